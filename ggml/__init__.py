@@ -1,0 +1,24 @@
+"""ggml for Python: the ggml tensor library as a Cython extension over hand-written SIMD kernels.
+
+The `ggml_*` and `gguf_*` functions, constants, structs and callback types of the C library, under the same names: see
+`ggml.ggml_init`, `ggml.ggml_new_tensor_2d`, `ggml.ggml_mul_mat`, `ggml.ggml_build_forward_expand`, `ggml.ggml_graph_compute`.
+"""
+
+from importlib import import_module as _import_module
+
+from . import _absent, _core
+from ._constants import *  # noqa: F403
+from ._structs import *  # noqa: F403
+
+__version__ = "0.1.0"
+
+globals().update(_core.enums())
+_MODULES = ("_core", "_tensor", "_graph", "_elementwise", "_reduce", "_grad")
+for _name in _MODULES:
+    _module = _import_module("." + _name, __name__)
+    globals().update({k: v for k, v in vars(_module).items() if k.startswith(("ggml_", "gguf_"))})
+globals().update(_absent.functions)
+lib = _absent.Library(globals())
+ggml_function = lib.function
+
+from . import ggml  # noqa: E402  (last: it holds the finished namespace)

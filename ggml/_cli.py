@@ -1,0 +1,95 @@
+"""The console script `ggml`: one function a subcommand; `python -m ggml` is the same."""
+
+import argparse
+import platform
+import sys
+from importlib import import_module
+
+DEMO_NEEDS = {"sklearn": "scikit-learn", "matplotlib": "matplotlib", "tqdm": "tqdm", "graphviz": "graphviz"}
+
+
+def between(low, high):
+    """An argparse type: a whole number from low to high."""
+
+    def number(text):
+        try:
+            value = int(text)
+        except ValueError:
+            value = None
+        if value is None or not low <= value <= high:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {low:,} to {high:,}")
+        return value
+
+    return number
+
+
+def info(options):
+    """Version, compiler, threads and instruction sets of this build on this machine."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    from ggml import _core
+
+    try:
+        number = version("ggml-cython")
+    except PackageNotFoundError:
+        number = "(not installed)"
+    build = _core.build_info()
+    print(f"ggml-cython {number}, CPython {platform.python_version()}, {platform.system()} {platform.machine()}")
+    print(f"compiler  {build['compiler']}")
+    print(f"threads   {build['threads']} by default, {'OpenMP' if build['openmp'] else 'no OpenMP'}")
+    print("instruction sets built:")
+    for isa in _core.isa_info():
+        state = "chosen" if isa["chosen"] else "supported" if isa["supported"] else "not supported"
+        print(f"  {isa['name']:<12}{state:<15}{isa['needs']}")
+    return 0
+
+
+def demo(options):
+    """Trains a small network on handwritten digits; writes a picture of the training and the graph."""
+    from ggml import _core
+
+    for module, package in DEMO_NEEDS.items():
+        try:
+            import_module(module)
+        except ModuleNotFoundError:
+            print(f"ggml demo: {package} is missing: pip install 'ggml-cython[demo]'", file=sys.stderr)
+            return 1
+    from ggml import demo as training
+
+    try:
+        training.run(options.seed, options.epochs, options.threads or _core.build_info()["threads"], options.out)
+    except OSError as error:
+        print(f"ggml demo: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def parser():
+    top = argparse.ArgumentParser(prog="ggml", description="The ggml tensor library for Python.", allow_abbrev=False)
+    commands = top.add_subparsers(title="commands", required=True, metavar="COMMAND")
+
+    def add(function):
+        text = function.__doc__
+        command = commands.add_parser(function.__name__, help=text, description=text, allow_abbrev=False)
+        command.set_defaults(run=function)
+        return command
+
+    add(info)
+    command = add(demo)
+    command.add_argument("--seed", type=between(0, 2**32 - 1), default=0, help="of all that is random (%(default)s)")
+    command.add_argument("--epochs", type=between(1, 100_000), default=120, help="passes over the digits (%(default)s)")
+    command.add_argument("--threads", type=between(1, 512), help="to compute with (all the process may use)")
+    command.add_argument("--out", default="ggml-demo", metavar="DIR", help="folder to write into (%(default)s)")
+    return top
+
+
+def main(arguments=None):
+    options = parser().parse_args(arguments)
+    try:
+        return options.run(options)
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # `ggml info | head -1`: the reader has gone
+        sys.stderr.close()
+        return 1

@@ -1,0 +1,195 @@
+# What every other module cimports: structs, pointers in and out, arguments, tensors into arenas.
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+
+cdef extern from "<stdbool.h>":
+    ctypedef bint cbool "bool"
+
+cdef extern from "engine.h" nogil:
+    enum: GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_BF16, GGML_TYPE_F64, GGML_TYPE_I8, GGML_TYPE_I16, GGML_TYPE_I32, GGML_TYPE_I64
+    enum: GGML_TYPE_COUNT, GGML_OP_COUNT, GG_OP_MAX, GGML_MAX_SRC, GGML_MAX_NAME, GGML_DEFAULT_GRAPH_SIZE, GGML_N_TASKS_MAX
+    enum: GGML_TENSOR_FLAG_INPUT, GGML_TENSOR_FLAG_OUTPUT, GGML_TENSOR_FLAG_PARAM, GGML_TENSOR_FLAG_LOSS, GGML_TENSOR_FLAG_COMPUTE
+    enum: GGML_STATUS_SUCCESS, GGML_STATUS_FAILED, GGML_STATUS_ABORTED, GGML_STATUS_ALLOC_FAILED
+    enum: GGML_OBJECT_TYPE_TENSOR, GGML_OBJECT_TYPE_GRAPH, GGML_OBJECT_TYPE_WORK_BUFFER
+    ctypedef struct ggml_object:
+        size_t offs, size
+        ggml_object *next
+        int32_t type
+    ctypedef struct ggml_tensor:
+        int32_t type
+        void *buffer
+        int64_t ne[4]
+        size_t nb[4]
+        int32_t op
+        int32_t op_params[16]
+        int32_t flags
+        ggml_tensor *src[10]
+        ggml_tensor *view_src
+        size_t view_offs
+        void *data
+        char name[64]
+        void *extra
+    ctypedef struct ggml_hash_set:
+        size_t size
+        uint32_t *used
+        ggml_tensor **keys
+    ctypedef struct ggml_cgraph:
+        int32_t size, n_nodes, n_leafs
+        ggml_tensor **nodes
+        ggml_tensor **grads
+        ggml_tensor **grad_accs
+        ggml_tensor **leafs
+        int32_t *use_counts
+        ggml_hash_set visited_hash_set
+        int32_t order
+        uint64_t uid
+    ctypedef struct ggml_cplan:
+        size_t work_size
+        uint8_t *work_data
+        int32_t n_threads
+        void *threadpool
+        void *abort_callback
+        void *abort_callback_data
+        cbool use_ref
+    ctypedef struct gg_type_info:
+        const char *name
+        int32_t blck, bytes, quantized
+    const gg_type_info gg_types[]
+    bint gg_type_ok(int type)
+    bint gg_is_float(int type)
+    bint gg_is_int(int type)
+    bint gg_mul(size_t a, size_t b, size_t *out)
+    bint gg_add(size_t a, size_t b, size_t *out)
+    size_t gg_row_size(int type, int64_t ne)
+    int64_t gg_nelements(const ggml_tensor *t)
+    int64_t gg_nrows(const ggml_tensor *t)
+    bint gg_is_empty(const ggml_tensor *t)
+    bint gg_extent(const ggml_tensor *t, size_t *out)
+    size_t gg_nbytes(const ggml_tensor *t)
+    bint gg_same_shape(const ggml_tensor *a, const ggml_tensor *b)
+    bint gg_can_repeat(const ggml_tensor *b, const ggml_tensor *a)
+    bint gg_contiguous_n(const ggml_tensor *t, int n)
+    bint gg_contiguous(const ggml_tensor *t)
+    float gg_param_f32(const ggml_tensor *t, int i)
+    void gg_set_param_f32(ggml_tensor *t, int i, float f)
+    float gg_bf16_to_f32(uint16_t h)
+    uint16_t gg_f32_to_bf16(float f)
+    float gg_f16_to_f32(uint16_t h)
+    uint16_t gg_f32_to_f16(float f)
+
+cdef extern from "memory.h" nogil:
+    enum: GG_ARENA, GG_BUFFER, GG_STRUCT
+    ctypedef struct gg_region:
+        uint8_t *base
+        size_t size
+        ggml_context *ctx
+        void *owner
+        int64_t views
+        cbool mapped, freed
+        gg_region *prev
+    ctypedef struct ggml_context:
+        size_t mem_size
+        cbool no_alloc, grows
+        int64_t n_objects
+        ggml_object *first
+        ggml_object *last
+        gg_region *chunk
+        size_t closed
+        void *keep
+        void *legacy
+
+cdef extern from "compute.h" nogil:
+    ctypedef struct gg_call:
+        ggml_tensor **nodes
+        int n_nodes, n_threads
+        uint8_t *wdata
+        size_t wsize
+        cbool use_ref
+        cbool (*abort)(void *) noexcept nogil
+        void *abort_data
+        cbool (*poll)() noexcept nogil
+        int status, failed
+        char message[256]
+        void *exception
+
+cdef extern from "kernel.h" nogil:
+    ctypedef void (*gg_to_f32_fn)(const void *x, float *y, int64_t n) noexcept nogil
+    ctypedef void (*gg_from_f32_fn)(const float *x, void *y, int64_t n) noexcept nogil
+    ctypedef void (*gg_dot_fn)(int64_t n, float *s, const void *x, const void *y) noexcept nogil
+    ctypedef struct gg_kernels:
+        gg_to_f32_fn to_f32[42]
+        gg_from_f32_fn from_f32[42]
+        gg_dot_fn dot[42]
+        int32_t dot_type[42]
+
+# ---- errors: messages begin with the name of the public function that runs ------------------------------------------
+cdef int enter(const char *fn) noexcept                    # names it; C() does it for functions of a context
+cdef str where()                                           # its name
+cdef object fail(type kind, str message)                   # raises kind("<name>: <message>")
+
+# ---- arguments -------------------------------------------------------------------------------------------------------
+cdef ggml_context *C(object ctx, const char *fn) except NULL
+cdef ggml_tensor *T(object tensor, const char *name) except NULL
+cdef ggml_tensor *T0(object tensor, const char *name) except? NULL      # None and NULL give NULL
+cdef ggml_cgraph *G(object graph, const char *name) except NULL
+cdef int64_t I(object value, const char *name) except? -1               # any int64
+cdef int I32(object value, const char *name) except? -1
+cdef size_t SZ(object value, const char *name) except? 0
+cdef int64_t NE(object value, const char *name) except -1               # elements of a dimension: 0 or more
+cdef float F(object value, const char *name) except? -1
+cdef bint BOOL(object value, const char *name) except -1
+cdef int TYPE(object value, const char *name) except -1                 # a known tensor type
+cdef bytes TEXT(object value, const char *name)                         # bytes or str
+cdef void *ADDR(object value, const char *name) except? NULL            # anything c_void_p takes; None gives NULL
+cdef void *FUN(object value, object callback_type, const char *name) except? NULL   # a callback, callable or address
+cdef int buffer_of(object value, const char *name, size_t need, void **out) except -1    # ADDR, with need bytes checked where known
+
+# ---- results ---------------------------------------------------------------------------------------------------------
+cdef object P(ggml_tensor *t)                              # a tensor pointer; a NULL pointer object for NULL
+cdef object PG(ggml_cgraph *g)                             # likewise for a graph
+cdef object H(void *p)                                     # a handle: int, or None for NULL
+
+# ---- tensors into arenas ---------------------------------------------------------------------------------------------
+cdef void draft(ggml_tensor *d, int op, int type, int64_t ne0, int64_t ne1, int64_t ne2, int64_t ne3) noexcept
+cdef void like(ggml_tensor *d, int op, int type, const ggml_tensor *a) noexcept       # a's shape
+cdef void view_of(ggml_tensor *d, ggml_tensor *a, size_t offset) noexcept             # memory of a; strides are d's own
+cdef ggml_tensor *put(ggml_context *ctx, ggml_tensor *d) except NULL                  # checks the draft, enters it
+cdef ggml_tensor *new_tensor(ggml_context *ctx, int type, int n_dims, const int64_t *ne) except NULL
+cdef void set_name(ggml_tensor *t, const char *a, const char *suffix) noexcept        # "a" + "suffix", cut to fit
+cdef object keep(ggml_context *ctx, object value)          # keeps a Python object alive as long as the context
+cdef ggml_context *context_of(const void *p) noexcept      # of the arena that holds p, or NULL
+cdef gg_region *data_region(const void *p) noexcept        # the live region (arena, buffer or viewed) that holds p, or NULL
+cdef object region_add(int kind, gg_region *r)
+cdef object region_remove(int kind, gg_region *r)
+cdef void region_view(gg_region *r, int delta) noexcept
+cdef bint readable(const void *p, size_t size) noexcept
+cdef bint tensor_live(const ggml_tensor *t) noexcept
+cdef bint data_ok(const ggml_tensor *t) noexcept            # fields and place of the data, fast; false: ask check_data
+cdef int check_data(ggml_tensor *t, str role) except -1    # its elements lie in memory that may be read (and written)
+
+# ---- the engine's C functions for other modules ------------------------------------------------------------------------
+cdef const char *check_node(const ggml_tensor *t, char *msg) noexcept nogil
+cdef ggml_cgraph *graph_new(ggml_context *ctx, size_t size, bint grads) except NULL
+cdef size_t graph_nbytes(size_t size, bint grads) noexcept
+cdef int graph_expand(ggml_cgraph *g, ggml_tensor *t, bint compute) except -1
+cdef void graph_clear(ggml_cgraph *g) noexcept
+cdef size_t hash_find(const ggml_hash_set *h, const ggml_tensor *t) noexcept
+cdef bint hash_used(const ggml_hash_set *h, size_t slot) noexcept
+cdef bint hash_contains(const ggml_hash_set *h, const ggml_tensor *t) noexcept
+cdef int compute(gg_call *call) noexcept nogil
+cdef size_t work_size(ggml_tensor **nodes, int n, int n_threads) noexcept
+cdef gg_call *current_call() noexcept nogil
+cdef void stop_call(gg_call *call, int status) noexcept nogil
+cdef int default_threads() noexcept nogil
+cdef void parallel_for(int n_threads, int64_t n, void (*body)(void *, int64_t) noexcept nogil, void *data) noexcept nogil
+cdef const gg_kernels *kernels() noexcept nogil            # of the ISA in use
+cdef const char *op_name(int op) noexcept nogil            # NULL: no such operation
+cdef const char *op_symbol(int op) noexcept nogil
+cdef const char *unary_name(int op) noexcept nogil
+cdef bint op_computes(int op) noexcept nogil
+
+# ---- nodes: what most builders are made of ---------------------------------------------------------------------------
+cdef ggml_tensor *node1(ggml_context *ctx, int op, ggml_tensor *a) except NULL                       # a's type and shape
+cdef ggml_tensor *node2(ggml_context *ctx, int op, ggml_tensor *a, ggml_tensor *b) except NULL
+cdef ggml_tensor *inplace1(ggml_context *ctx, int op, ggml_tensor *a) except NULL                    # result in a's memory
+cdef ggml_tensor *inplace2(ggml_context *ctx, int op, ggml_tensor *a, ggml_tensor *b) except NULL
+cdef void over(ggml_tensor *d, ggml_tensor *a) noexcept                                              # makes a draft a view of all of a

@@ -1,0 +1,836 @@
+"""Pointers, the registry of live objects, arguments and errors: what every other module builds on."""
+import ctypes
+import os
+import weakref
+
+from cpython.bytes cimport PyBytes_AsString, PyBytes_FromStringAndSize
+from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
+from cpython.long cimport PyLong_AsLongLongAndOverflow, PyLong_CheckExact, PyLong_AsVoidPtr, PyLong_FromVoidPtr
+from cpython.object cimport PyObject, Py_TYPE
+from cpython.ref cimport Py_INCREF, Py_DECREF, Py_XDECREF
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcpy, memset, strlen
+
+from . import _structs
+
+cdef extern from "Python.h":
+    int Py_LT
+    ctypedef struct PyTypeObject:
+        object (*tp_new)(PyTypeObject *, PyObject *, PyObject *)
+
+cdef extern from "memory.h" nogil:
+    gg_region *gg_region_find(int kind, const void *addr)
+    bint gg_region_add(int kind, gg_region *r)
+    void gg_region_remove(int kind, gg_region *r)
+    gg_region *gg_region_overlap(int kind, const void *base, size_t size)
+    bint gg_region_stale(const void *addr)
+    void gg_region_view(gg_region *r, int delta)
+    gg_region *gg_region_of_data(const void *addr)
+    bint gg_readable(const void *addr, size_t size)
+    ggml_context *gg_context_new(size_t mem_size, void *buffer, bint no_alloc)
+    void gg_context_reset(ggml_context *ctx)
+    void gg_context_free(ggml_context *ctx)
+    ggml_context *gg_context_find(const void *handle)
+    size_t gg_context_used(const ggml_context *ctx)
+    bint gg_tensor_live(const ggml_tensor *t)
+    bint gg_data_ok(const ggml_tensor *t)
+    bint gg_graph_live(const ggml_cgraph *g)
+    ggml_tensor *gg_context_tensor(ggml_context *ctx, const ggml_tensor *d, size_t *need)
+    ggml_cgraph *gg_graph_new(ggml_context *ctx, size_t size, bint grads, size_t *need)
+    size_t gg_graph_nbytes(size_t size, bint grads)
+    size_t gg_hash_find(const ggml_hash_set *h, const ggml_tensor *key)
+    bint gg_hash_used(const ggml_hash_set *h, size_t slot)
+    bint gg_hash_contains(const ggml_hash_set *h, const ggml_tensor *key)
+    void gg_graph_clear(ggml_cgraph *g)
+    int gg_graph_expand(ggml_cgraph *g, ggml_tensor *t, bint compute, const ggml_tensor **bad)
+cdef extern from "check.h" nogil:
+    enum: GG_MESSAGE
+    const char *gg_check(const ggml_tensor *t, char *msg)
+    const char *gg_op_name(int op)
+    const char *gg_op_symbol(int op)
+    const char *gg_unary_name(int op)
+    bint gg_op_known(int op)
+    bint gg_op_computes(int op)
+cdef extern from "compute.h" nogil:
+    int gg_compute(gg_call *call)
+    size_t gg_work_size(ggml_tensor **nodes, int n, int n_threads)
+    gg_call *gg_current_call()
+    void gg_stop(gg_call *call, int status)
+    int gg_default_threads()
+    void gg_parallel_for(int n_threads, int64_t n, void (*body)(void *, int64_t) noexcept nogil, void *data)
+cdef extern from "dispatch.h" nogil:
+    const gg_kernels *gg_active
+    int gg_isa_count()
+    const char *gg_isa_name(int i)
+    const char *gg_isa_needs(int i)
+    bint gg_isa_supported(int i)
+    int gg_isa_current()
+    bint gg_isa_select(int i)
+    bint gg_cpu_has(const char *feature)
+cdef extern from *:
+    """
+    #if defined __clang__
+    #define GG_COMPILER "clang " __clang_version__
+    #elif defined __GNUC__
+    #define GG_COMPILER "gcc " __VERSION__
+    #else
+    #define GG_COMPILER "unknown"
+    #endif
+    /* The head of every ctypes object: where its memory is. Checked at import. */
+    typedef struct { PyObject_HEAD char *b_ptr; } gg_cdata;
+    """
+    const char *GG_COMPILER
+    ctypedef struct gg_cdata:
+        char *b_ptr
+
+# ---- errors ----------------------------------------------------------------------------------------------------------
+cdef const char *running = b"ggml"
+
+cdef int enter(const char *fn) noexcept:
+    global running
+    running = fn
+    return 0
+
+cdef str where():
+    return running.decode()
+
+cdef object fail(type kind, str message):
+    raise kind(f"{where()}: {message}")
+
+# ---- ctypes objects --------------------------------------------------------------------------------------------------
+cdef object tensor_p = _structs.ggml_tensor_p
+cdef object graph_p = _structs.ggml_cgraph_p
+cdef object simple_base = ctypes.c_int.__mro__[1]
+cdef object cdata_base = ctypes.c_int.__mro__[2]
+cdef object byref_type = type(ctypes.byref(ctypes.c_int()))
+cdef PyTypeObject *tensor_p_type = <PyTypeObject *>tensor_p
+cdef PyTypeObject *graph_p_type = <PyTypeObject *>graph_p
+cdef tuple no_args = ()
+
+cdef inline void **memory(object cdata) noexcept:
+    return <void **>(<gg_cdata *><PyObject *>cdata).b_ptr
+
+def _layout_known():
+    x = ctypes.c_void_p(0x1234567890)
+    return <size_t>memory(x) == <size_t>ctypes.addressof(x) and <size_t>memory(x)[0] == 0x1234567890
+
+if not _layout_known():
+    raise ImportError("ggml: this Python's ctypes objects have a layout that this build does not know")
+
+cdef object pointer(PyTypeObject *type, void *p):
+    cdef object o = type.tp_new(type, <PyObject *>no_args, NULL)
+    memory(o)[0] = p
+    return o
+
+cdef object P(ggml_tensor *t):
+    return pointer(tensor_p_type, t)
+
+cdef object PG(ggml_cgraph *g):
+    return pointer(graph_p_type, g)
+
+cdef object H(void *p):
+    return PyLong_FromVoidPtr(p) if p != NULL else None
+
+# ---- arguments -------------------------------------------------------------------------------------------------------
+cdef str shown(object o):
+    cdef str text = repr(o)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+cdef object plain(object o):
+    """What a ctypes scalar holds; other objects as they are."""
+    return o.value if isinstance(o, simple_base) else o
+
+cdef int64_t integer(object o, const char *name, object low, object high) except? -1:
+    cdef object i = plain(o)
+    if not PyLong_CheckExact(i):
+        try:
+            i = i.__index__()
+        except AttributeError:
+            fail(TypeError, f"{name.decode()} is {shown(o)}: need an integer")
+    if not low <= i <= high:
+        fail(ValueError, f"{name.decode()} is {shown(i)}: need {low} to {high}")
+    return i
+
+cdef int64_t I(object o, const char *name) except? -1:
+    cdef int overflow = 0
+    cdef long long v
+    if PyLong_CheckExact(o):
+        v = PyLong_AsLongLongAndOverflow(o, &overflow)
+        if not overflow:
+            return v
+    return integer(o, name, -(1 << 63), (1 << 63) - 1)
+
+cdef int I32(object o, const char *name) except? -1:
+    cdef int64_t v = I(o, name)
+    if v < -0x80000000LL or v > 0x7fffffffLL:
+        fail(ValueError, f"{name.decode()} is {v}: need a 32-bit integer")
+    return <int>v
+
+cdef size_t SZ(object o, const char *name) except? 0:
+    cdef int64_t v = I(o, name)
+    if v < 0:
+        fail(ValueError, f"{name.decode()} is {v}: must not be negative")
+    return <size_t>v
+
+cdef int64_t NE(object o, const char *name) except -1:
+    cdef int64_t v = I(o, name)
+    if v < 0:
+        fail(ValueError, f"{name.decode()} is {v}: must not be negative")
+    return v
+
+cdef float F(object o, const char *name) except? -1:
+    if PyFloat_CheckExact(o):
+        return <float>PyFloat_AS_DOUBLE(o)
+    cdef object v = plain(o)
+    try:
+        return <float><double>v
+    except TypeError:
+        fail(TypeError, f"{name.decode()} is {shown(o)}: need a number")
+
+cdef bint BOOL(object o, const char *name) except -1:
+    if o is True or o is False:
+        return o is True
+    return bool(plain(o))
+
+cdef int TYPE(object o, const char *name) except -1:
+    cdef int64_t v = I(o, name)
+    if v < 0 or v >= GGML_TYPE_COUNT or not gg_type_ok(<int>v):
+        fail(ValueError, f"{name.decode()} is {v}: no tensor type has this number")
+    return <int>v
+
+cdef bytes TEXT(object o, const char *name):
+    if isinstance(o, bytes):
+        return o
+    if isinstance(o, str):
+        return o.encode()
+    o = plain(o)
+    if isinstance(o, bytes):
+        return o
+    fail(TypeError, f"{name.decode()} is {shown(o)}: need bytes or str")
+
+cdef object owner_of(object o, size_t address):
+    """The ctypes object whose own memory `address` begins, found in what `o` keeps alive; None: not known."""
+    cdef object kept = getattr(o, "_objects", None) if isinstance(o, cdata_base) else o
+    if isinstance(kept, dict):
+        for value in kept.values():
+            if isinstance(value, cdata_base) and ctypes.addressof(value) == address:
+                return value
+            found = owner_of(value, address)
+            if found is not None:
+                return found
+    return None
+
+cdef int buffer_of(object o, const char *name, size_t need, void **out) except -1:
+    """Where `o` (anything c_void_p takes, byref, arrays, buffers) is; its size is held against `need` where it is known."""
+    cdef size_t address = 0
+    cdef object size = None, owner
+    out[0] = NULL
+    if o is None:
+        return 0
+    if PyLong_CheckExact(o):
+        out[0] = PyLong_AsVoidPtr(o)
+        return 0
+    if isinstance(o, byref_type):
+        owner = o._obj
+        address, size = <size_t>memory(owner), ctypes.sizeof(owner)
+    elif isinstance(o, bytes):
+        address, size = <size_t>PyBytes_AsString(o), len(o)
+    elif isinstance(o, cdata_base):
+        if isinstance(o, simple_base) or isinstance(o, ctypes._Pointer) or isinstance(o, ctypes._CFuncPtr):
+            if isinstance(o, (ctypes.c_char_p, ctypes.c_void_p, ctypes._Pointer, ctypes._CFuncPtr)):
+                address = <size_t>memory(o)[0]
+            else:
+                fail(TypeError, f"{name.decode()} is {shown(o)}: need an address or a buffer")
+            owner = owner_of(o, address)
+            size = None if owner is None else ctypes.sizeof(owner)
+        else:
+            address, size = <size_t>memory(o), ctypes.sizeof(o)
+    elif hasattr(o, "_as_parameter_"):
+        return buffer_of(o._as_parameter_, name, need, out)
+    elif isinstance(o, str):
+        fail(TypeError, f"{name.decode()} is {shown(o)}: need bytes or an address")
+    else:
+        try:
+            view = memoryview(o)
+        except TypeError:
+            try:
+                out[0] = PyLong_AsVoidPtr(o.__index__())
+                return 0
+            except (AttributeError, TypeError):
+                fail(TypeError, f"{name.decode()} is {shown(o)}: need an address or a buffer")
+        if not view.c_contiguous:
+            fail(ValueError, f"{name.decode()} is not contiguous")
+        address = buffer_address(view)
+        size = view.nbytes
+    if address and size is not None and size < need:
+        fail(ValueError, f"{name.decode()} has {size} bytes: need {need}")
+    out[0] = <void *>address
+    return 0
+
+cdef size_t buffer_address(object view) except? 0:
+    cdef const unsigned char[:] bytes_view
+    if view.nbytes == 0:
+        return 0
+    bytes_view = view.cast("B")
+    return <size_t>&bytes_view[0]
+
+cdef void *ADDR(object o, const char *name) except? NULL:
+    cdef void *p
+    buffer_of(o, name, 0, &p)
+    return p
+
+cdef void *FUN(object o, object callback_type, const char *name) except? NULL:
+    """Address of a C function: a CFUNCTYPE instance, an address, or a callable, for which a thunk is made (see keep_callback)."""
+    if o is None:
+        return NULL
+    if isinstance(o, ctypes._CFuncPtr):
+        return memory(o)[0]
+    if PyLong_CheckExact(o) or isinstance(o, ctypes.c_void_p):
+        return ADDR(o, name)
+    fail(TypeError, f"{name.decode()} is {shown(o)}: need a callback")
+
+def as_callback(o, callback_type):
+    """`o` as a callback object: Python callables are wrapped, the rest stays. The caller keeps it alive."""
+    if o is None or isinstance(o, (int, ctypes.c_void_p, ctypes._CFuncPtr)) or not callable(o):
+        return o
+    return callback_type(o)
+
+# ---- contexts --------------------------------------------------------------------------------------------------------
+cdef ggml_context *C(object o, const char *fn) except NULL:
+    cdef ggml_context *ctx
+    global running
+    running = fn
+    if PyLong_CheckExact(o):
+        ctx = gg_context_find(PyLong_AsVoidPtr(o))
+        if ctx != NULL:
+            return ctx
+    return context_slow(o)
+
+cdef ggml_context *context_slow(object o) except NULL:
+    if o is None:
+        fail(TypeError, "ctx is None: need a context")
+    cdef object handle = o
+    if isinstance(o, ctypes.c_void_p) or isinstance(o, ctypes._Pointer):
+        handle = <size_t>memory(o)[0]
+    if not PyLong_CheckExact(handle):
+        fail(TypeError, f"ctx is {shown(o)}: need a context")
+    cdef ggml_context *ctx = NULL
+    if 0 < handle < 1 << 64:
+        ctx = gg_context_find(<void *><size_t>handle)
+    if ctx == NULL:
+        fail(RuntimeError, f"ctx ({shown(o)}) is no live context: freed, or never made")
+    return ctx
+
+cdef ggml_context *context_of(const void *p) noexcept:
+    cdef gg_region *r = gg_region_find(GG_ARENA, p)
+    return r.ctx if r != NULL else NULL
+
+cdef object keep(ggml_context *ctx, object value):
+    if ctx.keep == NULL:
+        kept = []
+        Py_INCREF(kept)
+        ctx.keep = <PyObject *>kept
+    (<list><object><PyObject *>ctx.keep).append(value)
+
+cdef object drop_kept(ggml_context *ctx):
+    cdef PyObject *kept = <PyObject *>ctx.keep
+    ctx.keep = NULL
+    Py_XDECREF(kept)
+
+cdef int forget_arena(gg_region *r) except -1:
+    """Takes an arena over a caller's memory out of the registry (its context is freed or overlaid)."""
+    gg_region_remove(GG_ARENA, r)
+    Py_XDECREF(<PyObject *>r.owner)
+    free(r)
+    return 0
+
+def _owner_died(size_t base, size_t region):
+    cdef gg_region *r = gg_region_find(GG_ARENA, <void *>base)
+    if <size_t>r == region and r.ctx == NULL:
+        forget_arena(r)
+
+def ggml_init(params):
+    """A new context: an arena of `params.mem_size` bytes for tensors and graphs; returns its handle (int).
+
+    `mem_buffer` (ctypes or NumPy memory, or an address) is used instead of own memory when given; it is kept alive by the
+    context. `no_alloc` makes tensors without data. `mem_size=0` without a buffer makes a context that grows.
+    MemoryError: the memory can't be had. ValueError: the buffer is smaller than mem_size or not readable.
+    """
+    enter(b"ggml_init")
+    if not isinstance(params, _structs.ggml_init_params):
+        fail(TypeError, f"params is {shown(params)}: need ggml_init_params")
+    cdef size_t size = params.mem_size
+    cdef void *buffer = <void *><size_t>(params.mem_buffer or 0)
+    cdef bint no_alloc = params.no_alloc
+    cdef ggml_context *ctx
+    cdef gg_region *other
+    cdef object owner = None
+    if size > <size_t>1 << 62:
+        fail(MemoryError, f"mem_size is {size} bytes: more than there can be")
+    if buffer != NULL:
+        owner = owner_of(params, <size_t>buffer)
+        if owner is not None and ctypes.sizeof(owner) < size:
+            fail(ValueError, f"mem_buffer has {ctypes.sizeof(owner)} bytes, mem_size is {size}")
+        if owner is None and not gg_readable(buffer, size):
+            fail(ValueError, f"mem_buffer ({<size_t>buffer:#x}) is no readable memory of {size} bytes")
+        other = gg_region_overlap(GG_ARENA, buffer, size)
+        while other != NULL:
+            if other.ctx == NULL:
+                forget_arena(other)
+            elif other.mapped:
+                fail(ValueError, "mem_buffer lies in the arena of a live context")
+            else:
+                context_free(other.ctx)
+            other = gg_region_overlap(GG_ARENA, buffer, size)
+    ctx = gg_context_new(size, buffer, no_alloc)
+    if ctx == NULL:
+        fail(MemoryError, f"{size} bytes can't be had")
+    if owner is not None:
+        keep(ctx, owner)
+        try:
+            token = weakref.ref(owner, lambda _, b=<size_t>buffer, r=<size_t>ctx.chunk: _owner_died(b, r))
+            Py_INCREF(token)
+            ctx.chunk.owner = <PyObject *>token
+        except TypeError:
+            pass
+    return PyLong_FromVoidPtr(ctx)
+
+cdef int context_free(ggml_context *ctx) except -1:
+    kept = <object><PyObject *>ctx.keep if ctx.keep != NULL else None
+    drop_kept(ctx)
+    gg_context_free(ctx)
+    return 0
+
+def ggml_free(ctx):
+    """Frees the context: its tensors and graphs become invalid, NumPy and DLPack views stay usable. None is accepted.
+
+    A graph in memory of the caller (`mem_buffer`) stays usable as long as that memory lives.
+    """
+    if ctx is not None:
+        context_free(C(ctx, b"ggml_free"))
+
+def ggml_reset(ctx):
+    """Empties the context: every tensor and graph in it becomes invalid, the memory is used anew."""
+    cdef ggml_context *c = C(ctx, b"ggml_reset")
+    if c.chunk.views:
+        fail(RuntimeError, "NumPy or DLPack views of the context's tensors are alive")
+    drop_kept(c)
+    gg_context_reset(c)
+
+def ggml_used_mem(ctx):
+    """Bytes of the arena that are in use (int)."""
+    return gg_context_used(C(ctx, b"ggml_used_mem"))
+
+def ggml_get_mem_size(ctx):
+    """Size of the arena in bytes; of a context that grows, what it has so far."""
+    cdef ggml_context *c = C(ctx, b"ggml_get_mem_size")
+    return c.closed + c.chunk.size if c.grows else c.mem_size
+
+def ggml_get_mem_buffer(ctx):
+    """Address of the arena (of the newest part, in a context that grows)."""
+    return H(C(ctx, b"ggml_get_mem_buffer").chunk.base)
+
+def ggml_get_no_alloc(ctx):
+    """Whether new tensors get no data."""
+    return bool(C(ctx, b"ggml_get_no_alloc").no_alloc)
+
+def ggml_set_no_alloc(ctx, no_alloc):
+    """Whether new tensors shall get no data."""
+    C(ctx, b"ggml_set_no_alloc").no_alloc = BOOL(no_alloc, b"no_alloc")
+
+def ggml_get_max_tensor_size(ctx):
+    """Bytes of the largest tensor in the context."""
+    cdef ggml_object *o = C(ctx, b"ggml_get_max_tensor_size").first
+    cdef size_t most = 0
+    while o != NULL:
+        if o.type == GGML_OBJECT_TYPE_TENSOR:
+            most = max(most, gg_nbytes(<ggml_tensor *>(o + 1)))
+        o = o.next
+    return most
+
+# ---- tensors as arguments --------------------------------------------------------------------------------------------
+cdef ggml_tensor *T(object o, const char *name) except NULL:
+    cdef ggml_tensor *t
+    if Py_TYPE(o) == <void *>tensor_p_type:
+        t = <ggml_tensor *>memory(o)[0]
+        if gg_tensor_live(t):
+            return t
+    return <ggml_tensor *>struct_slow(o, name, tensor_p, "tensor", False)
+
+cdef ggml_tensor *T0(object o, const char *name) except? NULL:
+    if o is None:
+        return NULL
+    if Py_TYPE(o) == <void *>tensor_p_type and memory(o)[0] == NULL:
+        return NULL
+    return T(o, name)
+
+cdef ggml_cgraph *G(object o, const char *name) except NULL:
+    cdef ggml_cgraph *g
+    if Py_TYPE(o) == <void *>graph_p_type:
+        g = <ggml_cgraph *>memory(o)[0]
+        if gg_graph_live(g):
+            return g
+    return <ggml_cgraph *>struct_slow(o, name, graph_p, "graph", True)
+
+cdef void *struct_slow(object o, const char *name, object pointer_type, str kind, bint graph) except NULL:
+    cdef object struct = pointer_type._type_, owner = None
+    cdef void *p = NULL
+    cdef str n = name.decode()
+    if o is None:
+        fail(TypeError, f"{n} is None: need a {kind}")
+    if isinstance(o, byref_type) and isinstance(o._obj, struct):
+        owner = o._obj
+        p = memory(owner)
+    elif isinstance(o, struct) or (isinstance(o, ctypes.Array) and o._type_ is struct and len(o)):
+        owner = o
+        p = memory(o)
+    elif isinstance(o, pointer_type):
+        p = memory(o)[0]
+        if p == NULL:
+            fail(ValueError, f"{n} is a NULL pointer: need a {kind}")
+        owner = owner_of(o, <size_t>p)
+    else:
+        fail(TypeError, f"{n} is {shown(o)}: need a {kind} ({pointer_type.__name__})")
+    if (gg_graph_live(<ggml_cgraph *>p) if graph else gg_tensor_live(<ggml_tensor *>p)):
+        return p
+    if owner is not None and gg_region_find(GG_ARENA, p) == NULL and not gg_region_stale(p):
+        adopt(owner, p, ctypes.sizeof(struct))
+        problem = graph_problem(<ggml_cgraph *>p) if graph else tensor_problem(<ggml_tensor *>p)
+        if problem:
+            fail(ValueError, f"{n}: {problem}")
+        return p
+    fail(RuntimeError, f"{n} ({<size_t>p:#x}) is no {kind} of a live context: freed, reset, or never one")
+
+cdef dict adopted = {}   # address of a caller's struct: (weak reference or the owner, region)
+
+cdef int adopt(object owner, void *p, size_t size) except -1:
+    """Registers a struct that the caller owns, for as long as its owner lives."""
+    cdef size_t key = <size_t>p
+    cdef gg_region *r
+    if key in adopted:
+        return 0
+    r = <gg_region *>calloc(1, sizeof(gg_region))
+    if r == NULL:
+        raise MemoryError()
+    r.base, r.size = <uint8_t *>p, size
+    if not gg_region_add(GG_STRUCT, r):
+        free(r)
+        raise MemoryError()
+    try:
+        token = weakref.ref(owner, lambda _, k=key: _disown(k))
+    except TypeError:
+        token = owner
+    adopted[key] = (token, <size_t>r)
+    return 0
+
+def _disown(key):
+    cdef gg_region *r
+    _, region = adopted.pop(key)
+    r = <gg_region *><size_t>region
+    gg_region_remove(GG_STRUCT, r)
+    free(r)
+
+cdef object tensor_problem(const ggml_tensor *t):
+    """What is wrong with the fields of a tensor that callers may have written, or None."""
+    cdef int d
+    if not gg_type_ok(t.type):
+        return f"type is {t.type}: no tensor type has this number"
+    for d in range(4):
+        if t.ne[d] < 0:
+            return f"ne[{d}] is {t.ne[d]}: must not be negative"
+    if t.ne[0] % gg_types[t.type].blck:
+        return f"ne[0] is {t.ne[0]}: need a multiple of {gg_types[t.type].name.decode()}'s block of {gg_types[t.type].blck}"
+    cdef size_t n
+    if not gg_extent(t, &n):
+        return "the shape is larger than any memory"
+    if not gg_op_known(t.op):
+        return f"op is {t.op}: no operation of this build"
+    for d in range(GGML_MAX_SRC):
+        if t.src[d] != NULL and not gg_tensor_live(t.src[d]):
+            return f"src[{d}] is no tensor of a live context"
+    return None
+
+cdef object graph_problem(const ggml_cgraph *g):
+    if g.n_nodes < 0 or g.n_leafs < 0:
+        return "n_nodes and n_leafs must not be negative"
+    if g.n_nodes and (g.nodes == NULL or not gg_readable(g.nodes, <size_t>g.n_nodes * sizeof(void *))):
+        return f"nodes is no array of {g.n_nodes} pointers"
+    if g.n_leafs and (g.leafs == NULL or not gg_readable(g.leafs, <size_t>g.n_leafs * sizeof(void *))):
+        return f"leafs is no array of {g.n_leafs} pointers"
+    return None
+
+cdef gg_region *data_region(const void *p) noexcept:
+    return gg_region_of_data(p)
+
+cdef bint readable(const void *p, size_t size) noexcept:
+    return gg_readable(p, size)
+
+cdef bint tensor_live(const ggml_tensor *t) noexcept:
+    return gg_tensor_live(t)
+
+cdef bint data_ok(const ggml_tensor *t) noexcept:
+    return gg_data_ok(t)
+
+cdef int check_data(ggml_tensor *t, str role) except -1:
+    """Holds a tensor's fields and the place of its data against live memory; raises where they do not fit."""
+    cdef size_t n
+    cdef gg_region *r
+    problem = tensor_problem(t)
+    if problem:
+        fail(ValueError, f"{role} '{t.name.decode(errors='replace')}': {problem}")
+    if gg_is_empty(t):
+        return 0
+    gg_extent(t, &n)
+    if t.data == NULL:
+        fail(ValueError, f"{role} '{t.name.decode(errors='replace')}' has no data: made with no_alloc and not allocated")
+    r = gg_region_of_data(t.data)
+    if r != NULL:
+        if <size_t>(<uint8_t *>t.data - r.base) + n > r.size:
+            fail(ValueError, f"{role} '{t.name.decode(errors='replace')}' ({n} bytes) reaches beyond the memory that holds it")
+    elif gg_region_stale(t.data):
+        fail(RuntimeError, f"{role} '{t.name.decode(errors='replace')}' has data in a context that was freed")
+    elif not gg_readable(t.data, n):
+        fail(ValueError, f"{role} '{t.name.decode(errors='replace')}' has data at {<size_t>t.data:#x}: no readable memory of {n} bytes")
+    return 0
+
+cdef object region_add(int kind, gg_region *r):
+    if not gg_region_add(kind, r):
+        raise MemoryError()
+
+cdef object region_remove(int kind, gg_region *r):
+    gg_region_remove(kind, r)
+
+cdef void region_view(gg_region *r, int delta) noexcept:
+    gg_region_view(r, delta)
+
+# ---- tensors into arenas ---------------------------------------------------------------------------------------------
+cdef void draft(ggml_tensor *d, int op, int type, int64_t ne0, int64_t ne1, int64_t ne2, int64_t ne3) noexcept:
+    memset(d, 0, sizeof(ggml_tensor))
+    d.op, d.type = op, type
+    d.ne[0], d.ne[1], d.ne[2], d.ne[3] = ne0, ne1, ne2, ne3
+
+cdef void like(ggml_tensor *d, int op, int type, const ggml_tensor *a) noexcept:
+    draft(d, op, type, a.ne[0], a.ne[1], a.ne[2], a.ne[3])
+
+cdef void view_of(ggml_tensor *d, ggml_tensor *a, size_t offset) noexcept:
+    d.view_src, d.view_offs = a, offset
+    if a.view_src != NULL:
+        d.view_src = a.view_src
+        d.view_offs += a.view_offs
+
+cdef ggml_tensor *put(ggml_context *ctx, ggml_tensor *d) except NULL:
+    cdef char message[512]
+    cdef size_t need
+    cdef ggml_tensor *t
+    if d.op and gg_check(d, message) != NULL:
+        fail(ValueError, message.decode(errors="replace"))
+    t = gg_context_tensor(ctx, d, &need)
+    if t == NULL:
+        arena_full(ctx, need)
+    return t
+
+cdef int arena_full(ggml_context *ctx, size_t need) except -1:
+    if need == <size_t>-1:
+        fail(ValueError, "the tensor or graph is larger than any memory")
+    if ctx.grows:
+        fail(MemoryError, f"the context can't grow: {need} bytes can't be had")
+    fail(MemoryError, f"the context is full: it would need mem_size={need}, it has {ctx.mem_size}")
+
+cdef void over(ggml_tensor *d, ggml_tensor *a) noexcept:
+    memcpy(d.nb, a.nb, sizeof(d.nb))
+    view_of(d, a, 0)
+
+cdef ggml_tensor *node1(ggml_context *ctx, int op, ggml_tensor *a) except NULL:
+    cdef ggml_tensor d
+    like(&d, op, a.type, a)
+    d.src[0] = a
+    return put(ctx, &d)
+
+cdef ggml_tensor *node2(ggml_context *ctx, int op, ggml_tensor *a, ggml_tensor *b) except NULL:
+    cdef ggml_tensor d
+    like(&d, op, a.type, a)
+    d.src[0], d.src[1] = a, b
+    return put(ctx, &d)
+
+cdef ggml_tensor *inplace1(ggml_context *ctx, int op, ggml_tensor *a) except NULL:
+    return inplace2(ctx, op, a, NULL)
+
+cdef ggml_tensor *inplace2(ggml_context *ctx, int op, ggml_tensor *a, ggml_tensor *b) except NULL:
+    cdef ggml_tensor d
+    like(&d, op, a.type, a)
+    d.src[0], d.src[1] = a, b
+    over(&d, a)
+    cdef ggml_tensor *t = put(ctx, &d)
+    set_name(t, a.name, b" (view)")
+    return t
+
+cdef ggml_tensor *new_tensor(ggml_context *ctx, int type, int n_dims, const int64_t *ne) except NULL:
+    cdef ggml_tensor d
+    cdef int i
+    draft(&d, 0, type, 1, 1, 1, 1)
+    for i in range(n_dims):
+        if ne[i] < 0:
+            fail(ValueError, f"ne{i} is {ne[i]}: must not be negative")
+        d.ne[i] = ne[i]
+    if d.ne[0] % gg_types[type].blck:
+        fail(ValueError, f"ne0 is {d.ne[0]}: need a multiple of {gg_types[type].name.decode()}'s block of {gg_types[type].blck}")
+    return put(ctx, &d)
+
+cdef void set_name(ggml_tensor *t, const char *a, const char *suffix) noexcept:
+    cdef size_t n = strlen(a), m = strlen(suffix)
+    n = n if n < GGML_MAX_NAME - 1 else GGML_MAX_NAME - 1
+    m = m if n + m < GGML_MAX_NAME else GGML_MAX_NAME - 1 - n
+    if t.name != a:
+        memcpy(t.name, a, n)
+    memcpy(t.name + n, suffix, m)
+    t.name[n + m] = 0
+
+def _describe(p):
+    """For repr: what a tensor pointer points to, None where it is no live tensor."""
+    cdef ggml_tensor *t = <ggml_tensor *>memory(p)[0]
+    if not gg_tensor_live(t):
+        return None
+    cdef const char *op = gg_op_name(t.op)
+    kind = gg_types[t.type].name.decode() if gg_type_ok(t.type) else f"type {t.type}"
+    made = "" if t.op == 0 or op == NULL else f" op {op.decode()}"
+    name = bytes(t.name[:GGML_MAX_NAME]).split(b"\0")[0].decode(errors="replace")
+    return f"{name!r} {kind} {[t.ne[0], t.ne[1], t.ne[2], t.ne[3]]}{made}"
+
+tensor_p._describe = _describe
+
+# ---- callbacks -------------------------------------------------------------------------------------------------------
+def park(error):
+    """Keeps an exception of a callback for the compute that runs it; outside of one, raises it."""
+    cdef gg_call *call = gg_current_call()
+    if call == NULL:
+        parked.append(error)
+        return
+    if call.exception == NULL:
+        Py_INCREF(error)
+        call.exception = <PyObject *>error
+    gg_stop(call, GGML_STATUS_FAILED)
+
+cdef list parked = []
+
+def unpark():
+    """Raises the first exception that a callback left outside of a compute, if any."""
+    if parked:
+        error = parked[0]
+        parked.clear()
+        raise error
+
+_structs._core_park = park
+
+# ---- the engine's C functions for other modules ----------------------------------------------------------------------
+cdef const char *check_node(const ggml_tensor *t, char *msg) noexcept nogil:
+    return gg_check(t, msg)
+
+cdef ggml_cgraph *graph_new(ggml_context *ctx, size_t size, bint grads) except NULL:
+    cdef size_t need
+    cdef ggml_cgraph *g = gg_graph_new(ctx, size, grads, &need)
+    if g == NULL:
+        arena_full(ctx, need)
+    return g
+
+cdef size_t graph_nbytes(size_t size, bint grads) noexcept:
+    return gg_graph_nbytes(size, grads)
+
+cdef int graph_expand(ggml_cgraph *g, ggml_tensor *t, bint compute) except -1:
+    cdef const ggml_tensor *bad
+    cdef int status = gg_graph_expand(g, t, compute, &bad)
+    if status == GGML_STATUS_FAILED:
+        fail(MemoryError, f"the graph is full: it has room for {g.size} nodes and as many leafs (see ggml_new_graph_custom)")
+    if status == GGML_STATUS_ABORTED:
+        fail(RuntimeError, f"a source of '{(<ggml_tensor *>bad).name.decode(errors='replace')}' is no tensor of a live context")
+    if status:
+        raise MemoryError(f"{where()}: out of memory")
+    return 0
+
+cdef void graph_clear(ggml_cgraph *g) noexcept:
+    gg_graph_clear(g)
+
+cdef size_t hash_find(const ggml_hash_set *h, const ggml_tensor *t) noexcept:
+    return gg_hash_find(h, t)
+
+cdef bint hash_used(const ggml_hash_set *h, size_t slot) noexcept:
+    return gg_hash_used(h, slot)
+
+cdef bint hash_contains(const ggml_hash_set *h, const ggml_tensor *t) noexcept:
+    return gg_hash_contains(h, t)
+
+cdef int compute(gg_call *call) noexcept nogil:
+    return gg_compute(call)
+
+cdef size_t work_size(ggml_tensor **nodes, int n, int n_threads) noexcept:
+    return gg_work_size(nodes, n, n_threads)
+
+cdef gg_call *current_call() noexcept nogil:
+    return gg_current_call()
+
+cdef void stop_call(gg_call *call, int status) noexcept nogil:
+    gg_stop(call, status)
+
+cdef int default_threads() noexcept nogil:
+    return gg_default_threads()
+
+cdef void parallel_for(int n_threads, int64_t n, void (*body)(void *, int64_t) noexcept nogil, void *data) noexcept nogil:
+    gg_parallel_for(n_threads, n, body, data)
+
+cdef const gg_kernels *kernels() noexcept nogil:
+    return gg_active
+
+cdef const char *op_name(int op) noexcept nogil:
+    return gg_op_name(op)
+
+cdef const char *op_symbol(int op) noexcept nogil:
+    return gg_op_symbol(op)
+
+cdef const char *unary_name(int op) noexcept nogil:
+    return gg_unary_name(op)
+
+cdef bint op_computes(int op) noexcept nogil:
+    return gg_op_computes(op)
+
+# ---- instruction sets ------------------------------------------------------------------------------------------------
+def isa_info():
+    """One dict an instruction set of this build: name, needs, supported (by this CPU), chosen."""
+    return [{"name": gg_isa_name(i).decode(), "needs": gg_isa_needs(i).decode(), "supported": bool(gg_isa_supported(i)),
+             "chosen": gg_isa_current() == i} for i in range(gg_isa_count())]
+
+def isa_select(name):
+    """Makes the kernels of an instruction set the ones in use, None: the best that this CPU has. Returns its name."""
+    rows = [r["name"] for r in isa_info() if r["supported"]] if name is None else [name]
+    known = {gg_isa_name(i).decode(): i for i in range(gg_isa_count())}
+    if rows[-1] not in known:
+        raise ValueError(f"GGML_ISA: {name!r} is not in this build, which has {', '.join(known)}")
+    if not gg_isa_select(known[rows[-1]]):
+        raise ValueError(f"GGML_ISA: this CPU has no {name} ({gg_isa_needs(known[name]).decode()})")
+    return rows[-1]
+
+def cpu_has(feature):
+    """Whether the CPU and its operating system have a feature, by the names of dispatch.c."""
+    return bool(gg_cpu_has(TEXT(feature, b"feature")))
+
+def build_info():
+    """How this build was made and what it runs on: compiler, threads by default."""
+    return {"compiler": GG_COMPILER.decode(), "threads": gg_default_threads()}
+
+def enums():
+    """The constants that the tables give: GGML_TYPE_*, GGML_OP_*, GGML_UNARY_OP_*."""
+    names = {}
+    for i in range(GGML_TYPE_COUNT):
+        if gg_type_ok(i):
+            text = gg_types[i].name.decode()
+            names["GGML_TYPE_" + (text.upper() if text[-2:] != "_K" else text[:-2].upper() + "_K")] = i
+    names["GGML_TYPE_COUNT"] = GGML_TYPE_COUNT
+    for i in range(GG_OP_MAX):
+        if gg_op_name(i) != NULL:
+            names["GGML_OP_" + gg_op_name(i).decode()] = i
+    names["GGML_OP_COUNT"] = GGML_OP_COUNT
+    for i in range(256):
+        if gg_unary_name(i) != NULL:
+            names["GGML_UNARY_OP_" + gg_unary_name(i).decode()] = i
+    names["GGML_UNARY_OP_COUNT"] = 22
+    return names
+
+isa_select(os.environ.get("GGML_ISA") or None)

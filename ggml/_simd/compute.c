@@ -1,0 +1,392 @@
+/* The graph loop and what kernels call while it runs. */
+#define _GNU_SOURCE
+#include "compute.h"
+#include "check.h"
+#include "dispatch.h"
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#ifdef _WIN32
+#include <windows.h>
+#include <malloc.h>
+#else
+#include <pthread.h>
+#include <sched.h>
+#include <unistd.h>
+#endif
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+#if defined __x86_64__ || defined _M_X64
+#define PAUSE() __builtin_ia32_pause()
+#elif defined __aarch64__
+#define PAUSE() __asm__ volatile("yield")
+#else
+#define PAUSE() ((void)0)
+#endif
+
+enum { SPLIT_COST = 6000 /* ns: below, a node runs on one thread */, SPINS = 4096, PENDING = 16 };
+static const int64_t POLL_NS = 20000000;
+
+struct gg_team {
+    gg_call *call;
+    const gg_kernels *kernels;
+    struct task *tasks;
+    int n;                              /* threads */
+    _Atomic int arrived, phase, stop;   /* stop: latched for all threads at a barrier */
+    _Atomic int want_stop;
+};
+struct task { bool split, sync; int threads; _Atomic int64_t chunk; };
+
+static _Thread_local gg_call *this_call;
+static _Thread_local struct { void *p; size_t size; } scratch;
+
+gg_call *gg_current_call(void) { return this_call; }
+
+static void *aligned(size_t size) {
+#ifdef _WIN32
+    return _aligned_malloc(size, 64);
+#else
+    void *p = NULL;
+    return posix_memalign(&p, 64, size) ? NULL : p;
+#endif
+}
+static void aligned_free(void *p) {
+#ifdef _WIN32
+    _aligned_free(p);
+#else
+    free(p);
+#endif
+}
+void *gg_scratch(size_t size) {
+    if (size <= scratch.size) return scratch.p;
+    aligned_free(scratch.p);
+    scratch.size = 0;
+    scratch.p = aligned(size);
+    if (scratch.p) scratch.size = size;
+    return scratch.p;
+}
+
+void gg_stop(gg_call *call, int status) {
+    if (call->status == GGML_STATUS_SUCCESS) call->status = status;
+}
+int gg_fail(const ggml_tensor *node, const char *fmt, ...) {
+    gg_call *call = this_call;
+    (void)node;
+    if (call && !call->message[0]) {
+        char text[sizeof call->message];
+        va_list ap;
+        va_start(ap, fmt);
+        vsnprintf(text, sizeof text, fmt, ap);
+        va_end(ap);
+        memcpy(call->message, text, sizeof text);
+    }
+    return GGML_STATUS_FAILED;
+}
+
+/* ---- barrier: spins, then gives the processor away --------------------------------------------------------------- */
+static void relax(int *spins) {
+    if (++*spins < SPINS) { PAUSE(); return; }
+#ifdef _WIN32
+    SwitchToThread();
+#else
+    sched_yield();
+#endif
+}
+static void team_wait(struct gg_team *t, int n) {
+    const int phase = atomic_load_explicit(&t->phase, memory_order_relaxed);
+    if (atomic_fetch_add_explicit(&t->arrived, 1, memory_order_acq_rel) == n - 1) {
+        atomic_store_explicit(&t->arrived, 0, memory_order_relaxed);
+        atomic_store_explicit(&t->stop, atomic_load_explicit(&t->want_stop, memory_order_relaxed), memory_order_relaxed);
+        atomic_store_explicit(&t->phase, phase + 1, memory_order_release);
+        return;
+    }
+    for (int spins = 0; atomic_load_explicit(&t->phase, memory_order_acquire) == phase;) relax(&spins);
+}
+void gg_barrier(const gg_work *w) {
+    if (w->nth > 1) team_wait(w->team, w->nth);
+}
+
+/* ---- which nodes to split, where to wait -------------------------------------------------------------------------- */
+static double node_cost(const ggml_tensor *t) {   /* ns on one thread, roughly */
+    double n = (double)gg_nelements(t);
+    switch (t->op) {
+    case GGML_OP_MUL_MAT: return n * (double)t->src[0]->ne[0] / 25;
+    case GGML_OP_OUT_PROD: return n * (double)t->src[0]->ne[1] / 25;
+    case GGML_OP_MUL_MAT_ID: return n * (double)t->src[0]->ne[0] / 25;
+    default: break;
+    }
+    const float cost = gg_op_cost(t->op);
+    if (cost == 0) return 1e9;                          /* no estimate: always split */
+    for (int i = 0; i < 3; i++)
+        if (t->src[i] && (double)gg_nelements(t->src[i]) > n) n = (double)gg_nelements(t->src[i]);
+    return n * cost / 64;
+}
+static int custom_tasks(const ggml_tensor *t, int n) {
+    int32_t tasks;
+    memcpy(&tasks, t->op_params + 2, sizeof tasks);
+    return tasks == GGML_N_TASKS_MAX || tasks > n ? n : tasks;
+}
+static bool is_custom(int op) { return op >= GGML_OP_MAP_CUSTOM1 && op <= GGML_OP_CUSTOM; }
+static bool is_step(int op) { return op == GGML_OP_OPT_STEP_ADAMW || op == GGML_OP_OPT_STEP_SGD; }
+static bool runs(const ggml_tensor *t) {
+    return gg_op_computes(t->op) && t->flags & GGML_TENSOR_FLAG_COMPUTE && !gg_is_empty(t);
+}
+static int node_threads(const ggml_tensor *t, int n) {
+    if (is_custom(t->op)) return custom_tasks(t, n);
+    return node_cost(t) < SPLIT_COST ? 1 : n;
+}
+size_t gg_work_size(ggml_tensor **nodes, int n, int n_threads) {
+    size_t most = 0;
+    for (int i = 0; i < n; i++) {
+        if (!runs(nodes[i]) || !gg_active->work[nodes[i]->op]) continue;
+        const size_t w = gg_active->work[nodes[i]->op](nodes[i], node_threads(nodes[i], n_threads));
+        if (w > most) most = w;
+    }
+    return most ? most + 64 : 0;
+}
+
+typedef struct { uintptr_t lo, hi; } span;
+typedef struct { span v[PENDING * 4]; int n; bool full; } spans;
+static span span_of(const ggml_tensor *t) { return (span){(uintptr_t)t->data, (uintptr_t)t->data + gg_nbytes(t)}; }
+static void remember(spans *s, span x) {
+    if (s->n == PENDING * 4) s->full = true; else s->v[s->n++] = x;
+}
+static bool touches(const spans *s, span x) {
+    if (s->full) return true;
+    for (int i = 0; i < s->n; i++)
+        if (x.lo < s->v[i].hi && s->v[i].lo < x.hi) return true;
+    return false;
+}
+/* Fills in tasks; false when no node is worth splitting. A barrier precedes a node that reads or writes what an unfinished node
+ * writes, or writes what one reads. Nodes of one thread in a row need none among themselves. */
+static bool arrange(gg_call *c, const gg_kernels *k, struct task *tasks, int n) {
+    spans reads = {.n = 0}, writes = {.n = 0};
+    bool any = false, work_used = false, others = false;
+    for (int i = 0; i < c->n_nodes; i++) {
+        const ggml_tensor *t = c->nodes[i];
+        tasks[i] = (struct task){.threads = 0};
+        if (!runs(t)) continue;
+        tasks[i].threads = node_threads(t, n);
+        tasks[i].split = tasks[i].threads > 1;
+        any |= tasks[i].split;
+        const bool works = k->work[t->op] && k->work[t->op](t, tasks[i].threads), wide = is_custom(t->op) || is_step(t->op);
+        bool clash = wide || (works && work_used) || touches(&reads, span_of(t)) || touches(&writes, span_of(t));
+        for (int j = 0; j < GGML_MAX_SRC && !clash; j++)
+            if (t->src[j]) clash = touches(&writes, span_of(t->src[j]));
+        if (c->abort || (clash && (tasks[i].split || others))) {
+            tasks[i].sync = true;
+            reads.n = writes.n = 0, reads.full = writes.full = work_used = others = false;
+        }
+        others |= tasks[i].split;                       /* some thread other than the first may be at work */
+        work_used |= works;
+        remember(&writes, span_of(t));
+        if (wide) writes.full = true;
+        for (int j = 0; j < GGML_MAX_SRC; j++)
+            if (t->src[j]) remember(&reads, span_of(t->src[j]));
+    }
+    return any;
+}
+
+/* ---- running -------------------------------------------------------------------------------------------------------- */
+static int run_custom(const gg_work *w, ggml_tensor *t) {
+    void *fun, *user;
+    memcpy(&fun, t->op_params, sizeof fun);
+    memcpy(&user, t->op_params + 4, sizeof user);
+    const int ith = w->ith, nth = w->nth;
+    switch (t->op) {
+    case GGML_OP_MAP_CUSTOM1: ((void (*)(ggml_tensor *, const ggml_tensor *, int, int, void *))fun)(t, t->src[0], ith, nth, user); break;
+    case GGML_OP_MAP_CUSTOM2: ((void (*)(ggml_tensor *, const ggml_tensor *, const ggml_tensor *, int, int, void *))fun)(t, t->src[0], t->src[1], ith, nth, user); break;
+    case GGML_OP_MAP_CUSTOM3: ((void (*)(ggml_tensor *, const ggml_tensor *, const ggml_tensor *, const ggml_tensor *, int, int, void *))fun)(t, t->src[0], t->src[1], t->src[2], ith, nth, user); break;
+    default: ((void (*)(ggml_tensor *, int, int, void *))fun)(t, ith, nth, user);
+    }
+    return GGML_STATUS_SUCCESS;
+}
+static int run_node(const gg_kernels *k, const gg_work *w, ggml_tensor *t) {
+    return is_custom(t->op) ? run_custom(w, t) : k->op[t->op](w, t);
+}
+static void failed(gg_call *c, int node, int status) {
+    if (c->status == GGML_STATUS_SUCCESS || c->failed < 0) c->failed = node;
+    gg_stop(c, status);
+}
+static int64_t now_ns(void) {
+#ifdef _WIN32
+    return (int64_t)GetTickCount64() * 1000000;
+#else
+    struct timespec ts;
+#ifdef CLOCK_MONOTONIC_COARSE
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &ts);
+#else
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+#endif
+    return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
+#endif
+}
+/* The first thread between nodes: does anybody want to stop? */
+static void ask(gg_call *c, int64_t *polled) {
+    if (c->abort && c->abort(c->abort_data)) gg_stop(c, GGML_STATUS_ABORTED);
+    if (!c->poll) return;
+    const int64_t t = now_ns();
+    if (!*polled) *polled = t;
+    if (t - *polled < POLL_NS) return;
+    *polled = t;
+    if (c->poll()) gg_stop(c, GGML_STATUS_FAILED);
+}
+static void run_alone(gg_call *c, const gg_kernels *k) {
+    _Atomic int64_t chunk;
+    struct gg_team team = {.call = c, .kernels = k, .n = 1};
+    const gg_work w = {0, 1, c->wdata, c->wsize, &team, &chunk};
+    gg_call *outer = this_call;
+    int64_t polled = 0;
+    this_call = c;
+    for (int i = 0; i < c->n_nodes; i++) {
+        ggml_tensor *t = c->nodes[i];
+        if (!runs(t)) continue;
+        ask(c, &polled);
+        if (c->status) { if (c->failed < 0) c->failed = i; break; }
+        atomic_store_explicit(&chunk, 0, memory_order_relaxed);
+        const int st = run_node(k, &w, t);
+        if (st || c->status) { failed(c, i, st); break; }
+    }
+    this_call = outer;
+}
+static void run_thread(struct gg_team *team, int ith) {
+    gg_call *c = team->call, *outer = this_call;
+    int64_t polled = 0;
+    this_call = c;
+    for (int i = 0; i < c->n_nodes; i++) {
+        struct task *task = &team->tasks[i];
+        if (!task->threads) continue;
+        if (ith == 0) {
+            ask(c, &polled);
+            if (c->status) atomic_store_explicit(&team->want_stop, 1, memory_order_relaxed);
+        }
+        if (task->sync) {
+            team_wait(team, team->n);
+            if (atomic_load_explicit(&team->stop, memory_order_relaxed)) break;
+        }
+        if (ith >= task->threads) continue;
+        const gg_work w = {ith, task->threads, c->wdata, c->wsize, team, &task->chunk};
+        const int st = run_node(team->kernels, &w, c->nodes[i]);
+        if (st || c->status) {
+            failed(c, i, st);
+            atomic_store_explicit(&team->want_stop, 1, memory_order_relaxed);
+        }
+    }
+    this_call = outer;
+}
+
+#ifndef _WIN32
+/* libgomp's threads do not survive a fork: in a child, the thread that forked enters the region from a new thread. */
+static _Thread_local pid_t region_pid;
+static void *in_thread(void *p) { void **a = p; ((void (*)(void *))a[0])(a[1]); return NULL; }
+#endif
+static void enter_region(void (*body)(void *), void *data) {
+#ifndef _WIN32
+    const pid_t pid = getpid();
+    if (region_pid && region_pid != pid) {
+        pthread_t th;
+        void *a[2] = {(void *)body, data};
+        if (!pthread_create(&th, NULL, in_thread, a)) { pthread_join(th, NULL); return; }
+    }
+    region_pid = pid;
+#endif
+    body(data);
+}
+static void team_region(void *p) {
+    struct gg_team *team = p;
+#ifdef _OPENMP
+    _Atomic int granted = 0;
+#pragma omp parallel num_threads(team->n)
+    {
+        /* fewer threads than asked for may come (nested regions, limits): then the first does it all alone */
+        const int ith = omp_get_thread_num(), n = omp_get_num_threads();
+        if (n == team->n) run_thread(team, ith);
+        else if (ith == 0) atomic_store(&granted, n);
+    }
+    if (atomic_load(&granted)) run_alone(team->call, team->kernels);
+#else
+    run_alone(team->call, team->kernels);
+#endif
+}
+
+int gg_compute(gg_call *c) {
+    const gg_kernels *k = c->use_ref ? gg_isa_kernels(0) : gg_active;
+    c->status = GGML_STATUS_SUCCESS, c->failed = -1, c->message[0] = 0, c->exception = NULL;
+    const size_t need = gg_work_size(c->nodes, c->n_nodes, c->n_threads);
+    void *own = NULL;
+    const uintptr_t pad = -(uintptr_t)c->wdata & 63;
+    if (need && (!c->wdata || c->wsize < need)) {
+        if (!(own = aligned(need))) return c->status = GGML_STATUS_ALLOC_FAILED;
+        c->wdata = own, c->wsize = need;
+    } else if (c->wdata && c->wsize > pad) {
+        c->wdata += pad, c->wsize -= pad;
+    }
+    struct gg_team team = {.call = c, .kernels = k, .n = c->n_threads};
+    if (c->n_threads > 1 && c->n_nodes) {
+        team.tasks = malloc((size_t)c->n_nodes * sizeof *team.tasks);
+        if (team.tasks && arrange(c, k, team.tasks, team.n)) enter_region(team_region, &team);
+        else run_alone(c, k);
+        free(team.tasks);
+    } else {
+        run_alone(c, k);
+    }
+    aligned_free(own);
+    if (scratch.size > (size_t)64 << 20) aligned_free(scratch.p), scratch.p = NULL, scratch.size = 0;
+    return c->status;
+}
+
+typedef struct { int n_threads; int64_t n; void (*body)(void *, int64_t); void *data; _Atomic int64_t next; } loop;
+static void loop_region(void *p) {
+    loop *l = p;
+#ifdef _OPENMP
+#pragma omp parallel num_threads(l->n_threads)
+#endif
+    for (int64_t i; (i = atomic_fetch_add(&l->next, 1)) < l->n;) l->body(l->data, i);
+}
+void gg_parallel_for(int n_threads, int64_t n, void (*body)(void *, int64_t), void *data) {
+    loop l = {.n_threads = n_threads < n ? n_threads : (int)n, .n = n, .body = body, .data = data};
+    if (l.n_threads > 1) { enter_region(loop_region, &l); return; }
+    for (int64_t i = 0; i < n; i++) body(data, i);
+}
+
+/* ---- how many threads ---------------------------------------------------------------------------------------------- */
+static int quota(void) {   /* of the cgroup, 0: none */
+#ifdef __linux__
+    long long most = 0, period = 0;
+    char first[32];
+    FILE *f = fopen("/sys/fs/cgroup/cpu.max", "r");
+    if (f) {
+        if (fscanf(f, "%31s %lld", first, &period) == 2 && strcmp(first, "max")) most = atoll(first);
+        fclose(f);
+    } else if ((f = fopen("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "r"))) {
+        if (fscanf(f, "%lld", &most) != 1) most = 0;
+        fclose(f);
+        if ((f = fopen("/sys/fs/cgroup/cpu/cpu.cfs_period_us", "r"))) {
+            if (fscanf(f, "%lld", &period) != 1) period = 0;
+            fclose(f);
+        }
+    }
+    if (most > 0 && period > 0) return (int)((most + period - 1) / period);
+#endif
+    return 0;
+}
+int gg_max_threads(void) { return GGML_MAX_N_THREADS; }
+int gg_default_threads(void) {
+    int n = 1;
+#ifdef __linux__
+    cpu_set_t set;
+    if (!sched_getaffinity(0, sizeof set, &set)) n = CPU_COUNT(&set);
+#elif defined _WIN32
+    SYSTEM_INFO si;
+    GetSystemInfo(&si);
+    n = (int)si.dwNumberOfProcessors;
+#else
+    n = (int)sysconf(_SC_NPROCESSORS_ONLN);
+#endif
+    const int q = quota();
+    if (q && q < n) n = q;
+    return n < 1 ? 1 : n > GGML_MAX_N_THREADS ? GGML_MAX_N_THREADS : n;
+}

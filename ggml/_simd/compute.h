@@ -1,0 +1,30 @@
+/* The graph loop: one OpenMP region a compute call, barriers where data need them. */
+#ifndef GG_COMPUTE_H
+#define GG_COMPUTE_H
+#include "kernel.h"
+
+typedef struct gg_call {            /* one compute call; the caller fills the first part */
+    ggml_tensor **nodes;
+    int n_nodes, n_threads;
+    uint8_t *wdata;                 /* NULL: taken from the heap */
+    size_t wsize;
+    bool use_ref;                   /* scalar kernels */
+    bool (*abort)(void *data);      /* asked by the first thread before each node */
+    void *abort_data;
+    bool (*poll)(void);             /* true: stop (Ctrl-C); asked now and then between nodes by the first thread; may be NULL */
+    /* out */
+    int status, failed;             /* ggml_status; index of the node that failed, or -1 */
+    char message[256];              /* why it failed, may be empty */
+    void *exception;                /* set by gg_park: the Python exception of a callback */
+} gg_call;
+
+int gg_compute(gg_call *call);                                      /* returns call->status */
+size_t gg_work_size(ggml_tensor **nodes, int n, int n_threads);     /* shared work memory that the nodes need, bytes */
+gg_call *gg_current_call(void);                                     /* of this thread, NULL outside a compute */
+void gg_stop(gg_call *call, int status);                            /* from a callback: no further node is begun */
+int gg_default_threads(void);                                       /* min(CPU affinity, cgroup quota) */
+int gg_max_threads(void);
+
+/* Runs body(data, i) for i in [0, n) on up to n_threads threads, in any order. */
+void gg_parallel_for(int n_threads, int64_t n, void (*body)(void *data, int64_t i), void *data);
+#endif

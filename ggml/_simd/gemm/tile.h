@@ -1,0 +1,68 @@
+/* The register tile: c[MICRO_R x n] (+)= a * b over packed panels, written once over the vector vocabulary; the ISA
+ * says how large it is (micro_<isa>.h). Vectors run along the rows of a; each value of b is broadcast. */
+#ifndef GG_GEMM_TILE_H
+#define GG_GEMM_TILE_H
+#include GG_MICRO
+
+enum {
+    MICRO_R = MICRO_V * VW,                         /* rows of a panel of a: panel[k][MICRO_R] */
+    MICRO_C = (MICRO_N + VW - 1) / VW * VW,         /* columns of a panel of b, with padding: panel[k][MICRO_C] */
+    MICRO_N_MAX = 14,                               /* of all ISAs */
+};
+
+#ifdef __clang__
+#define GG_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define GG_UNROLL _Pragma("GCC unroll 16")
+#endif
+#define GG_INLINE static inline __attribute__((always_inline))   /* sizes and types are constants in every copy */
+
+/* Adds to column j of c, at c + j*ldc, or writes over it; m <= v*VW of its rows are valid. */
+#define MICRO_ARGS int64_t k, const float *a, const float *b, float *c, int64_t ldc, int64_t m, bool add
+typedef void (*micro_fn)(MICRO_ARGS);
+
+GG_INLINE void micro_tile(const int v, const int n, MICRO_ARGS) {
+    vf sum[MICRO_N][MICRO_V];
+    GG_UNROLL for (int j = 0; j < n; j++) {
+        GG_UNROLL for (int i = 0; i < v; i++) sum[j][i] = vf_zero();
+        if (add) __builtin_prefetch(c + j * ldc, 1), __builtin_prefetch(c + j * ldc + m - 1, 1);
+    }
+    for (; k > 0; k--, a += MICRO_R, b += MICRO_C) {
+        vf x[MICRO_V];
+        GG_UNROLL for (int i = 0; i < v; i++) x[i] = vf_load(a + i * VW);
+        GG_UNROLL for (int j = 0; j < n; j++) {
+            const vf y = micro_value(b, j);
+            GG_UNROLL for (int i = 0; i < v; i++) sum[j][i] = vf_fma(x[i], y, sum[j][i]);
+        }
+    }
+    GG_UNROLL for (int i = 0; i < v; i++) {
+        const int left = (int)m - i * VW;
+        if (left >= VW) {
+            GG_UNROLL for (int j = 0; j < n; j++) {
+                float *p = c + j * ldc + i * VW;
+                vf_store(p, add ? vf_add(vf_load(p), sum[j][i]) : sum[j][i]);
+            }
+        } else {
+            GG_UNROLL for (int j = 0; j < n; j++) {
+                float *p = c + j * ldc + i * VW;
+                vf_storen(p, add ? vf_add(vf_loadn(p, left), sum[j][i]) : sum[j][i], left);
+            }
+        }
+    }
+}
+
+/* One function for each size up to the largest; the conditional keeps the others out of the binary. */
+#define MICRO_SIZES(F, v) F(v, 1) F(v, 2) F(v, 3) F(v, 4) F(v, 5) F(v, 6) F(v, 7) \
+                          F(v, 8) F(v, 9) F(v, 10) F(v, 11) F(v, 12) F(v, 13) F(v, 14)
+#define MICRO(v, n) \
+    static void micro_##v##_##n(MICRO_ARGS) { \
+        micro_tile(v, n < MICRO_N ? n : MICRO_N, k, a, b, c, ldc, m, add); \
+    }
+MICRO_SIZES(MICRO, 1)
+MICRO_SIZES(MICRO, 2)
+#undef MICRO
+#define MICRO(v, n) [n] = n <= MICRO_N ? micro_##v##_##n : NULL,
+static const micro_fn micro_table[][MICRO_N_MAX + 1] = {[1] = {MICRO_SIZES(MICRO, 1)}, [2] = {MICRO_SIZES(MICRO, 2)}};
+#undef MICRO
+
+#endif

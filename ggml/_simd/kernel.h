@@ -1,0 +1,60 @@
+/* What a kernel sees, and the table of kernels that each ISA exports. */
+#ifndef GG_KERNEL_H
+#define GG_KERNEL_H
+#include "engine.h"
+#include <stdatomic.h>
+
+struct gg_team;   /* the threads of one compute call (parallel.c) */
+
+typedef struct gg_work {
+    int ith, nth;                   /* this thread of how many; nth may be 1 while the team is larger */
+    void *wdata;                    /* shared by the threads of the node; at least what op_work asked for; 64-byte aligned */
+    size_t wsize;
+    struct gg_team *team;
+    _Atomic int64_t *chunk;         /* this node's counter, 0 at the start */
+} gg_work;
+
+/* Takes the node to compute; returns a ggml_status. Sets the reason with gg_fail. */
+typedef int (*gg_op_fn)(const gg_work *w, ggml_tensor *dst);
+typedef size_t (*gg_work_fn)(const ggml_tensor *dst, int nth);
+
+/* Conversions of n elements (n a multiple of the type's block) between a packed row of a type and f32. */
+typedef void (*gg_to_f32_fn)(const void *x, float *y, int64_t n);
+typedef void (*gg_from_f32_fn)(const float *x, void *y, int64_t n);
+/* As from_f32, one whole row, with an importance weight for each element (NULL: none) and the slower searches. */
+typedef void (*gg_quantize_fn)(const float *x, void *y, int64_t n, const float *im);
+/* sum(x[i]*y[i]): x packed row of the type, y a packed row of the type's dot partner (gg_types_dot). */
+typedef void (*gg_dot_fn)(int64_t n, float *s, const void *x, const void *y);
+
+typedef struct gg_kernels {
+    gg_op_fn op[GG_OP_MAX];
+    gg_work_fn work[GG_OP_MAX];     /* NULL: the operation needs no shared work memory */
+    gg_to_f32_fn to_f32[GGML_TYPE_COUNT];
+    gg_from_f32_fn from_f32[GGML_TYPE_COUNT];
+    gg_quantize_fn quantize[GGML_TYPE_COUNT];   /* NULL: from_f32 does it, weights make no difference */
+    gg_dot_fn dot[GGML_TYPE_COUNT];
+    int32_t dot_type[GGML_TYPE_COUNT];   /* type of the second operand of dot */
+} gg_kernels;
+
+/* ---- services for kernels (parallel.c) ---------------------------------------------------------------------------- */
+void gg_barrier(const gg_work *w);                 /* waits for the w->nth threads of this node */
+void *gg_scratch(size_t bytes);                    /* this thread's own memory, 64-byte aligned, until its next call; NULL: none left */
+int gg_fail(const ggml_tensor *node, const char *fmt, ...) __attribute__((format(printf, 2, 3)));  /* returns GGML_STATUS_FAILED */
+
+/* The next piece of [0, n) for this thread, at least `grain` long but for the last; false when nothing is left:
+ * int64_t i0, i1; while (gg_next(w, n, grain, &i0, &i1)) { ... i0..i1 ... } */
+static inline bool gg_next(const gg_work *w, int64_t n, int64_t grain, int64_t *i0, int64_t *i1) {
+    int64_t step = w->nth > 1 ? (n + 4 * w->nth - 1) / (4 * w->nth) : n;
+    if (step < grain) step = grain;
+    if (step < 1) step = 1;
+    const int64_t i = atomic_fetch_add_explicit(w->chunk, step, memory_order_relaxed);
+    if (i >= n) return false;
+    *i0 = i;
+    *i1 = i + step < n ? i + step : n;
+    return true;
+}
+
+/* The table in use (dispatch.c); set once at import. */
+extern const gg_kernels *gg_active;
+
+#endif

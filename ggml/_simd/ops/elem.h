@@ -1,0 +1,126 @@
+/* Element-wise operations: a line for each. Every kernel works on a tile of packed f32; gg_map (rows.h) brings the
+ * tiles, of any type, stride and repetition, and cuts the work for the threads. */
+#ifndef GG_OPS_ELEM_H
+#define GG_OPS_ELEM_H
+#include "rows.h"
+
+/* ---- tiles ------------------------------------------------------------------------------------------------------- */
+static inline vf gg_lanes(const float *p, int m) { return m == VW ? vf_load(p) : vf_loadn(p, m); }
+static inline void gg_put(float *p, vf v, int m) { if (m == VW) vf_store(p, v); else vf_storen(p, v, m); }
+
+/* y = EXPR of x (and of z, the second operand); k: the float parameters of the operation */
+#define GG_TILE_X(NAME, EXPR)                                                                        \
+    static void tile_##NAME(float *const *p, int64_t n, const void *arg) {                           \
+        const float *k = arg;                                                                        \
+        (void)k;                                                                                     \
+        for (int64_t i = 0; i < n; i += VW) {                                                        \
+            const int m = n - i < VW ? (int)(n - i) : VW;                                            \
+            const vf x = gg_lanes(p[1] + i, m);                                                      \
+            gg_put(p[0] + i, EXPR, m);                                                               \
+        }                                                                                            \
+    }
+#define GG_TILE_XZ(NAME, EXPR)                                                                       \
+    static void tile_##NAME(float *const *p, int64_t n, const void *arg) {                           \
+        const float *k = arg;                                                                        \
+        (void)k;                                                                                     \
+        for (int64_t i = 0; i < n; i += VW) {                                                        \
+            const int m = n - i < VW ? (int)(n - i) : VW;                                            \
+            const vf x = gg_lanes(p[1] + i, m), z = gg_lanes(p[2] + i, m);                           \
+            gg_put(p[0] + i, EXPR, m);                                                               \
+        }                                                                                            \
+    }
+static inline int gg_map_sources(const gg_work *w, ggml_tensor *dst, int sources, gg_tile_fn fn) {
+    ggml_tensor *t[] = {dst, dst->src[0], dst->src[1]};
+    return gg_map(w, dst, t, 1 + sources, 1, false, fn, dst->op_params);
+}
+#define GG_ELEM_1(NAME, EXPR)                                                                        \
+    GG_TILE_X(NAME, EXPR)                                                                            \
+    static int op_##NAME(const gg_work *w, ggml_tensor *dst) { return gg_map_sources(w, dst, 1, tile_##NAME); }
+#define GG_ELEM_2(NAME, EXPR)                                                                        \
+    GG_TILE_XZ(NAME, EXPR)                                                                           \
+    static int op_##NAME(const gg_work *w, ggml_tensor *dst) { return gg_map_sources(w, dst, 2, tile_##NAME); }
+
+GG_ELEM_2(ADD, vf_add(x, z))
+GG_ELEM_2(ADD1, vf_add(x, z))
+GG_ELEM_2(SUB, vf_sub(x, z))
+GG_ELEM_2(MUL, vf_mul(x, z))
+GG_ELEM_2(DIV, vf_div(x, z))
+
+GG_ELEM_1(SQR, vf_mul(x, x))
+GG_ELEM_1(SQRT, vf_sqrt(x))
+GG_ELEM_1(LOG, v_log(x))
+GG_ELEM_1(SIN, v_sin(x))
+GG_ELEM_1(COS, v_cos(x))
+GG_ELEM_1(SCALE, vf_fma(x, vf_set1(k[0]), vf_set1(k[1])))
+GG_ELEM_1(CLAMP, gg_clamp(x, k[0], k[1]))
+GG_ELEM_1(LEAKY_RELU, vf_select(vf_gt(x, vf_zero()), x, vf_mul(x, vf_set1(k[0]))))
+
+/* x is the gradient of the result, z the argument */
+GG_ELEM_2(SILU_BACK, v_silu_back(z, x))
+GG_ELEM_2(GELU_BACK, v_gelu_back(z, x))
+GG_ELEM_2(GELU_QUICK_BACK, v_gelu_quick_back(z, x))
+GG_ELEM_2(GELU_ERF_BACK, v_gelu_erf_back(z, x))
+GG_ELEM_2(ELU_BACK, v_elu_back(z, x))
+GG_ELEM_2(CLAMP_BACK, vf_select(vm_and(vf_ge(z, vf_set1(k[0])), vf_le(z, vf_set1(k[1]))), x, vf_zero()))
+
+/* ---- the functions of GGML_OP_UNARY ------------------------------------------------------------------------------ */
+#define UNARY(id, NAME, fn) GG_TILE_X(unary_##NAME, fn(x))
+#include "../tables/unary.h"
+#undef UNARY
+
+/* k: the id, alpha_n, alpha_p, beta, eps, the alphas as the builder made them (both positive) */
+static inline vf gg_xielu(vf x, const float *k) {
+    const vf beta = vf_set1(k[3]), pos = vf_fma(vf_set1(k[2]), x, beta);
+    const vf neg = vf_mul(vf_sub(v_expm1(vf_min(vf_set1(k[4]), x)), x), vf_set1(k[1]));
+    return vf_select(vf_gt(x, vf_zero()), vf_mul(pos, x), vf_fma(beta, x, neg));
+}
+GG_TILE_X(unary_XIELU, gg_xielu(x, k))
+
+static int op_UNARY(const gg_work *w, ggml_tensor *dst) {
+    static const gg_tile_fn tiles[] = {
+#define UNARY(id, NAME, fn) [id] = tile_unary_##NAME,
+#include "../tables/unary.h"
+#undef UNARY
+        [GGML_UNARY_OP_XIELU] = tile_unary_XIELU,
+    };
+    const int32_t id = dst->op_params[0];
+    if (id < 0 || id >= (int32_t)(sizeof tiles / sizeof *tiles) || !tiles[id])
+        return gg_fail(dst, "%d is no unary operation", (int)id);
+    return gg_map_sources(w, dst, 1, tiles[id]);
+}
+
+/* ---- steps of the optimisers: they change their parameter and their moments -------------------------------------- */
+static void tile_ADAMW(float *const *p, int64_t n, const void *arg) {
+    const float *k = arg;
+    const vf alpha = vf_set1(k[0]), b1 = vf_set1(k[1]), b2 = vf_set1(k[2]), eps = vf_set1(k[3]);
+    const vf keep = vf_set1(1 - k[0] * k[4]);
+    const vf c1 = vf_set1(1 - k[1]), c2 = vf_set1(1 - k[2]), h1 = vf_set1(k[5]), h2 = vf_set1(k[6]);
+    for (int64_t i = 0; i < n; i += VW) {
+        const int l = n - i < VW ? (int)(n - i) : VW;
+        const vf g = gg_lanes(p[3] + i, l);
+        const vf m = vf_fma(g, c1, vf_mul(gg_lanes(p[1] + i, l), b1));
+        const vf v = vf_fma(vf_mul(g, g), c2, vf_mul(gg_lanes(p[2] + i, l), b2));
+        const vf step = vf_div(vf_mul(m, h1), vf_add(vf_sqrt(vf_mul(v, h2)), eps));
+        gg_put(p[0] + i, vf_fnma(alpha, step, vf_mul(gg_lanes(p[0] + i, l), keep)), l);
+        gg_put(p[1] + i, m, l);
+        gg_put(p[2] + i, v, l);
+    }
+}
+static int op_OPT_STEP_ADAMW(const gg_work *w, ggml_tensor *dst) {
+    ggml_tensor *t[] = {dst->src[0], dst->src[2], dst->src[3], dst->src[1]};
+    return gg_map(w, dst, t, 4, 3, true, tile_ADAMW, dst->src[4]->data);
+}
+static void tile_SGD(float *const *p, int64_t n, const void *arg) {
+    const float *k = arg;
+    const vf keep = vf_set1(1 - k[0] * k[1]), alpha = vf_set1(k[0]);
+    for (int64_t i = 0; i < n; i += VW) {
+        const int l = n - i < VW ? (int)(n - i) : VW;
+        gg_put(p[0] + i, vf_fnma(alpha, gg_lanes(p[1] + i, l), vf_mul(gg_lanes(p[0] + i, l), keep)), l);
+    }
+}
+static int op_OPT_STEP_SGD(const gg_work *w, ggml_tensor *dst) {
+    ggml_tensor *t[] = {dst->src[0], dst->src[1]};
+    return gg_map(w, dst, t, 2, 1, true, tile_SGD, dst->src[2]->data);
+}
+
+#endif

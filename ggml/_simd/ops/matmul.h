@@ -1,0 +1,50 @@
+/* Matrix products: MUL_MAT and OUT_PROD. Each describes its operands; gemm/ computes. */
+#ifndef GG_OPS_MATMUL_H
+#define GG_OPS_MATMUL_H
+#include "../gemm/gemv.h"
+
+/* Neighbours of the batch that share a are one wider product where b and c go on at an even step: a batch through one
+ * layer, or the query heads of a token that share keys. */
+static inline void matmul_merge(gemm *g) {
+    gemm_src *a = &g->a, *b = &g->b;
+    if (g->n == 1 && a->share2 > 1) b->nb_i = b->nb2, g->c_n = g->c_2;
+    if (b->nb2 == (size_t)g->n * b->nb_i && g->c_2 == (size_t)g->n * g->c_n) {
+        g->n *= a->share2, g->ne2 /= a->share2;
+        b->nb2 *= (size_t)a->share2, g->c_2 *= (size_t)a->share2, a->share2 = 1;
+    }
+    if (g->ne2 == 1 && b->nb3 == (size_t)g->n * b->nb_i && g->c_3 == (size_t)g->n * g->c_n) {
+        g->n *= a->share3, g->ne3 /= a->share3;
+        b->nb3 *= (size_t)a->share3, g->c_3 *= (size_t)a->share3, a->share3 = 1;
+    }
+    gemm_set_pack(b, false);
+}
+
+/* dst = a * b with k along dimension `along` of both. Swapped where few rows would leave most of a vector empty, or
+ * where b is the matrix and a the few vectors. */
+static inline gemm matmul_problem(const ggml_tensor *dst, int along) {
+    const ggml_tensor *a = dst->src[0], *b = dst->src[1];
+    gemm g = {.m = dst->ne[0], .n = dst->ne[1], .k = b->ne[along], .ne2 = dst->ne[2], .ne3 = dst->ne[3],
+              .a = gemm_tensor(a, along, dst), .b = gemm_tensor(b, along, dst),
+              .c = dst->data, .c_m = dst->nb[0], .c_n = dst->nb[1], .c_2 = dst->nb[2], .c_3 = dst->nb[3]};
+    matmul_merge(&g);
+    const gemm t = gemm_swapped(&g);
+    if (gemv_fits(&g)) return g;
+    if (gemv_fits(&t)) return t;
+    const int64_t cost = gemm_ceil(g.m, VW) * g.n, swapped = gemm_ceil(t.m, VW) * t.n;
+    return 8 * cost > 9 * swapped ? t : g;
+}
+
+static int matmul_run(const gg_work *w, ggml_tensor *dst, int along) {
+    if (gg_is_empty(dst)) return GGML_STATUS_SUCCESS;
+    const int a = dst->src[0]->type, b = dst->src[1]->type;
+    if (!pack_type_ok(a) || !gg_is_float(b))
+        return gg_fail(dst, "no product of %s and %s", gg_types[a].name, gg_types[b].name);
+    const gemm g = matmul_problem(dst, along);
+    if (gemv_fits(&g) ? gemv_run(w, &g) : gemm_run(w, &g)) return GGML_STATUS_SUCCESS;
+    return gg_fail(dst, "no memory for panels");
+}
+
+static int op_MUL_MAT(const gg_work *w, ggml_tensor *dst) { return matmul_run(w, dst, 0); }
+static int op_OUT_PROD(const gg_work *w, ggml_tensor *dst) { return matmul_run(w, dst, 1); }
+
+#endif

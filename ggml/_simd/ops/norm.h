@@ -1,0 +1,147 @@
+/* Normalisation of rows: NORM, GROUP_NORM, RMS_NORM (and its gradient), L2_NORM. Where the squares of a row leave the
+ * range of f32, the row is taken times a power of two, so that no value is too large or too small to be normalised. */
+#ifndef GG_OPS_NORM_H
+#define GG_OPS_NORM_H
+#include "rowwise.h"
+
+static inline vf square(vf x) { return vf_mul(x, x); }
+ROW_SUM(sum_squares, square(vf_mul(ld(x + i, k), vf_set1(s))), const float *x, float s)
+
+static bool square_range(int64_t n, double q) { return q >= 0x1p-80 * (double)n && q <= 0x1p120; }
+/* A power of two that brings the largest magnitude near 1. */
+static float unit_scale(int64_t n, const float *x) {
+    const float m = max_abs_row(n, x);
+    if (!(m > 0 && m < GG_INF)) return 1;
+    int e = (int)(gg_f32_bits(m) >> 23) - 127;
+    if (e < -126) e = -126;
+    if (e > 126) e = 126;
+    return gg_bits_f32((uint32_t)(127 - e) << 23);
+}
+/* sum((x s)^2) and the s it needed. */
+static double squares(int64_t n, const float *x, float *s) {
+    const double q = sum_squares(n, x, *s = 1);
+    if (square_range(n, q)) return q;
+    return (*s = unit_scale(n, x)) == 1 ? q : sum_squares(n, x, *s);
+}
+static double inverse_root(double q) { return q == 0 ? 0 : 1 / __builtin_sqrt(q); }
+static void scale_row(int64_t n, const float *x, float s, double r, float *y) {
+    EACH_VEC(i, n) st(y + i, vf_mul(vf_mul(ld(x + i, n - i), vf_set1(s)), vf_set1((float)r)), n - i);
+}
+
+/* Of d = x s - mean: the sum; the sum of squares to *squares. */
+static double deviations(int64_t n, const float *x, float s, float mean, double *squares) {
+    double sum = 0;
+    *squares = 0;
+    for (int64_t i = 0, end; i < n;) {
+        end = n - i < SUM_TILE ? n : i + SUM_TILE;
+        vf s0 = vf_zero(), s1 = vf_zero(), q0 = vf_zero(), q1 = vf_zero();
+        for (; i + 2 * VW <= end; i += 2 * VW) {
+            const vf a = vf_sub(vf_mul(vf_load(x + i), vf_set1(s)), vf_set1(mean));
+            const vf b = vf_sub(vf_mul(vf_load(x + i + VW), vf_set1(s)), vf_set1(mean));
+            s0 = vf_add(s0, a), q0 = vf_fma(a, a, q0);
+            s1 = vf_add(s1, b), q1 = vf_fma(b, b, q1);
+        }
+        for (; i < end; i += VW) {
+            const vf a = keep(vf_sub(vf_mul(ld(x + i, end - i), vf_set1(s)), vf_set1(mean)), 0, end - i);
+            s0 = vf_add(s0, a), q0 = vf_fma(a, a, q0);
+        }
+        i = end;
+        sum += (double)vf_hsum(vf_add(s0, s1));
+        *squares += (double)vf_hsum(vf_add(q0, q1));
+    }
+    return sum;
+}
+/* (x - mean) / sqrt(var + eps). The mean is rounded to f32 first; the mean of what is left (c) makes up for that. */
+static void normalise(int64_t n, const float *x, float *y, float eps) {
+    float s = 1, mean;
+    double q, c;
+    for (bool again = false;; again = true) {
+        mean = (float)(sum_scaled(n, x, s) / (double)n);
+        c = deviations(n, x, s, mean, &q) / (double)n;
+        if (again || square_range(n, q) || (s = unit_scale(n, x)) == 1) break;
+    }
+    double var = q / (double)n - c * c;
+    if (var < 0) var = 0;
+    const vf r = vf_set1((float)inverse_root(var + (double)eps * s * s)), rest = vf_set1((float)c);
+    EACH_VEC(i, n) {
+        const vf d = vf_sub(vf_mul(ld(x + i, n - i), vf_set1(s)), vf_set1(mean));
+        st(y + i, vf_mul(vf_sub(d, rest), r), n - i);
+    }
+}
+
+static void norm_row(const ggml_tensor *t, int64_t n, const float *a, const float *b, float *y) {
+    (void)b;
+    normalise(n, a, y, gg_param_f32(t, 0));
+}
+static void rms_norm_row(const ggml_tensor *t, int64_t n, const float *a, const float *b, float *y) {
+    (void)b;
+    float s;
+    const double q = squares(n, a, &s);
+    scale_row(n, a, s, inverse_root(q / (double)n + (double)gg_param_f32(t, 0) * s * s), y);
+}
+static void l2_norm_row(const ggml_tensor *t, int64_t n, const float *a, const float *b, float *y) {
+    (void)b;
+    float s;
+    const double q = squares(n, a, &s), least = (double)gg_param_f32(t, 0) * s;
+    scale_row(n, a, s, inverse_root(q < least * least ? least * least : q), y);
+}
+/* a: gradient, b: x.  (dy - x sum(dy x) / (sum(x^2) + n eps)) / rms(x) */
+ROW_SUM(dot_scaled, vf_mul(ld(x + i, k), vf_mul(ld(y + i, k), vf_set1(s))), const float *x, const float *y, float s)
+static void rms_norm_back_row(const ggml_tensor *t, int64_t n, const float *a, const float *b, float *y) {
+    float s;
+    const double q = squares(n, b, &s) + (double)n * (double)gg_param_f32(t, 0) * s * s, dot = dot_scaled(n, a, b, s);
+    const vf c = vf_set1(q == 0 ? 0 : (float)(dot / q)), r = vf_set1((float)inverse_root(q / (double)n));
+    const vf unit = vf_set1(s);
+    EACH_VEC(i, n) {
+        const vf d = vf_fnma(vf_mul(ld(b + i, n - i), unit), c, ld(a + i, n - i));
+        st(y + i, vf_mul(vf_mul(d, r), unit), n - i);
+    }
+}
+static int op_NORM(const gg_work *w, ggml_tensor *dst) { return map_rows(w, dst, dst->src[0], NULL, norm_row); }
+static int op_RMS_NORM(const gg_work *w, ggml_tensor *dst) { return map_rows(w, dst, dst->src[0], NULL, rms_norm_row); }
+static int op_L2_NORM(const gg_work *w, ggml_tensor *dst) { return map_rows(w, dst, dst->src[0], NULL, l2_norm_row); }
+static int op_RMS_NORM_BACK(const gg_work *w, ggml_tensor *dst) {
+    return map_rows(w, dst, dst->src[0], dst->src[1], rms_norm_back_row);
+}
+
+/* Channels (dimension 2) c0 to c1 of item i3, row by row, from t to p or from p to t. */
+static void gather_group(const ggml_tensor *t, int64_t c0, int64_t c1, int64_t i3, float *p) {
+    for (int64_t i2 = c0; i2 < c1; i2++)
+        for (int64_t i1 = 0; i1 < t->ne[1]; i1++, p += t->ne[0]) {
+            const float *x = row_in(t, (row_at){i1, i2, i3}, p);
+            if (x != p) memcpy(p, x, (size_t)t->ne[0] * sizeof *p);
+        }
+}
+static void scatter_group(ggml_tensor *t, int64_t c0, int64_t c1, int64_t i3, const float *p) {
+    for (int64_t i2 = c0; i2 < c1; i2++)
+        for (int64_t i1 = 0; i1 < t->ne[1]; i1++, p += t->ne[0]) {
+            float *y = row_out(t, (row_at){i1, i2, i3}, (float *)p);
+            if (y != p) memcpy(y, p, (size_t)t->ne[0] * sizeof *p);
+            row_store(t, (row_at){i1, i2, i3}, y);
+        }
+}
+static bool group_is_flat(const ggml_tensor *t) {
+    ggml_tensor item = *t;
+    item.ne[3] = 1;
+    return t->type == GGML_TYPE_F32 && gg_contiguous(&item);
+}
+static int op_GROUP_NORM(const gg_work *w, ggml_tensor *dst) {
+    const ggml_tensor *a = dst->src[0];
+    const int64_t groups = dst->op_params[0], each = (a->ne[2] + groups - 1) / groups, area = a->ne[0] * a->ne[1];
+    const bool flat = group_is_flat(a) && group_is_flat(dst);
+    float *tmp = NULL;
+    if (!flat && !(tmp = gg_scratch((size_t)(each * area) * sizeof *tmp))) return no_memory(dst);
+    for (int64_t g0, g1; gg_next(w, groups * a->ne[3], 1, &g0, &g1);)
+        for (int64_t g = g0; g < g1; g++) {
+            const int64_t i3 = g / groups, c0 = g % groups * each, c1 = c0 + each < a->ne[2] ? c0 + each : a->ne[2];
+            if (c0 >= c1) continue;
+            if (!flat) gather_group(a, c0, c1, i3, tmp);
+            const float *x = flat ? (const float *)gg_row_ptr(a, 0, c0, i3) : tmp;
+            float *y = flat ? (float *)gg_row_ptr(dst, 0, c0, i3) : tmp;
+            normalise((c1 - c0) * area, x, y, gg_param_f32(dst, 1));
+            if (!flat) scatter_group(dst, c0, c1, i3, tmp);
+        }
+    return GGML_STATUS_SUCCESS;
+}
+
+#endif

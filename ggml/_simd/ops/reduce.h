@@ -1,0 +1,186 @@
+/* Kernels of the family REDUCE: sums and what else makes one value of many; the rest in files of their own. */
+#ifndef GG_OPS_REDUCE_H
+#define GG_OPS_REDUCE_H
+#include "rowwise.h"
+#include "norm.h"
+#include "softmax.h"
+#include "sort.h"
+#include "gate.h"
+#include "triangle.h"
+
+/* ---- SUM, SUM_ROWS, MEAN: rows are cut into blocks whose sums meet in the work memory -------------------------- */
+enum { SUM_BLOCK = 4 * GG_TILE };
+static int64_t row_blocks(const ggml_tensor *t) { return (t->ne[0] + SUM_BLOCK - 1) / SUM_BLOCK; }
+static size_t parts_size(const ggml_tensor *t) { return (size_t)(gg_nrows(t) * row_blocks(t)) * sizeof(double); }
+
+static void sum_parts(const gg_work *w, const ggml_tensor *t, double *parts) {
+    const int64_t blocks = row_blocks(t), grain = t->ne[0] < SUM_BLOCK ? 4 * SUM_BLOCK / (t->ne[0] + 1) : 4;
+    float tmp[SUM_BLOCK];
+    for (int64_t u0, u1; gg_next(w, gg_nrows(t) * blocks, grain, &u0, &u1);)
+        for (int64_t u = u0; u < u1; u++) {
+            const row_at at = nth_row(t, u / blocks);
+            const int64_t i0 = u % blocks * SUM_BLOCK, n = t->ne[0] - i0 < SUM_BLOCK ? t->ne[0] - i0 : SUM_BLOCK;
+            parts[u] = sum_row(n, gg_row_in(t, at.i1, at.i2, at.i3, i0, n, tmp));
+        }
+    gg_barrier(w);
+}
+/* The same elements in an order of dimensions that makes rows as long as can be. */
+static ggml_tensor longest_rows(const ggml_tensor *t) {
+    ggml_tensor v = *t;
+    for (int i = 1; i < 4; i++)
+        for (int d = i; d > 0 && v.ne[d] != 1 && (v.ne[d - 1] == 1 || v.nb[d] < v.nb[d - 1]); d--) {
+            const int64_t ne = v.ne[d];
+            const size_t nb = v.nb[d];
+            v.ne[d] = v.ne[d - 1], v.nb[d] = v.nb[d - 1];
+            v.ne[d - 1] = ne, v.nb[d - 1] = nb;
+        }
+    gg_fold(&v, 1);
+    return v;
+}
+static size_t work_SUM(const ggml_tensor *dst, int nth) {
+    (void)nth;
+    const ggml_tensor v = longest_rows(dst->src[0]);
+    return parts_size(&v);
+}
+static int op_SUM(const gg_work *w, ggml_tensor *dst) {
+    const ggml_tensor v = longest_rows(dst->src[0]);
+    const int64_t n = gg_nrows(&v) * row_blocks(&v);
+    const double *parts = w->wdata;
+    double total = 0;
+    sum_parts(w, &v, w->wdata);
+    if (w->ith) return GGML_STATUS_SUCCESS;
+    for (int64_t i = 0; i < n; i++) total += parts[i];
+    gg_from_floats(dst->type, &(float){(float)total}, 1, dst->data, dst->nb[0]);
+    return GGML_STATUS_SUCCESS;
+}
+/* dst = row sums / count */
+static int sum_rows(const gg_work *w, ggml_tensor *dst, double count) {
+    const ggml_tensor *a = dst->src[0];
+    const int64_t rows = gg_nrows(a), blocks = row_blocks(a);
+    const double *parts = w->wdata;
+    sum_parts(w, a, w->wdata);
+    for (int64_t r = rows * w->ith / w->nth; r < rows * (w->ith + 1) / w->nth; r++) {
+        const row_at at = nth_row(dst, r);
+        double total = 0;
+        for (int64_t i = 0; i < blocks; i++) total += parts[r * blocks + i];
+        *(float *)gg_row_ptr(dst, at.i1, at.i2, at.i3) = (float)(total / count);
+    }
+    return GGML_STATUS_SUCCESS;
+}
+static size_t work_SUM_ROWS(const ggml_tensor *dst, int nth) { (void)nth; return parts_size(dst->src[0]); }
+static size_t work_MEAN(const ggml_tensor *dst, int nth) { return work_SUM_ROWS(dst, nth); }
+static int op_SUM_ROWS(const gg_work *w, ggml_tensor *dst) { return sum_rows(w, dst, 1); }
+static int op_MEAN(const gg_work *w, ggml_tensor *dst) { return sum_rows(w, dst, (double)dst->src[0]->ne[0]); }
+
+/* ---- one index or number a row --------------------------------------------------------------------------------- */
+/* The first of the largest values. NaN is skipped, as in ARGSORT and TOP_K; 0 when there is nothing else. */
+static int32_t argmax_row(int64_t n, const float *x) {
+    const vf m = vf_set1(max_row(n, x));
+    EACH_VEC(i, n) {
+        if (!vm_any(vf_eq(keep(ld(x + i, n - i), GG_NAN, n - i), m))) continue;
+        while (x[i] != vf_hmax(m)) i++;
+        return (int32_t)i;
+    }
+    return 0;
+}
+static int op_ARGMAX(const gg_work *w, ggml_tensor *dst) {
+    const ggml_tensor *a = dst->src[0];
+    float *tmp[1];
+    if (!row_scratch(tmp, 1, &a)) return no_memory(a);
+    for EACH_ROW(w, a, r) {
+        const float *x = row_in(a, (row_at){r, 0, 0}, tmp[0]);
+        *(int32_t *)((char *)dst->data + (size_t)r * dst->nb[0]) = argmax_row(a->ne[0], x);
+    }
+    return GGML_STATUS_SUCCESS;
+}
+
+static size_t work_COUNT_EQUAL(const ggml_tensor *dst, int nth) { (void)dst; return (size_t)nth * sizeof(int64_t); }
+static int op_COUNT_EQUAL(const gg_work *w, ggml_tensor *dst) {
+    ggml_tensor v[2] = {*dst->src[0], *dst->src[1]};
+    gg_fold(v, 2);
+    const size_t sa = v[0].nb[0], sb = v[1].nb[0];
+    const int64_t blocks = row_blocks(v);
+    int64_t *counts = w->wdata, count = 0;
+    for (int64_t u0, u1; gg_next(w, gg_nrows(v) * blocks, 1, &u0, &u1);)
+        for (int64_t u = u0; u < u1; u++) {
+            const row_at at = nth_row(v, u / blocks);
+            const int64_t i0 = u % blocks * SUM_BLOCK, i1 = i0 + SUM_BLOCK < v->ne[0] ? i0 + SUM_BLOCK : v->ne[0];
+            const char *a = gg_row_ptr(&v[0], at.i1, at.i2, at.i3), *b = gg_row_ptr(&v[1], at.i1, at.i2, at.i3);
+            if (sa == 4 && sb == 4)
+                for (int64_t i = i0; i < i1; i++) count += ((const int32_t *)a)[i] == ((const int32_t *)b)[i];
+            else
+                for (int64_t i = i0; i < i1; i++)
+                    count += *(const int32_t *)(a + (size_t)i * sa) == *(const int32_t *)(b + (size_t)i * sb);
+        }
+    counts[w->ith] = count;
+    gg_barrier(w);
+    if (w->ith) return GGML_STATUS_SUCCESS;
+    for (int i = 1; i < w->nth; i++) count += counts[i];
+    *(int64_t *)dst->data = count;
+    return GGML_STATUS_SUCCESS;
+}
+
+/* ---- REPEAT_BACK: sums over the tiles -------------------------------------------------------------------------- */
+enum { BACK_TILE = 256 };
+/* acc[0..n) += elements i0 to i0+n of a row */
+static void add_row(double *acc, const ggml_tensor *a, row_at at, int64_t i0, int64_t n, float *tmp) {
+    const float *x = gg_row_in(a, at.i1, at.i2, at.i3, i0, n, tmp);
+    for (int64_t i = 0; i < n; i++) acc[i] += (double)x[i];
+}
+/* *acc += all elements of a row */
+static void add_whole_row(double *acc, const ggml_tensor *a, row_at at, float *tmp) {
+    for (int64_t i0 = 0; i0 < a->ne[0]; i0 += BACK_TILE) {
+        const int64_t n = a->ne[0] - i0 < BACK_TILE ? a->ne[0] - i0 : BACK_TILE;
+        *acc += sum_row(n, gg_row_in(a, at.i1, at.i2, at.i3, i0, n, tmp));
+    }
+}
+static int op_REPEAT_BACK(const gg_work *w, ggml_tensor *dst) {
+    const ggml_tensor *a = dst->src[0];
+    const int64_t n0 = dst->ne[0], tiles = (n0 + BACK_TILE - 1) / BACK_TILE;
+    double acc[BACK_TILE];
+    float tmp[BACK_TILE], out[BACK_TILE];
+    for (int64_t u0, u1; gg_next(w, gg_nrows(dst) * tiles, 1, &u0, &u1);)
+        for (int64_t u = u0; u < u1; u++) {
+            const row_at at = nth_row(dst, u / tiles);
+            const int64_t i0 = u % tiles * BACK_TILE, n = n0 - i0 < BACK_TILE ? n0 - i0 : BACK_TILE;
+            row_at k;
+            memset(acc, 0, sizeof acc);
+            for (k.i3 = at.i3; k.i3 < a->ne[3]; k.i3 += dst->ne[3])
+                for (k.i2 = at.i2; k.i2 < a->ne[2]; k.i2 += dst->ne[2])
+                    for (k.i1 = at.i1; k.i1 < a->ne[1]; k.i1 += dst->ne[1])
+                        if (n0 == 1) add_whole_row(acc, a, k, tmp);
+                        else for (int64_t k0 = i0; k0 < a->ne[0]; k0 += n0) add_row(acc, a, k, k0, n, tmp);
+            float *y = gg_row_out(dst, at.i1, at.i2, at.i3, i0, out);
+            for (int64_t i = 0; i < n; i++) y[i] = (float)acc[i];
+            gg_row_store(dst, at.i1, at.i2, at.i3, i0, n, y);
+        }
+    return GGML_STATUS_SUCCESS;
+}
+
+/* ---- CUMSUM ---------------------------------------------------------------------------------------------------- */
+/* In double; four elements wait for the running sum only once. */
+static void cumsum_row(const ggml_tensor *t, int64_t n, const float *a, const float *b, float *y) {
+    (void)t, (void)b;
+    double sum = 0;
+    int64_t i = 0;
+    for (; i + 4 <= n; i += 4) {
+        const double s0 = (double)a[i], s1 = s0 + (double)a[i + 1];
+        const double s2 = s1 + (double)a[i + 2], s3 = s2 + (double)a[i + 3];
+        y[i] = (float)(sum + s0), y[i + 1] = (float)(sum + s1);
+        y[i + 2] = (float)(sum + s2), y[i + 3] = (float)(sum + s3);
+        sum += s3;
+    }
+    for (; i < n; i++) y[i] = (float)(sum += (double)a[i]);
+}
+static int op_CUMSUM(const gg_work *w, ggml_tensor *dst) { return map_rows(w, dst, dst->src[0], NULL, cumsum_row); }
+
+/* The operations that need shared work memory. */
+static void install_reduce(gg_kernels *k) {
+    k->work[GGML_OP_SUM] = work_SUM;
+    k->work[GGML_OP_SUM_ROWS] = work_SUM_ROWS;
+    k->work[GGML_OP_MEAN] = work_MEAN;
+    k->work[GGML_OP_COUNT_EQUAL] = work_COUNT_EQUAL;
+    k->work[GGML_OP_CROSS_ENTROPY_LOSS] = work_CROSS_ENTROPY_LOSS;
+}
+
+#endif

@@ -1,0 +1,211 @@
+/* Rows of any type and stride as f32 and back: what lets a kernel be written once, for packed f32.
+ *
+ *   const float *x = gg_row_in(a, i1, i2, i3, i0, n, tmp);     elements i0 .. i0+n of a row; tmp holds n floats
+ *   float *y = gg_row_out(dst, i1, i2, i3, i0, tmp2);          where to write; then
+ *   gg_row_store(dst, i1, i2, i3, i0, n, y);
+ *
+ * Packed f32 is used in place (x and y point into the tensor, the store does nothing), all else goes through tmp. Of a
+ * quantised row, i0 must be a multiple of the block, and n too; GG_TILE is a multiple of every block. */
+#ifndef GG_OPS_ROWS_H
+#define GG_OPS_ROWS_H
+
+enum { GG_TILE = 1024 };   /* elements to convert at a time: three tiles stay in the first-level cache */
+
+/* ---- n elements of a type, `stride` bytes from one (or one block) to the next, to f32 and back ------------------- */
+/* C casts where they are defined, the nearest bound beyond, 0 for NaN. */
+static inline int64_t gg_f32_to_int(float v, float lo, float hi, int64_t min, int64_t max) {
+    return v != v ? 0 : v <= lo ? min : v >= hi ? max : (int64_t)v;
+}
+/* Packed elements of 16 bits by whole vectors (FULL) and the rest of m (TAIL). */
+#define GG_PACKED(TYPE, FULL, TAIL)                                                                 \
+    if (type == GGML_TYPE_##TYPE && stride == sizeof(uint16_t)) {                                   \
+        uint16_t *h = (uint16_t *)p;                                                                \
+        int64_t i = 0;                                                                              \
+        for (; i + VW <= n; i += VW) FULL;                                                          \
+        const int m = (int)(n - i);                                                                 \
+        TAIL;                                                                                       \
+        return;                                                                                     \
+    }
+#define GG_EACH(T, EXPR)                                                                           \
+    for (int64_t i = 0; i < n; i++) {                                                               \
+        T e;                                                                                        \
+        memcpy(&e, p + (size_t)i * stride, sizeof e);                                               \
+        y[i] = EXPR;                                                                                \
+    }                                                                                               \
+    break
+
+static inline void gg_to_floats(int type, const char *p, size_t stride, int64_t n, float *y) {
+    const size_t bytes = (size_t)gg_types[type].bytes;
+    GG_PACKED(F16, vf_store(y + i, vf_load_f16(h + i)), vf_storen(y + i, vf_load_f16n(h + i, m), m))
+    GG_PACKED(BF16, vf_store(y + i, vf_load_bf16(h + i)), vf_storen(y + i, vf_load_bf16n(h + i, m), m))
+    switch (type) {
+        case GGML_TYPE_F32: GG_EACH(float, e);
+        case GGML_TYPE_F16: GG_EACH(uint16_t, gg_f16_to_f32(e));
+        case GGML_TYPE_BF16: GG_EACH(uint16_t, gg_bf16_to_f32(e));
+        case GGML_TYPE_F64: GG_EACH(double, (float)e);
+        case GGML_TYPE_I8: GG_EACH(int8_t, (float)e);
+        case GGML_TYPE_I16: GG_EACH(int16_t, (float)e);
+        case GGML_TYPE_I32: GG_EACH(int32_t, (float)e);
+        case GGML_TYPE_I64: GG_EACH(int64_t, (float)e);
+        default: {
+            const int64_t blck = gg_types[type].blck;
+            const gg_to_f32_fn convert = gg_active->to_f32[type];
+            if (stride == bytes) convert(p, y, n);
+            else for (int64_t i = 0; i < n; i += blck, p += stride) convert(p, y + i, blck);
+        }
+    }
+}
+#undef GG_EACH
+#define GG_EACH(T, EXPR)                                                                           \
+    for (int64_t i = 0; i < n; i++) {                                                               \
+        const float v = x[i];                                                                       \
+        const T e = (T)(EXPR);                                                                      \
+        memcpy(p + (size_t)i * stride, &e, sizeof e);                                               \
+    }                                                                                               \
+    break
+
+static inline void gg_from_floats(int type, const float *x, int64_t n, char *p, size_t stride) {
+    const size_t bytes = (size_t)gg_types[type].bytes;
+    GG_PACKED(F16, vf_store_f16(h + i, vf_load(x + i)), vf_store_f16n(h + i, vf_loadn(x + i, m), m))
+    GG_PACKED(BF16, vf_store_bf16(h + i, vf_load(x + i)), vf_store_bf16n(h + i, vf_loadn(x + i, m), m))
+    switch (type) {
+        case GGML_TYPE_F32: GG_EACH(float, v);
+        case GGML_TYPE_F16: GG_EACH(uint16_t, gg_f32_to_f16(v));
+        case GGML_TYPE_BF16: GG_EACH(uint16_t, gg_f32_to_bf16(v));
+        case GGML_TYPE_F64: GG_EACH(double, v);
+        case GGML_TYPE_I8: GG_EACH(int8_t, gg_f32_to_int(v, -0x1p7f, 0x1p7f, INT8_MIN, INT8_MAX));
+        case GGML_TYPE_I16: GG_EACH(int16_t, gg_f32_to_int(v, -0x1p15f, 0x1p15f, INT16_MIN, INT16_MAX));
+        case GGML_TYPE_I32: GG_EACH(int32_t, gg_f32_to_int(v, -0x1p31f, 0x1p31f, INT32_MIN, INT32_MAX));
+        case GGML_TYPE_I64: GG_EACH(int64_t, gg_f32_to_int(v, -0x1p63f, 0x1p63f, INT64_MIN, INT64_MAX));
+        default: {
+            const int64_t blck = gg_types[type].blck;
+            const gg_from_f32_fn convert = gg_active->from_f32[type];
+            if (stride == bytes) convert(x, p, n);
+            else for (int64_t i = 0; i < n; i += blck, p += stride) convert(x + i, p, blck);
+        }
+    }
+}
+#undef GG_EACH
+#undef GG_PACKED
+
+/* ---- rows -------------------------------------------------------------------------------------------------------- */
+static inline char *gg_row_ptr(const ggml_tensor *t, int64_t i1, int64_t i2, int64_t i3) {
+    return (char *)t->data + (size_t)i1 * t->nb[1] + (size_t)i2 * t->nb[2] + (size_t)i3 * t->nb[3];
+}
+static inline char *gg_row_at(const ggml_tensor *t, int64_t i1, int64_t i2, int64_t i3, int64_t i0) {
+    return gg_row_ptr(t, i1, i2, i3) + (size_t)(i0 / gg_types[t->type].blck) * t->nb[0];
+}
+/* Rows can be read and written in place as f32. */
+static inline bool gg_row_direct(const ggml_tensor *t) {
+    return t->type == GGML_TYPE_F32 && (t->nb[0] == 4 || t->ne[0] == 1);
+}
+
+static inline const float *gg_row_in(const ggml_tensor *t, int64_t i1, int64_t i2, int64_t i3, int64_t i0, int64_t n,
+                                     float *tmp) {
+    const char *p = gg_row_at(t, i1, i2, i3, i0);
+    if (gg_row_direct(t)) return (const float *)p;
+    gg_to_floats(t->type, p, t->nb[0], n, tmp);
+    return tmp;
+}
+static inline float *gg_row_out(const ggml_tensor *t, int64_t i1, int64_t i2, int64_t i3, int64_t i0, float *tmp) {
+    return gg_row_direct(t) ? (float *)gg_row_at(t, i1, i2, i3, i0) : tmp;
+}
+static inline void gg_row_store(const ggml_tensor *t, int64_t i1, int64_t i2, int64_t i3, int64_t i0, int64_t n,
+                                const float *y) {
+    if (!gg_row_direct(t)) gg_from_floats(t->type, y, n, gg_row_at(t, i1, i2, i3, i0), t->nb[0]);
+}
+
+/* The same of an operand b that is repeated over a result: indices are those of the result (a multiple of b in each
+ * dimension), whose rows have ne0 elements. A repeated row (b->ne[0] < ne0) cannot be quantised. */
+static inline const float *gg_row_repeat(const ggml_tensor *b, int64_t ne0, int64_t i1, int64_t i2, int64_t i3,
+                                         int64_t i0, int64_t n, float *tmp) {
+    const int64_t k = b->ne[0];
+    if (b->ne[1] != 1) i1 %= b->ne[1]; else i1 = 0;
+    if (b->ne[2] != 1) i2 %= b->ne[2]; else i2 = 0;
+    if (b->ne[3] != 1) i3 %= b->ne[3]; else i3 = 0;
+    if (k == ne0) return gg_row_in(b, i1, i2, i3, i0, n, tmp);
+    /* one period from i0 on, in two pieces, then copies of all there is so far */
+    const int64_t at = i0 % k, first = k - at < n ? k - at : n, period = k < n ? k : n;
+    gg_to_floats(b->type, gg_row_at(b, i1, i2, i3, at), b->nb[0], first, tmp);
+    if (first < period) gg_to_floats(b->type, gg_row_ptr(b, i1, i2, i3), b->nb[0], period - first, tmp + first);
+    for (int64_t have = period; have < n; have *= 2)
+        memcpy(tmp + have, tmp, (size_t)(have < n - have ? have : n - have) * sizeof *tmp);
+    return tmp;
+}
+
+/* ---- the loop over tiles of element-wise kernels ----------------------------------------------------------------- */
+enum { GG_MAP_MAX = 4 };   /* operands of one kernel */
+
+/* Can dimensions d and d+1 of the operand o be one, beside those of the result r? */
+static inline bool gg_fold_ok(const ggml_tensor *o, const ggml_tensor *r, int d) {
+    if (o->ne[d] == r->ne[d] && o->ne[d + 1] == r->ne[d + 1]) {
+        if (o->ne[d] == 1 || o->ne[d + 1] == 1) return true;
+        const int64_t blocks = d ? o->ne[d] : o->ne[0] / gg_types[o->type].blck;
+        return o->nb[d + 1] == (size_t)blocks * o->nb[d];
+    }
+    if (o->ne[d] == 1 && o->ne[d + 1] == 1) return true;
+    return d == 0 && o->ne[1] == 1 && r->ne[0] < 256;   /* a short row, repeated: cheaper as one long repeated row */
+}
+/* Joins dimensions as far as the strides of all operands allow, so that loops run over the longest rows there are:
+ * contiguous tensors of one shape become one row. v[0] is the result, the others repeat over it. Takes copies, as it
+ * changes ne and nb. */
+static inline void gg_fold(ggml_tensor *v, int n) {
+    for (int d = 0; d < 3;) {
+        bool ok = false;
+        for (int k = d + 1; k < 4; k++) ok |= v[0].ne[k] != 1;      /* else nothing is left to join */
+        for (int i = 0; i < n && ok; i++) ok = gg_fold_ok(&v[i], &v[0], d);
+        if (!ok) { d++; continue; }
+        for (int i = n - 1; i >= 0; i--) {
+            ggml_tensor *o = &v[i];
+            if (o->ne[d] == 1) o->nb[d] = o->nb[d + 1];
+            o->ne[d] *= o->ne[d + 1];
+            for (int k = d + 1; k < 3; k++) o->ne[k] = o->ne[k + 1], o->nb[k] = o->nb[k + 1];
+            o->ne[3] = 1;
+        }
+    }
+}
+
+/* Computes n elements: p[i] are those of operand i as f32, the outputs first. */
+typedef void (*gg_tile_fn)(float *const *p, int64_t n, const void *arg);
+
+/* Calls fn for all tiles of the operands t[0..n): the first n_out are written (and read before, when `update`), the
+ * rest are repeated to the shape of t[0]. An output may be the same memory as an input, element for element. */
+static inline int gg_map(const gg_work *w, const ggml_tensor *node, ggml_tensor *const *t, int n, int n_out,
+                         bool update, gg_tile_fn fn, const void *arg) {
+    ggml_tensor v[GG_MAP_MAX];
+    _Alignas(64) float tmp[GG_MAP_MAX][GG_TILE];
+    float *p[GG_MAP_MAX];
+    bool direct = true;
+    for (int i = 0; i < n; i++) {
+        v[i] = *t[i];
+        const bool known = i < n_out ? gg_active->from_f32[v[i].type] != NULL : gg_active->to_f32[v[i].type] != NULL;
+        if (gg_types[v[i].type].quantized && !known)
+            return gg_fail(node, "no conversion of %s", gg_types[v[i].type].name);
+    }
+    gg_fold(v, n);
+    for (int i = 0; i < n; i++) direct &= gg_row_direct(&v[i]) && v[i].ne[0] == v[0].ne[0];
+    const int64_t ne0 = v[0].ne[0], ne1 = v[0].ne[1], ne2 = v[0].ne[2], tile = direct ? 4 * GG_TILE : GG_TILE;
+    const int64_t tiles = (ne0 + tile - 1) / tile, grain = ne0 > 0 ? 4 * GG_TILE / (ne0 < tile ? ne0 : tile) : 1;
+    int64_t u, end;
+    while (gg_next(w, tiles * gg_nrows(&v[0]), grain, &u, &end)) {
+        int64_t row = u / tiles, i0 = u % tiles * tile, i1 = row % ne1, i2 = row / ne1 % ne2, i3 = row / ne1 / ne2;
+        for (; u < end; u++) {
+            const int64_t m = ne0 - i0 < tile ? ne0 - i0 : tile;
+            for (int i = 0; i < n; i++) {
+                if (i >= n_out) p[i] = (float *)gg_row_repeat(&v[i], ne0, i1, i2, i3, i0, m, tmp[i]);
+                else if (update) p[i] = (float *)gg_row_in(&v[i], i1, i2, i3, i0, m, tmp[i]);
+                else p[i] = gg_row_out(&v[i], i1, i2, i3, i0, tmp[i]);
+            }
+            fn(p, m, arg);
+            for (int i = 0; i < n_out; i++) gg_row_store(&v[i], i1, i2, i3, i0, m, p[i]);
+            if ((i0 += tile) < ne0) continue;
+            i0 = 0;
+            if (++i1 < ne1) continue;
+            i1 = 0;
+            if (++i2 == ne2) i2 = 0, i3++;
+        }
+    }
+    return GGML_STATUS_SUCCESS;
+}
+
+#endif

@@ -1,0 +1,107 @@
+/* UPSCALE: images to another size, by nearest, bilinear (with or without antialiasing) or bicubic interpolation of dimensions 0 and 1;
+ * dimensions 2 and 3 by nearest. Separable: each row of the result is first a weighted sum of source rows, then of its elements. */
+#ifndef GG_OPS_UPSCALE_H
+#define GG_OPS_UPSCALE_H
+#include "copy.h"
+#include <math.h>
+
+enum { SCALE_NEAREST, SCALE_BILINEAR, SCALE_BICUBIC, SCALE_ALIGN_CORNERS = 256, SCALE_ANTIALIAS = 512 };
+
+typedef struct { int64_t n, src; float factor, centre, support; int mode, taps; } scale_axis;
+
+static scale_axis scale_of(const ggml_tensor *dst, int dim) {
+    const int flags = dst->op_params[0], mode = flags & 0xff;
+    scale_axis x = {.n = dst->ne[dim], .src = dst->src[0]->ne[dim], .centre = 0.5f, .mode = dim < 2 ? mode : SCALE_NEAREST};
+    x.factor = (float)x.n / (float)x.src;
+    if (flags & SCALE_ALIGN_CORNERS && dim < 2) {
+        x.centre = 0;
+        if (x.n > 1 && x.src > 1) x.factor = (float)(x.n - 1) / (float)(x.src - 1);
+    }
+    x.taps = x.mode == SCALE_NEAREST ? 1 : x.mode == SCALE_BILINEAR ? 2 : 4;
+    if (x.mode == SCALE_BILINEAR && flags & SCALE_ANTIALIAS) {      /* a triangle as wide as a pixel of the result */
+        x.support = x.factor < 1 ? 1 / x.factor : 1;
+        x.taps = (int)(2 * x.support) + 2;
+    }
+    return x;
+}
+static inline int64_t clamp_index(int64_t i, int64_t n) { return i < 0 ? 0 : i < n ? i : n - 1; }
+static inline int64_t nearest(const scale_axis *x, int64_t i) { return clamp_index((int64_t)((float)i / x->factor), x->src); }
+
+/* Keys' cubic with a = -0.75, at distance 0..1 and 1..2. */
+static inline float cubic_near(float x) { return (1.25f * x - 2.25f) * x * x + 1; }
+static inline float cubic_far(float x) { return ((-0.75f * x + 3.75f) * x - 6) * x + 3; }
+
+/* Which source elements make element i, and how much of each: x->taps of them. */
+static void scale_taps(const scale_axis *x, int64_t i, int32_t *at, float *weight) {
+    if (x->mode == SCALE_NEAREST) {
+        at[0] = (int32_t)nearest(x, i), weight[0] = 1;
+        return;
+    }
+    if (x->support > 0) {
+        const float mid = ((float)i + x->centre) / x->factor;
+        const float first = mid - x->support + x->centre, end = mid + x->support + x->centre;
+        const int64_t lo = first > 0 ? (int64_t)first : 0, hi = end < (float)x->src ? (int64_t)end : x->src;
+        float total = 0;
+        for (int k = 0; k < x->taps; k++) {
+            const float away = fabsf(((float)(lo + k) - mid + x->centre) / x->support);
+            at[k] = (int32_t)clamp_index(lo + k, x->src);
+            weight[k] = lo + k < hi && away < 1 ? 1 - away : 0;
+            total += weight[k];
+        }
+        for (int k = 0; k < x->taps && total > 0; k++) weight[k] /= total;
+        return;
+    }
+    const float pos = ((float)i + x->centre) / x->factor - x->centre;
+    const int64_t p = (int64_t)floorf(pos);
+    if (x->mode == SCALE_BILINEAR) {
+        at[0] = (int32_t)clamp_index(p, x->src), at[1] = (int32_t)clamp_index(p + 1, x->src);
+        const float d = pos - (float)at[0];
+        weight[1] = d < 0 ? 0 : d > 1 ? 1 : d, weight[0] = 1 - weight[1];
+        return;
+    }
+    const float d = pos - (float)p;
+    for (int k = 0; k < 4; k++) at[k] = (int32_t)clamp_index(p - 1 + k, x->src);
+    weight[0] = cubic_far(d + 1), weight[1] = cubic_near(d), weight[2] = cubic_near(1 - d), weight[3] = cubic_far(2 - d);
+}
+/* y = the source rows at[], weighted. */
+static void mix_rows(const box *row, const char *src, size_t nb, int64_t n, int taps, const int32_t *at, const float *weight, float *tmp, float *y) {
+    for (int k = 0; k < taps; k++) {
+        if (k && weight[k] == 0) continue;
+        row_copy(row, (char *)tmp, src + (size_t)at[k] * nb, n);
+        const vf c = vf_set1(weight[k]);
+        int64_t j = 0;
+        for (; j + VW <= n; j += VW) vf_store(y + j, vf_fma(vf_load(tmp + j), c, k ? vf_load(y + j) : vf_zero()));
+        for (; j < n; j++) y[j] = tmp[j] * weight[k] + (k ? y[j] : 0);
+    }
+}
+
+static int op_UPSCALE(const gg_work *w, ggml_tensor *dst) {
+    const ggml_tensor *a = dst->src[0];
+    const scale_axis x = scale_of(dst, 0), y = scale_of(dst, 1), z = scale_of(dst, 2), v = scale_of(dst, 3);
+    const int64_t n = dst->ne[0], taps = n * x.taps;
+    float *wx = gg_scratch((size_t)(2 * taps + 2 * y.taps + 2 * a->ne[0] + n) * 4);
+    if (!wx) return gg_fail(dst, "out of memory for %lld weights", (long long)taps);
+    float *wy = wx + taps, *tmp = wy + y.taps, *mixed = tmp + a->ne[0], *out = mixed + a->ne[0];
+    int32_t *ix = (int32_t *)(out + n), *iy = ix + taps;
+    box in, store;
+    int64_t r0, r1;
+    if (!row_box(&in, GGML_TYPE_F32, 4, a->type, (ptrdiff_t)a->nb[0], a->ne[0])) return no_conversion(dst, a->type, GGML_TYPE_F32);
+    if (!row_box(&store, dst->type, (ptrdiff_t)dst->nb[0], GGML_TYPE_F32, 4, n)) return no_conversion(dst, GGML_TYPE_F32, dst->type);
+    for (int64_t i = 0; i < n; i++) scale_taps(&x, i, ix + i * x.taps, wx + i * x.taps);
+    while (gg_next(w, gg_nrows(dst), 1 + 1024 / n, &r0, &r1))
+        for (int64_t r = r0; r < r1; r++) {
+            const row_index at = row_of(dst, r);
+            const char *s = (const char *)a->data + (size_t)nearest(&z, at.i2) * a->nb[2] + (size_t)nearest(&v, at.i3) * a->nb[3];
+            scale_taps(&y, at.i1, iy, wy);
+            mix_rows(&in, s, a->nb[1], a->ne[0], y.taps, iy, wy, tmp, mixed);
+            for (int64_t i = 0; i < n; i++) {
+                float sum = mixed[ix[i * x.taps]] * wx[i * x.taps];
+                for (int64_t k = i * x.taps + 1; k < (i + 1) * x.taps; k++) sum += mixed[ix[k]] * wx[k];
+                out[i] = sum;
+            }
+            row_copy(&store, row_at(dst, at.i1, at.i2, at.i3), (const char *)out, n);
+        }
+    return GGML_STATUS_SUCCESS;
+}
+
+#endif

@@ -1,0 +1,53 @@
+/* 32 bytes in portable C. */
+typedef struct { uint8_t b[32]; } vb;
+typedef struct { int32_t lo, hi; } vq;
+typedef float va;
+
+#define VB_EACH(expr) vb r; for (int i = 0; i < 32; i++) r.b[i] = (uint8_t)(expr); return r
+
+static inline float gg_half_f32(gg_half h) { return gg_f16_to_f32(h); }
+static inline vb vb_load(const void *p) { vb r; memcpy(r.b, p, 32); return r; }
+static inline vb vb_load2(const void *p, const void *q) { vb r; memcpy(r.b, p, 16); memcpy(r.b + 16, q, 16); return r; }
+static inline vb vb_nibbles(const void *p) { const uint8_t *c = p; VB_EACH(i < 16 ? c[i] & 15 : c[i - 16] >> 4); }
+static inline vb vb_u64(uint64_t a, uint64_t b, uint64_t c, uint64_t d) {
+    vb r;
+    for (int i = 0; i < 8; i++) {
+        r.b[i] = (uint8_t)(a >> 8 * i), r.b[8 + i] = (uint8_t)(b >> 8 * i);
+        r.b[16 + i] = (uint8_t)(c >> 8 * i), r.b[24 + i] = (uint8_t)(d >> 8 * i);
+    }
+    return r;
+}
+static inline vb vb_set1(int x) { VB_EACH(x); }
+static inline vb vb_mask(uint32_t bits) { VB_EACH(-(int)(bits >> i & 1)); }
+static inline vb vb_and(vb a, vb b) { VB_EACH(a.b[i] & b.b[i]); }
+static inline vb vb_or(vb a, vb b) { VB_EACH(a.b[i] | b.b[i]); }
+static inline vb vb_add(vb a, vb b) { VB_EACH(a.b[i] + b.b[i]); }
+static inline vb vb_sub(vb a, vb b) { VB_EACH(a.b[i] - b.b[i]); }
+static inline vb vb_field(vb a, int k, int mask) { VB_EACH(a.b[i] >> k & mask); }
+static inline vb vb_shl(vb a, int k) { VB_EACH(a.b[i] << k); }
+static inline vb vb_lut(const int8_t *table, vb a) { VB_EACH(table[a.b[i]]); }
+static inline vb vb_ge(vb a, int k) { VB_EACH(-(a.b[i] >= k)); }
+static inline vb vb_negate(vb a, vb m) { VB_EACH((a.b[i] ^ m.b[i]) - m.b[i]); }
+
+static inline vq vq_dot_ss(vb a, vb b) {
+    vq r = {0, 0};
+    for (int i = 0; i < 16; i++) r.lo += (int8_t)a.b[i] * (int8_t)b.b[i];
+    for (int i = 16; i < 32; i++) r.hi += (int8_t)a.b[i] * (int8_t)b.b[i];
+    return r;
+}
+static inline vq vq_dot_us(vb u, vb s) { return vq_dot_ss(u, s); }
+
+static inline va va_zero(void) { return 0; }
+static inline va va_add(va a, va b) { return a + b; }
+static inline va va_scale(va acc, va a, float x) { return acc + a * x; }
+static inline float va_sum(va a) { return a; }
+static inline va va_madd(va acc, vq q, float lo, float hi) { return acc + ((float)q.lo * lo + (float)q.hi * hi); }
+static inline va va_dot16(va acc, const float *m, const int16_t *s) {
+    for (int i = 0; i < 16; i++) acc += m[i] * (float)s[i];
+    return acc;
+}
+static inline void vb_store_f32(float *y, vb v, float lo, float hi, float off_lo, float off_hi) {
+    for (int i = 0; i < 16; i++) y[i] = (float)(int8_t)v.b[i] * lo - off_lo;
+    for (int i = 16; i < 32; i++) y[i] = (float)(int8_t)v.b[i] * hi - off_hi;
+}
+#undef VB_EACH

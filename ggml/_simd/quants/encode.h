@@ -1,0 +1,226 @@
+/* from_f32 of the types whose blocks follow directly from their extreme values: no search, no weights. */
+#ifndef GG_QUANTS_ENCODE_H
+#define GG_QUANTS_ENCODE_H
+#include "../vec/vec.h"
+#include "blocks.h"
+
+/* ---- over n floats, n a multiple of 16 --------------------------------------------------------------------------------- */
+static inline float max_abs(const float *x, int n) {
+    vf m = vf_zero();
+    for (int i = 0; i < n; i += VW) m = vf_max(vf_abs(vf_load(x + i)), m);
+    return vf_hmax(m);
+}
+static inline void min_max(const float *x, int n, float *min, float *max) {
+    vf lo = vf_set1(x[0]), hi = lo;
+    for (int i = 0; i < n; i += VW) lo = vf_min(vf_load(x + i), lo), hi = vf_max(vf_load(x + i), hi);
+    *min = vf_hmin(lo), *max = vf_hmax(hi);
+    for (int i = 0; *min == 0 && i < n; i++) if (x[i] == 0) { *min = x[i]; break; }   /* 0 or -0, whichever is first */
+}
+/* The value farthest from 0, the first of them; 0 if all are. */
+static inline float extreme(const float *x, int n) {
+    float lo, hi;
+    min_max(x, n, &lo, &hi);
+    if (hi != -lo) return hi > -lo ? hi : lo;
+    if (hi == 0) return 0;
+    for (int i = 0; i < n; i++) if (x[i] == lo || x[i] == hi) return x[i];
+    return 0;
+}
+static inline float reciprocal(float d) { return d != 0 ? 1 / d : 0; }
+
+/* An integer level of each lane, held between lo and hi (NaN gives lo), to bytes. */
+static inline void put_levels(uint8_t *q, vf v, float lo, float hi) {
+    int32_t t[VW];
+    vi_store(t, vf_to_vi(vf_min(vf_max(v, vf_set1(lo)), vf_set1(hi))));
+    for (int k = 0; k < VW; k++) q[k] = (uint8_t)t[k];
+}
+/* floor((x - off) scale + bias) */
+static inline void floor_levels(uint8_t *q, const float *x, int n, float off, float scale, float bias, float hi) {
+    for (int i = 0; i < n; i += VW) {
+        const vf v = vf_mul(vf_sub(vf_load(x + i), vf_set1(off)), vf_set1(scale));
+        put_levels(q + i, vf_trunc(vf_add(v, vf_set1(bias))), 0, hi);
+    }
+}
+/* x scale, rounded half away from zero */
+static inline void round_levels(int8_t *q, const float *x, int n, float scale, float limit) {
+    for (int i = 0; i < n; i += VW)
+        put_levels((uint8_t *)q + i, v_round_away(vf_mul(vf_load(x + i), vf_set1(scale))), -limit, limit);
+}
+
+/* 2 n nibbles into n bytes: the first half of the elements low. */
+static inline void pack_halves(uint8_t *qs, const uint8_t *q, int n) {
+    for (int i = 0; i < n; i++) qs[i] = (uint8_t)((q[i] & 15) | q[n + i] << 4);
+}
+static inline void pack_fifth_bits(uint8_t *qh, const uint8_t *q) {
+    uint32_t h = 0;
+    for (int i = 0; i < 32; i++) h |= (uint32_t)(q[i] >> 4 & 1) << i;
+    memcpy(qh, &h, 4);
+}
+
+/* The low two bits of 256 elements, four chunks of 32 to a byte. */
+static inline void pack_two_bits(uint8_t *qs, const uint8_t *q) {
+    for (int h = 0; h < 2; h++, q += 128, qs += 32)
+        for (int i = 0; i < 32; i++)
+            qs[i] = (uint8_t)((q[i] & 3) | (q[i + 32] & 3) << 2 | (q[i + 64] & 3) << 4 | (q[i + 96] & 3) << 6);
+}
+
+/* ---- blocks of 32 ------------------------------------------------------------------------------------------------------- */
+static void q4_0_from_f32(const float *x, void *y, int64_t n) {
+    uint8_t q[32];
+    for (block_q4_0 *b = y; n > 0; b++, x += 32, n -= 32) {
+        const float d = extreme(x, 32) / -8;
+        floor_levels(q, x, 32, 0, reciprocal(d), 8.5f, 15);
+        b->d = gg_f32_to_f16(d);
+        pack_halves(b->qs, q, 16);
+    }
+}
+static void q4_1_from_f32(const float *x, void *y, int64_t n) {
+    uint8_t q[32];
+    for (block_q4_1 *b = y; n > 0; b++, x += 32, n -= 32) {
+        float lo, hi;
+        min_max(x, 32, &lo, &hi);
+        const float d = (hi - lo) / 15;
+        floor_levels(q, x, 32, lo, reciprocal(d), 0.5f, 15);
+        b->d = gg_f32_to_f16(d), b->m = gg_f32_to_f16(lo);
+        pack_halves(b->qs, q, 16);
+    }
+}
+static void q5_0_from_f32(const float *x, void *y, int64_t n) {
+    uint8_t q[32];
+    for (block_q5_0 *b = y; n > 0; b++, x += 32, n -= 32) {
+        const float d = extreme(x, 32) / -16;
+        floor_levels(q, x, 32, 0, reciprocal(d), 16.5f, 31);
+        b->d = gg_f32_to_f16(d);
+        pack_fifth_bits(b->qh, q);
+        pack_halves(b->qs, q, 16);
+    }
+}
+static void q5_1_from_f32(const float *x, void *y, int64_t n) {
+    uint8_t q[32];
+    for (block_q5_1 *b = y; n > 0; b++, x += 32, n -= 32) {
+        float lo, hi;
+        min_max(x, 32, &lo, &hi);
+        const float d = (hi - lo) / 31;
+        floor_levels(q, x, 32, lo, reciprocal(d), 0.5f, 31);
+        b->d = gg_f32_to_f16(d), b->m = gg_f32_to_f16(lo);
+        pack_fifth_bits(b->qh, q);
+        pack_halves(b->qs, q, 16);
+    }
+}
+static void q8_0_from_f32(const float *x, void *y, int64_t n) {
+    for (block_q8_0 *b = y; n > 0; b++, x += 32, n -= 32) {
+        const float d = max_abs(x, 32) / 127;
+        round_levels(b->qs, x, 32, reciprocal(d), 127);
+        b->d = gg_f32_to_f16(d);
+    }
+}
+static void q8_1_from_f32(const float *x, void *y, int64_t n) {
+    for (block_q8_1 *b = y; n > 0; b++, x += 32, n -= 32) {
+        const float d = max_abs(x, 32) / 127;
+        round_levels(b->qs, x, 32, reciprocal(d), 127);
+        int sum = 0;
+        for (int i = 0; i < 32; i++) sum += b->qs[i];
+        b->d = gg_f32_to_f16(d), b->s = gg_f32_to_f16((float)sum * d);
+    }
+}
+
+/* The nearest of 0, 0.5, 1, 1.5, 2, 3, 4, 6 to |x / d| (the lower in a tie), as an index of the E2M1 levels; d2 is d / 2. */
+static inline void e2m1_levels(uint8_t *q, const float *x, int n, float d2) {
+    static const float middle[7] = {0.5f, 1.5f, 2.5f, 3.5f, 5, 7, 10};
+    for (int i = 0; i < n; i += VW) {
+        const vf v = vf_load(x + i), a = vf_abs(v), one = vf_set1(1);
+        vf level = vf_zero();
+        for (int k = 0; k < 7; k++) level = vf_select(vf_gt(a, vf_set1(middle[k] * d2)), vf_add(level, one), level);
+        const vm minus = vm_and(vf_lt(v, vf_zero()), vf_gt(level, vf_zero()));
+        put_levels(q + i, vf_select(minus, vf_add(level, vf_set1(8)), level), 0, 15);
+    }
+}
+static void mxfp4_from_f32(const float *x, void *y, int64_t n) {
+    uint8_t q[32];
+    for (block_mxfp4 *b = y; n > 0; b++, x += 32, n -= 32) {
+        const int exponent = (int)(gg_f32_bits(max_abs(x, 32)) >> 23) - 2;   /* of the maximum, less that of the top level, 4 */
+        b->e = (uint8_t)(exponent < 0 ? 0 : exponent);
+        e2m1_levels(q, x, 32, gg_e8m0_half(b->e));
+        pack_halves(b->qs, q, 16);
+    }
+}
+
+/* Nearest UE4M3, half up; 0x7e (448) is the largest. */
+static inline uint8_t ue4m3(float x) {
+    if (!(x > 0)) return 0;
+    if (x >= 448) return 0x7e;
+    if (x < 0x1p-6f) {
+        const int m = (int)(x * 512 + 0.5f);
+        return (uint8_t)(m > 7 ? 7 : m);
+    }
+    const uint32_t u = ((gg_f32_bits(x) + (1u << 19)) >> 20) - (120 << 3);
+    return (uint8_t)(u > 0x7e ? 0x7e : u);
+}
+static void nvfp4_from_f32(const float *x, void *y, int64_t n) {
+    uint8_t q[16];
+    for (block_nvfp4 *b = y; n > 0; b++, n -= 64)
+        for (int j = 0; j < 4; j++, x += 16) {
+            b->d[j] = ue4m3(max_abs(x, 16) / 6);
+            const float d2 = gg_ue4m3_half(b->d[j]);
+            e2m1_levels(q, x, 16, d2 > 0 ? d2 : 3e38f);   /* no scale: nothing is above 0 */
+            pack_halves(b->qs + 8 * j, q, 8);
+        }
+}
+
+static void q1_0_from_f32(const float *x, void *y, int64_t n) {
+    for (block_q1_0 *b = y; n > 0; b++, x += 128, n -= 128) {
+        float sum = 0;
+        for (int i = 0; i < 128; i++) sum += x[i] < 0 ? -x[i] : x[i];
+        b->d = gg_f32_to_f16(sum / 128);
+        for (int i = 0; i < 16; i++) {
+            int bits = 0;
+            for (int k = 0; k < 8; k++) bits |= (x[8 * i + k] >= 0) << k;
+            b->qs[i] = (uint8_t)bits;
+        }
+    }
+}
+
+/* ---- blocks of 256 ------------------------------------------------------------------------------------------------------ */
+static void q8_K_from_f32(const float *x, void *y, int64_t n) {
+    for (block_q8_K *b = y; n > 0; b++, x += 256, n -= 256) {
+        const float top = extreme(x, 256), scale = top != 0 ? -127 / top : 0;
+        for (int i = 0; i < 256; i += VW)
+            put_levels((uint8_t *)b->qs + i, vf_round(vf_mul(vf_load(x + i), vf_set1(scale))), -127, 127);
+        for (int j = 0; j < 16; j++) {
+            int sum = 0;
+            for (int i = 0; i < 16; i++) sum += b->qs[16 * j + i];
+            b->bsums[j] = (int16_t)sum;
+        }
+        b->d = reciprocal(scale);
+    }
+}
+/* Ternary digits 0, 1, 2 of 256 elements; returns the scale. */
+static inline float ternary(uint8_t *q, const float *x) {
+    const float d = max_abs(x, 256);
+    round_levels((int8_t *)q, x, 256, reciprocal(d), 1);
+    for (int i = 0; i < 256; i++) q[i] = (uint8_t)(q[i] + 1);
+    return d;
+}
+/* The digits q[0], q[step], ... as a fraction of 256, rounded up so that the first digit can be read off by a multiplication. */
+static inline uint8_t pack_trits(const uint8_t *q, int step, int count) {
+    int v = 0;
+    for (int k = 0; k < 5; k++) v = 3 * v + (k < count ? q[k * step] : 0);
+    return (uint8_t)((v * 256 + 242) / 243);
+}
+static void tq1_0_from_f32(const float *x, void *y, int64_t n) {
+    uint8_t q[256];
+    for (block_tq1_0 *b = y; n > 0; b++, x += 256, n -= 256) {
+        b->d = gg_f32_to_f16(ternary(q, x));
+        for (int i = 0; i < 32; i++) b->qs[i] = pack_trits(q + i, 32, 5);
+        for (int i = 0; i < 16; i++) b->qs[32 + i] = pack_trits(q + 160 + i, 16, 5);
+        for (int i = 0; i < 4; i++) b->qh[i] = pack_trits(q + 240 + i, 4, 4);
+    }
+}
+static void tq2_0_from_f32(const float *x, void *y, int64_t n) {
+    uint8_t q[256];
+    for (block_tq2_0 *b = y; n > 0; b++, x += 256, n -= 256) {
+        b->d = gg_f32_to_f16(ternary(q, x));
+        pack_two_bits(b->qs, q);
+    }
+}
+
+#endif

@@ -1,0 +1,24 @@
+/* The grids of tables.h, laid out for decoding. */
+#include "blocks.h"
+#include "tables.h"
+
+/* Byte k of an entry: the value of level k of the point, out of a packed list of values. */
+#define VALUE2(values, u, k) (((uint64_t)(values) >> (((u) >> 2 * (k) & 3) * 8) & 0xff) << 8 * (k))
+#define VALUE4(values, u, k) (((values) >> (((u) >> 4 * (k) & 7) * 8) & 0xff) << 8 * (k))
+#define ENTRY8(values, u) (VALUE2(values, u, 0) | VALUE2(values, u, 1) | VALUE2(values, u, 2) | VALUE2(values, u, 3) | \
+                           VALUE2(values, u, 4) | VALUE2(values, u, 5) | VALUE2(values, u, 6) | VALUE2(values, u, 7)),
+#define ENTRY4(values, u) (uint32_t)(VALUE4(values, u, 0) | VALUE4(values, u, 1) | VALUE4(values, u, 2) | VALUE4(values, u, 3)),
+
+#define IQ2(u) ENTRY8(0x2b1908, u)                   /* 8, 25, 43 */
+#define IQ1(u) ENTRY8(0x0800f8, u)                   /* -8, 0, 8 */
+#define IQ3XXS(u) ENTRY4(0x3e342c241c140c04u, u)     /* 4, 12, 20, 28, 36, 44, 52, 62 */
+#define IQ3S(u) ENTRY4(0x0f0d0b0907050301u, u)       /* 1, 3, ... 15 */
+
+const uint64_t gg_iq2xxs_grid[256] = {GG_GRID_IQ2XXS(IQ2)};
+const uint64_t gg_iq2xs_grid[512] = {GG_GRID_IQ2XS(IQ2)};
+const uint64_t gg_iq2s_grid[1024] = {GG_GRID_IQ2S(IQ2)};
+const uint64_t gg_iq1s_grid[2048] = {GG_GRID_IQ1S(IQ1)};
+const uint32_t gg_iq3xxs_grid[256] = {GG_GRID_IQ3XXS(IQ3XXS)};
+const uint32_t gg_iq3s_grid[512] = {GG_GRID_IQ3S(IQ3S)};
+const int8_t gg_levels_iq4nl[16] = {GG_LEVELS_IQ4NL};
+const int8_t gg_levels_e2m1[16] = {GG_LEVELS_E2M1};

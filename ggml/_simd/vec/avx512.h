@@ -1,0 +1,103 @@
+/* The vocabulary in AVX-512 F, BW, DQ, VL. */
+#ifndef GG_VEC_AVX512_H
+#define GG_VEC_AVX512_H
+#include <immintrin.h>
+
+enum { VW = 16 };
+typedef __m512 vf;
+typedef __m512i vi;
+typedef __mmask16 vm;
+typedef int32_t gg_v16i __attribute__((vector_size(64)));
+typedef uint32_t gg_v16u __attribute__((vector_size(64)));
+
+/* ---- load, store, make */
+static inline vf vf_load(const float *p) { return _mm512_loadu_ps(p); }
+static inline void vf_store(float *p, vf v) { _mm512_storeu_ps(p, v); }
+static inline vi vi_load(const int32_t *p) { return _mm512_loadu_si512(p); }
+static inline void vi_store(int32_t *p, vi v) { _mm512_storeu_si512(p, v); }
+static inline vf vf_zero(void) { return _mm512_setzero_ps(); }
+static inline vf vf_set1(float x) { return _mm512_set1_ps(x); }
+static inline vi vi_set1(int32_t i) { return _mm512_set1_epi32(i); }
+static inline vi vi_iota(void) { return _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15); }
+
+#define GG_VEC_MASKED                                    /* loadn and storen by the ISA's own masks */
+static inline vm gg_first(int n) { return (vm)((1u << n) - 1); }
+static inline vf vf_loadn(const float *p, int n) { return _mm512_maskz_loadu_ps(gg_first(n), p); }
+static inline void vf_storen(float *p, vf v, int n) { _mm512_mask_storeu_ps(p, gg_first(n), v); }
+
+/* ---- int32 */
+static inline vi vi_add(vi a, vi b) { return _mm512_add_epi32(a, b); }
+static inline vi vi_sub(vi a, vi b) { return _mm512_sub_epi32(a, b); }
+static inline vi vi_mul(vi a, vi b) { return _mm512_mullo_epi32(a, b); }
+static inline vi vi_and(vi a, vi b) { return _mm512_and_si512(a, b); }
+static inline vi vi_or(vi a, vi b) { return _mm512_or_si512(a, b); }
+static inline vi vi_xor(vi a, vi b) { return _mm512_xor_si512(a, b); }
+/* operators fold a constant k, intrinsics want a literal */
+static inline vi vi_shl(vi a, int k) { return (vi)((gg_v16u)a << k); }
+static inline vi vi_sra(vi a, int k) { return (vi)((gg_v16i)a >> k); }
+static inline vi vi_srl(vi a, int k) { return (vi)((gg_v16u)a >> k); }
+static inline vf vi_float(vi v) { return _mm512_castsi512_ps(v); }
+static inline vi vf_bits(vf v) { return _mm512_castps_si512(v); }
+static inline vm vi_gt(vi a, vi b) { return _mm512_cmpgt_epi32_mask(a, b); }
+static inline vm vi_eq(vi a, vi b) { return _mm512_cmpeq_epi32_mask(a, b); }
+
+/* ---- masks */
+static inline vm vm_and(vm a, vm b) { return (vm)(a & b); }
+static inline vm vm_or(vm a, vm b) { return (vm)(a | b); }
+static inline vm vm_not(vm m) { return (vm)~m; }
+static inline bool vm_any(vm m) { return m != 0; }
+static inline bool vm_all(vm m) { return m == 0xffff; }
+static inline vf vf_select(vm m, vf a, vf b) { return _mm512_mask_blend_ps(m, b, a); }
+static inline vi vi_select(vm m, vi a, vi b) { return _mm512_mask_blend_epi32(m, b, a); }
+
+/* ---- f32 */
+static inline vf vf_add(vf a, vf b) { return _mm512_add_ps(a, b); }
+static inline vf vf_sub(vf a, vf b) { return _mm512_sub_ps(a, b); }
+static inline vf vf_mul(vf a, vf b) { return _mm512_mul_ps(a, b); }
+static inline vf vf_div(vf a, vf b) { return _mm512_div_ps(a, b); }
+static inline vf vf_fma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); }
+static inline vf vf_fnma(vf a, vf b, vf c) { return _mm512_fnmadd_ps(a, b, c); }
+static inline vf vf_fma_exact(vf a, vf b, vf c) { return vf_fma(a, b, c); }
+static inline vf vf_min(vf a, vf b) { return _mm512_min_ps(a, b); }
+static inline vf vf_max(vf a, vf b) { return _mm512_max_ps(a, b); }
+static inline vf vf_abs(vf a) { return _mm512_andnot_ps(vf_set1(-0.0f), a); }
+static inline vf vf_neg(vf a) { return _mm512_xor_ps(vf_set1(-0.0f), a); }
+static inline vf vf_sqrt(vf a) { return _mm512_sqrt_ps(a); }
+static inline vf vf_round(vf a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+static inline vf vf_floor(vf a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC); }
+static inline vf vf_ceil(vf a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC); }
+static inline vf vf_trunc(vf a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC); }
+static inline vf vf_copysign(vf mag, vf sign) {
+    const vf bit = vf_set1(-0.0f);
+    return _mm512_or_ps(_mm512_andnot_ps(bit, mag), _mm512_and_ps(bit, sign));
+}
+static inline vm vf_lt(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ); }
+static inline vm vf_le(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_LE_OQ); }
+static inline vm vf_gt(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_GT_OQ); }
+static inline vm vf_ge(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_GE_OQ); }
+static inline vm vf_eq(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ); }
+static inline vm vf_isnan(vf a) { return _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q); }
+static inline vi vf_to_vi(vf v) { return _mm512_cvtps_epi32(v); }
+static inline vf vi_to_vf(vi v) { return _mm512_cvtepi32_ps(v); }
+#define GG_VEC_LDEXP                                     /* one instruction here, arithmetic on exponents elsewhere */
+static inline vf vf_ldexp(vf v, vf n) { return _mm512_scalef_ps(v, n); }
+
+/* ---- narrow types */
+static inline vi vi_load_u16(const uint16_t *p) {
+    return _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)p));
+}
+static inline void vi_store_u16(uint16_t *p, vi v) { _mm256_storeu_si256((__m256i *)p, _mm512_cvtepi32_epi16(v)); }
+static inline vf vf_load_i8(const int8_t *p) {
+    return vi_to_vf(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)p)));
+}
+static inline vf vf_load_f16(const uint16_t *p) { return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p)); }
+static inline void vf_store_f16(uint16_t *p, vf v) {
+    _mm256_storeu_si256((__m256i *)p, _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+
+/* ---- reduce */
+static inline float vf_hsum(vf v) { return _mm512_reduce_add_ps(v); }
+static inline float vf_hmax(vf v) { return _mm512_reduce_max_ps(v); }
+static inline float vf_hmin(vf v) { return _mm512_reduce_min_ps(v); }
+
+#endif

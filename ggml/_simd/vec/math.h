@@ -1,0 +1,282 @@
+/* Mathematics over the vocabulary: within 4 ulp of the true value over all floats in every ISA, NaN for NaN, gradual
+ * underflow kept. Written once; the polynomials are minimax fits of this project (relative error below 2^-24.5).
+ *
+ * Two ideas carry the tails, where a rounded intermediate would cost many ulp:
+ *   - exp takes its argument as an unevaluated sum hi + lo and gives q and n with exp = (1 + q) 2^n, so that a caller
+ *     can multiply by 1 + q first and scale last: products of a subnormal exponential keep all their bits;
+ *   - x * Phi(x) and erfc come from one smooth function, M(t) = Phi(-t) exp(t*t/2). */
+#ifndef GG_VEC_MATH_H
+#define GG_VEC_MATH_H
+
+#define GG_INF __builtin_inff()
+#define GG_NAN __builtin_nanf("")
+
+/* c[0] + c[1] x + ... + c[n-1] x^(n-1) */
+static inline vf gg_poly(vf x, int n, const float *c) {
+    vf y = vf_set1(c[n - 1]);
+#pragma GCC unroll 16
+    for (int i = n - 2; i >= 0; i--) y = vf_fma(y, x, vf_set1(c[i]));
+    return y;
+}
+/* 2^n for whole n in [-126, 127] */
+static inline vf gg_pow2(vf n) { return vi_float(vi_shl(vi_add(vf_to_vi(n), vi_set1(127)), 23)); }
+/* keeps NaN */
+static inline vf gg_clamp(vf x, float lo, float hi) { return vf_max(vf_set1(lo), vf_min(vf_set1(hi), x)); }
+
+/* ---- exponentials ------------------------------------------------------------------------------------------------ */
+/* x + lo = n ln 2 + r, |r| <= ln 2 / 2; returns exp(r) - 1. ln 2 in two parts, n times the first is exact. */
+static inline vf gg_expm1_parts(vf x, vf lo, vf *n) {
+    static const float c[] = {0.49999997f, 0.166665435f, 0.0416672006f, 0.00836654752f, 0.00138825097f};
+    *n = vf_round(vf_mul(x, vf_set1(1.44269504f)));
+    vf r = vf_fnma(*n, vf_set1(0x1.62e4p-1f), x);
+    r = vf_add(vf_fnma(*n, vf_set1(0x1.7f7d1cp-20f), r), lo);
+    return vf_fma(vf_mul(r, r), gg_poly(r, 5, c), r);
+}
+static inline vf v_exp(vf x) {
+    vf n;
+    const vf q = gg_expm1_parts(gg_clamp(x, -104, 89), vf_zero(), &n);
+    return vf_ldexp(vf_add(vf_set1(1), q), n);
+}
+static inline vf v_expm1(vf x) {
+    vf n;
+    const vf q = gg_expm1_parts(gg_clamp(x, -25, 89), vf_zero(), &n);
+    /* 2^128 is no float */
+    const vf s = gg_pow2(vf_sub(n, vf_set1(1))), half = vf_fma(s, q, vf_sub(s, vf_set1(0.5f)));
+    return vf_copysign(vf_select(vf_eq(n, vf_zero()), q, vf_add(half, half)), x);
+}
+static inline vf v_tanh(vf x) {
+    const vf a = vf_abs(x), t = v_expm1(vf_mul(a, vf_set1(-2)));
+    return vf_copysign(vf_div(t, vf_add(t, vf_set1(2))), x);
+}
+static inline vf v_elu(vf x) { return vf_select(vf_gt(x, vf_zero()), x, v_expm1(x)); }
+
+/* ---- logarithms -------------------------------------------------------------------------------------------------- */
+/* log(u) + c + e0 ln 2 for normal u > 0 and a small c: u = 2^e (1 + f), f in [-1/3, 1/3). */
+static inline vf gg_log_core(vf u, vf c, vf e0) {
+    static const float k[] = {0.333332151f, -0.249997973f, 0.200104207f, -0.166804999f,
+                              0.140055984f, -0.121840417f, 0.139858782f, -0.128927916f};
+    const vi bits = vf_bits(u), e = vi_sra(vi_sub(bits, vi_set1(0x3f2aaaab)), 23);
+    const vf f = vf_sub(vi_float(vi_sub(bits, vi_shl(e, 23))), vf_set1(1)), ff = vf_mul(f, f);
+    const vf ef = vf_add(vi_to_vf(e), e0);
+    vf t = vf_fma(vf_mul(f, ff), gg_poly(f, 8, k), vf_fma(ef, vf_set1(0x1.7f7d1cp-20f), c));
+    t = vf_add(f, vf_fnma(vf_set1(0.5f), ff, t));
+    return vf_fma(ef, vf_set1(0x1.62e4p-1f), t);
+}
+/* y where 0 < u < inf, else what log gives */
+static inline vf gg_log_ends(vf u, vf y) {
+    const vf inf = vf_set1(GG_INF);
+    y = vf_select(vf_lt(u, inf), y, u);
+    y = vf_select(vf_lt(u, vf_zero()), vf_set1(GG_NAN), y);
+    return vf_select(vf_eq(u, vf_zero()), vf_neg(inf), y);
+}
+static inline vf v_log(vf x) {
+    const vm tiny = vf_lt(x, vf_set1(0x1p-126f));
+    const vf u = vf_select(tiny, vf_mul(x, vf_set1(0x1p24f)), x), e0 = vf_select(tiny, vf_set1(-24), vf_zero());
+    return gg_log_ends(x, gg_log_core(u, vf_zero(), e0));
+}
+/* log of u = 1 + x rounded, and what the rounding lost over u */
+static inline vf v_log1p(vf x) {
+    const vf one = vf_set1(1), u = vf_add(one, x);
+    const vf lost = vf_select(vf_lt(x, one), vf_sub(x, vf_sub(u, one)), vf_sub(one, vf_sub(u, x)));
+    const vf y = gg_log_ends(u, gg_log_core(u, vf_div(lost, u), vf_zero()));
+    return vf_select(vf_eq(x, vf_zero()), x, y);
+}
+static inline vf v_softplus(vf x) {                      /* max(x, 0) + log(1 + e): for e <= 1 a rough 1/u will do */
+    const vf one = vf_set1(1), e = v_exp(vf_neg(vf_abs(x))), u = vf_add(one, e), f = vf_sub(u, one);
+    const vf inverse = vf_fma(f, vf_fma(f, vf_set1(0.5f), vf_neg(one)), one);
+    return vf_add(vf_max(vf_zero(), x), gg_log_core(u, vf_mul(vf_sub(e, f), inverse), vf_zero()));
+}
+
+/* ---- gates: x * sigmoid(z) --------------------------------------------------------------------------------------- */
+/* exp(-|z|) = (1 + q) * 2^n of z = hi + lo, and e the same where it matters beside 1. */
+typedef struct gg_gate { vf q, n, e; vm neg; } gg_gate;
+static inline gg_gate gg_gate_of(vf hi, vf lo) {
+    gg_gate g;
+    g.neg = vf_lt(hi, vf_zero());
+    g.q = gg_expm1_parts(vf_max(vf_set1(-150), vf_neg(vf_abs(hi))), vf_select(g.neg, lo, vf_neg(lo)), &g.n);
+    const vf s = gg_pow2(vf_max(vf_set1(-126), g.n));
+    g.e = vf_fma(s, g.q, s);
+    return g;
+}
+/* y exp(-|z|) is gg_gate_tail(g, y), to be scaled last: y for z >= 0, y * 2^n for z < 0. */
+static inline vf gg_gate_tail(gg_gate g, vf y) { return vf_fma(y, g.q, y); }
+static inline vf gg_gate_scale(gg_gate g, vf y) { return vf_ldexp(y, vf_select(g.neg, g.n, vf_zero())); }
+
+static inline vf gg_gate_mul(vf x, vf hi, vf lo) {
+    const gg_gate g = gg_gate_of(hi, lo);
+    x = vf_max(vf_set1(-200), x);                        /* -inf has the limit -0 */
+    return gg_gate_scale(g, vf_div(vf_select(g.neg, gg_gate_tail(g, x), x), vf_add(vf_set1(1), g.e)));
+}
+/* d/dx of x sigmoid(z(x)), w = x z'(x): sigmoid(z) (1 + w sigmoid(-z)) */
+static inline vf gg_gate_slope(vf w, vf hi, vf lo) {
+    const gg_gate g = gg_gate_of(hi, lo);
+    const vf one = vf_set1(1), d = vf_div(one, vf_add(one, g.e));
+    const vf s = vf_select(g.neg, gg_gate_tail(g, d), d), r = vf_mul(d, vf_select(g.neg, one, g.e));
+    return gg_gate_scale(g, vf_mul(s, vf_fma(w, r, one)));
+}
+/* z of the tanh form of gelu, 2 sqrt(2/pi) (x + 0.044715 x^3), as hi + lo for |x| <= 14; wants every bit, as z reaches
+ * -104 before the result vanishes. Returns hi. */
+static inline vf gg_gelu_arg(vf x, vf *lo) {
+    const vf c0 = vf_set1(0x1.988454p+0f), c0l = vf_set1(-0x1.857936p-25f);
+    const vf c1 = vf_set1(0x1.2444f2p-4f), c1l = vf_set1(0x1.49b16ap-29f);
+    const vf s = vf_mul(x, x), sl = vf_fma_exact(x, x, vf_neg(s));
+    const vf a = vf_mul(c1, s), al = vf_add(vf_fma_exact(c1, s, vf_neg(a)), vf_fma(c1, sl, vf_mul(c1l, s)));
+    const vf t = vf_add(c0, a), b = vf_sub(t, c0);                                     /* two-sum of c0 and a */
+    const vf tl = vf_add(vf_add(vf_sub(c0, vf_sub(t, b)), vf_sub(a, b)), vf_add(al, c0l));
+    const vf z = vf_mul(x, t);
+    *lo = vf_add(vf_fma_exact(x, t, vf_neg(z)), vf_mul(x, tl));
+    return z;
+}
+static inline vf gg_gelu_quick_arg(vf x, vf *lo) {       /* 1.702 x as hi + lo */
+    const vf c = vf_set1(0x1.b3b646p+0f), z = vf_mul(x, c);
+    *lo = vf_fma(vf_set1(-0x1.78d4fep-26f), x, vf_fma_exact(x, c, vf_neg(z)));
+    return z;
+}
+static inline vf v_sigmoid(vf x) { return gg_gate_mul(vf_set1(1), x, vf_zero()); }
+static inline vf v_silu(vf x) { return gg_gate_mul(x, x, vf_zero()); }
+static inline vf v_gelu(vf x) {
+    vf lo;
+    const vf z = gg_gelu_arg(gg_clamp(x, -14, 14), &lo);
+    return gg_gate_mul(x, z, lo);
+}
+static inline vf v_gelu_quick(vf x) {
+    vf lo;
+    const vf z = gg_gelu_quick_arg(gg_clamp(x, -200, 200), &lo);
+    return gg_gate_mul(x, z, lo);
+}
+static inline vf v_silu_back(vf x, vf dy) {
+    x = gg_clamp(x, -200, 200);
+    return vf_mul(dy, gg_gate_slope(x, x, vf_zero()));
+}
+static inline vf v_gelu_back(vf x, vf dy) {
+    vf lo;
+    x = gg_clamp(x, -14, 14);
+    const vf z = gg_gelu_arg(x, &lo), cubic = vf_mul(vf_set1(0x1.2444f2p-4f), vf_mul(x, vf_mul(x, x)));
+    return vf_mul(dy, gg_gate_slope(vf_fma(vf_set1(2), cubic, z), z, lo));
+}
+static inline vf v_gelu_quick_back(vf x, vf dy) {
+    vf lo;
+    const vf z = gg_gelu_quick_arg(gg_clamp(x, -200, 200), &lo);
+    return vf_mul(dy, gg_gate_slope(z, z, lo));
+}
+static inline vf v_elu_back(vf x, vf dy) { return vf_select(vf_gt(x, vf_zero()), dy, vf_mul(dy, v_exp(x))); }
+
+/* ---- the normal distribution ------------------------------------------------------------------------------------- */
+/* Phi(-t) exp(t*t/2) for t >= 0: 1/(t + 3.5) times a polynomial in (t - 3.5)/(t + 3.5). */
+static inline vf gg_mills(vf t) {
+    static const float c[] = {5.24432e-09f, -0.565561712f, 0.315425098f, -0.116053171f, 0.0174058229f,
+                              0.00649372814f, -0.00317283138f, -0.000495042477f, 0.000418326119f, 0.000108696368f};
+    const vf a = vf_set1(3.5f), w = vf_add(t, a), lost = vf_sub(vf_min(t, a), vf_sub(w, vf_max(t, a)));
+    vf r = vf_div(vf_set1(1), w);
+    r = vf_fma(r, vf_fnma(lost, r, vf_fma_exact(vf_neg(w), r, vf_set1(1))), r);        /* of t + 3.5 unrounded */
+    const vf rest = vf_mul(r, gg_poly(vf_mul(vf_sub(t, a), r), 10, c));
+    /* c[0] in two parts: the largest term unrounded */
+    return vf_fma_exact(r, vf_set1(0.744416058f), rest);
+}
+static inline vf v_erf(vf x) {
+    static const float c[] = {0.128379166f, -0.376126319f, 0.112836644f, -0.0268577095f,
+                              0.00519696064f, -0.000809777761f, 8.18534463e-05f};
+    const vf a = vf_min(vf_set1(4.5f), vf_abs(x)), aa = vf_mul(a, a);
+    const vf near = vf_fma(a, gg_poly(aa, 7, c), a);
+    const vf tail = vf_mul(v_exp(vf_neg(aa)), gg_mills(vf_mul(a, vf_set1(1.41421356f))));
+    return vf_copysign(vf_select(vf_lt(a, vf_set1(0.95f)), near, vf_fnma(vf_set1(2), tail, vf_set1(1))), x);
+}
+/* exp(-x*x/2) as a gate, x capped where everything behind it is zero; t = |x| */
+static inline gg_gate gg_bell(vf x, vf *t) {
+    *t = vf_min(vf_set1(15), vf_abs(x));
+    const vf s = vf_mul(*t, *t), lost = vf_fma_exact(*t, *t, vf_neg(s)), half = vf_set1(0.5f);
+    gg_gate g = gg_gate_of(vf_mul(s, half), vf_mul(lost, half));
+    g.neg = vf_lt(x, vf_zero());
+    return g;
+}
+static inline vf v_gelu_erf(vf x) {
+    static const float c[] = {0.398942292f, -0.0664902553f, 0.009972197f, -0.00118121307f, 0.000103134611f};
+    vf t;
+    gg_gate g = gg_bell(x, &t);
+    const vm near = vf_lt(t, vf_set1(0.7f));                           /* there Phi is a half and little more or less */
+    g.neg = vm_and(g.neg, vm_not(near));
+    x = vf_max(vf_set1(-200), x);
+    const vf m = gg_mills(t), half = vf_fma(x, gg_poly(vf_mul(t, t), 5, c), vf_set1(0.5f));
+    const vf far = vf_select(g.neg, gg_gate_tail(g, m), vf_fnma(m, g.e, vf_set1(1)));
+    return gg_gate_scale(g, vf_mul(x, vf_select(near, half, far)));
+}
+static inline vf v_gelu_erf_back(vf x, vf dy) {
+    vf t;
+    const gg_gate g = gg_bell(x, &t);
+    const vf m = vf_fnma(t, vf_set1(0.398942280f), gg_mills(t));       /* (Phi(-t) - t phi(t)) exp(t*t/2) */
+    return vf_mul(dy, gg_gate_scale(g, vf_select(g.neg, gg_gate_tail(g, m), vf_fnma(m, g.e, vf_set1(1)))));
+}
+
+/* ---- sine and cosine --------------------------------------------------------------------------------------------- */
+/* x = q pi/2 + r (q modulo 4) for 2^17 < |x| < inf: bits of 2/pi that make multiples of 4 do not count. */
+__attribute__((noinline, unused)) static float gg_rem_pio2_big(float x, int32_t *q) {
+    static const uint32_t bits[] = {0,          0xA2F9836E, 0x4E441529, 0xFC2757D1,
+                                    0xF534DDC0, 0xDB629599, 0x3C439041, 0xFE5163AB};
+    const uint32_t u = gg_f32_bits(x);
+    const uint64_t m = (u & 0x7fffff) | 0x800000;
+    const int at = (int)(u >> 23 & 0xff) - 150 - 2 + 32, s = at & 31;      /* |x| = m 2^(exponent - 150) */
+    const uint32_t *w = bits + (at >> 5);
+    uint64_t win[3];
+    for (int i = 0; i < 3; i++) win[i] = (uint32_t)(((uint64_t)w[i] << 32 | w[i + 1]) >> (32 - s));
+    const uint64_t turn = (m * win[0] << 32) + m * win[1] + (m * win[2] >> 32);   /* |x| / 2 pi modulo 1, times 2^64 */
+    const uint64_t quarter = (turn + (1ull << 61)) >> 62;
+    const float r = (float)((double)(int64_t)(turn - (quarter << 62)) * (1.5707963267948966 * 0x1p-62));
+    *q = (int32_t)(x < 0 ? -quarter : quarter);
+    return x < 0 ? -r : r;
+}
+/* x = q pi/2 + r, |r| <= pi/4 (about), r within an ulp even beside a multiple of pi/2; NaN for inf. */
+static inline vf gg_rem_pio2(vf x, vi *q) {
+    const vf n = vf_round(vf_mul(x, vf_set1(0.636619772f))), minus = vf_neg(n);
+    vf r = vf_fma_exact(minus, vf_set1(0x1.921fb6p+0f), x);
+    r = vf_fma_exact(minus, vf_set1(-0x1.777a5cp-25f), r);
+    r = vf_fma_exact(minus, vf_set1(-0x1.ee59dap-50f), r);
+    *q = vf_to_vi(n);
+    const vm big = vf_gt(vf_abs(x), vf_set1(0x1p17f));
+    if (__builtin_expect(vm_any(big), 0)) {
+        float xs[VW], rs[VW];
+        int32_t qs[VW];
+        vf_store(xs, x), vf_store(rs, r), vi_store(qs, *q);
+        for (int i = 0; i < VW; i++)
+            if (__builtin_fabsf(xs[i]) > 0x1p17f)
+                rs[i] = __builtin_fabsf(xs[i]) < GG_INF ? gg_rem_pio2_big(xs[i], &qs[i]) : GG_NAN;
+        r = vf_load(rs), *q = vi_load(qs);
+    }
+    return r;
+}
+/* sin of q pi/2 + r */
+static inline vf gg_sin_quarter(vf r, vi q) {
+    static const float s[] = {-0.166666672f, 0.00833332911f, -0.000198393042f, 2.71804765e-06f};
+    static const float c[] = {0.0416666456f, -0.00138873095f, 2.4432411e-05f};
+    const vf rr = vf_mul(r, r);
+    const vf sine = vf_fma(vf_mul(r, rr), gg_poly(rr, 4, s), r);
+    const vf cosine = vf_add(vf_set1(1), vf_fma(vf_mul(rr, rr), gg_poly(rr, 3, c), vf_mul(rr, vf_set1(-0.5f))));
+    const vf y = vf_select(vi_eq(vi_and(q, vi_set1(1)), vi_set1(0)), sine, cosine);
+    return vi_float(vi_xor(vf_bits(y), vi_shl(vi_and(q, vi_set1(2)), 30)));
+}
+static inline vf v_sin(vf x) {
+    vi q;
+    const vf r = gg_rem_pio2(x, &q), y = gg_sin_quarter(r, q);
+    return vf_select(vf_lt(vf_abs(x), vf_set1(0x1p-13f)), x, y);       /* keeps -0 and subnormals */
+}
+static inline vf v_cos(vf x) {
+    vi q;
+    const vf r = gg_rem_pio2(x, &q);
+    return gg_sin_quarter(r, vi_add(q, vi_set1(1)));
+}
+
+/* ---- pieces of lines --------------------------------------------------------------------------------------------- */
+static inline vf v_relu(vf x) { return vf_max(vf_zero(), x); }
+static inline vf v_sgn(vf x) {
+    const vf z = vf_zero(), one = vf_set1(1);
+    return vf_select(vf_gt(x, z), one, vf_select(vf_lt(x, z), vf_neg(one), vf_add(x, z)));
+}
+static inline vf v_step(vf x) {
+    return vf_select(vf_gt(x, vf_zero()), vf_set1(1), vf_select(vf_isnan(x), x, vf_zero()));
+}
+static inline vf v_hardsigmoid(vf x) { return gg_clamp(vf_div(vf_add(x, vf_set1(3)), vf_set1(6)), 0, 1); }
+/* -inf has the limit -0 */
+static inline vf v_hardswish(vf x) { return vf_mul(vf_max(vf_set1(-4), x), v_hardsigmoid(x)); }
+/* Half away from zero. The float before a half: adding a half itself would round up what lies just below one. */
+static inline vf v_round_away(vf x) { return vf_trunc(vf_add(x, vf_copysign(vf_set1(0x1.fffffep-2f), x))); }
+
+#endif

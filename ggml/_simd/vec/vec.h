@@ -1,0 +1,79 @@
+/* The vector vocabulary: the same names in every ISA, so that kernels are written once. A target (targets/<isa>.c)
+ * defines GG_VEC as the header of its ISA before it includes kernels; every function is `static inline`.
+ *
+ * VW            lanes of a vector of f32 (a constant)
+ * vf, vi, vm    VW f32 / VW int32 / a mask of VW lanes
+ *
+ * load, store   vf_load(p) vf_store(p,v) vf_loadn(p,n) vf_storen(p,v,n)      n < VW lanes, the rest reads 0, stays
+ *               vi_load(p) vi_store(p,v)                                     const int32_t *
+ *               vf_load_f16(p) vf_store_f16(p,v) vf_load_bf16(p) vf_store_bf16(p,v)
+ *                              of uint16_t: exact / to nearest even, NaN stays NaN
+ *               vf_load_f16n(p,n) vf_store_f16n(p,v,n) vf_load_bf16n(p,n) vf_store_bf16n(p,v,n)
+ *               vi_load_u16(p) vi_store_u16(p,v)     zero-extended / v within 0..65535
+ *               vf_load_i8(p)  VW int8 to f32        vf_gather(p, stride)    p[0], p[stride], ... (stride in floats)
+ * make          vf_zero() vf_set1(x) vi_set1(i) vi_iota()                    0, 1, 2 ...
+ * f32           vf_add vf_sub vf_mul vf_div (a,b)  vf_fma(a,b,c) a*b+c  vf_fnma(a,b,c) c-a*b
+ *                              (fused where the ISA has it)
+ *               vf_fma_exact(a,b,c)  a*b+c whose product is not rounded, in every ISA (slow in scalar)
+ *               vf_ldexp(v,n)  v * 2^n, n a whole number as f32, |n| <= 252; rounds once
+ *               vf_min vf_max (a,b): the second operand if either is NaN     vf_abs vf_neg vf_sqrt
+ *               vf_round (to nearest even) vf_floor vf_ceil vf_trunc  vf_copysign(mag, sign)
+ * compare       vf_lt vf_le vf_gt vf_ge vf_eq (a,b) false for NaN, vf_isnan(a) -> vm
+ * select        vf_select(m,a,b) vi_select(m,a,b): m ? a : b   vm_and vm_or vm_not vm_any(m) -> bool vm_all(m) -> bool
+ * int32         vi_add vi_sub vi_mul vi_and vi_or vi_xor (a,b) vi_shl(a,k) vi_sra(a,k) vi_srl(a,k)
+ *                              (0 <= k < 32)   vi_gt vi_eq (a,b) -> vm
+ * convert       vf_to_vi(v) nearest even; vi_to_vf(v); vf_bits(v) vi_float(v): same bits, other type
+ * reduce        vf_hsum(v) vf_hmax(v) vf_hmin(v) -> float
+ */
+#ifndef GG_VEC_VEC_H
+#define GG_VEC_VEC_H
+#include "../engine.h"
+#include GG_VEC
+
+/* ---- the part that is the same in every ISA ---------------------------------------------------------------------- */
+#ifndef GG_VEC_MASKED
+static inline vf vf_loadn(const float *p, int n) { float t[VW] = {0}; memcpy(t, p, (size_t)n * 4); return vf_load(t); }
+static inline void vf_storen(float *p, vf v, int n) { float t[VW]; vf_store(t, v); memcpy(p, t, (size_t)n * 4); }
+#endif
+static inline vf vf_gather(const float *p, ptrdiff_t stride) {
+    float t[VW];
+    for (int i = 0; i < VW; i++) t[i] = p[i * stride];
+    return vf_load(t);
+}
+static inline vf vf_load_bf16(const uint16_t *p) { return vi_float(vi_shl(vi_load_u16(p), 16)); }
+static inline void vf_store_bf16(uint16_t *p, vf v) {
+    const vi u = vf_bits(v), top = vi_srl(u, 16);
+    const vi rounded = vi_srl(vi_add(u, vi_add(vi_set1(0x7fff), vi_and(top, vi_set1(1)))), 16);
+    vi_store_u16(p, vi_select(vf_isnan(v), vi_or(top, vi_set1(64)), rounded));
+}
+static inline vf vf_load_f16n(const uint16_t *p, int n) {
+    uint16_t t[VW] = {0};
+    memcpy(t, p, (size_t)n * 2);
+    return vf_load_f16(t);
+}
+static inline vf vf_load_bf16n(const uint16_t *p, int n) {
+    uint16_t t[VW] = {0};
+    memcpy(t, p, (size_t)n * 2);
+    return vf_load_bf16(t);
+}
+static inline void vf_store_f16n(uint16_t *p, vf v, int n) {
+    uint16_t t[VW];
+    vf_store_f16(t, v);
+    memcpy(p, t, (size_t)n * 2);
+}
+static inline void vf_store_bf16n(uint16_t *p, vf v, int n) {
+    uint16_t t[VW];
+    vf_store_bf16(t, v);
+    memcpy(p, t, (size_t)n * 2);
+}
+
+#ifndef GG_VEC_LDEXP
+static inline vf vf_ldexp(vf v, vf n) {                  /* in two steps: 2^n itself may be no f32 */
+    const vi e = vf_to_vi(n), half = vi_sra(e, 1), bias = vi_set1(127);
+    v = vf_mul(v, vi_float(vi_shl(vi_add(half, bias), 23)));
+    return vf_mul(v, vi_float(vi_shl(vi_add(vi_sub(e, half), bias), 23)));
+}
+#endif
+
+#include "math.h"
+#endif

@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# Builds with the address and undefined-behaviour sanitizers and runs the tests on that build. Linux, GCC or clang.
+# Usage: [PYTHON=python3.12] scripts/sanitize.sh [core|all]
+. "$(dirname "$0")/lib.sh"
+choose_tests "$@"
+temporary_folder
+copy_tree "$WORK/tree"
+
+say "building"
+"$PYTHON" -m venv "$WORK/venv"
+GGML_SANITIZE=1 "$WORK/venv/bin/pip" install -q "$WORK/tree[test]"
+
+# The runtime must come first in the process, before Python's own start. libstdc++ beside it: ASan resolves
+# __cxa_throw at start, and C++ modules (matplotlib's) throw.
+cc=${CC:-gcc}
+runtime=$($cc -print-file-name=libasan.so)
+[ -e "$runtime" ] || runtime=$($cc -print-file-name=libclang_rt.asan-x86_64.so)
+[ -e "$runtime" ] || die "no address sanitizer runtime for $cc"
+export LD_PRELOAD="$runtime $($cc -print-file-name=libstdc++.so.6)"
+# CPython keeps memory until exit: leaks are not what this looks for. The allocator of Python itself is turned off, so
+# that objects are blocks the sanitizer knows.
+export ASAN_OPTIONS=detect_leaks=0:strict_string_checks=1:allocator_may_return_null=1:handle_segv=1
+export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 PYTHONMALLOC=malloc
+say "running the tests"
+run_pytest "$WORK/venv/bin/python" ${SELECT[@]+"${SELECT[@]}"}
+say "sanitize: passed"

@@ -1,0 +1,153 @@
+"""Builds the kernels (one library per instruction set) and the Cython modules over them.
+
+Which files there are is read from the tree: instruction sets from ggml/_simd/tables/isa.h, kernel families from the
+ops table, Cython modules from ggml/*.pyx. Environment:
+  GGML_JOBS=N         compilers at a time (default: the CPUs)
+  GGML_SANITIZE=1     address and undefined-behaviour sanitizers
+  GGML_COVERAGE=1     gcov counters in the C sources
+  GGML_WERROR=1       a warning in the C sources ends the build
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from Cython.Build import cythonize
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+ROOT = Path(__file__).resolve().parent
+SIMD = Path("ggml/_simd")
+JOBS = int(os.environ.get("GGML_JOBS", os.cpu_count() or 1))
+WINDOWS, MAC = sys.platform == "win32", sys.platform == "darwin"
+
+
+def machine():
+    """The architecture being built for (cross-builds set _PYTHON_HOST_PLATFORM, macOS ARCHFLAGS)."""
+    flags = os.environ.get("ARCHFLAGS", "")
+    host = "arm64" if "arm64" in flags else "x86_64" if "x86_64" in flags else sysconfig.get_platform().lower()
+    if any(a in host for a in ("aarch64", "arm64")):
+        return "ARM"
+    return "X86" if any(a in host for a in ("x86_64", "amd64", "win-amd64")) else "ANY"
+
+
+def isas():
+    row = r"^ISA\((\w+),\s*\"[^\"]*\",\s*(\w+)\) /\* flags: ?(.*?) ?\*/"
+    rows = re.findall(row, (SIMD / "tables/isa.h").read_text(), re.M)
+    return [(name, flags.split()) for name, arch, flags in rows if arch in ("ANY", machine())]
+
+
+def families():
+    return re.findall(r"X\((\w+), isa\)", (SIMD / "tables/families.h").read_text())
+
+
+def flags():
+    """Compile and link flags shared by everything, and the OpenMP ones."""
+    cc = ["-std=c11", "-O3", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off", "-fvisibility=hidden",
+          "-Wall", "-Wextra", "-Wno-unused-function", "-DNDEBUG"]
+    link = []
+    if os.environ.get("GGML_WERROR"):
+        cc.append("-Werror")
+    if os.environ.get("GGML_SANITIZE"):
+        san = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-fno-omit-frame-pointer", "-g",
+               "-O1"]
+        cc, link = cc + san, link + san
+    if os.environ.get("GGML_COVERAGE"):
+        cc, link = [*cc, "--coverage", "-O0", "-g"], [*link, "--coverage"]
+    if WINDOWS:
+        return ["/clang:" + f for f in cc], link, ["/openmp"], [str(llvm() / "lib" / "libomp.lib")]
+    if MAC:
+        brew = ["brew", "--prefix", "libomp"]
+        base = os.environ.get("LIBOMP_PREFIX") or subprocess.check_output(brew, text=True).strip()
+        return [*cc, "-fPIC"], link, ["-Xpreprocessor", "-fopenmp", f"-I{base}/include"], [f"-L{base}/lib", "-lomp"]
+    return [*cc, "-fPIC"], link, ["-fopenmp"], ["-fopenmp"]
+
+
+def llvm():
+    """The folder of the LLVM whose clang-cl is on the path (Windows): its OpenMP library lies there too."""
+    found = shutil.which("clang-cl")
+    if not found:
+        sys.exit("clang-cl is not on the path: install LLVM for Windows")
+    return Path(found).resolve().parent.parent
+
+
+class Build(build_ext):
+    """Compiles the C sources in parallel, links them into ggml._core and builds the other modules as usual."""
+
+    def build_extensions(self):
+        cflags, ldflags, omp_c, omp_l = flags()
+        objects = self.compile_c(cflags, omp_c)
+        if WINDOWS:  # what Cython writes includes the headers of the C sources, which are not for MSVC
+            self.compiler.initialize()
+            self.compiler.cc = str(llvm() / "bin" / "clang-cl.exe")
+        quiet = [f for f in cflags if not f.endswith(("-Wextra", "-Wall", "-Werror", "-O3"))]
+        for ext in self.extensions:
+            ext.extra_compile_args += [*quiet, "-O2", "-Wno-unused-function"]
+            ext.extra_link_args += ldflags
+            if ext.name == "ggml._core":
+                ext.extra_objects += objects
+                ext.depends += objects
+                ext.extra_link_args += omp_l
+        self.parallel = JOBS
+        super().build_extensions()
+        if WINDOWS:  # a DLL beside the module that needs it is found without being on any path
+            shutil.copy(llvm() / "bin" / "libomp.dll", Path(self.get_ext_fullpath("ggml._core")).parent)
+
+    def compile_c(self, cflags, omp):
+        out = Path(self.build_temp) / "simd"
+        out.mkdir(parents=True, exist_ok=True)
+        common = [*cflags, f"-DGG_ARCH_{machine()}"]
+        jobs = [(src, out / f"{src.stem}.o", [*common, *omp]) for src in sorted(SIMD.glob("*.c"))]
+        jobs += [(src, out / f"quants_{src.stem}.o", common) for src in sorted((SIMD / "quants").glob("*.c"))]
+        for isa, isa_flags in isas():
+            for fam in families():
+                jobs.append((SIMD / f"targets/{isa}.c", out / f"{isa}_{fam.lower()}.o",
+                             [*common, *isa_flags, f"-DGG_FAMILY={fam}", f"-DGG_FAMILY_{fam}"]))
+        with ThreadPoolExecutor(JOBS) as pool:
+            list(pool.map(lambda job: self.compile_one(*job), jobs))
+        return [str(obj) for _, obj, _ in jobs]
+
+    def compile_one(self, src, obj, args):
+        """One object; again only when the source, a header it includes (its -MD file) or the command has changed."""
+        cc = self.c_compiler()
+        cmd = [*cc, *args, "-c", str(src), "-o", str(obj), "-MD", "-MF", str(obj) + ".d"]
+        if WINDOWS:
+            cmd = [*cc, *args, "-c", str(src), f"/Fo{obj}"]
+        stamp, dep = Path(str(obj) + ".cmd"), Path(str(obj) + ".d")
+        if obj.exists() and dep.exists() and stamp.exists() and stamp.read_text() == " ".join(cmd):
+            files = dep.read_text().split(":", 1)[1].replace("\\\n", " ").split()
+            if all(Path(f).exists() and Path(f).stat().st_mtime <= obj.stat().st_mtime for f in files):
+                return
+        print(" ".join(cmd), flush=True)
+        subprocess.run(cmd, check=True)
+        stamp.write_text(" ".join(cmd))
+
+    def c_compiler(self):
+        if WINDOWS:
+            return [str(llvm() / "bin" / "clang-cl.exe")]
+        cc = os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc"
+        parts = cc.split()
+        if not shutil.which(parts[0]):
+            parts = ["cc"]
+        extra = os.environ.get("CPPFLAGS", "").split()
+        return [*parts, *extra, *(os.environ.get("ARCHFLAGS", "").split() if MAC else [])]
+
+
+os.chdir(ROOT)
+headers = [str(p) for p in SIMD.glob("*.h")] + [str(p) for p in (SIMD / "tables").glob("*.h")]
+modules = [Extension(f"ggml.{p.stem}", [str(p)], include_dirs=["ggml/_simd"], depends=headers)
+           for p in sorted(Path("ggml").glob("*.pyx"))]
+directives = {"language_level": 3, "binding": True, "cdivision": True,
+              "embedsignature": False, "auto_pickle": False, "legacy_implicit_noexcept": False}
+commands = {"build_ext": Build}
+asked = {a for a in sys.argv[1:] if not a.startswith("-")}
+setup(
+    ext_modules=cythonize(modules, compiler_directives=directives, build_dir="build/cython", nthreads=JOBS, quiet=True)
+    if asked - {"egg_info", "dist_info", "sdist", "clean"} else modules,
+    cmdclass=commands,
+)

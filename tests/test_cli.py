@@ -1,0 +1,90 @@
+"""The console script: `ggml info`, `ggml demo`, wrong options, a missing extra."""
+
+import re
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(sysconfig.get_path("scripts")) / ("ggml.exe" if sys.platform == "win32" else "ggml")
+CLONE = Path(__file__).resolve().parent.parent
+
+
+def ggml(*arguments, cwd=CLONE, code=0, timeout=300):
+    """Output and error output of the console script, from the root of the clone unless told otherwise."""
+    command = [SCRIPT, *map(str, arguments)]
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=timeout)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout, done.stderr
+
+
+def test_info_names_one_chosen_instruction_set():
+    from ggml import _core
+
+    out, _ = ggml("info")
+    rows = re.findall(r"^  (\w+) +(chosen|supported|not supported)\b", out, re.M)
+    assert [name for name, _ in rows] == [isa["name"] for isa in _core.isa_info()]
+    assert [state for _, state in rows].count("chosen") == 1
+    assert ("scalar", "not supported") not in rows
+    assert re.search(r"^compiler  \S", out, re.M)
+    assert re.search(r"^threads   [1-9]", out, re.M)
+
+
+def test_python_dash_m_is_the_same(tmp_path):
+    done = subprocess.run([sys.executable, "-m", "ggml", "info"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.stdout == ggml("info")[0]
+
+
+def test_demo_learns_and_writes_its_files(tmp_path):
+    out, _ = ggml("demo", "--epochs", "40", "--threads", "2", "--out", tmp_path / "new" / "folder")
+    assert float(re.search(r"held-out accuracy ([\d.]+)%", out).group(1)) >= 97
+    assert re.search(r"steps of [\d.]+ ms, [\d,]+ images/s", out)
+    written = tmp_path / "new" / "folder"
+    assert (written / "digits.png").read_bytes()[:4] == b"\x89PNG"
+    dot = (written / "digits.dot").read_text()
+    assert dot.startswith("digraph") and "layer 1 weight" in dot and "loss" in dot
+    if (written / "digits.svg").exists():
+        assert "</svg>" in (written / "digits.svg").read_text()
+    else:
+        assert "Graphviz" in out
+
+
+def test_demo_is_reproducible(tmp_path):
+    def run(seed):
+        out, _ = ggml("demo", "--epochs", "2", "--threads", "2", "--seed", seed, "--out", tmp_path)
+        return re.search(r"held-out.*", out).group(), (tmp_path / "digits.png").read_bytes()
+
+    first = run(3)
+    assert run(3) == first
+    assert run(4)[1] != first[1]
+
+
+@pytest.mark.parametrize("arguments", [
+    (), ("nothing",), ("info", "extra"), ("demo", "--epochs", "0"), ("demo", "--epochs", "many"),
+    ("demo", "--threads", "-1"), ("demo", "--threads", "1e3"), ("demo", "--seed", 2**32), ("demo", "--wrong"),
+    ("demo", "--ep", "3"),
+])
+def test_wrong_options_are_named(arguments):
+    out, err = ggml(*arguments, code=2)
+    assert out == ""
+    assert "usage: ggml" in err and "error: " in err and "Traceback" not in err
+
+
+def test_demo_into_a_file_is_an_error(tmp_path):
+    (tmp_path / "taken").touch()
+    _, err = ggml("demo", "--epochs", "1", "--out", tmp_path / "taken", code=1)
+    assert err.startswith("ggml demo: ") and "taken" in err and "Traceback" not in err
+
+
+@pytest.mark.parametrize("module", ["sklearn", "matplotlib", "tqdm", "graphviz"])
+def test_demo_names_a_missing_extra(module, tmp_path):
+    code = f"""
+import sys
+sys.modules["{module}"] = None
+from ggml._cli import main
+sys.exit(main(["demo", "--epochs", "1", "--out", {str(tmp_path)!r}]))"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 1, done.stderr
+    assert "pip install 'ggml-cython[demo]'" in done.stderr and "Traceback" not in done.stderr

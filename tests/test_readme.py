@@ -1,0 +1,43 @@
+"""README's Python blocks run, and its tables are those of the tree."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+BLOCKS = re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(encoding="utf-8"), re.M | re.S)
+
+
+def run(code, folder):
+    """The output of a program, run away from the tree so that only the installed package is found."""
+    done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_example_prints_what_its_comments_say(tmp_path):
+    lines = run(BLOCKS[0], tmp_path).splitlines()
+    wanted = re.findall(r"^print\(\"(.*?)\".*# .* = (.*)$", BLOCKS[0], re.M)
+    assert len(wanted) == len(lines) == 2
+    for line, (label, value) in zip(lines, wanted):
+        assert line.startswith(label)
+        assert float(line.split("=")[1]) == float(value)
+
+
+@pytest.mark.parametrize("block", BLOCKS[1:])
+def test_every_other_block_runs(block, tmp_path):
+    run(block, tmp_path)
+
+
+def test_tables_are_up_to_date():
+    subprocess.run([sys.executable, ROOT / "scripts" / "make_tables.py", "--check"], check=True)
+
+
+def test_both_commands_are_there():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert "pip install '.[demo]' && ggml demo" in text
+    assert "pip install '.[test]' && pytest" in text
+    assert "pip install '.[test]' && pytest" in (ROOT / ".ci" / "run").read_text()

@@ -1,0 +1,273 @@
+"""The surface against the manifest of the ctypes bindings: names, parameters, constants, structs, callback types.
+
+`python tests/test_surface.py > tests/data/api_missing.txt` records the names that are still to come.
+"""
+
+import ctypes
+import inspect
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import ggml
+from ggml import _absent, _structs
+
+DATA = Path(__file__).parent / "data"
+API = json.loads((DATA / "api_current.json").read_text())
+SEED = json.loads((DATA / "api_ggml_backend_h_2024_09.json").read_text())
+FUNCTIONS = {f["name"]: f for f in API["functions"]}
+
+
+def missing():
+    names = [*FUNCTIONS, *API["constants"], *API["structs"], *API["callbacks"], *API["other_names"]]
+    names += [f["name"] for f in SEED["functions"]]
+    return sorted(name for name in set(names) if not hasattr(ggml, name))
+
+
+MISSING = set((DATA / "api_missing.txt").read_text().split())
+PRESENT = [name for name in FUNCTIONS if name not in MISSING]
+
+
+def ctype(name):
+    """The ctypes type of a manifest name: X_Array_4 is an array of X, LP_X a pointer to it."""
+    element, _, length = name.rpartition("_Array_")
+    if name == "LP_c_ubyte_Array_16":  # a GUID: the one pointer to an array, spelled like an array of pointers
+        return ggml.ggml_guid_t_ctypes
+    if element:
+        return ctype(element) * int(length)
+    if name.startswith("LP_"):
+        return ctypes.POINTER(ctype(name[3:]))
+    known = {"void": None, "c_long": ctypes.c_int64, "c_ulong": ctypes.c_uint64}
+    if name in known:
+        return known[name]
+    return getattr(ctypes, name, None) or getattr(ggml, name)
+
+
+def test_missing_names_are_the_known_ones():
+    assert missing() == sorted(MISSING)
+
+
+@pytest.mark.parametrize("name", PRESENT)
+def test_parameters(name):
+    """Same names in the same order, by position or keyword; `*args` may take what follows, where forms differ."""
+    facts = FUNCTIONS[name]
+    params = inspect.signature(getattr(ggml, name)).parameters.values()
+    named = [p for p in params if p.kind is p.POSITIONAL_OR_KEYWORD]
+    rest = [p for p in params if p.kind is not p.POSITIONAL_OR_KEYWORD]
+    if rest:
+        assert [p.kind for p in rest] == [inspect.Parameter.VAR_POSITIONAL]
+        assert [p.name for p in named] == facts["params"][: len(named)]
+    else:
+        assert [p.name for p in named] == facts["params"] and "varargs" not in facts
+        assert {p.name for p in named if p.default is not p.empty} >= set(facts["defaults"])
+
+
+def test_functions_have_docstrings_of_their_own():
+    docs = {name: (getattr(ggml, name).__doc__ or "").strip() for name in PRESENT if FUNCTIONS[name]["in_cpu_build"]}
+    assert [name for name, doc in docs.items() if len(doc) < 10] == []
+
+
+@pytest.mark.parametrize("name", [name for name in API["constants"] if name not in MISSING])
+def test_constant(name):
+    value, expected = getattr(ggml, name), API["constants"][name]
+    assert value == expected and type(value) is type(expected)
+
+
+@pytest.mark.parametrize("name", API["structs"])
+def test_struct(name):
+    struct, facts = getattr(ggml, name), API["structs"][name]
+    assert ctypes.sizeof(struct) == facts["size"]
+    assert [field for field, *_ in struct._fields_] == [field for field, *_ in facts["fields"]]
+    for (field, type_), (_, expected, offset, size) in zip(struct._fields_, facts["fields"]):
+        assert (getattr(struct, field).offset, getattr(struct, field).size) == (offset, size), field
+        if expected == "CFunctionType":
+            assert issubclass(type_, _structs._CFuncPtr), field
+        else:
+            assert type_ is ctype(expected), field
+
+
+@pytest.mark.parametrize("name", API["callbacks"])
+def test_callback_type(name):
+    type_, facts = getattr(ggml, name), API["callbacks"][name]
+    assert issubclass(type_, type_.prototype) and type_.__name__ == name and type_.__doc__
+    assert type_.prototype is ctypes.CFUNCTYPE(ctype(facts["restype"]), *map(ctype, facts["argtypes"]))
+
+
+@pytest.mark.parametrize("name", [name for name in API["other_names"] if name.endswith("_ctypes")])
+def test_handle(name):
+    if not name.startswith(("ggml_guid", "ggml_tallocr")):
+        assert getattr(ggml, name) is ctypes.c_void_p
+        assert getattr(ggml, name.removesuffix("_ctypes"))(5) == 5
+
+
+def test_vtables_take_their_own_callbacks():
+    tables = [s for n, s in vars(_structs).items() if n.startswith("ggml_backend") and n.endswith("_i")]
+    assert len(tables) == 5
+    for table in tables:
+        for field, type_ in table._fields_:
+            own = getattr(ggml, f"{table.__name__}_{field}", None) or getattr(ggml, f"ggml_backend_buffer_i_{field}")
+            assert own.prototype is type_
+
+
+POINTERS = "tensor cgraph cplan object type_traits type_traits_cpu compute_params".split()
+
+
+@pytest.mark.parametrize("name", POINTERS)
+def test_pointer_class(name):
+    struct, pointer = getattr(ggml, f"ggml_{name}"), getattr(ggml, f"ggml_{name}_p")
+    assert ctypes.POINTER(struct) is pointer and pointer._type_ is struct
+    one, other = struct(), struct()
+    assert type(ctypes.pointer(one)) is pointer
+    assert ctypes.pointer(one) == ctypes.pointer(one) and hash(ctypes.pointer(one)) == hash(ctypes.pointer(one))
+    assert ctypes.pointer(one) != ctypes.pointer(other)
+    assert not pointer() and pointer() == pointer() and pointer() != ctypes.pointer(one)
+    assert pointer().__eq__(None) is NotImplemented
+    assert repr(pointer()) == f"<ggml_{name} NULL>"
+
+
+def test_pointers_in_fields_and_arrays():
+    a, b = ggml.ggml_tensor(), ggml.ggml_tensor()
+    a.src[1] = ctypes.pointer(b)
+    assert type(a.src[1]) is ggml.ggml_tensor_p and a.src[1] == ctypes.pointer(b) and a.src[0] == ggml.ggml_tensor_p()
+    both = (ctypes.POINTER(ggml.ggml_tensor) * 2)(ctypes.pointer(a), ctypes.pointer(b))
+    assert both[1] == a.src[1] and both[0] != a.src[1]
+    seen = []
+    ggml.ggml_custom1_op_t(lambda *args: seen.extend(args))(both[0], both[1], 1, 2, None)
+    assert seen == [both[0], both[1], 1, 2, None]
+
+
+def test_repr_of_a_dangling_pointer():
+    pointer = ctypes.cast(0x1000, ggml.ggml_tensor_p)
+    assert repr(pointer) == "<ggml_tensor at 0x1000>"
+
+
+@pytest.fixture
+def parked(monkeypatch):
+    errors = []
+    monkeypatch.setattr(_structs, "_core_park", errors.append)
+    return errors
+
+
+def fail(*args):
+    raise LookupError(args)
+
+
+@pytest.mark.parametrize(
+    "name, args, result",
+    [
+        ("ggml_abort_callback", (None,), True),
+        ("ggml_backend_sched_eval_callback", (None, True, None), False),
+        ("ggml_backend_eval_callback", (0, None, None, None), False),
+        ("gguf_reader_callback_t", (1, 2, 3, 4), 0),
+        ("ggml_backend_i_get_name", (1,), None),
+        ("ggml_backend_buffer_i_get_base", (1,), None),
+        ("ggml_log_callback", (1, b"x", None), None),
+    ],
+)
+def test_exception_in_a_callback_is_parked(parked, name, args, result):
+    assert getattr(ggml, name)(fail)(*args) == result
+    assert [type(error) for error in parked] == [LookupError]
+
+
+def test_result_of_the_wrong_kind_is_parked(parked):
+    assert ggml.gguf_reader_callback_t(lambda *args: "many")(1, 2, 3, 4) == 0
+    assert ggml.ggml_backend_i_get_name(lambda backend: 1.5)(1) is None
+    assert [type(error) for error in parked] == [TypeError, TypeError]
+
+
+def test_callbacks_from_callables_addresses_and_functions(parked):
+    plan = ggml.ggml_cplan()
+    plan.abort_callback = ggml.ggml_abort_callback(lambda data: data == 7)
+    address = ctypes.cast(plan.abort_callback, ctypes.c_void_p).value
+    for made in (
+        plan.abort_callback,
+        ggml.ggml_abort_callback(plan.abort_callback),
+        ggml.ggml_abort_callback(address),
+        ggml.ggml_abort_callback(ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p)(lambda data: data == 7)),
+    ):
+        assert made(7) is True and made(8) is False
+    assert ctypes.cast(ggml.ggml_abort_callback(plan.abort_callback), ctypes.c_void_p).value == address
+    assert not ggml.ggml_abort_callback() and not parked
+
+
+@pytest.mark.filterwarnings("error")
+def test_text_of_a_callback_lives_as_long_as_the_callback():
+    name = ggml.ggml_backend_i_get_name(lambda backend: bytes([65 + backend]) * 40)
+    raw = ctypes.cast(name, ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p))
+    first = raw(1)
+    assert [name(i) for i in range(2, 6)] == [bytes([65 + i]) * 40 for i in range(2, 6)]
+    assert raw(1) == first and ctypes.string_at(first) == b"B" * 40
+
+
+def test_graph_copy_is_a_struct_and_a_function(monkeypatch):
+    made = ggml.ggml_backend_graph_copy(1, 2, graph=ctypes.pointer(ggml.ggml_cgraph(n_nodes=3)))
+    assert (made.buffer, made.ctx_allocated, made.ctx_unallocated) == (1, 2, None) and made.graph.contents.n_nodes == 3
+    monkeypatch.setattr(ggml.ggml_backend_graph_copy, "_copy", lambda backend, graph: made)
+    for copy in (
+        ggml.ggml_backend_graph_copy(5, ggml.ggml_cgraph_p()),
+        ggml.ggml_backend_graph_copy(backend=5, graph=ggml.ggml_cgraph_p()),
+    ):
+        assert isinstance(copy, ggml.ggml_backend_graph_copy_t) and bytes(copy) == bytes(made)
+        assert copy.graph == made.graph
+
+
+ABSENT = [f for f in API["functions"] if f.get("condition", "").startswith("GGML_USE_") and not f["in_cpu_build"]]
+
+
+@pytest.mark.parametrize("facts", ABSENT, ids=lambda facts: facts["name"])
+def test_function_of_a_backend_that_is_not_built(facts):
+    function = getattr(ggml, facts["name"])
+    assert inspect.isfunction(function) and function.__name__ == facts["name"] and function.__doc__
+    with pytest.raises(RuntimeError, match=rf"^{facts['name']}: the \w+ backend is not part of this build$"):
+        function(**dict.fromkeys(facts["params"]))
+    with pytest.raises(TypeError):
+        function(*facts["params"], "one too many")
+    assert not hasattr(ggml.lib, facts["name"])
+
+
+def test_only_those_are_absent():
+    assert set(_absent.functions) == {facts["name"] for facts in ABSENT}
+
+
+def test_lib_has_what_the_build_has():
+    built = {name for name in PRESENT if name not in _absent.functions}
+    assert built - set(dir(ggml.lib)) == set()
+    assert all(getattr(ggml.lib, name) is getattr(ggml, name) is ggml.lib[name] for name in built)
+    with pytest.raises(AttributeError):
+        ggml.lib.ggml_nothing_of_the_kind
+
+
+def test_ggml_function_finds_functions_of_the_build():
+    declare = ggml.ggml_function("ggml_type_name", [ctypes.c_int], ctypes.c_char_p)
+    assert declare(lambda type: ...) is ggml.ggml_type_name
+    with pytest.raises(RuntimeError, match="ggml_nothing"):
+        ggml.ggml_function("ggml_nothing", [], None, enabled=False)(lambda: ...)()
+
+
+def test_flat_namespace_has_the_same_objects():
+    flat = sys.modules["ggml.ggml"]
+    assert flat is ggml.ggml
+    for name in [*PRESENT, *(n for n in API["constants"] if n not in MISSING), *API["structs"], *API["callbacks"]]:
+        assert getattr(flat, name) is getattr(ggml, name), name
+
+
+def test_stubs_are_up_to_date():
+    script = Path(__file__).parent.parent / "scripts" / "make_stubs.py"
+    done = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_structs_need_neither_numpy_nor_the_core():
+    code = (
+        "import sys, types; package = types.ModuleType('ggml'); package.__path__ = [sys.argv[1]];"
+        "sys.modules['ggml'] = package; import ggml._structs, ggml._constants, ggml._absent;"
+        "bad = [n for n in sys.modules if n.startswith('numpy') or n == 'ggml._core']; assert not bad, bad"
+    )
+    subprocess.run([sys.executable, "-c", code, str(Path(_structs.__file__).parent)], check=True)
+
+
+if __name__ == "__main__":
+    print("\n".join(missing()))
