@@ -87,7 +87,7 @@ class Build(build_ext):
             self.compiler.cc = str(llvm() / "bin" / "clang-cl.exe")
         quiet = [f for f in cflags if not f.endswith(("-Wextra", "-Wall", "-Werror", "-O3"))]
         for ext in self.extensions:
-            ext.extra_compile_args += [*quiet, "-O2", "-Wno-unused-function"]
+            ext.extra_compile_args += [*quiet, "-O2", "-Wno-unused-function", "-Wno-unused-but-set-variable"]
             ext.extra_link_args += ldflags
             if ext.name == "ggml._core":
                 ext.extra_objects += objects

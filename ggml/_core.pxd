@@ -161,6 +161,7 @@ cdef gg_region *data_region(const void *p) noexcept        # the live region (ar
 cdef object region_add(int kind, gg_region *r)
 cdef object region_remove(int kind, gg_region *r)
 cdef void region_view(gg_region *r, int delta) noexcept
+cdef object region_owner(gg_region *r)                      # whose memory an arena over a caller's buffer is; None: not known
 cdef bint readable(const void *p, size_t size) noexcept
 cdef bint tensor_live(const ggml_tensor *t) noexcept
 cdef bint data_ok(const ggml_tensor *t) noexcept            # fields and place of the data, fast; false: ask check_data

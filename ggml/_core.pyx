@@ -18,6 +18,8 @@ cdef extern from "Python.h":
     ctypedef struct PyTypeObject:
         object (*tp_new)(PyTypeObject *, PyObject *, PyObject *)
 
+cdef extern from "engine.h" nogil:
+    void gg_clear_tensor(ggml_tensor *t)
 cdef extern from "memory.h" nogil:
     gg_region *gg_region_find(int kind, const void *addr)
     bint gg_region_add(int kind, gg_region *r)
@@ -76,12 +78,49 @@ cdef extern from *:
     #else
     #define GG_COMPILER "unknown"
     #endif
-    /* The head of every ctypes object: where its memory is. Checked at import. */
-    typedef struct { PyObject_HEAD char *b_ptr; } gg_cdata;
+    /* The head of every ctypes object: where its memory is, what it keeps alive. Checked at import. */
+    typedef struct {
+        PyObject_HEAD char *b_ptr;
+        int b_needsfree;
+        void *b_base;
+        Py_ssize_t b_size, b_length, b_index;
+        PyObject *b_objects;
+    } gg_cdata;
+
+    /* Tensor pointers come and go with every call: a few dead ones are kept for the next call, as CPython does it for floats. */
+    static struct { PyTypeObject *type, *base; PyObject *v[64]; int n; } gg_spare;
+
+    static void gg_pointer_dealloc(PyObject *o) {
+        PyTypeObject *type = Py_TYPE(o);
+        gg_cdata *c = (gg_cdata *)o;
+        const size_t at = (size_t)(c->b_ptr - (char *)o);   /* of its own, or a field of some struct? */
+        if (type == gg_spare.type && gg_spare.n < 64 && !c->b_objects && !c->b_base && at < (size_t)type->tp_basicsize) {
+            PyObject_GC_UnTrack(o);
+            gg_spare.v[gg_spare.n++] = o;
+            return;
+        }
+        gg_spare.base->tp_dealloc(o);   /* a heap type's lets go of the type itself */
+        if (!(gg_spare.base->tp_flags & Py_TPFLAGS_HEAPTYPE)) Py_DECREF(type);
+    }
+    static void gg_spare_init(PyTypeObject *type) {
+        gg_spare.type = type;
+        gg_spare.base = type->tp_base;
+        while (gg_spare.base->tp_dealloc == type->tp_dealloc) gg_spare.base = gg_spare.base->tp_base;
+        type->tp_dealloc = gg_pointer_dealloc;
+    }
+    static PyObject *gg_spare_take(void) {   /* NULL: none */
+        if (!gg_spare.n) return NULL;
+        PyObject *o = gg_spare.v[--gg_spare.n];
+        _Py_NewReference(o);
+        return o;
+    }
     """
+    void gg_spare_init(PyTypeObject *type)
+    PyObject *gg_spare_take()
     const char *GG_COMPILER
     ctypedef struct gg_cdata:
         char *b_ptr
+        PyObject *b_objects
 
 # ---- errors ----------------------------------------------------------------------------------------------------------
 cdef const char *running = b"ggml"
@@ -112,10 +151,15 @@ cdef inline void **memory(object cdata) noexcept:
 
 def _layout_known():
     x = ctypes.c_void_p(0x1234567890)
-    return <size_t>memory(x) == <size_t>ctypes.addressof(x) and <size_t>memory(x)[0] == 0x1234567890
+    known = (<size_t>memory(x) == <size_t>ctypes.addressof(x) and <size_t>memory(x)[0] == 0x1234567890
+             and (<gg_cdata *><PyObject *>x).b_objects == NULL)
+    y = ctypes.pointer(x)
+    kept = y._objects
+    return known and (<gg_cdata *><PyObject *>y).b_objects == <PyObject *>kept
 
 if not _layout_known():
     raise ImportError("ggml: this Python's ctypes objects have a layout that this build does not know")
+gg_spare_init(tensor_p_type)
 
 cdef object pointer(PyTypeObject *type, void *p):
     cdef object o = type.tp_new(type, <PyObject *>no_args, NULL)
@@ -123,7 +167,13 @@ cdef object pointer(PyTypeObject *type, void *p):
     return o
 
 cdef object P(ggml_tensor *t):
-    return pointer(tensor_p_type, t)
+    cdef PyObject *spare = gg_spare_take()
+    if spare == NULL:
+        return pointer(tensor_p_type, t)
+    o = <object>spare
+    Py_DECREF(o)      # the cast took a reference of its own
+    memory(o)[0] = t
+    return o
 
 cdef object PG(ggml_cgraph *g):
     return pointer(graph_p_type, g)
@@ -603,9 +653,14 @@ cdef object region_remove(int kind, gg_region *r):
 cdef void region_view(gg_region *r, int delta) noexcept:
     gg_region_view(r, delta)
 
+cdef object region_owner(gg_region *r):
+    if r.mapped or r.owner == NULL or gg_region_find(GG_ARENA, r.base) != r:
+        return None
+    return (<object><PyObject *>r.owner)()
+
 # ---- tensors into arenas ---------------------------------------------------------------------------------------------
 cdef void draft(ggml_tensor *d, int op, int type, int64_t ne0, int64_t ne1, int64_t ne2, int64_t ne3) noexcept:
-    memset(d, 0, sizeof(ggml_tensor))
+    gg_clear_tensor(d)
     d.op, d.type = op, type
     d.ne[0], d.ne[1], d.ne[2], d.ne[3] = ne0, ne1, ne2, ne3
 

@@ -316,7 +316,7 @@ def ggml_unary_inplace(ctx, a, op):
     cdef Ctx *c = C(ctx, b"ggml_unary_inplace")
     return P(unary(c, plain_unary(op), T(a, b"a"), True))
 
-cdef int plain_unary(object op) except -1:
+cdef int plain_unary(object op) except? -1:
     cdef int fn = I32(op, b"op")
     if fn == XIELU:
         fail(ValueError, "op is XIELU, which takes parameters: use ggml_xielu")

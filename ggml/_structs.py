@@ -45,6 +45,8 @@ from ._constants import (
 class _StructPointer(ctypes._Pointer):
     """A ctypes pointer that is equal to, and hashes as, every other pointer to the same struct."""
 
+    __slots__ = ()
+
     def _address(self):
         return ctypes.addressof(self.contents) if self else 0
 
@@ -257,6 +259,8 @@ class ggml_object(Structure):
 class ggml_object_p(_StructPointer):
     """Pointer to a ggml_object."""
 
+    __slots__ = ()
+
     _type_ = ggml_object
 
 
@@ -290,6 +294,8 @@ class ggml_tensor(Structure):
 
 class ggml_tensor_p(_StructPointer):
     """Pointer to a ggml_tensor: what tensor functions take and return; `.contents` is the struct."""
+
+    __slots__ = ()
 
     _type_ = ggml_tensor
 
@@ -362,6 +368,8 @@ class ggml_cgraph(Structure):
 class ggml_cgraph_p(_StructPointer):
     """Pointer to a ggml_cgraph: what graph functions take and return."""
 
+    __slots__ = ()
+
     _type_ = ggml_cgraph
 
 
@@ -395,6 +403,8 @@ class ggml_cplan(Structure):
 class ggml_cplan_p(_StructPointer):
     """Pointer to a ggml_cplan."""
 
+    __slots__ = ()
+
     _type_ = ggml_cplan
 
 
@@ -423,6 +433,8 @@ class ggml_compute_params(Structure):
 
 class ggml_compute_params_p(_StructPointer):
     """Pointer to a ggml_compute_params."""
+
+    __slots__ = ()
 
     _type_ = ggml_compute_params
 
@@ -533,6 +545,8 @@ class ggml_type_traits(Structure):
 class ggml_type_traits_p(_StructPointer):
     """Pointer to a ggml_type_traits."""
 
+    __slots__ = ()
+
     _type_ = ggml_type_traits
 
 
@@ -560,6 +574,8 @@ class ggml_type_traits_cpu(Structure):
 
 class ggml_type_traits_cpu_p(_StructPointer):
     """Pointer to a ggml_type_traits_cpu."""
+
+    __slots__ = ()
 
     _type_ = ggml_type_traits_cpu
 

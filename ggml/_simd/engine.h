@@ -96,6 +96,15 @@ _Static_assert(sizeof(void *) == 8, "ggml for Python is built for 64-bit systems
 _Static_assert(sizeof(ggml_tensor) == 336 && sizeof(ggml_object) == 32 && sizeof(ggml_cgraph) == 96 && sizeof(ggml_cplan) == 56,
                "struct layout");
 
+/* Clearing and copying a tensor by 16 bytes: what compilers make of memset and memcpy of this size starts slowly. */
+typedef long long gg_pair __attribute__((vector_size(16), aligned(8), may_alias));
+static inline void gg_clear_tensor(ggml_tensor *t) {
+    for (size_t i = 0; i < sizeof *t / 16; i++) ((gg_pair *)t)[i] = (gg_pair){0, 0};
+}
+static inline void gg_copy_tensor(ggml_tensor *to, const ggml_tensor *from) {
+    for (size_t i = 0; i < sizeof *to / 16; i++) ((gg_pair *)to)[i] = ((const gg_pair *)from)[i];
+}
+
 /* ---- types ------------------------------------------------------------------------------------------------------- */
 typedef struct gg_type_info { const char *name; int32_t blck, bytes, quantized; } gg_type_info;
 
@@ -140,6 +149,7 @@ static inline bool gg_same_shape(const ggml_tensor *a, const ggml_tensor *b) {
 }
 /* b can be tiled to the shape of a. */
 static inline bool gg_can_repeat(const ggml_tensor *b, const ggml_tensor *a) {
+    if (gg_same_shape(a, b)) return true;
     if (gg_is_empty(b)) return gg_is_empty(a);
     return a->ne[0] % b->ne[0] == 0 && a->ne[1] % b->ne[1] == 0 && a->ne[2] % b->ne[2] == 0 && a->ne[3] % b->ne[3] == 0;
 }

@@ -350,7 +350,7 @@ ggml_tensor *gg_context_tensor(ggml_context *ctx, const ggml_tensor *draft, size
     ggml_object *o = gg_context_object(ctx, GGML_OBJECT_TYPE_TENSOR, sizeof *draft + (own ? bytes : 0), need);
     if (!o) return NULL;
     ggml_tensor *t = (ggml_tensor *)(o + 1);
-    memcpy(t, draft, sizeof *t);
+    gg_copy_tensor(t, draft);
     if (draft->view_src) {
         t->data = draft->view_src->data ? (uint8_t *)draft->view_src->data + draft->view_offs : NULL;
         t->buffer = draft->view_src->buffer;

@@ -35,20 +35,13 @@ GG_INLINE void micro_tile(const int v, const int n, MICRO_ARGS) {
             GG_UNROLL for (int i = 0; i < v; i++) sum[j][i] = vf_fma(x[i], y, sum[j][i]);
         }
     }
-    GG_UNROLL for (int i = 0; i < v; i++) {
-        const int left = (int)m - i * VW;
-        if (left >= VW) {
-            GG_UNROLL for (int j = 0; j < n; j++) {
-                float *p = c + j * ldc + i * VW;
-                vf_store(p, add ? vf_add(vf_load(p), sum[j][i]) : sum[j][i]);
-            }
-        } else {
-            GG_UNROLL for (int j = 0; j < n; j++) {
-                float *p = c + j * ldc + i * VW;
-                vf_storen(p, add ? vf_add(vf_loadn(p, left), sum[j][i]) : sum[j][i], left);
-            }
+    GG_UNROLL for (int j = 0; j < n; j++)           /* a column at a time: whole cache lines are written in one go */
+        GG_UNROLL for (int i = 0; i < v; i++) {
+            float *p = c + j * ldc + i * VW;
+            const int left = (int)m - i * VW;
+            if (left >= VW) vf_store(p, add ? vf_add(vf_load(p), sum[j][i]) : sum[j][i]);
+            else vf_storen(p, add ? vf_add(vf_loadn(p, left), sum[j][i]) : sum[j][i], left);
         }
-    }
 }
 
 /* One function for each size up to the largest; the conditional keeps the others out of the binary. */

@@ -1,8 +1,9 @@
 /* Copies between strided boxes of memory, with or without conversion: the engine under the SHAPE family.
  *
- * A box lists dimensions with a stride on each side. box_plan sorts them by the destination's stride, merges what lies side by
- * side, and cuts the box into two-dimensional tiles (x the destination's inner dimension, y the source's where that is another
- * one), so that both sides are touched a cache line at a time. Tiles are independent: threads share them out. */
+ * A box lists dimensions with a stride on each side. box_plan sorts them by the destination's stride, merges what lies
+ * side by side, and cuts the box into two-dimensional tiles (x the destination's inner dimension, y the source's where
+ * that is another one), so that both sides are touched a cache line at a time. Tiles are independent: threads share
+ * them out. */
 #ifndef GG_OPS_COPY_H
 #define GG_OPS_COPY_H
 #include "../vec/vec.h"
@@ -30,7 +31,7 @@ typedef struct box {
 static inline int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/* ---- conversions of packed rows ------------------------------------------------------------------------------------ */
+/* ---- conversions of packed rows ---------------------------------------------------------------------------------- */
 /* From a float to an integer: truncates, saturates, NaN gives 0. Between integers: modulo 2^bits, as C does it. */
 #define SATURATE(F, I, lo, hi)                                                                                     \
     static inline I F##_to_##I(F x) { return x >= -(F)lo ? hi : x < (F)lo ? lo : x == x ? (I)x : 0; }
@@ -105,7 +106,7 @@ static void convert_row(const box *b, const char *x, char *y, int64_t n) {
     }
 }
 
-/* ---- tiles ----------------------------------------------------------------------------------------------------------- */
+/* ---- tiles ------------------------------------------------------------------------------------------------------- */
 static inline void copy_run(char *d, const char *s, size_t n) {
     if (n > 64) { memcpy(d, s, n); return; }
     for (; n >= 8; n -= 8, d += 8, s += 8) memcpy(d, s, 8);
@@ -114,40 +115,43 @@ static inline void copy_run(char *d, const char *s, size_t n) {
     if (n & 1) *d = *s;
 }
 
-/* Units of 1, 2, 4 or 8 bytes. A transposing tile goes through a small square of which each source line is read once and each
- * destination line written once, whole: strides of a power of two would throw lines out of the cache before they are full. */
-#define MOVE(T, N)                                                                                                           \
-    static inline void strided_##T(char *dst, ptrdiff_t dx, ptrdiff_t dy, const char *src, ptrdiff_t sx, ptrdiff_t sy,       \
-                                   int64_t nx, int64_t ny) {                                                                 \
-        for (int64_t y = 0; y < ny; y++, dst += dy, src += sy) {                                                             \
-            T v;                                                                                                             \
-            memcpy(&v, src, sizeof v);                                                                                       \
-            if (sx == 0 && dx == sizeof(T)) for (int64_t x = 0; x < nx; x++) memcpy(dst + x * (ptrdiff_t)sizeof(T), &v, sizeof(T));\
-            else for (int64_t x = 0; x < nx; x++) memcpy(dst + x * dx, src + x * sx, sizeof(T));                             \
-        }                                                                                                                    \
-    }                                                                                                                        \
-    static inline void square_##T(char *dst, ptrdiff_t dy, const char *src, ptrdiff_t sx) {                                  \
-        T in[N][N], out[N];                                                                                                  \
-        for (int x = 0; x < N; x++) memcpy(in[x], src + x * sx, sizeof in[x]);                                               \
-        for (int y = 0; y < N; y++) {                                                                                        \
-            for (int x = 0; x < N; x++) out[x] = in[x][y];                                                                   \
-            memcpy(dst + y * dy, out, sizeof out);                                                                           \
-        }                                                                                                                    \
-    }                                                                                                                        \
-    static void transpose_##T(char *dst, ptrdiff_t dy, const char *src, ptrdiff_t sx, int64_t nx, int64_t ny) {              \
-        for (int64_t y = 0; y < ny; y += N)                                                                                  \
-            for (int64_t x = 0; x < nx; x += N) {                                                                            \
-                char *d = dst + y * dy + x * (ptrdiff_t)sizeof(T);                                                           \
-                const char *s = src + x * sx + y * (ptrdiff_t)sizeof(T);                                                     \
-                if (nx - x >= N && ny - y >= N) square_##T(d, dy, s, sx);                                                    \
-                else strided_##T(d, sizeof(T), dy, s, sx, sizeof(T), min64(N, nx - x), min64(N, ny - y));                    \
-            }                                                                                                                \
-    }                                                                                                                        \
-    static void move_##T(char *dst, ptrdiff_t dx, ptrdiff_t dy, const char *src, ptrdiff_t sx, ptrdiff_t sy, int64_t nx,     \
-                         int64_t ny) {                                                                                       \
-        if (dx == sizeof(T) && sy == sizeof(T)) { transpose_##T(dst, dy, src, sx, nx, ny); return; }                         \
-        if (sx == sizeof(T) && dy == sizeof(T)) { transpose_##T(dst, dx, src, sy, ny, nx); return; }                         \
-        strided_##T(dst, dx, dy, src, sx, sy, nx, ny);                                                                       \
+/* Units of 1, 2, 4 or 8 bytes. A transposing tile goes through a small square of which each source line is read once
+ * and each destination line written once, whole: strides of a power of two throw lines out of the cache early. */
+#define MOVE(T, N)                                                                                                    \
+    static inline void strided_##T(char *dst, ptrdiff_t dx, ptrdiff_t dy, const char *src, ptrdiff_t sx, ptrdiff_t sy,\
+                                   int64_t nx, int64_t ny) {                                                          \
+        for (int64_t y = 0; y < ny; y++, dst += dy, src += sy) {                                                      \
+            if (sx == 0 && dx == sizeof(T)) {                                                                         \
+                T v;                                                                                                  \
+                memcpy(&v, src, sizeof v);                                                                            \
+                for (int64_t x = 0; x < nx; x++) memcpy(dst + x * (ptrdiff_t)sizeof v, &v, sizeof v);                 \
+            } else {                                                                                                  \
+                for (int64_t x = 0; x < nx; x++) memcpy(dst + x * dx, src + x * sx, sizeof(T));                       \
+            }                                                                                                         \
+        }                                                                                                             \
+    }                                                                                                                 \
+    static inline void square_##T(char *dst, ptrdiff_t dy, const char *src, ptrdiff_t sx) {                           \
+        T in[N][N], out[N];                                                                                           \
+        for (int x = 0; x < N; x++) memcpy(in[x], src + x * sx, sizeof in[x]);                                        \
+        for (int y = 0; y < N; y++) {                                                                                 \
+            for (int x = 0; x < N; x++) out[x] = in[x][y];                                                            \
+            memcpy(dst + y * dy, out, sizeof out);                                                                    \
+        }                                                                                                             \
+    }                                                                                                                 \
+    static void transpose_##T(char *dst, ptrdiff_t dy, const char *src, ptrdiff_t sx, int64_t nx, int64_t ny) {       \
+        for (int64_t y = 0; y < ny; y += N)                                                                           \
+            for (int64_t x = 0; x < nx; x += N) {                                                                     \
+                char *d = dst + y * dy + x * (ptrdiff_t)sizeof(T);                                                    \
+                const char *s = src + x * sx + y * (ptrdiff_t)sizeof(T);                                              \
+                if (nx - x >= N && ny - y >= N) square_##T(d, dy, s, sx);                                             \
+                else strided_##T(d, sizeof(T), dy, s, sx, sizeof(T), min64(N, nx - x), min64(N, ny - y));             \
+            }                                                                                                         \
+    }                                                                                                                 \
+    static void move_##T(char *dst, ptrdiff_t dx, ptrdiff_t dy, const char *src, ptrdiff_t sx, ptrdiff_t sy,          \
+                         int64_t nx, int64_t ny) {                                                                    \
+        if (dx == sizeof(T) && sy == sizeof(T) && sx) transpose_##T(dst, dy, src, sx, nx, ny);                        \
+        else if (sx == sizeof(T) && dy == sizeof(T)) transpose_##T(dst, dx, src, sy, ny, nx);                         \
+        else strided_##T(dst, dx, dy, src, sx, sy, nx, ny);                                                           \
     }
 MOVE(uint8_t, 64)
 MOVE(uint16_t, 32)
@@ -155,8 +159,8 @@ MOVE(uint32_t, 16)
 MOVE(uint64_t, 8)
 #undef MOVE
 
-static void tile_move(char *dst, ptrdiff_t dx, ptrdiff_t dy, const char *src, ptrdiff_t sx, ptrdiff_t sy, int64_t nx, int64_t ny,
-                      ptrdiff_t unit) {
+static void tile_move(char *dst, ptrdiff_t dx, ptrdiff_t dy, const char *src, ptrdiff_t sx, ptrdiff_t sy,
+                      int64_t nx, int64_t ny, ptrdiff_t unit) {
     if (dx == unit && (sx == unit || nx == 1)) {
         for (int64_t y = 0; y < ny; y++) copy_run(dst + y * dy, src + y * sy, (size_t)(nx * unit));
         return;
@@ -194,8 +198,8 @@ static void box_tile(const box *b, char *dst, const char *src, int64_t nx, int64
     else tile_move(dst, b->d[0], b->d[1], src, b->s[0], b->s[1], nx, ny, b->du);
 }
 
-/* ---- boxes ----------------------------------------------------------------------------------------------------------- */
-/* An empty box from one type to another; false: there is no conversion. Without conversion, dimension 0 counts blocks. */
+/* ---- boxes ------------------------------------------------------------------------------------------------------- */
+/* An empty box from one type to another; false: there is no conversion. Without one, dimension 0 counts blocks. */
 static bool box_types(box *b, int to, int from) {
     const gg_type_info *t = &gg_types[to], *f = &gg_types[from];
     *b = (box){.db = 1, .sb = 1, .du = t->bytes, .su = f->bytes, .convert = to != from};
@@ -210,7 +214,8 @@ static bool box_types(box *b, int to, int from) {
 static inline void box_dim(box *b, int64_t n, ptrdiff_t d, ptrdiff_t s) {
     b->n[b->nd] = n, b->d[b->nd] = d, b->s[b->nd++] = s;
 }
-static inline bool box_blocks(const box *b) { return b->db > 1 || b->sb > 1; }   /* dimension 0 must stay the inner one */
+/* Dimension 0 must stay the inner one. */
+static inline bool box_blocks(const box *b) { return b->db > 1 || b->sb > 1; }
 
 static void box_swap(box *b, int i, int j) {
     const int64_t n = b->n[i];
@@ -238,7 +243,7 @@ static void box_merge(box *b) {
 /* Extents of a tile along x and y for rows that are packed on both sides, or not. */
 static void box_steps(box *b) {
     const bool packed = b->d[0] == b->du && b->s[0] == b->su;
-    int64_t all = TILE_ELEMS, x = b->convert ? (packed ? TILE_ELEMS : box_blocks(b) ? 256 : 128) : TILE_SIDE;
+    int64_t all = TILE_ELEMS, x = b->convert ? (packed ? TILE_ELEMS : box_blocks(b) ? 256 : 64) : TILE_SIDE;
     if (!b->convert) all = packed || !b->src ? (x = TILE_BYTES / b->du) : TILE_SIDE * TILE_SIDE;
     if (x < 1) all = x = 1;
     b->step[0] = min64(b->n[0], x);
@@ -270,7 +275,8 @@ static void box_tiles(const box *b, int64_t t0, int64_t t1) {
     for (t = t0; t < t1; t++) {
         ptrdiff_t d = i[0] / b->db * b->d[0], s = i[0] / b->sb * b->s[0];
         for (int k = 1; k < b->nd; k++) d += i[k] * b->d[k], s += i[k] * b->s[k];
-        box_tile(b, b->dst + d, b->src ? b->src + s : NULL, min64(b->step[0], b->n[0] - i[0]), min64(b->step[1], b->n[1] - i[1]));
+        const int64_t nx = min64(b->step[0], b->n[0] - i[0]), ny = min64(b->step[1], b->n[1] - i[1]);
+        box_tile(b, b->dst + d, b->src ? b->src + s : NULL, nx, ny);
         for (int k = 0; k < b->nd && (i[k] += b->step[k]) >= b->n[k]; k++) i[k] = 0;
     }
 }
@@ -295,7 +301,7 @@ static void boxes_run(const gg_work *w, const box *b, int n) {
     while (gg_next(w, total, grain, &t0, &t1)) boxes_tiles(b, n, t0, t1);
 }
 
-/* ---- rows: for operations that go row by row -------------------------------------------------------------------------- */
+/* ---- rows: for operations that go row by row --------------------------------------------------------------------- */
 /* Prepares rows of n elements, elements dx and sx bytes apart (blocks, of a quantised type); false: no conversion. */
 static bool row_box(box *b, int to, ptrdiff_t dx, int from, ptrdiff_t sx, int64_t n) {
     static const char any;
@@ -320,7 +326,7 @@ static inline void row_copy(const box *b, char *dst, const char *src, int64_t n)
         box_tile(b, dst + x / b->db * b->d[0], src + x / b->sb * b->s[0], min64(b->step[0], n - x), 1);
 }
 
-/* ---- tensors ----------------------------------------------------------------------------------------------------------- */
+/* ---- tensors ----------------------------------------------------------------------------------------------------- */
 /* Dimensions first .. 3 of two tensors as one list: the finest common cut of both; false: they have none. */
 static bool box_refine(box *b, const ggml_tensor *dst, const ggml_tensor *src, int first, int blck) {
     box t = {.nd = 0}, f = {.nd = 0};
@@ -342,12 +348,13 @@ static bool box_refine(box *b, const ggml_tensor *dst, const ggml_tensor *src, i
     return true;
 }
 /* Elements in the order of each, one run after the other: for shapes without a common cut. */
-static void walk(const gg_work *w, ggml_tensor *dst, const ggml_tensor *src, box *b) {
+static int walk(const gg_work *w, ggml_tensor *dst, const ggml_tensor *src) {
+    box b;
     const int blck = gg_types[dst->type].blck;
     const bool rows = blck > 1 || gg_types[src->type].blck > 1;   /* of equal length: copied whole */
     const int64_t unit = rows ? dst->ne[0] : 1;
     int64_t i0, i1;
-    row_box(b, dst->type, (ptrdiff_t)dst->nb[0], src->type, (ptrdiff_t)src->nb[0], rows ? unit : TILE_ELEMS);
+    row_box(&b, dst->type, (ptrdiff_t)dst->nb[0], src->type, (ptrdiff_t)src->nb[0], rows ? unit : TILE_ELEMS);
     while (gg_next(w, gg_nelements(dst) / unit, rows ? 1 : TILE_ELEMS, &i0, &i1)) {
         for (int64_t e = i0 * unit, n; e < i1 * unit; e += n) {
             size_t d = 0, s = 0;
@@ -356,9 +363,10 @@ static void walk(const gg_work *w, ggml_tensor *dst, const ggml_tensor *src, box
                 if (k == 0) n = min64(min64(dst->ne[0] - dk, src->ne[0] - sk), i1 * unit - e);
                 d += (size_t)dk * dst->nb[k], s += (size_t)sk * src->nb[k];
             }
-            row_copy(b, (char *)dst->data + d, (const char *)src->data + s, b->convert ? n : n / blck);
+            row_copy(&b, (char *)dst->data + d, (const char *)src->data + s, b.convert ? n : n / blck);
         }
     }
+    return GGML_STATUS_SUCCESS;
 }
 static int no_conversion(const ggml_tensor *dst, int from, int to) {
     return gg_fail(dst, "no conversion from %s to %s", gg_types[from].name, gg_types[to].name);
@@ -368,14 +376,16 @@ static int copy_tensor(const gg_work *w, ggml_tensor *dst, const ggml_tensor *sr
     box b;
     if (!box_types(&b, dst->type, src->type)) return no_conversion(dst, src->type, dst->type);
     b.dst = dst->data, b.src = src->data;
+    bool cut = true;
     if (!box_blocks(&b)) {
-        if (!box_refine(&b, dst, src, 0, b.convert ? 1 : gg_types[dst->type].blck)) { walk(w, dst, src, &b); return GGML_STATUS_SUCCESS; }
+        cut = box_refine(&b, dst, src, 0, b.convert ? 1 : gg_types[dst->type].blck);
     } else if (gg_contiguous(dst) && gg_contiguous(src)) {
         box_dim(&b, gg_nelements(dst), b.du, b.su);
     } else {
         box_dim(&b, dst->ne[0], (ptrdiff_t)dst->nb[0], (ptrdiff_t)src->nb[0]);
-        if (!box_refine(&b, dst, src, 1, 1)) { walk(w, dst, src, &b); return GGML_STATUS_SUCCESS; }
+        cut = box_refine(&b, dst, src, 1, 1);
     }
+    if (!cut) return walk(w, dst, src);
     box_plan(&b);
     boxes_run(w, &b, 1);
     return GGML_STATUS_SUCCESS;

@@ -4,7 +4,7 @@
 #include "copy.h"
 #include <math.h>
 
-/* ---- along each dimension a few pieces of the source --------------------------------------------------------------------- */
+/* ---- along each dimension a few pieces of the source ------------------------------------------------------------- */
 /* n elements from `from` on, by `step` (0: zeros), rep times over, at `at` of the destination. */
 typedef struct { int64_t at, from, n, rep; int step; } piece;
 enum { PIECES = 3 };
@@ -62,8 +62,10 @@ static int op_PAD_REFLECT_1D(const gg_work *w, ggml_tensor *dst) {
     return assemble(w, dst, dst->src[0], p);
 }
 
-/* ---- each row from a row of the source, or zeros ------------------------------------------------------------------------- */
-static inline int rows_from(const gg_work *w, ggml_tensor *dst, const char *(*from)(const ggml_tensor *, int64_t, int64_t, int64_t)) {
+/* ---- each row from a row of the source, or zeros ----------------------------------------------------------------- */
+typedef const char *row_source(const ggml_tensor *dst, int64_t i1, int64_t i2, int64_t i3);
+
+static inline int rows_from(const gg_work *w, ggml_tensor *dst, row_source from) {
     const ggml_tensor *a = dst->src[0];
     box b;
     int64_t r0, r1;
@@ -115,7 +117,7 @@ static int op_ADD_REL_POS(const gg_work *w, ggml_tensor *dst) {
     return GGML_STATUS_SUCCESS;
 }
 
-/* ---- triangles and diagonals --------------------------------------------------------------------------------------------- */
+/* ---- triangles and diagonals ------------------------------------------------------------------------------------- */
 enum { TRI_UPPER_DIAG, TRI_UPPER, TRI_LOWER_DIAG, TRI_LOWER };
 
 static int op_TRI(const gg_work *w, ggml_tensor *dst) {
@@ -152,7 +154,7 @@ static int op_DIAG(const gg_work *w, ggml_tensor *dst) {
     return GGML_STATUS_SUCCESS;
 }
 
-/* ---- from nothing --------------------------------------------------------------------------------------------------------- */
+/* ---- from nothing ------------------------------------------------------------------------------------------------ */
 static int op_FILL(const gg_work *w, ggml_tensor *dst) {
     const float c = gg_param_f32(dst, 0);
     const uint16_t half = dst->type == GGML_TYPE_F16 ? gg_f32_to_f16(c) : gg_f32_to_bf16(c);
@@ -172,7 +174,7 @@ static int op_ARANGE(const gg_work *w, ggml_tensor *dst) {
         for (int64_t i = i0; i < i1; i++) y[i] = start + step * (float)i;
     return GGML_STATUS_SUCCESS;
 }
-/* Row t: cos(t f_j) for the first half, sin(t f_j) for the second, f_j = max_period^(-j/half); in double: t f_j may be large. */
+/* Row t: cos(t f_j), then sin(t f_j), f_j = max_period^(-j/half); in double, because t f_j may be large. */
 static int op_TIMESTEP_EMBEDDING(const gg_work *w, ggml_tensor *dst) {
     const ggml_tensor *a = dst->src[0];
     const int64_t dim = dst->op_params[0], half = dim / 2;

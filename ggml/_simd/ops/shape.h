@@ -9,7 +9,7 @@ static int op_DUP(const gg_work *w, ggml_tensor *dst) { return copy_tensor(w, ds
 static int op_CONT(const gg_work *w, ggml_tensor *dst) { return copy_tensor(w, dst, dst->src[0]); }
 static int op_CPY(const gg_work *w, ggml_tensor *dst) { return copy_tensor(w, dst, dst->src[0]); }
 
-/* ---- ACC, SET: a, with b added to or put into a view of it ------------------------------------------------------------ */
+/* ---- ACC, SET: a, with b added to or put into a view of it ------------------------------------------------------- */
 /* Whether no element of the view is also another one; only then may several threads write it. */
 static bool view_disjoint(const ggml_tensor *b, const size_t nb[4]) {
     size_t end = nb[0] * (size_t)b->ne[0];
@@ -52,11 +52,13 @@ static void acc_view(const gg_work *w, ggml_tensor *dst, const ggml_tensor *b, c
     row_box(&row, GGML_TYPE_F32, sizeof(float), b->type, (ptrdiff_t)b->nb[0], b->ne[0]);
     while (gg_next(w, gg_nrows(b), 1 + 4096 / b->ne[0], &r0, &r1))
         for (int64_t r = r0; r < r1; r++)
-            add_row(&row, d + row_offset(b, nb, r), (ptrdiff_t)nb[0], (const char *)b->data + row_offset(b, b->nb, r), b->ne[0]);
+            add_row(&row, d + row_offset(b, nb, r), (ptrdiff_t)nb[0],
+                    (const char *)b->data + row_offset(b, b->nb, r), b->ne[0]);
 }
 static int update_view(const gg_work *w, ggml_tensor *dst, bool add) {
     const ggml_tensor *a = dst->src[0], *b = dst->src[1];
-    const size_t nb[4] = {(size_t)gg_types[dst->type].bytes, (size_t)dst->op_params[0], (size_t)dst->op_params[1], (size_t)dst->op_params[2]};
+    const int32_t *p = dst->op_params;
+    const size_t nb[4] = {(size_t)gg_types[dst->type].bytes, (size_t)p[0], (size_t)p[1], (size_t)p[2]};
     if (dst->data != a->data) {
         /* by thread, not gg_next: its counter is for the view */
         box c;
@@ -88,7 +90,7 @@ static int update_view(const gg_work *w, ggml_tensor *dst, bool add) {
 static int op_ACC(const gg_work *w, ggml_tensor *dst) { return update_view(w, dst, true); }
 static int op_SET(const gg_work *w, ggml_tensor *dst) { return update_view(w, dst, false); }
 
-/* ---- REPEAT, CONCAT ----------------------------------------------------------------------------------------------------- */
+/* ---- REPEAT, CONCAT ---------------------------------------------------------------------------------------------- */
 static int op_REPEAT(const gg_work *w, ggml_tensor *dst) {
     const ggml_tensor *a = dst->src[0];
     box b;
@@ -110,7 +112,8 @@ static int op_CONCAT(const gg_work *w, ggml_tensor *dst) {
         const ggml_tensor *a = dst->src[k];
         box_types(&b[k], dst->type, a->type);
         b[k].dst = at, b[k].src = a->data;
-        for (int i = 0; i < 4; i++) box_dim(&b[k], i ? a->ne[i] : a->ne[0] / blck, (ptrdiff_t)dst->nb[i], (ptrdiff_t)a->nb[i]);
+        for (int i = 0; i < 4; i++)
+            box_dim(&b[k], i ? a->ne[i] : a->ne[0] / blck, (ptrdiff_t)dst->nb[i], (ptrdiff_t)a->nb[i]);
         at += (size_t)b[k].n[dim] * dst->nb[dim];
         box_plan(&b[k]);
     }
@@ -118,7 +121,7 @@ static int op_CONCAT(const gg_work *w, ggml_tensor *dst) {
     return GGML_STATUS_SUCCESS;
 }
 
-/* ---- rows by index ------------------------------------------------------------------------------------------------------- */
+/* ---- rows by index ----------------------------------------------------------------------------------------------- */
 static inline int64_t index_at(const ggml_tensor *t, int64_t i0, int64_t i1, int64_t i2) {
     const char *p = (const char *)t->data + (size_t)i0 * t->nb[0] + (size_t)i1 * t->nb[1] + (size_t)i2 * t->nb[2];
     if (t->type == GGML_TYPE_I32) { int32_t i; memcpy(&i, p, sizeof i); return i; }
@@ -129,7 +132,8 @@ static inline int64_t index_at(const ggml_tensor *t, int64_t i0, int64_t i1, int
 static int no_row(const ggml_tensor *dst, int64_t i, int64_t n) {
     return gg_fail(dst, "row %lld of %lld does not exist", (long long)i, (long long)n);
 }
-/* Rows that several indices name are written by one thread, in the order of the indices: the same result for any number of threads. */
+/* A row that several indices name is written by one thread, in their order: the result is the same for any number
+ * of threads. */
 static inline bool owns_row(const gg_work *w, const ggml_tensor *t, int64_t i1, int64_t i2, int64_t i3) {
     if (w->nth == 1) return true;
     const uint64_t r = (uint64_t)(i1 + t->ne[1] * (i2 + t->ne[2] * i3));
@@ -157,15 +161,18 @@ static int op_GET_ROWS_BACK(const gg_work *w, ggml_tensor *dst) {
     const ggml_tensor *a = dst->src[0], *idx = dst->src[1];
     const ptrdiff_t dx = (ptrdiff_t)dst->nb[0];
     box b;
-    if (!row_box(&b, GGML_TYPE_F32, sizeof(float), a->type, (ptrdiff_t)a->nb[0], a->ne[0])) return no_conversion(dst, a->type, dst->type);
+    if (!row_box(&b, GGML_TYPE_F32, sizeof(float), a->type, (ptrdiff_t)a->nb[0], a->ne[0]))
+        return no_conversion(dst, a->type, dst->type);
     for (int64_t i3 = 0; i3 < dst->ne[3]; i3++)
         for (int64_t i2 = 0; i2 < dst->ne[2]; i2++) {
             for (int64_t i1 = 0; i1 < dst->ne[1]; i1++)
-                if (owns_row(w, dst, i1, i2, i3)) tile_zero(row_at(dst, i1, i2, i3), dx, 0, dst->ne[0], 1, sizeof(float));
+                if (owns_row(w, dst, i1, i2, i3))
+                    tile_zero(row_at(dst, i1, i2, i3), dx, 0, dst->ne[0], 1, sizeof(float));
             for (int64_t r = 0; r < a->ne[1]; r++) {
                 const int64_t i = index_at(idx, r, i2, i3);
                 if (i < 0 || i >= dst->ne[1]) return no_row(dst, i, dst->ne[1]);
-                if (owns_row(w, dst, i, i2, i3)) add_row(&b, row_at(dst, i, i2, i3), dx, row_at(a, r, i2, i3), a->ne[0]);
+                if (owns_row(w, dst, i, i2, i3))
+                    add_row(&b, row_at(dst, i, i2, i3), dx, row_at(a, r, i2, i3), a->ne[0]);
             }
         }
     return GGML_STATUS_SUCCESS;

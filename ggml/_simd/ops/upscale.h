@@ -1,5 +1,6 @@
-/* UPSCALE: images to another size, by nearest, bilinear (with or without antialiasing) or bicubic interpolation of dimensions 0 and 1;
- * dimensions 2 and 3 by nearest. Separable: each row of the result is first a weighted sum of source rows, then of its elements. */
+/* UPSCALE: images to another size, by nearest, bilinear (with or without antialiasing) or bicubic interpolation of
+ * dimensions 0 and 1; dimensions 2 and 3 by nearest. Separable: each row of the result is first a weighted sum of
+ * source rows, then of the elements of that sum. */
 #ifndef GG_OPS_UPSCALE_H
 #define GG_OPS_UPSCALE_H
 #include "copy.h"
@@ -11,7 +12,8 @@ typedef struct { int64_t n, src; float factor, centre, support; int mode, taps; 
 
 static scale_axis scale_of(const ggml_tensor *dst, int dim) {
     const int flags = dst->op_params[0], mode = flags & 0xff;
-    scale_axis x = {.n = dst->ne[dim], .src = dst->src[0]->ne[dim], .centre = 0.5f, .mode = dim < 2 ? mode : SCALE_NEAREST};
+    scale_axis x = {.n = dst->ne[dim], .src = dst->src[0]->ne[dim], .centre = 0.5f};
+    x.mode = dim < 2 ? mode : SCALE_NEAREST;
     x.factor = (float)x.n / (float)x.src;
     if (flags & SCALE_ALIGN_CORNERS && dim < 2) {
         x.centre = 0;
@@ -25,7 +27,9 @@ static scale_axis scale_of(const ggml_tensor *dst, int dim) {
     return x;
 }
 static inline int64_t clamp_index(int64_t i, int64_t n) { return i < 0 ? 0 : i < n ? i : n - 1; }
-static inline int64_t nearest(const scale_axis *x, int64_t i) { return clamp_index((int64_t)((float)i / x->factor), x->src); }
+static inline int64_t nearest(const scale_axis *x, int64_t i) {
+    return clamp_index((int64_t)((float)i / x->factor), x->src);
+}
 
 /* Keys' cubic with a = -0.75, at distance 0..1 and 1..2. */
 static inline float cubic_near(float x) { return (1.25f * x - 2.25f) * x * x + 1; }
@@ -61,10 +65,12 @@ static void scale_taps(const scale_axis *x, int64_t i, int32_t *at, float *weigh
     }
     const float d = pos - (float)p;
     for (int k = 0; k < 4; k++) at[k] = (int32_t)clamp_index(p - 1 + k, x->src);
-    weight[0] = cubic_far(d + 1), weight[1] = cubic_near(d), weight[2] = cubic_near(1 - d), weight[3] = cubic_far(2 - d);
+    weight[0] = cubic_far(d + 1), weight[1] = cubic_near(d);
+    weight[2] = cubic_near(1 - d), weight[3] = cubic_far(2 - d);
 }
 /* y = the source rows at[], weighted. */
-static void mix_rows(const box *row, const char *src, size_t nb, int64_t n, int taps, const int32_t *at, const float *weight, float *tmp, float *y) {
+static void mix_rows(const box *row, const char *src, size_t nb, int64_t n, int taps, const int32_t *at,
+                     const float *weight, float *tmp, float *y) {
     for (int k = 0; k < taps; k++) {
         if (k && weight[k] == 0) continue;
         row_copy(row, (char *)tmp, src + (size_t)at[k] * nb, n);
@@ -85,13 +91,14 @@ static int op_UPSCALE(const gg_work *w, ggml_tensor *dst) {
     int32_t *ix = (int32_t *)(out + n), *iy = ix + taps;
     box in, store;
     int64_t r0, r1;
-    if (!row_box(&in, GGML_TYPE_F32, 4, a->type, (ptrdiff_t)a->nb[0], a->ne[0])) return no_conversion(dst, a->type, GGML_TYPE_F32);
-    if (!row_box(&store, dst->type, (ptrdiff_t)dst->nb[0], GGML_TYPE_F32, 4, n)) return no_conversion(dst, GGML_TYPE_F32, dst->type);
+    if (!row_box(&in, GGML_TYPE_F32, 4, a->type, (ptrdiff_t)a->nb[0], a->ne[0]) ||
+        !row_box(&store, dst->type, (ptrdiff_t)dst->nb[0], GGML_TYPE_F32, 4, n))
+        return no_conversion(dst, a->type, dst->type);
     for (int64_t i = 0; i < n; i++) scale_taps(&x, i, ix + i * x.taps, wx + i * x.taps);
     while (gg_next(w, gg_nrows(dst), 1 + 1024 / n, &r0, &r1))
         for (int64_t r = r0; r < r1; r++) {
             const row_index at = row_of(dst, r);
-            const char *s = (const char *)a->data + (size_t)nearest(&z, at.i2) * a->nb[2] + (size_t)nearest(&v, at.i3) * a->nb[3];
+            const char *s = row_at(a, 0, nearest(&z, at.i2), nearest(&v, at.i3));
             scale_taps(&y, at.i1, iy, wy);
             mix_rows(&in, s, a->nb[1], a->ne[0], y.taps, iy, wy, tmp, mixed);
             for (int64_t i = 0; i < n; i++) {

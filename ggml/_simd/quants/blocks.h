@@ -55,7 +55,7 @@ BLOCK_SIZE(block_iq1_s, GG_BYTES_IQ1_S) BLOCK_SIZE(block_iq1_m, GG_BYTES_IQ1_M) 
 BLOCK_SIZE(block_tq1_0, GG_BYTES_TQ1_0) BLOCK_SIZE(block_tq2_0, GG_BYTES_TQ2_0)
 
 /* Grids laid out for decoding (tables.c): each entry is eight (iq3: four) int8 values, lowest byte first. The entries of
- * iq1s are eight times the level, so that a level plus or minus 1/8 is a whole number. */
+ * iq1s are eight times the level (-1, 0, 1), plus 8: a level plus or minus 1/8 is a whole number of eighths. */
 extern const uint64_t gg_iq2xxs_grid[256], gg_iq2xs_grid[512], gg_iq2s_grid[1024], gg_iq1s_grid[2048];
 extern const uint32_t gg_iq3xxs_grid[256], gg_iq3s_grid[512];
 extern const int8_t gg_levels_iq4nl[16], gg_levels_e2m1[16];
@@ -73,14 +73,6 @@ static inline float gg_ue4m3_half(uint8_t u) {
 }
 
 /* The 6-bit scales and mins of Q4_K and Q5_K: the low halves of groups 4..7 share bytes, the top bits ride on groups 0..3. */
-static inline void gg_k4_unpack(const uint8_t *p, uint8_t scale[8], uint8_t min[8]) {
-    for (int j = 0; j < 4; j++) {
-        scale[j] = p[j] & 63;
-        min[j] = p[4 + j] & 63;
-        scale[4 + j] = (uint8_t)((p[8 + j] & 15) | (p[j] >> 6 << 4));
-        min[4 + j] = (uint8_t)(p[8 + j] >> 4 | (p[4 + j] >> 6 << 4));
-    }
-}
 static inline void gg_k4_pack(uint8_t *p, const uint8_t scale[8], const uint8_t min[8]) {
     for (int j = 0; j < 4; j++) {
         p[j] = (uint8_t)(scale[j] | (scale[4 + j] >> 4 << 6));
@@ -89,11 +81,7 @@ static inline void gg_k4_pack(uint8_t *p, const uint8_t scale[8], const uint8_t 
     }
 }
 /* The 6-bit scales of Q3_K (biased by 32): low nibbles in 8 bytes, top two bits in 4. */
-static inline void gg_k3_unpack(const uint8_t *p, int8_t scale[16]) {
-    for (int j = 0; j < 16; j++)
-        scale[j] = (int8_t)((p[j & 7] >> (j >> 3 << 2) & 15) + (p[8 + (j & 3)] >> (j >> 2 << 1) & 3) * 16 - 32);
-}
-static inline void gg_k3_pack(uint8_t *p, const uint8_t scale[16]) {   /* biased */
+static inline void gg_k3_pack(uint8_t *p, const uint8_t scale[16]) {
     for (int j = 0; j < 8; j++) p[j] = (uint8_t)((scale[j] & 15) | (scale[8 + j] & 15) << 4);
     for (int j = 0; j < 4; j++)
         p[8 + j] = (uint8_t)(scale[j] >> 4 | scale[4 + j] >> 4 << 2 | scale[8 + j] >> 4 << 4 | scale[12 + j] >> 4 << 6);

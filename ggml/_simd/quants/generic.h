@@ -1,92 +1,147 @@
-/* to_f32 and dot of every quantised type, from two small functions of the type: the integers of 32 elements (chunk) and the
- * scales of a block (for each 16 elements d, and m, which is subtracted; types with one scale in 32 give it twice). These are
- * inlined into the loops here, which have compile-time shapes: a type costs two functions and two one-line instances. */
+/* to_f32 and dot of every quantised type, from small functions of the type that give the integers of 32 elements (a chunk) and
+ * the scales of a block. They are inlined into the loops here, whose shapes are compile-time constants, so that a type costs
+ * these functions and a one-line instance. */
 #ifndef GG_QUANTS_GENERIC_H
 #define GG_QUANTS_GENERIC_H
 #include "bytes/bytes.h"
 
 #define INLINED static inline __attribute__((always_inline))
 
-typedef vb (*chunk_fn)(const void *block, int j);                    /* elements 32 j .. 32 j + 31, without bias */
-typedef void (*scales_fn)(const void *block, float *d, float *m);
+typedef vb (*chunk_fn)(const void *block, int j);                    /* elements 32 j .. 32 j + 31 */
 
-typedef struct { int bytes, chunks; chunk_fn chunk; scales_fn scales; bool is_unsigned, has_min; } quant_type;
+/* ---- blocks of 32, 64 and 128 elements: a float scale d for each 16 elements -------------------------------------------- */
+/* An element is d (q - bias) + min, min a float of the block. Chunks hold q: unsigned, but for signed_q. */
+typedef struct {
+    int bytes, chunks, bias;
+    chunk_fn chunk;
+    void (*scales)(const void *block, float *d);    /* two for each chunk */
+    float (*min)(const void *block);                /* NULL: 0 */
+    bool signed_q, halves_differ;
+} small_type;
 
-INLINED void generic_to_f32(quant_type t, const void *x, float *y, int64_t n) {
+INLINED void small_to_f32(small_type t, const void *x, float *y, int64_t n) {
     const char *b = x, *end = b + n / (32 * t.chunks) * t.bytes;
     for (; b < end; b += t.bytes, y += 32 * t.chunks) {
-        float d[16], m[16];
-        t.scales(b, d, m);
-#pragma GCC unroll 8
-        for (int j = 0; j < t.chunks; j++)
-            vb_store_f32(y + 32 * j, t.chunk(b, j), d[2 * j], d[2 * j + 1], t.has_min ? m[2 * j] : 0, t.has_min ? m[2 * j + 1] : 0);
-    }
-}
-
-INLINED vq chunk_dot(quant_type t, const void *block, int j, const int8_t *y) {
-    const vb q = t.chunk(block, j), v = vb_load(y);
-    return t.is_unsigned ? vq_dot_us(q, v) : vq_dot_ss(q, v);
-}
-
-/* With blocks of Q8_K: 256 elements. */
-INLINED void generic_dot_q8_K(quant_type t, int64_t n, float *s, const void *x, const void *y) {
-    const char *b = x;
-    const block_q8_K *a = y, *end = a + n / 256;
-    va sum = va_zero();
-    for (; a < end; a++, b += t.bytes) {
-        float d[16], m[16];
-        t.scales(b, d, m);
-        va even = va_zero(), odd = va_zero();
-#pragma GCC unroll 8
-        for (int j = 0; j < 8; j += 2) {
-            even = va_madd(even, chunk_dot(t, b, j, a->qs + 32 * j), d[2 * j], d[2 * j + 1]);
-            odd = va_madd(odd, chunk_dot(t, b, j + 1, a->qs + 32 * j + 32), d[2 * j + 2], d[2 * j + 3]);
+        float d[8];
+        t.scales(b, d);
+        const float off = t.min ? -t.min(b) : 0;
+#pragma GCC unroll 4
+        for (int j = 0; j < t.chunks; j++) {
+            const vb q = t.bias ? vb_sub(t.chunk(b, j), vb_set1(t.bias)) : t.chunk(b, j);
+            vb_store_f32(y + 32 * j, q, d[2 * j], d[2 * j + 1], off, off);
         }
-        sum = va_scale(sum, va_add(even, odd), a->d);
-        if (t.has_min) sum = va_scale(sum, va_dot16(va_zero(), m, a->bsums), -a->d);
     }
-    *s = va_sum(sum);
 }
-
-/* With blocks of Q8_0: t.chunks of them for a block of the type. */
-INLINED void generic_dot_q8_0(quant_type t, int64_t n, float *s, const void *x, const void *y) {
+/* One block with t.chunks blocks of Q8_0. */
+INLINED va small_step_q8_0(small_type t, const char *b, const block_q8_0 *a, va sum) {
+    float d[8];
+    t.scales(b, d);
+#pragma GCC unroll 4
+    for (int j = 0; j < t.chunks; j++) {
+        const vb q = t.chunk(b, j), v = vb_load(a[j].qs);
+        const float dy = gg_half_of_two(&a[j], 0);
+        vq dot = t.signed_q ? vq_dot_ss(q, v) : vq_dot_us(q, v);
+        if (t.bias) dot = vq_sub(dot, vq_dot_us(vb_set1(t.bias), v));
+        sum = t.halves_differ ? va_madd(sum, dot, d[2 * j] * dy, d[2 * j + 1] * dy) : va_madd1(sum, dot, d[2 * j] * dy);
+    }
+    return sum;
+}
+INLINED void small_dot_q8_0(small_type t, int64_t n, float *s, const void *x, const void *y) {
     const char *b = x, *end = b + n / (32 * t.chunks) * t.bytes;
     const block_q8_0 *a = y;
-    va sum[2] = {va_zero(), va_zero()};
-    for (; b < end; b += t.bytes, a += t.chunks) {
-        float d[16], m[16];
-        t.scales(b, d, m);
-#pragma GCC unroll 8
-        for (int j = 0; j < t.chunks; j++) {
-            const float dy = gg_half_f32(a[j].d);
-            sum[j & 1] = va_madd(sum[j & 1], chunk_dot(t, b, j, a[j].qs), d[2 * j] * dy, d[2 * j + 1] * dy);
-        }
+    va even = va_zero(), odd = va_zero();       /* two chains of additions, to hide their latency */
+    for (; end - b >= 2 * t.bytes; b += 2 * t.bytes, a += 2 * t.chunks) {
+        even = small_step_q8_0(t, b, a, even);
+        odd = small_step_q8_0(t, b + t.bytes, a + t.chunks, odd);
     }
-    *s = va_sum(va_add(sum[0], sum[1]));
+    if (b < end) even = small_step_q8_0(t, b, a, even);
+    *s = va_sum(va_add(even, odd));
 }
-
-/* With blocks of Q8_1: one chunk, m subtracted from each element. The sum of the block is taken anew, because its s is a half. */
-INLINED void generic_dot_q8_1(quant_type t, int64_t n, float *s, const void *x, const void *y) {
+/* One block (one chunk) with one of Q8_1. Its sum is taken anew, because s of the block is a half. */
+INLINED va small_step_q8_1(small_type t, const char *b, const block_q8_1 *a, va sum, va *mins) {
+    float d[2];
+    t.scales(b, d);
+    const vb v = vb_load(a->qs);
+    const float dy = gg_half_of_two(a, 0);
+    *mins = va_madd1(*mins, vq_dot_us(vb_set1(1), v), t.min(b) * dy);
+    return va_madd1(sum, vq_dot_us(t.chunk(b, 0), v), d[0] * dy);
+}
+INLINED void small_dot_q8_1(small_type t, int64_t n, float *s, const void *x, const void *y) {
     const char *b = x, *end = b + n / 32 * t.bytes;
     const block_q8_1 *a = y;
-    va sum = va_zero(), mins = va_zero();
-    for (; b < end; b += t.bytes, a++) {
-        float d[16], m[16];
-        t.scales(b, d, m);
-        const float dy = gg_half_f32(a->d);
-        sum = va_madd(sum, chunk_dot(t, b, 0, a->qs), d[0] * dy, d[0] * dy);
-        mins = va_madd(mins, vq_dot_us(vb_set1(1), vb_load(a->qs)), m[0] * dy, m[0] * dy);
+    va even = va_zero(), odd = va_zero(), mins_even = va_zero(), mins_odd = va_zero();
+    for (; end - b >= 2 * t.bytes; b += 2 * t.bytes, a += 2) {
+        even = small_step_q8_1(t, b, a, even, &mins_even);
+        odd = small_step_q8_1(t, b + t.bytes, a + 1, odd, &mins_odd);
     }
-    *s = va_sum(sum) - va_sum(mins);
+    if (b < end) even = small_step_q8_1(t, b, a, even, &mins_even);
+    *s = va_sum(va_add(even, odd)) + va_sum(va_add(mins_even, mins_odd));
 }
 
-/* Instances: <t>_to_f32 and <t>_dot from <t>_chunk and <t>_scales. */
-#define QUANT_TYPE(t, CHUNKS, IS_UNSIGNED, HAS_MIN, PARTNER) \
+/* ---- blocks of 256 elements: an integer scale s, and m to subtract, for each 16 elements ---------------------------------- */
+/* An element is d s (q - bias) - dmin m, negated where its sign bit is set. Chunks hold q: unsigned, but for signed_q. */
+typedef struct { float d, dmin; vs s, m; } k_scales;
+typedef struct {
+    int bytes, bias;
+    chunk_fn chunk;
+    k_scales (*scales)(const void *block);
+    uint32_t (*signs)(const void *block, int j);    /* of a chunk; NULL: none */
+    bool has_min, signed_q;
+} k_type;
+
+INLINED void k_to_f32(k_type t, const void *x, float *y, int64_t n) {
+    const char *b = x, *end = b + n / 256 * t.bytes;
+    for (; b < end; b += t.bytes, y += 256) {
+        const k_scales k = t.scales(b);
+        float d[16], m[16];
+        vs_to_f32(d, k.s, k.d);
+        if (t.has_min) vs_to_f32(m, k.m, k.dmin);
+#pragma GCC unroll 8
+        for (int j = 0; j < 8; j++) {
+            vb q = t.chunk(b, j);
+            if (t.bias) q = vb_sub(q, vb_set1(t.bias));
+            if (t.signs) q = vb_negate(q, t.signs(b, j));
+            vb_store_f32(y + 32 * j, q, d[2 * j], d[2 * j + 1], t.has_min ? m[2 * j] : 0, t.has_min ? m[2 * j + 1] : 0);
+        }
+    }
+}
+INLINED void k_dot(k_type t, int64_t n, float *s, const void *x, const void *y) {
+    const char *b = x;
+    const block_q8_K *a = y, *end = a + n / 256;
+    va sum = va_zero(), mins = va_zero();
+    for (; a < end; a++, b += t.bytes) {
+        const k_scales k = t.scales(b);
+        vq acc[2] = {vq_zero(), vq_zero()};
+#pragma GCC unroll 8
+        for (int j = 0; j < 8; j++) {
+            vb v = vb_load(a->qs + 32 * j);
+            if (t.signs) v = vb_negate(v, t.signs(b, j));
+            acc[j & 1] = t.signed_q ? vq_madd_ss(acc[j & 1], t.chunk(b, j), v, k.s, j) : vq_madd_us(acc[j & 1], t.chunk(b, j), v, k.s, j);
+        }
+        acc[0] = vq_add(acc[0], acc[1]);
+        if (t.bias) /* lanes of the two do not match: what cancels must do so before it is rounded */
+            sum = va_madd_sum(sum, vq_sub_times(acc[0], vq_dot_vs(k.s, a->bsums), t.bias), k.d * a->d);
+        else
+            sum = va_madd1(sum, acc[0], k.d * a->d);
+        if (t.has_min) mins = va_madd1(mins, vq_dot_vs(k.m, a->bsums), k.dmin * a->d);
+    }
+    *s = t.has_min ? va_sum(sum) - va_sum(mins) : va_sum(sum);
+}
+
+/* Instances: <t>_to_f32 and <t>_dot. */
+#define SMALL_TYPE(t, CHUNKS, BIAS, MIN, SIGNED, HALVES_DIFFER, PARTNER) \
     static void t##_to_f32(const void *x, float *y, int64_t n) { \
-        generic_to_f32((quant_type){sizeof(block_##t), CHUNKS, t##_chunk, t##_scales, IS_UNSIGNED, HAS_MIN}, x, y, n); \
+        small_to_f32((small_type){sizeof(block_##t), CHUNKS, BIAS, t##_chunk, t##_scales, MIN, SIGNED, HALVES_DIFFER}, x, y, n); \
     } \
     static void t##_dot(int64_t n, float *s, const void *x, const void *y) { \
-        generic_dot_##PARTNER((quant_type){sizeof(block_##t), CHUNKS, t##_chunk, t##_scales, IS_UNSIGNED, HAS_MIN}, n, s, x, y); \
+        small_dot_##PARTNER((small_type){sizeof(block_##t), CHUNKS, BIAS, t##_chunk, t##_scales, MIN, SIGNED, HALVES_DIFFER}, n, s, x, y); \
+    }
+#define K_TYPE(t, BIAS, SIGNS, HAS_MIN, SIGNED) \
+    static void t##_to_f32(const void *x, float *y, int64_t n) { \
+        k_to_f32((k_type){sizeof(block_##t), BIAS, t##_chunk, t##_scales, SIGNS, HAS_MIN, SIGNED}, x, y, n); \
+    } \
+    static void t##_dot(int64_t n, float *s, const void *x, const void *y) { \
+        k_dot((k_type){sizeof(block_##t), BIAS, t##_chunk, t##_scales, SIGNS, HAS_MIN, SIGNED}, n, s, x, y); \
     }
 
 #endif

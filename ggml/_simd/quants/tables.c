@@ -10,7 +10,7 @@
 #define ENTRY4(values, u) (uint32_t)(VALUE4(values, u, 0) | VALUE4(values, u, 1) | VALUE4(values, u, 2) | VALUE4(values, u, 3)),
 
 #define IQ2(u) ENTRY8(0x2b1908, u)                   /* 8, 25, 43 */
-#define IQ1(u) ENTRY8(0x0800f8, u)                   /* -8, 0, 8 */
+#define IQ1(u) ENTRY8(0x100800, u)                   /* 0, 8, 16 */
 #define IQ3XXS(u) ENTRY4(0x3e342c241c140c04u, u)     /* 4, 12, 20, 28, 36, 44, 52, 62 */
 #define IQ3S(u) ENTRY4(0x0f0d0b0907050301u, u)       /* 1, 3, ... 15 */
 

@@ -2,11 +2,13 @@
 #include <arm_neon.h>
 typedef struct { uint8x16_t lo, hi; } vb;
 typedef struct { int32x4_t lo, hi; } vq;
+typedef struct { int16_t v[16]; } vs;
 typedef float32x4_t va;
 
 #define VB_EACH(f) ((vb){f(a.lo, b.lo), f(a.hi, b.hi)})
 
 static inline float gg_half_f32(gg_half h) { __fp16 f; memcpy(&f, &h, 2); return (float)f; }
+static inline float gg_half_of_two(const void *p, int i) { gg_half h[2]; memcpy(h, p, 4); return gg_half_f32(h[i]); }
 static inline vb vb_load2(const void *p, const void *q) { return (vb){vld1q_u8(p), vld1q_u8(q)}; }
 static inline vb vb_load(const void *p) { return vb_load2(p, (const uint8_t *)p + 16); }
 static inline vb vb_nibbles(const void *p) {
@@ -37,7 +39,8 @@ static inline vb vb_lut(const int8_t *table, vb a) {
     return (vb){vqtbl1q_u8(t, a.lo), vqtbl1q_u8(t, a.hi)};
 }
 static inline vb vb_ge(vb a, int k) { const vb b = vb_set1(k); return VB_EACH(vcgeq_u8); }
-static inline vb vb_negate(vb a, vb m) {
+static inline vb vb_negate(vb a, uint32_t bits) {
+    const vb m = vb_mask(bits);
     return vb_sub((vb){veorq_u8(a.lo, m.lo), veorq_u8(a.hi, m.hi)}, m);
 }
 
@@ -52,6 +55,38 @@ static inline int32x4_t vq_dot16(uint8x16_t a, uint8x16_t b) {
 static inline vq vq_dot_ss(vb a, vb b) { return (vq){vq_dot16(a.lo, b.lo), vq_dot16(a.hi, b.hi)}; }
 static inline vq vq_dot_us(vb u, vb s) { return vq_dot_ss(u, s); }
 
+static inline vs vs_set(uint64_t lo, uint64_t hi) {
+    vs r;
+    vst1q_s16(r.v, vmovl_s8(vcreate_s8(lo))), vst1q_s16(r.v + 8, vmovl_s8(vcreate_s8(hi)));
+    return r;
+}
+static inline vs vs_twice(uint64_t a) {
+    const int8x8_t v = vcreate_s8(a);
+    vs r;
+    vst1q_s16(r.v, vmovl_s8(vzip1_s8(v, v))), vst1q_s16(r.v + 8, vmovl_s8(vzip2_s8(v, v)));
+    return r;
+}
+static inline void vs_to_f32(float *d, vs s, float x) {
+    for (int i = 0; i < 16; i += 4) vst1q_f32(d + i, vmulq_n_f32(vcvtq_f32_s32(vmovl_s16(vld1_s16(s.v + i))), x));
+}
+static inline vq vq_zero(void) { return (vq){vdupq_n_s32(0), vdupq_n_s32(0)}; }
+static inline vq vq_madd_ss(vq acc, vb a, vb b, vs s, int j) {
+    const vq q = vq_dot_ss(a, b);
+    return (vq){vmlaq_n_s32(acc.lo, q.lo, s.v[2 * j]), vmlaq_n_s32(acc.hi, q.hi, s.v[2 * j + 1])};
+}
+static inline vq vq_madd_us(vq acc, vb u, vb b, vs s, int j) { return vq_madd_ss(acc, u, b, s, j); }
+static inline vq vq_dot_vs(vs s, const int16_t *p) {
+    vq r = vq_zero();
+    for (int i = 0; i < 16; i += 8) {
+        r.lo = vmlal_s16(r.lo, vld1_s16(s.v + i), vld1_s16(p + i));
+        r.hi = vmlal_s16(r.hi, vld1_s16(s.v + i + 4), vld1_s16(p + i + 4));
+    }
+    return r;
+}
+static inline vq vq_add(vq a, vq b) { return (vq){vaddq_s32(a.lo, b.lo), vaddq_s32(a.hi, b.hi)}; }
+static inline vq vq_sub(vq a, vq b) { return (vq){vsubq_s32(a.lo, b.lo), vsubq_s32(a.hi, b.hi)}; }
+static inline vq vq_sub_times(vq a, vq b, int k) { return (vq){vmlsq_n_s32(a.lo, b.lo, k), vmlsq_n_s32(a.hi, b.hi, k)}; }
+
 static inline va va_zero(void) { return vdupq_n_f32(0); }
 static inline va va_add(va a, va b) { return vaddq_f32(a, b); }
 static inline va va_scale(va acc, va a, float x) { return vfmaq_n_f32(acc, a, x); }
@@ -59,9 +94,9 @@ static inline float va_sum(va a) { return vaddvq_f32(a); }
 static inline va va_madd(va acc, vq q, float lo, float hi) {
     return vfmaq_n_f32(vfmaq_n_f32(acc, vcvtq_f32_s32(q.lo), lo), vcvtq_f32_s32(q.hi), hi);
 }
-static inline va va_dot16(va acc, const float *m, const int16_t *s) {
-    for (int i = 0; i < 16; i += 4) acc = vfmaq_f32(acc, vld1q_f32(m + i), vcvtq_f32_s32(vmovl_s16(vld1_s16(s + i))));
-    return acc;
+static inline va va_madd1(va acc, vq q, float x) { return vfmaq_n_f32(acc, vcvtq_f32_s32(vaddq_s32(q.lo, q.hi)), x); }
+static inline va va_madd_sum(va acc, vq q, float x) {
+    return vfmaq_n_f32(acc, vcvtq_f32_s32(vsetq_lane_s32(vaddvq_s32(vaddq_s32(q.lo, q.hi)), vdupq_n_s32(0), 0)), x);
 }
 static inline void vb_store16(float *y, uint8x16_t v, float scale, float off) {
     const int16x8_t h[2] = {vmovl_s8(vreinterpret_s8_u8(vget_low_u8(v))), vmovl_s8(vreinterpret_s8_u8(vget_high_u8(v)))};

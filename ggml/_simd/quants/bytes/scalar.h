@@ -1,11 +1,13 @@
 /* 32 bytes in portable C. */
 typedef struct { uint8_t b[32]; } vb;
 typedef struct { int32_t lo, hi; } vq;
+typedef struct { int16_t v[16]; } vs;
 typedef float va;
 
 #define VB_EACH(expr) vb r; for (int i = 0; i < 32; i++) r.b[i] = (uint8_t)(expr); return r
 
 static inline float gg_half_f32(gg_half h) { return gg_f16_to_f32(h); }
+static inline float gg_half_of_two(const void *p, int i) { gg_half h[2]; memcpy(h, p, 4); return gg_half_f32(h[i]); }
 static inline vb vb_load(const void *p) { vb r; memcpy(r.b, p, 32); return r; }
 static inline vb vb_load2(const void *p, const void *q) { vb r; memcpy(r.b, p, 16); memcpy(r.b + 16, q, 16); return r; }
 static inline vb vb_nibbles(const void *p) { const uint8_t *c = p; VB_EACH(i < 16 ? c[i] & 15 : c[i - 16] >> 4); }
@@ -27,7 +29,7 @@ static inline vb vb_field(vb a, int k, int mask) { VB_EACH(a.b[i] >> k & mask); 
 static inline vb vb_shl(vb a, int k) { VB_EACH(a.b[i] << k); }
 static inline vb vb_lut(const int8_t *table, vb a) { VB_EACH(table[a.b[i]]); }
 static inline vb vb_ge(vb a, int k) { VB_EACH(-(a.b[i] >= k)); }
-static inline vb vb_negate(vb a, vb m) { VB_EACH((a.b[i] ^ m.b[i]) - m.b[i]); }
+static inline vb vb_negate(vb a, uint32_t bits) { VB_EACH(bits >> i & 1 ? -a.b[i] : a.b[i]); }
 
 static inline vq vq_dot_ss(vb a, vb b) {
     vq r = {0, 0};
@@ -37,15 +39,39 @@ static inline vq vq_dot_ss(vb a, vb b) {
 }
 static inline vq vq_dot_us(vb u, vb s) { return vq_dot_ss(u, s); }
 
+static inline vs vs_set(uint64_t lo, uint64_t hi) {
+    vs r;
+    for (int i = 0; i < 8; i++) r.v[i] = (int8_t)(lo >> 8 * i), r.v[8 + i] = (int8_t)(hi >> 8 * i);
+    return r;
+}
+static inline vs vs_twice(uint64_t a) {
+    vs r;
+    for (int i = 0; i < 16; i++) r.v[i] = (int8_t)(a >> i / 2 * 8);
+    return r;
+}
+static inline void vs_to_f32(float *d, vs s, float x) { for (int i = 0; i < 16; i++) d[i] = x * (float)s.v[i]; }
+static inline vq vq_zero(void) { return (vq){0, 0}; }
+static inline vq vq_madd_ss(vq acc, vb a, vb b, vs s, int j) {
+    const vq q = vq_dot_ss(a, b);
+    return (vq){acc.lo + q.lo * s.v[2 * j], acc.hi + q.hi * s.v[2 * j + 1]};
+}
+static inline vq vq_madd_us(vq acc, vb u, vb b, vs s, int j) { return vq_madd_ss(acc, u, b, s, j); }
+static inline vq vq_dot_vs(vs s, const int16_t *p) {
+    vq r = {0, 0};
+    for (int i = 0; i < 16; i++) r.lo += s.v[i] * p[i];
+    return r;
+}
+static inline vq vq_add(vq a, vq b) { return (vq){a.lo + b.lo, a.hi + b.hi}; }
+static inline vq vq_sub(vq a, vq b) { return (vq){a.lo - b.lo, a.hi - b.hi}; }
+static inline vq vq_sub_times(vq a, vq b, int k) { return (vq){a.lo - b.lo * k, a.hi - b.hi * k}; }
+
 static inline va va_zero(void) { return 0; }
 static inline va va_add(va a, va b) { return a + b; }
 static inline va va_scale(va acc, va a, float x) { return acc + a * x; }
 static inline float va_sum(va a) { return a; }
 static inline va va_madd(va acc, vq q, float lo, float hi) { return acc + ((float)q.lo * lo + (float)q.hi * hi); }
-static inline va va_dot16(va acc, const float *m, const int16_t *s) {
-    for (int i = 0; i < 16; i++) acc += m[i] * (float)s[i];
-    return acc;
-}
+static inline va va_madd1(va acc, vq q, float x) { return acc + (float)(q.lo + q.hi) * x; }
+static inline va va_madd_sum(va acc, vq q, float x) { return va_madd1(acc, q, x); }
 static inline void vb_store_f32(float *y, vb v, float lo, float hi, float off_lo, float off_hi) {
     for (int i = 0; i < 16; i++) y[i] = (float)(int8_t)v.b[i] * lo - off_lo;
     for (int i = 16; i < 32; i++) y[i] = (float)(int8_t)v.b[i] * hi - off_hi;

@@ -1,0 +1,111 @@
+"""Measures this library against NumPy and, where given, PyTorch and the ctypes bindings, in one run, in turns.
+
+    python benchmarks/run.py [--bindings PYTHON] [--torch PYTHON] [--threads N] [--rounds N] [--only TEXT] [--markdown]
+
+PYTHON: the interpreter of an environment where `ggml-python` or `torch` is installed (the bindings need one of their own, since their
+package is called `ggml` too). Each round runs every library once in a process of its own, one after the other; the best time of each
+workload counts. A ratio above 1 means that this library is faster. What a library lacks or fails at is shown as such.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+
+def best_time(run, seconds=0.3, rounds=4):
+    """The shortest mean time of `run` over some rounds, in seconds."""
+    run()
+    times = []
+    for _ in range(rounds):
+        n, start = 0, time.perf_counter()
+        while True:
+            run()
+            n += 1
+            elapsed = time.perf_counter() - start
+            if elapsed > seconds / rounds:
+                break
+        times.append(elapsed / n)
+    return min(times)
+
+
+def measure(library, threads, only):
+    """Runs in a process of its own: prints a JSON line for each workload of a library."""
+    import workloads
+
+    for name, make in getattr(workloads, library + "_workloads")(threads).items():
+        if only and only.lower() not in name.lower():
+            continue
+        try:
+            run, amount, unit = make()
+            row = {"name": name, "rate": amount / best_time(run), "unit": unit}
+        except (AttributeError, ValueError, RuntimeError, MemoryError) as error:
+            row = {"name": name, "error": f"{type(error).__name__}: {error}"}
+        print(json.dumps(row), flush=True)
+
+
+def collect(python, library, args):
+    """Rates of one library's workloads, {name: (rate, unit) or error text}."""
+    command = [python, __file__, "--measure", library, "--threads", str(args.threads), "--only", args.only]
+    env = os.environ | {"OMP_NUM_THREADS": str(args.threads), "OPENBLAS_NUM_THREADS": str(args.threads)}
+    if python != sys.executable:
+        env.pop("PYTHONPATH", None)  # it would bring this library to the bindings' interpreter
+    done = subprocess.run(command, capture_output=True, text=True, env=env, cwd=Path(__file__).parent, check=False)
+    rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    if done.returncode:
+        print(f"{library}: exit status {done.returncode} after {len(rows)} workloads: {done.stderr.strip()[-300:]}", file=sys.stderr)
+    return {row["name"]: row for row in rows}
+
+
+def table(results, libraries):
+    """Lines of a Markdown table: our rate, then each library's rate and the ratio of ours to it."""
+    others = [name for name in libraries if name != "ours"]
+    lines = ["| workload | ours | " + " | ".join(f"{name} | ratio" for name in others) + " |", "| --- | ---: |" + " ---: | ---: |" * len(others)]
+
+    def shown(row):
+        if row is None:
+            return "–"
+        if "error" in row:
+            return "fails"
+        scale, prefix = (1e-6, "M") if row["rate"] > 1e6 else (1e-3, "k") if row["rate"] > 1e4 else (1, "")
+        return f"{row['rate'] * scale:.3g} {prefix}{row['unit']}"
+
+    for name, ours in results["ours"].items():
+        cells = [name, shown(ours)]
+        for other in others:
+            row = results[other].get(name)
+            both = row and "rate" in row and "rate" in ours
+            cells += [shown(row), f"{ours['rate'] / row['rate']:.2f}" if both else "–"]
+        lines.append("| " + " | ".join(cells) + " |")
+    return lines
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--bindings", metavar="PYTHON", help="interpreter with ggml-python")
+    parser.add_argument("--torch", metavar="PYTHON", help="interpreter with PyTorch")
+    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--only", default="", help="workloads whose name contains this")
+    parser.add_argument("--measure", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.measure:
+        return measure(args.measure, args.threads, args.only)
+    libraries = {"ours": (sys.executable, "ggml"), "NumPy": (sys.executable, "numpy")}
+    libraries |= {"PyTorch": (args.torch, "torch")} if args.torch else {}
+    libraries |= {"bindings": (args.bindings, "ggml")} if args.bindings else {}
+    results = {name: {} for name in libraries}
+    for _ in range(args.rounds):
+        for name, (python, library) in libraries.items():
+            for key, row in collect(python, library, args).items():
+                if "rate" not in results[name].get(key, {}) or row.get("rate", 0) > results[name][key]["rate"]:
+                    results[name][key] = row
+    print("\n".join(table(results, libraries)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,301 @@
+"""Element-wise operations, their gradients' own operations, and optimiser steps."""
+
+import math
+
+import numpy as np
+
+from . import As, Op
+
+
+def tiled(b, a):
+    """b repeated to the shape of a."""
+    return np.tile(b, [n // m if m else 1 for n, m in zip(a.shape, b.shape)])
+
+
+# ---- references, right in the tails ----------------------------------------------------------------------------------
+def sigmoid(x):
+    e = np.exp(-np.abs(x))
+    return np.where(x >= 0, 1 / (1 + e), e / (1 + e))
+
+
+def gate(x, s):
+    """x * s where s goes to 0 faster than x grows."""
+    with np.errstate(invalid="ignore"):
+        return np.where((s == 0) & ~np.isnan(x), np.copysign(0.0, x), x * s)
+
+
+_erfc = np.vectorize(math.erfc, otypes=[float])
+
+
+def phi(x):
+    """The normal distribution function."""
+    return 0.5 * _erfc(-x / math.sqrt(2))
+
+
+def gelu(x):
+    return gate(x, sigmoid(2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+
+
+def gelu_erf(x):
+    return gate(x, phi(x))
+
+
+def gelu_quick(x):
+    return gate(x, sigmoid(1.702 * x))
+
+
+def silu(x):
+    return gate(x, sigmoid(x))
+
+
+def elu(x):
+    return np.where(x > 0, x, np.expm1(np.minimum(x, 0)))
+
+
+def softplus(x):
+    return np.log1p(np.exp(-np.abs(x))) + np.maximum(x, 0)
+
+
+def hardsigmoid(x):
+    return np.clip((x + 3) / 6, 0, 1)
+
+
+def hardswish(x):
+    return x * hardsigmoid(x)
+
+
+def round_away(x):
+    return np.trunc(x + np.copysign(0.5, x))
+
+
+def xielu(x, alpha_n, alpha_p, beta, eps):
+    an, ap = beta + np.log1p(np.exp(alpha_n)), np.log1p(np.exp(alpha_p))
+    below = an * (np.expm1(np.minimum(x, eps)) - x) + beta * x
+    return np.where(x > 0, ap * x * x + beta * x, below)
+
+
+def slope(f, h=1e-5):
+    """g, x -> g * f'(x), by differences of fourth order: how the *_back operations are checked."""
+
+    def back(g, x):
+        return g * (8 * (f(x + h) - f(x - h)) - f(x + 2 * h) + f(x - 2 * h)) / (12 * h)
+
+    return back
+
+
+# ---- samples ---------------------------------------------------------------------------------------------------------
+def sized(scale=2.0, **how):
+    """One operand: small, odd, long enough to be cut for threads, one element, none."""
+    how = how or {"scale": scale}
+    return (
+        lambda r: [r(7, 3, 2, **how)],
+        lambda r: [r(67, 5, 3, 2, **how)],
+        lambda r: [r(1031, 97, **how)],
+        lambda r: [r(1, **how)],
+        lambda r: [r(5, 0, 2, **how)],
+    )
+
+
+def unary(name, ref, *, sizes=None, inplace=True, **more):
+    """An element-wise function of one operand and its in-place form."""
+    more.setdefault("diff", (0,))
+    return Op(
+        name,
+        ref,
+        sizes or sized(),
+        inplace=name + "_inplace" if inplace else None,
+        bad=((lambda r: [r.ints(5, 4, 3)], ValueError, "a is i32 [4, 3]"), (lambda r: [None], TypeError, "a is None")),
+        **more,
+    )
+
+
+PAIRS = (
+    lambda r: [r(7, 3, 2), r(7, 3, 2, low=0.5, high=2)],
+    lambda r: [r(6, 4, 2, 3), r(3, 2, 1, 3, low=0.5, high=2)],
+    lambda r: [r(9, 4), r(1, low=0.5, high=2)],
+    lambda r: [r(9, 4), r(1, 4, low=0.5, high=2)],
+    lambda r: [r(67, 5, 3, 2), r(67, 1, 3, 1, low=-2, high=-0.5)],
+    lambda r: [r(1029, 99), r(1029, 1, low=0.5, high=2)],
+    lambda r: [r(1031, 97), r(1031, 97, low=0.5, high=2)],
+    lambda r: [r(3, 0), r(3, 1)],
+)
+MIXED = ("F32", "F16", "BF16", ("F16", "F32"), ("BF16", "F32"), ("F32", "F16"))
+
+
+def binary(name, f):
+    return Op(
+        name,
+        lambda a, b: f(a, tiled(b, a)),
+        PAIRS,
+        diff=(0, 1),
+        inplace=name + "_inplace",
+        types=MIXED,
+        bad=(
+            (lambda r: [r(7, 3), r(7, 2)], ValueError, "a is f32 [7, 3], b is f32 [7, 2]"),
+            (lambda r: [r(7, 3), r(14, 3)], ValueError, "a is f32 [7, 3], b is f32 [14, 3]"),
+            (lambda r: [r(7, 3), r(7, 0)], ValueError, "b is f32 [7, 0]"),
+            (lambda r: [r(7, 3), r.ints(4, 7, 3)], ValueError, "b is i32"),
+            (lambda r: [r(7, 3), 5], TypeError, "b is 5"),
+        ),
+    )
+
+
+def back(name, f):
+    """The operation that multiplies a gradient by f'."""
+    return Op(
+        name,
+        slope(f),
+        (lambda r: [r(7, 3, 2), r(7, 3, 2, scale=2)], lambda r: [r(1031, 97), r(1031, 97, scale=2)], lambda r: [r(0, 3), r(0, 3)]),
+        tol=5e-6,
+        bad=((lambda r: [r(7, 3), r(7, 1)], ValueError, "a is f32 [7, 3], b is f32 [7]"),),
+    )
+
+
+def with_numbers(sizes, *numbers):
+    return tuple(lambda r, s=s: [*s(r), *numbers] for s in sizes)
+
+
+# ---- rows ------------------------------------------------------------------------------------------------------------
+OPS = [
+    binary("add", np.add),
+    binary("sub", np.subtract),
+    binary("mul", np.multiply),
+    binary("div", np.divide),
+    Op(
+        "add1",
+        lambda a, b: a + b.reshape(()),
+        (lambda r: [r(7, 3, 2), r(1)], lambda r: [r(1031, 97), r(1)], lambda r: [r(0), r(1)]),
+        diff=(0, 1),
+        inplace="add1_inplace",
+        bad=((lambda r: [r(7, 3), r(2)], ValueError, "b is f32 [2]: need one element"),),
+    ),
+    unary("sqr", np.square),
+    unary("sqrt", np.sqrt, sizes=sized(low=0.1, high=9)),
+    unary("log", np.log, sizes=sized(low=0.1, high=9)),
+    unary("sin", np.sin),
+    unary("cos", np.cos),
+    unary("abs", np.abs, kinks=(0,)),
+    unary("sgn", np.sign, kinks=(0,)),
+    unary("neg", np.negative),
+    unary("step", lambda x: (x > 0) * 1.0, kinks=(0,)),
+    unary("relu", lambda x: np.maximum(x, 0), kinks=(0,)),
+    unary("tanh", np.tanh),
+    unary("sigmoid", sigmoid),
+    unary("elu", elu, kinks=(0,)),
+    unary("gelu", gelu),
+    unary("gelu_erf", gelu_erf),
+    unary("gelu_quick", gelu_quick),
+    unary("silu", silu),
+    unary("exp", np.exp),
+    unary("expm1", np.expm1),
+    unary("softplus", softplus),
+    unary("hardswish", hardswish, kinks=(-3, 3), inplace=False),
+    unary("hardsigmoid", hardsigmoid, kinks=(-3, 3), inplace=False),
+    unary("floor", np.floor, kinks=range(-20, 20)),
+    unary("ceil", np.ceil, kinks=range(-20, 20)),
+    unary("round", round_away, kinks=[i + 0.5 for i in range(-20, 20)]),
+    unary("trunc", np.trunc, kinks=range(-20, 20)),
+    Op("xielu", xielu, with_numbers(sized(), 0.8, 0.7, 0.5, -1e-6), diff=(0,), kinks=(0,)),
+    Op(
+        "unary",
+        lambda x, op: np.exp(x),
+        with_numbers(sized(), 13),
+        diff=(0,),
+        inplace="unary_inplace",
+        bad=(
+            (lambda r: [r(3), 99], ValueError, "99 is no unary operation"),
+            (lambda r: [r(3), -1], ValueError, "-1 is no unary operation"),
+            (lambda r: [r(3), 17], ValueError, "use ggml_xielu"),
+            (lambda r: [r(3), 1.5], TypeError, "op is 1.5"),
+        ),
+    ),
+    Op(
+        "leaky_relu",
+        lambda x, s, inplace: np.where(x > 0, x, s * x),
+        with_numbers(sized(), 0.1, False),
+        diff=(0,),
+        kinks=(0,),
+        bad=((lambda r: [r(3), "x", False], TypeError, "negative_slope is 'x'"),),
+    ),
+    Op(
+        "leaky_relu",
+        lambda x, s, inplace: np.where(x > 0, x, s * x),
+        with_numbers(sized(), 0.1, True),
+        aliased=True,
+        name="leaky_relu_over_a",
+    ),
+    Op(
+        "scale",
+        lambda x, s: x * s,
+        with_numbers(sized(), 0.375),
+        diff=(0,),
+        inplace="scale_inplace",
+        bad=(
+            (lambda r: [r(3), None], TypeError, "s is None"),
+            (lambda r: [r.ints(4, 3), 2.0], ValueError, "a is i32 [3]"),
+        ),
+    ),
+    Op("scale_bias", lambda x, s, b: x * s + b, with_numbers(sized(), -1.5, 0.25), diff=(0,), inplace="scale_bias_inplace"),
+    Op(
+        "clamp",
+        lambda x, low, high: np.clip(x, low, high),
+        (
+            *with_numbers(sized(), -0.5, 0.875),
+            lambda r: [r(33, 2), -np.inf, 0.25],
+            lambda r: [r(33, 2), 0.5, 0.5],
+        ),
+        diff=(0,),
+        inplace="clamp_inplace",
+        kinks=(-0.5, 0.875, 0.25, 0.5),
+        bad=((lambda r: [r(3), 2.0, 1.0], ValueError, "min is 2.0, max is 1.0"), (lambda r: [r(3), np.nan, 1.0], ValueError, "min is nan")),
+    ),
+    Op(
+        "clamp_back",
+        lambda g, x, low, high: g * ((x >= low) & (x <= high)),
+        (lambda r: [r(33, 5), r(33, 5), -0.5, 0.875],),
+    ),
+    back("silu_back", silu),
+    back("gelu_back", gelu),
+    back("gelu_erf_back", gelu_erf),
+    back("gelu_quick_back", gelu_quick),
+    Op(
+        "elu_back",
+        lambda g, x: g * np.where(x > 0, 1, np.exp(np.minimum(x, 0))),
+        (lambda r: [r(7, 3, 2), r(7, 3, 2, scale=2)], lambda r: [r(1031, 97), r(1031, 97)]),
+    ),
+]
+
+
+# ---- optimiser steps: the result is the parameter, written over ------------------------------------------------------
+def adamw(x, g, m, v, p):
+    alpha, beta1, beta2, eps, decay, unbias1, unbias2 = p.ravel()
+    m, v = beta1 * m + (1 - beta1) * g, beta2 * v + (1 - beta2) * g * g
+    return x * (1 - alpha * decay) - alpha * m * unbias1 / (np.sqrt(v * unbias2) + eps)
+
+
+def sgd(x, g, p):
+    alpha, decay = p.ravel()
+    return x * (1 - alpha * decay) - alpha * g
+
+
+def adamw_args(*ne):
+    def make(r):
+        p = np.array([0.1, 0.9, 0.999, 1e-8, 0.01, 1 / (1 - 0.9**3), 1 / (1 - 0.999**3)])
+        return [As("F32", x) for x in (r(*ne), r(*ne), r(*ne), r(*ne, low=0.1, high=1), p)]
+
+    return make
+
+
+OPS += [
+    Op("opt_step_adamw", adamw, (adamw_args(37, 5), adamw_args(1031, 97), adamw_args(0)), types=(), aliased=True, strided=(), tol=5e-6),
+    Op(
+        "opt_step_sgd",
+        sgd,
+        tuple(
+            lambda r, ne=ne: [As("F32", r(*ne)), As("F32", r(*ne)), As("F32", np.array([0.1, 0.01]))] for ne in ((37, 5), (1031, 97))
+        ),
+        types=(),
+        aliased=True,
+        strided=(),
+    ),
+]

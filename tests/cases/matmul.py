@@ -1,0 +1,64 @@
+"""Matrix products."""
+
+import numpy as np
+
+from . import Op
+
+
+def spread(a, b):
+    """a with its matrices repeated to as many as b's: neighbours share one."""
+    for axis in (0, 1):
+        if b.shape[axis] != a.shape[axis]:
+            a = np.repeat(a, b.shape[axis] // a.shape[axis], axis)
+    return a
+
+
+def mul_mat(a, b):
+    return b @ spread(a, b).swapaxes(-1, -2)
+
+
+def out_prod(a, b):
+    return b.swapaxes(-1, -2) @ spread(a, b)
+
+
+MIXED = ("F32", ("F16", "F32"), ("BF16", "F32"), "F16", "BF16", ("F32", "F16"))
+SHAPES = (  # k, m, n, then dimensions 2 and 3 of a and of b
+    (7, 5, 3, 1, 1, 1, 1),
+    (4, 3, 5, 2, 1, 4, 3),
+    (6, 3, 1, 1, 2, 3, 2),
+    (1, 9, 17, 1, 1, 1, 1),
+    (64, 33, 1, 1, 1, 1, 1),
+    (131, 67, 2, 1, 1, 2, 1),
+    (129, 70, 65, 2, 1, 2, 1),
+    (517, 130, 35, 1, 1, 1, 1),
+    (0, 5, 3, 1, 1, 1, 1),
+    (8, 0, 3, 1, 1, 1, 1),
+    (8, 3, 0, 1, 1, 1, 1),
+)
+
+OPS = [
+    Op(
+        "mul_mat",
+        mul_mat,
+        tuple(lambda r, k=k, m=m, n=n, a=a, b=b: [r(k, m, *a), r(k, n, *b)] for k, m, n, *ab in SHAPES for a, b in [(ab[:2], ab[2:])]),
+        diff=(0, 1),
+        types=MIXED,
+        tol=1e-5,
+        bad=(
+            (lambda r: [r(7, 5), r(6, 3)], ValueError, "a is f32 [7, 5], b is f32 [6, 3]"),
+            (lambda r: [r(7, 5, 2), r(7, 3, 3)], ValueError, "multiples of a's"),
+            (lambda r: [r(7, 5), r.ints(3, 7, 3)], ValueError, "b is i32"),
+            (lambda r: [r.ints(3, 7, 5), r(7, 3)], ValueError, "a is i32"),
+            (lambda r: [r(7, 5), None], TypeError, "b is None"),
+        ),
+    ),
+    Op(
+        "out_prod",
+        out_prod,
+        tuple(lambda r, k=k, m=m, n=n, a=a, b=b: [r(m, k, *a), r(n, k, *b)] for k, m, n, *ab in SHAPES for a, b in [(ab[:2], ab[2:])]),
+        diff=(0, 1),
+        types=MIXED,
+        tol=1e-5,
+        bad=((lambda r: [r(7, 5), r(3, 6)], ValueError, "a is f32 [7, 5], b is f32 [3, 6]"),),
+    ),
+]

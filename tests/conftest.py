@@ -1,0 +1,27 @@
+"""What several test files share."""
+
+import subprocess
+import sys
+
+import pytest
+
+
+@pytest.fixture
+def ctx():
+    """A context that grows."""
+    from cases.harness import context
+
+    with context() as c:
+        yield c
+
+
+@pytest.fixture
+def child():
+    """Runs Python code in a process of its own and gives what it prints; fails where it crashes or takes too long."""
+
+    def run(code, *args, timeout=60, env=None):
+        done = subprocess.run([sys.executable, "-c", code, *args], capture_output=True, text=True, timeout=timeout, env=env)
+        assert done.returncode == 0, f"exit status {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
+        return done.stdout
+
+    return run

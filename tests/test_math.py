@@ -1,0 +1,136 @@
+"""Accuracy of the mathematical functions: at most 4 units in the last place over all floats, on every ISA."""
+
+import numpy as np
+import pytest
+
+import ggml
+from cases import elementwise as e
+from cases.harness import ISAS, compute, elements, graph_of, isa
+
+pytestmark = pytest.mark.core
+REFERENCES = {
+    "exp": np.exp,
+    "expm1": np.expm1,
+    "log": np.log,
+    "sqrt": np.sqrt,
+    "sin": np.sin,
+    "cos": np.cos,
+    "tanh": np.tanh,
+    "sigmoid": e.sigmoid,
+    "softplus": e.softplus,
+    "elu": e.elu,
+    "silu": e.silu,
+    "gelu": e.gelu,
+    "gelu_quick": e.gelu_quick,
+    "gelu_erf": e.gelu_erf,
+}
+EXACT = {
+    "abs": np.abs,
+    "neg": np.negative,
+    "sgn": np.sign,
+    "step": lambda x: (x > 0) * 1.0,
+    "relu": lambda x: np.maximum(x, 0),
+    "sqr": np.square,
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "trunc": np.trunc,
+    "round": lambda x: np.trunc(x + np.copysign(np.where(np.abs(x) < 2.0**52, 0.5, 0), x)),
+}
+
+
+def all_floats(step):
+    """Every `step`-th float of either sign, dense samples where functions turn, and the edges."""
+    bits = np.arange(0, 1 << 32, step, dtype=np.uint64).astype(np.uint32).view(np.float32)
+    near = np.concatenate([np.linspace(-s, s, 20011) for s in (1e-3, 1, 10, 110)]).astype(np.float32)
+    turns = (np.arange(-400, 400)[:, None] * np.float32(np.pi / 4) + np.linspace(-1e-5, 1e-5, 9)).astype(np.float32).ravel()
+    tiny = np.float32(2.0**-149)
+    edges = [0, tiny, 3 * tiny, 1e-40, 2.0**-126, 2.0**-24, 0.5, 1, 1.5, 2.5, 2.0**23, 2.0**24, 88.72283, 103.97208, 3.4028235e38, np.inf]
+    edges = np.array(edges, np.float32)
+    return np.concatenate([bits, near, turns, edges, -edges, [np.float32(np.nan)]]).astype(np.float32)
+
+
+SAMPLE = all_floats(20021)
+
+
+@pytest.fixture(scope="module")
+def results():
+    """name -> ISA -> results over SAMPLE: computed once for all functions."""
+    ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0, mem_buffer=None, no_alloc=False))
+    a = ggml.ggml_new_tensor_1d(ctx, ggml.GGML_TYPE_F32, SAMPLE.size)
+    elements(a)[0, 0, 0] = SAMPLE
+    tensors = {name: getattr(ggml, "ggml_" + name)(ctx, a) for name in [*REFERENCES, *EXACT]}
+    graph, found = graph_of(ctx, *tensors.values()), {name: {} for name in tensors}
+    for name in ISAS:
+        with isa(name):
+            compute(ctx, graph, 2)
+            for function, t in tensors.items():
+                found[function][name] = elements(t)[0, 0, 0].copy()
+    ggml.ggml_free(ctx)
+    return found
+
+
+def ulps(got, want):
+    """Distance in units in the last place of the float nearest to the float64 value; 0 where both are the same infinity or NaN."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        rounded = want.astype(np.float32)
+        unit = np.spacing(np.minimum(np.abs(rounded), np.float32(3.4028235e38))).astype(np.float64)
+        distance = np.abs(got.astype(np.float64) - want) / unit
+    same = (got == rounded) | (np.isnan(got) & np.isnan(want))
+    overflow = np.isinf(rounded) & (np.abs(got) >= 3.4028e38) & (np.sign(got) == np.sign(want)) & np.isfinite(want)
+    return np.where(same | overflow, 0, np.nan_to_num(distance, nan=np.inf))
+
+
+@pytest.mark.parametrize("name", REFERENCES)
+def test_four_ulp(name, results):
+    with np.errstate(all="ignore"):
+        want = REFERENCES[name](SAMPLE.astype(np.float64))
+    for chosen, got in results[name].items():
+        far = ulps(got, want)
+        worst = np.argmax(far)
+        assert far[worst] <= 4, (
+            f"{name} on {chosen}: {far[worst]:.3g} ulp at {SAMPLE[worst]!r}: {got[worst]!r}, expected {want[worst]!r}; "
+            f"{np.sum(far > 4)} of {far.size} are further than 4"
+        )
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_exact(name, results):
+    with np.errstate(all="ignore"):
+        want = EXACT[name](SAMPLE.astype(np.float64)).astype(np.float32)
+    for chosen, got in results[name].items():
+        np.testing.assert_array_equal(got, want, f"{name} on {chosen}")
+
+
+@pytest.mark.parametrize("name", ["sin", "tanh", "expm1", "sqrt", "gelu", "gelu_erf", "gelu_quick", "silu", "elu"])
+def test_sign_of_zero(name, results):
+    zeros = SAMPLE == 0
+    for got in results[name].values():
+        np.testing.assert_array_equal(np.signbit(got[zeros]), np.signbit(SAMPLE[zeros]))
+
+
+@pytest.mark.parametrize("type", ["F16", "BF16"])
+@pytest.mark.parametrize("name", REFERENCES)
+def test_every_half(name, type, ctx):
+    """All 65,536 values of the 16-bit types: computed in F32 and rounded once."""
+    bits = np.arange(1 << 16, dtype=np.uint16)
+    x = bits.view(np.float16).astype(np.float64) if type == "F16" else (bits.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+    a = ggml.ggml_new_tensor_1d(ctx, getattr(ggml, "GGML_TYPE_" + type), bits.size)
+    elements(a)[0, 0, 0] = bits.view(elements(a).dtype)
+    out = getattr(ggml, "ggml_" + name)(ctx, a)
+    graph = graph_of(ctx, out)
+    with np.errstate(all="ignore"):
+        want = REFERENCES[name](x)
+    unit, least, most = (2.0**-10, 2.0**-24, 65504.0) if type == "F16" else (2.0**-7, 2.0**-133, 3.3895314e38)
+    for chosen in ISAS:
+        with isa(chosen):
+            compute(ctx, graph)
+        got = elements(out)[0, 0, 0].copy()
+        got = got.astype(np.float64) if type == "F16" else (got.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+        beyond = np.abs(want) > most * (1 + unit / 4)
+        np.testing.assert_array_equal(np.isnan(got), np.isnan(want), f"{name} on {chosen}")
+        fine = ~np.isnan(want) & ~beyond
+        allowed = np.maximum(0.51 * unit * np.abs(want[fine]), 0.51 * least)
+        with np.errstate(invalid="ignore"):
+            wrong = ~((np.abs(got[fine] - want[fine]) <= allowed) | (np.abs(want[fine]) > most))
+        assert not wrong.any(), f"{name} on {chosen}: f({x[fine][wrong][0]!r}) = {got[fine][wrong][0]!r}, expected {want[fine][wrong][0]!r}"
+        np.testing.assert_array_equal(np.abs(got[beyond]) >= most, True, f"{name} on {chosen}")

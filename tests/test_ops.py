@@ -1,0 +1,243 @@
+"""Every operation of the table in tests/cases: values, layouts, types, in-place forms, gradients, bad input."""
+
+import ctypes
+
+import numpy as np
+import pytest
+
+import ggml
+from cases import As, Random, rows
+from cases.harness import (
+    AXES,
+    EPS,
+    ISAS,
+    LAYOUTS,
+    Call,
+    close,
+    compute,
+    context,
+    difference,
+    elements,
+    graph_of,
+    isa,
+    load,
+    memory,
+    shape,
+    tensor,
+    type_of,
+)
+
+pytestmark = pytest.mark.core
+OPS = rows()
+
+
+def each(keep=lambda op: True):
+    return pytest.mark.parametrize("op", [pytest.param(op, id=name) for name, op in OPS.items() if keep(op)])
+
+
+def behind(t):
+    """The bytes that follow the tensor's data in its arena."""
+    return ctypes.string_at(t.contents.data + ggml.ggml_nbytes(t), 96)
+
+
+def check(ctx, call, tol, note):
+    """Computes on every ISA with 1 and 2 threads: near the reference, threads bit by bit alike, nothing written behind the result."""
+    want, out = call.expected(), call.out
+    tol += 1.01 * EPS.get(type_of(out), 0)
+    graph = graph_of(ctx, out)
+    ggml.ggml_new_tensor_1d(ctx, ggml.GGML_TYPE_I8, 128)  # so that there is memory behind the result
+    own = not out.contents.view_src and not ggml.ggml_is_empty(out)
+    for name in ISAS:
+        with isa(name):
+            first = None
+            for threads in (1, 2):
+                call.reset()
+                before = behind(out) if own else None
+                compute(ctx, graph, threads)
+                close(load(out), want, tol, f"{note}, {name}, {threads} threads")
+                assert not own or behind(out) == before, f"{note}, {name}, {threads} threads: wrote behind the result"
+                bits = elements(out).copy()
+                first = bits if first is None else first
+                np.testing.assert_array_equal(bits.view(f"u{bits.itemsize}"), first.view(f"u{bits.itemsize}"), f"{note}, {name}: threads")
+
+
+def params(args, op):
+    """The arguments of an optimiser step's first operand, which must be a parameter."""
+    return (0,) if op.fn.startswith("opt_step") else ()
+
+
+@each()
+def test_values(op):
+    for i in range(len(op.samples)):
+        with context() as ctx:
+            check(ctx, Call(ctx, op, op.args(i), param=params(op.args(i), op)), op.tol, f"sample {i}")
+
+
+@each(lambda op: op.strided != ())
+@pytest.mark.parametrize("layout", LAYOUTS[1:])
+def test_operands_of_any_layout(op, layout):
+    for i in range(len(op.samples)):
+        with context() as ctx:
+            check(ctx, Call(ctx, op, op.args(i), layout=layout), op.tol, f"sample {i}")
+
+
+@each(lambda op: set(op.types) - {"F32"})
+def test_types(op):
+    for types in op.types:
+        for i, layout in zip(range(len(op.samples)), ("plain", "padded", "plain", "transposed", "plain", "plain", "plain", "plain")):
+            if types != "F32":
+                with context() as ctx:
+                    check(ctx, Call(ctx, op, op.args(i), types, layout if op.strided is None else "plain"), op.tol, f"sample {i}, {types}")
+
+
+@each(lambda op: op.inplace)
+def test_in_place(op):
+    """The same values as the plain form, bit by bit, in the operand's memory; nothing between the operand's elements is touched."""
+    for types in op.types:
+        for layout in ("plain", "padded") if op.strided is None else ("plain",):
+            for i in range(len(op.samples)):
+                with context() as ctx:
+                    plain, over = (Call(ctx, op, op.args(i), types, layout, fn=fn) for fn in (op.fn, op.inplace))
+                    a = over.tensors[op.target]
+                    gaps = memory(over.roots[op.target]).copy()
+                    assert over.out.contents.data == a.contents.data and shape(over.out) == shape(a)
+                    assert over.out.contents.view_src == over.roots[op.target]
+                    compute(ctx, graph_of(ctx, plain.out), 2)
+                    compute(ctx, graph_of(ctx, over.out), 2)
+                    np.testing.assert_array_equal(elements(over.out), elements(plain.out), f"sample {i}, {types}, {layout}")
+                    elements(a)[...] = 0
+                    after = memory(over.roots[op.target]).copy()
+                    memory(over.roots[op.target])[:] = gaps
+                    elements(a)[...] = 0
+                    np.testing.assert_array_equal(after, memory(over.roots[op.target]), f"sample {i}: gaps of a {layout} operand")
+
+
+@each(lambda op: op.aliased)
+def test_result_lies_in_an_operand(op):
+    for i in range(len(op.samples)):
+        with context() as ctx:
+            call = Call(ctx, op, op.args(i), param=params(op.args(i), op))
+            roots = [t for t in call.tensors.values() if t == call.out.contents.view_src]
+            assert len(roots) == 1
+            start, size = roots[0].contents.data, ggml.ggml_nbytes(roots[0])
+            assert start <= call.out.contents.data <= start + size
+
+
+# ---- gradients -------------------------------------------------------------------------------------------------------
+def small(op):
+    """The samples whose gradients are held against differences: not empty, not large."""
+    for i in range(len(op.samples)):
+        args = op.args(i)
+        sizes = [args[k].size for k in op.diff]
+        if 0 < min(sizes) and max(sizes) <= 400:
+            yield i, args
+
+
+def off_kinks(op, args):
+    for k in op.diff:
+        for kink in op.kinks:
+            near = np.abs(args[k] - kink) < 0.02
+            args[k] = np.where(near, kink + np.where(args[k] < kink, -0.04, 0.04), args[k])
+    return args
+
+
+def weighted(ctx, out, weights, seen):
+    """A loss: the sum of out * weights. seen = "transposed": out is looked at sideways, so that its gradient has such strides."""
+    if type_of(out) != "F32":
+        out = ggml.ggml_cast(ctx, out, ggml.GGML_TYPE_F32)
+    if seen == "transposed":
+        out = ggml.ggml_cont(ctx, ggml.ggml_transpose(ctx, out))
+        weights = weights.swapaxes(-1, -2)
+    loss = ggml.ggml_sum(ctx, ggml.ggml_mul(ctx, out, tensor(ctx, weights, "F32")))
+    ggml.ggml_set_loss(loss)
+    return loss
+
+
+def laid_out(gradient, operand):
+    """A gradient of a packed parameter as the operand (a view of that parameter) orders its elements."""
+    flat = load(gradient).ravel()
+    size = elements(operand).itemsize
+    steps = tuple(s // size * 8 for s in tuple(operand.contents.nb[:4])[::-1])
+    return np.lib.stride_tricks.as_strided(flat, shape(operand)[::-1], steps).copy()
+
+
+def gradients(op, args, types, layout, seen, tol, note):
+    with context() as ctx:
+        call = Call(ctx, op, args, types, layout, param=op.diff)
+        want = call.expected()
+        weights = Random(7)(*want.shape[::-1])
+        loss = weighted(ctx, call.out, weights, seen)
+        graph = ggml.ggml_new_graph_custom(ctx, 512, True)
+        ggml.ggml_build_forward_expand(graph, loss)
+        ggml.ggml_build_backward_expand(ctx, graph, None)
+        values = [v.copy() if isinstance(v, np.ndarray) else v for v in call.values]
+        numeric = {k: difference(lambda: float((np.asarray(op.ref(*values)).reshape(want.shape) * weights).sum()), values[k]) for k in op.diff}
+        for name in ISAS:
+            with isa(name):
+                for threads in (1, 2):
+                    call.reset()
+                    ggml.ggml_graph_reset(graph)
+                    compute(ctx, graph, threads)
+                    for k in op.diff:
+                        gradient = ggml.ggml_graph_get_grad(graph, call.roots[k])
+                        got = laid_out(gradient, call.tensors[k]) if gradient else np.zeros(numeric[k].shape)
+                        close(got, numeric[k], tol, f"{note}, {name}, {threads} threads, argument {k}")
+
+
+@each(lambda op: op.diff)
+@pytest.mark.parametrize("seen", ["straight", "transposed"])
+def test_gradient(op, seen):
+    done = [gradients(op, off_kinks(op, args), "F32", "plain", seen, op.grad_tol, f"sample {i}") for i, args in small(op)]
+    assert done, "no sample is small enough"
+
+
+@each(lambda op: op.diff and (op.strided is None or set(op.diff) & set(op.strided)))
+@pytest.mark.parametrize("layout", AXES)
+def test_gradient_through_permuted_operands(op, layout):
+    for i, args in list(small(op))[:2]:
+        gradients(op, off_kinks(op, args), "F32", layout, "straight", op.grad_tol, f"sample {i}")
+
+
+@each(lambda op: op.diff and set(op.types) - {"F32"})
+def test_gradient_of_half_precision(op):
+    """Parameters in F16 and BF16; the gradient is F32, but may go through the result, which is rounded."""
+    for types in op.types:
+        for i, args in list(small(op))[:2]:
+            if types != "F32":
+                tol = 0.06 if "BF16" in types else 0.01
+                gradients(op, off_kinks(op, args), types, "plain", "straight", tol, f"sample {i}, {types}")
+
+
+# ---- bad input -------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("op, i", [pytest.param(op, i, id=f"{name}-{i}") for name, op in OPS.items() for i in range(len(op.bad))])
+def test_bad_input(op, i, ctx):
+    make, error, part = op.bad[i]
+    args = []
+    for a in make(Random(i)):
+        if isinstance(a, As | np.ndarray):
+            array = a.array if isinstance(a, As) else a
+            a = tensor(ctx, array, a.type if isinstance(a, As) else {"i4": "I32", "i8": "I64"}.get(a.dtype.str[1:], "F32"))
+        args.append(a)
+    for fn in [op.fn, *([op.inplace] if op.inplace else [])]:
+        used = ggml.ggml_used_mem(ctx)
+        with pytest.raises(error) as caught:
+            getattr(ggml, "ggml_" + fn)(ctx, *args)
+        assert part in str(caught.value)
+        assert str(caught.value).startswith(f"ggml_{fn}") or not part
+        assert ggml.ggml_used_mem(ctx) == used
+    assert ggml.ggml_nelements(ggml.ggml_dup_tensor(ctx, tensor(ctx, np.ones((3, 2)), "F32"))) == 6
+
+
+@each()
+def test_operands_of_a_freed_context(op):
+    with context() as gone:
+        args = op.args(0)
+        tensors = {i: tensor(gone, np.ones((3, 2)), "F32") for i, a in enumerate(args) if isinstance(a, As | np.ndarray)}
+    with context() as ctx:
+        for i, t in tensors.items():
+            passed = [ggml.ggml_new_tensor_2d(ctx, ggml.GGML_TYPE_F32, 2, 3) if k in tensors and k != i else a for k, a in enumerate(args)]
+            passed[i] = t
+            with pytest.raises(RuntimeError, match=f"^ggml_{op.fn}: .* is no tensor of a live context"):
+                getattr(ggml, "ggml_" + op.fn)(ctx, *passed)
+    with pytest.raises(RuntimeError, match=f"^ggml_{op.fn}: ctx"):
+        getattr(ggml, "ggml_" + op.fn)(gone, *args)
