@@ -13,7 +13,21 @@ from ._structs import *  # noqa: F403
 __version__ = "0.1.0"
 
 globals().update(_core.enums())
-_MODULES = ("_core", "_tensor", "_graph", "_elementwise", "_reduce", "_grad")
+_MODULES = (
+    "_core",
+    "_tensor",
+    "_graph",
+    "_elementwise",
+    "_shape",
+    "_pad",
+    "_reduce",
+    "_matmul",
+    "_custom",
+    "_quants",
+    "_grad",
+    "_system",
+    "_interop",
+)
 for _name in _MODULES:
     _module = _import_module("." + _name, __name__)
     globals().update({k: v for k, v in vars(_module).items() if k.startswith(("ggml_", "gguf_"))})

@@ -36,7 +36,7 @@ def info(options):
     build = _core.build_info()
     print(f"ggml-cython {number}, CPython {platform.python_version()}, {platform.system()} {platform.machine()}")
     print(f"compiler  {build['compiler']}")
-    print(f"threads   {build['threads']} by default, {'OpenMP' if build['openmp'] else 'no OpenMP'}")
+    print(f"threads   {build['threads']} by default")
     print("instruction sets built:")
     for isa in _core.isa_info():
         state = "chosen" if isa["chosen"] else "supported" if isa["supported"] else "not supported"

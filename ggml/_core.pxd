@@ -161,6 +161,8 @@ cdef gg_region *data_region(const void *p) noexcept        # the live region (ar
 cdef object region_add(int kind, gg_region *r)
 cdef object region_remove(int kind, gg_region *r)
 cdef void region_view(gg_region *r, int delta) noexcept
+cdef gg_region *buffer_region(size_t size) noexcept         # pages of our own (zeroed), entered as a BUFFER; NULL: no memory
+cdef void buffer_retire(gg_region *r) noexcept              # frees these: they go when the last view has gone
 cdef object region_owner(gg_region *r)                      # whose memory an arena over a caller's buffer is; None: not known
 cdef bint readable(const void *p, size_t size) noexcept
 cdef bint tensor_live(const ggml_tensor *t) noexcept
@@ -187,6 +189,11 @@ cdef const char *op_name(int op) noexcept nogil            # NULL: no such opera
 cdef const char *op_symbol(int op) noexcept nogil
 cdef const char *unary_name(int op) noexcept nogil
 cdef bint op_computes(int op) noexcept nogil
+cdef size_t quantize_rows(int type, const float *src, void *dst, int64_t nrows, int64_t n_per_row, const float *imatrix) noexcept nogil
+cdef bint requires_imatrix(int type) noexcept nogil
+cdef bint validate_rows(int type, const void *data, size_t nbytes) noexcept nogil
+cdef const void *type_traits(int type) noexcept
+cdef const void *type_traits_cpu(int type) noexcept
 
 # ---- nodes: what most builders are made of ---------------------------------------------------------------------------
 cdef ggml_tensor *node1(ggml_context *ctx, int op, ggml_tensor *a) except NULL                       # a's type and shape

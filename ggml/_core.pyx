@@ -26,6 +26,9 @@ cdef extern from "memory.h" nogil:
     void gg_region_remove(int kind, gg_region *r)
     gg_region *gg_region_overlap(int kind, const void *base, size_t size)
     bint gg_region_stale(const void *addr)
+    void gg_region_retire(gg_region *r)
+    void *gg_pages_alloc(size_t size)
+    void gg_pages_free(void *p, size_t size)
     void gg_region_view(gg_region *r, int delta)
     gg_region *gg_region_of_data(const void *addr)
     bint gg_readable(const void *addr, size_t size)
@@ -37,6 +40,7 @@ cdef extern from "memory.h" nogil:
     bint gg_tensor_live(const ggml_tensor *t)
     bint gg_data_ok(const ggml_tensor *t)
     bint gg_graph_live(const ggml_cgraph *g)
+    bint gg_set_contiguous(ggml_tensor *t, size_t *nbytes)
     ggml_tensor *gg_context_tensor(ggml_context *ctx, const ggml_tensor *d, size_t *need)
     ggml_cgraph *gg_graph_new(ggml_context *ctx, size_t size, bint grads, size_t *need)
     size_t gg_graph_nbytes(size_t size, bint grads)
@@ -60,6 +64,13 @@ cdef extern from "compute.h" nogil:
     void gg_stop(gg_call *call, int status)
     int gg_default_threads()
     void gg_parallel_for(int n_threads, int64_t n, void (*body)(void *, int64_t) noexcept nogil, void *data)
+cdef extern from "quants/quantize.h" nogil:
+    size_t gg_quantize_rows(int type, const float *src, void *dst, int64_t nrows, int64_t n_per_row, const float *imatrix)
+    bint gg_requires_imatrix(int type)
+    bint gg_validate_rows(int type, const void *data, size_t nbytes)
+cdef extern from "traits.h" nogil:
+    const void *gg_type_traits(int type)
+    const void *gg_type_traits_cpu(int type)
 cdef extern from "dispatch.h" nogil:
     const gg_kernels *gg_active
     int gg_isa_count()
@@ -258,14 +269,14 @@ cdef bytes TEXT(object o, const char *name):
         return o
     fail(TypeError, f"{name.decode()} is {shown(o)}: need bytes or str")
 
-cdef object owner_of(object o, size_t address):
-    """The ctypes object whose own memory `address` begins, found in what `o` keeps alive; None: not known."""
+cdef object owner_of(object o, size_t address, int depth=0):
+    """The ctypes object whose own memory `address` begins, found in what `o` keeps alive (maybe itself); None: not known."""
     cdef object kept = getattr(o, "_objects", None) if isinstance(o, cdata_base) else o
-    if isinstance(kept, dict):
+    if isinstance(kept, dict) and depth < 6:
         for value in kept.values():
             if isinstance(value, cdata_base) and ctypes.addressof(value) == address:
                 return value
-            found = owner_of(value, address)
+            found = owner_of(value, address, depth + 1)
             if found is not None:
                 return found
     return None
@@ -653,6 +664,22 @@ cdef object region_remove(int kind, gg_region *r):
 cdef void region_view(gg_region *r, int delta) noexcept:
     gg_region_view(r, delta)
 
+cdef gg_region *buffer_region(size_t size) noexcept:
+    cdef gg_region *r = <gg_region *>calloc(1, sizeof(gg_region))
+    if r == NULL:
+        return NULL
+    r.base, r.size = <uint8_t *>gg_pages_alloc(size), size
+    if r.base != NULL and gg_region_add(GG_BUFFER, r):
+        return r
+    if r.base != NULL:
+        gg_pages_free(r.base, size)
+    free(r)
+    return NULL
+
+cdef void buffer_retire(gg_region *r) noexcept:
+    gg_region_remove(GG_BUFFER, r)
+    gg_region_retire(r)
+
 cdef object region_owner(gg_region *r):
     if r.mapped or r.owner == NULL or gg_region_find(GG_ARENA, r.base) != r:
         return None
@@ -677,6 +704,8 @@ cdef ggml_tensor *put(ggml_context *ctx, ggml_tensor *d) except NULL:
     cdef char message[512]
     cdef size_t need
     cdef ggml_tensor *t
+    if d.view_src == NULL:
+        gg_set_contiguous(d, &need)     # checks ask for strides; where they overflow, gg_context_tensor says so
     if d.op and gg_check(d, message) != NULL:
         fail(ValueError, message.decode(errors="replace"))
     t = gg_context_tensor(ctx, d, &need)
@@ -845,6 +874,21 @@ cdef const char *unary_name(int op) noexcept nogil:
 
 cdef bint op_computes(int op) noexcept nogil:
     return gg_op_computes(op)
+
+cdef size_t quantize_rows(int type, const float *src, void *dst, int64_t nrows, int64_t n_per_row, const float *imatrix) noexcept nogil:
+    return gg_quantize_rows(type, src, dst, nrows, n_per_row, imatrix)
+
+cdef bint requires_imatrix(int type) noexcept nogil:
+    return gg_requires_imatrix(type)
+
+cdef bint validate_rows(int type, const void *data, size_t nbytes) noexcept nogil:
+    return gg_validate_rows(type, data, nbytes)
+
+cdef const void *type_traits(int type) noexcept:
+    return gg_type_traits(type)
+
+cdef const void *type_traits_cpu(int type) noexcept:
+    return gg_type_traits_cpu(type)
 
 # ---- instruction sets ------------------------------------------------------------------------------------------------
 def isa_info():

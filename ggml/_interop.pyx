@@ -357,10 +357,12 @@ cdef int type_of_dl(const DLTensor *x) noexcept:
                 GGML_TYPE_I64 if x.bits == 64 else -1)
     return -1
 
-cdef ggml_tensor *shared(ggml_context *c, Source s, int type, int ndim, const int64_t *shape, const int64_t *strides, void *data) except? NULL:
+cdef ggml_tensor *shared(ggml_context *c, Source s, int type, int ndim, const int64_t *shape, const int64_t *strides,
+                         void *data) except? NULL:
     """A tensor over `data` (strides in bytes), NULL where a tensor cannot describe it."""
     cdef ggml_tensor d
     cdef ggml_tensor *t
+    cdef size_t[4] nb
     cdef int k, i
     cdef int64_t size = gg_types[type].bytes
     draft(&d, 0, type, 1, 1, 1, 1)
@@ -369,19 +371,19 @@ cdef ggml_tensor *shared(ggml_context *c, Source s, int type, int ndim, const in
     for k in range(ndim):
         i = ndim - 1 - k
         d.ne[i] = shape[k]
-        d.nb[i] = <size_t>strides[k]
+        nb[i] = <size_t>strides[k]
         if shape[k] > 1 and (strides[k] < size or strides[k] % size):
             return NULL
     for i in range(4):                       # dimensions of size 1 may come with any stride
         if i >= ndim or d.ne[i] <= 1:
-            d.nb[i] = <size_t>size if i == 0 else d.nb[i - 1] * <size_t>d.ne[i - 1]
+            nb[i] = <size_t>size if i == 0 else nb[i - 1] * <size_t>d.ne[i - 1]
     cdef bint no_alloc = c.no_alloc
     c.no_alloc = True
     try:
         t = put(c, &d)
     finally:
         c.no_alloc = no_alloc
-    memcpy(t.nb, d.nb, sizeof(d.nb))
+    memcpy(t.nb, nb, sizeof(nb))
     t.data = data
     s.tensor = <size_t>t
     sources[s.tensor] = <size_t><PyObject *>s
@@ -528,15 +530,14 @@ cdef object imported(ggml_context *c, object x):
         fail(TypeError, f"x is a {x.__class__.__name__}: need a NumPy array")
     try:
         PyObject_GetBuffer(x, &view, PyBUF_RECORDS_RO)
-    except (BufferError, ValueError) as e:
+    except (BufferError, ValueError):
         if str(getattr(x, "dtype", "")) == "bfloat16":        # of ml_dtypes: no buffer code is known for it
             return imported_bf16(c, x)
-        fail(TypeError, f"x can't be read: {e}")
+        no_such_type(x, "")
     try:
         type = type_of(view.format, view.itemsize, &swapped)
         if type < 0:
-            fail(TypeError, f"x has dtype {getattr(x, 'dtype', (<bytes>view.format).decode() if view.format else 'B')}: "
-                            "need float16, float32, float64, int8, int16, int32 or int64")
+            no_such_type(x, "B" if view.format == NULL else (<bytes>view.format).decode())
         if view.ndim > 4:
             fail(ValueError, f"x has {view.ndim} dimensions: need at most 4")
         for k in range(view.ndim):
@@ -551,6 +552,9 @@ cdef object imported(ggml_context *c, object x):
         return tensor
     finally:
         PyBuffer_Release(&view)
+
+cdef int no_such_type(object x, str code) except -1:
+    fail(TypeError, f"x has dtype {getattr(x, 'dtype', code)}: need float16, float32, float64, int8, int16, int32 or int64")
 
 cdef object imported_bf16(ggml_context *c, object x):
     tensor = imported(c, x.view("int16"))

@@ -98,7 +98,7 @@ def slice_tensor(ctx, tensor, indices):
     """A view of part of a tensor: one slice for each dimension, the innermost first, read as Python reads them.
 
     Negative and open ends are counted as usual; steps must be positive. In dimension 0 of a quantised tensor, begin and
-    end lie on block boundaries and the step is 1.
+    end lie on block boundaries and the step is 1. There is no gradient of steps in dimension 0 of four.
     """
     sizes, strides = get_shape(tensor), get_strides(tensor)
     if len(indices) != len(sizes):
@@ -117,10 +117,21 @@ def slice_tensor(ctx, tensor, indices):
     offset = first.start // block * strides[0]
     offset += sum(r.start * stride for r, stride in zip(ranges[1:], strides[1:], strict=True))
     outer = [stride * r.step for r, stride in zip(ranges[1:], strides[1:], strict=True)]
-    view_nd = (ggml.ggml_view_1d, ggml.ggml_view_2d, ggml.ggml_view_3d, ggml.ggml_view_4d)[len(sizes) - 1]
-    view = view_nd(ctx, tensor, *map(len, ranges), *outer, 0 if 0 in map(len, ranges) else offset)
-    view.contents.nb[0] = strides[0] * first.step
+    counts = [len(r) for r in ranges]
+    if 0 in counts:
+        offset = 0
+    step = strides[0] * first.step
+    if first.step != 1 and len(counts) < 4:  # views have dense rows: begin with rows of one element
+        view = _view(ctx, tensor, [1, *counts], [step, *outer], offset)
+        return ggml.ggml_permute(ctx, view, 3, 0, 1, 2)
+    view = _view(ctx, tensor, counts, outer, offset)
+    view.contents.nb[0] = step
     return view
+
+
+def _view(ctx, tensor, counts, strides, offset):
+    view_nd = (ggml.ggml_view_1d, ggml.ggml_view_2d, ggml.ggml_view_3d, ggml.ggml_view_4d)[len(counts) - 1]
+    return view_nd(ctx, tensor, *counts, *strides, offset)
 
 
 def setup_sigabrt_handler():

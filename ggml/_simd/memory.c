@@ -164,6 +164,11 @@ static gg_region *quarantined(const void *addr) {
     }
     return NULL;
 }
+void gg_region_retire(gg_region *r) {
+    r->mapped = r->freed = true;
+    if (!r->views) pages_return(r->base, r->size);
+    quarantine_push(r);
+}
 bool gg_region_stale(const void *addr) { return quarantined(addr) != NULL; }
 
 gg_region *gg_region_of_data(const void *addr) {
@@ -251,9 +256,7 @@ static void chunk_release(gg_region *r) {
     r->ctx = NULL;
     if (!r->mapped) return;                    /* the caller's memory: stays registered (see _core.pyx) */
     gg_region_remove(GG_ARENA, r);
-    r->freed = true;
-    if (!r->views) pages_return(r->base, r->size);
-    quarantine_push(r);
+    gg_region_retire(r);
 }
 void gg_context_free(ggml_context *ctx) {
     for (gg_region *r = ctx->chunk, *prev; r; r = prev) prev = r->prev, chunk_release(r);

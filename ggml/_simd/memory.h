@@ -25,6 +25,7 @@ gg_region *gg_region_find(int kind, const void *addr);        /* the live range 
 bool gg_region_add(int kind, gg_region *r);                   /* false: no memory */
 void gg_region_remove(int kind, gg_region *r);
 gg_region *gg_region_overlap(int kind, const void *base, size_t size);   /* any live range that overlaps, or NULL */
+void gg_region_retire(gg_region *r);                          /* gives back the pages of a range that has left its registry, keeps the addresses for a while */
 bool gg_region_stale(const void *addr);                       /* addr lies in an arena that was freed (as far as is remembered) */
 void gg_region_view(gg_region *r, int delta);                 /* counts a view; returns the pages when due */
 gg_region *gg_region_of_data(const void *addr);               /* ARENA, BUFFER or freed but still viewed; NULL: none */

@@ -4,7 +4,7 @@
 #include "../vec/vec.h"
 #include "blocks.h"
 
-/* ---- over n floats, n a multiple of 16 --------------------------------------------------------------------------------- */
+/* ---- over n floats, n a multiple of 16 -------------------------------------------------------------------------- */
 static inline float max_abs(const float *x, int n) {
     vf m = vf_zero();
     for (int i = 0; i < n; i += VW) m = vf_max(vf_abs(vf_load(x + i)), m);
@@ -63,7 +63,7 @@ static inline void pack_two_bits(uint8_t *qs, const uint8_t *q) {
             qs[i] = (uint8_t)((q[i] & 3) | (q[i + 32] & 3) << 2 | (q[i + 64] & 3) << 4 | (q[i + 96] & 3) << 6);
 }
 
-/* ---- blocks of 32 ------------------------------------------------------------------------------------------------------- */
+/* ---- blocks of 32 ----------------------------------------------------------------------------------------------- */
 static void q4_0_from_f32(const float *x, void *y, int64_t n) {
     uint8_t q[32];
     for (block_q4_0 *b = y; n > 0; b++, x += 32, n -= 32) {
@@ -123,7 +123,8 @@ static void q8_1_from_f32(const float *x, void *y, int64_t n) {
     }
 }
 
-/* The nearest of 0, 0.5, 1, 1.5, 2, 3, 4, 6 to |x / d| (the lower in a tie), as an index of the E2M1 levels; d2 is d / 2. */
+/* The nearest of 0, 0.5, 1, 1.5, 2, 3, 4, 6 to |x / d| (the lower in a tie), as an index of the E2M1 levels;
+ * d2 is d / 2. */
 static inline void e2m1_levels(uint8_t *q, const float *x, int n, float d2) {
     static const float middle[7] = {0.5f, 1.5f, 2.5f, 3.5f, 5, 7, 10};
     for (int i = 0; i < n; i += VW) {
@@ -137,7 +138,8 @@ static inline void e2m1_levels(uint8_t *q, const float *x, int n, float d2) {
 static void mxfp4_from_f32(const float *x, void *y, int64_t n) {
     uint8_t q[32];
     for (block_mxfp4 *b = y; n > 0; b++, x += 32, n -= 32) {
-        const int exponent = (int)(gg_f32_bits(max_abs(x, 32)) >> 23) - 2;   /* of the maximum, less that of the top level, 4 */
+        /* of the maximum, less that of the top level, 4 */
+        const int exponent = (int)(gg_f32_bits(max_abs(x, 32)) >> 23) - 2;
         b->e = (uint8_t)(exponent < 0 ? 0 : exponent);
         e2m1_levels(q, x, 32, gg_e8m0_half(b->e));
         pack_halves(b->qs, q, 16);
@@ -179,7 +181,7 @@ static void q1_0_from_f32(const float *x, void *y, int64_t n) {
     }
 }
 
-/* ---- blocks of 256 ------------------------------------------------------------------------------------------------------ */
+/* ---- blocks of 256 ---------------------------------------------------------------------------------------------- */
 static void q8_K_from_f32(const float *x, void *y, int64_t n) {
     for (block_q8_K *b = y; n > 0; b++, x += 256, n -= 256) {
         const float top = extreme(x, 256), scale = top != 0 ? -127 / top : 0;
@@ -200,7 +202,8 @@ static inline float ternary(uint8_t *q, const float *x) {
     for (int i = 0; i < 256; i++) q[i] = (uint8_t)(q[i] + 1);
     return d;
 }
-/* The digits q[0], q[step], ... as a fraction of 256, rounded up so that the first digit can be read off by a multiplication. */
+/* The digits q[0], q[step], ... as a fraction of 256, rounded up so that the first digit can be read off by a
+ * multiplication. */
 static inline uint8_t pack_trits(const uint8_t *q, int step, int count) {
     int v = 0;
     for (int k = 0; k < 5; k++) v = 3 * v + (k < count ? q[k * step] : 0);

@@ -1,6 +1,6 @@
-/* to_f32 and dot of every quantised type, from small functions of the type that give the integers of 32 elements (a chunk) and
- * the scales of a block. They are inlined into the loops here, whose shapes are compile-time constants, so that a type costs
- * these functions and a one-line instance. */
+/* to_f32 and dot of every quantised type, from small functions of the type that give the integers of 32 elements (a
+ * chunk) and the scales of a block. They are inlined into the loops here, whose shapes are compile-time constants,
+ * so that a type costs these functions and a one-line instance. */
 #ifndef GG_QUANTS_GENERIC_H
 #define GG_QUANTS_GENERIC_H
 #include "bytes/bytes.h"
@@ -9,7 +9,7 @@
 
 typedef vb (*chunk_fn)(const void *block, int j);                    /* elements 32 j .. 32 j + 31 */
 
-/* ---- blocks of 32, 64 and 128 elements: a float scale d for each 16 elements -------------------------------------------- */
+/* ---- blocks of 32, 64 and 128 elements: a float scale d for each 16 elements ------------------------------------ */
 /* An element is d (q - bias) + min, min a float of the block. Chunks hold q: unsigned, but for signed_q. */
 typedef struct {
     int bytes, chunks, bias;
@@ -78,8 +78,9 @@ INLINED void small_dot_q8_1(small_type t, int64_t n, float *s, const void *x, co
     *s = va_sum(va_add(even, odd)) + va_sum(va_add(mins_even, mins_odd));
 }
 
-/* ---- blocks of 256 elements: an integer scale s, and m to subtract, for each 16 elements ---------------------------------- */
-/* An element is d s (q - bias) - dmin m, negated where its sign bit is set. Chunks hold q: unsigned, but for signed_q. */
+/* ---- blocks of 256 elements: an integer scale s, and m to subtract, for each 16 elements ------------------------ */
+/* An element is d s (q - bias) - dmin m, negated where its sign bit is set. Chunks hold q: unsigned, but for
+ * signed_q. */
 typedef struct { float d, dmin; vs s, m; } k_scales;
 typedef struct {
     int bytes, bias;
@@ -116,7 +117,8 @@ INLINED void k_dot(k_type t, int64_t n, float *s, const void *x, const void *y) 
         for (int j = 0; j < 8; j++) {
             vb v = vb_load(a->qs + 32 * j);
             if (t.signs) v = vb_negate(v, t.signs(b, j));
-            acc[j & 1] = t.signed_q ? vq_madd_ss(acc[j & 1], t.chunk(b, j), v, k.s, j) : vq_madd_us(acc[j & 1], t.chunk(b, j), v, k.s, j);
+            acc[j & 1] = t.signed_q ? vq_madd_ss(acc[j & 1], t.chunk(b, j), v, k.s, j)
+                : vq_madd_us(acc[j & 1], t.chunk(b, j), v, k.s, j);
         }
         acc[0] = vq_add(acc[0], acc[1]);
         if (t.bias) /* lanes of the two do not match: what cancels must do so before it is rounded */
@@ -131,10 +133,12 @@ INLINED void k_dot(k_type t, int64_t n, float *s, const void *x, const void *y) 
 /* Instances: <t>_to_f32 and <t>_dot. */
 #define SMALL_TYPE(t, CHUNKS, BIAS, MIN, SIGNED, HALVES_DIFFER, PARTNER) \
     static void t##_to_f32(const void *x, float *y, int64_t n) { \
-        small_to_f32((small_type){sizeof(block_##t), CHUNKS, BIAS, t##_chunk, t##_scales, MIN, SIGNED, HALVES_DIFFER}, x, y, n); \
+        small_to_f32((small_type){sizeof(block_##t), CHUNKS, BIAS, t##_chunk, t##_scales, MIN, SIGNED, \
+                                  HALVES_DIFFER}, x, y, n); \
     } \
     static void t##_dot(int64_t n, float *s, const void *x, const void *y) { \
-        small_dot_##PARTNER((small_type){sizeof(block_##t), CHUNKS, BIAS, t##_chunk, t##_scales, MIN, SIGNED, HALVES_DIFFER}, n, s, x, y); \
+        small_dot_##PARTNER((small_type){sizeof(block_##t), CHUNKS, BIAS, t##_chunk, t##_scales, MIN, SIGNED, \
+                                         HALVES_DIFFER}, n, s, x, y); \
     }
 #define K_TYPE(t, BIAS, SIGNS, HAS_MIN, SIGNED) \
     static void t##_to_f32(const void *x, float *y, int64_t n) { \

@@ -5,7 +5,7 @@
 #include "search.h"
 #include "tables.h"
 
-/* ---- points of grids ------------------------------------------------------------------------------------------------------ */
+/* ---- points of grids -------------------------------------------------------------------------------------------- */
 /* Levels in bytes, eight of two bits or four of three, as a packed point, and back. */
 static inline uint32_t pack_point(const gg_grid *g, const uint8_t *l) {
     uint64_t v = 0;
@@ -22,8 +22,10 @@ static inline void unpack_point(const gg_grid *g, uint32_t point, uint8_t *l) {
     for (int i = 0; i < g->dims; i++) l[i] = (uint8_t)(point >> i * g->bits & ((1u << g->bits) - 1));
 }
 
-/* Of the points near to a point that is not on the grid, the one with the least weighted error; level l stands for value[l] scale. */
-static int nearest_neighbour(const gg_grid *g, uint32_t point, const float *x, const float *w, float scale, const float *value) {
+/* Of the points near to a point that is not on the grid, the one with the least weighted error; level l stands for
+ * value[l] scale. */
+static int nearest_neighbour(const gg_grid *g, uint32_t point, const float *x, const float *w, float scale,
+                             const float *value) {
     const uint16_t *list = g->lists + (-g->map[point] - 1);
     float cost[8][8], best = 0;
     for (int i = 0; i < g->dims; i++)
@@ -46,7 +48,8 @@ static int nearest_neighbour(const gg_grid *g, uint32_t point, const float *x, c
     return found;
 }
 /* The index of a point of the grid for levels l, which it replaces when they are not on it; *on_grid says which. */
-static inline int to_grid(const gg_grid *g, uint8_t *l, const float *x, const float *w, float scale, const float *value, bool *on_grid) {
+static inline int to_grid(const gg_grid *g, uint8_t *l, const float *x, const float *w, float scale, const float *value,
+                          bool *on_grid) {
     const uint32_t u = pack_point(g, l);
     *on_grid = g->map[u] >= 0;
     if (*on_grid) return g->map[u];
@@ -55,12 +58,13 @@ static inline int to_grid(const gg_grid *g, uint8_t *l, const float *x, const fl
     return i;
 }
 
-/* ---- IQ2 and IQ3 ---------------------------------------------------------------------------------------------------------- */
+/* ---- IQ2 and IQ3 ------------------------------------------------------------------------------------------------ */
 typedef struct {
     int grid, n;            /* elements with one scale */
     bool even;              /* the signs of eight elements: an even number of minus */
     bool fit_first;         /* start from a fit instead of the maximum */
-    enum { OFF_GRID, ALL_IF_OFF, ALL } last;   /* what is rounded once more in the end: points off the grid; all if there are some; all */
+    /* what is rounded once more in the end: points off the grid; all if there are some; all */
+    enum { OFF_GRID, ALL_IF_OFF, ALL } last;
     int steps;              /* scales to try on both sides, */
     float step;             /* this far apart */
 } iq_spec;
@@ -82,7 +86,8 @@ static inline void split_signs(const float *x, const float *w, int n, bool even,
     }
 }
 /* sum w x q and sum w q^2 for q = value[l] */
-static inline void level_sums(const float *x, const float *w, const uint8_t *l, int n, const float *value, float *xq, float *q2) {
+static inline void level_sums(const float *x, const float *w, const uint8_t *l, int n, const float *value, float *xq,
+                              float *q2) {
     *xq = *q2 = 0;
     for (int i = 0; i < n; i++) {
         const float q = value[l[i]];
@@ -95,9 +100,10 @@ static inline void odd_levels(uint8_t *l, const float *a, int n, float inv, int 
         put_levels(l + i, vf_round(vf_mul(vf_set1(0.5f), v)), 0, (float)top);
     }
 }
-/* Fits one group: x = scale (2 l + 1) with signs, levels on the grid. Returns the scale; 0 leaves index and signs all 0. */
-static float fit_grid(const iq_spec *s, const float *x, const float *w, uint16_t *index, uint8_t *signs) {
-    const gg_grid *g = gg_grid_get(s->grid);
+/* Fits one group: x = scale (2 l + 1) with signs, levels on the grid. Returns the scale; 0 leaves index and signs
+ * all 0. */
+static float fit_grid(const iq_spec *s, const gg_grid *g, const float *x, const float *w, uint16_t *index,
+                      uint8_t *signs) {
     const int n = s->n, d = g->dims, top = g->levels - 1;
     float a[32], root[32], max = 0, xq, q2;
     uint8_t l[32], best_l[32] = {0};
@@ -145,11 +151,14 @@ typedef struct { float scale[16]; uint8_t level[16], signs[32]; uint16_t index[6
 
 /* Fits the groups of 256 elements; the scales as odd multiples (2 level + 1) of the unit returned. 0: all is 0. */
 static float fit_iq_block(const iq_spec *s, const float *x, const float *w, iq_block *b) {
-    const int count = 256 / s->n, dims = gg_grid_get(s->grid)->dims;
+    const gg_grid *g = gg_grid_get(s->grid);
+    const int count = 256 / s->n;
     float max = 0;
     memset(b, 0, sizeof *b);
+    if (!g) return 0;                       /* no memory for it; gg_quantize_rows says so */
     for (int j = 0; j < count; j++) {
-        b->scale[j] = fit_grid(s, x + j * s->n, w + j * s->n, b->index + j * s->n / dims, b->signs + j * s->n / 8);
+        b->scale[j] = fit_grid(s, g, x + j * s->n, w + j * s->n, b->index + j * s->n / g->dims, b->signs
+                               + j * s->n / 8);
         if (b->scale[j] > max) max = b->scale[j];
     }
     if (max == 0) return 0;
@@ -157,7 +166,8 @@ static float fit_iq_block(const iq_spec *s, const float *x, const float *w, iq_b
     for (int j = 0; j < count; j++) b->level[j] = (uint8_t)level(0.5f * (1 / unit * b->scale[j] - 1), 0, 15);
     return unit;
 }
-static inline void weights(float *w, const float *x, const float *im, float sigma2, float share) {   /* without im: x^2 + share */
+/* Without im: x^2 + share. */
+static inline void weights(float *w, const float *x, const float *im, float sigma2, float share) {
     if (im) importance(w, x, im, 256, sigma2);
     else for (int i = 0; i < 256; i++) w[i] = share + x[i] * x[i];
 }
@@ -171,7 +181,10 @@ static void iq2_xxs_quantize(const float *x, void *y, int64_t n, const float *im
         b->d = gg_f32_to_f16(fit_iq_block(&spec, x, w, &f));
         for (int j = 0; j < 8; j++) {
             uint32_t u[2] = {0, (uint32_t)f.level[j] << 28};
-            for (int k = 0; k < 4; k++) u[0] |= (uint32_t)f.index[4 * j + k] << 8 * k, u[1] |= (uint32_t)f.signs[4 * j + k] << 7 * k;
+            for (int k = 0; k < 4; k++) {
+                u[0] |= (uint32_t)f.index[4 * j + k] << 8 * k;
+                u[1] |= (uint32_t)f.signs[4 * j + k] << 7 * k;
+            }
             memcpy(b->qs + 4 * j, u, 8);
         }
     }
@@ -196,7 +209,10 @@ static void iq2_s_quantize(const float *x, void *y, int64_t n, const float *im) 
         weights(w, x, im, sigma2, 0.25f * sigma2);
         b->d = gg_f32_to_f16(fit_iq_block(&spec, x, w, &f) * 0.9875f);
         memset(b->qh, 0, sizeof b->qh);
-        for (int i = 0; i < 32; i++) b->qs[i] = (uint8_t)f.index[i], b->qh[i / 4] |= (uint8_t)(f.index[i] >> 8 << i % 4 * 2);
+        for (int i = 0; i < 32; i++) {
+            b->qs[i] = (uint8_t)f.index[i];
+            b->qh[i / 4] |= (uint8_t)(f.index[i] >> 8 << i % 4 * 2);
+        }
         for (int j = 0; j < 8; j++) b->scales[j] = (uint8_t)(f.level[2 * j] | f.level[2 * j + 1] << 4);
         memcpy(b->signs, f.signs, 32);
         if (im) im += 256;
@@ -226,14 +242,17 @@ static void iq3_s_quantize(const float *x, void *y, int64_t n, const float *im) 
         weights(w, x, im, 2 * sum_squares(x, 256) / 256, 0);
         b->d = gg_f32_to_f16(fit_iq_block(&spec, x, w, &f) * 1.033f);
         memset(b->qh, 0, sizeof b->qh);
-        for (int i = 0; i < 64; i++) b->qs[i] = (uint8_t)f.index[i], b->qh[i / 8] |= (uint8_t)(f.index[i] >> 8 << i % 8);
+        for (int i = 0; i < 64; i++) {
+            b->qs[i] = (uint8_t)f.index[i];
+            b->qh[i / 8] |= (uint8_t)(f.index[i] >> 8 << i % 8);
+        }
         for (int j = 0; j < 4; j++) b->scales[j] = (uint8_t)(f.level[2 * j] | f.level[2 * j + 1] << 4);
         memcpy(b->signs, f.signs, 32);
         if (im) im += 256;
     }
 }
 
-/* ---- IQ1: three levels, shifted up or down by an eighth ---------------------------------------------------------------------- */
+/* ---- IQ1: three levels, shifted up or down by an eighth --------------------------------------------------------- */
 static const float shifted[2][3] = {{-0.875f, 0.125f, 1.125f}, {-1.125f, -0.125f, 0.875f}};   /* up, down */
 
 /* Order of n values, ascending, equal ones as they come. */
@@ -268,7 +287,8 @@ static float fit_iq1_s(const gg_grid *g, const float *x, const float *w, uint16_
                 const float *v = shifted[s];
                 const float xq = sx[i] * v[0] + (sx[j] - sx[i]) * v[1] + (sx[32] - sx[j]) * v[2];
                 const float q2 = sw[i] * v[0] * v[0] + (sw[j] - sw[i]) * v[1] * v[1] + (sw[32] - sw[j]) * v[2] * v[2];
-                if (q2 > 0 && (cut1 < 0 || xq * xq > best * q2)) scale = xq / q2, best = scale * xq, cut1 = i, cut2 = j, *down = s;
+                if (q2 > 0 && (cut1 < 0 || xq * xq > best * q2))
+                    scale = xq / q2, best = scale * xq, cut1 = i, cut2 = j, *down = s;
             }
     if (cut1 < 0) return 0;
     if (cut_levels(order, 32, cut1, cut2, &scale, l)) *down = !*down;
@@ -286,6 +306,7 @@ static float fit_iq1_s(const gg_grid *g, const float *x, const float *w, uint16_
 }
 static void iq1_s_quantize(const float *x, void *y, int64_t n, const float *im) {
     const gg_grid *g = gg_grid_get(GG_IQ1S_GRID);
+    if (!g) { memset(y, 0, (size_t)n / 256 * sizeof(block_iq1_s)); return; }
     float w[256], scale[8];
     for (block_iq1_s *b = y; n > 0; b++, x += 256, im += 256, n -= 256) {
         float max = 0;
@@ -295,7 +316,10 @@ static void iq1_s_quantize(const float *x, void *y, int64_t n, const float *im) 
             uint16_t index[4] = {0};
             int down = 0;
             scale[j] = max_abs(x + 32 * j, 32) >= 1e-12f ? fit_iq1_s(g, x + 32 * j, w + 32 * j, index, &down) : 0;
-            for (int k = 0; k < 4; k++) b->qs[4 * j + k] = (uint8_t)index[k], b->qh[j] |= (uint16_t)(index[k] >> 8 << 3 * k);
+            for (int k = 0; k < 4; k++) {
+                b->qs[4 * j + k] = (uint8_t)index[k];
+                b->qh[j] |= (uint16_t)(index[k] >> 8 << 3 * k);
+            }
             b->qh[j] |= (uint16_t)(down << 15);
             if (scale[j] > max) max = scale[j];
         }
@@ -306,7 +330,8 @@ static void iq1_s_quantize(const float *x, void *y, int64_t n, const float *im) 
     }
 }
 
-/* 16 elements, each half with a shift of its own: bit 0 of the variant is that of the last eight, bit 1 that of the first. */
+/* 16 elements, each half with a shift of its own: bit 0 of the variant is that of the last eight, bit 1 that of the
+ * first. */
 static float fit_iq1_m(const gg_grid *g, const float *x, const float *w, uint16_t *index, uint8_t *l, int *variant) {
     uint8_t order[16];
     float term[3][16][8];       /* [level][place in the order]: w v x of the four variants, then w v^2 */
@@ -338,7 +363,8 @@ static float fit_iq1_m(const gg_grid *g, const float *x, const float *w, uint16_
     if (cut_levels(order, 16, cut1, cut2, &scale, l)) *variant = 3 - *variant;
     bool all_on = true, on;
     for (int p = 0; p < 2; p++) {
-        index[p] = (uint16_t)to_grid(g, l + 8 * p, x + 8 * p, w + 8 * p, scale, shifted[p ? *variant & 1 : *variant >> 1], &on);
+        index[p] = (uint16_t)to_grid(g, l + 8 * p, x + 8 * p, w + 8 * p, scale,
+                                     shifted[p ? *variant & 1 : *variant >> 1], &on);
         all_on &= on;
     }
     if (!all_on) {
@@ -354,6 +380,7 @@ static float fit_iq1_m(const gg_grid *g, const float *x, const float *w, uint16_
 static void iq1_m_quantize(const float *x, void *y, int64_t n, const float *im) {
     static const uint8_t shift_bits[4] = {0x00, 0x80, 0x08, 0x88};
     const gg_grid *g = gg_grid_get(GG_IQ1S_GRID);
+    if (!g) { memset(y, 0, (size_t)n / 256 * sizeof(block_iq1_m)); return; }
     float w[256], scale[16];
     uint8_t l[256];
     for (block_iq1_m *b = y; n > 0; b++, x += 256, n -= 256) {
@@ -364,7 +391,9 @@ static void iq1_m_quantize(const float *x, void *y, int64_t n, const float *im) 
         memset(l, 0, sizeof l);                 /* index 0 has the lowest level throughout */
         for (int j = 0; j < 16; j++) {
             uint16_t index[2] = {0};
-            scale[j] = max_abs(x + 16 * j, 16) >= 1e-7f ? fit_iq1_m(g, x + 16 * j, w + 16 * j, index, l + 16 * j, &variant[j]) : 0;
+            scale[j] = 0;
+            if (max_abs(x + 16 * j, 16) >= 1e-7f)
+                scale[j] = fit_iq1_m(g, x + 16 * j, w + 16 * j, index, l + 16 * j, &variant[j]);
             b->qs[2 * j] = (uint8_t)index[0], b->qs[2 * j + 1] = (uint8_t)index[1];
             b->qh[j] = (uint8_t)(index[0] >> 8 | index[1] >> 8 << 4);
             if (scale[j] > max) max = scale[j];
@@ -390,7 +419,7 @@ static void iq1_m_quantize(const float *x, void *y, int64_t n, const float *im) 
     }
 }
 
-/* ---- IQ4: sixteen non-linear levels -------------------------------------------------------------------------------------------- */
+/* ---- IQ4: sixteen non-linear levels ----------------------------------------------------------------------------- */
 static const float iq4_values[16] = {GG_LEVELS_IQ4NL};
 static inline float iq4_middle(int k) { return 0.5f * (iq4_values[k] + iq4_values[k + 1]); }
 

@@ -1,14 +1,16 @@
-/* Quantisers that search: Q4_0 to Q5_1 with importance weights, the K types with and without. im holds a weight for each
- * element of the row, or is NULL. */
+/* Quantisers that search: Q4_0 to Q5_1 with importance weights, the K types with and without. im holds a weight for
+ * each element of the row, or is NULL. */
 #ifndef GG_QUANTS_QUANT_K_H
 #define GG_QUANTS_QUANT_K_H
 #include "search.h"
 
-/* ---- Q4_0, Q4_1, Q5_0, Q5_1 --------------------------------------------------------------------------------------------- */
+/* ---- Q4_0, Q4_1, Q5_0, Q5_1 ------------------------------------------------------------------------------------- */
 static const ladder fine_ladder = {-0.9f, 0.05f, 36, false};
 
-/* Walks a row of blocks of 32, LANES at a time: weights to w, groups to g; returns the blocks of this step, 0 at the end. */
-static inline int next_blocks(const float *x, const float *im, int64_t n, int64_t at, float sigma2, float *w, groups *g) {
+/* Walks a row of blocks of 32, LANES at a time: weights to w, groups to g; returns the blocks of this step, 0 at the
+ * end. */
+static inline int next_blocks(const float *x, const float *im, int64_t n, int64_t at, float sigma2, float *w,
+                              groups *g) {
     const int count = n - at < 32 * LANES ? (int)((n - at) / 32) : LANES;
     if (!count) return 0;
     importance(w, x + at, im + at, 32 * count, sigma2);
@@ -58,13 +60,14 @@ SYMMETRIC_QUANTIZE(q5_0, 16, pack_fifth_bits(b->qh, q);)
 AFFINE_QUANTIZE(q4_1, 15, )
 AFFINE_QUANTIZE(q5_1, 31, pack_fifth_bits(b->qh, q);)
 
-/* ---- K types: the scales (and mins) of the groups of 256 elements are themselves quantised -------------------------------- */
+/* ---- K types: the scales (and mins) of the groups of 256 elements are themselves quantised ---------------------- */
 /* Levels of a group once its scale and min are settled; a scale of 0 keeps the levels that the search left. */
 static inline void final_levels(uint8_t *q, const float *x, int n, float d, float m, int lo, int hi) {
     if (d == 0) return;
     for (int i = 0; i < n; i += VW) {
         const vf l = vf_round(vf_div(vf_add(vf_load(x + i), vf_set1(m)), vf_set1(d)));
-        put_levels(q + i, vf_add(levels(l, vf_set1((float)lo), vf_set1((float)hi)), vf_set1((float)-lo)), 0, (float)(hi - lo));
+        put_levels(q + i, vf_add(levels(l, vf_set1((float)lo), vf_set1((float)hi)), vf_set1((float)-lo)), 0,
+                   (float)(hi - lo));
     }
 }
 /* Scales as multiples of the greatest / top; returns the unit. */
@@ -80,8 +83,8 @@ static inline void offset_abs(float *w, const float *x, int n, float offset) {
 }
 
 /* Scales and mins of 256 elements in groups of n, as multiples of d and dmin; the levels to q. */
-static inline void affine_block(const float *x, const float *im, const float *w, int n, int top, int scale_top, ladder plain,
-                                gg_half *d, gg_half *dmin, uint8_t *qscale, uint8_t *qmin, uint8_t *q) {
+static inline void affine_block(const float *x, const float *im, const float *w, int n, int top, int scale_top,
+                                ladder plain, gg_half *d, gg_half *dmin, uint8_t *qscale, uint8_t *qmin, uint8_t *q) {
     const int count = 256 / n;
     groups g;
     affine a;
@@ -89,8 +92,10 @@ static inline void affine_block(const float *x, const float *im, const float *w,
     set_groups(&g, x, w, count, n);
     fit_affine(&g, top, im ? fine_ladder : plain, &a);
     for (int j = 0; j < count; j++) sw[j] = sum(w + n * j, n);
-    *d = gg_f32_to_f16(im ? fit_positive(a.scale, sw, count, scale_top, qscale) : unit_scales(a.scale, count, scale_top, qscale));
-    *dmin = gg_f32_to_f16(im ? fit_positive(a.minus_min, sw, count, scale_top, qmin) : unit_scales(a.minus_min, count, scale_top, qmin));
+    *d = gg_f32_to_f16(im ? fit_positive(a.scale, sw, count, scale_top, qscale)
+                          : unit_scales(a.scale, count, scale_top, qscale));
+    *dmin = gg_f32_to_f16(im ? fit_positive(a.minus_min, sw, count, scale_top, qmin)
+                             : unit_scales(a.minus_min, count, scale_top, qmin));
     const float scale = gg_f16_to_f32(*d), min = gg_f16_to_f32(*dmin);
     for (int j = 0; j < count; j++) {
         affine_levels(q + n * j, x + n * j, &a, j, n, top);
@@ -110,7 +115,8 @@ static void q2_K_quantize(const float *x, void *y, int64_t n, const float *im) {
         if (im) im += 256;
     }
 }
-static inline void k4_block(const float *x, const float *im, int top, ladder plain, gg_half *d, gg_half *dmin, uint8_t *scales, uint8_t *q) {
+static inline void k4_block(const float *x, const float *im, int top, ladder plain, gg_half *d, gg_half *dmin,
+                            uint8_t *scales, uint8_t *q) {
     uint8_t scale[8], min[8];
     float w[256];
     if (im) importance(w, x, im, 256, 2 * sum_squares(x, 256) / 256);
@@ -200,7 +206,8 @@ static void q6_K_quantize(const float *x, void *y, int64_t n, const float *im) {
             const uint8_t *p = q + 128 * h;
             pack_halves(b->ql + 64 * h, p, 64);
             for (int i = 0; i < 32; i++)
-                b->qh[32 * h + i] = (uint8_t)(p[i] >> 4 | p[i + 32] >> 4 << 2 | p[i + 64] >> 4 << 4 | p[i + 96] >> 4 << 6);
+                b->qh[32 * h + i] = (uint8_t)(p[i] >> 4 | p[i + 32] >> 4 << 2 | p[i + 64] >> 4 << 4
+                                              | p[i + 96] >> 4 << 6);
         }
     }
 }

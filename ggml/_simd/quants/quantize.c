@@ -5,21 +5,26 @@
 #include "tables.h"
 #include <stdlib.h>
 
-bool gg_requires_imatrix(int type) { return type == GGML_TYPE_IQ2_XXS || type == GGML_TYPE_IQ2_XS || type == GGML_TYPE_IQ1_S; }
+bool gg_requires_imatrix(int type) {
+    return type == GGML_TYPE_IQ2_XXS || type == GGML_TYPE_IQ2_XS || type == GGML_TYPE_IQ1_S;
+}
 
-/* ---- the grids ----------------------------------------------------------------------------------------------------------- */
+/* ---- the grids -------------------------------------------------------------------------------------------------- */
 #define POINT(u) u,
-static const uint16_t iq2xxs[] = {GG_GRID_IQ2XXS(POINT)}, iq2xs[] = {GG_GRID_IQ2XS(POINT)}, iq2s[] = {GG_GRID_IQ2S(POINT)};
-static const uint16_t iq1s[] = {GG_GRID_IQ1S(POINT)};
+static const uint16_t iq2xxs[] = {GG_GRID_IQ2XXS(POINT)}, iq2xs[] = {GG_GRID_IQ2XS(POINT)};
+static const uint16_t iq2s[] = {GG_GRID_IQ2S(POINT)}, iq1s[] = {GG_GRID_IQ1S(POINT)};
 /* The three-bit levels come in nibbles: close the gaps. */
 #define POINT3(u) ((u) & 7) | ((u) >> 4 & 7) << 3 | ((u) >> 8 & 7) << 6 | ((u) >> 12 & 7) << 9,
 static const uint16_t iq3xxs[] = {GG_GRID_IQ3XXS(POINT3)}, iq3s[] = {GG_GRID_IQ3S(POINT3)};
 
 /* A list holds the points at the `rings` smallest distances that occur. */
 static const struct { gg_grid grid; int rings; } specs[GG_N_GRIDS] = {
-    [GG_IQ2XXS_GRID] = {{256, 8, 2, 3, iq2xxs, NULL, NULL}, 2}, [GG_IQ2XS_GRID] = {{512, 8, 2, 3, iq2xs, NULL, NULL}, 2},
-    [GG_IQ2S_GRID] = {{1024, 8, 2, 3, iq2s, NULL, NULL}, 1},    [GG_IQ1S_GRID] = {{2048, 8, 2, 3, iq1s, NULL, NULL}, 3},
-    [GG_IQ3XXS_GRID] = {{256, 4, 3, 8, iq3xxs, NULL, NULL}, 2}, [GG_IQ3S_GRID] = {{512, 4, 3, 8, iq3s, NULL, NULL}, 3},
+    [GG_IQ2XXS_GRID] = {{256, 8, 2, 3, iq2xxs, NULL, NULL}, 2},
+    [GG_IQ2XS_GRID] = {{512, 8, 2, 3, iq2xs, NULL, NULL}, 2},
+    [GG_IQ2S_GRID] = {{1024, 8, 2, 3, iq2s, NULL, NULL}, 1},
+    [GG_IQ3XXS_GRID] = {{256, 4, 3, 8, iq3xxs, NULL, NULL}, 2},
+    [GG_IQ3S_GRID] = {{512, 4, 3, 8, iq3s, NULL, NULL}, 3},
+    [GG_IQ1S_GRID] = {{2048, 8, 2, 3, iq1s, NULL, NULL}, 3},
 };
 enum { MAX_DISTANCE = 8 * 49 + 1 };
 
@@ -85,7 +90,7 @@ const gg_grid *gg_grid_get(int which) {
     return none;
 }
 
-/* ---- rows ---------------------------------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------------------------- */
 static bool grid_ready(int type) {
     switch (type) {
     case GGML_TYPE_IQ2_XXS: return gg_grid_get(GG_IQ2XXS_GRID);
@@ -110,14 +115,18 @@ size_t gg_quantize_rows(int type, const float *src, void *dst, int64_t nrows, in
     return (size_t)nrows * row;
 }
 
-/* ---- validation ---------------------------------------------------------------------------------------------------------- */
+/* ---- validation ------------------------------------------------------------------------------------------------- */
 static bool finite_half(const void *p) { uint16_t h; memcpy(&h, p, 2); return (h & 0x7c00) != 0x7c00; }
 static bool finite_float(const void *p) { uint32_t u; memcpy(&u, p, 4); return (u & 0x7f800000) != 0x7f800000; }
-static bool finite_double(const void *p) { uint64_t u; memcpy(&u, p, 8); return (u & 0x7ff0000000000000) != 0x7ff0000000000000; }
+static bool finite_double(const void *p) {
+    uint64_t u;
+    memcpy(&u, p, 8);
+    return (u & 0x7ff0000000000000) != 0x7ff0000000000000;
+}
 static bool finite_bfloat(const void *p) { uint16_t h; memcpy(&h, p, 2); return (h & 0x7f80) != 0x7f80; }
 static bool e8m0_number(const void *p) { return *(const uint8_t *)p != 255; }
-static bool ue4m3_number(const void *p) { return (*(const uint8_t *)p & 0x7f) != 0x7f; }
-static bool finite_iq1_m(const void *p) {   /* the top nibbles of four 16-bit numbers are the half; its exponent is in the last two */
+/* the top nibbles of four 16-bit numbers are the half; its exponent is in the last two */
+static bool finite_iq1_m(const void *p) {
     const uint8_t *s = p;
     return ((s[7] & 0x70) | (s[5] >> 4 & 12)) != 0x7c;
 }
@@ -126,8 +135,8 @@ static bool finite_iq1_m(const void *p) {   /* the top nibbles of four 16-bit nu
 typedef struct { bool (*ok)(const void *); size_t at; int count; size_t step; } check;
 #define HALVES(block, member, n) {finite_half, offsetof(block, member), n, 2}
 static const check checks[GGML_TYPE_COUNT] = {
-    [GGML_TYPE_F32] = {finite_float, 0, 1, 4}, [GGML_TYPE_F64] = {finite_double, 0, 1, 8}, [GGML_TYPE_F16] = {finite_half, 0, 1, 2},
-    [GGML_TYPE_BF16] = {finite_bfloat, 0, 1, 2},
+    [GGML_TYPE_F32] = {finite_float, 0, 1, 4}, [GGML_TYPE_F64] = {finite_double, 0, 1, 8},
+    [GGML_TYPE_F16] = {finite_half, 0, 1, 2}, [GGML_TYPE_BF16] = {finite_bfloat, 0, 1, 2},
     [GGML_TYPE_Q4_0] = HALVES(block_q4_0, d, 1),       [GGML_TYPE_Q4_1] = HALVES(block_q4_1, d, 2),
     [GGML_TYPE_Q5_0] = HALVES(block_q5_0, d, 1),       [GGML_TYPE_Q5_1] = HALVES(block_q5_1, d, 2),
     [GGML_TYPE_Q8_0] = HALVES(block_q8_0, d, 1),       [GGML_TYPE_Q8_1] = HALVES(block_q8_1, d, 2),
@@ -141,12 +150,12 @@ static const check checks[GGML_TYPE_COUNT] = {
     [GGML_TYPE_IQ4_NL] = HALVES(block_iq4_nl, d, 1),   [GGML_TYPE_IQ4_XS] = HALVES(block_iq4_xs, d, 1),
     [GGML_TYPE_TQ1_0] = HALVES(block_tq1_0, d, 1),     [GGML_TYPE_TQ2_0] = HALVES(block_tq2_0, d, 1),
     [GGML_TYPE_Q1_0] = HALVES(block_q1_0, d, 1),
-    [GGML_TYPE_MXFP4] = {e8m0_number, offsetof(block_mxfp4, e), 1, 1}, [GGML_TYPE_NVFP4] = {ue4m3_number, offsetof(block_nvfp4, d), 4, 1},
+    [GGML_TYPE_MXFP4] = {e8m0_number, offsetof(block_mxfp4, e), 1, 1},
 };
 bool gg_validate_rows(int type, const void *data, size_t nbytes) {
     if (!gg_type_ok(type) || nbytes % (size_t)gg_types[type].bytes) return false;
     const check c = checks[type];
-    if (!c.ok) return true;                                     /* integers */
+    if (!c.ok) return true;                                     /* integers; NVFP4: all its scales are numbers */
     for (size_t at = c.at; at < nbytes; at += (size_t)gg_types[type].bytes)
         for (int i = 0; i < c.count; i++)
             if (!c.ok((const char *)data + at + (size_t)i * c.step)) return false;

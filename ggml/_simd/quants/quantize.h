@@ -3,18 +3,21 @@
 #define GG_QUANTS_QUANTIZE_H
 #include "../engine.h"
 
-/* Any type but integers. n_per_row is a multiple of the type's block, imatrix (n_per_row weights) may be NULL unless required.
- * Returns the bytes written; 0: not possible (no such conversion, a missing imatrix, no memory for tables). */
+/* Any type but integers. n_per_row is a multiple of the type's block, imatrix (n_per_row weights) may be NULL unless
+ * required. Returns the bytes written; 0: not possible (no such conversion, a missing imatrix, no memory for
+ * tables). */
 size_t gg_quantize_rows(int type, const float *src, void *dst, int64_t nrows, int64_t n_per_row, const float *imatrix);
 bool gg_requires_imatrix(int type);
 /* Whole blocks whose scales (for floats: values) are finite, so that every value decodes to a number. */
 bool gg_validate_rows(int type, const void *data, size_t nbytes);
 
-/* The tables by which the IQ types round eight (four) values to a point of a grid; NULL: no memory. Built on first use, never freed. */
+/* The tables by which the IQ types round eight (four) values to a point of a grid; NULL: no memory. Built on first
+ * use, never freed. */
 typedef struct gg_grid {
     int size, dims, bits, levels;   /* dims values of `bits` bits each, 0..levels-1, lowest first */
     const uint16_t *points;         /* size packed points */
-    const int32_t *map;             /* packed point -> index; or -(offset + 1) of its list below, when it is not on the grid */
+    /* packed point -> index; or -(offset + 1) of its list below, when it is not on the grid */
+    const int32_t *map;
     const uint16_t *lists;          /* count, then that many indices: the points nearest to it */
 } gg_grid;
 enum { GG_IQ2XXS_GRID, GG_IQ2XS_GRID, GG_IQ2S_GRID, GG_IQ3XXS_GRID, GG_IQ3S_GRID, GG_IQ1S_GRID, GG_N_GRIDS };

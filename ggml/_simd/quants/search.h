@@ -1,12 +1,14 @@
-/* Searches for the scales of a group of values that minimise the weighted squared error. Groups are independent, so a lane
- * takes a group: its sums run in the order of its elements, whatever the ISA, and the bytes that come out are the same on all. */
+/* Searches for the scales of a group of values that minimise the weighted squared error. Groups are independent, so
+ * a lane takes a group: its sums run in the order of its elements, whatever the ISA, and the bytes that come out are
+ * the same on all. */
 #ifndef GG_QUANTS_SEARCH_H
 #define GG_QUANTS_SEARCH_H
 #include "encode.h"
 #include <math.h>
 
 enum { LANES = 16, MAX_GROUP = 32 };
-typedef struct { int count, n; float x[MAX_GROUP][LANES], w[MAX_GROUP][LANES]; } groups;   /* element i of group j: x[i][j] */
+/* element i of group j: x[i][j] */
+typedef struct { int count, n; float x[MAX_GROUP][LANES], w[MAX_GROUP][LANES]; } groups;
 
 /* Up to LANES groups of n values with weights; lanes without a group hold zeros. */
 static inline void set_groups(groups *g, const float *x, const float *w, int count, int n) {
@@ -42,9 +44,11 @@ static inline void importance(float *w, const float *x, const float *im, int n, 
     }
 }
 
-/* ---- x = scale l + min, l = 0..top, min <= 0 ----------------------------------------------------------------------------- */
-typedef struct { float first, step; int count; bool absolute; } ladder;   /* the inverse scales to try; the error's norm */
-typedef struct { float scale[LANES], minus_min[LANES], inv[LANES], from[LANES]; } affine;   /* the levels are (x - from) inv */
+/* ---- x = scale l + min, l = 0..top, min <= 0 -------------------------------------------------------------------- */
+/* the inverse scales to try; the error's norm */
+typedef struct { float first, step; int count; bool absolute; } ladder;
+/* the levels are (x - from) inv */
+typedef struct { float scale[LANES], minus_min[LANES], inv[LANES], from[LANES]; } affine;
 
 /* Weighted error of giving the levels by (inv, from) the values scale l + min. */
 static inline vf affine_error(const groups *g, int c, vf inv, vf from, vf top, vf scale, vf min, bool absolute) {
@@ -56,8 +60,8 @@ static inline vf affine_error(const groups *g, int c, vf inv, vf from, vf top, v
     }
     return e;
 }
-/* Each inverse scale tried gives levels, and these the least-squares scale and min; a better pair also moves the min from
- * which the next levels are counted. */
+/* Each inverse scale tried gives levels, and these the least-squares scale and min; a better pair also moves the min
+ * from which the next levels are counted. */
 static void fit_affine(const groups *g, int levels_top, ladder try, affine *out) {
     const vf zero = vf_zero(), top = vf_set1((float)levels_top);
     for (int c = 0; c < g->count; c += VW) {
@@ -86,7 +90,8 @@ static void fit_affine(const groups *g, int levels_top, ladder try, affine *out)
             new_scale = vf_select(above, vf_div(sxl, sl2), new_scale), new_min = vf_select(above, zero, new_min);
             const vf error = affine_error(g, c, inv, min, top, new_scale, new_min, try.absolute);
             const vm better = vm_and(vf_gt(det, zero), vf_lt(error, best));
-            best = vf_select(better, error, best), best_inv = vf_select(better, inv, best_inv), from = vf_select(better, min, from);
+            best = vf_select(better, error, best);
+            best_inv = vf_select(better, inv, best_inv), from = vf_select(better, min, from);
             scale = vf_select(better, new_scale, scale), min = vf_select(better, new_min, min);
         }
         vf_store(out->scale + c, vf_select(live, scale, zero));
@@ -97,10 +102,11 @@ static void fit_affine(const groups *g, int levels_top, ladder try, affine *out)
 }
 static inline void affine_levels(uint8_t *q, const float *x, const affine *a, int j, int n, int top) {
     for (int i = 0; i < n; i += VW)
-        put_levels(q + i, vf_round(vf_mul(vf_set1(a->inv[j]), vf_sub(vf_load(x + i), vf_set1(a->from[j])))), 0, (float)top);
+        put_levels(q + i, vf_round(vf_mul(vf_set1(a->inv[j]), vf_sub(vf_load(x + i), vf_set1(a->from[j])))), 0,
+                   (float)top);
 }
 
-/* ---- x = scale l, l = -half .. half - 1 ----------------------------------------------------------------------------------- */
+/* ---- x = scale l, l = -half .. half - 1 ------------------------------------------------------------------------- */
 typedef struct { float scale[LANES], inv[LANES]; } symmetric;             /* the levels are x inv */
 
 static inline void symmetric_sums(const groups *g, int c, vf half, vf inv, vf *xl, vf *l2) {
@@ -141,10 +147,11 @@ static inline void symmetric_levels(uint8_t *q, const float *x, const symmetric 
     const vf h = vf_set1((float)half), lo = vf_neg(h), hi = vf_sub(h, vf_set1(1));
     if (s->inv[j] == 0) memset(q, 0, (size_t)n);
     else for (int i = 0; i < n; i += VW)
-        put_levels(q + i, vf_add(levels(vf_mul(vf_set1(s->inv[j]), vf_load(x + i)), lo, hi), h), 0, (float)(2 * half - 1));
+        put_levels(q + i, vf_add(levels(vf_mul(vf_set1(s->inv[j]), vf_load(x + i)), lo, hi), h), 0,
+                   (float)(2 * half - 1));
 }
 
-/* ---- one group ------------------------------------------------------------------------------------------------------------ */
+/* ---- one group -------------------------------------------------------------------------------------------------- */
 /* Moves single levels while that lowers the error. On entry xl = sum w x l and l2 = sum w l^2 of the levels. */
 static inline float refine_levels(const float *x, const float *w, int n, int lo, int hi, int *l, float xl, float l2) {
     for (int round = 0; round < 5; round++) {
@@ -155,7 +162,8 @@ static inline float refine_levels(const float *x, const float *w, int n, int lo,
             const int new = level(x[i] * rest_l2 / rest_xl, (float)lo, (float)hi);
             if (new == l[i]) continue;
             rest_xl += w[i] * x[i] * (float)new, rest_l2 += w[i] * (float)new * (float)new;
-            if (rest_l2 > 0 && rest_xl * rest_xl * l2 > xl * xl * rest_l2) l[i] = new, xl = rest_xl, l2 = rest_l2, changed = true;
+            if (rest_l2 > 0 && rest_xl * rest_xl * l2 > xl * xl * rest_l2)
+                l[i] = new, xl = rest_xl, l2 = rest_l2, changed = true;
         }
         if (!changed) break;
     }

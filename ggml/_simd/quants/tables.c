@@ -7,7 +7,8 @@
 #define VALUE4(values, u, k) (((values) >> (((u) >> 4 * (k) & 7) * 8) & 0xff) << 8 * (k))
 #define ENTRY8(values, u) (VALUE2(values, u, 0) | VALUE2(values, u, 1) | VALUE2(values, u, 2) | VALUE2(values, u, 3) | \
                            VALUE2(values, u, 4) | VALUE2(values, u, 5) | VALUE2(values, u, 6) | VALUE2(values, u, 7)),
-#define ENTRY4(values, u) (uint32_t)(VALUE4(values, u, 0) | VALUE4(values, u, 1) | VALUE4(values, u, 2) | VALUE4(values, u, 3)),
+#define ENTRY4(values, u) (uint32_t)(VALUE4(values, u, 0) | VALUE4(values, u, 1) | VALUE4(values, u, 2) | \
+                                     VALUE4(values, u, 3)),
 
 #define IQ2(u) ENTRY8(0x2b1908, u)                   /* 8, 25, 43 */
 #define IQ1(u) ENTRY8(0x100800, u)                   /* 0, 8, 16 */

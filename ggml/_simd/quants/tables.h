@@ -1,7 +1,7 @@
-/* Number tables of the formats, as data.
- * The grids of the IQ types are those of the GGUF format, taken from the PyPI package gguf 0.19.0 (gguf/quants.py: grid_hex of
- * IQ2_XXS, IQ2_XS, IQ2_S, IQ3_XXS, IQ3_S, IQ1_S), one number a point: eight (or, for IQ3, four) levels of two (three, each in
- * four bits) bits, lowest first. A list is a macro of P(point) so that tables.c can lay it out in any form. */
+/* Number tables of the formats, as data. The grids of the IQ types are those of the GGUF format, taken from the PyPI
+ * package gguf 0.19.0 (gguf/quants.py: grid_hex of IQ2_XXS, IQ2_XS, IQ2_S, IQ3_XXS, IQ3_S, IQ1_S), one number a
+ * point: eight (or, for IQ3, four) levels of two (three, each in four bits) bits, lowest first. A list is a macro of
+ * P(point) so that tables.c can lay it out in any form. */
 #ifndef GG_QUANTS_TABLES_H
 #define GG_QUANTS_TABLES_H
 
@@ -481,7 +481,8 @@
     P(0xaa08) P(0xaa0a) P(0xaa20) P(0xaa22) P(0xaa28) P(0xaa2a) P(0xaa51) P(0xaa54) P(0xaa56) P(0xaa80) \
     P(0xaa82) P(0xaa88) P(0xaa8a) P(0xaa95) P(0xaaa0) P(0xaaa2) P(0xaaa8) P(0xaaaa)
 
-/* Values of the 4-bit types: the non-linear levels of IQ4_NL and IQ4_XS, and twice those of the E2M1 floats of MXFP4 and NVFP4. */
+/* Values of the 4-bit types: the non-linear levels of IQ4_NL and IQ4_XS, and twice those of the E2M1 floats of MXFP4
+ * and NVFP4. */
 #define GG_LEVELS_IQ4NL -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113
 #define GG_LEVELS_E2M1  0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12
 

@@ -105,3 +105,6 @@ OP(129, GELU_QUICK_BACK,     "gelu_quick_back(x)",         ELEM,   PAIR,        
 OP(130, GELU_ERF_BACK,       "gelu_erf_back(x)",           ELEM,   PAIR,        24)
 OP(131, ELU_BACK,            "elu_back(x)",                ELEM,   PAIR,        16)
 OP(132, CLAMP_BACK,          "clamp_back(x)",              ELEM,   PAIR,        4)
+OP(140, CONV_BACK_DATA,      "conv_back_data(x)",          LATER,  NONE,        0)
+OP(141, CONV_BACK_KERNEL,    "conv_back_kernel(x)",        LATER,  NONE,        0)
+OP(142, IM2COL_3D_BACK,      "im2col_3d_back(x)",          LATER,  NONE,        0)

@@ -13,7 +13,9 @@ static inline float gg_half_of_two(const void *p, int i) {
     return _mm_cvtss_f32(i ? _mm_movehdup_ps(v) : v);
 }
 static inline vb vb_load(const void *p) { return _mm256_loadu_si256(p); }
-static inline vb vb_load2(const void *p, const void *q) { return _mm256_set_m128i(_mm_loadu_si128(q), _mm_loadu_si128(p)); }
+static inline vb vb_load2(const void *p, const void *q) {
+    return _mm256_set_m128i(_mm_loadu_si128(q), _mm_loadu_si128(p));
+}
 static inline vb vb_set1(int x) { return _mm256_set1_epi8((char)x); }
 static inline vb vb_nibbles(const void *p) {
     const __m128i c = _mm_loadu_si128(p);
@@ -60,7 +62,9 @@ static inline vq vq_dot_us(vb u, vb s) {
 }
 static inline vq vq_dot_ss(vb a, vb b) { return vq_dot_us(_mm256_abs_epi8(a), _mm256_sign_epi8(b, a)); }
 
-static inline vs vs_set(uint64_t lo, uint64_t hi) { return _mm256_cvtepi8_epi16(_mm_set_epi64x((int64_t)hi, (int64_t)lo)); }
+static inline vs vs_set(uint64_t lo, uint64_t hi) {
+    return _mm256_cvtepi8_epi16(_mm_set_epi64x((int64_t)hi, (int64_t)lo));
+}
 static inline vs vs_twice(uint64_t a) {
     const __m128i v = _mm_cvtsi64_si128((int64_t)a);
     return _mm256_cvtepi8_epi16(_mm_unpacklo_epi8(v, v));
@@ -92,7 +96,9 @@ static inline vq vq_madd_ss(vq acc, vb a, vb b, vs s, int j) {
 static inline vq vq_dot_vs(vs s, const int16_t *p) { return _mm256_madd_epi16(s, _mm256_loadu_si256((const void *)p)); }
 static inline vq vq_add(vq a, vq b) { return _mm256_add_epi32(a, b); }
 static inline vq vq_sub(vq a, vq b) { return _mm256_sub_epi32(a, b); }
-static inline vq vq_sub_times(vq a, vq b, int k) { return _mm256_sub_epi32(a, _mm256_mullo_epi32(b, _mm256_set1_epi32(k))); }
+static inline vq vq_sub_times(vq a, vq b, int k) {
+    return _mm256_sub_epi32(a, _mm256_mullo_epi32(b, _mm256_set1_epi32(k)));
+}
 
 static inline va va_zero(void) { return _mm256_setzero_ps(); }
 static inline va va_add(va a, va b) { return _mm256_add_ps(a, b); }
@@ -105,7 +111,9 @@ static inline float va_sum(va a) {
 static inline va va_madd(va acc, vq q, float lo, float hi) {
     return _mm256_fmadd_ps(_mm256_cvtepi32_ps(q), _mm256_set_m128(_mm_set1_ps(hi), _mm_set1_ps(lo)), acc);
 }
-static inline va va_madd1(va acc, vq q, float x) { return _mm256_fmadd_ps(_mm256_cvtepi32_ps(q), _mm256_set1_ps(x), acc); }
+static inline va va_madd1(va acc, vq q, float x) {
+    return _mm256_fmadd_ps(_mm256_cvtepi32_ps(q), _mm256_set1_ps(x), acc);
+}
 static inline va va_madd_sum(va acc, vq q, float x) {
     __m128i s = _mm_add_epi32(_mm256_castsi256_si128(q), _mm256_extracti128_si256(q, 1));
     s = _mm_add_epi32(s, _mm_shuffle_epi32(s, 0x4e));
@@ -118,7 +126,8 @@ static inline void vb_store16(float *y, __m128i v, float scale, float off) {   /
     const __m512 f = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(v));
     _mm512_storeu_ps(y, _mm512_sub_ps(_mm512_mul_ps(f, _mm512_set1_ps(scale)), _mm512_set1_ps(off)));
 #else
-    const __m256 lo = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(v)), hi = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(v, 8)));
+    const __m256 lo = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(v));
+    const __m256 hi = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(v, 8)));
     const __m256 d = _mm256_set1_ps(scale), m = _mm256_set1_ps(off);
     _mm256_storeu_ps(y, _mm256_sub_ps(_mm256_mul_ps(lo, d), m));
     _mm256_storeu_ps(y + 8, _mm256_sub_ps(_mm256_mul_ps(hi, d), m));

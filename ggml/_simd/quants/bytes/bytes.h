@@ -1,5 +1,5 @@
-/* Blocks of 32 bytes in registers: what decoding and multiplying quantised elements takes, in each ISA. GG_VEC names the
- * header, as it does in vec/. All functions are `static inline`; all tolerate any alignment.
+/* Blocks of 32 bytes in registers: what decoding and multiplying quantised elements takes, in each ISA. GG_VEC names
+ * the header, as it does in vec/. All functions are `static inline`; all tolerate any alignment.
  *
  * vb            32 bytes, element i in byte i; the first and the last 16 may have scales of their own ("lo" and "hi")
  * vq            sums of products, as int32 lanes, lo and hi apart
@@ -12,13 +12,16 @@
  *               vb_shl(a,k) no bit may leave its byte  vb_lut(table,a) a < 16  vb_ge(a,k) unsigned: 255 or 0
  *               vb_negate(a,bits) -a where the bit is set
  * multiply      vq_dot_us(u,s) u < 128 unsigned, s signed  vq_dot_ss(a,b) both signed, b > -128
- * scales        vs_set(lo,hi) 8 and 8 signed bytes  vs_twice(a) 8 bytes, each for two elements  vs_to_f32(d,s,x) floats d[i] = x s[i]
+ * scales        vs_set(lo,hi) 8 and 8 signed bytes  vs_twice(a) 8 bytes, each for two elements
+ *               vs_to_f32(d,s,x) floats d[i] = x s[i]
  *               vq_madd_us(acc,u,s,scales,j) acc + u s with the scales of chunk j (a constant)  vq_madd_ss likewise
- *               vq_dot_vs(scales,p) products with 16 int16 at p  vq_sub_times(a,b,k) a - b k  vq_zero() vq_add vq_sub (a,b)
+ *               vq_dot_vs(scales,p) products with 16 int16 at p  vq_sub_times(a,b,k) a - b k
+ *               vq_zero() vq_add vq_sub (a,b)
  * accumulate    va_zero() va_add(a,b) va_scale(acc,a,x) acc + a x  va_sum(a) -> float
  *               va_madd(acc,q,lo,hi) acc + q with a scale for each half  va_madd1(acc,q,x) one scale
  *               va_madd_sum(acc,q,x) likewise, the lanes of q added up first, without rounding
- * store         vb_store_f32(y,v,lo,hi,off_lo,off_hi) signed bytes v: 32 floats v scale - off, rounded twice (as the format says)
+ * store         vb_store_f32(y,v,lo,hi,off_lo,off_hi) signed bytes v: 32 floats v scale - off,
+ *               rounded twice (as the format says)
  * scalar        gg_half_f32(h)  gg_half_of_two(p,i) half i of the two at p, all of whose four bytes may be read
  */
 #ifndef GG_QUANTS_BYTES_H

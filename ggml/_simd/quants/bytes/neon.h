@@ -49,7 +49,8 @@ static inline int32x4_t vq_dot16(uint8x16_t a, uint8x16_t b) {
 #ifdef __ARM_FEATURE_DOTPROD
     return vdotq_s32(vdupq_n_s32(0), x, y);
 #else
-    return vpadalq_s16(vpaddlq_s16(vmull_s8(vget_low_s8(x), vget_low_s8(y))), vmull_s8(vget_high_s8(x), vget_high_s8(y)));
+    return vpadalq_s16(vpaddlq_s16(vmull_s8(vget_low_s8(x), vget_low_s8(y))),
+                       vmull_s8(vget_high_s8(x), vget_high_s8(y)));
 #endif
 }
 static inline vq vq_dot_ss(vb a, vb b) { return (vq){vq_dot16(a.lo, b.lo), vq_dot16(a.hi, b.hi)}; }
@@ -85,7 +86,9 @@ static inline vq vq_dot_vs(vs s, const int16_t *p) {
 }
 static inline vq vq_add(vq a, vq b) { return (vq){vaddq_s32(a.lo, b.lo), vaddq_s32(a.hi, b.hi)}; }
 static inline vq vq_sub(vq a, vq b) { return (vq){vsubq_s32(a.lo, b.lo), vsubq_s32(a.hi, b.hi)}; }
-static inline vq vq_sub_times(vq a, vq b, int k) { return (vq){vmlsq_n_s32(a.lo, b.lo, k), vmlsq_n_s32(a.hi, b.hi, k)}; }
+static inline vq vq_sub_times(vq a, vq b, int k) {
+    return (vq){vmlsq_n_s32(a.lo, b.lo, k), vmlsq_n_s32(a.hi, b.hi, k)};
+}
 
 static inline va va_zero(void) { return vdupq_n_f32(0); }
 static inline va va_add(va a, va b) { return vaddq_f32(a, b); }
@@ -99,9 +102,11 @@ static inline va va_madd_sum(va acc, vq q, float x) {
     return vfmaq_n_f32(acc, vcvtq_f32_s32(vsetq_lane_s32(vaddvq_s32(vaddq_s32(q.lo, q.hi)), vdupq_n_s32(0), 0)), x);
 }
 static inline void vb_store16(float *y, uint8x16_t v, float scale, float off) {
-    const int16x8_t h[2] = {vmovl_s8(vreinterpret_s8_u8(vget_low_u8(v))), vmovl_s8(vreinterpret_s8_u8(vget_high_u8(v)))};
+    const int16x8_t h[2] = {vmovl_s8(vreinterpret_s8_u8(vget_low_u8(v))),
+                            vmovl_s8(vreinterpret_s8_u8(vget_high_u8(v)))};
     for (int i = 0; i < 2; i++) {
-        const float32x4_t a = vcvtq_f32_s32(vmovl_s16(vget_low_s16(h[i]))), b = vcvtq_f32_s32(vmovl_s16(vget_high_s16(h[i])));
+        const float32x4_t a = vcvtq_f32_s32(vmovl_s16(vget_low_s16(h[i])));
+        const float32x4_t b = vcvtq_f32_s32(vmovl_s16(vget_high_s16(h[i])));
         vst1q_f32(y + 8 * i, vsubq_f32(vmulq_n_f32(a, scale), vdupq_n_f32(off)));
         vst1q_f32(y + 8 * i + 4, vsubq_f32(vmulq_n_f32(b, scale), vdupq_n_f32(off)));
     }

@@ -1,0 +1,139 @@
+"""Python threads at once, and results that do not depend on threads."""
+
+import threading
+
+import numpy as np
+import pytest
+
+import ggml
+from cases.harness import ISAS, compute, context, graph_of, isa, load, store
+
+F32 = ggml.GGML_TYPE_F32
+
+
+def network(ctx, seed, n=96):
+    """A graph of products, sums and functions; returns it with its result."""
+    rng = np.random.default_rng(seed)
+    w, x = (ggml.ggml_new_tensor_2d(ctx, F32, n, n) for _ in range(2))
+    store(w, rng.standard_normal((n, n)) / 8)
+    store(x, rng.standard_normal((n, n)))
+    for _ in range(6):
+        x = ggml.ggml_tanh(ctx, ggml.ggml_mul_mat(ctx, w, x))
+        x = ggml.ggml_add(ctx, x, ggml.ggml_soft_max(ctx, x))
+    return graph_of(ctx, x), x
+
+
+def expected(seed, n=96):
+    rng = np.random.default_rng(seed)
+    w = (rng.standard_normal((n, n)) / 8).astype(np.float32).astype(float)
+    x = rng.standard_normal((n, n)).astype(np.float32).astype(float)
+    for _ in range(6):
+        x = np.tanh(x @ w.T)
+        e = np.exp(x - x.max(-1, keepdims=True))
+        x = x + e / e.sum(-1, keepdims=True)
+    return x
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_separate_graphs_in_several_python_threads(threads):
+    errors, barrier = [], threading.Barrier(4)
+
+    def work(seed):
+        try:
+            with context() as ctx:
+                graph, out = network(ctx, seed)
+                barrier.wait()
+                for _ in range(20):
+                    compute(ctx, graph, threads)
+                    np.testing.assert_allclose(load(out)[0, 0], expected(seed), atol=2e-5)
+        except BaseException as e:  # noqa: BLE001
+            errors.append(e)
+
+    workers = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for t in workers:
+        t.start()
+    for t in workers:
+        t.join()
+    assert not errors, errors
+
+
+def test_exceptions_reach_the_thread_that_computes():
+    caught, barrier = {}, threading.Barrier(3)
+
+    def work(k):
+        with context() as ctx:
+            def fun(dst, a, ith, nth, userdata):
+                raise KeyError(k)
+
+            made = ggml.ggml_custom1_op_t(fun)
+            graph = graph_of(ctx, ggml.ggml_map_custom1(ctx, ggml.ggml_new_tensor_1d(ctx, F32, 4), made, 2, None))
+            barrier.wait()
+            for _ in range(10):
+                try:
+                    ggml.ggml_graph_compute_with_ctx(ctx, graph, 2)
+                except KeyError as e:
+                    caught.setdefault(k, []).append(e.args[0])
+
+    workers = [threading.Thread(target=work, args=(k,)) for k in range(3)]
+    for t in workers:
+        t.start()
+    for t in workers:
+        t.join()
+    assert caught == {k: [k] * 10 for k in range(3)}
+
+
+def test_python_runs_while_a_graph_computes():
+    """The GIL is released: another thread's counter moves during one compute."""
+    with context() as ctx:
+        t = ggml.ggml_new_tensor_2d(ctx, F32, 4096, 256)
+        ggml.ggml_set_f32(t, 0.5)
+        for _ in range(300):
+            t = ggml.ggml_sin(ctx, t) if _ == 0 else ggml.ggml_sin_inplace(ctx, t)
+        graph = graph_of(ctx, t)
+        ticks, done = [0], threading.Event()
+
+        def count():
+            while not done.is_set():
+                ticks[0] += 1
+
+        counter = threading.Thread(target=count)
+        counter.start()
+        before = ticks[0]
+        compute(ctx, graph, 1)
+        moved = ticks[0] - before
+        done.set()
+        counter.join()
+        assert moved > 1000
+
+
+@pytest.mark.parametrize("threads", [2, 3, 5, 16])
+def test_results_do_not_depend_on_threads(threads):
+    """Bit by bit, also of products and soft-max, on every ISA, computed again and again."""
+    with context() as ctx:
+        graph, out = network(ctx, 5, n=130)
+        for name in ISAS:
+            with isa(name):
+                compute(ctx, graph, 1)
+                first = load(out)
+                for _ in range(5):
+                    compute(ctx, graph, threads)
+                    np.testing.assert_array_equal(load(out), first, name)
+
+
+def test_chains_of_small_and_large_nodes():
+    """Nodes of one thread and of many in turn, each reading what the one before wrote: a missing barrier shows."""
+    with context() as ctx:
+        small = ggml.ggml_new_tensor_1d(ctx, F32, 3)
+        large = ggml.ggml_new_tensor_2d(ctx, F32, 1000, 64)
+        ggml.ggml_set_f32(large, 1)
+        ggml.ggml_set_f32(small, 1)
+        s = small
+        for _ in range(40):
+            total = ggml.ggml_scale(ctx, ggml.ggml_sum(ctx, large), 1 / 64000)
+            s = ggml.ggml_add(ctx, s, total)
+            large = ggml.ggml_add1(ctx, large, total)
+            large = ggml.ggml_scale_inplace(ctx, large, 0.5)
+        graph = graph_of(ctx, s, large)
+        for _ in range(10):
+            compute(ctx, graph, 2)
+            assert load(s).ravel().tolist() == [41] * 3 and (load(large) == 1).all()
