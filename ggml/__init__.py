@@ -22,11 +22,16 @@ _MODULES = (
     "_pad",
     "_reduce",
     "_matmul",
+    "_conv",
+    "_attention",
     "_custom",
     "_quants",
     "_grad",
     "_system",
     "_interop",
+    "_backend",
+    "_alloc",
+    "_sched",
 )
 for _name in _MODULES:
     _module = _import_module("." + _name, __name__)

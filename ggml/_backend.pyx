@@ -17,6 +17,7 @@ from . import _structs
 from ._core import as_callback
 from ._device import _host_buffer, _open, _set_procs, _title
 from ._foreign import _buffer_init
+from ._system import threadpool_threads
 
 cdef enum:
     WEIGHTS = 1, COMPUTE = 2, GPU = 1, IGPU = 2
@@ -563,12 +564,8 @@ def ggml_backend_cpu_set_threadpool(backend_cpu, threadpool):
     enter(b"ggml_backend_cpu_set_threadpool")
     cdef CpuBackend b = cpu_arg(backend_cpu)
     if threadpool is not None:
-        b.n_threads = pool_threads(threadpool)
+        b.n_threads = threads(threadpool_threads(threadpool), "n_threads")
     b.threadpool = threadpool
-
-cdef int pool_threads(object pool) except -1:
-    import ggml
-    return threads(ggml.ggml_threadpool_get_n_threads(pool), "n_threads")
 
 def ggml_backend_cpu_set_abort_callback(backend_cpu, abort_callback, abort_callback_data):
     """Sets what is asked between nodes (ggml_abort_callback, called with the data); True stops the compute. None: nothing."""

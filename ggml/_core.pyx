@@ -41,7 +41,7 @@ cdef extern from "memory.h" nogil:
     bint gg_data_ok(const ggml_tensor *t)
     bint gg_graph_live(const ggml_cgraph *g)
     bint gg_set_contiguous(ggml_tensor *t, size_t *nbytes)
-    ggml_tensor *gg_context_tensor(ggml_context *ctx, const ggml_tensor *d, size_t *need)
+    ggml_tensor *gg_context_tensor(ggml_context *ctx, const ggml_tensor *d, size_t nbytes, size_t *need)
     ggml_cgraph *gg_graph_new(ggml_context *ctx, size_t size, bint grads, size_t *need)
     size_t gg_graph_nbytes(size_t size, bint grads)
     size_t gg_hash_find(const ggml_hash_set *h, const ggml_tensor *key)
@@ -206,7 +206,7 @@ cdef int64_t integer(object o, const char *name, object low, object high) except
     if not PyLong_CheckExact(i):
         try:
             i = i.__index__()
-        except AttributeError:
+        except (AttributeError, TypeError):
             fail(TypeError, f"{name.decode()} is {shown(o)}: need an integer")
     if not low <= i <= high:
         fail(ValueError, f"{name.decode()} is {shown(i)}: need {low} to {high}")
@@ -245,13 +245,16 @@ cdef float F(object o, const char *name) except? -1:
     cdef object v = plain(o)
     try:
         return <float><double>v
-    except TypeError:
+    except (TypeError, ValueError, OverflowError):
         fail(TypeError, f"{name.decode()} is {shown(o)}: need a number")
 
 cdef bint BOOL(object o, const char *name) except -1:
     if o is True or o is False:
         return o is True
-    return bool(plain(o))
+    try:
+        return bool(plain(o))
+    except ValueError:
+        fail(TypeError, f"{name.decode()} is {shown(o)}: need True or False")
 
 cdef int TYPE(object o, const char *name) except -1:
     cdef int64_t v = I(o, name)
@@ -281,6 +284,12 @@ cdef object owner_of(object o, size_t address, int depth=0):
                 return found
     return None
 
+cdef void *int_address(object o, const char *name) except? NULL:
+    try:
+        return PyLong_AsVoidPtr(o)
+    except OverflowError:
+        fail(ValueError, f"{name.decode()} is {shown(o)}: no address")
+
 cdef int buffer_of(object o, const char *name, size_t need, void **out) except -1:
     """Where `o` (anything c_void_p takes, byref, arrays, buffers) is; its size is held against `need` where it is known."""
     cdef size_t address = 0
@@ -289,7 +298,7 @@ cdef int buffer_of(object o, const char *name, size_t need, void **out) except -
     if o is None:
         return 0
     if PyLong_CheckExact(o):
-        out[0] = PyLong_AsVoidPtr(o)
+        out[0] = int_address(o, name)
         return 0
     if isinstance(o, byref_type):
         owner = o._obj
@@ -315,7 +324,7 @@ cdef int buffer_of(object o, const char *name, size_t need, void **out) except -
             view = memoryview(o)
         except TypeError:
             try:
-                out[0] = PyLong_AsVoidPtr(o.__index__())
+                out[0] = int_address(o.__index__(), name)
                 return 0
             except (AttributeError, TypeError):
                 fail(TypeError, f"{name.decode()} is {shown(o)}: need an address or a buffer")
@@ -359,10 +368,11 @@ def as_callback(o, callback_type):
 # ---- contexts --------------------------------------------------------------------------------------------------------
 cdef ggml_context *C(object o, const char *fn) except NULL:
     cdef ggml_context *ctx
+    cdef int overflow
     global running
     running = fn
     if PyLong_CheckExact(o):
-        ctx = gg_context_find(PyLong_AsVoidPtr(o))
+        ctx = gg_context_find(<void *><size_t>PyLong_AsLongLongAndOverflow(o, &overflow))     # -1 where it overflows: no context
         if ctx != NULL:
             return ctx
     return context_slow(o)
@@ -529,9 +539,14 @@ cdef ggml_cgraph *G(object o, const char *name) except NULL:
     cdef ggml_cgraph *g
     if Py_TYPE(o) == <void *>graph_p_type:
         g = <ggml_cgraph *>memory(o)[0]
-        if gg_graph_live(g):
+        if gg_graph_live(g) and graph_sound(g):
             return g
     return <ggml_cgraph *>struct_slow(o, name, graph_p, "graph", True)
+
+cdef inline bint graph_sound(const ggml_cgraph *g) noexcept:
+    """Whether the counts fit the arrays, and those follow the struct as they were made (see graph.c)."""
+    return (0 <= g.n_nodes <= g.size and 0 <= g.n_leafs <= g.size
+            and g.nodes == <ggml_tensor **>(g + 1) and g.leafs == g.nodes + g.size)
 
 cdef void *struct_slow(object o, const char *name, object pointer_type, str kind, bint graph) except NULL:
     cdef object struct = pointer_type._type_, owner = None
@@ -553,6 +568,11 @@ cdef void *struct_slow(object o, const char *name, object pointer_type, str kind
     else:
         fail(TypeError, f"{n} is {shown(o)}: need a {kind} ({pointer_type.__name__})")
     if (gg_graph_live(<ggml_cgraph *>p) if graph else gg_tensor_live(<ggml_tensor *>p)):
+        if graph and not graph_sound(<ggml_cgraph *>p):
+            problem = graph_problem(<ggml_cgraph *>p) if gg_region_find(GG_ARENA, p) == NULL else \
+                "size, n_nodes, n_leafs, nodes or leafs were written over"
+            if problem:
+                fail(ValueError, f"{n}: {problem}")
         return p
     if owner is not None and gg_region_find(GG_ARENA, p) == NULL and not gg_region_stale(p):
         adopt(owner, p, ctypes.sizeof(struct))
@@ -649,7 +669,7 @@ cdef int check_data(ggml_tensor *t, str role) except -1:
         if <size_t>(<uint8_t *>t.data - r.base) + n > r.size:
             fail(ValueError, f"{role} '{t.name.decode(errors='replace')}' ({n} bytes) reaches beyond the memory that holds it")
     elif gg_region_stale(t.data):
-        fail(RuntimeError, f"{role} '{t.name.decode(errors='replace')}' has data in a context that was freed")
+        fail(RuntimeError, f"{role} '{t.name.decode(errors='replace')}' has data in memory that was freed")
     elif not gg_readable(t.data, n):
         fail(ValueError, f"{role} '{t.name.decode(errors='replace')}' has data at {<size_t>t.data:#x}: no readable memory of {n} bytes")
     return 0
@@ -702,13 +722,13 @@ cdef void view_of(ggml_tensor *d, ggml_tensor *a, size_t offset) noexcept:
 
 cdef ggml_tensor *put(ggml_context *ctx, ggml_tensor *d) except NULL:
     cdef char message[512]
-    cdef size_t need
+    cdef size_t need, nbytes = 0
     cdef ggml_tensor *t
-    if d.view_src == NULL:
-        gg_set_contiguous(d, &need)     # checks ask for strides; where they overflow, gg_context_tensor says so
+    if d.view_src == NULL and not gg_set_contiguous(d, &nbytes):
+        fail(ValueError, "the tensor is larger than any memory")
     if d.op and gg_check(d, message) != NULL:
         fail(ValueError, message.decode(errors="replace"))
-    t = gg_context_tensor(ctx, d, &need)
+    t = gg_context_tensor(ctx, d, nbytes, &need)
     if t == NULL:
         arena_full(ctx, need)
     return t

@@ -1,4 +1,4 @@
-"""Operations whose computing is a callback: as the C library has them, those of old releases, and gradients for both."""
+"""Operations whose computing is a callback: as the C library has them, those of old releases, gradients."""
 import itertools
 import weakref
 
@@ -6,9 +6,9 @@ from libc.stdint cimport INT32_MAX, int64_t, uint8_t
 from libc.string cimport memcpy
 
 from ._core cimport (
-    ADDR, C, FUN, GGML_MAX_SRC, GGML_STATUS_FAILED, GGML_STATUS_SUCCESS, GGML_TYPE_F32, H, I32, NE, P, T, T0, TYPE, buffer_of, context_of,
-    current_call, draft, enter, fail, gg_same_shape, ggml_context, ggml_tensor, keep, like, op_name, over, put, readable, set_name,
-    stop_call, tensor_live,
+    ADDR, C, FUN, GGML_MAX_SRC, GGML_STATUS_FAILED, GGML_STATUS_SUCCESS, GGML_TYPE_F32, H, I32, NE, P, T, T0, TYPE,
+    buffer_of, context_of, current_call, draft, enter, fail, gg_same_shape, ggml_context, ggml_tensor, keep, like,
+    op_name, over, put, readable, set_name, stop_call, tensor_live,
 )
 from ._grad cimport Backward, gradients
 from . import _structs
@@ -46,11 +46,11 @@ cdef void map_of(Ten *d, int op, Ten *a, Ten *b, Ten *c) noexcept:
     like(d, op, a.type, a)
     d.src[0], d.src[1], d.src[2] = a, b, c
 
-# ---- one to three operands ---------------------------------------------------------------------------------------------
+# ---- one to three operands -------------------------------------------------------------------------------------------
 def ggml_map_custom1(ctx, a, fun, n_tasks, userdata):
     """A tensor like a, computed by fun(dst, a, ith, nth, userdata) on up to n_tasks threads (GGML_N_TASKS_MAX: on all).
 
-    fun: a ggml_custom1_op_t, a Python callable or the address of a C function. An exception that it raises ends the compute.
+    fun: a ggml_custom1_op_t, a Python callable or the address of a C function. Its exceptions end the compute.
     """
     cdef Ctx *k = C(ctx, b"ggml_map_custom1")
     cdef Ten d
@@ -92,7 +92,7 @@ def ggml_map_custom3_inplace(ctx, a, b, c, fun, n_tasks, userdata):
     map_of(&d, MAP_CUSTOM3, T(a, b"a"), T(b, b"b"), T(c, b"c"))
     return node(k, &d, _structs.ggml_custom3_op_t, fun, n_tasks, userdata, d.src[0])
 
-# ---- any number of operands --------------------------------------------------------------------------------------------
+# ---- any number of operands ------------------------------------------------------------------------------------------
 cdef int sources(Ten *d, int first, object args, object n_args) except -1:
     """Puts the operands (array of, or pointer to, tensor pointers; list; tuple) into a draft from src[first] on."""
     cdef int n = I32(n_args, b"n_args"), i
@@ -115,9 +115,9 @@ cdef int sources(Ten *d, int first, object args, object n_args) except -1:
     return 0
 
 def ggml_custom_4d(ctx, type_, ne0, ne1, ne2, ne3, args, n_args, fun, n_tasks, userdata):
-    """A tensor [ne0, ne1, ne2, ne3], computed by fun(dst, ith, nth, userdata) from dst.contents.src: the n_args tensors of args.
+    """A tensor [ne0, ne1, ne2, ne3], computed by fun(dst, ith, nth, userdata) from dst.contents.src, which are args.
 
-    args: an array of tensor pointers, a list or a tuple. For fun, n_tasks and userdata see ggml_map_custom1.
+    args: an array of n_args tensor pointers, a list or a tuple. For fun, n_tasks and userdata see ggml_map_custom1.
     """
     cdef Ctx *k = C(ctx, b"ggml_custom_4d")
     cdef Ten d
@@ -133,7 +133,7 @@ def ggml_custom_inplace(ctx, a, args, n_args, fun, n_tasks, userdata):
     sources(&d, 1, args, n_args)
     return node(k, &d, _structs.ggml_custom_op_t, fun, n_tasks, userdata, d.src[0])
 
-# ---- the f32 forms of old releases -------------------------------------------------------------------------------------
+# ---- the f32 forms of old releases -----------------------------------------------------------------------------------
 # Nodes as above whose function is one of these: it calls the old callback, which is its userdata.
 ctypedef void (*row1)(int, float *, const float *) noexcept nogil
 ctypedef void (*row2)(int, float *, const float *, const float *) noexcept nogil
@@ -175,7 +175,8 @@ cdef void custom2(Ten *dst, const Ten *a, const Ten *b, int ith, int nth, void *
 cdef void custom3(Ten *dst, const Ten *a, const Ten *b, const Ten *c, int ith, int nth, void *fun) noexcept nogil:
     (<whole3>fun)(dst, a, b, c)
 
-cdef object old(Ctx *ctx, const void *thunk, Ten *a, Ten *b, Ten *c, object kind, object fun, bint by_rows, bint inplace):
+cdef object old(Ctx *ctx, const void *thunk, Ten *a, Ten *b, Ten *c, object kind, object fun, bint by_rows,
+                bint inplace):
     cdef Ten d
     cdef Ten *t
     cdef void *address
@@ -237,14 +238,15 @@ def ggml_map_custom2_inplace_f32(ctx, a, b, fun):
 def ggml_map_custom3_f32(ctx, a, b, c, fun):
     """A tensor like a (f32), computed by fun(dst, a, b, c) on one thread."""
     cdef Ctx *k = C(ctx, b"ggml_map_custom3_f32")
-    return old(k, <void *>custom3, T(a, b"a"), T(b, b"b"), T(c, b"c"), _structs.ggml_custom3_op_f32_t, fun, False, False)
+    return old(k, <void *>custom3, T(a, b"a"), T(b, b"b"), T(c, b"c"), _structs.ggml_custom3_op_f32_t, fun, False,
+               False)
 
 def ggml_map_custom3_inplace_f32(ctx, a, b, c, fun):
     """ggml_map_custom3_f32, written over a."""
     cdef Ctx *k = C(ctx, b"ggml_map_custom3_inplace_f32")
     return old(k, <void *>custom3, T(a, b"a"), T(b, b"b"), T(c, b"c"), _structs.ggml_custom3_op_f32_t, fun, False, True)
 
-# ---- gradients ---------------------------------------------------------------------------------------------------------
+# ---- gradients -------------------------------------------------------------------------------------------------------
 class _Rule:
     """Holds the gradient of a node: kept by the node's context, found by the number in its op_params."""
 
@@ -257,8 +259,9 @@ cdef object numbers = itertools.count(1)
 def ggml_custom_set_backward(tensor, backward):
     """Gives a custom operation's tensor a gradient; returns the tensor. Not part of the C library.
 
-    backward(ctx, tensor, grad) is called by ggml_build_backward_expand and builds in ctx, from the gradient by the tensor, those by
-    its sources (tensor.contents.src): one f32 tensor in the shape of the first, or a tuple with one for each; None: no gradient.
+    ggml_build_backward_expand calls backward(ctx, tensor, grad), which builds in ctx, from the gradient by the tensor,
+    those by its sources (tensor.contents.src): an f32 tensor in the shape of the first, or a tuple with one for each;
+    None: no gradient.
     """
     enter(b"ggml_custom_set_backward")
     cdef Ten *t = T(tensor, b"tensor")
@@ -282,7 +285,8 @@ cdef int grad_custom(Backward b, Ten *t, Ten *g) except -1:
     rule = rules.get(t.op_params[RULE_AT])
     if rule is None:
         name = bytes(t.name[:64]).split(b"\0")[0].decode(errors="replace")
-        fail(ValueError, f"'{name}' ({op_name(t.op).decode()}) has no gradient: give it one with ggml_custom_set_backward")
+        fail(ValueError,
+             f"'{name}' ({op_name(t.op).decode()}) has no gradient: give it one with ggml_custom_set_backward")
     results = rule.function(H(b.ctx), P(t), P(g))
     enter(b"ggml_build_backward_expand")
     if not isinstance(results, (tuple, list)):

@@ -16,6 +16,8 @@ cdef enum:
     HARDSWISH = 11, HARDSIGMOID = 12, EXP = 13, EXPM1 = 14, SOFTPLUS = 15, GELU_ERF = 16, XIELU = 17, FLOOR = 18, CEIL = 19
     ROUND = 20, TRUNC = 21
 
+cdef float GELU_K = 1.5957691216057308, GELU_A = 0.044715, INV_SQRT_2PI = 0.3989422804014327     # GELU_K: 2 sqrt(2 / pi)
+
 ctypedef ggml_context Ctx
 ctypedef ggml_tensor Ten
 
@@ -579,6 +581,49 @@ def ggml_elu_back(ctx, a, b):
     cdef Ctx *c = C(ctx, b"ggml_elu_back")
     return P(node2(c, ELU_BACK, T(a, b"a"), T(b, b"b")))
 
+# ---- gradients of gradients: a *_BACK node is dy f'(x), linear in dy ----------------------------------------------------
+cdef int grad_back(Backward b, Ten *t, Ten *g) except -1:
+    cdef Ten *dy = t.src[0]
+    cdef Ten *x = t.src[1]
+    b.overwritten(t, x)
+    if b.needs(dy):
+        b.add(dy, node2(b.ctx, t.op, g, x))
+    if b.needs(x):
+        b.overwritten(t, dy)
+        b.add(x, mul(b.ctx, mul(b.ctx, g, dy), second(b.ctx, t.op, x)))
+    return 0
+
+cdef Ten *second(Ctx *c, int op, Ten *x) except NULL:
+    """f'' of the function whose gradient `op` is. Beyond the bounds it is 0 in f32, and powers of x would overflow."""
+    cdef Ten *s
+    cdef Ten *v
+    cdef Ten *dv
+    if op == ELU_BACK:                  # exp(x) below 0
+        return mul(c, unary(c, EXP, clamp(c, x, -INFINITY, 0, False), False), step_of(c, neg(c, x)))
+    if op == GELU_ERF_BACK:             # (2 - x^2) exp(-x^2 / 2) / sqrt(2 pi)
+        x = sqr(c, clamp(c, x, -20, 20, False))
+        return mul(c, scale(c, x, -INV_SQRT_2PI, 2 * INV_SQRT_2PI, False), unary(c, EXP, scale(c, x, -0.5, 0, False), False))
+    # f is x s(v(x)) with the logistic s: f'' = s' (2 v' + x v'' + x v'^2 (1 - 2 s)), s' = s - s^2
+    x = clamp(c, x, -100, 100, False) if op != GELU_BACK else clamp(c, x, -20, 20, False)
+    cdef float k = 1 if op == SILU_BACK else <float>1.702 if op == GELU_QUICK_BACK else GELU_K
+    cdef Ten *bend
+    if op != GELU_BACK:                 # v = k x
+        s = unary(c, SIGMOID, scale(c, x, k, 0, False), False)
+        bend = scale(c, mul(c, x, scale(c, s, -2, 1, False)), k * k, 2 * k, False)
+    else:                               # v = k (x + a x^3), v' = k + 3 k a x^2, x v'' = 6 k a x^2
+        v = sqr(c, x)
+        dv = scale(c, v, 3 * k * GELU_A, k, False)
+        s = unary(c, SIGMOID, mul(c, x, scale(c, v, k * GELU_A, k, False)), False)
+        bend = add(c, scale(c, v, 12 * k * GELU_A, 2 * k, False), mul(c, mul(c, x, sqr(c, dv)), scale(c, s, -2, 1, False)))
+    return mul(c, bend, sub(c, s, sqr(c, s)))
+
+cdef int grad_clamp_back(Backward b, Ten *t, Ten *g) except -1:
+    """Passes what the clamp passes; by the clamped argument it is 0 wherever there is a derivative."""
+    b.overwritten(t, t.src[1])
+    if not b.needs(t.src[0]):
+        return 0
+    return b.add(t.src[0], clamp_back(b.ctx, g, t.src[1], gg_param_f32(t, 0), gg_param_f32(t, 1)))
+
 cdef int grad_unary(Backward b, Ten *t, Ten *g) except -1:
     cdef Ctx *c = b.ctx
     cdef Ten *x = t.src[0]
@@ -643,3 +688,5 @@ gradients[SCALE] = grad_scale
 gradients[CLAMP] = grad_clamp
 gradients[LEAKY_RELU] = grad_leaky_relu
 gradients[UNARY] = grad_unary
+gradients[SILU_BACK] = gradients[GELU_BACK] = gradients[GELU_QUICK_BACK] = gradients[GELU_ERF_BACK] = gradients[ELU_BACK] = grad_back
+gradients[CLAMP_BACK] = grad_clamp_back

@@ -7,13 +7,13 @@ from libc.string cimport memcpy
 
 from ._core cimport (
     C, G, GGML_MAX_NAME, GGML_MAX_SRC, GGML_TENSOR_FLAG_LOSS, GGML_TENSOR_FLAG_PARAM, GGML_TYPE_F32, GG_OP_MAX, T, T0, ggml_cgraph,
-    ggml_context, ggml_tensor, enter, fail, gg_is_float, gg_nelements, gg_same_shape, gg_types, graph_expand, hash_find, hash_used,
-    inplace2, new_tensor, node2, op_name, set_name, hash_contains,
+    ggml_context, ggml_tensor, enter, fail, gg_contiguous, gg_is_float, gg_nelements, gg_same_shape, gg_types, graph_expand, hash_find, hash_used,
+    inplace2, new_tensor, node1, node2, op_name, set_name, hash_contains,
 )
 from . import _structs
 
 cdef enum:
-    OP_ADD = 2
+    OP_ADD = 2, OP_CONT = 35
 
 cdef str shown(const ggml_tensor *t):
     """A tensor for messages: its name, shape and operation."""
@@ -106,6 +106,8 @@ cdef int build(ggml_context *ctx, ggml_cgraph *g, object accs, bint accumulate) 
         fail(ValueError, "the graph was made without room for gradients: use ggml_new_graph_custom(ctx, size, True)")
     if n == 0:
         fail(ValueError, "the graph is empty")
+    if accs is not None and not hasattr(accs, "__getitem__"):
+        fail(TypeError, f"grad_accs is {accs!r}: need an array of tensors or None")
     b.ctx, b.graph, b.n_forward = ctx, g, n
     b.wanted = <uint8_t *>calloc(g.visited_hash_set.size, 1)
     if b.wanted == NULL:
@@ -142,6 +144,8 @@ cdef int build(ggml_context *ctx, ggml_cgraph *g, object accs, bint accumulate) 
     for i in range(n):
         k = hash_find(&g.visited_hash_set, g.nodes[i])
         if g.nodes[i].flags & GGML_TENSOR_FLAG_PARAM and g.grads[k] != NULL:
+            if not gg_contiguous(g.grads[k]):      # callers read gradients as plain memory
+                g.grads[k] = node1(ctx, OP_CONT, g.grads[k])
             if not g.grads[k].name[0] or g.grads[k].op:
                 label(g.grads[k], b"grad for ", g.nodes[i])
             graph_expand(g, g.grads[k], True)

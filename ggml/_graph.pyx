@@ -6,14 +6,14 @@ import sys
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF
-from libc.stdint cimport int32_t, uint8_t
+from libc.stdint cimport int32_t
 from libc.string cimport memcpy, memset, strncmp
 
 from ._core cimport (
-    BOOL, C, FUN, G, GGML_DEFAULT_GRAPH_SIZE, GGML_MAX_NAME, GGML_MAX_SRC, GGML_STATUS_ABORTED, GGML_STATUS_ALLOC_FAILED,
-    GGML_STATUS_FAILED, GGML_STATUS_SUCCESS, GGML_TENSOR_FLAG_COMPUTE, GGML_TENSOR_FLAG_LOSS, GGML_TENSOR_FLAG_PARAM, GGML_TYPE_F32, I,
+    ADDR, BOOL, C, G, GGML_DEFAULT_GRAPH_SIZE, GGML_MAX_NAME, GGML_MAX_SRC, GGML_STATUS_ABORTED, GGML_STATUS_ALLOC_FAILED,
+    GGML_STATUS_FAILED, GGML_STATUS_SUCCESS, GGML_TENSOR_FLAG_COMPUTE, GGML_TENSOR_FLAG_LOSS, GGML_TENSOR_FLAG_PARAM, GGML_TYPE_F32, H, I,
     I32, P, PG, SZ, T, TEXT, cbool, check_data, check_node, compute, data_ok, default_threads, enter, fail, gg_call, gg_is_empty, gg_nbytes,
-    gg_nelements, gg_types, ggml_cgraph, ggml_context, ggml_object, ggml_tensor, graph_clear, graph_expand, graph_nbytes, graph_new,
+    gg_nelements, gg_types, ggml_cgraph, ggml_context, ggml_cplan, ggml_object, ggml_tensor, graph_clear, graph_expand, graph_nbytes, graph_new,
     hash_contains, hash_find, hash_used, op_computes, op_name, op_symbol, readable, tensor_live, where, work_size,
 )
 from . import _structs
@@ -167,7 +167,7 @@ def ggml_graph_nodes(cgraph):
 def ggml_graph_get_tensor(cgraph, name):
     """The first leaf or node of that name; a NULL pointer when there is none."""
     enter(b"ggml_graph_get_tensor")
-    cdef ggml_cgraph *g = G(cgraph, b"cgraph")
+    cdef ggml_cgraph *g = whole(cgraph, b"cgraph")
     cdef bytes wanted = TEXT(name, b"name")
     cdef int i
     for i in range(g.n_leafs):
@@ -177,6 +177,16 @@ def ggml_graph_get_tensor(cgraph, name):
         if not strncmp(g.nodes[i].name, wanted, GGML_MAX_NAME):
             return P(g.nodes[i])
     return P(NULL)
+
+cdef ggml_cgraph *whole(object cgraph, const char *name) except NULL:
+    """A graph all of whose nodes and leafs are live: callers may have written into the arrays."""
+    cdef ggml_cgraph *g = G(cgraph, name)
+    cdef int i
+    for i in range(g.n_nodes + g.n_leafs):
+        if not tensor_live(g.nodes[i] if i < g.n_nodes else g.leafs[i - g.n_nodes]):
+            what = f"node {i}" if i < g.n_nodes else f"leaf {i - g.n_nodes}"
+            fail(RuntimeError, f"{what} is no tensor of a live context: freed, reset, or never one")
+    return g
 
 cdef ggml_tensor *by_slot(ggml_cgraph *g, ggml_tensor **values, ggml_tensor *t) noexcept:
     if values == NULL or not hash_contains(&g.visited_hash_set, t):
@@ -198,7 +208,7 @@ def ggml_graph_get_grad_acc(cgraph, node):
 def ggml_graph_reset(cgraph):
     """Sets accumulated gradients to zero (to one for the loss) and the moments of optimiser steps to zero."""
     enter(b"ggml_graph_reset")
-    cdef ggml_cgraph *g = G(cgraph, b"cgraph")
+    cdef ggml_cgraph *g = whole(cgraph, b"cgraph")
     cdef ggml_tensor *t
     cdef ggml_tensor *acc
     cdef int i, k
@@ -243,7 +253,7 @@ def ggml_graph_plan(cgraph, n_threads=4, threadpool=None):
     plan = _structs.ggml_cplan()
     plan.n_threads = n
     plan.work_size = work_size(g.nodes, g.n_nodes, n)
-    plan.threadpool = threadpool
+    plan.threadpool = H(ADDR(threadpool, b"threadpool"))
     return plan
 
 cdef int check_graph(ggml_cgraph *g) except -1:
@@ -256,6 +266,8 @@ cdef int check_graph(ggml_cgraph *g) except -1:
         t = g.nodes[i]
         if not tensor_live(t):
             fail(RuntimeError, f"node {i} is no tensor of a live context: freed, reset, or never one")
+        if op_name(t.op) == NULL:
+            fail(ValueError, f"node {i} ('{label(t)}'): op is {t.op}: no operation has this number")
         if not t.flags & GGML_TENSOR_FLAG_COMPUTE or not op_computes(t.op):
             continue
         for k in range(GGML_MAX_SRC):
@@ -328,7 +340,7 @@ cdef int run(ggml_cgraph *g, gg_call *call) except? -99:
 def ggml_graph_compute(cgraph, cplan):
     """Computes the graph by a plan (ggml_cplan or a pointer to one); returns a status, GGML_STATUS_ABORTED if the plan's callback stopped it.
 
-    The GIL is released. RuntimeError: an operation failed; exceptions of Python callbacks come through as they are.
+    The GIL is released. work_data is not used: what the operations share lies in memory of the compute's own. RuntimeError: an operation failed; exceptions of Python callbacks come through as they are.
     """
     enter(b"ggml_graph_compute")
     cdef ggml_cgraph *g = G(cgraph, b"cgraph")
@@ -340,16 +352,14 @@ def ggml_graph_compute(cgraph, cplan):
         plan = plan._obj
     if not isinstance(plan, _structs.ggml_cplan):
         fail(TypeError, f"cplan is {cplan!r}: need a ggml_cplan or a pointer to one")
+    cdef ggml_cplan *p = <ggml_cplan *><size_t>ctypes.addressof(plan)
     memset(&call, 0, sizeof(call))
-    call.n_threads = threads(plan.n_threads, "cplan.n_threads")
-    call.use_ref = plan.use_ref
-    cdef size_t data = ctypes.cast(plan.work_data, ctypes.c_void_p).value or 0
-    call.wdata, call.wsize = <uint8_t *>data, plan.work_size
-    if data and not readable(call.wdata, call.wsize):
-        fail(ValueError, f"cplan.work_data ({data:#x}) is no memory of {plan.work_size} bytes")
-    callback = plan.abort_callback
-    call.abort = <cbool (*)(void *) noexcept nogil>FUN(callback, _structs.ggml_abort_callback, b"abort_callback")
-    call.abort_data = <void *><size_t>(plan.abort_callback_data or 0)
+    call.n_threads = threads(p.n_threads, "cplan.n_threads")
+    call.use_ref = p.use_ref
+    call.abort = <cbool (*)(void *) noexcept nogil>p.abort_callback
+    call.abort_data = p.abort_callback_data
+    if p.abort_callback != NULL and not readable(p.abort_callback, 1):
+        fail(ValueError, f"cplan.abort_callback ({<size_t>p.abort_callback:#x}) is no function")
     return run(g, &call)
 
 def ggml_graph_compute_with_ctx(ctx, cgraph, n_threads):
@@ -378,7 +388,7 @@ cdef str mark(ggml_cgraph *g, const ggml_tensor *t):
 def ggml_graph_print(cgraph):
     """Prints the graph's nodes and leafs with shapes and operations."""
     enter(b"ggml_graph_print")
-    cdef ggml_cgraph *g = G(cgraph, b"cgraph")
+    cdef ggml_cgraph *g = whole(cgraph, b"cgraph")
     cdef int i
     cdef ggml_tensor *t
     print("=== GRAPH ===")
@@ -396,7 +406,7 @@ def ggml_graph_print(cgraph):
 def ggml_graph_dump_dot(gb, gf, filename):
     """Writes the graph gb to a file in Graphviz's DOT language; gf (may be None): the forward graph, its nodes are marked."""
     enter(b"ggml_graph_dump_dot")
-    cdef ggml_cgraph *g = G(gb, b"gb")
+    cdef ggml_cgraph *g = whole(gb, b"gb")
     cdef ggml_cgraph *f = NULL if gf is None or not gf else G(gf, b"gf")
     cdef int i, k
     cdef ggml_tensor *t

@@ -1,15 +1,16 @@
 """Tensors share their memory with NumPy, DLPack and whatever knows the buffer protocol; views keep it alive.
 
-Every view of a tensor, whichever way it was made, holds a `Hold`: that counts as a view of the region, so that `ggml_free`
-leaves the memory until the last one has gone. NumPy order is used everywhere here: the outermost dimension first.
+Every view of a tensor, whichever way it was made, holds a `Hold`: that counts as a view of the region, so that
+`ggml_free` leaves the memory until the last one has gone. NumPy's order is used here: the outermost dimension first.
 """
 import ctypes
 import sys
 
 cimport cython
 from cpython.buffer cimport (
-    PyBUF_ANY_CONTIGUOUS, PyBUF_C_CONTIGUOUS, PyBUF_F_CONTIGUOUS, PyBUF_FORMAT, PyBUF_ND, PyBUF_RECORDS_RO, PyBUF_STRIDES,
-    PyBUF_WRITABLE, PyBuffer_FillInfo, PyBuffer_IsContiguous, PyBuffer_Release, PyObject_CheckBuffer, PyObject_GetBuffer,
+    PyBUF_ANY_CONTIGUOUS, PyBUF_C_CONTIGUOUS, PyBUF_F_CONTIGUOUS, PyBUF_FORMAT, PyBUF_ND, PyBUF_RECORDS_RO,
+    PyBUF_STRIDES, PyBUF_WRITABLE, PyBuffer_FillInfo, PyBuffer_IsContiguous, PyBuffer_Release, PyObject_CheckBuffer,
+    PyObject_GetBuffer,
 )
 from cpython.object cimport PyObject
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid, PyCapsule_New, PyCapsule_SetName
@@ -19,9 +20,10 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, strchr
 
 from ._core cimport (
-    C, GGML_TYPE_BF16, GGML_TYPE_F16, GGML_TYPE_F32, GGML_TYPE_F64, GGML_TYPE_I8, GGML_TYPE_I16, GGML_TYPE_I32, GGML_TYPE_I64, NE, P,
-    T, TYPE, buffer_of, check_data, data_ok, data_region, draft, enter, fail, gg_bf16_to_f32, gg_is_empty, gg_region, gg_row_size,
-    gg_types, ggml_context, ggml_tensor, keep, kernels, new_tensor, put, region_owner, region_view,
+    C, GGML_TYPE_BF16, GGML_TYPE_F16, GGML_TYPE_F32, GGML_TYPE_F64, GGML_TYPE_I8, GGML_TYPE_I16, GGML_TYPE_I32,
+    GGML_TYPE_I64, NE, P, T, TYPE, buffer_of, check_data, data_ok, data_region, draft, enter, fail, gg_bf16_to_f32,
+    gg_is_empty, gg_region, gg_row_size, gg_types, ggml_context, ggml_tensor, keep, kernels, new_tensor, put,
+    region_owner, region_view,
 )
 from ._structs import ggml_tensor_p
 
@@ -50,7 +52,8 @@ cdef int need_numpy() except -1:
     global numpy
     if numpy is None:
         import numpy as module
-        for type_ in (GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_F64, GGML_TYPE_I8, GGML_TYPE_I16, GGML_TYPE_I32, GGML_TYPE_I64):
+        for type_ in (GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_F64, GGML_TYPE_I8, GGML_TYPE_I16, GGML_TYPE_I32,
+                      GGML_TYPE_I64):
             dtypes[type_] = module.dtype((<bytes>format_of(type_)).decode())
         numpy = module
     return 0
@@ -71,7 +74,7 @@ cdef const char *format_of(int type) noexcept:
 @cython.freelist(16)
 @cython.final
 cdef class Hold:
-    """Keeps the memory of a tensor for a view, and says how it lies there. As a buffer itself: all bytes of that memory."""
+    """Keeps the memory of a tensor for a view, and says how it lies there. A buffer itself: of all bytes of that."""
     cdef gg_region *region            # that counts the view; NULL: memory that is not ours
     cdef object owner                 # and what keeps that alive, where it is known
     cdef uint8_t *data
@@ -103,12 +106,10 @@ cdef class Hold:
 
 cdef Hold hold(ggml_tensor *t):
     cdef Hold h
-    cdef int d, k, n = 4
+    cdef int d, k, n = dims(t)
     if not data_ok(t):
         check_data(t, "tensor")
     h = Hold.__new__(Hold)
-    while n > 1 and t.ne[n - 1] == 1:
-        n -= 1
     h.type, h.ndim, h.data = t.type, n, <uint8_t *>t.data
     h.itemsize = 1 if gg_types[t.type].quantized else gg_types[t.type].bytes
     h.span = h.itemsize
@@ -117,7 +118,7 @@ cdef Hold hold(ggml_tensor *t):
         h.shape[k], h.strides[k] = t.ne[d], <Py_ssize_t>t.nb[d]
     if gg_types[t.type].quantized:
         if t.nb[0] != <size_t>gg_types[t.type].bytes:
-            fail(BufferError, f"the blocks of {gg_types[t.type].name.decode()} do not lie one after the other: use ggml_cont first")
+            fail(BufferError, f"the blocks of {gg_types[t.type].name.decode()} do not lie one after the other")
         h.shape[n - 1], h.strides[n - 1] = <Py_ssize_t>gg_row_size(t.type, t.ne[0]), 1
     if gg_is_empty(t):
         h.span = 0
@@ -147,7 +148,7 @@ cdef bint contiguous(Hold h, bint fortran) noexcept:
     return True
 
 cdef int export(PyObject *tensor, RawBuffer *view, int flags) except -1:
-    """The buffer protocol of tensor pointers. The view's object is the hold, so that releasing it needs nothing else."""
+    """The buffer protocol of tensor pointers. A view's object is the hold, so that its release needs nothing else."""
     view.obj = NULL
     enter(b"ggml_tensor_p")
     cdef Hold h = hold(T(<object>tensor, b"tensor"))
@@ -176,7 +177,7 @@ cdef int export(PyObject *tensor, RawBuffer *view, int flags) except -1:
 (<PyTypeObject *><PyObject *>ggml_tensor_p).tp_as_buffer.bf_getbuffer = export
 
 def _array_interface(self):
-    """For those who know neither buffers nor DLPack; `data` is an object that keeps the memory alive, not a bare address."""
+    """For those who know neither buffers nor DLPack; `data` is an object that keeps the memory, no bare address."""
     enter(b"__array_interface__")
     cdef Hold h = hold(T(self, b"tensor"))
     code = (<bytes>format_of(h.type)).decode()
@@ -272,7 +273,7 @@ def _dlpack(self, *, stream=None, max_version=None, dl_device=None, copy=None):
         fail(BufferError, f"dl_device is {dl_device!r}: tensors are in CPU memory, need ({DL_CPU}, 0)")
     cdef Hold h = hold(T(self, b"tensor"))
     if gg_types[h.type].quantized:
-        fail(BufferError, f"the tensor is {gg_types[h.type].name.decode()}: DLPack has no such type (see ggml.utils.to_numpy)")
+        fail(BufferError, f"the tensor is {gg_types[h.type].name.decode()}: DLPack has no such type")
     cdef int k
     for k in range(h.ndim):
         if h.strides[k] % h.itemsize:
@@ -345,17 +346,18 @@ cdef int type_of(const char *code, Py_ssize_t size, bint *swapped) noexcept:
     if code[0] == b"f" and size == 4: return GGML_TYPE_F32
     if code[0] == b"d" and size == 8: return GGML_TYPE_F64
     if strchr(b"bhilqn", code[0]) == NULL: return -1
-    return GGML_TYPE_I8 if size == 1 else GGML_TYPE_I16 if size == 2 else GGML_TYPE_I32 if size == 4 else GGML_TYPE_I64
+    if size == 1: return GGML_TYPE_I8
+    if size == 2: return GGML_TYPE_I16
+    if size == 4: return GGML_TYPE_I32
+    return GGML_TYPE_I64 if size == 8 else -1
 
 cdef int type_of_dl(const DLTensor *x) noexcept:
+    cdef bint swapped
     if x.lanes != 1: return -1
     if x.code == DL_BFLOAT and x.bits == 16: return GGML_TYPE_BF16
     if x.code == DL_FLOAT:
-        return GGML_TYPE_F16 if x.bits == 16 else GGML_TYPE_F32 if x.bits == 32 else GGML_TYPE_F64 if x.bits == 64 else -1
-    if x.code == DL_INT:
-        return (GGML_TYPE_I8 if x.bits == 8 else GGML_TYPE_I16 if x.bits == 16 else GGML_TYPE_I32 if x.bits == 32 else
-                GGML_TYPE_I64 if x.bits == 64 else -1)
-    return -1
+        return type_of(b"e" if x.bits == 16 else b"f" if x.bits == 32 else b"d", x.bits // 8, &swapped)
+    return type_of(b"q", x.bits // 8, &swapped) if x.code == DL_INT else -1
 
 cdef ggml_tensor *shared(ggml_context *c, Source s, int type, int ndim, const int64_t *shape, const int64_t *strides,
                          void *data) except? NULL:
@@ -444,10 +446,11 @@ cdef ggml_tensor *over_dlpack(ggml_context *c, object x) except? NULL:
     return shared(c, s, type, m.ndim, m.shape, strides, <uint8_t *>m.data + m.byte_offset)
 
 def from_dlpack(ctx, x):
-    """A tensor over the memory of `x`: a PyTorch, JAX or NumPy array, anything with `__dlpack__` or the buffer protocol.
+    """A tensor over the memory of `x`: a PyTorch, JAX or NumPy array, anything with DLPack or the buffer protocol.
 
-    Nothing is copied and each sees what the other writes; the context keeps the memory alive. Permuted arrays give permuted
-    tensors (see ggml_cont). What a tensor can't share is copied: read-only memory, negative or zero strides, foreign byte order.
+    Nothing is copied and each sees what the other writes; the context keeps the memory alive. Permuted arrays give
+    permuted tensors (see ggml_cont). What a tensor can't share is copied: read-only memory, negative or zero strides,
+    foreign byte order.
     """
     cdef ggml_context *c = C(ctx, b"from_dlpack")
     cdef ggml_tensor *t
@@ -493,7 +496,7 @@ cdef object decoded(ggml_tensor *t):
     return out
 
 cdef object reshaped(object array, object shape):
-    """`shape` of to_numpy: the first elements of each dimension where it fits in, else the same elements in another shape."""
+    """`shape` of to_numpy: the first elements of each dimension where it fits, else the elements in another shape."""
     wanted = tuple(shape)
     if len(wanted) == array.ndim and all([0 <= n <= m for n, m in zip(wanted, array.shape)]):
         return array[tuple([slice(n) for n in wanted])]
@@ -505,9 +508,9 @@ cdef object reshaped(object array, object shape):
 def to_numpy(tensor, shape=None):
     """The values of a tensor as a NumPy array, its dimensions in NumPy's order (the outermost first).
 
-    The array is a view: it sees what is written to the tensor, and keeps its memory alive after `ggml_free`. BF16 and quantised
-    values are decoded to a new float32 array; their bits are in `numpy.asarray(tensor)`. `shape` takes the first elements of each
-    dimension, or, where it does not fit into the tensor's shape, gives the elements another shape.
+    The array is a view: it sees what is written to the tensor, and keeps its memory alive after `ggml_free`. BF16 and
+    quantised values are decoded to a new float32 array; their bits are in `numpy.asarray(tensor)`. `shape` takes the
+    first elements of each dimension, or, where it does not fit into the tensor's shape, gives the elements another.
     """
     enter(b"to_numpy")
     cdef ggml_tensor *t = T(tensor, b"tensor")
@@ -554,7 +557,7 @@ cdef object imported(ggml_context *c, object x):
         PyBuffer_Release(&view)
 
 cdef int no_such_type(object x, str code) except -1:
-    fail(TypeError, f"x has dtype {getattr(x, 'dtype', code)}: need float16, float32, float64, int8, int16, int32 or int64")
+    fail(TypeError, f"x has dtype {getattr(x, 'dtype', code)}: need float16/32/64 or int8/16/32/64")
 
 cdef object imported_bf16(ggml_context *c, object x):
     tensor = imported(c, x.view("int16"))
@@ -597,7 +600,7 @@ cdef object row_work(object work, int64_t n):
     return work if work else ctypes.cast((ctypes.c_float * n)(), ctypes.c_void_p)
 
 def quantize_row(data_f32, nelements, ttype, work=None):
-    """Converts `nelements` float32 values to the type `ttype`; returns `work`, or a new buffer (c_void_p) where that is None."""
+    """Converts `nelements` float32 values to the type `ttype`; returns `work`, or a new buffer (c_void_p)."""
     enter(b"quantize_row")
     cdef int ty = TYPE(ttype, b"ttype")
     cdef int64_t n = NE(nelements, b"nelements")
@@ -615,7 +618,7 @@ def quantize_row(data_f32, nelements, ttype, work=None):
     return out
 
 def dequantize_row(data_q, nelements, ttype, work=None):
-    """Converts `nelements` values of the type `ttype` to float32; returns `work`, or a new buffer (c_void_p) where that is None."""
+    """Converts `nelements` values of the type `ttype` to float32; returns `work`, or a new buffer (c_void_p)."""
     enter(b"dequantize_row")
     cdef int ty = TYPE(ttype, b"ttype")
     cdef int64_t n = NE(nelements, b"nelements")
@@ -634,7 +637,8 @@ def dequantize_row(data_q, nelements, ttype, work=None):
 
 cdef int row_blocks(int type, int64_t n) except -1:
     if n % gg_types[type].blck or n > <int64_t>1 << 58:
-        fail(ValueError, f"nelements is {n}: need a multiple of {gg_types[type].name.decode()}'s block of {gg_types[type].blck}")
+        fail(ValueError, f"nelements is {n}: need a multiple of {gg_types[type].name.decode()}'s block of "
+                         f"{gg_types[type].blck}")
     return 0
 
 cdef void *not_null(void *p, str name) except NULL:

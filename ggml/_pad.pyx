@@ -1,23 +1,24 @@
-"""Padding, rolling, triangles, windows, images to other sizes, tensors from nothing; each with its gradient beside it."""
+"""Padding, rolling, triangles, windows, images to other sizes, tensors from nothing; gradients beside them."""
 from libc.math cimport ceil
 from libc.stdint cimport int32_t, int64_t
 
 from ._core cimport (
-    C, F, GGML_TYPE_F32, GGML_TYPE_I32, I32, NE, P, T, draft, fail, gg_nrows, gg_set_param_f32, ggml_context, ggml_tensor,
-    like, node1, over, put, set_name,
+    C, F, GGML_TYPE_F32, GGML_TYPE_I32, I32, NE, P, T, draft, fail, gg_nrows, gg_set_param_f32, ggml_context,
+    ggml_tensor, like, node1, over, put, set_name,
 )
 from ._elementwise cimport add, packed, reduced
 from ._grad cimport Backward, gradients
 from ._shape cimport cast, concat, get_rows_back, repeat, reshape, transpose, update, view, window
 
 cdef enum:
-    ACC = 5, DIAG = 43, UPSCALE = 63, PAD = 64, PAD_REFLECT_1D = 65, ROLL = 66, ARANGE = 67, TIMESTEP_EMBEDDING = 68, TRI = 72, FILL = 73
+    ACC = 5, DIAG = 43, UPSCALE = 63, PAD = 64, PAD_REFLECT_1D = 65, ROLL = 66, ARANGE = 67, TIMESTEP_EMBEDDING = 68,
+    TRI = 72, FILL = 73
     WIN_PART = 78, WIN_UNPART = 79, GET_REL_POS = 80, ADD_REL_POS = 81, DUP = 1
 
 ctypedef ggml_context Ctx
 ctypedef ggml_tensor Ten
 
-# ---- padding -----------------------------------------------------------------------------------------------------------
+# ---- padding ---------------------------------------------------------------------------------------------------------
 cdef Ten *pad(Ctx *ctx, Ten *a, const int *left_right, bint circular) except NULL:
     cdef Ten d
     cdef int i
@@ -45,15 +46,15 @@ def ggml_pad_circular(ctx, a, p0, p1, p2, p3):
 def ggml_pad_ext(ctx, a, lp0, rp0, lp1, rp1, lp2, rp2, lp3, rp3):
     """a with zeros before (lp) and after (rp) its elements in each dimension."""
     cdef Ctx *c = C(ctx, b"ggml_pad_ext")
-    cdef int[8] p = [I32(lp0, b"lp0"), I32(rp0, b"rp0"), I32(lp1, b"lp1"), I32(rp1, b"rp1"), I32(lp2, b"lp2"), I32(rp2, b"rp2"),
-                     I32(lp3, b"lp3"), I32(rp3, b"rp3")]
+    cdef int[8] p = [I32(lp0, b"lp0"), I32(rp0, b"rp0"), I32(lp1, b"lp1"), I32(rp1, b"rp1"),
+                     I32(lp2, b"lp2"), I32(rp2, b"rp2"), I32(lp3, b"lp3"), I32(rp3, b"rp3")]
     return P(pad(c, T(a, b"a"), p, False))
 
 def ggml_pad_ext_circular(ctx, a, lp0, rp0, lp1, rp1, lp2, rp2, lp3, rp3):
     """a with elements before (lp) and after (rp) its own in each dimension, as if a went round in a ring."""
     cdef Ctx *c = C(ctx, b"ggml_pad_ext_circular")
-    cdef int[8] p = [I32(lp0, b"lp0"), I32(rp0, b"rp0"), I32(lp1, b"lp1"), I32(rp1, b"rp1"), I32(lp2, b"lp2"), I32(rp2, b"rp2"),
-                     I32(lp3, b"lp3"), I32(rp3, b"rp3")]
+    cdef int[8] p = [I32(lp0, b"lp0"), I32(rp0, b"rp0"), I32(lp1, b"lp1"), I32(rp1, b"rp1"),
+                     I32(lp2, b"lp2"), I32(rp2, b"rp2"), I32(lp3, b"lp3"), I32(rp3, b"rp3")]
     return P(pad(c, T(a, b"a"), p, True))
 
 cdef Ten *folded(Ctx *ctx, Ten *g, int dim, int64_t left, int64_t n) except NULL:
@@ -74,11 +75,14 @@ cdef int grad_pad(Backward b, Ten *t, Ten *g) except -1:
     for i in range(4):
         if g.ne[i] == a.ne[i]:
             continue
-        g = folded(b.ctx, g, i, t.op_params[2 * i], a.ne[i]) if t.op_params[8] else window(b.ctx, g, i, t.op_params[2 * i], a.ne[i])
+        if t.op_params[8]:
+            g = folded(b.ctx, g, i, t.op_params[2 * i], a.ne[i])
+        else:
+            g = window(b.ctx, g, i, t.op_params[2 * i], a.ne[i])
     return b.add(a, g)
 
 def ggml_pad_reflect_1d(ctx, a, p0, p1):
-    """a with p0 elements before and p1 after its rows, mirrored at the first and the last element, which are not repeated."""
+    """a with p0 elements before and p1 after its rows, mirrored at the first and last element, not repeating them."""
     cdef Ctx *c = C(ctx, b"ggml_pad_reflect_1d")
     cdef Ten d
     cdef Ten *x = T(a, b"a")
@@ -106,7 +110,8 @@ cdef int grad_pad_reflect(Backward b, Ten *t, Ten *g) except -1:
 def ggml_roll(ctx, a, shift0, shift1, shift2, shift3):
     """a with its elements moved on by the shifts in each dimension; those that leave at one end enter at the other."""
     cdef Ctx *c = C(ctx, b"ggml_roll")
-    return P(roll(c, T(a, b"a"), I32(shift0, b"shift0"), I32(shift1, b"shift1"), I32(shift2, b"shift2"), I32(shift3, b"shift3")))
+    return P(roll(c, T(a, b"a"), I32(shift0, b"shift0"), I32(shift1, b"shift1"), I32(shift2, b"shift2"),
+                  I32(shift3, b"shift3")))
 
 cdef Ten *roll(Ctx *ctx, Ten *a, int64_t s0, int64_t s1, int64_t s2, int64_t s3) except NULL:
     cdef Ten d
@@ -122,7 +127,7 @@ cdef int grad_roll(Backward b, Ten *t, Ten *g) except -1:
     cdef int32_t *s = t.op_params
     return b.add(t.src[0], roll(b.ctx, g, -<int64_t>s[0], -<int64_t>s[1], -<int64_t>s[2], -<int64_t>s[3]))
 
-# ---- triangles and diagonals -------------------------------------------------------------------------------------------
+# ---- triangles and diagonals -----------------------------------------------------------------------------------------
 cdef Ten *tri(Ctx *ctx, Ten *a, int kind) except NULL:
     cdef Ten d
     like(&d, TRI, a.type, a)
@@ -131,7 +136,7 @@ cdef Ten *tri(Ctx *ctx, Ten *a, int kind) except NULL:
     return put(ctx, &d)
 
 def ggml_tri(ctx, a, type_):
-    """The part of each square matrix above or below the diagonal, with or without it (GGML_TRI_TYPE_*); zeros elsewhere."""
+    """Of each square matrix the part above or below the diagonal, with or without it (GGML_TRI_TYPE_*)."""
     cdef Ctx *c = C(ctx, b"ggml_tri")
     return P(tri(c, T(a, b"a"), I32(type_, b"type_")))
 
@@ -151,7 +156,7 @@ cdef int grad_diag(Backward b, Ten *t, Ten *g) except -1:
     cdef size_t[4] nb = [g.nb[0] + g.nb[1], g.nb[1], g.nb[2], g.nb[3]]
     return b.add(t.src[0], view(b.ctx, g, t.src[0].ne, nb, 0))
 
-# ---- tensors from nothing ----------------------------------------------------------------------------------------------
+# ---- tensors from nothing --------------------------------------------------------------------------------------------
 cdef Ten *fill(Ctx *ctx, Ten *a, float value, bint inplace) except NULL:
     cdef Ten d
     like(&d, FILL, a.type, a)
@@ -195,7 +200,7 @@ def ggml_arange(ctx, start, stop, step):
     return P(arange(c, F(start, b"start"), F(stop, b"stop"), F(step, b"step")))
 
 def ggml_timestep_embedding(ctx, timesteps, dim, max_period):
-    """[dim, n] from n timesteps (f32): cosines, then sines of each step at dim/2 frequencies from 1 down to 1/max_period."""
+    """[dim, n] from n timesteps (f32): cosines, then sines of each at dim/2 frequencies from 1 to 1/max_period."""
     cdef Ctx *c = C(ctx, b"ggml_timestep_embedding")
     cdef Ten d
     cdef Ten *x = T(timesteps, b"timesteps")
@@ -204,7 +209,7 @@ def ggml_timestep_embedding(ctx, timesteps, dim, max_period):
     d.src[0] = x
     return P(put(c, &d))
 
-# ---- images to other sizes ---------------------------------------------------------------------------------------------
+# ---- images to other sizes -------------------------------------------------------------------------------------------
 cdef Ten *interpolate(Ctx *ctx, Ten *a, int64_t ne0, int64_t ne1, int64_t ne2, int64_t ne3, int mode) except NULL:
     cdef Ten d
     draft(&d, UPSCALE, a.type, ne0, ne1, ne2, ne3)
@@ -223,17 +228,19 @@ def ggml_upscale(ctx, a, scale_factor, mode):
         fail(ValueError, f"a is too large: {x.ne[0]} by {x.ne[1]}")
     return P(interpolate(c, x, x.ne[0] * k, x.ne[1] * k, x.ne[2], x.ne[3], I32(mode, b"mode")))
 
+cdef object resized(Ctx *c, object a, object ne0, object ne1, object ne2, object ne3, object mode):
+    return P(interpolate(c, T(a, b"a"), NE(ne0, b"ne0"), NE(ne1, b"ne1"), NE(ne2, b"ne2"), NE(ne3, b"ne3"),
+                         I32(mode, b"mode")))
+
 def ggml_upscale_ext(ctx, a, ne0, ne1, ne2, ne3, mode):
-    """a in another size, by interpolation in dimensions 0 and 1 (GGML_SCALE_MODE_* and _FLAG_*), the nearest in 2 and 3."""
-    cdef Ctx *c = C(ctx, b"ggml_upscale_ext")
-    return P(interpolate(c, T(a, b"a"), NE(ne0, b"ne0"), NE(ne1, b"ne1"), NE(ne2, b"ne2"), NE(ne3, b"ne3"), I32(mode, b"mode")))
+    """a in another size, by interpolation in dimensions 0 and 1 (GGML_SCALE_MODE_*, _FLAG_*), nearest in 2 and 3."""
+    return resized(C(ctx, b"ggml_upscale_ext"), a, ne0, ne1, ne2, ne3, mode)
 
 def ggml_interpolate(ctx, a, ne0, ne1, ne2, ne3, mode):
     """The same as ggml_upscale_ext; sizes may be smaller, too."""
-    cdef Ctx *c = C(ctx, b"ggml_interpolate")
-    return P(interpolate(c, T(a, b"a"), NE(ne0, b"ne0"), NE(ne1, b"ne1"), NE(ne2, b"ne2"), NE(ne3, b"ne3"), I32(mode, b"mode")))
+    return resized(C(ctx, b"ggml_interpolate"), a, ne0, ne1, ne2, ne3, mode)
 
-# ---- windows and relative positions (arXiv:2304.02643) -----------------------------------------------------------------
+# ---- windows and relative positions (arXiv:2304.02643) ---------------------------------------------------------------
 cdef Ten *win_part(Ctx *ctx, Ten *a, int w) except NULL:
     cdef Ten d
     if w < 1:
@@ -270,7 +277,7 @@ cdef int grad_win_unpart(Backward b, Ten *t, Ten *g) except -1:
     return b.add(t.src[0], win_part(b.ctx, g, t.op_params[0]))
 
 def ggml_get_rel_pos(ctx, a, qh, kh):
-    """[c, kh, qh]: for each query and key position the row of a [c, 2 * kh - 1] that stands for their distance. qh must be kh."""
+    """[c, kh, qh]: for each query and key the row of a [c, 2 * kh - 1] that stands for their distance. qh is kh."""
     cdef Ctx *c = C(ctx, b"ggml_get_rel_pos")
     cdef Ten d
     cdef Ten *x = T(a, b"a")
@@ -302,7 +309,7 @@ cdef Ten *add_rel_pos(Ctx *ctx, Ten *a, Ten *pw, Ten *ph, bint inplace) except N
     return t
 
 def ggml_add_rel_pos(ctx, a, pw, ph):
-    """Scores a [kw * kh, qw * qh, n] plus what their distances count along the width (pw) and height (ph), both [kw, qw, qh, n]."""
+    """Scores a [kw * kh, qw * qh, n] plus those by width (pw) and height (ph), both [kw, qw, qh, n]; kw is kh."""
     cdef Ctx *c = C(ctx, b"ggml_add_rel_pos")
     return P(add_rel_pos(c, T(a, b"a"), T(pw, b"pw"), T(ph, b"ph"), False))
 

@@ -1,13 +1,16 @@
 """Reductions, norms, soft-max, losses, each with its gradient beside it."""
+from libc.stdint cimport int64_t
+
 from ._core cimport (
     C, F, GGML_TYPE_F32, GGML_TYPE_I32, GGML_TYPE_I64, I32, P, T, T0, draft, enter, fail, gg_can_repeat, gg_nelements, gg_nrows,
     gg_param_f32, gg_set_param_f32, ggml_context, ggml_tensor, like, node1, node2, over, put, set_name, ggml_tensor as Ten, ggml_context as Ctx,
 )
 from ._elementwise cimport add, mul, neg, reduced, scale, spread, sub
 from ._grad cimport Backward, gradients
+from ._shape cimport reshape, update, zeros
 
 cdef enum:
-    SUM = 14, SUM_ROWS = 15, MEAN = 17, ARGMAX = 18, COUNT_EQUAL = 19, REPEAT_BACK = 21, NORM = 24, RMS_NORM = 25, RMS_NORM_BACK = 26
+    ACC = 5, SUM = 14, SUM_ROWS = 15, MEAN = 17, ARGMAX = 18, COUNT_EQUAL = 19, REPEAT_BACK = 21, NORM = 24, RMS_NORM = 25, RMS_NORM_BACK = 26
     DIAG_MASK_INF = 44, DIAG_MASK_ZERO = 45, SOFT_MAX = 46, SOFT_MAX_BACK = 47, CROSS_ENTROPY = 92, CROSS_ENTROPY_BACK = 93
 
 # ---- sums ------------------------------------------------------------------------------------------------------------
@@ -204,9 +207,10 @@ def ggml_soft_max_add_sinks(a, sinks):
         fail(ValueError, f"sinks has ne[0] = {s.ne[0]}: need one f32 for each of the {t.src[0].ne[2]} heads")
     t.src[2] = s
 
-cdef Ten *soft_max_back(Ctx *ctx, Ten *g, Ten *y, float factor, float max_bias, bint inplace) except NULL:
+cdef Ten *soft_max_back(Ctx *ctx, Ten *g, Ten *y, float factor, float max_bias, bint by_mask, bint inplace) except NULL:
     cdef Ten d
     like(&d, SOFT_MAX_BACK, g.type, g)
+    d.op_params[2] = by_mask
     gg_set_param_f32(&d, 0, factor)
     gg_set_param_f32(&d, 1, max_bias)
     d.src[0], d.src[1] = g, y
@@ -217,24 +221,39 @@ cdef Ten *soft_max_back(Ctx *ctx, Ten *g, Ten *y, float factor, float max_bias, 
 def ggml_soft_max_ext_back(ctx, a, b, scale, max_bias):
     """Gradient of ggml_soft_max_ext by its a: a is the gradient of its result, b its result."""
     cdef Ctx *c = C(ctx, b"ggml_soft_max_ext_back")
-    return P(soft_max_back(c, T(a, b"a"), T(b, b"b"), F(scale, b"scale"), F(max_bias, b"max_bias"), False))
+    return P(soft_max_back(c, T(a, b"a"), T(b, b"b"), F(scale, b"scale"), F(max_bias, b"max_bias"), False, False))
 
 def ggml_soft_max_ext_back_inplace(ctx, a, b, scale, max_bias):
     """ggml_soft_max_ext_back, written over a."""
     cdef Ctx *c = C(ctx, b"ggml_soft_max_ext_back_inplace")
-    return P(soft_max_back(c, T(a, b"a"), T(b, b"b"), F(scale, b"scale"), F(max_bias, b"max_bias"), True))
+    return P(soft_max_back(c, T(a, b"a"), T(b, b"b"), F(scale, b"scale"), F(max_bias, b"max_bias"), False, True))
+
+cdef Ten *summed(Ctx *ctx, Ten *g, int64_t ne0, int64_t ne1, int64_t ne2, int64_t ne3) except NULL:
+    cdef Ten d
+    draft(&d, REPEAT_BACK, GGML_TYPE_F32, ne0, ne1, ne2, ne3)
+    d.src[0] = g
+    return put(ctx, &d)
+
+cdef Ten *mask_gradient(Ctx *ctx, Ten *g, Ten *mask) except NULL:
+    cdef Ten *sum = summed(ctx, g, g.ne[0], g.ne[1], mask.ne[2], mask.ne[3])
+    if g.ne[0] == mask.ne[0] and g.ne[1] == mask.ne[1]:
+        return sum
+    cdef Ten *all = zeros(ctx, mask.ne[0], mask.ne[1], mask.ne[2], mask.ne[3])
+    return update(ctx, ACC, all, sum, all.nb[1], all.nb[2], all.nb[3], 0, False)
+
+cdef Ten *sinks_gradient(Ctx *ctx, Ten *g, Ten *sinks) except NULL:
+    return reshape(ctx, summed(ctx, g, 1, 1, g.ne[2], 1), sinks.ne[0], 1, 1, 1)
 
 cdef int grad_soft_max(Backward b, Ten *t, Ten *g) except -1:
-    cdef Ten *mask = t.src[1]
+    cdef Ten *rest
     b.overwritten(t, t)
     if b.needs(t.src[0]):
-        b.add(t.src[0], soft_max_back(b.ctx, g, t, gg_param_f32(t, 0), gg_param_f32(t, 1), False))
-    if b.needs(mask):
-        if gg_param_f32(t, 1) != 0 or mask.ne[1] != t.ne[1]:
-            fail(ValueError, "the gradient by a mask needs max_bias = 0 and as many rows in the mask as in a")
-        b.add(mask, reduced(b.ctx, soft_max_back(b.ctx, g, t, 1, 0, False), mask))
-    if b.needs(t.src[2]):
-        fail(ValueError, "SOFT_MAX has no gradient by its sinks")
+        b.add(t.src[0], soft_max_back(b.ctx, g, t, gg_param_f32(t, 0), gg_param_f32(t, 1), False, False))
+    if b.needs(t.src[1]):
+        b.add(t.src[1], mask_gradient(b.ctx, soft_max_back(b.ctx, g, t, 1, gg_param_f32(t, 1), True, False), t.src[1]))
+    if b.needs(t.src[2]):     # the sink has the rest of the weight, and its value is 0
+        rest = scale(b.ctx, rows1(b.ctx, SUM_ROWS, t), 1, -1, False)
+        b.add(t.src[2], sinks_gradient(b.ctx, mul(b.ctx, rest, rows1(b.ctx, SUM_ROWS, mul(b.ctx, g, t))), t.src[2]))
     return 0
 
 # ---- cross entropy ---------------------------------------------------------------------------------------------------

@@ -3,8 +3,9 @@ from libc.stdint cimport INT32_MAX, int64_t
 from libc.string cimport memcpy
 
 from ._core cimport (
-    C, GGML_TYPE_F32, I32, NE, P, SZ, T, TYPE, draft, fail, gg_add, gg_contiguous, gg_extent, gg_is_float, gg_mul, gg_nbytes, gg_nelements,
-    gg_row_size, gg_same_shape, gg_set_param_f32, gg_types, ggml_context, ggml_tensor, inplace1, like, node1, over, put, set_name, view_of,
+    C, GGML_TYPE_F32, I32, NE, P, SZ, T, TYPE, draft, fail, gg_add, gg_contiguous, gg_extent, gg_is_float, gg_mul,
+    gg_nbytes, gg_nelements, gg_row_size, gg_same_shape, gg_set_param_f32, gg_types, ggml_context, ggml_tensor,
+    inplace1, like, node1, over, put, set_name, view_of,
 )
 from ._elementwise cimport packed, reduced
 from ._grad cimport Backward, gradients
@@ -13,8 +14,6 @@ cdef enum:
     DUP = 1, ACC = 5, REPEAT = 20, CONCAT = 22, SET = 33, CPY = 34, CONT = 35, RESHAPE = 36, VIEW = 37, PERMUTE = 38
     TRANSPOSE = 39, GET_ROWS = 40, GET_ROWS_BACK = 41, SET_ROWS = 42, FILL = 73
 
-ctypedef ggml_context Ctx
-ctypedef ggml_tensor Ten
 
 cdef Ten *named(Ten *t, const Ten *a, const char *suffix) noexcept:
     set_name(t, a.name, suffix)
@@ -22,13 +21,14 @@ cdef Ten *named(Ten *t, const Ten *a, const char *suffix) noexcept:
 
 cdef int whole_blocks(int type, int64_t ne0) except -1:
     if ne0 % gg_types[type].blck:
-        fail(ValueError, f"ne0 is {ne0}: need a multiple of {gg_types[type].name.decode()}'s block of {gg_types[type].blck}")
+        fail(ValueError,
+             f"ne0 is {ne0}: need a multiple of {gg_types[type].name.decode()}'s block of {gg_types[type].blck}")
     return 0
 
 cdef str shown(const Ten *t):
     return f"{gg_types[t.type].name.decode()} {[t.ne[i] for i in range(4)]}"
 
-# ---- copies ------------------------------------------------------------------------------------------------------------
+# ---- copies ----------------------------------------------------------------------------------------------------------
 def ggml_dup(ctx, a):
     """A copy of a."""
     cdef Ctx *c = C(ctx, b"ggml_dup")
@@ -40,7 +40,7 @@ def ggml_dup_inplace(ctx, a):
     return P(inplace1(c, DUP, T(a, b"a")))
 
 def ggml_cpy(ctx, a, b):
-    """Writes a over b, converted to b's type; b may have another shape with as many elements. The result is a view of b."""
+    """Writes a over b, which has as many elements, converted to b's type. The result is a view of b."""
     cdef Ctx *c = C(ctx, b"ggml_cpy")
     cdef Ten d
     cdef Ten *x = T(a, b"a")
@@ -70,7 +70,8 @@ cdef int reshaped(Ten *d, int op, Ten *a, int64_t ne0, int64_t ne1, int64_t ne2,
     """Drafts a node over a, with its type and elements in another shape."""
     cdef size_t n
     draft(d, op, a.type, ne0, ne1, ne2, ne3)
-    if not (gg_mul(<size_t>ne0, <size_t>ne1, &n) and gg_mul(n, <size_t>ne2, &n) and gg_mul(n, <size_t>ne3, &n)) or n != <size_t>gg_nelements(a):
+    cdef bint fits = gg_mul(<size_t>ne0, <size_t>ne1, &n) and gg_mul(n, <size_t>ne2, &n) and gg_mul(n, <size_t>ne3, &n)
+    if not fits or n != <size_t>gg_nelements(a):
         fail(ValueError, f"a is {shown(a)}: {[ne0, ne1, ne2, ne3]} does not have as many elements")
     whole_blocks(a.type, ne0)
     d.src[0] = a
@@ -108,7 +109,7 @@ def ggml_cont_4d(ctx, a, ne0, ne1, ne2, ne3):
     return P(cont(c, T(a, b"a"), NE(ne0, b"ne0"), NE(ne1, b"ne1"), NE(ne2, b"ne2"), NE(ne3, b"ne3")))
 
 cdef int grad_copy(Backward b, Ten *t, Ten *g) except -1:
-    """DUP, CPY, CONT, RESHAPE: the same elements, perhaps in another shape. What CPY overwrites has no part in the result."""
+    """DUP, CPY, CONT, RESHAPE: the same elements, perhaps in another shape. CPY's b has no part in the result."""
     cdef Ten *a = t.src[0]
     if not b.needs(a):
         return 0
@@ -116,7 +117,7 @@ cdef int grad_copy(Backward b, Ten *t, Ten *g) except -1:
         g = reshape(b.ctx, packed(b.ctx, g), a.ne[0], a.ne[1], a.ne[2], a.ne[3])
     return b.add(a, g)
 
-# ---- other shapes and strides over the same memory ---------------------------------------------------------------------
+# ---- other shapes and strides over the same memory -------------------------------------------------------------------
 cdef Ten *reshape(Ctx *ctx, Ten *a, int64_t ne0, int64_t ne1, int64_t ne2, int64_t ne3) except NULL:
     cdef Ten d
     if not gg_contiguous(a):
@@ -184,13 +185,14 @@ cdef Ten *window(Ctx *ctx, Ten *a, int dim, int64_t start, int64_t n) except NUL
     ne[dim] = n
     return view(ctx, a, ne, a.nb, <size_t>start * a.nb[dim])
 
-cdef Ten *plain_view(Ctx *ctx, Ten *a, int64_t ne0, int64_t ne1, int64_t ne2, int64_t ne3, int given, size_t nb1, size_t nb2, size_t nb3,
-                     size_t offset) except NULL:
+cdef Ten *plain_view(Ctx *ctx, Ten *a, int64_t ne0, int64_t ne1, int64_t ne2, int64_t ne3, int given, size_t nb1,
+                     size_t nb2, size_t nb3, size_t offset) except NULL:
     """A view with the first `given` of the strides nb1 to nb3, contiguous in the dimensions above."""
     cdef int64_t[4] ne = [ne0, ne1, ne2, ne3]
     cdef size_t[4] nb = [<size_t>gg_types[a.type].bytes, nb1, nb2, nb3]
     cdef int i
-    for i in range(given + 1, 4):     # products that overflow are strides of dimensions of size 1, or the view is too large anyway
+    # A product that overflows is the stride of a dimension of size 1, or the view is too large anyway.
+    for i in range(given + 1, 4):
         nb[i] = nb[i - 1] * <size_t>ne[i - 1] if i > 1 else gg_row_size(a.type, ne0)
     return view(ctx, a, ne, nb, offset)
 
@@ -202,35 +204,43 @@ def ggml_view_1d(ctx, a, ne0, offset):
 def ggml_view_2d(ctx, a, ne0, ne1, nb1, offset):
     """[ne0, ne1] from byte `offset` of a on, rows nb1 bytes apart, over the same memory."""
     cdef Ctx *c = C(ctx, b"ggml_view_2d")
-    return P(plain_view(c, T(a, b"a"), NE(ne0, b"ne0"), NE(ne1, b"ne1"), 1, 1, 1, SZ(nb1, b"nb1"), 0, 0, SZ(offset, b"offset")))
+    return P(plain_view(c, T(a, b"a"), NE(ne0, b"ne0"), NE(ne1, b"ne1"), 1, 1, 1, SZ(nb1, b"nb1"), 0, 0,
+                        SZ(offset, b"offset")))
 
 def ggml_view_3d(ctx, a, ne0, ne1, ne2, nb1, nb2, offset):
     """[ne0, ne1, ne2] from byte `offset` of a on, with the strides nb1 and nb2 in bytes, over the same memory."""
     cdef Ctx *c = C(ctx, b"ggml_view_3d")
-    return P(plain_view(c, T(a, b"a"), NE(ne0, b"ne0"), NE(ne1, b"ne1"), NE(ne2, b"ne2"), 1, 2, SZ(nb1, b"nb1"), SZ(nb2, b"nb2"), 0,
-                        SZ(offset, b"offset")))
+    return P(plain_view(c, T(a, b"a"), NE(ne0, b"ne0"), NE(ne1, b"ne1"), NE(ne2, b"ne2"), 1, 2, SZ(nb1, b"nb1"),
+                        SZ(nb2, b"nb2"), 0, SZ(offset, b"offset")))
 
 def ggml_view_4d(ctx, a, ne0, ne1, ne2, ne3, nb1, nb2, nb3, offset):
     """[ne0, ne1, ne2, ne3] from byte `offset` of a on, with the strides nb1 to nb3 in bytes, over the same memory."""
     cdef Ctx *c = C(ctx, b"ggml_view_4d")
-    return P(plain_view(c, T(a, b"a"), NE(ne0, b"ne0"), NE(ne1, b"ne1"), NE(ne2, b"ne2"), NE(ne3, b"ne3"), 3, SZ(nb1, b"nb1"),
-                        SZ(nb2, b"nb2"), SZ(nb3, b"nb3"), SZ(offset, b"offset")))
+    return P(plain_view(c, T(a, b"a"), NE(ne0, b"ne0"), NE(ne1, b"ne1"), NE(ne2, b"ne2"), NE(ne3, b"ne3"), 3,
+                        SZ(nb1, b"nb1"), SZ(nb2, b"nb2"), SZ(nb3, b"nb3"), SZ(offset, b"offset")))
 
 cdef int grad_view(Backward b, Ten *t, Ten *g) except -1:
-    """g goes where the view lies, into zeros laid out as the memory of the source, which are then seen as the source is."""
+    """g goes where the view lies, into zeros laid out as the source's memory, which are then seen as the source is."""
     cdef Ten *a = t.src[0]
     cdef Ten *flat
+    cdef Ten *row
     cdef size_t[4] nb
     cdef size_t bytes = <size_t>gg_types[a.type].bytes, end = gg_nbytes(a)
     cdef size_t offset = t.view_offs - (a.view_offs if a.view_src != NULL else 0)
-    cdef int i
+    cdef int64_t i
     if not b.needs(a):
         return 0
-    if t.nb[0] != bytes and t.ne[0] > 1:      # ACC adds to dense rows only
-        fail(ValueError, f"'{t.name.decode(errors='replace')}' is a view with gaps in its rows: it has no gradient")
     end = max(end, offset + gg_nbytes(t))     # a view may reach elements of a's memory that a skips
     flat = zeros(b.ctx, <int64_t>(end // bytes), 1, 1, 1)
-    flat = update(b.ctx, ACC, flat, g, t.nb[1] // bytes * 4, t.nb[2] // bytes * 4, t.nb[3] // bytes * 4, offset // bytes * 4, True)
+    for i in range(4):
+        nb[i] = t.nb[i] // bytes * 4
+    offset = offset // bytes * 4
+    if t.nb[0] == bytes or t.ne[0] < 2:
+        flat = update(b.ctx, ACC, flat, g, nb[1], nb[2], nb[3], offset, True)
+    else:                # ACC adds to dense rows only: here each element is a row
+        for i in range(t.ne[3]):
+            row = view(b.ctx, g, [1, g.ne[0], g.ne[1], g.ne[2]], [4, g.nb[0], g.nb[1], g.nb[2]], <size_t>i * g.nb[3])
+            flat = update(b.ctx, ACC, flat, row, nb[0], nb[1], nb[2], offset + <size_t>i * nb[3], True)
     for i in range(4):
         nb[i] = a.nb[i] // bytes * 4
     return b.add(a, view(b.ctx, flat, a.ne, nb, 0))
@@ -261,7 +271,8 @@ cdef Ten *permute(Ctx *ctx, Ten *a, int axis0, int axis1, int axis2, int axis3) 
 def ggml_permute(ctx, a, axis0, axis1, axis2, axis3):
     """a with dimension i moved to the place axis_i, over the same memory."""
     cdef Ctx *c = C(ctx, b"ggml_permute")
-    return P(permute(c, T(a, b"a"), I32(axis0, b"axis0"), I32(axis1, b"axis1"), I32(axis2, b"axis2"), I32(axis3, b"axis3")))
+    return P(permute(c, T(a, b"a"), I32(axis0, b"axis0"), I32(axis1, b"axis1"), I32(axis2, b"axis2"),
+                     I32(axis3, b"axis3")))
 
 cdef int grad_permute(Backward b, Ten *t, Ten *g) except -1:
     cdef int[4] back
@@ -287,14 +298,15 @@ def ggml_transpose(ctx, a):
 cdef int grad_transpose(Backward b, Ten *t, Ten *g) except -1:
     return b.add(t.src[0], transpose(b.ctx, g))
 
-# ---- a tensor with another in a view of it -----------------------------------------------------------------------------
+# ---- a tensor with another in a view of it ---------------------------------------------------------------------------
 cdef Ten *zeros(Ctx *ctx, int64_t ne0, int64_t ne1, int64_t ne2, int64_t ne3) except NULL:
     cdef Ten d
     draft(&d, FILL, GGML_TYPE_F32, ne0, ne1, ne2, ne3)
     gg_set_param_f32(&d, 0, 0)
     return put(ctx, &d)
 
-cdef Ten *update(Ctx *ctx, int op, Ten *a, Ten *b, size_t nb1, size_t nb2, size_t nb3, size_t offset, bint inplace) except NULL:
+cdef Ten *update(Ctx *ctx, int op, Ten *a, Ten *b, size_t nb1, size_t nb2, size_t nb3, size_t offset,
+                 bint inplace) except NULL:
     cdef Ten d
     cdef size_t[4] p = [nb1, nb2, nb3, offset]
     cdef int i
@@ -312,25 +324,30 @@ cdef Ten *update(Ctx *ctx, int op, Ten *a, Ten *b, size_t nb1, size_t nb2, size_
     cdef Ten *t = put(ctx, &d)
     return named(t, a, b" (view)") if inplace else t
 
+cdef object updated(Ctx *c, int op, object a, object b, object nb1, object nb2, object nb3, object offset,
+                    bint inplace):
+    return P(update(c, op, T(a, b"a"), T(b, b"b"), SZ(nb1, b"nb1"), SZ(nb2, b"nb2"), SZ(nb3, b"nb3"),
+                    SZ(offset, b"offset"), inplace))
+
 def ggml_acc(ctx, a, b, nb1, nb2, nb3, offset):
     """a with b added to the view of it that starts at byte `offset` and has the strides nb1 to nb3."""
     cdef Ctx *c = C(ctx, b"ggml_acc")
-    return P(update(c, ACC, T(a, b"a"), T(b, b"b"), SZ(nb1, b"nb1"), SZ(nb2, b"nb2"), SZ(nb3, b"nb3"), SZ(offset, b"offset"), False))
+    return updated(c, ACC, a, b, nb1, nb2, nb3, offset, False)
 
 def ggml_acc_inplace(ctx, a, b, nb1, nb2, nb3, offset):
     """ggml_acc, written over a."""
     cdef Ctx *c = C(ctx, b"ggml_acc_inplace")
-    return P(update(c, ACC, T(a, b"a"), T(b, b"b"), SZ(nb1, b"nb1"), SZ(nb2, b"nb2"), SZ(nb3, b"nb3"), SZ(offset, b"offset"), True))
+    return updated(c, ACC, a, b, nb1, nb2, nb3, offset, True)
 
 def ggml_set(ctx, a, b, nb1, nb2, nb3, offset):
     """a with b in the view of it that starts at byte `offset` and has the strides nb1 to nb3."""
     cdef Ctx *c = C(ctx, b"ggml_set")
-    return P(update(c, SET, T(a, b"a"), T(b, b"b"), SZ(nb1, b"nb1"), SZ(nb2, b"nb2"), SZ(nb3, b"nb3"), SZ(offset, b"offset"), False))
+    return updated(c, SET, a, b, nb1, nb2, nb3, offset, False)
 
 def ggml_set_inplace(ctx, a, b, nb1, nb2, nb3, offset):
     """ggml_set, written over a."""
     cdef Ctx *c = C(ctx, b"ggml_set_inplace")
-    return P(update(c, SET, T(a, b"a"), T(b, b"b"), SZ(nb1, b"nb1"), SZ(nb2, b"nb2"), SZ(nb3, b"nb3"), SZ(offset, b"offset"), True))
+    return updated(c, SET, a, b, nb1, nb2, nb3, offset, True)
 
 def ggml_set_1d(ctx, a, b, offset):
     """a with b from byte `offset` on."""
@@ -373,7 +390,7 @@ cdef int grad_update(Backward b, Ten *t, Ten *g) except -1:
         g = update(b.ctx, SET, g, zeros(b.ctx, y.ne[0], y.ne[1], y.ne[2], y.ne[3]), nb[1], nb[2], nb[3], offset, False)
     return b.add(x, g)
 
-# ---- repeats and joins -------------------------------------------------------------------------------------------------
+# ---- repeats and joins -----------------------------------------------------------------------------------------------
 cdef Ten *repeat(Ctx *ctx, Ten *a, int64_t ne0, int64_t ne1, int64_t ne2, int64_t ne3) except NULL:
     cdef Ten d
     draft(&d, REPEAT, a.type, ne0, ne1, ne2, ne3)
@@ -419,7 +436,7 @@ cdef int grad_concat(Backward b, Ten *t, Ten *g) except -1:
         b.add(y, window(b.ctx, g, dim, x.ne[dim], y.ne[dim]))
     return 0
 
-# ---- rows by index -----------------------------------------------------------------------------------------------------
+# ---- rows by index ---------------------------------------------------------------------------------------------------
 cdef Ten *get_rows(Ctx *ctx, Ten *a, Ten *b) except NULL:
     cdef Ten d
     cdef bint decoded = gg_is_float(a.type) or gg_types[a.type].quantized
@@ -466,9 +483,9 @@ cdef Ten *set_rows(Ctx *ctx, Ten *a, Ten *b, Ten *c) except NULL:
     return named(put(ctx, &d), a, b" (view)")
 
 def ggml_set_rows(ctx, a, b, c):
-    """Writes the rows of b over the rows of a that c (i64 or i32) names, converted to a's type. The result is a view of a.
+    """Writes the rows of b, converted, over the rows of a that c (i64 or i32) names. The result is a view of a.
 
-    Dimensions 2 and 3 of b are multiples of dimensions 1 and 2 of c: the indices are used again. The rows named must differ.
+    Dimensions 2 and 3 of b are multiples of c's 1 and 2: the indices are used again. The rows named must differ.
     """
     cdef Ctx *context = C(ctx, b"ggml_set_rows")
     return P(set_rows(context, T(a, b"a"), T(b, b"b"), T(c, b"c")))
@@ -484,7 +501,8 @@ cdef int grad_set_rows(Backward b, Ten *t, Ten *g) except -1:
             each = repeat(b.ctx, index, index.ne[0], rows.ne[2], rows.ne[3], 1)
         b.add(rows, get_rows(b.ctx, g, each))
     if b.needs(t.src[2]):
-        b.add(t.src[2], set_rows(b.ctx, node1(b.ctx, DUP, g), zeros(b.ctx, rows.ne[0], rows.ne[1], rows.ne[2], rows.ne[3]), index))
+        each = zeros(b.ctx, rows.ne[0], rows.ne[1], rows.ne[2], rows.ne[3])
+        b.add(t.src[2], set_rows(b.ctx, node1(b.ctx, DUP, g), each, index))
     return 0
 
 gradients[DUP] = gradients[CPY] = gradients[CONT] = gradients[RESHAPE] = grad_copy

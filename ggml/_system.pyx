@@ -6,13 +6,14 @@ import sys
 import time
 import traceback
 
-from libc.stdint cimport int32_t, int64_t, uint16_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint16_t
 from libc.stdio cimport FILE
 from libc.string cimport memcmp, memcpy
 
 from ._core cimport (
-    ADDR, BOOL, C, F, FUN, GGML_OBJECT_TYPE_GRAPH, GGML_OBJECT_TYPE_TENSOR, GGML_TYPE_BF16, GGML_TYPE_F16, GGML_TYPE_F32, H, I, I32, NE,
-    TEXT, buffer_of, enter, fail, gg_bf16_to_f32, gg_f16_to_f32, gg_f32_to_bf16, gg_f32_to_f16, ggml_context, ggml_object, kernels, readable,
+    ADDR, C, F, FUN, GGML_OBJECT_TYPE_GRAPH, GGML_OBJECT_TYPE_TENSOR, GGML_TYPE_BF16, GGML_TYPE_F16, GGML_TYPE_F32, H,
+    I, I32, NE, TEXT, buffer_of, enter, fail, gg_bf16_to_f32, gg_f16_to_f32, gg_f32_to_bf16, gg_f32_to_f16,
+    ggml_context, ggml_object, kernels, readable,
 )
 from . import _constants, _structs
 from ._core import as_callback, cpu_has, enums, unpark
@@ -20,7 +21,7 @@ from ._core import as_callback, cpu_has, enums, unpark
 cdef extern from "stdio.h" nogil:
     FILE *fopen(const char *name, const char *mode)
 
-# ---- half and bfloat16 -------------------------------------------------------------------------------------------------
+# ---- half and bfloat16 -----------------------------------------------------------------------------------------------
 cdef uint16_t bits16(object value, const char *name) except? 0:
     cdef int64_t v = I(value, name)
     if not 0 <= v <= 0xffff:
@@ -120,7 +121,10 @@ def ggml_cpu_fp32_to_i32(x, y, k):
     cdef float *a = <float *>row(x, b"x", n, 4)
     cdef int32_t *b = <int32_t *>row(y, b"y", n, 4)
     for i in range(n):
-        b[i] = 0 if a[i] != a[i] else 0x7fffffff if a[i] >= 2147483648.0 else -0x80000000 if a[i] < -2147483648.0 else <int32_t>a[i]
+        if a[i] >= 2147483648.0 or a[i] < -2147483648.0:
+            b[i] = 0x7fffffff if a[i] > 0 else -0x80000000
+        else:
+            b[i] = 0 if a[i] != a[i] else <int32_t>a[i]
 
 def ggml_cpu_fp32_to_fp16(x, y, k):
     """Converts k floats to halfs."""
@@ -142,7 +146,7 @@ def ggml_cpu_bf16_to_fp32(x, y, k):
     enter(b"ggml_cpu_bf16_to_fp32")
     widen(GGML_TYPE_BF16, x, b"x", y, b"y", k, b"k")
 
-# ---- time, version -----------------------------------------------------------------------------------------------------
+# ---- time, version ---------------------------------------------------------------------------------------------------
 def ggml_time_init():
     """Nothing: time needs no preparation here."""
 
@@ -170,7 +174,7 @@ def ggml_commit():
     """b"unknown": this is not built from a commit of the C library."""
     return b"unknown"
 
-# ---- the CPU -----------------------------------------------------------------------------------------------------------
+# ---- the CPU ---------------------------------------------------------------------------------------------------------
 cdef object _asks(str feature, str text):
     def ask():
         return int(cpu_has(feature))
@@ -181,10 +185,13 @@ cdef object _asks(str feature, str text):
     return ask
 
 cdef dict FEATURES = {
-    "sse3": "SSE3", "ssse3": "SSSE3", "avx": "AVX", "avx_vnni": "AVX-VNNI", "avx2": "AVX2", "bmi2": "BMI2", "f16c": "F16C", "fma": "FMA",
+    "sse3": "SSE3", "ssse3": "SSSE3", "avx": "AVX", "avx_vnni": "AVX-VNNI", "avx2": "AVX2", "bmi2": "BMI2",
+    "f16c": "F16C", "fma": "FMA",
     "avx512": "AVX-512F", "avx512_vbmi": "AVX-512 VBMI", "avx512_vnni": "AVX-512 VNNI", "avx512_bf16": "AVX-512 BF16",
-    "amx_int8": "AMX-INT8", "neon": "NEON", "arm_fma": "ARM's fused multiply-add", "fp16_va": "ARM's FP16 vector arithmetic",
-    "dotprod": "ARM's dot product", "matmul_int8": "ARM's I8MM", "sve": "SVE", "sme": "SME", "riscv_v": "RISC-V's V", "vsx": "POWER's VSX",
+    "amx_int8": "AMX-INT8", "neon": "NEON", "arm_fma": "ARM's fused multiply-add",
+    "fp16_va": "ARM's FP16 vector arithmetic",
+    "dotprod": "ARM's dot product", "matmul_int8": "ARM's I8MM", "sve": "SVE", "sme": "SME", "riscv_v": "RISC-V's V",
+    "vsx": "POWER's VSX",
     "vxe": "z/Architecture's VXE", "wasm_simd": "WebAssembly's SIMD", "llamafile": "the kernels of llamafile (never)",
 }
 globals().update({"ggml_cpu_has_" + k: _asks(k, v) for k, v in FEATURES.items()})
@@ -203,7 +210,7 @@ def ggml_cpu_get_rvv_vlen():
 cdef int numa_nodes = 1
 
 def ggml_numa_init(numa):
-    """Looks for memory nodes, unless `numa` is GGML_NUMA_STRATEGY_DISABLED; the threads stay where the system puts them."""
+    """Looks for memory nodes, unless `numa` is GGML_NUMA_STRATEGY_DISABLED; threads stay where the system puts them."""
     global numa_nodes
     enter(b"ggml_numa_init")
     cdef int strategy = I32(numa, b"numa")
@@ -216,7 +223,7 @@ def ggml_is_numa():
     """Whether ggml_numa_init found more than one memory node."""
     return numa_nodes > 1
 
-# ---- files and identifiers ---------------------------------------------------------------------------------------------
+# ---- files and identifiers -------------------------------------------------------------------------------------------
 def ggml_fopen(fname, mode):
     """Opens a file as C's fopen does: the address of its FILE, None where it can't be opened."""
     enter(b"ggml_fopen")
@@ -241,7 +248,7 @@ def ggml_ftype_to_ggml_type(ftype):
         fail(ValueError, f"ftype is {k}: no one tensor type belongs to it")
     return FILE_TYPES[k]
 
-# ---- messages ----------------------------------------------------------------------------------------------------------
+# ---- messages --------------------------------------------------------------------------------------------------------
 cdef object log_callback_kept = None, log_data_kept = None       # what ggml_log_set was given
 ctypedef void (*log_fn)(int, const char *, void *) noexcept
 cdef log_fn log_function = NULL
@@ -258,7 +265,7 @@ def log(int level, str text):
         unpark()
 
 def ggml_log_set(log_callback, user_data):
-    """Sends this library's messages to log_callback(level, text, user_data) (a ggml_log_callback or a callable); None: to stderr."""
+    """Sends this library's messages to log_callback(level, text, user_data); None: to stderr."""
     global log_callback_kept, log_data_kept, log_function, log_data
     enter(b"ggml_log_set")
     callback = as_callback(log_callback, _structs.ggml_log_callback)
@@ -268,13 +275,13 @@ def ggml_log_set(log_callback, user_data):
     log_function, log_data = <log_fn>function, data
 
 def ggml_log_get(log_callback, user_data):
-    """Writes what ggml_log_set set to a pointer to a ggml_log_callback and one to a c_void_p; NULL where nothing is set."""
+    """Writes what ggml_log_set set to two pointers: to a ggml_log_callback and a c_void_p; NULL: nothing."""
     enter(b"ggml_log_get")
     (<void **>row(log_callback, b"log_callback", 1, sizeof(void *)))[0] = <void *>log_function
     (<void **>row(user_data, b"user_data", 1, sizeof(void *)))[0] = log_data
 
 cdef str object_line(const ggml_object *o):
-    kind = "tensor" if o.type == GGML_OBJECT_TYPE_TENSOR else "graph" if o.type == GGML_OBJECT_TYPE_GRAPH else "work buffer"
+    kind = {GGML_OBJECT_TYPE_TENSOR: "tensor", GGML_OBJECT_TYPE_GRAPH: "graph"}.get(o.type, "work buffer")
     return f" - object: {kind}, offset {o.offs}, {o.size} bytes, next at {<size_t>o.next:#x}\n"
 
 def ggml_print_object(obj):
@@ -300,7 +307,7 @@ def ggml_print_backtrace():
 cdef object abort_callback = _structs.ggml_abort_callback_t()
 
 def ggml_set_abort_callback(callback):
-    """Sets what ggml_abort calls with its message before it raises (a ggml_abort_callback_t or callable; None); returns what was set."""
+    """Sets what ggml_abort calls with its message before it raises; returns what was set before."""
     global abort_callback
     enter(b"ggml_set_abort_callback")
     new = as_callback(callback, _structs.ggml_abort_callback_t)
@@ -312,13 +319,14 @@ def ggml_set_abort_callback(callback):
 def ggml_abort(file, line, fmt):
     """Raises RuntimeError with the message and the place, where the C library ends the process."""
     enter(b"ggml_abort")
-    message = f"{TEXT(file, b'file').decode(errors='replace')}:{I32(line, b'line')}: {TEXT(fmt, b'fmt').decode(errors='replace')}"
+    where_, what = (x.decode(errors="replace") for x in (TEXT(file, b"file"), TEXT(fmt, b"fmt")))
+    message = f"{where_}:{I32(line, b'line')}: {what}"
     if abort_callback:
         abort_callback(message.encode())
         unpark()
     raise RuntimeError(message)
 
-# ---- thread pools: a compute with one uses as many threads -------------------------------------------------------------
+# ---- thread pools: a compute with one uses as many threads -----------------------------------------------------------
 cdef dict pools = {}                                  # handle: its parameters
 cdef object handles = itertools.count(0x1000, 0x10)
 
@@ -355,10 +363,11 @@ def ggml_threadpool_params_match(p0, p1):
     """Whether two sets of parameters ask for the same threads; `paused` does not count."""
     enter(b"ggml_threadpool_params_match")
     a, b = pool_params(p0, "p0"), pool_params(p1, "p1")
-    return all(getattr(a, k) == getattr(b, k) for k in ("n_threads", "prio", "poll", "strict_cpu")) and bytes(a.cpumask) == bytes(b.cpumask)
+    equal = all(getattr(a, k) == getattr(b, k) for k in ("n_threads", "prio", "poll", "strict_cpu"))
+    return equal and bytes(a.cpumask) == bytes(b.cpumask)
 
 def ggml_threadpool_new(params):
-    """A handle (int) that stands for a number of threads. The threads themselves belong to OpenMP: they are made at the first compute."""
+    """A handle (int) that stands for a number of threads; the threads themselves are OpenMP's."""
     enter(b"ggml_threadpool_new")
     copy = _structs.ggml_threadpool_params.from_buffer_copy(pool_params(params, "params"))
     pool_threads(copy.n_threads)
@@ -368,7 +377,7 @@ def ggml_threadpool_new(params):
 
 cdef object pool(object handle):
     key = handle.value if isinstance(handle, ctypes.c_void_p) else handle
-    if key not in pools:
+    if not isinstance(key, int) or key not in pools:
         fail(RuntimeError, f"threadpool is {handle!r}: no live thread pool")
     return key
 

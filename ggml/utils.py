@@ -77,7 +77,7 @@ def copy_to_cpu(ctx, tensor):
 def quantize_0(data_f32, nelements, ne0, ttype, work=None, imatrix=None):
     """Quantises an array of floats to `ttype`.
 
-    nelements: how many floats, a multiple of ne0. (The number of rows is taken too, where the array has nelements * ne0.)
+    nelements: how many floats, a multiple of ne0. (Or how many rows, where the array has nelements * ne0 floats.)
     ne0: floats in a row, a multiple of the type's block.
     work: where the result goes; a new buffer when None.
     imatrix: importance of each column, ne0 floats.

@@ -32,7 +32,7 @@ CONF
 }
 
 setup() {
-  if ! command -v $TRIPLET-gcc qemu-aarch64-static >/dev/null; then
+  if ! { command -v $TRIPLET-gcc && command -v qemu-aarch64-static; } >/dev/null; then
     apt-get -qq install -y --no-install-recommends gcc-$TRIPLET libc6-dev-arm64-cross qemu-user-static </dev/null
   fi
   fetch_sysroot

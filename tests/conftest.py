@@ -20,7 +20,9 @@ def child():
     """Runs Python code in a process of its own and gives what it prints; fails where it crashes or takes too long."""
 
     def run(code, *args, timeout=60, env=None):
-        done = subprocess.run([sys.executable, "-c", code, *args], capture_output=True, text=True, timeout=timeout, env=env)
+        done = subprocess.run(
+            [sys.executable, "-c", code, *args], capture_output=True, text=True, timeout=timeout, env=env
+        )
         assert done.returncode == 0, f"exit status {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
         return done.stdout
 

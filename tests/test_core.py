@@ -2,12 +2,14 @@
 
 import ctypes
 import gc
+import os
 
 import numpy as np
 import pytest
+from cases.harness import DTYPES, ISAS, compute, context, elements, graph_of, load, memory, shape, store, type_id
 
 import ggml
-from cases.harness import DTYPES, compute, context, elements, graph_of, load, memory, shape, store, type_id
+from ggml import _core
 
 pytestmark = pytest.mark.core
 F32 = ggml.GGML_TYPE_F32
@@ -221,7 +223,10 @@ def test_full_context_stays_usable():
 # ---- shapes that overflow --------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("ne", [(1 << 62,), (1 << 40, 1 << 40), (1 << 32, 1 << 32), ((1 << 62) - 1,), (1 << 21,) * 4])
 def test_too_large_for_any_memory(ne):
-    with context(no_alloc=True) as ctx, pytest.raises((ValueError, MemoryError), match=f"^ggml_new_tensor_{len(ne)}d: "):
+    with (
+        context(no_alloc=True) as ctx,
+        pytest.raises((ValueError, MemoryError), match=f"^ggml_new_tensor_{len(ne)}d: "),
+    ):
         getattr(ggml, f"ggml_new_tensor_{len(ne)}d")(ctx, F32, *ne)
 
 
@@ -279,7 +284,7 @@ def test_copy_of_a_struct_is_a_tensor(ctx):
     copy.ne[1] = 1
     assert ggml.ggml_nelements(ctypes.byref(copy)) == 3 and ggml.ggml_nelements(t) == 6
     copy.type = 999
-    with pytest.raises(ValueError, match="^ggml_nbytes: .*type is 999"):
+    with pytest.raises(ValueError, match="^ggml_nbytes: "):
         ggml.ggml_nbytes(ctypes.byref(copy))
 
 
@@ -345,7 +350,9 @@ def test_names(ctx):
         b"a (copy)": [ggml.ggml_cast(ctx, t, ggml.GGML_TYPE_F16)],
         b"": [ggml.ggml_sqr(ctx, t), ggml.ggml_dup_tensor(ctx, t)],
     }
-    assert {ggml.ggml_get_name(u): name for name, made in suffixes.items() for u in made} == {name: name for name in suffixes}
+    assert {ggml.ggml_get_name(u): name for name, made in suffixes.items() for u in made} == {
+        name: name for name in suffixes
+    }
 
 
 def test_flags(ctx):
@@ -375,12 +382,22 @@ def test_questions(ctx):
         if name not in ("is_contiguous_1", "is_contiguous_2"):
             answers = [getattr(ggml, "ggml_" + name)(t) for t in (a, b, v)]
             assert answers == [t in which for t in (a, b, v)] and {type(x) for x in answers} == {bool}, name
-    assert [f(a) for f in (ggml.ggml_nelements, ggml.ggml_nrows, ggml.ggml_nbytes, ggml.ggml_element_size, ggml.ggml_n_dims)] == [42, 6, 84, 2, 3]
+    assert [
+        f(a) for f in (ggml.ggml_nelements, ggml.ggml_nrows, ggml.ggml_nbytes, ggml.ggml_element_size, ggml.ggml_n_dims)
+    ] == [42, 6, 84, 2, 3]
     assert ggml.ggml_nbytes(v) == 2 * 14 + 4 * 2 and ggml.ggml_nbytes_pad(a) == 96
     assert ggml.ggml_are_same_shape(a, a) and not ggml.ggml_are_same_shape(a, b) and not ggml.ggml_are_same_stride(a, b)
     assert ggml.ggml_can_repeat(ggml.ggml_new_tensor_1d(ctx, F32, 7), a) and not ggml.ggml_can_repeat(a, b)
-    assert (ggml.ggml_type_name(ggml.GGML_TYPE_Q4_0), ggml.ggml_type_size(ggml.GGML_TYPE_Q4_0), ggml.ggml_blck_size(2)) == (b"q4_0", 18, 32)
-    assert ggml.ggml_row_size(ggml.GGML_TYPE_Q4_0, 64) == 36 and ggml.ggml_is_quantized(2) and not ggml.ggml_is_quantized(F32)
+    assert (
+        ggml.ggml_type_name(ggml.GGML_TYPE_Q4_0),
+        ggml.ggml_type_size(ggml.GGML_TYPE_Q4_0),
+        ggml.ggml_blck_size(2),
+    ) == (b"q4_0", 18, 32)
+    assert (
+        ggml.ggml_row_size(ggml.GGML_TYPE_Q4_0, 64) == 36
+        and ggml.ggml_is_quantized(2)
+        and not ggml.ggml_is_quantized(F32)
+    )
     with pytest.raises(ValueError, match="^ggml_row_size: "):
         ggml.ggml_row_size(ggml.GGML_TYPE_Q4_0, 33)
     with pytest.raises(ValueError, match="^ggml_row_size: "):
@@ -508,5 +525,31 @@ def test_views_share_memory(ctx):
     assert memory(inner).size == 8 and elements(whole).base is not None
     with pytest.raises(ValueError, match="^ggml_view_2d: "):
         ggml.ggml_view_2d(ctx, t, 6, 5, 24, 0)
+    assert shape(ggml.ggml_view_1d(ctx, inner, 17, 0)) == (17, 1, 1, 1)  # the root is what bounds it
     with pytest.raises(ValueError, match="^ggml_view_1d: "):
-        ggml.ggml_view_1d(ctx, inner, 3, 0)
+        ggml.ggml_view_1d(ctx, inner, 18, 0)
+
+
+# ---- instruction sets ------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("name", ISAS)
+def test_isa_by_environment(name, child):
+    out = child("""if 1:
+        import ggml
+        from ggml import _core
+        ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=1 << 16, mem_buffer=None, no_alloc=False))
+        t = ggml.ggml_set_f32(ggml.ggml_new_tensor_1d(ctx, ggml.GGML_TYPE_F32, 37), 3.0)
+        y = ggml.ggml_sqr(ctx, t)
+        graph = ggml.ggml_new_graph_custom(ctx, 8, False)
+        ggml.ggml_build_forward_expand(graph, y)
+        assert ggml.ggml_graph_compute_with_ctx(ctx, graph, 1) == 0 and ggml.ggml_get_f32_1d(y, 36) == 9
+        print(*[row["name"] for row in _core.isa_info() if row["chosen"]])
+    """, env={**os.environ, "GGML_ISA": name})  # fmt: skip
+    assert out.split() == [name]
+
+
+def test_unknown_isa(child):
+    with pytest.raises(AssertionError, match="GGML_ISA: 'mmx' is not in this build"):
+        child("import ggml", env={**os.environ, "GGML_ISA": "mmx"})
+    with pytest.raises(ValueError, match="GGML_ISA: 'mmx' is not in this build"):
+        _core.isa_select("mmx")
+    assert _core.isa_select(ISAS[0]) == ISAS[0] and _core.isa_select(None) == ISAS[-1]

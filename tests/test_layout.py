@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cases.harness import context, graph_of
 
 import ggml
-from cases.harness import context, graph_of
 
 pytestmark = pytest.mark.core
 STRUCTS = json.loads((Path(__file__).parent / "data" / "api_current.json").read_text())["structs"]
@@ -19,7 +19,9 @@ def raw(struct, address):
     fields = {}
     for name, _, offset, size in STRUCTS[struct]["fields"]:
         data = ctypes.string_at(address + offset, size)
-        fields[name] = int.from_bytes(data, "little", signed=name in ("type", "op", "flags")) if size in (4, 8) else data
+        fields[name] = (
+            int.from_bytes(data, "little", signed=name in ("type", "op", "flags")) if size in (4, 8) else data
+        )
     return fields
 
 
@@ -52,7 +54,9 @@ def test_tensor_in_memory(ctx):
 
     s = ggml.ggml_scale_bias(ctx, a, 2.5, -1.5)
     facts = raw("ggml_tensor", ctypes.cast(s, ctypes.c_void_p).value)
-    assert np.frombuffer(facts["op_params"][:8], np.float32).tolist() == [2.5, -1.5] and facts["op"] == ggml.GGML_OP_SCALE
+    assert (
+        np.frombuffer(facts["op_params"][:8], np.float32).tolist() == [2.5, -1.5] and facts["op"] == ggml.GGML_OP_SCALE
+    )
 
 
 def test_what_is_written_through_the_mirror_is_read_by_the_engine(ctx):
@@ -100,4 +104,6 @@ def test_plan_fields(ctx):
     graph = graph_of(ctx, ggml.ggml_sqr(ctx, ggml.ggml_new_tensor_1d(ctx, ggml.GGML_TYPE_F32, 4)))
     plan = ggml.ggml_graph_plan(graph, 3, None)
     facts = raw("ggml_cplan", ctypes.addressof(plan))
-    assert facts["n_threads"] == plan.n_threads == 3 and facts["work_size"] == plan.work_size and facts["work_data"] == 0
+    assert (
+        facts["n_threads"] == plan.n_threads == 3 and facts["work_size"] == plan.work_size and facts["work_data"] == 0
+    )

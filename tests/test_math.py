@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-
-import ggml
 from cases import elementwise as e
 from cases.harness import ISAS, compute, elements, from_bf16, graph_of, isa
+
+import ggml
 
 pytestmark = pytest.mark.core
 REFERENCES = {
@@ -42,9 +42,28 @@ def all_floats(step):
     """Every `step`-th float of either sign, dense samples where functions turn, and the edges."""
     bits = np.arange(0, 1 << 32, step, dtype=np.uint64).astype(np.uint32).view(np.float32)
     near = np.concatenate([np.linspace(-s, s, 20011) for s in (1e-3, 1, 10, 110)]).astype(np.float32)
-    turns = (np.arange(-400, 400)[:, None] * np.float32(np.pi / 4) + np.linspace(-1e-5, 1e-5, 9)).astype(np.float32).ravel()
+    turns = (
+        (np.arange(-400, 400)[:, None] * np.float32(np.pi / 4) + np.linspace(-1e-5, 1e-5, 9)).astype(np.float32).ravel()
+    )
     tiny = np.float32(2.0**-149)
-    edges = [0, tiny, 3 * tiny, 1e-40, 2.0**-126, 2.0**-24, 0.5, 1, 1.5, 2.5, 2.0**23, 2.0**24, 88.72283, 103.97208, 3.4028235e38, np.inf]
+    edges = [
+        0,
+        tiny,
+        3 * tiny,
+        1e-40,
+        2.0**-126,
+        2.0**-24,
+        0.5,
+        1,
+        1.5,
+        2.5,
+        2.0**23,
+        2.0**24,
+        88.72283,
+        103.97208,
+        3.4028235e38,
+        np.inf,
+    ]
     edges = np.array(edges, np.float32)
     return np.concatenate([bits, near, turns, edges, -edges, [np.float32(np.nan)]]).astype(np.float32)
 
@@ -136,5 +155,7 @@ def test_every_half(name, type, ctx):
         allowed = np.maximum(0.51 * unit * np.abs(want[fine]), 0.51 * least)
         with np.errstate(invalid="ignore"):
             wrong = ~((np.abs(got[fine] - want[fine]) <= allowed) | (np.abs(want[fine]) > most))
-        assert not wrong.any(), f"{name} on {chosen}: f({x[fine][wrong][0]!r}) = {got[fine][wrong][0]!r}, expected {want[fine][wrong][0]!r}"
+        assert not wrong.any(), (
+            f"{name} on {chosen}: f({x[fine][wrong][0]!r}) = {got[fine][wrong][0]!r}, expected {want[fine][wrong][0]!r}"
+        )
         np.testing.assert_array_equal(np.abs(got[beyond]) >= most, True, f"{name} on {chosen}")

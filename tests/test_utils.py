@@ -36,6 +36,10 @@ def noise(*shape):
     return np.random.default_rng(7).standard_normal(shape, np.float32)
 
 
+def python(code):
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=Path(__file__).parent)
+
+
 # ---- the surface ----------------------------------------------------------------------------------------------------
 PARAMETERS = {
     "to_numpy": "tensor, shape=None",
@@ -80,7 +84,8 @@ before = "numpy" in sys.modules
 u.to_numpy(t)
 print([before, "numpy" in sys.modules, u.NUMPY_DTYPE_TO_GGML_TYPE is u.NUMPY_DTYPE_TO_GGML_TYPE])
 """
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=Path(__file__).parent)
+    out = python(code)
+    assert not out.stderr
     assert json.loads(out.stdout.lower()) == [False, True, True]
 
 
@@ -262,7 +267,9 @@ def test_slices(ctx, ndim):
             assert np.shares_memory(utils.to_numpy(view), utils.to_numpy(t))
 
 
-@pytest.mark.parametrize("indices", [[slice(1, 6, 2)], [slice(None, None, 3), slice(1, 3)], [slice(2, 5), slice(0, 4, 2)]])
+@pytest.mark.parametrize("indices", [
+    [slice(1, 6, 2)], [slice(None, None, 3), slice(1, 3)], [slice(2, 5), slice(0, 4, 2)],
+])  # fmt: skip
 def test_gradients_of_slices(ctx, indices):
     x = ramp(3, 4, 7)[(0,) * (3 - len(indices))]
     t = utils.from_numpy(x, ctx)
@@ -325,6 +332,11 @@ def test_copy_to_cpu(ctx):
         assert not np.shares_memory(utils.to_numpy(copy), utils.to_numpy(t))
 
 
+def decoded(data, name):
+    """What an independent implementation makes of quantised bytes."""
+    return gguf.quants.dequantize(np.frombuffer(data, np.uint8), gguf.GGMLQuantizationType[name])
+
+
 # ---- quantising -----------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("name", QUANTISED)
 def test_rows(name):
@@ -333,7 +345,7 @@ def test_rows(name):
     kind = GGML_TYPE[name]
     packed = utils.quantize_row(data, 512, kind)
     size = ggml.ggml_row_size(kind, 512)
-    want = gguf.quants.dequantize(np.frombuffer(ctypes.string_at(packed, size), np.uint8), gguf.GGMLQuantizationType[name])
+    want = decoded(ctypes.string_at(packed, size), name)
     out = (ctypes.c_float * 512)()
     assert utils.dequantize_row(packed, 512, kind, out) is out
     np.testing.assert_allclose(out[:], want, rtol=1e-6, atol=1e-6)
@@ -372,7 +384,7 @@ def test_quantize_0(name):
         assert written == size
         results.append(ctypes.string_at(out, size))
     assert results[0] == results[1]
-    want = gguf.quants.dequantize(np.frombuffer(results[0], np.uint8), gguf.GGMLQuantizationType[name])
+    want = decoded(results[0], name)
     assert np.abs(want.reshape(x.shape) - x).max() < 0.5
     work = (ctypes.c_float * x.size)()
     out, _ = utils.quantize_0(data, x.size, 256, kind, work, (ctypes.c_float * 256)(*([1.0] * 256)))
@@ -383,6 +395,6 @@ def test_quantize_0(name):
 
 def test_sigabrt_handler_prints_the_stack():
     code = "import os, ggml.utils as u\nu.setup_sigabrt_handler()\ndef named_here(): os.abort()\nnamed_here()"
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=Path(__file__).parent)
+    out = python(code)
     assert out.returncode != 0
     assert "named_here" in out.stderr

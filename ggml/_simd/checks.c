@@ -291,8 +291,10 @@ CK check_CUSTOM(const ggml_tensor *t, char *msg) {
     return NULL;
 }
 
+#include "checks_attn.h"
 #include "checks_reduce.h"
 #include "checks_shape.h"
+#include "checks_conv.h"
 
 /* ---- the rows ------------------------------------------------------------------------------------------------------ */
 #define KIND_NOP 0
@@ -302,6 +304,8 @@ CK check_CUSTOM(const ggml_tensor *t, char *msg) {
 #define KIND_SHAPE 2
 #define KIND_REDUCE 2
 #define KIND_MATMUL 2
+#define KIND_CONV 2
+#define KIND_ATTN 2
 
 static const struct { const char *name, *symbol; const char *(*check)(const ggml_tensor *, char *); float cost; int kind; } rows[GG_OP_MAX] = {
 #define OP(id, NAME, symbol, family, check, cost) [id] = {#NAME, symbol, check_##check, cost, KIND_##family},
@@ -318,7 +322,7 @@ static bool is_row(int op) { return op >= 0 && op < GG_OP_MAX && rows[op].name; 
 const char *gg_op_name(int op) { return is_row(op) ? rows[op].name : NULL; }
 const char *gg_op_symbol(int op) { return is_row(op) ? rows[op].symbol : NULL; }
 float gg_op_cost(int op) { return rows[op].cost; }
-bool gg_op_computes(int op) { return rows[op].kind >= 2; }
+bool gg_op_computes(int op) { return is_row(op) && rows[op].kind >= 2; }
 bool gg_op_known(int op) { return is_row(op) && rows[op].kind != KIND_LATER; }
 const char *gg_unary_name(int op) { return op >= 0 && op < (int)(sizeof unary / sizeof *unary) ? unary[op] : NULL; }
 

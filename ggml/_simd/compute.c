@@ -124,10 +124,11 @@ static double node_cost(const ggml_tensor *t) {   /* ns on one thread, roughly *
         if (t->src[i] && (double)gg_nelements(t->src[i]) > n) n = (double)gg_nelements(t->src[i]);
     return n * cost / 64;
 }
-static int custom_tasks(const ggml_tensor *t, int n) {
+/* Tasks of a custom operation, by the threads that the caller asked for: as many calls, whatever threads there are. */
+static int custom_tasks(const ggml_tensor *t, int asked) {
     int32_t tasks;
     memcpy(&tasks, t->op_params + 2, sizeof tasks);
-    return tasks == GGML_N_TASKS_MAX || tasks > n ? n : tasks;
+    return tasks == GGML_N_TASKS_MAX || tasks > asked ? asked : tasks;
 }
 static bool is_custom(int op) { return op >= GGML_OP_MAP_CUSTOM1 && op <= GGML_OP_CUSTOM; }
 static bool is_step(int op) { return op == GGML_OP_OPT_STEP_ADAMW || op == GGML_OP_OPT_STEP_SGD; }
@@ -135,7 +136,7 @@ static bool runs(const ggml_tensor *t) {
     return gg_op_computes(t->op) && t->flags & GGML_TENSOR_FLAG_COMPUTE && !gg_is_empty(t);
 }
 static int node_threads(const ggml_tensor *t, int n) {
-    if (is_custom(t->op)) return custom_tasks(t, n);
+    if (is_custom(t->op) && custom_tasks(t, n) < n) return custom_tasks(t, n);
     return node_cost(t) < SPLIT_COST ? 1 : n;
 }
 size_t gg_work_size(ggml_tensor **nodes, int n, int n_threads) {
@@ -191,17 +192,20 @@ static bool arrange(gg_call *c, const gg_kernels *k, struct task *tasks, int n) 
 }
 
 /* ---- running -------------------------------------------------------------------------------------------------------- */
-static int run_custom(const gg_work *w, ggml_tensor *t) {
-    void *fun, *user;
-    memcpy(&fun, t->op_params, sizeof fun);
-    memcpy(&user, t->op_params + 4, sizeof user);
-    const int ith = w->ith, nth = w->nth;
+static void call_custom(ggml_tensor *t, void *fun, void *user, int ith, int nth) {
     switch (t->op) {
     case GGML_OP_MAP_CUSTOM1: ((void (*)(ggml_tensor *, const ggml_tensor *, int, int, void *))fun)(t, t->src[0], ith, nth, user); break;
     case GGML_OP_MAP_CUSTOM2: ((void (*)(ggml_tensor *, const ggml_tensor *, const ggml_tensor *, int, int, void *))fun)(t, t->src[0], t->src[1], ith, nth, user); break;
     case GGML_OP_MAP_CUSTOM3: ((void (*)(ggml_tensor *, const ggml_tensor *, const ggml_tensor *, const ggml_tensor *, int, int, void *))fun)(t, t->src[0], t->src[1], t->src[2], ith, nth, user); break;
     default: ((void (*)(ggml_tensor *, int, int, void *))fun)(t, ith, nth, user);
     }
+}
+static int run_custom(const gg_work *w, ggml_tensor *t) {
+    void *fun, *user;
+    memcpy(&fun, t->op_params, sizeof fun);
+    memcpy(&user, t->op_params + 4, sizeof user);
+    const int nth = custom_tasks(t, w->team->call->n_threads);
+    for (int ith; (ith = (int)atomic_fetch_add(w->chunk, 1)) < nth;) call_custom(t, fun, user, ith, nth);
     return GGML_STATUS_SUCCESS;
 }
 static int run_node(const gg_kernels *k, const gg_work *w, ggml_tensor *t) {
@@ -324,8 +328,10 @@ int gg_compute(gg_call *c) {
     } else if (c->wdata && c->wsize > pad) {
         c->wdata += pad, c->wsize -= pad;
     }
-    struct gg_team team = {.call = c, .kernels = k, .n = c->n_threads};
-    if (c->n_threads > 1 && c->n_nodes) {
+    /* More threads than processors would only wait for each other. */
+    struct gg_team team = {.call = c, .kernels = k, .n = c->n_threads > 1 ? gg_default_threads() : 1};
+    if (team.n > c->n_threads) team.n = c->n_threads;
+    if (team.n > 1 && c->n_nodes) {
         team.tasks = malloc((size_t)c->n_nodes * sizeof *team.tasks);
         if (team.tasks && arrange(c, k, team.tasks, team.n)) enter_region(team_region, &team);
         else run_alone(c, k);
@@ -353,8 +359,8 @@ void gg_parallel_for(int n_threads, int64_t n, void (*body)(void *, int64_t), vo
 }
 
 /* ---- how many threads ---------------------------------------------------------------------------------------------- */
-static int quota(void) {   /* of the cgroup, 0: none */
 #ifdef __linux__
+static int read_quota(void) {
     long long most = 0, period = 0;
     char first[32];
     FILE *f = fopen("/sys/fs/cgroup/cpu.max", "r");
@@ -369,11 +375,21 @@ static int quota(void) {   /* of the cgroup, 0: none */
             fclose(f);
         }
     }
-    if (most > 0 && period > 0) return (int)((most + period - 1) / period);
-#endif
-    return 0;
+    return most > 0 && period > 0 ? (int)((most + period - 1) / period) : 0;
 }
-int gg_max_threads(void) { return GGML_MAX_N_THREADS; }
+static int quota(void) {   /* of the cgroup, 0: none; read again after a second */
+    static _Atomic int known;
+    static _Atomic int64_t read_at;
+    const int64_t now = now_ns(), last = atomic_load(&read_at);
+    if (!last || now - last > 1000000000) {
+        atomic_store(&known, read_quota());
+        atomic_store(&read_at, now);
+    }
+    return atomic_load(&known);
+}
+#else
+static int quota(void) { return 0; }
+#endif
 int gg_default_threads(void) {
     int n = 1;
 #ifdef __linux__

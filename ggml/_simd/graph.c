@@ -18,16 +18,18 @@ bool gg_hash_used(const ggml_hash_set *h, size_t i) { return h->used[i / 32] >> 
 
 size_t gg_hash_find(const ggml_hash_set *h, const ggml_tensor *key) {
     if (!h->size) return SIZE_MAX;
-    size_t i = ((uintptr_t)key >> 4) % h->size;
+    size_t i = ((uintptr_t)key >> 4) % h->size, left = SIZE_MAX;      /* left: a slot that forget() made free again */
     for (size_t n = 0; n < h->size; n++) {
-        if (!gg_hash_used(h, i) || h->keys[i] == key) return i;
+        if (!gg_hash_used(h, i)) return left != SIZE_MAX ? left : i;
+        if (h->keys[i] == key) return i;
+        if (!h->keys[i] && left == SIZE_MAX) left = i;
         if (++i == h->size) i = 0;
     }
-    return SIZE_MAX;
+    return left;
 }
 bool gg_hash_contains(const ggml_hash_set *h, const ggml_tensor *key) {
     const size_t i = gg_hash_find(h, key);
-    return i != SIZE_MAX && gg_hash_used(h, i);
+    return i != SIZE_MAX && gg_hash_used(h, i) && h->keys[i] == key;
 }
 
 /* The arrays follow the struct in this order: nodes, leafs, use counts, hash keys, gradients, accumulators, bit set. */
@@ -104,7 +106,8 @@ static bool push(size_t *depth, ggml_tensor *t) {
 static int visit(ggml_cgraph *g, ggml_tensor *t, size_t *slot) {
     *slot = gg_hash_find(&g->visited_hash_set, t);
     if (*slot == SIZE_MAX) return -1;
-    if (gg_hash_used(&g->visited_hash_set, *slot)) return 0;
+    if (gg_hash_used(&g->visited_hash_set, *slot) && g->visited_hash_set.keys[*slot] == t) return 0;
+    g->use_counts[*slot] = 0;
     g->visited_hash_set.used[*slot / 32] |= 1u << (*slot % 32);
     g->visited_hash_set.keys[*slot] = t;
     return 1;

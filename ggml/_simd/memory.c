@@ -29,7 +29,7 @@ void gg_pages_free(void *p, size_t size) {
 /* Pages of freed arenas, still in memory, for the next arena of that size: programs make and free the same contexts again and again,
  * and a page fault costs as much as five calls. */
 enum { WARM = 4 };
-static const size_t WARM_BYTES = (size_t)16 << 20;
+#define WARM_BYTES ((size_t)16 << 20)
 static struct { void *p; size_t size; } warm[WARM];
 
 /* Gives the memory back but keeps the addresses readable (as zeros), so that a stale pointer stays harmless. */
@@ -151,7 +151,7 @@ static void quarantine_push(gg_region *r) {
     while (q_len == QUARANTINE || (q_len && q_bytes + r->size > QUARANTINE_BYTES)) {
         gg_region *old = quarantine[q_head];
         q_head = (q_head + 1) % QUARANTINE, q_len--, q_bytes -= old->size;
-        if (old->views) old->freed = false, old->ctx = NULL;   /* leaves the list, lives on with its views */
+        if (old->views) old->orphan = true;          /* leaves the list, lives on with its views */
         else region_destroy(old);
     }
     quarantine[(q_head + q_len++) % QUARANTINE] = r;
@@ -179,9 +179,9 @@ gg_region *gg_region_of_data(const void *addr) {
 }
 void gg_region_view(gg_region *r, int delta) {
     r->views += delta;
-    if (r->views || !r->mapped || r->ctx) return;
-    if (r->freed) pages_return(r->base, r->size);         /* still in quarantine */
-    else region_destroy(r);                                /* pushed out of it while views held it */
+    if (r->views || !r->freed) return;
+    if (r->orphan) region_destroy(r);
+    else if (r->mapped) pages_return(r->base, r->size);    /* still in quarantine */
 }
 
 /* ---- contexts ------------------------------------------------------------------------------------------------------ */
@@ -340,26 +340,16 @@ bool gg_set_contiguous(ggml_tensor *t, size_t *nbytes) {
         if (!gg_mul(t->nb[d - 1], (size_t)t->ne[d - 1], &t->nb[d])) return false;
     return gg_mul(t->nb[3], (size_t)t->ne[3], nbytes) && *nbytes <= (size_t)PTRDIFF_MAX / 2;
 }
-ggml_tensor *gg_context_tensor(ggml_context *ctx, const ggml_tensor *draft, size_t *need) {
-    size_t bytes = 0;
-    ggml_tensor strides;
-    *need = (size_t)-1;
-    if (!draft->view_src) {
-        strides.type = draft->type;
-        memcpy(strides.ne, draft->ne, sizeof strides.ne);
-        if (!gg_set_contiguous(&strides, &bytes)) return NULL;
-    }
+ggml_tensor *gg_context_tensor(ggml_context *ctx, const ggml_tensor *draft, size_t nbytes, size_t *need) {
     const bool own = !draft->view_src && !ctx->no_alloc;
-    ggml_object *o = gg_context_object(ctx, GGML_OBJECT_TYPE_TENSOR, sizeof *draft + (own ? bytes : 0), need);
+    ggml_object *o = gg_context_object(ctx, GGML_OBJECT_TYPE_TENSOR, sizeof *draft + (own ? nbytes : 0), need);
     if (!o) return NULL;
     ggml_tensor *t = (ggml_tensor *)(o + 1);
     gg_copy_tensor(t, draft);
+    if (own) t->data = t + 1;
     if (draft->view_src) {
         t->data = draft->view_src->data ? (uint8_t *)draft->view_src->data + draft->view_offs : NULL;
         t->buffer = draft->view_src->buffer;
-    } else {
-        memcpy(t->nb, strides.nb, sizeof t->nb);
-        t->data = own ? t + 1 : NULL;
     }
     return t;
 }

@@ -17,7 +17,8 @@ typedef struct gg_region {
     void *owner;            /* BUFFER: the handle; ARENA over a caller's memory: the Python weak reference (see _core.pyx) */
     int64_t views;          /* NumPy / DLPack views; the pages go when it was freed and the last view has gone */
     size_t used;            /* ARENA: bytes in use, once its context no longer fills it */
-    bool mapped, warm, freed;   /* mapped: pages of our own; warm: taken over from a freed arena */
+    bool mapped, warm;      /* mapped: pages of our own; warm: taken over from a freed arena */
+    bool freed, orphan;     /* freed: kept in quarantine; orphan: pushed out of it while views hold it */
     struct gg_region *prev; /* earlier chunk of a context that grows */
 } gg_region;
 
@@ -63,9 +64,9 @@ bool gg_data_ok(const ggml_tensor *t);
 /* Sets t->nb for a contiguous tensor; false when a size overflows. */
 bool gg_set_contiguous(ggml_tensor *t, size_t *nbytes);
 
-/* Enters a filled-in tensor (shape, type, op, sources, view) in the arena. Without view_src it gets contiguous strides and, unless
- * no_alloc, data. NULL: *need as above, or (size_t)-1 when the tensor itself is too large. */
-ggml_tensor *gg_context_tensor(ggml_context *ctx, const ggml_tensor *draft, size_t *need);
+/* Enters a filled-in tensor (shape, strides, type, op, sources, view) in the arena; without view_src and no_alloc it gets data of
+ * `nbytes`. NULL: *need as above. */
+ggml_tensor *gg_context_tensor(ggml_context *ctx, const ggml_tensor *draft, size_t nbytes, size_t *need);
 
 /* ---- graphs (graph.c) --------------------------------------------------------------------------------------------- */
 size_t gg_hash_size(size_t min);

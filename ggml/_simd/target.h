@@ -27,6 +27,19 @@
 #else
 #define OP_MATMUL(NAME)
 #endif
+#ifdef GG_FAMILY_ATTN
+#include "ops/rope.h"
+#include "ops/attention_back.h"
+#define OP_ATTN(NAME) k->op[GGML_OP_##NAME] = op_##NAME;
+#else
+#define OP_ATTN(NAME)
+#endif
+#ifdef GG_FAMILY_CONV
+#include "ops/conv.h"
+#define OP_CONV(NAME) k->op[GGML_OP_##NAME] = op_##NAME;
+#else
+#define OP_CONV(NAME)
+#endif
 #ifdef GG_FAMILY_QUANTS
 #include "quants/quants.h"
 #endif
@@ -45,6 +58,12 @@ void GG_JOIN(gg_install_, GG_FAMILY, GG_ISA)(gg_kernels *k) {
 #undef OP
 #ifdef GG_FAMILY_REDUCE
     install_reduce(k);
+#endif
+#ifdef GG_FAMILY_ATTN
+    install_attn(k);
+#endif
+#ifdef GG_FAMILY_CONV
+    install_conv(k);
 #endif
 #ifdef GG_FAMILY_QUANTS
     install_quants(k);

@@ -56,7 +56,7 @@ class Op:
     writes over argument `target`; types: the types of the operands under test, one for all or a tuple; tol: relative error in f32;
     bad: (function of Random, exception, part of the message); kinks: values of operands that samples for gradients keep away from;
     strided: which operands may be permuted or padded (None: all); aliased: the result lies in the memory of an argument;
-    name: where one constructor has several rows.
+    smooth: the reference for gradients, where `ref` rounds; name: where one constructor has several rows.
     """
 
     fn: str
@@ -70,6 +70,7 @@ class Op:
     grad_tol: float = 2e-4
     bad: tuple = ()
     kinks: tuple = ()
+    smooth: Callable | None = None
     strided: tuple | None = None
     aliased: bool = False
     name: str = ""
@@ -82,7 +83,7 @@ class Op:
         return self.samples[i](Random([i, *self.name.encode()]))
 
 
-FAMILIES = ("elementwise", "reduce", "shape", "matmul")
+FAMILIES = ("elementwise", "reduce", "shape", "matmul", "attention", "conv")
 
 
 def rows():

@@ -145,7 +145,11 @@ def back(name, f):
     return Op(
         name,
         slope(f),
-        (lambda r: [r(7, 3, 2), r(7, 3, 2, scale=2)], lambda r: [r(1031, 97), r(1031, 97, scale=2)], lambda r: [r(0, 3), r(0, 3)]),
+        (
+            lambda r: [r(7, 3, 2), r(7, 3, 2, scale=2)],
+            lambda r: [r(1031, 97), r(1031, 97, scale=2)],
+            lambda r: [r(0, 3), r(0, 3)],
+        ),
         tol=5e-6,
         bad=((lambda r: [r(7, 3), r(7, 1)], ValueError, "a is f32 [7, 3], b is f32 [7]"),),
     )
@@ -235,7 +239,13 @@ OPS = [
             (lambda r: [r.ints(4, 3), 2.0], ValueError, "a is i32 [3]"),
         ),
     ),
-    Op("scale_bias", lambda x, s, b: x * s + b, with_numbers(sized(), -1.5, 0.25), diff=(0,), inplace="scale_bias_inplace"),
+    Op(
+        "scale_bias",
+        lambda x, s, b: x * s + b,
+        with_numbers(sized(), -1.5, 0.25),
+        diff=(0,),
+        inplace="scale_bias_inplace",
+    ),
     Op(
         "clamp",
         lambda x, low, high: np.clip(x, low, high),
@@ -247,7 +257,10 @@ OPS = [
         diff=(0,),
         inplace="clamp_inplace",
         kinks=(-0.5, 0.875, 0.25, 0.5),
-        bad=((lambda r: [r(3), 2.0, 1.0], ValueError, "min is 2.0, max is 1.0"), (lambda r: [r(3), np.nan, 1.0], ValueError, "min is nan")),
+        bad=(
+            (lambda r: [r(3), 2.0, 1.0], ValueError, "min is 2.0, max is 1.0"),
+            (lambda r: [r(3), np.nan, 1.0], ValueError, "min is nan"),
+        ),
     ),
     Op(
         "clamp_back",
@@ -287,12 +300,21 @@ def adamw_args(*ne):
 
 
 OPS += [
-    Op("opt_step_adamw", adamw, (adamw_args(37, 5), adamw_args(1031, 97), adamw_args(0)), types=(), aliased=True, strided=(), tol=5e-6),
+    Op(
+        "opt_step_adamw",
+        adamw,
+        (adamw_args(37, 5), adamw_args(1031, 97), adamw_args(0)),
+        types=(),
+        aliased=True,
+        strided=(),
+        tol=5e-6,
+    ),
     Op(
         "opt_step_sgd",
         sgd,
         tuple(
-            lambda r, ne=ne: [As("F32", r(*ne)), As("F32", r(*ne)), As("F32", np.array([0.1, 0.01]))] for ne in ((37, 5), (1031, 97))
+            lambda r, ne=ne: [As("F32", r(*ne)), As("F32", r(*ne)), As("F32", np.array([0.1, 0.01]))]
+            for ne in ((37, 5), (1031, 97))
         ),
         types=(),
         aliased=True,

@@ -180,8 +180,8 @@ def compute(ctx, graph, threads=1):
     assert ggml.ggml_graph_compute_with_ctx(ctx, graph, threads) == ggml.GGML_STATUS_SUCCESS
 
 
-def close(got, want, tol, note=""):
-    """Within tol of the value or of the mean size of values; what is not finite must be equal."""
+def close(got, want, tol, note="", least=0.0):
+    """Within tol of the value, of the mean size of values, or of `least`; what is not finite must be equal."""
     assert got.shape == want.shape, f"{note}: shape {got.shape}, expected {want.shape}"
     if np.issubdtype(got.dtype, np.integer):
         np.testing.assert_array_equal(got, want, err_msg=note)
@@ -190,7 +190,7 @@ def close(got, want, tol, note=""):
     np.testing.assert_array_equal(got[~finite], want[~finite], err_msg=note)
     if finite.any():
         w, g = want[finite], got[finite]
-        allowed = tol * np.maximum(np.abs(w), np.mean(np.abs(w))) + 1e-37
+        allowed = tol * np.maximum(np.abs(w), max(least, np.mean(np.abs(w)))) + 1e-37
         worst = np.argmax(np.where(np.isnan(g), np.inf, np.abs(g - w) / allowed))
         assert np.abs(g[worst] - w[worst]) <= allowed[worst], (
             f"{note}: {g[worst]!r}, expected {w[worst]!r} (element {worst} of {w.size}); "

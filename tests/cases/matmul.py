@@ -40,7 +40,11 @@ OPS = [
     Op(
         "mul_mat",
         mul_mat,
-        tuple(lambda r, k=k, m=m, n=n, a=a, b=b: [r(k, m, *a), r(k, n, *b)] for k, m, n, *ab in SHAPES for a, b in [(ab[:2], ab[2:])]),
+        tuple(
+            lambda r, k=k, m=m, n=n, a=a, b=b: [r(k, m, *a), r(k, n, *b)]
+            for k, m, n, *ab in SHAPES
+            for a, b in [(ab[:2], ab[2:])]
+        ),
         diff=(0, 1),
         types=MIXED,
         tol=1e-5,
@@ -55,7 +59,11 @@ OPS = [
     Op(
         "out_prod",
         out_prod,
-        tuple(lambda r, k=k, m=m, n=n, a=a, b=b: [r(m, k, *a), r(n, k, *b)] for k, m, n, *ab in SHAPES for a, b in [(ab[:2], ab[2:])]),
+        tuple(
+            lambda r, k=k, m=m, n=n, a=a, b=b: [r(m, k, *a), r(n, k, *b)]
+            for k, m, n, *ab in SHAPES
+            for a, b in [(ab[:2], ab[2:])]
+        ),
         diff=(0, 1),
         types=MIXED,
         tol=1e-5,

@@ -104,10 +104,22 @@ def causal(value, name):
 
 
 NORMED = (lambda r: [r(7, 3, 2)], lambda r: [r(67, 5, 3, 2)], lambda r: [r(1030, 97, scale=30)], lambda r: [r(3, 0)])
-SOFT = (lambda r: [r(7, 3, 2, scale=3)], lambda r: [r(67, 5, 3, 2, scale=9)], lambda r: [r(1031, 97, scale=4)], lambda r: [r(3, 0)])
+SOFT = (
+    lambda r: [r(7, 3, 2, scale=3)],
+    lambda r: [r(67, 5, 3, 2, scale=9)],
+    lambda r: [r(1031, 97, scale=4)],
+    lambda r: [r(3, 0)],
+)
 
 OPS = [
-    Op("sum", lambda x: x.sum(), (*ROWS, *EMPTY_ROWS), diff=(0,), tol=4e-6, bad=((lambda r: [r.ints(4, 3)], ValueError, "a is i32"),)),
+    Op(
+        "sum",
+        lambda x: x.sum(),
+        (*ROWS, *EMPTY_ROWS),
+        diff=(0,),
+        tol=4e-6,
+        bad=((lambda r: [r.ints(4, 3)], ValueError, "a is i32"),),
+    ),
     Op("sum_rows", lambda x: x.sum(-1, keepdims=True), (*ROWS, *EMPTY_ROWS), diff=(0,), tol=4e-6),
     Op("mean", lambda x: x.mean(-1, keepdims=True), ROWS, diff=(0,), tol=4e-6),
     Op(
@@ -135,7 +147,11 @@ OPS = [
     Op(
         "repeat_back",
         repeat_back,
-        (lambda r: [r(6, 4, 2, 3), r(3, 2, 2, 1)], lambda r: [r(134, 9, 2, 2), r(67, 3, 1, 2)], lambda r: [r(1031, 97), r(1, 97)]),
+        (
+            lambda r: [r(6, 4, 2, 3), r(3, 2, 2, 1)],
+            lambda r: [r(134, 9, 2, 2), r(67, 3, 1, 2)],
+            lambda r: [r(1031, 97), r(1, 97)],
+        ),
         diff=(0,),
         tol=4e-6,
         bad=((lambda r: [r(7, 3), r(2, 3)], ValueError, "a is f32 [7, 3], result is f32 [2, 3]"),),
@@ -213,7 +229,9 @@ OPS = [
     Op(
         "cross_entropy_loss_back",
         cross_entropy_back,
-        tuple(lambda r, ne=ne: [r(1), r(*ne, scale=2), probabilities(r(*ne))] for ne in ((7, 5), (10, 33, 2), (1031, 97))),
+        tuple(
+            lambda r, ne=ne: [r(1), r(*ne, scale=2), probabilities(r(*ne))] for ne in ((7, 5), (10, 33, 2), (1031, 97))
+        ),
         types=("F32",),
         tol=1e-5,
     ),

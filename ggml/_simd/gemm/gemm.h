@@ -8,13 +8,15 @@
 #define GG_GEMM_GEMM_H
 #include "pack.h"
 
-typedef struct gemm {
+typedef struct gemm gemm;
+struct gemm {
     int64_t m, n, k, ne2, ne3;
     gemm_src a, b;
     char *c;
     size_t c_m, c_n, c_2, c_3;      /* byte strides of c */
+    size_t (*c_at)(const gemm *g, int64_t i);   /* where row i of c begins, if not at i * c_m; else NULL */
     bool add;                       /* to what c holds, else over it */
-} gemm;
+};
 
 enum {
     GEMM_N = 512,                   /* columns of b that a task works on at most: GEMM_K x GEMM_N floats fit into L2 */
@@ -24,8 +26,14 @@ enum {
 static inline int64_t gemm_next_task(const gg_work *w) {
     return atomic_fetch_add_explicit(w->chunk, 1, memory_order_relaxed);
 }
+static inline size_t gemm_c_row(const gemm *g, int64_t i) { return g->c_at ? g->c_at(g, i) : (size_t)i * g->c_m; }
 static inline float *gemm_c(const gemm *g, int64_t i, int64_t j) {
-    return (float *)(g->c + (size_t)i * g->c_m + (size_t)j * g->c_n);
+    return (float *)(g->c + gemm_c_row(g, i) + (size_t)j * g->c_n);
+}
+/* Rows i to i+m lie side by side. */
+static inline bool gemm_c_packed(const gemm *g, int64_t i, int64_t m) {
+    if (!g->c_at) return g->c_m == sizeof(float);
+    return g->c_at(g, i + m - 1) - g->c_at(g, i) == (size_t)(m - 1) * sizeof(float);
 }
 
 /* The other way round: c transposed is b times a. */
@@ -80,11 +88,13 @@ static inline void gemm_scatter(const gemm *g, micro_fn tile, int64_t kn, const 
                                 int64_t m, int64_t j0, int64_t n, bool add) {
     float t[MICRO_N * MICRO_R] __attribute__((aligned(64)));
     tile(kn, a, b, t, MICRO_R, m, false);
-    for (int64_t i = 0; i < m; i++)
+    for (int64_t i = 0; i < m; i++) {
+        char *const row = (char *)gemm_c(g, i0 + i, j0);
         for (int64_t j = 0; j < n; j++) {
-            float *c = gemm_c(g, i0 + i, j0 + j);
+            float *c = (float *)(row + (size_t)j * g->c_n);
             *c = add ? *c + t[j * MICRO_R + i] : t[j * MICRO_R + i];
         }
+    }
 }
 
 /* A panel of a times the panels of b from p0 to p1. */
@@ -92,9 +102,11 @@ static void gemm_row(const gemm *g, const gemm_cut *cut, int64_t row, int64_t p0
                      const float *a, const float *b, bool add) {
     const int64_t i = row * MICRO_R, m = gemm_min(g->m - i, MICRO_R);
     const micro_fn *const tiles = micro_table[gemm_ceil(m, VW)];
+    const bool packed = gemm_c_packed(g, i, m);
+    char *const c = (char *)gemm_c(g, i, 0);
     for (int64_t p = p0; p < p1; p++, b += kn * MICRO_C) {
         const int64_t j = gemm_column(cut, p), n = gemm_column(cut, p + 1) - j;
-        if (g->c_m == sizeof(float)) tiles[n](kn, a, b, gemm_c(g, i, j), (int64_t)(g->c_n / sizeof(float)), m, add);
+        if (packed) tiles[n](kn, a, b, (float *)(c + (size_t)j * g->c_n), (int64_t)(g->c_n / sizeof(float)), m, add);
         else gemm_scatter(g, tiles[n], kn, a, b, i, m, j, n, add);
     }
 }

@@ -28,6 +28,7 @@ struct gemm_src {
     int64_t share2, share3;         /* that many neighbours of the batch share a matrix (broadcast) */
     gemm_pack_fn pack;
     int32_t group;                  /* panels of a to unpack in one call */
+    const void *context;            /* for pack, when it is none of those below */
 };
 
 static inline bool pack_type_ok(int type) {

@@ -1,25 +1,8 @@
 /* SOFT_MAX and its gradient, the causal masks, the cross-entropy loss and its gradient. */
 #ifndef GG_OPS_SOFTMAX_H
 #define GG_OPS_SOFTMAX_H
-#include "rowwise.h"
-#include <math.h>
+#include "logits.h"
 
-/* exp(x - m) to y, and its sum */
-ROW_SUM(exp_row, st(y + i, v_exp(vf_sub(ld(x + i, k), m)), k), const float *x, float *y, vf m)
-
-/* y = scale x + slope mask (mask may be NULL); returns the maximum */
-static float logits_row(int64_t n, const float *x, const float *mask, float scale, float slope, float *y) {
-    const vf vs = vf_set1(scale), vslope = vf_set1(slope);
-    vf m = vf_set1(-GG_INF);
-    EACH_VEC(i, n) {
-        const int64_t k = n - i;
-        vf v = vf_mul(ld(x + i, k), vs);
-        if (mask) v = vf_fma(ld(mask + i, k), vslope, v);
-        st(y + i, v, k);
-        m = vf_max(keep(v, -GG_INF, k), m);
-    }
-    return vf_hmax(m);
-}
 /* Softmax of the logits x, which have the maximum m. A row without any finite value (all masked) gives zeros. */
 static void softmax_row(int64_t n, const float *x, float *y, float m, const float *sink) {
     if (sink && *sink > m) m = *sink;
@@ -28,14 +11,6 @@ static void softmax_row(int64_t n, const float *x, float *y, float m, const floa
     if (sink) sum += exp((double)(*sink - m));
     const vf r = vf_set1(sum == 0 ? 0 : (float)(1 / sum));
     EACH_VEC(i, n) st(y + i, vf_mul(ld(y + i, n - i), r), n - i);
-}
-/* The slope of head h for ALiBi: powers of m0, the heads beyond a power of two take odd powers of m1 = sqrt(m0). */
-static float alibi_slope(float max_bias, int64_t heads, int64_t h) {
-    if (max_bias <= 0) return 1;
-    int64_t two = 1;
-    while (two * 2 <= heads) two *= 2;
-    const double step = -(double)max_bias / (double)two;
-    return (float)(h < two ? exp2(step * (double)(h + 1)) : exp2(step / 2 * (double)(2 * (h - two) + 1)));
 }
 static int op_SOFT_MAX(const gg_work *w, ggml_tensor *dst) {
     const ggml_tensor *a = dst->src[0], *mask = dst->src[1], *sinks = dst->src[2];
@@ -57,12 +32,23 @@ static int op_SOFT_MAX(const gg_work *w, ggml_tensor *dst) {
     return GGML_STATUS_SUCCESS;
 }
 /* a: gradient, b: the softmax */
-static void soft_max_back_row(const ggml_tensor *t, int64_t n, const float *a, const float *b, float *y) {
-    const vf dot = vf_set1((float)dot_rows(n, a, b)), scale = vf_set1(gg_param_f32(t, 0));
+static void soft_max_back_row(int64_t n, const float *a, const float *b, float factor, float *y) {
+    const vf dot = vf_set1((float)dot_rows(n, a, b)), scale = vf_set1(factor);
     EACH_VEC(i, n) st(y + i, vf_mul(vf_mul(scale, vf_sub(ld(a + i, n - i), dot)), ld(b + i, n - i)), n - i);
 }
 static int op_SOFT_MAX_BACK(const gg_work *w, ggml_tensor *dst) {
-    return map_rows(w, dst, dst->src[0], dst->src[1], soft_max_back_row);
+    const ggml_tensor *a = dst->src[0], *b = dst->src[1];
+    const float scale = gg_param_f32(dst, 0), max_bias = gg_param_f32(dst, 1);
+    float *tmp[3];
+    if (!row_scratch(tmp, 3, (const ggml_tensor *[]){dst, a, b})) return no_memory(dst);
+    for EACH_ROW(w, dst, r) {
+        const row_at at = nth_row(dst, r);
+        const float factor = dst->op_params[2] ? alibi_slope(max_bias, dst->ne[2], at.i2) : scale;   /* 1: by the mask */
+        float *y = row_out(dst, at, tmp[0]);
+        soft_max_back_row(dst->ne[0], row_in(a, at, tmp[1]), row_in(b, at, tmp[2]), factor, y);
+        row_store(dst, at, y);
+    }
+    return GGML_STATUS_SUCCESS;
 }
 
 /* ---- masks ----------------------------------------------------------------------------------------------------- */

@@ -157,8 +157,8 @@ static float fit_iq_block(const iq_spec *s, const float *x, const float *w, iq_b
     memset(b, 0, sizeof *b);
     if (!g) return 0;                       /* no memory for it; gg_quantize_rows says so */
     for (int j = 0; j < count; j++) {
-        b->scale[j] = fit_grid(s, g, x + j * s->n, w + j * s->n, b->index + j * s->n / g->dims, b->signs
-                               + j * s->n / 8);
+        b->scale[j] = fit_grid(s, g, x + j * s->n, w + j * s->n, b->index + j * s->n / g->dims,
+                               b->signs + j * s->n / 8);
         if (b->scale[j] > max) max = b->scale[j];
     }
     if (max == 0) return 0;

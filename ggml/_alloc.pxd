@@ -1,0 +1,54 @@
+# The graph allocator, for the scheduler.
+from ._core cimport ggml_cgraph, ggml_context, ggml_tensor
+from ._device cimport BufferType, Handle
+
+ctypedef struct Item:          # memory that one tensor, the views of it and what is computed in its place share
+    ggml_tensor *tensor
+    size_t size, offset
+    int birth, death           # steps of the graph: computed at the first, last read at the last
+    int buffer, chunk          # which buffer type, which of its buffers
+    int into                   # computed in the place of this item; -1: has memory of its own
+    bint pinned                # a leaf that lies at its offset already
+
+ctypedef struct Entry:         # a tensor that the graph touches
+    ggml_tensor *tensor
+    int item                   # -1: placed by someone else
+    bint used                  # by a node
+
+cdef class Layout:
+    cdef Item *items
+    cdef Entry *entries
+    cdef int *table
+    cdef int n_items, n_entries, room
+    cdef int slot(self, const ggml_tensor *t) noexcept
+    cdef int find(self, const ggml_tensor *t) noexcept
+    cdef int widen(self) except -1
+    cdef int enter(self, ggml_tensor *t, int item) except -1
+    cdef int add(self, ggml_tensor *t, size_t size, int birth, int buffer) except -1
+    cdef int home(self, int k) noexcept
+    cdef bint fits(self, Layout old) noexcept
+    cdef int adopt(self, Layout old) noexcept
+    cdef list pack(self, list max_sizes)
+
+cdef class Galloc(Handle):
+    cdef list bufts            # BufferType of each id
+    cdef list same             # the first id with the same buffer type
+    cdef list buffers          # of each id, its Buffers
+    cdef set mine              # handles of all buffers that it ever had
+    cdef list node_ids, leaf_ids   # which buffer types the caller wants
+    cdef Layout layout
+    cdef Layout analyse(self, ggml_cgraph *g, list node_ids, list leaf_ids)
+    cdef int remember(self, Layout l, ggml_tensor *t, int step, int buffer) except -1
+    cdef int pin(self, Item *x) except -1
+    cdef int take_over(self, Layout l, ggml_tensor *t, int step) except -1
+    cdef bint owns(self, const ggml_tensor *t) except -1
+    cdef list plan(self, ggml_cgraph *g, list node_ids, list leaf_ids)
+    cdef bint reserve(self, ggml_cgraph *g, list node_ids, list leaf_ids) except -1
+    cdef bint grow(self, list sizes) except -1
+    cdef bint alloc(self, ggml_cgraph *g, list node_ids, list leaf_ids) except -1
+    cdef int assign(self) except -1
+    cdef size_t size(self, int id) except? 0
+    cdef int release(self) except -1
+
+cdef Galloc new_galloc(list bufts)
+cdef object alloc_context(ggml_context *ctx, BufferType buft)     # all of a context in a new buffer; its handle or None

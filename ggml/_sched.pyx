@@ -1,0 +1,811 @@
+"""The scheduler: a graph computed by several backends; and copies of graphs on other backends."""
+import ctypes
+
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy
+
+from ._core cimport (
+    ADDR, BOOL, C, FUN, G, GGML_MAX_NAME, GGML_MAX_SRC, GGML_STATUS_SUCCESS, GGML_TENSOR_FLAG_INPUT, GGML_TENSOR_FLAG_OUTPUT, I32, P,
+    PG, SZ, T, buffer_of, draft, enter, fail, ggml_cgraph, ggml_context, ggml_tensor, graph_expand, graph_new, op_computes, op_name, put,
+    readable, set_name, tensor_live,
+)
+from ._alloc cimport Galloc, alloc_context, new_galloc
+from ._device cimport (
+    HANDLE, Backend, Buffer, BufferType, Event, Handle, backend_arg, buffer_dead, buffer_of_tensor, copy, cpu_buft, find, handles, live,
+    place_view,
+)
+from . import _structs
+from ._core import as_callback, ggml_free, ggml_init, unpark
+from ._backend import ggml_backend_buffer_free
+from ._device import _open, _title
+
+cdef enum:
+    MAX_COPIES = 4, WEIGHTS = 1, CPY = 34, RESHAPE = 36, TRANSPOSE = 39
+
+cdef str label(const ggml_tensor *t):
+    return bytes(t.name[:GGML_MAX_NAME]).split(b"\0")[0].decode(errors="replace")
+
+cdef bint computes(const ggml_tensor *t) noexcept:
+    return t.op != 0 and not RESHAPE <= t.op <= TRANSPOSE
+
+cdef object new_context():
+    return ggml_init(_structs.ggml_init_params(mem_size=0, mem_buffer=None, no_alloc=True))
+
+cdef ggml_tensor *twin(ggml_context *ctx, ggml_tensor *t) except NULL:
+    """A tensor without an operation that is laid out as another."""
+    cdef ggml_tensor d
+    draft(&d, 0, t.type, t.ne[0], t.ne[1], t.ne[2], t.ne[3])
+    cdef ggml_tensor *made = put(ctx, &d)
+    memcpy(made.nb, t.nb, sizeof(t.nb))
+    return made
+
+cdef class Split:
+    """A run of nodes for one backend, and what has to be copied to it before."""
+    cdef int backend
+    cdef list nodes            # addresses
+    cdef list inputs           # (source, its copies): addresses
+    cdef set waits             # other backends whose results it reads where they are
+    cdef ggml_cgraph *graph
+
+    def __init__(self, int backend):
+        self.backend, self.nodes, self.inputs, self.waits = backend, [], [], set()
+
+cdef class Sched(Handle):
+    cdef list backends, bufts, splits, events
+    cdef Galloc galloc
+    cdef int n_copies, now, n_splits
+    cdef bint offload, bound
+    cdef dict by_hand, where, known, copies
+    cdef list redirects        # (node, operand, what it is, the copies of that)
+    cdef object arena, callback, user_data, graph
+    cdef ggml_cgraph *planned
+    cdef ggml_cgraph *window   # some nodes of a split
+    cdef int planned_nodes
+
+    # ---- where a node is computed ------------------------------------------------------------------------------------------
+    cdef bint can(self, int i, ggml_tensor *t) except -1:
+        key = (i, <size_t>t)
+        if key not in self.known:
+            self.known[key] = (<Backend>self.backends[i]).supports_op(t)
+        return self.known[key]
+
+    cdef BufferType memory(self, ggml_tensor *t):
+        """The type of buffer that a tensor lies in already; None: the scheduler is to place it."""
+        cdef ggml_tensor *root = t.view_src if t.view_src != NULL else t
+        cdef Buffer b
+        if root.data == NULL or buffer_dead(root) or (root.buffer != NULL and self.galloc.owns(root)):
+            return None
+        b = buffer_of_tensor(root)
+        return b.buft if b is not None else cpu_buft
+
+    cdef bint weights(self, ggml_tensor *t) except -1:
+        cdef ggml_tensor *root = t.view_src if t.view_src != NULL else t
+        cdef Buffer b
+        if root.data == NULL or root.buffer == NULL or buffer_dead(root):
+            return False
+        b = buffer_of_tensor(root)
+        return b.usage == WEIGHTS
+
+    cdef int first(self, BufferType buft, ggml_tensor *op) except -9:
+        """The first backend that can use a type of buffer, and compute a node; -1: none."""
+        cdef int i
+        for i in range(len(self.backends)):
+            if (<Backend>self.backends[i]).supports_buft(buft) and (op == NULL or not computes(op) or self.can(i, op)):
+                return i
+        return -1
+
+    cdef int fixed(self, ggml_tensor *t) except -9:
+        """The backend that a tensor asks for by where it or its weights lie; -1: it does not."""
+        cdef BufferType buft
+        cdef int i, k, j, last = len(self.backends) - 1
+        if <size_t>t in self.by_hand:
+            return self.by_hand[<size_t>t]
+        buft = self.memory(t)
+        if buft is not None:
+            i = self.first(buft, t)
+            if i < 0 and computes(t):
+                fail(RuntimeError, f"no backend can compute {op_name(t.op).decode()} '{label(t)}' in the buffer that it lies in")
+            return i
+        if t.flags & GGML_TENSOR_FLAG_INPUT:
+            return last
+        for k in range(GGML_MAX_SRC):
+            if t.src[k] == NULL or not self.weights(t.src[k]):
+                continue
+            buft = self.memory(t.src[k])
+            i = self.first(buft, t)
+            if self.offload and i == last and buft.is_host():
+                for j in range(last):
+                    if self.can(j, t) and (<Backend>self.backends[j]).offload_op(t):
+                        return j
+            if i >= 0:
+                return i
+        return -1
+
+    cdef int sweep(self, ggml_cgraph *g, bint up, bint all) except -1:
+        """Nodes that ask for nothing go where their neighbours are, as long as that backend can compute them.
+
+        At first (all False) only for neighbours that are not on the last backend, which is there for the rest.
+        """
+        cdef int i, n = g.n_nodes, here = -1, at, last = len(self.backends) - 1
+        cdef ggml_tensor *t
+        for i in range(n):
+            t = g.nodes[n - 1 - i if up else i]
+            if not computes(t):
+                continue
+            at = self.where.get(<size_t>t, -1)
+            if at >= 0:
+                here = at if all or at != last else -1
+            elif here >= 0 and self.can(here, t):
+                self.where[<size_t>t] = here
+        return 0
+
+    cdef int remaining(self, ggml_tensor *t) except -1:
+        """The backend that can read most operands of a node where they are."""
+        cdef int i, k, n, most = -1, best = -1
+        cdef BufferType buft
+        for i in range(len(self.backends)):
+            if not self.can(i, t):
+                continue
+            n = 0
+            for k in range(GGML_MAX_SRC):
+                if t.src[k] != NULL:
+                    buft = self.memory(t.src[k])
+                    n += self.where.get(<size_t>t.src[k], -1) == i or (buft is not None and (<Backend>self.backends[i]).supports_buft(buft))
+            if n > most:
+                most, best = n, i
+        if best < 0:
+            fail(RuntimeError, f"no backend can compute {op_name(t.op).decode()} '{label(t)}'")
+        return best
+
+    cdef int in_place(self, ggml_tensor *t) except -1:
+        """A node computed over another tensor has to be where that is."""
+        cdef ggml_tensor *root = t.view_src
+        cdef BufferType buft = self.memory(root)
+        cdef int here = self.where[<size_t>t], at
+        if buft is not None:
+            if (<Backend>self.backends[here]).supports_buft(buft):
+                return 0
+            at = self.first(buft, t)
+        else:
+            at = self.where.setdefault(<size_t>root, here)
+        if at != here and (at < 0 or not self.can(at, t)):
+            fail(RuntimeError, f"no backend can compute {op_name(t.op).decode()} '{label(t)}' where '{label(root)}' lies, which it overwrites")
+        self.where[<size_t>t] = at
+        return 0
+
+    cdef int assign(self, ggml_cgraph *g) except -1:
+        cdef int i, k, at
+        cdef ggml_tensor *t
+        cdef ggml_tensor *root
+        self.where, self.known = {}, {}
+        for i in range(g.n_leafs + g.n_nodes):
+            t = g.leafs[i] if i < g.n_leafs else g.nodes[i - g.n_leafs]
+            if not tensor_live(t):
+                fail(RuntimeError, "the graph has a tensor that was freed")
+            at = self.fixed(t) if computes(t) or t.view_src == NULL else self.by_hand.get(<size_t>t, -1)
+            if at >= 0:
+                self.where[<size_t>t] = at
+        self.sweep(g, False, False)
+        self.sweep(g, True, False)
+        self.sweep(g, False, True)
+        self.sweep(g, True, True)
+        for i in range(g.n_nodes):
+            t = g.nodes[i]
+            if computes(t):
+                if <size_t>t not in self.where:
+                    self.where[<size_t>t] = self.remaining(t)
+                if t.view_src != NULL:
+                    self.in_place(t)
+        for i in range(g.n_nodes):                     # what is left is as good as anywhere: where it is used first
+            t = g.nodes[i]
+            for k in range(GGML_MAX_SRC + 1):
+                root = t if k == GGML_MAX_SRC else t.src[k]
+                if root == NULL or <size_t>root in self.where:
+                    continue
+                if root.view_src != NULL:
+                    self.where[<size_t>root] = self.where.setdefault(<size_t>root.view_src, self.reader(g, i))
+                else:
+                    self.where[<size_t>root] = self.reader(g, i)
+        return 0
+
+    cdef int reader(self, ggml_cgraph *g, int i) except -1:
+        """The backend of the first node from number i on that is computed; the last backend when there is none."""
+        while i < g.n_nodes:
+            if computes(g.nodes[i]):
+                return self.where[<size_t>g.nodes[i]]
+            i += 1
+        return len(self.backends) - 1
+
+    # ---- splits ------------------------------------------------------------------------------------------------------------
+    cdef int split(self, ggml_cgraph *g) except -1:
+        """Assigns the nodes, cuts the graph where the backend changes, and makes the copies that are needed between."""
+        cdef int i, k, at
+        cdef ggml_tensor *t
+        cdef Split s = None
+        cdef Handle b
+        cdef dict writes = {}                           # how often a tensor was overwritten so far: a copy from before is stale
+        self.forget()
+        for b in self.backends:
+            if <size_t>b.at not in live:
+                fail(RuntimeError, "a backend of the scheduler was freed")
+        self.assign(g)
+        self.arena = new_context()
+        for i in range(g.n_nodes):
+            t = g.nodes[i]
+            if computes(t):
+                at = self.where[<size_t>t]
+                if s is None or s.backend != at:
+                    s = self.new_split(at)
+                for k in range(GGML_MAX_SRC):
+                    if t.src[k] != NULL:
+                        self.operand(s, t, k, writes)
+                if t.view_src != NULL:
+                    writes[<size_t>t.view_src] = writes.get(<size_t>t.view_src, 0) + 1
+            elif s is None:
+                s = self.new_split(self.reader(g, i))
+            s.nodes.append(<size_t>t)
+        self.n_splits = len(self.splits)
+        for s in self.splits:
+            self.build(s)
+        self.window = graph_new(C(self.arena, b"ggml_backend_sched"), max([len(s.nodes) for s in self.splits] + [1]), False)
+        return 0
+
+    cdef Split new_split(self, int backend):
+        cdef Split s = Split(backend)
+        self.splits.append(s)
+        return s
+
+    cdef int operand(self, Split s, ggml_tensor *t, int k, dict writes) except -1:
+        """Sees to it that the split's backend can read operand k of a node."""
+        cdef ggml_tensor *src = t.src[k]
+        cdef ggml_tensor *root = src.view_src if src.view_src != NULL else src
+        cdef BufferType buft = self.memory(src)
+        cdef int at = self.where.get(<size_t>root, s.backend)
+        cdef bint elsewhere = buft is not None or at != s.backend
+        if not elsewhere or (<Backend>self.backends[s.backend]).supports_buft(buft if buft is not None else self.bufts[at]):
+            if at != s.backend:
+                s.waits.add(at)
+            return 0
+        key = (<size_t>src, s.backend, writes.get(<size_t>root, 0))
+        made = self.copies.get(key)
+        if made is None:
+            made = self.copies[key] = self.duplicate(s, src)
+            s.inputs.append((<size_t>src, made))
+        self.redirects.append((<size_t>t, k, <size_t>src, made))
+        return 0
+
+    cdef list duplicate(self, Split s, ggml_tensor *src):
+        cdef list made = []
+        cdef int c
+        cdef ggml_tensor *t
+        for c in range(self.n_copies):
+            t = twin(C(self.arena, b"ggml_backend_sched"), src)
+            name = b"%s#%s#%d" % ((<Backend>self.backends[s.backend]).name(), label(src).encode(), c)
+            set_name(t, name, b"")
+            if self.n_copies > 1:
+                t.flags = GGML_TENSOR_FLAG_INPUT | GGML_TENSOR_FLAG_OUTPUT     # of graphs that may be at work at the same time
+            made.append(<size_t>t)
+        return made
+
+    cdef int build(self, Split s) except -1:
+        cdef int i
+        s.graph = graph_new(C(self.arena, b"ggml_backend_sched"), len(s.nodes), False)
+        for i in range(len(s.nodes)):
+            s.graph.nodes[i] = <ggml_tensor *><size_t>s.nodes[i]
+        s.graph.n_nodes = len(s.nodes)
+        return 0
+
+    cdef int bind(self, bint on) except -1:
+        """Puts the copies in the place of the operands, or these back: after a call the user's graph is as it was."""
+        cdef ggml_tensor *t
+        if on == self.bound:
+            return 0
+        for node, k, src, made in self.redirects:
+            t = <ggml_tensor *><size_t>node
+            if tensor_live(t):
+                t.src[<int>k] = <ggml_tensor *><size_t>(made[self.now] if on else src)
+        self.bound = on
+        return 0
+
+    cdef int forget(self) except -1:
+        """Lets go of the graph."""
+        self.bind(False)
+        self.splits, self.redirects, self.copies, self.where = [], [], {}, {}
+        self.planned, self.window, self.graph = NULL, NULL, None
+        if self.arena is not None:
+            arena, self.arena = self.arena, None
+            ggml_free(arena)
+        return 0
+
+    # ---- memory ------------------------------------------------------------------------------------------------------------
+    cdef list plan(self, ggml_cgraph *g, bint size_only):
+        """Plans the memory of a graph that was split; the sizes of buffers to see to (of size_only: all of them)."""
+        cdef ggml_cgraph all = g[0]
+        cdef Split s
+        cdef list nodes = [], node_ids = [], leaf_ids, sizes
+        cdef int i, c
+        cdef ggml_tensor *t
+        for s in self.splits:
+            for src, made in s.inputs:
+                for m in made:                           # computed here, as far as the allocator is concerned
+                    t = <ggml_tensor *><size_t>m
+                    t.op, t.src[0] = CPY, <ggml_tensor *><size_t>src
+                    nodes.append(m)
+                    node_ids.append(s.backend)
+            nodes.extend(s.nodes)
+            node_ids.extend([self.where.get(n, s.backend) for n in s.nodes])
+        leaf_ids = [self.where.get(<size_t>g.leafs[i], len(self.backends) - 1) for i in range(g.n_leafs)]
+        all.n_nodes = len(nodes)
+        all.nodes = <ggml_tensor **>malloc((len(nodes) + 1) * sizeof(void *))
+        if all.nodes == NULL:
+            raise MemoryError()
+        try:
+            for i in range(all.n_nodes):
+                all.nodes[i] = <ggml_tensor *><size_t>nodes[i]
+            self.bind(True)
+            if size_only:
+                sizes = self.galloc.analyse(&all, node_ids, leaf_ids).pack([(<BufferType>b).max_size() for b in self.bufts])
+            else:
+                sizes = self.galloc.plan(&all, node_ids, leaf_ids)
+        finally:
+            self.bind(False)
+            free(all.nodes)
+            for made in self.copies.values():
+                for m in made:
+                    t = <ggml_tensor *><size_t>m
+                    t.op, t.src[0] = 0, NULL
+        return sizes
+
+    cdef bint reserve(self, ggml_cgraph *g) except -1:
+        cdef list sizes
+        self.split(g)
+        sizes = self.plan(g, False)
+        if sizes:
+            self.synchronize()
+        return self.galloc.grow(sizes)
+
+    cdef bint alloc(self, ggml_cgraph *g, object graph) except -1:
+        self.now = (self.now + 1) % self.n_copies
+        if self.n_copies == 1:
+            self.synchronize()
+        if not self.reserve(g):
+            return False
+        self.galloc.assign()
+        self.planned, self.planned_nodes, self.graph = g, g.n_nodes, graph
+        return True
+
+    # ---- computing -----------------------------------------------------------------------------------------------------------
+    cdef int compute(self, ggml_cgraph *g, object graph) except? -99:
+        if (self.planned != g or self.planned_nodes != g.n_nodes) and not self.alloc(g, graph):
+            return -2                                    # ALLOC_FAILED
+        self.bind(True)
+        try:
+            return self.run()
+        finally:
+            self.bind(False)
+
+    cdef int run(self) except? -99:
+        cdef Split s
+        cdef Event e
+        cdef Backend b
+        cdef int status
+        for s in self.splits:
+            b = self.backends[s.backend]
+            for at in s.waits:
+                (<Backend>self.backends[at]).synchronize()
+            e = self.events[s.backend][self.now] if self.events else None
+            self.fetch(s, b, e)
+            status = self.observe(s, b) if self.callback is not None else b.compute(s.graph)
+            if status == CANCELLED:
+                return GGML_STATUS_SUCCESS
+            if status:
+                return status
+            if e is not None and s.inputs:
+                e.record(b)
+        return GGML_STATUS_SUCCESS
+
+    cdef int fetch(self, Split s, Backend b, Event e) except -1:
+        """Copies what a split needs, when its backend has done with what is there."""
+        cdef Backend a
+        cdef ggml_tensor *src
+        cdef ggml_tensor *dst
+        for source, made in s.inputs:
+            src, dst = <ggml_tensor *><size_t>source, <ggml_tensor *><size_t>made[self.now]
+            a = self.backends[self.where.get(<size_t>(src.view_src if src.view_src != NULL else src), len(self.backends) - 1)]
+            if src.flags & GGML_TENSOR_FLAG_INPUT:       # at once: the user may set the next graph's afterwards
+                e.synchronize() if e is not None else b.synchronize()
+                copy(src, dst)
+                continue
+            e.wait(b) if e is not None else b.synchronize()
+            if not a.copy_async(b, src, dst):
+                a.synchronize()
+                b.synchronize()
+                copy(src, dst)
+        return 0
+
+    cdef int observe(self, Split s, Backend b) except? -99:
+        """Computes the split in pieces that end where the user's callback wants to see a result."""
+        cdef int i, begin = 0, n = s.graph.n_nodes, status
+        cdef bint shown
+        for i in range(n):
+            shown = self.ask(s.graph.nodes[i], True)
+            if not shown and i + 1 < n:
+                continue
+            self.window.n_nodes = i + 1 - begin
+            memcpy(self.window.nodes, s.graph.nodes + begin, <size_t>self.window.n_nodes * sizeof(void *))
+            status = b.compute(self.window)
+            if status:
+                return status
+            b.synchronize()
+            if shown and not self.ask(s.graph.nodes[i], False):
+                return CANCELLED
+            begin = i + 1
+        return GGML_STATUS_SUCCESS
+
+    cdef bint ask(self, ggml_tensor *t, bint ask) except -1:
+        answer = self.callback(P(t), bool(ask), self.user_data)
+        unpark()
+        return bool(answer)
+
+    cdef int synchronize(self) except -1:
+        cdef Backend b
+        for b in self.backends:
+            if <size_t>b.at in live:
+                b.synchronize()
+        return 0
+
+    cdef int reset(self) except -1:
+        self.synchronize()
+        self.forget()
+        self.by_hand = {}
+        return 0
+
+    cdef int release(self) except -1:
+        cdef Event e
+        self.reset()
+        for of in self.events:
+            for e in of:
+                if e is not None:
+                    e.release()
+        self.galloc.release()
+        return self.close()
+
+cdef enum:
+    CANCELLED = -50
+
+_title(Sched, "scheduler")
+
+# ---- the functions ---------------------------------------------------------------------------------------------------------------
+cdef Sched sched_arg(object o):
+    return <Sched>find(o, Sched, "sched")
+
+cdef int index_of(Sched s, object backend) except -1:
+    cdef Backend b = backend_arg(backend, "backend")
+    cdef int i
+    for i in range(len(s.backends)):
+        if s.backends[i] is b:
+            return i
+    fail(ValueError, "backend is none of the scheduler's")
+
+cdef list types_of(object bufts, list backends):
+    cdef Backend b
+    cdef list types = [(<Backend>a).buft() for a in backends]
+    if bufts is None or (isinstance(bufts, (ctypes._Pointer, ctypes.c_void_p)) and not bufts):
+        return types
+    types = handles(bufts, len(backends), BufferType, "bufts")
+    for i, b in enumerate(backends):
+        if not b.supports_buft(types[i]):
+            fail(ValueError, f"bufts[{i}] is {(<BufferType>types[i]).name().decode()}: {b.name().decode()} can't use such buffers")
+    return types
+
+def ggml_backend_sched_new(backends, bufts, n_backends, graph_size, parallel, op_offload=True):
+    """A new scheduler over several backends (an array of handles), the most wanted first, one that can do the rest last.
+
+    `bufts`: the type of buffer that each computes in, or None for their own. `graph_size`: nodes expected (graphs may be
+    larger). `parallel`: keeps several copies of inputs, so that the next graph can be begun before the last has ended.
+    `op_offload`: lets backends copy weights out of host memory for operations that they find worth it. Older releases had
+    no such argument.
+    """
+    enter(b"ggml_backend_sched_new")
+    cdef int n = I32(n_backends, b"n_backends"), i
+    if n < 1 or n > 64:
+        fail(ValueError, f"n_backends is {n}: need 1 to 64")
+    SZ(graph_size, b"graph_size")
+    cdef Sched s = Sched()
+    s.backends = handles(backends, n, Backend, "backends")
+    s.bufts = types_of(bufts, s.backends)
+    s.n_copies = MAX_COPIES if BOOL(parallel, b"parallel") else 1
+    s.offload = BOOL(op_offload, b"op_offload")
+    s.galloc = new_galloc(s.bufts)
+    _open(s.galloc)
+    s.splits, s.redirects, s.copies, s.by_hand, s.where, s.known = [], [], {}, {}, {}, {}
+    s.events = [[(<Backend>b).event_new() for i in range(s.n_copies)] for b in s.backends] if s.n_copies > 1 else []
+    _open(s)
+    return HANDLE(s)
+
+def ggml_backend_sched_free(sched):
+    """Frees a scheduler and its buffers; the backends stay. None is accepted."""
+    enter(b"ggml_backend_sched_free")
+    if sched is not None:
+        sched_arg(sched).release()
+
+def ggml_backend_sched_reserve_size(sched, measure_graph, sizes):
+    """Writes the bytes that the graph would take of each backend's memory to `sizes` (an array of size_t)."""
+    enter(b"ggml_backend_sched_reserve_size")
+    cdef Sched s = sched_arg(sched)
+    cdef ggml_cgraph *g = G(measure_graph, b"measure_graph")
+    cdef size_t n = len(s.backends), i
+    cdef void *p
+    buffer_of(sizes, b"sizes", n * sizeof(size_t), &p)
+    if p == NULL or not readable(p, n * sizeof(size_t)):
+        fail(TypeError, f"sizes is no array of {n} size_t")
+    s.split(g)
+    need = s.plan(g, True)
+    for i in range(n):
+        (<size_t *>p)[i] = sum(need[i])
+    s.reset()
+
+def ggml_backend_sched_reserve(sched, measure_graph):
+    """Sees to memory that is enough for the graph (one of the largest to come); False where it can't be had. Resets."""
+    enter(b"ggml_backend_sched_reserve")
+    cdef Sched s = sched_arg(sched)
+    cdef bint done = s.reserve(G(measure_graph, b"measure_graph"))
+    s.reset()
+    return bool(done)
+
+def ggml_backend_sched_get_n_backends(sched):
+    """Number of backends of a scheduler."""
+    enter(b"ggml_backend_sched_get_n_backends")
+    return len(sched_arg(sched).backends)
+
+def ggml_backend_sched_get_backend(sched, i):
+    """Backend i of a scheduler."""
+    enter(b"ggml_backend_sched_get_backend")
+    cdef Sched s = sched_arg(sched)
+    cdef int k = I32(i, b"i")
+    if not 0 <= k < len(s.backends):
+        fail(IndexError, f"i is {k}: the scheduler has {len(s.backends)} backends")
+    return HANDLE(<Handle>s.backends[k])
+
+def ggml_backend_sched_get_n_splits(sched):
+    """Number of runs of nodes, each for one backend, that the last graph was cut into."""
+    enter(b"ggml_backend_sched_get_n_splits")
+    return sched_arg(sched).n_splits
+
+def ggml_backend_sched_get_n_copies(sched):
+    """How many copies of an input the scheduler keeps: 1 unless it is parallel."""
+    enter(b"ggml_backend_sched_get_n_copies")
+    return sched_arg(sched).n_copies
+
+def ggml_backend_sched_get_buffer_type(sched, backend):
+    """The type of buffer that a backend computes in."""
+    enter(b"ggml_backend_sched_get_buffer_type")
+    cdef Sched s = sched_arg(sched)
+    return HANDLE(<Handle>s.bufts[index_of(s, backend)])
+
+def ggml_backend_sched_get_buffer_size(sched, backend):
+    """Bytes that the scheduler holds of a backend's memory."""
+    enter(b"ggml_backend_sched_get_buffer_size")
+    cdef Sched s = sched_arg(sched)
+    return s.galloc.size(index_of(s, backend))
+
+def ggml_backend_sched_set_tensor_backend(sched, node, backend):
+    """Has a tensor of the next graph computed by a backend, until ggml_backend_sched_reset."""
+    enter(b"ggml_backend_sched_set_tensor_backend")
+    cdef Sched s = sched_arg(sched)
+    s.by_hand[<size_t>T(node, b"node")] = index_of(s, backend)
+
+def ggml_backend_sched_get_tensor_backend(sched, node):
+    """The backend that a tensor was assigned to, by hand or with its graph; None: none so far."""
+    enter(b"ggml_backend_sched_get_tensor_backend")
+    cdef Sched s = sched_arg(sched)
+    cdef size_t t = <size_t>T(node, b"node")
+    i = s.where.get(t, s.by_hand.get(t))
+    return HANDLE(<Handle>s.backends[i]) if i is not None else None
+
+def ggml_backend_sched_split_graph(sched, graph):
+    """Assigns the graph's nodes to backends, without allocating it: to look at the outcome."""
+    enter(b"ggml_backend_sched_split_graph")
+    sched_arg(sched).split(G(graph, b"graph"))
+
+def ggml_backend_sched_alloc_graph(sched, graph):
+    """Assigns the graph's nodes and gives its tensors memory, so that inputs can be set; False where it can't be had."""
+    enter(b"ggml_backend_sched_alloc_graph")
+    return bool(sched_arg(sched).alloc(G(graph, b"graph"), graph))
+
+def ggml_backend_sched_graph_compute(sched, graph):
+    """Computes the graph, which is allocated before if it was not, and waits for the end; returns a status.
+
+    The status is GGML_STATUS_SUCCESS, too, when the evaluation callback cancelled it.
+    """
+    enter(b"ggml_backend_sched_graph_compute")
+    cdef Sched s = sched_arg(sched)
+    cdef int status
+    try:
+        status = s.compute(G(graph, b"graph"), graph)
+    finally:
+        s.synchronize()
+    return status
+
+def ggml_backend_sched_graph_compute_async(sched, graph):
+    """ggml_backend_sched_graph_compute that may go on after the call, until ggml_backend_sched_synchronize."""
+    enter(b"ggml_backend_sched_graph_compute_async")
+    cdef Sched s = sched_arg(sched)
+    try:
+        return s.compute(G(graph, b"graph"), graph)
+    except BaseException:
+        s.synchronize()
+        raise
+
+def ggml_backend_sched_synchronize(sched):
+    """Returns when all that the scheduler has begun is done."""
+    enter(b"ggml_backend_sched_synchronize")
+    sched_arg(sched).synchronize()
+
+def ggml_backend_sched_reset(sched):
+    """Forgets the last graph and all assignments by hand; buffers stay."""
+    enter(b"ggml_backend_sched_reset")
+    sched_arg(sched).reset()
+
+def ggml_backend_sched_set_eval_callback(sched, callback, user_data):
+    """Sets what is asked about every node: callback(tensor, ask, user_data) -> bool (ggml_backend_sched_eval_callback); None: nothing.
+
+    With `ask` True: whether to be shown the result; it is then called again with `ask` False once the node is computed, and
+    False cancels the rest of the graph.
+    """
+    enter(b"ggml_backend_sched_set_eval_callback")
+    cdef Sched s = sched_arg(sched)
+    s.callback = callable_of(callback, _structs.ggml_backend_sched_eval_callback)
+    s.user_data = user_data if user_data is None or isinstance(user_data, int) else <size_t>ADDR(user_data, b"user_data")
+
+cdef object callable_of(object callback, object type_):
+    """A Python callable for a callback that may be a CFUNCTYPE, a Python callable or an address; None for NULL."""
+    made = as_callback(callback, type_)
+    cdef void *p = FUN(made, type_, b"callback")
+    if p == NULL:
+        return None
+    return made if isinstance(made, type_.prototype) else type_(<size_t>p)
+
+# ---- copies of graphs ------------------------------------------------------------------------------------------------------------
+cdef class Copier:
+    """Copies tensors with all that they are computed from."""
+    cdef ggml_context *allocated
+    cdef ggml_context *views
+    cdef dict made             # address of a tensor: of its copy
+
+    cdef ggml_tensor *dup(self, ggml_tensor *t) except NULL:
+        cdef ggml_tensor *d
+        cdef ggml_tensor view
+        cdef int k
+        known = self.made.get(<size_t>t)
+        if known is not None:
+            return <ggml_tensor *><size_t>known
+        if not tensor_live(t):
+            fail(RuntimeError, "the graph has a tensor that was freed")
+        if t.view_src == NULL:
+            d = twin(self.allocated, t)
+        else:
+            draft(&view, 0, t.type, t.ne[0], t.ne[1], t.ne[2], t.ne[3])
+            memcpy(view.nb, t.nb, sizeof(t.nb))
+            view.view_src, view.view_offs = self.dup(t.view_src), t.view_offs
+            d = put(self.views, &view)
+        self.made[<size_t>t] = <size_t>d
+        d.op, d.flags = t.op, t.flags
+        memcpy(d.op_params, t.op_params, sizeof(t.op_params))
+        memcpy(d.name, t.name, GGML_MAX_NAME)
+        for k in range(GGML_MAX_SRC):
+            if t.src[k] != NULL:
+                d.src[k] = self.dup(t.src[k])
+        return d
+
+cdef object copy_graph(Backend backend, ggml_cgraph *g):
+    """The graph with all its tensors on another backend: a ggml_backend_graph_copy."""
+    cdef Copier c = Copier()
+    cdef int i
+    cdef ggml_cgraph *made
+    cdef ggml_tensor *s
+    cdef ggml_tensor *d
+    result = _structs.ggml_backend_graph_copy()
+    result.ctx_allocated, result.ctx_unallocated = new_context(), new_context()
+    try:
+        c.allocated, c.views = C(result.ctx_allocated, b"ggml_backend_graph_copy"), C(result.ctx_unallocated, b"ggml_backend_graph_copy")
+        c.made = {}
+        for i in range(g.n_leafs):
+            c.dup(g.leafs[i])
+        for i in range(g.n_nodes):
+            c.dup(g.nodes[i])
+        result.buffer = alloc_context(c.allocated, backend.buft())
+        if result.buffer is None and c.made:
+            fail(MemoryError, "no memory for the copies of the graph's tensors")
+        for source, target in c.made.items():
+            s, d = <ggml_tensor *><size_t>source, <ggml_tensor *><size_t>target
+            if s.view_src != NULL:
+                place_view(d)
+            elif s.data != NULL and not buffer_dead(s):
+                copy(s, d)
+        made = graph_new(c.allocated, len(c.made) + 1, False)
+        for i in range(g.n_leafs):
+            graph_expand(made, c.dup(g.leafs[i]), False)
+        for i in range(g.n_nodes):
+            graph_expand(made, c.dup(g.nodes[i]), False)
+        result.graph = PG(made)
+    except BaseException:
+        free_copy(result)
+        raise
+    return result
+
+cdef object free_copy(object copied):
+    if copied.buffer:
+        ggml_backend_buffer_free(copied.buffer)
+    for name in ("ctx_allocated", "ctx_unallocated"):
+        if getattr(copied, name):
+            ggml_free(getattr(copied, name))
+    copied.buffer = copied.ctx_allocated = copied.ctx_unallocated = None
+    copied.graph = _structs.ggml_cgraph_p()
+
+def ggml_backend_graph_copy_(backend, graph):
+    """A copy of the graph and of all its tensors, with their values, in the memory of a backend: a ggml_backend_graph_copy."""
+    enter(b"ggml_backend_graph_copy")
+    cdef Backend b = backend_arg(backend, "backend")
+    return copy_graph(b, G(graph, b"graph"))
+
+_structs.ggml_backend_graph_copy._copy = staticmethod(ggml_backend_graph_copy_)
+
+def ggml_backend_graph_copy_free(copy):
+    """Frees what ggml_backend_graph_copy made."""
+    enter(b"ggml_backend_graph_copy_free")
+    copied = copy.contents if isinstance(copy, ctypes._Pointer) and copy else getattr(copy, "_obj", copy)
+    if not isinstance(copied, _structs.ggml_backend_graph_copy):
+        fail(TypeError, f"copy is {copy!r}: need a ggml_backend_graph_copy")
+    free_copy(copied)
+
+def ggml_backend_compare_graph_backend(backend1, backend2, graph, callback, user_data, test_nodes=None, num_test_nodes=0):
+    """Computes the graph on two backends, node by node, and shows both results: callback(index, a, b, user_data) -> bool.
+
+    False from the callback ends the comparison. With `test_nodes` (an array of tensors), the graph is computed as a whole and
+    only these are shown. The graph is one that backend1 can compute; a copy is made for backend2. Returns True when done.
+    """
+    enter(b"ggml_backend_compare_graph_backend")
+    cdef Backend a = backend_arg(backend1, "backend1"), b = backend_arg(backend2, "backend2")
+    cdef ggml_cgraph *g = G(graph, b"graph")
+    cdef size_t n = SZ(num_test_nodes, b"num_test_nodes"), k
+    cdef ggml_cgraph *other
+    show = callable_of(callback, _structs.ggml_backend_eval_callback)
+    if show is None:
+        fail(TypeError, "callback is None: need a ggml_backend_eval_callback")
+    data = user_data if user_data is None or isinstance(user_data, int) else <size_t>ADDR(user_data, b"user_data")
+    wanted = {<size_t>T(test_nodes[k], b"test_nodes") for k in range(n)} if n else None
+    copied = copy_graph(b, g)
+    try:
+        other = G(copied.graph, b"graph")
+        compare(a, b, g, other, C(copied.ctx_unallocated, b"ggml_backend_compare_graph_backend"), show, data, wanted)
+    finally:
+        free_copy(copied)
+    return True
+
+cdef int compare(Backend a, Backend b, ggml_cgraph *g, ggml_cgraph *h, ggml_context *ctx, object show, object data, object wanted) except -1:
+    cdef ggml_cgraph *one = graph_new(ctx, 1, False)
+    cdef ggml_cgraph *two = graph_new(ctx, 1, False)
+    cdef int i
+    if wanted is not None:
+        finish(a, g)
+        finish(b, h)
+    for i in range(g.n_nodes):
+        if wanted is None:
+            one.nodes[0], one.n_nodes = g.nodes[i], 1
+            two.nodes[0], two.n_nodes = h.nodes[i], 1
+            finish(a, one)
+            finish(b, two)
+        if (computes(g.nodes[i]) if wanted is None else <size_t>g.nodes[i] in wanted):
+            answer = show(i, P(g.nodes[i]), P(h.nodes[i]), data)
+            unpark()
+            if not answer:
+                return 0
+    return 0
+
+cdef int finish(Backend b, ggml_cgraph *g) except -1:
+    cdef int status = b.compute(g)
+    b.synchronize()
+    if status:
+        fail(RuntimeError, f"{b.name().decode()} failed with status {status}")
+    return 0

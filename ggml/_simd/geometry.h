@@ -1,0 +1,139 @@
+/* What the nodes of convolutions mean, for their checks and their kernels.
+ *
+ * All of them are one sum over three tensors, read in three directions:  g[n,oc,o] w[oc,ic,t] x[n,ic, o*s - p + t*d],
+ * where o, t and x's place have one to three dimensions. A convolution computes g from w and x, a transposed one (which
+ * is the gradient by the data) x from w and g, the gradient by the kernel w from x and g. Of a depthwise one, each channel
+ * has its own kernel: g[n,c,o] w[c,t] x[n,c,...]. */
+#ifndef GG_GEOMETRY_H
+#define GG_GEOMETRY_H
+#include "engine.h"
+
+enum { GG_CONV_2D, GG_CONV_1D, GG_CONV_3D, GG_CONV_DEPTHWISE, GG_CONV_DEPTHWISE_1D, GG_CONV_KINDS };
+enum { GG_POOL_MAX, GG_POOL_AVG };
+
+typedef struct gg_conv {
+    int kind;
+    int64_t s[3], p[3], d[3];
+    int64_t ic, oc, n;              /* 3D only: dimension 3 holds channels and images */
+    const ggml_tensor *w, *x, *g;
+} gg_conv;
+
+/* A tensor of a convolution: its places, channels and images (of a kernel: input and output channels). */
+typedef struct gg_conv_part { int64_t ne[3], c, n; size_t nb[3], nb_c, nb_n; } gg_conv_part;
+
+static inline bool gg_conv_is_1d(int kind) { return kind == GG_CONV_1D || kind == GG_CONV_DEPTHWISE_1D; }
+static inline bool gg_conv_is_depthwise(int kind) { return kind >= GG_CONV_DEPTHWISE; }
+
+static inline gg_conv_part gg_conv_part_of(const ggml_tensor *t, int kind, int64_t channels) {
+    const int dims = gg_conv_is_1d(kind) ? 1 : kind == GG_CONV_3D ? 3 : 2;
+    gg_conv_part r = {.ne = {1, 1, 1}};
+    for (int i = 0; i < dims; i++) r.ne[i] = t->ne[i], r.nb[i] = t->nb[i];
+    if (dims < 3) {
+        r.c = t->ne[dims], r.n = t->ne[dims + 1], r.nb_c = t->nb[dims], r.nb_n = t->nb[dims + 1];
+    } else {
+        r.c = channels, r.n = channels ? t->ne[3] / channels : 0, r.nb_c = t->nb[3], r.nb_n = (size_t)channels * t->nb[3];
+    }
+    return r;
+}
+static inline gg_conv_part gg_conv_w(const gg_conv *v) { return gg_conv_part_of(v->w, v->kind, v->ic); }
+static inline gg_conv_part gg_conv_x(const gg_conv *v) { return gg_conv_part_of(v->x, v->kind, v->ic); }
+static inline gg_conv_part gg_conv_g(const gg_conv *v) { return gg_conv_part_of(v->g, v->kind, v->oc); }
+
+/* Strides, paddings and dilations, `dims` of each, one after the other. */
+static inline void gg_conv_steps(gg_conv *v, const int32_t *q, int dims) {
+    const int used = gg_conv_is_1d(v->kind) ? 1 : dims;
+    for (int i = 0; i < 3; i++) {
+        v->s[i] = i < used ? q[i] : 1;
+        v->p[i] = i < used ? q[dims + i] : 0;
+        v->d[i] = i < used ? q[2 * dims + i] : 1;
+    }
+}
+/* op_params: stride, padding, dilation of each dimension, in the order of the public constructors; then, of CONV_2D and
+ * CONV_2D_DW, 1 if the tensors have one dimension less. CONV_BACK_*: the kind before, ic, n and oc behind. */
+static inline gg_conv gg_conv_of(const ggml_tensor *t) {
+    const int32_t *q = t->op_params;
+    gg_conv v = {.w = t->src[0], .x = t->src[1], .g = t};
+    switch (t->op) {
+    case GGML_OP_CONV_2D:
+        v.kind = q[6] ? GG_CONV_1D : GG_CONV_2D;
+        gg_conv_steps(&v, q, 2);
+        break;
+    case GGML_OP_CONV_2D_DW:
+        v.kind = q[6] ? GG_CONV_DEPTHWISE_1D : GG_CONV_DEPTHWISE;
+        gg_conv_steps(&v, q, 2);
+        break;
+    case GGML_OP_CONV_3D:
+        v.kind = GG_CONV_3D, v.ic = q[9], v.n = q[10], v.oc = q[11];
+        gg_conv_steps(&v, q, 3);
+        break;
+    case GGML_OP_CONV_TRANSPOSE_1D:
+        v.kind = GG_CONV_1D, v.g = t->src[1], v.x = t;
+        gg_conv_steps(&v, q, 1);
+        break;
+    case GGML_OP_CONV_TRANSPOSE_2D:
+        v.kind = GG_CONV_2D, v.g = t->src[1], v.x = t;
+        gg_conv_steps(&v, (const int32_t[]){q[0], q[0], 0, 0, 1, 1}, 2);
+        break;
+    default:                        /* CONV_BACK_DATA, CONV_BACK_KERNEL */
+        v.kind = q[0], v.ic = q[10], v.n = q[11], v.oc = q[12];
+        gg_conv_steps(&v, q + 1, 3);
+        if (t->op == GGML_OP_CONV_BACK_DATA) v.g = t->src[1], v.x = t;
+        else v.x = t->src[0], v.g = t->src[1], v.w = t;
+    }
+    return v;
+}
+
+/* Places of a window of k elements over `in` elements; -1: the window does not fit, or a parameter makes no sense. */
+static inline int64_t gg_conv_out(int64_t in, int64_t k, int64_t s, int64_t p, int64_t d) {
+    int64_t span, room;
+    if (k < 1 || s < 1 || p < 0 || d < 1 || __builtin_mul_overflow(k - 1, d, &span)
+        || __builtin_add_overflow(in, 2 * p, &room) || room <= span) return -1;
+    return (room - span - 1) / s + 1;
+}
+
+/* ---- columns: IM2COL and what leads back ------------------------------------------------------------------------------ */
+typedef struct gg_columns {
+    int kind;                       /* GG_CONV_1D, 2D or 3D */
+    int64_t s[3], p[3], d[3], taps[3], ic;
+    const ggml_tensor *x, *columns;
+} gg_columns;
+
+/* IM2COL, IM2COL_BACK: as CONV_2D, then is_2D, and the size of the kernel if there is no tensor that shows it. IM2COL_3D and
+ * its gradient: as CONV_3D, then IC and the size. COL2IM_1D: stride, channels, padding. */
+static inline gg_columns gg_columns_of(const ggml_tensor *t) {
+    const int32_t *q = t->op_params;
+    gg_conv v = {.kind = GG_CONV_3D};
+    gg_columns r = {.x = t->src[1], .columns = t, .taps = {1, 1, 1}};
+    if (t->op == GGML_OP_IM2COL_BACK || t->op == GGML_OP_IM2COL_3D_BACK) r.x = t, r.columns = t->src[1];
+    if (t->op == GGML_OP_IM2COL_3D || t->op == GGML_OP_IM2COL_3D_BACK) {
+        gg_conv_steps(&v, q, 3);
+        r.ic = q[9];
+        for (int i = 0; i < 3; i++) r.taps[i] = t->src[0] ? t->src[0]->ne[i] : q[10 + i];
+    } else if (t->op == GGML_OP_COL2IM_1D) {
+        v.kind = GG_CONV_1D, r.x = t, r.columns = t->src[0], r.ic = q[1];
+        gg_conv_steps(&v, (const int32_t[]){q[0], q[2], 1}, 1);
+        r.taps[0] = r.ic > 0 ? r.columns->ne[0] / r.ic : 0;
+    } else {
+        v.kind = q[6] ? GG_CONV_2D : GG_CONV_1D;
+        gg_conv_steps(&v, q, 2);
+        r.ic = r.x->ne[q[6] ? 2 : 1];
+        for (int i = 0; i < (q[6] ? 2 : 1); i++) r.taps[i] = t->src[0] ? t->src[0]->ne[i] : q[7 + i];
+    }
+    r.kind = v.kind;
+    memcpy(r.s, v.s, sizeof r.s), memcpy(r.p, v.p, sizeof r.p), memcpy(r.d, v.d, sizeof r.d);
+    return r;
+}
+
+/* ---- pooling ---------------------------------------------------------------------------------------------------------- */
+/* POOL_1D: kind, k, s, p. POOL_2D, POOL_2D_BACK: kind, k0, k1, s0, s1, p0, p1, then 1 if averages are over what lies inside. */
+typedef struct gg_pool { int kind; int64_t k[2], s[2], p[2]; bool inside; const ggml_tensor *x, *y; } gg_pool;
+
+static inline gg_pool gg_pool_of(const ggml_tensor *t) {
+    const int32_t *q = t->op_params;
+    if (t->op == GGML_OP_POOL_1D)
+        return (gg_pool){q[0], {q[1], 1}, {q[2], 1}, {q[3], 0}, true, t->src[0], t};
+    const bool back = t->op == GGML_OP_POOL_2D_BACK;
+    return (gg_pool){q[0], {q[1], q[2]}, {q[3], q[4]}, {q[5], q[6]}, q[7], back ? t : t->src[0], back ? t->src[0] : t};
+}
+
+#endif

@@ -1,0 +1,314 @@
+/* FLASH_ATTN_EXT: soft-max(scale q k + mask) v without ever holding the scores of all keys. The two operations that
+ * compute its gradients are in attention_back.h.
+ *
+ * Rows of queries that share their keys (the heads of a group, the batches that share k) make tiles. A tile goes through
+ * the keys block by block: scores by the matrix driver, or by the kernels for few vectors when it has few rows; a
+ * soft-max that remembers the largest logit so far; weighted values added up. With few tiles the keys are split as well
+ * and the pieces are put together at the end. All cuts depend on shapes alone: so do the results. */
+#ifndef GG_OPS_ATTENTION_H
+#define GG_OPS_ATTENTION_H
+#include "../gemm/gemv.h"
+#include "logits.h"
+
+enum {
+    ATTN_ROWS = 128,                /* of a tile */
+    ATTN_KEYS = 256,                /* of a block */
+    ATTN_FEW = 8,                   /* rows up to which a tile streams keys and values as they lie */
+    ATTN_UNPACK = 16,               /* rows of quantised keys or values to unpack at a time */
+    ATTN_TASKS = 32, ATTN_SPLIT = 512,   /* tasks that fewer tiles are split for; keys of a piece, at least */
+    ATTN_ROOM = (GEMM_GROUP + 2 * GEMM_N) * GEMM_K,   /* floats for the panels of any product */
+};
+
+typedef struct attn {
+    const ggml_tensor *q, *mask, *sinks;
+    ggml_tensor k, v;               /* [d, n_kv, ...] and [dv, n_kv, ...] */
+    float factor, cap, max_bias;    /* logits are factor q k, or cap tanh(factor q k) */
+    bool causal;
+    int64_t d, dv, n_q, n_kv, heads, group, share, rows, sets;   /* sets of `rows` rows that share their keys */
+} attn;
+
+static void attn_shape(attn *a) {
+    a->d = a->q->ne[0], a->dv = a->v.ne[0], a->n_q = a->q->ne[1], a->n_kv = a->k.ne[1], a->heads = a->q->ne[2];
+    a->group = a->heads / a->k.ne[2], a->share = a->q->ne[3] / a->k.ne[3];
+    a->rows = a->n_q * a->group * a->share, a->sets = a->k.ne[2] * a->k.ne[3];
+}
+static attn attn_ext(const ggml_tensor *t) {
+    attn a = {.q = t->src[0], .k = *t->src[1], .v = *t->src[2], .mask = t->src[3], .sinks = t->src[4],
+              .factor = gg_param_f32(t, 0), .max_bias = gg_param_f32(t, 1), .cap = gg_param_f32(t, 2)};
+    if (a.cap != 0) a.factor /= a.cap;
+    attn_shape(&a);
+    return a;
+}
+
+typedef struct { int64_t query, head, batch; } attn_row;
+static attn_row attn_at(const attn *a, int64_t set, int64_t row) {
+    const int64_t h = row / a->n_q;
+    return (attn_row){row % a->n_q, set % a->k.ne[2] * a->group + h % a->group,
+                      set / a->k.ne[2] * a->share + h / a->group};
+}
+/* keys or values of a set from key `first` on */
+static char *attn_data(const ggml_tensor *t, int64_t set, int64_t first) {
+    return gg_row_ptr(t, first, set % t->ne[2], set / t->ne[2]);
+}
+static const float *attn_mask(const attn *a, attn_row at, int64_t first, int64_t n, float *tmp) {
+    const ggml_tensor *m = a->mask;
+    return gg_row_in(m, at.query, at.head % m->ne[2], at.batch % m->ne[3], first, n, tmp);
+}
+static float attn_sink(const attn *a, attn_row at) {
+    return a->sinks ? *(const float *)((const char *)a->sinks->data + (size_t)at.head * a->sinks->nb[0]) : -GG_INF;
+}
+
+/* ---- products by one thread ------------------------------------------------------------------------------------ */
+static gemm_src attn_floats(const float *p, int64_t i, int64_t k) {       /* strides in floats */
+    gemm_src s = {.data = (const char *)p, .type = GGML_TYPE_F32, .nb_i = (size_t)i * 4, .nb_k = (size_t)k * 4};
+    gemm_set_pack(&s, false);
+    return s;
+}
+static gemm_src attn_matrix(const ggml_tensor *t, int along, int64_t set, int64_t first) {
+    gemm_src s = gemm_tensor(t, along, t);
+    s.data = attn_data(t, set, first);
+    return s;
+}
+static void attn_product(int64_t m, int64_t n, int64_t k, gemm_src a, gemm_src b, char *c, size_t c_m, size_t c_n,
+                         bool add, float *room) {
+    const gemm g = {.m = m, .n = n, .k = k, .ne2 = 1, .ne3 = 1, .a = a, .b = b, .c = c, .c_m = c_m, .c_n = c_n,
+                    .add = add};
+    const gemm_cut cut = gemm_plan(&g, 1);
+    for (int64_t p = 0; p < cut.columns; p += cut.tile_columns)
+        gemm_task(&g, &cut, 0, cut.rows, p, gemm_min(p + cut.tile_columns, cut.columns), room,
+                  room + a.group * MICRO_R * GEMM_K);
+}
+/* c[r*stride + i] of floats */
+static void attn_product_rows(int64_t m, int64_t n, int64_t k, gemm_src a, gemm_src b, float *c, int64_t stride,
+                              bool add, float *room) {
+    attn_product(m, n, k, a, b, (char *)c, sizeof *c, (size_t)stride * sizeof *c, add, room);
+}
+
+/* ---- a row of scores ------------------------------------------------------------------------------------------- */
+/* Scores x of n keys to logits, in place; returns the largest. bend (may be NULL): the derivative of the soft-cap. */
+static float attn_logits(const attn *a, attn_row at, int64_t first, int64_t n, float *x, float *bend, float *tmp) {
+    if (a->cap != 0)
+        EACH_VEC(i, n) {
+            const int64_t k = n - i;
+            const vf t = v_tanh(ld(x + i, k)), cap = vf_set1(a->cap);
+            if (bend) st(bend + i, vf_mul(cap, vf_fnma(t, t, vf_set1(1))), k);
+            st(x + i, vf_mul(cap, t), k);
+        }
+    const int64_t seen = at.query + a->n_kv - a->n_q + 1 - first;
+    for (int64_t i = seen > 0 ? seen : 0; a->causal && i < n; i++) x[i] = -GG_INF;
+    if (!a->mask) return max_row(n, x);
+    return logits_row(n, x, attn_mask(a, at, first, n, tmp), 1, alibi_slope(a->max_bias, a->heads, at.head), x);
+}
+
+/* ---- tiles ----------------------------------------------------------------------------------------------------- */
+typedef struct attn_tile {
+    int64_t set, row, n, ld;        /* n rows from `row` on; stride of out */
+    float *q, *s, *out, *max, *tmp, *unpacked, *room;
+    double *sum;
+    bool few;
+} attn_tile;
+
+static int64_t attn_round(int64_t n) { return (n + 15) / 16 * 16; }
+static bool attn_few(const attn *a) {
+    return a->rows <= ATTN_FEW && a->dv <= GEMV_ROWS && gg_rows_packed(&a->k) && gg_rows_packed(&a->v);
+}
+/* Room for tiles of n rows; false: no memory. */
+static bool attn_tile_make(attn_tile *t, const attn *a, int64_t n) {
+    t->few = attn_few(a);
+    t->ld = t->few ? GEMV_ROWS : attn_round(a->dv);
+    const int64_t d = attn_round(a->d), wide = t->few ? ATTN_UNPACK * attn_round(gemm_max(a->d, a->dv)) : 0;
+    const int64_t room = t->few ? 0 : ATTN_ROOM, per_row = d + ATTN_KEYS + t->ld + 3;
+    float *p = gg_scratch((size_t)(attn_round(n) * per_row + ATTN_KEYS + wide + room) * sizeof *p);
+    if (!p) return false;
+    t->sum = (double *)p, p += 2 * attn_round(n);
+    t->max = p, p += attn_round(n);
+    t->q = p, p += n * d;
+    t->s = p, p += n * ATTN_KEYS;
+    t->out = p, p += n * t->ld;
+    t->tmp = p, p += ATTN_KEYS;
+    t->unpacked = p, t->room = p + wide;
+    return true;
+}
+/* Rows of a tensor [ne0, n_q, heads, batch] as f32, times a factor */
+static void attn_take(const attn *a, const ggml_tensor *x, int64_t set, int64_t row, int64_t n, float factor,
+                      float *out) {
+    const int64_t ne0 = x->ne[0];
+    for (int64_t r = 0; r < n; r++, out += attn_round(ne0)) {
+        const attn_row at = attn_at(a, set, row + r);
+        const float *p = gg_row_in(x, at.query, at.head, at.batch, 0, ne0, out);
+        EACH_VEC(i, ne0) st(out + i, vf_mul(ld(p + i, ne0 - i), vf_set1(factor)), ne0 - i);
+    }
+}
+
+/* n rows of keys or values as a type that the kernels for few vectors take */
+static const char *attn_unpack(const ggml_tensor *x, const char *p, int64_t n, float *tmp, int *type, size_t *nb) {
+    *type = x->type, *nb = x->nb[1];
+    if (gg_is_float(x->type)) return p;
+    for (int64_t i = 0; i < n; i++) gg_active->to_f32[x->type](p + (size_t)i * *nb, tmp + i * x->ne[0], x->ne[0]);
+    *type = GGML_TYPE_F32, *nb = (size_t)x->ne[0] * sizeof *tmp;
+    return (const char *)tmp;
+}
+static void attn_few_scores(const attn *a, const attn_tile *t, int64_t first, int64_t n) {
+    const float *q[ATTN_FEW];
+    float out[4 * GEMV_N];
+    int type;
+    size_t nb;
+    for (int64_t r = 0; r < t->n; r++) q[r] = t->q + r * attn_round(a->d);
+    for (int64_t i = 0; i < n; i += 4) {
+        const int64_t m = gemm_min(n - i, 4);
+        const char *k = attn_unpack(&a->k, attn_data(&a->k, t->set, first + i), m, t->unpacked, &type, &nb);
+        for (int64_t r = 0; r < t->n; r += GEMV_N) {
+            const int64_t rows = gemm_min(t->n - r, GEMV_N);
+            gemv_table[type][rows].rows(m, a->d, k, nb, q + r, out);
+            for (int64_t j = 0; j < rows; j++)
+                for (int64_t h = 0; h < m; h++) t->s[(r + j) * ATTN_KEYS + i + h] = out[h * GEMV_N + j];
+        }
+    }
+}
+static void attn_few_values(const attn *a, const attn_tile *t, int64_t first, int64_t n) {
+    int type;
+    size_t nb;
+    for (int64_t i = 0; i < n; i += ATTN_UNPACK) {
+        const int64_t m = gemm_min(n - i, ATTN_UNPACK);
+        const char *v = attn_unpack(&a->v, attn_data(&a->v, t->set, first + i), m, t->unpacked, &type, &nb);
+        for (int64_t r = 0; r < t->n; r += GEMV_N) {
+            const int64_t rows = gemm_min(t->n - r, GEMV_N);
+            const float *weights[GEMV_N];
+            for (int64_t j = 0; j < rows; j++) weights[j] = t->s + (r + j) * ATTN_KEYS + i;
+            gemv_table[type][rows].columns(a->dv, m, v, nb, weights, t->out + r * GEMV_ROWS);
+        }
+    }
+}
+static void attn_scores(const attn *a, const attn_tile *t, int64_t first, int64_t n) {
+    if (t->few) attn_few_scores(a, t, first, n);
+    else attn_product_rows(n, t->n, a->d, attn_matrix(&a->k, 0, t->set, first), attn_floats(t->q, attn_round(a->d), 1),
+                           t->s, ATTN_KEYS, false, t->room);
+}
+static void attn_values(const attn *a, const attn_tile *t, int64_t first, int64_t n) {
+    if (t->few) attn_few_values(a, t, first, n);
+    else attn_product_rows(a->dv, t->n, n, attn_matrix(&a->v, 1, t->set, first), attn_floats(t->s, ATTN_KEYS, 1),
+                           t->out, t->ld, true, t->room);
+}
+
+static void attn_scale(float *x, int64_t n, float factor) {
+    EACH_VEC(i, n) st(x + i, vf_mul(ld(x + i, n - i), vf_set1(factor)), n - i);
+}
+/* exp(x - top), where a top of -inf means that all x are -inf too */
+static float attn_exp(float x, float top) { return x == -GG_INF ? 0 : expf(x - top); }
+
+/* The mask hides all these keys from all rows. */
+static bool attn_hidden(const attn *a, const attn_tile *t, int64_t first, int64_t n) {
+    if (!a->mask) return false;
+    for (int64_t r = 0; r < t->n; r++)
+        if (max_row(n, attn_mask(a, attn_at(a, t->set, t->row + r), first, n, t->tmp)) != -GG_INF) return false;
+    return true;
+}
+/* Scores to weights; sums and values so far fade where a larger logit has come. */
+static void attn_weigh(const attn *a, const attn_tile *t, int64_t first, int64_t n) {
+    for (int64_t r = 0; r < t->n; r++) {
+        float *x = t->s + r * ATTN_KEYS;
+        const float old = t->max[r], most = attn_logits(a, attn_at(a, t->set, t->row + r), first, n, x, NULL, t->tmp);
+        const float top = most > old ? most : old;
+        const double sum = exp_row(n, x, x, vf_set1(top == -GG_INF ? 0 : top));
+        if (top != old) {
+            const float fade = attn_exp(old, top);
+            t->sum[r] *= (double)fade, t->max[r] = top;
+            attn_scale(t->out + r * t->ld, a->dv, fade);
+        }
+        t->sum[r] += sum;
+    }
+}
+static void attn_run_tile(const attn *a, const attn_tile *t, int64_t first, int64_t end) {
+    attn_take(a, a->q, t->set, t->row, t->n, a->factor, t->q);
+    for (int64_t r = 0; r < t->n; r++) t->max[r] = -GG_INF, t->sum[r] = 0;
+    memset(t->out, 0, (size_t)(t->n * t->ld) * sizeof *t->out);
+    for (; first < end; first += ATTN_KEYS) {
+        const int64_t n = gemm_min(end - first, ATTN_KEYS);
+        if (attn_hidden(a, t, first, n)) continue;
+        attn_scores(a, t, first, n);
+        attn_weigh(a, t, first, n);
+        attn_values(a, t, first, n);
+    }
+}
+/* A row of the result from its sum of weighted values; the sink takes its part of the weight. */
+static void attn_finish(const attn *a, ggml_tensor *dst, attn_row at, float max, double sum, float *out) {
+    const float sink = attn_sink(a, at), top = sink > max ? sink : max, fade = attn_exp(max, top);
+    sum = sum * (double)fade + (double)attn_exp(sink, top);
+    float *y = gg_row_out(dst, at.head, at.query, at.batch, 0, out);
+    const vf part = vf_set1(sum == 0 ? 0 : (float)((double)fade / sum));
+    EACH_VEC(i, a->dv) st(y + i, vf_mul(ld(out + i, a->dv - i), part), a->dv - i);
+    gg_row_store(dst, at.head, at.query, at.batch, 0, a->dv, y);
+}
+
+/* ---- pieces: the keys of few tiles are split -------------------------------------------------------------------- */
+typedef struct attn_cut { int64_t tiles, rows, pieces, keys; } attn_cut;   /* tiles of a set, their rows; keys of a piece */
+
+static attn_cut attn_plan(const attn *a) {
+    attn_cut c = {.tiles = gemm_ceil(a->rows, ATTN_ROWS), .pieces = 1};
+    c.rows = gemm_ceil(a->rows, c.tiles), c.tiles = gemm_ceil(a->rows, c.rows);
+    const int64_t want = gemm_ceil(ATTN_TASKS, c.tiles * a->sets);
+    if (want > 2) c.pieces = gemm_max(gemm_min(want, a->n_kv / ATTN_SPLIT), 1);
+    c.keys = gemm_max(gemm_ceil(gemm_ceil(a->n_kv, c.pieces), ATTN_KEYS), 1) * ATTN_KEYS;
+    c.pieces = gemm_max(gemm_ceil(a->n_kv, c.keys), 1);
+    return c;
+}
+/* What is kept of a piece of a row: its values, then sum and maximum. */
+static size_t attn_piece_size(const attn *a) { return (size_t)(attn_round(a->dv) + 4) * sizeof(float); }
+static float *attn_piece(const gg_work *w, const attn *a, const attn_cut *c, int64_t set, int64_t row, int64_t piece) {
+    return (float *)((char *)w->wdata + (size_t)((set * a->rows + row) * c->pieces + piece) * attn_piece_size(a));
+}
+static size_t work_FLASH_ATTN_EXT(const ggml_tensor *dst, int nth) {
+    (void)nth;
+    const attn a = attn_ext(dst);
+    const attn_cut c = attn_plan(&a);
+    return c.pieces > 1 ? (size_t)(a.sets * a.rows * c.pieces) * attn_piece_size(&a) : 0;
+}
+static void attn_keep(const attn *a, const attn_tile *t, int64_t r, float *piece) {
+    memcpy(piece, &t->sum[r], sizeof *t->sum), piece[2] = t->max[r];
+    memcpy(piece + 4, t->out + r * t->ld, (size_t)a->dv * sizeof *piece);
+}
+/* Puts the pieces of a row together, in the first of them. */
+static void attn_merge(const gg_work *w, const attn *a, const attn_cut *c, ggml_tensor *dst, int64_t set, int64_t row) {
+    float top = -GG_INF, *out = attn_piece(w, a, c, set, row, 0) + 4;
+    double total = 0;
+    for (int64_t i = 0; i < c->pieces; i++) {
+        const float max = attn_piece(w, a, c, set, row, i)[2];
+        top = max > top ? max : top;
+    }
+    for (int64_t p = 0; p < c->pieces; p++) {
+        const float *piece = attn_piece(w, a, c, set, row, p), fade = attn_exp(piece[2], top);
+        double sum;
+        memcpy(&sum, piece, sizeof sum);
+        total += sum * (double)fade;
+        if (p == 0) attn_scale(out, a->dv, fade);
+        else EACH_VEC(i, a->dv) {
+            const int64_t k = a->dv - i;
+            st(out + i, vf_fma(ld(piece + 4 + i, k), vf_set1(fade), ld(out + i, k)), k);
+        }
+    }
+    attn_finish(a, dst, attn_at(a, set, row), top, total, out);
+}
+
+static int op_FLASH_ATTN_EXT(const gg_work *w, ggml_tensor *dst) {
+    const attn a = attn_ext(dst);
+    const attn_cut c = attn_plan(&a);
+    const int64_t rows = a.sets * a.rows, tasks = a.sets * c.tiles * c.pieces;
+    attn_tile t;
+    const bool ok = pack_type_ok(a.k.type) && pack_type_ok(a.v.type) && attn_tile_make(&t, &a, c.rows);
+    for (int64_t i; ok && (i = gemm_next_task(w)) < tasks;) {
+        const int64_t piece = i % c.pieces, tile = i / c.pieces % c.tiles;
+        t.set = i / c.pieces / c.tiles, t.row = tile * c.rows, t.n = gemm_min(c.rows, a.rows - t.row);
+        attn_run_tile(&a, &t, piece * c.keys, gemm_min((piece + 1) * c.keys, a.n_kv));
+        for (int64_t r = 0; r < t.n; r++)
+            if (c.pieces > 1) attn_keep(&a, &t, r, attn_piece(w, &a, &c, t.set, t.row + r, piece));
+            else attn_finish(&a, dst, attn_at(&a, t.set, t.row + r), t.max[r], t.sum[r], t.out + r * t.ld);
+    }
+    if (c.pieces > 1) gg_barrier(w);                     /* also without memory: the others wait */
+    if (!ok) return gg_fail(dst, "no memory for a tile, or no conversion of %s", gg_types[a.k.type].name);
+    if (c.pieces > 1)
+        for (int64_t r = rows * w->ith / w->nth; r < rows * (w->ith + 1) / w->nth; r++)
+            attn_merge(w, &a, &c, dst, r / a.rows, r % a.rows);
+    return GGML_STATUS_SUCCESS;
+}
+
+#endif

@@ -1,0 +1,203 @@
+/* The gradients of attention: FLASH_ATTN_EXT_BACK, with all options, and FLASH_ATTN_BACK, whose v is transposed and
+ * whose mask is causal or none. The result holds them as attn_layout.h says.
+ *
+ * Two sweeps that each share out what they write, so that no sums meet between threads: by tiles of rows, which gives
+ * the gradient by q (and by mask and sinks) and what the soft-max of each row was; then by blocks of keys, which
+ * computes weights again for all rows and gives the gradients by k and v. */
+#ifndef GG_OPS_ATTENTION_BACK_H
+#define GG_OPS_ATTENTION_BACK_H
+#include "attention.h"
+#include "../attn_layout.h"
+
+enum { BACK_ROWS = 64, BACK_KEYS = 128 };
+
+typedef struct attn_softmax { float max, part, dot; } attn_softmax;   /* weight is part exp(logit - max); sum of w dw */
+
+typedef struct attn_back {
+    attn a;
+    ggml_tensor d;                  /* gradient of the result, [dv, n_q, heads, batch] */
+    ggml_tensor k, v;               /* gradients by these, in the shapes of a.k and a.v */
+    float *q, *mask, *sinks;        /* gradients by the others; NULL: not wanted */
+    bool kv;                        /* those of k and v are wanted */
+    int64_t tiles, stride;          /* tiles of a set; stride of rows of weights */
+    float *tq, *td, *w, *dw, *bend, *tmp, *room;
+    attn_softmax *rows;             /* of all rows, in the work memory */
+} attn_back;
+
+static void attn_swap(ggml_tensor *t, int i, int j) {
+    const int64_t ne = t->ne[i];
+    const size_t nb = t->nb[i];
+    t->ne[i] = t->ne[j], t->nb[i] = t->nb[j];
+    t->ne[j] = ne, t->nb[j] = nb;
+}
+/* A packed f32 tensor of t's shape at p */
+static ggml_tensor attn_part(const ggml_tensor *t, char *p) {
+    ggml_tensor r = {.type = GGML_TYPE_F32, .ne = {t->ne[0], t->ne[1], t->ne[2], t->ne[3]}, .nb = {sizeof(float)}};
+    for (int i = 1; i < 4; i++) r.nb[i] = r.nb[i - 1] * (size_t)r.ne[i - 1];
+    r.data = p;
+    return r;
+}
+static attn_back attn_back_of(ggml_tensor *dst) {
+    const bool ext = dst->op == GGML_OP_FLASH_ATTN_EXT_BACK;
+    const int want = ext ? dst->op_params[3] : GG_ATTN_WANT_Q | GG_ATTN_WANT_KV;
+    size_t at[GG_ATTN_END + 1];
+    char *const p = dst->data;
+    attn_back b = {.d = *dst->src[ext ? 5 : 3], .kv = want & GG_ATTN_WANT_KV};
+    gg_attn_layout(dst->src[0], dst->src[1], dst->src[2], want, at);      /* fits: the check has seen it */
+    b.k = attn_part(dst->src[1], p + at[GG_ATTN_K]), b.v = attn_part(dst->src[2], p + at[GG_ATTN_V]);
+    if (want & GG_ATTN_WANT_Q) b.q = (float *)(p + at[GG_ATTN_Q]);
+    if (want & GG_ATTN_WANT_MASK) b.mask = (float *)(p + at[GG_ATTN_MASK]);
+    if (want & GG_ATTN_WANT_SINKS) b.sinks = (float *)(p + at[GG_ATTN_SINKS]);
+    if (ext) {
+        b.a = attn_ext(dst);
+        attn_swap(&b.d, 1, 2);
+    } else {
+        b.a = (attn){.q = dst->src[0], .k = *dst->src[1], .v = *dst->src[2], .causal = dst->op_params[0] != 0};
+        attn_swap(&b.a.v, 0, 1), attn_swap(&b.v, 0, 1);
+        attn_shape(&b.a);
+        b.a.factor = (float)(1 / sqrt((double)b.a.d));
+    }
+    b.tiles = gemm_ceil(b.a.rows, BACK_ROWS);
+    return b;
+}
+/* Zeros between the parts */
+static void attn_back_gaps(ggml_tensor *dst) {
+    const ggml_tensor *const *of = (const ggml_tensor *const *)dst->src;
+    size_t at[GG_ATTN_END + 1];
+    gg_attn_layout(of[GG_ATTN_Q], of[GG_ATTN_K], of[GG_ATTN_V], 0, at);
+    for (int i = GG_ATTN_Q; i <= GG_ATTN_V; i++) {
+        const size_t size = (size_t)gg_nelements(of[i]) * sizeof(float);
+        memset((char *)dst->data + at[i] + size, 0, at[i + 1] - at[i] - size);
+    }
+}
+static bool attn_back_make(attn_back *b) {
+    const int64_t n_kv = attn_round(gemm_max(b->a.n_kv, BACK_KEYS)), d = attn_round(b->a.d), dv = attn_round(b->a.dv);
+    float *p = gg_scratch((size_t)(BACK_ROWS * (d + dv + 2 * n_kv) + 2 * n_kv + ATTN_ROOM) * sizeof *p);
+    if (!p) return false;
+    b->tq = p, p += BACK_ROWS * d;
+    b->td = p, p += BACK_ROWS * dv;
+    b->w = p, p += BACK_ROWS * n_kv;
+    b->dw = p, p += BACK_ROWS * n_kv;
+    b->bend = p, p += n_kv;
+    b->tmp = p, b->room = p + n_kv;
+    b->stride = n_kv;
+    return true;
+}
+
+/* Scores and gradients of the weights for n rows, which tq and td are made to hold, and m keys. */
+static void attn_back_scores(const attn_back *b, int64_t set, int64_t row, int64_t n, int64_t first, int64_t m) {
+    const attn *a = &b->a;
+    const int64_t d = attn_round(a->d), dv = attn_round(a->dv);
+    attn_take(a, a->q, set, row, n, a->factor, b->tq);
+    attn_take(a, &b->d, set, row, n, 1, b->td);
+    attn_product_rows(m, n, a->d, attn_matrix(&a->k, 0, set, first), attn_floats(b->tq, d, 1), b->w, b->stride, false,
+                      b->room);
+    attn_product_rows(m, n, a->dv, attn_matrix(&a->v, 0, set, first), attn_floats(b->td, dv, 1), b->dw, b->stride,
+                      false, b->room);
+}
+/* Gradient of the weights to that of the scores: dw = w (dw - dot) bend */
+static void attn_back_logits(const attn *a, int64_t n, const float *w, float dot, const float *bend, float *dw) {
+    EACH_VEC(i, n) {
+        const int64_t k = n - i;
+        const vf v = vf_mul(ld(w + i, k), vf_sub(ld(dw + i, k), vf_set1(dot)));
+        st(dw + i, a->cap != 0 ? vf_mul(v, ld(bend + i, k)) : v, k);
+    }
+}
+
+/* ---- by rows ---------------------------------------------------------------------------------------------------- */
+static void attn_back_row(const attn_back *b, int64_t set, int64_t row, float *w, float *dw) {
+    const attn *a = &b->a;
+    const attn_row at = attn_at(a, set, row);
+    const int64_t index = (at.batch * a->heads + at.head) * a->n_q + at.query, n = a->n_kv;
+    const float most = attn_logits(a, at, 0, n, w, b->bend, b->tmp), sink = attn_sink(a, at);
+    const float top = sink > most ? sink : most, alone = attn_exp(sink, top);
+    const double sum = exp_row(n, w, w, vf_set1(top == -GG_INF ? 0 : top)) + (double)alone;
+    attn_softmax *s = &b->rows[set * a->rows + row];
+    *s = (attn_softmax){top == -GG_INF ? 0 : top, sum == 0 ? 0 : (float)(1 / sum), 0};
+    attn_scale(w, n, s->part);
+    s->dot = (float)dot_rows(n, w, dw);
+    if (b->sinks) b->sinks[index] = -alone * s->part * s->dot;
+    if (b->mask) {
+        const vf slope = vf_set1(alibi_slope(a->max_bias, a->heads, at.head)), dot = vf_set1(s->dot);
+        EACH_VEC(i, n) {
+            const int64_t k = n - i;
+            st(b->mask + index * n + i, vf_mul(slope, vf_mul(ld(w + i, k), vf_sub(ld(dw + i, k), dot))), k);
+        }
+    }
+    attn_back_logits(a, n, w, s->dot, b->bend, dw);
+}
+static void attn_back_tile(const attn_back *b, int64_t set, int64_t row) {
+    const attn *a = &b->a;
+    const int64_t n = gemm_min(BACK_ROWS, a->rows - row), d = attn_round(a->d);
+    attn_back_scores(b, set, row, n, 0, a->n_kv);
+    for (int64_t r = 0; r < n; r++) attn_back_row(b, set, row + r, b->w + r * b->stride, b->dw + r * b->stride);
+    if (!b->q) return;
+    attn_product_rows(a->d, n, a->n_kv, attn_matrix(&a->k, 1, set, 0), attn_floats(b->dw, b->stride, 1), b->tq, d,
+                      false, b->room);
+    for (int64_t r = 0; r < n; r++) {
+        const attn_row at = attn_at(a, set, row + r);
+        float *y = b->q + ((at.batch * a->heads + at.head) * a->n_q + at.query) * a->d;
+        EACH_VEC(i, a->d) st(y + i, vf_mul(ld(b->tq + r * d + i, a->d - i), vf_set1(a->factor)), a->d - i);
+    }
+}
+
+/* ---- by keys ---------------------------------------------------------------------------------------------------- */
+/* y[i, key] (+)= sum over the rows r of x[r, i] w[r, key] */
+static void attn_back_add(const attn_back *b, const ggml_tensor *y, int64_t set, int64_t first, int64_t keys,
+                          int64_t rows, const float *x, const float *w, bool add) {
+    attn_product(y->ne[0], keys, rows, attn_floats(x, 1, attn_round(y->ne[0])), attn_floats(w, 1, b->stride),
+                 attn_data(y, set, first), y->nb[0], y->nb[1], add, b->room);
+}
+static void attn_back_keys(const attn_back *b, int64_t set, int64_t first) {
+    const attn *a = &b->a;
+    const int64_t m = gemm_min(BACK_KEYS, a->n_kv - first);
+    for (int64_t row = 0; row < a->rows; row += BACK_ROWS) {
+        const int64_t n = gemm_min(BACK_ROWS, a->rows - row);
+        attn_back_scores(b, set, row, n, first, m);
+        for (int64_t r = 0; r < n; r++) {
+            const attn_softmax *s = &b->rows[set * a->rows + row + r];
+            float *w = b->w + r * b->stride, *dw = b->dw + r * b->stride;
+            attn_logits(a, attn_at(a, set, row + r), first, m, w, b->bend, b->tmp);
+            exp_row(m, w, w, vf_set1(s->max));
+            attn_scale(w, m, s->part);
+            attn_back_logits(a, m, w, s->dot, b->bend, dw);
+        }
+        attn_back_add(b, &b->v, set, first, m, n, b->td, b->w, row > 0);
+        attn_back_add(b, &b->k, set, first, m, n, b->tq, b->dw, row > 0);
+    }
+}
+
+static size_t work_FLASH_ATTN_BACK(const ggml_tensor *dst, int nth) {
+    (void)nth;
+    return (size_t)gg_nrows(dst->src[0]) * sizeof(attn_softmax);
+}
+static size_t work_FLASH_ATTN_EXT_BACK(const ggml_tensor *dst, int nth) { return work_FLASH_ATTN_BACK(dst, nth); }
+
+static int op_FLASH_ATTN_BACK(const gg_work *w, ggml_tensor *dst) {
+    attn_back b = attn_back_of(dst);
+    const bool ok = pack_type_ok(b.a.k.type) && pack_type_ok(b.a.v.type) && attn_back_make(&b);
+    const int64_t blocks = gemm_ceil(b.a.n_kv, BACK_KEYS);
+    b.rows = w->wdata;
+    for (int64_t i; ok && (i = gemm_next_task(w)) < b.a.sets * b.tiles;)
+        attn_back_tile(&b, i / b.tiles, i % b.tiles * BACK_ROWS);
+    gg_barrier(w);                                       /* also without memory: the others wait */
+    if (w->ith == 0) {
+        atomic_store_explicit(w->chunk, 0, memory_order_relaxed);
+        attn_back_gaps(dst);
+    }
+    gg_barrier(w);
+    if (!ok) return gg_fail(dst, "no memory for a tile, or no conversion of %s", gg_types[b.a.k.type].name);
+    for (int64_t i; b.kv && (i = gemm_next_task(w)) < b.a.sets * blocks;)
+        attn_back_keys(&b, i / blocks, i % blocks * BACK_KEYS);
+    return GGML_STATUS_SUCCESS;
+}
+static int op_FLASH_ATTN_EXT_BACK(const gg_work *w, ggml_tensor *dst) { return op_FLASH_ATTN_BACK(w, dst); }
+
+static void install_attn(gg_kernels *k) {
+    k->work[GGML_OP_FLASH_ATTN_EXT] = work_FLASH_ATTN_EXT;
+    k->work[GGML_OP_FLASH_ATTN_BACK] = work_FLASH_ATTN_BACK;
+    k->work[GGML_OP_FLASH_ATTN_EXT_BACK] = work_FLASH_ATTN_EXT_BACK;
+    k->work[GGML_OP_ROPE_FACTORS_BACK] = work_ROPE_FACTORS_BACK;
+}
+
+#endif

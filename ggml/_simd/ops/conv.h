@@ -1,0 +1,247 @@
+/* Convolutions as matrix products whose operands are gathered while they are packed; no matrix of patches is ever written
+ * down, unless it is what was asked for (IM2COL). geometry.h says what the nodes mean. */
+#ifndef GG_OPS_CONV_H
+#define GG_OPS_CONV_H
+#include "patches.h"
+#include "depthwise.h"
+#include "pool.h"
+
+static size_t conv_row(const gemm *g, int64_t i) { return patch_target(g->a.context, i); }
+static int conv_memory(const ggml_tensor *dst) { return gg_fail(dst, "no memory for panels"); }
+
+/* The kernel as the other operand: vectors are its output channels (or input channels, for the way back), k runs over the
+ * taps of the other channels. Of all taps, those from first on in steps. */
+static patches conv_kernel(const gg_conv *v, bool back, const int64_t taps[3], const int64_t first[3],
+                           const int64_t step[3]) {
+    gg_conv_part w = gg_conv_w(v);
+    const int64_t ic = w.c;
+    const size_t nb_ic = w.nb_c;
+    if (!back) w.c = w.n, w.n = ic, w.nb_c = w.nb_n, w.nb_n = nb_ic;
+    patches r = patches_plain(&w);
+    for (int i = 0; i < 3; i++) r.ax[i].out = taps[i], r.ax[i].base = first[i], r.ax[i].step = step[i];
+    return r;
+}
+static gemm_src conv_kernel_source(const gg_conv *v, const patches *kernel) {
+    gemm_src s = patch_source(v->w->data, v->w->type, kernel, pack_taps);
+    size_t next = (size_t)gg_types[s.type].bytes;     /* do taps, then channels lie in one piece? */
+    for (int i = 0; i < 4; i++) {
+        const patch_axis *ax = &kernel->ax[i < 3 ? i : 0];
+        const int64_t n = i < 3 ? ax->out : kernel->n;
+        if (n > 1 && ((i < 3 ? kernel->nb[i] : kernel->nb_n) != next || (i < 3 && ax->step != 1))) return s;
+        next *= (size_t)(i < 3 ? ax->in : n);
+        if (i < 3 && ax->out != ax->in) return s;
+    }
+    s.nb_i = kernel->nb_c, s.nb_k = (size_t)gg_types[s.type].bytes, s.pack = pack_along_k;
+    return s;
+}
+
+/* Places of all images by channels of the result: the product of what `seen` sees with the kernel. */
+static bool conv_product(const gg_work *w, const gg_conv *v, const patches *seen, const patches *kernel,
+                         const ggml_tensor *data, char *out, size_t nb_c) {
+    const gemm g = {.m = patches_places(seen) * seen->n, .n = kernel->c, .k = patches_taps(seen) * seen->c,
+                    .ne2 = 1, .ne3 = 1, .a = patch_source(data->data, data->type, seen, pack_places),
+                    .b = conv_kernel_source(v, kernel), .c = out, .c_n = nb_c, .c_at = conv_row};
+    return gemm_run(w, &g);
+}
+
+/* g from w and x */
+static int conv_forward(const gg_work *w, ggml_tensor *dst) {
+    const gg_conv v = gg_conv_of(dst);
+    const int64_t first[3] = {0, 0, 0}, step[3] = {1, 1, 1};
+    const gg_conv_part k = gg_conv_w(&v);
+    const patches seen = patches_of_x(&v), kernel = conv_kernel(&v, false, k.ne, first, step);
+    const bool ok = conv_product(w, &v, &seen, &kernel, v.x, dst->data, gg_conv_g(&v).nb_c);
+    return ok ? GGML_STATUS_SUCCESS : conv_memory(dst);
+}
+
+/* x from w and g. Each phase of the stride is a product of its own, with its own counter of tasks. */
+static int conv_data(const gg_work *w, ggml_tensor *dst) {
+    const gg_conv v = gg_conv_of(dst);
+    const gg_conv_part x = gg_conv_x(&v);
+    const int64_t phases = patch_phases(&v);
+    _Atomic int64_t *counters = w->wdata;
+    bool ok = true;
+    if (phases > 1) {
+        for (int64_t i = w->ith; i < phases; i += w->nth) atomic_store_explicit(&counters[i], 0, memory_order_relaxed);
+        gg_barrier(w);
+    }
+    for (int64_t i = 0; i < phases && ok; i++) {
+        int64_t first[3], tap[3], step[3], taps[3];
+        gg_work one = *w;
+        if (phases > 1) one.chunk = &counters[i];
+        patch_phase(&v, i, first);
+        const patches seen = patches_of_g(&v, first, tap, step);
+        for (int d = 0; d < 3; d++) taps[d] = seen.ax[d].taps;
+        const patches kernel = conv_kernel(&v, true, taps, tap, step);
+        char *out = (char *)dst->data;
+        for (int d = 0; d < 3; d++) out += (size_t)first[d] * x.nb[d];
+        ok = conv_product(&one, &v, &seen, &kernel, v.g, out, x.nb_c);
+    }
+    return ok ? GGML_STATUS_SUCCESS : conv_memory(dst);
+}
+static size_t work_conv_data(const ggml_tensor *dst, int nth) {
+    (void)nth;
+    const gg_conv v = gg_conv_of(dst);
+    const int64_t phases = patch_phases(&v);
+    return phases > 1 ? (size_t)phases * sizeof(_Atomic int64_t) : 0;
+}
+
+/* Into how many sums over some of the images each the gradient by a small kernel is cut, so that it makes tasks enough:
+ * a divisor of the images. It does not depend on the threads, and so neither does the result. */
+static int64_t conv_cuts(const gg_conv *v) {
+    const gg_conv_part k = gg_conv_w(v), g = gg_conv_g(v);
+    const int64_t tiles = gemm_ceil(k.ne[0] * k.ne[1] * k.ne[2] * k.c, 32) * gemm_ceil(k.n, 14);
+    const int64_t want = gemm_min(g.n, gemm_ceil(16, gemm_max(tiles, 1)));
+    int64_t n = gemm_max(want, 1);
+    while (n < g.n && g.n % n) n++;
+    return n;
+}
+/* w from x and g */
+static int conv_kernel_gradient(const gg_work *w, ggml_tensor *dst) {
+    const gg_conv v = gg_conv_of(dst);
+    const gg_conv_part k = gg_conv_w(&v), x = gg_conv_x(&v), g = gg_conv_g(&v);
+    patches seen = patches_of_x(&v), other = patches_plain(&g);
+    const int64_t cuts = conv_cuts(&v), size = gg_nelements(dst);
+    seen.n = other.n = g.n / cuts;
+    gemm p = {.m = patches_taps(&seen) * seen.c, .n = g.c, .k = patches_places(&seen) * seen.n, .ne2 = cuts, .ne3 = 1,
+              .a = patch_source(v.x->data, v.x->type, &seen, pack_taps),
+              .b = patch_source(v.g->data, v.g->type, &other, pack_taps),
+              .c = cuts > 1 ? w->wdata : dst->data, .c_m = sizeof(float), .c_n = k.nb_n,
+              .c_2 = (size_t)size * sizeof(float)};
+    p.a.nb2 = (size_t)seen.n * x.nb_n, p.b.nb2 = (size_t)seen.n * g.nb_n;
+    const bool ok = gemm_run(w, &p);
+    if (cuts > 1) {
+        gg_barrier(w);
+        const float *part = w->wdata;
+        float *y = dst->data;
+        for (int64_t i = size * w->ith / w->nth; i < size * (w->ith + 1) / w->nth; i++) {
+            float sum = 0;
+            for (int64_t j = 0; j < cuts; j++) sum += part[j * size + i];
+            y[i] = sum;
+        }
+    }
+    return ok ? GGML_STATUS_SUCCESS : conv_memory(dst);
+}
+static size_t work_conv_kernel(const ggml_tensor *dst, int nth) {
+    (void)nth;
+    const gg_conv v = gg_conv_of(dst);
+    if (gg_conv_is_depthwise(v.kind)) return 0;
+    const int64_t cuts = conv_cuts(&v);
+    return cuts > 1 ? (size_t)cuts * (size_t)gg_nelements(dst) * sizeof(float) : 0;
+}
+
+static int op_CONV_2D(const gg_work *w, ggml_tensor *dst) { return conv_forward(w, dst); }
+static int op_CONV_3D(const gg_work *w, ggml_tensor *dst) { return conv_forward(w, dst); }
+static int op_CONV_TRANSPOSE_1D(const gg_work *w, ggml_tensor *dst) { return conv_data(w, dst); }
+static int op_CONV_TRANSPOSE_2D(const gg_work *w, ggml_tensor *dst) { return conv_data(w, dst); }
+static int op_CONV_BACK_DATA(const gg_work *w, ggml_tensor *dst) {
+    return gg_conv_is_depthwise(dst->op_params[0]) ? depthwise_data(w, dst) : conv_data(w, dst);
+}
+static int op_CONV_BACK_KERNEL(const gg_work *w, ggml_tensor *dst) {
+    return gg_conv_is_depthwise(dst->op_params[0]) ? depthwise_kernel(w, dst) : conv_kernel_gradient(w, dst);
+}
+
+/* ---- columns: patches written down -------------------------------------------------------------------------------------- */
+/* x as the windows look at it; `to` says where the column of a place lies. */
+static patches columns_view(const gg_columns *q) {
+    const gg_conv_part x = gg_conv_part_of(q->x, q->kind, q->ic);
+    const size_t *nb = q->columns->nb;
+    int64_t out[3];
+    for (int i = 0; i < 3; i++) out[i] = gg_conv_out(x.ne[i], q->taps[i], q->s[i], q->p[i], q->d[i]);
+    patches v = patches_of(&x, q->taps, out, q->s, q->p, q->d);
+    v.to[0] = nb[1], v.to[1] = nb[2], v.to[2] = nb[3];
+    v.to_n = q->kind == GG_CONV_1D ? nb[2] : q->kind == GG_CONV_2D ? nb[3] : (size_t)out[2] * nb[3];
+    return v;
+}
+/* Turns a panel of n places by kn taps around and writes it to the places' columns. */
+static void columns_store(ggml_tensor *dst, const patches *v, int64_t i0, int n, int64_t k0, int kn, const float *panel) {
+    float tmp[4][GEMM_K + VW] __attribute__((aligned(64)));
+    const size_t bytes = (size_t)gg_types[dst->type].bytes;
+    for (int i = 0; i < n; i += 4) {
+        for (int k = 0; k < kn; k += VW) {
+            const float *row[VW];
+            vf out[4];
+            for (int j = 0; j < VW; j++) row[j] = panel + (k + j < kn ? k + j : kn - 1) * MICRO_R;
+            micro_columns4(row, i, out);
+            for (int j = 0; j < 4; j++) vf_store(tmp[j] + k, out[j]);
+        }
+        for (int j = 0; j < 4 && i + j < n; j++)
+            gg_from_floats(dst->type, tmp[j], kn, (char *)dst->data + patch_target(v, i0 + i + j) + (size_t)k0 * bytes,
+                           bytes);
+    }
+}
+static int columns_write(const gg_work *w, ggml_tensor *dst) {
+    const gg_columns q = gg_columns_of(dst);
+    const patches v = columns_view(&q);
+    const gemm_src s = patch_source(q.x->data, q.x->type, &v, pack_places);
+    const int64_t places = patches_places(&v) * v.n, depth = patches_taps(&v) * v.c;
+    float panel[GEMM_K * MICRO_R] __attribute__((aligned(64)));
+    int64_t i0, i1;
+    while (gg_next(w, gemm_ceil(places, MICRO_R), 1, &i0, &i1))
+        for (int64_t i = i0 * MICRO_R; i < gemm_min(i1 * MICRO_R, places); i += MICRO_R)
+            for (int64_t k = 0; k < depth; k += GEMM_K) {
+                const int n = (int)gemm_min(places - i, MICRO_R), kn = (int)gemm_min(depth - k, GEMM_K);
+                pack_places(&s, i, n, k, kn, panel, MICRO_R);
+                columns_store(dst, &v, i, n, k, kn, panel);
+            }
+    return GGML_STATUS_SUCCESS;
+}
+
+/* Adds what one tap of all windows holds to the plane of a channel: n values `step` floats apart. */
+static void columns_add(int type, const char *p, size_t nb, int64_t n, float *y, int64_t step) {
+    if (type == GGML_TYPE_F32)
+        for (int64_t i = 0; i < n; i++, y += step, p += nb) {
+            float f;
+            memcpy(&f, p, sizeof f);
+            *y += f;
+        }
+    else
+        for (int64_t i = 0; i < n; i++) y[i * step] += pack_value(type, p + (size_t)i * nb);
+}
+static void columns_sum(const gg_columns *q, const patches *v, int64_t c, int64_t image, char *plane) {
+    const patch_axis *ax = v->ax;
+    const size_t unit = q->columns->nb[0];
+    const int64_t taps = patches_taps(v);
+    const char *column = (const char *)q->columns->data + (size_t)image * v->to_n + (size_t)(c * taps) * unit;
+    const int64_t rows = ax[1].out * ax[2].out;
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t k = 0; k < taps; k++) {
+            const int64_t o1 = r % ax[1].out, o2 = r / ax[1].out;
+            int64_t t[3], none;
+            patch_first_tap(v, k, t, &none);
+            const int64_t x = ax[0].base + t[0] * ax[0].inc, y = o1 * ax[1].step + ax[1].base + t[1] * ax[1].inc;
+            const int64_t z = o2 * ax[2].step + ax[2].base + t[2] * ax[2].inc;
+            if (y < 0 || y >= ax[1].in || z < 0 || z >= ax[2].in) continue;
+            const patch_range in = patch_inside(ax[0].in, x, ax[0].step, ax[0].out);
+            if (in.lo >= in.hi) continue;
+            const char *p = column + (size_t)k * unit + (size_t)o1 * v->to[1] + (size_t)o2 * v->to[2];
+            float *to = (float *)(plane + (size_t)y * v->nb[1] + (size_t)z * v->nb[2]) + x + in.lo * ax[0].step;
+            columns_add(q->columns->type, p + (size_t)in.lo * v->to[0], v->to[0], in.hi - in.lo, to, ax[0].step);
+        }
+}
+static int columns_back(const gg_work *w, ggml_tensor *dst) {
+    const gg_columns q = gg_columns_of(dst);
+    const patches v = columns_view(&q);
+    const size_t plane = (size_t)(v.ax[0].in * v.ax[1].in * v.ax[2].in) * sizeof(float);
+    int64_t i0, i1;
+    while (gg_next(w, v.c * v.n, 1, &i0, &i1))
+        for (int64_t i = i0; i < i1; i++) {
+            char *y = (char *)dst->data + (size_t)(i % v.c) * v.nb_c + (size_t)(i / v.c) * v.nb_n;
+            memset(y, 0, plane);
+            columns_sum(&q, &v, i % v.c, i / v.c, y);
+        }
+    return GGML_STATUS_SUCCESS;
+}
+static int op_IM2COL(const gg_work *w, ggml_tensor *dst) { return columns_write(w, dst); }
+static int op_IM2COL_3D(const gg_work *w, ggml_tensor *dst) { return columns_write(w, dst); }
+static int op_IM2COL_BACK(const gg_work *w, ggml_tensor *dst) { return columns_back(w, dst); }
+static int op_IM2COL_3D_BACK(const gg_work *w, ggml_tensor *dst) { return columns_back(w, dst); }
+static int op_COL2IM_1D(const gg_work *w, ggml_tensor *dst) { return columns_back(w, dst); }
+
+static void install_conv(gg_kernels *k) {
+    k->work[GGML_OP_CONV_TRANSPOSE_1D] = k->work[GGML_OP_CONV_TRANSPOSE_2D] = work_conv_data;
+    k->work[GGML_OP_CONV_BACK_DATA] = work_conv_data;
+    k->work[GGML_OP_CONV_BACK_KERNEL] = work_conv_kernel;
+}
+
+#endif

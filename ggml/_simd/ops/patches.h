@@ -1,0 +1,195 @@
+/* How the kernels of convolutions see a tensor: as places, channels and images, of which a window looks at some. */
+#ifndef GG_OPS_PATCHES_H
+#define GG_OPS_PATCHES_H
+#include "../gemm/gemm.h"
+#include "../geometry.h"
+#include "rows.h"
+
+/* One dimension: tap t of output o looks at element o*step + base + t*inc, which is 0 where there is none. */
+typedef struct patch_axis { int64_t in, out, taps, step, base, inc; } patch_axis;
+
+typedef struct patches {
+    patch_axis ax[3];
+    int64_t c, n;                   /* channels, images */
+    size_t nb[3], nb_c, nb_n;       /* bytes from place to place, channel to channel, image to image */
+    size_t to[3], to_n;             /* the same of what is computed */
+} patches;
+
+static inline int64_t patches_places(const patches *v) { return v->ax[0].out * v->ax[1].out * v->ax[2].out; }
+static inline int64_t patches_taps(const patches *v) { return v->ax[0].taps * v->ax[1].taps * v->ax[2].taps; }
+
+/* Which lanes l of n lie within a row of `in` elements, at x + l*step. */
+typedef struct { int64_t lo, hi; } patch_range;
+static inline patch_range patch_inside(int64_t in, int64_t x, int64_t step, int64_t n) {
+    patch_range r = {0, n};
+    if (x < 0) r.lo = gemm_min(n, step == 1 ? -x : (step - 1 - x) / step);
+    if (x + (n - 1) * step >= in) r.hi = x >= in ? r.lo : gemm_max(r.lo, step == 1 ? in - x : (in - x + step - 1) / step);
+    return r;
+}
+/* out[l] = element x + l*step of a row, `rest` outside of it. */
+static inline void patch_row(int type, const char *row, size_t nb, int64_t in, int64_t x, int64_t step, int64_t n,
+                             float rest, float *out) {
+    const patch_range r = patch_inside(in, x, step, n);
+    const size_t stride = nb * (size_t)step;
+    const char *p = row + (ptrdiff_t)nb * (x + r.lo * step);
+    const int64_t m = r.hi - r.lo;
+    for (int64_t l = 0; l < r.lo; l++) out[l] = rest;
+    for (int64_t l = r.hi; l < n; l++) out[l] = rest;
+    out += r.lo;
+    if (m <= 0) return;
+    if (type != GGML_TYPE_F32) {
+        gg_to_floats(type, p, stride, m, out);
+    } else if (stride == sizeof(float)) {
+        const float *f = (const float *)p;
+        int64_t l = 0;
+        for (; l + VW <= m; l += VW) vf_store(out + l, vf_load(f + l));
+        if (l < m) vf_storen(out + l, vf_loadn(f + l, (int)(m - l)), (int)(m - l));
+    } else if (stride == 2 * sizeof(float)) {
+        const float *f = (const float *)p;
+        for (int64_t l = 0; l < m; l++) out[l] = f[2 * l];
+    } else {
+        for (int64_t l = 0; l < m; l++) memcpy(out + l, p + (size_t)l * stride, sizeof *out);
+    }
+}
+
+/* Neighbouring places that lie in one row: `n` of them, from lane `at` on; what tap 0 looks at. */
+typedef struct patch_run { int32_t at, n; int64_t x, y, z, image; } patch_run;
+
+/* Cuts n places from i0 on (of all images) into runs; returns their number, at most n. */
+static int patch_runs(const patches *v, int64_t i0, int n, patch_run *runs) {
+    const patch_axis *ax = v->ax;
+    int64_t o0 = i0 % ax[0].out, row = i0 / ax[0].out;
+    int count = 0;
+    for (int at = 0; at < n; row++, o0 = 0) {
+        const int64_t o1 = row % ax[1].out, plane = row / ax[1].out, o2 = plane % ax[2].out;
+        patch_run *r = &runs[count++];
+        r->at = at, r->n = (int)gemm_min(n - at, ax[0].out - o0);
+        r->x = o0 * ax[0].step + ax[0].base, r->y = o1 * ax[1].step + ax[1].base, r->z = o2 * ax[2].step + ax[2].base;
+        r->image = plane / ax[2].out;
+        at += r->n;
+    }
+    return count;
+}
+/* What a tap of a channel sees in a run. */
+static inline void patch_fill(const gemm_src *s, const patches *v, const patch_run *r, int64_t c, const int64_t t[3],
+                              float *out) {
+    const int64_t x = r->x + t[0] * v->ax[0].inc, y = r->y + t[1] * v->ax[1].inc, z = r->z + t[2] * v->ax[2].inc;
+    const bool inside = y >= 0 && y < v->ax[1].in && z >= 0 && z < v->ax[2].in;
+    const char *row = s->data + (size_t)r->image * v->nb_n + (size_t)c * v->nb_c;
+    if (inside) row += (size_t)y * v->nb[1] + (size_t)z * v->nb[2];
+    patch_row(s->type, row, v->nb[0], inside ? v->ax[0].in : 0, inside ? x : 0, v->ax[0].step, r->n, 0, out);
+}
+static inline void patch_first_tap(const patches *v, int64_t k, int64_t t[3], int64_t *c) {
+    for (int i = 0; i < 3; i++) t[i] = k % v->ax[i].taps, k /= v->ax[i].taps;
+    *c = k;
+}
+static inline void patch_next_tap(const patches *v, int64_t t[3], int64_t *c) {
+    for (int i = 0; i < 3; i++) {
+        if (++t[i] < v->ax[i].taps) return;
+        t[i] = 0;
+    }
+    ++*c;
+}
+
+/* A panel whose vectors are places, and k runs over the taps of all channels. One panel at a time. */
+static void pack_places(const gemm_src *s, int64_t i0, int n, int64_t k0, int kn, float *out, int width) {
+    const patches *v = s->context;
+    patch_run runs[MICRO_R];
+    if (!kn) return;
+    const int count = patch_runs(v, i0, n, runs);
+    int64_t t[3], c;
+    patch_first_tap(v, k0, t, &c);
+    for (int k = 0; k < kn; k++, patch_next_tap(v, t, &c))
+        for (int r = 0; r < count; r++) patch_fill(s, v, &runs[r], c, t, out + k * width + runs[r].at);
+}
+/* The other way round: the vectors are taps, and k runs over the places of all images. */
+static void pack_taps(const gemm_src *s, int64_t i0, int n, int64_t k0, int kn, float *out, int width) {
+    const patches *v = s->context;
+    patch_run runs[GEMM_K];
+    float tmp[VW][GEMM_K] __attribute__((aligned(64)));
+    const float *row[VW];
+    if (!kn) return;
+    const int count = patch_runs(v, k0, kn, runs);
+    int64_t t[3], c;
+    patch_first_tap(v, i0, t, &c);
+    for (int g = 0; g < n; g += VW) {
+        for (int i = 0; i < VW; i++) {
+            row[i] = g + i < n ? tmp[i] : tmp[0];
+            if (g + i >= n) continue;
+            for (int r = 0; r < count; r++) patch_fill(s, v, &runs[r], c, t, tmp[i] + runs[r].at);
+            patch_next_tap(v, t, &c);
+        }
+        pack_transpose(row, kn, pack_lane(out, g, kn, width), width);
+    }
+}
+static inline gemm_src patch_source(const void *data, int type, const patches *v, gemm_pack_fn pack) {
+    return (gemm_src){.data = data, .type = type, .share2 = 1, .share3 = 1, .pack = pack, .group = 1, .context = v};
+}
+
+/* Where the result for place i, counted through all images, lies. */
+static inline size_t patch_target(const patches *v, int64_t i) {
+    const int64_t row = i / v->ax[0].out, plane = row / v->ax[1].out, image = plane / v->ax[2].out;
+    return (size_t)(i % v->ax[0].out) * v->to[0] + (size_t)(row % v->ax[1].out) * v->to[1]
+         + (size_t)(plane % v->ax[2].out) * v->to[2] + (size_t)image * v->to_n;
+}
+
+/* ---- the views of a convolution ---------------------------------------------------------------------------------------- */
+/* x, as the windows of g look at it. */
+static inline patches patches_of(const gg_conv_part *x, const int64_t taps[3], const int64_t out[3], const int64_t s[3],
+                                 const int64_t p[3], const int64_t d[3]) {
+    patches v = {.c = x->c, .n = x->n, .nb_c = x->nb_c, .nb_n = x->nb_n};
+    for (int i = 0; i < 3; i++) {
+        v.ax[i] = (patch_axis){x->ne[i], out[i], taps[i], s[i], -p[i], d[i]};
+        v.nb[i] = x->nb[i];
+    }
+    return v;
+}
+/* A tensor by itself: windows of one element. */
+static inline patches patches_plain(const gg_conv_part *t) {
+    const int64_t one[3] = {1, 1, 1}, zero[3] = {0, 0, 0};
+    return patches_of(t, one, t->ne, one, zero, one);
+}
+static inline patches patches_of_x(const gg_conv *v) {
+    const gg_conv_part w = gg_conv_w(v), x = gg_conv_x(v), g = gg_conv_g(v);
+    patches r = patches_of(&x, w.ne, g.ne, v->s, v->p, v->d);
+    for (int i = 0; i < 3; i++) r.to[i] = g.nb[i];
+    r.to_n = g.nb_n;
+    return r;
+}
+static inline int64_t patch_gcd(int64_t a, int64_t b) {
+    while (b) { const int64_t r = a % b; a = b, b = r; }
+    return a;
+}
+/* g, as those places of x look at it that lie at `first` modulo the stride: tap t of w meets g at (place + p - t*d) / s,
+ * where that is whole. first_tap, tap_step: which taps those are. */
+static inline patches patches_of_g(const gg_conv *v, const int64_t first[3], int64_t first_tap[3], int64_t tap_step[3]) {
+    const gg_conv_part w = gg_conv_w(v), x = gg_conv_x(v), g = gg_conv_g(v);
+    patches r = {.c = g.c, .n = g.n, .nb_c = g.nb_c, .nb_n = g.nb_n, .to_n = x.nb_n};
+    for (int i = 0; i < 3; i++) {
+        const int64_t s = v->s[i], d = v->d[i], at = first[i] + v->p[i], step = s / patch_gcd(s, d);
+        int64_t t = 0;
+        while (t < step && (at - t * d) % s) t++;
+        first_tap[i] = t, tap_step[i] = step;
+        r.ax[i] = (patch_axis){.in = g.ne[i], .out = (x.ne[i] - first[i] + s - 1) / s, .step = 1,
+                               .taps = t < step && t < w.ne[i] ? (w.ne[i] - t + step - 1) / step : 0,
+                               .base = t < step ? (at - t * d) / s : 0, .inc = -step * d / s};
+        r.nb[i] = g.nb[i], r.to[i] = x.nb[i] * (size_t)s;
+    }
+    return r;
+}
+/* The phases of the stride: places of x that the same taps reach. */
+static inline int64_t patch_phases(const gg_conv *v) {
+    const gg_conv_part x = gg_conv_x(v);
+    int64_t n = 1;
+    for (int i = 0; i < 3; i++) n *= gemm_min(v->s[i], x.ne[i]);
+    return n;
+}
+static inline void patch_phase(const gg_conv *v, int64_t index, int64_t first[3]) {
+    const gg_conv_part x = gg_conv_x(v);
+    for (int i = 0; i < 3; i++) {
+        const int64_t n = gemm_min(v->s[i], x.ne[i]);
+        first[i] = index % n, index /= n;
+    }
+}
+
+#endif

@@ -1,0 +1,124 @@
+/* The largest value or the average of each window of a plane, and the way back. */
+#ifndef GG_OPS_POOL_H
+#define GG_OPS_POOL_H
+#include "plane.h"
+
+#define POOL_NOTHING (-0x1.fffffep127f)   /* what a window of which nothing lies inside has for its largest value */
+
+/* The planes of x and how windows look at them; each row of a 1-d pooling is by itself. */
+static patches pool_view(const gg_pool *q) {
+    const ggml_tensor *x = q->x, *y = q->y;
+    patches v = {.c = x->ne[2], .n = x->ne[3], .nb_c = x->nb[2], .nb_n = x->nb[3], .to_n = y->nb[3]};
+    for (int i = 0; i < 2; i++) {
+        v.ax[i] = (patch_axis){x->ne[i], y->ne[i], q->k[i], q->s[i], -q->p[i], 1};
+        v.nb[i] = x->nb[i], v.to[i] = y->nb[i];
+    }
+    return v;
+}
+static int pool_memory(const ggml_tensor *dst) { return gg_fail(dst, "no memory for a plane"); }
+
+/* One over the number of elements in each window of a row of outputs (1-d: those that lie inside). */
+static void pool_scales(const gg_pool *q, const patches *v, float *scale) {
+    for (int64_t o = 0; o < v->ax[0].out; o++) {
+        const patch_range in = patch_inside(v->ax[0].in, o * q->s[0] - q->p[0], 1, q->k[0]);
+        const int64_t n = q->inside ? in.hi - in.lo : q->k[0] * q->k[1];
+        scale[o] = n ? 1.0f / (float)n : 0;
+    }
+}
+static inline vf pool_gather(const plane *p, int kind, int64_t o, int64_t i) {
+    const int64_t taps = p->ax[0].taps * p->ax[1].taps;
+    vf r = vf_set1(kind == GG_POOL_MAX ? POOL_NOTHING : 0);
+    for (int64_t t = 0; t < taps; t++) {
+        const vf x = vf_load(plane_at(p, o, t) + i);
+        r = kind == GG_POOL_MAX ? vf_select(vf_gt(x, r), x, r) : vf_add(r, x);
+    }
+    return r;
+}
+static int pool_forward(const gg_work *w, ggml_tensor *dst) {
+    const gg_pool q = gg_pool_of(dst);
+    const patches v = pool_view(&q);
+    plane p = plane_plan(&v, false);
+    const int64_t across = plane_round(v.ax[0].out);
+    float *const row = (float *)plane_scratch(&p, 2 * (size_t)across * sizeof *row), *const scale = row + across;
+    if (!row) return pool_memory(dst);
+    const bool max = q.kind == GG_POOL_MAX;
+    pool_scales(&q, &v, scale);
+    int64_t i0, i1;
+    while (gg_next(w, v.c * v.n, 1, &i0, &i1))
+        for (int64_t i = i0; i < i1; i++) {
+            const char *x = (const char *)q.x->data + (size_t)(i % v.c) * v.nb_c + (size_t)(i / v.c) * v.nb_n;
+            char *y = (char *)dst->data + (size_t)(i % v.c) * dst->nb[2] + (size_t)(i / v.c) * v.to_n;
+            for (int64_t o = 0; o < v.ax[1].out; o++) {
+                if (o % p.rows == 0)
+                    plane_load(&p, &v, q.x->type, x, o, gemm_min(p.rows, v.ax[1].out - o), max ? POOL_NOTHING : 0);
+                for (int64_t j = 0; j < v.ax[0].out; j += VW) {
+                    const vf r = pool_gather(&p, q.kind, o % p.rows, j);
+                    vf_store(row + j, max ? r : vf_mul(r, vf_load(scale + j)));
+                }
+                gg_from_floats(GGML_TYPE_F32, row, v.ax[0].out, y + (size_t)o * v.to[1], v.to[0]);
+            }
+        }
+    return GGML_STATUS_SUCCESS;
+}
+static int op_POOL_1D(const gg_work *w, ggml_tensor *dst) { return pool_forward(w, dst); }
+static int op_POOL_2D(const gg_work *w, ggml_tensor *dst) { return pool_forward(w, dst); }
+
+/* Which tap holds the first largest value of the window: numbers, as vectors. */
+static inline vi pool_argmax(const plane *p, int64_t o, int64_t i) {
+    const int64_t taps = p->ax[0].taps * p->ax[1].taps;
+    vf most = vf_set1(POOL_NOTHING);
+    vi at = vi_set1(-1);
+    for (int64_t t = 0; t < taps; t++) {
+        const vf x = vf_load(plane_at(p, o, t) + i);
+        const vm more = vf_gt(x, most);
+        most = vf_select(more, x, most), at = vi_select(more, vi_set1((int32_t)t), at);
+    }
+    return at;
+}
+/* Spreads a row of gradients over the windows, in `sum`; x (of the largest values) is laid out alike. */
+static void pool_spread(const plane *sum, const plane *x, int kind, int64_t o, int64_t n, const float *g) {
+    const int64_t taps = sum->ax[0].taps * sum->ax[1].taps;
+    for (int64_t i = 0; i < n; i += VW) {
+        const vf share = vf_load(g + i);
+        const vi at = kind == GG_POOL_MAX ? pool_argmax(x, o, i) : vi_set1(0);
+        for (int64_t t = 0; t < taps; t++) {
+            float *y = plane_at(sum, o, t) + i;
+            const vf part = kind == GG_POOL_MAX ? vf_select(vi_eq(at, vi_set1((int32_t)t)), share, vf_zero()) : share;
+            vf_store(y, vf_add(vf_load(y), part));
+        }
+    }
+}
+static int op_POOL_2D_BACK(const gg_work *w, ggml_tensor *dst) {
+    const gg_pool q = gg_pool_of(dst);
+    const ggml_tensor *g = q.y, *f = dst->src[1];
+    patches v = pool_view(&q);
+    for (int i = 0; i < 2; i++) v.nb[i] = f->nb[i];
+    plane sum = plane_plan(&v, true), x = sum;
+    const bool max = q.kind == GG_POOL_MAX;
+    const int64_t across = plane_round(v.ax[0].out);
+    const size_t size = (size_t)across * 2 * sizeof(float);
+    char *const memory = plane_scratch(&sum, size + (max ? plane_size(&sum) : 0));
+    if (!memory) return pool_memory(dst);
+    float *const row = (float *)memory, *const scale = row + across;
+    if (max) plane_place(&x, memory + size);
+    pool_scales(&q, &v, scale);
+    memset(row, 0, (size_t)across * sizeof *row);
+    int64_t i0, i1;
+    while (gg_next(w, v.c * v.n, 1, &i0, &i1))
+        for (int64_t i = i0; i < i1; i++) {
+            const int64_t c = i % v.c, n = i / v.c;
+            const char *from = (const char *)g->data + (size_t)c * g->nb[2] + (size_t)n * g->nb[3];
+            memset(sum.data, 0, (size_t)(sum.height * sum.width) * sizeof(float));
+            if (max) plane_load(&x, &v, f->type, (const char *)f->data + (size_t)c * f->nb[2] + (size_t)n * f->nb[3], 0,
+                                v.ax[1].out, POOL_NOTHING);
+            for (int64_t o = 0; o < v.ax[1].out; o++) {
+                gg_to_floats(g->type, from + (size_t)o * g->nb[1], g->nb[0], v.ax[0].out, row);
+                for (int64_t j = 0; !max && j < v.ax[0].out; j++) row[j] *= scale[j];
+                pool_spread(&sum, &x, q.kind, o, v.ax[0].out, row);
+            }
+            plane_store(&sum, (float *)((char *)dst->data + (size_t)c * dst->nb[2] + (size_t)n * dst->nb[3]), dst->nb[1]);
+        }
+    return GGML_STATUS_SUCCESS;
+}
+
+#endif

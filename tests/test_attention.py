@@ -1,0 +1,140 @@
+"""Attention beyond the table of operations: sinks, precision, threads, YaRN's corrections."""
+
+import ctypes
+
+import numpy as np
+import pytest
+
+import ggml
+from cases import Random
+from cases.attention import FLASH, attention, qkv
+from cases.harness import ISAS, close, compute, context, difference, elements, graph_of, isa, load, tensor
+from cases.reduce import slopes, tiled
+
+pytestmark = pytest.mark.core
+
+WITH_SINKS = (
+    lambda r: [*qkv(r, 5, 3, 4, 6, (2, 1)), None, 0.5, 0.0, 0.0],
+    lambda r: [*qkv(r, 4, 2, 2, 5, (6, 3), (2, 1)), r(7, 4, 1, 2), 0.7, 8.0, 3.0],
+    lambda r: [*qkv(r, 64, 64, 1, 1500, (8, 2)), r(1500, 1), 0.12, 0.0, 0.0],
+    lambda r: [*qkv(r, 64, 64, 150, 300, (2, 1)), np.where(r(300, 150) < 0, -np.inf, 0.0), 0.12, 0.0, 0.0],
+    lambda r: [*qkv(r, 8, 8, 3, 5, (2, 2)), np.full((1, 1, 3, 5), -np.inf), 0.3, 0.0, 0.0],
+)
+
+
+def on_each_isa(ctx, graph, check):
+    for name in ISAS:
+        with isa(name):
+            for threads in (1, 2, 3):
+                ggml.ggml_graph_reset(graph)
+                compute(ctx, graph, threads)
+                check(f"{name}, {threads} threads")
+
+
+@pytest.mark.parametrize("i", range(len(WITH_SINKS)))
+def test_sinks(i):
+    r = Random(i)
+    args = WITH_SINKS[i](r)
+    sinks = r(args[0].shape[1]) * 2
+    want = attention(*args, sinks=sinks)
+    with context() as ctx:
+        out = ggml.ggml_flash_attn_ext(ctx, *(tensor(ctx, a, "F32") if isinstance(a, np.ndarray) else a for a in args))
+        ggml.ggml_flash_attn_ext_add_sinks(out, tensor(ctx, sinks, "F32"))
+        graph = graph_of(ctx, out, grads=True)
+        on_each_isa(ctx, graph, lambda note: close(load(out), want, 1e-5, note))
+
+
+@pytest.mark.parametrize("i", (0, 1))
+def test_gradients_with_sinks(i):
+    r = Random(i)
+    args = WITH_SINKS[i](r)
+    arrays = [*(a for a in args[:4] if a is not None), r(args[0].shape[1])]
+    weights = r(*attention(*args).shape[::-1])
+
+    def loss():
+        mask = arrays[3] if args[3] is not None else None
+        return float((attention(*arrays[:3], mask, *args[4:], sinks=arrays[-1]) * weights).sum())
+
+    with context() as ctx:
+        params = [tensor(ctx, a, "F32") for a in arrays]
+        for t in params:
+            ggml.ggml_set_param(t)
+        out = ggml.ggml_flash_attn_ext(ctx, *params[:3], params[3] if args[3] is not None else None, *args[4:])
+        ggml.ggml_flash_attn_ext_add_sinks(out, params[-1])
+        check_gradients(ctx, out, weights, params, [difference(loss, a) for a in arrays])
+
+
+@pytest.mark.parametrize("max_bias", (0.0, 8.0))
+def test_gradients_of_soft_max_with_sinks(max_bias):
+    r = Random(3)
+    x, mask, sinks, weights = r(7, 3, 6, 2), r(7, 5, 2), r(6), r(7, 3, 6, 2)
+
+    def loss():
+        e = np.exp(x * 0.5 + slopes(6, max_bias)[:, None, None] * tiled(mask[:, :, :3], x))
+        return float((e / (e.sum(-1, keepdims=True) + np.exp(sinks.reshape(-1, 1, 1))) * weights).sum())
+
+    with context() as ctx:
+        params = [tensor(ctx, a, "F32") for a in (x, mask, sinks)]
+        for t in params:
+            ggml.ggml_set_param(t)
+        out = ggml.ggml_soft_max_ext(ctx, params[0], params[1], 0.5, max_bias)
+        ggml.ggml_soft_max_add_sinks(out, params[2])
+        check_gradients(ctx, out, weights, params, [difference(loss, a) for a in (x, mask, sinks)])
+
+
+def check_gradients(ctx, out, weights, params, want):
+    loss = ggml.ggml_sum(ctx, ggml.ggml_mul(ctx, out, tensor(ctx, weights, "F32")))
+    ggml.ggml_set_loss(loss)
+    graph = graph_of(ctx, loss, grads=True)
+    ggml.ggml_build_backward_expand(ctx, graph, None)
+
+    def check(note):
+        for i, (t, w) in enumerate(zip(params, want)):
+            close(load(ggml.ggml_graph_get_grad(graph, t)), w, 2e-4, f"{note}, operand {i}")
+
+    on_each_isa(ctx, graph, check)
+
+
+@pytest.mark.parametrize("i", range(len(FLASH)))
+def test_any_number_of_threads_gives_the_same(i):
+    with context() as ctx:
+        args = FLASH[i](Random(i))
+        out = ggml.ggml_flash_attn_ext(ctx, *(tensor(ctx, a, "F16" if 0 < k < 4 else "F32") if isinstance(a, np.ndarray) else a
+                                              for k, a in enumerate(args)))
+        graph = graph_of(ctx, out)
+        compute(ctx, graph, 1)
+        first = elements(out).copy()
+        for threads in (2, 3, 5, 8):
+            compute(ctx, graph, threads)
+            np.testing.assert_array_equal(elements(out), first)
+
+
+def test_precision_and_sinks_are_checked(ctx):
+    r = Random(1)
+    out = ggml.ggml_flash_attn_ext(ctx, *(tensor(ctx, a, "F32") for a in qkv(r, 4, 4, 2, 3, (2, 1))), None, 0.5, 0.0, 0.0)
+    assert ggml.ggml_flash_attn_ext_get_prec(out) == ggml.GGML_PREC_DEFAULT
+    ggml.ggml_flash_attn_ext_set_prec(out, ggml.GGML_PREC_F32)
+    assert ggml.ggml_flash_attn_ext_get_prec(out) == ggml.GGML_PREC_F32
+    with pytest.raises(ValueError, match=r"sinks is f32 \[3\]"):
+        ggml.ggml_flash_attn_ext_add_sinks(out, tensor(ctx, r(3), "F32"))
+    assert not out.contents.src[4]
+    with pytest.raises(ValueError, match="no result of ggml_flash_attn_ext"):
+        ggml.ggml_flash_attn_ext_get_prec(tensor(ctx, r(3), "F32"))
+
+
+def test_yarn_corr_dims():
+    """32 turns and one turn within 4,096 positions, by hand: 128 ln(4096 / 2 pi n) / (2 ln 10000)."""
+    dims = (ctypes.c_float * 2)()
+    ggml.ggml_rope_yarn_corr_dims(128, 4096, 10000.0, 32.0, 1.0, dims)
+    assert list(dims) == [20.0, 46.0]
+    with pytest.raises(ValueError, match="n_orig_ctx is 0"):
+        ggml.ggml_rope_yarn_corr_dims(128, 0, 10000.0, 32.0, 1.0, dims)
+
+
+def test_far_positions_are_exact():
+    """The angle of position 10^9 within f32's rounding of its sine, where a float angle would have none of its digits."""
+    with context() as ctx:
+        position = tensor(ctx, np.array([[[[999_999_937]]]], np.int32), "I32")
+        out = ggml.ggml_rope(ctx, tensor(ctx, np.array([[[[1.0, 0.0]]]]), "F32"), position, 2, 0)
+        compute(ctx, graph_of(ctx, out))
+        np.testing.assert_allclose(load(out).ravel(), [np.cos(999_999_937.0), np.sin(999_999_937.0)], atol=3e-7)

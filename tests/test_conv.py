@@ -1,0 +1,118 @@
+"""What the generic tests of convolutions do not reach: no images, layouts of results, sizes beyond memory, gradients of gradients."""
+
+import ctypes
+
+import numpy as np
+import pytest
+
+import ggml
+from cases import Random
+from cases.conv import alone, correlate, spread
+from cases.harness import close, compute, context, difference, graph_of, load, shape, tensor
+
+pytestmark = pytest.mark.core
+PLAIN = (1, 1, 1, 1, 1, 1)
+
+
+def test_no_images():
+    with context() as ctx:
+        r = Random(1)
+        w, x = tensor(ctx, r(3, 3, 2, 4), "F32"), tensor(ctx, r(6, 5, 2, 0), "F32")
+        for out in (ggml.ggml_conv_2d(ctx, w, x, *PLAIN), ggml.ggml_im2col(ctx, w, x, *PLAIN, True, 0), ggml.ggml_pool_2d(ctx, x, 0, 2, 2, 2, 2, 0, 0)):
+            compute(ctx, graph_of(ctx, out), 2)
+            assert shape(out)[3] == 0
+
+
+def test_channels_side_by_side_stay_so():
+    """The layout of many images: [c, w, h] in memory. The result of the direct depthwise convolution lies alike."""
+    with context() as ctx:
+        r = Random(2)
+        w, x = r(3, 3, 1, 5), r(9, 7, 5, 2)
+        inner = tensor(ctx, np.moveaxis(x, 1, -1), "F32")
+        out = ggml.ggml_conv_2d_dw_direct(ctx, tensor(ctx, w, "F32"), ggml.ggml_permute(ctx, inner, 2, 0, 1, 3), *PLAIN)
+        assert list(out.contents.nb[:4]) == [20, 180, 4, 1260]
+        compute(ctx, graph_of(ctx, out), 2)
+        close(load(out), alone(w, x, [1, 1], [1, 1], [1, 1]), 1e-5)
+
+
+@pytest.mark.parametrize("huge", [1 << 40, (1 << 62) - 1])
+def test_sizes_beyond_memory(huge):
+    with context(no_alloc=True) as ctx:
+        f32 = ggml.GGML_TYPE_F32
+        row = ggml.ggml_new_tensor_4d(ctx, f32, huge >> 24, 1, 1, 1)
+        kernel = ggml.ggml_new_tensor_4d(ctx, f32, 3, 1, 1, 1 << 30)
+        with pytest.raises(ValueError):
+            ggml.ggml_conv_2d(ctx, kernel, row, 1, 1, 1 << 30, 1 << 30, 1, 1)
+        with pytest.raises(ValueError):
+            ggml.ggml_conv_transpose_1d(ctx, ggml.ggml_new_tensor_4d(ctx, f32, 3, 1 << 30, 1, 1), row, (1 << 31) - 1, 0, 1)
+        with pytest.raises(ValueError):
+            ggml.ggml_im2col(ctx, ggml.ggml_new_tensor_4d(ctx, f32, 1 << 20, 1, 1 << 20, 0), ggml.ggml_new_tensor_4d(ctx, f32, 1 << 30, 1, 1 << 20, 0),
+                             1, 0, 1 << 30, 0, 1, 0, False, f32)
+
+
+def test_a_kernel_that_changed_its_size_is_refused_at_compute():
+    with context() as ctx:
+        r = Random(3)
+        w = tensor(ctx, r(3, 3, 2, 4), "F32")
+        out = ggml.ggml_conv_2d(ctx, w, tensor(ctx, r(6, 5, 2, 2), "F32"), *PLAIN)
+        graph = graph_of(ctx, out)
+        w.contents.ne[2] = 1
+        with pytest.raises(ValueError, match="channels must be equal"):
+            compute(ctx, graph)
+
+
+def second(build, f, operands):
+    """Gradients of sum(gradient of sum(y * v) by each operand, times u): build(ctx, *tensors) gives y, f its float64 values."""
+    with context() as ctx:
+        r = Random(4)
+        tensors = [tensor(ctx, a, "F32") for a in operands]
+        for t in tensors:
+            ggml.ggml_set_param(t)
+        y = build(ctx, *tensors)
+        v = r(*shape(y))
+        loss = ggml.ggml_sum(ctx, ggml.ggml_mul(ctx, y, tensor(ctx, v, "F32")))
+        ggml.ggml_set_loss(loss)
+        first = ggml.ggml_new_graph_custom(ctx, 512, True)
+        ggml.ggml_build_forward_expand(first, loss)
+        ggml.ggml_build_backward_expand(ctx, first, None)
+        us = [r(*shape(t)) for t in tensors]
+        parts = [ggml.ggml_sum(ctx, ggml.ggml_mul(ctx, ggml.ggml_graph_get_grad(first, t), tensor(ctx, u, "F32"))) for t, u in zip(tensors, us)]
+        total = ggml.ggml_add(ctx, *parts)
+        ggml.ggml_graph_reset(first)
+        loss.contents.flags &= ~8  # only one loss
+        ggml.ggml_set_loss(total)
+        graph = ggml.ggml_new_graph_custom(ctx, 1024, True)
+        ggml.ggml_build_forward_expand(graph, total)
+        ggml.ggml_build_backward_expand(ctx, graph, None)
+        ggml.ggml_graph_reset(graph)
+        compute(ctx, graph, 2)
+        values = [a.copy() for a in operands]
+
+        def gradient(i):  # y is linear in each operand: its gradient by one is exact by a step of any size
+            keep, grad = values[i].copy(), np.zeros_like(values[i])
+            base = np.sum(f(*values) * v)
+            for at in np.ndindex(keep.shape):
+                values[i][at] += 1
+                grad[at] = np.sum(f(*values) * v) - base
+                values[i][at] = keep[at]
+            return grad
+
+        for i, t in enumerate(tensors):
+            want = difference(lambda: float(sum(np.sum(gradient(k) * us[k]) for k in range(len(us)))), values[i])
+            close(load(ggml.ggml_graph_get_grad(graph, t)), want, 1e-4, f"operand {i}")
+
+
+def test_second_order():
+    r = Random(5)
+    second(lambda ctx, w, x: ggml.ggml_conv_2d(ctx, w, x, 2, 1, 1, 0, 1, 2), lambda w, x: correlate(w, x, [2, 1], [1, 0], [1, 2]),
+           [r(3, 2, 2, 2), r(4, 3, 2, 1)])
+    second(lambda ctx, w, x: ggml.ggml_conv_transpose_2d_p0(ctx, w, x, 2), lambda w, x: spread(w, x, [2, 2], [0, 0], [1, 1]),
+           [r(2, 2, 2, 2), r(2, 2, 2, 1)])
+
+
+def test_sizes_argument_of_im2col_back_is_read_within_its_bounds():
+    with context() as ctx:
+        r = Random(6)
+        w, g = tensor(ctx, r(3, 2, 2, 4), "F32"), tensor(ctx, r(12, 4, 4, 2), "F32")
+        with pytest.raises(ValueError, match="ne"):
+            ggml.ggml_im2col_back(ctx, w, g, (ctypes.c_int64 * 2)(6, 5), 1, 1, 0, 0, 1, 1, True)

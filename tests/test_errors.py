@@ -1,0 +1,222 @@
+"""Every public function called with arguments that are wrong: an exception that names the function, never the end of the process.
+
+The calls run in child processes, so that a crash is seen as a failure; each prints what it is about to do.
+"""
+
+import inspect
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import ggml
+from ggml import _absent
+
+API = json.loads((Path(__file__).parent / "data" / "api_current.json").read_text())["functions"]
+# Not called at random: they end the process by design, or wait, or write files and messages.
+APART = {"ggml_abort", "ggml_print_backtrace", "ggml_set_abort_callback", "ggml_log_set", "ggml_time_init"}
+
+
+def takes_memory(f):
+    """Whether an argument is a bare address that the function may read or write: a random one is the caller's word."""
+    known = re.sub(r"POINTER\(ggml_(tensor|cgraph|cplan)\)|LP_ggml_\w+", "", f["argtypes"] or "")
+    return re.search(r"POINTER|c_void_p|_op_t\b|callback", known) is not None
+
+
+FUNCTIONS = sorted(
+    f["name"]
+    for f in API
+    if hasattr(ggml, f["name"])
+    and not takes_memory(f)
+    and f["name"] not in _absent.functions
+    and f["name"] not in APART
+    and "_backend_" not in f["name"]
+)
+
+PRELUDE = '''
+import ctypes, faulthandler, os, random, sys, tempfile
+faulthandler.enable()
+import numpy as np
+import ggml
+
+os.chdir(tempfile.mkdtemp())
+out = os.dup(1)
+os.dup2(os.open(os.devnull, os.O_WRONLY), 1)   # what the functions print is of no interest here
+LIVE = []
+
+def say(text):
+    os.write(out, (text + "\\n").encode())
+
+def context(**how):
+    how = {"mem_size": 1 << 20, "mem_buffer": None, "no_alloc": False, **how}
+    ctx = ggml.ggml_init(ggml.ggml_init_params(**how))
+    LIVE.append(ctx)
+    return ctx
+
+def tensors(ctx):
+    new = ggml.ggml_new_tensor_4d
+    t = new(ctx, 0, 4, 3, 1, 1)
+    return [t, new(ctx, 0, 3, 4, 2, 1), new(ctx, 1, 8, 2, 2, 2), new(ctx, 26, 5, 1, 1, 1), new(ctx, 2, 64, 2, 1, 1), new(ctx, 0, 0, 3, 1, 1),
+            new(ctx, 0, 7, 1, 1, 1), ggml.ggml_sqr(ctx, t)]
+
+def graph(ctx, grads=False):
+    g = ggml.ggml_new_graph_custom(ctx, 8, grads)
+    ggml.ggml_build_forward_expand(g, ggml.ggml_sqr(ctx, ggml.ggml_new_tensor_1d(ctx, 0, 4)))
+    return g
+
+def kinds(ctx):
+    gone = ggml.ggml_init(ggml.ggml_init_params(mem_size=1 << 20, mem_buffer=None, no_alloc=False))
+    stale = tensors(gone)[0], graph(gone)
+    ggml.ggml_free(gone)
+    bare = context(no_alloc=True)
+    callback = ggml.ggml_custom1_op_t(lambda *args: None)
+    return [None, 5, -1, 0, 1, 2, 1 << 31, -(1 << 31), 1 << 40, 1 << 62, -(1 << 63), 1 << 64, 1.5, float("nan"), "text", b"bytes", [], [1, 2], {},
+            object(), True, ctx, gone, bare, *stale, *tensors(ctx), tensors(bare)[0], graph(ctx), graph(ctx, True), ctypes.c_int(3), ctypes.c_void_p(),
+            ctypes.c_void_p(8), ggml.ggml_tensor_p(), ggml.ggml_cgraph_p(), ctypes.cast(0x1000, ggml.ggml_tensor_p), (ctypes.c_int64 * 4)(2, 2, 2, 2),
+            ctypes.byref(ctypes.c_int(3)), np.zeros(3), np.float32(2), ggml.ggml_cplan(), ggml.ggml_init_params(), callback, print]
+
+def call(name, args):
+    """Calls; what comes must be a value, or an exception of a proper kind that starts with the function's name."""
+    try:
+        getattr(ggml, name)(*args)
+    except (TypeError, ValueError, MemoryError, RuntimeError, OSError, IndexError, OverflowError) as e:
+        text = str(e)
+        if isinstance(e, OSError) and e.errno:
+            return
+        named = text.startswith(name + ":") or (isinstance(e, TypeError) and name in text)
+        assert named, f"{name}: {type(e).__name__} does not begin with the function's name: {text}"
+
+def usable():
+    """The library still works."""
+    ctx = context()
+    t = ggml.ggml_new_tensor_1d(ctx, 0, 3)
+    ggml.ggml_set_f32(t, 3)
+    y = ggml.ggml_sqr(ctx, t)
+    g = ggml.ggml_new_graph_custom(ctx, 8, False)
+    ggml.ggml_build_forward_expand(g, y)
+    assert ggml.ggml_graph_compute_with_ctx(ctx, g, 2) == 0 and ggml.ggml_get_f32_1d(y, 2) == 9
+    ggml.ggml_free(ctx)
+'''
+
+RANDOM = (
+    PRELUDE
+    + """
+rng = random.Random(sys.argv[1])
+for name in sys.argv[2].split(","):
+    n = int(name.rpartition("/")[2])
+    name = name.rpartition("/")[0]
+    ctx = context()
+    values = kinds(ctx)
+    good = tensors(ctx)
+    for k in range(int(sys.argv[3])):
+        if k == 0:
+            args = [None] * n
+        else:                           # a right-looking start makes it likelier to get far
+            args = [rng.choice(values) for _ in range(n)]
+            if rng.random() < 0.7 and n:
+                args[0] = ctx if rng.random() < 0.8 else rng.choice(good)
+            if rng.random() < 0.6 and n > 1:
+                args[1:3] = [rng.choice(good) for _ in args[1:3]]
+            if rng.random() < 0.5 and n > 2:
+                args[2:] = [rng.choice((0, 1, 2, 3, -1, 16, 1 << 33, 0.5)) for _ in args[2:]]
+        say(f"{name}({', '.join(repr(a)[:60] for a in args)})")
+        if name == "ggml_free" and type(args[0]) is int and args[0] == ctx:
+            continue
+        call(name, args)
+        if name in ("ggml_reset",):
+            values, good = kinds(ctx), tensors(ctx)
+    ggml.ggml_free(ctx)
+usable()
+say("usable")
+"""
+)
+
+
+def parameters(name):
+    """How many positional arguments the function takes."""
+    params = inspect.signature(getattr(ggml, name)).parameters.values()
+    named = [p for p in params if p.kind is p.POSITIONAL_OR_KEYWORD]
+    return len(named) + (3 if any(p.kind is p.VAR_POSITIONAL for p in params) else 0)
+
+
+def run(code, *args):
+    done = subprocess.run([sys.executable, "-c", code, *args], capture_output=True, text=True, timeout=300)
+    last = done.stdout.strip().splitlines()[-1:] or [""]
+    assert done.returncode == 0 and last == ["usable"], (
+        f"exit status {done.returncode} at {last[0]}\n{done.stderr[-3000:]}"
+    )
+
+
+@pytest.mark.parametrize("part", range(8))
+def test_random_arguments(part):
+    """Any function with any arguments, 250 calls each."""
+    names = [name for name in FUNCTIONS[part::8]]
+    assert names
+    run(RANDOM, str(part), ",".join(f"{name}/{parameters(name)}" for name in names), "250")
+
+
+ONE_WRONG = (
+    PRELUDE
+    + """
+for row in sys.argv[1].split(","):
+    name, n, at = row.split("/")
+    ctx = context()
+    values = kinds(ctx)
+    for bad in values[:5] + values[6:13] + values[14:20]:
+        for good in tensors(ctx)[:3]:
+            args = [ctx, good, good, *[1] * 20][:int(n)]
+            args[int(at)] = bad
+            say(f"{name}({', '.join(repr(a)[:60] for a in args)})")
+            if isinstance(bad, (type(None), str, bytes, list, dict)) or type(bad) is object:
+                if at in "01" and not (name in ("ggml_free",)):
+                    try:
+                        getattr(ggml, name)(*args)
+                    except (TypeError, ValueError) as e:
+                        assert str(e).startswith(name + ":"), e
+                    else:
+                        raise AssertionError(f"{name}: argument {at} is {bad!r}, and no exception")
+                    continue
+            call(name, args)
+usable()
+say("usable")
+"""
+)
+
+
+def test_one_wrong_argument():
+    """Constructors of the form (ctx, a, ...): a context or operand of the wrong kind always raises."""
+    rows = []
+    for f in API:
+        if f["name"] in FUNCTIONS and f["params"][:2] == ["ctx", "a"]:
+            rows += [f"{f['name']}/{len(f['params'])}/{at}" for at in range(len(f["params"]))]
+    assert len(rows) > 100
+    run(ONE_WRONG, ",".join(rows))
+
+
+def test_wrong_number_of_arguments():
+    for name in FUNCTIONS:
+        function = getattr(ggml, name)
+        if parameters(name) == len(inspect.signature(function).parameters):
+            with pytest.raises(TypeError):
+                function(*[None] * (parameters(name) + 1))
+            with pytest.raises(TypeError):
+                function(no_such_parameter=1)
+
+
+def test_context_stays_usable_after_errors():
+    run(
+        PRELUDE
+        + """
+ctx = context(mem_size=4096)
+for k in range(200):
+    call("ggml_new_tensor_1d", [ctx, 0, 1 << 20])
+    call("ggml_new_graph", [ctx])
+    call("ggml_mul_mat", [ctx, *2 * [tensors(context())[3]]])
+assert ggml.ggml_used_mem(ctx) == 0 and ggml.ggml_nelements(ggml.ggml_new_tensor_1d(ctx, 0, 4)) == 4
+usable()
+say("usable")
+"""
+    )
