@@ -8,8 +8,9 @@ The addresses that tensors have in the device's memory are made up: only the dev
 
 import ctypes
 
-import ggml
 import numpy as np
+
+import ggml
 
 
 class NumpyDevice:

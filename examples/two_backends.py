@@ -6,9 +6,10 @@ scheduler computes each layer where its weights are and copies what goes from on
 
 import ctypes
 
-import ggml
 import ggml._device
 import numpy as np
+
+import ggml
 
 SIZES = [64, 128, 128, 10]
 BATCH = 4

@@ -4,6 +4,8 @@ The `ggml_*` and `gguf_*` functions, constants, structs and callback types of th
 `ggml.ggml_init`, `ggml.ggml_new_tensor_2d`, `ggml.ggml_mul_mat`, `ggml.ggml_build_forward_expand`, `ggml.ggml_graph_compute`.
 """
 
+import os as _os
+import warnings as _warnings
 from importlib import import_module as _import_module
 
 from . import _absent, _core
@@ -11,6 +13,13 @@ from ._constants import *  # noqa: F403
 from ._structs import *  # noqa: F403
 
 __version__ = "0.1.0"
+
+if _os.path.isdir(_os.path.join(_os.path.dirname(__file__), "lib")):
+    _warnings.warn(
+        "ggml: files of ggml-python lie in this package's folder: uninstall ggml-python, then reinstall ggml-cython",
+        RuntimeWarning,
+        stacklevel=2,
+    )
 
 globals().update(_core.enums())
 _MODULES = (
@@ -22,6 +31,9 @@ _MODULES = (
     "_pad",
     "_reduce",
     "_matmul",
+    "_norm",
+    "_rows",
+    "_glu",
     "_conv",
     "_attention",
     "_custom",
@@ -29,9 +41,11 @@ _MODULES = (
     "_grad",
     "_system",
     "_interop",
+    "_gguf",
     "_backend",
     "_alloc",
     "_sched",
+    "_meta",
 )
 for _name in _MODULES:
     _module = _import_module("." + _name, __name__)

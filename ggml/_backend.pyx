@@ -10,7 +10,7 @@ from ._core cimport (
 from ._device cimport (
     HANDLE, Backend, Buffer, BufferType, CpuBackend, Device, Event, Handle, Plan, Registry, adopted, all_devices, all_registries,
     backend_arg, buffer_arg, buffer_dead, buffer_of_tensor, buft_arg, copy, cpu_buft, cpu_device, device_arg, find, handles, live,
-    place, place_view, read, same_layout, write,
+    memory_at, place, place_view, read, same_layout, write,
 )
 from ._graph cimport threads
 from . import _structs
@@ -136,7 +136,7 @@ cdef object struct_of(object o, object struct, str name):
     if isinstance(o, ctypes._Pointer) and issubclass(o._type_, struct) and o:
         return o.contents
     cdef object address = o.value if isinstance(o, ctypes.c_void_p) else o
-    if isinstance(address, int) and address and readable(<void *><size_t>address, ctypes.sizeof(struct)):
+    if isinstance(address, int) and memory_at(address, ctypes.sizeof(struct)):
         return struct.from_address(address)
     fail(TypeError, f"{name} is {o!r}: need a {struct.__name__} or a pointer to one")
 

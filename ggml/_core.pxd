@@ -84,7 +84,7 @@ cdef extern from "memory.h" nogil:
         ggml_context *ctx
         void *owner
         int64_t views
-        cbool mapped, freed
+        cbool mapped, file, freed
         gg_region *prev
     ctypedef struct ggml_context:
         size_t mem_size
@@ -162,6 +162,7 @@ cdef object region_add(int kind, gg_region *r)
 cdef object region_remove(int kind, gg_region *r)
 cdef void region_view(gg_region *r, int delta) noexcept
 cdef gg_region *buffer_region(size_t size) noexcept         # pages of our own (zeroed), entered as a BUFFER; NULL: no memory
+cdef gg_region *file_region(int fd, size_t size) noexcept   # likewise, pages that show a file, copied where they are written to
 cdef void buffer_retire(gg_region *r) noexcept              # frees these: they go when the last view has gone
 cdef object region_owner(gg_region *r)                      # whose memory an arena over a caller's buffer is; None: not known
 cdef bint readable(const void *p, size_t size) noexcept

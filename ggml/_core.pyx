@@ -28,6 +28,7 @@ cdef extern from "memory.h" nogil:
     bint gg_region_stale(const void *addr)
     void gg_region_retire(gg_region *r)
     void *gg_pages_alloc(size_t size)
+    void *gg_pages_of_file(int fd, size_t size)
     void gg_pages_free(void *p, size_t size)
     void gg_region_view(gg_region *r, int delta)
     gg_region *gg_region_of_data(const void *addr)
@@ -685,15 +686,25 @@ cdef void region_view(gg_region *r, int delta) noexcept:
     gg_region_view(r, delta)
 
 cdef gg_region *buffer_region(size_t size) noexcept:
-    cdef gg_region *r = <gg_region *>calloc(1, sizeof(gg_region))
-    if r == NULL:
+    return pages_region(gg_pages_alloc(size), size)
+
+cdef gg_region *file_region(int fd, size_t size) noexcept:
+    cdef gg_region *r = pages_region(gg_pages_of_file(fd, size), size)
+    if r != NULL:
+        r.file = True
+    return r
+
+cdef gg_region *pages_region(void *pages, size_t size) noexcept:
+    cdef gg_region *r
+    if pages == NULL:
         return NULL
-    r.base, r.size = <uint8_t *>gg_pages_alloc(size), size
-    if r.base != NULL and gg_region_add(GG_BUFFER, r):
-        return r
-    if r.base != NULL:
-        gg_pages_free(r.base, size)
+    r = <gg_region *>calloc(1, sizeof(gg_region))
+    if r != NULL:
+        r.base, r.size, r.mapped = <uint8_t *>pages, size, True
+        if gg_region_add(GG_BUFFER, r):
+            return r
     free(r)
+    gg_pages_free(pages, size)
     return NULL
 
 cdef void buffer_retire(gg_region *r) noexcept:

@@ -113,6 +113,7 @@ cdef class Plan(Handle):
 # ---- finding what a handle is of ---------------------------------------------------------------------------------------
 cdef dict adopters                          # class: function (address, owner) that makes one of a caller's struct
 cdef Handle find(object o, type kind, str name)
+cdef bint memory_at(object address, size_t size) except -1
 cdef Handle adopted(object address, type kind)                      # what a callback returned; None for NULL
 cdef inline Buffer buffer_arg(object o, str name): return <Buffer>find(o, Buffer, name)
 cdef inline BufferType buft_arg(object o, str name): return <BufferType>find(o, BufferType, name)

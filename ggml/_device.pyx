@@ -86,6 +86,10 @@ cdef Handle find(object o, type kind, str name):
         fail(TypeError, f"{name} is {o!r}: need a {what}")
     fail(RuntimeError, f"{name} ({address:#x}) is no live {what}: freed, or never one")
 
+cdef bint memory_at(object address, size_t size) except -1:
+    """Whether an integer is the address of so much memory."""
+    return 0 < address < 1 << 63 and readable(<void *><size_t>address, size)
+
 cdef Handle adopted(object address, type kind):
     cdef Handle h
     if not address:
@@ -93,8 +97,8 @@ cdef Handle adopted(object address, type kind):
     h = live.get(address)
     if h is not None and isinstance(h, kind):
         return h
-    if not readable(<void *><size_t>address, ctypes.sizeof(adopters[kind][0])):
-        fail(ValueError, f"a callback returned {address:#x}, which is no {titles[kind]}")
+    if not memory_at(address, ctypes.sizeof(adopters[kind][0])):
+        fail(ValueError, f"{address:#x} is the address of no {titles[kind]}")
     return adopters[kind][1](address, None)
 
 cdef list handles(object array, size_t n, type kind, str name):
@@ -103,7 +107,7 @@ cdef list handles(object array, size_t n, type kind, str name):
             fail(ValueError, f"{name} has {len(array)} elements: need {n}")
     elif isinstance(array, int) or isinstance(array, ctypes.c_void_p):
         address = array if isinstance(array, int) else array.value
-        if not address or not 0 < address < 1 << 63 or n > 1 << 20 or not readable(<void *><size_t>address, n * 8):
+        if not address or n > 1 << 20 or not memory_at(address, n * 8):
             fail(ValueError, f"{name} is no array of {n} handles")
         array = (ctypes.c_void_p * n).from_address(address)
     elif array is None:
@@ -247,8 +251,7 @@ cdef class HostBuffer(Buffer):
             buffer_retire(self.region)
         else:
             region_remove(GG_BUFFER, self.region)
-            if self.region.views == 0:
-                free(self.region)
+            free(self.region)
         self.region = NULL
         return 0
 

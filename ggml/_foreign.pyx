@@ -144,8 +144,7 @@ cdef class ForeignBuffer(Buffer):
     cdef int release(self) except -1:
         if self.region != NULL:
             region_remove(GG_BUFFER, self.region)
-            if self.region.views == 0:
-                free(self.region)
+            free(self.region)
             self.region = NULL
         try:
             if self.iface.free_buffer:

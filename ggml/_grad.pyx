@@ -1,19 +1,17 @@
 """The backward pass: gradients of a loss by what it depends on, as more nodes of the graph."""
-import ctypes
-
 from libc.stdint cimport int64_t, uint8_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
 from ._core cimport (
-    C, G, GGML_MAX_NAME, GGML_MAX_SRC, GGML_TENSOR_FLAG_LOSS, GGML_TENSOR_FLAG_PARAM, GGML_TYPE_F32, GG_OP_MAX, T, T0, ggml_cgraph,
-    ggml_context, ggml_tensor, enter, fail, gg_contiguous, gg_is_float, gg_nelements, gg_same_shape, gg_types, graph_expand, hash_find, hash_used,
-    inplace2, new_tensor, node1, node2, op_name, set_name, hash_contains,
+    C, G, GGML_MAX_NAME, GGML_MAX_SRC, GGML_TENSOR_FLAG_LOSS, GGML_TENSOR_FLAG_PARAM, GGML_TYPE_F32, GG_OP_MAX, I32, T, T0, ggml_cgraph,
+    ggml_context, ggml_tensor, enter, fail, gg_contiguous, gg_is_float, gg_nelements, gg_same_shape, gg_types, graph_expand, hash_contains,
+    hash_find, inplace2, like, new_tensor, node1, node2, op_name, put, set_name,
 )
-from . import _structs
+from ._graph cimport copy_graph
 
 cdef enum:
-    OP_ADD = 2, OP_CONT = 35
+    OP_ADD = 2, OP_CONT = 35, OP_SET_ROWS = 42, OP_MAP_CUSTOM1 = 88, OP_CUSTOM = 91
 
 cdef str shown(const ggml_tensor *t):
     """A tensor for messages: its name, shape and operation."""
@@ -41,7 +39,7 @@ cdef class Backward:
         sum = self.graph.grads[k]
         if sum == NULL:
             sum = gradient
-        elif self.graph.grad_accs[k] != NULL:
+        elif self.graph.grad_accs[k] != NULL and not t.flags & GGML_TENSOR_FLAG_LOSS:      # a loss keeps its seed
             sum = inplace2(self.ctx, OP_ADD, sum, gradient)
         else:
             sum = node2(self.ctx, OP_ADD, sum, gradient)
@@ -68,10 +66,11 @@ cdef bint writes(const ggml_tensor *t) noexcept:
     return t.op != 0 and not 36 <= t.op <= 39
 
 cdef bint want(ggml_tensor *t, ggml_cgraph *g, uint8_t *wanted) noexcept:
+    """Whether t is a parameter or computed from one by floating-point tensors."""
     cdef int k
-    if t.flags & (GGML_TENSOR_FLAG_PARAM | GGML_TENSOR_FLAG_LOSS):
+    if t.flags & GGML_TENSOR_FLAG_PARAM:
         return True
-    for k in range(GGML_MAX_SRC):
+    for k in range(GGML_MAX_SRC if gg_is_float(t.type) else 0):
         if t.src[k] != NULL and wanted[hash_find(&g.visited_hash_set, t.src[k])]:
             return True
     return False
@@ -82,7 +81,8 @@ def ggml_build_backward_expand(*args):
     Called as (ctx, cgraph, grad_accs), (ctx, cgraph) or (ctx_static, ctx_compute, cgraph, accumulate). `grad_accs`: an array with
     a tensor (or NULL) for each node of the graph, into which its gradient is added at each compute; None: none. The new nodes are made
     in ctx. ggml_graph_get_grad gives the gradients; call ggml_graph_reset before the first compute.
-    ValueError: no loss is set (ggml_set_loss), no parameter (ggml_set_param) is reached from it, or a node on the way has no gradient.
+    ValueError: no loss is set (ggml_set_loss), no parameter (ggml_set_param) is reached from it, a node on the way has no gradient, or
+    a gradient needs a value that an in-place node overwrites.
     """
     enter(b"ggml_build_backward_expand")
     cdef bint accumulate = False
@@ -96,9 +96,11 @@ def ggml_build_backward_expand(*args):
         fail(TypeError, f"called with {len(args)} arguments: need (ctx, cgraph, grad_accs)")
     build(C(ctx, b"ggml_build_backward_expand"), G(graph, b"cgraph"), accs, accumulate)
 
-cdef int build(ggml_context *ctx, ggml_cgraph *g, object accs, bint accumulate) except -1:
+cdef Backward build(ggml_context *ctx, ggml_cgraph *g, object accs, bint accumulate):
     cdef Backward b = Backward()
-    cdef int i, n = g.n_nodes, losses = 0, params = 0
+    cdef int i, n = g.n_nodes
+    cdef bint reached = False
+    cdef ggml_tensor *loss = NULL
     cdef ggml_tensor *t
     cdef ggml_tensor *acc
     cdef size_t k
@@ -118,10 +120,13 @@ cdef int build(ggml_context *ctx, ggml_cgraph *g, object accs, bint accumulate) 
         if t.flags & GGML_TENSOR_FLAG_PARAM:
             if not gg_is_float(t.type):
                 fail(ValueError, f"parameter {shown(t)}: only floating-point tensors have gradients")
-            params += 1
-        losses += (t.flags & GGML_TENSOR_FLAG_LOSS) != 0
         b.any_writes |= t.view_src != NULL and writes(t)
-        b.wanted[k] = want(t, g, b.wanted) and (gg_is_float(t.type))
+        b.wanted[k] = want(t, g, b.wanted)
+        if t.flags & GGML_TENSOR_FLAG_LOSS:
+            if t.type != GGML_TYPE_F32 or gg_nelements(t) != 1:
+                fail(ValueError, f"the loss {shown(t)} is no scalar: need one f32")
+            loss = t
+            reached |= b.wanted[k]
         g.grads[k] = g.grad_accs[k] = NULL
         acc = NULL
         if accs is not None:
@@ -135,13 +140,13 @@ cdef int build(ggml_context *ctx, ggml_cgraph *g, object accs, bint accumulate) 
             label(acc, b"grad acc for ", t)
         if acc != NULL:
             g.grads[k] = g.grad_accs[k] = acc
-    if losses == 0:
-        fail(ValueError, "no node is a loss: call ggml_set_loss on one before the graph is expanded")
-    if params == 0:
-        fail(ValueError, "no parameter is reached from the loss: call ggml_set_param on the tensors to take gradients by")
+    if loss == NULL:
+        fail(ValueError, f"no node is a loss: call ggml_set_loss on one, as {shown(g.nodes[n - 1])}, before the graph is expanded")
+    if not reached:
+        fail(ValueError, f"no parameter is reached from the loss {shown(loss)}: call ggml_set_param on the tensors to take gradients by")
     for i in range(n - 1, -1, -1):
         backward(b, g.nodes[i])
-    for i in range(n):
+    for i in range(n - 1, -1, -1):      # the last layers first: what they need may go before the first layers are reached
         k = hash_find(&g.visited_hash_set, g.nodes[i])
         if g.nodes[i].flags & GGML_TENSOR_FLAG_PARAM and g.grads[k] != NULL:
             if not gg_contiguous(g.grads[k]):      # callers read gradients as plain memory
@@ -149,7 +154,7 @@ cdef int build(ggml_context *ctx, ggml_cgraph *g, object accs, bint accumulate) 
             if not g.grads[k].name[0] or g.grads[k].op:
                 label(g.grads[k], b"grad for ", g.nodes[i])
             graph_expand(g, g.grads[k], True)
-    return 0
+    return b
 
 cdef void label(ggml_tensor *t, const char *prefix, const ggml_tensor *of) noexcept:
     set_name(t, prefix, of.name)
@@ -171,3 +176,130 @@ cdef int backward(Backward b, ggml_tensor *t) except -1:
         fail(ValueError, f"{shown(t)} has no gradient, and parameters reach the loss through it")
     gradients[t.op](b, t, g)
     return 0
+
+# ---- checkpoints: memory for time ------------------------------------------------------------------------------------
+cdef class Recompute:
+    """Which nodes of a forward graph the backward pass computes again, and their copies; arrays by slot of the graph's hash set."""
+    cdef ggml_context *ctx
+    cdef ggml_cgraph *forward
+    cdef uint8_t *kept
+    cdef uint8_t *needed
+    cdef ggml_tensor **copies
+
+    def __cinit__(self):
+        self.kept, self.needed, self.copies = NULL, NULL, NULL
+
+    def __dealloc__(self):
+        free(self.kept)
+        free(self.needed)
+        free(self.copies)
+
+    cdef size_t slot(self, ggml_tensor *t) noexcept:
+        return hash_find(&self.forward.visited_hash_set, t)
+
+    cdef bint again(self, ggml_tensor *t) noexcept:
+        """Whether t has to be computed again: a node of the forward graph that lies in no leaf's or checkpoint's memory."""
+        if t == NULL or not hash_contains(&self.forward.visited_hash_set, t):
+            return False
+        cdef ggml_tensor *root = t.view_src if t.view_src != NULL else t
+        return root.op != 0 and not self.kept[self.slot(root)] and not self.kept[self.slot(t)]
+
+    cdef void need(self, ggml_tensor *t) noexcept:
+        """Marks what t reads."""
+        cdef int k
+        for k in range(GGML_MAX_SRC):
+            if self.again(t.src[k]):
+                self.needed[self.slot(t.src[k])] = True
+        if not writes(t) and self.again(t.view_src):
+            self.needed[self.slot(t.view_src)] = True
+
+    cdef ggml_tensor *now(self, ggml_tensor *t) noexcept:
+        return self.copies[self.slot(t)] if self.again(t) else t
+
+    cdef int copy(self, Backward b, ggml_tensor *t) except -1:
+        """A node like t over copies of its sources. What t writes in place is a tensor of its own here."""
+        cdef ggml_tensor d
+        cdef int k
+        if t.view_src != NULL and (t.op == OP_SET_ROWS or OP_MAP_CUSTOM1 <= t.op <= OP_CUSTOM):
+            fail(ValueError, f"{shown(t)} writes in place and can't be computed again: make it a checkpoint, or what it writes over a leaf")
+        like(&d, t.op, t.type, t)
+        memcpy(d.op_params, t.op_params, sizeof(d.op_params))
+        for k in range(GGML_MAX_SRC):
+            d.src[k] = self.now(t.src[k])
+            if t.src[k] != NULL and d.src[k] == t.src[k]:
+                b.overwritten(t, t.src[k])
+        if t.view_src != NULL and not writes(t):
+            memcpy(d.nb, t.nb, sizeof(d.nb))
+            d.view_src, d.view_offs = self.now(t.view_src), t.view_offs
+        self.copies[self.slot(t)] = put(self.ctx, &d)
+        label(self.copies[self.slot(t)], b"again: ", t)
+        return 0
+
+    cdef void redirect(self, ggml_tensor *t) noexcept:
+        """Lets a node of the backward pass read copies."""
+        cdef int k
+        for k in range(GGML_MAX_SRC):
+            t.src[k] = self.now(t.src[k])
+        if self.again(t.view_src):
+            t.view_src = self.now(t.view_src)
+            t.data = <uint8_t *>t.view_src.data + t.view_offs if t.view_src.data != NULL else NULL
+
+cdef Recompute recompute(ggml_context *ctx, ggml_cgraph *forward, object checkpoints, int n):
+    cdef Recompute r = Recompute()
+    cdef size_t size = forward.visited_hash_set.size
+    cdef ggml_tensor *t
+    cdef int i
+    r.ctx, r.forward = ctx, forward
+    r.kept, r.needed = <uint8_t *>calloc(size, 1), <uint8_t *>calloc(size, 1)
+    r.copies = <ggml_tensor **>calloc(size, sizeof(ggml_tensor *))
+    if r.kept == NULL or r.needed == NULL or r.copies == NULL:
+        raise MemoryError()
+    for i in range(n):
+        t = T(checkpoints[i], b"checkpoints")
+        if not hash_contains(&forward.visited_hash_set, t):
+            fail(ValueError, f"checkpoint {shown(t)} is no tensor of the graph")
+        r.kept[r.slot(t)] = True
+    return r
+
+def ggml_build_backward_gradient_checkpointing(ctx, gf, gb, gb_tmp, checkpoints, n_checkpoints):
+    """Makes gb the graph gf followed by its backward pass, which keeps of gf's nodes only the checkpoints and computes the rest again.
+
+    With an allocator of graphs (ggml_gallocr_*) the others' memory is used again: n layers with a checkpoint every sqrt(n) take memory
+    for about 2 sqrt(n) of them. checkpoints: an array of nodes of gf; none of them: nothing is computed again. gb and gb_tmp: graphs made
+    with gradients and with room for it all; gb_tmp is scratch, not to be computed. ggml_graph_get_grad(gb, ...) gives the gradients.
+    """
+    cdef ggml_context *c = C(ctx, b"ggml_build_backward_gradient_checkpointing")
+    cdef ggml_cgraph *f = G(gf, b"gf")
+    cdef ggml_cgraph *g = G(gb, b"gb")
+    cdef ggml_cgraph *scratch = G(gb_tmp, b"gb_tmp")
+    cdef ggml_tensor *t
+    cdef Backward b
+    cdef Recompute r
+    cdef int i, n = I32(n_checkpoints, b"n_checkpoints")
+    if g == f or scratch == f or g == scratch:
+        fail(ValueError, "gf, gb and gb_tmp must be three graphs")
+    if g.grads == NULL:
+        fail(ValueError, "gb was made without room for gradients: use ggml_new_graph_custom(ctx, size, True)")
+    if n > 0 and hasattr(checkpoints, "__len__") and len(checkpoints) < n:
+        fail(ValueError, f"n_checkpoints is {n}: checkpoints has {len(checkpoints)} elements")
+    r = recompute(c, f, checkpoints, n)
+    copy_graph(f, scratch)
+    b = build(c, scratch, None, False)
+    copy_graph(f, g)
+    if n > 0:
+        for i in range(f.n_nodes, scratch.n_nodes):
+            r.need(scratch.nodes[i])
+        for i in range(f.n_nodes - 1, -1, -1):
+            if r.needed[r.slot(f.nodes[i])]:
+                r.need(f.nodes[i])
+        for i in range(f.n_nodes):
+            if r.needed[r.slot(f.nodes[i])]:
+                r.copy(b, f.nodes[i])
+        for i in range(f.n_nodes, scratch.n_nodes):
+            r.redirect(scratch.nodes[i])
+    for i in range(f.n_nodes, scratch.n_nodes):
+        graph_expand(g, scratch.nodes[i], True)
+    for i in range(f.n_nodes):
+        t = f.nodes[i]
+        g.grads[hash_find(&g.visited_hash_set, t)] = scratch.grads[hash_find(&scratch.visited_hash_set, t)]
+        g.grad_accs[hash_find(&g.visited_hash_set, t)] = scratch.grad_accs[hash_find(&scratch.visited_hash_set, t)]

@@ -4,12 +4,12 @@ from libc.stdint cimport int64_t
 from ._core cimport (
     C, GGML_TYPE_F32, I32, P, T, draft, enter, fail, gg_same_shape, ggml_context as Ctx, ggml_tensor as Ten, put,
 )
-from ._elementwise cimport packed
+from ._elementwise cimport packed, reduced
 from ._grad cimport Backward, gradients
 from ._shape cimport reshape, transpose
 
 cdef enum:
-    MUL_MAT = 29, OUT_PROD = 31, REPEAT_BACK = 21
+    REPEAT_BACK = 21, MUL_MAT = 29, MUL_MAT_ID = 30, OUT_PROD = 31, MUL_MAT_ID_BACK = 135, MUL_MAT_ID_BACK_AS = 136
 
 cdef Ten *mul_mat(Ctx *ctx, Ten *a, Ten *b) except NULL:
     cdef Ten d
@@ -76,6 +76,37 @@ cdef int grad_out_prod(Backward b, Ten *t, Ten *g) except -1:
         b.add(t.src[1], transpose(c, mul_mat(c, t.src[0], g)))
     return 0
 
+# ---- products by index -----------------------------------------------------------------------------------------------
+cdef Ten *by_index(Ctx *ctx, int op, Ten *a, Ten *b, Ten *ids, int64_t ne0, int64_t ne1, int64_t ne2) except NULL:
+    cdef Ten d
+    draft(&d, op, GGML_TYPE_F32, ne0, ne1, ne2, 1)
+    d.src[0], d.src[1], d.src[2] = a, b, ids
+    return put(ctx, &d)
+
+def ggml_mul_mat_id(ctx, as_, b, ids):
+    """Products with the matrices that indices name: result[:, i, j] = as_[:, :, ids[i, j]] times b[:, i, j].
+
+    as_ [k, m, matrices] (any float or quantised type), b [k, used, tokens], ids i32 [used, tokens]: f32 [m, used, tokens].
+    b may have fewer rows for a token, a divisor of used: they are used again, as b[:, i % b.ne1, j]."""
+    cdef Ctx *c = C(ctx, b"ggml_mul_mat_id")
+    cdef Ten *x = T(as_, b"as_")
+    cdef Ten *y = T(b, b"b")
+    cdef Ten *index = T(ids, b"ids")
+    return P(by_index(c, MUL_MAT_ID, x, y, index, x.ne[1], index.ne[0], y.ne[2]))
+
+cdef int grad_mul_mat_id(Backward b, Ten *t, Ten *g) except -1:
+    cdef Ten *x = t.src[0]
+    cdef Ten *y = t.src[1]
+    cdef Ten *ids = t.src[2]
+    b.overwritten(t, ids)
+    if b.needs(x):
+        b.overwritten(t, y)
+        b.add(x, by_index(b.ctx, MUL_MAT_ID_BACK_AS, y, g, ids, x.ne[0], x.ne[1], x.ne[2]))
+    if b.needs(y):
+        b.overwritten(t, x)
+        b.add(y, reduced(b.ctx, by_index(b.ctx, MUL_MAT_ID_BACK, x, g, ids, x.ne[0], ids.ne[0], y.ne[2]), y))
+    return 0
+
 def ggml_mul_mat_set_prec(a, prec):
     """Asks for a precision (GGML_PREC_*) of a matrix product. Products here sum in f32 either way."""
     enter(b"ggml_mul_mat_set_prec")
@@ -94,3 +125,4 @@ cdef Ten *product(object a) except NULL:
 
 gradients[MUL_MAT] = grad_mul_mat
 gradients[OUT_PROD] = grad_out_prod
+gradients[MUL_MAT_ID] = grad_mul_mat_id

@@ -12,7 +12,7 @@ from ._shape cimport cast, concat, get_rows_back, repeat, reshape, transpose, up
 
 cdef enum:
     ACC = 5, DIAG = 43, UPSCALE = 63, PAD = 64, PAD_REFLECT_1D = 65, ROLL = 66, ARANGE = 67, TIMESTEP_EMBEDDING = 68,
-    TRI = 72, FILL = 73
+    TRI = 72, FILL = 73, UPSCALE_BACK = 150
     WIN_PART = 78, WIN_UNPART = 79, GET_REL_POS = 80, ADD_REL_POS = 81, DUP = 1
 
 ctypedef ggml_context Ctx
@@ -211,11 +211,20 @@ def ggml_timestep_embedding(ctx, timesteps, dim, max_period):
 
 # ---- images to other sizes -------------------------------------------------------------------------------------------
 cdef Ten *interpolate(Ctx *ctx, Ten *a, int64_t ne0, int64_t ne1, int64_t ne2, int64_t ne3, int mode) except NULL:
+    return sized(ctx, UPSCALE, a, a.type, ne0, ne1, ne2, ne3, mode)
+
+cdef Ten *sized(Ctx *ctx, int op, Ten *a, int type, int64_t ne0, int64_t ne1, int64_t ne2, int64_t ne3, int mode) except NULL:
     cdef Ten d
-    draft(&d, UPSCALE, a.type, ne0, ne1, ne2, ne3)
+    draft(&d, op, type, ne0, ne1, ne2, ne3)
     d.op_params[0] = mode
     d.src[0] = a
     return put(ctx, &d)
+
+cdef int grad_upscale(Backward b, Ten *t, Ten *g) except -1:
+    """UPSCALE and UPSCALE_BACK: each is the other's adjoint."""
+    cdef Ten *a = t.src[0]
+    cdef int op = UPSCALE_BACK if t.op == UPSCALE else UPSCALE
+    return b.add(a, sized(b.ctx, op, g, GGML_TYPE_F32, a.ne[0], a.ne[1], a.ne[2], a.ne[3], t.op_params[0]))
 
 def ggml_upscale(ctx, a, scale_factor, mode):
     """a with dimensions 0 and 1 `scale_factor` times as large, by interpolation (GGML_SCALE_MODE_* and _FLAG_*)."""
@@ -344,6 +353,7 @@ gradients[ROLL] = grad_roll
 gradients[TRI] = grad_tri
 gradients[DIAG] = grad_diag
 gradients[FILL] = grad_fill
+gradients[UPSCALE] = gradients[UPSCALE_BACK] = grad_upscale
 gradients[WIN_PART] = grad_win_part
 gradients[WIN_UNPART] = grad_win_unpart
 gradients[GET_REL_POS] = grad_get_rel_pos

@@ -1,17 +1,21 @@
 """Reductions, norms, soft-max, losses, each with its gradient beside it."""
+from libc.math cimport INFINITY
 from libc.stdint cimport int64_t
 
 from ._core cimport (
     C, F, GGML_TYPE_F32, GGML_TYPE_I32, GGML_TYPE_I64, I32, P, T, T0, draft, enter, fail, gg_can_repeat, gg_nelements, gg_nrows,
     gg_param_f32, gg_set_param_f32, ggml_context, ggml_tensor, like, node1, node2, over, put, set_name, ggml_tensor as Ten, ggml_context as Ctx,
 )
-from ._elementwise cimport add, mul, neg, reduced, scale, spread, sub
+from ._elementwise cimport add, clamp, div, mul, neg, reduced, scale, spread, sub
 from ._grad cimport Backward, gradients
 from ._shape cimport reshape, update, zeros
 
+cdef float LEAST_LOG = -1e30
+
 cdef enum:
-    ACC = 5, SUM = 14, SUM_ROWS = 15, MEAN = 17, ARGMAX = 18, COUNT_EQUAL = 19, REPEAT_BACK = 21, NORM = 24, RMS_NORM = 25, RMS_NORM_BACK = 26
+    ACC = 5, SQRT = 10, SUM = 14, SUM_ROWS = 15, MEAN = 17, ARGMAX = 18, COUNT_EQUAL = 19, REPEAT_BACK = 21, NORM = 24, RMS_NORM = 25, RMS_NORM_BACK = 26
     DIAG_MASK_INF = 44, DIAG_MASK_ZERO = 45, SOFT_MAX = 46, SOFT_MAX_BACK = 47, CROSS_ENTROPY = 92, CROSS_ENTROPY_BACK = 93
+    LOG_SOFT_MAX = 151
 
 # ---- sums ------------------------------------------------------------------------------------------------------------
 def ggml_sum(ctx, a):
@@ -104,13 +108,15 @@ def ggml_norm_inplace(ctx, a, eps):
     cdef Ctx *c = C(ctx, b"ggml_norm_inplace")
     return P(norm(c, NORM, T(a, b"a"), F(eps, b"eps"), True))
 
-cdef int grad_norm(Backward b, Ten *t, Ten *g) except -1:
+cdef Ten *norm_back(Ctx *c, Ten *g, Ten *x, float eps) except NULL:
     """norm(x) is rms_norm of the centred x, and centring is its own adjoint."""
-    cdef Ctx *c = b.ctx
+    cdef Ten *centred = sub(c, x, rows1(c, MEAN, x))
+    cdef Ten *gradient = rms_norm_back(c, g, centred, eps)
+    return sub(c, gradient, rows1(c, MEAN, gradient))
+
+cdef int grad_norm(Backward b, Ten *t, Ten *g) except -1:
     b.overwritten(t, t.src[0])
-    cdef Ten *centred = sub(c, t.src[0], rows1(c, MEAN, t.src[0]))
-    cdef Ten *gradient = rms_norm_back(c, g, centred, gg_param_f32(t, 0))
-    return b.add(t.src[0], sub(c, gradient, rows1(c, MEAN, gradient)))
+    return b.add(t.src[0], norm_back(b.ctx, g, t.src[0], gg_param_f32(t, 0)))
 
 def ggml_rms_norm(ctx, a, eps):
     """Each row divided by its root mean square: x / sqrt(mean(x^2) + eps)."""
@@ -130,6 +136,27 @@ def ggml_rms_norm_back(ctx, a, b, eps):
 cdef int grad_rms_norm(Backward b, Ten *t, Ten *g) except -1:
     b.overwritten(t, t.src[0])
     return b.add(t.src[0], rms_norm_back(b.ctx, g, t.src[0], gg_param_f32(t, 0)))
+
+cdef int grad_rms_norm_back(Backward b, Ten *t, Ten *g) except -1:
+    """t = (dy - x mean(dy x) / m) / sqrt(m) by rows, m = mean(x^2) + eps: linear and symmetric in dy."""
+    cdef Ctx *c = b.ctx
+    cdef Ten *dy = t.src[0]
+    cdef Ten *x = t.src[1]
+    cdef Ten *m
+    cdef Ten *gx
+    cdef Ten *dx
+    cdef Ten *along
+    b.overwritten(t, x)
+    if b.needs(dy):
+        b.add(dy, rms_norm_back(c, g, x, gg_param_f32(t, 0)))
+    if b.needs(x):          # (x (3 mean(g x) mean(dy x) / m - mean(g dy)) - g mean(dy x) - dy mean(g x)) / m^1.5
+        b.overwritten(t, dy)
+        m = scale(c, rows1(c, MEAN, mul(c, x, x)), 1, gg_param_f32(t, 0), False)
+        gx, dx = rows1(c, MEAN, mul(c, g, x)), rows1(c, MEAN, mul(c, dy, x))
+        along = sub(c, scale(c, div(c, mul(c, gx, dx), m), 3, 0, False), rows1(c, MEAN, mul(c, g, dy)))
+        along = sub(c, mul(c, x, along), add(c, mul(c, g, dx), mul(c, dy, gx)))
+        b.add(x, div(c, along, mul(c, m, node1(c, SQRT, m))))
+    return 0
 
 # ---- masks and soft-max ----------------------------------------------------------------------------------------------
 cdef Ten *diag_mask(Ctx *ctx, int op, Ten *a, int n_past, bint inplace) except NULL:
@@ -228,6 +255,24 @@ def ggml_soft_max_ext_back_inplace(ctx, a, b, scale, max_bias):
     cdef Ctx *c = C(ctx, b"ggml_soft_max_ext_back_inplace")
     return P(soft_max_back(c, T(a, b"a"), T(b, b"b"), F(scale, b"scale"), F(max_bias, b"max_bias"), False, True))
 
+cdef int grad_soft_max_back(Backward b, Ten *t, Ten *g) except -1:
+    """t = k (dy - sum(dy y)) y by rows: linear and symmetric in dy; by y: k (g (dy - sum(dy y)) - dy sum(g y))"""
+    cdef Ctx *c = b.ctx
+    cdef Ten *dy = t.src[0]
+    cdef Ten *y = t.src[1]
+    cdef Ten *by_y
+    cdef float factor = gg_param_f32(t, 0), max_bias = gg_param_f32(t, 1)
+    b.overwritten(t, y)
+    if b.needs(dy):
+        b.add(dy, soft_max_back(c, g, y, factor, max_bias, t.op_params[2], False))
+    if b.needs(y):
+        if t.op_params[2] and max_bias > 0:
+            fail(ValueError, "SOFT_MAX has no second gradient by a mask with ALiBi")
+        b.overwritten(t, dy)
+        by_y = sub(c, mul(c, g, sub(c, dy, rows1(c, SUM_ROWS, mul(c, dy, y)))), mul(c, dy, rows1(c, SUM_ROWS, mul(c, g, y))))
+        b.add(y, scale(c, by_y, 1 if t.op_params[2] else factor, 0, False))
+    return 0
+
 cdef Ten *summed(Ctx *ctx, Ten *g, int64_t ne0, int64_t ne1, int64_t ne2, int64_t ne3) except NULL:
     cdef Ten d
     draft(&d, REPEAT_BACK, GGML_TYPE_F32, ne0, ne1, ne2, ne3)
@@ -277,11 +322,52 @@ def ggml_cross_entropy_loss_back(ctx, a, b, c):
     cdef Ctx *x = C(ctx, b"ggml_cross_entropy_loss_back")
     return P(cross_entropy_back(x, T(a, b"a"), T(b, b"b"), T(c, b"c")))
 
-cdef int grad_cross_entropy(Backward b, Ten *t, Ten *g) except -1:
+cdef Ten *log_soft_max(Ctx *ctx, Ten *a) except NULL: return node1(ctx, LOG_SOFT_MAX, a)
+
+cdef int grad_log_soft_max(Backward b, Ten *t, Ten *g) except -1:
+    cdef Ten *p
     b.overwritten(t, t.src[0])
-    b.add(t.src[0], cross_entropy_back(b.ctx, g, t.src[0], t.src[1]))
-    if b.needs(t.src[1]):
-        fail(ValueError, "CROSS_ENTROPY_LOSS has no gradient by its labels")
+    p = soft_max(b.ctx, t.src[0], NULL, 1, 0, False)
+    return b.add(t.src[0], sub(b.ctx, g, mul(b.ctx, p, rows1(b.ctx, SUM_ROWS, g))))
+
+cdef int grad_cross_entropy(Backward b, Ten *t, Ten *g) except -1:
+    cdef Ctx *c = b.ctx
+    cdef Ten *logs
+    b.overwritten(t, t.src[0])
+    if b.needs(t.src[0]):
+        b.overwritten(t, t.src[1])
+        b.add(t.src[0], cross_entropy_back(c, g, t.src[0], t.src[1]))
+    if b.needs(t.src[1]):    # a masked logit has the log -inf: bounded, so that what is zero beyond stays zero
+        logs = clamp(c, log_soft_max(c, t.src[0]), LEAST_LOG, INFINITY, False)
+        b.add(t.src[1], mul(c, scale(c, logs, -1 / per_loss(t.src[0]), 0, False), g))
+    return 0
+
+cdef float per_loss(Ten *logits) noexcept:
+    """How many rows a cross entropy is the mean of."""
+    return <float>max(1, gg_nrows(logits))
+
+cdef int grad_cross_entropy_back(Backward b, Ten *t, Ten *g) except -1:
+    """t = dy / rows * (p sum(labels) - labels) with p = soft_max(logits)"""
+    cdef Ctx *c = b.ctx
+    cdef Ten *dy = t.src[0]
+    cdef Ten *x = t.src[1]
+    cdef Ten *labels = t.src[2]
+    cdef Ten *p
+    cdef int i
+    for i in range(3):
+        b.overwritten(t, t.src[i])
+    if b.needs(dy):
+        p = cross_entropy_back(c, scale(c, dy, 0, 1, False), x, labels)
+        b.add(dy, reduced(c, mul(c, p, g), dy))
+    if not b.needs(x) and not b.needs(labels):
+        return 0
+    p = soft_max(c, x, NULL, 1, 0, False)
+    dy = scale(c, dy, 1 / per_loss(x), 0, False)
+    if b.needs(x):
+        b.add(x, mul(c, mul(c, soft_max_back(c, g, p, 1, 0, False, False), rows1(c, SUM_ROWS, labels)), dy))
+    if b.needs(labels):
+        p = spread(c, rows1(c, SUM_ROWS, mul(c, g, p)), g)
+        b.add(labels, mul(c, sub(c, p, g), dy))
     return 0
 
 gradients[SUM] = gradients[SUM_ROWS] = grad_sum
@@ -289,6 +375,10 @@ gradients[MEAN] = grad_mean
 gradients[REPEAT_BACK] = grad_repeat_back
 gradients[NORM] = grad_norm
 gradients[RMS_NORM] = grad_rms_norm
+gradients[RMS_NORM_BACK] = grad_rms_norm_back
 gradients[DIAG_MASK_INF] = gradients[DIAG_MASK_ZERO] = grad_diag_mask
 gradients[SOFT_MAX] = grad_soft_max
+gradients[SOFT_MAX_BACK] = grad_soft_max_back
 gradients[CROSS_ENTROPY] = grad_cross_entropy
+gradients[CROSS_ENTROPY_BACK] = grad_cross_entropy_back
+gradients[LOG_SOFT_MAX] = grad_log_soft_max

@@ -157,26 +157,32 @@ cdef class Sched(Handle):
             fail(RuntimeError, f"no backend can compute {op_name(t.op).decode()} '{label(t)}'")
         return best
 
-    cdef int in_place(self, ggml_tensor *t) except -1:
-        """A node computed over another tensor has to be where that is."""
-        cdef ggml_tensor *root = t.view_src
+    cdef int in_place(self, ggml_tensor *root, list writers) except -1:
+        """Puts nodes that are computed over another tensor where that is, or, where that is still open, all of them together."""
         cdef BufferType buft = self.memory(root)
-        cdef int here = self.where[<size_t>t], at
-        if buft is not None:
-            if (<Backend>self.backends[here]).supports_buft(buft):
+        cdef list wanted = [self.where.get(<size_t>root, -1)] + [self.where[w] for w in writers] + list(range(len(self.backends)))
+        cdef list members = list(writers)
+        cdef ggml_tensor *t
+        cdef int at
+        if buft is None and computes(root):
+            members.append(<size_t>root)
+        for at in wanted:
+            if at < 0 or (buft is not None and not (<Backend>self.backends[at]).supports_buft(buft)):
+                continue
+            if all([self.can(at, <ggml_tensor *><size_t>m) for m in members]):
+                for m in members:
+                    self.where[m] = at
+                if buft is None:
+                    self.where[<size_t>root] = at
                 return 0
-            at = self.first(buft, t)
-        else:
-            at = self.where.setdefault(<size_t>root, here)
-        if at != here and (at < 0 or not self.can(at, t)):
-            fail(RuntimeError, f"no backend can compute {op_name(t.op).decode()} '{label(t)}' where '{label(root)}' lies, which it overwrites")
-        self.where[<size_t>t] = at
-        return 0
+        t = <ggml_tensor *><size_t>writers[0]
+        fail(RuntimeError, f"no backend can compute {op_name(t.op).decode()} '{label(t)}' where '{label(root)}' lies, which it overwrites")
 
     cdef int assign(self, ggml_cgraph *g) except -1:
         cdef int i, k, at
         cdef ggml_tensor *t
         cdef ggml_tensor *root
+        cdef dict writers = {}
         self.where, self.known = {}, {}
         for i in range(g.n_leafs + g.n_nodes):
             t = g.leafs[i] if i < g.n_leafs else g.nodes[i - g.n_leafs]
@@ -195,7 +201,9 @@ cdef class Sched(Handle):
                 if <size_t>t not in self.where:
                     self.where[<size_t>t] = self.remaining(t)
                 if t.view_src != NULL:
-                    self.in_place(t)
+                    writers.setdefault(<size_t>t.view_src, []).append(<size_t>t)
+        for r, w in writers.items():
+            self.in_place(<ggml_tensor *><size_t>r, w)
         for i in range(g.n_nodes):                     # what is left is as good as anywhere: where it is used first
             t = g.nodes[i]
             for k in range(GGML_MAX_SRC + 1):

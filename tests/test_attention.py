@@ -4,14 +4,13 @@ import ctypes
 
 import numpy as np
 import pytest
-
-import ggml
 from cases import Random
 from cases.attention import FLASH, attention, qkv
 from cases.harness import ISAS, close, compute, context, difference, elements, graph_of, isa, load, tensor
 from cases.reduce import slopes, tiled
 
-pytestmark = pytest.mark.core
+import ggml
+
 
 WITH_SINKS = (
     lambda r: [*qkv(r, 5, 3, 4, 6, (2, 1)), None, 0.5, 0.0, 0.0],
@@ -99,8 +98,13 @@ def check_gradients(ctx, out, weights, params, want):
 def test_any_number_of_threads_gives_the_same(i):
     with context() as ctx:
         args = FLASH[i](Random(i))
-        out = ggml.ggml_flash_attn_ext(ctx, *(tensor(ctx, a, "F16" if 0 < k < 4 else "F32") if isinstance(a, np.ndarray) else a
-                                              for k, a in enumerate(args)))
+        out = ggml.ggml_flash_attn_ext(
+            ctx,
+            *(
+                tensor(ctx, a, "F16" if 0 < k < 4 else "F32") if isinstance(a, np.ndarray) else a
+                for k, a in enumerate(args)
+            ),
+        )
         graph = graph_of(ctx, out)
         compute(ctx, graph, 1)
         first = elements(out).copy()
@@ -111,7 +115,9 @@ def test_any_number_of_threads_gives_the_same(i):
 
 def test_precision_and_sinks_are_checked(ctx):
     r = Random(1)
-    out = ggml.ggml_flash_attn_ext(ctx, *(tensor(ctx, a, "F32") for a in qkv(r, 4, 4, 2, 3, (2, 1))), None, 0.5, 0.0, 0.0)
+    out = ggml.ggml_flash_attn_ext(
+        ctx, *(tensor(ctx, a, "F32") for a in qkv(r, 4, 4, 2, 3, (2, 1))), None, 0.5, 0.0, 0.0
+    )
     assert ggml.ggml_flash_attn_ext_get_prec(out) == ggml.GGML_PREC_DEFAULT
     ggml.ggml_flash_attn_ext_set_prec(out, ggml.GGML_PREC_F32)
     assert ggml.ggml_flash_attn_ext_get_prec(out) == ggml.GGML_PREC_F32
@@ -132,7 +138,7 @@ def test_yarn_corr_dims():
 
 
 def test_far_positions_are_exact():
-    """The angle of position 10^9 within f32's rounding of its sine, where a float angle would have none of its digits."""
+    """The angle of position 10^9 within f32's rounding of its sine: a float angle would have none of its digits."""
     with context() as ctx:
         position = tensor(ctx, np.array([[[[999_999_937]]]], np.int32), "I32")
         out = ggml.ggml_rope(ctx, tensor(ctx, np.array([[[[1.0, 0.0]]]]), "F32"), position, 2, 0)

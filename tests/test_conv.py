@@ -1,14 +1,14 @@
-"""What the generic tests of convolutions do not reach: no images, layouts of results, sizes beyond memory, gradients of gradients."""
+"""What the generic tests of convolutions miss: no images, layouts, sizes beyond memory, gradients of gradients."""
 
 import ctypes
 
 import numpy as np
 import pytest
-
-import ggml
 from cases import Random
 from cases.conv import alone, correlate, spread
 from cases.harness import close, compute, context, difference, graph_of, load, shape, tensor
+
+import ggml
 
 pytestmark = pytest.mark.core
 PLAIN = (1, 1, 1, 1, 1, 1)
@@ -18,7 +18,11 @@ def test_no_images():
     with context() as ctx:
         r = Random(1)
         w, x = tensor(ctx, r(3, 3, 2, 4), "F32"), tensor(ctx, r(6, 5, 2, 0), "F32")
-        for out in (ggml.ggml_conv_2d(ctx, w, x, *PLAIN), ggml.ggml_im2col(ctx, w, x, *PLAIN, True, 0), ggml.ggml_pool_2d(ctx, x, 0, 2, 2, 2, 2, 0, 0)):
+        for out in (
+            ggml.ggml_conv_2d(ctx, w, x, *PLAIN),
+            ggml.ggml_im2col(ctx, w, x, *PLAIN, True, 0),
+            ggml.ggml_pool_2d(ctx, x, 0, 2, 2, 2, 2, 0, 0),
+        ):
             compute(ctx, graph_of(ctx, out), 2)
             assert shape(out)[3] == 0
 
@@ -44,10 +48,23 @@ def test_sizes_beyond_memory(huge):
         with pytest.raises(ValueError):
             ggml.ggml_conv_2d(ctx, kernel, row, 1, 1, 1 << 30, 1 << 30, 1, 1)
         with pytest.raises(ValueError):
-            ggml.ggml_conv_transpose_1d(ctx, ggml.ggml_new_tensor_4d(ctx, f32, 3, 1 << 30, 1, 1), row, (1 << 31) - 1, 0, 1)
+            ggml.ggml_conv_transpose_1d(
+                ctx, ggml.ggml_new_tensor_4d(ctx, f32, 3, 1 << 30, 1, 1), row, (1 << 31) - 1, 0, 1
+            )
         with pytest.raises(ValueError):
-            ggml.ggml_im2col(ctx, ggml.ggml_new_tensor_4d(ctx, f32, 1 << 20, 1, 1 << 20, 0), ggml.ggml_new_tensor_4d(ctx, f32, 1 << 30, 1, 1 << 20, 0),
-                             1, 0, 1 << 30, 0, 1, 0, False, f32)
+            ggml.ggml_im2col(
+                ctx,
+                ggml.ggml_new_tensor_4d(ctx, f32, 1 << 20, 1, 1 << 20, 0),
+                ggml.ggml_new_tensor_4d(ctx, f32, 1 << 30, 1, 1 << 20, 0),
+                1,
+                0,
+                1 << 30,
+                0,
+                1,
+                0,
+                False,
+                f32,
+            )
 
 
 def test_a_kernel_that_changed_its_size_is_refused_at_compute():
@@ -62,7 +79,7 @@ def test_a_kernel_that_changed_its_size_is_refused_at_compute():
 
 
 def second(build, f, operands):
-    """Gradients of sum(gradient of sum(y * v) by each operand, times u): build(ctx, *tensors) gives y, f its float64 values."""
+    """Gradients of sum(gradient of sum(y * v) by each operand, times u): build gives y, f its float64 values."""
     with context() as ctx:
         r = Random(4)
         tensors = [tensor(ctx, a, "F32") for a in operands]
@@ -76,7 +93,10 @@ def second(build, f, operands):
         ggml.ggml_build_forward_expand(first, loss)
         ggml.ggml_build_backward_expand(ctx, first, None)
         us = [r(*shape(t)) for t in tensors]
-        parts = [ggml.ggml_sum(ctx, ggml.ggml_mul(ctx, ggml.ggml_graph_get_grad(first, t), tensor(ctx, u, "F32"))) for t, u in zip(tensors, us)]
+        parts = [
+            ggml.ggml_sum(ctx, ggml.ggml_mul(ctx, ggml.ggml_graph_get_grad(first, t), tensor(ctx, u, "F32")))
+            for t, u in zip(tensors, us)
+        ]
         total = ggml.ggml_add(ctx, *parts)
         ggml.ggml_graph_reset(first)
         loss.contents.flags &= ~8  # only one loss
@@ -104,10 +124,16 @@ def second(build, f, operands):
 
 def test_second_order():
     r = Random(5)
-    second(lambda ctx, w, x: ggml.ggml_conv_2d(ctx, w, x, 2, 1, 1, 0, 1, 2), lambda w, x: correlate(w, x, [2, 1], [1, 0], [1, 2]),
-           [r(3, 2, 2, 2), r(4, 3, 2, 1)])
-    second(lambda ctx, w, x: ggml.ggml_conv_transpose_2d_p0(ctx, w, x, 2), lambda w, x: spread(w, x, [2, 2], [0, 0], [1, 1]),
-           [r(2, 2, 2, 2), r(2, 2, 2, 1)])
+    second(
+        lambda ctx, w, x: ggml.ggml_conv_2d(ctx, w, x, 2, 1, 1, 0, 1, 2),
+        lambda w, x: correlate(w, x, [2, 1], [1, 0], [1, 2]),
+        [r(3, 2, 2, 2), r(4, 3, 2, 1)],
+    )
+    second(
+        lambda ctx, w, x: ggml.ggml_conv_transpose_2d_p0(ctx, w, x, 2),
+        lambda w, x: spread(w, x, [2, 2], [0, 0], [1, 1]),
+        [r(2, 2, 2, 2), r(2, 2, 2, 1)],
+    )
 
 
 def test_sizes_argument_of_im2col_back_is_read_within_its_bounds():

@@ -131,7 +131,7 @@ def test_graph_outlives_its_context_in_memory_of_the_caller():
     size = ggml.ggml_tensor_overhead() * 4 + ggml.ggml_graph_overhead() + 256
     buffer = (ctypes.c_uint8 * size)()
 
-    def build_graph():
+    def build_graph(buffer):
         ctx = init(size, ctypes.cast(buffer, ctypes.c_void_p))
         a = ggml.ggml_set_name(ggml.ggml_new_tensor_1d(ctx, F32, 4), b"a")
         out = ggml.ggml_set_name(ggml.ggml_sqr(ctx, a), b"out")
@@ -141,7 +141,7 @@ def test_graph_outlives_its_context_in_memory_of_the_caller():
         return graph
 
     for value in (2.0, 3.0):  # the second one overlays the first
-        graph = build_graph()
+        graph = build_graph(buffer)
         gc.collect()
         ggml.ggml_set_f32(ggml.ggml_graph_get_tensor(graph, b"a"), value)
         plan = ggml.ggml_graph_plan(graph, 1, None)
@@ -374,14 +374,13 @@ def test_questions(ctx):
     b = ggml.ggml_transpose(ctx, a)
     v = ggml.ggml_view_2d(ctx, a, 4, 3, 14, 2)
     yes = {
-        "is_contiguous": (a,), "is_contiguous_0": (a,), "is_contiguous_1": (a,), "is_contiguous_2": (a, v), "is_transposed": (b,),
-        "is_permuted": (b,), "is_view": (b, v), "is_3d": (a, b, v), "is_matrix": (v,), "is_vector": (), "is_scalar": (), "is_empty": (),
+        "is_contiguous": (a,), "is_contiguous_0": (a,), "is_transposed": (b,), "is_permuted": (b,), "is_view": (b, v),
+        "is_3d": (a, b, v), "is_matrix": (v,), "is_vector": (), "is_scalar": (), "is_empty": (),
         "is_contiguously_allocated": (a, b), "is_contiguous_rows": (a, v),
     }  # fmt: skip
     for name, which in yes.items():
-        if name not in ("is_contiguous_1", "is_contiguous_2"):
-            answers = [getattr(ggml, "ggml_" + name)(t) for t in (a, b, v)]
-            assert answers == [t in which for t in (a, b, v)] and {type(x) for x in answers} == {bool}, name
+        answers = [getattr(ggml, "ggml_" + name)(t) for t in (a, b, v)]
+        assert answers == [t in which for t in (a, b, v)] and {type(x) for x in answers} == {bool}, name
     assert [
         f(a) for f in (ggml.ggml_nelements, ggml.ggml_nrows, ggml.ggml_nbytes, ggml.ggml_element_size, ggml.ggml_n_dims)
     ] == [42, 6, 84, 2, 3]
@@ -476,9 +475,10 @@ def test_set_f32_of_a_view_leaves_the_rest(ctx):
 def test_index_out_of_range(ctx):
     t = ggml.ggml_new_tensor_2d(ctx, F32, 3, 2)
     for i in (-1, 6, 1 << 40, -(1 << 63)):
-        for call in (lambda: ggml.ggml_get_f32_1d(t, i), lambda: ggml.ggml_set_f32_1d(t, i, 0)):
-            with pytest.raises(IndexError, match="^ggml_[gs]et_f32_1d: "):
-                call()
+        with pytest.raises(IndexError, match="^ggml_get_f32_1d: "):
+            ggml.ggml_get_f32_1d(t, i)
+        with pytest.raises(IndexError, match="^ggml_set_f32_1d: "):
+            ggml.ggml_set_f32_1d(t, i, 0)
     for index in ((3, 0, 0, 0), (0, 2, 0, 0), (0, 0, 1, 0), (0, 0, 0, -1)):
         with pytest.raises(IndexError, match="^ggml_get_i32_nd: "):
             ggml.ggml_get_i32_nd(t, *index)

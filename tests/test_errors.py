@@ -1,4 +1,4 @@
-"""Every public function called with arguments that are wrong: an exception that names the function, never the end of the process.
+"""Every public function with arguments that are wrong: an exception that names it, never the end of the process.
 
 The calls run in child processes, so that a crash is seen as a failure; each prints what it is about to do.
 """
@@ -59,7 +59,8 @@ def context(**how):
 def tensors(ctx):
     new = ggml.ggml_new_tensor_4d
     t = new(ctx, 0, 4, 3, 1, 1)
-    return [t, new(ctx, 0, 3, 4, 2, 1), new(ctx, 1, 8, 2, 2, 2), new(ctx, 26, 5, 1, 1, 1), new(ctx, 2, 64, 2, 1, 1), new(ctx, 0, 0, 3, 1, 1),
+    return [t, new(ctx, 0, 3, 4, 2, 1), new(ctx, 1, 8, 2, 2, 2), new(ctx, 26, 5, 1, 1, 1),
+            new(ctx, 2, 64, 2, 1, 1), new(ctx, 0, 0, 3, 1, 1),
             new(ctx, 0, 7, 1, 1, 1), ggml.ggml_sqr(ctx, t)]
 
 def graph(ctx, grads=False):
@@ -73,10 +74,12 @@ def kinds(ctx):
     ggml.ggml_free(gone)
     bare = context(no_alloc=True)
     callback = ggml.ggml_custom1_op_t(lambda *args: None)
-    return [None, 5, -1, 0, 1, 2, 1 << 31, -(1 << 31), 1 << 40, 1 << 62, -(1 << 63), 1 << 64, 1.5, float("nan"), "text", b"bytes", [], [1, 2], {},
-            object(), True, ctx, gone, bare, *stale, *tensors(ctx), tensors(bare)[0], graph(ctx), graph(ctx, True), ctypes.c_int(3), ctypes.c_void_p(),
-            ctypes.c_void_p(8), ggml.ggml_tensor_p(), ggml.ggml_cgraph_p(), ctypes.cast(0x1000, ggml.ggml_tensor_p), (ctypes.c_int64 * 4)(2, 2, 2, 2),
-            ctypes.byref(ctypes.c_int(3)), np.zeros(3), np.float32(2), ggml.ggml_cplan(), ggml.ggml_init_params(), callback, print]
+    return [None, 5, -1, 0, 1, 2, 1 << 31, -(1 << 31), 1 << 40, 1 << 62, -(1 << 63), 1 << 64,
+            1.5, float("nan"), "text", b"bytes", [], [1, 2], {},
+            object(), True, ctx, gone, bare, *stale, *tensors(ctx), tensors(bare)[0], graph(ctx), graph(ctx, True),
+            ctypes.c_int(3), ctypes.c_void_p(), ctypes.c_void_p(8), ggml.ggml_tensor_p(), ggml.ggml_cgraph_p(),
+            ctypes.cast(0x1000, ggml.ggml_tensor_p), (ctypes.c_int64 * 4)(2, 2, 2, 2), ctypes.byref(ctypes.c_int(3)),
+            np.zeros(3), np.float32(2), ggml.ggml_cplan(), ggml.ggml_init_params(), callback, print]
 
 def call(name, args):
     """Calls; what comes must be a value, or an exception of a proper kind that starts with the function's name."""
@@ -153,7 +156,7 @@ def run(code, *args):
 @pytest.mark.parametrize("part", range(8))
 def test_random_arguments(part):
     """Any function with any arguments, 250 calls each."""
-    names = [name for name in FUNCTIONS[part::8]]
+    names = FUNCTIONS[part::8]
     assert names
     run(RANDOM, str(part), ",".join(f"{name}/{parameters(name)}" for name in names), "250")
 

@@ -1,4 +1,6 @@
-"""Three views of the structs agree byte for byte: C (by what the engine writes), Cython (through the package), ctypes (the mirrors)."""
+"""Three views of the structs agree byte for byte: C (by what the engine writes), Cython (through the package),
+ctypes (the mirrors).
+"""
 
 import ctypes
 import json
@@ -83,8 +85,9 @@ def test_graph_in_memory(ctx, grads):
     assert bool(facts["grads"]) == bool(facts["grad_accs"]) == grads
     mirror = graph.contents
     assert mirror.nodes[0] == b and mirror.leafs[0] == a and mirror.visited_hash_set.size >= 1024
-    seen = {ctypes.cast(mirror.visited_hash_set.keys[i], ctypes.c_void_p).value for i in range(mirror.visited_hash_set.size)
-            if mirror.visited_hash_set.used[i // 32] >> i % 32 & 1}  # fmt: skip
+    known = mirror.visited_hash_set
+    slots = [i for i in range(known.size) if known.used[i // 32] >> i % 32 & 1]
+    seen = {ctypes.cast(known.keys[i], ctypes.c_void_p).value for i in slots}
     assert seen == {ctypes.cast(t, ctypes.c_void_p).value for t in (a, b)}
 
 

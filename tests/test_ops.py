@@ -27,7 +27,6 @@ from cases.harness import (
 
 import ggml
 
-pytestmark = pytest.mark.core
 OPS = rows()
 
 
@@ -41,7 +40,9 @@ def behind(t):
 
 
 def check(ctx, call, tol, note):
-    """Computes on every ISA with 1 and 2 threads: near the reference, threads bit by bit alike, nothing written behind the result."""
+    """Computes on every ISA with 1 and 2 threads: near the reference, threads bit by bit alike, nothing written
+    behind the result.
+    """
     want, out = call.expected(), call.out
     tol += 1.01 * EPS.get(type_of(out), 0)
     graph = graph_of(ctx, out)
@@ -101,7 +102,9 @@ def test_types(op):
 
 @each(lambda op: op.inplace)
 def test_in_place(op):
-    """The same values as the plain form, bit by bit, in the operand's memory; nothing between the operand's elements is touched."""
+    """The same values as the plain form, bit by bit, in the operand's memory; nothing between the operand's
+    elements is touched.
+    """
     for types in op.types:
         for layout in ("plain", "padded") if op.strided is None else ("plain",):
             for i in range(len(op.samples)):
@@ -155,7 +158,9 @@ def off_kinks(op, args):
 
 
 def weighted(ctx, out, weights, seen):
-    """A loss: the sum of out * weights. seen = "transposed": out is looked at sideways, so that its gradient has such strides."""
+    """A loss: the sum of out * weights. seen = "transposed": out is looked at sideways, so that its gradient has
+    such strides.
+    """
     if type_of(out) != "F32":
         out = ggml.ggml_cast(ctx, out, ggml.GGML_TYPE_F32)
     if seen == "transposed":

@@ -1,5 +1,5 @@
-/* Where the gradients that FLASH_ATTN_BACK and FLASH_ATTN_EXT_BACK compute lie in their one f32 result: by q, k and v in
- * the shapes of these, packed; then, if asked for, by the masked logits [n_kv, n_q, heads, batch] and by the sink of
+/* Where the gradients that FLASH_ATTN_BACK and FLASH_ATTN_EXT_BACK compute lie in their one f32 result: by q, k and v
+ * in the shapes of these, packed; then, if asked for, by the masked logits [n_kv, n_q, heads, batch] and by the sink of
  * each row [n_q, heads, batch]. Each part begins at a multiple of GGML_MEM_ALIGN bytes. */
 #ifndef GG_ATTN_LAYOUT_H
 #define GG_ATTN_LAYOUT_H

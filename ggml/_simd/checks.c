@@ -295,6 +295,7 @@ CK check_CUSTOM(const ggml_tensor *t, char *msg) {
 #include "checks_reduce.h"
 #include "checks_shape.h"
 #include "checks_conv.h"
+#include "checks_seq.h"
 
 /* ---- the rows ------------------------------------------------------------------------------------------------------ */
 #define KIND_NOP 0
@@ -306,6 +307,7 @@ CK check_CUSTOM(const ggml_tensor *t, char *msg) {
 #define KIND_MATMUL 2
 #define KIND_CONV 2
 #define KIND_ATTN 2
+#define KIND_SEQ 2
 
 static const struct { const char *name, *symbol; const char *(*check)(const ggml_tensor *, char *); float cost; int kind; } rows[GG_OP_MAX] = {
 #define OP(id, NAME, symbol, family, check, cost) [id] = {#NAME, symbol, check_##check, cost, KIND_##family},

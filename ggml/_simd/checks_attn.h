@@ -11,8 +11,8 @@ static const char *rope_fits(const ggml_tensor *t, const ggml_tensor *x, const g
     WANT(known, "mode is %d: need GGML_ROPE_TYPE_NORMAL, NEOX, MROPE, VISION or IMROPE (0, 2, 8, 24, 40)", mode);
     WANT(n_dims >= 0 && n_dims % 2 == 0 && n_dims <= x->ne[0], "n_dims is %d, a is %s: need an even number up to ne[0]",
          n_dims, S(x));
-    WANT(mode != 24 || (int64_t)n_dims * 2 == x->ne[0], "n_dims is %d, a is %s: mode VISION needs half of ne[0]", n_dims,
-         S(x));
+    WANT(mode != 24 || (int64_t)n_dims * 2 == x->ne[0], "n_dims is %d, a is %s: mode VISION needs half of ne[0]",
+         n_dims, S(x));
     WANT(positions->type == GGML_TYPE_I32 && is_vector(positions) && positions->ne[0] == x->ne[2] * (multi ? 4 : 1),
          "b is %s, a is %s: need %s i32 for each of a's ne[2]", S(positions), S(x), multi ? "four" : "one");
     const int64_t pairs = mode == 24 ? n_dims : n_dims / 2;
@@ -38,7 +38,7 @@ CK check_ROPE_FACTORS_BACK(const ggml_tensor *t, char *msg) {
     FLOATS(A, "a");
     FLOATS(B, "b");
     WANT(gg_same_shape(A, B), "a is %s, b is %s: shapes must be equal", S(A), S(B));
-    WANT(t->type == GGML_TYPE_F32 && gg_same_shape(t, factors), "result is %s, factors are %s: need f32 of the same shape",
+    WANT(t->type == GGML_TYPE_F32 && gg_same_shape(t, factors), "result is %s, c is %s: need f32, equal shapes",
          S(t), S(factors));
     return rope_fits(t, B, t->src[2], factors, msg);
 }
@@ -65,7 +65,8 @@ static const char *attn_options(const ggml_tensor *t, char *msg) {
     if (mask) {
         FLOATS(mask, "mask");
         WANT(mask->ne[0] >= k->ne[1] && mask->ne[1] >= q->ne[1],
-             "mask is %s, q is %s, k is %s: need a row for each query, with a column for each key", S(mask), S(q), S(k));
+             "mask is %s, q is %s, k is %s: need a row for each query, with a column for each key", S(mask), S(q),
+             S(k));
         WANT(mask->ne[2] && mask->ne[3] && q->ne[2] % mask->ne[2] == 0 && q->ne[3] % mask->ne[3] == 0,
              "mask is %s, q is %s: dimensions 2 and 3 of q must be multiples of the mask's", S(mask), S(q));
     }
@@ -88,7 +89,8 @@ CK check_FLASH_ATTN_EXT(const ggml_tensor *t, char *msg) {
 }
 static const char *attn_back_fits(const ggml_tensor *t, int want, char *msg) {
     size_t at[GG_ATTN_END + 1];
-    WANT(!gg_is_empty(A) && !gg_is_empty(B) && !gg_is_empty(t->src[2]), "q is %s, k is %s: must not be empty", S(A), S(B));
+    WANT(!gg_is_empty(A) && !gg_is_empty(B) && !gg_is_empty(t->src[2]), "q is %s, k is %s: must not be empty", S(A),
+         S(B));
     WANT(gg_attn_layout(A, B, t->src[2], want, at), "q is %s, k is %s: the result would be too large", S(A), S(B));
     WANT(t->type == GGML_TYPE_F32 && gg_contiguous(t) && gg_nbytes(t) >= at[GG_ATTN_END],
          "result is %s: need f32, contiguous, %zu bytes", S(t), at[GG_ATTN_END]);
@@ -116,6 +118,7 @@ CK check_FLASH_ATTN_BACK(const ggml_tensor *t, char *msg) {
     if (problem) return problem;
     WANT(d->ne[0] == v->ne[1] && d->ne[1] == A->ne[1] && d->ne[2] == A->ne[2] && d->ne[3] == A->ne[3],
          "d is %s, q is %s, v is %s: need a row of v's ne[1] for each of q", S(d), S(A), S(v));
-    WANT(!t->op_params[0] || A->ne[1] <= B->ne[1], "q is %s, k is %s: masked needs no more queries than keys", S(A), S(B));
+    WANT(!t->op_params[0] || A->ne[1] <= B->ne[1], "q is %s, k is %s: masked needs no more queries than keys", S(A),
+         S(B));
     return attn_back_fits(t, 3, msg);
 }

@@ -2,13 +2,15 @@
 #include "geometry.h"
 
 /* Strides, dilations and padding, and that windows over `in` elements have `out` places. */
-static const char *window(const char *of, int64_t in, int64_t k, int64_t s, int64_t p, int64_t d, int64_t out, char *msg) {
+static const char *window(const char *of, int64_t in, int64_t k, int64_t s, int64_t p, int64_t d, int64_t out,
+                          char *msg) {
     const int64_t n = gg_conv_out(in, k, s, p, d);
     WANT(s >= 1 && d >= 1, "stride is %" PRId64 ", dilation is %" PRId64 ": need 1 or more", s, d);
     WANT(p >= 0, "padding is %" PRId64 ": must not be negative", p);
-    WANT(n >= 0, "%s: a window of %" PRId64 " (dilation %" PRId64 ") does not fit into %" PRId64 " with a padding of %" PRId64,
-         of, k, d, in, p);
-    WANT(n == out, "%s: windows of %" PRId64 " over %" PRId64 " have %" PRId64 " places, not %" PRId64, of, k, in, n, out);
+    WANT(n >= 0, "%s: a window of %" PRId64 " (dilation %" PRId64 ") does not fit into %" PRId64
+         " with a padding of %" PRId64, of, k, d, in, p);
+    WANT(n == out, "%s: windows of %" PRId64 " over %" PRId64 " have %" PRId64 " places, not %" PRId64, of, k, in, n,
+         out);
     return NULL;
 }
 #define WINDOW(...) do { const char *e_ = window(__VA_ARGS__, msg); if (e_) return e_; } while (0)
@@ -27,10 +29,12 @@ CK check_CONV(const ggml_tensor *t, char *msg) {
         WANT(v.ic > 0 && v.oc > 0 && v.n > 0, "channels are %" PRId64 " and %" PRId64 ", batch is %" PRId64
              ": need 1 or more", v.ic, v.oc, v.n);
         WANT(v.w->ne[3] == v.ic * v.oc && v.x->ne[3] == v.ic * v.n && v.g->ne[3] == v.oc * v.n,
-             "a is %s, b is %s, channels are %" PRId64 " and %" PRId64 ", batch is %" PRId64, S(A), S(B), v.ic, v.oc, v.n);
+             "a is %s, b is %s, channels are %" PRId64 " and %" PRId64 ", batch is %" PRId64, S(A), S(B), v.ic, v.oc,
+             v.n);
     }
     const gg_conv_part w = gg_conv_w(&v), x = gg_conv_x(&v), g = gg_conv_g(&v);
-    WANT(conv_flat(v.w, v.kind) && conv_flat(v.x, v.kind) && conv_flat(v.g, v.kind), "a is %s, b is %s: ne[3] must be 1", S(A), S(B));
+    WANT(conv_flat(v.w, v.kind) && conv_flat(v.x, v.kind) && conv_flat(v.g, v.kind),
+         "a is %s, b is %s: ne[3] must be 1", S(A), S(B));
     if (gg_conv_is_depthwise(v.kind))
         WANT(w.c == 1 && w.n == x.c && x.c == g.c, "a is %s, b is %s: need one kernel a channel", S(A), S(B));
     else
@@ -51,7 +55,8 @@ CK check_IM2COL(const ggml_tensor *t, char *msg) {
     if (one || back) F32(t, "result");
     WANT(q.ic > 0 || !one, "oc is %" PRId64 ": need 1 or more", q.ic);
     WANT(q.kind != GG_CONV_3D || (q.ic > 0 && q.x->ne[3] % q.ic == 0), "b is %s: IC is %" PRId64, S(q.x), q.ic);
-    WANT(conv_flat(q.x, q.kind) && conv_flat(q.columns, q.kind), "b is %s, columns are %s: ne[3] must be 1", S(q.x), S(q.columns));
+    WANT(conv_flat(q.x, q.kind) && conv_flat(q.columns, q.kind), "b is %s, columns are %s: ne[3] must be 1", S(q.x),
+         S(q.columns));
     const gg_conv_part x = gg_conv_part_of(q.x, q.kind, q.ic);
     if (!one && A) {
         const int64_t ic = q.kind == GG_CONV_3D ? q.ic : A->ne[q.kind == GG_CONV_2D ? 2 : 1];
@@ -61,7 +66,8 @@ CK check_IM2COL(const ggml_tensor *t, char *msg) {
     for (int i = 0; i < 3; i++)
         WANT(!__builtin_mul_overflow(depth, q.taps[i], &depth), "windows have too many elements");
     WANT(q.columns->ne[0] == depth, "columns are %s: need %" PRId64 " elements each", S(q.columns), depth);
-    const int64_t *ne = q.columns->ne, deep = q.kind == GG_CONV_3D ? gg_conv_out(x.ne[2], q.taps[2], q.s[2], q.p[2], q.d[2]) : 1;
+    const int64_t *ne = q.columns->ne;
+    const int64_t deep = q.kind == GG_CONV_3D ? gg_conv_out(x.ne[2], q.taps[2], q.s[2], q.p[2], q.d[2]) : 1;
     const int64_t out[3] = {ne[1], q.kind == GG_CONV_1D ? 1 : ne[2], deep};
     const int64_t images = ne[q.kind == GG_CONV_1D ? 2 : 3];
     for (int i = 0; i < 3; i++) WINDOW("columns", x.ne[i], q.taps[i], q.s[i], q.p[i], q.d[i], out[i]);

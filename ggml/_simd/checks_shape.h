@@ -76,6 +76,13 @@ CK check_UPSCALE(const ggml_tensor *t, char *msg) {
     WANT(A->ne[0] <= INT32_MAX && A->ne[1] <= INT32_MAX, "a is %s: too large", S(A));
     return NULL;
 }
+CK check_UPSCALE_BACK(const ggml_tensor *t, char *msg) {
+    const char *e = check_UPSCALE(t, msg);
+    if (e) return e;
+    WANT(gg_is_empty(A) || !gg_is_empty(t), "result is %s: nothing was interpolated", S(t));
+    WANT(t->ne[0] <= INT32_MAX && t->ne[1] <= INT32_MAX, "result is %s: too large", S(t));
+    return NULL;
+}
 CK check_WIN_PART(const ggml_tensor *t, char *msg) {
     NEED(1);
     SAME_TYPE();

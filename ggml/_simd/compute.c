@@ -27,7 +27,7 @@
 #define PAUSE() ((void)0)
 #endif
 
-enum { SPLIT_COST = 6000 /* ns: below, a node runs on one thread */, SPINS = 4096, PENDING = 16 };
+enum { SPLIT_COST = 6000 /* ns: below, a node runs on one thread */, SPINS = 1 << 16, PENDING = 16 };
 static const int64_t POLL_NS = 20000000;
 
 struct gg_team {

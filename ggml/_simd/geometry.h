@@ -2,8 +2,8 @@
  *
  * All of them are one sum over three tensors, read in three directions:  g[n,oc,o] w[oc,ic,t] x[n,ic, o*s - p + t*d],
  * where o, t and x's place have one to three dimensions. A convolution computes g from w and x, a transposed one (which
- * is the gradient by the data) x from w and g, the gradient by the kernel w from x and g. Of a depthwise one, each channel
- * has its own kernel: g[n,c,o] w[c,t] x[n,c,...]. */
+ * is the gradient by the data) x from w and g, the gradient by the kernel w from x and g. Of a depthwise one, each
+ * channel has its own kernel: g[n,c,o] w[c,t] x[n,c,...]. */
 #ifndef GG_GEOMETRY_H
 #define GG_GEOMETRY_H
 #include "engine.h"
@@ -31,7 +31,8 @@ static inline gg_conv_part gg_conv_part_of(const ggml_tensor *t, int kind, int64
     if (dims < 3) {
         r.c = t->ne[dims], r.n = t->ne[dims + 1], r.nb_c = t->nb[dims], r.nb_n = t->nb[dims + 1];
     } else {
-        r.c = channels, r.n = channels ? t->ne[3] / channels : 0, r.nb_c = t->nb[3], r.nb_n = (size_t)channels * t->nb[3];
+        r.c = channels, r.n = channels ? t->ne[3] / channels : 0;
+        r.nb_c = t->nb[3], r.nb_n = (size_t)channels * t->nb[3];
     }
     return r;
 }
@@ -91,15 +92,15 @@ static inline int64_t gg_conv_out(int64_t in, int64_t k, int64_t s, int64_t p, i
     return (room - span - 1) / s + 1;
 }
 
-/* ---- columns: IM2COL and what leads back ------------------------------------------------------------------------------ */
+/* ---- columns: IM2COL and what leads back ------------------------------------------------------------------------- */
 typedef struct gg_columns {
     int kind;                       /* GG_CONV_1D, 2D or 3D */
     int64_t s[3], p[3], d[3], taps[3], ic;
     const ggml_tensor *x, *columns;
 } gg_columns;
 
-/* IM2COL, IM2COL_BACK: as CONV_2D, then is_2D, and the size of the kernel if there is no tensor that shows it. IM2COL_3D and
- * its gradient: as CONV_3D, then IC and the size. COL2IM_1D: stride, channels, padding. */
+/* IM2COL, IM2COL_BACK: as CONV_2D, then is_2D, and the size of the kernel if no tensor shows it. IM2COL_3D and its
+ * gradient: as CONV_3D, then IC and the size. COL2IM_1D: stride, channels, padding. */
 static inline gg_columns gg_columns_of(const ggml_tensor *t) {
     const int32_t *q = t->op_params;
     gg_conv v = {.kind = GG_CONV_3D};
@@ -124,8 +125,9 @@ static inline gg_columns gg_columns_of(const ggml_tensor *t) {
     return r;
 }
 
-/* ---- pooling ---------------------------------------------------------------------------------------------------------- */
-/* POOL_1D: kind, k, s, p. POOL_2D, POOL_2D_BACK: kind, k0, k1, s0, s1, p0, p1, then 1 if averages are over what lies inside. */
+/* ---- pooling ----------------------------------------------------------------------------------------------------- */
+/* POOL_1D: kind, k, s, p. POOL_2D, POOL_2D_BACK: kind, k0, k1, s0, s1, p0, p1, then 1 if averages are over what lies
+ * inside. */
 typedef struct gg_pool { int kind; int64_t k[2], s[2], p[2]; bool inside; const ggml_tensor *x, *y; } gg_pool;
 
 static inline gg_pool gg_pool_of(const ggml_tensor *t) {

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #ifdef _WIN32
 #include <windows.h>
+#include <io.h>
 #else
 #include <sys/mman.h>
 #include <unistd.h>
@@ -24,6 +25,18 @@ void gg_pages_free(void *p, size_t size) {
     VirtualFree(p, 0, MEM_RELEASE);
 #else
     munmap(p, size);
+#endif
+}
+void *gg_pages_of_file(int fd, size_t size) {
+#ifdef _WIN32
+    HANDLE map = CreateFileMappingW((HANDLE)_get_osfhandle(fd), NULL, PAGE_WRITECOPY, 0, 0, NULL);
+    if (!map) return NULL;
+    void *p = MapViewOfFile(map, FILE_MAP_COPY, 0, 0, size);
+    CloseHandle(map);
+    return p;
+#else
+    void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, fd, 0);
+    return p == MAP_FAILED ? NULL : p;
 #endif
 }
 /* Pages of freed arenas, still in memory, for the next arena of that size: programs make and free the same contexts again and again,
@@ -143,7 +156,22 @@ static const size_t QUARANTINE_BYTES = (size_t)1 << 36;
 static gg_region *quarantine[QUARANTINE];
 static size_t q_head, q_len, q_bytes;
 
+/* Lets go of the file, but not of the addresses. */
+static void region_close_file(gg_region *r) {
+#ifdef _WIN32
+    UnmapViewOfFile(r->base);
+    r->mapped = VirtualAlloc(r->base, r->size, MEM_RESERVE, PAGE_NOACCESS) != NULL;
+#else
+    mmap(r->base, r->size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+#endif
+    r->file = false;
+}
+static void region_return(gg_region *r) {
+    if (r->file) region_close_file(r);
+    else if (r->mapped) pages_return(r->base, r->size);
+}
 static void region_destroy(gg_region *r) {
+    if (r->file) region_close_file(r);
     if (r->mapped) gg_pages_free(r->base, r->size);
     free(r);
 }
@@ -165,8 +193,8 @@ static gg_region *quarantined(const void *addr) {
     return NULL;
 }
 void gg_region_retire(gg_region *r) {
-    r->mapped = r->freed = true;
-    if (!r->views) pages_return(r->base, r->size);
+    r->freed = true;
+    if (!r->views) region_return(r);
     quarantine_push(r);
 }
 bool gg_region_stale(const void *addr) { return quarantined(addr) != NULL; }
@@ -181,7 +209,7 @@ void gg_region_view(gg_region *r, int delta) {
     r->views += delta;
     if (r->views || !r->freed) return;
     if (r->orphan) region_destroy(r);
-    else if (r->mapped) pages_return(r->base, r->size);    /* still in quarantine */
+    else region_return(r);                                 /* still in quarantine */
 }
 
 /* ---- contexts ------------------------------------------------------------------------------------------------------ */

@@ -17,7 +17,7 @@ typedef struct gg_region {
     void *owner;            /* BUFFER: the handle; ARENA over a caller's memory: the Python weak reference (see _core.pyx) */
     int64_t views;          /* NumPy / DLPack views; the pages go when it was freed and the last view has gone */
     size_t used;            /* ARENA: bytes in use, once its context no longer fills it */
-    bool mapped, warm;      /* mapped: pages of our own; warm: taken over from a freed arena */
+    bool mapped, warm, file;   /* mapped: pages of our own; warm: taken over from a freed arena; file: they show a file */
     bool freed, orphan;     /* freed: kept in quarantine; orphan: pushed out of it while views hold it */
     struct gg_region *prev; /* earlier chunk of a context that grows */
 } gg_region;
@@ -32,6 +32,7 @@ void gg_region_view(gg_region *r, int delta);                 /* counts a view; 
 gg_region *gg_region_of_data(const void *addr);               /* ARENA, BUFFER or freed but still viewed; NULL: none */
 bool gg_readable(const void *addr, size_t size);              /* the pages at both ends are mapped (probe of a bare address) */
 void *gg_pages_alloc(size_t size);                            /* zeroed pages, NULL: none */
+void *gg_pages_of_file(int fd, size_t size);                  /* copy on write; NULL: it can't be mapped */
 void gg_pages_free(void *p, size_t size);
 
 struct ggml_context {

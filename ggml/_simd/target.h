@@ -23,6 +23,7 @@
 #endif
 #ifdef GG_FAMILY_MATMUL
 #include "ops/matmul.h"
+#include "ops/matmul_id.h"
 #define OP_MATMUL(NAME) k->op[GGML_OP_##NAME] = op_##NAME;
 #else
 #define OP_MATMUL(NAME)
@@ -39,6 +40,12 @@
 #define OP_CONV(NAME) k->op[GGML_OP_##NAME] = op_##NAME;
 #else
 #define OP_CONV(NAME)
+#endif
+#ifdef GG_FAMILY_SEQ
+#include "ops/recurrent.h"
+#define OP_SEQ(NAME) k->op[GGML_OP_##NAME] = op_##NAME;
+#else
+#define OP_SEQ(NAME)
 #endif
 #ifdef GG_FAMILY_QUANTS
 #include "quants/quants.h"
@@ -58,6 +65,9 @@ void GG_JOIN(gg_install_, GG_FAMILY, GG_ISA)(gg_kernels *k) {
 #undef OP
 #ifdef GG_FAMILY_REDUCE
     install_reduce(k);
+#endif
+#ifdef GG_FAMILY_MATMUL
+    install_matmul(k);
 #endif
 #ifdef GG_FAMILY_ATTN
     install_attn(k);

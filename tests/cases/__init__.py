@@ -1,12 +1,14 @@
 """The table of operations: one row (Op) each, which drives every generic test of test_ops.py.
 
-To add an operation, add a row to a file of this package (a new file: to FAMILIES below). A row says how to make arguments, what the
-result is by a float64 NumPy reference, and which operands have gradients; the tests run it on every ISA, with 1 and 2 threads, on
-permuted and padded operands, in the types it takes, in place, and hold its gradient against differences of the reference.
+To add an operation, add a row to a file of this package (a new file: to FAMILIES below). A row says how to make
+arguments, what the result is by a float64 NumPy reference, and which operands have gradients; the tests run it on
+every ISA, with 1 and 2 threads, on permuted and padded operands, in the types it takes, in place, and hold its
+gradient against differences of the reference.
 
-Arguments: a float64 array is an operand in the type under test (`types`), As(type, array) one of a fixed type, an integer array an
-i32 (int64: i64) operand; None and numbers are passed as they are. Sizes are written in ggml's order, innermost first; arrays have four
-dimensions in NumPy's order, so that the innermost is axis -1. The reference gets the operands' values as float64.
+Arguments: a float64 array is an operand in the type under test (`types`), As(type, array) one of a fixed type, an
+integer array an i32 (int64: i64) operand; None and numbers are passed as they are. Sizes are written in ggml's
+order, innermost first; arrays have four dimensions in NumPy's order, so that the innermost is axis -1. The
+reference gets the operands' values as float64.
 """
 
 from collections.abc import Callable
@@ -25,7 +27,9 @@ class As:
 
 
 class Random:
-    """Makes operands: r(4, 3) normal numbers of that size, r(4, 3, low=1, high=2) uniform ones, r.ints(9, 5) integers below 9."""
+    """Makes operands: r(4, 3) normal numbers of that size, r(4, 3, low=1, high=2) uniform ones, r.ints(9, 5)
+    integers below 9.
+    """
 
     def __init__(self, seed):
         self.rng = np.random.default_rng(seed)
@@ -50,13 +54,15 @@ class Random:
 
 @dataclass
 class Op:
-    """One operation. `samples`: functions of Random that give the arguments, each run by every test; gradients by the small ones.
+    """One operation. `samples`: functions of Random that give the arguments, each run by every test; gradients by the
+    small ones.
 
-    fn: the constructor, without "ggml_"; ref(*args): the result; diff: the arguments with gradients; inplace: the in-place form, which
-    writes over argument `target`; types: the types of the operands under test, one for all or a tuple; tol: relative error in f32;
-    bad: (function of Random, exception, part of the message); kinks: values of operands that samples for gradients keep away from;
-    strided: which operands may be permuted or padded (None: all); aliased: the result lies in the memory of an argument;
-    smooth: the reference for gradients, where `ref` rounds; name: where one constructor has several rows.
+    fn: the constructor, without "ggml_"; ref(*args): the result; diff: the arguments with gradients; inplace: the
+    in-place form, which writes over argument `target`; types: the types of the operands under test, one for all or
+    a tuple; tol: relative error in f32; bad: (function of Random, exception, part of the message); kinks: values of
+    operands that samples for gradients keep away from; strided: which operands may be permuted or padded (None:
+    all); aliased: the result lies in the memory of an argument; smooth: the reference for gradients, where `ref`
+    rounds; name: where one constructor has several rows.
     """
 
     fn: str
@@ -83,7 +89,7 @@ class Op:
         return self.samples[i](Random([i, *self.name.encode()]))
 
 
-FAMILIES = ("elementwise", "reduce", "shape", "matmul", "attention", "conv")
+FAMILIES = ("elementwise", "reduce", "shape", "matmul", "attention", "conv", "resize")
 
 
 def rows():

@@ -80,7 +80,20 @@ EXT = (
     lambda r: [r(10, 2, 3), r.ints(9, 3), r(5, low=0.5, high=2), 10, NORMAL, *PLAIN],
     lambda r: [r(10, 2, 3, 2), r.ints(9, 3), r(4, low=0.5, high=2), 6, NEOX, *YARN],
     lambda r: [r(64, 4, 9), r.ints(4000, 9), r(32, low=0.5, high=2), 64, NEOX, *YARN],
-    lambda r: [r(130, 3, 37, 2), r.ints(100000, 37), r(64, low=1, high=4), 128, NORMAL, 8192, 5e5, 0.5, 0.5, 1.0, 32.0, 1.0],
+    lambda r: [
+        r(130, 3, 37, 2),
+        r.ints(100000, 37),
+        r(64, low=1, high=4),
+        128,
+        NORMAL,
+        8192,
+        5e5,
+        0.5,
+        0.5,
+        1.0,
+        32.0,
+        1.0,
+    ],
     lambda r: [r(128, 32, 64), r.ints(1 << 30, 64), r(64, low=1, high=4), 128, NEOX, *PLAIN],
 )
 MULTI = (
@@ -133,7 +146,11 @@ def scores(q, k, mask, scale, max_bias, softcap):
 
 def weights(x, sinks=None):
     """Soft-max; a row without any weight is zero."""
-    extra = np.full((*x.shape[:3], 1), -np.inf) if sinks is None else np.broadcast_to(sinks.reshape(-1, 1, 1), (*x.shape[:3], 1))
+    extra = (
+        np.full((*x.shape[:3], 1), -np.inf)
+        if sinks is None
+        else np.broadcast_to(sinks.reshape(-1, 1, 1), (*x.shape[:3], 1))
+    )
     x = np.concatenate([x, extra], -1)
     top = x.max(-1, keepdims=True)
     e = np.exp(x - np.where(np.isneginf(top), 0, top))
@@ -197,7 +214,13 @@ FLASH = (
     lambda r: [*qkv(r, 8, 8, 0, 5), None, 0.3, 0.0, 0.0],
 )
 QUANTISED = tuple(
-    lambda r, t=t, n_q=n_q: [*(As(t, x) if i else x for i, x in enumerate(qkv(r, 256, 256, n_q, 70, (4, 2)))), None, 0.06, 0.0, 0.0]
+    lambda r, t=t, n_q=n_q: [
+        *(As(t, x) if i else x for i, x in enumerate(qkv(r, 256, 256, n_q, 70, (4, 2)))),
+        None,
+        0.06,
+        0.0,
+        0.0,
+    ]
     for t in ("Q8_0", "Q4_0", "Q4_K", "IQ4_NL")
     for n_q in (1, 40)
 )
@@ -223,15 +246,47 @@ OPS = [
     Op(
         "rope",
         rope,
-        (lambda r: [r(10, 2, 3), r.ints(9, 3), 8, NORMAL], lambda r: [r(64, 4, 9, 2), r.ints(5000, 9), 64, NEOX], lambda r: [r(8, 0, 3), r.ints(9, 3), 8, 0]),
+        (
+            lambda r: [r(10, 2, 3), r.ints(9, 3), 8, NORMAL],
+            lambda r: [r(64, 4, 9, 2), r.ints(5000, 9), 64, NEOX],
+            lambda r: [r(8, 0, 3), r.ints(9, 3), 8, 0],
+        ),
         diff=(0,),
         inplace="rope_inplace",
         tol=4e-6,
     ),
-    Op("rope_ext", rope_ext, EXT, diff=(0, 2), inplace="rope_ext_inplace", types=HALVES, tol=4e-6, grad_tol=5e-4, bad=ROPE_BAD, strided=(0,)),
-    Op("rope_custom", lambda x, b, *rest: rope_ext(x, b, None, *rest), tuple(lambda r, s=s: [*(a := s(r))[:2], *a[3:]] for s in EXT), diff=(0,),
-       inplace="rope_custom_inplace", tol=4e-6),
-    Op("rope_multi", turned, MULTI[:3], diff=(0, 2), inplace="rope_multi_inplace", types=HALVES, tol=4e-6, grad_tol=5e-4, bad=MULTI_BAD, strided=(0,)),
+    Op(
+        "rope_ext",
+        rope_ext,
+        EXT,
+        diff=(0, 2),
+        inplace="rope_ext_inplace",
+        types=HALVES,
+        tol=4e-6,
+        grad_tol=5e-4,
+        bad=ROPE_BAD,
+        strided=(0,),
+    ),
+    Op(
+        "rope_custom",
+        lambda x, b, *rest: rope_ext(x, b, None, *rest),
+        tuple(lambda r, s=s: [*(a := s(r))[:2], *a[3:]] for s in EXT),
+        diff=(0,),
+        inplace="rope_custom_inplace",
+        tol=4e-6,
+    ),
+    Op(
+        "rope_multi",
+        turned,
+        MULTI[:3],
+        diff=(0, 2),
+        inplace="rope_multi_inplace",
+        types=HALVES,
+        tol=4e-6,
+        grad_tol=5e-4,
+        bad=MULTI_BAD,
+        strided=(0,),
+    ),
     Op("rope_multi", turned, MULTI[3:], inplace="rope_multi_inplace", tol=4e-6, name="rope_multi_without_factors"),
     Op("rope_ext_back", rope_ext_back, EXT, diff=(0, 2), types=HALVES, tol=4e-6, grad_tol=5e-4, strided=(0,)),
     Op("rope_ext_back", rope_ext_back, without_factors(EXT), diff=(0,), tol=4e-6, name="rope_ext_back_without_factors"),
@@ -253,7 +308,15 @@ OPS = [
         tol=1e-5,
         bad=FLASH_BAD,
     ),
-    Op("flash_attn_ext", attention, FLASH[1:4], diff=(0, 1, 2, 3), tol=1e-5, types=("F32",), name="flash_attn_ext_by_mask"),
+    Op(
+        "flash_attn_ext",
+        attention,
+        FLASH[1:4],
+        diff=(0, 1, 2, 3),
+        tol=1e-5,
+        types=("F32",),
+        name="flash_attn_ext_by_mask",
+    ),
     Op("flash_attn_ext", attention, QUANTISED, types=("F32",), tol=1e-5, strided=(), name="flash_attn_ext_quantised"),
     Op(
         "flash_attn_back",

@@ -1,4 +1,7 @@
-"""Convolutions, patches and pooling. References add up tap by tap, in any number of dimensions; sizes run innermost first."""
+"""Convolutions, patches and pooling. References add up tap by tap, in any number of dimensions.
+
+Sizes, strides and taps run innermost first.
+"""
 
 import ctypes
 import itertools
@@ -8,7 +11,7 @@ import numpy as np
 from . import Op
 
 
-# ---- windows: x [..., d2, d1, d0] and the places that tap `tap` of each window sees ------------------------------------
+# ---- windows: x [..., d2, d1, d0] and the places that tap `tap` of each window sees ----------------------------------
 def outs(n, k, s, p, d):
     return [(n[i] + 2 * p[i] - d[i] * (k[i] - 1) - 1) // s[i] + 1 for i in range(len(n))]
 
@@ -65,7 +68,9 @@ def columns(x, k, s, p, d):
     dims = len(s)
     out = outs(x.shape[: -dims - 1 : -1], k, s, p, d)
     x = padded(x, p)
-    return np.moveaxis(np.stack([seen(x, t, out, s, p, d) for t in taps(k)], 2).reshape(x.shape[0], -1, *out[::-1]), 1, -1)
+    return np.moveaxis(
+        np.stack([seen(x, t, out, s, p, d) for t in taps(k)], 2).reshape(x.shape[0], -1, *out[::-1]), 1, -1
+    )
 
 
 def columns_back(g, x_shape, k, s, p, d):
@@ -78,7 +83,7 @@ def columns_back(g, x_shape, k, s, p, d):
     return cropped(x, p)
 
 
-# ---- the constructors' conventions -------------------------------------------------------------------------------------
+# ---- the constructors' conventions -----------------------------------------------------------------------------------
 def line(f):
     """Of one dimension: dimension 3 is not used."""
     return lambda w, x, s, p, d: f(w[0], x[0], [s], [p], [d])
@@ -177,7 +182,11 @@ WRONG_STEPS = (
     (lambda r: [r(3, 3, 2, 4), r(8, 7, 2, 2), 0, 1, 0, 0, 1, 1], ValueError, "stride is 0"),
     (lambda r: [r(3, 3, 2, 4), r(8, 7, 2, 2), 1, 1, -1, 0, 1, 1], ValueError, "padding is -1"),
     (lambda r: [r(3, 3, 2, 4), r(8, 7, 2, 2), 1, 1, 0, 0, 1, 0], ValueError, "dilation is 0"),
-    (lambda r: [r(3, 9, 2, 4), r(8, 7, 2, 2), 1, 1, 0, 0, 1, 1], ValueError, "a window of 9 elements (dilation 1) does not fit into 7"),
+    (
+        lambda r: [r(3, 9, 2, 4), r(8, 7, 2, 2), 1, 1, 0, 0, 1, 1],
+        ValueError,
+        "a window of 9 elements (dilation 1) does not fit into 7",
+    ),
     (lambda r: [r(3, 0, 2, 4), r(8, 7, 2, 2), 1, 1, 0, 0, 1, 1], ValueError, "a window of 0"),
     (lambda r: [r(3, 3, 2, 4), None, 1, 1, 0, 0, 1, 1], TypeError, "b is None"),
 )
@@ -235,7 +244,7 @@ LINES_ALONE = (
 )
 
 
-def halved(f, stride=None):
+def halved(f):
     """With a padding of half the kernel."""
     return lambda w, x, *q: f(w, x, q[0], w.shape[-1] // 2, q[1])
 
@@ -282,7 +291,13 @@ OPS = [
             (lambda r: [r(3, 2, 4), r(2, 2), 1, 0, 1], ValueError, "does not fit"),
         ),
     ),
-    Op("conv_1d_ph", halved(line(correlate)), tuple(lambda r, f=f: [*f(r)[:2], f(r)[2], f(r)[4]] for f in LINES[:2]), diff=(0, 1), tol=1e-5),
+    Op(
+        "conv_1d_ph",
+        halved(line(correlate)),
+        tuple(lambda r, f=f: [*f(r)[:2], f(r)[2], f(r)[4]] for f in LINES[:2]),
+        diff=(0, 1),
+        tol=1e-5,
+    ),
     Op(
         "conv_1d_dw",
         line(alone),
@@ -292,8 +307,13 @@ OPS = [
         tol=1e-5,
         bad=((lambda r: [r(3, 1, 3), r(9, 2), 1, 0, 1], ValueError, "one kernel a channel"),),
     ),
-    Op("conv_1d_dw_ph", halved(line(alone)), tuple(lambda r, f=f: [*f(r)[:2], f(r)[2], f(r)[4]] for f in LINES_ALONE[:2]), diff=(0, 1),
-       tol=1e-5),
+    Op(
+        "conv_1d_dw_ph",
+        halved(line(alone)),
+        tuple(lambda r, f=f: [*f(r)[:2], f(r)[2], f(r)[4]] for f in LINES_ALONE[:2]),
+        diff=(0, 1),
+        tol=1e-5,
+    ),
     Op("conv_3d", solid, SOLIDS, diff=(0, 1), types=MIXED, tol=1e-5, bad=(WRONG_SOLID,)),
     Op(
         "conv_3d_direct",
@@ -305,8 +325,16 @@ OPS = [
         types=MIXED,
         tol=1e-5,
         bad=(
-            (lambda r: [r(3, 2, 2, 6), r(5, 4, 3, 4), 1, 1, 1, 0, 0, 0, 1, 1, 1, 2, 2, 2], ValueError, "channels are 2 and 2"),
-            (lambda r: [r(3, 2, 2, 6), r(5, 4, 3, 4), 1, 1, 1, 0, 0, 0, 1, 1, 1, 0, 2, 3], ValueError, "need 1 or more"),
+            (
+                lambda r: [r(3, 2, 2, 6), r(5, 4, 3, 4), 1, 1, 1, 0, 0, 0, 1, 1, 1, 2, 2, 2],
+                ValueError,
+                "channels are 2 and 2",
+            ),
+            (
+                lambda r: [r(3, 2, 2, 6), r(5, 4, 3, 4), 1, 1, 1, 0, 0, 0, 1, 1, 1, 0, 2, 3],
+                ValueError,
+                "need 1 or more",
+            ),
         ),
     ),
     Op(
@@ -382,8 +410,16 @@ OPS = [
         diff=(1,),
         tol=1e-5,
         bad=(
-            (lambda r: [r(3, 2, 2, 4), r(12, 4, 4, 2), ne(6, 5, 2, 3), 1, 1, 0, 0, 1, 1, True], ValueError, "columns are"),
-            (lambda r: [r(3, 2, 2, 4), r(12, 4, 4, 2), ne(6, -5, 2, 2), 1, 1, 0, 0, 1, 1, True], ValueError, "must not be negative"),
+            (
+                lambda r: [r(3, 2, 2, 4), r(12, 4, 4, 2), ne(6, 5, 2, 3), 1, 1, 0, 0, 1, 1, True],
+                ValueError,
+                "columns are",
+            ),
+            (
+                lambda r: [r(3, 2, 2, 4), r(12, 4, 4, 2), ne(6, -5, 2, 2), 1, 1, 0, 0, 1, 1, True],
+                ValueError,
+                "must not be negative",
+            ),
             (lambda r: [r(3, 2, 2, 4), r(12, 4, 4, 2), None, 1, 1, 0, 0, 1, 1, True], ValueError, "ne is None"),
         ),
     ),

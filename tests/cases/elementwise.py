@@ -141,7 +141,7 @@ def binary(name, f):
 
 
 def back(name, f):
-    """The operation that multiplies a gradient by f'."""
+    """The operation that multiplies a gradient by f'; its own gradient by the argument is that by f''."""
     return Op(
         name,
         slope(f),
@@ -150,6 +150,7 @@ def back(name, f):
             lambda r: [r(1031, 97), r(1031, 97, scale=2)],
             lambda r: [r(0, 3), r(0, 3)],
         ),
+        diff=(0, 1),
         tol=5e-6,
         bad=((lambda r: [r(7, 3), r(7, 1)], ValueError, "a is f32 [7, 3], b is f32 [7]"),),
     )
@@ -266,6 +267,8 @@ OPS = [
         "clamp_back",
         lambda g, x, low, high: g * ((x >= low) & (x <= high)),
         (lambda r: [r(33, 5), r(33, 5), -0.5, 0.875],),
+        diff=(0, 1),
+        kinks=(-0.5, 0.875),
     ),
     back("silu_back", silu),
     back("gelu_back", gelu),
@@ -275,6 +278,8 @@ OPS = [
         "elu_back",
         lambda g, x: g * np.where(x > 0, 1, np.exp(np.minimum(x, 0))),
         (lambda r: [r(7, 3, 2), r(7, 3, 2, scale=2)], lambda r: [r(1031, 97), r(1031, 97)]),
+        diff=(0, 1),
+        kinks=(0,),
     ),
 ]
 

@@ -1,4 +1,6 @@
-"""Runs calls of constructors: operands into tensors of any layout and type, results and gradients out, on one ISA after the other."""
+"""Runs calls of constructors: operands into tensors of any layout and type, results and gradients out, on one ISA
+after the other.
+"""
 
 import contextlib
 import ctypes
@@ -89,7 +91,9 @@ AXES = {"permuted": (2, 0, 3, 1), "transposed": (1, 0, 2, 3)}
 
 
 def tensor(ctx, values, type, layout="plain", base=None):
-    """A tensor of values; not "plain": over memory in another order, or with gaps that hold NaN. `base` collects the tensor under it."""
+    """A tensor of values; not "plain": over memory in another order, or with gaps that hold NaN. `base` collects
+    the tensor under it.
+    """
     values = values.reshape((1,) * (4 - values.ndim) + values.shape)
     ne, ty = values.shape[::-1], type_id(type)
     if type not in DTYPES:
@@ -161,7 +165,9 @@ class Call:
         return want.reshape((1,) * (4 - want.ndim) + want.shape)
 
     def reset(self):
-        """Puts the operands' values back and makes a result of its own not-a-number, so that what is not written is seen."""
+        """Puts the operands' values back and makes a result of its own not-a-number, so that what is not written
+        is seen.
+        """
         if self.out.contents.data and not self.out.contents.view_src:
             memory(self.out)[:] = 0xFF
         for i, t in self.tensors.items():

@@ -36,7 +36,9 @@ def log_soft_max(x):
 
 
 def slopes(heads, max_bias):
-    """ALiBi (arXiv:2108.12409): a geometric series for the largest power of two of heads, its odd halves for the others."""
+    """ALiBi (arXiv:2108.12409): a geometric series for the largest power of two of heads, its odd halves for the
+    others.
+    """
     if max_bias == 0:
         return np.ones(heads)
     base = 1 << (heads.bit_length() - 1)
@@ -170,6 +172,7 @@ OPS = [
         "rms_norm_back",
         rms_norm_back,
         (lambda r: [r(7, 3, 2), r(7, 3, 2), 1e-5], lambda r: [r(1031, 97), r(1031, 97), 1e-3]),
+        diff=(0, 1),
         tol=1e-5,
     ),
     causal(-np.inf, "diag_mask_inf"),
@@ -210,9 +213,11 @@ OPS = [
         soft_max_back,
         (
             lambda r: [r(7, 5), probabilities(r(7, 5)), 1.0, 0.0],
+            lambda r: [r(7, 5, 2), probabilities(r(7, 5, 2)), 0.25, 0.0],
             lambda r: [r(67, 33, 3), probabilities(r(67, 33, 3)), 0.25, 0.0],
             lambda r: [r(1031, 97), probabilities(r(1031, 97)), 0.25, 0.0],
         ),
+        diff=(0, 1),
         inplace="soft_max_ext_back_inplace",
         types=("F32",),
         tol=1e-5,
@@ -221,7 +226,7 @@ OPS = [
         "cross_entropy_loss",
         cross_entropy,
         tuple(lambda r, ne=ne: [r(*ne, scale=2), probabilities(r(*ne))] for ne in ((7, 5), (10, 33, 2), (1031, 97))),
-        diff=(0,),
+        diff=(0, 1),
         types=("F32",),
         tol=5e-6,
         bad=((lambda r: [r(7, 5), r(7, 4)], ValueError, "shapes must be equal"),),
@@ -232,6 +237,7 @@ OPS = [
         tuple(
             lambda r, ne=ne: [r(1), r(*ne, scale=2), probabilities(r(*ne))] for ne in ((7, 5), (10, 33, 2), (1031, 97))
         ),
+        diff=(0, 1, 2),
         types=("F32",),
         tol=1e-5,
     ),

@@ -1,10 +1,10 @@
 /* FLASH_ATTN_EXT: soft-max(scale q k + mask) v without ever holding the scores of all keys. The two operations that
  * compute its gradients are in attention_back.h.
  *
- * Rows of queries that share their keys (the heads of a group, the batches that share k) make tiles. A tile goes through
- * the keys block by block: scores by the matrix driver, or by the kernels for few vectors when it has few rows; a
- * soft-max that remembers the largest logit so far; weighted values added up. With few tiles the keys are split as well
- * and the pieces are put together at the end. All cuts depend on shapes alone: so do the results. */
+ * Rows of queries that share their keys (the heads of a group, the batches that share k) make tiles. A tile goes
+ * through the keys block by block: scores by the matrix driver, or by the kernels for few vectors when it has few rows;
+ * a soft-max that remembers the largest logit so far; weighted values added up. With few tiles the keys are split as
+ * well and the pieces are put together at the end. All cuts depend on shapes alone, and so do the results. */
 #ifndef GG_OPS_ATTENTION_H
 #define GG_OPS_ATTENTION_H
 #include "../gemm/gemv.h"
@@ -58,6 +58,9 @@ static float attn_sink(const attn *a, attn_row at) {
     return a->sinks ? *(const float *)((const char *)a->sinks->data + (size_t)at.head * a->sinks->nb[0]) : -GG_INF;
 }
 
+/* How many keys the causal mask lets a row see */
+static int64_t attn_seen(const attn *a, attn_row at) { return at.query + a->n_kv - a->n_q + 1; }
+
 /* ---- products by one thread ------------------------------------------------------------------------------------ */
 static gemm_src attn_floats(const float *p, int64_t i, int64_t k) {       /* strides in floats */
     gemm_src s = {.data = (const char *)p, .type = GGML_TYPE_F32, .nb_i = (size_t)i * 4, .nb_k = (size_t)k * 4};
@@ -94,8 +97,8 @@ static float attn_logits(const attn *a, attn_row at, int64_t first, int64_t n, f
             if (bend) st(bend + i, vf_mul(cap, vf_fnma(t, t, vf_set1(1))), k);
             st(x + i, vf_mul(cap, t), k);
         }
-    const int64_t seen = at.query + a->n_kv - a->n_q + 1 - first;
-    for (int64_t i = seen > 0 ? seen : 0; a->causal && i < n; i++) x[i] = -GG_INF;
+    if (a->causal)
+        for (int64_t i = gemm_max(attn_seen(a, at) - first, 0); i < n; i++) x[i] = -GG_INF;
     if (!a->mask) return max_row(n, x);
     return logits_row(n, x, attn_mask(a, at, first, n, tmp), 1, alibi_slope(a->max_bias, a->heads, at.head), x);
 }
@@ -196,11 +199,14 @@ static void attn_scale(float *x, int64_t n, float factor) {
 /* exp(x - top), where a top of -inf means that all x are -inf too */
 static float attn_exp(float x, float top) { return x == -GG_INF ? 0 : expf(x - top); }
 
-/* The mask hides all these keys from all rows. */
-static bool attn_hidden(const attn *a, const attn_tile *t, int64_t first, int64_t n) {
-    if (!a->mask) return false;
-    for (int64_t r = 0; r < t->n; r++)
-        if (max_row(n, attn_mask(a, attn_at(a, t->set, t->row + r), first, n, t->tmp)) != -GG_INF) return false;
+/* No row of these sees any of these keys. */
+static bool attn_hidden(const attn *a, int64_t set, int64_t row, int64_t rows, int64_t first, int64_t n, float *tmp) {
+    if (!a->mask && !a->causal) return false;
+    for (int64_t r = row; r < row + rows; r++) {
+        const attn_row at = attn_at(a, set, r);
+        if (a->causal && attn_seen(a, at) <= first) continue;
+        if (!a->mask || max_row(n, attn_mask(a, at, first, n, tmp)) != -GG_INF) return false;
+    }
     return true;
 }
 /* Scores to weights; sums and values so far fade where a larger logit has come. */
@@ -224,7 +230,7 @@ static void attn_run_tile(const attn *a, const attn_tile *t, int64_t first, int6
     memset(t->out, 0, (size_t)(t->n * t->ld) * sizeof *t->out);
     for (; first < end; first += ATTN_KEYS) {
         const int64_t n = gemm_min(end - first, ATTN_KEYS);
-        if (attn_hidden(a, t, first, n)) continue;
+        if (attn_hidden(a, t->set, t->row, t->n, first, n, t->tmp)) continue;
         attn_scores(a, t, first, n);
         attn_weigh(a, t, first, n);
         attn_values(a, t, first, n);
@@ -241,7 +247,8 @@ static void attn_finish(const attn *a, ggml_tensor *dst, attn_row at, float max,
 }
 
 /* ---- pieces: the keys of few tiles are split -------------------------------------------------------------------- */
-typedef struct attn_cut { int64_t tiles, rows, pieces, keys; } attn_cut;   /* tiles of a set, their rows; keys of a piece */
+/* Tiles of a set and rows of a tile; pieces of the keys and keys of a piece */
+typedef struct attn_cut { int64_t tiles, rows, pieces, keys; } attn_cut;
 
 static attn_cut attn_plan(const attn *a) {
     attn_cut c = {.tiles = gemm_ceil(a->rows, ATTN_ROWS), .pieces = 1};

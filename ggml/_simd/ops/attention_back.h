@@ -142,17 +142,20 @@ static void attn_back_tile(const attn_back *b, int64_t set, int64_t row) {
 }
 
 /* ---- by keys ---------------------------------------------------------------------------------------------------- */
-/* y[i, key] (+)= sum over the rows r of x[r, i] w[r, key] */
+/* y[i, key] += sum over the rows r of x[r, i] w[r, key]; without rows, y = 0 */
 static void attn_back_add(const attn_back *b, const ggml_tensor *y, int64_t set, int64_t first, int64_t keys,
-                          int64_t rows, const float *x, const float *w, bool add) {
+                          int64_t rows, const float *x, const float *w) {
     attn_product(y->ne[0], keys, rows, attn_floats(x, 1, attn_round(y->ne[0])), attn_floats(w, 1, b->stride),
-                 attn_data(y, set, first), y->nb[0], y->nb[1], add, b->room);
+                 attn_data(y, set, first), y->nb[0], y->nb[1], rows > 0, b->room);
 }
 static void attn_back_keys(const attn_back *b, int64_t set, int64_t first) {
     const attn *a = &b->a;
     const int64_t m = gemm_min(BACK_KEYS, a->n_kv - first);
+    attn_back_add(b, &b->v, set, first, m, 0, b->td, b->w);
+    attn_back_add(b, &b->k, set, first, m, 0, b->tq, b->dw);
     for (int64_t row = 0; row < a->rows; row += BACK_ROWS) {
         const int64_t n = gemm_min(BACK_ROWS, a->rows - row);
+        if (attn_hidden(a, set, row, n, first, m, b->tmp)) continue;
         attn_back_scores(b, set, row, n, first, m);
         for (int64_t r = 0; r < n; r++) {
             const attn_softmax *s = &b->rows[set * a->rows + row + r];
@@ -162,8 +165,8 @@ static void attn_back_keys(const attn_back *b, int64_t set, int64_t first) {
             attn_scale(w, m, s->part);
             attn_back_logits(a, m, w, s->dot, b->bend, dw);
         }
-        attn_back_add(b, &b->v, set, first, m, n, b->td, b->w, row > 0);
-        attn_back_add(b, &b->k, set, first, m, n, b->tq, b->dw, row > 0);
+        attn_back_add(b, &b->v, set, first, m, n, b->td, b->w);
+        attn_back_add(b, &b->k, set, first, m, n, b->tq, b->dw);
     }
 }
 

@@ -1,5 +1,5 @@
-/* Convolutions as matrix products whose operands are gathered while they are packed; no matrix of patches is ever written
- * down, unless it is what was asked for (IM2COL). geometry.h says what the nodes mean. */
+/* Convolutions as matrix products whose operands are gathered while they are packed; no matrix of patches is ever
+ * written down, unless it is what was asked for (IM2COL). geometry.h says what the nodes mean. */
 #ifndef GG_OPS_CONV_H
 #define GG_OPS_CONV_H
 #include "patches.h"
@@ -9,8 +9,8 @@
 static size_t conv_row(const gemm *g, int64_t i) { return patch_target(g->a.context, i); }
 static int conv_memory(const ggml_tensor *dst) { return gg_fail(dst, "no memory for panels"); }
 
-/* The kernel as the other operand: vectors are its output channels (or input channels, for the way back), k runs over the
- * taps of the other channels. Of all taps, those from first on in steps. */
+/* The kernel as the other operand: vectors are its output channels (or input channels, for the way back), k runs over
+ * the taps of the other channels. Of all taps, those from first on in steps. */
 static patches conv_kernel(const gg_conv *v, bool back, const int64_t taps[3], const int64_t first[3],
                            const int64_t step[3]) {
     gg_conv_part w = gg_conv_w(v);
@@ -141,7 +141,7 @@ static int op_CONV_BACK_KERNEL(const gg_work *w, ggml_tensor *dst) {
     return gg_conv_is_depthwise(dst->op_params[0]) ? depthwise_kernel(w, dst) : conv_kernel_gradient(w, dst);
 }
 
-/* ---- columns: patches written down -------------------------------------------------------------------------------------- */
+/* ---- columns: patches written down ------------------------------------------------------------------------------- */
 /* x as the windows look at it; `to` says where the column of a place lies. */
 static patches columns_view(const gg_columns *q) {
     const gg_conv_part x = gg_conv_part_of(q->x, q->kind, q->ic);
@@ -154,7 +154,8 @@ static patches columns_view(const gg_columns *q) {
     return v;
 }
 /* Turns a panel of n places by kn taps around and writes it to the places' columns. */
-static void columns_store(ggml_tensor *dst, const patches *v, int64_t i0, int n, int64_t k0, int kn, const float *panel) {
+static void columns_store(ggml_tensor *dst, const patches *v, int64_t i0, int n, int64_t k0, int kn,
+                          const float *panel) {
     float tmp[4][GEMM_K + VW] __attribute__((aligned(64)));
     const size_t bytes = (size_t)gg_types[dst->type].bytes;
     for (int i = 0; i < n; i += 4) {
@@ -208,7 +209,7 @@ static void columns_sum(const gg_columns *q, const patches *v, int64_t c, int64_
         for (int64_t k = 0; k < taps; k++) {
             const int64_t o1 = r % ax[1].out, o2 = r / ax[1].out;
             int64_t t[3], none;
-            patch_first_tap(v, k, t, &none);
+            patch_tap(v, k, t, &none);
             const int64_t x = ax[0].base + t[0] * ax[0].inc, y = o1 * ax[1].step + ax[1].base + t[1] * ax[1].inc;
             const int64_t z = o2 * ax[2].step + ax[2].base + t[2] * ax[2].inc;
             if (y < 0 || y >= ax[1].in || z < 0 || z >= ax[2].in) continue;

@@ -3,8 +3,6 @@
 #define GG_OPS_DEPTHWISE_H
 #include "plane.h"
 
-static int plane_memory(const ggml_tensor *dst) { return gg_fail(dst, "no memory for a plane"); }
-
 /* out[i] = sum over the taps, n outputs of row o; out has room for whole vectors */
 static void depthwise_row(const plane *p, const float *weights, int64_t o, int64_t n, float *out) {
     const int64_t taps = p->ax[0].taps * p->ax[1].taps;
@@ -24,8 +22,8 @@ static void depthwise_row(const plane *p, const float *weights, int64_t o, int64
         vf_store(out + i, sum);
     }
 }
-/* The rows of results for channel c of image n, from what v sees of `data` and from taps first[], first[] + step[] ... of the
- * kernel. */
+/* The rows of results for channel c of image n, from what v sees of `data` and from taps first[], first[] + step[] ...
+ * of the kernel. */
 static bool depthwise_plane(const gg_conv *q, const patches *v, const ggml_tensor *data, const int64_t first[3],
                             const int64_t step[3], int64_t c, int64_t n, char *out) {
     const gg_conv_part k = gg_conv_w(q);
@@ -78,7 +76,8 @@ static int depthwise_data(const gg_work *w, ggml_tensor *dst) {
             int64_t first[3], tap[3], step[3];
             patch_phase(&q, i % phases, first);
             const patches v = patches_of_g(&q, first, tap, step);
-            char *out = (char *)dst->data + (size_t)c * x.nb_c + (size_t)first[0] * x.nb[0] + (size_t)first[1] * x.nb[1];
+            char *out = (char *)dst->data + (size_t)c * x.nb_c;
+            out += (size_t)first[0] * x.nb[0] + (size_t)first[1] * x.nb[1];
             if (!depthwise_plane(&q, &v, q.g, tap, step, c, n, out)) return plane_memory(dst);
         }
     return GGML_STATUS_SUCCESS;
@@ -109,7 +108,8 @@ static bool depthwise_channel(const gg_conv *q, const patches *v, int64_t c, flo
     for (int64_t n = 0; n < v->n; n++)
         for (int64_t o = 0; o < v->ax[1].out; o += p.rows) {
             const int64_t rows = gemm_min(p.rows, v->ax[1].out - o);
-            plane_load(&p, v, q->x->type, (const char *)q->x->data + (size_t)c * v->nb_c + (size_t)n * v->nb_n, o, rows, 0);
+            const char *x = (const char *)q->x->data + (size_t)c * v->nb_c + (size_t)n * v->nb_n;
+            plane_load(&p, v, q->x->type, x, o, rows, 0);
             for (int64_t r = 0; r < rows; r++) {
                 const char *from = (const char *)q->g->data + (size_t)c * g.nb_c + (size_t)n * g.nb_n
                                  + (size_t)(o + r) * g.nb[1];
@@ -131,7 +131,8 @@ static int depthwise_kernel(const gg_work *w, ggml_tensor *dst) {
     int64_t i0, i1;
     while (gg_next(w, v.c, 1, &i0, &i1))
         for (int64_t c = i0; c < i1; c++)
-            if (!depthwise_channel(&q, &v, c, (float *)((char *)dst->data + (size_t)c * k.nb_n))) return plane_memory(dst);
+            if (!depthwise_channel(&q, &v, c, (float *)((char *)dst->data + (size_t)c * k.nb_n)))
+                return plane_memory(dst);
     return GGML_STATUS_SUCCESS;
 }
 

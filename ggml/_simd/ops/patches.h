@@ -23,8 +23,14 @@ typedef struct { int64_t lo, hi; } patch_range;
 static inline patch_range patch_inside(int64_t in, int64_t x, int64_t step, int64_t n) {
     patch_range r = {0, n};
     if (x < 0) r.lo = gemm_min(n, step == 1 ? -x : (step - 1 - x) / step);
-    if (x + (n - 1) * step >= in) r.hi = x >= in ? r.lo : gemm_max(r.lo, step == 1 ? in - x : (in - x + step - 1) / step);
+    if (x + (n - 1) * step < in) return r;
+    r.hi = x >= in ? r.lo : gemm_max(r.lo, step == 1 ? in - x : (in - x + step - 1) / step);
     return r;
+}
+static inline void patch_copy(const float *p, int64_t n, float *out) {
+    int64_t l = 0;
+    for (; l + VW <= n; l += VW) vf_store(out + l, vf_load(p + l));
+    if (l < n) vf_storen(out + l, vf_loadn(p + l, (int)(n - l)), (int)(n - l));
 }
 /* out[l] = element x + l*step of a row, `rest` outside of it. */
 static inline void patch_row(int type, const char *row, size_t nb, int64_t in, int64_t x, int64_t step, int64_t n,
@@ -40,10 +46,7 @@ static inline void patch_row(int type, const char *row, size_t nb, int64_t in, i
     if (type != GGML_TYPE_F32) {
         gg_to_floats(type, p, stride, m, out);
     } else if (stride == sizeof(float)) {
-        const float *f = (const float *)p;
-        int64_t l = 0;
-        for (; l + VW <= m; l += VW) vf_store(out + l, vf_load(f + l));
-        if (l < m) vf_storen(out + l, vf_loadn(f + l, (int)(m - l)), (int)(m - l));
+        patch_copy((const float *)p, m, out);
     } else if (stride == 2 * sizeof(float)) {
         const float *f = (const float *)p;
         for (int64_t l = 0; l < m; l++) out[l] = f[2 * l];
@@ -70,54 +73,99 @@ static int patch_runs(const patches *v, int64_t i0, int n, patch_run *runs) {
     }
     return count;
 }
-/* What a tap of a channel sees in a run. */
-static inline void patch_fill(const gemm_src *s, const patches *v, const patch_run *r, int64_t c, const int64_t t[3],
-                              float *out) {
-    const int64_t x = r->x + t[0] * v->ax[0].inc, y = r->y + t[1] * v->ax[1].inc, z = r->z + t[2] * v->ax[2].inc;
-    const bool inside = y >= 0 && y < v->ax[1].in && z >= 0 && z < v->ax[2].in;
-    const char *row = s->data + (size_t)r->image * v->nb_n + (size_t)c * v->nb_c;
-    if (inside) row += (size_t)y * v->nb[1] + (size_t)z * v->nb[2];
-    patch_row(s->type, row, v->nb[0], inside ? v->ax[0].in : 0, inside ? x : 0, v->ax[0].step, r->n, 0, out);
+/* n floats: those from lo to hi are copied from the same places of p, the others are 0. */
+static inline void patch_span(const float *p, patch_range in, int64_t n, float *out) {
+    if (in.hi - in.lo < n) {
+        int64_t l = 0;
+        for (; l + VW <= n; l += VW) vf_store(out + l, vf_zero());
+        if (l < n) vf_storen(out + l, vf_zero(), (int)(n - l));
+    }
+    if (in.lo < in.hi) patch_copy(p + in.lo, in.hi - in.lo, out + in.lo);
 }
-static inline void patch_first_tap(const patches *v, int64_t k, int64_t t[3], int64_t *c) {
+static inline bool patch_is_plain(const gemm_src *s, const patches *v) {
+    return s->type == GGML_TYPE_F32 && v->nb[0] * (size_t)v->ax[0].step == sizeof(float);
+}
+/* What tap t of channel c sees in a run, where the lanes `in` lie within the row, whichever it is. */
+static inline void patch_fill(const gemm_src *s, const patches *v, const patch_run *r, int64_t c, const int64_t t[3],
+                              bool plain, patch_range in, float *out) {
+    const int64_t x = r->x + t[0] * v->ax[0].inc, y = r->y + t[1] * v->ax[1].inc, z = r->z + t[2] * v->ax[2].inc;
+    const char *row = s->data + (size_t)r->image * v->nb_n + (size_t)c * v->nb_c + y * (ptrdiff_t)v->nb[1]
+                    + z * (ptrdiff_t)v->nb[2];
+    if (y < 0 || y >= v->ax[1].in || z < 0 || z >= v->ax[2].in) in.lo = in.hi = r->n;
+    if (plain || in.lo >= in.hi) patch_span((const float *)row + x, in, r->n, out);
+    else patch_row(s->type, row, v->nb[0], v->ax[0].in, x, v->ax[0].step, r->n, 0, out);
+}
+static inline void patch_tap(const patches *v, int64_t k, int64_t t[3], int64_t *c) {
     for (int i = 0; i < 3; i++) t[i] = k % v->ax[i].taps, k /= v->ax[i].taps;
     *c = k;
 }
-static inline void patch_next_tap(const patches *v, int64_t t[3], int64_t *c) {
-    for (int i = 0; i < 3; i++) {
+/* The next tap in dimension `from` and those above. */
+static inline void patch_next(const patches *v, int from, int64_t t[3], int64_t *c) {
+    for (int i = from; i < 3; i++) {
         if (++t[i] < v->ax[i].taps) return;
         t[i] = 0;
     }
     ++*c;
 }
 
+/* Every k from `first` on whose tap has the same place in a row: what these see in a run, `width` floats apart for each
+ * k. They see the same lanes of it, and in packed f32 the same floats of each row: that is done with few instructions,
+ * as narrow convolutions spend their time here. */
+static void patch_stripe(const gemm_src *s, const patches *v, const patch_run *r, int64_t k0, int64_t first, int64_t kn,
+                         float *out, int width) {
+    const int64_t taps = v->ax[0].taps, in1 = v->ax[1].in, inc1 = v->ax[1].inc, n = r->n;
+    const ptrdiff_t next_row = inc1 * (ptrdiff_t)v->nb[1];
+    int64_t t[3], c;
+    patch_tap(v, k0 + first, t, &c);
+    const int64_t x = r->x + t[0] * v->ax[0].inc;
+    const patch_range in = patch_inside(v->ax[0].in, x, v->ax[0].step, n), none = {n, n};
+    const bool plain = patch_is_plain(s, v);
+    for (int64_t k = first; k < kn; patch_next(v, 2, t, &c)) {
+        const int64_t z = r->z + t[2] * v->ax[2].inc;
+        const bool deep = z >= 0 && z < v->ax[2].in;
+        int64_t y = r->y + t[1] * inc1;
+        const char *row = s->data + (size_t)r->image * v->nb_n + (size_t)c * v->nb_c + z * (ptrdiff_t)v->nb[2]
+                        + y * (ptrdiff_t)v->nb[1];
+        for (; t[1] < v->ax[1].taps && k < kn; t[1]++, y += inc1, row += next_row, k += taps) {
+            const bool inside = deep && y >= 0 && y < in1;
+            float *to = out + k * width;
+            if (plain || !inside) patch_span((const float *)row + x, inside ? in : none, n, to);
+            else patch_row(s->type, row, v->nb[0], v->ax[0].in, x, v->ax[0].step, n, 0, to);
+        }
+        t[1] = 0;
+    }
+}
 /* A panel whose vectors are places, and k runs over the taps of all channels. One panel at a time. */
 static void pack_places(const gemm_src *s, int64_t i0, int n, int64_t k0, int kn, float *out, int width) {
     const patches *v = s->context;
     patch_run runs[MICRO_R];
-    if (!kn) return;
-    const int count = patch_runs(v, i0, n, runs);
-    int64_t t[3], c;
-    patch_first_tap(v, k0, t, &c);
-    for (int k = 0; k < kn; k++, patch_next_tap(v, t, &c))
-        for (int r = 0; r < count; r++) patch_fill(s, v, &runs[r], c, t, out + k * width + runs[r].at);
+    const int count = kn ? patch_runs(v, i0, n, runs) : 0;
+    for (int r = 0; r < count; r++)
+        for (int64_t first = 0; first < gemm_min(v->ax[0].taps, kn); first++)
+            patch_stripe(s, v, &runs[r], k0, first, kn, out + runs[r].at, width);
 }
 /* The other way round: the vectors are taps, and k runs over the places of all images. */
 static void pack_taps(const gemm_src *s, int64_t i0, int n, int64_t k0, int kn, float *out, int width) {
     const patches *v = s->context;
+    const bool plain = patch_is_plain(s, v);
     patch_run runs[GEMM_K];
     float tmp[VW][GEMM_K] __attribute__((aligned(64)));
     const float *row[VW];
     if (!kn) return;
     const int count = patch_runs(v, k0, kn, runs);
     int64_t t[3], c;
-    patch_first_tap(v, i0, t, &c);
+    patch_tap(v, i0, t, &c);
     for (int g = 0; g < n; g += VW) {
         for (int i = 0; i < VW; i++) {
             row[i] = g + i < n ? tmp[i] : tmp[0];
             if (g + i >= n) continue;
-            for (int r = 0; r < count; r++) patch_fill(s, v, &runs[r], c, t, tmp[i] + runs[r].at);
-            patch_next_tap(v, t, &c);
+            patch_range in = {0, 0};
+            for (int r = 0; r < count; r++) {
+                if (r < 2 || r == count - 1)            /* whole rows in between */
+                    in = patch_inside(v->ax[0].in, runs[r].x + t[0] * v->ax[0].inc, v->ax[0].step, runs[r].n);
+                patch_fill(s, v, &runs[r], c, t, plain, in, tmp[i] + runs[r].at);
+            }
+            patch_next(v, 0, t, &c);
         }
         pack_transpose(row, kn, pack_lane(out, g, kn, width), width);
     }
@@ -133,7 +181,7 @@ static inline size_t patch_target(const patches *v, int64_t i) {
          + (size_t)(plane % v->ax[2].out) * v->to[2] + (size_t)image * v->to_n;
 }
 
-/* ---- the views of a convolution ---------------------------------------------------------------------------------------- */
+/* ---- the views of a convolution ---------------------------------------------------------------------------------- */
 /* x, as the windows of g look at it. */
 static inline patches patches_of(const gg_conv_part *x, const int64_t taps[3], const int64_t out[3], const int64_t s[3],
                                  const int64_t p[3], const int64_t d[3]) {
@@ -160,9 +208,10 @@ static inline int64_t patch_gcd(int64_t a, int64_t b) {
     while (b) { const int64_t r = a % b; a = b, b = r; }
     return a;
 }
-/* g, as those places of x look at it that lie at `first` modulo the stride: tap t of w meets g at (place + p - t*d) / s,
+/* g, as those places of x look at it that lie at `first` modulo the stride: tap t of w meets g at (place + p - t*d)/s,
  * where that is whole. first_tap, tap_step: which taps those are. */
-static inline patches patches_of_g(const gg_conv *v, const int64_t first[3], int64_t first_tap[3], int64_t tap_step[3]) {
+static inline patches patches_of_g(const gg_conv *v, const int64_t first[3], int64_t first_tap[3],
+                                   int64_t tap_step[3]) {
     const gg_conv_part w = gg_conv_w(v), x = gg_conv_x(v), g = gg_conv_g(v);
     patches r = {.c = g.c, .n = g.n, .nb_c = g.nb_c, .nb_n = g.nb_n, .to_n = x.nb_n};
     for (int i = 0; i < 3; i++) {

@@ -1,6 +1,6 @@
 /* Rows of one plane (a channel of an image), copied so that windows are easy: padded, and with the elements that
- * neighbouring outputs look at side by side. With a step of 2 a row holds its even elements, then its odd ones; what tap t
- * of outputs o, o+1 ... looks at is then one piece of it. */
+ * neighbouring outputs look at side by side. With a step of 2 a row holds its even elements, then its odd ones; what
+ * tap t of outputs o, o+1 ... looks at is then one piece of it. */
 #ifndef GG_OPS_PLANE_H
 #define GG_OPS_PLANE_H
 #include "patches.h"
@@ -58,7 +58,8 @@ static inline float *plane_at(const plane *p, int64_t o, int64_t t) {
     return p->data + o * p->ax[1].step * p->width + p->tap[t];
 }
 /* Fills it for `rows` rows of outputs from o on; `rest` is what lies outside. */
-static void plane_load(const plane *p, const patches *v, int type, const char *data, int64_t o, int64_t rows, float rest) {
+static void plane_load(const plane *p, const patches *v, int type, const char *data, int64_t o, int64_t rows,
+                       float rest) {
     const patch_axis *ax = p->ax;
     const int64_t first = p->low[1] + o * ax[1].step, height = (rows - 1) * ax[1].step + plane_reach(&ax[1]) + 1;
     for (int64_t r = 0; r < height; r++) {
@@ -88,5 +89,6 @@ static char *plane_scratch(plane *p, size_t more) {
     char *memory = gg_scratch(plane_size(p) + more);
     return memory ? plane_place(p, memory) : NULL;
 }
+static int plane_memory(const ggml_tensor *dst) { return gg_fail(dst, "no memory for a plane"); }
 
 #endif

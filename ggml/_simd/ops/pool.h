@@ -15,7 +15,6 @@ static patches pool_view(const gg_pool *q) {
     }
     return v;
 }
-static int pool_memory(const ggml_tensor *dst) { return gg_fail(dst, "no memory for a plane"); }
 
 /* One over the number of elements in each window of a row of outputs (1-d: those that lie inside). */
 static void pool_scales(const gg_pool *q, const patches *v, float *scale) {
@@ -40,7 +39,7 @@ static int pool_forward(const gg_work *w, ggml_tensor *dst) {
     plane p = plane_plan(&v, false);
     const int64_t across = plane_round(v.ax[0].out);
     float *const row = (float *)plane_scratch(&p, 2 * (size_t)across * sizeof *row), *const scale = row + across;
-    if (!row) return pool_memory(dst);
+    if (!row) return plane_memory(dst);
     const bool max = q.kind == GG_POOL_MAX;
     pool_scales(&q, &v, scale);
     int64_t i0, i1;
@@ -98,7 +97,7 @@ static int op_POOL_2D_BACK(const gg_work *w, ggml_tensor *dst) {
     const int64_t across = plane_round(v.ax[0].out);
     const size_t size = (size_t)across * 2 * sizeof(float);
     char *const memory = plane_scratch(&sum, size + (max ? plane_size(&sum) : 0));
-    if (!memory) return pool_memory(dst);
+    if (!memory) return plane_memory(dst);
     float *const row = (float *)memory, *const scale = row + across;
     if (max) plane_place(&x, memory + size);
     pool_scales(&q, &v, scale);
@@ -116,7 +115,8 @@ static int op_POOL_2D_BACK(const gg_work *w, ggml_tensor *dst) {
                 for (int64_t j = 0; !max && j < v.ax[0].out; j++) row[j] *= scale[j];
                 pool_spread(&sum, &x, q.kind, o, v.ax[0].out, row);
             }
-            plane_store(&sum, (float *)((char *)dst->data + (size_t)c * dst->nb[2] + (size_t)n * dst->nb[3]), dst->nb[1]);
+            char *const to = (char *)dst->data + (size_t)c * dst->nb[2] + (size_t)n * dst->nb[3];
+            plane_store(&sum, (float *)to, dst->nb[1]);
         }
     return GGML_STATUS_SUCCESS;
 }

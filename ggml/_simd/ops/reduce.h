@@ -158,10 +158,14 @@ static int op_REPEAT_BACK(const gg_work *w, ggml_tensor *dst) {
 }
 
 /* ---- CUMSUM ---------------------------------------------------------------------------------------------------- */
-/* In double; four elements wait for the running sum only once. */
+/* In double; four elements wait for the running sum only once. op_params[0]: from the end of the row (the gradient). */
 static void cumsum_row(const ggml_tensor *t, int64_t n, const float *a, const float *b, float *y) {
-    (void)t, (void)b;
+    (void)b;
     double sum = 0;
+    if (t->op_params[0]) {
+        while (n-- > 0) y[n] = (float)(sum += (double)a[n]);
+        return;
+    }
     int64_t i = 0;
     for (; i + 4 <= n; i += 4) {
         const double s0 = (double)a[i], s1 = s0 + (double)a[i + 1];

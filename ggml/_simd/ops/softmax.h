@@ -43,7 +43,8 @@ static int op_SOFT_MAX_BACK(const gg_work *w, ggml_tensor *dst) {
     if (!row_scratch(tmp, 3, (const ggml_tensor *[]){dst, a, b})) return no_memory(dst);
     for EACH_ROW(w, dst, r) {
         const row_at at = nth_row(dst, r);
-        const float factor = dst->op_params[2] ? alibi_slope(max_bias, dst->ne[2], at.i2) : scale;   /* 1: by the mask */
+        /* 1: the gradient by the mask, not by a */
+        const float factor = dst->op_params[2] ? alibi_slope(max_bias, dst->ne[2], at.i2) : scale;
         float *y = row_out(dst, at, tmp[0]);
         soft_max_back_row(dst->ne[0], row_in(a, at, tmp[1]), row_in(b, at, tmp[2]), factor, y);
         row_store(dst, at, y);
@@ -106,6 +107,15 @@ static int op_CROSS_ENTROPY_LOSS(const gg_work *w, ggml_tensor *dst) {
         *(float *)dst->data = rows ? (float)(sum / (double)rows) : 0;
     }
     return GGML_STATUS_SUCCESS;
+}
+static void log_soft_max_row(const ggml_tensor *t, int64_t n, const float *x, const float *b, float *y) {
+    (void)t, (void)b;
+    const float m = max_row(n, x);
+    const vf top = vf_set1(m == -GG_INF ? 0 : m), log_sum = vf_set1((float)log(exp_sum(n, x, top)));
+    EACH_VEC(i, n) st(y + i, vf_sub(vf_sub(ld(x + i, n - i), top), log_sum), n - i);
+}
+static int op_LOG_SOFT_MAX(const gg_work *w, ggml_tensor *dst) {
+    return map_rows(w, dst, dst->src[0], NULL, log_soft_max_row);
 }
 /* src: gradient of the loss, logits, labels. The labels of a row need not sum to 1. */
 static void cross_entropy_back_row(const ggml_tensor *t, int64_t n, const float *x, const float *labels, float *y) {

@@ -1,6 +1,6 @@
 /* UPSCALE: images to another size, by nearest, bilinear (with or without antialiasing) or bicubic interpolation of
  * dimensions 0 and 1; dimensions 2 and 3 by nearest. Separable: each row of the result is first a weighted sum of
- * source rows, then of the elements of that sum. */
+ * source rows, then of the elements of that sum. UPSCALE_BACK, its gradient, hands back what was taken. */
 #ifndef GG_OPS_UPSCALE_H
 #define GG_OPS_UPSCALE_H
 #include "copy.h"
@@ -10,9 +10,10 @@ enum { SCALE_NEAREST, SCALE_BILINEAR, SCALE_BICUBIC, SCALE_ALIGN_CORNERS = 256, 
 
 typedef struct { int64_t n, src; float factor, centre, support; int mode, taps; } scale_axis;
 
-static scale_axis scale_of(const ggml_tensor *dst, int dim) {
-    const int flags = dst->op_params[0], mode = flags & 0xff;
-    scale_axis x = {.n = dst->ne[dim], .src = dst->src[0]->ne[dim], .centre = 0.5f};
+/* How dimension `dim` of `from` becomes that of `to`. */
+static scale_axis scale_of(const ggml_tensor *from, const ggml_tensor *to, int dim, int flags) {
+    const int mode = flags & 0xff;
+    scale_axis x = {.n = to->ne[dim], .src = from->ne[dim], .centre = 0.5f};
     x.mode = dim < 2 ? mode : SCALE_NEAREST;
     x.factor = (float)x.n / (float)x.src;
     if (flags & SCALE_ALIGN_CORNERS && dim < 2) {
@@ -83,7 +84,9 @@ static void mix_rows(const box *row, const char *src, size_t nb, int64_t n, int 
 
 static int op_UPSCALE(const gg_work *w, ggml_tensor *dst) {
     const ggml_tensor *a = dst->src[0];
-    const scale_axis x = scale_of(dst, 0), y = scale_of(dst, 1), z = scale_of(dst, 2), v = scale_of(dst, 3);
+    const int flags = dst->op_params[0];
+    const scale_axis x = scale_of(a, dst, 0, flags), y = scale_of(a, dst, 1, flags);
+    const scale_axis z = scale_of(a, dst, 2, flags), v = scale_of(a, dst, 3, flags);
     const int64_t n = dst->ne[0], taps = n * x.taps;
     float *wx = gg_scratch((size_t)(2 * taps + 2 * y.taps + 2 * a->ne[0] + n) * 4);
     if (!wx) return gg_fail(dst, "out of memory for %lld weights", (long long)taps);
@@ -107,6 +110,49 @@ static int op_UPSCALE(const gg_work *w, ggml_tensor *dst) {
                 out[i] = sum;
             }
             row_copy(&store, row_at(dst, at.i1, at.i2, at.i3), (const char *)out, n);
+        }
+    return GGML_STATUS_SUCCESS;
+}
+
+/* sum += the row of g, weighted */
+static void add_weighted(const box *row, const char *g, int64_t n, float weight, float *tmp, float *sum) {
+    row_copy(row, (char *)tmp, g, n);
+    const vf c = vf_set1(weight);
+    int64_t j = 0;
+    for (; j + VW <= n; j += VW) vf_store(sum + j, vf_fma(vf_load(tmp + j), c, vf_load(sum + j)));
+    for (; j < n; j++) sum[j] += tmp[j] * weight;
+}
+/* src: the gradient of the larger image; the result has the shape of the smaller. A thread looks for all that its rows
+ * gave, so that no two write one. */
+static int op_UPSCALE_BACK(const gg_work *w, ggml_tensor *dst) {
+    const ggml_tensor *g = dst->src[0];
+    const int flags = dst->op_params[0];
+    const scale_axis x = scale_of(dst, g, 0, flags), y = scale_of(dst, g, 1, flags);
+    const scale_axis z = scale_of(dst, g, 2, flags), v = scale_of(dst, g, 3, flags);
+    const int64_t n = g->ne[0], m = dst->ne[0], nx = n * x.taps, ny = g->ne[1] * y.taps;
+    float *wx = gg_scratch((size_t)(2 * nx + 2 * ny + 2 * n + m) * 4);
+    if (!wx) return gg_fail(dst, "out of memory for %lld weights", (long long)(nx + ny));
+    float *wy = wx + nx, *tmp = wy + ny, *sum = tmp + n, *out = sum + n;
+    int32_t *ix = (int32_t *)(out + m), *iy = ix + nx;
+    box in, store;
+    int64_t r0, r1;
+    if (!row_box(&in, GGML_TYPE_F32, 4, g->type, (ptrdiff_t)g->nb[0], n) ||
+        !row_box(&store, dst->type, (ptrdiff_t)dst->nb[0], GGML_TYPE_F32, 4, m))
+        return no_conversion(dst, g->type, dst->type);
+    for (int64_t i = 0; i < n; i++) scale_taps(&x, i, ix + i * x.taps, wx + i * x.taps);
+    for (int64_t i = 0; i < g->ne[1]; i++) scale_taps(&y, i, iy + i * y.taps, wy + i * y.taps);
+    while (gg_next(w, gg_nrows(dst), 1 + 1024 / (n + ny + 1), &r0, &r1))
+        for (int64_t r = r0; r < r1; r++) {
+            const row_index at = row_of(dst, r);
+            memset(sum, 0, (size_t)n * sizeof *sum);
+            memset(out, 0, (size_t)m * sizeof *out);
+            for (int64_t i3 = 0; i3 < g->ne[3]; i3++)
+                for (int64_t i2 = 0; i2 < g->ne[2] && nearest(&v, i3) == at.i3; i2++)
+                    for (int64_t k = 0; k < ny && nearest(&z, i2) == at.i2; k++)
+                        if (iy[k] == at.i1 && wy[k] != 0)
+                            add_weighted(&in, row_at(g, k / y.taps, i2, i3), n, wy[k], tmp, sum);
+            for (int64_t k = 0; k < nx; k++) out[ix[k]] += sum[k / x.taps] * wx[k];
+            row_copy(&store, row_at(dst, at.i1, at.i2, at.i3), (const char *)out, m);
         }
     return GGML_STATUS_SUCCESS;
 }

@@ -444,8 +444,9 @@ static inline void iq4_sums(const groups *g, int c, vf inv, vf *xq, vf *q2) {
         *xq = madd(wq, v, *xq), *q2 = madd(wq, q, *q2);
     }
 }
-/* The scale of each group. */
-static void fit_iq4(const groups *g, float *out) {
+/* The scale of each group. Without a search, that which its extreme value gives at the lowest level, fitted once to the
+ * levels that 1 / it leads to: these are to be taken, and `inverse` is that factor. */
+static void fit_iq4(const groups *g, bool search, float *out, float *inverse) {
     const vf zero = vf_zero(), lowest = vf_set1(iq4_values[0]);
     for (int c = 0; c < g->count; c += VW) {
         vf far = zero, xq, q2;
@@ -453,9 +454,10 @@ static void fit_iq4(const groups *g, float *out) {
             const vf v = vf_load(g->x[i] + c);
             far = vf_select(vf_gt(vf_abs(v), vf_abs(far)), v, far);
         }
-        iq4_sums(g, c, vf_div(vf_set1(1), vf_div(vf_neg(far), lowest)), &xq, &q2);
+        const vf first = vf_div(vf_set1(1), vf_div(search ? vf_neg(far) : far, lowest));
+        iq4_sums(g, c, first, &xq, &q2);
         vf scale = vf_div(xq, q2), best = vf_mul(scale, xq);
-        for (int k = -7; k <= 7; k++) {
+        for (int k = -7; search && k <= 7; k++) {
             iq4_sums(g, c, vf_div(vf_set1((float)k + iq4_values[0]), far), &xq, &q2);
             const vm better = vm_and(vf_gt(q2, zero), vf_gt(vf_mul(xq, xq), vf_mul(best, q2)));
             const vf new = vf_div(xq, q2);
@@ -463,6 +465,8 @@ static void fit_iq4(const groups *g, float *out) {
         }
         const vm live = vm_and(vf_ge(vf_abs(far), vf_set1(1e-15f)), vf_eq(scale, scale));
         vf_store(out + c, vf_select(live, scale, zero));
+        const vm usable = vm_and(live, vm_not(vf_eq(scale, zero)));
+        vf_store(inverse + c, vf_select(usable, search ? vf_div(vf_set1(1), scale) : first, zero));
     }
 }
 static inline void iq4_weights(float *w, const float *x, const float *im, int n, int per_sigma) {
@@ -471,34 +475,36 @@ static inline void iq4_weights(float *w, const float *x, const float *im, int n,
         else for (int k = i; k < i + per_sigma; k++) w[k] = x[k] * x[k];
     }
 }
-static void iq4_nl_quantize(const float *x, void *y, int64_t n, const float *im) {
-    block_iq4_nl *b = y;
+static void iq4_nl_encode(const float *x, block_iq4_nl *b, int64_t n, const float *im, bool search) {
     groups g;
-    float w[32 * LANES], scale[LANES];
+    float w[32 * LANES], scale[LANES], inverse[LANES];
     uint8_t q[32];
     while (n > 0) {
         const int count = n < 32 * LANES ? (int)(n / 32) : LANES;
         iq4_weights(w, x, im, 32 * count, 32);
         set_groups(&g, x, w, count, 32);
-        fit_iq4(&g, scale);
+        fit_iq4(&g, search, scale, inverse);
         for (int j = 0; j < count; j++, b++) {
             b->d = gg_f32_to_f16(scale[j]);
-            iq4_levels(q, x + 32 * j, 32, reciprocal(scale[j]));
+            iq4_levels(q, x + 32 * j, 32, inverse[j]);
             pack_halves(b->qs, q, 16);
         }
         n -= 32 * count, x += 32 * count;
         if (im) im += 32 * count;
     }
 }
+static void iq4_nl_quantize(const float *x, void *y, int64_t n, const float *im) { iq4_nl_encode(x, y, n, im, true); }
+static void iq4_nl_from_f32(const float *x, void *y, int64_t n) { iq4_nl_encode(x, y, n, NULL, false); }
+
 static void iq4_xs_quantize(const float *x, void *y, int64_t n, const float *im) {
     groups g;
-    float w[256], scale[LANES];
+    float w[256], scale[LANES], inverse[LANES];
     uint8_t q[32];
     for (block_iq4_xs *b = y; n > 0; b++, x += 256, n -= 256) {
         iq4_weights(w, x, im, 256, 256);
         if (im) im += 256;
         set_groups(&g, x, w, 8, 32);
-        fit_iq4(&g, scale);
+        fit_iq4(&g, true, scale, inverse);
         float far = 0;
         for (int j = 0; j < 8; j++) if (fabsf(scale[j]) > fabsf(far)) far = scale[j];
         const float unit = -far / 32, inv = reciprocal(unit);

@@ -17,7 +17,7 @@
 /* from_f32 of the types that are searched for: no weights. */
 #define PLAIN(t) static void t##_from_f32(const float *x, void *y, int64_t n) { t##_quantize(x, y, n, NULL); }
 PLAIN(q2_K) PLAIN(q3_K) PLAIN(q4_K) PLAIN(q5_K) PLAIN(q6_K)
-PLAIN(iq2_s) PLAIN(iq3_xxs) PLAIN(iq3_s) PLAIN(iq1_m) PLAIN(iq4_nl) PLAIN(iq4_xs)
+PLAIN(iq2_s) PLAIN(iq3_xxs) PLAIN(iq3_s) PLAIN(iq1_m) PLAIN(iq4_xs)
 
 static void install_quants(gg_kernels *k) {
     ENTER_DOT(F32, f32, F32) ENTER_DOT(F16, f16, F16) ENTER_DOT(BF16, bf16, BF16) ENTER_DOT(Q4_0, q4_0, Q8_0)

@@ -1,0 +1,173 @@
+/* MUL_MAT_ID: the rows of b, each times the matrix (of `as`) that its index names; and its gradients. Rows are grouped by
+ * matrix, and each group is one product, whose tasks the threads share by a counter of its own. */
+#ifndef GG_OPS_MATMUL_ID_H
+#define GG_OPS_MATMUL_ID_H
+#include "../gemm/gemv.h"
+
+/* A pair is an index of ids: number i is ids[i % used, i / used]. The pairs of matrix e are pair[start[e]] to
+ * pair[start[e + 1]]. All of it lies in the node's work memory. */
+typedef struct { int64_t *bad, *start, *pair; _Atomic int64_t *chunk; } id_groups;
+
+static int64_t id_work(int64_t matrices, int64_t pairs) { return 2 * (matrices + pairs + 1); }
+static int32_t id_at(const ggml_tensor *ids, int64_t i) {
+    const int64_t used = ids->ne[0];
+    return *(const int32_t *)((const char *)ids->data + (size_t)(i % used) * ids->nb[0] + (size_t)(i / used) * ids->nb[1]);
+}
+/* By one thread; false: pair *bad has an index out of range. */
+static bool id_sort(const id_groups *g, const ggml_tensor *ids, int64_t matrices) {
+    const int64_t pairs = gg_nelements(ids);
+    for (int64_t i = 0; i < matrices + pairs; i++) atomic_init(&g->chunk[i], 0);
+    memset(g->start, 0, (size_t)(matrices + 1) * sizeof *g->start);
+    for (int64_t i = 0; i < pairs; i++) {
+        const int32_t id = id_at(ids, i);
+        if (id < 0 || id >= matrices) return *g->bad = i, false;
+        g->start[id]++;
+    }
+    for (int64_t e = 0, sum = 0; e <= matrices; e++) sum += g->start[e], g->start[e] = sum;    /* the ends of the groups */
+    for (int64_t i = pairs - 1; i >= 0; i--) g->pair[--g->start[id_at(ids, i)]] = i;
+    return *g->bad = -1, true;
+}
+static int id_prepare(const gg_work *w, const ggml_tensor *dst, int64_t matrices, id_groups *g) {
+    const ggml_tensor *ids = dst->src[2];
+    const int64_t pairs = gg_nelements(ids);
+    int64_t *p = w->wdata;
+    *g = (id_groups){.bad = p, .start = p + 1, .pair = p + 2 + matrices, .chunk = (void *)(p + 2 + matrices + pairs)};
+    if (w->ith == 0) id_sort(g, ids, matrices);
+    gg_barrier(w);
+    const int64_t i = *g->bad;
+    if (i < 0) return GGML_STATUS_SUCCESS;
+    return gg_fail(dst, "ids[%lld, %lld] is %d: there are %lld matrices", (long long)(i % ids->ne[0]),
+                   (long long)(i / ids->ne[0]), id_at(ids, i), (long long)matrices);
+}
+
+/* The rows of a tensor that a group of pairs names; where there are fewer than `used` for a token, they are used again. */
+typedef struct { const int64_t *pair; int64_t used, ne1; size_t nb1, nb2; } id_rows;
+
+static size_t id_row_at(const id_rows *r, int64_t i) {
+    const int64_t p = r->pair[i];
+    return (size_t)(p % r->used % r->ne1) * r->nb1 + (size_t)(p / r->used) * r->nb2;
+}
+/* n elements, `step` bytes from one to the next, as f32: where they are, or in tmp. */
+static const float *id_floats(int type, const char *p, size_t step, int64_t n, float *tmp) {
+    if (step != (size_t)gg_types[type].bytes) for (int64_t i = 0; i < n; i++) tmp[i] = pack_value(type, p + (size_t)i * step);
+    else if (type == GGML_TYPE_F32) return (const float *)p;
+    else gg_active->to_f32[type](p, tmp, n);
+    return tmp;
+}
+/* x_i is the row of pair i. */
+static void pack_pairs(const gemm_src *s, int64_t i0, int n, int64_t k0, int kn, float *out, int width) {
+    float tmp[VW][GEMM_K] __attribute__((aligned(64)));
+    for (int g = 0; g < n; g += VW) {
+        const float *row[VW];
+        for (int i = 0; i < VW; i++) {
+            if (g + i >= n) { row[i] = row[0]; continue; }
+            const char *p = s->data + id_row_at(s->context, i0 + g + i) + (size_t)k0 * s->nb_k;
+            row[i] = id_floats(s->type, p, s->nb_k, kn, tmp[i]);
+        }
+        pack_transpose(row, kn, pack_lane(out, g, kn, width), width);
+    }
+}
+/* k counts the pairs, x_i[k] is element i of their rows. */
+static void pack_across_pairs(const gemm_src *s, int64_t i0, int n, int64_t k0, int kn, float *out, int width) {
+    float tmp[GEMM_GROUP];
+    for (int k = 0; k < kn; k++) {
+        const char *p = s->data + id_row_at(s->context, k0 + k) + (size_t)i0 * s->nb_i;
+        pack_spread(id_floats(s->type, p, s->nb_i, n, tmp), n, out + k * width, kn, width);
+    }
+}
+static id_rows id_rows_of(const ggml_tensor *t, const ggml_tensor *ids, const int64_t *pair) {
+    return (id_rows){pair, ids->ne[0], t->ne[1], t->nb[1], t->nb[2]};
+}
+static gemm_src id_src(const ggml_tensor *t, const void *rows, gemm_pack_fn pack) {
+    return (gemm_src){.data = t->data, .type = t->type, .nb_i = t->nb[0], .nb_k = t->nb[0], .share2 = 1, .share3 = 1,
+                      .pack = pack, .group = pack == pack_across_pairs ? GEMM_GROUP / MICRO_R : 1, .context = rows};
+}
+static gemm_src id_matrix(const ggml_tensor *as, int64_t e, int along) {
+    gemm_src s = gemm_tensor(as, along, as);
+    s.data += (size_t)e * as->nb[2];
+    return s;
+}
+static bool id_run(const gg_work *w, _Atomic int64_t *chunk, const gemm *g, bool vectors) {
+    gg_work own = *w;
+    own.chunk = chunk;
+    return vectors ? gemv_run(&own, g) : gemm_run(&own, g);
+}
+
+/* A group as one product, with the pairs as rows: c's rows lie where the pairs say. */
+typedef struct { id_rows x, y; } id_group;
+static size_t id_c_row(const gemm *g, int64_t i) { return id_row_at(&((const id_group *)g->a.context)->y, i); }
+
+/* Rows i and, if it is at hand, i + 1 of a group as vectors. */
+static gemm id_vectors(const ggml_tensor *dst, const gemm_src *matrix, int64_t k, const id_group *p, int64_t i, int64_t count) {
+    const size_t x = id_row_at(&p->x, i), y = id_row_at(&p->y, i);
+    gemm g = {.m = dst->ne[0], .n = 1, .k = k, .ne2 = 1, .ne3 = 1, .a = *matrix, .b = id_src(dst->src[1], NULL, NULL),
+              .c = (char *)dst->data + y, .c_m = dst->nb[0]};
+    g.b.data += x;
+    if (i + 1 < count && id_row_at(&p->x, i + 1) >= x && id_row_at(&p->y, i + 1) >= y)
+        g.n = 2, g.b.nb_i = id_row_at(&p->x, i + 1) - x, g.c_n = id_row_at(&p->y, i + 1) - y;
+    return g;
+}
+enum { ID_VECTORS = 4 };    /* up to so many rows, a matrix is read once for each two of them */
+
+static bool id_product(const gg_work *w, ggml_tensor *dst, int along, const id_groups *all, int64_t e) {
+    const ggml_tensor *as = dst->src[0], *b = dst->src[1], *ids = dst->src[2];
+    const int64_t first = all->start[e], count = all->start[e + 1] - first, k = as->ne[along];
+    const id_group p = {id_rows_of(b, ids, all->pair + first), id_rows_of(dst, ids, all->pair + first)};
+    const gemm_src matrix = id_matrix(as, e, along);
+    if (count <= ID_VECTORS) {
+        int64_t i = 0;
+        for (gemm g; i < count; i += g.n) {
+            g = id_vectors(dst, &matrix, k, &p, i, count);
+            if (!gemv_fits(&g)) break;
+            if (!id_run(w, all->chunk + as->ne[2] + first + i, &g, true)) return false;
+        }
+        if (i == count) return true;
+    }
+    const gemm g = {.m = count, .n = dst->ne[0], .k = k, .ne2 = 1, .ne3 = 1, .a = id_src(b, &p, pack_pairs), .b = matrix,
+                    .c = dst->data, .c_n = dst->nb[0], .c_at = id_c_row};
+    return id_run(w, all->chunk + e, &g, false);
+}
+static int matmul_id_run(const gg_work *w, ggml_tensor *dst, int along) {
+    const ggml_tensor *as = dst->src[0];
+    id_groups all;
+    if (gg_is_empty(dst)) return GGML_STATUS_SUCCESS;
+    if (!pack_type_ok(as->type)) return gg_fail(dst, "no product of %s", gg_types[as->type].name);
+    const int status = id_prepare(w, dst, as->ne[2], &all);
+    if (status != GGML_STATUS_SUCCESS) return status;
+    for (int64_t e = 0; e < as->ne[2]; e++)
+        if (!id_product(w, dst, along, &all, e)) return gg_fail(dst, "no memory for panels");
+    return GGML_STATUS_SUCCESS;
+}
+
+/* src: as, b, ids. The gradient by b has that of the result for b, and sums over the other dimension of `as`. */
+static int op_MUL_MAT_ID(const gg_work *w, ggml_tensor *dst) { return matmul_id_run(w, dst, 0); }
+static int op_MUL_MAT_ID_BACK(const gg_work *w, ggml_tensor *dst) { return matmul_id_run(w, dst, 1); }
+
+/* src: b, gradient of the result, ids. The gradient by `as`: for each matrix the sum of outer products of its pairs. */
+static int op_MUL_MAT_ID_BACK_AS(const gg_work *w, ggml_tensor *dst) {
+    const ggml_tensor *b = dst->src[0], *g = dst->src[1], *ids = dst->src[2];
+    id_groups all;
+    if (gg_is_empty(dst)) return GGML_STATUS_SUCCESS;
+    const int status = id_prepare(w, dst, dst->ne[2], &all);
+    if (status != GGML_STATUS_SUCCESS) return status;
+    for (int64_t e = 0; e < dst->ne[2]; e++) {
+        const int64_t first = all.start[e];
+        const id_rows x = id_rows_of(b, ids, all.pair + first), y = id_rows_of(g, ids, all.pair + first);
+        const gemm p = {.m = dst->ne[0], .n = dst->ne[1], .k = all.start[e + 1] - first, .ne2 = 1, .ne3 = 1,
+                        .a = id_src(b, &x, pack_across_pairs), .b = id_src(g, &y, pack_across_pairs),
+                        .c = (char *)dst->data + (size_t)e * dst->nb[2], .c_m = dst->nb[0], .c_n = dst->nb[1]};
+        if (!id_run(w, all.chunk + e, &p, false)) return gg_fail(dst, "no memory for panels");
+    }
+    return GGML_STATUS_SUCCESS;
+}
+
+static size_t work_MUL_MAT_ID(const ggml_tensor *dst, int nth) {
+    (void)nth;
+    const int64_t matrices = dst->op == GGML_OP_MUL_MAT_ID_BACK_AS ? dst->ne[2] : dst->src[0]->ne[2];
+    return (size_t)id_work(matrices, gg_nelements(dst->src[2])) * sizeof(int64_t);
+}
+static void install_matmul(gg_kernels *k) {
+    k->work[GGML_OP_MUL_MAT_ID] = k->work[GGML_OP_MUL_MAT_ID_BACK] = k->work[GGML_OP_MUL_MAT_ID_BACK_AS] = work_MUL_MAT_ID;
+}
+
+#endif

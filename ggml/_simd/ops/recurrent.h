@@ -1,0 +1,220 @@
+/* Recurrent operations: SSM_CONV, SSM_SCAN, RWKV_WKV6, RWKV_WKV7, GATED_LINEAR_ATTN, GATED_DELTA_NET, and their gradients.
+ *
+ * All but the first carry a matrix S, one for each head of each sequence, from token to token, and all are cases of
+ *     S' = S diag(w) + (S a) b^T + v k^T      y = S' r      (WKV6: y = S r + v (r . (u k)))
+ * whose vectors the operation makes from its operands (fill_*). The rows of S do not depend on each other. The result
+ * holds y [rows, heads, tokens, sequences], then the last S [., ., heads, sequences]. */
+#ifndef GG_OPS_RECURRENT_H
+#define GG_OPS_RECURRENT_H
+#include "rowwise.h"
+#include "../recurrent_layout.h"
+
+enum { SEQ_W, SEQ_K, SEQ_R, SEQ_A, SEQ_B, SEQ_V, SEQ_U, SEQ_VECTORS };
+typedef struct { const float *p[SEQ_VECTORS]; } seq_step;      /* of one token; A, B, U: NULL where there are none */
+typedef struct { int64_t h, seq, t; } seq_at;
+
+/* ---- the vectors of a token ---------------------------------------------------------------------------------------- */
+/* tmp has room for SEQ_VECTORS vectors. */
+typedef struct { float *p[SEQ_VECTORS]; } seq_tmp;
+typedef void (*seq_fill_fn)(const ggml_tensor *t, const gg_seq *z, seq_at at, seq_tmp tmp, seq_step *s);
+
+static const float *seq_scaled(int64_t n, const float *x, float f, float *y) {
+    EACH_VEC(i, n) st(y + i, vf_mul(ld(x + i, n - i), vf_set1(f)), n - i);
+    return y;
+}
+static float seq_scalar(const ggml_tensor *t, int64_t i0, int64_t i1, int64_t i2) {
+    return *(const float *)((const char *)gg_row_ptr(t, i1, i2, 0) + (size_t)i0 * t->nb[0]);
+}
+/* Operands [n, heads, all tokens]. */
+static const float *seq_flat(const ggml_tensor *x, const gg_seq *z, seq_at at, float *tmp) {
+    return row_in(x, (row_at){at.h, at.seq * z->tokens + at.t, 0}, tmp);
+}
+static void fill_wkv6(const ggml_tensor *t, const gg_seq *z, seq_at at, seq_tmp tmp, seq_step *s) {
+    s->p[SEQ_K] = seq_flat(t->src[0], z, at, tmp.p[SEQ_K]);
+    s->p[SEQ_V] = seq_flat(t->src[1], z, at, tmp.p[SEQ_V]);
+    s->p[SEQ_R] = seq_flat(t->src[2], z, at, tmp.p[SEQ_R]);
+    s->p[SEQ_U] = row_in(t->src[3], (row_at){at.h, 0, 0}, tmp.p[SEQ_U]);
+    s->p[SEQ_W] = seq_flat(t->src[4], z, at, tmp.p[SEQ_W]);
+}
+static void fill_gla(const ggml_tensor *t, const gg_seq *z, seq_at at, seq_tmp tmp, seq_step *s) {
+    s->p[SEQ_K] = seq_flat(t->src[0], z, at, tmp.p[SEQ_K]);
+    s->p[SEQ_V] = seq_flat(t->src[1], z, at, tmp.p[SEQ_V]);
+    s->p[SEQ_R] = seq_scaled(z->n, seq_flat(t->src[2], z, at, tmp.p[SEQ_R]), gg_param_f32(t, 0), tmp.p[SEQ_R]);
+    s->p[SEQ_W] = seq_flat(t->src[3], z, at, tmp.p[SEQ_W]);
+}
+static void fill_wkv7(const ggml_tensor *t, const gg_seq *z, seq_at at, seq_tmp tmp, seq_step *s) {
+    static const int order[] = {SEQ_R, SEQ_W, SEQ_K, SEQ_V, SEQ_A, SEQ_B};
+    for (int i = 0; i < 6; i++) s->p[order[i]] = seq_flat(t->src[i], z, at, tmp.p[order[i]]);
+}
+/* w = exp(g); the state is compared with v after it has faded: a = w k, b = -beta k, v = beta v */
+static void fill_delta(const ggml_tensor *t, const gg_seq *z, seq_at at, seq_tmp tmp, seq_step *s) {
+    const ggml_tensor *g = t->src[3];
+    const int64_t n = z->n, hk = at.h % t->src[0]->ne[1];
+    const float *k = row_in(t->src[1], (row_at){hk, at.t, at.seq}, tmp.p[SEQ_K]);
+    const float *q = row_in(t->src[0], (row_at){hk, at.t, at.seq}, tmp.p[SEQ_R]);
+    const float *v = row_in(t->src[2], (row_at){at.h, at.t, at.seq}, tmp.p[SEQ_V]);
+    const float *gates = row_in(g, (row_at){at.h, at.t, at.seq}, tmp.p[SEQ_W]);
+    const float beta = *(const float *)gg_row_ptr(t->src[4], at.h, at.t, at.seq);
+    const bool one = g->ne[0] == 1;
+    const vf w1 = v_exp(vf_set1(gates[0]));
+    float *w = tmp.p[SEQ_W], *a = tmp.p[SEQ_A];
+    EACH_VEC(i, n) {
+        const vf wi = one ? w1 : v_exp(ld(gates + i, n - i));
+        st(w + i, wi, n - i);
+        st(a + i, vf_mul(wi, ld(k + i, n - i)), n - i);
+    }
+    s->p[SEQ_W] = w, s->p[SEQ_A] = a, s->p[SEQ_K] = k;
+    s->p[SEQ_B] = seq_scaled(n, k, -beta, tmp.p[SEQ_B]);
+    s->p[SEQ_V] = seq_scaled(n, v, beta, tmp.p[SEQ_V]);
+    s->p[SEQ_R] = seq_scaled(n, q, 1 / __builtin_sqrtf((float)n), tmp.p[SEQ_R]);
+}
+static float seq_softplus(float x) {
+    float y[VW];
+    vf_store(y, v_softplus(vf_set1(x)));
+    return y[0];
+}
+/* w = exp(dt A), v = dt x, k = B, r = C, with dt = softplus of the operand */
+static void fill_ssm(const ggml_tensor *t, const gg_seq *z, seq_at at, seq_tmp tmp, seq_step *s) {
+    const ggml_tensor *a = t->src[3], *b = t->src[4];
+    const int64_t n = z->n, group = at.h / (z->heads / b->ne[1]);
+    const float dt = seq_softplus(seq_scalar(t->src[2], at.h, at.t, at.seq));
+    const float *rates = row_in(a, (row_at){at.h, 0, 0}, tmp.p[SEQ_W]);
+    const bool one = a->ne[0] == 1;
+    const vf w1 = v_exp(vf_set1(dt * rates[0]));
+    EACH_VEC(i, n) st(tmp.p[SEQ_W] + i, one ? w1 : v_exp(vf_mul(vf_set1(dt), ld(rates + i, n - i))), n - i);
+    s->p[SEQ_W] = tmp.p[SEQ_W];
+    s->p[SEQ_K] = row_in(b, (row_at){group, at.t, at.seq}, tmp.p[SEQ_K]);
+    s->p[SEQ_R] = row_in(t->src[5], (row_at){group, at.t, at.seq}, tmp.p[SEQ_R]);
+    s->p[SEQ_V] = seq_scaled(z->rows, row_in(t->src[1], (row_at){at.h, at.t, at.seq}, tmp.p[SEQ_V]), dt, tmp.p[SEQ_V]);
+}
+static seq_fill_fn seq_fill(int op) {
+    switch (op) {
+    case GGML_OP_RWKV_WKV6: return fill_wkv6;
+    case GGML_OP_RWKV_WKV7: return fill_wkv7;
+    case GGML_OP_GATED_LINEAR_ATTN: return fill_gla;
+    case GGML_OP_GATED_DELTA_NET: return fill_delta;
+    default: return fill_ssm;
+    }
+}
+/* WKV6 and GATED_LINEAR_ATTN store S column by column. */
+static bool seq_by_columns(int op) { return op == GGML_OP_RWKV_WKV6 || op == GGML_OP_GATED_LINEAR_ATTN; }
+
+/* ---- a token ------------------------------------------------------------------------------------------------------- */
+static void seq_rows(const gg_seq *z, const seq_step *v, float *state, float *y) {
+    const int64_t n = z->n;
+    const float *w = v->p[SEQ_W], *k = v->p[SEQ_K], *r = v->p[SEQ_R], *a = v->p[SEQ_A], *b = v->p[SEQ_B];
+    for (int64_t j = 0; j < z->rows; j++, state += n) {
+        const vf vj = vf_set1(v->p[SEQ_V][j]);
+        vf sum = vf_zero(), out = vf_zero();
+        if (a) EACH_VEC(i, n) sum = vf_fma(ld(state + i, n - i), ld(a + i, n - i), sum);
+        const vf sa = a ? vf_set1(vf_hsum(sum)) : sum;
+        EACH_VEC(i, n) {
+            vf s = vf_fma(vj, ld(k + i, n - i), vf_mul(ld(state + i, n - i), ld(w + i, n - i)));
+            if (a) s = vf_fma(sa, ld(b + i, n - i), s);
+            st(state + i, s, n - i);
+            out = vf_fma(s, ld(r + i, n - i), out);
+        }
+        y[j] = vf_hsum(out);
+    }
+}
+static float seq_bonus(const gg_seq *z, const seq_step *v) {   /* r . (u k) */
+    vf sum = vf_zero();
+    EACH_VEC(i, z->n) {
+        const int64_t m = z->n - i;
+        sum = vf_fma(vf_mul(ld(v->p[SEQ_R] + i, m), ld(v->p[SEQ_U] + i, m)), ld(v->p[SEQ_K] + i, m), sum);
+    }
+    return vf_hsum(sum);
+}
+static void seq_columns(const gg_seq *z, const seq_step *v, float *state, float *y) {
+    const bool old = v->p[SEQ_U];
+    const vf bonus = vf_set1(old ? seq_bonus(z, v) : 0);
+    EACH_VEC(j, z->rows) {
+        const int64_t m = z->rows - j;
+        const vf vj = ld(v->p[SEQ_V] + j, m);
+        vf out = vf_mul(bonus, vj);
+        for (int64_t i = 0; i < z->n; i++) {
+            float *at = state + i * z->rows + j;
+            const vf s = ld(at, m), r = vf_set1(v->p[SEQ_R][i]);
+            const vf next = vf_fma(vf_set1(v->p[SEQ_K][i]), vj, vf_mul(s, vf_set1(v->p[SEQ_W][i])));
+            out = vf_fma(r, old ? s : next, out);
+            st(at, next, m);
+        }
+        st(y + j, out, m);
+    }
+}
+
+/* ---- the operations ------------------------------------------------------------------------------------------------ */
+static seq_tmp seq_split(float *p, int64_t room) {
+    seq_tmp t;
+    for (int i = 0; i < SEQ_VECTORS; i++) t.p[i] = p + i * room;
+    return t;
+}
+static int64_t seq_room(const gg_seq *z) { return ((z->n > z->rows ? z->n : z->rows) + 15) / 16 * 16; }
+
+/* Where a sequence begins: by its index in ids (SSM_SCAN), else in order. -1: the index is out of range. */
+static int64_t seq_first_state(const gg_seq *z, int64_t seq) {
+    if (!z->ids) return seq;
+    const int32_t id = *(const int32_t *)((const char *)z->ids->data + (size_t)seq * z->ids->nb[0]);
+    return id >= 0 && id < z->states ? id : -1;
+}
+static const float *seq_state_in(const gg_seq *z, int64_t which, int64_t h) {
+    return (const float *)z->state->data + (which * z->heads + h) * z->n * z->rows;
+}
+static int seq_run(const gg_work *w, ggml_tensor *dst) {
+    const gg_seq z = gg_seq_of(dst, dst->op);
+    const seq_fill_fn fill = seq_fill(dst->op);
+    const int64_t room = seq_room(&z), size = z.n * z.rows, items = z.heads * z.seqs, ys = z.rows * z.heads * z.tokens * z.seqs;
+    float *const own = gg_scratch((size_t)(SEQ_VECTORS * room + size) * sizeof *own), *const state = own + SEQ_VECTORS * room;
+    if (!own) return no_memory(dst);
+    for (int64_t u0, u1; gg_next(w, items, 1, &u0, &u1);)
+        for (int64_t u = u0; u < u1; u++) {
+            seq_at at = {u % z.heads, u / z.heads, 0};
+            const int64_t first = seq_first_state(&z, at.seq);
+            if (first < 0)
+                return gg_fail(dst, "ids[%lld] is out of range: there are %lld states", (long long)at.seq,
+                               (long long)z.states);
+            memcpy(state, seq_state_in(&z, first, at.h), (size_t)size * sizeof *state);
+            for (; at.t < z.tokens; at.t++) {
+                seq_step s = {{NULL}};
+                float *y = (float *)dst->data + ((at.seq * z.tokens + at.t) * z.heads + at.h) * z.rows;
+                fill(dst, &z, at, seq_split(own, room), &s);
+                if (seq_by_columns(dst->op)) seq_columns(&z, &s, state, y);
+                else seq_rows(&z, &s, state, y);
+                const int64_t slot = z.tokens - 1 - at.t;
+                if (slot < z.slots)
+                    memcpy((float *)dst->data + ys + (slot * items + u) * size, state, (size_t)size * sizeof *state);
+            }
+            for (int64_t slot = z.tokens; slot < z.slots; slot++)   /* there were no such tokens */
+                memset((float *)dst->data + ys + (slot * items + u) * size, 0, (size_t)size * sizeof *state);
+        }
+    return GGML_STATUS_SUCCESS;
+}
+#define SEQ_OP(NAME) static int op_##NAME(const gg_work *w, ggml_tensor *dst) { return seq_run(w, dst); }
+SEQ_OP(SSM_SCAN) SEQ_OP(RWKV_WKV6) SEQ_OP(RWKV_WKV7) SEQ_OP(GATED_LINEAR_ATTN) SEQ_OP(GATED_DELTA_NET)
+
+/* ---- SSM_CONV: a convolution along each row of sx, [taps - 1 + tokens, channels, sequences] ------------------------- */
+enum { CONV_TILE = 256 };
+static int op_SSM_CONV(const gg_work *w, ggml_tensor *dst) {
+    const ggml_tensor *x = dst->src[0], *c = dst->src[1];
+    const int64_t taps = c->ne[0], channels = dst->ne[0], tokens = dst->ne[1];
+    float *const own = gg_scratch((size_t)(x->ne[0] + taps) * sizeof *own), y[CONV_TILE];
+    if (!own) return no_memory(x);
+    for (int64_t u0, u1; gg_next(w, channels * dst->ne[2], 4096 / (taps * tokens + 1) + 1, &u0, &u1);)
+        for (int64_t u = u0; u < u1; u++) {
+            const row_at at = {u % channels, u / channels, 0};
+            const float *row = row_in(x, at, own), *f = row_in(c, (row_at){at.i1, 0, 0}, own + x->ne[0]);
+            for (int64_t t0 = 0; t0 < tokens; t0 += CONV_TILE) {
+                const int64_t n = tokens - t0 < CONV_TILE ? tokens - t0 : CONV_TILE;
+                EACH_VEC(t, n) {
+                    vf sum = vf_zero();
+                    for (int64_t i = 0; i < taps; i++) sum = vf_fma(ld(row + t0 + t + i, n - t), vf_set1(f[i]), sum);
+                    st(y + t, sum, n - t);
+                }
+                char *out = gg_row_ptr(dst, t0, at.i2, 0) + (size_t)at.i1 * sizeof *y;
+                for (int64_t t = 0; t < n; t++) *(float *)(out + (size_t)t * dst->nb[1]) = y[t];
+            }
+        }
+    return GGML_STATUS_SUCCESS;
+}
+
+#endif
