@@ -1,7 +1,7 @@
 """Builds the kernels (one library per instruction set) and the Cython modules over them.
 
 Which files there are is read from the tree: instruction sets from ggml/_simd/tables/isa.h, kernel families from the
-ops table, Cython modules from ggml/*.pyx. Environment:
+ops table, Cython modules from ggml/*.pyx and ggml/legacy/*.pyx. Environment:
   GGML_JOBS=N         compilers at a time (default: the CPUs)
   GGML_SANITIZE=1     address and undefined-behaviour sanitizers
   GGML_COVERAGE=1     gcov counters in the C sources
@@ -140,8 +140,8 @@ class Build(build_ext):
 
 os.chdir(ROOT)
 headers = [str(p) for p in SIMD.glob("*.h")] + [str(p) for p in (SIMD / "tables").glob("*.h")]
-modules = [Extension(f"ggml.{p.stem}", [str(p)], include_dirs=["ggml/_simd"], depends=headers)
-           for p in sorted(Path("ggml").glob("*.pyx"))]
+sources = sorted([*Path("ggml").glob("*.pyx"), *Path("ggml/legacy").glob("*.pyx")])
+modules = [Extension(".".join(p.with_suffix("").parts), [str(p)], include_dirs=["ggml/_simd"], depends=headers) for p in sources]
 directives = {"language_level": 3, "binding": True, "cdivision": True,
               "embedsignature": False, "auto_pickle": False, "legacy_implicit_noexcept": False}
 commands = {"build_ext": Build}

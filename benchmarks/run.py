@@ -63,7 +63,8 @@ def collect(python, library, args):
 def table(results, libraries):
     """Lines of a Markdown table: our rate, then each library's rate and the ratio of ours to it."""
     others = [name for name in libraries if name != "ours"]
-    lines = ["| workload | ours | " + " | ".join(f"{name} | ratio" for name in others) + " |", "| --- | ---: |" + " ---: | ---: |" * len(others)]
+    titles = " | ".join(f"{name} | ratio" for name in others)
+    lines = [f"| workload | ours | {titles} |", "| --- | ---: |" + " ---: | ---: |" * len(others)]
 
     def shown(row):
         if row is None:

@@ -42,10 +42,8 @@ def ggml_workloads(threads):
         work = (ctypes.c_uint8 * max(1, plan.work_size))()
         plan.work_data = ctypes.cast(work, ctypes.POINTER(ctypes.c_uint8))
 
-        def run(pointer=ctypes.pointer(plan), keep=(ctx, work)):
-            ggml.ggml_graph_compute(graph, pointer)
-
-        return run
+        pointer = ctypes.pointer(plan)
+        return lambda keep=(ctx, work): ggml.ggml_graph_compute(graph, pointer)
 
     def calls():
         n = 2000
@@ -206,7 +204,8 @@ def torch_workloads(threads):
     return work | {
         "add": lambda: into(torch.add, 2), "exp": lambda: into(torch.exp), "tanh": lambda: into(torch.tanh),
         "silu": lambda: elementwise(functional.silu, 1), "gelu": lambda: elementwise(lambda x: functional.gelu(x, approximate="tanh"), 1),
-        "soft_max": lambda: elementwise(lambda x: torch.softmax(x, 1), 1), "norm": lambda: elementwise(lambda x: functional.layer_norm(x, (WIDTH,)), 1),
+        "soft_max": lambda: elementwise(lambda x: torch.softmax(x, 1), 1),
+        "norm": lambda: elementwise(lambda x: functional.layer_norm(x, (WIDTH,)), 1),
         "sum_rows": lambda: elementwise(lambda x: x.sum(1), 1, 0), "transpose": lambda: elementwise(lambda x: x.T.contiguous(), 1),
         "MLP 784-500-10, batch 500, forward and backward": mlp,
     }

@@ -34,6 +34,7 @@ _MODULES = (
     "_norm",
     "_rows",
     "_glu",
+    "_recurrent",
     "_conv",
     "_attention",
     "_custom",
@@ -46,6 +47,7 @@ _MODULES = (
     "_alloc",
     "_sched",
     "_meta",
+    "_export",
 )
 for _name in _MODULES:
     _module = _import_module("." + _name, __name__)
@@ -54,4 +56,4 @@ globals().update(_absent.functions)
 lib = _absent.Library(globals())
 ggml_function = lib.function
 
-from . import ggml  # noqa: E402  (last: it holds the finished namespace)
+from . import ggml  # noqa: E402, F401  (last: it holds the finished namespace)

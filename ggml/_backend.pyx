@@ -332,7 +332,7 @@ def ggml_backend_tensor_memset(tensor, value, offset, size):
     if n == 0:
         return
     b = buffer_of_tensor(t)
-    cdef bytes block = bytes([I32(value, b"value") & 255]) * min(n, 1 << 16)
+    cdef bytes block = bytes([I32(value, b"value") & 255]) * min(n, <size_t>1 << 16)
     cdef size_t done = 0, k
     from_bounds(t, at, n)
     if b is not None:

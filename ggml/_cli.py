@@ -64,6 +64,50 @@ def demo(options):
     return 0
 
 
+def inspect(options):
+    """What is in a GGUF file: keys, tensors, and how much of which type."""
+    from ggml import _inspect
+
+    return _reported("inspect", lambda: _inspect.run(options.file, options.json))
+
+
+def quantize(options):
+    """Writes a GGUF file with its weights in another type; 1-d tensors stay as they are."""
+    from ggml import _quantize
+
+    def run():
+        options.type = options.type.upper()
+        if options.type not in _quantize.MIXES:
+            raise _quantize.Unfit(f"{options.type!r} is no type to quantise to: need one of {', '.join(_quantize.MIXES)}")
+        for name in ("output_tensor_type", "token_embedding_type"):
+            if getattr(options, name):
+                setattr(options, name, _quantize.type_name(getattr(options, name)))
+        options.tensor_type = [(p, _quantize.type_name(kind)) for p, kind in options.tensor_type]
+        print(*_quantize.run(options), sep="\n")
+
+    return _reported("quantize", run)
+
+
+def _reported(command, run):
+    """Errors in the file or with it, as one line."""
+    try:
+        run()
+    except BrokenPipeError:
+        raise
+    except (ValueError, OSError) as error:
+        print(f"ggml {command}: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def equation(text):
+    """An argparse type: PATTERN=TYPE."""
+    pattern, _, kind = text.rpartition("=")
+    if not pattern or not kind:
+        raise argparse.ArgumentTypeError(f"{text!r} is not PATTERN=TYPE")
+    return pattern, kind
+
+
 def parser():
     top = argparse.ArgumentParser(prog="ggml", description="The ggml tensor library for Python.", allow_abbrev=False)
     commands = top.add_subparsers(title="commands", required=True, metavar="COMMAND")
@@ -80,6 +124,23 @@ def parser():
     command.add_argument("--epochs", type=between(1, 100_000), default=120, help="passes over the digits (%(default)s)")
     command.add_argument("--threads", type=between(1, 512), help="to compute with (all the process may use)")
     command.add_argument("--out", default="ggml-demo", metavar="DIR", help="folder to write into (%(default)s)")
+    command = add(inspect)
+    command.add_argument("file", metavar="FILE")
+    command.add_argument("--json", action="store_true", help="everything, as JSON")
+    command = add(quantize)
+    command.add_argument("input", metavar="IN")
+    command.add_argument("output", metavar="OUT")
+    command.add_argument("type", metavar="TYPE", help="such as Q4_K_M, Q8_0, IQ4_XS, F16; Q4_K is Q4_K_M")
+    command.add_argument("--imatrix", metavar="FILE", help="importance matrix of llama.cpp, as GGUF or .dat")
+    command.add_argument("--pure", action="store_true", help="one type for all weights, no mixture")
+    command.add_argument("--allow-requantize", action="store_true", help="convert weights that are quantised already")
+    command.add_argument("--leave-output-tensor", action="store_true", help="leave output.weight as it is")
+    command.add_argument("--output-tensor-type", metavar="TYPE", help="of output.weight")
+    command.add_argument("--token-embedding-type", metavar="TYPE", help="of token_embd.weight")
+    command.add_argument("--tensor-type", metavar="PATTERN=TYPE", type=equation, action="append", default=[],
+                         help="of weights whose name fits, as in 'blk.*.ffn_down.weight=q6_k'; may be repeated")  # fmt: skip
+    command.add_argument("--dry-run", action="store_true", help="only list what would be done")
+    command.add_argument("--verbose", action="store_true", help="list every tensor")
     return top
 
 

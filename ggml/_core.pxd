@@ -96,6 +96,8 @@ cdef extern from "memory.h" nogil:
         size_t closed
         void *keep
         void *legacy
+        uint8_t *scratch
+        size_t scratch_size, scratch_used
 
 cdef extern from "compute.h" nogil:
     ctypedef struct gg_call:
@@ -156,6 +158,7 @@ cdef ggml_tensor *put(ggml_context *ctx, ggml_tensor *d) except NULL            
 cdef ggml_tensor *new_tensor(ggml_context *ctx, int type, int n_dims, const int64_t *ne) except NULL
 cdef void set_name(ggml_tensor *t, const char *a, const char *suffix) noexcept        # "a" + "suffix", cut to fit
 cdef object keep(ggml_context *ctx, object value)          # keeps a Python object alive as long as the context
+cdef void *work_buffer(ggml_context *ctx, size_t size) except NULL       # memory in the arena
 cdef ggml_context *context_of(const void *p) noexcept      # of the arena that holds p, or NULL
 cdef gg_region *data_region(const void *p) noexcept        # the live region (arena, buffer or viewed) that holds p, or NULL
 cdef object region_add(int kind, gg_region *r)

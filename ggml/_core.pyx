@@ -38,6 +38,8 @@ cdef extern from "memory.h" nogil:
     void gg_context_free(ggml_context *ctx)
     ggml_context *gg_context_find(const void *handle)
     size_t gg_context_used(const ggml_context *ctx)
+    ggml_object *gg_context_object(ggml_context *ctx, int type, size_t size, size_t *need)
+    bint gg_scratch_fits(const ggml_context *ctx, size_t nbytes)
     bint gg_tensor_live(const ggml_tensor *t)
     bint gg_data_ok(const ggml_tensor *t)
     bint gg_graph_live(const ggml_cgraph *g)
@@ -510,6 +512,33 @@ def ggml_set_no_alloc(ctx, no_alloc):
     """Whether new tensors shall get no data."""
     C(ctx, b"ggml_set_no_alloc").no_alloc = BOOL(no_alloc, b"no_alloc")
 
+def ggml_set_scratch(ctx, scratch):
+    """Places the data of new tensors in a scratch buffer (ggml_scratch; data=None: in the arena again) from `offs` on.
+
+    Returns how many bytes of the buffer before it are used, 0 where there was none. ggml_new_i32 and ggml_new_f32 stay in the arena. The
+    context keeps the memory alive where its owner is known. ValueError: `data` is no memory of `size` bytes.
+    """
+    cdef ggml_context *c = C(ctx, b"ggml_set_scratch")
+    if not isinstance(scratch, _structs.ggml_scratch):
+        fail(TypeError, f"scratch is {shown(scratch)}: need ggml_scratch")
+    cdef size_t size = scratch.size, data = scratch.data or 0, used = scratch.offs
+    cdef size_t before = c.scratch_used if c.scratch != NULL else 0
+    owner = owner_of(scratch, data) if data else None
+    if used > size:
+        fail(ValueError, f"scratch.offs is {used}: need 0 to scratch.size, {size}")
+    if data and size > (ctypes.sizeof(owner) if owner is not None else size if gg_readable(<void *>data, size) else 0):
+        fail(ValueError, f"scratch.data ({data:#x}) is no memory of {size} bytes")
+    if owner is not None and (c.keep == NULL or not any([kept is owner for kept in <list><object><PyObject *>c.keep])):
+        keep(c, owner)
+    used += -(data + used) % 16
+    c.scratch, c.scratch_size, c.scratch_used = <uint8_t *>data, size, min(used, size)
+    return before
+
+def ggml_new_buffer(ctx, nbytes):
+    """`nbytes` of memory in the context's arena, for any use; returns their address."""
+    cdef ggml_context *c = C(ctx, b"ggml_new_buffer")
+    return PyLong_FromVoidPtr(work_buffer(c, SZ(nbytes, b"nbytes")))
+
 def ggml_get_max_tensor_size(ctx):
     """Bytes of the largest tensor in the context."""
     cdef ggml_object *o = C(ctx, b"ggml_get_max_tensor_size").first
@@ -739,6 +768,8 @@ cdef ggml_tensor *put(ggml_context *ctx, ggml_tensor *d) except NULL:
         fail(ValueError, "the tensor is larger than any memory")
     if d.op and gg_check(d, message) != NULL:
         fail(ValueError, message.decode(errors="replace"))
+    if ctx.scratch != NULL and not ctx.no_alloc and not gg_scratch_fits(ctx, nbytes):
+        fail(MemoryError, f"the scratch buffer is full: {ctx.scratch_used} of {ctx.scratch_size} bytes are used, {nbytes} more are needed")
     t = gg_context_tensor(ctx, d, nbytes, &need)
     if t == NULL:
         arena_full(ctx, need)
@@ -750,6 +781,13 @@ cdef int arena_full(ggml_context *ctx, size_t need) except -1:
     if ctx.grows:
         fail(MemoryError, f"the context can't grow: {need} bytes can't be had")
     fail(MemoryError, f"the context is full: it would need mem_size={need}, it has {ctx.mem_size}")
+
+cdef void *work_buffer(ggml_context *ctx, size_t size) except NULL:
+    cdef size_t need
+    cdef ggml_object *o = gg_context_object(ctx, GGML_OBJECT_TYPE_WORK_BUFFER, size, &need)
+    if o == NULL:
+        arena_full(ctx, need)
+    return o + 1
 
 cdef void over(ggml_tensor *d, ggml_tensor *a) noexcept:
     memcpy(d.nb, a.nb, sizeof(d.nb))

@@ -103,7 +103,7 @@ cdef Handle adopted(object address, type kind):
 
 cdef list handles(object array, size_t n, type kind, str name):
     if isinstance(array, (list, tuple)) or isinstance(array, ctypes.Array):
-        if len(array) < n:
+        if <size_t>len(array) < n:
             fail(ValueError, f"{name} has {len(array)} elements: need {n}")
     elif isinstance(array, int) or isinstance(array, ctypes.c_void_p):
         address = array if isinstance(array, int) else array.value
@@ -117,7 +117,7 @@ cdef list handles(object array, size_t n, type kind, str name):
             fail(ValueError, f"{name} is a NULL pointer: need an array of {n}")
     elif hasattr(array, "_obj"):
         array = array._obj if isinstance(array._obj, ctypes.Array) else [array._obj]
-        if len(array) < n:
+        if <size_t>len(array) < n:
             fail(ValueError, f"{name} has {len(array)} elements: need {n}")
     else:
         fail(TypeError, f"{name} is {array!r}: need an array of {n}")

@@ -4,9 +4,10 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
 from ._core cimport (
-    C, G, GGML_MAX_NAME, GGML_MAX_SRC, GGML_TENSOR_FLAG_LOSS, GGML_TENSOR_FLAG_PARAM, GGML_TYPE_F32, GG_OP_MAX, I32, T, T0, ggml_cgraph,
-    ggml_context, ggml_tensor, enter, fail, gg_contiguous, gg_is_float, gg_nelements, gg_same_shape, gg_types, graph_expand, hash_contains,
-    hash_find, inplace2, like, new_tensor, node1, node2, op_name, put, set_name,
+    C, G, GGML_MAX_NAME, GGML_MAX_SRC, GGML_TENSOR_FLAG_COMPUTE, GGML_TENSOR_FLAG_LOSS, GGML_TENSOR_FLAG_PARAM,
+    GGML_TYPE_F32, GG_OP_MAX, I32, T, T0, enter, fail, gg_contiguous, gg_is_float, gg_nelements, gg_same_shape, gg_types,
+    ggml_cgraph, ggml_context, ggml_tensor, graph_expand, hash_contains, hash_find, inplace2, like, new_tensor, node1, node2,
+    op_name, put, set_name,
 )
 from ._graph cimport copy_graph
 
@@ -177,6 +178,10 @@ cdef int backward(Backward b, ggml_tensor *t) except -1:
     gradients[t.op](b, t, g)
     return 0
 
+def has_gradient(int op):
+    """Whether an operation (GGML_OP_*) has a gradient."""
+    return 0 <= op < GG_OP_MAX and gradients[op] != NULL
+
 # ---- checkpoints: memory for time ------------------------------------------------------------------------------------
 cdef class Recompute:
     """Which nodes of a forward graph the backward pass computes again, and their copies; arrays by slot of the graph's hash set."""
@@ -238,6 +243,7 @@ cdef class Recompute:
     cdef void redirect(self, ggml_tensor *t) noexcept:
         """Lets a node of the backward pass read copies."""
         cdef int k
+        t.flags &= ~GGML_TENSOR_FLAG_COMPUTE       # so that what it reads now is marked when it enters the graph
         for k in range(GGML_MAX_SRC):
             t.src[k] = self.now(t.src[k])
         if self.again(t.view_src):

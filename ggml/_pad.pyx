@@ -1,18 +1,18 @@
 """Padding, rolling, triangles, windows, images to other sizes, tensors from nothing; gradients beside them."""
-from libc.math cimport ceil
+from libc.math cimport ceil, log
 from libc.stdint cimport int32_t, int64_t
 
 from ._core cimport (
     C, F, GGML_TYPE_F32, GGML_TYPE_I32, I32, NE, P, T, draft, fail, gg_nrows, gg_set_param_f32, ggml_context,
     ggml_tensor, like, node1, over, put, set_name,
 )
-from ._elementwise cimport add, packed, reduced
+from ._elementwise cimport add, mul, packed, reduced, scale, sub, unary
 from ._grad cimport Backward, gradients
 from ._shape cimport cast, concat, get_rows_back, repeat, reshape, transpose, update, view, window
 
 cdef enum:
     ACC = 5, DIAG = 43, UPSCALE = 63, PAD = 64, PAD_REFLECT_1D = 65, ROLL = 66, ARANGE = 67, TIMESTEP_EMBEDDING = 68,
-    TRI = 72, FILL = 73, UPSCALE_BACK = 150
+    TRI = 72, FILL = 73, UPSCALE_BACK = 150, EXP = 13
     WIN_PART = 78, WIN_UNPART = 79, GET_REL_POS = 80, ADD_REL_POS = 81, DUP = 1
 
 ctypedef ggml_context Ctx
@@ -209,6 +209,22 @@ def ggml_timestep_embedding(ctx, timesteps, dim, max_period):
     d.src[0] = x
     return P(put(c, &d))
 
+cdef int grad_timestep_embedding(Backward b, Ten *t, Ten *g) except -1:
+    """The sum over the frequencies f of f (sin' cos - cos' sin), primes marking gradients."""
+    cdef Ctx *c = b.ctx
+    cdef Ten shape
+    cdef int64_t half = t.ne[0] // 2
+    if half == 0:
+        return 0
+    b.overwritten(t, t)
+    cdef float rate = <float>(-log(<double>t.op_params[1]) / half)
+    cdef Ten *f = unary(c, EXP, scale(c, arange(c, 0, half, 1), rate, 0, False), False)
+    cdef Ten *up = mul(c, window(c, g, 0, half, half), window(c, t, 0, 0, half))
+    cdef Ten *down = mul(c, window(c, g, 0, 0, half), window(c, t, 0, half, half))
+    draft(&shape, 0, GGML_TYPE_F32, 1, t.ne[1], 1, 1)
+    f = reduced(c, mul(c, sub(c, up, down), f), &shape)
+    return b.add(t.src[0], reshape(c, f, t.ne[1], 1, 1, 1))
+
 # ---- images to other sizes -------------------------------------------------------------------------------------------
 cdef Ten *interpolate(Ctx *ctx, Ten *a, int64_t ne0, int64_t ne1, int64_t ne2, int64_t ne3, int mode) except NULL:
     return sized(ctx, UPSCALE, a, a.type, ne0, ne1, ne2, ne3, mode)
@@ -353,6 +369,7 @@ gradients[ROLL] = grad_roll
 gradients[TRI] = grad_tri
 gradients[DIAG] = grad_diag
 gradients[FILL] = grad_fill
+gradients[TIMESTEP_EMBEDDING] = grad_timestep_embedding
 gradients[UPSCALE] = gradients[UPSCALE_BACK] = grad_upscale
 gradients[WIN_PART] = grad_win_part
 gradients[WIN_UNPART] = grad_win_unpart

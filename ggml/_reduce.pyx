@@ -255,6 +255,16 @@ def ggml_soft_max_ext_back_inplace(ctx, a, b, scale, max_bias):
     cdef Ctx *c = C(ctx, b"ggml_soft_max_ext_back_inplace")
     return P(soft_max_back(c, T(a, b"a"), T(b, b"b"), F(scale, b"scale"), F(max_bias, b"max_bias"), False, True))
 
+def ggml_soft_max_back(ctx, a, b):
+    """Gradient of ggml_soft_max by its a: a is the gradient of its result, b its result."""
+    cdef Ctx *c = C(ctx, b"ggml_soft_max_back")
+    return P(soft_max_back(c, T(a, b"a"), T(b, b"b"), 1, 0, False, False))
+
+def ggml_soft_max_back_inplace(ctx, a, b):
+    """ggml_soft_max_back, written over a."""
+    cdef Ctx *c = C(ctx, b"ggml_soft_max_back_inplace")
+    return P(soft_max_back(c, T(a, b"a"), T(b, b"b"), 1, 0, False, True))
+
 cdef int grad_soft_max_back(Backward b, Ten *t, Ten *g) except -1:
     """t = k (dy - sum(dy y)) y by rows: linear and symmetric in dy; by y: k (g (dy - sum(dy y)) - dy sum(g y))"""
     cdef Ctx *c = b.ctx

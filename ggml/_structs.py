@@ -13,7 +13,6 @@ from ctypes import (
     c_bool,
     c_char,
     c_char_p,
-    c_double,
     c_float,
     c_int,
     c_int32,

@@ -194,6 +194,8 @@ cdef dict FEATURES = {
     "vsx": "POWER's VSX",
     "vxe": "z/Architecture's VXE", "wasm_simd": "WebAssembly's SIMD", "llamafile": "the kernels of llamafile (never)",
 }
+cdef tuple BACKENDS = ("metal", "blas", "cuda", "vulkan", "kompute", "gpublas", "sycl")     # old releases asked here for these
+FEATURES.update({k: f"the {k} backend (never: this build has none)" for k in BACKENDS})
 globals().update({"ggml_cpu_has_" + k: _asks(k, v) for k, v in FEATURES.items()})
 
 def ggml_cpu_init():
@@ -397,6 +399,11 @@ def ggml_threadpool_resume(threadpool):
     enter(b"ggml_threadpool_resume")
     pools[pool(threadpool)].paused = False
 
-def threadpool_threads(threadpool):
+def ggml_threadpool_get_n_threads(threadpool):
     """Number of threads that a pool stands for."""
+    enter(b"ggml_threadpool_get_n_threads")
+    return threadpool_threads(threadpool)
+
+def threadpool_threads(threadpool):
+    """The same for other functions, whose names its errors bear."""
     return pools[pool(threadpool)].n_threads

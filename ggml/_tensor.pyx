@@ -82,17 +82,25 @@ def ggml_view_tensor(ctx, src):
     set_name(t, a.name, b" (view)")
     return P(t)
 
+cdef ggml_tensor *new_constant(ggml_context *ctx, int type) except NULL:
+    """[1], in the arena: scratch memory will be used anew before the value is."""
+    cdef int64_t one = 1
+    cdef uint8_t *scratch = ctx.scratch
+    ctx.scratch = NULL
+    try:
+        return new_tensor(ctx, type, 1, &one)
+    finally:
+        ctx.scratch = scratch
+
 def ggml_new_i32(ctx, value):
     """A new tensor [1] of type i32 that holds `value`."""
-    cdef int64_t one = 1
-    cdef ggml_tensor *t = new_tensor(C(ctx, b"ggml_new_i32"), GGML_TYPE_I32, 1, &one)
+    cdef ggml_tensor *t = new_constant(C(ctx, b"ggml_new_i32"), GGML_TYPE_I32)
     write(t, t.data, I32(value, b"value")) if t.data != NULL else no_data(t)
     return P(t)
 
 def ggml_new_f32(ctx, value):
     """A new tensor [1] of type f32 that holds `value`."""
-    cdef int64_t one = 1
-    cdef ggml_tensor *t = new_tensor(C(ctx, b"ggml_new_f32"), GGML_TYPE_F32, 1, &one)
+    cdef ggml_tensor *t = new_constant(C(ctx, b"ggml_new_f32"), GGML_TYPE_F32)
     write(t, t.data, F(value, b"value")) if t.data != NULL else no_data(t)
     return P(t)
 

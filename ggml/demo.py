@@ -113,8 +113,8 @@ class Trainer:
         rates = ggml.ggml_new_tensor_1d(ctx, ggml.GGML_TYPE_F32, 7)
         for parameter in network.parameters():
             gradient = ggml.ggml_graph_get_grad(self.graph, parameter)
-            moments = [ggml.ggml_dup_tensor(ctx, parameter) for _ in range(2)]
-            update = ggml.ggml_opt_step_adamw(ctx, parameter, gradient, *moments, rates)
+            m, v = (ggml.ggml_dup_tensor(ctx, parameter) for _ in range(2))
+            update = ggml.ggml_opt_step_adamw(ctx, parameter, gradient, m, v, rates)
             ggml.ggml_build_forward_expand(self.graph, update)
         ggml.ggml_graph_reset(self.graph)  # moments to 0, the gradient of the loss to 1
 

@@ -47,7 +47,7 @@ __all__ = [
 ]
 
 _PREFIX = "GGML_TYPE_"
-GGML_TYPE = enum.IntEnum(
+GGML_TYPE = enum.IntEnum(  # type: ignore[misc]
     "GGML_TYPE",
     {k[len(_PREFIX) :]: v for k, v in _core.enums().items() if k.startswith(_PREFIX) and k != "GGML_TYPE_COUNT"},
     module=__name__,
@@ -131,7 +131,7 @@ def slice_tensor(ctx, tensor, indices):
 
 def _view(ctx, tensor, counts, strides, offset):
     view_nd = (ggml.ggml_view_1d, ggml.ggml_view_2d, ggml.ggml_view_3d, ggml.ggml_view_4d)[len(counts) - 1]
-    return view_nd(ctx, tensor, *counts, *strides, offset)
+    return view_nd(ctx, tensor, *counts, *strides, offset)  # type: ignore[call-arg]
 
 
 def setup_sigabrt_handler():

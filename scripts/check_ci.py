@@ -9,7 +9,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PYTHONS = ("cp310", "cp311", "cp312", "cp313")
-PLATFORMS = {  # cibuildwheel's platform: its architectures as the workflow asks for them, and what they are called
+# cibuildwheel's platform: its architectures as the workflow asks for them, and what they are called
+PLATFORMS: dict[str, dict[str, tuple[str, ...]]] = {
     "linux": {
         "x86_64": ("manylinux_x86_64", "musllinux_x86_64"),
         "aarch64": ("manylinux_aarch64", "musllinux_aarch64"),

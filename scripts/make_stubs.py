@@ -31,6 +31,12 @@ CONVERSIONS = {  # ctypes name: (type of an argument, type of a result)
     "None": ("None", "None"),
 }
 
+# Names by kind, filled by sort_names
+STRUCTS: set[str] = set()
+POINTERS: set[str] = set()
+CALLBACKS: set[str] = set()
+HANDLES: set[str] = set()
+
 # Functions that are Python in the bindings, so that the manifest has no types for them
 UNTYPED = {
     "ggml_graph_plan": ("[POINTER(ggml_cgraph), c_int, ggml_threadpool_t_ctypes]", "ggml_cplan"),
@@ -52,6 +58,7 @@ from typing import Any, Final, Generic, NewType, SupportsFloat, SupportsIndex, T
 
 from . import ggml as ggml
 
+_core: Any
 _Int = SupportsIndex | ctypes._SimpleCData[int]
 _Float = SupportsFloat | ctypes._SimpleCData[float]
 _Bool = bool | SupportsIndex | ctypes.c_bool
@@ -118,7 +125,7 @@ def function_stub(name, function, facts):
         if p.kind is p.KEYWORD_ONLY and not has_star:
             words.append("*")
         has_star |= p.kind in (p.VAR_POSITIONAL, p.KEYWORD_ONLY)
-        star = {p.VAR_POSITIONAL: "*", p.VAR_KEYWORD: "**"}.get(p.kind, "")
+        star = "*" if p.kind is p.VAR_POSITIONAL else "**" if p.kind is p.VAR_KEYWORD else ""
         known = converted(types[p.name]) if p.name in types else "Any"
         words.append(f"{star}{p.name}: {known}" + ("" if p.default is p.empty else " = ..."))
     result = "Any" if result is None else converted(result, is_result=True)
@@ -142,10 +149,11 @@ def field_type(type_):
 
 def class_stub(name, class_):
     """A struct with its fields, a pointer, or a callback type."""
+    body: list[str] = []
     if name in POINTERS:
-        body, base = [], f"_StructPointer[{class_._type_.__name__}]"
+        base = f"_StructPointer[{class_._type_.__name__}]"
     elif name in CALLBACKS:
-        body, base = [], "_Callback"
+        base = "_Callback"
     else:
         fields = [(f, t) for f, t in class_._fields_ if not keyword.iskeyword(f)]
         body, base = [f"    {field}: {field_type(type_)}" for field, type_ in fields], "ctypes.Structure"

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cases.harness import ISAS, close, compute, isa, load, tensor
 
 import ggml
-from cases.harness import ISAS, close, compute, context, isa, load, tensor
 
 pytestmark = pytest.mark.core
 EXAMPLE = Path(__file__).parents[1] / "examples" / "gemma"
@@ -153,7 +153,6 @@ PIECES = {  # ggml, reference, the shapes of the operands in NumPy's order
         (5, 8),
     ),
 }
-ROPED = ("masked attention", "mixing by attention", "attention")  # operands in the order [batch, tokens, heads, d]
 
 
 def four(x):
@@ -166,12 +165,11 @@ def test_piece(ctx, piece):
     build, ref, *shapes = PIECES[piece]
     rng = np.random.default_rng(3)
     values = [rng.standard_normal(s).astype(np.float32).astype(np.float64) for s in shapes]
-    values = values if piece in ROPED and piece != "attention" else [four(v) for v in values]
+    values = [four(v) for v in values]
     operands = []
     for v in values:
         t = tensor(ctx, v, "F32")
         ggml.ggml_set_param(t)
-        # the model has queries, keys and values as [d, heads, tokens, batch]
         operands.append(t)
     out = build(ctx, *operands)
     want = np.asarray(ref(*values))

@@ -1,6 +1,6 @@
 """The Gemma transformer, built of ggml operations, ready to be trained.
 
-Each piece is a function that adds nodes to a context; `loss` puts them together. Shapes are in ggml's order, innermost first:
+Each piece is a function that adds nodes to a context; `logits` puts them together. Shapes are in ggml's order, innermost first:
 x [dim, tokens] holds all sequences of a batch one after the other.
 """
 
@@ -44,7 +44,7 @@ def parameters(ctx, c: Config, seed=0) -> dict:
     """New parameters: matrices of variance 1 / inputs, norms of zero (which scale by one)."""
     rng, weights = np.random.default_rng(seed), {}
     for name, ne in sizes(c).items():
-        w = weights[name] = ggml.ggml_new_tensor(ctx, ggml.GGML_TYPE_F32, len(ne), (ggml.ctypes.c_int64 * len(ne))(*ne))
+        w = weights[name] = ggml.ggml_new_tensor_2d(ctx, ggml.GGML_TYPE_F32, *(*ne, 1)[:2])
         ggml.ggml_set_name(w, name)
         ggml.ggml_set_param(w)
         ggml.utils.to_numpy(w)[...] = rng.standard_normal(ne[::-1]) / math.sqrt(ne[0]) if len(ne) > 1 else 0
@@ -64,9 +64,12 @@ def rms_norm(ctx, x, w):
 
 def split_heads(ctx, qkv, heads, batch):
     """Views of qkv [(heads + 2) * d, tokens] as queries [d, heads, n, batch], keys and values [d, 1, n, batch]."""
-    d, n = qkv.contents.ne[0] // (heads + 2), qkv.contents.ne[1] // batch
-    step = qkv.contents.nb[1]
-    return (ggml.ggml_view_4d(ctx, qkv, d, h, n, batch, 4 * d, step, n * step, 4 * d * at) for h, at in ((heads, 0), (1, heads), (1, heads + 1)))
+    d, n, step = qkv.contents.ne[0] // (heads + 2), qkv.contents.ne[1] // batch, qkv.contents.nb[1]
+
+    def view(count, first):
+        return ggml.ggml_view_4d(ctx, qkv, d, count, n, batch, 4 * d, step, n * step, 4 * d * first)
+
+    return view(heads, 0), view(1, heads), view(1, heads + 1)
 
 
 def attention_weights(ctx, q, k, positions):

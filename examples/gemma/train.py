@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 
 import numpy as np
+from model import Config, bits, logits, parameters
 
 import ggml
 from ggml.utils import to_numpy
-from model import Config, bits, logits, parameters
 
 DIGITS, LENGTH = 10, 5
 SEPARATOR = DIGITS
@@ -109,11 +109,13 @@ def plot(history, path):
     step, loss, right = zip(*history, strict=True)
     figure, left = pyplot.subplots(figsize=(6, 3.5), layout="constrained")
     left.plot(step, loss, color="tab:blue")
-    left.set(xlabel="step", ylabel="bits a token")
+    left.set_xlabel("step")
+    left.set_ylabel("bits a token", color="tab:blue")
     left.set_ylim(0)
     other = left.twinx()
     other.plot(step, right, color="tab:orange")
-    other.set(ylabel="sequences right", ylim=(0, 1.03))
+    other.set_ylabel("sequences right", color="tab:orange")
+    other.set_ylim(0, 1.03)
     figure.savefig(path, dpi=120)
 
 

@@ -1,4 +1,5 @@
 /* Conditions of products by index and of recurrent operations; part of checks.c, whose macros it uses. */
+#include "recurrent_layout.h"
 
 static const char *need_ids(const ggml_tensor *ids, const ggml_tensor *rows, char *msg) {
     WANT(ids->type == GGML_TYPE_I32, "ids is %s: need i32", S(ids));
@@ -120,5 +121,27 @@ CK check_SSM_CONV(const ggml_tensor *t, char *msg) {
     WANT(A->ne[1] == B->ne[1] && A->ne[3] == 1 && B->ne[2] == 1 && B->ne[3] == 1, "sx is %s, c is %s: need as many channels (ne[1])", S(A), S(B));
     WANT(B->ne[0] > 0 && A->ne[0] >= B->ne[0] - 1, "sx is %s, c is %s: sx needs rows of c.ne[0] - 1 elements and more", S(A), S(B));
     WANT_NE(t, "result", B->ne[1], A->ne[0] - B->ne[0] + 1, A->ne[2], 1);
+    return NULL;
+}
+/* Nodes that only the gradients make; their operands passed the checks of the operation. */
+CK check_RECURRENT_BACK(const ggml_tensor *t, char *msg) {
+    const int op = t->op_params[GG_SEQ_OP];
+    const ggml_tensor *g = t->src[GG_SEQ_GRADIENT];
+    WANT(op == GGML_OP_SSM_SCAN || op == GGML_OP_RWKV_WKV6 || op == GGML_OP_RWKV_WKV7 || op == GGML_OP_GATED_LINEAR_ATTN
+         || op == GGML_OP_GATED_DELTA_NET, "%d is no recurrent operation", op);
+    NEED(gg_seq_operands(op));
+    WANT(g && g->type == GGML_TYPE_F32 && gg_contiguous(g), "the gradient must be f32 and contiguous");
+    const gg_seq z = gg_seq_of(t, op);
+    int64_t all = 0;
+    for (int i = 0; i < gg_seq_operands(op); i++) all += gg_seq_elements(t, &z, op, i);
+    WANT(gg_nelements(g) == z.rows * z.heads * z.seqs * (z.tokens + z.n * z.slots), "the gradient is %s", S(g));
+    WANT(t->type == GGML_TYPE_F32 && t->ne[0] == all && gg_contiguous(t), "result is %s: need f32 [%" PRId64 "]", S(t), all);
+    return NULL;
+}
+CK check_SSM_CONV_BACK(const ggml_tensor *t, char *msg) {
+    const char *bad = all_f32(t, 3, (const char *const[]){"sx", "c", "gradient"}, msg);
+    if (bad) return bad;
+    WANT_NE(t->src[2], "gradient", B->ne[1], A->ne[0] - B->ne[0] + 1, A->ne[2], 1);
+    WANT_NE(t, "result", gg_nelements(A) + gg_nelements(B), 1, 1, 1);
     return NULL;
 }

@@ -66,23 +66,17 @@ CK check_TIMESTEP_EMBEDDING(const ggml_tensor *t, char *msg) {
     SIZED(PARAM(0), A->ne[0], 1, 1);
     return NULL;
 }
-CK check_UPSCALE(const ggml_tensor *t, char *msg) {
-    NEED(1);
+CK scaled(const ggml_tensor *t, const ggml_tensor *small, const ggml_tensor *large, const char *name, char *msg) {
     FLOATS(A, "a");
     FLOATS(t, "result");
     WANT((PARAM(0) & 0xff) <= 2 && !(PARAM(0) & ~0x3ff),
          "mode is %d: need nearest, bilinear or bicubic, align corners or antialias", PARAM(0));
-    WANT(gg_is_empty(t) || !gg_is_empty(A), "a is %s: nothing to interpolate", S(A));
-    WANT(A->ne[0] <= INT32_MAX && A->ne[1] <= INT32_MAX, "a is %s: too large", S(A));
+    WANT(gg_is_empty(large) || !gg_is_empty(small), "%s is %s: nothing to interpolate", name, S(small));
+    WANT(small->ne[0] <= INT32_MAX && small->ne[1] <= INT32_MAX, "%s is %s: too large", name, S(small));
     return NULL;
 }
-CK check_UPSCALE_BACK(const ggml_tensor *t, char *msg) {
-    const char *e = check_UPSCALE(t, msg);
-    if (e) return e;
-    WANT(gg_is_empty(A) || !gg_is_empty(t), "result is %s: nothing was interpolated", S(t));
-    WANT(t->ne[0] <= INT32_MAX && t->ne[1] <= INT32_MAX, "result is %s: too large", S(t));
-    return NULL;
-}
+CK check_UPSCALE(const ggml_tensor *t, char *msg) { NEED(1); return scaled(t, A, t, "a", msg); }
+CK check_UPSCALE_BACK(const ggml_tensor *t, char *msg) { NEED(1); return scaled(t, t, A, "result", msg); }
 CK check_WIN_PART(const ggml_tensor *t, char *msg) {
     NEED(1);
     SAME_TYPE();

@@ -7,7 +7,7 @@
 
 static unsigned leaf(unsigned n, unsigned sub, int reg) {
     unsigned r[4] = {0};
-    if (n > __get_cpuid_max(0, NULL)) return 0;
+    if (n > (unsigned)__get_cpuid_max(0, NULL)) return 0;
     __cpuid_count(n, sub, r[0], r[1], r[2], r[3]);
     return r[reg];
 }

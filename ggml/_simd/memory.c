@@ -298,6 +298,7 @@ void gg_context_reset(ggml_context *ctx) {
     }
     ctx->first = ctx->last = NULL;
     ctx->n_objects = 0, ctx->closed = 0, ctx->touched = 0;
+    ctx->scratch = NULL;
 }
 size_t gg_context_used(const ggml_context *ctx) { return ctx->closed + chunk_end(ctx); }
 
@@ -368,13 +369,18 @@ bool gg_set_contiguous(ggml_tensor *t, size_t *nbytes) {
         if (!gg_mul(t->nb[d - 1], (size_t)t->ne[d - 1], &t->nb[d])) return false;
     return gg_mul(t->nb[3], (size_t)t->ne[3], nbytes) && *nbytes <= (size_t)PTRDIFF_MAX / 2;
 }
+static size_t gg_scratch_step(size_t nbytes) { return (nbytes + GGML_MEM_ALIGN - 1) & ~(size_t)(GGML_MEM_ALIGN - 1); }
+bool gg_scratch_fits(const ggml_context *ctx, size_t nbytes) {
+    return !ctx->scratch || gg_scratch_step(nbytes) <= ctx->scratch_size - ctx->scratch_used;
+}
 ggml_tensor *gg_context_tensor(ggml_context *ctx, const ggml_tensor *draft, size_t nbytes, size_t *need) {
-    const bool own = !draft->view_src && !ctx->no_alloc;
+    const bool alloc = !draft->view_src && !ctx->no_alloc, own = alloc && !ctx->scratch;
     ggml_object *o = gg_context_object(ctx, GGML_OBJECT_TYPE_TENSOR, sizeof *draft + (own ? nbytes : 0), need);
     if (!o) return NULL;
     ggml_tensor *t = (ggml_tensor *)(o + 1);
     gg_copy_tensor(t, draft);
     if (own) t->data = t + 1;
+    else if (alloc) t->data = ctx->scratch + ctx->scratch_used, ctx->scratch_used += gg_scratch_step(nbytes);
     if (draft->view_src) {
         t->data = draft->view_src->data ? (uint8_t *)draft->view_src->data + draft->view_offs : NULL;
         t->buffer = draft->view_src->buffer;

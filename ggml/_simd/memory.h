@@ -46,6 +46,8 @@ struct ggml_context {
     size_t touched;          /* bytes of the chunk whose pages were asked for ahead */
     void *keep;              /* PyObject list: callbacks, userdata, buffers that nodes refer to */
     void *legacy;            /* PyObject of the May-2023 surface, or NULL */
+    uint8_t *scratch;        /* memory of the caller's where data of new tensors goes (ggml_set_scratch), or NULL */
+    size_t scratch_size, scratch_used;
 };
 
 ggml_context *gg_context_new(size_t mem_size, void *buffer, bool no_alloc);    /* NULL: no memory */
@@ -65,8 +67,11 @@ bool gg_data_ok(const ggml_tensor *t);
 /* Sets t->nb for a contiguous tensor; false when a size overflows. */
 bool gg_set_contiguous(ggml_tensor *t, size_t *nbytes);
 
+/* Whether the context's scratch memory, if it has some, has room for nbytes more. */
+bool gg_scratch_fits(const ggml_context *ctx, size_t nbytes);
+
 /* Enters a filled-in tensor (shape, strides, type, op, sources, view) in the arena; without view_src and no_alloc it gets data of
- * `nbytes`. NULL: *need as above. */
+ * `nbytes` (in scratch memory where there is some: ask gg_scratch_fits before). NULL: *need as above. */
 ggml_tensor *gg_context_tensor(ggml_context *ctx, const ggml_tensor *draft, size_t nbytes, size_t *need);
 
 /* ---- graphs (graph.c) --------------------------------------------------------------------------------------------- */

@@ -27,4 +27,26 @@ static inline gg_seq gg_seq_of(const ggml_tensor *t, int op) {
     return z;
 }
 
+/* ---- RECURRENT_BACK: the operands and parameters of the operation, and the gradient of its result ------------------------ */
+enum { GG_SEQ_GRADIENT = 9, GG_SEQ_OP = 15 };   /* a source, a parameter: which operation */
+
+static inline int gg_seq_state_index(int op) {
+    return op == GGML_OP_SSM_SCAN ? 0 : op == GGML_OP_GATED_LINEAR_ATTN ? 4 : op == GGML_OP_RWKV_WKV7 ? 6 : 5;
+}
+/* How many gradients there are. */
+static inline int gg_seq_operands(int op) { return op == GGML_OP_SSM_SCAN ? 6 : gg_seq_state_index(op) + 1; }
+/* Elements of the gradient by operand i, for a head of a token (each), or of a sequence. */
+static inline int64_t gg_seq_width(const ggml_tensor *t, const gg_seq *z, int op, int i, bool *each) {
+    *each = i != gg_seq_state_index(op) && !(op == GGML_OP_RWKV_WKV6 && i == 3) && !(op == GGML_OP_SSM_SCAN && i == 3);
+    if (i == gg_seq_state_index(op)) return z->n * z->rows;
+    if (op == GGML_OP_SSM_SCAN) return i == 1 ? z->rows : i == 2 ? 1 : i == 3 ? t->src[3]->ne[0] : z->n;
+    if (op == GGML_OP_GATED_DELTA_NET && i >= 3) return i == 3 ? t->src[3]->ne[0] : 1;
+    return z->n;
+}
+static inline int64_t gg_seq_elements(const ggml_tensor *t, const gg_seq *z, int op, int i) {
+    bool each;
+    const int64_t width = gg_seq_width(t, z, op, i, &each);
+    return width * z->heads * z->seqs * (each ? z->tokens : 1);
+}
+
 #endif

@@ -42,7 +42,7 @@
 #define OP_CONV(NAME)
 #endif
 #ifdef GG_FAMILY_SEQ
-#include "ops/recurrent.h"
+#include "ops/recurrent_back.h"
 #define OP_SEQ(NAME) k->op[GGML_OP_##NAME] = op_##NAME;
 #else
 #define OP_SEQ(NAME)

@@ -40,7 +40,7 @@ static ggml_tensor attn_part(const ggml_tensor *t, char *p) {
 static attn_back attn_back_of(ggml_tensor *dst) {
     const bool ext = dst->op == GGML_OP_FLASH_ATTN_EXT_BACK;
     const int want = ext ? dst->op_params[3] : GG_ATTN_WANT_Q | GG_ATTN_WANT_KV;
-    size_t at[GG_ATTN_END + 1];
+    size_t at[GG_ATTN_END + 1] = {0};
     char *const p = dst->data;
     attn_back b = {.d = *dst->src[ext ? 5 : 3], .kv = want & GG_ATTN_WANT_KV};
     gg_attn_layout(dst->src[0], dst->src[1], dst->src[2], want, at);      /* fits: the check has seen it */
@@ -63,7 +63,7 @@ static attn_back attn_back_of(ggml_tensor *dst) {
 /* Zeros between the parts */
 static void attn_back_gaps(ggml_tensor *dst) {
     const ggml_tensor *const *of = (const ggml_tensor *const *)dst->src;
-    size_t at[GG_ATTN_END + 1];
+    size_t at[GG_ATTN_END + 1] = {0};
     gg_attn_layout(of[GG_ATTN_Q], of[GG_ATTN_K], of[GG_ATTN_V], 0, at);
     for (int i = GG_ATTN_Q; i <= GG_ATTN_V; i++) {
         const size_t size = (size_t)gg_nelements(of[i]) * sizeof(float);

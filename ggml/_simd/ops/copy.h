@@ -356,7 +356,7 @@ static int walk(const gg_work *w, ggml_tensor *dst, const ggml_tensor *src) {
     int64_t i0, i1;
     row_box(&b, dst->type, (ptrdiff_t)dst->nb[0], src->type, (ptrdiff_t)src->nb[0], rows ? unit : TILE_ELEMS);
     while (gg_next(w, gg_nelements(dst) / unit, rows ? 1 : TILE_ELEMS, &i0, &i1)) {
-        for (int64_t e = i0 * unit, n; e < i1 * unit; e += n) {
+        for (int64_t e = i0 * unit, n = 0; e < i1 * unit; e += n) {
             size_t d = 0, s = 0;
             for (int64_t k = 0, di = e, si = e; k < 4; di /= dst->ne[k], si /= src->ne[k], k++) {
                 const int64_t dk = di % dst->ne[k], sk = si % src->ne[k];

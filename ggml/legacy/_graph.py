@@ -1,0 +1,244 @@
+"""Graphs by value: built from tensors, computed as engine graphs of their twins, differentiated, printed."""
+
+import ctypes
+import os
+import time
+from ctypes import c_void_p
+
+import ggml
+
+from ._arena import OP, Context, Tensor, address_of, api, tensor_at, twins
+from ._structs import GGML_TENSOR_SIZE, MAX_NODES, constants, ggml_cgraph, ggml_tensor_p
+
+OPERATIONS = list(OP)
+
+
+def _array(graph, field, n):
+    """The tensors of an array of the graph; None where it holds NULL."""
+    at = ctypes.addressof(graph) + getattr(ggml_cgraph, field).offset
+    return [tensor_at(a, f"cgraph.{field}[{i}]") for i, a in enumerate((c_void_p * n).from_address(at))]
+
+
+def nodes_of(graph):
+    return [t.refresh() if t is not None else _hole() for t in _array(graph, "nodes", graph.n_nodes)]
+
+
+def leafs_of(graph):
+    return [t.refresh() if t is not None else _hole() for t in _array(graph, "leafs", graph.n_leafs)]
+
+
+def _hole():
+    raise ValueError("cgraph holds NULL where a tensor should be")
+
+
+# ---- building --------------------------------------------------------------------------------------------------------
+def expand(graph, tensor):
+    """Adds what computing the tensor needs, sources before their users."""
+    seen = {t.address for t in nodes_of(graph) + leafs_of(graph)}
+    stack = [(tensor, False)]
+    while stack:
+        t, done = stack.pop()
+        if done:
+            _enter(graph, t)
+        elif t.address not in seen:
+            seen.add(t.address)
+            stack.append((t, True))
+            sources = [tensor_at(address_of(s), "a source") for s in (t.struct.src0, t.struct.src1, *t.struct.opt)]
+            stack += [(s, False) for s in reversed(sources) if s is not None and s.address not in seen]
+
+
+def _enter(graph, t):
+    s = t.struct
+    leaf = s.op == OP["NONE"] and not s.grad
+    n = graph.n_leafs if leaf else graph.n_nodes
+    if n == MAX_NODES:
+        raise MemoryError(f"the graph is full: it has room for {MAX_NODES} nodes and as many leafs")
+    if not s.name:
+        s.name = b"%s_%d" % (b"leaf" if leaf else b"node", n)
+        t.refresh()
+    if leaf:
+        graph.leafs[n] = t.pointer()
+        graph.n_leafs = n + 1
+    else:
+        graph.nodes[n] = t.pointer()
+        graph.grads[n] = s.grad
+        graph.n_nodes = n + 1
+
+
+@api
+def ggml_build_forward_expand(cgraph: ggml_cgraph, tensor: Tensor):
+    """Adds to the graph what computing `tensor` needs."""
+    expand(cgraph, tensor)
+
+
+@api
+def ggml_build_forward(tensor: Tensor):
+    """A graph (by value) of what computing `tensor` needs."""
+    graph = ggml_cgraph(n_threads=constants["GGML_DEFAULT_N_THREADS"])
+    expand(graph, tensor)
+    return graph
+
+
+# ---- gradients -------------------------------------------------------------------------------------------------------
+def _engine_graph(ctx, nodes, size):
+    """An engine graph with room for gradients. Its loss is a sum whose own gradient stays zero: the gradients that the
+    caller writes into the nodes', as those of the result, are added to, and so are what is propagated."""
+    result = next((t for t in reversed(nodes) if t.struct.grad), None)
+    if result is None:
+        raise ValueError("no node has a gradient: call ggml_set_param on the tensors to take gradients by")
+    e = ctx.engine
+    graph = ggml.ggml_new_graph_custom(e, size, True)
+    for t in nodes:
+        ggml.ggml_build_forward_expand(graph, t.twin)
+    loss = ggml.ggml_sum(e, result.twin)
+    ggml.ggml_set_loss(loss)
+    ggml.ggml_build_forward_expand(graph, loss)
+    return graph
+
+
+@api
+def ggml_build_backward(ctx: Context, gf: ggml_cgraph, keep: bool):
+    """The graph gf with the nodes that compute the gradients by its parameters.
+
+    Gradients add up in the `grad` of the nodes: call ggml_graph_reset(gf), set the gradient by the result (usually to 1),
+    compute. keep: with new tensors as `grad` of the nodes of gf, so that another backward graph of them may stay.
+    """
+    nodes = nodes_of(gf)
+    if keep:
+        for i, t in enumerate(nodes):
+            if t.struct.grad:
+                t.struct.grad = gf.grads[i] = ctx.like(t).pointer()
+                t.refresh()
+    size = 2 * MAX_NODES + 16 * len(nodes)
+    graph = _engine_graph(ctx, nodes, size)
+    n = ggml.ggml_graph_n_nodes(graph)
+    accs = (ggml.ggml_tensor_p * n)()
+    for i in range(n):
+        t = twins.get(ggml.ggml_graph_node(graph, i)._address())
+        if t is not None and t.struct.grad:
+            accs[i] = t.grad.refresh().twin
+    ggml.ggml_build_backward_expand(ctx.engine, graph, accs)
+    result = ggml_cgraph.from_buffer_copy(gf)
+    for i in range(n - 1, ggml.ggml_graph_n_nodes(graph)):
+        twin = ggml.ggml_graph_node(graph, i)
+        if twin._address() not in twins:
+            _append(result, _hidden(ctx, twin))
+    return result
+
+
+def _hidden(ctx, twin):
+    """A tensor for a node that the engine made: outside the arena."""
+    t = ctx.tensor(twin, 4, place=ctx.outside(GGML_TENSOR_SIZE))
+    name = ggml.ggml_op_name(twin.contents.op).decode()
+    t.struct.op = OP.get(name, OP["NONE"])
+    t.seen = t._text()
+    return t
+
+
+def _append(graph, t):
+    if graph.n_nodes == MAX_NODES:
+        raise MemoryError(f"the graph is full: it has room for {MAX_NODES} nodes")
+    graph.nodes[graph.n_nodes] = t.pointer()
+    graph.n_nodes += 1
+
+
+# ---- computing -------------------------------------------------------------------------------------------------------
+def compute(ctx, graph):
+    """Computes the nodes in their order, through an engine graph that later calls find again."""
+    nodes = nodes_of(graph)
+    leafs_of(graph)
+    key = tuple(t.address for t in nodes)
+    engine = ctx.graphs.get(key)
+    if engine is None:
+        steps = [node for t in nodes for node in (*t.inner, t.twin)]
+        engine = ctx.graphs[key] = ggml.ggml_new_graph_custom(ctx.engine, max(1, len(steps)), False)
+        for node in steps:
+            if node.contents.op != ggml.GGML_OP_NONE:
+                ggml.ggml_graph_add_node(engine, node)
+    begin = time.perf_counter()
+    ggml.ggml_graph_compute_with_ctx(ctx.engine, engine, graph.n_threads)
+    graph.perf_runs += 1
+    graph.perf_time_us += int((time.perf_counter() - begin) * 1e6)
+
+
+@api
+def ggml_graph_compute(ctx: Context, cgraph: ggml_cgraph):
+    """Computes the graph with its n_threads."""
+    compute(ctx, cgraph)
+
+
+def reset(graph):
+    for grad in _array(graph, "grads", graph.n_nodes):
+        if grad is not None:
+            ggml.ggml_set_zero(grad.refresh().twin)
+
+
+@api
+def ggml_graph_reset(cgraph: ggml_cgraph):
+    """Sets the gradients of the graph to zero."""
+    reset(cgraph)
+
+
+@api
+def ggml_graph_get_tensor(cgraph: ggml_cgraph, name: bytes):
+    """The first leaf or node of that name; a NULL pointer when there is none."""
+    for t in leafs_of(cgraph) + nodes_of(cgraph):
+        if t.struct.name == name:
+            return t.pointer()
+    return ggml_tensor_p()
+
+
+# ---- showing ---------------------------------------------------------------------------------------------------------
+def print_graph(graph):
+    print("=== GRAPH ===")
+    print(f"n_nodes = {graph.n_nodes}")
+    for i, t in enumerate(nodes_of(graph)):
+        s, mark = t.struct, "x" if t.struct.is_param else "g" if t.struct.grad else " "
+        shape = ", ".join(f"{n:5d}" for n in s.ne[:3])
+        print(f" - {i:3d}: [ {shape}] {OPERATIONS[s.op]:>16s} {mark} {s.name.decode(errors='replace')}")
+    print(f"n_leafs = {graph.n_leafs}")
+    for i, t in enumerate(leafs_of(graph)):
+        s = t.struct
+        print(f" - {i:3d}: [ {s.ne[0]:5d}, {s.ne[1]:5d}] {OPERATIONS[s.op]:>8s} {s.name.decode(errors='replace')}")
+    print("========================================", flush=True)
+
+
+@api
+def ggml_graph_print(cgraph: ggml_cgraph):
+    """Prints the graph's nodes and leafs with shapes and operations."""
+    print_graph(cgraph)
+
+
+def _quoted(text):
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+
+
+def _dot_lines(graph, forward):
+    leafs = leafs_of(graph)
+    for i, t in enumerate(nodes_of(graph) + leafs):
+        s = t.struct
+        colour = "yellow" if s.is_param else "pink" if i >= graph.n_nodes else (
+            "green" if t.address in forward else "lightblue" if s.grad else "white")  # fmt: skip
+        shape = ", ".join(str(n) for n in s.ne[: max(1, s.n_dims)])
+        number = i if i < graph.n_nodes else i - graph.n_nodes
+        label = f"{s.name.decode(errors='replace')}\n{number} [{shape}]\n{OPERATIONS[s.op]}"
+        yield f'  "{t.address:#x}" [style=filled, fillcolor={colour}, shape=record, label={_quoted(label)}];'
+        names = {"src0": s.src0, "src1": s.src1, **{f"opt[{k}]": x for k, x in enumerate(s.opt)}}
+        for name, source in names.items():
+            if source:
+                yield f'  "{address_of(source):#x}" -> "{t.address:#x}" [label="{name}"];'
+
+
+@api
+def ggml_graph_dump_dot(gb: ggml_cgraph, gf, filename: bytes):
+    """Writes the graph gb to a file in Graphviz's DOT language; the nodes of gf (may be None) are marked."""
+    forward = set()
+    if gf is not None and not (isinstance(gf, ctypes._Pointer) and not gf):
+        forward = _addresses(gf)
+    with open(os.fsdecode(filename), "w", encoding="utf-8") as out:
+        out.write("\n".join(["digraph G {", "  newrank = true;", "  rankdir = TB;", *_dot_lines(gb, forward), "}", ""]))
+
+
+@api
+def _addresses(gf: ggml_cgraph):
+    return {t.address for t in nodes_of(gf)}

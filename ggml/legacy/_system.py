@@ -1,0 +1,197 @@
+"""Time, the CPU, half precision, and quantised rows with histograms."""
+
+import ctypes
+import functools
+from ctypes import c_float, c_int64, c_void_p
+
+import numpy as np
+
+import ggml
+
+from . import _memory
+from ._arena import api
+from ._structs import dequantize_row_q_t, quantize_fns_t, quantize_row_q_t, vec_dot_q_t
+from ._tensors import engine_type
+
+BLOCK = 32
+# Where a block keeps its quantised values: their bits, the offset of the low (or only) parts, that of the fifth bits.
+LAYOUT = {
+    ggml.GGML_TYPE_Q4_0: (4, 2, 0),
+    ggml.GGML_TYPE_Q4_1: (4, 4, 0),
+    ggml.GGML_TYPE_Q5_0: (5, 6, 2),
+    ggml.GGML_TYPE_Q5_1: (5, 8, 4),
+    ggml.GGML_TYPE_Q8_0: (8, 2, 0),
+}
+
+
+# ---- half precision, time, CPU ---------------------------------------------------------------------------------------
+@api
+def ggml_fp16_to_fp32(x: int):
+    """The number that the bits of a half-precision float stand for."""
+    return ggml.ggml_fp16_to_fp32(x)
+
+
+@api
+def ggml_fp32_to_fp16(x: float):
+    """The bits of a number in half precision."""
+    return ggml.ggml_fp32_to_fp16(x)
+
+
+@api
+def ggml_fp16_to_fp32_row(x, y, n: int):
+    """Converts n elements at x from half precision to f32 at y."""
+    ggml.ggml_fp16_to_fp32_row(x, y, n)
+
+
+@api
+def ggml_fp32_to_fp16_row(x, y, n: int):
+    """Converts n elements at x from f32 to half precision at y."""
+    ggml.ggml_fp32_to_fp16_row(x, y, n)
+
+
+@api
+def ggml_time_init():
+    """Nothing: the clocks need no preparation."""
+
+
+@api
+def ggml_time_ms():
+    """Milliseconds on a clock that never goes back."""
+    return ggml.ggml_time_ms()
+
+
+@api
+def ggml_time_us():
+    """Microseconds on a clock that never goes back."""
+    return ggml.ggml_time_us()
+
+
+@api
+def ggml_cycles():
+    """A count of clock ticks: see ggml_cycles_per_ms."""
+    return ggml.ggml_cycles()
+
+
+@api
+def ggml_cycles_per_ms():
+    """Ticks of ggml_cycles in a millisecond."""
+    return ggml.ggml_cycles_per_ms()
+
+
+def _cpu_has(feature, text):
+    ask = getattr(ggml, "ggml_cpu_has_" + feature, None)
+
+    def function():
+        return int(ask()) if ask is not None else 0
+
+    function.__name__ = function.__qualname__ = "ggml_cpu_has_" + feature
+    function.__doc__ = text
+    return api(function)
+
+
+_CPU = "avx avx2 avx512 avx512_vbmi avx512_vnni fma neon arm_fma f16c fp16_va wasm_simd sse3 vsx".split()
+for _name in _CPU:
+    globals()["ggml_cpu_has_" + _name] = _cpu_has(_name, f"1 where the CPU has {_name.upper()}, else 0.")
+for _name in "blas cublas clblast gpublas".split():
+    globals()["ggml_cpu_has_" + _name] = _cpu_has(_name, f"0: this build has no {_name.upper()} backend.")
+
+
+# ---- quantising ------------------------------------------------------------------------------------------------------
+def _bins(type, blocks):
+    """Which of 16 bins each quantised value falls into; blocks: bytes, one row a block."""
+    bits, at, high = LAYOUT[type]
+    if bits == 8:
+        return np.trunc(blocks[:, at:].view(np.int8) / 16).astype(int) + 8
+    packed = blocks[:, at : at + BLOCK // 2].astype(np.uint32)
+    low, high_half = packed & 15, packed >> 4
+    if bits == 5:  # histograms of that time took the fifth bits from these places, which are not the values' own
+        fifth, j = blocks[:, high : high + 4].copy().view("<u4"), np.arange(0, BLOCK, 2, dtype=np.uint32)
+        low = (low | (fifth >> j & 1) << 4) // 2
+        high_half = (high_half | fifth >> (j + 12) % BLOCK & 16) // 2
+    return np.concatenate([low, high_half], axis=1)
+
+
+def _quantize(type, src, dst, start, n, k, hist):
+    """Quantises n floats at src + start into rows of k; returns the bytes written and counts values in hist."""
+    if start % BLOCK or n < 0 or start < 0 or k < 1 or k % BLOCK or n % k:
+        raise ValueError(f"start is {start}, n is {n}, k is {k}: need multiples of {BLOCK}, and n of k")
+    size = ggml.ggml_row_size(type, n)
+    first = ggml.ggml_row_size(type, start)
+    at = _memory.address(hist, "hist", 16 * 8)
+    _memory.address(src, "src", 4 * (start + n))
+    out = _memory.address(dst, "dst", first + size)
+    if n == 0:
+        return 0
+    ggml.ggml_quantize_chunk(type, src, dst, start, n // k, k, None)
+    if type in LAYOUT:
+        data = np.frombuffer((ctypes.c_uint8 * size).from_address(out + first), np.uint8)
+        counts = np.bincount(_bins(type, data.reshape(n // BLOCK, -1)).ravel(), minlength=16)
+        np.frombuffer((c_int64 * 16).from_address(at), np.int64)[:] += counts
+    return size
+
+
+@api
+def ggml_quantize_q4_0(src, dst, n: int, k: int, hist):
+    """Quantises n floats, in rows of k, to Q4_0; adds to 16 counts of the values; returns the bytes written."""
+    return _quantize(ggml.GGML_TYPE_Q4_0, src, dst, 0, n, k, hist)
+
+
+@api
+def ggml_quantize_q4_1(src, dst, n: int, k: int, hist):
+    """Quantises n floats, in rows of k, to Q4_1; adds to 16 counts of the values; returns the bytes written."""
+    return _quantize(ggml.GGML_TYPE_Q4_1, src, dst, 0, n, k, hist)
+
+
+@api
+def ggml_quantize_q5_0(src, dst, n: int, k: int, hist):
+    """Quantises n floats, in rows of k, to Q5_0; adds to 16 counts of the halved values; returns the bytes written."""
+    return _quantize(ggml.GGML_TYPE_Q5_0, src, dst, 0, n, k, hist)
+
+
+@api
+def ggml_quantize_q5_1(src, dst, n: int, k: int, hist):
+    """Quantises n floats, in rows of k, to Q5_1; adds to 16 counts of the halved values; returns the bytes written."""
+    return _quantize(ggml.GGML_TYPE_Q5_1, src, dst, 0, n, k, hist)
+
+
+@api
+def ggml_quantize_q8_0(src, dst, n: int, k: int, hist):
+    """Quantises n floats, in rows of k, to Q8_0; adds to 16 counts of the values by their high bits; returns the bytes written."""
+    return _quantize(ggml.GGML_TYPE_Q8_0, src, dst, 0, n, k, hist)
+
+
+@api
+def ggml_quantize_chunk(type: int, src, dst, start: int, n: int, hist):
+    """Quantises n floats from src[start] on into the place that they have in dst; otherwise as ggml_quantize_q4_0."""
+    if type not in LAYOUT:
+        raise ValueError(f"type is {type}: need GGML_TYPE_Q4_0, Q4_1, Q5_0, Q5_1 or Q8_0")
+    return _quantize(type, src, dst, start, n, max(BLOCK, n), hist)
+
+
+@functools.cache
+def _functions(type):
+    """The functions of a type over the engine's, which take a length in 64 bits and strides."""
+    fns = quantize_fns_t()
+    if not ggml.ggml_is_quantized(type):
+        return fns
+    cpu = ggml.ggml_get_type_traits_cpu(type).contents
+    to_float = ggml.ggml_get_type_traits(type).contents.to_float
+    reference = ggml.ggml_get_type_traits(type).contents.from_float_ref
+    partner = ggml.ggml_get_type_traits_cpu(cpu.vec_dot_type).contents
+
+    def rows(function):
+        return quantize_row_q_t(lambda x, y, k: function(x, y, k)) if function else quantize_row_q_t.prototype()
+
+    if to_float:
+        fns.dequantize_row_q = dequantize_row_q_t(lambda x, y, k: to_float(x, y, k))
+    fns.quantize_row_q, fns.quantize_row_q_reference = rows(cpu.from_float), rows(reference)
+    fns.quantize_row_q_dot, fns.vec_dot_type = rows(partner.from_float), cpu.vec_dot_type
+    if cpu.vec_dot:
+        fns.vec_dot_q = vec_dot_q_t(lambda n, s, x, y: cpu.vec_dot(n, s, 0, x, 0, y, 0, 1))
+    return fns
+
+
+@api
+def ggml_internal_get_quantize_fn(i: int):
+    """The functions of tensor type i (quantize_fns_t): all NULL for types that are not quantised."""
+    return _functions(engine_type(i))

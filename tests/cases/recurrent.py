@@ -1,0 +1,178 @@
+"""Recurrent operations: state-space models, RWKV, gated linear attention, the gated delta net. Token by token, in float64."""
+
+import numpy as np
+
+from . import Op
+
+
+def packed(y, states):
+    return np.concatenate([y.ravel(), states.ravel()])
+
+
+def ssm_conv(sx, c):
+    taps = c.shape[-1]
+    windows = np.lib.stride_tricks.sliding_window_view(sx[0], taps, -1)  # sequence, channel, token, tap
+    return np.einsum("sctk,ck->stc", windows, c[0, 0])
+
+
+def ssm_scan(s, x, dt, a, b, c, ids):
+    seqs, tokens, heads, _ = x.shape
+    states, y = s[ids.ravel().astype(int)].copy(), np.zeros_like(x)
+    dt = np.logaddexp(dt[0], 0)  # sequence, token, head
+    groups = np.arange(heads) // (heads // b.shape[2])
+    for i, t in np.ndindex(seqs, tokens):
+        d = dt[i, t][:, None, None]
+        v = x[i, t][:, :, None] * d
+        states[i] = states[i] * np.exp(d * a[0, 0][:, None]) + v * b[i, t, groups][:, None]
+        y[i, t] = np.einsum("hrn,hn->hr", states[i], c[i, t, groups])
+    return packed(y, states)
+
+
+def recurrence(state, operands, step):
+    """step(S [heads, n, n], vectors of a token) gives the next S and y [heads, n]; the result [n heads, tokens + n seqs]."""
+    tokens, heads, n = operands[0].shape[1:]
+    states = state.reshape(-1, heads, n, n).copy()
+    y = np.zeros((tokens, heads, n))
+    for t in range(tokens):
+        i = t // (tokens // len(states))
+        states[i], y[t] = step(states[i], *(x[0, t] for x in operands))
+    return packed(y, states).reshape(1, 1, -1, heads * n)
+
+
+def rwkv_wkv6(k, v, r, tf, td, state):
+    def step(s, k, v, r, td):
+        kv = k[:, :, None] * v[:, None]
+        y = np.einsum("hi,hij->hj", r, s + tf[0, 0][:, :, None] * kv)
+        return s * td[:, :, None] + kv, y
+
+    return recurrence(state, (k, v, r, td), step)
+
+
+def gated_linear_attn(k, v, q, g, state, scale):
+    def step(s, k, v, q, g):
+        s = s * g[:, :, None] + k[:, :, None] * v[:, None]
+        return s, scale * np.einsum("hi,hij->hj", q, s)
+
+    return recurrence(state, (k, v, q, g), step)
+
+
+def rwkv_wkv7(r, w, k, v, a, b, state):
+    def step(s, r, w, k, v, a, b):
+        sa = np.einsum("hji,hi->hj", s, a)
+        s = s * w[:, None] + v[:, :, None] * k[:, None] + sa[:, :, None] * b[:, None]
+        return s, np.einsum("hji,hi->hj", s, r)
+
+    return recurrence(state, (r, w, k, v, a, b), step)
+
+
+def gated_delta_net(q, k, v, g, beta, state, slots):
+    seqs, tokens, heads, n = v.shape
+    y, kept = np.zeros_like(v), np.zeros((slots, *state.shape))
+    at = np.arange(heads) % q.shape[2]
+    for i in range(seqs):
+        s = state[i].copy()
+        for t in range(tokens):
+            s = s * np.exp(g[i, t])[:, None]
+            error = (v[i, t] - np.einsum("hji,hi->hj", s, k[i, t, at])) * beta[i, t]
+            s = s + error[:, :, None] * k[i, t, at][:, None]
+            y[i, t] = np.einsum("hji,hi->hj", s, q[i, t, at]) / np.sqrt(n)
+            if tokens - 1 - t < slots:
+                kept[tokens - 1 - t, i] = s
+    return packed(y, kept).reshape(1, 1, -1, heads * n)
+
+
+def scan(r, n, rows, heads, groups, tokens, seqs, a, states):
+    fade = -r(a, heads, low=0.1, high=1.5)
+    bc = [r(n, groups, tokens, seqs) for _ in "BC"]
+    x, dt = r(rows, heads, tokens, seqs), r(heads, tokens, seqs)
+    return [r(n, rows, heads, states), x, dt, fade, *bc, r.order(states, seqs)]
+
+
+def flat(r, n, heads, tokens, seqs, kinds):
+    """Operands by letter: n normal, f fading (0 to 1), u [n, heads]; then the state."""
+    make = {
+        "n": lambda: r(n, heads, tokens, scale=0.5),
+        "f": lambda: r(n, heads, tokens, low=0.3, high=1),
+        "u": lambda: r(n, heads),
+    }
+    return [*(make[kind]() for kind in kinds), r(n * n * heads, seqs)]
+
+
+def delta(r, n, heads_k, heads, tokens, seqs, gates, slots):
+    q, k = (r(n, heads_k, tokens, seqs, scale=0.4) for _ in "qk")
+    g, beta = -r(gates, heads, tokens, seqs, low=0.0, high=1), r(1, heads, tokens, seqs, low=0.1, high=1)
+    return [q, k, r(n, heads, tokens, seqs), g, beta, r(n, n, heads, seqs), slots]
+
+
+COMMON = {"types": ("F32",), "tol": 1e-5, "grad_tol": 1e-3}
+
+
+def flat_row(name, ref, kinds, *rest):
+    sizes = ((3, 2, 4, 2), (5, 1, 3, 1), (16, 3, 12, 3), (67, 2, 9, 1))
+    n = len(kinds)
+    return Op(
+        name,
+        ref,
+        tuple(lambda r, z=z: [*flat(r, *z, kinds), *rest] for z in sizes),
+        diff=tuple(range(n + 1)),
+        strided=tuple(range(n)),
+        bad=(
+            (lambda r: [*flat(r, 3, 2, 5, 2, kinds), *rest], ValueError, "multiple of the sequences"),
+            (lambda r: [*flat(r, 3, 2, 4, 2, kinds)[:-1], r(17, 2), *rest], ValueError, "state is f32 [17, 2]"),
+        ),
+        **COMMON,
+    )
+
+
+OPS = [
+    Op(
+        "ssm_conv",
+        ssm_conv,
+        (
+            lambda r: [r(6, 3, 2), r(3, 3)],
+            lambda r: [r(4, 5), r(4, 5)],
+            lambda r: [r(12, 33, 3), r(4, 33)],
+            lambda r: [r(600, 5), r(2, 5)],
+        ),
+        diff=(0, 1),
+        bad=(
+            (lambda r: [r(6, 3), r(3, 4)], ValueError, "need as many channels"),
+            (lambda r: [r(2, 3), r(4, 3)], ValueError, "c.ne[0] - 1"),
+        ),
+        **COMMON,
+    ),
+    Op(
+        "ssm_scan",
+        ssm_scan,
+        (
+            lambda r: scan(r, 3, 2, 2, 1, 3, 2, 1, 3),
+            lambda r: scan(r, 3, 1, 4, 2, 3, 1, 3, 1),
+            lambda r: scan(r, 16, 8, 4, 2, 9, 2, 1, 2),
+            lambda r: scan(r, 67, 5, 2, 2, 5, 2, 67, 4),
+        ),
+        diff=(0, 1, 2, 3, 4, 5),
+        strided=(1, 2, 3, 4, 5),
+        bad=(
+            (lambda r: [*scan(r, 3, 2, 2, 1, 3, 2, 1, 3)[:3], r(2, 2), *scan(r, 3, 2, 2, 1, 3, 2, 1, 3)[4:]], ValueError, "A is"),
+        ),
+        **COMMON,
+    ),
+    flat_row("rwkv_wkv6", rwkv_wkv6, "nnnuf"),
+    flat_row("gated_linear_attn", gated_linear_attn, "nnnf", 0.25),
+    flat_row("rwkv_wkv7", rwkv_wkv7, "nfnnnn"),
+    Op(
+        "gated_delta_net",
+        gated_delta_net,
+        (
+            lambda r: delta(r, 3, 2, 2, 3, 2, 1, 1),
+            lambda r: delta(r, 3, 1, 2, 3, 1, 3, 2),
+            lambda r: delta(r, 4, 2, 4, 2, 2, 1, 3),
+            lambda r: delta(r, 16, 2, 4, 9, 2, 16, 4),
+            lambda r: delta(r, 67, 1, 2, 5, 1, 1, 1),
+        ),
+        diff=(0, 1, 2, 3, 4, 5),
+        strided=(0, 1, 2, 3, 4),
+        bad=((lambda r: delta(r, 3, 2, 2, 3, 2, 1, 0), ValueError, "K is 0"), (lambda r: delta(r, 3, 2, 3, 3, 2, 1, 1), ValueError, "multiple of q's")),
+        **COMMON,
+    ),
+]
