@@ -46,6 +46,7 @@ _MODULES = (
     "_backend",
     "_alloc",
     "_sched",
+    "_opt",
     "_meta",
     "_export",
 )

@@ -530,7 +530,7 @@ def ggml_set_scratch(ctx, scratch):
         fail(ValueError, f"scratch.data ({data:#x}) is no memory of {size} bytes")
     if owner is not None and (c.keep == NULL or not any([kept is owner for kept in <list><object><PyObject *>c.keep])):
         keep(c, owner)
-    used += -(data + used) % 16
+    used += (16 - (data + used) % 16) % 16
     c.scratch, c.scratch_size, c.scratch_used = <uint8_t *>data, size, min(used, size)
     return before
 

@@ -97,6 +97,10 @@ cdef bytes record(ggml_tensor *t, dict number, bint has_data, size_t at):
         t.ne[0], t.ne[1], t.ne[2], t.ne[3], t.nb[0], t.nb[1], t.nb[2], t.nb[3], *[t.op_params[k] for k in range(16)],
         *[number[<size_t>t.src[k]] if t.src[k] != NULL else -1 for k in range(GGML_MAX_SRC)], bytes(t.name[:GGML_MAX_NAME]))
 
+cdef size_t padding(size_t n) noexcept:
+    """Bytes from n up to the next multiple of ALIGN."""
+    return (ALIGN - n % ALIGN) % ALIGN
+
 cdef size_t grad_of(ggml_cgraph *g, ggml_tensor **grads, size_t t) noexcept:
     if not hash_contains(&g.visited_hash_set, <ggml_tensor *>t):
         return 0
@@ -123,15 +127,15 @@ def ggml_graph_export(cgraph, fname):
         grads = array("i")
     lists = array("i", [number[a] for a in nodes + leafs]) + grads
     cdef size_t start = HEADER.size + 4 * len(lists) + RECORD.size * len(number), at
-    start += -start % ALIGN
+    start += padding(start)
     at = start
     records, data = [], []
     for a in number:
         blob = values(<ggml_tensor *>a) if stored(<ggml_tensor *>a) else None
         records.append(record(<ggml_tensor *>a, number, blob is not None, at if blob is not None else 0))
         if blob is not None:
-            data += [blob, bytes(-len(blob) % ALIGN)]
-            at += len(blob) + -len(blob) % ALIGN
+            data += [blob, bytes(padding(len(blob)))]
+            at += len(blob) + padding(len(blob))
     head = HEADER.pack(MAGIC, VERSION, WITH_GRADS if g.grads != NULL else 0, g.size, g.n_nodes, g.n_leafs, len(number), start)
     body = b"".join([head, lists.tobytes(), *records])
     with open(name, "wb") as out:

@@ -51,7 +51,8 @@ cdef enum:
     MAX_ALIGNMENT = 1 << 24
     FIRST_READ = 1 << 20
 
-cdef tuple NAMES = (b"u8", b"i8", b"u16", b"i16", b"u32", b"i32", b"f32", b"bool", b"str", b"arr", b"u64", b"i64", b"f64")
+cdef tuple NAMES = (b"u8", b"i8", b"u16", b"i16", b"u32", b"i32", b"f32", b"bool", b"str", b"arr", b"u64", b"i64",
+                    b"f64")
 cdef int[13] SIZES = [1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8]
 cdef bytes ALIGNMENT_KEY = b"general.alignment"
 cdef size_t NOWHERE = <size_t>1 << 62      # an end that is not known
@@ -191,7 +192,8 @@ cdef int size_of(Info t) except -1:
                          f"{gg_types[t.type].name.decode()}'s block of {gg_types[t.type].blck}")
     for d in range(4):
         if not gg_mul(n, <size_t>(t.ne[d] // gg_types[t.type].blck if d == 0 else t.ne[d]), &n) or n > NOWHERE:
-            fail(ValueError, f"tensor {shown(t.name)} with shape {[t.ne[0], t.ne[1], t.ne[2], t.ne[3]]} is larger than any file")
+            shape = [t.ne[0], t.ne[1], t.ne[2], t.ne[3]]
+            fail(ValueError, f"tensor {shown(t.name)} with shape {shape} is larger than any file")
     t.size = n
     return 0
 
@@ -316,7 +318,8 @@ cdef class CallbackSource(Source):
             k = self.read(self.userdata, out + got, offset + got, asked)
             unpark()
             if k > asked:
-                fail(ValueError, f"the callback says it read {k} bytes at offset {offset + got}: {asked} were asked for")
+                fail(ValueError, f"the callback says it read {k} bytes at offset {offset + got}: "
+                                 f"{asked} were asked for")
             got += k
             if k == 0:
                 break
@@ -677,10 +680,10 @@ def gguf_init_empty():
 def gguf_init_from_file(fname, params):
     """Reads a GGUF file (version 2 or 3, either byte order); returns the handle of its context.
 
-    params: gguf_init_params; where `params.ctx` points to a c_void_p, a ggml context with the tensors is made and put there. Their data
-    are read into it unless `params.no_alloc`; its first tensor is then the data of all as one ("GGUF tensor data binary blob").
-    OSError: the file can't be read. ValueError: it is no sound GGUF file; the message names key or tensor and the offset. Files of
-    metadata only (see gguf_write_to_file) are sound where no_alloc is True.
+    params: gguf_init_params; where `params.ctx` points to a c_void_p, a ggml context with the tensors is made and put
+    there. Their data are read into it unless `params.no_alloc`; its first tensor is then the data of all as one ("GGUF
+    tensor data binary blob"). OSError: the file can't be read. ValueError: it is no sound GGUF file; the message names
+    key or tensor and the offset. Files of metadata only (see gguf_write_to_file) are sound where no_alloc is True.
     """
     enter(b"gguf_init_from_file")
     cdef PathSource s = PathSource()
@@ -690,11 +693,11 @@ def gguf_init_from_file(fname, params):
         return read_from(s, params, b"gguf_init_from_file")
 
 def gguf_init_from_file_mmap(fname, params):
-    """Like gguf_init_from_file, but the tensors show the pages of the file: nothing is copied, pages are read when used.
+    """Like gguf_init_from_file, but the tensors show the pages of the file: nothing is copied, they are read when used.
 
-    Writing to a tensor changes memory, not the file. The pages stay as long as the GGUF context, the ggml context or a view of a tensor
-    does. The file must not be cut while it is mapped (replacing it by another is fine). ValueError: as there; or the data can't be used
-    in place: other byte order, alignment below 8. (Not a function of the C library.)
+    Writing to a tensor changes memory, not the file. The pages stay as long as the GGUF context, the ggml context or a
+    view of a tensor does. The file must not be cut while it is mapped (replacing it by another is fine). ValueError: as
+    there; or the data can't be used in place: other byte order, alignment below 8. (Not a function of the C library.)
     """
     enter(b"gguf_init_from_file_mmap")
     cdef Source s = Source()
@@ -710,8 +713,8 @@ def gguf_init_from_file_mmap(fname, params):
             s.memory = (<Mapping>mapping).region.base
     f = parse(s)
     if f.swapped or f.alignment < 8:
-        fail(ValueError, "the data can't be used in place: "
-             + ("their byte order is the other one" if f.swapped else f"the alignment is {f.alignment}") + " (see gguf_init_from_file)")
+        why = "their byte order is the other one" if f.swapped else f"the alignment is {f.alignment}"
+        fail(ValueError, f"the data can't be used in place: {why} (see gguf_init_from_file)")
     f.mapping = mapping
     if f.data_present:
         f.data = (<Mapping>mapping).region.base + f.data_offset
@@ -756,7 +759,8 @@ def gguf_init_from_buffer(data, size, params):
 def gguf_init_from_callback(callback, userdata, max_chunk_read, max_expected_size, params):
     """Like gguf_init_from_file, through callback(userdata, output, offset, size), which returns how many bytes it read.
 
-    max_chunk_read: bytes asked for at a time at most; 0: no limit. max_expected_size: bytes of the file at most; 0: not known.
+    max_chunk_read: bytes asked for at a time at most; 0: no limit. max_expected_size: bytes of the file at most; 0: not
+    known.
     """
     enter(b"gguf_init_from_callback")
     cdef CallbackSource s = CallbackSource()
@@ -797,7 +801,7 @@ def gguf_get_data_offset(ctx):
     return X(ctx, b"gguf_get_data_offset").data_offset
 
 def gguf_get_data(ctx):
-    """Address of the tensor data, where a file was read with them into one piece of memory that is still there; else None."""
+    """Address of the tensor data, where they were read into one piece of memory that is still there; else None."""
     cdef File f = X(ctx, b"gguf_get_data")
     return <size_t>f.data if f.data != NULL and data_region(f.data) != NULL else None
 
@@ -907,7 +911,7 @@ def gguf_get_tensor_size(ctx, tensor_id):
     return X(ctx, b"gguf_get_tensor_size").tensor(tensor_id).size
 
 def gguf_get_tensor_shape(ctx, tensor_id):
-    """The sizes of a tensor's dimensions as a tuple, as many as the file has, innermost first. (Not a function of the C library.)"""
+    """The sizes of a tensor's dimensions as the file has them, innermost first. (Not a function of the C library.)"""
     cdef Info t = X(ctx, b"gguf_get_tensor_shape").tensor(tensor_id)
     return tuple([t.ne[i] for i in range(t.n_dims)])
 
@@ -945,18 +949,18 @@ cdef bytes value_bytes(int type, object val):
         fail(ValueError, f"val is {val!r}: it does not fit into {(<bytes>NAMES[type]).decode()}")
 
 cdef object _getter(int type):
-    cdef bytes name = b"gguf_get_val_" + <bytes>NAMES[type]
+    cdef bytes kind = NAMES[type], name = b"gguf_get_val_" + kind
     form = struct.Struct(FORMATS[type])
     def get(ctx, key_id):
         return form.unpack(plain(X(ctx, name).pair(key_id), type))[0]
-    return named_function(get, name, f"The value of a key of type {(<bytes>NAMES[type]).decode()}; ValueError where it has another type.")
+    return named_function(get, name, f"The value of a key of type {kind.decode()}; ValueError where it has another.")
 
 cdef object _setter(int type):
-    cdef bytes name = b"gguf_set_val_" + <bytes>NAMES[type]
+    cdef bytes kind = NAMES[type], name = b"gguf_set_val_" + kind
     def set(ctx, key, val):
         cdef File f = X(ctx, name)
         f.put(new_pair(key, type, False, 1, value_bytes(type, val)))
-    return named_function(set, name, f"Sets a key to a value of type {(<bytes>NAMES[type]).decode()}; it becomes the last one.")
+    return named_function(set, name, f"Sets a key to a value of type {kind.decode()}; it becomes the last one.")
 
 cdef object named_function(object function, bytes name, str text):
     function.__name__ = function.__qualname__ = name.decode()
@@ -1002,7 +1006,8 @@ def gguf_set_arr_str(ctx, key, data, n):
     cdef size_t count = SZ(n, b"n")
     if hasattr(data, "__len__") and <size_t>len(data) < count:
         fail(ValueError, f"n is {count}: data has {len(data)} strings")
-    f.put(new_pair(key, STRING, True, count, b"".join([string_bytes(data[i], b"a string of data") for i in range(count)])))
+    strings = [string_bytes(data[i], b"a string of data") for i in range(count)]
+    f.put(new_pair(key, STRING, True, count, b"".join(strings)))
 
 def gguf_set_kv(ctx, src):
     """Copies every key of the GGUF context `src`."""
@@ -1016,7 +1021,7 @@ def gguf_remove_key(ctx, key):
     return f.remove(TEXT(key, b"key"))
 
 def gguf_add_tensor(ctx, tensor):
-    """Adds a tensor: its name, shape and type now; its data, which must stay where they are, when the file is written."""
+    """Adds a tensor: its name, shape and type now; its data, which have to stay, when the file is written."""
     cdef File f = X(ctx, b"gguf_add_tensor")
     cdef ggml_tensor *t = T(tensor, b"tensor")
     cdef Info info = Info.__new__(Info)
@@ -1164,7 +1169,8 @@ def _write_all(file, data):
 def gguf_write_to_file(ctx, fname, only_meta):
     """Writes a file: all, or only its metadata. Returns whether that worked; why not is logged (see ggml_log_set).
 
-    A file of that name is replaced when the new one is complete. ValueError, RuntimeError: a tensor has no data, or no longer.
+    A file of that name is replaced when the new one is complete. ValueError, RuntimeError: a tensor has no data, or no
+    longer.
     """
     cdef File f = X(ctx, b"gguf_write_to_file")
     cdef bint meta = BOOL(only_meta, b"only_meta")

@@ -257,7 +257,8 @@ cdef object rates_of(Rates r):
     return made
 
 cdef object getter_type = ctypes.CFUNCTYPE(_structs.ggml_opt_optimizer_params, ctypes.c_void_p)
-cdef object getters = weakref.WeakValueDictionary()
+cdef object mark_type = ctypes.CFUNCTYPE(None)
+cdef object getters = weakref.WeakValueDictionary()       # address: mark
 
 class ggml_opt_get_optimizer_params(ctypes.c_void_p):
     """The function that gives the optimiser's parameters of a step: of an address, or of a Python callable.
@@ -266,13 +267,20 @@ class ggml_opt_get_optimizer_params(ctypes.c_void_p):
     that only ggml_opt_init and ggml_opt_fit understand, since ctypes can't make a C function that returns a struct.
     """
 
-    def __init__(self, function=None):
+    def __new__(cls, function=None):
         if not callable(function) or isinstance(function, ctypes._CFuncPtr):
-            super().__init__(function if not isinstance(function, ctypes._CFuncPtr) else ctypes.cast(function, ctypes.c_void_p).value)
-            return
-        super().__init__(ctypes.addressof(self))
-        self.function = function
-        getters[self.value] = self
+            return super().__new__(cls)
+        mark = mark_type(lambda: None)      # its address stands for the callable, and what holds the value holds it
+        mark.function = function
+        made = ctypes.cast(mark, cls)
+        getters[made.value] = mark
+        return made
+
+    def __init__(self, function=None):
+        if isinstance(function, ctypes._CFuncPtr):
+            self.value = ctypes.cast(function, ctypes.c_void_p).value
+        elif not callable(function):
+            super().__init__(function)
 
 cdef object getter_of(object o):
     """What to call for the parameters of a step, given an address or a callable."""
@@ -287,8 +295,7 @@ cdef object getter_of(object o):
         fail(TypeError, f"get_opt_pars is {o!r}: need a function or its address")
     known = getters.get(address)
     if known is not None:
-        function = known.function
-        return lambda userdata, keep=known: function(userdata)
+        return known.function
     if not 0 < address < 1 << 63 or not readable(<void *><size_t>address, 1):
         fail(ValueError, f"get_opt_pars is {address:#x}: no function can be there")
     return getter_type(address)

@@ -64,7 +64,10 @@ def tolerance(case):
     halves = types - PLAIN
     if "flash_attn" in case["fn"] or ("mul_mat" in case["fn"] and halves):
         return 5e-4
-    return 1e-5 if halves or case["out_type"] in ("F16", "BF16") else 1e-7
+    if halves or case["out_type"] in ("F16", "BF16"):
+        return 1e-5
+    # geglu and geglu_quick were recorded through tables of half-precision values: the exact function is off by their rounding
+    return 1e-6 if case["fn"].startswith("ggml_geglu") and "erf" not in case["fn"] else 1e-7
 
 
 def agree(got, want, case, note):

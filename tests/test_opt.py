@@ -3,9 +3,10 @@
 import ctypes
 import os
 
-import ggml
 import numpy as np
 import pytest
+
+import ggml
 from ggml.utils import to_numpy
 
 F32 = ggml.GGML_TYPE_F32
@@ -289,7 +290,7 @@ def test_checkpoints_that_do_not_fit(model, tmp_path):
     with pytest.raises(ValueError, match="tensor 'other' is missing"):
         ggml.ggml_opt_load(opt, path)
     ggml.ggml_set_name(model.w, b"w")
-    for n in (0, 3, len(whole) // 2, len(whole) - 1):
+    for n in (0, 3, len(whole) // 2, len(whole) - 64):
         path.write_bytes(whole[:n])
         with pytest.raises((ValueError, OSError)):
             ggml.ggml_opt_load(opt, path)

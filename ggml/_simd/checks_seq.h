@@ -5,7 +5,8 @@ static const char *need_ids(const ggml_tensor *ids, const ggml_tensor *rows, cha
     WANT(ids->type == GGML_TYPE_I32, "ids is %s: need i32", S(ids));
     WANT(ids->ne[2] == 1 && ids->ne[3] == 1 && rows->ne[3] == 1 && ids->ne[1] == rows->ne[2],
          "ids is %s, b is %s: need a row of indices for each of b's ne[2] tokens", S(ids), S(rows));
-    WANT(rows->ne[1] && ids->ne[0] % rows->ne[1] == 0, "ids is %s, b is %s: ids.ne[0] must be a multiple of b.ne[1]", S(ids), S(rows));
+    WANT(rows->ne[1] && ids->ne[0] % rows->ne[1] == 0,
+         "ids is %s, b is %s: ids.ne[0] must be a multiple of b.ne[1]", S(ids), S(rows));
     return NULL;
 }
 CK check_MUL_MAT_ID(const ggml_tensor *t, char *msg) {
@@ -19,7 +20,8 @@ CK check_MUL_MAT_ID(const ggml_tensor *t, char *msg) {
     const char *bad = need_ids(ids, B, msg);
     if (bad) return bad;
     F32(t, "result");
-    WANT(t->ne[0] == A->ne[!along] && t->ne[1] == ids->ne[0] && t->ne[2] == B->ne[2] && t->ne[3] == 1, "result is %s, as is %s, b is %s", S(t), S(A), S(B));
+    WANT(t->ne[0] == A->ne[!along] && t->ne[1] == ids->ne[0] && t->ne[2] == B->ne[2] && t->ne[3] == 1,
+         "result is %s, as is %s, b is %s", S(t), S(A), S(B));
     return NULL;
 }
 CK check_MUL_MAT_ID_BACK_AS(const ggml_tensor *t, char *msg) {
@@ -62,7 +64,8 @@ static const char *flat_sequences(const ggml_tensor *t, int n, const char *const
         WANT(has_ne(t->src[i], size, heads, tf ? 1 : tokens, 1), "%s is %s, %s is %s: %s", names[i], S(t->src[i]), names[0], S(A),
              tf ? "need [n, heads]" : "shapes must be equal");
     }
-    WANT(seqs && tokens % seqs == 0, "%s is %s, state is %s: the tokens must be a multiple of the sequences", names[0], S(A), S(state));
+    WANT(seqs && tokens % seqs == 0,
+         "%s is %s, state is %s: the tokens must be a multiple of the sequences", names[0], S(A), S(state));
     WANT_NE(state, "state", size * size * heads, seqs, 1, 1);
     WANT(gg_contiguous(state), "state is %s: need a contiguous tensor", S(state));
     WANT_NE(t, "result", size * heads, tokens + size * seqs, 1, 1);
@@ -87,7 +90,8 @@ CK check_GATED_DELTA_NET(const ggml_tensor *t, char *msg) {
     WANT(A->ne[0] == n && A->ne[1] && heads % A->ne[1] == 0 && A->ne[2] == tokens && A->ne[3] == seqs,
          "q is %s, v is %s: need equal dimensions, v's heads a multiple of q's", S(A), S(v));
     WANT(gg_same_shape(A, B), "q is %s, k is %s: shapes must be equal", S(A), S(B));
-    WANT(n > 0 && (g->ne[0] == 1 || g->ne[0] == n), "g is %s, v is %s: g needs one gate a head, or as many as v has elements", S(g), S(v));
+    WANT(n > 0 && (g->ne[0] == 1 || g->ne[0] == n),
+         "g is %s, v is %s: g needs one gate a head, or as many as v has elements", S(g), S(v));
     WANT_NE(g, "g", g->ne[0], heads, tokens, seqs);
     WANT_NE(t->src[4], "beta", 1, heads, tokens, seqs);
     WANT_NE(state, "state", n, n, heads, seqs);
@@ -118,8 +122,10 @@ CK check_SSM_SCAN(const ggml_tensor *t, char *msg) {
 CK check_SSM_CONV(const ggml_tensor *t, char *msg) {
     const char *bad = all_f32(t, 2, (const char *const[]){"sx", "c"}, msg);
     if (bad) return bad;
-    WANT(A->ne[1] == B->ne[1] && A->ne[3] == 1 && B->ne[2] == 1 && B->ne[3] == 1, "sx is %s, c is %s: need as many channels (ne[1])", S(A), S(B));
-    WANT(B->ne[0] > 0 && A->ne[0] >= B->ne[0] - 1, "sx is %s, c is %s: sx needs rows of c.ne[0] - 1 elements and more", S(A), S(B));
+    WANT(A->ne[1] == B->ne[1] && A->ne[3] == 1 && B->ne[2] == 1 && B->ne[3] == 1,
+         "sx is %s, c is %s: need as many channels (ne[1])", S(A), S(B));
+    WANT(B->ne[0] > 0 && A->ne[0] >= B->ne[0] - 1,
+         "sx is %s, c is %s: sx needs rows of c.ne[0] - 1 elements and more", S(A), S(B));
     WANT_NE(t, "result", B->ne[1], A->ne[0] - B->ne[0] + 1, A->ne[2], 1);
     return NULL;
 }

@@ -16,8 +16,19 @@ from typing import Any
 import ggml
 
 from . import _memory
-from ._structs import GGML_OBJECT_SIZE, GGML_TENSOR_SIZE, MAX_NODES, MEM_ALIGN, OPERATIONS, TYPES, ggml_cgraph
-from ._structs import ggml_object, ggml_object_p, ggml_tensor, ggml_tensor_p
+from ._structs import (
+    GGML_OBJECT_SIZE,
+    GGML_TENSOR_SIZE,
+    MAX_NODES,
+    MEM_ALIGN,
+    OPERATIONS,
+    TYPES,
+    ggml_cgraph,
+    ggml_object,
+    ggml_object_p,
+    ggml_tensor,
+    ggml_tensor_p,
+)
 
 OP = {name: i for i, name in enumerate(OPERATIONS.split())}
 ENGINE_TYPE = {t: t for t in TYPES} | {10: ggml.GGML_TYPE_I8, 11: ggml.GGML_TYPE_I16, 12: ggml.GGML_TYPE_I32}
@@ -118,11 +129,12 @@ class Context:
         self.store = ggml.ggml_init(params(mem_size=0, mem_buffer=None, no_alloc=False))
         self.base, self.size, self.no_alloc = ggml.ggml_get_mem_buffer(self.memory), size, no_alloc
         self.end = -self.base % MEM_ALIGN
-        self.first = self.last = None  # ggml_object
-        self.scratch = None
-        self.kept = []  # what nodes refer to: scratch buffers, callbacks
-        self.tensors = []
-        self.graphs = {}  # engine graphs by their nodes
+        self.first: Any = None  # ggml_object
+        self.last: Any = None
+        self.scratch: Any = None
+        self.kept: list[Any] = []  # what nodes refer to: scratch buffers, callbacks
+        self.tensors: list[Tensor] = []
+        self.graphs: dict[tuple[int, ...], Any] = {}  # engine graphs by their nodes
         contexts[self.engine] = self
 
     def free(self):
@@ -139,7 +151,9 @@ class Context:
 
     def outside(self, nbytes):
         """The address of zeroed memory outside the arena."""
-        return ggml.ggml_get_data(ggml.ggml_new_tensor_1d(self.store, ggml.GGML_TYPE_I8, max(1, nbytes)))
+        at = ggml.ggml_get_data(ggml.ggml_new_tensor_1d(self.store, ggml.GGML_TYPE_I8, max(1, nbytes)))
+        ctypes.memset(at, 0, nbytes)  # pages of contexts that were freed come back as they were left
+        return at
 
     # ---- the arena
     def _object(self, size):

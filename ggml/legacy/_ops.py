@@ -138,7 +138,8 @@ def ggml_mul_mat(ctx: Context, a: Tensor, b: Tensor) -> Tensor:
 
 
 # ---- parts of tensors ------------------------------------------------------------------------------------------------
-def _update(ctx, name, a, b, nb1, nb2, nb3, offset):
+def _update(ctx, name, a, b, *place):
+    nb1, nb2, nb3, offset = place
     inplace = name.endswith("_inplace")
     twin = getattr(ggml, name)(ctx.engine, a.twin, b.twin, nb1, nb2, nb3, offset)
     if max(nb1, nb2, nb3, offset) >= 1 << 31:
@@ -282,9 +283,7 @@ def ggml_view_3d(ctx: Context, a: Tensor, ne0: int, ne1: int, ne2: int, nb1: int
 
 
 @api
-def ggml_view_4d(
-    ctx: Context, a: Tensor, ne0: int, ne1: int, ne2: int, ne3: int, nb1: int, nb2: int, nb3: int, offset: int
-) -> Tensor:
+def ggml_view_4d(ctx: Context, a: Tensor, ne0: int, ne1: int, ne2: int, ne3: int, nb1: int, nb2: int, nb3: int, offset: int) -> Tensor:
     """A part of a with four dimensions, from `offset` on, with the strides nb1, nb2 and nb3, in bytes."""
     return _view(ctx, 4, a, ne0, ne1, ne2, ne3, nb1, nb2, nb3, offset)
 
@@ -447,7 +446,7 @@ def ggml_conv_1d_2s(ctx: Context, a: Tensor, b: Tensor) -> Tensor:
 
 def _map(ctx, op, a, b, build, kind, fun):
     """The callback's address was kept in a tensor then, as two integers."""
-    if callable(fun) and not isinstance(fun, ctypes._CFuncPtr):
+    if callable(fun) and not isinstance(fun, ctypes._CFuncPtr):  # type: ignore[attr-defined]
         fun = kind(fun)
     ctx.kept.append(fun)
     sources = [a.twin] if b is None else [a.twin, b.twin]

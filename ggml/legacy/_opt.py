@@ -20,6 +20,7 @@ ARMIJO, WOLFE, STRONG_WOLFE = range(3)
 ADAM, LBFGS = range(2)
 SHRINK, GROW = 0.5, 2.1  # of a line search's step
 DEFAULT_ARENA = 16 << 20
+RESOLUTION = float(np.finfo(np.float32).eps)  # values that differ by less, relatively, may be equal
 
 
 @api
@@ -126,7 +127,7 @@ def adam(objective, params):
 
 def line_search(objective, x, value, gradient, direction, step, p):
     """Shrinks or grows the step until the conditions of p.linesearch hold: (status, x, value, gradient) there."""
-    slope = gradient @ direction
+    slope, noise = gradient @ direction, RESOLUTION * abs(value)
     if step <= 0:
         return SEARCH_INVALID, x, value, gradient
     if slope > 0:
@@ -138,7 +139,7 @@ def line_search(objective, x, value, gradient, direction, step, p):
         except Diverged:
             new_value, new_gradient = np.inf, gradient
         new_slope = new_gradient @ direction
-        if new_value > value + step * p.ftol * slope:
+        if new_value > value + step * p.ftol * slope + noise:
             factor = SHRINK
         elif p.linesearch == ARMIJO:
             return OK, new, new_value, new_gradient
@@ -185,6 +186,7 @@ def lbfgs(objective, params):
         k += 1
         direction = newton_direction(gradient, corrections)
         step = 1.0 if corrections else 1 / np.linalg.norm(direction)
+        before = value
         status, new, value, new_gradient = line_search(objective, x, value, gradient, direction, step, p)
         if status != OK:
             objective(x)
@@ -193,7 +195,7 @@ def lbfgs(objective, params):
         if s @ y > 0:  # what keeps the approximation positive definite
             corrections.append((s, y, s @ y))
         x, gradient = new, new_gradient
-        if progress.done(value):
+        if abs(value - before) <= RESOLUTION * abs(before) or progress.done(value):
             return OK
     return OK
 

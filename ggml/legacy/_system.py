@@ -2,7 +2,7 @@
 
 import ctypes
 import functools
-from ctypes import c_float, c_int64, c_void_p
+from ctypes import c_int64
 
 import numpy as np
 
@@ -122,11 +122,11 @@ def _quantize(type, src, dst, start, n, k, hist):
     out = _memory.address(dst, "dst", first + size)
     if n == 0:
         return 0
-    ggml.ggml_quantize_chunk(type, src, dst, start, n // k, k, None)
+    ggml.ggml_quantize_chunk(type, src, dst, start, n // BLOCK, BLOCK, None)
     if type in LAYOUT:
-        data = np.frombuffer((ctypes.c_uint8 * size).from_address(out + first), np.uint8)
+        data = np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(out + first))
         counts = np.bincount(_bins(type, data.reshape(n // BLOCK, -1)).ravel(), minlength=16)
-        np.frombuffer((c_int64 * 16).from_address(at), np.int64)[:] += counts
+        np.ctypeslib.as_array((c_int64 * 16).from_address(at))[:] += counts
     return size
 
 

@@ -7,8 +7,7 @@ import ggml
 
 from . import _memory
 from ._arena import ENGINE_TYPE, OP, Context, Tensor, address_of, api, contexts
-from ._structs import GGML_OBJECT_SIZE, GGML_TENSOR_SIZE, MAX_NAME, TYPES, ggml_init_params, ggml_object, ggml_scratch
-from ._structs import ggml_tensor_p
+from ._structs import GGML_OBJECT_SIZE, GGML_TENSOR_SIZE, MAX_NAME, TYPES, ggml_init_params, ggml_object, ggml_scratch, ggml_tensor_p
 
 
 def engine_type(type):

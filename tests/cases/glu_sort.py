@@ -72,9 +72,7 @@ def glu_rows():
         odd = ((lambda r: [r(7)], ValueError, "ne[0] must be even"),)
         common = {"kinks": kinks, "tol": 4e-6}
         yield Op(name, lambda x, f=f: f(halves(x)[0]) * halves(x)[1], whole, diff=(0,), bad=odd, **common)
-        yield Op(
-            name + "_swapped", lambda x, f=f: f(halves(x)[1]) * halves(x)[0], whole, diff=(0,), bad=odd, **common
-        )
+        yield Op(name + "_swapped", lambda x, f=f: f(halves(x)[1]) * halves(x)[0], whole, diff=(0,), bad=odd, **common)
         yield Op(
             name + "_split",
             lambda a, b, f=f: f(a) * b,

@@ -152,9 +152,7 @@ OPS = [
         ),
         diff=(0, 1, 2, 3, 4, 5),
         strided=(1, 2, 3, 4, 5),
-        bad=(
-            (lambda r: [*scan(r, 3, 2, 2, 1, 3, 2, 1, 3)[:3], r(2, 2), *scan(r, 3, 2, 2, 1, 3, 2, 1, 3)[4:]], ValueError, "A is"),
-        ),
+        bad=((lambda r: [*scan(r, 3, 2, 2, 1, 3, 2, 1, 3)[:3], r(2, 2), *scan(r, 3, 2, 2, 1, 3, 2, 1, 3)[4:]], ValueError, "A is"),),
         **COMMON,
     ),
     flat_row("rwkv_wkv6", rwkv_wkv6, "nnnuf"),
@@ -172,7 +170,10 @@ OPS = [
         ),
         diff=(0, 1, 2, 3, 4, 5),
         strided=(0, 1, 2, 3, 4),
-        bad=((lambda r: delta(r, 3, 2, 2, 3, 2, 1, 0), ValueError, "K is 0"), (lambda r: delta(r, 3, 2, 3, 3, 2, 1, 1), ValueError, "multiple of q's")),
+        bad=(
+            (lambda r: delta(r, 3, 2, 2, 3, 2, 1, 0), ValueError, "K is 0"),
+            (lambda r: delta(r, 3, 2, 3, 3, 2, 1, 1), ValueError, "multiple of q's"),
+        ),
         **COMMON,
     ),
 ]

@@ -99,23 +99,38 @@ static seq_fill_fn seq_fill(int op) {
 /* WKV6 and GATED_LINEAR_ATTN store S column by column. */
 static bool seq_by_columns(int op) { return op == GGML_OP_RWKV_WKV6 || op == GGML_OP_GATED_LINEAR_ATTN; }
 
+enum { SEQ_ROWS = 4 };
+
 /* ---- a token ------------------------------------------------------------------------------------------------------- */
-static void seq_rows(const gg_seq *z, const seq_step *v, float *state, float *y) {
-    const int64_t n = z->n;
+/* `rows` rows of S from row j on: side by side they share loads and wait for sums only once. */
+static inline __attribute__((always_inline))
+void seq_some_rows(const int rows, int64_t n, const seq_step *v, int64_t j, float *state, float *y) {
     const float *w = v->p[SEQ_W], *k = v->p[SEQ_K], *r = v->p[SEQ_R], *a = v->p[SEQ_A], *b = v->p[SEQ_B];
-    for (int64_t j = 0; j < z->rows; j++, state += n) {
-        const vf vj = vf_set1(v->p[SEQ_V][j]);
-        vf sum = vf_zero(), out = vf_zero();
-        if (a) EACH_VEC(i, n) sum = vf_fma(ld(state + i, n - i), ld(a + i, n - i), sum);
-        const vf sa = a ? vf_set1(vf_hsum(sum)) : sum;
+    vf sa[SEQ_ROWS], out[SEQ_ROWS], vj[SEQ_ROWS];
+    for (int q = 0; q < rows; q++) sa[q] = out[q] = vf_zero(), vj[q] = vf_set1(v->p[SEQ_V][j + q]);
+    if (a) {
         EACH_VEC(i, n) {
-            vf s = vf_fma(vj, ld(k + i, n - i), vf_mul(ld(state + i, n - i), ld(w + i, n - i)));
-            if (a) s = vf_fma(sa, ld(b + i, n - i), s);
-            st(state + i, s, n - i);
-            out = vf_fma(s, ld(r + i, n - i), out);
+            const vf ai = ld(a + i, n - i);
+            for (int q = 0; q < rows; q++) sa[q] = vf_fma(ld(state + q * n + i, n - i), ai, sa[q]);
         }
-        y[j] = vf_hsum(out);
+        for (int q = 0; q < rows; q++) sa[q] = vf_set1(vf_hsum(sa[q]));
     }
+    EACH_VEC(i, n) {
+        const int64_t m = n - i;
+        const vf wi = ld(w + i, m), ki = ld(k + i, m), ri = ld(r + i, m), bi = a ? ld(b + i, m) : vf_zero();
+        for (int q = 0; q < rows; q++) {
+            float *at = state + q * n + i;
+            vf s = vf_fma(vj[q], ki, vf_mul(ld(at, m), wi));
+            if (a) s = vf_fma(sa[q], bi, s);
+            out[q] = vf_fma(st(at, s, m), ri, out[q]);
+        }
+    }
+    for (int q = 0; q < rows; q++) y[j + q] = vf_hsum(out[q]);
+}
+static void seq_rows(const gg_seq *z, const seq_step *v, float *state, float *y) {
+    int64_t j = 0;
+    for (; j + SEQ_ROWS <= z->rows; j += SEQ_ROWS) seq_some_rows(SEQ_ROWS, z->n, v, j, state + j * z->n, y);
+    for (; j < z->rows; j++) seq_some_rows(1, z->n, v, j, state + j * z->n, y);
 }
 static float seq_bonus(const gg_seq *z, const seq_step *v) {   /* r . (u k) */
     vf sum = vf_zero();
@@ -193,26 +208,31 @@ static int seq_run(const gg_work *w, ggml_tensor *dst) {
 SEQ_OP(SSM_SCAN) SEQ_OP(RWKV_WKV6) SEQ_OP(RWKV_WKV7) SEQ_OP(GATED_LINEAR_ATTN) SEQ_OP(GATED_DELTA_NET)
 
 /* ---- SSM_CONV: a convolution along each row of sx, [taps - 1 + tokens, channels, sequences] ------------------------- */
-enum { CONV_TILE = 256 };
+/* VW channels at a time, turned so that they lie side by side as in the result. */
+static void conv_channels(const ggml_tensor *dst, int64_t c0, int64_t n, int64_t seq, float *x, float *f) {
+    const ggml_tensor *sx = dst->src[0], *c = dst->src[1];
+    const int64_t taps = c->ne[0], tokens = dst->ne[1];
+    for (int64_t lane = 0; lane < n; lane++) {
+        const char *from = gg_row_ptr(sx, c0 + lane, seq, 0), *taps_of = gg_row_ptr(c, c0 + lane, 0, 0);
+        for (int64_t t = 0; t < sx->ne[0]; t++) x[t * VW + lane] = *(const float *)(from + (size_t)t * sx->nb[0]);
+        for (int64_t i = 0; i < taps; i++) f[i * VW + lane] = *(const float *)(taps_of + (size_t)i * c->nb[0]);
+    }
+    for (int64_t t = 0; t < tokens; t++) {
+        vf sum = vf_zero();
+        for (int64_t i = 0; i < taps; i++) sum = vf_fma(vf_load(x + (t + i) * VW), vf_load(f + i * VW), sum);
+        st((float *)gg_row_ptr(dst, t, seq, 0) + c0, sum, n);
+    }
+}
 static int op_SSM_CONV(const gg_work *w, ggml_tensor *dst) {
-    const ggml_tensor *x = dst->src[0], *c = dst->src[1];
-    const int64_t taps = c->ne[0], channels = dst->ne[0], tokens = dst->ne[1];
-    float *const own = gg_scratch((size_t)(x->ne[0] + taps) * sizeof *own), y[CONV_TILE];
-    if (!own) return no_memory(x);
-    for (int64_t u0, u1; gg_next(w, channels * dst->ne[2], 4096 / (taps * tokens + 1) + 1, &u0, &u1);)
+    const int64_t length = dst->src[0]->ne[0], taps = dst->src[1]->ne[0], channels = dst->ne[0], blocks = (channels + VW - 1) / VW;
+    const size_t size = (size_t)((length + taps) * VW) * sizeof(float);
+    float *const x = gg_scratch(size);
+    if (!x) return no_memory(dst->src[0]);
+    memset(x, 0, size);                                   /* lanes that have no channel stay 0 */
+    for (int64_t u0, u1; gg_next(w, blocks * dst->ne[2], 4096 / (length * VW + 1) + 1, &u0, &u1);)
         for (int64_t u = u0; u < u1; u++) {
-            const row_at at = {u % channels, u / channels, 0};
-            const float *row = row_in(x, at, own), *f = row_in(c, (row_at){at.i1, 0, 0}, own + x->ne[0]);
-            for (int64_t t0 = 0; t0 < tokens; t0 += CONV_TILE) {
-                const int64_t n = tokens - t0 < CONV_TILE ? tokens - t0 : CONV_TILE;
-                EACH_VEC(t, n) {
-                    vf sum = vf_zero();
-                    for (int64_t i = 0; i < taps; i++) sum = vf_fma(ld(row + t0 + t + i, n - t), vf_set1(f[i]), sum);
-                    st(y + t, sum, n - t);
-                }
-                char *out = gg_row_ptr(dst, t0, at.i2, 0) + (size_t)at.i1 * sizeof *y;
-                for (int64_t t = 0; t < n; t++) *(float *)(out + (size_t)t * dst->nb[1]) = y[t];
-            }
+            const int64_t c0 = u % blocks * VW;
+            conv_channels(dst, c0, channels - c0 < VW ? channels - c0 : VW, u / blocks, x, x + length * VW);
         }
     return GGML_STATUS_SUCCESS;
 }
