@@ -105,7 +105,8 @@ def main():
     parser.add_argument("--measure", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.measure:
-        return measure(args.measure, args.threads)
+        measure(args.measure, args.threads)
+        return
     best = {}
     for _ in range(args.rounds):
         for library, python in (("ggml", sys.executable), ("torch", args.torch)):

@@ -15,7 +15,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy
 
 from ._core cimport (
-    BOOL, C, G, GGML_MAX_NAME, GGML_TENSOR_FLAG_COMPUTE, GGML_TENSOR_FLAG_PARAM, GGML_TYPE_F32, GGML_TYPE_I32, F, I, I32, NE, P, SZ, T,
+    BOOL, C, G, GGML_MAX_NAME, GGML_TENSOR_FLAG_COMPUTE, GGML_TENSOR_FLAG_PARAM, GGML_TYPE_F32, F, I, I32, NE, P, SZ, T,
     TYPE, buffer_of, enter, fail, gg_contiguous, gg_nbytes, gg_nelements, gg_types, ggml_cgraph, ggml_tensor, readable, where,
 )
 from ._device cimport HANDLE, Handle, find, live, read, write
@@ -907,7 +907,8 @@ def ggml_opt_epoch(opt_ctx, dataset, result_train, result_eval, idata_split, cal
     if split > d.ndata or (split >= 0 and split % batch):
         fail(ValueError, f"idata_split is {split}: need a multiple of the batch of {batch}, up to {d.ndata}")
     if (o.labels == NULL) != (d.labels == NULL):
-        fail(ValueError, f"the loss needs {'no ' if o.labels == NULL else ''}labels, the dataset has {'none' if d.labels == NULL else 'some'}")
+        fail(ValueError, f"the loss needs {'no ' if o.labels == NULL else ''}labels, "
+             f"the dataset has {'none' if d.labels == NULL else 'some'}")
     if o.labels != NULL and gg_nelements(o.labels) != d.labels.ne[0] * batch:
         fail(ValueError, f"labels {shown(o.labels)} don't fit {shown(d.labels)}")
     split = d.ndata if split < 0 else split
@@ -944,7 +945,8 @@ def ggml_opt_fit(backend_sched, ctx_compute, inputs, outputs, dataset, loss_type
     cdef float part = F(val_split, b"val_split")
     cdef bint quiet = BOOL(silent, b"silent")
     if logical < 1 or d.ndata % logical or logical % physical:
-        fail(ValueError, f"nbatch_logical is {logical}: need a divisor of the {d.ndata} datapoints and a multiple of the batch of {physical}")
+        fail(ValueError, f"nbatch_logical is {logical}: need a divisor of the {d.ndata} datapoints "
+             f"and a multiple of the batch of {physical}")
     if not 0 <= part < 1:
         fail(ValueError, f"val_split is {part}: need 0 or more and less than 1")
     split = <int64_t>((1 - part) * <float>(d.ndata // logical)) * logical
@@ -998,7 +1000,7 @@ cdef int need_states(Context o) except -1:
     return 0
 
 def ggml_opt_save(opt_ctx, fname, dataset=None):
-    """Writes a checkpoint, a GGUF file: parameters, moments, gradients of an unfinished period, steps, random numbers, order of the dataset.
+    """Writes a checkpoint, a GGUF file: parameters, moments, gradients of an unfinished period, steps, random numbers, order of a dataset.
 
     The file takes its name when it is complete: killed at any moment, there is the old one or the new one. (Not a function of the C
     library.) OSError: it can't be written.
@@ -1038,7 +1040,8 @@ cdef object value(object file, bytes key, str fname, object get, int type):
     enter(b"ggml_opt_load")
     if i < 0 or gguf_get_kv_type(file, i) != type:
         enter(b"ggml_opt_load")
-        fail(ValueError, f"{fname!r} is no checkpoint of a training run: key {key.decode()!r} is {'missing' if i < 0 else 'of another type'}")
+        problem = "missing" if i < 0 else "of another type"
+        fail(ValueError, f"{fname!r} is no checkpoint of a training run: key {key.decode()!r} is {problem}")
     return get(file, i)
 
 cdef object order_of(object file, Dataset d, str fname):
@@ -1071,7 +1074,8 @@ cdef int load(Context o, Dataset d, object file, object ctx, str fname) except -
     cdef dict found
     version = value(file, VERSION, fname, gguf_get_val_u64, _constants.GGUF_TYPE_UINT64)
     optimizer = value(file, b"ggml.opt.optimizer", fname, gguf_get_val_str, _constants.GGUF_TYPE_STRING)
-    numbers = [value(file, b"ggml.opt." + k, fname, gguf_get_val_i64, _constants.GGUF_TYPE_INT64) for k in (b"period", b"iteration", b"index")]
+    numbers = [value(file, b"ggml.opt." + k, fname, gguf_get_val_i64, _constants.GGUF_TYPE_INT64)
+               for k in (b"period", b"iteration", b"index")]
     random = value(file, b"ggml.opt.random", fname, gguf_get_val_u64, _constants.GGUF_TYPE_UINT64)
     order = order_of(file, d, fname) if d is not None else None
     found = tensors_of(ctx)

@@ -215,8 +215,20 @@ def test_fit_and_epoch_callbacks(model, capfd):
         epochs.append(ctypes.c_int64.from_address(userdata).value)
         return rates(alpha=0.2, wd=0)
 
-    ggml.ggml_opt_fit(model.sched, model.ctx, model.inputs, model.outputs, model.dataset, ggml.GGML_OPT_LOSS_TYPE_CROSS_ENTROPY,
-                      ggml.GGML_OPT_OPTIMIZER_TYPE_ADAMW, schedule, 30, 8, 0.0, False)
+    ggml.ggml_opt_fit(
+        model.sched,
+        model.ctx,
+        model.inputs,
+        model.outputs,
+        model.dataset,
+        ggml.GGML_OPT_LOSS_TYPE_CROSS_ENTROPY,
+        ggml.GGML_OPT_OPTIMIZER_TYPE_ADAMW,
+        schedule,
+        30,
+        8,
+        0.0,
+        False,
+    )
     assert epochs == [e for e in range(1, 31) for _ in range(3)]
     assert "epoch 30/30" in capfd.readouterr().err
     opt, result, seen = model.opt(), ggml.ggml_opt_result_init(), []
@@ -323,8 +335,12 @@ def test_nan_loss_names_the_tensor(model):
 
 def test_shapes_that_disagree(model):
     opt = model.opt()
-    for ne, label, ndata, match in ((N_IN + 1, N_OUT, NDATA, "inputs 'x'"), (N_IN, N_OUT + 1, NDATA, "labels 'labels'"),
-                                    (N_IN, N_OUT, NDATA + 1, "whole number of batches"), (N_IN, 0, NDATA, "dataset has none")):
+    for ne, label, ndata, match in (
+        (N_IN + 1, N_OUT, NDATA, "inputs 'x'"),
+        (N_IN, N_OUT + 1, NDATA, "labels 'labels'"),
+        (N_IN, N_OUT, NDATA + 1, "whole number of batches"),
+        (N_IN, 0, NDATA, "dataset has none"),
+    ):
         d = ggml.ggml_opt_dataset_init(F32, F32, ne, label, ndata, 1)
         with pytest.raises(ValueError, match=match):
             ggml.ggml_opt_epoch(opt, d, None, None, -1, None, None)
@@ -332,8 +348,9 @@ def test_shapes_that_disagree(model):
     with pytest.raises(ValueError, match="ndata_shard is 5"):
         ggml.ggml_opt_dataset_init(F32, F32, 1, 1, 24, 5)
     with pytest.raises(IndexError, match="ibatch is 6"):
-        ggml.ggml_opt_dataset_get_batch(model.dataset, *(ggml.ggml_opt_alloc(opt, True) or ggml.ggml_opt_inputs(opt),
-                                                        ggml.ggml_opt_labels(opt)), 6)
+        ggml.ggml_opt_dataset_get_batch(
+            model.dataset, *(ggml.ggml_opt_alloc(opt, True) or ggml.ggml_opt_inputs(opt), ggml.ggml_opt_labels(opt)), 6
+        )
 
 
 def test_handles_are_checked(model):
