@@ -28,10 +28,14 @@ PROPER = (TypeError, ValueError, MemoryError, RuntimeError, OSError, IndexError,
 # They end the process by design, wait, write files where they like, or load code.
 APART = {"ggml_abort", "ggml_print_backtrace", "ggml_set_abort_callback", "ggml_log_set", "ggml_function",
          "ggml_backend_load", "ggml_backend_load_all_from_path"}  # fmt: skip
+# Parameters that are memory to write to: these get no address of live memory, which C would overwrite as well.
+MEMORY = {"x", "y", "data", "fp16", "fp32", "bf16", "i0", "i1", "i2", "i3", "dims", "free", "total", "labels_batch", "data_batch",
+          "buf", "description", "ctx_data", "ctx_eval", "log_callback", "user_data", "ndata", "loss", "unc", "pred",
+          "accuracy"}  # fmt: skip
 
 
 def functions(prefix):
-    """Every function of the surface that this build has, with its number of positional arguments."""
+    """Every function of the surface that this build has, with the names of its positional arguments."""
     found = {}
     for name, f in sorted(vars(ggml).items()):
         if not name.startswith(("ggml_", "gguf_")) or isinstance(f, type) or not callable(f):
@@ -42,7 +46,7 @@ def functions(prefix):
             params = inspect.signature(f).parameters.values()
         except (TypeError, ValueError):
             continue
-        found[name] = sum(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in params)
+        found[name] = [p.name for p in params if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     return found
 
 
@@ -71,6 +75,8 @@ class World:
         self.handles = [ctx, ctx, bare, backend, buft, buffer, galloc, gguf, device, reg, self.live_buffer]
         self.graphs = [self.graph(ctx), self.graph(ctx, True)]
         callback = ggml.ggml_custom1_op_t(lambda *args: None)
+        self.unmapped = [None, 5, -1, 0, 1, 8, 0x1000, 1 << 40, 1 << 62, 1 << 64, 1.5, "text", [], {}, object(), bytearray(64),
+                         ctypes.c_int(3), ctypes.c_void_p(), ctypes.c_void_p(8), (ctypes.c_int64 * 4)(2, 2, 2, 2)]  # fmt: skip
         self.values = [
             None, 5, -1, 0, 1, 2, 1 << 31, -(1 << 31), 1 << 40, 1 << 62, -(1 << 63), 1 << 64, 1.5, float("nan"), "text", b"bytes",
             [], [1, 2], {}, object(), True, gone, dead_backend, dead_buffer, dead_gguf, 8, 0x1000, *stale, *placed,
@@ -87,7 +93,8 @@ class World:
     def tensors(self, ctx):
         new = ggml.ggml_new_tensor_4d
         made = [new(ctx, *row) for row in (
-            (0, 4, 3, 1, 1), (0, 3, 4, 2, 1), (1, 8, 2, 2, 2), (26, 5, 1, 1, 1), (2, 64, 2, 1, 1), (0, 0, 3, 1, 1), (0, 7, 1, 1, 1))]  # fmt: skip
+            (0, 4, 3, 1, 1), (0, 3, 4, 2, 1), (1, 8, 2, 2, 2), (26, 5, 1, 1, 1), (2, 64, 2, 1, 1), (0, 0, 3, 1, 1),
+             (0, 7, 1, 1, 1))]  # fmt: skip
         return [*made, ggml.ggml_sqr(ctx, made[0])]
 
     def graph(self, ctx, grads=False):
@@ -95,9 +102,9 @@ class World:
         ggml.ggml_build_forward_expand(g, ggml.ggml_sqr(ctx, ggml.ggml_new_tensor_1d(ctx, 0, 4)))
         return g
 
-    def arguments(self, n):
+    def arguments(self, names):
         """Anything, or something that looks right at first and so gets further."""
-        rng = self.rng
+        rng, n = self.rng, len(names)
         args = [rng.choice(self.values + self.handles + self.good + self.graphs) for _ in range(n)]
         for i in range(n):
             kind = rng.random()
@@ -107,6 +114,9 @@ class World:
                 args[i] = rng.choice(self.good)
             elif i and kind < 0.7:
                 args[i] = rng.choice((0, 1, 2, 3, -1, 16, 1 << 33, 0.5))
+        for i in range(n):
+            if names[i] in MEMORY or "type" in names and names[i] in ("src", "dst"):
+                args[i] = rng.choice(self.unmapped)
         return args
 
 
@@ -117,11 +127,11 @@ def child(seed, names):
     out = os.dup(1)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     os.chdir(tempfile.mkdtemp())
-    counts = functions("")
+    parameters = functions("")
     for name in names:
         world = World(rng)
         for _ in range(CALLS):
-            args = world.arguments(counts[name])
+            args = world.arguments(parameters[name])
             os.write(out, f"{name}({', '.join(repr(a)[:60] for a in args)})\n".encode())
             try:
                 getattr(ggml, name)(*args)

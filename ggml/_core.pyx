@@ -294,16 +294,16 @@ cdef void *int_address(object o, const char *name) except? NULL:
         fail(ValueError, f"{name.decode()} is {shown(o)}: no address")
 
 cdef int buffer_of(object o, const char *name, size_t need, void **out) except -1:
-    """Where `o` (anything c_void_p takes, byref, arrays, buffers) is; its size is held against `need` where it is known."""
+    """Where `o` (anything c_void_p takes, byref, arrays, buffers) is. Its size is held against `need`; where it is not known, memory of
+    that size must be there."""
     cdef size_t address = 0
     cdef object size = None, owner
     out[0] = NULL
     if o is None:
         return 0
     if PyLong_CheckExact(o):
-        out[0] = int_address(o, name)
-        return 0
-    if isinstance(o, byref_type):
+        address = <size_t>int_address(o, name)
+    elif isinstance(o, byref_type):
         owner = o._obj
         address, size = <size_t>memory(owner), ctypes.sizeof(owner)
     elif isinstance(o, bytes):
@@ -327,8 +327,7 @@ cdef int buffer_of(object o, const char *name, size_t need, void **out) except -
             view = memoryview(o)
         except TypeError:
             try:
-                out[0] = int_address(o.__index__(), name)
-                return 0
+                return buffer_of(o.__index__(), name, need, out)
             except (AttributeError, TypeError):
                 fail(TypeError, f"{name.decode()} is {shown(o)}: need an address or a buffer")
         if not view.c_contiguous:
@@ -337,6 +336,8 @@ cdef int buffer_of(object o, const char *name, size_t need, void **out) except -
         size = view.nbytes
     if address and size is not None and size < need:
         fail(ValueError, f"{name.decode()} has {size} bytes: need {need}")
+    if address and size is None and need and not gg_readable(<void *>address, need):
+        fail(ValueError, f"{name.decode()} ({address:#x}) is no memory of {need} bytes")
     out[0] = <void *>address
     return 0
 

@@ -14,6 +14,7 @@ from ._core cimport (
 )
 from ._device cimport (
     HANDLE, Backend, Buffer, BufferType, Device, Event, Handle, Plan, Registry, adopted, adopters, buffer_of_tensor, find, live,
+    memory_at,
 )
 from . import _structs
 from ._core import unpark
@@ -37,6 +38,10 @@ def _adopt(cls, struct_type, required, kind):
         struct = struct_type.from_address(address)
         for name in required:
             needed(struct.iface, name, kind)
+        for name, field in struct.iface._fields_:        # an address of something else holds no functions
+            function = ctypes.cast(getattr(struct.iface, name), ctypes.c_void_p).value if issubclass(field, ctypes._CFuncPtr) else None
+            if function and not memory_at(function, 1):
+                fail(ValueError, f"the {kind}'s callback {name} ({function:#x}) is no function")
         return cls(struct, address, owner)
     return adopt
 

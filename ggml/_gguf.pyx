@@ -31,6 +31,20 @@ from ._system import log
 
 cdef extern from *:
     """
+    /* A FILE of glibc begins with a mark; elsewhere nothing is known of it. */
+    static inline int gg_may_be_file(const void *p) {
+    #ifdef __GLIBC__
+        return (*(const unsigned *)p & 0xffff0000u) == 0xfbad0000u;
+    #else
+        (void)p;
+        return 1;
+    #endif
+    }
+    """
+    bint gg_may_be_file(const void *p)
+
+cdef extern from *:
+    """
     #ifdef _WIN32
     #define gg_seek _fseeki64
     #define gg_tell _ftelli64
@@ -739,7 +753,7 @@ cdef FILE *stdio(object file) except NULL:
     cdef FILE *f = <FILE *>ADDR(file, b"file")
     if f == NULL:
         fail(TypeError, "file is None: need a C FILE (see ggml_fopen)")
-    if not readable(f, 64):
+    if not readable(f, 64) or not gg_may_be_file(f):
         fail(ValueError, f"file ({<size_t>f:#x}) is no C FILE")
     return f
 

@@ -23,7 +23,7 @@ def key_value(g, i):
     n, kind = ggml.gguf_get_arr_n(g, i), KINDS[ggml.gguf_get_arr_type(g, i)]
     if kind == "str":
         return f"str[{n}]", [ggml.gguf_get_arr_str(g, i, k).decode() for k in range(n)]
-    raw = ctypes.string_at(ggml.gguf_get_arr_data(g, i), n * struct.calcsize(SIZES[kind])) if n else b""
+    raw = ctypes.string_at(ggml.gguf_get_arr_data(g, i), n * struct.calcsize(SIZES[kind])) if n else b""  # type: ignore[arg-type]
     return f"{kind}[{n}]", list(struct.unpack(f"={n}{SIZES[kind]}", raw))
 
 
@@ -54,7 +54,7 @@ def read(path):
 
 def histogram(tensors):
     """By type: how many tensors and bytes, the most bytes first."""
-    counts, sizes = Counter(), Counter()
+    counts, sizes = Counter(), Counter()  # type: ignore[var-annotated]
     for t in tensors:
         counts[t["type"]] += 1
         sizes[t["type"]] += t["bytes"]

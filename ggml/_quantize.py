@@ -23,7 +23,7 @@ NUMBERS = {name: number for number, name in TYPES.items()}
 PLAIN = {"F32": 0, "F16": 1, "BF16": 32, "Q4_0": 2, "Q4_1": 3, "Q5_0": 8, "Q5_1": 9, "Q8_0": 7, "Q6_K": 18, "IQ1_S": 24, "IQ1_M": 31,
          "IQ2_XXS": 19, "IQ2_XS": 20, "IQ2_S": 28, "IQ3_XXS": 23, "IQ3_S": 26, "IQ4_NL": 25, "IQ4_XS": 30, "TQ1_0": 36, "TQ2_0": 37,
          "MXFP4": 38}  # fmt: skip
-MIXES = {name: (name, number, {}) for name, number in PLAIN.items()}
+MIXES: dict = {name: (name, number, {}) for name, number in PLAIN.items()}
 MIXES |= {
     "Q2_K": ("Q2_K", 10, {"attn_v": [("all", "Q3_K")], "ffn_down": [("all", "Q3_K")], "attn_output": [("all", "Q3_K")]}),
     "Q2_K_S": ("Q2_K", 21, {"attn_v": [("all", "Q2_K")], "ffn_down": [("1/8", "Q4_K")]}),

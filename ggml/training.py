@@ -98,7 +98,7 @@ class Session:
         """Trains on the datapoints once, in random order, but for those that fill no batch; gives loss and accuracy."""
         n = len(data) // self.batch * self.batch
         shape = (data.shape[1], labels.shape[1] if labels is not None else 0, len(data))
-        if self.dataset is None or shape != self.shape:
+        if self.dataset is None or shape != self.shape:  # type: ignore[has-type]
             ggml.ggml_opt_dataset_free(self.dataset)
             self.dataset, self.shape = ggml.ggml_opt_dataset_init(F32, F32, *shape, 1), shape
         to_numpy(ggml.ggml_opt_dataset_data(self.dataset))[:] = data
@@ -123,7 +123,7 @@ class Session:
         for first in range(0, len(rows), self.batch):
             ggml.ggml_opt_alloc(self.opt, False)
             block = rows[first : first + self.batch]
-            ggml.ggml_backend_tensor_set(ggml.ggml_opt_inputs(self.opt), block, 0, block.nbytes)
+            ggml.ggml_backend_tensor_set(ggml.ggml_opt_inputs(self.opt), block.ctypes.data, 0, block.nbytes)
             ggml.ggml_opt_eval(self.opt, None)
             found.append(to_numpy(ggml.ggml_opt_outputs(self.opt)).reshape(self.batch, -1).copy())
         return np.concatenate(found)[: len(data)]

@@ -11,7 +11,6 @@ from cases.reduce import slopes, tiled
 
 import ggml
 
-
 WITH_SINKS = (
     lambda r: [*qkv(r, 5, 3, 4, 6, (2, 1)), None, 0.5, 0.0, 0.0],
     lambda r: [*qkv(r, 4, 2, 2, 5, (6, 3), (2, 1)), r(7, 4, 1, 2), 0.7, 8.0, 3.0],

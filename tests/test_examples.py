@@ -17,6 +17,7 @@ EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
         ("svm", [], r"held-out accuracy ([\d.]+)%", 94, 100),
         ("digits", ["--threads", "1"], r"held-out accuracy ([\d.]+)%", 94, 100),
         ("digits", ["--threads", "1", "--model", "cnn"], r"held-out accuracy ([\d.]+)%", 93, 100),
+        ("baby_llama", [], r"next level right ([\d.]+)%", 50, 100),
         ("lora", ["--threads", "1", "--epochs", "40"], r"([\d.]+)% after", 50, 100),
     ],
 )

@@ -4,10 +4,11 @@ import ctypes
 import importlib.util
 from pathlib import Path
 
-import ggml
 import ggml._device
 import numpy as np
 import pytest
+
+import ggml
 
 EXAMPLE = Path(__file__).resolve().parent.parent / "examples" / "python_backend.py"
 F32 = ggml.GGML_TYPE_F32

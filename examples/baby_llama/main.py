@@ -3,11 +3,12 @@
 import argparse
 import math
 
-import ggml
 import numpy as np
+from tqdm import trange
+
+import ggml
 from ggml.training import Session, adamw, picture
 from ggml.utils import from_numpy
-from tqdm import trange
 
 LEVELS, LENGTH, WIDTH, HEADS, LAYERS, HIDDEN, BATCH, WAVES = 32, 24, 64, 4, 2, 128, 16, 512
 
@@ -29,7 +30,7 @@ def llama(session, rng):
     def matrix(name, n_out, n_in):
         return session.parameter(name, rng.normal(0, n_in**-0.5, (n_out, n_in)))
 
-    shapes = {k: (WIDTH, WIDTH) for k in "qkvo"} | {"gate": (HIDDEN, WIDTH), "up": (HIDDEN, WIDTH), "down": (WIDTH, HIDDEN)}
+    shapes = dict.fromkeys("qkvo", (WIDTH, WIDTH)) | {"gate": (HIDDEN, WIDTH), "up": (HIDDEN, WIDTH), "down": (WIDTH, HIDDEN)}
     embedding, head = matrix("embedding", WIDTH, LEVELS), matrix("head", LEVELS, WIDTH)
     layers = [{k: matrix(f"{k} {i}", *shape) for k, shape in shapes.items()} for i in range(LAYERS)]
     gains = [session.parameter(f"gain {i}", np.ones(WIDTH)) for i in range(2 * LAYERS + 1)]

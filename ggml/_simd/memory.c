@@ -379,9 +379,10 @@ ggml_tensor *gg_context_tensor(ggml_context *ctx, const ggml_tensor *draft, size
     if (!o) return NULL;
     ggml_tensor *t = (ggml_tensor *)(o + 1);
     gg_copy_tensor(t, draft);
-    if (own) t->data = t + 1;
-    if (own && ctx->chunk->warm) memset(t->data, 0, nbytes);   /* as fresh pages would be */
-    else if (alloc) t->data = ctx->scratch + ctx->scratch_used, ctx->scratch_used += gg_scratch_step(nbytes);
+    if (own) {
+        t->data = t + 1;
+        if (ctx->chunk->warm) memset(t->data, 0, nbytes);   /* as fresh pages would be */
+    } else if (alloc) t->data = ctx->scratch + ctx->scratch_used, ctx->scratch_used += gg_scratch_step(nbytes);
     if (draft->view_src) {
         t->data = draft->view_src->data ? (uint8_t *)draft->view_src->data + draft->view_offs : NULL;
         t->buffer = draft->view_src->buffer;

@@ -1,0 +1,2 @@
+# Written by scripts/make_stubs.py.
+from . import *
