@@ -345,7 +345,7 @@ def ggml_sgn_inplace(ctx, a):
     return P(unary(c, SGN, T(a, b"a"), True))
 
 def ggml_neg(ctx, a):
-    """-a."""
+    """The negative of each element."""
     cdef Ctx *c = C(ctx, b"ggml_neg")
     return P(unary(c, NEG, T(a, b"a"), False))
 

@@ -109,7 +109,7 @@ cdef size_t slot_for(ggml_cgraph *g, ggml_tensor *t) noexcept:
     g.visited_hash_set.keys[k] = t
     return k
 
-def ggml_graph_dup(ctx, cgraph, force_grads):
+def ggml_graph_dup(ctx, cgraph, force_grads=False):
     """A copy of the graph in another context; with gradients when the graph has some or `force_grads`."""
     cdef ggml_context *c = C(ctx, b"ggml_graph_dup")
     cdef ggml_cgraph *a = G(cgraph, b"cgraph")

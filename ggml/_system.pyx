@@ -318,9 +318,14 @@ def ggml_set_abort_callback(callback):
     before, abort_callback = abort_callback, new
     return before
 
-def ggml_abort(file, line, fmt):
-    """Raises RuntimeError with the message and the place, where the C library ends the process."""
+def ggml_abort(file, line, fmt, *args):
+    """Raises RuntimeError with the message (a printf format and its arguments) and the place, where the C library ends the process."""
     enter(b"ggml_abort")
+    if args:
+        try:
+            fmt = TEXT(fmt, b"fmt") % tuple([getattr(a, "value", a) for a in args])
+        except (TypeError, ValueError) as e:
+            fail(ValueError, f"fmt {fmt!r} does not fit its arguments: {e}")
     where_, what = (x.decode(errors="replace") for x in (TEXT(file, b"file"), TEXT(fmt, b"fmt")))
     message = f"{where_}:{I32(line, b'line')}: {what}"
     if abort_callback:

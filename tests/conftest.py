@@ -1,9 +1,19 @@
 """What several test files share."""
 
+import os
 import subprocess
 import sys
 
 import pytest
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _away_from_the_clone(tmp_path_factory):
+    """Child processes that run `python -c` must find the installed package, not the folder ggml/ of a clone."""
+    before = os.getcwd()
+    os.chdir(tmp_path_factory.mktemp("elsewhere"))
+    yield
+    os.chdir(before)
 
 
 @pytest.fixture
