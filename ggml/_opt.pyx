@@ -922,7 +922,7 @@ def ggml_opt_epoch_callback_progress_bar(train, opt_ctx, dataset, result, ibatch
     cdef int64_t i = I(ibatch, b"ibatch"), n = max(I(ibatch_max, b"ibatch_max"), 1)
     cdef Result r
     used = (ggml_time_us() - I(t_start_us, b"t_start_us")) / 1e6
-    text = f"\r{'train' if train else 'eval':>5} [{'=' * (24 * min(max(i, 0), n) // n):<24}] {i}/{n}"
+    text = f"\r{'train' if BOOL(train, b'train') else 'eval':>5} [{'=' * (24 * min(max(i, 0), n) // n):<24}] {i}/{n}"
     if result is not None:
         r = result_arg(result)
         loss, accuracy = r.loss(), r.accuracy()

@@ -30,6 +30,6 @@ from ggml import _core
 print(*(isa["name"] for isa in _core.isa_info() if isa["chosen"]))' 2>"$WORK/stderr") || die "$(cat "$WORK/stderr")"
   [ "$chosen" = "$wanted" ] || die "on $cpu the instruction set is '$chosen', not $wanted"
   echo "chosen: $chosen"
-  OPENBLAS_NUM_THREADS=1 run_pytest "$emulated" ${SELECT[@]+"${SELECT[@]}"}
+  OPENBLAS_CORETYPE=Nehalem OPENBLAS_NUM_THREADS=1 run_pytest "$emulated" ${SELECT[@]+"${SELECT[@]}"}
 done
 say "qemu_x86: passed"

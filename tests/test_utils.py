@@ -8,13 +8,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-import gguf
 import numpy as np
 import pytest
 
 import ggml
 from ggml import utils
 from ggml.utils import GGML_TYPE
+
+gguf = pytest.importorskip("gguf")  # of the [test] extra; emulated CPUs run without it
 
 MIB = 1 << 20
 DTYPES = [np.float32, np.float16, np.float64, np.int8, np.int16, np.int32, np.int64]
