@@ -30,16 +30,19 @@ def code(text):
 
 
 def operations():
-    modules = (path.read_text(encoding="utf-8") for path in (ROOT / "ggml").rglob("*.pyx"))
-    differentiable = {name for text in modules for name in GRADIENT.findall(text)}
+    differentiable = set()  # by id: modules may call an operation by a shorter name than the table
+    for path in (ROOT / "ggml").rglob("*.pyx"):
+        text = path.read_text(encoding="utf-8")
+        ids = dict(re.findall(r"\b([A-Z]\w*) = (\d+)", text))
+        differentiable |= {ids[name] for name in GRADIENT.findall(text) if name in ids}
     lines, later = [], []
-    for _, name, symbol, family, *_ in rows("ops.h", "OP"):
+    for number, name, symbol, family, *_ in rows("ops.h", "OP"):
         if family == "LATER":
             later.append(name.lower())
         elif name != "NONE":
-            lines.append([code(name.lower()), code(symbol), "yes" if name in differentiable else "–"])
+            lines.append([code(name.lower()), code(symbol), "yes", "yes" if number in differentiable else "–"])
     unary = ", ".join(code(name.lower()) for _, name, _ in rows("unary.h", "UNARY"))
-    text = table(["operation", "shown in graphs as", "gradient"], lines) + f"\n\n`unary` is one of {unary}."
+    text = table(["operation", "shown in graphs as", "forward", "gradient"], lines) + f"\n\n`unary` is one of {unary}."
     if later:
         text += f"\n\nNot yet computed: {', '.join(map(code, later))}."
     return text
