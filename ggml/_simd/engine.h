@@ -99,7 +99,11 @@ _Static_assert(sizeof(ggml_tensor) == 336 && sizeof(ggml_object) == 32 && sizeof
 /* Clearing and copying a tensor by 16 bytes: what compilers make of memset and memcpy of this size starts slowly. */
 typedef long long gg_pair __attribute__((vector_size(16), aligned(8), may_alias));
 static inline void gg_clear_tensor(ggml_tensor *t) {
-    for (size_t i = 0; i < sizeof *t / 16; i++) ((gg_pair *)t)[i] = (gg_pair){0, 0};
+    for (size_t i = 0; i < sizeof *t / 16; i++) {
+        gg_pair *p = (gg_pair *)t + i;
+        __asm__("" : "+r"(p));   /* else GCC makes it a `rep stos`, which is slow to start */
+        *p = (gg_pair){0, 0};
+    }
 }
 static inline void gg_copy_tensor(ggml_tensor *to, const ggml_tensor *from) {
     for (size_t i = 0; i < sizeof *to / 16; i++) ((gg_pair *)to)[i] = ((const gg_pair *)from)[i];

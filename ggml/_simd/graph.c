@@ -2,7 +2,7 @@
 #include "memory.h"
 #include <stdlib.h>
 
-/* Table sizes: primes near the powers of two, so that (address / 16) mod size spreads well. */
+/* Table sizes: those of the C library, so that a graph needs as many bytes as programs reckon. */
 static const size_t primes[] = {
     2, 3, 5, 11, 17, 37, 67, 131, 257, 521, 1031, 2053, 4099, 8209, 16411, 32771, 65537, 131101, 262147, 524309, 1048583,
     2097169, 4194319, 8388617, 16777259, 33554467, 67108879, 134217757, 268435459, 536870923, 1073741827, 2147483659,
@@ -18,7 +18,8 @@ bool gg_hash_used(const ggml_hash_set *h, size_t i) { return h->used[i / 32] >> 
 
 size_t gg_hash_find(const ggml_hash_set *h, const ggml_tensor *key) {
     if (!h->size) return SIZE_MAX;
-    size_t i = ((uintptr_t)key >> 4) % h->size, left = SIZE_MAX;      /* left: a slot that forget() made free again */
+    const uint32_t mixed = (uint32_t)((uintptr_t)key >> 4) * 0x9E3779B1u;   /* Fibonacci hashing */
+    size_t i = (size_t)((uint64_t)mixed * h->size >> 32), left = SIZE_MAX;   /* left: a slot that forget() made free again */
     for (size_t n = 0; n < h->size; n++) {
         if (!gg_hash_used(h, i)) return left != SIZE_MAX ? left : i;
         if (h->keys[i] == key) return i;
@@ -80,11 +81,12 @@ static void name_by_number(ggml_tensor *t, const char *prefix, int n) {
     while (k) t->name[len++] = digits[--k];
     t->name[len] = 0;
 }
-static int enter(ggml_cgraph *g, ggml_tensor *t) {
+static int enter(ggml_cgraph *g, ggml_tensor *t, bool compute) {
     const bool leaf = t->op == GGML_OP_NONE && !(t->flags & GGML_TENSOR_FLAG_PARAM);
     int32_t *n = leaf ? &g->n_leafs : &g->n_nodes;
     if (*n >= g->size) return GGML_STATUS_FAILED;
     if (!t->name[0]) name_by_number(t, leaf ? "leaf_" : "node_", *n);
+    if (compute && t->op != GGML_OP_NONE) t->flags |= GGML_TENSOR_FLAG_COMPUTE;   /* what it needs was entered before */
     (leaf ? g->leafs : g->nodes)[(*n)++] = t;
     return GGML_STATUS_SUCCESS;
 }
@@ -113,12 +115,13 @@ static int visit(ggml_cgraph *g, ggml_tensor *t, size_t *slot) {
     return 1;
 }
 
-/* Marks what t needs for computing; a marked tensor's sources are marked already. */
-static int mark(ggml_tensor *root) {
-    size_t depth = 0;
+/* Marks what root, known from before, needs for computing; a marked tensor's sources are marked already. */
+static int mark(ggml_tensor *root, size_t depth) {
+    const size_t floor = depth;
+    if (root->op == GGML_OP_NONE || root->flags & GGML_TENSOR_FLAG_COMPUTE) return GGML_STATUS_SUCCESS;
     root->flags |= GGML_TENSOR_FLAG_COMPUTE;
     if (!push(&depth, root)) return GGML_STATUS_ALLOC_FAILED;
-    while (depth) {
+    while (depth > floor) {
         frame *f = &stack.v[depth - 1];
         if (f->next == GGML_MAX_SRC) { depth--; continue; }
         ggml_tensor *s = f->t->src[f->next++];
@@ -129,28 +132,42 @@ static int mark(ggml_tensor *root) {
     return GGML_STATUS_SUCCESS;
 }
 
-static int expand(ggml_cgraph *g, ggml_tensor *root, const ggml_tensor **bad) {
+/* The next source of f's tensor that was not visited yet; NULL: there is none left, or *st says what is wrong. */
+static ggml_tensor *next_source(ggml_cgraph *g, frame *f, size_t depth, bool compute, int *st) {
+    while (f->next < GGML_MAX_SRC) {
+        const int k = f->next++;
+        ggml_tensor *s = f->t->src[g->order ? GGML_MAX_SRC - 1 - k : k];
+        size_t slot;
+        if (!s) continue;
+        if (!gg_tensor_live(s)) { *st = GGML_STATUS_ABORTED; return NULL; }
+        const int is_new = visit(g, s, &slot);
+        if (is_new < 0) { *st = GGML_STATUS_FAILED; return NULL; }
+        g->use_counts[slot]++;
+        if (is_new) return s;
+        if (compute && (*st = mark(s, depth))) return NULL;
+        f = &stack.v[depth - 1];                              /* mark() may have moved the stack */
+    }
+    return NULL;
+}
+static int expand(ggml_cgraph *g, ggml_tensor *root, bool compute, const ggml_tensor **bad) {
     size_t depth = 0, slot;
-    int is_new = visit(g, root, &slot);
-    if (is_new <= 0) return is_new ? GGML_STATUS_FAILED : GGML_STATUS_SUCCESS;
+    int st = GGML_STATUS_SUCCESS;
+    const int is_new = visit(g, root, &slot);
+    if (is_new < 0) return GGML_STATUS_FAILED;
+    if (!is_new) return compute ? mark(root, 0) : st;
     if (!push(&depth, root)) return GGML_STATUS_ALLOC_FAILED;
     while (depth) {
-        frame *f = &stack.v[depth - 1];
-        if (f->next == GGML_MAX_SRC) {
-            if (enter(g, f->t)) return GGML_STATUS_FAILED;
+        ggml_tensor *t = stack.v[depth - 1].t, *s = next_source(g, &stack.v[depth - 1], depth, compute, &st);
+        if (st == GGML_STATUS_ABORTED) *bad = t;
+        if (st) return st;
+        if (s) {
+            if (!push(&depth, s)) return GGML_STATUS_ALLOC_FAILED;
+        } else {
+            if (enter(g, t, compute)) return GGML_STATUS_FAILED;
             depth--;
-            continue;
         }
-        const int k = g->order ? GGML_MAX_SRC - 1 - f->next : f->next;
-        ggml_tensor *s = f->t->src[k];
-        f->next++;
-        if (!s) continue;
-        if (!gg_tensor_live(s)) { *bad = f->t; return GGML_STATUS_ABORTED; }
-        if ((is_new = visit(g, s, &slot)) < 0) return GGML_STATUS_FAILED;
-        g->use_counts[slot]++;
-        if (is_new && !push(&depth, s)) return GGML_STATUS_ALLOC_FAILED;
     }
-    return GGML_STATUS_SUCCESS;
+    return st;
 }
 
 /* Takes out what a failed expansion entered: the first tensors of both lists stay. */
@@ -169,7 +186,7 @@ static void forget(ggml_cgraph *g, int n_nodes, int n_leafs) {
 int gg_graph_expand(ggml_cgraph *g, ggml_tensor *root, bool compute, const ggml_tensor **bad) {
     *bad = NULL;
     const int n_nodes = g->n_nodes, n_leafs = g->n_leafs;
-    const int st = expand(g, root, bad);
-    if (st) { forget(g, n_nodes, n_leafs); return st; }
-    return compute && root->op != GGML_OP_NONE && !(root->flags & GGML_TENSOR_FLAG_COMPUTE) ? mark(root) : st;
+    const int st = expand(g, root, compute, bad);
+    if (st) forget(g, n_nodes, n_leafs);
+    return st;
 }

@@ -364,7 +364,7 @@ bool gg_data_ok(const ggml_tensor *t) {
 bool gg_set_contiguous(ggml_tensor *t, size_t *nbytes) {
     const gg_type_info *ti = &gg_types[t->type];
     t->nb[0] = (size_t)ti->bytes;
-    if (!gg_mul((size_t)(t->ne[0] / ti->blck), t->nb[0], &t->nb[1])) return false;
+    if (!gg_mul((size_t)(ti->blck == 1 ? t->ne[0] : t->ne[0] / ti->blck), t->nb[0], &t->nb[1])) return false;
     for (int d = 2; d < 4; d++)
         if (!gg_mul(t->nb[d - 1], (size_t)t->ne[d - 1], &t->nb[d])) return false;
     return gg_mul(t->nb[3], (size_t)t->ne[3], nbytes) && *nbytes <= (size_t)PTRDIFF_MAX / 2;
