@@ -17,12 +17,22 @@ def _away_from_the_clone(tmp_path_factory):
 
 
 @pytest.fixture
-def ctx():
-    """A context that grows."""
+def ctx(request):
+    """A context that grows; where the test's module says NO_ALLOC, one whose tensors have no memory yet."""
     from cases.harness import context
 
-    with context() as c:
+    with context(no_alloc=getattr(request.module, "NO_ALLOC", False)) as c:
         yield c
+
+
+@pytest.fixture
+def cpu():
+    """The CPU backend."""
+    import ggml
+
+    b = ggml.ggml_backend_cpu_init()
+    yield b
+    ggml.ggml_backend_free(b)
 
 
 @pytest.fixture

@@ -6,22 +6,13 @@ import itertools
 import ggml._device
 import numpy as np
 import pytest
+from placed import context, get, graph_of, put
 
 import ggml
 
 F32, F16, I32 = ggml.GGML_TYPE_F32, ggml.GGML_TYPE_F16, ggml.GGML_TYPE_I32
+NO_ALLOC = True  # what the ctx of these tests is
 BUFT = ggml.ggml_backend_cpu_buffer_type()
-
-
-def context():
-    return ggml.ggml_init(ggml.ggml_init_params(mem_size=0, mem_buffer=None, no_alloc=True))
-
-
-@pytest.fixture
-def ctx():
-    c = context()
-    yield c
-    ggml.ggml_free(c)
 
 
 @pytest.fixture
@@ -31,33 +22,8 @@ def alloc():
     ggml.ggml_gallocr_free(a)
 
 
-@pytest.fixture
-def cpu():
-    b = ggml.ggml_backend_cpu_init()
-    yield b
-    ggml.ggml_backend_free(b)
-
-
-def graph_of(ctx, *outs, size=2048):
-    graph = ggml.ggml_new_graph_custom(ctx, size, False)
-    for out in outs:
-        ggml.ggml_build_forward_expand(graph, out)
-    return graph
-
-
 def vector(ctx, n=64, kind=F32):
     return ggml.ggml_new_tensor_1d(ctx, kind, n)
-
-
-def put(t, values):
-    values = np.ascontiguousarray(values, np.float32)
-    ggml.ggml_backend_tensor_set(t, values.ctypes.data, 0, values.nbytes)
-
-
-def get(t):
-    out = np.empty(ggml.ggml_nelements(t), np.float32)
-    ggml.ggml_backend_tensor_get(t, out.ctypes.data, 0, out.nbytes)
-    return out
 
 
 # ---- linear --------------------------------------------------------------------------------------------------------

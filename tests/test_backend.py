@@ -1,42 +1,15 @@
 """Buffers, tensors in them, backends, devices, registries, events, plans; a backend written in Python."""
 
 import ctypes
-import importlib.util
-from pathlib import Path
 
 import ggml._device
 import numpy as np
 import pytest
+from placed import F32, context, example, get, graph_of, put
 
 import ggml
 
-EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
-F32 = ggml.GGML_TYPE_F32
-
-
-def example(name):
-    spec = importlib.util.spec_from_file_location(f"example_{name}", EXAMPLES / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def context():
-    return ggml.ggml_init(ggml.ggml_init_params(mem_size=0, mem_buffer=None, no_alloc=True))
-
-
-@pytest.fixture
-def ctx():
-    c = context()
-    yield c
-    ggml.ggml_free(c)
-
-
-@pytest.fixture
-def cpu():
-    b = ggml.ggml_backend_cpu_init()
-    yield b
-    ggml.ggml_backend_free(b)
+NO_ALLOC = True  # what the ctx of these tests is
 
 
 @pytest.fixture
@@ -49,17 +22,6 @@ def other():
 @pytest.fixture(scope="module")
 def numpy_device():
     return example("python_backend").NumpyDevice()
-
-
-def put(t, values):
-    values = np.ascontiguousarray(values, np.float32)
-    ggml.ggml_backend_tensor_set(t, values.ctypes.data, 0, values.nbytes)
-
-
-def get(t):
-    out = np.empty(ggml.ggml_nelements(t), np.float32)
-    ggml.ggml_backend_tensor_get(t, out.ctypes.data, 0, out.nbytes)
-    return out
 
 
 def vectors(ctx, backend, *rows):
@@ -246,12 +208,6 @@ def test_a_changed_data_pointer_is_noticed(ctx, cpu):
 
 
 # ---- backends ------------------------------------------------------------------------------------------------------
-
-
-def graph_of(ctx, out):
-    graph = ggml.ggml_new_graph(ctx)
-    ggml.ggml_build_forward_expand(graph, out)
-    return graph
 
 
 def test_plans_compute_again_and_again(ctx, cpu):
@@ -481,9 +437,3 @@ def test_cpu_nodes_in_a_python_device_raise(numpy_device, ctx, cpu):
     with pytest.raises(ValueError, match="no readable memory"):
         ggml.ggml_backend_graph_compute(cpu, graph_of(ctx, s))
     ggml.ggml_backend_buffer_free(buffer)
-
-
-@pytest.mark.parametrize("name", ["two_backends", "python_backend"])
-def test_examples(name, child):
-    out = child(f"import runpy; runpy.run_path({str(EXAMPLES / (name + '.py'))!r}, run_name='__main__')")
-    assert "splits: " in out

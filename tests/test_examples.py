@@ -3,11 +3,9 @@
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-
-EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
+from placed import EXAMPLES
 
 
 @pytest.mark.parametrize(
@@ -31,3 +29,20 @@ def test_example(name, options, pattern, low, high, tmp_path):
     assert done.returncode == 0, done.stderr
     assert low <= float(re.search(pattern, done.stdout)[1]) <= high, done.stdout
     assert plot.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    "name, expected",
+    [
+        ("simple", r"in_a_context:\n(\[\[ 60\.  55\.  50\. 110\.\]\n.*\]\])\nwith_a_backend:\n\1\n"),
+        ("custom_op", r"difference to NumPy \d\.\de-0[789]\nthe exception arrives: this operation does not work\n"),
+        ("optimiser", r"by hand: 2\.99\d x \+ 3\.99\d, loss 32\.\d* at first and 0\.01\d* .*\nby the API: 2\.99\d x \+ 3\.99\d\n"),
+        ("two_backends", r"splits: [2-9]\n"),
+        ("python_backend", r"splits: \d\n"),
+    ],
+)
+def test_script(name, expected):
+    """The small ones, which need nothing but NumPy: what they print."""
+    done = subprocess.run([sys.executable, EXAMPLES / f"{name}.py"], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert re.search(expected, done.stdout, re.DOTALL), done.stdout

@@ -1,28 +1,17 @@
 """The meta device: tensors in pieces on several devices."""
 
 import ctypes
-import importlib.util
-from pathlib import Path
 
 import ggml._device
 import numpy as np
 import pytest
+from placed import context, example, get
 
 import ggml
 
 F32, Q8_0 = ggml.GGML_TYPE_F32, ggml.GGML_TYPE_Q8_0
+NO_ALLOC = True  # what the ctx of these tests is
 MIRRORED = ggml.GGML_BACKEND_SPLIT_AXIS_MIRRORED
-
-
-def context():
-    return ggml.ggml_init(ggml.ggml_init_params(mem_size=0, mem_buffer=None, no_alloc=True))
-
-
-@pytest.fixture
-def ctx():
-    c = context()
-    yield c
-    ggml.ggml_free(c)
 
 
 def state(axis, *counts, repeats=(1,)):
@@ -36,12 +25,6 @@ def state(axis, *counts, repeats=(1,)):
 def device(split, n=2):
     members = [ggml.ggml_backend_dev_by_name(b"CPU"), *[ggml._device._new_cpu_device() for _ in range(n - 1)]]
     return ggml.ggml_backend_meta_device((ctypes.c_void_p * n)(*members), n, split, 3)
-
-
-def get(t):
-    out = np.empty(ggml.ggml_nelements(t), np.float32)
-    ggml.ggml_backend_tensor_get(t, out.ctypes.data, 0, out.nbytes)
-    return out
 
 
 @pytest.mark.parametrize(
@@ -161,11 +144,7 @@ def test_names():
 
 def test_products_run_on_every_device(ctx):
     """One of the devices is the example written in Python, which says what it computed."""
-    path = Path(__file__).resolve().parent.parent / "examples" / "python_backend.py"
-    spec = importlib.util.spec_from_file_location("python_backend", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    recorder = module.NumpyDevice()
+    recorder = example("python_backend").NumpyDevice()
     ggml.ggml_backend_dev_name(recorder.device)  # makes it known
     members = (ctypes.c_void_p * 2)(ggml.ggml_backend_dev_by_name(b"CPU"), recorder.handle)
     split = lambda t, data: state(1, 3, 2) if ggml.ggml_get_name(t) == b"w" else state(MIRRORED)  # noqa: E731

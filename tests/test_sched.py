@@ -1,39 +1,23 @@
 """The scheduler over a CPU, a second CPU with memory of its own and a backend written in Python: the same results as one CPU."""
 
 import ctypes
-import importlib.util
-from pathlib import Path
 
 import ggml._device
 import numpy as np
 import pytest
+from placed import F32, context, example, get, graph_of, put
 
 import ggml
 
-EXAMPLE = Path(__file__).resolve().parent.parent / "examples" / "python_backend.py"
-F32 = ggml.GGML_TYPE_F32
+NO_ALLOC = True  # what the ctx of these tests is
 N = 16
-
-
-def context():
-    return ggml.ggml_init(ggml.ggml_init_params(mem_size=0, mem_buffer=None, no_alloc=True))
-
-
-@pytest.fixture
-def ctx():
-    c = context()
-    yield c
-    ggml.ggml_free(c)
 
 
 class Three:
     """The three backends, and what is made with them."""
 
     def __init__(self):
-        spec = importlib.util.spec_from_file_location("python_backend", EXAMPLE)
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        self.device = module.NumpyDevice()
+        self.device = example("python_backend").NumpyDevice()
         # the struct itself makes the device known
         self.numpy = ggml.ggml_backend_dev_init(self.device.device, None)
         self.other = ggml.ggml_backend_dev_init(ggml._device._new_cpu_device(b"CPU1"), None)
@@ -67,24 +51,6 @@ def three():
     t = Three()
     yield t
     t.close()
-
-
-def put(t, values):
-    values = np.ascontiguousarray(values, np.float32)
-    ggml.ggml_backend_tensor_set(t, values.ctypes.data, 0, values.nbytes)
-
-
-def get(t):
-    out = np.empty(ggml.ggml_nelements(t), np.float32)
-    ggml.ggml_backend_tensor_get(t, out.ctypes.data, 0, out.nbytes)
-    return out
-
-
-def graph_of(ctx, *outs):
-    graph = ggml.ggml_new_graph(ctx)
-    for out in outs:
-        ggml.ggml_build_forward_expand(graph, out)
-    return graph
 
 
 def sources(graph):
