@@ -17,26 +17,36 @@ GG_INLINE vf gemv_load(const int type, const char *p, int64_t n) {
     return n >= VW ? vf_load_bf16(h) : vf_load_bf16n(h, (int)n);
 }
 
-/* out[r*GEMV_N + j] = row r times vector j. A row's result is the same in a group of any size. */
-GG_INLINE void gemv_rows(const int type, const int rows, const int n, int64_t k, const char *a, size_t nb,
-                         const float *const *y, float *out) {
+/* out[r*GEMV_N + j] = row r times vector j, in `chains` sums each. A row's result is the same in a group of any
+ * size. */
+GG_INLINE void gemv_rows(const int type, const int rows, const int n, const int chains, int64_t k, const char *a,
+                         size_t nb, const float *const *y, float *out) {
     const int64_t unit = gg_types[type].bytes;
-    vf sum[4][GEMV_N];
+    vf sum[4][GEMV_N][4];
     GG_UNROLL for (int r = 0; r < rows; r++)
-        GG_UNROLL for (int j = 0; j < n; j++) sum[r][j] = vf_zero();
+        GG_UNROLL for (int j = 0; j < n; j++)
+            GG_UNROLL for (int c = 0; c < chains; c++) sum[r][j][c] = vf_zero();
     int64_t i = 0;
-    for (; i + VW <= k; i += VW)
-        GG_UNROLL for (int r = 0; r < rows; r++) {
-            const vf x = gemv_load(type, a + (size_t)r * nb + i * unit, VW);
-            GG_UNROLL for (int j = 0; j < n; j++) sum[r][j] = vf_fma(x, vf_load(y[j] + i), sum[r][j]);
-        }
-    if (i < k)
+    for (; i + chains * VW <= k; i += chains * VW)
+        GG_UNROLL for (int c = 0; c < chains; c++)
+            GG_UNROLL for (int r = 0; r < rows; r++) {
+                const vf x = gemv_load(type, a + (size_t)r * nb + (i + c * VW) * unit, VW);
+                GG_UNROLL for (int j = 0; j < n; j++)
+                    sum[r][j][c] = vf_fma(x, vf_load(y[j] + i + c * VW), sum[r][j][c]);
+            }
+    for (; i < k; i += VW)
         GG_UNROLL for (int r = 0; r < rows; r++) {
             const vf x = gemv_load(type, a + (size_t)r * nb + i * unit, k - i);
-            GG_UNROLL for (int j = 0; j < n; j++) sum[r][j] = vf_fma(x, vf_loadn(y[j] + i, (int)(k - i)), sum[r][j]);
+            GG_UNROLL for (int j = 0; j < n; j++) {
+                const vf v = k - i >= VW ? vf_load(y[j] + i) : vf_loadn(y[j] + i, (int)(k - i));
+                sum[r][j][0] = vf_fma(x, v, sum[r][j][0]);
+            }
         }
     GG_UNROLL for (int r = 0; r < rows; r++)
-        GG_UNROLL for (int j = 0; j < n; j++) out[r * GEMV_N + j] = vf_hsum(sum[r][j]);
+        GG_UNROLL for (int j = 0; j < n; j++) {
+            GG_UNROLL for (int c = 1; c < chains; c++) sum[r][j][0] = vf_add(sum[r][j][0], sum[r][j][c]);
+            out[r * GEMV_N + j] = vf_hsum(sum[r][j][0]);
+        }
 }
 
 /* out[j*GEMV_ROWS + i] += element i of each column times its y[j][k + column], for the first m elements. */
@@ -53,14 +63,16 @@ GG_INLINE void gemv_columns(const int type, const int columns, const int n, int6
     }
 }
 
-/* The two for every type and number of vectors: m <= 4 rows; all k columns, m <= GEMV_ROWS elements of each. */
+/* The two for every type and number of vectors: m <= 4 rows; all k columns, m <= GEMV_ROWS elements of each. With one
+ * vector memory sets the pace, and rows come fastest one after the other; several vectors are loaded for four rows at
+ * once. */
 #define GEMV_ARGS int64_t m, int64_t k, const char *a, size_t nb, const float *const *y, float *out
 typedef void (*gemv_fn)(GEMV_ARGS);
 #define GEMV(T, n) \
     static void gemv_rows_##T##_##n(GEMV_ARGS) { \
-        if (m == 4) gemv_rows(GGML_TYPE_##T, 4, n, k, a, nb, y, out); \
+        if (m == 4 && n > 1) gemv_rows(GGML_TYPE_##T, 4, n, 1, k, a, nb, y, out); \
         else for (int64_t r = 0; r < m; r++) \
-            gemv_rows(GGML_TYPE_##T, 1, n, k, a + (size_t)r * nb, nb, y, out + r * GEMV_N); \
+            gemv_rows(GGML_TYPE_##T, 1, n, n > 1 ? 1 : 4, k, a + (size_t)r * nb, nb, y, out + r * GEMV_N); \
     } \
     static void gemv_columns_##T##_##n(GEMV_ARGS) { \
         int64_t q = 0; \

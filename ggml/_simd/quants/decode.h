@@ -77,7 +77,7 @@ INLINED vs odd_nibbles(uint64_t u) {
 /* ---- K types ---------------------------------------------------------------------------------------------------- */
 INLINED vb two_bits(const uint8_t *qs, int j) { return vb_field(vb_load(qs + j / 4 * 32), j % 4 * 2, 3); }
 INLINED vb four_bits(const uint8_t *qs, int j) { return vb_field(vb_load(qs + j / 2 * 32), j % 2 * 4, 15); }
-INLINED vb one_bit(const uint8_t *h, int j, int at) { return vb_shl(vb_field(vb_load(h), j, 1), at); }
+INLINED vb one_bit(const uint8_t *h, int j, int at) { return vb_field(vb_load(h), j - at, 1 << at); }
 
 INLINED vb q2_K_chunk(const void *b, int j) { return two_bits(((const block_q2_K *)b)->qs, j); }
 INLINED vb q3_K_chunk(const void *b, int j) {
@@ -92,7 +92,7 @@ INLINED vb q5_K_chunk(const void *b, int j) {
 INLINED vb q6_K_chunk(const void *b, int j) {
     const block_q6_K *q = b;
     const vb low = vb_field(vb_load(q->ql + j / 4 * 64 + j % 2 * 32), j % 4 / 2 * 4, 15);
-    return vb_or(low, vb_shl(vb_field(vb_load(q->qh + j / 4 * 32), j % 4 * 2, 3), 4));
+    return vb_or(low, vb_field(vb_load(q->qh + j / 4 * 32), j % 4 * 2 - 4, 3 << 4));
 }
 
 INLINED k_scales q2_K_scales(const void *b) {

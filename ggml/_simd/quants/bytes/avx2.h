@@ -38,8 +38,9 @@ static inline vb vb_and(vb a, vb b) { return _mm256_and_si256(a, b); }
 static inline vb vb_or(vb a, vb b) { return _mm256_or_si256(a, b); }
 static inline vb vb_add(vb a, vb b) { return _mm256_add_epi8(a, b); }
 static inline vb vb_sub(vb a, vb b) { return _mm256_sub_epi8(a, b); }
-static inline vb vb_field(vb a, int k, int mask) { return _mm256_and_si256(_mm256_srli_epi16(a, k), vb_set1(mask)); }
-static inline vb vb_shl(vb a, int k) { return _mm256_slli_epi16(a, k); }
+static inline vb vb_field(vb a, int k, int mask) {
+    return _mm256_and_si256(k < 0 ? _mm256_slli_epi16(a, -k) : _mm256_srli_epi16(a, k), vb_set1(mask));
+}
 static inline vb vb_lut(const int8_t *table, vb a) {
     return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128((const void *)table)), a);
 }

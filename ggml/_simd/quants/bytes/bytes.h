@@ -8,9 +8,9 @@
  *
  * load          vb_load(p) 32 bytes  vb_load2(p,q) 16 and 16  vb_nibbles(p) low nibbles of 16 bytes, then the high ones
  *               vb_u64(a,b,c,d) four times 8 bytes  vb_set1(x)  vb_mask(bits) byte i is 255 if bit i is set, else 0
- * bytes         vb_and vb_or vb_add vb_sub (a,b)  vb_field(a,k,mask) (a >> k) & mask, mask below 256 >> k
- *               vb_shl(a,k) no bit may leave its byte  vb_lut(table,a) a < 16  vb_ge(a,k) unsigned: 255 or 0
- *               vb_negate(a,bits) -a where the bit is set
+ * bytes         vb_and vb_or vb_add vb_sub (a,b)  vb_field(a,k,mask) (a >> k) & mask, mask below 256 >> k;
+ *               with k < 0 (a << -k) & mask, mask without its lowest -k bits
+ *               vb_lut(table,a) a < 16  vb_ge(a,k) unsigned: 255 or 0  vb_negate(a,bits) -a where the bit is set
  * multiply      vq_dot_us(u,s) u < 128 unsigned, s signed  vq_dot_ss(a,b) both signed, b > -128
  * scales        vs_set(lo,hi) 8 and 8 signed bytes  vs_twice(a) 8 bytes, each for two elements
  *               vs_to_f32(d,s,x) floats d[i] = x s[i]

@@ -29,11 +29,10 @@ static inline vb vb_and(vb a, vb b) { return VB_EACH(vandq_u8); }
 static inline vb vb_or(vb a, vb b) { return VB_EACH(vorrq_u8); }
 static inline vb vb_add(vb a, vb b) { return VB_EACH(vaddq_u8); }
 static inline vb vb_sub(vb a, vb b) { return VB_EACH(vsubq_u8); }
-static inline vb vb_shl(vb a, int k) {
-    const int8x16_t s = vdupq_n_s8((int8_t)k);
-    return (vb){vshlq_u8(a.lo, s), vshlq_u8(a.hi, s)};
+static inline vb vb_field(vb a, int k, int mask) {
+    const int8x16_t s = vdupq_n_s8((int8_t)-k);
+    return vb_and((vb){vshlq_u8(a.lo, s), vshlq_u8(a.hi, s)}, vb_set1(mask));
 }
-static inline vb vb_field(vb a, int k, int mask) { return vb_and(vb_shl(a, -k), vb_set1(mask)); }
 static inline vb vb_lut(const int8_t *table, vb a) {
     const uint8x16_t t = vreinterpretq_u8_s8(vld1q_s8(table));
     return (vb){vqtbl1q_u8(t, a.lo), vqtbl1q_u8(t, a.hi)};

@@ -25,8 +25,7 @@ static inline vb vb_and(vb a, vb b) { VB_EACH(a.b[i] & b.b[i]); }
 static inline vb vb_or(vb a, vb b) { VB_EACH(a.b[i] | b.b[i]); }
 static inline vb vb_add(vb a, vb b) { VB_EACH(a.b[i] + b.b[i]); }
 static inline vb vb_sub(vb a, vb b) { VB_EACH(a.b[i] - b.b[i]); }
-static inline vb vb_field(vb a, int k, int mask) { VB_EACH(a.b[i] >> k & mask); }
-static inline vb vb_shl(vb a, int k) { VB_EACH(a.b[i] << k); }
+static inline vb vb_field(vb a, int k, int mask) { VB_EACH((k < 0 ? a.b[i] << -k : a.b[i] >> k) & mask); }
 static inline vb vb_lut(const int8_t *table, vb a) { VB_EACH(table[a.b[i]]); }
 static inline vb vb_ge(vb a, int k) { VB_EACH(-(a.b[i] >= k)); }
 static inline vb vb_negate(vb a, uint32_t bits) { VB_EACH(bits >> i & 1 ? -a.b[i] : a.b[i]); }
