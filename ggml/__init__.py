@@ -7,8 +7,17 @@ The `ggml_*` and `gguf_*` functions, constants, structs and callback types of th
 import os as _os
 import warnings as _warnings
 from importlib import import_module as _import_module
+from importlib.util import find_spec as _find_spec
 
-from . import _absent, _core
+try:
+    from . import _absent, _core
+except ImportError:
+    if _find_spec("ggml._core") is not None:
+        raise
+    raise ImportError(
+        f"ggml: {_os.path.dirname(__file__)} is a source folder that is not built, and hides the installed package: "
+        "start Python elsewhere (`python -m` puts the current folder first on its path)"
+    ) from None
 from ._constants import *  # noqa: F403
 from ._structs import *  # noqa: F403
 

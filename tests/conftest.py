@@ -3,8 +3,15 @@
 import os
 import subprocess
 import sys
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
 
 import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+if not any((ROOT / "ggml" / f"_core{suffix}").exists() for suffix in EXTENSION_SUFFIXES):
+    # `python -m pytest` puts the clone on the path: its folder ggml/ is not built and would hide the installed package.
+    sys.path[:] = [folder for folder in sys.path if Path(folder or ".").resolve() != ROOT]
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -1,4 +1,4 @@
-"""README's Python blocks run, and its tables are those of the tree."""
+"""The Python blocks of README and docs/ run, and README's tables are those of the tree."""
 
 import re
 import subprocess
@@ -8,7 +8,13 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-BLOCKS = re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(encoding="utf-8"), re.M | re.S)
+
+
+def blocks(page):
+    return re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S)
+
+
+BLOCKS, PAGES = blocks(ROOT / "README.md"), sorted((ROOT / "docs").glob("*.md"))
 
 
 def run(code, folder):
@@ -30,6 +36,11 @@ def test_the_example_prints_what_its_comments_say(tmp_path):
 @pytest.mark.parametrize("block", BLOCKS[1:])
 def test_every_other_block_runs(block, tmp_path):
     run(block, tmp_path)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[page.stem for page in PAGES])
+def test_the_blocks_of_a_tutorial_are_one_program(page, tmp_path):
+    assert run("\n".join(blocks(page)), tmp_path)
 
 
 def test_tables_are_up_to_date():

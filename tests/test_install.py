@@ -1,0 +1,38 @@
+"""What import says when the package is not as it should be."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import ggml
+
+PACKAGE = Path(ggml.__file__).parent
+
+
+def imported(folder):
+    return subprocess.run([sys.executable, "-c", "import ggml; print(ggml.__file__)"], cwd=folder, capture_output=True, text=True, timeout=60)
+
+
+@pytest.fixture
+def copy(tmp_path):
+    """A copy of the package, which hides the installed one for programs started in its folder."""
+    shutil.copytree(PACKAGE, tmp_path / "ggml", ignore=shutil.ignore_patterns("_simd", "__pycache__", "*.c", "*.pyx", "*.pxd"))
+    return tmp_path
+
+
+def test_leftover_of_the_bindings(copy):
+    clean = imported(copy)
+    assert clean.returncode == 0 and str(copy) in clean.stdout and not clean.stderr
+    (copy / "ggml" / "lib").mkdir()
+    mixed = imported(copy)
+    assert mixed.returncode == 0 and "RuntimeWarning: ggml: files of ggml-python lie in this package's folder" in mixed.stderr
+
+
+def test_source_folder_that_is_not_built(copy):
+    for module in (copy / "ggml").glob("_core.*"):
+        module.unlink()
+    run = imported(copy)
+    assert run.returncode == 1 and "is a source folder that is not built, and hides the installed package" in run.stderr
