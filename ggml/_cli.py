@@ -88,13 +88,20 @@ def quantize(options):
     return _reported("quantize", run)
 
 
+def dot(options):
+    """Draws a graph that ggml_graph_export wrote: as SVG, or in Graphviz's language."""
+    from ggml import _dot
+
+    return _reported("dot", lambda: _dot.run(options.file, options.out))
+
+
 def _reported(command, run):
     """Errors in the file or with it, as one line."""
     try:
         run()
     except BrokenPipeError:
         raise
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, MemoryError, RuntimeError) as error:
         print(f"ggml {command}: {error}", file=sys.stderr)
         return 1
     return 0
@@ -141,6 +148,9 @@ def parser():
                          help="of weights whose name fits, as in 'blk.*.ffn_down.weight=q6_k'; may be repeated")  # fmt: skip
     command.add_argument("--dry-run", action="store_true", help="only list what would be done")
     command.add_argument("--verbose", action="store_true", help="list every tensor")
+    command = add(dot)
+    command.add_argument("file", metavar="FILE")
+    command.add_argument("-o", "--out", metavar="OUT", help="file to write: SVG if it ends in .svg, else DOT (DOT on standard output)")
     return top
 
 

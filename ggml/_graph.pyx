@@ -422,7 +422,7 @@ def ggml_graph_dump_dot(gb, gf, filename):
         shape = ", ".join([str(t.ne[k]) for k in range(4) if k == 0 or t.ne[k] != 1])
         formula = "" if t.op == 0 else "\n" + op_symbol(t.op).decode()
         text = f"{label(t)} ({gg_types[t.type].name.decode()})\n{i if i < g.n_nodes else i - g.n_nodes} [{shape}]{formula}"
-        lines.append(f'  "{<size_t>t:#x}" [style=filled, fillcolor={colour}, shape=record, label={quoted(text)[:-1]}"];'.replace("\n", "\\n"))
+        lines.append(f'  "{<size_t>t:#x}" [style=filled, fillcolor={colour}, shape=box, label={quoted(text)[:-1]}"];'.replace("\n", "\\n"))
         for k in range(GGML_MAX_SRC):
             if t.src[k] != NULL:
                 lines.append(f'  "{<size_t>t.src[k]:#x}" -> "{<size_t>t:#x}" [label="src {k}"];')

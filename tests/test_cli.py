@@ -1,10 +1,11 @@
-"""The console script: `ggml info`, `ggml demo`, wrong options, a missing extra."""
+"""The console script: `ggml info`, `ggml demo`, `ggml dot`, wrong options, a missing extra."""
 
 import re
 import subprocess
 import sys
 import sysconfig
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -64,7 +65,7 @@ def test_demo_is_reproducible(tmp_path):
 @pytest.mark.parametrize("arguments", [
     (), ("nothing",), ("info", "extra"), ("demo", "--epochs", "0"), ("demo", "--epochs", "many"),
     ("demo", "--threads", "-1"), ("demo", "--threads", "1e3"), ("demo", "--seed", 2**32), ("demo", "--wrong"),
-    ("demo", "--ep", "3"),
+    ("demo", "--ep", "3"), ("dot",), ("dot", "file", "-o"),
 ])
 def test_wrong_options_are_named(arguments):
     out, err = ggml(*arguments, code=2)
@@ -88,3 +89,61 @@ sys.exit(main(["demo", "--epochs", "1", "--out", {str(tmp_path)!r}]))"""
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 1, done.stderr
     assert "pip install 'ggml-cython[demo]'" in done.stderr and "Traceback" not in done.stderr
+
+
+# ---- ggml dot --------------------------------------------------------------------------------------------------------
+@pytest.fixture
+def exported(tmp_path):
+    """A file with a graph of five leafs and nodes: w "x" + b, and a name that needs escaping."""
+    import ggml
+
+    ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0, mem_buffer=None, no_alloc=False))
+    x, b = (ggml.ggml_new_tensor_1d(ctx, ggml.GGML_TYPE_F32, 3) for _ in range(2))
+    w = ggml.ggml_new_tensor_2d(ctx, ggml.GGML_TYPE_F32, 3, 3)
+    out = ggml.ggml_add(ctx, ggml.ggml_mul_mat(ctx, w, x), b)
+    for tensor, name in ((w, b"w"), (x, b'a <b> & "c" \\d|e'), (b, b"bias"), (out, b"out")):
+        ggml.ggml_set_name(tensor, name)
+    graph = ggml.ggml_new_graph(ctx)
+    ggml.ggml_build_forward_expand(graph, out)
+    path = tmp_path / "graph"
+    ggml.ggml_graph_export(graph, str(path).encode())
+    ggml.ggml_free(ctx)
+    return path
+
+
+def test_dot_to_standard_output_and_to_a_file(exported, tmp_path):
+    out, _ = ggml("dot", exported)
+    assert out.startswith("digraph") and out.count("fillcolor") == 5 and out.count(" -> ") == 4 and "X*Y" in out
+    ggml("dot", exported, "-o", tmp_path / "graph.dot")
+    assert re.sub("0x[0-9a-f]+", "", (tmp_path / "graph.dot").read_text()) == re.sub("0x[0-9a-f]+", "", out)
+
+
+@pytest.mark.parametrize("graphviz", [False, True])
+def test_dot_as_svg(graphviz, exported, tmp_path, monkeypatch):
+    from ggml import _cli, _dot
+
+    if not graphviz:
+        monkeypatch.setattr(_dot.shutil, "which", lambda name: None)
+    elif not _dot.shutil.which("dot"):
+        pytest.skip("Graphviz is not installed")
+    assert _cli.main(["dot", str(exported), "-o", str(tmp_path / "graph.svg")]) == 0
+    picture = ElementTree.fromstring((tmp_path / "graph.svg").read_text())
+    words = [e.text.replace("\xa0", " ") for e in picture.iter() if e.tag.endswith("text")]
+    for name in ('a <b> & "c" \\d|e', "w", "bias", "out"):
+        assert f"{name} (f32)" in words
+    assert words.count("X*Y") == 1
+    if not graphviz:
+        boxes = {e.text: float(e.get("y")) for e in picture.iter() if e.tag.endswith("text")}
+        assert boxes["w (f32)"] < boxes["X*Y"] < boxes["out (f32)"]  # rows go down
+        assert len([e for e in picture.iter() if e.tag.endswith("line")]) == 4
+
+
+def test_dot_of_what_is_no_graph(exported, tmp_path):
+    whole, broken = exported.read_bytes(), tmp_path / "broken"
+    for content in (b"", b"GGUF" + bytes(100), whole[:100], whole[: len(whole) // 2]):
+        broken.write_bytes(content)
+        out, err = ggml("dot", broken, code=1)
+        assert out == "" and err.startswith("ggml dot: ggml_graph_import: ") and err.count("\n") == 1
+    for arguments in ((tmp_path / "none",), (exported, "-o", tmp_path / "no" / "folder.svg")):
+        _, err = ggml("dot", *arguments, code=1)
+        assert err.startswith("ggml dot: ") and "Traceback" not in err

@@ -222,7 +222,7 @@ def _dot_lines(graph, forward):
         shape = ", ".join(str(n) for n in s.ne[: max(1, s.n_dims)])
         number = i if i < graph.n_nodes else i - graph.n_nodes
         label = f"{s.name.decode(errors='replace')}\n{number} [{shape}]\n{OPERATIONS[s.op]}"
-        yield f'  "{t.address:#x}" [style=filled, fillcolor={colour}, shape=record, label={_quoted(label)}];'
+        yield f'  "{t.address:#x}" [style=filled, fillcolor={colour}, shape=box, label={_quoted(label)}];'
         names = {"src0": s.src0, "src1": s.src1, **{f"opt[{k}]": x for k, x in enumerate(s.opt)}}
         for name, source in names.items():
             if source:
