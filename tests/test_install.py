@@ -13,7 +13,8 @@ PACKAGE = Path(ggml.__file__).parent
 
 
 def imported(folder):
-    return subprocess.run([sys.executable, "-c", "import ggml; print(ggml.__file__)"], cwd=folder, capture_output=True, text=True, timeout=60)
+    program = "import ggml; print(ggml.__file__)"
+    return subprocess.run([sys.executable, "-c", program], cwd=folder, capture_output=True, text=True, timeout=60)
 
 
 @pytest.fixture
