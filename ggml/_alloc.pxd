@@ -11,20 +11,26 @@ ctypedef struct Item:          # memory that one tensor, the views of it and wha
     bint pinned                # a leaf that lies at its offset already
 
 ctypedef struct Entry:         # a tensor that the graph touches
-    ggml_tensor *tensor
     int item                   # -1: placed by someone else
     bint used                  # by a node
+
+cdef class Index:              # numbers tensors as they come
+    cdef ggml_tensor **tensors
+    cdef int *table
+    cdef int n, room
+    cdef int size(self, int room) except -1
+    cdef size_t slot(self, const ggml_tensor *t) noexcept
+    cdef int find(self, const ggml_tensor *t) noexcept      # -1: not there
+    cdef int add(self, ggml_tensor *t) except -1            # t must not be there
+    cdef int clear(self) noexcept
 
 cdef class Layout:
     cdef Item *items
     cdef Entry *entries
-    cdef int *table
-    cdef int n_items, n_entries, room
-    cdef int slot(self, const ggml_tensor *t) noexcept
-    cdef int find(self, const ggml_tensor *t) noexcept
-    cdef int widen(self) except -1
+    cdef Index index           # of the entries
+    cdef int n_items, room
     cdef int enter(self, ggml_tensor *t, int item) except -1
-    cdef int add(self, ggml_tensor *t, size_t size, int birth, int buffer) except -1
+    cdef int add(self, ggml_tensor *t, size_t size, int birth, int buffer) noexcept
     cdef int home(self, int k) noexcept
     cdef bint fits(self, Layout old) noexcept
     cdef int adopt(self, Layout old) noexcept
@@ -35,17 +41,19 @@ cdef class Galloc(Handle):
     cdef list same             # the first id with the same buffer type
     cdef list buffers          # of each id, its Buffers
     cdef set mine              # handles of all buffers that it ever had
-    cdef list node_ids, leaf_ids   # which buffer types the caller wants
+    cdef void *latest          # one of these that was asked about last
+    cdef void *stranger        # one that is none of these
+    cdef bytes node_ids, leaf_ids   # which buffer types the caller wants: arrays of int
     cdef Layout layout
-    cdef Layout analyse(self, ggml_cgraph *g, list node_ids, list leaf_ids)
+    cdef Layout analyse(self, ggml_cgraph *g, const int *node_ids, const int *leaf_ids)
     cdef int remember(self, Layout l, ggml_tensor *t, int step, int buffer) except -1
     cdef int pin(self, Item *x) except -1
     cdef int take_over(self, Layout l, ggml_tensor *t, int step) except -1
     cdef bint owns(self, const ggml_tensor *t) except -1
-    cdef list plan(self, ggml_cgraph *g, list node_ids, list leaf_ids)
-    cdef bint reserve(self, ggml_cgraph *g, list node_ids, list leaf_ids) except -1
+    cdef list plan(self, ggml_cgraph *g, const int *node_ids, const int *leaf_ids)
+    cdef bint reserve(self, ggml_cgraph *g, const int *node_ids, const int *leaf_ids) except -1
     cdef bint grow(self, list sizes) except -1
-    cdef bint alloc(self, ggml_cgraph *g, list node_ids, list leaf_ids) except -1
+    cdef bint alloc(self, ggml_cgraph *g, const int *node_ids, const int *leaf_ids) except -1
     cdef int assign(self) except -1
     cdef size_t size(self, int id) except? 0
     cdef int release(self) except -1

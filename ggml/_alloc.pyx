@@ -145,64 +145,89 @@ cdef int by_size(const void *a, const void *b) noexcept nogil:
         return -1 if x.size > y.size else 1
     return -1 if x < y else 1
 
+cdef class Index:
+    """Numbers of tensors by their addresses, in the order of their coming: open addressing, at most half full."""
+
+    def __cinit__(self, int room):
+        self.size(room)
+
+    def __dealloc__(self):
+        free(self.tensors)
+        free(self.table)
+
+    cdef int size(self, int room) except -1:
+        cdef int i
+        cdef ggml_tensor **tensors = <ggml_tensor **>realloc(self.tensors, <size_t>room * sizeof(void *))
+        if tensors != NULL:
+            self.tensors = tensors
+        cdef int *table = <int *>realloc(self.table, 2 * <size_t>room * sizeof(int))
+        if table != NULL:
+            self.table = table
+        if tensors == NULL or table == NULL:
+            raise MemoryError()
+        self.room = room
+        memset(table, 0xff, 2 * <size_t>room * sizeof(int))
+        for i in range(self.n):
+            table[self.slot(tensors[i])] = i
+        return 0
+
+    cdef size_t slot(self, const ggml_tensor *t) noexcept:
+        cdef size_t mask = 2 * <size_t>self.room - 1, i = (<size_t>t >> 4) * 0x9e3779b97f4a7c15u >> 20 & mask
+        while self.table[i] >= 0 and self.tensors[self.table[i]] != t:
+            i = (i + 1) & mask
+        return i
+
+    cdef int find(self, const ggml_tensor *t) noexcept:
+        return self.table[self.slot(t)]
+
+    cdef int add(self, ggml_tensor *t) except -1:
+        if self.n == self.room:
+            self.size(2 * self.room)
+        self.tensors[self.n] = t
+        self.table[self.slot(t)] = self.n
+        self.n += 1
+        return self.n - 1
+
+    cdef int clear(self) noexcept:
+        self.n = 0
+        memset(self.table, 0xff, 2 * <size_t>self.room * sizeof(int))
+        return 0
+
 cdef class Layout:
     """The memory of a graph: items to place, and which tensor is in which."""
 
     def __cinit__(self, int tensors):
         self.room = 64
-        while self.room < 4 * tensors:
+        while self.room < 2 * tensors:
             self.room *= 2
+        self.index = Index(self.room)
         self.items = <Item *>malloc(<size_t>self.room * sizeof(Item))
         self.entries = <Entry *>malloc(<size_t>self.room * sizeof(Entry))
-        self.table = <int *>malloc(2 * <size_t>self.room * sizeof(int))      # open addressing, at most half full
-        if self.items == NULL or self.entries == NULL or self.table == NULL:
+        if self.items == NULL or self.entries == NULL:
             raise MemoryError()
-        memset(self.table, 0xff, 2 * <size_t>self.room * sizeof(int))
 
     def __dealloc__(self):
         free(self.items)
         free(self.entries)
-        free(self.table)
-
-    cdef int slot(self, const ggml_tensor *t) noexcept:
-        cdef size_t mask = 2 * <size_t>self.room - 1, i = (<size_t>t >> 4) * 0x9e3779b97f4a7c15u >> 20 & mask
-        while self.table[i] >= 0 and self.entries[self.table[i]].tensor != t:
-            i = (i + 1) & mask
-        return <int>i
-
-    cdef int find(self, const ggml_tensor *t) noexcept:
-        return self.table[self.slot(t)]
 
     cdef int enter(self, ggml_tensor *t, int item) except -1:
-        if self.n_entries == self.room:
-            self.widen()
-        cdef int e = self.n_entries
-        self.entries[e].tensor, self.entries[e].item, self.entries[e].used = t, item, False
-        self.table[self.slot(t)] = e
-        self.n_entries += 1
+        cdef int e = self.index.add(t)
+        cdef Item *items
+        cdef Entry *entries
+        if self.room < self.index.room:                  # more tensors than in the graph's lists: sources that are in none
+            items = <Item *>realloc(self.items, <size_t>self.index.room * sizeof(Item))
+            if items != NULL:
+                self.items = items
+            entries = <Entry *>realloc(self.entries, <size_t>self.index.room * sizeof(Entry))
+            if entries != NULL:
+                self.entries = entries
+            if items == NULL or entries == NULL:
+                raise MemoryError()
+            self.room = self.index.room
+        self.entries[e].item, self.entries[e].used = item, False
         return e
 
-    cdef int widen(self) except -1:
-        """More tensors than the graph has room for: sources that are in no list of it."""
-        cdef int i
-        cdef Item *items = <Item *>realloc(self.items, 2 * <size_t>self.room * sizeof(Item))
-        if items != NULL:
-            self.items = items
-        cdef Entry *entries = <Entry *>realloc(self.entries, 2 * <size_t>self.room * sizeof(Entry))
-        if entries != NULL:
-            self.entries = entries
-        cdef int *table = <int *>realloc(self.table, 4 * <size_t>self.room * sizeof(int))
-        if table != NULL:
-            self.table = table
-        if items == NULL or entries == NULL or table == NULL:
-            raise MemoryError()
-        self.room *= 2
-        memset(table, 0xff, 2 * <size_t>self.room * sizeof(int))
-        for i in range(self.n_entries):
-            table[self.slot(entries[i].tensor)] = i
-        return 0
-
-    cdef int add(self, ggml_tensor *t, size_t size, int birth, int buffer) except -1:
+    cdef int add(self, ggml_tensor *t, size_t size, int birth, int buffer) noexcept:
         cdef Item *x = &self.items[self.n_items]
         x.tensor, x.size, x.offset, x.birth, x.death = t, size, 0, birth, birth
         x.buffer, x.chunk, x.into, x.pinned = buffer, 0, -1, False
@@ -315,17 +340,26 @@ cdef class Galloc(Handle):
 
     cdef bint owns(self, const ggml_tensor *t) except -1:
         """Whether a tensor lies in a buffer of this allocator, or did."""
-        return t.buffer != NULL and <size_t>t.buffer in self.mine
+        if t.buffer == NULL or t.buffer == self.stranger:
+            return False
+        if t.buffer != self.latest:
+            if <size_t>t.buffer not in self.mine:
+                self.stranger = t.buffer
+                return False
+            self.latest = t.buffer
+        return True
 
     cdef int remember(self, Layout l, ggml_tensor *t, int step, int buffer) except -1:
         """The entry of a tensor, made when it is new; a view's item is that of the tensor it lies in."""
-        cdef int e = l.find(t), root, k
+        cdef int e = l.index.find(t), root, k
         cdef BufferType buft
         if e >= 0:
             return e
         if not tensor_live(t):
             fail(RuntimeError, "the graph has a tensor that was freed")
         if t.view_src != NULL:
+            if tensor_live(t.view_src) and t.view_src.view_src != NULL:
+                fail(ValueError, f"the view_src of '{label(t)}' is a view itself: views are of the tensor that has the memory")
             root = self.remember(l, t.view_src, step, buffer)
             return l.enter(t, l.entries[root].item)
         cdef bint leaf = t.op == 0, placed = t.data != NULL, mine = placed and self.owns(t)
@@ -355,15 +389,15 @@ cdef class Galloc(Handle):
                     x.offset = <size_t>x.tensor.data - <size_t>b.base
         return 0
 
-    cdef Layout analyse(self, ggml_cgraph *g, list node_ids, list leaf_ids):
+    cdef Layout analyse(self, ggml_cgraph *g, const int *node_ids, const int *leaf_ids):
         cdef Layout l = Layout(g.n_nodes + g.n_leafs)
         cdef ggml_tensor *t
         cdef int i, j, e, k, id
         for i in range(g.n_leafs):
-            self.remember(l, g.leafs[i], -1, leaf_ids[i] if leaf_ids is not None else 0)
+            self.remember(l, g.leafs[i], -1, leaf_ids[i] if leaf_ids != NULL else 0)
         for i in range(g.n_nodes):
             t = g.nodes[i]
-            id = node_ids[i] if node_ids is not None else 0
+            id = node_ids[i] if node_ids != NULL else 0
             if not tensor_live(t):
                 fail(RuntimeError, f"node {i} of the graph was freed")
             for j in range(GGML_MAX_SRC):
@@ -376,34 +410,35 @@ cdef class Galloc(Handle):
             e = self.remember(l, t, i, id)
             if l.entries[e].item >= 0:
                 l.items[l.entries[e].item].death = i
-        for e in range(l.n_entries):                     # results stay: what nobody reads, and outputs
-            k = l.entries[e].item
-            if k >= 0 and (not l.entries[e].used or l.entries[e].tensor.flags & GGML_TENSOR_FLAG_OUTPUT):
-                if l.entries[e].tensor.view_src == NULL or l.entries[e].tensor.op != 0:
-                    l.items[k].death = FOREVER
+        for e in range(l.index.n):                       # results stay: what nobody reads, and outputs
+            k, t = l.entries[e].item, l.index.tensors[e]
+            if k >= 0 and (not l.entries[e].used or t.flags & GGML_TENSOR_FLAG_OUTPUT) and (t.view_src == NULL or t.op != 0):
+                l.items[k].death = FOREVER
         for i in range(g.n_nodes):
             self.take_over(l, g.nodes[i], i)
         return l
 
     cdef int take_over(self, Layout l, ggml_tensor *t, int step) except -1:
         """Lets a node be computed in the place of an operand that is not read again."""
-        cdef int mine = l.entries[l.find(t)].item, j, k, n, e, other
+        cdef int mine, j, k, n, other
         cdef ggml_tensor *s
-        if t.view_src != NULL or mine < 0 or l.items[mine].birth != step or t.op >= 160 or t.op < 0 or not writes_over[t.op]:
+        if t.view_src != NULL or t.op >= 160 or t.op < 0 or not writes_over[t.op]:
+            return 0
+        mine = l.entries[l.index.find(t)].item
+        if mine < 0 or l.items[mine].birth != step:
             return 0
         for j in range(2 if t.op in (ADD, SUB, MUL, DIV) else 1):
             s = t.src[j]
             if s == NULL or not same_layout(s, t) or (s.view_src != NULL and s.view_offs):
                 continue
-            e = l.find(s)
-            k = l.home(l.entries[e].item)
+            k = l.home(l.entries[l.index.find(s)].item)
             if k < 0 or l.items[k].death != step or l.items[k].buffer != l.items[mine].buffer or l.items[k].size < l.items[mine].size:
                 continue
             if l.items[k].tensor.op == 0 or (l.items[k].tensor.flags | s.flags) & GGML_TENSOR_FLAG_INPUT:
                 continue
             n = 0                                        # another operand in the same memory would be overwritten while it is read
             for other in range(GGML_MAX_SRC):
-                if t.src[other] != NULL and l.home(l.entries[l.find(t.src[other])].item) == k:
+                if t.src[other] != NULL and l.home(l.entries[l.index.find(t.src[other])].item) == k:
                     n += 1
             if n == 1:
                 l.items[mine].into = k
@@ -411,7 +446,7 @@ cdef class Galloc(Handle):
                 return 0
         return 0
 
-    cdef list plan(self, ggml_cgraph *g, list node_ids, list leaf_ids):
+    cdef list plan(self, ggml_cgraph *g, const int *node_ids, const int *leaf_ids):
         """Finds places for the graph's tensors, in self.layout; the sizes of buffers to see to."""
         cdef Layout l = self.analyse(g, node_ids, leaf_ids)
         cdef BufferType t
@@ -441,12 +476,13 @@ cdef class Galloc(Handle):
                 b.usage = 2                               # COMPUTE
                 of[chunk:chunk + 1] = [b]
                 self.mine.add(<size_t>b.at)
+                self.stranger = NULL
         return True
 
-    cdef bint reserve(self, ggml_cgraph *g, list node_ids, list leaf_ids) except -1:
+    cdef bint reserve(self, ggml_cgraph *g, const int *node_ids, const int *leaf_ids) except -1:
         return self.grow(self.plan(g, node_ids, leaf_ids))
 
-    cdef bint alloc(self, ggml_cgraph *g, list node_ids, list leaf_ids) except -1:
+    cdef bint alloc(self, ggml_cgraph *g, const int *node_ids, const int *leaf_ids) except -1:
         if not self.reserve(g, node_ids, leaf_ids):
             return False
         self.assign()
@@ -458,8 +494,8 @@ cdef class Galloc(Handle):
         cdef ggml_tensor *t
         cdef Item *x
         cdef int e
-        for e in range(l.n_entries):
-            t = l.entries[e].tensor
+        for e in range(l.index.n):
+            t = l.index.tensors[e]
             if t.view_src != NULL:
                 if t.view_src.data != NULL and (l.entries[e].item >= 0 or t.data == NULL or buffer_dead(t)):
                     place_view(t)
@@ -512,8 +548,8 @@ def ggml_gallocr_free(galloc):
     if galloc is not None:
         galloc_arg(galloc).release()
 
-cdef list ids(object array, int n, int n_bufs, str name):
-    """The buffer ids that a caller gives, an array of int; None: all 0."""
+cdef bytes ids(object array, int n, int n_bufs, str name):
+    """The buffer ids that a caller gives, as an array of int; None: all 0."""
     cdef void *p
     cdef int i
     if array is None:
@@ -521,24 +557,25 @@ cdef list ids(object array, int n, int n_bufs, str name):
     if isinstance(array, (list, tuple)):
         if len(array) < n:
             fail(ValueError, f"{name} has {len(array)} elements: need {n}")
-        out = [I32(array[i], name.encode()) for i in range(n)]
-    else:
-        buffer_of(array, name.encode(), <size_t>n * sizeof(int), &p)
-        if p == NULL:
-            return None
-        if n and not readable(p, <size_t>n * sizeof(int)):
-            fail(ValueError, f"{name} is no array of {n} int")
-        out = [(<int *>p)[i] for i in range(n)]
-    for i in out:
-        if not 0 <= i < n_bufs:
-            fail(ValueError, f"{name} has {i}: there are {n_bufs} buffer types")
-    return out
+        array = (ctypes.c_int * n)(*[I32(array[i], name.encode()) for i in range(n)])
+    buffer_of(array, name.encode(), <size_t>n * sizeof(int), &p)
+    if p == NULL:
+        return None
+    if n and not readable(p, <size_t>n * sizeof(int)):
+        fail(ValueError, f"{name} is no array of {n} int")
+    for i in range(n):
+        if not 0 <= (<int *>p)[i] < n_bufs:
+            fail(ValueError, f"{name} has {(<int *>p)[i]}: there are {n_bufs} buffer types")
+    return (<char *>p)[:<size_t>n * sizeof(int)]
+
+cdef const int *ints(bytes array) noexcept:
+    return <const int *><const char *>array if array is not None else NULL
 
 def ggml_gallocr_reserve(galloc, graph):
     """Sees to memory that is enough for the graph; False where it can't be had."""
     enter(b"ggml_gallocr_reserve")
     cdef Galloc a = galloc_arg(galloc)
-    return bool(a.reserve(G(graph, b"graph"), None, None))
+    return bool(a.reserve(G(graph, b"graph"), NULL, NULL))
 
 def ggml_gallocr_reserve_n(galloc, graph, node_buffer_ids, leaf_buffer_ids):
     """ggml_gallocr_reserve for several buffer types: which one each node and each leaf goes to (arrays of int, or None)."""
@@ -548,7 +585,7 @@ def ggml_gallocr_reserve_n(galloc, graph, node_buffer_ids, leaf_buffer_ids):
     cdef int n = len(a.bufts)
     a.node_ids = ids(node_buffer_ids, g.n_nodes, n, "node_buffer_ids")
     a.leaf_ids = ids(leaf_buffer_ids, g.n_leafs, n, "leaf_buffer_ids")
-    return bool(a.reserve(g, a.node_ids, a.leaf_ids))
+    return bool(a.reserve(g, ints(a.node_ids), ints(a.leaf_ids)))
 
 def ggml_gallocr_reserve_n_size(galloc, graph, node_buffer_ids, leaf_buffer_ids, sizes):
     """Writes the bytes that ggml_gallocr_reserve_n would take of each buffer type to `sizes` (an array of size_t)."""
@@ -560,8 +597,8 @@ def ggml_gallocr_reserve_n_size(galloc, graph, node_buffer_ids, leaf_buffer_ids,
     buffer_of(sizes, b"sizes", <size_t>n * sizeof(size_t), &p)
     if p == NULL or not readable(p, <size_t>n * sizeof(size_t)):
         fail(TypeError, f"sizes is no array of {n} size_t")
-    cdef Layout l = a.analyse(g, ids(node_buffer_ids, g.n_nodes, n, "node_buffer_ids"),
-                              ids(leaf_buffer_ids, g.n_leafs, n, "leaf_buffer_ids"))
+    node_ids, leaf_ids = ids(node_buffer_ids, g.n_nodes, n, "node_buffer_ids"), ids(leaf_buffer_ids, g.n_leafs, n, "leaf_buffer_ids")
+    cdef Layout l = a.analyse(g, ints(node_ids), ints(leaf_ids))
     cdef list need = l.pack([(<BufferType>t).max_size() for t in a.bufts])
     for i in range(n):
         (<size_t *>p)[i] = sum(need[i])
@@ -576,11 +613,11 @@ def ggml_gallocr_alloc_graph(galloc, graph):
     enter(b"ggml_gallocr_alloc_graph")
     cdef Galloc a = galloc_arg(galloc)
     cdef ggml_cgraph *g = G(graph, b"graph")
-    cdef bint nodes = a.node_ids is not None and len(a.node_ids) == g.n_nodes
-    cdef bint leafs = a.leaf_ids is not None and len(a.leaf_ids) == g.n_leafs
+    cdef bint nodes = a.node_ids is not None and <size_t>len(a.node_ids) == g.n_nodes * sizeof(int)
+    cdef bint leafs = a.leaf_ids is not None and <size_t>len(a.leaf_ids) == g.n_leafs * sizeof(int)
     if len(a.bufts) > 1 and not nodes:
         return False
-    return bool(a.alloc(g, a.node_ids if nodes else None, a.leaf_ids if leafs else None))
+    return bool(a.alloc(g, ints(a.node_ids) if nodes else NULL, ints(a.leaf_ids) if leafs else NULL))
 
 def ggml_gallocr_get_buffer_size(galloc, buffer_id):
     """Bytes that the allocator holds of a buffer type."""

@@ -12,6 +12,8 @@ cdef class Handle:
     cdef object keep                        # what has to live as long
     cdef int close(self) except -1          # no longer a handle
 
+cdef int known(Handle h) except -1          # it is one from now on
+
 cdef class BufferType(Handle):
     cdef Device device
     cdef bytes name(self)

@@ -3,6 +3,7 @@ import ctypes
 import os
 import platform
 
+from cpython.object cimport PyObject
 from libc.stdint cimport int64_t, uint8_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memmove, memset
@@ -24,6 +25,28 @@ adopters = {}
 cdef void *dead[DEAD]      # blocks of closed handles: their addresses are not given out again until as many more have come and gone
 cdef size_t n_dead = 0
 
+cdef enum:
+    NEAR = 64
+cdef struct Near:          # what was asked about last: graphs ask for the buffer of every tensor
+    void *at
+    PyObject *handle       # borrowed of `live`; NULL: none
+cdef Near near[NEAR]
+
+cdef inline Near *near_of(void *at) noexcept:
+    return &near[(<size_t>at >> 4) % NEAR]
+
+cdef PyObject *handle_at(void *at) noexcept:
+    cdef Near *n = near_of(at)
+    if n.at != at:
+        found = live.get(<size_t>at)
+        n.at, n.handle = at, <PyObject *>found if found is not None else NULL
+    return n.handle
+
+cdef int known(Handle h) except -1:
+    near_of(h.at).at = NULL
+    live[<size_t>h.at] = h
+    return 0
+
 cdef class Handle:
     """Something that callers know by a number: an address, of a small block of ours or of a struct of theirs."""
 
@@ -32,6 +55,7 @@ cdef class Handle:
 
     cdef int close(self) except -1:
         global n_dead
+        near_of(self.at).at = NULL
         if live.pop(<size_t>self.at, None) is None or self.foreign:
             return 0
         free(dead[n_dead % DEAD])
@@ -44,7 +68,7 @@ cdef Handle opened(Handle h):
     h.at = calloc(1, 64)
     if h.at == NULL:
         raise MemoryError()
-    live[<size_t>h.at] = h
+    known(h)
     return h
 
 def _open(h):
@@ -385,7 +409,7 @@ def _set_procs(procs):
 # ---- tensors in buffers ----------------------------------------------------------------------------------------------------
 cdef bint buffer_dead(const ggml_tensor *t) noexcept:
     cdef void *handle = t.view_src.buffer if t.view_src != NULL and tensor_live(t.view_src) else t.buffer
-    return handle != NULL and <size_t>handle not in live
+    return handle != NULL and handle_at(handle) == NULL
 
 cdef Buffer buffer_of_tensor(const ggml_tensor *t):
     cdef void *handle = t.buffer
@@ -397,8 +421,8 @@ cdef Buffer buffer_of_tensor(const ggml_tensor *t):
         fail(ValueError, f"tensor '{label(t)}' has no data: it was not allocated")
     if handle == NULL:
         return None
-    b = live.get(<size_t>handle)
-    if b is None or not isinstance(b, Buffer):
+    cdef PyObject *b = handle_at(handle)
+    if b == NULL or not isinstance(<object>b, Buffer):
         fail(RuntimeError, f"tensor '{label(t)}' lies in a buffer that was freed")
     return <Buffer>b
 

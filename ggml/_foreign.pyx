@@ -13,7 +13,7 @@ from ._core cimport (
     region_add, region_remove,
 )
 from ._device cimport (
-    HANDLE, Backend, Buffer, BufferType, Device, Event, Handle, Plan, Registry, adopted, adopters, buffer_of_tensor, find, live,
+    HANDLE, Backend, Buffer, BufferType, Device, Event, Handle, Plan, Registry, adopted, adopters, buffer_of_tensor, find, known,
     memory_at,
 )
 from . import _structs
@@ -47,7 +47,7 @@ def _adopt(cls, struct_type, required, kind):
 
 cdef object enter_handle(Handle h, object address, object owner):
     h.at, h.foreign, h.keep = <void *><size_t>address, True, owner
-    live[address] = h
+    known(h)
 
 # ---- buffer types and buffers -----------------------------------------------------------------------------------------------
 cdef class ForeignBufferType(BufferType):

@@ -53,7 +53,7 @@ cdef int grad_mean(Backward b, Ten *t, Ten *g) except -1:
     return b.add(t.src[0], spread(b.ctx, scale(b.ctx, g, <float>(1.0 / t.src[0].ne[0]), 0, False), t.src[0]))
 
 def ggml_argmax(ctx, a):
-    """Index of the largest element of each row of a matrix, the first of equals: i32 [ne1]."""
+    """Index of the largest element of each row of a matrix, the last of equals: i32 [ne1]."""
     cdef Ctx *c = C(ctx, b"ggml_argmax")
     cdef Ten d
     cdef Ten *x = T(a, b"a")

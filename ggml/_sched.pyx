@@ -1,7 +1,8 @@
 """The scheduler: a graph computed by several backends; and copies of graphs on other backends."""
 import ctypes
 
-from libc.stdlib cimport free, malloc
+from libc.stdint cimport uint64_t
+from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy
 
 from ._core cimport (
@@ -9,7 +10,7 @@ from ._core cimport (
     PG, SZ, T, buffer_of, draft, enter, fail, ggml_cgraph, ggml_context, ggml_tensor, graph_expand, graph_new, op_computes, op_name, put,
     readable, set_name, tensor_live,
 )
-from ._alloc cimport Galloc, alloc_context, new_galloc
+from ._alloc cimport Galloc, Index, alloc_context, new_galloc
 from ._device cimport (
     HANDLE, Backend, Buffer, BufferType, Event, Handle, backend_arg, buffer_dead, buffer_of_tensor, copy, cpu_buft, find, handles, live,
     place_view,
@@ -20,7 +21,7 @@ from ._backend import ggml_backend_buffer_free
 from ._device import _open, _title
 
 cdef enum:
-    MAX_COPIES = 4, WEIGHTS = 1, CPY = 34, RESHAPE = 36, TRANSPOSE = 39
+    MAX_COPIES = 4, MAX_KINDS = 64, WEIGHTS = 1, CPY = 34, RESHAPE = 36, TRANSPOSE = 39
 
 cdef str label(const ggml_tensor *t):
     return bytes(t.name[:GGML_MAX_NAME]).split(b"\0")[0].decode(errors="replace")
@@ -42,80 +43,181 @@ cdef ggml_tensor *twin(ggml_context *ctx, ggml_tensor *t) except NULL:
 cdef class Split:
     """A run of nodes for one backend, and what has to be copied to it before."""
     cdef int backend
-    cdef list nodes            # addresses
-    cdef list inputs           # (source, its copies): addresses
+    cdef int begin, end        # of the graph's nodes
+    cdef list inputs           # (source, its copies, the backend that it is on): addresses, number
     cdef set waits             # other backends whose results it reads where they are
     cdef ggml_cgraph *graph
 
-    def __init__(self, int backend):
-        self.backend, self.nodes, self.inputs, self.waits = backend, [], [], set()
+    def __init__(self, int backend, int begin):
+        self.backend, self.begin, self.inputs, self.waits = backend, begin, [], set()
+
+ctypedef struct Seat:          # what is known of a tensor of the graph
+    int root                   # seat of the tensor that it is a view of; its own: of none
+    int where                  # the backend that computes it; -1: open
+    int kind                   # number of the type of buffer that it lies in already; -1: the scheduler is to place it
+    int writes                 # how often it was overwritten so far
+    bint weights
+    uint64_t asked, able       # backends that were asked whether they can compute it; those that can
+
+ctypedef struct Source:
+    int seat, k                # operand number k of a node
+
+ctypedef struct Step:          # a node
+    int seat, first            # its seat, its first source
+    int here                   # the backend of the first node from this one on that is computed
 
 cdef class Sched(Handle):
     cdef list backends, bufts, splits, events
     cdef Galloc galloc
     cdef int n_copies, now, n_splits
     cdef bint offload, bound
-    cdef dict by_hand, where, known, copies
+    cdef Index index           # of the seats: leafs, nodes and their operands as they come
+    cdef Seat *seats
+    cdef Source *sources       # of all nodes, one after the other
+    cdef Step *steps           # the nodes; behind the last, the end of the sources
+    cdef int room, room_steps
+    cdef list kinds            # types of the buffers that tensors lie in
+    cdef uint64_t accepts[MAX_KINDS]   # which backends can use each
+    cdef Buffer latest         # a buffer that was asked about, and the number of its type
+    cdef int latest_kind
+    cdef dict by_hand, copies
     cdef list redirects        # (node, operand, what it is, the copies of that)
     cdef object arena, callback, user_data, graph
     cdef ggml_cgraph *planned
     cdef ggml_cgraph *window   # some nodes of a split
     cdef int planned_nodes
 
+    def __dealloc__(self):
+        free(self.seats)
+        free(self.sources)
+        free(self.steps)
+
+    # ---- what the graph's tensors are ----------------------------------------------------------------------------------------
+    cdef int kind(self, BufferType buft) except -1:
+        """The number of a type of buffers."""
+        cdef int n = len(self.kinds), i
+        for i in range(n):
+            if self.kinds[i] is buft:
+                return i
+        if n == MAX_KINDS:
+            fail(ValueError, f"the graph's tensors lie in buffers of more than {MAX_KINDS} types")
+        self.accepts[n] = 0
+        for i in range(len(self.backends)):
+            if (<Backend>self.backends[i]).supports_buft(buft):
+                self.accepts[n] |= <uint64_t>1 << i
+        self.kinds.append(buft)
+        return n
+
+    cdef int seat(self, ggml_tensor *t) except -1:
+        """The number of a tensor's seat, which is new where the tensor is."""
+        cdef int i = self.index.find(t), root
+        cdef Seat *s
+        if i >= 0:
+            return i
+        if not tensor_live(t):
+            fail(RuntimeError, "the graph has a tensor that was freed")
+        root = self.index.n
+        if t.view_src != NULL:
+            if tensor_live(t.view_src) and t.view_src.view_src != NULL:
+                fail(ValueError, f"the view_src of '{label(t)}' is a view itself: views are of the tensor that has the memory")
+            root = self.seat(t.view_src)
+        i = self.index.add(t)
+        if self.room < self.index.room:
+            s = <Seat *>realloc(self.seats, <size_t>self.index.room * sizeof(Seat))
+            if s == NULL:
+                raise MemoryError()
+            self.seats, self.room = s, self.index.room
+        s = &self.seats[i]
+        s.where, s.writes, s.asked, s.able, s.root = -1, 0, 0, 0, root
+        if root == i:
+            self.find_memory(t, s)
+        else:
+            s.kind, s.weights = self.seats[root].kind, self.seats[root].weights
+        return i
+
+    cdef int find_memory(self, ggml_tensor *t, Seat *s) except -1:
+        """Sees what a tensor lies in already, if it does."""
+        cdef Buffer b
+        s.kind, s.weights = -1, False
+        if t.data == NULL or buffer_dead(t) or (t.buffer != NULL and self.galloc.owns(t)):
+            return 0
+        b = buffer_of_tensor(t)
+        if b is None:
+            s.kind = self.kind(cpu_buft)
+            return 0
+        if b is not self.latest:
+            self.latest, self.latest_kind = b, self.kind(b.buft)
+        s.kind, s.weights = self.latest_kind, b.usage == WEIGHTS
+        return 0
+
+    cdef int look(self, ggml_cgraph *g) except -1:
+        """Gives the graph's tensors their seats."""
+        cdef int i, k, n = 0
+        cdef ggml_tensor *t
+        if self.room_steps < g.n_nodes + 1:
+            self.room_steps = 0
+            free(self.sources)
+            free(self.steps)
+            self.sources = <Source *>malloc((<size_t>g.n_nodes + 1) * GGML_MAX_SRC * sizeof(Source))
+            self.steps = <Step *>malloc((<size_t>g.n_nodes + 1) * sizeof(Step))
+            if self.sources == NULL or self.steps == NULL:
+                raise MemoryError()
+            self.room_steps = g.n_nodes + 1
+        self.kinds, self.latest = [], None
+        for i in range(g.n_leafs):
+            self.seat(g.leafs[i])
+        for i in range(g.n_nodes):
+            t = g.nodes[i]
+            self.steps[i].seat, self.steps[i].first = self.seat(t), n
+            for k in range(GGML_MAX_SRC):
+                if t.src[k] != NULL:
+                    self.sources[n].seat, self.sources[n].k = self.seat(t.src[k]), k
+                    n += 1
+        self.steps[g.n_nodes].first = n
+        return 0
+
     # ---- where a node is computed ------------------------------------------------------------------------------------------
-    cdef bint can(self, int i, ggml_tensor *t) except -1:
-        key = (i, <size_t>t)
-        if key not in self.known:
-            self.known[key] = (<Backend>self.backends[i]).supports_op(t)
-        return self.known[key]
+    cdef bint can(self, int i, int seat) except -1:
+        cdef uint64_t bit = <uint64_t>1 << i
+        cdef bint able
+        if not self.seats[seat].asked & bit:
+            able = (<Backend>self.backends[i]).supports_op(self.index.tensors[seat])
+            self.seats[seat].asked |= bit
+            if able:
+                self.seats[seat].able |= bit
+        return (self.seats[seat].able & bit) != 0
 
-    cdef BufferType memory(self, ggml_tensor *t):
-        """The type of buffer that a tensor lies in already; None: the scheduler is to place it."""
-        cdef ggml_tensor *root = t.view_src if t.view_src != NULL else t
-        cdef Buffer b
-        if root.data == NULL or buffer_dead(root) or (root.buffer != NULL and self.galloc.owns(root)):
-            return None
-        b = buffer_of_tensor(root)
-        return b.buft if b is not None else cpu_buft
-
-    cdef bint weights(self, ggml_tensor *t) except -1:
-        cdef ggml_tensor *root = t.view_src if t.view_src != NULL else t
-        cdef Buffer b
-        if root.data == NULL or root.buffer == NULL or buffer_dead(root):
-            return False
-        b = buffer_of_tensor(root)
-        return b.usage == WEIGHTS
-
-    cdef int first(self, BufferType buft, ggml_tensor *op) except -9:
+    cdef int user(self, int kind, int seat) except -9:
         """The first backend that can use a type of buffer, and compute a node; -1: none."""
         cdef int i
         for i in range(len(self.backends)):
-            if (<Backend>self.backends[i]).supports_buft(buft) and (op == NULL or not computes(op) or self.can(i, op)):
+            if self.accepts[kind] >> i & 1 and (not computes(self.index.tensors[seat]) or self.can(i, seat)):
                 return i
         return -1
 
-    cdef int fixed(self, ggml_tensor *t) except -9:
+    cdef int fixed(self, int seat, const Source *sources, int n) except -9:
         """The backend that a tensor asks for by where it or its weights lie; -1: it does not."""
-        cdef BufferType buft
-        cdef int i, k, j, last = len(self.backends) - 1
-        if <size_t>t in self.by_hand:
+        cdef ggml_tensor *t = self.index.tensors[seat]
+        cdef int i, k, j, kind = self.seats[seat].kind, last = len(self.backends) - 1
+        if self.by_hand and <size_t>t in self.by_hand:
             return self.by_hand[<size_t>t]
-        buft = self.memory(t)
-        if buft is not None:
-            i = self.first(buft, t)
+        if not computes(t) and t.view_src != NULL:
+            return -1
+        if kind >= 0:
+            i = self.user(kind, seat)
             if i < 0 and computes(t):
                 fail(RuntimeError, f"no backend can compute {op_name(t.op).decode()} '{label(t)}' in the buffer that it lies in")
             return i
         if t.flags & GGML_TENSOR_FLAG_INPUT:
             return last
-        for k in range(GGML_MAX_SRC):
-            if t.src[k] == NULL or not self.weights(t.src[k]):
+        for k in range(n):
+            if not self.seats[sources[k].seat].weights:
                 continue
-            buft = self.memory(t.src[k])
-            i = self.first(buft, t)
-            if self.offload and i == last and buft.is_host():
+            kind = self.seats[sources[k].seat].kind
+            i = self.user(kind, seat)
+            if self.offload and i == last and last and (<BufferType>self.kinds[kind]).is_host():
                 for j in range(last):
-                    if self.can(j, t) and (<Backend>self.backends[j]).offload_op(t):
+                    if self.can(j, seat) and (<Backend>self.backends[j]).offload_op(t):
                         return j
             if i >= 0:
                 return i
@@ -126,160 +228,150 @@ cdef class Sched(Handle):
 
         At first (all False) only for neighbours that are not on the last backend, which is there for the rest.
         """
-        cdef int i, n = g.n_nodes, here = -1, at, last = len(self.backends) - 1
-        cdef ggml_tensor *t
+        cdef int i, n = g.n_nodes, here = -1, seat, last = len(self.backends) - 1
         for i in range(n):
-            t = g.nodes[n - 1 - i if up else i]
-            if not computes(t):
+            seat = self.steps[n - 1 - i if up else i].seat
+            if not computes(self.index.tensors[seat]):
                 continue
-            at = self.where.get(<size_t>t, -1)
-            if at >= 0:
-                here = at if all or at != last else -1
-            elif here >= 0 and self.can(here, t):
-                self.where[<size_t>t] = here
+            if self.seats[seat].where >= 0:
+                here = self.seats[seat].where if all or self.seats[seat].where != last else -1
+            elif here >= 0 and self.can(here, seat):
+                self.seats[seat].where = here
         return 0
 
-    cdef int remaining(self, ggml_tensor *t) except -1:
+    cdef int remaining(self, int node) except -1:
         """The backend that can read most operands of a node where they are."""
         cdef int i, k, n, most = -1, best = -1
-        cdef BufferType buft
+        cdef Seat *s
+        cdef int seat = self.steps[node].seat
+        cdef ggml_tensor *t = self.index.tensors[seat]
         for i in range(len(self.backends)):
-            if not self.can(i, t):
+            if not self.can(i, seat):
                 continue
             n = 0
-            for k in range(GGML_MAX_SRC):
-                if t.src[k] != NULL:
-                    buft = self.memory(t.src[k])
-                    n += self.where.get(<size_t>t.src[k], -1) == i or (buft is not None and (<Backend>self.backends[i]).supports_buft(buft))
+            for k in range(self.steps[node].first, self.steps[node + 1].first):
+                s = &self.seats[self.sources[k].seat]
+                n += s.where == i or (s.kind >= 0 and self.accepts[s.kind] >> i & 1)
             if n > most:
                 most, best = n, i
         if best < 0:
             fail(RuntimeError, f"no backend can compute {op_name(t.op).decode()} '{label(t)}'")
         return best
 
-    cdef int in_place(self, ggml_tensor *root, list writers) except -1:
+    cdef int in_place(self, int root, list writers) except -1:
         """Puts nodes that are computed over another tensor where that is, or, where that is still open, all of them together."""
-        cdef BufferType buft = self.memory(root)
-        cdef list wanted = [self.where.get(<size_t>root, -1)] + [self.where[w] for w in writers] + list(range(len(self.backends)))
+        cdef Seat *s = &self.seats[root]
+        cdef list wanted = [s.where] + [self.seats[<int>w].where for w in writers] + list(range(len(self.backends)))
         cdef list members = list(writers)
         cdef ggml_tensor *t
         cdef int at
-        if buft is None and computes(root):
-            members.append(<size_t>root)
+        if s.kind < 0 and computes(self.index.tensors[root]):
+            members.append(root)
         for at in wanted:
-            if at < 0 or (buft is not None and not (<Backend>self.backends[at]).supports_buft(buft)):
+            if at < 0 or (s.kind >= 0 and not self.accepts[s.kind] >> at & 1):
                 continue
-            if all([self.can(at, <ggml_tensor *><size_t>m) for m in members]):
+            if all([self.can(at, m) for m in members]):
                 for m in members:
-                    self.where[m] = at
-                if buft is None:
-                    self.where[<size_t>root] = at
+                    self.seats[<int>m].where = at
+                if s.kind < 0:
+                    s.where = at
                 return 0
-        t = <ggml_tensor *><size_t>writers[0]
-        fail(RuntimeError, f"no backend can compute {op_name(t.op).decode()} '{label(t)}' where '{label(root)}' lies, which it overwrites")
+        t = self.index.tensors[<int>writers[0]]
+        fail(RuntimeError, f"no backend can compute {op_name(t.op).decode()} '{label(t)}' where '{label(self.index.tensors[root])}' lies, "
+                           "which it overwrites")
 
     cdef int assign(self, ggml_cgraph *g) except -1:
-        cdef int i, k, at
-        cdef ggml_tensor *t
-        cdef ggml_tensor *root
+        cdef int i, k, n, seat, last = len(self.backends) - 1, here = last
+        cdef Seat *s
         cdef dict writers = {}
-        self.where, self.known = {}, {}
-        for i in range(g.n_leafs + g.n_nodes):
-            t = g.leafs[i] if i < g.n_leafs else g.nodes[i - g.n_leafs]
-            if not tensor_live(t):
-                fail(RuntimeError, "the graph has a tensor that was freed")
-            at = self.fixed(t) if computes(t) or t.view_src == NULL else self.by_hand.get(<size_t>t, -1)
-            if at >= 0:
-                self.where[<size_t>t] = at
-        self.sweep(g, False, False)
-        self.sweep(g, True, False)
-        self.sweep(g, False, True)
-        self.sweep(g, True, True)
+        for i in range(g.n_leafs):
+            seat = self.index.find(g.leafs[i])
+            self.seats[seat].where = self.fixed(seat, NULL, 0)
         for i in range(g.n_nodes):
-            t = g.nodes[i]
-            if computes(t):
-                if <size_t>t not in self.where:
-                    self.where[<size_t>t] = self.remaining(t)
-                if t.view_src != NULL:
-                    writers.setdefault(<size_t>t.view_src, []).append(<size_t>t)
-        for r, w in writers.items():
-            self.in_place(<ggml_tensor *><size_t>r, w)
-        for i in range(g.n_nodes):                     # what is left is as good as anywhere: where it is used first
-            t = g.nodes[i]
-            for k in range(GGML_MAX_SRC + 1):
-                root = t if k == GGML_MAX_SRC else t.src[k]
-                if root == NULL or <size_t>root in self.where:
-                    continue
-                if root.view_src != NULL:
-                    self.where[<size_t>root] = self.where.setdefault(<size_t>root.view_src, self.reader(g, i))
-                else:
-                    self.where[<size_t>root] = self.reader(g, i)
-        return 0
-
-    cdef int reader(self, ggml_cgraph *g, int i) except -1:
-        """The backend of the first node from number i on that is computed; the last backend when there is none."""
-        while i < g.n_nodes:
+            seat, k = self.steps[i].seat, self.steps[i].first
+            self.seats[seat].where = self.fixed(seat, self.sources + k, self.steps[i + 1].first - k)
+        if last:
+            self.sweep(g, False, False)
+            self.sweep(g, True, False)
+            self.sweep(g, False, True)
+            self.sweep(g, True, True)
+        for i in range(g.n_nodes):
+            seat = self.steps[i].seat
+            if not computes(g.nodes[i]):
+                continue
+            if self.seats[seat].where < 0:
+                self.seats[seat].where = self.remaining(i)
+            if self.seats[seat].root != seat and last:
+                writers.setdefault(self.seats[seat].root, []).append(seat)
+        for root, nodes in writers.items():
+            self.in_place(root, nodes)
+        for i in range(g.n_nodes - 1, -1, -1):
             if computes(g.nodes[i]):
-                return self.where[<size_t>g.nodes[i]]
-            i += 1
-        return len(self.backends) - 1
+                here = self.seats[self.steps[i].seat].where
+            self.steps[i].here = here
+        for i in range(g.n_nodes):                       # what is left is as good as anywhere: where it is used first
+            n = self.steps[i + 1].first
+            for k in range(self.steps[i].first, n + 1):
+                s = &self.seats[self.sources[k].seat if k < n else self.steps[i].seat]
+                if s.where < 0:
+                    if self.seats[s.root].where < 0:
+                        self.seats[s.root].where = self.steps[i].here
+                    s.where = self.seats[s.root].where
+        return 0
 
     # ---- splits ------------------------------------------------------------------------------------------------------------
     cdef int split(self, ggml_cgraph *g) except -1:
         """Assigns the nodes, cuts the graph where the backend changes, and makes the copies that are needed between."""
-        cdef int i, k, at
-        cdef ggml_tensor *t
+        cdef int i, k, at, seat
         cdef Split s = None
         cdef Handle b
-        cdef dict writes = {}                           # how often a tensor was overwritten so far: a copy from before is stale
         self.forget()
         for b in self.backends:
             if <size_t>b.at not in live:
                 fail(RuntimeError, "a backend of the scheduler was freed")
+        self.look(g)
         self.assign(g)
         self.arena = new_context()
         for i in range(g.n_nodes):
-            t = g.nodes[i]
-            if computes(t):
-                at = self.where[<size_t>t]
+            if computes(g.nodes[i]):
+                seat = self.steps[i].seat
+                at = self.seats[seat].where
                 if s is None or s.backend != at:
-                    s = self.new_split(at)
-                for k in range(GGML_MAX_SRC):
-                    if t.src[k] != NULL:
-                        self.operand(s, t, k, writes)
-                if t.view_src != NULL:
-                    writes[<size_t>t.view_src] = writes.get(<size_t>t.view_src, 0) + 1
+                    s = self.new_split(at, i)
+                for k in range(self.steps[i].first, self.steps[i + 1].first):
+                    self.operand(s, g.nodes[i], &self.sources[k])
+                self.seats[self.seats[seat].root].writes += 1             # a copy from before is stale
             elif s is None:
-                s = self.new_split(self.reader(g, i))
-            s.nodes.append(<size_t>t)
+                s = self.new_split(self.steps[i].here, i)
+            s.end = i + 1
         self.n_splits = len(self.splits)
         for s in self.splits:
-            self.build(s)
-        self.window = graph_new(C(self.arena, b"ggml_backend_sched"), max([len(s.nodes) for s in self.splits] + [1]), False)
+            self.build(s, g)
         return 0
 
-    cdef Split new_split(self, int backend):
-        cdef Split s = Split(backend)
+    cdef Split new_split(self, int backend, int begin):
+        cdef Split s = Split(backend, begin)
         self.splits.append(s)
         return s
 
-    cdef int operand(self, Split s, ggml_tensor *t, int k, dict writes) except -1:
-        """Sees to it that the split's backend can read operand k of a node."""
-        cdef ggml_tensor *src = t.src[k]
-        cdef ggml_tensor *root = src.view_src if src.view_src != NULL else src
-        cdef BufferType buft = self.memory(src)
-        cdef int at = self.where.get(<size_t>root, s.backend)
-        cdef bint elsewhere = buft is not None or at != s.backend
-        if not elsewhere or (<Backend>self.backends[s.backend]).supports_buft(buft if buft is not None else self.bufts[at]):
+    cdef int operand(self, Split s, ggml_tensor *t, const Source *source) except -1:
+        """Sees to it that the split's backend can read an operand of a node."""
+        cdef Seat *seat = &self.seats[source.seat]
+        cdef Seat *root = &self.seats[seat.root]
+        cdef ggml_tensor *src = t.src[source.k]
+        cdef int at = root.where if root.where >= 0 else s.backend, kind = seat.kind
+        if kind < 0 and at == s.backend:
+            return 0
+        if self.accepts[kind if kind >= 0 else self.kind(self.bufts[at])] >> s.backend & 1:
             if at != s.backend:
                 s.waits.add(at)
             return 0
-        key = (<size_t>src, s.backend, writes.get(<size_t>root, 0))
+        key = (<size_t>src, s.backend, root.writes)
         made = self.copies.get(key)
         if made is None:
             made = self.copies[key] = self.duplicate(s, src)
-            s.inputs.append((<size_t>src, made))
-        self.redirects.append((<size_t>t, k, <size_t>src, made))
+            s.inputs.append((<size_t>src, made, at))
+        self.redirects.append((<size_t>t, source.k, <size_t>src, made))
         return 0
 
     cdef list duplicate(self, Split s, ggml_tensor *src):
@@ -295,12 +387,10 @@ cdef class Sched(Handle):
             made.append(<size_t>t)
         return made
 
-    cdef int build(self, Split s) except -1:
-        cdef int i
-        s.graph = graph_new(C(self.arena, b"ggml_backend_sched"), len(s.nodes), False)
-        for i in range(len(s.nodes)):
-            s.graph.nodes[i] = <ggml_tensor *><size_t>s.nodes[i]
-        s.graph.n_nodes = len(s.nodes)
+    cdef int build(self, Split s, ggml_cgraph *g) except -1:
+        s.graph = graph_new(C(self.arena, b"ggml_backend_sched"), s.end - s.begin, False)
+        s.graph.n_nodes = s.end - s.begin
+        memcpy(s.graph.nodes, g.nodes + s.begin, <size_t>s.graph.n_nodes * sizeof(void *))
         return 0
 
     cdef int bind(self, bint on) except -1:
@@ -318,7 +408,8 @@ cdef class Sched(Handle):
     cdef int forget(self) except -1:
         """Lets go of the graph."""
         self.bind(False)
-        self.splits, self.redirects, self.copies, self.where = [], [], {}, {}
+        self.splits, self.redirects, self.copies = [], [], {}
+        self.index.clear()
         self.planned, self.window, self.graph = NULL, NULL, None
         if self.arena is not None:
             arena, self.arena = self.arena, None
@@ -330,34 +421,42 @@ cdef class Sched(Handle):
         """Plans the memory of a graph that was split; the sizes of buffers to see to (of size_only: all of them)."""
         cdef ggml_cgraph all = g[0]
         cdef Split s
-        cdef list nodes = [], node_ids = [], leaf_ids, sizes
-        cdef int i, c
+        cdef list sizes
+        cdef int i, n = g.n_nodes
+        cdef int *ids
         cdef ggml_tensor *t
-        for s in self.splits:
-            for src, made in s.inputs:
-                for m in made:                           # computed here, as far as the allocator is concerned
-                    t = <ggml_tensor *><size_t>m
-                    t.op, t.src[0] = CPY, <ggml_tensor *><size_t>src
-                    nodes.append(m)
-                    node_ids.append(s.backend)
-            nodes.extend(s.nodes)
-            node_ids.extend([self.where.get(n, s.backend) for n in s.nodes])
-        leaf_ids = [self.where.get(<size_t>g.leafs[i], len(self.backends) - 1) for i in range(g.n_leafs)]
-        all.n_nodes = len(nodes)
-        all.nodes = <ggml_tensor **>malloc((len(nodes) + 1) * sizeof(void *))
-        if all.nodes == NULL:
+        for copies in self.copies.values():
+            n += len(copies)
+        all.nodes = <ggml_tensor **>malloc(<size_t>(n + 1) * sizeof(void *))
+        ids = <int *>malloc(<size_t>(n + g.n_leafs + 1) * sizeof(int))
+        if all.nodes == NULL or ids == NULL:
+            free(all.nodes)
+            free(ids)
             raise MemoryError()
         try:
-            for i in range(all.n_nodes):
-                all.nodes[i] = <ggml_tensor *><size_t>nodes[i]
+            n = 0
+            for s in self.splits:
+                for src, made, _ in s.inputs:
+                    for m in made:                       # computed here, as far as the allocator is concerned
+                        t = <ggml_tensor *><size_t>m
+                        t.op, t.src[0] = CPY, <ggml_tensor *><size_t>src
+                        all.nodes[n], ids[n] = t, s.backend
+                        n += 1
+                for i in range(s.begin, s.end):
+                    all.nodes[n], ids[n] = g.nodes[i], self.seats[self.steps[i].seat].where
+                    n += 1
+            all.n_nodes = n
+            for i in range(g.n_leafs):
+                ids[n + i] = max(self.seats[self.index.find(g.leafs[i])].where, 0)
             self.bind(True)
             if size_only:
-                sizes = self.galloc.analyse(&all, node_ids, leaf_ids).pack([(<BufferType>b).max_size() for b in self.bufts])
+                sizes = self.galloc.analyse(&all, ids, ids + n).pack([(<BufferType>b).max_size() for b in self.bufts])
             else:
-                sizes = self.galloc.plan(&all, node_ids, leaf_ids)
+                sizes = self.galloc.plan(&all, ids, ids + n)
         finally:
             self.bind(False)
             free(all.nodes)
+            free(ids)
             for made in self.copies.values():
                 for m in made:
                     t = <ggml_tensor *><size_t>m
@@ -417,9 +516,9 @@ cdef class Sched(Handle):
         cdef Backend a
         cdef ggml_tensor *src
         cdef ggml_tensor *dst
-        for source, made in s.inputs:
+        for source, made, at in s.inputs:
             src, dst = <ggml_tensor *><size_t>source, <ggml_tensor *><size_t>made[self.now]
-            a = self.backends[self.where.get(<size_t>(src.view_src if src.view_src != NULL else src), len(self.backends) - 1)]
+            a = self.backends[at]
             if src.flags & GGML_TENSOR_FLAG_INPUT:       # at once: the user may set the next graph's afterwards
                 e.synchronize() if e is not None else b.synchronize()
                 copy(src, dst)
@@ -435,6 +534,8 @@ cdef class Sched(Handle):
         """Computes the split in pieces that end where the user's callback wants to see a result."""
         cdef int i, begin = 0, n = s.graph.n_nodes, status
         cdef bint shown
+        if self.window == NULL:
+            self.window = graph_new(C(self.arena, b"ggml_backend_sched"), self.planned_nodes, False)
         for i in range(n):
             shown = self.ask(s.graph.nodes[i], True)
             if not shown and i + 1 < n:
@@ -526,7 +627,8 @@ def ggml_backend_sched_new(backends, bufts, n_backends, graph_size, parallel, op
     s.offload = BOOL(op_offload, b"op_offload")
     s.galloc = new_galloc(s.bufts)
     _open(s.galloc)
-    s.splits, s.redirects, s.copies, s.by_hand, s.where, s.known = [], [], {}, {}, {}, {}
+    s.splits, s.redirects, s.copies, s.by_hand, s.kinds = [], [], {}, {}, []
+    s.index = Index(128)
     s.events = [[(<Backend>b).event_new() for i in range(s.n_copies)] for b in s.backends] if s.n_copies > 1 else []
     _open(s)
     return HANDLE(s)
@@ -607,9 +709,10 @@ def ggml_backend_sched_get_tensor_backend(sched, node):
     """The backend that a tensor was assigned to, by hand or with its graph; None: none so far."""
     enter(b"ggml_backend_sched_get_tensor_backend")
     cdef Sched s = sched_arg(sched)
-    cdef size_t t = <size_t>T(node, b"node")
-    i = s.where.get(t, s.by_hand.get(t))
-    return HANDLE(<Handle>s.backends[i]) if i is not None else None
+    cdef ggml_tensor *t = T(node, b"node")
+    cdef int seat = s.index.find(t)
+    where = s.seats[seat].where if seat >= 0 else s.by_hand.get(<size_t>t, -1)
+    return HANDLE(<Handle>s.backends[where]) if where >= 0 else None
 
 def ggml_backend_sched_split_graph(sched, graph):
     """Assigns the graph's nodes to backends, without allocating it: to look at the outcome."""

@@ -463,3 +463,21 @@ def test_operations_in_the_place_of_an_operand(name, ctx, cpu, alloc):
     assert places == [True, False]
     np.testing.assert_array_equal(*results)
     ggml.ggml_backend_buffer_free(buffer)
+
+
+def test_a_view_of_a_view_written_by_hand(ctx, alloc, cpu):
+    """Views are of the tensor that has the memory: a chain, which may be a ring, is not followed."""
+    x = vector(ctx)
+    view = ggml.ggml_view_1d(ctx, x, 8, 0)
+    inner = ggml.ggml_view_1d(ctx, view, 4, 0)
+    out = ggml.ggml_sqr(ctx, inner)
+    graph = graph_of(ctx, out)
+    inner.contents.view_src = view
+    sched = ggml.ggml_backend_sched_new((ctypes.c_void_p * 1)(cpu), None, 1, 64, False)
+    for loop in (view, inner):
+        view.contents.view_src = loop
+        with pytest.raises(ValueError, match="is a view itself"):
+            ggml.ggml_gallocr_alloc_graph(alloc, graph)
+        with pytest.raises(ValueError, match="is a view itself"):
+            ggml.ggml_backend_sched_alloc_graph(sched, graph)
+    ggml.ggml_backend_sched_free(sched)

@@ -73,13 +73,14 @@ static int op_SUM_ROWS(const gg_work *w, ggml_tensor *dst) { return sum_rows(w, 
 static int op_MEAN(const gg_work *w, ggml_tensor *dst) { return sum_rows(w, dst, (double)dst->src[0]->ne[0]); }
 
 /* ---- one index or number a row --------------------------------------------------------------------------------- */
-/* The first of the largest values. NaN is skipped, as in ARGSORT and TOP_K; 0 when there is nothing else. */
+/* The last of the largest values. NaN is skipped, as in ARGSORT and TOP_K; 0 when there is nothing else. */
 static int32_t argmax_row(int64_t n, const float *x) {
-    const vf m = vf_set1(max_row(n, x));
-    EACH_VEC(i, n) {
+    const float largest = max_row(n, x);
+    const vf m = vf_set1(largest);
+    for (int64_t i = (n - 1) / VW * VW; i >= 0; i -= VW) {
         if (!vm_any(vf_eq(keep(ld(x + i, n - i), GG_NAN, n - i), m))) continue;
-        while (x[i] != vf_hmax(m)) i++;
-        return (int32_t)i;
+        for (int64_t k = n - i < VW ? n - 1 : i + VW - 1; ; k--)
+            if (x[k] == largest) return (int32_t)k;
     }
     return 0;
 }
