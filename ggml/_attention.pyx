@@ -5,7 +5,7 @@ from libc.string cimport memcpy
 
 from ._core cimport (
     BOOL, C, F, GGML_TYPE_F32, I32, P, T, T0, buffer_of, check_node, draft, enter, fail, gg_set_param_f32,
-    ggml_context as Ctx, ggml_tensor as Ten, like, over, put, set_name,
+    ggml_context as Ctx, ggml_tensor as Ten, like, over, put,
 )
 from ._grad cimport Backward, gradients
 from ._reduce cimport mask_gradient, sinks_gradient
@@ -28,10 +28,7 @@ cdef Ten *turn(Ctx *ctx, int op, Ten *a, Ten *b, Ten *c, const int32_t *params, 
     d.src[0], d.src[1], d.src[2] = a, b, c
     if inplace:
         over(&d, a)
-    cdef Ten *t = put(ctx, &d)
-    if inplace:
-        set_name(t, a.name, b" (view)")
-    return t
+    return put(ctx, &d)
 
 cdef object rope(Ctx *ctx, int op, a, b, c, n_dims, sections, mode, n_ctx_orig, tuple floats, bint inplace):
     """A ROPE or ROPE_BACK node; floats: freq_base, freq_scale, ext_factor, attn_factor, beta_fast, beta_slow."""

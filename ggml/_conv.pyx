@@ -277,9 +277,8 @@ def ggml_im2col(ctx, a, b, s0, s1, p0, p1, d0, d1, is_2D, dst_type):
     cdef bint plane = BOOL(is_2D, b"is_2D")
     cdef int q[6]
     q[0], q[1], q[2], q[3], q[4], q[5] = I32(s0, b"s0"), I32(s1, b"s1"), I32(p0, b"p0"), I32(p1, b"p1"), I32(d0, b"d0"), I32(d1, b"d1")
-    draft(&d, IM2COL, TYPE(dst_type, b"dst_type"), product(w.ne[0], w.ne[1]), places(x.ne[0], w.ne[0], q[0], q[2], q[4]), x.ne[2], 1)
+    draft(&d, IM2COL, TYPE(dst_type, b"dst_type"), patch_size(w, plane), places(x.ne[0], w.ne[0], q[0], q[2], q[4]), x.ne[2], 1)
     if plane:
-        d.ne[0] = product(d.ne[0], w.ne[2])
         d.ne[2], d.ne[3] = places(x.ne[1], w.ne[1], q[1], q[3], q[5]), x.ne[3]
     memcpy(d.op_params, q, sizeof(q))
     d.op_params[6] = plane
@@ -291,16 +290,26 @@ cdef Ten *other_way(Ctx *ctx, int op, Ten *t, Ten *a, Ten *to, int type) except 
     cdef Ten d
     like(&d, op, type, to)
     memcpy(d.op_params, t.op_params, sizeof(d.op_params))
-    d.src[0], d.src[1] = t.src[0], a
+    if op == IM2COL_BACK or op == IM2COL_3D_BACK:
+        d.src[0], d.src[1] = a, t.src[0]
+    else:
+        d.src[0], d.src[1] = t.src[1], a
     return put(ctx, &d)
 
+cdef int64_t patch_size(Ten *w, bint plane) except -1:
+    """Elements of a patch that the kernel w covers."""
+    return product(product(w.ne[0], w.ne[1]), w.ne[2] if plane else 1)
+
 def ggml_im2col_back(ctx, a, b, ne, s0, s1, p0, p1, d0, d1, is_2D):
-    """The gradient of ggml_im2col by its b: the columns b added up in a tensor of the four sizes at ne (an array of int64)."""
+    """The gradient of ggml_im2col by its b: the columns a added up in a tensor of the four sizes at ne (an array of int64).
+
+    b is the kernel. The C header names the two in the other order, which is taken too where their shapes fit only that."""
     cdef Ctx *c = C(ctx, b"ggml_im2col_back")
     cdef Ten d
     cdef void *sizes = NULL
-    cdef Ten *w = T(a, b"a")
-    cdef Ten *g = T(b, b"b")
+    cdef Ten *g = T(a, b"a")
+    cdef Ten *w = T(b, b"b")
+    cdef bint plane = BOOL(is_2D, b"is_2D")
     buffer_of(ne, b"ne", 4 * sizeof(int64_t), &sizes)
     if sizes == NULL:
         fail(ValueError, "ne is None: need four sizes")
@@ -311,8 +320,10 @@ def ggml_im2col_back(ctx, a, b, ne, s0, s1, p0, p1, d0, d1, is_2D):
     draft(&d, IM2COL_BACK, GGML_TYPE_F32, n[0], n[1], n[2], n[3])
     d.op_params[0], d.op_params[1], d.op_params[2] = I32(s0, b"s0"), I32(s1, b"s1"), I32(p0, b"p0")
     d.op_params[3], d.op_params[4], d.op_params[5] = I32(p1, b"p1"), I32(d0, b"d0"), I32(d1, b"d1")
-    d.op_params[6] = BOOL(is_2D, b"is_2D")
-    d.src[0], d.src[1] = w, g
+    d.op_params[6] = plane
+    if g.ne[0] != patch_size(w, plane) and w.ne[0] == patch_size(g, plane):
+        w, g = g, w
+    d.src[0], d.src[1] = g, w
     return P(put(c, &d))
 
 def ggml_im2col_3d(ctx, a, b, IC, s0, s1, s2, p0, p1, p2, d0, d1, d2, dst_type):
@@ -341,17 +352,17 @@ cdef int grad_im2col(Backward b, Ten *t, Ten *g) except -1:
 
 cdef int grad_im2col_back(Backward b, Ten *t, Ten *g) except -1:
     cdef int op = IM2COL if t.op == IM2COL_BACK else IM2COL_3D
-    return b.add(t.src[1], other_way(b.ctx, op, t, g, t.src[1], GGML_TYPE_F32))
+    return b.add(t.src[0], other_way(b.ctx, op, t, g, t.src[0], GGML_TYPE_F32))
 
 def ggml_col2im_1d(ctx, a, s0, oc, p0):
-    """Adds up columns: a [k * oc, n] gives f32 [(n - 1) * s0 + k - 2 * p0, oc]. With mul_mat before it, a transposed convolution."""
+    """Adds up columns: a [k * oc, n] gives [(n - 1) * s0 + k - 2 * p0, oc]. With mul_mat before it, a transposed convolution."""
     cdef Ctx *c = C(ctx, b"ggml_col2im_1d")
     cdef Ten d
     cdef Ten *x = T(a, b"a")
     cdef int s = I32(s0, b"s0"), channels = I32(oc, b"oc"), p = I32(p0, b"p0")
     if channels < 1 or x.ne[0] % channels:
         fail(ValueError, f"oc is {channels}: must divide ne[0] of a, {x.ne[0]}")
-    draft(&d, COL2IM_1D, GGML_TYPE_F32, spread_over(x.ne[1], x.ne[0] // channels, s, p, 1), channels, x.ne[2], 1)
+    draft(&d, COL2IM_1D, x.type, spread_over(x.ne[1], x.ne[0] // channels, s, p, 1), channels, x.ne[2], 1)
     d.op_params[0], d.op_params[1], d.op_params[2] = s, channels, p
     d.src[0] = x
     return P(put(c, &d))

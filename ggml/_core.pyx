@@ -793,6 +793,7 @@ cdef void *work_buffer(ggml_context *ctx, size_t size) except NULL:
 cdef void over(ggml_tensor *d, ggml_tensor *a) noexcept:
     memcpy(d.nb, a.nb, sizeof(d.nb))
     view_of(d, a, 0)
+    set_name(d, a.name, b" (view)")
 
 cdef ggml_tensor *node1(ggml_context *ctx, int op, ggml_tensor *a) except NULL:
     cdef ggml_tensor d
@@ -814,9 +815,7 @@ cdef ggml_tensor *inplace2(ggml_context *ctx, int op, ggml_tensor *a, ggml_tenso
     like(&d, op, a.type, a)
     d.src[0], d.src[1] = a, b
     over(&d, a)
-    cdef ggml_tensor *t = put(ctx, &d)
-    set_name(t, a.name, b" (view)")
-    return t
+    return put(ctx, &d)
 
 cdef ggml_tensor *new_tensor(ggml_context *ctx, int type, int n_dims, const int64_t *ne) except NULL:
     cdef ggml_tensor d

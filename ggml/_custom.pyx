@@ -8,7 +8,7 @@ from libc.string cimport memcpy
 from ._core cimport (
     ADDR, C, FUN, GGML_MAX_SRC, GGML_STATUS_FAILED, GGML_STATUS_SUCCESS, GGML_TYPE_F32, H, I32, NE, P, T, T0, TYPE,
     buffer_of, context_of, current_call, draft, enter, fail, gg_same_shape, ggml_context, ggml_tensor, keep, like,
-    op_name, over, put, readable, set_name, stop_call, tensor_live,
+    op_name, over, put, readable, stop_call, tensor_live,
 )
 from ._grad cimport Backward, gradients
 from . import _structs
@@ -28,10 +28,7 @@ cdef Ten *finish(Ctx *ctx, Ten *d, const void *fun, int n_tasks, const void *use
     d.op_params[N_TASKS_AT] = n_tasks
     if target != NULL:
         over(d, target)
-    cdef Ten *t = put(ctx, d)
-    if target != NULL:
-        set_name(t, target.name, b" (view)")
-    return t
+    return put(ctx, d)
 
 cdef object node(Ctx *ctx, Ten *d, object kind, object fun, object n_tasks, object userdata, Ten *target):
     """The same for the arguments of a caller, who may drop callback and userdata: the context keeps them."""

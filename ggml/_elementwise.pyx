@@ -4,7 +4,7 @@ from libc.math cimport INFINITY, exp, log1p
 from ._core cimport (
     BOOL, C, F, I32, GGML_MAX_NAME, GGML_TENSOR_FLAG_PARAM, GGML_TYPE_F32, P, T, TYPE, draft, enter, fail, gg_can_repeat, gg_contiguous, gg_nelements,
     gg_nrows, gg_param_f32, gg_same_shape, gg_set_param_f32, gg_types, ggml_context, ggml_tensor, inplace1, inplace2, like, node1,
-    node2, over, put, set_name, unary_name,
+    node2, over, put, unary_name,
 )
 from ._grad cimport Backward, gradients
 
@@ -38,10 +38,7 @@ cdef Ten *floats(Ctx *ctx, int op, Ten *a, int i0, float f0, int i1, float f1, b
     d.src[0] = a
     if inplace:
         over(&d, a)
-    cdef Ten *t = put(ctx, &d)
-    if inplace:
-        set_name(t, a.name, b" (view)")
-    return t
+    return put(ctx, &d)
 
 cdef Ten *scale(Ctx *ctx, Ten *a, float s, float bias, bint inplace) except NULL:
     return floats(ctx, SCALE, a, 0, s, 1, bias, inplace)
@@ -53,10 +50,7 @@ cdef Ten *unary(Ctx *ctx, int fn, Ten *a, bint inplace) except NULL:
     d.src[0] = a
     if inplace:
         over(&d, a)
-    cdef Ten *t = put(ctx, &d)
-    if inplace:
-        set_name(t, a.name, b" (view)")
-    return t
+    return put(ctx, &d)
 
 cdef Ten *packed(Ctx *ctx, Ten *a) except NULL:
     return a if gg_contiguous(a) else node1(ctx, CONT, a)

@@ -4,7 +4,7 @@ from libc.stdint cimport int32_t, int64_t
 
 from ._core cimport (
     C, F, GGML_TYPE_F32, GGML_TYPE_I32, I32, NE, P, T, draft, fail, gg_nrows, gg_set_param_f32, ggml_context,
-    ggml_tensor, like, node1, over, put, set_name,
+    ggml_tensor, like, node1, over, put,
 )
 from ._elementwise cimport add, mul, packed, reduced, scale, sub, unary
 from ._grad cimport Backward, gradients
@@ -164,10 +164,7 @@ cdef Ten *fill(Ctx *ctx, Ten *a, float value, bint inplace) except NULL:
     d.src[0] = a
     if inplace:
         over(&d, a)
-    cdef Ten *t = put(ctx, &d)
-    if inplace:
-        set_name(t, a.name, b" (view)")
-    return t
+    return put(ctx, &d)
 
 def ggml_fill(ctx, a, c):
     """A tensor in the type and shape of a, all elements c."""
@@ -328,10 +325,7 @@ cdef Ten *add_rel_pos(Ctx *ctx, Ten *a, Ten *pw, Ten *ph, bint inplace) except N
     d.src[0], d.src[1], d.src[2] = a, pw, ph
     if inplace:
         over(&d, a)
-    cdef Ten *t = put(ctx, &d)
-    if inplace:
-        set_name(t, a.name, b" (view)")
-    return t
+    return put(ctx, &d)
 
 def ggml_add_rel_pos(ctx, a, pw, ph):
     """Scores a [kw * kh, qw * qh, n] plus those by width (pw) and height (ph), both [kw, qw, qh, n]; kw is kh."""

@@ -321,8 +321,7 @@ cdef Ten *update(Ctx *ctx, int op, Ten *a, Ten *b, size_t nb1, size_t nb2, size_
     d.src[0], d.src[1] = a, b
     if inplace:
         over(&d, a)
-    cdef Ten *t = put(ctx, &d)
-    return named(t, a, b" (view)") if inplace else t
+    return put(ctx, &d)
 
 cdef object updated(Ctx *c, int op, object a, object b, object nb1, object nb2, object nb3, object offset,
                     bint inplace):
@@ -480,7 +479,7 @@ cdef Ten *set_rows(Ctx *ctx, Ten *a, Ten *b, Ten *c) except NULL:
     like(&d, SET_ROWS, a.type, a)
     d.src[0], d.src[1], d.src[2] = b, c, a
     over(&d, a)
-    return named(put(ctx, &d), a, b" (view)")
+    return put(ctx, &d)
 
 def ggml_set_rows(ctx, a, b, c):
     """Writes the rows of b, converted, over the rows of a that c (i64 or i32) names. The result is a view of a.

@@ -10,7 +10,7 @@ from ._core cimport (
     GGML_TYPE_I16, GGML_TYPE_I32, GGML_TYPE_I64, H, I, I32, NE, P, T, TEXT, TYPE, buffer_of, check_data, draft, enter, fail,
     gg_bf16_to_f32, gg_can_repeat, gg_contiguous, gg_contiguous_n, gg_extent, gg_f16_to_f32, gg_f32_to_bf16, gg_f32_to_f16, gg_is_empty,
     gg_nbytes, gg_nelements, gg_nrows, gg_row_size, gg_same_shape, gg_type_ok, gg_types, ggml_context, ggml_object, ggml_tensor,
-    new_tensor, op_name, op_symbol, put, set_name, unary_name, view_of,
+    new_tensor, op_name, op_symbol, over, put, set_name, unary_name,
 )
 from ._structs import ggml_tensor as tensor_struct
 
@@ -76,11 +76,8 @@ def ggml_view_tensor(ctx, src):
     cdef ggml_tensor *a = T(src, b"src")
     cdef ggml_tensor d
     draft(&d, 0, a.type, a.ne[0], a.ne[1], a.ne[2], a.ne[3])
-    memcpy(d.nb, a.nb, sizeof(d.nb))
-    view_of(&d, a, 0)
-    cdef ggml_tensor *t = put(c, &d)
-    set_name(t, a.name, b" (view)")
-    return P(t)
+    over(&d, a)
+    return P(put(c, &d))
 
 cdef ggml_tensor *new_constant(ggml_context *ctx, int type) except NULL:
     """[1], in the arena: scratch memory will be used anew before the value is."""

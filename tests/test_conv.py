@@ -136,6 +136,21 @@ def test_second_order():
     )
 
 
+def test_im2col_back_takes_the_operands_in_the_order_of_the_header_too():
+    """Columns and kernel are what the C library computes with; its header names kernel and columns."""
+    with context() as ctx:
+        r = Random(7)
+        kernel, columns = tensor(ctx, r(3, 2, 2, 4), "F32"), tensor(ctx, r(12, 4, 4, 2), "F32")
+        size = (ctypes.c_int64 * 4)(6, 5, 2, 2)
+        outs = [
+            ggml.ggml_im2col_back(ctx, *pair, size, *PLAIN[:2], 0, 0, 1, 1, True)
+            for pair in ((columns, kernel), (kernel, columns))
+        ]
+        assert all(t.contents.src[0] == columns and t.contents.src[1] == kernel for t in outs)
+        compute(ctx, graph_of(ctx, *outs))
+        np.testing.assert_array_equal(load(outs[0]), load(outs[1]))
+
+
 def test_sizes_argument_of_im2col_back_is_read_within_its_bounds():
     with context() as ctx:
         r = Random(6)

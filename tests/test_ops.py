@@ -114,6 +114,7 @@ def test_in_place(op):
                     gaps = memory(over.roots[op.target]).copy()
                     assert over.out.contents.data == a.contents.data and shape(over.out) == shape(a)
                     assert over.out.contents.view_src == over.roots[op.target]
+                    assert ggml.ggml_get_name(over.out) == ggml.ggml_get_name(a) + b" (view)"
                     compute(ctx, graph_of(ctx, plain.out), 2)
                     compute(ctx, graph_of(ctx, over.out), 2)
                     np.testing.assert_array_equal(

@@ -63,7 +63,7 @@ CK check_BINARY(const ggml_tensor *t, char *msg) {
     WANT(gg_same_shape(t, A), "result is %s, a is %s: shapes must be equal", S(t), S(A));
     WANT(gg_can_repeat(B, A), "a is %s, b is %s: each dimension of a must be a multiple of b's", S(A), S(B));
     if (t->op == GGML_OP_ADD && gg_types[A->type].quantized) {
-        WANT(A->type == t->type || t->type == GGML_TYPE_F32, "a is %s, result is %s", S(A), S(t));
+        WANT(A->type == t->type || gg_is_float(t->type), "a is %s, result is %s", S(A), S(t));
         F32(B, "b");
         return NULL;
     }

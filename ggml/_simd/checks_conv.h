@@ -46,21 +46,21 @@ CK check_CONV(const ggml_tensor *t, char *msg) {
 }
 CK check_IM2COL(const ggml_tensor *t, char *msg) {
     const bool one = t->op == GGML_OP_COL2IM_1D, back = t->op == GGML_OP_IM2COL_BACK || t->op == GGML_OP_IM2COL_3D_BACK;
-    if (one) NEED(1);
+    if (one || back) NEED(1);
     else WANT(B, "source b is missing");
     const gg_columns q = gg_columns_of(t);
     FLOATS(q.x, "b");
     FLOATS(q.columns, "result");
     WANT(gg_contiguous(t), "result is %s: must be contiguous", S(t));
-    if (one || back) F32(t, "result");
+    if (back) F32(t, "result");
     WANT(q.ic > 0 || !one, "oc is %" PRId64 ": need 1 or more", q.ic);
     WANT(q.kind != GG_CONV_3D || (q.ic > 0 && q.x->ne[3] % q.ic == 0), "b is %s: IC is %" PRId64, S(q.x), q.ic);
     WANT(conv_flat(q.x, q.kind) && conv_flat(q.columns, q.kind), "b is %s, columns are %s: ne[3] must be 1", S(q.x),
          S(q.columns));
     const gg_conv_part x = gg_conv_part_of(q.x, q.kind, q.ic);
-    if (!one && A) {
-        const int64_t ic = q.kind == GG_CONV_3D ? q.ic : A->ne[q.kind == GG_CONV_2D ? 2 : 1];
-        WANT(ic == x.c, "a is %s, b is %s: channels must be equal", S(A), S(B));
+    if (!one && q.kernel) {
+        const int64_t ic = q.kind == GG_CONV_3D ? q.ic : q.kernel->ne[q.kind == GG_CONV_2D ? 2 : 1];
+        WANT(ic == x.c, "kernel is %s, data %s: channels must be equal", S(q.kernel), S(q.x));
     }
     int64_t depth = x.c;
     for (int i = 0; i < 3; i++)

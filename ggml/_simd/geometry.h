@@ -96,20 +96,21 @@ static inline int64_t gg_conv_out(int64_t in, int64_t k, int64_t s, int64_t p, i
 typedef struct gg_columns {
     int kind;                       /* GG_CONV_1D, 2D or 3D */
     int64_t s[3], p[3], d[3], taps[3], ic;
-    const ggml_tensor *x, *columns;
+    const ggml_tensor *x, *columns, *kernel;  /* kernel: only its shape counts; may be NULL */
 } gg_columns;
 
-/* IM2COL, IM2COL_BACK: as CONV_2D, then is_2D, and the size of the kernel if no tensor shows it. IM2COL_3D and its
- * gradient: as CONV_3D, then IC and the size. COL2IM_1D: stride, channels, padding. */
+/* IM2COL: kernel and x; IM2COL_BACK: columns and kernel; parameters as CONV_2D, then is_2D, and the size of the kernel if
+ * no tensor shows it. IM2COL_3D and its gradient: as CONV_3D, then IC and the size. COL2IM_1D: stride, channels, padding. */
 static inline gg_columns gg_columns_of(const ggml_tensor *t) {
     const int32_t *q = t->op_params;
     gg_conv v = {.kind = GG_CONV_3D};
-    gg_columns r = {.x = t->src[1], .columns = t, .taps = {1, 1, 1}};
-    if (t->op == GGML_OP_IM2COL_BACK || t->op == GGML_OP_IM2COL_3D_BACK) r.x = t, r.columns = t->src[1];
+    gg_columns r = {.x = t->src[1], .columns = t, .kernel = t->src[0], .taps = {1, 1, 1}};
+    if (t->op == GGML_OP_IM2COL_BACK || t->op == GGML_OP_IM2COL_3D_BACK)
+        r.x = t, r.columns = t->src[0], r.kernel = t->src[1];
     if (t->op == GGML_OP_IM2COL_3D || t->op == GGML_OP_IM2COL_3D_BACK) {
         gg_conv_steps(&v, q, 3);
         r.ic = q[9];
-        for (int i = 0; i < 3; i++) r.taps[i] = t->src[0] ? t->src[0]->ne[i] : q[10 + i];
+        for (int i = 0; i < 3; i++) r.taps[i] = r.kernel ? r.kernel->ne[i] : q[10 + i];
     } else if (t->op == GGML_OP_COL2IM_1D) {
         v.kind = GG_CONV_1D, r.x = t, r.columns = t->src[0], r.ic = q[1];
         gg_conv_steps(&v, (const int32_t[]){q[0], q[2], 1}, 1);
@@ -118,7 +119,7 @@ static inline gg_columns gg_columns_of(const ggml_tensor *t) {
         v.kind = q[6] ? GG_CONV_2D : GG_CONV_1D;
         gg_conv_steps(&v, q, 2);
         r.ic = r.x->ne[q[6] ? 2 : 1];
-        for (int i = 0; i < (q[6] ? 2 : 1); i++) r.taps[i] = t->src[0] ? t->src[0]->ne[i] : q[7 + i];
+        for (int i = 0; i < (q[6] ? 2 : 1); i++) r.taps[i] = r.kernel ? r.kernel->ne[i] : q[7 + i];
     }
     r.kind = v.kind;
     memcpy(r.s, v.s, sizeof r.s), memcpy(r.p, v.p, sizeof r.p), memcpy(r.d, v.d, sizeof r.d);

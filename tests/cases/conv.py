@@ -113,8 +113,8 @@ def im2col_3d(a, b, ic, *q):
 def im2col_back(a, b, ne, s0, s1, p0, p1, d0, d1, is_2d):
     shape = tuple(ne)[::-1]
     if is_2d:
-        return columns_back(b, shape, a.shape[:-3:-1], [s0, s1], [p0, p1], [d0, d1])
-    return columns_back(b[0], shape[1:], a.shape[:-2:-1], [s0], [p0], [d0])
+        return columns_back(a, shape, b.shape[:-3:-1], [s0, s1], [p0, p1], [d0, d1])
+    return columns_back(a[0], shape[1:], b.shape[:-2:-1], [s0], [p0], [d0])
 
 
 def col2im_1d(a, s, oc, p):
@@ -403,24 +403,24 @@ OPS = [
         "im2col_back",
         im2col_back,
         (
-            lambda r: [r(3, 2, 2, 4), r(12, 4, 4, 2), ne(6, 5, 2, 2), 1, 1, 0, 0, 1, 1, True],
-            lambda r: [r(3, 3, 2, 1), r(18, 4, 6, 1), ne(7, 6, 2), 2, 1, 1, 2, 1, 2, True],
-            lambda r: [r(3, 2, 4), r(6, 5, 3), ne(9, 2, 3), 2, 0, 1, 0, 1, 0, False],
+            lambda r: [r(12, 4, 4, 2), r(3, 2, 2, 4), ne(6, 5, 2, 2), 1, 1, 0, 0, 1, 1, True],
+            lambda r: [r(18, 4, 6, 1), r(3, 3, 2, 1), ne(7, 6, 2), 2, 1, 1, 2, 1, 2, True],
+            lambda r: [r(6, 5, 3), r(3, 2, 4), ne(9, 2, 3), 2, 0, 1, 0, 1, 0, False],
         ),
-        diff=(1,),
+        diff=(0,),
         tol=1e-5,
         bad=(
             (
-                lambda r: [r(3, 2, 2, 4), r(12, 4, 4, 2), ne(6, 5, 2, 3), 1, 1, 0, 0, 1, 1, True],
+                lambda r: [r(12, 4, 4, 2), r(3, 2, 2, 4), ne(6, 5, 2, 3), 1, 1, 0, 0, 1, 1, True],
                 ValueError,
                 "columns are",
             ),
             (
-                lambda r: [r(3, 2, 2, 4), r(12, 4, 4, 2), ne(6, -5, 2, 2), 1, 1, 0, 0, 1, 1, True],
+                lambda r: [r(12, 4, 4, 2), r(3, 2, 2, 4), ne(6, -5, 2, 2), 1, 1, 0, 0, 1, 1, True],
                 ValueError,
                 "must not be negative",
             ),
-            (lambda r: [r(3, 2, 2, 4), r(12, 4, 4, 2), None, 1, 1, 0, 0, 1, 1, True], ValueError, "ne is None"),
+            (lambda r: [r(12, 4, 4, 2), r(3, 2, 2, 4), None, 1, 1, 0, 0, 1, 1, True], ValueError, "ne is None"),
         ),
     ),
     Op(

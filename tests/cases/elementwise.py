@@ -174,6 +174,18 @@ OPS = [
         inplace="add1_inplace",
         bad=((lambda r: [r(7, 3), r(2)], ValueError, "b is f32 [2]: need one element"),),
     ),
+    Op(
+        "add_cast",
+        lambda a, b, _: a + b,
+        (
+            lambda r: [r(7, 3, 2), r(7, 1, 2), 0],
+            lambda r: [As("F16", r(67, 5)), r(67, 5), 30],
+            lambda r: [As("Q4_0", r(64, 3, 2)), As("F32", r(64, 3, 2)), 0],
+            lambda r: [As("Q8_0", r(96, 5)), As("F32", r(96, 5)), 1],
+            lambda r: [As("Q4_K", r(256, 3)), As("F32", r(256, 3)), 30],
+        ),
+        bad=((lambda r: [As("Q8_0", r(32, 3)), As("F32", r(32, 3)), 2], ValueError, "a is q8_0 [32, 3], result is q4_0"),),
+    ),
     unary("sqr", np.square),
     unary("sqrt", np.sqrt, sizes=sized(low=0.1, high=9)),
     unary("log", np.log, sizes=sized(low=0.1, high=9)),

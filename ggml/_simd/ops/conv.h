@@ -223,13 +223,17 @@ static void columns_sum(const gg_columns *q, const patches *v, int64_t c, int64_
 static int columns_back(const gg_work *w, ggml_tensor *dst) {
     const gg_columns q = gg_columns_of(dst);
     const patches v = columns_view(&q);
-    const size_t plane = (size_t)(v.ax[0].in * v.ax[1].in * v.ax[2].in) * sizeof(float);
+    const int64_t plane = v.ax[0].in * v.ax[1].in * v.ax[2].in;
+    float *sums = NULL;             /* of a plane of halves: one row, as only COL2IM_1D has them */
+    if (dst->type != GGML_TYPE_F32 && !(sums = gg_scratch((size_t)plane * sizeof(float)))) return conv_memory(dst);
     int64_t i0, i1;
     while (gg_next(w, v.c * v.n, 1, &i0, &i1))
         for (int64_t i = i0; i < i1; i++) {
             char *y = (char *)dst->data + (size_t)(i % v.c) * v.nb_c + (size_t)(i / v.c) * v.nb_n;
-            memset(y, 0, plane);
-            columns_sum(&q, &v, i % v.c, i / v.c, y);
+            float *to = sums ? sums : (float *)y;
+            memset(to, 0, (size_t)plane * sizeof(float));
+            columns_sum(&q, &v, i % v.c, i / v.c, (char *)to);
+            if (sums) gg_from_floats(dst->type, sums, plane, y, dst->nb[0]);
         }
     return GGML_STATUS_SUCCESS;
 }
