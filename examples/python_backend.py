@@ -28,7 +28,7 @@ class NumpyDevice:
     def __init__(self, name=b"NumPy"):
         self.name = name
         self.memory = {}  # base address: array of bytes
-        self.next_base = 1 << 44
+        self.next_base = 1 << 46
         self.computed = []  # names of operations, in the order in which they were computed
         self.make_buffer_type()
         self.make_backend()

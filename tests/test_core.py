@@ -3,6 +3,7 @@
 import ctypes
 import gc
 import os
+import sys
 
 import numpy as np
 import pytest
@@ -152,6 +153,20 @@ def test_graph_outlives_its_context_in_memory_of_the_caller():
     gc.collect()
     with pytest.raises(RuntimeError, match="^ggml_graph_n_nodes: .* is no graph of a live context"):
         ggml.ggml_graph_n_nodes(ctypes.cast(stale, ctypes.POINTER(ggml.ggml_cgraph)))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the other systems' probes see only what is not mapped")
+def test_memory_that_may_not_be_read():
+    """Guard pages are mapped, but a look at them ends the process."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = ctypes.c_size_t
+    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+    page = libc.mmap(None, 1 << 20, 0, 0x22, -1, 0)  # PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS
+    with pytest.raises(ValueError, match="^ggml_init: mem_buffer .*no readable memory"):
+        init(1 << 20, page)
+    with pytest.raises(ValueError, match="^ggml_guid_matches: "):
+        ggml.ggml_guid_matches(page, page)
+    libc.munmap(ctypes.c_void_p(page), ctypes.c_size_t(1 << 20))
 
 
 def test_bad_contexts():

@@ -9,6 +9,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 #endif
+#ifdef __linux__
+#include <errno.h>
+#include <sys/syscall.h>
+#endif
 
 /* ---- pages -------------------------------------------------------------------------------------------------------- */
 #define LARGE ((size_t)32 << 20)   /* from here on in pages of 2 MiB, if the system has them: fewer misses of the TLB */
@@ -92,6 +96,17 @@ static void pages_touch(void *p, size_t size) {
     (void)p, (void)size;
 #endif
 }
+#ifndef _WIN32
+static bool page_readable(uintptr_t page, size_t size) {
+    if (msync((void *)page, size, MS_ASYNC)) return false;      /* ENOMEM: not mapped */
+#ifdef __linux__
+    /* Mapped without permission to read, as guard pages are: the kernel says EFAULT, before it says that the first
+     * argument makes no sense. */
+    if (syscall(SYS_rt_sigprocmask, ~0, page, NULL, 8) && errno == EFAULT) return false;
+#endif
+    return true;
+}
+#endif
 bool gg_readable(const void *addr, size_t size) {
     const uintptr_t a = (uintptr_t)addr, last = a + (size ? size - 1 : 0);
     if (a < 4096 || last < a) return false;
@@ -102,8 +117,8 @@ bool gg_readable(const void *addr, size_t size) {
     }
 #else
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    for (int i = 0; i < 2; i++)   /* ENOMEM: not mapped */
-        if (msync((void *)((i ? last : a) & ~(page - 1)), page, MS_ASYNC)) return false;
+    for (int i = 0; i < 2; i++)
+        if (!page_readable((i ? last : a) & ~(page - 1), page)) return false;
 #endif
     return true;
 }

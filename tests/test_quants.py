@@ -1,0 +1,487 @@
+"""Types: conversions against recorded bytes, dot products and operations against float64, on every ISA.
+
+tests/data/quants.npz holds rows of 1024 values (x/<rows>), importance weights (im), and for each type the bytes they
+are quantised to (q/<type>/<rows>/<plain or im>) and what these decode to (d/...).
+"""
+
+import ctypes
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cases import Random
+from cases.harness import (
+    DTYPES,
+    ISAS,
+    close,
+    compute,
+    context,
+    elements,
+    from_bf16,
+    graph_of,
+    isa,
+    load,
+    memory,
+    quantized,
+    tensor,
+    to_bf16,
+    type_id,
+)
+
+import ggml
+from ggml import utils
+
+with np.load(Path(__file__).parent / "data" / "quants.npz") as z:
+    RECORDED = {key: z[key] for key in z.files}
+WEIGHTS = RECORDED["im"]
+TYPES = list(dict.fromkeys(key.split("/")[1] for key in RECORDED if key.startswith("q/")))
+QUANTISED = [*(t for t in TYPES if t not in DTYPES), "Q8_1", "Q8_K"]
+FP = ctypes.POINTER(ctypes.c_float)
+
+
+def each(types):
+    return pytest.mark.parametrize("type", types)
+
+
+def samples(type):
+    """(values, weights or None, bytes, decoded values) of each recording."""
+    for key, raw in RECORDED.items():
+        if key.startswith(f"q/{type}/"):
+            _, _, rows, kind = key.split("/")
+            yield key, RECORDED["x/" + rows], WEIGHTS if kind == "im" else None, raw, RECORDED["d" + key[1:]]
+
+
+def quantise(type, x, weights=None):
+    x, out = np.ascontiguousarray(x, np.float32), np.zeros(ggml.ggml_row_size(type_id(type), x.size), np.uint8)
+    weights = None if weights is None else np.ascontiguousarray(weights, np.float32)
+    im = None if weights is None else weights.ctypes.data_as(FP)
+    where = x.ctypes.data_as(FP), out.ctypes.data_as(ctypes.c_void_p)
+    assert ggml.ggml_quantize_chunk(type_id(type), *where, 0, x.size // x.shape[-1], x.shape[-1], im) == out.size
+    return out
+
+
+def convert(type, x):
+    """As quantise without weights; IQ4_NL without its search."""
+    x, out = np.ascontiguousarray(x, np.float32), np.zeros(ggml.ggml_row_size(type_id(type), x.size), np.uint8)
+    utils.quantize_row(x.ctypes.data_as(FP), x.size, type_id(type), out.ctypes.data_as(ctypes.c_void_p))
+    return out
+
+
+def decode(type, raw, n):
+    raw, out = np.ascontiguousarray(raw), np.zeros(n, np.float32)
+    utils.dequantize_row(raw.ctypes.data_as(ctypes.c_void_p), n, type_id(type), out.ctypes.data_as(ctypes.c_void_p))
+    return out
+
+
+# ---- conversions -----------------------------------------------------------------------------------------------------
+def test_every_type_is_recorded():
+    quantised = {name for name, t in utils.GGML_TYPE.__members__.items() if ggml.ggml_is_quantized(t)}
+    assert set(QUANTISED) == quantised
+
+
+@pytest.mark.core
+@each(TYPES)
+def test_decoding_is_exact(type):
+    for key, x, _, raw, want in samples(type):
+        for name in ISAS:
+            with isa(name):
+                np.testing.assert_array_equal(decode(type, raw, x.size), want.ravel(), f"{key} on {name}")
+
+
+@each(TYPES)
+def test_quantising(type):
+    """The recorded bytes on every ISA. Where a search meets candidates that are equally good (IQ3_S), other bytes of
+    no larger error.
+    """
+    for key, x, weights, raw, want in samples(type):
+        first = quantise(type, x, weights)
+        for name in ISAS:
+            with isa(name):
+                np.testing.assert_array_equal(quantise(type, x, weights), first, f"{key} on {name}")
+        if type != "IQ3_S":
+            np.testing.assert_array_equal(first, raw, key)
+        w = np.ones(x.shape[1]) if weights is None else weights.astype(float)
+        error, least = (np.sum(w * (y.reshape(x.shape) - x.astype(float)) ** 2) for y in (decode(type, first, x.size), want))
+        assert error <= least, f"{key}: error {error}, recorded {least}"
+
+
+@each(QUANTISED)
+def test_traits_convert_as_the_functions_do(type):
+    if type in TYPES:
+        _, x, weights, raw, _ = next(samples(type))
+    else:
+        x, weights = RECORDED["x/normal"], None
+        raw = quantise(type, x)
+    traits = ggml.ggml_get_type_traits(type_id(type)).contents
+    out = np.zeros(x.size, np.float32)
+    traits.to_float(raw.ctypes.data_as(ctypes.c_void_p), out.ctypes.data_as(FP), x.size)
+    np.testing.assert_array_equal(out, decode(type, raw, x.size))
+    made = np.zeros_like(raw)
+    if weights is None:
+        traits.from_float_ref(x.ctypes.data_as(FP), made.ctypes.data_as(ctypes.c_void_p), x.size)
+        np.testing.assert_array_equal(made, convert(type, x))
+        if type != "IQ4_NL":
+            np.testing.assert_array_equal(made, raw)
+    else:  # types that need weights
+        assert not traits.from_float_ref
+
+
+@each(["Q8_1", "Q8_K"])
+def test_partners_of_dot_products(type):
+    """Types that activations take: within half a step of the largest value, with the sums of their levels."""
+    x = np.concatenate([RECORDED["x/normal"], RECORDED["x/zero"], RECORDED["x/positive"]])
+    block, size = (32, 36) if type == "Q8_1" else (256, 292)
+    for name in ISAS:
+        with isa(name):
+            raw = quantise(type, x)
+            got = decode(type, raw, x.size).reshape(-1, block)
+        blocks = raw.reshape(-1, size)
+        far = np.abs(x.reshape(-1, block)).max(1, keepdims=True)
+        assert (np.abs(got - x.reshape(-1, block)) <= far / 127 * (0.501 if type == "Q8_K" else 0.55)).all(), name
+        if type == "Q8_1":
+            d, s = (blocks[:, i : i + 2].copy().view(np.float16)[:, 0] for i in (0, 2))
+            levels = blocks[:, 4:].view(np.int8).sum(1, dtype=int)
+            np.testing.assert_allclose(s, d.astype(float) * levels, rtol=2e-3, atol=1e-6)
+        else:
+            sums = blocks[:, 260:].copy().view(np.int16)
+            np.testing.assert_array_equal(sums, blocks[:, 4:260].view(np.int8).reshape(-1, 16, 16).sum(2, dtype=int))
+
+
+@each(QUANTISED)
+def test_values_that_are_no_numbers(type):
+    """NaN, infinities and values beyond any scale: bytes come out and decode, nothing is written behind them."""
+    n = ggml.ggml_blck_size(type_id(type))
+    rng = np.random.default_rng(3)
+    for odd in (np.nan, np.inf, -np.inf, 3.4e38, 1e-42):
+        x = rng.standard_normal((3, 2 * n)).astype(np.float32)
+        x[1, ::5] = odd
+        x[2] = odd
+        for name in ISAS:
+            with isa(name):
+                raw = quantise(type, x, np.ones(2 * n, np.float32))
+                alone = quantise(type, x[:1], np.ones(2 * n, np.float32))
+                np.testing.assert_array_equal(raw[: alone.size], alone, f"{name}: a row changes with its neighbours")
+                decode(type, raw, x.size)
+
+
+@pytest.mark.core
+@each(QUANTISED)
+def test_any_bytes_decode(type):
+    """Blocks of random bytes: no code leads out of a table, and each ISA gives the same numbers."""
+    n = 64 * ggml.ggml_blck_size(type_id(type))
+    raw = np.random.default_rng(5).integers(0, 256, ggml.ggml_row_size(type_id(type), n)).astype(np.uint8)
+    want = None
+    for name in ISAS:
+        with isa(name):
+            got = decode(type, raw, n)
+        want = got if want is None else want
+        np.testing.assert_array_equal(got, want, name)
+
+
+# where a block's scales lie: (offset, a value that is no number)
+HALF, FLOAT = b"\x00\x7e", b"\x00\x00\x80\x7f"
+SCALES = {
+    **{t: [(0, HALF)] for t in ("F16", "Q4_0", "Q5_0", "Q8_0", "IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S", "IQ1_S")},
+    **{t: [(0, HALF)] for t in ("IQ4_NL", "IQ4_XS", "Q1_0")},
+    **{t: [(0, HALF), (2, HALF)] for t in ("Q4_1", "Q5_1", "Q8_1", "Q4_K", "Q5_K")},
+    "BF16": [(0, b"\x80\x7f")],
+    "Q2_K": [(80, HALF), (82, HALF)],
+    "Q3_K": [(108, HALF)],
+    "Q6_K": [(208, HALF)],
+    "Q8_K": [(0, FLOAT)],
+    "TQ1_0": [(52, HALF)],
+    "TQ2_0": [(64, HALF)],
+    "MXFP4": [(0, b"\xff")],
+    "IQ1_M": [(48, b"\x00\x00\x00\x00\x00\xc0\x00\x70")],
+    "F32": [(0, FLOAT)],
+    "F64": [(0, b"\x00\x00\x00\x00\x00\x00\xf0\x7f")],
+}
+
+
+def valid(type, raw):
+    return ggml.ggml_validate_row_data(type_id(type), raw.ctypes.data_as(ctypes.c_void_p), raw.size)
+
+
+@pytest.mark.core
+@each([*SCALES, "NVFP4", "I32"])
+def test_rows_are_checked(type):
+    ty = type_id(type)
+    size = ggml.ggml_type_size(ty)
+    raw = np.tile(next(samples(type))[3][:size], 5) if type in TYPES else np.zeros(5 * size, np.uint8)
+    assert valid(type, raw) is True
+    for key, *_, recorded, _ in samples(type):
+        assert valid(type, recorded) is True, key
+    for block in (0, 3, 4):
+        for offset, bad in SCALES.get(type, ()):
+            broken = raw.copy()
+            broken[block * size + offset : block * size + offset + len(bad)] = np.frombuffer(bad, np.uint8)
+            assert valid(type, broken) is False, f"block {block}, offset {offset}"
+    if size > 1:
+        assert valid(type, raw[:-1]) is False
+
+
+def test_weights_that_are_required():
+    x, out = RECORDED["x/normal"], ctypes.create_string_buffer(1 << 14)
+    for type in QUANTISED:
+        needs = type in ("IQ2_XXS", "IQ2_XS", "IQ1_S")
+        assert ggml.ggml_quantize_requires_imatrix(type_id(type)) is needs
+        if needs:
+            with pytest.raises(ValueError, match="^ggml_quantize_chunk: .* needs importance weights"):
+                ggml.ggml_quantize_chunk(type_id(type), x.ctypes.data_as(FP), out, 0, *x.shape, None)
+
+
+def test_part_of_the_rows_and_threads():
+    """Rows in pieces, by `start`, are the rows in one call; enough of them for several threads."""
+    x = np.tile(RECORDED["x/normal"], (40, 1))
+    whole = quantise("Q4_K", x)
+    np.testing.assert_array_equal(whole.reshape(40, -1), whole[: whole.size // 40][None].repeat(40, 0))
+    out = np.zeros_like(whole)
+    for start, count in ((0, 7), (7, 100), (107, 53)):
+        written = ggml.ggml_quantize_chunk(
+            type_id("Q4_K"), x.ctypes.data_as(FP), out.ctypes.data_as(ctypes.c_void_p), start * 1024, count, 1024, None
+        )
+        assert written == whole.size // 160 * count
+    np.testing.assert_array_equal(out, whole)
+
+
+def test_another_reader():
+    """The PyPI package gguf decodes and, where it can, quantises alike."""
+    peer = pytest.importorskip("gguf")
+    compared = {"decoded": 0, "quantised": 0}
+    for type in TYPES:
+        kind = getattr(peer.GGMLQuantizationType, type, None)
+        for key, x, weights, raw, want in samples(type):
+            try:
+                theirs = peer.quants.dequantize(raw.reshape(x.shape[0], -1), kind)
+            except (NotImplementedError, AttributeError, KeyError):
+                continue
+            compared["decoded"] += 1
+            np.testing.assert_array_equal(theirs.reshape(want.shape), want, key)
+            if weights is None:
+                try:
+                    theirs = peer.quants.quantize(x, kind)
+                except NotImplementedError:
+                    continue
+                compared["quantised"] += 1
+                theirs = peer.quants.dequantize(theirs, kind)  # a scale of 0 may be -0 in the bytes
+                np.testing.assert_array_equal(theirs.ravel(), decode(type, quantise(type, x), x.size), key)
+    assert compared["decoded"] > 200 and compared["quantised"] > 50
+
+
+@pytest.mark.core
+# ---- dot products ----------------------------------------------------------------------------------------------------
+@each(QUANTISED[:-2])
+def test_dot_product(type):
+    """The type's dot product with its partner type is that of the decoded values, for any number of blocks."""
+    traits = ggml.ggml_get_type_traits_cpu(type_id(type)).contents
+    partner = ggml.ggml_type_name(traits.vec_dot_type).decode().upper()
+    block = max(ggml.ggml_blck_size(type_id(t)) for t in (type, partner))
+    rng = np.random.default_rng(11)
+    for blocks in (1, 2, 3, 5):
+        n = blocks * block
+        x = quantise(type, rng.standard_normal((1, n)), np.ones(n))
+        y = quantise(partner, rng.standard_normal((1, n)))
+        a, b = decode(type, x, n).astype(float), decode(partner, y, n).astype(float)
+        for name in ISAS:
+            with isa(name):
+                s = ctypes.c_float(np.nan)
+                where = (v.ctypes.data_as(ctypes.c_void_p) for v in (x, y))
+                traits.vec_dot(n, ctypes.byref(s), 0, next(where), 0, next(where), 0, 1)
+            assert abs(s.value - a @ b) <= 1e-5 * (np.abs(a) @ np.abs(b)), f"{blocks} blocks on {name}"
+
+
+# ---- operations ------------------------------------------------------------------------------------------------------
+def on_each(ctx, out, check, threads=(1, 2)):
+    """Computes on every ISA; results of all thread counts are equal bit by bit."""
+    graph = graph_of(ctx, out)
+    for name in ISAS:
+        with isa(name):
+            first = None
+            for n in threads:
+                memory(out)[:] = 0xFF
+                compute(ctx, graph, n)
+                check(f"{name}, {n} threads")
+                first = memory(out).copy() if first is None else first
+                np.testing.assert_array_equal(memory(out), first, f"{name}: threads")
+
+
+def operand(ctx, type, x):
+    """A tensor of a type, with gaps behind its rows and matrices, and its values as they decode."""
+    ty, ne = type_id(type), x.shape[::-1]
+    raw = memory(quantized(ctx, x, type)).reshape(*x.shape[:-1], -1)
+    base = ggml.ggml_new_tensor_4d(ctx, ty, ne[0] + ggml.ggml_blck_size(ty), ne[1] + 1, *ne[2:])
+    memory(base)[:] = 0xFF
+    nb = base.contents.nb[:4]
+    np.lib.stride_tricks.as_strided(memory(base)[nb[0] :], raw.shape, (*nb[:0:-1], 1))[...] = raw
+    t = ggml.ggml_view_4d(ctx, base, *ne, *nb[1:], nb[0])
+    return t, decode(type, raw, x.size).reshape(x.shape).astype(float)
+
+
+def width(type, blocks=1):
+    return blocks * max(32, ggml.ggml_blck_size(type_id(type)))
+
+
+def spread(a, b):
+    """a with its matrices repeated to as many as b's: neighbours share one."""
+    return np.repeat(np.repeat(a, b.shape[0] // a.shape[0], 0), b.shape[1] // a.shape[1], 1)
+
+
+def rounded_by_partner(type, b):
+    """Vectors as a product with few of them takes them: in the partner type of the dot product."""
+    partner = ggml.ggml_get_type_traits_cpu(type_id(type)).contents.vec_dot_type
+    name = ggml.ggml_type_name(partner).decode().upper()
+    if name == "F32" or b.shape[-1] % ggml.ggml_blck_size(partner):
+        return b
+    return decode(name, quantise(name, b), b.size).reshape(b.shape).astype(float)
+
+
+def near_either(got, wants, scale, note):
+    """By tile or by dot product: which one depends on sizes, of an indexed product on those of each group of rows.
+    scale: the product of the absolute values.
+    """
+    errors = [(np.abs(got - want) / scale).max(-1) for want in wants]
+    worst = np.minimum(*errors).max()
+    assert worst <= 1e-6, f"{note}: off by {worst} of the size of the terms"
+
+
+@each(QUANTISED)
+@pytest.mark.parametrize("n", [1, 2, 4, 5, 19])
+@pytest.mark.parametrize("layout", ["plain", "permuted", "padded"])
+def test_mul_mat(type, n, layout):
+    r = Random(n)
+    for blocks, m, a2, b2, b3 in ((1, 1, 1, 1, 1), (2, 7, 2, 4, 3), (3, 37, 1, 1, 1)):
+        with context() as ctx:
+            a, x = operand(ctx, type, r(width(type, blocks), m, a2))
+            y = r(width(type, blocks), n, b2, b3)
+            b = tensor(ctx, y, "F16" if layout == "padded" else "F32", layout)
+            y = load(b)
+            out = ggml.ggml_mul_mat(ctx, a, b)
+            matrices = spread(x, y).swapaxes(-1, -2)
+            wants, scale = [v @ matrices for v in (y, rounded_by_partner(type, y))], np.abs(y) @ np.abs(matrices)
+            on_each(ctx, out, lambda note: near_either(load(out), wants, scale, note))
+
+
+@each(QUANTISED)
+def test_mul_mat_id(type):
+    r = Random(5)
+    for blocks, m, matrices, used, tokens, rows in ((1, 5, 3, 2, 1, 2), (2, 9, 4, 3, 7, 1), (1, 33, 2, 2, 9, 2)):
+        with context() as ctx:
+            a, x = operand(ctx, type, r(width(type, blocks), m, matrices))
+            y, ids = r(width(type, blocks), rows, tokens), r.ints(matrices, used, tokens)
+            out = ggml.ggml_mul_mat_id(ctx, a, tensor(ctx, y, "F32", "permuted"), tensor(ctx, ids, "I32"))
+            wants = [
+                np.einsum("tumk,tuk->tum", x[0, ids[0, 0]], np.tile(v[0], (1, used // rows, 1)))[None]
+                for v in (y, rounded_by_partner(type, y))
+            ]
+            scale = np.linalg.norm(x[0], axis=-1).max() * np.linalg.norm(y, axis=-1).max()
+            on_each(ctx, out, lambda note: near_either(load(out), wants, scale, note))
+
+
+@each(QUANTISED)
+def test_out_prod(type):
+    r = Random(6)
+    for blocks, k, n, a2, b2, b3 in ((1, 1, 1, 1, 1, 1), (2, 7, 5, 2, 4, 3), (1, 40, 33, 1, 1, 2)):
+        with context() as ctx:
+            a, x = operand(ctx, type, r(width(type, blocks), k, a2))
+            y = r(n, k, b2, b3)
+            out = ggml.ggml_out_prod(ctx, a, tensor(ctx, y, "F32", "transposed"))
+            want = y.swapaxes(-1, -2) @ spread(x, y)
+            on_each(ctx, out, lambda note: close(load(out), want, 1e-5, note))
+
+
+@each(QUANTISED)
+@pytest.mark.parametrize("index", ["I32", "I64"])
+def test_get_rows(type, index):
+    r = Random(7)
+    with context() as ctx:
+        a, x = operand(ctx, type, r(width(type, 3), 9, 3, 2))
+        ids = r.ints(9, 5, 3, 2)
+        out = ggml.ggml_get_rows(ctx, a, tensor(ctx, ids, index, "padded"))
+        want = np.stack([[x[i, j, ids[0, i, j]] for j in range(3)] for i in range(2)])
+        on_each(ctx, out, lambda note: np.testing.assert_array_equal(load(out), want, note))
+
+
+def converts_to(type):
+    return bool(ggml.ggml_get_type_traits_cpu(type_id(type)).contents.from_float)
+
+
+@each(QUANTISED)
+@pytest.mark.parametrize("plain", ["F32", "F16", "BF16"])
+def test_copies(type, plain):
+    """To and from plain types, in every layout of the plain one."""
+    r, code = Random(8), {"F32": lambda v: v, "F16": lambda v: v.astype(np.float16), "BF16": lambda v: from_bf16(to_bf16(v))}
+    for layout in ("plain", "permuted", "padded"):
+        with context() as ctx:
+            a, x = operand(ctx, type, r(width(type, 3), 5, 2, 3))
+            out = ggml.ggml_cpy(ctx, a, tensor(ctx, np.zeros(x.shape), plain, layout))
+            want = code[plain](x.astype(np.float32)).astype(float)
+            graph = graph_of(ctx, out)
+            for name in ISAS:
+                with isa(name):
+                    elements(out)[...] = 0
+                    compute(ctx, graph, 2)
+                    np.testing.assert_array_equal(load(out), want, f"{layout}, {name}")
+            source = tensor(ctx, r(width(type, 3), 5, 2, 3), plain, layout)
+            if not converts_to(type):
+                with pytest.raises((ValueError, RuntimeError), match="conversion"):
+                    compute(ctx, graph_of(ctx, ggml.ggml_cast(ctx, source, type_id(type))))
+                continue
+            cast = ggml.ggml_cast(ctx, source, type_id(type))
+            raw = convert(type, load(source))
+            on_each(ctx, cast, lambda note: np.testing.assert_array_equal(memory(cast), raw, f"{layout}, {note}"))
+
+
+@each([t for t in QUANTISED if t not in ("IQ2_XXS", "IQ2_XS", "IQ1_S")])
+@pytest.mark.parametrize("layout", ["plain", "permuted", "padded"])
+def test_set_rows(type, layout):
+    r = Random(9)
+    with context() as ctx:
+        a, _ = operand(ctx, type, r(width(type, 2), 9, 3, 2))
+        rows, ids = r(width(type, 2), 5, 3, 2), r.order(9, 5, 3, 1, dtype=np.int64)
+        out = ggml.ggml_set_rows(ctx, a, tensor(ctx, rows, "F32", layout), tensor(ctx, ids, "I64"))
+        graph, before = graph_of(ctx, out), memory(a).copy()
+        want = decode(type, convert(type, rows), rows.size).reshape(rows.shape)
+        for name in ISAS:
+            for threads in (1, 2):
+                with isa(name):
+                    memory(a)[:] = before
+                    whole = ggml.ggml_cast(ctx, out, ggml.GGML_TYPE_F32)
+                    compute(ctx, graph, threads)
+                    compute(ctx, graph_of(ctx, whole), 1)
+                got = load(whole)
+                for i in range(2):
+                    for j in range(3):
+                        np.testing.assert_array_equal(got[i, j, ids[0, 0, j]], want[i, j], f"{name}, {threads} threads")
+
+
+@each([t for t in QUANTISED if t not in ("IQ2_XXS", "IQ2_XS", "IQ1_S")])
+def test_add(type):
+    """A quantised and an F32 tensor, repeated over it: the sum in the quantised type, or in F32."""
+    r = Random(10)
+    for shape_b in ((1, 5, 2, 3), (1, 1, 1, 3), (1, 1, 1, 1)):
+        with context() as ctx:
+            ne0 = width(type, 2)
+            a, x = operand(ctx, type, r(ne0, 5, 2, 3))
+            y = r(ne0, *shape_b[1:])
+            b = tensor(ctx, y, "F32", "permuted")
+            total = (x.astype(np.float32) + y.astype(np.float32)).astype(np.float32)
+            out, wide = ggml.ggml_add(ctx, a, b), ggml.ggml_add_cast(ctx, a, b, ggml.GGML_TYPE_F32)
+            raw = convert(type, total)
+            on_each(ctx, out, lambda note: np.testing.assert_array_equal(memory(out), raw, note))
+            on_each(ctx, wide, lambda note: np.testing.assert_array_equal(load(wide), total, note))
+
+
+@each(QUANTISED)
+def test_attention(type):
+    """Keys and values of a type, with gaps, for one query and for many."""
+    r = Random(11)
+    d = width(type)
+    for n_q, n_kv, heads in ((1, 5, 1), (1, 37, 2), (9, 33, 2)):
+        with context() as ctx:
+            q = r(d, n_q, 2 * heads)
+            (k, keys), (v, values) = (operand(ctx, type, r(d, n_kv, heads)) for _ in range(2))
+            out = ggml.ggml_flash_attn_ext(ctx, tensor(ctx, q, "F32", "permuted"), k, v, None, d**-0.5, 0.0, 0.0)
+            e = q @ np.repeat(keys, 2, 1).swapaxes(-1, -2) * d**-0.5
+            e = np.exp(e - e.max(-1, keepdims=True))
+            want = (e / e.sum(-1, keepdims=True) @ np.repeat(values, 2, 1)).swapaxes(1, 2)
+            on_each(ctx, out, lambda note: close(load(out), want, 5e-3, note))
