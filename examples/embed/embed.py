@@ -6,19 +6,23 @@ python embed.py minilm.gguf "What do cats eat?" "Cats live on meat." "The train 
 import ctypes
 import os
 import sys
+from collections import Counter
+from functools import reduce
 
 import numpy as np
 from tokenizers import Tokenizer
 
 import ggml
-from ggml.utils import from_numpy, to_numpy
+from ggml.utils import to_numpy
 
 
 class Model:
     """The file is mapped: its weights take memory as they are used, and are shared by all processes that use them."""
 
     def __init__(self, path, threads=None):
-        self.threads = threads or os.cpu_count()
+        self.backend = ggml.ggml_backend_cpu_init()
+        ggml.ggml_backend_cpu_set_n_threads(self.backend, threads or os.cpu_count())
+        self.memory = ggml.ggml_gallocr_new(ggml.ggml_backend_cpu_buffer_type())  # of the graphs, kept from batch to batch
         weights = ctypes.c_void_p()
         g = ggml.gguf_init_from_file_mmap(path, ggml.gguf_init_params(no_alloc=False, ctx=ctypes.pointer(weights)))
         self.weights = weights.value
@@ -44,56 +48,56 @@ class Model:
     def linear(self, ctx, x, name):
         return ggml.ggml_add(ctx, ggml.ggml_mul_mat(ctx, self.w[name + ".weight"], x), self.w[name + ".bias"])
 
-    def attention(self, ctx, x, layer, tokens, batch, mask):
-        """x [dim, tokens * batch]; mask [tokens, tokens, 1, batch] in F16, None where nothing is padded."""
-        size = self.dim // self.heads
+    def attention(self, ctx, x, layer, groups):
+        """x [dim, tokens]; groups: the number of tokens of a sentence, and of such sentences side by side."""
+        size, step, first, found = self.dim // self.heads, 4 * self.dim, 0, []
+        qkv = [self.linear(ctx, x, f"{layer}.attn_{name}") for name in "qkv"]
+        for n, b in groups:
+            q, k, v = (ggml.ggml_view_4d(ctx, y, size, n, self.heads, b, step, 4 * size, n * step, first * step) for y in qkv)
+            y = ggml.ggml_flash_attn_ext(ctx, q, k, v, None, size**-0.5, 0.0, 0.0)
+            found.append(ggml.ggml_reshape_2d(ctx, y, self.dim, n * b))
+            first += n * b
+        return self.linear(ctx, reduce(lambda a, b: ggml.ggml_concat(ctx, a, b, 1), found), f"{layer}.attn_output")
 
-        def heads(name):
-            y = ggml.ggml_reshape_4d(ctx, self.linear(ctx, x, f"{layer}.{name}"), size, self.heads, tokens, batch)
-            return ggml.ggml_permute(ctx, y, 0, 2, 1, 3)
-
-        y = ggml.ggml_flash_attn_ext(ctx, heads("attn_q"), heads("attn_k"), heads("attn_v"), mask, size**-0.5, 0.0, 0.0)
-        return self.linear(ctx, ggml.ggml_reshape_2d(ctx, y, self.dim, tokens * batch), f"{layer}.attn_output")
-
-    def encode(self, ctx, ids, positions, mask, pool):
-        """Embeddings [dim, 1, batch] of length 1: the means of the tokens, weighted by pool [tokens, 1, batch]."""
-        tokens, batch = pool.contents.ne[0], pool.contents.ne[2]
+    def encode(self, ctx, ids, positions, pool, groups):
+        """Embeddings [dim, batch] of length 1: the means of the tokens, weighted by pool [batch, tokens]."""
         x = ggml.ggml_add(ctx, ggml.ggml_get_rows(ctx, self.w["token_embd.weight"], ids),
                           ggml.ggml_get_rows(ctx, self.w["position_embd.weight"], positions))  # fmt: skip
         first_type = ggml.ggml_view_1d(ctx, self.w["token_types.weight"], self.dim, 0)
         x = self.norm(ctx, ggml.ggml_add(ctx, x, first_type), "token_embd_norm")
         for i in range(self.layers):
             layer = f"blk.{i}"
-            x = ggml.ggml_add(ctx, x, self.attention(ctx, x, layer, tokens, batch, mask))
+            x = ggml.ggml_add(ctx, x, self.attention(ctx, x, layer, groups))
             x = self.norm(ctx, x, f"{layer}.attn_output_norm")
             y = ggml.ggml_gelu_erf(ctx, self.linear(ctx, x, f"{layer}.ffn_up"))
             x = self.norm(ctx, ggml.ggml_add(ctx, x, self.linear(ctx, y, f"{layer}.ffn_down")), f"{layer}.layer_output_norm")
-        columns = ggml.ggml_cont(ctx, ggml.ggml_transpose(ctx, ggml.ggml_reshape_3d(ctx, x, self.dim, tokens, batch)))
-        return ggml.ggml_l2_norm(ctx, ggml.ggml_mul_mat(ctx, columns, pool), 1e-12)
+        return ggml.ggml_l2_norm(ctx, ggml.ggml_out_prod(ctx, x, pool), 1e-12)
 
     # ---- sentences ---------------------------------------------------------------------------------------------------
     def batch(self, encoded):
-        """Embeddings of tokenised sentences, padded to the longest of them."""
-        lengths = np.array([len(e) for e in encoded])
-        n, b = int(lengths.max()), len(encoded)
-        ids = np.zeros((b, n), np.int32)
-        for row, e in zip(ids, encoded, strict=True):
-            row[: len(e)] = e
-        real = np.arange(n) < lengths[:, None]
-        ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0, mem_buffer=None, no_alloc=False))
+        """Embeddings of tokenised sentences: their tokens lie one after the other, without padding, sorted by the sentences' lengths."""
+        order = sorted(range(len(encoded)), key=lambda i: len(encoded[i]))
+        lengths = [len(encoded[i]) for i in order]
+        ids = np.concatenate([encoded[i] for i in order]).astype(np.int32)
+        positions = np.concatenate([np.arange(n, dtype=np.int32) for n in lengths])
+        pool = np.zeros((len(ids), len(encoded)), np.float32)
+        pool[np.arange(len(ids)), np.repeat(order, lengths)] = 1 / np.repeat(lengths, lengths)  # gives rows in the order of `encoded`
+        ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0, mem_buffer=None, no_alloc=True))
         try:
-            mask = None
-            if not real.all():
-                hidden = np.where(real, np.float16(0), np.float16(-np.inf))[:, None, None, :]
-                mask = from_numpy(np.ascontiguousarray(np.broadcast_to(hidden, (b, 1, n, n))), ctx)
-            positions = np.tile(np.arange(n, dtype=np.int32), b)
-            pool = (real / lengths[:, None]).astype(np.float32)[:, None, :]
-            out = self.encode(ctx, from_numpy(ids.ravel(), ctx), from_numpy(positions, ctx), mask, from_numpy(pool, ctx))
-            graph = ggml.ggml_new_graph(ctx)
+            inputs = [ggml.ggml_new_tensor_1d(ctx, ggml.GGML_TYPE_I32, len(ids)) for _ in range(2)]
+            inputs.append(ggml.ggml_new_tensor_2d(ctx, ggml.GGML_TYPE_F32, *pool.shape[::-1]))
+            for t in inputs:
+                ggml.ggml_set_input(t)
+            out = self.encode(ctx, *inputs, sorted(Counter(lengths).items()))
+            graph = ggml.ggml_new_graph_custom(ctx, 16384, False)
             ggml.ggml_build_forward_expand(graph, out)
-            if ggml.ggml_graph_compute_with_ctx(ctx, graph, self.threads) != ggml.GGML_STATUS_SUCCESS:
+            if not ggml.ggml_gallocr_alloc_graph(self.memory, graph):
+                raise MemoryError("no memory for the graph")
+            for t, values in zip(inputs, (ids, positions, pool), strict=True):
+                to_numpy(t)[...] = values
+            if ggml.ggml_backend_graph_compute(self.backend, graph) != ggml.GGML_STATUS_SUCCESS:
                 raise RuntimeError("computing failed")
-            return to_numpy(out).reshape(b, self.dim).copy()
+            return to_numpy(out).copy()
         finally:
             ggml.ggml_free(ctx)
 
