@@ -9,7 +9,7 @@ import math
 import numpy as np
 
 from . import ggml
-from .utils import from_numpy, to_numpy
+from .utils import GGML_TYPE_TO_NUMPY_DTYPE, from_numpy, to_numpy
 
 F32 = ggml.GGML_TYPE_F32
 
@@ -82,10 +82,10 @@ class Session:
         ggml.ggml_quantize_chunk(kind, values, tensor.contents.data, 0, values.size // values.shape[-1], values.shape[-1], None)
         return tensor
 
-    def start(self, forward, width, batch, loss, parameters, optimizer=ggml.GGML_OPT_OPTIMIZER_TYPE_ADAMW):
-        """Builds the graph: `forward(ctx, inputs)` gives the outputs for inputs [width, batch]; `parameters`: see `adamw`."""
-        self.batch = batch
-        inputs = ggml.ggml_new_tensor_2d(self.nodes, F32, width, batch)
+    def start(self, forward, width, batch, loss, parameters, optimizer=ggml.GGML_OPT_OPTIMIZER_TYPE_ADAMW, kind=F32):
+        """Builds the graph: `forward(ctx, inputs)` gives the outputs for inputs [width, batch] of a type; `parameters`: see `adamw`."""
+        self.batch, self.kind = batch, kind
+        inputs = ggml.ggml_new_tensor_2d(self.nodes, kind, width, batch)
         ggml.ggml_set_name(inputs, b"inputs")
         params = ggml.ggml_opt_default_params(self.sched, loss)
         params.ctx_compute, params.inputs, params.outputs = self.nodes, inputs, forward(self.nodes, inputs)
@@ -100,7 +100,7 @@ class Session:
         shape = (data.shape[1], labels.shape[1] if labels is not None else 0, len(data))
         if self.dataset is None or shape != self.shape:  # type: ignore[has-type]
             ggml.ggml_opt_dataset_free(self.dataset)
-            self.dataset, self.shape = ggml.ggml_opt_dataset_init(F32, F32, *shape, 1), shape
+            self.dataset, self.shape = ggml.ggml_opt_dataset_init(self.kind, F32, *shape, 1), shape
         to_numpy(ggml.ggml_opt_dataset_data(self.dataset))[:] = data
         if labels is not None:
             to_numpy(ggml.ggml_opt_dataset_labels(self.dataset))[:] = labels
@@ -117,7 +117,7 @@ class Session:
 
     def predict(self, data):
         """The outputs for rows of inputs."""
-        rows = np.zeros((-(-len(data) // self.batch) * self.batch, data.shape[1]), np.float32)
+        rows = np.zeros((-(-len(data) // self.batch) * self.batch, data.shape[1]), GGML_TYPE_TO_NUMPY_DTYPE[self.kind])
         rows[: len(data)] = data
         found = []
         for first in range(0, len(rows), self.batch):

