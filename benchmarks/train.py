@@ -1,41 +1,48 @@
-"""Time of a training step (forward, backward, AdamW) here and in PyTorch, in one run, in turns.
+"""Training steps (forward, backward, AdamW) here and in PyTorch, in one run, in turns: their time, and the memory they take.
 
-    python benchmarks/train.py [--torch PYTHON] [--threads N] [--rounds N]
+    python benchmarks/train.py [--torch PYTHON] [--threads N] [--rounds N] [WORKLOAD ...]
 
-PYTHON: the interpreter of an environment with `torch`. The best of the rounds counts; a ratio above 1 means that this library is faster.
+PYTHON: the interpreter of an environment with `torch`. Each measurement is a process of its own. The best of the rounds counts; a ratio
+above 1 is in favour of this library. Memory is how far the resident set rises at its peak above what it was after the imports.
 """
 
 import argparse
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 
-MLP_BATCH, CNN_BATCH = 500, 64
+BATCH = {"mlp": 500, "cnn": 64, "gpt": 8}
+VOCAB, LENGTH, WIDTH, HEADS, LAYERS = 65, 128, 256, 4, 4  # of the GPT
 
 
-def ggml_steps(threads):
+def ggml_step(name, threads):
     import ggml
     from ggml.training import Session, adamw
 
-    def dense(s, n_in, n_out):
+    sys.path.append(str(Path(__file__).resolve().parent.parent / "examples" / "gpt2_char"))
+    from model import gpt2
+
+    s, batch = Session(threads), BATCH[name]
+
+    def dense(n_in, n_out):
         return s.parameter(f"w{n_in}", np.random.randn(n_out, n_in) * n_in**-0.5), s.parameter(f"b{n_in}", np.zeros(n_out))
 
     def linear(ctx, layer, x):
         return ggml.ggml_add(ctx, ggml.ggml_mul_mat(ctx, layer[0], x), layer[1])
 
-    def mlp(s):
-        first, second = dense(s, 784, 500), dense(s, 500, 10)
+    def mlp():
+        first, second = dense(784, 500), dense(500, 10)
         return lambda ctx, x: linear(ctx, second, ggml.ggml_relu(ctx, linear(ctx, first, x)))
 
-    def cnn(s):
+    def cnn():
         kernels = [s.parameter(f"k{i}", np.random.randn(o, c, 5, 5) * 0.1) for i, (c, o) in enumerate([(1, 6), (6, 16)])]
         offsets = [s.parameter(f"o{i}", np.zeros((n, 1, 1))) for i, n in enumerate((6, 16))]
-        layers = [dense(s, 400, 120), dense(s, 120, 84), dense(s, 84, 10)]
+        layers = [dense(400, 120), dense(120, 84), dense(84, 10)]
 
         def forward(ctx, x):
-            batch = x.contents.ne[1]
             x = ggml.ggml_reshape_4d(ctx, x, 28, 28, 1, batch)
             for kernel, offset, pad in zip(kernels, offsets, (2, 0)):
                 x = ggml.ggml_relu(ctx, ggml.ggml_add(ctx, ggml.ggml_conv_2d(ctx, kernel, x, 1, 1, pad, pad, 1, 1), offset))
@@ -47,76 +54,114 @@ def ggml_steps(threads):
 
         return forward
 
-    def step(model, batch):
-        s = Session(threads)
-        s.start(model(s), 784, batch, ggml.GGML_OPT_LOSS_TYPE_CROSS_ENTROPY, adamw(1e-3))
+    if name == "gpt":
+        forward, width, kind = gpt2(s, np.random.default_rng(0), VOCAB, LENGTH, WIDTH, HEADS, LAYERS), LENGTH, ggml.GGML_TYPE_I32
+        x, y = np.random.randint(0, VOCAB, (batch, LENGTH), np.int32), np.eye(VOCAB, dtype=np.float32)[np.arange(batch * LENGTH) % VOCAB]
+    else:
+        forward, width, kind = {"mlp": mlp, "cnn": cnn}[name](), 784, ggml.GGML_TYPE_F32
         x, y = np.random.rand(batch, 784).astype(np.float32), np.eye(10, dtype=np.float32)[np.arange(batch) % 10]
+    s.start(forward, width, batch, ggml.GGML_OPT_LOSS_TYPE_CROSS_ENTROPY, adamw(1e-3), kind=kind)
 
-        def run():
-            ggml.ggml_opt_alloc(s.opt, True)
-            ggml.ggml_backend_tensor_set(ggml.ggml_opt_inputs(s.opt), x, 0, x.nbytes)
-            ggml.ggml_backend_tensor_set(ggml.ggml_opt_labels(s.opt), y, 0, y.nbytes)
-            ggml.ggml_opt_eval(s.opt, None)
+    def run():
+        ggml.ggml_opt_alloc(s.opt, True)
+        ggml.ggml_backend_tensor_set(ggml.ggml_opt_inputs(s.opt), x, 0, x.nbytes)
+        ggml.ggml_backend_tensor_set(ggml.ggml_opt_labels(s.opt), y, 0, y.nbytes)
+        ggml.ggml_opt_eval(s.opt, None)
 
-        return run
-
-    return {"mlp": step(mlp, MLP_BATCH), "cnn": step(cnn, CNN_BATCH)}
+    return run
 
 
-def torch_steps(threads):
+def torch_step(name, threads):
     import torch
+    import torch.nn.functional as F
     from torch import nn
 
     torch.set_num_threads(threads)
+    batch = BATCH[name]
 
-    def step(model, shape):
-        x, y = torch.rand(*shape), torch.arange(shape[0]) % 10
-        optimizer, loss = torch.optim.AdamW(model.parameters(), 1e-3), nn.CrossEntropyLoss()
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
+            self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+            self.up, self.down = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
 
-        def run():
-            optimizer.zero_grad()
-            loss(model(x), y).backward()
-            optimizer.step()
+        def forward(self, x):
+            q, k, v = (t.view(batch, LENGTH, HEADS, -1).transpose(1, 2) for t in self.qkv(self.first(x)).split(WIDTH, 2))
+            y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+            x = x + self.out(y.transpose(1, 2).reshape(batch, LENGTH, WIDTH))
+            return x + self.down(F.gelu(self.up(self.second(x)), approximate="tanh"))
 
-        return run
+    class Gpt(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embedding, self.places = nn.Embedding(VOCAB, WIDTH), nn.Parameter(0.02 * torch.randn(LENGTH, WIDTH))
+            self.blocks, self.last = nn.Sequential(*[Block() for _ in range(LAYERS)]), nn.LayerNorm(WIDTH)
 
-    mlp = nn.Sequential(nn.Linear(784, 500), nn.ReLU(), nn.Linear(500, 10))
-    convolutions = [nn.Conv2d(1, 6, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2)]
-    dense = [nn.Flatten(), nn.Linear(400, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU(), nn.Linear(84, 10)]
-    return {"mlp": step(mlp, (MLP_BATCH, 784)), "cnn": step(nn.Sequential(*convolutions, *dense), (CNN_BATCH, 1, 28, 28))}
+        def forward(self, tokens):
+            x = self.last(self.blocks(self.embedding(tokens) + self.places))
+            return F.linear(x, self.embedding.weight).view(batch * LENGTH, VOCAB)
+
+    if name == "gpt":
+        model, x, y = Gpt(), torch.randint(0, VOCAB, (batch, LENGTH)), torch.arange(batch * LENGTH) % VOCAB
+    elif name == "mlp":
+        model, x, y = nn.Sequential(nn.Linear(784, 500), nn.ReLU(), nn.Linear(500, 10)), torch.rand(batch, 784), torch.arange(batch) % 10
+    else:
+        convolutions = [nn.Conv2d(1, 6, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2)]
+        dense = [nn.Flatten(), nn.Linear(400, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU(), nn.Linear(84, 10)]
+        model, x, y = nn.Sequential(*convolutions, *dense), torch.rand(batch, 1, 28, 28), torch.arange(batch) % 10
+    optimizer, loss = torch.optim.AdamW(model.parameters(), 1e-3), nn.CrossEntropyLoss()
+
+    def run():
+        optimizer.zero_grad()
+        loss(model(x), y).backward()
+        optimizer.step()
+
+    return run
 
 
-def measure(library, threads, steps=60):
-    """Prints the shortest time of each model's step in milliseconds."""
-    for name, run in {"ggml": ggml_steps, "torch": torch_steps}[library](threads).items():
-        times = []
-        for _ in range(steps):
-            start = time.perf_counter()
-            run()
-            times.append(time.perf_counter() - start)
-        print(name, 1e3 * min(times), flush=True)
+def resident(key):
+    """A figure of /proc/self/status in MB: VmRSS is the resident set, VmHWM its peak so far."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(key + ":"):
+            return int(line.split()[1]) / 1e3
+    raise KeyError(key)
+
+
+def measure(library, name, threads, seconds=4):
+    """Prints the shortest time of a step in milliseconds, and the memory in MB."""
+    __import__({"ggml": "ggml.training", "torch": "torch"}[library])
+    before = resident("VmRSS")
+    run = {"ggml": ggml_step, "torch": torch_step}[library](name, threads)
+    times = []
+    while len(times) < 10 or sum(times) < seconds:
+        start = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - start)
+    print(1e3 * min(times), resident("VmHWM") - before)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("workloads", nargs="*", default=list(BATCH), metavar="WORKLOAD", help="mlp, cnn, gpt (all)")
     parser.add_argument("--torch", help="interpreter with torch", default=sys.executable)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--measure", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.measure:
-        measure(args.measure, args.threads)
+        measure(args.measure, args.workloads[0], args.threads)
         return
-    best = {}
-    for _ in range(args.rounds):
-        for library, python in (("ggml", sys.executable), ("torch", args.torch)):
-            command = [python, __file__, "--measure", library, "--threads", str(args.threads)]
-            for line in subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines():
-                name, ms = line.split()
-                best[library, name] = min(best.get((library, name), 1e9), float(ms))
-    for name in ("mlp", "cnn"):
-        ours, theirs = best["ggml", name], best["torch", name]
-        print(f"{name}: {ours:.2f} ms, PyTorch {theirs:.2f} ms, ratio {theirs / ours:.2f}")
+    for name in args.workloads:
+        best = {}
+        for _ in range(args.rounds):
+            for library, python in (("ggml", sys.executable), ("torch", args.torch)):
+                command = [python, __file__, "--measure", library, "--threads", str(args.threads), name]
+                found = map(float, subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.split())
+                best[library] = [min(pair) for pair in zip(found, best.get(library, (1e9, 1e9)))]
+        (ours, our_mb), (theirs, their_mb) = best["ggml"], best["torch"]
+        print(f"{name}: {ours:.2f} ms, PyTorch {theirs:.2f} ms, ratio {theirs / ours:.2f}; "
+              f"memory {our_mb:.1f} MB, PyTorch {their_mb:.1f} MB, ratio {their_mb / our_mb:.2f}", flush=True)  # fmt: skip
 
 
 if __name__ == "__main__":
