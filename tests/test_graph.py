@@ -553,6 +553,7 @@ def test_compute_inside_a_callback(ctx):
 def test_ctrl_c(child):
     out = child("""if 1:
         import signal, threading, ggml
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
         seen = []
 
         @ggml.ggml_custom1_op_t
@@ -582,7 +583,7 @@ def test_ctrl_c(child):
             except KeyboardInterrupt:
                 print(len(seen))
             thread.join()
-    """, timeout=300)  # on a busy machine two threads wait long for each other
+    """)
     assert out.split() == ["1", "1"]  # the first node ran, the last one did not
 
 
