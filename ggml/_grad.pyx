@@ -149,11 +149,13 @@ cdef Backward build(ggml_context *ctx, ggml_cgraph *g, object accs, bint accumul
         backward(b, g.nodes[i])
     for i in range(n - 1, -1, -1):      # the last layers first: what they need may go before the first layers are reached
         k = hash_find(&g.visited_hash_set, g.nodes[i])
-        if g.nodes[i].flags & GGML_TENSOR_FLAG_PARAM and g.grads[k] != NULL:
-            if not gg_contiguous(g.grads[k]):      # callers read gradients as plain memory
-                g.grads[k] = node1(ctx, OP_CONT, g.grads[k])
-            if not g.grads[k].name[0] or g.grads[k].op:
-                label(g.grads[k], b"grad for ", g.nodes[i])
+        if g.grads[k] == NULL:
+            continue
+        if g.nodes[i].flags & GGML_TENSOR_FLAG_PARAM and not gg_contiguous(g.grads[k]):     # callers read them as plain memory
+            g.grads[k] = node1(ctx, OP_CONT, g.grads[k])
+        if not g.grads[k].name[0] or g.grads[k].op:
+            label(g.grads[k], b"grad for ", g.nodes[i])
+        if g.nodes[i].flags & GGML_TENSOR_FLAG_PARAM:
             graph_expand(g, g.grads[k], True)
     return b
 
