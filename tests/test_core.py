@@ -36,6 +36,15 @@ def test_sum_of_overheads_fills_the_context_exactly():
         assert ggml.ggml_used_mem(ctx) == 5 * (over + data)
 
 
+@pytest.mark.parametrize("n", (1, 15, 16, 17))
+def test_sums_with_odd_sizes_are_rounded_up(n):
+    with context(ggml.ggml_tensor_overhead() + n) as ctx:
+        ggml.ggml_new_tensor_1d(ctx, ggml.GGML_TYPE_I8, n)
+        assert ggml.ggml_used_mem(ctx) == ggml.ggml_get_mem_size(ctx)
+        with pytest.raises(MemoryError):
+            ggml.ggml_new_tensor_1d(ctx, ggml.GGML_TYPE_I8, 1)
+
+
 @pytest.mark.parametrize("size, grads", [(1, False), (64, False), (64, True), (1000, True), (2048, False), (0, False)])
 def test_graph_overhead_is_exact(size, grads):
     known = {(1, False): 176, (64, False): 2752, (64, True): 4848, (1000, True): 73888, (2048, False): 82608}

@@ -287,9 +287,11 @@ static gg_region *chunk_new(ggml_context *ctx, void *buffer, size_t size) {
     if (!gg_region_add(GG_ARENA, r)) { region_destroy(r); return NULL; }
     return r;
 }
+static size_t padded(size_t size) { return (size + GGML_MEM_ALIGN - 1) & ~(size_t)(GGML_MEM_ALIGN - 1); }
 ggml_context *gg_context_new(size_t mem_size, void *buffer, bool no_alloc) {
     ggml_context *ctx = calloc(1, sizeof *ctx);
     if (!ctx) return NULL;
+    if (!buffer) mem_size = padded(mem_size);   /* callers add up sizes of data, which objects are padded from */
     ctx->magic = MAGIC, ctx->mem_size = mem_size, ctx->no_alloc = no_alloc, ctx->grows = !mem_size && !buffer;
     ctx->chunk = chunk_new(ctx, buffer, ctx->grows ? FIRST_CHUNK : mem_size);
     if (!ctx->chunk) { free(ctx); return NULL; }
@@ -327,7 +329,7 @@ ggml_object *gg_context_object(ggml_context *ctx, int type, size_t size, size_t 
     size_t end = chunk_end(ctx), total;
     *need = (size_t)-1;
     if (size > (size_t)PTRDIFF_MAX / 2) return NULL;
-    size = (size + GGML_MEM_ALIGN - 1) & ~(size_t)(GGML_MEM_ALIGN - 1);
+    size = padded(size);
     const uintptr_t misaligned = (uintptr_t)(ctx->chunk->base + end) % GGML_MEM_ALIGN;   /* a caller's odd buffer */
     if (misaligned) end += GGML_MEM_ALIGN - misaligned;
     if (!gg_add(end, sizeof(ggml_object), &total) || !gg_add(total, size, &total)) return NULL;
@@ -390,9 +392,8 @@ bool gg_set_contiguous(ggml_tensor *t, size_t *nbytes) {
         if (!gg_mul(t->nb[d - 1], (size_t)t->ne[d - 1], &t->nb[d])) return false;
     return gg_mul(t->nb[3], (size_t)t->ne[3], nbytes) && *nbytes <= (size_t)PTRDIFF_MAX / 2;
 }
-static size_t gg_scratch_step(size_t nbytes) { return (nbytes + GGML_MEM_ALIGN - 1) & ~(size_t)(GGML_MEM_ALIGN - 1); }
 bool gg_scratch_fits(const ggml_context *ctx, size_t nbytes) {
-    return !ctx->scratch || gg_scratch_step(nbytes) <= ctx->scratch_size - ctx->scratch_used;
+    return !ctx->scratch || padded(nbytes) <= ctx->scratch_size - ctx->scratch_used;
 }
 ggml_tensor *gg_context_tensor(ggml_context *ctx, const ggml_tensor *draft, size_t nbytes, size_t *need) {
     const bool alloc = !draft->view_src && !ctx->no_alloc, own = alloc && !ctx->scratch;
@@ -403,7 +404,7 @@ ggml_tensor *gg_context_tensor(ggml_context *ctx, const ggml_tensor *draft, size
     if (own) {
         t->data = t + 1;
         if (ctx->chunk->warm) memset(t->data, 0, nbytes);   /* as fresh pages would be */
-    } else if (alloc) t->data = ctx->scratch + ctx->scratch_used, ctx->scratch_used += gg_scratch_step(nbytes);
+    } else if (alloc) t->data = ctx->scratch + ctx->scratch_used, ctx->scratch_used += padded(nbytes);
     if (draft->view_src) {
         t->data = draft->view_src->data ? (uint8_t *)draft->view_src->data + draft->view_offs : NULL;
         t->buffer = draft->view_src->buffer;
