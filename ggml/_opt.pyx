@@ -9,9 +9,10 @@ import os
 import sys
 import weakref
 from array import array
+from zlib import crc32
 
 from libc.math cimport isfinite, pow
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from ._core cimport (
@@ -125,7 +126,7 @@ cdef class Dataset(Handle):
             check_batch(labels, self.labels, "labels_batch")
             if gg_nbytes(labels) != <size_t>n * self.label_bytes:
                 fail(ValueError, f"labels_batch is {shown(labels)}, data_batch {shown(data)}: need {n * self.shard} labels of "
-                     f"{self.labels.ne[0]} elements for as many datapoints")
+                     f"{self.labels.ne[0]} elements for as many datapoints of {self.data.ne[0]}")
         for i in range(n):
             write(data, self.data_at(first + i), <size_t>i * self.data_bytes, self.data_bytes)
             if labels != NULL:
@@ -999,6 +1000,12 @@ cdef int need_states(Context o) except -1:
         fail(RuntimeError, "the context has no parameters yet: give it a graph first (ggml_opt_prepare_alloc)")
     return 0
 
+cdef uint32_t key_sum(int64_t iteration, int64_t index, uint64_t random):
+    return crc32(b"%d %d %d" % (iteration, index, random))
+
+cdef uint32_t data_sum(ggml_tensor *t):
+    return crc32(<const uint8_t[:gg_nbytes(t)]>t.data)
+
 def ggml_opt_save(opt_ctx, fname, dataset=None):
     """Writes a checkpoint, a GGUF file: parameters, moments, gradients of an unfinished period, steps, random numbers, order of a dataset.
 
@@ -1012,6 +1019,7 @@ def ggml_opt_save(opt_ctx, fname, dataset=None):
     cdef ggml_tensor *copy
     need_states(o)
     file, ctx = gguf_init_empty(), new_context(False)
+    sums = array("I", [key_sum(o.iter, o.index, o.random)])       # of the keys, then of each tensor
     try:
         gguf_set_val_u64(file, VERSION, FORMAT)
         gguf_set_val_str(file, b"ggml.opt.optimizer", ggml_opt_optimizer_name(o.optimizer))
@@ -1027,6 +1035,8 @@ def ggml_opt_save(opt_ctx, fname, dataset=None):
             copy = T(made, b"copy")
             read(t, copy.data, 0, gg_nbytes(t))
             gguf_add_tensor(file, made)
+            sums.append(data_sum(copy))
+        gguf_set_arr_data(file, b"ggml.opt.sums", _constants.GGUF_TYPE_UINT32, sums, len(sums))
         done = gguf_write_to_file(file, fname, False)
     finally:
         gguf_free(file)
@@ -1044,18 +1054,22 @@ cdef object value(object file, bytes key, str fname, object get, int type):
         fail(ValueError, f"{fname!r} is no checkpoint of a training run: key {key.decode()!r} is {problem}")
     return get(file, i)
 
+cdef object array_of(object file, bytes key, str fname, int type, str code, Py_ssize_t count, str what):
+    """An array in a checkpoint that must have so many numbers."""
+    kind, n, data = value(file, key, fname, lambda f, i: (gguf_get_arr_type(f, i), gguf_get_arr_n(f, i), gguf_get_arr_data(f, i)),
+                          _constants.GGUF_TYPE_ARRAY)
+    enter(b"ggml_opt_load")
+    if kind != type or n != count:
+        fail(ValueError, f"key {key.decode()!r} of {fname!r} has {n} {what}: need {count} of type {type}")
+    made = array(code, bytes(array(code).itemsize * count))
+    ctypes.memmove(made.buffer_info()[0], data.value if isinstance(data, ctypes.c_void_p) else data, made.itemsize * count)
+    return made
+
 cdef object order_of(object file, Dataset d, str fname):
     """The order of a dataset's shards in a checkpoint."""
-    get = value(file, b"ggml.opt.order", fname, lambda f, i: (gguf_get_arr_type(f, i), gguf_get_arr_n(f, i), gguf_get_arr_data(f, i)),
-                _constants.GGUF_TYPE_ARRAY)
-    enter(b"ggml_opt_load")
-    kind, n, data = get
-    if kind != _constants.GGUF_TYPE_INT64 or n != len(d.order):
-        fail(ValueError, f"key 'ggml.opt.order' of {fname!r} has {n} shards: the dataset has {len(d.order)}")
-    order = array("q", bytes(8 * n))
-    ctypes.memmove(order.buffer_info()[0], data.value if isinstance(data, ctypes.c_void_p) else data, 8 * n)
-    if sorted(order) != list(range(n)):
-        fail(ValueError, f"key 'ggml.opt.order' of {fname!r} is no order of {n} shards")
+    order = array_of(file, b"ggml.opt.order", fname, _constants.GGUF_TYPE_INT64, "q", len(d.order), "shards")
+    if sorted(order) != list(range(len(order))):
+        fail(ValueError, f"key 'ggml.opt.order' of {fname!r} is no order of {len(order)} shards")
     return order
 
 cdef dict tensors_of(object ctx):
@@ -1070,7 +1084,7 @@ cdef int load(Context o, Dataset d, object file, object ctx, str fname) except -
     """Takes over a checkpoint, after everything in it was found to fit."""
     cdef ggml_tensor *t
     cdef ggml_tensor *s
-    cdef int i
+    cdef int i, j
     cdef dict found
     version = value(file, VERSION, fname, gguf_get_val_u64, _constants.GGUF_TYPE_UINT64)
     optimizer = value(file, b"ggml.opt.optimizer", fname, gguf_get_val_str, _constants.GGUF_TYPE_STRING)
@@ -1091,14 +1105,20 @@ cdef int load(Context o, Dataset d, object file, object ctx, str fname) except -
         fail(ValueError, f"key 'ggml.opt.iteration' of {fname!r} is {numbers[1]}: need 1 or more")
     if not 0 <= numbers[2] < o.period:
         fail(ValueError, f"key 'ggml.opt.index' of {fname!r} is {numbers[2]}: need 0 to {o.period - 1}")
-    for name, address in content(o):
+    all = content(o)
+    sums = array_of(file, b"ggml.opt.sums", fname, _constants.GGUF_TYPE_UINT32, "I", len(all) + 1, "checksums")
+    if sums[0] != key_sum(numbers[1], numbers[2], random):
+        fail(ValueError, f"keys 'ggml.opt.iteration', 'ggml.opt.index' or 'ggml.opt.random' of {fname!r} are damaged: see 'ggml.opt.sums'")
+    for i, (name, address) in enumerate(all):
         t = <ggml_tensor *><size_t>address
         if name not in found:
             fail(ValueError, f"tensor {name!r} is missing in {fname!r}")
         s = T(found[name], b"tensor")
-        if s.type != t.type or [s.ne[i] for i in range(4)] != [t.ne[i] for i in range(4)]:
+        if s.type != t.type or [s.ne[j] for j in range(4)] != [t.ne[j] for j in range(4)]:
             fail(ValueError, f"tensor {shown(s)} of {fname!r} does not fit {shown(t)}")
-    for name, address in content(o):
+        if sums[i + 1] != data_sum(s):
+            fail(ValueError, f"tensor {shown(s)} of {fname!r} is damaged: its checksum in key 'ggml.opt.sums' is another")
+    for name, address in all:
         t, s = <ggml_tensor *><size_t>address, T(found[name], b"tensor")
         write(t, s.data, 0, gg_nbytes(t))
     o.iter, o.index, o.random = numbers[1], numbers[2], random

@@ -96,7 +96,9 @@ class Session:
 
     def epoch(self, data, labels=None):
         """Trains on the datapoints once, in random order, but for those that fill no batch; gives loss and accuracy."""
-        n = len(data) // self.batch * self.batch
+        n = self._rows("epoch", data) // self.batch * self.batch
+        if n == 0:
+            raise ValueError(f"Session.epoch: data has {len(data)} rows: need a batch of {self.batch} or more")
         shape = (data.shape[1], labels.shape[1] if labels is not None else 0, len(data))
         if self.dataset is None or shape != self.shape:  # type: ignore[has-type]
             ggml.ggml_opt_dataset_free(self.dataset)
@@ -117,7 +119,7 @@ class Session:
 
     def predict(self, data):
         """The outputs for rows of inputs."""
-        rows = np.zeros((-(-len(data) // self.batch) * self.batch, data.shape[1]), GGML_TYPE_TO_NUMPY_DTYPE[self.kind])
+        rows = np.zeros((-(-self._rows("predict", data) // self.batch) * self.batch, data.shape[1]), GGML_TYPE_TO_NUMPY_DTYPE[self.kind])
         rows[: len(data)] = data
         found = []
         for first in range(0, len(rows), self.batch):
@@ -127,6 +129,13 @@ class Session:
             ggml.ggml_opt_eval(self.opt, None)
             found.append(to_numpy(ggml.ggml_opt_outputs(self.opt)).reshape(self.batch, -1).copy())
         return np.concatenate(found)[: len(data)]
+
+    def _rows(self, name, data):
+        """How many datapoints there are; an error where they don't fit the network."""
+        width = ggml.ggml_opt_inputs(self.opt).contents.ne[0]
+        if data.ndim != 2 or data.shape[1] != width:
+            raise ValueError(f"Session.{name}: data is {data.shape}: need rows of {width}, as the inputs have")
+        return len(data)
 
 
 def _number(function, result):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import ggml
+from ggml import training
 from ggml.utils import to_numpy
 
 F32 = ggml.GGML_TYPE_F32
@@ -306,6 +307,10 @@ def test_checkpoints_that_do_not_fit(model, tmp_path):
         path.write_bytes(whole[:n])
         with pytest.raises((ValueError, OSError)):
             ggml.ggml_opt_load(opt, path)
+    for at, match in ((whole.index(b"ggml.opt.random") + 20, r"ggml.opt.random.* damaged"), (len(whole) - 32, r"tensor '.*is damaged")):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+        with pytest.raises(ValueError, match=match):
+            ggml.ggml_opt_load(opt, path)
     foreign = ggml.gguf_init_empty()
     ggml.gguf_write_to_file(foreign, path, False)
     ggml.gguf_free(foreign)
@@ -364,3 +369,22 @@ def test_handles_are_checked(model):
         ggml.ggml_opt_reset(opt, True)
     for free in (ggml.ggml_opt_free, ggml.ggml_opt_dataset_free, ggml.ggml_opt_result_free):
         free(None)
+
+
+def test_sessions_refuse_data_that_do_not_fit():
+    x, y = np.zeros((8, N_IN), np.float32), np.eye(N_OUT, dtype=np.float32)[np.arange(8) % N_OUT]
+    with training.Session(1) as s:
+        w = s.parameter("w", np.ones((N_OUT, N_IN)))
+        s.start(lambda ctx, t: ggml.ggml_mul_mat(ctx, w, t), N_IN, BATCH, ggml.GGML_OPT_LOSS_TYPE_CROSS_ENTROPY, training.adamw(1e-3))
+        assert np.isclose(s.epoch(x, y)[0], np.log(N_OUT))
+        for data, labels, match in (
+            (x[:, 1:], y, rf"Session.epoch: data is \(8, {N_IN - 1}\): need rows of {N_IN}"),
+            (x[: BATCH - 1], y[: BATCH - 1], f"need a batch of {BATCH} or more"),
+            (x, y[:, 1:], "labels"),
+            (x, None, "the dataset has no labels"),
+            (x, y[:5], "broadcast"),
+        ):
+            with pytest.raises(ValueError, match=match):
+                s.epoch(data, labels)
+        with pytest.raises(ValueError, match="Session.predict: data is"):
+            s.predict(x[:, 1:])
