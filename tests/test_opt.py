@@ -2,6 +2,9 @@
 
 import ctypes
 import os
+import subprocess
+import sys
+import time
 
 import numpy as np
 import pytest
@@ -287,6 +290,36 @@ def test_resumed_run_is_the_same(tmp_path, optimizer, period):
     assert os.listdir(tmp_path) == ["run.gguf"]
     a.close()
     b.close()
+
+
+WIDE = """
+import sys, numpy as np, ggml
+from ggml.training import Session, adamw
+def wide(s):
+    w = s.parameter("w", np.ones((64, 512)))
+    return s.start(lambda ctx, t: ggml.ggml_mul_mat(ctx, w, t), 512, 4, ggml.GGML_OPT_LOSS_TYPE_CROSS_ENTROPY, adamw(1e-3)).opt
+"""
+
+
+def test_killed_at_any_moment_a_checkpoint_opens(tmp_path):
+    """Processes that do nothing but save are killed; what they leave is a whole checkpoint each time."""
+    code = WIDE + """
+with Session(1) as s:
+    opt = wide(s)
+    while True:
+        ggml.ggml_opt_save(opt, sys.argv[1])
+        print("saved", flush=True)
+"""
+    path, rng, here = tmp_path / "run.gguf", np.random.default_rng(0), {}
+    exec(WIDE, here)
+    with training.Session(1) as s:
+        opt = here["wide"](s)
+        for _ in range(5):
+            with subprocess.Popen([sys.executable, "-c", code, path], stdout=subprocess.PIPE, cwd=tmp_path) as saving:
+                saving.stdout.readline()
+                time.sleep(rng.uniform(0.01, 0.2))
+                saving.kill()
+            ggml.ggml_opt_load(opt, path)
 
 
 def test_checkpoints_that_do_not_fit(model, tmp_path):
