@@ -32,9 +32,13 @@ def dot(file):
 
 def svg(text):
     """DOT as ggml_graph_dump_dot writes it, drawn by Graphviz where that is installed, else plainly by `drawn`."""
-    if program := shutil.which("dot"):
-        return subprocess.run([program, "-Tsvg"], input=text, capture_output=True, encoding="utf-8", check=True).stdout
-    return drawn(text)
+    text = "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in text)  # XML has no control characters
+    if not (program := shutil.which("dot")):
+        return drawn(text)
+    done = subprocess.run([program, "-Tsvg"], input=text, capture_output=True, encoding="utf-8", check=False)
+    if done.returncode:
+        raise RuntimeError(f"{program} failed: {done.stderr.strip()}")
+    return done.stdout
 
 
 def rows(boxes, edges):
