@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Measures how many lines of the C sources the tests run (gcov), on every instruction set this machine has.
+# Measures how many lines of the C sources the tests run (gcov), on every instruction set this machine has. A line of a
+# kernel counts as run when the build for some instruction set ran it; files for other architectures do not count.
 # Writes coverage/ (a report a file, and summary.txt). Fails below LEAST per cent.
 # Usage: [PYTHON=python3.12] [LEAST=95] scripts/coverage.sh [core|all]
 . "$(dirname "$0")/lib.sh"
@@ -17,7 +18,7 @@ run_pytest "$WORK/venv/bin/python" ${SELECT[@]+"${SELECT[@]}"}
 
 rm -rf "$ROOT/coverage"
 mkdir "$ROOT/coverage"
-# One line of a kernel is compiled once an instruction set: gcovr adds the counts up.
+# gcovr adds up the counts of a line that several objects hold.
 "$WORK/venv/bin/gcovr" --root "$WORK/tree" --filter "$WORK/tree/ggml/_simd/" --object-directory "$WORK/tree/build" \
   --merge-mode-functions=merge-use-line-min --txt "$ROOT/coverage/summary.txt" \
   --html-details "$ROOT/coverage/index.html" --fail-under-line "${LEAST:-95}" || status=$?

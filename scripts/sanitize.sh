@@ -19,8 +19,13 @@ runtime=$($cc -print-file-name=libasan.so)
 export LD_PRELOAD="$runtime $($cc -print-file-name=libstdc++.so.6)"
 # CPython keeps memory until exit: leaks are not what this looks for. The allocator of Python itself is turned off, so
 # that objects are blocks the sanitizer knows.
-export ASAN_OPTIONS=detect_leaks=0:strict_string_checks=1:allocator_may_return_null=1:handle_segv=1
-export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 PYTHONMALLOC=malloc
+# Reports go to files: pytest holds back what a process prints that dies, and child processes have reports of their own.
+export ASAN_OPTIONS=detect_leaks=0:strict_string_checks=1:allocator_may_return_null=1:handle_segv=1:log_path=$WORK/asan
+export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1:log_path=$WORK/ubsan PYTHONMALLOC=malloc
 say "running the tests"
-run_pytest "$WORK/venv/bin/python" ${SELECT[@]+"${SELECT[@]}"}
+run_pytest "$WORK/venv/bin/python" -p no:faulthandler ${SELECT[@]+"${SELECT[@]}"} || status=$?
+for report in "$WORK"/asan.* "$WORK"/ubsan.*; do
+  if [ -e "$report" ]; then cat "$report" && status=1; fi
+done
+[ "${status:-0}" = 0 ] || die "failed"
 say "sanitize: passed"

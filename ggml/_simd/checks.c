@@ -1,6 +1,7 @@
 /* The conditions that each operation puts on its node: one check_<CHECK> for each CHECK of tables/ops.h. Each returns NULL or the
  * reason. Sources are called a, b, c ... as in the builders. */
 #include "check.h"
+#include "quants/quantize.h"
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -38,6 +39,13 @@ static const char *need_src(const ggml_tensor *t, int n, char *msg) {
 #define FLOATS(x, name) WANT(gg_is_float((x)->type), name " is %s: need f32, f16 or bf16", S(x))
 #define F32(x, name) WANT((x)->type == GGML_TYPE_F32, name " is %s: need f32", S(x))
 
+/* Blocks that need importance weights come from ggml_quantize_chunk alone. */
+static bool converts(int from, int to) {
+    if (from == to) return true;
+    const bool plain_from = !gg_types[from].quantized, plain_to = !gg_types[to].quantized;
+    return (plain_from || gg_is_float(to) || to == GGML_TYPE_F64) && (plain_to || gg_is_float(from) || from == GGML_TYPE_F64)
+        && !gg_requires_imatrix(to);
+}
 CK check_NONE(const ggml_tensor *t, char *msg) { (void)t, (void)msg; return NULL; }
 
 CK check_SAME(const ggml_tensor *t, char *msg) {
@@ -64,6 +72,7 @@ CK check_BINARY(const ggml_tensor *t, char *msg) {
     WANT(gg_can_repeat(B, A), "a is %s, b is %s: each dimension of a must be a multiple of b's", S(A), S(B));
     if (t->op == GGML_OP_ADD && gg_types[A->type].quantized) {
         WANT(A->type == t->type || gg_is_float(t->type), "a is %s, result is %s", S(A), S(t));
+        WANT(converts(B->type, t->type), "result is %s: there is no conversion from f32", S(t));
         F32(B, "b");
         return NULL;
     }
@@ -203,11 +212,6 @@ CK check_SET(const ggml_tensor *t, char *msg) {
     WANT(gg_extent(&v, &end) && gg_add(end, (size_t)t->op_params[3], &end) && (gg_is_empty(B) || end <= gg_nbytes(t)),
          "a is %s (%zu bytes): the view of %s at offset %d ends beyond it", S(A), gg_nbytes(t), S(B), t->op_params[3]);
     return NULL;
-}
-static bool converts(int from, int to) {
-    if (from == to) return true;
-    const bool plain_from = !gg_types[from].quantized, plain_to = !gg_types[to].quantized;
-    return (plain_from || gg_is_float(to) || to == GGML_TYPE_F64) && (plain_to || gg_is_float(from) || from == GGML_TYPE_F64);
 }
 CK check_CPY(const ggml_tensor *t, char *msg) {
     NEED(1);
