@@ -1,11 +1,13 @@
-"""Random calls of every public function with hostile arguments, in child processes: none may die or hang.
+"""Random calls of every public function with hostile arguments, in child processes: none may die, hang or take all memory.
 
     python fuzz/calls.py --seconds 600 --seed 1
-    python fuzz/calls.py --only ggml_backend        # functions whose names begin so
+    python fuzz/calls.py --only ggml_backend        # functions whose names begin so; legacy.ggml_...: of ggml.legacy
+    python fuzz/calls.py --rounds 1 --calls 40      # every function once, with so many calls
 
-A child makes `CALLS` calls of some functions; the last line that it has written is the call that ended it, which is printed with the seed.
-Exit status 1: a child died, hung, or a call raised something other than an error of a proper kind. Addresses that a function must take on
-trust (what C calls undefined: a made-up address within live memory) are not tried; freed handles, small numbers and unmapped addresses are.
+A child makes calls of some functions; the last line that it has written is the call that ended it, which is printed with the seed.
+Exit status 1: a child died, hung, took more than `MOST` of memory, or a call raised something other than an error of a proper kind
+whose message begins with the function's name. Addresses that a function must take on trust (what C calls undefined: a made-up address
+within live memory) are not tried; freed handles, small numbers, unmapped addresses and structs full of garbage are.
 """
 
 import argparse
@@ -20,10 +22,16 @@ import tempfile
 import time
 
 import ggml
+import ggml.legacy
 from ggml import _absent
 
-CALLS = 150
-HANG = 60  # seconds for a child
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None
+
+HANG = 120  # seconds for a child
+MOST = 2 << 30  # bytes of memory
 PROPER = (TypeError, ValueError, MemoryError, RuntimeError, OSError, IndexError, OverflowError, KeyError)
 # They end the process by design, wait, write files where they like, or load code.
 APART = {"ggml_abort", "ggml_print_backtrace", "ggml_set_abort_callback", "ggml_log_set", "ggml_function",
@@ -31,96 +39,196 @@ APART = {"ggml_abort", "ggml_print_backtrace", "ggml_set_abort_callback", "ggml_
 # Parameters that are memory to write to: these get no address of live memory, which C would overwrite as well.
 MEMORY = {"x", "y", "data", "fp16", "fp32", "bf16", "i0", "i1", "i2", "i3", "dims", "free", "total", "labels_batch", "data_batch",
           "buf", "description", "ctx_data", "ctx_eval", "log_callback", "user_data", "ndata", "loss", "unc", "pred",
-          "accuracy"}  # fmt: skip
+          "accuracy", "hist", "sizes", "ptr", "addr"}  # fmt: skip
+# Functions: an address in live memory would be called.
+FUNCTIONS = {"fun", "callback", "callback_train", "callback_eval", "abort_callback", "get_opt_pars", "get_split_state"}
+NUMBERS = (0, 1, 2, 3, -1, 16, 1 << 33, 0.5)
+STRUCTS = [ggml.ggml_tensor, ggml.ggml_cgraph, ggml.ggml_cplan, ggml.ggml_init_params, ggml.gguf_init_params, ggml.ggml_tallocr,
+           ggml.ggml_opt_params, ggml.ggml_threadpool_params, ggml.ggml_backend_graph_copy, ggml.ggml_backend,
+           ggml.ggml_backend_device, ggml.ggml_object]  # fmt: skip
+LEGACY_STRUCTS = [getattr(ggml.legacy, f"ggml_{name}") for name in (
+    "tensor", "cgraph", "init_params", "opt_params", "scratch", "object")]  # fmt: skip
+CALLBACKS = [ggml.ggml_custom1_op_t, ggml.ggml_custom_op_t, ggml.ggml_unary_op_f32_t, ggml.ggml_abort_callback,
+             ggml.ggml_backend_sched_eval_callback, ggml.ggml_backend_eval_callback, ggml.ggml_opt_epoch_callback,
+             ggml.ggml_opt_get_optimizer_params]  # fmt: skip
+
+
+def boom(*args):
+    raise ValueError("boom")
+
+
+def resolve(name):
+    return getattr(ggml.legacy, name[7:]) if name.startswith("legacy.") else getattr(ggml, name)
 
 
 def functions(prefix):
-    """Every function of the surface that this build has, with the names of its positional arguments."""
+    """Every function of both surfaces that this build has, with the names of its positional arguments."""
     found = {}
-    for name, f in sorted(vars(ggml).items()):
+    both = [(name, name) for name in vars(ggml)] + [(f"legacy.{name}", name) for name in vars(ggml.legacy)]
+    for full, name in sorted(both):
+        f = resolve(full)
         if not name.startswith(("ggml_", "gguf_")) or isinstance(f, type) or not callable(f):
             continue
-        if name in APART or name in _absent.functions or not name.startswith(prefix):
+        if name in APART or name in _absent.functions or not full.startswith(prefix):
             continue
         try:
             params = inspect.signature(f).parameters.values()
         except (TypeError, ValueError):
             continue
-        found[name] = [p.name for p in params if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        found[full] = [p.name for p in params if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        if any(p.kind is p.VAR_POSITIONAL for p in params):
+            found[full] += ["more"] * 3
     return found
 
 
 class World:
     """Live objects of all kinds, freed ones, and things that are neither."""
 
-    def __init__(self, rng):
-        self.rng = rng
-        self.keep = []
+    def __init__(self, rng, api):
+        self.rng, self.api = rng, api
         ctx, gone = self.context(), self.context()
         stale = [self.tensors(gone)[0], self.graph(gone)]
-        ggml.ggml_free(gone)
+        api.ggml_free(gone)
+        self.good = self.tensors(ctx)
+        self.graphs = [self.graph(ctx), self.graph(ctx)]
+        self.fits = {"ctx": [ctx], "cgraph": self.graphs, "graph": self.graphs, "gf": self.graphs, "gb": self.graphs}
+        self.callbacks = [kind(boom) for kind in CALLBACKS]
+        self.values = [
+            None, 5, -1, 0, 1, 2, 1 << 31, -(1 << 31), 1 << 40, 1 << 62, -(1 << 63), 1 << 64, 1.5, float("nan"), "text", b"bytes",
+            [], [1, 2], {}, object(), True, gone, 8, 0x1000, *stale, ctypes.c_int(3), ctypes.c_void_p(), ctypes.c_void_p(8),
+            ctypes.c_void_p(1 << 31), ggml.ggml_tensor_p(), ggml.ggml_cgraph_p(), ctypes.cast(0x1000, ggml.ggml_tensor_p),
+            (ctypes.c_int64 * 4)(2, 2, 2, 2), ctypes.byref(ctypes.c_int(3)), bytearray(64), boom, *self.callbacks,
+            self.good, (ggml.ggml_tensor_p * 2)(), (ctypes.c_void_p * 2)(5, 8), b"\xff\xfe", "\udcff", b"x" * 300,
+        ]  # fmt: skip
+        for struct in STRUCTS if api is ggml else LEGACY_STRUCTS:
+            made = self.garbage(struct)
+            self.values += [made, ctypes.byref(made), ctypes.pointer(self.garbage(struct)), struct()]
+        self.unmapped = [None, 5, -1, 0, 1, 8, 0x1000, 1 << 40, 1 << 62, 1 << 64, 1.5, "text", [], {}, object(), bytearray(64),
+                         ctypes.c_int(3), ctypes.c_void_p(), ctypes.c_void_p(8), (ctypes.c_int64 * 4)(2, 2, 2, 2)]  # fmt: skip
+        if api is ggml:
+            self.current()
+        self.values += [self.spoilt(t) for t in self.tensors(ctx) for _ in range(3)]
+        self.handles = [h for of in self.fits.values() for h in of]
+
+    def current(self):
+        """What ggml.legacy has not: backends, buffers, allocators, schedulers, training, GGUF."""
         bare = self.context(no_alloc=True)
         backend, dead_backend = ggml.ggml_backend_cpu_init(), ggml.ggml_backend_cpu_init()
         buft = ggml.ggml_backend_cpu_buffer_type()
         buffer, dead_buffer = (ggml.ggml_backend_buft_alloc_buffer(buft, 4096) for _ in range(2))
-        placed = self.tensors(bare)[:2]
-        self.live_buffer = ggml.ggml_backend_alloc_ctx_tensors(bare, backend)
-        galloc, gguf = ggml.ggml_gallocr_new(buft), ggml.gguf_init_empty()
-        dead_gguf = ggml.gguf_init_empty()
-        ggml.gguf_free(dead_gguf)
-        ggml.ggml_backend_buffer_free(dead_buffer)
-        ggml.ggml_backend_free(dead_backend)
+        self.good += self.tensors(bare)[:2]
+        placed = ggml.ggml_backend_alloc_ctx_tensors(bare, backend)
+        array = (ctypes.c_void_p * 1)(backend)
+        sched, dead_sched = (ggml.ggml_backend_sched_new(array, None, 1, 64, False) for _ in range(2))
+        galloc, dead_galloc = ggml.ggml_gallocr_new(buft), ggml.ggml_gallocr_new(buft)
+        gguf, dead_gguf = ggml.gguf_init_empty(), ggml.gguf_init_empty()
+        dataset, dead_dataset = (ggml.ggml_opt_dataset_init(0, 0, 4, 1, 8, 2) for _ in range(2))
+        result, dead_result = ggml.ggml_opt_result_init(), ggml.ggml_opt_result_init()
+        pools = [ggml.ggml_threadpool_new(ctypes.byref(ggml.ggml_threadpool_params_default(2))) for _ in range(2)]
+        plan, dead_plan = (ggml.ggml_backend_graph_plan_create(backend, self.graphs[0]) for _ in range(2))
         device, reg = ggml.ggml_backend_dev_get(0), ggml.ggml_backend_reg_get(0)
-        self.good = self.tensors(ctx)
-        self.handles = [ctx, ctx, bare, backend, buft, buffer, galloc, gguf, device, reg, self.live_buffer]
-        self.graphs = [self.graph(ctx), self.graph(ctx, True)]
-        callback = ggml.ggml_custom1_op_t(lambda *args: None)
-        self.unmapped = [None, 5, -1, 0, 1, 8, 0x1000, 1 << 40, 1 << 62, 1 << 64, 1.5, "text", [], {}, object(), bytearray(64),
-                         ctypes.c_int(3), ctypes.c_void_p(), ctypes.c_void_p(8), (ctypes.c_int64 * 4)(2, 2, 2, 2)]  # fmt: skip
-        self.values = [
-            None, 5, -1, 0, 1, 2, 1 << 31, -(1 << 31), 1 << 40, 1 << 62, -(1 << 63), 1 << 64, 1.5, float("nan"), "text", b"bytes",
-            [], [1, 2], {}, object(), True, gone, dead_backend, dead_buffer, dead_gguf, 8, 0x1000, *stale, *placed,
-            ctypes.c_int(3), ctypes.c_void_p(), ctypes.c_void_p(8), ctypes.c_void_p(1 << 31), ggml.ggml_tensor_p(), ggml.ggml_cgraph_p(),
-            ctypes.cast(0x1000, ggml.ggml_tensor_p), (ctypes.c_int64 * 4)(2, 2, 2, 2), ctypes.byref(ctypes.c_int(3)), bytearray(64),
-            ggml.ggml_cplan(), ggml.ggml_init_params(), callback,
-        ]  # fmt: skip
+        opt, dead_opt = self.training(backend, sched), self.training(backend, sched)
+        ggml.gguf_set_val_u32(gguf, b"key", 7)
+        ggml.gguf_set_arr_str(gguf, b"strings", [b"a", b"b"], 2)
+        ggml.gguf_add_tensor(gguf, ggml.ggml_set_name(self.good[0], b"t"))
+        for free, dead in (
+            (ggml.ggml_opt_free, dead_opt), (ggml.ggml_backend_graph_plan_free, None), (ggml.gguf_free, dead_gguf),
+            (ggml.ggml_backend_buffer_free, dead_buffer), (ggml.ggml_backend_sched_free, dead_sched), (ggml.ggml_gallocr_free, dead_galloc),
+            (ggml.ggml_opt_dataset_free, dead_dataset), (ggml.ggml_opt_result_free, dead_result), (ggml.ggml_threadpool_free, pools[1]),
+            (ggml.ggml_backend_free, dead_backend),
+        ):  # fmt: skip
+            if dead is not None:
+                free(dead)
+                self.values.append(dead)
+        ggml.ggml_backend_graph_plan_free(backend, dead_plan)
+        self.values.append(dead_plan)
+        backends, datasets, results = [backend], [dataset], [result]
+        self.fits |= {
+            "ctx": [self.fits["ctx"][0], bare], "gguf": [gguf], "backend": backends, "backend1": backends, "backend2": backends,
+            "backend_cpu": backends, "backend_src": backends, "backend_dst": backends, "backends": [array], "buffer": [buffer, placed],
+            "buffers": [(ctypes.c_void_p * 1)(buffer)], "buft": [buft], "bufts": [(ctypes.c_void_p * 1)(buft)], "device": [device],
+            "devs": [(ctypes.c_void_p * 1)(device)], "reg": [reg], "sched": [sched], "backend_sched": [sched], "galloc": [galloc],
+            "dataset": datasets, "result": results, "result_train": results, "result_eval": results, "threadpool": [pools[0]],
+            "plan": [plan], "opt_ctx": [opt], "measure_graph": self.graphs,
+            "copy": [ggml.ggml_backend_graph_copy_(backend, self.graphs[0])],
+            "params": [ggml.ggml_opt_default_params(sched, 3), ggml.ggml_init_params()], "talloc": [ggml.ggml_tallocr_new(buffer)],
+            "key": [b"key", b"strings", b"none"], "name": [b"t", b"CPU"], "fname": [b"file"], "filename": [b"file"],
+        }  # fmt: skip
+
+    def training(self, backend, sched):
+        """An optimisation context of one weight."""
+        static = self.context(no_alloc=True)
+        x, w = ggml.ggml_new_tensor_2d(static, 0, 4, 2), ggml.ggml_new_tensor_2d(static, 0, 4, 1)
+        ggml.ggml_set_param(w)
+        ggml.ggml_backend_alloc_ctx_tensors(static, backend)
+        params = ggml.ggml_opt_default_params(sched, 3)
+        params.ctx_compute, params.inputs, params.outputs = self.context(no_alloc=True), x, None
+        params.outputs = ggml.ggml_mul_mat(params.ctx_compute, w, x)
+        return ggml.ggml_opt_init(params)
+
+    def garbage(self, struct):
+        n = ctypes.sizeof(struct) // 8 + 1
+        words = [self.rng.choice((0, 1, 5, 64, (1 << 64) - 1, 1 << 40, self.rng.getrandbits(64))) for _ in range(n)]
+        return struct.from_buffer(bytearray(b"".join(w.to_bytes(8, "little") for w in words)))
+
+    def spoilt(self, t):
+        """A copy of a live tensor, in its context, with a field that a caller wrote over."""
+        t = self.api.ggml_sqr(self.fits["ctx"][0], self.good[0]) if self.rng.random() < 0.5 else t
+        field, kind = self.rng.choice([f for f in type(t.contents)._fields_ if f[0] not in ("data", "extra", "padding")])
+        made = self.garbage(type("Field", (ctypes.Structure,), {"_fields_": [(field, kind)]}))
+        setattr(t.contents, field, getattr(made, field))
+        return t
 
     def context(self, **how):
-        ctx = ggml.ggml_init(ggml.ggml_init_params(**{"mem_size": 1 << 20, "mem_buffer": None, "no_alloc": False, **how}))
-        self.keep.append(ctx)
-        return ctx
+        return self.api.ggml_init(self.api.ggml_init_params(**{"mem_size": 1 << 20, "mem_buffer": None, "no_alloc": False, **how}))
 
     def tensors(self, ctx):
-        new = ggml.ggml_new_tensor_4d
+        new, q8, f16 = self.api.ggml_new_tensor_4d, self.api.GGML_TYPE_Q8_0, self.api.GGML_TYPE_F16
         made = [new(ctx, *row) for row in (
-            (0, 4, 3, 1, 1), (0, 3, 4, 2, 1), (1, 8, 2, 2, 2), (26, 5, 1, 1, 1), (2, 64, 2, 1, 1), (0, 0, 3, 1, 1),
+            (0, 4, 3, 1, 1), (0, 3, 4, 2, 1), (f16, 8, 2, 2, 2), (self.api.GGML_TYPE_I32, 5, 1, 1, 1), (q8, 64, 2, 1, 1), (0, 0, 3, 1, 1),
              (0, 7, 1, 1, 1))]  # fmt: skip
-        return [*made, ggml.ggml_sqr(ctx, made[0])]
+        return [*made, self.api.ggml_sqr(ctx, made[0])]
 
-    def graph(self, ctx, grads=False):
-        g = ggml.ggml_new_graph_custom(ctx, 8, grads)
-        ggml.ggml_build_forward_expand(g, ggml.ggml_sqr(ctx, ggml.ggml_new_tensor_1d(ctx, 0, 4)))
+    def graph(self, ctx):
+        y = self.api.ggml_sqr(ctx, self.api.ggml_new_tensor_1d(ctx, 0, 4))
+        if self.api is not ggml:
+            return ctypes.pointer(self.api.ggml_build_forward(y))
+        g = ggml.ggml_new_graph_custom(ctx, 8, self.rng.random() < 0.5)
+        ggml.ggml_build_forward_expand(g, y)
         return g
 
-    def arguments(self, names):
-        """Anything, or something that looks right at first and so gets further."""
-        rng, n = self.rng, len(names)
-        args = [rng.choice(self.values + self.handles + self.good + self.graphs) for _ in range(n)]
-        for i in range(n):
-            kind = rng.random()
-            if i == 0 and kind < 0.6:
-                args[i] = rng.choice(self.handles + self.graphs)
-            elif i == 0 and kind < 0.8 or i in (1, 2) and kind < 0.5:
-                args[i] = rng.choice(self.good)
-            elif i and kind < 0.7:
-                args[i] = rng.choice((0, 1, 2, 3, -1, 16, 1 << 33, 0.5))
-        for i in range(n):
-            if names[i] in MEMORY or "type" in names and names[i] in ("src", "dst"):
-                args[i] = rng.choice(self.unmapped)
-        return args
+    def argument(self, function, name):
+        """Anything, or something that fits and so gets the call further."""
+        rng = self.rng
+        kind = "gguf" if name == "ctx" and function.startswith("gguf_") else name
+        if name in MEMORY:
+            return rng.choice(self.unmapped)
+        if name in FUNCTIONS:
+            return rng.choice([*self.unmapped, boom, *self.callbacks])
+        if kind in self.fits and rng.random() < 0.8:
+            return rng.choice(self.fits[kind])
+        if rng.random() < 0.5:
+            return rng.choice(self.values + self.handles + self.good)
+        return rng.choice(self.good) if rng.random() < 0.6 else rng.choice(NUMBERS)
+
+    def arguments(self, function, names):
+        apart = {"src", "dst"} if "type" in names or "hist" in names else ()  # there they are memory, not tensors
+        return [self.rng.choice(self.unmapped) if name in apart else self.argument(function, name) for name in names]
 
 
-def child(seed, names):
+def complaint(name, error):
+    """What is wrong with an exception; None: nothing."""
+    text, bare = str(error), name.removeprefix("legacy.").rstrip("_")
+    if not isinstance(error, PROPER):
+        return f"raised {error!r}"
+    if text == "boom" or isinstance(error, OSError) and error.errno:
+        return None
+    if not text.startswith(bare) and not (isinstance(error, TypeError) and bare in text):
+        return f"raised {error!r}, which does not begin with its name"
+    return None
+
+
+def child(seed, names, calls):
     """Calls; says each before it makes it."""
     faulthandler.enable()
     rng = random.Random(seed)
@@ -129,23 +237,28 @@ def child(seed, names):
     os.chdir(tempfile.mkdtemp())
     parameters = functions("")
     for name in names:
-        world = World(rng)
-        for _ in range(CALLS):
-            args = world.arguments(parameters[name])
-            os.write(out, f"{name}({', '.join(repr(a)[:60] for a in args)})\n".encode())
+        api = ggml.legacy if name.startswith("legacy.") else ggml
+        world = World(rng, api)
+        for _ in range(calls):
+            args = world.arguments(name, parameters[name])
+            os.write(out, f"{name}({', '.join(repr(a)[:60] for a in args)})\n".encode(errors="replace"))
             try:
-                getattr(ggml, name)(*args)
-            except PROPER:
-                pass
+                resolve(name)(*args)
+            except BaseException as error:
+                wrong = complaint(name, error)
+                if wrong:
+                    sys.exit(wrong)
             if "free" in name or "reset" in name:
-                world = World(rng)
+                world = World(rng, api)
+        if resource and resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << (10 if sys.platform == "linux" else 0) > MOST:
+            sys.exit("took too much memory")
     os.write(out, b"done\n")
     os._exit(0)  # objects that hold each other's freed memory are not this program's matter
 
 
-def run(seed, names):
+def run(seed, names, calls):
     """What ended a child that called these functions, or None."""
-    command = [sys.executable, __file__, "--child", ",".join(names), "--seed", str(seed)]
+    command = [sys.executable, __file__, "--child", ",".join(names), "--seed", str(seed), "--calls", str(calls)]
     try:
         done = subprocess.run(command, capture_output=True, timeout=HANG)
     except subprocess.TimeoutExpired as e:
@@ -159,30 +272,33 @@ def run(seed, names):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--rounds", type=int, default=0, help="how often to go through all functions, in place of --seconds")
+    parser.add_argument("--calls", type=int, default=150, help="calls of each function in a child")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", default="", help="functions whose names begin so")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.child:
-        child(args.seed, args.child.split(","))
-    names, end, seed, bad = list(functions(args.only)), time.monotonic() + args.seconds, args.seed, []
-    done = 0
-    while time.monotonic() < end:
+        child(args.seed, args.child.split(","), args.calls)
+    names, end, bad, done = list(functions(args.only)), time.monotonic() + args.seconds, [], 0
+    for seed in range(args.seed, args.seed + (args.rounds or sys.maxsize)):
         random.Random(seed).shuffle(names)
         for i in range(0, len(names), 25):
             part = names[i : i + 25]
-            problem = run(seed, part)
+            problem = run(seed, part, args.calls)
             while problem:  # one function's crash hides the rest: note it, go on behind it
                 bad.append(problem)
                 print(f"seed {seed}: {problem}\n", flush=True)
                 culprit = problem.partition(" at ")[2].strip("['\"").partition("(")[0]
                 part = part[part.index(culprit) + 1 :] if culprit in part else []
-                problem = run(seed, part) if part else None
+                problem = run(seed, part, args.calls) if part else None
             done += 1
-            if time.monotonic() > end:
+            if not args.rounds and time.monotonic() > end:
                 break
-        seed += 1
-    print(f"{done} children of {CALLS} calls a function, {len(bad)} died, hung or raised what they must not")
+        else:
+            continue
+        break
+    print(f"{done} children of {args.calls} calls a function, {len(bad)} died, hung or raised what they must not")
     sys.exit(1 if bad else 0)
 
 

@@ -10,8 +10,8 @@ from libc.stdlib cimport calloc, free, malloc, qsort, realloc
 from libc.string cimport memcpy, memmove, memset
 
 from ._core cimport (
-    C, G, GGML_MAX_NAME, GGML_MAX_SRC, GGML_OBJECT_TYPE_TENSOR, GGML_STATUS_SUCCESS, GGML_TENSOR_FLAG_INPUT, GGML_TENSOR_FLAG_OUTPUT, I32, T, buffer_of,
-    enter, fail, ggml_cgraph, ggml_context, ggml_object, ggml_tensor, readable, tensor_live,
+    C, G, GGML_MAX_NAME, GGML_MAX_SRC, GGML_OBJECT_TYPE_TENSOR, GGML_STATUS_SUCCESS, GGML_TENSOR_FLAG_INPUT, GGML_TENSOR_FLAG_OUTPUT,
+    I32, T, buffer_of, enter, fail, ggml_cgraph, ggml_context, ggml_object, ggml_tensor, readable, tensor_live, tensor_usable,
 )
 from ._device cimport (
     HANDLE, Backend, Buffer, BufferType, Handle, backend_arg, buffer_arg, buffer_dead, buft_arg, find, handles, live, place, place_view,
@@ -78,6 +78,8 @@ cdef list context_sizes(ggml_context *ctx, BufferType buft):
     cdef ggml_tensor *t = tensor_from(ctx.first)
     cdef list sizes = []
     while t != NULL:
+        if not tensor_usable(t):
+            fail(ValueError, f"tensor '{label(t)}' of the context was written over: its type, shape or view_src make no sense")
         if t.view_src == NULL and (t.data == NULL or buffer_dead(t)):
             n = aligned(buft.alloc_size(t), alignment)
             if used and n > most - min(used, most):
@@ -355,8 +357,8 @@ cdef class Galloc(Handle):
         cdef BufferType buft
         if e >= 0:
             return e
-        if not tensor_live(t):
-            fail(RuntimeError, "the graph has a tensor that was freed")
+        if not tensor_usable(t):
+            fail(RuntimeError, "the graph has a tensor that was freed or written over")
         if t.view_src != NULL:
             if tensor_live(t.view_src) and t.view_src.view_src != NULL:
                 fail(ValueError, f"the view_src of '{label(t)}' is a view itself: views are of the tensor that has the memory")

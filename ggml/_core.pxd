@@ -135,6 +135,7 @@ cdef ggml_tensor *T0(object tensor, const char *name) except? NULL      # None a
 cdef ggml_cgraph *G(object graph, const char *name) except NULL
 cdef int64_t I(object value, const char *name) except? -1               # any int64
 cdef int I32(object value, const char *name) except? -1
+cdef bytes PATH(object o, const char *name)                 # the name of a file: bytes, str or os.PathLike
 cdef size_t SZ(object value, const char *name) except? 0
 cdef int64_t NE(object value, const char *name) except -1               # elements of a dimension: 0 or more
 cdef float F(object value, const char *name) except? -1
@@ -170,6 +171,7 @@ cdef void buffer_retire(gg_region *r) noexcept              # frees these: they 
 cdef object region_owner(gg_region *r)                      # whose memory an arena over a caller's buffer is; None: not known
 cdef bint readable(const void *p, size_t size) noexcept
 cdef bint tensor_live(const ggml_tensor *t) noexcept
+cdef bint tensor_usable(const ggml_tensor *t) noexcept    # live, and type, shape and view_src make sense
 cdef bint data_ok(const ggml_tensor *t) noexcept            # fields and place of the data, fast; false: ask check_data
 cdef int check_data(ggml_tensor *t, str role) except -1    # its elements lie in memory that may be read (and written)
 
@@ -205,3 +207,5 @@ cdef ggml_tensor *node2(ggml_context *ctx, int op, ggml_tensor *a, ggml_tensor *
 cdef ggml_tensor *inplace1(ggml_context *ctx, int op, ggml_tensor *a) except NULL                    # result in a's memory
 cdef ggml_tensor *inplace2(ggml_context *ctx, int op, ggml_tensor *a, ggml_tensor *b) except NULL
 cdef void over(ggml_tensor *d, ggml_tensor *a) noexcept                                              # makes a draft a view of all of a
+# The tensors of an array that a caller gives: a list, a tuple, or memory with n pointers.
+cdef int pointed(object array, int n, const char *name, ggml_tensor **out) except -1

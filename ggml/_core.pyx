@@ -41,6 +41,7 @@ cdef extern from "memory.h" nogil:
     ggml_object *gg_context_object(ggml_context *ctx, int type, size_t size, size_t *need)
     bint gg_scratch_fits(const ggml_context *ctx, size_t nbytes)
     bint gg_tensor_live(const ggml_tensor *t)
+    bint gg_tensor_sound(const ggml_tensor *t)
     bint gg_data_ok(const ggml_tensor *t)
     bint gg_graph_live(const ggml_cgraph *g)
     bint gg_set_contiguous(ggml_tensor *t, size_t *nbytes)
@@ -269,11 +270,17 @@ cdef bytes TEXT(object o, const char *name):
     if isinstance(o, bytes):
         return o
     if isinstance(o, str):
-        return o.encode()
+        try:
+            return o.encode()
+        except UnicodeEncodeError:
+            fail(ValueError, f"{name.decode()} is {o!r}: it can't be encoded as UTF-8")
     o = plain(o)
     if isinstance(o, bytes):
         return o
     fail(TypeError, f"{name.decode()} is {shown(o)}: need bytes or str")
+
+cdef bytes PATH(object o, const char *name):
+    return os.fsencode(o) if isinstance(o, (str, os.PathLike)) else TEXT(o, name)
 
 cdef object owner_of(object o, size_t address, int depth=0):
     """The ctypes object whose own memory `address` begins, found in what `o` keeps alive (maybe itself); None: not known."""
@@ -359,8 +366,12 @@ cdef void *FUN(object o, object callback_type, const char *name) except? NULL:
         return NULL
     if isinstance(o, ctypes._CFuncPtr):
         return memory(o)[0]
+    cdef void *p
     if PyLong_CheckExact(o) or isinstance(o, ctypes.c_void_p):
-        return ADDR(o, name)
+        p = ADDR(o, name)
+        if p != NULL and not gg_readable(p, 1):
+            fail(ValueError, f"{name.decode()} ({<size_t>p:#x}) is the address of no function")
+        return p
     fail(TypeError, f"{name.decode()} is {shown(o)}: need a callback")
 
 def as_callback(o, callback_type):
@@ -545,7 +556,7 @@ def ggml_get_max_tensor_size(ctx):
     cdef ggml_object *o = C(ctx, b"ggml_get_max_tensor_size").first
     cdef size_t most = 0
     while o != NULL:
-        if o.type == GGML_OBJECT_TYPE_TENSOR:
+        if o.type == GGML_OBJECT_TYPE_TENSOR and gg_tensor_sound(<ggml_tensor *>(o + 1)):
             most = max(most, gg_nbytes(<ggml_tensor *>(o + 1)))
         o = o.next
     return most
@@ -555,9 +566,27 @@ cdef ggml_tensor *T(object o, const char *name) except NULL:
     cdef ggml_tensor *t
     if Py_TYPE(o) == <void *>tensor_p_type:
         t = <ggml_tensor *>memory(o)[0]
-        if gg_tensor_live(t):
+        if gg_tensor_live(t) and gg_tensor_sound(t):
             return t
     return <ggml_tensor *>struct_slow(o, name, tensor_p, "tensor", False)
+
+cdef int pointed(object array, int n, const char *name, ggml_tensor **out) except -1:
+    cdef void *p = NULL
+    cdef int i
+    if isinstance(array, (list, tuple)):
+        if len(array) < n:
+            fail(ValueError, f"{name.decode()} has {len(array)} entries: need {n}")
+        for i in range(n):
+            out[i] = T(array[i], name)
+        return 0
+    buffer_of(array, name, <size_t>n * sizeof(void *), &p)
+    if n and (p == NULL or not gg_readable(p, <size_t>n * sizeof(void *))):
+        fail(ValueError, f"{name.decode()} is no array of {n} tensor pointers")
+    for i in range(n):
+        out[i] = (<ggml_tensor **>p)[i]
+        if not tensor_usable(out[i]):
+            fail(RuntimeError, f"{name.decode()}[{i}] is no tensor of a live context: freed, reset, or never one")
+    return 0
 
 cdef ggml_tensor *T0(object o, const char *name) except? NULL:
     if o is None:
@@ -599,6 +628,8 @@ cdef void *struct_slow(object o, const char *name, object pointer_type, str kind
     else:
         fail(TypeError, f"{n} is {shown(o)}: need a {kind} ({pointer_type.__name__})")
     if (gg_graph_live(<ggml_cgraph *>p) if graph else gg_tensor_live(<ggml_tensor *>p)):
+        if not graph and not gg_tensor_sound(<ggml_tensor *>p):
+            fail(ValueError, f"{n}: {tensor_problem(<ggml_tensor *>p)}")
         if graph and not graph_sound(<ggml_cgraph *>p):
             problem = graph_problem(<ggml_cgraph *>p) if gg_region_find(GG_ARENA, p) == NULL else \
                 "size, n_nodes, n_leafs, nodes or leafs were written over"
@@ -606,10 +637,10 @@ cdef void *struct_slow(object o, const char *name, object pointer_type, str kind
                 fail(ValueError, f"{n}: {problem}")
         return p
     if owner is not None and gg_region_find(GG_ARENA, p) == NULL and not gg_region_stale(p):
-        adopt(owner, p, ctypes.sizeof(struct))
         problem = graph_problem(<ggml_cgraph *>p) if graph else tensor_problem(<ggml_tensor *>p)
         if problem:
             fail(ValueError, f"{n}: {problem}")
+        adopt(owner, p, ctypes.sizeof(struct))
         return p
     fail(RuntimeError, f"{n} ({<size_t>p:#x}) is no {kind} of a live context: freed, reset, or never one")
 
@@ -650,6 +681,8 @@ cdef object tensor_problem(const ggml_tensor *t):
     for d in range(4):
         if t.ne[d] < 0:
             return f"ne[{d}] is {t.ne[d]}: must not be negative"
+    if t.view_src != NULL and not gg_tensor_live(t.view_src):
+        return "view_src is no tensor of a live context"
     if t.ne[0] % gg_types[t.type].blck:
         return f"ne[0] is {t.ne[0]}: need a multiple of {gg_types[t.type].name.decode()}'s block of {gg_types[t.type].blck}"
     cdef size_t n
@@ -679,6 +712,9 @@ cdef bint readable(const void *p, size_t size) noexcept:
 
 cdef bint tensor_live(const ggml_tensor *t) noexcept:
     return gg_tensor_live(t)
+
+cdef bint tensor_usable(const ggml_tensor *t) noexcept:
+    return gg_tensor_live(t) and gg_tensor_sound(t)
 
 cdef bint data_ok(const ggml_tensor *t) noexcept:
     return gg_data_ok(t)

@@ -7,8 +7,8 @@ from libc.string cimport memcpy
 
 from ._core cimport (
     ADDR, C, FUN, GGML_MAX_SRC, GGML_STATUS_FAILED, GGML_STATUS_SUCCESS, GGML_TYPE_F32, H, I32, NE, P, T, T0, TYPE,
-    buffer_of, context_of, current_call, draft, enter, fail, gg_same_shape, ggml_context, ggml_tensor, keep, like,
-    op_name, over, put, readable, stop_call, tensor_live,
+    context_of, current_call, draft, enter, fail, gg_same_shape, ggml_context, ggml_tensor, keep, like,
+    op_name, over, pointed, put, stop_call,
 )
 from ._grad cimport Backward, gradients
 from . import _structs
@@ -91,25 +91,11 @@ def ggml_map_custom3_inplace(ctx, a, b, c, fun, n_tasks, userdata):
 
 # ---- any number of operands ------------------------------------------------------------------------------------------
 cdef int sources(Ten *d, int first, object args, object n_args) except -1:
-    """Puts the operands (array of, or pointer to, tensor pointers; list; tuple) into a draft from src[first] on."""
-    cdef int n = I32(n_args, b"n_args"), i
-    cdef void *p = NULL
+    """Puts the operands into a draft from src[first] on."""
+    cdef int n = I32(n_args, b"n_args")
     if n < 0 or first + n > GGML_MAX_SRC:
         fail(ValueError, f"n_args is {n}: need 0 to {GGML_MAX_SRC - first}")
-    if isinstance(args, (list, tuple)):
-        if len(args) < n:
-            fail(ValueError, f"args has {len(args)} entries, n_args is {n}")
-        for i in range(n):
-            d.src[first + i] = T(args[i], b"args")
-        return 0
-    buffer_of(args, b"args", <size_t>n * sizeof(void *), &p)
-    if n and (p == NULL or not readable(p, <size_t>n * sizeof(void *))):
-        fail(ValueError, f"args is no array of {n} tensor pointers")
-    for i in range(n):
-        d.src[first + i] = (<Ten **>p)[i]
-        if not tensor_live(d.src[first + i]):
-            fail(RuntimeError, f"args[{i}] is no tensor of a live context: freed, reset, or never one")
-    return 0
+    return pointed(args, n, b"args", &d.src[first])
 
 def ggml_custom_4d(ctx, type_, ne0, ne1, ne2, ne3, args, n_args, fun, n_tasks, userdata):
     """A tensor [ne0, ne1, ne2, ne3], computed by fun(dst, ith, nth, userdata) from dst.contents.src, which are args.

@@ -11,7 +11,7 @@ from libc.string cimport memcpy, memmove, memset
 from ._core cimport (
     GG_BUFFER, GGML_MAX_NAME, GGML_MAX_SRC, GGML_STATUS_SUCCESS, G, buffer_region, buffer_retire, cbool, check_node, data_region,
     default_threads, fail, gg_call, gg_is_empty, gg_nbytes, gg_region, ggml_cgraph, ggml_tensor, op_computes, readable, region_add,
-    region_remove, tensor_live,
+    region_remove, tensor_live, tensor_usable,
 )
 from ._graph cimport run
 from . import _structs
@@ -333,6 +333,10 @@ cdef class CpuDevice(Device):
 
     cdef bint supports_op(self, ggml_tensor *t) except -1:
         cdef char message[512]
+        cdef int k
+        for k in range(GGML_MAX_SRC):
+            if t.src[k] != NULL and not tensor_usable(t.src[k]):
+                return False
         if not op_computes(t.op):
             return t.op == 0 or 36 <= t.op <= 39           # NONE and the views, which need no kernel
         return check_node(t, message) == NULL

@@ -21,9 +21,9 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memchr, memcpy, memset
 
 from ._core cimport (
-    ADDR, BOOL, C, F, FUN, GGML_MAX_NAME, GGML_TYPE_F32, GGML_TYPE_I8, I, I32, NE, SZ, T, TEXT, TYPE, buffer_of,
-    buffer_retire, check_data, data_region, draft, enter, fail, file_region, gg_add, gg_contiguous, gg_mul, gg_region,
-    gg_type_ok, gg_types, ggml_context, ggml_object, ggml_tensor, keep, new_tensor, readable, set_name, where,
+    ADDR, BOOL, C, F, FUN, GGML_MAX_NAME, GGML_TYPE_F32, GGML_TYPE_I8, I, I32, NE, PATH, SZ, T, TEXT, TYPE, buffer_of, buffer_retire,
+    check_data, data_region, draft, enter, fail, file_region, gg_add, gg_contiguous, gg_mul, gg_region, gg_type_ok, gg_types,
+    ggml_context, ggml_object, ggml_tensor, keep, new_tensor, readable, set_name, where,
 )
 from . import _constants, _structs
 from ._core import as_callback, ggml_free, ggml_init, unpark
@@ -1018,8 +1018,12 @@ def gguf_set_arr_str(ctx, key, data, n):
     """Sets a key to an array of n strings: a list of bytes or str, a ctypes array of c_char_p or a pointer to them."""
     cdef File f = X(ctx, b"gguf_set_arr_str")
     cdef size_t count = SZ(n, b"n")
+    if not isinstance(data, (list, tuple, ctypes.Array, ctypes._Pointer)) or (count and not data):
+        fail(TypeError, f"data is {data!r}: need {count} strings, as a list, a ctypes array or a pointer")
     if hasattr(data, "__len__") and <size_t>len(data) < count:
         fail(ValueError, f"n is {count}: data has {len(data)} strings")
+    if isinstance(data, ctypes._Pointer) and not readable(<void *><size_t>ctypes.addressof(data.contents), count * sizeof(void *)):
+        fail(ValueError, f"data is no array of {count} strings")
     strings = [string_bytes(data[i], b"a string of data") for i in range(count)]
     f.put(new_pair(key, STRING, True, count, b"".join(strings)))
 
@@ -1188,7 +1192,7 @@ def gguf_write_to_file(ctx, fname, only_meta):
     """
     cdef File f = X(ctx, b"gguf_write_to_file")
     cdef bint meta = BOOL(only_meta, b"only_meta")
-    name = TEXT(os.fspath(fname) if isinstance(fname, os.PathLike) else fname, b"fname")
+    name = PATH(fname, b"fname")
     try:
         _write_file(name, lambda write: write_to(f, write, meta))
     except OSError as error:

@@ -7,7 +7,7 @@ from ._core cimport (
     C, G, GGML_MAX_NAME, GGML_MAX_SRC, GGML_TENSOR_FLAG_COMPUTE, GGML_TENSOR_FLAG_LOSS, GGML_TENSOR_FLAG_PARAM,
     GGML_TYPE_F32, GG_OP_MAX, I32, T, T0, enter, fail, gg_contiguous, gg_is_float, gg_nelements, gg_same_shape, gg_types,
     ggml_cgraph, ggml_context, ggml_tensor, graph_expand, hash_contains, hash_find, inplace2, like, new_tensor, node1, node2,
-    op_name, put, set_name,
+    op_name, pointed, put, set_name,
 )
 from ._graph cimport copy_graph
 
@@ -262,8 +262,11 @@ cdef Recompute recompute(ggml_context *ctx, ggml_cgraph *forward, object checkpo
     r.copies = <ggml_tensor **>calloc(size, sizeof(ggml_tensor *))
     if r.kept == NULL or r.needed == NULL or r.copies == NULL:
         raise MemoryError()
+    if n > 0 and <size_t>n > size:
+        fail(ValueError, f"n_checkpoints is {n}: the graph has {forward.n_nodes} nodes")
+    pointed(checkpoints, max(n, 0), b"checkpoints", r.copies)
     for i in range(n):
-        t = T(checkpoints[i], b"checkpoints")
+        t, r.copies[i] = r.copies[i], NULL
         if not hash_contains(&forward.visited_hash_set, t):
             fail(ValueError, f"checkpoint {shown(t)} is no tensor of the graph")
         r.kept[r.slot(t)] = True
@@ -288,8 +291,6 @@ def ggml_build_backward_gradient_checkpointing(ctx, gf, gb, gb_tmp, checkpoints,
         fail(ValueError, "gf, gb and gb_tmp must be three graphs")
     if g.grads == NULL:
         fail(ValueError, "gb was made without room for gradients: use ggml_new_graph_custom(ctx, size, True)")
-    if n > 0 and hasattr(checkpoints, "__len__") and len(checkpoints) < n:
-        fail(ValueError, f"n_checkpoints is {n}: checkpoints has {len(checkpoints)} elements")
     r = recompute(c, f, checkpoints, n)
     copy_graph(f, scratch)
     b = build(c, scratch, None, False)

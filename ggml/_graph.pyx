@@ -7,6 +7,7 @@ from cpython.exc cimport PyErr_CheckSignals
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF
 from libc.stdint cimport int32_t
+from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset, strncmp
 
 from ._core cimport (
@@ -14,7 +15,7 @@ from ._core cimport (
     GGML_STATUS_FAILED, GGML_STATUS_SUCCESS, GGML_TENSOR_FLAG_COMPUTE, GGML_TENSOR_FLAG_LOSS, GGML_TENSOR_FLAG_PARAM, GGML_TYPE_F32, H, I,
     I32, P, PG, SZ, T, TEXT, cbool, check_data, check_node, compute, data_ok, default_threads, enter, fail, gg_call, gg_is_empty, gg_nbytes,
     gg_nelements, gg_types, ggml_cgraph, ggml_context, ggml_cplan, ggml_object, ggml_tensor, graph_clear, graph_expand, graph_nbytes, graph_new,
-    hash_contains, hash_find, hash_used, op_computes, op_name, op_symbol, readable, tensor_live, where, work_size,
+    hash_contains, hash_find, hash_used, op_computes, op_name, op_symbol, pointed, readable, tensor_live, where, work_size,
 )
 from . import _structs
 from ._core import unpark
@@ -55,11 +56,19 @@ def ggml_build_forward_select(cgraph, tensors, n_tensors, idx):
     enter(b"ggml_build_forward_select")
     cdef ggml_cgraph *g = G(cgraph, b"cgraph")
     cdef int n = I32(n_tensors, b"n_tensors"), i = I32(idx, b"idx"), k
-    if n < 1 or i < 0 or i >= n or (hasattr(tensors, "__len__") and len(tensors) < n):
-        fail(ValueError, f"n_tensors is {n}, idx is {i}: idx must be one of the tensors")
-    for k in range(n):
-        graph_expand(g, T(tensors[k], b"tensors"), k == i)
-    return P(T(tensors[i], b"tensors"))
+    cdef ggml_tensor **found
+    if n < 1 or i < 0 or i >= n or n > g.size:
+        fail(ValueError, f"n_tensors is {n}, idx is {i}: idx must be one of the tensors, and the graph has room for {g.size}")
+    found = <ggml_tensor **>malloc(<size_t>n * sizeof(void *))
+    if found == NULL:
+        raise MemoryError()
+    try:
+        pointed(tensors, n, b"tensors", found)
+        for k in range(n):
+            graph_expand(g, found[k], k == i)
+        return P(found[i])
+    finally:
+        free(found)
 
 def ggml_graph_add_node(cgraph, tensor):
     """Appends one node to the graph; what it needs must be there already."""

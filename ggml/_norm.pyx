@@ -5,7 +5,7 @@ from libc.stdint cimport int64_t
 from ._core cimport (
     C, F, I32, P, T, gg_param_f32, gg_set_param_f32, ggml_context as Ctx, ggml_tensor as Ten, like, node1, over, put,
 )
-from ._elementwise cimport add, mul, packed, scale, sqr, unary
+from ._elementwise cimport add, floats, mul, packed, scale, sqr, unary
 from ._grad cimport Backward, gradients
 from ._reduce cimport norm_back, rms_norm_back, rows1
 from ._shape cimport concat, reshape, window
@@ -60,24 +60,15 @@ cdef int grad_group_norm(Backward b, Ten *t, Ten *g) except -1:
     return b.add(x, gradient)
 
 # ---- L2_NORM ---------------------------------------------------------------------------------------------------------
-cdef Ten *l2_norm(Ctx *ctx, Ten *a, float eps, bint inplace) except NULL:
-    cdef Ten d
-    like(&d, L2_NORM, a.type, a)
-    gg_set_param_f32(&d, 0, eps)
-    d.src[0] = a
-    if inplace:
-        over(&d, a)
-    return put(ctx, &d)
-
 def ggml_l2_norm(ctx, a, eps):
     """Each row divided by its length, or by eps where that is more: x / max(sqrt(sum(x^2)), eps)."""
     cdef Ctx *c = C(ctx, b"ggml_l2_norm")
-    return P(l2_norm(c, T(a, b"a"), F(eps, b"eps"), False))
+    return P(floats(c, L2_NORM, T(a, b"a"), 0, F(eps, b"eps"), 1, 0, False))
 
 def ggml_l2_norm_inplace(ctx, a, eps):
     """ggml_l2_norm, written over a."""
     cdef Ctx *c = C(ctx, b"ggml_l2_norm_inplace")
-    return P(l2_norm(c, T(a, b"a"), F(eps, b"eps"), True))
+    return P(floats(c, L2_NORM, T(a, b"a"), 0, F(eps, b"eps"), 1, 0, True))
 
 cdef int grad_l2_norm(Backward b, Ten *t, Ten *g) except -1:
     """That of rms_norm / sqrt(n) for rows longer than eps, g / eps for the others."""

@@ -16,8 +16,8 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from ._core cimport (
-    BOOL, C, G, GGML_MAX_NAME, GGML_TENSOR_FLAG_COMPUTE, GGML_TENSOR_FLAG_PARAM, GGML_TYPE_F32, F, I, I32, NE, P, SZ, T,
-    TYPE, buffer_of, enter, fail, gg_contiguous, gg_nbytes, gg_nelements, gg_types, ggml_cgraph, ggml_tensor, readable, where,
+    ADDR, BOOL, C, F, G, GGML_MAX_NAME, GGML_TENSOR_FLAG_COMPUTE, GGML_TENSOR_FLAG_PARAM, GGML_TYPE_F32, I, I32, NE, P, PATH, SZ, T, TYPE,
+    buffer_of, enter, fail, gg_contiguous, gg_nbytes, gg_nelements, gg_types, ggml_cgraph, ggml_tensor, readable, where,
 )
 from ._device cimport HANDLE, Handle, find, live, read, write
 from . import _constants, _structs
@@ -318,7 +318,8 @@ def ggml_opt_default_params(backend_sched, loss_type):
     """A ggml_opt_params to build on: a step of AdamW with default parameters for each batch, graphs given each time."""
     enter(b"ggml_opt_default_params")
     return _structs.ggml_opt_params(
-        backend_sched=backend_sched, loss_type=checked(loss_type, b"loss_type", (MEAN, SUM, CROSS_ENTROPY, SQUARED_ERROR)),
+        backend_sched=<size_t>ADDR(backend_sched, b"backend_sched") or None,
+        loss_type=checked(loss_type, b"loss_type", (MEAN, SUM, CROSS_ENTROPY, SQUARED_ERROR)),
         build_type=OPT, opt_period=1, get_opt_pars=<size_t>&default_rates, optimizer=ADAMW)
 
 cdef int checked(object value, const char *name, tuple known) except -1:
@@ -748,7 +749,11 @@ def ggml_opt_init(params):
     if params.backend_sched is None:
         fail(TypeError, "params.backend_sched is None: need a scheduler")
     o.sched, o.static_graphs = params.backend_sched, params.ctx_compute is not None
-    ggml_backend_sched_get_backend(o.sched, 0)       # raises where it is no scheduler
+    try:
+        ggml_backend_sched_get_backend(o.sched, 0)   # raises where it is no scheduler
+    except (TypeError, RuntimeError) as error:
+        enter(b"ggml_opt_init")
+        fail(type(error), "params.backend_" + str(error).partition(": ")[2])
     enter(b"ggml_opt_init")
     o.loss_type = checked(params.loss_type, b"loss_type", (MEAN, SUM, CROSS_ENTROPY, SQUARED_ERROR))
     o.build_type = checked(params.build_type, b"build_type", (FORWARD, GRAD, OPT))
@@ -1017,6 +1022,7 @@ def ggml_opt_save(opt_ctx, fname, dataset=None):
     cdef Dataset d = dataset_arg(dataset) if dataset is not None else None
     cdef ggml_tensor *t
     cdef ggml_tensor *copy
+    fname = PATH(fname, b"fname")
     need_states(o)
     file, ctx = gguf_init_empty(), new_context(False)
     sums = array("I", [key_sum(o.iter, o.index, o.random)])       # of the keys, then of each tensor
@@ -1135,6 +1141,7 @@ def ggml_opt_load(opt_ctx, fname, dataset=None):
     enter(b"ggml_opt_load")
     cdef Context o = context_arg(opt_ctx)
     cdef Dataset d = dataset_arg(dataset) if dataset is not None else None
+    fname = PATH(fname, b"fname")
     need_states(o)
     ctx = ctypes.c_void_p()
     file = gguf_init_from_file(fname, _structs.gguf_init_params(no_alloc=False, ctx=ctypes.pointer(ctx)))

@@ -6,7 +6,7 @@ from ._core cimport (
     C, F, GGML_TYPE_F32, GGML_TYPE_I32, GGML_TYPE_I64, I32, P, T, T0, draft, enter, fail, gg_can_repeat, gg_nelements, gg_nrows,
     gg_param_f32, gg_set_param_f32, ggml_context, ggml_tensor, like, node1, node2, over, put, ggml_tensor as Ten, ggml_context as Ctx,
 )
-from ._elementwise cimport add, clamp, div, mul, neg, reduced, scale, spread, sub
+from ._elementwise cimport add, clamp, div, floats, mul, neg, reduced, scale, spread, sub
 from ._grad cimport Backward, gradients
 from ._shape cimport reshape, update, zeros
 
@@ -83,13 +83,7 @@ cdef int grad_repeat_back(Backward b, Ten *t, Ten *g) except -1:
 
 # ---- norms -----------------------------------------------------------------------------------------------------------
 cdef Ten *norm(Ctx *ctx, int op, Ten *a, float eps, bint inplace) except NULL:
-    cdef Ten d
-    like(&d, op, a.type, a)
-    gg_set_param_f32(&d, 0, eps)
-    d.src[0] = a
-    if inplace:
-        over(&d, a)
-    return put(ctx, &d)
+    return floats(ctx, op, a, 0, eps, 1, 0, inplace)
 
 cdef Ten *rms_norm_back(Ctx *ctx, Ten *g, Ten *x, float eps) except NULL:
     cdef Ten d

@@ -7,8 +7,8 @@ from libc.string cimport memcpy
 
 from ._core cimport (
     ADDR, BOOL, C, FUN, G, GGML_MAX_NAME, GGML_MAX_SRC, GGML_STATUS_SUCCESS, GGML_TENSOR_FLAG_INPUT, GGML_TENSOR_FLAG_OUTPUT, I32, P,
-    PG, SZ, T, buffer_of, draft, enter, fail, ggml_cgraph, ggml_context, ggml_tensor, graph_expand, graph_new, op_computes, op_name, put,
-    readable, set_name, tensor_live,
+    PG, SZ, T, buffer_of, draft, enter, fail, ggml_cgraph, ggml_context, ggml_tensor, graph_expand, graph_new, op_computes, op_name,
+    pointed, put, readable, set_name, tensor_live, tensor_usable,
 )
 from ._alloc cimport Galloc, Index, alloc_context, new_galloc
 from ._device cimport (
@@ -114,8 +114,8 @@ cdef class Sched(Handle):
         cdef Seat *s
         if i >= 0:
             return i
-        if not tensor_live(t):
-            fail(RuntimeError, "the graph has a tensor that was freed")
+        if not tensor_usable(t):
+            fail(RuntimeError, "the graph has a tensor that was freed or written over")
         root = self.index.n
         if t.view_src != NULL:
             if tensor_live(t.view_src) and t.view_src.view_src != NULL:
@@ -868,7 +868,22 @@ def ggml_backend_graph_copy_free(copy):
     copied = copy.contents if isinstance(copy, ctypes._Pointer) and copy else getattr(copy, "_obj", copy)
     if not isinstance(copied, _structs.ggml_backend_graph_copy):
         fail(TypeError, f"copy is {copy!r}: need a ggml_backend_graph_copy")
-    free_copy(copied)
+    try:
+        free_copy(copied)
+    except (TypeError, RuntimeError) as error:           # fields that a caller wrote
+        enter(b"ggml_backend_graph_copy_free")
+        fail(type(error), "copy." + str(error).partition(": ")[2])
+
+cdef set addresses(object nodes, int n):
+    cdef ggml_tensor **found = <ggml_tensor **>malloc(<size_t>max(n, 1) * sizeof(void *))
+    cdef int i
+    if found == NULL:
+        raise MemoryError()
+    try:
+        pointed(nodes, n, b"test_nodes", found)
+        return {<size_t>found[i] for i in range(n)}
+    finally:
+        free(found)
 
 def ggml_backend_compare_graph_backend(backend1, backend2, graph, callback, user_data, test_nodes=None, num_test_nodes=0):
     """Computes the graph on two backends, node by node, and shows both results: callback(index, a, b, user_data) -> bool.
@@ -879,13 +894,13 @@ def ggml_backend_compare_graph_backend(backend1, backend2, graph, callback, user
     enter(b"ggml_backend_compare_graph_backend")
     cdef Backend a = backend_arg(backend1, "backend1"), b = backend_arg(backend2, "backend2")
     cdef ggml_cgraph *g = G(graph, b"graph")
-    cdef size_t n = SZ(num_test_nodes, b"num_test_nodes"), k
+    cdef int n = I32(num_test_nodes, b"num_test_nodes")
     cdef ggml_cgraph *other
     show = callable_of(callback, _structs.ggml_backend_eval_callback)
     if show is None:
         fail(TypeError, "callback is None: need a ggml_backend_eval_callback")
     data = user_data if user_data is None or isinstance(user_data, int) else <size_t>ADDR(user_data, b"user_data")
-    wanted = {<size_t>T(test_nodes[k], b"test_nodes") for k in range(n)} if n else None
+    wanted = addresses(test_nodes, n) if n else None
     copied = copy_graph(b, g)
     try:
         other = G(copied.graph, b"graph")

@@ -366,7 +366,12 @@ def test_names(ctx):
     assert isinstance(ggml.ggml_get_tensor(ctx, b"none"), TENSOR)
     ggml.ggml_set_name(t, b"a")
     suffixes = {
-        b"a (view)": [ggml.ggml_view_tensor(ctx, t), ggml.ggml_relu_inplace(ctx, t), ggml.ggml_view_1d(ctx, t, 2, 0)],
+        b"a (view)": [
+            ggml.ggml_view_tensor(ctx, t), ggml.ggml_view_1d(ctx, t, 2, 0), ggml.ggml_relu_inplace(ctx, t),
+            ggml.ggml_add_inplace(ctx, t, t), ggml.ggml_scale_inplace(ctx, t, 2), ggml.ggml_soft_max_inplace(ctx, t),
+            ggml.ggml_rms_norm_inplace(ctx, t, 1e-5), ggml.ggml_group_norm_inplace(ctx, t, 1, 1e-5),
+            ggml.ggml_l2_norm_inplace(ctx, t, 1e-5), ggml.ggml_diag_mask_inf_inplace(ctx, t, 0),
+        ],
         b"a (reshaped)": [ggml.ggml_reshape_2d(ctx, t, 2, 2)],
         b"a (permuted)": [ggml.ggml_permute(ctx, t, 1, 0, 2, 3)],
         b"a (transposed)": [ggml.ggml_transpose(ctx, t)],
@@ -377,6 +382,23 @@ def test_names(ctx):
     assert {ggml.ggml_get_name(u): name for name, made in suffixes.items() for u in made} == {
         name: name for name in suffixes
     }
+
+
+@pytest.mark.parametrize(
+    "field, value, message",
+    [("type", 5, "type is 5: no tensor type"), ("type", 1 << 30, "no tensor type"), ("view_src", 0x1000, "view_src is no tensor")],
+)
+def test_fields_that_were_written_over(ctx, field, value, message):
+    """Nothing is built upon a tensor whose fields a caller has spoilt; a caller's own struct is looked at each time."""
+    t = ggml.ggml_new_tensor_1d(ctx, F32, 4)
+    own = type(t.contents).from_buffer_copy(t.contents)
+    ggml.ggml_sqr(ctx, own)
+    for given in (t, own):
+        struct = t.contents if given is t else own
+        setattr(struct, field, ctypes.cast(value, TENSOR) if field == "view_src" else value)
+        for _ in range(2):
+            with pytest.raises(ValueError, match="^ggml_sqr: a: .*" + message):
+                ggml.ggml_sqr(ctx, given)
 
 
 def test_flags(ctx):

@@ -75,6 +75,8 @@ def test_order_of_the_backward_pass(ctx):
         "x NONE, node_1 MUL, node_2 SUM, grad for node_1 REPEAT, grad for x MUL"
     )
     assert leafs[0] == "a" and len(leafs) == 2
+    grads = [ggml.ggml_get_name(ggml.ggml_graph_get_grad(graph, t)) for t in (x, loss.contents.src[0])]
+    assert grads == [b"grad for x", b"grad for node_1"]
 
 
 # ---- room ------------------------------------------------------------------------------------------------------------

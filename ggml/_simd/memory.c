@@ -372,6 +372,9 @@ static bool object_live(const void *payload, int type, size_t size) {
     return at < (r->ctx && r->ctx->chunk == r ? chunk_end(r->ctx) : r->used);     /* behind lies what was there before */
 }
 bool gg_tensor_live(const ggml_tensor *t) { return object_live(t, GGML_OBJECT_TYPE_TENSOR, sizeof *t); }
+bool gg_tensor_sound(const ggml_tensor *t) {
+    return gg_type_ok(t->type) && (t->ne[0] | t->ne[1] | t->ne[2] | t->ne[3]) >= 0 && (!t->view_src || gg_tensor_live(t->view_src));
+}
 bool gg_graph_live(const ggml_cgraph *g) { return object_live(g, GGML_OBJECT_TYPE_GRAPH, sizeof *g); }
 
 bool gg_data_ok(const ggml_tensor *t) {

@@ -347,7 +347,10 @@ def _bytes(value, name):
     value = _plain(value)
     if not isinstance(value, (bytes, str)):
         raise TypeError(f"{name} is {value!r:.60}: need bytes or str")
-    return value.encode() if isinstance(value, str) else value
+    try:
+        return value.encode() if isinstance(value, str) else value
+    except UnicodeEncodeError:
+        raise ValueError(f"{name} is {value!r:.60}: it can't be encoded as UTF-8") from None
 
 
 _ACCEPT: dict[Any, Any] = {
