@@ -554,7 +554,7 @@ cdef CpuBackend cpu_arg(object backend):
     return <CpuBackend>b
 
 def ggml_backend_cpu_set_n_threads(backend_cpu, n_threads):
-    """Sets the number of threads to compute with; 0 or less: as many as the CPU gives."""
+    """Sets the number of threads to compute with; a negative one: as many as the CPU gives."""
     enter(b"ggml_backend_cpu_set_n_threads")
     cdef CpuBackend b = cpu_arg(backend_cpu)
     b.n_threads = threads(n_threads, "n_threads")

@@ -249,8 +249,8 @@ cdef int zero(ggml_tensor *t) except -1:
 # ---- computing -------------------------------------------------------------------------------------------------------
 cdef int threads(object n, str name) except -1:
     cdef int k = I32(n, b"n_threads")
-    if k > MAX_THREADS:
-        fail(ValueError, f"{name} is {k}: need 1 to {MAX_THREADS}, or less for as many as the CPU gives")
+    if k == 0 or k > MAX_THREADS:
+        fail(ValueError, f"{name} is {k}: need 1 to {MAX_THREADS}, or a negative number for as many as the CPU gives")
     return k if k > 0 else default_threads()
 
 def ggml_graph_plan(cgraph, n_threads=4, threadpool=None):
@@ -372,7 +372,7 @@ def ggml_graph_compute(cgraph, cplan):
     return run(g, &call)
 
 def ggml_graph_compute_with_ctx(ctx, cgraph, n_threads):
-    """Computes the graph with `n_threads` threads (0 or less: as many as the CPU gives); returns a status."""
+    """Computes the graph with `n_threads` threads (negative: as many as the CPU gives); returns a status."""
     C(ctx, b"ggml_graph_compute_with_ctx")
     cdef ggml_cgraph *g = G(cgraph, b"cgraph")
     cdef gg_call call
