@@ -58,7 +58,7 @@ def flags():
                "-O1"]
         cc, link = cc + san, link + san
     if os.environ.get("GGML_COVERAGE"):
-        cc, link = [*cc, "--coverage", "-O0", "-g"], [*link, "--coverage"]
+        cc, link = [*cc, "--coverage", "-fprofile-update=atomic", "-O0", "-g"], [*link, "--coverage"]
     if WINDOWS:
         return ["/clang:" + f for f in cc], link, ["/openmp"], [str(llvm() / "lib" / "libomp.lib")]
     if MAC:

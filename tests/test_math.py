@@ -158,3 +158,27 @@ def test_every_half(name, type, ctx):
             f"{name} on {chosen}: f({x[fine][wrong][0]!r}) = {got[fine][wrong][0]!r}, expected {want[fine][wrong][0]!r}"
         )
         np.testing.assert_array_equal(np.abs(got[beyond]) >= most, True, f"{name} on {chosen}")
+
+
+@pytest.mark.parametrize("size", [1e-38, 1e-25, 1e-12, 1e12, 3e19, 1e37])
+@pytest.mark.parametrize("n", [7, 515])
+def test_norms_of_tiny_and_huge_rows(size, n, ctx):
+    """Whose squares leave the range of floats."""
+    x = (np.random.default_rng(n).standard_normal((3, n)) * size).astype(np.float32)
+    a = ggml.ggml_new_tensor_2d(ctx, ggml.GGML_TYPE_F32, n, 3)
+    elements(a)[0, 0] = x
+    x = x.astype(np.float64)
+    eps = 1e-30 if size > 1e-10 else 0
+    near = x - x.mean(-1, keepdims=True)
+    wants = {
+        ggml.ggml_rms_norm(ctx, a, eps): x / np.sqrt(np.mean(x**2, -1, keepdims=True) + eps),
+        ggml.ggml_norm(ctx, a, eps): near / np.sqrt(np.mean(near**2, -1, keepdims=True) + eps),
+        ggml.ggml_l2_norm(ctx, a, eps): x / np.maximum(np.sqrt(np.sum(x**2, -1, keepdims=True)), eps),
+    }
+    graph = graph_of(ctx, *wants)
+    for chosen in ISAS:
+        with isa(chosen):
+            compute(ctx, graph, 2)
+        for out, want in wants.items():
+            name = ggml.ggml_op_name(out.contents.op).decode()
+            np.testing.assert_allclose(elements(out)[0, 0], want, rtol=2e-5, atol=2e-6, err_msg=f"{name} on {chosen}")

@@ -106,7 +106,7 @@ def test_quantising(type):
         assert error <= least, f"{key}: error {error}, recorded {least}"
 
 
-@each(QUANTISED)
+@each([*QUANTISED, "F16", "BF16"])
 def test_traits_convert_as_the_functions_do(type):
     if type in TYPES:
         _, x, weights, raw, _ = next(samples(type))
@@ -275,12 +275,14 @@ def test_another_reader():
 
 @pytest.mark.core
 # ---- dot products ----------------------------------------------------------------------------------------------------
-@each(QUANTISED[:-2])
+@each([*QUANTISED[:-2], "F32", "F16", "BF16"])
 def test_dot_product(type):
-    """The type's dot product with its partner type is that of the decoded values, for any number of blocks."""
+    """The type's dot product with its partner type is that of the decoded values, for any number of blocks (of floats:
+    of 37 elements).
+    """
     traits = ggml.ggml_get_type_traits_cpu(type_id(type)).contents
     partner = ggml.ggml_type_name(traits.vec_dot_type).decode().upper()
-    block = max(ggml.ggml_blck_size(type_id(t)) for t in (type, partner))
+    block = 37 if type in DTYPES else max(ggml.ggml_blck_size(type_id(t)) for t in (type, partner))
     rng = np.random.default_rng(11)
     for blocks in (1, 2, 3, 5):
         n = blocks * block
