@@ -4,7 +4,7 @@ import threading
 
 import numpy as np
 import pytest
-from cases.harness import ISAS, compute, context, graph_of, isa, load, store
+from cases.harness import ISAS, compute, context, elements, graph_of, isa, load, store, tensor
 
 import ggml
 
@@ -138,3 +138,58 @@ def test_chains_of_small_and_large_nodes():
         for _ in range(10):
             compute(ctx, graph, 2)
             assert load(s).ravel().tolist() == [41] * 3 and (load(large) == 1).all()
+
+
+LONG = 70_001  # a row that threads share, with an incomplete last tile
+LONG_ROWS = {
+    "soft_max": lambda ctx, x, y: ggml.ggml_soft_max_ext(ctx, x, y, 0.5, 0.0),
+    "soft_max_back": lambda ctx, x, y: ggml.ggml_soft_max_ext_back(ctx, x, y, 1.0, 0.0),
+    "norm": lambda ctx, x, y: ggml.ggml_norm(ctx, x, 1e-5),
+    "rms_norm": lambda ctx, x, y: ggml.ggml_rms_norm(ctx, x, 1e-5),
+    "rms_norm_back": lambda ctx, x, y: ggml.ggml_rms_norm_back(ctx, x, y, 1e-5),
+    "l2_norm": lambda ctx, x, y: ggml.ggml_l2_norm(ctx, x, 1e-5),
+    "cumsum": lambda ctx, x, y: ggml.ggml_cumsum(ctx, x),
+    "argmax": lambda ctx, x, y: ggml.ggml_argmax(ctx, x),
+    "cross_entropy_loss": lambda ctx, x, y: ggml.ggml_cross_entropy_loss(ctx, x, y),
+    "cross_entropy_loss_back": lambda ctx, x, y: ggml.ggml_cross_entropy_loss_back(ctx, ggml.ggml_sum(ctx, y), x, y),
+    "sum": lambda ctx, x, y: ggml.ggml_sum(ctx, x),
+}
+
+
+@pytest.mark.parametrize("name", LONG_ROWS)
+@pytest.mark.parametrize("layout", ["plain", "transposed"])
+def test_one_long_row_that_threads_share(name, layout):
+    """Bit by bit what one thread makes of it, on every ISA."""
+    rng = np.random.default_rng(3)
+    with context() as ctx:
+        x = tensor(ctx, rng.standard_normal((1, LONG)).astype(np.float32), "F32", layout)
+        y = tensor(ctx, rng.random((1, LONG)).astype(np.float32), "F32", "plain")
+        out = LONG_ROWS[name](ctx, x, y)
+        graph = graph_of(ctx, out)
+        for kind in ISAS:
+            with isa(kind):
+                compute(ctx, graph, 1)
+                alone = load(out)
+                assert np.isfinite(alone).all()
+                for threads in (2, 3):
+                    compute(ctx, graph, threads)
+                    np.testing.assert_array_equal(load(out), alone, kind)
+
+
+@pytest.mark.parametrize("n", [3_000_001, 3_000_064])
+def test_results_that_no_cache_holds(n):
+    """Such results are written past the caches: from any address on, and to the last element."""
+    rng = np.random.default_rng(1)
+    a, b = rng.standard_normal((2, n)).astype(np.float32)
+    with context() as ctx:
+        x, z = (tensor(ctx, values[None], "F32") for values in (a, b))
+        outs = [ggml.ggml_add(ctx, x, z), ggml.ggml_mul(ctx, x, z), ggml.ggml_add_inplace(ctx, ggml.ggml_dup(ctx, x), z)]
+        graph = graph_of(ctx, *outs)
+        for kind in ISAS:
+            with isa(kind):
+                for threads in (1, 2):
+                    for out in outs[:2]:
+                        store(out, np.nan)
+                    compute(ctx, graph, threads)
+                    for out, expected in zip(outs, (a + b, a * b, a + b)):
+                        np.testing.assert_array_equal(elements(out).ravel(), expected, kind)

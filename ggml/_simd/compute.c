@@ -109,6 +109,35 @@ void gg_barrier(const gg_work *w) {
     if (w->nth > 1) team_wait(w->team, w->nth);
 }
 
+/* ---- pieces of a node ---------------------------------------------------------------------------------------------- */
+/* Each thread has pieces of its own, one after the other, so that it meets in its cache what it wrote or read before; one
+ * that is through with them takes others, from the end. A bit a piece; beyond 64 pieces they go to who comes first. */
+static inline uint64_t gg_bits(int n) { return n < 64 ? ((uint64_t)1 << n) - 1 : ~(uint64_t)0; }   /* the lowest n */
+bool gg_next(const gg_work *w, int64_t n, int64_t grain, int64_t *i0, int64_t *i1) {
+    const int64_t most = w->nth > 1 ? 4 * (int64_t)w->nth : 1;
+    int64_t step = (n + most - 1) / most, i;
+    if (step < grain) step = grain;
+    if (step < 1) step = 1;
+    if (most > 64) {
+        i = atomic_fetch_add_explicit(w->chunk, step, memory_order_relaxed);
+    } else {
+        const int pieces = (int)((n + step - 1) / step);
+        const int first = pieces * w->ith / w->nth, end = pieces * (w->ith + 1) / w->nth;
+        const uint64_t all = gg_bits(pieces), own = gg_bits(end) & ~gg_bits(first);
+        uint64_t taken = (uint64_t)atomic_load_explicit(w->chunk, memory_order_relaxed), bit;
+        do {
+            if (!(all & ~taken)) return false;
+            bit = own & ~taken ? own & ~taken & -(own & ~taken) : (uint64_t)1 << (63 - __builtin_clzll(all & ~taken));
+            taken = (uint64_t)atomic_fetch_or_explicit(w->chunk, (int64_t)bit, memory_order_relaxed);
+        } while (taken & bit);
+        i = __builtin_ctzll(bit) * step;
+    }
+    if (i >= n) return false;
+    *i0 = i;
+    *i1 = i + step < n ? i + step : n;
+    return true;
+}
+
 /* ---- which nodes to split, where to wait -------------------------------------------------------------------------- */
 static double node_cost(const ggml_tensor *t) {   /* ns on one thread, roughly */
     double n = (double)gg_nelements(t);

@@ -11,7 +11,7 @@ typedef struct gg_work {
     void *wdata;                    /* shared by the threads of the node; at least what op_work asked for; 64-byte aligned */
     size_t wsize;
     struct gg_team *team;
-    _Atomic int64_t *chunk;         /* this node's counter, 0 at the start */
+    _Atomic int64_t *chunk;         /* of this node, 0 at the start: how much is taken, or which pieces */
 } gg_work;
 
 /* Takes the node to compute; returns a ggml_status. Sets the reason with gg_fail. */
@@ -43,16 +43,7 @@ int gg_fail(const ggml_tensor *node, const char *fmt, ...) __attribute__((format
 
 /* The next piece of [0, n) for this thread, at least `grain` long but for the last; false when nothing is left:
  * int64_t i0, i1; while (gg_next(w, n, grain, &i0, &i1)) { ... i0..i1 ... } */
-static inline bool gg_next(const gg_work *w, int64_t n, int64_t grain, int64_t *i0, int64_t *i1) {
-    int64_t step = w->nth > 1 ? (n + 4 * w->nth - 1) / (4 * w->nth) : n;
-    if (step < grain) step = grain;
-    if (step < 1) step = 1;
-    const int64_t i = atomic_fetch_add_explicit(w->chunk, step, memory_order_relaxed);
-    if (i >= n) return false;
-    *i0 = i;
-    *i1 = i + step < n ? i + step : n;
-    return true;
-}
+bool gg_next(const gg_work *w, int64_t n, int64_t grain, int64_t *i0, int64_t *i1);
 
 /* The table in use (dispatch.c); set once at import. */
 extern const gg_kernels *gg_active;

@@ -99,8 +99,9 @@ static float attn_logits(const attn *a, attn_row at, int64_t first, int64_t n, f
         }
     if (a->causal)
         for (int64_t i = gemm_max(attn_seen(a, at) - first, 0); i < n; i++) x[i] = -GG_INF;
-    if (!a->mask) return max_row(n, x);
-    return logits_row(n, x, attn_mask(a, at, first, n, tmp), 1, alibi_slope(a->max_bias, a->heads, at.head), x);
+    if (!a->mask) return max_row(WHOLE_ROW(n), x);
+    const float slope = alibi_slope(a->max_bias, a->heads, at.head);
+    return logits_row(WHOLE_ROW(n), x, attn_mask(a, at, first, n, tmp), 1, slope, x);
 }
 
 /* ---- tiles ----------------------------------------------------------------------------------------------------- */
@@ -205,7 +206,7 @@ static bool attn_hidden(const attn *a, int64_t set, int64_t row, int64_t rows, i
     for (int64_t r = row; r < row + rows; r++) {
         const attn_row at = attn_at(a, set, r);
         if (a->causal && attn_seen(a, at) <= first) continue;
-        if (!a->mask || max_row(n, attn_mask(a, at, first, n, tmp)) != -GG_INF) return false;
+        if (!a->mask || max_row(WHOLE_ROW(n), attn_mask(a, at, first, n, tmp)) != -GG_INF) return false;
     }
     return true;
 }
@@ -215,7 +216,7 @@ static void attn_weigh(const attn *a, const attn_tile *t, int64_t first, int64_t
         float *x = t->s + r * ATTN_KEYS;
         const float old = t->max[r], most = attn_logits(a, attn_at(a, t->set, t->row + r), first, n, x, NULL, t->tmp);
         const float top = most > old ? most : old;
-        const double sum = exp_row(n, x, x, vf_set1(top == -GG_INF ? 0 : top));
+        const double sum = exp_row(WHOLE_ROW(n), x, x, vf_set1(top == -GG_INF ? 0 : top));
         if (top != old) {
             const float fade = attn_exp(old, top);
             t->sum[r] *= (double)fade, t->max[r] = top;

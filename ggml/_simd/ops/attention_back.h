@@ -111,11 +111,11 @@ static void attn_back_row(const attn_back *b, int64_t set, int64_t row, float *w
     const int64_t index = (at.batch * a->heads + at.head) * a->n_q + at.query, n = a->n_kv;
     const float most = attn_logits(a, at, 0, n, w, b->bend, b->tmp), sink = attn_sink(a, at);
     const float top = sink > most ? sink : most, alone = attn_exp(sink, top);
-    const double sum = exp_row(n, w, w, vf_set1(top == -GG_INF ? 0 : top)) + (double)alone;
+    const double sum = exp_row(WHOLE_ROW(n), w, w, vf_set1(top == -GG_INF ? 0 : top)) + (double)alone;
     attn_softmax *s = &b->rows[set * a->rows + row];
     *s = (attn_softmax){top == -GG_INF ? 0 : top, sum == 0 ? 0 : (float)(1 / sum), 0};
     attn_scale(w, n, s->part);
-    s->dot = (float)dot_rows(n, w, dw);
+    s->dot = (float)dot_rows(WHOLE_ROW(n), w, dw);
     if (b->sinks) b->sinks[index] = -alone * s->part * s->dot;
     if (b->mask) {
         const vf slope = vf_set1(alibi_slope(a->max_bias, a->heads, at.head)), dot = vf_set1(s->dot);
@@ -161,7 +161,7 @@ static void attn_back_keys(const attn_back *b, int64_t set, int64_t first) {
             const attn_softmax *s = &b->rows[set * a->rows + row + r];
             float *w = b->w + r * b->stride, *dw = b->dw + r * b->stride;
             attn_logits(a, attn_at(a, set, row + r), first, m, w, b->bend, b->tmp);
-            exp_row(m, w, w, vf_set1(s->max));
+            exp_row(WHOLE_ROW(m), w, w, vf_set1(s->max));
             attn_scale(w, m, s->part);
             attn_back_logits(a, m, w, s->dot, b->bend, dw);
         }

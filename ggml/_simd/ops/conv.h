@@ -2,7 +2,7 @@
  * written down, unless it is what was asked for (IM2COL). geometry.h says what the nodes mean. */
 #ifndef GG_OPS_CONV_H
 #define GG_OPS_CONV_H
-#include "patches.h"
+#include "direct.h"
 #include "depthwise.h"
 #include "pool.h"
 
@@ -41,7 +41,8 @@ static bool conv_product(const gg_work *w, const gg_conv *v, const patches *seen
     const gemm g = {.m = patches_places(seen) * seen->n, .n = kernel->c, .k = patches_taps(seen) * seen->c,
                     .ne2 = 1, .ne3 = 1, .a = patch_source(data->data, data->type, seen, pack_places),
                     .b = conv_kernel_source(v, kernel), .c = out, .c_n = nb_c, .c_at = conv_row};
-    return gemm_run(w, &g);
+    direct d;
+    return direct_plan(seen, &g, &d) ? direct_run(w, seen, &g, &d) : gemm_run(w, &g);
 }
 
 /* g from w and x */

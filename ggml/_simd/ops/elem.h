@@ -4,31 +4,9 @@
 #define GG_OPS_ELEM_H
 #include "rows.h"
 
-/* ---- tiles ------------------------------------------------------------------------------------------------------- */
 static inline vf gg_lanes(const float *p, int m) { return m == VW ? vf_load(p) : vf_loadn(p, m); }
-static inline void gg_put(float *p, vf v, int m) { if (m == VW) vf_store(p, v); else vf_storen(p, v, m); }
+static inline void gg_unlane(float *p, vf v, int m) { if (m == VW) vf_store(p, v); else vf_storen(p, v, m); }
 
-/* y = EXPR of x (and of z, the second operand); k: the float parameters of the operation */
-#define GG_TILE_X(NAME, EXPR)                                                                        \
-    static void tile_##NAME(float *const *p, int64_t n, const void *arg) {                           \
-        const float *k = arg;                                                                        \
-        (void)k;                                                                                     \
-        for (int64_t i = 0; i < n; i += VW) {                                                        \
-            const int m = n - i < VW ? (int)(n - i) : VW;                                            \
-            const vf x = gg_lanes(p[1] + i, m);                                                      \
-            gg_put(p[0] + i, EXPR, m);                                                               \
-        }                                                                                            \
-    }
-#define GG_TILE_XZ(NAME, EXPR)                                                                       \
-    static void tile_##NAME(float *const *p, int64_t n, const void *arg) {                           \
-        const float *k = arg;                                                                        \
-        (void)k;                                                                                     \
-        for (int64_t i = 0; i < n; i += VW) {                                                        \
-            const int m = n - i < VW ? (int)(n - i) : VW;                                            \
-            const vf x = gg_lanes(p[1] + i, m), z = gg_lanes(p[2] + i, m);                           \
-            gg_put(p[0] + i, EXPR, m);                                                               \
-        }                                                                                            \
-    }
 static inline int gg_map_sources(const gg_work *w, ggml_tensor *dst, int sources, gg_tile_fn fn) {
     ggml_tensor *t[] = {dst, dst->src[0], dst->src[1]};
     return gg_map(w, dst, t, 1 + sources, 1, false, fn, dst->op_params);
@@ -90,7 +68,8 @@ static int op_UNARY(const gg_work *w, ggml_tensor *dst) {
 }
 
 /* ---- steps of the optimisers: they change their parameter and their moments -------------------------------------- */
-static void tile_ADAMW(float *const *p, int64_t n, const void *arg) {
+static void tile_ADAMW(float *const *p, int64_t n, bool stream, const void *arg) {
+    (void)stream;
     const float *k = arg;
     const vf alpha = vf_set1(k[0]), b1 = vf_set1(k[1]), b2 = vf_set1(k[2]), eps = vf_set1(k[3]);
     const vf keep = vf_set1(1 - k[0] * k[4]);
@@ -101,21 +80,22 @@ static void tile_ADAMW(float *const *p, int64_t n, const void *arg) {
         const vf m = vf_fma(g, c1, vf_mul(gg_lanes(p[1] + i, l), b1));
         const vf v = vf_fma(vf_mul(g, g), c2, vf_mul(gg_lanes(p[2] + i, l), b2));
         const vf step = vf_div(vf_mul(m, h1), vf_add(vf_sqrt(vf_mul(v, h2)), eps));
-        gg_put(p[0] + i, vf_fnma(alpha, step, vf_mul(gg_lanes(p[0] + i, l), keep)), l);
-        gg_put(p[1] + i, m, l);
-        gg_put(p[2] + i, v, l);
+        gg_unlane(p[0] + i, vf_fnma(alpha, step, vf_mul(gg_lanes(p[0] + i, l), keep)), l);
+        gg_unlane(p[1] + i, m, l);
+        gg_unlane(p[2] + i, v, l);
     }
 }
 static int op_OPT_STEP_ADAMW(const gg_work *w, ggml_tensor *dst) {
     ggml_tensor *t[] = {dst->src[0], dst->src[2], dst->src[3], dst->src[1]};
     return gg_map(w, dst, t, 4, 3, true, tile_ADAMW, dst->src[4]->data);
 }
-static void tile_SGD(float *const *p, int64_t n, const void *arg) {
+static void tile_SGD(float *const *p, int64_t n, bool stream, const void *arg) {
+    (void)stream;
     const float *k = arg;
     const vf keep = vf_set1(1 - k[0] * k[1]), alpha = vf_set1(k[0]);
     for (int64_t i = 0; i < n; i += VW) {
         const int l = n - i < VW ? (int)(n - i) : VW;
-        gg_put(p[0] + i, vf_fnma(alpha, gg_lanes(p[1] + i, l), vf_mul(gg_lanes(p[0] + i, l), keep)), l);
+        gg_unlane(p[0] + i, vf_fnma(alpha, gg_lanes(p[1] + i, l), vf_mul(gg_lanes(p[0] + i, l), keep)), l);
     }
 }
 static int op_OPT_STEP_SGD(const gg_work *w, ggml_tensor *dst) {

@@ -5,30 +5,22 @@
 
 enum { GLU_PARAM_SWAPPED = 1, GLU_PARAM_ALPHA = 2, GLU_PARAM_LIMIT = 3 };
 
-/* y = EXPR of x, the side with the function, and g, the gate; k: op_params */
-#define GLU_TILE(name, EXPR)                                                                       \
-    static void glu_##name(float *const *p, int64_t n, const void *arg) {                          \
-        const float *k = arg;                                                                      \
-        (void)k;                                                                                   \
-        EACH_VEC(i, n) {                                                                           \
-            const vf x = ld(p[1] + i, n - i), g = ld(p[2] + i, n - i);                             \
-            st(p[0] + i, EXPR, n - i);                                                             \
-        }                                                                                          \
-    }
 static inline vf swiglu_oai(vf x, vf g, float alpha, float limit) {
     x = vf_min(vf_set1(limit), x);
     const vf silu = vf_mul(x, v_sigmoid(vf_mul(vf_set1(alpha), x)));
     return vf_mul(silu, vf_add(gg_clamp(g, -limit, limit), vf_set1(1)));
 }
-GLU_TILE(reglu, vf_mul(v_relu(x), g))
-GLU_TILE(geglu, vf_mul(v_gelu(x), g))
-GLU_TILE(swiglu, vf_mul(v_silu(x), g))
-GLU_TILE(swiglu_oai, swiglu_oai(x, g, k[GLU_PARAM_ALPHA], k[GLU_PARAM_LIMIT]))
-GLU_TILE(geglu_erf, vf_mul(v_gelu_erf(x), g))
-GLU_TILE(geglu_quick, vf_mul(v_gelu_quick(x), g))
+/* x: the side with the function, z: the gate, k: op_params */
+GG_TILE_XZ(reglu, vf_mul(v_relu(x), z))
+GG_TILE_XZ(geglu, vf_mul(v_gelu(x), z))
+GG_TILE_XZ(swiglu, vf_mul(v_silu(x), z))
+GG_TILE_XZ(swiglu_oai, swiglu_oai(x, z, k[GLU_PARAM_ALPHA], k[GLU_PARAM_LIMIT]))
+GG_TILE_XZ(geglu_erf, vf_mul(v_gelu_erf(x), z))
+GG_TILE_XZ(geglu_quick, vf_mul(v_gelu_quick(x), z))
 
 static int op_GLU(const gg_work *w, ggml_tensor *dst) {
-    static const gg_tile_fn fn[] = {glu_reglu, glu_geglu, glu_swiglu, glu_swiglu_oai, glu_geglu_erf, glu_geglu_quick};
+    static const gg_tile_fn fn[] = {tile_reglu,      tile_geglu,     tile_swiglu,
+                                    tile_swiglu_oai, tile_geglu_erf, tile_geglu_quick};
     ggml_tensor x = *dst->src[0], g = dst->src[1] ? *dst->src[1] : x;
     if (!dst->src[1]) {                                  /* the halves of each row */
         ggml_tensor *second = dst->op_params[GLU_PARAM_SWAPPED] ? &x : &g;

@@ -8,17 +8,17 @@
 ROW_SUM(exp_row, st(y + i, v_exp(vf_sub(ld(x + i, k), m)), k), const float *x, float *y, vf m)
 
 /* y = scale x + slope mask (mask may be NULL); returns the maximum */
-static float logits_row(int64_t n, const float *x, const float *mask, float scale, float slope, float *y) {
+static float logits_row(const row_part *p, const float *x, const float *mask, float scale, float slope, float *y) {
     const vf vs = vf_set1(scale), vslope = vf_set1(slope);
     vf m = vf_set1(-GG_INF);
-    EACH_VEC(i, n) {
-        const int64_t k = n - i;
+    EACH_PART(i, p) {
+        const int64_t k = p->end - i;
         vf v = vf_mul(ld(x + i, k), vs);
         if (mask) v = vf_fma(ld(mask + i, k), vslope, v);
         st(y + i, v, k);
         m = vf_max(keep(v, -GG_INF, k), m);
     }
-    return vf_hmax(m);
+    return (float)row_largest(p, vf_hmax(m));
 }
 /* The slope of head h for ALiBi: powers of m0, the heads beyond a power of two take odd powers of m1 = sqrt(m0). */
 static float alibi_slope(float max_bias, int64_t heads, int64_t h) {

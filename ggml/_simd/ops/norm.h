@@ -9,8 +9,8 @@ ROW_SUM(sum_squares, square(vf_mul(ld(x + i, k), vf_set1(s))), const float *x, f
 
 static bool square_range(int64_t n, double q) { return q >= 0x1p-80 * (double)n && q <= 0x1p120; }
 /* A power of two that brings the largest magnitude near 1. */
-static float unit_scale(int64_t n, const float *x) {
-    const float m = max_abs_row(n, x);
+static float unit_scale(const row_part *p, const float *x) {
+    const float m = max_abs_row(p, x);
     if (!(m > 0 && m < GG_INF)) return 1;
     int e = (int)(gg_f32_bits(m) >> 23) - 127;
     if (e < -126) e = -126;
@@ -18,22 +18,24 @@ static float unit_scale(int64_t n, const float *x) {
     return gg_bits_f32((uint32_t)(127 - e) << 23);
 }
 /* sum((x s)^2) and the s it needed. */
-static double squares(int64_t n, const float *x, float *s) {
-    const double q = sum_squares(n, x, *s = 1);
-    if (square_range(n, q)) return q;
-    return (*s = unit_scale(n, x)) == 1 ? q : sum_squares(n, x, *s);
+static double squares(const row_part *p, const float *x, float *s) {
+    const double q = sum_squares(p, x, *s = 1);
+    if (square_range(p->n, q)) return q;
+    return (*s = unit_scale(p, x)) == 1 ? q : sum_squares(p, x, *s);
 }
 static double inverse_root(double q) { return q == 0 ? 0 : 1 / __builtin_sqrt(q); }
-static void scale_row(int64_t n, const float *x, float s, double r, float *y) {
-    EACH_VEC(i, n) st(y + i, vf_mul(vf_mul(ld(x + i, n - i), vf_set1(s)), vf_set1((float)r)), n - i);
+static void scale_row(const row_part *p, const float *x, float s, double r, float *y) {
+    EACH_PART(i, p) st(y + i, vf_mul(vf_mul(ld(x + i, p->end - i), vf_set1(s)), vf_set1((float)r)), p->end - i);
 }
 
 /* Of d = x s - mean: the sum; the sum of squares to *squares. */
-static double deviations(int64_t n, const float *x, float s, float mean, double *squares) {
+static double deviations(const row_part *p, const float *x, float s, float mean, double *squares) {
+    const int64_t tiles = row_tiles(p->n);
     double sum = 0;
     *squares = 0;
-    for (int64_t i = 0, end; i < n;) {
-        end = n - i < SUM_TILE ? n : i + SUM_TILE;
+    for (int64_t i = p->begin, end; i < p->end;) {
+        const int64_t tile = i / SUM_TILE;
+        end = p->end - i < SUM_TILE ? p->end : i + SUM_TILE;
         vf s0 = vf_zero(), s1 = vf_zero(), q0 = vf_zero(), q1 = vf_zero();
         for (; i + 2 * VW <= end; i += 2 * VW) {
             const vf a = vf_sub(vf_mul(vf_load(x + i), vf_set1(s)), vf_set1(mean));
@@ -46,55 +48,60 @@ static double deviations(int64_t n, const float *x, float s, float mean, double 
             s0 = vf_add(s0, a), q0 = vf_fma(a, a, q0);
         }
         i = end;
-        sum += (double)vf_hsum(vf_add(s0, s1));
-        *squares += (double)vf_hsum(vf_add(q0, q1));
+        const double d = (double)vf_hsum(vf_add(s0, s1)), q = (double)vf_hsum(vf_add(q0, q1));
+        sum += d, *squares += q;
+        if (p->shared) p->shared[tile] = d, p->shared[tiles + tile] = q;
     }
-    return sum;
+    if (!p->shared) return sum;
+    *squares = row_total(p, 1);
+    return row_total(p, 0);
 }
 /* (x - mean) / sqrt(var + eps). The mean is rounded to f32 first; the mean of what is left (c) makes up for that. */
-static void normalise(int64_t n, const float *x, float *y, float eps) {
+static void normalise(const row_part *p, const float *x, float *y, float eps) {
+    const double n = (double)p->n;
     float s = 1, mean;
     double q, c;
     for (bool again = false;; again = true) {
-        mean = (float)(sum_scaled(n, x, s) / (double)n);
-        c = deviations(n, x, s, mean, &q) / (double)n;
-        if (again || square_range(n, q) || (s = unit_scale(n, x)) == 1) break;
+        mean = (float)(sum_scaled(p, x, s) / n);
+        c = deviations(p, x, s, mean, &q) / n;
+        if (again || square_range(p->n, q) || (s = unit_scale(p, x)) == 1) break;
     }
-    double var = q / (double)n - c * c;
+    double var = q / n - c * c;
     if (var < 0) var = 0;
     const vf r = vf_set1((float)inverse_root(var + (double)eps * s * s)), rest = vf_set1((float)c);
-    EACH_VEC(i, n) {
-        const vf d = vf_sub(vf_mul(ld(x + i, n - i), vf_set1(s)), vf_set1(mean));
-        st(y + i, vf_mul(vf_sub(d, rest), r), n - i);
+    EACH_PART(i, p) {
+        const vf d = vf_sub(vf_mul(ld(x + i, p->end - i), vf_set1(s)), vf_set1(mean));
+        st(y + i, vf_mul(vf_sub(d, rest), r), p->end - i);
     }
 }
 
-static void norm_row(const ggml_tensor *t, int64_t n, const float *a, const float *b, float *y) {
+static void norm_row(const ggml_tensor *t, const row_part *p, const float *a, const float *b, float *y) {
     (void)b;
-    normalise(n, a, y, gg_param_f32(t, 0));
+    normalise(p, a, y, gg_param_f32(t, 0));
 }
-static void rms_norm_row(const ggml_tensor *t, int64_t n, const float *a, const float *b, float *y) {
+static void rms_norm_row(const ggml_tensor *t, const row_part *p, const float *a, const float *b, float *y) {
     (void)b;
     float s;
-    const double q = squares(n, a, &s);
-    scale_row(n, a, s, inverse_root(q / (double)n + (double)gg_param_f32(t, 0) * s * s), y);
+    const double q = squares(p, a, &s);
+    scale_row(p, a, s, inverse_root(q / (double)p->n + (double)gg_param_f32(t, 0) * s * s), y);
 }
-static void l2_norm_row(const ggml_tensor *t, int64_t n, const float *a, const float *b, float *y) {
+static void l2_norm_row(const ggml_tensor *t, const row_part *p, const float *a, const float *b, float *y) {
     (void)b;
     float s;
-    const double q = squares(n, a, &s), least = (double)gg_param_f32(t, 0) * s;
-    scale_row(n, a, s, inverse_root(q < least * least ? least * least : q), y);
+    const double q = squares(p, a, &s), least = (double)gg_param_f32(t, 0) * s;
+    scale_row(p, a, s, inverse_root(q < least * least ? least * least : q), y);
 }
 /* a: gradient, b: x.  (dy - x sum(dy x) / (sum(x^2) + n eps)) / rms(x) */
 ROW_SUM(dot_scaled, vf_mul(ld(x + i, k), vf_mul(ld(y + i, k), vf_set1(s))), const float *x, const float *y, float s)
-static void rms_norm_back_row(const ggml_tensor *t, int64_t n, const float *a, const float *b, float *y) {
+static void rms_norm_back_row(const ggml_tensor *t, const row_part *p, const float *a, const float *b, float *y) {
     float s;
-    const double q = squares(n, b, &s) + (double)n * (double)gg_param_f32(t, 0) * s * s, dot = dot_scaled(n, a, b, s);
-    const vf c = vf_set1(q == 0 ? 0 : (float)(dot / q)), r = vf_set1((float)inverse_root(q / (double)n));
+    const double n = (double)p->n, q = squares(p, b, &s) + n * (double)gg_param_f32(t, 0) * s * s;
+    const double dot = dot_scaled(p, a, b, s);
+    const vf c = vf_set1(q == 0 ? 0 : (float)(dot / q)), r = vf_set1((float)inverse_root(q / n));
     const vf unit = vf_set1(s);
-    EACH_VEC(i, n) {
-        const vf d = vf_fnma(vf_mul(ld(b + i, n - i), unit), c, ld(a + i, n - i));
-        st(y + i, vf_mul(vf_mul(d, r), unit), n - i);
+    EACH_PART(i, p) {
+        const vf d = vf_fnma(vf_mul(ld(b + i, p->end - i), unit), c, ld(a + i, p->end - i));
+        st(y + i, vf_mul(vf_mul(d, r), unit), p->end - i);
     }
 }
 static int op_NORM(const gg_work *w, ggml_tensor *dst) { return map_rows(w, dst, dst->src[0], NULL, norm_row); }
@@ -138,7 +145,7 @@ static int op_GROUP_NORM(const gg_work *w, ggml_tensor *dst) {
             if (!flat) gather_group(a, c0, c1, i3, tmp);
             const float *x = flat ? (const float *)gg_row_ptr(a, 0, c0, i3) : tmp;
             float *y = flat ? (float *)gg_row_ptr(dst, 0, c0, i3) : tmp;
-            normalise((c1 - c0) * area, x, y, gg_param_f32(dst, 1));
+            normalise(WHOLE_ROW((c1 - c0) * area), x, y, gg_param_f32(dst, 1));
             if (!flat) scatter_group(dst, c0, c1, i3, tmp);
         }
     return GGML_STATUS_SUCCESS;

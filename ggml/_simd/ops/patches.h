@@ -108,18 +108,28 @@ static inline void patch_next(const patches *v, int from, int64_t t[3], int64_t 
     ++*c;
 }
 
+/* n floats, n <= MICRO_R. */
+static inline void patch_lanes(const float *p, int64_t n, float *out) {
+    if (n >= VW) vf_store(out, vf_load(p)), p += VW, out += VW, n -= VW;
+    if (n >= VW) vf_store(out, vf_load(p));
+    else if (n > 0) vf_storen(out, vf_loadn(p, (int)n), (int)n);
+}
 /* Every k from `first` on whose tap has the same place in a row: what these see in a run, `width` floats apart for each
  * k. They see the same lanes of it, and in packed f32 the same floats of each row: that is done with few instructions,
  * as narrow convolutions spend their time here. */
 static void patch_stripe(const gemm_src *s, const patches *v, const patch_run *r, int64_t k0, int64_t first, int64_t kn,
                          float *out, int width) {
+    static const float zeros[MICRO_R];
     const int64_t taps = v->ax[0].taps, in1 = v->ax[1].in, inc1 = v->ax[1].inc, n = r->n;
     const ptrdiff_t next_row = inc1 * (ptrdiff_t)v->nb[1];
     int64_t t[3], c;
     patch_tap(v, k0 + first, t, &c);
     const int64_t x = r->x + t[0] * v->ax[0].inc;
-    const patch_range in = patch_inside(v->ax[0].in, x, v->ax[0].step, n), none = {n, n};
+    const patch_range in = patch_inside(v->ax[0].in, x, v->ax[0].step, n);
+    const int64_t seen = in.hi - in.lo;
     const bool plain = patch_is_plain(s, v);
+    for (int64_t k = first; seen < n && k < kn; k += taps) patch_lanes(zeros, n, out + k * width);
+    if (seen <= 0) return;
     for (int64_t k = first; k < kn; patch_next(v, 2, t, &c)) {
         const int64_t z = r->z + t[2] * v->ax[2].inc;
         const bool deep = z >= 0 && z < v->ax[2].in;
@@ -129,7 +139,7 @@ static void patch_stripe(const gemm_src *s, const patches *v, const patch_run *r
         for (; t[1] < v->ax[1].taps && k < kn; t[1]++, y += inc1, row += next_row, k += taps) {
             const bool inside = deep && y >= 0 && y < in1;
             float *to = out + k * width;
-            if (plain || !inside) patch_span((const float *)row + x, inside ? in : none, n, to);
+            if (plain || !inside) patch_lanes(inside ? (const float *)row + x + in.lo : zeros, seen, to + in.lo);
             else patch_row(s->type, row, v->nb[0], v->ax[0].in, x, v->ax[0].step, n, 0, to);
         }
         t[1] = 0;

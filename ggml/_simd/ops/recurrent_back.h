@@ -41,7 +41,7 @@ static void seq_row_forwards(seq_back *q, int64_t j) {
     for (int64_t t = 0; t < q->z.tokens; t++) {
         const float *const *p = q->steps[t].p, *s = q->states + t * q->room;
         float *next = q->states + (t + 1) * q->room;
-        q->sa[t] = p[SEQ_A] ? (float)dot_rows(n, s, p[SEQ_A]) : 0;
+        q->sa[t] = p[SEQ_A] ? (float)dot_rows(WHOLE_ROW(n), s, p[SEQ_A]) : 0;
         EACH_VEC(i, n) {
             const int64_t m = n - i;
             vf v = vf_fma(vf_set1(p[SEQ_V][j]), ld(p[SEQ_K] + i, m), vf_mul(ld(s + i, m), ld(p[SEQ_W] + i, m)));
@@ -65,8 +65,8 @@ static void seq_token_back(seq_back *q, int64_t t, int64_t j, float dy) {
     const bool old = p[SEQ_U];
     seq_add(n, dy, old ? before : behind, d[SEQ_R]);
     if (!old) seq_add(n, dy, p[SEQ_R], g);
-    const float dsa = p[SEQ_A] ? (float)dot_rows(n, g, p[SEQ_B]) : 0;
-    d[SEQ_V][j] = (float)dot_rows(n, g, p[SEQ_K]) + (old ? dy * q->bonus[t] : 0);
+    const float dsa = p[SEQ_A] ? (float)dot_rows(WHOLE_ROW(n), g, p[SEQ_B]) : 0;
+    d[SEQ_V][j] = (float)dot_rows(WHOLE_ROW(n), g, p[SEQ_K]) + (old ? dy * q->bonus[t] : 0);
     seq_add(n, p[SEQ_V][j], g, d[SEQ_K]);
     seq_add_product(n, g, before, d[SEQ_W]);
     if (p[SEQ_A]) seq_add(n, q->sa[t], g, d[SEQ_B]), seq_add(n, dsa, before, d[SEQ_A]);

@@ -20,7 +20,7 @@ static void sum_parts(const gg_work *w, const ggml_tensor *t, double *parts) {
         for (int64_t u = u0; u < u1; u++) {
             const row_at at = nth_row(t, u / blocks);
             const int64_t i0 = u % blocks * SUM_BLOCK, n = t->ne[0] - i0 < SUM_BLOCK ? t->ne[0] - i0 : SUM_BLOCK;
-            parts[u] = sum_row(n, gg_row_in(t, at.i1, at.i2, at.i3, i0, n, tmp));
+            parts[u] = sum_row(WHOLE_ROW(n), gg_row_in(t, at.i1, at.i2, at.i3, i0, n, tmp));
         }
     gg_barrier(w);
 }
@@ -74,23 +74,26 @@ static int op_MEAN(const gg_work *w, ggml_tensor *dst) { return sum_rows(w, dst,
 
 /* ---- one index or number a row --------------------------------------------------------------------------------- */
 /* The last of the largest values. NaN is skipped, as in ARGSORT and TOP_K; 0 when there is nothing else. */
-static int32_t argmax_row(int64_t n, const float *x) {
-    const float largest = max_row(n, x);
-    const vf m = vf_set1(largest);
-    for (int64_t i = (n - 1) / VW * VW; i >= 0; i -= VW) {
-        if (!vm_any(vf_eq(keep(ld(x + i, n - i), GG_NAN, n - i), m))) continue;
-        for (int64_t k = n - i < VW ? n - 1 : i + VW - 1; ; k--)
-            if (x[k] == largest) return (int32_t)k;
+static int32_t argmax_row(const row_part *p, const float *x) {
+    const float largest = max_row(p, x);
+    int64_t at = p->end - 1;
+    for (; at >= p->begin; at--) {
+        const bool whole = (at - p->begin) % VW == VW - 1;               /* a vector ends here */
+        if (whole && !vm_any(vf_eq(vf_load(x + at - (VW - 1)), vf_set1(largest)))) at -= VW - 1;
+        else if (x[at] == largest) break;
     }
-    return 0;
+    at = (int64_t)row_largest(p, at < p->begin ? 0 : (double)at);
+    return (int32_t)at;
 }
+static size_t work_ARGMAX(const ggml_tensor *dst, int nth) { return rows_work(dst->src[0], nth); }
 static int op_ARGMAX(const gg_work *w, ggml_tensor *dst) {
     const ggml_tensor *a = dst->src[0];
+    const row_part part = rows_part(w, a, w->wdata), *p = &part;
     float *tmp[1];
-    if (!row_scratch(tmp, 1, &a)) return no_memory(a);
-    for EACH_ROW(w, a, r) {
-        const float *x = row_in(a, (row_at){r, 0, 0}, tmp[0]);
-        *(int32_t *)((char *)dst->data + (size_t)r * dst->nb[0]) = argmax_row(a->ne[0], x);
+    if (!part_scratch(p, tmp, 1, &a)) return no_memory(a);
+    for EACH_ROW_PART(w, p, a, r) {
+        const int32_t at = argmax_row(p, part_in(p, a, (row_at){r, 0, 0}, tmp[0]));
+        if (!p->shared || w->ith == 0) *(int32_t *)((char *)dst->data + (size_t)r * dst->nb[0]) = at;
     }
     return GGML_STATUS_SUCCESS;
 }
@@ -132,7 +135,7 @@ static void add_row(double *acc, const ggml_tensor *a, row_at at, int64_t i0, in
 static void add_whole_row(double *acc, const ggml_tensor *a, row_at at, float *tmp) {
     for (int64_t i0 = 0; i0 < a->ne[0]; i0 += BACK_TILE) {
         const int64_t n = a->ne[0] - i0 < BACK_TILE ? a->ne[0] - i0 : BACK_TILE;
-        *acc += sum_row(n, gg_row_in(a, at.i1, at.i2, at.i3, i0, n, tmp));
+        *acc += sum_row(WHOLE_ROW(n), gg_row_in(a, at.i1, at.i2, at.i3, i0, n, tmp));
     }
 }
 static int op_REPEAT_BACK(const gg_work *w, ggml_tensor *dst) {
@@ -159,23 +162,46 @@ static int op_REPEAT_BACK(const gg_work *w, ggml_tensor *dst) {
 }
 
 /* ---- CUMSUM ---------------------------------------------------------------------------------------------------- */
-/* In double; four elements wait for the running sum only once. op_params[0]: from the end of the row (the gradient). */
-static void cumsum_row(const ggml_tensor *t, int64_t n, const float *a, const float *b, float *y) {
-    (void)b;
+/* The sums of a tile in double, on top of `base`, to y (NULL: nowhere); returns what it adds. Four elements wait for
+ * the running sum only once. */
+static double cumsum_tile(int64_t n, const float *a, double base, bool back, float *y) {
     double sum = 0;
-    if (t->op_params[0]) {
-        while (n-- > 0) y[n] = (float)(sum += (double)a[n]);
-        return;
-    }
     int64_t i = 0;
     for (; i + 4 <= n; i += 4) {
-        const double s0 = (double)a[i], s1 = s0 + (double)a[i + 1];
-        const double s2 = s1 + (double)a[i + 2], s3 = s2 + (double)a[i + 3];
-        y[i] = (float)(sum + s0), y[i + 1] = (float)(sum + s1);
-        y[i + 2] = (float)(sum + s2), y[i + 3] = (float)(sum + s3);
+        const float *x = back ? a + n - 4 - i : a + i;
+        const double s0 = (double)x[back ? 3 : 0], s1 = s0 + (double)x[back ? 2 : 1];
+        const double s2 = s1 + (double)x[back ? 1 : 2], s3 = s2 + (double)x[back ? 0 : 3], on = base + sum;
         sum += s3;
+        if (!y) continue;
+        float *to = back ? y + n - 4 - i : y + i;
+        to[back ? 3 : 0] = (float)(on + s0), to[back ? 2 : 1] = (float)(on + s1);
+        to[back ? 1 : 2] = (float)(on + s2), to[back ? 0 : 3] = (float)(on + s3);
     }
-    for (; i < n; i++) y[i] = (float)(sum += (double)a[i]);
+    for (; i < n; i++) {
+        const int64_t j = back ? n - 1 - i : i;
+        sum += (double)a[j];
+        if (y) y[j] = (float)(base + sum);
+    }
+    return sum;
+}
+/* op_params[0]: from the end of the row (the gradient). */
+static void cumsum_row(const ggml_tensor *t, const row_part *p, const float *a, const float *b, float *y) {
+    (void)b;
+    const bool back = t->op_params[0];
+    const int64_t tiles = row_tiles(p->n), first = p->begin / SUM_TILE, own = row_tiles(p->end - p->begin);
+    double base = 0;
+    for (int pass = p->shared ? 0 : 1; pass < 2; pass++) {               /* 0: what each tile adds */
+        for (int64_t k = 0; k < own; k++) {
+            const int64_t tile = back ? first + own - 1 - k : first + k, i = tile * SUM_TILE;
+            const int64_t n = p->end - i < SUM_TILE ? p->end - i : SUM_TILE;
+            const double sum = cumsum_tile(n, a + i, base, back, pass ? y + i : NULL);
+            if (pass) base += sum; else p->shared[tile] = sum;
+        }
+        if (!p->shared) return;
+        gg_barrier(p->w);
+        if (!pass && back) for (int64_t k = tiles - 1; k >= first + own; k--) base += p->shared[k];
+        if (!pass && !back) for (int64_t k = 0; k < first; k++) base += p->shared[k];
+    }
 }
 static int op_CUMSUM(const gg_work *w, ggml_tensor *dst) { return map_rows(w, dst, dst->src[0], NULL, cumsum_row); }
 
@@ -186,6 +212,11 @@ static void install_reduce(gg_kernels *k) {
     k->work[GGML_OP_MEAN] = work_MEAN;
     k->work[GGML_OP_COUNT_EQUAL] = work_COUNT_EQUAL;
     k->work[GGML_OP_CROSS_ENTROPY_LOSS] = work_CROSS_ENTROPY_LOSS;
+    k->work[GGML_OP_ARGMAX] = work_ARGMAX;
+    static const int by_rows[] = {
+        GGML_OP_CUMSUM, GGML_OP_NORM, GGML_OP_RMS_NORM, GGML_OP_RMS_NORM_BACK, GGML_OP_L2_NORM, GGML_OP_SOFT_MAX,
+        GGML_OP_SOFT_MAX_BACK, GGML_OP_LOG_SOFT_MAX, GGML_OP_CROSS_ENTROPY_LOSS_BACK};
+    for (size_t i = 0; i < sizeof by_rows / sizeof *by_rows; i++) k->work[by_rows[i]] = work_rows;
 }
 
 #endif

@@ -88,6 +88,9 @@ static inline void gg_from_floats(int type, const float *x, int64_t n, char *p, 
 #undef GG_EACH
 #undef GG_PACKED
 
+/* Asks for what a loop over memory will want soon: loads that cross lines keep the processor from doing that itself. */
+static inline void gg_ahead(const float *p) { __builtin_prefetch(p + 4096); }
+
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 static inline char *gg_row_ptr(const ggml_tensor *t, int64_t i1, int64_t i2, int64_t i3) {
     return (char *)t->data + (size_t)i1 * t->nb[1] + (size_t)i2 * t->nb[2] + (size_t)i3 * t->nb[3];
@@ -165,8 +168,52 @@ static inline void gg_fold(ggml_tensor *v, int n) {
     }
 }
 
-/* Computes n elements: p[i] are those of operand i as f32, the outputs first. */
-typedef void (*gg_tile_fn)(float *const *p, int64_t n, const void *arg);
+/* Computes n elements: p[i] are those of operand i as f32, the outputs first. `stream`: the output begins at a whole
+ * vector and goes past the caches. */
+typedef void (*gg_tile_fn)(float *const *p, int64_t n, bool stream, const void *arg);
+
+/* A tile function: y = EXPR of x (and of z, the second operand); k: the float parameters of the operation. */
+#define GG_TILE_X(NAME, EXPR)                                                                        \
+    static inline vf one_##NAME(vf x, const float *k) { (void)k; return EXPR; }                      \
+    static void tile_##NAME(float *const *p, int64_t n, bool stream, const void *k) {                \
+        float *y = p[0];                                                                             \
+        const float *a = p[1];                                                                       \
+        int64_t i = 0;                                                                               \
+        for (; i + VW <= n; i += VW) {                                                               \
+            if (stream) gg_ahead(a + i);                                                             \
+            gg_put(y + i, one_##NAME(vf_load(a + i), k), stream);                                    \
+        }                                                                                            \
+        const int m = (int)(n - i);                                                                  \
+        if (m) vf_storen(y + i, one_##NAME(vf_loadn(a + i, m), k), m);                               \
+    }
+#define GG_TILE_XZ(NAME, EXPR)                                                                       \
+    static inline vf one_##NAME(vf x, vf z, const float *k) { (void)k; return EXPR; }                \
+    static void tile_##NAME(float *const *p, int64_t n, bool stream, const void *k) {                \
+        float *y = p[0];                                                                             \
+        const float *a = p[1], *b = p[2];                                                            \
+        int64_t i = 0;                                                                               \
+        for (; i + VW <= n; i += VW) {                                                               \
+            if (stream) gg_ahead(a + i), gg_ahead(b + i);                                            \
+            gg_put(y + i, one_##NAME(vf_load(a + i), vf_load(b + i), k), stream);                    \
+        }                                                                                            \
+        const int m = (int)(n - i);                                                                  \
+        if (m) vf_storen(y + i, one_##NAME(vf_loadn(a + i, m), vf_loadn(b + i, m), k), m);           \
+    }
+static inline void gg_put(float *y, vf v, bool stream) { if (stream) vf_stream(y, v); else vf_store(y, v); }
+
+/* A store reads its line before it writes it, unless it goes past the caches: that pays when a node touches more than
+ * the last of them keeps, and writes what it has not read. `shift`: elements by which all rows miss a whole vector. */
+#define GG_STREAM_FROM ((size_t)32 << 20)
+static inline bool gg_streams(const ggml_tensor *v, int n, int64_t *shift) {
+    const size_t width = VW * sizeof(float), at = (uintptr_t)v->data % width;
+    if (!GG_VEC_STREAMS || (size_t)gg_nelements(v) * sizeof(float) * (size_t)n <= GG_STREAM_FROM) return false;
+    for (int i = 1; i < n; i++)
+        if (v[i].data == v->data) return false;
+    for (int d = 1; d < 4; d++)
+        if (v->ne[d] > 1 && v->nb[d] % width) return false;
+    *shift = (int64_t)(at / sizeof(float));
+    return at % sizeof(float) == 0;
+}
 
 /* Calls fn for all tiles of the operands t[0..n): the first n_out are written (and read before, when `update`), the
  * rest are repeated to the shape of t[0]. An output may be the same memory as an input, element for element. */
@@ -184,27 +231,32 @@ static inline int gg_map(const gg_work *w, const ggml_tensor *node, ggml_tensor 
     }
     gg_fold(v, n);
     for (int i = 0; i < n; i++) direct &= gg_row_direct(&v[i]) && v[i].ne[0] == v[0].ne[0];
+    int64_t shift = 0;
+    const bool stream = direct && n_out == 1 && !update && gg_streams(v, n, &shift);
     const int64_t ne0 = v[0].ne[0], ne1 = v[0].ne[1], ne2 = v[0].ne[2], tile = direct ? 4 * GG_TILE : GG_TILE;
-    const int64_t tiles = (ne0 + tile - 1) / tile, grain = ne0 > 0 ? 4 * GG_TILE / (ne0 < tile ? ne0 : tile) : 1;
+    const int64_t tiles = (ne0 + shift + tile - 1) / tile;
+    const int64_t grain = ne0 > 0 ? 4 * GG_TILE / (ne0 < tile ? ne0 : tile) : 1;
     int64_t u, end;
     while (gg_next(w, tiles * gg_nrows(&v[0]), grain, &u, &end)) {
-        int64_t row = u / tiles, i0 = u % tiles * tile, i1 = row % ne1, i2 = row / ne1 % ne2, i3 = row / ne1 / ne2;
+        const int64_t row = u / tiles;
+        int64_t at = u % tiles * tile - shift, i1 = row % ne1, i2 = row / ne1 % ne2, i3 = row / ne1 / ne2;
         for (; u < end; u++) {
-            const int64_t m = ne0 - i0 < tile ? ne0 - i0 : tile;
+            const int64_t i0 = at > 0 ? at : 0, m = (at + tile < ne0 ? at + tile : ne0) - i0;
             for (int i = 0; i < n; i++) {
                 if (i >= n_out) p[i] = (float *)gg_row_repeat(&v[i], ne0, i1, i2, i3, i0, m, tmp[i]);
                 else if (update) p[i] = (float *)gg_row_in(&v[i], i1, i2, i3, i0, m, tmp[i]);
                 else p[i] = gg_row_out(&v[i], i1, i2, i3, i0, tmp[i]);
             }
-            fn(p, m, arg);
+            fn(p, m, stream && at >= 0, arg);
             for (int i = 0; i < n_out; i++) gg_row_store(&v[i], i1, i2, i3, i0, m, p[i]);
-            if ((i0 += tile) < ne0) continue;
-            i0 = 0;
+            if ((at += tile) < ne0) continue;
+            at = -shift;
             if (++i1 < ne1) continue;
             i1 = 0;
             if (++i2 == ne2) i2 = 0, i3++;
         }
     }
+    if (stream) vf_stream_end();
     return GGML_STATUS_SUCCESS;
 }
 

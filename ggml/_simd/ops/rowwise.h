@@ -15,14 +15,56 @@ static inline vf keep(vf v, float rest, int64_t k) {   /* v, from lane k on `res
     return k >= VW ? v : vf_select(vi_gt(vi_set1((int32_t)k), vi_iota()), v, vf_set1(rest));
 }
 
+/* ---- a row, or a thread's part of it --------------------------------------------------------------------------- */
+enum { SUM_TILE = 1024, WIDE_ROW = 1 << 16 };   /* a part is whole tiles */
+/* Of few long rows each thread has a part. Functions of a row then run on every thread, over its part, and meet for
+ * what the whole row gives; that is put together tile by tile, in order, so that threads change no result. */
+typedef struct row_part {
+    int64_t n, begin, end;          /* elements of the row; which of them */
+    const gg_work *w;
+    double *shared;                 /* where the threads meet; NULL: nobody else works on this row */
+} row_part;
+#define EACH_PART(i, p) for (int64_t i = (p)->begin; i < (p)->end; i += VW)
+#define WHOLE_ROW(k) (&(const row_part){.n = (k), .end = (k)})
+
+static inline int64_t row_tiles(int64_t n) { return (n + SUM_TILE - 1) / SUM_TILE; }
+static bool rows_wide(const ggml_tensor *t, int nth) { return t->ne[0] >= WIDE_ROW && 2 * gg_nrows(t) <= nth; }
+static size_t rows_work(const ggml_tensor *t, int nth) {
+    return rows_wide(t, nth) ? (size_t)(2 * row_tiles(t->ne[0]) + nth) * sizeof(double) : 0;
+}
+/* This thread's part of each row of t; `shared`: rows_work bytes. */
+static row_part rows_part(const gg_work *w, const ggml_tensor *t, void *shared) {
+    const int64_t tiles = row_tiles(t->ne[0]), end = tiles * (w->ith + 1) / w->nth * SUM_TILE;
+    if (!rows_wide(t, w->nth)) return *WHOLE_ROW(t->ne[0]);
+    return (row_part){t->ne[0], tiles * w->ith / w->nth * SUM_TILE, end < t->ne[0] ? end : t->ne[0], w, shared};
+}
+/* Waits for all threads' sums over tiles and adds them up; `which` of two. */
+static double row_total(const row_part *p, int which) {
+    const int64_t tiles = row_tiles(p->n);
+    double total = 0;
+    gg_barrier(p->w);
+    for (int64_t i = 0; i < tiles; i++) total += p->shared[which * tiles + i];
+    gg_barrier(p->w);
+    return total;
+}
+/* The largest of all threads' x. */
+static double row_largest(const row_part *p, double x) {
+    if (!p->shared) return x;
+    p->shared[p->w->ith] = x;
+    gg_barrier(p->w);
+    for (int i = 0; i < p->w->nth; i++) x = p->shared[i] > x ? p->shared[i] : x;
+    gg_barrier(p->w);
+    return x;
+}
+
 /* ---- sums over a row: f32 within a tile, double from tile to tile ---------------------------------------------- */
-enum { SUM_TILE = 1024 };
-/* static double name(n, ...): the sum of TERM, a vector made of elements i..i+k, over the row. */
+/* static double name(p, ...): the sum of TERM, a vector made of elements i..i+k, over the row. */
 #define ROW_SUM(name, TERM, ...)                                                                   \
-    static double name(int64_t n, __VA_ARGS__) {                                                   \
+    static double name(const row_part *p_, __VA_ARGS__) {                                          \
         double total_ = 0;                                                                         \
-        for (int64_t i = 0, end_; i < n;) {                                                        \
-            end_ = n - i < SUM_TILE ? n : i + SUM_TILE;                                            \
+        for (int64_t i = p_->begin, end_; i < p_->end;) {                                          \
+            const int64_t tile_ = i / SUM_TILE;                                                    \
+            end_ = p_->end - i < SUM_TILE ? p_->end : i + SUM_TILE;                                \
             vf acc_[4] = {vf_zero(), vf_zero(), vf_zero(), vf_zero()};                             \
             const int64_t k = VW;                                                                  \
             while (i + 4 * VW <= end_) {                                                           \
@@ -36,27 +78,30 @@ enum { SUM_TILE = 1024 };
                 acc_[0] = vf_add(acc_[0], keep(TERM, 0, k));                                       \
             }                                                                                      \
             i = end_;                                                                              \
-            total_ += (double)vf_hsum(vf_add(vf_add(acc_[0], acc_[1]), vf_add(acc_[2], acc_[3]))); \
+            const double sum_ = (double)vf_hsum(vf_add(vf_add(acc_[0], acc_[1]), vf_add(acc_[2], acc_[3]))); \
+            total_ += sum_;                                                                        \
+            if (p_->shared) p_->shared[tile_] = sum_;                                              \
         }                                                                                          \
-        return total_;                                                                             \
+        return p_->shared ? row_total(p_, 0) : total_;                                             \
     }
-ROW_SUM(sum_scaled, vf_mul(ld(x + i, k), vf_set1(scale)), const float *x, float scale)
+ROW_SUM(sum_scaled, (k == VW ? gg_ahead(x + i) : (void)0, vf_mul(ld(x + i, k), vf_set1(scale))), const float *x,
+        float scale)
 ROW_SUM(dot_rows, vf_mul(ld(x + i, k), ld(y + i, k)), const float *x, const float *y)
 
 /* The sum of a row; what overflows f32 in a tile is summed again, scaled down. */
-static double sum_row(int64_t n, const float *x) {
-    const double s = sum_scaled(n, x, 1);
-    return s - s == 0 ? s : sum_scaled(n, x, 0x1p-64f) * 0x1p64;
+static double sum_row(const row_part *p, const float *x) {
+    const double s = sum_scaled(p, x, 1);
+    return s - s == 0 ? s : sum_scaled(p, x, 0x1p-64f) * 0x1p64;
 }
-static float max_row(int64_t n, const float *x) {       /* skips NaN; -inf when nothing is left */
+static float max_row(const row_part *p, const float *x) {      /* skips NaN; -inf when nothing is left */
     vf m = vf_set1(-GG_INF);
-    EACH_VEC(i, n) m = vf_max(keep(ld(x + i, n - i), -GG_INF, n - i), m);
-    return vf_hmax(m);
+    EACH_PART(i, p) m = vf_max(keep(ld(x + i, p->end - i), -GG_INF, p->end - i), m);
+    return (float)row_largest(p, vf_hmax(m));
 }
-static float max_abs_row(int64_t n, const float *x) {
+static float max_abs_row(const row_part *p, const float *x) {
     vf m = vf_zero();
-    EACH_VEC(i, n) m = vf_max(vf_abs(ld(x + i, n - i)), m);
-    return vf_hmax(m);
+    EACH_PART(i, p) m = vf_max(vf_abs(ld(x + i, p->end - i)), m);
+    return (float)row_largest(p, vf_hmax(m));
 }
 
 /* ---- rows ------------------------------------------------------------------------------------------------------ */
@@ -69,7 +114,18 @@ static inline row_at nth_row(const ggml_tensor *t, int64_t r) {
 #define EACH_ROW(w, t, r)                                                                          \
     (int64_t r##_0, r##_1; gg_next(w, gg_nrows(t), row_grain((t)->ne[0]), &r##_0, &r##_1);)        \
         for (int64_t r = r##_0; r < r##_1; r++)
+/* The same for rows of which each thread may have a part: then all threads go over all rows. */
+#define EACH_ROW_PART(w, p, t, r)                                                                  \
+    (int64_t r##_0 = -1, r##_1; row_next(w, p, gg_nrows(t), &r##_0, &r##_1);)                      \
+        for (int64_t r = r##_0; r < r##_1; r++)
 static inline int64_t row_grain(int64_t ne0) { return ne0 < 4096 ? 4096 / (ne0 + 1) + 1 : 1; }
+
+static inline bool row_next(const gg_work *w, const row_part *p, int64_t rows, int64_t *r0, int64_t *r1) {
+    if (!p->shared) return gg_next(w, rows, row_grain(p->n), r0, r1);
+    const bool first = *r0 < 0;
+    *r0 = 0, *r1 = rows;
+    return first;
+}
 
 static inline const float *row_in(const ggml_tensor *t, row_at r, float *tmp) {
     return gg_row_in(t, r.i1, r.i2, r.i3, 0, t->ne[0], tmp);
@@ -79,6 +135,17 @@ static inline float *row_out(ggml_tensor *t, row_at r, float *tmp) {
 }
 static inline void row_store(ggml_tensor *t, row_at r, const float *y) {
     gg_row_store(t, r.i1, r.i2, r.i3, 0, t->ne[0], y);
+}
+
+/* The same of a part; the address is that of the row. */
+static inline const float *part_in(const row_part *p, const ggml_tensor *t, row_at r, float *tmp) {
+    const int64_t n = p->end - p->begin;
+    if (gg_row_direct(t) || n <= 0) return (const float *)gg_row_ptr(t, r.i1, r.i2, r.i3);
+    gg_row_in(t, r.i1, r.i2, r.i3, p->begin, n, tmp + p->begin);
+    return tmp;
+}
+static inline void part_store(const row_part *p, ggml_tensor *t, row_at r, const float *y) {
+    if (p->begin < p->end) gg_row_store(t, r.i1, r.i2, r.i3, p->begin, p->end - p->begin, y + p->begin);
 }
 
 /* A row of scratch memory for each of k tensors (some may be NULL), unless all rows can be used where they are. */
@@ -101,18 +168,25 @@ static int no_memory(const ggml_tensor *t) {
     return gg_fail(t, "no memory for a row of %lld elements", (long long)t->ne[0]);
 }
 
-/* y = fn(a, b) row by row; a, b (or NULL) and dst are of one shape; y may be a or b. */
-typedef void (*row_fn)(const ggml_tensor *dst, int64_t n, const float *a, const float *b, float *y);
+/* For parts of rows: all threads have memory, or none goes on. */
+static bool part_scratch(const row_part *p, float *tmp[], int k, const ggml_tensor *const t[]) {
+    return row_largest(p, !row_scratch(tmp, k, t)) == 0;
+}
+
+/* y = fn(a, b) row by row; a, b (or NULL) and dst are of one shape; y may be a or b. Wants the memory work_rows. */
+typedef void (*row_fn)(const ggml_tensor *dst, const row_part *p, const float *a, const float *b, float *y);
 static int map_rows(const gg_work *w, ggml_tensor *dst, const ggml_tensor *a, const ggml_tensor *b, row_fn fn) {
     float *tmp[3];
-    if (!row_scratch(tmp, 3, (const ggml_tensor *[]){dst, a, b})) return no_memory(dst);
-    for EACH_ROW(w, dst, r) {
+    const row_part part = rows_part(w, dst, w->wdata), *p = &part;
+    if (!part_scratch(p, tmp, 3, (const ggml_tensor *[]){dst, a, b})) return no_memory(dst);
+    for EACH_ROW_PART(w, p, dst, r) {
         const row_at at = nth_row(dst, r);
         float *y = row_out(dst, at, tmp[0]);
-        fn(dst, dst->ne[0], row_in(a, at, tmp[1]), b ? row_in(b, at, tmp[2]) : NULL, y);
-        row_store(dst, at, y);
+        fn(dst, p, part_in(p, a, at, tmp[1]), b ? part_in(p, b, at, tmp[2]) : NULL, y);
+        part_store(p, dst, at, y);
     }
     return GGML_STATUS_SUCCESS;
 }
+static size_t work_rows(const ggml_tensor *dst, int nth) { return rows_work(dst, nth); }
 
 #endif

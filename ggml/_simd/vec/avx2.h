@@ -13,6 +13,9 @@ typedef uint32_t gg_v8u __attribute__((vector_size(32)));
 /* ---- load, store, make */
 static inline vf vf_load(const float *p) { return _mm256_loadu_ps(p); }
 static inline void vf_store(float *p, vf v) { _mm256_storeu_ps(p, v); }
+#define GG_VEC_STREAMS 1
+static inline void vf_stream(float *p, vf v) { _mm256_stream_ps(p, v); }
+static inline void vf_stream_end(void) { _mm_sfence(); }
 static inline vi vi_load(const int32_t *p) { return _mm256_loadu_si256((const __m256i *)p); }
 static inline void vi_store(int32_t *p, vi v) { _mm256_storeu_si256((__m256i *)p, v); }
 static inline vf vf_zero(void) { return _mm256_setzero_ps(); }

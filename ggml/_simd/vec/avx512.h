@@ -13,6 +13,9 @@ typedef uint32_t gg_v16u __attribute__((vector_size(64)));
 /* ---- load, store, make */
 static inline vf vf_load(const float *p) { return _mm512_loadu_ps(p); }
 static inline void vf_store(float *p, vf v) { _mm512_storeu_ps(p, v); }
+#define GG_VEC_STREAMS 1
+static inline void vf_stream(float *p, vf v) { _mm512_stream_ps(p, v); }
+static inline void vf_stream_end(void) { _mm_sfence(); }
 static inline vi vi_load(const int32_t *p) { return _mm512_loadu_si512(p); }
 static inline void vi_store(int32_t *p, vi v) { _mm512_storeu_si512(p, v); }
 static inline vf vf_zero(void) { return _mm512_setzero_ps(); }
@@ -46,7 +49,7 @@ static inline vm vm_and(vm a, vm b) { return (vm)(a & b); }
 static inline vm vm_or(vm a, vm b) { return (vm)(a | b); }
 static inline vm vm_not(vm m) { return (vm)~m; }
 static inline bool vm_any(vm m) { return m != 0; }
-static inline bool vm_all(vm m) { return m == 0xffff; }
+static inline bool vm_all(vm m) { return _kortestc_mask16_u8(m, m); }
 static inline vf vf_select(vm m, vf a, vf b) { return _mm512_mask_blend_ps(m, b, a); }
 static inline vi vi_select(vm m, vi a, vi b) { return _mm512_mask_blend_epi32(m, b, a); }
 

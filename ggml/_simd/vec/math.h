@@ -2,8 +2,8 @@
  * underflow kept. Written once; the polynomials are minimax fits of this project (relative error below 2^-24.5).
  *
  * Two ideas carry the tails, where a rounded intermediate would cost many ulp:
- *   - exp takes its argument as an unevaluated sum hi + lo and gives q and n with exp = (1 + q) 2^n, so that a caller
- *     can multiply by 1 + q first and scale last: products of a subnormal exponential keep all their bits;
+ *   - exp takes its argument as an unevaluated sum hi + lo and gives r with exp = exp(r) 2^n, so that a
+ *     caller can multiply by exp(r) first and scale last: products of a subnormal exponential keep all their bits;
  *   - x * Phi(x) and erfc come from one smooth function, M(t) = Phi(-t) exp(t*t/2). */
 #ifndef GG_VEC_MATH_H
 #define GG_VEC_MATH_H
@@ -18,30 +18,42 @@ static inline vf gg_poly(vf x, int n, const float *c) {
     for (int i = n - 2; i >= 0; i--) y = vf_fma(y, x, vf_set1(c[i]));
     return y;
 }
-/* 2^n for whole n in [-126, 127] */
-static inline vf gg_pow2(vf n) { return vi_float(vi_shl(vi_add(vf_to_vi(n), vi_set1(127)), 23)); }
+/* v 2^n for whole n in [-126, 127]; what is below may count as -126 */
+static inline vf gg_times_pow2(vf v, vf n) {
+#ifdef GG_VEC_LDEXP
+    return vf_ldexp(v, n);
+#else
+    return vf_mul(v, vi_float(vi_shl(vi_add(vf_to_vi(vf_max(vf_set1(-126), n)), vi_set1(127)), 23)));
+#endif
+}
 /* keeps NaN */
 static inline vf gg_clamp(vf x, float lo, float hi) { return vf_max(vf_set1(lo), vf_min(vf_set1(hi), x)); }
 
 /* ---- exponentials ------------------------------------------------------------------------------------------------ */
-/* x + lo = n ln 2 + r, |r| <= ln 2 / 2; returns exp(r) - 1. ln 2 in two parts, n times the first is exact. */
-static inline vf gg_expm1_parts(vf x, vf lo, vf *n) {
-    static const float c[] = {0.49999997f, 0.166665435f, 0.0416672006f, 0.00836654752f, 0.00138825097f};
-    *n = vf_round(vf_mul(x, vf_set1(1.44269504f)));
-    vf r = vf_fnma(*n, vf_set1(0x1.62e4p-1f), x);
-    r = vf_add(vf_fnma(*n, vf_set1(0x1.7f7d1cp-20f), r), lo);
-    return vf_fma(vf_mul(r, r), gg_poly(r, 5, c), r);
+/* x (+ lo) = n ln 2 + r, n whole, |r| <= ln 2 / 2; |x| < 2^21. ln 2 in two parts, n times the first is exact. */
+static inline vf gg_exp_rest(vf x, const vf *lo, vf *n) {
+    const vf shift = vf_set1(0x1.8p23f);                 /* beside it, floats are whole */
+    *n = vf_sub(vf_fma(x, vf_set1(1.44269504f), shift), shift);
+    const vf r = vf_fnma(*n, vf_set1(0x1.7f7d1cp-20f), vf_fnma(*n, vf_set1(0x1.62e4p-1f), x));
+    return lo ? vf_add(r, *lo) : r;
 }
+static inline vf gg_exp_minus(vf x, const vf *lo, vf *n) {           /* the same of -x (- lo) */
+    const vf low = lo ? vf_neg(*lo) : vf_zero();
+    return gg_exp_rest(vf_neg(x), lo ? &low : NULL, n);
+}
+static const float gg_exp_c[] = {1, 1, 0.49999997f, 0.166665435f, 0.0416672006f, 0.00836654752f, 0.00138825097f};
+static inline vf gg_exp_small(vf r) { return gg_poly(r, 7, gg_exp_c); }
+static inline vf gg_expm1_small(vf r) { return vf_fma(vf_mul(r, r), gg_poly(r, 5, gg_exp_c + 2), r); }
 static inline vf v_exp(vf x) {
     vf n;
-    const vf q = gg_expm1_parts(gg_clamp(x, -104, 89), vf_zero(), &n);
-    return vf_ldexp(vf_add(vf_set1(1), q), n);
+    const vf r = gg_exp_rest(gg_clamp(x, -104, 89), NULL, &n);
+    return vf_ldexp(gg_exp_small(r), n);
 }
 static inline vf v_expm1(vf x) {
     vf n;
-    const vf q = gg_expm1_parts(gg_clamp(x, -25, 89), vf_zero(), &n);
+    const vf q = gg_expm1_small(gg_exp_rest(gg_clamp(x, -25, 89), NULL, &n));
     /* 2^128 is no float */
-    const vf s = gg_pow2(vf_sub(n, vf_set1(1))), half = vf_fma(s, q, vf_sub(s, vf_set1(0.5f)));
+    const vf s = gg_times_pow2(vf_set1(1), vf_sub(n, vf_set1(1))), half = vf_fma(s, q, vf_sub(s, vf_set1(0.5f)));
     return vf_copysign(vf_select(vf_eq(n, vf_zero()), q, vf_add(half, half)), x);
 }
 static inline vf v_tanh(vf x) {
@@ -88,31 +100,28 @@ static inline vf v_softplus(vf x) {                      /* max(x, 0) + log(1 + 
 }
 
 /* ---- gates: x * sigmoid(z) --------------------------------------------------------------------------------------- */
-/* exp(-|z|) = (1 + q) * 2^n of z = hi + lo, and e the same where it matters beside 1. */
-typedef struct gg_gate { vf q, n, e; vm neg; } gg_gate;
-static inline gg_gate gg_gate_of(vf hi, vf lo) {
+/* exp(-z) = e 2^n of z = hi + lo, and d = 2^-n + e: sigmoid(z) is 2^-n / d, sigmoid(-z) is e / d, and neither loses
+ * bits where the other vanishes. z beyond 60 is as good as 60. */
+typedef struct gg_gate { vf e, d, n; } gg_gate;
+static inline gg_gate gg_gate_of(vf hi, const vf *lo) {
     gg_gate g;
-    g.neg = vf_lt(hi, vf_zero());
-    g.q = gg_expm1_parts(vf_max(vf_set1(-150), vf_neg(vf_abs(hi))), vf_select(g.neg, lo, vf_neg(lo)), &g.n);
-    const vf s = gg_pow2(vf_max(vf_set1(-126), g.n));
-    g.e = vf_fma(s, g.q, s);
+    g.e = gg_exp_small(gg_exp_minus(gg_clamp(hi, -150, 60), lo, &g.n));
+    g.d = vf_add(gg_times_pow2(vf_set1(1), vf_neg(g.n)), g.e);
     return g;
 }
-/* y exp(-|z|) is gg_gate_tail(g, y), to be scaled last: y for z >= 0, y * 2^n for z < 0. */
-static inline vf gg_gate_tail(gg_gate g, vf y) { return vf_fma(y, g.q, y); }
-static inline vf gg_gate_scale(gg_gate g, vf y) { return vf_ldexp(y, vf_select(g.neg, g.n, vf_zero())); }
-
-static inline vf gg_gate_mul(vf x, vf hi, vf lo) {
+static inline vf gg_gate_mul(vf x, vf hi, const vf *lo) {
+    if (__builtin_expect(vm_all(vf_lt(vf_abs(hi), vf_set1(87))), 1)) {   /* exp(-z) is a float as good as any */
+        vf n;
+        const vf e = gg_exp_small(gg_exp_minus(hi, lo, &n));
+        return vf_div(x, vf_add(vf_set1(1), gg_times_pow2(e, n)));
+    }
     const gg_gate g = gg_gate_of(hi, lo);
-    x = vf_max(vf_set1(-200), x);                        /* -inf has the limit -0 */
-    return gg_gate_scale(g, vf_div(vf_select(g.neg, gg_gate_tail(g, x), x), vf_add(vf_set1(1), g.e)));
+    return vf_ldexp(vf_div(vf_max(vf_set1(-200), x), g.d), vf_neg(g.n));  /* -inf has the limit -0 */
 }
 /* d/dx of x sigmoid(z(x)), w = x z'(x): sigmoid(z) (1 + w sigmoid(-z)) */
-static inline vf gg_gate_slope(vf w, vf hi, vf lo) {
+static inline vf gg_gate_slope(vf w, vf hi, const vf *lo) {
     const gg_gate g = gg_gate_of(hi, lo);
-    const vf one = vf_set1(1), d = vf_div(one, vf_add(one, g.e));
-    const vf s = vf_select(g.neg, gg_gate_tail(g, d), d), r = vf_mul(d, vf_select(g.neg, one, g.e));
-    return gg_gate_scale(g, vf_mul(s, vf_fma(w, r, one)));
+    return vf_ldexp(vf_div(vf_fma(w, vf_div(g.e, g.d), vf_set1(1)), g.d), vf_neg(g.n));
 }
 /* z of the tanh form of gelu, 2 sqrt(2/pi) (x + 0.044715 x^3), as hi + lo for |x| <= 14; wants every bit, as z reaches
  * -104 before the result vanishes. Returns hi. */
@@ -132,32 +141,32 @@ static inline vf gg_gelu_quick_arg(vf x, vf *lo) {       /* 1.702 x as hi + lo *
     *lo = vf_fma(vf_set1(-0x1.78d4fep-26f), x, vf_fma_exact(x, c, vf_neg(z)));
     return z;
 }
-static inline vf v_sigmoid(vf x) { return gg_gate_mul(vf_set1(1), x, vf_zero()); }
-static inline vf v_silu(vf x) { return gg_gate_mul(x, x, vf_zero()); }
+static inline vf v_sigmoid(vf x) { return gg_gate_mul(vf_set1(1), x, NULL); }
+static inline vf v_silu(vf x) { return gg_gate_mul(x, x, NULL); }
 static inline vf v_gelu(vf x) {
     vf lo;
     const vf z = gg_gelu_arg(gg_clamp(x, -14, 14), &lo);
-    return gg_gate_mul(x, z, lo);
+    return gg_gate_mul(x, z, &lo);
 }
 static inline vf v_gelu_quick(vf x) {
     vf lo;
     const vf z = gg_gelu_quick_arg(gg_clamp(x, -200, 200), &lo);
-    return gg_gate_mul(x, z, lo);
+    return gg_gate_mul(x, z, &lo);
 }
 static inline vf v_silu_back(vf x, vf dy) {
     x = gg_clamp(x, -200, 200);
-    return vf_mul(dy, gg_gate_slope(x, x, vf_zero()));
+    return vf_mul(dy, gg_gate_slope(x, x, NULL));
 }
 static inline vf v_gelu_back(vf x, vf dy) {
     vf lo;
     x = gg_clamp(x, -14, 14);
     const vf z = gg_gelu_arg(x, &lo), cubic = vf_mul(vf_set1(0x1.2444f2p-4f), vf_mul(x, vf_mul(x, x)));
-    return vf_mul(dy, gg_gate_slope(vf_fma(vf_set1(2), cubic, z), z, lo));
+    return vf_mul(dy, gg_gate_slope(vf_fma(vf_set1(2), cubic, z), z, &lo));
 }
 static inline vf v_gelu_quick_back(vf x, vf dy) {
     vf lo;
     const vf z = gg_gelu_quick_arg(gg_clamp(x, -200, 200), &lo);
-    return vf_mul(dy, gg_gate_slope(z, z, lo));
+    return vf_mul(dy, gg_gate_slope(z, z, &lo));
 }
 static inline vf v_elu_back(vf x, vf dy) { return vf_select(vf_gt(x, vf_zero()), dy, vf_mul(dy, v_exp(x))); }
 
@@ -181,30 +190,37 @@ static inline vf v_erf(vf x) {
     const vf tail = vf_mul(v_exp(vf_neg(aa)), gg_mills(vf_mul(a, vf_set1(1.41421356f))));
     return vf_copysign(vf_select(vf_lt(a, vf_set1(0.95f)), near, vf_fnma(vf_set1(2), tail, vf_set1(1))), x);
 }
-/* exp(-x*x/2) as a gate, x capped where everything behind it is zero; t = |x| */
-static inline gg_gate gg_bell(vf x, vf *t) {
-    *t = vf_min(vf_set1(15), vf_abs(x));
-    const vf s = vf_mul(*t, *t), lost = vf_fma_exact(*t, *t, vf_neg(s)), half = vf_set1(0.5f);
-    gg_gate g = gg_gate_of(vf_mul(s, half), vf_mul(lost, half));
-    g.neg = vf_lt(x, vf_zero());
+/* exp(-x*x/2) = (1 + q) 2^n, x capped where everything behind it is zero; t = |x| */
+typedef struct gg_bell { vf t, q, n; } gg_bell;
+static inline gg_bell gg_bell_of(vf x) {
+    gg_bell g;
+    g.t = vf_min(vf_set1(15), vf_abs(x));
+    const vf s = vf_mul(g.t, g.t), minus_half = vf_set1(-0.5f);
+    const vf lost = vf_mul(vf_fma_exact(g.t, g.t, vf_neg(s)), minus_half);
+    g.q = gg_expm1_small(gg_exp_rest(vf_mul(s, minus_half), &lost, &g.n));
     return g;
 }
+/* m exp(-x*x/2) below zero, 1 less that above, where the bell needs no more than f32 has beside 1 */
+static inline vf gg_bell_side(gg_bell g, vm below, vf m) {
+    const vf s = gg_times_pow2(vf_set1(1), g.n);
+    return vf_select(below, vf_fma(m, g.q, m), vf_fnma(m, vf_fma(s, g.q, s), vf_set1(1)));
+}
+static inline vf gg_bell_scale(gg_bell g, vm below, vf y) { return vf_ldexp(y, vf_select(below, g.n, vf_zero())); }
+
 static inline vf v_gelu_erf(vf x) {
     static const float c[] = {0.398942292f, -0.0664902553f, 0.009972197f, -0.00118121307f, 0.000103134611f};
-    vf t;
-    gg_gate g = gg_bell(x, &t);
-    const vm near = vf_lt(t, vf_set1(0.7f));                           /* there Phi is a half and little more or less */
-    g.neg = vm_and(g.neg, vm_not(near));
+    const gg_bell g = gg_bell_of(x);
+    const vm near = vf_lt(g.t, vf_set1(0.7f));                         /* there Phi is a half and little more or less */
+    const vm below = vm_and(vf_lt(x, vf_zero()), vm_not(near));
     x = vf_max(vf_set1(-200), x);
-    const vf m = gg_mills(t), half = vf_fma(x, gg_poly(vf_mul(t, t), 5, c), vf_set1(0.5f));
-    const vf far = vf_select(g.neg, gg_gate_tail(g, m), vf_fnma(m, g.e, vf_set1(1)));
-    return gg_gate_scale(g, vf_mul(x, vf_select(near, half, far)));
+    const vf half = vf_fma(x, gg_poly(vf_mul(g.t, g.t), 5, c), vf_set1(0.5f));
+    return gg_bell_scale(g, below, vf_mul(x, vf_select(near, half, gg_bell_side(g, below, gg_mills(g.t)))));
 }
 static inline vf v_gelu_erf_back(vf x, vf dy) {
-    vf t;
-    const gg_gate g = gg_bell(x, &t);
-    const vf m = vf_fnma(t, vf_set1(0.398942280f), gg_mills(t));       /* (Phi(-t) - t phi(t)) exp(t*t/2) */
-    return vf_mul(dy, gg_gate_scale(g, vf_select(g.neg, gg_gate_tail(g, m), vf_fnma(m, g.e, vf_set1(1)))));
+    const gg_bell g = gg_bell_of(x);
+    const vm below = vf_lt(x, vf_zero());
+    const vf m = vf_fnma(g.t, vf_set1(0.398942280f), gg_mills(g.t));   /* (Phi(-t) - t phi(t)) exp(t*t/2) */
+    return vf_mul(dy, gg_bell_scale(g, below, gg_bell_side(g, below, m)));
 }
 
 /* ---- sine and cosine --------------------------------------------------------------------------------------------- */

@@ -11,6 +11,8 @@
  *               vf_load_f16n(p,n) vf_store_f16n(p,v,n) vf_load_bf16n(p,n) vf_store_bf16n(p,v,n)
  *               vi_load_u16(p) vi_store_u16(p,v)     zero-extended / v within 0..65535
  *               vf_load_i8(p)  VW int8 to f32        vf_gather(p, stride)    p[0], p[stride], ... (stride in floats)
+ *               vf_stream(p,v) vf_stream_end()       past the caches, p aligned to a vector / before others may read it
+ *                              (GG_VEC_STREAMS: 1 where there is such a store, else it is vf_store)
  * make          vf_zero() vf_set1(x) vi_set1(i) vi_iota()                    0, 1, 2 ...
  * f32           vf_add vf_sub vf_mul vf_div (a,b)  vf_fma(a,b,c) a*b+c  vf_fnma(a,b,c) c-a*b
  *                              (fused where the ISA has it)
@@ -34,6 +36,11 @@
 #ifndef GG_VEC_MASKED
 static inline vf vf_loadn(const float *p, int n) { float t[VW] = {0}; memcpy(t, p, (size_t)n * 4); return vf_load(t); }
 static inline void vf_storen(float *p, vf v, int n) { float t[VW]; vf_store(t, v); memcpy(p, t, (size_t)n * 4); }
+#endif
+#ifndef GG_VEC_STREAMS
+#define GG_VEC_STREAMS 0
+static inline void vf_stream(float *p, vf v) { vf_store(p, v); }
+static inline void vf_stream_end(void) {}
 #endif
 static inline vf vf_gather(const float *p, ptrdiff_t stride) {
     float t[VW];

@@ -1,0 +1,124 @@
+/* Convolutions to few channels with a step of 1, without panels of what the windows see: to gather these costs more than
+ * the product. An image is copied with its padding, and places are counted through its padded rows; what a tap sees of
+ * neighbouring places then lies side by side in the copy, wherever they are. Places in the padding are computed like
+ * others and left out. */
+#ifndef GG_OPS_DIRECT_H
+#define GG_OPS_DIRECT_H
+#include "patches.h"
+
+enum {
+    DIRECT_N = 32,                  /* channels of the result, at most */
+    DIRECT_K = 1 << 12,             /* taps of all channels */
+    DIRECT_FLOATS = 1 << 16,        /* of the copy, so that it stays in the second-level cache */
+};
+
+typedef struct direct {
+    int64_t low[2], width, height;  /* the first element that output 0 looks at; the padded image */
+    int64_t places, panels;         /* from the first to the last, padding included; panels of an image */
+    int64_t groups;                 /* of columns of the kernel, each a panel */
+} direct;
+
+/* From the leftmost tap to the rightmost. */
+static inline int64_t direct_reach(const patch_axis *ax) { return (ax->taps - 1) * (ax->inc < 0 ? -ax->inc : ax->inc); }
+
+/* False: better, or only, as a product of panels. */
+static bool direct_plan(const patches *v, const gemm *g, direct *d) {
+    const patch_axis *ax = v->ax;
+    if (g->n > DIRECT_N || g->k < 1 || g->k > DIRECT_K || v->to[0] != sizeof(float)) return false;
+    if (ax[0].step != 1 || ax[1].step != 1 || ax[2].out != 1 || ax[2].taps != 1 || ax[2].base) return false;
+    d->width = ax[0].out + direct_reach(&ax[0]), d->height = ax[1].out + direct_reach(&ax[1]);
+    if (2 * d->width > 3 * ax[0].out || d->width > DIRECT_FLOATS / d->height / v->c) return false;
+    for (int i = 0; i < 2; i++) d->low[i] = ax[i].base - (ax[i].inc < 0 ? direct_reach(&ax[i]) : 0);
+    d->places = (ax[1].out - 1) * d->width + ax[0].out;
+    d->panels = gemm_ceil(d->places, MICRO_R);
+    d->groups = gemm_ceil(g->n, MICRO_N);
+    return true;
+}
+
+/* The tile of gemm/tile.h over a copy: row k of a begins at x + at[k]. */
+GG_INLINE void direct_tile(const int n, int64_t k, const int32_t *at, const float *x, const float *b, float *out) {
+    vf sum[MICRO_N][MICRO_V];
+    GG_UNROLL for (int j = 0; j < n; j++)
+        GG_UNROLL for (int i = 0; i < MICRO_V; i++) sum[j][i] = vf_zero();
+    for (; k > 0; k--, at++, b += MICRO_C) {
+        vf a[MICRO_V];
+        GG_UNROLL for (int i = 0; i < MICRO_V; i++) a[i] = vf_load(x + *at + i * VW);
+        GG_UNROLL for (int j = 0; j < n; j++) {
+            const vf y = micro_value(b, j);
+            GG_UNROLL for (int i = 0; i < MICRO_V; i++) sum[j][i] = vf_fma(a[i], y, sum[j][i]);
+        }
+    }
+    GG_UNROLL for (int j = 0; j < n; j++)
+        GG_UNROLL for (int i = 0; i < MICRO_V; i++) vf_store(out + j * MICRO_R + i * VW, sum[j][i]);
+}
+#define DIRECT(v, n) \
+    static void direct_##n(int64_t k, const int32_t *at, const float *x, const float *b, float *out) { \
+        direct_tile(n < MICRO_N ? n : MICRO_N, k, at, x, b, out); \
+    }
+MICRO_SIZES(DIRECT, 2)
+#undef DIRECT
+#define DIRECT(v, n) [n] = n <= MICRO_N ? direct_##n : NULL,
+static void (*const direct_table[])(int64_t, const int32_t *, const float *, const float *, float *) = {
+    MICRO_SIZES(DIRECT, 2)
+};
+#undef DIRECT
+
+static void direct_load(const patches *v, const gemm *g, const direct *d, int64_t image, float *x) {
+    for (int64_t c = 0; c < v->c; c++)
+        for (int64_t r = 0; r < d->height; r++, x += d->width) {
+            const int64_t y = d->low[1] + r;
+            const int64_t in = y >= 0 && y < v->ax[1].in ? v->ax[0].in : 0;
+            const char *row = g->a.data + (size_t)image * v->nb_n + (size_t)c * v->nb_c;
+            if (in) row += (size_t)y * v->nb[1];
+            patch_row(g->a.type, row, v->nb[0], in, in ? d->low[0] : 0, 1, d->width, 0, x);
+        }
+}
+/* Writes columns j0 to j0+n of the places from f on, but for those in the padding. */
+static void direct_store(const patches *v, const gemm *g, const direct *d, int64_t image, int64_t f, int64_t j0,
+                         int64_t n, const float *tile) {
+    const int64_t end = gemm_min(f + MICRO_R, d->places);
+    for (int64_t i = f, m; i < end; i += m) {
+        const int64_t y = i / d->width, x = i % d->width;
+        m = gemm_min(end - i, (x < v->ax[0].out ? v->ax[0].out : d->width) - x);
+        if (x >= v->ax[0].out) continue;
+        char *to = g->c + (size_t)image * v->to_n + (size_t)y * v->to[1] + (size_t)x * sizeof(float);
+        for (int64_t j = 0; j < n; j++)
+            patch_lanes(tile + j * MICRO_R + (i - f), m, (float *)(to + (size_t)(j0 + j) * g->c_n));
+    }
+}
+
+/* Computes what gemm_run would; false: no memory. */
+static bool direct_run(const gg_work *w, const patches *v, const gemm *g, const direct *d) {
+    const int64_t each = gemm_ceil(g->n, d->groups), panel = g->k * MICRO_C;
+    /* the last lanes of the last panel look behind the copy */
+    const int64_t size = gemm_ceil(v->c * d->height * d->width + MICRO_R, VW) * VW;
+    float *const x = gg_scratch((size_t)(size + d->groups * panel + MICRO_N * MICRO_R + g->k) * sizeof *x);
+    if (!x) return false;
+    float *const b = x + size, *const tile = b + d->groups * panel;
+    int32_t *const at = (int32_t *)(tile + MICRO_N * MICRO_R);
+    memset(x + size - MICRO_R - VW, 0, (MICRO_R + VW) * sizeof *x);
+    for (int64_t k = 0; k < g->k; k++) {
+        int64_t t[3], c;
+        patch_tap(v, k, t, &c);
+        for (int i = 0; i < 2; i++) t[i] = t[i] * v->ax[i].inc + v->ax[i].base - d->low[i];
+        at[k] = (int32_t)((c * d->height + t[1]) * d->width + t[0]);
+    }
+    for (int64_t p = 0; p < d->groups; p++)
+        for (int64_t k = 0; k < g->k; k += GEMM_K)
+            g->b.pack(&g->b, p * each, (int)gemm_min(each, g->n - p * each), k, (int)gemm_min(g->k - k, GEMM_K),
+                      b + p * panel + k * MICRO_C, MICRO_C);
+    int64_t have = -1;
+    for (int64_t u0, u1; gg_next(w, v->n * d->panels, GEMM_LEAST / (MICRO_R * g->k * g->n) + 1, &u0, &u1);)
+        for (int64_t u = u0; u < u1; u++) {
+            const int64_t image = u / d->panels, f = u % d->panels * MICRO_R;
+            if (image != have) direct_load(v, g, d, have = image, x);
+            for (int64_t p = 0; p < d->groups; p++) {
+                const int64_t n = gemm_min(each, g->n - p * each);
+                direct_table[n](g->k, at, x + f, b + p * panel, tile);
+                direct_store(v, g, d, image, f, p * each, n, tile);
+            }
+        }
+    return true;
+}
+
+#endif
