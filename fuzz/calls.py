@@ -49,8 +49,7 @@ STRUCTS = [ggml.ggml_tensor, ggml.ggml_cgraph, ggml.ggml_cplan, ggml.ggml_init_p
 LEGACY_STRUCTS = [getattr(ggml.legacy, f"ggml_{name}") for name in (
     "tensor", "cgraph", "init_params", "opt_params", "scratch", "object")]  # fmt: skip
 CALLBACKS = [ggml.ggml_custom1_op_t, ggml.ggml_custom_op_t, ggml.ggml_unary_op_f32_t, ggml.ggml_abort_callback,
-             ggml.ggml_backend_sched_eval_callback, ggml.ggml_backend_eval_callback, ggml.ggml_opt_epoch_callback,
-             ggml.ggml_opt_get_optimizer_params]  # fmt: skip
+             ggml.ggml_backend_sched_eval_callback, ggml.ggml_backend_eval_callback, ggml.ggml_opt_epoch_callback]  # fmt: skip
 
 
 def boom(*args):

@@ -360,13 +360,23 @@ cdef void *ADDR(object o, const char *name) except? NULL:
     buffer_of(o, name, 0, &p)
     return p
 
+cdef bint called_as(object given, object callback_type) except -1:
+    """Whether functions of a type can be called as those of another: as many arguments, and a struct comes back from both or none."""
+    cdef object have = getattr(given, "_argtypes_", None)
+    if have is None:                                     # of a library: nobody said what it takes
+        return True
+    struct = [isinstance(t._restype_, type) and issubclass(t._restype_, ctypes.Structure) for t in (given, callback_type)]
+    return len(have) == len(callback_type._argtypes_) and struct[0] == struct[1]
+
 cdef void *FUN(object o, object callback_type, const char *name) except? NULL:
     """Address of a C function: a CFUNCTYPE instance, an address, or a callable, for which a thunk is made (see keep_callback)."""
     if o is None:
         return NULL
-    if isinstance(o, ctypes._CFuncPtr):
-        return memory(o)[0]
     cdef void *p
+    if isinstance(o, ctypes._CFuncPtr):
+        if not called_as(type(o), callback_type):
+            fail(TypeError, f"{name.decode()} is {shown(o)}: need a {callback_type.__name__}")
+        return memory(o)[0]
     if PyLong_CheckExact(o) or isinstance(o, ctypes.c_void_p):
         p = ADDR(o, name)
         if p != NULL and not gg_readable(p, 1):

@@ -678,7 +678,7 @@ cdef object read_from(Source s, object params, const char *fn):
 
 cdef object open_path(object fname):
     """An open file and its size."""
-    name = os.fspath(fname.value if isinstance(fname, ctypes.c_char_p) else fname)
+    name = os.fspath(fname if isinstance(fname, (str, os.PathLike)) else TEXT(fname, b"fname"))
     try:
         if not stat.S_ISREG(os.stat(name).st_mode):
             raise OSError(0, "no regular file")

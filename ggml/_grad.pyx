@@ -10,6 +10,7 @@ from ._core cimport (
     op_name, pointed, put, set_name,
 )
 from ._graph cimport copy_graph
+from . import _structs
 
 cdef enum:
     OP_ADD = 2, OP_CONT = 35, OP_SET_ROWS = 42, OP_MAP_CUSTOM1 = 88, OP_CUSTOM = 91
@@ -79,7 +80,8 @@ cdef bint want(ggml_tensor *t, ggml_cgraph *g, uint8_t *wanted) noexcept:
 def ggml_build_backward_expand(*args):
     """Adds to a graph, made with gradients, the nodes that compute the gradients of its loss by its parameters.
 
-    Called as (ctx, cgraph, grad_accs), (ctx, cgraph) or (ctx_static, ctx_compute, cgraph, accumulate). `grad_accs`: an array with
+    Called as (ctx, cgraph, grad_accs), (ctx, cgraph) or (ctx_static, ctx_compute, cgraph, accumulate); as in older releases,
+    also as (ctx, gf, gb, keep), where gb is a copy of gf (ggml_graph_dup) and is the graph. `grad_accs`: an array with
     a tensor (or NULL) for each node of the graph, into which its gradient is added at each compute; None: none. The new nodes are made
     in ctx. ggml_graph_get_grad gives the gradients; call ggml_graph_reset before the first compute.
     ValueError: no loss is set (ggml_set_loss), no parameter (ggml_set_param) is reached from it, a node on the way has no gradient, or
@@ -88,7 +90,9 @@ def ggml_build_backward_expand(*args):
     enter(b"ggml_build_backward_expand")
     cdef bint accumulate = False
     accs = None
-    if len(args) == 4:
+    if 3 <= len(args) <= 4 and isinstance(args[2], _structs.ggml_cgraph_p) and isinstance(args[1], _structs.ggml_cgraph_p):
+        ctx, graph = args[0], args[2]
+    elif len(args) == 4:
         ctx, graph, accumulate = args[1], args[2], bool(args[3])
     elif 2 <= len(args) <= 3:
         ctx, graph = args[:2]

@@ -16,7 +16,8 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from ._core cimport (
-    ADDR, BOOL, C, F, G, GGML_MAX_NAME, GGML_TENSOR_FLAG_COMPUTE, GGML_TENSOR_FLAG_PARAM, GGML_TYPE_F32, I, I32, NE, P, PATH, SZ, T, TYPE,
+    ADDR, BOOL, C, F, FUN, G, GGML_MAX_NAME, GGML_TENSOR_FLAG_COMPUTE, GGML_TENSOR_FLAG_PARAM, GGML_TYPE_F32, I, I32, NE, P,
+    PATH, SZ, T, TYPE,
     buffer_of, enter, fail, gg_contiguous, gg_nbytes, gg_nelements, gg_types, ggml_cgraph, ggml_tensor, readable, where,
 )
 from ._device cimport HANDLE, Handle, find, live, read, write
@@ -868,13 +869,12 @@ def ggml_opt_eval(opt_ctx, result):
 # ---- epochs ----------------------------------------------------------------------------------------------------------
 cdef object epoch_callback(object o):
     """A Python callable for an argument that may be a callback, a callable or NULL."""
-    if o is None or (isinstance(o, ctypes._CFuncPtr) and not o):
+    if callable(o) and not isinstance(o, ctypes._CFuncPtr):
+        return o
+    cdef void *p = FUN(o, _structs.ggml_opt_epoch_callback, b"a callback")
+    if p == NULL:
         return None
-    if isinstance(o, (int, ctypes.c_void_p)):
-        return _structs.ggml_opt_epoch_callback(o.value if isinstance(o, ctypes.c_void_p) else o)
-    if not callable(o):
-        fail(TypeError, f"a callback is {o!r}: need a ggml_opt_epoch_callback")
-    return o
+    return o if isinstance(o, ctypes._CFuncPtr) else _structs.ggml_opt_epoch_callback(<size_t>p)
 
 cdef int run(Context o, Dataset d, object result, int64_t first, int64_t end, object callback, bint train) except -1:
     """Batches first to end, for training or evaluation."""

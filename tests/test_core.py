@@ -386,7 +386,8 @@ def test_names(ctx):
 
 @pytest.mark.parametrize(
     "field, value, message",
-    [("type", 5, "type is 5: no tensor type"), ("type", 1 << 30, "no tensor type"), ("view_src", 0x1000, "view_src is no tensor")],
+    [("type", 5, "type is 5: no tensor type"), ("type", 1 << 30, "no tensor type"), ("view_src", 0x1000, "view_src is no tensor"),
+     ("op", 999, "op is 999: no operation")],
 )
 def test_fields_that_were_written_over(ctx, field, value, message):
     """Nothing is built upon a tensor whose fields a caller has spoilt; a caller's own struct is looked at each time."""

@@ -77,6 +77,10 @@ def test_order_of_the_backward_pass(ctx):
     assert leafs[0] == "a" and len(leafs) == 2
     grads = [ggml.ggml_get_name(ggml.ggml_graph_get_grad(graph, t)) for t in (x, loss.contents.src[0])]
     assert grads == [b"grad for x", b"grad for node_1"]
+    forward = graph_of(ctx, loss, grads=True)
+    older = ggml.ggml_graph_dup(ctx, forward, True)
+    ggml.ggml_build_backward_expand(ctx, forward, older, False)  # the form of older releases: the copy is the one that grows
+    assert order(older)[0][-1] == ("grad for x", "MUL") and ggml.ggml_graph_n_nodes(forward) == 3
 
 
 # ---- room ------------------------------------------------------------------------------------------------------------

@@ -360,3 +360,13 @@ def test_comparing_backends(three, ctx):
     with pytest.raises(TypeError, match="callback is None"):
         ggml.ggml_backend_compare_graph_backend(three.cpu, three.other, graph, None, None)
     ggml.ggml_backend_buffer_free(buf)
+
+
+def test_a_callback_of_another_type(three):
+    """It would be called with arguments that it does not have."""
+    sched = three.sched(three.cpu)
+    wrong = ggml.ggml_abort_callback(lambda data: False)
+    with pytest.raises(TypeError, match="need a ggml_backend_sched_eval_callback"):
+        ggml.ggml_backend_sched_set_eval_callback(sched, wrong, None)
+    with pytest.raises(ValueError, match="is the address of no function"):
+        ggml.ggml_backend_sched_set_eval_callback(sched, 0x10, None)

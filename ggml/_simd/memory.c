@@ -1,6 +1,7 @@
 /* Regions and contexts. */
 #define _GNU_SOURCE
 #include "memory.h"
+#include "check.h"
 #include <stdlib.h>
 #ifdef _WIN32
 #include <windows.h>
@@ -373,7 +374,7 @@ static bool object_live(const void *payload, int type, size_t size) {
 }
 bool gg_tensor_live(const ggml_tensor *t) { return object_live(t, GGML_OBJECT_TYPE_TENSOR, sizeof *t); }
 bool gg_tensor_sound(const ggml_tensor *t) {
-    return gg_type_ok(t->type) && (t->ne[0] | t->ne[1] | t->ne[2] | t->ne[3]) >= 0 && (!t->view_src || gg_tensor_live(t->view_src));
+    return gg_type_ok(t->type) && gg_op_known(t->op) && (t->ne[0] | t->ne[1] | t->ne[2] | t->ne[3]) >= 0 && (!t->view_src || gg_tensor_live(t->view_src));
 }
 bool gg_graph_live(const ggml_cgraph *g) { return object_live(g, GGML_OBJECT_TYPE_GRAPH, sizeof *g); }
 
