@@ -342,12 +342,23 @@ def rounded_by_partner(type, b):
     return decode(name, quantise(name, b), b.size).reshape(b.shape).astype(float)
 
 
-def near_either(got, wants, scale, note):
-    """By tile or by dot product: which one depends on sizes, of an indexed product on those of each group of rows.
-    scale: the product of the absolute values.
+BY_16 = ("Q2_K", "Q3_K", "Q6_K", "IQ2_XS", "IQ2_S", "IQ1_M", "NVFP4")
+
+
+def rounded_in_groups(type, b):
+    """Vectors as a tile of integers takes them: eight bits a value, scaled with their neighbours."""
+    groups = b.astype(np.float32).reshape(-1, 16 if type in BY_16 else 32)
+    most = np.abs(groups).max(1, keepdims=True)
+    scale, inverse = most * np.float32(1 / 127), np.float32(127) / np.where(most > 1e-36, most, np.inf).astype(np.float32)
+    return (np.rint(groups * inverse).astype(float) * scale).reshape(b.shape)
+
+
+def near_any(got, wants, scale, note):
+    """By tile of floats or integers, or by dot product: which one depends on ISA and sizes, of an indexed product on those
+    of each group of rows. scale: the product of the absolute values.
     """
     errors = [(np.abs(got - want) / scale).max(-1) for want in wants]
-    worst = np.minimum(*errors).max()
+    worst = np.minimum.reduce(errors).max()
     assert worst <= 1e-6, f"{note}: off by {worst} of the size of the terms"
 
 
@@ -364,8 +375,33 @@ def test_mul_mat(type, n, layout):
             y = load(b)
             out = ggml.ggml_mul_mat(ctx, a, b)
             matrices = spread(x, y).swapaxes(-1, -2)
-            wants, scale = [v @ matrices for v in (y, rounded_by_partner(type, y))], np.abs(y) @ np.abs(matrices)
-            on_each(ctx, out, lambda note: near_either(load(out), wants, scale, note))
+            wants = [v @ matrices for v in (y, rounded_by_partner(type, y), rounded_in_groups(type, y))]
+            scale = np.abs(y) @ np.abs(matrices)
+            on_each(ctx, out, lambda note: near_any(load(out), wants, scale, note))
+
+
+@each(["Q8_0", "Q4_K"])
+@pytest.mark.parametrize("n", [2, 8])
+def test_mul_mat_of_extreme_columns(type, n):
+    """Zeros and very small and large values; what is not finite stays in its column."""
+    with context() as ctx:
+        a, x = operand(ctx, type, Random(8)(512, 37))
+        y = Random(9)(512, n, 4)[0].astype(np.float32)
+        y[:, 1, 3], y[:, 1, 200:232] = 0, 0
+        y[0, 1], y[1, 1], y[2, 1] = 0, y[1, 1] * np.float32(1e-42), y[2, 1] * np.float32(1e6)
+        y[3, 1, 7] = np.nan
+        out = ggml.ggml_mul_mat(ctx, a, tensor(ctx, y.astype(float)[None], "F32"))
+        finite = np.isfinite(y).all(-1)
+        y = np.where(finite[..., None], y, 0).astype(float)
+        wants = [v @ x[0, 0].T for v in (y, rounded_by_partner(type, y), rounded_in_groups(type, y))]
+        scale = np.abs(y) @ np.abs(x[0, 0].T) + 1e-30
+
+        def check(note):
+            got = load(out)[0]
+            assert not np.isfinite(got[~finite]).any(), note
+            near_any(got[finite], [want[finite] for want in wants], scale[finite], note)
+
+        on_each(ctx, out, check)
 
 
 @each(QUANTISED)
@@ -378,10 +414,10 @@ def test_mul_mat_id(type):
             out = ggml.ggml_mul_mat_id(ctx, a, tensor(ctx, y, "F32", "permuted"), tensor(ctx, ids, "I32"))
             wants = [
                 np.einsum("tumk,tuk->tum", x[0, ids[0, 0]], np.tile(v[0], (1, used // rows, 1)))[None]
-                for v in (y, rounded_by_partner(type, y))
+                for v in (y, rounded_by_partner(type, y), rounded_in_groups(type, y))
             ]
             scale = np.linalg.norm(x[0], axis=-1).max() * np.linalg.norm(y, axis=-1).max()
-            on_each(ctx, out, lambda note: near_either(load(out), wants, scale, note))
+            on_each(ctx, out, lambda note: near_any(load(out), wants, scale, note))
 
 
 @each(QUANTISED)

@@ -25,6 +25,13 @@ typedef void (*gg_from_f32_fn)(const float *x, void *y, int64_t n);
 typedef void (*gg_quantize_fn)(const float *x, void *y, int64_t n, const float *im);
 /* sum(x[i]*y[i]): x packed row of the type, y a packed row of the type's dot partner (gg_types_dot). */
 typedef void (*gg_dot_fn)(int64_t n, float *s, const void *x, const void *y);
+/* A packed row of n elements as integers and their scales. Of each `group` elements it writes bytes q, a float d and,
+ * with mins, a float m: an element is d (q - bias) - m. */
+typedef struct gg_ints {
+    void (*unpack)(const void *x, void *groups, int64_t n);     /* NULL: the type has no such form */
+    uint8_t group, bias;
+    bool mins;
+} gg_ints;
 
 typedef struct gg_kernels {
     gg_op_fn op[GG_OP_MAX];
@@ -34,6 +41,7 @@ typedef struct gg_kernels {
     gg_quantize_fn quantize[GGML_TYPE_COUNT];   /* NULL: from_f32 does it, weights make no difference */
     gg_dot_fn dot[GGML_TYPE_COUNT];
     int32_t dot_type[GGML_TYPE_COUNT];   /* type of the second operand of dot */
+    gg_ints ints[GGML_TYPE_COUNT];
 } gg_kernels;
 
 /* ---- services for kernels (parallel.c) ---------------------------------------------------------------------------- */

@@ -12,9 +12,11 @@ typedef struct gemm gemm;
 struct gemm {
     int64_t m, n, k, ne2, ne3;
     gemm_src a, b;
+    gemm_form form;                 /* of panels; zeros: floats */
     char *c;
     size_t c_m, c_n, c_2, c_3;      /* byte strides of c */
-    size_t (*c_at)(const gemm *g, int64_t i);   /* where row i of c begins, if not at i * c_m; else NULL */
+    /* Where c[i, j] lies, if not at i * c_m + j * c_n, else NULL. Columns are c_n apart, unless that is 0. */
+    size_t (*c_at)(const gemm *g, int64_t i, int64_t j);
     bool add;                       /* to what c holds, else over it */
 };
 
@@ -26,14 +28,13 @@ enum {
 static inline int64_t gemm_next_task(const gg_work *w) {
     return atomic_fetch_add_explicit(w->chunk, 1, memory_order_relaxed);
 }
-static inline size_t gemm_c_row(const gemm *g, int64_t i) { return g->c_at ? g->c_at(g, i) : (size_t)i * g->c_m; }
+static inline const gemm_form *gemm_form_of(const gemm *g) { return g->form.tiles ? &g->form : &gemm_floats; }
 static inline float *gemm_c(const gemm *g, int64_t i, int64_t j) {
-    return (float *)(g->c + gemm_c_row(g, i) + (size_t)j * g->c_n);
+    return (float *)(g->c + (g->c_at ? g->c_at(g, i, j) : (size_t)i * g->c_m + (size_t)j * g->c_n));
 }
 /* Rows i to i+m lie side by side. */
 static inline bool gemm_c_packed(const gemm *g, int64_t i, int64_t m) {
-    if (!g->c_at) return g->c_m == sizeof(float);
-    return g->c_at(g, i + m - 1) - g->c_at(g, i) == (size_t)(m - 1) * sizeof(float);
+    return g->c_at ? gemm_c(g, i + m - 1, 0) - gemm_c(g, i, 0) == m - 1 : g->c_m == sizeof(float);
 }
 
 /* The other way round: c transposed is b times a. */
@@ -83,15 +84,19 @@ static inline gemm_cut gemm_plan(const gemm *g, int nth) {
     return p;
 }
 
-/* One tile of a c whose columns are not contiguous: by way of the stack. */
-static inline void gemm_scatter(const gemm *g, micro_fn tile, int64_t kn, const float *a, const float *b, int64_t i0,
-                                int64_t m, int64_t j0, int64_t n, bool add) {
+/* One tile of a c whose columns are not contiguous (packed) or not evenly spaced: by way of the stack. */
+static inline void gemm_scatter(const gemm *g, micro_fn tile, int64_t steps, const float *a, const float *b, int64_t i0,
+                                int64_t m, int64_t j0, int64_t n, bool packed, bool add) {
     float t[MICRO_N * MICRO_R] __attribute__((aligned(64)));
-    tile(kn, a, b, t, MICRO_R, m, false);
-    for (int64_t i = 0; i < m; i++) {
+    tile(gemm_form_of(g), steps, a, b, t, MICRO_R, m, false);
+    for (int64_t j = 0; packed && j < n; j++) {
+        float *const c = gemm_c(g, i0, j0 + j);
+        for (int64_t i = 0; i < m; i++) c[i] = add ? c[i] + t[j * MICRO_R + i] : t[j * MICRO_R + i];
+    }
+    for (int64_t i = 0; !packed && i < m; i++) {
         char *const row = (char *)gemm_c(g, i0 + i, j0);
         for (int64_t j = 0; j < n; j++) {
-            float *c = (float *)(row + (size_t)j * g->c_n);
+            float *c = g->c_n ? (float *)(row + (size_t)j * g->c_n) : gemm_c(g, i0 + i, j0 + j);
             *c = add ? *c + t[j * MICRO_R + i] : t[j * MICRO_R + i];
         }
     }
@@ -100,23 +105,27 @@ static inline void gemm_scatter(const gemm *g, micro_fn tile, int64_t kn, const 
 /* A panel of a times the panels of b from p0 to p1. */
 static void gemm_row(const gemm *g, const gemm_cut *cut, int64_t row, int64_t p0, int64_t p1, int64_t kn,
                      const float *a, const float *b, bool add) {
-    const int64_t i = row * MICRO_R, m = gemm_min(g->m - i, MICRO_R);
-    const micro_fn *const tiles = micro_table[gemm_ceil(m, VW)];
+    const gemm_form *const f = gemm_form_of(g);
+    const int64_t i = row * MICRO_R, m = gemm_min(g->m - i, MICRO_R), steps = kn / f->group;
+    const micro_fn *const tiles = f->tiles[gemm_ceil(m, VW)];
     const bool packed = gemm_c_packed(g, i, m);
-    char *const c = (char *)gemm_c(g, i, 0);
-    for (int64_t p = p0; p < p1; p++, b += kn * MICRO_C) {
+    for (int64_t p = p0; p < p1; p++, b += steps * f->b_words * MICRO_C) {
         const int64_t j = gemm_column(cut, p), n = gemm_column(cut, p + 1) - j;
-        if (packed) tiles[n](kn, a, b, (float *)(c + (size_t)j * g->c_n), (int64_t)(g->c_n / sizeof(float)), m, add);
-        else gemm_scatter(g, tiles[n], kn, a, b, i, m, j, n, add);
+        if (packed && (g->c_n || n == 1))
+            tiles[n](f, steps, a, b, gemm_c(g, i, j), (int64_t)(g->c_n / sizeof(float)), m, add);
+        else gemm_scatter(g, tiles[n], steps, a, b, i, m, j, n, packed, add);
     }
 }
 
 /* Packs columns of b from panel p0 to p1, from k0 on. */
 static void gemm_pack_columns(const gemm *g, const gemm_cut *cut, int64_t p0, int64_t p1, int64_t k0, int kn,
                               float *out) {
-    for (int64_t p = p0; p < p1; p++, out += kn * MICRO_C) {
+    float floats[GEMM_K * MICRO_C] __attribute__((aligned(64)));
+    const gemm_form *const f = gemm_form_of(g);
+    for (int64_t p = p0; p < p1; p++, out += kn / f->group * f->b_words * MICRO_C) {
         const int64_t j = gemm_column(cut, p), n = gemm_column(cut, p + 1) - j;
-        g->b.pack(&g->b, j, (int)n, k0, kn, out, MICRO_C);
+        g->b.pack(&g->b, j, (int)n, k0, kn, f->convert_b ? floats : out, MICRO_C);
+        if (f->convert_b) f->convert_b(f, floats, kn, out);
     }
 }
 
@@ -124,6 +133,7 @@ static void gemm_pack_columns(const gemm *g, const gemm_cut *cut, int64_t p0, in
  * panels of b. With few columns these are packed for several steps of k, so that long pieces of a's rows are read. */
 static void gemm_task(const gemm *g, const gemm_cut *cut, int64_t r0, int64_t r1, int64_t p0, int64_t p1, float *own_a,
                       float *own_b) {
+    const gemm_form *const f = gemm_form_of(g);
     int64_t k0 = 0;
     do {                            /* once even if k is 0: c becomes 0 then */
         const int64_t k1 = gemm_min(k0 + cut->steps * GEMM_K, g->k), width = (p1 - p0) * MICRO_C;
@@ -136,8 +146,9 @@ static void gemm_task(const gemm *g, const gemm_cut *cut, int64_t r0, int64_t r1
                 const int kn = (int)gemm_min(k1 - k, GEMM_K);
                 g->a.pack(&g->a, r * MICRO_R, (int)n, k, kn, own_a, MICRO_R);
                 const float *const b = own_b + (k - k0) * width;
+                const int64_t panel = kn / f->group * f->a_words * MICRO_R;
                 for (int64_t i = r; i < end; i++)
-                    gemm_row(g, cut, i, p0, p1, kn, own_a + (i - r) * kn * MICRO_R, b, g->add || k > 0);
+                    gemm_row(g, cut, i, p0, p1, kn, own_a + (i - r) * panel, b, g->add || k > 0);
             } while ((k += GEMM_K) < k1);
         }
     } while ((k0 += cut->steps * GEMM_K) < g->k);

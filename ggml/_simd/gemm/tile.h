@@ -1,5 +1,6 @@
 /* The register tile: c[MICRO_R x n] (+)= a * b over packed panels, written once over the vector vocabulary; the ISA
- * says how large it is (micro_<isa>.h). Vectors run along the rows of a; each value of b is broadcast. */
+ * says how large it is (micro_<isa>.h). Vectors run along the rows of a; each value of b is broadcast. Here panels are
+ * of floats; those of integers are in int8.h. */
 #ifndef GG_GEMM_TILE_H
 #define GG_GEMM_TILE_H
 #include GG_MICRO
@@ -15,13 +16,38 @@ enum {
 #else
 #define GG_UNROLL _Pragma("GCC unroll 16")
 #endif
+#ifndef GG_VEC_DOT
+#define GG_VEC_DOT 0
+#endif
 #define GG_INLINE static inline __attribute__((always_inline))   /* sizes and types are constants in every copy */
 
-/* Adds to column j of c, at c + j*ldc, or writes over it; m <= v*VW of its rows are valid. */
-#define MICRO_ARGS int64_t k, const float *a, const float *b, float *c, int64_t ldc, int64_t m, bool add
+/* k steps of `form`. Adds to column j of c, at c + j*ldc, or writes over it; m <= v*VW of its rows are valid. */
+#define MICRO_ARGS const gemm_form *form, int64_t k, const float *a, const float *b, float *c, int64_t ldc, int64_t m, \
+                   bool add
+typedef struct gemm_form gemm_form;
 typedef void (*micro_fn)(MICRO_ARGS);
 
+/* What panels hold: a step takes `group` elements of k, so many 32-bit words for each vector of a and of b. */
+struct gemm_form {
+    const micro_fn (*tiles)[MICRO_N_MAX + 1];
+    int group, a_words, b_words;
+    void (*convert_b)(const gemm_form *form, const float *x, int kn, float *out);   /* from floats, or NULL */
+    int bias;                                       /* of a's integers */
+    bool mins;
+};
+
+GG_INLINE void micro_store(const int v, const int n, vf sum[MICRO_N][MICRO_V], float *c, int64_t ldc, int64_t m,
+                           bool add) {
+    GG_UNROLL for (int j = 0; j < n; j++)           /* a column at a time: whole cache lines are written in one go */
+        GG_UNROLL for (int i = 0; i < v; i++) {
+            float *p = c + j * ldc + i * VW;
+            const int left = (int)m - i * VW;
+            if (left >= VW) vf_store(p, add ? vf_add(vf_load(p), sum[j][i]) : sum[j][i]);
+            else vf_storen(p, add ? vf_add(vf_loadn(p, left), sum[j][i]) : sum[j][i], left);
+        }
+}
 GG_INLINE void micro_tile(const int v, const int n, MICRO_ARGS) {
+    (void)form;
     vf sum[MICRO_N][MICRO_V];
     GG_UNROLL for (int j = 0; j < n; j++) {
         GG_UNROLL for (int i = 0; i < v; i++) sum[j][i] = vf_zero();
@@ -35,13 +61,7 @@ GG_INLINE void micro_tile(const int v, const int n, MICRO_ARGS) {
             GG_UNROLL for (int i = 0; i < v; i++) sum[j][i] = vf_fma(x[i], y, sum[j][i]);
         }
     }
-    GG_UNROLL for (int j = 0; j < n; j++)           /* a column at a time: whole cache lines are written in one go */
-        GG_UNROLL for (int i = 0; i < v; i++) {
-            float *p = c + j * ldc + i * VW;
-            const int left = (int)m - i * VW;
-            if (left >= VW) vf_store(p, add ? vf_add(vf_load(p), sum[j][i]) : sum[j][i]);
-            else vf_storen(p, add ? vf_add(vf_loadn(p, left), sum[j][i]) : sum[j][i], left);
-        }
+    micro_store(v, n, sum, c, ldc, m, add);
 }
 
 /* One function for each size up to the largest; the conditional keeps the others out of the binary. */
@@ -49,7 +69,7 @@ GG_INLINE void micro_tile(const int v, const int n, MICRO_ARGS) {
                           F(v, 8) F(v, 9) F(v, 10) F(v, 11) F(v, 12) F(v, 13) F(v, 14)
 #define MICRO(v, n) \
     static void micro_##v##_##n(MICRO_ARGS) { \
-        micro_tile(v, n < MICRO_N ? n : MICRO_N, k, a, b, c, ldc, m, add); \
+        micro_tile(v, n < MICRO_N ? n : MICRO_N, form, k, a, b, c, ldc, m, add); \
     }
 MICRO_SIZES(MICRO, 1)
 MICRO_SIZES(MICRO, 2)
@@ -57,5 +77,7 @@ MICRO_SIZES(MICRO, 2)
 #define MICRO(v, n) [n] = n <= MICRO_N ? micro_##v##_##n : NULL,
 static const micro_fn micro_table[][MICRO_N_MAX + 1] = {[1] = {MICRO_SIZES(MICRO, 1)}, [2] = {MICRO_SIZES(MICRO, 2)}};
 #undef MICRO
+
+static const gemm_form gemm_floats = {.tiles = micro_table, .group = 1, .a_words = 1, .b_words = 1};
 
 #endif

@@ -6,7 +6,9 @@
 #include "depthwise.h"
 #include "pool.h"
 
-static size_t conv_row(const gemm *g, int64_t i) { return patch_target(g->a.context, i); }
+static size_t conv_at(const gemm *g, int64_t i, int64_t j) {
+    return patch_target(g->a.context, i) + (size_t)j * g->c_n;
+}
 static int conv_memory(const ggml_tensor *dst) { return gg_fail(dst, "no memory for panels"); }
 
 /* The kernel as the other operand: vectors are its output channels (or input channels, for the way back), k runs over
@@ -40,7 +42,7 @@ static bool conv_product(const gg_work *w, const gg_conv *v, const patches *seen
                          const ggml_tensor *data, char *out, size_t nb_c) {
     const gemm g = {.m = patches_places(seen) * seen->n, .n = kernel->c, .k = patches_taps(seen) * seen->c,
                     .ne2 = 1, .ne3 = 1, .a = patch_source(data->data, data->type, seen, pack_places),
-                    .b = conv_kernel_source(v, kernel), .c = out, .c_n = nb_c, .c_at = conv_row};
+                    .b = conv_kernel_source(v, kernel), .c = out, .c_n = nb_c, .c_at = conv_at};
     direct d;
     return direct_plan(seen, &g, &d) ? direct_run(w, seen, &g, &d) : gemm_run(w, &g);
 }

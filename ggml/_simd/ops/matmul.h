@@ -2,6 +2,7 @@
 #ifndef GG_OPS_MATMUL_H
 #define GG_OPS_MATMUL_H
 #include "../gemm/gemv.h"
+#include "../gemm/int8.h"
 
 /* Neighbours of the batch that share a are one wider product where b and c go on at an even step: a batch through one
  * layer, or the query heads of a token that share keys. */
@@ -39,8 +40,10 @@ static int matmul_run(const gg_work *w, ggml_tensor *dst, int along) {
     const int a = dst->src[0]->type, b = dst->src[1]->type;
     if (!pack_type_ok(a) || !gg_is_float(b))
         return gg_fail(dst, "no product of %s and %s", gg_types[a].name, gg_types[b].name);
-    const gemm g = matmul_problem(dst, along);
-    if (gemv_fits(&g) ? gemv_run(w, &g) : gemm_run(w, &g)) return GGML_STATUS_SUCCESS;
+    gemm g = matmul_problem(dst, along);
+    const bool vectors = gemv_fits(&g);
+    if (!vectors) gemm_use_ints(&g);
+    if (vectors ? gemv_run(w, &g) : gemm_run(w, &g)) return GGML_STATUS_SUCCESS;
     return gg_fail(dst, "no memory for panels");
 }
 

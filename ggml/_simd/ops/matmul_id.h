@@ -3,6 +3,7 @@
 #ifndef GG_OPS_MATMUL_ID_H
 #define GG_OPS_MATMUL_ID_H
 #include "../gemm/gemv.h"
+#include "../gemm/int8.h"
 
 /* A pair is an index of ids: number i is ids[i % used, i / used]. The pairs of matrix e are pair[start[e]] to
  * pair[start[e + 1]]. All of it lies in the node's work memory. */
@@ -93,9 +94,11 @@ static bool id_run(const gg_work *w, _Atomic int64_t *chunk, const gemm *g, bool
     return vectors ? gemv_run(&own, g) : gemm_run(&own, g);
 }
 
-/* A group as one product, with the pairs as rows: c's rows lie where the pairs say. */
+/* A group as one product, with the pairs as columns: c's lie where the pairs say. */
 typedef struct { id_rows x, y; } id_group;
-static size_t id_c_row(const gemm *g, int64_t i) { return id_row_at(&((const id_group *)g->a.context)->y, i); }
+static size_t id_c_at(const gemm *g, int64_t i, int64_t j) {
+    return (size_t)i * g->c_m + id_row_at(&((const id_group *)g->b.context)->y, j);
+}
 
 /* Rows i and, if it is at hand, i + 1 of a group as vectors. */
 static gemm id_vectors(const ggml_tensor *dst, const gemm_src *matrix, int64_t k, const id_group *p, int64_t i, int64_t count) {
@@ -107,14 +110,13 @@ static gemm id_vectors(const ggml_tensor *dst, const gemm_src *matrix, int64_t k
         g.n = 2, g.b.nb_i = id_row_at(&p->x, i + 1) - x, g.c_n = id_row_at(&p->y, i + 1) - y;
     return g;
 }
-enum { ID_VECTORS = 4 };    /* up to so many rows, a matrix is read once for each two of them */
 
 static bool id_product(const gg_work *w, ggml_tensor *dst, int along, const id_groups *all, int64_t e) {
     const ggml_tensor *as = dst->src[0], *b = dst->src[1], *ids = dst->src[2];
     const int64_t first = all->start[e], count = all->start[e + 1] - first, k = as->ne[along];
     const id_group p = {id_rows_of(b, ids, all->pair + first), id_rows_of(dst, ids, all->pair + first)};
     const gemm_src matrix = id_matrix(as, e, along);
-    if (count <= ID_VECTORS) {
+    if (count <= gemv_most(&matrix)) {      /* the matrix is read once for each two of them */
         int64_t i = 0;
         for (gemm g; i < count; i += g.n) {
             g = id_vectors(dst, &matrix, k, &p, i, count);
@@ -123,8 +125,9 @@ static bool id_product(const gg_work *w, ggml_tensor *dst, int along, const id_g
         }
         if (i == count) return true;
     }
-    const gemm g = {.m = count, .n = dst->ne[0], .k = k, .ne2 = 1, .ne3 = 1, .a = id_src(b, &p, pack_pairs), .b = matrix,
-                    .c = dst->data, .c_n = dst->nb[0], .c_at = id_c_row};
+    gemm g = {.m = dst->ne[0], .n = count, .k = k, .ne2 = 1, .ne3 = 1, .a = matrix, .b = id_src(b, &p, pack_pairs),
+              .c = dst->data, .c_m = dst->nb[0], .c_at = id_c_at};
+    gemm_use_ints(&g);
     return id_run(w, all->chunk + e, &g, false);
 }
 static int matmul_id_run(const gg_work *w, ggml_tensor *dst, int along) {

@@ -1,5 +1,5 @@
-/* to_f32 and dot of every quantised type, from small functions of the type that give the integers of 32 elements (a
- * chunk) and the scales of a block. They are inlined into the loops here, whose shapes are compile-time constants,
+/* to_f32, dot and ints of every quantised type, from small functions of the type that give the integers of 32 elements
+ * (a chunk) and the scales of a block. They are inlined into the loops here, whose shapes are compile-time constants,
  * so that a type costs these functions and a one-line instance. */
 #ifndef GG_QUANTS_GENERIC_H
 #define GG_QUANTS_GENERIC_H
@@ -9,14 +9,31 @@
 
 typedef vb (*chunk_fn)(const void *block, int j);                    /* elements 32 j .. 32 j + 31 */
 
+enum { SIGNS_BIAS = 64 };       /* values that have signs are below that */
+
+/* A chunk for gg_ints: one group of 32, or two of 16, at p; returns their end. d, off: two scales and two mins. */
+INLINED char *ints_store(char *p, int group, vb q, int signed_by, bool mins, const float *d, const float *off) {
+    if (signed_by) q = vb_add(q, vb_set1(signed_by));
+    const int step = group + (mins ? 8 : 4);
+    if (group == 32) vb_store(p, q);
+    else vb_store2(p, p + step, q);
+    for (int i = 0; i < 32 / group; i++, p += step) {
+        memcpy(p + group, d + i, sizeof *d);
+        if (mins) memcpy(p + group + 4, off + i, sizeof *off);
+    }
+    return p;
+}
+
 /* ---- blocks of 32, 64 and 128 elements: a float scale d for each 16 elements ------------------------------------ */
-/* An element is d (q - bias) + min, min a float of the block. Chunks hold q: unsigned, but for signed_q. */
+/* An element is d (q - bias) + min, min a float of the block. Chunks hold q: unsigned, or signed and unsigned once
+ * signed_by is added. */
 typedef struct {
     int bytes, chunks, bias;
     chunk_fn chunk;
     void (*scales)(const void *block, float *d);    /* two for each chunk */
     float (*min)(const void *block);                /* NULL: 0 */
-    bool signed_q, halves_differ;
+    bool halves_differ;
+    int signed_by;                                  /* 0: unsigned */
 } small_type;
 
 INLINED void small_to_f32(small_type t, const void *x, float *y, int64_t n) {
@@ -32,6 +49,17 @@ INLINED void small_to_f32(small_type t, const void *x, float *y, int64_t n) {
         }
     }
 }
+INLINED void small_unpack(small_type t, const void *x, void *groups, int64_t n) {
+    const char *b = x, *end = b + n / (32 * t.chunks) * t.bytes;
+    for (char *p = groups; b < end; b += t.bytes) {
+        float d[8];
+        t.scales(b, d);
+        const float off = t.min ? -t.min(b) : 0;
+#pragma GCC unroll 4
+        for (int j = 0; j < t.chunks; j++)
+            p = ints_store(p, t.halves_differ ? 16 : 32, t.chunk(b, j), t.signed_by, t.min, d + 2 * j, &off);
+    }
+}
 /* One block with t.chunks blocks of Q8_0. */
 INLINED va small_step_q8_0(small_type t, const char *b, const block_q8_0 *a, va sum) {
     float d[8];
@@ -40,7 +68,7 @@ INLINED va small_step_q8_0(small_type t, const char *b, const block_q8_0 *a, va 
     for (int j = 0; j < t.chunks; j++) {
         const vb q = t.chunk(b, j), v = vb_load(a[j].qs);
         const float dy = gg_half_of_two(&a[j], 0);
-        vq dot = t.signed_q ? vq_dot_ss(q, v) : vq_dot_us(q, v);
+        vq dot = t.signed_by ? vq_dot_ss(q, v) : vq_dot_us(q, v);
         if (t.bias) dot = vq_sub(dot, vq_dot_us(vb_set1(t.bias), v));
         sum = t.halves_differ ? va_madd(sum, dot, d[2 * j] * dy, d[2 * j + 1] * dy) : va_madd1(sum, dot, d[2 * j] * dy);
     }
@@ -79,15 +107,17 @@ INLINED void small_dot_q8_1(small_type t, int64_t n, float *s, const void *x, co
 }
 
 /* ---- blocks of 256 elements: an integer scale s, and m to subtract, for each 16 elements ------------------------ */
-/* An element is d s (q - bias) - dmin m, negated where its sign bit is set. Chunks hold q: unsigned, but for
- * signed_q. */
+/* An element is d s (q - bias) - dmin m, negated where its sign bit is set. Chunks hold q: unsigned, or signed
+ * and unsigned once signed_by is added. */
 typedef struct { float d, dmin; vs s, m; } k_scales;
 typedef struct {
     int bytes, bias;
     chunk_fn chunk;
     k_scales (*scales)(const void *block);
     uint32_t (*signs)(const void *block, int j);    /* of a chunk; NULL: none */
-    bool has_min, signed_q;
+    bool has_min;
+    int signed_by;
+    int group;                                      /* elements to a scale: 16 or 32 */
 } k_type;
 
 INLINED void k_to_f32(k_type t, const void *x, float *y, int64_t n) {
@@ -106,6 +136,21 @@ INLINED void k_to_f32(k_type t, const void *x, float *y, int64_t n) {
         }
     }
 }
+INLINED void k_unpack(k_type t, const void *x, void *groups, int64_t n) {
+    const char *b = x, *end = b + n / 256 * t.bytes;
+    for (char *p = groups; b < end; b += t.bytes) {
+        const k_scales k = t.scales(b);
+        float d[16], m[16];
+        vs_to_f32(d, k.s, k.d);
+        if (t.has_min) vs_to_f32(m, k.m, k.dmin);
+#pragma GCC unroll 8
+        for (int j = 0; j < 8; j++) {
+            vb q = t.chunk(b, j);
+            if (t.signs) q = vb_negate(q, t.signs(b, j));
+            p = ints_store(p, t.group, q, t.signs ? SIGNS_BIAS : t.signed_by, t.has_min, d + 2 * j, m + 2 * j);
+        }
+    }
+}
 INLINED void k_dot(k_type t, int64_t n, float *s, const void *x, const void *y) {
     const char *b = x;
     const block_q8_K *a = y, *end = a + n / 256;
@@ -117,7 +162,7 @@ INLINED void k_dot(k_type t, int64_t n, float *s, const void *x, const void *y) 
         for (int j = 0; j < 8; j++) {
             vb v = vb_load(a->qs + 32 * j);
             if (t.signs) v = vb_negate(v, t.signs(b, j));
-            acc[j & 1] = t.signed_q ? vq_madd_ss(acc[j & 1], t.chunk(b, j), v, k.s, j)
+            acc[j & 1] = t.signed_by ? vq_madd_ss(acc[j & 1], t.chunk(b, j), v, k.s, j)
                 : vq_madd_us(acc[j & 1], t.chunk(b, j), v, k.s, j);
         }
         acc[0] = vq_add(acc[0], acc[1]);
@@ -130,22 +175,17 @@ INLINED void k_dot(k_type t, int64_t n, float *s, const void *x, const void *y) 
     *s = t.has_min ? va_sum(sum) - va_sum(mins) : va_sum(sum);
 }
 
-/* Instances: <t>_to_f32 and <t>_dot. */
-#define SMALL_TYPE(t, CHUNKS, BIAS, MIN, SIGNED, HALVES_DIFFER, PARTNER) \
-    static void t##_to_f32(const void *x, float *y, int64_t n) { \
-        small_to_f32((small_type){sizeof(block_##t), CHUNKS, BIAS, t##_chunk, t##_scales, MIN, SIGNED, \
-                                  HALVES_DIFFER}, x, y, n); \
-    } \
-    static void t##_dot(int64_t n, float *s, const void *x, const void *y) { \
-        small_dot_##PARTNER((small_type){sizeof(block_##t), CHUNKS, BIAS, t##_chunk, t##_scales, MIN, SIGNED, \
-                                         HALVES_DIFFER}, n, s, x, y); \
-    }
-#define K_TYPE(t, BIAS, SIGNS, HAS_MIN, SIGNED) \
-    static void t##_to_f32(const void *x, float *y, int64_t n) { \
-        k_to_f32((k_type){sizeof(block_##t), BIAS, t##_chunk, t##_scales, SIGNS, HAS_MIN, SIGNED}, x, y, n); \
-    } \
-    static void t##_dot(int64_t n, float *s, const void *x, const void *y) { \
-        k_dot((k_type){sizeof(block_##t), BIAS, t##_chunk, t##_scales, SIGNS, HAS_MIN, SIGNED}, n, s, x, y); \
-    }
+/* Instances: <t>_to_f32, <t>_dot and <t>_ints of a type described by TYPE. */
+#define INSTANCE(t, TYPE, KIND, DOT, GROUP, BIAS, MINS) \
+    static void t##_to_f32(const void *x, float *y, int64_t n) { KIND##_to_f32(TYPE, x, y, n); } \
+    static void t##_dot(int64_t n, float *s, const void *x, const void *y) { DOT(TYPE, n, s, x, y); } \
+    static void t##_unpack(const void *x, void *groups, int64_t n) { KIND##_unpack(TYPE, x, groups, n); } \
+    static const gg_ints t##_ints = {t##_unpack, GROUP, BIAS, MINS};
+#define SMALL_TYPE(t, CHUNKS, BIAS, MIN, SIGNED_BY, HALVES_DIFFER, PARTNER) \
+    INSTANCE(t, ((small_type){sizeof(block_##t), CHUNKS, BIAS, t##_chunk, t##_scales, MIN, HALVES_DIFFER, SIGNED_BY}), \
+             small, small_dot_##PARTNER, HALVES_DIFFER ? 16 : 32, BIAS + SIGNED_BY, (MIN) != NULL)
+#define K_TYPE(t, GROUP, BIAS, SIGNS, HAS_MIN, SIGNED_BY) \
+    INSTANCE(t, ((k_type){sizeof(block_##t), BIAS, t##_chunk, t##_scales, SIGNS, HAS_MIN, SIGNED_BY, GROUP}), \
+             k, k_dot, GROUP, (SIGNS) != NULL ? SIGNS_BIAS : BIAS + SIGNED_BY, HAS_MIN)
 
 #endif

@@ -12,6 +12,7 @@
 #define ENTER_FROM(NAME, t) k->from_f32[GGML_TYPE_##NAME] = t##_from_f32;
 #define ENTER_DOT(NAME, t, PARTNER) \
     ENTER_TO(NAME, t) k->dot[GGML_TYPE_##NAME] = t##_dot, k->dot_type[GGML_TYPE_##NAME] = GGML_TYPE_##PARTNER;
+#define ENTER_INTS(NAME, t, PARTNER) ENTER_DOT(NAME, t, PARTNER) k->ints[GGML_TYPE_##NAME] = t##_ints;
 #define ENTER_QUANTIZE(NAME, t) k->quantize[GGML_TYPE_##NAME] = t##_quantize;
 
 /* from_f32 of the types that are searched for: no weights. */
@@ -20,14 +21,15 @@ PLAIN(q2_K) PLAIN(q3_K) PLAIN(q4_K) PLAIN(q5_K) PLAIN(q6_K)
 PLAIN(iq2_s) PLAIN(iq3_xxs) PLAIN(iq3_s) PLAIN(iq1_m) PLAIN(iq4_xs)
 
 static void install_quants(gg_kernels *k) {
-    ENTER_DOT(F32, f32, F32) ENTER_DOT(F16, f16, F16) ENTER_DOT(BF16, bf16, BF16) ENTER_DOT(Q4_0, q4_0, Q8_0)
-    ENTER_DOT(Q4_1, q4_1, Q8_1) ENTER_DOT(Q5_0, q5_0, Q8_0) ENTER_DOT(Q5_1, q5_1, Q8_1) ENTER_DOT(Q8_0, q8_0, Q8_0)
-    ENTER_DOT(IQ4_NL, iq4_nl, Q8_0) ENTER_DOT(MXFP4, mxfp4, Q8_0) ENTER_DOT(NVFP4, nvfp4, Q8_0)
-    ENTER_DOT(Q1_0, q1_0, Q8_0) ENTER_DOT(Q2_K, q2_K, Q8_K) ENTER_DOT(Q3_K, q3_K, Q8_K) ENTER_DOT(Q4_K, q4_K, Q8_K)
-    ENTER_DOT(Q5_K, q5_K, Q8_K) ENTER_DOT(Q6_K, q6_K, Q8_K) ENTER_DOT(TQ1_0, tq1_0, Q8_K)
-    ENTER_DOT(TQ2_0, tq2_0, Q8_K) ENTER_DOT(IQ2_XXS, iq2_xxs, Q8_K) ENTER_DOT(IQ2_XS, iq2_xs, Q8_K)
-    ENTER_DOT(IQ2_S, iq2_s, Q8_K) ENTER_DOT(IQ3_XXS, iq3_xxs, Q8_K) ENTER_DOT(IQ3_S, iq3_s, Q8_K)
-    ENTER_DOT(IQ1_S, iq1_s, Q8_K) ENTER_DOT(IQ1_M, iq1_m, Q8_K) ENTER_DOT(IQ4_XS, iq4_xs, Q8_K)
+    ENTER_DOT(F32, f32, F32) ENTER_DOT(F16, f16, F16) ENTER_DOT(BF16, bf16, BF16) ENTER_INTS(Q4_0, q4_0, Q8_0)
+    ENTER_INTS(Q4_1, q4_1, Q8_1) ENTER_INTS(Q5_0, q5_0, Q8_0) ENTER_INTS(Q5_1, q5_1, Q8_1)
+    ENTER_INTS(Q8_0, q8_0, Q8_0) ENTER_INTS(IQ4_NL, iq4_nl, Q8_0) ENTER_INTS(MXFP4, mxfp4, Q8_0)
+    ENTER_INTS(NVFP4, nvfp4, Q8_0) ENTER_INTS(Q1_0, q1_0, Q8_0) ENTER_INTS(Q2_K, q2_K, Q8_K)
+    ENTER_INTS(Q3_K, q3_K, Q8_K) ENTER_INTS(Q4_K, q4_K, Q8_K) ENTER_INTS(Q5_K, q5_K, Q8_K)
+    ENTER_INTS(Q6_K, q6_K, Q8_K) ENTER_INTS(TQ1_0, tq1_0, Q8_K) ENTER_INTS(TQ2_0, tq2_0, Q8_K)
+    ENTER_INTS(IQ2_XXS, iq2_xxs, Q8_K) ENTER_INTS(IQ2_XS, iq2_xs, Q8_K) ENTER_INTS(IQ2_S, iq2_s, Q8_K)
+    ENTER_INTS(IQ3_XXS, iq3_xxs, Q8_K) ENTER_INTS(IQ3_S, iq3_s, Q8_K) ENTER_INTS(IQ1_S, iq1_s, Q8_K)
+    ENTER_INTS(IQ1_M, iq1_m, Q8_K) ENTER_INTS(IQ4_XS, iq4_xs, Q8_K)
 
     ENTER_TO(Q8_1, q8_1) ENTER_TO(Q8_K, q8_K)
 

@@ -44,6 +44,11 @@ static inline vi vf_bits(vf v) { return _mm256_castps_si256(v); }
 static inline vm vi_gt(vi a, vi b) { return vi_float(_mm256_cmpgt_epi32(a, b)); }
 static inline vm vi_eq(vi a, vi b) { return vi_float(_mm256_cmpeq_epi32(a, b)); }
 
+#define GG_VEC_DOT 128                                   /* two products fit into 16 bits */
+static inline vi vi_dot(vi acc, vi u, vi s) {
+    return _mm256_add_epi32(acc, _mm256_madd_epi16(_mm256_maddubs_epi16(u, s), _mm256_set1_epi16(1)));
+}
+
 /* ---- masks */
 static inline vm vm_and(vm a, vm b) { return _mm256_and_ps(a, b); }
 static inline vm vm_or(vm a, vm b) { return _mm256_or_ps(a, b); }

@@ -44,6 +44,15 @@ static inline vi vf_bits(vf v) { return _mm512_castps_si512(v); }
 static inline vm vi_gt(vi a, vi b) { return _mm512_cmpgt_epi32_mask(a, b); }
 static inline vm vi_eq(vi a, vi b) { return _mm512_cmpeq_epi32_mask(a, b); }
 
+#ifdef __AVX512VNNI__
+#define GG_VEC_DOT 256
+static inline vi vi_dot(vi acc, vi u, vi s) {
+    acc = _mm512_dpbusd_epi32(acc, u, s);
+    __asm__("" : "+v"(acc));                             /* in its register: else GCC copies and stores it each time */
+    return acc;
+}
+#endif
+
 /* ---- masks */
 static inline vm vm_and(vm a, vm b) { return (vm)(a & b); }
 static inline vm vm_or(vm a, vm b) { return (vm)(a | b); }

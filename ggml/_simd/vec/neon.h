@@ -34,6 +34,14 @@ static inline vi vf_bits(vf v) { return vreinterpretq_s32_f32(v); }
 static inline vm vi_gt(vi a, vi b) { return vcgtq_s32(a, b); }
 static inline vm vi_eq(vi a, vi b) { return vceqq_s32(a, b); }
 
+#ifdef __ARM_FEATURE_MATMUL_INT8
+#define GG_VEC_DOT 256
+static inline vi vi_dot(vi acc, vi u, vi s) { return vusdotq_s32(acc, vreinterpretq_u8_s32(u), vreinterpretq_s8_s32(s)); }
+#elif defined __ARM_FEATURE_DOTPROD
+#define GG_VEC_DOT 128
+static inline vi vi_dot(vi acc, vi u, vi s) { return vdotq_s32(acc, vreinterpretq_s8_s32(u), vreinterpretq_s8_s32(s)); }
+#endif
+
 /* ---- masks */
 static inline vm vm_and(vm a, vm b) { return vandq_u32(a, b); }
 static inline vm vm_or(vm a, vm b) { return vorrq_u32(a, b); }

@@ -24,6 +24,8 @@
  * select        vf_select(m,a,b) vi_select(m,a,b): m ? a : b   vm_and vm_or vm_not vm_any(m) -> bool vm_all(m) -> bool
  * int32         vi_add vi_sub vi_mul vi_and vi_or vi_xor (a,b) vi_shl(a,k) vi_sra(a,k) vi_srl(a,k)
  *                              (0 <= k < 32)   vi_gt vi_eq (a,b) -> vm
+ * bytes         vi_dot(acc,u,s): acc + the four products of u's unsigned and s's signed bytes, in each lane; bytes of
+ *                              u are below GG_VEC_DOT, which is not defined where there is no such function
  * convert       vf_to_vi(v) nearest even; vi_to_vf(v); vf_bits(v) vi_float(v): same bits, other type
  * reduce        vf_hsum(v) vf_hmax(v) vf_hmin(v) -> float
  */

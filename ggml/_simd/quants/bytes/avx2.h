@@ -16,6 +16,10 @@ static inline vb vb_load(const void *p) { return _mm256_loadu_si256(p); }
 static inline vb vb_load2(const void *p, const void *q) {
     return _mm256_set_m128i(_mm_loadu_si128(q), _mm_loadu_si128(p));
 }
+static inline void vb_store(void *p, vb v) { _mm256_storeu_si256(p, v); }
+static inline void vb_store2(void *p, void *q, vb v) {
+    _mm_storeu_si128(p, _mm256_castsi256_si128(v)), _mm_storeu_si128(q, _mm256_extracti128_si256(v, 1));
+}
 static inline vb vb_set1(int x) { return _mm256_set1_epi8((char)x); }
 static inline vb vb_nibbles(const void *p) {
     const __m128i c = _mm_loadu_si128(p);

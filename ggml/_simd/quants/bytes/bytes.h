@@ -20,7 +20,8 @@
  * accumulate    va_zero() va_add(a,b) va_scale(acc,a,x) acc + a x  va_sum(a) -> float
  *               va_madd(acc,q,lo,hi) acc + q with a scale for each half  va_madd1(acc,q,x) one scale
  *               va_madd_sum(acc,q,x) likewise, the lanes of q added up first, without rounding
- * store         vb_store_f32(y,v,lo,hi,off_lo,off_hi) signed bytes v: 32 floats v scale - off,
+ * store         vb_store(p,v) 32 bytes  vb_store2(p,q,v) 16 and 16
+ *               vb_store_f32(y,v,lo,hi,off_lo,off_hi) signed bytes v: 32 floats v scale - off,
  *               rounded twice (as the format says)
  * scalar        gg_half_f32(h)  gg_half_of_two(p,i) half i of the two at p, all of whose four bytes may be read
  */

@@ -11,6 +11,8 @@ static inline float gg_half_f32(gg_half h) { __fp16 f; memcpy(&f, &h, 2); return
 static inline float gg_half_of_two(const void *p, int i) { gg_half h[2]; memcpy(h, p, 4); return gg_half_f32(h[i]); }
 static inline vb vb_load2(const void *p, const void *q) { return (vb){vld1q_u8(p), vld1q_u8(q)}; }
 static inline vb vb_load(const void *p) { return vb_load2(p, (const uint8_t *)p + 16); }
+static inline void vb_store2(void *p, void *q, vb v) { vst1q_u8(p, v.lo), vst1q_u8(q, v.hi); }
+static inline void vb_store(void *p, vb v) { vb_store2(p, (uint8_t *)p + 16, v); }
 static inline vb vb_nibbles(const void *p) {
     const uint8x16_t c = vld1q_u8(p);
     return (vb){vandq_u8(c, vdupq_n_u8(15)), vshrq_n_u8(c, 4)};

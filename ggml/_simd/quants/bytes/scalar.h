@@ -10,6 +10,8 @@ static inline float gg_half_f32(gg_half h) { return gg_f16_to_f32(h); }
 static inline float gg_half_of_two(const void *p, int i) { gg_half h[2]; memcpy(h, p, 4); return gg_half_f32(h[i]); }
 static inline vb vb_load(const void *p) { vb r; memcpy(r.b, p, 32); return r; }
 static inline vb vb_load2(const void *p, const void *q) { vb r; memcpy(r.b, p, 16); memcpy(r.b + 16, q, 16); return r; }
+static inline void vb_store(void *p, vb v) { memcpy(p, v.b, 32); }
+static inline void vb_store2(void *p, void *q, vb v) { memcpy(p, v.b, 16); memcpy(q, v.b + 16, 16); }
 static inline vb vb_nibbles(const void *p) { const uint8_t *c = p; VB_EACH(i < 16 ? c[i] & 15 : c[i - 16] >> 4); }
 static inline vb vb_u64(uint64_t a, uint64_t b, uint64_t c, uint64_t d) {
     vb r;
