@@ -37,9 +37,12 @@ static inline vf gg_exp_rest(vf x, const vf *lo, vf *n) {
     const vf r = vf_fnma(*n, vf_set1(0x1.7f7d1cp-20f), vf_fnma(*n, vf_set1(0x1.62e4p-1f), x));
     return lo ? vf_add(r, *lo) : r;
 }
-static inline vf gg_exp_minus(vf x, const vf *lo, vf *n) {           /* the same of -x (- lo) */
-    const vf low = lo ? vf_neg(*lo) : vf_zero();
-    return gg_exp_rest(vf_neg(x), lo ? &low : NULL, n);
+/* x (+ lo) = r - n ln 2 likewise: exp(-x) is exp(-r) 2^n */
+static inline vf gg_exp_minus(vf x, const vf *lo, vf *n) {
+    const vf shift = vf_set1(0x1.8p23f);
+    *n = vf_sub(vf_fma(x, vf_set1(-1.44269504f), shift), shift);
+    const vf r = vf_fma(*n, vf_set1(0x1.7f7d1cp-20f), vf_fma(*n, vf_set1(0x1.62e4p-1f), x));
+    return lo ? vf_add(r, *lo) : r;
 }
 static const float gg_exp_c[] = {1, 1, 0.49999997f, 0.166665435f, 0.0416672006f, 0.00836654752f, 0.00138825097f};
 static inline vf gg_exp_small(vf r) { return gg_poly(r, 7, gg_exp_c); }
@@ -105,14 +108,15 @@ static inline vf v_softplus(vf x) {                      /* max(x, 0) + log(1 + 
 typedef struct gg_gate { vf e, d, n; } gg_gate;
 static inline gg_gate gg_gate_of(vf hi, const vf *lo) {
     gg_gate g;
-    g.e = gg_exp_small(gg_exp_minus(gg_clamp(hi, -150, 60), lo, &g.n));
+    g.e = gg_exp_small(vf_neg(gg_exp_minus(gg_clamp(hi, -150, 60), lo, &g.n)));
     g.d = vf_add(gg_times_pow2(vf_set1(1), vf_neg(g.n)), g.e);
     return g;
 }
 static inline vf gg_gate_mul(vf x, vf hi, const vf *lo) {
     if (__builtin_expect(vm_all(vf_lt(vf_abs(hi), vf_set1(87))), 1)) {   /* exp(-z) is a float as good as any */
+        static const float c[] = {1, -0.9999997f, 0.49999148f, -0.16667652f, 0.041898176f, -0.008289362f};
         vf n;
-        const vf e = gg_exp_small(gg_exp_minus(hi, lo, &n));
+        const vf e = gg_poly(gg_exp_minus(hi, lo, &n), 6, c);      /* of exp(-r), relative error 1.6 * 2^-24 */
         return vf_div(x, vf_add(vf_set1(1), gg_times_pow2(e, n)));
     }
     const gg_gate g = gg_gate_of(hi, lo);
