@@ -6,15 +6,15 @@ reads it, and is placed, the largest first, in the tightest gap that is free for
 import ctypes
 
 from libc.limits cimport INT_MAX
-from libc.stdlib cimport calloc, free, malloc, qsort, realloc
-from libc.string cimport memcpy, memmove, memset
+from libc.stdlib cimport free, malloc, qsort, realloc
+from libc.string cimport memmove, memset
 
 from ._core cimport (
-    C, G, GGML_MAX_NAME, GGML_MAX_SRC, GGML_OBJECT_TYPE_TENSOR, GGML_STATUS_SUCCESS, GGML_TENSOR_FLAG_INPUT, GGML_TENSOR_FLAG_OUTPUT,
+    C, G, GGML_MAX_NAME, GGML_MAX_SRC, GGML_OBJECT_TYPE_TENSOR, GGML_TENSOR_FLAG_INPUT, GGML_TENSOR_FLAG_OUTPUT,
     I32, T, buffer_of, enter, fail, ggml_cgraph, ggml_context, ggml_object, ggml_tensor, readable, tensor_live, tensor_usable,
 )
 from ._device cimport (
-    HANDLE, Backend, Buffer, BufferType, Handle, backend_arg, buffer_arg, buffer_dead, buft_arg, find, handles, live, place, place_view,
+    HANDLE, Buffer, BufferType, Handle, backend_arg, buffer_arg, buffer_dead, buft_arg, find, handles, live, place, place_view,
     same_layout,
 )
 from . import _structs

@@ -1,11 +1,10 @@
 """The functions of buffer types, buffers, tensors in them, backends, devices and registries."""
 import ctypes
-import os
 
 from libc.stdint cimport uint8_t
 
 from ._core cimport (
-    ADDR, BOOL, FUN, G, I32, SZ, T, TEXT, buffer_of, enter, fail, gg_is_empty, ggml_cgraph, ggml_tensor, readable,
+    ADDR, BOOL, FUN, G, I32, SZ, T, TEXT, buffer_of, enter, fail, gg_is_empty, ggml_tensor, readable,
 )
 from ._device cimport (
     HANDLE, Backend, Buffer, BufferType, CpuBackend, Device, Event, Handle, Plan, Registry, adopted, all_devices, all_registries,
@@ -15,7 +14,7 @@ from ._device cimport (
 from ._graph cimport threads
 from . import _structs
 from ._core import as_callback
-from ._device import _host_buffer, _open, _set_procs, _title
+from ._device import _open, _set_procs, _title
 from ._foreign import _buffer_init
 from ._system import threadpool_threads
 

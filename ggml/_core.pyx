@@ -3,13 +3,13 @@ import ctypes
 import os
 import weakref
 
-from cpython.bytes cimport PyBytes_AsString, PyBytes_FromStringAndSize
+from cpython.bytes cimport PyBytes_AsString
 from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
 from cpython.long cimport PyLong_AsLongLongAndOverflow, PyLong_CheckExact, PyLong_AsVoidPtr, PyLong_FromVoidPtr
 from cpython.object cimport PyObject, Py_TYPE
 from cpython.ref cimport Py_INCREF, Py_DECREF, Py_XDECREF
 from libc.stdlib cimport calloc, free
-from libc.string cimport memcpy, memset, strlen
+from libc.string cimport memcpy, strlen
 
 from . import _structs
 
@@ -492,7 +492,7 @@ def ggml_init(params):
     return PyLong_FromVoidPtr(ctx)
 
 cdef int context_free(ggml_context *ctx) except -1:
-    kept = <object><PyObject *>ctx.keep if ctx.keep != NULL else None
+    kept = <object><PyObject *>ctx.keep if ctx.keep != NULL else None   # alive until the arena is gone
     drop_kept(ctx)
     gg_context_free(ctx)
     return 0

@@ -4,17 +4,16 @@ import os
 import platform
 
 from cpython.object cimport PyObject
-from libc.stdint cimport int64_t, uint8_t
+from libc.stdint cimport uint8_t
 from libc.stdlib cimport calloc, free, malloc
-from libc.string cimport memcpy, memmove, memset
+from libc.string cimport memmove, memset
 
 from ._core cimport (
     GG_BUFFER, GGML_MAX_NAME, GGML_MAX_SRC, GGML_STATUS_SUCCESS, G, buffer_region, buffer_retire, cbool, check_node, data_region,
-    default_threads, fail, gg_call, gg_is_empty, gg_nbytes, gg_region, ggml_cgraph, ggml_tensor, op_computes, readable, region_add,
+    default_threads, fail, gg_call, gg_nbytes, gg_region, ggml_cgraph, ggml_tensor, op_computes, readable, region_add,
     region_remove, tensor_live, tensor_usable,
 )
 from ._graph cimport run
-from . import _structs
 
 cdef enum:
     ALIGNMENT = 32, DEAD = 4096

@@ -2,9 +2,9 @@
 from libc.math cimport INFINITY, exp, log1p
 
 from ._core cimport (
-    BOOL, C, F, I32, GGML_MAX_NAME, GGML_TENSOR_FLAG_PARAM, GGML_TYPE_F32, P, T, TYPE, draft, enter, fail, gg_can_repeat, gg_contiguous, gg_nelements,
-    gg_nrows, gg_param_f32, gg_same_shape, gg_set_param_f32, gg_types, ggml_context, ggml_tensor, inplace1, inplace2, like, node1,
-    node2, over, put, unary_name,
+    BOOL, C, F, I32, GGML_TYPE_F32, P, T, TYPE, fail, gg_contiguous,
+    gg_param_f32, gg_same_shape, gg_set_param_f32, ggml_context, ggml_tensor, inplace1, inplace2, like, node1,
+    node2, over, put,
 )
 from ._grad cimport Backward, gradients
 

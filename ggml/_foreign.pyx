@@ -13,7 +13,7 @@ from ._core cimport (
     region_add, region_remove,
 )
 from ._device cimport (
-    HANDLE, Backend, Buffer, BufferType, Device, Event, Handle, Plan, Registry, adopted, adopters, buffer_of_tensor, find, known,
+    HANDLE, Backend, Buffer, BufferType, Device, Event, Handle, Plan, Registry, adopted, adopters, known,
     memory_at,
 )
 from . import _structs

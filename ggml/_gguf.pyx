@@ -15,13 +15,13 @@ cimport cython
 from cpython.buffer cimport PyBUF_READ, PyBUF_WRITE
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.memoryview cimport PyMemoryView_FromMemory
-from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdio cimport FILE, SEEK_END, SEEK_SET, fflush, fread, fwrite
 from libc.stdlib cimport free, malloc
-from libc.string cimport memchr, memcpy, memset
+from libc.string cimport memchr, memcpy
 
 from ._core cimport (
-    ADDR, BOOL, C, F, FUN, GGML_MAX_NAME, GGML_TYPE_F32, GGML_TYPE_I8, I, I32, NE, PATH, SZ, T, TEXT, TYPE, buffer_of, buffer_retire,
+    ADDR, BOOL, C, FUN, GGML_MAX_NAME, GGML_TYPE_I8, I, I32, PATH, SZ, T, TEXT, TYPE, buffer_of, buffer_retire,
     check_data, data_region, draft, enter, fail, file_region, gg_add, gg_contiguous, gg_mul, gg_region, gg_type_ok, gg_types,
     ggml_context, ggml_object, ggml_tensor, keep, new_tensor, readable, set_name, where,
 )

@@ -1,11 +1,11 @@
 """The backward pass: gradients of a loss by what it depends on, as more nodes of the graph."""
-from libc.stdint cimport int64_t, uint8_t
+from libc.stdint cimport uint8_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
 from ._core cimport (
     C, G, GGML_MAX_NAME, GGML_MAX_SRC, GGML_TENSOR_FLAG_COMPUTE, GGML_TENSOR_FLAG_LOSS, GGML_TENSOR_FLAG_PARAM,
-    GGML_TYPE_F32, GG_OP_MAX, I32, T, T0, enter, fail, gg_contiguous, gg_is_float, gg_nelements, gg_same_shape, gg_types,
+    GGML_TYPE_F32, GG_OP_MAX, I32, T0, enter, fail, gg_contiguous, gg_is_float, gg_nelements, gg_same_shape, gg_types,
     ggml_cgraph, ggml_context, ggml_tensor, graph_expand, hash_contains, hash_find, inplace2, like, new_tensor, node1, node2,
     op_name, pointed, put, set_name,
 )

@@ -6,19 +6,17 @@ import sys
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF
-from libc.stdint cimport int32_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset, strncmp
 
 from ._core cimport (
     ADDR, BOOL, C, G, GGML_DEFAULT_GRAPH_SIZE, GGML_MAX_NAME, GGML_MAX_SRC, GGML_STATUS_ABORTED, GGML_STATUS_ALLOC_FAILED,
-    GGML_STATUS_FAILED, GGML_STATUS_SUCCESS, GGML_TENSOR_FLAG_COMPUTE, GGML_TENSOR_FLAG_LOSS, GGML_TENSOR_FLAG_PARAM, GGML_TYPE_F32, H, I,
+    GGML_STATUS_FAILED, GGML_STATUS_SUCCESS, GGML_TENSOR_FLAG_COMPUTE, GGML_TENSOR_FLAG_LOSS, GGML_TENSOR_FLAG_PARAM, H,
     I32, P, PG, SZ, T, TEXT, cbool, check_data, check_node, compute, data_ok, default_threads, enter, fail, gg_call, gg_is_empty, gg_nbytes,
-    gg_nelements, gg_types, ggml_cgraph, ggml_context, ggml_cplan, ggml_object, ggml_tensor, graph_clear, graph_expand, graph_nbytes, graph_new,
+    gg_types, ggml_cgraph, ggml_context, ggml_cplan, ggml_object, ggml_tensor, graph_clear, graph_expand, graph_nbytes, graph_new,
     hash_contains, hash_find, hash_used, op_computes, op_name, op_symbol, pointed, readable, tensor_live, where, work_size,
 )
 from . import _structs
-from ._core import unpark
 
 cdef enum:
     MAX_THREADS = 512
@@ -328,7 +326,6 @@ cdef int run(ggml_cgraph *g, gg_call *call) except? -99:
     """Computes; returns the status where C would, raises where something failed."""
     global interrupted
     cdef int status
-    cdef ggml_tensor *t
     check_graph(g)
     call.nodes, call.n_nodes, call.poll = g.nodes, g.n_nodes, poll_signals
     call.exception = NULL

@@ -10,8 +10,8 @@ from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy
 
 from ._core cimport (
-    ADDR, C, GGML_MAX_NAME, GGML_MAX_SRC, GGML_STATUS_SUCCESS, GGML_TENSOR_FLAG_COMPUTE, GGML_TYPE_F32, I32, P, SZ, draft, enter, fail,
-    gg_nbytes, gg_types, ggml_cgraph, ggml_context, ggml_tensor, graph_new, new_tensor, op_computes, put,
+    ADDR, C, GGML_MAX_SRC, GGML_STATUS_SUCCESS, GGML_TENSOR_FLAG_COMPUTE, I32, P, SZ, draft, enter, fail,
+    gg_nbytes, gg_types, ggml_cgraph, ggml_tensor, graph_new, new_tensor, op_computes, put,
 )
 from ._alloc cimport alloc_context
 from ._device cimport HANDLE, Backend, Buffer, BufferType, Device, buffer_of_tensor, cpu_device, handles, read, write

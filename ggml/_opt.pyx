@@ -18,7 +18,7 @@ from libc.string cimport memcpy
 from ._core cimport (
     ADDR, BOOL, C, F, FUN, G, GGML_MAX_NAME, GGML_TENSOR_FLAG_COMPUTE, GGML_TENSOR_FLAG_PARAM, GGML_TYPE_F32, I, I32, NE, P,
     PATH, SZ, T, TYPE,
-    buffer_of, enter, fail, gg_contiguous, gg_nbytes, gg_nelements, gg_types, ggml_cgraph, ggml_tensor, readable, where,
+    buffer_of, enter, fail, gg_contiguous, gg_nbytes, gg_nelements, gg_types, ggml_cgraph, ggml_tensor, readable,
 )
 from ._device cimport HANDLE, Handle, find, live, read, write
 from . import _constants, _structs
@@ -28,8 +28,8 @@ from ._core import ggml_free, ggml_init, unpark
 from ._device import _open, _title
 from ._elementwise import ggml_opt_step_adamw, ggml_opt_step_sgd, ggml_scale, ggml_sqr, ggml_sub
 from ._gguf import (
-    gguf_add_tensor, gguf_find_key, gguf_free, gguf_get_arr_data, gguf_get_arr_n, gguf_get_arr_str, gguf_get_arr_type, gguf_get_kv_type,
-    gguf_get_val_i64, gguf_get_val_str, gguf_get_val_u64, gguf_init_empty, gguf_init_from_file, gguf_set_arr_data, gguf_set_arr_str,
+    gguf_add_tensor, gguf_find_key, gguf_free, gguf_get_arr_data, gguf_get_arr_n, gguf_get_arr_type, gguf_get_kv_type,
+    gguf_get_val_i64, gguf_get_val_str, gguf_get_val_u64, gguf_init_empty, gguf_init_from_file, gguf_set_arr_data,
     gguf_set_val_i64, gguf_set_val_str, gguf_set_val_u64, gguf_write_to_file,
 )
 from ._grad import ggml_build_backward_expand
@@ -626,7 +626,6 @@ cdef class Context(Handle):
         cdef float loss
         if not self.ready:
             fail(RuntimeError, "call ggml_opt_alloc first")
-        name = where()
         if self.reach == OPT:
             self.set_rates()
         status = ggml_backend_sched_graph_compute(self.sched, self.graph)
@@ -665,7 +664,6 @@ cdef class Context(Handle):
 
     cdef str culprit(self):
         """Where a loss that is no number may come from."""
-        cdef State s
         cdef list suspects = [<size_t>self.inputs, <size_t>self.labels] + list(self.states)
         for address in suspects:
             if address and not all_finite(<ggml_tensor *><size_t>address):

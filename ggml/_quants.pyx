@@ -5,7 +5,7 @@ from libc.stdint cimport int64_t, uint8_t
 from libc.string cimport memset
 
 from ._core cimport (
-    ADDR, GGML_TYPE_COUNT, I, I32, NE, SZ, TYPE, buffer_of, data_region, default_threads, enter, fail, gg_region, gg_row_size, gg_types, kernels,
+    NE, SZ, TYPE, buffer_of, data_region, default_threads, enter, fail, gg_region, gg_row_size, gg_types,
     parallel_for, readable, quantize_rows, requires_imatrix, type_traits, type_traits_cpu, validate_rows,
 )
 from . import _structs

@@ -3,10 +3,10 @@ from libc.math cimport INFINITY
 from libc.stdint cimport int64_t
 
 from ._core cimport (
-    C, F, GGML_TYPE_F32, GGML_TYPE_I32, GGML_TYPE_I64, I32, P, T, T0, draft, enter, fail, gg_can_repeat, gg_nelements, gg_nrows,
-    gg_param_f32, gg_set_param_f32, ggml_context, ggml_tensor, like, node1, node2, over, put, ggml_tensor as Ten, ggml_context as Ctx,
+    C, F, GGML_TYPE_F32, GGML_TYPE_I32, GGML_TYPE_I64, I32, P, T, T0, draft, enter, fail, gg_nrows,
+    gg_param_f32, gg_set_param_f32, like, node1, over, put, ggml_tensor as Ten, ggml_context as Ctx,
 )
-from ._elementwise cimport add, clamp, div, floats, mul, neg, reduced, scale, spread, sub
+from ._elementwise cimport add, clamp, div, floats, mul, reduced, scale, spread, sub
 from ._grad cimport Backward, gradients
 from ._shape cimport reshape, update, zeros
 

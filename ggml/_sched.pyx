@@ -7,7 +7,7 @@ from libc.string cimport memcpy
 
 from ._core cimport (
     ADDR, BOOL, C, FUN, G, GGML_MAX_NAME, GGML_MAX_SRC, GGML_STATUS_SUCCESS, GGML_TENSOR_FLAG_INPUT, GGML_TENSOR_FLAG_OUTPUT, I32, P,
-    PG, SZ, T, buffer_of, draft, enter, fail, ggml_cgraph, ggml_context, ggml_tensor, graph_expand, graph_new, op_computes, op_name,
+    PG, SZ, T, buffer_of, draft, enter, fail, ggml_cgraph, ggml_context, ggml_tensor, graph_expand, graph_new, op_name,
     pointed, put, readable, set_name, tensor_live, tensor_usable,
 )
 from ._alloc cimport Galloc, Index, alloc_context, new_galloc

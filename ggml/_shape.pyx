@@ -4,7 +4,7 @@ from libc.string cimport memcpy
 
 from ._core cimport (
     C, GGML_TYPE_F32, I32, NE, P, SZ, T, TYPE, draft, fail, gg_add, gg_contiguous, gg_extent, gg_is_float, gg_mul,
-    gg_nbytes, gg_nelements, gg_row_size, gg_same_shape, gg_set_param_f32, gg_types, ggml_context, ggml_tensor,
+    gg_nbytes, gg_nelements, gg_row_size, gg_same_shape, gg_set_param_f32, gg_types,
     inplace1, like, node1, over, put, set_name, view_of,
 )
 from ._elementwise cimport packed, reduced

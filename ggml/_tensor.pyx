@@ -2,17 +2,16 @@
 import ctypes
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t
-from libc.string cimport memcpy, memset, strlen, strncmp
+from libc.string cimport memcpy, memset, strncmp
 
 from ._core cimport (
-    ADDR, C, F, GGML_MAX_NAME, GGML_OBJECT_TYPE_TENSOR, GGML_OBJECT_TYPE_WORK_BUFFER, GGML_TENSOR_FLAG_INPUT, GGML_TENSOR_FLAG_LOSS,
+    C, F, GGML_MAX_NAME, GGML_OBJECT_TYPE_TENSOR, GGML_TENSOR_FLAG_INPUT, GGML_TENSOR_FLAG_LOSS,
     GGML_TENSOR_FLAG_OUTPUT, GGML_TENSOR_FLAG_PARAM, GGML_TYPE_BF16, GGML_TYPE_F16, GGML_TYPE_F32, GGML_TYPE_F64, GGML_TYPE_I8,
     GGML_TYPE_I16, GGML_TYPE_I32, GGML_TYPE_I64, H, I, I32, NE, P, T, TEXT, TYPE, buffer_of, check_data, context_of, draft, enter, fail,
     gg_bf16_to_f32, gg_can_repeat, gg_contiguous, gg_contiguous_n, gg_extent, gg_f16_to_f32, gg_f32_to_bf16, gg_f32_to_f16, gg_is_empty,
-    gg_nbytes, gg_nelements, gg_nrows, gg_row_size, gg_same_shape, gg_type_ok, gg_types, ggml_context, ggml_object, ggml_tensor,
+    gg_nelements, gg_nrows, gg_row_size, gg_same_shape, gg_type_ok, gg_types, ggml_context, ggml_object, ggml_tensor,
     new_tensor, op_name, op_symbol, over, put, set_name, unary_name,
 )
-from ._structs import ggml_tensor as tensor_struct
 
 cdef extern from "engine.h" nogil:
     enum: GGML_MEM_ALIGN
