@@ -697,7 +697,7 @@ cdef object tensor_problem(const ggml_tensor *t):
         return f"ne[0] is {t.ne[0]}: need a multiple of {gg_types[t.type].name.decode()}'s block of {gg_types[t.type].blck}"
     cdef size_t n
     if not gg_extent(t, &n):
-        return "the shape is larger than any memory"
+        return "ne and nb reach over more than any memory, or let more than 2^34 elements share it"
     if not gg_op_known(t.op):
         return f"op is {t.op}: no operation of this build"
     for d in range(GGML_MAX_SRC):

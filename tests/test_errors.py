@@ -191,3 +191,16 @@ usable()
 say("usable")
 """
     )
+
+
+def test_elements_without_end_in_little_memory(ctx):
+    t = ggml.ggml_new_tensor_2d(ctx, 0, 4, 3)
+    graph = ggml.ggml_new_graph(ctx)
+    ggml.ggml_build_forward_expand(graph, ggml.ggml_sum(ctx, t))
+    for ne in (1 << 32, 1 << 61):
+        t.contents.nb[1], t.contents.ne[1] = 0, ne
+        for call in (
+            lambda: ggml.ggml_set_zero(t), lambda: ggml.ggml_set_f32(t, 1), lambda: ggml.ggml_graph_compute_with_ctx(ctx, graph, 1),
+        ):  # fmt: skip
+            with pytest.raises(ValueError, match="share it"):
+                call()

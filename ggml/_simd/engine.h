@@ -132,18 +132,20 @@ static inline int64_t gg_nelements(const ggml_tensor *t) { return t->ne[0] * t->
 static inline int64_t gg_nrows(const ggml_tensor *t) { return t->ne[1] * t->ne[2] * t->ne[3]; }
 static inline bool gg_is_empty(const ggml_tensor *t) { return !(t->ne[0] && t->ne[1] && t->ne[2] && t->ne[3]); }
 
-/* Bytes from the first to behind the last element, by ne and nb; false on overflow. */
+/* Bytes from the first to behind the last element, by ne and nb; false on overflow, and where more elements share memory
+ * (as with a stride of 0) than anybody could wait for. */
 static inline bool gg_extent(const ggml_tensor *t, size_t *out) {
-    size_t n = 0, step;
+    size_t n = 0, step, count = (size_t)t->ne[0];
     *out = 0;
     if (gg_is_empty(t)) return true;
     const int64_t blocks = t->ne[0] / gg_types[t->type].blck;
     if (blocks < 1) return false;
     if (!gg_mul((size_t)(blocks - 1), t->nb[0], &n) || !gg_add(n, (size_t)gg_types[t->type].bytes, &n)) return false;
     for (int d = 1; d < 4; d++)
-        if (!gg_mul((size_t)(t->ne[d] - 1), t->nb[d], &step) || !gg_add(n, step, &n)) return false;
+        if (!gg_mul((size_t)(t->ne[d] - 1), t->nb[d], &step) || !gg_add(n, step, &n)
+            || !gg_mul(count, (size_t)t->ne[d], &count)) return false;
     *out = n;
-    return n <= (size_t)PTRDIFF_MAX;
+    return n <= (size_t)PTRDIFF_MAX && (count >> 34 == 0 || count / 8 <= n);   /* no type has more than 8 a byte */
 }
 static inline size_t gg_nbytes(const ggml_tensor *t) { size_t n = 0; return gg_extent(t, &n) ? n : 0; }
 
