@@ -316,7 +316,7 @@ with Session(1) as s:
         opt = here["wide"](s)
         for _ in range(5):
             with subprocess.Popen([sys.executable, "-c", code, path], stdout=subprocess.PIPE, cwd=tmp_path) as saving:
-                saving.stdout.readline()
+                assert saving.stdout.readline()
                 time.sleep(rng.uniform(0.01, 0.2))
                 saving.kill()
             ggml.ggml_opt_load(opt, path)
