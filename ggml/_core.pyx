@@ -42,6 +42,7 @@ cdef extern from "memory.h" nogil:
     bint gg_scratch_fits(const ggml_context *ctx, size_t nbytes)
     bint gg_tensor_live(const ggml_tensor *t)
     bint gg_tensor_sound(const ggml_tensor *t)
+    bint gg_tensor_usable(const ggml_tensor *t)
     bint gg_data_ok(const ggml_tensor *t)
     bint gg_graph_live(const ggml_cgraph *g)
     bint gg_set_contiguous(ggml_tensor *t, size_t *nbytes)
@@ -576,7 +577,7 @@ cdef ggml_tensor *T(object o, const char *name) except NULL:
     cdef ggml_tensor *t
     if Py_TYPE(o) == <void *>tensor_p_type:
         t = <ggml_tensor *>memory(o)[0]
-        if gg_tensor_live(t) and gg_tensor_sound(t):
+        if gg_tensor_usable(t):
             return t
     return <ggml_tensor *>struct_slow(o, name, tensor_p, "tensor", False)
 
@@ -724,7 +725,7 @@ cdef bint tensor_live(const ggml_tensor *t) noexcept:
     return gg_tensor_live(t)
 
 cdef bint tensor_usable(const ggml_tensor *t) noexcept:
-    return gg_tensor_live(t) and gg_tensor_sound(t)
+    return gg_tensor_usable(t)
 
 cdef bint data_ok(const ggml_tensor *t) noexcept:
     return gg_data_ok(t)

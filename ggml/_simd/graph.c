@@ -72,14 +72,13 @@ void gg_graph_clear(ggml_cgraph *g) {
     memset(g->use_counts, 0, g->visited_hash_set.size * sizeof(int32_t));
 }
 
-static void name_by_number(ggml_tensor *t, const char *prefix, int n) {
+static void name_by_number(ggml_tensor *t, const char prefix[5], int n) {
     char digits[12];
-    int k = 0;
+    int k = 0, at = 5;
     do digits[k++] = (char)('0' + n % 10); while (n /= 10);
-    size_t len = strlen(prefix);
-    memcpy(t->name, prefix, len);
-    while (k) t->name[len++] = digits[--k];
-    t->name[len] = 0;
+    memcpy(t->name, prefix, 5);
+    while (k) t->name[at++] = digits[--k];
+    t->name[at] = 0;
 }
 static int enter(ggml_cgraph *g, ggml_tensor *t, bool compute) {
     const bool leaf = t->op == GGML_OP_NONE && !(t->flags & GGML_TENSOR_FLAG_PARAM);

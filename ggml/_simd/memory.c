@@ -362,7 +362,7 @@ ggml_object *gg_context_object(ggml_context *ctx, int type, size_t size, size_t 
 }
 
 /* ---- objects ------------------------------------------------------------------------------------------------------- */
-static bool object_live(const void *payload, int type, size_t size) {
+static inline bool object_live(const void *payload, int type, size_t size) {
     const gg_region *r = gg_region_find(GG_ARENA, payload);
     if (!r) return (r = gg_region_find(GG_STRUCT, payload)) && r->base == (const uint8_t *)payload && r->size == size;
     if ((uintptr_t)payload % GGML_MEM_ALIGN) return false;
@@ -374,8 +374,10 @@ static bool object_live(const void *payload, int type, size_t size) {
 }
 bool gg_tensor_live(const ggml_tensor *t) { return object_live(t, GGML_OBJECT_TYPE_TENSOR, sizeof *t); }
 bool gg_tensor_sound(const ggml_tensor *t) {
-    return gg_type_ok(t->type) && gg_op_known(t->op) && (t->ne[0] | t->ne[1] | t->ne[2] | t->ne[3]) >= 0 && (!t->view_src || gg_tensor_live(t->view_src));
+    return gg_type_ok(t->type) && (t->op == GGML_OP_NONE || gg_op_known(t->op))
+        && (t->ne[0] | t->ne[1] | t->ne[2] | t->ne[3]) >= 0 && (!t->view_src || gg_tensor_live(t->view_src));
 }
+bool gg_tensor_usable(const ggml_tensor *t) { return gg_tensor_live(t) && gg_tensor_sound(t); }
 bool gg_graph_live(const ggml_cgraph *g) { return object_live(g, GGML_OBJECT_TYPE_GRAPH, sizeof *g); }
 
 bool gg_data_ok(const ggml_tensor *t) {

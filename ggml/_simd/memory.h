@@ -61,6 +61,7 @@ ggml_object *gg_context_object(ggml_context *ctx, int type, size_t size, size_t 
 /* What addr is: a tensor of a live arena? */
 bool gg_tensor_live(const ggml_tensor *t);
 bool gg_tensor_sound(const ggml_tensor *t);   /* of a live one: callers have written nothing that can't be built upon */
+bool gg_tensor_usable(const ggml_tensor *t);    /* both: what arguments need to be */
 bool gg_graph_live(const ggml_cgraph *g);
 /* Fields are sound and all elements lie in a live arena or buffer; false: perhaps, look closer. */
 bool gg_data_ok(const ggml_tensor *t);
