@@ -591,7 +591,7 @@ cdef int pointed(object array, int n, const char *name, ggml_tensor **out) excep
             out[i] = T(array[i], name)
         return 0
     buffer_of(array, name, <size_t>n * sizeof(void *), &p)
-    if n and (p == NULL or not gg_readable(p, <size_t>n * sizeof(void *))):
+    if n and p == NULL:
         fail(ValueError, f"{name.decode()} is no array of {n} tensor pointers")
     for i in range(n):
         out[i] = (<ggml_tensor **>p)[i]

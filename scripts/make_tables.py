@@ -35,17 +35,12 @@ def operations():
         text = path.read_text(encoding="utf-8")
         ids = dict(re.findall(r"\b([A-Z]\w*) = (\d+)", text))
         differentiable |= {ids[name] for name in GRADIENT.findall(text) if name in ids}
-    lines, later = [], []
-    for number, name, symbol, family, *_ in rows("ops.h", "OP"):
-        if family == "LATER":
-            later.append(name.lower())
-        elif name != "NONE":
+    lines = []
+    for number, name, symbol, *_ in rows("ops.h", "OP"):
+        if name != "NONE":
             lines.append([code(name.lower()), code(symbol), "yes", "yes" if number in differentiable else "–"])
     unary = ", ".join(code(name.lower()) for _, name, _ in rows("unary.h", "UNARY"))
-    text = table(["operation", "shown in graphs as", "forward", "gradient"], lines) + f"\n\n`unary` is one of {unary}."
-    if later:
-        text += f"\n\nNot yet computed: {', '.join(map(code, later))}."
-    return text
+    return table(["operation", "shown in graphs as", "forward", "gradient"], lines) + f"\n\n`unary` is one of {unary}."
 
 
 def types():

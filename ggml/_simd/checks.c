@@ -302,19 +302,18 @@ CK check_CUSTOM(const ggml_tensor *t, char *msg) {
 #include "checks_seq.h"
 
 /* ---- the rows ------------------------------------------------------------------------------------------------------ */
-#define KIND_NOP 0
-#define KIND_LATER 1
-#define KIND_CUSTOM 3
-#define KIND_ELEM 2
-#define KIND_SHAPE 2
-#define KIND_REDUCE 2
-#define KIND_MATMUL 2
-#define KIND_CONV 2
-#define KIND_ATTN 2
-#define KIND_SEQ 2
+#define COMPUTES_NOP false
+#define COMPUTES_CUSTOM true
+#define COMPUTES_ELEM true
+#define COMPUTES_SHAPE true
+#define COMPUTES_REDUCE true
+#define COMPUTES_MATMUL true
+#define COMPUTES_CONV true
+#define COMPUTES_ATTN true
+#define COMPUTES_SEQ true
 
-static const struct { const char *name, *symbol; const char *(*check)(const ggml_tensor *, char *); float cost; int kind; } rows[GG_OP_MAX] = {
-#define OP(id, NAME, symbol, family, check, cost) [id] = {#NAME, symbol, check_##check, cost, KIND_##family},
+static const struct { const char *name, *symbol; const char *(*check)(const ggml_tensor *, char *); float cost; bool computes; } rows[GG_OP_MAX] = {
+#define OP(id, NAME, symbol, family, check, cost) [id] = {#NAME, symbol, check_##check, cost, COMPUTES_##family},
 #include "tables/ops.h"
 #undef OP
 };
@@ -328,8 +327,8 @@ static bool is_row(int op) { return op >= 0 && op < GG_OP_MAX && rows[op].name; 
 const char *gg_op_name(int op) { return is_row(op) ? rows[op].name : NULL; }
 const char *gg_op_symbol(int op) { return is_row(op) ? rows[op].symbol : NULL; }
 float gg_op_cost(int op) { return rows[op].cost; }
-bool gg_op_computes(int op) { return is_row(op) && rows[op].kind >= 2; }
-bool gg_op_known(int op) { return is_row(op) && rows[op].kind != KIND_LATER; }
+bool gg_op_computes(int op) { return is_row(op) && rows[op].computes; }
+bool gg_op_known(int op) { return is_row(op); }
 const char *gg_unary_name(int op) { return op >= 0 && op < (int)(sizeof unary / sizeof *unary) ? unary[op] : NULL; }
 
 const char *gg_check(const ggml_tensor *t, char msg[GG_MESSAGE]) {

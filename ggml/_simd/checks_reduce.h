@@ -1,4 +1,4 @@
-/* Conditions of the later operations of the family REDUCE; part of checks.c, whose macros it uses. */
+/* Conditions of the other operations of the family REDUCE; part of checks.c, whose macros it uses. */
 
 static bool index_fits(const ggml_tensor *t) { return t->ne[0] <= INT32_MAX; }
 

@@ -374,7 +374,7 @@ static inline bool object_live(const void *payload, int type, size_t size) {
 }
 bool gg_tensor_live(const ggml_tensor *t) { return object_live(t, GGML_OBJECT_TYPE_TENSOR, sizeof *t); }
 bool gg_tensor_sound(const ggml_tensor *t) {
-    return gg_type_ok(t->type) && (t->op == GGML_OP_NONE || gg_op_known(t->op))
+    return gg_type_ok(t->type) && gg_op_known(t->op)
         && (t->ne[0] | t->ne[1] | t->ne[2] | t->ne[3]) >= 0 && (!t->view_src || gg_tensor_live(t->view_src));
 }
 bool gg_tensor_usable(const ggml_tensor *t) { return gg_tensor_live(t) && gg_tensor_sound(t); }

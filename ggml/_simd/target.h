@@ -51,7 +51,6 @@
 #include "quants/quants.h"
 #endif
 #define OP_NOP(NAME)
-#define OP_LATER(NAME)
 #define OP_CUSTOM(NAME)
 
 #define GG_JOIN_(a, b, c) a##b##_##c

@@ -1,5 +1,5 @@
 /* One row an operation: OP(id, NAME, "symbol", FAMILY, CHECK, cost).
- * FAMILY  the kernel family (ops/<family>.h) that defines op_NAME; NOP: nothing to compute; LATER: not written yet.
+ * FAMILY  the kernel family (ops/<family>.h) that defines op_NAME; NOP: nothing to compute.
  * CHECK   check_CHECK in checks.c says whether a node of this operation may be computed (shapes, types, parameters).
  * cost    nanoseconds for 64 elements, roughly, on one thread: below GG_INLINE_COST a node is not split over threads.
  * Ids 0..96 and names are those of the current ggml surface; ids from 128 are this library's own. */
