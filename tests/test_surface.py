@@ -1,5 +1,4 @@
-"""The surface against the manifest of the ctypes bindings: names, parameters, constants, structs, callback types.
-"""
+"""The surface against the manifest of the ctypes bindings: names, parameters, constants, structs, callback types."""
 
 import ctypes
 import inspect
