@@ -14,6 +14,8 @@ ctypedef struct Entry:         # a tensor that the graph touches
     int item                   # -1: placed by someone else
     bint used                  # by a node
 
+cdef class Galloc(Handle)
+
 cdef class Index:              # numbers tensors as they come
     cdef ggml_tensor **tensors
     cdef int *table
@@ -23,6 +25,22 @@ cdef class Index:              # numbers tensors as they come
     cdef int find(self, const ggml_tensor *t) noexcept      # -1: not there
     cdef int add(self, ggml_tensor *t) except -1            # t must not be there
     cdef int clear(self) noexcept
+
+ctypedef struct Head:          # of a tensor: all before its name
+    char bytes[256]
+
+cdef enum:
+    DIFFERS, SAME, MOVED
+
+cdef class Record:
+    cdef Index index           # of the tensors; None: there is no graph
+    cdef Head *was             # these, as they were
+    cdef ggml_tensor **lists   # its leafs, then its nodes
+    cdef int n_leafs, n_nodes, room, room_lists
+    cdef dict buffers          # where the tensors lie: Buffer: its usage
+    cdef int take(self, ggml_cgraph *g, Index index) except -1
+    cdef int forget(self) noexcept
+    cdef int compare(self, ggml_cgraph *g, Galloc galloc) except -1
 
 cdef class Layout:
     cdef Item *items
@@ -45,6 +63,7 @@ cdef class Galloc(Handle):
     cdef void *stranger        # one that is none of these
     cdef bytes node_ids, leaf_ids   # which buffer types the caller wants: arrays of int
     cdef Layout layout
+    cdef Record record         # of the last graph that was allocated
     cdef Layout analyse(self, ggml_cgraph *g, const int *node_ids, const int *leaf_ids)
     cdef int remember(self, Layout l, ggml_tensor *t, int step, int buffer) except -1
     cdef int pin(self, Item *x) except -1
@@ -52,6 +71,7 @@ cdef class Galloc(Handle):
     cdef bint owns(self, const ggml_tensor *t) except -1
     cdef list plan(self, ggml_cgraph *g, const int *node_ids, const int *leaf_ids)
     cdef bint reserve(self, ggml_cgraph *g, const int *node_ids, const int *leaf_ids) except -1
+    cdef int drop_freed(self) except -1
     cdef bint grow(self, list sizes) except -1
     cdef bint alloc(self, ggml_cgraph *g, const int *node_ids, const int *leaf_ids) except -1
     cdef int assign(self) except -1

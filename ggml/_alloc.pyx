@@ -7,7 +7,7 @@ import ctypes
 
 from libc.limits cimport INT_MAX
 from libc.stdlib cimport free, malloc, qsort, realloc
-from libc.string cimport memmove, memset
+from libc.string cimport memcmp, memcpy, memmove, memset
 
 from ._core cimport (
     C, G, GGML_MAX_NAME, GGML_MAX_SRC, GGML_OBJECT_TYPE_TENSOR, GGML_TENSOR_FLAG_INPUT, GGML_TENSOR_FLAG_OUTPUT,
@@ -194,6 +194,77 @@ cdef class Index:
         self.n = 0
         memset(self.table, 0xff, 2 * <size_t>self.room * sizeof(int))
         return 0
+
+cdef class Record:
+    """A graph as an allocator left it: as long as it is still so, it needs no new plan."""
+
+    def __dealloc__(self):
+        free(self.was)
+        free(self.lists)
+
+    cdef int take(self, ggml_cgraph *g, Index index) except -1:
+        """`index` has all tensors that the graph touches, and stays as it is."""
+        cdef int e, n_lists = g.n_leafs + g.n_nodes
+        cdef ggml_tensor *t
+        cdef Head *was
+        cdef ggml_tensor **lists
+        cdef Buffer b
+        cdef void *asked[64]
+        cdef size_t slot
+        self.forget()
+        memset(asked, 0, sizeof(asked))
+        if self.room < index.n or self.room_lists < n_lists:
+            was = <Head *>realloc(self.was, <size_t>index.room * sizeof(Head))
+            if was != NULL:
+                self.was, self.room = was, index.room
+            lists = <ggml_tensor **>realloc(self.lists, <size_t>(n_lists + 1) * sizeof(void *))
+            if lists != NULL:
+                self.lists, self.room_lists = lists, n_lists
+            if was == NULL or lists == NULL:
+                raise MemoryError()
+        memcpy(self.lists, g.leafs, <size_t>g.n_leafs * sizeof(void *))
+        memcpy(self.lists + g.n_leafs, g.nodes, <size_t>g.n_nodes * sizeof(void *))
+        self.buffers = {}
+        for e in range(index.n):
+            t = index.tensors[e]
+            memcpy(&self.was[e], t, sizeof(Head))
+            slot = (<size_t>t.buffer >> 4) % 64
+            if asked[slot] != t.buffer:
+                asked[slot] = t.buffer
+                b = live.get(<size_t>t.buffer)
+                if b is None:
+                    return 0
+                self.buffers[b] = b.usage
+        self.n_leafs, self.n_nodes, self.index = g.n_leafs, g.n_nodes, index
+        return 0
+
+    cdef int forget(self) noexcept:
+        self.index = None
+        return 0
+
+    cdef int compare(self, ggml_cgraph *g, Galloc galloc) except -1:
+        """DIFFERS, SAME, or MOVED: tensors were made anew in the same places, and have no memory yet."""
+        cdef int e, answer = SAME
+        cdef const ggml_tensor *t
+        cdef const ggml_tensor *was
+        cdef Buffer b
+        if self.index is None or g.n_leafs != self.n_leafs or g.n_nodes != self.n_nodes:
+            return DIFFERS
+        if (memcmp(self.lists, g.leafs, <size_t>g.n_leafs * sizeof(void *))
+                or memcmp(self.lists + g.n_leafs, g.nodes, <size_t>g.n_nodes * sizeof(void *))):
+            return DIFFERS
+        for b, usage in self.buffers.items():
+            if live.get(<size_t>b.at) is not b or b.usage != usage:
+                return DIFFERS
+        for e in range(self.index.n):
+            t, was = self.index.tensors[e], <ggml_tensor *>&self.was[e]
+            if not tensor_live(t) or t.type != was.type or memcmp(&t.ne, &was.ne, <size_t>&was.data - <size_t>&was.ne):
+                return DIFFERS
+            if t.data != was.data or t.buffer != was.buffer:
+                if t.data != NULL or not (t.view_src != NULL or galloc.owns(was)):
+                    return DIFFERS
+                answer = MOVED
+        return answer
 
 cdef class Layout:
     """The memory of a graph: items to place, and which tensor is in which."""
@@ -450,14 +521,28 @@ cdef class Galloc(Handle):
 
     cdef list plan(self, ggml_cgraph *g, const int *node_ids, const int *leaf_ids):
         """Finds places for the graph's tensors, in self.layout; the sizes of buffers to see to."""
-        cdef Layout l = self.analyse(g, node_ids, leaf_ids)
+        cdef Layout l
         cdef BufferType t
+        self.record.forget()
+        self.drop_freed()
+        l = self.analyse(g, node_ids, leaf_ids)
         if l.fits(self.layout):
             l.adopt(self.layout)
             self.layout = l
             return []
         self.layout = l
         return l.pack([t.max_size() for t in self.bufts])
+
+    cdef int drop_freed(self) except -1:
+        """Buffers that the caller freed are none of ours any more."""
+        cdef Buffer b
+        for of in self.buffers:
+            freed = [b for b in of if <size_t>b.at not in live]
+            for b in freed:
+                of.remove(b)
+                self.mine.discard(<size_t>b.at)
+                self.latest, self.layout = NULL, None
+        return 0
 
     cdef bint grow(self, list sizes) except -1:
         """Sees to buffers of at least these sizes; False: out of memory."""
@@ -485,9 +570,13 @@ cdef class Galloc(Handle):
         return self.grow(self.plan(g, node_ids, leaf_ids))
 
     cdef bint alloc(self, ggml_cgraph *g, const int *node_ids, const int *leaf_ids) except -1:
-        if not self.reserve(g, node_ids, leaf_ids):
+        cdef int known = self.record.compare(g, self)
+        if known == DIFFERS and not self.reserve(g, node_ids, leaf_ids):
             return False
-        self.assign()
+        if known != SAME:
+            self.assign()
+        if known == DIFFERS:
+            self.record.take(g, self.layout.index)
         return True
 
     cdef int assign(self) except -1:
@@ -525,7 +614,7 @@ _title(Galloc, "graph allocator")
 cdef Galloc new_galloc(list bufts):
     cdef Galloc a = Galloc()
     a.bufts, a.same = bufts, [bufts.index(t) for t in bufts]
-    a.buffers, a.mine = [[] for _ in bufts], set()
+    a.buffers, a.mine, a.record = [[] for _ in bufts], set(), Record()
     return a
 
 cdef Galloc galloc_arg(object o):

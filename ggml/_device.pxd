@@ -94,6 +94,7 @@ cdef class Backend(Handle):
 cdef class CpuDevice(Device):
     cdef bytes label
     cdef CpuBufferType memory_kind
+    cdef CpuBufferType mapped_kind          # of buffers over a caller's memory
     cdef bint apart                         # its memory is taken for that of an accelerator
 
 cdef class CpuBufferType(BufferType):

@@ -322,7 +322,7 @@ cdef class CpuDevice(Device):
     cdef BufferType host_buft(self): return cpu_buft if self.apart else None
     cdef Event event_new(self): return <Event>opened(Event())
     cdef Buffer from_ptr(self, void *p, size_t size, size_t max_tensor_size, object owner):
-        return host_buffer(self.memory_kind, p, size, owner)
+        return host_buffer(self.mapped_kind, p, size, owner)
 
     cdef Backend init(self, bytes params):
         cdef CpuBackend b = CpuBackend()
@@ -341,7 +341,7 @@ cdef class CpuDevice(Device):
         return check_node(t, message) == NULL
 
     cdef bint supports_buft(self, BufferType buft) except -1:
-        return buft is self.memory_kind or (not self.apart and buft.is_host())
+        return buft is self.memory_kind or buft is self.mapped_kind or (not self.apart and buft.is_host())
 
 cdef class CpuBackend(Backend):
     cdef object guid(self): return GUID
@@ -361,10 +361,14 @@ cdef class CpuRegistry(Registry):
 
 cdef CpuDevice new_cpu(bytes name, bint apart):
     cdef CpuDevice d = <CpuDevice>opened(CpuDevice())
-    cdef CpuBufferType buft = <CpuBufferType>opened(CpuBufferType())
-    d.label, d.apart, d.memory_kind = name, apart, buft
-    buft.label, buft.host, buft.device = name, not apart, d
+    d.label, d.apart = name, apart
+    d.memory_kind, d.mapped_kind = cpu_buffer_type(d, name), cpu_buffer_type(d, name + b"_Mapped")
     return d
+
+cdef CpuBufferType cpu_buffer_type(CpuDevice d, bytes name):
+    cdef CpuBufferType buft = <CpuBufferType>opened(CpuBufferType())
+    buft.label, buft.host, buft.device = name, not d.apart, d
+    return buft
 
 def _new_cpu_device(name=b"CPU1"):
     """A further device on this CPU, not registered, whose buffers other devices can't use: for tests of what an accelerator needs.

@@ -10,9 +10,9 @@ from ._core cimport (
     PG, SZ, T, buffer_of, draft, enter, fail, ggml_cgraph, ggml_context, ggml_tensor, graph_expand, graph_new, op_name,
     pointed, put, readable, set_name, tensor_live, tensor_usable,
 )
-from ._alloc cimport Galloc, Index, alloc_context, new_galloc
+from ._alloc cimport DIFFERS, SAME, Galloc, Index, Record, alloc_context, new_galloc
 from ._device cimport (
-    HANDLE, Backend, Buffer, BufferType, Event, Handle, backend_arg, buffer_dead, buffer_of_tensor, copy, cpu_buft, find, handles, live,
+    HANDLE, Backend, Buffer, BufferType, CpuBackend, Event, Handle, backend_arg, buffer_dead, buffer_of_tensor, copy, cpu_buft, find, handles, live,
     place_view,
 )
 from . import _structs
@@ -71,6 +71,9 @@ cdef class Sched(Handle):
     cdef Galloc galloc
     cdef int n_copies, now, n_splits
     cdef bint offload, bound
+    cdef bint steady           # the backends' answers depend on the graph alone
+    cdef bint assigned         # the index has the last graph
+    cdef Record record         # of the last graph that was allocated
     cdef Index index           # of the seats: leafs, nodes and their operands as they come
     cdef Seat *seats
     cdef Source *sources       # of all nodes, one after the other
@@ -81,6 +84,7 @@ cdef class Sched(Handle):
     cdef Buffer latest         # a buffer that was asked about, and the number of its type
     cdef int latest_kind
     cdef dict by_hand, copies
+    cdef dict hands            # by_hand when the recorded graph was split
     cdef list redirects        # (node, operand, what it is, the copies of that)
     cdef object arena, callback, user_data, graph
     cdef ggml_cgraph *planned
@@ -324,11 +328,8 @@ cdef class Sched(Handle):
         """Assigns the nodes, cuts the graph where the backend changes, and makes the copies that are needed between."""
         cdef int i, k, at, seat
         cdef Split s = None
-        cdef Handle b
         self.forget()
-        for b in self.backends:
-            if <size_t>b.at not in live:
-                fail(RuntimeError, "a backend of the scheduler was freed")
+        self.check_backends()
         self.look(g)
         self.assign(g)
         self.arena = new_context()
@@ -347,6 +348,7 @@ cdef class Sched(Handle):
         self.n_splits = len(self.splits)
         for s in self.splits:
             self.build(s, g)
+        self.assigned = True
         return 0
 
     cdef Split new_split(self, int backend, int begin):
@@ -406,11 +408,12 @@ cdef class Sched(Handle):
         return 0
 
     cdef int forget(self) except -1:
-        """Lets go of the graph."""
+        """Lets go of the graph, and of what was planned for it."""
         self.bind(False)
         self.splits, self.redirects, self.copies = [], [], {}
         self.index.clear()
-        self.planned, self.window, self.graph = NULL, NULL, None
+        self.record.forget()
+        self.planned, self.window, self.graph, self.assigned = NULL, NULL, None, False
         if self.arena is not None:
             arena, self.arena = self.arena, None
             ggml_free(arena)
@@ -472,13 +475,21 @@ cdef class Sched(Handle):
         return self.galloc.grow(sizes)
 
     cdef bint alloc(self, ggml_cgraph *g, object graph) except -1:
+        cdef int known = DIFFERS
         self.now = (self.now + 1) % self.n_copies
         if self.n_copies == 1:
             self.synchronize()
-        if not self.reserve(g):
+        self.check_backends()
+        if self.steady and self.by_hand == self.hands:
+            known = self.record.compare(g, self.galloc)
+        if known == DIFFERS and not self.reserve(g):
             return False
-        self.galloc.assign()
-        self.planned, self.planned_nodes, self.graph = g, g.n_nodes, graph
+        if known != SAME:
+            self.galloc.assign()
+        if known == DIFFERS:
+            self.record.take(g, self.index)
+            self.hands = dict(self.by_hand)
+        self.planned, self.planned_nodes, self.graph, self.assigned = g, g.n_nodes, graph, True
         return True
 
     # ---- computing -----------------------------------------------------------------------------------------------------------
@@ -563,15 +574,25 @@ cdef class Sched(Handle):
                 b.synchronize()
         return 0
 
+    cdef int check_backends(self) except -1:
+        cdef Handle b
+        for b in self.backends:
+            if <size_t>b.at not in live:
+                fail(RuntimeError, "a backend of the scheduler was freed")
+        return 0
+
     cdef int reset(self) except -1:
+        """What is known of the graph stays, for it may come again."""
         self.synchronize()
-        self.forget()
+        self.bind(False)
+        self.planned, self.graph, self.assigned = NULL, None, False
         self.by_hand = {}
         return 0
 
     cdef int release(self) except -1:
         cdef Event e
         self.reset()
+        self.forget()
         for of in self.events:
             for e in of:
                 if e is not None:
@@ -628,7 +649,8 @@ def ggml_backend_sched_new(backends, bufts, n_backends, graph_size, parallel, op
     s.galloc = new_galloc(s.bufts)
     _open(s.galloc)
     s.splits, s.redirects, s.copies, s.by_hand, s.kinds = [], [], {}, {}, []
-    s.index = Index(128)
+    s.index, s.record = Index(128), Record()
+    s.steady = all([isinstance(b, CpuBackend) for b in s.backends])
     s.events = [[(<Backend>b).event_new() for i in range(s.n_copies)] for b in s.backends] if s.n_copies > 1 else []
     _open(s)
     return HANDLE(s)
@@ -710,7 +732,7 @@ def ggml_backend_sched_get_tensor_backend(sched, node):
     enter(b"ggml_backend_sched_get_tensor_backend")
     cdef Sched s = sched_arg(sched)
     cdef ggml_tensor *t = T(node, b"node")
-    cdef int seat = s.index.find(t)
+    cdef int seat = s.index.find(t) if s.assigned else -1
     where = s.seats[seat].where if seat >= 0 else s.by_hand.get(<size_t>t, -1)
     return HANDLE(<Handle>s.backends[where]) if where >= 0 else None
 

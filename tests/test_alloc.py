@@ -278,6 +278,161 @@ def test_nodes_of_a_freed_buffer_are_placed_anew_but_leafs_raise(ctx, cpu):
     ggml.ggml_free(weights)
 
 
+# ---- the same graph again, but for something that the caller changed ------------------------------------------------
+
+
+def chain(ctx, n=64):
+    """x, a = x^2, b = 2a, c = a + b, out = c^2."""
+    x = vector(ctx, n)
+    ggml.ggml_set_input(x)
+    a = ggml.ggml_sqr(ctx, x)
+    b = ggml.ggml_scale(ctx, a, 2.0)
+    c = ggml.ggml_add(ctx, a, b)
+    out = ggml.ggml_sqr(ctx, c)
+    return x, a, b, c, out, graph_of(ctx, out)
+
+
+def made_larger(x, a, b, c, out, graph):
+    for t in (x, a, b, c, out):
+        t.contents.ne[0] = 4096
+        for d in (1, 2, 3):
+            t.contents.nb[d] = 4 * 4096
+
+
+def made_smaller(x, a, b, c, out, graph):
+    for t in (x, a, b, c, out):
+        t.contents.ne[0] = 5
+
+
+def other_operand(x, a, b, c, out, graph):
+    out.contents.op, out.contents.src[1] = ggml.GGML_OP_ADD, a
+
+
+def an_output(x, a, b, c, out, graph):
+    ggml.ggml_set_output(a)
+
+
+def no_data(x, a, b, c, out, graph):
+    for t in (x, a, b, c, out):
+        t.contents.data = t.contents.buffer = None
+
+
+def input_without_data(x, a, b, c, out, graph):
+    x.contents.data = None
+
+
+def buffer_freed(x, a, b, c, out, graph):
+    x.contents.data = x.contents.buffer = None
+    ggml.ggml_backend_buffer_free(out.contents.buffer)
+
+
+def other_order(x, a, b, c, out, graph):
+    """Of nodes that do not need each other: b is computed from x now."""
+    nodes, at = graph.contents.nodes, {ggml.ggml_graph_node(graph, i): i for i in range(4)}
+    b.contents.src[0] = x
+    nodes[at[a]], nodes[at[b]] = b, a
+
+
+@pytest.mark.parametrize("by", ["allocator", "scheduler"])
+@pytest.mark.parametrize(
+    "change", [made_larger, made_smaller, other_operand, an_output, no_data, input_without_data, buffer_freed, other_order]
+)
+def test_a_graph_that_was_changed_since_is_planned_anew(change, by, ctx, cpu, alloc):
+    """Changed so, it gives what it gives with an allocator that never saw it before."""
+    sched = ggml.ggml_backend_sched_new((ctypes.c_void_p * 1)(cpu), None, 1, 64, False)
+
+    def place(graph):
+        if by == "allocator":
+            return ggml.ggml_gallocr_alloc_graph(alloc, graph)
+        ggml.ggml_backend_sched_reset(sched)
+        return ggml.ggml_backend_sched_alloc_graph(sched, graph)
+
+    made = chain(ctx)
+    for _ in range(3):
+        assert place(made[-1])
+    change(*made)
+    assert place(made[-1])
+    check(made[-1])
+    for t in made[:-1]:
+        base = ggml.ggml_backend_buffer_get_base(t.contents.buffer)
+        assert base <= span(t)[0] and span(t)[1] <= base + ggml.ggml_backend_buffer_get_size(t.contents.buffer)
+    fresh = chain(ctx)
+    if change is not buffer_freed:
+        change(*fresh)
+    other = ggml.ggml_gallocr_new(BUFT)
+    assert ggml.ggml_gallocr_alloc_graph(other, fresh[-1])
+    results = []
+    for x, *_, out, graph in (made, fresh):
+        put(x, np.arange(ggml.ggml_nelements(x)) / 7)
+        assert ggml.ggml_backend_graph_compute(cpu, graph) == 0
+        results.append(get(out))
+    assert results[0].any()
+    np.testing.assert_array_equal(*results)
+    ggml.ggml_gallocr_free(other)
+    ggml.ggml_backend_sched_free(sched)
+
+
+@pytest.mark.parametrize("by", ["allocator", "scheduler"])
+def test_graphs_made_anew_in_the_same_memory(by, cpu, alloc):
+    """As programs build one a step: the same, with other shapes, and with another structure of as many nodes."""
+    memory = np.zeros(1 << 17, np.uint8)
+    sched = ggml.ggml_backend_sched_new((ctypes.c_void_p * 1)(cpu), None, 1, 64, False)
+    for step, n in enumerate((64, 64, 64, 4096, 64, 7, 64, 64)):
+        c = ggml.ggml_init(ggml.ggml_init_params(mem_size=memory.nbytes, mem_buffer=memory.ctypes.data, no_alloc=True))
+        x, a, b, s, out, graph = chain(c, n)
+        if step == 6:                               # b, and so its memory, is read again at the end
+            out.contents.op, out.contents.src[1] = ggml.GGML_OP_ADD, b
+        ggml.ggml_free(c)
+        ggml.ggml_backend_sched_reset(sched)
+        if by == "allocator":
+            assert ggml.ggml_gallocr_alloc_graph(alloc, graph)
+        else:
+            assert ggml.ggml_backend_sched_alloc_graph(sched, graph)
+        check(graph)
+        values = np.arange(n, dtype=np.float32) / n + step
+        put(x, values)
+        compute = ggml.ggml_backend_graph_compute if by == "allocator" else ggml.ggml_backend_sched_graph_compute
+        assert compute(cpu if by == "allocator" else sched, graph) == 0
+        sq = values * values
+        np.testing.assert_allclose(get(out), 3 * sq + 2 * sq if step == 6 else 9 * sq * sq, rtol=1e-6)
+    ggml.ggml_backend_sched_free(sched)
+
+
+@pytest.mark.parametrize("by", ["allocator", "scheduler"])
+def test_what_a_known_graph_needs_is_gone(by, ctx, cpu, alloc):
+    sched = ggml.ggml_backend_sched_new((ctypes.c_void_p * 1)(cpu), None, 1, 64, False)
+    inner, weights = context(), context()
+    x, w = vector(inner), vector(weights)
+    buf = ggml.ggml_backend_alloc_ctx_tensors(weights, cpu)
+    graph = graph_of(ctx, ggml.ggml_add(ctx, ggml.ggml_mul(ctx, w, w), x))
+
+    def place():
+        if by == "allocator":
+            return ggml.ggml_gallocr_alloc_graph(alloc, graph)
+        ggml.ggml_backend_sched_reset(sched)
+        return ggml.ggml_backend_sched_alloc_graph(sched, graph)
+
+    for _ in range(2):
+        assert place()
+    ggml.ggml_backend_buffer_free(buf)
+    with pytest.raises(RuntimeError, match="leaf .* lies in a buffer that was freed"):
+        place()
+    w.contents.data = w.contents.buffer = None
+    buf = ggml.ggml_backend_alloc_ctx_tensors(weights, cpu)
+    for _ in range(2):
+        assert place()
+    if by == "allocator":                           # its own buffer: the leaf's values are gone
+        ggml.ggml_backend_buffer_free(x.contents.buffer)
+        with pytest.raises(RuntimeError, match="leaf .* lies in a buffer that was freed"):
+            place()
+    ggml.ggml_free(inner)
+    with pytest.raises(RuntimeError, match="freed"):
+        place()
+    ggml.ggml_backend_sched_free(sched)
+    ggml.ggml_backend_buffer_free(buf)
+    ggml.ggml_free(weights)
+
+
 def test_several_buffer_types(ctx):
     other = ggml.ggml_backend_dev_buffer_type(ggml._device._new_cpu_device())
     a = ggml.ggml_gallocr_new_n((ctypes.c_void_p * 3)(BUFT, other, BUFT), 3)

@@ -74,6 +74,9 @@ def test_clear_fills_a_buffer(cpu):
 def test_a_buffer_over_memory_of_the_caller(ctx, cpu):
     memory = np.zeros(64, np.float32)
     buf = ggml.ggml_backend_cpu_buffer_from_ptr(memory.ctypes.data, memory.nbytes)
+    buft = ggml.ggml_backend_buffer_get_type(buf)
+    assert ggml.ggml_backend_buffer_name(buf) == b"CPU_Mapped" and buft != ggml.ggml_backend_cpu_buffer_type()
+    assert ggml.ggml_backend_buft_is_host(buft) and ggml.ggml_backend_supports_buft(cpu, buft)
     t = ggml.ggml_new_tensor_1d(ctx, F32, 16)
     ggml.ggml_backend_tensor_alloc(buf, t, ggml.ggml_backend_buffer_get_base(buf) + 64)
     put(t, np.arange(16))

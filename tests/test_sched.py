@@ -266,6 +266,47 @@ def test_async_and_synchronize(three, ctx, expected):
         np.testing.assert_allclose(get(out), want, rtol=2e-5, atol=2e-6)
 
 
+def test_a_known_graph_is_assigned_anew_where_something_changed(three, ctx):
+    """Two CPU backends: by hand, after a reset, by the usage of the buffer that an operand lies in; and a backend that was freed."""
+    c = context()
+    w = ggml.ggml_new_tensor_2d(c, F32, N, N)
+    buf = ggml.ggml_backend_alloc_ctx_tensors(c, three.other)
+    put(w, WEIGHTS[0])
+    x = ggml.ggml_new_tensor_2d(ctx, F32, N, 4)
+    ggml.ggml_set_input(x)
+    a = ggml.ggml_sqr(ctx, x)
+    h = ggml.ggml_mul_mat(ctx, w, a)
+    out = ggml.ggml_sqr(ctx, h)
+    graph = graph_of(ctx, out)
+    last = ggml.ggml_backend_cpu_init()
+    s = three.sched(three.other, last)
+    want = (GIVEN[0] ** 2 @ WEIGHTS[0].T) ** 2
+
+    def places(*by_hand):
+        for _ in range(2):                          # the second time the graph is known
+            ggml.ggml_backend_sched_reset(s)
+            assert ggml.ggml_backend_sched_get_tensor_backend(s, h) is None
+            for t, b in (*by_hand, (a, last)):
+                ggml.ggml_backend_sched_set_tensor_backend(s, t, b)
+            assert ggml.ggml_backend_sched_alloc_graph(s, graph)
+            put(x, GIVEN[0])
+            assert ggml.ggml_backend_sched_graph_compute(s, graph) == 0
+            np.testing.assert_allclose(get(out).reshape(4, N), want, rtol=1e-4, atol=1e-5)
+        return [ggml.ggml_backend_sched_get_tensor_backend(s, t) for t in (h, out)]
+
+    assert places() == [last, last]
+    assert places((h, three.other), (out, last)) == [three.other, last]
+    assert places((h, last), (out, three.other)) == [last, three.other]
+    assert places() == [last, last]
+    ggml.ggml_backend_buffer_set_usage(buf, ggml.GGML_BACKEND_BUFFER_USAGE_WEIGHTS)
+    assert places()[0] == three.other
+    ggml.ggml_backend_free(last)
+    with pytest.raises(RuntimeError, match="a backend of the scheduler was freed"):
+        ggml.ggml_backend_sched_alloc_graph(s, graph)
+    ggml.ggml_backend_buffer_free(buf)
+    ggml.ggml_free(c)
+
+
 def test_what_the_scheduler_is_made_of(three):
     other_type = ggml.ggml_backend_get_default_buffer_type(three.other)
     cpu_type = ggml.ggml_backend_cpu_buffer_type()
