@@ -141,6 +141,7 @@ cdef int64_t NE(object value, const char *name) except -1               # elemen
 cdef float F(object value, const char *name) except? -1
 cdef bint BOOL(object value, const char *name) except -1
 cdef int TYPE(object value, const char *name) except -1                 # a known tensor type
+cdef int TYPE_NUMBER(object value, const char *name) except -1          # or one that was removed
 cdef bytes TEXT(object value, const char *name)                         # bytes or str
 cdef void *ADDR(object value, const char *name) except? NULL            # anything c_void_p takes; None gives NULL
 cdef void *FUN(object value, object callback_type, const char *name) except? NULL   # a callback, callable or address

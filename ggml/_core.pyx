@@ -261,11 +261,18 @@ cdef bint BOOL(object o, const char *name) except -1:
     except ValueError:
         fail(TypeError, f"{name.decode()} is {shown(o)}: need True or False")
 
-cdef int TYPE(object o, const char *name) except -1:
+cdef int TYPE_NUMBER(object o, const char *name) except -1:
+    """A type's number, also of one that releases before this removed: its block and its bytes are 0."""
     cdef int64_t v = I(o, name)
-    if v < 0 or v >= GGML_TYPE_COUNT or not gg_type_ok(<int>v):
+    if v < 0 or v >= GGML_TYPE_COUNT:
         fail(ValueError, f"{name.decode()} is {v}: no tensor type has this number")
     return <int>v
+
+cdef int TYPE(object o, const char *name) except -1:
+    cdef int v = TYPE_NUMBER(o, name)
+    if not gg_type_ok(v):
+        fail(ValueError, f"{name.decode()} is {v}: no tensor type has this number")
+    return v
 
 cdef bytes TEXT(object o, const char *name):
     if isinstance(o, bytes):

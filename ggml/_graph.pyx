@@ -1,7 +1,6 @@
 """Graphs: building, planning, computing, printing."""
 import ctypes
 import os
-import sys
 
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.object cimport PyObject
@@ -16,7 +15,8 @@ from ._core cimport (
     gg_types, ggml_cgraph, ggml_context, ggml_cplan, ggml_object, ggml_tensor, graph_clear, graph_expand, graph_nbytes, graph_new,
     hash_contains, hash_find, hash_used, op_computes, op_name, op_symbol, pointed, readable, tensor_live, where, work_size,
 )
-from . import _structs
+from . import _constants, _structs
+from ._system import log
 
 cdef enum:
     MAX_THREADS = 512
@@ -392,22 +392,22 @@ cdef str mark(ggml_cgraph *g, const ggml_tensor *t):
     return "x" if t.flags & GGML_TENSOR_FLAG_PARAM else "g" if by_slot(g, g.grads, <ggml_tensor *>t) != NULL else " "
 
 def ggml_graph_print(cgraph):
-    """Prints the graph's nodes and leafs with shapes and operations."""
+    """Logs (see ggml_log_set; else to stderr) the graph's nodes and leafs with shapes, operations and names, a line a message."""
     enter(b"ggml_graph_print")
     cdef ggml_cgraph *g = whole(cgraph, b"cgraph")
     cdef int i
     cdef ggml_tensor *t
-    print("=== GRAPH ===")
-    print(f"n_nodes = {g.n_nodes}")
+    lines = ["=== GRAPH ===", f"n_nodes = {g.n_nodes}"]
     for i in range(g.n_nodes):
         t = g.nodes[i]
-        print(f" - {i:3d}: [ {t.ne[0]:5d}, {t.ne[1]:5d}, {t.ne[2]:5d}] {op_name(t.op).decode():>16s} {mark(g, t)} {label(t)}")
-    print(f"n_leafs = {g.n_leafs}")
+        lines.append(f" - {i:3d}: [ {t.ne[0]:5d}, {t.ne[1]:5d}, {t.ne[2]:5d}] {op_name(t.op).decode():>16s} {mark(g, t)} {label(t)}")
+    lines.append(f"n_leafs = {g.n_leafs}")
     for i in range(g.n_leafs):
         t = g.leafs[i]
-        print(f" - {i:3d}: [ {t.ne[0]:5d}, {t.ne[1]:5d}] {op_name(t.op).decode():>8s} {label(t):>16s}")
-    print("========================================")
-    sys.stdout.flush()
+        lines.append(f" - {i:3d}: [ {t.ne[0]:5d}, {t.ne[1]:5d}] {op_name(t.op).decode():>8s} {label(t):>16s}")
+    lines.append("========================================")
+    for line in lines:
+        log(_constants.GGML_LOG_LEVEL_INFO, line + "\n")
 
 def ggml_graph_dump_dot(gb, gf, filename):
     """Writes the graph gb to a file in Graphviz's DOT language; gf (may be None): the forward graph, its nodes are marked."""

@@ -5,7 +5,7 @@ from libc.stdint cimport int64_t, uint8_t
 from libc.string cimport memset
 
 from ._core cimport (
-    NE, SZ, TYPE, buffer_of, data_region, default_threads, enter, fail, gg_region, gg_row_size, gg_types,
+    NE, SZ, TYPE, TYPE_NUMBER, buffer_of, data_region, default_threads, enter, fail, gg_region, gg_row_size, gg_types,
     parallel_for, readable, quantize_rows, requires_imatrix, type_traits, type_traits_cpu, validate_rows,
 )
 from . import _structs
@@ -51,7 +51,7 @@ def ggml_quantize_free():
 def ggml_quantize_requires_imatrix(type):
     """Whether a type can be quantised only with importance weights."""
     enter(b"ggml_quantize_requires_imatrix")
-    return bool(requires_imatrix(TYPE(type, b"type")))
+    return bool(requires_imatrix(TYPE_NUMBER(type, b"type")))
 
 def ggml_quantize_chunk(type, src, dst, start, nrows, n_per_row, imatrix):
     """Quantises rows start / n_per_row to + nrows of src (f32) to the same rows of dst; returns the bytes written.
@@ -108,14 +108,14 @@ def ggml_validate_row_data(type, data, nbytes):
 def ggml_get_type_traits(type):
     """What a type is (ggml_type_traits): name, block, size, conversions to and from f32 (NULL where there is none)."""
     enter(b"ggml_get_type_traits")
-    return ctypes.cast(<size_t>type_traits(TYPE(type, b"type")), _structs.ggml_type_traits_p)
+    return ctypes.cast(<size_t>type_traits(TYPE_NUMBER(type, b"type")), _structs.ggml_type_traits_p)
 
 def ggml_internal_get_type_traits(type):
     """ggml_get_type_traits by value: the name in old releases."""
     enter(b"ggml_internal_get_type_traits")
-    return ctypes.cast(<size_t>type_traits(TYPE(type, b"type")), _structs.ggml_type_traits_p).contents
+    return ctypes.cast(<size_t>type_traits(TYPE_NUMBER(type, b"type")), _structs.ggml_type_traits_p).contents
 
 def ggml_get_type_traits_cpu(type):
     """What the CPU does with a type (ggml_type_traits_cpu): conversion, dot product and its partner type."""
     enter(b"ggml_get_type_traits_cpu")
-    return ctypes.cast(<size_t>type_traits_cpu(TYPE(type, b"type")), _structs.ggml_type_traits_cpu_p)
+    return ctypes.cast(<size_t>type_traits_cpu(TYPE_NUMBER(type, b"type")), _structs.ggml_type_traits_cpu_p)

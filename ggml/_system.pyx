@@ -11,7 +11,7 @@ from libc.stdio cimport FILE
 from libc.string cimport memcmp, memcpy
 
 from ._core cimport (
-    ADDR, C, F, FUN, GGML_OBJECT_TYPE_GRAPH, GGML_OBJECT_TYPE_TENSOR, GGML_TYPE_BF16, GGML_TYPE_F16, GGML_TYPE_F32, H,
+    ADDR, C, F, FUN, GGML_TYPE_BF16, GGML_TYPE_F16, GGML_TYPE_F32, H,
     I, I32, NE, TEXT, buffer_of, enter, fail, gg_bf16_to_f32, gg_f16_to_f32, gg_f32_to_bf16, gg_f32_to_f16,
     ggml_context, ggml_object, kernels, readable,
 )
@@ -283,8 +283,7 @@ def ggml_log_get(log_callback, user_data):
     (<void **>row(user_data, b"user_data", 1, sizeof(void *)))[0] = log_data
 
 cdef str object_line(const ggml_object *o):
-    kind = {GGML_OBJECT_TYPE_TENSOR: "tensor", GGML_OBJECT_TYPE_GRAPH: "graph"}.get(o.type, "work buffer")
-    return f" - object: {kind}, offset {o.offs}, {o.size} bytes, next at {<size_t>o.next:#x}\n"
+    return f" - ggml_object: type = {o.type}, offset = {o.offs}, size = {o.size}, next = {<size_t>o.next:#x}\n"
 
 def ggml_print_object(obj):
     """Logs what an object of a context is (a pointer to a ggml_object)."""
@@ -293,14 +292,16 @@ def ggml_print_object(obj):
     log(_constants.GGML_LOG_LEVEL_INFO, object_line(<ggml_object *>p))
 
 def ggml_print_objects(ctx):
-    """Logs what is in a context, one line an object."""
+    """Logs what is in a context, a message an object."""
     cdef ggml_context *c = C(ctx, b"ggml_print_objects")
     cdef ggml_object *o = c.first
-    lines = [f"objects in context {<size_t>c:#x}:\n"]
+    lines = [f"ggml_print_objects: objects in context {<size_t>c:#x}:\n"]
     while o != NULL:
         lines.append(object_line(o))
         o = o.next
-    log(_constants.GGML_LOG_LEVEL_INFO, "".join(lines))
+    lines.append("ggml_print_objects: --- end ---\n")
+    for line in lines:
+        log(_constants.GGML_LOG_LEVEL_INFO, line)
 
 def ggml_print_backtrace():
     """Writes the Python stack to stderr."""

@@ -6,11 +6,12 @@ from libc.string cimport memcpy, memset, strncmp
 
 from ._core cimport (
     C, F, GGML_MAX_NAME, GGML_OBJECT_TYPE_TENSOR, GGML_TENSOR_FLAG_INPUT, GGML_TENSOR_FLAG_LOSS,
-    GGML_TENSOR_FLAG_OUTPUT, GGML_TENSOR_FLAG_PARAM, GGML_TYPE_BF16, GGML_TYPE_F16, GGML_TYPE_F32, GGML_TYPE_F64, GGML_TYPE_I8,
-    GGML_TYPE_I16, GGML_TYPE_I32, GGML_TYPE_I64, H, I, I32, NE, P, T, TEXT, TYPE, buffer_of, check_data, context_of, draft, enter, fail,
-    gg_bf16_to_f32, gg_can_repeat, gg_contiguous, gg_contiguous_n, gg_extent, gg_f16_to_f32, gg_f32_to_bf16, gg_f32_to_f16, gg_is_empty,
-    gg_nelements, gg_nrows, gg_row_size, gg_same_shape, gg_type_ok, gg_types, ggml_context, ggml_object, ggml_tensor,
-    new_tensor, op_name, op_symbol, over, put, set_name, unary_name,
+    GGML_TENSOR_FLAG_OUTPUT, GGML_TENSOR_FLAG_PARAM, GGML_TYPE_BF16, GGML_TYPE_COUNT, GGML_TYPE_F16, GGML_TYPE_F32,
+    GGML_TYPE_F64, GGML_TYPE_I16, GGML_TYPE_I32, GGML_TYPE_I64, GGML_TYPE_I8, H, I, I32, NE, P, T, TEXT, TYPE,
+    TYPE_NUMBER, buffer_of, check_data, context_of, draft, enter, fail, gg_bf16_to_f32, gg_can_repeat, gg_contiguous,
+    gg_contiguous_n, gg_extent, gg_f16_to_f32, gg_f32_to_bf16, gg_f32_to_f16, gg_is_empty, gg_nelements, gg_nrows,
+    gg_row_size, gg_same_shape, gg_type_ok, gg_types, ggml_context, ggml_object, ggml_tensor, new_tensor, op_name,
+    op_symbol, over, put, set_name, unary_name,
 )
 
 cdef extern from "engine.h" nogil:
@@ -163,14 +164,14 @@ def ggml_element_size(tensor):
     return gg_types[TYPE(T(tensor, b"tensor").type, b"type")].bytes
 
 def ggml_blck_size(type):
-    """Elements of one block of a type; 1 where it is not quantised."""
+    """Elements of one block of a type; 1 where it is not quantised, 0 where the type was removed."""
     enter(b"ggml_blck_size")
-    return gg_types[TYPE(type, b"type")].blck
+    return gg_types[TYPE_NUMBER(type, b"type")].blck
 
 def ggml_type_size(type):
-    """Bytes of one block of a type."""
+    """Bytes of one block of a type; 0 where the type was removed."""
     enter(b"ggml_type_size")
-    return gg_types[TYPE(type, b"type")].bytes
+    return gg_types[TYPE_NUMBER(type, b"type")].bytes
 
 def ggml_type_sizef(type):
     """Bytes of one element of a type, as a float."""
@@ -190,15 +191,17 @@ def ggml_row_size(type, ne):
     return gg_row_size(ty, n)
 
 def ggml_type_name(type):
-    """Name of a type (bytes); None when no type has this number."""
+    """Name of a type (bytes); b"DEPRECATED" when it was removed, None when no type has this number."""
     enter(b"ggml_type_name")
     cdef int64_t ty = I(type, b"type")
-    return gg_types[ty].name if 0 <= ty < 42 and gg_type_ok(<int>ty) else None
+    if not 0 <= ty < GGML_TYPE_COUNT:
+        return None
+    return gg_types[ty].name if gg_type_ok(<int>ty) else b"DEPRECATED"
 
 def ggml_is_quantized(type):
     """Whether a type stores blocks of quantised values."""
     enter(b"ggml_is_quantized")
-    return bool(gg_types[TYPE(type, b"type")].quantized)
+    return bool(gg_types[TYPE_NUMBER(type, b"type")].quantized)
 
 def ggml_op_name(op):
     """Name of an operation, as b"MUL_MAT"."""

@@ -399,9 +399,25 @@ def labelled(ctx):
 
 def test_print(ctx, capfd):
     ggml.ggml_graph_print(labelled(ctx))
-    text = capfd.readouterr().out
+    text = capfd.readouterr().err
     assert re.search(r"n_nodes = 5\b", text) and re.search(r"n_leafs = 2\b", text)
     assert len(re.findall(r"^ - +\d+: \[", text, re.M)) == 7 and "MUL" in text and "quoted" in text
+
+
+def test_print_goes_to_the_log_a_line_a_message(ctx):
+    messages = []
+    keep = ggml.ggml_log_callback(lambda level, text, data: messages.append((level, text)))
+    ggml.ggml_log_set(keep, None)
+    try:
+        ggml.ggml_graph_print(labelled(ctx))
+        in_graph = len(messages)
+        ggml.ggml_print_objects(ctx)
+    finally:
+        ggml.ggml_log_set(None, None)
+    assert all(level == ggml.GGML_LOG_LEVEL_INFO and text.count(b"\n") == 1 for level, text in messages)
+    assert in_graph == 7 + 4 and messages[1][1] == b"n_nodes = 5\n"
+    objects = [text for _, text in messages[in_graph + 1 : -1]]
+    assert re.match(rb" - ggml_object: type = 0, offset = 32, size = \d+, next = 0x", objects[0]) and len(objects) > 7
 
 
 def test_dot(ctx, tmp_path):

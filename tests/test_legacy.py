@@ -248,6 +248,8 @@ def test_new_tensors(c):
         (G.ggml_new_tensor_4d(c, I32, 3, 4, 5, 6), [3, 4, 5, 6]),
         (G.ggml_new_tensor(c, 2, 2, [64, 2]), [64, 2, 1, 1]),
     ]
+    copied = G.ggml_cpy(c, shapes[1][0], G.ggml_new_tensor_3d(c, F32, *shapes[1][1][:2], 1))
+    assert copied.contents.n_dims == 3, "the result of ggml_cpy is a view of its destination"
     for n_dims, (t, ne) in zip((1, 2, 3, 4, 2), shapes):
         assert t.contents.ne[:] == ne and t.contents.n_dims == n_dims and G.ggml_nelements(t) == np.prod(ne)
     assert G.ggml_nbytes(shapes[4][0]) == 72 and G.ggml_element_size(shapes[1][0]) == 2

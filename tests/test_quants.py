@@ -274,6 +274,26 @@ def test_another_reader():
 
 
 @pytest.mark.core
+def test_removed_types_have_no_blocks():
+    """Programs go through all numbers up to GGML_TYPE_COUNT and pass those whose block or size is 0."""
+    empty = [t for t in range(ggml.GGML_TYPE_COUNT) if not ggml.ggml_type_size(t)]
+    assert empty == [4, 5, 31, 32, 33, 36, 37, 38] == [t for t in range(ggml.GGML_TYPE_COUNT) if not ggml.ggml_blck_size(t)]
+    for t in empty:
+        traits = ggml.ggml_get_type_traits(t).contents
+        assert ggml.ggml_type_name(t) == traits.type_name == ggml.ggml_internal_get_type_traits(t).type_name == b"DEPRECATED"
+        assert not (traits.blck_size or traits.type_size or traits.is_quantized or traits.to_float or traits.from_float_ref)
+        traits = ggml.ggml_get_type_traits_cpu(t).contents
+        assert not (traits.from_float or traits.vec_dot)
+        assert ggml.ggml_is_quantized(t) is False and ggml.ggml_quantize_requires_imatrix(t) is False
+        for call in (ggml.ggml_type_sizef, lambda t: ggml.ggml_row_size(t, 32)):
+            with pytest.raises(ValueError, match=f"type is {t}: no tensor type"):
+                call(t)
+    assert ggml.ggml_type_name(ggml.GGML_TYPE_COUNT) is None and ggml.ggml_type_name(-1) is None
+    with pytest.raises(ValueError, match="ggml_blck_size: type is 42: no tensor type"):
+        ggml.ggml_blck_size(ggml.GGML_TYPE_COUNT)
+
+
+@pytest.mark.core
 # ---- dot products ----------------------------------------------------------------------------------------------------
 @each([*QUANTISED[:-2], "F32", "F16", "BF16"])
 def test_dot_product(type):

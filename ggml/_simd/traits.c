@@ -24,6 +24,7 @@ static ggml_type_traits_cpu traits_cpu[GGML_TYPE_COUNT] = {
 
 const ggml_type_traits *gg_type_traits(int type) {
     ggml_type_traits *t = &traits[type];
+    if (!t->type_name) t->type_name = "DEPRECATED";
     if (!gg_active->to_f32[type] || type == GGML_TYPE_F32) t->to_float = NULL;
     if (!gg_active->from_f32[type] || type == GGML_TYPE_F32) t->from_float_ref = NULL;
     return t;

@@ -61,7 +61,12 @@ ggml_add1 = _binary("ggml_add1", "ADD1", "a + b, where b has one element.")
 ggml_sub = _binary("ggml_sub", "SUB", "a - b.")
 ggml_mul = _binary("ggml_mul", "MUL", "a * b, element by element.")
 ggml_div = _binary("ggml_div", "DIV", "a / b, element by element.")
-ggml_cpy = _binary("ggml_cpy", "CPY", "Copies a into b, in b's type; the result is a view of b.")
+
+
+@api
+def ggml_cpy(ctx: Context, a: Tensor, b: Tensor) -> Tensor:
+    """Copies a into b, in b's type; the result is a view of b."""
+    return ctx.node("CPY", ggml.ggml_cpy(ctx.engine, a.twin, b.twin), a, b, n_dims=b.struct.n_dims)
 
 
 @api
