@@ -17,35 +17,51 @@ ctypedef struct Entry:         # a tensor that the graph touches
 cdef class Galloc(Handle)
 
 cdef class Index:              # numbers tensors as they come
-    cdef ggml_tensor **tensors
+    cdef ggml_tensor **tensors # before the first: NULL
     cdef int *table
     cdef int n, room
     cdef int size(self, int room) except -1
-    cdef size_t slot(self, const ggml_tensor *t) noexcept
-    cdef int find(self, const ggml_tensor *t) noexcept      # -1: not there
     cdef int add(self, ggml_tensor *t) except -1            # t must not be there
+    cdef bint renumber(self, int n) noexcept
     cdef int clear(self) noexcept
+
+cdef inline size_t slot(Index x, const ggml_tensor *t) noexcept:
+    cdef size_t mask = 2 * <size_t>x.room - 1, i = (<size_t>t >> 4) * 0x9e3779b97f4a7c15u >> 20 & mask
+    while x.table[i] >= 0 and x.tensors[x.table[i]] != t:
+        i = (i + 1) & mask
+    return i
+
+cdef inline int number(Index x, const ggml_tensor *t) noexcept:      # -1: not there
+    return x.table[slot(x, t)]
 
 ctypedef struct Head:          # of a tensor: all before its name
     char bytes[256]
 
 cdef enum:
-    DIFFERS, SAME, MOVED
+    DIFFERS, MOVED, SAME       # in this order: the least of several answers is that of all
 
 cdef class Record:
     cdef Index index           # of the tensors; None: there is no graph
-    cdef Head *was             # these, as they were
-    cdef ggml_tensor **lists   # its leafs, then its nodes
-    cdef int n_leafs, n_nodes, room, room_lists
+    cdef Index spare           # of a graph that is compared
+    cdef Head *was             # the tensors as they were
+    cdef char *ours            # which of them the allocator placed
+    cdef int *roots            # what they are views of; -1: nothing
+    cdef int *order            # numbers of the tensors as the graph mentions them
+    cdef int n_leafs, n_nodes, room
+    cdef size_t room_order
     cdef dict buffers          # where the tensors lie: Buffer: its usage
-    cdef int take(self, ggml_cgraph *g, Index index) except -1
+    cdef int make_room(self, int tensors, size_t mentions) except -1
+    cdef int take(self, ggml_cgraph *g, Index index, const int *order, Galloc galloc) except -1
     cdef int forget(self) noexcept
+    cdef int like(self, ggml_tensor *t, int e, Galloc galloc) except -1
+    cdef bint unchanged(self, ggml_cgraph *g) noexcept
     cdef int compare(self, ggml_cgraph *g, Galloc galloc) except -1
 
 cdef class Layout:
     cdef Item *items
     cdef Entry *entries
     cdef Index index           # of the entries
+    cdef int *order            # the graph's mentions of them (see Record)
     cdef int n_items, room
     cdef int enter(self, ggml_tensor *t, int item) except -1
     cdef int add(self, ggml_tensor *t, size_t size, int birth, int buffer) noexcept
@@ -74,6 +90,7 @@ cdef class Galloc(Handle):
     cdef int drop_freed(self) except -1
     cdef bint grow(self, list sizes) except -1
     cdef bint alloc(self, ggml_cgraph *g, const int *node_ids, const int *leaf_ids) except -1
+    cdef int follow(self, Index old, Index new) except -1
     cdef int assign(self) except -1
     cdef size_t size(self, int id) except? 0
     cdef int release(self) except -1

@@ -154,13 +154,17 @@ cdef class Index:
         self.size(room)
 
     def __dealloc__(self):
-        free(self.tensors)
+        if self.tensors != NULL:
+            free(self.tensors - 1)
         free(self.table)
 
     cdef int size(self, int room) except -1:
         cdef int i
-        cdef ggml_tensor **tensors = <ggml_tensor **>realloc(self.tensors, <size_t>room * sizeof(void *))
+        cdef ggml_tensor **tensors = <ggml_tensor **>realloc(self.tensors - 1 if self.tensors != NULL else NULL,
+                                                             (<size_t>room + 1) * sizeof(void *))
         if tensors != NULL:
+            tensors[0] = NULL
+            tensors += 1
             self.tensors = tensors
         cdef int *table = <int *>realloc(self.table, 2 * <size_t>room * sizeof(int))
         if table != NULL:
@@ -170,25 +174,28 @@ cdef class Index:
         self.room = room
         memset(table, 0xff, 2 * <size_t>room * sizeof(int))
         for i in range(self.n):
-            table[self.slot(tensors[i])] = i
+            table[slot(self, tensors[i])] = i
         return 0
-
-    cdef size_t slot(self, const ggml_tensor *t) noexcept:
-        cdef size_t mask = 2 * <size_t>self.room - 1, i = (<size_t>t >> 4) * 0x9e3779b97f4a7c15u >> 20 & mask
-        while self.table[i] >= 0 and self.tensors[self.table[i]] != t:
-            i = (i + 1) & mask
-        return i
-
-    cdef int find(self, const ggml_tensor *t) noexcept:
-        return self.table[self.slot(t)]
 
     cdef int add(self, ggml_tensor *t) except -1:
         if self.n == self.room:
             self.size(2 * self.room)
         self.tensors[self.n] = t
-        self.table[self.slot(t)] = self.n
+        self.table[slot(self, t)] = self.n
         self.n += 1
         return self.n - 1
+
+    cdef bint renumber(self, int n) noexcept:
+        """Numbers the first n of `tensors` as they are; False: one is there twice."""
+        cdef size_t at
+        self.clear()
+        for i in range(n):
+            at = slot(self, self.tensors[i])
+            if self.table[at] >= 0:
+                return False
+            self.table[at] = self.n
+            self.n += 1
+        return True
 
     cdef int clear(self) noexcept:
         self.n = 0
@@ -196,92 +203,167 @@ cdef class Index:
         return 0
 
 cdef class Record:
-    """A graph as an allocator left it: as long as it is still so, it needs no new plan."""
+    """A graph as an allocator left it: one that is like it, tensor by tensor, needs no new plan."""
 
     def __dealloc__(self):
         free(self.was)
-        free(self.lists)
+        free(self.ours)
+        free(self.roots)
+        free(self.order)
 
-    cdef int take(self, ggml_cgraph *g, Index index) except -1:
-        """`index` has all tensors that the graph touches, and stays as it is."""
-        cdef int e, n_lists = g.n_leafs + g.n_nodes
-        cdef ggml_tensor *t
+    cdef int make_room(self, int tensors, size_t mentions) except -1:
         cdef Head *was
-        cdef ggml_tensor **lists
+        cdef char *ours
+        cdef int *roots
+        cdef int *order
+        if self.room < tensors:
+            was = <Head *>realloc(self.was, <size_t>tensors * sizeof(Head))
+            self.was = was if was != NULL else self.was
+            ours = <char *>realloc(self.ours, <size_t>tensors)
+            self.ours = ours if ours != NULL else self.ours
+            roots = <int *>realloc(self.roots, <size_t>tensors * sizeof(int))
+            self.roots = roots if roots != NULL else self.roots
+            if was == NULL or ours == NULL or roots == NULL:
+                raise MemoryError()
+            self.room = tensors
+        if self.room_order < mentions:
+            order = <int *>realloc(self.order, mentions * sizeof(int))
+            if order == NULL:
+                raise MemoryError()
+            self.order, self.room_order = order, mentions
+        return 0
+
+    cdef int take(self, ggml_cgraph *g, Index index, const int *order, Galloc galloc) except -1:
+        """`order`: numbers by `index` of what the graph mentions: its leafs, then of each node the operands and itself; -1: none."""
+        cdef size_t mentions = g.n_leafs + <size_t>g.n_nodes * (GGML_MAX_SRC + 1), k
+        cdef int e
+        cdef ggml_tensor *t
         cdef Buffer b
         cdef void *asked[64]
-        cdef size_t slot
         self.forget()
+        self.make_room(index.room, mentions)
+        memcpy(self.order, order, mentions * sizeof(int))
         memset(asked, 0, sizeof(asked))
-        if self.room < index.n or self.room_lists < n_lists:
-            was = <Head *>realloc(self.was, <size_t>index.room * sizeof(Head))
-            if was != NULL:
-                self.was, self.room = was, index.room
-            lists = <ggml_tensor **>realloc(self.lists, <size_t>(n_lists + 1) * sizeof(void *))
-            if lists != NULL:
-                self.lists, self.room_lists = lists, n_lists
-            if was == NULL or lists == NULL:
-                raise MemoryError()
-        memcpy(self.lists, g.leafs, <size_t>g.n_leafs * sizeof(void *))
-        memcpy(self.lists + g.n_leafs, g.nodes, <size_t>g.n_nodes * sizeof(void *))
         self.buffers = {}
         for e in range(index.n):
             t = index.tensors[e]
             memcpy(&self.was[e], t, sizeof(Head))
-            slot = (<size_t>t.buffer >> 4) % 64
-            if asked[slot] != t.buffer:
-                asked[slot] = t.buffer
+            self.ours[e] = galloc.owns(t)
+            self.roots[e] = number(index, t.view_src) if t.view_src != NULL else -1
+            k = (<size_t>t.buffer >> 4) % 64
+            if asked[k] != t.buffer:
+                asked[k] = t.buffer
                 b = live.get(<size_t>t.buffer)
                 if b is None:
                     return 0
                 self.buffers[b] = b.usage
         self.n_leafs, self.n_nodes, self.index = g.n_leafs, g.n_nodes, index
+        if self.spare is None or self.spare.room < index.n:
+            self.spare = Index(index.room)
         return 0
 
     cdef int forget(self) noexcept:
         self.index = None
         return 0
 
-    cdef int compare(self, ggml_cgraph *g, Galloc galloc) except -1:
-        """DIFFERS, SAME, or MOVED: tensors were made anew in the same places, and have no memory yet."""
-        cdef int e, answer = SAME
-        cdef const ggml_tensor *t
-        cdef const ggml_tensor *was
-        cdef Buffer b
-        if self.index is None or g.n_leafs != self.n_leafs or g.n_nodes != self.n_nodes:
+    cdef int like(self, ggml_tensor *t, int e, Galloc galloc) except -1:
+        """Enters a tensor that was not met before as number e, if it is like the one that was: SAME, MOVED or DIFFERS."""
+        cdef const ggml_tensor *was = <ggml_tensor *>&self.was[e]
+        cdef int answer = SAME
+        if (self.spare.tensors[e] != NULL or not tensor_live(t) or t.type != was.type
+                or memcmp(&t.ne, &was.ne, <size_t>&was.op_params - <size_t>&was.ne) or t.flags != was.flags
+                or (t.view_offs != was.view_offs and self.ours[e])):
             return DIFFERS
-        if (memcmp(self.lists, g.leafs, <size_t>g.n_leafs * sizeof(void *))
-                or memcmp(self.lists + g.n_leafs, g.nodes, <size_t>g.n_nodes * sizeof(void *))):
+        self.spare.tensors[e] = t
+        if t.data != was.data or t.buffer != was.buffer:
+            if t.data == NULL:
+                answer = MOVED if self.ours[e] or t.view_src != NULL else DIFFERS
+            elif self.ours[e]:
+                answer = MOVED if t.op != 0 and galloc.owns(t) else DIFFERS
+            elif t.buffer != was.buffer:
+                answer = DIFFERS
+        if self.spare.tensors[self.roots[e]] != t.view_src:
+            if self.roots[e] < 0 or t.view_src == NULL:
+                return DIFFERS
+            answer = min(answer, self.like(t.view_src, self.roots[e], galloc))
+        return answer
+
+    cdef bint unchanged(self, ggml_cgraph *g) noexcept:
+        """Whether it is the very graph, with all its tensors as they were."""
+        cdef int i
+        cdef ggml_tensor **was = self.index.tensors
+        for i in range(g.n_leafs):
+            if was[self.order[i]] != g.leafs[i]:
+                return False
+        for i in range(g.n_nodes):
+            if was[self.order[g.n_leafs + i * <size_t>(GGML_MAX_SRC + 1) + GGML_MAX_SRC]] != g.nodes[i]:
+                return False
+        for i in range(self.index.n):
+            if not tensor_live(was[i]) or memcmp(was[i], &self.was[i], sizeof(Head)):
+                return False
+        return True
+
+    cdef int compare(self, ggml_cgraph *g, Galloc galloc) except -1:
+        """Whether the plan is good for this graph, whose tensors `index` has then: SAME, or MOVED if not all are in place; or DIFFERS."""
+        cdef int i, k, answer = SAME
+        cdef size_t n, differ
+        cdef ggml_tensor **now
+        cdef ggml_tensor *t
+        cdef Buffer b
+        cdef const int *order = self.order
+        if self.index is None or g.n_leafs != self.n_leafs or g.n_nodes != self.n_nodes:
             return DIFFERS
         for b, usage in self.buffers.items():
             if live.get(<size_t>b.at) is not b or b.usage != usage:
                 return DIFFERS
-        for e in range(self.index.n):
-            t, was = self.index.tensors[e], <ggml_tensor *>&self.was[e]
-            if not tensor_live(t) or t.type != was.type or memcmp(&t.ne, &was.ne, <size_t>&was.data - <size_t>&was.ne):
+        if self.unchanged(g):
+            return SAME
+        n, now = <size_t>self.index.n * sizeof(void *), self.spare.tensors
+        memset(now, 0, n)
+        for i in range(g.n_leafs):
+            if now[order[i]] != g.leafs[i]:
+                answer = min(answer, self.like(g.leafs[i], order[i], galloc))
+        order += g.n_leafs
+        for i in range(g.n_nodes):
+            t = g.nodes[i]
+            if now[order[GGML_MAX_SRC]] != t:
+                answer = min(answer, self.like(t, order[GGML_MAX_SRC], galloc))
+            if answer == DIFFERS:
                 return DIFFERS
-            if t.data != was.data or t.buffer != was.buffer:
-                if t.data != NULL or not (t.view_src != NULL or galloc.owns(was)):
-                    return DIFFERS
-                answer = MOVED
+            differ = 0
+            for k in range(GGML_MAX_SRC):
+                differ |= <size_t>now[order[k]] ^ <size_t>t.src[k]
+            if differ:                                   # operands that are in none of the graph's lists are met here
+                for k in range(GGML_MAX_SRC):
+                    if now[order[k]] != t.src[k]:
+                        answer = min(answer, self.like(t.src[k], order[k], galloc) if order[k] >= 0 and t.src[k] != NULL else DIFFERS)
+            order += GGML_MAX_SRC + 1
+        if answer == DIFFERS:
+            return DIFFERS
+        if memcmp(now, self.index.tensors, n):
+            if not self.spare.renumber(self.index.n):
+                return DIFFERS
+            self.index, self.spare = self.spare, self.index
         return answer
 
 cdef class Layout:
     """The memory of a graph: items to place, and which tensor is in which."""
 
-    def __cinit__(self, int tensors):
+    def __cinit__(self, int leafs, int nodes):
         self.room = 64
-        while self.room < 2 * tensors:
+        while self.room < 2 * (leafs + nodes):
             self.room *= 2
         self.index = Index(self.room)
         self.items = <Item *>malloc(<size_t>self.room * sizeof(Item))
         self.entries = <Entry *>malloc(<size_t>self.room * sizeof(Entry))
-        if self.items == NULL or self.entries == NULL:
+        self.order = <int *>malloc((leafs + <size_t>nodes * (GGML_MAX_SRC + 1)) * sizeof(int))
+        if self.items == NULL or self.entries == NULL or self.order == NULL:
             raise MemoryError()
 
     def __dealloc__(self):
         free(self.items)
         free(self.entries)
+        free(self.order)
 
     cdef int enter(self, ggml_tensor *t, int item) except -1:
         cdef int e = self.index.add(t)
@@ -424,7 +506,7 @@ cdef class Galloc(Handle):
 
     cdef int remember(self, Layout l, ggml_tensor *t, int step, int buffer) except -1:
         """The entry of a tensor, made when it is new; a view's item is that of the tensor it lies in."""
-        cdef int e = l.index.find(t), root, k
+        cdef int e = number(l.index, t), root, k
         cdef BufferType buft
         if e >= 0:
             return e
@@ -463,24 +545,27 @@ cdef class Galloc(Handle):
         return 0
 
     cdef Layout analyse(self, ggml_cgraph *g, const int *node_ids, const int *leaf_ids):
-        cdef Layout l = Layout(g.n_nodes + g.n_leafs)
+        cdef Layout l = Layout(g.n_leafs, g.n_nodes)
         cdef ggml_tensor *t
         cdef int i, j, e, k, id
+        cdef int *order = l.order + g.n_leafs
         for i in range(g.n_leafs):
-            self.remember(l, g.leafs[i], -1, leaf_ids[i] if leaf_ids != NULL else 0)
+            l.order[i] = self.remember(l, g.leafs[i], -1, leaf_ids[i] if leaf_ids != NULL else 0)
         for i in range(g.n_nodes):
             t = g.nodes[i]
             id = node_ids[i] if node_ids != NULL else 0
             if not tensor_live(t):
                 fail(RuntimeError, f"node {i} of the graph was freed")
             for j in range(GGML_MAX_SRC):
+                order[j] = -1
                 if t.src[j] == NULL:
                     continue
-                e = self.remember(l, t.src[j], i, id)
+                order[j] = e = self.remember(l, t.src[j], i, id)
                 l.entries[e].used = True
                 if l.entries[e].item >= 0:
                     l.items[l.entries[e].item].death = i
-            e = self.remember(l, t, i, id)
+            order[GGML_MAX_SRC] = e = self.remember(l, t, i, id)
+            order += GGML_MAX_SRC + 1
             if l.entries[e].item >= 0:
                 l.items[l.entries[e].item].death = i
         for e in range(l.index.n):                       # results stay: what nobody reads, and outputs
@@ -497,21 +582,21 @@ cdef class Galloc(Handle):
         cdef ggml_tensor *s
         if t.view_src != NULL or t.op >= 160 or t.op < 0 or not writes_over[t.op]:
             return 0
-        mine = l.entries[l.index.find(t)].item
+        mine = l.entries[number(l.index, t)].item
         if mine < 0 or l.items[mine].birth != step:
             return 0
         for j in range(2 if t.op in (ADD, SUB, MUL, DIV) else 1):
             s = t.src[j]
             if s == NULL or not same_layout(s, t) or (s.view_src != NULL and s.view_offs):
                 continue
-            k = l.home(l.entries[l.index.find(s)].item)
+            k = l.home(l.entries[number(l.index, s)].item)
             if k < 0 or l.items[k].death != step or l.items[k].buffer != l.items[mine].buffer or l.items[k].size < l.items[mine].size:
                 continue
             if l.items[k].tensor.op == 0 or (l.items[k].tensor.flags | s.flags) & GGML_TENSOR_FLAG_INPUT:
                 continue
             n = 0                                        # another operand in the same memory would be overwritten while it is read
             for other in range(GGML_MAX_SRC):
-                if t.src[other] != NULL and l.home(l.entries[l.index.find(t.src[other])].item) == k:
+                if t.src[other] != NULL and l.home(l.entries[number(l.index, t.src[other])].item) == k:
                     n += 1
             if n == 1:
                 l.items[mine].into = k
@@ -573,18 +658,31 @@ cdef class Galloc(Handle):
         cdef int known = self.record.compare(g, self)
         if known == DIFFERS and not self.reserve(g, node_ids, leaf_ids):
             return False
+        if known != DIFFERS:
+            self.layout.index = self.record.index
         if known != SAME:
             self.assign()
         if known == DIFFERS:
-            self.record.take(g, self.layout.index)
+            self.record.take(g, self.layout.index, self.layout.order, self)
         return True
+
+    cdef int follow(self, Index old, Index new) except -1:
+        """Another graph, planned like the last: its tensors have the numbers in `new` that those of the last have in `old`."""
+        cdef int e, k
+        cdef ggml_tensor **tensors = self.layout.index.tensors
+        for e in range(self.layout.index.n):
+            k = number(old, tensors[e])
+            if k >= 0:
+                tensors[e] = new.tensors[k]
+        return 0
 
     cdef int assign(self) except -1:
         """Gives the tensors of the planned graph their places."""
         cdef Layout l = self.layout
         cdef ggml_tensor *t
         cdef Item *x
-        cdef int e
+        cdef Buffer b = None
+        cdef int e, buffer = -1, chunk = -1
         for e in range(l.index.n):
             t = l.index.tensors[e]
             if t.view_src != NULL:
@@ -592,8 +690,11 @@ cdef class Galloc(Handle):
                     place_view(t)
             elif l.entries[e].item >= 0:
                 x = &l.items[l.home(l.entries[e].item)]
-                if self.buffers[x.buffer]:               # else all of them are empty
-                    place(<Buffer>self.buffers[x.buffer][x.chunk], t, x.offset)
+                if x.buffer != buffer or x.chunk != chunk:
+                    buffer, chunk = x.buffer, x.chunk
+                    b = self.buffers[buffer][chunk] if self.buffers[buffer] else None
+                if b is not None:                        # else all of them are empty
+                    place(b, t, x.offset)
         return 0
 
     cdef size_t size(self, int id) except? 0:

@@ -10,7 +10,7 @@ from ._core cimport (
     PG, SZ, T, buffer_of, draft, enter, fail, ggml_cgraph, ggml_context, ggml_tensor, graph_expand, graph_new, op_name,
     pointed, put, readable, set_name, tensor_live, tensor_usable,
 )
-from ._alloc cimport DIFFERS, SAME, Galloc, Index, Record, alloc_context, new_galloc
+from ._alloc cimport DIFFERS, SAME, Galloc, Index, Record, alloc_context, new_galloc, number
 from ._device cimport (
     HANDLE, Backend, Buffer, BufferType, CpuBackend, Event, Handle, backend_arg, buffer_dead, buffer_of_tensor, copy, cpu_buft, find, handles, live,
     place_view,
@@ -22,6 +22,7 @@ from ._device import _open, _title
 
 cdef enum:
     MAX_COPIES = 4, MAX_KINDS = 64, WEIGHTS = 1, CPY = 34, RESHAPE = 36, TRANSPOSE = 39
+    WIDTH = GGML_MAX_SRC + 1
 
 cdef str label(const ggml_tensor *t):
     return bytes(t.name[:GGML_MAX_NAME]).split(b"\0")[0].decode(errors="replace")
@@ -44,7 +45,7 @@ cdef class Split:
     """A run of nodes for one backend, and what has to be copied to it before."""
     cdef int backend
     cdef int begin, end        # of the graph's nodes
-    cdef list inputs           # (source, its copies, the backend that it is on): addresses, number
+    cdef list inputs           # (seat of the source, addresses of its copies, the backend that it is on)
     cdef set waits             # other backends whose results it reads where they are
     cdef ggml_cgraph *graph
 
@@ -59,13 +60,6 @@ ctypedef struct Seat:          # what is known of a tensor of the graph
     bint weights
     uint64_t asked, able       # backends that were asked whether they can compute it; those that can
 
-ctypedef struct Source:
-    int seat, k                # operand number k of a node
-
-ctypedef struct Step:          # a node
-    int seat, first            # its seat, its first source
-    int here                   # the backend of the first node from this one on that is computed
-
 cdef class Sched(Handle):
     cdef list backends, bufts, splits, events
     cdef Galloc galloc
@@ -76,16 +70,17 @@ cdef class Sched(Handle):
     cdef Record record         # of the last graph that was allocated
     cdef Index index           # of the seats: leafs, nodes and their operands as they come
     cdef Seat *seats
-    cdef Source *sources       # of all nodes, one after the other
-    cdef Step *steps           # the nodes; behind the last, the end of the sources
-    cdef int room, room_steps
+    cdef int *order            # of the leafs, then of each node's operands and itself (see Record); -1: no such operand
+    cdef int *nodes            # where in it the nodes begin
+    cdef int room
+    cdef size_t room_order
     cdef list kinds            # types of the buffers that tensors lie in
     cdef uint64_t accepts[MAX_KINDS]   # which backends can use each
     cdef Buffer latest         # a buffer that was asked about, and the number of its type
     cdef int latest_kind
     cdef dict by_hand, copies
     cdef dict hands            # by_hand when the recorded graph was split
-    cdef list redirects        # (node, operand, what it is, the copies of that)
+    cdef list redirects        # (seat of a node, operand, its seat, addresses of its copies)
     cdef object arena, callback, user_data, graph
     cdef ggml_cgraph *planned
     cdef ggml_cgraph *window   # some nodes of a split
@@ -93,8 +88,7 @@ cdef class Sched(Handle):
 
     def __dealloc__(self):
         free(self.seats)
-        free(self.sources)
-        free(self.steps)
+        free(self.order)
 
     # ---- what the graph's tensors are ----------------------------------------------------------------------------------------
     cdef int kind(self, BufferType buft) except -1:
@@ -114,7 +108,7 @@ cdef class Sched(Handle):
 
     cdef int seat(self, ggml_tensor *t) except -1:
         """The number of a tensor's seat, which is new where the tensor is."""
-        cdef int i = self.index.find(t), root
+        cdef int i = number(self.index, t), root
         cdef Seat *s
         if i >= 0:
             return i
@@ -156,28 +150,25 @@ cdef class Sched(Handle):
 
     cdef int look(self, ggml_cgraph *g) except -1:
         """Gives the graph's tensors their seats."""
-        cdef int i, k, n = 0
+        cdef int i, k
+        cdef size_t mentions = g.n_leafs + <size_t>g.n_nodes * WIDTH
+        cdef int *order
         cdef ggml_tensor *t
-        if self.room_steps < g.n_nodes + 1:
-            self.room_steps = 0
-            free(self.sources)
-            free(self.steps)
-            self.sources = <Source *>malloc((<size_t>g.n_nodes + 1) * GGML_MAX_SRC * sizeof(Source))
-            self.steps = <Step *>malloc((<size_t>g.n_nodes + 1) * sizeof(Step))
-            if self.sources == NULL or self.steps == NULL:
+        if self.room_order < mentions:
+            order = <int *>realloc(self.order, mentions * sizeof(int))
+            if order == NULL:
                 raise MemoryError()
-            self.room_steps = g.n_nodes + 1
+            self.order, self.room_order = order, mentions
         self.kinds, self.latest = [], None
+        self.nodes = self.order + g.n_leafs
         for i in range(g.n_leafs):
-            self.seat(g.leafs[i])
+            self.order[i] = self.seat(g.leafs[i])
         for i in range(g.n_nodes):
             t = g.nodes[i]
-            self.steps[i].seat, self.steps[i].first = self.seat(t), n
+            order = operands(self, i)
+            order[GGML_MAX_SRC] = self.seat(t)
             for k in range(GGML_MAX_SRC):
-                if t.src[k] != NULL:
-                    self.sources[n].seat, self.sources[n].k = self.seat(t.src[k]), k
-                    n += 1
-        self.steps[g.n_nodes].first = n
+                order[k] = self.seat(t.src[k]) if t.src[k] != NULL else -1
         return 0
 
     # ---- where a node is computed ------------------------------------------------------------------------------------------
@@ -199,7 +190,7 @@ cdef class Sched(Handle):
                 return i
         return -1
 
-    cdef int fixed(self, int seat, const Source *sources, int n) except -9:
+    cdef int fixed(self, int seat, const int *ops) except -9:
         """The backend that a tensor asks for by where it or its weights lie; -1: it does not."""
         cdef ggml_tensor *t = self.index.tensors[seat]
         cdef int i, k, j, kind = self.seats[seat].kind, last = len(self.backends) - 1
@@ -214,10 +205,10 @@ cdef class Sched(Handle):
             return i
         if t.flags & GGML_TENSOR_FLAG_INPUT:
             return last
-        for k in range(n):
-            if not self.seats[sources[k].seat].weights:
+        for k in range(GGML_MAX_SRC):
+            if ops == NULL or ops[k] < 0 or not self.seats[ops[k]].weights:
                 continue
-            kind = self.seats[sources[k].seat].kind
+            kind = self.seats[ops[k]].kind
             i = self.user(kind, seat)
             if self.offload and i == last and last and (<BufferType>self.kinds[kind]).is_host():
                 for j in range(last):
@@ -234,7 +225,7 @@ cdef class Sched(Handle):
         """
         cdef int i, n = g.n_nodes, here = -1, seat, last = len(self.backends) - 1
         for i in range(n):
-            seat = self.steps[n - 1 - i if up else i].seat
+            seat = seat_of(self, n - 1 - i if up else i)
             if not computes(self.index.tensors[seat]):
                 continue
             if self.seats[seat].where >= 0:
@@ -247,15 +238,17 @@ cdef class Sched(Handle):
         """The backend that can read most operands of a node where they are."""
         cdef int i, k, n, most = -1, best = -1
         cdef Seat *s
-        cdef int seat = self.steps[node].seat
+        cdef const int *ops = operands(self, node)
+        cdef int seat = ops[GGML_MAX_SRC]
         cdef ggml_tensor *t = self.index.tensors[seat]
         for i in range(len(self.backends)):
             if not self.can(i, seat):
                 continue
             n = 0
-            for k in range(self.steps[node].first, self.steps[node + 1].first):
-                s = &self.seats[self.sources[k].seat]
-                n += s.where == i or (s.kind >= 0 and self.accepts[s.kind] >> i & 1)
+            for k in range(GGML_MAX_SRC):
+                if ops[k] >= 0:
+                    s = &self.seats[ops[k]]
+                    n += s.where == i or (s.kind >= 0 and self.accepts[s.kind] >> i & 1)
             if n > most:
                 most, best = n, i
         if best < 0:
@@ -285,22 +278,21 @@ cdef class Sched(Handle):
                            "which it overwrites")
 
     cdef int assign(self, ggml_cgraph *g) except -1:
-        cdef int i, k, n, seat, last = len(self.backends) - 1, here = last
+        cdef int i, k, seat, last = len(self.backends) - 1, next = 0, here
         cdef Seat *s
         cdef dict writers = {}
         for i in range(g.n_leafs):
-            seat = self.index.find(g.leafs[i])
-            self.seats[seat].where = self.fixed(seat, NULL, 0)
+            self.seats[self.order[i]].where = self.fixed(self.order[i], NULL)
         for i in range(g.n_nodes):
-            seat, k = self.steps[i].seat, self.steps[i].first
-            self.seats[seat].where = self.fixed(seat, self.sources + k, self.steps[i + 1].first - k)
+            seat = seat_of(self, i)
+            self.seats[seat].where = self.fixed(seat, operands(self, i))
         if last:
             self.sweep(g, False, False)
             self.sweep(g, True, False)
             self.sweep(g, False, True)
             self.sweep(g, True, True)
         for i in range(g.n_nodes):
-            seat = self.steps[i].seat
+            seat = seat_of(self, i)
             if not computes(g.nodes[i]):
                 continue
             if self.seats[seat].where < 0:
@@ -309,19 +301,25 @@ cdef class Sched(Handle):
                 writers.setdefault(self.seats[seat].root, []).append(seat)
         for root, nodes in writers.items():
             self.in_place(root, nodes)
-        for i in range(g.n_nodes - 1, -1, -1):
-            if computes(g.nodes[i]):
-                here = self.seats[self.steps[i].seat].where
-            self.steps[i].here = here
         for i in range(g.n_nodes):                       # what is left is as good as anywhere: where it is used first
-            n = self.steps[i + 1].first
-            for k in range(self.steps[i].first, n + 1):
-                s = &self.seats[self.sources[k].seat if k < n else self.steps[i].seat]
+            if next <= i:
+                next = self.next_computed(g, i)
+            here = self.seats[seat_of(self, next)].where if next < g.n_nodes else last
+            for k in range(WIDTH):
+                seat = operands(self, i)[k]
+                if seat < 0 or self.seats[seat].where >= 0:
+                    continue
+                s = &self.seats[self.seats[seat].root]
                 if s.where < 0:
-                    if self.seats[s.root].where < 0:
-                        self.seats[s.root].where = self.steps[i].here
-                    s.where = self.seats[s.root].where
+                    s.where = here
+                self.seats[seat].where = s.where
         return 0
+
+    cdef int next_computed(self, ggml_cgraph *g, int i) noexcept:
+        """The first node behind those before i that is computed."""
+        while i < g.n_nodes and not computes(g.nodes[i]):
+            i += 1
+        return i
 
     # ---- splits ------------------------------------------------------------------------------------------------------------
     cdef int split(self, ggml_cgraph *g) except -1:
@@ -333,21 +331,25 @@ cdef class Sched(Handle):
         self.look(g)
         self.assign(g)
         self.arena = new_context()
+        if g.n_nodes:
+            k = self.next_computed(g, 0)
+            s = self.new_split(self.seats[seat_of(self, k)].where if k < g.n_nodes else len(self.backends) - 1, 0)
         for i in range(g.n_nodes):
             if computes(g.nodes[i]):
-                seat = self.steps[i].seat
+                seat = seat_of(self, i)
                 at = self.seats[seat].where
-                if s is None or s.backend != at:
+                if s.backend != at:
                     s = self.new_split(at, i)
-                for k in range(self.steps[i].first, self.steps[i + 1].first):
-                    self.operand(s, g.nodes[i], &self.sources[k])
+                for k in range(GGML_MAX_SRC):
+                    if operands(self, i)[k] >= 0:
+                        self.operand(s, i, k)
                 self.seats[self.seats[seat].root].writes += 1             # a copy from before is stale
-            elif s is None:
-                s = self.new_split(self.steps[i].here, i)
             s.end = i + 1
         self.n_splits = len(self.splits)
         for s in self.splits:
-            self.build(s, g)
+            s.graph = graph_new(C(self.arena, b"ggml_backend_sched"), s.end - s.begin, False)
+            s.graph.n_nodes = s.end - s.begin
+        self.fill(g)
         self.assigned = True
         return 0
 
@@ -356,11 +358,11 @@ cdef class Sched(Handle):
         self.splits.append(s)
         return s
 
-    cdef int operand(self, Split s, ggml_tensor *t, const Source *source) except -1:
-        """Sees to it that the split's backend can read an operand of a node."""
-        cdef Seat *seat = &self.seats[source.seat]
+    cdef int operand(self, Split s, int node, int k) except -1:
+        """Sees to it that the split's backend can read operand k of a node."""
+        cdef int source = operands(self, node)[k]
+        cdef Seat *seat = &self.seats[source]
         cdef Seat *root = &self.seats[seat.root]
-        cdef ggml_tensor *src = t.src[source.k]
         cdef int at = root.where if root.where >= 0 else s.backend, kind = seat.kind
         if kind < 0 and at == s.backend:
             return 0
@@ -368,12 +370,12 @@ cdef class Sched(Handle):
             if at != s.backend:
                 s.waits.add(at)
             return 0
-        key = (<size_t>src, s.backend, root.writes)
+        key = (source, s.backend, root.writes)
         made = self.copies.get(key)
         if made is None:
-            made = self.copies[key] = self.duplicate(s, src)
-            s.inputs.append((<size_t>src, made, at))
-        self.redirects.append((<size_t>t, source.k, <size_t>src, made))
+            made = self.copies[key] = self.duplicate(s, self.index.tensors[source])
+            s.inputs.append((source, made, at))
+        self.redirects.append((seat_of(self, node), k, source, made))
         return 0
 
     cdef list duplicate(self, Split s, ggml_tensor *src):
@@ -389,10 +391,10 @@ cdef class Sched(Handle):
             made.append(<size_t>t)
         return made
 
-    cdef int build(self, Split s, ggml_cgraph *g) except -1:
-        s.graph = graph_new(C(self.arena, b"ggml_backend_sched"), s.end - s.begin, False)
-        s.graph.n_nodes = s.end - s.begin
-        memcpy(s.graph.nodes, g.nodes + s.begin, <size_t>s.graph.n_nodes * sizeof(void *))
+    cdef int fill(self, ggml_cgraph *g) except -1:
+        cdef Split s
+        for s in self.splits:
+            memcpy(s.graph.nodes, g.nodes + s.begin, <size_t>s.graph.n_nodes * sizeof(void *))
         return 0
 
     cdef int bind(self, bint on) except -1:
@@ -401,9 +403,9 @@ cdef class Sched(Handle):
         if on == self.bound:
             return 0
         for node, k, src, made in self.redirects:
-            t = <ggml_tensor *><size_t>node
+            t = self.index.tensors[<int>node]
             if tensor_live(t):
-                t.src[<int>k] = <ggml_tensor *><size_t>(made[self.now] if on else src)
+                t.src[<int>k] = <ggml_tensor *><size_t>made[self.now] if on else self.index.tensors[<int>src]
         self.bound = on
         return 0
 
@@ -442,15 +444,15 @@ cdef class Sched(Handle):
                 for src, made, _ in s.inputs:
                     for m in made:                       # computed here, as far as the allocator is concerned
                         t = <ggml_tensor *><size_t>m
-                        t.op, t.src[0] = CPY, <ggml_tensor *><size_t>src
+                        t.op, t.src[0] = CPY, self.index.tensors[<int>src]
                         all.nodes[n], ids[n] = t, s.backend
                         n += 1
                 for i in range(s.begin, s.end):
-                    all.nodes[n], ids[n] = g.nodes[i], self.seats[self.steps[i].seat].where
+                    all.nodes[n], ids[n] = g.nodes[i], self.seats[seat_of(self, i)].where
                     n += 1
             all.n_nodes = n
             for i in range(g.n_leafs):
-                ids[n + i] = max(self.seats[self.index.find(g.leafs[i])].where, 0)
+                ids[n + i] = max(self.seats[self.order[i]].where, 0)
             self.bind(True)
             if size_only:
                 sizes = self.galloc.analyse(&all, ids, ids + n).pack([(<BufferType>b).max_size() for b in self.bufts])
@@ -484,10 +486,14 @@ cdef class Sched(Handle):
             known = self.record.compare(g, self.galloc)
         if known == DIFFERS and not self.reserve(g):
             return False
+        if known != DIFFERS and self.record.index is not self.index:
+            self.galloc.follow(self.index, self.record.index)
+            self.index = self.record.index
+            self.fill(g)
         if known != SAME:
             self.galloc.assign()
         if known == DIFFERS:
-            self.record.take(g, self.index)
+            self.record.take(g, self.index, self.order, self.galloc)
             self.hands = dict(self.by_hand)
         self.planned, self.planned_nodes, self.graph, self.assigned = g, g.n_nodes, graph, True
         return True
@@ -528,7 +534,7 @@ cdef class Sched(Handle):
         cdef ggml_tensor *src
         cdef ggml_tensor *dst
         for source, made, at in s.inputs:
-            src, dst = <ggml_tensor *><size_t>source, <ggml_tensor *><size_t>made[self.now]
+            src, dst = self.index.tensors[<int>source], <ggml_tensor *><size_t>made[self.now]
             a = self.backends[at]
             if src.flags & GGML_TENSOR_FLAG_INPUT:       # at once: the user may set the next graph's afterwards
                 e.synchronize() if e is not None else b.synchronize()
@@ -602,6 +608,13 @@ cdef class Sched(Handle):
 
 cdef enum:
     CANCELLED = -50
+
+cdef inline int *operands(Sched s, int i) noexcept:
+    """The seats of node i's operands; behind them its own."""
+    return s.nodes + i * <size_t>WIDTH
+
+cdef inline int seat_of(Sched s, int i) noexcept:
+    return operands(s, i)[GGML_MAX_SRC]
 
 _title(Sched, "scheduler")
 
@@ -732,7 +745,7 @@ def ggml_backend_sched_get_tensor_backend(sched, node):
     enter(b"ggml_backend_sched_get_tensor_backend")
     cdef Sched s = sched_arg(sched)
     cdef ggml_tensor *t = T(node, b"node")
-    cdef int seat = s.index.find(t) if s.assigned else -1
+    cdef int seat = number(s.index, t) if s.assigned else -1
     where = s.seats[seat].where if seat >= 0 else s.by_hand.get(<size_t>t, -1)
     return HANDLE(<Handle>s.backends[where]) if where >= 0 else None
 

@@ -398,6 +398,46 @@ def test_graphs_made_anew_in_the_same_memory(by, cpu, alloc):
     ggml.ggml_backend_sched_free(sched)
 
 
+def test_graphs_of_one_structure_take_turns(ctx, cpu, alloc):
+    """What was planned for one is good for the other; values of inputs stay."""
+    made = [chain(ctx) for _ in range(2)]
+    sizes = set()
+    for turn in range(6):
+        x, *_, out, graph = made[turn % 2]
+        assert ggml.ggml_gallocr_alloc_graph(alloc, graph)
+        check(graph)
+        put(x, np.arange(64) + turn)
+        assert ggml.ggml_backend_graph_compute(cpu, graph) == 0
+        np.testing.assert_allclose(get(out), 9 * (np.arange(64.0) + turn) ** 4, rtol=1e-6)
+        sizes.add(ggml.ggml_gallocr_get_buffer_size(alloc, 0))
+    assert len(sizes) == 1
+
+
+def test_a_node_that_takes_the_place_of_two(ctx, cpu, alloc):
+    """The second graph has as many nodes, each like that of the first, but one of them twice."""
+    results = []
+    for twice in (False, False, True):
+        x = vector(ctx)
+        ggml.ggml_set_input(x)
+        a = ggml.ggml_sqr(ctx, x)
+        b = a if twice else ggml.ggml_sqr(ctx, x)
+        out = ggml.ggml_sqr(ctx, ggml.ggml_add(ctx, ggml.ggml_scale(ctx, a, 2.0), b))
+        graph = graph_of(ctx, out)
+        if twice:
+            nodes, n = graph.contents.nodes, graph.contents.n_nodes
+            for i in range(n, 2, -1):
+                nodes[i] = nodes[i - 1]
+            nodes[2] = a
+            graph.contents.n_nodes = n + 1
+        assert ggml.ggml_gallocr_alloc_graph(alloc, graph)
+        check(graph)
+        put(x, np.arange(64) / 8)
+        assert ggml.ggml_backend_graph_compute(cpu, graph) == 0
+        results.append(get(out))
+    np.testing.assert_array_equal(results[0], results[1])
+    np.testing.assert_array_equal(results[0], results[2])
+
+
 @pytest.mark.parametrize("by", ["allocator", "scheduler"])
 def test_what_a_known_graph_needs_is_gone(by, ctx, cpu, alloc):
     sched = ggml.ggml_backend_sched_new((ctypes.c_void_p * 1)(cpu), None, 1, 64, False)

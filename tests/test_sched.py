@@ -61,9 +61,9 @@ def sources(graph):
 WEIGHTS = [np.random.default_rng(i).standard_normal((N, N), np.float32) / 4 for i in range(6)]
 
 
-def network(three, ctx, places):
+def network(three, ctx, places, ws=None):
     """A network with a residual, views, an operation in place and a broadcast; its input, result and graph."""
-    ws = [three.weights(b, v) for b, v in zip(places, WEIGHTS)]
+    ws = ws or [three.weights(b, v) for b, v in zip(places, WEIGHTS)]
     x = ggml.ggml_new_tensor_2d(ctx, F32, N, 4)
     ggml.ggml_set_input(x)
     h = x
@@ -304,6 +304,30 @@ def test_a_known_graph_is_assigned_anew_where_something_changed(three, ctx):
     with pytest.raises(RuntimeError, match="a backend of the scheduler was freed"):
         ggml.ggml_backend_sched_alloc_graph(s, graph)
     ggml.ggml_backend_buffer_free(buf)
+    ggml.ggml_free(c)
+
+
+@pytest.mark.parametrize("parallel", [False, True])
+def test_graphs_of_one_structure_take_turns(parallel, three, expected):
+    """Over the same weights, on two CPU backends with copies between: what was planned for one serves the others."""
+    places = [three.other, three.cpu, three.other, three.other, three.cpu, three.other]
+    s = three.sched(three.other, three.cpu, parallel=parallel)
+    ws = [three.weights(b, v) for b, v in zip(places, WEIGHTS)]
+    contexts = [context() for _ in range(3)]
+    made = [network(three, c, places, ws) for c in contexts]
+    for turn, k in enumerate((0, 1, 2, 1, 1, 0, 2, 2, 0)):
+        x, out, graph = made[k]
+        before = sources(graph)
+        np.testing.assert_allclose(compute(s, x, out, graph, GIVEN[turn % 3]), expected[turn % 3], rtol=2e-5, atol=2e-6)
+        assert sources(graph) == before
+        assert ggml.ggml_backend_sched_get_tensor_backend(s, out) is not None
+        assert ggml.ggml_backend_sched_get_tensor_backend(s, made[(k + 1) % 3][1]) is None
+    for c in contexts:
+        ggml.ggml_free(c)
+    ggml.ggml_backend_sched_reset(s)
+    c = context()
+    x, out, graph = network(three, c, places, ws)
+    np.testing.assert_allclose(compute(s, x, out, graph, GIVEN[0]), expected[0], rtol=2e-5, atol=2e-6)
     ggml.ggml_free(c)
 
 
