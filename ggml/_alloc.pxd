@@ -1,6 +1,6 @@
 # The graph allocator, for the scheduler.
 from ._core cimport ggml_cgraph, ggml_context, ggml_tensor
-from ._device cimport BufferType, Handle
+from ._device cimport Buffer, BufferType, Handle
 
 ctypedef struct Item:          # memory that one tensor, the views of it and what is computed in its place share
     ggml_tensor *tensor
@@ -96,4 +96,5 @@ cdef class Galloc(Handle):
     cdef int release(self) except -1
 
 cdef Galloc new_galloc(list bufts)
-cdef object alloc_context(ggml_context *ctx, BufferType buft)     # all of a context in a new buffer; its handle or None
+cdef int no_chain(const ggml_tensor *t) except -1                 # raises where a tensor is a view of a view
+cdef Buffer alloc_context(ggml_context *ctx, BufferType buft)     # all of a context in a new buffer; None: no memory

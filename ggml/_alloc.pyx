@@ -35,6 +35,11 @@ cdef size_t aligned(size_t n, size_t alignment) noexcept:
 cdef str label(const ggml_tensor *t):
     return bytes(t.name[:GGML_MAX_NAME]).split(b"\0")[0].decode(errors="replace")
 
+cdef int no_chain(const ggml_tensor *t) except -1:
+    if tensor_live(t.view_src) and t.view_src.view_src != NULL:
+        fail(ValueError, f"the view_src of '{label(t)}' is a view itself: views are of the tensor that has the memory")
+    return 0
+
 # ---- one after the other -----------------------------------------------------------------------------------------------------
 def ggml_tallocr_new(buffer):
     """An allocator (ggml_tallocr, by value) that places tensors one after the other in a buffer."""
@@ -89,7 +94,7 @@ cdef list context_sizes(ggml_context *ctx, BufferType buft):
         t = tensor_from((<ggml_object *>t - 1).next)
     return sizes + [used] if used else sizes
 
-cdef object alloc_context(ggml_context *ctx, BufferType buft):
+cdef Buffer alloc_context(ggml_context *ctx, BufferType buft):
     cdef list sizes = context_sizes(ctx, buft), buffers = []
     cdef size_t alignment = buft.alignment(), n, used = 0
     cdef Buffer b
@@ -117,7 +122,7 @@ cdef object alloc_context(ggml_context *ctx, BufferType buft):
         t = tensor_from((<ggml_object *>t - 1).next)
     if not buffers:
         return None
-    return HANDLE(<Handle>buffers[0]) if len(buffers) == 1 else HANDLE(_multi_buffer(buffers))
+    return buffers[0] if len(buffers) == 1 else _multi_buffer(buffers)
 
 def ggml_backend_alloc_ctx_tensors_from_buft_size(ctx, buft):
     """Bytes that ggml_backend_alloc_ctx_tensors_from_buft would take."""
@@ -130,12 +135,12 @@ def ggml_backend_alloc_ctx_tensors_from_buft(ctx, buft):
     None: there were none, or the memory can't be had.
     """
     cdef ggml_context *c = C(ctx, b"ggml_backend_alloc_ctx_tensors_from_buft")
-    return alloc_context(c, buft_arg(buft, "buft"))
+    return HANDLE(alloc_context(c, buft_arg(buft, "buft")))
 
 def ggml_backend_alloc_ctx_tensors(ctx, backend):
     """ggml_backend_alloc_ctx_tensors_from_buft with the default buffer type of a backend."""
     cdef ggml_context *c = C(ctx, b"ggml_backend_alloc_ctx_tensors")
-    return alloc_context(c, backend_arg(backend, "backend").buft())
+    return HANDLE(alloc_context(c, backend_arg(backend, "backend").buft()))
 
 # ---- what a graph needs, and where it goes --------------------------------------------------------------------------------------
 cdef int by_size(const void *a, const void *b) noexcept nogil:
@@ -186,10 +191,12 @@ cdef class Index:
         return self.n - 1
 
     cdef bint renumber(self, int n) noexcept:
-        """Numbers the first n of `tensors` as they are; False: one is there twice."""
+        """Numbers the first n of `tensors` as they are; False: one is there twice, or missing."""
         cdef size_t at
         self.clear()
         for i in range(n):
+            if self.tensors[i] == NULL:
+                return False
             at = slot(self, self.tensors[i])
             if self.table[at] >= 0:
                 return False
@@ -238,7 +245,6 @@ cdef class Record:
         cdef size_t mentions = g.n_leafs + <size_t>g.n_nodes * (GGML_MAX_SRC + 1), k
         cdef int e
         cdef ggml_tensor *t
-        cdef Buffer b
         cdef void *asked[64]
         self.forget()
         self.make_room(index.room, mentions)
@@ -253,10 +259,10 @@ cdef class Record:
             k = (<size_t>t.buffer >> 4) % 64
             if asked[k] != t.buffer:
                 asked[k] = t.buffer
-                b = live.get(<size_t>t.buffer)
-                if b is None:
+                found = live.get(<size_t>t.buffer)
+                if not isinstance(found, Buffer):
                     return 0
-                self.buffers[b] = b.usage
+                self.buffers[found] = (<Buffer>found).usage
         self.n_leafs, self.n_nodes, self.index = g.n_leafs, g.n_nodes, index
         if self.spare is None or self.spare.room < index.n:
             self.spare = Index(index.room)
@@ -321,12 +327,12 @@ cdef class Record:
         n, now = <size_t>self.index.n * sizeof(void *), self.spare.tensors
         memset(now, 0, n)
         for i in range(g.n_leafs):
-            if now[order[i]] != g.leafs[i]:
+            if g.leafs[i] == NULL or now[order[i]] != g.leafs[i]:
                 answer = min(answer, self.like(g.leafs[i], order[i], galloc))
         order += g.n_leafs
         for i in range(g.n_nodes):
             t = g.nodes[i]
-            if now[order[GGML_MAX_SRC]] != t:
+            if t == NULL or now[order[GGML_MAX_SRC]] != t:
                 answer = min(answer, self.like(t, order[GGML_MAX_SRC], galloc))
             if answer == DIFFERS:
                 return DIFFERS
@@ -513,8 +519,7 @@ cdef class Galloc(Handle):
         if not tensor_usable(t):
             fail(RuntimeError, "the graph has a tensor that was freed or written over")
         if t.view_src != NULL:
-            if tensor_live(t.view_src) and t.view_src.view_src != NULL:
-                fail(ValueError, f"the view_src of '{label(t)}' is a view itself: views are of the tensor that has the memory")
+            no_chain(t)
             root = self.remember(l, t.view_src, step, buffer)
             return l.enter(t, l.entries[root].item)
         cdef bint leaf = t.op == 0, placed = t.data != NULL, mine = placed and self.owns(t)

@@ -161,6 +161,8 @@ cdef ggml_tensor *new_tensor(ggml_context *ctx, int type, int n_dims, const int6
 cdef void set_name(ggml_tensor *t, const char *a, const char *suffix) noexcept        # "a" + "suffix", cut to fit
 cdef object keep(ggml_context *ctx, object value)          # keeps a Python object alive as long as the context
 cdef void *work_buffer(ggml_context *ctx, size_t size) except NULL       # memory in the arena
+cdef ggml_context *context_new() except NULL               # for use within: it grows, and its tensors have no memory
+cdef int context_free(ggml_context *ctx) except -1
 cdef ggml_context *context_of(const void *p) noexcept      # of the arena that holds p, or NULL
 cdef gg_region *data_region(const void *p) noexcept        # the live region (arena, buffer or viewed) that holds p, or NULL
 cdef object region_add(int kind, gg_region *r)

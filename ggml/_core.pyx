@@ -499,6 +499,12 @@ def ggml_init(params):
             pass
     return PyLong_FromVoidPtr(ctx)
 
+cdef ggml_context *context_new() except NULL:
+    cdef ggml_context *ctx = gg_context_new(0, NULL, True)
+    if ctx == NULL:
+        fail(MemoryError, "no memory for a context")
+    return ctx
+
 cdef int context_free(ggml_context *ctx) except -1:
     kept = <object><PyObject *>ctx.keep if ctx.keep != NULL else None   # alive until the arena is gone
     drop_kept(ctx)

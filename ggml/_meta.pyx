@@ -10,14 +10,13 @@ from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy
 
 from ._core cimport (
-    ADDR, C, GGML_MAX_SRC, GGML_STATUS_SUCCESS, GGML_TENSOR_FLAG_COMPUTE, I32, P, SZ, draft, enter, fail,
-    gg_nbytes, gg_types, ggml_cgraph, ggml_tensor, graph_new, new_tensor, op_computes, put,
+    ADDR, GGML_MAX_SRC, GGML_STATUS_SUCCESS, GGML_TENSOR_FLAG_COMPUTE, I32, P, SZ, context_free, context_new, draft, enter, fail,
+    gg_nbytes, gg_types, ggml_cgraph, ggml_context, ggml_tensor, graph_new, new_tensor, op_computes, put,
 )
 from ._alloc cimport alloc_context
 from ._device cimport HANDLE, Backend, Buffer, BufferType, Device, buffer_of_tensor, cpu_device, handles, read, write
 from . import _structs
-from ._backend import ggml_backend_buffer_free
-from ._core import ggml_free, ggml_init, unpark
+from ._core import unpark
 from ._device import _open, _title
 
 cdef enum:
@@ -25,9 +24,6 @@ cdef enum:
 
 cdef dict AXES = {0: b"0", 1: b"1", 2: b"2", 3: b"3", 10: b"MIRRORED", 11: b"PARTIAL", 98: b"NONE", 99: b"UNKNOWN"}
 cdef size_t next_base = <size_t>1 << 46      # addresses that tensors have in meta buffers: nothing lies there
-
-cdef object new_context():
-    return ggml_init(_structs.ggml_init_params(mem_size=0, mem_buffer=None, no_alloc=True))
 
 cdef class Shards:
     """The pieces of a tensor. `axis` < 0: whole, on the first device or (`mirrored`) on each."""
@@ -40,8 +36,8 @@ cdef class Shards:
     cdef int drop(self) except -1:
         for ctx, buffer in self.owned:
             if buffer is not None:
-                ggml_backend_buffer_free(buffer)
-            ggml_free(ctx)
+                (<Buffer>buffer).release()
+            context_free(<ggml_context *><size_t>ctx)
         self.owned = []
         return 0
 
@@ -231,10 +227,10 @@ cdef class MetaDevice(Device):
             return None
         if not (ne[0] and ne[1] and ne[2] and ne[3]):
             return None
-        ctx = new_context()
-        made = new_tensor(C(ctx, b"ggml_backend_meta"), t.type, 4, ne)
-        buffer = alloc_context(C(ctx, b"ggml_backend_meta"), (<Device>self.members[i]).buft())
-        s.owned.append((ctx, buffer))
+        cdef ggml_context *ctx = context_new()
+        made = new_tensor(ctx, t.type, 4, ne)
+        buffer = alloc_context(ctx, (<Device>self.members[i]).buft())
+        s.owned.append((<size_t>ctx, buffer))
         if buffer is None:
             fail(MemoryError, f"no memory on {(<Device>self.members[i]).name().decode()} for its part of the tensor")
         return <size_t>made
@@ -338,10 +334,9 @@ cdef class MetaBackend(Backend):
         cdef ggml_cgraph *g
         cdef uint8_t *rows
         cdef Backend backend = self.members[i]
-        context = new_context()
-        buffer = None
+        cdef ggml_context *ctx = context_new()
+        cdef Buffer buffer = None
         try:
-            ctx = C(context, b"ggml_backend_meta")
             x = new_tensor(ctx, src.type, 4, src.ne)
             memcpy(x.nb, src.nb, sizeof(src.nb))
             draft(&d, MUL_MAT, t.type, w.ne[1], t.ne[1], t.ne[2], t.ne[3])
@@ -370,8 +365,8 @@ cdef class MetaBackend(Backend):
                 free(rows)
         finally:
             if buffer is not None:
-                ggml_backend_buffer_free(buffer)
-            ggml_free(context)
+                buffer.release()
+            context_free(ctx)
         return True
 
     cdef int release(self) except -1:

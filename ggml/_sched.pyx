@@ -7,10 +7,10 @@ from libc.string cimport memcpy
 
 from ._core cimport (
     ADDR, BOOL, C, FUN, G, GGML_MAX_NAME, GGML_MAX_SRC, GGML_STATUS_SUCCESS, GGML_TENSOR_FLAG_INPUT, GGML_TENSOR_FLAG_OUTPUT, I32, P,
-    PG, SZ, T, buffer_of, draft, enter, fail, ggml_cgraph, ggml_context, ggml_tensor, graph_expand, graph_new, op_name,
+    PG, SZ, T, buffer_of, context_free, context_new, draft, enter, fail, ggml_cgraph, ggml_context, ggml_tensor, graph_expand, graph_new, op_name,
     pointed, put, readable, set_name, tensor_live, tensor_usable,
 )
-from ._alloc cimport DIFFERS, SAME, Galloc, Index, Record, alloc_context, new_galloc, number
+from ._alloc cimport DIFFERS, SAME, Galloc, Index, Record, alloc_context, new_galloc, no_chain, number
 from ._device cimport (
     HANDLE, Backend, Buffer, BufferType, CpuBackend, Event, Handle, backend_arg, buffer_dead, buffer_of_tensor, copy, cpu_buft, find, handles, live,
     place_view,
@@ -81,7 +81,8 @@ cdef class Sched(Handle):
     cdef dict by_hand, copies
     cdef dict hands            # by_hand when the recorded graph was split
     cdef list redirects        # (seat of a node, operand, its seat, addresses of its copies)
-    cdef object arena, callback, user_data, graph
+    cdef ggml_context *arena   # of copies and of the splits' graphs
+    cdef object callback, user_data, graph
     cdef ggml_cgraph *planned
     cdef ggml_cgraph *window   # some nodes of a split
     cdef int planned_nodes
@@ -116,8 +117,7 @@ cdef class Sched(Handle):
             fail(RuntimeError, "the graph has a tensor that was freed or written over")
         root = self.index.n
         if t.view_src != NULL:
-            if tensor_live(t.view_src) and t.view_src.view_src != NULL:
-                fail(ValueError, f"the view_src of '{label(t)}' is a view itself: views are of the tensor that has the memory")
+            no_chain(t)
             root = self.seat(t.view_src)
         i = self.index.add(t)
         if self.room < self.index.room:
@@ -330,7 +330,7 @@ cdef class Sched(Handle):
         self.check_backends()
         self.look(g)
         self.assign(g)
-        self.arena = new_context()
+        self.arena = context_new()
         if g.n_nodes:
             k = self.next_computed(g, 0)
             s = self.new_split(self.seats[seat_of(self, k)].where if k < g.n_nodes else len(self.backends) - 1, 0)
@@ -347,7 +347,7 @@ cdef class Sched(Handle):
             s.end = i + 1
         self.n_splits = len(self.splits)
         for s in self.splits:
-            s.graph = graph_new(C(self.arena, b"ggml_backend_sched"), s.end - s.begin, False)
+            s.graph = graph_new(self.arena, s.end - s.begin, False)
             s.graph.n_nodes = s.end - s.begin
         self.fill(g)
         self.assigned = True
@@ -383,7 +383,7 @@ cdef class Sched(Handle):
         cdef int c
         cdef ggml_tensor *t
         for c in range(self.n_copies):
-            t = twin(C(self.arena, b"ggml_backend_sched"), src)
+            t = twin(self.arena, src)
             name = b"%s#%s#%d" % ((<Backend>self.backends[s.backend]).name(), label(src).encode(), c)
             set_name(t, name, b"")
             if self.n_copies > 1:
@@ -416,9 +416,9 @@ cdef class Sched(Handle):
         self.index.clear()
         self.record.forget()
         self.planned, self.window, self.graph, self.assigned = NULL, NULL, None, False
-        if self.arena is not None:
-            arena, self.arena = self.arena, None
-            ggml_free(arena)
+        if self.arena != NULL:
+            context_free(self.arena)
+            self.arena = NULL
         return 0
 
     # ---- memory ------------------------------------------------------------------------------------------------------------
@@ -552,7 +552,7 @@ cdef class Sched(Handle):
         cdef int i, begin = 0, n = s.graph.n_nodes, status
         cdef bint shown
         if self.window == NULL:
-            self.window = graph_new(C(self.arena, b"ggml_backend_sched"), self.planned_nodes, False)
+            self.window = graph_new(self.arena, self.planned_nodes, False)
         for i in range(n):
             shown = self.ask(s.graph.nodes[i], True)
             if not shown and i + 1 < n:
@@ -818,31 +818,42 @@ cdef class Copier:
     cdef ggml_context *allocated
     cdef ggml_context *views
     cdef dict made             # address of a tensor: of its copy
+    cdef list todo             # addresses of those whose copies have no operands yet
 
     cdef ggml_tensor *dup(self, ggml_tensor *t) except NULL:
         cdef ggml_tensor *d
         cdef ggml_tensor view
-        cdef int k
         known = self.made.get(<size_t>t)
         if known is not None:
             return <ggml_tensor *><size_t>known
-        if not tensor_live(t):
-            fail(RuntimeError, "the graph has a tensor that was freed")
+        if not tensor_usable(t):
+            fail(RuntimeError, "the graph has a tensor that was freed or written over")
         if t.view_src == NULL:
             d = twin(self.allocated, t)
         else:
+            no_chain(t)
             draft(&view, 0, t.type, t.ne[0], t.ne[1], t.ne[2], t.ne[3])
             memcpy(view.nb, t.nb, sizeof(t.nb))
             view.view_src, view.view_offs = self.dup(t.view_src), t.view_offs
             d = put(self.views, &view)
         self.made[<size_t>t] = <size_t>d
+        self.todo.append(<size_t>t)
         d.op, d.flags = t.op, t.flags
         memcpy(d.op_params, t.op_params, sizeof(t.op_params))
         memcpy(d.name, t.name, GGML_MAX_NAME)
-        for k in range(GGML_MAX_SRC):
-            if t.src[k] != NULL:
-                d.src[k] = self.dup(t.src[k])
         return d
+
+    cdef int connect(self) except -1:
+        cdef ggml_tensor *t
+        cdef ggml_tensor *d
+        cdef int k
+        while self.todo:
+            t = <ggml_tensor *><size_t>self.todo.pop()
+            d = self.dup(t)
+            for k in range(GGML_MAX_SRC):
+                if t.src[k] != NULL:
+                    d.src[k] = self.dup(t.src[k])
+        return 0
 
 cdef object copy_graph(Backend backend, ggml_cgraph *g):
     """The graph with all its tensors on another backend: a ggml_backend_graph_copy."""
@@ -855,12 +866,13 @@ cdef object copy_graph(Backend backend, ggml_cgraph *g):
     result.ctx_allocated, result.ctx_unallocated = new_context(), new_context()
     try:
         c.allocated, c.views = C(result.ctx_allocated, b"ggml_backend_graph_copy"), C(result.ctx_unallocated, b"ggml_backend_graph_copy")
-        c.made = {}
+        c.made, c.todo = {}, []
         for i in range(g.n_leafs):
             c.dup(g.leafs[i])
         for i in range(g.n_nodes):
             c.dup(g.nodes[i])
-        result.buffer = alloc_context(c.allocated, backend.buft())
+        c.connect()
+        result.buffer = HANDLE(alloc_context(c.allocated, backend.buft()))
         if result.buffer is None and c.made:
             fail(MemoryError, "no memory for the copies of the graph's tensors")
         for source, target in c.made.items():

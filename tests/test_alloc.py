@@ -413,6 +413,17 @@ def test_graphs_of_one_structure_take_turns(ctx, cpu, alloc):
     assert len(sizes) == 1
 
 
+def test_a_buffer_field_that_is_no_buffer(ctx, alloc):
+    *_, graph = made = chain(ctx)
+    assert ggml.ggml_gallocr_alloc_graph(alloc, graph)
+    made[1].contents.buffer = ggml.ggml_backend_cpu_reg()
+    place = span(made[1])
+    for _ in range(2):
+        assert ggml.ggml_gallocr_alloc_graph(alloc, graph)
+        assert span(made[1]) == place               # somebody else's, so it stays where it is
+        check(graph)
+
+
 def test_a_node_that_takes_the_place_of_two(ctx, cpu, alloc):
     """The second graph has as many nodes, each like that of the first, but one of them twice."""
     results = []
@@ -446,6 +457,8 @@ def test_what_a_known_graph_needs_is_gone(by, ctx, cpu, alloc):
     buf = ggml.ggml_backend_alloc_ctx_tensors(weights, cpu)
     graph = graph_of(ctx, ggml.ggml_add(ctx, ggml.ggml_mul(ctx, w, w), x))
 
+    named = "ggml_gallocr_alloc_graph" if by == "allocator" else "ggml_backend_sched_alloc_graph"
+
     def place():
         if by == "allocator":
             return ggml.ggml_gallocr_alloc_graph(alloc, graph)
@@ -455,7 +468,7 @@ def test_what_a_known_graph_needs_is_gone(by, ctx, cpu, alloc):
     for _ in range(2):
         assert place()
     ggml.ggml_backend_buffer_free(buf)
-    with pytest.raises(RuntimeError, match="leaf .* lies in a buffer that was freed"):
+    with pytest.raises(RuntimeError, match=f"^{named}: leaf .* lies in a buffer that was freed"):
         place()
     w.contents.data = w.contents.buffer = None
     buf = ggml.ggml_backend_alloc_ctx_tensors(weights, cpu)
@@ -463,10 +476,10 @@ def test_what_a_known_graph_needs_is_gone(by, ctx, cpu, alloc):
         assert place()
     if by == "allocator":                           # its own buffer: the leaf's values are gone
         ggml.ggml_backend_buffer_free(x.contents.buffer)
-        with pytest.raises(RuntimeError, match="leaf .* lies in a buffer that was freed"):
+        with pytest.raises(RuntimeError, match=f"^{named}: leaf .* lies in a buffer that was freed"):
             place()
     ggml.ggml_free(inner)
-    with pytest.raises(RuntimeError, match="freed"):
+    with pytest.raises(RuntimeError, match=f"^{named}: .*freed"):
         place()
     ggml.ggml_backend_sched_free(sched)
     ggml.ggml_backend_buffer_free(buf)
@@ -675,4 +688,42 @@ def test_a_view_of_a_view_written_by_hand(ctx, alloc, cpu):
             ggml.ggml_gallocr_alloc_graph(alloc, graph)
         with pytest.raises(ValueError, match="is a view itself"):
             ggml.ggml_backend_sched_alloc_graph(sched, graph)
+        with pytest.raises(ValueError, match="is a view itself"):
+            ggml.ggml_backend_graph_copy(cpu, graph)
     ggml.ggml_backend_sched_free(sched)
+
+
+@pytest.mark.parametrize("by", ["allocator", "scheduler"])
+def test_a_known_graph_with_entries_that_are_no_tensors(by, ctx, alloc, cpu):
+    sched = ggml.ggml_backend_sched_new((ctypes.c_void_p * 1)(cpu), None, 1, 64, False)
+    for where in ("nodes", "leafs", "src"):
+        for wild in (0, 8, 1 << 40):
+            *_, c, out, graph = chain(ctx)
+            place = ggml.ggml_gallocr_alloc_graph if by == "allocator" else ggml.ggml_backend_sched_alloc_graph
+            for _ in range(2):
+                assert place(alloc if by == "allocator" else sched, graph)
+            pointers = out.contents.src if where == "src" else getattr(graph.contents, where)
+            ctypes.cast(pointers, ctypes.POINTER(ctypes.c_size_t))[0] = wild
+            if where == "src" and wild == 0:
+                continue                            # an operation without an operand: found when it is computed
+            with pytest.raises(RuntimeError, match="freed"):
+                place(alloc if by == "allocator" else sched, graph)
+    ggml.ggml_backend_sched_free(sched)
+
+
+def test_a_long_chain_is_copied(ctx, cpu):
+    """From its end, without a call inside a call for every node."""
+    x = vector(ctx, 1)
+    y = x
+    for _ in range(50000):
+        y = ggml.ggml_neg(ctx, y)
+    graph = ggml.ggml_new_graph_custom(ctx, 50001, False)
+    ggml.ggml_build_forward_expand(graph, y)
+    buffer = ggml.ggml_backend_alloc_ctx_tensors(ctx, cpu)
+    put(x, [3])
+    nodes = ctypes.cast(graph.contents.nodes, ctypes.POINTER(ctypes.c_size_t))
+    nodes[0] = ctypes.addressof(y.contents)         # the copy begins here
+    copied = ggml.ggml_backend_graph_copy(cpu, graph)
+    assert ggml.ggml_graph_n_nodes(copied.graph) == 50000
+    ggml.ggml_backend_graph_copy_free(copied)
+    ggml.ggml_backend_buffer_free(buffer)
