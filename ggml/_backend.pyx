@@ -12,11 +12,10 @@ from ._device cimport (
     memory_at, place, place_view, read, same_layout, write,
 )
 from ._graph cimport threads
-from . import _structs
+from . import _structs, _system
 from ._core import as_callback
 from ._device import _open, _set_procs, _title
 from ._foreign import _buffer_init
-from ._system import threadpool_threads
 
 cdef enum:
     WEIGHTS = 1, COMPUTE = 2, GPU = 1, IGPU = 2
@@ -563,7 +562,7 @@ def ggml_backend_cpu_set_threadpool(backend_cpu, threadpool):
     enter(b"ggml_backend_cpu_set_threadpool")
     cdef CpuBackend b = cpu_arg(backend_cpu)
     if threadpool is not None:
-        b.n_threads = threads(threadpool_threads(threadpool), "n_threads")
+        b.n_threads = threads(_system.threadpool_threads(threadpool), "n_threads")
     b.threadpool = threadpool
 
 def ggml_backend_cpu_set_abort_callback(backend_cpu, abort_callback, abort_callback_data):
@@ -852,7 +851,19 @@ def ggml_backend_reg_alloc_buffer(i, size):
     return HANDLE((<Device>at_index(all_devices, i, "backends")).buft().alloc(SZ(size, b"size")))
 
 # ---- C functions for ggml_backend_reg_get_proc_address ---------------------------------------------------------------------------------
+class _Feature(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char_p), ("value", ctypes.c_char_p)]
+
+_names = [k[len("ggml_cpu_has_"):].upper() for k, has in vars(_system).items() if k.startswith("ggml_cpu_has_") and has()]
+_features = (_Feature * (len(_names) + 2))(*[(name.encode(), b"1") for name in (*_names, "OPENMP")])     # the last is empty
+
 _procs = {
+    b"ggml_backend_get_features": ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(lambda reg: ctypes.addressof(_features)),
+    b"ggml_backend_cpu_numa_init": ctypes.CFUNCTYPE(None, ctypes.c_int)(_system.ggml_numa_init),
+    b"ggml_backend_cpu_is_numa": ctypes.CFUNCTYPE(ctypes.c_bool)(_system.ggml_is_numa),
+    b"ggml_threadpool_new": ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.POINTER(_structs.ggml_threadpool_params))(
+        _system.ggml_threadpool_new),
+    b"ggml_threadpool_free": ctypes.CFUNCTYPE(None, ctypes.c_void_p)(_system.ggml_threadpool_free),
     b"ggml_backend_set_n_threads": ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int)(ggml_backend_cpu_set_n_threads),
     b"ggml_backend_set_abort_callback": ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(
         ggml_backend_cpu_set_abort_callback),

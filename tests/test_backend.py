@@ -1,6 +1,7 @@
 """Buffers, tensors in them, backends, devices, registries, events, plans; a backend written in Python."""
 
 import ctypes
+import itertools
 
 import ggml._device
 import numpy as np
@@ -300,6 +301,32 @@ def test_what_the_cpu_is(cpu):
     )
     set_threads(cpu, 1)
     assert ggml.ggml_backend_reg_get_proc_address(reg, b"nothing") is None
+
+
+def test_functions_found_by_name():
+    reg = ggml.ggml_backend_cpu_reg()
+
+    def found(name, restype, *argtypes):
+        return ctypes.CFUNCTYPE(restype, *argtypes)(ggml.ggml_backend_reg_get_proc_address(reg, name))
+
+    class Feature(ctypes.Structure):
+        _fields_ = [("name", ctypes.c_char_p), ("value", ctypes.c_char_p)]
+
+    feature = found(b"ggml_backend_get_features", ctypes.POINTER(Feature), ctypes.c_void_p)(reg)
+    features = {}
+    for i in itertools.takewhile(lambda i: feature[i].name, itertools.count()):
+        features[feature[i].name] = feature[i].value
+    assert features[b"OPENMP"] == b"1"
+    for name in ("AVX2", "FMA", "NEON", "DOTPROD"):
+        has = getattr(ggml, "ggml_cpu_has_" + name.lower())()
+        assert features.get(name.encode()) == (b"1" if has else None)
+    params = ggml.ggml_threadpool_params_default(2)
+    pool = found(b"ggml_threadpool_new", ctypes.c_void_p, ctypes.c_void_p)(ctypes.addressof(params))
+    assert ggml.ggml_threadpool_get_n_threads(pool) == 2
+    found(b"ggml_threadpool_free", None, ctypes.c_void_p)(pool)
+    with pytest.raises(RuntimeError, match="no live thread pool"):
+        ggml.ggml_threadpool_get_n_threads(pool)
+    assert found(b"ggml_backend_cpu_is_numa", ctypes.c_bool)() == ggml.ggml_is_numa()
     with pytest.raises(ValueError, match="part of this library"):
         ggml.ggml_backend_unload(reg)
 
