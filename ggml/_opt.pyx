@@ -315,6 +315,10 @@ def ggml_opt_get_constant_optimizer_params(userdata):
         fail(ValueError, "userdata points to no ggml_opt_optimizer_params")
     return rates_of(constant_rates(p))
 
+# What programs cast to pointers, for fields and callbacks of functions.
+ggml_opt_get_default_optimizer_params._as_parameter_ = ctypes.c_void_p(<size_t>&default_rates)
+ggml_opt_get_constant_optimizer_params._as_parameter_ = ctypes.c_void_p(<size_t>&constant_rates)
+
 def ggml_opt_default_params(backend_sched, loss_type):
     """A ggml_opt_params to build on: a step of AdamW with default parameters for each batch, graphs given each time."""
     enter(b"ggml_opt_default_params")
@@ -934,6 +938,8 @@ def ggml_opt_epoch_callback_progress_bar(train, opt_ctx, dataset, result, ibatch
         if r.ncorrect >= 0:
             text += f"  accuracy {100 * accuracy[0]:.2f} ± {100 * accuracy[1]:.2f} %"
     print(text, f" {used:.1f} s, {used / max(i, 1) * (n - i):.1f} s left ", end="\n" if i >= n else "", file=sys.stderr, flush=True)
+
+ggml_opt_epoch_callback_progress_bar._as_parameter_ = _structs.ggml_opt_epoch_callback(ggml_opt_epoch_callback_progress_bar)
 
 def ggml_opt_fit(backend_sched, ctx_compute, inputs, outputs, dataset, loss_type, optimizer, get_opt_pars, nepoch, nbatch_logical,
                  val_split, silent):

@@ -421,3 +421,26 @@ def test_sessions_refuse_data_that_do_not_fit():
                 s.epoch(data, labels)
         with pytest.raises(ValueError, match="Session.predict: data is"):
             s.predict(x[:, 1:])
+
+
+def test_functions_of_the_library_can_be_cast_to_pointers(model, capfd):
+    """As the bindings' can, whose parameters of functions are void pointers."""
+    constant = rates(alpha=0.25)
+    start, ends = [to_numpy(t).copy() for t in (model.w, model.b)], []
+    for fields in (
+        {"rates": lambda userdata: constant},
+        {
+            "get_opt_pars": ctypes.cast(ggml.ggml_opt_get_constant_optimizer_params, ctypes.c_void_p),
+            "get_opt_pars_ud": ctypes.addressof(constant),
+        },
+        {"rates": lambda userdata: ggml.ggml_opt_get_default_optimizer_params(None)},
+        {"get_opt_pars": ctypes.cast(ggml.lib.ggml_opt_get_default_optimizer_params, ctypes.c_void_p)},
+    ):
+        for tensor, values in zip((model.w, model.b), start):
+            to_numpy(tensor)[:] = values
+        step(model, model.opt(**fields), 0)
+        ends.append(model.values())
+    assert (ends[0] == ends[1]).all() and (ends[2] == ends[3]).all() and not (ends[0] == ends[2]).any()
+    bar = ctypes.cast(ggml.ggml_opt_epoch_callback_progress_bar, ggml.ggml_opt_epoch_callback)
+    ggml.ggml_opt_epoch(model.opt(), model.dataset, None, None, -1, bar, None)
+    assert "train [====" in capfd.readouterr().err
