@@ -477,20 +477,6 @@ def test_exception_in_the_abort_callback(ctx, threads):
     assert ggml.ggml_graph_compute(graph, plan) == ggml.GGML_STATUS_SUCCESS
 
 
-def test_row_out_of_range(ctx):
-    """Found only when computing: a failed compute that names node and row."""
-    index = ggml.ggml_new_tensor_1d(ctx, ggml.GGML_TYPE_I32, 3)
-    out = ggml.ggml_get_rows(ctx, ggml.ggml_new_tensor_2d(ctx, F32, 8, 5), index)
-    graph = graph_of(ctx, out)
-    for bad in (5, -1, -(1 << 31), (1 << 31) - 1):
-        store(index, np.array([0, bad, 1]))
-        for threads in (1, 2):
-            with pytest.raises(RuntimeError, match=rf"^ggml_graph_compute_with_ctx: node 0 .*{bad}"):
-                ggml.ggml_graph_compute_with_ctx(ctx, graph, threads)
-    store(index, np.array([0, 4, 1]))
-    compute(ctx, graph)
-
-
 CUSTOM = {
     "ggml_map_custom1": (ggml.ggml_custom1_op_t, 1),
     "ggml_map_custom2": (ggml.ggml_custom2_op_t, 2),

@@ -39,6 +39,9 @@ static const char *need_src(const ggml_tensor *t, int n, char *msg) {
 #define FLOATS(x, name) WANT(gg_is_float((x)->type), name " is %s: need f32, f16 or bf16", S(x))
 #define F32(x, name) WANT((x)->type == GGML_TYPE_F32, name " is %s: need f32", S(x))
 
+/* a is a whole number of times b; 0 is of everything, and all there is of 0. */
+static bool multiple(int64_t a, int64_t b) { return b ? a % b == 0 : a == 0; }
+
 /* Blocks that need importance weights come from ggml_quantize_chunk alone. */
 static bool converts(int from, int to) {
     if (from == to) return true;
@@ -159,7 +162,7 @@ CK check_SOFT_MAX(const ggml_tensor *t, char *msg) {
         WANT(B->type == GGML_TYPE_F32 || B->type == GGML_TYPE_F16, "mask is %s: need f32 or f16", S(B));
         WANT(B->ne[0] == A->ne[0], "a is %s, mask is %s: ne[0] must be equal", S(A), S(B));
         WANT(B->ne[1] >= A->ne[1], "a is %s, mask is %s: the mask needs at least as many rows", S(A), S(B));
-        WANT(B->ne[2] && B->ne[3] && A->ne[2] % B->ne[2] == 0 && A->ne[3] % B->ne[3] == 0,
+        WANT(multiple(A->ne[2], B->ne[2]) && multiple(A->ne[3], B->ne[3]),
              "a is %s, mask is %s: dimensions 2 and 3 of a must be multiples of the mask's", S(A), S(B));
     }
     WANT(B || gg_param_f32(t, 1) == 0, "max_bias is %g: ALiBi needs a mask", (double)gg_param_f32(t, 1));
@@ -173,7 +176,7 @@ CK check_SOFT_MAX(const ggml_tensor *t, char *msg) {
 CK check_MUL_MAT(const ggml_tensor *t, char *msg) {
     NEED(2);
     WANT(A->ne[0] == B->ne[0], "a is %s, b is %s: ne[0] must be equal", S(A), S(B));
-    WANT(A->ne[2] && A->ne[3] && B->ne[2] % A->ne[2] == 0 && B->ne[3] % A->ne[3] == 0,
+    WANT(multiple(B->ne[2], A->ne[2]) && multiple(B->ne[3], A->ne[3]),
          "a is %s, b is %s: dimensions 2 and 3 of b must be multiples of a's", S(A), S(B));
     WANT(gg_is_float(A->type) || gg_types[A->type].quantized, "a is %s: need a float or quantised type", S(A));
     FLOATS(B, "b");
@@ -184,7 +187,7 @@ CK check_MUL_MAT(const ggml_tensor *t, char *msg) {
 CK check_OUT_PROD(const ggml_tensor *t, char *msg) {
     NEED(2);
     WANT(A->ne[1] == B->ne[1], "a is %s, b is %s: ne[1] must be equal", S(A), S(B));
-    WANT(A->ne[2] && A->ne[3] && B->ne[2] % A->ne[2] == 0 && B->ne[3] % A->ne[3] == 0,
+    WANT(multiple(B->ne[2], A->ne[2]) && multiple(B->ne[3], A->ne[3]),
          "a is %s, b is %s: dimensions 2 and 3 of b must be multiples of a's", S(A), S(B));
     WANT(gg_is_float(A->type) || gg_types[A->type].quantized, "a is %s: need a float or quantised type", S(A));
     FLOATS(B, "b");
@@ -249,7 +252,8 @@ CK check_SET_ROWS(const ggml_tensor *t, char *msg) {
     FLOATS(A, "b");
     WANT(A->ne[0] == t->ne[0] && A->ne[2] == t->ne[2] && A->ne[3] == t->ne[3], "a is %s, b is %s: ne[0], ne[2] and ne[3] must be equal", S(t), S(A));
     WANT(A->ne[1] == B->ne[0], "b is %s, c is %s: need an index for each row", S(A), S(B));
-    WANT(B->ne[1] && B->ne[2] && A->ne[2] % B->ne[1] == 0 && A->ne[3] % B->ne[2] == 0 && B->ne[3] == 1, "b is %s, c is %s: dimensions 2 and 3 of b must be multiples of c's 1 and 2", S(A), S(B));
+    WANT(multiple(A->ne[2], B->ne[1]) && multiple(A->ne[3], B->ne[2]) && B->ne[3] == 1,
+         "b is %s, c is %s: dimensions 2 and 3 of b must be multiples of c's 1 and 2", S(A), S(B));
     WANT(converts(A->type, t->type), "a is %s: there is no conversion from %s", S(t), S(A));
     return NULL;
 }

@@ -55,7 +55,7 @@ static const char *attn_fits(const ggml_tensor *q, const ggml_tensor *k, const g
     WANT(q->ne[0] == k->ne[0], "q is %s, k is %s: ne[0] must be equal", S(q), S(k));
     WANT(v_keys == k->ne[1] && v->ne[2] == k->ne[2] && v->ne[3] == k->ne[3],
          "k is %s, v is %s: need as many values as keys, in as many heads and batches", S(k), S(v));
-    WANT(k->ne[2] && k->ne[3] && q->ne[2] % k->ne[2] == 0 && q->ne[3] % k->ne[3] == 0,
+    WANT(multiple(q->ne[2], k->ne[2]) && multiple(q->ne[3], k->ne[3]),
          "q is %s, k is %s: dimensions 2 and 3 of q must be multiples of k's", S(q), S(k));
     return NULL;
 }
@@ -67,7 +67,7 @@ static const char *attn_options(const ggml_tensor *t, char *msg) {
         WANT(mask->ne[0] >= k->ne[1] && mask->ne[1] >= q->ne[1],
              "mask is %s, q is %s, k is %s: need a row for each query, with a column for each key", S(mask), S(q),
              S(k));
-        WANT(mask->ne[2] && mask->ne[3] && q->ne[2] % mask->ne[2] == 0 && q->ne[3] % mask->ne[3] == 0,
+        WANT(multiple(q->ne[2], mask->ne[2]) && multiple(q->ne[3], mask->ne[3]),
              "mask is %s, q is %s: dimensions 2 and 3 of q must be multiples of the mask's", S(mask), S(q));
     }
     WANT(max_bias >= 0, "max_bias is %g: need 0 or more", (double)max_bias);
@@ -89,10 +89,8 @@ CK check_FLASH_ATTN_EXT(const ggml_tensor *t, char *msg) {
 }
 static const char *attn_back_fits(const ggml_tensor *t, int want, char *msg) {
     size_t at[GG_ATTN_END + 1];
-    WANT(!gg_is_empty(A) && !gg_is_empty(B) && !gg_is_empty(t->src[2]), "q is %s, k is %s: must not be empty", S(A),
-         S(B));
     WANT(gg_attn_layout(A, B, t->src[2], want, at), "q is %s, k is %s: the result would be too large", S(A), S(B));
-    WANT(t->type == GGML_TYPE_F32 && gg_contiguous(t) && gg_nbytes(t) >= at[GG_ATTN_END],
+    WANT(t->type == GGML_TYPE_F32 && gg_contiguous(t) && gg_nbytes(t) == at[GG_ATTN_END],
          "result is %s: need f32, contiguous, %zu bytes", S(t), at[GG_ATTN_END]);
     return NULL;
 }

@@ -26,8 +26,8 @@ CK check_CONV(const ggml_tensor *t, char *msg) {
     const gg_conv v = gg_conv_of(t);
     WANT(v.kind >= 0 && v.kind < GG_CONV_KINDS, "%d is no kind of convolution", v.kind);
     if (v.kind == GG_CONV_3D) {
-        WANT(v.ic > 0 && v.oc > 0 && v.n > 0, "channels are %" PRId64 " and %" PRId64 ", batch is %" PRId64
-             ": need 1 or more", v.ic, v.oc, v.n);
+        WANT(v.ic > 0 && v.oc >= 0 && v.n >= 0, "channels are %" PRId64 " and %" PRId64 ", batch is %" PRId64
+             ": need 1 or more channels", v.ic, v.oc, v.n);
         WANT(v.w->ne[3] == v.ic * v.oc && v.x->ne[3] == v.ic * v.n && v.g->ne[3] == v.oc * v.n,
              "a is %s, b is %s, channels are %" PRId64 " and %" PRId64 ", batch is %" PRId64, S(A), S(B), v.ic, v.oc,
              v.n);

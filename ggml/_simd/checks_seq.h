@@ -5,7 +5,7 @@ static const char *need_ids(const ggml_tensor *ids, const ggml_tensor *rows, cha
     WANT(ids->type == GGML_TYPE_I32, "ids is %s: need i32", S(ids));
     WANT(ids->ne[2] == 1 && ids->ne[3] == 1 && rows->ne[3] == 1 && ids->ne[1] == rows->ne[2],
          "ids is %s, b is %s: need a row of indices for each of b's ne[2] tokens", S(ids), S(rows));
-    WANT(rows->ne[1] && ids->ne[0] % rows->ne[1] == 0,
+    WANT(multiple(ids->ne[0], rows->ne[1]),
          "ids is %s, b is %s: ids.ne[0] must be a multiple of b.ne[1]", S(ids), S(rows));
     return NULL;
 }
@@ -64,7 +64,7 @@ static const char *flat_sequences(const ggml_tensor *t, int n, const char *const
         WANT(has_ne(t->src[i], size, heads, tf ? 1 : tokens, 1), "%s is %s, %s is %s: %s", names[i], S(t->src[i]), names[0], S(A),
              tf ? "need [n, heads]" : "shapes must be equal");
     }
-    WANT(seqs && tokens % seqs == 0,
+    WANT(multiple(tokens, seqs),
          "%s is %s, state is %s: the tokens must be a multiple of the sequences", names[0], S(A), S(state));
     WANT_NE(state, "state", size * size * heads, seqs, 1, 1);
     WANT(gg_contiguous(state), "state is %s: need a contiguous tensor", S(state));
@@ -87,7 +87,7 @@ CK check_GATED_DELTA_NET(const ggml_tensor *t, char *msg) {
     const ggml_tensor *v = t->src[2], *g = t->src[3], *state = t->src[5];
     const int64_t n = v->ne[0], heads = v->ne[1], tokens = v->ne[2], seqs = v->ne[3], slots = t->op_params[0];
     WANT(slots >= 1, "K is %" PRId64 ": need 1 or more", slots);
-    WANT(A->ne[0] == n && A->ne[1] && heads % A->ne[1] == 0 && A->ne[2] == tokens && A->ne[3] == seqs,
+    WANT(A->ne[0] == n && multiple(heads, A->ne[1]) && A->ne[2] == tokens && A->ne[3] == seqs,
          "q is %s, v is %s: need equal dimensions, v's heads a multiple of q's", S(A), S(v));
     WANT(gg_same_shape(A, B), "q is %s, k is %s: shapes must be equal", S(A), S(B));
     WANT(n > 0 && (g->ne[0] == 1 || g->ne[0] == n),
@@ -110,7 +110,7 @@ CK check_SSM_SCAN(const ggml_tensor *t, char *msg) {
     WANT_NE(B, "x", rows, heads, tokens, seqs);
     WANT_NE(t->src[2], "dt", heads, tokens, seqs, 1);
     WANT_NE(a, "A", a->ne[0], heads, 1, 1);
-    WANT(b->ne[1] && heads % b->ne[1] == 0, "B is %s, s is %s: the heads must be a multiple of the groups", S(b), S(A));
+    WANT(multiple(heads, b->ne[1]), "B is %s, s is %s: the heads must be a multiple of the groups", S(b), S(A));
     WANT_NE(b, "B", n, b->ne[1], tokens, seqs);
     WANT_NE(t->src[5], "C", n, b->ne[1], tokens, seqs);
     WANT(ids->type == GGML_TYPE_I32, "ids is %s: need i32", S(ids));

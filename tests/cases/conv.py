@@ -68,9 +68,8 @@ def columns(x, k, s, p, d):
     dims = len(s)
     out = outs(x.shape[: -dims - 1 : -1], k, s, p, d)
     x = padded(x, p)
-    return np.moveaxis(
-        np.stack([seen(x, t, out, s, p, d) for t in taps(k)], 2).reshape(x.shape[0], -1, *out[::-1]), 1, -1
-    )
+    y = np.stack([seen(x, t, out, s, p, d) for t in taps(k)], 2)
+    return np.moveaxis(y.reshape(y.shape[0], y.shape[1] * y.shape[2], *out[::-1]), 1, -1)
 
 
 def columns_back(g, x_shape, k, s, p, d):
@@ -94,9 +93,9 @@ def plane(f):
 
 
 def solid(w, x, ic, *q):
-    w, x = w.reshape(-1, ic, *w.shape[1:]), x.reshape(-1, ic, *x.shape[1:])
+    w, x = (t.reshape(len(t) // ic, ic, *t.shape[1:]) for t in (w, x))
     y = correlate(w, x, q[:3], q[3:6], q[6:9])
-    return y.reshape(-1, *y.shape[2:])
+    return y.reshape(y.shape[0] * y.shape[1], *y.shape[2:])
 
 
 def im2col(a, b, s0, s1, p0, p1, d0, d1, is_2d, _):
@@ -106,8 +105,8 @@ def im2col(a, b, s0, s1, p0, p1, d0, d1, is_2d, _):
 
 
 def im2col_3d(a, b, ic, *q):
-    y = columns(b.reshape(-1, ic, *b.shape[1:]), a.shape[:-4:-1], q[:3], q[3:6], q[6:9])
-    return y.reshape(-1, *y.shape[2:])
+    y = columns(b.reshape(len(b) // ic, ic, *b.shape[1:]), a.shape[:-4:-1], q[:3], q[3:6], q[6:9])
+    return y.reshape(y.shape[0] * y.shape[1], *y.shape[2:])
 
 
 def im2col_back(a, b, ne, s0, s1, p0, p1, d0, d1, is_2d):
@@ -241,6 +240,7 @@ LINES_ALONE = (
     lambda r: [r(3, 1, 2), r(9, 2, 3), 2, 1, 1],
     lambda r: [r(4, 1, 3), r(11, 3, 2), 3, 4, 2],
     lambda r: [r(7, 1, 33), r(1500, 33, 2), 2, 3, 1],
+    lambda r: [r(3, 1, 2), r(9, 2, 0), 1, 0, 1],
 )
 
 
@@ -253,6 +253,7 @@ SOLIDS = (
     lambda r: [r(3, 2, 2, 2 * 3), r(5, 4, 3, 2 * 2), 2, 1, 1, 1, 0, 0, 0, 1, 1, 1],
     lambda r: [r(2, 3, 2, 1 * 2), r(6, 5, 4, 1 * 2), 1, 2, 1, 2, 1, 1, 2, 2, 1, 1],
     lambda r: [r(3, 3, 3, 6 * 20), r(13, 12, 9, 6 * 2), 6, 1, 2, 1, 1, 1, 0, 1, 1, 2],
+    lambda r: [r(3, 2, 2, 2 * 3), r(5, 4, 3, 0), 2, 1, 1, 1, 0, 0, 0, 1, 1, 1],
 )
 WRONG_SOLID = (lambda r: [r(3, 2, 2, 5), r(5, 4, 3, 4), 2, 1, 1, 1, 0, 0, 0, 1, 1, 1], ValueError, "IC is 2")
 
@@ -310,7 +311,7 @@ OPS = [
     Op(
         "conv_1d_dw_ph",
         halved(line(alone)),
-        tuple(lambda r, f=f: [*f(r)[:2], f(r)[2], f(r)[4]] for f in LINES_ALONE[:2]),
+        tuple(lambda r, f=f: [*f(r)[:2], f(r)[2], f(r)[4]] for f in (*LINES_ALONE[:2], LINES_ALONE[-1])),
         diff=(0, 1),
         tol=1e-5,
     ),
@@ -319,7 +320,7 @@ OPS = [
         "conv_3d_direct",
         lambda w, x, *q: solid(w, x, q[9], *q[:9]),
         tuple(
-            lambda r, f=f, n=n: [*f(r)[:2], *f(r)[3:], *n] for f, n in zip(SOLIDS, ((2, 2, 3), (1, 2, 2), (6, 2, 20)))
+            lambda r, f=f, n=n: [*f(r)[:2], *f(r)[3:], *n] for f, n in zip(SOLIDS, ((2, 2, 3), (1, 2, 2), (6, 2, 20), (2, 0, 3)))
         ),
         diff=(0, 1),
         types=MIXED,

@@ -4,6 +4,7 @@ after the other.
 
 import contextlib
 import ctypes
+from itertools import cycle
 
 import numpy as np
 
@@ -99,7 +100,7 @@ def tensor(ctx, values, type, layout="plain", base=None):
     if type not in DTYPES:
         return quantized(ctx, values, type)
     if layout == "padded":
-        root = ggml.ggml_new_tensor_4d(ctx, ty, ne[0] + 5, ne[1] + 1, ne[2] + 1, ne[3])
+        root = ggml.ggml_new_tensor_4d(ctx, ty, ne[0] + 5, ne[1] + 1, ne[2] + 1, max(1, ne[3]))
         memory(root)[:] = 0xFF
         nb = root.contents.nb
         t = ggml.ggml_view_4d(ctx, root, *ne, nb[1], nb[2], nb[3], 3 * nb[0])
@@ -117,7 +118,7 @@ def tensor(ctx, values, type, layout="plain", base=None):
 
 def quantized(ctx, values, type):
     t = ggml.ggml_new_tensor_4d(ctx, type_id(type), *values.shape[::-1])
-    rows = np.ascontiguousarray(values.reshape(-1, values.shape[-1]), np.float32)
+    rows = np.ascontiguousarray(values.reshape(np.prod(values.shape[:-1]), values.shape[-1]), np.float32)
     weights = np.ones(rows.shape[1], np.float32)
     fp = ctypes.POINTER(ctypes.c_float)
     ggml.ggml_quantize_chunk(
@@ -139,17 +140,20 @@ class Call:
     """One call of a constructor: its tensors and result in `ctx`, and the reference's arguments."""
 
     def __init__(self, ctx, op, args, types="F32", layout="plain", param=(), fn=None):
-        """types: of the operands under test, one for all or one each; layout: of all operands that may have one."""
+        """types: of the operands under test, one for all or one each; layout: of the operands that may have one, one
+        for all or several in turn.
+        """
         under_test = [i for i, a in enumerate(args) if isinstance(a, np.ndarray) and a.dtype == np.float64]
         types = dict(zip(under_test, [types] * len(under_test) if isinstance(types, str) else types))
-        self.ctx, self.op, self.roots, self.tensors, passed, self.values = ctx, op, {}, {}, [], []
+        layouts = cycle([layout] if isinstance(layout, str) else layout)
+        self.ctx, self.op, self.roots, self.tensors, self.passed, self.values = ctx, op, {}, {}, [], []
         for i, a in enumerate(args):
             if isinstance(a, As | np.ndarray):
                 fixed = a.type if isinstance(a, As) else {"i4": "I32", "i8": "I64"}.get(a.dtype.str[1:], "F32")
                 base = []
                 free = op.strided is None or i in op.strided
                 array = a.array if isinstance(a, As) else a
-                t = tensor(ctx, array, types.get(i, fixed), layout if free else "plain", base)
+                t = tensor(ctx, array, types.get(i, fixed), next(layouts) if free else "plain", base)
                 self.tensors[i], self.roots[i] = t, base[0] if base else t
                 self.values.append(values_of(ctx, t))
                 if i in param:
@@ -157,8 +161,14 @@ class Call:
                 a = t
             else:
                 self.values.append(a)
-            passed.append(a)
-        self.out = getattr(ggml, "ggml_" + (fn or op.fn))(ctx, *passed)
+            self.passed.append(a)
+        self.build = getattr(ggml, "ggml_" + (fn or op.fn))
+        self.out = self.build(ctx, *self.passed)
+
+    def packed(self):
+        """The result of the same call on packed copies of the operands."""
+        copies = {i: ggml.ggml_cont(self.ctx, t) for i, t in self.tensors.items()}
+        return self.build(self.ctx, *(copies.get(i, a) for i, a in enumerate(self.passed)))
 
     def expected(self):
         want = np.asarray(self.op.ref(*self.values))

@@ -49,7 +49,7 @@ def rel_pos(a, n, _):
 def add_rel_pos(a, pw, ph):
     n, rows, cols = a.shape[1], a.shape[2], a.shape[3]
     cube = a.reshape(n, rows, ph.shape[-1], pw.shape[-1])
-    cube = cube + ph.reshape(n, rows, -1, 1) + pw.reshape(n, rows, 1, -1)
+    cube = cube + ph.reshape(n, rows, ph.shape[-1], 1) + pw.reshape(n, rows, 1, pw.shape[-1])
     return cube.reshape(1, n, rows, cols)
 
 
@@ -80,7 +80,7 @@ OPS = [
     Op(
         "pad_ext_circular",
         padded("wrap"),
-        (lambda r: [r(5, 4, 3, 2), 2, 1, 6, 3, 0, 1, 0, 2], lambda r: [r(3, 2), 7, 8, 5, 5, 0, 0, 0, 0]),
+        (lambda r: [r(5, 4, 3, 2), 2, 1, 6, 3, 0, 1, 0, 2], lambda r: [r(3, 2), 7, 8, 5, 5, *[0] * 4], lambda r: [r(5, 0), 2, 1, *[0] * 6]),
         **EXACT,
     ),
     Op(
@@ -114,7 +114,11 @@ OPS = [
     Op(
         "add_rel_pos",
         add_rel_pos,
-        (lambda r: [r(9, 12, 2), r(3, 4, 3, 2), r(3, 4, 3, 2)], lambda r: [r(16, 6), r(4, 2, 3), r(4, 2, 3)]),
+        (
+            lambda r: [r(9, 12, 2), r(3, 4, 3, 2), r(3, 4, 3, 2)],
+            lambda r: [r(16, 6), r(4, 2, 3), r(4, 2, 3)],
+            lambda r: [r(9, 0, 2), r(3, 0, 3, 2), r(3, 0, 3, 2)],
+        ),
         diff=(0, 1, 2),
         types=("F32",),
         inplace="add_rel_pos_inplace",

@@ -68,6 +68,7 @@ def rwkv_wkv7(r, w, k, v, a, b, state):
 def gated_delta_net(q, k, v, g, beta, state, slots):
     seqs, tokens, heads, n = v.shape
     y, kept = np.zeros_like(v), np.zeros((slots, *state.shape))
+    kept[0] = state
     at = np.arange(heads) % q.shape[2]
     for i in range(seqs):
         s = state[i].copy()
@@ -108,7 +109,7 @@ COMMON = {"types": ("F32",), "tol": 1e-5, "grad_tol": 1e-3}
 
 
 def flat_row(name, ref, kinds, *rest):
-    sizes = ((3, 2, 4, 2), (5, 1, 3, 1), (16, 3, 12, 3), (67, 2, 9, 1))
+    sizes = ((3, 2, 4, 2), (5, 1, 3, 1), (16, 3, 12, 3), (67, 2, 9, 1), (3, 2, 0, 2))
     n = len(kinds)
     return Op(
         name,
@@ -149,6 +150,7 @@ OPS = [
             lambda r: scan(r, 3, 1, 4, 2, 3, 1, 3, 1),
             lambda r: scan(r, 16, 8, 4, 2, 9, 2, 1, 2),
             lambda r: scan(r, 67, 5, 2, 2, 5, 2, 67, 4),
+            lambda r: scan(r, 3, 2, 2, 1, 0, 2, 1, 3),
         ),
         diff=(0, 1, 2, 3, 4, 5),
         strided=(1, 2, 3, 4, 5),
@@ -167,6 +169,7 @@ OPS = [
             lambda r: delta(r, 4, 2, 4, 2, 2, 1, 3),
             lambda r: delta(r, 16, 2, 4, 9, 2, 16, 4),
             lambda r: delta(r, 67, 1, 2, 5, 1, 1, 1),
+            lambda r: delta(r, 3, 1, 2, 0, 2, 3, 2),
         ),
         diff=(0, 1, 2, 3, 4, 5),
         strided=(0, 1, 2, 3, 4),

@@ -31,7 +31,7 @@ def soft_max(x):
 
 
 def log_soft_max(x):
-    c = x - x.max(-1, keepdims=True)
+    c = x - x.max(-1, keepdims=True, initial=-np.inf)
     return c - np.log(np.exp(c).sum(-1, keepdims=True))
 
 
@@ -78,12 +78,18 @@ def repeat_back(a, b):
 
 
 def cross_entropy(x, labels):
-    return -(labels * log_soft_max(x)).sum() / (x.size // x.shape[-1])
+    return -(labels * log_soft_max(x)).sum() / max(1, np.prod(x.shape[:-1]))
 
 
 def cross_entropy_back(g, x, labels):
     """By the definition: with labels that need not sum to one."""
-    return g.reshape(()) * (soft_max(x) * labels.sum(-1, keepdims=True) - labels) / (x.size // x.shape[-1])
+    return g.reshape(()) * (soft_max(x) * labels.sum(-1, keepdims=True) - labels) / max(1, np.prod(x.shape[:-1]))
+
+
+def argmax(x):
+    """The last of equals."""
+    greatest = x[0, 0] == x[0, 0].max(-1, keepdims=True, initial=-np.inf)
+    return (greatest * np.arange(x.shape[-1])).max(-1, initial=0)
 
 
 def masked(r, *ne):
@@ -126,7 +132,7 @@ OPS = [
     Op("mean", lambda x: x.mean(-1, keepdims=True), ROWS, diff=(0,), tol=4e-6),
     Op(
         "argmax",
-        lambda x: x.shape[-1] - 1 - x[0, 0, :, ::-1].argmax(-1),  # the last of equals
+        argmax,
         (
             lambda r: [r(7, 3)],
             lambda r: [r(67, 5)],

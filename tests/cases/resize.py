@@ -19,7 +19,7 @@ def keys(t):
 
 def weights(old, new, mode):
     """[new, old]: how much of each old element is in each new one."""
-    factor, centre, w = new / old, 0.5, np.zeros((new, old))
+    factor, centre, w = new / max(1, old), 0.5, np.zeros((new, old))
     if mode & CORNERS:
         centre = 0
         factor = (new - 1) / (old - 1) if new > 1 and old > 1 else factor
@@ -69,6 +69,7 @@ OPS = [
             *(lambda r, a=a, to=to, mode=mode: [r(*a), *to, mode] for a, to in SIZES for mode in MODES),
             lambda r: [r(67, 33, 3), 131, 70, 3, 1, BILINEAR],
             lambda r: [r(5, 4), 0, 3, 1, 1, BILINEAR],
+            lambda r: [r(5, 0), 3, 0, 1, 1, NEAREST],
         ),
         diff=(0,),
         tol=1e-4,

@@ -21,15 +21,12 @@ def moved(order):
     return ref
 
 
-def view(ne, nb, offset):
-    """The elements that a view of packed f32 memory shows."""
-
-    def ref(x, *_):
-        flat = np.ascontiguousarray(x).ravel()[offset // 4 :]
-        strides = [8, *(2 * n for n in nb)]
-        return np.lib.stride_tricks.as_strided(flat, ne[::-1], strides[: len(ne)][::-1]).copy()
-
-    return ref
+def view(x, *where):
+    """The elements that a view of packed f32 memory shows: ne, nb from dimension 1 on, offset."""
+    n = len(where) // 2
+    ne, nb, offset = where[:n], where[n:-1], where[-1]
+    flat = np.ascontiguousarray(x).ravel()[offset // 4 :]
+    return np.lib.stride_tricks.as_strided(flat, ne[::-1], (8, *(2 * step for step in nb))[::-1]).copy()
 
 
 def placed(f):
@@ -127,7 +124,7 @@ OPS = [
     Op(
         "cont_2d",
         lambda x, a, b: x.reshape(b, a),
-        (lambda r: [r(6, 4), 8, 3], lambda r: [r(7, 3, 2), 6, 7], lambda r: [r(515, 98), 1030, 49]),
+        (lambda r: [r(6, 4), 8, 3], lambda r: [r(7, 3, 2), 6, 7], lambda r: [r(515, 98), 1030, 49], lambda r: [r(0, 3), 5, 0]),
         diff=(0,),
         tol=0,
         bad=((lambda r: [r(6, 4), 5, 5], ValueError, "elements"),),
@@ -160,7 +157,7 @@ OPS = [
         Op(
             f"reshape_{len(ne)}d",
             lambda a, *ne: a.reshape(ne[::-1]),
-            (lambda r, ne=ne: [r(6, 4, 5, 2), *ne],),
+            (lambda r, ne=ne: [r(6, 4, 5, 2), *ne], lambda r, ne=ne: [r(6, 0), *ne[:-1], 0]),
             diff=(0,),
             strided=(),
             aliased=True,
@@ -196,8 +193,8 @@ OPS = [
     ),
     Op(
         "view_1d",
-        view((9,), (), 20),
-        (lambda r: [r(7, 4), 9, 20],),
+        view,
+        (lambda r: [r(7, 4), 9, 20], lambda r: [r(7, 0), 0, 0]),
         diff=(0,),
         types=("F32",),
         strided=(),
@@ -211,8 +208,8 @@ OPS = [
     ),
     Op(
         "view_2d",
-        view((3, 4), (28,), 8),
-        (lambda r: [r(7, 5), 3, 4, 28, 8],),
+        view,
+        (lambda r: [r(7, 5), 3, 4, 28, 8], lambda r: [r(7, 0), 3, 0, 28, 0]),
         diff=(0,),
         types=("F32",),
         strided=(),
@@ -222,8 +219,8 @@ OPS = [
     ),
     Op(
         "view_3d",
-        view((3, 2, 2), (28, 56), 4),
-        (lambda r: [r(7, 2, 3), 3, 2, 2, 28, 56, 4],),
+        view,
+        (lambda r: [r(7, 2, 3), 3, 2, 2, 28, 56, 4], lambda r: [r(7, 2, 0), 3, 2, 0, 28, 56, 0]),
         diff=(0,),
         types=("F32",),
         strided=(),
@@ -232,8 +229,8 @@ OPS = [
     ),  # fmt: skip
     Op(
         "view_4d",
-        view((3, 2, 2, 2), (28, 56, 112), 4),
-        (lambda r: [r(7, 2, 2, 3), 3, 2, 2, 2, 28, 56, 112, 4],),
+        view,
+        (lambda r: [r(7, 2, 2, 3), 3, 2, 2, 2, 28, 56, 112, 4], lambda r: [r(0, 2, 2, 3), 0, 2, 2, 3, 0, 0, 0, 0]),
         diff=(0,),
         types=("F32",),
         strided=(),
@@ -258,7 +255,7 @@ OPS = [
     Op(
         "repeat_4d",
         lambda a, *ne: tiled(a, np.empty(ne[::-1])),
-        (lambda r: [r(5, 3), 10, 6, 2, 2],),
+        (lambda r: [r(5, 3), 10, 6, 2, 2], lambda r: [r(5, 0), 10, 0, 2, 2]),
         diff=(0,),
         tol=0,
         bad=((lambda r: [r(7, 3), 8, 3, 1, 1], ValueError, "a is f32 [7, 3]"),),
@@ -288,6 +285,7 @@ OPS = [
             lambda r: [r(7, 9), r.ints(5, 9), As("F32", r(7, 5))],
             lambda r: [r(515, 200), r.ints(97, 200), As("F32", r(515, 97))],
             lambda r: [r(7, 9, 2), r.ints(5, 9, 2), As("F32", r(7, 5, 2))],
+            lambda r: [r(7, 0), r.ints(5, 0), As("F32", r(7, 5))],
         ),
         diff=(0,),
         tol=4e-6,

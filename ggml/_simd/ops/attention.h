@@ -74,6 +74,7 @@ static gemm_src attn_matrix(const ggml_tensor *t, int along, int64_t set, int64_
 }
 static void attn_product(int64_t m, int64_t n, int64_t k, gemm_src a, gemm_src b, char *c, size_t c_m, size_t c_n,
                          bool add, float *room) {
+    if (!m || !n) return;
     const gemm g = {.m = m, .n = n, .k = k, .ne2 = 1, .ne3 = 1, .a = a, .b = b, .c = c, .c_m = c_m, .c_n = c_n,
                     .add = add};
     const gemm_cut cut = gemm_plan(&g, 1);

@@ -166,11 +166,11 @@ static seq_tmp seq_split(float *p, int64_t room) {
 }
 static int64_t seq_room(const gg_seq *z) { return ((z->n > z->rows ? z->n : z->rows) + 15) / 16 * 16; }
 
-/* Where a sequence begins: by its index in ids (SSM_SCAN), else in order. -1: the index is out of range. */
-static int64_t seq_first_state(const gg_seq *z, int64_t seq) {
-    if (!z->ids) return seq;
-    const int32_t id = *(const int32_t *)((const char *)z->ids->data + (size_t)seq * z->ids->nb[0]);
-    return id >= 0 && id < z->states ? id : -1;
+/* Where a sequence begins: by its index in ids (SSM_SCAN), else in order. */
+static int seq_first_state(const gg_seq *z, const ggml_tensor *dst, int64_t seq, int64_t *first) {
+    *first = z->ids ? *(const int32_t *)((const char *)z->ids->data + (size_t)seq * z->ids->nb[0]) : seq;
+    if (*first >= 0 && *first < z->states) return GGML_STATUS_SUCCESS;
+    return gg_fail(dst, "ids[%lld] is %lld: there are %lld states", (long long)seq, (long long)*first, (long long)z->states);
 }
 static const float *seq_state_in(const gg_seq *z, int64_t which, int64_t h) {
     return (const float *)z->state->data + (which * z->heads + h) * z->n * z->rows;
@@ -184,10 +184,9 @@ static int seq_run(const gg_work *w, ggml_tensor *dst) {
     for (int64_t u0, u1; gg_next(w, items, 1, &u0, &u1);)
         for (int64_t u = u0; u < u1; u++) {
             seq_at at = {u % z.heads, u / z.heads, 0};
-            const int64_t first = seq_first_state(&z, at.seq);
-            if (first < 0)
-                return gg_fail(dst, "ids[%lld] is out of range: there are %lld states", (long long)at.seq,
-                               (long long)z.states);
+            int64_t first;
+            const int status = seq_first_state(&z, dst, at.seq, &first);
+            if (status != GGML_STATUS_SUCCESS) return status;
             memcpy(state, seq_state_in(&z, first, at.h), (size_t)size * sizeof *state);
             for (; at.t < z.tokens; at.t++) {
                 seq_step s = {{NULL}};
@@ -199,8 +198,10 @@ static int seq_run(const gg_work *w, ggml_tensor *dst) {
                 if (slot < z.slots)
                     memcpy((float *)dst->data + ys + (slot * items + u) * size, state, (size_t)size * sizeof *state);
             }
-            for (int64_t slot = z.tokens; slot < z.slots; slot++)   /* there were no such tokens */
-                memset((float *)dst->data + ys + (slot * items + u) * size, 0, (size_t)size * sizeof *state);
+            for (int64_t slot = z.tokens; slot < z.slots; slot++) {   /* there were no such tokens */
+                if (slot) memset(state, 0, (size_t)size * sizeof *state);
+                memcpy((float *)dst->data + ys + (slot * items + u) * size, state, (size_t)size * sizeof *state);
+            }
         }
     return GGML_STATUS_SUCCESS;
 }

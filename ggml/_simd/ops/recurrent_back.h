@@ -74,6 +74,10 @@ static void seq_token_back(seq_back *q, int64_t t, int64_t j, float dy) {
     if (p[SEQ_A]) seq_add(n, dsa, p[SEQ_A], g);
     if (old) seq_add(n, dy, p[SEQ_R], g), q->d_bonus[t] += dy * p[SEQ_V][j];
 }
+/* The gradient by row j of a state in the result. */
+static void seq_add_state(seq_back *q, int op, int64_t j, const float *ds) {
+    for (int64_t i = 0; i < q->z.n; i++) q->g[i] += ds[seq_element(&q->z, op, j, i)];
+}
 /* Row j backwards; the gradient by its first state goes to `state`. */
 static void seq_row_backwards(seq_back *q, int op, int64_t j, float *state) {
     const gg_seq *z = &q->z;
@@ -81,10 +85,10 @@ static void seq_row_backwards(seq_back *q, int op, int64_t j, float *state) {
     const int64_t items = z->heads * z->seqs, size = z->n * z->rows;
     const float *ds = dy + z->rows * items * z->tokens + (q->seq * z->heads + q->h) * size;
     memset(q->g, 0, (size_t)q->room * sizeof *q->g);
+    if (!z->tokens) seq_add_state(q, op, j, ds);   /* the state went through as it was */
     for (int64_t t = z->tokens - 1; t >= 0; t--) {
         const int64_t slot = z->tokens - 1 - t;
-        if (slot < z->slots)
-            for (int64_t i = 0; i < z->n; i++) q->g[i] += ds[slot * items * size + seq_element(z, op, j, i)];
+        if (slot < z->slots) seq_add_state(q, op, j, ds + slot * items * size);
         seq_token_back(q, t, j, dy[((q->seq * z->tokens + t) * z->heads + q->h) * z->rows + j]);
     }
     for (int64_t i = 0; i < z->n; i++) state[seq_element(z, op, j, i)] = q->g[i];
@@ -179,8 +183,9 @@ static int op_RECURRENT_BACK(const gg_work *w, ggml_tensor *dst) {
     for (int64_t u0, u1; gg_next(w, z->heads * z->seqs, 1, &u0, &u1);)
         for (int64_t u = u0; u < u1; u++) {
             q.h = u % z->heads, q.seq = u / z->heads;
-            const int64_t first = seq_first_state(z, q.seq);
-            if (first < 0) return gg_fail(dst, "ids[%lld] is out of range", (long long)q.seq);
+            int64_t first;
+            const int status = seq_first_state(z, dst, q.seq, &first);
+            if (status != GGML_STATUS_SUCCESS) return status;
             for (int64_t t = 0; t < z->tokens; t++) {
                 float *const tmp = q.d[t].p[0] - SEQ_VECTORS * q.room;
                 q.steps[t] = (seq_step){{NULL}};
