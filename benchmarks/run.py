@@ -1,6 +1,6 @@
 """Measures this library against NumPy and, where given, PyTorch and the ctypes bindings, in one run, in turns.
 
-    python benchmarks/run.py [--bindings PYTHON] [--torch PYTHON] [--threads N] [--rounds N] [--only TEXT] [--markdown]
+    python benchmarks/run.py [--bindings PYTHON] [--torch PYTHON] [--threads N] [--rounds N] [--only TEXT]
 
 PYTHON: the interpreter of an environment where `ggml-python` or `torch` is installed (the bindings need one of their own, since their
 package is called `ggml` too). Each round runs every library once in a process of its own, one after the other; the best time of each

@@ -58,7 +58,31 @@ def ggml_workloads(threads):
         return run, n, "calls/s"
 
     def llama():
-        return lambda: llama_graph(ggml, context), 1, "graphs/s"
+        def run():
+            ctx, _ = llama_graph(ggml, context)
+            ggml.ggml_free(ctx)
+
+        return run, 1, "graphs/s"
+
+    def placing(by_scheduler, n):
+        """The graph is given memory that it has already: always the same one, or one of several that take turns."""
+        cpu, held = ggml.ggml_backend_cpu_init(), context(16, True)
+        turns = [llama_graph(ggml, context, held)[1] for _ in range(n)]
+        ggml.ggml_backend_alloc_ctx_tensors(held, cpu)
+        if by_scheduler:
+            sched = ggml.ggml_backend_sched_new((ctypes.c_void_p * 1)(cpu), None, 1, 4096, False, True)
+        else:
+            alloc = ggml.ggml_gallocr_new(ggml.ggml_backend_get_default_buffer_type(cpu))
+
+        def run():
+            for graph in turns:
+                if by_scheduler:
+                    ggml.ggml_backend_sched_reset(sched)
+                    ggml.ggml_backend_sched_alloc_graph(sched, graph)
+                else:
+                    ggml.ggml_gallocr_alloc_graph(alloc, graph)
+
+        return run, n, "graphs/s"
 
     def nodes(n_threads):
         n = 2000
@@ -103,7 +127,10 @@ def ggml_workloads(threads):
         ggml.ggml_graph_reset(graph)
         return runner(ctx, None, graph=graph), 1, "steps/s"
 
-    work = {"ggml_add, a call": calls, "22-layer LLaMA graph, building": llama, "small node, 1 thread": lambda: nodes(1),
+    work = {"ggml_add, a call": calls, "22-layer LLaMA graph, building": llama,
+            "LLaMA graph, allocating again": lambda: placing(False, 1), "LLaMA graphs, allocating two in turns": lambda: placing(False, 2),
+            "LLaMA graph, scheduling again": lambda: placing(True, 1), "LLaMA graphs, scheduling two in turns": lambda: placing(True, 2),
+            "small node, 1 thread": lambda: nodes(1),
             f"small node, {threads} threads": lambda: nodes(threads)}
     work |= {f"GEMM F32 {name}": (lambda s=shape: gemm(*s)) for name, shape in GEMM.items()}
     work |= {f"GEMM {kind} 2048x4096 by 512": (lambda t=kind: gemm(4096, 2048, 512, t)) for kind in WEIGHTS}
@@ -117,15 +144,16 @@ def ggml_workloads(threads):
     return work
 
 
-def llama_graph(ggml, context, width=2048, heads=32, inner=5632, past=512):
-    """Builds, and does not compute, one decoding step of a 22-layer LLaMA."""
+def llama_graph(ggml, context, held=None, width=2048, heads=32, inner=5632, past=512):
+    """One decoding step of a 22-layer LLaMA: its context, and its graph, which is not computed. `held`: a context for the weights."""
     ctx = context(16, True)
+    held = held or ctx
     f32, f16, q4 = ggml.GGML_TYPE_F32, ggml.GGML_TYPE_F16, ggml.GGML_TYPE_Q4_0
     x, position = ggml.ggml_new_tensor_2d(ctx, f32, width, 1), ggml.ggml_new_tensor_1d(ctx, ggml.GGML_TYPE_I32, 1)
-    keys, values = (ggml.ggml_new_tensor_2d(ctx, f16, width, past) for _ in range(2))
-    wq, wk, wv, wo = (ggml.ggml_new_tensor_2d(ctx, q4, width, width) for _ in range(4))
-    gate, up = (ggml.ggml_new_tensor_2d(ctx, q4, width, inner) for _ in range(2))
-    down, scale = ggml.ggml_new_tensor_2d(ctx, q4, inner, width), ggml.ggml_new_tensor_1d(ctx, f32, width)
+    keys, values = (ggml.ggml_new_tensor_2d(held, f16, width, past) for _ in range(2))
+    wq, wk, wv, wo = (ggml.ggml_new_tensor_2d(held, q4, width, width) for _ in range(4))
+    gate, up = (ggml.ggml_new_tensor_2d(held, q4, width, inner) for _ in range(2))
+    down, scale = ggml.ggml_new_tensor_2d(held, q4, inner, width), ggml.ggml_new_tensor_1d(held, f32, width)
     size = width // heads
 
     def product(w, v):
@@ -151,7 +179,7 @@ def llama_graph(ggml, context, width=2048, heads=32, inner=5632, past=512):
         x = ggml.ggml_add(ctx, x, product(down, ggml.ggml_mul(ctx, ggml.ggml_silu(ctx, product(gate, h)), product(up, h))))
     graph = ggml.ggml_new_graph_custom(ctx, 4096, False)
     ggml.ggml_build_forward_expand(graph, x)
-    ggml.ggml_free(ctx)
+    return ctx, graph
 
 
 # ---- NumPy -------------------------------------------------------------------------------------------------------------
