@@ -134,7 +134,7 @@ cdef object struct_of(object o, object struct, str name):
     if isinstance(o, ctypes._Pointer) and issubclass(o._type_, struct) and o:
         return o.contents
     cdef object address = o.value if isinstance(o, ctypes.c_void_p) else o
-    if isinstance(address, int) and memory_at(address, ctypes.sizeof(struct)):
+    if isinstance(address, int) and address not in live and memory_at(address, ctypes.sizeof(struct)):
         return struct.from_address(address)
     fail(TypeError, f"{name} is {o!r}: need a {struct.__name__} or a pointer to one")
 

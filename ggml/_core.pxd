@@ -86,6 +86,9 @@ cdef extern from "memory.h" nogil:
         int64_t views
         cbool mapped, file, freed
         gg_region *prev
+    ctypedef struct gg_pins:
+        gg_region **v
+        size_t n
     ctypedef struct ggml_context:
         size_t mem_size
         cbool no_alloc, grows
@@ -125,6 +128,7 @@ cdef extern from "kernel.h" nogil:
 
 # ---- errors: messages begin with the name of the public function that runs ------------------------------------------
 cdef int enter(const char *fn) noexcept                    # names it; C() does it for functions of a context
+cdef const char *entered() noexcept                        # what to call enter() with again when a callback is back
 cdef str where()                                           # its name
 cdef object fail(type kind, str message)                   # raises kind("<name>: <message>")
 
@@ -166,12 +170,14 @@ cdef int context_free(ggml_context *ctx) except -1
 cdef ggml_context *context_of(const void *p) noexcept      # of the arena that holds p, or NULL
 cdef gg_region *data_region(const void *p) noexcept        # the live region (arena, buffer or viewed) that holds p, or NULL
 cdef object region_add(int kind, gg_region *r)
-cdef object region_remove(int kind, gg_region *r)
+cdef int region_leave(int kind, gg_region *r) except -1     # memory of a caller's that is not used any more
 cdef void region_view(gg_region *r, int delta) noexcept
 cdef gg_region *buffer_region(size_t size) noexcept         # pages of our own (zeroed), entered as a BUFFER; NULL: no memory
 cdef gg_region *file_region(int fd, size_t size) noexcept   # likewise, pages that show a file, copied where they are written to
 cdef void buffer_retire(gg_region *r) noexcept              # frees these: they go when the last view has gone
-cdef object region_owner(gg_region *r)                      # whose memory an arena over a caller's buffer is; None: not known
+cdef object region_owner(gg_region *r)                      # whose memory it is, if a caller's; None: not known
+cdef int hold(gg_pins *pins, list kept, ggml_tensor **nodes, int n) except -1    # the memory of nodes, and who keeps that
+cdef void release(gg_pins *pins) noexcept
 cdef bint readable(const void *p, size_t size) noexcept
 cdef bint tensor_live(const ggml_tensor *t) noexcept
 cdef bint tensor_usable(const ggml_tensor *t) noexcept    # live, and type, shape and view_src make sense
@@ -188,6 +194,7 @@ cdef size_t hash_find(const ggml_hash_set *h, const ggml_tensor *t) noexcept
 cdef bint hash_used(const ggml_hash_set *h, size_t slot) noexcept
 cdef bint hash_contains(const ggml_hash_set *h, const ggml_tensor *t) noexcept
 cdef int compute(gg_call *call) noexcept nogil
+cdef int until_callback(ggml_tensor **nodes, int n) noexcept
 cdef size_t work_size(ggml_tensor **nodes, int n, int n_threads) noexcept
 cdef gg_call *current_call() noexcept nogil
 cdef void stop_call(gg_call *call, int status) noexcept nogil

@@ -27,6 +27,9 @@ cdef extern from "memory.h" nogil:
     gg_region *gg_region_overlap(int kind, const void *base, size_t size)
     bint gg_region_stale(const void *addr)
     void gg_region_retire(gg_region *r)
+    void gg_region_leave(gg_region *r)
+    bint gg_pin(gg_pins *p, ggml_tensor **nodes, int n)
+    void gg_unpin(gg_pins *p)
     void *gg_pages_alloc(size_t size)
     void *gg_pages_of_file(int fd, size_t size)
     void gg_pages_free(void *p, size_t size)
@@ -52,6 +55,7 @@ cdef extern from "memory.h" nogil:
     size_t gg_hash_find(const ggml_hash_set *h, const ggml_tensor *key)
     bint gg_hash_used(const ggml_hash_set *h, size_t slot)
     bint gg_hash_contains(const ggml_hash_set *h, const ggml_tensor *key)
+    bint gg_graph_sound(const ggml_cgraph *g)
     void gg_graph_clear(ggml_cgraph *g)
     int gg_graph_expand(ggml_cgraph *g, ggml_tensor *t, bint compute, const ggml_tensor **bad)
 cdef extern from "check.h" nogil:
@@ -64,6 +68,7 @@ cdef extern from "check.h" nogil:
     bint gg_op_computes(int op)
 cdef extern from "compute.h" nogil:
     int gg_compute(gg_call *call)
+    int gg_until_callback(ggml_tensor **nodes, int n)
     size_t gg_work_size(ggml_tensor **nodes, int n, int n_threads)
     gg_call *gg_current_call()
     void gg_stop(gg_call *call, int status)
@@ -145,6 +150,9 @@ cdef int enter(const char *fn) noexcept:
     global running
     running = fn
     return 0
+
+cdef const char *entered() noexcept:
+    return running
 
 cdef str where():
     return running.decode()
@@ -441,17 +449,10 @@ cdef object drop_kept(ggml_context *ctx):
     ctx.keep = NULL
     Py_XDECREF(kept)
 
-cdef int forget_arena(gg_region *r) except -1:
-    """Takes an arena over a caller's memory out of the registry (its context is freed or overlaid)."""
-    gg_region_remove(GG_ARENA, r)
-    Py_XDECREF(<PyObject *>r.owner)
-    free(r)
-    return 0
-
 def _owner_died(size_t base, size_t region):
     cdef gg_region *r = gg_region_find(GG_ARENA, <void *>base)
     if <size_t>r == region and r.ctx == NULL:
-        forget_arena(r)
+        region_leave(GG_ARENA, r)
 
 def ggml_init(params):
     """A new context: an arena of `params.mem_size` bytes for tensors and graphs; returns its handle (int).
@@ -480,7 +481,7 @@ def ggml_init(params):
         other = gg_region_overlap(GG_ARENA, buffer, size)
         while other != NULL:
             if other.ctx == NULL:
-                forget_arena(other)
+                region_leave(GG_ARENA, other)
             elif other.mapped:
                 fail(ValueError, "mem_buffer lies in the arena of a live context")
             else:
@@ -522,8 +523,11 @@ def ggml_free(ctx):
 def ggml_reset(ctx):
     """Empties the context: every tensor and graph in it becomes invalid, the memory is used anew."""
     cdef ggml_context *c = C(ctx, b"ggml_reset")
-    if c.chunk.views:
-        fail(RuntimeError, "NumPy or DLPack views of the context's tensors are alive")
+    cdef gg_region *kept = c.chunk
+    while kept.prev != NULL:
+        kept = kept.prev
+    if kept.views:
+        fail(RuntimeError, "NumPy or DLPack views of the context's tensors are alive, or a compute uses them")
     drop_kept(c)
     gg_context_reset(c)
 
@@ -623,14 +627,9 @@ cdef ggml_cgraph *G(object o, const char *name) except NULL:
     cdef ggml_cgraph *g
     if Py_TYPE(o) == <void *>graph_p_type:
         g = <ggml_cgraph *>memory(o)[0]
-        if gg_graph_live(g) and graph_sound(g):
+        if gg_region_find(GG_ARENA, g) != NULL and gg_graph_live(g) and gg_graph_sound(g):
             return g
     return <ggml_cgraph *>struct_slow(o, name, graph_p, "graph", True)
-
-cdef inline bint graph_sound(const ggml_cgraph *g) noexcept:
-    """Whether the counts fit the arrays, and those follow the struct as they were made (see graph.c)."""
-    return (0 <= g.n_nodes <= g.size and 0 <= g.n_leafs <= g.size
-            and g.nodes == <ggml_tensor **>(g + 1) and g.leafs == g.nodes + g.size)
 
 cdef void *struct_slow(object o, const char *name, object pointer_type, str kind, bint graph) except NULL:
     cdef object struct = pointer_type._type_, owner = None
@@ -654,9 +653,8 @@ cdef void *struct_slow(object o, const char *name, object pointer_type, str kind
     if (gg_graph_live(<ggml_cgraph *>p) if graph else gg_tensor_live(<ggml_tensor *>p)):
         if not graph and not gg_tensor_sound(<ggml_tensor *>p):
             fail(ValueError, f"{n}: {tensor_problem(<ggml_tensor *>p)}")
-        if graph and not graph_sound(<ggml_cgraph *>p):
-            problem = graph_problem(<ggml_cgraph *>p) if gg_region_find(GG_ARENA, p) == NULL else \
-                "size, n_nodes, n_leafs, nodes or leafs were written over"
+        if graph:
+            problem = graph_problem(<ggml_cgraph *>p)
             if problem:
                 fail(ValueError, f"{n}: {problem}")
         return p
@@ -691,11 +689,8 @@ cdef int adopt(object owner, void *p, size_t size) except -1:
     return 0
 
 def _disown(key):
-    cdef gg_region *r
     _, region = adopted.pop(key)
-    r = <gg_region *><size_t>region
-    gg_region_remove(GG_STRUCT, r)
-    free(r)
+    region_leave(GG_STRUCT, <gg_region *><size_t>region)
 
 cdef object tensor_problem(const ggml_tensor *t):
     """What is wrong with the fields of a tensor that callers may have written, or None."""
@@ -720,12 +715,18 @@ cdef object tensor_problem(const ggml_tensor *t):
     return None
 
 cdef object graph_problem(const ggml_cgraph *g):
+    cdef size_t slots = g.visited_hash_set.size
+    if gg_region_find(GG_ARENA, g) != NULL:
+        return None if gg_graph_sound(g) else "counts or addresses of arrays were written over"
     if g.n_nodes < 0 or g.n_leafs < 0:
         return "n_nodes and n_leafs must not be negative"
     if g.n_nodes and (g.nodes == NULL or not gg_readable(g.nodes, <size_t>g.n_nodes * sizeof(void *))):
         return f"nodes is no array of {g.n_nodes} pointers"
     if g.n_leafs and (g.leafs == NULL or not gg_readable(g.leafs, <size_t>g.n_leafs * sizeof(void *))):
         return f"leafs is no array of {g.n_leafs} pointers"
+    if slots and (slots >> 40 or not gg_readable(g.visited_hash_set.keys, slots * sizeof(void *))
+                  or not gg_readable(g.visited_hash_set.used, slots // 8 + 1)):
+        return f"visited_hash_set has no arrays for {slots} tensors"
     return None
 
 cdef gg_region *data_region(const void *p) noexcept:
@@ -769,8 +770,13 @@ cdef object region_add(int kind, gg_region *r):
     if not gg_region_add(kind, r):
         raise MemoryError()
 
-cdef object region_remove(int kind, gg_region *r):
+cdef int region_leave(int kind, gg_region *r) except -1:
+    cdef PyObject *owner = <PyObject *>r.owner
     gg_region_remove(kind, r)
+    r.owner = NULL
+    gg_region_leave(r)
+    Py_XDECREF(owner)
+    return 0
 
 cdef void region_view(gg_region *r, int delta) noexcept:
     gg_region_view(r, delta)
@@ -802,9 +808,28 @@ cdef void buffer_retire(gg_region *r) noexcept:
     gg_region_retire(r)
 
 cdef object region_owner(gg_region *r):
-    if r.mapped or r.owner == NULL or gg_region_find(GG_ARENA, r.base) != r:
-        return None
-    return (<object><PyObject *>r.owner)()
+    return None if r.owner == NULL else referred(<object><PyObject *>r.owner)
+
+cdef object referred(object owner):
+    return owner() if isinstance(owner, weakref.ref) else owner
+
+cdef int hold(gg_pins *pins, list kept, ggml_tensor **nodes, int n) except -1:
+    cdef size_t i, known = pins.n
+    cdef gg_region *r
+    if not gg_pin(pins, nodes, n):
+        fail(MemoryError, f"no memory to hold what {n} nodes use")
+    for i in range(known, pins.n):
+        r = pins.v[i]
+        if r.ctx != NULL and r.ctx.keep != NULL:
+            kept.append(<object><PyObject *>r.ctx.keep)
+        elif r.owner != NULL:
+            kept.append(region_owner(r))
+        elif not r.mapped and <size_t>r.base in adopted:
+            kept.append(referred(adopted[<size_t>r.base][0]))
+    return 0
+
+cdef void release(gg_pins *pins) noexcept:
+    gg_unpin(pins)
 
 # ---- tensors into arenas ---------------------------------------------------------------------------------------------
 cdef void draft(ggml_tensor *d, int op, int type, int64_t ne0, int64_t ne1, int64_t ne2, int64_t ne3) noexcept:
@@ -932,7 +957,14 @@ def unpark():
         parked.clear()
         raise error
 
+def name_of_running(size_t name=0):
+    global running
+    if name:
+        running = <const char *>name
+    return <size_t>running
+
 _structs._core_park = park
+_structs._core_entered = name_of_running
 
 # ---- the engine's C functions for other modules ----------------------------------------------------------------------
 cdef const char *check_node(const ggml_tensor *t, char *msg) noexcept nogil:
@@ -973,6 +1005,9 @@ cdef bint hash_contains(const ggml_hash_set *h, const ggml_tensor *t) noexcept:
 
 cdef int compute(gg_call *call) noexcept nogil:
     return gg_compute(call)
+
+cdef int until_callback(ggml_tensor **nodes, int n) noexcept:
+    return gg_until_callback(nodes, n)
 
 cdef size_t work_size(ggml_tensor **nodes, int n, int n_threads) noexcept:
     return gg_work_size(nodes, n, n_threads)

@@ -6,7 +6,7 @@ from libc.stdint cimport INT32_MAX, int64_t, uint8_t
 from libc.string cimport memcpy
 
 from ._core cimport (
-    ADDR, C, FUN, GGML_MAX_SRC, GGML_STATUS_FAILED, GGML_STATUS_SUCCESS, GGML_TYPE_F32, H, I32, NE, P, T, T0, TYPE,
+    ADDR, C, FUN, G, GGML_MAX_SRC, GGML_STATUS_FAILED, GGML_STATUS_SUCCESS, GGML_TYPE_F32, H, I32, NE, P, PG, T, T0, TYPE,
     context_of, current_call, draft, enter, fail, gg_same_shape, ggml_context, ggml_tensor, keep, like,
     op_name, over, pointed, put, stop_call,
 )
@@ -147,10 +147,13 @@ cdef void each_row(Ten *dst, const Ten *a, const Ten *b, void *fun) noexcept nog
                 if current_call().status != GGML_STATUS_SUCCESS:
                     return
 
+# Of copies: the callback may write into the tensors.
 cdef void unary_rows(Ten *dst, const Ten *a, int ith, int nth, void *fun) noexcept nogil:
-    each_row(dst, a, NULL, fun)
+    cdef Ten d = dst[0], x = a[0]
+    each_row(&d, &x, NULL, fun)
 cdef void binary_rows(Ten *dst, const Ten *a, const Ten *b, int ith, int nth, void *fun) noexcept nogil:
-    each_row(dst, a, b, fun)
+    cdef Ten d = dst[0], x = a[0], y = b[0]
+    each_row(&d, &x, &y, fun)
 cdef void custom1(Ten *dst, const Ten *a, int ith, int nth, void *fun) noexcept nogil:
     (<whole1>fun)(dst, a)
 cdef void custom2(Ten *dst, const Ten *a, const Ten *b, int ith, int nth, void *fun) noexcept nogil:
@@ -271,7 +274,8 @@ cdef int grad_custom(Backward b, Ten *t, Ten *g) except -1:
         fail(ValueError,
              f"'{name}' ({op_name(t.op).decode()}) has no gradient: give it one with ggml_custom_set_backward")
     results = rule.function(H(b.ctx), P(t), P(g))
-    enter(b"ggml_build_backward_expand")
+    C(H(b.ctx), b"ggml_build_backward_expand")           # raises if it freed them
+    G(PG(b.graph), b"cgraph")
     if not isinstance(results, (tuple, list)):
         results = (results,)
     for k, result in enumerate(results):

@@ -4,6 +4,7 @@ import os
 import platform
 
 from cpython.object cimport PyObject
+from cpython.ref cimport Py_INCREF
 from libc.stdint cimport uint8_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memmove, memset
@@ -11,7 +12,7 @@ from libc.string cimport memmove, memset
 from ._core cimport (
     GG_BUFFER, GGML_MAX_NAME, GGML_MAX_SRC, GGML_STATUS_SUCCESS, G, buffer_region, buffer_retire, cbool, check_node, data_region,
     default_threads, fail, gg_call, gg_nbytes, gg_region, ggml_cgraph, ggml_tensor, op_computes, readable, region_add,
-    region_remove, tensor_live, tensor_usable,
+    region_leave, tensor_live, tensor_usable,
 )
 from ._graph cimport run
 
@@ -120,7 +121,7 @@ cdef Handle adopted(object address, type kind):
     h = live.get(address)
     if h is not None and isinstance(h, kind):
         return h
-    if not memory_at(address, ctypes.sizeof(adopters[kind][0])):
+    if h is not None or not memory_at(address, ctypes.sizeof(adopters[kind][0])):
         fail(ValueError, f"{address:#x} is the address of no {titles[kind]}")
     return adopters[kind][1](address, None)
 
@@ -269,12 +270,10 @@ cdef class HostBuffer(Buffer):
 
     cdef int release(self) except -1:
         self.close()
-        self.keep = None
         if self.own:
             buffer_retire(self.region)
         else:
-            region_remove(GG_BUFFER, self.region)
-            free(self.region)
+            region_leave(GG_BUFFER, self.region)
         self.region = NULL
         return 0
 
@@ -284,7 +283,7 @@ cdef str label(const ggml_tensor *t):
 cdef HostBuffer host_buffer(BufferType buft, void *p, size_t size, object owner):
     """A buffer of own memory (p NULL), or over the caller's; None: no memory."""
     cdef HostBuffer b = HostBuffer()
-    b.buft, b.size, b.own, b.keep = buft, size, p == NULL, owner
+    b.buft, b.size, b.own = buft, size, p == NULL
     if p == NULL:
         b.region = buffer_region(size if size else 1)
         if b.region == NULL:
@@ -295,6 +294,8 @@ cdef HostBuffer host_buffer(BufferType buft, void *p, size_t size, object owner)
             raise MemoryError()
         b.region.base, b.region.size = <uint8_t *>p, size
         region_add(GG_BUFFER, b.region)
+        Py_INCREF(owner)
+        b.region.owner = <PyObject *>owner
     b.base = b.region.base
     opened(b)
     return b
@@ -351,6 +352,7 @@ cdef class CpuBackend(Backend):
         memset(&call, 0, sizeof(call))
         call.n_threads, call.use_ref = self.n_threads, self.use_ref
         call.abort, call.abort_data = <cbool (*)(void *) noexcept nogil>self.abort, self.abort_data
+        callback = self.callback                         # lives to the end, whatever is set meanwhile
         return run(g, &call)
 
 cdef class CpuRegistry(Registry):

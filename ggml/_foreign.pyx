@@ -10,7 +10,7 @@ from libc.stdlib cimport calloc, free
 
 from ._core cimport (
     GG_BUFFER, GGML_STATUS_FAILED, GGML_STATUS_SUCCESS, P, PG, fail, gg_nbytes, gg_region, ggml_cgraph, ggml_tensor, readable,
-    region_add, region_remove,
+    region_add, region_leave,
 )
 from ._device cimport (
     HANDLE, Backend, Buffer, BufferType, Device, Event, Handle, Plan, Registry, adopted, adopters, known,
@@ -148,8 +148,7 @@ cdef class ForeignBuffer(Buffer):
 
     cdef int release(self) except -1:
         if self.region != NULL:
-            region_remove(GG_BUFFER, self.region)
-            free(self.region)
+            region_leave(GG_BUFFER, self.region)
             self.region = NULL
         try:
             if self.iface.free_buffer:

@@ -11,11 +11,13 @@ from libc.string cimport memcpy, memset, strncmp
 from ._core cimport (
     ADDR, BOOL, C, G, GGML_DEFAULT_GRAPH_SIZE, GGML_MAX_NAME, GGML_MAX_SRC, GGML_STATUS_ABORTED, GGML_STATUS_ALLOC_FAILED,
     GGML_STATUS_FAILED, GGML_STATUS_SUCCESS, GGML_TENSOR_FLAG_COMPUTE, GGML_TENSOR_FLAG_LOSS, GGML_TENSOR_FLAG_PARAM, H,
-    I32, P, PG, SZ, T, TEXT, cbool, check_data, check_node, compute, data_ok, default_threads, enter, fail, gg_call, gg_is_empty, gg_nbytes,
-    gg_types, ggml_cgraph, ggml_context, ggml_cplan, ggml_object, ggml_tensor, graph_clear, graph_expand, graph_nbytes, graph_new,
-    hash_contains, hash_find, hash_used, op_computes, op_name, op_symbol, pointed, readable, tensor_live, where, work_size,
+    I32, P, PG, SZ, T, TEXT, cbool, check_data, check_node, compute, data_ok, default_threads, enter, entered, fail, gg_call, gg_is_empty, gg_nbytes,
+    gg_pins, gg_types, ggml_cgraph, ggml_context, ggml_cplan, ggml_object, ggml_tensor, graph_clear, graph_expand, graph_nbytes,
+    graph_new, hash_contains, hash_find, hash_used, hold, op_computes, op_name, op_symbol, pointed, readable, release, tensor_live,
+    until_callback, work_size,
 )
 from . import _constants, _structs
+from ._core import park
 from ._system import log
 
 cdef enum:
@@ -256,21 +258,21 @@ def ggml_graph_plan(cgraph, n_threads=4, threadpool=None):
     enter(b"ggml_graph_plan")
     cdef ggml_cgraph *g = G(cgraph, b"cgraph")
     cdef int n = threads(n_threads, "n_threads")
-    check_graph(g)
+    check(g.nodes, 0, g.n_nodes)
     plan = _structs.ggml_cplan()
     plan.n_threads = n
     plan.work_size = work_size(g.nodes, g.n_nodes, n)
     plan.threadpool = H(ADDR(threadpool, b"threadpool"))
     return plan
 
-cdef int check_graph(ggml_cgraph *g) except -1:
-    """Holds every node and leaf against what its operation needs: callers may have written into them since they were made."""
+cdef int check(ggml_tensor **nodes, int first, int end) except -1:
+    """Holds nodes against what their operations need: callers may have written into them since they were made."""
     cdef int i, k
     cdef ggml_tensor *t
     cdef ggml_tensor *s
     cdef char message[512]
-    for i in range(g.n_nodes):
-        t = g.nodes[i]
+    for i in range(first, end):
+        t = nodes[i]
         if not tensor_live(t):
             fail(RuntimeError, f"node {i} is no tensor of a live context: freed, reset, or never one")
         if op_name(t.op) == NULL:
@@ -299,49 +301,64 @@ cdef cbool poll_signals() noexcept nogil:
     with gil:
         return signals_pending()
 
-cdef object interrupted = None   # the exception a signal handler raised
-
 cdef bint signals_pending() noexcept:
-    global interrupted
     try:
         PyErr_CheckSignals()
     except BaseException as e:
-        interrupted = e
+        park(e)
         return True
     return False
 
-cdef object take(gg_call *call):
-    """The Python exception that stopped a compute, if one did."""
-    global interrupted
-    cdef object error = None
+cdef int piece(gg_call *call, int first, const char *caller) except? -99:
+    """Computes nodes of a graph from node `first` on; returns the status where C would, raises where something failed."""
+    cdef int status
+    with nogil:
+        status = compute(call)
+    enter(caller)                                        # callbacks may have entered other functions
     if call.exception != NULL:
         error = <object><PyObject *>call.exception
         Py_DECREF(error)
-        call.exception = NULL
-    elif interrupted is not None:
-        error, interrupted = interrupted, None
-    return error
-
-cdef int run(ggml_cgraph *g, gg_call *call) except? -99:
-    """Computes; returns the status where C would, raises where something failed."""
-    global interrupted
-    cdef int status
-    check_graph(g)
-    call.nodes, call.n_nodes, call.poll = g.nodes, g.n_nodes, poll_signals
-    call.exception = NULL
-    caller = where()
-    with nogil:
-        status = compute(call)
-    error = take(call)
-    if error is not None:
         raise error
     if status == GGML_STATUS_FAILED:
         what = call.message.decode(errors="replace") or "the operation failed"
-        at = "" if call.failed < 0 else f"node {call.failed} {described(g.nodes[call.failed])}: "
-        raise RuntimeError(f"{caller}: {at}{what}")
+        fail(RuntimeError, what if call.failed < 0 else f"node {first + call.failed} {described(call.nodes[call.failed])}: {what}")
     if status == GGML_STATUS_ALLOC_FAILED:
-        raise MemoryError(f"{caller}: no memory for the work buffer")
+        fail(MemoryError, "no memory for the work buffer")
     return status
+
+cdef int run(ggml_cgraph *g, gg_call *call) except? -99:
+    """Computes a graph; like `piece`.
+
+    Callbacks and other threads may change or free what it computes with. So the nodes are those of the beginning, their
+    memory is held, and behind an operation that calls back the following ones are checked again.
+    """
+    cdef gg_pins pins
+    cdef list kept = []
+    cdef const char *caller = entered()
+    cdef int n = g.n_nodes, first = 0, end, status = GGML_STATUS_SUCCESS
+    cdef ggml_tensor **nodes
+    check(g.nodes, 0, n)
+    nodes = <ggml_tensor **>malloc((<size_t>n + 1) * sizeof(void *))
+    if nodes == NULL:
+        fail(MemoryError, f"no memory for a list of {n} nodes")
+    memcpy(nodes, g.nodes, <size_t>n * sizeof(void *))
+    memset(&pins, 0, sizeof(pins))
+    call.poll = poll_signals
+    try:
+        hold(&pins, kept, nodes, n)
+        while True:
+            end = first + until_callback(nodes + first, n - first)
+            if first:
+                check(nodes, first, end)
+                hold(&pins, kept, nodes + first, end - first)
+            call.nodes, call.n_nodes = nodes + first, end - first
+            status = piece(call, first, caller)
+            if status or end == n:
+                return status
+            first = end
+    finally:
+        release(&pins)
+        free(nodes)
 
 def ggml_graph_compute(cgraph, cplan):
     """Computes the graph by a plan (ggml_cplan or a pointer to one); returns a status, GGML_STATUS_ABORTED if the plan's callback stopped it.
@@ -364,6 +381,7 @@ def ggml_graph_compute(cgraph, cplan):
     call.use_ref = p.use_ref
     call.abort = <cbool (*)(void *) noexcept nogil>p.abort_callback
     call.abort_data = p.abort_callback_data
+    callback = dict(plan._objects or {})                 # lives to the end, whatever the plan is given meanwhile
     if p.abort_callback != NULL and not readable(p.abort_callback, 1):
         fail(ValueError, f"cplan.abort_callback ({<size_t>p.abort_callback:#x}) is no function")
     return run(g, &call)

@@ -469,6 +469,7 @@ def from_dlpack(ctx, x):
 cdef object decoded(ggml_tensor *t):
     """The values of a BF16 or quantised tensor as a new float32 array."""
     cdef Hold h = hold(t)
+    cdef ggml_tensor as_is = t[0]                        # another thread may free it
     cdef int64_t i1, i2, i3, i0, n = t.ne[0]
     cdef const uint8_t *row
     cdef Py_buffer view
@@ -482,15 +483,15 @@ cdef object decoded(ggml_tensor *t):
     PyObject_GetBuffer(out, &view, PyBUF_C_CONTIGUOUS | PyBUF_WRITABLE)
     y = <float *>view.buf
     with nogil:
-        for i3 in range(t.ne[3]):
-            for i2 in range(t.ne[2]):
-                for i1 in range(t.ne[1]):
-                    row = h.data + <size_t>i1 * t.nb[1] + <size_t>i2 * t.nb[2] + <size_t>i3 * t.nb[3]
+        for i3 in range(as_is.ne[3]):
+            for i2 in range(as_is.ne[2]):
+                for i1 in range(as_is.ne[1]):
+                    row = h.data + <size_t>i1 * as_is.nb[1] + <size_t>i2 * as_is.nb[2] + <size_t>i3 * as_is.nb[3]
                     if packed and to_f32 != NULL:
                         to_f32(row, y, n)
                     else:
                         for i0 in range(n):
-                            y[i0] = gg_bf16_to_f32((<const uint16_t *>(row + <size_t>i0 * t.nb[0]))[0])
+                            y[i0] = gg_bf16_to_f32((<const uint16_t *>(row + <size_t>i0 * as_is.nb[0]))[0])
                     y += n
     PyBuffer_Release(&view)
     return out

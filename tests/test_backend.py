@@ -2,6 +2,7 @@
 
 import ctypes
 import itertools
+import weakref
 
 import ggml._device
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from placed import F32, context, example, get, graph_of, put
 
 import ggml
+from ggml.utils import to_numpy
 
 NO_ALLOC = True  # what the ctx of these tests is
 
@@ -467,3 +469,26 @@ def test_cpu_nodes_in_a_python_device_raise(numpy_device, ctx, cpu):
     with pytest.raises(ValueError, match="no readable memory"):
         ggml.ggml_backend_graph_compute(cpu, graph_of(ctx, s))
     ggml.ggml_backend_buffer_free(buffer)
+
+
+def test_a_view_keeps_memory_of_a_caller_after_its_buffer_was_freed(ctx):
+    array = np.full(1 << 20, 3, np.float32)
+    owner = weakref.ref(array)
+    buffer = ggml.ggml_backend_cpu_buffer_from_ptr(array, array.nbytes)
+    t = ggml.ggml_new_tensor_1d(ctx, F32, 1 << 19)
+    place = ggml.ggml_tallocr_new(buffer)
+    ggml.ggml_tallocr_alloc(ctypes.byref(place), t)
+    view = to_numpy(t)
+    ggml.ggml_backend_buffer_free(buffer)
+    del array
+    assert owner() is not None and view.sum() == 3 << 19
+    del view
+    assert owner() is None
+
+
+def test_the_handle_of_something_else_is_no_struct(cpu):
+    buft = ggml.ggml_backend_cpu_buffer_type()
+    with pytest.raises(TypeError, match="^ggml_backend_buffer_init: iface is"):
+        ggml.ggml_backend_buffer_init(buft, cpu, None, 16)
+    with pytest.raises(TypeError, match="^ggml_backend_dev_get_props: props is"):
+        ggml.ggml_backend_dev_get_props(ggml.ggml_backend_dev_get(0), cpu)

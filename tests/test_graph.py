@@ -629,3 +629,96 @@ def test_compute_after_fork(child):
         os._exit(0)
     """, timeout=60)  # fmt: skip
     assert out.split() == ["parent"]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("change, error", [
+    ("nxt.contents.ne[0] = 1 << 34", "ValueError: ggml_graph_compute_with_ctx: node 1 (SQR 'node_1')"),
+    ("a.contents.ne[0] = nxt.contents.ne[0] = 1 << 34", "ValueError: ggml_graph_compute_with_ctx: node 1 (SQR 'node_1')"),
+    ("nxt.contents.nb[0] = 1 << 40", "ValueError: ggml_graph_compute_with_ctx: node 1 (SQR 'node_1')"),
+    ("nxt.contents.data = 8", "has data at 0x8"),
+    ("nxt.contents.type = 999", "type is 999"),
+    ("nxt.contents.op = 12345", "op is 12345"),
+    ("nxt.contents.src[0] = ctypes.cast(8, ggml.ggml_tensor_p)", "source 0 of node 1 (SQR 'node_1') is no tensor"),
+    ("nxt.contents.src[0] = ggml.ggml_tensor_p()", "source a is missing"),
+    ("ggml.ggml_free(ctx)", "RuntimeError: ggml_graph_compute_with_ctx: node 1 is no tensor of a live context"),
+    ("ggml.ggml_free(ctx); [ggml.ggml_free(arena()) for _ in range(1100)]", "node 1 is no tensor of a live context"),
+    ("ggml.ggml_reset(ctx)", "RuntimeError: ggml_reset: NumPy or DLPack views of the context's tensors are alive, or a compute uses"),
+    # what changes the node itself or the graph does not reach this compute
+    ("dst.contents.op = 12345; dst.contents.op_params[0] = 8", "0"),
+    ("dst.contents.src[0] = ctypes.cast(8, ggml.ggml_tensor_p)", "0"),
+    ("ggml.ggml_graph_clear(graph)", "0"),
+    ("ggml.ggml_graph_nodes(graph)[1] = ctypes.cast(8, ggml.ggml_tensor_p)", "0"),
+    ("graph.contents.n_nodes = 1 << 30", "0"),
+])  # fmt: skip
+def test_a_callback_that_changes_what_is_computed(child, threads, change, error):
+    out = child("""if 1:
+        import ctypes, sys, ggml
+        change, threads = sys.argv[1], int(sys.argv[2])
+
+        def arena():
+            return ggml.ggml_init(ggml.ggml_init_params(mem_size=1 << 20, mem_buffer=None, no_alloc=False))
+
+        def fun(dst, src, ith, nth, userdata):
+            if ith == nth - 1:
+                exec(change)
+
+        ctx = arena()
+        a = ggml.ggml_set_f32(ggml.ggml_new_tensor_1d(ctx, 0, 1024), 1)
+        nxt = ggml.ggml_sqr(ctx, ggml.ggml_map_custom1(ctx, a, fun, ggml.GGML_N_TASKS_MAX, None))
+        graph = ggml.ggml_new_graph(ctx)
+        ggml.ggml_build_forward_expand(graph, ggml.ggml_mul(ctx, nxt, a))
+        try:
+            print(ggml.ggml_graph_compute_with_ctx(ctx, graph, threads))
+        except Exception as e:
+            print(f"{type(e).__name__}: {e}")
+    """, change, str(threads))  # fmt: skip
+    assert error in out
+
+
+@pytest.mark.parametrize("free", ["ctx", "kept"])
+def test_a_gradient_whose_callback_frees_what_it_is_for(child, free):
+    assert "RuntimeError: ggml_build_backward_expand: c" in child("""if 1:
+        import sys, ggml
+
+        def context():
+            return ggml.ggml_init(ggml.ggml_init_params(mem_size=1 << 20, mem_buffer=None, no_alloc=False))
+
+        def backward(ctx, tensor, grad):
+            made = ggml.ggml_dup(ctx, grad)
+            ggml.ggml_free(contexts[sys.argv[1]])
+            return made
+
+        contexts = {"ctx": context(), "kept": context()}
+        kept = contexts["kept"]
+        x = ggml.ggml_new_tensor_1d(kept, 0, 4)
+        ggml.ggml_set_param(x)
+        y = ggml.ggml_map_custom1(kept, x, lambda *args: None, 1, None)
+        ggml.ggml_custom_set_backward(y, backward)
+        loss = ggml.ggml_sum(kept, ggml.ggml_sqr(kept, y))
+        ggml.ggml_set_loss(loss)
+        graph = ggml.ggml_new_graph_custom(kept, 64, True)
+        ggml.ggml_build_forward_expand(graph, loss)
+        try:
+            ggml.ggml_build_backward_expand(contexts["ctx"], graph, None)
+        except Exception as e:
+            print(f"{type(e).__name__}: {e}")
+    """, free)  # fmt: skip
+
+
+@pytest.mark.parametrize("field, value", [
+    ("visited_hash_set.size", 1 << 40), ("visited_hash_set.size", (1 << 62) + 37), ("visited_hash_set.size", 0),
+    ("visited_hash_set.used", None), ("visited_hash_set.keys", None), ("grads", None), ("grad_accs", None),
+    ("use_counts", None), ("nodes", None), ("leafs", None), ("size", 1 << 20), ("n_nodes", 17), ("n_leafs", -1),
+])  # fmt: skip
+def test_a_graph_whose_fields_were_written_over(ctx, field, value):
+    graph = ggml.ggml_new_graph_custom(ctx, 16, True)
+    ggml.ggml_build_forward_expand(graph, ggml.ggml_sqr(ctx, vector(ctx)))
+    struct, _, name = field.rpartition(".")
+    setattr(getattr(graph.contents, struct) if struct else graph.contents, name, value)
+    for call in (
+        lambda: ggml.ggml_build_forward_expand(graph, vector(ctx)), lambda: ggml.ggml_graph_get_grad(graph, vector(ctx)),
+        lambda: ggml.ggml_graph_dup(ctx, graph), lambda: ggml.ggml_graph_compute_with_ctx(ctx, graph, 1),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=r"graph: .*(written over)"):
+            call()

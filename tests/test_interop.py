@@ -235,6 +235,20 @@ def test_reset_refuses_while_views_live(ctx):
     ggml.ggml_reset(ctx)
 
 
+def test_reset_refuses_while_a_view_of_what_stays_lives():
+    """Of a context that grows the first part stays, the others go with their views."""
+    ctx = context(0)
+    first = utils.to_numpy(ggml.ggml_set_f32(ggml.ggml_new_tensor_1d(ctx, 0, 4), 7))
+    later = utils.to_numpy(ggml.ggml_set_f32(ggml.ggml_new_tensor_1d(ctx, 0, 1 << 20), 8))
+    with pytest.raises(RuntimeError, match="ggml_reset: .*views"):
+        ggml.ggml_reset(ctx)
+    del first
+    ggml.ggml_reset(ctx)
+    ggml.ggml_set_f32(ggml.ggml_new_tensor_1d(ctx, 0, 1 << 20), 9)
+    assert (later == 8).all()
+    ggml.ggml_free(ctx)
+
+
 def test_dlpack_capsules_that_nobody_takes():
     ctx = context()
     t = utils.from_numpy(ramp(4), ctx)

@@ -193,3 +193,85 @@ def test_results_that_no_cache_holds(n):
                     compute(ctx, graph, threads)
                     for out, expected in zip(outs, (a + b, a * b, a + b)):
                         np.testing.assert_array_equal(elements(out).ravel(), expected, kind)
+
+
+PAUSED = """if 1:
+    import ctypes, gc, sys, threading
+    import numpy as np
+    import ggml
+    how, threads = sys.argv[1], int(sys.argv[2])
+    paused, freed, said = threading.Event(), threading.Event(), []
+
+    def context(**given):
+        return ggml.ggml_init(ggml.ggml_init_params(**{"mem_size": 1 << 20, "mem_buffer": None, "no_alloc": False, **given}))
+
+    memory = (ctypes.c_char * (1 << 20))()
+    array = np.ones(1 << 18, np.float32)
+    ctx = context(no_alloc=how in ("buffer", "array"), mem_buffer=ctypes.cast(memory, ctypes.c_void_p) if how == "memory" else None)
+    x = ggml.ggml_new_tensor_2d(ctx, 0, 64, 64)
+    for _ in range(40):
+        x = ggml.ggml_sin_inplace(ctx, x)
+    graph = ggml.ggml_new_graph_custom(ctx, 64, False)
+    ggml.ggml_build_forward_expand(graph, x)
+    if how == "buffer":
+        buffer = ggml.ggml_backend_alloc_ctx_tensors(ctx, ggml.ggml_backend_cpu_init())
+    if how == "array":
+        buffer = ggml.ggml_backend_cpu_buffer_from_ptr(array, array.nbytes)
+        place = ggml.ggml_tallocr_new(buffer)
+        ggml.ggml_tallocr_alloc(ctypes.byref(place), x.contents.view_src)
+        for i in range(40):
+            ggml.ggml_backend_view_init(ggml.ggml_graph_node(graph, i))
+
+    def abort(data):
+        said.append(data)
+        if len(said) == 3:
+            paused.set()
+            freed.wait()
+        return False
+
+    plan = ggml.ggml_graph_plan(graph, threads, None)
+    plan.abort_callback = ggml.ggml_abort_callback(abort)
+    thread = threading.Thread(target=lambda: print(ggml.ggml_graph_compute(graph, plan), len(said)))
+    thread.start()
+    paused.wait()
+    ggml.ggml_backend_buffer_free(buffer) if how in ("buffer", "array") else ggml.ggml_free(ctx)
+    plan.abort_callback = ggml.ggml_abort_callback(lambda data: True)     # drops the other one
+    del memory, array
+    gc.collect()
+    for _ in range(1100):    # and what has been freed before is given back to the system
+        ggml.ggml_free(context())
+    freed.set()
+    thread.join()
+"""
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("how", ["context", "memory", "buffer", "array"])
+def test_freeing_what_another_thread_computes_with(child, how, threads):
+    """The memory goes when the compute is through."""
+    assert child(PAUSED, how, str(threads)).split() == ["0", "40"]
+
+
+def test_work_memory_goes_with_its_thread(child):
+    out = child("""if 1:
+        import os, threading, ggml
+        ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=1 << 24, mem_buffer=None, no_alloc=False))
+        a, b = (ggml.ggml_set_f32(ggml.ggml_new_tensor_2d(ctx, 0, 1024, 512), 1) for _ in range(2))
+        graph = ggml.ggml_new_graph(ctx)
+        ggml.ggml_build_forward_expand(graph, ggml.ggml_mul_mat(ctx, a, b))
+
+        def rounds(n):
+            for _ in range(n):
+                t = threading.Thread(target=ggml.ggml_graph_compute_with_ctx, args=(ctx, graph, 2))
+                t.start()
+                t.join()
+            try:
+                with open("/proc/self/statm") as f:
+                    return int(f.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+            except OSError:
+                return 0     # not Linux: the calls are what is tested
+
+        before = rounds(10)
+        print((rounds(60) - before) >> 20)
+    """)
+    assert int(out) < 20  # MiB; 60 threads' would be twice that

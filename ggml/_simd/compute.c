@@ -41,6 +41,7 @@ struct gg_team {
 struct task { bool split, sync; int threads; _Atomic int64_t chunk; };
 
 static _Thread_local gg_call *this_call;
+/* Work memory of this thread, freed when the thread ends. */
 static _Thread_local struct { void *p; size_t size; } scratch;
 
 gg_call *gg_current_call(void) { return this_call; }
@@ -60,13 +61,37 @@ static void aligned_free(void *p) {
     free(p);
 #endif
 }
-void *gg_scratch(size_t size) {
-    if (size <= scratch.size) return scratch.p;
+/* The system calls free_scratch for each thread that ends with work memory. */
+#ifdef _WIN32
+static DWORD scratch_key;
+static void WINAPI free_scratch(void *p) { aligned_free(p); }
+static BOOL CALLBACK make_key(INIT_ONCE *once, void *a, void **b) {
+    (void)once, (void)a, (void)b;
+    return (scratch_key = FlsAlloc(free_scratch)) != FLS_OUT_OF_INDEXES;
+}
+static void own_scratch(void *p) {
+    static INIT_ONCE once = INIT_ONCE_STATIC_INIT;
+    if (InitOnceExecuteOnce(&once, make_key, NULL, NULL)) FlsSetValue(scratch_key, p);
+}
+#else
+static pthread_key_t scratch_key;
+static int no_scratch_key;
+static void make_key(void) { no_scratch_key = pthread_key_create(&scratch_key, aligned_free); }
+static void own_scratch(void *p) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, make_key);
+    if (!no_scratch_key) pthread_setspecific(scratch_key, p);
+}
+#endif
+static void resize_scratch(size_t size) {
     aligned_free(scratch.p);
-    scratch.size = 0;
-    scratch.p = aligned(size);
-    if (scratch.p) scratch.size = size;
-    return scratch.p;
+    scratch.p = size ? aligned(size) : NULL;
+    scratch.size = scratch.p ? size : 0;
+    own_scratch(scratch.p);
+}
+void *gg_scratch(size_t size) {
+    if (size > scratch.size) resize_scratch(size);
+    return scratch.size >= size ? scratch.p : NULL;
 }
 
 void gg_stop(gg_call *call, int status) {
@@ -168,15 +193,21 @@ static int node_threads(const ggml_tensor *t, int n) {
     if (is_custom(t->op) && custom_tasks(t, n) < n) return custom_tasks(t, n);
     return node_cost(t) < SPLIT_COST ? 1 : n;
 }
-size_t gg_work_size(ggml_tensor **nodes, int n, int n_threads) {
+int gg_until_callback(ggml_tensor **nodes, int n) {
+    for (int i = 0; i < n; i++)
+        if (is_custom(nodes[i]->op) && runs(nodes[i])) return i + 1;
+    return n;
+}
+static size_t work_size(const gg_kernels *k, ggml_tensor **nodes, int n, int n_threads) {
     size_t most = 0;
     for (int i = 0; i < n; i++) {
-        if (!runs(nodes[i]) || !gg_active->work[nodes[i]->op]) continue;
-        const size_t w = gg_active->work[nodes[i]->op](nodes[i], node_threads(nodes[i], n_threads));
+        if (!runs(nodes[i]) || !k->work[nodes[i]->op]) continue;
+        const size_t w = k->work[nodes[i]->op](nodes[i], node_threads(nodes[i], n_threads));
         if (w > most) most = w;
     }
     return most ? most + 64 : 0;
 }
+size_t gg_work_size(ggml_tensor **nodes, int n, int n_threads) { return work_size(gg_active, nodes, n, n_threads); }
 
 typedef struct { uintptr_t lo, hi; } span;
 typedef struct { span v[PENDING * 4]; int n; bool full; } spans;
@@ -221,24 +252,29 @@ static bool arrange(gg_call *c, const gg_kernels *k, struct task *tasks, int n) 
 }
 
 /* ---- running -------------------------------------------------------------------------------------------------------- */
-static void call_custom(ggml_tensor *t, void *fun, void *user, int ith, int nth) {
-    switch (t->op) {
-    case GGML_OP_MAP_CUSTOM1: ((void (*)(ggml_tensor *, const ggml_tensor *, int, int, void *))fun)(t, t->src[0], ith, nth, user); break;
-    case GGML_OP_MAP_CUSTOM2: ((void (*)(ggml_tensor *, const ggml_tensor *, const ggml_tensor *, int, int, void *))fun)(t, t->src[0], t->src[1], ith, nth, user); break;
-    case GGML_OP_MAP_CUSTOM3: ((void (*)(ggml_tensor *, const ggml_tensor *, const ggml_tensor *, const ggml_tensor *, int, int, void *))fun)(t, t->src[0], t->src[1], t->src[2], ith, nth, user); break;
-    default: ((void (*)(ggml_tensor *, int, int, void *))fun)(t, ith, nth, user);
+typedef ggml_tensor T;
+static void call_custom(T *t, const T *as, void *fun, void *user, int ith, int nth) {
+    T *const *s = as->src;
+    switch (as->op) {
+    case GGML_OP_MAP_CUSTOM1: ((void (*)(T *, const T *, int, int, void *))fun)(t, s[0], ith, nth, user); break;
+    case GGML_OP_MAP_CUSTOM2: ((void (*)(T *, const T *, const T *, int, int, void *))fun)(t, s[0], s[1], ith, nth, user); break;
+    case GGML_OP_MAP_CUSTOM3: ((void (*)(T *, const T *, const T *, const T *, int, int, void *))fun)(t, s[0], s[1], s[2], ith, nth, user); break;
+    default: ((void (*)(T *, int, int, void *))fun)(t, ith, nth, user);
     }
 }
 static int run_custom(const gg_work *w, ggml_tensor *t) {
+    const ggml_tensor *as = &w->team->call->last;
     void *fun, *user;
-    memcpy(&fun, t->op_params, sizeof fun);
-    memcpy(&user, t->op_params + 4, sizeof user);
-    const int nth = custom_tasks(t, w->team->call->n_threads);
-    for (int ith; (ith = (int)atomic_fetch_add(w->chunk, 1)) < nth;) call_custom(t, fun, user, ith, nth);
+    memcpy(&fun, as->op_params, sizeof fun);
+    memcpy(&user, as->op_params + 4, sizeof user);
+    const int nth = custom_tasks(as, w->team->call->n_threads);
+    for (int ith; (ith = (int)atomic_fetch_add(w->chunk, 1)) < nth;) call_custom(t, as, fun, user, ith, nth);
     return GGML_STATUS_SUCCESS;
 }
-static int run_node(const gg_kernels *k, const gg_work *w, ggml_tensor *t) {
-    return is_custom(t->op) ? run_custom(w, t) : k->op[t->op](w, t);
+static int run_node(const gg_kernels *k, const gg_work *w, int i) {
+    const gg_call *c = w->team->call;
+    ggml_tensor *t = c->nodes[i];
+    return i == c->n_nodes - 1 && is_custom(c->last.op) ? run_custom(w, t) : k->op[t->op](w, t);
 }
 static void failed(gg_call *c, int node, int status) {
     if (c->status == GGML_STATUS_SUCCESS || c->failed < 0) c->failed = node;
@@ -280,7 +316,7 @@ static void run_alone(gg_call *c, const gg_kernels *k) {
         ask(c, &polled);
         if (c->status) { if (c->failed < 0) c->failed = i; break; }
         atomic_store_explicit(&chunk, 0, memory_order_relaxed);
-        const int st = run_node(k, &w, t);
+        const int st = run_node(k, &w, i);
         if (st || c->status) { failed(c, i, st); break; }
     }
     this_call = outer;
@@ -302,7 +338,7 @@ static void run_thread(struct gg_team *team, int ith) {
         }
         if (ith >= task->threads) continue;
         const gg_work w = {ith, task->threads, c->wdata, c->wsize, team, &task->chunk};
-        const int st = run_node(team->kernels, &w, c->nodes[i]);
+        const int st = run_node(team->kernels, &w, i);
         if (st || c->status) {
             failed(c, i, st);
             atomic_store_explicit(&team->want_stop, 1, memory_order_relaxed);
@@ -348,7 +384,8 @@ static void team_region(void *p) {
 int gg_compute(gg_call *c) {
     const gg_kernels *k = c->use_ref ? gg_isa_kernels(0) : gg_active;
     c->status = GGML_STATUS_SUCCESS, c->failed = -1, c->message[0] = 0, c->exception = NULL;
-    const size_t need = gg_work_size(c->nodes, c->n_nodes, c->n_threads);
+    if (c->n_nodes) c->last = *c->nodes[c->n_nodes - 1];
+    const size_t need = work_size(k, c->nodes, c->n_nodes, c->n_threads);
     void *own = NULL;
     const uintptr_t pad = -(uintptr_t)c->wdata & 63;
     if (need && (!c->wdata || c->wsize < need)) {
@@ -369,7 +406,7 @@ int gg_compute(gg_call *c) {
         run_alone(c, k);
     }
     aligned_free(own);
-    if (scratch.size > (size_t)64 << 20) aligned_free(scratch.p), scratch.p = NULL, scratch.size = 0;
+    if (scratch.size > (size_t)64 << 20) resize_scratch(0);
     return c->status;
 }
 

@@ -4,7 +4,7 @@
 #include "kernel.h"
 
 typedef struct gg_call {            /* one compute call; the caller fills the first part */
-    ggml_tensor **nodes;
+    ggml_tensor **nodes;            /* no custom operation before the last: see gg_until_callback */
     int n_nodes, n_threads;
     uint8_t *wdata;                 /* NULL: taken from the heap */
     size_t wsize;
@@ -16,9 +16,11 @@ typedef struct gg_call {            /* one compute call; the caller fills the fi
     int status, failed;             /* ggml_status; index of the node that failed, or -1 */
     char message[256];              /* why it failed, may be empty */
     void *exception;                /* set by gg_park: the Python exception of a callback */
+    ggml_tensor last;               /* the last node as it was: where it is a custom one, its callback may write into it */
 } gg_call;
 
 int gg_compute(gg_call *call);                                      /* returns call->status */
+int gg_until_callback(ggml_tensor **nodes, int n);                  /* nodes up to, with, the first that calls the user back */
 size_t gg_work_size(ggml_tensor **nodes, int n, int n_threads);     /* shared work memory that the nodes need, bytes */
 gg_call *gg_current_call(void);                                     /* of this thread, NULL outside a compute */
 void gg_stop(gg_call *call, int status);                            /* from a callback: no further node is begun */

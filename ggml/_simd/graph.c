@@ -66,6 +66,21 @@ ggml_cgraph *gg_graph_new(ggml_context *ctx, size_t size, bool grads, size_t *ne
     memset(g->visited_hash_set.used, 0, bitset_words(slots) * sizeof(uint32_t));
     return g;
 }
+bool gg_graph_sound(const ggml_cgraph *g) {
+    const ggml_hash_set *h = &g->visited_hash_set;
+    const size_t room = ((const ggml_object *)g - 1)->size;
+    if (g->size < 0 || g->n_nodes < 0 || g->n_nodes > g->size || g->n_leafs < 0 || g->n_leafs > g->size) return false;
+    if (g->nodes != (ggml_tensor **)(g + 1) || g->leafs != g->nodes + g->size) return false;
+    if (h->size > room || h->size < 2 * (size_t)g->size || g->use_counts != (int32_t *)(g->leafs + g->size)) return false;
+    const uint8_t *p = (const uint8_t *)g->use_counts + ((h->size * sizeof(int32_t) + 7) & ~(size_t)7);
+    if ((const uint8_t *)h->keys != p) return false;
+    p += h->size * sizeof(void *);
+    if (g->grads || g->grad_accs) {
+        if ((const uint8_t *)g->grads != p || g->grad_accs != g->grads + h->size) return false;
+        p += 2 * h->size * sizeof(void *);
+    }
+    return (const uint8_t *)h->used == p && (size_t)(p - (const uint8_t *)g) + bitset_words(h->size) * sizeof(uint32_t) <= room;
+}
 void gg_graph_clear(ggml_cgraph *g) {
     g->n_nodes = g->n_leafs = 0;
     memset(g->visited_hash_set.used, 0, bitset_words(g->visited_hash_set.size) * sizeof(uint32_t));

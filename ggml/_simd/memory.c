@@ -219,6 +219,10 @@ void gg_region_retire(gg_region *r) {
     if (!r->views) region_return(r);
     quarantine_push(r);
 }
+void gg_region_leave(gg_region *r) {
+    if (r->views) r->freed = r->orphan = true;
+    else free(r);
+}
 bool gg_region_stale(const void *addr) { return quarantined(addr) != NULL; }
 
 gg_region *gg_region_of_data(const void *addr) {
@@ -232,6 +236,45 @@ void gg_region_view(gg_region *r, int delta) {
     if (r->views || !r->freed) return;
     if (r->orphan) region_destroy(r);
     else region_return(r);                                 /* still in quarantine */
+}
+
+static bool pin_new(gg_pins *p, gg_region **last, const void *addr) {
+    static uint64_t id;
+    gg_region *r = gg_region_of_data(addr);
+    if (!r) r = gg_region_find(GG_STRUCT, addr);
+    if (!r) return true;                                   /* memory of a caller's that we know nothing of */
+    *last = r;
+    if (!p->id) p->id = ++id;
+    if (r->pins == p->id) return true;
+    if (p->n == p->cap) {
+        const size_t cap = p->cap ? 2 * p->cap : 8;
+        gg_region **v = realloc(p->v, cap * sizeof *v);
+        if (!v) return false;
+        p->v = v, p->cap = cap;
+    }
+    r->pins = p->id;
+    r->views++;
+    p->v[p->n++] = r;
+    return true;
+}
+/* *last: the range of the address that was asked about before, most often the same. */
+static inline bool pin(gg_pins *p, gg_region **last, const void *addr) {
+    return !addr || (*last && holds(*last, addr)) || pin_new(p, last, addr);
+}
+bool gg_pin(gg_pins *p, ggml_tensor *const *nodes, int n) {
+    for (int i = 0; i < n; i++) {
+        const ggml_tensor *t = nodes[i];
+        if (!pin(p, &p->tensors, t)) return false;
+        if (!(t->flags & GGML_TENSOR_FLAG_COMPUTE) || !gg_op_computes(t->op)) continue;
+        if (!pin(p, &p->data, t->data)) return false;
+        for (int k = 0; k < GGML_MAX_SRC; k++)
+            if (t->src[k] && !(pin(p, &p->tensors, t->src[k]) && pin(p, &p->data, t->src[k]->data))) return false;
+    }
+    return true;
+}
+void gg_unpin(gg_pins *p) {
+    while (p->n) gg_region_view(p->v[--p->n], -1);
+    free(p->v);
 }
 
 /* ---- contexts ------------------------------------------------------------------------------------------------------ */

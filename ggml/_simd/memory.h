@@ -14,8 +14,9 @@ typedef struct gg_region {
     uint8_t *base;
     size_t size;
     ggml_context *ctx;      /* ARENA: its context, NULL once that was freed and only the caller's memory keeps it alive */
-    void *owner;            /* BUFFER: the handle; ARENA over a caller's memory: the Python weak reference (see _core.pyx) */
-    int64_t views;          /* NumPy / DLPack views; the pages go when it was freed and the last view has gone */
+    void *owner;            /* memory of a caller: the Python object that keeps it, an ARENA's by a weak reference (see _core.pyx) */
+    int64_t views;          /* NumPy / DLPack views, running computes; the pages go when it was freed and the last has gone */
+    uint64_t pins;          /* the gg_pins that took it last */
     size_t used;            /* ARENA: bytes in use, once its context no longer fills it */
     bool mapped, warm, file;   /* mapped: pages of our own; warm: taken over from a freed arena; file: they show a file */
     bool freed, orphan;     /* freed: kept in quarantine; orphan: pushed out of it while views hold it */
@@ -27,6 +28,7 @@ bool gg_region_add(int kind, gg_region *r);                   /* false: no memor
 void gg_region_remove(int kind, gg_region *r);
 gg_region *gg_region_overlap(int kind, const void *base, size_t size);   /* any live range that overlaps, or NULL */
 void gg_region_retire(gg_region *r);                          /* gives back the pages of a range that has left its registry, keeps the addresses for a while */
+void gg_region_leave(gg_region *r);                           /* the same for a range whose memory is a caller's */
 bool gg_region_stale(const void *addr);                       /* addr lies in an arena that was freed (as far as is remembered) */
 void gg_region_view(gg_region *r, int delta);                 /* counts a view; returns the pages when due */
 gg_region *gg_region_of_data(const void *addr);               /* ARENA, BUFFER or freed but still viewed; NULL: none */
@@ -34,6 +36,11 @@ bool gg_readable(const void *addr, size_t size);              /* the pages at bo
 void *gg_pages_alloc(size_t size);                            /* zeroed pages, NULL: none */
 void *gg_pages_of_file(int fd, size_t size);                  /* copy on write; NULL: it can't be mapped */
 void gg_pages_free(void *p, size_t size);
+
+/* The ranges that a running compute uses: each counts as viewed, so that it stays in memory when it is freed meanwhile. */
+typedef struct gg_pins { gg_region **v; size_t n, cap; uint64_t id; gg_region *tensors, *data; } gg_pins;
+bool gg_pin(gg_pins *p, ggml_tensor *const *nodes, int n);   /* those of sound nodes; false: no memory */
+void gg_unpin(gg_pins *p);
 
 struct ggml_context {
     uint64_t magic;
@@ -83,6 +90,7 @@ ggml_cgraph *gg_graph_new(ggml_context *ctx, size_t size, bool grads, size_t *ne
 size_t gg_hash_find(const ggml_hash_set *h, const ggml_tensor *key);     /* its slot, or the free slot for it; SIZE_MAX: full */
 bool gg_hash_used(const ggml_hash_set *h, size_t slot);
 bool gg_hash_contains(const ggml_hash_set *h, const ggml_tensor *key);
+bool gg_graph_sound(const ggml_cgraph *g);   /* of a live one in an arena: counts and arrays are such as it was made with */
 void gg_graph_clear(ggml_cgraph *g);
 /* Adds t and what it needs, sources first; a status: SUCCESS, FAILED (graph full), ALLOC_FAILED, ABORTED (*bad: a source that is no live tensor). */
 int gg_graph_expand(ggml_cgraph *g, ggml_tensor *t, bool compute, const ggml_tensor **bad);
