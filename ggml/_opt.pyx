@@ -608,6 +608,8 @@ cdef class Context(Handle):
         cdef Rates r
         made = self.getter(self.userdata)
         unpark()
+        enter(b"ggml_opt_eval")
+        self.still("get_opt_pars")
         if not isinstance(made, _structs.ggml_opt_optimizer_params):
             fail(TypeError, f"get_opt_pars returned {made!r}: need a ggml_opt_optimizer_params")
         memcpy(&r, <void *><size_t>ctypes.addressof(made), sizeof(Rates))
@@ -634,6 +636,7 @@ cdef class Context(Handle):
             self.set_rates()
         status = ggml_backend_sched_graph_compute(self.sched, self.graph)
         enter(b"ggml_opt_eval")
+        self.still("a callback or another thread")
         if status:
             fail(RuntimeError, f"computing the graph failed with status {status}")
         if self.reach != FORWARD:
@@ -644,6 +647,12 @@ cdef class Context(Handle):
             fail(RuntimeError, f"{shown(self.loss)} is {loss} after {self.iter - 1} steps; {self.culprit()}")
         if result is not None:
             self.record(result, loss)
+        return 0
+
+    cdef int still(self, str who) except -1:
+        """Raises if the graph that is being worked with is gone."""
+        if not self.ready:
+            fail(RuntimeError, f"{who} freed the context, or its graph")
         return 0
 
     cdef int record(self, Result r, float loss) except -1:
@@ -693,12 +702,12 @@ cdef class Context(Handle):
         return 0
 
     cdef int drop_graph(self) except -1:
+        if allocated.get(self.sched) is self:
+            if self.sched in live:
+                ggml_backend_sched_reset(self.sched)     # raises while it computes
+            del allocated[self.sched]
         self.labels = self.loss = self.pred = self.ncorrect = NULL
         self.g, self.graph, self.ready = NULL, None, False
-        if allocated.get(self.sched) is self:
-            del allocated[self.sched]
-            if self.sched in live:
-                ggml_backend_sched_reset(self.sched)
         if self.nodes is not None:
             nodes, self.nodes = self.nodes, None
             ggml_free(nodes)

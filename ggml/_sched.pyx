@@ -68,6 +68,7 @@ cdef class Sched(Handle):
     cdef bint steady           # the backends' answers depend on the graph alone
     cdef bint assigned         # the index has the last graph
     cdef Record record         # of the last graph that was allocated
+    cdef bint busy             # with a graph: callbacks and other threads have to wait
     cdef Index index           # of the seats: leafs, nodes and their operands as they come
     cdef Seat *seats
     cdef int *order            # of the leafs, then of each node's operands and itself (see Record); -1: no such operand
@@ -519,7 +520,7 @@ cdef class Sched(Handle):
                 (<Backend>self.backends[at]).synchronize()
             e = self.events[s.backend][self.now] if self.events else None
             self.fetch(s, b, e)
-            status = self.observe(s, b) if self.callback is not None else b.compute(s.graph)
+            status = self.observe(s, b, self.callback) if self.callback is not None else b.compute(s.graph)
             if status == CANCELLED:
                 return GGML_STATUS_SUCCESS
             if status:
@@ -547,14 +548,14 @@ cdef class Sched(Handle):
                 copy(src, dst)
         return 0
 
-    cdef int observe(self, Split s, Backend b) except? -99:
+    cdef int observe(self, Split s, Backend b, object callback) except? -99:
         """Computes the split in pieces that end where the user's callback wants to see a result."""
         cdef int i, begin = 0, n = s.graph.n_nodes, status
         cdef bint shown
         if self.window == NULL:
             self.window = graph_new(self.arena, self.planned_nodes, False)
         for i in range(n):
-            shown = self.ask(s.graph.nodes[i], True)
+            shown = self.ask(callback, s.graph.nodes[i], True)
             if not shown and i + 1 < n:
                 continue
             self.window.n_nodes = i + 1 - begin
@@ -563,13 +564,13 @@ cdef class Sched(Handle):
             if status:
                 return status
             b.synchronize()
-            if shown and not self.ask(s.graph.nodes[i], False):
+            if shown and not self.ask(callback, s.graph.nodes[i], False):
                 return CANCELLED
             begin = i + 1
         return GGML_STATUS_SUCCESS
 
-    cdef bint ask(self, ggml_tensor *t, bint ask) except -1:
-        answer = self.callback(P(t), bool(ask), self.user_data)
+    cdef bint ask(self, object callback, ggml_tensor *t, bint ask) except -1:
+        answer = callback(P(t), bool(ask), self.user_data)
         unpark()
         return bool(answer)
 
@@ -622,6 +623,22 @@ _title(Sched, "scheduler")
 cdef Sched sched_arg(object o):
     return <Sched>find(o, Sched, "sched")
 
+cdef class Turn:
+    """A call's time with a scheduler's graph: callbacks and other threads can't change it meanwhile."""
+    cdef Sched sched
+
+    def __init__(self, o):
+        self.sched = sched_arg(o)
+
+    def __enter__(self):
+        if self.sched.busy:
+            fail(RuntimeError, "sched is at work with a graph: a callback or another thread can't change that")
+        self.sched.busy = True
+        return self.sched
+
+    def __exit__(self, *error):
+        self.sched.busy = False
+
 cdef int index_of(Sched s, object backend) except -1:
     cdef Backend b = backend_arg(backend, "backend")
     cdef int i
@@ -671,8 +688,10 @@ def ggml_backend_sched_new(backends, bufts, n_backends, graph_size, parallel, op
 def ggml_backend_sched_free(sched):
     """Frees a scheduler and its buffers; the backends stay. None is accepted."""
     enter(b"ggml_backend_sched_free")
+    cdef Sched s
     if sched is not None:
-        sched_arg(sched).release()
+        with Turn(sched) as s:
+            s.release()
 
 def ggml_backend_sched_reserve_size(sched, measure_graph, sizes):
     """Writes the bytes that the graph would take of each backend's memory to `sizes` (an array of size_t)."""
@@ -684,18 +703,21 @@ def ggml_backend_sched_reserve_size(sched, measure_graph, sizes):
     buffer_of(sizes, b"sizes", n * sizeof(size_t), &p)
     if p == NULL or not readable(p, n * sizeof(size_t)):
         fail(TypeError, f"sizes is no array of {n} size_t")
-    s.split(g)
-    need = s.plan(g, True)
+    with Turn(sched):
+        s.split(g)
+        need = s.plan(g, True)
+        s.reset()
     for i in range(n):
         (<size_t *>p)[i] = sum(need[i])
-    s.reset()
 
 def ggml_backend_sched_reserve(sched, measure_graph):
     """Sees to memory that is enough for the graph (one of the largest to come); False where it can't be had. Resets."""
     enter(b"ggml_backend_sched_reserve")
-    cdef Sched s = sched_arg(sched)
-    cdef bint done = s.reserve(G(measure_graph, b"measure_graph"))
-    s.reset()
+    cdef Sched s
+    cdef bint done = False
+    with Turn(sched) as s:
+        done = s.reserve(G(measure_graph, b"measure_graph"))
+        s.reset()
     return bool(done)
 
 def ggml_backend_sched_get_n_backends(sched):
@@ -752,12 +774,16 @@ def ggml_backend_sched_get_tensor_backend(sched, node):
 def ggml_backend_sched_split_graph(sched, graph):
     """Assigns the graph's nodes to backends, without allocating it: to look at the outcome."""
     enter(b"ggml_backend_sched_split_graph")
-    sched_arg(sched).split(G(graph, b"graph"))
+    cdef Sched s
+    with Turn(sched) as s:
+        s.split(G(graph, b"graph"))
 
 def ggml_backend_sched_alloc_graph(sched, graph):
     """Assigns the graph's nodes and gives its tensors memory, so that inputs can be set; False where it can't be had."""
     enter(b"ggml_backend_sched_alloc_graph")
-    return bool(sched_arg(sched).alloc(G(graph, b"graph"), graph))
+    cdef Sched s
+    with Turn(sched) as s:
+        return bool(s.alloc(G(graph, b"graph"), graph))
 
 def ggml_backend_sched_graph_compute(sched, graph):
     """Computes the graph, which is allocated before if it was not, and waits for the end; returns a status.
@@ -765,23 +791,25 @@ def ggml_backend_sched_graph_compute(sched, graph):
     The status is GGML_STATUS_SUCCESS, too, when the evaluation callback cancelled it.
     """
     enter(b"ggml_backend_sched_graph_compute")
-    cdef Sched s = sched_arg(sched)
-    cdef int status
-    try:
-        status = s.compute(G(graph, b"graph"), graph)
-    finally:
-        s.synchronize()
+    cdef Sched s
+    cdef int status = GGML_STATUS_SUCCESS
+    with Turn(sched) as s:
+        try:
+            status = s.compute(G(graph, b"graph"), graph)
+        finally:
+            s.synchronize()
     return status
 
 def ggml_backend_sched_graph_compute_async(sched, graph):
     """ggml_backend_sched_graph_compute that may go on after the call, until ggml_backend_sched_synchronize."""
     enter(b"ggml_backend_sched_graph_compute_async")
-    cdef Sched s = sched_arg(sched)
-    try:
-        return s.compute(G(graph, b"graph"), graph)
-    except BaseException:
-        s.synchronize()
-        raise
+    cdef Sched s
+    with Turn(sched) as s:
+        try:
+            return s.compute(G(graph, b"graph"), graph)
+        except BaseException:
+            s.synchronize()
+            raise
 
 def ggml_backend_sched_synchronize(sched):
     """Returns when all that the scheduler has begun is done."""
@@ -791,7 +819,9 @@ def ggml_backend_sched_synchronize(sched):
 def ggml_backend_sched_reset(sched):
     """Forgets the last graph and all assignments by hand; buffers stay."""
     enter(b"ggml_backend_sched_reset")
-    sched_arg(sched).reset()
+    cdef Sched s
+    with Turn(sched) as s:
+        s.reset()
 
 def ggml_backend_sched_set_eval_callback(sched, callback, user_data):
     """Sets what is asked about every node: callback(tensor, ask, user_data) -> bool (ggml_backend_sched_eval_callback); None: nothing.
@@ -951,19 +981,20 @@ def ggml_backend_compare_graph_backend(backend1, backend2, graph, callback, user
     copied = copy_graph(b, g)
     try:
         other = G(copied.graph, b"graph")
-        compare(a, b, g, other, C(copied.ctx_unallocated, b"ggml_backend_compare_graph_backend"), show, data, wanted)
+        compare(a, b, graph, other, C(copied.ctx_unallocated, b"ggml_backend_compare_graph_backend"), show, data, wanted)
     finally:
         free_copy(copied)
     return True
 
-cdef int compare(Backend a, Backend b, ggml_cgraph *g, ggml_cgraph *h, ggml_context *ctx, object show, object data, object wanted) except -1:
+cdef int compare(Backend a, Backend b, object graph, ggml_cgraph *h, ggml_context *ctx, object show, object data, object wanted) except -1:
+    cdef ggml_cgraph *g = G(graph, b"graph")
     cdef ggml_cgraph *one = graph_new(ctx, 1, False)
     cdef ggml_cgraph *two = graph_new(ctx, 1, False)
-    cdef int i
+    cdef int i, n = g.n_nodes
     if wanted is not None:
         finish(a, g)
         finish(b, h)
-    for i in range(g.n_nodes):
+    for i in range(n):
         if wanted is None:
             one.nodes[0], one.n_nodes = g.nodes[i], 1
             two.nodes[0], two.n_nodes = h.nodes[i], 1
@@ -974,6 +1005,8 @@ cdef int compare(Backend a, Backend b, ggml_cgraph *g, ggml_cgraph *h, ggml_cont
             unpark()
             if not answer:
                 return 0
+            if G(graph, b"graph").n_nodes != n:
+                fail(RuntimeError, "the callback changed the graph")
     return 0
 
 cdef int finish(Backend b, ggml_cgraph *g) except -1:

@@ -1,7 +1,7 @@
 """ctypes mirrors of the engine's structs, the pointers to them, the callback types and the handle types.
 
 Everything here is data: it needs neither NumPy nor the compiled core. The core hooks itself in by setting
-`_core_park`, `ggml_tensor_p._describe` and `ggml_backend_graph_copy._copy`.
+`_core_park`, `_core_entered`, `ggml_tensor_p._describe` and `ggml_backend_graph_copy._copy`.
 """
 
 import ctypes
@@ -84,10 +84,16 @@ def _core_park(error):
     raise error
 
 
+def _core_entered(name=0):
+    """What messages begin with: the function of the library that runs; with an argument, sets it. The core replaces this."""
+    return name
+
+
 def _guard(function, restype, on_error):
     """`function` for a thunk: its exceptions are parked, since ctypes would print and forget them."""
 
     def call(*args):
+        caller = _core_entered()
         try:
             result = function(*args)
             if restype is not None:
@@ -96,6 +102,8 @@ def _guard(function, restype, on_error):
         except BaseException as error:
             _core_park(error)
             return on_error
+        finally:
+            _core_entered(caller)  # the callback may have called others
 
     return call
 

@@ -365,6 +365,17 @@ def test_rates_out_of_range(model, bad, optimizer):
     assert np.array_equal(before, model.values())
 
 
+def test_rates_from_a_callback_that_frees_the_context(model):
+    def free_all(_):
+        ggml.ggml_opt_free(model.contexts.pop())
+        return rates()
+
+    opt, before = model.opt(rates=free_all), model.values()
+    with pytest.raises(RuntimeError, match="^ggml_opt_eval: get_opt_pars freed the context"):
+        step(model, opt, 0)
+    assert np.array_equal(before, model.values())
+
+
 def test_nan_loss_names_the_tensor(model):
     model.data[1, 2] = np.nan
     with pytest.raises(RuntimeError, match=r"'loss' .* is nan .*'x'"):

@@ -435,3 +435,87 @@ def test_a_callback_of_another_type(three):
         ggml.ggml_backend_sched_set_eval_callback(sched, wrong, None)
     with pytest.raises(ValueError, match="is the address of no function"):
         ggml.ggml_backend_sched_set_eval_callback(sched, 0x10, None)
+
+
+@pytest.mark.parametrize("call", [
+    lambda s, graph: ggml.ggml_backend_sched_free(s), lambda s, graph: ggml.ggml_backend_sched_reset(s),
+    ggml.ggml_backend_sched_alloc_graph, ggml.ggml_backend_sched_reserve, ggml.ggml_backend_sched_split_graph,
+    ggml.ggml_backend_sched_graph_compute, ggml.ggml_backend_sched_graph_compute_async,
+    lambda s, graph: ggml.ggml_backend_sched_reserve_size(s, graph, (ctypes.c_size_t * 3)()),
+])  # fmt: skip
+def test_a_callback_cannot_change_the_scheduler_that_called_it(three, ctx, call):
+    x, out, graph = network(three, ctx, [three.numpy, three.cpu, three.other] * 2)
+    s = three.sched(three.numpy, three.other, three.cpu)
+    want = compute(s, x, out, graph, GIVEN[0])
+    errors = []
+
+    def meddle(t, ask, data):
+        with pytest.raises(RuntimeError, match=r"^ggml_backend_sched_\w+: sched is at work with a graph") as caught:
+            call(s, graph)
+        errors.append(caught.value)
+        return True
+
+    ggml.ggml_backend_sched_set_eval_callback(s, meddle, None)
+    np.testing.assert_array_equal(compute(s, x, out, graph, GIVEN[0]), want)
+    assert len(errors) > 10
+    ggml.ggml_backend_sched_set_eval_callback(s, None, None)
+    np.testing.assert_array_equal(compute(s, x, out, graph, GIVEN[0]), want)
+
+
+def test_a_callback_that_ends_itself(three, ctx):
+    x, out, graph = network(three, ctx, [three.numpy, three.cpu, three.other] * 2)
+    s = three.sched(three.numpy, three.other, three.cpu)
+    want = compute(s, x, out, graph, GIVEN[0])
+    ggml.ggml_backend_sched_set_eval_callback(
+        s, lambda t, ask, data: (ggml.ggml_backend_sched_set_eval_callback(s, None, None), True)[1], None)  # fmt: skip
+    np.testing.assert_array_equal(compute(s, x, out, graph, GIVEN[0]), want)
+
+
+def test_messages_name_the_call_and_not_what_its_callback_called(three, ctx):
+    x, out, graph = network(three, ctx, [three.cpu])
+    s = three.sched(three.cpu)
+    compute(s, x, out, graph, GIVEN[0])
+
+    def spoil(t, ask, data):
+        out.contents.ne[0] = 1 << 40 if ggml.ggml_nelements(t) else 0
+        return True
+
+    ggml.ggml_backend_sched_set_eval_callback(s, spoil, None)
+    with pytest.raises(ValueError, match=r"^ggml_backend_sched_graph_compute: node"):
+        ggml.ggml_backend_sched_graph_compute(s, graph)
+
+
+def test_a_comparison_whose_callback_frees_the_graph(cpu):
+    c = context()
+    x = ggml.ggml_new_tensor_1d(c, F32, 4)
+    graph = graph_of(c, ggml.ggml_sqr(c, ggml.ggml_sqr(c, x)))
+    ggml.ggml_backend_alloc_ctx_tensors(c, cpu)
+
+    def show(i, a, b, data):
+        ggml.ggml_free(c)
+        return True
+
+    with pytest.raises(RuntimeError, match="^ggml_backend_compare_graph_backend: graph .* is no graph of a live context"):
+        ggml.ggml_backend_compare_graph_backend(cpu, cpu, graph, show, None)
+
+
+def test_a_copy_of_a_deep_graph(child):
+    """However deeply sources are nested: with a small stack."""
+    assert child("""if 1:
+        import threading, ggml
+
+        def work():
+            ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0, mem_buffer=None, no_alloc=True))
+            x = ggml.ggml_new_tensor_1d(ctx, 0, 4)
+            for _ in range(10000):
+                x = ggml.ggml_reshape_2d(ctx, ggml.ggml_sqr(ctx, x), 2, 2)
+            graph = ggml.ggml_new_graph_custom(ctx, 1, False)
+            ggml.ggml_graph_add_node(graph, x)
+            copy = ggml.ggml_backend_graph_copy_(ggml.ggml_backend_cpu_init(), graph)
+            print(ggml.ggml_graph_n_nodes(copy.graph))
+
+        threading.stack_size(1 << 18)
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+    """).split() == ["20000"]  # fmt: skip
