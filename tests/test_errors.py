@@ -204,3 +204,10 @@ def test_elements_without_end_in_little_memory(ctx):
         ):  # fmt: skip
             with pytest.raises(ValueError, match="share it"):
                 call()
+
+
+def test_a_filter_wider_than_an_int_counts(ctx):
+    t = ggml.ggml_new_tensor_1d(ctx, 0, 4)
+    t.contents.nb[0], t.contents.ne[0] = 0, 2**31 - 1
+    with pytest.raises(ValueError, match=r"^ggml_interpolate: a is f32 \[2147483647\], result is f32 \[1\]: too small"):
+        ggml.ggml_interpolate(ctx, t, 1, 1, 1, 1, ggml.GGML_SCALE_MODE_BILINEAR | ggml.GGML_SCALE_FLAG_ANTIALIAS)

@@ -230,6 +230,16 @@ def test_operation(c, name):
         same(values(args[0]), want, *tolerance)
 
 
+def test_rope_of_more_tokens_than_positions(c):
+    a = tensor(c, normal(2, 3, 4))
+    with pytest.raises(ValueError, match="^ggml_rope: a is .*: positions must be less than 2\\^31"):
+        G.ggml_rope(c, a, 2**31 - 2, 4, 0)
+    a.contents.ne[2] = 1 << 40
+    for rope in (G.ggml_rope, G.ggml_rope_inplace, G.ggml_rope_back):
+        with pytest.raises(ValueError, match=rf"^{rope.__name__}: a is .*: positions must be less than 2\^31"):
+            rope(c, a, 0, 4, 0)
+
+
 def test_rope_of_own_positions(c):
     """mode & 1: tokens before n_past are left out, the others have their own number as position."""
     x = normal(5, 2, 8)

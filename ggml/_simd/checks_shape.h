@@ -72,6 +72,8 @@ CK scaled(const ggml_tensor *t, const ggml_tensor *small, const ggml_tensor *lar
     WANT((PARAM(0) & 0xff) <= 2 && !(PARAM(0) & ~0x3ff),
          "mode is %d: need nearest, bilinear or bicubic, align corners or antialias", PARAM(0));
     WANT(gg_is_empty(large) || !gg_is_empty(small), "%s is %s: nothing to interpolate", name, S(small));
+    for (int i = 0; i < 2 && PARAM(0) & 512; i++)   /* with antialiasing, so many elements are weighed for one */
+        WANT(!large->ne[i] || small->ne[i] / large->ne[i] < 1 << 28, "a is %s, result is %s: too small", S(A), S(t));
     WANT(small->ne[0] <= INT32_MAX && small->ne[1] <= INT32_MAX, "%s is %s: too large", name, S(small));
     return NULL;
 }

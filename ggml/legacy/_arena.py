@@ -373,6 +373,8 @@ def api(function):
             result = function(*[take(x, n) if take else x for x, (take, n) in zip(args, accept)])
         except (TypeError, ValueError, RuntimeError, MemoryError, OSError) as error:
             text = error.args[0] if len(error.args) == 1 else None
+            if isinstance(error, MemoryError) and text is None:  # NumPy's, which has other arguments
+                raise MemoryError(f"{name}: {error}") from error
             if isinstance(text, str) and not text.startswith(name + ":"):
                 error.args = (f"{name}: {_PREFIX.sub('', text, count=1)}",)
             raise

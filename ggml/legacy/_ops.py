@@ -336,6 +336,8 @@ def _rotated(ctx, a, n_past, n_dims, mode, back, inplace):
     e, ne, nb = ctx.engine, a.struct.ne[:], a.struct.nb[:]
     first = min(n_past, ne[2]) if mode & 1 else 0
     start = first if mode & 1 else n_past
+    if start + ne[2] - first >= 1 << 31:
+        raise ValueError(f"a is {ne}, n_past is {n_past}: positions must be less than 2^31")
     positions = ctx.constant(ggml.GGML_TYPE_I32, np.arange(start, start + ne[2] - first, dtype=np.int32))
     neox = ggml.GGML_ROPE_TYPE_NEOX if mode & 2 else 0
     part = a.twin
