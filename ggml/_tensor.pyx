@@ -543,16 +543,17 @@ cdef int fill(ggml_tensor *t, double v) except -1:
     cdef int64_t i0, i1, i2, i3
     cdef uint8_t *row
     cdef size_t size = <size_t>gg_types[t.type].bytes
+    cdef uint8_t one[8]                                  # an element; those of a caller's strides may overlap
     if gg_is_empty(t):
         return 0
-    cdef void *first = at(t, 0, 0, 0, 0)
-    write(t, first, v)
+    write(t, at(t, 0, 0, 0, 0), v)
+    memcpy(one, at(t, 0, 0, 0, 0), size)
     for i3 in range(t.ne[3]):
         for i2 in range(t.ne[2]):
             for i1 in range(t.ne[1]):
                 row = <uint8_t *>t.data + <size_t>i1 * t.nb[1] + <size_t>i2 * t.nb[2] + <size_t>i3 * t.nb[3]
                 for i0 in range(t.ne[0]):
-                    memcpy(row + <size_t>i0 * t.nb[0], first, size)
+                    memcpy(row + <size_t>i0 * t.nb[0], one, size)
     return 0
 
 def ggml_set_f32(tensor, value):
