@@ -129,6 +129,17 @@ def test_random_arguments(prefix, calls):
     assert int(done.stdout.split()[0]) > 0, done.stdout  # children
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="the guards around memory are Linux's")
+def test_fields_written_before_computing():
+    """Nodes of every operation with fields that a caller wrote over: refused or computed, and nothing outside is touched."""
+    command = [sys.executable, FUZZER.parent / "fields.py", "--seconds", "6"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    last = done.stdout.splitlines()[-1:] or [""]
+    assert done.returncode == 0, last[0] + done.stderr[-3000:]
+    cases, computed, refused = (int(n) for n in re.findall(r"\d+", last[0]))
+    assert cases == computed + refused and computed and refused
+
+
 ONE_WRONG = (
     PRELUDE
     + """
