@@ -153,6 +153,12 @@ LONG_ROWS = {
     "cross_entropy_loss": lambda ctx, x, y: ggml.ggml_cross_entropy_loss(ctx, x, y),
     "cross_entropy_loss_back": lambda ctx, x, y: ggml.ggml_cross_entropy_loss_back(ctx, ggml.ggml_sum(ctx, y), x, y),
     "sum": lambda ctx, x, y: ggml.ggml_sum(ctx, x),
+    "group_norm": lambda ctx, x, y: ggml.ggml_group_norm(ctx, ggml.ggml_cont(ctx, x), 1, 1e-5),
+    "argsort": lambda ctx, x, y: ggml.ggml_argsort(ctx, x, ggml.GGML_SORT_ORDER_ASC),
+    "argsort_falling": lambda ctx, x, y: ggml.ggml_argsort(ctx, x, ggml.GGML_SORT_ORDER_DESC),
+    "argsort_equals": lambda ctx, x, y: ggml.ggml_argsort(ctx, ggml.ggml_round(ctx, y), ggml.GGML_SORT_ORDER_ASC),
+    "top_k": lambda ctx, x, y: ggml.ggml_top_k(ctx, x, 40),
+    "top_k_most": lambda ctx, x, y: ggml.ggml_top_k(ctx, x, 30_000),
 }
 
 
@@ -174,6 +180,76 @@ def test_one_long_row_that_threads_share(name, layout):
                 for threads in (2, 3):
                     compute(ctx, graph, threads)
                     np.testing.assert_array_equal(load(out), alone, kind)
+
+
+def test_a_long_row_is_sorted():
+    """By threads together: NumPy's stable order, equal values among them."""
+    values = np.random.default_rng(4).integers(-500, 500, LONG).astype(np.float32)
+    with context() as ctx:
+        x = tensor(ctx, values[None], "F32")
+        rising, falling = (ggml.ggml_argsort(ctx, x, order) for order in (ggml.GGML_SORT_ORDER_ASC, ggml.GGML_SORT_ORDER_DESC))
+        best = ggml.ggml_top_k(ctx, x, 50)
+        compute(ctx, graph_of(ctx, rising, falling, best), 2)
+        np.testing.assert_array_equal(elements(rising).ravel(), np.argsort(values, kind="stable"))
+        np.testing.assert_array_equal(elements(falling).ravel(), np.argsort(-values, kind="stable"))
+        np.testing.assert_array_equal(elements(best).ravel(), np.argsort(-values, kind="stable")[:50])
+
+
+def recurrent(name, *shapes, **options):
+    """A call with operands of these shapes, small and below 1."""
+
+    def call(ctx, make):
+        return getattr(ggml, "ggml_" + name)(ctx, *(make(*shape) for shape in shapes), *options.values())
+
+    return call
+
+
+S, T = 100, 5  # rows and columns of a state, tokens
+FEW = {
+    "rwkv_wkv6": recurrent("rwkv_wkv6", (S, 1, T), (S, 1, T), (S, 1, T), (S, 1), (S, 1, T), (S * S, 1)),
+    "rwkv_wkv7": recurrent("rwkv_wkv7", *[(S, 1, T)] * 6, (S * S, 1)),
+    "gated_linear_attn": recurrent("gated_linear_attn", *[(S, 1, T)] * 4, (S * S, 1), scale=0.5),
+    "gated_delta_net": recurrent("gated_delta_net", *[(S, 1, T)] * 3, (1, 1, T), (1, 1, T), (S, S, 1, 1), k=2),
+    "conv_2d_dw": lambda ctx, make: ggml.ggml_conv_2d_dw_direct(ctx, make(5, 5, 1, 1), make(300, 200), 1, 1, 2, 2, 1, 1),
+    "conv_transpose_1d": lambda ctx, make: ggml.ggml_conv_transpose_1d(ctx, make(6, 5, 40), make(333, 40), 4, 0, 1),
+    "conv_transpose_2d": lambda ctx, make: ggml.ggml_conv_transpose_2d_p0(ctx, make(3, 3, 5, 9), make(31, 33, 9), 2),
+    "pool_1d": lambda ctx, make: ggml.ggml_pool_1d(ctx, make(301, 77), ggml.GGML_OP_POOL_AVG, 3, 2, 1),
+    "pool_2d": lambda ctx, make: ggml.ggml_pool_2d(ctx, make(301, 207), ggml.GGML_OP_POOL_MAX, 3, 3, 2, 2, 1.0, 1.0),
+    "repeat_back": lambda ctx, make: ggml.ggml_repeat_back(ctx, make(3001, 45), make(3001)),
+}
+
+
+@pytest.mark.parametrize("name", FEW)
+def test_few_items_that_threads_share(name):
+    """One head, channel or row of results: bit by bit what one thread makes of it, on every ISA."""
+    rng = np.random.default_rng(6)
+    with context() as ctx:
+
+        def make(*ne):
+            return tensor(ctx, rng.uniform(-0.2, 0.2, ne[::-1]).astype(np.float32), "F32")
+
+        out = FEW[name](ctx, make)
+        graph = graph_of(ctx, out)
+        for kind in ISAS:
+            with isa(kind):
+                compute(ctx, graph, 1)
+                alone = load(out)
+                assert np.isfinite(alone).all() and alone.any()
+                compute(ctx, graph, 2)
+                np.testing.assert_array_equal(load(out), alone, kind)
+
+
+def test_sums_that_leave_the_range_on_the_way():
+    """Columns that add up to little, by way of sums that no f32 holds."""
+    values = np.concatenate([np.full((20, 9), 1e38), np.full((20, 9), -1e38), np.arange(27.0).reshape(3, 9)])
+    with context() as ctx:
+        x, shape = tensor(ctx, values.astype(np.float32), "F32"), ggml.ggml_new_tensor_1d(ctx, F32, 9)
+        out = ggml.ggml_repeat_back(ctx, x, shape)
+        graph = graph_of(ctx, out)
+        for kind in ISAS:
+            with isa(kind):
+                compute(ctx, graph, 2)
+                np.testing.assert_array_equal(elements(out).ravel(), values[40:].sum(0), kind)
 
 
 @pytest.mark.parametrize("n", [3_000_001, 3_000_064])

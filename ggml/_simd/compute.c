@@ -174,7 +174,9 @@ static double node_cost(const ggml_tensor *t) {   /* ns on one thread, roughly *
     }
     const float cost = gg_op_cost(t->op);
     if (cost == 0) return 1e9;                          /* no estimate: always split */
-    for (int i = 0; i < 3; i++)
+    const bool by_index = t->op == GGML_OP_GET_ROWS || t->op == GGML_OP_SET_ROWS;   /* of a table: only rows that move count */
+    if (t->op == GGML_OP_SET_ROWS) n = (double)gg_nelements(t->src[0]);
+    for (int i = 0; i < 3 && !by_index; i++)
         if (t->src[i] && (double)gg_nelements(t->src[i]) > n) n = (double)gg_nelements(t->src[i]);
     return n * cost / 64;
 }

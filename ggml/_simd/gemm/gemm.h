@@ -37,6 +37,12 @@ static inline bool gemm_c_packed(const gemm *g, int64_t i, int64_t m) {
     return g->c_at ? gemm_c(g, i + m - 1, 0) - gemm_c(g, i, 0) == m - 1 : g->c_m == sizeof(float);
 }
 
+/* Panels of the type hold integers on this ISA (int8.h). */
+static inline bool gemm_has_ints(int type) {
+    const gg_ints *ints = &gg_active->ints[type];
+    return GG_VEC_DOT && ints->unpack && 2 * ints->bias <= GG_VEC_DOT;
+}
+
 /* The other way round: c transposed is b times a. */
 static inline gemm gemm_swapped(const gemm *g) {
     gemm t = *g;
@@ -154,18 +160,27 @@ static void gemm_task(const gemm *g, const gemm_cut *cut, int64_t r0, int64_t r1
     } while ((k0 += cut->steps * GEMM_K) < g->k);
 }
 
+/* Rows of c from panel r0 to r1, all columns, by this thread alone; room: gemm_room floats. */
+static inline int64_t gemm_room(const gemm *g, const gemm_cut *cut) {
+    return (g->a.group * MICRO_R + cut->tile_columns * MICRO_C * cut->steps) * GEMM_K;
+}
+static void gemm_rows(const gemm *g, const gemm_cut *cut, int64_t r0, int64_t r1, float *room) {
+    for (int64_t p = 0; p < cut->columns; p += cut->tile_columns)
+        gemm_task(g, cut, r0, r1, p, gemm_min(p + cut->tile_columns, cut->columns), room,
+                  room + g->a.group * MICRO_R * GEMM_K);
+}
+
 /* Computes g with the threads of w; false: no memory. */
 static bool gemm_run(const gg_work *w, const gemm *g) {
     const gemm_cut cut = gemm_plan(g, w->nth);
-    const int64_t size_a = g->a.group * MICRO_R * GEMM_K, size_b = cut.tile_columns * MICRO_C * cut.steps * GEMM_K;
-    float *const own = gg_scratch((size_t)(size_a + size_b) * sizeof(float));
+    float *const own = gg_scratch((size_t)gemm_room(g, &cut) * sizeof(float));
     if (!own) return false;
     const int64_t across = gemm_ceil(cut.columns, cut.tile_columns), each = across * gemm_ceil(cut.rows, cut.tile_rows);
     for (int64_t t; (t = gemm_next_task(w)) < cut.tasks;) {
         const int64_t r = t % each / across * cut.tile_rows, p = t % across * cut.tile_columns;
         const gemm one = gemm_matrix(g, t / each);
         gemm_task(&one, &cut, r, gemm_min(r + cut.tile_rows, cut.rows), p, gemm_min(p + cut.tile_columns, cut.columns),
-                  own, own + size_a);
+                  own, own + g->a.group * MICRO_R * GEMM_K);
     }
     return true;
 }

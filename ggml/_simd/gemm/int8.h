@@ -109,7 +109,7 @@ static const micro_fn int8_table[][MICRO_N_MAX + 1] = {[1] = {MICRO_SIZES(MICRO,
 /* Goes by integers if a has such. */
 static inline void gemm_use_ints(gemm *g) {
     const gg_ints *ints = &gg_active->ints[g->a.type];
-    if (!ints->unpack || 2 * ints->bias > GG_VEC_DOT || g->a.pack != pack_along_k) return;
+    if (!gemm_has_ints(g->a.type) || g->a.pack != pack_along_k) return;
     const int words = ints->group / 4 + 1 + ints->mins;
     g->a.pack = pack_ints;
     g->form = (gemm_form){.tiles = int8_table, .group = ints->group, .a_words = words, .b_words = words + 1,

@@ -78,9 +78,7 @@ static void attn_product(int64_t m, int64_t n, int64_t k, gemm_src a, gemm_src b
     const gemm g = {.m = m, .n = n, .k = k, .ne2 = 1, .ne3 = 1, .a = a, .b = b, .c = c, .c_m = c_m, .c_n = c_n,
                     .add = add};
     const gemm_cut cut = gemm_plan(&g, 1);
-    for (int64_t p = 0; p < cut.columns; p += cut.tile_columns)
-        gemm_task(&g, &cut, 0, cut.rows, p, gemm_min(p + cut.tile_columns, cut.columns), room,
-                  room + a.group * MICRO_R * GEMM_K);
+    gemm_rows(&g, &cut, 0, cut.rows, room);
 }
 /* c[r*stride + i] of floats */
 static void attn_product_rows(int64_t m, int64_t n, int64_t k, gemm_src a, gemm_src b, float *c, int64_t stride,

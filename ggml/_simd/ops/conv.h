@@ -38,13 +38,16 @@ static gemm_src conv_kernel_source(const gg_conv *v, const patches *kernel) {
 }
 
 /* Places of all images by channels of the result: the product of what `seen` sees with the kernel. */
-static bool conv_product(const gg_work *w, const gg_conv *v, const patches *seen, const patches *kernel,
-                         const ggml_tensor *data, char *out, size_t nb_c) {
-    const gemm g = {.m = patches_places(seen) * seen->n, .n = kernel->c, .k = patches_taps(seen) * seen->c,
-                    .ne2 = 1, .ne3 = 1, .a = patch_source(data->data, data->type, seen, pack_places),
-                    .b = conv_kernel_source(v, kernel), .c = out, .c_n = nb_c, .c_at = conv_at};
+static gemm conv_product(const gg_conv *v, const patches *seen, const patches *kernel, const ggml_tensor *data, char *out,
+                         size_t nb_c) {
+    return (gemm){.m = patches_places(seen) * seen->n, .n = kernel->c, .k = patches_taps(seen) * seen->c,
+                  .ne2 = 1, .ne3 = 1, .a = patch_source(data->data, data->type, seen, pack_places),
+                  .b = conv_kernel_source(v, kernel), .c = out, .c_n = nb_c, .c_at = conv_at};
+}
+static int conv_run(const gg_work *w, ggml_tensor *dst, const patches *seen, const gemm *g) {
     direct d;
-    return direct_plan(seen, &g, &d) ? direct_run(w, seen, &g, &d) : gemm_run(w, &g);
+    const bool ok = direct_plan(seen, g, &d) ? direct_run(w, seen, g, &d) : gemm_run(w, g);
+    return ok ? GGML_STATUS_SUCCESS : conv_memory(dst);
 }
 
 /* g from w and x */
@@ -53,40 +56,38 @@ static int conv_forward(const gg_work *w, ggml_tensor *dst) {
     const int64_t first[3] = {0, 0, 0}, step[3] = {1, 1, 1};
     const gg_conv_part k = gg_conv_w(&v);
     const patches seen = patches_of_x(&v), kernel = conv_kernel(&v, false, k.ne, first, step);
-    const bool ok = conv_product(w, &v, &seen, &kernel, v.x, dst->data, gg_conv_g(&v).nb_c);
-    return ok ? GGML_STATUS_SUCCESS : conv_memory(dst);
+    const gemm g = conv_product(&v, &seen, &kernel, v.x, dst->data, gg_conv_g(&v).nb_c);
+    return conv_run(w, dst, &seen, &g);
 }
 
-/* x from w and g. Each phase of the stride is a product of its own, with its own counter of tasks. */
+/* x from w and g, phase by phase of the stride, each a product of its own. The phases write next to each other: a thread
+ * has places of all of them, in one piece, as to pack the kernel costs much. */
+typedef struct { patches seen, kernel; gemm g; } conv_phase;
+static void conv_phase_make(conv_phase *p, const gg_conv *v, int64_t i, char *out) {
+    const gg_conv_part x = gg_conv_x(v);
+    int64_t first[3], tap[3], step[3], taps[3];
+    patch_phase(v, i, first);
+    p->seen = patches_of_g(v, first, tap, step);
+    for (int d = 0; d < 3; d++) taps[d] = p->seen.ax[d].taps, out += (size_t)first[d] * x.nb[d];
+    p->kernel = conv_kernel(v, true, taps, tap, step);
+    p->g = conv_product(v, &p->seen, &p->kernel, v->g, out, x.nb_c);
+}
 static int conv_data(const gg_work *w, ggml_tensor *dst) {
     const gg_conv v = gg_conv_of(dst);
-    const gg_conv_part x = gg_conv_x(&v);
     const int64_t phases = patch_phases(&v);
-    _Atomic int64_t *counters = w->wdata;
-    bool ok = true;
-    if (phases > 1) {
-        for (int64_t i = w->ith; i < phases; i += w->nth) atomic_store_explicit(&counters[i], 0, memory_order_relaxed);
-        gg_barrier(w);
-    }
-    for (int64_t i = 0; i < phases && ok; i++) {
-        int64_t first[3], tap[3], step[3], taps[3];
-        gg_work one = *w;
-        if (phases > 1) one.chunk = &counters[i];
-        patch_phase(&v, i, first);
-        const patches seen = patches_of_g(&v, first, tap, step);
-        for (int d = 0; d < 3; d++) taps[d] = seen.ax[d].taps;
-        const patches kernel = conv_kernel(&v, true, taps, tap, step);
-        char *out = (char *)dst->data;
-        for (int d = 0; d < 3; d++) out += (size_t)first[d] * x.nb[d];
-        ok = conv_product(&one, &v, &seen, &kernel, v.g, out, x.nb_c);
-    }
-    return ok ? GGML_STATUS_SUCCESS : conv_memory(dst);
-}
-static size_t work_conv_data(const ggml_tensor *dst, int nth) {
-    (void)nth;
-    const gg_conv v = gg_conv_of(dst);
-    const int64_t phases = patch_phases(&v);
-    return phases > 1 ? (size_t)phases * sizeof(_Atomic int64_t) : 0;
+    conv_phase p;
+    conv_phase_make(&p, &v, 0, dst->data);               /* no other has more places */
+    if (phases == 1) return conv_run(w, dst, &p.seen, &p.g);
+    const int64_t panels = gemm_ceil(p.g.m, MICRO_R);
+    for (int64_t r0, r1; gg_next(w, panels, gemm_ceil(panels, w->nth), &r0, &r1);)
+        for (int64_t i = 0; i < phases; i++) {
+            conv_phase_make(&p, &v, i, dst->data);
+            const gemm_cut cut = gemm_plan(&p.g, 1);
+            float *const room = gg_scratch((size_t)gemm_room(&p.g, &cut) * sizeof(float));
+            if (!room) return conv_memory(dst);
+            if (r0 < cut.rows) gemm_rows(&p.g, &cut, r0, gemm_min(r1, cut.rows), room);
+        }
+    return GGML_STATUS_SUCCESS;
 }
 
 /* Into how many sums over some of the images each the gradient by a small kernel is cut, so that it makes tasks enough:
@@ -247,8 +248,6 @@ static int op_IM2COL_3D_BACK(const gg_work *w, ggml_tensor *dst) { return column
 static int op_COL2IM_1D(const gg_work *w, ggml_tensor *dst) { return columns_back(w, dst); }
 
 static void install_conv(gg_kernels *k) {
-    k->work[GGML_OP_CONV_TRANSPOSE_1D] = k->work[GGML_OP_CONV_TRANSPOSE_2D] = work_conv_data;
-    k->work[GGML_OP_CONV_BACK_DATA] = work_conv_data;
     k->work[GGML_OP_CONV_BACK_KERNEL] = work_conv_kernel;
 }
 

@@ -293,11 +293,9 @@ static int64_t boxes_count(const box *b, int n) {
 /* Copies planned boxes, shared out among the threads. */
 static void boxes_run(const gg_work *w, const box *b, int n) {
     const int64_t total = boxes_count(b, n);
-    int64_t t0, t1, grain = 1;
-    for (int i = 0; i < n; i++) {
-        const int64_t g = GRAIN_BYTES / (b[i].step[0] * b[i].step[1] / b[i].db * b[i].du + 1);
-        if (b[i].tiles && g > grain) grain = g;
-    }
+    int64_t t0, t1, bytes = 0;
+    for (int i = 0; i < n; i++) bytes += b[i].tiles * (b[i].step[0] * b[i].step[1] / b[i].db * b[i].du);
+    const int64_t grain = total ? GRAIN_BYTES / (bytes / total + 1) + 1 : 1;
     while (gg_next(w, total, grain, &t0, &t1)) boxes_tiles(b, n, t0, t1);
 }
 

@@ -22,12 +22,11 @@ static void depthwise_row(const plane *p, const float *weights, int64_t o, int64
         vf_store(out + i, sum);
     }
 }
-/* The rows of results for channel c of image n, from what v sees of `data` and from taps first[], first[] + step[] ...
- * of the kernel. */
+/* The rows of results from o to end for channel c of image n, from what v sees of `data` and from taps first[],
+ * first[] + step[] ... of the kernel. */
 static bool depthwise_plane(const gg_conv *q, const patches *v, const ggml_tensor *data, const int64_t first[3],
-                            const int64_t step[3], int64_t c, int64_t n, char *out) {
+                            const int64_t step[3], int64_t c, int64_t n, plane p, int64_t o, int64_t end, char *out) {
     const gg_conv_part k = gg_conv_w(q);
-    plane p = plane_plan(v, false);
     const int64_t across = v->ax[0].out, taps = (int64_t)plane_taps(&p);
     float *const row = (float *)plane_scratch(&p, (size_t)(plane_round(across) + taps) * sizeof *row);
     float *const weights = row + plane_round(across);
@@ -38,8 +37,8 @@ static bool depthwise_plane(const gg_conv *q, const patches *v, const ggml_tenso
                                                 + (size_t)c * k.nb_n);
     }
     const char *x = (const char *)data->data + (size_t)c * v->nb_c + (size_t)n * v->nb_n;
-    for (int64_t o = 0; o < v->ax[1].out; o += p.rows) {
-        const int64_t rows = gemm_min(p.rows, v->ax[1].out - o);
+    for (; o < end; o += p.rows) {
+        const int64_t rows = gemm_min(p.rows, end - o);
         plane_load(&p, v, data->type, x, o, rows, 0);
         for (int64_t r = 0; r < rows; r++) {
             depthwise_row(&p, weights, r, across, row);
@@ -55,11 +54,14 @@ static int op_CONV_2D_DW(const gg_work *w, ggml_tensor *dst) {
     const gg_conv_part g = gg_conv_g(&q);
     const int64_t first[3] = {0, 0, 0}, step[3] = {1, 1, 1};
     const patches v = patches_of_x(&q);
+    const plane p = plane_plan(&v, plane_parts(w, v.c * v.n));
+    const int64_t strips = plane_strips(&p);
     int64_t i0, i1;
-    while (gg_next(w, v.c * v.n, 1, &i0, &i1))
+    while (gg_next(w, v.c * v.n * strips, 1, &i0, &i1))
         for (int64_t i = i0; i < i1; i++) {
-            const int64_t c = i % v.c;
-            if (!depthwise_plane(&q, &v, q.x, first, step, c, i / v.c, (char *)dst->data + (size_t)c * g.nb_c))
+            const int64_t c = i / strips % v.c, n = i / strips / v.c, o = i % strips * p.rows;
+            char *out = (char *)dst->data + (size_t)c * g.nb_c;
+            if (!depthwise_plane(&q, &v, q.x, first, step, c, n, p, o, gemm_min(o + p.rows, v.ax[1].out), out))
                 return plane_memory(dst);
         }
     return GGML_STATUS_SUCCESS;
@@ -78,7 +80,8 @@ static int depthwise_data(const gg_work *w, ggml_tensor *dst) {
             const patches v = patches_of_g(&q, first, tap, step);
             char *out = (char *)dst->data + (size_t)c * x.nb_c;
             out += (size_t)first[0] * x.nb[0] + (size_t)first[1] * x.nb[1];
-            if (!depthwise_plane(&q, &v, q.g, tap, step, c, n, out)) return plane_memory(dst);
+            if (!depthwise_plane(&q, &v, q.g, tap, step, c, n, plane_plan(&v, 1), 0, v.ax[1].out, out))
+                return plane_memory(dst);
         }
     return GGML_STATUS_SUCCESS;
 }
@@ -98,7 +101,7 @@ static void depthwise_dots(const plane *p, int64_t o, int64_t n, const float *g,
 /* The kernel of channel c: sums of a strip in f32, of all in double. */
 static bool depthwise_channel(const gg_conv *q, const patches *v, int64_t c, float *y) {
     const gg_conv_part g = gg_conv_g(q);
-    plane p = plane_plan(v, false);
+    plane p = plane_plan(v, 1);
     const int64_t taps = (int64_t)plane_taps(&p), across = plane_round(v->ax[0].out);
     const size_t size = (size_t)taps * (sizeof(double) + VW * sizeof(float)) + (size_t)across * sizeof(float);
     double *const total = (double *)plane_scratch(&p, size);

@@ -132,20 +132,35 @@ static bool group_is_flat(const ggml_tensor *t) {
     item.ne[3] = 1;
     return t->type == GGML_TYPE_F32 && gg_contiguous(&item);
 }
+/* Groups of one size that lie in one piece, as rows; false: they do not. */
+static bool groups_as_rows(const ggml_tensor *dst, ggml_tensor *rows) {
+    const ggml_tensor *a = dst->src[0];
+    const int64_t groups = dst->op_params[0];
+    if (groups < 1 || a->ne[2] % groups) return false;
+    *rows = (ggml_tensor){.ne = {a->ne[0] * a->ne[1] * (a->ne[2] / groups), groups * a->ne[3], 1, 1}};
+    return group_is_flat(a) && group_is_flat(dst);
+}
+static size_t work_GROUP_NORM(const ggml_tensor *dst, int nth) {
+    ggml_tensor rows;
+    return groups_as_rows(dst, &rows) ? rows_work(&rows, nth) : 0;
+}
 static int op_GROUP_NORM(const gg_work *w, ggml_tensor *dst) {
     const ggml_tensor *a = dst->src[0];
     const int64_t groups = dst->op_params[0], each = (a->ne[2] + groups - 1) / groups, area = a->ne[0] * a->ne[1];
     const bool flat = group_is_flat(a) && group_is_flat(dst);
     float *tmp = NULL;
+    ggml_tensor rows = {.ne = {0}};
+    row_part part = {.shared = NULL};
+    if (groups_as_rows(dst, &rows)) part = rows_part(w, &rows, w->wdata);
     if (!flat && !(tmp = gg_scratch((size_t)(each * area) * sizeof *tmp))) return no_memory(dst);
-    for (int64_t g0, g1; gg_next(w, groups * a->ne[3], 1, &g0, &g1);)
+    for (int64_t g0 = -1, g1; part.shared ? row_next(w, &part, rows.ne[1], &g0, &g1) : gg_next(w, groups * a->ne[3], 1, &g0, &g1);)
         for (int64_t g = g0; g < g1; g++) {
             const int64_t i3 = g / groups, c0 = g % groups * each, c1 = c0 + each < a->ne[2] ? c0 + each : a->ne[2];
             if (c0 >= c1) continue;
             if (!flat) gather_group(a, c0, c1, i3, tmp);
             const float *x = flat ? (const float *)gg_row_ptr(a, 0, c0, i3) : tmp;
             float *y = flat ? (float *)gg_row_ptr(dst, 0, c0, i3) : tmp;
-            normalise(WHOLE_ROW((c1 - c0) * area), x, y, gg_param_f32(dst, 1));
+            normalise(part.shared ? &part : WHOLE_ROW((c1 - c0) * area), x, y, gg_param_f32(dst, 1));
             if (!flat) scatter_group(dst, c0, c1, i3, tmp);
         }
     return GGML_STATUS_SUCCESS;

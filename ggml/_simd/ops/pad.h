@@ -2,6 +2,7 @@
 #ifndef GG_OPS_PAD_H
 #define GG_OPS_PAD_H
 #include "copy.h"
+#include "rows.h"
 #include <math.h>
 
 /* ---- along each dimension a few pieces of the source ------------------------------------------------------------- */
@@ -155,23 +156,27 @@ static int op_DIAG(const gg_work *w, ggml_tensor *dst) {
 }
 
 /* ---- from nothing ------------------------------------------------------------------------------------------------ */
+static void tile_FILL(float *const *p, int64_t n, bool stream, const void *arg) {
+    const vf c = vf_set1(*(const float *)arg);
+    int64_t i = 0;
+    for (; i + VW <= n; i += VW) gg_put(p[0] + i, c, stream);
+    if (i < n) vf_storen(p[0] + i, c, (int)(n - i));
+}
 static int op_FILL(const gg_work *w, ggml_tensor *dst) {
-    const float c = gg_param_f32(dst, 0);
-    const uint16_t half = dst->type == GGML_TYPE_F16 ? gg_f32_to_f16(c) : gg_f32_to_bf16(c);
-    box b;
-    box_types(&b, dst->type, dst->type);
-    b.dst = dst->data, b.src = dst->type == GGML_TYPE_F32 ? (const char *)&c : (const char *)&half;
-    for (int i = 0; i < 4; i++) box_dim(&b, dst->ne[i], (ptrdiff_t)dst->nb[i], 0);
-    box_plan(&b);
-    boxes_run(w, &b, 1);
-    return GGML_STATUS_SUCCESS;
+    return gg_map(w, dst, &dst, 1, 1, false, tile_FILL, dst->op_params);
 }
 static int op_ARANGE(const gg_work *w, ggml_tensor *dst) {
     const float start = gg_param_f32(dst, 0), step = gg_param_f32(dst, 2);
     float *y = dst->data;
     int64_t i0, i1;
-    while (gg_next(w, dst->ne[0], 4096, &i0, &i1))
-        for (int64_t i = i0; i < i1; i++) y[i] = start + step * (float)i;
+    while (gg_next(w, dst->ne[0], 4096, &i0, &i1)) {
+        int64_t i = i0;
+        for (; i + VW <= i1 && i1 <= INT32_MAX; i += VW) {               /* the index as int32 */
+            const vf at = vi_to_vf(vi_add(vi_set1((int32_t)i), vi_iota()));
+            vf_store(y + i, vf_add(vf_set1(start), vf_mul(vf_set1(step), at)));
+        }
+        for (; i < i1; i++) y[i] = start + step * (float)i;
+    }
     return GGML_STATUS_SUCCESS;
 }
 /* Row t: cos(t f_j), then sin(t f_j), f_j = max_period^(-j/half); in double, because t f_j may be large. */

@@ -5,7 +5,10 @@
 #define GG_OPS_PLANE_H
 #include "patches.h"
 
-enum { PLANE_FLOATS = 1 << 15 };    /* of the copy, so that it stays in the second-level cache */
+enum {
+    PLANE_FLOATS = 1 << 15,         /* of the copy, so that it stays in the second-level cache */
+    PLANE_ROWS = 8,                 /* of outputs that are worth a part */
+};
 
 typedef struct plane {
     const patch_axis *ax;           /* two of them: within a row, and from row to row */
@@ -21,8 +24,8 @@ static inline int64_t plane_reach(const patch_axis *ax) {   /* from the first ta
 }
 static inline int64_t plane_round(int64_t n) { return (n + VW - 1) / VW * VW; }
 
-/* How to lay it out, for as many rows of outputs at a time as fit in PLANE_FLOATS (`whole`: for all). */
-static plane plane_plan(const patches *v, bool whole) {
+/* How to lay it out, for as many rows of outputs at a time as fit in PLANE_FLOATS and `parts` ask for (0: for all). */
+static plane plane_plan(const patches *v, int64_t parts) {
     plane p = {.ax = v->ax};
     for (int i = 0; i < 2; i++) {
         const patch_axis *ax = &v->ax[i];
@@ -32,10 +35,17 @@ static plane plane_plan(const patches *v, bool whole) {
     p.columns = plane_round(v->ax[0].out) + plane_reach(&v->ax[0]) / v->ax[0].step + 1;
     p.width = p.columns * v->ax[0].step;
     const int64_t fit = (PLANE_FLOATS / p.width - reach - 1) / step + 1;
-    p.rows = whole ? v->ax[1].out : gemm_max(1, gemm_min(v->ax[1].out, fit));
+    p.rows = gemm_max(v->ax[1].out, 1);
+    if (parts) p.rows = gemm_max(1, gemm_min(fit, gemm_max(gemm_ceil(p.rows, parts), gemm_min(p.rows, PLANE_ROWS))));
     p.height = (p.rows - 1) * step + reach + 1;
     return p;
 }
+/* Into how many parts to cut each of n planes, so that all threads have some. */
+static inline int64_t plane_parts(const gg_work *w, int64_t n) {
+    return w->nth > 1 && n > 0 && n < 4 * w->nth ? gemm_ceil(4 * w->nth, n) : 1;
+}
+/* How many strips of p.rows that makes. */
+static inline int64_t plane_strips(const plane *p) { return gemm_ceil(p->ax[1].out, p->rows); }
 static inline size_t plane_taps(const plane *p) { return (size_t)(p->ax[0].taps * p->ax[1].taps); }
 static inline size_t plane_lines(size_t bytes) { return (bytes + 63) / 64 * 64; }
 static inline size_t plane_size(const plane *p) {

@@ -33,29 +33,64 @@ static inline vf pool_gather(const plane *p, int kind, int64_t o, int64_t i) {
     }
     return r;
 }
+/* A window by itself, from what lies inside of it: for wide windows, of which few lie side by side. */
+static float pool_window(const patches *v, bool max, const char *x, patch_range across, patch_range down) {
+    const vf nothing = vf_set1(max ? POOL_NOTHING : 0);
+    vf r = nothing;
+    for (int64_t y = down.lo; y < down.hi; y++)
+        for (int64_t i = across.lo; i < across.hi; i += VW) {
+            const float *p = (const float *)(x + (size_t)y * v->nb[1]) + i;
+            const int64_t n = across.hi - i;
+            const vf e = n >= VW ? vf_load(p) : vf_select(vi_gt(vi_set1((int32_t)n), vi_iota()), vf_loadn(p, (int)n), nothing);
+            r = max ? vf_select(vf_gt(e, r), e, r) : vf_add(r, e);
+        }
+    return max ? vf_hmax(r) : vf_hsum(r);
+}
+static void pool_windows(const gg_pool *q, const patches *v, const char *x, int64_t o, int64_t end, const float *scale,
+                         char *y) {
+    const bool max = q->kind == GG_POOL_MAX;
+    for (; o < end; o++) {
+        const patch_range down = patch_inside(v->ax[1].in, o * q->s[1] - q->p[1], 1, q->k[1]);
+        for (int64_t j = 0; j < v->ax[0].out; j++) {
+            const int64_t x0 = j * q->s[0] - q->p[0], y0 = o * q->s[1] - q->p[1];
+            patch_range across = patch_inside(v->ax[0].in, x0, 1, q->k[0]);
+            across.lo += x0, across.hi += x0;
+            const float r = pool_window(v, max, x, across, (patch_range){down.lo + y0, down.hi + y0});
+            *(float *)(y + (size_t)o * v->to[1] + (size_t)j * v->to[0]) = max ? r : r * scale[j];
+        }
+    }
+}
+/* Rows of outputs from o to end; row: room for one. */
+static void pool_strip(const gg_pool *q, const patches *v, const plane *p, const char *x, int64_t o, int64_t end,
+                       const float *scale, float *row, char *y) {
+    const bool max = q->kind == GG_POOL_MAX;
+    plane_load(p, v, q->x->type, x, o, end - o, max ? POOL_NOTHING : 0);
+    for (int64_t r = 0; r < end - o; r++) {
+        for (int64_t j = 0; j < v->ax[0].out; j += VW) {
+            const vf value = pool_gather(p, q->kind, r, j);
+            vf_store(row + j, max ? value : vf_mul(value, vf_load(scale + j)));
+        }
+        gg_from_floats(GGML_TYPE_F32, row, v->ax[0].out, y + (size_t)(o + r) * v->to[1], v->to[0]);
+    }
+}
 static int pool_forward(const gg_work *w, ggml_tensor *dst) {
     const gg_pool q = gg_pool_of(dst);
     const patches v = pool_view(&q);
-    plane p = plane_plan(&v, false);
-    const int64_t across = plane_round(v.ax[0].out);
+    plane p = plane_plan(&v, plane_parts(w, v.c * v.n));
+    const int64_t across = plane_round(v.ax[0].out), strips = plane_strips(&p);
+    const bool wide = v.ax[0].out <= VW / 4 && q.k[0] > v.ax[0].out && gg_row_direct(q.x);
     float *const row = (float *)plane_scratch(&p, 2 * (size_t)across * sizeof *row), *const scale = row + across;
     if (!row) return plane_memory(dst);
-    const bool max = q.kind == GG_POOL_MAX;
     pool_scales(&q, &v, scale);
     int64_t i0, i1;
-    while (gg_next(w, v.c * v.n, 1, &i0, &i1))
+    while (gg_next(w, v.c * v.n * strips, 1, &i0, &i1))
         for (int64_t i = i0; i < i1; i++) {
-            const char *x = (const char *)q.x->data + (size_t)(i % v.c) * v.nb_c + (size_t)(i / v.c) * v.nb_n;
-            char *y = (char *)dst->data + (size_t)(i % v.c) * dst->nb[2] + (size_t)(i / v.c) * v.to_n;
-            for (int64_t o = 0; o < v.ax[1].out; o++) {
-                if (o % p.rows == 0)
-                    plane_load(&p, &v, q.x->type, x, o, gemm_min(p.rows, v.ax[1].out - o), max ? POOL_NOTHING : 0);
-                for (int64_t j = 0; j < v.ax[0].out; j += VW) {
-                    const vf r = pool_gather(&p, q.kind, o % p.rows, j);
-                    vf_store(row + j, max ? r : vf_mul(r, vf_load(scale + j)));
-                }
-                gg_from_floats(GGML_TYPE_F32, row, v.ax[0].out, y + (size_t)o * v.to[1], v.to[0]);
-            }
+            const int64_t c = i / strips % v.c, n = i / strips / v.c, o = i % strips * p.rows;
+            const int64_t end = gemm_min(o + p.rows, v.ax[1].out);
+            const char *x = (const char *)q.x->data + (size_t)c * v.nb_c + (size_t)n * v.nb_n;
+            char *y = (char *)dst->data + (size_t)c * dst->nb[2] + (size_t)n * v.to_n;
+            if (wide) pool_windows(&q, &v, x, o, end, scale, y);
+            else pool_strip(&q, &v, &p, x, o, end, scale, row, y);
         }
     return GGML_STATUS_SUCCESS;
 }
@@ -92,7 +127,7 @@ static int op_POOL_2D_BACK(const gg_work *w, ggml_tensor *dst) {
     const ggml_tensor *g = q.y, *f = dst->src[1];
     patches v = pool_view(&q);
     for (int i = 0; i < 2; i++) v.nb[i] = f->nb[i];
-    plane sum = plane_plan(&v, true), x = sum;
+    plane sum = plane_plan(&v, 0), x = sum;
     const bool max = q.kind == GG_POOL_MAX;
     const int64_t across = plane_round(v.ax[0].out);
     const size_t size = (size_t)across * 2 * sizeof(float);

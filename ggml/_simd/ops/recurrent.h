@@ -6,6 +6,7 @@
  * holds y [rows, heads, tokens, sequences], then the last S [., ., heads, sequences]. */
 #ifndef GG_OPS_RECURRENT_H
 #define GG_OPS_RECURRENT_H
+#include "../gemm/pack.h"
 #include "rowwise.h"
 #include "../recurrent_layout.h"
 
@@ -99,19 +100,20 @@ static seq_fill_fn seq_fill(int op) {
 /* WKV6 and GATED_LINEAR_ATTN store S column by column. */
 static bool seq_by_columns(int op) { return op == GGML_OP_RWKV_WKV6 || op == GGML_OP_GATED_LINEAR_ATTN; }
 
-enum { SEQ_ROWS = 4 };
+enum { SEQ_ROWS = 4, SEQ_VECS = 4, SEQ_PART = 32 /* rows of S that are worth a piece; whole vectors */ };
 
 /* ---- a token ------------------------------------------------------------------------------------------------------- */
-/* `rows` rows of S from row j on: side by side they share loads and wait for sums only once. */
+/* `rows` rows of S from row j on, to `to`: side by side they share loads and wait for sums only once. */
 static inline __attribute__((always_inline))
-void seq_some_rows(const int rows, int64_t n, const seq_step *v, int64_t j, float *state, float *y) {
+void seq_some_rows(const int rows, int64_t n, const seq_step *v, int64_t j, const float *from, float *to, float *y) {
     const float *w = v->p[SEQ_W], *k = v->p[SEQ_K], *r = v->p[SEQ_R], *a = v->p[SEQ_A], *b = v->p[SEQ_B];
     vf sa[SEQ_ROWS], out[SEQ_ROWS], vj[SEQ_ROWS];
+    from += j * n, to += j * n;
     for (int q = 0; q < rows; q++) sa[q] = out[q] = vf_zero(), vj[q] = vf_set1(v->p[SEQ_V][j + q]);
     if (a) {
         EACH_VEC(i, n) {
             const vf ai = ld(a + i, n - i);
-            for (int q = 0; q < rows; q++) sa[q] = vf_fma(ld(state + q * n + i, n - i), ai, sa[q]);
+            for (int q = 0; q < rows; q++) sa[q] = vf_fma(ld(from + q * n + i, n - i), ai, sa[q]);
         }
         for (int q = 0; q < rows; q++) sa[q] = vf_set1(vf_hsum(sa[q]));
     }
@@ -119,18 +121,17 @@ void seq_some_rows(const int rows, int64_t n, const seq_step *v, int64_t j, floa
         const int64_t m = n - i;
         const vf wi = ld(w + i, m), ki = ld(k + i, m), ri = ld(r + i, m), bi = a ? ld(b + i, m) : vf_zero();
         for (int q = 0; q < rows; q++) {
-            float *at = state + q * n + i;
-            vf s = vf_fma(vj[q], ki, vf_mul(ld(at, m), wi));
+            vf s = vf_fma(vj[q], ki, vf_mul(ld(from + q * n + i, m), wi));
             if (a) s = vf_fma(sa[q], bi, s);
-            out[q] = vf_fma(st(at, s, m), ri, out[q]);
+            out[q] = vf_fma(st(to + q * n + i, s, m), ri, out[q]);
         }
     }
     for (int q = 0; q < rows; q++) y[j + q] = vf_hsum(out[q]);
 }
-static void seq_rows(const gg_seq *z, const seq_step *v, float *state, float *y) {
-    int64_t j = 0;
-    for (; j + SEQ_ROWS <= z->rows; j += SEQ_ROWS) seq_some_rows(SEQ_ROWS, z->n, v, j, state + j * z->n, y);
-    for (; j < z->rows; j++) seq_some_rows(1, z->n, v, j, state + j * z->n, y);
+/* Rows j to end. */
+static void seq_rows(const gg_seq *z, const seq_step *v, int64_t j, int64_t end, const float *from, float *to, float *y) {
+    for (; j + SEQ_ROWS <= end; j += SEQ_ROWS) seq_some_rows(SEQ_ROWS, z->n, v, j, from, to, y);
+    for (; j < end; j++) seq_some_rows(1, z->n, v, j, from, to, y);
 }
 static float seq_bonus(const gg_seq *z, const seq_step *v) {   /* r . (u k) */
     vf sum = vf_zero();
@@ -140,22 +141,30 @@ static float seq_bonus(const gg_seq *z, const seq_step *v) {   /* r . (u k) */
     }
     return vf_hsum(sum);
 }
-static void seq_columns(const gg_seq *z, const seq_step *v, float *state, float *y) {
+/* The same of a state stored by columns: `vecs` vectors of rows from row j on, of which m are left. */
+static inline __attribute__((always_inline))
+void seq_some_columns(const int vecs, int64_t m, const gg_seq *z, const seq_step *v, vf bonus, int64_t j, const float *from,
+                      float *to, float *y) {
     const bool old = v->p[SEQ_U];
-    const vf bonus = vf_set1(old ? seq_bonus(z, v) : 0);
-    EACH_VEC(j, z->rows) {
-        const int64_t m = z->rows - j;
-        const vf vj = ld(v->p[SEQ_V] + j, m);
-        vf out = vf_mul(bonus, vj);
-        for (int64_t i = 0; i < z->n; i++) {
-            float *at = state + i * z->rows + j;
-            const vf s = ld(at, m), r = vf_set1(v->p[SEQ_R][i]);
-            const vf next = vf_fma(vf_set1(v->p[SEQ_K][i]), vj, vf_mul(s, vf_set1(v->p[SEQ_W][i])));
-            out = vf_fma(r, old ? s : next, out);
-            st(at, next, m);
+    vf vj[SEQ_VECS], out[SEQ_VECS];
+    from += j, to += j;
+    for (int q = 0; q < vecs; q++) vj[q] = ld(v->p[SEQ_V] + j + q * VW, m - q * VW), out[q] = vf_mul(bonus, vj[q]);
+    for (int64_t i = 0; i < z->n; i++, from += z->rows, to += z->rows) {
+        const vf k = vf_set1(v->p[SEQ_K][i]), w = vf_set1(v->p[SEQ_W][i]), r = vf_set1(v->p[SEQ_R][i]);
+        for (int q = 0; q < vecs; q++) {
+            const vf s = ld(from + q * VW, m - q * VW), next = vf_fma(k, vj[q], vf_mul(s, w));
+            out[q] = vf_fma(r, old ? s : next, out[q]);
+            st(to + q * VW, next, m - q * VW);
         }
-        st(y + j, out, m);
     }
+    for (int q = 0; q < vecs; q++) st(y + j + q * VW, out[q], m - q * VW);
+}
+static void seq_columns(const gg_seq *z, const seq_step *v, int64_t j, int64_t end, const float *from, float *to,
+                        float *y) {
+    const vf bonus = vf_set1(v->p[SEQ_U] ? seq_bonus(z, v) : 0);
+    for (; j + SEQ_VECS * VW <= end; j += SEQ_VECS * VW)
+        seq_some_columns(SEQ_VECS, SEQ_VECS * VW, z, v, bonus, j, from, to, y);
+    for (; j < end; j += VW) seq_some_columns(1, end - j, z, v, bonus, j, from, to, y);
 }
 
 /* ---- the operations ------------------------------------------------------------------------------------------------ */
@@ -175,33 +184,46 @@ static int seq_first_state(const gg_seq *z, const ggml_tensor *dst, int64_t seq,
 static const float *seq_state_in(const gg_seq *z, int64_t which, int64_t h) {
     return (const float *)z->state->data + (which * z->heads + h) * z->n * z->rows;
 }
+/* Rows j to end of item u (a head of a sequence), through all tokens. own: room for vectors and a state. */
+static int seq_item(ggml_tensor *dst, const gg_seq *z, int64_t u, int64_t j, int64_t end, float *own) {
+    const seq_fill_fn fill = seq_fill(dst->op);
+    const int64_t room = seq_room(z), size = z->n * z->rows, items = z->heads * z->seqs, ys = z->rows * items * z->tokens;
+    float *const last = (float *)dst->data + ys + u * size;            /* the latest of the states that are kept */
+    seq_at at = {u % z->heads, u / z->heads, 0};
+    int64_t first;
+    const int status = seq_first_state(z, dst, at.seq, &first);
+    if (status != GGML_STATUS_SUCCESS) return status;
+    const float *from = seq_state_in(z, first, at.h);
+    for (; at.t < z->tokens; at.t++) {
+        const int64_t slot = z->tokens - 1 - at.t;
+        float *const to = slot < z->slots ? last + slot * items * size : own + SEQ_VECTORS * room;
+        float *y = (float *)dst->data + ((at.seq * z->tokens + at.t) * z->heads + at.h) * z->rows;
+        seq_step s = {{NULL}};
+        fill(dst, z, at, seq_split(own, room), &s);
+        if (seq_by_columns(dst->op)) seq_columns(z, &s, j, end, from, to, y);
+        else seq_rows(z, &s, j, end, from, to, y);
+        from = to;
+    }
+    for (int64_t slot = z->tokens; slot < z->slots && j == 0; slot++) {  /* there were no such tokens */
+        if (slot) memset(last + slot * items * size, 0, (size_t)size * sizeof *last);
+        else memcpy(last, from, (size_t)size * sizeof *last);
+    }
+    return GGML_STATUS_SUCCESS;
+}
+/* Few heads are cut into parts of their rows. */
 static int seq_run(const gg_work *w, ggml_tensor *dst) {
     const gg_seq z = gg_seq_of(dst, dst->op);
-    const seq_fill_fn fill = seq_fill(dst->op);
-    const int64_t room = seq_room(&z), size = z.n * z.rows, items = z.heads * z.seqs, ys = z.rows * z.heads * z.tokens * z.seqs;
-    float *const own = gg_scratch((size_t)(SEQ_VECTORS * room + size) * sizeof *own), *const state = own + SEQ_VECTORS * room;
+    const int64_t items = z.heads * z.seqs, blocks = (z.rows + SEQ_PART - 1) / SEQ_PART;
+    int64_t parts = w->nth > 1 && items && items < 4 * w->nth ? (4 * w->nth + items - 1) / items : 1;
+    if (parts > blocks) parts = blocks;
+    float *const own = gg_scratch((size_t)(SEQ_VECTORS * seq_room(&z) + z.n * z.rows) * sizeof *own);
     if (!own) return no_memory(dst);
-    for (int64_t u0, u1; gg_next(w, items, 1, &u0, &u1);)
+    for (int64_t u0, u1; gg_next(w, items * parts, 1, &u0, &u1);)
         for (int64_t u = u0; u < u1; u++) {
-            seq_at at = {u % z.heads, u / z.heads, 0};
-            int64_t first;
-            const int status = seq_first_state(&z, dst, at.seq, &first);
+            const int64_t item = u / parts, part = u % parts;
+            const int64_t j = blocks * part / parts * SEQ_PART, end = blocks * (part + 1) / parts * SEQ_PART;
+            const int status = seq_item(dst, &z, item, j, end < z.rows ? end : z.rows, own);
             if (status != GGML_STATUS_SUCCESS) return status;
-            memcpy(state, seq_state_in(&z, first, at.h), (size_t)size * sizeof *state);
-            for (; at.t < z.tokens; at.t++) {
-                seq_step s = {{NULL}};
-                float *y = (float *)dst->data + ((at.seq * z.tokens + at.t) * z.heads + at.h) * z.rows;
-                fill(dst, &z, at, seq_split(own, room), &s);
-                if (seq_by_columns(dst->op)) seq_columns(&z, &s, state, y);
-                else seq_rows(&z, &s, state, y);
-                const int64_t slot = z.tokens - 1 - at.t;
-                if (slot < z.slots)
-                    memcpy((float *)dst->data + ys + (slot * items + u) * size, state, (size_t)size * sizeof *state);
-            }
-            for (int64_t slot = z.tokens; slot < z.slots; slot++) {   /* there were no such tokens */
-                if (slot) memset(state, 0, (size_t)size * sizeof *state);
-                memcpy((float *)dst->data + ys + (slot * items + u) * size, state, (size_t)size * sizeof *state);
-            }
         }
     return GGML_STATUS_SUCCESS;
 }
@@ -213,7 +235,13 @@ SEQ_OP(SSM_SCAN) SEQ_OP(RWKV_WKV6) SEQ_OP(RWKV_WKV7) SEQ_OP(GATED_LINEAR_ATTN) S
 static void conv_channels(const ggml_tensor *dst, int64_t c0, int64_t n, int64_t seq, float *x, float *f) {
     const ggml_tensor *sx = dst->src[0], *c = dst->src[1];
     const int64_t taps = c->ne[0], tokens = dst->ne[1];
-    for (int64_t lane = 0; lane < n; lane++) {
+    if (n == VW && sx->nb[0] == sizeof(float) && c->nb[0] == sizeof(float)) {
+        const float *row[VW], *taps_of[VW];
+        for (int i = 0; i < VW; i++)
+            row[i] = (const float *)gg_row_ptr(sx, c0 + i, seq, 0), taps_of[i] = (const float *)gg_row_ptr(c, c0 + i, 0, 0);
+        pack_transpose(row, sx->ne[0], x, VW);
+        pack_transpose(taps_of, taps, f, VW);
+    } else for (int64_t lane = 0; lane < n; lane++) {
         const char *from = gg_row_ptr(sx, c0 + lane, seq, 0), *taps_of = gg_row_ptr(c, c0 + lane, 0, 0);
         for (int64_t t = 0; t < sx->ne[0]; t++) x[t * VW + lane] = *(const float *)(from + (size_t)t * sx->nb[0]);
         for (int64_t i = 0; i < taps; i++) f[i * VW + lane] = *(const float *)(taps_of + (size_t)i * c->nb[0]);

@@ -125,11 +125,18 @@ static int op_COUNT_EQUAL(const gg_work *w, ggml_tensor *dst) {
 }
 
 /* ---- REPEAT_BACK: sums over the tiles -------------------------------------------------------------------------- */
-enum { BACK_TILE = 256 };
-/* acc[0..n) += elements i0 to i0+n of a row */
-static void add_row(double *acc, const ggml_tensor *a, row_at at, int64_t i0, int64_t n, float *tmp) {
+enum { BACK_TILE = 2048, BACK_LEAST = 128, BACK_ROWS = 16 };
+/* Sums of columns: f32 over `group` rows, double beyond. */
+typedef struct { double total[BACK_TILE]; float part[BACK_TILE]; int rows, group; } column_sums;
+static void columns_carry(column_sums *s, int64_t n) {
+    for (int64_t i = 0; i < n; i++) s->total[i] += (double)s->part[i], s->part[i] = 0;
+    s->rows = 0;
+}
+/* Adds elements i0 to i0+n of a row. */
+static void add_row(column_sums *s, const ggml_tensor *a, row_at at, int64_t i0, int64_t n, float *tmp) {
     const float *x = gg_row_in(a, at.i1, at.i2, at.i3, i0, n, tmp);
-    for (int64_t i = 0; i < n; i++) acc[i] += (double)x[i];
+    EACH_VEC(i, n) st(s->part + i, vf_add(ld(s->part + i, n - i), ld(x + i, n - i)), n - i);
+    if (++s->rows == s->group) columns_carry(s, n);
 }
 /* *acc += all elements of a row */
 static void add_whole_row(double *acc, const ggml_tensor *a, row_at at, float *tmp) {
@@ -138,24 +145,35 @@ static void add_whole_row(double *acc, const ggml_tensor *a, row_at at, float *t
         *acc += sum_row(WHOLE_ROW(n), gg_row_in(a, at.i1, at.i2, at.i3, i0, n, tmp));
     }
 }
-static int op_REPEAT_BACK(const gg_work *w, ggml_tensor *dst) {
+/* Elements i0 to i0+n of the row `at` of dst, to s->total; false: a sum of a group is not finite. */
+static bool back_tile(column_sums *s, const ggml_tensor *dst, row_at at, int64_t i0, int64_t n, int group) {
     const ggml_tensor *a = dst->src[0];
-    const int64_t n0 = dst->ne[0], tiles = (n0 + BACK_TILE - 1) / BACK_TILE;
-    double acc[BACK_TILE];
-    float tmp[BACK_TILE], out[BACK_TILE];
+    float tmp[BACK_TILE];
+    row_at k;
+    s->rows = 0, s->group = group;
+    for (int64_t i = 0; i < n; i++) s->total[i] = 0, s->part[i] = 0;
+    for (k.i3 = at.i3; k.i3 < a->ne[3]; k.i3 += dst->ne[3])
+        for (k.i2 = at.i2; k.i2 < a->ne[2]; k.i2 += dst->ne[2])
+            for (k.i1 = at.i1; k.i1 < a->ne[1]; k.i1 += dst->ne[1])
+                if (dst->ne[0] == 1) add_whole_row(s->total, a, k, tmp);
+                else for (int64_t k0 = i0; k0 < a->ne[0]; k0 += dst->ne[0]) add_row(s, a, k, k0, n, tmp);
+    columns_carry(s, n);
+    bool finite = true;
+    for (int64_t i = 0; i < n; i++) finite &= s->total[i] - s->total[i] == 0;
+    return finite;
+}
+static int op_REPEAT_BACK(const gg_work *w, ggml_tensor *dst) {
+    const int64_t n0 = dst->ne[0], each = n0 / (2 * w->nth) / BACK_LEAST * BACK_LEAST;   /* long pieces of rows */
+    const int64_t tile = each < BACK_LEAST ? BACK_LEAST : each < BACK_TILE ? each : BACK_TILE, tiles = (n0 + tile - 1) / tile;
+    column_sums sums;
+    float out[BACK_TILE];
     for (int64_t u0, u1; gg_next(w, gg_nrows(dst) * tiles, 1, &u0, &u1);)
         for (int64_t u = u0; u < u1; u++) {
             const row_at at = nth_row(dst, u / tiles);
-            const int64_t i0 = u % tiles * BACK_TILE, n = n0 - i0 < BACK_TILE ? n0 - i0 : BACK_TILE;
-            row_at k;
-            memset(acc, 0, sizeof acc);
-            for (k.i3 = at.i3; k.i3 < a->ne[3]; k.i3 += dst->ne[3])
-                for (k.i2 = at.i2; k.i2 < a->ne[2]; k.i2 += dst->ne[2])
-                    for (k.i1 = at.i1; k.i1 < a->ne[1]; k.i1 += dst->ne[1])
-                        if (n0 == 1) add_whole_row(acc, a, k, tmp);
-                        else for (int64_t k0 = i0; k0 < a->ne[0]; k0 += n0) add_row(acc, a, k, k0, n, tmp);
+            const int64_t i0 = u % tiles * tile, n = n0 - i0 < tile ? n0 - i0 : tile;
+            if (!back_tile(&sums, dst, at, i0, n, BACK_ROWS)) back_tile(&sums, dst, at, i0, n, 1);
             float *y = gg_row_out(dst, at.i1, at.i2, at.i3, i0, out);
-            for (int64_t i = 0; i < n; i++) y[i] = (float)acc[i];
+            for (int64_t i = 0; i < n; i++) y[i] = (float)sums.total[i];
             gg_row_store(dst, at.i1, at.i2, at.i3, i0, n, y);
         }
     return GGML_STATUS_SUCCESS;
@@ -213,6 +231,8 @@ static void install_reduce(gg_kernels *k) {
     k->work[GGML_OP_COUNT_EQUAL] = work_COUNT_EQUAL;
     k->work[GGML_OP_CROSS_ENTROPY_LOSS] = work_CROSS_ENTROPY_LOSS;
     k->work[GGML_OP_ARGMAX] = work_ARGMAX;
+    k->work[GGML_OP_ARGSORT] = k->work[GGML_OP_TOP_K] = sort_work;
+    k->work[GGML_OP_GROUP_NORM] = work_GROUP_NORM;
     static const int by_rows[] = {
         GGML_OP_CUMSUM, GGML_OP_NORM, GGML_OP_RMS_NORM, GGML_OP_RMS_NORM_BACK, GGML_OP_L2_NORM, GGML_OP_SOFT_MAX,
         GGML_OP_SOFT_MAX_BACK, GGML_OP_LOG_SOFT_MAX, GGML_OP_CROSS_ENTROPY_LOSS_BACK};

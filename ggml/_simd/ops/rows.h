@@ -237,12 +237,17 @@ static inline int gg_map(const gg_work *w, const ggml_tensor *node, ggml_tensor 
     const int64_t tiles = (ne0 + shift + tile - 1) / tile;
     const int64_t grain = ne0 > 0 ? 4 * GG_TILE / (ne0 < tile ? ne0 : tile) : 1;
     int64_t u, end;
+    bool ready[GG_MAP_MAX] = {false};                    /* one element, repeated once for all tiles */
+    for (int i = n_out; i < n && ne0 > 1; i++)
+        if ((ready[i] = gg_nelements(&v[i]) == 1))
+            p[i] = (float *)gg_row_repeat(&v[i], ne0, 0, 0, 0, 0, ne0 < tile ? ne0 : tile, tmp[i]);
     while (gg_next(w, tiles * gg_nrows(&v[0]), grain, &u, &end)) {
         const int64_t row = u / tiles;
         int64_t at = u % tiles * tile - shift, i1 = row % ne1, i2 = row / ne1 % ne2, i3 = row / ne1 / ne2;
         for (; u < end; u++) {
             const int64_t i0 = at > 0 ? at : 0, m = (at + tile < ne0 ? at + tile : ne0) - i0;
             for (int i = 0; i < n; i++) {
+                if (ready[i]) continue;
                 if (i >= n_out) p[i] = (float *)gg_row_repeat(&v[i], ne0, i1, i2, i3, i0, m, tmp[i]);
                 else if (update) p[i] = (float *)gg_row_in(&v[i], i1, i2, i3, i0, m, tmp[i]);
                 else p[i] = gg_row_out(&v[i], i1, i2, i3, i0, tmp[i]);

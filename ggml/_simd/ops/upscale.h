@@ -94,6 +94,7 @@ static int op_UPSCALE(const gg_work *w, ggml_tensor *dst) {
     int32_t *ix = (int32_t *)(out + n), *iy = ix + taps;
     box in, store;
     int64_t r0, r1;
+    const char *last = NULL;                             /* the source row that `out` is made of */
     if (!row_box(&in, GGML_TYPE_F32, 4, a->type, (ptrdiff_t)a->nb[0], a->ne[0]) ||
         !row_box(&store, dst->type, (ptrdiff_t)dst->nb[0], GGML_TYPE_F32, 4, n))
         return no_conversion(dst, a->type, dst->type);
@@ -102,6 +103,14 @@ static int op_UPSCALE(const gg_work *w, ggml_tensor *dst) {
         for (int64_t r = r0; r < r1; r++) {
             const row_index at = row_of(dst, r);
             const char *s = row_at(a, 0, nearest(&z, at.i2), nearest(&v, at.i3));
+            if (x.mode == SCALE_NEAREST) {
+                s += (size_t)nearest(&y, at.i1) * a->nb[1];
+                if (s != last) row_copy(&in, (char *)tmp, s, a->ne[0]);
+                for (int64_t i = 0; i < n && s != last; i++) out[i] = tmp[ix[i]];
+                row_copy(&store, row_at(dst, at.i1, at.i2, at.i3), (const char *)out, n);
+                last = s;
+                continue;
+            }
             scale_taps(&y, at.i1, iy, wy);
             mix_rows(&in, s, a->nb[1], a->ne[0], y.taps, iy, wy, tmp, mixed);
             for (int64_t i = 0; i < n; i++) {

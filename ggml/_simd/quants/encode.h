@@ -29,9 +29,7 @@ static inline float reciprocal(float d) { return d != 0 ? 1 / d : 0; }
 
 /* An integer level of each lane, held between lo and hi (NaN gives lo), to bytes. */
 static inline void put_levels(uint8_t *q, vf v, float lo, float hi) {
-    int32_t t[VW];
-    vi_store(t, vf_to_vi(vf_min(vf_max(v, vf_set1(lo)), vf_set1(hi))));
-    for (int k = 0; k < VW; k++) q[k] = (uint8_t)t[k];
+    vi_store_u8(q, vf_to_vi(vf_min(vf_max(v, vf_set1(lo)), vf_set1(hi))));
 }
 /* floor((x - off) scale + bias) */
 static inline void floor_levels(uint8_t *q, const float *x, int n, float off, float scale, float bias, float hi) {

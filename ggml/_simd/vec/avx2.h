@@ -94,6 +94,11 @@ static inline void vi_store_u16(uint16_t *p, vi v) {
     const __m256i h = _mm256_permute4x64_epi64(_mm256_packus_epi32(v, v), 0x08);
     _mm_storeu_si128((__m128i *)p, _mm256_castsi256_si128(h));
 }
+#define GG_VEC_BYTES                                     /* vi_store_u8 of the ISA's own */
+static inline void vi_store_u8(uint8_t *p, vi v) {
+    const __m256i b = _mm256_shuffle_epi8(v, vi_set1(0x0c080400));
+    _mm_storel_epi64((__m128i *)p, _mm_unpacklo_epi32(_mm256_castsi256_si128(b), _mm256_extracti128_si256(b, 1)));
+}
 static inline vf vf_load_i8(const int8_t *p) {
     return vi_to_vf(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)p)));
 }

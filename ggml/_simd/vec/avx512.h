@@ -99,6 +99,8 @@ static inline vi vi_load_u16(const uint16_t *p) {
     return _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)p));
 }
 static inline void vi_store_u16(uint16_t *p, vi v) { _mm256_storeu_si256((__m256i *)p, _mm512_cvtepi32_epi16(v)); }
+#define GG_VEC_BYTES                                     /* vi_store_u8 of the ISA's own */
+static inline void vi_store_u8(uint8_t *p, vi v) { _mm_storeu_si128((__m128i *)p, _mm512_cvtepi32_epi8(v)); }
 static inline vf vf_load_i8(const int8_t *p) {
     return vi_to_vf(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)p)));
 }

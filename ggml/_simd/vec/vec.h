@@ -10,6 +10,7 @@
  *                              of uint16_t: exact / to nearest even, NaN stays NaN
  *               vf_load_f16n(p,n) vf_store_f16n(p,v,n) vf_load_bf16n(p,n) vf_store_bf16n(p,v,n)
  *               vi_load_u16(p) vi_store_u16(p,v)     zero-extended / v within 0..65535
+ *               vi_store_u8(p,v)                     the low byte of each lane, v within -128..255
  *               vf_load_i8(p)  VW int8 to f32        vf_gather(p, stride)    p[0], p[stride], ... (stride in floats)
  *               vf_stream(p,v) vf_stream_end()       past the caches, p aligned to a vector / before others may read it
  *                              (GG_VEC_STREAMS: 1 where there is such a store, else it is vf_store)
@@ -43,6 +44,13 @@ static inline void vf_storen(float *p, vf v, int n) { float t[VW]; vf_store(t, v
 #define GG_VEC_STREAMS 0
 static inline void vf_stream(float *p, vf v) { vf_store(p, v); }
 static inline void vf_stream_end(void) {}
+#endif
+#ifndef GG_VEC_BYTES
+static inline void vi_store_u8(uint8_t *p, vi v) {
+    int32_t t[VW];
+    vi_store(t, v);
+    for (int i = 0; i < VW; i++) p[i] = (uint8_t)t[i];
+}
 #endif
 static inline vf vf_gather(const float *p, ptrdiff_t stride) {
     float t[VW];
