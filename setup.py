@@ -102,7 +102,9 @@ class Build(build_ext):
         out = Path(self.build_temp) / "simd"
         out.mkdir(parents=True, exist_ok=True)
         common = [*cflags, f"-DGG_ARCH_{machine()}"]
-        jobs = [(src, out / f"{src.stem}.o", [*common, *omp]) for src in sorted(SIMD.glob("*.c"))]
+        # Checks add and multiply sizes that callers wrote before the extents are held against memory: these may wrap.
+        wrap = "/clang:-fwrapv" if WINDOWS else "-fwrapv"
+        jobs = [(src, out / f"{src.stem}.o", [*common, *omp, wrap]) for src in sorted(SIMD.glob("*.c"))]
         jobs += [(src, out / f"quants_{src.stem}.o", common) for src in sorted((SIMD / "quants").glob("*.c"))]
         for isa, isa_flags in isas():
             for fam in families():

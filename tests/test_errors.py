@@ -222,3 +222,11 @@ def test_a_filter_wider_than_an_int_counts(ctx):
     t.contents.nb[0], t.contents.ne[0] = 0, 2**31 - 1
     with pytest.raises(ValueError, match=r"^ggml_interpolate: a is f32 \[2147483647\], result is f32 \[1\]: too small"):
         ggml.ggml_interpolate(ctx, t, 1, 1, 1, 1, ggml.GGML_SCALE_MODE_BILINEAR | ggml.GGML_SCALE_FLAG_ANTIALIAS)
+
+
+def test_counts_of_elements_that_wrap(ctx):
+    """A shape written by the caller whose product is 1 modulo 2^64 is not one element."""
+    a, b = ggml.ggml_new_tensor_1d(ctx, 0, 4), ggml.ggml_new_tensor_1d(ctx, 0, 1)
+    b.contents.ne[:2] = 7, pow(7, -1, 1 << 64)
+    with pytest.raises(ValueError, match="^ggml_add1: b is .*need one element"):
+        ggml.ggml_add1(ctx, a, b)

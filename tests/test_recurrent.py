@@ -25,3 +25,26 @@ def test_like_the_c_library(case):
             with isa(name):
                 compute(ctx, graph, 2)
                 close(load(out).ravel(), ARRAYS[case + "/out"].astype(np.float64), 2e-5, name)
+
+
+def test_gradient_of_altered_operands():
+    """The gradient's node holds its operands against the operation's conditions again."""
+    with context() as ctx:
+        k, v, q, g = (tensor(ctx, np.ones((4, 2, 8)), "F32") for _ in range(4))
+        state = tensor(ctx, np.ones((1, 2 * 8 * 8)), "F32")
+        for t in (k, v, q, g, state):
+            ggml.ggml_set_param(t)
+        loss = ggml.ggml_sum(ctx, ggml.ggml_gated_linear_attn(ctx, k, v, q, g, state, 1.0))
+        ggml.ggml_set_loss(loss)
+        graph = ggml.ggml_new_graph_custom(ctx, 256, True)
+        ggml.ggml_build_forward_expand(graph, loss)
+        ggml.ggml_build_backward_expand(ctx, graph, None)
+        ggml.ggml_graph_reset(graph)
+        compute(ctx, graph, 1)
+        nodes = [ggml.ggml_graph_node(graph, i) for i in range(ggml.ggml_graph_n_nodes(graph))]
+        [at] = [i for i, t in enumerate(nodes) if ggml.ggml_op_name(t.contents.op) == b"RECURRENT_BACK"]
+        alone = ggml.ggml_graph_view(graph, at, at + 1)
+        compute(ctx, alone, 1)
+        v.contents.ne[0] = 4
+        with pytest.raises(ValueError, match=r"RECURRENT_BACK.*v is f32 \[4, 2, 4\].*shapes must be equal"):
+            compute(ctx, alone, 1)

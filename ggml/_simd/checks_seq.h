@@ -129,18 +129,22 @@ CK check_SSM_CONV(const ggml_tensor *t, char *msg) {
     WANT_NE(t, "result", B->ne[1], A->ne[0] - B->ne[0] + 1, A->ne[2], 1);
     return NULL;
 }
-/* Nodes that only the gradients make; their operands passed the checks of the operation. */
+/* Nodes that only the gradients make: what holds for the operation, with a result like the gradient, must hold here too. */
 CK check_RECURRENT_BACK(const ggml_tensor *t, char *msg) {
     const int op = t->op_params[GG_SEQ_OP];
     const ggml_tensor *g = t->src[GG_SEQ_GRADIENT];
     WANT(op == GGML_OP_SSM_SCAN || op == GGML_OP_RWKV_WKV6 || op == GGML_OP_RWKV_WKV7 || op == GGML_OP_GATED_LINEAR_ATTN
          || op == GGML_OP_GATED_DELTA_NET, "%d is no recurrent operation", op);
-    NEED(gg_seq_operands(op));
     WANT(g && g->type == GGML_TYPE_F32 && gg_contiguous(g), "the gradient must be f32 and contiguous");
+    ggml_tensor forward = *t;
+    forward.op = op;
+    memcpy(forward.ne, g->ne, sizeof g->ne);
+    memcpy(forward.nb, g->nb, sizeof g->nb);
+    const char *bad = gg_check(&forward, msg);
+    if (bad) return bad;
     const gg_seq z = gg_seq_of(t, op);
     int64_t all = 0;
     for (int i = 0; i < gg_seq_operands(op); i++) all += gg_seq_elements(t, &z, op, i);
-    WANT(gg_nelements(g) == z.rows * z.heads * z.seqs * (z.tokens + z.n * z.slots), "the gradient is %s", S(g));
     WANT(t->type == GGML_TYPE_F32 && t->ne[0] == all && gg_contiguous(t), "result is %s: need f32 [%" PRId64 "]", S(t), all);
     return NULL;
 }

@@ -128,8 +128,10 @@ static inline bool gg_add(size_t a, size_t b, size_t *out) { return !__builtin_a
 
 /* Bytes of a row of ne elements (ne a multiple of the block). */
 static inline size_t gg_row_size(int type, int64_t ne) { return (size_t)(ne / gg_types[type].blck) * (size_t)gg_types[type].bytes; }
-static inline int64_t gg_nelements(const ggml_tensor *t) { return t->ne[0] * t->ne[1] * t->ne[2] * t->ne[3]; }
-static inline int64_t gg_nrows(const ggml_tensor *t) { return t->ne[1] * t->ne[2] * t->ne[3]; }
+/* Checks see shapes that the caller wrote into a struct: a count beyond 2^63 is one that no tensor has. */
+static inline int64_t gg_count(int64_t a, int64_t b) { int64_t n; return __builtin_mul_overflow(a, b, &n) ? INT64_MAX : n; }
+static inline int64_t gg_nrows(const ggml_tensor *t) { return gg_count(gg_count(t->ne[1], t->ne[2]), t->ne[3]); }
+static inline int64_t gg_nelements(const ggml_tensor *t) { return gg_count(t->ne[0], gg_nrows(t)); }
 static inline bool gg_is_empty(const ggml_tensor *t) { return !(t->ne[0] && t->ne[1] && t->ne[2] && t->ne[3]); }
 
 /* Bytes from the first to behind the last element, by ne and nb; false on overflow, and where more elements share memory
