@@ -176,6 +176,15 @@ def test_memory_that_may_not_be_read():
     with pytest.raises(ValueError, match="^ggml_guid_matches: "):
         ggml.ggml_guid_matches(page, page)
     libc.munmap(ctypes.c_void_p(page), ctypes.c_size_t(1 << 20))
+    for guard in (0, None):  # in the middle: PROT_NONE, not mapped
+        begin = libc.mmap(None, 12 << 20, 3, 0x22, -1, 0)
+        if guard is None:
+            libc.munmap(ctypes.c_void_p(begin + (6 << 20)), ctypes.c_size_t(4096))
+        else:
+            libc.mprotect(ctypes.c_void_p(begin + (4 << 20)), ctypes.c_size_t(4 << 20), guard)
+        with pytest.raises(ValueError, match="^ggml_init: mem_buffer .*no readable memory"):
+            init(12 << 20, begin)
+        libc.munmap(ctypes.c_void_p(begin), ctypes.c_size_t(12 << 20))
 
 
 def test_bad_contexts():

@@ -97,29 +97,26 @@ static void pages_touch(void *p, size_t size) {
     (void)p, (void)size;
 #endif
 }
-#ifndef _WIN32
-static bool page_readable(uintptr_t page, size_t size) {
-    if (msync((void *)page, size, MS_ASYNC)) return false;      /* ENOMEM: not mapped */
-#ifdef __linux__
-    /* Mapped without permission to read, as guard pages are: the kernel says EFAULT, before it says that the first
-     * argument makes no sense. */
-    if (syscall(SYS_rt_sigprocmask, ~0, page, NULL, 8) && errno == EFAULT) return false;
-#endif
-    return true;
-}
-#endif
+/* Whether all of it is mapped, and may be read where it is looked at: at both ends and every PROBE bytes. */
+#define PROBE ((uintptr_t)2 << 20)
 bool gg_readable(const void *addr, size_t size) {
     const uintptr_t a = (uintptr_t)addr, last = a + (size ? size - 1 : 0);
     if (a < 4096 || last < a) return false;
 #ifdef _WIN32
-    for (int i = 0; i < 2; i++) {
-        MEMORY_BASIC_INFORMATION m;
-        if (!VirtualQuery((void *)(i ? last : a), &m, sizeof m) || m.State != MEM_COMMIT || (m.Protect & (PAGE_NOACCESS | PAGE_GUARD))) return false;
-    }
+    MEMORY_BASIC_INFORMATION m;
+    for (uintptr_t p = a; p <= last && p >= a; p = (uintptr_t)m.BaseAddress + m.RegionSize)
+        if (!VirtualQuery((void *)p, &m, sizeof m) || m.State != MEM_COMMIT || (m.Protect & (PAGE_NOACCESS | PAGE_GUARD))) return false;
 #else
-    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    for (int i = 0; i < 2; i++)
-        if (!page_readable((i ? last : a) & ~(page - 1), page)) return false;
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = a & ~(page - 1), end = last & ~(page - 1);
+    if (msync((void *)begin, end - begin + page, MS_ASYNC)) return false;      /* ENOMEM: not mapped */
+#ifdef __linux__
+    /* Mapped without permission to read, as guard pages are: the kernel says EFAULT, before it says that the first
+     * argument makes no sense. */
+    for (uintptr_t p = begin; ; p = end - p > PROBE ? p + PROBE : end) {
+        if (syscall(SYS_rt_sigprocmask, ~0, p, NULL, 8) && errno == EFAULT) return false;
+        if (p == end) break;
+    }
+#endif
 #endif
     return true;
 }
