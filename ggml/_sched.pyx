@@ -3,12 +3,12 @@ import ctypes
 
 from libc.stdint cimport uint64_t
 from libc.stdlib cimport free, malloc, realloc
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 
 from ._core cimport (
     ADDR, BOOL, C, FUN, G, GGML_MAX_NAME, GGML_MAX_SRC, GGML_STATUS_SUCCESS, GGML_TENSOR_FLAG_INPUT, GGML_TENSOR_FLAG_OUTPUT, I32, P,
-    PG, SZ, T, buffer_of, context_free, context_new, draft, enter, fail, ggml_cgraph, ggml_context, ggml_tensor, graph_expand, graph_new, op_name,
-    pointed, put, readable, set_name, tensor_live, tensor_usable,
+    PG, SZ, T, buffer_of, context_free, context_new, data_region, draft, enter, fail, gg_pins, gg_region, ggml_cgraph, ggml_context, ggml_tensor,
+    graph_expand, graph_new, hold, op_name, pointed, put, readable, region_view, release, set_name, tensor_live, tensor_usable,
 )
 from ._alloc cimport DIFFERS, SAME, Galloc, Index, Record, alloc_context, new_galloc, no_chain, number
 from ._device cimport (
@@ -69,6 +69,9 @@ cdef class Sched(Handle):
     cdef bint assigned         # the index has the last graph
     cdef Record record         # of the last graph that was allocated
     cdef bint busy             # with a graph: callbacks and other threads have to wait
+    cdef gg_pins pins          # the memory of a graph that backends are asked about,
+    cdef gg_region *around     # that of its lists
+    cdef list owners           # and who keeps that
     cdef Index index           # of the seats: leafs, nodes and their operands as they come
     cdef Seat *seats
     cdef int *order            # of the leafs, then of each node's operands and itself (see Record); -1: no such operand
@@ -323,6 +326,24 @@ cdef class Sched(Handle):
         return i
 
     # ---- splits ------------------------------------------------------------------------------------------------------------
+    cdef int hold(self, ggml_cgraph *g) except -1:
+        """Until `let_go`: backends that call back could free what they are asked about."""
+        self.let_go()
+        hold(&self.pins, self.owners, g.leafs, g.n_leafs)
+        hold(&self.pins, self.owners, g.nodes, g.n_nodes)
+        self.around = data_region(g)
+        if self.around != NULL:
+            region_view(self.around, 1)
+        return 0
+
+    cdef int let_go(self) except -1:
+        release(&self.pins)
+        memset(&self.pins, 0, sizeof(self.pins))
+        if self.around != NULL:
+            region_view(self.around, -1)
+        self.around, self.owners = NULL, []
+        return 0
+
     cdef int split(self, ggml_cgraph *g) except -1:
         """Assigns the nodes, cuts the graph where the backend changes, and makes the copies that are needed between."""
         cdef int i, k, at, seat
@@ -330,6 +351,8 @@ cdef class Sched(Handle):
         self.forget()
         self.check_backends()
         self.look(g)
+        if not self.steady:
+            self.hold(g)
         self.assign(g)
         self.arena = context_new()
         if g.n_nodes:
@@ -638,6 +661,7 @@ cdef class Turn:
 
     def __exit__(self, *error):
         self.sched.busy = False
+        self.sched.let_go()
 
 cdef int index_of(Sched s, object backend) except -1:
     cdef Backend b = backend_arg(backend, "backend")

@@ -519,3 +519,35 @@ def test_a_copy_of_a_deep_graph(child):
         thread.start()
         thread.join()
     """).split() == ["20000"]  # fmt: skip
+
+
+@pytest.mark.parametrize("call", [
+    ggml.ggml_backend_sched_alloc_graph, ggml.ggml_backend_sched_reserve, ggml.ggml_backend_sched_split_graph,
+    ggml.ggml_backend_sched_graph_compute,
+    lambda s, graph: ggml.ggml_backend_sched_reserve_size(s, graph, (ctypes.c_size_t * 2)()),
+])  # fmt: skip
+@pytest.mark.parametrize("apart", [False, True])
+def test_a_backend_that_frees_the_graph_it_is_asked_about(three, call, apart):
+    """Its memory stays for the call; afterwards it is gone."""
+    c, lists = context(), context()
+    t = ggml.ggml_new_tensor_2d(c, F32, 8, 4)
+    for _ in range(40):
+        t = ggml.ggml_add(c, ggml.ggml_sqr(c, t), t)
+    graph = graph_of(lists if apart else c, t)
+    s, left = three.sched(three.numpy, three.cpu), [c, lists]
+
+    def supports(op):
+        for old in left:
+            ggml.ggml_free(old)
+        left.clear()
+        return True
+
+    three.device.supports = supports
+    try:
+        call(s, graph)
+    except (RuntimeError, ValueError) as error:
+        assert str(error).startswith("ggml_backend_sched_")
+    assert not left
+    with pytest.raises(RuntimeError, match="^ggml_backend_sched_alloc_graph: graph .* is no graph of a live context"):
+        ggml.ggml_backend_sched_alloc_graph(s, graph)
+    ggml.ggml_backend_sched_reset(s)
