@@ -53,10 +53,10 @@ SATURATE(double, int64_t, INT64_MIN, INT64_MAX)
     }
 #define PLAIN(X, Y) CAST(X, Y, (Y)x[i])
 #define TRUNC(X, Y) CAST(X, Y, X##_to_##Y(x[i]))
-#define FROM_FLOAT(X, Y) PLAIN(X, Y) TRUNC(X, int8_t) TRUNC(X, int16_t) TRUNC(X, int32_t) TRUNC(X, int64_t)
+#define FROM_FLOAT(X, Y) PLAIN(X, Y) TRUNC(X, int8_t) TRUNC(X, int16_t) TRUNC(X, int64_t)
 #define FROM_INT(X, A, B, C) PLAIN(X, float) PLAIN(X, double) PLAIN(X, A) PLAIN(X, B) PLAIN(X, C)
 FROM_FLOAT(float, double)
-FROM_FLOAT(double, float)
+FROM_FLOAT(double, float) TRUNC(double, int32_t)
 FROM_INT(int8_t, int16_t, int32_t, int64_t)
 FROM_INT(int16_t, int8_t, int32_t, int64_t)
 FROM_INT(int32_t, int8_t, int16_t, int64_t)
@@ -66,6 +66,18 @@ FROM_INT(int64_t, int8_t, int16_t, int32_t)
 #undef TRUNC
 #undef PLAIN
 #undef CAST
+/* The one that is made most, by vectors. */
+static void cast_float_int32_t(const void *vx, void *vy, int64_t n) {
+    const float *x = vx;
+    int32_t *y = vy;
+    int64_t i = 0;
+    for (; i + VW <= n; i += VW) {
+        const vf v = vf_load(x + i);
+        const vi whole = vi_select(vf_ge(v, vf_set1(0x1p31f)), vi_set1(INT32_MAX), vf_to_vi(vf_trunc(v)));
+        vi_store(y + i, vi_select(vf_isnan(v), vi_set1(0), whole));
+    }
+    for (; i < n; i++) y[i] = float_to_int32_t(x[i]);
+}
 
 #define ROW(X, A, B, C, D, E) {cast_##X##_##A, cast_##X##_##B, cast_##X##_##C, cast_##X##_##D, cast_##X##_##E}
 /* [from][to]; the type itself is left out of its row */
@@ -107,13 +119,22 @@ static void convert_row(const box *b, const char *x, char *y, int64_t n) {
 }
 
 /* ---- tiles ------------------------------------------------------------------------------------------------------- */
+/* N to 2 N bytes in two pieces, which may overlap. */
+#define TWO_PIECES(N) \
+    if (n >= N) { \
+        char a[N], b[N]; \
+        memcpy(a, s, N), memcpy(b, s + n - N, N); \
+        memcpy(d, a, N), memcpy(d + n - N, b, N); \
+        return; \
+    }
+/* Rows may be short: then a call of memcpy costs more than the copy. */
 static inline void copy_run(char *d, const char *s, size_t n) {
-    if (n > 64) { memcpy(d, s, n); return; }
-    for (; n >= 8; n -= 8, d += 8, s += 8) memcpy(d, s, 8);
-    if (n & 4) memcpy(d, s, 4), d += 4, s += 4;
-    if (n & 2) memcpy(d, s, 2), d += 2, s += 2;
-    if (n & 1) *d = *s;
+    if (n > 512) { memcpy(d, s, n); return; }
+    for (; n > 64; n -= 64, d += 64, s += 64) memcpy(d, s, 64);
+    TWO_PIECES(32) TWO_PIECES(16) TWO_PIECES(8) TWO_PIECES(4)
+    for (size_t i = 0; i < n; i++) d[i] = s[i];
 }
+#undef TWO_PIECES
 
 /* Units of 1, 2, 4 or 8 bytes. A transposing tile goes through a small square of which each source line is read once
  * and each destination line written once, whole: strides of a power of two throw lines out of the cache early. */
@@ -315,11 +336,18 @@ typedef struct { int64_t i1, i2, i3; } row_index;
 static inline row_index row_of(const ggml_tensor *t, int64_t r) {
     return (row_index){r % t->ne[1], r / t->ne[1] % t->ne[2], r / t->ne[1] / t->ne[2]};
 }
+/* n rows on, at most to the end of dimension 1. */
+static inline void row_step(const ggml_tensor *t, row_index *at, int64_t n) {
+    if ((at->i1 += n) < t->ne[1]) return;
+    at->i1 = 0;
+    if (++at->i2 == t->ne[2]) at->i2 = 0, at->i3++;
+}
 static inline char *row_at(const ggml_tensor *t, int64_t i1, int64_t i2, int64_t i3) {
     return (char *)t->data + (size_t)i1 * t->nb[1] + (size_t)i2 * t->nb[2] + (size_t)i3 * t->nb[3];
 }
 /* n as box_dim counts: elements, or blocks of a quantised type that is not converted. */
 static inline void row_copy(const box *b, char *dst, const char *src, int64_t n) {
+    if (!b->convert && b->d[0] == b->du && b->s[0] == b->du) { copy_run(dst, src, (size_t)(n * b->du)); return; }
     for (int64_t x = 0; x < n; x += b->step[0])
         box_tile(b, dst + x / b->db * b->d[0], src + x / b->sb * b->s[0], min64(b->step[0], n - x), 1);
 }

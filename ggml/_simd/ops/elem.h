@@ -4,9 +4,6 @@
 #define GG_OPS_ELEM_H
 #include "rows.h"
 
-static inline vf gg_lanes(const float *p, int m) { return m == VW ? vf_load(p) : vf_loadn(p, m); }
-static inline void gg_unlane(float *p, vf v, int m) { if (m == VW) vf_store(p, v); else vf_storen(p, v, m); }
-
 static inline int gg_map_sources(const gg_work *w, ggml_tensor *dst, int sources, gg_tile_fn fn) {
     ggml_tensor *t[] = {dst, dst->src[0], dst->src[1]};
     return gg_map(w, dst, t, 1 + sources, 1, false, fn, dst->op_params);
@@ -89,18 +86,11 @@ static int op_OPT_STEP_ADAMW(const gg_work *w, ggml_tensor *dst) {
     ggml_tensor *t[] = {dst->src[0], dst->src[2], dst->src[3], dst->src[1]};
     return gg_map(w, dst, t, 4, 3, true, tile_ADAMW, dst->src[4]->data);
 }
-static void tile_SGD(float *const *p, int64_t n, bool stream, const void *arg) {
-    (void)stream;
-    const float *k = arg;
-    const vf keep = vf_set1(1 - k[0] * k[1]), alpha = vf_set1(k[0]);
-    for (int64_t i = 0; i < n; i += VW) {
-        const int l = n - i < VW ? (int)(n - i) : VW;
-        gg_unlane(p[0] + i, vf_fnma(alpha, gg_lanes(p[1] + i, l), vf_mul(gg_lanes(p[0] + i, l), keep)), l);
-    }
-}
+GG_TILE_XZ(SGD, vf_fnma(vf_set1(k[0]), z, vf_mul(x, vf_set1(k[1]))))
 static int op_OPT_STEP_SGD(const gg_work *w, ggml_tensor *dst) {
-    ggml_tensor *t[] = {dst->src[0], dst->src[1]};
-    return gg_map(w, dst, t, 2, 1, true, tile_SGD, dst->src[2]->data);
+    ggml_tensor *const x = dst->src[0];
+    const float *alpha = dst->src[2]->data, k[GG_TILE_PARAMS] = {alpha[0], 1 - alpha[0] * alpha[1]};
+    return gg_map(w, dst, (ggml_tensor *[]){x, x, dst->src[1]}, 3, 1, false, tile_SGD, k);
 }
 
 #endif

@@ -64,37 +64,48 @@ static int op_PAD_REFLECT_1D(const gg_work *w, ggml_tensor *dst) {
 }
 
 /* ---- each row from a row of the source, or zeros ----------------------------------------------------------------- */
-typedef const char *row_source(const ggml_tensor *dst, int64_t i1, int64_t i2, int64_t i3);
+/* n rows, one after the other along dimension 1, from rows of the source that are `step` bytes apart; p NULL: zeros. */
+typedef struct { const char *p; ptrdiff_t step; int64_t n; } row_run;
+typedef row_run row_source(const ggml_tensor *dst, row_index at);
 
 static inline int rows_from(const gg_work *w, ggml_tensor *dst, row_source from) {
     const ggml_tensor *a = dst->src[0];
+    const int64_t ne0 = dst->ne[0];
     box b;
-    int64_t r0, r1;
-    row_box(&b, dst->type, (ptrdiff_t)dst->nb[0], a->type, (ptrdiff_t)a->nb[0], dst->ne[0]);
-    while (gg_next(w, gg_nrows(dst), 1 + 4096 / dst->ne[0], &r0, &r1))
-        for (int64_t r = r0; r < r1; r++) {
-            const row_index at = row_of(dst, r);
-            const char *s = from(dst, at.i1, at.i2, at.i3);
+    int64_t r, r1;
+    row_box(&b, dst->type, (ptrdiff_t)dst->nb[0], a->type, (ptrdiff_t)a->nb[0], ne0);
+    while (gg_next(w, gg_nrows(dst), 1 + 4096 / ne0, &r, &r1))
+        for (row_index at = row_of(dst, r); r < r1;) {
+            const row_run s = from(dst, at);
+            const int64_t n = min64(s.n, r1 - r);
+            const ptrdiff_t dy = (ptrdiff_t)dst->nb[1];
+            const bool one = dy == ne0 * b.d[0] && s.step == ne0 * b.s[0];      /* they make one long row */
             char *d = row_at(dst, at.i1, at.i2, at.i3);
-            if (s) row_copy(&b, d, s, dst->ne[0]);
-            else tile_zero(d, b.d[0], 0, dst->ne[0], 1, b.du);
+            if (!s.p) tile_zero(d, b.d[0], dy, ne0, n, b.du);
+            else if (one) row_copy(&b, d, s.p, n * ne0);
+            else for (int64_t i = 0; i < n; i++) row_copy(&b, d + i * dy, s.p + i * s.step, ne0);
+            r += n;
+            row_step(dst, &at, n);
         }
     return GGML_STATUS_SUCCESS;
 }
 /* Windows of w x w pixels: op_params windows across, windows down, w. */
-static inline const char *window_of(const ggml_tensor *t, int64_t i1, int64_t i2, int64_t i3) {
+static inline row_run window_of(const ggml_tensor *t, row_index at) {
     const ggml_tensor *a = t->src[0];
-    const int64_t across = t->op_params[0], w = t->op_params[2], x = i3 % across * w + i1, y = i3 / across * w + i2;
-    return x < a->ne[1] && y < a->ne[2] ? row_at(a, x, y, 0) : NULL;
+    const int64_t across = t->op_params[0], w = t->op_params[2];
+    const int64_t x = at.i3 % across * w + at.i1, y = at.i3 / across * w + at.i2;
+    if (x >= a->ne[1] || y >= a->ne[2]) return (row_run){NULL, 0, w - at.i1};
+    return (row_run){row_at(a, x, y, 0), (ptrdiff_t)a->nb[1], min64(w - at.i1, a->ne[1] - x)};
 }
-static inline const char *pixel_of(const ggml_tensor *t, int64_t i1, int64_t i2, int64_t i3) {
-    const int64_t w = t->op_params[0], across = ceil_div(t->ne[1], w);
-    (void)i3;
-    return row_at(t->src[0], i1 % w, i2 % w, i2 / w * across + i1 / w);
+static inline row_run pixel_of(const ggml_tensor *t, row_index at) {
+    const ggml_tensor *a = t->src[0];
+    const int64_t w = t->op_params[0], across = ceil_div(t->ne[1], w), x = at.i1 % w;
+    return (row_run){row_at(a, x, at.i2 % w, at.i2 / w * across + at.i1 / w), (ptrdiff_t)a->nb[1],
+                     min64(w - x, t->ne[1] - at.i1)};
 }
-static inline const char *distance_of(const ggml_tensor *t, int64_t i1, int64_t i2, int64_t i3) {
-    (void)i3;
-    return row_at(t->src[0], t->ne[1] - 1 - i1 + i2, 0, 0);
+static inline row_run distance_of(const ggml_tensor *t, row_index at) {
+    const ggml_tensor *a = t->src[0];
+    return (row_run){row_at(a, t->ne[1] - 1 - at.i1 + at.i2, 0, 0), -(ptrdiff_t)a->nb[1], t->ne[1] - at.i1};
 }
 static int op_WIN_PART(const gg_work *w, ggml_tensor *dst) { return rows_from(w, dst, window_of); }
 static int op_WIN_UNPART(const gg_work *w, ggml_tensor *dst) { return rows_from(w, dst, pixel_of); }

@@ -118,14 +118,14 @@ static inline void gg_row_store(const ggml_tensor *t, int64_t i1, int64_t i2, in
     if (!gg_row_direct(t)) gg_from_floats(t->type, y, n, gg_row_at(t, i1, i2, i3, i0), t->nb[0]);
 }
 
+/* i modulo n; a division is as slow as a short row. */
+static inline int64_t gg_wrap(int64_t i, int64_t n) { return i < n ? i : n == 1 ? 0 : i % n; }
 /* The same of an operand b that is repeated over a result: indices are those of the result (a multiple of b in each
  * dimension), whose rows have ne0 elements. A repeated row (b->ne[0] < ne0) cannot be quantised. */
 static inline const float *gg_row_repeat(const ggml_tensor *b, int64_t ne0, int64_t i1, int64_t i2, int64_t i3,
                                          int64_t i0, int64_t n, float *tmp) {
     const int64_t k = b->ne[0];
-    if (b->ne[1] != 1) i1 %= b->ne[1]; else i1 = 0;
-    if (b->ne[2] != 1) i2 %= b->ne[2]; else i2 = 0;
-    if (b->ne[3] != 1) i3 %= b->ne[3]; else i3 = 0;
+    i1 = gg_wrap(i1, b->ne[1]), i2 = gg_wrap(i2, b->ne[2]), i3 = gg_wrap(i3, b->ne[3]);
     if (k == ne0) return gg_row_in(b, i1, i2, i3, i0, n, tmp);
     /* one period from i0 on, in two pieces, then copies of all there is so far */
     const int64_t at = i0 % k, first = k - at < n ? k - at : n, period = k < n ? k : n;
@@ -137,7 +137,7 @@ static inline const float *gg_row_repeat(const ggml_tensor *b, int64_t ne0, int6
 }
 
 /* ---- the loop over tiles of element-wise kernels ----------------------------------------------------------------- */
-enum { GG_MAP_MAX = 4 };   /* operands of one kernel */
+enum { GG_MAP_MAX = 4, GG_TILE_PARAMS = 8 };   /* operands of one kernel, floats of op_params that it may read */
 
 /* Can dimensions d and d+1 of the operand o be one, beside those of the result r? */
 static inline bool gg_fold_ok(const ggml_tensor *o, const ggml_tensor *r, int d) {
@@ -172,34 +172,38 @@ static inline void gg_fold(ggml_tensor *v, int n) {
  * vector and goes past the caches. */
 typedef void (*gg_tile_fn)(float *const *p, int64_t n, bool stream, const void *arg);
 
-/* A tile function: y = EXPR of x (and of z, the second operand); k: the float parameters of the operation. */
+static inline vf gg_lanes(const float *p, int64_t m) { return m >= VW ? vf_load(p) : vf_loadn(p, (int)m); }
+static inline void gg_unlane(float *p, vf v, int64_t m) { if (m >= VW) vf_store(p, v); else vf_storen(p, v, (int)m); }
+static inline void gg_put(float *y, vf v, bool stream) { if (stream) vf_stream(y, v); else vf_store(y, v); }
+
+/* Tile functions: y = EXPR of x (and of z, the second operand). k: GG_TILE_PARAMS floats, a copy: what is stored to y
+ * might be parameters for all that a compiler knows, which would load them for each vector again. */
+#define GG_TILE_FN(NAME, SOURCES, ONE)                                                               \
+    static void tile_##NAME(float *const *p, int64_t n, bool stream, const void *params) {           \
+        float *const y = p[0], k[GG_TILE_PARAMS];                                                    \
+        const float *const a = p[1], *const b = p[SOURCES];                                          \
+        int64_t i = 0;                                                                               \
+        memcpy(k, params, sizeof k);                                                                 \
+        for (; i + 4 * VW <= n; i += 4 * VW) {                                                       \
+            for (int j = 0; stream && j < 4 * VW; j += 16) {                                         \
+                gg_ahead(a + i + j);                                                                 \
+                if (SOURCES > 1) gg_ahead(b + i + j);                                                \
+            }                                                                                        \
+            const vf v0 = ONE(NAME, i, VW), v1 = ONE(NAME, i + VW, VW);                              \
+            const vf v2 = ONE(NAME, i + 2 * VW, VW), v3 = ONE(NAME, i + 3 * VW, VW);                 \
+            gg_put(y + i, v0, stream), gg_put(y + i + VW, v1, stream);                               \
+            gg_put(y + i + 2 * VW, v2, stream), gg_put(y + i + 3 * VW, v3, stream);                  \
+        }                                                                                            \
+        for (; i < n; i += VW) gg_unlane(y + i, ONE(NAME, i, n - i), n - i);                         \
+    }
+#define GG_ONE_X(NAME, i, m) one_##NAME(gg_lanes(b + (i), m), k)
+#define GG_ONE_XZ(NAME, i, m) one_##NAME(gg_lanes(a + (i), m), gg_lanes(b + (i), m), k)
 #define GG_TILE_X(NAME, EXPR)                                                                        \
     static inline vf one_##NAME(vf x, const float *k) { (void)k; return EXPR; }                      \
-    static void tile_##NAME(float *const *p, int64_t n, bool stream, const void *k) {                \
-        float *y = p[0];                                                                             \
-        const float *a = p[1];                                                                       \
-        int64_t i = 0;                                                                               \
-        for (; i + VW <= n; i += VW) {                                                               \
-            if (stream) gg_ahead(a + i);                                                             \
-            gg_put(y + i, one_##NAME(vf_load(a + i), k), stream);                                    \
-        }                                                                                            \
-        const int m = (int)(n - i);                                                                  \
-        if (m) vf_storen(y + i, one_##NAME(vf_loadn(a + i, m), k), m);                               \
-    }
+    GG_TILE_FN(NAME, 1, GG_ONE_X)
 #define GG_TILE_XZ(NAME, EXPR)                                                                       \
     static inline vf one_##NAME(vf x, vf z, const float *k) { (void)k; return EXPR; }                \
-    static void tile_##NAME(float *const *p, int64_t n, bool stream, const void *k) {                \
-        float *y = p[0];                                                                             \
-        const float *a = p[1], *b = p[2];                                                            \
-        int64_t i = 0;                                                                               \
-        for (; i + VW <= n; i += VW) {                                                               \
-            if (stream) gg_ahead(a + i), gg_ahead(b + i);                                            \
-            gg_put(y + i, one_##NAME(vf_load(a + i), vf_load(b + i), k), stream);                    \
-        }                                                                                            \
-        const int m = (int)(n - i);                                                                  \
-        if (m) vf_storen(y + i, one_##NAME(vf_loadn(a + i, m), vf_loadn(b + i, m), k), m);           \
-    }
-static inline void gg_put(float *y, vf v, bool stream) { if (stream) vf_stream(y, v); else vf_store(y, v); }
+    GG_TILE_FN(NAME, 2, GG_ONE_XZ)
 
 /* A store reads its line before it writes it, unless it goes past the caches: that pays when a node touches more than
  * the last of them keeps, and writes what it has not read. `shift`: elements by which all rows miss a whole vector. */

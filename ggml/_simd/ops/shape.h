@@ -146,11 +146,10 @@ static bool tensor_rows(box *b, const ggml_tensor *dst, const ggml_tensor *src) 
 static int op_GET_ROWS(const gg_work *w, ggml_tensor *dst) {
     const ggml_tensor *a = dst->src[0], *idx = dst->src[1];
     box b;
-    int64_t r0, r1;
+    int64_t r, r1;
     if (!tensor_rows(&b, dst, a)) return no_conversion(dst, a->type, dst->type);
-    while (gg_next(w, gg_nrows(dst), 1 + 4096 / dst->ne[0], &r0, &r1))
-        for (int64_t r = r0; r < r1; r++) {
-            const row_index at = row_of(dst, r);
+    while (gg_next(w, gg_nrows(dst), 1 + 4096 / dst->ne[0], &r, &r1))
+        for (row_index at = row_of(dst, r); r < r1; r++, row_step(dst, &at, 1)) {
             const int64_t i = index_at(idx, at.i1, at.i2, at.i3);
             if (i < 0 || i >= a->ne[1]) return no_row(dst, i, a->ne[1]);
             row_copy(&b, row_at(dst, at.i1, at.i2, at.i3), row_at(a, i, at.i2, at.i3), b.n[0]);
@@ -182,12 +181,14 @@ static int op_SET_ROWS(const gg_work *w, ggml_tensor *dst) {
     box b;
     if (!tensor_rows(&b, dst, rows)) return no_conversion(dst, rows->type, dst->type);
     for (int64_t i3 = 0; i3 < rows->ne[3]; i3++)
-        for (int64_t i2 = 0; i2 < rows->ne[2]; i2++)
+        for (int64_t i2 = 0; i2 < rows->ne[2]; i2++) {
+            const int64_t k2 = i2 % idx->ne[1], k3 = i3 % idx->ne[2];
             for (int64_t r = 0; r < rows->ne[1]; r++) {
-                const int64_t i = index_at(idx, r, i2 % idx->ne[1], i3 % idx->ne[2]);
+                const int64_t i = index_at(idx, r, k2, k3);
                 if (i < 0 || i >= dst->ne[1]) return no_row(dst, i, dst->ne[1]);
                 if (owns_row(w, dst, i, i2, i3)) row_copy(&b, row_at(dst, i, i2, i3), row_at(rows, r, i2, i3), b.n[0]);
             }
+        }
     return GGML_STATUS_SUCCESS;
 }
 
