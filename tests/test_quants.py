@@ -362,24 +362,29 @@ def rounded_by_partner(type, b):
     return decode(name, quantise(name, b), b.size).reshape(b.shape).astype(float)
 
 
-BY_16 = ("Q2_K", "Q3_K", "Q6_K", "IQ2_XS", "IQ2_S", "IQ1_M", "NVFP4")
+GROUPS = dict.fromkeys(("Q2_K", "Q3_K", "Q6_K", "IQ2_XS", "IQ2_S", "IQ1_M", "NVFP4"), 16) | {"TQ1_0": 64, "TQ2_0": 64}
+
+
+# Where the scales lie in a block, which are floats: by default in its first two bytes.
+SCALE_BYTES = dict.fromkeys(("Q4_1", "Q5_1", "Q8_1", "NVFP4", "Q4_K", "Q5_K", "Q8_K"), slice(4)) | {"MXFP4": slice(1)}
+SCALE_BYTES |= dict.fromkeys(("Q3_K", "Q6_K", "TQ1_0", "TQ2_0"), slice(-2, None)) | {"Q2_K": slice(-4, None), "IQ1_M": slice(-8, None)}
 
 
 def rounded_in_groups(type, b):
     """Vectors as a tile of integers takes them: eight bits a value, scaled with their neighbours."""
-    groups = b.astype(np.float32).reshape(-1, 16 if type in BY_16 else 32)
+    groups = b.astype(np.float32).reshape(-1, GROUPS.get(type, 32))
     most = np.abs(groups).max(1, keepdims=True)
     scale, inverse = most * np.float32(1 / 127), np.float32(127) / np.where(most > 1e-36, most, np.inf).astype(np.float32)
     return (np.rint(groups * inverse).astype(float) * scale).reshape(b.shape)
 
 
-def near_any(got, wants, scale, note):
+def near_any(got, wants, scale, note, limit=1e-6):
     """By tile of floats or integers, or by dot product: which one depends on ISA and sizes, of an indexed product on those
     of each group of rows. scale: the product of the absolute values.
     """
     errors = [(np.abs(got - want) / scale).max(-1) for want in wants]
     worst = np.minimum.reduce(errors).max()
-    assert worst <= 1e-6, f"{note}: off by {worst} of the size of the terms"
+    assert worst <= limit, f"{note}: off by {worst} of the size of the terms"
 
 
 @each(QUANTISED)
@@ -422,6 +427,23 @@ def test_mul_mat_of_extreme_columns(type, n):
             near_any(got[finite], [want[finite] for want in wants], scale[finite], note)
 
         on_each(ctx, out, check)
+
+
+@each(QUANTISED)
+def test_mul_mat_of_extreme_codes(type):
+    """Sums of products are largest where all codes and all values are: what fits into 16 bits is added up there."""
+    k, codes = width(type, 2), (0x00, 0xFF, 0x80, 0x7F, 0x55, 0xAA)
+    with context() as ctx:
+        a = quantized(ctx, Random(10)(k, len(codes)), type)
+        for row, code in zip(memory(a).reshape(len(codes), -1, ggml.ggml_type_size(type_id(type))), codes, strict=True):
+            kept = row[:, SCALE_BYTES.get(type, slice(2))].copy()
+            row[:], row[:, SCALE_BYTES.get(type, slice(2))] = code, kept
+        x = decode(type, memory(a), len(codes) * k).reshape(len(codes), k).astype(float)
+        y = np.ones((1, 1, 20, k))
+        y[..., ::2, :], y[..., 10:, 1::2] = -1, -y[..., 10:, 1::2]
+        out = ggml.ggml_mul_mat(ctx, a, tensor(ctx, y, "F32"))
+        scale = np.abs(y) @ np.abs(x.T) + 1e-30
+        on_each(ctx, out, lambda note: near_any(load(out), [y @ x.T], scale, note, 4e-6))  # all of one sign: sums round
 
 
 @each(QUANTISED)

@@ -26,11 +26,11 @@ typedef void (*gg_quantize_fn)(const float *x, void *y, int64_t n, const float *
 /* sum(x[i]*y[i]): x packed row of the type, y a packed row of the type's dot partner (gg_types_dot). */
 typedef void (*gg_dot_fn)(int64_t n, float *s, const void *x, const void *y);
 /* A packed row of n elements as integers and their scales. Of each `group` elements it writes bytes q, a float d and,
- * with mins, a float m: an element is d (q - bias) - m. */
+ * with mins, a float m: an element is d (q - bias) - m. Bytes are unsigned, up to `most`, or signed, without a bias. */
 typedef struct gg_ints {
     void (*unpack)(const void *x, void *groups, int64_t n);     /* NULL: the type has no such form */
-    uint8_t group, bias;
-    bool mins;
+    uint8_t group, bias, most;
+    bool mins, is_signed;
 } gg_ints;
 
 typedef struct gg_kernels {

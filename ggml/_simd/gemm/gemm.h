@@ -1,9 +1,10 @@
 /* The blocked matrix product: c[i, j] (+)= sum over k of a_i[k] * b_j[k], for every matrix of a batch.
  *
- * A task is a rectangle of c. It packs its columns of b, GEMM_K deep, into panels that stay in L2, then unpacks one
- * panel of a after the other, which stays in L1, and multiplies it by all of them. Tasks share nothing but the counter
- * that hands them out: packing again what another task packed costs a few hundredths, less than waiting for it. Every
- * element is summed in steps of GEMM_K, in order of k, whatever the tasks: the number of threads changes no result. */
+ * A task is a rectangle of c. It packs its columns of b, as deep as the form says, into panels that stay in L2, then
+ * unpacks one panel of a after the other, which stays in L1, and multiplies it by all of them. Tasks share nothing but
+ * the counter that hands them out: packing again what another task packed costs a few hundredths, less than waiting for
+ * it. Every element is summed in steps of that depth, in order of k, whatever the tasks: the number of threads changes
+ * no result. */
 #ifndef GG_GEMM_GEMM_H
 #define GG_GEMM_GEMM_H
 #include "pack.h"
@@ -38,10 +39,7 @@ static inline bool gemm_c_packed(const gemm *g, int64_t i, int64_t m) {
 }
 
 /* Panels of the type hold integers on this ISA (int8.h). */
-static inline bool gemm_has_ints(int type) {
-    const gg_ints *ints = &gg_active->ints[type];
-    return GG_VEC_DOT && ints->unpack && 2 * ints->bias <= GG_VEC_DOT;
-}
+static inline bool gemm_has_ints(int type) { return GG_VEC_DOT && gg_active->ints[type].unpack; }
 
 /* The other way round: c transposed is b times a. */
 static inline gemm gemm_swapped(const gemm *g) {
@@ -60,7 +58,7 @@ static inline gemm gemm_matrix(const gemm *g, int64_t index) {
 }
 
 /* How the work is cut: panels of c, how many of them a task takes each way, how many tasks that makes; for how many
- * steps of GEMM_K b is packed at a time; the width of a panel of b, and how many panels are wider by one. */
+ * steps of the form's depth b is packed at a time; the width of a panel of b, and how many panels are wider by one. */
 typedef struct gemm_cut { int64_t rows, columns, tile_rows, tile_columns, tasks, steps, width, wider; } gemm_cut;
 
 /* First column of a panel. Panels are as even as can be: 65 columns are 5 times 13, not 4 times 14 and 9. */
@@ -86,7 +84,7 @@ static inline gemm_cut gemm_plan(const gemm *g, int nth) {
     p.tile_columns = gemm_ceil(p.columns, gemm_ceil(g->n, GEMM_N));
     gemm_cut_tasks(&p, g, nth);
     const int64_t fit = gemm_max(GEMM_N / (p.tile_columns * MICRO_C), 1);
-    p.steps = gemm_max(gemm_min(fit, gemm_ceil(g->k, GEMM_K)), 1);
+    p.steps = gemm_max(gemm_min(fit, gemm_ceil(g->k, gemm_form_of(g)->depth)), 1);
     return p;
 }
 
@@ -124,14 +122,18 @@ static void gemm_row(const gemm *g, const gemm_cut *cut, int64_t row, int64_t p0
 }
 
 /* Packs columns of b from panel p0 to p1, from k0 on. */
-static void gemm_pack_columns(const gemm *g, const gemm_cut *cut, int64_t p0, int64_t p1, int64_t k0, int kn,
+static void gemm_pack_columns(const gemm *g, const gemm_cut *cut, int64_t p0, int64_t p1, int64_t k0, int64_t k1,
                               float *out) {
     float floats[GEMM_K * MICRO_C] __attribute__((aligned(64)));
     const gemm_form *const f = gemm_form_of(g);
-    for (int64_t p = p0; p < p1; p++, out += kn / f->group * f->b_words * MICRO_C) {
+    for (int64_t p = p0; p < p1; p++) {
         const int64_t j = gemm_column(cut, p), n = gemm_column(cut, p + 1) - j;
-        g->b.pack(&g->b, j, (int)n, k0, kn, f->convert_b ? floats : out, MICRO_C);
-        if (f->convert_b) f->convert_b(f, floats, kn, out);
+        for (int64_t k = k0; k < k1; k += GEMM_K) {
+            const int kn = (int)gemm_min(k1 - k, GEMM_K);
+            g->b.pack(&g->b, j, (int)n, k, kn, f->convert_b ? floats : out, MICRO_C);
+            if (f->convert_b) f->convert_b(f, floats, kn, out);
+            out += kn / f->group * f->b_words * MICRO_C;
+        }
     }
 }
 
@@ -140,24 +142,27 @@ static void gemm_pack_columns(const gemm *g, const gemm_cut *cut, int64_t p0, in
 static void gemm_task(const gemm *g, const gemm_cut *cut, int64_t r0, int64_t r1, int64_t p0, int64_t p1, float *own_a,
                       float *own_b) {
     const gemm_form *const f = gemm_form_of(g);
+    const int64_t all = cut->steps * f->depth, room = (p1 - p0) * MICRO_C * GEMM_K;
     int64_t k0 = 0;
     do {                            /* once even if k is 0: c becomes 0 then */
-        const int64_t k1 = gemm_min(k0 + cut->steps * GEMM_K, g->k), width = (p1 - p0) * MICRO_C;
-        for (int64_t k = k0; k < k1; k += GEMM_K)
-            gemm_pack_columns(g, cut, p0, p1, k, (int)gemm_min(k1 - k, GEMM_K), own_b + (k - k0) * width);
+        const int64_t k1 = gemm_min(k0 + all, g->k);
+        for (int64_t k = k0; k < k1; k += f->depth)
+            gemm_pack_columns(g, cut, p0, p1, k, gemm_min(k + f->depth, k1), own_b + (k - k0) / f->depth * room);
         for (int64_t r = r0; r < r1; r += g->a.group) {
             const int64_t end = gemm_min(r + g->a.group, r1), n = gemm_min(end * MICRO_R, g->m) - r * MICRO_R;
             int64_t k = k0;
             do {
-                const int kn = (int)gemm_min(k1 - k, GEMM_K);
-                g->a.pack(&g->a, r * MICRO_R, (int)n, k, kn, own_a, MICRO_R);
-                const float *const b = own_b + (k - k0) * width;
-                const int64_t panel = kn / f->group * f->a_words * MICRO_R;
+                const int64_t kn = gemm_min(k1 - k, f->depth), panel = kn / f->group * f->a_words * MICRO_R;
+                int64_t q = 0;
+                do g->a.pack(&g->a, r * MICRO_R, (int)n, k + q, (int)gemm_min(kn - q, GEMM_K),
+                             own_a + q / f->group * f->a_words * MICRO_R, MICRO_R);
+                while ((q += GEMM_K) < kn);
+                const float *const b = own_b + (k - k0) / f->depth * room;
                 for (int64_t i = r; i < end; i++)
                     gemm_row(g, cut, i, p0, p1, kn, own_a + (i - r) * panel, b, g->add || k > 0);
-            } while ((k += GEMM_K) < k1);
+            } while ((k += f->depth) < k1);
         }
-    } while ((k0 += cut->steps * GEMM_K) < g->k);
+    } while ((k0 += all) < g->k);
 }
 
 /* Rows of c from panel r0 to r1, all columns, by this thread alone; room: gemm_room floats. */

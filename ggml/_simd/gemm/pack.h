@@ -4,9 +4,7 @@
 #define GG_GEMM_PACK_H
 #include "tile.h"
 
-/* Depth of a panel: a multiple of every block size, so that whole blocks are unpacked; a panel of a stays in L1. */
 enum {
-    GEMM_K = 256,
     GEMM_BLOCK_MAX = 256,
     GEMM_GROUP = 256,               /* vectors to unpack at once where neighbours lie side by side in memory */
 };

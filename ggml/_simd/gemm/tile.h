@@ -9,6 +9,7 @@ enum {
     MICRO_R = MICRO_V * VW,                         /* rows of a panel of a: panel[k][MICRO_R] */
     MICRO_C = (MICRO_N + VW - 1) / VW * VW,         /* columns of a panel of b, with padding: panel[k][MICRO_C] */
     MICRO_N_MAX = 14,                               /* of all ISAs */
+    GEMM_K = 256,       /* elements of k that are unpacked at a time: whole blocks of every type; of floats, a panel */
 };
 
 #ifdef __clang__
@@ -30,9 +31,11 @@ typedef void (*micro_fn)(MICRO_ARGS);
 /* What panels hold: a step takes `group` elements of k, so many 32-bit words for each vector of a and of b. */
 struct gemm_form {
     const micro_fn (*tiles)[MICRO_N_MAX + 1];
+    int depth;                                      /* of a panel in elements of k, GEMM_K words at most; L1 holds one of a */
     int group, a_words, b_words;
     void (*convert_b)(const gemm_form *form, const float *x, int kn, float *out);   /* from floats, or NULL */
     int bias;                                       /* of a's integers */
+    int chain;                                      /* words whose products are added up in 16 bits (int8.h) */
     bool mins;
 };
 
@@ -46,13 +49,16 @@ GG_INLINE void micro_store(const int v, const int n, vf sum[MICRO_N][MICRO_V], f
             else vf_storen(p, add ? vf_add(vf_loadn(p, left), sum[j][i]) : sum[j][i], left);
         }
 }
+GG_INLINE void micro_prefetch(const int n, const float *c, int64_t ldc, int64_t m) {
+    GG_UNROLL for (int j = 0; j < n; j++)
+        __builtin_prefetch(c + j * ldc, 1), __builtin_prefetch(c + j * ldc + m - 1, 1);
+}
 GG_INLINE void micro_tile(const int v, const int n, MICRO_ARGS) {
     (void)form;
     vf sum[MICRO_N][MICRO_V];
-    GG_UNROLL for (int j = 0; j < n; j++) {
+    GG_UNROLL for (int j = 0; j < n; j++)
         GG_UNROLL for (int i = 0; i < v; i++) sum[j][i] = vf_zero();
-        if (add) __builtin_prefetch(c + j * ldc, 1), __builtin_prefetch(c + j * ldc + m - 1, 1);
-    }
+    if (add) micro_prefetch(n, c, ldc, m);
     for (; k > 0; k--, a += MICRO_R, b += MICRO_C) {
         vf x[MICRO_V];
         GG_UNROLL for (int i = 0; i < v; i++) x[i] = vf_load(a + i * VW);
@@ -65,19 +71,21 @@ GG_INLINE void micro_tile(const int v, const int n, MICRO_ARGS) {
 }
 
 /* One function for each size up to the largest; the conditional keeps the others out of the binary. */
-#define MICRO_SIZES(F, v) F(v, 1) F(v, 2) F(v, 3) F(v, 4) F(v, 5) F(v, 6) F(v, 7) \
-                          F(v, 8) F(v, 9) F(v, 10) F(v, 11) F(v, 12) F(v, 13) F(v, 14)
-#define MICRO(v, n) \
+#define MICRO_SIZES(F, ...) \
+    F(1, __VA_ARGS__) F(2, __VA_ARGS__) F(3, __VA_ARGS__) F(4, __VA_ARGS__) F(5, __VA_ARGS__) F(6, __VA_ARGS__) \
+    F(7, __VA_ARGS__) F(8, __VA_ARGS__) F(9, __VA_ARGS__) F(10, __VA_ARGS__) F(11, __VA_ARGS__) F(12, __VA_ARGS__) \
+    F(13, __VA_ARGS__) F(14, __VA_ARGS__)
+#define MICRO(n, v) \
     static void micro_##v##_##n(MICRO_ARGS) { \
         micro_tile(v, n < MICRO_N ? n : MICRO_N, form, k, a, b, c, ldc, m, add); \
     }
 MICRO_SIZES(MICRO, 1)
 MICRO_SIZES(MICRO, 2)
 #undef MICRO
-#define MICRO(v, n) [n] = n <= MICRO_N ? micro_##v##_##n : NULL,
+#define MICRO(n, v) [n] = n <= MICRO_N ? micro_##v##_##n : NULL,
 static const micro_fn micro_table[][MICRO_N_MAX + 1] = {[1] = {MICRO_SIZES(MICRO, 1)}, [2] = {MICRO_SIZES(MICRO, 2)}};
 #undef MICRO
 
-static const gemm_form gemm_floats = {.tiles = micro_table, .group = 1, .a_words = 1, .b_words = 1};
+static const gemm_form gemm_floats = {.tiles = micro_table, .depth = GEMM_K, .group = 1, .a_words = 1, .b_words = 1};
 
 #endif

@@ -51,13 +51,13 @@ GG_INLINE void direct_tile(const int n, int64_t k, const int32_t *at, const floa
     GG_UNROLL for (int j = 0; j < n; j++)
         GG_UNROLL for (int i = 0; i < MICRO_V; i++) vf_store(out + j * MICRO_R + i * VW, sum[j][i]);
 }
-#define DIRECT(v, n) \
+#define DIRECT(n, v) \
     static void direct_##n(int64_t k, const int32_t *at, const float *x, const float *b, float *out) { \
         direct_tile(n < MICRO_N ? n : MICRO_N, k, at, x, b, out); \
     }
 MICRO_SIZES(DIRECT, 2)
 #undef DIRECT
-#define DIRECT(v, n) [n] = n <= MICRO_N ? direct_##n : NULL,
+#define DIRECT(n, v) [n] = n <= MICRO_N ? direct_##n : NULL,
 static void (*const direct_table[])(int64_t, const int32_t *, const float *, const float *, float *) = {
     MICRO_SIZES(DIRECT, 2)
 };

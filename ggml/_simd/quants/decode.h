@@ -51,15 +51,15 @@ INLINED void nvfp4_scales(const void *b, float *d) {
 INLINED float q4_1_min(const void *b) { return gg_half_of_two(b, 1); }
 INLINED float q5_1_min(const void *b) { return gg_half_of_two(b, 1); }
 
-SMALL_TYPE(q4_0, 1, 8, NULL, 0, false, q8_0)
-SMALL_TYPE(q4_1, 1, 0, q4_1_min, 0, false, q8_1)
-SMALL_TYPE(q5_0, 1, 16, NULL, 0, false, q8_0)
-SMALL_TYPE(q5_1, 1, 0, q5_1_min, 0, false, q8_1)
-SMALL_TYPE(q8_0, 1, 0, NULL, 128, false, q8_0)
-SMALL_TYPE(iq4_nl, 1, 0, NULL, 128, false, q8_0)
-SMALL_TYPE(mxfp4, 1, 0, NULL, 64, false, q8_0)
-SMALL_TYPE(nvfp4, 2, 0, NULL, 64, true, q8_0)
-SMALL_TYPE(q1_0, 4, 1, NULL, 0, false, q8_0)
+SMALL_TYPE(q4_0, 1, 8, NULL, 0, 15, false, q8_0)
+SMALL_TYPE(q4_1, 1, 0, q4_1_min, 0, 15, false, q8_1)
+SMALL_TYPE(q5_0, 1, 16, NULL, 0, 31, false, q8_0)
+SMALL_TYPE(q5_1, 1, 0, q5_1_min, 0, 31, false, q8_1)
+SMALL_TYPE(q8_0, 1, 0, NULL, 128, 255, false, q8_0)
+SMALL_TYPE(iq4_nl, 1, 0, NULL, 128, 241, false, q8_0)
+SMALL_TYPE(mxfp4, 1, 0, NULL, 12, 24, false, q8_0)
+SMALL_TYPE(nvfp4, 2, 0, NULL, 12, 24, true, q8_0)
+SMALL_TYPE(q1_0, 4, 1, NULL, 0, 2, false, q8_0)
 
 /* ---- bytes in 64-bit words -------------------------------------------------------------------------------------- */
 #define EACH_BYTE(x) ((x) * 0x0101010101010101u)
@@ -130,11 +130,11 @@ INLINED k_scales q6_K_scales(const void *b) {
     return without_mins(gg_half_f32(q->d), vs_set(load_u64(q->scales), load_u64(q->scales + 8)));
 }
 
-K_TYPE(q2_K, 16, 0, NULL, true, 0)
-K_TYPE(q3_K, 16, 4, NULL, false, 0)
-K_TYPE(q4_K, 32, 0, NULL, true, 0)
-K_TYPE(q5_K, 32, 0, NULL, true, 0)
-K_TYPE(q6_K, 16, 32, NULL, false, 0)
+K_TYPE(q2_K, 16, 0, NULL, true, 0, 3)
+K_TYPE(q3_K, 16, 4, NULL, false, 0, 7)
+K_TYPE(q4_K, 32, 0, NULL, true, 0, 15)
+K_TYPE(q5_K, 32, 0, NULL, true, 0, 31)
+K_TYPE(q6_K, 16, 32, NULL, false, 0, 63)
 
 /* ---- ternary types ---------------------------------------------------------------------------------------------- */
 /* The leading base-3 digit of each byte: the byte is a fraction of 256. */
@@ -160,8 +160,8 @@ INLINED k_scales ones(gg_half d) { return without_mins(gg_half_f32(d), vs_set(EA
 INLINED k_scales tq1_0_scales(const void *b) { return ones(((const block_tq1_0 *)b)->d); }
 INLINED k_scales tq2_0_scales(const void *b) { return ones(((const block_tq2_0 *)b)->d); }
 
-K_TYPE(tq1_0, 32, 1, NULL, false, 0)
-K_TYPE(tq2_0, 32, 1, NULL, false, 0)
+K_TYPE(tq1_0, 64, 1, NULL, false, 0, 2)
+K_TYPE(tq2_0, 64, 1, NULL, false, 0, 3)
 
 /* ---- IQ types: points of a grid, and signs ---------------------------------------------------------------------- */
 INLINED vb points(const uint64_t *grid, int a, int b, int c, int d) {
@@ -281,14 +281,14 @@ INLINED k_scales iq4_xs_scales(const void *b) {
     return without_mins(gg_half_f32(q->d), vs_twice(s));
 }
 
-K_TYPE(iq2_xxs, 32, 0, iq2_xxs_signs, false, 0)
-K_TYPE(iq2_xs, 16, 0, iq2_xs_signs, false, 0)
-K_TYPE(iq2_s, 16, 0, iq2_s_signs, false, 0)
-K_TYPE(iq3_xxs, 32, 0, iq3_xxs_signs, false, 0)
-K_TYPE(iq3_s, 32, 0, iq3_s_signs, false, 0)
-K_TYPE(iq1_s, 32, 9, NULL, false, 0)
-K_TYPE(iq1_m, 16, 9, NULL, false, 0)
-K_TYPE(iq4_xs, 32, 0, NULL, false, 128)
+K_TYPE(iq2_xxs, 32, 0, iq2_xxs_signs, false, 43, 86)
+K_TYPE(iq2_xs, 16, 0, iq2_xs_signs, false, 43, 86)
+K_TYPE(iq2_s, 16, 0, iq2_s_signs, false, 43, 86)
+K_TYPE(iq3_xxs, 32, 0, iq3_xxs_signs, false, 62, 124)
+K_TYPE(iq3_s, 32, 0, iq3_s_signs, false, 15, 30)
+K_TYPE(iq1_s, 32, 9, NULL, false, 0, 18)
+K_TYPE(iq1_m, 16, 9, NULL, false, 0, 18)
+K_TYPE(iq4_xs, 32, 0, NULL, false, 128, 241)
 
 /* ---- the partners, as sources ----------------------------------------------------------------------------------- */
 static void q8_1_to_f32(const void *x, float *y, int64_t n) {

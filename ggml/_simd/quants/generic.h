@@ -9,11 +9,23 @@
 
 typedef vb (*chunk_fn)(const void *block, int j);                    /* elements 32 j .. 32 j + 31 */
 
-enum { SIGNS_BIAS = 64 };       /* values that have signs are below that */
+/* Bytes that need all eight bits stay signed where the matrix kernels want less in unsigned ones (vi_dot). */
+#if defined GG_VEC_DOT && GG_VEC_DOT < 256
+#define INTS_SIGNED(signed_by) ((signed_by) == 128)
+#else
+#define INTS_SIGNED(signed_by) false
+#endif
 
-/* A chunk for gg_ints: one group of 32, or two of 16, at p; returns their end. d, off: two scales and two mins. */
-INLINED char *ints_store(char *p, int group, vb q, int signed_by, bool mins, const float *d, const float *off) {
-    if (signed_by) q = vb_add(q, vb_set1(signed_by));
+/* Chunk j for gg_ints: half a group of 64, one of 32, or two of 16, at p; returns their end. d, off: two scales and two
+ * mins. */
+INLINED char *ints_store(char *p, int j, int group, vb q, int signed_by, bool mins, const float *d, const float *off) {
+    if (signed_by && !INTS_SIGNED(signed_by)) q = vb_add(q, vb_set1(signed_by));
+    if (group == 64) {
+        vb_store(p, q);
+        if (j % 2 == 0) return p + 32;
+        memcpy(p + 32, d, sizeof *d);
+        return p + 32 + sizeof *d;
+    }
     const int step = group + (mins ? 8 : 4);
     if (group == 32) vb_store(p, q);
     else vb_store2(p, p + step, q);
@@ -57,7 +69,7 @@ INLINED void small_unpack(small_type t, const void *x, void *groups, int64_t n) 
         const float off = t.min ? -t.min(b) : 0;
 #pragma GCC unroll 4
         for (int j = 0; j < t.chunks; j++)
-            p = ints_store(p, t.halves_differ ? 16 : 32, t.chunk(b, j), t.signed_by, t.min, d + 2 * j, &off);
+            p = ints_store(p, j, t.halves_differ ? 16 : 32, t.chunk(b, j), t.signed_by, t.min, d + 2 * j, &off);
     }
 }
 /* One block with t.chunks blocks of Q8_0. */
@@ -107,8 +119,8 @@ INLINED void small_dot_q8_1(small_type t, int64_t n, float *s, const void *x, co
 }
 
 /* ---- blocks of 256 elements: an integer scale s, and m to subtract, for each 16 elements ------------------------ */
-/* An element is d s (q - bias) - dmin m, negated where its sign bit is set. Chunks hold q: unsigned, or signed
- * and unsigned once signed_by is added. */
+/* An element is d s (q - bias) - dmin m, negated where its sign bit is set. Chunks hold q: unsigned, or signed; these,
+ * and those that have signs, are unsigned once signed_by is added. */
 typedef struct { float d, dmin; vs s, m; } k_scales;
 typedef struct {
     int bytes, bias;
@@ -117,7 +129,7 @@ typedef struct {
     uint32_t (*signs)(const void *block, int j);    /* of a chunk; NULL: none */
     bool has_min;
     int signed_by;
-    int group;                                      /* elements to a scale: 16 or 32 */
+    int group;                                      /* elements to a scale: 16, 32 or 64 */
 } k_type;
 
 INLINED void k_to_f32(k_type t, const void *x, float *y, int64_t n) {
@@ -147,7 +159,7 @@ INLINED void k_unpack(k_type t, const void *x, void *groups, int64_t n) {
         for (int j = 0; j < 8; j++) {
             vb q = t.chunk(b, j);
             if (t.signs) q = vb_negate(q, t.signs(b, j));
-            p = ints_store(p, t.group, q, t.signs ? SIGNS_BIAS : t.signed_by, t.has_min, d + 2 * j, m + 2 * j);
+            p = ints_store(p, j, t.group, q, t.signed_by, t.has_min, d + 2 * j, m + 2 * j);
         }
     }
 }
@@ -162,7 +174,7 @@ INLINED void k_dot(k_type t, int64_t n, float *s, const void *x, const void *y) 
         for (int j = 0; j < 8; j++) {
             vb v = vb_load(a->qs + 32 * j);
             if (t.signs) v = vb_negate(v, t.signs(b, j));
-            acc[j & 1] = t.signed_by ? vq_madd_ss(acc[j & 1], t.chunk(b, j), v, k.s, j)
+            acc[j & 1] = t.signed_by && !t.signs ? vq_madd_ss(acc[j & 1], t.chunk(b, j), v, k.s, j)
                 : vq_madd_us(acc[j & 1], t.chunk(b, j), v, k.s, j);
         }
         acc[0] = vq_add(acc[0], acc[1]);
@@ -175,17 +187,18 @@ INLINED void k_dot(k_type t, int64_t n, float *s, const void *x, const void *y) 
     *s = t.has_min ? va_sum(sum) - va_sum(mins) : va_sum(sum);
 }
 
-/* Instances: <t>_to_f32, <t>_dot and <t>_ints of a type described by TYPE. */
-#define INSTANCE(t, TYPE, KIND, DOT, GROUP, BIAS, MINS) \
+/* Instances: <t>_to_f32, <t>_dot and <t>_ints of a type described by TYPE. MOST: the greatest q, once unsigned. */
+#define INSTANCE(t, TYPE, KIND, DOT, GROUP, BIAS, SIGNED_BY, MOST, MINS) \
     static void t##_to_f32(const void *x, float *y, int64_t n) { KIND##_to_f32(TYPE, x, y, n); } \
     static void t##_dot(int64_t n, float *s, const void *x, const void *y) { DOT(TYPE, n, s, x, y); } \
     static void t##_unpack(const void *x, void *groups, int64_t n) { KIND##_unpack(TYPE, x, groups, n); } \
-    static const gg_ints t##_ints = {t##_unpack, GROUP, BIAS, MINS};
-#define SMALL_TYPE(t, CHUNKS, BIAS, MIN, SIGNED_BY, HALVES_DIFFER, PARTNER) \
+    static const gg_ints t##_ints = {t##_unpack, GROUP, INTS_SIGNED(SIGNED_BY) ? 0 : (BIAS) + (SIGNED_BY), MOST, MINS, \
+                                     INTS_SIGNED(SIGNED_BY)};
+#define SMALL_TYPE(t, CHUNKS, BIAS, MIN, SIGNED_BY, MOST, HALVES_DIFFER, PARTNER) \
     INSTANCE(t, ((small_type){sizeof(block_##t), CHUNKS, BIAS, t##_chunk, t##_scales, MIN, HALVES_DIFFER, SIGNED_BY}), \
-             small, small_dot_##PARTNER, HALVES_DIFFER ? 16 : 32, BIAS + SIGNED_BY, (MIN) != NULL)
-#define K_TYPE(t, GROUP, BIAS, SIGNS, HAS_MIN, SIGNED_BY) \
+             small, small_dot_##PARTNER, HALVES_DIFFER ? 16 : 32, BIAS, SIGNED_BY, MOST, (MIN) != NULL)
+#define K_TYPE(t, GROUP, BIAS, SIGNS, HAS_MIN, SIGNED_BY, MOST) \
     INSTANCE(t, ((k_type){sizeof(block_##t), BIAS, t##_chunk, t##_scales, SIGNS, HAS_MIN, SIGNED_BY, GROUP}), \
-             k, k_dot, GROUP, (SIGNS) != NULL ? SIGNS_BIAS : BIAS + SIGNED_BY, HAS_MIN)
+             k, k_dot, GROUP, BIAS, SIGNED_BY, MOST, HAS_MIN)
 
 #endif

@@ -51,6 +51,20 @@ static inline vi vi_dot(vi acc, vi u, vi s) {
     __asm__("" : "+v"(acc));                             /* in its register: else GCC copies and stores it each time */
     return acc;
 }
+#else
+#define GG_VEC_DOT 128                                   /* two products fit into 16 bits */
+#define GG_VEC_PAIRS
+static inline vi vi_pairs(vi u, vi s) { return _mm512_maddubs_epi16(u, s); }
+static inline vi vi_add_pairs(vi a, vi b) {
+    __asm__("vpaddw %1, %0, %0" : "+v"(a) : "v"(b));     /* as above */
+    return a;
+}
+static inline vi vi_widen_pairs(vi a) { return _mm512_madd_epi16(a, _mm512_set1_epi16(1)); }
+static inline vi vi_dot(vi acc, vi u, vi s) { return _mm512_add_epi32(acc, vi_widen_pairs(vi_pairs(u, s))); }
+static inline vi vi_abs_bytes(vi a) { return _mm512_abs_epi8(a); }
+static inline vi vi_sign_bytes(vi a, vi b) {
+    return _mm512_mask_sub_epi8(a, _mm512_movepi8_mask(b), _mm512_setzero_si512(), a);
+}
 #endif
 
 /* ---- masks */
