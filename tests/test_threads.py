@@ -204,6 +204,13 @@ def recurrent(name, *shapes, **options):
     return call
 
 
+def solve(ctx, make, n, columns):
+    """A triangular system: rows of small numbers, and 1 on the diagonal."""
+    one = tensor(ctx, np.ones((1, n), np.float32), "F32")
+    a = ggml.ggml_add(ctx, ggml.ggml_tri(ctx, make(n, n), ggml.GGML_TRI_TYPE_LOWER), ggml.ggml_diag(ctx, one))
+    return ggml.ggml_solve_tri(ctx, a, make(columns, n), True, True, False)
+
+
 S, T = 100, 5  # rows and columns of a state, tokens
 FEW = {
     "rwkv_wkv6": recurrent("rwkv_wkv6", (S, 1, T), (S, 1, T), (S, 1, T), (S, 1), (S, 1, T), (S * S, 1)),
@@ -215,6 +222,11 @@ FEW = {
     "conv_transpose_2d": lambda ctx, make: ggml.ggml_conv_transpose_2d_p0(ctx, make(3, 3, 5, 9), make(31, 33, 9), 2),
     "pool_1d": lambda ctx, make: ggml.ggml_pool_1d(ctx, make(301, 77), ggml.GGML_OP_POOL_AVG, 3, 2, 1),
     "pool_2d": lambda ctx, make: ggml.ggml_pool_2d(ctx, make(301, 207), ggml.GGML_OP_POOL_MAX, 3, 3, 2, 2, 1.0, 1.0),
+    "conv_transpose_1d_narrow": lambda ctx, make: ggml.ggml_conv_transpose_1d(ctx, make(8, 1, 40), make(3333, 40), 4, 0, 1),
+    "pool_1d_row": lambda ctx, make: ggml.ggml_pool_1d(ctx, make(70_001), ggml.GGML_OP_POOL_AVG, 3, 2, 1),
+    "col2im_1d": lambda ctx, make: ggml.ggml_col2im_1d(ctx, make(9, 8001), 4, 1, 2),
+    "solve_tri": lambda ctx, make: solve(ctx, make, 300, 1),
+    "solve_tri_columns": lambda ctx, make: solve(ctx, make, 133, 11),
     "repeat_back": lambda ctx, make: ggml.ggml_repeat_back(ctx, make(3001, 45), make(3001)),
 }
 

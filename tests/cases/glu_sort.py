@@ -165,6 +165,8 @@ OPS = [
             lambda r: [triangle(r, 4, 2), r(3, 4, 2), True, True, False],
             lambda r: [triangle(r, 7), r(1, 7), True, True, False],
             lambda r: [triangle(r, 33, 2, 2), r(70, 33, 2, 2), True, True, False],
+            lambda r: [triangle(r, 130), r(3, 130), True, True, False],
+            lambda r: [triangle(r, 21, 3), r(13, 21, 3), True, True, False],
         ),
         diff=(0, 1),
         types=("F32",),

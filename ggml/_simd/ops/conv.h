@@ -72,8 +72,70 @@ static void conv_phase_make(conv_phase *p, const gg_conv *v, int64_t i, char *ou
     p->kernel = conv_kernel(v, true, taps, tap, step);
     p->g = conv_product(v, &p->seen, &p->kernel, v->g, out, x.nb_c);
 }
+/* The same of one dimension to few channels: the product of every tap with the data, whose places lie side by side, so
+ * that nothing is gathered; then what meets at a place of the result is added up. */
+enum { SPREAD_N = 64 /* taps of all channels */, SPREAD_PLACES = 256 /* of a tile */, SPREAD_REACH = 32, SPREAD_ROW = 304 };
+
+static bool spread_fits(const gg_conv *v) {
+    const gg_conv_part k = gg_conv_w(v);
+    return v->kind == GG_CONV_1D && k.ne[0] * k.c <= SPREAD_N && (k.ne[0] - 1) * v->d[0] <= SPREAD_REACH * v->s[0]
+        && v->x->type == GGML_TYPE_F32;
+}
+static gemm_src spread_source(const ggml_tensor *t, size_t at, size_t nb_i, size_t nb_k) {
+    gemm_src s = {.data = (const char *)t->data + at, .type = t->type, .nb_i = nb_i, .nb_k = nb_k};
+    gemm_set_pack(&s, false);
+    return s;
+}
+/* Places o to o + n of a channel of the result, n a multiple of the stride or all that is left; products: of each tap
+ * with places l0 to l1 of the data. */
+static void spread_sum(const gg_conv *v, const float *products, int64_t l0, int64_t l1, int64_t o, int64_t n, char *y,
+                       size_t nb) {
+    const int64_t taps = v->w->ne[0], s = v->s[0];
+    for (int64_t f = 0; f < gemm_min(s, n); f++) {       /* those that the same taps reach */
+        float sum[SPREAD_ROW];
+        const int64_t count = (n - f + s - 1) / s;
+        memset(sum, 0, (size_t)count * sizeof *sum);
+        for (int64_t t = 0; t < taps; t++) {
+            const int64_t at = o + f + v->p[0] - t * v->d[0];
+            if (at % s) continue;
+            const patch_range in = patch_inside(l1 - l0, at / s - l0, 1, count);
+            const float *p = products + t * SPREAD_ROW + at / s - l0;
+            for (int64_t i = in.lo; i < in.hi; i++) sum[i] += p[i];
+        }
+        for (int64_t i = 0; i < count; i++) *(float *)(y + (size_t)(f + i * s) * nb) = sum[i];
+    }
+}
+static int spread_run(const gg_work *w, ggml_tensor *dst, const gg_conv *v) {
+    const gg_conv_part k = gg_conv_w(v), x = gg_conv_x(v), g = gg_conv_g(v);
+    const int64_t s = v->s[0], reach = (k.ne[0] - 1) * v->d[0], columns = k.ne[0] * k.c;
+    const int64_t each = gemm_ceil(gemm_ceil(x.ne[0], s), 16), places = gemm_max(32, gemm_min(SPREAD_PLACES, each));
+    const int64_t tile = places * s, tiles = gemm_ceil(x.ne[0], tile);
+    const int64_t together = k.nb_c == (size_t)k.ne[0] * k.nb[0] ? k.c : 1;        /* channels whose taps lie in one piece */
+    gemm p = {.n = together * k.ne[0], .k = g.c, .ne2 = 1, .ne3 = 1, .c_m = sizeof(float), .c_n = SPREAD_ROW * sizeof(float)};
+    for (int64_t u0, u1; gg_next(w, tiles * x.n, 1, &u0, &u1);)
+        for (int64_t u = u0; u < u1; u++) {
+            const int64_t image = u / tiles, o = u % tiles * tile, n = gemm_min(tile, x.ne[0] - o);
+            const int64_t l0 = gemm_max(0, (o + v->p[0] - reach) / s), l1 = gemm_min(g.ne[0], (o + n - 1 + v->p[0]) / s + 1);
+            p.m = gemm_max(l1 - l0, 0);
+            p.a = spread_source(v->g, (size_t)image * g.nb_n + (size_t)l0 * g.nb[0], g.nb[0], g.nb_c);
+            const gemm_cut cut = gemm_plan(&p, 1);
+            float *const products = gg_scratch((size_t)(columns * SPREAD_ROW + gemm_room(&p, &cut)) * sizeof(float));
+            if (!products) return conv_memory(dst);
+            for (int64_t c = 0; p.m && c < k.c; c += together) {
+                p.b = spread_source(v->w, (size_t)c * k.nb_c, k.nb[0], k.nb_n);
+                p.c = (char *)(products + c * k.ne[0] * SPREAD_ROW);
+                gemm_rows(&p, &cut, 0, cut.rows, products + columns * SPREAD_ROW);
+            }
+            for (int64_t c = 0; c < k.c; c++)
+                spread_sum(v, products + c * k.ne[0] * SPREAD_ROW, l0, gemm_max(l0, l1), o, n,
+                           (char *)dst->data + (size_t)image * x.nb_n + (size_t)c * x.nb_c + (size_t)o * x.nb[0], x.nb[0]);
+        }
+    return GGML_STATUS_SUCCESS;
+}
+
 static int conv_data(const gg_work *w, ggml_tensor *dst) {
     const gg_conv v = gg_conv_of(dst);
+    if (spread_fits(&v)) return spread_run(w, dst, &v);
     const int64_t phases = patch_phases(&v);
     conv_phase p;
     conv_phase_make(&p, &v, 0, dst->data);               /* no other has more places */
@@ -203,7 +265,9 @@ static void columns_add(int type, const char *p, size_t nb, int64_t n, float *y,
     else
         for (int64_t i = 0; i < n; i++) y[i * step] += pack_value(type, p + (size_t)i * nb);
 }
-static void columns_sum(const gg_columns *q, const patches *v, int64_t c, int64_t image, char *plane) {
+/* Elements lo to hi of each row; plane: where the first of them lies. */
+static void columns_sum(const gg_columns *q, const patches *v, int64_t c, int64_t image, int64_t lo, int64_t hi,
+                        char *plane) {
     const patch_axis *ax = v->ax;
     const size_t unit = q->columns->nb[0];
     const int64_t taps = patches_taps(v);
@@ -214,30 +278,33 @@ static void columns_sum(const gg_columns *q, const patches *v, int64_t c, int64_
             const int64_t o1 = r % ax[1].out, o2 = r / ax[1].out;
             int64_t t[3], none;
             patch_tap(v, k, t, &none);
-            const int64_t x = ax[0].base + t[0] * ax[0].inc, y = o1 * ax[1].step + ax[1].base + t[1] * ax[1].inc;
+            const int64_t x = ax[0].base + t[0] * ax[0].inc - lo, y = o1 * ax[1].step + ax[1].base + t[1] * ax[1].inc;
             const int64_t z = o2 * ax[2].step + ax[2].base + t[2] * ax[2].inc;
             if (y < 0 || y >= ax[1].in || z < 0 || z >= ax[2].in) continue;
-            const patch_range in = patch_inside(ax[0].in, x, ax[0].step, ax[0].out);
+            const patch_range in = patch_inside(hi - lo, x, ax[0].step, ax[0].out);
             if (in.lo >= in.hi) continue;
             const char *p = column + (size_t)k * unit + (size_t)o1 * v->to[1] + (size_t)o2 * v->to[2];
             float *to = (float *)(plane + (size_t)y * v->nb[1] + (size_t)z * v->nb[2]) + x + in.lo * ax[0].step;
             columns_add(q->columns->type, p + (size_t)in.lo * v->to[0], v->to[0], in.hi - in.lo, to, ax[0].step);
         }
 }
+enum { COLUMNS_PIECE = 4096 };  /* elements of a plane of one row that a thread makes at a time */
 static int columns_back(const gg_work *w, ggml_tensor *dst) {
     const gg_columns q = gg_columns_of(dst);
     const patches v = columns_view(&q);
-    const int64_t plane = v.ax[0].in * v.ax[1].in * v.ax[2].in;
-    float *sums = NULL;             /* of a plane of halves: one row, as only COL2IM_1D has them */
-    if (dst->type != GGML_TYPE_F32 && !(sums = gg_scratch((size_t)plane * sizeof(float)))) return conv_memory(dst);
+    const int64_t across = v.ax[0].in, rows = v.ax[1].in * v.ax[2].in;
+    const int64_t piece = rows == 1 ? COLUMNS_PIECE : across, pieces = gemm_ceil(across, gemm_max(piece, 1));
+    float *sums = NULL;             /* of a piece of halves: one row, as only COL2IM_1D has them */
+    if (dst->type != GGML_TYPE_F32 && !(sums = gg_scratch((size_t)piece * sizeof(float)))) return conv_memory(dst);
     int64_t i0, i1;
-    while (gg_next(w, v.c * v.n, 1, &i0, &i1))
+    while (gg_next(w, v.c * v.n * pieces, 1, &i0, &i1))
         for (int64_t i = i0; i < i1; i++) {
-            char *y = (char *)dst->data + (size_t)(i % v.c) * v.nb_c + (size_t)(i / v.c) * v.nb_n;
+            const int64_t lo = i % pieces * piece, hi = gemm_min(lo + piece, across), c = i / pieces % v.c, n = i / pieces / v.c;
+            char *y = (char *)dst->data + (size_t)c * v.nb_c + (size_t)n * v.nb_n + (size_t)lo * dst->nb[0];
             float *to = sums ? sums : (float *)y;
-            memset(to, 0, (size_t)plane * sizeof(float));
-            columns_sum(&q, &v, i % v.c, i / v.c, (char *)to);
-            if (sums) gg_from_floats(dst->type, sums, plane, y, dst->nb[0]);
+            memset(to, 0, (size_t)((hi - lo) * rows) * sizeof(float));
+            columns_sum(&q, &v, c, n, lo, hi, (char *)to);
+            if (sums) gg_from_floats(dst->type, sums, hi - lo, y, dst->nb[0]);
         }
     return GGML_STATUS_SUCCESS;
 }

@@ -347,7 +347,10 @@ static inline char *row_at(const ggml_tensor *t, int64_t i1, int64_t i2, int64_t
 }
 /* n as box_dim counts: elements, or blocks of a quantised type that is not converted. */
 static inline void row_copy(const box *b, char *dst, const char *src, int64_t n) {
-    if (!b->convert && b->d[0] == b->du && b->s[0] == b->du) { copy_run(dst, src, (size_t)(n * b->du)); return; }
+    if (b->d[0] == b->du && b->s[0] == b->su) {
+        if (b->convert) convert_row(b, src, dst, n); else copy_run(dst, src, (size_t)(n * b->du));
+        return;
+    }
     for (int64_t x = 0; x < n; x += b->step[0])
         box_tile(b, dst + x / b->db * b->d[0], src + x / b->sb * b->s[0], min64(b->step[0], n - x), 1);
 }

@@ -73,24 +73,30 @@ static void pool_strip(const gg_pool *q, const patches *v, const plane *p, const
         gg_from_floats(GGML_TYPE_F32, row, v->ax[0].out, y + (size_t)(o + r) * v->to[1], v->to[0]);
     }
 }
+enum { POOL_PIECE = 1024 };     /* outputs of a long row to work on at a time */
 static int pool_forward(const gg_work *w, ggml_tensor *dst) {
     const gg_pool q = gg_pool_of(dst);
     const patches v = pool_view(&q);
-    plane p = plane_plan(&v, plane_parts(w, v.c * v.n));
-    const int64_t across = plane_round(v.ax[0].out), strips = plane_strips(&p);
     const bool wide = v.ax[0].out <= VW / 4 && q.k[0] > v.ax[0].out && gg_row_direct(q.x);
+    patches part = v;
+    part.ax[0].out = gemm_min(v.ax[0].out, POOL_PIECE);
+    const int64_t pieces = gemm_ceil(v.ax[0].out, POOL_PIECE), items = v.c * v.n * pieces;
+    plane p = plane_plan(&part, plane_parts(w, items));
+    const int64_t across = plane_round(v.ax[0].out), strips = plane_strips(&p), low = p.low[0];
     float *const row = (float *)plane_scratch(&p, 2 * (size_t)across * sizeof *row), *const scale = row + across;
     if (!row) return plane_memory(dst);
     pool_scales(&q, &v, scale);
     int64_t i0, i1;
-    while (gg_next(w, v.c * v.n * strips, 1, &i0, &i1))
+    while (gg_next(w, items * strips, 1, &i0, &i1))
         for (int64_t i = i0; i < i1; i++) {
-            const int64_t c = i / strips % v.c, n = i / strips / v.c, o = i % strips * p.rows;
-            const int64_t end = gemm_min(o + p.rows, v.ax[1].out);
+            const int64_t c = i / strips / pieces % v.c, n = i / strips / pieces / v.c, o = i % strips * p.rows;
+            const int64_t end = gemm_min(o + p.rows, v.ax[1].out), first = i / strips % pieces * POOL_PIECE;
             const char *x = (const char *)q.x->data + (size_t)c * v.nb_c + (size_t)n * v.nb_n;
-            char *y = (char *)dst->data + (size_t)c * dst->nb[2] + (size_t)n * v.to_n;
+            char *y = (char *)dst->data + (size_t)c * dst->nb[2] + (size_t)n * v.to_n + (size_t)first * v.to[0];
+            part.ax[0].out = gemm_min(v.ax[0].out - first, POOL_PIECE);
+            part.ax[0].base = v.ax[0].base + first * v.ax[0].step, p.low[0] = low + first * v.ax[0].step;
             if (wide) pool_windows(&q, &v, x, o, end, scale, y);
-            else pool_strip(&q, &v, &p, x, o, end, scale, row, y);
+            else pool_strip(&q, &part, &p, x, o, end, scale + first, row, y);
         }
     return GGML_STATUS_SUCCESS;
 }

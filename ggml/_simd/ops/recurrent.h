@@ -77,13 +77,17 @@ static float seq_softplus(float x) {
 /* w = exp(dt A), v = dt x, k = B, r = C, with dt = softplus of the operand */
 static void fill_ssm(const ggml_tensor *t, const gg_seq *z, seq_at at, seq_tmp tmp, seq_step *s) {
     const ggml_tensor *a = t->src[3], *b = t->src[4];
-    const int64_t n = z->n, group = at.h / (z->heads / b->ne[1]);
+    const int64_t n = z->n, group = b->ne[1] == 1 ? 0 : at.h / (z->heads / b->ne[1]);
     const float dt = seq_softplus(seq_scalar(t->src[2], at.h, at.t, at.seq));
-    const float *rates = row_in(a, (row_at){at.h, 0, 0}, tmp.p[SEQ_W]);
-    const bool one = a->ne[0] == 1;
-    const vf w1 = v_exp(vf_set1(dt * rates[0]));
-    EACH_VEC(i, n) st(tmp.p[SEQ_W] + i, one ? w1 : v_exp(vf_mul(vf_set1(dt), ld(rates + i, n - i))), n - i);
-    s->p[SEQ_W] = tmp.p[SEQ_W];
+    float *const w = tmp.p[SEQ_W];
+    const float *rates = row_in(a, (row_at){at.h, 0, 0}, w);
+    if (a->ne[0] == 1) {
+        const vf w1 = v_exp(vf_set1(dt * rates[0]));
+        EACH_VEC(i, n) st(w + i, w1, n - i);
+    } else {
+        EACH_VEC(i, n) st(w + i, v_exp(vf_mul(vf_set1(dt), ld(rates + i, n - i))), n - i);
+    }
+    s->p[SEQ_W] = w;
     s->p[SEQ_K] = row_in(b, (row_at){group, at.t, at.seq}, tmp.p[SEQ_K]);
     s->p[SEQ_R] = row_in(t->src[5], (row_at){group, at.t, at.seq}, tmp.p[SEQ_R]);
     s->p[SEQ_V] = seq_scaled(z->rows, row_in(t->src[1], (row_at){at.h, at.t, at.seq}, tmp.p[SEQ_V]), dt, tmp.p[SEQ_V]);

@@ -125,17 +125,35 @@ static int op_COUNT_EQUAL(const gg_work *w, ggml_tensor *dst) {
 }
 
 /* ---- REPEAT_BACK: sums over the tiles -------------------------------------------------------------------------- */
-enum { BACK_TILE = 2048, BACK_LEAST = 128, BACK_ROWS = 16 };
+enum { BACK_TILE = 1024, BACK_LEAST = 128, BACK_ROWS = 16 };
 /* Sums of columns: f32 over `group` rows, double beyond. */
-typedef struct { double total[BACK_TILE]; float part[BACK_TILE]; int rows, group; } column_sums;
+typedef struct {
+    double total[BACK_TILE];
+    float tmp[BACK_ROWS][BACK_TILE];
+    const float *row[BACK_ROWS];
+    int rows, group;
+} column_sums;
+
+/* y = the sum of n elements of the rows; false: one is not finite. */
+static bool add_columns(const float *const *row, int rows, int64_t n, float *y) {
+    vf rest = vf_zero();
+    EACH_VEC(i, n) {
+        vf sum = vf_zero();
+        for (int r = 0; r < rows; r++) sum = vf_add(sum, ld(row[r] + i, n - i));
+        st(y + i, sum, n - i);
+        rest = vf_add(rest, vf_sub(sum, sum));           /* NaN, if a sum is not finite */
+    }
+    return !vm_any(vf_isnan(rest));
+}
 static void columns_carry(column_sums *s, int64_t n) {
-    for (int64_t i = 0; i < n; i++) s->total[i] += (double)s->part[i], s->part[i] = 0;
+    float part[BACK_TILE];
+    add_columns(s->row, s->rows, n, part);
+    for (int64_t i = 0; i < n; i++) s->total[i] += (double)part[i];
     s->rows = 0;
 }
 /* Adds elements i0 to i0+n of a row. */
-static void add_row(column_sums *s, const ggml_tensor *a, row_at at, int64_t i0, int64_t n, float *tmp) {
-    const float *x = gg_row_in(a, at.i1, at.i2, at.i3, i0, n, tmp);
-    EACH_VEC(i, n) st(s->part + i, vf_add(ld(s->part + i, n - i), ld(x + i, n - i)), n - i);
+static void add_row(column_sums *s, const ggml_tensor *a, row_at at, int64_t i0, int64_t n) {
+    s->row[s->rows] = gg_row_in(a, at.i1, at.i2, at.i3, i0, n, s->tmp[s->rows]);
     if (++s->rows == s->group) columns_carry(s, n);
 }
 /* *acc += all elements of a row */
@@ -148,33 +166,54 @@ static void add_whole_row(double *acc, const ggml_tensor *a, row_at at, float *t
 /* Elements i0 to i0+n of the row `at` of dst, to s->total; false: a sum of a group is not finite. */
 static bool back_tile(column_sums *s, const ggml_tensor *dst, row_at at, int64_t i0, int64_t n, int group) {
     const ggml_tensor *a = dst->src[0];
-    float tmp[BACK_TILE];
     row_at k;
     s->rows = 0, s->group = group;
-    for (int64_t i = 0; i < n; i++) s->total[i] = 0, s->part[i] = 0;
+    for (int64_t i = 0; i < n; i++) s->total[i] = 0;
     for (k.i3 = at.i3; k.i3 < a->ne[3]; k.i3 += dst->ne[3])
         for (k.i2 = at.i2; k.i2 < a->ne[2]; k.i2 += dst->ne[2])
             for (k.i1 = at.i1; k.i1 < a->ne[1]; k.i1 += dst->ne[1])
-                if (dst->ne[0] == 1) add_whole_row(s->total, a, k, tmp);
-                else for (int64_t k0 = i0; k0 < a->ne[0]; k0 += dst->ne[0]) add_row(s, a, k, k0, n, tmp);
+                if (dst->ne[0] == 1) add_whole_row(s->total, a, k, s->tmp[0]);
+                else for (int64_t k0 = i0; k0 < a->ne[0]; k0 += dst->ne[0]) add_row(s, a, k, k0, n);
     columns_carry(s, n);
     bool finite = true;
     for (int64_t i = 0; i < n; i++) finite &= s->total[i] - s->total[i] == 0;
     return finite;
 }
+/* Of a few tiles of packed f32, by how many bytes each lies behind the first; 0: there are more, or others. */
+static int back_offsets(const ggml_tensor *dst, size_t offset[BACK_ROWS]) {
+    const ggml_tensor *a = dst->src[0];
+    int count = 1;
+    offset[0] = 0;
+    if (!gg_row_direct(a) || !gg_row_direct(dst) || dst->ne[0] == 1) return 0;
+    for (int d = 0; d < 4; d++) {
+        const int64_t tiles = a->ne[d] / dst->ne[d];
+        if (count * tiles > BACK_ROWS) return 0;
+        for (int64_t i = count; i < count * tiles; i++) offset[i] = offset[i - count] + (size_t)dst->ne[d] * a->nb[d];
+        count *= (int)tiles;
+    }
+    return count;
+}
+static void back_long(const ggml_tensor *dst, row_at at, int64_t i0, int64_t n) {
+    column_sums sums;
+    float out[BACK_TILE], *y = gg_row_out(dst, at.i1, at.i2, at.i3, i0, out);
+    if (!back_tile(&sums, dst, at, i0, n, BACK_ROWS)) back_tile(&sums, dst, at, i0, n, 1);
+    for (int64_t i = 0; i < n; i++) y[i] = (float)sums.total[i];
+    gg_row_store(dst, at.i1, at.i2, at.i3, i0, n, y);
+}
 static int op_REPEAT_BACK(const gg_work *w, ggml_tensor *dst) {
     const int64_t n0 = dst->ne[0], each = n0 / (2 * w->nth) / BACK_LEAST * BACK_LEAST;   /* long pieces of rows */
     const int64_t tile = each < BACK_LEAST ? BACK_LEAST : each < BACK_TILE ? each : BACK_TILE, tiles = (n0 + tile - 1) / tile;
-    column_sums sums;
-    float out[BACK_TILE];
-    for (int64_t u0, u1; gg_next(w, gg_nrows(dst) * tiles, 1, &u0, &u1);)
+    size_t offset[BACK_ROWS];
+    const int few = back_offsets(dst, offset);
+    for (int64_t u0, u1; gg_next(w, gg_nrows(dst) * tiles, few ? 1 + 4096 / (n0 * few) : 1, &u0, &u1);)
         for (int64_t u = u0; u < u1; u++) {
             const row_at at = nth_row(dst, u / tiles);
             const int64_t i0 = u % tiles * tile, n = n0 - i0 < tile ? n0 - i0 : tile;
-            if (!back_tile(&sums, dst, at, i0, n, BACK_ROWS)) back_tile(&sums, dst, at, i0, n, 1);
-            float *y = gg_row_out(dst, at.i1, at.i2, at.i3, i0, out);
-            for (int64_t i = 0; i < n; i++) y[i] = (float)sums.total[i];
-            gg_row_store(dst, at.i1, at.i2, at.i3, i0, n, y);
+            const float *row[BACK_ROWS];
+            for (int i = 0; i < few; i++)
+                row[i] = (const float *)(gg_row_ptr(dst->src[0], at.i1, at.i2, at.i3) + offset[i]) + i0;
+            if (!few || !add_columns(row, few, n, (float *)gg_row_ptr(dst, at.i1, at.i2, at.i3) + i0))
+                back_long(dst, at, i0, n);
         }
     return GGML_STATUS_SUCCESS;
 }
@@ -233,6 +272,7 @@ static void install_reduce(gg_kernels *k) {
     k->work[GGML_OP_ARGMAX] = work_ARGMAX;
     k->work[GGML_OP_ARGSORT] = k->work[GGML_OP_TOP_K] = sort_work;
     k->work[GGML_OP_GROUP_NORM] = work_GROUP_NORM;
+    k->work[GGML_OP_SOLVE_TRI] = work_SOLVE_TRI;
     static const int by_rows[] = {
         GGML_OP_CUMSUM, GGML_OP_NORM, GGML_OP_RMS_NORM, GGML_OP_RMS_NORM_BACK, GGML_OP_L2_NORM, GGML_OP_SOFT_MAX,
         GGML_OP_SOFT_MAX_BACK, GGML_OP_LOG_SOFT_MAX, GGML_OP_CROSS_ENTROPY_LOSS_BACK};

@@ -225,7 +225,7 @@ static inline int gg_map(const gg_work *w, const ggml_tensor *node, ggml_tensor 
                          bool update, gg_tile_fn fn, const void *arg) {
     ggml_tensor v[GG_MAP_MAX];
     _Alignas(64) float tmp[GG_MAP_MAX][GG_TILE];
-    float *p[GG_MAP_MAX];
+    float *p[GG_MAP_MAX] = {NULL};
     bool direct = true;
     for (int i = 0; i < n; i++) {
         v[i] = *t[i];
@@ -241,6 +241,9 @@ static inline int gg_map(const gg_work *w, const ggml_tensor *node, ggml_tensor 
     const int64_t tiles = (ne0 + shift + tile - 1) / tile;
     const int64_t grain = ne0 > 0 ? 4 * GG_TILE / (ne0 < tile ? ne0 : tile) : 1;
     int64_t u, end;
+    bool stepped = direct && tiles == 1;                 /* rows are found by a step from the one before */
+    size_t step[GG_MAP_MAX];
+    for (int i = 0; i < n; i++) stepped &= v[i].ne[1] == ne1 || v[i].ne[1] == 1, step[i] = v[i].ne[1] == 1 ? 0 : v[i].nb[1];
     bool ready[GG_MAP_MAX] = {false};                    /* one element, repeated once for all tiles */
     for (int i = n_out; i < n && ne0 > 1; i++)
         if ((ready[i] = gg_nelements(&v[i]) == 1))
@@ -248,19 +251,21 @@ static inline int gg_map(const gg_work *w, const ggml_tensor *node, ggml_tensor 
     while (gg_next(w, tiles * gg_nrows(&v[0]), grain, &u, &end)) {
         const int64_t row = u / tiles;
         int64_t at = u % tiles * tile - shift, i1 = row % ne1, i2 = row / ne1 % ne2, i3 = row / ne1 / ne2;
+        bool follows = false;                            /* the row before this one, which p is still at */
         for (; u < end; u++) {
             const int64_t i0 = at > 0 ? at : 0, m = (at + tile < ne0 ? at + tile : ne0) - i0;
-            for (int i = 0; i < n; i++) {
+            if (follows && stepped) for (int i = 0; i < n; i++) p[i] = (float *)((char *)p[i] + step[i]);
+            else for (int i = 0; i < n; i++) {
                 if (ready[i]) continue;
                 if (i >= n_out) p[i] = (float *)gg_row_repeat(&v[i], ne0, i1, i2, i3, i0, m, tmp[i]);
                 else if (update) p[i] = (float *)gg_row_in(&v[i], i1, i2, i3, i0, m, tmp[i]);
                 else p[i] = gg_row_out(&v[i], i1, i2, i3, i0, tmp[i]);
             }
             fn(p, m, stream && at >= 0, arg);
-            for (int i = 0; i < n_out; i++) gg_row_store(&v[i], i1, i2, i3, i0, m, p[i]);
+            for (int i = 0; i < n_out && !direct; i++) gg_row_store(&v[i], i1, i2, i3, i0, m, p[i]);
             if ((at += tile) < ne0) continue;
             at = -shift;
-            if (++i1 < ne1) continue;
+            if ((follows = ++i1 < ne1)) continue;
             i1 = 0;
             if (++i2 == ne2) i2 = 0, i3++;
         }
