@@ -139,7 +139,13 @@ void gg_barrier(const gg_work *w) {
  * that is through with them takes others, from the end. A bit a piece; beyond 64 pieces they go to who comes first. */
 static inline uint64_t gg_bits(int n) { return n < 64 ? ((uint64_t)1 << n) - 1 : ~(uint64_t)0; }   /* the lowest n */
 bool gg_next(const gg_work *w, int64_t n, int64_t grain, int64_t *i0, int64_t *i1) {
-    const int64_t most = w->nth > 1 ? 4 * (int64_t)w->nth : 1;
+    if (w->nth == 1) {              /* small nodes run like that: no divisions, no locked instruction */
+        const bool first = !atomic_load_explicit(w->chunk, memory_order_relaxed);
+        atomic_store_explicit(w->chunk, 1, memory_order_relaxed);
+        *i0 = 0, *i1 = n;
+        return first && n > 0;
+    }
+    const int64_t most = 4 * (int64_t)w->nth;
     int64_t step = (n + most - 1) / most, i;
     if (step < grain) step = grain;
     if (step < 1) step = 1;
