@@ -317,6 +317,28 @@ def test_dot_product(type):
             assert abs(s.value - a @ b) <= 1e-5 * (np.abs(a) @ np.abs(b)), f"{blocks} blocks on {name}"
 
 
+@each(QUANTISED[:-2])
+def test_dot_product_of_any_bytes(type):
+    """Blocks of random bytes, whose codes and scales no search would choose, with values of one sign, whose sums are large."""
+    traits = ggml.ggml_get_type_traits_cpu(type_id(type)).contents
+    partner = ggml.ggml_type_name(traits.vec_dot_type).decode().upper()
+    rng = np.random.default_rng(12)
+    for blocks in (1, 2, 4, 9):
+        n = blocks * max(ggml.ggml_blck_size(type_id(t)) for t in (type, partner))
+        a = np.array(np.nan)
+        while not np.isfinite(a).all():
+            x = rng.integers(0, 256, ggml.ggml_row_size(type_id(type), n)).astype(np.uint8)
+            a = decode(type, x, n).astype(float)
+        y = quantise(partner, 1 + rng.random((1, n)))
+        b = decode(partner, y, n).astype(float)
+        for name in ISAS:
+            with isa(name):
+                s = ctypes.c_float(np.nan)
+                where = (v.ctypes.data_as(ctypes.c_void_p) for v in (x, y))
+                traits.vec_dot(n, ctypes.byref(s), 0, next(where), 0, next(where), 0, 1)
+            assert abs(s.value - a @ b) <= 1e-5 * (np.abs(a) @ np.abs(b)), f"{blocks} blocks on {name}"
+
+
 # ---- operations ------------------------------------------------------------------------------------------------------
 def on_each(ctx, out, check, threads=(1, 2)):
     """Computes on every ISA; results of all thread counts are equal bit by bit."""

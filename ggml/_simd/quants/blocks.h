@@ -57,14 +57,11 @@ SAME_SIZE(iq2_s, IQ2_S) SAME_SIZE(iq3_xxs, IQ3_XXS) SAME_SIZE(iq3_s, IQ3_S) SAME
 SAME_SIZE(iq1_m, IQ1_M) SAME_SIZE(iq4_xs, IQ4_XS) SAME_SIZE(tq1_0, TQ1_0) SAME_SIZE(tq2_0, TQ2_0)
 
 /* Grids laid out for decoding (tables.c): each entry is eight (iq3: four) int8 values, lowest byte first. The
- * entries of iq1s are eight times the level (-1, 0, 1), plus 8: a level plus or minus 1/8 is a whole number of
+ * entries of iq1s are eight times the level (-1, 0, 1), plus 10: a level plus or minus 1/8 is a whole number of
  * eighths. */
 extern const uint64_t gg_iq2xxs_grid[256], gg_iq2xs_grid[512], gg_iq2s_grid[1024], gg_iq1s_grid[2048];
 extern const uint32_t gg_iq3xxs_grid[256], gg_iq3s_grid[512];
 extern const int8_t gg_levels_iq4nl[16], gg_levels_e2m1[16];
-
-/* Eight signs from seven bits: the number of minus signs is even. */
-static inline uint32_t gg_even_signs(uint32_t s) { return s | (uint32_t)(__builtin_parity(s) << 7); }
 
 /* E8M0: 2^(e - 127), halved because the levels of MXFP4 are doubled. */
 static inline float gg_e8m0_half(uint8_t e) { return gg_bits_f32(e < 2 ? 0x00200000u << e : (uint32_t)(e - 1) << 23); }

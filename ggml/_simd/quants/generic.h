@@ -8,6 +8,8 @@
 #define INLINED static inline __attribute__((always_inline))
 
 typedef vb (*chunk_fn)(const void *block, int j);                    /* elements 32 j .. 32 j + 31 */
+typedef vb (*grid_fn)(const void *block, const volatile uint64_t *at, int j);   /* likewise, points of a grid */
+typedef vb (*apply_fn)(vb v, const void *block, int j);
 
 /* Bytes that need all eight bits stay signed where the matrix kernels want less in unsigned ones (vi_dot). */
 #if defined GG_VEC_DOT && GG_VEC_DOT < 256
@@ -119,31 +121,45 @@ INLINED void small_dot_q8_1(small_type t, int64_t n, float *s, const void *x, co
 }
 
 /* ---- blocks of 256 elements: an integer scale s, and m to subtract, for each 16 elements ------------------------ */
-/* An element is d s (q - bias) - dmin m, negated where its sign bit is set. Chunks hold q: unsigned, or signed; these,
- * and those that have signs, are unsigned once signed_by is added. */
+/* An element is d s (q - bias) - dmin m, with a sign of its own where the type has signs. Chunks hold q: unsigned, or
+ * signed; these, and those that have signs, are unsigned once signed_by is added. */
 typedef struct { float d, dmin; vs s, m; } k_scales;
 typedef struct {
     int bytes, bias;
     chunk_fn chunk;
     k_scales (*scales)(const void *block);
-    uint32_t (*signs)(const void *block, int j);    /* of a chunk; NULL: none */
+    apply_fn signs;                                 /* v with the signs of the elements; NULL: none */
     bool has_min;
     int signed_by;
-    int group;                                      /* elements to a scale: 16, 32 or 64 */
+    int group;                                      /* elements to a scale: 16, 32, or 64: the scales are 1, |q| < 4
+                                                     * or, if signed, < 2 */
+    grid_fn grid;                                   /* instead of chunk */
+    void (*indices)(const void *block, uint64_t at[16]);    /* of those points, four to a word */
+    apply_fn adjust;                                /* of q; but in products groups have biases, m = s bias; NULL: none */
 } k_type;
 
+/* Indices go through memory: without volatile GCC takes them from the vectors, which is slower. */
+INLINED vb k_points(k_type t, const void *b, const uint64_t *at, int j) {
+    return t.grid ? t.grid(b, at, j) : t.chunk(b, j);
+}
+INLINED vb k_chunk(k_type t, const void *b, const uint64_t *at, int j) {
+    const vb q = k_points(t, b, at, j);
+    return t.adjust ? t.adjust(q, b, j) : q;
+}
 INLINED void k_to_f32(k_type t, const void *x, float *y, int64_t n) {
     const char *b = x, *end = b + n / 256 * t.bytes;
     for (; b < end; b += t.bytes, y += 256) {
         const k_scales k = t.scales(b);
         float d[16], m[16];
+        uint64_t at[16] __attribute__((aligned(32)));
         vs_to_f32(d, k.s, k.d);
         if (t.has_min) vs_to_f32(m, k.m, k.dmin);
+        if (t.indices) t.indices(b, at);
 #pragma GCC unroll 8
         for (int j = 0; j < 8; j++) {
-            vb q = t.chunk(b, j);
+            vb q = k_chunk(t, b, at, j);
             if (t.bias) q = vb_sub(q, vb_set1(t.bias));
-            if (t.signs) q = vb_negate(q, t.signs(b, j));
+            if (t.signs) q = t.signs(q, b, j);
             vb_store_f32(y + 32 * j, q, d[2 * j], d[2 * j + 1], t.has_min ? m[2 * j] : 0, t.has_min ? m[2 * j + 1] : 0);
         }
     }
@@ -153,35 +169,64 @@ INLINED void k_unpack(k_type t, const void *x, void *groups, int64_t n) {
     for (char *p = groups; b < end; b += t.bytes) {
         const k_scales k = t.scales(b);
         float d[16], m[16];
+        uint64_t at[16] __attribute__((aligned(32)));
         vs_to_f32(d, k.s, k.d);
         if (t.has_min) vs_to_f32(m, k.m, k.dmin);
+        if (t.indices) t.indices(b, at);
 #pragma GCC unroll 8
         for (int j = 0; j < 8; j++) {
-            vb q = t.chunk(b, j);
-            if (t.signs) q = vb_negate(q, t.signs(b, j));
+            vb q = k_chunk(t, b, at, j);
+            if (t.signs) q = t.signs(q, b, j);
             p = ints_store(p, j, t.group, q, t.signed_by, t.has_min, d + 2 * j, m + 2 * j);
         }
     }
 }
+/* The sums of products of one block's q, scaled. */
+INLINED vq k_block(k_type t, const char *b, vs scales, const block_q8_K *a) {
+    uint64_t at[16] __attribute__((aligned(32)));
+    if (t.indices) t.indices(b, at);
+    const bool is_signed = t.signed_by && !t.signs;
+    vn few = vn_zero();
+    vq acc[2] = {vq_zero(), vq_zero()};
+#pragma GCC unroll 8
+    for (int j = 0; j < 8; j++) {
+        const vb q = k_points(t, b, at, j);
+        vb v = vb_load(a->qs + 32 * j);
+        if (t.signs) v = t.signs(v, b, j);
+        vq *const to = acc + (j & 1);
+        if (t.group == 64) few = is_signed ? vn_madd_signs(few, q, v) : vn_madd(few, q, v);
+        else *to = is_signed ? vq_madd_ss(*to, q, v, scales, j) : vq_madd_us(*to, q, v, scales, j);
+    }
+    return t.group == 64 ? vn_sum(few) : vq_add(acc[0], acc[1]);
+}
+/* With a bias: lanes of the two terms do not match, and what cancels must do so before it is rounded. */
+INLINED void k_dot_biased(k_type t, int64_t n, float *s, const void *x, const void *y) {
+    const char *b = x;
+    const block_q8_K *a = y, *end = a + n / 256;
+    va sum = va_zero();
+    while (a < end) {
+        const int m = end - a < 4 ? (int)(end - a) : 4;
+        vq q[4];
+        float d[4];
+#pragma GCC unroll 1
+        for (int i = 0; i < m; i++, a++, b += t.bytes) {
+            const k_scales k = t.scales(b);
+            q[i] = vq_sub(k_block(t, b, k.s, a), vq_dot_vs(t.adjust ? k.m : vs_times(k.s, vs_set1(t.bias)), a->bsums));
+            d[i] = k.d * a->d;
+        }
+        for (int i = m; i < 4; i++) q[i] = vq_zero(), d[i] = 0;
+        sum = va_madd_sums(sum, q, d);
+    }
+    *s = va_sum(sum);
+}
 INLINED void k_dot(k_type t, int64_t n, float *s, const void *x, const void *y) {
+    if (t.bias) { k_dot_biased(t, n, s, x, y); return; }
     const char *b = x;
     const block_q8_K *a = y, *end = a + n / 256;
     va sum = va_zero(), mins = va_zero();
     for (; a < end; a++, b += t.bytes) {
         const k_scales k = t.scales(b);
-        vq acc[2] = {vq_zero(), vq_zero()};
-#pragma GCC unroll 8
-        for (int j = 0; j < 8; j++) {
-            vb v = vb_load(a->qs + 32 * j);
-            if (t.signs) v = vb_negate(v, t.signs(b, j));
-            acc[j & 1] = t.signed_by && !t.signs ? vq_madd_ss(acc[j & 1], t.chunk(b, j), v, k.s, j)
-                : vq_madd_us(acc[j & 1], t.chunk(b, j), v, k.s, j);
-        }
-        acc[0] = vq_add(acc[0], acc[1]);
-        if (t.bias) /* lanes of the two do not match: what cancels must do so before it is rounded */
-            sum = va_madd_sum(sum, vq_sub_times(acc[0], vq_dot_vs(k.s, a->bsums), t.bias), k.d * a->d);
-        else
-            sum = va_madd1(sum, acc[0], k.d * a->d);
+        sum = va_madd1(sum, k_block(t, b, k.s, a), k.d * a->d);
         if (t.has_min) mins = va_madd1(mins, vq_dot_vs(k.m, a->bsums), k.dmin * a->d);
     }
     *s = t.has_min ? va_sum(sum) - va_sum(mins) : va_sum(sum);
@@ -198,7 +243,12 @@ INLINED void k_dot(k_type t, int64_t n, float *s, const void *x, const void *y) 
     INSTANCE(t, ((small_type){sizeof(block_##t), CHUNKS, BIAS, t##_chunk, t##_scales, MIN, HALVES_DIFFER, SIGNED_BY}), \
              small, small_dot_##PARTNER, HALVES_DIFFER ? 16 : 32, BIAS, SIGNED_BY, MOST, (MIN) != NULL)
 #define K_TYPE(t, GROUP, BIAS, SIGNS, HAS_MIN, SIGNED_BY, MOST) \
-    INSTANCE(t, ((k_type){sizeof(block_##t), BIAS, t##_chunk, t##_scales, SIGNS, HAS_MIN, SIGNED_BY, GROUP}), \
+    INSTANCE(t, ((k_type){sizeof(block_##t), BIAS, t##_chunk, t##_scales, SIGNS, HAS_MIN, SIGNED_BY, GROUP, \
+                          NULL, NULL, NULL}), \
              k, k_dot, GROUP, BIAS, SIGNED_BY, MOST, HAS_MIN)
+#define GRID_TYPE(t, GROUP, BIAS, SIGNS, ADJUST, SIGNED_BY, MOST) \
+    INSTANCE(t, ((k_type){sizeof(block_##t), BIAS, NULL, t##_scales, SIGNS, false, SIGNED_BY, GROUP, \
+                          t##_grid, t##_indices, ADJUST}), \
+             k, k_dot, GROUP, BIAS, SIGNED_BY, MOST, false)
 
 #endif

@@ -11,7 +11,7 @@
                                      VALUE4(values, u, 3)),
 
 #define IQ2(u) ENTRY8(0x2b1908, u)                   /* 8, 25, 43 */
-#define IQ1(u) ENTRY8(0x100800, u)                   /* 0, 8, 16 */
+#define IQ1(u) ENTRY8(0x120a02, u)                   /* 2, 10, 18 */
 #define IQ3XXS(u) ENTRY4(0x3e342c241c140c04u, u)     /* 4, 12, 20, 28, 36, 44, 52, 62 */
 #define IQ3S(u) ENTRY4(0x0f0d0b0907050301u, u)       /* 1, 3, ... 15 */
 

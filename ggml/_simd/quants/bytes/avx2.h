@@ -3,6 +3,7 @@
 typedef __m256i vb;
 typedef __m256i vq;
 typedef __m256i vs;
+typedef __m256i vn;
 typedef __m256 va;
 
 static inline float gg_half_f32(gg_half h) { return _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(h))); }
@@ -13,9 +14,6 @@ static inline float gg_half_of_two(const void *p, int i) {
     return _mm_cvtss_f32(i ? _mm_movehdup_ps(v) : v);
 }
 static inline vb vb_load(const void *p) { return _mm256_loadu_si256(p); }
-static inline vb vb_load2(const void *p, const void *q) {
-    return _mm256_set_m128i(_mm_loadu_si128(q), _mm_loadu_si128(p));
-}
 static inline void vb_store(void *p, vb v) { _mm256_storeu_si256(p, v); }
 static inline void vb_store2(void *p, void *q, vb v) {
     _mm_storeu_si128(p, _mm256_castsi256_si128(v)), _mm_storeu_si128(q, _mm256_extracti128_si256(v, 1));
@@ -28,19 +26,43 @@ static inline vb vb_nibbles(const void *p) {
 static inline vb vb_u64(uint64_t a, uint64_t b, uint64_t c, uint64_t d) {
     return _mm256_set_epi64x((int64_t)d, (int64_t)c, (int64_t)b, (int64_t)a);
 }
+static inline __m128i vb_two(const void *p, const void *q) {
+    return _mm_castps_si128(_mm_loadh_pi(_mm_castsi128_ps(_mm_loadl_epi64(p)), q));
+}
+static inline vb vb_points(const uint64_t *a, const uint64_t *b, const uint64_t *c, const uint64_t *d) {
+    return _mm256_set_m128i(vb_two(c, d), vb_two(a, b));
+}
+static inline __m128i vb_four(const uint32_t *a, const uint32_t *b, const uint32_t *c, const uint32_t *d) {
+    const __m128i lo = _mm_unpacklo_epi32(_mm_cvtsi32_si128((int)*a), _mm_cvtsi32_si128((int)*b));
+    return _mm_unpacklo_epi64(lo, _mm_unpacklo_epi32(_mm_cvtsi32_si128((int)*c), _mm_cvtsi32_si128((int)*d)));
+}
+static inline vb vb_points8(const uint32_t *a, const uint32_t *b, const uint32_t *c, const uint32_t *d, const uint32_t *e,
+                            const uint32_t *f, const uint32_t *g, const uint32_t *h) {
+    return _mm256_set_m128i(vb_four(e, f, g, h), vb_four(a, b, c, d));
+}
+static inline vb vb_load_4x4(const void *p, const void *four) {
+    int32_t x;
+    memcpy(&x, four, 4);
+    return _mm256_inserti128_si256(_mm256_set1_epi32(x), _mm_loadu_si128(p), 0);
+}
+static inline vb vb_lows(vb a, vb b) { return _mm256_inserti128_si256(a, _mm256_castsi256_si128(b), 1); }
+#define vb_mix(a, b, bits) _mm256_blend_epi32(a, b, bits)
+static inline vb vb_sixteens(uint16_t u) {
+    return _mm256_shuffle_epi8(_mm256_set1_epi16((short)u), _mm256_set_m128i(_mm_set1_epi8(1), _mm_setzero_si128()));
+}
 static inline vb vb_mask(uint32_t bits) {
 #ifdef __AVX512BW__
     return _mm256_movm_epi8(bits);
 #else
-    const __m256i spread = _mm256_set_epi64x(0x0303030303030303, 0x0202020202020202, 0x0101010101010101, 0);
     const __m256i bit = _mm256_set1_epi64x((int64_t)0x8040201008040201);
-    const __m256i v = _mm256_and_si256(_mm256_shuffle_epi8(_mm256_set1_epi32((int)bits), spread), bit);
-    return _mm256_cmpeq_epi8(v, bit);
+    const __m256i spread = _mm256_set_epi64x(0x0303030303030303, 0x0202020202020202, 0x0101010101010101, 0);
+    return _mm256_cmpeq_epi8(_mm256_and_si256(_mm256_shuffle_epi8(_mm256_set1_epi32((int)bits), spread), bit), bit);
 #endif
 }
 static inline vb vb_and(vb a, vb b) { return _mm256_and_si256(a, b); }
 static inline vb vb_or(vb a, vb b) { return _mm256_or_si256(a, b); }
 static inline vb vb_add(vb a, vb b) { return _mm256_add_epi8(a, b); }
+static inline vb vb_min(vb a, vb b) { return _mm256_min_epu8(a, b); }
 static inline vb vb_sub(vb a, vb b) { return _mm256_sub_epi8(a, b); }
 static inline vb vb_field(vb a, int k, int mask) {
     return _mm256_and_si256(k < 0 ? _mm256_slli_epi16(a, -k) : _mm256_srli_epi16(a, k), vb_set1(mask));
@@ -48,13 +70,32 @@ static inline vb vb_field(vb a, int k, int mask) {
 static inline vb vb_lut(const int8_t *table, vb a) {
     return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128((const void *)table)), a);
 }
-static inline vb vb_ge(vb a, int k) { return _mm256_cmpeq_epi8(_mm256_max_epu8(a, vb_set1(k)), a); }
+static inline vb vb_gt(vb a, vb b) { return _mm256_cmpgt_epi8(a, b); }
 static inline vb vb_negate(vb a, uint32_t bits) {
 #ifdef __AVX512BW__
     return _mm256_mask_sub_epi8(a, bits, _mm256_setzero_si256(), a);
 #else
     const vb m = vb_mask(bits);
     return _mm256_sub_epi8(_mm256_xor_si256(a, m), m);
+#endif
+}
+
+/* The seven bits go to the start of each 8 bytes; their parity, from a table of nibbles, is the eighth; then each bit
+ * to its byte. */
+static inline vb vb_negate_even(vb a, const void *p, int step) {
+    const __m256i odd = _mm256_broadcastsi128_si256(_mm_set_epi64x(0x0080800080000080, (int64_t)0x8000008000808000));
+    const __m256i bit = _mm256_set1_epi64x((int64_t)0x8040201008040201);
+    int32_t all;
+    memcpy(&all, p, 4);
+    __m256i t = step == 7 ? _mm256_and_si256(_mm256_srlv_epi32(_mm256_set1_epi32(all), _mm256_set_epi64x(21, 14, 7, 0)),
+                                             _mm256_set1_epi64x(127))
+        : _mm256_srli_epi16(_mm256_cvtepu16_epi64(_mm_loadl_epi64(p)), 9);
+    t = _mm256_or_si256(t, _mm256_shuffle_epi8(odd, _mm256_xor_si256(t, _mm256_srli_epi16(t, 4))));
+    t = _mm256_shuffle_epi8(t, _mm256_broadcastsi128_si256(_mm_set_epi64x(0x0808080808080808, 0)));
+#ifdef __AVX512BW__
+    return _mm256_mask_sub_epi8(a, _mm256_test_epi8_mask(t, bit), _mm256_setzero_si256(), a);
+#else
+    return _mm256_sign_epi8(a, _mm256_or_si256(_mm256_cmpeq_epi8(_mm256_and_si256(t, bit), bit), vb_set1(1)));
 #endif
 }
 
@@ -70,6 +111,52 @@ static inline vq vq_dot_ss(vb a, vb b) { return vq_dot_us(_mm256_abs_epi8(a), _m
 static inline vs vs_set(uint64_t lo, uint64_t hi) {
     return _mm256_cvtepi8_epi16(_mm_set_epi64x((int64_t)hi, (int64_t)lo));
 }
+static inline vs vs_set1(int x) { return _mm256_set1_epi16((short)x); }
+static inline vs vs_load(const void *p) { return _mm256_cvtepi8_epi16(_mm_loadu_si128(p)); }
+static inline vs vs_field(vs a, int k, int mask) {
+    return _mm256_and_si256(_mm256_srli_epi16(a, k), vs_set1(mask));
+}
+static inline vs vs_add(vs a, vs b) { return _mm256_add_epi16(a, b); }
+static inline vs vs_times(vs a, vs b) { return _mm256_mullo_epi16(a, b); }
+static inline vs vs_odd(vs a) { return _mm256_add_epi16(_mm256_add_epi16(a, a), vs_set1(1)); }
+static inline vs vs_bytes(const void *p) { return _mm256_cvtepu8_epi16(_mm_loadu_si128(p)); }
+static inline void vs_store(void *p, vs a) { _mm256_storeu_si256(p, a); }
+static inline vs vs_ones(const void *p) {
+    const __m256i bit = _mm256_setr_epi16(1, 2, 4, 8, 0x10, 0x20, 0x40, 0x80, 0x100, 0x200, 0x400, 0x800, 0x1000, 0x2000,
+                                          0x4000, -0x8000);
+    int16_t bits;
+    memcpy(&bits, p, 2);
+    return _mm256_srli_epi16(_mm256_cmpeq_epi16(_mm256_and_si256(_mm256_set1_epi16(bits), bit), bit), 15);
+}
+static inline vs vs_pairs(const void *p) {
+    const __m256i to = _mm256_set_epi64x(0x0303030303030303, 0x0202020202020202, 0x0101010101010101, 0);
+    int32_t bits;
+    memcpy(&bits, p, 4);
+    const __m256i v = _mm256_shuffle_epi8(_mm256_set1_epi32(bits), to), shift = _mm256_set1_epi64x(0x0004001000400100);
+    return _mm256_and_si256(_mm256_srli_epi16(_mm256_mullo_epi16(v, shift), 8), vs_set1(3));
+}
+static inline vs vs_nibbles(const void *p) {
+    const __m256i v = _mm256_cvtepu8_epi32(_mm_loadl_epi64(p));
+    return _mm256_and_si256(_mm256_or_si256(v, _mm256_slli_epi32(v, 12)), vs_set1(15));
+}
+static inline vs vs_threes(const void *p) {
+    const __m256i to = _mm256_set_epi64x(0x0706070607060706, 0x0504050405040504, 0x0302030203020302, 0x0100010001000100);
+    const __m256i v = _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadl_epi64(p)), to);
+    return _mm256_srli_epi16(_mm256_mullo_epi16(v, _mm256_set1_epi64x(0x0010008004002000)), 13);
+}
+static inline vs vs_top(const void *p, int bytes) {
+    __m256i v;
+    if (bytes == 2) {
+        v = _mm256_srli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128(p)), 12);
+    } else if (bytes == 4) {
+        v = _mm256_srli_epi32(vb_load(p), 28);
+    } else {
+        const __m256 a = _mm256_loadu_ps(p), b = _mm256_loadu_ps((const float *)p + 8);
+        v = _mm256_permute4x64_epi64(_mm256_castps_si256(_mm256_shuffle_ps(a, b, 0xdd)), 0xd8);
+        v = _mm256_srli_epi32(v, 28);
+    }
+    return _mm256_or_si256(v, _mm256_slli_epi32(v, 16));
+}
 static inline vs vs_twice(uint64_t a) {
     const __m128i v = _mm_cvtsi64_si128((int64_t)a);
     return _mm256_cvtepi8_epi16(_mm_unpacklo_epi8(v, v));
@@ -83,8 +170,12 @@ static inline void vs_to_f32(float *d, vs s, float x) {
 /* The two scales of chunk j, each in all int16 of a half. */
 static inline __m256i vs_chunk(vs s, int j) {
     const __m256i both = j < 4 ? _mm256_permute4x64_epi64(s, 0x44) : _mm256_permute4x64_epi64(s, 0xee);
-    const short lo = (short)(0x0100 + 0x0404 * (j & 3)), hi = (short)(lo + 0x0202);
-    return _mm256_shuffle_epi8(both, _mm256_set_m128i(_mm_set1_epi16(hi), _mm_set1_epi16(lo)));
+#define PICK(i) EACH_BYTE(4 * (i)) + 0x0100010001000100
+#define PICK2(i) {PICK(i), PICK(i), PICK(i) + EACH_BYTE(2), PICK(i) + EACH_BYTE(2)}
+    static const uint64_t pick[4][4] = {PICK2(0), PICK2(1), PICK2(2), PICK2(3)};
+#undef PICK2
+#undef PICK
+    return _mm256_shuffle_epi8(both, vb_load(pick[j & 3]));
 }
 static inline vq vq_zero(void) { return _mm256_setzero_si256(); }
 static inline vq vq_madd_us(vq acc, vb u, vb b, vs s, int j) {
@@ -98,12 +189,18 @@ static inline vq vq_madd_us(vq acc, vb u, vb b, vs s, int j) {
 static inline vq vq_madd_ss(vq acc, vb a, vb b, vs s, int j) {
     return vq_madd_us(acc, _mm256_abs_epi8(a), _mm256_sign_epi8(b, a), s, j);
 }
+#ifdef __AVX512VNNI__
+static inline vn vn_madd(vn acc, vb u, vb s) { return _mm256_dpbusd_epi32(acc, u, s); }
+static inline vq vn_sum(vn acc) { return acc; }
+#else       /* 16 sums of pairs: eight times 2 * 3 * 127 at most */
+static inline vn vn_madd(vn acc, vb u, vb s) { return _mm256_add_epi16(acc, _mm256_maddubs_epi16(u, s)); }
+static inline vq vn_sum(vn acc) { return _mm256_madd_epi16(acc, _mm256_set1_epi16(1)); }
+#endif
+static inline vn vn_madd_signs(vn acc, vb a, vb s) { return vn_madd(acc, vb_set1(1), _mm256_sign_epi8(s, a)); }
+static inline vn vn_zero(void) { return _mm256_setzero_si256(); }
 static inline vq vq_dot_vs(vs s, const int16_t *p) { return _mm256_madd_epi16(s, _mm256_loadu_si256((const void *)p)); }
 static inline vq vq_add(vq a, vq b) { return _mm256_add_epi32(a, b); }
 static inline vq vq_sub(vq a, vq b) { return _mm256_sub_epi32(a, b); }
-static inline vq vq_sub_times(vq a, vq b, int k) {
-    return _mm256_sub_epi32(a, _mm256_mullo_epi32(b, _mm256_set1_epi32(k)));
-}
 
 static inline va va_zero(void) { return _mm256_setzero_ps(); }
 static inline va va_add(va a, va b) { return _mm256_add_ps(a, b); }
@@ -119,12 +216,10 @@ static inline va va_madd(va acc, vq q, float lo, float hi) {
 static inline va va_madd1(va acc, vq q, float x) {
     return _mm256_fmadd_ps(_mm256_cvtepi32_ps(q), _mm256_set1_ps(x), acc);
 }
-static inline va va_madd_sum(va acc, vq q, float x) {
-    __m128i s = _mm_add_epi32(_mm256_castsi256_si128(q), _mm256_extracti128_si256(q, 1));
-    s = _mm_add_epi32(s, _mm_shuffle_epi32(s, 0x4e));
-    s = _mm_add_epi32(s, _mm_shuffle_epi32(s, 0xb1));     /* the sum, four times */
-    const __m128 v = _mm_mul_ps(_mm_cvtepi32_ps(s), _mm_set1_ps(0.25f * x));
-    return _mm256_add_ps(acc, _mm256_zextps128_ps256(v));
+static inline va va_madd_sums(va acc, const vq *q, const float *x) {
+    const __m256i v = _mm256_hadd_epi32(_mm256_hadd_epi32(q[0], q[1]), _mm256_hadd_epi32(q[2], q[3]));
+    const __m128i sums = _mm_add_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+    return _mm256_add_ps(acc, _mm256_zextps128_ps256(_mm_mul_ps(_mm_cvtepi32_ps(sums), _mm_loadu_ps(x))));
 }
 static inline void vb_store16(float *y, __m128i v, float scale, float off) {   /* 16 signed bytes */
 #ifdef __AVX512F__

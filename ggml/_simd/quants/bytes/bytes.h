@@ -4,22 +4,35 @@
  * vb            32 bytes, element i in byte i; the first and the last 16 may have scales of their own ("lo" and "hi")
  * vq            sums of products, as int32 lanes, lo and hi apart
  * vs            16 scales or mins of a block of 256, as int16: those of chunk j are elements 2 j and 2 j + 1
+ * vn            sums of products of numbers below 4, for one block of 256
  * va            an accumulator of f32 lanes
  *
- * load          vb_load(p) 32 bytes  vb_load2(p,q) 16 and 16  vb_nibbles(p) low nibbles of 16 bytes, then the high ones
+ * load          vb_load(p) 32 bytes  vb_nibbles(p) low nibbles of 16 bytes, then the high ones
  *               vb_u64(a,b,c,d) four times 8 bytes  vb_set1(x)  vb_mask(bits) byte i is 255 if bit i is set, else 0
+ *               vb_load_4x4(p,q) 16 and four times the same four  vb_sixteens(u) each of two bytes 16 times
+ *               vb_points(a,b,c,d) four times the 8 bytes at a pointer  vb_points8(a,...,h) eight times four
  * bytes         vb_and vb_or vb_add vb_sub (a,b)  vb_field(a,k,mask) (a >> k) & mask, mask below 256 >> k;
  *               with k < 0 (a << -k) & mask, mask without its lowest -k bits
- *               vb_lut(table,a) a < 16  vb_ge(a,k) unsigned: 255 or 0  vb_negate(a,bits) -a where the bit is set
+ *               vb_lut(table,a) a < 16  vb_gt(a,b) signed: 255 or 0  vb_min(a,b) unsigned
+ *               vb_lows(a,b) lo of both  vb_mix(a,b,bits) four bytes of b for each set bit
+ *               vb_negate(a,bits) -a where the bit is set
+ *               vb_negate_even(a,p,step) with seven bits for eight bytes, the eighth such that the number of set ones is
+ *               even: every 7 bits of the uint32 at p (step 7) or in the upper bits of four uint16 (step 16)
  * multiply      vq_dot_us(u,s) u < 128 unsigned, s signed  vq_dot_ss(a,b) both signed, b > -128
- * scales        vs_set(lo,hi) 8 and 8 signed bytes  vs_twice(a) 8 bytes, each for two elements
+ * scales        vs_set(lo,hi) 8 and 8 signed bytes  vs_twice(a) 8 bytes, each for two elements  vs_load(p) 16 signed bytes
+ *               vs_bytes(p) 16 unsigned ones  vs_ones(p) vs_pairs(p) vs_nibbles(p) bits of 2, 4, 8 bytes, by 1, 2, 4, low ones
+ *               first  vs_threes(p) four times three bits of each of four uint16  vs_store(p,a)
+ *               vs_top(p,bytes) the top four bits of 8 numbers of 2, 4 or 8 bytes, each for two elements
+ *               vs_set1(x)  vs_field(a,k,mask) (a >> k) & mask  vs_add vs_times (a,b)  vs_odd(a) 2 a + 1
  *               vs_to_f32(d,s,x) floats d[i] = x s[i]
  *               vq_madd_us(acc,u,s,scales,j) acc + u s with the scales of chunk j (a constant)  vq_madd_ss likewise
- *               vq_dot_vs(scales,p) products with 16 int16 at p  vq_sub_times(a,b,k) a - b k
+ *               vq_dot_vs(scales,p) products with 16 int16 at p
+ *               vn_zero() vn_madd(acc,u,s) acc + u s, eight times at most
+ *               vn_madd_signs(acc,a,s) likewise with a of -1, 0, 1  vn_sum(acc) -> vq
  *               vq_zero() vq_add vq_sub (a,b)
  * accumulate    va_zero() va_add(a,b) va_scale(acc,a,x) acc + a x  va_sum(a) -> float
  *               va_madd(acc,q,lo,hi) acc + q with a scale for each half  va_madd1(acc,q,x) one scale
- *               va_madd_sum(acc,q,x) likewise, the lanes of q added up first, without rounding
+ *               va_madd_sums(acc,q,x) likewise for q[4] and x[4], the lanes of each q added up first, without rounding
  * store         vb_store(p,v) 32 bytes  vb_store2(p,q,v) 16 and 16
  *               vb_store_f32(y,v,lo,hi,off_lo,off_hi) signed bytes v: 32 floats v scale - off,
  *               rounded twice (as the format says)
@@ -28,5 +41,6 @@
 #ifndef GG_QUANTS_BYTES_H
 #define GG_QUANTS_BYTES_H
 #include "../blocks.h"
+#define EACH_BYTE(x) ((x) * 0x0101010101010101u)
 #include GG_VEC
 #endif

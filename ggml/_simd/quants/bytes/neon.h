@@ -9,8 +9,7 @@ typedef float32x4_t va;
 
 static inline float gg_half_f32(gg_half h) { __fp16 f; memcpy(&f, &h, 2); return (float)f; }
 static inline float gg_half_of_two(const void *p, int i) { gg_half h[2]; memcpy(h, p, 4); return gg_half_f32(h[i]); }
-static inline vb vb_load2(const void *p, const void *q) { return (vb){vld1q_u8(p), vld1q_u8(q)}; }
-static inline vb vb_load(const void *p) { return vb_load2(p, (const uint8_t *)p + 16); }
+static inline vb vb_load(const void *p) { return (vb){vld1q_u8(p), vld1q_u8((const uint8_t *)p + 16)}; }
 static inline void vb_store2(void *p, void *q, vb v) { vst1q_u8(p, v.lo), vst1q_u8(q, v.hi); }
 static inline void vb_store(void *p, vb v) { vb_store2(p, (uint8_t *)p + 16, v); }
 static inline vb vb_nibbles(const void *p) {
@@ -20,6 +19,19 @@ static inline vb vb_nibbles(const void *p) {
 static inline vb vb_u64(uint64_t a, uint64_t b, uint64_t c, uint64_t d) {
     return (vb){vcombine_u8(vcreate_u8(a), vcreate_u8(b)), vcombine_u8(vcreate_u8(c), vcreate_u8(d))};
 }
+static inline vb vb_load_4x4(const void *p, const void *four) {
+    uint32_t x;
+    memcpy(&x, four, 4);
+    return (vb){vld1q_u8(p), vreinterpretq_u8_u32(vdupq_n_u32(x))};
+}
+static inline vb vb_lows(vb a, vb b) { return (vb){a.lo, b.lo}; }
+static inline vb vb_mix(vb a, vb b, int bits) {
+    const uint32x4_t bit = {1, 2, 4, 8};
+#define HALF(h, k) vbslq_u8(vreinterpretq_u8_u32(vtstq_u32(vdupq_n_u32((uint32_t)(bits >> k)), bit)), b.h, a.h)
+    return (vb){HALF(lo, 0), HALF(hi, 4)};
+#undef HALF
+}
+static inline vb vb_sixteens(uint16_t u) { return (vb){vdupq_n_u8((uint8_t)u), vdupq_n_u8((uint8_t)(u >> 8))}; }
 static inline vb vb_set1(int x) { const uint8x16_t v = vdupq_n_u8((uint8_t)x); return (vb){v, v}; }
 static inline vb vb_mask(uint32_t bits) {
     const uint8x16_t bit = vcombine_u8(vcreate_u8(0x8040201008040201), vcreate_u8(0x8040201008040201));
@@ -30,6 +42,7 @@ static inline vb vb_mask(uint32_t bits) {
 static inline vb vb_and(vb a, vb b) { return VB_EACH(vandq_u8); }
 static inline vb vb_or(vb a, vb b) { return VB_EACH(vorrq_u8); }
 static inline vb vb_add(vb a, vb b) { return VB_EACH(vaddq_u8); }
+static inline vb vb_min(vb a, vb b) { return VB_EACH(vminq_u8); }
 static inline vb vb_sub(vb a, vb b) { return VB_EACH(vsubq_u8); }
 static inline vb vb_field(vb a, int k, int mask) {
     const int8x16_t s = vdupq_n_s8((int8_t)-k);
@@ -39,7 +52,10 @@ static inline vb vb_lut(const int8_t *table, vb a) {
     const uint8x16_t t = vreinterpretq_u8_s8(vld1q_s8(table));
     return (vb){vqtbl1q_u8(t, a.lo), vqtbl1q_u8(t, a.hi)};
 }
-static inline vb vb_ge(vb a, int k) { const vb b = vb_set1(k); return VB_EACH(vcgeq_u8); }
+static inline vb vb_gt(vb a, vb b) {
+    return (vb){vcgtq_s8(vreinterpretq_s8_u8(a.lo), vreinterpretq_s8_u8(b.lo)),
+                vcgtq_s8(vreinterpretq_s8_u8(a.hi), vreinterpretq_s8_u8(b.hi))};
+}
 static inline vb vb_negate(vb a, uint32_t bits) {
     const vb m = vb_mask(bits);
     return vb_sub((vb){veorq_u8(a.lo, m.lo), veorq_u8(a.hi, m.hi)}, m);
@@ -87,9 +103,6 @@ static inline vq vq_dot_vs(vs s, const int16_t *p) {
 }
 static inline vq vq_add(vq a, vq b) { return (vq){vaddq_s32(a.lo, b.lo), vaddq_s32(a.hi, b.hi)}; }
 static inline vq vq_sub(vq a, vq b) { return (vq){vsubq_s32(a.lo, b.lo), vsubq_s32(a.hi, b.hi)}; }
-static inline vq vq_sub_times(vq a, vq b, int k) {
-    return (vq){vmlsq_n_s32(a.lo, b.lo, k), vmlsq_n_s32(a.hi, b.hi, k)};
-}
 
 static inline va va_zero(void) { return vdupq_n_f32(0); }
 static inline va va_add(va a, va b) { return vaddq_f32(a, b); }
@@ -99,8 +112,11 @@ static inline va va_madd(va acc, vq q, float lo, float hi) {
     return vfmaq_n_f32(vfmaq_n_f32(acc, vcvtq_f32_s32(q.lo), lo), vcvtq_f32_s32(q.hi), hi);
 }
 static inline va va_madd1(va acc, vq q, float x) { return vfmaq_n_f32(acc, vcvtq_f32_s32(vaddq_s32(q.lo, q.hi)), x); }
-static inline va va_madd_sum(va acc, vq q, float x) {
-    return vfmaq_n_f32(acc, vcvtq_f32_s32(vsetq_lane_s32(vaddvq_s32(vaddq_s32(q.lo, q.hi)), vdupq_n_s32(0), 0)), x);
+static inline va va_madd_sums(va acc, const vq *q, const float *x) {
+#define LANES(i) vaddq_s32(q[i].lo, q[i].hi)
+    const int32x4_t sums = vpaddq_s32(vpaddq_s32(LANES(0), LANES(1)), vpaddq_s32(LANES(2), LANES(3)));
+#undef LANES
+    return vfmaq_f32(acc, vcvtq_f32_s32(sums), vld1q_f32(x));
 }
 static inline void vb_store16(float *y, uint8x16_t v, float scale, float off) {
     const int16x8_t h[2] = {vmovl_s8(vreinterpret_s8_u8(vget_low_u8(v))),
@@ -117,3 +133,4 @@ static inline void vb_store_f32(float *y, vb v, float lo, float hi, float off_lo
     vb_store16(y + 16, v.hi, hi, off_hi);
 }
 #undef VB_EACH
+#include "portable.h"

@@ -9,7 +9,6 @@ typedef float va;
 static inline float gg_half_f32(gg_half h) { return gg_f16_to_f32(h); }
 static inline float gg_half_of_two(const void *p, int i) { gg_half h[2]; memcpy(h, p, 4); return gg_half_f32(h[i]); }
 static inline vb vb_load(const void *p) { vb r; memcpy(r.b, p, 32); return r; }
-static inline vb vb_load2(const void *p, const void *q) { vb r; memcpy(r.b, p, 16); memcpy(r.b + 16, q, 16); return r; }
 static inline void vb_store(void *p, vb v) { memcpy(p, v.b, 32); }
 static inline void vb_store2(void *p, void *q, vb v) { memcpy(p, v.b, 16); memcpy(q, v.b + 16, 16); }
 static inline vb vb_nibbles(const void *p) { const uint8_t *c = p; VB_EACH(i < 16 ? c[i] & 15 : c[i - 16] >> 4); }
@@ -21,15 +20,23 @@ static inline vb vb_u64(uint64_t a, uint64_t b, uint64_t c, uint64_t d) {
     }
     return r;
 }
+static inline vb vb_load_4x4(const void *p, const void *four) {
+    const uint8_t *b = p, *f = four;
+    VB_EACH(i < 16 ? b[i] : f[i % 4]);
+}
+static inline vb vb_lows(vb a, vb b) { VB_EACH(i < 16 ? a.b[i] : b.b[i - 16]); }
+static inline vb vb_mix(vb a, vb b, int bits) { VB_EACH(bits >> i / 4 & 1 ? b.b[i] : a.b[i]); }
+static inline vb vb_sixteens(uint16_t u) { VB_EACH(u >> i / 16 * 8); }
 static inline vb vb_set1(int x) { VB_EACH(x); }
 static inline vb vb_mask(uint32_t bits) { VB_EACH(-(int)(bits >> i & 1)); }
 static inline vb vb_and(vb a, vb b) { VB_EACH(a.b[i] & b.b[i]); }
 static inline vb vb_or(vb a, vb b) { VB_EACH(a.b[i] | b.b[i]); }
 static inline vb vb_add(vb a, vb b) { VB_EACH(a.b[i] + b.b[i]); }
+static inline vb vb_min(vb a, vb b) { VB_EACH(a.b[i] < b.b[i] ? a.b[i] : b.b[i]); }
 static inline vb vb_sub(vb a, vb b) { VB_EACH(a.b[i] - b.b[i]); }
 static inline vb vb_field(vb a, int k, int mask) { VB_EACH((k < 0 ? a.b[i] << -k : a.b[i] >> k) & mask); }
 static inline vb vb_lut(const int8_t *table, vb a) { VB_EACH(table[a.b[i]]); }
-static inline vb vb_ge(vb a, int k) { VB_EACH(-(a.b[i] >= k)); }
+static inline vb vb_gt(vb a, vb b) { VB_EACH(-((int8_t)a.b[i] > (int8_t)b.b[i])); }
 static inline vb vb_negate(vb a, uint32_t bits) { VB_EACH(bits >> i & 1 ? -a.b[i] : a.b[i]); }
 
 static inline vq vq_dot_ss(vb a, vb b) {
@@ -64,7 +71,6 @@ static inline vq vq_dot_vs(vs s, const int16_t *p) {
 }
 static inline vq vq_add(vq a, vq b) { return (vq){a.lo + b.lo, a.hi + b.hi}; }
 static inline vq vq_sub(vq a, vq b) { return (vq){a.lo - b.lo, a.hi - b.hi}; }
-static inline vq vq_sub_times(vq a, vq b, int k) { return (vq){a.lo - b.lo * k, a.hi - b.hi * k}; }
 
 static inline va va_zero(void) { return 0; }
 static inline va va_add(va a, va b) { return a + b; }
@@ -72,9 +78,13 @@ static inline va va_scale(va acc, va a, float x) { return acc + a * x; }
 static inline float va_sum(va a) { return a; }
 static inline va va_madd(va acc, vq q, float lo, float hi) { return acc + ((float)q.lo * lo + (float)q.hi * hi); }
 static inline va va_madd1(va acc, vq q, float x) { return acc + (float)(q.lo + q.hi) * x; }
-static inline va va_madd_sum(va acc, vq q, float x) { return va_madd1(acc, q, x); }
+static inline va va_madd_sums(va acc, const vq *q, const float *x) {
+    for (int i = 0; i < 4; i++) acc = va_madd1(acc, q[i], x[i]);
+    return acc;
+}
 static inline void vb_store_f32(float *y, vb v, float lo, float hi, float off_lo, float off_hi) {
     for (int i = 0; i < 16; i++) y[i] = (float)(int8_t)v.b[i] * lo - off_lo;
     for (int i = 16; i < 32; i++) y[i] = (float)(int8_t)v.b[i] * hi - off_hi;
 }
 #undef VB_EACH
+#include "portable.h"

@@ -1,0 +1,45 @@
+/* What the ISAs without registers for it have in common; included by their headers behind their own functions. */
+
+/* ---- points of grids, and signs --------------------------------------------------------------------------------- */
+static inline vb vb_points(const uint64_t *a, const uint64_t *b, const uint64_t *c, const uint64_t *d) {
+    return vb_u64(*a, *b, *c, *d);
+}
+static inline vb vb_points8(const uint32_t *a, const uint32_t *b, const uint32_t *c, const uint32_t *d, const uint32_t *e,
+                            const uint32_t *f, const uint32_t *g, const uint32_t *h) {
+    return vb_u64(*a | (uint64_t)*b << 32, *c | (uint64_t)*d << 32, *e | (uint64_t)*f << 32, *g | (uint64_t)*h << 32);
+}
+static inline vb vb_negate_even(vb a, const void *p, int step) {
+    uint64_t s;
+    memcpy(&s, p, step == 7 ? 4 : 8);
+    if (step == 16) s >>= 9;
+    uint32_t bits = 0;
+    for (int i = 0; i < 4; i++) {
+        const uint32_t seven = s >> i * step & 127;
+        bits |= (seven | (uint32_t)__builtin_parity(seven) << 7) << 8 * i;
+    }
+    return vb_negate(a, bits);
+}
+
+/* ---- scales ----------------------------------------------------------------------------------------------------- */
+#define VS_EACH(expr) vs r; for (int i = 0; i < 16; i++) r.v[i] = (int16_t)(expr); return r
+static inline vs vs_set1(int x) { VS_EACH(x); }
+static inline vs vs_load(const void *p) { const int8_t *s = p; VS_EACH(s[i]); }
+static inline vs vs_field(vs a, int k, int mask) { VS_EACH(a.v[i] >> k & mask); }
+static inline vs vs_add(vs a, vs b) { VS_EACH(a.v[i] + b.v[i]); }
+static inline vs vs_times(vs a, vs b) { VS_EACH(a.v[i] * b.v[i]); }
+static inline vs vs_odd(vs a) { VS_EACH(2 * a.v[i] + 1); }
+static inline vs vs_bytes(const void *p) { const uint8_t *s = p; VS_EACH(s[i]); }
+static inline void vs_store(void *p, vs a) { memcpy(p, &a, 32); }
+static inline vs vs_ones(const void *p) { const uint8_t *s = p; VS_EACH(s[i / 8] >> i % 8 & 1); }
+static inline vs vs_pairs(const void *p) { const uint8_t *s = p; VS_EACH(s[i / 4] >> i % 4 * 2 & 3); }
+static inline vs vs_nibbles(const void *p) { const uint8_t *s = p; VS_EACH(s[i / 2] >> i % 2 * 4 & 15); }
+static inline vs vs_threes(const void *p) { uint16_t s[4]; memcpy(s, p, 8); VS_EACH(s[i / 4] >> i % 4 * 3 & 7); }
+static inline vs vs_top(const void *p, int bytes) { const uint8_t *s = p; VS_EACH(s[(i / 2 + 1) * bytes - 1] >> 4); }
+#undef VS_EACH
+
+/* ---- sums of small products ------------------------------------------------------------------------------------- */
+typedef vq vn;
+static inline vn vn_zero(void) { return vq_zero(); }
+static inline vn vn_madd(vn acc, vb u, vb s) { return vq_add(acc, vq_dot_us(u, s)); }
+static inline vn vn_madd_signs(vn acc, vb a, vb s) { return vq_add(acc, vq_dot_ss(a, s)); }
+static inline vq vn_sum(vn acc) { return acc; }
