@@ -227,6 +227,10 @@ FEW = {
     "col2im_1d": lambda ctx, make: ggml.ggml_col2im_1d(ctx, make(9, 8001), 4, 1, 2),
     "solve_tri": lambda ctx, make: solve(ctx, make, 300, 1),
     "solve_tri_columns": lambda ctx, make: solve(ctx, make, 133, 11),
+    "outer_product": lambda ctx, make: ggml.ggml_out_prod(ctx, make(301, 2), make(103, 2)),
+    "flash_attn_ext": lambda ctx, make: ggml.ggml_flash_attn_ext(
+        ctx, make(64, 1, 4, 1), make(64, 700, 1, 1), make(64, 700, 1, 1), None, 1.0, 0.0, 0.0
+    ),
     "repeat_back": lambda ctx, make: ggml.ggml_repeat_back(ctx, make(3001, 45), make(3001)),
 }
 
@@ -247,6 +251,22 @@ def test_few_items_that_threads_share(name):
                 compute(ctx, graph, 1)
                 alone = load(out)
                 assert np.isfinite(alone).all() and alone.any()
+                compute(ctx, graph, 2)
+                np.testing.assert_array_equal(load(out), alone, kind)
+
+
+def test_a_sum_that_leaves_the_range_changes_no_other():
+    """Sums beside it stay as they are, whichever columns a thread has: bit by bit, with threads and without."""
+    values = np.random.default_rng(8).standard_normal((45, 2001)).astype(np.float32)
+    values[:, 1203] = np.where(np.arange(45) < 20, 3e38, -3e38)
+    with context() as ctx:
+        x, shape = tensor(ctx, values, "F32"), ggml.ggml_new_tensor_1d(ctx, F32, 2001)
+        out = ggml.ggml_repeat_back(ctx, x, shape)
+        graph = graph_of(ctx, out)
+        for kind in ISAS:
+            with isa(kind):
+                compute(ctx, graph, 1)
+                alone = load(out)
                 compute(ctx, graph, 2)
                 np.testing.assert_array_equal(load(out), alone, kind)
 

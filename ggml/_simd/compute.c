@@ -27,7 +27,8 @@
 #define PAUSE() ((void)0)
 #endif
 
-enum { SPLIT_COST = 6000 /* ns: below, a node runs on one thread */, SPINS = 1 << 16, PENDING = 16 };
+/* Below SPLIT_COST ns a thread, at most SPLIT_MOST, a node runs on one: many threads take longer to meet. */
+enum { SPLIT_COST = 1000, SPLIT_MOST = 6000, SPINS = 1 << 16, PENDING = 16 };
 static const int64_t POLL_NS = 20000000;
 
 struct gg_team {
@@ -199,7 +200,8 @@ static bool runs(const ggml_tensor *t) {
 }
 static int node_threads(const ggml_tensor *t, int n) {
     if (is_custom(t->op) && custom_tasks(t, n) < n) return custom_tasks(t, n);
-    return node_cost(t) < SPLIT_COST ? 1 : n;
+    const double cost = node_cost(t);
+    return cost < SPLIT_MOST && cost < SPLIT_COST * n ? 1 : n;
 }
 int gg_until_callback(ggml_tensor **nodes, int n) {
     for (int i = 0; i < n; i++)
@@ -393,7 +395,10 @@ int gg_compute(gg_call *c) {
     const gg_kernels *k = c->use_ref ? gg_isa_kernels(0) : gg_active;
     c->status = GGML_STATUS_SUCCESS, c->failed = -1, c->message[0] = 0, c->exception = NULL;
     if (c->n_nodes) c->last = *c->nodes[c->n_nodes - 1];
-    const size_t need = work_size(k, c->nodes, c->n_nodes, c->n_threads);
+    /* More threads than processors would only wait for each other. */
+    struct gg_team team = {.call = c, .kernels = k, .n = c->n_threads > 1 ? gg_default_threads() : 1};
+    if (team.n > c->n_threads) team.n = c->n_threads;
+    const size_t need = work_size(k, c->nodes, c->n_nodes, team.n);
     void *own = NULL;
     const uintptr_t pad = -(uintptr_t)c->wdata & 63;
     if (need && (!c->wdata || c->wsize < need)) {
@@ -402,9 +407,6 @@ int gg_compute(gg_call *c) {
     } else if (c->wdata && c->wsize > pad) {
         c->wdata += pad, c->wsize -= pad;
     }
-    /* More threads than processors would only wait for each other. */
-    struct gg_team team = {.call = c, .kernels = k, .n = c->n_threads > 1 ? gg_default_threads() : 1};
-    if (team.n > c->n_threads) team.n = c->n_threads;
     if (team.n > 1 && c->n_nodes) {
         team.tasks = malloc((size_t)c->n_nodes * sizeof *team.tasks);
         if (team.tasks && arrange(c, k, team.tasks, team.n)) enter_region(team_region, &team);

@@ -15,7 +15,7 @@ enum {
     ATTN_KEYS = 256,                /* of a block */
     ATTN_FEW = 8,                   /* rows up to which a tile streams keys and values as they lie */
     ATTN_UNPACK = 16,               /* rows of quantised keys or values to unpack at a time */
-    ATTN_TASKS = 32, ATTN_SPLIT = 512,   /* tasks that fewer tiles are split for; keys of a piece, at least */
+    ATTN_TASKS = 32, ATTN_SPLIT = 256,   /* tasks that fewer tiles are split for; keys of a piece, at least */
     ATTN_ROOM = (GEMM_GROUP + 2 * GEMM_N) * GEMM_K,   /* floats for the panels of any product */
 };
 

@@ -47,7 +47,46 @@ static int matmul_run(const gg_work *w, ggml_tensor *dst, int along) {
     return gg_fail(dst, "no memory for panels");
 }
 
+/* Outer products of a few vectors, whose time is that of writing the result: column by column, as it lies. */
+enum { OUTER_K = 4 };
+static bool outer_fits(const ggml_tensor *dst) {
+    const ggml_tensor *a = dst->src[0], *b = dst->src[1];
+    return b->ne[1] >= 1 && b->ne[1] <= OUTER_K && a->type == GGML_TYPE_F32 && b->type == GGML_TYPE_F32
+        && a->nb[0] == sizeof(float) && dst->nb[0] == sizeof(float);
+}
+static void outer_column(const int k, int64_t m, const float *const *a, const float *b, float *y) {
+    for (int64_t i = 0; i < m; i += VW) {
+        vf sum = vf_zero();
+        for (int q = 0; q < k; q++)
+            sum = vf_fma(m - i >= VW ? vf_load(a[q] + i) : vf_loadn(a[q] + i, (int)(m - i)), vf_set1(b[q]), sum);
+        if (m - i >= VW) vf_store(y + i, sum); else vf_storen(y + i, sum, (int)(m - i));
+    }
+}
+static int outer_run(const gg_work *w, ggml_tensor *dst) {
+    const ggml_tensor *a = dst->src[0], *b = dst->src[1];
+    const int64_t k = b->ne[1], ne1 = dst->ne[1], ne2 = dst->ne[2];
+    for (int64_t u0, u1; gg_next(w, ne1 * ne2 * dst->ne[3], GEMM_LEAST / (16 * dst->ne[0]) + 1, &u0, &u1);)
+        for (int64_t u = u0; u < u1; u++) {
+            const int64_t j = u % ne1, i2 = u / ne1 % ne2, i3 = u / ne1 / ne2;
+            const char *x = (const char *)a->data + (size_t)(i2 / (ne2 / a->ne[2])) * a->nb[2]
+                          + (size_t)(i3 / (dst->ne[3] / a->ne[3])) * a->nb[3];
+            const char *z = (const char *)b->data + (size_t)j * b->nb[0] + (size_t)i2 * b->nb[2] + (size_t)i3 * b->nb[3];
+            const float *columns[OUTER_K];
+            float factors[OUTER_K];
+            for (int64_t q = 0; q < k; q++) {
+                columns[q] = (const float *)(x + (size_t)q * a->nb[1]);
+                factors[q] = *(const float *)(z + (size_t)q * b->nb[1]);
+            }
+            outer_column((int)k, dst->ne[0], columns, factors,
+                         (float *)((char *)dst->data + (size_t)j * dst->nb[1] + (size_t)i2 * dst->nb[2] + (size_t)i3 * dst->nb[3]));
+        }
+    return GGML_STATUS_SUCCESS;
+}
+
 static int op_MUL_MAT(const gg_work *w, ggml_tensor *dst) { return matmul_run(w, dst, 0); }
-static int op_OUT_PROD(const gg_work *w, ggml_tensor *dst) { return matmul_run(w, dst, 1); }
+static int op_OUT_PROD(const gg_work *w, ggml_tensor *dst) {
+    if (!gg_is_empty(dst) && outer_fits(dst)) return outer_run(w, dst);
+    return matmul_run(w, dst, 1);
+}
 
 #endif

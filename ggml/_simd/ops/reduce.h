@@ -125,7 +125,7 @@ static int op_COUNT_EQUAL(const gg_work *w, ggml_tensor *dst) {
 }
 
 /* ---- REPEAT_BACK: sums over the tiles -------------------------------------------------------------------------- */
-enum { BACK_TILE = 1024, BACK_LEAST = 128, BACK_ROWS = 16 };
+enum { BACK_TILE = 1024, BACK_LEAST = 128, BACK_ROWS = 8 /* more would meet in one set of the cache */ };
 /* Sums of columns: f32 over `group` rows, double beyond. */
 typedef struct {
     double total[BACK_TILE];
@@ -196,13 +196,16 @@ static int back_offsets(const ggml_tensor *dst, size_t offset[BACK_ROWS]) {
 static void back_long(const ggml_tensor *dst, row_at at, int64_t i0, int64_t n) {
     column_sums sums;
     float out[BACK_TILE], *y = gg_row_out(dst, at.i1, at.i2, at.i3, i0, out);
-    if (!back_tile(&sums, dst, at, i0, n, BACK_ROWS)) back_tile(&sums, dst, at, i0, n, 1);
+    const bool finite = back_tile(&sums, dst, at, i0, n, BACK_ROWS);
     for (int64_t i = 0; i < n; i++) y[i] = (float)sums.total[i];
+    if (!finite) back_tile(&sums, dst, at, i0, n, 1);    /* others of the tile stay: it depends on the threads */
+    for (int64_t i = 0; i < n && !finite; i++) if (y[i] - y[i] != 0) y[i] = (float)sums.total[i];
     gg_row_store(dst, at.i1, at.i2, at.i3, i0, n, y);
 }
 static int op_REPEAT_BACK(const gg_work *w, ggml_tensor *dst) {
-    const int64_t n0 = dst->ne[0], each = n0 / (2 * w->nth) / BACK_LEAST * BACK_LEAST;   /* long pieces of rows */
-    const int64_t tile = each < BACK_LEAST ? BACK_LEAST : each < BACK_TILE ? each : BACK_TILE, tiles = (n0 + tile - 1) / tile;
+    const int64_t n0 = dst->ne[0], each = w->nth == 1 ? n0 : n0 / (2 * w->nth) / BACK_LEAST * BACK_LEAST;
+    const int64_t tile = each < BACK_LEAST ? BACK_LEAST : each < BACK_TILE ? each : BACK_TILE;      /* pieces as long as can be */
+    const int64_t tiles = (n0 + tile - 1) / tile;
     size_t offset[BACK_ROWS];
     const int few = back_offsets(dst, offset);
     for (int64_t u0, u1; gg_next(w, gg_nrows(dst) * tiles, few ? 1 + 4096 / (n0 * few) : 1, &u0, &u1);)

@@ -52,14 +52,24 @@ static void solve_columns(ggml_tensor *dst, row_at at, int64_t c, int64_t m, flo
 
 /* ---- few columns: each x_i by a product of two rows ---------------------------------------------------------------- */
 /* What the x_j of the steps s0 to s1 take from x_i: a product of rows i of A and of X turned around (a column of X). */
-static double tri_product(const ggml_tensor *dst, const ggml_tensor *a, row_at at, int64_t i, int64_t s0, int64_t s1,
+static float tri_dot(int64_t n, const float *a, const float *x) {
+    vf sum[2] = {vf_zero(), vf_zero()};
+    int64_t i = 0;
+    for (; i + 2 * VW <= n; i += 2 * VW) {
+        sum[0] = vf_fma(vf_load(a + i), vf_load(x + i), sum[0]);
+        sum[1] = vf_fma(vf_load(a + i + VW), vf_load(x + i + VW), sum[1]);
+    }
+    for (; i < n; i += VW) sum[0] = vf_fma(ld(a + i, n - i), ld(x + i, n - i), sum[0]);
+    return vf_hsum(vf_add(sum[0], sum[1]));
+}
+static float tri_product(const ggml_tensor *dst, const ggml_tensor *a, row_at at, int64_t i, int64_t s0, int64_t s1,
                           const float *x, float *arow) {
     const int64_t first = dst->op_params[0] ? a->ne[1] - s1 : s0;
-    return dot_rows(WHOLE_ROW(s1 - s0), gg_row_in(a, i, at.i2, at.i3, first, s1 - s0, arow), x + first);
+    return tri_dot(s1 - s0, gg_row_in(a, i, at.i2, at.i3, first, s1 - s0, arow), x + first);
 }
 /* One system by the threads of w: what all earlier blocks take from the rows of a block is shared out, to `rest`, which
  * all see; the block itself each thread solves for itself. x: columns of X, one after the other. */
-static void solve_few(const gg_work *w, ggml_tensor *dst, row_at at, double *rest, float *x, float *arow) {
+static void solve_few(const gg_work *w, ggml_tensor *dst, row_at at, float *rest, float *x, float *arow) {
     const ggml_tensor *b = dst->src[1], a = tri_matrix(dst);
     const int64_t n = a.ne[1], m = dst->ne[0];
     float tmp[TRI_COLS];
@@ -74,8 +84,8 @@ static void solve_few(const gg_work *w, ggml_tensor *dst, row_at at, double *res
             const float *bi = gg_row_in(b, i, at.i2, at.i3, 0, m, tmp);
             const float pivot = *gg_row_in(&a, i, at.i2, at.i3, i, 1, arow);
             for (int64_t c = 0; c < m; c++) {
-                const double near = tri_product(dst, &a, at, i, s0, s, x + c * n, arow);
-                x[c * n + i] = (float)((double)bi[c] - rest[c * n + s] - near) / pivot;
+                const float near = tri_product(dst, &a, at, i, s0, s, x + c * n, arow);
+                x[c * n + i] = (bi[c] - rest[c * n + s] - near) / pivot;
             }
         }
     }
@@ -87,8 +97,7 @@ static void solve_few(const gg_work *w, ggml_tensor *dst, row_at at, double *res
 }
 /* Of few columns, memory of a thread: `rest`, X, a row of A. */
 static size_t tri_own(const ggml_tensor *dst) {
-    const int64_t n = dst->ne[1], m = dst->ne[0];
-    return (size_t)(m * n) * sizeof(double) + (size_t)(((m + 1) * n + 1) / 2 * 2) * sizeof(float);
+    return (size_t)((2 * dst->ne[0] + 1) * dst->ne[1]) * sizeof(float);
 }
 static size_t work_SOLVE_TRI(const ggml_tensor *dst, int nth) {
     return dst->ne[0] <= TRI_FEW ? (size_t)nth * tri_own(dst) : 0;
@@ -97,8 +106,8 @@ static size_t work_SOLVE_TRI(const ggml_tensor *dst, int nth) {
 static void solve_few_all(const gg_work *w, ggml_tensor *dst) {
     const int64_t n = dst->ne[1], m = dst->ne[0], systems = dst->ne[2] * dst->ne[3];
     const bool together = systems < w->nth;
-    double *const own = (double *)((char *)w->wdata + (size_t)w->ith * tri_own(dst)), *rest = together ? w->wdata : own;
-    float *const x = (float *)(own + m * n);
+    float *const own = (float *)((char *)w->wdata + (size_t)w->ith * tri_own(dst)), *const x = own + m * n;
+    float *const rest = together ? w->wdata : own;
     gg_work alone = *w;
     alone.ith = 0, alone.nth = 1;
     for (int64_t u0 = 0, u1 = systems; together || gg_next(w, systems, 1, &u0, &u1);) {

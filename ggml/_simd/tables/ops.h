@@ -1,7 +1,7 @@
 /* One row an operation: OP(id, NAME, "symbol", FAMILY, CHECK, cost).
  * FAMILY  the kernel family (ops/<family>.h) that defines op_NAME; NOP: nothing to compute.
  * CHECK   check_CHECK in checks.c says whether a node of this operation may be computed (shapes, types, parameters).
- * cost    nanoseconds for 64 elements, roughly, on one thread: below GG_INLINE_COST a node is not split over threads.
+ * cost    nanoseconds for 64 elements, roughly, on one thread: cheap nodes are not split over threads.
  * Ids 0..96 and names are those of the current ggml surface; ids from 128 are this library's own. */
 OP(0,  NONE,                 "none",                       NOP,    NONE,        0)
 OP(1,  DUP,                  "x",                          SHAPE,  SAME,        4)
