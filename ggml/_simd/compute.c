@@ -27,8 +27,9 @@
 #define PAUSE() ((void)0)
 #endif
 
-/* Below SPLIT_COST ns a thread, at most SPLIT_MOST, a node runs on one: many threads take longer to meet. */
-enum { SPLIT_COST = 1000, SPLIT_MOST = 6000, SPINS = 1 << 16, PENDING = 16 };
+/* ns. Below SPLIT_COST a thread, at most SPLIT_MOST, a node runs on one: many threads take longer to meet. Threads are
+ * only called for nodes that cost CALL_COST together. */
+enum { SPLIT_COST = 1000, SPLIT_MOST = 6000, CALL_COST = 6000, SPINS = 1 << 16, PENDING = 16 };
 static const int64_t POLL_NS = 20000000;
 
 struct gg_team {
@@ -231,18 +232,19 @@ static bool touches(const spans *s, span x) {
         if (x.lo < s->v[i].hi && s->v[i].lo < x.hi) return true;
     return false;
 }
-/* Fills in tasks; false when no node is worth splitting. A barrier precedes a node that reads or writes what an unfinished node
+/* Fills in tasks; false when there is too little to share to call threads. A barrier precedes a node that reads or writes what an unfinished node
  * writes, or writes what one reads. Nodes of one thread in a row need none among themselves. */
 static bool arrange(gg_call *c, const gg_kernels *k, struct task *tasks, int n) {
     spans reads = {.n = 0}, writes = {.n = 0};
-    bool any = false, work_used = false, others = false;
+    bool work_used = false, others = false;
+    double shared = 0;
     for (int i = 0; i < c->n_nodes; i++) {
         const ggml_tensor *t = c->nodes[i];
         tasks[i] = (struct task){.threads = 0};
         if (!runs(t)) continue;
         tasks[i].threads = node_threads(t, n);
         tasks[i].split = tasks[i].threads > 1;
-        any |= tasks[i].split;
+        if (tasks[i].split) shared += node_cost(t);
         const bool works = k->work[t->op] && k->work[t->op](t, tasks[i].threads), wide = is_custom(t->op) || is_step(t->op);
         bool clash = wide || (works && work_used) || touches(&reads, span_of(t)) || touches(&writes, span_of(t));
         for (int j = 0; j < GGML_MAX_SRC && !clash; j++)
@@ -258,7 +260,7 @@ static bool arrange(gg_call *c, const gg_kernels *k, struct task *tasks, int n) 
         for (int j = 0; j < GGML_MAX_SRC; j++)
             if (t->src[j]) remember(&reads, span_of(t->src[j]));
     }
-    return any;
+    return shared >= CALL_COST;
 }
 
 /* ---- running -------------------------------------------------------------------------------------------------------- */

@@ -400,15 +400,29 @@ static int walk(const gg_work *w, ggml_tensor *dst, const ggml_tensor *src) {
 static int no_conversion(const ggml_tensor *dst, int from, int to) {
     return gg_fail(dst, "no conversion from %s to %s", gg_types[from].name, gg_types[to].name);
 }
+/* n units that lie side by side on both sides. */
+static void copy_packed(const gg_work *w, const box *b, int64_t n) {
+    for (int64_t i0, i1; gg_next(w, n, GRAIN_BYTES / b->du + 1, &i0, &i1);) {
+        const char *s = b->src + i0 * b->su;
+        char *d = b->dst + i0 * b->du;
+        if (b->convert) convert_row(b, s, d, i1 - i0); else copy_run(d, s, (size_t)((i1 - i0) * b->du));
+    }
+}
 /* src into dst, element by element in the order of each: any strides, shapes and types. */
 static int copy_tensor(const gg_work *w, ggml_tensor *dst, const ggml_tensor *src) {
     box b;
     if (!box_types(&b, dst->type, src->type)) return no_conversion(dst, src->type, dst->type);
     b.dst = dst->data, b.src = src->data;
+    const int blck = b.convert ? 1 : gg_types[dst->type].blck;
+    const bool packed = gg_contiguous(dst) && gg_contiguous(src);
     bool cut = true;
+    if (!box_blocks(&b) && packed) {
+        copy_packed(w, &b, gg_nelements(dst) / blck);
+        return GGML_STATUS_SUCCESS;
+    }
     if (!box_blocks(&b)) {
-        cut = box_refine(&b, dst, src, 0, b.convert ? 1 : gg_types[dst->type].blck);
-    } else if (gg_contiguous(dst) && gg_contiguous(src)) {
+        cut = box_refine(&b, dst, src, 0, blck);
+    } else if (packed) {
         box_dim(&b, gg_nelements(dst), b.du, b.su);
     } else {
         box_dim(&b, dst->ne[0], (ptrdiff_t)dst->nb[0], (ptrdiff_t)src->nb[0]);

@@ -105,8 +105,10 @@ static int op_UPSCALE(const gg_work *w, ggml_tensor *dst) {
             const char *s = row_at(a, 0, nearest(&z, at.i2), nearest(&v, at.i3));
             if (x.mode == SCALE_NEAREST) {
                 s += (size_t)nearest(&y, at.i1) * a->nb[1];
-                if (s != last) row_copy(&in, (char *)tmp, s, a->ne[0]);
-                for (int64_t i = 0; i < n && s != last; i++) out[i] = tmp[ix[i]];
+                const bool plain = !in.convert && in.s[0] == sizeof(float);
+                if (s != last && !plain) row_copy(&in, (char *)tmp, s, a->ne[0]);
+                const float *from = plain ? (const float *)s : tmp;
+                for (int64_t i = 0; i < n && s != last; i++) out[i] = from[ix[i]];
                 row_copy(&store, row_at(dst, at.i1, at.i2, at.i3), (const char *)out, n);
                 last = s;
                 continue;
