@@ -204,6 +204,13 @@ static int node_threads(const ggml_tensor *t, int n) {
     const double cost = node_cost(t);
     return cost < SPLIT_MOST && cost < SPLIT_COST * n ? 1 : n;
 }
+/* All nodes together cost enough that threads might be called; to ask how many there are takes its time too. */
+static bool worth_threads(const gg_call *c) {
+    double cost = 0;
+    for (int i = 0; i < c->n_nodes && cost < CALL_COST; i++)
+        if (runs(c->nodes[i])) cost += node_cost(c->nodes[i]);
+    return cost >= CALL_COST;
+}
 int gg_until_callback(ggml_tensor **nodes, int n) {
     for (int i = 0; i < n; i++)
         if (is_custom(nodes[i]->op) && runs(nodes[i])) return i + 1;
@@ -398,7 +405,7 @@ int gg_compute(gg_call *c) {
     c->status = GGML_STATUS_SUCCESS, c->failed = -1, c->message[0] = 0, c->exception = NULL;
     if (c->n_nodes) c->last = *c->nodes[c->n_nodes - 1];
     /* More threads than processors would only wait for each other. */
-    struct gg_team team = {.call = c, .kernels = k, .n = c->n_threads > 1 ? gg_default_threads() : 1};
+    struct gg_team team = {.call = c, .kernels = k, .n = c->n_threads > 1 && worth_threads(c) ? gg_default_threads() : 1};
     if (team.n > c->n_threads) team.n = c->n_threads;
     const size_t need = work_size(k, c->nodes, c->n_nodes, team.n);
     void *own = NULL;
