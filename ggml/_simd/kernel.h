@@ -25,6 +25,10 @@ typedef void (*gg_from_f32_fn)(const float *x, void *y, int64_t n);
 typedef void (*gg_quantize_fn)(const float *x, void *y, int64_t n, const float *im);
 /* sum(x[i]*y[i]): x packed row of the type, y a packed row of the type's dot partner (gg_types_dot). */
 typedef void (*gg_dot_fn)(int64_t n, float *s, const void *x, const void *y);
+/* A row of a partner with blocks of 32 as dot_wide takes it: all bytes; then for each block its scale as a float, and that
+ * times the sum of its bytes. Together GG_WIDE bytes for a block. */
+typedef void (*gg_widen_fn)(const void *partner, void *wide, int64_t n);
+enum { GG_WIDE = 40 };
 /* A packed row of n elements as integers and their scales. Of each `group` elements it writes bytes q, a float d and,
  * with mins, a float m: an element is d (q - bias) - m. Bytes are unsigned, up to `most`, or signed, without a bias. */
 typedef struct gg_ints {
@@ -41,6 +45,8 @@ typedef struct gg_kernels {
     gg_quantize_fn quantize[GGML_TYPE_COUNT];   /* NULL: from_f32 does it, weights make no difference */
     gg_dot_fn dot[GGML_TYPE_COUNT];
     int32_t dot_type[GGML_TYPE_COUNT];   /* type of the second operand of dot */
+    gg_dot_fn dot_wide[GGML_TYPE_COUNT]; /* as dot, with y widened: for one y and many x. NULL: there is only dot */
+    gg_widen_fn widen[GGML_TYPE_COUNT];  /* of the types that are such partners */
     gg_ints ints[GGML_TYPE_COUNT];
 } gg_kernels;
 

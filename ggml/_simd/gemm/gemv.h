@@ -114,8 +114,12 @@ static inline bool gemv_has_dot(int type) {
 static inline size_t gemv_partner_size(const gemm *g) {
     return gemv_has_dot(g->a.type) ? gemv_round(gg_row_size(gg_active->dot_type[g->a.type], g->k)) : 0;
 }
+static inline size_t gemv_wide_size(const gemm *g) {
+    return gg_active->dot_wide[g->a.type] ? gemv_round((size_t)g->k / 32 * GG_WIDE) : 0;
+}
 static inline size_t gemv_scratch(const gemm *g) {
-    return (size_t)(g->n + 1) * gemv_round((size_t)g->k * sizeof(float)) + (size_t)g->n * gemv_partner_size(g);
+    return (size_t)(g->n + 1) * gemv_round((size_t)g->k * sizeof(float))
+        + (size_t)g->n * (gemv_partner_size(g) + gemv_wide_size(g));
 }
 
 /* x_i as f32, in place if it is that already, else in tmp[k]. */
@@ -127,14 +131,17 @@ static const float *gemv_vector(const gemm_src *s, int64_t i, int64_t k, float *
     return tmp;
 }
 static void gemv_prepare(const gemm *g, char *own, gemv_vectors *v) {
-    const size_t size = gemv_round((size_t)g->k * sizeof(float)), partner_size = gemv_partner_size(g);
-    v->dot = gemv_has_dot(g->a.type) ? gg_active->dot[g->a.type] : NULL;
+    const size_t size = gemv_round((size_t)g->k * sizeof(float)), partner_size = gemv_partner_size(g),
+        wide_size = gemv_wide_size(g);
+    v->dot = !partner_size ? NULL : wide_size ? gg_active->dot_wide[g->a.type] : gg_active->dot[g->a.type];
     v->row = (float *)own;
     for (int64_t j = 0; j < g->n; j++) v->f32[j] = gemv_vector(&g->b, j, g->k, (float *)(own += size));
     own += size;
-    for (int64_t j = 0; v->dot && j < g->n; j++, own += partner_size) {
-        gg_active->from_f32[gg_active->dot_type[g->a.type]](v->f32[j], own, g->k);
-        v->partner[j] = own;
+    for (int64_t j = 0; v->dot && j < g->n; j++, own += partner_size + wide_size) {
+        const int32_t type = gg_active->dot_type[g->a.type];
+        gg_active->from_f32[type](v->f32[j], own, g->k);
+        if (wide_size) gg_active->widen[type](own, own + partner_size, g->k);
+        v->partner[j] = wide_size ? own + partner_size : own;
     }
 }
 

@@ -62,9 +62,10 @@ SAME_SIZE(iq1_m, IQ1_M) SAME_SIZE(iq4_xs, IQ4_XS) SAME_SIZE(tq1_0, TQ1_0) SAME_S
 extern const uint64_t gg_iq2xxs_grid[256], gg_iq2xs_grid[512], gg_iq2s_grid[1024], gg_iq1s_grid[2048];
 extern const uint32_t gg_iq3xxs_grid[256], gg_iq3s_grid[512];
 extern const int8_t gg_levels_iq4nl[16], gg_levels_e2m1[16];
+extern const uint32_t gg_e8m0_halves[256];
 
 /* E8M0: 2^(e - 127), halved because the levels of MXFP4 are doubled. */
-static inline float gg_e8m0_half(uint8_t e) { return gg_bits_f32(e < 2 ? 0x00200000u << e : (uint32_t)(e - 1) << 23); }
+static inline float gg_e8m0_half(uint8_t e) { return gg_bits_f32(gg_e8m0_halves[e]); }
 /* UE4M3, halved likewise; 0x7f is no number and counts as 0. */
 static inline float gg_ue4m3_half(uint8_t u) {
     const int e = u >> 3 & 15, m = u & 7;

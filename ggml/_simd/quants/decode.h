@@ -34,9 +34,8 @@ INLINED vb nvfp4_chunk(const void *b, int j) {
     memcpy(g, ((const block_nvfp4 *)b)->qs + 16 * j, 16);
     return vb_lut(gg_levels_e2m1, vb_and(vb_u64(g[0], g[0] >> 4, g[1], g[1] >> 4), vb_set1(15)));
 }
-INLINED vb q1_0_chunk(const void *b, int j) {
-    return vb_and(vb_mask(load_u32(((const block_q1_0 *)b)->qs + 4 * j)), vb_set1(2));
-}
+INLINED uint32_t q1_0_plus(const void *b, int j) { return load_u32(((const block_q1_0 *)b)->qs + 4 * j); }
+INLINED vb q1_0_chunk(const void *b, int j) { return vb_and(vb_mask(q1_0_plus(b, j)), vb_set1(2)); }
 
 /* The half comes first in these blocks. */
 #define HALF_SCALE(t, n) INLINED void t##_scales(const void *b, float *d) { \
@@ -51,15 +50,20 @@ INLINED void nvfp4_scales(const void *b, float *d) {
 INLINED float q4_1_min(const void *b) { return gg_half_of_two(b, 1); }
 INLINED float q5_1_min(const void *b) { return gg_half_of_two(b, 1); }
 
-SMALL_TYPE(q4_0, 1, 8, NULL, 0, 15, false, q8_0)
-SMALL_TYPE(q4_1, 1, 0, q4_1_min, 0, 15, false, q8_1)
-SMALL_TYPE(q5_0, 1, 16, NULL, 0, 31, false, q8_0)
-SMALL_TYPE(q5_1, 1, 0, q5_1_min, 0, 31, false, q8_1)
-SMALL_TYPE(q8_0, 1, 0, NULL, 128, 255, false, q8_0)
-SMALL_TYPE(iq4_nl, 1, 0, NULL, 128, 241, false, q8_0)
-SMALL_TYPE(mxfp4, 1, 0, NULL, 12, 24, false, q8_0)
-SMALL_TYPE(nvfp4, 2, 0, NULL, 12, 24, true, q8_0)
-SMALL_TYPE(q1_0, 4, 1, NULL, 0, 2, false, q8_0)
+static void q8_0_widen(const void *y, void *wide, int64_t n) { small_widen(sizeof(block_q8_0), y, wide, n); }
+static void q8_1_widen(const void *y, void *wide, int64_t n) { small_widen(sizeof(block_q8_1), y, wide, n); }
+#define small_dot_q8_0(t, n, s, x, y) small_dot(t, sizeof(block_q8_0), n, s, x, y)
+#define small_dot_q8_1(t, n, s, x, y) small_dot(t, sizeof(block_q8_1), n, s, x, y)
+
+SMALL_TYPE(q4_0, 1, 8, NULL, 0, 15, false, NULL, q8_0)
+SMALL_TYPE(q4_1, 1, 0, q4_1_min, 0, 15, false, NULL, q8_1)
+SMALL_TYPE(q5_0, 1, 16, NULL, 0, 31, false, NULL, q8_0)
+SMALL_TYPE(q5_1, 1, 0, q5_1_min, 0, 31, false, NULL, q8_1)
+SMALL_TYPE(q8_0, 1, 0, NULL, 128, 255, false, NULL, q8_0)
+SMALL_TYPE(iq4_nl, 1, 0, NULL, 128, 241, false, NULL, q8_0)
+SMALL_TYPE(mxfp4, 1, 0, NULL, 12, 24, false, NULL, q8_0)
+SMALL_TYPE(nvfp4, 2, 0, NULL, 12, 24, true, NULL, q8_0)
+SMALL_TYPE(q1_0, 4, 1, NULL, 0, 2, false, q1_0_plus, q8_0)
 
 /* ---- bytes in 64-bit words -------------------------------------------------------------------------------------- */
 INLINED uint64_t load_u64(const void *p) { uint64_t u; memcpy(&u, p, 8); return u; }
@@ -282,7 +286,7 @@ K_TYPE(iq4_xs, 32, 0, NULL, false, 128, 241)
 
 /* ---- the partners, as sources ----------------------------------------------------------------------------------- */
 static void q8_1_to_f32(const void *x, float *y, int64_t n) {
-    small_to_f32((small_type){sizeof(block_q8_1), 1, 0, q8_1_chunk, q8_1_scales, NULL, false, 128}, x, y, n);
+    small_to_f32((small_type){sizeof(block_q8_1), 1, 0, q8_1_chunk, q8_1_scales, NULL, false, 128, NULL}, x, y, n);
 }
 INLINED vb q8_K_chunk(const void *b, int j) { return vb_load(((const block_q8_K *)b)->qs + 32 * j); }
 INLINED k_scales q8_K_scales(const void *b) {

@@ -48,6 +48,7 @@ typedef struct {
     float (*min)(const void *block);                /* NULL: 0 */
     bool halves_differ;
     int signed_by;                                  /* 0: unsigned */
+    uint32_t (*plus)(const void *block, int j);     /* which of a chunk are d, the others being -d; NULL: other values */
 } small_type;
 
 INLINED void small_to_f32(small_type t, const void *x, float *y, int64_t n) {
@@ -74,50 +75,71 @@ INLINED void small_unpack(small_type t, const void *x, void *groups, int64_t n) 
             p = ints_store(p, j, t.halves_differ ? 16 : 32, t.chunk(b, j), t.signed_by, t.min, d + 2 * j, &off);
     }
 }
-/* One block with t.chunks blocks of Q8_0. */
-INLINED va small_step_q8_0(small_type t, const char *b, const block_q8_0 *a, va sum) {
+
+/* The partner, Q8_0 or Q8_1, widened: see gg_widen_fn. */
+typedef struct { float d, sum; } wide_scale;
+INLINED void small_widen(int block, const void *partner, void *wide, int64_t n) {
+    const char *a = partner;
+    int8_t *qs = wide;
+    wide_scale *scale = (wide_scale *)(qs + n);
+    for (; n > 0; n -= 32, a += block, qs += 32, scale++) {
+        int sum = 0;
+        memcpy(qs, a + block - 32, 32);
+        for (int i = 0; i < 32; i++) sum += qs[i];
+        scale->d = gg_half_of_two(a, 0);
+        scale->sum = scale->d * (float)sum;
+    }
+}
+/* One block with t.chunks blocks of the partner. */
+INLINED va small_step(small_type t, const char *b, const int8_t *qs, const wide_scale *a, va sum, vd *mins) {
+    if (t.min) {
+        const vd scaled = vd_times(b, &a->d);
+        *mins = vd_add(*mins, scaled);
+        return va_madd1(sum, vq_dot_us(t.chunk(b, 0), vb_load(qs)), vd_first(scaled));
+    }
     float d[8];
     t.scales(b, d);
+    va all = va_zero();                         /* several chunks of one scale */
 #pragma GCC unroll 4
     for (int j = 0; j < t.chunks; j++) {
-        const vb q = t.chunk(b, j), v = vb_load(a[j].qs);
-        const float dy = gg_half_of_two(&a[j], 0);
-        vq dot = t.signed_by ? vq_dot_ss(q, v) : vq_dot_us(q, v);
-        if (t.bias) dot = vq_sub(dot, vq_dot_us(vb_set1(t.bias), v));
-        sum = t.halves_differ ? va_madd(sum, dot, d[2 * j] * dy, d[2 * j + 1] * dy) : va_madd1(sum, dot, d[2 * j] * dy);
+        const vb v = vb_load(qs + 32 * j);
+        const vq dot = t.plus ? vq_dot_us(vb_set1(1), vb_negate(v, t.plus(b, j)))
+            : t.signed_by ? vq_dot_ss(t.chunk(b, j), v) : vq_dot_less(t.chunk(b, j), t.bias, v);
+        const float dy = a[j].d;
+        if (t.plus) all = va_madd1(all, dot, dy);
+        else if (t.halves_differ) sum = va_madd(sum, dot, d[2 * j] * dy, d[2 * j + 1] * dy);
+        else sum = va_madd1(sum, dot, d[2 * j] * dy);
     }
-    return sum;
+    return t.plus ? va_scale(sum, all, -d[0]) : sum;
 }
-INLINED void small_dot_q8_0(small_type t, int64_t n, float *s, const void *x, const void *y) {
+INLINED void small_dot_wide(small_type t, int64_t n, float *s, const void *x, const void *y) {
     const char *b = x, *end = b + n / (32 * t.chunks) * t.bytes;
-    const block_q8_0 *a = y;
+    const int8_t *qs = y;
+    const wide_scale *a = (const wide_scale *)(qs + n);
+    const int step = 32 * t.chunks;
     va even = va_zero(), odd = va_zero();       /* two chains of additions, to hide their latency */
-    for (; end - b >= 2 * t.bytes; b += 2 * t.bytes, a += 2 * t.chunks) {
-        even = small_step_q8_0(t, b, a, even);
-        odd = small_step_q8_0(t, b + t.bytes, a + t.chunks, odd);
+    vd mins_even = vd_zero(), mins_odd = vd_zero();
+    for (; end - b >= 2 * t.bytes; b += 2 * t.bytes, qs += 2 * step, a += 2 * t.chunks) {
+        even = small_step(t, b, qs, a, even, &mins_even);
+        odd = small_step(t, b + t.bytes, qs + step, a + t.chunks, odd, &mins_odd);
     }
-    if (b < end) even = small_step_q8_0(t, b, a, even);
+    if (b < end) even = small_step(t, b, qs, a, even, &mins_even);
     *s = va_sum(va_add(even, odd));
+    if (t.min) *s += vd_second(vd_add(mins_even, mins_odd));
 }
-/* One block (one chunk) with one of Q8_1. Its sum is taken anew, because s of the block is a half. */
-INLINED va small_step_q8_1(small_type t, const char *b, const block_q8_1 *a, va sum, va *mins) {
-    float d[2];
-    t.scales(b, d);
-    const vb v = vb_load(a->qs);
-    const float dy = gg_half_of_two(a, 0);
-    *mins = va_madd1(*mins, vq_dot_us(vb_set1(1), v), t.min(b) * dy);
-    return va_madd1(sum, vq_dot_us(t.chunk(b, 0), v), d[0] * dy);
-}
-INLINED void small_dot_q8_1(small_type t, int64_t n, float *s, const void *x, const void *y) {
-    const char *b = x, *end = b + n / 32 * t.bytes;
-    const block_q8_1 *a = y;
-    va even = va_zero(), odd = va_zero(), mins_even = va_zero(), mins_odd = va_zero();
-    for (; end - b >= 2 * t.bytes; b += 2 * t.bytes, a += 2) {
-        even = small_step_q8_1(t, b, a, even, &mins_even);
-        odd = small_step_q8_1(t, b + t.bytes, a + 1, odd, &mins_odd);
+/* A partner as it is: widened by and by. */
+INLINED void small_dot(small_type t, int block, int64_t n, float *s, const void *x, const void *y) {
+    enum { PIECE = 2048 };
+    int8_t wide[PIECE / 32 * GG_WIDE] __attribute__((aligned(64)));
+    const char *b = x, *a = y;
+    *s = 0;
+    for (int64_t m; n > 0; n -= m, b += m / (32 * t.chunks) * t.bytes, a += m / 32 * block) {
+        float part;
+        m = n < PIECE ? n : PIECE;
+        small_widen(block, a, wide, m);
+        small_dot_wide(t, m, &part, b, wide);
+        *s += part;
     }
-    if (b < end) even = small_step_q8_1(t, b, a, even, &mins_even);
-    *s = va_sum(va_add(even, odd)) + va_sum(va_add(mins_even, mins_odd));
 }
 
 /* ---- blocks of 256 elements: an integer scale s, and m to subtract, for each 16 elements ------------------------ */
@@ -239,9 +261,11 @@ INLINED void k_dot(k_type t, int64_t n, float *s, const void *x, const void *y) 
     static void t##_unpack(const void *x, void *groups, int64_t n) { KIND##_unpack(TYPE, x, groups, n); } \
     static const gg_ints t##_ints = {t##_unpack, GROUP, INTS_SIGNED(SIGNED_BY) ? 0 : (BIAS) + (SIGNED_BY), MOST, MINS, \
                                      INTS_SIGNED(SIGNED_BY)};
-#define SMALL_TYPE(t, CHUNKS, BIAS, MIN, SIGNED_BY, MOST, HALVES_DIFFER, PARTNER) \
-    INSTANCE(t, ((small_type){sizeof(block_##t), CHUNKS, BIAS, t##_chunk, t##_scales, MIN, HALVES_DIFFER, SIGNED_BY}), \
-             small, small_dot_##PARTNER, HALVES_DIFFER ? 16 : 32, BIAS, SIGNED_BY, MOST, (MIN) != NULL)
+#define SMALL_TYPE(t, CHUNKS, BIAS, MIN, SIGNED_BY, MOST, HALVES_DIFFER, PLUS, PARTNER) \
+    static const small_type t##_type = {sizeof(block_##t), CHUNKS, BIAS, t##_chunk, t##_scales, MIN, HALVES_DIFFER, \
+                                        SIGNED_BY, PLUS}; \
+    static void t##_dot_wide(int64_t n, float *s, const void *x, const void *y) { small_dot_wide(t##_type, n, s, x, y); } \
+    INSTANCE(t, t##_type, small, small_dot_##PARTNER, HALVES_DIFFER ? 16 : 32, BIAS, SIGNED_BY, MOST, (MIN) != NULL)
 #define K_TYPE(t, GROUP, BIAS, SIGNS, HAS_MIN, SIGNED_BY, MOST) \
     INSTANCE(t, ((k_type){sizeof(block_##t), BIAS, t##_chunk, t##_scales, SIGNS, HAS_MIN, SIGNED_BY, GROUP, \
                           NULL, NULL, NULL}), \

@@ -23,3 +23,9 @@ const uint32_t gg_iq3xxs_grid[256] = {GG_GRID_IQ3XXS(IQ3XXS)};
 const uint32_t gg_iq3s_grid[512] = {GG_GRID_IQ3S(IQ3S)};
 const int8_t gg_levels_iq4nl[16] = {GG_LEVELS_IQ4NL};
 const int8_t gg_levels_e2m1[16] = {GG_LEVELS_E2M1};
+
+#define E8M0(e) (e) < 2 ? 0x00200000u << ((e) & 1) : ((e) - 1u) << 23,
+#define E8M0_4(e) E8M0(e) E8M0(e + 1) E8M0(e + 2) E8M0(e + 3)
+#define E8M0_16(e) E8M0_4(e) E8M0_4(e + 4) E8M0_4(e + 8) E8M0_4(e + 12)
+#define E8M0_64(e) E8M0_16(e) E8M0_16(e + 16) E8M0_16(e + 32) E8M0_16(e + 48)
+const uint32_t gg_e8m0_halves[256] = {E8M0_64(0) E8M0_64(64) E8M0_64(128) E8M0_64(192)};

@@ -5,6 +5,7 @@ typedef __m256i vq;
 typedef __m256i vs;
 typedef __m256i vn;
 typedef __m256 va;
+typedef __m128 vd;
 
 static inline float gg_half_f32(gg_half h) { return _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(h))); }
 static inline float gg_half_of_two(const void *p, int i) {
@@ -20,8 +21,8 @@ static inline void vb_store2(void *p, void *q, vb v) {
 }
 static inline vb vb_set1(int x) { return _mm256_set1_epi8((char)x); }
 static inline vb vb_nibbles(const void *p) {
-    const __m128i c = _mm_loadu_si128(p);
-    return _mm256_and_si256(_mm256_set_m128i(_mm_srli_epi16(c, 4), c), vb_set1(15));
+    const __m256i both = _mm256_broadcastsi128_si256(_mm_loadu_si128(p));
+    return _mm256_and_si256(_mm256_srlv_epi64(both, _mm256_set_epi64x(4, 4, 0, 0)), vb_set1(15));
 }
 static inline vb vb_u64(uint64_t a, uint64_t b, uint64_t c, uint64_t d) {
     return _mm256_set_epi64x((int64_t)d, (int64_t)c, (int64_t)b, (int64_t)a);
@@ -104,6 +105,14 @@ static inline vq vq_dot_us(vb u, vb s) {
     return _mm256_dpbusd_epi32(_mm256_setzero_si256(), u, s);
 #else
     return _mm256_madd_epi16(_mm256_maddubs_epi16(u, s), _mm256_set1_epi16(1));
+#endif
+}
+static inline vq vq_dot_less(vb u, int k, vb s) {
+#ifdef __AVX512VNNI__
+    return _mm256_sub_epi32(vq_dot_us(u, s), vq_dot_us(vb_set1(k), s));
+#else
+    const __m256i pairs = _mm256_sub_epi16(_mm256_maddubs_epi16(u, s), _mm256_maddubs_epi16(vb_set1(k), s));
+    return _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
 #endif
 }
 static inline vq vq_dot_ss(vb a, vb b) { return vq_dot_us(_mm256_abs_epi8(a), _mm256_sign_epi8(b, a)); }
@@ -221,6 +230,15 @@ static inline va va_madd_sums(va acc, const vq *q, const float *x) {
     const __m128i sums = _mm_add_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
     return _mm256_add_ps(acc, _mm256_zextps128_ps256(_mm_mul_ps(_mm_cvtepi32_ps(sums), _mm_loadu_ps(x))));
 }
+static inline vd vd_zero(void) { return _mm_setzero_ps(); }
+static inline vd vd_add(vd a, vd b) { return _mm_add_ps(a, b); }
+static inline vd vd_times(const void *p, const float *f) {
+    int32_t two;
+    memcpy(&two, p, 4);
+    return _mm_mul_ps(_mm_cvtph_ps(_mm_cvtsi32_si128(two)), _mm_castsi128_ps(_mm_loadl_epi64((const void *)f)));
+}
+static inline float vd_first(vd a) { return _mm_cvtss_f32(a); }
+static inline float vd_second(vd a) { return _mm_cvtss_f32(_mm_movehdup_ps(a)); }
 static inline void vb_store16(float *y, __m128i v, float scale, float off) {   /* 16 signed bytes */
 #ifdef __AVX512F__
     const __m512 f = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(v));

@@ -6,6 +6,7 @@
  * vs            16 scales or mins of a block of 256, as int16: those of chunk j are elements 2 j and 2 j + 1
  * vn            sums of products of numbers below 4, for one block of 256
  * va            an accumulator of f32 lanes
+ * vd            two floats
  *
  * load          vb_load(p) 32 bytes  vb_nibbles(p) low nibbles of 16 bytes, then the high ones
  *               vb_u64(a,b,c,d) four times 8 bytes  vb_set1(x)  vb_mask(bits) byte i is 255 if bit i is set, else 0
@@ -19,6 +20,7 @@
  *               vb_negate_even(a,p,step) with seven bits for eight bytes, the eighth such that the number of set ones is
  *               even: every 7 bits of the uint32 at p (step 7) or in the upper bits of four uint16 (step 16)
  * multiply      vq_dot_us(u,s) u < 128 unsigned, s signed  vq_dot_ss(a,b) both signed, b > -128
+ *               vq_dot_less(u,k,s) (u - k) s, u and k < 32
  * scales        vs_set(lo,hi) 8 and 8 signed bytes  vs_twice(a) 8 bytes, each for two elements  vs_load(p) 16 signed bytes
  *               vs_bytes(p) 16 unsigned ones  vs_ones(p) vs_pairs(p) vs_nibbles(p) bits of 2, 4, 8 bytes, by 1, 2, 4, low ones
  *               first  vs_threes(p) four times three bits of each of four uint16  vs_store(p,a)
@@ -33,6 +35,7 @@
  * accumulate    va_zero() va_add(a,b) va_scale(acc,a,x) acc + a x  va_sum(a) -> float
  *               va_madd(acc,q,lo,hi) acc + q with a scale for each half  va_madd1(acc,q,x) one scale
  *               va_madd_sums(acc,q,x) likewise for q[4] and x[4], the lanes of each q added up first, without rounding
+ *               vd_zero() vd_add(a,b)  vd_times(p,f) the two halves at p times the floats at f  vd_first vd_second
  * store         vb_store(p,v) 32 bytes  vb_store2(p,q,v) 16 and 16
  *               vb_store_f32(y,v,lo,hi,off_lo,off_hi) signed bytes v: 32 floats v scale - off,
  *               rounded twice (as the format says)

@@ -72,6 +72,7 @@ static inline int32x4_t vq_dot16(uint8x16_t a, uint8x16_t b) {
 }
 static inline vq vq_dot_ss(vb a, vb b) { return (vq){vq_dot16(a.lo, b.lo), vq_dot16(a.hi, b.hi)}; }
 static inline vq vq_dot_us(vb u, vb s) { return vq_dot_ss(u, s); }
+static inline vq vq_dot_less(vb u, int k, vb s) { return vq_dot_ss(vb_sub(u, vb_set1(k)), s); }
 
 static inline vs vs_set(uint64_t lo, uint64_t hi) {
     vs r;

@@ -43,3 +43,13 @@ static inline vn vn_zero(void) { return vq_zero(); }
 static inline vn vn_madd(vn acc, vb u, vb s) { return vq_add(acc, vq_dot_us(u, s)); }
 static inline vn vn_madd_signs(vn acc, vb a, vb s) { return vq_add(acc, vq_dot_ss(a, s)); }
 static inline vq vn_sum(vn acc) { return acc; }
+
+/* ---- two floats ------------------------------------------------------------------------------------------------- */
+typedef struct { float a, b; } vd;
+static inline vd vd_zero(void) { return (vd){0, 0}; }
+static inline vd vd_add(vd x, vd y) { return (vd){x.a + y.a, x.b + y.b}; }
+static inline vd vd_times(const void *p, const float *f) {
+    return (vd){gg_half_of_two(p, 0) * f[0], gg_half_of_two(p, 1) * f[1]};
+}
+static inline float vd_first(vd x) { return x.a; }
+static inline float vd_second(vd x) { return x.b; }

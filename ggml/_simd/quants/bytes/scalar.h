@@ -46,6 +46,7 @@ static inline vq vq_dot_ss(vb a, vb b) {
     return r;
 }
 static inline vq vq_dot_us(vb u, vb s) { return vq_dot_ss(u, s); }
+static inline vq vq_dot_less(vb u, int k, vb s) { return vq_dot_ss(vb_sub(u, vb_set1(k)), s); }
 
 static inline vs vs_set(uint64_t lo, uint64_t hi) {
     vs r;
