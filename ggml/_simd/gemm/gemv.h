@@ -6,7 +6,6 @@
 enum {
     GEMV_N = 4,                     /* vectors that are multiplied at a time */
     GEMV_N_MAX = 8,                 /* vectors at most, for a matrix that needs no unpacking */
-    GEMV_N_INTS = GG_VEC_DOT == 256 ? 2 : GEMV_N,   /* for one that goes by integers: then panels are as fast */
     GEMV_ROWS = 1024,               /* sums of a vector that are kept at a time when going by columns */
 };
 
@@ -92,7 +91,7 @@ static const struct { gemv_fn rows, columns; } gemv_table[GGML_TYPE_BF16 + 1][GE
 static inline int64_t gemv_most(const gemm_src *a) {
     if (a->pack == pack_along_i) return GEMV_N;
     if (a->pack != pack_along_k) return 0;
-    return gg_is_float(a->type) ? GEMV_N_MAX : gg_active->ints[a->type].unpack ? GEMV_N_INTS : GEMV_N;
+    return gg_is_float(a->type) ? GEMV_N_MAX : GEMV_N;
 }
 /* Whether g is such a product as it stands: a's rows or columns lie in one piece, b's vectors can be read singly. */
 static inline bool gemv_fits(const gemm *g) {
