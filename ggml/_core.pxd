@@ -169,6 +169,7 @@ cdef ggml_context *context_new() except NULL               # for use within: it 
 cdef int context_free(ggml_context *ctx) except -1
 cdef ggml_context *context_of(const void *p) noexcept      # of the arena that holds p, or NULL
 cdef gg_region *data_region(const void *p) noexcept        # the live region (arena, buffer or viewed) that holds p, or NULL
+cdef gg_region *region_holding(const void *p, size_t n) noexcept   # that, unless it says nothing about n bytes from p on
 cdef object region_add(int kind, gg_region *r)
 cdef int region_leave(int kind, gg_region *r) except -1     # memory of a caller's that is not used any more
 cdef void region_view(gg_region *r, int delta) noexcept

@@ -744,6 +744,15 @@ cdef bint tensor_usable(const ggml_tensor *t) noexcept:
 cdef bint data_ok(const ggml_tensor *t) noexcept:
     return gg_data_ok(t)
 
+cdef gg_region *region_holding(const void *p, size_t n) noexcept:
+    """The range that p lies in, if any. An arena in a caller's memory says nothing about more than itself once its context was freed: the
+    memory may be gone, and something larger in its place."""
+    cdef gg_region *r = gg_region_of_data(p)
+    if (r != NULL and r.ctx == NULL and not r.mapped and r.owner == NULL and <size_t>(<uint8_t *>p - r.base) + n > r.size
+            and gg_region_find(GG_ARENA, p) == r):
+        return NULL
+    return r
+
 cdef int check_data(ggml_tensor *t, str role) except -1:
     """Holds a tensor's fields and the place of its data against live memory; raises where they do not fit."""
     cdef size_t n
@@ -756,7 +765,7 @@ cdef int check_data(ggml_tensor *t, str role) except -1:
     gg_extent(t, &n)
     if t.data == NULL:
         fail(ValueError, f"{role} '{t.name.decode(errors='replace')}' has no data: made with no_alloc and not allocated")
-    r = gg_region_of_data(t.data)
+    r = region_holding(t.data, n)
     if r != NULL:
         if <size_t>(<uint8_t *>t.data - r.base) + n > r.size:
             fail(ValueError, f"{role} '{t.name.decode(errors='replace')}' ({n} bytes) reaches beyond the memory that holds it")

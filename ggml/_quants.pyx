@@ -5,8 +5,8 @@ from libc.stdint cimport int64_t, uint8_t
 from libc.string cimport memset
 
 from ._core cimport (
-    NE, SZ, TYPE, TYPE_NUMBER, buffer_of, data_region, default_threads, enter, fail, gg_region, gg_row_size, gg_types,
-    parallel_for, readable, quantize_rows, requires_imatrix, type_traits, type_traits_cpu, validate_rows,
+    NE, SZ, TYPE, TYPE_NUMBER, buffer_of, default_threads, enter, fail, gg_region, gg_row_size, gg_types,
+    parallel_for, readable, quantize_rows, region_holding, requires_imatrix, type_traits, type_traits_cpu, validate_rows,
 )
 from . import _structs
 
@@ -17,7 +17,7 @@ cdef void *memory_of(object o, const char *name, size_t need) except? NULL:
     buffer_of(o, name, need, &p)
     if p == NULL:
         fail(TypeError, f"{name.decode()} is None: need {need} bytes")
-    r = data_region(p)
+    r = region_holding(p, need)
     if r != NULL:
         if <size_t>(<uint8_t *>p - r.base) + need > r.size:
             fail(ValueError, f"{name.decode()} ends beyond the memory that holds it: need {need} bytes")

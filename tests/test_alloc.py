@@ -539,8 +539,9 @@ def test_a_largest_buffer_size_gives_several_buffers(ctx):
     assert len(made) >= 3 and ggml.ggml_gallocr_get_buffer_size(a, 0) == sum(len(m) for m in made)
     ggml.ggml_gallocr_free(a)
     made.clear()
-    ggml.ggml_backend_alloc_ctx_tensors_from_buft(ctx, small)
+    buffer = ggml.ggml_backend_alloc_ctx_tensors_from_buft(ctx, small)
     assert len(made) == 6                             # 12 tensors of 416 bytes, two a buffer
+    ggml.ggml_backend_buffer_free(buffer)
 
 
 # ---- a LLaMA-7B-shaped graph ---------------------------------------------------------------------------------------

@@ -164,6 +164,23 @@ def test_graph_outlives_its_context_in_memory_of_the_caller():
         ggml.ggml_graph_n_nodes(ctypes.cast(stale, ctypes.POINTER(ggml.ggml_cgraph)))
 
 
+def test_memory_of_a_context_that_was_freed_may_hold_something_else():
+    """An address says nothing about how long its memory lives: another array may lie there, and go on behind it."""
+    array = np.ones(4096, np.float32)
+    ggml.ggml_free(init(4096, array.ctypes.data))
+    with context() as ctx:
+        q = ggml.ggml_new_tensor_1d(ctx, ggml.GGML_TYPE_Q8_0, 4096)
+        where = array.ctypes.data_as(ctypes.POINTER(ctypes.c_float)), ggml.ggml_get_data(q)
+        assert ggml.ggml_quantize_chunk(ggml.GGML_TYPE_Q8_0, *where, 0, 1, 4096, None) == ggml.ggml_nbytes(q)
+    with context(no_alloc=True) as ctx:
+        x = ggml.ggml_new_tensor_1d(ctx, F32, 4096)
+        x.contents.data = array.ctypes.data
+        with context() as results:
+            out = ggml.ggml_sum(results, x)
+            compute(results, graph_of(results, out))
+            assert load(out) == 4096
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="the other systems' probes see only what is not mapped")
 def test_memory_that_may_not_be_read():
     """Guard pages are mapped, but a look at them ends the process."""

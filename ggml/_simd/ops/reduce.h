@@ -99,6 +99,11 @@ static int op_ARGMAX(const gg_work *w, ggml_tensor *dst) {
 }
 
 static size_t work_COUNT_EQUAL(const ggml_tensor *dst, int nth) { (void)dst; return (size_t)nth * sizeof(int64_t); }
+static inline int64_t count_equal(const char *a, const char *b) {   /* 1 or 0; strides of a caller's need no alignment */
+    int32_t x, y;
+    memcpy(&x, a, sizeof x), memcpy(&y, b, sizeof y);
+    return x == y;
+}
 static int op_COUNT_EQUAL(const gg_work *w, ggml_tensor *dst) {
     ggml_tensor v[2] = {*dst->src[0], *dst->src[1]};
     gg_fold(v, 2);
@@ -111,16 +116,15 @@ static int op_COUNT_EQUAL(const gg_work *w, ggml_tensor *dst) {
             const int64_t i0 = u % blocks * SUM_BLOCK, i1 = i0 + SUM_BLOCK < v->ne[0] ? i0 + SUM_BLOCK : v->ne[0];
             const char *a = gg_row_ptr(&v[0], at.i1, at.i2, at.i3), *b = gg_row_ptr(&v[1], at.i1, at.i2, at.i3);
             if (sa == 4 && sb == 4)
-                for (int64_t i = i0; i < i1; i++) count += ((const int32_t *)a)[i] == ((const int32_t *)b)[i];
+                for (int64_t i = i0; i < i1; i++) count += count_equal(a + 4 * i, b + 4 * i);
             else
-                for (int64_t i = i0; i < i1; i++)
-                    count += *(const int32_t *)(a + (size_t)i * sa) == *(const int32_t *)(b + (size_t)i * sb);
+                for (int64_t i = i0; i < i1; i++) count += count_equal(a + (size_t)i * sa, b + (size_t)i * sb);
         }
     counts[w->ith] = count;
     gg_barrier(w);
     if (w->ith) return GGML_STATUS_SUCCESS;
     for (int i = 1; i < w->nth; i++) count += counts[i];
-    *(int64_t *)dst->data = count;
+    memcpy(dst->data, &count, sizeof count);
     return GGML_STATUS_SUCCESS;
 }
 
