@@ -1,5 +1,6 @@
 """Python threads at once, and results that do not depend on threads."""
 
+import os
 import threading
 
 import numpy as np
@@ -361,7 +362,8 @@ def test_freeing_what_another_thread_computes_with(child, how, threads):
 
 
 def test_work_memory_goes_with_its_thread(child):
-    out = child("""if 1:
+    out = child(
+        """if 1:
         import os, threading, ggml
         ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=1 << 24, mem_buffer=None, no_alloc=False))
         a, b = (ggml.ggml_set_f32(ggml.ggml_new_tensor_2d(ctx, 0, 1024, 512), 1) for _ in range(2))
@@ -381,5 +383,7 @@ def test_work_memory_goes_with_its_thread(child):
 
         before = rounds(10)
         print((rounds(60) - before) >> 20)
-    """)
+    """,
+        env=os.environ | {"ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":quarantine_size_mb=4"},
+    )
     assert int(out) < 20  # MiB; 60 threads' would be twice that
