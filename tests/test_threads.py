@@ -366,7 +366,7 @@ def test_work_memory_goes_with_its_thread(child):
         """if 1:
         import os, threading, ggml
         ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=1 << 24, mem_buffer=None, no_alloc=False))
-        a, b = (ggml.ggml_set_f32(ggml.ggml_new_tensor_2d(ctx, 0, 1024, 512), 1) for _ in range(2))
+        a, b = (ggml.ggml_set_f32(ggml.ggml_new_tensor_2d(ctx, 0, 256, 512), 1) for _ in range(2))
         graph = ggml.ggml_new_graph(ctx)
         ggml.ggml_build_forward_expand(graph, ggml.ggml_mul_mat(ctx, a, b))
 
