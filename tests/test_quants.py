@@ -293,8 +293,18 @@ def test_removed_types_have_no_blocks():
         ggml.ggml_blck_size(ggml.GGML_TYPE_COUNT)
 
 
-@pytest.mark.core
 # ---- dot products ----------------------------------------------------------------------------------------------------
+def dots_agree(traits, x, y, a, b, note):
+    """The dot product of packed rows x and y on each ISA is that of a and b, which they decode to."""
+    for name in ISAS:
+        with isa(name):
+            s = ctypes.c_float(np.nan)
+            where = (v.ctypes.data_as(ctypes.c_void_p) for v in (x, y))
+            traits.vec_dot(a.size, ctypes.byref(s), 0, next(where), 0, next(where), 0, 1)
+        assert abs(s.value - a @ b) <= 1e-5 * (np.abs(a) @ np.abs(b)), f"{note} on {name}"
+
+
+@pytest.mark.core
 @each([*QUANTISED[:-2], "F32", "F16", "BF16"])
 def test_dot_product(type):
     """The type's dot product with its partner type is that of the decoded values, for any number of blocks (of floats:
@@ -309,12 +319,7 @@ def test_dot_product(type):
         x = quantise(type, rng.standard_normal((1, n)), np.ones(n))
         y = quantise(partner, rng.standard_normal((1, n)))
         a, b = decode(type, x, n).astype(float), decode(partner, y, n).astype(float)
-        for name in ISAS:
-            with isa(name):
-                s = ctypes.c_float(np.nan)
-                where = (v.ctypes.data_as(ctypes.c_void_p) for v in (x, y))
-                traits.vec_dot(n, ctypes.byref(s), 0, next(where), 0, next(where), 0, 1)
-            assert abs(s.value - a @ b) <= 1e-5 * (np.abs(a) @ np.abs(b)), f"{blocks} blocks on {name}"
+        dots_agree(traits, x, y, a, b, f"{blocks} blocks")
 
 
 @each(QUANTISED[:-2])
@@ -333,12 +338,7 @@ def test_dot_product_of_any_bytes(type):
             a = decode(type, x, n).astype(float)
         y = quantise(partner, 1 + rng.random((1, n)))
         b = decode(partner, y, n).astype(float)
-        for name in ISAS:
-            with isa(name):
-                s = ctypes.c_float(np.nan)
-                where = (v.ctypes.data_as(ctypes.c_void_p) for v in (x, y))
-                traits.vec_dot(n, ctypes.byref(s), 0, next(where), 0, next(where), 0, 1)
-            assert abs(s.value - a @ b) <= 1e-5 * (np.abs(a) @ np.abs(b)), f"{blocks} blocks on {name}"
+        dots_agree(traits, x, y, a, b, f"{blocks} blocks")
 
 
 # ---- operations ------------------------------------------------------------------------------------------------------

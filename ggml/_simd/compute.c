@@ -239,8 +239,8 @@ static bool touches(const spans *s, span x) {
         if (x.lo < s->v[i].hi && s->v[i].lo < x.hi) return true;
     return false;
 }
-/* Fills in tasks; false when there is too little to share to call threads. A barrier precedes a node that reads or writes what an unfinished node
- * writes, or writes what one reads. Nodes of one thread in a row need none among themselves. */
+/* Fills in tasks; false when there is too little to share to call threads. A barrier precedes a node that reads or writes
+ * what an unfinished node writes, or writes what one reads. Nodes of one thread in a row need none among themselves. */
 static bool arrange(gg_call *c, const gg_kernels *k, struct task *tasks, int n) {
     spans reads = {.n = 0}, writes = {.n = 0};
     bool work_used = false, others = false;

@@ -345,12 +345,12 @@ static inline void row_step(const ggml_tensor *t, row_index *at, int64_t n) {
 static inline char *row_at(const ggml_tensor *t, int64_t i1, int64_t i2, int64_t i3) {
     return (char *)t->data + (size_t)i1 * t->nb[1] + (size_t)i2 * t->nb[2] + (size_t)i3 * t->nb[3];
 }
-/* n as box_dim counts: elements, or blocks of a quantised type that is not converted. */
+/* n as box_dim counts: elements, or blocks of a quantised type that is not converted; side by side on both sides. */
+static inline void packed_copy(const box *b, char *dst, const char *src, int64_t n) {
+    if (b->convert) convert_row(b, src, dst, n); else copy_run(dst, src, (size_t)(n * b->du));
+}
 static inline void row_copy(const box *b, char *dst, const char *src, int64_t n) {
-    if (b->d[0] == b->du && b->s[0] == b->su) {
-        if (b->convert) convert_row(b, src, dst, n); else copy_run(dst, src, (size_t)(n * b->du));
-        return;
-    }
+    if (b->d[0] == b->du && b->s[0] == b->su) { packed_copy(b, dst, src, n); return; }
     for (int64_t x = 0; x < n; x += b->step[0])
         box_tile(b, dst + x / b->db * b->d[0], src + x / b->sb * b->s[0], min64(b->step[0], n - x), 1);
 }
@@ -400,14 +400,6 @@ static int walk(const gg_work *w, ggml_tensor *dst, const ggml_tensor *src) {
 static int no_conversion(const ggml_tensor *dst, int from, int to) {
     return gg_fail(dst, "no conversion from %s to %s", gg_types[from].name, gg_types[to].name);
 }
-/* n units that lie side by side on both sides. */
-static void copy_packed(const gg_work *w, const box *b, int64_t n) {
-    for (int64_t i0, i1; gg_next(w, n, GRAIN_BYTES / b->du + 1, &i0, &i1);) {
-        const char *s = b->src + i0 * b->su;
-        char *d = b->dst + i0 * b->du;
-        if (b->convert) convert_row(b, s, d, i1 - i0); else copy_run(d, s, (size_t)((i1 - i0) * b->du));
-    }
-}
 /* src into dst, element by element in the order of each: any strides, shapes and types. */
 static int copy_tensor(const gg_work *w, ggml_tensor *dst, const ggml_tensor *src) {
     box b;
@@ -417,7 +409,8 @@ static int copy_tensor(const gg_work *w, ggml_tensor *dst, const ggml_tensor *sr
     const bool packed = gg_contiguous(dst) && gg_contiguous(src);
     bool cut = true;
     if (!box_blocks(&b) && packed) {
-        copy_packed(w, &b, gg_nelements(dst) / blck);
+        for (int64_t i0, i1; gg_next(w, gg_nelements(dst) / blck, GRAIN_BYTES / b.du + 1, &i0, &i1);)
+            packed_copy(&b, b.dst + i0 * b.du, b.src + i0 * b.su, i1 - i0);
         return GGML_STATUS_SUCCESS;
     }
     if (!box_blocks(&b)) {

@@ -73,13 +73,13 @@ static void tile_ADAMW(float *const *p, int64_t n, bool stream, const void *arg)
     const vf c1 = vf_set1(1 - k[1]), c2 = vf_set1(1 - k[2]), h1 = vf_set1(k[5]), h2 = vf_set1(k[6]);
     for (int64_t i = 0; i < n; i += VW) {
         const int l = n - i < VW ? (int)(n - i) : VW;
-        const vf g = gg_lanes(p[3] + i, l);
-        const vf m = vf_fma(g, c1, vf_mul(gg_lanes(p[1] + i, l), b1));
-        const vf v = vf_fma(vf_mul(g, g), c2, vf_mul(gg_lanes(p[2] + i, l), b2));
+        const vf g = ld(p[3] + i, l);
+        const vf m = vf_fma(g, c1, vf_mul(ld(p[1] + i, l), b1));
+        const vf v = vf_fma(vf_mul(g, g), c2, vf_mul(ld(p[2] + i, l), b2));
         const vf step = vf_div(vf_mul(m, h1), vf_add(vf_sqrt(vf_mul(v, h2)), eps));
-        gg_unlane(p[0] + i, vf_fnma(alpha, step, vf_mul(gg_lanes(p[0] + i, l), keep)), l);
-        gg_unlane(p[1] + i, m, l);
-        gg_unlane(p[2] + i, v, l);
+        st(p[0] + i, vf_fnma(alpha, step, vf_mul(ld(p[0] + i, l), keep)), l);
+        st(p[1] + i, m, l);
+        st(p[2] + i, v, l);
     }
 }
 static int op_OPT_STEP_ADAMW(const gg_work *w, ggml_tensor *dst) {

@@ -58,7 +58,7 @@ static void outer_column(const int k, int64_t m, const float *const *a, const fl
     for (int64_t i = 0; i < m; i += VW) {
         vf sum = vf_zero();
         for (int q = 0; q < k; q++)
-            sum = vf_fma(m - i >= VW ? vf_load(a[q] + i) : vf_loadn(a[q] + i, (int)(m - i)), vf_set1(b[q]), sum);
+            sum = vf_fma(gemv_load(GGML_TYPE_F32, (const char *)(a[q] + i), m - i), vf_set1(b[q]), sum);
         if (m - i >= VW) vf_store(y + i, sum); else vf_storen(y + i, sum, (int)(m - i));
     }
 }

@@ -172,8 +172,12 @@ static inline void gg_fold(ggml_tensor *v, int n) {
  * vector and goes past the caches. */
 typedef void (*gg_tile_fn)(float *const *p, int64_t n, bool stream, const void *arg);
 
-static inline vf gg_lanes(const float *p, int64_t m) { return m >= VW ? vf_load(p) : vf_loadn(p, (int)m); }
-static inline void gg_unlane(float *p, vf v, int64_t m) { if (m >= VW) vf_store(p, v); else vf_storen(p, v, (int)m); }
+/* Vectors of which k elements are left. */
+static inline vf ld(const float *p, int64_t k) { return k >= VW ? vf_load(p) : vf_loadn(p, (int)k); }
+static inline vf st(float *p, vf v, int64_t k) {
+    if (k >= VW) vf_store(p, v); else vf_storen(p, v, (int)k);
+    return v;
+}
 static inline void gg_put(float *y, vf v, bool stream) { if (stream) vf_stream(y, v); else vf_store(y, v); }
 
 /* Tile functions: y = EXPR of x (and of z, the second operand). k: GG_TILE_PARAMS floats, a copy: what is stored to y
@@ -194,10 +198,10 @@ static inline void gg_put(float *y, vf v, bool stream) { if (stream) vf_stream(y
             gg_put(y + i, v0, stream), gg_put(y + i + VW, v1, stream);                               \
             gg_put(y + i + 2 * VW, v2, stream), gg_put(y + i + 3 * VW, v3, stream);                  \
         }                                                                                            \
-        for (; i < n; i += VW) gg_unlane(y + i, ONE(NAME, i, n - i), n - i);                         \
+        for (; i < n; i += VW) st(y + i, ONE(NAME, i, n - i), n - i);                                \
     }
-#define GG_ONE_X(NAME, i, m) one_##NAME(gg_lanes(b + (i), m), k)
-#define GG_ONE_XZ(NAME, i, m) one_##NAME(gg_lanes(a + (i), m), gg_lanes(b + (i), m), k)
+#define GG_ONE_X(NAME, i, m) one_##NAME(ld(b + (i), m), k)
+#define GG_ONE_XZ(NAME, i, m) one_##NAME(ld(a + (i), m), ld(b + (i), m), k)
 #define GG_TILE_X(NAME, EXPR)                                                                        \
     static inline vf one_##NAME(vf x, const float *k) { (void)k; return EXPR; }                      \
     GG_TILE_FN(NAME, 1, GG_ONE_X)

@@ -4,13 +4,7 @@
 #define GG_OPS_ROWWISE_H
 #include "rows.h"
 
-/* ---- vectors of which k elements are left ---------------------------------------------------------------------- */
 #define EACH_VEC(i, n) for (int64_t i = 0; i < (n); i += VW)
-static inline vf ld(const float *p, int64_t k) { return k >= VW ? vf_load(p) : vf_loadn(p, (int)k); }
-static inline vf st(float *p, vf v, int64_t k) {
-    if (k >= VW) vf_store(p, v); else vf_storen(p, v, (int)k);
-    return v;
-}
 static inline vf keep(vf v, float rest, int64_t k) {   /* v, from lane k on `rest` */
     return k >= VW ? v : vf_select(vi_gt(vi_set1((int32_t)k), vi_iota()), v, vf_set1(rest));
 }
