@@ -30,11 +30,13 @@ typedef void (*gg_dot_fn)(int64_t n, float *s, const void *x, const void *y);
 typedef void (*gg_widen_fn)(const void *partner, void *wide, int64_t n);
 enum { GG_WIDE = 40 };
 /* A packed row of n elements as integers and their scales. Of each `group` elements it writes bytes q, a float d and,
- * with mins, a float m: an element is d (q - bias) - m. Bytes are unsigned, up to `most`, or signed, without a bias. */
+ * with mins, a float m: an element is d (q - bias) - m. Bytes are unsigned, up to `most`, or signed, without a bias.
+ * With a run it writes blocks of 256 as gemm/blocks.h has them; scales and mins are those of `group` elements there. */
 typedef struct gg_ints {
     void (*unpack)(const void *x, void *groups, int64_t n);     /* NULL: the type has no such form */
     uint8_t group, bias, most;
     bool mins, is_signed;
+    uint8_t run;                    /* words of integers that share a word of scales; 0: there are groups, not blocks */
 } gg_ints;
 
 typedef struct gg_kernels {

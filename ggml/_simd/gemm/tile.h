@@ -1,6 +1,6 @@
 /* The register tile: c[MICRO_R x n] (+)= a * b over packed panels, written once over the vector vocabulary; the ISA
  * says how large it is (micro_<isa>.h). Vectors run along the rows of a; each value of b is broadcast. Here panels are
- * of floats; those of integers are in int8.h. */
+ * of floats; those of integers are in int8.h and blocks.h. */
 #ifndef GG_GEMM_TILE_H
 #define GG_GEMM_TILE_H
 #include GG_MICRO
@@ -35,8 +35,9 @@ struct gemm_form {
     int group, a_words, b_words;
     void (*convert_b)(const gemm_form *form, const float *x, int kn, float *out);   /* from floats, or NULL */
     int bias;                                       /* of a's integers */
-    int chain;                                      /* words whose products are added up in 16 bits (int8.h) */
-    bool mins;
+    int chain;                                      /* words whose products are added up in 16 bits (ints.h) */
+    int run;                                        /* words that share their scales (blocks.h) */
+    int mins;                                       /* words of them in a step */
 };
 
 GG_INLINE void micro_store(const int v, const int n, vf sum[MICRO_N][MICRO_V], float *c, int64_t ldc, int64_t m,

@@ -18,6 +18,13 @@ typedef vb (*apply_fn)(vb v, const void *block, int j);
 #define INTS_SIGNED(signed_by) false
 #endif
 
+/* Types whose scales are integers keep them so where products are added up in 16 bits (gemm/blocks.h): a run of words. */
+#ifdef GG_VEC_PAIRS
+#define INTS_RUN(signed_by, group) (INTS_SIGNED(signed_by) ? 0 : (group) == 64 ? 64 : 8)
+#else
+#define INTS_RUN(signed_by, group) 0
+#endif
+
 /* Chunk j for gg_ints: half a group of 64, one of 32, or two of 16, at p; returns their end. d, off: two scales and two
  * mins. */
 INLINED char *ints_store(char *p, int j, int group, vb q, int signed_by, bool mins, const float *d, const float *off) {
@@ -186,7 +193,38 @@ INLINED void k_to_f32(k_type t, const void *x, float *y, int64_t n) {
         }
     }
 }
+#ifdef GG_VEC_PAIRS
+INLINED void k_unpack_blocks(k_type t, const void *x, void *blocks, int64_t n) {
+    const char *b = x, *end = b + n / 256 * t.bytes;
+    for (char *p = blocks; b < end; b += t.bytes) {
+        const k_scales k = t.scales(b);
+        float m[16];
+        int16_t s[16];
+        uint64_t at[16] __attribute__((aligned(32)));
+        vs_store(s, k.s);
+        if (t.indices) t.indices(b, at);
+#pragma GCC unroll 8
+        for (int j = 0; j < 8; j++) {
+            vb q = k_chunk(t, b, at, j);
+            if (t.signs) q = t.signs(q, b, j);
+            vb_store_halves(p, t.signed_by ? vb_add(q, vb_set1(t.signed_by)) : q);
+            p += 32;
+            if (t.group == 64 && j < 7) continue;
+            memcpy(p, s + 2 * j, 4);
+            p += 4;
+        }
+        memcpy(p, &k.d, 4);
+        p += 4;
+        if (!t.has_min) continue;
+        vs_to_f32(m, k.m, k.dmin);
+        for (int i = 0; i < 16; i += t.group / 16, p += 4) memcpy(p, m + i, 4);
+    }
+}
+#endif
 INLINED void k_unpack(k_type t, const void *x, void *groups, int64_t n) {
+#ifdef GG_VEC_PAIRS
+    if (INTS_RUN(t.signed_by, t.group)) { k_unpack_blocks(t, x, groups, n); return; }
+#endif
     const char *b = x, *end = b + n / 256 * t.bytes;
     for (char *p = groups; b < end; b += t.bytes) {
         const k_scales k = t.scales(b);
@@ -255,24 +293,24 @@ INLINED void k_dot(k_type t, int64_t n, float *s, const void *x, const void *y) 
 }
 
 /* Instances: <t>_to_f32, <t>_dot and <t>_ints of a type described by TYPE. MOST: the greatest q, once unsigned. */
-#define INSTANCE(t, TYPE, KIND, DOT, GROUP, BIAS, SIGNED_BY, MOST, MINS) \
+#define INSTANCE(t, TYPE, KIND, DOT, GROUP, BIAS, SIGNED_BY, MOST, MINS, RUN) \
     static void t##_to_f32(const void *x, float *y, int64_t n) { KIND##_to_f32(TYPE, x, y, n); } \
     static void t##_dot(int64_t n, float *s, const void *x, const void *y) { DOT(TYPE, n, s, x, y); } \
     static void t##_unpack(const void *x, void *groups, int64_t n) { KIND##_unpack(TYPE, x, groups, n); } \
     static const gg_ints t##_ints = {t##_unpack, GROUP, INTS_SIGNED(SIGNED_BY) ? 0 : (BIAS) + (SIGNED_BY), MOST, MINS, \
-                                     INTS_SIGNED(SIGNED_BY)};
+                                     INTS_SIGNED(SIGNED_BY), RUN};
 #define SMALL_TYPE(t, CHUNKS, BIAS, MIN, SIGNED_BY, MOST, HALVES_DIFFER, PLUS, PARTNER) \
     static const small_type t##_type = {sizeof(block_##t), CHUNKS, BIAS, t##_chunk, t##_scales, MIN, HALVES_DIFFER, \
                                         SIGNED_BY, PLUS}; \
     static void t##_dot_wide(int64_t n, float *s, const void *x, const void *y) { small_dot_wide(t##_type, n, s, x, y); } \
-    INSTANCE(t, t##_type, small, small_dot_##PARTNER, HALVES_DIFFER ? 16 : 32, BIAS, SIGNED_BY, MOST, (MIN) != NULL)
+    INSTANCE(t, t##_type, small, small_dot_##PARTNER, HALVES_DIFFER ? 16 : 32, BIAS, SIGNED_BY, MOST, (MIN) != NULL, 0)
 #define K_TYPE(t, GROUP, BIAS, SIGNS, HAS_MIN, SIGNED_BY, MOST) \
     INSTANCE(t, ((k_type){sizeof(block_##t), BIAS, t##_chunk, t##_scales, SIGNS, HAS_MIN, SIGNED_BY, GROUP, \
                           NULL, NULL, NULL}), \
-             k, k_dot, GROUP, BIAS, SIGNED_BY, MOST, HAS_MIN)
+             k, k_dot, GROUP, BIAS, SIGNED_BY, MOST, HAS_MIN, INTS_RUN(SIGNED_BY, GROUP))
 #define GRID_TYPE(t, GROUP, BIAS, SIGNS, ADJUST, SIGNED_BY, MOST) \
     INSTANCE(t, ((k_type){sizeof(block_##t), BIAS, NULL, t##_scales, SIGNS, false, SIGNED_BY, GROUP, \
                           t##_grid, t##_indices, ADJUST}), \
-             k, k_dot, GROUP, BIAS, SIGNED_BY, MOST, false)
+             k, k_dot, GROUP, BIAS, SIGNED_BY, MOST, false, INTS_RUN(SIGNED_BY, GROUP))
 
 #endif

@@ -51,7 +51,8 @@ static inline vi vi_add_pairs(vi a, vi b) {
     __asm__("vpaddw %1, %0, %0" : "+x"(a) : "x"(b));     /* in its register: GCC would spill or copy it each time */
     return a;
 }
-static inline vi vi_widen_pairs(vi a) { return _mm256_madd_epi16(a, _mm256_set1_epi16(1)); }
+static inline vi vi_scale_pairs(vi a, vi s) { return _mm256_madd_epi16(a, s); }
+static inline vi vi_widen_pairs(vi a) { return vi_scale_pairs(a, _mm256_set1_epi16(1)); }
 static inline vi vi_dot(vi acc, vi u, vi s) { return _mm256_add_epi32(acc, vi_widen_pairs(vi_pairs(u, s))); }
 static inline vi vi_abs_bytes(vi a) { return _mm256_abs_epi8(a); }
 static inline vi vi_sign_bytes(vi a, vi b) { return _mm256_sign_epi8(a, b); }

@@ -29,6 +29,7 @@
  *                              u are below GG_VEC_DOT, which is not defined where there is no such function
  *               and where GG_VEC_PAIRS is defined: vi_pairs(u,s): sums of two such products in 16 bits
  *               vi_add_pairs(a,b) adds such sums   vi_widen_pairs(a) adds neighbours, to 32 bits
+ *               vi_scale_pairs(a,s) likewise, each times its int16 of s
  *               vi_abs_bytes(a), 128 for -128, which vi_dot takes there
  *               vi_sign_bytes(a,b): a with the sign of b, where b is 0 anything
  * convert       vf_to_vi(v) nearest even; vi_to_vf(v); vf_bits(v) vi_float(v): same bits, other type

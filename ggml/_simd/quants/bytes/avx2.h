@@ -19,6 +19,10 @@ static inline void vb_store(void *p, vb v) { _mm256_storeu_si256(p, v); }
 static inline void vb_store2(void *p, void *q, vb v) {
     _mm_storeu_si128(p, _mm256_castsi256_si128(v)), _mm_storeu_si128(q, _mm256_extracti128_si256(v, 1));
 }
+static inline void vb_store_halves(void *p, vb v) {
+    const __m128i lo = _mm256_castsi256_si128(v), hi = _mm256_extracti128_si256(v, 1);
+    vb_store(p, _mm256_set_m128i(_mm_unpackhi_epi16(lo, hi), _mm_unpacklo_epi16(lo, hi)));
+}
 static inline vb vb_set1(int x) { return _mm256_set1_epi8((char)x); }
 static inline vb vb_nibbles(const void *p) {
     const __m256i both = _mm256_broadcastsi128_si256(_mm_loadu_si128(p));

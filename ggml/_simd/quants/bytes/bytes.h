@@ -37,6 +37,7 @@
  *               va_madd_sums(acc,q,x) likewise for q[4] and x[4], the lanes of each q added up first, without rounding
  *               vd_zero() vd_add(a,b)  vd_times(p,f) the two halves at p times the floats at f  vd_first vd_second
  * store         vb_store(p,v) 32 bytes  vb_store2(p,q,v) 16 and 16
+ *               vb_store_halves(p,v) twos of bytes of lo and of hi by turns (only where GG_VEC_PAIRS is defined)
  *               vb_store_f32(y,v,lo,hi,off_lo,off_hi) signed bytes v: 32 floats v scale - off,
  *               rounded twice (as the format says)
  * scalar        gg_half_f32(h)  gg_half_of_two(p,i) half i of the two at p, all of whose four bytes may be read
