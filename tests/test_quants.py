@@ -106,6 +106,18 @@ def test_quantising(type):
         assert error <= least, f"{key}: error {error}, recorded {least}"
 
 
+@each([t for t in QUANTISED if t not in NEED_WEIGHTS])
+def test_blocks_are_converted_by_themselves(type):
+    """Whatever number of them is converted together."""
+    n = ggml.ggml_blck_size(type_id(type))
+    rng = np.random.default_rng(5)
+    x = rng.standard_normal((67, n)) * np.exp(rng.standard_normal((67, 1)))
+    for name in ISAS:
+        with isa(name):
+            alone = [convert(type, block) for block in x]
+            np.testing.assert_array_equal(convert(type, x), np.concatenate(alone), name)
+
+
 @each([*QUANTISED, "F16", "BF16"])
 def test_traits_convert_as_the_functions_do(type):
     if type in TYPES:

@@ -406,17 +406,16 @@ static int copy_tensor(const gg_work *w, ggml_tensor *dst, const ggml_tensor *sr
     if (!box_types(&b, dst->type, src->type)) return no_conversion(dst, src->type, dst->type);
     b.dst = dst->data, b.src = src->data;
     const int blck = b.convert ? 1 : gg_types[dst->type].blck;
-    const bool packed = gg_contiguous(dst) && gg_contiguous(src);
     bool cut = true;
-    if (!box_blocks(&b) && packed) {
-        for (int64_t i0, i1; gg_next(w, gg_nelements(dst) / blck, GRAIN_BYTES / b.du + 1, &i0, &i1);)
-            packed_copy(&b, b.dst + i0 * b.du, b.src + i0 * b.su, i1 - i0);
+    if (gg_contiguous(dst) && gg_contiguous(src)) {
+        const int64_t unit = b.db > b.sb ? b.db : b.sb;          /* blocks of one are whole blocks of the other */
+        const ptrdiff_t du = unit / b.db * b.du, su = unit / b.sb * b.su;
+        for (int64_t i0, i1; gg_next(w, gg_nelements(dst) / (unit * blck), GRAIN_BYTES / du + 1, &i0, &i1);)
+            packed_copy(&b, b.dst + i0 * du, b.src + i0 * su, (i1 - i0) * unit);
         return GGML_STATUS_SUCCESS;
     }
     if (!box_blocks(&b)) {
         cut = box_refine(&b, dst, src, 0, blck);
-    } else if (packed) {
-        box_dim(&b, gg_nelements(dst), b.du, b.su);
     } else {
         box_dim(&b, dst->ne[0], (ptrdiff_t)dst->nb[0], (ptrdiff_t)src->nb[0]);
         cut = box_refine(&b, dst, src, 1, 1);

@@ -1,8 +1,7 @@
 /* from_f32 of the types whose blocks follow directly from their extreme values: no search, no weights. */
 #ifndef GG_QUANTS_ENCODE_H
 #define GG_QUANTS_ENCODE_H
-#include "../vec/vec.h"
-#include "blocks.h"
+#include "bytes/bytes.h"
 
 /* ---- over n floats, n a multiple of 16 -------------------------------------------------------------------------- */
 static inline float max_abs(const float *x, int n) {
@@ -16,43 +15,56 @@ static inline void min_max(const float *x, int n, float *min, float *max) {
     *min = vf_hmin(lo), *max = vf_hmax(hi);
     for (int i = 0; *min == 0 && i < n; i++) if (x[i] == 0) { *min = x[i]; break; }   /* 0 or -0, whichever is first */
 }
+/* Without a branch: which it is nobody can foretell. */
+static inline uint32_t pick(bool first, uint32_t a, uint32_t b) { return b ^ ((a ^ b) & -(uint32_t)first); }
 /* The value farthest from 0, the first of them; 0 if all are. */
 static inline float extreme(const float *x, int n) {
     float lo, hi;
     min_max(x, n, &lo, &hi);
-    if (hi != -lo) return hi > -lo ? hi : lo;
+    if (hi != -lo) return gg_bits_f32(pick(hi > -lo, gg_f32_bits(hi), gg_f32_bits(lo)));
     if (hi == 0) return 0;
     for (int i = 0; i < n; i++) if (x[i] == lo || x[i] == hi) return x[i];
     return 0;
 }
 static inline float reciprocal(float d) { return d != 0 ? 1 / d : 0; }
 
-/* An integer level of each lane, held between lo and hi (NaN gives lo), to bytes. */
-static inline void put_levels(uint8_t *q, vf v, float lo, float hi) {
-    vi_store_u8(q, vf_to_vi(vf_min(vf_max(v, vf_set1(lo)), vf_set1(hi))));
-}
+/* Levels, held between lo and hi; NaN gives lo. */
+static inline vf hold(vf v, float lo, float hi) { return vf_min(vf_max(v, vf_set1(lo)), vf_set1(hi)); }
+/* Integer levels to bytes. */
+static inline void put_levels(uint8_t *q, vf v, float lo, float hi) { vi_store_u8(q, vf_to_vi(hold(v, lo, hi))); }
+
+/* The levels of 32 elements; each function rounds in its own way. */
+#define LEVELS(level)                                                                                              \
+    vi l[32 / VW];                                                                                                 \
+    for (int i = 0; i < 32 / VW; i++) { const vf v = vf_load(x + i * VW); l[i] = level; }                          \
+    return vb_of(l)
 /* floor((x - off) scale + bias) */
-static inline void floor_levels(uint8_t *q, const float *x, int n, float off, float scale, float bias, float hi) {
-    for (int i = 0; i < n; i += VW) {
-        const vf v = vf_mul(vf_sub(vf_load(x + i), vf_set1(off)), vf_set1(scale));
-        put_levels(q + i, vf_trunc(vf_add(v, vf_set1(bias))), 0, hi);
-    }
+static inline vb floor_levels(const float *x, float off, float scale, float bias, float hi) {
+    LEVELS(vf_whole(hold(vf_add(vf_mul(vf_sub(v, vf_set1(off)), vf_set1(scale)), vf_set1(bias)), 0, hi)));
 }
 /* x scale, rounded half away from zero */
-static inline void round_levels(int8_t *q, const float *x, int n, float scale, float limit) {
-    for (int i = 0; i < n; i += VW)
-        put_levels((uint8_t *)q + i, v_round_away(vf_mul(vf_load(x + i), vf_set1(scale))), -limit, limit);
+static inline vb round_levels(const float *x, float scale, float limit) {
+    LEVELS(vf_whole(hold(v_half_away(vf_mul(v, vf_set1(scale))), -limit, limit)));
 }
+/* and half to even */
+static inline vb even_levels(const float *x, float scale, float limit) {
+    LEVELS(vf_to_vi(hold(vf_mul(v, vf_set1(scale)), -limit, limit)));
+}
+#undef LEVELS
 
 /* 2 n nibbles into n bytes: the first half of the elements low. */
 static inline void pack_halves(uint8_t *qs, const uint8_t *q, int n) {
     for (int i = 0; i < n; i++) qs[i] = (uint8_t)((q[i] & 15) | q[n + i] << 4);
 }
-static inline void pack_fifth_bits(uint8_t *qh, const uint8_t *q) {
-    uint32_t h = 0;
-    for (int i = 0; i < 32; i++) h |= (uint32_t)(q[i] >> 4 & 1) << i;
+/* 32 levels of five bits: the nibbles and the rest. */
+static inline void pack_fives(uint8_t *qs, uint8_t *qh, vb v) {
+    const uint32_t h = vb_bits(vb_gt(v, vb_set1(15)));
     memcpy(qh, &h, 4);
+    vb_store_nibbles(qs, vb_and(v, vb_set1(15)));
 }
+
+/* The sum of 32 signed bytes. */
+static inline float vb_sum(vb v) { return va_sum(va_madd1(va_zero(), vq_dot_us(vb_set1(1), v), 1)); }
 
 /* The low two bits of 256 elements, four chunks of 32 to a byte. */
 static inline void pack_two_bits(uint8_t *qs, const uint8_t *q) {
@@ -63,61 +75,70 @@ static inline void pack_two_bits(uint8_t *qs, const uint8_t *q) {
 
 /* ---- blocks of 32 ----------------------------------------------------------------------------------------------- */
 static void q4_0_from_f32(const float *x, void *y, int64_t n) {
-    uint8_t q[32];
     for (block_q4_0 *b = y; n > 0; b++, x += 32, n -= 32) {
         const float d = extreme(x, 32) / -8;
-        floor_levels(q, x, 32, 0, reciprocal(d), 8.5f, 15);
-        b->d = gg_f32_to_f16(d);
-        pack_halves(b->qs, q, 16);
+        vb_store_nibbles(b->qs, floor_levels(x, 0, reciprocal(d), 8.5f, 15));
+        b->d = gg_f32_half(d);
     }
 }
 static void q4_1_from_f32(const float *x, void *y, int64_t n) {
-    uint8_t q[32];
     for (block_q4_1 *b = y; n > 0; b++, x += 32, n -= 32) {
         float lo, hi;
         min_max(x, 32, &lo, &hi);
         const float d = (hi - lo) / 15;
-        floor_levels(q, x, 32, lo, reciprocal(d), 0.5f, 15);
-        b->d = gg_f32_to_f16(d), b->m = gg_f32_to_f16(lo);
-        pack_halves(b->qs, q, 16);
+        vb_store_nibbles(b->qs, floor_levels(x, lo, reciprocal(d), 0.5f, 15));
+        b->d = gg_f32_half(d), b->m = gg_f32_half(lo);
     }
 }
 static void q5_0_from_f32(const float *x, void *y, int64_t n) {
-    uint8_t q[32];
     for (block_q5_0 *b = y; n > 0; b++, x += 32, n -= 32) {
         const float d = extreme(x, 32) / -16;
-        floor_levels(q, x, 32, 0, reciprocal(d), 16.5f, 31);
-        b->d = gg_f32_to_f16(d);
-        pack_fifth_bits(b->qh, q);
-        pack_halves(b->qs, q, 16);
+        pack_fives(b->qs, b->qh, floor_levels(x, 0, reciprocal(d), 16.5f, 31));
+        b->d = gg_f32_half(d);
     }
 }
 static void q5_1_from_f32(const float *x, void *y, int64_t n) {
-    uint8_t q[32];
     for (block_q5_1 *b = y; n > 0; b++, x += 32, n -= 32) {
         float lo, hi;
         min_max(x, 32, &lo, &hi);
         const float d = (hi - lo) / 31;
-        floor_levels(q, x, 32, lo, reciprocal(d), 0.5f, 31);
-        b->d = gg_f32_to_f16(d), b->m = gg_f32_to_f16(lo);
-        pack_fifth_bits(b->qh, q);
-        pack_halves(b->qs, q, 16);
+        pack_fives(b->qs, b->qh, floor_levels(x, lo, reciprocal(d), 0.5f, 31));
+        b->d = gg_f32_half(d), b->m = gg_f32_half(lo);
     }
 }
+/* The scales of a lot of blocks of Q8_0 or Q8_1 together: each by itself would wait for two divisions. */
+enum { LOT = 64 };
+typedef struct { float d[LOT], inverse[LOT]; gg_half half[LOT]; } q8_scales;
+static inline int q8_scales_of(const float *x, int64_t n, q8_scales *s) {
+    const int count = n < 32 * LOT ? (int)(n / 32) : LOT;
+    for (int k = 0; k < count; k++) s->d[k] = max_abs(x + 32 * k, 32);
+    for (int k = count; k % VW; k++) s->d[k] = 0;
+    for (int k = 0; k < count; k += VW) {
+        const vf d = vf_div(vf_load(s->d + k), vf_set1(127)), zero = vf_zero();
+        vf_store(s->d + k, d), vf_store_f16(s->half + k, d);
+        vf_store(s->inverse + k, vf_select(vf_eq(d, zero), zero, vf_div(vf_set1(1), d)));
+    }
+    return count;
+}
 static void q8_0_from_f32(const float *x, void *y, int64_t n) {
-    for (block_q8_0 *b = y; n > 0; b++, x += 32, n -= 32) {
-        const float d = max_abs(x, 32) / 127;
-        round_levels(b->qs, x, 32, reciprocal(d), 127);
-        b->d = gg_f32_to_f16(d);
+    q8_scales s;
+    for (block_q8_0 *b = y; n > 0;) {
+        const int count = q8_scales_of(x, n, &s);
+        for (int k = 0; k < count; k++, b++, x += 32, n -= 32) {
+            vb_store(b->qs, round_levels(x, s.inverse[k], 127));
+            b->d = s.half[k];
+        }
     }
 }
 static void q8_1_from_f32(const float *x, void *y, int64_t n) {
-    for (block_q8_1 *b = y; n > 0; b++, x += 32, n -= 32) {
-        const float d = max_abs(x, 32) / 127;
-        round_levels(b->qs, x, 32, reciprocal(d), 127);
-        int sum = 0;
-        for (int i = 0; i < 32; i++) sum += b->qs[i];
-        b->d = gg_f32_to_f16(d), b->s = gg_f32_to_f16((float)sum * d);
+    q8_scales s;
+    for (block_q8_1 *b = y; n > 0;) {
+        const int count = q8_scales_of(x, n, &s);
+        for (int k = 0; k < count; k++, b++, x += 32, n -= 32) {
+            const vb q = round_levels(x, s.inverse[k], 127);
+            vb_store(b->qs, q);
+            b->d = s.half[k], b->s = gg_f32_half(vb_sum(q) * s.d[k]);
+        }
     }
 }
 
@@ -170,7 +191,7 @@ static void q1_0_from_f32(const float *x, void *y, int64_t n) {
     for (block_q1_0 *b = y; n > 0; b++, x += 128, n -= 128) {
         float sum = 0;
         for (int i = 0; i < 128; i++) sum += x[i] < 0 ? -x[i] : x[i];
-        b->d = gg_f32_to_f16(sum / 128);
+        b->d = gg_f32_half(sum / 128);
         for (int i = 0; i < 16; i++) {
             int bits = 0;
             for (int k = 0; k < 8; k++) bits |= (x[8 * i + k] >= 0) << k;
@@ -183,8 +204,7 @@ static void q1_0_from_f32(const float *x, void *y, int64_t n) {
 static void q8_K_from_f32(const float *x, void *y, int64_t n) {
     for (block_q8_K *b = y; n > 0; b++, x += 256, n -= 256) {
         const float top = extreme(x, 256), scale = top != 0 ? -127 / top : 0;
-        for (int i = 0; i < 256; i += VW)
-            put_levels((uint8_t *)b->qs + i, vf_round(vf_mul(vf_load(x + i), vf_set1(scale))), -127, 127);
+        for (int i = 0; i < 256; i += 32) vb_store(b->qs + i, even_levels(x + i, scale, 127));
         for (int j = 0; j < 16; j++) {
             int sum = 0;
             for (int i = 0; i < 16; i++) sum += b->qs[16 * j + i];
@@ -196,8 +216,7 @@ static void q8_K_from_f32(const float *x, void *y, int64_t n) {
 /* Ternary digits 0, 1, 2 of 256 elements; returns the scale. */
 static inline float ternary(uint8_t *q, const float *x) {
     const float d = max_abs(x, 256);
-    round_levels((int8_t *)q, x, 256, reciprocal(d), 1);
-    for (int i = 0; i < 256; i++) q[i] = (uint8_t)(q[i] + 1);
+    for (int i = 0; i < 256; i += 32) vb_store(q + i, vb_add(round_levels(x + i, reciprocal(d), 1), vb_set1(1)));
     return d;
 }
 /* The digits q[0], q[step], ... as a fraction of 256, rounded up so that the first digit can be read off by a
@@ -210,7 +229,7 @@ static inline uint8_t pack_trits(const uint8_t *q, int step, int count) {
 static void tq1_0_from_f32(const float *x, void *y, int64_t n) {
     uint8_t q[256];
     for (block_tq1_0 *b = y; n > 0; b++, x += 256, n -= 256) {
-        b->d = gg_f32_to_f16(ternary(q, x));
+        b->d = gg_f32_half(ternary(q, x));
         for (int i = 0; i < 32; i++) b->qs[i] = pack_trits(q + i, 32, 5);
         for (int i = 0; i < 16; i++) b->qs[32 + i] = pack_trits(q + 160 + i, 16, 5);
         for (int i = 0; i < 4; i++) b->qh[i] = pack_trits(q + 240 + i, 4, 4);
@@ -219,7 +238,7 @@ static void tq1_0_from_f32(const float *x, void *y, int64_t n) {
 static void tq2_0_from_f32(const float *x, void *y, int64_t n) {
     uint8_t q[256];
     for (block_tq2_0 *b = y; n > 0; b++, x += 256, n -= 256) {
-        b->d = gg_f32_to_f16(ternary(q, x));
+        b->d = gg_f32_half(ternary(q, x));
         pack_two_bits(b->qs, q);
     }
 }

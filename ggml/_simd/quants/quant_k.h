@@ -17,7 +17,7 @@ static inline int next_blocks(const float *x, const float *im, int64_t n, int64_
     set_groups(g, x + at, w, count, 32);
     return count;
 }
-#define SYMMETRIC_QUANTIZE(t, HALF, PACK_HIGH) \
+#define SYMMETRIC_QUANTIZE(t, HALF, PACK) \
     static void t##_quantize(const float *x, void *y, int64_t n, const float *im) { \
         if (!im) { t##_from_f32(x, y, n); return; } \
         const float sigma2 = sum_squares(x, n) / (float)n; \
@@ -31,12 +31,11 @@ static inline int next_blocks(const float *x, const float *im, int64_t n, int64_
             for (int j = 0; j < g.count; j++, b++, at += 32) { \
                 symmetric_levels(q, x + at, &s, j, 32, HALF); \
                 b->d = gg_f32_to_f16(s.scale[j]); \
-                PACK_HIGH \
-                pack_halves(b->qs, q, 16); \
+                PACK; \
             } \
         } \
     }
-#define AFFINE_QUANTIZE(t, TOP, PACK_HIGH) \
+#define AFFINE_QUANTIZE(t, TOP, PACK) \
     static void t##_quantize(const float *x, void *y, int64_t n, const float *im) { \
         if (!im) { t##_from_f32(x, y, n); return; } \
         const float sigma2 = sum_squares(x, n) / (float)n; \
@@ -50,15 +49,14 @@ static inline int next_blocks(const float *x, const float *im, int64_t n, int64_
             for (int j = 0; j < g.count; j++, b++, at += 32) { \
                 affine_levels(q, x + at, &a, j, 32, TOP); \
                 b->d = gg_f32_to_f16(a.scale[j]), b->m = gg_f32_to_f16(-a.minus_min[j]); \
-                PACK_HIGH \
-                pack_halves(b->qs, q, 16); \
+                PACK; \
             } \
         } \
     }
-SYMMETRIC_QUANTIZE(q4_0, 8, )
-SYMMETRIC_QUANTIZE(q5_0, 16, pack_fifth_bits(b->qh, q);)
-AFFINE_QUANTIZE(q4_1, 15, )
-AFFINE_QUANTIZE(q5_1, 31, pack_fifth_bits(b->qh, q);)
+SYMMETRIC_QUANTIZE(q4_0, 8, vb_store_nibbles(b->qs, vb_load(q)))
+SYMMETRIC_QUANTIZE(q5_0, 16, pack_fives(b->qs, b->qh, vb_load(q)))
+AFFINE_QUANTIZE(q4_1, 15, vb_store_nibbles(b->qs, vb_load(q)))
+AFFINE_QUANTIZE(q5_1, 31, pack_fives(b->qs, b->qh, vb_load(q)))
 
 /* ---- K types: the scales (and mins) of the groups of 256 elements are themselves quantised ---------------------- */
 /* Levels of a group once its scale and min are settled; a scale of 0 keeps the levels that the search left. */

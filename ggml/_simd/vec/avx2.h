@@ -94,6 +94,7 @@ static inline vm vf_ge(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_GE_OQ); }
 static inline vm vf_eq(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_EQ_OQ); }
 static inline vm vf_isnan(vf a) { return _mm256_cmp_ps(a, a, _CMP_UNORD_Q); }
 static inline vi vf_to_vi(vf v) { return _mm256_cvtps_epi32(v); }
+static inline vi vf_whole(vf v) { return _mm256_cvttps_epi32(v); }
 static inline vf vi_to_vf(vi v) { return _mm256_cvtepi32_ps(v); }
 
 /* ---- narrow types */

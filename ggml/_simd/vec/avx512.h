@@ -105,6 +105,7 @@ static inline vm vf_ge(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_GE_OQ)
 static inline vm vf_eq(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ); }
 static inline vm vf_isnan(vf a) { return _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q); }
 static inline vi vf_to_vi(vf v) { return _mm512_cvtps_epi32(v); }
+static inline vi vf_whole(vf v) { return _mm512_cvttps_epi32(v); }
 static inline vf vi_to_vf(vi v) { return _mm512_cvtepi32_ps(v); }
 #define GG_VEC_LDEXP                                     /* one instruction here, arithmetic on exponents elsewhere */
 static inline vf vf_ldexp(vf v, vf n) { return _mm512_scalef_ps(v, n); }

@@ -297,6 +297,7 @@ static inline vf v_hardsigmoid(vf x) { return gg_clamp(vf_div(vf_add(x, vf_set1(
 /* -inf has the limit -0 */
 static inline vf v_hardswish(vf x) { return vf_mul(vf_max(vf_set1(-4), x), v_hardsigmoid(x)); }
 /* Half away from zero. The float before a half: adding a half itself would round up what lies just below one. */
-static inline vf v_round_away(vf x) { return vf_trunc(vf_add(x, vf_copysign(vf_set1(0x1.fffffep-2f), x))); }
+static inline vf v_half_away(vf x) { return vf_add(x, vf_copysign(vf_set1(0x1.fffffep-2f), x)); }
+static inline vf v_round_away(vf x) { return vf_trunc(v_half_away(x)); }
 
 #endif

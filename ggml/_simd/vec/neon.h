@@ -76,6 +76,7 @@ static inline vf vf_ceil(vf a) { return vrndpq_f32(a); }
 static inline vf vf_trunc(vf a) { return vrndq_f32(a); }
 static inline vf vf_copysign(vf mag, vf sign) { return vbslq_f32(vdupq_n_u32(0x80000000), sign, mag); }
 static inline vi vf_to_vi(vf v) { return vcvtnq_s32_f32(v); }
+static inline vi vf_whole(vf v) { return vcvtq_s32_f32(v); }
 static inline vf vi_to_vf(vi v) { return vcvtq_f32_s32(v); }
 
 /* ---- narrow types */

@@ -86,6 +86,7 @@ static inline vi vf_to_vi(vf v) {
     const vm small = vf_abs(v) < 0x1p31f;                /* the rest as x86 does it: INT32_MIN */
     return vi_select(small, __builtin_convertvector(vf_select(small, vf_round(v), vf_zero()), vi), vi_set1(INT32_MIN));
 }
+static inline vi vf_whole(vf v) { return __builtin_convertvector(v, vi); }
 static inline vf vi_to_vf(vi v) { return __builtin_convertvector(v, vf); }
 
 /* ---- narrow types */

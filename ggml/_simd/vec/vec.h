@@ -32,7 +32,8 @@
  *               vi_scale_pairs(a,s) likewise, each times its int16 of s
  *               vi_abs_bytes(a), 128 for -128, which vi_dot takes there
  *               vi_sign_bytes(a,b): a with the sign of b, where b is 0 anything
- * convert       vf_to_vi(v) nearest even; vi_to_vf(v); vf_bits(v) vi_float(v): same bits, other type
+ * convert       vf_to_vi(v) nearest even  vf_whole(v) towards zero, |v| < 2^31  vi_to_vf(v)
+ *               vf_bits(v) vi_float(v): same bits, other type
  * reduce        vf_hsum(v) vf_hmax(v) vf_hmin(v) -> float
  */
 #ifndef GG_VEC_VEC_H

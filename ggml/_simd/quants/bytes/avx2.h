@@ -8,6 +8,10 @@ typedef __m256 va;
 typedef __m128 vd;
 
 static inline float gg_half_f32(gg_half h) { return _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(h))); }
+static inline gg_half gg_f32_half(float x) {
+    const __m128i h = _mm_cvtps_ph(_mm_set_ss(x), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    return (gg_half)_mm_cvtsi128_si32(h);
+}
 static inline float gg_half_of_two(const void *p, int i) {
     int32_t two;
     memcpy(&two, p, 4);
@@ -22,6 +26,18 @@ static inline void vb_store2(void *p, void *q, vb v) {
 static inline void vb_store_halves(void *p, vb v) {
     const __m128i lo = _mm256_castsi256_si128(v), hi = _mm256_extracti128_si256(v, 1);
     vb_store(p, _mm256_set_m128i(_mm_unpackhi_epi16(lo, hi), _mm_unpacklo_epi16(lo, hi)));
+}
+static inline void vb_store_nibbles(void *p, vb v) {
+    const __m128i high = _mm_slli_epi16(_mm256_extracti128_si256(v, 1), 4);
+    _mm_storeu_si128(p, _mm_or_si128(_mm256_castsi256_si128(v), high));
+}
+static inline vb vb_of(const vi *v) {
+#ifdef __AVX512F__
+    return _mm256_set_m128i(_mm512_cvtepi32_epi8(v[1]), _mm512_cvtepi32_epi8(v[0]));
+#else
+    const __m256i b = _mm256_packs_epi16(_mm256_packs_epi32(v[0], v[1]), _mm256_packs_epi32(v[2], v[3]));
+    return _mm256_permutevar8x32_epi32(b, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+#endif
 }
 static inline vb vb_set1(int x) { return _mm256_set1_epi8((char)x); }
 static inline vb vb_nibbles(const void *p) {
@@ -64,6 +80,7 @@ static inline vb vb_mask(uint32_t bits) {
     return _mm256_cmpeq_epi8(_mm256_and_si256(_mm256_shuffle_epi8(_mm256_set1_epi32((int)bits), spread), bit), bit);
 #endif
 }
+static inline uint32_t vb_bits(vb v) { return (uint32_t)_mm256_movemask_epi8(v); }
 static inline vb vb_and(vb a, vb b) { return _mm256_and_si256(a, b); }
 static inline vb vb_or(vb a, vb b) { return _mm256_or_si256(a, b); }
 static inline vb vb_add(vb a, vb b) { return _mm256_add_epi8(a, b); }

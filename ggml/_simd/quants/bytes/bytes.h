@@ -11,6 +11,7 @@
  * load          vb_load(p) 32 bytes  vb_nibbles(p) low nibbles of 16 bytes, then the high ones
  *               vb_u64(a,b,c,d) four times 8 bytes  vb_set1(x)  vb_mask(bits) byte i is 255 if bit i is set, else 0
  *               vb_load_4x4(p,q) 16 and four times the same four  vb_sixteens(u) each of two bytes 16 times
+ *               vb_of(v) the 32 lanes at v (vi of vec/), each within -128..127
  *               vb_points(a,b,c,d) four times the 8 bytes at a pointer  vb_points8(a,...,h) eight times four
  * bytes         vb_and vb_or vb_add vb_sub (a,b)  vb_field(a,k,mask) (a >> k) & mask, mask below 256 >> k;
  *               with k < 0 (a << -k) & mask, mask without its lowest -k bits
@@ -36,14 +37,16 @@
  *               va_madd(acc,q,lo,hi) acc + q with a scale for each half  va_madd1(acc,q,x) one scale
  *               va_madd_sums(acc,q,x) likewise for q[4] and x[4], the lanes of each q added up first, without rounding
  *               vd_zero() vd_add(a,b)  vd_times(p,f) the two halves at p times the floats at f  vd_first vd_second
- * store         vb_store(p,v) 32 bytes  vb_store2(p,q,v) 16 and 16
+ * store         vb_store(p,v) 32 bytes  vb_store2(p,q,v) 16 and 16  vb_store_nibbles(p,v) as vb_nibbles loads them
+ *               vb_bits(v) the bits that vb_mask makes bytes of
  *               vb_store_halves(p,v) twos of bytes of lo and of hi by turns (only where GG_VEC_PAIRS is defined)
  *               vb_store_f32(y,v,lo,hi,off_lo,off_hi) signed bytes v: 32 floats v scale - off,
  *               rounded twice (as the format says)
- * scalar        gg_half_f32(h)  gg_half_of_two(p,i) half i of the two at p, all of whose four bytes may be read
+ * scalar        gg_half_f32(h)  gg_f32_half(x)  gg_half_of_two(p,i) half i of the two at p, all of whose four bytes may be read
  */
 #ifndef GG_QUANTS_BYTES_H
 #define GG_QUANTS_BYTES_H
+#include "../../vec/vec.h"
 #include "../blocks.h"
 #define EACH_BYTE(x) ((x) * 0x0101010101010101u)
 #include GG_VEC

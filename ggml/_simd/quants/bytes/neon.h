@@ -8,10 +8,17 @@ typedef float32x4_t va;
 #define VB_EACH(f) ((vb){f(a.lo, b.lo), f(a.hi, b.hi)})
 
 static inline float gg_half_f32(gg_half h) { __fp16 f; memcpy(&f, &h, 2); return (float)f; }
+static inline gg_half gg_f32_half(float x) { const __fp16 f = (__fp16)x; gg_half h; memcpy(&h, &f, 2); return h; }
 static inline float gg_half_of_two(const void *p, int i) { gg_half h[2]; memcpy(h, p, 4); return gg_half_f32(h[i]); }
 static inline vb vb_load(const void *p) { return (vb){vld1q_u8(p), vld1q_u8((const uint8_t *)p + 16)}; }
 static inline void vb_store2(void *p, void *q, vb v) { vst1q_u8(p, v.lo), vst1q_u8(q, v.hi); }
 static inline void vb_store(void *p, vb v) { vb_store2(p, (uint8_t *)p + 16, v); }
+static inline void vb_store_nibbles(void *p, vb v) { vst1q_u8(p, vsliq_n_u8(v.lo, v.hi, 4)); }
+static inline uint8x16_t vb_narrow(const vi *v) {
+    const int16x8_t lo = vcombine_s16(vmovn_s32(v[0]), vmovn_s32(v[1])), hi = vcombine_s16(vmovn_s32(v[2]), vmovn_s32(v[3]));
+    return vreinterpretq_u8_s8(vcombine_s8(vmovn_s16(lo), vmovn_s16(hi)));
+}
+static inline vb vb_of(const vi *v) { return (vb){vb_narrow(v), vb_narrow(v + 4)}; }
 static inline vb vb_nibbles(const void *p) {
     const uint8x16_t c = vld1q_u8(p);
     return (vb){vandq_u8(c, vdupq_n_u8(15)), vshrq_n_u8(c, 4)};
@@ -39,6 +46,12 @@ static inline vb vb_mask(uint32_t bits) {
     const uint8x16_t hi = vcombine_u8(vdup_n_u8((uint8_t)(bits >> 16)), vdup_n_u8((uint8_t)(bits >> 24)));
     return (vb){vtstq_u8(lo, bit), vtstq_u8(hi, bit)};
 }
+static inline uint32_t vb_bits16(uint8x16_t a) {
+    const uint8x16_t bit = vcombine_u8(vcreate_u8(0x8040201008040201), vcreate_u8(0x8040201008040201));
+    const uint8x16_t set = vandq_u8(vcltzq_s8(vreinterpretq_s8_u8(a)), bit);
+    return vaddv_u8(vget_low_u8(set)) | (uint32_t)vaddv_u8(vget_high_u8(set)) << 8;
+}
+static inline uint32_t vb_bits(vb a) { return vb_bits16(a.lo) | vb_bits16(a.hi) << 16; }
 static inline vb vb_and(vb a, vb b) { return VB_EACH(vandq_u8); }
 static inline vb vb_or(vb a, vb b) { return VB_EACH(vorrq_u8); }
 static inline vb vb_add(vb a, vb b) { return VB_EACH(vaddq_u8); }

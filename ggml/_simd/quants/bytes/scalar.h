@@ -7,10 +7,16 @@ typedef float va;
 #define VB_EACH(expr) vb r; for (int i = 0; i < 32; i++) r.b[i] = (uint8_t)(expr); return r
 
 static inline float gg_half_f32(gg_half h) { return gg_f16_to_f32(h); }
+static inline gg_half gg_f32_half(float x) { return gg_f32_to_f16(x); }
 static inline float gg_half_of_two(const void *p, int i) { gg_half h[2]; memcpy(h, p, 4); return gg_half_f32(h[i]); }
 static inline vb vb_load(const void *p) { vb r; memcpy(r.b, p, 32); return r; }
 static inline void vb_store(void *p, vb v) { memcpy(p, v.b, 32); }
 static inline void vb_store2(void *p, void *q, vb v) { memcpy(p, v.b, 16); memcpy(q, v.b + 16, 16); }
+static inline void vb_store_nibbles(void *p, vb v) {
+    uint8_t *c = p;
+    for (int i = 0; i < 16; i++) c[i] = (uint8_t)(v.b[i] | v.b[16 + i] << 4);
+}
+static inline vb vb_of(const vi *v) { const int32_t *x = (const int32_t *)v; VB_EACH(x[i]); }
 static inline vb vb_nibbles(const void *p) { const uint8_t *c = p; VB_EACH(i < 16 ? c[i] & 15 : c[i - 16] >> 4); }
 static inline vb vb_u64(uint64_t a, uint64_t b, uint64_t c, uint64_t d) {
     vb r;
@@ -29,6 +35,11 @@ static inline vb vb_mix(vb a, vb b, int bits) { VB_EACH(bits >> i / 4 & 1 ? b.b[
 static inline vb vb_sixteens(uint16_t u) { VB_EACH(u >> i / 16 * 8); }
 static inline vb vb_set1(int x) { VB_EACH(x); }
 static inline vb vb_mask(uint32_t bits) { VB_EACH(-(int)(bits >> i & 1)); }
+static inline uint32_t vb_bits(vb a) {
+    uint32_t bits = 0;
+    for (int i = 0; i < 32; i++) bits |= (uint32_t)(a.b[i] >> 7) << i;
+    return bits;
+}
 static inline vb vb_and(vb a, vb b) { VB_EACH(a.b[i] & b.b[i]); }
 static inline vb vb_or(vb a, vb b) { VB_EACH(a.b[i] | b.b[i]); }
 static inline vb vb_add(vb a, vb b) { VB_EACH(a.b[i] + b.b[i]); }
