@@ -177,7 +177,8 @@ def ggml_flash_attn_ext(ctx, q, k, v, mask, scale, max_bias, logit_softcap):
     quantised type); heads and batch are multiples of k's: neighbours share keys. mask [>= n_kv, >= n_q, ...] floats,
     repeated over heads and batch, or None. max_bias > 0: ALiBi slopes by head. logit_softcap c != 0: scores s become
     c * tanh(s / c).
-    Result: f32 [dv, heads, n_q, batch]. A query whose keys are all masked gets zeros."""
+    Result: f32 [dv, heads, n_q, batch]. A query whose keys are all masked gets zeros. Keys and values that the mask hides
+    from all queries may hold anything."""
     cdef Ctx *c = C(ctx, b"ggml_flash_attn_ext")
     cdef Ten d
     cdef Ten *a = T(q, b"q")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from cases import Random
 from cases.attention import FLASH, attention, qkv
-from cases.harness import ISAS, close, compute, context, difference, elements, graph_of, isa, load, tensor
+from cases.harness import ISAS, close, compute, context, difference, elements, graph_of, isa, load, memory, tensor
 from cases.reduce import slopes, tiled
 
 import ggml
@@ -91,6 +91,32 @@ def check_gradients(ctx, out, weights, params, want):
             close(load(ggml.ggml_graph_get_grad(graph, t)), w, 2e-4, f"{note}, operand {i}")
 
     on_each_isa(ctx, graph, check)
+
+
+@pytest.mark.parametrize("queries", (1, 5, 70))
+@pytest.mark.parametrize("type", ("F32", "F16", "Q8_0"))
+def test_what_hidden_keys_hold_does_not_matter(queries, type):
+    """A cache is longer than what has been written to it."""
+    r = Random(queries)
+    q, k, v = qkv(r, 32, 32, queries, 300, (4, 2))
+    mask = r(300, queries)
+    mask[..., :40] = -np.inf
+    mask[..., 100:240:3] = -np.inf
+    mask[..., 270:] = -np.inf
+    mask[..., -1, 50:] = -np.inf
+    hidden = np.isinf(mask).all(axis=(0, 1, 2))
+    with context() as ctx:
+        parts = [tensor(ctx, q, "F32"), *(tensor(ctx, x, type) for x in (k, v)), tensor(ctx, mask, "F16")]
+        graph = graph_of(ctx, out := ggml.ggml_flash_attn_ext(ctx, *parts, 0.2, 0.0, 0.0))
+        clean = {}
+        for rest in (0, 0xFF):
+            for part in parts[1:3]:
+                memory(part).reshape(2, 300, -1)[:, hidden] = rest
+            for name in ISAS:
+                with isa(name):
+                    compute(ctx, graph, 2)
+                    np.testing.assert_array_equal(load(out), clean.setdefault(name, load(out)))
+        assert np.isfinite(load(out)).all()
 
 
 @pytest.mark.parametrize("i", range(len(FLASH)))

@@ -27,6 +27,17 @@ def test_no_images():
             assert shape(out)[3] == 0
 
 
+def test_solids_without_channels_have_images():
+    with context() as ctx:
+        w, x = tensor(ctx, np.zeros((0, 1, 3, 3)), "F32"), tensor(ctx, Random(1)(6, 5, 2, 4), "F32")
+        for out in (
+            ggml.ggml_conv_3d(ctx, w, x, 2, *(1,) * 9),
+            ggml.ggml_conv_3d_direct(ctx, w, x, *(1,) * 9, 2, 2, 0),
+        ):
+            compute(ctx, graph_of(ctx, out), 2)
+            assert shape(out) == (6, 5, 4, 0)
+
+
 def test_channels_side_by_side_stay_so():
     """The layout of many images: [c, w, h] in memory. The result of the direct depthwise convolution lies alike."""
     with context() as ctx:

@@ -38,7 +38,11 @@ static inline gg_conv_part gg_conv_part_of(const ggml_tensor *t, int kind, int64
 }
 static inline gg_conv_part gg_conv_w(const gg_conv *v) { return gg_conv_part_of(v->w, v->kind, v->ic); }
 static inline gg_conv_part gg_conv_x(const gg_conv *v) { return gg_conv_part_of(v->x, v->kind, v->ic); }
-static inline gg_conv_part gg_conv_g(const gg_conv *v) { return gg_conv_part_of(v->g, v->kind, v->oc); }
+static inline gg_conv_part gg_conv_g(const gg_conv *v) {
+    gg_conv_part r = gg_conv_part_of(v->g, v->kind, v->oc);
+    if (v->kind == GG_CONV_3D) r.n = v->n;               /* images without channels are images */
+    return r;
+}
 
 /* Strides, paddings and dilations, `dims` of each, one after the other. */
 static inline void gg_conv_steps(gg_conv *v, const int32_t *q, int dims) {

@@ -106,7 +106,7 @@ static float attn_logits(const attn *a, attn_row at, int64_t first, int64_t n, f
 /* ---- tiles ----------------------------------------------------------------------------------------------------- */
 typedef struct attn_tile {
     int64_t set, row, n, ld;        /* n rows from `row` on; stride of out */
-    float *q, *s, *out, *max, *tmp, *unpacked, *room;
+    float *q, *s, *out, *max, *any, *tmp, *unpacked, *room;   /* any: the largest logit of each key */
     double *sum;
     bool few;
 } attn_tile;
@@ -121,13 +121,14 @@ static bool attn_tile_make(attn_tile *t, const attn *a, int64_t n) {
     t->ld = t->few ? GEMV_ROWS : attn_round(a->dv);
     const int64_t d = attn_round(a->d), wide = t->few ? ATTN_UNPACK * attn_round(gemm_max(a->d, a->dv)) : 0;
     const int64_t room = t->few ? 0 : ATTN_ROOM, per_row = d + ATTN_KEYS + t->ld + 3;
-    float *p = gg_scratch((size_t)(attn_round(n) * per_row + ATTN_KEYS + wide + room) * sizeof *p);
+    float *p = gg_scratch((size_t)(attn_round(n) * per_row + 2 * ATTN_KEYS + wide + room) * sizeof *p);
     if (!p) return false;
     t->sum = (double *)p, p += 2 * attn_round(n);
     t->max = p, p += attn_round(n);
     t->q = p, p += n * d;
     t->s = p, p += n * ATTN_KEYS;
     t->out = p, p += n * t->ld;
+    t->any = p, p += ATTN_KEYS;
     t->tmp = p, p += ATTN_KEYS;
     t->unpacked = p, t->room = p + wide;
     return true;
@@ -168,7 +169,7 @@ static void attn_few_scores(const attn *a, const attn_tile *t, int64_t first, in
         }
     }
 }
-static void attn_few_values(const attn *a, const attn_tile *t, int64_t first, int64_t n) {
+static void attn_few_values(const attn *a, const attn_tile *t, int64_t first, const float *s, int64_t n) {
     int type;
     size_t nb;
     for (int64_t i = 0; i < n; i += ATTN_UNPACK) {
@@ -177,7 +178,7 @@ static void attn_few_values(const attn *a, const attn_tile *t, int64_t first, in
         for (int64_t r = 0; r < t->n; r += GEMV_N) {
             const int64_t rows = gemm_min(t->n - r, GEMV_N);
             const float *weights[GEMV_N];
-            for (int64_t j = 0; j < rows; j++) weights[j] = t->s + (r + j) * ATTN_KEYS + i;
+            for (int64_t j = 0; j < rows; j++) weights[j] = s + (r + j) * ATTN_KEYS + i;
             gemv_table[type][rows].columns(a->dv, m, v, nb, weights, t->out + r * GEMV_ROWS);
         }
     }
@@ -187,10 +188,17 @@ static void attn_scores(const attn *a, const attn_tile *t, int64_t first, int64_
     else attn_product_rows(n, t->n, a->d, attn_matrix(&a->k, 0, t->set, first), attn_floats(t->q, attn_round(a->d), 1),
                            t->s, ATTN_KEYS, false, t->room);
 }
-static void attn_values(const attn *a, const attn_tile *t, int64_t first, int64_t n) {
-    if (t->few) attn_few_values(a, t, first, n);
-    else attn_product_rows(a->dv, t->n, n, attn_matrix(&a->v, 1, t->set, first), attn_floats(t->s, ATTN_KEYS, 1),
-                           t->out, t->ld, true, t->room);
+static void attn_values(const attn *a, const attn_tile *t, int64_t first, const float *s, int64_t n) {
+    if (t->few) attn_few_values(a, t, first, s, n);
+    else attn_product_rows(a->dv, t->n, n, attn_matrix(&a->v, 1, t->set, first), attn_floats(s, ATTN_KEYS, 1), t->out,
+                           t->ld, true, t->room);
+}
+/* The values of keys that some row sees: in the others, which a cache may not have written yet, could be NaN. */
+static void attn_seen_values(const attn *a, const attn_tile *t, int64_t first, int64_t n) {
+    for (int64_t i = 0, run; i < n; i += run + 1) {
+        for (run = 0; i + run < n && t->any[i + run] != -GG_INF; run++) {}
+        if (run) attn_values(a, t, first + i, t->s + i, run);
+    }
 }
 
 static void attn_scale(float *x, int64_t n, float factor) {
@@ -211,10 +219,12 @@ static bool attn_hidden(const attn *a, int64_t set, int64_t row, int64_t rows, i
 }
 /* Scores to weights; sums and values so far fade where a larger logit has come. */
 static void attn_weigh(const attn *a, const attn_tile *t, int64_t first, int64_t n) {
+    EACH_VEC(i, n) st(t->any + i, vf_set1(a->mask ? -GG_INF : 0), n - i);
     for (int64_t r = 0; r < t->n; r++) {
         float *x = t->s + r * ATTN_KEYS;
         const float old = t->max[r], most = attn_logits(a, attn_at(a, t->set, t->row + r), first, n, x, NULL, t->tmp);
         const float top = most > old ? most : old;
+        if (a->mask) EACH_VEC(i, n) st(t->any + i, vf_max(ld(x + i, n - i), ld(t->any + i, n - i)), n - i);
         const double sum = exp_row(WHOLE_ROW(n), x, x, vf_set1(top == -GG_INF ? 0 : top));
         if (top != old) {
             const float fade = attn_exp(old, top);
@@ -233,7 +243,7 @@ static void attn_run_tile(const attn *a, const attn_tile *t, int64_t first, int6
         if (attn_hidden(a, t->set, t->row, t->n, first, n, t->tmp)) continue;
         attn_scores(a, t, first, n);
         attn_weigh(a, t, first, n);
-        attn_values(a, t, first, n);
+        attn_seen_values(a, t, first, n);
     }
 }
 /* A row of the result from its sum of weighted values; the sink takes its part of the weight. */

@@ -7,14 +7,17 @@
 /* exp(x - m) to y, and its sum */
 ROW_SUM(exp_row, st(y + i, v_exp(vf_sub(ld(x + i, k), m)), k), const float *x, float *y, vf m)
 
-/* y = scale x + slope mask (mask may be NULL); returns the maximum */
+/* y = scale x + slope mask (mask may be NULL; where it is -inf, y is, whatever x may be); returns the maximum */
 static float logits_row(const row_part *p, const float *x, const float *mask, float scale, float slope, float *y) {
-    const vf vs = vf_set1(scale), vslope = vf_set1(slope);
-    vf m = vf_set1(-GG_INF);
+    const vf vs = vf_set1(scale), vslope = vf_set1(slope), hidden = vf_set1(-GG_INF);
+    vf m = hidden;
     EACH_PART(i, p) {
         const int64_t k = p->end - i;
         vf v = vf_mul(ld(x + i, k), vs);
-        if (mask) v = vf_fma(ld(mask + i, k), vslope, v);
+        if (mask) {
+            const vf b = ld(mask + i, k);
+            v = vf_select(vf_eq(b, hidden), hidden, vf_fma(b, vslope, v));
+        }
         st(y + i, v, k);
         m = vf_max(keep(v, -GG_INF, k), m);
     }
