@@ -37,13 +37,12 @@ def machine():
 
 
 def isas():
-    row = r"^ISA\((\w+),\s*\"[^\"]*\",\s*(\w+)\) /\* flags: ?(.*?) ?\*/"
+    """Name, compiler flags and kernel families of each instruction set."""
+    row = r"^ISA\((\w+),\s*\"[^\"]*\",\s*(\w+),\s*(\w+)\)\s*/\* flags: ?(.*?) ?\*/"
     rows = re.findall(row, (SIMD / "tables/isa.h").read_text(), re.M)
-    return [(name, flags.split()) for name, arch, flags in rows if arch in ("ANY", machine())]
-
-
-def families():
-    return re.findall(r"X\((\w+), isa\)", (SIMD / "tables/families.h").read_text())
+    families = re.findall(r"X\((\w+), (isa|base)\)", (SIMD / "tables/families.h").read_text())
+    return [(name, flags.split(), [family for family, whose in families if whose == "isa" or name == base])
+            for name, arch, base, flags in rows if arch in ("ANY", machine())]
 
 
 def flags():
@@ -107,8 +106,8 @@ class Build(build_ext):
         wrap = "/clang:-fwrapv" if WINDOWS else "-fwrapv"
         jobs = [(src, out / f"{src.stem}.o", [*common, *omp, wrap]) for src in sorted(SIMD.glob("*.c"))]
         jobs += [(src, out / f"quants_{src.stem}.o", common) for src in sorted((SIMD / "quants").glob("*.c"))]
-        for isa, isa_flags in isas():
-            for fam in families():
+        for isa, isa_flags, families in isas():
+            for fam in families:
                 jobs.append((SIMD / f"targets/{isa}.c", out / f"{isa}_{fam.lower()}.o",
                              [*common, *isa_flags, f"-DGG_FAMILY={fam}", f"-DGG_FAMILY_{fam}"]))
         with ThreadPoolExecutor(JOBS) as pool:

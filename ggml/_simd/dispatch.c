@@ -35,6 +35,7 @@ bool gg_cpu_has(const char *name) {
 }
 #define HAS_scalar true
 #define HAS_avx2 (gg_cpu_has("avx2") && gg_cpu_has("fma") && gg_cpu_has("f16c"))
+#define HAS_avx2vnni (HAS_avx2 && gg_cpu_has("avx_vnni"))
 #define HAS_avx512 (HAS_avx2 && gg_cpu_has("avx512f") && gg_cpu_has("avx512bw") && gg_cpu_has("avx512dq") && gg_cpu_has("avx512vl"))
 #define HAS_avx512vnni (HAS_avx512 && gg_cpu_has("avx512_vnni"))
 
@@ -92,17 +93,18 @@ bool gg_cpu_has(const char *name) { (void)name; return false; }
 #define IF_ARM(x)
 #endif
 
-/* gg_install_<isa>, one a row: calls gg_install_<family>_<isa> for each family. */
+/* install_<isa>, one a row: calls gg_install_<family>_<isa> for each family, or that of the base. */
 #define DECLARE(family, isa) void gg_install_##family##_##isa(gg_kernels *k);
 #define INSTALL(family, isa) gg_install_##family##_##isa(k);
-#define ISA(name, needs, arch) IF_##arch(GG_FAMILIES(DECLARE, name) \
-    static void install_##name(gg_kernels *k) { GG_FAMILIES(INSTALL, name) } static bool has_##name(void) { return HAS_##name; })
+#define ISA(name, needs, arch, base) IF_##arch(GG_FAMILIES(DECLARE, name, base) \
+    static void install_##name(gg_kernels *k) { GG_FAMILIES(INSTALL, name, base) } \
+    static bool has_##name(void) { return HAS_##name; })
 #include "tables/isa.h"
 #undef ISA
 
 static const struct { const char *name, *needs; bool (*has)(void); void (*install)(gg_kernels *k); } rows[] = {
 #define COMMA ,
-#define ISA(name, needs, arch) IF_##arch({#name COMMA needs COMMA has_##name COMMA install_##name} COMMA)
+#define ISA(name, needs, arch, base) IF_##arch({#name COMMA needs COMMA has_##name COMMA install_##name} COMMA)
 #include "tables/isa.h"
 #undef ISA
 };

@@ -72,7 +72,7 @@ GG_INLINE void blocks_step(const int v, const int n, const int kind, const gemm_
             a += chain * MICRO_R, b += chain * MICRO_C;
             GG_UNROLL for (int j = 0; j < n; j++)
                 GG_UNROLL for (int i = 0; i < v; i++)
-                    total[j][i] = vi_add(total[j][i], vi_scale_pairs(part[j][i], vf_bits(vf_load(end + i * VW))));
+                    total[j][i] = vi_madd_pairs(total[j][i], part[j][i], vf_bits(vf_load(end + i * VW)));
         }
     }
     vf local[MICRO_N][MICRO_V];     /* for the compiler cannot know that sum is not among a or b */

@@ -30,23 +30,27 @@ static void int8_convert_b(const gemm_form *f, const float *x, int kn, float *ou
 /* How the products of a step are summed: four at a time in 32 bits; likewise, with a as signed as b; or two at a time
  * in 16 bits while they fit, which takes two instructions where four products take three. */
 enum { INT8_DOT, INT8_SIGNED, INT8_PAIRS };
-#ifdef GG_VEC_PAIRS
+#if defined GG_VEC_PAIRS && GG_VEC_DOT < 256
+#define INT8_PAIRED                                 /* there are all three */
+#endif
+#ifdef INT8_PAIRED
 
 /* In one chain or two. */
 GG_INLINE void int8_sum_pairs(const int v, const int n, const gemm_form *form, const float *a, const float *b,
                               vi dot[MICRO_N][MICRO_V]) {
     const int quads = form->group / 4, chain = form->chain;
     vi first[MICRO_N][MICRO_V];
+    const vi one = vi_set1(0x00010001);
     if (chain < quads) {
         int8_chain(v, n, true, quads - chain, a, b, first);
         GG_UNROLL for (int j = 0; j < n; j++)
-            GG_UNROLL for (int i = 0; i < v; i++) first[j][i] = vi_widen_pairs(first[j][i]);
+            GG_UNROLL for (int i = 0; i < v; i++) first[j][i] = vi_madd_pairs(vi_set1(0), first[j][i], one);
     }
     int8_chain(v, n, true, chain, a + (quads - chain) * MICRO_R, b + (quads - chain) * MICRO_C, dot);
     GG_UNROLL for (int j = 0; j < n; j++) {
         const vi bias = vf_bits(micro_value(b + (quads + 1) * MICRO_C, j));
         GG_UNROLL for (int i = 0; i < v; i++) {
-            dot[j][i] = vi_add(vi_widen_pairs(dot[j][i]), bias);
+            dot[j][i] = vi_madd_pairs(bias, dot[j][i], one);
             if (chain < quads) dot[j][i] = vi_add(dot[j][i], first[j][i]);
         }
     }
@@ -54,7 +58,7 @@ GG_INLINE void int8_sum_pairs(const int v, const int n, const gemm_form *form, c
 #endif
 /* dot + the products of the bytes of x and y. */
 GG_INLINE vi int8_add(const int kind, vi dot, vi x, vi y) {
-#ifdef GG_VEC_PAIRS
+#ifdef INT8_PAIRED
     if (kind == INT8_SIGNED) return vi_dot(dot, vi_abs_bytes(x), vi_sign_bytes(y, x));
 #endif
     (void)kind;
@@ -78,7 +82,7 @@ GG_INLINE void int8_step(const int v, const int n, const int kind, const gemm_fo
                          const float *b, vf sum[MICRO_N][MICRO_V]) {
     const int quads = form->group / 4;
     vi dot[MICRO_N][MICRO_V];
-#ifdef GG_VEC_PAIRS
+#ifdef INT8_PAIRED
     if (kind == INT8_PAIRS) int8_sum_pairs(v, n, form, a, b, dot);
     else
 #endif
@@ -96,7 +100,7 @@ GG_INLINE void int8_step(const int v, const int n, const int kind, const gemm_fo
         }
 }
 INT8_TABLE(int8_step, DOT)
-#ifdef GG_VEC_PAIRS
+#ifdef INT8_PAIRED
 INT8_TABLE(int8_step, SIGNED)
 INT8_TABLE(int8_step, PAIRS)
 #endif
@@ -107,6 +111,8 @@ static inline gemm_form int8_form(const gg_ints *ints) {
                    .convert_b = int8_convert_b, .mins = ints->mins, .tiles = int8_table_DOT};
 #ifdef GG_VEC_PAIRS
     if (ints->run) return blocks_form(ints);
+#endif
+#ifdef INT8_PAIRED
     const int fit = INT16_MAX / (2 * 127 * ints->most);
     if (ints->is_signed || fit > 1) f.tiles = ints->is_signed ? int8_table_SIGNED : int8_table_PAIRS;
     for (f.chain = 1; 2 * f.chain <= fit && 2 * f.chain <= f.group / 4;) f.chain *= 2;

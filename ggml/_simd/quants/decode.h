@@ -293,7 +293,7 @@ INLINED k_scales q8_K_scales(const void *b) {
     return without_mins(((const block_q8_K *)b)->d, vs_set1(1));
 }
 static void q8_K_to_f32(const void *x, float *y, int64_t n) {
-    k_to_f32((k_type){sizeof(block_q8_K), 0, q8_K_chunk, q8_K_scales, NULL, false, 128, 32, NULL, NULL, NULL}, x, y, n);
+    k_to_f32((k_type){sizeof(block_q8_K), 0, q8_K_chunk, q8_K_scales, NULL, false, 128, 32, NULL, NULL, NULL, 0}, x, y, n);
 }
 
 #endif

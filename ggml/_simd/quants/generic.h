@@ -18,11 +18,14 @@ typedef vb (*apply_fn)(vb v, const void *block, int j);
 #define INTS_SIGNED(signed_by) false
 #endif
 
-/* Types whose scales are integers keep them so where products are added up in 16 bits (gemm/blocks.h): a run of words. */
-#ifdef GG_VEC_PAIRS
-#define INTS_RUN(signed_by, group) (INTS_SIGNED(signed_by) ? 0 : (group) == 64 ? 64 : 8)
+/* The run of gg_ints: types with blocks of 256 keep these where products are added up in 16 bits and that is fastest,
+ * always if vi_dot takes three instructions, else if four words fit. */
+#ifndef GG_VEC_PAIRS
+#define INTS_RUN(group, signed_by, most) 0
+#elif GG_VEC_DOT < 256
+#define INTS_RUN(group, signed_by, most) (INTS_SIGNED(signed_by) ? 0 : (group) == 64 ? 64 : 8)
 #else
-#define INTS_RUN(signed_by, group) 0
+#define INTS_RUN(group, signed_by, most) ((group) < 64 && (most) < 64 ? 8 : 0)
 #endif
 
 /* Chunk j for gg_ints: half a group of 64, one of 32, or two of 16, at p; returns their end. d, off: two scales and two
@@ -165,6 +168,7 @@ typedef struct {
     grid_fn grid;                                   /* instead of chunk */
     void (*indices)(const void *block, uint64_t at[16]);    /* of those points, four to a word */
     apply_fn adjust;                                /* of q; but in products groups have biases, m = s bias; NULL: none */
+    int run;                                        /* of gg_ints */
 } k_type;
 
 /* Indices go through memory: without volatile GCC takes them from the vectors, which is slower. */
@@ -223,7 +227,7 @@ INLINED void k_unpack_blocks(k_type t, const void *x, void *blocks, int64_t n) {
 #endif
 INLINED void k_unpack(k_type t, const void *x, void *groups, int64_t n) {
 #ifdef GG_VEC_PAIRS
-    if (INTS_RUN(t.signed_by, t.group)) { k_unpack_blocks(t, x, groups, n); return; }
+    if (t.run) { k_unpack_blocks(t, x, groups, n); return; }
 #endif
     const char *b = x, *end = b + n / 256 * t.bytes;
     for (char *p = groups; b < end; b += t.bytes) {
@@ -306,11 +310,11 @@ INLINED void k_dot(k_type t, int64_t n, float *s, const void *x, const void *y) 
     INSTANCE(t, t##_type, small, small_dot_##PARTNER, HALVES_DIFFER ? 16 : 32, BIAS, SIGNED_BY, MOST, (MIN) != NULL, 0)
 #define K_TYPE(t, GROUP, BIAS, SIGNS, HAS_MIN, SIGNED_BY, MOST) \
     INSTANCE(t, ((k_type){sizeof(block_##t), BIAS, t##_chunk, t##_scales, SIGNS, HAS_MIN, SIGNED_BY, GROUP, \
-                          NULL, NULL, NULL}), \
-             k, k_dot, GROUP, BIAS, SIGNED_BY, MOST, HAS_MIN, INTS_RUN(SIGNED_BY, GROUP))
+                          NULL, NULL, NULL, INTS_RUN(GROUP, SIGNED_BY, MOST)}), \
+             k, k_dot, GROUP, BIAS, SIGNED_BY, MOST, HAS_MIN, INTS_RUN(GROUP, SIGNED_BY, MOST))
 #define GRID_TYPE(t, GROUP, BIAS, SIGNS, ADJUST, SIGNED_BY, MOST) \
     INSTANCE(t, ((k_type){sizeof(block_##t), BIAS, NULL, t##_scales, SIGNS, false, SIGNED_BY, GROUP, \
-                          t##_grid, t##_indices, ADJUST}), \
-             k, k_dot, GROUP, BIAS, SIGNED_BY, MOST, false, INTS_RUN(SIGNED_BY, GROUP))
+                          t##_grid, t##_indices, ADJUST, INTS_RUN(GROUP, SIGNED_BY, MOST)}), \
+             k, k_dot, GROUP, BIAS, SIGNED_BY, MOST, false, INTS_RUN(GROUP, SIGNED_BY, MOST))
 
 #endif

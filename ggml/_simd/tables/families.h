@@ -1,2 +1,4 @@
-/* The kernel families: target.h includes the header of each, and each is compiled once per ISA. */
-#define GG_FAMILIES(X, isa) X(ELEM, isa) X(SHAPE, isa) X(REDUCE, isa) X(MATMUL, isa) X(ATTN, isa) X(QUANTS, isa) X(CONV, isa) X(SEQ, isa)
+/* The kernel families: target.h includes the header of each. Those that multiply bytes are compiled for every ISA, the
+ * others for those that are their own base (isa.h). */
+#define GG_FAMILIES(X, isa, base) \
+    X(ELEM, base) X(SHAPE, base) X(REDUCE, base) X(MATMUL, isa) X(ATTN, base) X(QUANTS, isa) X(CONV, base) X(SEQ, base)

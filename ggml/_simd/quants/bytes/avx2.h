@@ -1,5 +1,12 @@
-/* 32 bytes in one AVX2 register; with AVX-512 the wider stores, with VNNI its dot product. */
+/* 32 bytes in one AVX2 register; with AVX-512 the wider stores, with VNNI its dot products. */
 #include <immintrin.h>
+#if defined __AVX512VNNI__ && defined __AVX512VL__
+#define GG_DPBUSD _mm256_dpbusd_epi32
+#define GG_DPWSSD _mm256_dpwssd_epi32
+#elif defined __AVXVNNI__
+#define GG_DPBUSD _mm256_dpbusd_avx_epi32
+#define GG_DPWSSD _mm256_dpwssd_avx_epi32
+#endif
 typedef __m256i vb;
 typedef __m256i vq;
 typedef __m256i vs;
@@ -122,14 +129,14 @@ static inline vb vb_negate_even(vb a, const void *p, int step) {
 }
 
 static inline vq vq_dot_us(vb u, vb s) {
-#ifdef __AVX512VNNI__
-    return _mm256_dpbusd_epi32(_mm256_setzero_si256(), u, s);
+#ifdef GG_DPBUSD
+    return GG_DPBUSD(_mm256_setzero_si256(), u, s);
 #else
     return _mm256_madd_epi16(_mm256_maddubs_epi16(u, s), _mm256_set1_epi16(1));
 #endif
 }
 static inline vq vq_dot_less(vb u, int k, vb s) {
-#ifdef __AVX512VNNI__
+#ifdef GG_DPBUSD
     return _mm256_sub_epi32(vq_dot_us(u, s), vq_dot_us(vb_set1(k), s));
 #else
     const __m256i pairs = _mm256_sub_epi16(_mm256_maddubs_epi16(u, s), _mm256_maddubs_epi16(vb_set1(k), s));
@@ -210,8 +217,8 @@ static inline __m256i vs_chunk(vs s, int j) {
 static inline vq vq_zero(void) { return _mm256_setzero_si256(); }
 static inline vq vq_madd_us(vq acc, vb u, vb b, vs s, int j) {
     const __m256i pairs = _mm256_maddubs_epi16(u, b);
-#ifdef __AVX512VNNI__
-    return _mm256_dpwssd_epi32(acc, pairs, vs_chunk(s, j));
+#ifdef GG_DPBUSD
+    return GG_DPWSSD(acc, pairs, vs_chunk(s, j));
 #else
     return _mm256_add_epi32(acc, _mm256_madd_epi16(pairs, vs_chunk(s, j)));
 #endif
@@ -219,8 +226,8 @@ static inline vq vq_madd_us(vq acc, vb u, vb b, vs s, int j) {
 static inline vq vq_madd_ss(vq acc, vb a, vb b, vs s, int j) {
     return vq_madd_us(acc, _mm256_abs_epi8(a), _mm256_sign_epi8(b, a), s, j);
 }
-#ifdef __AVX512VNNI__
-static inline vn vn_madd(vn acc, vb u, vb s) { return _mm256_dpbusd_epi32(acc, u, s); }
+#ifdef GG_DPBUSD
+static inline vn vn_madd(vn acc, vb u, vb s) { return GG_DPBUSD(acc, u, s); }
 static inline vq vn_sum(vn acc) { return acc; }
 #else       /* 16 sums of pairs: eight times 2 * 3 * 127 at most */
 static inline vn vn_madd(vn acc, vb u, vb s) { return _mm256_add_epi16(acc, _mm256_maddubs_epi16(u, s)); }
