@@ -466,6 +466,23 @@ def test_mul_mat_of_extreme_columns(type, n):
 
 
 @each(QUANTISED)
+@pytest.mark.parametrize("n", [1, 4, 5, 30])
+def test_mul_mat_loses_nothing_that_is_not_finite(type, n):
+    """One NaN or infinity spoils the products with its column, however this is rounded, and no other."""
+    k = width(type, 2)
+    with context() as ctx:
+        b = tensor(ctx, Random(n)(k, n), "F32")
+        out = ggml.ggml_mul_mat(ctx, operand(ctx, type, Random(11)(k, 9))[0], b)
+        for at, odd in ((0, np.nan), (k - 1, np.inf), (k // 3, -np.inf), (k // 2 + 5, np.nan)):
+            column = at % n
+            kept = elements(b)[0, 0, column, at]
+            elements(b)[0, 0, column, at] = odd
+            spoilt = np.arange(n)[:, None] == column
+            on_each(ctx, out, lambda note: np.testing.assert_array_equal(~np.isfinite(load(out)[0, 0]), spoilt + np.zeros(9, bool), note))
+            elements(b)[0, 0, column, at] = kept
+
+
+@each(QUANTISED)
 def test_mul_mat_of_extreme_codes(type):
     """Sums of products are largest where all codes and all values are: what fits into 16 bits is added up there."""
     k, codes = width(type, 2), (0x00, 0xFF, 0x80, 0x7F, 0x55, 0xAA)

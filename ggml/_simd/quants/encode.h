@@ -9,6 +9,15 @@ static inline float max_abs(const float *x, int n) {
     for (int i = 0; i < n; i += VW) m = vf_max(vf_abs(vf_load(x + i)), m);
     return vf_hmax(m);
 }
+/* and infinity if an element is NaN. */
+static inline float max_abs_or_inf(const float *x, int n) {
+    vf m = vf_zero(), sum = m;
+    for (int i = 0; i < n; i += VW) {
+        const vf v = vf_load(x + i);
+        m = vf_max(vf_abs(v), m), sum = vf_add(sum, v);
+    }
+    return vf_hmax(vf_select(vf_isnan(sum), vf_set1(GG_INF), m));
+}
 static inline void min_max(const float *x, int n, float *min, float *max) {
     vf lo = vf_set1(x[0]), hi = lo;
     for (int i = 0; i < n; i += VW) lo = vf_min(vf_load(x + i), lo), hi = vf_max(vf_load(x + i), hi);
@@ -106,12 +115,13 @@ static void q5_1_from_f32(const float *x, void *y, int64_t n) {
         b->d = gg_f32_half(d), b->m = gg_f32_half(lo);
     }
 }
-/* The scales of a lot of blocks of Q8_0 or Q8_1 together: each by itself would wait for two divisions. */
+/* The scales of a lot of blocks of Q8_0 or Q8_1 together: each by itself would wait for two divisions. What is not finite
+ * must not get lost: these are operands of products. */
 enum { LOT = 64 };
 typedef struct { float d[LOT], inverse[LOT]; gg_half half[LOT]; } q8_scales;
 static inline int q8_scales_of(const float *x, int64_t n, q8_scales *s) {
     const int count = n < 32 * LOT ? (int)(n / 32) : LOT;
-    for (int k = 0; k < count; k++) s->d[k] = max_abs(x + 32 * k, 32);
+    for (int k = 0; k < count; k++) s->d[k] = max_abs_or_inf(x + 32 * k, 32);
     for (int k = count; k % VW; k++) s->d[k] = 0;
     for (int k = 0; k < count; k += VW) {
         const vf d = vf_div(vf_load(s->d + k), vf_set1(127)), zero = vf_zero();
@@ -210,7 +220,7 @@ static void q8_K_from_f32(const float *x, void *y, int64_t n) {
             for (int i = 0; i < 16; i++) sum += b->qs[16 * j + i];
             b->bsums[j] = (int16_t)sum;
         }
-        b->d = reciprocal(scale);
+        b->d = max_abs_or_inf(x, 256) < GG_INF ? reciprocal(scale) : GG_INF;
     }
 }
 /* Ternary digits 0, 1, 2 of 256 elements; returns the scale. */
