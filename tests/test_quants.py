@@ -353,6 +353,22 @@ def test_dot_product_of_any_bytes(type):
         dots_agree(traits, x, y, a, b, f"{blocks} blocks")
 
 
+@each(["Q4_0", "Q5_0", "Q3_K", "Q6_K", "TQ2_0"])
+def test_dot_product_of_zeros(type):
+    """Codes are biased: weights of 0 add exactly nothing, whatever they are multiplied by."""
+    traits = ggml.ggml_get_type_traits_cpu(type_id(type)).contents
+    partner = ggml.ggml_type_name(traits.vec_dot_type).decode().upper()
+    a, b = np.zeros((1, 5 * 256), np.float32), np.random.default_rng(13).standard_normal((1, 5 * 256))
+    a[0, ::256], b[0, ::256] = -1, 0
+    x, y = quantise(type, a), quantise(partner, b)
+    for name in ISAS:
+        with isa(name):
+            s = ctypes.c_float(np.nan)
+            where = (v.ctypes.data_as(ctypes.c_void_p) for v in (x, y))
+            traits.vec_dot(a.size, ctypes.byref(s), 0, next(where), 0, next(where), 0, 1)
+        assert s.value == 0, name
+
+
 # ---- operations ------------------------------------------------------------------------------------------------------
 def on_each(ctx, out, check, threads=(1, 2)):
     """Computes on every ISA; results of all thread counts are equal bit by bit."""

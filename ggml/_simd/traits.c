@@ -1,12 +1,31 @@
 /* Type traits: a row of three functions for each type, filled in where the ISA in use has them. */
 #include "traits.h"
 
+/* The second operand of quantised types is widened by and by. */
+static void vec_dot(int type, int64_t n, float *s, const char *x, const char *y) {
+    enum { PIECE = 2048 };
+    char wide[PIECE / 32 * GG_WIDE] __attribute__((aligned(64)));
+    const int partner = gg_active->dot_type[type];
+    if (!gg_active->widen[partner]) {
+        gg_active->dot[type](n, s, x, y);
+        return;
+    }
+    *s = 0;
+    for (int64_t m; n > 0; n -= m, x += gg_row_size(type, m), y += gg_row_size(partner, m)) {
+        float part;
+        m = n < PIECE ? n : PIECE;
+        gg_active->widen[partner](y, wide, m);
+        gg_active->dot[type](m, &part, x, wide);
+        *s += part;
+    }
+}
+
 #define TYPE(id, NAME, name, blck, bytes, quant)                                                                   \
     static void to_float_##NAME(const void *x, float *y, int64_t n) { gg_active->to_f32[id](x, y, n); }            \
     static void from_float_##NAME(const float *x, void *y, int64_t n) { gg_active->from_f32[id](x, y, n); }        \
     static void vec_dot_##NAME(int n, float *s, size_t bs, const void *x, size_t bx, const void *y, size_t by, int nrc) { \
         (void)bs, (void)bx, (void)by, (void)nrc;                                                                   \
-        gg_active->dot[id](n, s, x, y);                                                                            \
+        vec_dot(id, n, s, x, y);                                                                                   \
     }
 #include "tables/types.h"
 #undef TYPE

@@ -27,13 +27,16 @@ GG_INLINE void gemv_rows(const int type, const int rows, const int n, const int 
         GG_UNROLL for (int j = 0; j < n; j++)
             GG_UNROLL for (int c = 0; c < chains; c++) sum[r][j][c] = vf_zero();
     int64_t i = 0;
-    for (; i + chains * VW <= k; i += chains * VW)
+    for (; i + chains * VW <= k; i += chains * VW) {
+        for (int64_t p = 0; rows == 1 && n == 1 && p < chains * VW * unit; p += 64)
+            __builtin_prefetch(a + i * unit + p + GG_AHEAD);
         GG_UNROLL for (int c = 0; c < chains; c++)
             GG_UNROLL for (int r = 0; r < rows; r++) {
                 const vf x = gemv_load(type, a + (size_t)r * nb + (i + c * VW) * unit, VW);
                 GG_UNROLL for (int j = 0; j < n; j++)
                     sum[r][j][c] = vf_fma(x, vf_load(y[j] + i + c * VW), sum[r][j][c]);
             }
+    }
     for (; i < k; i += VW)
         GG_UNROLL for (int r = 0; r < rows; r++) {
             const vf x = gemv_load(type, a + (size_t)r * nb + i * unit, k - i);
@@ -114,7 +117,7 @@ static inline size_t gemv_partner_size(const gemm *g) {
     return gemv_has_dot(g->a.type) ? gemv_round(gg_row_size(gg_active->dot_type[g->a.type], g->k)) : 0;
 }
 static inline size_t gemv_wide_size(const gemm *g) {
-    return gg_active->dot_wide[g->a.type] ? gemv_round((size_t)g->k / 32 * GG_WIDE) : 0;
+    return gemv_has_dot(g->a.type) ? gemv_round((size_t)g->k / 32 * GG_WIDE) : 0;
 }
 static inline size_t gemv_scratch(const gemm *g) {
     return (size_t)(g->n + 1) * gemv_round((size_t)g->k * sizeof(float))
@@ -132,15 +135,15 @@ static const float *gemv_vector(const gemm_src *s, int64_t i, int64_t k, float *
 static void gemv_prepare(const gemm *g, char *own, gemv_vectors *v) {
     const size_t size = gemv_round((size_t)g->k * sizeof(float)), partner_size = gemv_partner_size(g),
         wide_size = gemv_wide_size(g);
-    v->dot = !partner_size ? NULL : wide_size ? gg_active->dot_wide[g->a.type] : gg_active->dot[g->a.type];
+    v->dot = gemv_has_dot(g->a.type) ? gg_active->dot[g->a.type] : NULL;
     v->row = (float *)own;
     for (int64_t j = 0; j < g->n; j++) v->f32[j] = gemv_vector(&g->b, j, g->k, (float *)(own += size));
     own += size;
     for (int64_t j = 0; v->dot && j < g->n; j++, own += partner_size + wide_size) {
         const int32_t type = gg_active->dot_type[g->a.type];
         gg_active->from_f32[type](v->f32[j], own, g->k);
-        if (wide_size) gg_active->widen[type](own, own + partner_size, g->k);
-        v->partner[j] = wide_size ? own + partner_size : own;
+        gg_active->widen[type](own, own + partner_size, g->k);
+        v->partner[j] = own + partner_size;
     }
 }
 

@@ -52,18 +52,16 @@ INLINED float q5_1_min(const void *b) { return gg_half_of_two(b, 1); }
 
 static void q8_0_widen(const void *y, void *wide, int64_t n) { small_widen(sizeof(block_q8_0), y, wide, n); }
 static void q8_1_widen(const void *y, void *wide, int64_t n) { small_widen(sizeof(block_q8_1), y, wide, n); }
-#define small_dot_q8_0(t, n, s, x, y) small_dot(t, sizeof(block_q8_0), n, s, x, y)
-#define small_dot_q8_1(t, n, s, x, y) small_dot(t, sizeof(block_q8_1), n, s, x, y)
 
-SMALL_TYPE(q4_0, 1, 8, NULL, 0, 15, false, NULL, q8_0)
-SMALL_TYPE(q4_1, 1, 0, q4_1_min, 0, 15, false, NULL, q8_1)
-SMALL_TYPE(q5_0, 1, 16, NULL, 0, 31, false, NULL, q8_0)
-SMALL_TYPE(q5_1, 1, 0, q5_1_min, 0, 31, false, NULL, q8_1)
-SMALL_TYPE(q8_0, 1, 0, NULL, 128, 255, false, NULL, q8_0)
-SMALL_TYPE(iq4_nl, 1, 0, NULL, 128, 241, false, NULL, q8_0)
-SMALL_TYPE(mxfp4, 1, 0, NULL, 12, 24, false, NULL, q8_0)
-SMALL_TYPE(nvfp4, 2, 0, NULL, 12, 24, true, NULL, q8_0)
-SMALL_TYPE(q1_0, 4, 1, NULL, 0, 2, false, q1_0_plus, q8_0)
+SMALL_TYPE(q4_0, 1, 8, NULL, 0, 15, false, NULL)
+SMALL_TYPE(q4_1, 1, 0, q4_1_min, 0, 15, false, NULL)
+SMALL_TYPE(q5_0, 1, 16, NULL, 0, 31, false, NULL)
+SMALL_TYPE(q5_1, 1, 0, q5_1_min, 0, 31, false, NULL)
+SMALL_TYPE(q8_0, 1, 0, NULL, 128, 255, false, NULL)
+SMALL_TYPE(iq4_nl, 1, 0, NULL, 128, 241, false, NULL)
+SMALL_TYPE(mxfp4, 1, 0, NULL, 12, 24, false, NULL)
+SMALL_TYPE(nvfp4, 2, 0, NULL, 12, 24, true, NULL)
+SMALL_TYPE(q1_0, 4, 1, NULL, 0, 2, false, q1_0_plus)
 
 /* ---- bytes in 64-bit words -------------------------------------------------------------------------------------- */
 INLINED uint64_t load_u64(const void *p) { uint64_t u; memcpy(&u, p, 8); return u; }
@@ -82,7 +80,13 @@ INLINED vb two_bits(const uint8_t *qs, int j) { return vb_field(vb_load(qs + j /
 INLINED vb four_bits(const uint8_t *qs, int j) { return vb_field(vb_load(qs + j / 2 * 32), j % 2 * 4, 15); }
 INLINED vb one_bit(const uint8_t *h, int j, int at) { return vb_field(vb_load(h), j - at, 1 << at); }
 
+/* 4 q for odd j: a shift less. */
+INLINED vb two_bits_shifted(const uint8_t *qs, int j) {
+    return vb_field(vb_load(qs + j / 4 * 32), j % 4 / 2 * 4, j & 1 ? 12 : 3);
+}
+
 INLINED vb q2_K_chunk(const void *b, int j) { return two_bits(((const block_q2_K *)b)->qs, j); }
+INLINED vb q2_K_shifted(const void *b, int j) { return two_bits_shifted(((const block_q2_K *)b)->qs, j); }
 INLINED vb q3_K_chunk(const void *b, int j) {
     const block_q3_K *q = b;
     return vb_or(two_bits(q->qs, j), one_bit(q->hmask, j, 2));
@@ -98,42 +102,39 @@ INLINED vb q6_K_chunk(const void *b, int j) {
     return vb_or(low, vb_field(vb_load(q->qh + j / 4 * 32), j % 4 * 2 - 4, 3 << 4));
 }
 
-INLINED k_scales without_mins(float d, vs s) { return (k_scales){d, 0, s, s}; }
+#define K_HALF(t, name) INLINED gg_half t##_##name(const void *b) { return ((const block_##t *)b)->name; }
+K_HALF(q2_K, d) K_HALF(q3_K, d) K_HALF(q4_K, d) K_HALF(q5_K, d) K_HALF(q6_K, d) K_HALF(tq1_0, d) K_HALF(tq2_0, d)
+K_HALF(iq2_xxs, d) K_HALF(iq2_xs, d) K_HALF(iq2_s, d) K_HALF(iq3_xxs, d) K_HALF(iq3_s, d) K_HALF(iq1_s, d) K_HALF(iq4_xs, d)
+K_HALF(q2_K, dmin) K_HALF(q4_K, dmin) K_HALF(q5_K, dmin)
+
+INLINED k_scales without_mins(vs s) { return (k_scales){s, s}; }
 INLINED k_scales q2_K_scales(const void *b) {
     const block_q2_K *q = b;
     const vs both = vs_load(q->scales);
-    return (k_scales){gg_half_of_two(&q->d, 0), gg_half_of_two(&q->d, 1), vs_field(both, 0, 15), vs_field(both, 4, 15)};
+    return (k_scales){vs_field(both, 0, 15), vs_field(both, 4, 15)};
 }
 INLINED k_scales q3_K_scales(const void *b) {   /* 6 bits, biased by 32: see gg_k3_pack */
     const block_q3_K *q = b;
     const uint64_t low = load_u64(q->scales), high = load_u32(q->scales + 8), two = 0x03030303;
     const uint64_t h0 = (high & two) | (high >> 2 & two) << 32, h1 = (high >> 4 & two) | (high >> 6 & two) << 32;
     const uint64_t s0 = (low & EACH_BYTE(15)) | h0 << 4, s1 = (low >> 4 & EACH_BYTE(15)) | h1 << 4;
-    return without_mins(gg_half_f32(q->d), vs_set(less32(s0), less32(s1)));
+    return without_mins(vs_set(less32(s0), less32(s1)));
 }
-INLINED k_scales k4_scales(const uint8_t *p, gg_half d, gg_half dmin) {     /* see gg_k4_pack */
+INLINED k_scales k4_scales(const uint8_t *p) {     /* see gg_k4_pack */
     const uint64_t six = 0x3f3f3f3f, four = 0x0f0f0f0f, two = 0x03030303, a = load_u32(p), m = load_u32(p + 4),
         c = load_u32(p + 8);
     const uint64_t high_a = (c & four) | (a >> 6 & two) << 4, high_m = (c >> 4 & four) | (m >> 6 & two) << 4;
-    return (k_scales){gg_half_f32(d), gg_half_f32(dmin), vs_twice((a & six) | high_a << 32),
-                      vs_twice((m & six) | high_m << 32)};
+    return (k_scales){vs_twice((a & six) | high_a << 32), vs_twice((m & six) | high_m << 32)};
 }
-INLINED k_scales q4_K_scales(const void *b) {
-    return k4_scales(((const block_q4_K *)b)->scales, ((const block_q4_K *)b)->d, ((const block_q4_K *)b)->dmin);
-}
-INLINED k_scales q5_K_scales(const void *b) {
-    return k4_scales(((const block_q5_K *)b)->scales, ((const block_q5_K *)b)->d, ((const block_q5_K *)b)->dmin);
-}
-INLINED k_scales q6_K_scales(const void *b) {
-    const block_q6_K *q = b;
-    return without_mins(gg_half_f32(q->d), vs_load(q->scales));
-}
+INLINED k_scales q4_K_scales(const void *b) { return k4_scales(((const block_q4_K *)b)->scales); }
+INLINED k_scales q5_K_scales(const void *b) { return k4_scales(((const block_q5_K *)b)->scales); }
+INLINED k_scales q6_K_scales(const void *b) { return without_mins(vs_load(((const block_q6_K *)b)->scales)); }
 
-K_TYPE(q2_K, 16, 0, NULL, true, 0, 3)
-K_TYPE(q3_K, 16, 4, NULL, false, 0, 7)
-K_TYPE(q4_K, 32, 0, NULL, true, 0, 15)
-K_TYPE(q5_K, 32, 0, NULL, true, 0, 31)
-K_TYPE(q6_K, 16, 32, NULL, false, 0, 63)
+K_TYPE(q2_K, 1, 16, 0, NULL, q2_K_dmin, 0, 3, q2_K_shifted)
+K_TYPE(q3_K, 1, 16, 4, NULL, NULL, 0, 7, NULL)
+K_TYPE(q4_K, 1, 32, 0, NULL, q4_K_dmin, 0, 15, NULL)
+K_TYPE(q5_K, 1, 32, 0, NULL, q5_K_dmin, 0, 31, NULL)
+K_TYPE(q6_K, 1, 16, 32, NULL, NULL, 0, 63, NULL)
 
 /* ---- ternary types ---------------------------------------------------------------------------------------------- */
 /* A byte is a fraction of 256, its leading base-3 digit less one is wanted; multiplied by 3^k, digit k leads. The bytes
@@ -151,12 +152,12 @@ INLINED vb tq1_0_chunk(const void *b, int j) {
     return vb_sub(vb_gt(vb_set1(-42), a), vb_gt(a, vb_set1(42)));
 }
 INLINED vb tq2_0_chunk(const void *b, int j) { return two_bits(((const block_tq2_0 *)b)->qs, j); }
-INLINED k_scales ones(gg_half d) { return without_mins(gg_half_f32(d), vs_set1(1)); }
-INLINED k_scales tq1_0_scales(const void *b) { return ones(((const block_tq1_0 *)b)->d); }
-INLINED k_scales tq2_0_scales(const void *b) { return ones(((const block_tq2_0 *)b)->d); }
+INLINED vb tq2_0_shifted(const void *b, int j) { return two_bits_shifted(((const block_tq2_0 *)b)->qs, j); }
+INLINED k_scales tq1_0_scales(const void *b) { (void)b; return without_mins(vs_set1(1)); }
+INLINED k_scales tq2_0_scales(const void *b) { (void)b; return without_mins(vs_set1(1)); }
 
-K_TYPE(tq1_0, 64, 0, NULL, false, 1, 2)
-K_TYPE(tq2_0, 64, 1, NULL, false, 0, 3)
+K_TYPE(tq1_0, 1, 64, 0, NULL, NULL, 1, 2, NULL)
+K_TYPE(tq2_0, 1, 64, 1, NULL, NULL, 0, 3, tq2_0_shifted)
 
 /* ---- IQ types: points of a grid, and signs ---------------------------------------------------------------------- */
 INLINED void index_store(uint64_t *at, const uint8_t *low, vs high) {
@@ -170,36 +171,28 @@ INLINED vb iq2_xxs_chunk(const void *b, int j) {
     const uint64_t *g = gg_iq2xxs_grid;
     return vb_points(g + q[0], g + q[1], g + q[2], g + q[3]);
 }
-INLINED vb iq2_xxs_signs(vb v, const void *b, int j) {
-    return vb_negate_even(v, ((const block_iq2_xxs *)b)->qs + 4 * j + 2, 7);
-}
+INLINED void iq2_xxs_signs(const void *b, uint32_t *minus) { vb_even(minus, ((const block_iq2_xxs *)b)->qs, 8); }
 INLINED k_scales iq2_xxs_scales(const void *b) {
     const block_iq2_xxs *q = b;
-    return without_mins(gg_half_f32(q->d) * 0.125f, vs_odd(vs_top(q->qs, 8)));
+    return without_mins(vs_odd(vs_top(q->qs, 8)));
 }
 INLINED vb iq2_xs_chunk(const void *b, int j) {
     const uint16_t *q = ((const block_iq2_xs *)b)->qs + 4 * j;
     const uint64_t *g = gg_iq2xs_grid;
     return vb_points(g + (q[0] & 511), g + (q[1] & 511), g + (q[2] & 511), g + (q[3] & 511));
 }
-INLINED vb iq2_xs_signs(vb v, const void *b, int j) {
-    return vb_negate_even(v, ((const block_iq2_xs *)b)->qs + 4 * j, 16);
-}
+INLINED void iq2_xs_signs(const void *b, uint32_t *minus) { vb_even(minus, ((const block_iq2_xs *)b)->qs, 2); }
 INLINED k_scales iq2_xs_scales(const void *b) {
-    return without_mins(gg_half_f32(((const block_iq2_xs *)b)->d) * 0.125f,
-                        vs_odd(vs_nibbles(((const block_iq2_xs *)b)->scales)));
+    return without_mins(vs_odd(vs_nibbles(((const block_iq2_xs *)b)->scales)));
 }
 INLINED vb iq2_s_grid(const void *b, const volatile uint64_t *at, int j) { (void)b; return points(gg_iq2s_grid, at[j]); }
 INLINED void iq2_s_indices(const void *b, uint64_t *at) {
     const block_iq2_s *q = b;
     for (int i = 0; i < 32; i += 16) index_store(at + i / 4, q->qs + i, vs_pairs(q->qh + i / 4));
 }
-INLINED vb iq2_s_signs(vb v, const void *b, int j) {
-    return vb_negate(v, load_u32(((const block_iq2_s *)b)->signs + 4 * j));
-}
+INLINED void iq2_s_signs(const void *b, uint32_t *minus) { memcpy(minus, ((const block_iq2_s *)b)->signs, 32); }
 INLINED k_scales iq2_s_scales(const void *b) {
-    return without_mins(gg_half_f32(((const block_iq2_s *)b)->d) * 0.125f,
-                        vs_odd(vs_nibbles(((const block_iq2_s *)b)->scales)));
+    return without_mins(vs_odd(vs_nibbles(((const block_iq2_s *)b)->scales)));
 }
 
 INLINED vb iq3_xxs_chunk(const void *b, int j) {
@@ -207,12 +200,10 @@ INLINED vb iq3_xxs_chunk(const void *b, int j) {
     const uint32_t *g = gg_iq3xxs_grid;
     return vb_points8(g + q[0], g + q[1], g + q[2], g + q[3], g + q[4], g + q[5], g + q[6], g + q[7]);
 }
-INLINED vb iq3_xxs_signs(vb v, const void *b, int j) {
-    return vb_negate_even(v, ((const block_iq3_xxs *)b)->gas + 4 * j, 7);
-}
+INLINED void iq3_xxs_signs(const void *b, uint32_t *minus) { vb_even(minus, ((const block_iq3_xxs *)b)->gas, 4); }
 INLINED k_scales iq3_xxs_scales(const void *b) {
     const block_iq3_xxs *q = b;
-    return without_mins(gg_half_f32(q->d) * 0.25f, vs_odd(vs_top(q->gas, 4)));
+    return without_mins(vs_odd(vs_top(q->gas, 4)));
 }
 INLINED vb iq3_s_grid(const void *b, const volatile uint64_t *at, int j) {
     (void)b;
@@ -225,12 +216,10 @@ INLINED void iq3_s_indices(const void *b, uint64_t *at) {
     const block_iq3_s *q = b;
     for (int i = 0; i < 64; i += 16) index_store(at + i / 4, q->qs + i, vs_ones(q->qh + i / 8));
 }
-INLINED vb iq3_s_signs(vb v, const void *b, int j) {
-    return vb_negate(v, load_u32(((const block_iq3_s *)b)->signs + 4 * j));
-}
+INLINED void iq3_s_signs(const void *b, uint32_t *minus) { memcpy(minus, ((const block_iq3_s *)b)->signs, 32); }
 INLINED k_scales iq3_s_scales(const void *b) {
     const block_iq3_s *q = b;
-    return without_mins(gg_half_f32(q->d), vs_odd(vs_twice(spread_nibbles(load_u32(q->scales)))));
+    return without_mins(vs_odd(vs_twice(spread_nibbles(load_u32(q->scales)))));
 }
 
 /* In eighths: the level and a shift of one up or down, plus 9. The grid holds eight times the level, plus 10. */
@@ -255,13 +244,15 @@ INLINED vb iq1_m_grid(const void *b, const volatile uint64_t *at, int j) {
 INLINED k_scales iq1_s_scales(const void *b) {
     const block_iq1_s *q = b;
     const vs top = vs_top(q->qh, 2), s = vs_odd(vs_field(top, 0, 7));
-    return (k_scales){gg_half_f32(q->d) * 0.125f, 0, s, vs_times(s, vs_add(vs_field(top, 2, 2), vs_set1(9)))};
+    return (k_scales){s, vs_times(s, vs_add(vs_field(top, 2, 2), vs_set1(9)))};
 }
-INLINED k_scales iq1_m_scales(const void *b) {
+INLINED gg_half iq1_m_d(const void *b) {
     uint16_t s[4];
     memcpy(s, ((const block_iq1_m *)b)->scales, 8);
-    const gg_half d = (gg_half)(s[0] >> 12 | (s[1] >> 8 & 0xf0) | (s[2] >> 4 & 0xf00) | (s[3] & 0xf000));
-    return without_mins(gg_half_f32(d) * 0.125f, vs_odd(vs_threes(((const block_iq1_m *)b)->scales)));
+    return (gg_half)(s[0] >> 12 | (s[1] >> 8 & 0xf0) | (s[2] >> 4 & 0xf00) | (s[3] & 0xf000));
+}
+INLINED k_scales iq1_m_scales(const void *b) {
+    return without_mins(vs_odd(vs_threes(((const block_iq1_m *)b)->scales)));
 }
 INLINED vb iq4_xs_chunk(const void *b, int j) {
     return vb_lut(gg_levels_iq4nl, vb_nibbles(((const block_iq4_xs *)b)->qs + 16 * j));
@@ -272,28 +263,25 @@ INLINED k_scales iq4_xs_scales(const void *b) {
     h = (h | h << 24) & 0x000000ff000000ff;
     h = (h | h << 12) & 0x000f000f000f000f;
     h = (h | h << 6) & EACH_BYTE(3);
-    return without_mins(gg_half_f32(q->d), vs_twice(less32(spread_nibbles(load_u32(q->scales_l)) | h << 4)));
+    return without_mins(vs_twice(less32(spread_nibbles(load_u32(q->scales_l)) | h << 4)));
 }
 
-K_TYPE(iq2_xxs, 32, 0, iq2_xxs_signs, false, 43, 86)
-K_TYPE(iq2_xs, 16, 0, iq2_xs_signs, false, 43, 86)
-GRID_TYPE(iq2_s, 16, 0, iq2_s_signs, NULL, 43, 86)
-K_TYPE(iq3_xxs, 32, 0, iq3_xxs_signs, false, 62, 124)
-GRID_TYPE(iq3_s, 32, 0, iq3_s_signs, NULL, 15, 30)
-GRID_TYPE(iq1_s, 32, 9, NULL, iq1_s_adjust, 0, 18)
-GRID_TYPE(iq1_m, 16, 9, NULL, NULL, 0, 18)
-K_TYPE(iq4_xs, 32, 0, NULL, false, 128, 241)
+K_TYPE(iq2_xxs, 0.125f, 32, 0, iq2_xxs_signs, NULL, 43, 86, NULL)
+K_TYPE(iq2_xs, 0.125f, 16, 0, iq2_xs_signs, NULL, 43, 86, NULL)
+GRID_TYPE(iq2_s, 0.125f, 16, 0, iq2_s_signs, NULL, 43, 86)
+K_TYPE(iq3_xxs, 0.25f, 32, 0, iq3_xxs_signs, NULL, 62, 124, NULL)
+GRID_TYPE(iq3_s, 1, 32, 0, iq3_s_signs, NULL, 15, 30)
+GRID_TYPE(iq1_s, 0.125f, 32, 9, NULL, iq1_s_adjust, 0, 18)
+GRID_TYPE(iq1_m, 0.125f, 16, 9, NULL, NULL, 0, 18)
+K_TYPE(iq4_xs, 1, 32, 0, NULL, NULL, 128, 241, NULL)
 
 /* ---- the partners, as sources ----------------------------------------------------------------------------------- */
 static void q8_1_to_f32(const void *x, float *y, int64_t n) {
     small_to_f32((small_type){sizeof(block_q8_1), 1, 0, q8_1_chunk, q8_1_scales, NULL, false, 128, NULL}, x, y, n);
 }
-INLINED vb q8_K_chunk(const void *b, int j) { return vb_load(((const block_q8_K *)b)->qs + 32 * j); }
-INLINED k_scales q8_K_scales(const void *b) {
-    return without_mins(((const block_q8_K *)b)->d, vs_set1(1));
-}
 static void q8_K_to_f32(const void *x, float *y, int64_t n) {
-    k_to_f32((k_type){sizeof(block_q8_K), 0, q8_K_chunk, q8_K_scales, NULL, false, 128, 32, NULL, NULL, NULL, 0}, x, y, n);
+    for (const block_q8_K *b = x; n > 0; b++, n -= 256)
+        for (int j = 0; j < 256; j += 32, y += 32) vb_store_f32(y, vb_load(b->qs + j), b->d, b->d, 0, 0);
 }
 
 #endif

@@ -48,6 +48,11 @@ INLINED char *ints_store(char *p, int j, int group, vb q, int signed_by, bool mi
     return p;
 }
 
+/* For dot products: only with many bits an element memory sets the pace. */
+INLINED void fetch_ahead(const char *b, int bytes, int elements) {
+    for (int i = 0; 8 * bytes > 6 * elements && i < bytes; i += 64) __builtin_prefetch(b + GG_AHEAD + i);
+}
+
 /* ---- blocks of 32, 64 and 128 elements: a float scale d for each 16 elements ------------------------------------ */
 /* An element is d (q - bias) + min, min a float of the block. Chunks hold q: unsigned, or signed and unsigned once
  * signed_by is added. */
@@ -122,7 +127,7 @@ INLINED va small_step(small_type t, const char *b, const int8_t *qs, const wide_
     }
     return t.plus ? va_scale(sum, all, -d[0]) : sum;
 }
-INLINED void small_dot_wide(small_type t, int64_t n, float *s, const void *x, const void *y) {
+INLINED void small_dot(small_type t, int64_t n, float *s, const void *x, const void *y) {
     const char *b = x, *end = b + n / (32 * t.chunks) * t.bytes;
     const int8_t *qs = y;
     const wide_scale *a = (const wide_scale *)(qs + n);
@@ -130,6 +135,7 @@ INLINED void small_dot_wide(small_type t, int64_t n, float *s, const void *x, co
     va even = va_zero(), odd = va_zero();       /* two chains of additions, to hide their latency */
     vd mins_even = vd_zero(), mins_odd = vd_zero();
     for (; end - b >= 2 * t.bytes; b += 2 * t.bytes, qs += 2 * step, a += 2 * t.chunks) {
+        fetch_ahead(b, 2 * t.bytes, 2 * step);
         even = small_step(t, b, qs, a, even, &mins_even);
         odd = small_step(t, b + t.bytes, qs + step, a + t.chunks, odd, &mins_odd);
     }
@@ -137,31 +143,20 @@ INLINED void small_dot_wide(small_type t, int64_t n, float *s, const void *x, co
     *s = va_sum(va_add(even, odd));
     if (t.min) *s += vd_second(vd_add(mins_even, mins_odd));
 }
-/* A partner as it is: widened by and by. */
-INLINED void small_dot(small_type t, int block, int64_t n, float *s, const void *x, const void *y) {
-    enum { PIECE = 2048 };
-    int8_t wide[PIECE / 32 * GG_WIDE] __attribute__((aligned(64)));
-    const char *b = x, *a = y;
-    *s = 0;
-    for (int64_t m; n > 0; n -= m, b += m / (32 * t.chunks) * t.bytes, a += m / 32 * block) {
-        float part;
-        m = n < PIECE ? n : PIECE;
-        small_widen(block, a, wide, m);
-        small_dot_wide(t, m, &part, b, wide);
-        *s += part;
-    }
-}
 
 /* ---- blocks of 256 elements: an integer scale s, and m to subtract, for each 16 elements ------------------------ */
 /* An element is d s (q - bias) - dmin m, with a sign of its own where the type has signs. Chunks hold q: unsigned, or
  * signed; these, and those that have signs, are unsigned once signed_by is added. */
-typedef struct { float d, dmin; vs s, m; } k_scales;
+typedef struct { vs s, m; } k_scales;
+typedef gg_half (*half_fn)(const void *block);
 typedef struct {
     int bytes, bias;
+    float unit;                                     /* of d: 1, or a power of two */
+    half_fn d, dmin;                                /* dmin NULL: there is no m */
     chunk_fn chunk;
+    chunk_fn shifted;                               /* 4 q where j is odd, else q: quicker, for products; NULL: none */
     k_scales (*scales)(const void *block);
-    apply_fn signs;                                 /* v with the signs of the elements; NULL: none */
-    bool has_min;
+    void (*signs)(const void *block, uint32_t minus[8]);    /* which elements of each chunk have one; NULL: none */
     int signed_by;
     int group;                                      /* elements to a scale: 16, 32, or 64: the scales are 1, |q| < 4
                                                      * or, if signed, < 2 */
@@ -179,21 +174,26 @@ INLINED vb k_chunk(k_type t, const void *b, const uint64_t *at, int j) {
     const vb q = k_points(t, b, at, j);
     return t.adjust ? t.adjust(q, b, j) : q;
 }
+INLINED void k_floats(k_type t, const void *b, float d[16], float m[16]) {
+    const k_scales k = t.scales(b);
+    vs_to_f32(d, k.s, gg_half_f32(t.d(b)) * t.unit);
+    if (t.dmin) vs_to_f32(m, k.m, gg_half_f32(t.dmin(b)));
+}
 INLINED void k_to_f32(k_type t, const void *x, float *y, int64_t n) {
     const char *b = x, *end = b + n / 256 * t.bytes;
     for (; b < end; b += t.bytes, y += 256) {
-        const k_scales k = t.scales(b);
         float d[16], m[16];
         uint64_t at[16] __attribute__((aligned(32)));
-        vs_to_f32(d, k.s, k.d);
-        if (t.has_min) vs_to_f32(m, k.m, k.dmin);
+        uint32_t minus[8];
+        k_floats(t, b, d, m);
         if (t.indices) t.indices(b, at);
+        if (t.signs) t.signs(b, minus);
 #pragma GCC unroll 8
         for (int j = 0; j < 8; j++) {
             vb q = k_chunk(t, b, at, j);
             if (t.bias) q = vb_sub(q, vb_set1(t.bias));
-            if (t.signs) q = t.signs(q, b, j);
-            vb_store_f32(y + 32 * j, q, d[2 * j], d[2 * j + 1], t.has_min ? m[2 * j] : 0, t.has_min ? m[2 * j + 1] : 0);
+            if (t.signs) q = vb_negate(q, minus[j]);
+            vb_store_f32(y + 32 * j, q, d[2 * j], d[2 * j + 1], t.dmin ? m[2 * j] : 0, t.dmin ? m[2 * j + 1] : 0);
         }
     }
 }
@@ -205,22 +205,25 @@ INLINED void k_unpack_blocks(k_type t, const void *x, void *blocks, int64_t n) {
         float m[16];
         int16_t s[16];
         uint64_t at[16] __attribute__((aligned(32)));
+        uint32_t minus[8];
+        const float d = gg_half_f32(t.d(b)) * t.unit;
         vs_store(s, k.s);
         if (t.indices) t.indices(b, at);
+        if (t.signs) t.signs(b, minus);
 #pragma GCC unroll 8
         for (int j = 0; j < 8; j++) {
             vb q = k_chunk(t, b, at, j);
-            if (t.signs) q = t.signs(q, b, j);
+            if (t.signs) q = vb_negate(q, minus[j]);
             vb_store_halves(p, t.signed_by ? vb_add(q, vb_set1(t.signed_by)) : q);
             p += 32;
             if (t.group == 64 && j < 7) continue;
             memcpy(p, s + 2 * j, 4);
             p += 4;
         }
-        memcpy(p, &k.d, 4);
+        memcpy(p, &d, 4);
         p += 4;
-        if (!t.has_min) continue;
-        vs_to_f32(m, k.m, k.dmin);
+        if (!t.dmin) continue;
+        vs_to_f32(m, k.m, gg_half_f32(t.dmin(b)));
         for (int i = 0; i < 16; i += t.group / 16, p += 4) memcpy(p, m + i, 4);
     }
 }
@@ -231,90 +234,123 @@ INLINED void k_unpack(k_type t, const void *x, void *groups, int64_t n) {
 #endif
     const char *b = x, *end = b + n / 256 * t.bytes;
     for (char *p = groups; b < end; b += t.bytes) {
-        const k_scales k = t.scales(b);
         float d[16], m[16];
         uint64_t at[16] __attribute__((aligned(32)));
-        vs_to_f32(d, k.s, k.d);
-        if (t.has_min) vs_to_f32(m, k.m, k.dmin);
+        uint32_t minus[8];
+        k_floats(t, b, d, m);
         if (t.indices) t.indices(b, at);
+        if (t.signs) t.signs(b, minus);
 #pragma GCC unroll 8
         for (int j = 0; j < 8; j++) {
             vb q = k_chunk(t, b, at, j);
-            if (t.signs) q = t.signs(q, b, j);
-            p = ints_store(p, j, t.group, q, t.signed_by, t.has_min, d + 2 * j, m + 2 * j);
+            if (t.signs) q = vb_negate(q, minus[j]);
+            p = ints_store(p, j, t.group, q, t.signed_by, t.dmin, d + 2 * j, m + 2 * j);
         }
     }
 }
+
+/* The partner, Q8_K, widened: these, then the d of all blocks and zeros to a multiple of four. pairs: sums of elements
+ * 2 i and 2 i + 1 of all chunks. */
+typedef struct { int8_t qs[256]; int16_t bsums[16], pairs[16]; } wide_q8_K;
+_Static_assert(sizeof(wide_q8_K) + 4 * sizeof(float) <= 256 / 32 * GG_WIDE, "there is room for d");
+static void q8_K_widen(const void *partner, void *wide, int64_t n) {
+    const block_q8_K *a = partner, *end = a + n / 256;
+    wide_q8_K *w = wide;
+    float *d = (float *)(w + n / 256);
+    for (; a < end; a++, w++) {
+        memcpy(w->qs, a->qs, sizeof w->qs);
+        memcpy(w->bsums, a->bsums, sizeof w->bsums);
+        memset(w->pairs, 0, sizeof w->pairs);
+        for (int j = 0; j < 256; j += 32)
+            for (int i = 0; i < 16; i++) w->pairs[i] = (int16_t)(w->pairs[i] + a->qs[j + 2 * i] + a->qs[j + 2 * i + 1]);
+        *d++ = a->d;
+    }
+    memset(d, 0, (size_t)(-(n / 256) & 3) * sizeof *d);
+}
+
+/* The halves of m <= 4 blocks as floats times those at d; then zeros. */
+INLINED void k_halves(half_fn half, int bytes, const char *b, int m, const float *d, float out[4]) {
+    if (m == 4) {
+        vd_four(out, half(b), half(b + bytes), half(b + 2 * bytes), half(b + 3 * bytes), d);
+        return;
+    }
+    for (int i = 0; i < 4; i++) out[i] = i < m ? gg_half_f32(half(b + i * bytes)) * d[i] : 0;
+}
 /* The sums of products of one block's q, scaled. */
-INLINED vq k_block(k_type t, const char *b, vs scales, const block_q8_K *a) {
-    uint64_t at[16] __attribute__((aligned(32)));
-    if (t.indices) t.indices(b, at);
+INLINED vq k_block(k_type t, const char *b, const uint64_t *at, const uint32_t *minus, vs scales, const wide_q8_K *a) {
     const bool is_signed = t.signed_by && !t.signs;
-    vn few = vn_zero();
+    vn few[2] = {vn_zero(), vn_zero()};
     vq acc[2] = {vq_zero(), vq_zero()};
 #pragma GCC unroll 8
     for (int j = 0; j < 8; j++) {
-        const vb q = k_points(t, b, at, j);
+        const vb q = t.shifted ? t.shifted(b, j) : k_points(t, b, at, j);
         vb v = vb_load(a->qs + 32 * j);
-        if (t.signs) v = t.signs(v, b, j);
+        if (t.signs) v = vb_negate(v, minus[j]);
         vq *const to = acc + (j & 1);
-        if (t.group == 64) few = is_signed ? vn_madd_signs(few, q, v) : vn_madd(few, q, v);
+        vn *const small = few + (j & 1);
+        if (t.group == 64) *small = is_signed ? vn_madd_signs(*small, q, v) : vn_madd(*small, q, v);
         else *to = is_signed ? vq_madd_ss(*to, q, v, scales, j) : vq_madd_us(*to, q, v, scales, j);
     }
-    return t.group == 64 ? vn_sum(few) : vq_add(acc[0], acc[1]);
+    if (t.group < 64) return vq_add(acc[0], t.shifted ? vq_quarter(acc[1]) : acc[1]);
+    const vn sum = vn_add(few[0], t.shifted ? vn_quarter(few[1]) : few[1]);
+    return vn_sum(t.bias ? vn_less(sum, a->pairs) : sum);
 }
-/* With a bias: lanes of the two terms do not match, and what cancels must do so before it is rounded. */
-INLINED void k_dot_biased(k_type t, int64_t n, float *s, const void *x, const void *y) {
+/* Four blocks at a time. What goes through memory is made for all four, not to wait for it in each. Where there is a bias
+ * but lanes of the two terms do not match, what cancels must do so before it is rounded. */
+INLINED void k_dot(k_type t, int64_t n, float *s, const void *x, const void *y) {
+    const bool apart = t.bias && t.group < 64;
     const char *b = x;
-    const block_q8_K *a = y, *end = a + n / 256;
-    va sum = va_zero();
-    while (a < end) {
+    const wide_q8_K *a = y, *end = a + n / 256;
+    const float *d = (const float *)end;
+    va sum = va_zero(), mins = va_zero();
+    for (; a < end; d += 4) {
         const int m = end - a < 4 ? (int)(end - a) : 4;
+        float scale[4], min[4];
         vq q[4];
-        float d[4];
+        uint64_t at[4][16] __attribute__((aligned(32)));
+        uint32_t minus[4][8];
+        for (int i = 0; t.indices && i < m; i++) t.indices(b + i * t.bytes, at[i]);
+        for (int i = 0; t.signs && i < m; i++) t.signs(b + i * t.bytes, minus[i]);
+        const char *const first = b;
+        if (!apart) k_halves(t.d, t.bytes, b, m, d, scale);
+        if (t.dmin) k_halves(t.dmin, t.bytes, b, m, d, min);
 #pragma GCC unroll 1
         for (int i = 0; i < m; i++, a++, b += t.bytes) {
+            fetch_ahead(b, t.bytes, 256);
             const k_scales k = t.scales(b);
-            q[i] = vq_sub(k_block(t, b, k.s, a), vq_dot_vs(t.adjust ? k.m : vs_times(k.s, vs_set1(t.bias)), a->bsums));
-            d[i] = k.d * a->d;
+            const vq block = k_block(t, b, at[i], minus[i], k.s, a);
+            if (apart) q[i] = vq_sub(block, vq_dot_vs(t.adjust ? k.m : vs_times(k.s, vs_set1(t.bias)), a->bsums));
+            else sum = va_madd1(sum, block, scale[i]);
+            if (t.dmin) mins = va_madd1(mins, vq_dot_vs(k.m, a->bsums), min[i]);
         }
-        for (int i = m; i < 4; i++) q[i] = vq_zero(), d[i] = 0;
-        sum = va_madd_sums(sum, q, d);
+        for (int i = m; apart && i < 4; i++) q[i] = vq_zero();
+        if (apart) {                            /* not sooner: blocks are best read in their order */
+            k_halves(t.d, t.bytes, first, m, d, scale);
+            sum = va_madd_sums(sum, q, scale);
+        }
     }
-    *s = va_sum(sum);
-}
-INLINED void k_dot(k_type t, int64_t n, float *s, const void *x, const void *y) {
-    if (t.bias) { k_dot_biased(t, n, s, x, y); return; }
-    const char *b = x;
-    const block_q8_K *a = y, *end = a + n / 256;
-    va sum = va_zero(), mins = va_zero();
-    for (; a < end; a++, b += t.bytes) {
-        const k_scales k = t.scales(b);
-        sum = va_madd1(sum, k_block(t, b, k.s, a), k.d * a->d);
-        if (t.has_min) mins = va_madd1(mins, vq_dot_vs(k.m, a->bsums), k.dmin * a->d);
-    }
-    *s = t.has_min ? va_sum(sum) - va_sum(mins) : va_sum(sum);
+    *s = va_sum(sum) * t.unit;
+    if (t.dmin) *s -= va_sum(mins);
 }
 
 /* Instances: <t>_to_f32, <t>_dot and <t>_ints of a type described by TYPE. MOST: the greatest q, once unsigned. */
-#define INSTANCE(t, TYPE, KIND, DOT, GROUP, BIAS, SIGNED_BY, MOST, MINS, RUN) \
+#define INSTANCE(t, TYPE, KIND, GROUP, BIAS, SIGNED_BY, MOST, MINS, RUN) \
     static void t##_to_f32(const void *x, float *y, int64_t n) { KIND##_to_f32(TYPE, x, y, n); } \
-    static void t##_dot(int64_t n, float *s, const void *x, const void *y) { DOT(TYPE, n, s, x, y); } \
+    static void t##_dot(int64_t n, float *s, const void *x, const void *y) { KIND##_dot(TYPE, n, s, x, y); } \
     static void t##_unpack(const void *x, void *groups, int64_t n) { KIND##_unpack(TYPE, x, groups, n); } \
     static const gg_ints t##_ints = {t##_unpack, GROUP, INTS_SIGNED(SIGNED_BY) ? 0 : (BIAS) + (SIGNED_BY), MOST, MINS, \
                                      INTS_SIGNED(SIGNED_BY), RUN};
-#define SMALL_TYPE(t, CHUNKS, BIAS, MIN, SIGNED_BY, MOST, HALVES_DIFFER, PLUS, PARTNER) \
+#define SMALL_TYPE(t, CHUNKS, BIAS, MIN, SIGNED_BY, MOST, HALVES_DIFFER, PLUS) \
     static const small_type t##_type = {sizeof(block_##t), CHUNKS, BIAS, t##_chunk, t##_scales, MIN, HALVES_DIFFER, \
                                         SIGNED_BY, PLUS}; \
-    static void t##_dot_wide(int64_t n, float *s, const void *x, const void *y) { small_dot_wide(t##_type, n, s, x, y); } \
-    INSTANCE(t, t##_type, small, small_dot_##PARTNER, HALVES_DIFFER ? 16 : 32, BIAS, SIGNED_BY, MOST, (MIN) != NULL, 0)
-#define K_TYPE(t, GROUP, BIAS, SIGNS, HAS_MIN, SIGNED_BY, MOST) \
-    INSTANCE(t, ((k_type){sizeof(block_##t), BIAS, t##_chunk, t##_scales, SIGNS, HAS_MIN, SIGNED_BY, GROUP, \
-                          NULL, NULL, NULL, INTS_RUN(GROUP, SIGNED_BY, MOST)}), \
-             k, k_dot, GROUP, BIAS, SIGNED_BY, MOST, HAS_MIN, INTS_RUN(GROUP, SIGNED_BY, MOST))
-#define GRID_TYPE(t, GROUP, BIAS, SIGNS, ADJUST, SIGNED_BY, MOST) \
-    INSTANCE(t, ((k_type){sizeof(block_##t), BIAS, NULL, t##_scales, SIGNS, false, SIGNED_BY, GROUP, \
-                          t##_grid, t##_indices, ADJUST, INTS_RUN(GROUP, SIGNED_BY, MOST)}), \
-             k, k_dot, GROUP, BIAS, SIGNED_BY, MOST, false, INTS_RUN(GROUP, SIGNED_BY, MOST))
+    INSTANCE(t, t##_type, small, HALVES_DIFFER ? 16 : 32, BIAS, SIGNED_BY, MOST, (MIN) != NULL, 0)
+#define K_TYPE(t, UNIT, GROUP, BIAS, SIGNS, DMIN, SIGNED_BY, MOST, SHIFTED) \
+    INSTANCE(t, ((k_type){sizeof(block_##t), BIAS, UNIT, t##_d, DMIN, t##_chunk, SHIFTED, t##_scales, SIGNS, SIGNED_BY, \
+                          GROUP, NULL, NULL, NULL, INTS_RUN(GROUP, SIGNED_BY, MOST)}), \
+             k, GROUP, BIAS, SIGNED_BY, MOST, (DMIN) != NULL, INTS_RUN(GROUP, SIGNED_BY, MOST))
+#define GRID_TYPE(t, UNIT, GROUP, BIAS, SIGNS, ADJUST, SIGNED_BY, MOST) \
+    INSTANCE(t, ((k_type){sizeof(block_##t), BIAS, UNIT, t##_d, NULL, NULL, NULL, t##_scales, SIGNS, SIGNED_BY, \
+                          GROUP, t##_grid, t##_indices, ADJUST, INTS_RUN(GROUP, SIGNED_BY, MOST)}), \
+             k, GROUP, BIAS, SIGNED_BY, MOST, false, INTS_RUN(GROUP, SIGNED_BY, MOST))
 
 #endif

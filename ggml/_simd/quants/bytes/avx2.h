@@ -109,23 +109,27 @@ static inline vb vb_negate(vb a, uint32_t bits) {
 #endif
 }
 
-/* The seven bits go to the start of each 8 bytes; their parity, from a table of nibbles, is the eighth; then each bit
- * to its byte. */
-static inline vb vb_negate_even(vb a, const void *p, int step) {
+static inline __m256i vb_every_second(const void *p) {      /* of 16 uint32, from the second on */
+    const __m256 a = _mm256_loadu_ps(p), b = _mm256_loadu_ps((const float *)p + 8);
+    return _mm256_permute4x64_epi64(_mm256_castps_si256(_mm256_shuffle_ps(a, b, 0xdd)), 0xd8);
+}
+/* Sevens go to bytes: of 32 bits two to each 16, then one to each 8. Their parity comes from a table of nibbles. */
+static inline void vb_even(uint32_t *bits, const void *p, int bytes) {
     const __m256i odd = _mm256_broadcastsi128_si256(_mm_set_epi64x(0x0080800080000080, (int64_t)0x8000008000808000));
-    const __m256i bit = _mm256_set1_epi64x((int64_t)0x8040201008040201);
-    int32_t all;
-    memcpy(&all, p, 4);
-    __m256i t = step == 7 ? _mm256_and_si256(_mm256_srlv_epi32(_mm256_set1_epi32(all), _mm256_set_epi64x(21, 14, 7, 0)),
-                                             _mm256_set1_epi64x(127))
-        : _mm256_srli_epi16(_mm256_cvtepu16_epi64(_mm_loadl_epi64(p)), 9);
-    t = _mm256_or_si256(t, _mm256_shuffle_epi8(odd, _mm256_xor_si256(t, _mm256_srli_epi16(t, 4))));
-    t = _mm256_shuffle_epi8(t, _mm256_broadcastsi128_si256(_mm_set_epi64x(0x0808080808080808, 0)));
-#ifdef __AVX512BW__
-    return _mm256_mask_sub_epi8(a, _mm256_test_epi8_mask(t, bit), _mm256_setzero_si256(), a);
-#else
-    return _mm256_sign_epi8(a, _mm256_or_si256(_mm256_cmpeq_epi8(_mm256_and_si256(t, bit), bit), vb_set1(1)));
-#endif
+    __m256i t;
+    if (bytes == 2) {
+        t = _mm256_packus_epi16(_mm256_srli_epi16(vb_load(p), 9), _mm256_srli_epi16(vb_load((const char *)p + 32), 9));
+        t = _mm256_permute4x64_epi64(t, 0xd8);
+    } else {
+        t = bytes == 4 ? vb_load(p) : vb_every_second(p);
+        t = _mm256_or_si256(_mm256_and_si256(t, _mm256_set1_epi32(0x3fff)),
+                            _mm256_and_si256(_mm256_slli_epi32(t, 2), _mm256_set1_epi32(0x3fff0000)));
+        t = _mm256_or_si256(_mm256_and_si256(t, _mm256_set1_epi16(0x7f)),
+                            _mm256_and_si256(_mm256_slli_epi16(t, 1), _mm256_set1_epi16(0x7f00)));
+    }
+    const __m256i nibble = _mm256_and_si256(_mm256_xor_si256(t, _mm256_srli_epi16(t, 4)), vb_set1(15));
+    vb_store(bits, _mm256_or_si256(t, _mm256_shuffle_epi8(odd, nibble)));
+    __asm__("" : "+m"(*(uint32_t (*)[8])bits));     /* they are read from there: GCC would take them from the vector */
 }
 
 static inline vq vq_dot_us(vb u, vb s) {
@@ -188,9 +192,7 @@ static inline vs vs_top(const void *p, int bytes) {
     } else if (bytes == 4) {
         v = _mm256_srli_epi32(vb_load(p), 28);
     } else {
-        const __m256 a = _mm256_loadu_ps(p), b = _mm256_loadu_ps((const float *)p + 8);
-        v = _mm256_permute4x64_epi64(_mm256_castps_si256(_mm256_shuffle_ps(a, b, 0xdd)), 0xd8);
-        v = _mm256_srli_epi32(v, 28);
+        v = _mm256_srli_epi32(vb_every_second(p), 28);
     }
     return _mm256_or_si256(v, _mm256_slli_epi32(v, 16));
 }
@@ -228,15 +230,24 @@ static inline vq vq_madd_ss(vq acc, vb a, vb b, vs s, int j) {
 }
 #ifdef GG_DPBUSD
 static inline vn vn_madd(vn acc, vb u, vb s) { return GG_DPBUSD(acc, u, s); }
+static inline vn vn_add(vn a, vn b) { return _mm256_add_epi32(a, b); }
+static inline vn vn_quarter(vn a) { return _mm256_srai_epi32(a, 2); }
+static inline vn vn_less(vn acc, const int16_t *p) {
+    return _mm256_sub_epi32(acc, _mm256_madd_epi16(vb_load(p), _mm256_set1_epi16(1)));
+}
 static inline vq vn_sum(vn acc) { return acc; }
-#else       /* 16 sums of pairs: eight times 2 * 3 * 127 at most */
+#else       /* 16 sums of pairs: eight times 2 * 15 * 127 at most */
 static inline vn vn_madd(vn acc, vb u, vb s) { return _mm256_add_epi16(acc, _mm256_maddubs_epi16(u, s)); }
+static inline vn vn_add(vn a, vn b) { return _mm256_add_epi16(a, b); }
+static inline vn vn_quarter(vn a) { return _mm256_srai_epi16(a, 2); }
+static inline vn vn_less(vn acc, const int16_t *p) { return _mm256_sub_epi16(acc, vb_load(p)); }
 static inline vq vn_sum(vn acc) { return _mm256_madd_epi16(acc, _mm256_set1_epi16(1)); }
 #endif
 static inline vn vn_madd_signs(vn acc, vb a, vb s) { return vn_madd(acc, vb_set1(1), _mm256_sign_epi8(s, a)); }
 static inline vn vn_zero(void) { return _mm256_setzero_si256(); }
 static inline vq vq_dot_vs(vs s, const int16_t *p) { return _mm256_madd_epi16(s, _mm256_loadu_si256((const void *)p)); }
 static inline vq vq_add(vq a, vq b) { return _mm256_add_epi32(a, b); }
+static inline vq vq_quarter(vq a) { return _mm256_srai_epi32(a, 2); }
 static inline vq vq_sub(vq a, vq b) { return _mm256_sub_epi32(a, b); }
 
 static inline va va_zero(void) { return _mm256_setzero_ps(); }
@@ -267,6 +278,10 @@ static inline vd vd_times(const void *p, const float *f) {
 }
 static inline float vd_first(vd a) { return _mm_cvtss_f32(a); }
 static inline float vd_second(vd a) { return _mm_cvtss_f32(_mm_movehdup_ps(a)); }
+static inline void vd_four(float *d, gg_half h0, gg_half h1, gg_half h2, gg_half h3, const float *f) {
+    const __m128i h = _mm_insert_epi16(_mm_insert_epi16(_mm_insert_epi16(_mm_cvtsi32_si128(h0), h1, 1), h2, 2), h3, 3);
+    _mm_storeu_ps(d, _mm_mul_ps(_mm_cvtph_ps(h), _mm_loadu_ps(f)));
+}
 static inline void vb_store16(float *y, __m128i v, float scale, float off) {   /* 16 signed bytes */
 #ifdef __AVX512F__
     const __m512 f = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(v));

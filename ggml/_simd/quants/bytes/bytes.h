@@ -4,7 +4,7 @@
  * vb            32 bytes, element i in byte i; the first and the last 16 may have scales of their own ("lo" and "hi")
  * vq            sums of products, as int32 lanes, lo and hi apart
  * vs            16 scales or mins of a block of 256, as int16: those of chunk j are elements 2 j and 2 j + 1
- * vn            sums of products of numbers below 4, for one block of 256
+ * vn            sums of products of numbers below 16, for one block of 256
  * va            an accumulator of f32 lanes
  * vd            two floats
  *
@@ -18,8 +18,9 @@
  *               vb_lut(table,a) a < 16  vb_gt(a,b) signed: 255 or 0  vb_min(a,b) unsigned
  *               vb_lows(a,b) lo of both  vb_mix(a,b,bits) four bytes of b for each set bit
  *               vb_negate(a,bits) -a where the bit is set
- *               vb_negate_even(a,p,step) with seven bits for eight bytes, the eighth such that the number of set ones is
- *               even: every 7 bits of the uint32 at p (step 7) or in the upper bits of four uint16 (step 16)
+ *               vb_even(bits,p,bytes) 8 words for vb_negate, with seven bits for eight bytes each, the eighth such that the
+ *               number of set ones is even: the upper seven of 32 uint16 at p (bytes 2), or the lower 28 of 8 uint32 (4) or of
+ *               the upper halves of 8 uint64 (8)
  * multiply      vq_dot_us(u,s) u < 128 unsigned, s signed  vq_dot_ss(a,b) both signed, b > -128
  *               vq_dot_less(u,k,s) (u - k) s, u and k < 32
  * scales        vs_set(lo,hi) 8 and 8 signed bytes  vs_twice(a) 8 bytes, each for two elements  vs_load(p) 16 signed bytes
@@ -32,11 +33,13 @@
  *               vq_dot_vs(scales,p) products with 16 int16 at p
  *               vn_zero() vn_madd(acc,u,s) acc + u s, eight times at most
  *               vn_madd_signs(acc,a,s) likewise with a of -1, 0, 1  vn_sum(acc) -> vq
- *               vq_zero() vq_add vq_sub (a,b)
+ *               vn_less(acc,p) acc less 16 int16 at p, the sums of two elements each  vn_add(a,b)
+ *               vq_zero() vq_add vq_sub (a,b)  vn_quarter vq_quarter (a) a / 4, all lanes multiples of 4
  * accumulate    va_zero() va_add(a,b) va_scale(acc,a,x) acc + a x  va_sum(a) -> float
  *               va_madd(acc,q,lo,hi) acc + q with a scale for each half  va_madd1(acc,q,x) one scale
  *               va_madd_sums(acc,q,x) likewise for q[4] and x[4], the lanes of each q added up first, without rounding
  *               vd_zero() vd_add(a,b)  vd_times(p,f) the two halves at p times the floats at f  vd_first vd_second
+ *               vd_four(d,a,b,c,e,f) d[i] = four halves times the floats at f
  * store         vb_store(p,v) 32 bytes  vb_store2(p,q,v) 16 and 16  vb_store_nibbles(p,v) as vb_nibbles loads them
  *               vb_bits(v) the bits that vb_mask makes bytes of
  *               vb_store_halves(p,v) twos of bytes of lo and of hi by turns (only where GG_VEC_PAIRS is defined)

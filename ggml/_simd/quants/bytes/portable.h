@@ -8,16 +8,18 @@ static inline vb vb_points8(const uint32_t *a, const uint32_t *b, const uint32_t
                             const uint32_t *f, const uint32_t *g, const uint32_t *h) {
     return vb_u64(*a | (uint64_t)*b << 32, *c | (uint64_t)*d << 32, *e | (uint64_t)*f << 32, *g | (uint64_t)*h << 32);
 }
-static inline vb vb_negate_even(vb a, const void *p, int step) {
-    uint64_t s;
-    memcpy(&s, p, step == 7 ? 4 : 8);
-    if (step == 16) s >>= 9;
-    uint32_t bits = 0;
-    for (int i = 0; i < 4; i++) {
-        const uint32_t seven = s >> i * step & 127;
-        bits |= (seven | (uint32_t)__builtin_parity(seven) << 7) << 8 * i;
+static inline void vb_even(uint32_t *bits, const void *p, int bytes) {
+    for (int j = 0; j < 8; j++) {
+        uint64_t u = 0;     /* sevens at every 16 or 7 bits */
+        const int step = bytes == 2 ? 16 : 7;
+        if (bytes == 2) memcpy(&u, (const char *)p + 8 * j, 8), u >>= 9;
+        else memcpy(&u, (const char *)p + bytes * (j + 1) - 4, 4);
+        bits[j] = 0;
+        for (int i = 0; i < 4; i++) {
+            const uint32_t seven = u >> i * step & 127;
+            bits[j] |= (seven | (uint32_t)__builtin_parity(seven) << 7) << 8 * i;
+        }
     }
-    return vb_negate(a, bits);
 }
 
 /* ---- scales ----------------------------------------------------------------------------------------------------- */
@@ -38,10 +40,14 @@ static inline vs vs_top(const void *p, int bytes) { const uint8_t *s = p; VS_EAC
 #undef VS_EACH
 
 /* ---- sums of small products ------------------------------------------------------------------------------------- */
+static inline vq vq_quarter(vq a) { return (vq){a.lo >> 2, a.hi >> 2}; }
 typedef vq vn;
 static inline vn vn_zero(void) { return vq_zero(); }
 static inline vn vn_madd(vn acc, vb u, vb s) { return vq_add(acc, vq_dot_us(u, s)); }
 static inline vn vn_madd_signs(vn acc, vb a, vb s) { return vq_add(acc, vq_dot_ss(a, s)); }
+static inline vn vn_add(vn a, vn b) { return vq_add(a, b); }
+static inline vn vn_quarter(vn a) { return vq_quarter(a); }
+static inline vn vn_less(vn acc, const int16_t *p) { return vq_sub(acc, vq_dot_vs(vs_set1(1), p)); }
 static inline vq vn_sum(vn acc) { return acc; }
 
 /* ---- two floats ------------------------------------------------------------------------------------------------- */
@@ -53,3 +59,7 @@ static inline vd vd_times(const void *p, const float *f) {
 }
 static inline float vd_first(vd x) { return x.a; }
 static inline float vd_second(vd x) { return x.b; }
+static inline void vd_four(float *d, gg_half h0, gg_half h1, gg_half h2, gg_half h3, const float *f) {
+    const gg_half h[4] = {h0, h1, h2, h3};
+    for (int i = 0; i < 4; i++) d[i] = gg_half_f32(h[i]) * f[i];
+}
