@@ -50,6 +50,8 @@ static inline vf gg_xielu(vf x, const float *k) {
     return vf_select(vf_gt(x, vf_zero()), vf_mul(pos, x), vf_fma(beta, x, neg));
 }
 GG_TILE_X(unary_XIELU, gg_xielu(x, k))
+GG_TILE_X(half_GELU, v_gelu_half(x))
+GG_TILE_X(half_GELU_QUICK, v_gelu_quick_half(x))
 
 static int op_UNARY(const gg_work *w, ggml_tensor *dst) {
     static const gg_tile_fn tiles[] = {
@@ -61,7 +63,12 @@ static int op_UNARY(const gg_work *w, ggml_tensor *dst) {
     const int32_t id = dst->op_params[0];
     if (id < 0 || id >= (int32_t)(sizeof tiles / sizeof *tiles) || !tiles[id])
         return gg_fail(dst, "%d is no unary operation", (int)id);
-    return gg_map_sources(w, dst, 1, tiles[id]);
+    gg_tile_fn fn = tiles[id];
+    if (dst->type == GGML_TYPE_F16 && dst->src[0]->type == GGML_TYPE_F16) {      /* eleven bits take less than all do */
+        if (id == GGML_UNARY_OP_GELU) fn = tile_half_GELU;
+        if (id == GGML_UNARY_OP_GELU_QUICK) fn = tile_half_GELU_QUICK;
+    }
+    return gg_map_sources(w, dst, 1, fn);
 }
 
 /* ---- steps of the optimisers: they change their parameter and their moments -------------------------------------- */

@@ -21,6 +21,7 @@ static inline int64_t gg_f32_to_int(float v, float lo, float hi, int64_t min, in
     if (type == GGML_TYPE_##TYPE && stride == sizeof(uint16_t)) {                                   \
         uint16_t *h = (uint16_t *)p;                                                                \
         int64_t i = 0;                                                                              \
+        _Pragma("GCC unroll 4")                                                                     \
         for (; i + VW <= n; i += VW) FULL;                                                          \
         const int m = (int)(n - i);                                                                 \
         TAIL;                                                                                       \
@@ -96,7 +97,8 @@ static inline char *gg_row_ptr(const ggml_tensor *t, int64_t i1, int64_t i2, int
     return (char *)t->data + (size_t)i1 * t->nb[1] + (size_t)i2 * t->nb[2] + (size_t)i3 * t->nb[3];
 }
 static inline char *gg_row_at(const ggml_tensor *t, int64_t i1, int64_t i2, int64_t i3, int64_t i0) {
-    return gg_row_ptr(t, i1, i2, i3) + (size_t)(i0 / gg_types[t->type].blck) * t->nb[0];
+    const int64_t blck = gg_types[t->type].blck;
+    return gg_row_ptr(t, i1, i2, i3) + (size_t)(blck == 1 ? i0 : i0 / blck) * t->nb[0];   /* divisions take long */
 }
 /* Rows can be read and written in place as f32. */
 static inline bool gg_row_direct(const ggml_tensor *t) {
@@ -168,6 +170,18 @@ static inline void gg_fold(ggml_tensor *v, int n) {
     }
 }
 
+/* Packed operands of one shape, as they mostly are: each one row, in a moment. */
+static inline bool gg_flat(ggml_tensor *v, ggml_tensor *const *t, int n) {
+    for (int i = 0; i < n; i++)
+        if (!gg_contiguous(t[i]) || (i && memcmp(t[i]->ne, t[0]->ne, sizeof t[i]->ne))) return false;
+    for (int i = 0; i < n; i++) {
+        v[i].type = t[i]->type, v[i].data = t[i]->data;
+        for (int d = 0; d < 4; d++) v[i].ne[d] = 1, v[i].nb[d] = (size_t)gg_types[v[i].type].bytes;
+        v[i].ne[0] = gg_nelements(t[i]);
+    }
+    return true;
+}
+
 /* Computes n elements: p[i] are those of operand i as f32, the outputs first. `stream`: the output begins at a whole
  * vector and goes past the caches. */
 typedef void (*gg_tile_fn)(float *const *p, int64_t n, bool stream, const void *arg);
@@ -232,12 +246,14 @@ static inline int gg_map(const gg_work *w, const ggml_tensor *node, ggml_tensor 
     float *p[GG_MAP_MAX] = {NULL};
     bool direct = true;
     for (int i = 0; i < n; i++) {
-        v[i] = *t[i];
-        const bool known = i < n_out ? gg_active->from_f32[v[i].type] != NULL : gg_active->to_f32[v[i].type] != NULL;
-        if (gg_types[v[i].type].quantized && !known)
-            return gg_fail(node, "no conversion of %s", gg_types[v[i].type].name);
+        const int type = t[i]->type;
+        const bool known = i < n_out ? gg_active->from_f32[type] != NULL : gg_active->to_f32[type] != NULL;
+        if (gg_types[type].quantized && !known) return gg_fail(node, "no conversion of %s", gg_types[type].name);
     }
-    gg_fold(v, n);
+    if (!gg_flat(v, t, n)) {
+        for (int i = 0; i < n; i++) v[i] = *t[i];
+        gg_fold(v, n);
+    }
     for (int i = 0; i < n; i++) direct &= gg_row_direct(&v[i]) && v[i].ne[0] == v[0].ne[0];
     int64_t shift = 0;
     const bool stream = direct && n_out == 1 && !update && gg_streams(v, n, &shift);
@@ -253,8 +269,11 @@ static inline int gg_map(const gg_work *w, const ggml_tensor *node, ggml_tensor 
         if ((ready[i] = gg_nelements(&v[i]) == 1))
             p[i] = (float *)gg_row_repeat(&v[i], ne0, 0, 0, 0, 0, ne0 < tile ? ne0 : tile, tmp[i]);
     while (gg_next(w, tiles * gg_nrows(&v[0]), grain, &u, &end)) {
-        const int64_t row = u / tiles;
-        int64_t at = u % tiles * tile - shift, i1 = row % ne1, i2 = row / ne1 % ne2, i3 = row / ne1 / ne2;
+        int64_t at = -shift, i1 = 0, i2 = 0, i3 = 0;
+        if (u > 0) {
+            const int64_t row = u / tiles;
+            at += u % tiles * tile, i1 = row % ne1, i2 = row / ne1 % ne2, i3 = row / ne1 / ne2;
+        }
         bool follows = false;                            /* the row before this one, which p is still at */
         for (; u < end; u++) {
             const int64_t i0 = at > 0 ? at : 0, m = (at + tile < ne0 ? at + tile : ne0) - i0;

@@ -157,6 +157,24 @@ static inline vf v_gelu_quick(vf x) {
     const vf z = gg_gelu_quick_arg(gg_clamp(x, -200, 200), &lo);
     return gg_gate_mul(x, z, &lo);
 }
+/* The same where a half is made of the result: to 2^-17, for |z| <= 60. */
+static inline vf gg_gate_half(vf x, vf z) {
+    static const float c[] = {1, -0.9999668f, 0.50003016f, -0.16787498f, 0.041513816f};
+    const vf shift = vf_set1(0x1.8p23f), t = vf_fma(z, vf_set1(-1.44269504f), shift);
+    const vf e = gg_poly(vf_fma(vf_sub(t, shift), vf_set1(0.693147181f), z), 5, c);
+    /* the lowest bits of t are the exponent */
+    const vf bell = vi_float(vi_add(vf_bits(e), vi_shl(vf_bits(t), 23)));
+    return vf_div(x, vf_add(vf_set1(1), bell));
+}
+static inline vf v_gelu_half(vf x) {                     /* what is below -7 gives -0 as well */
+    x = vf_max(vf_set1(-7), x);
+    const vf a = vf_min(vf_set1(7), x);
+    return gg_gate_half(x, vf_mul(a, vf_fma(vf_mul(a, a), vf_set1(0x1.2444f2p-4f), vf_set1(0x1.988454p+0f))));
+}
+static inline vf v_gelu_quick_half(vf x) {
+    x = vf_max(vf_set1(-21), x);
+    return gg_gate_half(x, vf_mul(vf_min(vf_set1(21), x), vf_set1(1.702f)));
+}
 static inline vf v_silu_back(vf x, vf dy) {
     x = gg_clamp(x, -200, 200);
     return vf_mul(dy, gg_gate_slope(x, x, NULL));
