@@ -150,6 +150,7 @@ OPS = [
             lambda r: scan(r, 3, 1, 4, 2, 3, 1, 3, 1),
             lambda r: scan(r, 16, 8, 4, 2, 9, 2, 1, 2),
             lambda r: scan(r, 67, 5, 2, 2, 5, 2, 67, 4),
+            lambda r: scan(r, 5, 1, 38, 2, 3, 2, 5, 2),
             lambda r: scan(r, 3, 2, 2, 1, 0, 2, 1, 3),
         ),
         diff=(0, 1, 2, 3, 4, 5),

@@ -12,7 +12,7 @@
 
 enum { SEQ_W, SEQ_K, SEQ_R, SEQ_A, SEQ_B, SEQ_V, SEQ_U, SEQ_VECTORS };
 typedef struct { const float *p[SEQ_VECTORS]; } seq_step;      /* of one token; A, B, U: NULL where there are none */
-typedef struct { int64_t h, seq, t; } seq_at;
+typedef struct { int64_t h, seq, t; const float *dt; } seq_at;  /* dt: of ssm_steps, or NULL */
 
 /* ---- the vectors of a token ---------------------------------------------------------------------------------------- */
 /* tmp has room for SEQ_VECTORS vectors. */
@@ -74,11 +74,18 @@ static float seq_softplus(float x) {
     vf_store(y, v_softplus(vf_set1(x)));
     return y[0];
 }
+/* The softplus of dt of as many heads as a vector has lanes, from head h on: of each token a vector. */
+static void ssm_steps(const ggml_tensor *dt, const gg_seq *z, int64_t h, int64_t seq, float *steps) {
+    const int64_t m = z->heads - h;
+    float tmp[VW];
+    for (int64_t t = 0; t < z->tokens; t++)
+        vf_store(steps + t * VW, v_softplus(ld(gg_row_in(dt, t, seq, 0, h, m < VW ? m : VW, tmp), m)));
+}
 /* w = exp(dt A), v = dt x, k = B, r = C, with dt = softplus of the operand */
 static void fill_ssm(const ggml_tensor *t, const gg_seq *z, seq_at at, seq_tmp tmp, seq_step *s) {
     const ggml_tensor *a = t->src[3], *b = t->src[4];
     const int64_t n = z->n, group = b->ne[1] == 1 ? 0 : at.h / (z->heads / b->ne[1]);
-    const float dt = seq_softplus(seq_scalar(t->src[2], at.h, at.t, at.seq));
+    const float dt = at.dt ? at.dt[at.t * VW] : seq_softplus(seq_scalar(t->src[2], at.h, at.t, at.seq));
     float *const w = tmp.p[SEQ_W];
     const float *rates = row_in(a, (row_at){at.h, 0, 0}, w);
     if (a->ne[0] == 1) {
@@ -189,11 +196,11 @@ static const float *seq_state_in(const gg_seq *z, int64_t which, int64_t h) {
     return (const float *)z->state->data + (which * z->heads + h) * z->n * z->rows;
 }
 /* Rows j to end of item u (a head of a sequence), through all tokens. own: room for vectors and a state. */
-static int seq_item(ggml_tensor *dst, const gg_seq *z, int64_t u, int64_t j, int64_t end, float *own) {
+static int seq_item(ggml_tensor *dst, const gg_seq *z, int64_t u, int64_t j, int64_t end, float *own, const float *dt) {
     const seq_fill_fn fill = seq_fill(dst->op);
     const int64_t room = seq_room(z), size = z->n * z->rows, items = z->heads * z->seqs, ys = z->rows * items * z->tokens;
     float *const last = (float *)dst->data + ys + u * size;            /* the latest of the states that are kept */
-    seq_at at = {u % z->heads, u / z->heads, 0};
+    seq_at at = {u % z->heads, u / z->heads, 0, dt};
     int64_t first;
     const int status = seq_first_state(z, dst, at.seq, &first);
     if (status != GGML_STATUS_SUCCESS) return status;
@@ -220,13 +227,18 @@ static int seq_run(const gg_work *w, ggml_tensor *dst) {
     const int64_t items = z.heads * z.seqs, blocks = (z.rows + SEQ_PART - 1) / SEQ_PART;
     int64_t parts = w->nth > 1 && items && items < 4 * w->nth ? (4 * w->nth + items - 1) / items : 1;
     if (parts > blocks) parts = blocks;
-    float *const own = gg_scratch((size_t)(SEQ_VECTORS * seq_room(&z) + z.n * z.rows) * sizeof *own);
+    const bool ssm = dst->op == GGML_OP_SSM_SCAN;
+    const int64_t room = SEQ_VECTORS * seq_room(&z) + z.n * z.rows;
+    float *const own = gg_scratch((size_t)(room + (ssm ? z.tokens * VW : 0)) * sizeof *own), *const steps = own + room;
     if (!own) return no_memory(dst);
+    int64_t known = -1;                                   /* the head that steps begin with */
     for (int64_t u0, u1; gg_next(w, items * parts, 1, &u0, &u1);)
         for (int64_t u = u0; u < u1; u++) {
             const int64_t item = u / parts, part = u % parts;
             const int64_t j = blocks * part / parts * SEQ_PART, end = blocks * (part + 1) / parts * SEQ_PART;
-            const int status = seq_item(dst, &z, item, j, end < z.rows ? end : z.rows, own);
+            const int64_t h = item % z.heads, lane = h % VW;
+            if (ssm && known != item - lane) ssm_steps(dst->src[2], &z, h - lane, item / z.heads, steps), known = item - lane;
+            const int status = seq_item(dst, &z, item, j, end < z.rows ? end : z.rows, own, ssm ? steps + lane : NULL);
             if (status != GGML_STATUS_SUCCESS) return status;
         }
     return GGML_STATUS_SUCCESS;

@@ -189,7 +189,7 @@ static int op_RECURRENT_BACK(const gg_work *w, ggml_tensor *dst) {
             for (int64_t t = 0; t < z->tokens; t++) {
                 float *const tmp = q.d[t].p[0] - SEQ_VECTORS * q.room;
                 q.steps[t] = (seq_step){{NULL}};
-                fill(dst, z, (seq_at){q.h, q.seq, t}, seq_split(tmp, q.room), &q.steps[t]);
+                fill(dst, z, (seq_at){q.h, q.seq, t, NULL}, seq_split(tmp, q.room), &q.steps[t]);
                 memset(q.d[t].p[0], 0, (size_t)(SEQ_VECTORS * q.room) * sizeof(float));
                 q.bonus[t] = q.steps[t].p[SEQ_U] ? seq_bonus(z, &q.steps[t]) : 0;
                 q.d_bonus[t] = 0;
