@@ -1,6 +1,7 @@
 /* SOLVE_TRI: A X = B, A lower triangular, or A^T X = B. */
 #ifndef GG_OPS_TRIANGLE_H
 #define GG_OPS_TRIANGLE_H
+#include "../gemm/pack.h"
 #include "rowwise.h"
 
 enum {
@@ -67,27 +68,75 @@ static float tri_product(const ggml_tensor *dst, const ggml_tensor *a, row_at at
     const int64_t first = dst->op_params[0] ? a->ne[1] - s1 : s0;
     return tri_dot(s1 - s0, gg_row_in(a, i, at.i2, at.i3, first, s1 - s0, arow), x + first);
 }
+/* Steps s to s + lanes of a block from s0 on, a lane each: columns of A turned around take what is known from all lanes,
+ * so that a step waits for the one before it only, and for no sum. */
+static inline __attribute__((always_inline))
+void solve_panel(const int m, const ggml_tensor *dst, const ggml_tensor *a, row_at at, int64_t s0, int64_t s, int lanes,
+                 const float *rest, float *x) {
+    const int64_t n = a->ne[1], known = s - s0;
+    _Alignas(64) float panel[TRI_BLOCK * VW], start[TRI_FEW][VW] = {{0}}, pivots[VW], y[VW];
+    const char *row[VW];
+    for (int k = 0; k < VW; k++) row[k] = gg_row_at(a, tri_row(dst, s + (k < lanes ? k : 0)), at.i2, at.i3, tri_row(dst, s0));
+    const ptrdiff_t step = dst->op_params[0] ? -(ptrdiff_t)a->nb[0] : (ptrdiff_t)a->nb[0];
+    if (step == sizeof(float)) {
+        pack_transpose((const float *const *)row, known + lanes, panel, VW);
+    } else {
+        for (int64_t j = 0; j < known + lanes; j++)
+            for (int k = 0; k < VW; k++) panel[j * VW + k] = *(const float *)(row[k] + j * step);
+    }
+    for (int k = 0; k < VW; k++) pivots[k] = k < lanes ? panel[(known + k) * VW + k] : 1;
+    for (int k = 0; k < lanes; k++) {
+        float tmp[TRI_COLS];
+        const float *bi = gg_row_in(dst->src[1], tri_row(dst, s + k), at.i2, at.i3, 0, m, tmp);
+        for (int c = 0; c < m; c++) start[c][k] = bi[c] - rest[c * n + s + k];
+    }
+    const vf pivot = vf_load(pivots);
+    const int parts = TRI_FEW / m;                       /* as many sums, whatever m is: none waits for its last addition */
+    vf sum[TRI_FEW], part[TRI_FEW];
+    for (int c = 0; c < TRI_FEW; c++) part[c] = vf_zero();
+    int64_t j = 0;
+    for (; j + parts <= known; j += parts)
+        for (int c = 0; c < m * parts; c++) {
+            const float *xj = x + c % m * n + tri_row(dst, s0 + j + c / m);
+            part[c] = vf_fma(vf_load(panel + (j + c / m) * VW), vf_set1(*xj), part[c]);
+        }
+    for (; j < known; j++)
+        for (int c = 0; c < m; c++)
+            part[c] = vf_fma(vf_load(panel + j * VW), vf_set1(x[c * n + tri_row(dst, s0 + j)]), part[c]);
+    for (int c = 0; c < m; c++) {
+        for (int q = 1; q < parts; q++) part[c] = vf_add(part[c], part[q * m + c]);
+        sum[c] = vf_sub(vf_load(start[c]), part[c]);
+    }
+    for (int k = 0; k < lanes; k++)
+        for (int c = 0; c < m; c++) {
+            vf_store(y, vf_div(sum[c], pivot));
+            x[c * n + tri_row(dst, s + k)] = y[k];
+            sum[c] = vf_fnma(vf_load(panel + (known + k) * VW), vf_set1(y[k]), sum[c]);
+        }
+}
+static void solve_lanes(const ggml_tensor *dst, const ggml_tensor *a, row_at at, int64_t s0, int64_t s, int lanes,
+                        const float *rest, float *x) {
+    switch (dst->ne[0]) {
+    case 1: solve_panel(1, dst, a, at, s0, s, lanes, rest, x); return;
+    case 2: solve_panel(2, dst, a, at, s0, s, lanes, rest, x); return;
+    case 3: solve_panel(3, dst, a, at, s0, s, lanes, rest, x); return;
+    default: solve_panel(TRI_FEW, dst, a, at, s0, s, lanes, rest, x);
+    }
+}
 /* One system by the threads of w: what all earlier blocks take from the rows of a block is shared out, to `rest`, which
  * all see; the block itself each thread solves for itself. x: columns of X, one after the other. */
 static void solve_few(const gg_work *w, ggml_tensor *dst, row_at at, float *rest, float *x, float *arow) {
-    const ggml_tensor *b = dst->src[1], a = tri_matrix(dst);
+    const ggml_tensor a = tri_matrix(dst);
     const int64_t n = a.ne[1], m = dst->ne[0];
     float tmp[TRI_COLS];
     for (int64_t s0 = 0; s0 < n; s0 += TRI_BLOCK) {
         const int64_t rows = n - s0 < TRI_BLOCK ? n - s0 : TRI_BLOCK;
         for (int64_t s = s0 + rows * w->ith / w->nth; s < s0 + rows * (w->ith + 1) / w->nth; s++)
             for (int64_t c = 0; c < m; c++)
-                rest[c * n + s] = tri_product(dst, &a, at, tri_row(dst, s), 0, s0, x + c * n, arow);
+                rest[c * n + s] = s0 ? tri_product(dst, &a, at, tri_row(dst, s), 0, s0, x + c * n, arow) : 0;
         gg_barrier(w);
-        for (int64_t s = s0; s < s0 + rows; s++) {
-            const int64_t i = tri_row(dst, s);
-            const float *bi = gg_row_in(b, i, at.i2, at.i3, 0, m, tmp);
-            const float pivot = *gg_row_in(&a, i, at.i2, at.i3, i, 1, arow);
-            for (int64_t c = 0; c < m; c++) {
-                const float near = tri_product(dst, &a, at, i, s0, s, x + c * n, arow);
-                x[c * n + i] = (bi[c] - rest[c * n + s] - near) / pivot;
-            }
-        }
+        for (int64_t s = s0; s < s0 + rows; s += VW)
+            solve_lanes(dst, &a, at, s0, s, s0 + rows - s < VW ? (int)(s0 + rows - s) : VW, rest, x);
     }
     for (int64_t i = n * w->ith / w->nth; i < n * (w->ith + 1) / w->nth; i++) {
         float *y = gg_row_out(dst, i, at.i2, at.i3, 0, tmp);
