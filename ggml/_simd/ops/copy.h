@@ -355,6 +355,14 @@ static inline void row_copy(const box *b, char *dst, const char *src, int64_t n)
         box_tile(b, dst + x / b->db * b->d[0], src + x / b->sb * b->s[0], min64(b->step[0], n - x), 1);
 }
 
+/* `count` rows of n, dy and sy bytes apart. */
+static inline void rows_copy(const box *b, char *dst, ptrdiff_t dy, const char *src, ptrdiff_t sy, int64_t n, int64_t count) {
+    if (b->d[0] == b->du && b->s[0] == b->su && !b->convert)
+        for (; count > 0; count--, dst += dy, src += sy) copy_run(dst, src, (size_t)(n * b->du));
+    else
+        for (; count > 0; count--, dst += dy, src += sy) row_copy(b, dst, src, n);
+}
+
 /* ---- tensors ----------------------------------------------------------------------------------------------------- */
 /* Dimensions first .. 3 of two tensors as one list: the finest common cut of both; false: they have none. */
 static bool box_refine(box *b, const ggml_tensor *dst, const ggml_tensor *src, int first, int blck) {

@@ -83,7 +83,7 @@ static inline int rows_from(const gg_work *w, ggml_tensor *dst, row_source from)
             char *d = row_at(dst, at.i1, at.i2, at.i3);
             if (!s.p) tile_zero(d, b.d[0], dy, ne0, n, b.du);
             else if (one) row_copy(&b, d, s.p, n * ne0);
-            else for (int64_t i = 0; i < n; i++) row_copy(&b, d + i * dy, s.p + i * s.step, ne0);
+            else rows_copy(&b, d, dy, s.p, s.step, ne0, n);
             r += n;
             row_step(dst, &at, n);
         }

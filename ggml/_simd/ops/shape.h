@@ -122,12 +122,14 @@ static int op_CONCAT(const gg_work *w, ggml_tensor *dst) {
 }
 
 /* ---- rows by index ----------------------------------------------------------------------------------------------- */
-static inline int64_t index_at(const ggml_tensor *t, int64_t i0, int64_t i1, int64_t i2) {
-    const char *p = (const char *)t->data + (size_t)i0 * t->nb[0] + (size_t)i1 * t->nb[1] + (size_t)i2 * t->nb[2];
+static inline int64_t index_at(const ggml_tensor *t, const char *p) {
     if (t->type == GGML_TYPE_I32) { int32_t i; memcpy(&i, p, sizeof i); return i; }
     int64_t i;
     memcpy(&i, p, sizeof i);
     return i;
+}
+static inline const char *indices_at(const ggml_tensor *t, int64_t i0, int64_t i1, int64_t i2) {
+    return (const char *)t->data + (size_t)i0 * t->nb[0] + (size_t)i1 * t->nb[1] + (size_t)i2 * t->nb[2];
 }
 static int no_row(const ggml_tensor *dst, int64_t i, int64_t n) {
     return gg_fail(dst, "row %lld of %lld does not exist", (long long)i, (long long)n);
@@ -149,12 +151,31 @@ static int op_GET_ROWS(const gg_work *w, ggml_tensor *dst) {
     int64_t r, r1;
     if (!tensor_rows(&b, dst, a)) return no_conversion(dst, a->type, dst->type);
     while (gg_next(w, gg_nrows(dst), 1 + 4096 / dst->ne[0], &r, &r1))
-        for (row_index at = row_of(dst, r); r < r1; r++, row_step(dst, &at, 1)) {
-            const int64_t i = index_at(idx, at.i1, at.i2, at.i3);
-            if (i < 0 || i >= a->ne[1]) return no_row(dst, i, a->ne[1]);
-            row_copy(&b, row_at(dst, at.i1, at.i2, at.i3), row_at(a, i, at.i2, at.i3), b.n[0]);
+        for (row_index at = row_of(dst, r); r < r1;) {
+            const int64_t n = min64(dst->ne[1] - at.i1, r1 - r);
+            const char *p = indices_at(idx, at.i1, at.i2, at.i3), *from = row_at(a, 0, at.i2, at.i3);
+            char *to = row_at(dst, at.i1, at.i2, at.i3);
+            for (int64_t k = 0; k < n; k++, p += idx->nb[0], to += dst->nb[1]) {
+                const int64_t i = index_at(idx, p);
+                if (i < 0 || i >= a->ne[1]) return no_row(dst, i, a->ne[1]);
+                row_copy(&b, to, from + (size_t)i * a->nb[1], b.n[0]);
+            }
+            r += n;
+            row_step(dst, &at, n);
         }
     return GGML_STATUS_SUCCESS;
+}
+/* By all threads: what lies side by side at once. */
+static void zero_rows(const gg_work *w, ggml_tensor *dst) {
+    const int64_t n = gg_nrows(dst), r0 = n * w->ith / w->nth, r1 = n * (w->ith + 1) / w->nth;
+    if (gg_contiguous(dst)) {
+        const size_t row = gg_row_size(dst->type, dst->ne[0]);
+        memset((char *)dst->data + (size_t)r0 * row, 0, (size_t)(r1 - r0) * row);
+    } else for (int64_t r = r0; r < r1; r++) {
+        const row_index at = row_of(dst, r);
+        tile_zero(row_at(dst, at.i1, at.i2, at.i3), (ptrdiff_t)dst->nb[0], 0, dst->ne[0], 1, sizeof(float));
+    }
+    gg_barrier(w);
 }
 static int op_GET_ROWS_BACK(const gg_work *w, ggml_tensor *dst) {
     const ggml_tensor *a = dst->src[0], *idx = dst->src[1];
@@ -162,16 +183,15 @@ static int op_GET_ROWS_BACK(const gg_work *w, ggml_tensor *dst) {
     box b;
     if (!row_box(&b, GGML_TYPE_F32, sizeof(float), a->type, (ptrdiff_t)a->nb[0], a->ne[0]))
         return no_conversion(dst, a->type, dst->type);
+    zero_rows(w, dst);
     for (int64_t i3 = 0; i3 < dst->ne[3]; i3++)
         for (int64_t i2 = 0; i2 < dst->ne[2]; i2++) {
-            for (int64_t i1 = 0; i1 < dst->ne[1]; i1++)
-                if (owns_row(w, dst, i1, i2, i3))
-                    tile_zero(row_at(dst, i1, i2, i3), dx, 0, dst->ne[0], 1, sizeof(float));
-            for (int64_t r = 0; r < a->ne[1]; r++) {
-                const int64_t i = index_at(idx, r, i2, i3);
+            const char *p = indices_at(idx, 0, i2, i3), *from = row_at(a, 0, i2, i3);
+            char *const to = row_at(dst, 0, i2, i3);
+            for (int64_t r = 0; r < a->ne[1]; r++, p += idx->nb[0], from += a->nb[1]) {
+                const int64_t i = index_at(idx, p);
                 if (i < 0 || i >= dst->ne[1]) return no_row(dst, i, dst->ne[1]);
-                if (owns_row(w, dst, i, i2, i3))
-                    add_row(&b, row_at(dst, i, i2, i3), dx, row_at(a, r, i2, i3), a->ne[0]);
+                if (owns_row(w, dst, i, i2, i3)) add_row(&b, to + (size_t)i * dst->nb[1], dx, from, a->ne[0]);
             }
         }
     return GGML_STATUS_SUCCESS;
@@ -183,10 +203,12 @@ static int op_SET_ROWS(const gg_work *w, ggml_tensor *dst) {
     for (int64_t i3 = 0; i3 < rows->ne[3]; i3++)
         for (int64_t i2 = 0; i2 < rows->ne[2]; i2++) {
             const int64_t k2 = i2 % idx->ne[1], k3 = i3 % idx->ne[2];
-            for (int64_t r = 0; r < rows->ne[1]; r++) {
-                const int64_t i = index_at(idx, r, k2, k3);
+            const char *p = indices_at(idx, 0, k2, k3), *from = row_at(rows, 0, i2, i3);
+            char *const to = row_at(dst, 0, i2, i3);
+            for (int64_t r = 0; r < rows->ne[1]; r++, p += idx->nb[0], from += rows->nb[1]) {
+                const int64_t i = index_at(idx, p);
                 if (i < 0 || i >= dst->ne[1]) return no_row(dst, i, dst->ne[1]);
-                if (owns_row(w, dst, i, i2, i3)) row_copy(&b, row_at(dst, i, i2, i3), row_at(rows, r, i2, i3), b.n[0]);
+                if (owns_row(w, dst, i, i2, i3)) row_copy(&b, to + (size_t)i * dst->nb[1], from, b.n[0]);
             }
         }
     return GGML_STATUS_SUCCESS;
