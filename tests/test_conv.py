@@ -168,3 +168,16 @@ def test_sizes_argument_of_im2col_back_is_read_within_its_bounds():
         w, g = tensor(ctx, r(3, 2, 2, 4), "F32"), tensor(ctx, r(12, 4, 4, 2), "F32")
         with pytest.raises(ValueError, match="ne"):
             ggml.ggml_im2col_back(ctx, w, g, (ctypes.c_int64 * 2)(6, 5), 1, 1, 0, 0, 1, 1, True)
+
+
+def test_one_window_takes_no_memory_for_its_step():
+    far = 2**31 - 1
+    with context() as ctx:
+        r = Random(8)
+        kernel, x = tensor(ctx, r(3, 3, 1, 2), "F32"), tensor(ctx, r(5, 5, 2), "F32")
+        convolved = [ggml.ggml_conv_2d_dw_direct(ctx, kernel, x, step, step, 0, 0, 1, 1) for step in (far, 5)]
+        pooled = [ggml.ggml_pool_2d(ctx, x, ggml.GGML_OP_POOL_MAX, 3, 3, step, step, 0, 0) for step in (far, 5)]
+        compute(ctx, graph_of(ctx, *convolved, *pooled))
+        for got, want in (convolved, pooled):
+            assert shape(got)[:2] == (1, 1)
+            np.testing.assert_array_equal(load(got), load(want))

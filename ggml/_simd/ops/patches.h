@@ -7,6 +7,8 @@
 
 /* One dimension: tap t of output o looks at element o*step + base + t*inc, which is 0 where there is none. */
 typedef struct patch_axis { int64_t in, out, taps, step, base, inc; } patch_axis;
+/* Of one output no step is taken, but rooms are as large as it asks for. */
+static inline int64_t patch_step(int64_t out, int64_t step) { return out > 1 ? step : 1; }
 
 typedef struct patches {
     patch_axis ax[3];
@@ -197,7 +199,7 @@ static inline patches patches_of(const gg_conv_part *x, const int64_t taps[3], c
                                  const int64_t p[3], const int64_t d[3]) {
     patches v = {.c = x->c, .n = x->n, .nb_c = x->nb_c, .nb_n = x->nb_n};
     for (int i = 0; i < 3; i++) {
-        v.ax[i] = (patch_axis){x->ne[i], out[i], taps[i], s[i], -p[i], d[i]};
+        v.ax[i] = (patch_axis){x->ne[i], out[i], taps[i], patch_step(out[i], s[i]), -p[i], d[i]};
         v.nb[i] = x->nb[i];
     }
     return v;
@@ -225,13 +227,14 @@ static inline patches patches_of_g(const gg_conv *v, const int64_t first[3], int
     const gg_conv_part w = gg_conv_w(v), x = gg_conv_x(v), g = gg_conv_g(v);
     patches r = {.c = g.c, .n = g.n, .nb_c = g.nb_c, .nb_n = g.nb_n, .to_n = x.nb_n};
     for (int i = 0; i < 3; i++) {
-        const int64_t s = v->s[i], d = v->d[i], at = first[i] + v->p[i], step = s / patch_gcd(s, d);
+        const int64_t s = v->s[i], d = v->d[i], at = first[i] + v->p[i], step = s / patch_gcd(s, d),
+            end = gemm_min(step, w.ne[i]);
         int64_t t = 0;
-        while (t < step && (at - t * d) % s) t++;
+        while (t < end && (at - t * d) % s) t++;
         first_tap[i] = t, tap_step[i] = step;
         r.ax[i] = (patch_axis){.in = g.ne[i], .out = (x.ne[i] - first[i] + s - 1) / s, .step = 1,
-                               .taps = t < step && t < w.ne[i] ? (w.ne[i] - t + step - 1) / step : 0,
-                               .base = t < step ? (at - t * d) / s : 0, .inc = -step * d / s};
+                               .taps = t < end ? (w.ne[i] - t + step - 1) / step : 0,
+                               .base = t < end ? (at - t * d) / s : 0, .inc = -step * d / s};
         r.nb[i] = g.nb[i], r.to[i] = x.nb[i] * (size_t)s;
     }
     return r;

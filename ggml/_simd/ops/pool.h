@@ -10,7 +10,7 @@ static patches pool_view(const gg_pool *q) {
     const ggml_tensor *x = q->x, *y = q->y;
     patches v = {.c = x->ne[2], .n = x->ne[3], .nb_c = x->nb[2], .nb_n = x->nb[3], .to_n = y->nb[3]};
     for (int i = 0; i < 2; i++) {
-        v.ax[i] = (patch_axis){x->ne[i], y->ne[i], q->k[i], q->s[i], -q->p[i], 1};
+        v.ax[i] = (patch_axis){x->ne[i], y->ne[i], q->k[i], patch_step(y->ne[i], q->s[i]), -q->p[i], 1};
         v.nb[i] = x->nb[i], v.to[i] = y->nb[i];
     }
     return v;
