@@ -104,11 +104,11 @@ class Build(build_ext):
         common = [*cflags, f"-DGG_ARCH_{machine()}"]
         # Checks add and multiply sizes that callers wrote before the extents are held against memory: these may wrap.
         wrap = "/clang:-fwrapv" if WINDOWS else "-fwrapv"
-        jobs = [(src, out / f"{src.stem}.o", [*common, *omp, wrap]) for src in sorted(SIMD.glob("*.c"))]
-        jobs += [(src, out / f"quants_{src.stem}.o", common) for src in sorted((SIMD / "quants").glob("*.c"))]
+        jobs = [(src, out / f"{src.parent.name}_{src.stem}.o", [*common, *omp, wrap])
+                for src in sorted(SIMD.rglob("*.c")) if src.parent.name != "isa"]
         for isa, isa_flags, families in isas():
             for fam in families:
-                jobs.append((SIMD / f"targets/{isa}.c", out / f"{isa}_{fam.lower()}.o",
+                jobs.append((SIMD / f"isa/{isa}.c", out / f"{isa}_{fam.lower()}.o",
                              [*common, *isa_flags, f"-DGG_FAMILY={fam}", f"-DGG_FAMILY_{fam}"]))
         with ThreadPoolExecutor(JOBS) as pool:
             list(pool.map(lambda job: self.compile_one(*job), jobs))
@@ -141,7 +141,7 @@ class Build(build_ext):
 
 
 os.chdir(ROOT)
-headers = [str(p) for p in SIMD.glob("*.h")] + [str(p) for p in (SIMD / "tables").glob("*.h")]
+headers = [str(p) for room in ("runtime", "tables", "quants") for p in sorted((SIMD / room).glob("*.h"))]
 sources = sorted(Path("ggml").rglob("*.pyx"))
 modules = [Extension(".".join(p.with_suffix("").parts), [str(p)], include_dirs=["ggml/_simd"], depends=headers) for p in sources]
 directives = {"language_level": 3, "binding": True, "cdivision": True,

@@ -4,7 +4,7 @@ from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, u
 cdef extern from "<stdbool.h>":
     ctypedef bint cbool "bool"
 
-cdef extern from "engine.h" nogil:
+cdef extern from "runtime/engine.h" nogil:
     enum: GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_BF16, GGML_TYPE_F64, GGML_TYPE_I8, GGML_TYPE_I16, GGML_TYPE_I32, GGML_TYPE_I64
     enum: GGML_TYPE_COUNT, GGML_OP_COUNT, GG_OP_MAX, GGML_MAX_SRC, GGML_MAX_NAME, GGML_DEFAULT_GRAPH_SIZE, GGML_N_TASKS_MAX
     enum: GGML_TENSOR_FLAG_INPUT, GGML_TENSOR_FLAG_OUTPUT, GGML_TENSOR_FLAG_PARAM, GGML_TENSOR_FLAG_LOSS, GGML_TENSOR_FLAG_COMPUTE
@@ -76,7 +76,7 @@ cdef extern from "engine.h" nogil:
     float gg_f16_to_f32(uint16_t h)
     uint16_t gg_f32_to_f16(float f)
 
-cdef extern from "memory.h" nogil:
+cdef extern from "runtime/memory.h" nogil:
     enum: GG_ARENA, GG_BUFFER, GG_STRUCT
     ctypedef struct gg_region:
         uint8_t *base
@@ -102,7 +102,7 @@ cdef extern from "memory.h" nogil:
         uint8_t *scratch
         size_t scratch_size, scratch_used
 
-cdef extern from "compute.h" nogil:
+cdef extern from "runtime/compute.h" nogil:
     ctypedef struct gg_call:
         ggml_tensor **nodes
         int n_nodes, n_threads
@@ -116,7 +116,7 @@ cdef extern from "compute.h" nogil:
         char message[256]
         void *exception
 
-cdef extern from "kernel.h" nogil:
+cdef extern from "runtime/kernel.h" nogil:
     ctypedef void (*gg_to_f32_fn)(const void *x, float *y, int64_t n) noexcept nogil
     ctypedef void (*gg_from_f32_fn)(const float *x, void *y, int64_t n) noexcept nogil
     ctypedef void (*gg_dot_fn)(int64_t n, float *s, const void *x, const void *y) noexcept nogil

@@ -18,9 +18,9 @@ cdef extern from "Python.h":
     ctypedef struct PyTypeObject:
         object (*tp_new)(PyTypeObject *, PyObject *, PyObject *)
 
-cdef extern from "engine.h" nogil:
+cdef extern from "runtime/engine.h" nogil:
     void gg_clear_tensor(ggml_tensor *t)
-cdef extern from "memory.h" nogil:
+cdef extern from "runtime/memory.h" nogil:
     gg_region *gg_region_find(int kind, const void *addr)
     bint gg_region_add(int kind, gg_region *r)
     void gg_region_remove(int kind, gg_region *r)
@@ -58,7 +58,7 @@ cdef extern from "memory.h" nogil:
     bint gg_graph_sound(const ggml_cgraph *g)
     void gg_graph_clear(ggml_cgraph *g)
     int gg_graph_expand(ggml_cgraph *g, ggml_tensor *t, bint compute, const ggml_tensor **bad)
-cdef extern from "check.h" nogil:
+cdef extern from "runtime/check.h" nogil:
     enum: GG_MESSAGE
     const char *gg_check(const ggml_tensor *t, char *msg)
     const char *gg_op_name(int op)
@@ -66,7 +66,7 @@ cdef extern from "check.h" nogil:
     const char *gg_unary_name(int op)
     bint gg_op_known(int op)
     bint gg_op_computes(int op)
-cdef extern from "compute.h" nogil:
+cdef extern from "runtime/compute.h" nogil:
     int gg_compute(gg_call *call)
     int gg_until_callback(ggml_tensor **nodes, int n)
     size_t gg_work_size(ggml_tensor **nodes, int n, int n_threads)
@@ -78,10 +78,10 @@ cdef extern from "quants/quantize.h" nogil:
     size_t gg_quantize_rows(int type, const float *src, void *dst, int64_t nrows, int64_t n_per_row, const float *imatrix)
     bint gg_requires_imatrix(int type)
     bint gg_validate_rows(int type, const void *data, size_t nbytes)
-cdef extern from "traits.h" nogil:
+cdef extern from "runtime/traits.h" nogil:
     const void *gg_type_traits(int type)
     const void *gg_type_traits_cpu(int type)
-cdef extern from "dispatch.h" nogil:
+cdef extern from "runtime/dispatch.h" nogil:
     const gg_kernels *gg_active
     int gg_isa_count()
     const char *gg_isa_name(int i)

@@ -14,7 +14,7 @@ from ._core cimport (
     op_symbol, over, put, set_name, unary_name,
 )
 
-cdef extern from "engine.h" nogil:
+cdef extern from "runtime/engine.h" nogil:
     enum: GGML_MEM_ALIGN
 
 cdef tuple GLU_NAMES = (b"REGLU", b"GEGLU", b"SWIGLU", b"SWIGLU_OAI", b"GEGLU_ERF", b"GEGLU_QUICK")

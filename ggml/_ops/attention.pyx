@@ -11,7 +11,7 @@ from .._graph.grad cimport Backward, gradients
 from .reduce cimport mask_gradient, sinks_gradient
 from .shape cimport view
 
-cdef extern from "attn_layout.h" nogil:
+cdef extern from "runtime/attention_layout.h" nogil:
     enum: GG_ATTN_MASK, GG_ATTN_SINKS, GG_ATTN_END
     enum: GG_ATTN_WANT_Q, GG_ATTN_WANT_KV, GG_ATTN_WANT_MASK, GG_ATTN_WANT_SINKS
     bint gg_attn_layout(const Ten *q, const Ten *k, const Ten *v, int want, size_t *offset)

@@ -7,7 +7,7 @@ from .._core cimport (
 )
 from .._graph.grad cimport Backward, gradients
 
-cdef extern from "geometry.h" nogil:
+cdef extern from "runtime/geometry.h" nogil:
     enum: GG_CONV_2D, GG_CONV_1D, GG_CONV_3D, GG_CONV_DEPTHWISE, GG_CONV_DEPTHWISE_1D, GG_POOL_MAX, GG_POOL_AVG
     ctypedef struct gg_conv:
         int kind

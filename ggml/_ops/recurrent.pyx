@@ -18,7 +18,7 @@ cdef enum:
     SSM_CONV = 76, SSM_SCAN = 77, RWKV_WKV6 = 82, GATED_LINEAR_ATTN = 83, RWKV_WKV7 = 84, GATED_DELTA_NET = 86
     RECURRENT_BACK = 137, SSM_CONV_BACK = 138
 
-cdef extern from "recurrent_layout.h" nogil:
+cdef extern from "runtime/recurrent_layout.h" nogil:
     enum: GG_SEQ_GRADIENT, GG_SEQ_OP
     ctypedef struct gg_seq:
         int64_t rows, n, heads, tokens, seqs, states

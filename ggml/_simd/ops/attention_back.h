@@ -1,5 +1,5 @@
 /* The gradients of attention: FLASH_ATTN_EXT_BACK, with all options, and FLASH_ATTN_BACK, whose v is transposed and
- * whose mask is causal or none. The result holds them as attn_layout.h says.
+ * whose mask is causal or none. The result holds them as attention_layout.h says.
  *
  * Two sweeps that each share out what they write, so that no sums meet between threads: by tiles of rows, which gives
  * the gradient by q (and by mask and sinks) and what the soft-max of each row was; then by blocks of keys, which
@@ -7,7 +7,7 @@
 #ifndef GG_OPS_ATTENTION_BACK_H
 #define GG_OPS_ATTENTION_BACK_H
 #include "attention.h"
-#include "../attn_layout.h"
+#include "../runtime/attention_layout.h"
 
 enum { BACK_ROWS = 64, BACK_KEYS = 128 };
 

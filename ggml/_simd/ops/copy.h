@@ -7,7 +7,7 @@
 #ifndef GG_OPS_COPY_H
 #define GG_OPS_COPY_H
 #include "../vec/vec.h"
-#include "../kernel.h"
+#include "../runtime/kernel.h"
 
 enum { BOX_DIMS = 8, TILE_BYTES = 1 << 16, TILE_SIDE = 128, TILE_ELEMS = 2048, GRAIN_BYTES = 1 << 14 };
 

@@ -2,7 +2,7 @@
 #ifndef GG_OPS_PATCHES_H
 #define GG_OPS_PATCHES_H
 #include "../gemm/gemm.h"
-#include "../geometry.h"
+#include "../runtime/geometry.h"
 #include "rows.h"
 
 /* One dimension: tap t of output o looks at element o*step + base + t*inc, which is 0 where there is none. */

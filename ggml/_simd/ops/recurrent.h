@@ -8,7 +8,7 @@
 #define GG_OPS_RECURRENT_H
 #include "../gemm/pack.h"
 #include "rowwise.h"
-#include "../recurrent_layout.h"
+#include "../runtime/recurrent_layout.h"
 
 enum { SEQ_W, SEQ_K, SEQ_R, SEQ_A, SEQ_B, SEQ_V, SEQ_U, SEQ_VECTORS };
 typedef struct { const float *p[SEQ_VECTORS]; } seq_step;      /* of one token; A, B, U: NULL where there are none */

@@ -3,7 +3,7 @@
  * the high ones. */
 #ifndef GG_QUANTS_BLOCKS_H
 #define GG_QUANTS_BLOCKS_H
-#include "../engine.h"
+#include "../runtime/engine.h"
 
 typedef uint16_t gg_half;
 

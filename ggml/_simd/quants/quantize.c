@@ -1,6 +1,6 @@
 /* Rows: quantising through the active kernel table, validation; and the neighbour tables of the IQ grids. */
 #include "quantize.h"
-#include "../kernel.h"
+#include "../runtime/kernel.h"
 #include "blocks.h"
 #include "tables.h"
 #include <stdlib.h>

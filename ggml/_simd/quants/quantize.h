@@ -1,7 +1,7 @@
 /* Quantising and checking whole rows, on one thread; rows are independent, so callers split them over threads. */
 #ifndef GG_QUANTS_QUANTIZE_H
 #define GG_QUANTS_QUANTIZE_H
-#include "../engine.h"
+#include "../runtime/engine.h"
 
 /* Any type but integers. n_per_row is a multiple of the type's block, imatrix (n_per_row weights) may be NULL unless
  * required. Returns the bytes written; 0: not possible (no such conversion, a missing imatrix, no memory for

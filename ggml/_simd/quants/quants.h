@@ -1,7 +1,7 @@
 /* Enters the conversions and dot products of all types in a kernel table. */
 #ifndef GG_QUANTS_QUANTS_H
 #define GG_QUANTS_QUANTS_H
-#include "../kernel.h"
+#include "../runtime/kernel.h"
 #include "floats.h"
 #include "decode.h"
 #include "encode.h"

@@ -1,4 +1,4 @@
-/* The vector vocabulary: the same names in every ISA, so that kernels are written once. A target (targets/<isa>.c)
+/* The vector vocabulary: the same names in every ISA, so that kernels are written once. A target (isa/<isa>.c)
  * defines GG_VEC as the header of its ISA before it includes kernels; every function is `static inline`.
  *
  * VW            lanes of a vector of f32 (a constant)
@@ -37,7 +37,7 @@
  */
 #ifndef GG_VEC_VEC_H
 #define GG_VEC_VEC_H
-#include "../engine.h"
+#include "../runtime/engine.h"
 #include GG_VEC
 
 /* ---- the part that is the same in every ISA ---------------------------------------------------------------------- */

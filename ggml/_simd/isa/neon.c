@@ -1,4 +1,4 @@
-#define GG_ISA i8mm
+#define GG_ISA neon
 #define GG_VEC "neon.h"
 #define GG_MICRO "micro_neon.h"
-#include "../target.h"
+#include "target.h"

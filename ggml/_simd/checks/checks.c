@@ -1,7 +1,7 @@
 /* The conditions that each operation puts on its node: one check_<CHECK> for each CHECK of tables/ops.h. Each returns NULL or the
  * reason. Sources are called a, b, c ... as in the builders. */
-#include "check.h"
-#include "quants/quantize.h"
+#include "../runtime/check.h"
+#include "../quants/quantize.h"
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -318,12 +318,12 @@ CK check_CUSTOM(const ggml_tensor *t, char *msg) {
 
 static const struct { const char *name, *symbol; const char *(*check)(const ggml_tensor *, char *); float cost; bool computes; } rows[GG_OP_MAX] = {
 #define OP(id, NAME, symbol, family, check, cost) [id] = {#NAME, symbol, check_##check, cost, COMPUTES_##family},
-#include "tables/ops.h"
+#include "../tables/ops.h"
 #undef OP
 };
 static const char *const unary[] = {
 #define UNARY(id, NAME, fn) [id] = #NAME,
-#include "tables/unary.h"
+#include "../tables/unary.h"
 #undef UNARY
     [GGML_UNARY_OP_XIELU] = "XIELU",
 };

@@ -1,5 +1,5 @@
 /* Checks of convolutions and pooling. Included by checks.c. */
-#include "geometry.h"
+#include "../runtime/geometry.h"
 
 /* Strides, dilations and padding, and that windows over `in` elements have `out` places. */
 static const char *window(const char *of, int64_t in, int64_t k, int64_t s, int64_t p, int64_t d, int64_t out,

@@ -1,6 +1,6 @@
 /* CPU detection and the choice of a kernel table. */
 #include "dispatch.h"
-#include "tables/families.h"
+#include "../tables/families.h"
 
 #if defined GG_ARCH_X86
 #include <cpuid.h>
@@ -99,13 +99,13 @@ bool gg_cpu_has(const char *name) { (void)name; return false; }
 #define ISA(name, needs, arch, base) IF_##arch(GG_FAMILIES(DECLARE, name, base) \
     static void install_##name(gg_kernels *k) { GG_FAMILIES(INSTALL, name, base) } \
     static bool has_##name(void) { return HAS_##name; })
-#include "tables/isa.h"
+#include "../tables/isa.h"
 #undef ISA
 
 static const struct { const char *name, *needs; bool (*has)(void); void (*install)(gg_kernels *k); } rows[] = {
 #define COMMA ,
 #define ISA(name, needs, arch, base) IF_##arch({#name COMMA needs COMMA has_##name COMMA install_##name} COMMA)
-#include "tables/isa.h"
+#include "../tables/isa.h"
 #undef ISA
 };
 enum { N_ISA = sizeof rows / sizeof *rows };

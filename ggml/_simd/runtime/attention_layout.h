@@ -1,8 +1,8 @@
 /* Where the gradients that FLASH_ATTN_BACK and FLASH_ATTN_EXT_BACK compute lie in their one f32 result: by q, k and v
  * in the shapes of these, packed; then, if asked for, by the masked logits [n_kv, n_q, heads, batch] and by the sink of
  * each row [n_q, heads, batch]. Each part begins at a multiple of GGML_MEM_ALIGN bytes. */
-#ifndef GG_ATTN_LAYOUT_H
-#define GG_ATTN_LAYOUT_H
+#ifndef GG_ATTENTION_LAYOUT_H
+#define GG_ATTENTION_LAYOUT_H
 #include "engine.h"
 
 enum { GG_ATTN_Q, GG_ATTN_K, GG_ATTN_V, GG_ATTN_MASK, GG_ATTN_SINKS, GG_ATTN_END };

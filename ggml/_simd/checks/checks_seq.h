@@ -1,5 +1,5 @@
 /* Conditions of products by index and of recurrent operations; part of checks.c, whose macros it uses. */
-#include "recurrent_layout.h"
+#include "../runtime/recurrent_layout.h"
 
 static const char *need_ids(const ggml_tensor *ids, const ggml_tensor *rows, char *msg) {
     WANT(ids->type == GGML_TYPE_I32, "ids is %s: need i32", S(ids));

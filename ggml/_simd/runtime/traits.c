@@ -27,17 +27,17 @@ static void vec_dot(int type, int64_t n, float *s, const char *x, const char *y)
         (void)bs, (void)bx, (void)by, (void)nrc;                                                                   \
         vec_dot(id, n, s, x, y);                                                                                   \
     }
-#include "tables/types.h"
+#include "../tables/types.h"
 #undef TYPE
 
 static ggml_type_traits traits[GGML_TYPE_COUNT] = {
 #define TYPE(id, NAME, name, blck, bytes, quant) [id] = {name, blck, 0, bytes, quant, to_float_##NAME, from_float_##NAME},
-#include "tables/types.h"
+#include "../tables/types.h"
 #undef TYPE
 };
 static ggml_type_traits_cpu traits_cpu[GGML_TYPE_COUNT] = {
 #define TYPE(id, NAME, name, blck, bytes, quant) [id] = {from_float_##NAME, vec_dot_##NAME, 0, 1},
-#include "tables/types.h"
+#include "../tables/types.h"
 #undef TYPE
 };
 

@@ -1,5 +1,5 @@
 /* Conditions of the family ATTN; part of checks.c, whose macros it uses. */
-#include "attn_layout.h"
+#include "../runtime/attention_layout.h"
 
 static bool is_vector(const ggml_tensor *t) { return t->ne[1] == 1 && t->ne[2] == 1 && t->ne[3] == 1; }
 

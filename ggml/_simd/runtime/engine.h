@@ -15,14 +15,14 @@ enum {
 
 enum ggml_type {
 #define TYPE(id, NAME, name, blck, bytes, quant) GGML_TYPE_##NAME = id,
-#include "tables/types.h"
+#include "../tables/types.h"
 #undef TYPE
     GGML_TYPE_COUNT = 42
 };
 
 enum ggml_op {
 #define OP(id, NAME, symbol, family, check, cost) GGML_OP_##NAME = id,
-#include "tables/ops.h"
+#include "../tables/ops.h"
 #undef OP
     GGML_OP_COUNT = 97,   /* of the public surface */
     GG_OP_MAX = 160       /* ids of this library's own operations lie between 128 and here */
@@ -30,7 +30,7 @@ enum ggml_op {
 
 enum ggml_unary_op {
 #define UNARY(id, NAME, fn) GGML_UNARY_OP_##NAME = id,
-#include "tables/unary.h"
+#include "../tables/unary.h"
 #undef UNARY
     GGML_UNARY_OP_XIELU = 17,
     GGML_UNARY_OP_COUNT = 22
@@ -114,7 +114,7 @@ typedef struct gg_type_info { const char *name; int32_t blck, bytes, quantized; 
 
 static const gg_type_info gg_types[GGML_TYPE_COUNT] = {
 #define TYPE(id, NAME, name, blck, bytes, quant) [id] = {name, blck, bytes, quant},
-#include "tables/types.h"
+#include "../tables/types.h"
 #undef TYPE
 };
 
