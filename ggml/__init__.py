@@ -8,6 +8,7 @@ import os as _os
 import warnings as _warnings
 from importlib import import_module as _import_module
 from importlib.util import find_spec as _find_spec
+from pkgutil import iter_modules as _iter_modules
 
 try:
     from . import _absent, _core
@@ -31,36 +32,11 @@ if _os.path.isdir(_os.path.join(_os.path.dirname(__file__), "lib")):
     )
 
 globals().update(_core.enums())
-_MODULES = (
-    "_core",
-    "_tensor",
-    "_system",
-    "_graph.graph",
-    "_graph.grad",
-    "_ops.elementwise",
-    "_ops.shape",
-    "_ops.pad",
-    "_ops.reduce",
-    "_ops.matmul",
-    "_ops.norm",
-    "_ops.index",
-    "_ops.glu",
-    "_ops.recurrent",
-    "_ops.conv",
-    "_ops.attention",
-    "_ops.custom",
-    "_io.quants",
-    "_io.interop",
-    "_io.gguf",
-    "_backend.backend",
-    "_graph.alloc",
-    "_graph.sched",
-    "_graph.opt",
-    "_backend.meta",
-    "_io.export",
-)
-for _name in _MODULES:
-    _module = _import_module("." + _name, __name__)
+_modules = [_core, _import_module("._tensor", __name__), _import_module("._system", __name__)]
+for _room in ("_ops", "_graph", "_backend", "_io"):
+    for _found in _iter_modules(_import_module("." + _room, __name__).__path__, f"{__name__}.{_room}."):
+        _modules.append(_import_module(_found.name))
+for _module in _modules:
     globals().update({k: v for k, v in vars(_module).items() if k.startswith(("ggml_", "gguf_"))})
 globals().update(_absent.functions)
 lib = _absent.Library(globals())

@@ -4,7 +4,8 @@ import ctypes
 from libc.stdint cimport uint8_t
 
 from .._core cimport (
-    ADDR, BOOL, FUN, G, I32, SZ, T, TEXT, buffer_of, enter, fail, gg_is_empty, ggml_tensor, readable,
+    arg_address, arg_bool, arg_buffer, arg_callback, arg_graph, arg_int32, arg_size, arg_tensor, arg_text, engine,
+    enter, fail, gg_is_empty, ggml_tensor, release,
 )
 from .device cimport (
     HANDLE, Backend, Buffer, BufferType, CpuBackend, Device, Event, Handle, Plan, Registry, adopted, all_devices, all_registries,
@@ -29,7 +30,7 @@ def ggml_backend_buft_name(buft):
 def ggml_backend_buft_alloc_buffer(buft, size):
     """A new buffer of `size` bytes; its handle, or None where the memory can't be had."""
     enter(b"ggml_backend_buft_alloc_buffer")
-    return HANDLE(buft_arg(buft, "buft").alloc(SZ(size, b"size")))
+    return HANDLE(buft_arg(buft, "buft").alloc(arg_size(size, b"size")))
 
 def ggml_backend_buft_get_alignment(buft):
     """Bytes that tensors in such buffers are aligned to."""
@@ -44,7 +45,7 @@ def ggml_backend_buft_get_max_size(buft):
 def ggml_backend_buft_get_alloc_size(buft, tensor):
     """Bytes that the tensor takes in such a buffer."""
     enter(b"ggml_backend_buft_get_alloc_size")
-    return buft_arg(buft, "buft").alloc_size(T(tensor, b"tensor"))
+    return buft_arg(buft, "buft").alloc_size(arg_tensor(tensor, b"tensor"))
 
 def ggml_backend_buft_is_host(buft):
     """Whether the CPU reads and writes such buffers directly."""
@@ -107,7 +108,7 @@ def _multi_buffer(list parts):
 def ggml_backend_multi_buffer_alloc_buffer(buffers, n_buffers):
     """A buffer that stands for several (an array of handles): freeing it frees them."""
     enter(b"ggml_backend_multi_buffer_alloc_buffer")
-    cdef list parts = handles(buffers, SZ(n_buffers, b"n_buffers"), Buffer, "buffers")
+    cdef list parts = handles(buffers, arg_size(n_buffers, b"n_buffers"), Buffer, "buffers")
     if not parts:
         fail(ValueError, "n_buffers is 0: need at least one")
     return HANDLE(multi_buffer(parts))
@@ -122,8 +123,8 @@ def ggml_backend_buffer_init(buft, iface, context, size):
     cdef BufferType t = buft_arg(buft, "buft")
     table = struct_of(iface, _structs.ggml_backend_buffer_i, "iface")
     if context is not None and not isinstance(context, (int, ctypes.c_void_p)):
-        context = <size_t>ADDR(context, b"context")
-    return HANDLE(_buffer_init(t, table, context, SZ(size, b"size")))
+        context = <size_t>arg_address(context, b"context")
+    return HANDLE(_buffer_init(t, table, context, arg_size(size, b"size")))
 
 cdef object struct_of(object o, object struct, str name):
     """The ctypes struct that an argument (the struct, byref, a pointer, an address) means."""
@@ -145,11 +146,11 @@ def ggml_backend_cpu_buffer_from_ptr(ptr, size):
 
 cdef Buffer from_ptr(Device d, object ptr, object size, size_t max_tensor_size):
     cdef void *p
-    cdef size_t n = SZ(size, b"size")
-    buffer_of(ptr, b"ptr", n, &p)
+    cdef size_t n = arg_size(size, b"size")
+    arg_buffer(ptr, b"ptr", n, &p)
     if p == NULL:
         fail(TypeError, "ptr is NULL: need the memory of the buffer")
-    if n and not readable(p, n):
+    if n and not engine.readable(p, n):
         fail(ValueError, f"ptr ({<size_t>p:#x}) is no memory of {n} bytes")
     return d.from_ptr(p, n, max_tensor_size, ptr)
 
@@ -178,7 +179,7 @@ def ggml_backend_buffer_get_size(buffer):
 def ggml_backend_buffer_init_tensor(buffer, tensor):
     """Tells the buffer of a tensor that lies in it; returns a status."""
     enter(b"ggml_backend_buffer_init_tensor")
-    return buffer_arg(buffer, "buffer").init_tensor(T(tensor, b"tensor"))
+    return buffer_arg(buffer, "buffer").init_tensor(arg_tensor(tensor, b"tensor"))
 
 def ggml_backend_buffer_get_alignment(buffer):
     """Bytes that tensors in the buffer are aligned to."""
@@ -193,13 +194,13 @@ def ggml_backend_buffer_get_max_size(buffer):
 def ggml_backend_buffer_get_alloc_size(buffer, tensor):
     """Bytes that the tensor takes in the buffer."""
     enter(b"ggml_backend_buffer_get_alloc_size")
-    return buffer_arg(buffer, "buffer").buft.alloc_size(T(tensor, b"tensor"))
+    return buffer_arg(buffer, "buffer").buft.alloc_size(arg_tensor(tensor, b"tensor"))
 
 def ggml_backend_buffer_clear(buffer, value):
     """Fills the buffer with a byte."""
     enter(b"ggml_backend_buffer_clear")
     cdef Buffer b = buffer_arg(buffer, "buffer")
-    cdef int v = I32(value, b"value") & 255
+    cdef int v = arg_int32(value, b"value") & 255
     if b.size:
         b.clear(v)
 
@@ -212,7 +213,7 @@ def ggml_backend_buffer_set_usage(buffer, usage):
     """Says what the buffer is for (GGML_BACKEND_BUFFER_USAGE_*): the scheduler computes where the weights are."""
     enter(b"ggml_backend_buffer_set_usage")
     cdef Buffer b = buffer_arg(buffer, "buffer"), part
-    cdef int u = I32(usage, b"usage")
+    cdef int u = arg_int32(usage, b"usage")
     if not 0 <= u <= COMPUTE:
         fail(ValueError, f"usage is {u}: need GGML_BACKEND_BUFFER_USAGE_ANY, _WEIGHTS or _COMPUTE")
     b.usage = u
@@ -238,26 +239,26 @@ def ggml_backend_buffer_reset(buffer):
 # ---- tensors in buffers --------------------------------------------------------------------------------------------------------
 cdef const void *source(object data, size_t size) except? NULL:
     cdef void *p
-    buffer_of(data, b"data", size, &p)
+    arg_buffer(data, b"data", size, &p)
     if size and p == NULL:
         fail(TypeError, "data is None: need memory to copy from or to")
-    if size and not readable(p, size):
+    if size and not engine.readable(p, size):
         fail(ValueError, f"data ({<size_t>p:#x}) is no memory of {size} bytes")
     return p
 
 def ggml_backend_tensor_set(tensor, data, offset, size):
     """Copies `size` bytes into the tensor, from byte `offset` of it on; `data`: an address, bytes, ctypes or NumPy memory."""
     enter(b"ggml_backend_tensor_set")
-    cdef size_t n = SZ(size, b"size")
-    write(T(tensor, b"tensor"), source(data, n), SZ(offset, b"offset"), n)
+    cdef size_t n = arg_size(size, b"size")
+    write(arg_tensor(tensor, b"tensor"), source(data, n), arg_size(offset, b"offset"), n)
 
 def ggml_backend_tensor_get(tensor, data, offset, size):
     """Copies `size` bytes of the tensor, from byte `offset` of it on, to `data` (an address, ctypes or NumPy memory)."""
     enter(b"ggml_backend_tensor_get")
-    cdef size_t n = SZ(size, b"size")
+    cdef size_t n = arg_size(size, b"size")
     if isinstance(data, bytes):
         fail(TypeError, "data is bytes, which can't be written: need a bytearray, ctypes or NumPy memory")
-    read(T(tensor, b"tensor"), <void *>source(data, n), SZ(offset, b"offset"), n)
+    read(arg_tensor(tensor, b"tensor"), <void *>source(data, n), arg_size(offset, b"offset"), n)
 
 cdef size_t rows(size_t n, object stride, object size, str name) except? 0:
     """Bytes from the first to behind the last of n pieces."""
@@ -269,9 +270,9 @@ cdef size_t rows(size_t n, object stride, object size, str name) except? 0:
 cdef int strided(object tensor, object data, object offset, object size, object n_copies, object stride_tensor, object stride_data,
                  bint to_tensor, Backend backend) except -1:
     """n_copies pieces of `size` bytes, `stride_tensor` apart in the tensor and `stride_data` in the caller's memory."""
-    cdef ggml_tensor *t = T(tensor, b"tensor")
-    cdef size_t at = SZ(offset, b"offset"), n = SZ(size, b"size"), k = SZ(n_copies, b"n_copies"), i
-    cdef size_t st = SZ(stride_tensor, b"stride_tensor"), sd = SZ(stride_data, b"stride_data")
+    cdef ggml_tensor *t = arg_tensor(tensor, b"tensor")
+    cdef size_t at = arg_size(offset, b"offset"), n = arg_size(size, b"size"), k = arg_size(n_copies, b"n_copies"), i
+    cdef size_t st = arg_size(stride_tensor, b"stride_tensor"), sd = arg_size(stride_data, b"stride_data")
     cdef size_t whole = rows(k, st, n, "stride_tensor")
     cdef uint8_t *p = <uint8_t *>source(data, rows(k, sd, n, "stride_data"))
     if not to_tensor and isinstance(data, bytes):
@@ -323,18 +324,18 @@ def ggml_backend_tensor_get_async(backend, tensor, data, offset, size):
 def ggml_backend_tensor_memset(tensor, value, offset, size):
     """Fills `size` bytes of the tensor, from byte `offset` on, with a byte."""
     enter(b"ggml_backend_tensor_memset")
-    cdef ggml_tensor *t = T(tensor, b"tensor")
-    cdef size_t at = SZ(offset, b"offset"), n = SZ(size, b"size")
+    cdef ggml_tensor *t = arg_tensor(tensor, b"tensor")
+    cdef size_t at = arg_size(offset, b"offset"), n = arg_size(size, b"size")
     cdef Buffer b
     write(t, NULL, at, 0)            # the offset alone
     if n == 0:
         return
     b = buffer_of_tensor(t)
-    cdef bytes block = bytes([I32(value, b"value") & 255]) * min(n, <size_t>1 << 16)
+    cdef bytes block = bytes([arg_int32(value, b"value") & 255]) * min(n, <size_t>1 << 16)
     cdef size_t done = 0, k
     from_bounds(t, at, n)
     if b is not None:
-        b.fill(t, I32(value, b"value") & 255, at, n)
+        b.fill(t, arg_int32(value, b"value") & 255, at, n)
         return
     while done < n:
         k = min(n - done, <size_t>len(block))
@@ -349,12 +350,12 @@ cdef int from_bounds(ggml_tensor *t, size_t at, size_t n) except -1:
 def ggml_backend_tensor_copy(src, dst):
     """Copies the elements of a tensor to one of the same type, shape and strides, in whatever buffers they lie."""
     enter(b"ggml_backend_tensor_copy")
-    copy(T(src, b"src"), T(dst, b"dst"))
+    copy(arg_tensor(src, b"src"), arg_tensor(dst, b"dst"))
 
 def ggml_backend_tensor_copy_async(backend_src, backend_dst, src, dst):
     """ggml_backend_tensor_copy after the work of backend_src begun so far, and before what backend_dst begins later."""
     enter(b"ggml_backend_tensor_copy_async")
-    copy_async(backend_arg(backend_src, "backend_src"), backend_arg(backend_dst, "backend_dst"), T(src, b"src"), T(dst, b"dst"))
+    copy_async(backend_arg(backend_src, "backend_src"), backend_arg(backend_dst, "backend_dst"), arg_tensor(src, b"src"), arg_tensor(dst, b"dst"))
 
 cdef int copy_async(Backend a, Backend b, ggml_tensor *src, ggml_tensor *dst) except -1:
     if not same_layout(src, dst):
@@ -368,8 +369,8 @@ cdef int copy_async(Backend a, Backend b, ggml_tensor *src, ggml_tensor *dst) ex
 def ggml_backend_buffer_copy_tensor(src, dst):
     """Lets dst's buffer copy the elements of src, where it knows how; whether it did."""
     enter(b"ggml_backend_buffer_copy_tensor")
-    cdef ggml_tensor *s = T(src, b"src")
-    cdef ggml_tensor *d = T(dst, b"dst")
+    cdef ggml_tensor *s = arg_tensor(src, b"src")
+    cdef ggml_tensor *d = arg_tensor(dst, b"dst")
     if not same_layout(s, d):
         fail(ValueError, "src and dst differ in type, shape or strides")
     cdef Buffer b = buffer_of_tensor(d)
@@ -379,8 +380,8 @@ def ggml_backend_tensor_alloc(buffer, tensor, addr):
     """Places a tensor without data at an address in the buffer; returns a status."""
     enter(b"ggml_backend_tensor_alloc")
     cdef Buffer b = buffer_arg(buffer, "buffer")
-    cdef ggml_tensor *t = T(tensor, b"tensor")
-    cdef size_t at = <size_t>ADDR(addr, b"addr") - <size_t>b.base, n
+    cdef ggml_tensor *t = arg_tensor(tensor, b"tensor")
+    cdef size_t at = <size_t>arg_address(addr, b"addr") - <size_t>b.base, n
     if t.view_src != NULL:
         fail(ValueError, "tensor is a view: see ggml_backend_view_init")
     if t.data != NULL and not buffer_dead(t):
@@ -393,7 +394,7 @@ def ggml_backend_tensor_alloc(buffer, tensor, addr):
 def ggml_backend_view_init(tensor):
     """Gives a view the memory of the tensor that it is a view of, which has been placed by now; returns a status."""
     enter(b"ggml_backend_view_init")
-    cdef ggml_tensor *t = T(tensor, b"tensor")
+    cdef ggml_tensor *t = arg_tensor(tensor, b"tensor")
     if t.view_src == NULL:
         fail(ValueError, "tensor is no view")
     return place_view(t)
@@ -424,7 +425,7 @@ def ggml_backend_get_default_buffer_type(backend):
 def ggml_backend_alloc_buffer(backend, size):
     """A new buffer of the backend's default type; None where the memory can't be had."""
     enter(b"ggml_backend_alloc_buffer")
-    return HANDLE(backend_arg(backend, "backend").buft().alloc(SZ(size, b"size")))
+    return HANDLE(backend_arg(backend, "backend").buft().alloc(arg_size(size, b"size")))
 
 def ggml_backend_get_alignment(backend):
     """Bytes that tensors in the backend's buffers are aligned to."""
@@ -450,7 +451,7 @@ def ggml_backend_graph_plan_create(backend, cgraph):
     """A plan for computing the graph again and again; its handle."""
     enter(b"ggml_backend_graph_plan_create")
     cdef Backend b = backend_arg(backend, "backend")
-    return HANDLE(b.plan_new(G(cgraph, b"cgraph"), cgraph))
+    return HANDLE(b.plan_new(arg_graph(cgraph, b"cgraph"), cgraph))
 
 cdef Plan plan_of(Backend b, object plan):
     cdef Plan p = <Plan>find(plan, Plan, "plan")
@@ -474,7 +475,7 @@ def ggml_backend_graph_compute(backend, cgraph):
     """Computes the graph and waits for the end; returns a status. RuntimeError: an operation failed."""
     enter(b"ggml_backend_graph_compute")
     cdef Backend b = backend_arg(backend, "backend")
-    cdef int status = b.compute(G(cgraph, b"cgraph"))
+    cdef int status = b.compute(arg_graph(cgraph, b"cgraph"))
     b.synchronize()
     return status
 
@@ -482,12 +483,12 @@ def ggml_backend_graph_compute_async(backend, cgraph):
     """Computes the graph, maybe going on after the call until ggml_backend_synchronize; returns a status."""
     enter(b"ggml_backend_graph_compute_async")
     cdef Backend b = backend_arg(backend, "backend")
-    return b.compute(G(cgraph, b"cgraph"))
+    return b.compute(arg_graph(cgraph, b"cgraph"))
 
 def ggml_backend_supports_op(backend, op):
     """Whether the backend can compute the tensor `op`."""
     enter(b"ggml_backend_supports_op")
-    return bool(backend_arg(backend, "backend").supports_op(T(op, b"op")))
+    return bool(backend_arg(backend, "backend").supports_op(arg_tensor(op, b"op")))
 
 def ggml_backend_supports_buft(backend, buft):
     """Whether the backend can use tensors in buffers of that type."""
@@ -497,7 +498,7 @@ def ggml_backend_supports_buft(backend, buft):
 def ggml_backend_offload_op(backend, op):
     """Whether copying weights to the backend to compute the tensor `op` there is worth it."""
     enter(b"ggml_backend_offload_op")
-    return bool(backend_arg(backend, "backend").offload_op(T(op, b"op")))
+    return bool(backend_arg(backend, "backend").offload_op(arg_tensor(op, b"op")))
 
 # ---- events ------------------------------------------------------------------------------------------------------------------------
 def ggml_backend_event_new(device):
@@ -570,27 +571,27 @@ def ggml_backend_cpu_set_abort_callback(backend_cpu, abort_callback, abort_callb
     enter(b"ggml_backend_cpu_set_abort_callback")
     cdef CpuBackend b = cpu_arg(backend_cpu)
     callback = as_callback(abort_callback, _structs.ggml_abort_callback)
-    b.abort = FUN(callback, _structs.ggml_abort_callback, b"abort_callback")
-    b.abort_data = ADDR(abort_callback_data, b"abort_callback_data")
+    b.abort = arg_callback(callback, _structs.ggml_abort_callback, b"abort_callback")
+    b.abort_data = arg_address(abort_callback_data, b"abort_callback_data")
     b.callback = (callback, abort_callback_data)
 
 def ggml_backend_cpu_set_use_ref(backend_cpu, use_ref):
     """Sets whether to compute with the plain reference kernels."""
     enter(b"ggml_backend_cpu_set_use_ref")
     cdef CpuBackend b = cpu_arg(backend_cpu)
-    b.use_ref = BOOL(use_ref, b"use_ref")
+    b.use_ref = arg_bool(use_ref, b"use_ref")
 
 # ---- registries and devices ------------------------------------------------------------------------------------------------------------
 cdef object found(list all, object name):
     """The first whose name that is, upper or lower case; None: no such thing."""
-    wanted = TEXT(name, b"name").lower()
+    wanted = arg_text(name, b"name").lower()
     for h in all:
         if ((<Device>h).name() if isinstance(h, Device) else (<Registry>h).name()).lower() == wanted:
             return h
     return None
 
 cdef object at_index(list all, object index, str what):
-    cdef size_t i = SZ(index, b"index")
+    cdef size_t i = arg_size(index, b"index")
     if i >= <size_t>len(all):
         fail(IndexError, f"index is {i}: there are {len(all)} {what}")
     return all[i]
@@ -634,7 +635,7 @@ def ggml_backend_reg_dev_get(reg, index):
 def ggml_backend_reg_get_proc_address(reg, name):
     """Address of a C function that only this kind of backend has; None when there is no such function."""
     enter(b"ggml_backend_reg_get_proc_address")
-    return reg_arg(reg).proc(TEXT(name, b"name")) or None
+    return reg_arg(reg).proc(arg_text(name, b"name")) or None
 
 def ggml_backend_register(reg):
     """Enters a registry (the address of a ggml_backend_reg) and its devices, for the functions that look for devices."""
@@ -670,7 +671,7 @@ def ggml_backend_unload(reg):
 def ggml_backend_load(path):
     """Loads a backend from a shared library: this build can load none, so the result is None."""
     enter(b"ggml_backend_load")
-    TEXT(path, b"path")
+    arg_text(path, b"path")
     return None
 
 def ggml_backend_load_all():
@@ -680,7 +681,7 @@ def ggml_backend_load_all_from_path(dir_path):
     """Loads all backends in a folder: this build can load none."""
     enter(b"ggml_backend_load_all_from_path")
     if dir_path is not None:
-        TEXT(dir_path, b"dir_path")
+        arg_text(dir_path, b"dir_path")
 
 def ggml_backend_dev_count():
     """Number of devices."""
@@ -697,7 +698,7 @@ def ggml_backend_dev_by_name(name):
     return HANDLE(found(all_devices, name))
 
 cdef Device of_kind(object kind):
-    cdef int k = I32(kind, b"type")
+    cdef int k = arg_int32(kind, b"type")
     cdef Device d
     for d in all_devices:
         if d.kind() == k:
@@ -728,8 +729,8 @@ def ggml_backend_dev_memory(device, free, total):
 
 cdef int put_size(object o, const char *name, size_t value) except -1:
     cdef void *p
-    buffer_of(o, name, sizeof(size_t), &p)
-    if p == NULL or not readable(p, sizeof(size_t)):
+    arg_buffer(o, name, sizeof(size_t), &p)
+    if p == NULL or not engine.readable(p, sizeof(size_t)):
         fail(TypeError, f"{name.decode()} is {o!r}: need a pointer to size_t")
     (<size_t *>p)[0] = value
     return 0
@@ -757,7 +758,7 @@ def ggml_backend_dev_backend_reg(device):
     return HANDLE(device_arg(device, "device").registry)
 
 cdef bytes params_of(object params):
-    return None if params is None else TEXT(params, b"params")
+    return None if params is None else arg_text(params, b"params")
 
 def ggml_backend_dev_init(device, params):
     """A new backend of a device; `params`: text that only the device understands, or None."""
@@ -777,12 +778,12 @@ def ggml_backend_dev_host_buffer_type(device):
 def ggml_backend_dev_buffer_from_host_ptr(device, ptr, size, max_tensor_size):
     """A buffer of the device over the caller's memory; None where it can't make one."""
     enter(b"ggml_backend_dev_buffer_from_host_ptr")
-    return HANDLE(from_ptr(device_arg(device, "device"), ptr, size, SZ(max_tensor_size, b"max_tensor_size")))
+    return HANDLE(from_ptr(device_arg(device, "device"), ptr, size, arg_size(max_tensor_size, b"max_tensor_size")))
 
 def ggml_backend_dev_supports_op(device, op):
     """Whether the device can compute the tensor `op`."""
     enter(b"ggml_backend_dev_supports_op")
-    return bool(device_arg(device, "device").supports_op(T(op, b"op")))
+    return bool(device_arg(device, "device").supports_op(arg_tensor(op, b"op")))
 
 def ggml_backend_dev_supports_buft(device, buft):
     """Whether the device can use tensors in buffers of that type."""
@@ -792,7 +793,7 @@ def ggml_backend_dev_supports_buft(device, buft):
 def ggml_backend_dev_offload_op(device, op):
     """Whether copying weights to the device to compute the tensor `op` there is worth it."""
     enter(b"ggml_backend_dev_offload_op")
-    return bool(device_arg(device, "device").offload_op(T(op, b"op")))
+    return bool(device_arg(device, "device").offload_op(arg_tensor(op, b"op")))
 
 def ggml_backend_init_by_name(name, params):
     """A new backend of the device of that name; None when there is none."""
@@ -826,7 +827,7 @@ def ggml_backend_reg_find_by_name(name):
 def ggml_backend_reg_init_backend_from_str(backend_str):
     """A new backend from b"name" or b"name:params"; None when there is none of that name."""
     enter(b"ggml_backend_reg_init_backend_from_str")
-    name, _, params = TEXT(backend_str, b"backend_str").partition(b":")
+    name, _, params = arg_text(backend_str, b"backend_str").partition(b":")
     cdef Device d = <Device>found(all_devices, name)
     return HANDLE(d.init(params)) if d is not None else None
 
@@ -848,7 +849,7 @@ def ggml_backend_reg_get_default_buffer_type(i):
 def ggml_backend_reg_alloc_buffer(i, size):
     """A new buffer of the default type of backend i."""
     enter(b"ggml_backend_reg_alloc_buffer")
-    return HANDLE((<Device>at_index(all_devices, i, "backends")).buft().alloc(SZ(size, b"size")))
+    return HANDLE((<Device>at_index(all_devices, i, "backends")).buft().alloc(arg_size(size, b"size")))
 
 # ---- C functions for ggml_backend_reg_get_proc_address ---------------------------------------------------------------------------------
 class _Feature(ctypes.Structure):

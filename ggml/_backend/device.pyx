@@ -10,9 +10,8 @@ from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memmove, memset
 
 from .._core cimport (
-    GG_BUFFER, GGML_MAX_NAME, GGML_MAX_SRC, GGML_STATUS_SUCCESS, G, buffer_region, buffer_retire, cbool, check_node, data_region,
-    default_threads, fail, gg_call, gg_nbytes, gg_region, ggml_cgraph, ggml_tensor, op_computes, readable, region_add,
-    region_leave, tensor_live, tensor_usable,
+    GGML_MAX_SRC, GGML_STATUS_SUCCESS, GG_BUFFER, arg_graph, buffer_region, buffer_retire, cbool, engine, fail, gg_call,
+    gg_nbytes, gg_region, ggml_cgraph, ggml_tensor, name_text, region_add, region_leave, release,
 )
 from .._graph.graph cimport run
 
@@ -112,7 +111,7 @@ cdef Handle find(object o, type kind, str name):
 
 cdef bint memory_at(object address, size_t size) except -1:
     """Whether an integer is the address of so much memory."""
-    return 0 < address < 1 << 63 and readable(<void *><size_t>address, size)
+    return 0 < address < 1 << 63 and engine.readable(<void *><size_t>address, size)
 
 cdef Handle adopted(object address, type kind):
     cdef Handle h
@@ -220,7 +219,7 @@ cdef class Backend(Handle):
         cdef Plan plan = <Plan>opened(Plan())
         plan.graph, plan.keep = graph, self
         return plan
-    cdef int plan_compute(self, Handle plan) except? -99: return self.compute(G((<Plan>plan).graph, b"plan"))
+    cdef int plan_compute(self, Handle plan) except? -99: return self.compute(arg_graph((<Plan>plan).graph, b"plan"))
     cdef int plan_free(self, Handle plan) except -1: return plan.close()
     cdef int compute(self, ggml_cgraph *g) except? -99: raise NotImplementedError
     cdef bint supports_op(self, ggml_tensor *t) except -1: return self.device.supports_op(t)
@@ -242,7 +241,7 @@ cdef class HostBuffer(Buffer):
         """Where those bytes of the tensor are; callers may have changed its data pointer."""
         cdef size_t at = <size_t>t.data + offset - <size_t>self.base
         if at > self.size or size > self.size - at:
-            fail(ValueError, f"tensor '{label(t)}' does not lie in its buffer: its data pointer was changed")
+            fail(ValueError, f"tensor '{name_text(t)}' does not lie in its buffer: its data pointer was changed")
         return self.base + at
 
     cdef int set(self, ggml_tensor *t, const void *data, size_t offset, size_t size) except -1:
@@ -276,9 +275,6 @@ cdef class HostBuffer(Buffer):
             region_leave(GG_BUFFER, self.region)
         self.region = NULL
         return 0
-
-cdef str label(const ggml_tensor *t):
-    return bytes(t.name[:GGML_MAX_NAME]).split(b"\0")[0].decode(errors="replace")
 
 cdef HostBuffer host_buffer(BufferType buft, void *p, size_t size, object owner):
     """A buffer of own memory (p NULL), or over the caller's; None: no memory."""
@@ -328,18 +324,18 @@ cdef class CpuDevice(Device):
     cdef Backend init(self, bytes params):
         cdef CpuBackend b = CpuBackend()
         b.device = self
-        b.n_threads = default_threads()
+        b.n_threads = engine.default_threads()
         return <Backend>opened(b)
 
     cdef bint supports_op(self, ggml_tensor *t) except -1:
         cdef char message[512]
         cdef int k
         for k in range(GGML_MAX_SRC):
-            if t.src[k] != NULL and not tensor_usable(t.src[k]):
+            if t.src[k] != NULL and not engine.tensor_usable(t.src[k]):
                 return False
-        if not op_computes(t.op):
-            return t.op == 0 or 36 <= t.op <= 39           # NONE and the views, which need no kernel
-        return check_node(t, message) == NULL
+        if not engine.op_computes(t.op):
+            return not engine.op_computes(t.op)            # NONE and views need no kernel
+        return engine.check(t, message) == NULL
 
     cdef bint supports_buft(self, BufferType buft) except -1:
         return buft is self.memory_kind or buft is self.mapped_kind or (not self.apart and buft.is_host())
@@ -417,38 +413,38 @@ def _set_procs(procs):
 
 # ---- tensors in buffers ----------------------------------------------------------------------------------------------------
 cdef bint buffer_dead(const ggml_tensor *t) noexcept:
-    cdef void *handle = t.view_src.buffer if t.view_src != NULL and tensor_live(t.view_src) else t.buffer
+    cdef void *handle = t.view_src.buffer if t.view_src != NULL and engine.tensor_live(t.view_src) else t.buffer
     return handle != NULL and handle_at(handle) == NULL
 
 cdef Buffer buffer_of_tensor(const ggml_tensor *t):
     cdef void *handle = t.buffer
     if t.view_src != NULL:
-        if not tensor_live(t.view_src):
-            fail(RuntimeError, f"the tensor that '{label(t)}' is a view of was freed")
+        if not engine.tensor_live(t.view_src):
+            fail(RuntimeError, f"the tensor that '{name_text(t)}' is a view of was freed")
         handle = t.view_src.buffer
     if t.data == NULL:
-        fail(ValueError, f"tensor '{label(t)}' has no data: it was not allocated")
+        fail(ValueError, f"tensor '{name_text(t)}' has no data: it was not allocated")
     if handle == NULL:
         return None
     cdef PyObject *b = handle_at(handle)
     if b == NULL or not isinstance(<object>b, Buffer):
-        fail(RuntimeError, f"tensor '{label(t)}' lies in a buffer that was freed")
+        fail(RuntimeError, f"tensor '{name_text(t)}' lies in a buffer that was freed")
     return <Buffer>b
 
 cdef int in_context(const ggml_tensor *t) except -1:
     """Raises unless the elements of a tensor without a buffer lie in live memory."""
-    cdef gg_region *r = data_region(t.data)
+    cdef gg_region *r = engine.region_of_data(t.data)
     cdef size_t n = gg_nbytes(t)
     if r != NULL and n <= r.size - <size_t>(<uint8_t *>t.data - r.base):
         return 0
-    if r == NULL and readable(t.data, n):
+    if r == NULL and engine.readable(t.data, n):
         return 0
-    fail(RuntimeError, f"tensor '{label(t)}' has data in memory that was freed")
+    fail(RuntimeError, f"tensor '{name_text(t)}' has data in memory that was freed")
 
 cdef int bounds(const ggml_tensor *t, size_t offset, size_t size) except -1:
     cdef size_t n = gg_nbytes(t)
     if offset > n or size > n - offset:
-        fail(ValueError, f"offset is {offset}, size is {size}: tensor '{label(t)}' has {n} bytes")
+        fail(ValueError, f"offset is {offset}, size is {size}: tensor '{name_text(t)}' has {n} bytes")
     return 0
 
 cdef int write(ggml_tensor *t, const void *data, size_t offset, size_t size) except -1:
@@ -487,7 +483,7 @@ cdef int copy(ggml_tensor *src, ggml_tensor *dst) except -1:
     cdef Buffer b
     cdef void *block
     if not same_layout(src, dst):
-        fail(ValueError, f"src '{label(src)}' and dst '{label(dst)}' differ in type, shape or strides")
+        fail(ValueError, f"src '{name_text(src)}' and dst '{name_text(dst)}' differ in type, shape or strides")
     if n == 0 or src == dst:
         return 0
     b = buffer_of_tensor(dst)

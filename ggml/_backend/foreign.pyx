@@ -9,8 +9,8 @@ from libc.stdint cimport uint8_t
 from libc.stdlib cimport calloc, free
 
 from .._core cimport (
-    GG_BUFFER, GGML_STATUS_FAILED, GGML_STATUS_SUCCESS, P, PG, fail, gg_nbytes, gg_region, ggml_cgraph, ggml_tensor, readable,
-    region_add, region_leave,
+    GGML_STATUS_FAILED, GGML_STATUS_SUCCESS, GG_BUFFER, engine, fail, gg_nbytes, gg_region, ggml_cgraph, ggml_tensor,
+    region_add, region_leave, release, wrap_graph, wrap_tensor,
 )
 from .device cimport (
     HANDLE, Backend, Buffer, BufferType, Device, Event, Handle, Plan, Registry, adopted, adopters, known,
@@ -79,7 +79,7 @@ cdef class ForeignBufferType(BufferType):
         cdef size_t n
         if not self.iface.get_alloc_size:
             return gg_nbytes(t)
-        n = call(self.iface.get_alloc_size, (HANDLE(self), P(t)))
+        n = call(self.iface.get_alloc_size, (HANDLE(self), wrap_tensor(t)))
         if n < gg_nbytes(t):
             fail(ValueError, f"get_alloc_size returned {n}: the tensor has {gg_nbytes(t)} bytes")
         return n
@@ -109,7 +109,7 @@ cdef class ForeignBuffer(Buffer):
             self.enter_region()
 
     cdef int enter_region(self) except -1:
-        if not readable(self.base, self.size):
+        if not engine.readable(self.base, self.size):
             fail(ValueError, f"get_base returned {<size_t>self.base:#x}: no readable memory of {self.size} bytes")
         self.region = <gg_region *>calloc(1, sizeof(gg_region))
         if self.region == NULL:
@@ -123,19 +123,19 @@ cdef class ForeignBuffer(Buffer):
 
     cdef int init_tensor(self, ggml_tensor *t) except? -9:
         if self.iface.init_tensor:
-            call(self.iface.init_tensor, (HANDLE(self), P(t)))
+            call(self.iface.init_tensor, (HANDLE(self), wrap_tensor(t)))
         return GGML_STATUS_SUCCESS
 
     cdef int set(self, ggml_tensor *t, const void *data, size_t offset, size_t size) except -1:
-        call(self.iface.set_tensor, (HANDLE(self), P(t), <size_t>data, offset, size))
+        call(self.iface.set_tensor, (HANDLE(self), wrap_tensor(t), <size_t>data, offset, size))
         return 0
 
     cdef int get(self, ggml_tensor *t, void *data, size_t offset, size_t size) except -1:
-        call(self.iface.get_tensor, (HANDLE(self), P(t), <size_t>data, offset, size))
+        call(self.iface.get_tensor, (HANDLE(self), wrap_tensor(t), <size_t>data, offset, size))
         return 0
 
     cdef bint copy_in(self, ggml_tensor *src, ggml_tensor *dst) except -1:
-        return bool(self.iface.cpy_tensor and call(self.iface.cpy_tensor, (HANDLE(self), P(src), P(dst))))
+        return bool(self.iface.cpy_tensor and call(self.iface.cpy_tensor, (HANDLE(self), wrap_tensor(src), wrap_tensor(dst))))
 
     cdef int clear(self, int value) except -1:
         call(self.iface.clear, (HANDLE(self), value))
@@ -223,20 +223,20 @@ cdef class ForeignBackend(Backend):
     cdef int set_async(self, Buffer b, ggml_tensor *t, const void *data, size_t offset, size_t size) except -1:
         if not self.iface.set_tensor_async:
             return Backend.set_async(self, b, t, data, offset, size)
-        call(self.iface.set_tensor_async, (HANDLE(self), P(t), <size_t>data, offset, size))
+        call(self.iface.set_tensor_async, (HANDLE(self), wrap_tensor(t), <size_t>data, offset, size))
         return 0
 
     cdef int get_async(self, Buffer b, ggml_tensor *t, void *data, size_t offset, size_t size) except -1:
         if not self.iface.get_tensor_async:
             return Backend.get_async(self, b, t, data, offset, size)
-        call(self.iface.get_tensor_async, (HANDLE(self), P(t), <size_t>data, offset, size))
+        call(self.iface.get_tensor_async, (HANDLE(self), wrap_tensor(t), <size_t>data, offset, size))
         return 0
 
     cdef bint copy_async(self, Backend other, ggml_tensor *src, ggml_tensor *dst) except -1:
         """Asks the one that receives, as the C library does: its table is that of `other` where that is foreign too."""
         cdef ForeignBackend to = <ForeignBackend>other if isinstance(other, ForeignBackend) else self
         return bool(to.iface.cpy_tensor_async and
-                    call(to.iface.cpy_tensor_async, (HANDLE(self), HANDLE(other), P(src), P(dst))))
+                    call(to.iface.cpy_tensor_async, (HANDLE(self), HANDLE(other), wrap_tensor(src), wrap_tensor(dst))))
 
     cdef int synchronize(self) except -1:
         if self.iface.synchronize:
@@ -249,7 +249,7 @@ cdef class ForeignBackend(Backend):
             return Backend.plan_new(self, g, graph)
         plan = <Plan>_open(Plan())
         plan.graph, plan.keep = graph, self
-        plan.token = <void *><size_t>(call(self.iface.graph_plan_create, (HANDLE(self), PG(g))) or 0)
+        plan.token = <void *><size_t>(call(self.iface.graph_plan_create, (HANDLE(self), wrap_graph(g))) or 0)
         return plan
 
     cdef int plan_compute(self, Handle plan) except? -99:
@@ -266,10 +266,10 @@ cdef class ForeignBackend(Backend):
         return plan.close()
 
     cdef int compute(self, ggml_cgraph *g) except? -99:
-        done = call(self.iface.graph_compute, (HANDLE(self), PG(g)))
+        done = call(self.iface.graph_compute, (HANDLE(self), wrap_graph(g)))
         return GGML_STATUS_SUCCESS if done else GGML_STATUS_FAILED
 
-    cdef bint supports_op(self, ggml_tensor *t) except -1: return bool(call(self.iface.supports_op, (HANDLE(self), P(t))))
+    cdef bint supports_op(self, ggml_tensor *t) except -1: return bool(call(self.iface.supports_op, (HANDLE(self), wrap_tensor(t))))
 
     cdef bint supports_buft(self, BufferType buft) except -1:
         if isinstance(buft, ForeignBufferType):
@@ -282,7 +282,7 @@ cdef class ForeignBackend(Backend):
 
     cdef bint offload_op(self, ggml_tensor *t) except -1:
         if self.iface.offload_op:
-            return bool(call(self.iface.offload_op, (HANDLE(self), P(t))))
+            return bool(call(self.iface.offload_op, (HANDLE(self), wrap_tensor(t))))
         return self.device is not None and self.device.offload_op(t)
 
     cdef Event event_new(self):
@@ -352,13 +352,13 @@ cdef class ForeignDevice(Device):
             return None
         return <Buffer>adopted(call(self.iface.buffer_from_host_ptr, (HANDLE(self), <size_t>p, size, max_tensor_size)), Buffer)
 
-    cdef bint supports_op(self, ggml_tensor *t) except -1: return bool(call(self.iface.supports_op, (HANDLE(self), P(t))))
+    cdef bint supports_op(self, ggml_tensor *t) except -1: return bool(call(self.iface.supports_op, (HANDLE(self), wrap_tensor(t))))
 
     cdef bint supports_buft(self, BufferType buft) except -1:
         return bool(call(self.iface.supports_buft, (HANDLE(self), HANDLE(buft))))
 
     cdef bint offload_op(self, ggml_tensor *t) except -1:
-        return bool(self.iface.offload_op and call(self.iface.offload_op, (HANDLE(self), P(t))))
+        return bool(self.iface.offload_op and call(self.iface.offload_op, (HANDLE(self), wrap_tensor(t))))
 
     cdef Event event_new(self):
         address = call(self.iface.event_new, (HANDLE(self),)) if self.iface.event_new else None

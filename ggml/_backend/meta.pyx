@@ -10,9 +10,11 @@ from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy
 
 from .._core cimport (
-    ADDR, GGML_MAX_SRC, GGML_STATUS_SUCCESS, GGML_TENSOR_FLAG_COMPUTE, I32, P, SZ, context_free, context_new, draft, enter, fail,
-    gg_nbytes, gg_types, ggml_cgraph, ggml_context, ggml_tensor, graph_new, new_tensor, op_computes, put,
+    GGML_MAX_SRC, GGML_STATUS_SUCCESS, GGML_TENSOR_FLAG_COMPUTE, arg_address, arg_int32, arg_size, context_free,
+    context_new, engine, enter, fail, gg_nbytes, gg_types, ggml_cgraph, ggml_context, ggml_tensor, graph_new,
+    new_tensor, node_append, node_init, release, wrap_tensor,
 )
+from .._enums cimport GGML_OP_MUL_MAT
 from .._graph.alloc cimport alloc_context
 from .device cimport HANDLE, Backend, Buffer, BufferType, Device, buffer_of_tensor, cpu_device, handles, read, write
 from .. import _structs
@@ -20,7 +22,7 @@ from .._core import unpark
 from .device import _open, _title
 
 cdef enum:
-    MUL_MAT = 29, META = 4, MIRRORED = 10, ALIGNMENT = 32
+    META = 4, MIRRORED = 10, ALIGNMENT = 32
 
 cdef dict AXES = {0: b"0", 1: b"1", 2: b"2", 3: b"3", 10: b"MIRRORED", 11: b"PARTIAL", 98: b"NONE", 99: b"UNKNOWN"}
 cdef size_t next_base = <size_t>1 << 46      # addresses that tensors have in meta buffers: nothing lies there
@@ -195,7 +197,7 @@ cdef class MetaDevice(Device):
         cdef Shards s = Shards()
         cdef int i, n = len(self.members), segment
         cdef int64_t at = 0, count
-        state = self.split(P(t), self.user_data)
+        state = self.split(wrap_tensor(t), self.user_data)
         unpark()
         if not isinstance(state, _structs.ggml_backend_meta_split_state) or state.axis not in AXES:
             fail(ValueError, "get_split_state returned no ggml_backend_meta_split_state with a known axis")
@@ -264,7 +266,7 @@ cdef class MetaBackend(Backend):
         try:
             for i in range(g.n_nodes):
                 t = g.nodes[i]
-                if not op_computes(t.op) or not t.flags & GGML_TENSOR_FLAG_COMPUTE:
+                if not engine.op_computes(t.op) or not t.flags & GGML_TENSOR_FLAG_COMPUTE:
                     continue
                 root = t.view_src if t.view_src != NULL else t
                 self.block(root, root != t)
@@ -311,7 +313,7 @@ cdef class MetaBackend(Backend):
         cdef Buffer b
         cdef Shards s
         cdef int i
-        if t.op != MUL_MAT or t.view_src != NULL or t.src[0].view_src != NULL:
+        if t.op != GGML_OP_MUL_MAT or t.view_src != NULL or t.src[0].view_src != NULL:
             return False
         b = buffer_of_tensor(t.src[0])
         if not isinstance(b, MetaBuffer):
@@ -339,10 +341,10 @@ cdef class MetaBackend(Backend):
         try:
             x = new_tensor(ctx, src.type, 4, src.ne)
             memcpy(x.nb, src.nb, sizeof(src.nb))
-            draft(&d, MUL_MAT, t.type, w.ne[1], t.ne[1], t.ne[2], t.ne[3])
+            node_init(&d, GGML_OP_MUL_MAT, t.type, w.ne[1], t.ne[1], t.ne[2], t.ne[3])
             memcpy(d.op_params, t.op_params, sizeof(t.op_params))
             d.src[0], d.src[1] = w, x
-            y = put(ctx, &d)
+            y = node_append(ctx, &d)
             y.flags = GGML_TENSOR_FLAG_COMPUTE
             if not backend.supports_op(y):
                 return False
@@ -382,7 +384,7 @@ for _kind, _words in ((MetaBufferType, "buffer type"), (MetaBuffer, "buffer"), (
 def ggml_backend_meta_split_axis_name(split_axis):
     """Name of a way to split a tensor (GGML_BACKEND_SPLIT_AXIS_*), as b"0" or b"MIRRORED"."""
     enter(b"ggml_backend_meta_split_axis_name")
-    cdef int axis = I32(split_axis, b"split_axis")
+    cdef int axis = arg_int32(split_axis, b"split_axis")
     if axis not in AXES:
         fail(ValueError, f"split_axis is {axis}: no way to split has this number")
     return AXES[axis]
@@ -395,19 +397,19 @@ def ggml_backend_meta_device(devs, n_devs, get_split_state, get_split_state_ud):
     axis 1 are computed by all devices, the rest by the CPU.
     """
     enter(b"ggml_backend_meta_device")
-    cdef size_t n = SZ(n_devs, b"n_devs")
+    cdef size_t n = arg_size(n_devs, b"n_devs")
     if n < 1 or n > 16:
         fail(ValueError, f"n_devs is {n}: need 1 to 16")
     cdef MetaDevice d = MetaDevice()
     cdef MetaBufferType buft = MetaBufferType()
     d.members = handles(devs, n, Device, "devs")
     d.user_data = get_split_state_ud if get_split_state_ud is None or isinstance(get_split_state_ud, int) \
-        else <size_t>ADDR(get_split_state_ud, b"get_split_state_ud")
+        else <size_t>arg_address(get_split_state_ud, b"get_split_state_ud")
     if callable(get_split_state) and not isinstance(get_split_state, ctypes._CFuncPtr):
         d.split = get_split_state
     else:
         prototype = ctypes.CFUNCTYPE(_structs.ggml_backend_meta_split_state, _structs.ggml_tensor_p, ctypes.c_void_p)
-        address = <size_t>ADDR(get_split_state, b"get_split_state")
+        address = <size_t>arg_address(get_split_state, b"get_split_state")
         if not address:
             fail(TypeError, "get_split_state is None: need a function")
         d.split = prototype(address)

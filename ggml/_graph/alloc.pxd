@@ -53,7 +53,7 @@ cdef class Record:
     cdef int make_room(self, int tensors, size_t mentions) except -1
     cdef int take(self, ggml_cgraph *g, Index index, const int *order, Galloc galloc) except -1
     cdef int forget(self) noexcept
-    cdef int like(self, ggml_tensor *t, int e, Galloc galloc) except -1
+    cdef int compare_tensor(self, ggml_tensor *t, int e, Galloc galloc) except -1
     cdef bint unchanged(self, ggml_cgraph *g) noexcept
     cdef int compare(self, ggml_cgraph *g, Galloc galloc) except -1
 

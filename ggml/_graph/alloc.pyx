@@ -10,9 +10,11 @@ from libc.stdlib cimport free, malloc, qsort, realloc
 from libc.string cimport memcmp, memcpy, memmove, memset
 
 from .._core cimport (
-    C, G, GGML_MAX_NAME, GGML_MAX_SRC, GGML_OBJECT_TYPE_TENSOR, GGML_TENSOR_FLAG_INPUT, GGML_TENSOR_FLAG_OUTPUT,
-    I32, T, buffer_of, enter, fail, ggml_cgraph, ggml_context, ggml_object, ggml_tensor, readable, tensor_live, tensor_usable,
+    GGML_MAX_SRC, GGML_OBJECT_TYPE_TENSOR, GGML_TENSOR_FLAG_INPUT, GGML_TENSOR_FLAG_OUTPUT, arg_buffer, arg_context,
+    arg_graph, arg_int32, arg_tensor, engine, enter, fail, ggml_cgraph, ggml_context, ggml_object, ggml_tensor,
+    name_text, release,
 )
+from .._enums cimport GGML_OP_ADD, GGML_OP_DIV, GGML_OP_MUL, GGML_OP_SUB
 from .._backend.device cimport (
     HANDLE, Buffer, BufferType, Handle, backend_arg, buffer_arg, buffer_dead, buft_arg, find, handles, live, place, place_view,
     same_layout,
@@ -22,22 +24,19 @@ from .._backend.backend import _multi_buffer
 from .._backend.device import _open, _title
 
 cdef enum:
-    FOREVER = INT_MAX, ADD = 2, SUB = 6, MUL = 7, DIV = 8
+    FOREVER = INT_MAX
 
 # Operations whose kernels may write over their first operand: those with a public in-place form, and the unary ones.
 cdef bint[160] writes_over
-for _op in (ADD, 4, SUB, MUL, DIV, 9, 10, 11, 12, 13, 24, 25, 27, 28, 32, 44, 45, 46, 48, 49, 50, 71, 87):
+for _op in (GGML_OP_ADD, 4, GGML_OP_SUB, GGML_OP_MUL, GGML_OP_DIV, 9, 10, 11, 12, 13, 24, 25, 27, 28, 32, 44, 45, 46, 48, 49, 50, 71, 87):
     writes_over[_op] = True
 
 cdef size_t aligned(size_t n, size_t alignment) noexcept:
     return (n + alignment - 1) & ~(alignment - 1)
 
-cdef str label(const ggml_tensor *t):
-    return bytes(t.name[:GGML_MAX_NAME]).split(b"\0")[0].decode(errors="replace")
-
 cdef int no_chain(const ggml_tensor *t) except -1:
-    if tensor_live(t.view_src) and t.view_src.view_src != NULL:
-        fail(ValueError, f"the view_src of '{label(t)}' is a view itself: views are of the tensor that has the memory")
+    if engine.tensor_live(t.view_src) and t.view_src.view_src != NULL:
+        fail(ValueError, f"the view_src of '{name_text(t)}' is a view itself: views are of the tensor that has the memory")
     return 0
 
 # ---- one after the other -----------------------------------------------------------------------------------------------------
@@ -62,12 +61,12 @@ def ggml_tallocr_alloc(talloc, tensor):
     if not isinstance(state, _structs.ggml_tallocr):
         fail(TypeError, f"talloc is {talloc!r}: need a ggml_tallocr or a pointer to one")
     cdef Buffer b = buffer_arg(state.buffer, "talloc.buffer")
-    cdef ggml_tensor *t = T(tensor, b"tensor")
+    cdef ggml_tensor *t = arg_tensor(tensor, b"tensor")
     if t.view_src != NULL or (t.data != NULL and not buffer_dead(t)):
-        fail(ValueError, f"tensor '{label(t)}' {'is a view' if t.view_src != NULL else 'has data already'}")
+        fail(ValueError, f"tensor '{name_text(t)}' {'is a view' if t.view_src != NULL else 'has data already'}")
     cdef size_t at = state.offset, n = aligned(b.buft.alloc_size(t), b.buft.alignment())
     if at > b.size or n > b.size - at:
-        fail(MemoryError, f"tensor '{label(t)}' takes {n} bytes: {b.size - min(at, b.size)} of the buffer's {b.size} are left")
+        fail(MemoryError, f"tensor '{name_text(t)}' takes {n} bytes: {b.size - min(at, b.size)} of the buffer's {b.size} are left")
     state.offset = at + n
     return place(b, t, at)
 
@@ -83,8 +82,8 @@ cdef list context_sizes(ggml_context *ctx, BufferType buft):
     cdef ggml_tensor *t = tensor_from(ctx.first)
     cdef list sizes = []
     while t != NULL:
-        if not tensor_usable(t):
-            fail(ValueError, f"tensor '{label(t)}' of the context was written over: its type, shape or view_src make no sense")
+        if not engine.tensor_usable(t):
+            fail(ValueError, f"tensor '{name_text(t)}' of the context was written over: its type, shape or view_src make no sense")
         if t.view_src == NULL and (t.data == NULL or buffer_dead(t)):
             n = aligned(buft.alloc_size(t), alignment)
             if used and n > most - min(used, most):
@@ -126,7 +125,7 @@ cdef Buffer alloc_context(ggml_context *ctx, BufferType buft):
 
 def ggml_backend_alloc_ctx_tensors_from_buft_size(ctx, buft):
     """Bytes that ggml_backend_alloc_ctx_tensors_from_buft would take."""
-    cdef ggml_context *c = C(ctx, b"ggml_backend_alloc_ctx_tensors_from_buft_size")
+    cdef ggml_context *c = arg_context(ctx, b"ggml_backend_alloc_ctx_tensors_from_buft_size")
     return sum(context_sizes(c, buft_arg(buft, "buft")))
 
 def ggml_backend_alloc_ctx_tensors_from_buft(ctx, buft):
@@ -134,12 +133,12 @@ def ggml_backend_alloc_ctx_tensors_from_buft(ctx, buft):
 
     None: there were none, or the memory can't be had.
     """
-    cdef ggml_context *c = C(ctx, b"ggml_backend_alloc_ctx_tensors_from_buft")
+    cdef ggml_context *c = arg_context(ctx, b"ggml_backend_alloc_ctx_tensors_from_buft")
     return HANDLE(alloc_context(c, buft_arg(buft, "buft")))
 
 def ggml_backend_alloc_ctx_tensors(ctx, backend):
     """ggml_backend_alloc_ctx_tensors_from_buft with the default buffer type of a backend."""
-    cdef ggml_context *c = C(ctx, b"ggml_backend_alloc_ctx_tensors")
+    cdef ggml_context *c = arg_context(ctx, b"ggml_backend_alloc_ctx_tensors")
     return HANDLE(alloc_context(c, backend_arg(backend, "backend").buft()))
 
 # ---- what a graph needs, and where it goes --------------------------------------------------------------------------------------
@@ -272,11 +271,11 @@ cdef class Record:
         self.index = None
         return 0
 
-    cdef int like(self, ggml_tensor *t, int e, Galloc galloc) except -1:
+    cdef int compare_tensor(self, ggml_tensor *t, int e, Galloc galloc) except -1:
         """Enters a tensor that was not met before as number e, if it is like the one that was: SAME, MOVED or DIFFERS."""
         cdef const ggml_tensor *was = <ggml_tensor *>&self.was[e]
         cdef int answer = SAME
-        if (self.spare.tensors[e] != NULL or not tensor_live(t) or t.type != was.type
+        if (self.spare.tensors[e] != NULL or not engine.tensor_live(t) or t.type != was.type
                 or memcmp(&t.ne, &was.ne, <size_t>&was.op_params - <size_t>&was.ne) or t.flags != was.flags
                 or (t.view_offs != was.view_offs and self.ours[e])):
             return DIFFERS
@@ -291,7 +290,7 @@ cdef class Record:
         if self.spare.tensors[self.roots[e]] != t.view_src:
             if self.roots[e] < 0 or t.view_src == NULL:
                 return DIFFERS
-            answer = min(answer, self.like(t.view_src, self.roots[e], galloc))
+            answer = min(answer, self.compare_tensor(t.view_src, self.roots[e], galloc))
         return answer
 
     cdef bint unchanged(self, ggml_cgraph *g) noexcept:
@@ -305,7 +304,7 @@ cdef class Record:
             if was[self.order[g.n_leafs + i * <size_t>(GGML_MAX_SRC + 1) + GGML_MAX_SRC]] != g.nodes[i]:
                 return False
         for i in range(self.index.n):
-            if not tensor_live(was[i]) or memcmp(was[i], &self.was[i], sizeof(Head)):
+            if not engine.tensor_live(was[i]) or memcmp(was[i], &self.was[i], sizeof(Head)):
                 return False
         return True
 
@@ -328,12 +327,12 @@ cdef class Record:
         memset(now, 0, n)
         for i in range(g.n_leafs):
             if g.leafs[i] == NULL or now[order[i]] != g.leafs[i]:
-                answer = min(answer, self.like(g.leafs[i], order[i], galloc))
+                answer = min(answer, self.compare_tensor(g.leafs[i], order[i], galloc))
         order += g.n_leafs
         for i in range(g.n_nodes):
             t = g.nodes[i]
             if t == NULL or now[order[GGML_MAX_SRC]] != t:
-                answer = min(answer, self.like(t, order[GGML_MAX_SRC], galloc))
+                answer = min(answer, self.compare_tensor(t, order[GGML_MAX_SRC], galloc))
             if answer == DIFFERS:
                 return DIFFERS
             differ = 0
@@ -342,7 +341,7 @@ cdef class Record:
             if differ:                                   # operands that are in none of the graph's lists are met here
                 for k in range(GGML_MAX_SRC):
                     if now[order[k]] != t.src[k]:
-                        answer = min(answer, self.like(t.src[k], order[k], galloc) if order[k] >= 0 and t.src[k] != NULL else DIFFERS)
+                        answer = min(answer, self.compare_tensor(t.src[k], order[k], galloc) if order[k] >= 0 and t.src[k] != NULL else DIFFERS)
             order += GGML_MAX_SRC + 1
         if answer == DIFFERS:
             return DIFFERS
@@ -516,7 +515,7 @@ cdef class Galloc(Handle):
         cdef BufferType buft
         if e >= 0:
             return e
-        if not tensor_usable(t):
+        if not engine.tensor_usable(t):
             fail(RuntimeError, "the graph has a tensor that was freed or written over")
         if t.view_src != NULL:
             no_chain(t)
@@ -527,7 +526,7 @@ cdef class Galloc(Handle):
             if not buffer_dead(t):
                 return l.enter(t, -1)
             if leaf:
-                fail(RuntimeError, f"leaf '{label(t)}' lies in a buffer that was freed")
+                fail(RuntimeError, f"leaf '{name_text(t)}' lies in a buffer that was freed")
         buft = self.bufts[buffer]
         e = l.enter(t, -1)
         k = l.add(t, aligned(buft.alloc_size(t), buft.alignment()), -1 if leaf or t.flags & GGML_TENSOR_FLAG_INPUT else step,
@@ -559,7 +558,7 @@ cdef class Galloc(Handle):
         for i in range(g.n_nodes):
             t = g.nodes[i]
             id = node_ids[i] if node_ids != NULL else 0
-            if not tensor_live(t):
+            if not engine.tensor_live(t):
                 fail(RuntimeError, f"node {i} of the graph was freed")
             for j in range(GGML_MAX_SRC):
                 order[j] = -1
@@ -590,7 +589,7 @@ cdef class Galloc(Handle):
         mine = l.entries[number(l.index, t)].item
         if mine < 0 or l.items[mine].birth != step:
             return 0
-        for j in range(2 if t.op in (ADD, SUB, MUL, DIV) else 1):
+        for j in range(2 if t.op in (GGML_OP_ADD, GGML_OP_SUB, GGML_OP_MUL, GGML_OP_DIV) else 1):
             s = t.src[j]
             if s == NULL or not same_layout(s, t) or (s.view_src != NULL and s.view_offs):
                 continue
@@ -734,7 +733,7 @@ def ggml_gallocr_new(buft):
 def ggml_gallocr_new_n(bufts, n_bufs):
     """A new allocator of graphs, with buffers of several types (an array of handles)."""
     enter(b"ggml_gallocr_new_n")
-    cdef int n = I32(n_bufs, b"n_bufs")
+    cdef int n = arg_int32(n_bufs, b"n_bufs")
     if n < 1 or n > 1024:
         fail(ValueError, f"n_bufs is {n}: need 1 to 1024")
     return HANDLE(_open(new_galloc(handles(bufts, n, BufferType, "bufts"))))
@@ -754,11 +753,11 @@ cdef bytes ids(object array, int n, int n_bufs, str name):
     if isinstance(array, (list, tuple)):
         if len(array) < n:
             fail(ValueError, f"{name} has {len(array)} elements: need {n}")
-        array = (ctypes.c_int * n)(*[I32(array[i], name.encode()) for i in range(n)])
-    buffer_of(array, name.encode(), <size_t>n * sizeof(int), &p)
+        array = (ctypes.c_int * n)(*[arg_int32(array[i], name.encode()) for i in range(n)])
+    arg_buffer(array, name.encode(), <size_t>n * sizeof(int), &p)
     if p == NULL:
         return None
-    if n and not readable(p, <size_t>n * sizeof(int)):
+    if n and not engine.readable(p, <size_t>n * sizeof(int)):
         fail(ValueError, f"{name} is no array of {n} int")
     for i in range(n):
         if not 0 <= (<int *>p)[i] < n_bufs:
@@ -772,13 +771,13 @@ def ggml_gallocr_reserve(galloc, graph):
     """Sees to memory that is enough for the graph; False where it can't be had."""
     enter(b"ggml_gallocr_reserve")
     cdef Galloc a = galloc_arg(galloc)
-    return bool(a.reserve(G(graph, b"graph"), NULL, NULL))
+    return bool(a.reserve(arg_graph(graph, b"graph"), NULL, NULL))
 
 def ggml_gallocr_reserve_n(galloc, graph, node_buffer_ids, leaf_buffer_ids):
     """ggml_gallocr_reserve for several buffer types: which one each node and each leaf goes to (arrays of int, or None)."""
     enter(b"ggml_gallocr_reserve_n")
     cdef Galloc a = galloc_arg(galloc)
-    cdef ggml_cgraph *g = G(graph, b"graph")
+    cdef ggml_cgraph *g = arg_graph(graph, b"graph")
     cdef int n = len(a.bufts)
     a.node_ids = ids(node_buffer_ids, g.n_nodes, n, "node_buffer_ids")
     a.leaf_ids = ids(leaf_buffer_ids, g.n_leafs, n, "leaf_buffer_ids")
@@ -788,11 +787,11 @@ def ggml_gallocr_reserve_n_size(galloc, graph, node_buffer_ids, leaf_buffer_ids,
     """Writes the bytes that ggml_gallocr_reserve_n would take of each buffer type to `sizes` (an array of size_t)."""
     enter(b"ggml_gallocr_reserve_n_size")
     cdef Galloc a = galloc_arg(galloc)
-    cdef ggml_cgraph *g = G(graph, b"graph")
+    cdef ggml_cgraph *g = arg_graph(graph, b"graph")
     cdef int n = len(a.bufts), i
     cdef void *p
-    buffer_of(sizes, b"sizes", <size_t>n * sizeof(size_t), &p)
-    if p == NULL or not readable(p, <size_t>n * sizeof(size_t)):
+    arg_buffer(sizes, b"sizes", <size_t>n * sizeof(size_t), &p)
+    if p == NULL or not engine.readable(p, <size_t>n * sizeof(size_t)):
         fail(TypeError, f"sizes is no array of {n} size_t")
     node_ids, leaf_ids = ids(node_buffer_ids, g.n_nodes, n, "node_buffer_ids"), ids(leaf_buffer_ids, g.n_leafs, n, "leaf_buffer_ids")
     cdef Layout l = a.analyse(g, ints(node_ids), ints(leaf_ids))
@@ -809,7 +808,7 @@ def ggml_gallocr_alloc_graph(galloc, graph):
     """
     enter(b"ggml_gallocr_alloc_graph")
     cdef Galloc a = galloc_arg(galloc)
-    cdef ggml_cgraph *g = G(graph, b"graph")
+    cdef ggml_cgraph *g = arg_graph(graph, b"graph")
     cdef bint nodes = a.node_ids is not None and <size_t>len(a.node_ids) == g.n_nodes * sizeof(int)
     cdef bint leafs = a.leaf_ids is not None and <size_t>len(a.leaf_ids) == g.n_leafs * sizeof(int)
     if len(a.bufts) > 1 and not nodes:
@@ -820,7 +819,7 @@ def ggml_gallocr_get_buffer_size(galloc, buffer_id):
     """Bytes that the allocator holds of a buffer type."""
     enter(b"ggml_gallocr_get_buffer_size")
     cdef Galloc a = galloc_arg(galloc)
-    cdef int i = I32(buffer_id, b"buffer_id")
+    cdef int i = arg_int32(buffer_id, b"buffer_id")
     if not 0 <= i < len(a.bufts):
         fail(ValueError, f"buffer_id is {i}: there are {len(a.bufts)} buffer types")
     return a.size(i)

@@ -11,7 +11,7 @@ cdef class Backward:
     cdef bint any_writes      # some of them write over others
     cdef bint needs(self, ggml_tensor *t)                              # a gradient by t (NULL: no)
     cdef int add(self, ggml_tensor *t, ggml_tensor *gradient) except -1    # one more summand of the gradient by t, in t's shape
-    cdef int overwritten(self, ggml_tensor *node, ggml_tensor *value) except -1   # raises when a later in-place node overwrites it
+    cdef int require_not_overwritten(self, ggml_tensor *node, ggml_tensor *value) except -1   # raises when a later in-place node overwrites it
 
 # Adds to b the gradients by node's sources, given the gradient g by node.
 ctypedef int (*gradient_fn)(Backward b, ggml_tensor *node, ggml_tensor *g) except -1

@@ -4,21 +4,15 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
 from .._core cimport (
-    C, G, GGML_MAX_NAME, GGML_MAX_SRC, GGML_TENSOR_FLAG_COMPUTE, GGML_TENSOR_FLAG_LOSS, GGML_TENSOR_FLAG_PARAM,
-    GGML_TYPE_F32, GG_OP_MAX, I32, T0, enter, fail, gg_contiguous, gg_is_float, gg_nelements, gg_same_shape, gg_types,
-    ggml_cgraph, ggml_context, ggml_tensor, graph_expand, hash_contains, hash_find, inplace2, like, new_tensor, node1, node2,
-    op_name, pointed, put, set_name,
+    GGML_MAX_SRC, GGML_TENSOR_FLAG_COMPUTE, GGML_TENSOR_FLAG_LOSS, GGML_TENSOR_FLAG_PARAM, GG_OP_MAX, arg_context,
+    arg_graph, arg_int32, arg_tensor_or_null, arg_tensors, engine, enter, fail, gg_contiguous, gg_is_float,
+    gg_nelements, gg_same_shape, ggml_cgraph, ggml_context, ggml_tensor, graph_expand, new_tensor, node1, node2,
+    node2_in_place, node_append, node_like, node_text, set_name,
 )
+from .._enums cimport GGML_OP_ADD, GGML_OP_CONT, GGML_OP_CUSTOM, GGML_OP_MAP_CUSTOM1, GGML_OP_SET_ROWS, GGML_TYPE_F32
 from .graph cimport copy_graph
 from .. import _structs
 
-cdef enum:
-    OP_ADD = 2, OP_CONT = 35, OP_SET_ROWS = 42, OP_MAP_CUSTOM1 = 88, OP_CUSTOM = 91
-
-cdef str shown(const ggml_tensor *t):
-    """A tensor for messages: its name, shape and operation."""
-    name = bytes(t.name[:GGML_MAX_NAME]).split(b"\0")[0].decode(errors="replace")
-    return f"'{name}' ({gg_types[t.type].name.decode()} {[t.ne[i] for i in range(4)]}, {op_name(t.op).decode()})"
 
 cdef class Backward:
     def __cinit__(self):
@@ -28,7 +22,7 @@ cdef class Backward:
         free(self.wanted)
 
     cdef bint needs(self, ggml_tensor *t):
-        return t != NULL and hash_contains(&self.graph.visited_hash_set, t) and self.wanted[hash_find(&self.graph.visited_hash_set, t)]
+        return t != NULL and engine.hash_contains(&self.graph.visited_hash_set, t) and self.wanted[engine.hash_find(&self.graph.visited_hash_set, t)]
 
     cdef int add(self, ggml_tensor *t, ggml_tensor *gradient) except -1:
         cdef size_t k
@@ -36,19 +30,19 @@ cdef class Backward:
         if not self.needs(t):
             return 0
         if not gg_same_shape(t, gradient):
-            fail(RuntimeError, f"internal: the gradient of {shown(t)} came out as {shown(gradient)}")
-        k = hash_find(&self.graph.visited_hash_set, t)
+            fail(RuntimeError, f"internal: the gradient of {node_text(t)} came out as {node_text(gradient)}")
+        k = engine.hash_find(&self.graph.visited_hash_set, t)
         sum = self.graph.grads[k]
         if sum == NULL:
             sum = gradient
         elif self.graph.grad_accs[k] != NULL and not t.flags & GGML_TENSOR_FLAG_LOSS:      # a loss keeps its seed
-            sum = inplace2(self.ctx, OP_ADD, sum, gradient)
+            sum = node2_in_place(self.ctx, GGML_OP_ADD, sum, gradient)
         else:
-            sum = node2(self.ctx, OP_ADD, sum, gradient)
+            sum = node2(self.ctx, GGML_OP_ADD, sum, gradient)
         self.graph.grads[k] = sum
         return 0
 
-    cdef int overwritten(self, ggml_tensor *node, ggml_tensor *value) except -1:
+    cdef int require_not_overwritten(self, ggml_tensor *node, ggml_tensor *value) except -1:
         """A gradient of `node` reads `value`: raises when a node of the forward graph writes over it after it was made."""
         cdef int i
         cdef bint made = value.op == 0
@@ -58,14 +52,10 @@ cdef class Backward:
             return 0
         for i in range(self.n_forward):
             t = self.graph.nodes[i]
-            if made and t != value and t.view_src == root and writes(t):
-                fail(ValueError, f"the gradient of {shown(node)} needs {shown(value)}, which the in-place node {shown(t)} overwrites")
+            if made and t != value and t.view_src == root and engine.op_computes(t.op):
+                fail(ValueError, f"the gradient of {node_text(node)} needs {node_text(value)}, which the in-place node {node_text(t)} overwrites")
             made |= t == value
         return 0
-
-cdef bint writes(const ggml_tensor *t) noexcept:
-    """Whether a view's node writes to the memory that it shares (36 to 39: RESHAPE, VIEW, PERMUTE, TRANSPOSE only look)."""
-    return t.op != 0 and not 36 <= t.op <= 39
 
 cdef bint want(ggml_tensor *t, ggml_cgraph *g, uint8_t *wanted) noexcept:
     """Whether t is a parameter or computed from one by floating-point tensors."""
@@ -73,7 +63,7 @@ cdef bint want(ggml_tensor *t, ggml_cgraph *g, uint8_t *wanted) noexcept:
     if t.flags & GGML_TENSOR_FLAG_PARAM:
         return True
     for k in range(GGML_MAX_SRC if gg_is_float(t.type) else 0):
-        if t.src[k] != NULL and wanted[hash_find(&g.visited_hash_set, t.src[k])]:
+        if t.src[k] != NULL and wanted[engine.hash_find(&g.visited_hash_set, t.src[k])]:
             return True
     return False
 
@@ -99,7 +89,7 @@ def ggml_build_backward_expand(*args):
         accs = args[2] if len(args) == 3 else None
     else:
         fail(TypeError, f"called with {len(args)} arguments: need (ctx, cgraph, grad_accs)")
-    build(C(ctx, b"ggml_build_backward_expand"), G(graph, b"cgraph"), accs, accumulate)
+    build(arg_context(ctx, b"ggml_build_backward_expand"), arg_graph(graph, b"cgraph"), accs, accumulate)
 
 cdef Backward build(ggml_context *ctx, ggml_cgraph *g, object accs, bint accumulate):
     cdef Backward b = Backward()
@@ -121,15 +111,15 @@ cdef Backward build(ggml_context *ctx, ggml_cgraph *g, object accs, bint accumul
         raise MemoryError()
     for i in range(n):
         t = g.nodes[i]
-        k = hash_find(&g.visited_hash_set, t)
+        k = engine.hash_find(&g.visited_hash_set, t)
         if t.flags & GGML_TENSOR_FLAG_PARAM:
             if not gg_is_float(t.type):
-                fail(ValueError, f"parameter {shown(t)}: only floating-point tensors have gradients")
-        b.any_writes |= t.view_src != NULL and writes(t)
+                fail(ValueError, f"parameter {node_text(t)}: only floating-point tensors have gradients")
+        b.any_writes |= t.view_src != NULL and engine.op_computes(t.op)
         b.wanted[k] = want(t, g, b.wanted)
         if t.flags & GGML_TENSOR_FLAG_LOSS:
             if t.type != GGML_TYPE_F32 or gg_nelements(t) != 1:
-                fail(ValueError, f"the loss {shown(t)} is no scalar: need one f32")
+                fail(ValueError, f"the loss {node_text(t)} is no scalar: need one f32")
             loss = t
             reached |= b.wanted[k]
         g.grads[k] = g.grad_accs[k] = NULL
@@ -137,34 +127,31 @@ cdef Backward build(ggml_context *ctx, ggml_cgraph *g, object accs, bint accumul
         if accs is not None:
             if hasattr(accs, "__len__") and len(accs) < n:
                 fail(ValueError, f"grad_accs has {len(accs)} entries: need one for each of {n} nodes")
-            acc = T0(accs[i], b"grad_accs")
+            acc = arg_tensor_or_null(accs[i], b"grad_accs")
             if acc != NULL and (not gg_same_shape(acc, t) or acc.type != GGML_TYPE_F32):
-                fail(ValueError, f"grad_accs[{i}] is {shown(acc)}: need f32 of the shape of {shown(t)}")
+                fail(ValueError, f"grad_accs[{i}] is {node_text(acc)}: need f32 of the shape of {node_text(t)}")
         if acc == NULL and (t.flags & GGML_TENSOR_FLAG_LOSS or (accumulate and t.flags & GGML_TENSOR_FLAG_PARAM)):
             acc = new_tensor(ctx, GGML_TYPE_F32, 4, t.ne)
-            label(acc, b"grad acc for ", t)
+            set_name(acc, b"grad acc for ", t.name)
         if acc != NULL:
             g.grads[k] = g.grad_accs[k] = acc
     if loss == NULL:
-        fail(ValueError, f"no node is a loss: call ggml_set_loss on one, as {shown(g.nodes[n - 1])}, before the graph is expanded")
+        fail(ValueError, f"no node is a loss: call ggml_set_loss on one, as {node_text(g.nodes[n - 1])}, before the graph is expanded")
     if not reached:
-        fail(ValueError, f"no parameter is reached from the loss {shown(loss)}: call ggml_set_param on the tensors to take gradients by")
+        fail(ValueError, f"no parameter is reached from the loss {node_text(loss)}: call ggml_set_param on the tensors to take gradients by")
     for i in range(n - 1, -1, -1):
         backward(b, g.nodes[i])
     for i in range(n - 1, -1, -1):      # the last layers first: what they need may go before the first layers are reached
-        k = hash_find(&g.visited_hash_set, g.nodes[i])
+        k = engine.hash_find(&g.visited_hash_set, g.nodes[i])
         if g.grads[k] == NULL:
             continue
         if g.nodes[i].flags & GGML_TENSOR_FLAG_PARAM and not gg_contiguous(g.grads[k]):     # callers read them as plain memory
-            g.grads[k] = node1(ctx, OP_CONT, g.grads[k])
+            g.grads[k] = node1(ctx, GGML_OP_CONT, g.grads[k])
         if not g.grads[k].name[0] or g.grads[k].op:
-            label(g.grads[k], b"grad for ", g.nodes[i])
+            set_name(g.grads[k], b"grad for ", g.nodes[i].name)
         if g.nodes[i].flags & GGML_TENSOR_FLAG_PARAM:
             graph_expand(g, g.grads[k], True)
     return b
-
-cdef void label(ggml_tensor *t, const char *prefix, const ggml_tensor *of) noexcept:
-    set_name(t, prefix, of.name)
 
 cdef int backward(Backward b, ggml_tensor *t) except -1:
     cdef ggml_tensor *g
@@ -172,7 +159,7 @@ cdef int backward(Backward b, ggml_tensor *t) except -1:
     cdef bint any = False
     if not b.needs(t) or t.op == 0:
         return 0
-    g = b.graph.grads[hash_find(&b.graph.visited_hash_set, t)]
+    g = b.graph.grads[engine.hash_find(&b.graph.visited_hash_set, t)]
     if g == NULL:
         return 0
     for k in range(GGML_MAX_SRC):
@@ -180,7 +167,7 @@ cdef int backward(Backward b, ggml_tensor *t) except -1:
     if not any:
         return 0
     if gradients[t.op] == NULL:
-        fail(ValueError, f"{shown(t)} has no gradient, and parameters reach the loss through it")
+        fail(ValueError, f"{node_text(t)} has no gradient, and parameters reach the loss through it")
     gradients[t.op](b, t, g)
     return 0
 
@@ -206,11 +193,11 @@ cdef class Recompute:
         free(self.copies)
 
     cdef size_t slot(self, ggml_tensor *t) noexcept:
-        return hash_find(&self.forward.visited_hash_set, t)
+        return engine.hash_find(&self.forward.visited_hash_set, t)
 
     cdef bint again(self, ggml_tensor *t) noexcept:
         """Whether t has to be computed again: a node of the forward graph that lies in no leaf's or checkpoint's memory."""
-        if t == NULL or not hash_contains(&self.forward.visited_hash_set, t):
+        if t == NULL or not engine.hash_contains(&self.forward.visited_hash_set, t):
             return False
         cdef ggml_tensor *root = t.view_src if t.view_src != NULL else t
         return root.op != 0 and not self.kept[self.slot(root)] and not self.kept[self.slot(t)]
@@ -221,7 +208,7 @@ cdef class Recompute:
         for k in range(GGML_MAX_SRC):
             if self.again(t.src[k]):
                 self.needed[self.slot(t.src[k])] = True
-        if not writes(t) and self.again(t.view_src):
+        if not engine.op_computes(t.op) and self.again(t.view_src):
             self.needed[self.slot(t.view_src)] = True
 
     cdef ggml_tensor *now(self, ggml_tensor *t) noexcept:
@@ -231,19 +218,19 @@ cdef class Recompute:
         """A node like t over copies of its sources. What t writes in place is a tensor of its own here."""
         cdef ggml_tensor d
         cdef int k
-        if t.view_src != NULL and (t.op == OP_SET_ROWS or OP_MAP_CUSTOM1 <= t.op <= OP_CUSTOM):
-            fail(ValueError, f"{shown(t)} writes in place and can't be computed again: make it a checkpoint, or what it writes over a leaf")
-        like(&d, t.op, t.type, t)
+        if t.view_src != NULL and (t.op == GGML_OP_SET_ROWS or GGML_OP_MAP_CUSTOM1 <= t.op <= GGML_OP_CUSTOM):
+            fail(ValueError, f"{node_text(t)} writes in place and can't be computed again: make it a checkpoint, or what it writes over a leaf")
+        node_like(&d, t.op, t.type, t)
         memcpy(d.op_params, t.op_params, sizeof(d.op_params))
         for k in range(GGML_MAX_SRC):
             d.src[k] = self.now(t.src[k])
             if t.src[k] != NULL and d.src[k] == t.src[k]:
-                b.overwritten(t, t.src[k])
-        if t.view_src != NULL and not writes(t):
+                b.require_not_overwritten(t, t.src[k])
+        if t.view_src != NULL and not engine.op_computes(t.op):
             memcpy(d.nb, t.nb, sizeof(d.nb))
             d.view_src, d.view_offs = self.now(t.view_src), t.view_offs
-        self.copies[self.slot(t)] = put(self.ctx, &d)
-        label(self.copies[self.slot(t)], b"again: ", t)
+        self.copies[self.slot(t)] = node_append(self.ctx, &d)
+        set_name(self.copies[self.slot(t)], b"again: ", t.name)
         return 0
 
     cdef void redirect(self, ggml_tensor *t) noexcept:
@@ -268,11 +255,11 @@ cdef Recompute recompute(ggml_context *ctx, ggml_cgraph *forward, object checkpo
         raise MemoryError()
     if n > 0 and <size_t>n > size:
         fail(ValueError, f"n_checkpoints is {n}: the graph has {forward.n_nodes} nodes")
-    pointed(checkpoints, max(n, 0), b"checkpoints", r.copies)
+    arg_tensors(checkpoints, max(n, 0), b"checkpoints", r.copies)
     for i in range(n):
         t, r.copies[i] = r.copies[i], NULL
-        if not hash_contains(&forward.visited_hash_set, t):
-            fail(ValueError, f"checkpoint {shown(t)} is no tensor of the graph")
+        if not engine.hash_contains(&forward.visited_hash_set, t):
+            fail(ValueError, f"checkpoint {node_text(t)} is no tensor of the graph")
         r.kept[r.slot(t)] = True
     return r
 
@@ -283,14 +270,14 @@ def ggml_build_backward_gradient_checkpointing(ctx, gf, gb, gb_tmp, checkpoints,
     for about 2 sqrt(n) of them. checkpoints: an array of nodes of gf; none of them: nothing is computed again. gb and gb_tmp: graphs made
     with gradients and with room for it all; gb_tmp is scratch, not to be computed. ggml_graph_get_grad(gb, ...) gives the gradients.
     """
-    cdef ggml_context *c = C(ctx, b"ggml_build_backward_gradient_checkpointing")
-    cdef ggml_cgraph *f = G(gf, b"gf")
-    cdef ggml_cgraph *g = G(gb, b"gb")
-    cdef ggml_cgraph *scratch = G(gb_tmp, b"gb_tmp")
+    cdef ggml_context *c = arg_context(ctx, b"ggml_build_backward_gradient_checkpointing")
+    cdef ggml_cgraph *f = arg_graph(gf, b"gf")
+    cdef ggml_cgraph *g = arg_graph(gb, b"gb")
+    cdef ggml_cgraph *scratch = arg_graph(gb_tmp, b"gb_tmp")
     cdef ggml_tensor *t
     cdef Backward b
     cdef Recompute r
-    cdef int i, n = I32(n_checkpoints, b"n_checkpoints")
+    cdef int i, n = arg_int32(n_checkpoints, b"n_checkpoints")
     if g == f or scratch == f or g == scratch:
         fail(ValueError, "gf, gb and gb_tmp must be three graphs")
     if g.grads == NULL:
@@ -314,5 +301,5 @@ def ggml_build_backward_gradient_checkpointing(ctx, gf, gb, gb_tmp, checkpoints,
         graph_expand(g, scratch.nodes[i], True)
     for i in range(f.n_nodes):
         t = f.nodes[i]
-        g.grads[hash_find(&g.visited_hash_set, t)] = scratch.grads[hash_find(&scratch.visited_hash_set, t)]
-        g.grad_accs[hash_find(&g.visited_hash_set, t)] = scratch.grad_accs[hash_find(&scratch.visited_hash_set, t)]
+        g.grads[engine.hash_find(&g.visited_hash_set, t)] = scratch.grads[engine.hash_find(&scratch.visited_hash_set, t)]
+        g.grad_accs[engine.hash_find(&g.visited_hash_set, t)] = scratch.grad_accs[engine.hash_find(&scratch.visited_hash_set, t)]

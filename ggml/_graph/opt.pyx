@@ -16,17 +16,20 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from .._core cimport (
-    ADDR, BOOL, C, F, FUN, G, GGML_MAX_NAME, GGML_TENSOR_FLAG_COMPUTE, GGML_TENSOR_FLAG_PARAM, GGML_TYPE_F32, I, I32, NE, P,
-    PATH, SZ, T, TYPE,
-    buffer_of, enter, fail, gg_contiguous, gg_nbytes, gg_nelements, gg_types, ggml_cgraph, ggml_tensor, readable,
+    GGML_TENSOR_FLAG_COMPUTE, GGML_TENSOR_FLAG_PARAM, arg_address, arg_bool, arg_buffer, arg_callback, arg_context,
+    arg_extent, arg_float, arg_graph, arg_int, arg_int32, arg_path, arg_size, arg_tensor, arg_type, engine, enter, fail,
+    gg_contiguous, gg_nbytes, gg_nelements, gg_types, ggml_cgraph, ggml_tensor, name_text, release, tensor_text,
+    wrap_tensor,
 )
+from .._enums cimport GGML_TYPE_F32
 from .._backend.device cimport HANDLE, Handle, find, live, read, write
 from .. import _constants, _structs
 from .alloc import ggml_backend_alloc_ctx_tensors
 from .._backend.backend import ggml_backend_buffer_clear, ggml_backend_buffer_free, ggml_backend_tensor_memset
 from .._core import ggml_free, ggml_init, unpark
 from .._backend.device import _open, _title
-from .._ops.elementwise import ggml_opt_step_adamw, ggml_opt_step_sgd, ggml_scale, ggml_sqr, ggml_sub
+from .._ops.elementwise import ggml_scale, ggml_sqr, ggml_sub
+from .._ops.optimizer import ggml_opt_step_adamw, ggml_opt_step_sgd
 from .._io.gguf import (
     gguf_add_tensor, gguf_find_key, gguf_free, gguf_get_arr_data, gguf_get_arr_n, gguf_get_arr_type, gguf_get_kv_type,
     gguf_get_val_i64, gguf_get_val_str, gguf_get_val_u64, gguf_init_empty, gguf_init_from_file, gguf_set_arr_data,
@@ -34,7 +37,8 @@ from .._io.gguf import (
 )
 from .grad import ggml_build_backward_expand
 from .graph import ggml_build_forward_expand, ggml_graph_cpy, ggml_graph_get_grad, ggml_new_graph_custom
-from .._ops.reduce import ggml_argmax, ggml_count_equal, ggml_cross_entropy_loss, ggml_sum
+from .._ops.reduce import ggml_argmax, ggml_count_equal, ggml_sum
+from .._ops.softmax import ggml_cross_entropy_loss
 from .sched import (
     ggml_backend_sched_alloc_graph, ggml_backend_sched_get_backend, ggml_backend_sched_graph_compute, ggml_backend_sched_reset,
 )
@@ -50,23 +54,17 @@ cdef enum:
 cdef enum:
     ADAMW, SGD
 
-cdef str label(const ggml_tensor *t):
-    return bytes(t.name[:GGML_MAX_NAME]).split(b"\0")[0].decode(errors="replace")
-
-cdef str shown(const ggml_tensor *t):
-    return f"'{label(t)}' ({gg_types[t.type].name.decode()} {[t.ne[i] for i in range(4)]})"
-
 cdef object new_context(bint no_alloc):
     return ggml_init(_structs.ggml_init_params(mem_size=0, mem_buffer=None, no_alloc=no_alloc))
 
-cdef object named(object tensor, str name):
+cdef object with_name(object tensor, str name):
     ggml_set_name(tensor, name.encode())
     return tensor
 
 cdef int out(object target, const char *name, const void *value, size_t size) except -1:
     """Writes a result to where the caller wants it; None: nowhere."""
     cdef void *p
-    buffer_of(target, name, size, &p)
+    arg_buffer(target, name, size, &p)
     if p != NULL:
         memcpy(p, value, size)
     return 0
@@ -118,15 +116,15 @@ cdef class Dataset(Handle):
     cdef int batch(self, ggml_tensor *data, ggml_tensor *labels, int64_t ibatch) except -1:
         cdef int64_t i, n, first
         check_batch(data, self.data, "data_batch")
-        n = self.taken(gg_nbytes(data), "data_batch " + shown(data))
+        n = self.taken(gg_nbytes(data), "data_batch " + tensor_text(data))
         first = self.first(ibatch, n)
         if (labels == NULL) != (self.labels == NULL):
             fail(ValueError, "labels_batch is NULL: the dataset has labels" if labels == NULL else
-                 f"labels_batch is {shown(labels)}: the dataset has no labels")
+                 f"labels_batch is {tensor_text(labels)}: the dataset has no labels")
         if labels != NULL:
             check_batch(labels, self.labels, "labels_batch")
             if gg_nbytes(labels) != <size_t>n * self.label_bytes:
-                fail(ValueError, f"labels_batch is {shown(labels)}, data_batch {shown(data)}: need {n * self.shard} labels of "
+                fail(ValueError, f"labels_batch is {tensor_text(labels)}, data_batch {tensor_text(data)}: need {n * self.shard} labels of "
                      f"{self.labels.ne[0]} elements for as many datapoints of {self.data.ne[0]}")
         for i in range(n):
             write(data, self.data_at(first + i), <size_t>i * self.data_bytes, self.data_bytes)
@@ -151,7 +149,7 @@ _title(Dataset, "dataset")
 
 cdef int check_batch(ggml_tensor *batch, ggml_tensor *whole, str what) except -1:
     if batch.type != whole.type or not gg_contiguous(batch):
-        fail(ValueError, f"{what} is {shown(batch)}: need contiguous {gg_types[whole.type].name.decode()}, as the dataset has")
+        fail(ValueError, f"{what} is {tensor_text(batch)}: need contiguous {gg_types[whole.type].name.decode()}, as the dataset has")
     return 0
 
 cdef Dataset dataset_arg(object o):
@@ -163,9 +161,9 @@ def ggml_opt_dataset_init(type_data, type_label, ne_datapoint, ne_label, ndata, 
     Fill ggml_opt_dataset_data and ggml_opt_dataset_labels. Shuffling moves `ndata_shard` datapoints at a time.
     """
     enter(b"ggml_opt_dataset_init")
-    cdef int td = TYPE(type_data, b"type_data"), tl = TYPE(type_label, b"type_label")
-    cdef int64_t nd = NE(ne_datapoint, b"ne_datapoint"), nl = NE(ne_label, b"ne_label"), n = NE(ndata, b"ndata")
-    cdef int64_t shard = NE(ndata_shard, b"ndata_shard")
+    cdef int td = arg_type(type_data, b"type_data"), tl = arg_type(type_label, b"type_label")
+    cdef int64_t nd = arg_extent(ne_datapoint, b"ne_datapoint"), nl = arg_extent(ne_label, b"ne_label"), n = arg_extent(ndata, b"ndata")
+    cdef int64_t shard = arg_extent(ndata_shard, b"ndata_shard")
     if nd == 0 or n == 0:
         fail(ValueError, f"ne_datapoint is {nd}, ndata {n}: need 1 or more")
     if shard == 0 or n % shard:
@@ -173,11 +171,11 @@ def ggml_opt_dataset_init(type_data, type_label, ne_datapoint, ne_label, ndata, 
     cdef Dataset d = Dataset()
     d.ctx = new_context(False)
     try:
-        tensors = [named(ggml_new_tensor(d.ctx, td, 2, (nd, n)), "dataset data")]
+        tensors = [with_name(ggml_new_tensor(d.ctx, td, 2, (nd, n)), "dataset data")]
         if nl > 0:
-            tensors.append(named(ggml_new_tensor(d.ctx, tl, 2, (nl, n)), "dataset labels"))
-        d.data = T(tensors[0], b"data")
-        d.labels = T(tensors[1], b"labels") if nl > 0 else NULL
+            tensors.append(with_name(ggml_new_tensor(d.ctx, tl, 2, (nl, n)), "dataset labels"))
+        d.data = arg_tensor(tensors[0], b"data")
+        d.labels = arg_tensor(tensors[1], b"labels") if nl > 0 else NULL
     except BaseException:
         ggml_free(d.ctx)
         raise
@@ -204,36 +202,36 @@ def ggml_opt_dataset_ndata(dataset):
 def ggml_opt_dataset_data(dataset):
     """The tensor of all datapoints, [ne_datapoint, ndata]."""
     enter(b"ggml_opt_dataset_data")
-    return P(dataset_arg(dataset).data)
+    return wrap_tensor(dataset_arg(dataset).data)
 
 def ggml_opt_dataset_labels(dataset):
     """The tensor of all labels, [ne_label, ndata]; a NULL pointer when there are none."""
     enter(b"ggml_opt_dataset_labels")
-    return P(dataset_arg(dataset).labels)
+    return wrap_tensor(dataset_arg(dataset).labels)
 
 def ggml_opt_dataset_shuffle(opt_ctx, dataset, idata):
     """Shuffles the order in which batches take the first `idata` datapoints (negative: all), by the context's random numbers."""
     enter(b"ggml_opt_dataset_shuffle")
     cdef Context o = context_arg(opt_ctx)
-    dataset_arg(dataset).shuffle(&o.random, I(idata, b"idata"))
+    dataset_arg(dataset).shuffle(&o.random, arg_int(idata, b"idata"))
 
 def ggml_opt_dataset_get_batch(dataset, data_batch, labels_batch, ibatch):
     """Copies batch number `ibatch` to the tensors `data_batch` and `labels_batch` (None where the dataset has no labels)."""
     enter(b"ggml_opt_dataset_get_batch")
     cdef Dataset d = dataset_arg(dataset)
-    d.batch(T(data_batch, b"data_batch"), T(labels_batch, b"labels_batch") if labels_batch else NULL, I(ibatch, b"ibatch"))
+    d.batch(arg_tensor(data_batch, b"data_batch"), arg_tensor(labels_batch, b"labels_batch") if labels_batch else NULL, arg_int(ibatch, b"ibatch"))
 
 def ggml_opt_dataset_get_batch_host(dataset, data_batch, nb_data_batch, labels_batch, ibatch):
     """Copies batch number `ibatch` to memory: `nb_data_batch` bytes to `data_batch`, the labels to `labels_batch` (or None)."""
     enter(b"ggml_opt_dataset_get_batch_host")
     cdef Dataset d = dataset_arg(dataset)
-    cdef size_t size = SZ(nb_data_batch, b"nb_data_batch")
-    cdef int64_t i, n = d.taken(size, "data_batch"), first = d.first(I(ibatch, b"ibatch"), n)
+    cdef size_t size = arg_size(nb_data_batch, b"nb_data_batch")
+    cdef int64_t i, n = d.taken(size, "data_batch"), first = d.first(arg_int(ibatch, b"ibatch"), n)
     cdef void *data
     cdef void *labels
-    buffer_of(data_batch, b"data_batch", size, &data)
-    buffer_of(labels_batch, b"labels_batch", <size_t>n * d.label_bytes, &labels)
-    if data == NULL or not readable(data, size):
+    arg_buffer(data_batch, b"data_batch", size, &data)
+    arg_buffer(labels_batch, b"labels_batch", <size_t>n * d.label_bytes, &labels)
+    if data == NULL or not engine.readable(data, size):
         fail(ValueError, f"data_batch is no memory of {size} bytes")
     if (labels == NULL) != (d.labels == NULL):
         fail(ValueError, f"labels_batch: the dataset has {'no ' if d.labels == NULL else ''}labels")
@@ -298,7 +296,7 @@ cdef object getter_of(object o):
     known = getters.get(address)
     if known is not None:
         return known.function
-    if not 0 < address < 1 << 63 or not readable(<void *><size_t>address, 1):
+    if not 0 < address < 1 << 63 or not engine.readable(<void *><size_t>address, 1):
         fail(ValueError, f"get_opt_pars is {address:#x}: no function can be there")
     return getter_type(address)
 
@@ -310,8 +308,8 @@ def ggml_opt_get_constant_optimizer_params(userdata):
     """The ggml_opt_optimizer_params that `userdata` points to."""
     enter(b"ggml_opt_get_constant_optimizer_params")
     cdef void *p
-    buffer_of(userdata, b"userdata", sizeof(Rates), &p)
-    if p == NULL or not readable(p, sizeof(Rates)):
+    arg_buffer(userdata, b"userdata", sizeof(Rates), &p)
+    if p == NULL or not engine.readable(p, sizeof(Rates)):
         fail(ValueError, "userdata points to no ggml_opt_optimizer_params")
     return rates_of(constant_rates(p))
 
@@ -323,12 +321,12 @@ def ggml_opt_default_params(backend_sched, loss_type):
     """A ggml_opt_params to build on: a step of AdamW with default parameters for each batch, graphs given each time."""
     enter(b"ggml_opt_default_params")
     return _structs.ggml_opt_params(
-        backend_sched=<size_t>ADDR(backend_sched, b"backend_sched") or None,
+        backend_sched=<size_t>arg_address(backend_sched, b"backend_sched") or None,
         loss_type=checked(loss_type, b"loss_type", (MEAN, SUM, CROSS_ENTROPY, SQUARED_ERROR)),
         build_type=OPT, opt_period=1, get_opt_pars=<size_t>&default_rates, optimizer=ADAMW)
 
 cdef int checked(object value, const char *name, tuple known) except -1:
-    cdef int k = I32(value, name)
+    cdef int k = arg_int32(value, name)
     if k not in known:
         fail(ValueError, f"{name.decode()} is {k}: need one of {', '.join(map(str, known))}")
     return k
@@ -451,9 +449,9 @@ cdef class Context(Handle):
         # the mean over a period of batches, whose gradients add up
         cdef float part = <float>(1.0 / self.period)
         if self.loss_type in (CROSS_ENTROPY, SQUARED_ERROR):
-            labels = named(ggml_new_tensor(fixed, GGML_TYPE_F32, 4, [o.ne[i] for i in range(4)]), "labels")
+            labels = with_name(ggml_new_tensor(fixed, GGML_TYPE_F32, 4, [o.ne[i] for i in range(4)]), "labels")
             ggml_set_input(labels)
-            self.labels = T(labels, b"labels")
+            self.labels = arg_tensor(labels, b"labels")
         if self.loss_type == CROSS_ENTROPY:
             loss = ggml_cross_entropy_loss(nodes, outputs, labels)
         else:
@@ -463,16 +461,16 @@ cdef class Context(Handle):
                 part /= <float>gg_nelements(o)
         if part != 1 and self.loss_type != SUM:
             loss = ggml_scale(nodes, loss, part)
-        named(loss, "loss")
+        with_name(loss, "loss")
         ggml_set_output(loss)
         ggml_set_loss(loss)
-        self.loss = T(loss, b"loss")
+        self.loss = arg_tensor(loss, b"loss")
         if self.loss_type == CROSS_ENTROPY and o.ne[2] == 1 and o.ne[3] == 1:
-            pred = named(ggml_argmax(nodes, outputs), "pred")
+            pred = with_name(ggml_argmax(nodes, outputs), "pred")
             ggml_set_output(pred)
-            right = named(ggml_count_equal(nodes, pred, ggml_argmax(nodes, labels)), "ncorrect")
+            right = with_name(ggml_count_equal(nodes, pred, ggml_argmax(nodes, labels)), "ncorrect")
             ggml_set_output(right)
-            self.pred, self.ncorrect = T(pred, b"pred"), T(right, b"ncorrect")
+            self.pred, self.ncorrect = arg_tensor(pred, b"pred"), arg_tensor(right, b"ncorrect")
         return loss
 
     cdef list parameters(self):
@@ -491,10 +489,10 @@ cdef class Context(Handle):
             s = State()
             s.param, n, ne = p, len(self.states), [p.ne[i] for i in range(4)]
             if accumulate:
-                s.acc = T(named(ggml_new_tensor(fixed, GGML_TYPE_F32, 4, ne), f"opt.acc.{n}"), b"acc")
+                s.acc = arg_tensor(with_name(ggml_new_tensor(fixed, GGML_TYPE_F32, 4, ne), f"opt.acc.{n}"), b"acc")
             if self.build_type == OPT and self.optimizer == ADAMW:
-                s.m = T(named(ggml_new_tensor(fixed, GGML_TYPE_F32, 4, ne), f"opt.m.{n}"), b"m")
-                s.v = T(named(ggml_new_tensor(fixed, GGML_TYPE_F32, 4, ne), f"opt.v.{n}"), b"v")
+                s.m = arg_tensor(with_name(ggml_new_tensor(fixed, GGML_TYPE_F32, 4, ne), f"opt.m.{n}"), b"m")
+                s.v = arg_tensor(with_name(ggml_new_tensor(fixed, GGML_TYPE_F32, 4, ne), f"opt.v.{n}"), b"v")
             self.states[address] = s
         return 0
 
@@ -514,7 +512,7 @@ cdef class Context(Handle):
     cdef int build(self, object graph) except -1:
         """Makes the whole graph; `graph`: the caller's forward graph, None: what the outputs depend on."""
         cdef ggml_cgraph *f
-        cdef object outputs = P(self.outputs), fixed = new_context(True), accs
+        cdef object outputs = wrap_tensor(self.outputs), fixed = new_context(True), accs
         cdef float one = 1
         cdef State s
         cdef int i, size = 1024
@@ -523,20 +521,20 @@ cdef class Context(Handle):
         if graph is None:
             graph = ggml_new_graph_custom(nodes, 65536, False)
             ggml_build_forward_expand(graph, outputs)
-        f = G(graph, b"gf")
+        f = arg_graph(graph, b"gf")
         size += 16 * (f.n_nodes + f.n_leafs)
         self.graph = ggml_new_graph_custom(nodes, max(size, f.size), True)
-        self.g = G(self.graph, b"graph")
+        self.g = arg_graph(self.graph, b"graph")
         ggml_graph_cpy(graph, self.graph)
-        ggml_set_input(P(self.inputs))
+        ggml_set_input(wrap_tensor(self.inputs))
         ggml_set_output(outputs)
         ggml_build_forward_expand(self.graph, self.loss_nodes(outputs, nodes, fixed if self.static_graphs else nodes))
         if self.ncorrect != NULL:
-            ggml_build_forward_expand(self.graph, P(self.ncorrect))
+            ggml_build_forward_expand(self.graph, wrap_tensor(self.ncorrect))
         self.n_forward = self.n_grad = self.g.n_nodes
         if self.seed == NULL:
-            self.seed = T(named(ggml_new_tensor(fixed, GGML_TYPE_F32, 1, (1,)), "grad of loss"), b"seed")
-            self.rates = T(named(ggml_new_tensor(fixed, GGML_TYPE_F32, 1, (7 if self.optimizer == ADAMW else 2,)), "rates"), b"rates")
+            self.seed = arg_tensor(with_name(ggml_new_tensor(fixed, GGML_TYPE_F32, 1, (1,)), "grad of loss"), b"seed")
+            self.rates = arg_tensor(with_name(ggml_new_tensor(fixed, GGML_TYPE_F32, 1, (7 if self.optimizer == ADAMW else 2,)), "rates"), b"rates")
         if self.build_type != FORWARD:
             self.add_states(fixed)
         self.allocate(fixed)
@@ -547,9 +545,9 @@ cdef class Context(Handle):
         for i in range(self.g.n_nodes):
             s = self.states.get(<size_t>self.g.nodes[i])
             if s is not None and s.acc != NULL:
-                accs[i] = P(s.acc)
+                accs[i] = wrap_tensor(s.acc)
             elif self.g.nodes[i] == self.loss:
-                accs[i] = P(self.seed)
+                accs[i] = wrap_tensor(self.seed)
         ggml_build_backward_expand(nodes, self.graph, accs)
         self.n_grad = self.g.n_nodes
         if self.build_type == OPT:
@@ -560,15 +558,15 @@ cdef class Context(Handle):
         cdef State s
         for address in self.parameters():
             s = self.states[address]
-            param, rates = P(s.param), P(self.rates)
+            param, rates = wrap_tensor(s.param), wrap_tensor(self.rates)
             gradient = ggml_graph_get_grad(self.graph, param)
             if not gradient:
                 continue
             if self.optimizer == ADAMW:
-                step = ggml_opt_step_adamw(self.nodes, param, gradient, P(s.m), P(s.v), rates)
+                step = ggml_opt_step_adamw(self.nodes, param, gradient, wrap_tensor(s.m), wrap_tensor(s.v), rates)
             else:
                 step = ggml_opt_step_sgd(self.nodes, param, gradient, rates)
-            ggml_build_forward_expand(self.graph, named(step, f"step of {label(s.param)}"[:63]))
+            ggml_build_forward_expand(self.graph, with_name(step, f"step of {name_text(s.param)}"[:63]))
         return 0
 
     cdef int aim(self, int reach) except -1:
@@ -644,7 +642,7 @@ cdef class Context(Handle):
             self.index = (self.index + 1) % self.period
         read(self.loss, &loss, 0, 4)
         if not isfinite(loss):
-            fail(RuntimeError, f"{shown(self.loss)} is {loss} after {self.iter - 1} steps; {self.culprit()}")
+            fail(RuntimeError, f"{tensor_text(self.loss)} is {loss} after {self.iter - 1} steps; {self.culprit()}")
         if result is not None:
             self.record(result, loss)
         return 0
@@ -680,7 +678,7 @@ cdef class Context(Handle):
         cdef list suspects = [<size_t>self.inputs, <size_t>self.labels] + list(self.states)
         for address in suspects:
             if address and not all_finite(<ggml_tensor *><size_t>address):
-                return f"{shown(<ggml_tensor *><size_t>address)} holds values that are no finite numbers"
+                return f"{tensor_text(<ggml_tensor *><size_t>address)} holds values that are no finite numbers"
         return "inputs, labels and parameters are finite: it arose in between"
 
     # ---- starting over, and the end --------------------------------------------------------------------------------------
@@ -725,7 +723,7 @@ _title(Context, "optimisation context")
 
 cdef int clear(ggml_tensor *t) except -1:
     if t != NULL:
-        ggml_backend_tensor_memset(P(t), 0, 0, gg_nbytes(t))
+        ggml_backend_tensor_memset(wrap_tensor(t), 0, 0, gg_nbytes(t))
     return 0
 
 cdef int within(str name, double value, double low, double high) except -1:
@@ -778,8 +776,8 @@ def ggml_opt_init(params):
     if o.static_graphs != bool(params.inputs) or o.static_graphs != bool(params.outputs):
         fail(ValueError, "static graphs need ctx_compute, inputs and outputs; graphs that are given each time none of these")
     if o.static_graphs:
-        C(params.ctx_compute, b"ggml_opt_init")
-        o.inputs, o.outputs = T(params.inputs, b"inputs"), T(params.outputs, b"outputs")
+        arg_context(params.ctx_compute, b"ggml_opt_init")
+        o.inputs, o.outputs = arg_tensor(params.inputs, b"inputs"), arg_tensor(params.outputs, b"outputs")
         try:
             o.build(None)
         except BaseException:
@@ -796,7 +794,7 @@ def ggml_opt_free(opt_ctx):
 def ggml_opt_reset(opt_ctx, optimizer):
     """Sets accumulated gradients to zero; with `optimizer` the moments, too, and the count of steps."""
     enter(b"ggml_opt_reset")
-    context_arg(opt_ctx).reset(BOOL(optimizer, b"optimizer"))
+    context_arg(opt_ctx).reset(arg_bool(optimizer, b"optimizer"))
 
 def ggml_opt_static_graphs(opt_ctx):
     """Whether the context's graph is built once."""
@@ -806,38 +804,38 @@ def ggml_opt_static_graphs(opt_ctx):
 def ggml_opt_inputs(opt_ctx):
     """The graph's input tensor."""
     enter(b"ggml_opt_inputs")
-    return P(context_arg(opt_ctx).inputs)
+    return wrap_tensor(context_arg(opt_ctx).inputs)
 
 def ggml_opt_outputs(opt_ctx):
     """The graph's output tensor."""
     enter(b"ggml_opt_outputs")
-    return P(context_arg(opt_ctx).outputs)
+    return wrap_tensor(context_arg(opt_ctx).outputs)
 
 def ggml_opt_labels(opt_ctx):
     """The tensor for the labels; a NULL pointer where the type of loss needs none."""
     enter(b"ggml_opt_labels")
-    return P(context_arg(opt_ctx).labels)
+    return wrap_tensor(context_arg(opt_ctx).labels)
 
 def ggml_opt_loss(opt_ctx):
     """The loss, a scalar."""
     enter(b"ggml_opt_loss")
-    return P(context_arg(opt_ctx).loss)
+    return wrap_tensor(context_arg(opt_ctx).loss)
 
 def ggml_opt_pred(opt_ctx):
     """The predicted classes (i32); a NULL pointer but for cross entropy."""
     enter(b"ggml_opt_pred")
-    return P(context_arg(opt_ctx).pred)
+    return wrap_tensor(context_arg(opt_ctx).pred)
 
 def ggml_opt_ncorrect(opt_ctx):
     """How many predictions are right (i64); a NULL pointer but for cross entropy."""
     enter(b"ggml_opt_ncorrect")
-    return P(context_arg(opt_ctx).ncorrect)
+    return wrap_tensor(context_arg(opt_ctx).ncorrect)
 
 def ggml_opt_grad_acc(opt_ctx, node):
     """The tensor that gathers the gradient by a parameter; a NULL pointer where gradients are not accumulated."""
     enter(b"ggml_opt_grad_acc")
-    cdef State s = context_arg(opt_ctx).states.get(<size_t>T(node, b"node"))
-    return P(s.acc if s is not None else NULL)
+    cdef State s = context_arg(opt_ctx).states.get(<size_t>arg_tensor(node, b"node"))
+    return wrap_tensor(s.acc if s is not None else NULL)
 
 def ggml_opt_context_optimizer_type(opt_ctx):
     """GGML_OPT_OPTIMIZER_TYPE_* of a context."""
@@ -847,7 +845,7 @@ def ggml_opt_context_optimizer_type(opt_ctx):
 def ggml_opt_optimizer_name(optimizer):
     """Name of an optimiser (bytes): b"adamw", b"sgd"; b"undefined" for another number."""
     enter(b"ggml_opt_optimizer_name")
-    return {ADAMW: b"adamw", SGD: b"sgd"}.get(I32(optimizer, b"optimizer"), b"undefined")
+    return {ADAMW: b"adamw", SGD: b"sgd"}.get(arg_int32(optimizer, b"optimizer"), b"undefined")
 
 def ggml_opt_prepare_alloc(opt_ctx, ctx_compute, gf, inputs, outputs):
     """Gives a context without static graphs the forward graph of its next batches."""
@@ -855,8 +853,8 @@ def ggml_opt_prepare_alloc(opt_ctx, ctx_compute, gf, inputs, outputs):
     cdef Context o = context_arg(opt_ctx)
     if o.static_graphs:
         fail(ValueError, "the context has static graphs")
-    C(ctx_compute, b"ggml_opt_prepare_alloc")
-    o.inputs, o.outputs = T(inputs, b"inputs"), T(outputs, b"outputs")
+    arg_context(ctx_compute, b"ggml_opt_prepare_alloc")
+    o.inputs, o.outputs = arg_tensor(inputs, b"inputs"), arg_tensor(outputs, b"outputs")
     try:
         o.build(gf)
     except BaseException:
@@ -866,7 +864,7 @@ def ggml_opt_prepare_alloc(opt_ctx, ctx_compute, gf, inputs, outputs):
 def ggml_opt_alloc(opt_ctx, backward):
     """Sees to the graph's memory, so that inputs and labels can be set; `backward`: for training, not evaluation."""
     enter(b"ggml_opt_alloc")
-    context_arg(opt_ctx).alloc(BOOL(backward, b"backward"))
+    context_arg(opt_ctx).alloc(arg_bool(backward, b"backward"))
 
 def ggml_opt_eval(opt_ctx, result):
     """Computes the allocated graph: forward; when training, gradients and, at the end of a period, a step of the optimiser.
@@ -882,7 +880,7 @@ cdef object epoch_callback(object o):
     """A Python callable for an argument that may be a callback, a callable or NULL."""
     if callable(o) and not isinstance(o, ctypes._CFuncPtr):
         return o
-    cdef void *p = FUN(o, _structs.ggml_opt_epoch_callback, b"a callback")
+    cdef void *p = arg_callback(o, _structs.ggml_opt_epoch_callback, b"a callback")
     if p == NULL:
         return None
     return o if isinstance(o, ctypes._CFuncPtr) else _structs.ggml_opt_epoch_callback(<size_t>p)
@@ -913,21 +911,21 @@ def ggml_opt_epoch(opt_ctx, dataset, result_train, result_eval, idata_split, cal
     enter(b"ggml_opt_epoch")
     cdef Context o = context_arg(opt_ctx)
     cdef Dataset d = dataset_arg(dataset)
-    cdef int64_t split = I(idata_split, b"idata_split"), batch
+    cdef int64_t split = arg_int(idata_split, b"idata_split"), batch
     if not o.static_graphs:
         fail(ValueError, "the context has no static graphs: only these can be fed by a dataset")
     batch = o.inputs.ne[1]
     if gg_nelements(o.inputs) != d.data.ne[0] * batch:
-        fail(ValueError, f"inputs {shown(o.inputs)} don't fit {shown(d.data)}: need {d.data.ne[0]} elements for each of {batch} datapoints")
+        fail(ValueError, f"inputs {tensor_text(o.inputs)} don't fit {tensor_text(d.data)}: need {d.data.ne[0]} elements for each of {batch} datapoints")
     if d.ndata % batch:
-        fail(ValueError, f"{shown(d.data)}: {d.ndata} datapoints are no whole number of batches of {batch}, see inputs {shown(o.inputs)}")
+        fail(ValueError, f"{tensor_text(d.data)}: {d.ndata} datapoints are no whole number of batches of {batch}, see inputs {tensor_text(o.inputs)}")
     if split > d.ndata or (split >= 0 and split % batch):
         fail(ValueError, f"idata_split is {split}: need a multiple of the batch of {batch}, up to {d.ndata}")
     if (o.labels == NULL) != (d.labels == NULL):
         fail(ValueError, f"the loss needs {'no ' if o.labels == NULL else ''}labels, "
              f"the dataset has {'none' if d.labels == NULL else 'some'}")
     if o.labels != NULL and gg_nelements(o.labels) != d.labels.ne[0] * batch:
-        fail(ValueError, f"labels {shown(o.labels)} don't fit {shown(d.labels)}")
+        fail(ValueError, f"labels {tensor_text(o.labels)} don't fit {tensor_text(d.labels)}")
     split = d.ndata if split < 0 else split
     on_train, on_eval = epoch_callback(callback_train), epoch_callback(callback_eval)
     run(o, d, result_train, 0, split // batch, on_train, True)
@@ -936,10 +934,10 @@ def ggml_opt_epoch(opt_ctx, dataset, result_train, result_eval, idata_split, cal
 def ggml_opt_epoch_callback_progress_bar(train, opt_ctx, dataset, result, ibatch, ibatch_max, t_start_us):
     """A callback for ggml_opt_epoch: one line on stderr with a bar, loss, accuracy, and the time used and left."""
     enter(b"ggml_opt_epoch_callback_progress_bar")
-    cdef int64_t i = I(ibatch, b"ibatch"), n = max(I(ibatch_max, b"ibatch_max"), 1)
+    cdef int64_t i = arg_int(ibatch, b"ibatch"), n = max(arg_int(ibatch_max, b"ibatch_max"), 1)
     cdef Result r
-    used = (ggml_time_us() - I(t_start_us, b"t_start_us")) / 1e6
-    text = f"\r{'train' if BOOL(train, b'train') else 'eval':>5} [{'=' * (24 * min(max(i, 0), n) // n):<24}] {i}/{n}"
+    used = (ggml_time_us() - arg_int(t_start_us, b"t_start_us")) / 1e6
+    text = f"\r{'train' if arg_bool(train, b'train') else 'eval':>5} [{'=' * (24 * min(max(i, 0), n) // n):<24}] {i}/{n}"
     if result is not None:
         r = result_arg(result)
         loss, accuracy = r.loss(), r.accuracy()
@@ -960,9 +958,9 @@ def ggml_opt_fit(backend_sched, ctx_compute, inputs, outputs, dataset, loss_type
     """
     enter(b"ggml_opt_fit")
     cdef Dataset d = dataset_arg(dataset)
-    cdef int64_t epochs = I(nepoch, b"nepoch"), logical = I(nbatch_logical, b"nbatch_logical"), physical = T(inputs, b"inputs").ne[1], split
-    cdef float part = F(val_split, b"val_split")
-    cdef bint quiet = BOOL(silent, b"silent")
+    cdef int64_t epochs = arg_int(nepoch, b"nepoch"), logical = arg_int(nbatch_logical, b"nbatch_logical"), physical = arg_tensor(inputs, b"inputs").ne[1], split
+    cdef float part = arg_float(val_split, b"val_split")
+    cdef bint quiet = arg_bool(silent, b"silent")
     if logical < 1 or d.ndata % logical or logical % physical:
         fail(ValueError, f"nbatch_logical is {logical}: need a divisor of the {d.ndata} datapoints "
              f"and a multiple of the batch of {physical}")
@@ -1005,7 +1003,7 @@ cdef list content(Context o):
     cdef list all = []
     cdef set seen = set()
     for i, s in enumerate(o.states.values()):
-        name = label(s.param)
+        name = name_text(s.param)
         if not name or name in seen or name.startswith("opt."):
             name = f"opt.param.{i}"
         seen.add(name)
@@ -1035,7 +1033,7 @@ def ggml_opt_save(opt_ctx, fname, dataset=None):
     cdef Dataset d = dataset_arg(dataset) if dataset is not None else None
     cdef ggml_tensor *t
     cdef ggml_tensor *copy
-    fname = PATH(fname, b"fname")
+    fname = arg_path(fname, b"fname")
     need_states(o)
     file, ctx = gguf_init_empty(), new_context(False)
     sums = array("I", [key_sum(o.iter, o.index, o.random)])       # of the keys, then of each tensor
@@ -1050,8 +1048,8 @@ def ggml_opt_save(opt_ctx, fname, dataset=None):
             gguf_set_arr_data(file, b"ggml.opt.order", _constants.GGUF_TYPE_INT64, d.order, len(d.order))
         for name, address in content(o):
             t = <ggml_tensor *><size_t>address
-            made = named(ggml_new_tensor(ctx, t.type, 4, [t.ne[i] for i in range(4)]), name)
-            copy = T(made, b"copy")
+            made = with_name(ggml_new_tensor(ctx, t.type, 4, [t.ne[i] for i in range(4)]), name)
+            copy = arg_tensor(made, b"copy")
             read(t, copy.data, 0, gg_nbytes(t))
             gguf_add_tensor(file, made)
             sums.append(data_sum(copy))
@@ -1095,7 +1093,7 @@ cdef dict tensors_of(object ctx):
     cdef dict all = {}
     t = ggml_get_first_tensor(ctx)
     while t:
-        all[label(T(t, b"tensor"))] = t
+        all[name_text(arg_tensor(t, b"tensor"))] = t
         t = ggml_get_next_tensor(ctx, t)
     return all
 
@@ -1132,13 +1130,13 @@ cdef int load(Context o, Dataset d, object file, object ctx, str fname) except -
         t = <ggml_tensor *><size_t>address
         if name not in found:
             fail(ValueError, f"tensor {name!r} is missing in {fname!r}")
-        s = T(found[name], b"tensor")
+        s = arg_tensor(found[name], b"tensor")
         if s.type != t.type or [s.ne[j] for j in range(4)] != [t.ne[j] for j in range(4)]:
-            fail(ValueError, f"tensor {shown(s)} of {fname!r} does not fit {shown(t)}")
+            fail(ValueError, f"tensor {tensor_text(s)} of {fname!r} does not fit {tensor_text(t)}")
         if sums[i + 1] != data_sum(s):
-            fail(ValueError, f"tensor {shown(s)} of {fname!r} is damaged: its checksum in key 'ggml.opt.sums' is another")
+            fail(ValueError, f"tensor {tensor_text(s)} of {fname!r} is damaged: its checksum in key 'ggml.opt.sums' is another")
     for name, address in all:
-        t, s = <ggml_tensor *><size_t>address, T(found[name], b"tensor")
+        t, s = <ggml_tensor *><size_t>address, arg_tensor(found[name], b"tensor")
         write(t, s.data, 0, gg_nbytes(t))
     o.iter, o.index, o.random = numbers[1], numbers[2], random
     if order is not None:
@@ -1154,7 +1152,7 @@ def ggml_opt_load(opt_ctx, fname, dataset=None):
     enter(b"ggml_opt_load")
     cdef Context o = context_arg(opt_ctx)
     cdef Dataset d = dataset_arg(dataset) if dataset is not None else None
-    fname = PATH(fname, b"fname")
+    fname = arg_path(fname, b"fname")
     need_states(o)
     ctx = ctypes.c_void_p()
     file = gguf_init_from_file(fname, _structs.gguf_init_params(no_alloc=False, ctx=ctypes.pointer(ctx)))

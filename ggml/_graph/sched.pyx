@@ -6,10 +6,12 @@ from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy, memset
 
 from .._core cimport (
-    ADDR, BOOL, C, FUN, G, GGML_MAX_NAME, GGML_MAX_SRC, GGML_STATUS_SUCCESS, GGML_TENSOR_FLAG_INPUT, GGML_TENSOR_FLAG_OUTPUT, I32, P,
-    PG, SZ, T, buffer_of, context_free, context_new, data_region, draft, enter, fail, gg_pins, gg_region, ggml_cgraph, ggml_context, ggml_tensor,
-    graph_expand, graph_new, hold, op_name, pointed, put, readable, region_view, release, set_name, tensor_live, tensor_usable,
+    GGML_MAX_NAME, GGML_MAX_SRC, GGML_STATUS_SUCCESS, GGML_TENSOR_FLAG_INPUT, GGML_TENSOR_FLAG_OUTPUT, arg_address,
+    arg_bool, arg_buffer, arg_callback, arg_context, arg_graph, arg_int32, arg_size, arg_tensor, arg_tensors,
+    context_free, context_new, engine, enter, fail, gg_pins, gg_region, ggml_cgraph, ggml_context, ggml_tensor,
+    graph_expand, graph_new, hold, name_text, node_append, node_init, release, set_name, where, wrap_graph, wrap_tensor,
 )
+from .._enums cimport GGML_OP_CPY
 from .alloc cimport DIFFERS, SAME, Galloc, Index, Record, alloc_context, new_galloc, no_chain, number
 from .._backend.device cimport (
     HANDLE, Backend, Buffer, BufferType, CpuBackend, Event, Handle, backend_arg, buffer_dead, buffer_of_tensor, copy, cpu_buft, find, handles, live,
@@ -21,14 +23,8 @@ from .._backend.backend import ggml_backend_buffer_free
 from .._backend.device import _open, _title
 
 cdef enum:
-    MAX_COPIES = 4, MAX_KINDS = 64, WEIGHTS = 1, CPY = 34, RESHAPE = 36, TRANSPOSE = 39
+    MAX_COPIES = 4, MAX_KINDS = 64, WEIGHTS = 1
     WIDTH = GGML_MAX_SRC + 1
-
-cdef str label(const ggml_tensor *t):
-    return bytes(t.name[:GGML_MAX_NAME]).split(b"\0")[0].decode(errors="replace")
-
-cdef bint computes(const ggml_tensor *t) noexcept:
-    return t.op != 0 and not RESHAPE <= t.op <= TRANSPOSE
 
 cdef object new_context():
     return ggml_init(_structs.ggml_init_params(mem_size=0, mem_buffer=None, no_alloc=True))
@@ -36,8 +32,8 @@ cdef object new_context():
 cdef ggml_tensor *twin(ggml_context *ctx, ggml_tensor *t) except NULL:
     """A tensor without an operation that is laid out as another."""
     cdef ggml_tensor d
-    draft(&d, 0, t.type, t.ne[0], t.ne[1], t.ne[2], t.ne[3])
-    cdef ggml_tensor *made = put(ctx, &d)
+    node_init(&d, 0, t.type, t.ne[0], t.ne[1], t.ne[2], t.ne[3])
+    cdef ggml_tensor *made = node_append(ctx, &d)
     memcpy(made.nb, t.nb, sizeof(t.nb))
     return made
 
@@ -117,7 +113,7 @@ cdef class Sched(Handle):
         cdef Seat *s
         if i >= 0:
             return i
-        if not tensor_usable(t):
+        if not engine.tensor_usable(t):
             fail(RuntimeError, "the graph has a tensor that was freed or written over")
         root = self.index.n
         if t.view_src != NULL:
@@ -190,7 +186,7 @@ cdef class Sched(Handle):
         """The first backend that can use a type of buffer, and compute a node; -1: none."""
         cdef int i
         for i in range(len(self.backends)):
-            if self.accepts[kind] >> i & 1 and (not computes(self.index.tensors[seat]) or self.can(i, seat)):
+            if self.accepts[kind] >> i & 1 and (not engine.op_computes(self.index.tensors[seat].op) or self.can(i, seat)):
                 return i
         return -1
 
@@ -200,12 +196,12 @@ cdef class Sched(Handle):
         cdef int i, k, j, kind = self.seats[seat].kind, last = len(self.backends) - 1
         if self.by_hand and <size_t>t in self.by_hand:
             return self.by_hand[<size_t>t]
-        if not computes(t) and t.view_src != NULL:
+        if not engine.op_computes(t.op) and t.view_src != NULL:
             return -1
         if kind >= 0:
             i = self.user(kind, seat)
-            if i < 0 and computes(t):
-                fail(RuntimeError, f"no backend can compute {op_name(t.op).decode()} '{label(t)}' in the buffer that it lies in")
+            if i < 0 and engine.op_computes(t.op):
+                fail(RuntimeError, f"no backend can compute {engine.op_name(t.op).decode()} '{name_text(t)}' in the buffer that it lies in")
             return i
         if t.flags & GGML_TENSOR_FLAG_INPUT:
             return last
@@ -230,7 +226,7 @@ cdef class Sched(Handle):
         cdef int i, n = g.n_nodes, here = -1, seat, last = len(self.backends) - 1
         for i in range(n):
             seat = seat_of(self, n - 1 - i if up else i)
-            if not computes(self.index.tensors[seat]):
+            if not engine.op_computes(self.index.tensors[seat].op):
                 continue
             if self.seats[seat].where >= 0:
                 here = self.seats[seat].where if all or self.seats[seat].where != last else -1
@@ -256,7 +252,7 @@ cdef class Sched(Handle):
             if n > most:
                 most, best = n, i
         if best < 0:
-            fail(RuntimeError, f"no backend can compute {op_name(t.op).decode()} '{label(t)}'")
+            fail(RuntimeError, f"no backend can compute {engine.op_name(t.op).decode()} '{name_text(t)}'")
         return best
 
     cdef int in_place(self, int root, list writers) except -1:
@@ -266,7 +262,7 @@ cdef class Sched(Handle):
         cdef list members = list(writers)
         cdef ggml_tensor *t
         cdef int at
-        if s.kind < 0 and computes(self.index.tensors[root]):
+        if s.kind < 0 and engine.op_computes(self.index.tensors[root].op):
             members.append(root)
         for at in wanted:
             if at < 0 or (s.kind >= 0 and not self.accepts[s.kind] >> at & 1):
@@ -278,7 +274,7 @@ cdef class Sched(Handle):
                     s.where = at
                 return 0
         t = self.index.tensors[<int>writers[0]]
-        fail(RuntimeError, f"no backend can compute {op_name(t.op).decode()} '{label(t)}' where '{label(self.index.tensors[root])}' lies, "
+        fail(RuntimeError, f"no backend can compute {engine.op_name(t.op).decode()} '{name_text(t)}' where '{name_text(self.index.tensors[root])}' lies, "
                            "which it overwrites")
 
     cdef int assign(self, ggml_cgraph *g) except -1:
@@ -297,7 +293,7 @@ cdef class Sched(Handle):
             self.sweep(g, True, True)
         for i in range(g.n_nodes):
             seat = seat_of(self, i)
-            if not computes(g.nodes[i]):
+            if not engine.op_computes(g.nodes[i].op):
                 continue
             if self.seats[seat].where < 0:
                 self.seats[seat].where = self.remaining(i)
@@ -321,7 +317,7 @@ cdef class Sched(Handle):
 
     cdef int next_computed(self, ggml_cgraph *g, int i) noexcept:
         """The first node behind those before i that is computed."""
-        while i < g.n_nodes and not computes(g.nodes[i]):
+        while i < g.n_nodes and not engine.op_computes(g.nodes[i].op):
             i += 1
         return i
 
@@ -331,16 +327,16 @@ cdef class Sched(Handle):
         self.let_go()
         hold(&self.pins, self.owners, g.leafs, g.n_leafs)
         hold(&self.pins, self.owners, g.nodes, g.n_nodes)
-        self.around = data_region(g)
+        self.around = engine.region_of_data(g)
         if self.around != NULL:
-            region_view(self.around, 1)
+            engine.region_view(self.around, 1)
         return 0
 
     cdef int let_go(self) except -1:
         release(&self.pins)
         memset(&self.pins, 0, sizeof(self.pins))
         if self.around != NULL:
-            region_view(self.around, -1)
+            engine.region_view(self.around, -1)
         self.around, self.owners = NULL, []
         return 0
 
@@ -359,7 +355,7 @@ cdef class Sched(Handle):
             k = self.next_computed(g, 0)
             s = self.new_split(self.seats[seat_of(self, k)].where if k < g.n_nodes else len(self.backends) - 1, 0)
         for i in range(g.n_nodes):
-            if computes(g.nodes[i]):
+            if engine.op_computes(g.nodes[i].op):
                 seat = seat_of(self, i)
                 at = self.seats[seat].where
                 if s.backend != at:
@@ -408,7 +404,7 @@ cdef class Sched(Handle):
         cdef ggml_tensor *t
         for c in range(self.n_copies):
             t = twin(self.arena, src)
-            name = b"%s#%s#%d" % ((<Backend>self.backends[s.backend]).name(), label(src).encode(), c)
+            name = b"%s#%s#%d" % ((<Backend>self.backends[s.backend]).name(), name_text(src).encode(), c)
             set_name(t, name, b"")
             if self.n_copies > 1:
                 t.flags = GGML_TENSOR_FLAG_INPUT | GGML_TENSOR_FLAG_OUTPUT     # of graphs that may be at work at the same time
@@ -428,7 +424,7 @@ cdef class Sched(Handle):
             return 0
         for node, k, src, made in self.redirects:
             t = self.index.tensors[<int>node]
-            if tensor_live(t):
+            if engine.tensor_live(t):
                 t.src[<int>k] = <ggml_tensor *><size_t>made[self.now] if on else self.index.tensors[<int>src]
         self.bound = on
         return 0
@@ -468,7 +464,7 @@ cdef class Sched(Handle):
                 for src, made, _ in s.inputs:
                     for m in made:                       # computed here, as far as the allocator is concerned
                         t = <ggml_tensor *><size_t>m
-                        t.op, t.src[0] = CPY, self.index.tensors[<int>src]
+                        t.op, t.src[0] = GGML_OP_CPY, self.index.tensors[<int>src]
                         all.nodes[n], ids[n] = t, s.backend
                         n += 1
                 for i in range(s.begin, s.end):
@@ -593,7 +589,7 @@ cdef class Sched(Handle):
         return GGML_STATUS_SUCCESS
 
     cdef bint ask(self, object callback, ggml_tensor *t, bint ask) except -1:
-        answer = callback(P(t), bool(ask), self.user_data)
+        answer = callback(wrap_tensor(t), bool(ask), self.user_data)
         unpark()
         return bool(answer)
 
@@ -691,15 +687,15 @@ def ggml_backend_sched_new(backends, bufts, n_backends, graph_size, parallel, op
     no such argument.
     """
     enter(b"ggml_backend_sched_new")
-    cdef int n = I32(n_backends, b"n_backends"), i
+    cdef int n = arg_int32(n_backends, b"n_backends"), i
     if n < 1 or n > 64:
         fail(ValueError, f"n_backends is {n}: need 1 to 64")
-    SZ(graph_size, b"graph_size")
+    arg_size(graph_size, b"graph_size")
     cdef Sched s = Sched()
     s.backends = handles(backends, n, Backend, "backends")
     s.bufts = types_of(bufts, s.backends)
-    s.n_copies = MAX_COPIES if BOOL(parallel, b"parallel") else 1
-    s.offload = BOOL(op_offload, b"op_offload")
+    s.n_copies = MAX_COPIES if arg_bool(parallel, b"parallel") else 1
+    s.offload = arg_bool(op_offload, b"op_offload")
     s.galloc = new_galloc(s.bufts)
     _open(s.galloc)
     s.splits, s.redirects, s.copies, s.by_hand, s.kinds = [], [], {}, {}, []
@@ -721,11 +717,11 @@ def ggml_backend_sched_reserve_size(sched, measure_graph, sizes):
     """Writes the bytes that the graph would take of each backend's memory to `sizes` (an array of size_t)."""
     enter(b"ggml_backend_sched_reserve_size")
     cdef Sched s = sched_arg(sched)
-    cdef ggml_cgraph *g = G(measure_graph, b"measure_graph")
+    cdef ggml_cgraph *g = arg_graph(measure_graph, b"measure_graph")
     cdef size_t n = len(s.backends), i
     cdef void *p
-    buffer_of(sizes, b"sizes", n * sizeof(size_t), &p)
-    if p == NULL or not readable(p, n * sizeof(size_t)):
+    arg_buffer(sizes, b"sizes", n * sizeof(size_t), &p)
+    if p == NULL or not engine.readable(p, n * sizeof(size_t)):
         fail(TypeError, f"sizes is no array of {n} size_t")
     with Turn(sched):
         s.split(g)
@@ -740,7 +736,7 @@ def ggml_backend_sched_reserve(sched, measure_graph):
     cdef Sched s
     cdef bint done = False
     with Turn(sched) as s:
-        done = s.reserve(G(measure_graph, b"measure_graph"))
+        done = s.reserve(arg_graph(measure_graph, b"measure_graph"))
         s.reset()
     return bool(done)
 
@@ -753,7 +749,7 @@ def ggml_backend_sched_get_backend(sched, i):
     """Backend i of a scheduler."""
     enter(b"ggml_backend_sched_get_backend")
     cdef Sched s = sched_arg(sched)
-    cdef int k = I32(i, b"i")
+    cdef int k = arg_int32(i, b"i")
     if not 0 <= k < len(s.backends):
         fail(IndexError, f"i is {k}: the scheduler has {len(s.backends)} backends")
     return HANDLE(<Handle>s.backends[k])
@@ -784,13 +780,13 @@ def ggml_backend_sched_set_tensor_backend(sched, node, backend):
     """Has a tensor of the next graph computed by a backend, until ggml_backend_sched_reset."""
     enter(b"ggml_backend_sched_set_tensor_backend")
     cdef Sched s = sched_arg(sched)
-    s.by_hand[<size_t>T(node, b"node")] = index_of(s, backend)
+    s.by_hand[<size_t>arg_tensor(node, b"node")] = index_of(s, backend)
 
 def ggml_backend_sched_get_tensor_backend(sched, node):
     """The backend that a tensor was assigned to, by hand or with its graph; None: none so far."""
     enter(b"ggml_backend_sched_get_tensor_backend")
     cdef Sched s = sched_arg(sched)
-    cdef ggml_tensor *t = T(node, b"node")
+    cdef ggml_tensor *t = arg_tensor(node, b"node")
     cdef int seat = number(s.index, t) if s.assigned else -1
     where = s.seats[seat].where if seat >= 0 else s.by_hand.get(<size_t>t, -1)
     return HANDLE(<Handle>s.backends[where]) if where >= 0 else None
@@ -800,14 +796,14 @@ def ggml_backend_sched_split_graph(sched, graph):
     enter(b"ggml_backend_sched_split_graph")
     cdef Sched s
     with Turn(sched) as s:
-        s.split(G(graph, b"graph"))
+        s.split(arg_graph(graph, b"graph"))
 
 def ggml_backend_sched_alloc_graph(sched, graph):
     """Assigns the graph's nodes and gives its tensors memory, so that inputs can be set; False where it can't be had."""
     enter(b"ggml_backend_sched_alloc_graph")
     cdef Sched s
     with Turn(sched) as s:
-        return bool(s.alloc(G(graph, b"graph"), graph))
+        return bool(s.alloc(arg_graph(graph, b"graph"), graph))
 
 def ggml_backend_sched_graph_compute(sched, graph):
     """Computes the graph, which is allocated before if it was not, and waits for the end; returns a status.
@@ -819,7 +815,7 @@ def ggml_backend_sched_graph_compute(sched, graph):
     cdef int status = GGML_STATUS_SUCCESS
     with Turn(sched) as s:
         try:
-            status = s.compute(G(graph, b"graph"), graph)
+            status = s.compute(arg_graph(graph, b"graph"), graph)
         finally:
             s.synchronize()
     return status
@@ -830,7 +826,7 @@ def ggml_backend_sched_graph_compute_async(sched, graph):
     cdef Sched s
     with Turn(sched) as s:
         try:
-            return s.compute(G(graph, b"graph"), graph)
+            return s.compute(arg_graph(graph, b"graph"), graph)
         except BaseException:
             s.synchronize()
             raise
@@ -856,12 +852,12 @@ def ggml_backend_sched_set_eval_callback(sched, callback, user_data):
     enter(b"ggml_backend_sched_set_eval_callback")
     cdef Sched s = sched_arg(sched)
     s.callback = callable_of(callback, _structs.ggml_backend_sched_eval_callback)
-    s.user_data = user_data if user_data is None or isinstance(user_data, int) else <size_t>ADDR(user_data, b"user_data")
+    s.user_data = user_data if user_data is None or isinstance(user_data, int) else <size_t>arg_address(user_data, b"user_data")
 
 cdef object callable_of(object callback, object type_):
     """A Python callable for a callback that may be a CFUNCTYPE, a Python callable or an address; None for NULL."""
     made = as_callback(callback, type_)
-    cdef void *p = FUN(made, type_, b"callback")
+    cdef void *p = arg_callback(made, type_, b"callback")
     if p == NULL:
         return None
     return made if isinstance(made, type_.prototype) else type_(<size_t>p)
@@ -880,16 +876,16 @@ cdef class Copier:
         known = self.made.get(<size_t>t)
         if known is not None:
             return <ggml_tensor *><size_t>known
-        if not tensor_usable(t):
+        if not engine.tensor_usable(t):
             fail(RuntimeError, "the graph has a tensor that was freed or written over")
         if t.view_src == NULL:
             d = twin(self.allocated, t)
         else:
             no_chain(t)
-            draft(&view, 0, t.type, t.ne[0], t.ne[1], t.ne[2], t.ne[3])
+            node_init(&view, 0, t.type, t.ne[0], t.ne[1], t.ne[2], t.ne[3])
             memcpy(view.nb, t.nb, sizeof(t.nb))
             view.view_src, view.view_offs = self.dup(t.view_src), t.view_offs
-            d = put(self.views, &view)
+            d = node_append(self.views, &view)
         self.made[<size_t>t] = <size_t>d
         self.todo.append(<size_t>t)
         d.op, d.flags = t.op, t.flags
@@ -919,7 +915,7 @@ cdef object copy_graph(Backend backend, ggml_cgraph *g):
     result = _structs.ggml_backend_graph_copy()
     result.ctx_allocated, result.ctx_unallocated = new_context(), new_context()
     try:
-        c.allocated, c.views = C(result.ctx_allocated, b"ggml_backend_graph_copy"), C(result.ctx_unallocated, b"ggml_backend_graph_copy")
+        c.allocated, c.views = arg_context(result.ctx_allocated, b"ggml_backend_graph_copy"), arg_context(result.ctx_unallocated, b"ggml_backend_graph_copy")
         c.made, c.todo = {}, []
         for i in range(g.n_leafs):
             c.dup(g.leafs[i])
@@ -940,7 +936,7 @@ cdef object copy_graph(Backend backend, ggml_cgraph *g):
             graph_expand(made, c.dup(g.leafs[i]), False)
         for i in range(g.n_nodes):
             graph_expand(made, c.dup(g.nodes[i]), False)
-        result.graph = PG(made)
+        result.graph = wrap_graph(made)
     except BaseException:
         free_copy(result)
         raise
@@ -959,7 +955,7 @@ def ggml_backend_graph_copy_(backend, graph):
     """A copy of the graph and of all its tensors, with their values, in the memory of a backend: a ggml_backend_graph_copy."""
     enter(b"ggml_backend_graph_copy")
     cdef Backend b = backend_arg(backend, "backend")
-    return copy_graph(b, G(graph, b"graph"))
+    return copy_graph(b, arg_graph(graph, b"graph"))
 
 _structs.ggml_backend_graph_copy._copy = staticmethod(ggml_backend_graph_copy_)
 
@@ -981,7 +977,7 @@ cdef set addresses(object nodes, int n):
     if found == NULL:
         raise MemoryError()
     try:
-        pointed(nodes, n, b"test_nodes", found)
+        arg_tensors(nodes, n, b"test_nodes", found)
         return {<size_t>found[i] for i in range(n)}
     finally:
         free(found)
@@ -994,24 +990,24 @@ def ggml_backend_compare_graph_backend(backend1, backend2, graph, callback, user
     """
     enter(b"ggml_backend_compare_graph_backend")
     cdef Backend a = backend_arg(backend1, "backend1"), b = backend_arg(backend2, "backend2")
-    cdef ggml_cgraph *g = G(graph, b"graph")
-    cdef int n = I32(num_test_nodes, b"num_test_nodes")
+    cdef ggml_cgraph *g = arg_graph(graph, b"graph")
+    cdef int n = arg_int32(num_test_nodes, b"num_test_nodes")
     cdef ggml_cgraph *other
     show = callable_of(callback, _structs.ggml_backend_eval_callback)
     if show is None:
         fail(TypeError, "callback is None: need a ggml_backend_eval_callback")
-    data = user_data if user_data is None or isinstance(user_data, int) else <size_t>ADDR(user_data, b"user_data")
+    data = user_data if user_data is None or isinstance(user_data, int) else <size_t>arg_address(user_data, b"user_data")
     wanted = addresses(test_nodes, n) if n else None
     copied = copy_graph(b, g)
     try:
-        other = G(copied.graph, b"graph")
-        compare(a, b, graph, other, C(copied.ctx_unallocated, b"ggml_backend_compare_graph_backend"), show, data, wanted)
+        other = arg_graph(copied.graph, b"graph")
+        compare(a, b, graph, other, arg_context(copied.ctx_unallocated, b"ggml_backend_compare_graph_backend"), show, data, wanted)
     finally:
         free_copy(copied)
     return True
 
 cdef int compare(Backend a, Backend b, object graph, ggml_cgraph *h, ggml_context *ctx, object show, object data, object wanted) except -1:
-    cdef ggml_cgraph *g = G(graph, b"graph")
+    cdef ggml_cgraph *g = arg_graph(graph, b"graph")
     cdef ggml_cgraph *one = graph_new(ctx, 1, False)
     cdef ggml_cgraph *two = graph_new(ctx, 1, False)
     cdef int i, n = g.n_nodes
@@ -1024,12 +1020,12 @@ cdef int compare(Backend a, Backend b, object graph, ggml_cgraph *h, ggml_contex
             two.nodes[0], two.n_nodes = h.nodes[i], 1
             finish(a, one)
             finish(b, two)
-        if (computes(g.nodes[i]) if wanted is None else <size_t>g.nodes[i] in wanted):
-            answer = show(i, P(g.nodes[i]), P(h.nodes[i]), data)
+        if (engine.op_computes(g.nodes[i].op) if wanted is None else <size_t>g.nodes[i] in wanted):
+            answer = show(i, wrap_tensor(g.nodes[i]), wrap_tensor(h.nodes[i]), data)
             unpark()
             if not answer:
                 return 0
-            if G(graph, b"graph").n_nodes != n:
+            if arg_graph(graph, b"graph").n_nodes != n:
                 fail(RuntimeError, "the callback changed the graph")
     return 0
 

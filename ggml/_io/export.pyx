@@ -12,8 +12,9 @@ from libc.stdint cimport uint8_t
 from libc.string cimport memcpy
 
 from .._core cimport (
-    G, GG_OP_MAX, GGML_MAX_NAME, GGML_MAX_SRC, P, PG, TEXT, TYPE, buffer_of, check_data, draft, enter, fail, gg_add, gg_extent, gg_mul,
-    gg_nbytes, gg_types, ggml_cgraph, ggml_context, ggml_tensor, graph_new, hash_contains, hash_find, op_name, put, readable, tensor_live,
+    GGML_MAX_NAME, GGML_MAX_SRC, GG_OP_MAX, arg_buffer, arg_graph, arg_text, arg_type, check_data, engine, enter, fail,
+    gg_add, gg_extent, gg_mul, gg_nbytes, gg_types, ggml_cgraph, ggml_context, ggml_tensor, graph_new, node_append,
+    node_init, wrap_graph, wrap_tensor,
 )
 from .._backend.backend import ggml_backend_tensor_get
 from .._core import ggml_free, ggml_init
@@ -46,7 +47,7 @@ cdef dict numbered(list wanted):
         if address in number:
             stack.pop()
             continue
-        if not tensor_live(<ggml_tensor *>address):
+        if not engine.tensor_live(<ggml_tensor *>address):
             fail(RuntimeError, "the graph has a node, leaf or source that is no tensor of a live context")
         missing = [a for a in needs(<ggml_tensor *>address) if a not in number]
         if not missing:
@@ -67,7 +68,7 @@ cdef bytes values(ggml_tensor *t):
     if t.buffer != NULL:
         out = bytearray(n)
         if n:
-            ggml_backend_tensor_get(P(t), out, 0, n)
+            ggml_backend_tensor_get(wrap_tensor(t), out, 0, n)
             enter(b"ggml_graph_export")
         return bytes(out)
     check_data(t, "leaf")
@@ -87,7 +88,7 @@ cdef bint fits(const ggml_tensor *t) noexcept:
 
 cdef bytes record(ggml_tensor *t, dict number, bint has_data, size_t at):
     cdef int k
-    name = op_name(t.op)
+    name = engine.op_name(t.op)
     if name in CALLBACKS:
         fail(ValueError, f"'{t.name.decode(errors='replace')}' is computed by a callback: that can't be written to a file")
     if not fits(t):
@@ -102,9 +103,9 @@ cdef size_t padding(size_t n) noexcept:
     return (ALIGN - n % ALIGN) % ALIGN
 
 cdef size_t grad_of(ggml_cgraph *g, ggml_tensor **grads, size_t t) noexcept:
-    if not hash_contains(&g.visited_hash_set, <ggml_tensor *>t):
+    if not engine.hash_contains(&g.visited_hash_set, <ggml_tensor *>t):
         return 0
-    return <size_t>grads[hash_find(&g.visited_hash_set, <ggml_tensor *>t)]
+    return <size_t>grads[engine.hash_find(&g.visited_hash_set, <ggml_tensor *>t)]
 
 def ggml_graph_export(cgraph, fname):
     """Writes a graph to a file: structure, names, constants and weights, not what its operations compute; see ggml_graph_import.
@@ -112,10 +113,10 @@ def ggml_graph_export(cgraph, fname):
     The format is this library's own. ValueError: an operation that calls back into the program. OSError: the file can't be written.
     """
     enter(b"ggml_graph_export")
-    cdef ggml_cgraph *g = G(cgraph, b"cgraph")
+    cdef ggml_cgraph *g = arg_graph(cgraph, b"cgraph")
     cdef int i
     cdef size_t a
-    name = os.fsdecode(TEXT(fname, b"fname"))
+    name = os.fsdecode(arg_text(fname, b"fname"))
     nodes = [<size_t>g.nodes[i] for i in range(g.n_nodes)]
     leafs = [<size_t>g.leafs[i] for i in range(g.n_leafs)]
     pairs = [] if g.grads == NULL else [(a, grad_of(g, g.grads, a), grad_of(g, g.grad_accs, a)) for a in nodes + leafs]
@@ -144,7 +145,7 @@ def ggml_graph_export(cgraph, fname):
 # ---- reading ---------------------------------------------------------------------------------------------------------
 cdef dict numbers_of_ops():
     cdef int i
-    return {op_name(i): i for i in range(GG_OP_MAX) if op_name(i) != NULL and op_name(i) not in CALLBACKS}
+    return {engine.op_name(i): i for i in range(GG_OP_MAX) if engine.op_name(i) != NULL and engine.op_name(i) not in CALLBACKS}
 
 cdef class Reader:
     """A file, the contexts that its tensors go to, and the tensors so far."""
@@ -173,7 +174,7 @@ cdef class Reader:
         where_ = f"record {len(self.tensors)}"
         if op not in self.ops:
             fail(ValueError, f"{where_}: {op!r} is no operation that a file may hold")
-        draft(&d, self.ops[op], TYPE(fields[1], b"type"), 0, 0, 0, 0)
+        node_init(&d, self.ops[op], arg_type(fields[1], b"type"), 0, 0, 0, 0)
         for k in range(4):
             d.ne[k], d.nb[k] = fields[7 + k], fields[11 + k]
             if d.ne[k] < 0:
@@ -193,7 +194,7 @@ cdef class Reader:
             if root.view_src != NULL or not gg_add(n, d.view_offs, &most) or most > gg_nbytes(root):
                 fail(ValueError, f"{where_}: the view reaches beyond what it is a view of")
         strides = [d.nb[k] for k in range(4)]
-        t = put(self.data if stored(&d) else self.eval, &d)
+        t = node_append(self.data if stored(&d) else self.eval, &d)
         for k in range(4):
             t.nb[k] = strides[k]
         t.flags = fields[2] & 31
@@ -242,7 +243,7 @@ cdef class Reader:
             if <size_t>t in used:
                 fail(ValueError, f"tensor {lists[i]} is in the graph twice")
             used.add(<size_t>t)
-            slot = hash_find(&g.visited_hash_set, t)
+            slot = engine.hash_find(&g.visited_hash_set, t)
             g.visited_hash_set.used[slot >> 5] |= 1u << (slot & 31)
             g.visited_hash_set.keys[slot] = t
             if i < n_nodes:
@@ -254,15 +255,15 @@ cdef class Reader:
                 g.grads[slot] = self.earlier(pair[0], "a gradient")
                 g.grad_accs[slot] = self.earlier(pair[1], "an accumulator")
             for k in range(GGML_MAX_SRC):
-                if t.src[k] != NULL and hash_contains(&g.visited_hash_set, t.src[k]):
-                    g.use_counts[hash_find(&g.visited_hash_set, t.src[k])] += 1
+                if t.src[k] != NULL and engine.hash_contains(&g.visited_hash_set, t.src[k]):
+                    g.use_counts[engine.hash_find(&g.visited_hash_set, t.src[k])] += 1
         g.n_nodes, g.n_leafs = n_nodes, n_leafs
         return g
 
 cdef void **handle_at(object o, const char *name) except NULL:
     cdef void *p
-    buffer_of(o, name, sizeof(void *), &p)
-    if p == NULL or not readable(p, sizeof(void *)):
+    arg_buffer(o, name, sizeof(void *), &p)
+    if p == NULL or not engine.readable(p, sizeof(void *)):
         fail(TypeError, f"{name.decode()} is {o!r}: need a pointer to a context, as ctypes.byref(ctypes.c_void_p())")
     return <void **>p
 
@@ -277,7 +278,7 @@ def ggml_graph_import(fname, ctx_data, ctx_eval):
     cdef void **to_eval = handle_at(ctx_eval, b"ctx_eval")
     cdef Reader r = Reader.__new__(Reader)
     cdef ggml_cgraph *g
-    with open(os.fsdecode(TEXT(fname, b"fname")), "rb") as file:
+    with open(os.fsdecode(arg_text(fname, b"fname")), "rb") as file:
         r.file = file.read()
     r.tensors, r.ops = [], numbers_of_ops()
     data, evaluated = (ggml_init(ggml_init_params(mem_size=0, mem_buffer=None, no_alloc=False)) for _ in range(2))
@@ -290,4 +291,4 @@ def ggml_graph_import(fname, ctx_data, ctx_eval):
         ggml_free(evaluated)
         raise
     to_data[0], to_eval[0] = <void *>r.data, <void *>r.eval
-    return PG(g)
+    return wrap_graph(g)

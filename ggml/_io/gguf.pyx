@@ -21,10 +21,12 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memchr, memcpy
 
 from .._core cimport (
-    ADDR, BOOL, C, FUN, GGML_MAX_NAME, GGML_TYPE_I8, I, I32, PATH, SZ, T, TEXT, TYPE, buffer_of, buffer_retire,
-    check_data, data_region, draft, enter, fail, file_region, gg_add, gg_contiguous, gg_mul, gg_region, gg_type_ok, gg_types,
-    ggml_context, ggml_object, ggml_tensor, keep, new_tensor, readable, set_name, where,
+    GGML_MAX_NAME, arg_address, arg_bool, arg_buffer, arg_callback, arg_context, arg_int, arg_int32, arg_path, arg_size,
+    arg_tensor, arg_text, arg_type, buffer_retire, check_data, engine, enter, fail, file_region, gg_add, gg_contiguous,
+    gg_mul, gg_region, gg_type_ok, gg_types, ggml_context, ggml_object, ggml_tensor, keep, new_tensor, node_init,
+    set_name, where,
 )
+from .._enums cimport GGML_TYPE_I8
 from .. import _constants, _structs
 from .._core import as_callback, ggml_free, ggml_init, unpark
 from .._system import log
@@ -59,8 +61,8 @@ cdef extern from *:
 cdef enum:
     U8 = 0, I8 = 1, U16 = 2, I16 = 3, U32 = 4, I32_ = 5, F32 = 6, BOOLEAN = 7, STRING = 8, ARRAY = 9, U64 = 10, I64 = 11
     F64 = 12, N_TYPES = 13
-    MIN_KV = 8 + 1 + 4 + 1              # bytes of the shortest key with its value
-    MIN_TENSOR = 8 + 1 + 4 + 4 + 8      # and of the shortest description of a tensor
+    MIN_KV = 8 + 1 + 4 + 1  # bytes of the shortest key with its value
+    MIN_TENSOR = 8 + 1 + 4 + 4 + 8  # and of the shortest description of a tensor
     MAX_KEY = 65535
     MAX_ALIGNMENT = 1 << 24
     FIRST_READ = 1 << 20
@@ -120,7 +122,7 @@ cdef class File:
         self.version, self.alignment = 3, 32
         self.pairs, self.infos, self.keys, self.names = [], [], {}, {}
 
-    cdef int put(self, Pair p) except -1:
+    cdef int set_pair(self, Pair p) except -1:
         """Enters a pair at the end, in place of one with the same key."""
         self.remove(p.key)
         self.keys[p.key] = len(self.pairs)
@@ -161,27 +163,27 @@ cdef class File:
         return 0
 
     cdef Pair pair(self, object key_id):
-        cdef int64_t i = I(key_id, b"key_id")
+        cdef int64_t i = arg_int(key_id, b"key_id")
         if not 0 <= i < len(self.pairs):
             fail(ValueError, f"key_id is {i}: there are {len(self.pairs)} keys")
         return self.pairs[i]
 
     cdef Info tensor(self, object tensor_id):
-        cdef int64_t i = I(tensor_id, b"tensor_id")
+        cdef int64_t i = arg_int(tensor_id, b"tensor_id")
         if not 0 <= i < len(self.infos):
             fail(ValueError, f"tensor_id is {i}: there are {len(self.infos)} tensors")
         return self.infos[i]
 
-    cdef Info named(self, object name):
-        cdef bytes text = TEXT(name, b"name")
+    cdef Info find_tensor(self, object name):
+        cdef bytes text = arg_text(name, b"name")
         if text not in self.names:
-            fail(ValueError, f"no tensor is named {shown(text)}")
+            fail(ValueError, f"no tensor is named {quoted(text)}")
         return self.infos[self.names[text]]
 
 cdef inline size_t padded(size_t n, size_t alignment) noexcept:
     return (n + alignment - 1) & ~(alignment - 1)
 
-cdef str shown(bytes text):
+cdef str quoted(bytes text):
     return repr((text if len(text) <= 80 else text[:77] + b"...").decode(errors="replace"))
 
 cdef size_t alignment_of(Pair p) except 0:
@@ -202,12 +204,12 @@ cdef int size_of(Info t) except -1:
     cdef size_t n = <size_t>gg_types[t.type].bytes
     cdef int d
     if t.ne[0] % gg_types[t.type].blck:
-        fail(ValueError, f"tensor {shown(t.name)} has rows of {t.ne[0]}: need a multiple of "
+        fail(ValueError, f"tensor {quoted(t.name)} has rows of {t.ne[0]}: need a multiple of "
                          f"{gg_types[t.type].name.decode()}'s block of {gg_types[t.type].blck}")
     for d in range(4):
         if not gg_mul(n, <size_t>(t.ne[d] // gg_types[t.type].blck if d == 0 else t.ne[d]), &n) or n > NOWHERE:
             shape = [t.ne[0], t.ne[1], t.ne[2], t.ne[3]]
-            fail(ValueError, f"tensor {shown(t.name)} with shape {shape} is larger than any file")
+            fail(ValueError, f"tensor {quoted(t.name)} with shape {shape} is larger than any file")
     t.size = n
     return 0
 
@@ -279,7 +281,7 @@ cdef int swap_tensor(Info t, uint8_t *p) except -1:
         return 0
     name = gg_types[t.type].name.decode()
     if name not in HALVES:
-        fail(ValueError, f"tensor {shown(t.name)} is {name} in the other byte order: that is not known")
+        fail(ValueError, f"tensor {quoted(t.name)} is {name} in the other byte order: that is not known")
     for half in HALVES[name]:
         at = half
         for i in range(t.size // block):
@@ -353,7 +355,7 @@ cdef class Reader:
     cdef File f
 
     cdef object bad(self, str problem, size_t at):
-        subject = self.what if self.subject is None else f"{self.what} {shown(self.subject)}"
+        subject = self.what if self.subject is None else f"{self.what} {quoted(self.subject)}"
         fail(ValueError, f"{subject} at offset {self.start + at}: {problem}")
 
     cdef object place(self, object error, size_t at):
@@ -438,7 +440,7 @@ cdef class Reader:
                 self.bad(f"an array of {p.n} items can't be in the {self.end - self.at} bytes left", at)
         self.items(p)
         try:
-            self.f.put(p)
+            self.f.set_pair(p)
         except ValueError as error:
             self.place(error, at)
         return 0
@@ -604,7 +606,7 @@ cdef int load(File f, Source s, object params, const char *fn) except -1:
         size = n * (each + 16) + f.data_size
     handle = ggml_init(_structs.ggml_init_params(size if size > 16 else 16, None, True))
     try:
-        make_tensors(f, s, C(handle, fn), no_alloc, one)
+        make_tensors(f, s, arg_context(handle, fn), no_alloc, one)
     except BaseException:
         ggml_free(handle)
         raise
@@ -678,7 +680,7 @@ cdef object read_from(Source s, object params, const char *fn):
 
 cdef object open_path(object fname):
     """An open file and its size."""
-    name = os.fspath(fname if isinstance(fname, (str, os.PathLike)) else TEXT(fname, b"fname"))
+    name = os.fspath(fname if isinstance(fname, (str, os.PathLike)) else arg_text(fname, b"fname"))
     try:
         if not stat.S_ISREG(os.stat(name).st_mode):
             raise OSError(0, "no regular file")
@@ -750,10 +752,10 @@ def gguf_init_from_file_ptr(file, params):
     return read_from(s, params, b"gguf_init_from_file_ptr")
 
 cdef FILE *stdio(object file) except NULL:
-    cdef FILE *f = <FILE *>ADDR(file, b"file")
+    cdef FILE *f = <FILE *>arg_address(file, b"file")
     if f == NULL:
         fail(TypeError, "file is None: need a C FILE (see ggml_fopen)")
-    if not readable(f, 64) or not gg_may_be_file(f):
+    if not engine.readable(f, 64) or not gg_may_be_file(f):
         fail(ValueError, f"file ({<size_t>f:#x}) is no C FILE")
     return f
 
@@ -763,9 +765,9 @@ def gguf_init_from_buffer(data, size, params):
     cdef Source s = Source()
     cdef void *p
     checked(params)
-    s.end = SZ(size, b"size")
-    buffer_of(data, b"data", s.end, &p)
-    if s.end and (p == NULL or not readable(p, s.end)):
+    s.end = arg_size(size, b"size")
+    arg_buffer(data, b"data", s.end, &p)
+    if s.end and (p == NULL or not engine.readable(p, s.end)):
         fail(ValueError, f"data ({<size_t>p:#x}) is no memory of {s.end} bytes")
     s.memory = <const uint8_t *>p
     return read_from(s, params, b"gguf_init_from_buffer")
@@ -780,13 +782,13 @@ def gguf_init_from_callback(callback, userdata, max_chunk_read, max_expected_siz
     cdef CallbackSource s = CallbackSource()
     checked(params)
     function = as_callback(callback, _structs.gguf_reader_callback_t)
-    cdef void *address = FUN(function, _structs.gguf_reader_callback_t, b"callback")
+    cdef void *address = arg_callback(function, _structs.gguf_reader_callback_t, b"callback")
     if address == NULL:
         fail(TypeError, "callback is None: need a function")
     s.read = <size_t (*)(void *, void *, size_t, size_t) noexcept>address
-    s.userdata = ADDR(userdata, b"userdata")
-    s.chunk = SZ(max_chunk_read, b"max_chunk_read") or NOWHERE
-    s.end = min(SZ(max_expected_size, b"max_expected_size") or NOWHERE, NOWHERE)
+    s.userdata = arg_address(userdata, b"userdata")
+    s.chunk = arg_size(max_chunk_read, b"max_chunk_read") or NOWHERE
+    s.end = min(arg_size(max_expected_size, b"max_expected_size") or NOWHERE, NOWHERE)
     return read_from(s, params, b"gguf_init_from_callback")
 
 def gguf_free(ctx):
@@ -799,7 +801,7 @@ def gguf_free(ctx):
 def gguf_type_name(type):
     """The name of a value type (bytes), None where there is no such type."""
     enter(b"gguf_type_name")
-    cdef int k = I32(type, b"type")
+    cdef int k = arg_int32(type, b"type")
     return NAMES[k] if 0 <= k < N_TYPES else None
 
 def gguf_get_version(ctx):
@@ -817,7 +819,7 @@ def gguf_get_data_offset(ctx):
 def gguf_get_data(ctx):
     """Address of the tensor data, where they were read into one piece of memory that is still there; else None."""
     cdef File f = X(ctx, b"gguf_get_data")
-    return <size_t>f.data if f.data != NULL and data_region(f.data) != NULL else None
+    return <size_t>f.data if f.data != NULL and engine.region_of_data(f.data) != NULL else None
 
 def gguf_get_n_kv(ctx):
     """Number of keys."""
@@ -826,7 +828,7 @@ def gguf_get_n_kv(ctx):
 def gguf_find_key(ctx, key):
     """The index of a key, -1: there is none."""
     cdef File f = X(ctx, b"gguf_find_key")
-    return f.keys.get(TEXT(key, b"key"), -1)
+    return f.keys.get(arg_text(key, b"key"), -1)
 
 def gguf_get_key(ctx, key_id):
     """The key (bytes) with that index."""
@@ -841,7 +843,7 @@ def gguf_get_arr_type(ctx, key_id):
     """The type of an array's items."""
     cdef Pair p = X(ctx, b"gguf_get_arr_type").pair(key_id)
     if not p.array:
-        fail(ValueError, f"key {shown(p.key)} is {type_text(p)}: need an array")
+        fail(ValueError, f"key {quoted(p.key)} is {type_text(p)}: need an array")
     return p.type
 
 def gguf_get_arr_n(ctx, key_id):
@@ -852,7 +854,7 @@ cdef bytes plain(Pair p, int type):
     """The bytes of a single value; type: the one that it must have, -1: any but a string."""
     if p.n != 1 or (p.type != type if type >= 0 else p.type == STRING):
         wanted = (<bytes>NAMES[type]).decode() if type >= 0 else "a value of fixed size"
-        fail(ValueError, f"key {shown(p.key)} is {type_text(p)}: need {wanted}")
+        fail(ValueError, f"key {quoted(p.key)} is {type_text(p)}: need {wanted}")
     return p.data
 
 cdef object string_at(Pair p, size_t i):
@@ -880,11 +882,11 @@ def gguf_get_val_str(ctx, key_id):
 def gguf_get_arr_str(ctx, key_id, i):
     """String i (bytes) of an array of strings."""
     cdef Pair p = X(ctx, b"gguf_get_arr_str").pair(key_id)
-    cdef size_t k = SZ(i, b"i")
+    cdef size_t k = arg_size(i, b"i")
     if p.type != STRING:
-        fail(ValueError, f"key {shown(p.key)} is {type_text(p)}: need an array of str")
+        fail(ValueError, f"key {quoted(p.key)} is {type_text(p)}: need an array of str")
     if k >= p.n:
-        fail(ValueError, f"i is {k}: key {shown(p.key)} has {p.n} strings")
+        fail(ValueError, f"i is {k}: key {quoted(p.key)} has {p.n} strings")
     return string_at(p, k)
 
 def gguf_get_val_data(ctx, key_id):
@@ -896,7 +898,7 @@ def gguf_get_arr_data(ctx, key_id):
     """Address of the first item of an array that is not of strings; it stays as long as the key. None: it is empty."""
     cdef Pair p = X(ctx, b"gguf_get_arr_data").pair(key_id)
     if p.type == STRING:
-        fail(ValueError, f"key {shown(p.key)} is {type_text(p)}: need an array of values of fixed size")
+        fail(ValueError, f"key {quoted(p.key)} is {type_text(p)}: need an array of values of fixed size")
     return <size_t>PyBytes_AS_STRING(p.data) if p.n else None
 
 def gguf_get_n_tensors(ctx):
@@ -906,7 +908,7 @@ def gguf_get_n_tensors(ctx):
 def gguf_find_tensor(ctx, name):
     """The index of a tensor, -1: there is none."""
     cdef File f = X(ctx, b"gguf_find_tensor")
-    return f.names.get(TEXT(name, b"name"), -1)
+    return f.names.get(arg_text(name, b"name"), -1)
 
 def gguf_get_tensor_offset(ctx, tensor_id):
     """Where a tensor's data begin in the tensor data."""
@@ -932,10 +934,10 @@ def gguf_get_tensor_shape(ctx, tensor_id):
 # ---- changes ---------------------------------------------------------------------------------------------------------
 cdef Pair new_pair(object key, int type, bint array, uint64_t n, bytes data):
     cdef Pair p = Pair.__new__(Pair)
-    p.key, p.type, p.array, p.n, p.data = TEXT(key, b"key"), type, array, n, data
+    p.key, p.type, p.array, p.n, p.data = arg_text(key, b"key"), type, array, n, data
     if not 0 < len(p.key) <= MAX_KEY or b"\0" in p.key:
-        fail(ValueError, f"key is {shown(p.key)}: need 1 to {MAX_KEY} bytes, none of them zero")
-    check_text(p.key, f"key {shown(p.key)}")
+        fail(ValueError, f"key is {quoted(p.key)}: need 1 to {MAX_KEY} bytes, none of them zero")
+    check_text(p.key, f"key {quoted(p.key)}")
     if p.key == ALIGNMENT_KEY:
         alignment_of(p)
     return p
@@ -973,7 +975,7 @@ cdef object _setter(int type):
     cdef bytes kind = NAMES[type], name = b"gguf_set_val_" + kind
     def set(ctx, key, val):
         cdef File f = X(ctx, name)
-        f.put(new_pair(key, type, False, 1, value_bytes(type, val)))
+        f.set_pair(new_pair(key, type, False, 1, value_bytes(type, val)))
     return named_function(set, name, f"Sets a key to a value of type {kind.decode()}; it becomes the last one.")
 
 cdef object named_function(object function, bytes name, str text):
@@ -987,78 +989,78 @@ for _type in range(N_TYPES):
             globals()[_function.__name__] = _function
 
 cdef bytes string_bytes(object text, const char *role):
-    cdef bytes raw = TEXT(text, role)
-    check_text(raw, f"{role.decode()} {shown(raw)}")
+    cdef bytes raw = arg_text(text, role)
+    check_text(raw, f"{role.decode()} {quoted(raw)}")
     return raw64(len(raw)) + raw
 
 def gguf_set_val_str(ctx, key, val):
     """Sets a key to a string (bytes or str); it becomes the last one."""
     cdef File f = X(ctx, b"gguf_set_val_str")
-    f.put(new_pair(key, STRING, False, 1, string_bytes(val, b"val")))
+    f.set_pair(new_pair(key, STRING, False, 1, string_bytes(val, b"val")))
 
 def gguf_set_arr_data(ctx, key, type, data, n):
     """Sets a key to an array of n items of a type (GGUF_TYPE_*, but strings and arrays), copied from memory."""
     cdef File f = X(ctx, b"gguf_set_arr_data")
-    cdef int k = I32(type, b"type")
-    cdef size_t count = SZ(n, b"n"), size
+    cdef int k = arg_int32(type, b"type")
+    cdef size_t count = arg_size(n, b"n"), size
     cdef void *p
     if not 0 <= k < N_TYPES or k in (STRING, ARRAY):
         fail(ValueError, f"type is {k}: need the type of a value of fixed size")
     if not gg_mul(count, <size_t>SIZES[k], &size) or size > NOWHERE:
         fail(ValueError, f"n is {count}: larger than any memory")
-    buffer_of(data, b"data", size, &p)
-    if size and (p == NULL or not readable(p, size)):
+    arg_buffer(data, b"data", size, &p)
+    if size and (p == NULL or not engine.readable(p, size)):
         fail(ValueError, f"data ({<size_t>p:#x}) is no memory of {size} bytes")
     cdef bytes copy = PyBytes_FromStringAndSize(<const char *>p, <Py_ssize_t>size) if size else b""
     if k == BOOLEAN and copy.translate(None, b"\0\1"):
         fail(ValueError, "data has bools that are neither 0 nor 1")
-    f.put(new_pair(key, k, True, count, copy))
+    f.set_pair(new_pair(key, k, True, count, copy))
 
 def gguf_set_arr_str(ctx, key, data, n):
     """Sets a key to an array of n strings: a list of bytes or str, a ctypes array of c_char_p or a pointer to them."""
     cdef File f = X(ctx, b"gguf_set_arr_str")
-    cdef size_t count = SZ(n, b"n")
+    cdef size_t count = arg_size(n, b"n")
     if not isinstance(data, (list, tuple, ctypes.Array, ctypes._Pointer)) or (count and not data):
         fail(TypeError, f"data is {data!r}: need {count} strings, as a list, a ctypes array or a pointer")
     if hasattr(data, "__len__") and <size_t>len(data) < count:
         fail(ValueError, f"n is {count}: data has {len(data)} strings")
-    if isinstance(data, ctypes._Pointer) and not readable(<void *><size_t>ctypes.addressof(data.contents), count * sizeof(void *)):
+    if isinstance(data, ctypes._Pointer) and not engine.readable(<void *><size_t>ctypes.addressof(data.contents), count * sizeof(void *)):
         fail(ValueError, f"data is no array of {count} strings")
     strings = [string_bytes(data[i], b"a string of data") for i in range(count)]
-    f.put(new_pair(key, STRING, True, count, b"".join(strings)))
+    f.set_pair(new_pair(key, STRING, True, count, b"".join(strings)))
 
 def gguf_set_kv(ctx, src):
     """Copies every key of the GGUF context `src`."""
     cdef File f = X(ctx, b"gguf_set_kv"), g = X(src, b"gguf_set_kv")
     for p in list(g.pairs):
-        f.put(p)                      # pairs do not change once they are made
+        f.set_pair(p)                      # pairs do not change once they are made
 
 def gguf_remove_key(ctx, key):
     """Removes a key; returns the index that it had, -1: there was none."""
     cdef File f = X(ctx, b"gguf_remove_key")
-    return f.remove(TEXT(key, b"key"))
+    return f.remove(arg_text(key, b"key"))
 
 def gguf_add_tensor(ctx, tensor):
     """Adds a tensor: its name, shape and type now; its data, which have to stay, when the file is written."""
     cdef File f = X(ctx, b"gguf_add_tensor")
-    cdef ggml_tensor *t = T(tensor, b"tensor")
+    cdef ggml_tensor *t = arg_tensor(tensor, b"tensor")
     cdef Info info = Info.__new__(Info)
     cdef int d
     info.name, info.type, info.n_dims = <bytes>t.name, t.type, 1
     if not info.name:
         fail(ValueError, "the tensor has no name (see ggml_set_name)")
-    check_text(info.name, f"the tensor's name {shown(info.name)}")
+    check_text(info.name, f"the tensor's name {quoted(info.name)}")
     if info.name in f.names:
-        fail(ValueError, f"there is a tensor named {shown(info.name)} already")
+        fail(ValueError, f"there is a tensor named {quoted(info.name)} already")
     if not gg_contiguous(t):
-        fail(ValueError, f"tensor {shown(info.name)} is not contiguous (see ggml_cont)")
+        fail(ValueError, f"tensor {quoted(info.name)} is not contiguous (see ggml_cont)")
     for d in range(4):
         info.ne[d] = t.ne[d]
         if t.ne[d] != 1:
             info.n_dims = d + 1
     size_of(info)
     info.data = t.data
-    if t.data != NULL and data_region(t.data) == NULL:
+    if t.data != NULL and engine.region_of_data(t.data) == NULL:
         info.held = memoryview(tensor)
     info.offset = f.data_size
     f.names[info.name] = len(f.infos)
@@ -1068,9 +1070,9 @@ def gguf_add_tensor(ctx, tensor):
 def gguf_set_tensor_type(ctx, name, type):
     """Gives a tensor another type: those behind it move. It has no data then until gguf_set_tensor_data is called."""
     cdef File f = X(ctx, b"gguf_set_tensor_type")
-    cdef Info t = f.named(name)
+    cdef Info t = f.find_tensor(name)
     cdef int before = t.type
-    t.type = TYPE(type, b"type")
+    t.type = arg_type(type, b"type")
     if t.type == before:
         return
     try:
@@ -1087,9 +1089,9 @@ def gguf_set_tensor_data(ctx, name, data):
     Objects with a known size (bytes, arrays, NumPy) are kept alive; behind a bare address the memory has to stay.
     """
     cdef File f = X(ctx, b"gguf_set_tensor_data")
-    cdef Info t = f.named(name)
+    cdef Info t = f.find_tensor(name)
     cdef void *p
-    buffer_of(data, b"data", t.size, &p)
+    arg_buffer(data, b"data", t.size, &p)
     if t.size and p == NULL:
         fail(TypeError, f"data is None: need {t.size} bytes")
     t.data, t.held = p, data
@@ -1119,8 +1121,8 @@ cdef int check_tensor(Info t) except -1:
     if t.size == 0:
         return 0
     if t.data == NULL:
-        fail(ValueError, f"tensor {shown(t.name)} has no data (see gguf_set_tensor_data)")
-    draft(&d, 0, t.type, t.ne[0], t.ne[1], t.ne[2], t.ne[3])
+        fail(ValueError, f"tensor {quoted(t.name)} has no data (see gguf_set_tensor_data)")
+    node_init(&d, 0, t.type, t.ne[0], t.ne[1], t.ne[2], t.ne[3])
     d.nb[0] = <size_t>gg_types[t.type].bytes
     for i in range(1, 4):
         d.nb[i] = d.nb[i - 1] * <size_t>(t.ne[i - 1] // gg_types[t.type].blck if i == 1 else t.ne[i - 1])
@@ -1152,8 +1154,8 @@ def gguf_get_meta_data(ctx, data):
     """Writes a file's metadata to memory of gguf_get_meta_size bytes."""
     cdef bytes meta = metadata(X(ctx, b"gguf_get_meta_data"))
     cdef void *p
-    buffer_of(data, b"data", len(meta), &p)
-    if p == NULL or not readable(p, len(meta)):
+    arg_buffer(data, b"data", len(meta), &p)
+    if p == NULL or not engine.readable(p, len(meta)):
         fail(ValueError, f"data ({<size_t>p:#x}) is no memory of {len(meta)} bytes")
     memcpy(p, PyBytes_AS_STRING(meta), len(meta))
 
@@ -1191,8 +1193,8 @@ def gguf_write_to_file(ctx, fname, only_meta):
     longer.
     """
     cdef File f = X(ctx, b"gguf_write_to_file")
-    cdef bint meta = BOOL(only_meta, b"only_meta")
-    name = PATH(fname, b"fname")
+    cdef bint meta = arg_bool(only_meta, b"only_meta")
+    name = arg_path(fname, b"fname")
     try:
         _write_file(name, lambda write: write_to(f, write, meta))
     except OSError as error:
@@ -1216,7 +1218,7 @@ def gguf_write_to_file_ptr(ctx, file, only_meta):
     """Like gguf_write_to_file, to a C FILE (see ggml_fopen), from its position on."""
     cdef File f = X(ctx, b"gguf_write_to_file_ptr")
     cdef Stdio out = Stdio()
-    cdef bint meta = BOOL(only_meta, b"only_meta")
+    cdef bint meta = arg_bool(only_meta, b"only_meta")
     out.file = stdio(file)
     try:
         write_to(f, out.write, meta)

@@ -20,10 +20,13 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, strchr
 
 from .._core cimport (
-    C, GGML_TYPE_BF16, GGML_TYPE_F16, GGML_TYPE_F32, GGML_TYPE_F64, GGML_TYPE_I8, GGML_TYPE_I16, GGML_TYPE_I32,
-    GGML_TYPE_I64, NE, P, T, TYPE, buffer_of, check_data, data_ok, data_region, draft, enter, fail, gg_bf16_to_f32,
-    gg_is_empty, gg_region, gg_row_size, gg_types, ggml_context, ggml_tensor, keep, kernels, new_tensor, put,
-    region_owner, region_view,
+    arg_buffer, arg_context, arg_extent, arg_tensor, arg_type, check_data, engine, enter, fail, gg_bf16_to_f32,
+    gg_is_empty, gg_region, gg_row_size, gg_types, ggml_context, ggml_tensor, keep, new_tensor, node_append, node_init,
+    region_owner, wrap_tensor,
+)
+from .._enums cimport (
+    GGML_TYPE_BF16, GGML_TYPE_F16, GGML_TYPE_F32, GGML_TYPE_F64, GGML_TYPE_I16, GGML_TYPE_I32, GGML_TYPE_I64,
+    GGML_TYPE_I8,
 )
 from .._structs import ggml_tensor_p
 
@@ -85,7 +88,7 @@ cdef class Hold:
 
     def __dealloc__(self):
         if self.region != NULL:
-            region_view(self.region, -1)
+            engine.region_view(self.region, -1)
 
     def __getbuffer__(self, Py_buffer *view, int flags):
         PyBuffer_FillInfo(view, self, self.data, self.span, 0, flags)
@@ -107,7 +110,7 @@ cdef class Hold:
 cdef Hold hold(ggml_tensor *t):
     cdef Hold h
     cdef int d, k, n = dims(t)
-    if not data_ok(t):
+    if not engine.data_ok(t):
         check_data(t, "tensor")
     h = Hold.__new__(Hold)
     h.type, h.ndim, h.data = t.type, n, <uint8_t *>t.data
@@ -125,11 +128,11 @@ cdef Hold hold(ggml_tensor *t):
         return h
     for k in range(n):
         h.span += (h.shape[k] - 1) * h.strides[k]
-    h.region = data_region(t.data)
+    h.region = engine.region_of_data(t.data)
     if h.region == NULL:
         h.owner = source_of(t)
     elif h.region.mapped:
-        region_view(h.region, 1)
+        engine.region_view(h.region, 1)
     else:
         h.owner = region_owner(h.region)
         h.region = NULL
@@ -151,7 +154,7 @@ cdef int export(PyObject *tensor, RawBuffer *view, int flags) except -1:
     """The buffer protocol of tensor pointers. A view's object is the hold, so that its release needs nothing else."""
     view.obj = NULL
     enter(b"ggml_tensor_p")
-    cdef Hold h = hold(T(<object>tensor, b"tensor"))
+    cdef Hold h = hold(arg_tensor(<object>tensor, b"tensor"))
     cdef bint rows = contiguous(h, False)
     cdef int k
     if (flags & PyBUF_C_CONTIGUOUS) == PyBUF_C_CONTIGUOUS and not rows:
@@ -179,7 +182,7 @@ cdef int export(PyObject *tensor, RawBuffer *view, int flags) except -1:
 def _array_interface(self):
     """For those who know neither buffers nor DLPack; `data` is an object that keeps the memory, no bare address."""
     enter(b"__array_interface__")
-    cdef Hold h = hold(T(self, b"tensor"))
+    cdef Hold h = hold(arg_tensor(self, b"tensor"))
     code = (<bytes>format_of(h.type)).decode()
     kind = "f" if code in "efd" else "i" if code in "bhilq" else "u"
     order = "|" if h.itemsize == 1 else ">" if big_endian else "<"
@@ -271,7 +274,7 @@ def _dlpack(self, *, stream=None, max_version=None, dl_device=None, copy=None):
         fail(BufferError, f"stream is {stream!r}: tensors are in CPU memory, need None")
     if dl_device is not None and tuple(dl_device) != (DL_CPU, 0):
         fail(BufferError, f"dl_device is {dl_device!r}: tensors are in CPU memory, need ({DL_CPU}, 0)")
-    cdef Hold h = hold(T(self, b"tensor"))
+    cdef Hold h = hold(arg_tensor(self, b"tensor"))
     if gg_types[h.type].quantized:
         fail(BufferError, f"the tensor is {gg_types[h.type].name.decode()}: DLPack has no such type")
     cdef int k
@@ -367,7 +370,7 @@ cdef ggml_tensor *shared(ggml_context *c, Source s, int type, int ndim, const in
     cdef size_t[4] nb
     cdef int k, i
     cdef int64_t size = gg_types[type].bytes
-    draft(&d, 0, type, 1, 1, 1, 1)
+    node_init(&d, 0, type, 1, 1, 1, 1)
     if <size_t>data % <size_t>size:
         return NULL
     for k in range(ndim):
@@ -382,7 +385,7 @@ cdef ggml_tensor *shared(ggml_context *c, Source s, int type, int ndim, const in
     cdef bint no_alloc = c.no_alloc
     c.no_alloc = True
     try:
-        t = put(c, &d)
+        t = node_append(c, &d)
     finally:
         c.no_alloc = no_alloc
     memcpy(t.nb, nb, sizeof(nb))
@@ -452,7 +455,7 @@ def from_dlpack(ctx, x):
     permuted tensors (see ggml_cont). What a tensor can't share is copied: read-only memory, negative or zero strides,
     foreign byte order.
     """
-    cdef ggml_context *c = C(ctx, b"from_dlpack")
+    cdef ggml_context *c = arg_context(ctx, b"from_dlpack")
     cdef ggml_tensor *t
     if x is None or not (PyObject_CheckBuffer(x) or hasattr(x, "__dlpack__")):
         fail(TypeError, f"x is a {type(x).__name__}: need an object with __dlpack__ or the buffer protocol")
@@ -463,7 +466,7 @@ def from_dlpack(ctx, x):
         if t == NULL:
             need_numpy()
             x = numpy.from_dlpack(x)
-    return P(t) if t != NULL else imported(c, x)
+    return wrap_tensor(t) if t != NULL else imported(c, x)
 
 # ---- NumPy -----------------------------------------------------------------------------------------------------------
 cdef object decoded(ggml_tensor *t):
@@ -474,7 +477,7 @@ cdef object decoded(ggml_tensor *t):
     cdef const uint8_t *row
     cdef Py_buffer view
     cdef float *y
-    to_f32 = kernels().to_f32[t.type]
+    to_f32 = engine.isa_active().to_f32[t.type]
     cdef bint packed = t.nb[0] == <size_t>gg_types[t.type].bytes
     if to_f32 == NULL and t.type != GGML_TYPE_BF16:
         fail(ValueError, f"the tensor is {gg_types[t.type].name.decode()}: its values can't be decoded")
@@ -514,7 +517,7 @@ def to_numpy(tensor, shape=None):
     first elements of each dimension, or, where it does not fit into the tensor's shape, gives the elements another.
     """
     enter(b"to_numpy")
-    cdef ggml_tensor *t = T(tensor, b"tensor")
+    cdef ggml_tensor *t = arg_tensor(tensor, b"tensor")
     cdef Hold h
     if numpy is None:
         need_numpy()
@@ -547,7 +550,7 @@ cdef object imported(ggml_context *c, object x):
         for k in range(view.ndim):
             ne[view.ndim - 1 - k] = view.shape[k]
         t = new_tensor(c, type, view.ndim, ne)
-        tensor = P(t)
+        tensor = wrap_tensor(t)
         if t.data != NULL and view.len:
             if not swapped and PyBuffer_IsContiguous(&view, b"C"):
                 memcpy(t.data, view.buf, <size_t>view.len)
@@ -562,7 +565,7 @@ cdef int no_such_type(object x, str code) except -1:
 
 cdef object imported_bf16(ggml_context *c, object x):
     tensor = imported(c, x.view("int16"))
-    (<ggml_tensor *>T(tensor, b"x")).type = GGML_TYPE_BF16
+    (<ggml_tensor *>arg_tensor(tensor, b"x")).type = GGML_TYPE_BF16
     return tensor
 
 def from_numpy(x, ctx):
@@ -570,7 +573,7 @@ def from_numpy(x, ctx):
 
     The tensor is contiguous. In a context with no_alloc it gets the type and shape only.
     """
-    return imported(C(ctx, b"from_numpy"), x)
+    return imported(arg_context(ctx, b"from_numpy"), x)
 
 # ---- questions -------------------------------------------------------------------------------------------------------
 cdef int dims(const ggml_tensor *t) noexcept:
@@ -582,18 +585,18 @@ cdef int dims(const ggml_tensor *t) noexcept:
 def get_ndims(tensor):
     """Number of dimensions without the trailing ones of size 1; at least 1."""
     enter(b"get_ndims")
-    return dims(T(tensor, b"tensor"))
+    return dims(arg_tensor(tensor, b"tensor"))
 
 def get_shape(tensor):
     """The sizes of the dimensions as a tuple, innermost first."""
     enter(b"get_shape")
-    cdef ggml_tensor *t = T(tensor, b"tensor")
+    cdef ggml_tensor *t = arg_tensor(tensor, b"tensor")
     return tuple([t.ne[i] for i in range(dims(t))])
 
 def get_strides(tensor):
     """The strides of the dimensions in bytes as a tuple, innermost first."""
     enter(b"get_strides")
-    cdef ggml_tensor *t = T(tensor, b"tensor")
+    cdef ggml_tensor *t = arg_tensor(tensor, b"tensor")
     return tuple([t.nb[i] for i in range(dims(t))])
 
 # ---- rows ------------------------------------------------------------------------------------------------------------
@@ -603,17 +606,17 @@ cdef object row_work(object work, int64_t n):
 def quantize_row(data_f32, nelements, ttype, work=None):
     """Converts `nelements` float32 values to the type `ttype`; returns `work`, or a new buffer (c_void_p)."""
     enter(b"quantize_row")
-    cdef int ty = TYPE(ttype, b"ttype")
-    cdef int64_t n = NE(nelements, b"nelements")
+    cdef int ty = arg_type(ttype, b"ttype")
+    cdef int64_t n = arg_extent(nelements, b"nelements")
     cdef void *x
     cdef void *y
     row_blocks(ty, n)
-    from_f32 = kernels().from_f32[ty]
+    from_f32 = engine.isa_active().from_f32[ty]
     if from_f32 == NULL:
         fail(ValueError, f"nothing is quantised to {gg_types[ty].name.decode()}")
-    buffer_of(data_f32, b"data_f32", <size_t>n * sizeof(float), &x)
+    arg_buffer(data_f32, b"data_f32", <size_t>n * sizeof(float), &x)
     out = row_work(work, n)
-    buffer_of(out, b"work", gg_row_size(ty, n), &y)
+    arg_buffer(out, b"work", gg_row_size(ty, n), &y)
     if n:
         from_f32(<const float *>not_null(x, "data_f32"), y, n)
     return out
@@ -621,17 +624,17 @@ def quantize_row(data_f32, nelements, ttype, work=None):
 def dequantize_row(data_q, nelements, ttype, work=None):
     """Converts `nelements` values of the type `ttype` to float32; returns `work`, or a new buffer (c_void_p)."""
     enter(b"dequantize_row")
-    cdef int ty = TYPE(ttype, b"ttype")
-    cdef int64_t n = NE(nelements, b"nelements")
+    cdef int ty = arg_type(ttype, b"ttype")
+    cdef int64_t n = arg_extent(nelements, b"nelements")
     cdef void *x
     cdef void *y
     row_blocks(ty, n)
-    to_f32 = kernels().to_f32[ty]
+    to_f32 = engine.isa_active().to_f32[ty]
     if to_f32 == NULL:
         fail(ValueError, f"{gg_types[ty].name.decode()} can't be decoded")
-    buffer_of(data_q, b"data_q", gg_row_size(ty, n), &x)
+    arg_buffer(data_q, b"data_q", gg_row_size(ty, n), &x)
     out = row_work(work, n)
-    buffer_of(out, b"work", <size_t>n * sizeof(float), &y)
+    arg_buffer(out, b"work", <size_t>n * sizeof(float), &y)
     if n:
         to_f32(not_null(x, "data_q"), <float *>y, n)
     return out
