@@ -89,7 +89,7 @@ class Op:
         return self.samples[i](Random([i, *self.name.encode()]))
 
 
-FAMILIES = ("elementwise", "reduce", "glu_sort", "recurrent", "shape", "matmul", "attention", "conv", "resize", "pad")
+FAMILIES = ("elementwise", "reduce", "glu", "recurrent", "shape", "matmul", "attention", "conv", "resize", "pad")
 
 
 def rows():
