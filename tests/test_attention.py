@@ -7,7 +7,8 @@ import pytest
 from cases import Random
 from cases.attention import FLASH, attention, qkv
 from cases.harness import ISAS, close, compute, context, difference, elements, graph_of, isa, load, memory, tensor
-from cases.reduce import slopes, tiled
+from cases.samples import tiled
+from cases.softmax import slopes
 
 import ggml
 

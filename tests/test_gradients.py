@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from cases.elementwise import gelu, gelu_erf, gelu_quick, sigmoid, silu, softplus
 from cases.harness import ISAS, close, compute, context, difference, isa, load, shape, store, tensor
-from cases.reduce import log_soft_max, rms_norm, soft_max
+from cases.norm import rms_norm
+from cases.softmax import log_soft_max, soft_max
 
 import ggml
 from ggml import _grad

@@ -13,6 +13,8 @@ reference gets the operands' values as float64.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -89,14 +91,19 @@ class Op:
         return self.samples[i](Random([i, *self.name.encode()]))
 
 
-FAMILIES = ("elementwise", "reduce", "glu", "recurrent", "shape", "matmul", "attention", "conv", "resize", "pad")
+# The stems of the families: every module of this package but those that hold what the families share.
+SHARED = ("__init__", "harness", "samples")
+FAMILIES = tuple(sorted(path.stem for path in Path(__file__).parent.glob("*.py") if path.stem not in SHARED))
+
+
+def families():
+    """The rows of each family, by its stem."""
+    return {stem: tuple(import_module(f"{__name__}.{stem}").OPS) for stem in FAMILIES}
 
 
 def rows():
     """All rows, by name."""
-    from importlib import import_module
-
-    ops = [op for family in FAMILIES for op in import_module(f"{__name__}.{family}").OPS]
+    ops = [op for family in families().values() for op in family]
     by_name = {op.name: op for op in ops}
-    assert len(by_name) == len(ops), "two rows of one name"
+    assert len(by_name) == len(ops), "two rows have the same name"
     return by_name

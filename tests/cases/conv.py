@@ -1,33 +1,17 @@
-"""Convolutions, patches and pooling. References add up tap by tap, in any number of dimensions.
+"""Convolutions and patches (im2col). The references add up one tap of the kernel at a time, in any number of dimensions.
 
-Sizes, strides and taps run innermost first.
+Sizes, strides and taps are written innermost first.
 """
 
 import ctypes
-import itertools
 
 import numpy as np
 
 from . import Op
+from .samples import outs, seen, taps
 
 
-# ---- windows: x [..., d2, d1, d0] and the places that tap `tap` of each window sees ----------------------------------
-def outs(n, k, s, p, d):
-    return [(n[i] + 2 * p[i] - d[i] * (k[i] - 1) - 1) // s[i] + 1 for i in range(len(n))]
-
-
-def taps(k):
-    """All taps of a kernel of size k (innermost first), the innermost fastest."""
-    return [t[::-1] for t in itertools.product(*(range(n) for n in k[::-1]))]
-
-
-def seen(x, tap, out, s, p, d):
-    """A view of x, padded, as tap sees it: x has len(out) dimensions of places at its end."""
-    dims = len(out)
-    at = [slice(tap[i] * d[i], tap[i] * d[i] + (out[i] - 1) * s[i] + 1, s[i]) for i in range(dims)]
-    return x[(..., *at[::-1])]
-
-
+# ---- references ------------------------------------------------------------------------------------------------------
 def padded(x, p):
     return np.pad(x, [(0, 0)] * (x.ndim - len(p)) + [(q, q) for q in p[::-1]])
 
@@ -82,7 +66,7 @@ def columns_back(g, x_shape, k, s, p, d):
     return cropped(x, p)
 
 
-# ---- the constructors' conventions -----------------------------------------------------------------------------------
+# ---- the conventions of the constructors -----------------------------------------------------------------------------
 def line(f):
     """Of one dimension: dimension 3 is not used."""
     return lambda w, x, s, p, d: f(w[0], x[0], [s], [p], [d])
@@ -128,48 +112,6 @@ def conv_transpose_1d(w, x, s, p, d):
 
 def conv_transpose_2d(w, x, s):
     return spread(w, x, [s, s], [0, 0], [1, 1])
-
-
-def pool(x, op, k, s, p, inside):
-    """k, s: of dimensions 0 and 1; p in halves."""
-    n = x.shape[:-3:-1]
-    out = [int((n[i] + 2 * p[i] - k[i]) // s[i]) + 1 for i in range(2)]
-    whole = [int(q) for q in p]
-    more = [max(0, (out[i] - 1) * s[i] + k[i] - n[i] - whole[i]) for i in range(2)]
-    edges = [(0, 0), (0, 0), *((whole[i], more[i]) for i in (1, 0))]
-    x, there = np.pad(x, edges, constant_values=0 if op else -np.inf), np.pad(np.ones(x.shape), edges)
-    views = [(seen(x, t, out, s, 0, [1, 1]), seen(there, t, out, s, 0, [1, 1])) for t in taps(k)]
-    if op == 0:
-        return np.max([v for v, _ in views], 0)
-    return sum(v for v, _ in views) / (sum(m for _, m in views) if inside else k[0] * k[1])
-
-
-def pool_1d(x, op, k, s, p):
-    return pool(x, op, [k, 1], [s, 1], [p, 0], True)
-
-
-def pool_2d(x, op, k0, k1, s0, s1, p0, p1):
-    return pool(x, op, [k0, k1], [s0, s1], [p0, p1], False)
-
-
-def pool_2d_back(g, x, op, *how):
-    """By one-sided steps of the function itself: pooling is linear between its kinks."""
-    grad, h = np.zeros(x.shape), 1e-6
-    at = pool_2d(x, op, *how)
-    for i in np.ndindex(x.shape):
-        y = x.copy()
-        y[i] += h
-        grad[i] = np.sum(g * (pool_2d(y, op, *how) - at)) / h
-    return grad
-
-
-def distinct(*ne):
-    """Values whose order no small step changes."""
-    return lambda r: r.order(int(np.prod(ne)), int(np.prod(ne))).reshape((*ne, 1, 1, 1)[:4][::-1]) * 0.05 - 1.0
-
-
-def with_distinct(ne, *numbers):
-    return lambda r: [distinct(*ne)(r), *numbers]
 
 
 def ne(*sizes):
@@ -320,7 +262,8 @@ OPS = [
         "conv_3d_direct",
         lambda w, x, *q: solid(w, x, q[9], *q[:9]),
         tuple(
-            lambda r, f=f, n=n: [*f(r)[:2], *f(r)[3:], *n] for f, n in zip(SOLIDS, ((2, 2, 3), (1, 2, 2), (6, 2, 20), (2, 0, 3)))
+            lambda r, f=f, n=n: [*f(r)[:2], *f(r)[3:], *n]
+            for f, n in zip(SOLIDS, ((2, 2, 3), (1, 2, 2), (6, 2, 20), (2, 0, 3)))
         ),
         diff=(0, 1),
         types=MIXED,
@@ -446,66 +389,5 @@ OPS = [
             (lambda r: [r(6, 4), 2, 4, 0], ValueError, "oc is 4"),
             (lambda r: [r(6, 4), 0, 2, 0], ValueError, "stride is 0"),
         ),
-    ),
-    *(
-        Op(
-            "pool_1d",
-            pool_1d,
-            (
-                with_distinct((20, 4), op, 2, 2, 0),
-                with_distinct((11, 3, 2), op, 3, 2, 1),
-                with_distinct((9, 2), op, 4, 1, 2),
-                lambda r, op=op: [r(401, 33, 2), op, 5, 3, 2],
-                with_distinct((37, 3), op, 30, 9, 2),
-            ),
-            diff=(0,),
-            name=f"pool_1d_{name}",
-            bad=(
-                (lambda r: [r(6, 4), 2, 2, 1, 0], ValueError, "op is 2"),
-                (lambda r: [r(6, 4), 0, 0, 1, 0], ValueError, "window is 0"),
-                (lambda r: [r(6, 4), 0, 7, 1, 0], ValueError, "does not fit"),
-            ),
-        )
-        for op, name in enumerate(("max", "avg"))
-    ),
-    *(
-        Op(
-            "pool_2d",
-            pool_2d,
-            (
-                with_distinct((8, 6, 2, 2), op, 2, 2, 2, 2, 0.0, 0.0),
-                with_distinct((7, 9, 2), op, 3, 3, 2, 2, 1.0, 1.0),
-                with_distinct((8, 5), op, 2, 2, 2, 2, 0.5, 0.5),
-                with_distinct((6, 7, 2), op, 3, 2, 1, 3, 1.0, 0.0),
-                lambda r, op=op: [r(112, 57, 9, 2), op, 3, 3, 2, 2, 1.0, 1.0],
-                lambda r, op=op: [r(11, 7, 3), op, 11, 7, 11, 7, 0.0, 0.0],
-                lambda r, op=op: [r(19, 13, 2), op, 12, 9, 9, 5, 2.0, 1.0],
-            ),
-            diff=(0,),
-            name=f"pool_2d_{name}",
-            bad=(
-                (lambda r: [r(6, 4), 2, 2, 2, 1, 1, 0.0, 0.0], ValueError, "op is 2"),
-                (lambda r: [r(6, 4), 0, 2, 2, 0, 1, 0.0, 0.0], ValueError, "stride is 0"),
-                (lambda r: [r(6, 4), 0, 2, 5, 1, 1, 0.0, 0.0], ValueError, "does not fit"),
-                (lambda r: [r(6, 4), 0, 2, 2, 1, 1, -1.0, 0.0], ValueError, "padding is -1"),
-            ),
-        )
-        for op, name in enumerate(("max", "avg"))
-    ),
-    *(
-        Op(
-            "pool_2d_back",
-            pool_2d_back,
-            (
-                lambda r, op=op: [r(4, 3, 2, 2), distinct(8, 6, 2, 2)(r), op, 2, 2, 2, 2, 0.0, 0.0],
-                lambda r, op=op: [r(4, 5, 2), distinct(7, 9, 2)(r), op, 3, 3, 2, 2, 1.0, 1.0],
-                lambda r, op=op: [r(8, 3), distinct(8, 5)(r), op, 3, 2, 1, 2, 1.0, 0.5],
-            ),
-            types=("F32",),
-            tol=1e-5,
-            name=f"pool_2d_back_{name}",
-            bad=((lambda r: [r(4, 2), r(8, 6), 0, 2, 2, 2, 2, 0.0, 0.0], ValueError, "a has rows of 4 and 2 of them"),),
-        )
-        for op, name in enumerate(("max", "avg"))
     ),
 ]

@@ -1,18 +1,14 @@
-"""Element-wise operations, their gradients' own operations, and optimiser steps."""
+"""Element-wise operations of one and two operands, and the operations of their gradients."""
 
 import math
 
 import numpy as np
 
 from . import As, Op
+from .samples import sized, tiled, with_numbers
 
 
-def tiled(b, a):
-    """b repeated to the shape of a."""
-    return np.tile(b, [n // m if m else 1 for n, m in zip(a.shape, b.shape)])
-
-
-# ---- references, right in the tails ----------------------------------------------------------------------------------
+# ---- references, accurate in the tails -------------------------------------------------------------------------------
 def sigmoid(x):
     e = np.exp(-np.abs(x))
     return np.where(x >= 0, 1 / (1 + e), e / (1 + e))
@@ -84,18 +80,6 @@ def slope(f, h=1e-5):
 
 
 # ---- samples ---------------------------------------------------------------------------------------------------------
-def sized(scale=2.0, **how):
-    """One operand: small, odd, long enough to be cut for threads, one element, none."""
-    how = how or {"scale": scale}
-    return (
-        lambda r: [r(7, 3, 2, **how)],
-        lambda r: [r(67, 5, 3, 2, **how)],
-        lambda r: [r(1031, 97, **how)],
-        lambda r: [r(1, **how)],
-        lambda r: [r(5, 0, 2, **how)],
-    )
-
-
 def unary(name, ref, *, sizes=None, inplace=True, **more):
     """An element-wise function of one operand and its in-place form."""
     more.setdefault("diff", (0,))
@@ -156,10 +140,6 @@ def back(name, f):
     )
 
 
-def with_numbers(sizes, *numbers):
-    return tuple(lambda r, s=s: [*s(r), *numbers] for s in sizes)
-
-
 # ---- rows ------------------------------------------------------------------------------------------------------------
 OPS = [
     binary("add", np.add),
@@ -184,7 +164,9 @@ OPS = [
             lambda r: [As("Q8_0", r(96, 5)), As("F32", r(96, 5)), 1],
             lambda r: [As("Q4_K", r(256, 3)), As("F32", r(256, 3)), 30],
         ),
-        bad=((lambda r: [As("Q8_0", r(32, 3)), As("F32", r(32, 3)), 2], ValueError, "a is q8_0 [32, 3], result is q4_0"),),
+        bad=(
+            (lambda r: [As("Q8_0", r(32, 3)), As("F32", r(32, 3)), 2], ValueError, "a is q8_0 [32, 3], result is q4_0"),
+        ),
     ),
     unary("sqr", np.square),
     unary("sqrt", np.sqrt, sizes=sized(low=0.1, high=9)),
@@ -292,49 +274,5 @@ OPS = [
         (lambda r: [r(7, 3, 2), r(7, 3, 2, scale=2)], lambda r: [r(1031, 97), r(1031, 97)]),
         diff=(0, 1),
         kinks=(0,),
-    ),
-]
-
-
-# ---- optimiser steps: the result is the parameter, written over ------------------------------------------------------
-def adamw(x, g, m, v, p):
-    alpha, beta1, beta2, eps, decay, unbias1, unbias2 = p.ravel()
-    m, v = beta1 * m + (1 - beta1) * g, beta2 * v + (1 - beta2) * g * g
-    return x * (1 - alpha * decay) - alpha * m * unbias1 / (np.sqrt(v * unbias2) + eps)
-
-
-def sgd(x, g, p):
-    alpha, decay = p.ravel()
-    return x * (1 - alpha * decay) - alpha * g
-
-
-def adamw_args(*ne):
-    def make(r):
-        p = np.array([0.1, 0.9, 0.999, 1e-8, 0.01, 1 / (1 - 0.9**3), 1 / (1 - 0.999**3)])
-        return [As("F32", x) for x in (r(*ne), r(*ne), r(*ne), r(*ne, low=0.1, high=1), p)]
-
-    return make
-
-
-OPS += [
-    Op(
-        "opt_step_adamw",
-        adamw,
-        (adamw_args(37, 5), adamw_args(1031, 97), adamw_args(0)),
-        types=(),
-        aliased=True,
-        strided=(),
-        tol=5e-6,
-    ),
-    Op(
-        "opt_step_sgd",
-        sgd,
-        tuple(
-            lambda r, ne=ne: [As("F32", r(*ne)), As("F32", r(*ne)), As("F32", np.array([0.1, 0.01]))]
-            for ne in ((37, 5), (1031, 97))
-        ),
-        types=(),
-        aliased=True,
-        strided=(),
     ),
 ]

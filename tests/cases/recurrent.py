@@ -155,7 +155,13 @@ OPS = [
         ),
         diff=(0, 1, 2, 3, 4, 5),
         strided=(1, 2, 3, 4, 5),
-        bad=((lambda r: [*scan(r, 3, 2, 2, 1, 3, 2, 1, 3)[:3], r(2, 2), *scan(r, 3, 2, 2, 1, 3, 2, 1, 3)[4:]], ValueError, "A is"),),
+        bad=(
+            (
+                lambda r: [*scan(r, 3, 2, 2, 1, 3, 2, 1, 3)[:3], r(2, 2), *scan(r, 3, 2, 2, 1, 3, 2, 1, 3)[4:]],
+                ValueError,
+                "A is",
+            ),
+        ),
         **COMMON,
     ),
     flat_row("rwkv_wkv6", rwkv_wkv6, "nnnuf"),

@@ -1,9 +1,10 @@
-"""Copies, views, rows: what moves elements and computes nothing."""
+"""Copies, views, repetition and concatenation: operations that move elements and compute nothing."""
 
 import numpy as np
 
 from . import As, Op
-from .elementwise import sized, tiled, with_numbers
+from .harness import from_bf16, to_bf16, type_id
+from .samples import sized, tiled, with_numbers
 
 SIZES = sized()
 
@@ -43,26 +44,6 @@ def placed(f):
     return ref
 
 
-def get_rows(a, index):
-    i3, i2, i1 = np.indices(a.shape[:2] + index.shape[-1:])
-    return a[i3, i2, index[0][i3, i2, i1]]
-
-
-def get_rows_back(g, index, like):
-    out = np.zeros(like.shape)
-    i3, i2, i1 = np.indices(g.shape[:3])
-    np.add.at(out, (i3, i2, index[0][i3, i2, i1]), g)
-    return out
-
-
-def set_rows(a, b, index):
-    out = a.copy()
-    n3, n2 = index.shape[1:3]
-    for i3, i2, i1 in np.ndindex(b.shape[:3]):
-        out[i3, i2, index[0, i3 % n3, i2 % n2, i1]] = b[i3, i2, i1]
-    return out
-
-
 PLACES = (
     lambda r: [r(20, 10), r(5, 4), 80, 800, 800, 3 * 4 + 2 * 80],
     lambda r: [r(7, 6, 3, 2), r(3, 2, 2, 2), 28, 168, 504, 4 + 28],
@@ -98,7 +79,6 @@ def concat(dim, *types):
 
 def cast(to):
     """ggml_cast to a type: the reference rounds as the type does."""
-    from .harness import from_bf16, to_bf16, type_id
 
     def ref(x, _):
         if to == "BF16":
@@ -124,7 +104,12 @@ OPS = [
     Op(
         "cont_2d",
         lambda x, a, b: x.reshape(b, a),
-        (lambda r: [r(6, 4), 8, 3], lambda r: [r(7, 3, 2), 6, 7], lambda r: [r(515, 98), 1030, 49], lambda r: [r(0, 3), 5, 0]),
+        (
+            lambda r: [r(6, 4), 8, 3],
+            lambda r: [r(7, 3, 2), 6, 7],
+            lambda r: [r(515, 98), 1030, 49],
+            lambda r: [r(0, 3), 5, 0],
+        ),
         diff=(0,),
         tol=0,
         bad=((lambda r: [r(6, 4), 5, 5], ValueError, "elements"),),
@@ -165,7 +150,7 @@ OPS = [
             bad=((lambda r, ne=ne: [r(7, 4, 5, 2), *ne], ValueError, "elements"),),
         )
         for ne in ((240,), (30, 8), (10, 12, 2), (2, 3, 4, 10))
-    ),  # fmt: skip
+    ),  # fmt: skip,
     Op(
         "transpose",
         lambda a: a.swapaxes(-1, -2),
@@ -226,7 +211,7 @@ OPS = [
         strided=(),
         aliased=True,
         tol=0,
-    ),  # fmt: skip
+    ),  # fmt: skip,
     Op(
         "view_4d",
         view,
@@ -236,7 +221,7 @@ OPS = [
         strided=(),
         aliased=True,
         tol=0,
-    ),  # fmt: skip
+    ),  # fmt: skip,
     Op(
         "repeat",
         lambda a, b: tiled(a, b),
@@ -261,53 +246,6 @@ OPS = [
         bad=((lambda r: [r(7, 3), 8, 3, 1, 1], ValueError, "a is f32 [7, 3]"),),
     ),
     *(concat(dim) for dim in range(4)),
-    Op(
-        "get_rows",
-        get_rows,
-        (
-            lambda r: [r(7, 5), r.ints(5, 9)],
-            lambda r: [r(7, 5, 2, 3), r.ints(5, 4, 2, 3)],
-            lambda r: [r(515, 97), r.ints(97, 200, dtype=np.int64)],
-            lambda r: [r(7, 5), r.ints(5, 0)],
-        ),
-        diff=(0,),
-        tol=0,
-        strided=(0, 1),
-        bad=(
-            (lambda r: [r(7, 5), r(3)], ValueError, "b is f32 [3]"),
-            (lambda r: [r(7, 5, 2), r.ints(5, 4, 3)], ValueError, "a is f32 [7, 5, 2], b is i32 [4, 3]"),
-        ),
-    ),
-    Op(
-        "get_rows_back",
-        get_rows_back,
-        (
-            lambda r: [r(7, 9), r.ints(5, 9), As("F32", r(7, 5))],
-            lambda r: [r(515, 200), r.ints(97, 200), As("F32", r(515, 97))],
-            lambda r: [r(7, 9, 2), r.ints(5, 9, 2), As("F32", r(7, 5, 2))],
-            lambda r: [r(7, 0), r.ints(5, 0), As("F32", r(7, 5))],
-        ),
-        diff=(0,),
-        tol=4e-6,
-        bad=((lambda r: [r(7, 9), r.ints(5, 8), r(7, 5)], ValueError, "a is f32 [7, 9], b is i32 [8]"),),
-    ),
-    Op(
-        "set_rows",
-        set_rows,
-        (
-            lambda r: [As("F32", r(7, 9)), r(7, 4), r.order(9, 4, dtype=np.int64)],
-            lambda r: [As("F32", r(7, 9, 4, 2)), r(7, 3, 4, 2), r.order(9, 3, 2, 1, dtype=np.int64)],
-            lambda r: [As("F32", r(515, 200)), r(515, 97), r.order(200, 97)],
-        ),
-        types=("F32",),
-        aliased=True,
-        tol=0,
-        diff=(1,),
-        bad=(
-            (lambda r: [r(7, 9), r(7, 4), r(4)], ValueError, "need i64 or i32"),
-            (lambda r: [r(7, 9), r(6, 4), r.ints(9, 4)], ValueError, "must be equal"),
-        ),
-    ),
     Op("acc", placed(np.add), PLACES, diff=(0, 1), types=("F32",), inplace="acc_inplace", strided=(1,), bad=OUTSIDE),
     Op(
         "set",
@@ -329,7 +267,7 @@ OPS = [
         inplace="set_1d_inplace",
         strided=(1,),
         tol=0,
-    ),  # fmt: skip
+    ),  # fmt: skip,
     Op(
         "set_2d",
         placed(lambda a, b: b),
@@ -339,5 +277,5 @@ OPS = [
         inplace="set_2d_inplace",
         strided=(1,),
         tol=0,
-    ),  # fmt: skip
+    ),  # fmt: skip,
 ]
