@@ -5,7 +5,7 @@ import ctypes
 import numpy as np
 import pytest
 from cases import Random
-from cases.conv import alone, correlate, spread
+from cases.conv import correlate, correlate_adjoint, correlate_each_channel
 from cases.harness import close, compute, context, difference, graph_of, load, shape, tensor
 
 import ggml
@@ -47,7 +47,7 @@ def test_channels_side_by_side_stay_so():
         out = ggml.ggml_conv_2d_dw_direct(ctx, tensor(ctx, w, "F32"), ggml.ggml_permute(ctx, inner, 2, 0, 1, 3), *PLAIN)
         assert list(out.contents.nb[:4]) == [20, 180, 4, 1260]
         compute(ctx, graph_of(ctx, out), 2)
-        close(load(out), alone(w, x, [1, 1], [1, 1], [1, 1]), 1e-5)
+        close(load(out), correlate_each_channel(w, x, [1, 1], [1, 1], [1, 1]), 1e-5)
 
 
 @pytest.mark.parametrize("huge", [1 << 40, (1 << 62) - 1])
@@ -142,7 +142,7 @@ def test_second_order():
     )
     second(
         lambda ctx, w, x: ggml.ggml_conv_transpose_2d_p0(ctx, w, x, 2),
-        lambda w, x: spread(w, x, [2, 2], [0, 0], [1, 1]),
+        lambda w, x: correlate_adjoint(w, x, [2, 2], [0, 0], [1, 1]),
         [r(2, 2, 2, 2), r(2, 2, 2, 1)],
     )
 

@@ -7,13 +7,13 @@ from .samples import tiled
 from .softmax import slopes
 
 
-def shared(x, q):
+def repeat_heads(x, q):
     """Keys or values repeated for the heads and batches that share them."""
     return np.repeat(np.repeat(x, q.shape[0] // x.shape[0], 0), q.shape[1] // x.shape[1], 1)
 
 
 def scores(q, k, mask, scale, max_bias, softcap):
-    x = q @ shared(k, q).swapaxes(-1, -2) * scale
+    x = q @ repeat_heads(k, q).swapaxes(-1, -2) * scale
     if softcap:
         x = softcap * np.tanh(x / softcap)
     if mask is not None:
@@ -22,7 +22,7 @@ def scores(q, k, mask, scale, max_bias, softcap):
     return x
 
 
-def weights(x, sinks=None):
+def attention_weights(x, sinks=None):
     """Soft-max; a row without any weight is zero."""
     extra = (
         np.full((*x.shape[:3], 1), -np.inf)
@@ -36,38 +36,42 @@ def weights(x, sinks=None):
 
 
 def attention(q, k, v, mask, scale, max_bias, softcap, sinks=None):
-    return (weights(scores(q, k, mask, scale, max_bias, softcap), sinks) @ shared(v, q)).swapaxes(1, 2)
+    return (attention_weights(scores(q, k, mask, scale, max_bias, softcap), sinks) @ repeat_heads(v, q)).swapaxes(1, 2)
 
 
-def causal(n_kv, n_q):
+def causal_mask(n_kv, n_q):
     return np.where(np.arange(n_kv) > np.arange(n_q)[:, None] + n_kv - n_q, -np.inf, 0.0)
 
 
-def folded(x, like):
+def sum_shared_heads(x, like):
     """Summed over the heads and batches that share one of `like`."""
     b, h = like.shape[:2]
     return x.reshape(b, x.shape[0] // b, h, x.shape[1] // h, *x.shape[2:]).sum((1, 3))
 
 
-def padded16(x):
+def padded_to_16_bytes(x):
     return np.concatenate([x.ravel(), np.zeros(-x.size % 4)])
 
 
 def flash_attn_back(q, k, v, d, masked):
     """The gradients of q, k and v one after the other, by the chain rule."""
-    scale, values = max(1, q.shape[-1]) ** -0.5, shared(v, q)
-    w = weights(q @ shared(k, q).swapaxes(-1, -2) * scale + (causal(k.shape[2], q.shape[2]) if masked else 0))
+    scale, values = max(1, q.shape[-1]) ** -0.5, repeat_heads(v, q)
+    w = attention_weights(
+        q @ repeat_heads(k, q).swapaxes(-1, -2) * scale + (causal_mask(k.shape[2], q.shape[2]) if masked else 0)
+    )
     dw = d @ values
     dx = w * (dw - (w * dw).sum(-1, keepdims=True)) * scale
     dk, dv = dx.swapaxes(-1, -2) @ q, d.swapaxes(-1, -2) @ w
-    return np.concatenate([padded16(g) for g in (dx @ shared(k, q), folded(dk, k), folded(dv, v))])
+    return np.concatenate(
+        [padded_to_16_bytes(g) for g in (dx @ repeat_heads(k, q), sum_shared_heads(dk, k), sum_shared_heads(dv, v))]
+    )
 
 
 def qkv(r, d, dv, n_q, n_kv, heads=(1, 1), batch=(1, 1)):
     return [r(d, n_q, heads[0], batch[0]), r(d, n_kv, heads[1], batch[1]), r(dv, n_kv, heads[1], batch[1])]
 
 
-def hidden(r, *ne):
+def sparse_mask(r, *ne):
     """A mask that hides a third of the keys, all of the second query's, and long stretches."""
     x = r(*ne)
     x = np.where(r(*ne) < -0.5, -np.inf, x)
@@ -82,9 +86,9 @@ FLASH = (
     lambda r: [*qkv(r, 4, 3, 3, 5, (4, 2)), r(5, 3), 0.5, 0.0, 0.0],
     lambda r: [*qkv(r, 4, 2, 2, 5, (6, 3), (2, 1)), r(7, 4, 1, 2), 0.7, 8.0, 3.0],
     lambda r: [*qkv(r, 5, 7, 11, 4, (2, 1)), r(4, 11, 2), 0.7, 4.0, 0.0],
-    lambda r: [*qkv(r, 64, 64, 7, 33, (4, 2)), hidden(r, 33, 64), 0.125, 8.0, 0.0],
-    lambda r: [*qkv(r, 128, 128, 1, 700, (8, 2), (2, 2)), hidden(r, 700, 1), 0.09, 0.0, 0.0],
-    lambda r: [*qkv(r, 80, 80, 200, 900, (2, 1)), hidden(r, 900, 200), 0.11, 0.0, 30.0],
+    lambda r: [*qkv(r, 64, 64, 7, 33, (4, 2)), sparse_mask(r, 33, 64), 0.125, 8.0, 0.0],
+    lambda r: [*qkv(r, 128, 128, 1, 700, (8, 2), (2, 2)), sparse_mask(r, 700, 1), 0.09, 0.0, 0.0],
+    lambda r: [*qkv(r, 80, 80, 200, 900, (2, 1)), sparse_mask(r, 900, 200), 0.11, 0.0, 30.0],
     lambda r: [*qkv(r, 96, 40, 3, 2100, (2, 2), (2, 1)), None, 0.1, 0.0, 0.0],
     lambda r: [*qkv(r, 576, 512, 2, 300, (4, 1)), None, 0.04, 0.0, 0.0],
     lambda r: [*qkv(r, 7, 1100, 3, 30, (2, 1)), None, 0.3, 0.0, 0.0],
@@ -115,7 +119,7 @@ FLASH_BAD = (
 )
 
 
-def back(r, d, dv, n_q, n_kv, heads, batch, masked):
+def back_args(r, d, dv, n_q, n_kv, heads, batch, masked):
     q, k, v = qkv(r, d, dv, n_q, n_kv, heads, batch)
     return [q, k, np.ascontiguousarray(v.swapaxes(-1, -2)), r(dv, n_q, heads[0], batch[0]), masked]
 
@@ -144,11 +148,11 @@ OPS = [
         "flash_attn_back",
         flash_attn_back,
         (
-            lambda r: back(r, 5, 3, 4, 6, (1, 1), (1, 1), False),
-            lambda r: back(r, 4, 6, 3, 5, (4, 2), (2, 1), True),
-            lambda r: back(r, 64, 64, 130, 300, (2, 1), (1, 1), True),
+            lambda r: back_args(r, 5, 3, 4, 6, (1, 1), (1, 1), False),
+            lambda r: back_args(r, 4, 6, 3, 5, (4, 2), (2, 1), True),
+            lambda r: back_args(r, 64, 64, 130, 300, (2, 1), (1, 1), True),
             *(
-                lambda r, z=z: back(r, *z, (2, 1), (1, 1), False)
+                lambda r, z=z: back_args(r, *z, (2, 1), (1, 1), False)
                 for z in ((5, 3, 0, 6), (5, 3, 4, 0), (0, 3, 4, 6), (5, 0, 4, 6))
             ),
         ),

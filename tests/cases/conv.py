@@ -8,11 +8,11 @@ import ctypes
 import numpy as np
 
 from . import Op
-from .samples import outs, seen, taps
+from .samples import output_sizes, tap_view, taps
 
 
 # ---- references ------------------------------------------------------------------------------------------------------
-def padded(x, p):
+def zero_padded(x, p):
     return np.pad(x, [(0, 0)] * (x.ndim - len(p)) + [(q, q) for q in p[::-1]])
 
 
@@ -24,45 +24,45 @@ def correlate(w, x, s, p, d):
     """x [n, ic, ...], w [oc, ic, ...]: [n, oc, ...]"""
     dims = len(s)
     k = w.shape[: -dims - 1 : -1]
-    out = outs(x.shape[: -dims - 1 : -1], k, s, p, d)
-    x, y = padded(x, p), np.zeros((x.shape[0], w.shape[0], *out[::-1]))
+    out = output_sizes(x.shape[: -dims - 1 : -1], k, s, p, d)
+    x, y = zero_padded(x, p), np.zeros((x.shape[0], w.shape[0], *out[::-1]))
     for t in taps(k):
-        y += np.einsum("oc,nc...->no...", w[(..., *t[::-1])], seen(x, t, out, s, p, d))
+        y += np.einsum("oc,nc...->no...", w[(..., *t[::-1])], tap_view(x, t, out, s, p, d))
     return y
 
 
-def alone(w, x, s, p, d):
+def correlate_each_channel(w, x, s, p, d):
     """Each channel by itself: x [n, c, ...], w [c, 1, ...]"""
     return np.concatenate([correlate(w[c : c + 1], x[:, c : c + 1], s, p, d) for c in range(x.shape[1])], 1)
 
 
-def spread(w, y, s, p, d):
+def correlate_adjoint(w, y, s, p, d):
     """The adjoint of correlate: y [n, oc, ...], w [oc, ic, ...]: [n, ic, ...]"""
     dims = len(s)
     k, out = w.shape[: -dims - 1 : -1], y.shape[: -dims - 1 : -1]
     size = [(out[i] - 1) * s[i] + (k[i] - 1) * d[i] + 1 for i in range(dims)]
     x = np.zeros((y.shape[0], w.shape[1], *size[::-1]))
     for t in taps(k):
-        seen(x, t, out, s, [0] * dims, d)[...] += np.einsum("oc,no...->nc...", w[(..., *t[::-1])], y)
+        tap_view(x, t, out, s, [0] * dims, d)[...] += np.einsum("oc,no...->nc...", w[(..., *t[::-1])], y)
     return cropped(x, p)
 
 
 def columns(x, k, s, p, d):
     """x [n, c, ...]: [n, places..., c * taps]"""
     dims = len(s)
-    out = outs(x.shape[: -dims - 1 : -1], k, s, p, d)
-    x = padded(x, p)
-    y = np.stack([seen(x, t, out, s, p, d) for t in taps(k)], 2)
+    out = output_sizes(x.shape[: -dims - 1 : -1], k, s, p, d)
+    x = zero_padded(x, p)
+    y = np.stack([tap_view(x, t, out, s, p, d) for t in taps(k)], 2)
     return np.moveaxis(y.reshape(y.shape[0], y.shape[1] * y.shape[2], *out[::-1]), 1, -1)
 
 
 def columns_back(g, x_shape, k, s, p, d):
     dims = len(s)
-    out = outs(x_shape[: -dims - 1 : -1], k, s, p, d)
-    x = padded(np.zeros(x_shape), p)
+    out = output_sizes(x_shape[: -dims - 1 : -1], k, s, p, d)
+    x = zero_padded(np.zeros(x_shape), p)
     g = np.moveaxis(g, -1, 1).reshape(x_shape[0], x_shape[1], -1, *out[::-1])
     for i, t in enumerate(taps(k)):
-        seen(x, t, out, s, p, d)[...] += g[:, :, i]
+        tap_view(x, t, out, s, p, d)[...] += g[:, :, i]
     return cropped(x, p)
 
 
@@ -107,11 +107,11 @@ def col2im_1d(a, s, oc, p):
 
 
 def conv_transpose_1d(w, x, s, p, d):
-    return spread(w[0], x[0], [s], [p], [d])
+    return correlate_adjoint(w[0], x[0], [s], [p], [d])
 
 
 def conv_transpose_2d(w, x, s):
-    return spread(w, x, [s, s], [0, 0], [1, 1])
+    return correlate_adjoint(w, x, [s, s], [0, 0], [1, 1])
 
 
 def ne(*sizes):
@@ -135,7 +135,7 @@ WRONG_CHANNELS = ((lambda r: [r(3, 3, 3, 4), r(8, 7, 2, 2), 1, 1, 0, 0, 1, 1], V
 WRONG_ALONE = ((lambda r: [r(3, 3, 1, 3), r(8, 7, 2, 2), 1, 1, 0, 0, 1, 1], ValueError, "one kernel a channel"),)
 
 
-def planes(fn, f, kernel, wrong):
+def conv_2d_row(fn, f, kernel, wrong):
     """A 2-d convolution; kernel: the sizes of one by (kw, kh, ic, oc)."""
 
     def sample(k, x, *steps):
@@ -200,11 +200,11 @@ SOLIDS = (
 WRONG_SOLID = (lambda r: [r(3, 2, 2, 5), r(5, 4, 3, 4), 2, 1, 1, 1, 0, 0, 0, 1, 1, 1], ValueError, "IC is 2")
 
 OPS = [
-    planes("conv_2d", correlate, full, WRONG_CHANNELS),
-    planes("conv_2d_direct", correlate, full, WRONG_CHANNELS),
-    planes("conv_2d_dw", alone, depthwise, WRONG_ALONE),
-    planes("conv_2d_dw_direct", alone, depthwise, WRONG_ALONE),
-    planes("conv_depthwise_2d", alone, depthwise, WRONG_ALONE),
+    conv_2d_row("conv_2d", correlate, full, WRONG_CHANNELS),
+    conv_2d_row("conv_2d_direct", correlate, full, WRONG_CHANNELS),
+    conv_2d_row("conv_2d_dw", correlate_each_channel, depthwise, WRONG_ALONE),
+    conv_2d_row("conv_2d_dw_direct", correlate_each_channel, depthwise, WRONG_ALONE),
+    conv_2d_row("conv_depthwise_2d", correlate_each_channel, depthwise, WRONG_ALONE),
     Op(
         "conv_2d_sk_p0",
         lambda w, x: correlate(w, x, w.shape[:-3:-1], [0, 0], [1, 1]),
@@ -243,7 +243,7 @@ OPS = [
     ),
     Op(
         "conv_1d_dw",
-        line(alone),
+        line(correlate_each_channel),
         LINES_ALONE,
         diff=(0, 1),
         types=MIXED,
@@ -252,7 +252,7 @@ OPS = [
     ),
     Op(
         "conv_1d_dw_ph",
-        halved(line(alone)),
+        halved(line(correlate_each_channel)),
         tuple(lambda r, f=f: [*f(r)[:2], f(r)[2], f(r)[4]] for f in (*LINES_ALONE[:2], LINES_ALONE[-1])),
         diff=(0, 1),
         tol=1e-5,

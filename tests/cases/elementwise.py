@@ -70,17 +70,17 @@ def xielu(x, alpha_n, alpha_p, beta, eps):
     return np.where(x > 0, ap * x * x + beta * x, below)
 
 
-def slope(f, h=1e-5):
+def times_derivative(f, h=1e-5):
     """g, x -> g * f'(x), by differences of fourth order: how the *_back operations are checked."""
 
-    def back(g, x):
+    def back_row(g, x):
         return g * (8 * (f(x + h) - f(x - h)) - f(x + 2 * h) + f(x - 2 * h)) / (12 * h)
 
-    return back
+    return back_row
 
 
 # ---- samples ---------------------------------------------------------------------------------------------------------
-def unary(name, ref, *, sizes=None, inplace=True, **more):
+def unary_row(name, ref, *, sizes=None, inplace=True, **more):
     """An element-wise function of one operand and its in-place form."""
     more.setdefault("diff", (0,))
     return Op(
@@ -106,7 +106,7 @@ PAIRS = (
 MIXED = ("F32", "F16", "BF16", ("F16", "F32"), ("BF16", "F32"), ("F32", "F16"))
 
 
-def binary(name, f):
+def binary_row(name, f):
     return Op(
         name,
         lambda a, b: f(a, tiled(b, a)),
@@ -124,11 +124,11 @@ def binary(name, f):
     )
 
 
-def back(name, f):
+def back_row(name, f):
     """The operation that multiplies a gradient by f'; its own gradient by the argument is that by f''."""
     return Op(
         name,
-        slope(f),
+        times_derivative(f),
         (
             lambda r: [r(7, 3, 2), r(7, 3, 2, scale=2)],
             lambda r: [r(1031, 97), r(1031, 97, scale=2)],
@@ -142,10 +142,10 @@ def back(name, f):
 
 # ---- rows ------------------------------------------------------------------------------------------------------------
 OPS = [
-    binary("add", np.add),
-    binary("sub", np.subtract),
-    binary("mul", np.multiply),
-    binary("div", np.divide),
+    binary_row("add", np.add),
+    binary_row("sub", np.subtract),
+    binary_row("mul", np.multiply),
+    binary_row("div", np.divide),
     Op(
         "add1",
         lambda a, b: a + b.reshape(()),
@@ -168,32 +168,32 @@ OPS = [
             (lambda r: [As("Q8_0", r(32, 3)), As("F32", r(32, 3)), 2], ValueError, "a is q8_0 [32, 3], result is q4_0"),
         ),
     ),
-    unary("sqr", np.square),
-    unary("sqrt", np.sqrt, sizes=sized(low=0.1, high=9)),
-    unary("log", np.log, sizes=sized(low=0.1, high=9)),
-    unary("sin", np.sin),
-    unary("cos", np.cos),
-    unary("abs", np.abs, kinks=(0,)),
-    unary("sgn", np.sign, kinks=(0,)),
-    unary("neg", np.negative),
-    unary("step", lambda x: (x > 0) * 1.0, kinks=(0,)),
-    unary("relu", lambda x: np.maximum(x, 0), kinks=(0,)),
-    unary("tanh", np.tanh),
-    unary("sigmoid", sigmoid),
-    unary("elu", elu, kinks=(0,)),
-    unary("gelu", gelu),
-    unary("gelu_erf", gelu_erf),
-    unary("gelu_quick", gelu_quick),
-    unary("silu", silu),
-    unary("exp", np.exp),
-    unary("expm1", np.expm1),
-    unary("softplus", softplus),
-    unary("hardswish", hardswish, kinks=(-3, 3), inplace=False),
-    unary("hardsigmoid", hardsigmoid, kinks=(-3, 3), inplace=False),
-    unary("floor", np.floor, kinks=range(-20, 20)),
-    unary("ceil", np.ceil, kinks=range(-20, 20)),
-    unary("round", round_away, kinks=[i + 0.5 for i in range(-20, 20)]),
-    unary("trunc", np.trunc, kinks=range(-20, 20)),
+    unary_row("sqr", np.square),
+    unary_row("sqrt", np.sqrt, sizes=sized(low=0.1, high=9)),
+    unary_row("log", np.log, sizes=sized(low=0.1, high=9)),
+    unary_row("sin", np.sin),
+    unary_row("cos", np.cos),
+    unary_row("abs", np.abs, kinks=(0,)),
+    unary_row("sgn", np.sign, kinks=(0,)),
+    unary_row("neg", np.negative),
+    unary_row("step", lambda x: (x > 0) * 1.0, kinks=(0,)),
+    unary_row("relu", lambda x: np.maximum(x, 0), kinks=(0,)),
+    unary_row("tanh", np.tanh),
+    unary_row("sigmoid", sigmoid),
+    unary_row("elu", elu, kinks=(0,)),
+    unary_row("gelu", gelu),
+    unary_row("gelu_erf", gelu_erf),
+    unary_row("gelu_quick", gelu_quick),
+    unary_row("silu", silu),
+    unary_row("exp", np.exp),
+    unary_row("expm1", np.expm1),
+    unary_row("softplus", softplus),
+    unary_row("hardswish", hardswish, kinks=(-3, 3), inplace=False),
+    unary_row("hardsigmoid", hardsigmoid, kinks=(-3, 3), inplace=False),
+    unary_row("floor", np.floor, kinks=range(-20, 20)),
+    unary_row("ceil", np.ceil, kinks=range(-20, 20)),
+    unary_row("round", round_away, kinks=[i + 0.5 for i in range(-20, 20)]),
+    unary_row("trunc", np.trunc, kinks=range(-20, 20)),
     Op("xielu", xielu, with_numbers(sized(), 0.8, 0.7, 0.5, -1e-6), diff=(0,), kinks=(0,)),
     Op(
         "unary",
@@ -264,10 +264,10 @@ OPS = [
         diff=(0, 1),
         kinks=(-0.5, 0.875),
     ),
-    back("silu_back", silu),
-    back("gelu_back", gelu),
-    back("gelu_erf_back", gelu_erf),
-    back("gelu_quick_back", gelu_quick),
+    back_row("silu_back", silu),
+    back_row("gelu_back", gelu),
+    back_row("gelu_erf_back", gelu_erf),
+    back_row("gelu_quick_back", gelu_quick),
     Op(
         "elu_back",
         lambda g, x: g * np.where(x > 0, 1, np.exp(np.minimum(x, 0))),

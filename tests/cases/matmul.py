@@ -5,7 +5,7 @@ import numpy as np
 from . import Op
 
 
-def spread(a, b):
+def broadcast_matrices(a, b):
     """a with its matrices repeated to as many as b's: neighbours share one."""
     for axis in (0, 1):
         if b.shape[axis] != a.shape[axis]:
@@ -14,11 +14,11 @@ def spread(a, b):
 
 
 def mul_mat(a, b):
-    return b @ spread(a, b).swapaxes(-1, -2)
+    return b @ broadcast_matrices(a, b).swapaxes(-1, -2)
 
 
 def out_prod(a, b):
-    return b.swapaxes(-1, -2) @ spread(a, b)
+    return b.swapaxes(-1, -2) @ broadcast_matrices(a, b)
 
 
 def mul_mat_id(matrices, b, ids):

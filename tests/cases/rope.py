@@ -35,7 +35,7 @@ def angles(pos, n_dims, mode, factors, sections, n_ctx, base, scale, ext, beta_f
     return theta * (scale * (1 - keep) + keep)
 
 
-def turned(x, b, c, n_dims, sections, mode, n_ctx, base, scale, ext, size, fast, slow, sign=1):
+def rotate(x, b, c, n_dims, sections, mode, n_ctx, base, scale, ext, size, fast, slow, sign=1):
     theta = sign * angles(b, n_dims, mode, c, list(sections or []), n_ctx, base, scale, ext, fast, slow)[:, None, :]
     theta = theta.reshape(1, x.shape[1], 1, -1)
     size *= 1 - 0.1 * np.log(scale) if ext else 1
@@ -49,11 +49,11 @@ def turned(x, b, c, n_dims, sections, mode, n_ctx, base, scale, ext, size, fast,
 
 
 def rope(x, b, n_dims, mode):
-    return turned(x, b, None, n_dims, None, mode, 0, 10000.0, 1.0, 0.0, 1.0, 0.0, 0.0)
+    return rotate(x, b, None, n_dims, None, mode, 0, 10000.0, 1.0, 0.0, 1.0, 0.0, 0.0)
 
 
 def rope_ext(x, b, c, n_dims, mode, *rest, sign=1):
-    return turned(x, b, c, n_dims, None, mode, *rest, sign=sign)
+    return rotate(x, b, c, n_dims, None, mode, *rest, sign=sign)
 
 
 def rope_ext_back(*args):
@@ -61,14 +61,14 @@ def rope_ext_back(*args):
 
 
 def rope_multi_back(*args):
-    return turned(*args, sign=-1)
+    return rotate(*args, sign=-1)
 
 
 def rope_back(x, b, c, n_dims, mode, n_ctx, n_orig_ctx, *rest):
     return rope_ext_back(x, b, c, n_dims, mode, n_orig_ctx, *rest[:6])
 
 
-def four(*sections):
+def sections_array(*sections):
     return (ctypes.c_int * 4)(*sections)
 
 
@@ -95,12 +95,12 @@ EXT = (
     lambda r: [r(128, 32, 64), r.ints(1 << 30, 64), r(64, low=1, high=4), 128, NEOX, *PLAIN],
 )
 MULTI = (
-    lambda r: [r(16, 2, 3), r.ints(9, 12), r(8, low=0.5, high=2), 16, four(3, 2, 2, 1), MROPE, *PLAIN],
-    lambda r: [r(12, 2, 3), r.ints(9, 12), r(6, low=0.5, high=2), 6, four(3, 3, 0, 0), VISION, *PLAIN],
-    lambda r: [r(16, 2, 3), r.ints(9, 12), r(8, low=0.5, high=2), 14, four(3, 3, 1, 1), IMROPE, *YARN],
-    lambda r: [r(128, 5, 19, 2), r.ints(3000, 76), None, 128, four(16, 24, 24, 0), MROPE, *YARN],
-    lambda r: [r(80, 4, 25), r.ints(70, 100), None, 40, four(20, 20, 20, 20), VISION, *PLAIN],
-    lambda r: [r(128, 4, 7), r.ints(3000, 28), None, 128, four(24, 20, 20, 0), IMROPE, *PLAIN],
+    lambda r: [r(16, 2, 3), r.ints(9, 12), r(8, low=0.5, high=2), 16, sections_array(3, 2, 2, 1), MROPE, *PLAIN],
+    lambda r: [r(12, 2, 3), r.ints(9, 12), r(6, low=0.5, high=2), 6, sections_array(3, 3, 0, 0), VISION, *PLAIN],
+    lambda r: [r(16, 2, 3), r.ints(9, 12), r(8, low=0.5, high=2), 14, sections_array(3, 3, 1, 1), IMROPE, *YARN],
+    lambda r: [r(128, 5, 19, 2), r.ints(3000, 76), None, 128, sections_array(16, 24, 24, 0), MROPE, *YARN],
+    lambda r: [r(80, 4, 25), r.ints(70, 100), None, 40, sections_array(20, 20, 20, 20), VISION, *PLAIN],
+    lambda r: [r(128, 4, 7), r.ints(3000, 28), None, 128, sections_array(24, 20, 20, 0), IMROPE, *PLAIN],
 )
 HALVES = ("F32", ("F16", "F32"), ("BF16", "F32"))
 ROPE_BAD = (
@@ -115,9 +115,21 @@ ROPE_BAD = (
     (lambda r: [r.ints(3, 8, 2, 3), r.ints(9, 3), None, 8, 0, *PLAIN], ValueError, "a is i32"),
 )
 MULTI_BAD = (
-    (lambda r: [r(16, 2, 3), r.ints(9, 3), None, 16, four(3, 2, 2, 1), 8, *PLAIN], ValueError, "need four i32"),
-    (lambda r: [r(16, 2, 3), r.ints(9, 12), None, 16, four(3, -2, 2, 1), 8, *PLAIN], ValueError, "sections[1] is -2"),
-    (lambda r: [r(16, 2, 3), r.ints(9, 12), None, 16, four(8, 8, 0, 0), 24, *PLAIN], ValueError, "half of ne[0]"),
+    (
+        lambda r: [r(16, 2, 3), r.ints(9, 3), None, 16, sections_array(3, 2, 2, 1), 8, *PLAIN],
+        ValueError,
+        "need four i32",
+    ),
+    (
+        lambda r: [r(16, 2, 3), r.ints(9, 12), None, 16, sections_array(3, -2, 2, 1), 8, *PLAIN],
+        ValueError,
+        "sections[1] is -2",
+    ),
+    (
+        lambda r: [r(16, 2, 3), r.ints(9, 12), None, 16, sections_array(8, 8, 0, 0), 24, *PLAIN],
+        ValueError,
+        "half of ne[0]",
+    ),
     (lambda r: [r(16, 2, 3), r.ints(9, 12), None, 16, (ctypes.c_int * 3)(1, 1, 1), 8, *PLAIN], ValueError, "sections"),
 )
 
@@ -161,7 +173,7 @@ OPS = [
     ),
     Op(
         "rope_multi",
-        turned,
+        rotate,
         MULTI[:3],
         diff=(0, 2),
         inplace="rope_multi_inplace",
@@ -171,7 +183,7 @@ OPS = [
         bad=MULTI_BAD,
         strided=(0,),
     ),
-    Op("rope_multi", turned, MULTI[3:], inplace="rope_multi_inplace", tol=4e-6, name="rope_multi_without_factors"),
+    Op("rope_multi", rotate, MULTI[3:], inplace="rope_multi_inplace", tol=4e-6, name="rope_multi_without_factors"),
     Op("rope_ext_back", rope_ext_back, EXT, diff=(0, 2), types=HALVES, tol=4e-6, grad_tol=5e-4, strided=(0,)),
     Op("rope_ext_back", rope_ext_back, without_factors(EXT), diff=(0,), tol=4e-6, name="rope_ext_back_without_factors"),
     Op("rope_multi_back", rope_multi_back, MULTI[:3], diff=(0, 2), types=HALVES, tol=4e-6, grad_tol=5e-4, strided=(0,)),

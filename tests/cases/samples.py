@@ -30,7 +30,7 @@ EXACT = {"tol": 0, "diff": (0,)}  # of rows whose operation moves elements and c
 
 
 # ---- windows of convolutions and pooling -----------------------------------------------------------------------------
-def outs(n, k, s, p, d):
+def output_sizes(n, k, s, p, d):
     return [(n[i] + 2 * p[i] - d[i] * (k[i] - 1) - 1) // s[i] + 1 for i in range(len(n))]
 
 
@@ -39,7 +39,7 @@ def taps(k):
     return [t[::-1] for t in itertools.product(*(range(n) for n in k[::-1]))]
 
 
-def seen(x, tap, out, s, p, d):
+def tap_view(x, tap, out, s, p, d):
     """A view of x, padded, as tap sees it: x has len(out) dimensions of places at its end."""
     dims = len(out)
     at = [slice(tap[i] * d[i], tap[i] * d[i] + (out[i] - 1) * s[i] + 1, s[i]) for i in range(dims)]

@@ -9,7 +9,7 @@ from .samples import sized, tiled, with_numbers
 SIZES = sized()
 
 
-def moved(order):
+def permute(order):
     """ggml_permute: source dimension i becomes dimension order[i]."""
 
     def ref(x, *axes):
@@ -22,7 +22,7 @@ def moved(order):
     return ref
 
 
-def view(x, *where):
+def strided_view(x, *where):
     """The elements that a view of packed f32 memory shows: ne, nb from dimension 1 on, offset."""
     n = len(where) // 2
     ne, nb, offset = where[:n], where[n:-1], where[-1]
@@ -30,7 +30,7 @@ def view(x, *where):
     return np.lib.stride_tricks.as_strided(flat, ne[::-1], (8, *(2 * step for step in nb))[::-1]).copy()
 
 
-def placed(f):
+def into_view(f):
     """ggml_set / ggml_acc: b into the view of a with the byte strides nb1 to nb3 at an offset, both f32."""
 
     def ref(a, b, *where):
@@ -161,7 +161,7 @@ OPS = [
     ),
     Op(
         "permute",
-        moved(()),
+        permute(()),
         (
             lambda r: [r(7, 3, 2, 2), 2, 0, 3, 1],
             lambda r: [r(5, 3, 2), 0, 2, 1, 3],
@@ -178,7 +178,7 @@ OPS = [
     ),
     Op(
         "view_1d",
-        view,
+        strided_view,
         (lambda r: [r(7, 4), 9, 20], lambda r: [r(7, 0), 0, 0]),
         diff=(0,),
         types=("F32",),
@@ -193,7 +193,7 @@ OPS = [
     ),
     Op(
         "view_2d",
-        view,
+        strided_view,
         (lambda r: [r(7, 5), 3, 4, 28, 8], lambda r: [r(7, 0), 3, 0, 28, 0]),
         diff=(0,),
         types=("F32",),
@@ -204,7 +204,7 @@ OPS = [
     ),
     Op(
         "view_3d",
-        view,
+        strided_view,
         (lambda r: [r(7, 2, 3), 3, 2, 2, 28, 56, 4], lambda r: [r(7, 2, 0), 3, 2, 0, 28, 56, 0]),
         diff=(0,),
         types=("F32",),
@@ -214,7 +214,7 @@ OPS = [
     ),  # fmt: skip,
     Op(
         "view_4d",
-        view,
+        strided_view,
         (lambda r: [r(7, 2, 2, 3), 3, 2, 2, 2, 28, 56, 112, 4], lambda r: [r(0, 2, 2, 3), 0, 2, 2, 3, 0, 0, 0, 0]),
         diff=(0,),
         types=("F32",),
@@ -246,10 +246,10 @@ OPS = [
         bad=((lambda r: [r(7, 3), 8, 3, 1, 1], ValueError, "a is f32 [7, 3]"),),
     ),
     *(concat(dim) for dim in range(4)),
-    Op("acc", placed(np.add), PLACES, diff=(0, 1), types=("F32",), inplace="acc_inplace", strided=(1,), bad=OUTSIDE),
+    Op("acc", into_view(np.add), PLACES, diff=(0, 1), types=("F32",), inplace="acc_inplace", strided=(1,), bad=OUTSIDE),
     Op(
         "set",
-        placed(lambda a, b: b),
+        into_view(lambda a, b: b),
         PLACES,
         diff=(0, 1),
         types=("F32",),
@@ -260,7 +260,7 @@ OPS = [
     ),
     Op(
         "set_1d",
-        placed(lambda a, b: b),
+        into_view(lambda a, b: b),
         (lambda r: [r(30), r(7), 16],),
         diff=(0, 1),
         types=("F32",),
@@ -270,7 +270,7 @@ OPS = [
     ),  # fmt: skip,
     Op(
         "set_2d",
-        placed(lambda a, b: b),
+        into_view(lambda a, b: b),
         (lambda r: [r(20, 10), r(5, 4), 80, 84],),
         diff=(0, 1),
         types=("F32",),

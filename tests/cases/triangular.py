@@ -19,7 +19,7 @@ def diag_mask(value):
     return ref
 
 
-def causal(value, name):
+def diag_mask_row(value, name):
     return Op(
         name,
         diag_mask(value),
@@ -49,8 +49,8 @@ OPS = [
         **EXACT,
     ),
     Op("tri", tri, tuple(lambda r, k=k: [r(6, 6, 2, 3), k] for k in range(4)), **EXACT),
-    causal(-np.inf, "diag_mask_inf"),
-    causal(0.0, "diag_mask_zero"),
+    diag_mask_row(-np.inf, "diag_mask_inf"),
+    diag_mask_row(0.0, "diag_mask_zero"),
     Op(
         "solve_tri",
         solve_tri,

@@ -6,7 +6,7 @@ from . import Op
 from .samples import EXACT
 
 
-def windows(a, w):
+def window_partition(a, w):
     """[1, rows, columns, channels] with zeros to whole windows: [windows, w, w, channels]."""
     down, across = -a.shape[1] % w, -a.shape[2] % w
     a = np.pad(a[0], [(0, down), (0, across), (0, 0)])
@@ -14,7 +14,7 @@ def windows(a, w):
     return a.reshape(-1, w, w, a.shape[-1])
 
 
-def unwindowed(a, w0, h0, w):
+def window_unpartition(a, w0, h0, w):
     across, down = -(-w0 // w), -(-h0 // w)
     a = a.reshape(down, across, w, w, -1).swapaxes(1, 2).reshape(down * w, across * w, -1)
     return a[:h0, :w0]
@@ -33,10 +33,10 @@ def add_rel_pos(a, pw, ph):
 
 
 OPS = [
-    Op("win_part", windows, (lambda r: [r(3, 7, 6), 4], lambda r: [r(5, 8, 4), 2]), types=("F32",), **EXACT),
+    Op("win_part", window_partition, (lambda r: [r(3, 7, 6), 4], lambda r: [r(5, 8, 4), 2]), types=("F32",), **EXACT),
     Op(
         "win_unpart",
-        unwindowed,
+        window_unpartition,
         (lambda r: [r(3, 4, 4, 4), 7, 6, 4], lambda r: [r(5, 2, 2, 8), 8, 4, 2]),
         types=("F32",),
         **EXACT,
