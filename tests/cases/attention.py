@@ -8,11 +8,12 @@ from .softmax import slopes
 
 
 def repeat_heads(x, q):
-    """Keys or values repeated for the heads and batches that share them."""
+    """Keys or values, repeated for the query heads and batches that share them."""
     return np.repeat(np.repeat(x, q.shape[0] // x.shape[0], 0), q.shape[1] // x.shape[1], 1)
 
 
 def scores(q, k, mask, scale, max_bias, softcap):
+    """The scores of all queries and keys, with softcap, mask and ALiBi."""
     x = q @ repeat_heads(k, q).swapaxes(-1, -2) * scale
     if softcap:
         x = softcap * np.tanh(x / softcap)
@@ -23,7 +24,7 @@ def scores(q, k, mask, scale, max_bias, softcap):
 
 
 def attention_weights(x, sinks=None):
-    """Soft-max; a row without any weight is zero."""
+    """Soft-max over the keys and an optional sink per head. A row whose scores are all -inf is zero."""
     extra = (
         np.full((*x.shape[:3], 1), -np.inf)
         if sinks is None
@@ -40,21 +41,23 @@ def attention(q, k, v, mask, scale, max_bias, softcap, sinks=None):
 
 
 def causal_mask(n_kv, n_q):
+    """A mask that hides later keys. The last query sees all keys."""
     return np.where(np.arange(n_kv) > np.arange(n_q)[:, None] + n_kv - n_q, -np.inf, 0.0)
 
 
 def sum_shared_heads(x, like):
-    """Summed over the heads and batches that share one of `like`."""
+    """The adjoint of repeat_heads: the sum over the heads and batches that share one of `like`."""
     b, h = like.shape[:2]
     return x.reshape(b, x.shape[0] // b, h, x.shape[1] // h, *x.shape[2:]).sum((1, 3))
 
 
 def padded_to_16_bytes(x):
+    """The elements of x, followed by zeros to a multiple of 16 bytes of f32."""
     return np.concatenate([x.ravel(), np.zeros(-x.size % 4)])
 
 
 def flash_attn_back(q, k, v, d, masked):
-    """The gradients of q, k and v one after the other, by the chain rule."""
+    """The gradients of q, k and v, one after the other, by the chain rule."""
     scale, values = max(1, q.shape[-1]) ** -0.5, repeat_heads(v, q)
     w = attention_weights(
         q @ repeat_heads(k, q).swapaxes(-1, -2) * scale + (causal_mask(k.shape[2], q.shape[2]) if masked else 0)
@@ -68,11 +71,12 @@ def flash_attn_back(q, k, v, d, masked):
 
 
 def qkv(r, d, dv, n_q, n_kv, heads=(1, 1), batch=(1, 1)):
+    """Queries, keys and values; `heads` and `batch` are those of the queries and of the keys."""
     return [r(d, n_q, heads[0], batch[0]), r(d, n_kv, heads[1], batch[1]), r(dv, n_kv, heads[1], batch[1])]
 
 
 def sparse_mask(r, *ne):
-    """A mask that hides a third of the keys, all of the second query's, and long stretches."""
+    """A mask that hides a third of the keys, all keys of the second query, and a long range of keys."""
     x = r(*ne)
     x = np.where(r(*ne) < -0.5, -np.inf, x)
     if ne[1] > 1:
@@ -120,6 +124,7 @@ FLASH_BAD = (
 
 
 def back_args(r, d, dv, n_q, n_kv, heads, batch, masked):
+    """The arguments of flash_attn_back, which takes the values transposed."""
     q, k, v = qkv(r, d, dv, n_q, n_kv, heads, batch)
     return [q, k, np.ascontiguousarray(v.swapaxes(-1, -2)), r(dv, n_q, heads[0], batch[0]), masked]
 

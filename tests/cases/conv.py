@@ -1,6 +1,7 @@
-"""Convolutions and patches (im2col). The references add up one tap of the kernel at a time, in any number of dimensions.
+"""Convolutions and patches (im2col).
 
-Sizes, strides and taps are written innermost first.
+The references add up one tap of the kernel at a time, in any number of dimensions. Sizes, strides and taps are
+written innermost first.
 """
 
 import ctypes
@@ -13,15 +14,17 @@ from .samples import output_sizes, tap_view, taps
 
 # ---- references ------------------------------------------------------------------------------------------------------
 def zero_padded(x, p):
+    """x with p[i] zeros on both sides of its dimension i."""
     return np.pad(x, [(0, 0)] * (x.ndim - len(p)) + [(q, q) for q in p[::-1]])
 
 
 def cropped(x, p):
+    """The inverse of zero_padded."""
     return x[(..., *(slice(q, x.shape[-1 - i] - q) for i, q in reversed(list(enumerate(p)))))]
 
 
 def correlate(w, x, s, p, d):
-    """x [n, ic, ...], w [oc, ic, ...]: [n, oc, ...]"""
+    """The correlation of x [n, ic, ...] with the kernels w [oc, ic, ...]: [n, oc, ...]."""
     dims = len(s)
     k = w.shape[: -dims - 1 : -1]
     out = output_sizes(x.shape[: -dims - 1 : -1], k, s, p, d)
@@ -32,12 +35,12 @@ def correlate(w, x, s, p, d):
 
 
 def correlate_each_channel(w, x, s, p, d):
-    """Each channel by itself: x [n, c, ...], w [c, 1, ...]"""
+    """A correlation of each channel with a kernel of its own: x [n, c, ...], w [c, 1, ...]."""
     return np.concatenate([correlate(w[c : c + 1], x[:, c : c + 1], s, p, d) for c in range(x.shape[1])], 1)
 
 
 def correlate_adjoint(w, y, s, p, d):
-    """The adjoint of correlate: y [n, oc, ...], w [oc, ic, ...]: [n, ic, ...]"""
+    """The adjoint of correlate (a transposed convolution): y [n, oc, ...], w [oc, ic, ...] give [n, ic, ...]."""
     dims = len(s)
     k, out = w.shape[: -dims - 1 : -1], y.shape[: -dims - 1 : -1]
     size = [(out[i] - 1) * s[i] + (k[i] - 1) * d[i] + 1 for i in range(dims)]
@@ -48,7 +51,7 @@ def correlate_adjoint(w, y, s, p, d):
 
 
 def columns(x, k, s, p, d):
-    """x [n, c, ...]: [n, places..., c * taps]"""
+    """The patches of x [n, c, ...]: [n, positions..., c * taps]."""
     dims = len(s)
     out = output_sizes(x.shape[: -dims - 1 : -1], k, s, p, d)
     x = zero_padded(x, p)
@@ -57,6 +60,7 @@ def columns(x, k, s, p, d):
 
 
 def columns_back(g, x_shape, k, s, p, d):
+    """The adjoint of columns: adds the patches g up at their positions in an array of shape x_shape."""
     dims = len(s)
     out = output_sizes(x_shape[: -dims - 1 : -1], k, s, p, d)
     x = zero_padded(np.zeros(x_shape), p)
@@ -68,15 +72,17 @@ def columns_back(g, x_shape, k, s, p, d):
 
 # ---- the conventions of the constructors -----------------------------------------------------------------------------
 def line(f):
-    """Of one dimension: dimension 3 is not used."""
+    """A reference of one dimension; dimension 3 of the operands is 1."""
     return lambda w, x, s, p, d: f(w[0], x[0], [s], [p], [d])
 
 
 def plane(f):
+    """A reference of two dimensions."""
     return lambda w, x, s0, s1, p0, p1, d0, d1: f(w, x, [s0, s1], [p0, p1], [d0, d1])
 
 
 def solid(w, x, ic, *q):
+    """conv_3d, whose operands have channels and images (or kernels) in one dimension."""
     w, x = (t.reshape(len(t) // ic, ic, *t.shape[1:]) for t in (w, x))
     y = correlate(w, x, q[:3], q[3:6], q[6:9])
     return y.reshape(y.shape[0] * y.shape[1], *y.shape[2:])
@@ -115,6 +121,7 @@ def conv_transpose_2d(w, x, s):
 
 
 def ne(*sizes):
+    """Four sizes as a ctypes array."""
     return (ctypes.c_int64 * 4)(*sizes, *[1] * (4 - len(sizes)))
 
 
@@ -136,7 +143,7 @@ WRONG_ALONE = ((lambda r: [r(3, 3, 1, 3), r(8, 7, 2, 2), 1, 1, 0, 0, 1, 1], Valu
 
 
 def conv_2d_row(fn, f, kernel, wrong):
-    """A 2-d convolution; kernel: the sizes of one by (kw, kh, ic, oc)."""
+    """A row of a 2-d convolution. kernel(kw, kh, ic, oc) gives the sizes of the kernels."""
 
     def sample(k, x, *steps):
         return lambda r: [r(*kernel(*k)), r(*x), *steps]
@@ -187,7 +194,7 @@ LINES_ALONE = (
 
 
 def halved(f):
-    """With a padding of half the kernel."""
+    """A reference without a padding argument: the padding is half the kernel."""
     return lambda w, x, *q: f(w, x, q[0], w.shape[-1] // 2, q[1])
 
 

@@ -15,7 +15,7 @@ def sigmoid(x):
 
 
 def gate(x, s):
-    """x * s where s goes to 0 faster than x grows."""
+    """x * s, and 0 where s underflows: s decreases faster than |x| grows."""
     with np.errstate(invalid="ignore"):
         return np.where((s == 0) & ~np.isnan(x), np.copysign(0.0, x), x * s)
 
@@ -61,6 +61,7 @@ def hardswish(x):
 
 
 def round_away(x):
+    """Rounds half away from zero."""
     return np.trunc(x + np.copysign(0.5, x))
 
 
@@ -71,17 +72,17 @@ def xielu(x, alpha_n, alpha_p, beta, eps):
 
 
 def times_derivative(f, h=1e-5):
-    """g, x -> g * f'(x), by differences of fourth order: how the *_back operations are checked."""
+    """The function (g, x) -> g * f'(x), by differences of fourth order: the reference of the *_back operations."""
 
-    def back_row(g, x):
+    def back(g, x):
         return g * (8 * (f(x + h) - f(x - h)) - f(x + 2 * h) + f(x - 2 * h)) / (12 * h)
 
-    return back_row
+    return back
 
 
 # ---- samples ---------------------------------------------------------------------------------------------------------
 def unary_row(name, ref, *, sizes=None, inplace=True, **more):
-    """An element-wise function of one operand and its in-place form."""
+    """A row of a function of one operand, and of its in-place form."""
     more.setdefault("diff", (0,))
     return Op(
         name,
@@ -107,6 +108,7 @@ MIXED = ("F32", "F16", "BF16", ("F16", "F32"), ("BF16", "F32"), ("F32", "F16"))
 
 
 def binary_row(name, f):
+    """A row of a function of two operands, of which the second is repeated to the shape of the first."""
     return Op(
         name,
         lambda a, b: f(a, tiled(b, a)),
@@ -125,7 +127,7 @@ def binary_row(name, f):
 
 
 def back_row(name, f):
-    """The operation that multiplies a gradient by f'; its own gradient by the argument is that by f''."""
+    """A row of an operation that multiplies a gradient g by f'(x). Its own gradient by x takes f''."""
     return Op(
         name,
         times_derivative(f),

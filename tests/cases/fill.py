@@ -7,6 +7,7 @@ from .samples import EXACT
 
 
 def timestep_embedding(t, dim, period):
+    """Cosines and sines of t at frequencies from 1 to 1 / period; an odd dimension ends with a zero."""
     half = dim // 2
     angle = t.reshape(-1, 1) * np.exp(-np.log(period) * np.arange(half) / max(1, half))
     return np.concatenate([np.cos(angle), np.sin(angle), np.zeros((t.size, dim % 2))], 1)

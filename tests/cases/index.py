@@ -6,11 +6,13 @@ from . import As, Op
 
 
 def get_rows(a, index):
+    """The rows of a that the indices name, separately for each matrix."""
     i3, i2, i1 = np.indices(a.shape[:2] + index.shape[-1:])
     return a[i3, i2, index[0][i3, i2, i1]]
 
 
 def get_rows_back(g, index, like):
+    """The adjoint of get_rows: the gradient of a row is the sum over all indices that name it."""
     out = np.zeros(like.shape)
     i3, i2, i1 = np.indices(g.shape[:3])
     np.add.at(out, (i3, i2, index[0][i3, i2, i1]), g)
@@ -18,6 +20,7 @@ def get_rows_back(g, index, like):
 
 
 def set_rows(a, b, index):
+    """A copy of a in which row index[i] is row i of b. The indices repeat along their outer dimensions."""
     out = a.copy()
     n3, n2 = index.shape[1:3]
     for i3, i2, i1 in np.ndindex(b.shape[:3]):
@@ -26,6 +29,7 @@ def set_rows(a, b, index):
 
 
 def add_id(a, b, ids):
+    """Adds the row of b that each index names."""
     return a + b[0, 0][ids[0]]
 
 

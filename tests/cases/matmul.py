@@ -6,7 +6,7 @@ from . import Op
 
 
 def broadcast_matrices(a, b):
-    """a with its matrices repeated to as many as b's: neighbours share one."""
+    """a with its matrices repeated to as many as b has: neighbouring matrices of b share one."""
     for axis in (0, 1):
         if b.shape[axis] != a.shape[axis]:
             a = np.repeat(a, b.shape[axis] // a.shape[axis], axis)
@@ -14,14 +14,17 @@ def broadcast_matrices(a, b):
 
 
 def mul_mat(a, b):
+    """b a^T for each matrix."""
     return b @ broadcast_matrices(a, b).swapaxes(-1, -2)
 
 
 def out_prod(a, b):
+    """b^T a for each matrix: the sum of the outer products of their rows."""
     return b.swapaxes(-1, -2) @ broadcast_matrices(a, b)
 
 
 def mul_mat_id(matrices, b, ids):
+    """Each row of b times the transposed matrix that its id selects. Rows of b repeat where ids has more columns."""
     ids = ids[0, 0].astype(int)
     rows = b[0][:, np.arange(ids.shape[1]) % b.shape[2]]
     return np.einsum("tumk,tuk->tum", matrices[0][ids], rows)

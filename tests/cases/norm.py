@@ -5,7 +5,7 @@ import numpy as np
 from . import Op
 from .samples import with_numbers
 
-NORMED = (lambda r: [r(7, 3, 2)], lambda r: [r(67, 5, 3, 2)], lambda r: [r(1030, 97, scale=30)], lambda r: [r(3, 0)])
+OPERANDS = (lambda r: [r(7, 3, 2)], lambda r: [r(67, 5, 3, 2)], lambda r: [r(1030, 97, scale=30)], lambda r: [r(3, 0)])
 
 
 def norm(x, eps):
@@ -18,12 +18,14 @@ def rms_norm(x, eps):
 
 
 def rms_norm_back(g, x, eps):
+    """The gradient of rms_norm by its argument x, times g."""
     n = x.shape[-1]
     s = (x * x).mean(-1, keepdims=True) + eps
     return g / np.sqrt(s) - x * (g * x).sum(-1, keepdims=True) / (n * s**1.5)
 
 
 def group_norm(x, groups, eps):
+    """Each group of channels has mean 0 and variance 1. The last group may have fewer channels."""
     each = -(-x.shape[1] // groups)
     parts = [x[:, c : c + each] for c in range(0, x.shape[1], each)]
     flat = [norm(p.reshape(p.shape[0], 1, 1, -1), eps).reshape(p.shape) for p in parts]
@@ -38,13 +40,13 @@ OPS = [
     Op(
         "norm",
         norm,
-        with_numbers(NORMED, 1e-5),
+        with_numbers(OPERANDS, 1e-5),
         diff=(0,),
         inplace="norm_inplace",
         tol=1e-5,
         bad=((lambda r: [r(4), -1.0], ValueError, "eps is -1"), (lambda r: [r(4)], TypeError, "")),
     ),
-    Op("rms_norm", rms_norm, with_numbers(NORMED, 1e-5), diff=(0,), inplace="rms_norm_inplace", tol=4e-6),
+    Op("rms_norm", rms_norm, with_numbers(OPERANDS, 1e-5), diff=(0,), inplace="rms_norm_inplace", tol=4e-6),
     Op(
         "rms_norm_back",
         rms_norm_back,

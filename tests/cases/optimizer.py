@@ -6,17 +6,21 @@ from . import As, Op
 
 
 def adamw(x, g, m, v, p):
+    """One step of AdamW; p holds the hyperparameters."""
     alpha, beta1, beta2, eps, decay, unbias1, unbias2 = p.ravel()
     m, v = beta1 * m + (1 - beta1) * g, beta2 * v + (1 - beta2) * g * g
     return x * (1 - alpha * decay) - alpha * m * unbias1 / (np.sqrt(v * unbias2) + eps)
 
 
 def sgd(x, g, p):
+    """One step of stochastic gradient descent with weight decay."""
     alpha, decay = p.ravel()
     return x * (1 - alpha * decay) - alpha * g
 
 
 def adamw_args(*ne):
+    """A sample: parameter, gradient, both moments, and the hyperparameters of the third step."""
+
     def make(r):
         p = np.array([0.1, 0.9, 0.999, 1e-8, 0.01, 1 / (1 - 0.9**3), 1 / (1 - 0.999**3)])
         return [As("F32", x) for x in (r(*ne), r(*ne), r(*ne), r(*ne, low=0.1, high=1), p)]

@@ -7,7 +7,7 @@ from .samples import EXACT
 
 
 def padded(mode):
-    """A reference of (a, left and right of dimension 0, of dimension 1, ...)."""
+    """A reference with the arguments (a, left and right padding of dimension 0, of dimension 1, ...)."""
 
     def ref(a, *sides):
         return np.pad(a, [sides[i : i + 2] for i in (6, 4, 2, 0)], mode)
@@ -16,6 +16,7 @@ def padded(mode):
 
 
 def right(mode):
+    """A reference that takes only the padding behind the elements of each dimension."""
     return lambda a, *p: padded(mode)(a, 0, p[0], 0, p[1], 0, p[2], 0, p[3])
 
 

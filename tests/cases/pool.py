@@ -7,14 +7,16 @@ from .samples import tap_view, taps
 
 
 def pool(x, op, k, s, p, inside):
-    """k, s: of dimensions 0 and 1; p in halves."""
+    """Pooling over two dimensions. k, s and p are the kernel, strides and paddings of dimensions 0 and 1; p may be a
+    multiple of 0.5. An average counts only the elements inside the image if `inside` is true, else the whole kernel.
+    """
     n = x.shape[:-3:-1]
     out = [int((n[i] + 2 * p[i] - k[i]) // s[i]) + 1 for i in range(2)]
     whole = [int(q) for q in p]
     more = [max(0, (out[i] - 1) * s[i] + k[i] - n[i] - whole[i]) for i in range(2)]
     edges = [(0, 0), (0, 0), *((whole[i], more[i]) for i in (1, 0))]
-    x, there = np.pad(x, edges, constant_values=0 if op else -np.inf), np.pad(np.ones(x.shape), edges)
-    views = [(tap_view(x, t, out, s, 0, [1, 1]), tap_view(there, t, out, s, 0, [1, 1])) for t in taps(k)]
+    x, present = np.pad(x, edges, constant_values=0 if op else -np.inf), np.pad(np.ones(x.shape), edges)
+    views = [(tap_view(x, t, out, s, 0, [1, 1]), tap_view(present, t, out, s, 0, [1, 1])) for t in taps(k)]
     if op == 0:
         return np.max([v for v, _ in views], 0)
     return sum(v for v, _ in views) / (sum(m for _, m in views) if inside else k[0] * k[1])
@@ -29,7 +31,7 @@ def pool_2d(x, op, k0, k1, s0, s1, p0, p1):
 
 
 def pool_2d_back(g, x, op, *how):
-    """By one-sided steps of the function itself: pooling is linear between its kinks."""
+    """By one-sided differences of the function itself, which is piecewise linear."""
     grad, h = np.zeros(x.shape), 1e-6
     at = pool_2d(x, op, *how)
     for i in np.ndindex(x.shape):
@@ -40,11 +42,12 @@ def pool_2d_back(g, x, op, *how):
 
 
 def distinct(*ne):
-    """Values whose order no small step changes."""
+    """Makes values that are so far apart that no step of a finite difference changes their order."""
     return lambda r: r.order(int(np.prod(ne)), int(np.prod(ne))).reshape((*ne, 1, 1, 1)[:4][::-1]) * 0.05 - 1.0
 
 
 def with_distinct(ne, *numbers):
+    """A sample: an operand of distinct values, followed by numbers."""
     return lambda r: [distinct(*ne)(r), *numbers]
 
 

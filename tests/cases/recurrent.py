@@ -1,4 +1,7 @@
-"""Recurrent operations: state-space models, RWKV, gated linear attention, the gated delta net. Token by token, in float64."""
+"""Recurrent operations: state-space models, RWKV, gated linear attention and the gated delta net.
+
+The references compute token by token in float64.
+"""
 
 import numpy as np
 
@@ -6,6 +9,7 @@ from . import Op
 
 
 def join(y, states):
+    """The results and the final states, one after the other."""
     return np.concatenate([y.ravel(), states.ravel()])
 
 
@@ -29,7 +33,9 @@ def ssm_scan(s, x, dt, a, b, c, ids):
 
 
 def recurrence(state, operands, step):
-    """step(S [heads, n, n], vectors of a token) gives the next S and y [heads, n]; the result [n heads, tokens + n seqs]."""
+    """Runs step(S, vectors of a token) -> (next S, y) over all tokens, with S [heads, n, n] and y [heads, n].
+    The result is [n heads, tokens + n seqs].
+    """
     tokens, heads, n = operands[0].shape[1:]
     states = state.reshape(-1, heads, n, n).copy()
     y = np.zeros((tokens, heads, n))
@@ -83,6 +89,7 @@ def gated_delta_net(q, k, v, g, beta, state, slots):
 
 
 def ssm_scan_args(r, n, rows, heads, groups, tokens, seqs, a, states):
+    """A sample of ssm_scan."""
     fade = -r(a, heads, low=0.1, high=1.5)
     bc = [r(n, groups, tokens, seqs) for _ in "BC"]
     x, dt = r(rows, heads, tokens, seqs), r(heads, tokens, seqs)
@@ -90,7 +97,9 @@ def ssm_scan_args(r, n, rows, heads, groups, tokens, seqs, a, states):
 
 
 def state_matrix_args(r, n, heads, tokens, seqs, kinds):
-    """Operands by letter: n normal, f fading (0 to 1), u [n, heads]; then the state."""
+    """A sample of an operation whose state is a matrix per head. Each operand is given by a letter: n normally
+    distributed, f decay factors between 0 and 1, u one vector [n, heads] for all tokens. The state comes last.
+    """
     make = {
         "n": lambda: r(n, heads, tokens, scale=0.5),
         "f": lambda: r(n, heads, tokens, low=0.3, high=1),
@@ -100,6 +109,7 @@ def state_matrix_args(r, n, heads, tokens, seqs, kinds):
 
 
 def delta_net_args(r, n, heads_k, heads, tokens, seqs, gates, slots):
+    """A sample of gated_delta_net; `gates` is 1 (one gate per head) or n (one per element of a key)."""
     q, k = (r(n, heads_k, tokens, seqs, scale=0.4) for _ in "qk")
     g, beta = -r(gates, heads, tokens, seqs, low=0.0, high=1), r(1, heads, tokens, seqs, low=0.1, high=1)
     return [q, k, r(n, heads, tokens, seqs), g, beta, r(n, n, heads, seqs), slots]
@@ -109,6 +119,7 @@ COMMON = {"types": ("F32",), "tol": 1e-5, "grad_tol": 1e-3}
 
 
 def state_matrix_row(name, ref, kinds, *rest):
+    """A row of such an operation; `rest` follows the operands."""
     sizes = ((3, 2, 4, 2), (5, 1, 3, 1), (16, 3, 12, 3), (67, 2, 9, 1), (3, 2, 0, 2))
     n = len(kinds)
     return Op(

@@ -10,13 +10,14 @@ EMPTY_ROWS = (lambda r: [r(0, 3)],)
 
 
 def repeat_back(a, b):
+    """The adjoint of repeat: the sum of all tiles of the size of b."""
     for axis, n in enumerate(b.shape):
         a = a.reshape(*a.shape[:axis], a.shape[axis] // n if n else 1, n, *a.shape[axis + 1 :]).sum(axis)
     return a
 
 
 def argmax(x):
-    """The last of equals."""
+    """The index of the greatest element of each row; of several equal ones the last."""
     greatest = x[0, 0] == x[0, 0].max(-1, keepdims=True, initial=-np.inf)
     return (greatest * np.arange(x.shape[-1])).max(-1, initial=0)
 

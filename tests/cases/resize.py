@@ -8,17 +8,18 @@ NEAREST, BILINEAR, BICUBIC, CORNERS, ANTIALIAS = 0, 1, 2, 256, 512
 
 
 def tent(t):
+    """The kernel of linear interpolation."""
     return np.maximum(0, 1 - np.abs(t))
 
 
 def keys_cubic(t):
-    """The cubic of Keys with a = -0.75."""
+    """The cubic kernel of Keys with a = -0.75."""
     t = np.abs(t)
     return np.where(t <= 1, (1.25 * t - 2.25) * t * t + 1, np.where(t < 2, ((-0.75 * t + 3.75) * t - 6) * t + 3, 0))
 
 
 def interpolation_weights(old, new, mode):
-    """[new, old]: how much of each old element is in each new one."""
+    """[new, old]: the weight of each old element in each new one."""
     factor, centre, w = new / max(1, old), 0.5, np.zeros((new, old))
     if mode & CORNERS:
         centre = 0

@@ -10,7 +10,7 @@ NORMAL, NEOX, MROPE, VISION, IMROPE = 0, 2, 8, 24, 40
 
 
 def section_of(pair, sections, mode):
-    """Which position turns a pair, and the pair that its angle counts from."""
+    """Which of the four positions rotates a pair, and the pair from which its exponent counts."""
     ends = np.cumsum(sections)
     at = pair % ends[3]
     if mode == IMROPE:
@@ -20,7 +20,7 @@ def section_of(pair, sections, mode):
 
 
 def angles(pos, n_dims, mode, factors, sections, n_ctx, base, scale, ext, beta_fast, beta_slow):
-    """[tokens, pairs]"""
+    """The angles [tokens, pairs]; with YaRN (arXiv:2309.00071) where ext is not 0."""
     pairs = n_dims if mode == VISION else n_dims // 2
     which = [section_of(i, sections, mode) if mode & 8 else (0, 0) for i in range(pairs)]
     pos = pos.reshape(4 if mode & 8 else 1, -1).astype(np.float64)
@@ -36,6 +36,7 @@ def angles(pos, n_dims, mode, factors, sections, n_ctx, base, scale, ext, beta_f
 
 
 def rotate(x, b, c, n_dims, sections, mode, n_ctx, base, scale, ext, size, fast, slow, sign=1):
+    """Rotates pairs of elements of x: neighbours in mode NORMAL, else elements as far apart as there are pairs."""
     theta = sign * angles(b, n_dims, mode, c, list(sections or []), n_ctx, base, scale, ext, fast, slow)[:, None, :]
     theta = theta.reshape(1, x.shape[1], 1, -1)
     size *= 1 - 0.1 * np.log(scale) if ext else 1
@@ -69,9 +70,11 @@ def rope_back(x, b, c, n_dims, mode, n_ctx, n_orig_ctx, *rest):
 
 
 def sections_array(*sections):
+    """Four sections as a ctypes array."""
     return (ctypes.c_int * 4)(*sections)
 
 
+# n_ctx_orig, freq_base, freq_scale, ext_factor, attn_factor, beta_fast, beta_slow
 PLAIN = (0, 10000.0, 1.0, 0.0, 1.0, 0.0, 0.0)
 YARN = (4096, 10000.0, 0.25, 1.0, 1.2, 32.0, 1.0)
 EXT = (
@@ -135,6 +138,7 @@ MULTI_BAD = (
 
 
 def without_factors(samples):
+    """The samples with None for the frequency factors."""
     return tuple(lambda r, s=s: [*(a := s(r))[:2], None, *a[3:]] for s in samples)
 
 

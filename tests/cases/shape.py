@@ -9,21 +9,16 @@ from .samples import sized, tiled, with_numbers
 SIZES = sized()
 
 
-def permute(order):
-    """ggml_permute: source dimension i becomes dimension order[i]."""
-
-    def ref(x, *axes):
-        axes = axes or order
-        source = [0] * 4
-        for i, axis in enumerate(axes):
-            source[3 - axis] = 3 - i
-        return x.transpose(source)
-
-    return ref
+def permute(x, *axes):
+    """The reference of ggml_permute: dimension i of the operand becomes dimension axes[i] of the result."""
+    source = [0] * 4
+    for i, axis in enumerate(axes):
+        source[3 - axis] = 3 - i
+    return x.transpose(source)
 
 
 def strided_view(x, *where):
-    """The elements that a view of packed f32 memory shows: ne, nb from dimension 1 on, offset."""
+    """The elements of a view of contiguous f32 memory, given by ne, the strides from nb[1] on, and the offset."""
     n = len(where) // 2
     ne, nb, offset = where[:n], where[n:-1], where[-1]
     flat = np.ascontiguousarray(x).ravel()[offset // 4 :]
@@ -31,7 +26,9 @@ def strided_view(x, *where):
 
 
 def into_view(f):
-    """ggml_set / ggml_acc: b into the view of a with the byte strides nb1 to nb3 at an offset, both f32."""
+    """A reference of ggml_set and ggml_acc: f(old, b) replaces the elements of a view of a. Its byte strides are nb1 to
+    nb3, and it begins at an offset; both operands are f32.
+    """
 
     def ref(a, b, *where):
         nb1, nb2, nb3, offset = {4: where, 2: (where[0], 0, 0, where[-1]), 1: (0, 0, 0, where[-1])}[len(where)]
@@ -56,7 +53,9 @@ OUTSIDE = (
 )
 
 
-def concat(dim, *types):
+def concat(dim):
+    """A row of ggml_concat along one dimension."""
+
     def make(*ne):
         other = list(ne)
         other[dim] += 2
@@ -78,7 +77,7 @@ def concat(dim, *types):
 
 
 def cast(to):
-    """ggml_cast to a type: the reference rounds as the type does."""
+    """A row of ggml_cast to a type. The reference rounds to that type."""
 
     def ref(x, _):
         if to == "BF16":
@@ -161,7 +160,7 @@ OPS = [
     ),
     Op(
         "permute",
-        permute(()),
+        permute,
         (
             lambda r: [r(7, 3, 2, 2), 2, 0, 3, 1],
             lambda r: [r(5, 3, 2), 0, 2, 1, 3],

@@ -18,8 +18,8 @@ def log_soft_max(x):
 
 
 def slopes(heads, max_bias):
-    """ALiBi (arXiv:2108.12409): a geometric series for the largest power of two of heads, its odd halves for the
-    others.
+    """The slopes of ALiBi (arXiv:2108.12409): a geometric series for the largest power of two of heads; the other heads
+    take every second slope of the series for twice as many heads.
     """
     if max_bias == 0:
         return np.ones(heads)
@@ -30,6 +30,7 @@ def slopes(heads, max_bias):
 
 
 def soft_max_ext(x, mask, scale, max_bias):
+    """Soft-max of scale * x plus the mask, which heads weight with their slopes of ALiBi."""
     x = x * scale
     if mask is not None:
         mask = tiled(mask[:, :, : x.shape[2]], x)
@@ -38,31 +39,34 @@ def soft_max_ext(x, mask, scale, max_bias):
 
 
 def soft_max_back(g, y, scale, max_bias):
+    """The gradient of soft_max by its argument, from its result y, times g."""
     return scale * y * (g - (g * y).sum(-1, keepdims=True))
 
 
 def probabilities(x):
+    """Rows that sum to one, rounded to f32."""
     return soft_max(x).astype(np.float32).astype(np.float64)
 
 
 def cross_entropy(x, labels):
+    """The mean over the rows of -sum(labels * log_soft_max(x))."""
     return -(labels * log_soft_max(x)).sum() / max(1, np.prod(x.shape[:-1]))
 
 
 def cross_entropy_back(g, x, labels):
-    """By the definition: with labels that need not sum to one."""
+    """The gradient of cross_entropy by x, for labels that need not sum to one."""
     return g.reshape(()) * (soft_max(x) * labels.sum(-1, keepdims=True) - labels) / max(1, np.prod(x.shape[:-1]))
 
 
 def sparse_mask(r, *ne):
-    """An attention mask: some -inf, never a whole row."""
+    """An attention mask that hides a fifth of the keys, but never a whole row."""
     m = r(*ne)
     m[r.rng.random(m.shape) < 0.2] = -np.inf
     m[..., 0] = 0
     return m
 
 
-SOFT = (
+OPERANDS = (
     lambda r: [r(7, 3, 2, scale=3)],
     lambda r: [r(67, 5, 3, 2, scale=9)],
     lambda r: [r(1031, 97, scale=4)],
@@ -70,7 +74,7 @@ SOFT = (
 )
 
 OPS = [
-    Op("soft_max", soft_max, SOFT, diff=(0,), inplace="soft_max_inplace", tol=5e-6),
+    Op("soft_max", soft_max, OPERANDS, diff=(0,), inplace="soft_max_inplace", tol=5e-6),
     Op(
         "soft_max_ext",
         soft_max_ext,

@@ -7,11 +7,13 @@ from .samples import EXACT
 
 
 def tri(a, kind):
-    """Kinds: from the diagonal up, above it, from it down, below it."""
+    """`kind`: the upper triangle with the diagonal, without it, the lower triangle with the diagonal, without it."""
     return [np.triu(a), np.triu(a, 1), np.tril(a), np.tril(a, -1)][kind]
 
 
 def diag_mask(value):
+    """A reference that replaces the elements above the diagonal, shifted right by n_past, by a value."""
+
     def ref(x, n_past):
         i1, i0 = np.indices(x.shape[-2:])
         return np.where(i0 > n_past + i1, value, x)
@@ -31,10 +33,12 @@ def diag_mask_row(value, name):
 
 
 def solve_tri(a, b, left, lower, uni):
+    """X of A X = B; only the lower triangle of A counts."""
     return np.linalg.solve(np.tril(a), b)
 
 
 def triangle(r, n, *batch):
+    """Well-conditioned matrices: the off-diagonal elements are small, the diagonal ones are at least 0.5 in size."""
     a = r(n, n, *batch, scale=0.3)
     a[..., np.arange(n), np.arange(n)] = np.sign(a[..., np.arange(n), np.arange(n)]) + 1.5
     return a

@@ -7,7 +7,7 @@ from .samples import EXACT
 
 
 def window_partition(a, w):
-    """[1, rows, columns, channels] with zeros to whole windows: [windows, w, w, channels]."""
+    """[1, rows, columns, channels], padded with zeros to whole windows, as [windows, w, w, channels]."""
     down, across = -a.shape[1] % w, -a.shape[2] % w
     a = np.pad(a[0], [(0, down), (0, across), (0, 0)])
     a = a.reshape(a.shape[0] // w, w, a.shape[1] // w, w, -1).swapaxes(1, 2)
@@ -15,17 +15,19 @@ def window_partition(a, w):
 
 
 def window_unpartition(a, w0, h0, w):
+    """The inverse of window_partition: the windows put together and cropped to [h0, w0, channels]."""
     across, down = -(-w0 // w), -(-h0 // w)
     a = a.reshape(down, across, w, w, -1).swapaxes(1, 2).reshape(down * w, across * w, -1)
     return a[:h0, :w0]
 
 
 def rel_pos(a, n, _):
-    """Row n - 1 + query - key of a for each pair: [queries, keys, channels]."""
+    """For each pair of positions the row n - 1 + query - key of a: [queries, keys, channels]."""
     return a[0, 0, n - 1 + np.arange(n)[:, None] - np.arange(n)]
 
 
 def add_rel_pos(a, pw, ph):
+    """Adds to the scores of each query the terms of the keys' columns (pw) and rows (ph)."""
     n, rows, cols = a.shape[1], a.shape[2], a.shape[3]
     cube = a.reshape(n, rows, ph.shape[-1], pw.shape[-1])
     cube = cube + ph.reshape(n, rows, ph.shape[-1], 1) + pw.reshape(n, rows, 1, pw.shape[-1])
