@@ -66,16 +66,11 @@ def check(ctx, call, tol, note):
                 )
 
 
-def params(args, op):
-    """The arguments of an optimiser step's first operand, which must be a parameter."""
-    return (0,) if op.fn.startswith("opt_step") else ()
-
-
 @each()
 def test_values(op):
     for i in range(len(op.samples)):
         with context() as ctx:
-            check(ctx, Call(ctx, op, op.args(i), param=params(op.args(i), op)), op.tol, f"sample {i}")
+            check(ctx, Call(ctx, op, op.args(i), param=op.params), op.tol, f"sample {i}")
 
 
 @each(lambda op: op.strided != ())
@@ -97,7 +92,7 @@ def test_layout_changes_nothing(op):
     for i, types, mix in zip(range(len(op.samples)), cycle(op.types[::-1] or ("F32",)), mixes):
         with context() as ctx:
             call = Call(ctx, op, op.args(i), types, mix)
-            packed = call.packed()
+            packed = call.contiguous()
             graphs = graph_of(ctx, packed), graph_of(ctx, call.out)
             for name, threads in product(ISAS, (1, 2)):
                 call.reset()
@@ -147,7 +142,7 @@ def test_operands_without_elements(op):
         with context() as ctx:
             args = without_elements(op.args(0), axis)
             try:
-                call = Call(ctx, op, args, param=params(args, op))
+                call = Call(ctx, op, args, param=op.params)
             except ValueError as e:
                 assert str(e).startswith(f"ggml_{op.fn}: "), e
                 continue
@@ -226,7 +221,7 @@ def test_in_place(op):
 def test_result_lies_in_an_operand(op):
     for i in range(len(op.samples)):
         with context() as ctx:
-            call = Call(ctx, op, op.args(i), param=params(op.args(i), op))
+            call = Call(ctx, op, op.args(i), param=op.params)
             roots = [t for t in call.tensors.values() if t == call.out.contents.view_src]
             assert len(roots) == 1
             start, size = roots[0].contents.data, ggml.ggml_nbytes(roots[0])
@@ -234,15 +229,6 @@ def test_result_lies_in_an_operand(op):
 
 
 # ---- gradients -------------------------------------------------------------------------------------------------------
-def small(op):
-    """The samples whose gradients are held against differences: with some elements, not many."""
-    for i in range(len(op.samples)):
-        args = op.args(i)
-        sizes = [args[k].size for k in op.diff]
-        if 0 < max(sizes) <= 400:
-            yield i, args
-
-
 def off_kinks(op, args):
     for k in op.diff:
         for kink in op.kinks:
@@ -309,7 +295,7 @@ def gradients(op, args, types, layout, seen, tol, note):
 @pytest.mark.parametrize("seen", ["straight", "transposed"])
 def test_gradient(op, seen):
     done = [
-        gradients(op, off_kinks(op, args), "F32", "plain", seen, op.grad_tol, f"sample {i}") for i, args in small(op)
+        gradients(op, off_kinks(op, args), "F32", "plain", seen, op.grad_tol, f"sample {i}") for i, args in op.small()
     ]
     assert done, "no sample is small enough"
 
@@ -317,7 +303,7 @@ def test_gradient(op, seen):
 @each(lambda op: op.diff and (op.strided is None or set(op.diff) & set(op.strided)))
 @pytest.mark.parametrize("layout", AXES)
 def test_gradient_through_permuted_operands(op, layout):
-    for i, args in list(small(op))[:2]:
+    for i, args in list(op.small())[:2]:
         gradients(op, off_kinks(op, args), "F32", layout, "straight", op.grad_tol, f"sample {i}")
 
 
@@ -325,7 +311,7 @@ def test_gradient_through_permuted_operands(op, layout):
 def test_gradient_of_half_precision(op):
     """Parameters in F16 and BF16; the gradient is F32, but may go through the result, which is rounded."""
     for types in op.types:
-        for i, args in list(small(op))[:2]:
+        for i, args in list(op.small())[:2]:
             if types != "F32":
                 tol = 0.06 if "BF16" in types else 0.01
                 gradients(op, off_kinks(op, args), types, "plain", "straight", tol, f"sample {i}, {types}")

@@ -85,6 +85,18 @@ class Op:
         """The arguments of sample i."""
         return self.samples[i](Random([i, *self.name.encode()]))
 
+    def small(self):
+        """(i, arguments) of the samples whose gradients are tested: they have elements, but few."""
+        for i in range(len(self.samples)):
+            args = self.args(i)
+            if 0 < max((args[k].size for k in self.diff), default=0) <= 400:
+                yield i, args
+
+    @property
+    def params(self):
+        """The arguments that must be parameters whenever the constructor is called."""
+        return (0,) if self.fn.startswith("opt_step") else ()
+
 
 # The stems of the families: every module of this package but those that hold what the families share.
 SHARED = ("__init__", "harness", "samples")

@@ -165,7 +165,7 @@ class Call:
         self.build = getattr(ggml, "ggml_" + (fn or op.fn))
         self.out = self.build(ctx, *self.passed)
 
-    def packed(self):
+    def contiguous(self):
         """The result of the same call on packed copies of the operands."""
         copies = {i: ggml.ggml_cont(self.ctx, t) for i, t in self.tensors.items()}
         return self.build(self.ctx, *(copies.get(i, a) for i, a in enumerate(self.passed)))
