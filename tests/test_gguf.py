@@ -1,4 +1,6 @@
-"""GGUF: reading and writing every type, both byte orders and versions, interchange with PyPI's gguf, broken files."""
+"""GGUF: reading and writing every type in both byte orders and versions, interchange with the package gguf of PyPI,
+and broken files.
+"""
 
 import contextlib
 import ctypes
@@ -14,7 +16,7 @@ from gguf_files import F16, F32, I32, Q4_0, SAMPLES, TYPES, all_kinds, gguf, pai
 import ggml
 from ggml.utils import from_numpy, to_numpy
 
-peer = pytest.importorskip("gguf")  # of the [test] extra; emulated CPUs run without it
+peer = pytest.importorskip("gguf")  # part of the [test] extra; not installed on emulated CPUs
 
 NAMES = dict(enumerate(TYPES))
 
@@ -25,7 +27,7 @@ def params(no_alloc=True, ctx=None):
 
 @contextlib.contextmanager
 def opened(data, no_alloc=True, ctx=None):
-    """A context from bytes or from a path."""
+    """Opens a context from bytes or from a path."""
     if isinstance(data, bytes):
         handle = ggml.gguf_init_from_buffer(data, len(data), params(no_alloc, ctx))
     else:
@@ -37,7 +39,7 @@ def opened(data, no_alloc=True, ctx=None):
 
 
 def item(g, i):
-    """The value of key i, arrays as lists."""
+    """The value of key i; an array as a list."""
     kind = ggml.gguf_get_kv_type(g, i)
     if NAMES[kind] != "arr":
         return getattr(ggml, f"gguf_get_val_{NAMES[kind]}")(g, i)
@@ -212,7 +214,7 @@ def peer_file(path, order=peer.GGUFEndian.LITTLE):
     w.add_custom_alignment(64)
     arrays = {"f32": rng.random((3, 4, 5), np.float32), "f16": rng.random((1, 7)).astype(np.float16), "f64": rng.random(3)}
     arrays |= {f"i{n}": rng.integers(-100, 100, (2, 3)).astype(f"i{n // 8}") for n in (8, 16, 32, 64)}
-    raw = {}  # not Q8_1, whose blocks the package takes to have 40 bytes
+    raw = {}  # not Q8_1: the package assumes blocks of 40 bytes
     for kind, (block, size) in peer.GGML_QUANT_SIZES.items():
         if kind.name not in ("Q8_1", *map(str.upper, arrays)) and order == peer.GGUFEndian.LITTLE:
             raw[kind] = rng.integers(0, 256, (2, size if block > 1 else 4 * size), dtype=np.uint8)
@@ -501,7 +503,7 @@ def test_what_cannot_be_mapped(data, message, tmp_path):
 
 
 def test_sparse_file_beyond_4_gib(tmp_path):
-    path, half = tmp_path / "big.gguf", 5 << 29  # two tensors of 2.5 GiB
+    path, half = tmp_path / "big.gguf", 5 << 29  # holds two tensors of 2.5 GiB
     data = gguf([], [tensor("a", (half // 4,), F32, 0), tensor("b", (half // 4,), F32, half)])
     with open(path, "wb") as f:
         f.write(data)
@@ -511,7 +513,7 @@ def test_sparse_file_beyond_4_gib(tmp_path):
     ctx = ctypes.c_void_p()
     start = time.process_time()
     g = ggml.gguf_init_from_file_mmap(path, params(False, ctx))
-    assert time.process_time() - start < 1  # of the CPU: nothing is copied
+    assert time.process_time() - start < 1  # CPU time: nothing is copied
     b = to_numpy(ggml.ggml_get_tensor(ctx, b"b"))
     assert b[-1] == 1.5 and b[0] == 0 and ggml.gguf_get_tensor_offset(g, 1) == half
     del b
@@ -573,10 +575,10 @@ def test_broken_file(name):
         start = time.process_time()
         with pytest.raises(ValueError, match=message):
             ggml.gguf_init_from_buffer(data, len(data), params(no_alloc, ctx))
-        assert time.process_time() - start < 1 and not ctx  # whatever sizes it speaks of
+        assert time.process_time() - start < 1 and not ctx  # whatever sizes the file states
 
 
-def test_empty_tensors_are_sound(tmp_path):
+def test_empty_tensors_are_valid(tmp_path):
     data = gguf([], [tensor("t", (0, 5), F32, 0), tensor("u", (3, 0, 2**40), F32, 0), tensor("v", (1,), F32, 0)], bytes(32))
     ctx = ctypes.c_void_p()
     with opened(data, False, ctx) as g:
@@ -603,7 +605,7 @@ def test_cut_at_every_byte(order):
 
 
 def test_mutants(child, tmp_path):
-    """A few seconds of fuzz/gguf.py."""
+    """Runs fuzz/gguf.py for a few seconds."""
     fuzz = os.path.join(os.path.dirname(__file__), "..", "fuzz", "gguf.py")
     code = "import runpy, sys; sys.argv[0] = sys.argv[1]; del sys.argv[1]; runpy.run_path(sys.argv[0], run_name='__main__')"
     out = child(code, fuzz, "--seconds", "3", "--seed", str(time.time_ns() % 10**6), "--last", str(tmp_path / "last.gguf"))
@@ -611,7 +613,7 @@ def test_mutants(child, tmp_path):
 
 
 def test_memory_is_a_small_multiple_of_the_file(child, tmp_path):
-    """The worst that a file can be: nothing but the shortest keys, and names of the shortest tensors."""
+    """The worst files: one with only the shortest keys, and one with only the shortest tensor names."""
     keys = [pair(f"{i:x}", "u8", 1) for i in range(200_000)]
     (tmp_path / "keys").write_bytes(gguf(keys))
     (tmp_path / "tensors").write_bytes(gguf([], [tensor(f"{i:x}", (0,), F32, 0) for i in range(200_000)]))
@@ -628,7 +630,7 @@ print((used() - before) / os.path.getsize(sys.argv[1]))"""
 
 
 # ---- many tensors -----------------------------------------------------------------------------------------------------------
-def test_ten_thousand_tensors_open_at_once(tmp_path):
+def test_ten_thousand_tensors_open_quickly(tmp_path):
     tensors = [tensor(f"model.layers.{i}.weight", (8,), F32, 32 * i) for i in range(10_000)]
     (tmp_path / "many.gguf").write_bytes(gguf([], tensors, bytes(32 * 10_000)))
     ctx = ctypes.c_void_p()
@@ -636,4 +638,4 @@ def test_ten_thousand_tensors_open_at_once(tmp_path):
     with opened(tmp_path / "many.gguf", False, ctx) as g:
         assert ggml.gguf_find_tensor(g, "model.layers.9999.weight") == 9999
         took = time.process_time() - start
-    assert took < 1, took  # of the CPU: each tensor is looked at once
+    assert took < 1, took  # CPU time: the file is read in linear time

@@ -11,7 +11,7 @@ import ggml
 from ggml import _quantize
 from ggml._cli import main
 
-peer = pytest.importorskip("gguf")  # of the [test] extra; emulated CPUs run without it
+peer = pytest.importorskip("gguf")  # part of the [test] extra; not installed on emulated CPUs
 
 
 def command(capsys, *arguments, code=0):
@@ -63,7 +63,7 @@ def test_inspect_writes_infinity_as_json(tmp_path, capsys):
 
 @pytest.mark.parametrize("arguments", [("inspect", "{}/none"), ("inspect", "{}/bad"), ("quantize", "{}/none", "{}/out", "Q8_0"),
                                        ("quantize", "{}/bad", "{}/out", "Q8_0")])  # fmt: skip
-def test_what_is_no_file_is_named_in_one_line(arguments, tmp_path, capsys):
+def test_an_invalid_file_is_named_in_one_line(arguments, tmp_path, capsys):
     (tmp_path / "bad").write_bytes(b"GGUF" + bytes(20))
     done = command(capsys, *[a.format(tmp_path) for a in arguments], code=1)
     assert done.out == "" and done.err.startswith(f"ggml {arguments[0]}: ") and done.err.count("\n") == 1
@@ -96,7 +96,7 @@ def types_of(path):
     return {t.name: t.tensor_type.name for t in peer.GGUFReader(path).tensors}
 
 
-# What is left of the precision: the root of the mean squared error over that of the values
+# error: the root mean square error, relative to the root mean square of the values
 @pytest.mark.parametrize(("kind", "file_type", "error"), [
     ("F16", 1, 1e-3), ("BF16", 32, 4e-3), ("F32", 0, 1e-6), ("Q8_0", 7, 0.01), ("Q4_0", 2, 0.12), ("q4_k", 15, 0.1), ("Q6_K", 18, 0.03),
     ("Q2_K", 10, 0.4), ("Q3_K_M", 12, 0.2), ("IQ4_XS", 30, 0.12), ("MXFP4", 38, 0.2)])  # fmt: skip
@@ -151,7 +151,7 @@ def test_quantised_weights_are_quantised_again_only_if_asked(model, tmp_path, ca
 
 
 def importance_files(tmp_path):
-    """The same importance in both formats: the first half of the columns matters."""
+    """The same importance in both file formats: only the first half of the columns matters."""
     names = [f"blk.{i}.{part}.weight" for i in range(8) for part in PARTS] + ["experts.weight"]
     values = {n: np.tile(np.repeat(np.float32([100, 0.01]), 128), 3 if n == "experts.weight" else 1) for n in names}
     raw = struct.pack("<i", len(names))
@@ -227,7 +227,7 @@ def test_files_that_cannot_be_mapped_are_quantised_too(tmp_path, capsys):
     np.testing.assert_allclose(peer.dequantize(t.data, t.tensor_type), np.arange(64).reshape(2, 32), atol=0.3)
 
 
-def test_large_tensors_go_in_pieces(model, tmp_path, capsys, monkeypatch):
+def test_large_tensors_are_quantised_in_chunks(model, tmp_path, capsys, monkeypatch):
     command(capsys, "quantize", model, tmp_path / "whole.gguf", "Q4_K")
     monkeypatch.setattr(_quantize, "CHUNK", 256 * 3)
     command(capsys, "quantize", model, tmp_path / "pieces.gguf", "Q4_K")

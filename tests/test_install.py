@@ -1,4 +1,4 @@
-"""What import says when the package is not as it should be."""
+"""The messages of an import whose package is incomplete or hidden."""
 
 import shutil
 import subprocess
@@ -19,7 +19,7 @@ def imported(folder):
 
 @pytest.fixture
 def copy(tmp_path):
-    """A copy of the package, which hides the installed one for programs started in its folder."""
+    """A copy of the package. Programs that start in its folder import it instead of the installed one."""
     shutil.copytree(PACKAGE, tmp_path / "ggml", ignore=shutil.ignore_patterns("_simd", "__pycache__", "*.c", "*.pyx", "*.pxd"))
     return tmp_path
 

@@ -1,4 +1,6 @@
-"""ggml.legacy: every function of May 2023 against NumPy, recorded cases of that time's library, its memory sums, optimisers."""
+"""ggml.legacy: every function of May 2023 against NumPy, calls recorded from the library of that time, its memory
+sums, and its optimisers.
+"""
 
 import ctypes
 import inspect
@@ -29,7 +31,7 @@ def c():
 
 
 def tensor(c, values, kind=F32):
-    """A tensor of NumPy values, whose last axis is dimension 0."""
+    """A tensor with the values of a NumPy array, whose last axis is dimension 0."""
     a = np.ascontiguousarray(values, NUMPY[kind])
     t = G.ggml_new_tensor(c, kind, a.ndim, (c_int64 * a.ndim)(*a.shape[::-1]))
     ctypes.memmove(G.ggml_get_data(t), a.ctypes.data, a.nbytes)
@@ -126,7 +128,7 @@ MATRIX, ROWS, PART = normal(5, 4), np.array([3, 0, 3]), normal(2, 3)
 Q, K, V = normal(2, 3, 8), normal(2, 5, 8), normal(2, 8, 5)
 KERNEL, SIGNAL = normal(2, 3, 5), normal(3, 9)
 A, B0, B1, C0, C1 = normal(3, 4), normal(6, 4), normal(6), normal(4, 6), normal(4)
-NB = [16, 80, 80]  # strides of MATRIX
+NB = [16, 80, 80]  # the strides of MATRIX
 
 
 def attention(masked):
@@ -134,7 +136,7 @@ def attention(masked):
     return np.einsum("hnm,hdm->hnd", soft_max(mask(scores, -np.inf, 2) if masked else scores), V)
 
 
-# name: (arguments, expected values); arrays become tensors, of i32 where they are integers
+# name: (arguments, expected values); arrays become tensors, integer arrays i32 tensors
 OPERATIONS = {
     "ggml_dup": ([X], X),
     "ggml_add": ([X, Y], X + Y),
@@ -241,7 +243,7 @@ def test_rope_of_more_tokens_than_positions(c):
 
 
 def test_rope_of_own_positions(c):
-    """mode & 1: tokens before n_past are left out, the others have their own number as position."""
+    """mode & 1: tokens before n_past are skipped; the position of the others is their own number."""
     x = normal(5, 2, 8)
     want = np.concatenate([np.zeros((2, 2, 8)), rope(x, 0, 8)[2:]])
     same(compute(c, G.ggml_rope(c, tensor(c, x), 2, 8, 1)), want)
@@ -291,7 +293,7 @@ def test_types():
 
 
 def test_memory_sums(c):
-    """Bytes that the library of that time takes for the same calls, recorded from it."""
+    """The bytes that the library of that time takes for the same calls, recorded from it."""
 
     def grew(make, *args):
         before = G.ggml_used_mem(c)
@@ -345,7 +347,7 @@ def test_buffer_scratch_and_no_alloc():
     G.ggml_free(c)
 
 
-def test_what_callers_write_is_taken_over(c):
+def test_fields_written_by_callers_are_used(c):
     a = tensor(c, np.arange(6))
     other = (c_float * 6)(*range(10, 16))
     a.contents.data = ctypes.addressof(other)
@@ -400,7 +402,7 @@ def test_graphs(c, capsys, tmp_path):
 
 
 def test_kept_gradients(c):
-    """keep: the nodes get new gradients; seeds may be any shape, at any node."""
+    """keep: the nodes get new gradients. Seeds may have any shape, at any node."""
     x = tensor(c, [1.0, 2, 3])
     G.ggml_set_param(c, x)
     y = G.ggml_sqr(c, x)
@@ -452,7 +454,7 @@ def replay(c, case, arrays):
 @pytest.mark.parametrize("case", [x for x in RECORDED if x["fn"] not in ("OPT", "QUANT")], ids=lambda x: x["id"])
 def test_recorded(c, case, arrays):
     got, want = replay(c, case, arrays), arrays[case["id"] + "/out"].astype(float)
-    if got.dtype == np.float16:  # recorded as bytes
+    if got.dtype == np.float16:  # recorded as their bytes
         got = got.view(np.uint8)
     got, finite = got.astype(float), np.isfinite(want)
     assert got.shape == want.shape and (np.isfinite(got) == finite).all()
@@ -513,7 +515,9 @@ def least_squares(c):
 
 
 def logistic_regression(c):
-    """Labels in {-1, 1}; the loss is the mean of -log(sigmoid(m)) of the margins m = y * (A w), by a soft-max over (m, 0)."""
+    """Labels are -1 or 1. The loss is the mean of -log(sigmoid(m)) over the margins m = y * (A w), as a soft-max
+    over (m, 0).
+    """
     rng = np.random.default_rng(2)
     a = rng.standard_normal((60, 5)).astype(np.float32)
     y = np.where(a @ rng.standard_normal(5) + rng.standard_normal(60) > 0, 1, -1).astype(np.float32)
@@ -535,7 +539,7 @@ def test_lbfgs_converges_like_scipy(c, problem, search):
     limit = int(1.5 * best.nit) + 1
     search = getattr(G, "GGML_LINESEARCH_BACKTRACKING_" + search)
     result = G.ggml_opt(c, quiet(G.GGML_OPT_LBFGS, n_iter=limit, linesearch=search), f)
-    if problem is rosenbrock and search == G.GGML_LINESEARCH_BACKTRACKING_STRONG_WOLFE:  # at the minimum within f32
+    if problem is rosenbrock and search == G.GGML_LINESEARCH_BACKTRACKING_STRONG_WOLFE:  # at the minimum, to the precision of f32
         assert result in (G.GGML_OPT_OK, G.GGML_LINESEARCH_MAXIMUM_ITERATIONS)
     else:
         assert result == G.GGML_OPT_OK
@@ -592,7 +596,7 @@ def test_default_params(capsys, c):
     assert capsys.readouterr().out.count("=== GRAPH ===") == 2
 
 
-# ---- the rest --------------------------------------------------------------------------------------------------------
+# ---- other functions --------------------------------------------------------------------------------------------------------
 def test_half_precision():
     assert G.ggml_fp16_to_fp32(G.ggml_fp32_to_fp16(1.5)) == 1.5
     x = RNG.standard_normal(100).astype(np.float32)
@@ -648,18 +652,20 @@ TESTED = set(OPERATIONS) | set(
 LATER = set(
     """ggml_op_name ggml_tensor_overhead ggml_set_no_alloc ggml_get_mem_buffer ggml_get_mem_size ggml_get_tensor
     ggml_graph_get_tensor""".split()
-)  # of bindings to a header a few days younger
+)  # in bindings to a header that is a few days younger
 FUNCTIONS = sorted(n for n in dir(G) if inspect.isfunction(getattr(G, n)) and n.startswith("ggml_"))
 
 
-def test_every_function_is_there_and_described():
+def test_every_function_exists_and_is_documented():
     assert set(FUNCTIONS) == TESTED | LATER and len(TESTED) == 148
     texts = [inspect.getdoc(getattr(G, n)) for n in FUNCTIONS]
     assert all(texts) and len(set(texts)) == len(texts)
 
 
 def test_bad_input_raises(child):
-    """Every function with wrong objects, in a process that must not die; errors begin with the function's name."""
+    """Every function with invalid objects, in a child process that must survive. Errors begin with the name of the
+    function.
+    """
     code = """
 import ctypes, inspect, itertools, sys
 import ggml.legacy as G

@@ -15,7 +15,7 @@ import ggml
 from ggml import utils
 from ggml.utils import GGML_TYPE
 
-gguf = pytest.importorskip("gguf")  # of the [test] extra; emulated CPUs run without it
+gguf = pytest.importorskip("gguf")  # part of the [test] extra; not installed on emulated CPUs
 
 MIB = 1 << 20
 DTYPES = [np.float32, np.float16, np.float64, np.int8, np.int16, np.int32, np.int64]
