@@ -1,4 +1,4 @@
-"""Every operation of the table in tests/cases: values, layouts, types, in-place forms, gradients, bad input."""
+"""Runs every row of tests/cases: values, layouts, types, in-place forms, gradients and invalid input."""
 
 import ctypes
 from contextlib import nullcontext
@@ -37,18 +37,18 @@ def each(keep=lambda op: True):
 
 
 def behind(t):
-    """The bytes that follow the tensor's data in its arena."""
+    """The bytes that follow the data of the tensor in its arena."""
     return ctypes.string_at(t.contents.data + ggml.ggml_nbytes(t), 96)
 
 
 def check(ctx, call, tol, note):
-    """Computes on every ISA with 1 and 2 threads: near the reference, threads bit by bit alike, nothing written
-    behind the result.
+    """Computes on every ISA with 1 and 2 threads. The result must be close to the reference and must not depend on
+    the number of threads, and no byte behind the result may change.
     """
     want, out = call.expected(), call.out
     tol += 1.01 * EPS.get(type_of(out), 0)
     graph = graph_of(ctx, out)
-    ggml.ggml_new_tensor_1d(ctx, ggml.GGML_TYPE_I8, 128)  # so that there is memory behind the result
+    ggml.ggml_new_tensor_1d(ctx, ggml.GGML_TYPE_I8, 128)  # provides memory behind the result
     own = not out.contents.view_src and not ggml.ggml_is_empty(out)
     for name in ISAS:
         with isa(name):
@@ -81,13 +81,15 @@ def test_operands_of_any_layout(op, layout):
             check(ctx, Call(ctx, op, op.args(i), layout=layout), op.tol, f"sample {i}")
 
 
-# What sums in another order where rows are not packed; all else is equal bit by bit.
+# Functions that sum in another order if rows are not contiguous. All others give equal bits.
 SUMMED_BY_LAYOUT = ("sum", "mul_mat", "mul_mat_id", "out_prod", "flash_attn_ext")
 
 
 @each(lambda op: op.strided != ())
 def test_layout_changes_nothing(op):
-    """Operands, each in another layout, give what their packed copies give; the types of the row in turn."""
+    """Operands in different layouts give the same result as their contiguous copies. The types of the row are used
+    alternately.
+    """
     mixes = cycle((("permuted", "padded"), ("transposed", "permuted", "plain"), ("padded", "transposed")))
     for i, types, mix in zip(range(len(op.samples)), cycle(op.types[::-1] or ("F32",)), mixes):
         with context() as ctx:
@@ -123,7 +125,7 @@ def test_types(op):
 
 
 def without_elements(args, axis):
-    """The arguments, the operands that are longest along an axis cut to nothing there."""
+    """The arguments, where the operands that are longest along an axis have length 0 there."""
     arrays = {i: a.array if isinstance(a, As) else a for i, a in enumerate(args) if isinstance(a, As | np.ndarray)}
     arrays = {i: x.reshape((1,) * (4 - x.ndim) + x.shape) for i, x in arrays.items()}
     longest = max(x.shape[axis] for x in arrays.values())
@@ -136,7 +138,7 @@ def without_elements(args, axis):
 @each(lambda op: isinstance(op.args(0)[0], As | np.ndarray))
 @pytest.mark.filterwarnings("ignore:.*(empty slice|invalid value|divide by zero):RuntimeWarning")
 def test_operands_without_elements(op):
-    """Each dimension in turn: shapes that do not fit are refused by name, all else computes."""
+    """Each dimension has length 0 once. Shapes that do not fit raise an error; all others are computed."""
     done = 0
     for axis in range(4):
         with context() as ctx:
@@ -148,7 +150,7 @@ def test_operands_without_elements(op):
                 continue
             try:
                 call.expected()
-            except (ValueError, IndexError, ZeroDivisionError) as e:  # NumPy has no answer
+            except (ValueError, IndexError, ZeroDivisionError) as e:  # NumPy raises, too
                 index = isinstance(e, IndexError) and not ggml.ggml_is_empty(call.out)
                 with pytest.raises(RuntimeError, match="node 0") if index else nullcontext():
                     compute(ctx, graph_of(ctx, call.out), 2)
@@ -159,7 +161,7 @@ def test_operands_without_elements(op):
     assert done or any(0 in np.shape(getattr(a, "array", a)) for i in range(len(op.samples)) for a in op.args(i))
 
 
-# Which argument holds indices, and what they count: an axis of another.
+# (the argument that holds indices, the argument that they index, its axis)
 INDEXED = {
     "get_rows": (1, 0, -2),
     "get_rows_back": (1, 2, -2),
@@ -172,7 +174,9 @@ INDEXED = {
 
 @pytest.mark.parametrize("name", INDEXED)
 def test_index_out_of_range(name):
-    """Found only when computing: a failed compute that names node and index; with another index it computes."""
+    """Indices are checked while computing: the compute fails and names the node and the index. Another index is
+    accepted.
+    """
     at, counted, axis = INDEXED[name]
     with context() as ctx:
         call = Call(ctx, OPS[name], OPS[name].args(1))
@@ -189,8 +193,8 @@ def test_index_out_of_range(name):
 
 @each(lambda op: op.inplace)
 def test_in_place(op):
-    """The same values as the plain form, bit by bit, in the operand's memory; nothing between the operand's
-    elements is touched.
+    """The in-place form gives the same values as the plain form, bit by bit, in the memory of the operand. Gaps
+    between the operand's elements keep their bytes.
     """
     layouts = cycle(("plain", "padded") if op.strided is None else ("plain",))
     for (i, types), layout in zip(product(range(len(op.samples)), op.types), layouts):
@@ -238,8 +242,8 @@ def off_kinks(op, args):
 
 
 def weighted(ctx, out, weights, seen):
-    """A loss: the sum of out * weights. seen = "transposed": out is looked at sideways, so that its gradient has
-    such strides.
+    """A loss: the sum of out * weights. With seen = "transposed" the loss reads out transposed, so that the gradient
+    of out is strided.
     """
     if type_of(out) != "F32":
         out = ggml.ggml_cast(ctx, out, ggml.GGML_TYPE_F32)
@@ -252,7 +256,7 @@ def weighted(ctx, out, weights, seen):
 
 
 def laid_out(gradient, operand):
-    """A gradient of a packed parameter as the operand (a view of that parameter) orders its elements."""
+    """The gradient of a contiguous parameter in the element order of the operand, which is a view of the parameter."""
     flat = load(gradient).ravel()
     size = elements(operand).itemsize
     steps = tuple(s // size * 8 for s in tuple(operand.contents.nb[:4])[::-1])
@@ -309,7 +313,7 @@ def test_gradient_through_permuted_operands(op, layout):
 
 @each(lambda op: op.diff and set(op.types) - {"F32"})
 def test_gradient_of_half_precision(op):
-    """Parameters in F16 and BF16; the gradient is F32, but may go through the result, which is rounded."""
+    """Parameters in F16 and BF16. Their gradients are F32, but depend on the rounded result."""
     for types in op.types:
         for i, args in list(op.small())[:2]:
             if types != "F32":
@@ -317,7 +321,7 @@ def test_gradient_of_half_precision(op):
                 gradients(op, off_kinks(op, args), types, "plain", "straight", tol, f"sample {i}, {types}")
 
 
-# ---- bad input -------------------------------------------------------------------------------------------------------
+# ---- invalid input -------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     "op, i", [pytest.param(op, i, id=f"{name}-{i}") for name, op in OPS.items() for i in range(len(op.bad))]
 )

@@ -1,4 +1,6 @@
-"""Training: datasets, contexts, optimisers against NumPy in float64, epochs, checkpoints, and what bad input is told."""
+"""Training: datasets, contexts, optimisers against NumPy in float64, epochs, checkpoints, and messages for invalid
+input.
+"""
 
 import ctypes
 import os
@@ -18,7 +20,7 @@ N_IN, N_OUT, BATCH, NDATA = 5, 3, 4, 24
 
 
 class Model:
-    """out = w x + b, its scheduler and a dataset with random data."""
+    """out = w x + b, with its scheduler and a dataset of random data."""
 
     def __init__(self, seed=0, shard=1, one_hot=True):
         rng = np.random.default_rng(seed)
@@ -101,7 +103,7 @@ def step(m, opt, i, result=None, train=True):
 
 
 def reference(m, w, b, rows, loss):
-    """Loss and gradients in float64, of rows of the dataset."""
+    """The loss and the gradients in float64, for rows of the dataset."""
     x, y = m.data[rows].astype(float), m.labels[rows].astype(float)
     out = x @ w.T + b
     if loss == ggml.GGML_OPT_LOSS_TYPE_CROSS_ENTROPY:
@@ -255,7 +257,7 @@ def test_constant_parameters_by_address(model):
     opt = model.opt(rates=ggml.ggml_opt_get_constant_optimizer_params, get_opt_pars_ud=ctypes.addressof(constant))
     before = model.values()
     step(model, opt, 0)
-    np.testing.assert_allclose(np.abs(model.values() - before), 0.5, rtol=1e-3)  # the first step of Adam: the rate
+    np.testing.assert_allclose(np.abs(model.values() - before), 0.5, rtol=1e-3)  # the first step of Adam has the size of the rate
 
 
 def test_gradients_accumulate_until_reset(model):
@@ -301,8 +303,8 @@ def wide(s):
 """
 
 
-def test_killed_at_any_moment_a_checkpoint_opens(tmp_path):
-    """Processes that do nothing but save are killed; what they leave is a whole checkpoint each time."""
+def test_a_checkpoint_is_complete_after_a_kill(tmp_path):
+    """Processes that save repeatedly are killed. The file that they leave is always a complete checkpoint."""
     code = WIDE + """
 with Session(1) as s:
     opt = wide(s)
@@ -435,7 +437,7 @@ def test_sessions_refuse_data_that_do_not_fit():
 
 
 def test_functions_of_the_library_can_be_cast_to_pointers(model, capfd):
-    """As the bindings' can, whose parameters of functions are void pointers."""
+    """As in the bindings, where a function is passed as a void pointer."""
     constant = rates(alpha=0.25)
     start, ends = [to_numpy(t).copy() for t in (model.w, model.b)], []
     for fields in (

@@ -1,4 +1,4 @@
-"""ggml.utils: the helpers of the bindings, and what was wrong there."""
+"""ggml.utils: the helpers of the bindings, with their errors corrected."""
 
 import ctypes
 import gc
@@ -338,7 +338,7 @@ def test_copy_to_cpu(ctx):
 
 
 def decoded(data, name):
-    """What an independent implementation makes of quantised bytes."""
+    """The values that an independent implementation decodes from quantised bytes."""
     return gguf.quants.dequantize(np.frombuffer(data, np.uint8), gguf.GGMLQuantizationType[name])
 
 
@@ -384,7 +384,7 @@ def test_quantize_0(name):
     kind = GGML_TYPE[name]
     size = 4 * ggml.ggml_row_size(kind, 256)
     results = []
-    for nelements in (x.size, 4):  # elements, or as the bindings take it, rows
+    for nelements in (x.size, 4):  # a number of elements or, as the bindings take it, of rows
         out, written = utils.quantize_0(data, nelements, 256, kind)
         assert written == size
         results.append(ctypes.string_at(out, size))
