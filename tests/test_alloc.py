@@ -28,7 +28,7 @@ def vector(ctx, n=64, kind=F32):
     return ggml.ggml_new_tensor_1d(ctx, kind, n)
 
 
-# ---- linear --------------------------------------------------------------------------------------------------------
+# ---- linear ----------------------------------------------------------------------------------------------------------
 
 
 def test_tallocr_places_tensors_consecutively(ctx):
@@ -71,7 +71,7 @@ def test_all_tensors_of_a_context(ctx, cpu):
     assert v.contents.data == b.contents.data + 64 and v.contents.buffer == buf
     assert ggml.ggml_backend_alloc_ctx_tensors(ctx, cpu) is None
     ggml.ggml_backend_buffer_free(buf)
-    again = ggml.ggml_backend_alloc_ctx_tensors_from_buft(ctx, BUFT)      # their memory was freed, so they get new memory
+    again = ggml.ggml_backend_alloc_ctx_tensors_from_buft(ctx, BUFT)  # their memory was freed
     assert ggml.ggml_backend_buffer_get_size(again) == 192 and a.contents.buffer == again
     ggml.ggml_backend_buffer_free(again)
     with_data = ggml.ggml_init(ggml.ggml_init_params(mem_size=1 << 16, mem_buffer=None, no_alloc=False))
@@ -81,7 +81,7 @@ def test_all_tensors_of_a_context(ctx, cpu):
     ggml.ggml_free(with_data)
 
 
-# ---- graphs: which tensors must survive -------------------------------------------------------------------------------------
+# ---- graphs: which tensors must survive ------------------------------------------------------------------------------
 
 
 def root(t):
@@ -120,9 +120,11 @@ def check(graph):
             c, d = span(other)
             if a < d and c < b:
                 assert last <= i, f"node {i} writes over what node {last} reads"
-                if last == i:      # computed in place of an operand, which has the same layout and is the only one there
+                if last == i:      # computed in place of an operand: the only one there, of the same layout
                     same = [s for s in n.contents.src if s and root(s) == other]
-                    assert len(same) == 1 and list(same[0].contents.nb) == list(n.contents.nb) and (a, b) == span(same[0])
+                    assert (
+                        len(same) == 1 and list(same[0].contents.nb) == list(n.contents.nb) and (a, b) == span(same[0])
+                    )
 
 
 def random_graph(ctx, rng, n):
@@ -141,7 +143,9 @@ def random_graph(ctx, rng, n):
             lambda: ggml.ggml_cont(ctx, ggml.ggml_transpose(ctx, a)),
             lambda: ggml.ggml_add(ctx, a, ggml.ggml_view_2d(ctx, a, 16, 1, 64, 64 * 3)),
             lambda: ggml.ggml_scale(ctx, ggml.ggml_reshape_2d(ctx, ggml.ggml_reshape_1d(ctx, a, 256), 16, 16), 0.5),
-            lambda: ggml.ggml_concat(ctx, ggml.ggml_view_2d(ctx, a, 16, 8, 64, 0), ggml.ggml_view_2d(ctx, b, 16, 8, 64, 512), 1),
+            lambda: ggml.ggml_concat(
+                ctx, ggml.ggml_view_2d(ctx, a, 16, 8, 64, 0), ggml.ggml_view_2d(ctx, b, 16, 8, 64, 512), 1
+            ),
         ][rng.integers(9)]()
         if rng.random() < 0.05:
             ggml.ggml_set_output(made)
@@ -280,7 +284,7 @@ def test_nodes_of_a_freed_buffer_are_placed_again_but_leafs_raise(ctx, cpu):
     ggml.ggml_free(weights)
 
 
-# ---- the same graph again, after the caller changed something ------------------------------------------------
+# ---- the same graph again, after the caller changed something --------------------------------------------------------
 
 
 def chain(ctx, n=64):
@@ -337,7 +341,8 @@ def other_order(x, a, b, c, out, graph):
 
 @pytest.mark.parametrize("by", ["allocator", "scheduler"])
 @pytest.mark.parametrize(
-    "change", [made_larger, made_smaller, other_operand, an_output, no_data, input_without_data, buffer_freed, other_order]
+    "change",
+    [made_larger, made_smaller, other_operand, an_output, no_data, input_without_data, buffer_freed, other_order],
 )
 def test_a_changed_graph_is_planned_again(change, by, ctx, cpu, alloc):
     """The changed graph gives the same results as with an allocator that has never seen the graph."""
@@ -497,7 +502,7 @@ def test_several_buffer_types(ctx):
     y = ggml.ggml_sqr(ctx, x)
     z = ggml.ggml_sum(ctx, y)
     graph = graph_of(ctx, z)
-    assert not ggml.ggml_gallocr_alloc_graph(a, graph)          # it does not know which tensor belongs to which buffer type
+    assert not ggml.ggml_gallocr_alloc_graph(a, graph)  # the buffer type of each tensor is unknown
     nodes, leafs = (ctypes.c_int * 2)(1, 2), (ctypes.c_int * 1)(0)
     sizes = (ctypes.c_size_t * 3)()
     ggml.ggml_gallocr_reserve_n_size(a, graph, nodes, leafs, sizes)
@@ -548,7 +553,7 @@ def test_a_largest_buffer_size_gives_several_buffers(ctx):
     ggml.ggml_backend_buffer_free(buffer)
 
 
-# ---- a LLaMA-7B-shaped graph ---------------------------------------------------------------------------------------
+# ---- a LLaMA-7B-shaped graph -----------------------------------------------------------------------------------------
 
 
 def llama(ctx, weights, n_tokens, n_kv, layers=32, width=4096, heads=32, hidden=11008, vocabulary=32000):
@@ -619,7 +624,7 @@ def llama_part(graph):
     return graph
 
 
-# ---- every operation that may be computed in place of an operand -------------------------------------------------
+# ---- every operation that may be computed in place of an operand -----------------------------------------------------
 
 IN_PLACE = {
     "add": lambda c, a, b: ggml.ggml_add(c, a, b),

@@ -36,7 +36,7 @@ def vectors(ctx, backend, *rows):
     return buffer, made
 
 
-# ---- buffers -------------------------------------------------------------------------------------------------------
+# ---- buffers ---------------------------------------------------------------------------------------------------------
 
 
 def test_a_buffer_knows_its_size_type_and_usage(cpu):
@@ -104,7 +104,7 @@ def test_several_buffers_as_one(cpu):
         ggml.ggml_backend_buffer_get_size(parts[0])
 
 
-# ---- tensors -------------------------------------------------------------------------------------------------------
+# ---- tensors ---------------------------------------------------------------------------------------------------------
 
 
 def test_set_get_and_memset_keep_to_the_tensor(ctx, cpu):
@@ -213,7 +213,7 @@ def test_a_changed_data_pointer_is_noticed(ctx, cpu):
     ggml.ggml_backend_buffer_free(buffer)
 
 
-# ---- backends ------------------------------------------------------------------------------------------------------
+# ---- backends --------------------------------------------------------------------------------------------------------
 
 
 def test_plans_compute_repeatedly(ctx, cpu):
@@ -405,7 +405,7 @@ def test_handles_of_the_wrong_kind_are_named(cpu):
         ggml.ggml_backend_buft_name(cpu)
 
 
-# ---- a backend written in Python ---------------------------------------------------------------------------------------------
+# ---- a backend written in Python -------------------------------------------------------------------------------------
 
 
 def test_a_python_device_is_found_and_used(numpy_device, ctx):
@@ -417,7 +417,9 @@ def test_a_python_device_is_found_and_used(numpy_device, ctx):
     assert device == numpy_device.handle
     props = ggml.ggml_backend_dev_props()
     ggml.ggml_backend_dev_get_props(device, ctypes.pointer(props))
-    assert props.name == b"NumPy" and props.type == ggml.GGML_BACKEND_DEVICE_TYPE_ACCEL and props.memory_total == 1 << 30
+    assert (
+        props.name == b"NumPy" and props.type == ggml.GGML_BACKEND_DEVICE_TYPE_ACCEL and props.memory_total == 1 << 30
+    )
     b = ggml.ggml_backend_dev_init(device, None)
     assert ggml.ggml_backend_get_device(b) == device and not ggml.ggml_backend_is_cpu(b)
     buffer, (x, y) = vectors(ctx, b, [1, 2, 3], [4, 5, 6])

@@ -56,7 +56,9 @@ def odd_values(type, n):
         x = rng.integers(low, high, n, dtype=np.int64, endpoint=True).astype(DTYPES[type])
         x[:5] = low, high, 0, 1, -1
         return x
-    edges = [s * v for s in (1, -1) for v in (0.0, 0.5, 1.5, 127.5, 128, 129, 32767.5, 32768, 2.0**31, 2.0**63, 1e30, np.inf)]
+    edges = [
+        s * v for s in (1, -1) for v in (0.0, 0.5, 1.5, 127.5, 128, 129, 32767.5, 32768, 2.0**31, 2.0**63, 1e30, np.inf)
+    ]
     x = np.concatenate([edges, [np.nan], rng.standard_normal(n) * 10.0 ** rng.integers(-3, 12, n)])[:n]
     with np.errstate(over="ignore"):
         return to_bf16(x.astype(np.float32)) if type == "BF16" else x.astype(DTYPES[type])
@@ -83,7 +85,9 @@ def test_between_plain_types(source, target):
                 assert same.all(), f"{layouts}, {name}: {x[~same][:4]} became {got[~same][:4]}, not {want[~same][:4]}"
 
 
-@pytest.mark.parametrize("source, target", [("F32", "F32"), ("F16", "F32"), ("F32", "I32"), ("I8", "F64"), ("Q8_0", "F32")])
+@pytest.mark.parametrize(
+    "source, target", [("F32", "F32"), ("F16", "F32"), ("F32", "I32"), ("I8", "F64"), ("Q8_0", "F32")]
+)
 def test_between_shapes_of_different_row_lengths(source, target):
     """Elements are copied in the order of their indices, although the row length of one tensor is no multiple of the
     other's.
@@ -105,7 +109,12 @@ def test_between_shapes_of_different_row_lengths(source, target):
                 with isa(name):
                     store(b, np.full(second[::-1], 7))
                     compute(ctx, graph, threads)
-                close(load(b).astype(float), x.reshape(1, *second[::-1]).astype(float), 0.02 if source == "Q8_0" else 0, name)
+                close(
+                    load(b).astype(float),
+                    x.reshape(1, *second[::-1]).astype(float),
+                    0.02 if source == "Q8_0" else 0,
+                    name,
+                )
 
 
 @pytest.mark.parametrize("fn", ["acc", "set"])

@@ -307,7 +307,7 @@ def test_bad_shapes_and_types(ctx):
     assert shape(t) == (5, 4, 3, 1) and ggml.ggml_n_dims(t) == 3
 
 
-# ---- pointers of ctypes ---------------------------------------------------------------------------------------------------
+# ---- pointers of ctypes ----------------------------------------------------------------------------------------------
 def test_pointers_are_ctypes_pointers(ctx):
     a, b = ggml.ggml_new_tensor_2d(ctx, F32, 3, 2), ggml.ggml_new_tensor_2d(ctx, F32, 3, 2)
     assert isinstance(a, TENSOR) and a.contents.ne[:2] == [3, 2] and a.contents.nb[:4] == [4, 12, 24, 24]
@@ -374,7 +374,7 @@ def test_arguments_of_many_kinds(ctx):
         ggml.ggml_nelements(nothing=a)
 
 
-# ---- names, flags, properties -----------------------------------------------------------------------------------------
+# ---- names, flags, properties ----------------------------------------------------------------------------------------
 def test_names(ctx):
     t = ggml.ggml_new_tensor_1d(ctx, F32, 4)
     assert ggml.ggml_get_name(t) == t.contents.name == b""
@@ -412,8 +412,12 @@ def test_names(ctx):
 
 @pytest.mark.parametrize(
     "field, value, message",
-    [("type", 5, "type is 5: no tensor type"), ("type", 1 << 30, "no tensor type"), ("view_src", 0x1000, "view_src is no tensor"),
-     ("op", 999, "op is 999: no operation")],
+    [
+        ("type", 5, "type is 5: no tensor type"),
+        ("type", 1 << 30, "no tensor type"),
+        ("view_src", 0x1000, "view_src is no tensor"),
+        ("op", 999, "op is 999: no operation"),
+    ],
 )
 def test_fields_with_invalid_values(ctx, field, value, message):
     """No node is built from a tensor whose fields hold invalid values. A struct that the caller owns is checked at

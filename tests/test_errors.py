@@ -218,8 +218,10 @@ def test_more_elements_than_memory(ctx):
     for ne in (1 << 32, 1 << 61):
         t.contents.nb[1], t.contents.ne[1] = 0, ne
         for call in (
-            lambda: ggml.ggml_set_zero(t), lambda: ggml.ggml_set_f32(t, 1), lambda: ggml.ggml_graph_compute_with_ctx(ctx, graph, 1),
-        ):  # fmt: skip
+            lambda: ggml.ggml_set_zero(t),
+            lambda: ggml.ggml_set_f32(t, 1),
+            lambda: ggml.ggml_graph_compute_with_ctx(ctx, graph, 1),
+        ):
             with pytest.raises(ValueError, match="share it"):
                 call()
 

@@ -43,7 +43,10 @@ def test_example(name, options, pattern, low, high, tmp_path):
     [
         ("simple", r"in_a_context:\n(\[\[ 60\.  55\.  50\. 110\.\]\n.*\]\])\nwith_a_backend:\n\1\n"),
         ("custom_op", r"difference to NumPy \d\.\de-0[789]\nthe exception arrives: this operation does not work\n"),
-        ("optimiser", r"by hand: 2\.99\d x \+ 3\.99\d, loss 32\.\d* at first and 0\.01\d* .*\nby the API: 2\.99\d x \+ 3\.99\d\n"),
+        (
+            "optimiser",
+            r"by hand: 2\.99\d x \+ 3\.99\d, loss 32\.\d* at first and 0\.01\d* .*\nby the API: 2\.99\d x \+ 3\.99\d\n",
+        ),
         ("two_backends", r"splits: [2-9]\n"),
         ("python_backend", r"splits: \d\n"),
     ],

@@ -68,7 +68,9 @@ def test_broken_files(exported, tmp_path):
         mutant = bytearray(good)
         for _ in range(rng.randint(1, 4)):
             at = rng.randrange(len(mutant)) & ~3
-            mutant[at : at + 4] = rng.choice([0, 1, 64, rng.getrandbits(32), 2**31 - 1, 2**31, 2**32 - 1]).to_bytes(4, "little")
+            mutant[at : at + 4] = rng.choice([0, 1, 64, rng.getrandbits(32), 2**31 - 1, 2**31, 2**32 - 1]).to_bytes(
+                4, "little"
+            )
         path.write_bytes(mutant[: rng.randrange(len(mutant))] if rng.random() < 0.1 else mutant)
         try:
             data, evaluated, graph = import_graph(path)

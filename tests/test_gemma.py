@@ -28,7 +28,7 @@ model = module("model")
 train = module("train")
 
 
-# ---- the reference: functions of arrays, real or complex; x is [batch, tokens, dim] --------------------------------------
+# ---- the reference: functions of arrays, real or complex; x is [batch, tokens, dim] ----------------------------------
 def rms_norm(x, w):
     return x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-6) * (1 + w)
 
@@ -106,7 +106,7 @@ def complex_step(f, x):
     return gradient
 
 
-# ---- parts ----------------------------------------------------------------------------------------------------------
+# ---- parts -----------------------------------------------------------------------------------------------------------
 BATCH, N, HEADS, D = 2, 5, 2, 4
 
 
@@ -181,7 +181,9 @@ def test_part(ctx, piece):
     graph = ggml.ggml_new_graph_custom(ctx, 512, True)
     ggml.ggml_build_forward_expand(graph, loss)
     ggml.ggml_build_backward_expand(ctx, graph, None)
-    exact = [complex_step(lambda z, i=i: (ref(*values[:i], z, *values[i + 1 :]) * w).sum(), v) for i, v in enumerate(values)]
+    exact = [
+        complex_step(lambda z, i=i: (ref(*values[:i], z, *values[i + 1 :]) * w).sum(), v) for i, v in enumerate(values)
+    ]
     for name in ISAS:
         with isa(name):
             ggml.ggml_graph_reset(graph)
@@ -195,7 +197,7 @@ def load_shape(t):
     return tuple(t.contents.ne[:4])[::-1]
 
 
-# ---- the whole model ---------------------------------------------------------------------------------------------------
+# ---- the whole model -------------------------------------------------------------------------------------------------
 def test_whole_model(ctx):
     """The result of each layer, the loss and the gradient by each parameter, for a batch of two sequences."""
     c = model.Config(vocab=7, dim=8, heads=HEADS, head_dim=D, hidden=12, layers=2)
@@ -219,7 +221,9 @@ def test_whole_model(ctx):
     ggml.ggml_build_backward_expand(ctx, graph, None)
 
     want, layers = whole(w, text[:, :-1], c)
-    exact = {k: complex_step(lambda z, k=k: bits(whole({**w, k: z}, text[:, :-1], c)[0], labels, scored), w[k]) for k in w}
+    exact = {
+        k: complex_step(lambda z, k=k: bits(whole({**w, k: z}, text[:, :-1], c)[0], labels, scored), w[k]) for k in w
+    }
     for name in ISAS:
         with isa(name):
             ggml.ggml_graph_reset(graph)

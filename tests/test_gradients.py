@@ -164,7 +164,7 @@ def test_cross_entropy_by_labels_of_masked_logits(ctx):
             close(grad(graph, t), want, 1e-5, name)
 
 
-# ---- one parameter, several uses ----------------------------------------------------------------------------------------
+# ---- one parameter, several uses -------------------------------------------------------------------------------------
 def test_parameter_shared_by_branches(ctx):
     """The gradients of all uses of a matrix are summed up: views, rows, the transposed and the plain matrix. They
     have various layouts.
@@ -406,7 +406,10 @@ def test_bad_checkpoints(ctx):
     ggml.ggml_set_name(stranger, b"stranger")
     array = (ctypes.POINTER(ggml.ggml_tensor) * 1)(stranger)
     build = ggml.ggml_build_backward_gradient_checkpointing
-    with pytest.raises(ValueError, match="^ggml_build_backward_gradient_checkpointing: checkpoint 'stranger' .* is no tensor of the graph"):
+    with pytest.raises(
+        ValueError,
+        match="^ggml_build_backward_gradient_checkpointing: checkpoint 'stranger' .* is no tensor of the graph",
+    ):
         build(ctx, *graphs, array, 1)
     with pytest.raises(ValueError, match="must be three graphs"):
         build(ctx, graphs[0], graphs[0], graphs[1], array, 0)
@@ -473,7 +476,8 @@ def test_integer_parameter(ctx):
 
 
 @pytest.mark.parametrize(
-    "spoil", ["scale_inplace", "sqr_inplace", "silu_inplace", "soft_max_inplace", "diag_mask_zero_inplace", "relu_inplace"]
+    "spoil",
+    ["scale_inplace", "sqr_inplace", "silu_inplace", "soft_max_inplace", "diag_mask_zero_inplace", "relu_inplace"],
 )
 def test_value_that_an_in_place_node_overwrites(ctx, spoil):
     """The gradient of x y needs the value of y, which a later in-place node overwrites. The message names both
@@ -517,7 +521,10 @@ def loss_of(ctx, t):
 
 def test_gradient_that_does_not_exist(ctx):
     q = parameter(ctx, rand(4, 8))
-    out = named(ggml.ggml_flash_attn_back(ctx, q, q, tensor(ctx, rand(8, 4), "F32"), tensor(ctx, rand(4, 8), "F32"), True), "twice")
+    out = named(
+        ggml.ggml_flash_attn_back(ctx, q, q, tensor(ctx, rand(8, 4), "F32"), tensor(ctx, rand(4, 8), "F32"), True),
+        "twice",
+    )
     refuses(ctx, loss_of(ctx, out), "'twice' .* has no gradient, and parameters reach the loss through it")
 
 

@@ -83,7 +83,7 @@ def test_order_of_the_backward_pass(ctx):
     assert order(older)[0][-1] == ("grad for x", "MUL") and ggml.ggml_graph_n_nodes(forward) == 3
 
 
-# ---- capacity ------------------------------------------------------------------------------------------------------------
+# ---- capacity --------------------------------------------------------------------------------------------------------
 def test_full_graph_stays_usable(ctx):
     graph = ggml.ggml_new_graph_custom(ctx, 4, False)
     first = ggml.ggml_sqr(ctx, vector(ctx, value=3))
@@ -135,7 +135,7 @@ def test_bad_sizes(ctx):
             ggml.ggml_graph_overhead_custom(size, False)
 
 
-# ---- properties and copies --------------------------------------------------------------------------------------------
+# ---- properties and copies -------------------------------------------------------------------------------------------
 def test_nodes_of_a_graph(ctx):
     a = vector(ctx, name=b"a")
     b = ggml.ggml_set_name(ggml.ggml_sqr(ctx, a), b"b")
@@ -328,7 +328,7 @@ def test_default_threads():
     )
 
 
-# ---- structs with values that callers wrote ---------------------------------------------------------------------------------
+# ---- structs with values that callers wrote --------------------------------------------------------------------------
 BROKEN = {
     "ne": lambda t: t.ne.__setitem__(0, 1 << 40),
     "negative ne": lambda t: t.ne.__setitem__(1, -1),
@@ -439,7 +439,7 @@ def test_dot(ctx, tmp_path):
         ggml.ggml_graph_dump_dot(graph, None, 5)
 
 
-# ---- what ends a compute --------------------------------------------------------------------------------------------
+# ---- what ends a compute ---------------------------------------------------------------------------------------------
 def long_graph(ctx, nodes=400, n=4096):
     t = ggml.ggml_new_tensor_2d(ctx, F32, n, 16)
     ggml.ggml_set_f32(t, 1)
@@ -632,25 +632,37 @@ def test_compute_after_fork(child):
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("change, error", [
-    ("nxt.contents.ne[0] = 1 << 34", "ValueError: ggml_graph_compute_with_ctx: node 1 (SQR 'node_1')"),
-    ("a.contents.ne[0] = nxt.contents.ne[0] = 1 << 34", "ValueError: ggml_graph_compute_with_ctx: node 1 (SQR 'node_1')"),
-    ("nxt.contents.nb[0] = 1 << 40", "ValueError: ggml_graph_compute_with_ctx: node 1 (SQR 'node_1')"),
-    ("nxt.contents.data = 8", "has data at 0x8"),
-    ("nxt.contents.type = 999", "type is 999"),
-    ("nxt.contents.op = 12345", "op is 12345"),
-    ("nxt.contents.src[0] = ctypes.cast(8, ggml.ggml_tensor_p)", "source 0 of node 1 (SQR 'node_1') is no tensor"),
-    ("nxt.contents.src[0] = ggml.ggml_tensor_p()", "source a is missing"),
-    ("ggml.ggml_free(ctx)", "RuntimeError: ggml_graph_compute_with_ctx: node 1 is no tensor of a live context"),
-    ("ggml.ggml_free(ctx); [ggml.ggml_free(arena()) for _ in range(1100)]", "node 1 is no tensor of a live context"),
-    ("ggml.ggml_reset(ctx)", "RuntimeError: ggml_reset: NumPy or DLPack views of the context's tensors are alive, or a compute uses"),
-    # changes of the node itself or of the graph do not affect this compute
-    ("dst.contents.op = 12345; dst.contents.op_params[0] = 8", "0"),
-    ("dst.contents.src[0] = ctypes.cast(8, ggml.ggml_tensor_p)", "0"),
-    ("ggml.ggml_graph_clear(graph)", "0"),
-    ("ggml.ggml_graph_nodes(graph)[1] = ctypes.cast(8, ggml.ggml_tensor_p)", "0"),
-    ("graph.contents.n_nodes = 1 << 30", "0"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "change, error",
+    [
+        ("nxt.contents.ne[0] = 1 << 34", "ValueError: ggml_graph_compute_with_ctx: node 1 (SQR 'node_1')"),
+        (
+            "a.contents.ne[0] = nxt.contents.ne[0] = 1 << 34",
+            "ValueError: ggml_graph_compute_with_ctx: node 1 (SQR 'node_1')",
+        ),
+        ("nxt.contents.nb[0] = 1 << 40", "ValueError: ggml_graph_compute_with_ctx: node 1 (SQR 'node_1')"),
+        ("nxt.contents.data = 8", "has data at 0x8"),
+        ("nxt.contents.type = 999", "type is 999"),
+        ("nxt.contents.op = 12345", "op is 12345"),
+        ("nxt.contents.src[0] = ctypes.cast(8, ggml.ggml_tensor_p)", "source 0 of node 1 (SQR 'node_1') is no tensor"),
+        ("nxt.contents.src[0] = ggml.ggml_tensor_p()", "source a is missing"),
+        ("ggml.ggml_free(ctx)", "RuntimeError: ggml_graph_compute_with_ctx: node 1 is no tensor of a live context"),
+        (
+            "ggml.ggml_free(ctx); [ggml.ggml_free(arena()) for _ in range(1100)]",
+            "node 1 is no tensor of a live context",
+        ),
+        (
+            "ggml.ggml_reset(ctx)",
+            "RuntimeError: ggml_reset: NumPy or DLPack views of the context's tensors are alive, or a compute uses",
+        ),
+        # changes of the node itself or of the graph do not affect this compute
+        ("dst.contents.op = 12345; dst.contents.op_params[0] = 8", "0"),
+        ("dst.contents.src[0] = ctypes.cast(8, ggml.ggml_tensor_p)", "0"),
+        ("ggml.ggml_graph_clear(graph)", "0"),
+        ("ggml.ggml_graph_nodes(graph)[1] = ctypes.cast(8, ggml.ggml_tensor_p)", "0"),
+        ("graph.contents.n_nodes = 1 << 30", "0"),
+    ],
+)
 def test_a_callback_that_changes_what_is_computed(child, threads, change, error):
     out = child("""if 1:
         import ctypes, sys, ggml
@@ -717,8 +729,10 @@ def test_a_graph_with_invalid_fields(ctx, field, value):
     struct, _, name = field.rpartition(".")
     setattr(getattr(graph.contents, struct) if struct else graph.contents, name, value)
     for call in (
-        lambda: ggml.ggml_build_forward_expand(graph, vector(ctx)), lambda: ggml.ggml_graph_get_grad(graph, vector(ctx)),
-        lambda: ggml.ggml_graph_dup(ctx, graph), lambda: ggml.ggml_graph_compute_with_ctx(ctx, graph, 1),
-    ):  # fmt: skip
+        lambda: ggml.ggml_build_forward_expand(graph, vector(ctx)),
+        lambda: ggml.ggml_graph_get_grad(graph, vector(ctx)),
+        lambda: ggml.ggml_graph_dup(ctx, graph),
+        lambda: ggml.ggml_graph_compute_with_ctx(ctx, graph, 1),
+    ):
         with pytest.raises(ValueError, match=r"graph: .*(written over)"):
             call()

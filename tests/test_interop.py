@@ -37,7 +37,7 @@ def transposed(t):
     return t
 
 
-# ---- the buffer protocol --------------------------------------------------------------------------------------------
+# ---- the buffer protocol ---------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_asarray_shares_values(ctx, dtype):
     x = ramp(2, 3, 4, 5, dtype=dtype)
@@ -133,7 +133,7 @@ def test_empty(ctx, ne):
     assert bytes(t) == b""
 
 
-# ---- lifetimes ------------------------------------------------------------------------------------------------------
+# ---- lifetimes -------------------------------------------------------------------------------------------------------
 def as_array(t):
     return np.asarray(t)
 
@@ -260,7 +260,7 @@ def test_dlpack_capsules_that_nobody_consumes():
     ggml.ggml_free(ctx)
 
 
-# ---- DLPack ---------------------------------------------------------------------------------------------------------
+# ---- DLPack ----------------------------------------------------------------------------------------------------------
 class OldDLPack:
     """A producer from before DLPack 1.0, or one that knows version 1.0."""
 
@@ -347,7 +347,7 @@ def test_dlpack_refusals(ctx):
             utils.from_dlpack(ctx, bad)
 
 
-# ---- tensors over memory that others own ----------------------------------------------------------------------------------
+# ---- tensors over memory that others own -----------------------------------------------------------------------------
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_sharing_numpy_memory(ctx, dtype):
     x = ramp(4, 6, dtype=dtype)
@@ -414,7 +414,7 @@ def test_shared_in_a_context_without_data():
     ggml.ggml_free(ctx)
 
 
-# ---- bad input ------------------------------------------------------------------------------------------------------
+# ---- bad input -------------------------------------------------------------------------------------------------------
 def test_without_data():
     ctx = context(no_alloc=True)
     t = ggml.ggml_new_tensor_1d(ctx, ggml.GGML_TYPE_F32, 3)

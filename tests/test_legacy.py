@@ -200,17 +200,24 @@ OPERATIONS = {
     "ggml_rope": ([Q, 3, 6, 0], rope(Q, 3, 6)),
     "ggml_rope_inplace": ([Q, 3, 6, 2], rope(Q, 3, 6, neox=True)),
     "ggml_rope_back": ([Q, 3, 8, 0], rope(Q, 3, 8, sign=-1)),
-    "ggml_alibi": ([normal(2, 3, 5) * 0, 2, 2, 8.0], np.array([2**-4.0, 2**-8.0])[:, None, None] * np.arange(-4, 1) + np.zeros((2, 3, 5))),
+    "ggml_alibi": (
+        [normal(2, 3, 5) * 0, 2, 2, 8.0],
+        np.array([2**-4.0, 2**-8.0])[:, None, None] * np.arange(-4, 1) + np.zeros((2, 3, 5)),
+    ),
     "ggml_clamp": ([X, -0.4, 0.9], X.clip(-0.4, 0.9)),
     "ggml_conv_1d_1s": ([KERNEL, SIGNAL], conv(KERNEL, SIGNAL, 1), 2e-3),
     "ggml_conv_1d_2s": ([KERNEL, SIGNAL], conv(KERNEL, SIGNAL, 2), 2e-3),
     "ggml_flash_attn": ([Q, K, V, True], attention(True)),
     "ggml_flash_ff": ([A, B0, B1, C0, C1], gelu(A @ B0.T + B1) @ C0.T + C1, 5e-3),
     "ggml_map_unary_f32": (
-        [X, G.ggml_unary_op_f32_t(lambda n, d, a: [d.__setitem__(i, 2 * a[i]) for i in range(n)] and None)], 2 * X),
+        [X, G.ggml_unary_op_f32_t(lambda n, d, a: [d.__setitem__(i, 2 * a[i]) for i in range(n)] and None)],
+        2 * X,
+    ),
     "ggml_map_binary_f32": (
-        [X, Y, lambda n, d, a, b: [d.__setitem__(i, a[i] - b[i]) for i in range(n)] and None], X - Y),
-}  # fmt: skip
+        [X, Y, lambda n, d, a, b: [d.__setitem__(i, a[i] - b[i]) for i in range(n)] and None],
+        X - Y,
+    ),
+}
 
 
 def arguments(c, given):
@@ -539,7 +546,7 @@ def test_lbfgs_converges_like_scipy(c, problem, search):
     limit = int(1.5 * best.nit) + 1
     search = getattr(G, "GGML_LINESEARCH_BACKTRACKING_" + search)
     result = G.ggml_opt(c, quiet(G.GGML_OPT_LBFGS, n_iter=limit, linesearch=search), f)
-    if problem is rosenbrock and search == G.GGML_LINESEARCH_BACKTRACKING_STRONG_WOLFE:  # at the minimum, to the precision of f32
+    if problem is rosenbrock and search == G.GGML_LINESEARCH_BACKTRACKING_STRONG_WOLFE:  # at the minimum within f32
         assert result in (G.GGML_OPT_OK, G.GGML_LINESEARCH_MAXIMUM_ITERATIONS)
     else:
         assert result == G.GGML_OPT_OK
@@ -596,7 +603,7 @@ def test_default_params(capsys, c):
     assert capsys.readouterr().out.count("=== GRAPH ===") == 2
 
 
-# ---- other functions --------------------------------------------------------------------------------------------------------
+# ---- other functions -------------------------------------------------------------------------------------------------
 def test_half_precision():
     assert G.ggml_fp16_to_fp32(G.ggml_fp32_to_fp16(1.5)) == 1.5
     x = RNG.standard_normal(100).astype(np.float32)
@@ -622,7 +629,12 @@ def test_quantize_functions(kind):
     fns = G.ggml_internal_get_quantize_fn(kind)
     x, y = RNG.standard_normal((2, 64)).astype(np.float32)
     floats = [a.ctypes.data_as(POINTER(c_float)) for a in (x, y)]
-    qx, qy, back, dot = (ctypes.create_string_buffer(256), ctypes.create_string_buffer(256), (c_float * 64)(), c_float())
+    qx, qy, back, dot = (
+        ctypes.create_string_buffer(256),
+        ctypes.create_string_buffer(256),
+        (c_float * 64)(),
+        c_float(),
+    )
     for quantise in (fns.quantize_row_q, fns.quantize_row_q_reference):
         quantise(floats[0], qx, 64)
         fns.dequantize_row_q(qx, back, 64)
@@ -675,7 +687,8 @@ gone = G.ggml_init(G.ggml_init_params(1 << 20, None, False))
 stale = G.ggml_new_tensor_2d(gone, 0, 4, 4)
 G.ggml_free(gone)
 bad = [None, -1, 1 << 70, 5, 2.5, "x", object(), ctypes.c_void_p(64), G.ggml_tensor_p(), stale,
-       ctypes.cast(4096, ctypes.POINTER(G.ggml_cgraph)), G.ggml_cgraph(n_nodes=-1), G.ggml_cgraph(n_nodes=2), float("nan")]
+       ctypes.cast(4096, ctypes.POINTER(G.ggml_cgraph)), G.ggml_cgraph(n_nodes=-1), G.ggml_cgraph(n_nodes=2),
+       float("nan")]
 raised = 0
 for name in sys.argv[1].split():
     function = getattr(G, name)

@@ -56,7 +56,9 @@ def test_data_that_was_written_is_read(how, kind, ctx):
     ggml.ggml_backend_free(backend)
 
 
-@pytest.mark.parametrize("how", [state(1, 3, 3), state(1, 8, -1), state(0, 16, 80), state(50), None, state(1, 1 << 62, 7)])
+@pytest.mark.parametrize(
+    "how", [state(1, 3, 3), state(1, 8, -1), state(0, 16, 80), state(50), None, state(1, 1 << 62, 7)]
+)
 def test_a_split_that_does_not_fit_raises(how, ctx):
     backend = ggml.ggml_backend_dev_init(device(lambda t, data: how), None)
     ggml.ggml_new_tensor_2d(ctx, Q8_0, 96, 7)

@@ -184,7 +184,10 @@ def test_index_out_of_range(name):
         for isa_name, threads, bad in product(ISAS, (1, 2), (n, -1, 2**31 - 1, -(2**31))):
             call.reset()
             elements(index).flat[-1] = bad
-            with isa(isa_name), pytest.raises(RuntimeError, match=rf"^ggml_graph_compute_with_ctx: node 0 \({name.upper()}.* {bad}\b"):
+            with (
+                isa(isa_name),
+                pytest.raises(RuntimeError, match=rf"^ggml_graph_compute_with_ctx: node 0 \({name.upper()}.* {bad}\b"),
+            ):
                 compute(ctx, graph, threads)
         call.reset()
         compute(ctx, graph)
@@ -321,7 +324,7 @@ def test_gradient_of_half_precision(op):
                 gradients(op, off_kinks(op, args), types, "plain", "straight", tol, f"sample {i}, {types}")
 
 
-# ---- invalid input -------------------------------------------------------------------------------------------------------
+# ---- invalid input ---------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     "op, i", [pytest.param(op, i, id=f"{name}-{i}") for name, op in OPS.items() for i in range(len(op.bad))]
 )

@@ -39,7 +39,9 @@ class Model:
         self.data = to_numpy(ggml.ggml_opt_dataset_data(self.dataset))
         self.labels = to_numpy(ggml.ggml_opt_dataset_labels(self.dataset))
         self.data[:] = rng.normal(size=self.data.shape)
-        self.labels[:] = np.eye(N_OUT)[rng.integers(N_OUT, size=NDATA)] if one_hot else rng.normal(size=self.labels.shape)
+        self.labels[:] = (
+            np.eye(N_OUT)[rng.integers(N_OUT, size=NDATA)] if one_hot else rng.normal(size=self.labels.shape)
+        )
         self.contexts = []
 
     @staticmethod
@@ -257,7 +259,8 @@ def test_constant_parameters_by_address(model):
     opt = model.opt(rates=ggml.ggml_opt_get_constant_optimizer_params, get_opt_pars_ud=ctypes.addressof(constant))
     before = model.values()
     step(model, opt, 0)
-    np.testing.assert_allclose(np.abs(model.values() - before), 0.5, rtol=1e-3)  # the first step of Adam has the size of the rate
+    # The first step of Adam has the size of the learning rate.
+    np.testing.assert_allclose(np.abs(model.values() - before), 0.5, rtol=1e-3)
 
 
 def test_gradients_accumulate_until_reset(model):
@@ -299,7 +302,8 @@ import sys, numpy as np, ggml
 from ggml.training import Session, adamw
 def wide(s):
     w = s.parameter("w", np.ones((64, 512)))
-    return s.start(lambda ctx, t: ggml.ggml_mul_mat(ctx, w, t), 512, 4, ggml.GGML_OPT_LOSS_TYPE_CROSS_ENTROPY, adamw(1e-3)).opt
+    loss = ggml.GGML_OPT_LOSS_TYPE_CROSS_ENTROPY
+    return s.start(lambda ctx, t: ggml.ggml_mul_mat(ctx, w, t), 512, 4, loss, adamw(1e-3)).opt
 """
 
 
@@ -342,7 +346,10 @@ def test_checkpoints_that_do_not_fit(model, tmp_path):
         path.write_bytes(whole[:n])
         with pytest.raises((ValueError, OSError)):
             ggml.ggml_opt_load(opt, path)
-    for at, match in ((whole.index(b"ggml.opt.random") + 20, r"ggml.opt.random.* damaged"), (len(whole) - 32, r"tensor '.*is damaged")):
+    for at, match in (
+        (whole.index(b"ggml.opt.random") + 20, r"ggml.opt.random.* damaged"),
+        (len(whole) - 32, r"tensor '.*is damaged"),
+    ):
         path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
         with pytest.raises(ValueError, match=match):
             ggml.ggml_opt_load(opt, path)
@@ -362,7 +369,9 @@ def test_checkpoints_that_do_not_fit(model, tmp_path):
 @pytest.mark.parametrize("optimizer", range(2))
 def test_rates_out_of_range(model, bad, optimizer):
     opt, before = model.opt(rates=lambda _: rates(**bad), optimizer=optimizer), model.values()
-    with pytest.raises(ValueError, match=rf"ggml_opt_eval: get_opt_pars: {('adamw', 'sgd')[optimizer]}\.{next(iter(bad))}"):
+    with pytest.raises(
+        ValueError, match=rf"ggml_opt_eval: get_opt_pars: {('adamw', 'sgd')[optimizer]}\.{next(iter(bad))}"
+    ):
         step(model, opt, 0)
     assert np.array_equal(before, model.values())
 
@@ -421,7 +430,13 @@ def test_sessions_refuse_data_that_do_not_fit():
     x, y = np.zeros((8, N_IN), np.float32), np.eye(N_OUT, dtype=np.float32)[np.arange(8) % N_OUT]
     with training.Session(1) as s:
         w = s.parameter("w", np.ones((N_OUT, N_IN)))
-        s.start(lambda ctx, t: ggml.ggml_mul_mat(ctx, w, t), N_IN, BATCH, ggml.GGML_OPT_LOSS_TYPE_CROSS_ENTROPY, training.adamw(1e-3))
+        s.start(
+            lambda ctx, t: ggml.ggml_mul_mat(ctx, w, t),
+            N_IN,
+            BATCH,
+            ggml.GGML_OPT_LOSS_TYPE_CROSS_ENTROPY,
+            training.adamw(1e-3),
+        )
         assert np.isclose(s.epoch(x, y)[0], np.log(N_OUT))
         for data, labels, match in (
             (x[:, 1:], y, rf"Session.epoch: data is \(8, {N_IN - 1}\): need rows of {N_IN}"),

@@ -102,7 +102,9 @@ def test_quantising(type):
         if type != "IQ3_S":
             np.testing.assert_array_equal(first, raw, key)
         w = np.ones(x.shape[1]) if weights is None else weights.astype(float)
-        error, least = (np.sum(w * (y.reshape(x.shape) - x.astype(float)) ** 2) for y in (decode(type, first, x.size), want))
+        error, least = (
+            np.sum(w * (y.reshape(x.shape) - x.astype(float)) ** 2) for y in (decode(type, first, x.size), want)
+        )
         assert error <= least, f"{key}: error {error}, recorded {least}"
 
 
@@ -196,7 +198,10 @@ def test_any_bytes_decode(type):
 # the scales of a block: (offset, bytes of a value that is not finite)
 HALF, FLOAT = b"\x00\x7e", b"\x00\x00\x80\x7f"
 SCALES = {
-    **{t: [(0, HALF)] for t in ("F16", "Q4_0", "Q5_0", "Q8_0", "IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S", "IQ1_S")},
+    **{
+        t: [(0, HALF)]
+        for t in ("F16", "Q4_0", "Q5_0", "Q8_0", "IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S", "IQ1_S")
+    },
     **{t: [(0, HALF)] for t in ("IQ4_NL", "IQ4_XS", "Q1_0")},
     **{t: [(0, HALF), (2, HALF)] for t in ("Q4_1", "Q5_1", "Q8_1", "Q4_K", "Q5_K")},
     "BF16": [(0, b"\x80\x7f")],
@@ -293,11 +298,22 @@ def test_another_reader():
 def test_removed_types_have_no_blocks():
     """Programs iterate over all numbers up to GGML_TYPE_COUNT and skip those whose block or size is 0."""
     empty = [t for t in range(ggml.GGML_TYPE_COUNT) if not ggml.ggml_type_size(t)]
-    assert empty == [4, 5, 31, 32, 33, 36, 37, 38] == [t for t in range(ggml.GGML_TYPE_COUNT) if not ggml.ggml_blck_size(t)]
+    assert (
+        empty
+        == [4, 5, 31, 32, 33, 36, 37, 38]
+        == [t for t in range(ggml.GGML_TYPE_COUNT) if not ggml.ggml_blck_size(t)]
+    )
     for t in empty:
         traits = ggml.ggml_get_type_traits(t).contents
-        assert ggml.ggml_type_name(t) == traits.type_name == ggml.ggml_internal_get_type_traits(t).type_name == b"DEPRECATED"
-        assert not (traits.blck_size or traits.type_size or traits.is_quantized or traits.to_float or traits.from_float_ref)
+        assert (
+            ggml.ggml_type_name(t)
+            == traits.type_name
+            == ggml.ggml_internal_get_type_traits(t).type_name
+            == b"DEPRECATED"
+        )
+        assert not (
+            traits.blck_size or traits.type_size or traits.is_quantized or traits.to_float or traits.from_float_ref
+        )
         traits = ggml.ggml_get_type_traits_cpu(t).contents
         assert not (traits.from_float or traits.vec_dot)
         assert ggml.ggml_is_quantized(t) is False and ggml.ggml_quantize_requires_imatrix(t) is False
@@ -425,14 +441,20 @@ GROUPS = dict.fromkeys(("Q2_K", "Q3_K", "Q6_K", "IQ2_XS", "IQ2_S", "IQ1_M", "NVF
 
 # The bytes of a block that hold its floating-point scales: by default the first two.
 SCALE_BYTES = dict.fromkeys(("Q4_1", "Q5_1", "Q8_1", "NVFP4", "Q4_K", "Q5_K", "Q8_K"), slice(4)) | {"MXFP4": slice(1)}
-SCALE_BYTES |= dict.fromkeys(("Q3_K", "Q6_K", "TQ1_0", "TQ2_0"), slice(-2, None)) | {"Q2_K": slice(-4, None), "IQ1_M": slice(-8, None)}
+SCALE_BYTES |= dict.fromkeys(("Q3_K", "Q6_K", "TQ1_0", "TQ2_0"), slice(-2, None)) | {
+    "Q2_K": slice(-4, None),
+    "IQ1_M": slice(-8, None),
+}
 
 
 def rounded_in_groups(type, b):
     """Vectors as a tile of integers rounds them: to eight bits, with one scale per group of values."""
     groups = b.astype(np.float32).reshape(-1, GROUPS.get(type, 32))
     most = np.abs(groups).max(1, keepdims=True)
-    scale, inverse = most * np.float32(1 / 127), np.float32(127) / np.where(most > 1e-36, most, np.inf).astype(np.float32)
+    scale, inverse = (
+        most * np.float32(1 / 127),
+        np.float32(127) / np.where(most > 1e-36, most, np.inf).astype(np.float32),
+    )
     return (np.rint(groups * inverse).astype(float) * scale).reshape(b.shape)
 
 
@@ -501,7 +523,13 @@ def test_mul_mat_propagates_values_that_are_not_finite(type, n):
             kept = elements(b)[0, 0, column, at]
             elements(b)[0, 0, column, at] = odd
             spoilt = np.arange(n)[:, None] == column
-            on_each(ctx, out, lambda note: np.testing.assert_array_equal(~np.isfinite(load(out)[0, 0]), spoilt + np.zeros(9, bool), note))
+            on_each(
+                ctx,
+                out,
+                lambda note: np.testing.assert_array_equal(
+                    ~np.isfinite(load(out)[0, 0]), spoilt + np.zeros(9, bool), note
+                ),
+            )
             elements(b)[0, 0, column, at] = kept
 
 
@@ -571,7 +599,10 @@ def converts_to(type):
 @pytest.mark.parametrize("plain", ["F32", "F16", "BF16"])
 def test_copies(type, plain):
     """Copies to and from plain types, in every layout of the plain tensor."""
-    r, code = Random(8), {"F32": lambda v: v, "F16": lambda v: v.astype(np.float16), "BF16": lambda v: from_bf16(to_bf16(v))}
+    r, code = (
+        Random(8),
+        {"F32": lambda v: v, "F16": lambda v: v.astype(np.float16), "BF16": lambda v: from_bf16(to_bf16(v))},
+    )
     for layout in ("plain", "permuted", "padded"):
         with context() as ctx:
             a, x = operand(ctx, type, r(width(type, 3), 5, 2, 3))

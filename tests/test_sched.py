@@ -162,7 +162,7 @@ def test_unsupported_operations_run_on_another_backend(three, ctx):
     w = three.weights(three.numpy, WEIGHTS[0])
     x = ggml.ggml_new_tensor_2d(ctx, F32, N, 4)
     ggml.ggml_set_input(x)
-    t = ggml.ggml_tanh(ctx, w)                      # the weights belong to the NumPy backend, which does not support tanh
+    t = ggml.ggml_tanh(ctx, w)  # the weights belong to the NumPy backend, which does not support tanh
     out = ggml.ggml_mul_mat(ctx, t, x)
     graph = graph_of(ctx, out)
     s = three.sched(three.numpy, three.cpu)
@@ -381,7 +381,7 @@ def test_operations_are_offloaded_to_a_backend_that_accepts_them(three, ctx):
         ggml.ggml_free(c)
 
 
-# ---- copies of graphs ----------------------------------------------------------------------------------------------
+# ---- copies of graphs ------------------------------------------------------------------------------------------------
 
 
 def test_a_graph_copied_to_another_backend(three, ctx):
@@ -395,7 +395,9 @@ def test_a_graph_copied_to_another_backend(three, ctx):
         assert isinstance(copied, ggml.ggml_backend_graph_copy)
         assert ggml.ggml_graph_n_nodes(copied.graph) == ggml.ggml_graph_n_nodes(graph)
         assert ggml.ggml_backend_graph_compute(three.other, copied.graph) == 0
-        np.testing.assert_array_equal(get(ggml.ggml_graph_node(copied.graph, -1)).reshape(4, N), (GIVEN[0] + GIVEN[0][0]) * 2)
+        np.testing.assert_array_equal(
+            get(ggml.ggml_graph_node(copied.graph, -1)).reshape(4, N), (GIVEN[0] + GIVEN[0][0]) * 2
+        )
         ggml.ggml_backend_graph_copy_free(copied)
         assert copied.buffer is None and not copied.graph
     np.testing.assert_array_equal(get(a).reshape(4, N), GIVEN[0])
@@ -501,7 +503,9 @@ def test_a_comparison_whose_callback_frees_the_graph(cpu):
         ggml.ggml_free(c)
         return True
 
-    with pytest.raises(RuntimeError, match="^ggml_backend_compare_graph_backend: graph .* is no graph of a live context"):
+    with pytest.raises(
+        RuntimeError, match="^ggml_backend_compare_graph_backend: graph .* is no graph of a live context"
+    ):
         ggml.ggml_backend_compare_graph_backend(cpu, cpu, graph, show, None)
 
 

@@ -190,7 +190,9 @@ def test_a_long_row_is_sorted():
     values = np.random.default_rng(4).integers(-500, 500, LONG).astype(np.float32)
     with context() as ctx:
         x = tensor(ctx, values[None], "F32")
-        rising, falling = (ggml.ggml_argsort(ctx, x, order) for order in (ggml.GGML_SORT_ORDER_ASC, ggml.GGML_SORT_ORDER_DESC))
+        rising, falling = (
+            ggml.ggml_argsort(ctx, x, order) for order in (ggml.GGML_SORT_ORDER_ASC, ggml.GGML_SORT_ORDER_DESC)
+        )
         best = ggml.ggml_top_k(ctx, x, 50)
         compute(ctx, graph_of(ctx, rising, falling, best), 2)
         np.testing.assert_array_equal(elements(rising).ravel(), np.argsort(values, kind="stable"))
@@ -220,12 +222,16 @@ FEW = {
     "rwkv_wkv7": recurrent("rwkv_wkv7", *[(S, 1, T)] * 6, (S * S, 1)),
     "gated_linear_attn": recurrent("gated_linear_attn", *[(S, 1, T)] * 4, (S * S, 1), scale=0.5),
     "gated_delta_net": recurrent("gated_delta_net", *[(S, 1, T)] * 3, (1, 1, T), (1, 1, T), (S, S, 1, 1), k=2),
-    "conv_2d_dw": lambda ctx, make: ggml.ggml_conv_2d_dw_direct(ctx, make(5, 5, 1, 1), make(300, 200), 1, 1, 2, 2, 1, 1),
+    "conv_2d_dw": lambda ctx, make: ggml.ggml_conv_2d_dw_direct(
+        ctx, make(5, 5, 1, 1), make(300, 200), 1, 1, 2, 2, 1, 1
+    ),
     "conv_transpose_1d": lambda ctx, make: ggml.ggml_conv_transpose_1d(ctx, make(6, 5, 40), make(333, 40), 4, 0, 1),
     "conv_transpose_2d": lambda ctx, make: ggml.ggml_conv_transpose_2d_p0(ctx, make(3, 3, 5, 9), make(31, 33, 9), 2),
     "pool_1d": lambda ctx, make: ggml.ggml_pool_1d(ctx, make(301, 77), ggml.GGML_OP_POOL_AVG, 3, 2, 1),
     "pool_2d": lambda ctx, make: ggml.ggml_pool_2d(ctx, make(301, 207), ggml.GGML_OP_POOL_MAX, 3, 3, 2, 2, 1.0, 1.0),
-    "conv_transpose_1d_narrow": lambda ctx, make: ggml.ggml_conv_transpose_1d(ctx, make(8, 1, 40), make(3333, 40), 4, 0, 1),
+    "conv_transpose_1d_narrow": lambda ctx, make: ggml.ggml_conv_transpose_1d(
+        ctx, make(8, 1, 40), make(3333, 40), 4, 0, 1
+    ),
     "pool_1d_row": lambda ctx, make: ggml.ggml_pool_1d(ctx, make(70_001), ggml.GGML_OP_POOL_AVG, 3, 2, 1),
     "col2im_1d": lambda ctx, make: ggml.ggml_col2im_1d(ctx, make(9, 8001), 4, 1, 2),
     "solve_tri": lambda ctx, make: solve(ctx, make, 300, 1),
@@ -296,7 +302,11 @@ def test_results_larger_than_the_caches(n):
     a, b = rng.standard_normal((2, n)).astype(np.float32)
     with context() as ctx:
         x, z = (tensor(ctx, values[None], "F32") for values in (a, b))
-        outs = [ggml.ggml_add(ctx, x, z), ggml.ggml_mul(ctx, x, z), ggml.ggml_add_inplace(ctx, ggml.ggml_dup(ctx, x), z)]
+        outs = [
+            ggml.ggml_add(ctx, x, z),
+            ggml.ggml_mul(ctx, x, z),
+            ggml.ggml_add_inplace(ctx, ggml.ggml_dup(ctx, x), z),
+        ]
         graph = graph_of(ctx, *outs)
         for kind in ISAS:
             with isa(kind):
@@ -316,11 +326,13 @@ PAUSED = """if 1:
     paused, freed, said = threading.Event(), threading.Event(), []
 
     def context(**given):
-        return ggml.ggml_init(ggml.ggml_init_params(**{"mem_size": 1 << 20, "mem_buffer": None, "no_alloc": False, **given}))
+        defaults = {"mem_size": 1 << 20, "mem_buffer": None, "no_alloc": False}
+        return ggml.ggml_init(ggml.ggml_init_params(**(defaults | given)))
 
     memory = (ctypes.c_char * (1 << 20))()
     array = np.ones(1 << 18, np.float32)
-    ctx = context(no_alloc=how in ("buffer", "array"), mem_buffer=ctypes.cast(memory, ctypes.c_void_p) if how == "memory" else None)
+    mem_buffer = ctypes.cast(memory, ctypes.c_void_p) if how == "memory" else None
+    ctx = context(no_alloc=how in ("buffer", "array"), mem_buffer=mem_buffer)
     x = ggml.ggml_new_tensor_2d(ctx, 0, 64, 64)
     for _ in range(40):
         x = ggml.ggml_sin_inplace(ctx, x)

@@ -41,7 +41,7 @@ def python(code):
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=Path(__file__).parent)
 
 
-# ---- the surface ----------------------------------------------------------------------------------------------------
+# ---- the surface -----------------------------------------------------------------------------------------------------
 PARAMETERS = {
     "to_numpy": "tensor, shape=None",
     "from_numpy": "x, ctx",
@@ -90,7 +90,7 @@ print([before, "numpy" in sys.modules, u.NUMPY_DTYPE_TO_GGML_TYPE is u.NUMPY_DTY
     assert json.loads(out.stdout.lower()) == [False, True, True]
 
 
-# ---- from_numpy and to_numpy ----------------------------------------------------------------------------------------
+# ---- from_numpy and to_numpy -----------------------------------------------------------------------------------------
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_round_trip(ctx, dtype):
     for shape in [(5,), (2, 3), (2, 3, 4), (2, 3, 4, 5), (3, 1), (1, 3), (0,), (0, 3), (3, 0)]:
@@ -239,7 +239,7 @@ def test_bad_arguments(ctx):
         utils.from_numpy(ramp(3), None)
 
 
-# ---- shapes ---------------------------------------------------------------------------------------------------------
+# ---- shapes ----------------------------------------------------------------------------------------------------------
 def test_shape_and_strides(ctx):
     t = ggml.ggml_new_tensor_4d(ctx, ggml.GGML_TYPE_F16, 5, 4, 3, 1)
     assert utils.get_ndims(t) == 3
@@ -342,7 +342,7 @@ def decoded(data, name):
     return gguf.quants.dequantize(np.frombuffer(data, np.uint8), gguf.GGMLQuantizationType[name])
 
 
-# ---- quantising -----------------------------------------------------------------------------------------------------
+# ---- quantising ------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("name", QUANTISED)
 def test_rows(name):
     x = noise(512)
