@@ -1,4 +1,4 @@
-"""The Python blocks of README and docs/ run, and README's tables are those of the tree."""
+"""The Python blocks of README and docs/ run, and the tables of README match the sources."""
 
 import re
 import subprocess
@@ -18,7 +18,7 @@ BLOCKS, PAGES = blocks(ROOT / "README.md"), sorted((ROOT / "docs").glob("*.md"))
 
 
 def run(code, folder):
-    """The output of a program, run away from the tree so that only the installed package is found."""
+    """Runs a program outside the tree, so that only the installed package is found, and returns its output."""
     done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -47,7 +47,7 @@ def test_tables_are_up_to_date():
     subprocess.run([sys.executable, ROOT / "scripts" / "make_tables.py", "--check"], check=True)
 
 
-def test_both_commands_are_there():
+def test_both_commands_exist():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert "pip install '.[demo]' && ggml demo" in text
     assert "pip install '.[test]' && pytest" in text
