@@ -124,7 +124,6 @@ cdef extern from "runtime/kernel.h" nogil:
         gg_to_f32_fn to_f32[42]
         gg_from_f32_fn from_f32[42]
         gg_dot_fn dot[42]
-        int32_t dot_type[42]
 
 # ---- errors: messages begin with the name of the public function that runs ------------------------------------------
 cdef int enter(const char *fn) noexcept                    # names it; C() does it for functions of a context
@@ -209,6 +208,7 @@ cdef bint op_computes(int op) noexcept nogil
 cdef size_t quantize_rows(int type, const float *src, void *dst, int64_t nrows, int64_t n_per_row, const float *imatrix) noexcept nogil
 cdef bint requires_imatrix(int type) noexcept nogil
 cdef bint validate_rows(int type, const void *data, size_t nbytes) noexcept nogil
+cdef void byteswap_rows(int type, void *data, size_t nbytes) noexcept nogil
 cdef const void *type_traits(int type) noexcept
 cdef const void *type_traits_cpu(int type) noexcept
 

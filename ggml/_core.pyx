@@ -77,7 +77,9 @@ cdef extern from "runtime/compute.h" nogil:
 cdef extern from "quants/quantize.h" nogil:
     size_t gg_quantize_rows(int type, const float *src, void *dst, int64_t nrows, int64_t n_per_row, const float *imatrix)
     bint gg_requires_imatrix(int type)
+cdef extern from "quants/rows.h" nogil:
     bint gg_validate_rows(int type, const void *data, size_t nbytes)
+    void gg_byteswap_rows(int type, void *data, size_t nbytes)
 cdef extern from "runtime/traits.h" nogil:
     const void *gg_type_traits(int type)
     const void *gg_type_traits_cpu(int type)
@@ -1056,6 +1058,9 @@ cdef bint requires_imatrix(int type) noexcept nogil:
 
 cdef bint validate_rows(int type, const void *data, size_t nbytes) noexcept nogil:
     return gg_validate_rows(type, data, nbytes)
+
+cdef void byteswap_rows(int type, void *data, size_t nbytes) noexcept nogil:
+    gg_byteswap_rows(type, data, nbytes)
 
 cdef const void *type_traits(int type) noexcept:
     return gg_type_traits(type)

@@ -22,8 +22,8 @@ from libc.string cimport memchr, memcpy
 
 from ._core cimport (
     ADDR, BOOL, C, FUN, GGML_MAX_NAME, GGML_TYPE_I8, I, I32, PATH, SZ, T, TEXT, TYPE, buffer_of, buffer_retire,
-    check_data, data_region, draft, enter, fail, file_region, gg_add, gg_contiguous, gg_mul, gg_region, gg_type_ok, gg_types,
-    ggml_context, ggml_object, ggml_tensor, keep, new_tensor, readable, set_name, where,
+    byteswap_rows, check_data, data_region, draft, enter, fail, file_region, gg_add, gg_contiguous, gg_mul, gg_region,
+    gg_type_ok, gg_types, ggml_context, ggml_object, ggml_tensor, keep, new_tensor, readable, set_name, where,
 )
 from . import _constants, _structs
 from ._core import as_callback, ggml_free, ggml_init, unpark
@@ -265,26 +265,6 @@ cdef void swap(uint8_t *p, size_t n, int size) noexcept nogil:
             p[k] = p[size - 1 - k]
             p[size - 1 - k] = c
         p += size
-
-# Where the 16-bit numbers of a block are, for the quantised types whose other fields are bytes
-cdef dict HALVES = {
-    "q4_0": (0,), "q4_1": (0, 2), "q8_0": (0,), "q2_K": (80, 82), "q3_K": (108,), "q4_K": (0, 2), "q5_K": (0, 2),
-    "q6_K": (208,), "iq4_nl": (0,), "iq4_xs": (0, 2), "tq1_0": (52,), "tq2_0": (64,), "mxfp4": (),
-}
-
-cdef int swap_tensor(Info t, uint8_t *p) except -1:
-    cdef size_t i, at, block = <size_t>gg_types[t.type].bytes
-    if not gg_types[t.type].quantized:
-        swap(p, t.size // block, <int>block)
-        return 0
-    name = gg_types[t.type].name.decode()
-    if name not in HALVES:
-        fail(ValueError, f"tensor {shown(t.name)} is {name} in the other byte order: that is not known")
-    for half in HALVES[name]:
-        at = half
-        for i in range(t.size // block):
-            swap(p + i * block + at, 1, 2)
-    return 0
 
 # ---- where bytes come from -------------------------------------------------------------------------------------------
 cdef class Source:
@@ -635,7 +615,7 @@ cdef int make_tensors(File f, Source s, ggml_context *ctx, bint no_alloc, bint o
         elif copy:
             read_data(s, <uint8_t *>t.data, f.data_offset + info.offset, info.size)
         if copy and f.swapped:
-            swap_tensor(info, <uint8_t *>t.data)
+            byteswap_rows(info.type, t.data, info.size)
         info.data = t.data
     ctx.no_alloc = no_alloc
     return 0
