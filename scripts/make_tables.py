@@ -50,11 +50,11 @@ def operations():
 
 
 def types():
-    def line(name, block, size, quantised):
+    def line(name, block, size, kind):
         bits = f"{8 * int(size) / int(block):.6g}"
-        return [code(name), block, size, bits, "quantised" if quantised == "1" else "plain"]
+        return [code(name), block, size, bits, "quantised" if kind in ("WEIGHT", "ACTIVATION", "BOTH") else "plain"]
 
-    lines = [line(*cells) for _, _, *cells in rows("types.h", "TYPE")]
+    lines = [line(*cells[2:6]) for cells in rows("types.h", "TYPE")]
     return table(["type", "elements a block", "bytes a block", "bits an element", "kind"], lines)
 
 

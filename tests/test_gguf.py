@@ -8,9 +8,11 @@ import os
 import re
 import struct
 import time
+import types
 
 import numpy as np
 import pytest
+from blocks import BLOCKS, dtype
 from gguf_files import F16, F32, I32, Q4_0, SAMPLES, TYPES, all_kinds, gguf, pair, tensor, text
 
 import ggml
@@ -96,6 +98,33 @@ def test_every_type_in_both_byte_orders(order, version):
         np.testing.assert_array_equal(found[b"b"], np.arange(5, dtype=np.float16))
         np.testing.assert_array_equal(found[b"c"].ravel(), 0.5 * np.arange(-16, 16))
         assert found[b"d"].tolist() == [-7]
+
+
+def read_swapped(type, raw):
+    """The bytes of a tensor that a big-endian file holds as `raw`, as they are in memory."""
+    kind = getattr(ggml, f"GGML_TYPE_{type}")
+    shape = (raw.size // dtype(type).itemsize * ggml.ggml_blck_size(kind),)
+    data = gguf([], [tensor("t", shape, kind, 0, ">")], raw.tobytes() + bytes(-raw.size % 32), order=">")
+    ctx = ctypes.c_void_p()
+    with opened(data, no_alloc=False, ctx=ctx):
+        return np.frombuffer(memoryview(ggml.ggml_get_tensor(ctx, b"t")).tobytes(), np.uint8)
+
+
+@pytest.mark.parametrize("type", BLOCKS)
+def test_every_type_of_tensor_in_the_other_byte_order(type):
+    raw = np.random.default_rng(1).integers(0, 256, 7 * dtype(type).itemsize).astype(np.uint8)
+    swapped = read_swapped(type, raw)
+    np.testing.assert_array_equal(swapped, raw.view(dtype(type)).byteswap().view(np.uint8))
+    np.testing.assert_array_equal(read_swapped(type, swapped), raw)
+
+
+def test_byte_order_as_the_gguf_package_converts_it():
+    convert = pytest.importorskip("gguf.scripts.gguf_convert_endian")
+    for kind, function in convert.byteswap_tensors.items():
+        raw = np.random.default_rng(2).integers(0, 256, dtype(kind.name).itemsize).astype(np.uint8)
+        swapped = read_swapped(kind.name, raw)
+        function(types.SimpleNamespace(data=raw), 0)  # in place
+        np.testing.assert_array_equal(swapped, raw, kind.name)
 
 
 def through_pointer(data, tmp_path, p):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from blocks import BLOCKS, dtype, scales
 from cases import Random
 from cases.harness import (
     DTYPES,
@@ -238,6 +239,31 @@ def test_rows_are_checked(type):
             assert valid(type, broken) is False, f"block {block}, offset {offset}"
     if size > 1:
         assert valid(type, raw[:-1]) is False
+
+
+@pytest.mark.core
+def test_every_type_has_a_block():
+    assert set(BLOCKS) == set(utils.GGML_TYPE.__members__)
+    for type in BLOCKS:
+        assert dtype(type).itemsize == ggml.ggml_type_size(type_id(type)), type
+
+
+@pytest.mark.core
+@each(BLOCKS)
+def test_every_scale_must_be_finite(type):
+    """One exponent with all bits set makes a row invalid; no other bits do."""
+    size, rng = dtype(type).itemsize, np.random.default_rng(14)
+    for raw in (np.full((5, size), 0xFF, np.uint8), np.zeros((5, size), np.uint8), rng.bytes(5 * size)):
+        raw = np.frombuffer(raw, np.uint8).reshape(5, size).copy()
+        for offset, exponent in scales(type):  # the lowest bit that is set in an exponent is cleared
+            for at, byte in enumerate(exponent):
+                raw[:, offset + at] &= 0xFF ^ (byte & -byte)
+        assert valid(type, raw) is True
+        for offset, exponent in scales(type):
+            for block in range(5):
+                broken = raw.copy()
+                broken[block, offset : offset + len(exponent)] |= np.frombuffer(exponent, np.uint8)
+                assert valid(type, broken) is False, f"block {block}, offset {offset}"
 
 
 def test_weights_that_are_required(ctx):

@@ -268,26 +268,6 @@ cdef void swap(uint8_t *p, size_t n, int size) noexcept nogil:
             p[size - 1 - k] = c
         p += size
 
-# Where the 16-bit numbers of a block are, for the quantised types whose other fields are bytes
-cdef dict HALVES = {
-    "q4_0": (0,), "q4_1": (0, 2), "q8_0": (0,), "q2_K": (80, 82), "q3_K": (108,), "q4_K": (0, 2), "q5_K": (0, 2),
-    "q6_K": (208,), "iq4_nl": (0,), "iq4_xs": (0, 2), "tq1_0": (52,), "tq2_0": (64,), "mxfp4": (),
-}
-
-cdef int swap_tensor(Info t, uint8_t *p) except -1:
-    cdef size_t i, at, block = <size_t>gg_types[t.type].bytes
-    if not gg_types[t.type].quantized:
-        swap(p, t.size // block, <int>block)
-        return 0
-    name = gg_types[t.type].name.decode()
-    if name not in HALVES:
-        fail(ValueError, f"tensor {quoted(t.name)} is {name} in the other byte order: that is not known")
-    for half in HALVES[name]:
-        at = half
-        for i in range(t.size // block):
-            swap(p + i * block + at, 1, 2)
-    return 0
-
 # ---- where bytes come from -------------------------------------------------------------------------------------------
 cdef class Source:
     """A file in some form. Offsets count from its beginning; the GGUF data begin at `start`."""
@@ -637,7 +617,7 @@ cdef int make_tensors(File f, Source s, ggml_context *ctx, bint no_alloc, bint o
         elif copy:
             read_data(s, <uint8_t *>t.data, f.data_offset + info.offset, info.size)
         if copy and f.swapped:
-            swap_tensor(info, <uint8_t *>t.data)
+            engine.byteswap_rows(info.type, t.data, info.size)
         info.data = t.data
     ctx.no_alloc = no_alloc
     return 0

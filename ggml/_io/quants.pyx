@@ -116,6 +116,6 @@ def ggml_internal_get_type_traits(type):
     return ctypes.cast(<size_t>engine.type_traits(arg_type_number(type, b"type")), _structs.ggml_type_traits_p).contents
 
 def ggml_get_type_traits_cpu(type):
-    """What the CPU does with a type (ggml_type_traits_cpu): conversion, dot product and its partner type."""
+    """What the CPU does with a type (ggml_type_traits_cpu): conversion, dot product and its activation type."""
     enter(b"ggml_get_type_traits_cpu")
     return ctypes.cast(<size_t>engine.type_traits_cpu(arg_type_number(type, b"type")), _structs.ggml_type_traits_cpu_p)

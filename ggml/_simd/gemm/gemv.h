@@ -111,13 +111,13 @@ typedef struct gemv_vectors {
 
 static inline size_t gemv_round(size_t bytes) { return (bytes | 63) + 1; }   /* a multiple of 64, never 0 */
 static inline bool gemv_has_dot(int type) {
-    return !gg_is_float(type) && gg_active->dot[type] && gg_active->from_f32[gg_active->dot_type[type]];
+    return !gg_is_float(type) && gg_active->dot[type] && gg_active->from_f32[gg_types[type].activation];
 }
 static inline size_t gemv_partner_size(const gemm *g) {
-    return gemv_has_dot(g->a.type) ? gemv_round(gg_row_size(gg_active->dot_type[g->a.type], g->k)) : 0;
+    return gemv_has_dot(g->a.type) ? gemv_round(gg_row_size(gg_types[g->a.type].activation, g->k)) : 0;
 }
 static inline size_t gemv_wide_size(const gemm *g) {
-    return gemv_has_dot(g->a.type) ? gemv_round((size_t)g->k / 32 * GG_WIDE) : 0;
+    return gemv_has_dot(g->a.type) ? gemv_round((size_t)g->k / 32 * GG_LAYOUT_BYTES) : 0;
 }
 static inline size_t gemv_scratch(const gemm *g) {
     return (size_t)(g->n + 1) * gemv_round((size_t)g->k * sizeof(float))
@@ -140,9 +140,9 @@ static void gemv_prepare(const gemm *g, char *own, gemv_vectors *v) {
     for (int64_t j = 0; j < g->n; j++) v->f32[j] = gemv_vector(&g->b, j, g->k, (float *)(own += size));
     own += size;
     for (int64_t j = 0; v->dot && j < g->n; j++, own += partner_size + wide_size) {
-        const int32_t type = gg_active->dot_type[g->a.type];
+        const int32_t type = gg_types[g->a.type].activation;
         gg_active->from_f32[type](v->f32[j], own, g->k);
-        gg_active->widen[type](own, own + partner_size, g->k);
+        gg_active->lay_out[type](own, own + partner_size, g->k);
         v->partner[j] = own + partner_size;
     }
 }

@@ -1,60 +1,26 @@
-/* The blocks of the quantised types, byte for byte as GGUF files hold them. d is the scale of a block, as a half
- * unless said otherwise. Element order: "halves" puts elements 0..15 in the low nibbles of 16 bytes and 16..31 in
- * the high ones. */
+/* The blocks of all types as C structs, and the tables and conversions that decoding them takes. */
 #ifndef GG_QUANTS_BLOCKS_H
 #define GG_QUANTS_BLOCKS_H
 #include "../runtime/engine.h"
+#include "../tables/blocks.h"
 
 typedef uint16_t gg_half;
+typedef uint32_t gg_u32 __attribute__((aligned(1)));
 
-/* 32 elements (one scale) */
-typedef struct { gg_half d; uint8_t qs[16]; } block_q4_0;                       /* (q - 8) d, halves */
-typedef struct { gg_half d, m; uint8_t qs[16]; } block_q4_1;                    /* q d + m */
-/* (q - 16) d, bit 4 of element i is bit i of qh */
-typedef struct { gg_half d; uint8_t qh[4], qs[16]; } block_q5_0;
-typedef struct { gg_half d, m; uint8_t qh[4], qs[16]; } block_q5_1;
-typedef struct { gg_half d; int8_t qs[32]; } block_q8_0;
-typedef struct { gg_half d, s; int8_t qs[32]; } block_q8_1;                     /* s: d times the sum of qs */
-typedef struct { gg_half d; uint8_t qs[16]; } block_iq4_nl;                     /* level[q] d, halves */
-typedef struct { uint8_t e, qs[16]; } block_mxfp4;                              /* level[q] 2^(e - 128), halves */
-/* 64 elements: four groups of 16 with a scale in UE4M3 each, halves of 8 */
-typedef struct { uint8_t d[4], qs[32]; } block_nvfp4;
-/* 128 elements: bit set +d, clear -d */
-typedef struct { gg_half d; uint8_t qs[16]; } block_q1_0;
-
-/* 256 elements */
-/* 16 groups: low nibble scale, high nibble min */
-typedef struct { uint8_t scales[16], qs[64]; gg_half d, dmin; } block_q2_K;
-typedef struct { uint8_t hmask[32], qs[64], scales[12]; gg_half d; } block_q3_K;
-typedef struct { gg_half d, dmin; uint8_t scales[12], qs[128]; } block_q4_K;    /* 8 groups of 32 */
-typedef struct { gg_half d, dmin; uint8_t scales[12], qh[32], qs[128]; } block_q5_K;
-typedef struct { uint8_t ql[128], qh[64]; int8_t scales[16]; gg_half d; } block_q6_K;
-typedef struct { float d; int8_t qs[256]; int16_t bsums[16]; } block_q8_K;      /* bsums: sums of 16 */
-typedef struct { gg_half d; uint16_t qs[32]; } block_iq2_xxs;
-typedef struct { gg_half d; uint16_t qs[32]; uint8_t scales[8]; } block_iq2_xs;
-typedef struct { gg_half d; uint8_t qs[32], signs[32], qh[8], scales[8]; } block_iq2_s;
-/* gas: four 7-bit signs and a scale for each 32 */
-typedef struct { gg_half d; uint8_t qs[64], gas[32]; } block_iq3_xxs;
-typedef struct { gg_half d; uint8_t qs[64], qh[8], signs[32], scales[4]; } block_iq3_s;
-typedef struct { gg_half d; uint8_t qs[32]; uint16_t qh[8]; } block_iq1_s;
-/* the half d lies in the top bits of scales */
-typedef struct { uint8_t qs[32], qh[16], scales[8]; } block_iq1_m;
-typedef struct { gg_half d; uint16_t scales_h; uint8_t scales_l[4], qs[128]; } block_iq4_xs;
-typedef struct { uint8_t qs[48], qh[4]; gg_half d; } block_tq1_0;               /* five ternary digits a byte */
-typedef struct { uint8_t qs[64]; gg_half d; } block_tq2_0;
-
-#define TYPE(id, NAME, name, blck, bytes, quant) BLOCK_##quant(NAME, bytes)
-#define BLOCK_0(NAME, bytes)
-#define BLOCK_1(NAME, bytes) enum { GG_BYTES_##NAME = bytes };
+/* number_<number>, and block_<name> with the fields of tables/blocks.h in their order. */
+#define NUMBER(number, c_type, together, exponent) typedef c_type number_##number;
+GG_NUMBERS(NUMBER)
+#undef NUMBER
+#define ONE(number, field) number_##number field;
+#define MANY(number, field, count) number_##number field[count];
+#define TYPE(id, NAME, name, blck, bytes, kind, activation, encoder, grid) \
+    typedef struct { BLOCK_##name(ONE, MANY) } block_##name; \
+    _Static_assert(sizeof(block_##name) == bytes, \
+                   #name ": the fields (tables/blocks.h) make up the block (types.h)");
 #include "../tables/types.h"
 #undef TYPE
-#define SAME_SIZE(t, NAME) _Static_assert(sizeof(block_##t) == GG_BYTES_##NAME, #NAME);
-SAME_SIZE(q4_0, Q4_0) SAME_SIZE(q4_1, Q4_1) SAME_SIZE(q5_0, Q5_0) SAME_SIZE(q5_1, Q5_1) SAME_SIZE(q8_0, Q8_0)
-SAME_SIZE(q8_1, Q8_1) SAME_SIZE(iq4_nl, IQ4_NL) SAME_SIZE(mxfp4, MXFP4) SAME_SIZE(nvfp4, NVFP4)
-SAME_SIZE(q1_0, Q1_0) SAME_SIZE(q2_K, Q2_K) SAME_SIZE(q3_K, Q3_K) SAME_SIZE(q4_K, Q4_K) SAME_SIZE(q5_K, Q5_K)
-SAME_SIZE(q6_K, Q6_K) SAME_SIZE(q8_K, Q8_K) SAME_SIZE(iq2_xxs, IQ2_XXS) SAME_SIZE(iq2_xs, IQ2_XS)
-SAME_SIZE(iq2_s, IQ2_S) SAME_SIZE(iq3_xxs, IQ3_XXS) SAME_SIZE(iq3_s, IQ3_S) SAME_SIZE(iq1_s, IQ1_S)
-SAME_SIZE(iq1_m, IQ1_M) SAME_SIZE(iq4_xs, IQ4_XS) SAME_SIZE(tq1_0, TQ1_0) SAME_SIZE(tq2_0, TQ2_0)
+#undef ONE
+#undef MANY
 
 /* Grids laid out for decoding (tables.c): each entry is eight (iq3: four) int8 values, lowest byte first. The
  * entries of iq1s are eight times the level (-1, 0, 1), plus 10: a level plus or minus 1/8 is a whole number of

@@ -5,7 +5,7 @@
 
 /* ---- blocks of 32, 64 and 128 ----------------------------------------------------------------------------------- */
 INLINED uint32_t load_u32(const void *p) { uint32_t u; memcpy(&u, p, 4); return u; }
-INLINED vb fifth_bits(const uint8_t *qh) { return vb_and(vb_mask(load_u32(qh)), vb_set1(16)); }
+INLINED vb fifth_bits(uint32_t qh) { return vb_and(vb_mask(qh), vb_set1(16)); }
 
 INLINED vb q4_0_chunk(const void *b, int j) { (void)j; return vb_nibbles(((const block_q4_0 *)b)->qs); }
 INLINED vb q4_1_chunk(const void *b, int j) { (void)j; return vb_nibbles(((const block_q4_1 *)b)->qs); }
@@ -50,8 +50,8 @@ INLINED void nvfp4_scales(const void *b, float *d) {
 INLINED float q4_1_min(const void *b) { return gg_half_of_two(b, 1); }
 INLINED float q5_1_min(const void *b) { return gg_half_of_two(b, 1); }
 
-static void q8_0_widen(const void *y, void *wide, int64_t n) { small_widen(sizeof(block_q8_0), y, wide, n); }
-static void q8_1_widen(const void *y, void *wide, int64_t n) { small_widen(sizeof(block_q8_1), y, wide, n); }
+static void q8_0_lay_out(const void *y, void *out, int64_t n) { small_lay_out(sizeof(block_q8_0), y, out, n); }
+static void q8_1_lay_out(const void *y, void *out, int64_t n) { small_lay_out(sizeof(block_q8_1), y, out, n); }
 
 SMALL_TYPE(q4_0, 1, 8, NULL, 0, 15, false, NULL)
 SMALL_TYPE(q4_1, 1, 0, q4_1_min, 0, 15, false, NULL)
@@ -167,7 +167,7 @@ INLINED vb points(const uint64_t *grid, uint64_t at) {       /* four indices of 
     return vb_points(grid + (at & 65535), grid + (at >> 16 & 65535), grid + (at >> 32 & 65535), grid + (at >> 48));
 }
 INLINED vb iq2_xxs_chunk(const void *b, int j) {
-    const uint8_t *q = (const uint8_t *)(((const block_iq2_xxs *)b)->qs + 4 * j);
+    const uint8_t *q = (const uint8_t *)(((const block_iq2_xxs *)b)->qs + 2 * j);
     const uint64_t *g = gg_iq2xxs_grid;
     return vb_points(g + q[0], g + q[1], g + q[2], g + q[3]);
 }
@@ -247,8 +247,7 @@ INLINED k_scales iq1_s_scales(const void *b) {
     return (k_scales){s, vs_times(s, vs_add(vs_field(top, 2, 2), vs_set1(9)))};
 }
 INLINED gg_half iq1_m_d(const void *b) {
-    uint16_t s[4];
-    memcpy(s, ((const block_iq1_m *)b)->scales, 8);
+    const uint16_t *s = ((const block_iq1_m *)b)->scales;
     return (gg_half)(s[0] >> 12 | (s[1] >> 8 & 0xf0) | (s[2] >> 4 & 0xf00) | (s[3] & 0xf000));
 }
 INLINED k_scales iq1_m_scales(const void *b) {

@@ -66,9 +66,8 @@ static inline void pack_halves(uint8_t *qs, const uint8_t *q, int n) {
     for (int i = 0; i < n; i++) qs[i] = (uint8_t)((q[i] & 15) | q[n + i] << 4);
 }
 /* 32 levels of five bits: the nibbles and the rest. */
-static inline void pack_fives(uint8_t *qs, uint8_t *qh, vb v) {
-    const uint32_t h = vb_bits(vb_gt(v, vb_set1(15)));
-    memcpy(qh, &h, 4);
+static inline void pack_fives(uint8_t *qs, gg_u32 *qh, vb v) {
+    *qh = vb_bits(vb_gt(v, vb_set1(15)));
     vb_store_nibbles(qs, vb_and(v, vb_set1(15)));
 }
 
@@ -102,7 +101,7 @@ static void q4_1_from_f32(const float *x, void *y, int64_t n) {
 static void q5_0_from_f32(const float *x, void *y, int64_t n) {
     for (block_q5_0 *b = y; n > 0; b++, x += 32, n -= 32) {
         const float d = extreme(x, 32) / -16;
-        pack_fives(b->qs, b->qh, floor_levels(x, 0, reciprocal(d), 16.5f, 31));
+        pack_fives(b->qs, &b->qh, floor_levels(x, 0, reciprocal(d), 16.5f, 31));
         b->d = gg_f32_half(d);
     }
 }
@@ -111,7 +110,7 @@ static void q5_1_from_f32(const float *x, void *y, int64_t n) {
         float lo, hi;
         min_max(x, 32, &lo, &hi);
         const float d = (hi - lo) / 31;
-        pack_fives(b->qs, b->qh, floor_levels(x, lo, reciprocal(d), 0.5f, 31));
+        pack_fives(b->qs, &b->qh, floor_levels(x, lo, reciprocal(d), 0.5f, 31));
         b->d = gg_f32_half(d), b->m = gg_f32_half(lo);
     }
 }

@@ -93,7 +93,7 @@ INLINED void small_unpack(small_type t, const void *x, void *groups, int64_t n) 
 
 /* The partner, Q8_0 or Q8_1, widened: see gg_widen_fn. */
 typedef struct { float d, sum; } wide_scale;
-INLINED void small_widen(int block, const void *partner, void *wide, int64_t n) {
+INLINED void small_lay_out(int block, const void *partner, void *wide, int64_t n) {
     const char *a = partner;
     int8_t *qs = wide;
     wide_scale *scale = (wide_scale *)(qs + n);
@@ -252,8 +252,8 @@ INLINED void k_unpack(k_type t, const void *x, void *groups, int64_t n) {
 /* The partner, Q8_K, widened: these, then the d of all blocks and zeros to a multiple of four. pairs: sums of elements
  * 2 i and 2 i + 1 of all chunks. */
 typedef struct { int8_t qs[256]; int16_t bsums[16], pairs[16]; } wide_q8_K;
-_Static_assert(sizeof(wide_q8_K) + 4 * sizeof(float) <= 256 / 32 * GG_WIDE, "there is room for d");
-static void q8_K_widen(const void *partner, void *wide, int64_t n) {
+_Static_assert(sizeof(wide_q8_K) + 4 * sizeof(float) <= 256 / 32 * GG_LAYOUT_BYTES, "there is room for d");
+static void q8_K_lay_out(const void *partner, void *wide, int64_t n) {
     const block_q8_K *a = partner, *end = a + n / 256;
     wide_q8_K *w = wide;
     float *d = (float *)(w + n / 256);

@@ -173,24 +173,24 @@ static inline void weights(float *w, const float *x, const float *im, float sigm
 }
 
 static void iq2_xxs_quantize(const float *x, void *y, int64_t n, const float *im) {
-    static const iq_spec spec = {GG_IQ2XXS_GRID, 32, true, true, ALL, 6, 0.1f};
+    static const iq_spec spec = {GG_GRID_IQ2XXS, 32, true, true, ALL, 6, 0.1f};
     float w[256];
     iq_block f;
     for (block_iq2_xxs *b = y; n > 0; b++, x += 256, im += 256, n -= 256) {
         weights(w, x, im, sum_squares(x, 256) / 256, 0);
         b->d = gg_f32_to_f16(fit_iq_block(&spec, x, w, &f));
         for (int j = 0; j < 8; j++) {
-            uint32_t u[2] = {0, (uint32_t)f.level[j] << 28};
+            uint32_t index = 0, signs = 0;
             for (int k = 0; k < 4; k++) {
-                u[0] |= (uint32_t)f.index[4 * j + k] << 8 * k;
-                u[1] |= (uint32_t)f.signs[4 * j + k] << 7 * k;
+                index |= (uint32_t)f.index[4 * j + k] << 8 * k;
+                signs |= (uint32_t)f.signs[4 * j + k] << 7 * k;
             }
-            memcpy(b->qs + 4 * j, u, 8);
+            b->qs[2 * j] = index, b->qs[2 * j + 1] = signs | (uint32_t)f.level[j] << 28;
         }
     }
 }
 static void iq2_xs_quantize(const float *x, void *y, int64_t n, const float *im) {
-    static const iq_spec spec = {GG_IQ2XS_GRID, 16, true, false, OFF_GRID, 9, 0.1f};
+    static const iq_spec spec = {GG_GRID_IQ2XS, 16, true, false, OFF_GRID, 9, 0.1f};
     float w[256];
     iq_block f;
     for (block_iq2_xs *b = y; n > 0; b++, x += 256, im += 256, n -= 256) {
@@ -201,7 +201,7 @@ static void iq2_xs_quantize(const float *x, void *y, int64_t n, const float *im)
     }
 }
 static void iq2_s_quantize(const float *x, void *y, int64_t n, const float *im) {
-    static const iq_spec spec = {GG_IQ2S_GRID, 16, false, false, OFF_GRID, 9, 0.1f};
+    static const iq_spec spec = {GG_GRID_IQ2S, 16, false, false, OFF_GRID, 9, 0.1f};
     float w[256];
     iq_block f;
     for (block_iq2_s *b = y; n > 0; b++, x += 256, n -= 256) {
@@ -219,7 +219,7 @@ static void iq2_s_quantize(const float *x, void *y, int64_t n, const float *im) 
     }
 }
 static void iq3_xxs_quantize(const float *x, void *y, int64_t n, const float *im) {
-    static const iq_spec spec = {GG_IQ3XXS_GRID, 32, true, false, OFF_GRID, 15, 0.2f};
+    static const iq_spec spec = {GG_GRID_IQ3XXS, 32, true, false, OFF_GRID, 15, 0.2f};
     float w[256];
     iq_block f;
     for (block_iq3_xxs *b = y; n > 0; b++, x += 256, n -= 256) {
@@ -229,13 +229,13 @@ static void iq3_xxs_quantize(const float *x, void *y, int64_t n, const float *im
         for (int j = 0; j < 8; j++) {
             uint32_t u = (uint32_t)f.level[j] << 28;
             for (int k = 0; k < 4; k++) u |= (uint32_t)f.signs[4 * j + k] << 7 * k;
-            memcpy(b->gas + 4 * j, &u, 4);
+            b->gas[j] = u;
         }
         if (im) im += 256;
     }
 }
 static void iq3_s_quantize(const float *x, void *y, int64_t n, const float *im) {
-    static const iq_spec spec = {GG_IQ3S_GRID, 32, false, false, ALL_IF_OFF, 9, 0.2f};
+    static const iq_spec spec = {GG_GRID_IQ3S, 32, false, false, ALL_IF_OFF, 9, 0.2f};
     float w[256];
     iq_block f;
     for (block_iq3_s *b = y; n > 0; b++, x += 256, n -= 256) {
@@ -305,7 +305,7 @@ static float fit_iq1_s(const gg_grid *g, const float *x, const float *w, uint16_
     return scale;
 }
 static void iq1_s_quantize(const float *x, void *y, int64_t n, const float *im) {
-    const gg_grid *g = gg_grid_get(GG_IQ1S_GRID);
+    const gg_grid *g = gg_grid_get(GG_GRID_IQ1S);
     if (!g) { memset(y, 0, (size_t)n / 256 * sizeof(block_iq1_s)); return; }
     float w[256], scale[8];
     for (block_iq1_s *b = y; n > 0; b++, x += 256, im += 256, n -= 256) {
@@ -379,7 +379,7 @@ static float fit_iq1_m(const gg_grid *g, const float *x, const float *w, uint16_
 }
 static void iq1_m_quantize(const float *x, void *y, int64_t n, const float *im) {
     static const uint8_t shift_bits[4] = {0x00, 0x80, 0x08, 0x88};
-    const gg_grid *g = gg_grid_get(GG_IQ1S_GRID);
+    const gg_grid *g = gg_grid_get(GG_GRID_IQ1S);
     if (!g) { memset(y, 0, (size_t)n / 256 * sizeof(block_iq1_m)); return; }
     float w[256], scale[16];
     uint8_t l[256];
@@ -400,11 +400,10 @@ static void iq1_m_quantize(const float *x, void *y, int64_t n, const float *im) 
         }
         if (im) im += 256;
         if (max == 0) { memset(b, 0, sizeof *b); continue; }
-        uint16_t s[4] = {0};
         float unit = max / 15;
         for (int j = 0; j < 16; j++) {
             const int m = level(0.5f * (1 / unit * scale[j] - 1), 0, 7);
-            s[j / 4] |= (uint16_t)(m << j % 4 * 3);
+            b->scales[j / 4] |= (uint16_t)(m << j % 4 * 3);
             b->qh[j] |= shift_bits[variant[j]];
             for (int i = 0; i < 16; i++) {      /* the unit is fitted anew to what the blocks will decode to */
                 const int e = 16 * j + i;
@@ -414,8 +413,7 @@ static void iq1_m_quantize(const float *x, void *y, int64_t n, const float *im) 
         }
         if (q2 > 0) unit = xq / q2;
         const uint16_t h = gg_f32_to_f16(unit * 1.1125f);
-        for (int k = 0; k < 4; k++) s[k] |= (uint16_t)(h >> 4 * k << 12);
-        memcpy(b->scales, s, 8);
+        for (int k = 0; k < 4; k++) b->scales[k] |= (uint16_t)(h >> 4 * k << 12);
     }
 }
 

@@ -54,9 +54,9 @@ static inline int next_blocks(const float *x, const float *im, int64_t n, int64_
         } \
     }
 SYMMETRIC_QUANTIZE(q4_0, 8, vb_store_nibbles(b->qs, vb_load(q)))
-SYMMETRIC_QUANTIZE(q5_0, 16, pack_fives(b->qs, b->qh, vb_load(q)))
+SYMMETRIC_QUANTIZE(q5_0, 16, pack_fives(b->qs, &b->qh, vb_load(q)))
 AFFINE_QUANTIZE(q4_1, 15, vb_store_nibbles(b->qs, vb_load(q)))
-AFFINE_QUANTIZE(q5_1, 31, pack_fives(b->qs, b->qh, vb_load(q)))
+AFFINE_QUANTIZE(q5_1, 31, pack_fives(b->qs, &b->qh, vb_load(q)))
 
 /* ---- K types: the scales (and mins) of the groups of 256 elements are themselves quantised ---------------------- */
 /* Levels of a group once its scale and min are settled; a scale of 0 keeps the levels that the search left. */

@@ -1,4 +1,4 @@
-/* Quantising and checking whole rows, on one thread; rows are independent, so callers split them over threads. */
+/* Quantises whole rows, on one thread; rows are independent, so callers split them over threads. */
 #ifndef GG_QUANTS_QUANTIZE_H
 #define GG_QUANTS_QUANTIZE_H
 #include "../runtime/engine.h"
@@ -8,8 +8,6 @@
  * tables). */
 size_t gg_quantize_rows(int type, const float *src, void *dst, int64_t nrows, int64_t n_per_row, const float *imatrix);
 bool gg_requires_imatrix(int type);
-/* Whole blocks whose scales (for floats: values) are finite, so that every value decodes to a number. */
-bool gg_validate_rows(int type, const void *data, size_t nbytes);
 
 /* The tables by which the IQ types round eight (four) values to a point of a grid; NULL: no memory. Built on first
  * use, never freed. */
@@ -20,7 +18,9 @@ typedef struct gg_grid {
     const int32_t *map;
     const uint16_t *lists;          /* count, then that many indices: the points nearest to it */
 } gg_grid;
-enum { GG_IQ2XXS_GRID, GG_IQ2XS_GRID, GG_IQ2S_GRID, GG_IQ3XXS_GRID, GG_IQ3S_GRID, GG_IQ1S_GRID, GG_N_GRIDS };
+enum {
+    GG_GRID_NONE = -1, GG_GRID_IQ2XXS, GG_GRID_IQ2XS, GG_GRID_IQ2S, GG_GRID_IQ3XXS, GG_GRID_IQ3S, GG_GRID_IQ1S, GG_GRID_COUNT
+};
 const gg_grid *gg_grid_get(int which);
 
 #endif

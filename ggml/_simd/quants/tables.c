@@ -15,12 +15,12 @@
 #define IQ3XXS(u) ENTRY4(0x3e342c241c140c04u, u)     /* 4, 12, 20, 28, 36, 44, 52, 62 */
 #define IQ3S(u) ENTRY4(0x0f0d0b0907050301u, u)       /* 1, 3, ... 15 */
 
-const uint64_t gg_iq2xxs_grid[256] = {GG_GRID_IQ2XXS(IQ2)};
-const uint64_t gg_iq2xs_grid[512] = {GG_GRID_IQ2XS(IQ2)};
-const uint64_t gg_iq2s_grid[1024] = {GG_GRID_IQ2S(IQ2)};
-const uint64_t gg_iq1s_grid[2048] = {GG_GRID_IQ1S(IQ1)};
-const uint32_t gg_iq3xxs_grid[256] = {GG_GRID_IQ3XXS(IQ3XXS)};
-const uint32_t gg_iq3s_grid[512] = {GG_GRID_IQ3S(IQ3S)};
+const uint64_t gg_iq2xxs_grid[256] = {GG_POINTS_IQ2XXS(IQ2)};
+const uint64_t gg_iq2xs_grid[512] = {GG_POINTS_IQ2XS(IQ2)};
+const uint64_t gg_iq2s_grid[1024] = {GG_POINTS_IQ2S(IQ2)};
+const uint64_t gg_iq1s_grid[2048] = {GG_POINTS_IQ1S(IQ1)};
+const uint32_t gg_iq3xxs_grid[256] = {GG_POINTS_IQ3XXS(IQ3XXS)};
+const uint32_t gg_iq3s_grid[512] = {GG_POINTS_IQ3S(IQ3S)};
 const int8_t gg_levels_iq4nl[16] = {GG_LEVELS_IQ4NL};
 const int8_t gg_levels_e2m1[16] = {GG_LEVELS_E2M1};
 

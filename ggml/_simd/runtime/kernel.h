@@ -23,13 +23,13 @@ typedef void (*gg_to_f32_fn)(const void *x, float *y, int64_t n);
 typedef void (*gg_from_f32_fn)(const float *x, void *y, int64_t n);
 /* As from_f32, one whole row, with an importance weight for each element (NULL: none) and the slower searches. */
 typedef void (*gg_quantize_fn)(const float *x, void *y, int64_t n, const float *im);
-/* sum(x[i]*y[i]): x packed row of the type, y a row of the type's dot partner (dot_type): widened if it is quantised. */
+/* sum(x[i]*y[i]): x a packed row of the type, y one of its activation type (gg_types), if that is quantised in the
+ * activation layout. */
 typedef void (*gg_dot_fn)(int64_t n, float *s, const void *x, const void *y);
-/* Lays a packed row of a partner out for dot products with many rows, at a multiple of 64: GG_WIDE bytes for 32 elements.
- * Of blocks of 32 come all bytes, then for each block its scale as a float and that times the sum of its bytes; a block
- * of 256 becomes a wide_q8_K. */
-typedef void (*gg_widen_fn)(const void *partner, void *wide, int64_t n);
-enum { GG_WIDE = 44 };
+/* Brings a packed row of a quantised activation type into the activation layout, in which it enters dot products with
+ * many rows: GG_LAYOUT_BYTES for 32 elements, at a multiple of 64 (quants/generic.h). */
+typedef void (*gg_lay_out_fn)(const void *row, void *laid_out, int64_t n);
+enum { GG_LAYOUT_BYTES = 44 };
 enum { GG_AHEAD = 4096 };       /* bytes ahead that kernels fetch: processors themselves stop at the end of a page */
 /* A packed row of n elements as integers and their scales. Of each `group` elements it writes bytes q, a float d and,
  * with mins, a float m: an element is d (q - bias) - m. Bytes are unsigned, up to `most`, or signed, without a bias.
@@ -48,8 +48,7 @@ typedef struct gg_kernels {
     gg_from_f32_fn from_f32[GGML_TYPE_COUNT];
     gg_quantize_fn quantize[GGML_TYPE_COUNT];   /* NULL: from_f32 does it, weights make no difference */
     gg_dot_fn dot[GGML_TYPE_COUNT];
-    int32_t dot_type[GGML_TYPE_COUNT];   /* type of the second operand of dot */
-    gg_widen_fn widen[GGML_TYPE_COUNT];  /* of the quantised types that are such operands */
+    gg_lay_out_fn lay_out[GGML_TYPE_COUNT];     /* of the quantised activation types */
     gg_ints ints[GGML_TYPE_COUNT];
 } gg_kernels;
 
