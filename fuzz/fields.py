@@ -2,8 +2,9 @@
 
     python fuzz/fields.py --seconds 600 --seed 1
 
-The nodes are the samples of tests/cases. The data of each tensor ends where memory does, so that a read or write behind it is a
-crash. Every case is printed before it is computed: the last line is the one that died. Linux and other systems with mmap.
+The nodes are the samples of tests/cases. The data of each tensor ends at the end of mapped memory, so that a read or
+write behind it is a crash. Every case is printed before it is computed, so the last line names the one that crashed.
+Needs mmap, as Linux has it.
 """
 
 import argparse
