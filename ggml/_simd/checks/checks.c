@@ -299,11 +299,11 @@ CK check_CUSTOM(const ggml_tensor *t, char *msg) {
     return NULL;
 }
 
-#include "checks_attn.h"
-#include "checks_reduce.h"
-#include "checks_shape.h"
-#include "checks_conv.h"
-#include "checks_seq.h"
+#include "attention.h"
+#include "reduce.h"
+#include "pad.h"
+#include "conv.h"
+#include "recurrent.h"
 
 /* ---- the rows ------------------------------------------------------------------------------------------------------ */
 #define COMPUTES_NOP false

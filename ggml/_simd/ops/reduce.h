@@ -5,8 +5,8 @@
 #include "norm.h"
 #include "softmax.h"
 #include "sort.h"
-#include "gate.h"
-#include "triangle.h"
+#include "glu.h"
+#include "solve.h"
 
 /* ---- SUM, SUM_ROWS, MEAN: rows are cut into blocks whose sums meet in the work memory -------------------------- */
 enum { SUM_BLOCK = 4 * GG_TILE };

@@ -3,7 +3,7 @@
 #define GG_OPS_SHAPE_H
 #include "copy.h"
 #include "pad.h"
-#include "upscale.h"
+#include "resize.h"
 
 static int op_DUP(const gg_work *w, ggml_tensor *dst) { return copy_tensor(w, dst, dst->src[0]); }
 static int op_CONT(const gg_work *w, ggml_tensor *dst) { return copy_tensor(w, dst, dst->src[0]); }
