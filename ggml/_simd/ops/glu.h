@@ -1,7 +1,7 @@
-/* GLU: act(a) * b of two tensors or of the halves of one. ADD_ID: a, and to each row the row of b that ids choose. */
-#ifndef GG_OPS_GATE_H
-#define GG_OPS_GATE_H
-#include "rowwise.h"
+/* GLU: act(a) * b of two tensors, or of the halves of each row of one. */
+#ifndef GG_OPS_GLU_H
+#define GG_OPS_GLU_H
+#include "rows.h"
 
 enum { GLU_PARAM_SWAPPED = 1, GLU_PARAM_ALPHA = 2, GLU_PARAM_LIMIT = 3 };
 
@@ -28,25 +28,6 @@ static int op_GLU(const gg_work *w, ggml_tensor *dst) {
         second->data = (char *)second->data + (size_t)dst->ne[0] * second->nb[0];
     }
     return gg_map(w, dst, (ggml_tensor *[]){dst, &x, &g}, 3, 1, false, fn[dst->op_params[0]], dst->op_params);
-}
-
-static int op_ADD_ID(const gg_work *w, ggml_tensor *dst) {
-    const ggml_tensor *a = dst->src[0], *b = dst->src[1], *ids = dst->src[2];
-    const int64_t n = dst->ne[0];
-    float *tmp[3];
-    if (!row_scratch(tmp, 3, (const ggml_tensor *[]){dst, a, b})) return no_memory(dst);
-    for EACH_ROW(w, dst, r) {
-        const row_at at = nth_row(dst, r);
-        const int32_t id = *(const int32_t *)(gg_row_ptr(ids, at.i2, 0, 0) + (size_t)at.i1 * ids->nb[0]);
-        if (id < 0 || id >= b->ne[1])
-            return gg_fail(dst, "index [%lld, %lld] is %d: b has %lld rows", (long long)at.i1, (long long)at.i2, id,
-                           (long long)b->ne[1]);
-        const float *x = row_in(a, at, tmp[1]), *z = row_in(b, (row_at){id, 0, 0}, tmp[2]);
-        float *y = row_out(dst, at, tmp[0]);
-        EACH_VEC(i, n) st(y + i, vf_add(ld(x + i, n - i), ld(z + i, n - i)), n - i);
-        row_store(dst, at, y);
-    }
-    return GGML_STATUS_SUCCESS;
 }
 
 #endif

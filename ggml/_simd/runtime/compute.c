@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "compute.h"
 #include "check.h"
+#include "custom_layout.h"
 #include "dispatch.h"
 #include <stdarg.h>
 #include <stdio.h>
@@ -188,19 +189,13 @@ static double node_cost(const ggml_tensor *t) {   /* ns on one thread, roughly *
         if (t->src[i] && (double)gg_nelements(t->src[i]) > n) n = (double)gg_nelements(t->src[i]);
     return n * cost / 64;
 }
-/* Tasks of a custom operation, by the threads that the caller asked for: as many calls, whatever threads there are. */
-static int custom_tasks(const ggml_tensor *t, int asked) {
-    int32_t tasks;
-    memcpy(&tasks, t->op_params + 2, sizeof tasks);
-    return tasks == GGML_N_TASKS_MAX || tasks > asked ? asked : tasks;
-}
 static bool is_custom(int op) { return op >= GGML_OP_MAP_CUSTOM1 && op <= GGML_OP_CUSTOM; }
 static bool is_step(int op) { return op == GGML_OP_OPT_STEP_ADAMW || op == GGML_OP_OPT_STEP_SGD; }
 static bool runs(const ggml_tensor *t) {
     return gg_op_computes(t->op) && t->flags & GGML_TENSOR_FLAG_COMPUTE && !gg_is_empty(t);
 }
 static int node_threads(const ggml_tensor *t, int n) {
-    if (is_custom(t->op) && custom_tasks(t, n) < n) return custom_tasks(t, n);
+    if (is_custom(t->op) && gg_custom_tasks(t, n) < n) return gg_custom_tasks(t, n);
     const double cost = node_cost(t);
     return cost < SPLIT_MOST && cost < SPLIT_COST * n ? 1 : n;
 }
@@ -271,29 +266,11 @@ static bool arrange(gg_call *c, const gg_kernels *k, struct task *tasks, int n) 
 }
 
 /* ---- running -------------------------------------------------------------------------------------------------------- */
-typedef ggml_tensor T;
-static void call_custom(T *t, const T *as, void *fun, void *user, int ith, int nth) {
-    T *const *s = as->src;
-    switch (as->op) {
-    case GGML_OP_MAP_CUSTOM1: ((void (*)(T *, const T *, int, int, void *))fun)(t, s[0], ith, nth, user); break;
-    case GGML_OP_MAP_CUSTOM2: ((void (*)(T *, const T *, const T *, int, int, void *))fun)(t, s[0], s[1], ith, nth, user); break;
-    case GGML_OP_MAP_CUSTOM3: ((void (*)(T *, const T *, const T *, const T *, int, int, void *))fun)(t, s[0], s[1], s[2], ith, nth, user); break;
-    default: ((void (*)(T *, int, int, void *))fun)(t, ith, nth, user);
-    }
-}
-static int run_custom(const gg_work *w, ggml_tensor *t) {
-    const ggml_tensor *as = &w->team->call->last;
-    void *fun, *user;
-    memcpy(&fun, as->op_params, sizeof fun);
-    memcpy(&user, as->op_params + 4, sizeof user);
-    const int nth = custom_tasks(as, w->team->call->n_threads);
-    for (int ith; (ith = (int)atomic_fetch_add(w->chunk, 1)) < nth;) call_custom(t, as, fun, user, ith, nth);
-    return GGML_STATUS_SUCCESS;
-}
+/* A callback may change any node, even the last one, which is a custom operation where there is one: its copy counts. */
 static int run_node(const gg_kernels *k, const gg_work *w, int i) {
     const gg_call *c = w->team->call;
     ggml_tensor *t = c->nodes[i];
-    return i == c->n_nodes - 1 && is_custom(c->last.op) ? run_custom(w, t) : k->op[t->op](w, t);
+    return k->op[i == c->n_nodes - 1 ? c->last.op : t->op](w, t);
 }
 static void failed(gg_call *c, int node, int status) {
     if (c->status == GGML_STATUS_SUCCESS || c->failed < 0) c->failed = node;
@@ -325,7 +302,8 @@ static void ask(gg_call *c, int64_t *polled) {
 static void run_alone(gg_call *c, const gg_kernels *k) {
     _Atomic int64_t chunk;
     struct gg_team team = {.call = c, .kernels = k, .n = 1};
-    const gg_work w = {0, 1, c->wdata, c->wsize, &team, &chunk};
+    const gg_work w = {.ith = 0, .nth = 1, .wdata = c->wdata, .wsize = c->wsize, .team = &team, .chunk = &chunk,
+                       .node = &c->last, .n_threads = c->n_threads};
     gg_call *outer = this_call;
     int64_t polled = 0;
     this_call = c;
@@ -356,7 +334,8 @@ static void run_thread(struct gg_team *team, int ith) {
             if (atomic_load_explicit(&team->stop, memory_order_relaxed)) break;
         }
         if (ith >= task->threads) continue;
-        const gg_work w = {ith, task->threads, c->wdata, c->wsize, team, &task->chunk};
+        const gg_work w = {.ith = ith, .nth = task->threads, .wdata = c->wdata, .wsize = c->wsize, .team = team,
+                           .chunk = &task->chunk, .node = &c->last, .n_threads = c->n_threads};
         const int st = run_node(team->kernels, &w, i);
         if (st || c->status) {
             failed(c, i, st);

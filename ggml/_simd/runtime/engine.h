@@ -21,7 +21,7 @@ enum ggml_type {
 };
 
 enum ggml_op {
-#define OP(id, NAME, symbol, family, check, cost) GGML_OP_##NAME = id,
+#define OP(id, NAME, symbol, family, check, cost, flags) GGML_OP_##NAME = id,
 #include "../tables/ops.h"
 #undef OP
     GGML_OP_COUNT = 97,   /* of the public surface */
