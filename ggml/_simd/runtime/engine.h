@@ -36,6 +36,13 @@ enum ggml_unary_op {
     GGML_UNARY_OP_COUNT = 22
 };
 
+enum ggml_glu_op {
+#define GLU(id, NAME) GGML_GLU_OP_##NAME = id,
+#include "../tables/glu.h"
+#undef GLU
+    GGML_GLU_OP_COUNT
+};
+
 enum ggml_status { GGML_STATUS_ALLOC_FAILED = -2, GGML_STATUS_FAILED = -1, GGML_STATUS_SUCCESS = 0, GGML_STATUS_ABORTED = 1 };
 
 enum ggml_object_type { GGML_OBJECT_TYPE_TENSOR = 0, GGML_OBJECT_TYPE_GRAPH = 1, GGML_OBJECT_TYPE_WORK_BUFFER = 2 };
