@@ -21,27 +21,47 @@
 #include "triangular.h"
 #include "window.h"
 
-enum { VIEW = 1, WORK = 2 };
-static const struct { const char *name, *symbol; const char *(*check)(const ggml_tensor *, char *); float cost; int flags; } rows[GG_OP_MAX] = {
-#define OP(id, NAME, symbol, family, check, cost, flags) [id] = {#NAME, symbol, check_##check, cost, flags},
+/* The words of the columns COST, OVERWRITES and FLAGS */
+#define FREE GG_COST_FREE, 0
+#define PER_ELEMENT(ns) GG_COST_PER_ELEMENT, ns
+#define PER_RESULT(ns) GG_COST_PER_RESULT, ns
+#define PER_SOURCE(ns) GG_COST_PER_SOURCE, ns
+#define PER_PRODUCT(d) GG_COST_PER_PRODUCT, d
+#define SPLIT GG_COST_SPLIT, 0
+enum {
+    A = GG_OPERAND_A, B = GG_OPERAND_B, C = GG_OPERAND_C,
+    LEAF = GG_FLAG_LEAF, VIEW = GG_FLAG_VIEW, WORK = GG_FLAG_WORK, CALLBACK = GG_FLAG_CALLBACK, STEP = GG_FLAG_STEP,
+    GRAD = GG_FLAG_GRAD,
+};
+
+static const char *check_unknown(const ggml_tensor *t, char *msg) { return fail(msg, "%d is no operation", t->op); }
+static const gg_op_info unknown = {.check = check_unknown};
+static const gg_op_info rows[GG_OP_MAX] = {
+#define OP(id, NAME, symbol, family, check, cost, overwrites, flags) \
+    [id] = {#NAME, symbol, #family, check_##check, cost, overwrites, flags},
 #include "../tables/ops.h"
 #undef OP
 };
-static const char *const unary[] = {
+static const char *const unary[GGML_UNARY_OP_COUNT] = {
 #define UNARY(id, NAME, fn) [id] = #NAME,
 #include "../tables/unary.h"
 #undef UNARY
-    [GGML_UNARY_OP_XIELU] = "XIELU",
 };
-static bool is_row(int op) { return op >= 0 && op < GG_OP_MAX && rows[op].name; }
-const char *gg_op_name(int op) { return is_row(op) ? rows[op].name : NULL; }
-const char *gg_op_symbol(int op) { return is_row(op) ? rows[op].symbol : NULL; }
-float gg_op_cost(int op) { return rows[op].cost; }
-bool gg_op_computes(int op) { return is_row(op) && !(rows[op].flags & VIEW); }
-bool gg_op_known(int op) { return is_row(op); }
-const char *gg_unary_name(int op) { return op >= 0 && op < (int)(sizeof unary / sizeof *unary) ? unary[op] : NULL; }
+static const char *const glu[GGML_GLU_OP_COUNT] = {
+#define GLU(id, NAME) [id] = #NAME,
+#include "../tables/glu.h"
+#undef GLU
+};
 
-const char *gg_check(const ggml_tensor *t, char msg[GG_MESSAGE]) {
-    if (!is_row(t->op)) return fail(msg, "%d is no operation", t->op);
-    return rows[t->op].check(t, msg);
+const gg_op_info *gg_op(int op) { return op >= 0 && op < GG_OP_MAX && rows[op].name ? &rows[op] : &unknown; }
+const char *gg_op_name(int op) { return gg_op(op)->name; }
+const char *gg_op_symbol(int op) { return gg_op(op)->symbol; }
+bool gg_op_known(int op) { return gg_op(op) != &unknown; }
+bool gg_op_computes(int op) {
+    const gg_op_info *info = gg_op(op);
+    return info->name && !(info->flags & (GG_FLAG_LEAF | GG_FLAG_VIEW));
 }
+const char *gg_unary_name(int op) { return op >= 0 && op < GGML_UNARY_OP_COUNT ? unary[op] : NULL; }
+const char *gg_glu_name(int op) { return op >= 0 && op < GGML_GLU_OP_COUNT ? glu[op] : NULL; }
+
+const char *gg_check(const ggml_tensor *t, char msg[GG_MESSAGE]) { return gg_op(t->op)->check(t, msg); }

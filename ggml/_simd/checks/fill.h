@@ -13,7 +13,7 @@ CHECK(ARANGE) {
     REQUIRE(gg_contiguous(t) && gg_nelements(t) == t->ne[0], "result is %s: need a contiguous vector", SHAPE(t));
     return NULL;
 }
-CHECK(TIMESTEP_EMBEDDING) {
+CHECK(TIMESTEP) {
     REQUIRE_SOURCES(1);
     REQUIRE_F32(SRC_A, "a");
     REQUIRE_F32(t, "result");

@@ -4,10 +4,9 @@
 #include "common.h"
 
 CHECK(GLU) {
-    enum { N_GLU = 6 };
     const int op = t->op_params[0];
     REQUIRE_SOURCES(1);
-    REQUIRE(op >= 0 && op < N_GLU, "%d is no GLU operation", op);
+    REQUIRE(gg_glu_name(op), "%d is no GLU operation", op);
     REQUIRE_FLOAT(SRC_A, "a");
     REQUIRE_FLOAT(t, "result");
     if (SRC_B) {

@@ -10,7 +10,7 @@ CHECK(POOL) {
     REQUIRE_FLOAT(SRC_A, "a");
     REQUIRE_F32(t, "result");
     const gg_pool q = gg_pool_of(t);
-    REQUIRE(q.kind == GG_POOL_MAX || q.kind == GG_POOL_AVG, "op is %d: need GGML_OP_POOL_MAX or GGML_OP_POOL_AVG", q.kind);
+    REQUIRE(q.kind == GGML_OP_POOL_MAX || q.kind == GGML_OP_POOL_AVG, "op is %d: need GGML_OP_POOL_MAX or GGML_OP_POOL_AVG", q.kind);
     for (int i = 0; i < 2; i++) {
         REQUIRE(q.k[i] >= 1 && q.s[i] >= 1, "k%d is %d, s%d is %d: need 1 or more", i, (int)q.k[i], i, (int)q.s[i]);
         REQUIRE(q.p[i] >= 0, "p%d is %d: must not be negative", i, (int)q.p[i]);

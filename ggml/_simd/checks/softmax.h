@@ -20,7 +20,7 @@ CHECK(SOFT_MAX) {
     }
     return check_UNARY(t, msg);
 }
-CHECK(CROSS_ENTROPY) {
+CHECK(LOSS) {
     REQUIRE_SOURCES(2);
     REQUIRE(gg_same_shape(SRC_A, SRC_B), "a is %s, b is %s: shapes must be equal", SHAPE(SRC_A), SHAPE(SRC_B));
     REQUIRE_F32(SRC_A, "a");
@@ -28,7 +28,7 @@ CHECK(CROSS_ENTROPY) {
     REQUIRE(t->type == GGML_TYPE_F32 && gg_nelements(t) == 1, "result is %s: need one f32", SHAPE(t));
     return NULL;
 }
-CHECK(CROSS_ENTROPY_BACK) {
+CHECK(LOSS_BACK) {
     REQUIRE_SOURCES(3);   /* src: gradient (one element), logits, labels */
     ggml_tensor *C = t->src[2];
     REQUIRE(SRC_A->type == GGML_TYPE_F32 && gg_nelements(SRC_A) == 1, "a is %s: need one f32", SHAPE(SRC_A));

@@ -20,9 +20,11 @@
 #define GG_IF_VALUE(value, x) GG_IF_VALUE_(value, x)
 #define GG_IF_FAMILY(family, x) GG_IF_VALUE(GG_FAMILY_##family, x)
 
-/* What a row enters. The flags VIEW and WORK expand to a comma and the last part of the name of a macro. */
-#define VIEW ~, NOTHING
-#define WORK ~, WITH_WORK
+/* What a row enters. The flags LEAF, VIEW and WORK put the last part of the name of a macro in second
+ * place. */
+#define LEAF ~, NOTHING,
+#define VIEW ~, NOTHING,
+#define WORK ~, WITH_WORK,
 #define GG_ENTER_KERNEL(id, kernel, work_size) k->op[id] = kernel;
 #define GG_ENTER_WITH_WORK(id, kernel, work_size) k->op[id] = kernel; k->work[id] = work_size;
 #define GG_ENTER_NOTHING(id, kernel, work_size)
@@ -36,7 +38,7 @@
 void GG_JOIN(gg_install_, GG_FAMILY, GG_ISA)(gg_kernels *k);
 void GG_JOIN(gg_install_, GG_FAMILY, GG_ISA)(gg_kernels *k) {
     (void)k;
-#define OP(id, NAME, symbol, family, check, cost, flags) GG_IF_FAMILY(family, GG_ENTER(id, op_##NAME, work_##NAME, flags))
+#define OP(id, NAME, symbol, family, check, cost, overwrites, flags) GG_IF_FAMILY(family, GG_ENTER(id, op_##NAME, work_##NAME, flags))
 #include "../tables/ops.h"
 #undef OP
 #ifdef GG_FAMILY_quants

@@ -39,17 +39,19 @@ GG_ELEM_2(ELU_BACK, v_elu_back(z, x))
 GG_ELEM_2(CLAMP_BACK, vf_select(vm_and(vf_ge(z, vf_set1(k[0])), vf_le(z, vf_set1(k[1]))), x, vf_zero()))
 
 /* ---- the functions of GGML_OP_UNARY ------------------------------------------------------------------------------ */
-#define UNARY(id, NAME, fn) GG_TILE_X(unary_##NAME, fn(x))
-#include "../tables/unary.h"
-#undef UNARY
-
 /* k: the id, alpha_n, alpha_p, beta, eps, the alphas as the builder made them (both positive) */
-static inline vf gg_xielu(vf x, const float *k) {
+static inline vf gg_xielu_of(vf x, const float *k) {
     const vf beta = vf_set1(k[3]), pos = vf_fma(vf_set1(k[2]), x, beta);
     const vf neg = vf_mul(vf_sub(v_expm1(vf_min(vf_set1(k[4]), x)), x), vf_set1(k[1]));
     return vf_select(vf_gt(x, vf_zero()), vf_mul(pos, x), vf_fma(beta, x, neg));
 }
-GG_TILE_X(unary_XIELU, gg_xielu(x, k))
+#define gg_xielu(x) gg_xielu_of(x, k)
+
+#define UNARY(id, NAME, fn) GG_TILE_X(unary_##NAME, fn(x))
+#include "../tables/unary.h"
+#undef UNARY
+#undef gg_xielu
+
 GG_TILE_X(half_GELU, v_gelu_half(x))
 GG_TILE_X(half_GELU_QUICK, v_gelu_quick_half(x))
 
@@ -58,7 +60,6 @@ static int op_UNARY(const gg_work *w, ggml_tensor *dst) {
 #define UNARY(id, NAME, fn) [id] = tile_unary_##NAME,
 #include "../tables/unary.h"
 #undef UNARY
-        [GGML_UNARY_OP_XIELU] = tile_unary_XIELU,
     };
     const int32_t id = dst->op_params[0];
     if (id < 0 || id >= (int32_t)(sizeof tiles / sizeof *tiles) || !tiles[id])

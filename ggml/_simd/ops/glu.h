@@ -11,16 +11,19 @@ static inline vf swiglu_oai(vf x, vf g, float alpha, float limit) {
     return vf_mul(silu, vf_add(gg_clamp(g, -limit, limit), vf_set1(1)));
 }
 /* x: the side with the function, z: the gate, k: op_params */
-GG_TILE_XZ(reglu, vf_mul(v_relu(x), z))
-GG_TILE_XZ(geglu, vf_mul(v_gelu(x), z))
-GG_TILE_XZ(swiglu, vf_mul(v_silu(x), z))
-GG_TILE_XZ(swiglu_oai, swiglu_oai(x, z, k[GLU_PARAM_ALPHA], k[GLU_PARAM_LIMIT]))
-GG_TILE_XZ(geglu_erf, vf_mul(v_gelu_erf(x), z))
-GG_TILE_XZ(geglu_quick, vf_mul(v_gelu_quick(x), z))
+GG_TILE_XZ(REGLU, vf_mul(v_relu(x), z))
+GG_TILE_XZ(GEGLU, vf_mul(v_gelu(x), z))
+GG_TILE_XZ(SWIGLU, vf_mul(v_silu(x), z))
+GG_TILE_XZ(SWIGLU_OAI, swiglu_oai(x, z, k[GLU_PARAM_ALPHA], k[GLU_PARAM_LIMIT]))
+GG_TILE_XZ(GEGLU_ERF, vf_mul(v_gelu_erf(x), z))
+GG_TILE_XZ(GEGLU_QUICK, vf_mul(v_gelu_quick(x), z))
 
 static int op_GLU(const gg_work *w, ggml_tensor *dst) {
-    static const gg_tile_fn fn[] = {tile_reglu,      tile_geglu,     tile_swiglu,
-                                    tile_swiglu_oai, tile_geglu_erf, tile_geglu_quick};
+    static const gg_tile_fn fn[] = {
+#define GLU(id, NAME) [id] = tile_##NAME,
+#include "../tables/glu.h"
+#undef GLU
+    };
     ggml_tensor x = *dst->src[0], g = dst->src[1] ? *dst->src[1] : x;
     if (!dst->src[1]) {                                  /* the halves of each row */
         ggml_tensor *second = dst->op_params[GLU_PARAM_SWAPPED] ? &x : &g;

@@ -30,7 +30,8 @@
 
 /* ns. Below SPLIT_COST a thread, at most SPLIT_MOST, a node runs on one: many threads take longer to meet. Threads are
  * only called for nodes that cost CALL_COST together. */
-enum { SPLIT_COST = 1000, SPLIT_MOST = 6000, CALL_COST = 6000, SPINS = 1 << 16, PENDING = 16 };
+enum { SPLIT_COST = 1000, SPLIT_MOST = 6000, CALL_COST = 6000, SPINS = 1 << 16, PENDING = 16,
+       GG_PRODUCTS_PER_NS = 25 };
 static const int64_t POLL_NS = 20000000;
 
 struct gg_team {
@@ -173,29 +174,29 @@ bool gg_next(const gg_work *w, int64_t n, int64_t grain, int64_t *i0, int64_t *i
 }
 
 /* ---- which nodes to split, where to wait -------------------------------------------------------------------------- */
-static double node_cost(const ggml_tensor *t) {   /* ns on one thread, roughly */
-    double n = (double)gg_nelements(t);
-    switch (t->op) {
-    case GGML_OP_MUL_MAT: return n * (double)t->src[0]->ne[0] / 25;
-    case GGML_OP_OUT_PROD: return n * (double)t->src[0]->ne[1] / 25;
-    case GGML_OP_MUL_MAT_ID: return n * (double)t->src[0]->ne[0] / 25;
-    default: break;
+/* Estimates the time of a node on one thread in ns, by the cost model of its operation (tables/ops.h). */
+static double node_cost(const ggml_tensor *t) {
+    const gg_op_info *op = gg_op(t->op);
+    const double n = (double)gg_nelements(t), a = t->src[0] ? (double)gg_nelements(t->src[0]) : 0;
+    double most = n;
+    switch (op->cost_model) {
+    case GG_COST_FREE: return 0;
+    case GG_COST_PER_RESULT: return n * op->cost / 64;
+    case GG_COST_PER_SOURCE: return a * op->cost / 64;
+    case GG_COST_PER_PRODUCT: return n * (double)t->src[0]->ne[op->cost] / GG_PRODUCTS_PER_NS;
+    case GG_COST_PER_ELEMENT:
+        for (int i = 0; i < 3; i++)
+            if (t->src[i] && (double)gg_nelements(t->src[i]) > most) most = (double)gg_nelements(t->src[i]);
+        return most * op->cost / 64;
+    default: return 1e9;                                /* no estimate: always shared */
     }
-    const float cost = gg_op_cost(t->op);
-    if (cost == 0) return 1e9;                          /* no estimate: always split */
-    const bool by_index = t->op == GGML_OP_GET_ROWS || t->op == GGML_OP_SET_ROWS;   /* of a table: only rows that move count */
-    if (t->op == GGML_OP_SET_ROWS) n = (double)gg_nelements(t->src[0]);
-    for (int i = 0; i < 3 && !by_index; i++)
-        if (t->src[i] && (double)gg_nelements(t->src[i]) > n) n = (double)gg_nelements(t->src[i]);
-    return n * cost / 64;
 }
-static bool is_custom(int op) { return op >= GGML_OP_MAP_CUSTOM1 && op <= GGML_OP_CUSTOM; }
-static bool is_step(int op) { return op == GGML_OP_OPT_STEP_ADAMW || op == GGML_OP_OPT_STEP_SGD; }
+static bool has_flag(const ggml_tensor *t, uint32_t flags) { return gg_op(t->op)->flags & flags; }
 static bool runs(const ggml_tensor *t) {
     return gg_op_computes(t->op) && t->flags & GGML_TENSOR_FLAG_COMPUTE && !gg_is_empty(t);
 }
 static int node_threads(const ggml_tensor *t, int n) {
-    if (is_custom(t->op) && gg_custom_tasks(t, n) < n) return gg_custom_tasks(t, n);
+    if (has_flag(t, GG_FLAG_CALLBACK) && gg_custom_tasks(t, n) < n) return gg_custom_tasks(t, n);
     const double cost = node_cost(t);
     return cost < SPLIT_MOST && cost < SPLIT_COST * n ? 1 : n;
 }
@@ -208,7 +209,7 @@ static bool worth_threads(const gg_call *c) {
 }
 int gg_until_callback(ggml_tensor **nodes, int n) {
     for (int i = 0; i < n; i++)
-        if (is_custom(nodes[i]->op) && runs(nodes[i])) return i + 1;
+        if (has_flag(nodes[i], GG_FLAG_CALLBACK) && runs(nodes[i])) return i + 1;
     return n;
 }
 static size_t work_size(const gg_kernels *k, ggml_tensor **nodes, int n, int n_threads) {
@@ -247,7 +248,7 @@ static bool arrange(gg_call *c, const gg_kernels *k, struct task *tasks, int n) 
         tasks[i].threads = node_threads(t, n);
         tasks[i].split = tasks[i].threads > 1;
         if (tasks[i].split) shared += node_cost(t);
-        const bool works = k->work[t->op] && k->work[t->op](t, tasks[i].threads), wide = is_custom(t->op) || is_step(t->op);
+        const bool works = k->work[t->op] && k->work[t->op](t, tasks[i].threads), wide = has_flag(t, GG_FLAG_CALLBACK | GG_FLAG_STEP);
         bool clash = wide || (works && work_used) || touches(&reads, span_of(t)) || touches(&writes, span_of(t));
         for (int j = 0; j < GGML_MAX_SRC && !clash; j++)
             if (t->src[j]) clash = touches(&writes, span_of(t->src[j]));
