@@ -108,8 +108,8 @@ class Build(build_ext):
                 for src in sorted(SIMD.rglob("*.c")) if src.parent.name != "isa"]
         for isa, isa_flags, families in isas():
             for fam in families:
-                jobs.append((SIMD / f"isa/{isa}.c", out / f"{isa}_{fam.lower()}.o",
-                             [*common, *isa_flags, f"-DGG_FAMILY={fam}", f"-DGG_FAMILY_{fam}"]))
+                jobs.append((SIMD / f"isa/{isa}.c", out / f"{isa}_{fam}.o",
+                             [*common, *isa_flags, f"-DGG_FAMILY={fam}", f"-DGG_FAMILY_{fam}=1"]))
         with ThreadPoolExecutor(JOBS) as pool:
             list(pool.map(lambda job: self.compile_one(*job), jobs))
         return [str(obj) for _, obj, _ in jobs]

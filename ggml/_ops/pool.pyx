@@ -10,7 +10,7 @@ from .._enums cimport GGML_OP_POOL_1D, GGML_OP_POOL_2D, GGML_OP_POOL_2D_BACK, GG
 from .._graph.grad cimport Backward, gradients
 
 cdef extern from "runtime/geometry.h" nogil:
-    enum: GG_POOL_MAX
+    enum: GGML_OP_POOL_MAX
 
 # ---- pooling -------------------------------------------------------------------------------------------------------------
 cdef int64_t windows(int64_t n, int k, int s, float p) except -1:
@@ -133,7 +133,7 @@ cdef int grad_pool(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
     if t.op == GGML_OP_POOL_1D:     # one of two dimensions whose windows are one row high
         d.op_params[1], d.op_params[2], d.op_params[3], d.op_params[4] = t.op_params[1], 1, t.op_params[2], 1
         d.op_params[5], d.op_params[6], d.op_params[7] = t.op_params[3], 0, 1
-    if d.op_params[0] == GG_POOL_MAX:
+    if d.op_params[0] == GGML_OP_POOL_MAX:
         b.require_not_overwritten(t, x)
     d.src[0], d.src[1] = g, x
     return b.add(x, node_append(b.ctx, &d))

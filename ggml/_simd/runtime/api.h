@@ -13,6 +13,7 @@
 #define GG_ENGINE(X)                                                                                                   \
     /* check.h */                                                                                                      \
     X(const char *, check, (const ggml_tensor *node, char *message))                                                   \
+    X(const gg_op_info *, op, (int op))                                                                                \
     X(const char *, op_name, (int op))                                                                                 \
     X(const char *, op_symbol, (int op))                                                                               \
     X(const char *, unary_name, (int function))                                                                        \

@@ -1,8 +1,8 @@
 /* UPSCALE: images to another size, by nearest, bilinear (with or without antialiasing) or bicubic interpolation of
  * dimensions 0 and 1; dimensions 2 and 3 by nearest. Separable: each row of the result is first a weighted sum of
  * source rows, then of the elements of that sum. UPSCALE_BACK, its gradient, hands back what was taken. */
-#ifndef GG_OPS_UPSCALE_H
-#define GG_OPS_UPSCALE_H
+#ifndef GG_OPS_RESIZE_H
+#define GG_OPS_RESIZE_H
 #include "copy.h"
 #include <math.h>
 
@@ -101,15 +101,15 @@ static int op_UPSCALE(const gg_work *w, ggml_tensor *dst) {
     for (int64_t i = 0; i < n; i++) scale_taps(&x, i, ix + i * x.taps, wx + i * x.taps);
     while (gg_next(w, gg_nrows(dst), 1 + 1024 / n, &r0, &r1))
         for (int64_t r = r0; r < r1; r++) {
-            const row_index at = row_of(dst, r);
-            const char *s = row_at(a, 0, nearest(&z, at.i2), nearest(&v, at.i3));
+            const row_index at = nth_row(dst, r);
+            const char *s = gg_row_ptr(a, 0, nearest(&z, at.i2), nearest(&v, at.i3));
             if (x.mode == SCALE_NEAREST) {
                 s += (size_t)nearest(&y, at.i1) * a->nb[1];
                 const bool plain = !in.convert && in.s[0] == sizeof(float);
                 if (s != last && !plain) row_copy(&in, (char *)tmp, s, a->ne[0]);
                 const float *from = plain ? (const float *)s : tmp;
                 for (int64_t i = 0; i < n && s != last; i++) out[i] = from[ix[i]];
-                row_copy(&store, row_at(dst, at.i1, at.i2, at.i3), (const char *)out, n);
+                row_copy(&store, gg_row_ptr(dst, at.i1, at.i2, at.i3), (const char *)out, n);
                 last = s;
                 continue;
             }
@@ -120,7 +120,7 @@ static int op_UPSCALE(const gg_work *w, ggml_tensor *dst) {
                 for (int64_t k = i * x.taps + 1; k < (i + 1) * x.taps; k++) sum += mixed[ix[k]] * wx[k];
                 out[i] = sum;
             }
-            row_copy(&store, row_at(dst, at.i1, at.i2, at.i3), (const char *)out, n);
+            row_copy(&store, gg_row_ptr(dst, at.i1, at.i2, at.i3), (const char *)out, n);
         }
     return GGML_STATUS_SUCCESS;
 }
@@ -154,16 +154,16 @@ static int op_UPSCALE_BACK(const gg_work *w, ggml_tensor *dst) {
     for (int64_t i = 0; i < g->ne[1]; i++) scale_taps(&y, i, iy + i * y.taps, wy + i * y.taps);
     while (gg_next(w, gg_nrows(dst), 1 + 1024 / (n + ny + 1), &r0, &r1))
         for (int64_t r = r0; r < r1; r++) {
-            const row_index at = row_of(dst, r);
+            const row_index at = nth_row(dst, r);
             memset(sum, 0, (size_t)n * sizeof *sum);
             memset(out, 0, (size_t)m * sizeof *out);
             for (int64_t i3 = 0; i3 < g->ne[3]; i3++)
                 for (int64_t i2 = 0; i2 < g->ne[2] && nearest(&v, i3) == at.i3; i2++)
                     for (int64_t k = 0; k < ny && nearest(&z, i2) == at.i2; k++)
                         if (iy[k] == at.i1 && wy[k] != 0)
-                            add_weighted(&in, row_at(g, k / y.taps, i2, i3), n, wy[k], tmp, sum);
+                            add_weighted(&in, gg_row_ptr(g, k / y.taps, i2, i3), n, wy[k], tmp, sum);
             for (int64_t k = 0; k < nx; k++) out[ix[k]] += sum[k / x.taps] * wx[k];
-            row_copy(&store, row_at(dst, at.i1, at.i2, at.i3), (const char *)out, m);
+            row_copy(&store, gg_row_ptr(dst, at.i1, at.i2, at.i3), (const char *)out, m);
         }
     return GGML_STATUS_SUCCESS;
 }

@@ -1,7 +1,7 @@
 /* Element-wise operations: a line for each. Every kernel works on a tile of packed f32; gg_map (rows.h) brings the
  * tiles, of any type, stride and repetition, and cuts the work for the threads. */
-#ifndef GG_OPS_ELEM_H
-#define GG_OPS_ELEM_H
+#ifndef GG_OPS_ELEMENTWISE_H
+#define GG_OPS_ELEMENTWISE_H
 #include "rows.h"
 
 static inline int gg_map_sources(const gg_work *w, ggml_tensor *dst, int sources, gg_tile_fn fn) {
@@ -39,17 +39,19 @@ GG_ELEM_2(ELU_BACK, v_elu_back(z, x))
 GG_ELEM_2(CLAMP_BACK, vf_select(vm_and(vf_ge(z, vf_set1(k[0])), vf_le(z, vf_set1(k[1]))), x, vf_zero()))
 
 /* ---- the functions of GGML_OP_UNARY ------------------------------------------------------------------------------ */
-#define UNARY(id, NAME, fn) GG_TILE_X(unary_##NAME, fn(x))
-#include "../tables/unary.h"
-#undef UNARY
-
 /* k: the id, alpha_n, alpha_p, beta, eps, the alphas as the builder made them (both positive) */
-static inline vf gg_xielu(vf x, const float *k) {
+static inline vf gg_xielu_of(vf x, const float *k) {
     const vf beta = vf_set1(k[3]), pos = vf_fma(vf_set1(k[2]), x, beta);
     const vf neg = vf_mul(vf_sub(v_expm1(vf_min(vf_set1(k[4]), x)), x), vf_set1(k[1]));
     return vf_select(vf_gt(x, vf_zero()), vf_mul(pos, x), vf_fma(beta, x, neg));
 }
-GG_TILE_X(unary_XIELU, gg_xielu(x, k))
+#define gg_xielu(x) gg_xielu_of(x, k)
+
+#define UNARY(id, NAME, fn) GG_TILE_X(unary_##NAME, fn(x))
+#include "../tables/unary.h"
+#undef UNARY
+#undef gg_xielu
+
 GG_TILE_X(half_GELU, v_gelu_half(x))
 GG_TILE_X(half_GELU_QUICK, v_gelu_quick_half(x))
 
@@ -58,7 +60,6 @@ static int op_UNARY(const gg_work *w, ggml_tensor *dst) {
 #define UNARY(id, NAME, fn) [id] = tile_unary_##NAME,
 #include "../tables/unary.h"
 #undef UNARY
-        [GGML_UNARY_OP_XIELU] = tile_unary_XIELU,
     };
     const int32_t id = dst->op_params[0];
     if (id < 0 || id >= (int32_t)(sizeof tiles / sizeof *tiles) || !tiles[id])
@@ -69,35 +70,6 @@ static int op_UNARY(const gg_work *w, ggml_tensor *dst) {
         if (id == GGML_UNARY_OP_GELU_QUICK) fn = tile_half_GELU_QUICK;
     }
     return gg_map_sources(w, dst, 1, fn);
-}
-
-/* ---- steps of the optimisers: they change their parameter and their moments -------------------------------------- */
-static void tile_ADAMW(float *const *p, int64_t n, bool stream, const void *arg) {
-    (void)stream;
-    const float *k = arg;
-    const vf alpha = vf_set1(k[0]), b1 = vf_set1(k[1]), b2 = vf_set1(k[2]), eps = vf_set1(k[3]);
-    const vf keep = vf_set1(1 - k[0] * k[4]);
-    const vf c1 = vf_set1(1 - k[1]), c2 = vf_set1(1 - k[2]), h1 = vf_set1(k[5]), h2 = vf_set1(k[6]);
-    for (int64_t i = 0; i < n; i += VW) {
-        const int l = n - i < VW ? (int)(n - i) : VW;
-        const vf g = ld(p[3] + i, l);
-        const vf m = vf_fma(g, c1, vf_mul(ld(p[1] + i, l), b1));
-        const vf v = vf_fma(vf_mul(g, g), c2, vf_mul(ld(p[2] + i, l), b2));
-        const vf step = vf_div(vf_mul(m, h1), vf_add(vf_sqrt(vf_mul(v, h2)), eps));
-        st(p[0] + i, vf_fnma(alpha, step, vf_mul(ld(p[0] + i, l), keep)), l);
-        st(p[1] + i, m, l);
-        st(p[2] + i, v, l);
-    }
-}
-static int op_OPT_STEP_ADAMW(const gg_work *w, ggml_tensor *dst) {
-    ggml_tensor *t[] = {dst->src[0], dst->src[2], dst->src[3], dst->src[1]};
-    return gg_map(w, dst, t, 4, 3, true, tile_ADAMW, dst->src[4]->data);
-}
-GG_TILE_XZ(SGD, vf_fnma(vf_set1(k[0]), z, vf_mul(x, vf_set1(k[1]))))
-static int op_OPT_STEP_SGD(const gg_work *w, ggml_tensor *dst) {
-    ggml_tensor *const x = dst->src[0];
-    const float *alpha = dst->src[2]->data, k[GG_TILE_PARAMS] = {alpha[0], 1 - alpha[0] * alpha[1]};
-    return gg_map(w, dst, (ggml_tensor *[]){x, x, dst->src[1]}, 3, 1, false, tile_SGD, k);
 }
 
 #endif

@@ -1,6 +1,6 @@
 /* SOLVE_TRI: A X = B, A lower triangular, or A^T X = B. */
-#ifndef GG_OPS_TRIANGLE_H
-#define GG_OPS_TRIANGLE_H
+#ifndef GG_OPS_SOLVE_H
+#define GG_OPS_SOLVE_H
 #include "../gemm/pack.h"
 #include "rowwise.h"
 
@@ -22,7 +22,7 @@ static int64_t tri_row(const ggml_tensor *dst, int64_t step) {
 /* Columns c to c + m of one system: x_i = (b_i - sum over the x_j before it of a_ij x_j) / a_ii, rows of x kept in `x`,
  * `vecs` vectors wide. */
 static inline __attribute__((always_inline))
-void solve_vectors(const int vecs, ggml_tensor *dst, row_at at, int64_t c, int64_t m, float *x, float *arow) {
+void solve_vectors(const int vecs, ggml_tensor *dst, row_index at, int64_t c, int64_t m, float *x, float *arow) {
     const ggml_tensor *b = dst->src[1], a = tri_matrix(dst);
     float tmp[TRI_COLS];
     for (int64_t step = 0; step < a.ne[1]; step++) {
@@ -45,7 +45,7 @@ void solve_vectors(const int vecs, ggml_tensor *dst, row_at at, int64_t c, int64
         gg_row_store(dst, i, at.i2, at.i3, c, m, y);
     }
 }
-static void solve_columns(ggml_tensor *dst, row_at at, int64_t c, int64_t m, float *x, float *arow) {
+static void solve_columns(ggml_tensor *dst, row_index at, int64_t c, int64_t m, float *x, float *arow) {
     if (m > 2 * VW) solve_vectors(4, dst, at, c, m, x, arow);
     else if (m > VW) solve_vectors(2, dst, at, c, m, x, arow);
     else solve_vectors(1, dst, at, c, m, x, arow);
@@ -63,7 +63,7 @@ static float tri_dot(int64_t n, const float *a, const float *x) {
     for (; i < n; i += VW) sum[0] = vf_fma(ld(a + i, n - i), ld(x + i, n - i), sum[0]);
     return vf_hsum(vf_add(sum[0], sum[1]));
 }
-static float tri_product(const ggml_tensor *dst, const ggml_tensor *a, row_at at, int64_t i, int64_t s0, int64_t s1,
+static float tri_product(const ggml_tensor *dst, const ggml_tensor *a, row_index at, int64_t i, int64_t s0, int64_t s1,
                           const float *x, float *arow) {
     const int64_t first = dst->op_params[0] ? a->ne[1] - s1 : s0;
     return tri_dot(s1 - s0, gg_row_in(a, i, at.i2, at.i3, first, s1 - s0, arow), x + first);
@@ -71,12 +71,12 @@ static float tri_product(const ggml_tensor *dst, const ggml_tensor *a, row_at at
 /* Steps s to s + lanes of a block from s0 on, a lane each: columns of A turned around take what is known from all lanes,
  * so that a step waits for the one before it only, and for no sum. */
 static inline __attribute__((always_inline))
-void solve_panel(const int m, const ggml_tensor *dst, const ggml_tensor *a, row_at at, int64_t s0, int64_t s, int lanes,
+void solve_panel(const int m, const ggml_tensor *dst, const ggml_tensor *a, row_index at, int64_t s0, int64_t s, int lanes,
                  const float *rest, float *x) {
     const int64_t n = a->ne[1], known = s - s0;
     _Alignas(64) float panel[TRI_BLOCK * VW], start[TRI_FEW][VW] = {{0}}, pivots[VW], y[VW];
     const char *row[VW];
-    for (int k = 0; k < VW; k++) row[k] = gg_row_at(a, tri_row(dst, s + (k < lanes ? k : 0)), at.i2, at.i3, tri_row(dst, s0));
+    for (int k = 0; k < VW; k++) row[k] = gg_element_ptr(a, tri_row(dst, s + (k < lanes ? k : 0)), at.i2, at.i3, tri_row(dst, s0));
     const ptrdiff_t step = dst->op_params[0] ? -(ptrdiff_t)a->nb[0] : (ptrdiff_t)a->nb[0];
     if (step == sizeof(float)) {
         pack_transpose((const float *const *)row, known + lanes, panel, VW);
@@ -114,7 +114,7 @@ void solve_panel(const int m, const ggml_tensor *dst, const ggml_tensor *a, row_
             sum[c] = vf_fnma(vf_load(panel + (known + k) * VW), vf_set1(y[k]), sum[c]);
         }
 }
-static void solve_lanes(const ggml_tensor *dst, const ggml_tensor *a, row_at at, int64_t s0, int64_t s, int lanes,
+static void solve_lanes(const ggml_tensor *dst, const ggml_tensor *a, row_index at, int64_t s0, int64_t s, int lanes,
                         const float *rest, float *x) {
     switch (dst->ne[0]) {
     case 1: solve_panel(1, dst, a, at, s0, s, lanes, rest, x); return;
@@ -125,7 +125,7 @@ static void solve_lanes(const ggml_tensor *dst, const ggml_tensor *a, row_at at,
 }
 /* One system by the threads of w: what all earlier blocks take from the rows of a block is shared out, to `rest`, which
  * all see; the block itself each thread solves for itself. x: columns of X, one after the other. */
-static void solve_few(const gg_work *w, ggml_tensor *dst, row_at at, float *rest, float *x, float *arow) {
+static void solve_few(const gg_work *w, ggml_tensor *dst, row_index at, float *rest, float *x, float *arow) {
     const ggml_tensor a = tri_matrix(dst);
     const int64_t n = a.ne[1], m = dst->ne[0];
     float tmp[TRI_COLS];
@@ -161,7 +161,7 @@ static void solve_few_all(const gg_work *w, ggml_tensor *dst) {
     alone.ith = 0, alone.nth = 1;
     for (int64_t u0 = 0, u1 = systems; together || gg_next(w, systems, 1, &u0, &u1);) {
         for (int64_t u = u0; u < u1; u++)
-            solve_few(together ? w : &alone, dst, (row_at){0, u % dst->ne[2], u / dst->ne[2]}, rest, x, x + m * n);
+            solve_few(together ? w : &alone, dst, (row_index){0, u % dst->ne[2], u / dst->ne[2]}, rest, x, x + m * n);
         if (together) break;
     }
 }
@@ -176,7 +176,7 @@ static int op_SOLVE_TRI(const gg_work *w, ggml_tensor *dst) {
     for (int64_t u0, u1; gg_next(w, tiles * systems, 1, &u0, &u1);)
         for (int64_t u = u0; u < u1; u++) {
             const int64_t c = u % tiles * width, item = u / tiles;
-            const row_at at = {0, item % dst->ne[2], item / dst->ne[2]};
+            const row_index at = {0, item % dst->ne[2], item / dst->ne[2]};
             solve_columns(dst, at, c, cols - c < width ? cols - c : width, x, x + n * TRI_COLS);
         }
     return GGML_STATUS_SUCCESS;
