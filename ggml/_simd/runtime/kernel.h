@@ -30,15 +30,17 @@ typedef void (*gg_dot_fn)(int64_t n, float *s, const void *x, const void *y);
  * many rows: GG_LAYOUT_BYTES for 32 elements, at a multiple of 64 (quants/generic.h). */
 typedef void (*gg_lay_out_fn)(const void *row, void *laid_out, int64_t n);
 enum { GG_LAYOUT_BYTES = 44 };
-enum { GG_AHEAD = 4096 };       /* bytes ahead that kernels fetch: processors themselves stop at the end of a page */
-/* A packed row of n elements as integers and their scales. Of each `group` elements it writes bytes q, a float d and,
- * with mins, a float m: an element is d (q - bias) - m. Bytes are unsigned, up to `most`, or signed, without a bias.
- * With a run it writes blocks of 256 as gemm/blocks.h has them; scales and mins are those of `group` elements there. */
+enum { GG_AHEAD = 4096 };       /* bytes that kernels prefetch ahead: hardware prefetchers stop at the end of a page */
+/* How a packed row is unpacked for products of integers. unpack writes for each `group` elements their codes q, one byte
+ * each, a float scale d and, if the type has minima, a float m: element = d (q - bias) - m. If scale_group is not 0 it
+ * writes blocks of 256 elements instead (gemm/blocks.h), with scales and minima for each `group` elements. */
 typedef struct gg_ints {
-    void (*unpack)(const void *x, void *groups, int64_t n);     /* NULL: the type has no such form */
-    uint8_t group, bias, most;
-    bool mins, is_signed;
-    uint8_t run;                    /* words of integers that share a word of scales; 0: there are groups, not blocks */
+    void (*unpack)(const void *x, void *groups, int64_t n);     /* NULL: the type is not unpacked to integers */
+    uint8_t group, bias;
+    uint8_t max;                    /* largest code if codes are unsigned */
+    bool minima;
+    bool is_signed;                 /* codes are signed; bias is 0 */
+    uint8_t scale_group;            /* 32-bit words of codes that share a word of two int16 scales; 0: no blocks */
 } gg_ints;
 
 typedef struct gg_kernels {
