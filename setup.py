@@ -1,7 +1,7 @@
 """Builds the kernels (one library per instruction set) and the Cython modules over them.
 
 Which files there are is read from the tree: instruction sets from ggml/_simd/tables/isa.h, kernel families from the
-ops table, Cython modules from ggml/*.pyx and ggml/legacy/*.pyx. Environment:
+ops table, Cython modules from the .pyx files below ggml/. Environment:
   GGML_JOBS=N         compilers at a time (default: the CPUs)
   GGML_SANITIZE=1     address and undefined-behaviour sanitizers
   GGML_COVERAGE=1     gcov counters in the C sources
@@ -108,8 +108,8 @@ class Build(build_ext):
                 for src in sorted(SIMD.rglob("*.c")) if src.parent.name != "isa"]
         for isa, isa_flags, families in isas():
             for fam in families:
-                jobs.append((SIMD / f"isa/{isa}.c", out / f"{isa}_{fam.lower()}.o",
-                             [*common, *isa_flags, f"-DGG_FAMILY={fam}", f"-DGG_FAMILY_{fam}"]))
+                jobs.append((SIMD / f"isa/{isa}.c", out / f"{isa}_{fam}.o",
+                             [*common, *isa_flags, f"-DGG_FAMILY={fam}", f"-DGG_FAMILY_{fam}=1"]))
         with ThreadPoolExecutor(JOBS) as pool:
             list(pool.map(lambda job: self.compile_one(*job), jobs))
         return [str(obj) for _, obj, _ in jobs]
@@ -142,7 +142,7 @@ class Build(build_ext):
 
 os.chdir(ROOT)
 headers = [str(p) for room in ("runtime", "tables", "quants") for p in sorted((SIMD / room).glob("*.h"))]
-sources = sorted([*Path("ggml").glob("*.pyx"), *Path("ggml/legacy").glob("*.pyx")])
+sources = sorted(Path("ggml").rglob("*.pyx"))
 modules = [Extension(".".join(p.with_suffix("").parts), [str(p)], include_dirs=["ggml/_simd"], depends=headers) for p in sources]
 directives = {"language_level": 3, "binding": True, "cdivision": True,
               "embedsignature": False, "auto_pickle": False, "legacy_implicit_noexcept": False}
@@ -150,6 +150,6 @@ commands = {"build_ext": Build}
 asked = {a for a in sys.argv[1:] if not a.startswith("-")}
 setup(
     ext_modules=cythonize(modules, compiler_directives=directives, build_dir="build/cython", nthreads=JOBS, quiet=True)
-    if asked - {"egg_info", "dist_info", "sdist", "clean"} else modules,
+    if not asked & {"egg_info", "dist_info", "sdist", "clean"} else modules,
     cmdclass=commands,
 )

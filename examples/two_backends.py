@@ -6,7 +6,7 @@ scheduler computes each layer where its weights are and copies what goes from on
 
 import ctypes
 
-import ggml._device
+import ggml._backend.device
 import numpy as np
 
 import ggml
@@ -40,7 +40,7 @@ def build(ctx, weights):
 
 def main():
     cpu = ggml.ggml_backend_cpu_init()
-    other = ggml.ggml_backend_dev_init(ggml._device._new_cpu_device(b"CPU1"), None)
+    other = ggml.ggml_backend_dev_init(ggml._backend.device._new_cpu_device(b"CPU1"), None)
     rng = np.random.default_rng(0)
     values = [rng.standard_normal((m, n), np.float32) / n**0.5 for n, m in zip(SIZES, SIZES[1:])]
     layers = [load_layer(backend, v) for backend, v in zip((other, cpu, other), values)]

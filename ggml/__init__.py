@@ -8,6 +8,7 @@ import os as _os
 import warnings as _warnings
 from importlib import import_module as _import_module
 from importlib.util import find_spec as _find_spec
+from pkgutil import iter_modules as _iter_modules
 
 try:
     from . import _absent, _core
@@ -31,36 +32,11 @@ if _os.path.isdir(_os.path.join(_os.path.dirname(__file__), "lib")):
     )
 
 globals().update(_core.enums())
-_MODULES = (
-    "_core",
-    "_tensor",
-    "_graph",
-    "_elementwise",
-    "_shape",
-    "_pad",
-    "_reduce",
-    "_matmul",
-    "_norm",
-    "_rows",
-    "_glu",
-    "_recurrent",
-    "_conv",
-    "_attention",
-    "_custom",
-    "_quants",
-    "_grad",
-    "_system",
-    "_interop",
-    "_gguf",
-    "_backend",
-    "_alloc",
-    "_sched",
-    "_opt",
-    "_meta",
-    "_export",
-)
-for _name in _MODULES:
-    _module = _import_module("." + _name, __name__)
+_modules = [_core, _import_module("._tensor", __name__), _import_module("._system", __name__)]
+for _room in ("_ops", "_graph", "_backend", "_io"):
+    for _found in _iter_modules(_import_module("." + _room, __name__).__path__, f"{__name__}.{_room}."):
+        _modules.append(_import_module(_found.name))
+for _module in _modules:
     globals().update({k: v for k, v in vars(_module).items() if k.startswith(("ggml_", "gguf_"))})
 globals().update(_absent.functions)
 lib = _absent.Library(globals())

@@ -5,7 +5,6 @@ cdef extern from "<stdbool.h>":
     ctypedef bint cbool "bool"
 
 cdef extern from "runtime/engine.h" nogil:
-    enum: GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_BF16, GGML_TYPE_F64, GGML_TYPE_I8, GGML_TYPE_I16, GGML_TYPE_I32, GGML_TYPE_I64
     enum: GGML_TYPE_COUNT, GGML_OP_COUNT, GG_OP_MAX, GGML_MAX_SRC, GGML_MAX_NAME, GGML_DEFAULT_GRAPH_SIZE, GGML_N_TASKS_MAX
     enum: GGML_TENSOR_FLAG_INPUT, GGML_TENSOR_FLAG_OUTPUT, GGML_TENSOR_FLAG_PARAM, GGML_TENSOR_FLAG_LOSS, GGML_TENSOR_FLAG_COMPUTE
     enum: GGML_STATUS_SUCCESS, GGML_STATUS_FAILED, GGML_STATUS_ABORTED, GGML_STATUS_ALLOC_FAILED
@@ -121,45 +120,87 @@ cdef extern from "runtime/kernel.h" nogil:
     ctypedef void (*gg_from_f32_fn)(const float *x, void *y, int64_t n) noexcept nogil
     ctypedef void (*gg_dot_fn)(int64_t n, float *s, const void *x, const void *y) noexcept nogil
     ctypedef struct gg_kernels:
-        gg_to_f32_fn to_f32[42]
-        gg_from_f32_fn from_f32[42]
-        gg_dot_fn dot[42]
+        gg_to_f32_fn to_f32[GGML_TYPE_COUNT]
+        gg_from_f32_fn from_f32[GGML_TYPE_COUNT]
+        gg_dot_fn dot[GGML_TYPE_COUNT]
+
+cdef extern from "runtime/api.h" nogil:
+    # The engine's C functions (see the headers named in api.h for what each does).
+    ctypedef struct gg_engine:
+        const char *(*check)(const ggml_tensor *node, char *message) noexcept nogil
+        const char *(*op_name)(int op) noexcept nogil
+        const char *(*op_symbol)(int op) noexcept nogil
+        const char *(*unary_name)(int function) noexcept nogil
+        bint (*op_computes)(int op) noexcept nogil
+        size_t (*graph_nbytes)(size_t size, bint grads) noexcept nogil
+        void (*graph_clear)(ggml_cgraph *graph) noexcept nogil
+        size_t (*hash_find)(const ggml_hash_set *set, const ggml_tensor *key) noexcept nogil
+        bint (*hash_used)(const ggml_hash_set *set, size_t slot) noexcept nogil
+        bint (*hash_contains)(const ggml_hash_set *set, const ggml_tensor *key) noexcept nogil
+        bint (*readable)(const void *address, size_t size) noexcept nogil
+        bint (*tensor_live)(const ggml_tensor *t) noexcept nogil
+        bint (*tensor_usable)(const ggml_tensor *t) noexcept nogil
+        bint (*data_ok)(const ggml_tensor *t) noexcept nogil
+        gg_region *(*region_of_data)(const void *address) noexcept nogil
+        void (*region_view)(gg_region *region, int delta) noexcept nogil
+        int (*compute)(gg_call *call) noexcept nogil
+        int (*until_callback)(ggml_tensor **nodes, int n) noexcept nogil
+        size_t (*work_size)(ggml_tensor **nodes, int n, int n_threads) noexcept nogil
+        gg_call *(*current_call)() noexcept nogil
+        void (*stop)(gg_call *call, int status) noexcept nogil
+        int (*default_threads)() noexcept nogil
+        void (*parallel_for)(int n_threads, int64_t n, void (*body)(void *, int64_t) noexcept nogil, void *data) noexcept nogil
+        const gg_kernels *(*isa_active)() noexcept nogil
+        const void *(*type_traits)(int type) noexcept nogil
+        const void *(*type_traits_cpu)(int type) noexcept nogil
+        size_t (*quantize_rows)(int type, const float *src, void *dst, int64_t nrows, int64_t n_per_row,
+                                const float *imatrix) noexcept nogil
+        bint (*requires_imatrix)(int type) noexcept nogil
+        bint (*validate_rows)(int type, const void *data, size_t nbytes) noexcept nogil
+        void (*byteswap_rows)(int type, void *data, size_t nbytes) noexcept nogil
+
+cdef const gg_engine *engine
 
 # ---- errors: messages begin with the name of the public function that runs ------------------------------------------
 cdef int enter(const char *fn) noexcept                    # names it; C() does it for functions of a context
 cdef const char *entered() noexcept                        # what to call enter() with again when a callback is back
 cdef str where()                                           # its name
 cdef object fail(type kind, str message)                   # raises kind("<name>: <message>")
+cdef str repr_short(object o)                              # repr, cut to 60 characters
+cdef str shape_text(const ggml_tensor *t)                  # "f32 [4, 3, 1, 1]"
+cdef str name_text(const ggml_tensor *t)                   # the name as str
+cdef str tensor_text(const ggml_tensor *t)                 # "'name' (f32 [4, 3, 1, 1])"
+cdef str node_text(const ggml_tensor *t)                   # "'name' (f32 [4, 3, 1, 1], MUL_MAT)"
 
 # ---- arguments -------------------------------------------------------------------------------------------------------
-cdef ggml_context *C(object ctx, const char *fn) except NULL
-cdef ggml_tensor *T(object tensor, const char *name) except NULL
-cdef ggml_tensor *T0(object tensor, const char *name) except? NULL      # None and NULL give NULL
-cdef ggml_cgraph *G(object graph, const char *name) except NULL
-cdef int64_t I(object value, const char *name) except? -1               # any int64
-cdef int I32(object value, const char *name) except? -1
-cdef bytes PATH(object o, const char *name)                 # the name of a file: bytes, str or os.PathLike
-cdef size_t SZ(object value, const char *name) except? 0
-cdef int64_t NE(object value, const char *name) except -1               # elements of a dimension: 0 or more
-cdef float F(object value, const char *name) except? -1
-cdef bint BOOL(object value, const char *name) except -1
-cdef int TYPE(object value, const char *name) except -1                 # a known tensor type
-cdef int TYPE_NUMBER(object value, const char *name) except -1          # or one that was removed
-cdef bytes TEXT(object value, const char *name)                         # bytes or str
-cdef void *ADDR(object value, const char *name) except? NULL            # anything c_void_p takes; None gives NULL
-cdef void *FUN(object value, object callback_type, const char *name) except? NULL   # a callback, callable or address
-cdef int buffer_of(object value, const char *name, size_t need, void **out) except -1    # ADDR, with need bytes checked where known
+cdef ggml_context *arg_context(object ctx, const char *fn) except NULL
+cdef ggml_tensor *arg_tensor(object tensor, const char *name) except NULL
+cdef ggml_tensor *arg_tensor_or_null(object tensor, const char *name) except? NULL      # None and NULL give NULL
+cdef ggml_cgraph *arg_graph(object graph, const char *name) except NULL
+cdef int64_t arg_int(object value, const char *name) except? -1               # any int64
+cdef int arg_int32(object value, const char *name) except? -1
+cdef bytes arg_path(object o, const char *name)                 # the name of a file: bytes, str or os.PathLike
+cdef size_t arg_size(object value, const char *name) except? 0
+cdef int64_t arg_extent(object value, const char *name) except -1               # elements of a dimension: 0 or more
+cdef float arg_float(object value, const char *name) except? -1
+cdef bint arg_bool(object value, const char *name) except -1
+cdef int arg_type(object value, const char *name) except -1                 # a known tensor type
+cdef int arg_type_number(object value, const char *name) except -1          # or one that was removed
+cdef bytes arg_text(object value, const char *name)                         # bytes or str
+cdef void *arg_address(object value, const char *name) except? NULL            # anything c_void_p takes; None gives NULL
+cdef void *arg_callback(object value, object callback_type, const char *name) except? NULL   # a callback, callable or address
+cdef int arg_buffer(object value, const char *name, size_t need, void **out) except -1    # ADDR, with need bytes checked where known
 
 # ---- results ---------------------------------------------------------------------------------------------------------
-cdef object P(ggml_tensor *t)                              # a tensor pointer; a NULL pointer object for NULL
-cdef object PG(ggml_cgraph *g)                             # likewise for a graph
-cdef object H(void *p)                                     # a handle: int, or None for NULL
+cdef object wrap_tensor(ggml_tensor *t)                              # a tensor pointer; a NULL pointer object for NULL
+cdef object wrap_graph(ggml_cgraph *g)                             # likewise for a graph
+cdef object wrap_handle(void *p)                                     # a handle: int, or None for NULL
 
 # ---- tensors into arenas ---------------------------------------------------------------------------------------------
-cdef void draft(ggml_tensor *d, int op, int type, int64_t ne0, int64_t ne1, int64_t ne2, int64_t ne3) noexcept
-cdef void like(ggml_tensor *d, int op, int type, const ggml_tensor *a) noexcept       # a's shape
-cdef void view_of(ggml_tensor *d, ggml_tensor *a, size_t offset) noexcept             # memory of a; strides are d's own
-cdef ggml_tensor *put(ggml_context *ctx, ggml_tensor *d) except NULL                  # checks the draft, enters it
+cdef void node_init(ggml_tensor *d, int op, int type, int64_t ne0, int64_t ne1, int64_t ne2, int64_t ne3) noexcept
+cdef void node_like(ggml_tensor *d, int op, int type, const ggml_tensor *a) noexcept       # a's shape
+cdef void node_view(ggml_tensor *d, ggml_tensor *a, size_t offset) noexcept             # memory of a; strides are d's own
+cdef ggml_tensor *node_append(ggml_context *ctx, ggml_tensor *d) except NULL                  # checks the draft, enters it
 cdef ggml_tensor *new_tensor(ggml_context *ctx, int type, int n_dims, const int64_t *ne) except NULL
 cdef void set_name(ggml_tensor *t, const char *a, const char *suffix) noexcept        # "a" + "suffix", cut to fit
 cdef object keep(ggml_context *ctx, object value)          # keeps a Python object alive as long as the context
@@ -167,56 +208,26 @@ cdef void *work_buffer(ggml_context *ctx, size_t size) except NULL       # memor
 cdef ggml_context *context_new() except NULL               # for use within: it grows, and its tensors have no memory
 cdef int context_free(ggml_context *ctx) except -1
 cdef ggml_context *context_of(const void *p) noexcept      # of the arena that holds p, or NULL
-cdef gg_region *data_region(const void *p) noexcept        # the live region (arena, buffer or viewed) that holds p, or NULL
 cdef gg_region *region_holding(const void *p, size_t n) noexcept   # that, unless it says nothing about n bytes from p on
 cdef object region_add(int kind, gg_region *r)
 cdef int region_leave(int kind, gg_region *r) except -1     # memory of a caller's that is not used any more
-cdef void region_view(gg_region *r, int delta) noexcept
 cdef gg_region *buffer_region(size_t size) noexcept         # pages of our own (zeroed), entered as a BUFFER; NULL: no memory
 cdef gg_region *file_region(int fd, size_t size) noexcept   # likewise, pages that show a file, copied where they are written to
 cdef void buffer_retire(gg_region *r) noexcept              # frees these: they go when the last view has gone
 cdef object region_owner(gg_region *r)                      # whose memory it is, if a caller's; None: not known
 cdef int hold(gg_pins *pins, list kept, ggml_tensor **nodes, int n) except -1    # the memory of nodes, and who keeps that
 cdef void release(gg_pins *pins) noexcept
-cdef bint readable(const void *p, size_t size) noexcept
-cdef bint tensor_live(const ggml_tensor *t) noexcept
-cdef bint tensor_usable(const ggml_tensor *t) noexcept    # live, and type, shape and view_src make sense
-cdef bint data_ok(const ggml_tensor *t) noexcept            # fields and place of the data, fast; false: ask check_data
 cdef int check_data(ggml_tensor *t, str role) except -1    # its elements lie in memory that may be read (and written)
 
-# ---- the engine's C functions for other modules ------------------------------------------------------------------------
-cdef const char *check_node(const ggml_tensor *t, char *msg) noexcept nogil
+# ---- graphs ------------------------------------------------------------------------------------------------------------
 cdef ggml_cgraph *graph_new(ggml_context *ctx, size_t size, bint grads) except NULL
-cdef size_t graph_nbytes(size_t size, bint grads) noexcept
 cdef int graph_expand(ggml_cgraph *g, ggml_tensor *t, bint compute) except -1
-cdef void graph_clear(ggml_cgraph *g) noexcept
-cdef size_t hash_find(const ggml_hash_set *h, const ggml_tensor *t) noexcept
-cdef bint hash_used(const ggml_hash_set *h, size_t slot) noexcept
-cdef bint hash_contains(const ggml_hash_set *h, const ggml_tensor *t) noexcept
-cdef int compute(gg_call *call) noexcept nogil
-cdef int until_callback(ggml_tensor **nodes, int n) noexcept
-cdef size_t work_size(ggml_tensor **nodes, int n, int n_threads) noexcept
-cdef gg_call *current_call() noexcept nogil
-cdef void stop_call(gg_call *call, int status) noexcept nogil
-cdef int default_threads() noexcept nogil
-cdef void parallel_for(int n_threads, int64_t n, void (*body)(void *, int64_t) noexcept nogil, void *data) noexcept nogil
-cdef const gg_kernels *kernels() noexcept nogil            # of the ISA in use
-cdef const char *op_name(int op) noexcept nogil            # NULL: no such operation
-cdef const char *op_symbol(int op) noexcept nogil
-cdef const char *unary_name(int op) noexcept nogil
-cdef bint op_computes(int op) noexcept nogil
-cdef size_t quantize_rows(int type, const float *src, void *dst, int64_t nrows, int64_t n_per_row, const float *imatrix) noexcept nogil
-cdef bint requires_imatrix(int type) noexcept nogil
-cdef bint validate_rows(int type, const void *data, size_t nbytes) noexcept nogil
-cdef void byteswap_rows(int type, void *data, size_t nbytes) noexcept nogil
-cdef const void *type_traits(int type) noexcept
-cdef const void *type_traits_cpu(int type) noexcept
 
 # ---- nodes: what most builders are made of ---------------------------------------------------------------------------
 cdef ggml_tensor *node1(ggml_context *ctx, int op, ggml_tensor *a) except NULL                       # a's type and shape
 cdef ggml_tensor *node2(ggml_context *ctx, int op, ggml_tensor *a, ggml_tensor *b) except NULL
-cdef ggml_tensor *inplace1(ggml_context *ctx, int op, ggml_tensor *a) except NULL                    # result in a's memory
-cdef ggml_tensor *inplace2(ggml_context *ctx, int op, ggml_tensor *a, ggml_tensor *b) except NULL
-cdef void over(ggml_tensor *d, ggml_tensor *a) noexcept                                              # makes a draft a view of all of a
+cdef ggml_tensor *node1_in_place(ggml_context *ctx, int op, ggml_tensor *a) except NULL                    # result in a's memory
+cdef ggml_tensor *node2_in_place(ggml_context *ctx, int op, ggml_tensor *a, ggml_tensor *b) except NULL
+cdef void node_in_place(ggml_tensor *d, ggml_tensor *a) noexcept                                              # makes a draft a view of all of a
 # The tensors of an array that a caller gives: a list, a tuple, or memory with n pointers.
-cdef int pointed(object array, int n, const char *name, ggml_tensor **out) except -1
+cdef int arg_tensors(object array, int n, const char *name, ggml_tensor **out) except -1

@@ -33,7 +33,6 @@ cdef extern from "runtime/memory.h" nogil:
     void *gg_pages_alloc(size_t size)
     void *gg_pages_of_file(int fd, size_t size)
     void gg_pages_free(void *p, size_t size)
-    void gg_region_view(gg_region *r, int delta)
     gg_region *gg_region_of_data(const void *addr)
     bint gg_readable(const void *addr, size_t size)
     ggml_context *gg_context_new(size_t mem_size, void *buffer, bint no_alloc)
@@ -46,45 +45,23 @@ cdef extern from "runtime/memory.h" nogil:
     bint gg_tensor_live(const ggml_tensor *t)
     bint gg_tensor_sound(const ggml_tensor *t)
     bint gg_tensor_usable(const ggml_tensor *t)
-    bint gg_data_ok(const ggml_tensor *t)
     bint gg_graph_live(const ggml_cgraph *g)
     bint gg_set_contiguous(ggml_tensor *t, size_t *nbytes)
     ggml_tensor *gg_context_tensor(ggml_context *ctx, const ggml_tensor *d, size_t nbytes, size_t *need)
     ggml_cgraph *gg_graph_new(ggml_context *ctx, size_t size, bint grads, size_t *need)
-    size_t gg_graph_nbytes(size_t size, bint grads)
-    size_t gg_hash_find(const ggml_hash_set *h, const ggml_tensor *key)
-    bint gg_hash_used(const ggml_hash_set *h, size_t slot)
-    bint gg_hash_contains(const ggml_hash_set *h, const ggml_tensor *key)
     bint gg_graph_sound(const ggml_cgraph *g)
-    void gg_graph_clear(ggml_cgraph *g)
     int gg_graph_expand(ggml_cgraph *g, ggml_tensor *t, bint compute, const ggml_tensor **bad)
 cdef extern from "runtime/check.h" nogil:
     enum: GG_MESSAGE
     const char *gg_check(const ggml_tensor *t, char *msg)
     const char *gg_op_name(int op)
-    const char *gg_op_symbol(int op)
     const char *gg_unary_name(int op)
     bint gg_op_known(int op)
-    bint gg_op_computes(int op)
 cdef extern from "runtime/compute.h" nogil:
-    int gg_compute(gg_call *call)
-    int gg_until_callback(ggml_tensor **nodes, int n)
-    size_t gg_work_size(ggml_tensor **nodes, int n, int n_threads)
     gg_call *gg_current_call()
     void gg_stop(gg_call *call, int status)
     int gg_default_threads()
-    void gg_parallel_for(int n_threads, int64_t n, void (*body)(void *, int64_t) noexcept nogil, void *data)
-cdef extern from "quants/quantize.h" nogil:
-    size_t gg_quantize_rows(int type, const float *src, void *dst, int64_t nrows, int64_t n_per_row, const float *imatrix)
-    bint gg_requires_imatrix(int type)
-cdef extern from "quants/rows.h" nogil:
-    bint gg_validate_rows(int type, const void *data, size_t nbytes)
-    void gg_byteswap_rows(int type, void *data, size_t nbytes)
-cdef extern from "runtime/traits.h" nogil:
-    const void *gg_type_traits(int type)
-    const void *gg_type_traits_cpu(int type)
 cdef extern from "runtime/dispatch.h" nogil:
-    const gg_kernels *gg_active
     int gg_isa_count()
     const char *gg_isa_name(int i)
     const char *gg_isa_needs(int i)
@@ -101,6 +78,8 @@ cdef extern from *:
     #else
     #define GG_COMPILER "unknown"
     #endif
+    static const gg_engine gg_engine_table = GG_ENGINE_TABLE;
+
     /* The head of every ctypes object: where its memory is, what it keeps alive. Checked at import. */
     typedef struct {
         PyObject_HEAD char *b_ptr;
@@ -141,9 +120,12 @@ cdef extern from *:
     void gg_spare_init(PyTypeObject *type)
     PyObject *gg_spare_take()
     const char *GG_COMPILER
+    const gg_engine gg_engine_table
     ctypedef struct gg_cdata:
         char *b_ptr
         PyObject *b_objects
+
+engine = &gg_engine_table
 
 # ---- errors ----------------------------------------------------------------------------------------------------------
 cdef const char *running = b"ggml"
@@ -161,6 +143,22 @@ cdef str where():
 
 cdef object fail(type kind, str message):
     raise kind(f"{where()}: {message}")
+
+cdef str repr_short(object o):
+    cdef str text = repr(o)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+cdef str shape_text(const ggml_tensor *t):
+    return f"{gg_types[t.type].name.decode()} {[t.ne[i] for i in range(4)]}"
+
+cdef str name_text(const ggml_tensor *t):
+    return bytes(t.name[:GGML_MAX_NAME]).split(b"\0")[0].decode(errors="replace")
+
+cdef str tensor_text(const ggml_tensor *t):
+    return f"'{name_text(t)}' ({shape_text(t)})"
+
+cdef str node_text(const ggml_tensor *t):
+    return f"'{name_text(t)}' ({shape_text(t)}, {gg_op_name(t.op).decode()})"
 
 # ---- ctypes objects --------------------------------------------------------------------------------------------------
 cdef object tensor_p = _structs.ggml_tensor_p
@@ -192,7 +190,7 @@ cdef object pointer(PyTypeObject *type, void *p):
     memory(o)[0] = p
     return o
 
-cdef object P(ggml_tensor *t):
+cdef object wrap_tensor(ggml_tensor *t):
     cdef PyObject *spare = gg_spare_take()
     if spare == NULL:
         return pointer(tensor_p_type, t)
@@ -201,17 +199,13 @@ cdef object P(ggml_tensor *t):
     memory(o)[0] = t
     return o
 
-cdef object PG(ggml_cgraph *g):
+cdef object wrap_graph(ggml_cgraph *g):
     return pointer(graph_p_type, g)
 
-cdef object H(void *p):
+cdef object wrap_handle(void *p):
     return PyLong_FromVoidPtr(p) if p != NULL else None
 
 # ---- arguments -------------------------------------------------------------------------------------------------------
-cdef str shown(object o):
-    cdef str text = repr(o)
-    return text if len(text) <= 60 else text[:57] + "..."
-
 cdef object plain(object o):
     """What a ctypes scalar holds; other objects as they are."""
     return o.value if isinstance(o, simple_base) else o
@@ -222,12 +216,12 @@ cdef int64_t integer(object o, const char *name, object low, object high) except
         try:
             i = i.__index__()
         except (AttributeError, TypeError):
-            fail(TypeError, f"{name.decode()} is {shown(o)}: need an integer")
+            fail(TypeError, f"{name.decode()} is {repr_short(o)}: need an integer")
     if not low <= i <= high:
-        fail(ValueError, f"{name.decode()} is {shown(i)}: need {low} to {high}")
+        fail(ValueError, f"{name.decode()} is {repr_short(i)}: need {low} to {high}")
     return i
 
-cdef int64_t I(object o, const char *name) except? -1:
+cdef int64_t arg_int(object o, const char *name) except? -1:
     cdef int overflow = 0
     cdef long long v
     if PyLong_CheckExact(o):
@@ -236,55 +230,55 @@ cdef int64_t I(object o, const char *name) except? -1:
             return v
     return integer(o, name, -(1 << 63), (1 << 63) - 1)
 
-cdef int I32(object o, const char *name) except? -1:
-    cdef int64_t v = I(o, name)
+cdef int arg_int32(object o, const char *name) except? -1:
+    cdef int64_t v = arg_int(o, name)
     if v < -0x80000000LL or v > 0x7fffffffLL:
         fail(ValueError, f"{name.decode()} is {v}: need a 32-bit integer")
     return <int>v
 
-cdef size_t SZ(object o, const char *name) except? 0:
-    cdef int64_t v = I(o, name)
+cdef size_t arg_size(object o, const char *name) except? 0:
+    cdef int64_t v = arg_int(o, name)
     if v < 0:
         fail(ValueError, f"{name.decode()} is {v}: must not be negative")
     return <size_t>v
 
-cdef int64_t NE(object o, const char *name) except -1:
-    cdef int64_t v = I(o, name)
+cdef int64_t arg_extent(object o, const char *name) except -1:
+    cdef int64_t v = arg_int(o, name)
     if v < 0:
         fail(ValueError, f"{name.decode()} is {v}: must not be negative")
     return v
 
-cdef float F(object o, const char *name) except? -1:
+cdef float arg_float(object o, const char *name) except? -1:
     if PyFloat_CheckExact(o):
         return <float>PyFloat_AS_DOUBLE(o)
     cdef object v = plain(o)
     try:
         return <float><double>v
     except (TypeError, ValueError, OverflowError):
-        fail(TypeError, f"{name.decode()} is {shown(o)}: need a number")
+        fail(TypeError, f"{name.decode()} is {repr_short(o)}: need a number")
 
-cdef bint BOOL(object o, const char *name) except -1:
+cdef bint arg_bool(object o, const char *name) except -1:
     if o is True or o is False:
         return o is True
     try:
         return bool(plain(o))
     except ValueError:
-        fail(TypeError, f"{name.decode()} is {shown(o)}: need True or False")
+        fail(TypeError, f"{name.decode()} is {repr_short(o)}: need True or False")
 
-cdef int TYPE_NUMBER(object o, const char *name) except -1:
+cdef int arg_type_number(object o, const char *name) except -1:
     """A type's number, also of one that releases before this removed: its block and its bytes are 0."""
-    cdef int64_t v = I(o, name)
+    cdef int64_t v = arg_int(o, name)
     if v < 0 or v >= GGML_TYPE_COUNT:
         fail(ValueError, f"{name.decode()} is {v}: no tensor type has this number")
     return <int>v
 
-cdef int TYPE(object o, const char *name) except -1:
-    cdef int v = TYPE_NUMBER(o, name)
+cdef int arg_type(object o, const char *name) except -1:
+    cdef int v = arg_type_number(o, name)
     if not gg_type_ok(v):
         fail(ValueError, f"{name.decode()} is {v}: no tensor type has this number")
     return v
 
-cdef bytes TEXT(object o, const char *name):
+cdef bytes arg_text(object o, const char *name):
     if isinstance(o, bytes):
         return o
     if isinstance(o, str):
@@ -295,10 +289,10 @@ cdef bytes TEXT(object o, const char *name):
     o = plain(o)
     if isinstance(o, bytes):
         return o
-    fail(TypeError, f"{name.decode()} is {shown(o)}: need bytes or str")
+    fail(TypeError, f"{name.decode()} is {repr_short(o)}: need bytes or str")
 
-cdef bytes PATH(object o, const char *name):
-    return os.fsencode(o) if isinstance(o, (str, os.PathLike)) else TEXT(o, name)
+cdef bytes arg_path(object o, const char *name):
+    return os.fsencode(o) if isinstance(o, (str, os.PathLike)) else arg_text(o, name)
 
 cdef object owner_of(object o, size_t address, int depth=0):
     """The ctypes object whose own memory `address` begins, found in what `o` keeps alive (maybe itself); None: not known."""
@@ -316,9 +310,9 @@ cdef void *int_address(object o, const char *name) except? NULL:
     try:
         return PyLong_AsVoidPtr(o)
     except OverflowError:
-        fail(ValueError, f"{name.decode()} is {shown(o)}: no address")
+        fail(ValueError, f"{name.decode()} is {repr_short(o)}: no address")
 
-cdef int buffer_of(object o, const char *name, size_t need, void **out) except -1:
+cdef int arg_buffer(object o, const char *name, size_t need, void **out) except -1:
     """Where `o` (anything c_void_p takes, byref, arrays, buffers) is. Its size is held against `need`; where it is not known, memory of
     that size must be there."""
     cdef size_t address = 0
@@ -338,23 +332,23 @@ cdef int buffer_of(object o, const char *name, size_t need, void **out) except -
             if isinstance(o, (ctypes.c_char_p, ctypes.c_void_p, ctypes._Pointer, ctypes._CFuncPtr)):
                 address = <size_t>memory(o)[0]
             else:
-                fail(TypeError, f"{name.decode()} is {shown(o)}: need an address or a buffer")
+                fail(TypeError, f"{name.decode()} is {repr_short(o)}: need an address or a buffer")
             owner = owner_of(o, address)
             size = None if owner is None else ctypes.sizeof(owner)
         else:
             address, size = <size_t>memory(o), ctypes.sizeof(o)
     elif hasattr(o, "_as_parameter_"):
-        return buffer_of(o._as_parameter_, name, need, out)
+        return arg_buffer(o._as_parameter_, name, need, out)
     elif isinstance(o, str):
-        fail(TypeError, f"{name.decode()} is {shown(o)}: need bytes or an address")
+        fail(TypeError, f"{name.decode()} is {repr_short(o)}: need bytes or an address")
     else:
         try:
             view = memoryview(o)
         except TypeError:
             try:
-                return buffer_of(o.__index__(), name, need, out)
+                return arg_buffer(o.__index__(), name, need, out)
             except (AttributeError, TypeError):
-                fail(TypeError, f"{name.decode()} is {shown(o)}: need an address or a buffer")
+                fail(TypeError, f"{name.decode()} is {repr_short(o)}: need an address or a buffer")
         if not view.c_contiguous:
             fail(ValueError, f"{name.decode()} is not contiguous")
         address = buffer_address(view)
@@ -373,9 +367,9 @@ cdef size_t buffer_address(object view) except? 0:
     bytes_view = view.cast("B")
     return <size_t>&bytes_view[0]
 
-cdef void *ADDR(object o, const char *name) except? NULL:
+cdef void *arg_address(object o, const char *name) except? NULL:
     cdef void *p
-    buffer_of(o, name, 0, &p)
+    arg_buffer(o, name, 0, &p)
     return p
 
 cdef bint called_as(object given, object callback_type) except -1:
@@ -386,21 +380,21 @@ cdef bint called_as(object given, object callback_type) except -1:
     struct = [isinstance(t._restype_, type) and issubclass(t._restype_, ctypes.Structure) for t in (given, callback_type)]
     return len(have) == len(callback_type._argtypes_) and struct[0] == struct[1]
 
-cdef void *FUN(object o, object callback_type, const char *name) except? NULL:
+cdef void *arg_callback(object o, object callback_type, const char *name) except? NULL:
     """Address of a C function: a CFUNCTYPE instance, an address, or a callable, for which a thunk is made (see keep_callback)."""
     if o is None:
         return NULL
     cdef void *p
     if isinstance(o, ctypes._CFuncPtr):
         if not called_as(type(o), callback_type):
-            fail(TypeError, f"{name.decode()} is {shown(o)}: need a {callback_type.__name__}")
+            fail(TypeError, f"{name.decode()} is {repr_short(o)}: need a {callback_type.__name__}")
         return memory(o)[0]
     if PyLong_CheckExact(o) or isinstance(o, ctypes.c_void_p):
-        p = ADDR(o, name)
+        p = arg_address(o, name)
         if p != NULL and not gg_readable(p, 1):
             fail(ValueError, f"{name.decode()} ({<size_t>p:#x}) is the address of no function")
         return p
-    fail(TypeError, f"{name.decode()} is {shown(o)}: need a callback")
+    fail(TypeError, f"{name.decode()} is {repr_short(o)}: need a callback")
 
 def as_callback(o, callback_type):
     """`o` as a callback object: Python callables are wrapped, the rest stays. The caller keeps it alive."""
@@ -409,7 +403,7 @@ def as_callback(o, callback_type):
     return callback_type(o)
 
 # ---- contexts --------------------------------------------------------------------------------------------------------
-cdef ggml_context *C(object o, const char *fn) except NULL:
+cdef ggml_context *arg_context(object o, const char *fn) except NULL:
     cdef ggml_context *ctx
     cdef int overflow
     global running
@@ -427,12 +421,12 @@ cdef ggml_context *context_slow(object o) except NULL:
     if isinstance(o, ctypes.c_void_p) or isinstance(o, ctypes._Pointer):
         handle = <size_t>memory(o)[0]
     if not PyLong_CheckExact(handle):
-        fail(TypeError, f"ctx is {shown(o)}: need a context")
+        fail(TypeError, f"ctx is {repr_short(o)}: need a context")
     cdef ggml_context *ctx = NULL
     if 0 < handle < 1 << 64:
         ctx = gg_context_find(<void *><size_t>handle)
     if ctx == NULL:
-        fail(RuntimeError, f"ctx ({shown(o)}) is no live context: freed, or never made")
+        fail(RuntimeError, f"ctx ({repr_short(o)}) is no live context: freed, or never made")
     return ctx
 
 cdef ggml_context *context_of(const void *p) noexcept:
@@ -465,7 +459,7 @@ def ggml_init(params):
     """
     enter(b"ggml_init")
     if not isinstance(params, _structs.ggml_init_params):
-        fail(TypeError, f"params is {shown(params)}: need ggml_init_params")
+        fail(TypeError, f"params is {repr_short(params)}: need ggml_init_params")
     cdef size_t size = params.mem_size
     cdef void *buffer = <void *><size_t>(params.mem_buffer or 0)
     cdef bint no_alloc = params.no_alloc
@@ -520,11 +514,11 @@ def ggml_free(ctx):
     A graph in memory of the caller (`mem_buffer`) stays usable as long as that memory lives.
     """
     if ctx is not None:
-        context_free(C(ctx, b"ggml_free"))
+        context_free(arg_context(ctx, b"ggml_free"))
 
 def ggml_reset(ctx):
     """Empties the context: every tensor and graph in it becomes invalid, the memory is used anew."""
-    cdef ggml_context *c = C(ctx, b"ggml_reset")
+    cdef ggml_context *c = arg_context(ctx, b"ggml_reset")
     cdef gg_region *kept = c.chunk
     while kept.prev != NULL:
         kept = kept.prev
@@ -535,24 +529,24 @@ def ggml_reset(ctx):
 
 def ggml_used_mem(ctx):
     """Bytes of the arena that are in use (int)."""
-    return gg_context_used(C(ctx, b"ggml_used_mem"))
+    return gg_context_used(arg_context(ctx, b"ggml_used_mem"))
 
 def ggml_get_mem_size(ctx):
     """Size of the arena in bytes; of a context that grows, what it has so far."""
-    cdef ggml_context *c = C(ctx, b"ggml_get_mem_size")
+    cdef ggml_context *c = arg_context(ctx, b"ggml_get_mem_size")
     return c.closed + c.chunk.size if c.grows else c.mem_size
 
 def ggml_get_mem_buffer(ctx):
     """Address of the arena (of the newest part, in a context that grows)."""
-    return H(C(ctx, b"ggml_get_mem_buffer").chunk.base)
+    return wrap_handle(arg_context(ctx, b"ggml_get_mem_buffer").chunk.base)
 
 def ggml_get_no_alloc(ctx):
     """Whether new tensors get no data."""
-    return bool(C(ctx, b"ggml_get_no_alloc").no_alloc)
+    return bool(arg_context(ctx, b"ggml_get_no_alloc").no_alloc)
 
 def ggml_set_no_alloc(ctx, no_alloc):
     """Whether new tensors shall get no data."""
-    C(ctx, b"ggml_set_no_alloc").no_alloc = BOOL(no_alloc, b"no_alloc")
+    arg_context(ctx, b"ggml_set_no_alloc").no_alloc = arg_bool(no_alloc, b"no_alloc")
 
 def ggml_set_scratch(ctx, scratch):
     """Places the data of new tensors in a scratch buffer (ggml_scratch; data=None: in the arena again) from `offs` on.
@@ -560,9 +554,9 @@ def ggml_set_scratch(ctx, scratch):
     Returns how many bytes of the buffer before it are used, 0 where there was none. ggml_new_i32 and ggml_new_f32 stay in the arena. The
     context keeps the memory alive where its owner is known. ValueError: `data` is no memory of `size` bytes.
     """
-    cdef ggml_context *c = C(ctx, b"ggml_set_scratch")
+    cdef ggml_context *c = arg_context(ctx, b"ggml_set_scratch")
     if not isinstance(scratch, _structs.ggml_scratch):
-        fail(TypeError, f"scratch is {shown(scratch)}: need ggml_scratch")
+        fail(TypeError, f"scratch is {repr_short(scratch)}: need ggml_scratch")
     cdef size_t size = scratch.size, data = scratch.data or 0, used = scratch.offs
     cdef size_t before = c.scratch_used if c.scratch != NULL else 0
     owner = owner_of(scratch, data) if data else None
@@ -578,12 +572,12 @@ def ggml_set_scratch(ctx, scratch):
 
 def ggml_new_buffer(ctx, nbytes):
     """`nbytes` of memory in the context's arena, for any use; returns their address."""
-    cdef ggml_context *c = C(ctx, b"ggml_new_buffer")
-    return PyLong_FromVoidPtr(work_buffer(c, SZ(nbytes, b"nbytes")))
+    cdef ggml_context *c = arg_context(ctx, b"ggml_new_buffer")
+    return PyLong_FromVoidPtr(work_buffer(c, arg_size(nbytes, b"nbytes")))
 
 def ggml_get_max_tensor_size(ctx):
     """Bytes of the largest tensor in the context."""
-    cdef ggml_object *o = C(ctx, b"ggml_get_max_tensor_size").first
+    cdef ggml_object *o = arg_context(ctx, b"ggml_get_max_tensor_size").first
     cdef size_t most = 0
     while o != NULL:
         if o.type == GGML_OBJECT_TYPE_TENSOR and gg_tensor_sound(<ggml_tensor *>(o + 1)):
@@ -592,7 +586,7 @@ def ggml_get_max_tensor_size(ctx):
     return most
 
 # ---- tensors as arguments --------------------------------------------------------------------------------------------
-cdef ggml_tensor *T(object o, const char *name) except NULL:
+cdef ggml_tensor *arg_tensor(object o, const char *name) except NULL:
     cdef ggml_tensor *t
     if Py_TYPE(o) == <void *>tensor_p_type:
         t = <ggml_tensor *>memory(o)[0]
@@ -600,32 +594,32 @@ cdef ggml_tensor *T(object o, const char *name) except NULL:
             return t
     return <ggml_tensor *>struct_slow(o, name, tensor_p, "tensor", False)
 
-cdef int pointed(object array, int n, const char *name, ggml_tensor **out) except -1:
+cdef int arg_tensors(object array, int n, const char *name, ggml_tensor **out) except -1:
     cdef void *p = NULL
     cdef int i
     if isinstance(array, (list, tuple)):
         if len(array) < n:
             fail(ValueError, f"{name.decode()} has {len(array)} entries: need {n}")
         for i in range(n):
-            out[i] = T(array[i], name)
+            out[i] = arg_tensor(array[i], name)
         return 0
-    buffer_of(array, name, <size_t>n * sizeof(void *), &p)
+    arg_buffer(array, name, <size_t>n * sizeof(void *), &p)
     if n and p == NULL:
         fail(ValueError, f"{name.decode()} is no array of {n} tensor pointers")
     for i in range(n):
         out[i] = (<ggml_tensor **>p)[i]
-        if not tensor_usable(out[i]):
+        if not gg_tensor_usable(out[i]):
             fail(RuntimeError, f"{name.decode()}[{i}] is no tensor of a live context: freed, reset, or never one")
     return 0
 
-cdef ggml_tensor *T0(object o, const char *name) except? NULL:
+cdef ggml_tensor *arg_tensor_or_null(object o, const char *name) except? NULL:
     if o is None:
         return NULL
     if Py_TYPE(o) == <void *>tensor_p_type and memory(o)[0] == NULL:
         return NULL
-    return T(o, name)
+    return arg_tensor(o, name)
 
-cdef ggml_cgraph *G(object o, const char *name) except NULL:
+cdef ggml_cgraph *arg_graph(object o, const char *name) except NULL:
     cdef ggml_cgraph *g
     if Py_TYPE(o) == <void *>graph_p_type:
         g = <ggml_cgraph *>memory(o)[0]
@@ -651,7 +645,7 @@ cdef void *struct_slow(object o, const char *name, object pointer_type, str kind
             fail(ValueError, f"{n} is a NULL pointer: need a {kind}")
         owner = owner_of(o, <size_t>p)
     else:
-        fail(TypeError, f"{n} is {shown(o)}: need a {kind} ({pointer_type.__name__})")
+        fail(TypeError, f"{n} is {repr_short(o)}: need a {kind} ({pointer_type.__name__})")
     if (gg_graph_live(<ggml_cgraph *>p) if graph else gg_tensor_live(<ggml_tensor *>p)):
         if not graph and not gg_tensor_sound(<ggml_tensor *>p):
             fail(ValueError, f"{n}: {tensor_problem(<ggml_tensor *>p)}")
@@ -731,21 +725,6 @@ cdef object graph_problem(const ggml_cgraph *g):
         return f"visited_hash_set has no arrays for {slots} tensors"
     return None
 
-cdef gg_region *data_region(const void *p) noexcept:
-    return gg_region_of_data(p)
-
-cdef bint readable(const void *p, size_t size) noexcept:
-    return gg_readable(p, size)
-
-cdef bint tensor_live(const ggml_tensor *t) noexcept:
-    return gg_tensor_live(t)
-
-cdef bint tensor_usable(const ggml_tensor *t) noexcept:
-    return gg_tensor_usable(t)
-
-cdef bint data_ok(const ggml_tensor *t) noexcept:
-    return gg_data_ok(t)
-
 cdef gg_region *region_holding(const void *p, size_t n) noexcept:
     """The range that p lies in, if any. An arena in a caller's memory says nothing about more than itself once its context was freed: the
     memory may be gone, and something larger in its place."""
@@ -788,9 +767,6 @@ cdef int region_leave(int kind, gg_region *r) except -1:
     gg_region_leave(r)
     Py_XDECREF(owner)
     return 0
-
-cdef void region_view(gg_region *r, int delta) noexcept:
-    gg_region_view(r, delta)
 
 cdef gg_region *buffer_region(size_t size) noexcept:
     return pages_region(gg_pages_alloc(size), size)
@@ -843,21 +819,21 @@ cdef void release(gg_pins *pins) noexcept:
     gg_unpin(pins)
 
 # ---- tensors into arenas ---------------------------------------------------------------------------------------------
-cdef void draft(ggml_tensor *d, int op, int type, int64_t ne0, int64_t ne1, int64_t ne2, int64_t ne3) noexcept:
+cdef void node_init(ggml_tensor *d, int op, int type, int64_t ne0, int64_t ne1, int64_t ne2, int64_t ne3) noexcept:
     gg_clear_tensor(d)
     d.op, d.type = op, type
     d.ne[0], d.ne[1], d.ne[2], d.ne[3] = ne0, ne1, ne2, ne3
 
-cdef void like(ggml_tensor *d, int op, int type, const ggml_tensor *a) noexcept:
-    draft(d, op, type, a.ne[0], a.ne[1], a.ne[2], a.ne[3])
+cdef void node_like(ggml_tensor *d, int op, int type, const ggml_tensor *a) noexcept:
+    node_init(d, op, type, a.ne[0], a.ne[1], a.ne[2], a.ne[3])
 
-cdef void view_of(ggml_tensor *d, ggml_tensor *a, size_t offset) noexcept:
+cdef void node_view(ggml_tensor *d, ggml_tensor *a, size_t offset) noexcept:
     d.view_src, d.view_offs = a, offset
     if a.view_src != NULL:
         d.view_src = a.view_src
         d.view_offs += a.view_offs
 
-cdef ggml_tensor *put(ggml_context *ctx, ggml_tensor *d) except NULL:
+cdef ggml_tensor *node_append(ggml_context *ctx, ggml_tensor *d) except NULL:
     cdef char message[512]
     cdef size_t need, nbytes = 0
     cdef ggml_tensor *t
@@ -886,44 +862,44 @@ cdef void *work_buffer(ggml_context *ctx, size_t size) except NULL:
         arena_full(ctx, need)
     return o + 1
 
-cdef void over(ggml_tensor *d, ggml_tensor *a) noexcept:
+cdef void node_in_place(ggml_tensor *d, ggml_tensor *a) noexcept:
     memcpy(d.nb, a.nb, sizeof(d.nb))
-    view_of(d, a, 0)
+    node_view(d, a, 0)
     set_name(d, a.name, b" (view)")
 
 cdef ggml_tensor *node1(ggml_context *ctx, int op, ggml_tensor *a) except NULL:
     cdef ggml_tensor d
-    like(&d, op, a.type, a)
+    node_like(&d, op, a.type, a)
     d.src[0] = a
-    return put(ctx, &d)
+    return node_append(ctx, &d)
 
 cdef ggml_tensor *node2(ggml_context *ctx, int op, ggml_tensor *a, ggml_tensor *b) except NULL:
     cdef ggml_tensor d
-    like(&d, op, a.type, a)
+    node_like(&d, op, a.type, a)
     d.src[0], d.src[1] = a, b
-    return put(ctx, &d)
+    return node_append(ctx, &d)
 
-cdef ggml_tensor *inplace1(ggml_context *ctx, int op, ggml_tensor *a) except NULL:
-    return inplace2(ctx, op, a, NULL)
+cdef ggml_tensor *node1_in_place(ggml_context *ctx, int op, ggml_tensor *a) except NULL:
+    return node2_in_place(ctx, op, a, NULL)
 
-cdef ggml_tensor *inplace2(ggml_context *ctx, int op, ggml_tensor *a, ggml_tensor *b) except NULL:
+cdef ggml_tensor *node2_in_place(ggml_context *ctx, int op, ggml_tensor *a, ggml_tensor *b) except NULL:
     cdef ggml_tensor d
-    like(&d, op, a.type, a)
+    node_like(&d, op, a.type, a)
     d.src[0], d.src[1] = a, b
-    over(&d, a)
-    return put(ctx, &d)
+    node_in_place(&d, a)
+    return node_append(ctx, &d)
 
 cdef ggml_tensor *new_tensor(ggml_context *ctx, int type, int n_dims, const int64_t *ne) except NULL:
     cdef ggml_tensor d
     cdef int i
-    draft(&d, 0, type, 1, 1, 1, 1)
+    node_init(&d, 0, type, 1, 1, 1, 1)
     for i in range(n_dims):
         if ne[i] < 0:
             fail(ValueError, f"ne{i} is {ne[i]}: must not be negative")
         d.ne[i] = ne[i]
     if d.ne[0] % gg_types[type].blck:
         fail(ValueError, f"ne0 is {d.ne[0]}: need a multiple of {gg_types[type].name.decode()}'s block of {gg_types[type].blck}")
-    return put(ctx, &d)
+    return node_append(ctx, &d)
 
 cdef void set_name(ggml_tensor *t, const char *a, const char *suffix) noexcept:
     cdef size_t n = strlen(a), m = strlen(suffix)
@@ -977,19 +953,13 @@ def name_of_running(size_t name=0):
 _structs._core_park = park
 _structs._core_entered = name_of_running
 
-# ---- the engine's C functions for other modules ----------------------------------------------------------------------
-cdef const char *check_node(const ggml_tensor *t, char *msg) noexcept nogil:
-    return gg_check(t, msg)
-
+# ---- graphs ------------------------------------------------------------------------------------------------------------
 cdef ggml_cgraph *graph_new(ggml_context *ctx, size_t size, bint grads) except NULL:
     cdef size_t need
     cdef ggml_cgraph *g = gg_graph_new(ctx, size, grads, &need)
     if g == NULL:
         arena_full(ctx, need)
     return g
-
-cdef size_t graph_nbytes(size_t size, bint grads) noexcept:
-    return gg_graph_nbytes(size, grads)
 
 cdef int graph_expand(ggml_cgraph *g, ggml_tensor *t, bint compute) except -1:
     cdef const ggml_tensor *bad
@@ -1001,72 +971,6 @@ cdef int graph_expand(ggml_cgraph *g, ggml_tensor *t, bint compute) except -1:
     if status:
         raise MemoryError(f"{where()}: out of memory")
     return 0
-
-cdef void graph_clear(ggml_cgraph *g) noexcept:
-    gg_graph_clear(g)
-
-cdef size_t hash_find(const ggml_hash_set *h, const ggml_tensor *t) noexcept:
-    return gg_hash_find(h, t)
-
-cdef bint hash_used(const ggml_hash_set *h, size_t slot) noexcept:
-    return gg_hash_used(h, slot)
-
-cdef bint hash_contains(const ggml_hash_set *h, const ggml_tensor *t) noexcept:
-    return gg_hash_contains(h, t)
-
-cdef int compute(gg_call *call) noexcept nogil:
-    return gg_compute(call)
-
-cdef int until_callback(ggml_tensor **nodes, int n) noexcept:
-    return gg_until_callback(nodes, n)
-
-cdef size_t work_size(ggml_tensor **nodes, int n, int n_threads) noexcept:
-    return gg_work_size(nodes, n, n_threads)
-
-cdef gg_call *current_call() noexcept nogil:
-    return gg_current_call()
-
-cdef void stop_call(gg_call *call, int status) noexcept nogil:
-    gg_stop(call, status)
-
-cdef int default_threads() noexcept nogil:
-    return gg_default_threads()
-
-cdef void parallel_for(int n_threads, int64_t n, void (*body)(void *, int64_t) noexcept nogil, void *data) noexcept nogil:
-    gg_parallel_for(n_threads, n, body, data)
-
-cdef const gg_kernels *kernels() noexcept nogil:
-    return gg_active
-
-cdef const char *op_name(int op) noexcept nogil:
-    return gg_op_name(op)
-
-cdef const char *op_symbol(int op) noexcept nogil:
-    return gg_op_symbol(op)
-
-cdef const char *unary_name(int op) noexcept nogil:
-    return gg_unary_name(op)
-
-cdef bint op_computes(int op) noexcept nogil:
-    return gg_op_computes(op)
-
-cdef size_t quantize_rows(int type, const float *src, void *dst, int64_t nrows, int64_t n_per_row, const float *imatrix) noexcept nogil:
-    return gg_quantize_rows(type, src, dst, nrows, n_per_row, imatrix)
-
-cdef bint requires_imatrix(int type) noexcept nogil:
-    return gg_requires_imatrix(type)
-
-cdef bint validate_rows(int type, const void *data, size_t nbytes) noexcept nogil:
-    return gg_validate_rows(type, data, nbytes)
-
-cdef void byteswap_rows(int type, void *data, size_t nbytes) noexcept nogil:
-    gg_byteswap_rows(type, data, nbytes)
-
-cdef const void *type_traits(int type) noexcept:
-    return gg_type_traits(type)
-
-cdef const void *type_traits_cpu(int type) noexcept:
-    return gg_type_traits_cpu(type)
 
 # ---- instruction sets ------------------------------------------------------------------------------------------------
 def isa_info():
@@ -1086,7 +990,7 @@ def isa_select(name):
 
 def cpu_has(feature):
     """Whether the CPU and its operating system have a feature, by the names of dispatch.c."""
-    return bool(gg_cpu_has(TEXT(feature, b"feature")))
+    return bool(gg_cpu_has(arg_text(feature, b"feature")))
 
 def build_info():
     """How this build was made and what it runs on: compiler, threads by default."""
@@ -1111,3 +1015,27 @@ def enums():
     return names
 
 isa_select(os.environ.get("GGML_ISA") or None)
+
+# ---- the table of operations -----------------------------------------------------------------------------------------
+cdef extern from "runtime/op_info.h" nogil:
+    enum: GG_FLAG_LEAF, GG_FLAG_VIEW, GG_FLAG_WORK, GG_FLAG_CALLBACK, GG_FLAG_STEP, GG_FLAG_GRAD
+    ctypedef struct gg_op_info:
+        const char *name
+        const char *symbol
+        const char *family
+        uint32_t overwrites, flags
+    const gg_op_info *gg_op(int op)
+
+def op_table():
+    """The rows of _simd/tables/ops.h, a dict each: id, name, symbol, family, overwrites (numbers of operands), flags."""
+    flags = {"LEAF": GG_FLAG_LEAF, "VIEW": GG_FLAG_VIEW, "WORK": GG_FLAG_WORK, "CALLBACK": GG_FLAG_CALLBACK,
+             "STEP": GG_FLAG_STEP, "GRAD": GG_FLAG_GRAD}
+    cdef const gg_op_info *row
+    table = []
+    for i in range(GG_OP_MAX):
+        row = gg_op(i)
+        if row.name != NULL:
+            table.append({"id": i, "name": row.name.decode(), "symbol": row.symbol.decode(), "family": row.family.decode(),
+                          "overwrites": {k for k in range(3) if row.overwrites >> k & 1},
+                          "flags": {name for name, bit in flags.items() if row.flags & bit}})
+    return table

@@ -11,10 +11,10 @@ from libc.stdio cimport FILE
 from libc.string cimport memcmp, memcpy
 
 from ._core cimport (
-    ADDR, C, F, FUN, GGML_TYPE_BF16, GGML_TYPE_F16, GGML_TYPE_F32, H,
-    I, I32, NE, TEXT, buffer_of, enter, fail, gg_bf16_to_f32, gg_f16_to_f32, gg_f32_to_bf16, gg_f32_to_f16,
-    ggml_context, ggml_object, kernels, readable,
+    arg_address, arg_buffer, arg_callback, arg_context, arg_extent, arg_float, arg_int, arg_int32, arg_text, engine,
+    enter, fail, gg_bf16_to_f32, gg_f16_to_f32, gg_f32_to_bf16, gg_f32_to_f16, ggml_context, ggml_object, wrap_handle,
 )
+from ._enums cimport GGML_TYPE_BF16, GGML_TYPE_F16, GGML_TYPE_F32
 from . import _constants, _structs
 from ._core import as_callback, cpu_has, enums, unpark
 
@@ -23,7 +23,7 @@ cdef extern from "stdio.h" nogil:
 
 # ---- half and bfloat16 -----------------------------------------------------------------------------------------------
 cdef uint16_t bits16(object value, const char *name) except? 0:
-    cdef int64_t v = I(value, name)
+    cdef int64_t v = arg_int(value, name)
     if not 0 <= v <= 0xffff:
         fail(ValueError, f"{name.decode()} is {v}: need 16 bits")
     return <uint16_t>v
@@ -36,7 +36,7 @@ def ggml_fp16_to_fp32(fp16):
 def ggml_fp32_to_fp16(fp32):
     """The bits of the half nearest to a number."""
     enter(b"ggml_fp32_to_fp16")
-    return gg_f32_to_f16(F(fp32, b"fp32"))
+    return gg_f32_to_f16(arg_float(fp32, b"fp32"))
 
 def ggml_bf16_to_fp32(bf16):
     """The number that a ggml_bf16_t (or its bits) stands for."""
@@ -46,35 +46,35 @@ def ggml_bf16_to_fp32(bf16):
 def ggml_fp32_to_bf16(fp32):
     """The bfloat16 nearest to a number (a ggml_bf16_t)."""
     enter(b"ggml_fp32_to_bf16")
-    return _structs.ggml_bf16_t(gg_f32_to_bf16(F(fp32, b"fp32")))
+    return _structs.ggml_bf16_t(gg_f32_to_bf16(arg_float(fp32, b"fp32")))
 
 cdef void *row(object o, const char *name, int64_t n, size_t size) except? NULL:
     """n elements of `size` bytes in memory of the caller; NULL when there are none."""
     cdef void *p
     if n > (<int64_t>1 << 60):
         fail(ValueError, f"{n} elements are larger than any memory")
-    buffer_of(o, name, <size_t>n * size, &p)
+    arg_buffer(o, name, <size_t>n * size, &p)
     if n == 0:
         return NULL
-    if p == NULL or not readable(p, <size_t>n * size):
+    if p == NULL or not engine.readable(p, <size_t>n * size):
         fail(ValueError, f"{name.decode()} ({<size_t>p:#x}) is no memory of {<size_t>n * size} bytes")
     return p
 
 cdef object widen(int type, object x, const char *x_name, object y, const char *y_name, object n, const char *n_name):
-    cdef int64_t k = NE(n, n_name)
+    cdef int64_t k = arg_extent(n, n_name)
     cdef void *a = row(x, x_name, k, 2)
     cdef void *b = row(y, y_name, k, 4)
     if k:
         with nogil:
-            kernels().to_f32[type](a, <float *>b, k)
+            engine.isa_active().to_f32[type](a, <float *>b, k)
 
 cdef object narrow(int type, object x, const char *x_name, object y, const char *y_name, object n, const char *n_name):
-    cdef int64_t k = NE(n, n_name)
+    cdef int64_t k = arg_extent(n, n_name)
     cdef void *a = row(x, x_name, k, 4)
     cdef void *b = row(y, y_name, k, 2)
     if k:
         with nogil:
-            kernels().from_f32[type](<float *>a, b, k)
+            engine.isa_active().from_f32[type](<float *>a, b, k)
 
 def ggml_fp16_to_fp32_row(fp16, fp32, n):
     """Converts n halfs to floats."""
@@ -99,7 +99,7 @@ def ggml_fp32_to_bf16_row(fp32, bf16, n):
 def ggml_fp32_to_bf16_row_ref(fp32, bf16, n):
     """ggml_fp32_to_bf16_row, one number at a time."""
     enter(b"ggml_fp32_to_bf16_row_ref")
-    cdef int64_t k = NE(n, b"n"), i
+    cdef int64_t k = arg_extent(n, b"n"), i
     cdef float *a = <float *>row(fp32, b"fp32", k, 4)
     cdef uint16_t *b = <uint16_t *>row(bf16, b"bf16", k, 2)
     for i in range(k):
@@ -108,7 +108,7 @@ def ggml_fp32_to_bf16_row_ref(fp32, bf16, n):
 def ggml_cpu_fp32_to_fp32(x, y, k):
     """Copies k floats."""
     enter(b"ggml_cpu_fp32_to_fp32")
-    cdef int64_t n = NE(k, b"k")
+    cdef int64_t n = arg_extent(k, b"k")
     cdef void *a = row(x, b"x", n, 4)
     cdef void *b = row(y, b"y", n, 4)
     if n:
@@ -117,7 +117,7 @@ def ggml_cpu_fp32_to_fp32(x, y, k):
 def ggml_cpu_fp32_to_i32(x, y, k):
     """Converts k floats to integers, towards zero; beyond the range to its ends, NaN to 0."""
     enter(b"ggml_cpu_fp32_to_i32")
-    cdef int64_t n = NE(k, b"k"), i
+    cdef int64_t n = arg_extent(k, b"k"), i
     cdef float *a = <float *>row(x, b"x", n, 4)
     cdef int32_t *b = <int32_t *>row(y, b"y", n, 4)
     for i in range(n):
@@ -215,7 +215,7 @@ def ggml_numa_init(numa):
     """Looks for memory nodes, unless `numa` is GGML_NUMA_STRATEGY_DISABLED; threads stay where the system puts them."""
     global numa_nodes
     enter(b"ggml_numa_init")
-    cdef int strategy = I32(numa, b"numa")
+    cdef int strategy = arg_int32(numa, b"numa")
     if not 0 <= strategy < _constants.GGML_NUMA_STRATEGY_COUNT:
         fail(ValueError, f"numa is {strategy}: need 0 to {_constants.GGML_NUMA_STRATEGY_COUNT - 1}")
     if strategy != _constants.GGML_NUMA_STRATEGY_DISABLED:
@@ -229,8 +229,8 @@ def ggml_is_numa():
 def ggml_fopen(fname, mode):
     """Opens a file as C's fopen does: the address of its FILE, None where it can't be opened."""
     enter(b"ggml_fopen")
-    cdef bytes name = TEXT(fname, b"fname"), how = TEXT(mode, b"mode")
-    return H(fopen(name, how))
+    cdef bytes name = arg_text(fname, b"fname"), how = arg_text(mode, b"mode")
+    return wrap_handle(fopen(name, how))
 
 def ggml_guid_matches(guid_a, guid_b):
     """Whether two identifiers of 16 bytes are equal."""
@@ -245,7 +245,7 @@ FILE_TYPES[_constants.GGML_FTYPE_ALL_F32] = GGML_TYPE_F32
 def ggml_ftype_to_ggml_type(ftype):
     """The type of most tensors in a file of type `ftype` (GGML_FTYPE_*)."""
     enter(b"ggml_ftype_to_ggml_type")
-    cdef int k = I32(ftype, b"ftype")
+    cdef int k = arg_int32(ftype, b"ftype")
     if k not in FILE_TYPES:
         fail(ValueError, f"ftype is {k}: no one tensor type belongs to it")
     return FILE_TYPES[k]
@@ -271,8 +271,8 @@ def ggml_log_set(log_callback, user_data):
     global log_callback_kept, log_data_kept, log_function, log_data
     enter(b"ggml_log_set")
     callback = as_callback(log_callback, _structs.ggml_log_callback)
-    cdef void *function = FUN(callback, _structs.ggml_log_callback, b"log_callback")
-    cdef void *data = ADDR(user_data, b"user_data")
+    cdef void *function = arg_callback(callback, _structs.ggml_log_callback, b"log_callback")
+    cdef void *data = arg_address(user_data, b"user_data")
     log_callback_kept, log_data_kept = callback, user_data
     log_function, log_data = <log_fn>function, data
 
@@ -293,7 +293,7 @@ def ggml_print_object(obj):
 
 def ggml_print_objects(ctx):
     """Logs what is in a context, a message an object."""
-    cdef ggml_context *c = C(ctx, b"ggml_print_objects")
+    cdef ggml_context *c = arg_context(ctx, b"ggml_print_objects")
     cdef ggml_object *o = c.first
     lines = [f"ggml_print_objects: objects in context {<size_t>c:#x}:\n"]
     while o != NULL:
@@ -315,7 +315,7 @@ def ggml_set_abort_callback(callback):
     enter(b"ggml_set_abort_callback")
     new = as_callback(callback, _structs.ggml_abort_callback_t)
     if not isinstance(new, ctypes._CFuncPtr):
-        new = _structs.ggml_abort_callback_t(<size_t>FUN(new, _structs.ggml_abort_callback_t, b"callback"))
+        new = _structs.ggml_abort_callback_t(<size_t>arg_callback(new, _structs.ggml_abort_callback_t, b"callback"))
     before, abort_callback = abort_callback, new
     return before
 
@@ -324,11 +324,11 @@ def ggml_abort(file, line, fmt, *args):
     enter(b"ggml_abort")
     if args:
         try:
-            fmt = TEXT(fmt, b"fmt") % tuple([getattr(a, "value", a) for a in args])
+            fmt = arg_text(fmt, b"fmt") % tuple([getattr(a, "value", a) for a in args])
         except (TypeError, ValueError) as e:
             fail(ValueError, f"fmt {fmt!r} does not fit its arguments: {e}")
-    where_, what = (x.decode(errors="replace") for x in (TEXT(file, b"file"), TEXT(fmt, b"fmt")))
-    message = f"{where_}:{I32(line, b'line')}: {what}"
+    where_, what = (x.decode(errors="replace") for x in (arg_text(file, b"file"), arg_text(fmt, b"fmt")))
+    message = f"{where_}:{arg_int32(line, b'line')}: {what}"
     if abort_callback:
         abort_callback(message.encode())
         unpark()
@@ -347,7 +347,7 @@ cdef object pool_params(object p, str name):
     return p
 
 cdef int pool_threads(object n) except -1:
-    cdef int k = I32(n, b"n_threads")
+    cdef int k = arg_int32(n, b"n_threads")
     if not 0 < k <= _constants.GGML_MAX_N_THREADS:
         fail(ValueError, f"n_threads is {k}: need 1 to {_constants.GGML_MAX_N_THREADS}")
     return k

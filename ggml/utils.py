@@ -13,7 +13,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from . import _core, ggml
-from ._interop import (
+from ._io.interop import (
     dequantize_row,
     from_dlpack,
     from_numpy,

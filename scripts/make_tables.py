@@ -1,17 +1,25 @@
-"""Writes README's tables of operations and types from the C tables and the gradients registered in the Cython modules.
+"""Writes what is derived from the C tables: ggml/_enums.pxd and README's tables of operations and types.
 
-`--check` compares instead, and fails where README is out of date. Needs no build.
+`--check` compares instead, and fails where a file is out of date. Needs no build.
 """
 
 import argparse
 import re
 import sys
+import textwrap
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
 TABLES = ROOT / "ggml" / "_simd" / "tables"
-GRADIENT = re.compile(r"\bgradients\[(\w+)\]\s*=")
+ENUM_FILE = ROOT / "ggml" / "_enums.pxd"
+ENUMS = (  # table, macro, what precedes a row's name in C
+    ("types.h", "TYPE", "GGML_TYPE_"),
+    ("ops.h", "OP", "GGML_OP_"),
+    ("unary.h", "UNARY", "GGML_UNARY_OP_"),
+    ("glu.h", "GLU", "GGML_GLU_OP_"),
+)
+GRADIENT = re.compile(r"\bgradients\[GGML_OP_(\w+)\]\s*=")
 
 
 def rows(name, macro):
@@ -30,15 +38,13 @@ def code(text):
 
 
 def operations():
-    differentiable = set()  # by id: modules may call an operation by a shorter name than the table
-    for path in (ROOT / "ggml").rglob("*.pyx"):
-        text = path.read_text(encoding="utf-8")
-        ids = dict(re.findall(r"\b([A-Z]\w*) = (\d+)", text))
-        differentiable |= {ids[name] for name in GRADIENT.findall(text) if name in ids}
+    differentiable = set()
+    for path in (ROOT / "ggml" / "_ops").glob("*.pyx"):
+        differentiable |= set(GRADIENT.findall(path.read_text(encoding="utf-8")))
     lines = []
-    for number, name, symbol, *_ in rows("ops.h", "OP"):
+    for _, name, symbol, *_ in rows("ops.h", "OP"):
         if name != "NONE":
-            lines.append([code(name.lower()), code(symbol), "yes", "yes" if number in differentiable else "–"])
+            lines.append([code(name.lower()), code(symbol), "yes", "yes" if name in differentiable else "–"])
     unary = ", ".join(code(name.lower()) for _, name, _ in rows("unary.h", "UNARY"))
     return table(["operation", "shown in graphs as", "forward", "gradient"], lines) + f"\n\n`unary` is one of {unary}."
 
@@ -50,6 +56,18 @@ def types():
 
     lines = [line(*cells[2:6]) for cells in rows("types.h", "TYPE")]
     return table(["type", "elements a block", "bytes a block", "bits an element", "kind"], lines)
+
+
+def enums():
+    """The text of ggml/_enums.pxd: the constants of the tables, by name; their numbers stand in the tables alone."""
+    lines = [
+        "# Written by scripts/make_tables.py from ggml/_simd/tables: run it again instead of editing this file.",
+        'cdef extern from "runtime/engine.h" nogil:',
+    ]
+    for file, macro, prefix in ENUMS:
+        names = [prefix + name for _, name, *_ in rows(file, macro)]
+        lines += textwrap.wrap(", ".join(names), 120, initial_indent="    enum: ", subsequent_indent="    enum: ")
+    return "\n".join(line.rstrip(",") for line in lines) + "\n"
 
 
 def updated(text):
@@ -67,12 +85,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="compare instead of writing")
     options = parser.parse_args()
-    old = README.read_text(encoding="utf-8")
-    new = updated(old)
-    if options.check and new != old:
-        sys.exit("README.md: its tables are out of date: run scripts/make_tables.py")
-    if not options.check:
-        README.write_text(new, encoding="utf-8")
+    readme = README.read_text(encoding="utf-8")
+    for path, text in ((README, updated(readme)), (ENUM_FILE, enums())):
+        if options.check and (not path.exists() or path.read_text(encoding="utf-8") != text):
+            sys.exit(f"{path.relative_to(ROOT)} is out of date: run scripts/make_tables.py")
+        if not options.check:
+            path.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

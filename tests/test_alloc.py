@@ -3,7 +3,7 @@
 import ctypes
 import itertools
 
-import ggml._device
+import ggml._backend.device
 import numpy as np
 import pytest
 from placed import context, get, graph_of, put
@@ -487,7 +487,7 @@ def test_what_a_known_graph_needs_is_gone(by, ctx, cpu, alloc):
 
 
 def test_several_buffer_types(ctx):
-    other = ggml.ggml_backend_dev_buffer_type(ggml._device._new_cpu_device())
+    other = ggml.ggml_backend_dev_buffer_type(ggml._backend.device._new_cpu_device())
     a = ggml.ggml_gallocr_new_n((ctypes.c_void_p * 3)(BUFT, other, BUFT), 3)
     x = vector(ctx, 64)
     y = ggml.ggml_sqr(ctx, x)

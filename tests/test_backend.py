@@ -4,7 +4,7 @@ import ctypes
 import itertools
 import weakref
 
-import ggml._device
+import ggml._backend.device
 import numpy as np
 import pytest
 from placed import F32, context, example, get, graph_of, put
@@ -17,7 +17,7 @@ NO_ALLOC = True  # what the ctx of these tests is
 
 @pytest.fixture
 def other():
-    b = ggml.ggml_backend_dev_init(ggml._device._new_cpu_device(b"CPU1"), None)
+    b = ggml.ggml_backend_dev_init(ggml._backend.device._new_cpu_device(b"CPU1"), None)
     yield b
     ggml.ggml_backend_free(b)
 

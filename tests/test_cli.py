@@ -120,7 +120,8 @@ def test_dot_to_standard_output_and_to_a_file(exported, tmp_path):
 
 @pytest.mark.parametrize("graphviz", [False, True])
 def test_dot_as_svg(graphviz, exported, tmp_path, monkeypatch):
-    from ggml import _cli, _dot
+    from ggml import _cli
+    from ggml._cli import dot as _dot
 
     if not graphviz:
         monkeypatch.setattr(_dot.shutil, "which", lambda name: None)

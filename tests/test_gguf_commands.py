@@ -8,7 +8,7 @@ import pytest
 from gguf_files import SAMPLES, all_kinds
 
 import ggml
-from ggml import _quantize
+from ggml._cli import quantize as _quantize
 from ggml._cli import main
 
 peer = pytest.importorskip("gguf")  # of the [test] extra; emulated CPUs run without it

@@ -11,7 +11,7 @@ from cases.harness import ISAS, close, compute, context, difference, isa, load, 
 from cases.reduce import log_soft_max, rms_norm, soft_max
 
 import ggml
-from ggml import _grad
+from ggml._graph import grad as _grad
 
 pytestmark = pytest.mark.core
 

@@ -2,7 +2,7 @@
 
 import ctypes
 
-import ggml._device
+import ggml._backend.device
 import numpy as np
 import pytest
 from placed import context, example, get
@@ -23,7 +23,7 @@ def state(axis, *counts, repeats=(1,)):
 
 
 def device(split, n=2):
-    members = [ggml.ggml_backend_dev_by_name(b"CPU"), *[ggml._device._new_cpu_device() for _ in range(n - 1)]]
+    members = [ggml.ggml_backend_dev_by_name(b"CPU"), *[ggml._backend.device._new_cpu_device() for _ in range(n - 1)]]
     return ggml.ggml_backend_meta_device((ctypes.c_void_p * n)(*members), n, split, 3)
 
 

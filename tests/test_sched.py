@@ -2,7 +2,7 @@
 
 import ctypes
 
-import ggml._device
+import ggml._backend.device
 import numpy as np
 import pytest
 from placed import F32, context, example, get, graph_of, put
@@ -20,7 +20,7 @@ class Three:
         self.device = example("python_backend").NumpyDevice()
         # the struct itself makes the device known
         self.numpy = ggml.ggml_backend_dev_init(self.device.device, None)
-        self.other = ggml.ggml_backend_dev_init(ggml._device._new_cpu_device(b"CPU1"), None)
+        self.other = ggml.ggml_backend_dev_init(ggml._backend.device._new_cpu_device(b"CPU1"), None)
         self.cpu = ggml.ggml_backend_cpu_init()
         self.free = []
 

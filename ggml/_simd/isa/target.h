@@ -1,57 +1,36 @@
-/* One family of kernels for one ISA: isa/<isa>.c names the ISA, the build names the family (-DGG_FAMILY=ELEM
- * -DGG_FAMILY_ELEM). Exports gg_install_<FAMILY>_<isa>, which enters the family's kernels in a table. */
+/* One family of kernels for one ISA: isa/<isa>.c names the ISA, the build names the family (-DGG_FAMILY=norm
+ * -DGG_FAMILY_norm=1). Exports gg_install_<family>_<isa>, which enters the family's kernels in a table. */
 #include "../runtime/kernel.h"
 #include "../vec/vec.h"
 
-#ifdef GG_FAMILY_ELEM
-#include "../ops/elem.h"
-#define OP_ELEM(NAME) k->op[GGML_OP_##NAME] = op_##NAME;
-#else
-#define OP_ELEM(NAME)
-#endif
-#ifdef GG_FAMILY_SHAPE
-#include "../ops/shape.h"
-#define OP_SHAPE(NAME) k->op[GGML_OP_##NAME] = op_##NAME;
-#else
-#define OP_SHAPE(NAME)
-#endif
-#ifdef GG_FAMILY_REDUCE
-#include "../ops/reduce.h"
-#define OP_REDUCE(NAME) k->op[GGML_OP_##NAME] = op_##NAME;
-#else
-#define OP_REDUCE(NAME)
-#endif
-#ifdef GG_FAMILY_MATMUL
-#include "../ops/matmul.h"
-#include "../ops/matmul_id.h"
-#define OP_MATMUL(NAME) k->op[GGML_OP_##NAME] = op_##NAME;
-#else
-#define OP_MATMUL(NAME)
-#endif
-#ifdef GG_FAMILY_ATTN
-#include "../ops/rope.h"
-#include "../ops/attention_back.h"
-#define OP_ATTN(NAME) k->op[GGML_OP_##NAME] = op_##NAME;
-#else
-#define OP_ATTN(NAME)
-#endif
-#ifdef GG_FAMILY_CONV
-#include "../ops/conv.h"
-#define OP_CONV(NAME) k->op[GGML_OP_##NAME] = op_##NAME;
-#else
-#define OP_CONV(NAME)
-#endif
-#ifdef GG_FAMILY_SEQ
-#include "../ops/recurrent_back.h"
-#define OP_SEQ(NAME) k->op[GGML_OP_##NAME] = op_##NAME;
-#else
-#define OP_SEQ(NAME)
-#endif
-#ifdef GG_FAMILY_QUANTS
+#define GG_QUOTE_(x) #x
+#define GG_QUOTE(x) GG_QUOTE_(x)
+#ifdef GG_FAMILY_quants
 #include "../quants/quants.h"
+#else
+#include GG_QUOTE(../ops/GG_FAMILY.h)
 #endif
-#define OP_NOP(NAME)
-#define OP_CUSTOM(NAME)
+
+/* GG_IF_FAMILY(norm, X) is X where GG_FAMILY_norm is defined as 1, and nothing otherwise: only then does the pasted name
+ * expand to a macro with a comma, which shifts X into second place. */
+#define GG_SHIFT_1 ~,
+#define GG_SECOND(a, b, ...) b
+#define GG_IF_SHIFTED(shift, x) GG_SECOND(shift x, , ~)
+#define GG_IF_VALUE_(value, x) GG_IF_SHIFTED(GG_SHIFT_##value, x)
+#define GG_IF_VALUE(value, x) GG_IF_VALUE_(value, x)
+#define GG_IF_FAMILY(family, x) GG_IF_VALUE(GG_FAMILY_##family, x)
+
+/* What a row enters. The flags LEAF, VIEW and WORK put the last part of the name of a macro in second
+ * place. */
+#define LEAF ~, NOTHING,
+#define VIEW ~, NOTHING,
+#define WORK ~, WITH_WORK,
+#define GG_ENTER_KERNEL(id, kernel, work_size) k->op[id] = kernel;
+#define GG_ENTER_WITH_WORK(id, kernel, work_size) k->op[id] = kernel; k->work[id] = work_size;
+#define GG_ENTER_NOTHING(id, kernel, work_size)
+#define GG_ENTER_AS_(how) GG_ENTER_##how
+#define GG_ENTER_AS(how) GG_ENTER_AS_(how)
+#define GG_ENTER(id, kernel, work_size, ...) GG_ENTER_AS(GG_SECOND(__VA_ARGS__, KERNEL, ~))(id, kernel, work_size)
 
 #define GG_JOIN_(a, b, c) a##b##_##c
 #define GG_JOIN(a, b, c) GG_JOIN_(a, b, c)
@@ -59,22 +38,10 @@
 void GG_JOIN(gg_install_, GG_FAMILY, GG_ISA)(gg_kernels *k);
 void GG_JOIN(gg_install_, GG_FAMILY, GG_ISA)(gg_kernels *k) {
     (void)k;
-#define OP(id, NAME, symbol, family, check, cost) OP_##family(NAME)
+#define OP(id, NAME, symbol, family, check, cost, overwrites, flags) GG_IF_FAMILY(family, GG_ENTER(id, op_##NAME, work_##NAME, flags))
 #include "../tables/ops.h"
 #undef OP
-#ifdef GG_FAMILY_REDUCE
-    install_reduce(k);
-#endif
-#ifdef GG_FAMILY_MATMUL
-    install_matmul(k);
-#endif
-#ifdef GG_FAMILY_ATTN
-    install_attn(k);
-#endif
-#ifdef GG_FAMILY_CONV
-    install_conv(k);
-#endif
-#ifdef GG_FAMILY_QUANTS
+#ifdef GG_FAMILY_quants
     install_quants(k);
 #endif
 }

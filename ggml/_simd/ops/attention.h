@@ -328,4 +328,6 @@ static int op_FLASH_ATTN_EXT(const gg_work *w, ggml_tensor *dst) {
     return GGML_STATUS_SUCCESS;
 }
 
+#include "attention_back.h"
+
 #endif

@@ -196,11 +196,4 @@ static int op_FLASH_ATTN_BACK(const gg_work *w, ggml_tensor *dst) {
 }
 static int op_FLASH_ATTN_EXT_BACK(const gg_work *w, ggml_tensor *dst) { return op_FLASH_ATTN_BACK(w, dst); }
 
-static void install_attn(gg_kernels *k) {
-    k->work[GGML_OP_FLASH_ATTN_EXT] = work_FLASH_ATTN_EXT;
-    k->work[GGML_OP_FLASH_ATTN_BACK] = work_FLASH_ATTN_BACK;
-    k->work[GGML_OP_FLASH_ATTN_EXT_BACK] = work_FLASH_ATTN_EXT_BACK;
-    k->work[GGML_OP_ROPE_FACTORS_BACK] = work_ROPE_FACTORS_BACK;
-}
-
 #endif

@@ -4,7 +4,6 @@
 #define GG_OPS_CONV_H
 #include "direct.h"
 #include "depthwise.h"
-#include "pool.h"
 
 static size_t conv_at(const gemm *g, int64_t i, int64_t j) {
     return patch_target(g->a.context, i) + (size_t)j * g->c_n;
@@ -188,7 +187,7 @@ static int conv_kernel_gradient(const gg_work *w, ggml_tensor *dst) {
     }
     return ok ? GGML_STATUS_SUCCESS : conv_memory(dst);
 }
-static size_t work_conv_kernel(const ggml_tensor *dst, int nth) {
+static size_t work_CONV_BACK_KERNEL(const ggml_tensor *dst, int nth) {
     (void)nth;
     const gg_conv v = gg_conv_of(dst);
     if (gg_conv_is_depthwise(v.kind)) return 0;
@@ -313,9 +312,5 @@ static int op_IM2COL_3D(const gg_work *w, ggml_tensor *dst) { return columns_wri
 static int op_IM2COL_BACK(const gg_work *w, ggml_tensor *dst) { return columns_back(w, dst); }
 static int op_IM2COL_3D_BACK(const gg_work *w, ggml_tensor *dst) { return columns_back(w, dst); }
 static int op_COL2IM_1D(const gg_work *w, ggml_tensor *dst) { return columns_back(w, dst); }
-
-static void install_conv(gg_kernels *k) {
-    k->work[GGML_OP_CONV_BACK_KERNEL] = work_conv_kernel;
-}
 
 #endif

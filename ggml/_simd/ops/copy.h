@@ -7,7 +7,7 @@
 #ifndef GG_OPS_COPY_H
 #define GG_OPS_COPY_H
 #include "../vec/vec.h"
-#include "../runtime/kernel.h"
+#include "row_index.h"
 
 enum { BOX_DIMS = 8, TILE_BYTES = 1 << 16, TILE_SIDE = 128, TILE_ELEMS = 2048, GRAIN_BYTES = 1 << 14 };
 
@@ -332,18 +332,11 @@ static bool row_box(box *b, int to, ptrdiff_t dx, int from, ptrdiff_t sx, int64_
     if (n) box_steps(b);
     return true;
 }
-typedef struct { int64_t i1, i2, i3; } row_index;
-static inline row_index row_of(const ggml_tensor *t, int64_t r) {
-    return (row_index){r % t->ne[1], r / t->ne[1] % t->ne[2], r / t->ne[1] / t->ne[2]};
-}
 /* n rows on, at most to the end of dimension 1. */
 static inline void row_step(const ggml_tensor *t, row_index *at, int64_t n) {
     if ((at->i1 += n) < t->ne[1]) return;
     at->i1 = 0;
     if (++at->i2 == t->ne[2]) at->i2 = 0, at->i3++;
-}
-static inline char *row_at(const ggml_tensor *t, int64_t i1, int64_t i2, int64_t i3) {
-    return (char *)t->data + (size_t)i1 * t->nb[1] + (size_t)i2 * t->nb[2] + (size_t)i3 * t->nb[3];
 }
 /* n as box_dim counts: elements, or blocks of a quantised type that is not converted; side by side on both sides. */
 static inline void packed_copy(const box *b, char *dst, const char *src, int64_t n) {
@@ -361,6 +354,28 @@ static inline void rows_copy(const box *b, char *dst, ptrdiff_t dy, const char *
         for (; count > 0; count--, dst += dy, src += sy) copy_run(dst, src, (size_t)(n * b->du));
     else
         for (; count > 0; count--, dst += dy, src += sy) row_copy(b, dst, src, n);
+}
+
+/* Adds n elements of x to f32 elements dx bytes apart. */
+static void run_add(char *d, ptrdiff_t dx, const float *x, int64_t n) {
+    if (dx != sizeof(float)) {
+        for (int64_t i = 0; i < n; i++) *(float *)(d + i * dx) += x[i];
+        return;
+    }
+    float *y = (float *)d;
+    int64_t i = 0;
+    for (; i + VW <= n; i += VW) vf_store(y + i, vf_add(vf_load(y + i), vf_load(x + i)));
+    for (; i < n; i++) y[i] += x[i];
+}
+/* Adds a row of n elements, prepared in b as a row to f32, to f32 elements dx bytes apart. */
+static void row_add(const box *b, char *d, ptrdiff_t dx, const char *src, int64_t n) {
+    if (!b->convert && b->s[0] == sizeof(float)) { run_add(d, dx, (const float *)src, n); return; }
+    float tmp[256];
+    for (int64_t i = 0; i < n; i += 256) {
+        const int64_t m = min64(256, n - i);
+        row_copy(b, (char *)tmp, src + i * b->s[0], m);
+        run_add(d + i * dx, dx, tmp, m);
+    }
 }
 
 /* ---- tensors ----------------------------------------------------------------------------------------------------- */

@@ -3,6 +3,7 @@
 #define GG_OPS_MATMUL_H
 #include "../gemm/gemv.h"
 #include "../gemm/int8.h"
+#include "matmul_id.h"
 
 /* Neighbours of the batch that share a are one wider product where b and c go on at an even step: a batch through one
  * layer, or the query heads of a token that share keys. */

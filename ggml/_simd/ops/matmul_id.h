@@ -44,7 +44,7 @@ static int id_prepare(const gg_work *w, const ggml_tensor *dst, int64_t matrices
 /* The rows of a tensor that a group of pairs names; where there are fewer than `used` for a token, they are used again. */
 typedef struct { const int64_t *pair; int64_t used, ne1; size_t nb1, nb2; } id_rows;
 
-static size_t id_row_at(const id_rows *r, int64_t i) {
+static size_t id_row_offset(const id_rows *r, int64_t i) {
     const int64_t p = r->pair[i];
     return (size_t)(p % r->used % r->ne1) * r->nb1 + (size_t)(p / r->used) * r->nb2;
 }
@@ -62,7 +62,7 @@ static void pack_pairs(const gemm_src *s, int64_t i0, int n, int64_t k0, int kn,
         const float *row[VW];
         for (int i = 0; i < VW; i++) {
             if (g + i >= n) { row[i] = row[0]; continue; }
-            const char *p = s->data + id_row_at(s->context, i0 + g + i) + (size_t)k0 * s->nb_k;
+            const char *p = s->data + id_row_offset(s->context, i0 + g + i) + (size_t)k0 * s->nb_k;
             row[i] = id_floats(s->type, p, s->nb_k, kn, tmp[i]);
         }
         pack_transpose(row, kn, pack_lane(out, g, kn, width), width);
@@ -72,7 +72,7 @@ static void pack_pairs(const gemm_src *s, int64_t i0, int n, int64_t k0, int kn,
 static void pack_across_pairs(const gemm_src *s, int64_t i0, int n, int64_t k0, int kn, float *out, int width) {
     float tmp[GEMM_GROUP];
     for (int k = 0; k < kn; k++) {
-        const char *p = s->data + id_row_at(s->context, k0 + k) + (size_t)i0 * s->nb_i;
+        const char *p = s->data + id_row_offset(s->context, k0 + k) + (size_t)i0 * s->nb_i;
         pack_spread(id_floats(s->type, p, s->nb_i, n, tmp), n, out + k * width, kn, width);
     }
 }
@@ -97,17 +97,17 @@ static bool id_run(const gg_work *w, _Atomic int64_t *chunk, const gemm *g, bool
 /* A group as one product, with the pairs as columns: c's lie where the pairs say. */
 typedef struct { id_rows x, y; } id_group;
 static size_t id_c_at(const gemm *g, int64_t i, int64_t j) {
-    return (size_t)i * g->c_m + id_row_at(&((const id_group *)g->b.context)->y, j);
+    return (size_t)i * g->c_m + id_row_offset(&((const id_group *)g->b.context)->y, j);
 }
 
 /* Rows i and, if it is at hand, i + 1 of a group as vectors. */
 static gemm id_vectors(const ggml_tensor *dst, const gemm_src *matrix, int64_t k, const id_group *p, int64_t i, int64_t count) {
-    const size_t x = id_row_at(&p->x, i), y = id_row_at(&p->y, i);
+    const size_t x = id_row_offset(&p->x, i), y = id_row_offset(&p->y, i);
     gemm g = {.m = dst->ne[0], .n = 1, .k = k, .ne2 = 1, .ne3 = 1, .a = *matrix, .b = id_src(dst->src[1], NULL, NULL),
               .c = (char *)dst->data + y, .c_m = dst->nb[0]};
     g.b.data += x;
-    if (i + 1 < count && id_row_at(&p->x, i + 1) >= x && id_row_at(&p->y, i + 1) >= y)
-        g.n = 2, g.b.nb_i = id_row_at(&p->x, i + 1) - x, g.c_n = id_row_at(&p->y, i + 1) - y;
+    if (i + 1 < count && id_row_offset(&p->x, i + 1) >= x && id_row_offset(&p->y, i + 1) >= y)
+        g.n = 2, g.b.nb_i = id_row_offset(&p->x, i + 1) - x, g.c_n = id_row_offset(&p->y, i + 1) - y;
     return g;
 }
 
@@ -169,8 +169,7 @@ static size_t work_MUL_MAT_ID(const ggml_tensor *dst, int nth) {
     const int64_t matrices = dst->op == GGML_OP_MUL_MAT_ID_BACK_AS ? dst->ne[2] : dst->src[0]->ne[2];
     return (size_t)id_work(matrices, gg_nelements(dst->src[2])) * sizeof(int64_t);
 }
-static void install_matmul(gg_kernels *k) {
-    k->work[GGML_OP_MUL_MAT_ID] = k->work[GGML_OP_MUL_MAT_ID_BACK] = k->work[GGML_OP_MUL_MAT_ID_BACK_AS] = work_MUL_MAT_ID;
-}
+static size_t work_MUL_MAT_ID_BACK(const ggml_tensor *dst, int nth) { return work_MUL_MAT_ID(dst, nth); }
+static size_t work_MUL_MAT_ID_BACK_AS(const ggml_tensor *dst, int nth) { return work_MUL_MAT_ID(dst, nth); }
 
 #endif

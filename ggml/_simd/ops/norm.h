@@ -104,6 +104,10 @@ static void rms_norm_back_row(const ggml_tensor *t, const row_part *p, const flo
         st(y + i, vf_mul(vf_mul(d, r), unit), p->end - i);
     }
 }
+GG_WORK_ROWS(NORM)
+GG_WORK_ROWS(RMS_NORM)
+GG_WORK_ROWS(L2_NORM)
+GG_WORK_ROWS(RMS_NORM_BACK)
 static int op_NORM(const gg_work *w, ggml_tensor *dst) { return map_rows(w, dst, dst->src[0], NULL, norm_row); }
 static int op_RMS_NORM(const gg_work *w, ggml_tensor *dst) { return map_rows(w, dst, dst->src[0], NULL, rms_norm_row); }
 static int op_L2_NORM(const gg_work *w, ggml_tensor *dst) { return map_rows(w, dst, dst->src[0], NULL, l2_norm_row); }
@@ -115,16 +119,16 @@ static int op_RMS_NORM_BACK(const gg_work *w, ggml_tensor *dst) {
 static void gather_group(const ggml_tensor *t, int64_t c0, int64_t c1, int64_t i3, float *p) {
     for (int64_t i2 = c0; i2 < c1; i2++)
         for (int64_t i1 = 0; i1 < t->ne[1]; i1++, p += t->ne[0]) {
-            const float *x = row_in(t, (row_at){i1, i2, i3}, p);
+            const float *x = row_in(t, (row_index){i1, i2, i3}, p);
             if (x != p) memcpy(p, x, (size_t)t->ne[0] * sizeof *p);
         }
 }
 static void scatter_group(ggml_tensor *t, int64_t c0, int64_t c1, int64_t i3, const float *p) {
     for (int64_t i2 = c0; i2 < c1; i2++)
         for (int64_t i1 = 0; i1 < t->ne[1]; i1++, p += t->ne[0]) {
-            float *y = row_out(t, (row_at){i1, i2, i3}, (float *)p);
+            float *y = row_out(t, (row_index){i1, i2, i3}, (float *)p);
             if (y != p) memcpy(y, p, (size_t)t->ne[0] * sizeof *p);
-            row_store(t, (row_at){i1, i2, i3}, y);
+            row_store(t, (row_index){i1, i2, i3}, y);
         }
 }
 static bool group_is_flat(const ggml_tensor *t) {

@@ -26,10 +26,10 @@ static void pool_scales(const gg_pool *q, const patches *v, float *scale) {
 }
 static inline vf pool_gather(const plane *p, int kind, int64_t o, int64_t i) {
     const int64_t taps = p->ax[0].taps * p->ax[1].taps;
-    vf r = vf_set1(kind == GG_POOL_MAX ? POOL_NOTHING : 0);
+    vf r = vf_set1(kind == GGML_OP_POOL_MAX ? POOL_NOTHING : 0);
     for (int64_t t = 0; t < taps; t++) {
         const vf x = vf_load(plane_at(p, o, t) + i);
-        r = kind == GG_POOL_MAX ? vf_select(vf_gt(x, r), x, r) : vf_add(r, x);
+        r = kind == GGML_OP_POOL_MAX ? vf_select(vf_gt(x, r), x, r) : vf_add(r, x);
     }
     return r;
 }
@@ -48,7 +48,7 @@ static float pool_window(const patches *v, bool max, const char *x, patch_range 
 }
 static void pool_windows(const gg_pool *q, const patches *v, const char *x, int64_t o, int64_t end, const float *scale,
                          char *y) {
-    const bool max = q->kind == GG_POOL_MAX;
+    const bool max = q->kind == GGML_OP_POOL_MAX;
     for (; o < end; o++) {
         const patch_range down = patch_inside(v->ax[1].in, o * q->s[1] - q->p[1], 1, q->k[1]);
         for (int64_t j = 0; j < v->ax[0].out; j++) {
@@ -63,7 +63,7 @@ static void pool_windows(const gg_pool *q, const patches *v, const char *x, int6
 /* Rows of outputs from o to end; row: room for one. */
 static void pool_strip(const gg_pool *q, const patches *v, const plane *p, const char *x, int64_t o, int64_t end,
                        const float *scale, float *row, char *y) {
-    const bool max = q->kind == GG_POOL_MAX;
+    const bool max = q->kind == GGML_OP_POOL_MAX;
     plane_load(p, v, q->x->type, x, o, end - o, max ? POOL_NOTHING : 0);
     for (int64_t r = 0; r < end - o; r++) {
         for (int64_t j = 0; j < v->ax[0].out; j += VW) {
@@ -120,10 +120,10 @@ static void pool_spread(const plane *sum, const plane *x, int kind, int64_t o, i
     const int64_t taps = sum->ax[0].taps * sum->ax[1].taps;
     for (int64_t i = 0; i < n; i += VW) {
         const vf share = vf_load(g + i);
-        const vi at = kind == GG_POOL_MAX ? pool_argmax(x, o, i) : vi_set1(0);
+        const vi at = kind == GGML_OP_POOL_MAX ? pool_argmax(x, o, i) : vi_set1(0);
         for (int64_t t = 0; t < taps; t++) {
             float *y = plane_at(sum, o, t) + i;
-            const vf part = kind == GG_POOL_MAX ? vf_select(vi_eq(at, vi_set1((int32_t)t)), share, vf_zero()) : share;
+            const vf part = kind == GGML_OP_POOL_MAX ? vf_select(vi_eq(at, vi_set1((int32_t)t)), share, vf_zero()) : share;
             vf_store(y, vf_add(vf_load(y), part));
         }
     }
@@ -134,7 +134,7 @@ static int op_POOL_2D_BACK(const gg_work *w, ggml_tensor *dst) {
     patches v = pool_view(&q);
     for (int i = 0; i < 2; i++) v.nb[i] = f->nb[i];
     plane sum = plane_plan(&v, 0), x = sum;
-    const bool max = q.kind == GG_POOL_MAX;
+    const bool max = q.kind == GGML_OP_POOL_MAX;
     const int64_t across = plane_round(v.ax[0].out);
     const size_t size = (size_t)across * 2 * sizeof(float);
     char *const memory = plane_scratch(&sum, size + (max ? plane_size(&sum) : 0));

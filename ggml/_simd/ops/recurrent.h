@@ -28,13 +28,13 @@ static float seq_scalar(const ggml_tensor *t, int64_t i0, int64_t i1, int64_t i2
 }
 /* Operands [n, heads, all tokens]. */
 static const float *seq_flat(const ggml_tensor *x, const gg_seq *z, seq_at at, float *tmp) {
-    return row_in(x, (row_at){at.h, at.seq * z->tokens + at.t, 0}, tmp);
+    return row_in(x, (row_index){at.h, at.seq * z->tokens + at.t, 0}, tmp);
 }
 static void fill_wkv6(const ggml_tensor *t, const gg_seq *z, seq_at at, seq_tmp tmp, seq_step *s) {
     s->p[SEQ_K] = seq_flat(t->src[0], z, at, tmp.p[SEQ_K]);
     s->p[SEQ_V] = seq_flat(t->src[1], z, at, tmp.p[SEQ_V]);
     s->p[SEQ_R] = seq_flat(t->src[2], z, at, tmp.p[SEQ_R]);
-    s->p[SEQ_U] = row_in(t->src[3], (row_at){at.h, 0, 0}, tmp.p[SEQ_U]);
+    s->p[SEQ_U] = row_in(t->src[3], (row_index){at.h, 0, 0}, tmp.p[SEQ_U]);
     s->p[SEQ_W] = seq_flat(t->src[4], z, at, tmp.p[SEQ_W]);
 }
 static void fill_gla(const ggml_tensor *t, const gg_seq *z, seq_at at, seq_tmp tmp, seq_step *s) {
@@ -51,10 +51,10 @@ static void fill_wkv7(const ggml_tensor *t, const gg_seq *z, seq_at at, seq_tmp 
 static void fill_delta(const ggml_tensor *t, const gg_seq *z, seq_at at, seq_tmp tmp, seq_step *s) {
     const ggml_tensor *g = t->src[3];
     const int64_t n = z->n, hk = at.h % t->src[0]->ne[1];
-    const float *k = row_in(t->src[1], (row_at){hk, at.t, at.seq}, tmp.p[SEQ_K]);
-    const float *q = row_in(t->src[0], (row_at){hk, at.t, at.seq}, tmp.p[SEQ_R]);
-    const float *v = row_in(t->src[2], (row_at){at.h, at.t, at.seq}, tmp.p[SEQ_V]);
-    const float *gates = row_in(g, (row_at){at.h, at.t, at.seq}, tmp.p[SEQ_W]);
+    const float *k = row_in(t->src[1], (row_index){hk, at.t, at.seq}, tmp.p[SEQ_K]);
+    const float *q = row_in(t->src[0], (row_index){hk, at.t, at.seq}, tmp.p[SEQ_R]);
+    const float *v = row_in(t->src[2], (row_index){at.h, at.t, at.seq}, tmp.p[SEQ_V]);
+    const float *gates = row_in(g, (row_index){at.h, at.t, at.seq}, tmp.p[SEQ_W]);
     const float beta = *(const float *)gg_row_ptr(t->src[4], at.h, at.t, at.seq);
     const bool one = g->ne[0] == 1;
     const vf w1 = v_exp(vf_set1(gates[0]));
@@ -87,7 +87,7 @@ static void fill_ssm(const ggml_tensor *t, const gg_seq *z, seq_at at, seq_tmp t
     const int64_t n = z->n, group = b->ne[1] == 1 ? 0 : at.h / (z->heads / b->ne[1]);
     const float dt = at.dt ? at.dt[at.t * VW] : seq_softplus(seq_scalar(t->src[2], at.h, at.t, at.seq));
     float *const w = tmp.p[SEQ_W];
-    const float *rates = row_in(a, (row_at){at.h, 0, 0}, w);
+    const float *rates = row_in(a, (row_index){at.h, 0, 0}, w);
     if (a->ne[0] == 1) {
         const vf w1 = v_exp(vf_set1(dt * rates[0]));
         EACH_VEC(i, n) st(w + i, w1, n - i);
@@ -95,9 +95,9 @@ static void fill_ssm(const ggml_tensor *t, const gg_seq *z, seq_at at, seq_tmp t
         EACH_VEC(i, n) st(w + i, v_exp(vf_mul(vf_set1(dt), ld(rates + i, n - i))), n - i);
     }
     s->p[SEQ_W] = w;
-    s->p[SEQ_K] = row_in(b, (row_at){group, at.t, at.seq}, tmp.p[SEQ_K]);
-    s->p[SEQ_R] = row_in(t->src[5], (row_at){group, at.t, at.seq}, tmp.p[SEQ_R]);
-    s->p[SEQ_V] = seq_scaled(z->rows, row_in(t->src[1], (row_at){at.h, at.t, at.seq}, tmp.p[SEQ_V]), dt, tmp.p[SEQ_V]);
+    s->p[SEQ_K] = row_in(b, (row_index){group, at.t, at.seq}, tmp.p[SEQ_K]);
+    s->p[SEQ_R] = row_in(t->src[5], (row_index){group, at.t, at.seq}, tmp.p[SEQ_R]);
+    s->p[SEQ_V] = seq_scaled(z->rows, row_in(t->src[1], (row_index){at.h, at.t, at.seq}, tmp.p[SEQ_V]), dt, tmp.p[SEQ_V]);
 }
 static seq_fill_fn seq_fill(int op) {
     switch (op) {
@@ -281,5 +281,7 @@ static int op_SSM_CONV(const gg_work *w, ggml_tensor *dst) {
         }
     return GGML_STATUS_SUCCESS;
 }
+
+#include "recurrent_back.h"
 
 #endif

@@ -1,12 +1,7 @@
-/* Kernels of the family REDUCE: sums and what else makes one value of many; the rest in files of their own. */
+/* Reductions: sums, means, the index of the largest value, counts, and the sums over the tiles of a repetition. */
 #ifndef GG_OPS_REDUCE_H
 #define GG_OPS_REDUCE_H
 #include "rowwise.h"
-#include "norm.h"
-#include "softmax.h"
-#include "sort.h"
-#include "gate.h"
-#include "triangle.h"
 
 /* ---- SUM, SUM_ROWS, MEAN: rows are cut into blocks whose sums meet in the work memory -------------------------- */
 enum { SUM_BLOCK = 4 * GG_TILE };
@@ -18,7 +13,7 @@ static void sum_parts(const gg_work *w, const ggml_tensor *t, double *parts) {
     float tmp[SUM_BLOCK];
     for (int64_t u0, u1; gg_next(w, gg_nrows(t) * blocks, grain, &u0, &u1);)
         for (int64_t u = u0; u < u1; u++) {
-            const row_at at = nth_row(t, u / blocks);
+            const row_index at = nth_row(t, u / blocks);
             const int64_t i0 = u % blocks * SUM_BLOCK, n = t->ne[0] - i0 < SUM_BLOCK ? t->ne[0] - i0 : SUM_BLOCK;
             parts[u] = sum_row(WHOLE_ROW(n), gg_row_in(t, at.i1, at.i2, at.i3, i0, n, tmp));
         }
@@ -60,7 +55,7 @@ static int sum_rows(const gg_work *w, ggml_tensor *dst, double count) {
     const double *parts = w->wdata;
     sum_parts(w, a, w->wdata);
     for (int64_t r = rows * w->ith / w->nth; r < rows * (w->ith + 1) / w->nth; r++) {
-        const row_at at = nth_row(dst, r);
+        const row_index at = nth_row(dst, r);
         double total = 0;
         for (int64_t i = 0; i < blocks; i++) total += parts[r * blocks + i];
         *(float *)gg_row_ptr(dst, at.i1, at.i2, at.i3) = (float)(total / count);
@@ -92,7 +87,7 @@ static int op_ARGMAX(const gg_work *w, ggml_tensor *dst) {
     float *tmp[1];
     if (!part_scratch(p, tmp, 1, &a)) return no_memory(a);
     for EACH_ROW_PART(w, p, a, r) {
-        const int32_t at = argmax_row(p, part_in(p, a, (row_at){r, 0, 0}, tmp[0]));
+        const int32_t at = argmax_row(p, part_in(p, a, (row_index){r, 0, 0}, tmp[0]));
         if (!p->shared || w->ith == 0) *(int32_t *)((char *)dst->data + (size_t)r * dst->nb[0]) = at;
     }
     return GGML_STATUS_SUCCESS;
@@ -112,7 +107,7 @@ static int op_COUNT_EQUAL(const gg_work *w, ggml_tensor *dst) {
     int64_t *counts = w->wdata, count = 0;
     for (int64_t u0, u1; gg_next(w, gg_nrows(v) * blocks, 1, &u0, &u1);)
         for (int64_t u = u0; u < u1; u++) {
-            const row_at at = nth_row(v, u / blocks);
+            const row_index at = nth_row(v, u / blocks);
             const int64_t i0 = u % blocks * SUM_BLOCK, i1 = i0 + SUM_BLOCK < v->ne[0] ? i0 + SUM_BLOCK : v->ne[0];
             const char *a = gg_row_ptr(&v[0], at.i1, at.i2, at.i3), *b = gg_row_ptr(&v[1], at.i1, at.i2, at.i3);
             if (sa == 4 && sb == 4)
@@ -156,28 +151,28 @@ static void columns_carry(column_sums *s, int64_t n) {
     s->rows = 0;
 }
 /* Adds elements i0 to i0+n of a row. */
-static void add_row(column_sums *s, const ggml_tensor *a, row_at at, int64_t i0, int64_t n) {
+static void column_sums_add(column_sums *s, const ggml_tensor *a, row_index at, int64_t i0, int64_t n) {
     s->row[s->rows] = gg_row_in(a, at.i1, at.i2, at.i3, i0, n, s->tmp[s->rows]);
     if (++s->rows == s->group) columns_carry(s, n);
 }
 /* *acc += all elements of a row */
-static void add_whole_row(double *acc, const ggml_tensor *a, row_at at, float *tmp) {
+static void sum_whole_row(double *acc, const ggml_tensor *a, row_index at, float *tmp) {
     for (int64_t i0 = 0; i0 < a->ne[0]; i0 += BACK_TILE) {
         const int64_t n = a->ne[0] - i0 < BACK_TILE ? a->ne[0] - i0 : BACK_TILE;
         *acc += sum_row(WHOLE_ROW(n), gg_row_in(a, at.i1, at.i2, at.i3, i0, n, tmp));
     }
 }
 /* Elements i0 to i0+n of the row `at` of dst, to s->total; false: a sum of a group is not finite. */
-static bool back_tile(column_sums *s, const ggml_tensor *dst, row_at at, int64_t i0, int64_t n, int group) {
+static bool back_tile(column_sums *s, const ggml_tensor *dst, row_index at, int64_t i0, int64_t n, int group) {
     const ggml_tensor *a = dst->src[0];
-    row_at k;
+    row_index k;
     s->rows = 0, s->group = group;
     for (int64_t i = 0; i < n; i++) s->total[i] = 0;
     for (k.i3 = at.i3; k.i3 < a->ne[3]; k.i3 += dst->ne[3])
         for (k.i2 = at.i2; k.i2 < a->ne[2]; k.i2 += dst->ne[2])
             for (k.i1 = at.i1; k.i1 < a->ne[1]; k.i1 += dst->ne[1])
-                if (dst->ne[0] == 1) add_whole_row(s->total, a, k, s->tmp[0]);
-                else for (int64_t k0 = i0; k0 < a->ne[0]; k0 += dst->ne[0]) add_row(s, a, k, k0, n);
+                if (dst->ne[0] == 1) sum_whole_row(s->total, a, k, s->tmp[0]);
+                else for (int64_t k0 = i0; k0 < a->ne[0]; k0 += dst->ne[0]) column_sums_add(s, a, k, k0, n);
     columns_carry(s, n);
     bool finite = true;
     for (int64_t i = 0; i < n; i++) finite &= s->total[i] - s->total[i] == 0;
@@ -197,7 +192,7 @@ static int back_offsets(const ggml_tensor *dst, size_t offset[BACK_ROWS]) {
     }
     return count;
 }
-static void back_long(const ggml_tensor *dst, row_at at, int64_t i0, int64_t n) {
+static void back_long(const ggml_tensor *dst, row_index at, int64_t i0, int64_t n) {
     column_sums sums;
     float out[BACK_TILE], *y = gg_row_out(dst, at.i1, at.i2, at.i3, i0, out);
     const bool finite = back_tile(&sums, dst, at, i0, n, BACK_ROWS);
@@ -214,7 +209,7 @@ static int op_REPEAT_BACK(const gg_work *w, ggml_tensor *dst) {
     const int few = back_offsets(dst, offset);
     for (int64_t u0, u1; gg_next(w, gg_nrows(dst) * tiles, few ? 1 + 4096 / (n0 * few) : 1, &u0, &u1);)
         for (int64_t u = u0; u < u1; u++) {
-            const row_at at = nth_row(dst, u / tiles);
+            const row_index at = nth_row(dst, u / tiles);
             const int64_t i0 = u % tiles * tile, n = n0 - i0 < tile ? n0 - i0 : tile;
             const float *row[BACK_ROWS];
             for (int i = 0; i < few; i++)
@@ -223,67 +218,6 @@ static int op_REPEAT_BACK(const gg_work *w, ggml_tensor *dst) {
                 back_long(dst, at, i0, n);
         }
     return GGML_STATUS_SUCCESS;
-}
-
-/* ---- CUMSUM ---------------------------------------------------------------------------------------------------- */
-/* The sums of a tile in double, on top of `base`, to y (NULL: nowhere); returns what it adds. Four elements wait for
- * the running sum only once. */
-static double cumsum_tile(int64_t n, const float *a, double base, bool back, float *y) {
-    double sum = 0;
-    int64_t i = 0;
-    for (; i + 4 <= n; i += 4) {
-        const float *x = back ? a + n - 4 - i : a + i;
-        const double s0 = (double)x[back ? 3 : 0], s1 = s0 + (double)x[back ? 2 : 1];
-        const double s2 = s1 + (double)x[back ? 1 : 2], s3 = s2 + (double)x[back ? 0 : 3], on = base + sum;
-        sum += s3;
-        if (!y) continue;
-        float *to = back ? y + n - 4 - i : y + i;
-        to[back ? 3 : 0] = (float)(on + s0), to[back ? 2 : 1] = (float)(on + s1);
-        to[back ? 1 : 2] = (float)(on + s2), to[back ? 0 : 3] = (float)(on + s3);
-    }
-    for (; i < n; i++) {
-        const int64_t j = back ? n - 1 - i : i;
-        sum += (double)a[j];
-        if (y) y[j] = (float)(base + sum);
-    }
-    return sum;
-}
-/* op_params[0]: from the end of the row (the gradient). */
-static void cumsum_row(const ggml_tensor *t, const row_part *p, const float *a, const float *b, float *y) {
-    (void)b;
-    const bool back = t->op_params[0];
-    const int64_t tiles = row_tiles(p->n), first = p->begin / SUM_TILE, own = row_tiles(p->end - p->begin);
-    double base = 0;
-    for (int pass = p->shared ? 0 : 1; pass < 2; pass++) {               /* 0: what each tile adds */
-        for (int64_t k = 0; k < own; k++) {
-            const int64_t tile = back ? first + own - 1 - k : first + k, i = tile * SUM_TILE;
-            const int64_t n = p->end - i < SUM_TILE ? p->end - i : SUM_TILE;
-            const double sum = cumsum_tile(n, a + i, base, back, pass ? y + i : NULL);
-            if (pass) base += sum; else p->shared[tile] = sum;
-        }
-        if (!p->shared) return;
-        gg_barrier(p->w);
-        if (!pass && back) for (int64_t k = tiles - 1; k >= first + own; k--) base += p->shared[k];
-        if (!pass && !back) for (int64_t k = 0; k < first; k++) base += p->shared[k];
-    }
-}
-static int op_CUMSUM(const gg_work *w, ggml_tensor *dst) { return map_rows(w, dst, dst->src[0], NULL, cumsum_row); }
-
-/* The operations that need shared work memory. */
-static void install_reduce(gg_kernels *k) {
-    k->work[GGML_OP_SUM] = work_SUM;
-    k->work[GGML_OP_SUM_ROWS] = work_SUM_ROWS;
-    k->work[GGML_OP_MEAN] = work_MEAN;
-    k->work[GGML_OP_COUNT_EQUAL] = work_COUNT_EQUAL;
-    k->work[GGML_OP_CROSS_ENTROPY_LOSS] = work_CROSS_ENTROPY_LOSS;
-    k->work[GGML_OP_ARGMAX] = work_ARGMAX;
-    k->work[GGML_OP_ARGSORT] = k->work[GGML_OP_TOP_K] = sort_work;
-    k->work[GGML_OP_GROUP_NORM] = work_GROUP_NORM;
-    k->work[GGML_OP_SOLVE_TRI] = work_SOLVE_TRI;
-    static const int by_rows[] = {
-        GGML_OP_CUMSUM, GGML_OP_NORM, GGML_OP_RMS_NORM, GGML_OP_RMS_NORM_BACK, GGML_OP_L2_NORM, GGML_OP_SOFT_MAX,
-        GGML_OP_SOFT_MAX_BACK, GGML_OP_LOG_SOFT_MAX, GGML_OP_CROSS_ENTROPY_LOSS_BACK};
-    for (size_t i = 0; i < sizeof by_rows / sizeof *by_rows; i++) k->work[by_rows[i]] = work_rows;
 }
 
 #endif

@@ -139,7 +139,7 @@ static int rope_run(const gg_work *w, ggml_tensor *dst, float sign) {
     rope p;
     if (!rope_make(&p, dst, a, dst->src[2])) return no_memory(dst);
     for EACH_ROW(w, dst, r) {
-        const row_at at = nth_row(dst, r);
+        const row_index at = nth_row(dst, r);
         if (at.i2 != token) rope_token(&p, dst, positions, a->ne[2], token = at.i2, sign);
         float *y = row_out(dst, at, p.out);
         rope_row(&p, a->ne[0], row_in(a, at, p.in), y);
@@ -173,7 +173,7 @@ static void rope_part(rope *p, const ggml_tensor *t, int64_t part, float sign, d
         rope_token(p, t, positions, a->ne[2], token, sign);
         memset(turning, 0, (size_t)p->pairs * sizeof *turning);
         for (int64_t i1 = 0; i1 < a->ne[1]; i1++) {
-            const row_at at = {i1, token, u / a->ne[2]};
+            const row_index at = {i1, token, u / a->ne[2]};
             rope_turning(p, row_in(a, at, p->in), row_in(g, at, p->out), turning);
         }
         for (int64_t i = 0; i < p->pairs; i++)

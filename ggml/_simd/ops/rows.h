@@ -8,6 +8,8 @@
  * quantised row, i0 must be a multiple of the block, and n too; GG_TILE is a multiple of every block. */
 #ifndef GG_OPS_ROWS_H
 #define GG_OPS_ROWS_H
+#include "../vec/vec.h"
+#include "row_index.h"
 
 enum { GG_TILE = 1024 };   /* elements to convert at a time: three tiles stay in the first-level cache */
 
@@ -93,13 +95,6 @@ static inline void gg_from_floats(int type, const float *x, int64_t n, char *p, 
 static inline void gg_ahead(const float *p) { __builtin_prefetch(p + 4096); }
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
-static inline char *gg_row_ptr(const ggml_tensor *t, int64_t i1, int64_t i2, int64_t i3) {
-    return (char *)t->data + (size_t)i1 * t->nb[1] + (size_t)i2 * t->nb[2] + (size_t)i3 * t->nb[3];
-}
-static inline char *gg_row_at(const ggml_tensor *t, int64_t i1, int64_t i2, int64_t i3, int64_t i0) {
-    const int64_t blck = gg_types[t->type].blck;
-    return gg_row_ptr(t, i1, i2, i3) + (size_t)(blck == 1 ? i0 : i0 / blck) * t->nb[0];   /* divisions take long */
-}
 /* Rows can be read and written in place as f32. */
 static inline bool gg_row_direct(const ggml_tensor *t) {
     return t->type == GGML_TYPE_F32 && (t->nb[0] == 4 || t->ne[0] == 1);
@@ -107,17 +102,17 @@ static inline bool gg_row_direct(const ggml_tensor *t) {
 
 static inline const float *gg_row_in(const ggml_tensor *t, int64_t i1, int64_t i2, int64_t i3, int64_t i0, int64_t n,
                                      float *tmp) {
-    const char *p = gg_row_at(t, i1, i2, i3, i0);
+    const char *p = gg_element_ptr(t, i1, i2, i3, i0);
     if (gg_row_direct(t)) return (const float *)p;
     gg_to_floats(t->type, p, t->nb[0], n, tmp);
     return tmp;
 }
 static inline float *gg_row_out(const ggml_tensor *t, int64_t i1, int64_t i2, int64_t i3, int64_t i0, float *tmp) {
-    return gg_row_direct(t) ? (float *)gg_row_at(t, i1, i2, i3, i0) : tmp;
+    return gg_row_direct(t) ? (float *)gg_element_ptr(t, i1, i2, i3, i0) : tmp;
 }
 static inline void gg_row_store(const ggml_tensor *t, int64_t i1, int64_t i2, int64_t i3, int64_t i0, int64_t n,
                                 const float *y) {
-    if (!gg_row_direct(t)) gg_from_floats(t->type, y, n, gg_row_at(t, i1, i2, i3, i0), t->nb[0]);
+    if (!gg_row_direct(t)) gg_from_floats(t->type, y, n, gg_element_ptr(t, i1, i2, i3, i0), t->nb[0]);
 }
 
 /* i modulo n; a division is as slow as a short row. */
@@ -131,7 +126,7 @@ static inline const float *gg_row_repeat(const ggml_tensor *b, int64_t ne0, int6
     if (k == ne0) return gg_row_in(b, i1, i2, i3, i0, n, tmp);
     /* one period from i0 on, in two pieces, then copies of all there is so far */
     const int64_t at = i0 % k, first = k - at < n ? k - at : n, period = k < n ? k : n;
-    gg_to_floats(b->type, gg_row_at(b, i1, i2, i3, at), b->nb[0], first, tmp);
+    gg_to_floats(b->type, gg_element_ptr(b, i1, i2, i3, at), b->nb[0], first, tmp);
     if (first < period) gg_to_floats(b->type, gg_row_ptr(b, i1, i2, i3), b->nb[0], period - first, tmp + first);
     for (int64_t have = period; have < n; have *= 2)
         memcpy(tmp + have, tmp, (size_t)(have < n - have ? have : n - have) * sizeof *tmp);

@@ -99,11 +99,6 @@ static float max_abs_row(const row_part *p, const float *x) {
 }
 
 /* ---- rows ------------------------------------------------------------------------------------------------------ */
-typedef struct { int64_t i1, i2, i3; } row_at;
-static inline row_at nth_row(const ggml_tensor *t, int64_t r) {
-    const int64_t q = t->ne[1] ? r / t->ne[1] : 0, p = t->ne[2] ? q / t->ne[2] : 0;
-    return (row_at){r - q * t->ne[1], q - p * t->ne[2], p};
-}
 /* r indexes t->ne[1..3]: `for EACH_ROW(w, t, r)` shares the rows out to the threads. */
 #define EACH_ROW(w, t, r)                                                                          \
     (int64_t r##_0, r##_1; gg_next(w, gg_nrows(t), row_grain((t)->ne[0]), &r##_0, &r##_1);)        \
@@ -121,24 +116,24 @@ static inline bool row_next(const gg_work *w, const row_part *p, int64_t rows, i
     return first;
 }
 
-static inline const float *row_in(const ggml_tensor *t, row_at r, float *tmp) {
+static inline const float *row_in(const ggml_tensor *t, row_index r, float *tmp) {
     return gg_row_in(t, r.i1, r.i2, r.i3, 0, t->ne[0], tmp);
 }
-static inline float *row_out(ggml_tensor *t, row_at r, float *tmp) {
+static inline float *row_out(ggml_tensor *t, row_index r, float *tmp) {
     return gg_row_out(t, r.i1, r.i2, r.i3, 0, tmp);
 }
-static inline void row_store(ggml_tensor *t, row_at r, const float *y) {
+static inline void row_store(ggml_tensor *t, row_index r, const float *y) {
     gg_row_store(t, r.i1, r.i2, r.i3, 0, t->ne[0], y);
 }
 
 /* The same of a part; the address is that of the row. */
-static inline const float *part_in(const row_part *p, const ggml_tensor *t, row_at r, float *tmp) {
+static inline const float *part_in(const row_part *p, const ggml_tensor *t, row_index r, float *tmp) {
     const int64_t n = p->end - p->begin;
     if (gg_row_direct(t) || n <= 0) return (const float *)gg_row_ptr(t, r.i1, r.i2, r.i3);
     gg_row_in(t, r.i1, r.i2, r.i3, p->begin, n, tmp + p->begin);
     return tmp;
 }
-static inline void part_store(const row_part *p, ggml_tensor *t, row_at r, const float *y) {
+static inline void part_store(const row_part *p, ggml_tensor *t, row_index r, const float *y) {
     if (p->begin < p->end) gg_row_store(t, r.i1, r.i2, r.i3, p->begin, p->end - p->begin, y + p->begin);
 }
 
@@ -167,20 +162,22 @@ static bool part_scratch(const row_part *p, float *tmp[], int k, const ggml_tens
     return row_largest(p, !row_scratch(tmp, k, t)) == 0;
 }
 
-/* y = fn(a, b) row by row; a, b (or NULL) and dst are of one shape; y may be a or b. Wants the memory work_rows. */
+/* y = fn(a, b) row by row; a, b (or NULL) and dst are of one shape; y may be a or b. Needs the shared memory of
+ * GG_WORK_ROWS. */
 typedef void (*row_fn)(const ggml_tensor *dst, const row_part *p, const float *a, const float *b, float *y);
 static int map_rows(const gg_work *w, ggml_tensor *dst, const ggml_tensor *a, const ggml_tensor *b, row_fn fn) {
     float *tmp[3];
     const row_part part = rows_part(w, dst, w->wdata), *p = &part;
     if (!part_scratch(p, tmp, 3, (const ggml_tensor *[]){dst, a, b})) return no_memory(dst);
     for EACH_ROW_PART(w, p, dst, r) {
-        const row_at at = nth_row(dst, r);
+        const row_index at = nth_row(dst, r);
         float *y = row_out(dst, at, tmp[0]);
         fn(dst, p, part_in(p, a, at, tmp[1]), b ? part_in(p, b, at, tmp[2]) : NULL, y);
         part_store(p, dst, at, y);
     }
     return GGML_STATUS_SUCCESS;
 }
-static size_t work_rows(const ggml_tensor *dst, int nth) { return rows_work(dst, nth); }
+/* work_NAME of an operation that computes by map_rows. */
+#define GG_WORK_ROWS(NAME) static size_t work_##NAME(const ggml_tensor *dst, int nth) { return rows_work(dst, nth); }
 
 #endif

@@ -1,4 +1,4 @@
-/* SOFT_MAX and its gradient, the causal masks, the cross-entropy loss and its gradient. */
+/* SOFT_MAX and its gradient, LOG_SOFT_MAX, the cross-entropy loss and its gradient. */
 #ifndef GG_OPS_SOFTMAX_H
 #define GG_OPS_SOFTMAX_H
 #include "logits.h"
@@ -12,6 +12,7 @@ static void softmax_row(const row_part *p, const float *x, float *y, float m, co
     const vf r = vf_set1(sum == 0 ? 0 : (float)(1 / sum));
     EACH_PART(i, p) st(y + i, vf_mul(ld(y + i, p->end - i), r), p->end - i);
 }
+GG_WORK_ROWS(SOFT_MAX)
 static int op_SOFT_MAX(const gg_work *w, ggml_tensor *dst) {
     const ggml_tensor *a = dst->src[0], *mask = dst->src[1], *sinks = dst->src[2];
     const float scale = gg_param_f32(dst, 0), max_bias = gg_param_f32(dst, 1);
@@ -19,10 +20,10 @@ static int op_SOFT_MAX(const gg_work *w, ggml_tensor *dst) {
     const row_part part = rows_part(w, dst, w->wdata), *p = &part;
     if (!part_scratch(p, tmp, 3, (const ggml_tensor *[]){dst, a, mask})) return no_memory(dst);
     for EACH_ROW_PART(w, p, dst, r) {
-        const row_at at = nth_row(dst, r);
+        const row_index at = nth_row(dst, r);
         const float *x = part_in(p, a, at, tmp[1]), *b = NULL, *sink = NULL;
         float *y = row_out(dst, at, tmp[0]), m;
-        if (mask) b = part_in(p, mask, (row_at){at.i1, at.i2 % mask->ne[2], at.i3 % mask->ne[3]}, tmp[2]);
+        if (mask) b = part_in(p, mask, (row_index){at.i1, at.i2 % mask->ne[2], at.i3 % mask->ne[3]}, tmp[2]);
         if (sinks) sink = (const float *)((const char *)sinks->data + (size_t)at.i2 * sinks->nb[0]);
         if (b || scale != 1) m = logits_row(p, x, b, scale, alibi_slope(max_bias, a->ne[2], at.i2), y), x = y;
         else m = max_row(p, x);
@@ -39,6 +40,7 @@ static void soft_max_back_row(const row_part *p, const float *a, const float *b,
         st(y + i, vf_mul(vf_mul(scale, vf_sub(ld(a + i, k), dot)), ld(b + i, k)), k);
     }
 }
+GG_WORK_ROWS(SOFT_MAX_BACK)
 static int op_SOFT_MAX_BACK(const gg_work *w, ggml_tensor *dst) {
     const ggml_tensor *a = dst->src[0], *b = dst->src[1];
     const float scale = gg_param_f32(dst, 0), max_bias = gg_param_f32(dst, 1);
@@ -46,7 +48,7 @@ static int op_SOFT_MAX_BACK(const gg_work *w, ggml_tensor *dst) {
     const row_part part = rows_part(w, dst, w->wdata), *p = &part;
     if (!part_scratch(p, tmp, 3, (const ggml_tensor *[]){dst, a, b})) return no_memory(dst);
     for EACH_ROW_PART(w, p, dst, r) {
-        const row_at at = nth_row(dst, r);
+        const row_index at = nth_row(dst, r);
         /* 1: the gradient by the mask, not by a */
         const float factor = dst->op_params[2] ? alibi_slope(max_bias, dst->ne[2], at.i2) : scale;
         float *y = row_out(dst, at, tmp[0]);
@@ -55,29 +57,6 @@ static int op_SOFT_MAX_BACK(const gg_work *w, ggml_tensor *dst) {
     }
     return GGML_STATUS_SUCCESS;
 }
-
-/* ---- masks ----------------------------------------------------------------------------------------------------- */
-enum { MASK_TILE = 1024 };
-static int mask_rows(const gg_work *w, ggml_tensor *dst, float value) {
-    const ggml_tensor *a = dst->src[0];
-    float in[MASK_TILE], out[MASK_TILE];
-    for EACH_ROW(w, dst, r) {
-        const row_at at = nth_row(dst, r);
-        const int64_t kept = dst->op_params[0] + at.i1 + 1;              /* elements that stay */
-        for (int64_t i0 = 0; i0 < dst->ne[0]; i0 += MASK_TILE) {
-            const int64_t n = dst->ne[0] - i0 < MASK_TILE ? dst->ne[0] - i0 : MASK_TILE;
-            const int64_t stay = kept < i0 ? 0 : kept - i0 < n ? kept - i0 : n;
-            const float *x = gg_row_in(a, at.i1, at.i2, at.i3, i0, n, in);
-            float *y = gg_row_out(dst, at.i1, at.i2, at.i3, i0, out);
-            if (x != y) memmove(y, x, (size_t)stay * sizeof *y);
-            for (int64_t i = stay; i < n; i++) y[i] = value;
-            gg_row_store(dst, at.i1, at.i2, at.i3, i0, n, y);
-        }
-    }
-    return GGML_STATUS_SUCCESS;
-}
-static int op_DIAG_MASK_INF(const gg_work *w, ggml_tensor *dst) { return mask_rows(w, dst, -GG_INF); }
-static int op_DIAG_MASK_ZERO(const gg_work *w, ggml_tensor *dst) { return mask_rows(w, dst, 0); }
 
 /* ---- cross entropy --------------------------------------------------------------------------------------------- */
 ROW_SUM(exp_sum, v_exp(vf_sub(ld(x + i, k), m)), const float *x, vf m)
@@ -98,7 +77,7 @@ static int op_CROSS_ENTROPY_LOSS(const gg_work *w, ggml_tensor *dst) {
     const bool ok = part_scratch(p, tmp, 2, (const ggml_tensor *[]){a, labels});
     if (ok)
         for EACH_ROW_PART(w, p, a, r) {
-            const row_at at = nth_row(a, r);
+            const row_index at = nth_row(a, r);
             const float *x = part_in(p, a, at, tmp[0]), *b = part_in(p, labels, at, tmp[1]), m = max_row(p, x);
             const vf top = vf_set1(m == -GG_INF ? 0 : m);
             const double sum = weighed_row(p, x, b, top, vf_set1((float)log(exp_sum(p, x, top))));
@@ -119,6 +98,7 @@ static void log_soft_max_row(const ggml_tensor *t, const row_part *p, const floa
     const vf top = vf_set1(m == -GG_INF ? 0 : m), log_sum = vf_set1((float)log(exp_sum(p, x, top)));
     EACH_PART(i, p) st(y + i, vf_sub(vf_sub(ld(x + i, p->end - i), top), log_sum), p->end - i);
 }
+GG_WORK_ROWS(LOG_SOFT_MAX)
 static int op_LOG_SOFT_MAX(const gg_work *w, ggml_tensor *dst) {
     return map_rows(w, dst, dst->src[0], NULL, log_soft_max_row);
 }
@@ -134,6 +114,7 @@ static void cross_entropy_back_row(const ggml_tensor *t, const row_part *q, cons
         st(y + i, vf_fnma(l, ld(labels + i, k), vf_mul(p, v_exp(vf_sub(ld(x + i, k), top)))), k);
     }
 }
+GG_WORK_ROWS(CROSS_ENTROPY_LOSS_BACK)
 static int op_CROSS_ENTROPY_LOSS_BACK(const gg_work *w, ggml_tensor *dst) {
     return map_rows(w, dst, dst->src[1], dst->src[2], cross_entropy_back_row);
 }

@@ -48,7 +48,7 @@ static uint64_t *radix_sort(int64_t n, uint64_t *items, uint64_t *other) {
     }
     return items;
 }
-static void store_indices(ggml_tensor *dst, row_at at, const uint64_t *items) {
+static void store_indices(ggml_tensor *dst, row_index at, const uint64_t *items) {
     char *p = gg_row_ptr(dst, at.i1, at.i2, at.i3);
     for (int64_t i = 0; i < dst->ne[0]; i++) *(int32_t *)(p + (size_t)i * dst->nb[0]) = (int32_t)items[i];
 }
@@ -105,7 +105,7 @@ static uint64_t item_of_rank(const sort_part *parts, int nth, int64_t rank) {
     return item;
 }
 /* Writes the indices of ranks begin to end. */
-static void merge_parts(ggml_tensor *dst, row_at at, const sort_part *parts, int nth, int64_t begin, int64_t end) {
+static void merge_parts(ggml_tensor *dst, row_index at, const sort_part *parts, int nth, int64_t begin, int64_t end) {
     sort_part rest[GGML_MAX_N_THREADS];
     char *y = gg_row_ptr(dst, at.i1, at.i2, at.i3);
     if (begin >= end) return;
@@ -132,7 +132,7 @@ static int sort_shared_rows(const gg_work *w, ggml_tensor *dst, bool down) {
     sort_part *const parts = w->wdata, *const own = parts + w->ith;
     uint64_t *const p = gg_scratch((2 * items + (size_t)m) * sizeof *p);
     for (int64_t r = 0; r < gg_nrows(a); r++) {
-        const row_at at = nth_row(a, r);
+        const row_index at = nth_row(a, r);
         *own = (sort_part){.n = -1};
         if (p) {
             const float *x = gg_row_in(a, at.i1, at.i2, at.i3, begin, m, (float *)(p + 2 * items));
@@ -158,7 +158,7 @@ static int sort_rows(const gg_work *w, ggml_tensor *dst, bool down) {
     uint64_t *p = gg_scratch((2 * items + (gg_row_direct(a) ? 0 : pad)) * sizeof *p);
     if (!p) return no_memory(a);
     for EACH_ROW(w, a, r) {
-        const row_at at = nth_row(a, r);
+        const row_index at = nth_row(a, r);
         const float *x = row_in(a, at, (float *)(p + 2 * items));
         if (some) {
             store_indices(dst, at, best_items(n, x, 0, k, room, p, p + items));
@@ -169,6 +169,8 @@ static int sort_rows(const gg_work *w, ggml_tensor *dst, bool down) {
     }
     return GGML_STATUS_SUCCESS;
 }
+static size_t work_ARGSORT(const ggml_tensor *dst, int nth) { return sort_work(dst, nth); }
+static size_t work_TOP_K(const ggml_tensor *dst, int nth) { return sort_work(dst, nth); }
 static int op_ARGSORT(const gg_work *w, ggml_tensor *dst) { return sort_rows(w, dst, dst->op_params[0] == 1); }
 /* In falling order, which the C library leaves open. */
 static int op_TOP_K(const gg_work *w, ggml_tensor *dst) { return sort_rows(w, dst, true); }

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "compute.h"
 #include "check.h"
+#include "custom_layout.h"
 #include "dispatch.h"
 #include <stdarg.h>
 #include <stdio.h>
@@ -29,7 +30,8 @@
 
 /* ns. Below SPLIT_COST a thread, at most SPLIT_MOST, a node runs on one: many threads take longer to meet. Threads are
  * only called for nodes that cost CALL_COST together. */
-enum { SPLIT_COST = 1000, SPLIT_MOST = 6000, CALL_COST = 6000, SPINS = 1 << 16, PENDING = 16 };
+enum { SPLIT_COST = 1000, SPLIT_MOST = 6000, CALL_COST = 6000, SPINS = 1 << 16, PENDING = 16,
+       GG_PRODUCTS_PER_NS = 25 };
 static const int64_t POLL_NS = 20000000;
 
 struct gg_team {
@@ -172,35 +174,29 @@ bool gg_next(const gg_work *w, int64_t n, int64_t grain, int64_t *i0, int64_t *i
 }
 
 /* ---- which nodes to split, where to wait -------------------------------------------------------------------------- */
-static double node_cost(const ggml_tensor *t) {   /* ns on one thread, roughly */
-    double n = (double)gg_nelements(t);
-    switch (t->op) {
-    case GGML_OP_MUL_MAT: return n * (double)t->src[0]->ne[0] / 25;
-    case GGML_OP_OUT_PROD: return n * (double)t->src[0]->ne[1] / 25;
-    case GGML_OP_MUL_MAT_ID: return n * (double)t->src[0]->ne[0] / 25;
-    default: break;
+/* Estimates the time of a node on one thread in ns, by the cost model of its operation (tables/ops.h). */
+static double node_cost(const ggml_tensor *t) {
+    const gg_op_info *op = gg_op(t->op);
+    const double n = (double)gg_nelements(t), a = t->src[0] ? (double)gg_nelements(t->src[0]) : 0;
+    double most = n;
+    switch (op->cost_model) {
+    case GG_COST_FREE: return 0;
+    case GG_COST_PER_RESULT: return n * op->cost / 64;
+    case GG_COST_PER_SOURCE: return a * op->cost / 64;
+    case GG_COST_PER_PRODUCT: return n * (double)t->src[0]->ne[op->cost] / GG_PRODUCTS_PER_NS;
+    case GG_COST_PER_ELEMENT:
+        for (int i = 0; i < 3; i++)
+            if (t->src[i] && (double)gg_nelements(t->src[i]) > most) most = (double)gg_nelements(t->src[i]);
+        return most * op->cost / 64;
+    default: return 1e9;                                /* no estimate: always shared */
     }
-    const float cost = gg_op_cost(t->op);
-    if (cost == 0) return 1e9;                          /* no estimate: always split */
-    const bool by_index = t->op == GGML_OP_GET_ROWS || t->op == GGML_OP_SET_ROWS;   /* of a table: only rows that move count */
-    if (t->op == GGML_OP_SET_ROWS) n = (double)gg_nelements(t->src[0]);
-    for (int i = 0; i < 3 && !by_index; i++)
-        if (t->src[i] && (double)gg_nelements(t->src[i]) > n) n = (double)gg_nelements(t->src[i]);
-    return n * cost / 64;
 }
-/* Tasks of a custom operation, by the threads that the caller asked for: as many calls, whatever threads there are. */
-static int custom_tasks(const ggml_tensor *t, int asked) {
-    int32_t tasks;
-    memcpy(&tasks, t->op_params + 2, sizeof tasks);
-    return tasks == GGML_N_TASKS_MAX || tasks > asked ? asked : tasks;
-}
-static bool is_custom(int op) { return op >= GGML_OP_MAP_CUSTOM1 && op <= GGML_OP_CUSTOM; }
-static bool is_step(int op) { return op == GGML_OP_OPT_STEP_ADAMW || op == GGML_OP_OPT_STEP_SGD; }
+static bool has_flag(const ggml_tensor *t, uint32_t flags) { return gg_op(t->op)->flags & flags; }
 static bool runs(const ggml_tensor *t) {
     return gg_op_computes(t->op) && t->flags & GGML_TENSOR_FLAG_COMPUTE && !gg_is_empty(t);
 }
 static int node_threads(const ggml_tensor *t, int n) {
-    if (is_custom(t->op) && custom_tasks(t, n) < n) return custom_tasks(t, n);
+    if (has_flag(t, GG_FLAG_CALLBACK) && gg_custom_tasks(t, n) < n) return gg_custom_tasks(t, n);
     const double cost = node_cost(t);
     return cost < SPLIT_MOST && cost < SPLIT_COST * n ? 1 : n;
 }
@@ -213,7 +209,7 @@ static bool worth_threads(const gg_call *c) {
 }
 int gg_until_callback(ggml_tensor **nodes, int n) {
     for (int i = 0; i < n; i++)
-        if (is_custom(nodes[i]->op) && runs(nodes[i])) return i + 1;
+        if (has_flag(nodes[i], GG_FLAG_CALLBACK) && runs(nodes[i])) return i + 1;
     return n;
 }
 static size_t work_size(const gg_kernels *k, ggml_tensor **nodes, int n, int n_threads) {
@@ -252,7 +248,7 @@ static bool arrange(gg_call *c, const gg_kernels *k, struct task *tasks, int n) 
         tasks[i].threads = node_threads(t, n);
         tasks[i].split = tasks[i].threads > 1;
         if (tasks[i].split) shared += node_cost(t);
-        const bool works = k->work[t->op] && k->work[t->op](t, tasks[i].threads), wide = is_custom(t->op) || is_step(t->op);
+        const bool works = k->work[t->op] && k->work[t->op](t, tasks[i].threads), wide = has_flag(t, GG_FLAG_CALLBACK | GG_FLAG_STEP);
         bool clash = wide || (works && work_used) || touches(&reads, span_of(t)) || touches(&writes, span_of(t));
         for (int j = 0; j < GGML_MAX_SRC && !clash; j++)
             if (t->src[j]) clash = touches(&writes, span_of(t->src[j]));
@@ -271,29 +267,11 @@ static bool arrange(gg_call *c, const gg_kernels *k, struct task *tasks, int n) 
 }
 
 /* ---- running -------------------------------------------------------------------------------------------------------- */
-typedef ggml_tensor T;
-static void call_custom(T *t, const T *as, void *fun, void *user, int ith, int nth) {
-    T *const *s = as->src;
-    switch (as->op) {
-    case GGML_OP_MAP_CUSTOM1: ((void (*)(T *, const T *, int, int, void *))fun)(t, s[0], ith, nth, user); break;
-    case GGML_OP_MAP_CUSTOM2: ((void (*)(T *, const T *, const T *, int, int, void *))fun)(t, s[0], s[1], ith, nth, user); break;
-    case GGML_OP_MAP_CUSTOM3: ((void (*)(T *, const T *, const T *, const T *, int, int, void *))fun)(t, s[0], s[1], s[2], ith, nth, user); break;
-    default: ((void (*)(T *, int, int, void *))fun)(t, ith, nth, user);
-    }
-}
-static int run_custom(const gg_work *w, ggml_tensor *t) {
-    const ggml_tensor *as = &w->team->call->last;
-    void *fun, *user;
-    memcpy(&fun, as->op_params, sizeof fun);
-    memcpy(&user, as->op_params + 4, sizeof user);
-    const int nth = custom_tasks(as, w->team->call->n_threads);
-    for (int ith; (ith = (int)atomic_fetch_add(w->chunk, 1)) < nth;) call_custom(t, as, fun, user, ith, nth);
-    return GGML_STATUS_SUCCESS;
-}
+/* A callback may change any node, even the last one, which is a custom operation where there is one: its copy counts. */
 static int run_node(const gg_kernels *k, const gg_work *w, int i) {
     const gg_call *c = w->team->call;
     ggml_tensor *t = c->nodes[i];
-    return i == c->n_nodes - 1 && is_custom(c->last.op) ? run_custom(w, t) : k->op[t->op](w, t);
+    return k->op[i == c->n_nodes - 1 ? c->last.op : t->op](w, t);
 }
 static void failed(gg_call *c, int node, int status) {
     if (c->status == GGML_STATUS_SUCCESS || c->failed < 0) c->failed = node;
@@ -325,7 +303,8 @@ static void ask(gg_call *c, int64_t *polled) {
 static void run_alone(gg_call *c, const gg_kernels *k) {
     _Atomic int64_t chunk;
     struct gg_team team = {.call = c, .kernels = k, .n = 1};
-    const gg_work w = {0, 1, c->wdata, c->wsize, &team, &chunk};
+    const gg_work w = {.ith = 0, .nth = 1, .wdata = c->wdata, .wsize = c->wsize, .team = &team, .chunk = &chunk,
+                       .node = &c->last, .n_threads = c->n_threads};
     gg_call *outer = this_call;
     int64_t polled = 0;
     this_call = c;
@@ -356,7 +335,8 @@ static void run_thread(struct gg_team *team, int ith) {
             if (atomic_load_explicit(&team->stop, memory_order_relaxed)) break;
         }
         if (ith >= task->threads) continue;
-        const gg_work w = {ith, task->threads, c->wdata, c->wsize, team, &task->chunk};
+        const gg_work w = {.ith = ith, .nth = task->threads, .wdata = c->wdata, .wsize = c->wsize, .team = team,
+                           .chunk = &task->chunk, .node = &c->last, .n_threads = c->n_threads};
         const int st = run_node(team->kernels, &w, i);
         if (st || c->status) {
             failed(c, i, st);

@@ -120,6 +120,7 @@ const char *gg_isa_name(int i) { return rows[i].name; }
 const char *gg_isa_needs(int i) { return rows[i].needs; }
 bool gg_isa_supported(int i) { return rows[i].has(); }
 int gg_isa_current(void) { return current; }
+const gg_kernels *gg_isa_active(void) { return gg_active; }
 
 /* Installing runs code of that ISA, so only for one that the CPU has. */
 const gg_kernels *gg_isa_kernels(int i) {

@@ -22,7 +22,7 @@ enum ggml_type {
 enum { GGML_TYPE_NONE = -1 };
 
 enum ggml_op {
-#define OP(id, NAME, symbol, family, check, cost) GGML_OP_##NAME = id,
+#define OP(id, NAME, symbol, family, check, cost, overwrites, flags) GGML_OP_##NAME = id,
 #include "../tables/ops.h"
 #undef OP
     GGML_OP_COUNT = 97,   /* of the public surface */
@@ -33,8 +33,21 @@ enum ggml_unary_op {
 #define UNARY(id, NAME, fn) GGML_UNARY_OP_##NAME = id,
 #include "../tables/unary.h"
 #undef UNARY
-    GGML_UNARY_OP_XIELU = 17,
-    GGML_UNARY_OP_COUNT = 22
+    GGML_UNARY_OP_COUNT             /* the last row has the highest number */
+};
+
+enum ggml_glu_op {
+#define GLU(id, NAME) GGML_GLU_OP_##NAME = id,
+#include "../tables/glu.h"
+#undef GLU
+    GGML_GLU_OP_COUNT
+};
+
+enum ggml_op_pool {
+#define POOL(id, NAME) GGML_OP_POOL_##NAME = id,
+#include "../tables/pool.h"
+#undef POOL
+    GGML_OP_POOL_COUNT
 };
 
 enum ggml_status { GGML_STATUS_ALLOC_FAILED = -2, GGML_STATUS_FAILED = -1, GGML_STATUS_SUCCESS = 0, GGML_STATUS_ABORTED = 1 };

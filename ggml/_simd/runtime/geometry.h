@@ -9,7 +9,6 @@
 #include "engine.h"
 
 enum { GG_CONV_2D, GG_CONV_1D, GG_CONV_3D, GG_CONV_DEPTHWISE, GG_CONV_DEPTHWISE_1D, GG_CONV_KINDS };
-enum { GG_POOL_MAX, GG_POOL_AVG };
 
 typedef struct gg_conv {
     int kind;

@@ -4,13 +4,15 @@
 #include "engine.h"
 #include <stdatomic.h>
 
-struct gg_team;   /* the threads of one compute call (parallel.c) */
+struct gg_team;   /* the threads of one compute call (compute.c) */
 
 typedef struct gg_work {
     int ith, nth;                   /* this thread of how many; nth may be 1 while the team is larger */
     void *wdata;                    /* shared by the threads of the node; at least what op_work asked for; 64-byte aligned */
     size_t wsize;
     struct gg_team *team;
+    const ggml_tensor *node;        /* of an operation that calls the user back: a copy made when the compute call began */
+    int n_threads;                  /* that the caller asked for */
     _Atomic int64_t *chunk;         /* of this node, 0 at the start: how much is taken, or which pieces */
 } gg_work;
 
@@ -54,7 +56,7 @@ typedef struct gg_kernels {
     gg_ints ints[GGML_TYPE_COUNT];
 } gg_kernels;
 
-/* ---- services for kernels (parallel.c) ---------------------------------------------------------------------------- */
+/* ---- services for kernels (compute.c) ---------------------------------------------------------------------------- */
 void gg_barrier(const gg_work *w);                 /* waits for the w->nth threads of this node */
 void *gg_scratch(size_t bytes);                    /* this thread's own memory, 64-byte aligned, until its next call; NULL: none left */
 int gg_fail(const ggml_tensor *node, const char *fmt, ...) __attribute__((format(printf, 2, 3)));  /* returns GGML_STATUS_FAILED */

@@ -1,5 +1,5 @@
-/* One row an element-wise function of GGML_OP_UNARY: UNARY(id, NAME, v_function): y = v_function(x), a vec function of
- * vec/math.h; XIELU takes parameters and has a kernel of its own. Ids from 64 are this library's own. */
+/* One row an element-wise function of GGML_OP_UNARY: UNARY(id, NAME, function): y = function(x), a vec function of
+ * vec/math.h, or gg_xielu, which takes parameters too (ops/elementwise.h). */
 UNARY(0,  ABS,         vf_abs)
 UNARY(1,  SGN,         v_sgn)
 UNARY(2,  NEG,         vf_neg)
@@ -17,6 +17,7 @@ UNARY(13, EXP,         v_exp)
 UNARY(14, EXPM1,       v_expm1)
 UNARY(15, SOFTPLUS,    v_softplus)
 UNARY(16, GELU_ERF,    v_gelu_erf)
+UNARY(17, XIELU,       gg_xielu)
 UNARY(18, FLOOR,       vf_floor)
 UNARY(19, CEIL,        vf_ceil)
 UNARY(20, ROUND,       v_round_away)

@@ -1,0 +1,509 @@
+"""Handles and the classes behind them: buffer types, buffers, devices, registries, backends, events; the CPU's own."""
+import ctypes
+import os
+import platform
+
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_INCREF
+from libc.stdint cimport uint8_t
+from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memmove, memset
+
+from .._core cimport (
+    GGML_MAX_SRC, GGML_STATUS_SUCCESS, GG_BUFFER, arg_graph, buffer_region, buffer_retire, cbool, engine, fail, gg_call,
+    gg_nbytes, gg_region, ggml_cgraph, ggml_tensor, name_text, region_add, region_leave, release,
+)
+from .._graph.graph cimport run
+
+cdef enum:
+    ALIGNMENT = 32, DEAD = 4096
+
+# ---- handles -----------------------------------------------------------------------------------------------------------
+live = {}
+adopters = {}
+cdef void *dead[DEAD]      # blocks of closed handles: their addresses are not given out again until as many more have come and gone
+cdef size_t n_dead = 0
+
+cdef enum:
+    NEAR = 64
+cdef struct Near:          # what was asked about last: graphs ask for the buffer of every tensor
+    void *at
+    PyObject *handle       # borrowed of `live`; NULL: none
+cdef Near near[NEAR]
+
+cdef inline Near *near_of(void *at) noexcept:
+    return &near[(<size_t>at >> 4) % NEAR]
+
+cdef PyObject *handle_at(void *at) noexcept:
+    cdef Near *n = near_of(at)
+    if n.at != at:
+        found = live.get(<size_t>at)
+        n.at, n.handle = at, <PyObject *>found if found is not None else NULL
+    return n.handle
+
+cdef int known(Handle h) except -1:
+    near_of(h.at).at = NULL
+    live[<size_t>h.at] = h
+    return 0
+
+cdef class Handle:
+    """Something that callers know by a number: an address, of a small block of ours or of a struct of theirs."""
+
+    def __cinit__(self):
+        self.at = NULL
+
+    cdef int close(self) except -1:
+        global n_dead
+        near_of(self.at).at = NULL
+        if live.pop(<size_t>self.at, None) is None or self.foreign:
+            return 0
+        free(dead[n_dead % DEAD])
+        dead[n_dead % DEAD] = self.at
+        n_dead += 1
+        return 0
+
+cdef Handle opened(Handle h):
+    """Gives a new object of ours its handle."""
+    h.at = calloc(1, 64)
+    if h.at == NULL:
+        raise MemoryError()
+    known(h)
+    return h
+
+def _open(h):
+    """For the other modules: see `opened`."""
+    return opened(h)
+
+cdef dict titles = {}      # class: what messages call it
+
+cdef object struct_address(object o):
+    """The address that a ctypes object stands for, and the struct type it is of (None: not known)."""
+    if hasattr(o, "_obj"):                              # byref
+        return ctypes.addressof(o._obj), type(o._obj)
+    if isinstance(o, ctypes.Structure):
+        return ctypes.addressof(o), type(o)
+    if isinstance(o, ctypes._Pointer):
+        return (ctypes.addressof(o.contents) if o else None), o._type_
+    if isinstance(o, ctypes.c_void_p):
+        return o.value, None
+    return o, None
+
+cdef Handle find(object o, type kind, str name):
+    cdef Handle h
+    cdef str what = titles[kind]
+    address, struct = (o, None) if type(o) is int else struct_address(o)
+    if address is None or (isinstance(address, int) and address == 0):
+        fail(TypeError, f"{name} is {'None' if o is None else 'NULL'}: need a {what}")
+    try:
+        h = live.get(address)
+    except TypeError:
+        h = None
+        address = None
+    if h is not None:
+        if isinstance(h, kind):
+            return h
+        fail(TypeError, f"{name} is a {titles.get(type(h)) or titles[type(h).__mro__[1]]}: need a {what}")
+    if struct is not None and kind in adopters and adopters[kind][0] is struct:
+        return adopters[kind][1](address, o)
+    if not isinstance(address, int):
+        fail(TypeError, f"{name} is {o!r}: need a {what}")
+    fail(RuntimeError, f"{name} ({address:#x}) is no live {what}: freed, or never one")
+
+cdef bint memory_at(object address, size_t size) except -1:
+    """Whether an integer is the address of so much memory."""
+    return 0 < address < 1 << 63 and engine.readable(<void *><size_t>address, size)
+
+cdef Handle adopted(object address, type kind):
+    cdef Handle h
+    if not address:
+        return None
+    h = live.get(address)
+    if h is not None and isinstance(h, kind):
+        return h
+    if h is not None or not memory_at(address, ctypes.sizeof(adopters[kind][0])):
+        fail(ValueError, f"{address:#x} is the address of no {titles[kind]}")
+    return adopters[kind][1](address, None)
+
+cdef list handles(object array, size_t n, type kind, str name):
+    if isinstance(array, (list, tuple)) or isinstance(array, ctypes.Array):
+        if <size_t>len(array) < n:
+            fail(ValueError, f"{name} has {len(array)} elements: need {n}")
+    elif isinstance(array, int) or isinstance(array, ctypes.c_void_p):
+        address = array if isinstance(array, int) else array.value
+        if not address or n > 1 << 20 or not memory_at(address, n * 8):
+            fail(ValueError, f"{name} is no array of {n} handles")
+        array = (ctypes.c_void_p * n).from_address(address)
+    elif array is None:
+        fail(TypeError, f"{name} is None: need an array of {n}")
+    elif isinstance(array, ctypes._Pointer):
+        if not array:
+            fail(ValueError, f"{name} is a NULL pointer: need an array of {n}")
+    elif hasattr(array, "_obj"):
+        array = array._obj if isinstance(array._obj, ctypes.Array) else [array._obj]
+        if <size_t>len(array) < n:
+            fail(ValueError, f"{name} has {len(array)} elements: need {n}")
+    else:
+        fail(TypeError, f"{name} is {array!r}: need an array of {n}")
+    return [find(array[i], kind, f"{name}[{i}]") for i in range(n)]
+
+# ---- the base classes ----------------------------------------------------------------------------------------------------
+cdef class BufferType(Handle):
+    cdef bytes name(self): raise NotImplementedError
+    cdef Buffer alloc(self, size_t size): raise NotImplementedError
+    cdef size_t alignment(self) except 0: return ALIGNMENT
+    cdef size_t max_size(self) except 0: return <size_t>-1
+    cdef size_t alloc_size(self, ggml_tensor *t) except? 0: return gg_nbytes(t)
+    cdef bint is_host(self) except -1: return False
+
+cdef class Buffer(Handle):
+    cdef bytes name(self): return self.buft.name()
+    cdef int init_tensor(self, ggml_tensor *t) except? -9: return GGML_STATUS_SUCCESS
+    cdef int set(self, ggml_tensor *t, const void *data, size_t offset, size_t size) except -1: raise NotImplementedError
+    cdef int get(self, ggml_tensor *t, void *data, size_t offset, size_t size) except -1: raise NotImplementedError
+    cdef int fill(self, ggml_tensor *t, int value, size_t offset, size_t size) except -1:
+        cdef void *block = malloc(size)
+        if block == NULL:
+            raise MemoryError()
+        memset(block, value, size)
+        try:
+            return self.set(t, block, offset, size)
+        finally:
+            free(block)
+    cdef bint copy_in(self, ggml_tensor *src, ggml_tensor *dst) except -1: return False
+    cdef int clear(self, int value) except -1: raise NotImplementedError
+    cdef int reset(self) except -1: return 0
+    cdef int release(self) except -1: return self.close()
+
+cdef class Device(Handle):
+    cdef bytes name(self): raise NotImplementedError
+    cdef bytes description(self): return self.name()
+    cdef tuple memory(self): return (0, 0)
+    cdef int kind(self) except -1: raise NotImplementedError
+    cdef tuple caps(self): return (False, False, False, False)
+    cdef bytes id(self): return None
+    cdef Backend init(self, bytes params): raise NotImplementedError
+    cdef BufferType buft(self): raise NotImplementedError
+    cdef BufferType host_buft(self): return None
+    cdef Buffer from_ptr(self, void *p, size_t size, size_t max_tensor_size, object owner): return None
+    cdef bint supports_op(self, ggml_tensor *t) except -1: raise NotImplementedError
+    cdef bint supports_buft(self, BufferType buft) except -1: return buft is self.buft()
+    cdef bint offload_op(self, ggml_tensor *t) except -1: return False
+    cdef Event event_new(self): return None
+
+cdef class Registry(Handle):
+    cdef bytes name(self): raise NotImplementedError
+    cdef list devices(self): return self.members
+    cdef size_t proc(self, bytes name) except? 0: return 0
+
+cdef class Event(Handle):
+    """By itself: the event of a backend that has done all its work when a call returns."""
+    cdef int record(self, Backend backend) except -1: return 0
+    cdef int wait(self, Backend backend) except -1: return 0
+    cdef int synchronize(self) except -1: return 0
+    cdef int release(self) except -1: return self.close()
+
+cdef class Plan(Handle):
+    """A graph to be computed again and again."""
+
+cdef class Backend(Handle):
+    cdef bytes name(self): return self.device.name()
+    cdef object guid(self): raise NotImplementedError
+    cdef BufferType buft(self): return self.device.buft()
+    cdef int set_async(self, Buffer b, ggml_tensor *t, const void *data, size_t offset, size_t size) except -1:
+        return b.set(t, data, offset, size) if b is not None else write(t, data, offset, size)
+    cdef int get_async(self, Buffer b, ggml_tensor *t, void *data, size_t offset, size_t size) except -1:
+        return b.get(t, data, offset, size) if b is not None else read(t, data, offset, size)
+    cdef bint copy_async(self, Backend other, ggml_tensor *src, ggml_tensor *dst) except -1: return False
+    cdef int synchronize(self) except -1: return 0
+    cdef Handle plan_new(self, ggml_cgraph *g, object graph):
+        cdef Plan plan = <Plan>opened(Plan())
+        plan.graph, plan.keep = graph, self
+        return plan
+    cdef int plan_compute(self, Handle plan) except? -99: return self.compute(arg_graph((<Plan>plan).graph, b"plan"))
+    cdef int plan_free(self, Handle plan) except -1: return plan.close()
+    cdef int compute(self, ggml_cgraph *g) except? -99: raise NotImplementedError
+    cdef bint supports_op(self, ggml_tensor *t) except -1: return self.device.supports_op(t)
+    cdef bint supports_buft(self, BufferType buft) except -1: return self.device.supports_buft(buft)
+    cdef bint offload_op(self, ggml_tensor *t) except -1: return self.device.offload_op(t)
+    cdef Event event_new(self): return self.device.event_new() if self.device is not None else None
+    cdef int release(self) except -1: return self.close()
+
+titles.update({Handle: "handle", BufferType: "buffer type", Buffer: "buffer", Device: "device", Registry: "backend registry",
+               Event: "event", Plan: "graph plan", Backend: "backend"})
+
+def _title(kind, what):
+    """Says what messages call the handles of a class."""
+    titles[kind] = what
+
+# ---- memory that the CPU reads and writes ---------------------------------------------------------------------------------
+cdef class HostBuffer(Buffer):
+    cdef uint8_t *within(self, ggml_tensor *t, size_t offset, size_t size) except? NULL:
+        """Where those bytes of the tensor are; callers may have changed its data pointer."""
+        cdef size_t at = <size_t>t.data + offset - <size_t>self.base
+        if at > self.size or size > self.size - at:
+            fail(ValueError, f"tensor '{name_text(t)}' does not lie in its buffer: its data pointer was changed")
+        return self.base + at
+
+    cdef int set(self, ggml_tensor *t, const void *data, size_t offset, size_t size) except -1:
+        memmove(self.within(t, offset, size), data, size)
+        return 0
+
+    cdef int get(self, ggml_tensor *t, void *data, size_t offset, size_t size) except -1:
+        memmove(data, self.within(t, offset, size), size)
+        return 0
+
+    cdef int fill(self, ggml_tensor *t, int value, size_t offset, size_t size) except -1:
+        memset(self.within(t, offset, size), value, size)
+        return 0
+
+    cdef bint copy_in(self, ggml_tensor *src, ggml_tensor *dst) except -1:
+        cdef Buffer b = buffer_of_tensor(src)
+        if b is not None and not isinstance(b, HostBuffer):
+            return False
+        read(src, self.within(dst, 0, gg_nbytes(dst)), 0, gg_nbytes(src))
+        return True
+
+    cdef int clear(self, int value) except -1:
+        memset(self.base, value, self.size)
+        return 0
+
+    cdef int release(self) except -1:
+        self.close()
+        if self.own:
+            buffer_retire(self.region)
+        else:
+            region_leave(GG_BUFFER, self.region)
+        self.region = NULL
+        return 0
+
+cdef HostBuffer host_buffer(BufferType buft, void *p, size_t size, object owner):
+    """A buffer of own memory (p NULL), or over the caller's; None: no memory."""
+    cdef HostBuffer b = HostBuffer()
+    b.buft, b.size, b.own = buft, size, p == NULL
+    if p == NULL:
+        b.region = buffer_region(size if size else 1)
+        if b.region == NULL:
+            return None
+    else:
+        b.region = <gg_region *>calloc(1, sizeof(gg_region))
+        if b.region == NULL:
+            raise MemoryError()
+        b.region.base, b.region.size = <uint8_t *>p, size
+        region_add(GG_BUFFER, b.region)
+        Py_INCREF(owner)
+        b.region.owner = <PyObject *>owner
+    b.base = b.region.base
+    opened(b)
+    return b
+
+def _host_buffer(buft, size_t p, size_t size, owner):
+    """For the other modules: see `host_buffer`."""
+    return host_buffer(buft, <void *>p, size, owner)
+
+# ---- the CPU ---------------------------------------------------------------------------------------------------------------
+GUID = (ctypes.c_uint8 * 16)(170, 103, 199, 67, 150, 230, 163, 138, 227, 175, 234, 146, 54, 188, 252, 137)
+
+cdef class CpuBufferType(BufferType):
+    cdef bytes name(self): return self.label
+    cdef Buffer alloc(self, size_t size): return host_buffer(self, NULL, size, None) if size <= <size_t>1 << 62 else None
+    cdef bint is_host(self) except -1: return self.host
+
+cdef class CpuDevice(Device):
+    """The CPU; a second one (`_new_cpu_device`) has memory that others must copy from, as an accelerator's."""
+    cdef bytes name(self): return self.label
+    cdef bytes description(self): return cpu_name()
+    cdef tuple memory(self): return ram()
+    cdef int kind(self) except -1: return 1 if self.apart else 0          # GPU, CPU
+    cdef tuple caps(self): return (False, False, True, True)
+    cdef BufferType buft(self): return self.memory_kind
+    cdef BufferType host_buft(self): return cpu_buft if self.apart else None
+    cdef Event event_new(self): return <Event>opened(Event())
+    cdef Buffer from_ptr(self, void *p, size_t size, size_t max_tensor_size, object owner):
+        return host_buffer(self.mapped_kind, p, size, owner)
+
+    cdef Backend init(self, bytes params):
+        cdef CpuBackend b = CpuBackend()
+        b.device = self
+        b.n_threads = engine.default_threads()
+        return <Backend>opened(b)
+
+    cdef bint supports_op(self, ggml_tensor *t) except -1:
+        cdef char message[512]
+        cdef int k
+        for k in range(GGML_MAX_SRC):
+            if t.src[k] != NULL and not engine.tensor_usable(t.src[k]):
+                return False
+        if not engine.op_computes(t.op):
+            return not engine.op_computes(t.op)            # NONE and views need no kernel
+        return engine.check(t, message) == NULL
+
+    cdef bint supports_buft(self, BufferType buft) except -1:
+        return buft is self.memory_kind or buft is self.mapped_kind or (not self.apart and buft.is_host())
+
+cdef class CpuBackend(Backend):
+    cdef object guid(self): return GUID
+
+    cdef int compute(self, ggml_cgraph *g) except? -99:
+        cdef gg_call call
+        memset(&call, 0, sizeof(call))
+        call.n_threads, call.use_ref = self.n_threads, self.use_ref
+        call.abort, call.abort_data = <cbool (*)(void *) noexcept nogil>self.abort, self.abort_data
+        callback = self.callback                         # lives to the end, whatever is set meanwhile
+        return run(g, &call)
+
+cdef class CpuRegistry(Registry):
+    cdef dict procs
+
+    cdef bytes name(self): return b"CPU"
+    cdef size_t proc(self, bytes name) except? 0: return self.procs.get(name, 0)
+
+cdef CpuDevice new_cpu(bytes name, bint apart):
+    cdef CpuDevice d = <CpuDevice>opened(CpuDevice())
+    d.label, d.apart = name, apart
+    d.memory_kind, d.mapped_kind = cpu_buffer_type(d, name), cpu_buffer_type(d, name + b"_Mapped")
+    return d
+
+cdef CpuBufferType cpu_buffer_type(CpuDevice d, bytes name):
+    cdef CpuBufferType buft = <CpuBufferType>opened(CpuBufferType())
+    buft.label, buft.host, buft.device = name, not d.apart, d
+    return buft
+
+def _new_cpu_device(name=b"CPU1"):
+    """A further device on this CPU, not registered, whose buffers other devices can't use: for tests of what an accelerator needs.
+
+    Returns its handle, for ggml_backend_dev_init, ggml_backend_device_register and the other functions of devices.
+    """
+    return HANDLE(new_cpu(name, True))
+
+cdef bytes cpu_name():
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as f:
+            for line in f:
+                if line.startswith("model name"):
+                    return line.split(":", 1)[1].strip().encode()
+    except OSError:
+        pass
+    return (platform.processor() or platform.machine() or "CPU").encode()
+
+class _MemoryStatus(ctypes.Structure):
+    """What Windows fills in: length, load, then total and available bytes."""
+    _fields_ = [("length", ctypes.c_uint32), ("load", ctypes.c_uint32), ("values", ctypes.c_uint64 * 7)]
+
+cdef tuple ram():
+    """Bytes of memory: free, total."""
+    if hasattr(os, "sysconf"):
+        page = os.sysconf("SC_PAGE_SIZE")
+        total = os.sysconf("SC_PHYS_PAGES") * page
+        return (os.sysconf("SC_AVPHYS_PAGES") * page if "SC_AVPHYS_PAGES" in os.sysconf_names else total, total)
+    status = _MemoryStatus(ctypes.sizeof(_MemoryStatus))
+    ctypes.windll.kernel32.GlobalMemoryStatusEx(ctypes.byref(status))
+    return (status.values[1], status.values[0])
+
+cpu_device = new_cpu(b"CPU", False)
+cpu_buft = cpu_device.buft()
+cdef CpuRegistry cpu_registry = <CpuRegistry>opened(CpuRegistry())
+cpu_registry.members, cpu_registry.procs = [cpu_device], {}
+cpu_device.registry = cpu_registry
+all_devices = [cpu_device]
+all_registries = [cpu_registry]
+
+def _set_procs(procs):
+    """What ggml_backend_reg_get_proc_address finds: names and addresses of C functions."""
+    cpu_registry.procs = procs
+
+# ---- tensors in buffers ----------------------------------------------------------------------------------------------------
+cdef bint buffer_dead(const ggml_tensor *t) noexcept:
+    cdef void *handle = t.view_src.buffer if t.view_src != NULL and engine.tensor_live(t.view_src) else t.buffer
+    return handle != NULL and handle_at(handle) == NULL
+
+cdef Buffer buffer_of_tensor(const ggml_tensor *t):
+    cdef void *handle = t.buffer
+    if t.view_src != NULL:
+        if not engine.tensor_live(t.view_src):
+            fail(RuntimeError, f"the tensor that '{name_text(t)}' is a view of was freed")
+        handle = t.view_src.buffer
+    if t.data == NULL:
+        fail(ValueError, f"tensor '{name_text(t)}' has no data: it was not allocated")
+    if handle == NULL:
+        return None
+    cdef PyObject *b = handle_at(handle)
+    if b == NULL or not isinstance(<object>b, Buffer):
+        fail(RuntimeError, f"tensor '{name_text(t)}' lies in a buffer that was freed")
+    return <Buffer>b
+
+cdef int in_context(const ggml_tensor *t) except -1:
+    """Raises unless the elements of a tensor without a buffer lie in live memory."""
+    cdef gg_region *r = engine.region_of_data(t.data)
+    cdef size_t n = gg_nbytes(t)
+    if r != NULL and n <= r.size - <size_t>(<uint8_t *>t.data - r.base):
+        return 0
+    if r == NULL and engine.readable(t.data, n):
+        return 0
+    fail(RuntimeError, f"tensor '{name_text(t)}' has data in memory that was freed")
+
+cdef int bounds(const ggml_tensor *t, size_t offset, size_t size) except -1:
+    cdef size_t n = gg_nbytes(t)
+    if offset > n or size > n - offset:
+        fail(ValueError, f"offset is {offset}, size is {size}: tensor '{name_text(t)}' has {n} bytes")
+    return 0
+
+cdef int write(ggml_tensor *t, const void *data, size_t offset, size_t size) except -1:
+    cdef Buffer b
+    bounds(t, offset, size)
+    if size == 0:
+        return 0
+    b = buffer_of_tensor(t)
+    if b is not None:
+        return b.set(t, data, offset, size)
+    in_context(t)
+    memmove(<uint8_t *>t.data + offset, data, size)
+    return 0
+
+cdef int read(ggml_tensor *t, void *data, size_t offset, size_t size) except -1:
+    cdef Buffer b
+    bounds(t, offset, size)
+    if size == 0:
+        return 0
+    b = buffer_of_tensor(t)
+    if b is not None:
+        return b.get(t, data, offset, size)
+    in_context(t)
+    memmove(data, <uint8_t *>t.data + offset, size)
+    return 0
+
+cdef bint same_layout(const ggml_tensor *a, const ggml_tensor *b) noexcept:
+    cdef int d
+    for d in range(4):
+        if a.ne[d] != b.ne[d] or a.nb[d] != b.nb[d]:
+            return False
+    return a.type == b.type
+
+cdef int copy(ggml_tensor *src, ggml_tensor *dst) except -1:
+    cdef size_t n = gg_nbytes(src)
+    cdef Buffer b
+    cdef void *block
+    if not same_layout(src, dst):
+        fail(ValueError, f"src '{name_text(src)}' and dst '{name_text(dst)}' differ in type, shape or strides")
+    if n == 0 or src == dst:
+        return 0
+    b = buffer_of_tensor(dst)
+    if b is not None and b.copy_in(src, dst):
+        return 0
+    block = malloc(n)
+    if block == NULL:
+        raise MemoryError()
+    try:
+        read(src, block, 0, n)
+        write(dst, block, 0, n)
+    finally:
+        free(block)
+    return 0
+
+cdef int place(Buffer b, ggml_tensor *t, size_t offset) except? -9:
+    t.buffer, t.data = b.at, b.base + offset
+    return b.init_tensor(t)
+
+cdef int place_view(ggml_tensor *t) except? -9:
+    cdef Buffer b = buffer_of_tensor(t.view_src)
+    t.buffer, t.data = t.view_src.buffer, <uint8_t *>t.view_src.data + t.view_offs
+    return b.init_tensor(t) if b is not None else GGML_STATUS_SUCCESS

@@ -1,0 +1,418 @@
+"""The meta device: one device made of several, over which each tensor is split as a function of the caller says.
+
+Every tensor lies in pieces in the memory of the devices. Products whose first operand is split by rows (axis 1) are computed on
+all of them, each with its rows; everything else is gathered, computed on the CPU and split again.
+"""
+import ctypes
+
+from libc.stdint cimport int64_t, uint8_t
+from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memcpy
+
+from .._core cimport (
+    GGML_MAX_SRC, GGML_STATUS_SUCCESS, GGML_TENSOR_FLAG_COMPUTE, arg_address, arg_int32, arg_size, context_free,
+    context_new, engine, enter, fail, gg_nbytes, gg_types, ggml_cgraph, ggml_context, ggml_tensor, graph_new,
+    new_tensor, node_append, node_init, release, wrap_tensor,
+)
+from .._enums cimport GGML_OP_MUL_MAT
+from .._graph.alloc cimport alloc_context
+from .device cimport HANDLE, Backend, Buffer, BufferType, Device, buffer_of_tensor, cpu_device, handles, read, write
+from .. import _structs
+from .._core import unpark
+from .device import _open, _title
+
+cdef enum:
+    META = 4, MIRRORED = 10, ALIGNMENT = 32
+
+cdef dict AXES = {0: b"0", 1: b"1", 2: b"2", 3: b"3", 10: b"MIRRORED", 11: b"PARTIAL", 98: b"NONE", 99: b"UNKNOWN"}
+cdef size_t next_base = <size_t>1 << 46      # addresses that tensors have in meta buffers: nothing lies there
+
+cdef class Shards:
+    """The pieces of a tensor. `axis` < 0: whole, on the first device or (`mirrored`) on each."""
+    cdef int axis
+    cdef bint mirrored
+    cdef list parts            # of each device: the address of a tensor there, or None
+    cdef list pieces           # (device, first element along the axis, how many, first in the part)
+    cdef list owned            # contexts and buffers
+
+    cdef int drop(self) except -1:
+        for ctx, buffer in self.owned:
+            if buffer is not None:
+                (<Buffer>buffer).release()
+            context_free(<ggml_context *><size_t>ctx)
+        self.owned = []
+        return 0
+
+    cdef int move(self, ggml_tensor *t, uint8_t *block, bint gather) except -1:
+        """Copies between the pieces and the whole tensor, contiguous in `block`."""
+        cdef ggml_tensor *part
+        cdef size_t n
+        cdef int i
+        cdef uint8_t *piece
+        for i in range(len(self.parts)):
+            if self.parts[i] is None:
+                continue
+            part = <ggml_tensor *><size_t>self.parts[i]
+            n = gg_nbytes(part)
+            if self.axis < 0:
+                if gather:
+                    read(part, block, 0, n)
+                    return 0
+                write(part, block, 0, n)
+                continue
+            piece = <uint8_t *>malloc(n + 1)
+            if piece == NULL:
+                raise MemoryError()
+            try:
+                if gather:
+                    read(part, piece, 0, n)
+                for device, start, count, at in self.pieces:
+                    if device == i:
+                        interleave(t, self.axis, block, start, part, piece, at, count, gather)
+                if not gather:
+                    write(part, piece, 0, n)
+            finally:
+                free(piece)
+        return 0
+
+cdef void interleave(ggml_tensor *t, int axis, uint8_t *block, int64_t start, ggml_tensor *part, uint8_t *piece, int64_t at, int64_t count,
+                     bint gather) noexcept:
+    """Copies `count` elements along an axis, at every place of the axes above it."""
+    cdef int64_t k, outer = 1
+    cdef int d
+    cdef size_t unit = t.nb[axis], blck = gg_types[t.type].blck if axis == 0 else 1
+    cdef size_t whole = unit * <size_t>(t.ne[axis] // blck), own = unit * <size_t>(part.ne[axis] // blck), run = unit * <size_t>(count // blck)
+    cdef uint8_t *a
+    cdef uint8_t *b
+    for d in range(axis + 1, 4):
+        outer *= t.ne[d]
+    for k in range(outer):
+        a, b = block + k * whole + unit * <size_t>(start // blck), piece + k * own + unit * <size_t>(at // blck)
+        if gather:
+            memcpy(a, b, run)
+        else:
+            memcpy(b, a, run)
+
+cdef class MetaBufferType(BufferType):
+    cdef bytes name(self): return self.device.name()
+    cdef size_t alignment(self) except 0: return ALIGNMENT
+
+    cdef Buffer alloc(self, size_t size):
+        global next_base
+        cdef MetaBuffer b = MetaBuffer()
+        b.buft, b.size, b.base, b.shards = self, size, <uint8_t *>next_base, {}
+        next_base += (size + 4096) & ~<size_t>4095
+        _open(b)
+        return b
+
+cdef class MetaBuffer(Buffer):
+    cdef dict shards           # address of a tensor: its Shards
+
+    cdef int init_tensor(self, ggml_tensor *t) except? -9:
+        cdef Shards old
+        if t.view_src != NULL:
+            return GGML_STATUS_SUCCESS
+        old = self.shards.pop(<size_t>t, None)
+        if old is not None:
+            old.drop()
+        self.shards[<size_t>t] = (<MetaDevice>self.buft.device).cut(t)
+        return GGML_STATUS_SUCCESS
+
+    cdef Shards of(self, ggml_tensor *root):
+        if <size_t>root not in self.shards:
+            self.init_tensor(root)
+        return self.shards[<size_t>root]
+
+    cdef int change(self, ggml_tensor *t, void *data, size_t offset, size_t size, bint gather) except -1:
+        cdef ggml_tensor *root = t.view_src if t.view_src != NULL else t
+        cdef Shards s = self.of(root)
+        cdef size_t n = gg_nbytes(root), at = offset + (t.view_offs if t.view_src != NULL else 0)
+        cdef uint8_t *block
+        if at > n or size > n - at:
+            fail(ValueError, "the view reaches beyond its tensor")
+        block = <uint8_t *>malloc(n + 1)
+        if block == NULL:
+            raise MemoryError()
+        try:
+            if gather or size < n:
+                s.move(root, block, True)
+            if gather:
+                memcpy(data, block + at, size)
+            else:
+                memcpy(block + at, data, size)
+                s.move(root, block, False)
+        finally:
+            free(block)
+        return 0
+
+    cdef int set(self, ggml_tensor *t, const void *data, size_t offset, size_t size) except -1:
+        return self.change(t, <void *>data, offset, size, False)
+
+    cdef int get(self, ggml_tensor *t, void *data, size_t offset, size_t size) except -1:
+        return self.change(t, data, offset, size, True)
+
+    cdef int clear(self, int value) except -1:
+        cdef Shards s
+        cdef ggml_tensor *part
+        for s in self.shards.values():
+            for address in s.parts:
+                if address is not None:
+                    part = <ggml_tensor *><size_t>address
+                    buffer_of_tensor(part).fill(part, value, 0, gg_nbytes(part))
+        return 0
+
+    cdef int reset(self) except -1:
+        cdef Shards s
+        for s in self.shards.values():
+            s.drop()
+        self.shards = {}
+        return 0
+
+    cdef int release(self) except -1:
+        self.reset()
+        return self.close()
+
+cdef class MetaDevice(Device):
+    cdef list members          # the Devices
+    cdef object split, user_data
+    cdef MetaBufferType memory_kind
+
+    cdef bytes name(self): return b"Meta(" + b"+".join([(<Device>d).name() for d in self.members]) + b")"
+    cdef int kind(self) except -1: return META
+    cdef BufferType buft(self): return self.memory_kind
+    cdef bint supports_op(self, ggml_tensor *t) except -1: return cpu_device.supports_op(t)
+
+    cdef tuple memory(self):
+        cdef list sizes = [(<Device>d).memory() for d in self.members]
+        return (sum([a for a, _ in sizes]), sum([b for _, b in sizes]))
+
+    cdef Backend init(self, bytes params):
+        cdef MetaBackend b = MetaBackend()
+        b.device, b.members = self, [(<Device>d).init(params) for d in self.members]
+        b.cpu = cpu_device.init(None)
+        return _open(b) if None not in b.members else None
+
+    cdef Shards cut(self, ggml_tensor *t):
+        """New pieces for a tensor, as the caller's function wants them."""
+        cdef Shards s = Shards()
+        cdef int i, n = len(self.members), segment
+        cdef int64_t at = 0, count
+        state = self.split(wrap_tensor(t), self.user_data)
+        unpark()
+        if not isinstance(state, _structs.ggml_backend_meta_split_state) or state.axis not in AXES:
+            fail(ValueError, "get_split_state returned no ggml_backend_meta_split_state with a known axis")
+        s.axis, s.mirrored = state.axis if 0 <= state.axis < 4 else -1, state.axis == MIRRORED
+        s.pieces, s.owned = [], []
+        cdef list sizes = [0] * n
+        if s.axis >= 0:
+            for segment in range(max(1, state.n_segments)):
+                for _ in range(max(1, state.nr[segment])):
+                    for i in range(n):
+                        count = state.ne[segment * n + i]
+                        if count < 0 or count > t.ne[s.axis] - at or (s.axis == 0 and count % gg_types[t.type].blck):
+                            fail(ValueError, f"get_split_state gives device {i} {count} elements of axis {s.axis}, which has {t.ne[s.axis]}")
+                        s.pieces.append((i, at, count, sizes[i]))
+                        sizes[i] += count
+                        at += count
+            if at != t.ne[s.axis]:
+                fail(ValueError, f"get_split_state gives away {at} elements of axis {s.axis}, which has {t.ne[s.axis]}")
+        s.parts = [self.part(s, t, i, sizes[i]) for i in range(n)]
+        return s
+
+    cdef object part(self, Shards s, ggml_tensor *t, int i, int64_t count):
+        """What device i has of a tensor: the address of a tensor in its memory, None for nothing."""
+        cdef int64_t[4] ne = t.ne
+        cdef ggml_tensor *made
+        if s.axis >= 0:
+            ne[s.axis] = count
+        elif i and not s.mirrored:
+            return None
+        if not (ne[0] and ne[1] and ne[2] and ne[3]):
+            return None
+        cdef ggml_context *ctx = context_new()
+        made = new_tensor(ctx, t.type, 4, ne)
+        buffer = alloc_context(ctx, (<Device>self.members[i]).buft())
+        s.owned.append((<size_t>ctx, buffer))
+        if buffer is None:
+            fail(MemoryError, f"no memory on {(<Device>self.members[i]).name().decode()} for its part of the tensor")
+        return <size_t>made
+
+cdef class MetaBackend(Backend):
+    cdef list members
+    cdef Backend cpu
+    cdef dict blocks           # address of a tensor: of all its elements in host memory, while a graph is computed
+
+    cdef object guid(self): return (ctypes.c_uint8 * 16)(*b"ggml-python-meta")
+
+    cdef uint8_t *block(self, ggml_tensor *root, bint gather) except NULL:
+        cdef uint8_t *p
+        known = self.blocks.get(<size_t>root)
+        if known is not None:
+            return <uint8_t *><size_t>known
+        p = <uint8_t *>calloc(1, gg_nbytes(root) + 1)
+        if p == NULL:
+            raise MemoryError()
+        self.blocks[<size_t>root] = <size_t>p
+        if gather:
+            read(root, p, 0, gg_nbytes(root))
+        return p
+
+    cdef int compute(self, ggml_cgraph *g) except? -99:
+        cdef int i, status = GGML_STATUS_SUCCESS
+        cdef ggml_tensor *t
+        cdef ggml_tensor *root
+        cdef set written = set()
+        self.blocks = {}
+        try:
+            for i in range(g.n_nodes):
+                t = g.nodes[i]
+                if not engine.op_computes(t.op) or not t.flags & GGML_TENSOR_FLAG_COMPUTE:
+                    continue
+                root = t.view_src if t.view_src != NULL else t
+                self.block(root, root != t)
+                if not self.by_rows(t):
+                    status = self.on_cpu(g, i)
+                    if status:
+                        return status
+                written.add(<size_t>root)
+            for address in written:
+                root = <ggml_tensor *><size_t>address
+                write(root, <void *><size_t>self.blocks[address], 0, gg_nbytes(root))
+        finally:
+            for p in self.blocks.values():
+                free(<void *><size_t>p)
+            self.blocks = {}
+        return status
+
+    cdef int on_cpu(self, ggml_cgraph *g, int i) except? -99:
+        """Computes a node in the blocks: for that long its data and its operands' are there."""
+        cdef ggml_tensor *t = g.nodes[i]
+        cdef ggml_tensor *s
+        cdef ggml_cgraph one = g[0]
+        cdef int k
+        cdef dict before = {}
+        for k in range(GGML_MAX_SRC + 1):
+            s = t if k == GGML_MAX_SRC else t.src[k]
+            if s != NULL:
+                before[<size_t>s] = <size_t>s.data
+        for k in range(GGML_MAX_SRC):
+            if t.src[k] != NULL:
+                self.block(t.src[k].view_src if t.src[k].view_src != NULL else t.src[k], True)
+        try:
+            for address in before:
+                s = <ggml_tensor *><size_t>address
+                s.data = self.block(s.view_src if s.view_src != NULL else s, True) + (s.view_offs if s.view_src != NULL else 0)
+            one.nodes, one.n_nodes = g.nodes + i, 1
+            return self.cpu.compute(&one)
+        finally:
+            for address, data in before.items():
+                (<ggml_tensor *><size_t>address).data = <void *><size_t>data
+
+    cdef bint by_rows(self, ggml_tensor *t) except -1:
+        """A product with a first operand that is split by rows: each device computes its rows. False: it is no such."""
+        cdef Buffer b
+        cdef Shards s
+        cdef int i
+        if t.op != GGML_OP_MUL_MAT or t.view_src != NULL or t.src[0].view_src != NULL:
+            return False
+        b = buffer_of_tensor(t.src[0])
+        if not isinstance(b, MetaBuffer):
+            return False
+        s = (<MetaBuffer>b).of(t.src[0])
+        if s.axis != 1 or <size_t>t.src[0] in self.blocks:
+            return False
+        for i in range(len(self.members)):
+            if s.parts[i] is not None and not self.rows_of(t, s, i):
+                return False
+        return True
+
+    cdef bint rows_of(self, ggml_tensor *t, Shards s, int i) except -1:
+        cdef ggml_tensor *src = t.src[1]
+        cdef ggml_tensor *root = src.view_src if src.view_src != NULL else src
+        cdef ggml_tensor *w = <ggml_tensor *><size_t>s.parts[i]
+        cdef ggml_tensor *x
+        cdef ggml_tensor *y
+        cdef ggml_tensor d
+        cdef ggml_cgraph *g
+        cdef uint8_t *rows
+        cdef Backend backend = self.members[i]
+        cdef ggml_context *ctx = context_new()
+        cdef Buffer buffer = None
+        try:
+            x = new_tensor(ctx, src.type, 4, src.ne)
+            memcpy(x.nb, src.nb, sizeof(src.nb))
+            node_init(&d, GGML_OP_MUL_MAT, t.type, w.ne[1], t.ne[1], t.ne[2], t.ne[3])
+            memcpy(d.op_params, t.op_params, sizeof(t.op_params))
+            d.src[0], d.src[1] = w, x
+            y = node_append(ctx, &d)
+            y.flags = GGML_TENSOR_FLAG_COMPUTE
+            if not backend.supports_op(y):
+                return False
+            buffer = alloc_context(ctx, backend.buft())
+            write(x, self.block(root, True) + (src.view_offs if src.view_src != NULL else 0), 0, gg_nbytes(src))
+            g = graph_new(ctx, 1, False)
+            g.nodes[0], g.n_nodes = y, 1
+            if backend.compute(g):
+                fail(RuntimeError, f"{backend.name().decode()} failed")
+            backend.synchronize()
+            rows = <uint8_t *>malloc(gg_nbytes(y) + 1)
+            if rows == NULL:
+                raise MemoryError()
+            try:
+                read(y, rows, 0, gg_nbytes(y))
+                for device, start, count, at in s.pieces:
+                    if device == i:
+                        interleave(t, 0, self.block(t, False), start, y, rows, at, count, True)
+            finally:
+                free(rows)
+        finally:
+            if buffer is not None:
+                buffer.release()
+            context_free(ctx)
+        return True
+
+    cdef int release(self) except -1:
+        cdef Backend b
+        for b in self.members:
+            b.release()
+        self.cpu.release()
+        return self.close()
+
+for _kind, _words in ((MetaBufferType, "buffer type"), (MetaBuffer, "buffer"), (MetaDevice, "device"), (MetaBackend, "backend")):
+    _title(_kind, _words)
+
+def ggml_backend_meta_split_axis_name(split_axis):
+    """Name of a way to split a tensor (GGML_BACKEND_SPLIT_AXIS_*), as b"0" or b"MIRRORED"."""
+    enter(b"ggml_backend_meta_split_axis_name")
+    cdef int axis = arg_int32(split_axis, b"split_axis")
+    if axis not in AXES:
+        fail(ValueError, f"split_axis is {axis}: no way to split has this number")
+    return AXES[axis]
+
+def ggml_backend_meta_device(devs, n_devs, get_split_state, get_split_state_ud):
+    """A device made of several (an array of handles), which holds each tensor in pieces; its handle.
+
+    `get_split_state`: a Python callable (tensor, user_data) -> ggml_backend_meta_split_state, or the address of a C function
+    that returns one; asked for every tensor that is placed in the device's buffers. Products with weights that are split along
+    axis 1 are computed by all devices, the rest by the CPU.
+    """
+    enter(b"ggml_backend_meta_device")
+    cdef size_t n = arg_size(n_devs, b"n_devs")
+    if n < 1 or n > 16:
+        fail(ValueError, f"n_devs is {n}: need 1 to 16")
+    cdef MetaDevice d = MetaDevice()
+    cdef MetaBufferType buft = MetaBufferType()
+    d.members = handles(devs, n, Device, "devs")
+    d.user_data = get_split_state_ud if get_split_state_ud is None or isinstance(get_split_state_ud, int) \
+        else <size_t>arg_address(get_split_state_ud, b"get_split_state_ud")
+    if callable(get_split_state) and not isinstance(get_split_state, ctypes._CFuncPtr):
+        d.split = get_split_state
+    else:
+        prototype = ctypes.CFUNCTYPE(_structs.ggml_backend_meta_split_state, _structs.ggml_tensor_p, ctypes.c_void_p)
+        address = <size_t>arg_address(get_split_state, b"get_split_state")
+        if not address:
+            fail(TypeError, "get_split_state is None: need a function")
+        d.split = prototype(address)
+    d.memory_kind, buft.device = buft, d
+    _open(buft)
+    return HANDLE(_open(d))

@@ -1,0 +1,36 @@
+"""The console script `ggml`: one module a command; `python -m ggml` is the same."""
+
+import argparse
+import sys
+
+from . import demo, dot, info, inspect, quantize
+
+# Each has add_arguments(parser) and run(options); the first line of its docstring is the help text.
+COMMANDS = {"info": info, "demo": demo, "inspect": inspect, "quantize": quantize, "dot": dot}
+
+
+def parser():
+    top = argparse.ArgumentParser(prog="ggml", description="The ggml tensor library for Python.", allow_abbrev=False)
+    commands = top.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    for name, module in COMMANDS.items():
+        text = module.__doc__.splitlines()[0]
+        command = commands.add_parser(name, help=text, description=text, allow_abbrev=False)
+        command.set_defaults(name=name, run=module.run)
+        module.add_arguments(command)
+    return top
+
+
+def main(arguments=None):
+    """Runs a command and returns its exit status; an error in a file or with it is reported in one line."""
+    options = parser().parse_args(arguments)
+    try:
+        return options.run(options) or 0
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # `ggml info | head -1`: the reader has closed the pipe
+        sys.stderr.close()
+        return 1
+    except (ValueError, OSError, MemoryError, RuntimeError) as error:
+        print(f"ggml {options.name}: {error}", file=sys.stderr)
+        return 1

@@ -1,0 +1,26 @@
+"""Types of command-line arguments that argparse lacks."""
+
+import argparse
+
+
+def between(low, high):
+    """An argparse type: an integer from low to high."""
+
+    def number(text):
+        try:
+            value = int(text)
+        except ValueError:
+            value = None
+        if value is None or not low <= value <= high:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {low:,} to {high:,}")
+        return value
+
+    return number
+
+
+def pattern_and_type(text):
+    """An argparse type: PATTERN=TYPE."""
+    pattern, _, kind = text.rpartition("=")
+    if not pattern or not kind:
+        raise argparse.ArgumentTypeError(f"{text!r} is not PATTERN=TYPE")
+    return pattern, kind

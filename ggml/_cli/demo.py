@@ -1,0 +1,30 @@
+"""Trains a small network on handwritten digits; writes a picture of the training and the graph."""
+
+import sys
+from importlib import import_module
+
+from ggml import _core
+
+from .arguments import between
+
+NEEDS = {"sklearn": "scikit-learn", "matplotlib": "matplotlib", "tqdm": "tqdm", "graphviz": "graphviz"}
+
+
+def add_arguments(parser):
+    parser.add_argument("--seed", type=between(0, 2**32 - 1), default=0, help="of all random numbers (%(default)s)")
+    parser.add_argument("--epochs", type=between(1, 100_000), default=120, help="passes over the digits (%(default)s)")
+    parser.add_argument("--threads", type=between(1, 512), help="to compute with (default: all the process may use)")
+    parser.add_argument("--out", default="ggml-demo", metavar="DIR", help="folder to write into (%(default)s)")
+
+
+def run(options):
+    for module, package in NEEDS.items():
+        try:
+            import_module(module)
+        except ModuleNotFoundError:
+            print(f"ggml demo: {package} is missing: pip install 'ggml-cython[demo]'", file=sys.stderr)
+            return 1
+    from ggml import demo
+
+    demo.run(options.seed, options.epochs, options.threads or _core.build_info()["threads"], options.out)
+    return 0

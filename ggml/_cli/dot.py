@@ -1,0 +1,109 @@
+"""Draws a graph that ggml_graph_export wrote: as SVG, or in Graphviz's language."""
+
+import ctypes
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+import ggml
+
+NODE = re.compile(r'  "(\w+)" \[.*fillcolor=(\w+), .*label="(.*)"\];')
+EDGE = re.compile(r'  "(\w+)" -> "(\w+)"')
+LINE, CHARACTER, MARGIN, ROW = 16, 7.3, 10, 100  # sizes in the drawing, in pixels; of a row with what is between two
+
+
+def dot(file):
+    """The graph in a file in Graphviz's language."""
+    data, evaluated = ctypes.c_void_p(), ctypes.c_void_p()
+    graph = ggml.ggml_graph_import(os.fsencode(file), ctypes.byref(data), ctypes.byref(evaluated))
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "graph.dot")
+            ggml.ggml_graph_dump_dot(graph, None, os.fsencode(path))
+            return path.read_text(encoding="utf-8")
+    finally:
+        ggml.ggml_free(evaluated)
+        ggml.ggml_free(data)
+
+
+def svg(text):
+    """DOT as ggml_graph_dump_dot writes it, drawn by Graphviz where that is installed, else plainly by `drawn`."""
+    text = "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in text)  # XML has no control characters
+    if not (program := shutil.which("dot")):
+        return drawn(text)
+    done = subprocess.run([program, "-Tsvg"], input=text, capture_output=True, encoding="utf-8", check=False)
+    if done.returncode:
+        raise RuntimeError(f"{program} failed: {done.stderr.strip()}")
+    return done.stdout
+
+
+def rows(boxes, edges):
+    """The boxes in rows: each below all of its sources, what has none just above what it is used by; neighbours near each other."""
+    sources: dict[str, list[str]] = {b: [] for b in boxes}
+    users: dict[str, list[str]] = {b: [] for b in boxes}
+    for a, b in edges:
+        sources[b].append(a)
+        users[a].append(b)
+    level = dict.fromkeys(boxes, 0)
+    for b in boxes:  # nodes come after their sources; those without sources count as 0 until all others have a level
+        level[b] = max((level[a] + 1 for a in sources[b]), default=0)
+    for b in boxes:
+        if not sources[b]:
+            level[b] = min((level[u] for u in users[b]), default=1) - 1
+    found: list[list[str]] = [[] for _ in range(max(level.values(), default=-1) + 1)]
+    place: dict[str, float] = {}
+    for b in boxes:
+        found[level[b]].append(b)
+    for row in found:
+        row.sort(key=lambda b: sum(place.get(a, 0) for a in sources[b]) / max(len(sources[b]), 1))
+        place.update((b, i - len(row) / 2) for i, b in enumerate(row))
+    return found
+
+
+def drawn(text):
+    """An SVG of boxes in rows and straight lines between them."""
+    boxes = {name: (colour, re.sub(r"\\(.)", r"\1", label.replace("\\n", "\n")).split("\n")) for name, colour, label in NODE.findall(text)}
+    edges, at = [(a, b) for a, b in EDGE.findall(text) if a in boxes], {}  # a source need not be in the graph
+    for y, row in enumerate(rows(boxes, edges)):
+        widths = [CHARACTER * max(map(len, boxes[b][1])) + 2 * MARGIN for b in row]
+        x = -(sum(widths) + MARGIN * (len(row) - 1)) / 2
+        for b, width in zip(row, widths, strict=True):
+            at[b] = x, MARGIN + ROW * y, width, LINE * len(boxes[b][1]) + MARGIN
+            x += width + MARGIN
+    left = min((x for x, *_ in at.values()), default=0) - MARGIN
+    width = max((x + w for x, _, w, _ in at.values()), default=0) + MARGIN - left
+    height = max((y + h for _, y, _, h in at.values()), default=0) + MARGIN
+    size = f'width="{width:.0f}" height="{height:.0f}" viewBox="{left:.0f} 0 {width:.0f} {height:.0f}"'
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" {size}>', '<g stroke="gray">']
+    for a, b in edges:
+        (x1, y1, w1, h1), (x2, y2, w2, _) = at[a], at[b]
+        out.append(f'<line x1="{x1 + w1 / 2:.0f}" y1="{y1 + h1:.0f}" x2="{x2 + w2 / 2:.0f}" y2="{y2:.0f}"/>')
+    out.append('</g>\n<g stroke="black" font-family="monospace" font-size="12">')
+    for b, (x, y, w, h) in at.items():
+        colour, lines = boxes[b]
+        out.append(f'<rect x="{x:.0f}" y="{y:.0f}" width="{w:.0f}" height="{h:.0f}" fill="{colour}"/>')
+        for i, line in enumerate(lines):
+            out.append(f'<text x="{x + MARGIN:.0f}" y="{y + LINE * (i + 1):.0f}" stroke="none">{escape(line)}</text>')
+    return "\n".join([*out, "</g>", "</svg>", ""])
+
+
+def add_arguments(parser):
+    parser.add_argument("file", metavar="FILE")
+    parser.add_argument(
+        "-o",
+        "--out",
+        metavar="OUT",
+        help="file to write: SVG if its name ends in .svg, else DOT (default: DOT on standard output)",
+    )
+
+
+def run(options):
+    text, out = dot(options.file), options.out
+    if out is None:
+        print(text, end="")
+    else:
+        Path(out).write_text(svg(text) if Path(out).suffix.lower() == ".svg" else text, encoding="utf-8")

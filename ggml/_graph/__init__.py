@@ -1,0 +1,1 @@
+"""Graphs: building and computing, gradients, allocation, the scheduler, training."""

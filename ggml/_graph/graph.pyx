@@ -1,0 +1,453 @@
+"""Graphs: building, planning, computing, printing."""
+import ctypes
+import os
+
+from cpython.exc cimport PyErr_CheckSignals
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_DECREF
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy, memset, strncmp
+
+from .._core cimport (
+    GGML_DEFAULT_GRAPH_SIZE, GGML_MAX_NAME, GGML_MAX_SRC, GGML_STATUS_ABORTED, GGML_STATUS_ALLOC_FAILED,
+    GGML_STATUS_FAILED, GGML_STATUS_SUCCESS, GGML_TENSOR_FLAG_COMPUTE, GGML_TENSOR_FLAG_LOSS, GGML_TENSOR_FLAG_PARAM,
+    arg_address, arg_bool, arg_context, arg_graph, arg_int32, arg_size, arg_tensor, arg_tensors, arg_text, cbool,
+    check_data, engine, enter, entered, fail, gg_call, gg_is_empty, gg_nbytes, gg_pins, gg_types, ggml_cgraph,
+    ggml_context, ggml_cplan, ggml_object, ggml_tensor, graph_expand, graph_new, hold, name_text, release, wrap_graph,
+    wrap_handle, wrap_tensor,
+)
+from .._enums cimport GGML_OP_OPT_STEP_ADAMW
+from .. import _constants, _structs
+from .._core import park
+from .._system import log
+
+cdef enum:
+    MAX_THREADS = 512
+
+# ---- making graphs ---------------------------------------------------------------------------------------------------
+def ggml_new_graph(ctx):
+    """A new graph with room for GGML_DEFAULT_GRAPH_SIZE nodes, without gradients."""
+    return wrap_graph(graph_new(arg_context(ctx, b"ggml_new_graph"), GGML_DEFAULT_GRAPH_SIZE, False))
+
+def ggml_new_graph_custom(ctx, size, grads):
+    """A new graph with room for `size` nodes and as many leafs; `grads`: with room for gradients."""
+    cdef ggml_context *c = arg_context(ctx, b"ggml_new_graph_custom")
+    return wrap_graph(graph_new(c, arg_size(size, b"size"), arg_bool(grads, b"grads")))
+
+def ggml_graph_overhead():
+    """Bytes of an arena that ggml_new_graph takes."""
+    return ggml_graph_overhead_custom(GGML_DEFAULT_GRAPH_SIZE, False)
+
+def ggml_graph_overhead_custom(size, grads):
+    """Bytes of an arena that ggml_new_graph_custom(size, grads) takes."""
+    enter(b"ggml_graph_overhead_custom")
+    cdef size_t n = engine.graph_nbytes(arg_size(size, b"size"), arg_bool(grads, b"grads"))
+    if n == 0:
+        fail(ValueError, f"size is {size}: larger than any graph")
+    return sizeof(ggml_object) + ((n + 15) & ~<size_t>15)
+
+def ggml_build_forward_expand(cgraph, tensor):
+    """Adds to the graph what computing `tensor` needs, sources before their users."""
+    enter(b"ggml_build_forward_expand")
+    cdef ggml_cgraph *g = arg_graph(cgraph, b"cgraph")
+    graph_expand(g, arg_tensor(tensor, b"tensor"), True)
+
+def ggml_build_forward_select(cgraph, tensors, n_tensors, idx):
+    """Adds several alternatives to the graph, of which only tensors[idx] will be computed; returns that one."""
+    enter(b"ggml_build_forward_select")
+    cdef ggml_cgraph *g = arg_graph(cgraph, b"cgraph")
+    cdef int n = arg_int32(n_tensors, b"n_tensors"), i = arg_int32(idx, b"idx"), k
+    cdef ggml_tensor **found
+    if n < 1 or i < 0 or i >= n or n > g.size:
+        fail(ValueError, f"n_tensors is {n}, idx is {i}: idx must be one of the tensors, and the graph has room for {g.size}")
+    found = <ggml_tensor **>malloc(<size_t>n * sizeof(void *))
+    if found == NULL:
+        raise MemoryError()
+    try:
+        arg_tensors(tensors, n, b"tensors", found)
+        for k in range(n):
+            graph_expand(g, found[k], k == i)
+        return wrap_tensor(found[i])
+    finally:
+        free(found)
+
+def ggml_graph_add_node(cgraph, tensor):
+    """Appends one node to the graph; what it needs must be there already."""
+    enter(b"ggml_graph_add_node")
+    cdef ggml_cgraph *g = arg_graph(cgraph, b"cgraph")
+    cdef ggml_tensor *t = arg_tensor(tensor, b"tensor")
+    if g.n_nodes >= g.size:
+        fail(MemoryError, f"the graph is full: it has room for {g.size} nodes")
+    t.flags |= GGML_TENSOR_FLAG_COMPUTE
+    g.nodes[g.n_nodes] = t
+    g.n_nodes += 1
+
+def ggml_graph_clear(cgraph):
+    """Empties the graph."""
+    enter(b"ggml_graph_clear")
+    engine.graph_clear(arg_graph(cgraph, b"cgraph"))
+
+cdef int copy_graph(ggml_cgraph *a, ggml_cgraph *b) except -1:
+    cdef size_t i, k
+    if b.size < a.n_nodes or b.size < a.n_leafs or b.visited_hash_set.size < a.visited_hash_set.size:
+        fail(ValueError, f"dst has room for {b.size} nodes: need as much as src, {a.size}")
+    b.n_nodes, b.n_leafs, b.order = a.n_nodes, a.n_leafs, a.order
+    memcpy(b.nodes, a.nodes, <size_t>a.n_nodes * sizeof(void *))
+    memcpy(b.leafs, a.leafs, <size_t>a.n_leafs * sizeof(void *))
+    graph_clear_set(b)
+    for i in range(a.visited_hash_set.size):
+        if not engine.hash_used(&a.visited_hash_set, i) or a.visited_hash_set.keys[i] == NULL:
+            continue
+        k = slot_for(b, a.visited_hash_set.keys[i])
+        b.use_counts[k] = a.use_counts[i] if a.use_counts != NULL else 0
+        if a.grads != NULL and b.grads != NULL:
+            b.grads[k], b.grad_accs[k] = a.grads[i], a.grad_accs[i]
+    return 0
+
+cdef int graph_clear_set(ggml_cgraph *g) except -1:
+    cdef int nodes = g.n_nodes, leafs = g.n_leafs
+    engine.graph_clear(g)
+    g.n_nodes, g.n_leafs = nodes, leafs
+    if g.grads != NULL:
+        memset(g.grads, 0, g.visited_hash_set.size * sizeof(void *))
+        memset(g.grad_accs, 0, g.visited_hash_set.size * sizeof(void *))
+    return 0
+
+cdef size_t slot_for(ggml_cgraph *g, ggml_tensor *t) noexcept:
+    cdef size_t k = engine.hash_find(&g.visited_hash_set, t)
+    g.visited_hash_set.used[k >> 5] |= 1u << (k & 31)
+    g.visited_hash_set.keys[k] = t
+    return k
+
+def ggml_graph_dup(ctx, cgraph, force_grads=False):
+    """A copy of the graph in another context; with gradients when the graph has some or `force_grads`."""
+    cdef ggml_context *c = arg_context(ctx, b"ggml_graph_dup")
+    cdef ggml_cgraph *a = arg_graph(cgraph, b"cgraph")
+    cdef ggml_cgraph *b = graph_new(c, <size_t>a.size, a.grads != NULL or arg_bool(force_grads, b"force_grads"))
+    copy_graph(a, b)
+    return wrap_graph(b)
+
+def ggml_graph_cpy(src, dst):
+    """Copies a graph over another, which needs as much room."""
+    enter(b"ggml_graph_cpy")
+    cdef ggml_cgraph *a = arg_graph(src, b"src")
+    copy_graph(a, arg_graph(dst, b"dst"))
+
+def ggml_graph_view(cgraph, i0, i1):
+    """Nodes i0 to i1 of the graph as a graph of its own (a struct by value, over the same arrays)."""
+    enter(b"ggml_graph_view")
+    cdef ggml_cgraph *g = arg_graph(cgraph, b"cgraph")
+    cdef int a = arg_int32(i0, b"i0"), b = arg_int32(i1, b"i1")
+    if not 0 <= a <= b <= g.n_nodes:
+        fail(ValueError, f"i0 is {a}, i1 is {b}: need 0 <= i0 <= i1 <= {g.n_nodes}")
+    view = _structs.ggml_cgraph()
+    ctypes.memmove(ctypes.byref(view), <size_t>g, sizeof(ggml_cgraph))
+    view.size, view.n_nodes, view.n_leafs = 0, b - a, 0
+    cdef ggml_cgraph *v = <ggml_cgraph *><size_t>ctypes.addressof(view)
+    v.nodes, v.leafs, v.grads, v.grad_accs = g.nodes + a, NULL, NULL, NULL
+    view._graph = cgraph
+    return view
+
+# ---- questions -------------------------------------------------------------------------------------------------------
+def ggml_graph_size(cgraph):
+    """How many nodes the graph has room for."""
+    enter(b"ggml_graph_size")
+    return arg_graph(cgraph, b"cgraph").size
+
+def ggml_graph_n_nodes(cgraph):
+    """How many nodes the graph has."""
+    enter(b"ggml_graph_n_nodes")
+    return arg_graph(cgraph, b"cgraph").n_nodes
+
+def ggml_graph_node(cgraph, i):
+    """Node i; a negative i counts from the end."""
+    enter(b"ggml_graph_node")
+    cdef ggml_cgraph *g = arg_graph(cgraph, b"cgraph")
+    cdef int k = arg_int32(i, b"i")
+    if k < -g.n_nodes or k >= g.n_nodes:
+        fail(IndexError, f"i is {k}: the graph has {g.n_nodes} nodes")
+    return wrap_tensor(g.nodes[k if k >= 0 else g.n_nodes + k])
+
+def ggml_graph_nodes(cgraph):
+    """The array of node pointers (POINTER(POINTER(ggml_tensor)))."""
+    enter(b"ggml_graph_nodes")
+    cdef ggml_cgraph *g = arg_graph(cgraph, b"cgraph")
+    return ctypes.cast(<size_t>g.nodes, ctypes.POINTER(_structs.ggml_tensor_p))
+
+def ggml_graph_get_tensor(cgraph, name):
+    """The first leaf or node of that name; a NULL pointer when there is none."""
+    enter(b"ggml_graph_get_tensor")
+    cdef ggml_cgraph *g = whole(cgraph, b"cgraph")
+    cdef bytes wanted = arg_text(name, b"name")
+    cdef int i
+    for i in range(g.n_leafs):
+        if not strncmp(g.leafs[i].name, wanted, GGML_MAX_NAME):
+            return wrap_tensor(g.leafs[i])
+    for i in range(g.n_nodes):
+        if not strncmp(g.nodes[i].name, wanted, GGML_MAX_NAME):
+            return wrap_tensor(g.nodes[i])
+    return wrap_tensor(NULL)
+
+cdef ggml_cgraph *whole(object cgraph, const char *name) except NULL:
+    """A graph all of whose nodes and leafs are live: callers may have written into the arrays."""
+    cdef ggml_cgraph *g = arg_graph(cgraph, name)
+    cdef int i
+    for i in range(g.n_nodes + g.n_leafs):
+        if not engine.tensor_live(g.nodes[i] if i < g.n_nodes else g.leafs[i - g.n_nodes]):
+            what = f"node {i}" if i < g.n_nodes else f"leaf {i - g.n_nodes}"
+            fail(RuntimeError, f"{what} is no tensor of a live context: freed, reset, or never one")
+    return g
+
+cdef ggml_tensor *by_slot(ggml_cgraph *g, ggml_tensor **values, ggml_tensor *t) noexcept:
+    if values == NULL or not engine.hash_contains(&g.visited_hash_set, t):
+        return NULL
+    return values[engine.hash_find(&g.visited_hash_set, t)]
+
+def ggml_graph_get_grad(cgraph, node):
+    """The gradient of the loss by `node`; a NULL pointer when it has none."""
+    enter(b"ggml_graph_get_grad")
+    cdef ggml_cgraph *g = arg_graph(cgraph, b"cgraph")
+    return wrap_tensor(by_slot(g, g.grads, arg_tensor(node, b"node")))
+
+def ggml_graph_get_grad_acc(cgraph, node):
+    """The tensor that accumulates the gradient by `node`; a NULL pointer when it has none."""
+    enter(b"ggml_graph_get_grad_acc")
+    cdef ggml_cgraph *g = arg_graph(cgraph, b"cgraph")
+    return wrap_tensor(by_slot(g, g.grad_accs, arg_tensor(node, b"node")))
+
+def ggml_graph_reset(cgraph):
+    """Sets accumulated gradients to zero (to one for the loss) and the moments of optimiser steps to zero."""
+    enter(b"ggml_graph_reset")
+    cdef ggml_cgraph *g = whole(cgraph, b"cgraph")
+    cdef ggml_tensor *t
+    cdef ggml_tensor *acc
+    cdef int i, k
+    if g.grads == NULL:
+        fail(ValueError, "the graph was made without gradients")
+    for i in range(g.n_nodes):
+        t = g.nodes[i]
+        acc = by_slot(g, g.grad_accs, t)
+        if t.op == GGML_OP_OPT_STEP_ADAMW:      # also the moments
+            for k in (2, 3):
+                zero(t.src[k])
+        if acc == NULL:
+            continue
+        zero(acc)
+        if t.flags & GGML_TENSOR_FLAG_LOSS:
+            check_data(acc, "gradient")
+            (<float *>acc.data)[0] = 1.0
+    for i in range(g.n_leafs):
+        acc = by_slot(g, g.grad_accs, g.leafs[i])
+        if acc != NULL:
+            zero(acc)
+
+cdef int zero(ggml_tensor *t) except -1:
+    if t != NULL and not gg_is_empty(t) and t.data != NULL:
+        check_data(t, "tensor")
+        memset(t.data, 0, gg_nbytes(t))
+    return 0
+
+# ---- computing -------------------------------------------------------------------------------------------------------
+cdef int threads(object n, str name) except -1:
+    cdef int k = arg_int32(n, b"n_threads")
+    if k == 0 or k > MAX_THREADS:
+        fail(ValueError, f"{name} is {k}: need 1 to {MAX_THREADS}, or a negative number for as many as the CPU gives")
+    return k if k > 0 else engine.default_threads()
+
+def ggml_graph_plan(cgraph, n_threads=4, threadpool=None):
+    """What computing the graph takes: a ggml_cplan whose work_size the caller may provide as work_data (or leave NULL)."""
+    enter(b"ggml_graph_plan")
+    cdef ggml_cgraph *g = arg_graph(cgraph, b"cgraph")
+    cdef int n = threads(n_threads, "n_threads")
+    check(g.nodes, 0, g.n_nodes)
+    plan = _structs.ggml_cplan()
+    plan.n_threads = n
+    plan.work_size = engine.work_size(g.nodes, g.n_nodes, n)
+    plan.threadpool = wrap_handle(arg_address(threadpool, b"threadpool"))
+    return plan
+
+cdef int check(ggml_tensor **nodes, int first, int end) except -1:
+    """Holds nodes against what their operations need: callers may have written into them since they were made."""
+    cdef int i, k
+    cdef ggml_tensor *t
+    cdef ggml_tensor *s
+    cdef char message[512]
+    for i in range(first, end):
+        t = nodes[i]
+        if not engine.tensor_live(t):
+            fail(RuntimeError, f"node {i} is no tensor of a live context: freed, reset, or never one")
+        if engine.op_name(t.op) == NULL:
+            fail(ValueError, f"node {i} ('{name_text(t)}'): op is {t.op}: no operation has this number")
+        if not t.flags & GGML_TENSOR_FLAG_COMPUTE or not engine.op_computes(t.op):
+            continue
+        for k in range(GGML_MAX_SRC):
+            s = t.src[k]
+            if s == NULL:
+                continue
+            if not engine.tensor_live(s):
+                fail(RuntimeError, f"source {k} of node {i} {described(t)} is no tensor of a live context: freed, reset, or never one")
+            if not engine.data_ok(s):
+                check_data(s, f"source {k} of node {i} {described(t)},")
+        if not engine.data_ok(t):
+            check_data(t, f"node {i} {described(t)},")
+        if engine.check(t, message) != NULL:
+            fail(ValueError, f"node {i} {described(t)}: {message.decode(errors='replace')}")
+    return 0
+
+cdef str described(const ggml_tensor *t):
+    cdef const char *name = engine.op_name(t.op)
+    return f"({'' if name == NULL else name.decode()} '{bytes(t.name[:GGML_MAX_NAME]).split(chr(0).encode())[0].decode(errors='replace')}')"
+
+cdef cbool poll_signals() noexcept nogil:
+    with gil:
+        return signals_pending()
+
+cdef bint signals_pending() noexcept:
+    try:
+        PyErr_CheckSignals()
+    except BaseException as e:
+        park(e)
+        return True
+    return False
+
+cdef int piece(gg_call *call, int first, const char *caller) except? -99:
+    """Computes nodes of a graph from node `first` on; returns the status where C would, raises where something failed."""
+    cdef int status
+    with nogil:
+        status = engine.compute(call)
+    enter(caller)                                        # callbacks may have entered other functions
+    if call.exception != NULL:
+        error = <object><PyObject *>call.exception
+        Py_DECREF(error)
+        raise error
+    if status == GGML_STATUS_FAILED:
+        what = call.message.decode(errors="replace") or "the operation failed"
+        fail(RuntimeError, what if call.failed < 0 else f"node {first + call.failed} {described(call.nodes[call.failed])}: {what}")
+    if status == GGML_STATUS_ALLOC_FAILED:
+        fail(MemoryError, "no memory for the work buffer")
+    return status
+
+cdef int run(ggml_cgraph *g, gg_call *call) except? -99:
+    """Computes a graph; like `piece`.
+
+    Callbacks and other threads may change or free what it computes with. So the nodes are those of the beginning, their
+    memory is held, and behind an operation that calls back the following ones are checked again.
+    """
+    cdef gg_pins pins
+    cdef list kept = []
+    cdef const char *caller = entered()
+    cdef int n = g.n_nodes, first = 0, end, status = GGML_STATUS_SUCCESS
+    cdef ggml_tensor **nodes
+    check(g.nodes, 0, n)
+    nodes = <ggml_tensor **>malloc((<size_t>n + 1) * sizeof(void *))
+    if nodes == NULL:
+        fail(MemoryError, f"no memory for a list of {n} nodes")
+    memcpy(nodes, g.nodes, <size_t>n * sizeof(void *))
+    memset(&pins, 0, sizeof(pins))
+    call.poll = poll_signals
+    try:
+        hold(&pins, kept, nodes, n)
+        while True:
+            end = first + engine.until_callback(nodes + first, n - first)
+            if first:
+                check(nodes, first, end)
+                hold(&pins, kept, nodes + first, end - first)
+            call.nodes, call.n_nodes = nodes + first, end - first
+            status = piece(call, first, caller)
+            if status or end == n:
+                return status
+            first = end
+    finally:
+        release(&pins)
+        free(nodes)
+
+def ggml_graph_compute(cgraph, cplan):
+    """Computes the graph by a plan (ggml_cplan or a pointer to one); returns a status, GGML_STATUS_ABORTED if the plan's callback stopped it.
+
+    The GIL is released. work_data is not used: what the operations share lies in memory of the compute's own. RuntimeError: an operation failed; exceptions of Python callbacks come through as they are.
+    """
+    enter(b"ggml_graph_compute")
+    cdef ggml_cgraph *g = arg_graph(cgraph, b"cgraph")
+    cdef gg_call call
+    plan = cplan
+    if isinstance(plan, ctypes._Pointer) and plan:
+        plan = plan.contents
+    elif hasattr(plan, "_obj"):
+        plan = plan._obj
+    if not isinstance(plan, _structs.ggml_cplan):
+        fail(TypeError, f"cplan is {cplan!r}: need a ggml_cplan or a pointer to one")
+    cdef ggml_cplan *p = <ggml_cplan *><size_t>ctypes.addressof(plan)
+    memset(&call, 0, sizeof(call))
+    call.n_threads = threads(p.n_threads, "cplan.n_threads")
+    call.use_ref = p.use_ref
+    call.abort = <cbool (*)(void *) noexcept nogil>p.abort_callback
+    call.abort_data = p.abort_callback_data
+    callback = dict(plan._objects or {})                 # lives to the end, whatever the plan is given meanwhile
+    if p.abort_callback != NULL and not engine.readable(p.abort_callback, 1):
+        fail(ValueError, f"cplan.abort_callback ({<size_t>p.abort_callback:#x}) is no function")
+    return run(g, &call)
+
+def ggml_graph_compute_with_ctx(ctx, cgraph, n_threads):
+    """Computes the graph with `n_threads` threads (negative: as many as the CPU gives); returns a status."""
+    arg_context(ctx, b"ggml_graph_compute_with_ctx")
+    cdef ggml_cgraph *g = arg_graph(cgraph, b"cgraph")
+    cdef gg_call call
+    memset(&call, 0, sizeof(call))
+    call.n_threads = threads(n_threads, "n_threads")
+    return run(g, &call)
+
+def ggml_status_to_string(status):
+    """A status as text (bytes)."""
+    enter(b"ggml_status_to_string")
+    return {GGML_STATUS_ALLOC_FAILED: b"GGML status: error (failed to allocate memory)", GGML_STATUS_FAILED: b"GGML status: error (operation failed)",
+            GGML_STATUS_SUCCESS: b"GGML status: success", GGML_STATUS_ABORTED: b"GGML status: warning (operation aborted)"}.get(
+                arg_int32(status, b"status"), b"GGML status: unknown")
+
+# ---- showing ---------------------------------------------------------------------------------------------------------
+cdef str mark(ggml_cgraph *g, const ggml_tensor *t):
+    return "x" if t.flags & GGML_TENSOR_FLAG_PARAM else "g" if by_slot(g, g.grads, <ggml_tensor *>t) != NULL else " "
+
+def ggml_graph_print(cgraph):
+    """Logs (see ggml_log_set; else to stderr) the graph's nodes and leafs with shapes, operations and names, a line a message."""
+    enter(b"ggml_graph_print")
+    cdef ggml_cgraph *g = whole(cgraph, b"cgraph")
+    cdef int i
+    cdef ggml_tensor *t
+    lines = ["=== GRAPH ===", f"n_nodes = {g.n_nodes}"]
+    for i in range(g.n_nodes):
+        t = g.nodes[i]
+        lines.append(f" - {i:3d}: [ {t.ne[0]:5d}, {t.ne[1]:5d}, {t.ne[2]:5d}] {engine.op_name(t.op).decode():>16s} {mark(g, t)} {name_text(t)}")
+    lines.append(f"n_leafs = {g.n_leafs}")
+    for i in range(g.n_leafs):
+        t = g.leafs[i]
+        lines.append(f" - {i:3d}: [ {t.ne[0]:5d}, {t.ne[1]:5d}] {engine.op_name(t.op).decode():>8s} {name_text(t):>16s}")
+    lines.append("========================================")
+    for line in lines:
+        log(_constants.GGML_LOG_LEVEL_INFO, line + "\n")
+
+def ggml_graph_dump_dot(gb, gf, filename):
+    """Writes the graph gb to a file in Graphviz's DOT language; gf (may be None): the forward graph, its nodes are marked."""
+    enter(b"ggml_graph_dump_dot")
+    cdef ggml_cgraph *g = whole(gb, b"gb")
+    cdef ggml_cgraph *f = NULL if gf is None or not gf else arg_graph(gf, b"gf")
+    cdef int i, k
+    cdef ggml_tensor *t
+    lines = ["digraph G {", "  newrank = true;", "  rankdir = TB;"]
+
+    def quoted(text):
+        return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+    for i in range(g.n_nodes + g.n_leafs):
+        t = g.nodes[i] if i < g.n_nodes else g.leafs[i - g.n_nodes]
+        colour = "yellow" if t.flags & GGML_TENSOR_FLAG_PARAM else "pink" if i >= g.n_nodes else (
+            "green" if f != NULL and engine.hash_contains(&f.visited_hash_set, t) else "lightblue" if by_slot(g, g.grads, t) != NULL else "white")
+        shape = ", ".join([str(t.ne[k]) for k in range(4) if k == 0 or t.ne[k] != 1])
+        formula = "" if t.op == 0 else "\n" + engine.op_symbol(t.op).decode()
+        text = f"{name_text(t)} ({gg_types[t.type].name.decode()})\n{i if i < g.n_nodes else i - g.n_nodes} [{shape}]{formula}"
+        lines.append(f'  "{<size_t>t:#x}" [style=filled, fillcolor={colour}, shape=box, label={quoted(text)[:-1]}"];'.replace("\n", "\\n"))
+        for k in range(GGML_MAX_SRC):
+            if t.src[k] != NULL:
+                lines.append(f'  "{<size_t>t.src[k]:#x}" -> "{<size_t>t:#x}" [label="src {k}"];')
+    lines.append("}")
+    with open(os.fsdecode(arg_text(filename, b"filename")), "w", encoding="utf-8") as out:
+        out.write("\n".join(lines) + "\n")

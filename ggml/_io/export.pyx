@@ -1,0 +1,294 @@
+"""Graphs in files: ggml_graph_export and ggml_graph_import.
+
+The format is this library's own, little-endian, and holds structure and constants: HEADER; the numbers of the nodes and of the leafs; in a
+graph with gradients, a pair (gradient, accumulator) a tensor; a RECORD a tensor, sources before their users; from `data` on the values
+of the tensors that no operation computes. Operations are named, not numbered. A number of a tensor is its place among the records, -1: none.
+"""
+import os
+import struct
+from array import array
+
+from libc.stdint cimport uint8_t
+from libc.string cimport memcpy
+
+from .._core cimport (
+    GGML_MAX_NAME, GGML_MAX_SRC, GG_OP_MAX, arg_buffer, arg_graph, arg_text, arg_type, check_data, engine, enter, fail,
+    gg_add, gg_extent, gg_mul, gg_nbytes, gg_types, ggml_cgraph, ggml_context, ggml_tensor, graph_new, node_append,
+    node_init, wrap_graph, wrap_tensor,
+)
+from .._backend.backend import ggml_backend_tensor_get
+from .._core import ggml_free, ggml_init
+from .._structs import ggml_init_params
+
+cdef enum:
+    VERSION = 1
+    ALIGN = 32
+    WITH_GRADS = 1
+    HAS_DATA = 1
+
+cdef bytes MAGIC = b"ggmlgrph"
+cdef object HEADER = struct.Struct("<8s2I3i4xQQ")                 # magic, version, flags, size, n_nodes, n_leafs, n_tensors, data
+cdef object RECORD = struct.Struct("<32s4iQQ4q4Q16i10i64s")       # op, type, flags, view_src, HAS_DATA, view_offs, data, ne, nb, params, src, name
+cdef frozenset CALLBACKS = frozenset((b"MAP_CUSTOM1", b"MAP_CUSTOM2", b"MAP_CUSTOM3", b"CUSTOM"))
+
+# ---- writing ---------------------------------------------------------------------------------------------------------
+cdef list needs(ggml_tensor *t):
+    """What must come before a tensor: its sources and what it is a view of."""
+    return [<size_t>t.src[k] for k in range(GGML_MAX_SRC) if t.src[k] != NULL] + ([<size_t>t.view_src] if t.view_src != NULL else [])
+
+cdef dict numbered(list wanted):
+    """Numbers for the tensors at these addresses and all that they need, sources first."""
+    cdef dict number = {}
+    cdef size_t address
+    begun = set()
+    stack = wanted[::-1]
+    while stack:
+        address = stack[-1]
+        if address in number:
+            stack.pop()
+            continue
+        if not engine.tensor_live(<ggml_tensor *>address):
+            fail(RuntimeError, "the graph has a node, leaf or source that is no tensor of a live context")
+        missing = [a for a in needs(<ggml_tensor *>address) if a not in number]
+        if not missing:
+            number[address] = len(number)
+            stack.pop()
+        elif address in begun:
+            fail(ValueError, "the graph has a circle: a tensor is among its own sources")
+        else:
+            begun.add(address)
+            stack += missing
+    return number
+
+cdef bytes values(ggml_tensor *t):
+    """The bytes of a tensor that no operation computes; None: it has none yet."""
+    cdef size_t n = gg_nbytes(t)
+    if t.data == NULL and t.buffer == NULL:
+        return None
+    if t.buffer != NULL:
+        out = bytearray(n)
+        if n:
+            ggml_backend_tensor_get(wrap_tensor(t), out, 0, n)
+            enter(b"ggml_graph_export")
+        return bytes(out)
+    check_data(t, "leaf")
+    return (<const uint8_t *>t.data)[:n]
+
+cdef bint stored(ggml_tensor *t) noexcept:
+    return t.op == 0 and t.view_src == NULL
+
+cdef bint fits(const ggml_tensor *t) noexcept:
+    """Whether the shape is possible and, where the tensor has memory of its own, its strides stay within what a new one gets."""
+    cdef size_t plain = <size_t>gg_types[t.type].bytes, extent
+    cdef int d
+    for d in range(4):
+        if not gg_mul(plain, <size_t>(t.ne[d] // gg_types[t.type].blck if d == 0 else t.ne[d]), &plain):
+            return False
+    return gg_extent(t, &extent) and plain < <size_t>1 << 62 and (t.view_src != NULL or extent <= plain)
+
+cdef bytes record(ggml_tensor *t, dict number, bint has_data, size_t at):
+    cdef int k
+    name = engine.op_name(t.op)
+    if name in CALLBACKS:
+        fail(ValueError, f"'{t.name.decode(errors='replace')}' is computed by a callback: that can't be written to a file")
+    if not fits(t):
+        fail(ValueError, f"'{t.name.decode(errors='replace')}' has gaps between its elements")
+    return RECORD.pack(
+        name, t.type, t.flags, number[<size_t>t.view_src] if t.view_src != NULL else -1, HAS_DATA if has_data else 0, t.view_offs, at,
+        t.ne[0], t.ne[1], t.ne[2], t.ne[3], t.nb[0], t.nb[1], t.nb[2], t.nb[3], *[t.op_params[k] for k in range(16)],
+        *[number[<size_t>t.src[k]] if t.src[k] != NULL else -1 for k in range(GGML_MAX_SRC)], bytes(t.name[:GGML_MAX_NAME]))
+
+cdef size_t padding(size_t n) noexcept:
+    """Bytes from n up to the next multiple of ALIGN."""
+    return (ALIGN - n % ALIGN) % ALIGN
+
+cdef size_t grad_of(ggml_cgraph *g, ggml_tensor **grads, size_t t) noexcept:
+    if not engine.hash_contains(&g.visited_hash_set, <ggml_tensor *>t):
+        return 0
+    return <size_t>grads[engine.hash_find(&g.visited_hash_set, <ggml_tensor *>t)]
+
+def ggml_graph_export(cgraph, fname):
+    """Writes a graph to a file: structure, names, constants and weights, not what its operations compute; see ggml_graph_import.
+
+    The format is this library's own. ValueError: an operation that calls back into the program. OSError: the file can't be written.
+    """
+    enter(b"ggml_graph_export")
+    cdef ggml_cgraph *g = arg_graph(cgraph, b"cgraph")
+    cdef int i
+    cdef size_t a
+    name = os.fsdecode(arg_text(fname, b"fname"))
+    nodes = [<size_t>g.nodes[i] for i in range(g.n_nodes)]
+    leafs = [<size_t>g.leafs[i] for i in range(g.n_leafs)]
+    pairs = [] if g.grads == NULL else [(a, grad_of(g, g.grads, a), grad_of(g, g.grad_accs, a)) for a in nodes + leafs]
+    number = numbered(leafs + nodes + [a for pair in pairs for a in pair if a])
+    if g.grads != NULL:
+        found = {a: (number.get(grad, -1), number.get(acc, -1)) for a, grad, acc in pairs}
+        grads = array("i", [n for a in number for n in found.get(a, (-1, -1))])
+    else:
+        grads = array("i")
+    lists = array("i", [number[a] for a in nodes + leafs]) + grads
+    cdef size_t start = HEADER.size + 4 * len(lists) + RECORD.size * len(number), at
+    start += padding(start)
+    at = start
+    records, data = [], []
+    for a in number:
+        blob = values(<ggml_tensor *>a) if stored(<ggml_tensor *>a) else None
+        records.append(record(<ggml_tensor *>a, number, blob is not None, at if blob is not None else 0))
+        if blob is not None:
+            data += [blob, bytes(padding(len(blob)))]
+            at += len(blob) + padding(len(blob))
+    head = HEADER.pack(MAGIC, VERSION, WITH_GRADS if g.grads != NULL else 0, g.size, g.n_nodes, g.n_leafs, len(number), start)
+    body = b"".join([head, lists.tobytes(), *records])
+    with open(name, "wb") as out:
+        out.writelines([body, bytes(start - len(body)), *data])
+
+# ---- reading ---------------------------------------------------------------------------------------------------------
+cdef dict numbers_of_ops():
+    cdef int i
+    return {engine.op_name(i): i for i in range(GG_OP_MAX) if engine.op_name(i) != NULL and engine.op_name(i) not in CALLBACKS}
+
+cdef class Reader:
+    """A file, the contexts that its tensors go to, and the tensors so far."""
+    cdef bytes file
+    cdef ggml_context *data
+    cdef ggml_context *eval
+    cdef list tensors
+    cdef dict ops
+
+    cdef ggml_tensor *earlier(self, int n, str what) except? NULL:
+        """Tensor n of those so far, NULL for -1."""
+        if n == -1:
+            return NULL
+        if not 0 <= n < len(self.tensors):
+            fail(ValueError, f"record {len(self.tensors)}: {what} is {n}: no record before it")
+        return <ggml_tensor *><size_t>self.tensors[n]
+
+    cdef int add(self, tuple fields) except -1:
+        """Makes the tensor of a record."""
+        cdef ggml_tensor d
+        cdef ggml_tensor *t
+        cdef ggml_tensor *root
+        cdef int k
+        cdef size_t most, n, at, total = len(self.file)
+        op = fields[0].split(b"\0")[0]
+        where_ = f"record {len(self.tensors)}"
+        if op not in self.ops:
+            fail(ValueError, f"{where_}: {op!r} is no operation that a file may hold")
+        node_init(&d, self.ops[op], arg_type(fields[1], b"type"), 0, 0, 0, 0)
+        for k in range(4):
+            d.ne[k], d.nb[k] = fields[7 + k], fields[11 + k]
+            if d.ne[k] < 0:
+                fail(ValueError, f"{where_}: ne[{k}] is {d.ne[k]}: must not be negative")
+        for k in range(16):
+            d.op_params[k] = fields[15 + k]
+        for k in range(GGML_MAX_SRC):
+            d.src[k] = self.earlier(fields[31 + k], f"src[{k}]")
+        if d.ne[0] % gg_types[d.type].blck:
+            fail(ValueError, f"{where_}: ne[0] is {d.ne[0]}: need a multiple of the block of {gg_types[d.type].blck}")
+        root = self.earlier(fields[3], "view_src")
+        d.view_src, d.view_offs = root, fields[5]
+        if not fits(&d):
+            fail(ValueError, f"{where_}: the shape is larger than any memory, or the strides reach beyond the tensor")
+        gg_extent(&d, &n)
+        if root != NULL:
+            if root.view_src != NULL or not gg_add(n, d.view_offs, &most) or most > gg_nbytes(root):
+                fail(ValueError, f"{where_}: the view reaches beyond what it is a view of")
+        strides = [d.nb[k] for k in range(4)]
+        t = node_append(self.data if stored(&d) else self.eval, &d)
+        for k in range(4):
+            t.nb[k] = strides[k]
+        t.flags = fields[2] & 31
+        name = fields[41].split(b"\0")[0][:GGML_MAX_NAME - 1]
+        memcpy(t.name, <const char *>name, len(name))
+        if fields[4] == HAS_DATA and n:
+            at = fields[6]
+            if not stored(t) or at > total or n > total - at:
+                fail(ValueError, f"{where_}: its {n} bytes at {at} are not in the file")
+            memcpy(t.data, <const char *>self.file + at, n)
+        self.tensors.append(<size_t>t)
+        return 0
+
+    cdef ggml_tensor *some(self, object n) except NULL:
+        cdef ggml_tensor *t = self.earlier(n, "a node or leaf")
+        if t == NULL:
+            fail(ValueError, "a node or leaf is -1: need a tensor")
+        return t
+
+    cdef ggml_cgraph *graph(self) except NULL:
+        """Reads it all."""
+        cdef ggml_cgraph *g
+        cdef ggml_tensor *t
+        cdef size_t slot
+        cdef int i
+        whole = self.file
+        if len(whole) < HEADER.size:
+            fail(ValueError, f"the file has {len(whole)} bytes: no graph")
+        magic, version, flags, size, n_nodes, n_leafs, n, _ = HEADER.unpack_from(whole)
+        if magic != MAGIC or version != VERSION:
+            fail(ValueError, f"the file is no graph of this library's format, version {VERSION}")
+        with_grads = bool(flags & WITH_GRADS)
+        n_lists = n_nodes + n_leafs + (2 * n if with_grads else 0)
+        first = HEADER.size + 4 * n_lists
+        if min(n_nodes, n_leafs) < 0 or max(n_nodes, n_leafs, 1) > size or first + RECORD.size * n > len(whole):
+            fail(ValueError, f"the file is cut short or broken: size {size}, {n_nodes} nodes, {n_leafs} leafs, {n} tensors in {len(whole)} bytes")
+        if size > 2 * max(n, 1 << 20):
+            fail(ValueError, f"the graph has room for {size} nodes: too many for its {n} tensors")
+        for fields in RECORD.iter_unpack(memoryview(whole)[first:first + RECORD.size * n]):
+            self.add(fields)
+        lists = struct.unpack_from(f"<{n_lists}i", whole, HEADER.size)
+        g = graph_new(self.eval, <size_t>size, with_grads)
+        used = set()
+        for i in range(n_nodes + n_leafs):
+            t = self.some(lists[i])
+            if <size_t>t in used:
+                fail(ValueError, f"tensor {lists[i]} is in the graph twice")
+            used.add(<size_t>t)
+            slot = engine.hash_find(&g.visited_hash_set, t)
+            g.visited_hash_set.used[slot >> 5] |= 1u << (slot & 31)
+            g.visited_hash_set.keys[slot] = t
+            if i < n_nodes:
+                g.nodes[i] = t
+            else:
+                g.leafs[i - n_nodes] = t
+            if with_grads:
+                pair = lists[n_nodes + n_leafs + 2 * lists[i]:][:2]
+                g.grads[slot] = self.earlier(pair[0], "a gradient")
+                g.grad_accs[slot] = self.earlier(pair[1], "an accumulator")
+            for k in range(GGML_MAX_SRC):
+                if t.src[k] != NULL and engine.hash_contains(&g.visited_hash_set, t.src[k]):
+                    g.use_counts[engine.hash_find(&g.visited_hash_set, t.src[k])] += 1
+        g.n_nodes, g.n_leafs = n_nodes, n_leafs
+        return g
+
+cdef void **handle_at(object o, const char *name) except NULL:
+    cdef void *p
+    arg_buffer(o, name, sizeof(void *), &p)
+    if p == NULL or not engine.readable(p, sizeof(void *)):
+        fail(TypeError, f"{name.decode()} is {o!r}: need a pointer to a context, as ctypes.byref(ctypes.c_void_p())")
+    return <void **>p
+
+def ggml_graph_import(fname, ctx_data, ctx_eval):
+    """Reads a graph that ggml_graph_export wrote; makes two contexts and writes them to the pointers: weights in *ctx_data, the rest in *ctx_eval.
+
+    The caller frees both. ggml_graph_get_tensor finds inputs and results by name. ValueError: the file is broken or no such file;
+    every record is checked as if it had been built by calls. OSError: it can't be read.
+    """
+    enter(b"ggml_graph_import")
+    cdef void **to_data = handle_at(ctx_data, b"ctx_data")
+    cdef void **to_eval = handle_at(ctx_eval, b"ctx_eval")
+    cdef Reader r = Reader.__new__(Reader)
+    cdef ggml_cgraph *g
+    with open(os.fsdecode(arg_text(fname, b"fname")), "rb") as file:
+        r.file = file.read()
+    r.tensors, r.ops = [], numbers_of_ops()
+    data, evaluated = (ggml_init(ggml_init_params(mem_size=0, mem_buffer=None, no_alloc=False)) for _ in range(2))
+    enter(b"ggml_graph_import")
+    r.data, r.eval = <ggml_context *><size_t>data, <ggml_context *><size_t>evaluated
+    try:
+        g = r.graph()
+    except BaseException:
+        ggml_free(data)
+        ggml_free(evaluated)
+        raise
+    to_data[0], to_eval[0] = <void *>r.data, <void *>r.eval
+    return wrap_graph(g)

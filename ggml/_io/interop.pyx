@@ -1,0 +1,651 @@
+"""Tensors share their memory with NumPy, DLPack and whatever knows the buffer protocol; views keep it alive.
+
+Every view of a tensor, whichever way it was made, holds a `Hold`: that counts as a view of the region, so that
+`ggml_free` leaves the memory until the last one has gone. NumPy's order is used here: the outermost dimension first.
+"""
+import ctypes
+import sys
+
+cimport cython
+from cpython.buffer cimport (
+    PyBUF_ANY_CONTIGUOUS, PyBUF_C_CONTIGUOUS, PyBUF_F_CONTIGUOUS, PyBUF_FORMAT, PyBUF_ND, PyBUF_RECORDS_RO,
+    PyBUF_STRIDES, PyBUF_WRITABLE, PyBuffer_FillInfo, PyBuffer_IsContiguous, PyBuffer_Release, PyObject_CheckBuffer,
+    PyObject_GetBuffer,
+)
+from cpython.object cimport PyObject
+from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid, PyCapsule_New, PyCapsule_SetName
+from cpython.ref cimport Py_DECREF, Py_INCREF
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy, strchr
+
+from .._core cimport (
+    arg_buffer, arg_context, arg_extent, arg_tensor, arg_type, check_data, engine, enter, fail, gg_bf16_to_f32,
+    gg_is_empty, gg_region, gg_row_size, gg_types, ggml_context, ggml_tensor, keep, new_tensor, node_append, node_init,
+    region_owner, wrap_tensor,
+)
+from .._enums cimport (
+    GGML_TYPE_BF16, GGML_TYPE_F16, GGML_TYPE_F32, GGML_TYPE_F64, GGML_TYPE_I16, GGML_TYPE_I32, GGML_TYPE_I64,
+    GGML_TYPE_I8,
+)
+from .._structs import ggml_tensor_p
+
+cdef extern from "Python.h":
+    ctypedef struct RawBuffer "Py_buffer":       # the same struct without Cython's own counting of references to obj
+        void *buf
+        PyObject *obj
+        Py_ssize_t len, itemsize
+        int readonly, ndim
+        char *format
+        Py_ssize_t *shape
+        Py_ssize_t *strides
+        Py_ssize_t *suboffsets
+        void *internal
+    ctypedef struct PyBufferProcs:
+        int (*bf_getbuffer)(PyObject *, RawBuffer *, int) except -1
+    ctypedef struct PyTypeObject:
+        PyBufferProcs *tp_as_buffer
+    bint Py_IsInitialized() nogil
+
+cdef bint big_endian = sys.byteorder == "big"
+cdef object numpy = None              # imported when it is first needed
+cdef list dtypes = [None] * 42        # NumPy's, by tensor type; None: values have to be decoded
+
+cdef int need_numpy() except -1:
+    global numpy
+    if numpy is None:
+        import numpy as module
+        for type_ in (GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_F64, GGML_TYPE_I8, GGML_TYPE_I16, GGML_TYPE_I32,
+                      GGML_TYPE_I64):
+            dtypes[type_] = module.dtype((<bytes>format_of(type_)).decode())
+        numpy = module
+    return 0
+
+cdef const char *format_of(int type) noexcept:
+    """The struct code of an element: 16 bits of BF16 are an unsigned integer, a row of quantised blocks is bytes."""
+    if type == GGML_TYPE_F32: return b"f"
+    if type == GGML_TYPE_F16: return b"e"
+    if type == GGML_TYPE_F64: return b"d"
+    if type == GGML_TYPE_I8: return b"b"
+    if type == GGML_TYPE_I16: return b"h"
+    if type == GGML_TYPE_I32: return b"i" if sizeof(long) == 8 else b"l"     # the codes of NumPy's own int32 and int64
+    if type == GGML_TYPE_I64: return b"l" if sizeof(long) == 8 else b"q"
+    if type == GGML_TYPE_BF16: return b"H"
+    return b"B"
+
+# ---- views -----------------------------------------------------------------------------------------------------------
+@cython.freelist(16)
+@cython.final
+cdef class Hold:
+    """Keeps the memory of a tensor for a view, and says how it lies there. A buffer itself: of all bytes of that."""
+    cdef gg_region *region            # that counts the view; NULL: memory that is not ours
+    cdef object owner                 # and what keeps that alive, where it is known
+    cdef uint8_t *data
+    cdef int type, ndim
+    cdef Py_ssize_t itemsize, span    # bytes of an item, and from the first byte to behind the last
+    cdef Py_ssize_t shape[4]
+    cdef Py_ssize_t strides[4]
+
+    def __dealloc__(self):
+        if self.region != NULL:
+            engine.region_view(self.region, -1)
+
+    def __getbuffer__(self, Py_buffer *view, int flags):
+        PyBuffer_FillInfo(view, self, self.data, self.span, 0, flags)
+
+    cdef tuple sizes(self):
+        if self.ndim == 1:
+            return (self.shape[0],)
+        if self.ndim == 2:
+            return (self.shape[0], self.shape[1])
+        return tuple([self.shape[i] for i in range(self.ndim)])
+
+    cdef tuple steps(self):
+        if self.ndim == 1:
+            return (self.strides[0],)
+        if self.ndim == 2:
+            return (self.strides[0], self.strides[1])
+        return tuple([self.strides[i] for i in range(self.ndim)])
+
+cdef Hold hold(ggml_tensor *t):
+    cdef Hold h
+    cdef int d, k, n = dims(t)
+    if not engine.data_ok(t):
+        check_data(t, "tensor")
+    h = Hold.__new__(Hold)
+    h.type, h.ndim, h.data = t.type, n, <uint8_t *>t.data
+    h.itemsize = 1 if gg_types[t.type].quantized else gg_types[t.type].bytes
+    h.span = h.itemsize
+    for k in range(n):
+        d = n - 1 - k
+        h.shape[k], h.strides[k] = t.ne[d], <Py_ssize_t>t.nb[d]
+    if gg_types[t.type].quantized:
+        if t.nb[0] != <size_t>gg_types[t.type].bytes:
+            fail(BufferError, f"the blocks of {gg_types[t.type].name.decode()} do not lie one after the other")
+        h.shape[n - 1], h.strides[n - 1] = <Py_ssize_t>gg_row_size(t.type, t.ne[0]), 1
+    if gg_is_empty(t):
+        h.span = 0
+        return h
+    for k in range(n):
+        h.span += (h.shape[k] - 1) * h.strides[k]
+    h.region = engine.region_of_data(t.data)
+    if h.region == NULL:
+        h.owner = source_of(t)
+    elif h.region.mapped:
+        engine.region_view(h.region, 1)
+    else:
+        h.owner = region_owner(h.region)
+        h.region = NULL
+    return h
+
+cdef bint contiguous(Hold h, bint fortran) noexcept:
+    cdef Py_ssize_t need = h.itemsize
+    cdef int i, k
+    if h.span == 0:
+        return True
+    for i in range(h.ndim):
+        k = i if fortran else h.ndim - 1 - i
+        if h.shape[k] != 1 and h.strides[k] != need:
+            return False
+        need *= h.shape[k]
+    return True
+
+cdef int export(PyObject *tensor, RawBuffer *view, int flags) except -1:
+    """The buffer protocol of tensor pointers. A view's object is the hold, so that its release needs nothing else."""
+    view.obj = NULL
+    enter(b"ggml_tensor_p")
+    cdef Hold h = hold(arg_tensor(<object>tensor, b"tensor"))
+    cdef bint rows = contiguous(h, False)
+    cdef int k
+    if (flags & PyBUF_C_CONTIGUOUS) == PyBUF_C_CONTIGUOUS and not rows:
+        fail(BufferError, "the tensor is not contiguous")
+    if (flags & PyBUF_F_CONTIGUOUS) == PyBUF_F_CONTIGUOUS and not contiguous(h, True):
+        fail(BufferError, "the tensor is not contiguous in Fortran's order")
+    if (flags & PyBUF_ANY_CONTIGUOUS) == PyBUF_ANY_CONTIGUOUS and not rows and not contiguous(h, True):
+        fail(BufferError, "the tensor is not contiguous")
+    if (flags & PyBUF_STRIDES) != PyBUF_STRIDES and not rows:
+        fail(BufferError, "the tensor is not contiguous, and strides were not asked for")
+    view.buf, view.itemsize, view.len, view.readonly = h.data, h.itemsize, h.itemsize, 0
+    for k in range(h.ndim):
+        view.len *= h.shape[k]
+    view.ndim = h.ndim if flags & PyBUF_ND else 1
+    view.shape = h.shape if flags & PyBUF_ND else NULL
+    view.strides = h.strides if (flags & PyBUF_STRIDES) == PyBUF_STRIDES else NULL
+    view.format = <char *>format_of(h.type) if flags & PyBUF_FORMAT else NULL
+    view.suboffsets, view.internal = NULL, NULL
+    Py_INCREF(h)
+    view.obj = <PyObject *>h
+    return 0
+
+(<PyTypeObject *><PyObject *>ggml_tensor_p).tp_as_buffer.bf_getbuffer = export
+
+def _array_interface(self):
+    """For those who know neither buffers nor DLPack; `data` is an object that keeps the memory, no bare address."""
+    enter(b"__array_interface__")
+    cdef Hold h = hold(arg_tensor(self, b"tensor"))
+    code = (<bytes>format_of(h.type)).decode()
+    kind = "f" if code in "efd" else "i" if code in "bhilq" else "u"
+    order = "|" if h.itemsize == 1 else ">" if big_endian else "<"
+    return {"version": 3, "typestr": f"{order}{kind}{h.itemsize}", "shape": h.sizes(), "strides": h.steps(), "data": h}
+
+def _array(self, dtype=None, copy=None):
+    """What NumPy asks last, when the others raised: this one's exception reaches the caller."""
+    need_numpy()
+    return numpy.array(memoryview(self), dtype=dtype, copy=copy)
+
+ggml_tensor_p.__array_interface__ = property(_array_interface)
+ggml_tensor_p.__array__ = _array
+
+# ---- DLPack ----------------------------------------------------------------------------------------------------------
+cdef enum:
+    DL_CPU = 1
+    DL_INT = 0
+    DL_FLOAT = 2
+    DL_BFLOAT = 4
+    DL_READ_ONLY = 1
+    DL_COPIED = 2
+
+cdef struct DLTensor:
+    void *data
+    int32_t device_type, device_id
+    int32_t ndim
+    uint8_t code, bits
+    uint16_t lanes
+    int64_t *shape
+    int64_t *strides         # in items; NULL: contiguous
+    uint64_t byte_offset
+
+cdef struct DLManaged:
+    DLTensor tensor
+    void *manager
+    void (*deleter)(DLManaged *) noexcept nogil
+
+cdef struct DLVersioned:
+    uint32_t major, minor
+    void *manager
+    void (*deleter)(DLVersioned *) noexcept nogil
+    uint64_t flags
+    DLTensor tensor
+
+cdef struct Exported:        # what we hand out: one of the two forms
+    DLManaged plain
+    DLVersioned versioned
+    int64_t shape[4]
+    int64_t strides[4]
+    PyObject *hold
+
+cdef void drop(Exported *e) noexcept with gil:
+    Py_DECREF(<object>e.hold)
+    free(e)
+
+cdef void drop_plain(DLManaged *m) noexcept nogil:
+    if Py_IsInitialized():
+        drop(<Exported *>m.manager)
+
+cdef void drop_versioned(DLVersioned *m) noexcept nogil:
+    if Py_IsInitialized():
+        drop(<Exported *>m.manager)
+
+cdef void unclaimed(object capsule) noexcept:
+    """Of a capsule that dies: nobody took what is in it (a taker renames it)."""
+    if PyCapsule_IsValid(capsule, b"dltensor"):
+        drop(<Exported *>(<DLManaged *>PyCapsule_GetPointer(capsule, b"dltensor")).manager)
+    elif PyCapsule_IsValid(capsule, b"dltensor_versioned"):
+        drop(<Exported *>(<DLVersioned *>PyCapsule_GetPointer(capsule, b"dltensor_versioned")).manager)
+
+cdef Hold copied(Hold h, object tensor):
+    """The same values, contiguous in memory of their own."""
+    cdef Hold c = Hold.__new__(Hold)
+    cdef int k
+    c.owner = bytearray(memoryview(tensor).tobytes() or 1)
+    cdef uint8_t[::1] memory = c.owner
+    c.data, c.span = &memory[0], memory.shape[0]
+    c.type, c.ndim, c.itemsize = h.type, h.ndim, h.itemsize
+    cdef Py_ssize_t step = h.itemsize
+    for k in reversed(range(h.ndim)):
+        c.shape[k], c.strides[k] = h.shape[k], step
+        step *= h.shape[k]
+    return c
+
+def _dlpack(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+    """A DLPack capsule over the tensor's memory: versioned where the caller knows 1.0, plain otherwise."""
+    enter(b"__dlpack__")
+    if stream is not None:
+        fail(BufferError, f"stream is {stream!r}: tensors are in CPU memory, need None")
+    if dl_device is not None and tuple(dl_device) != (DL_CPU, 0):
+        fail(BufferError, f"dl_device is {dl_device!r}: tensors are in CPU memory, need ({DL_CPU}, 0)")
+    cdef Hold h = hold(arg_tensor(self, b"tensor"))
+    if gg_types[h.type].quantized:
+        fail(BufferError, f"the tensor is {gg_types[h.type].name.decode()}: DLPack has no such type")
+    cdef int k
+    for k in range(h.ndim):
+        if h.strides[k] % h.itemsize:
+            fail(BufferError, f"strides {h.steps()} are no whole numbers of items of {h.itemsize} bytes")
+    if copy:
+        h = copied(h, self)
+    cdef bint versioned = max_version is not None and max_version[0] >= 1
+    cdef Exported *e = <Exported *>malloc(sizeof(Exported))
+    if e == NULL:
+        raise MemoryError()
+    cdef DLTensor *x = &e.versioned.tensor if versioned else &e.plain.tensor
+    x.data, x.device_type, x.device_id, x.ndim, x.byte_offset = h.data, DL_CPU, 0, h.ndim, 0
+    x.bits, x.lanes = <uint8_t>(8 * h.itemsize), 1
+    x.code = DL_BFLOAT if h.type == GGML_TYPE_BF16 else DL_FLOAT if format_of(h.type)[0] in b"efd" else DL_INT
+    x.shape, x.strides = e.shape, e.strides
+    for k in range(h.ndim):
+        e.shape[k], e.strides[k] = h.shape[k], h.strides[k] // h.itemsize
+    if versioned:
+        e.versioned.major, e.versioned.minor, e.versioned.flags = 1, 0, DL_COPIED if copy else 0
+        e.versioned.manager, e.versioned.deleter = e, drop_versioned
+        capsule = PyCapsule_New(&e.versioned, b"dltensor_versioned", unclaimed)
+    else:
+        e.plain.manager, e.plain.deleter = e, drop_plain
+        capsule = PyCapsule_New(&e.plain, b"dltensor", unclaimed)
+    Py_INCREF(h)
+    e.hold = <PyObject *>h
+    return capsule
+
+def _dlpack_device(self):
+    """(1, 0): memory of the CPU."""
+    return DL_CPU, 0
+
+ggml_tensor_p.__dlpack__ = _dlpack
+ggml_tensor_p.__dlpack_device__ = _dlpack_device
+
+# ---- tensors over memory of others -----------------------------------------------------------------------------------
+cdef dict sources = {}   # address of a tensor over memory of others: address of its Source
+
+cdef class Source:
+    """What keeps the memory of such a tensor; its context holds it, and views of the tensor do."""
+    cdef RawBuffer view
+    cdef DLManaged *plain
+    cdef DLVersioned *versioned
+    cdef size_t tensor
+
+    def __dealloc__(self):
+        if sources.get(self.tensor) == <size_t><PyObject *>self:
+            del sources[self.tensor]
+        if self.view.obj != NULL:
+            PyBuffer_Release(<Py_buffer *>&self.view)
+        if self.plain != NULL and self.plain.deleter != NULL:
+            self.plain.deleter(self.plain)
+        if self.versioned != NULL and self.versioned.deleter != NULL:
+            self.versioned.deleter(self.versioned)
+
+cdef object source_of(ggml_tensor *t):
+    if not sources:
+        return None
+    cdef size_t found = sources.get(<size_t>(t.view_src if t.view_src != NULL else t), 0)
+    return <object><PyObject *>found if found else None
+
+cdef int type_of(const char *code, Py_ssize_t size, bint *swapped) noexcept:
+    """The tensor type of items by their struct code, -1: there is none."""
+    swapped[0] = code != NULL and code[0] in (b"<" if big_endian else b">!")
+    if code != NULL and code[0] != 0 and strchr(b"@=<>!", code[0]) != NULL:
+        code += 1
+    if code == NULL or code[0] == 0 or code[1] != 0:
+        return -1
+    if code[0] == b"e" and size == 2: return GGML_TYPE_F16
+    if code[0] == b"f" and size == 4: return GGML_TYPE_F32
+    if code[0] == b"d" and size == 8: return GGML_TYPE_F64
+    if strchr(b"bhilqn", code[0]) == NULL: return -1
+    if size == 1: return GGML_TYPE_I8
+    if size == 2: return GGML_TYPE_I16
+    if size == 4: return GGML_TYPE_I32
+    return GGML_TYPE_I64 if size == 8 else -1
+
+cdef int type_of_dl(const DLTensor *x) noexcept:
+    cdef bint swapped
+    if x.lanes != 1: return -1
+    if x.code == DL_BFLOAT and x.bits == 16: return GGML_TYPE_BF16
+    if x.code == DL_FLOAT:
+        return type_of(b"e" if x.bits == 16 else b"f" if x.bits == 32 else b"d", x.bits // 8, &swapped)
+    return type_of(b"q", x.bits // 8, &swapped) if x.code == DL_INT else -1
+
+cdef ggml_tensor *shared(ggml_context *c, Source s, int type, int ndim, const int64_t *shape, const int64_t *strides,
+                         void *data) except? NULL:
+    """A tensor over `data` (strides in bytes), NULL where a tensor cannot describe it."""
+    cdef ggml_tensor d
+    cdef ggml_tensor *t
+    cdef size_t[4] nb
+    cdef int k, i
+    cdef int64_t size = gg_types[type].bytes
+    node_init(&d, 0, type, 1, 1, 1, 1)
+    if <size_t>data % <size_t>size:
+        return NULL
+    for k in range(ndim):
+        i = ndim - 1 - k
+        d.ne[i] = shape[k]
+        nb[i] = <size_t>strides[k]
+        if shape[k] > 1 and (strides[k] < size or strides[k] % size):
+            return NULL
+    for i in range(4):                       # dimensions of size 1 may come with any stride
+        if i >= ndim or d.ne[i] <= 1:
+            nb[i] = <size_t>size if i == 0 else nb[i - 1] * <size_t>d.ne[i - 1]
+    cdef bint no_alloc = c.no_alloc
+    c.no_alloc = True
+    try:
+        t = node_append(c, &d)
+    finally:
+        c.no_alloc = no_alloc
+    memcpy(t.nb, nb, sizeof(nb))
+    t.data = data
+    s.tensor = <size_t>t
+    sources[s.tensor] = <size_t><PyObject *>s
+    keep(c, s)
+    return t
+
+cdef ggml_tensor *over_buffer(ggml_context *c, object x) except? NULL:
+    cdef Source s = Source.__new__(Source)
+    cdef int64_t shape[4]
+    cdef int64_t strides[4]
+    cdef bint swapped
+    cdef int k, type
+    try:
+        PyObject_GetBuffer(x, <Py_buffer *>&s.view, PyBUF_RECORDS_RO | PyBUF_WRITABLE)
+    except (BufferError, ValueError, TypeError):
+        return NULL                          # read-only, or of a dtype that buffers do not know
+    type = type_of(s.view.format, s.view.itemsize, &swapped)
+    if type < 0 or swapped or s.view.ndim > 4:
+        return NULL
+    for k in range(s.view.ndim):
+        shape[k], strides[k] = s.view.shape[k], s.view.strides[k]
+    return shared(c, s, type, s.view.ndim, shape, strides, s.view.buf)
+
+cdef ggml_tensor *over_dlpack(ggml_context *c, object x) except? NULL:
+    cdef Source s = Source.__new__(Source)
+    cdef DLTensor *m
+    cdef int64_t strides[4]
+    cdef int64_t step
+    cdef int k, type
+    device = x.__dlpack_device__()
+    if device[0] != DL_CPU:
+        fail(BufferError, f"x is on device {tuple(device)}: need CPU memory")
+    try:
+        capsule = x.__dlpack__(max_version=(1, 0))
+    except TypeError:                        # from before DLPack 1.0
+        capsule = x.__dlpack__()
+    if PyCapsule_IsValid(capsule, b"dltensor_versioned"):
+        s.versioned = <DLVersioned *>PyCapsule_GetPointer(capsule, b"dltensor_versioned")
+        PyCapsule_SetName(capsule, b"used_dltensor_versioned")
+        if s.versioned.major != 1:
+            fail(BufferError, f"x comes as DLPack {s.versioned.major}.{s.versioned.minor}: need 1.x")
+        if s.versioned.flags & DL_READ_ONLY:
+            return NULL
+        m = &s.versioned.tensor
+    else:
+        s.plain = <DLManaged *>PyCapsule_GetPointer(capsule, b"dltensor")
+        PyCapsule_SetName(capsule, b"used_dltensor")
+        m = &s.plain.tensor
+    type = type_of_dl(m)
+    if type < 0:
+        fail(TypeError, f"x has DLPack type {m.code} of {m.bits} bits: no tensor type has that")
+    if m.ndim > 4:
+        fail(ValueError, f"x has {m.ndim} dimensions: need at most 4")
+    step = gg_types[type].bytes
+    for k in reversed(range(m.ndim)):
+        strides[k] = m.strides[k] * gg_types[type].bytes if m.strides != NULL else step
+        step *= m.shape[k]
+    return shared(c, s, type, m.ndim, m.shape, strides, <uint8_t *>m.data + m.byte_offset)
+
+def from_dlpack(ctx, x):
+    """A tensor over the memory of `x`: a PyTorch, JAX or NumPy array, anything with DLPack or the buffer protocol.
+
+    Nothing is copied and each sees what the other writes; the context keeps the memory alive. Permuted arrays give
+    permuted tensors (see ggml_cont). What a tensor can't share is copied: read-only memory, negative or zero strides,
+    foreign byte order.
+    """
+    cdef ggml_context *c = arg_context(ctx, b"from_dlpack")
+    cdef ggml_tensor *t
+    if x is None or not (PyObject_CheckBuffer(x) or hasattr(x, "__dlpack__")):
+        fail(TypeError, f"x is a {type(x).__name__}: need an object with __dlpack__ or the buffer protocol")
+    if PyObject_CheckBuffer(x) and not isinstance(x, ggml_tensor_p):     # whose buffer does not tell BF16 from integers
+        t = over_buffer(c, x)
+    else:
+        t = over_dlpack(c, x)
+        if t == NULL:
+            need_numpy()
+            x = numpy.from_dlpack(x)
+    return wrap_tensor(t) if t != NULL else imported(c, x)
+
+# ---- NumPy -----------------------------------------------------------------------------------------------------------
+cdef object decoded(ggml_tensor *t):
+    """The values of a BF16 or quantised tensor as a new float32 array."""
+    cdef Hold h = hold(t)
+    cdef ggml_tensor as_is = t[0]                        # another thread may free it
+    cdef int64_t i1, i2, i3, i0, n = t.ne[0]
+    cdef const uint8_t *row
+    cdef Py_buffer view
+    cdef float *y
+    to_f32 = engine.isa_active().to_f32[t.type]
+    cdef bint packed = t.nb[0] == <size_t>gg_types[t.type].bytes
+    if to_f32 == NULL and t.type != GGML_TYPE_BF16:
+        fail(ValueError, f"the tensor is {gg_types[t.type].name.decode()}: its values can't be decoded")
+    shape = h.sizes()[:h.ndim - 1] + (n,)
+    out = numpy.empty(shape, numpy.float32)
+    PyObject_GetBuffer(out, &view, PyBUF_C_CONTIGUOUS | PyBUF_WRITABLE)
+    y = <float *>view.buf
+    with nogil:
+        for i3 in range(as_is.ne[3]):
+            for i2 in range(as_is.ne[2]):
+                for i1 in range(as_is.ne[1]):
+                    row = h.data + <size_t>i1 * as_is.nb[1] + <size_t>i2 * as_is.nb[2] + <size_t>i3 * as_is.nb[3]
+                    if packed and to_f32 != NULL:
+                        to_f32(row, y, n)
+                    else:
+                        for i0 in range(n):
+                            y[i0] = gg_bf16_to_f32((<const uint16_t *>(row + <size_t>i0 * as_is.nb[0]))[0])
+                    y += n
+    PyBuffer_Release(&view)
+    return out
+
+cdef object reshaped(object array, object shape):
+    """`shape` of to_numpy: the first elements of each dimension where it fits, else the elements in another shape."""
+    wanted = tuple(shape)
+    if len(wanted) == array.ndim and all([0 <= n <= m for n, m in zip(wanted, array.shape)]):
+        return array[tuple([slice(n) for n in wanted])]
+    try:
+        return array.reshape(wanted)
+    except ValueError:
+        fail(ValueError, f"shape is {wanted}: the tensor has {array.shape}")
+
+def to_numpy(tensor, shape=None):
+    """The values of a tensor as a NumPy array, its dimensions in NumPy's order (the outermost first).
+
+    The array is a view: it sees what is written to the tensor, and keeps its memory alive after `ggml_free`. BF16 and
+    quantised values are decoded to a new float32 array; their bits are in `numpy.asarray(tensor)`. `shape` takes the
+    first elements of each dimension, or, where it does not fit into the tensor's shape, gives the elements another.
+    """
+    enter(b"to_numpy")
+    cdef ggml_tensor *t = arg_tensor(tensor, b"tensor")
+    cdef Hold h
+    if numpy is None:
+        need_numpy()
+    h = hold(t)
+    dtype = dtypes[t.type]
+    array = decoded(t) if dtype is None else numpy.ndarray(h.sizes(), dtype, h, 0, h.steps())
+    return array if shape is None else reshaped(array, shape)
+
+cdef object imported(ggml_context *c, object x):
+    """A new tensor with the values of an array."""
+    cdef Py_buffer view
+    cdef int64_t ne[4]
+    cdef ggml_tensor *t
+    cdef bint swapped
+    cdef int type, k
+    if not PyObject_CheckBuffer(x):
+        fail(TypeError, f"x is a {x.__class__.__name__}: need a NumPy array")
+    try:
+        PyObject_GetBuffer(x, &view, PyBUF_RECORDS_RO)
+    except (BufferError, ValueError):
+        if str(getattr(x, "dtype", "")) == "bfloat16":        # of ml_dtypes: no buffer code is known for it
+            return imported_bf16(c, x)
+        no_such_type(x, "")
+    try:
+        type = type_of(view.format, view.itemsize, &swapped)
+        if type < 0:
+            no_such_type(x, "B" if view.format == NULL else (<bytes>view.format).decode())
+        if view.ndim > 4:
+            fail(ValueError, f"x has {view.ndim} dimensions: need at most 4")
+        for k in range(view.ndim):
+            ne[view.ndim - 1 - k] = view.shape[k]
+        t = new_tensor(c, type, view.ndim, ne)
+        tensor = wrap_tensor(t)
+        if t.data != NULL and view.len:
+            if not swapped and PyBuffer_IsContiguous(&view, b"C"):
+                memcpy(t.data, view.buf, <size_t>view.len)
+            else:
+                to_numpy(tensor)[...] = x
+        return tensor
+    finally:
+        PyBuffer_Release(&view)
+
+cdef int no_such_type(object x, str code) except -1:
+    fail(TypeError, f"x has dtype {getattr(x, 'dtype', code)}: need float16/32/64 or int8/16/32/64")
+
+cdef object imported_bf16(ggml_context *c, object x):
+    tensor = imported(c, x.view("int16"))
+    (<ggml_tensor *>arg_tensor(tensor, b"x")).type = GGML_TYPE_BF16
+    return tensor
+
+def from_numpy(x, ctx):
+    """A new tensor with the values of a NumPy array of any strides and byte order; its dimensions are reversed.
+
+    The tensor is contiguous. In a context with no_alloc it gets the type and shape only.
+    """
+    return imported(arg_context(ctx, b"from_numpy"), x)
+
+# ---- questions -------------------------------------------------------------------------------------------------------
+cdef int dims(const ggml_tensor *t) noexcept:
+    cdef int n = 4
+    while n > 1 and t.ne[n - 1] == 1:
+        n -= 1
+    return n
+
+def get_ndims(tensor):
+    """Number of dimensions without the trailing ones of size 1; at least 1."""
+    enter(b"get_ndims")
+    return dims(arg_tensor(tensor, b"tensor"))
+
+def get_shape(tensor):
+    """The sizes of the dimensions as a tuple, innermost first."""
+    enter(b"get_shape")
+    cdef ggml_tensor *t = arg_tensor(tensor, b"tensor")
+    return tuple([t.ne[i] for i in range(dims(t))])
+
+def get_strides(tensor):
+    """The strides of the dimensions in bytes as a tuple, innermost first."""
+    enter(b"get_strides")
+    cdef ggml_tensor *t = arg_tensor(tensor, b"tensor")
+    return tuple([t.nb[i] for i in range(dims(t))])
+
+# ---- rows ------------------------------------------------------------------------------------------------------------
+cdef object row_work(object work, int64_t n):
+    return work if work else ctypes.cast((ctypes.c_float * n)(), ctypes.c_void_p)
+
+def quantize_row(data_f32, nelements, ttype, work=None):
+    """Converts `nelements` float32 values to the type `ttype`; returns `work`, or a new buffer (c_void_p)."""
+    enter(b"quantize_row")
+    cdef int ty = arg_type(ttype, b"ttype")
+    cdef int64_t n = arg_extent(nelements, b"nelements")
+    cdef void *x
+    cdef void *y
+    row_blocks(ty, n)
+    from_f32 = engine.isa_active().from_f32[ty]
+    if from_f32 == NULL:
+        fail(ValueError, f"nothing is quantised to {gg_types[ty].name.decode()}")
+    arg_buffer(data_f32, b"data_f32", <size_t>n * sizeof(float), &x)
+    out = row_work(work, n)
+    arg_buffer(out, b"work", gg_row_size(ty, n), &y)
+    if n:
+        from_f32(<const float *>not_null(x, "data_f32"), y, n)
+    return out
+
+def dequantize_row(data_q, nelements, ttype, work=None):
+    """Converts `nelements` values of the type `ttype` to float32; returns `work`, or a new buffer (c_void_p)."""
+    enter(b"dequantize_row")
+    cdef int ty = arg_type(ttype, b"ttype")
+    cdef int64_t n = arg_extent(nelements, b"nelements")
+    cdef void *x
+    cdef void *y
+    row_blocks(ty, n)
+    to_f32 = engine.isa_active().to_f32[ty]
+    if to_f32 == NULL:
+        fail(ValueError, f"{gg_types[ty].name.decode()} can't be decoded")
+    arg_buffer(data_q, b"data_q", gg_row_size(ty, n), &x)
+    out = row_work(work, n)
+    arg_buffer(out, b"work", <size_t>n * sizeof(float), &y)
+    if n:
+        to_f32(not_null(x, "data_q"), <float *>y, n)
+    return out
+
+cdef int row_blocks(int type, int64_t n) except -1:
+    if n % gg_types[type].blck or n > <int64_t>1 << 58:
+        fail(ValueError, f"nelements is {n}: need a multiple of {gg_types[type].name.decode()}'s block of "
+                         f"{gg_types[type].blck}")
+    return 0
+
+cdef void *not_null(void *p, str name) except NULL:
+    if p == NULL:
+        fail(ValueError, f"{name} is NULL")
+    return p

@@ -1,0 +1,121 @@
+"""Quantising, dequantising, checking rows, and what each type is."""
+import ctypes
+
+from libc.stdint cimport int64_t, uint8_t
+from libc.string cimport memset
+
+from .._core cimport (
+    arg_buffer, arg_extent, arg_size, arg_type, arg_type_number, engine, enter, fail, gg_region, gg_row_size, gg_types,
+    region_holding,
+)
+from .. import _structs
+
+cdef void *memory_of(object o, const char *name, size_t need) except? NULL:
+    """Address of `need` bytes that the caller gives, checked as far as they are known."""
+    cdef void *p
+    cdef gg_region *r
+    arg_buffer(o, name, need, &p)
+    if p == NULL:
+        fail(TypeError, f"{name.decode()} is None: need {need} bytes")
+    r = region_holding(p, need)
+    if r != NULL:
+        if <size_t>(<uint8_t *>p - r.base) + need > r.size:
+            fail(ValueError, f"{name.decode()} ends beyond the memory that holds it: need {need} bytes")
+    elif not engine.readable(p, need):
+        fail(ValueError, f"{name.decode()} ({<size_t>p:#x}) is no memory of {need} bytes")
+    return p
+
+cdef struct Job:
+    int type
+    const float *src
+    uint8_t *dst
+    const float *imatrix
+    int64_t rows, step, width
+    size_t row_size
+    int failed
+
+cdef void quantize_part(void *data, int64_t i) noexcept nogil:
+    cdef Job *job = <Job *>data
+    cdef int64_t first = i * job.step, n = min(job.step, job.rows - first)
+    if not engine.quantize_rows(job.type, job.src + first * job.width, job.dst + <size_t>first * job.row_size, n, job.width, job.imatrix):
+        job.failed = 1
+
+def ggml_quantize_init(type):
+    """Prepares the tables of a type. Not needed: they are made when first used."""
+    enter(b"ggml_quantize_init")
+    arg_type(type, b"type")
+
+def ggml_quantize_free():
+    """Frees what ggml_quantize_init prepared: nothing here."""
+
+def ggml_quantize_requires_imatrix(type):
+    """Whether a type can be quantised only with importance weights."""
+    enter(b"ggml_quantize_requires_imatrix")
+    return bool(engine.requires_imatrix(arg_type_number(type, b"type")))
+
+def ggml_quantize_chunk(type, src, dst, start, nrows, n_per_row, imatrix):
+    """Quantises rows start / n_per_row to + nrows of src (f32) to the same rows of dst; returns the bytes written.
+
+    start: index of the first element, a multiple of n_per_row. imatrix: n_per_row importance weights (f32) or None, which some types
+    do not accept (ggml_quantize_requires_imatrix). Threaded; the GIL is released.
+    """
+    enter(b"ggml_quantize_chunk")
+    cdef Job job
+    memset(&job, 0, sizeof(job))
+    job.type = arg_type(type, b"type")
+    cdef int64_t first = arg_extent(start, b"start")
+    cdef int64_t parts, n_threads
+    job.rows, job.width = arg_extent(nrows, b"nrows"), arg_extent(n_per_row, b"n_per_row")
+    name = gg_types[job.type].name.decode()
+    if job.width == 0 or job.rows == 0:
+        return 0
+    if job.width % gg_types[job.type].blck:
+        fail(ValueError, f"n_per_row is {job.width}: need a multiple of {name}'s block of {gg_types[job.type].blck}")
+    if first % job.width:
+        fail(ValueError, f"start is {first}: need a multiple of n_per_row, {job.width}")
+    if job.width > (1 << 40) or job.rows > (1 << 60) // job.width or first > (1 << 60):
+        fail(ValueError, f"{job.rows} rows of {job.width} from {first} on are larger than any memory")
+    job.row_size = gg_row_size(job.type, job.width)
+    job.src = <const float *>memory_of(src, b"src", <size_t>(first + job.rows * job.width) * 4) + first
+    job.dst = <uint8_t *>memory_of(dst, b"dst", <size_t>(first // job.width + job.rows) * job.row_size) + <size_t>(first // job.width) * job.row_size
+    if imatrix is not None and (not isinstance(imatrix, ctypes._Pointer) or imatrix):
+        job.imatrix = <const float *>memory_of(imatrix, b"imatrix", <size_t>job.width * 4)
+    if job.imatrix == NULL and engine.requires_imatrix(job.type):
+        fail(ValueError, f"{name} needs importance weights: imatrix is None")
+    n_threads = engine.default_threads() if job.rows * job.width >= 65536 else 1
+    parts = min(job.rows, 8 * n_threads) if n_threads > 1 else 1
+    job.step = (job.rows + parts - 1) // parts
+    parts = (job.rows + job.step - 1) // job.step
+    with nogil:
+        engine.parallel_for(<int>n_threads, parts, quantize_part, &job)
+    if job.failed:
+        fail(ValueError, f"there is no quantising to {name}")
+    return <size_t>job.rows * job.row_size
+
+def ggml_validate_row_data(type, data, nbytes):
+    """Whether rows of a type are whole blocks that decode to numbers: scales and values finite, codes valid."""
+    enter(b"ggml_validate_row_data")
+    cdef int ty = arg_type(type, b"type")
+    cdef size_t n = arg_size(nbytes, b"nbytes")
+    cdef void *p
+    if n % <size_t>gg_types[ty].bytes:
+        return False
+    if n == 0:
+        return True
+    p = memory_of(data, b"data", n)
+    return bool(engine.validate_rows(ty, p, n))
+
+def ggml_get_type_traits(type):
+    """What a type is (ggml_type_traits): name, block, size, conversions to and from f32 (NULL where there is none)."""
+    enter(b"ggml_get_type_traits")
+    return ctypes.cast(<size_t>engine.type_traits(arg_type_number(type, b"type")), _structs.ggml_type_traits_p)
+
+def ggml_internal_get_type_traits(type):
+    """ggml_get_type_traits by value: the name in old releases."""
+    enter(b"ggml_internal_get_type_traits")
+    return ctypes.cast(<size_t>engine.type_traits(arg_type_number(type, b"type")), _structs.ggml_type_traits_p).contents
+
+def ggml_get_type_traits_cpu(type):
+    """What the CPU does with a type (ggml_type_traits_cpu): conversion, dot product and its activation type."""
+    enter(b"ggml_get_type_traits_cpu")
+    return ctypes.cast(<size_t>engine.type_traits_cpu(arg_type_number(type, b"type")), _structs.ggml_type_traits_cpu_p)

@@ -1,4 +1,0 @@
-# Matrix products that other modules' gradients use.
-from ._core cimport ggml_context, ggml_tensor
-
-cdef ggml_tensor *mul_mat(ggml_context *ctx, ggml_tensor *a, ggml_tensor *b) except NULL

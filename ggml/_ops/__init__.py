@@ -1,0 +1,1 @@
+"""Builders of operations, one module a family, each with its gradients."""

@@ -1,0 +1,129 @@
+"""Attention (arXiv:2205.14135), with its gradient."""
+from libc.stdint cimport int64_t
+from libc.string cimport memcpy
+
+from .._core cimport (
+    arg_bool, arg_context, arg_float, arg_int32, arg_tensor, arg_tensor_or_null, engine, enter, fail, gg_set_param_f32,
+    ggml_context, ggml_tensor, node_append, node_init, wrap_tensor,
+)
+from .._enums cimport GGML_OP_FLASH_ATTN_BACK, GGML_OP_FLASH_ATTN_EXT, GGML_OP_FLASH_ATTN_EXT_BACK, GGML_TYPE_F32
+from .._graph.grad cimport Backward, gradients
+from .shape cimport view
+from .softmax cimport mask_gradient, sinks_gradient
+
+cdef extern from "runtime/attention_layout.h" nogil:
+    enum: GG_ATTN_MASK, GG_ATTN_SINKS, GG_ATTN_END
+    enum: GG_ATTN_WANT_Q, GG_ATTN_WANT_KV, GG_ATTN_WANT_MASK, GG_ATTN_WANT_SINKS
+    bint gg_attn_layout(const ggml_tensor *q, const ggml_tensor *k, const ggml_tensor *v, int want, size_t *offset)
+
+# ---- attention -------------------------------------------------------------------------------------------------------
+def ggml_flash_attn_ext(ctx, q, k, v, mask, scale, max_bias, logit_softcap):
+    """Attention: soft_max(scale * q k + slope * mask) v, without holding the scores of all keys at once.
+
+    q [d, n_q, heads, batch] (floats), k [d, n_kv, kv_heads, kv_batch], v [dv, n_kv, kv_heads, kv_batch] (any float or
+    quantised type); heads and batch are multiples of k's: neighbours share keys. mask [>= n_kv, >= n_q, ...] floats,
+    repeated over heads and batch, or None. max_bias > 0: ALiBi slopes by head. logit_softcap c != 0: scores s become
+    c * tanh(s / c).
+    Result: f32 [dv, heads, n_q, batch]. A query whose keys are all masked gets zeros. Keys and values that the mask hides
+    from all queries may hold anything."""
+    cdef ggml_context *c = arg_context(ctx, b"ggml_flash_attn_ext")
+    cdef ggml_tensor d
+    cdef ggml_tensor *a = arg_tensor(q, b"q")
+    cdef ggml_tensor *values = arg_tensor(v, b"v")
+    node_init(&d, GGML_OP_FLASH_ATTN_EXT, GGML_TYPE_F32, values.ne[0], a.ne[2], a.ne[1], a.ne[3])
+    gg_set_param_f32(&d, 0, arg_float(scale, b"scale"))
+    gg_set_param_f32(&d, 1, arg_float(max_bias, b"max_bias"))
+    gg_set_param_f32(&d, 2, arg_float(logit_softcap, b"logit_softcap"))
+    d.src[0], d.src[1], d.src[2], d.src[3] = a, arg_tensor(k, b"k"), values, arg_tensor_or_null(mask, b"mask")
+    return wrap_tensor(node_append(c, &d))
+
+cdef ggml_tensor *attention(object a) except NULL:
+    cdef ggml_tensor *t = arg_tensor(a, b"a")
+    if t.op != GGML_OP_FLASH_ATTN_EXT:
+        fail(ValueError, "a is no result of ggml_flash_attn_ext")
+    return t
+
+def ggml_flash_attn_ext_set_prec(a, prec):
+    """Asks for a precision (GGML_PREC_*) of an attention. Sums are f32 either way."""
+    enter(b"ggml_flash_attn_ext_set_prec")
+    attention(a).op_params[3] = arg_int32(prec, b"prec")
+
+def ggml_flash_attn_ext_get_prec(a):
+    """The precision that was asked for."""
+    enter(b"ggml_flash_attn_ext_get_prec")
+    return attention(a).op_params[3]
+
+def ggml_flash_attn_ext_add_sinks(a, sinks):
+    """Gives an attention sinks: an f32 a head, an extra logit of each row that gets no value. None takes them away."""
+    enter(b"ggml_flash_attn_ext_add_sinks")
+    cdef char message[512]
+    cdef ggml_tensor *t = attention(a)
+    cdef ggml_tensor *before = t.src[4]
+    t.src[4] = arg_tensor_or_null(sinks, b"sinks")
+    if engine.check(t, message) != NULL:
+        t.src[4] = before
+        fail(ValueError, message.decode(errors="replace"))
+
+cdef ggml_tensor *part(ggml_context *ctx, ggml_tensor *a, size_t offset, int64_t ne0, int64_t ne1, int64_t ne2, int64_t ne3) except NULL:
+    """Packed floats of a."""
+    cdef int64_t[4] ne = [ne0, ne1, ne2, ne3]
+    cdef size_t[4] nb = [4, 4 * ne0, 4 * ne0 * ne1, 4 * ne0 * ne1 * ne2]
+    return view(ctx, a, ne, nb, offset)
+
+cdef int grad_attention(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
+    cdef ggml_tensor d
+    cdef ggml_tensor *q = t.src[0]
+    cdef ggml_tensor *k = t.src[1]
+    cdef ggml_tensor *v = t.src[2]
+    cdef ggml_tensor *x
+    cdef ggml_tensor *s
+    cdef size_t[6] at
+    cdef int i, want = 0
+    want |= GG_ATTN_WANT_Q if b.needs(q) else 0
+    want |= GG_ATTN_WANT_KV if b.needs(k) or b.needs(v) else 0
+    want |= GG_ATTN_WANT_MASK if b.needs(t.src[3]) else 0
+    want |= GG_ATTN_WANT_SINKS if b.needs(t.src[4]) else 0
+    if not gg_attn_layout(q, k, v, want, at):
+        fail(ValueError, "the gradients of an attention are too large")
+    node_init(&d, GGML_OP_FLASH_ATTN_EXT_BACK, GGML_TYPE_F32, <int64_t>(at[<int>GG_ATTN_END] // 4), 1, 1, 1)
+    memcpy(d.op_params, t.op_params, sizeof(d.op_params))
+    d.op_params[3] = want
+    for i in range(5):
+        d.src[i] = t.src[i]
+        if t.src[i] != NULL:
+            b.require_not_overwritten(t, t.src[i])
+    d.src[5] = g
+    x = node_append(b.ctx, &d)
+    for i in range(3):        # q, k and v in the shapes of the sources
+        s = t.src[i]
+        if b.needs(s):
+            b.add(s, part(b.ctx, x, at[i], s.ne[0], s.ne[1], s.ne[2], s.ne[3]))
+    if b.needs(t.src[3]):
+        s = part(b.ctx, x, at[<int>GG_ATTN_MASK], k.ne[1], q.ne[1], q.ne[2], q.ne[3])
+        b.add(t.src[3], mask_gradient(b.ctx, s, t.src[3]))
+    if b.needs(t.src[4]):
+        s = part(b.ctx, x, at[<int>GG_ATTN_SINKS], 1, q.ne[1], q.ne[2], q.ne[3])
+        b.add(t.src[4], sinks_gradient(b.ctx, s, t.src[4]))
+    return 0
+
+def ggml_flash_attn_back(ctx, q, k, v, d, masked):
+    """Gradients of soft_max(q k / sqrt(D)) v by q, k and v, from the gradient d of its result; causal mask or none.
+
+    q [D, n_q, heads, batch], k [D, n_kv, kv_heads, kv_batch], v [n_kv, dv, kv_heads, kv_batch],
+    d [dv, n_q, heads, batch], floats. masked: query i sees the keys up to i + n_kv - n_q. The result is f32 and has one
+    dimension: the gradients by q, k and v in the shapes of these, one after the other, each beginning at the next
+    multiple of 16 bytes."""
+    cdef ggml_context *c = arg_context(ctx, b"ggml_flash_attn_back")
+    cdef ggml_tensor t
+    cdef ggml_tensor *a = arg_tensor(q, b"q")
+    cdef ggml_tensor *keys = arg_tensor(k, b"k")
+    cdef ggml_tensor *values = arg_tensor(v, b"v")
+    cdef size_t[6] at
+    if not gg_attn_layout(a, keys, values, GG_ATTN_WANT_Q | GG_ATTN_WANT_KV, at):
+        fail(ValueError, "the gradients are too large")
+    node_init(&t, GGML_OP_FLASH_ATTN_BACK, GGML_TYPE_F32, <int64_t>(at[<int>GG_ATTN_END] // 4), 1, 1, 1)
+    t.op_params[0] = arg_bool(masked, b"masked")
+    t.src[0], t.src[1], t.src[2], t.src[3] = a, keys, values, arg_tensor(d, b"d")
+    return wrap_tensor(node_append(c, &t))
+
+gradients[GGML_OP_FLASH_ATTN_EXT] = grad_attention

@@ -1,0 +1,165 @@
+"""Gated linear units, with their gradient."""
+from libc.math cimport INFINITY
+from libc.stdint cimport int64_t
+
+from .._core cimport (
+    arg_bool, arg_context, arg_float, arg_int32, arg_tensor, gg_param_f32, gg_set_param_f32, ggml_context, ggml_tensor,
+    node2, node_append, node_init, wrap_tensor,
+)
+from .._enums cimport (
+    GGML_GLU_OP_GEGLU, GGML_GLU_OP_GEGLU_ERF, GGML_GLU_OP_GEGLU_QUICK, GGML_GLU_OP_REGLU, GGML_GLU_OP_SWIGLU,
+    GGML_GLU_OP_SWIGLU_OAI, GGML_OP_GELU_BACK, GGML_OP_GELU_ERF_BACK, GGML_OP_GELU_QUICK_BACK, GGML_OP_GLU,
+    GGML_OP_SILU_BACK, GGML_UNARY_OP_GELU, GGML_UNARY_OP_GELU_ERF, GGML_UNARY_OP_GELU_QUICK, GGML_UNARY_OP_RELU,
+    GGML_UNARY_OP_SIGMOID, GGML_UNARY_OP_SILU, GGML_UNARY_OP_STEP,
+)
+from .._graph.grad cimport Backward, gradients
+from .elementwise cimport clamp, clamp_back, mul, scale, unary
+from .shape cimport concat, view_slice
+
+cdef ggml_tensor *glu(ggml_context *ctx, int op, ggml_tensor *a, ggml_tensor *b, bint swapped, float alpha, float limit) except NULL:
+    cdef ggml_tensor d
+    node_init(&d, GGML_OP_GLU, a.type, a.ne[0] if b != NULL else a.ne[0] // 2, a.ne[1], a.ne[2], a.ne[3])
+    d.op_params[0], d.op_params[1] = op, swapped
+    gg_set_param_f32(&d, 2, alpha)
+    gg_set_param_f32(&d, 3, limit)
+    d.src[0], d.src[1] = a, b
+    return node_append(ctx, &d)
+
+def ggml_glu(ctx, a, op, swapped):
+    """f(first half) * second half of each row, or f of the second half if swapped: [ne0 / 2, ...]. op: GGML_GLU_OP_*."""
+    cdef ggml_context *c = arg_context(ctx, b"ggml_glu")
+    return wrap_tensor(glu(c, arg_int32(op, b"op"), arg_tensor(a, b"a"), NULL, arg_bool(swapped, b"swapped"), 0, 0))
+
+def ggml_glu_split(ctx, a, b, op):
+    """f(a) * b. op: GGML_GLU_OP_*."""
+    cdef ggml_context *c = arg_context(ctx, b"ggml_glu_split")
+    return wrap_tensor(glu(c, arg_int32(op, b"op"), arg_tensor(a, b"a"), arg_tensor(b, b"b"), False, 0, 0))
+
+def ggml_swiglu_oai(ctx, a, b, alpha, limit):
+    """x sigmoid(alpha x) (y + 1) with x = min(a, limit) and y = b within -limit to limit: the unit of the gpt-oss models."""
+    cdef ggml_context *c = arg_context(ctx, b"ggml_swiglu_oai")
+    return wrap_tensor(glu(c, GGML_GLU_OP_SWIGLU_OAI, arg_tensor(a, b"a"), arg_tensor(b, b"b"), False, arg_float(alpha, b"alpha"), arg_float(limit, b"limit")))
+
+def ggml_reglu(ctx, a):
+    """f(first half) * second half of each row, f(x) = max(x, 0)."""
+    cdef ggml_context *c = arg_context(ctx, b"ggml_reglu")
+    return wrap_tensor(glu(c, GGML_GLU_OP_REGLU, arg_tensor(a, b"a"), NULL, False, 0, 0))
+
+def ggml_reglu_swapped(ctx, a):
+    """ggml_reglu with f of the second half."""
+    cdef ggml_context *c = arg_context(ctx, b"ggml_reglu_swapped")
+    return wrap_tensor(glu(c, GGML_GLU_OP_REGLU, arg_tensor(a, b"a"), NULL, True, 0, 0))
+
+def ggml_reglu_split(ctx, a, b):
+    """f(a) * b, f(x) = max(x, 0)."""
+    cdef ggml_context *c = arg_context(ctx, b"ggml_reglu_split")
+    return wrap_tensor(glu(c, GGML_GLU_OP_REGLU, arg_tensor(a, b"a"), arg_tensor(b, b"b"), False, 0, 0))
+
+def ggml_geglu(ctx, a):
+    """f(first half) * second half of each row, f(x) = gelu(x)."""
+    cdef ggml_context *c = arg_context(ctx, b"ggml_geglu")
+    return wrap_tensor(glu(c, GGML_GLU_OP_GEGLU, arg_tensor(a, b"a"), NULL, False, 0, 0))
+
+def ggml_geglu_swapped(ctx, a):
+    """ggml_geglu with f of the second half."""
+    cdef ggml_context *c = arg_context(ctx, b"ggml_geglu_swapped")
+    return wrap_tensor(glu(c, GGML_GLU_OP_GEGLU, arg_tensor(a, b"a"), NULL, True, 0, 0))
+
+def ggml_geglu_split(ctx, a, b):
+    """f(a) * b, f(x) = gelu(x)."""
+    cdef ggml_context *c = arg_context(ctx, b"ggml_geglu_split")
+    return wrap_tensor(glu(c, GGML_GLU_OP_GEGLU, arg_tensor(a, b"a"), arg_tensor(b, b"b"), False, 0, 0))
+
+def ggml_swiglu(ctx, a):
+    """f(first half) * second half of each row, f(x) = silu(x)."""
+    cdef ggml_context *c = arg_context(ctx, b"ggml_swiglu")
+    return wrap_tensor(glu(c, GGML_GLU_OP_SWIGLU, arg_tensor(a, b"a"), NULL, False, 0, 0))
+
+def ggml_swiglu_swapped(ctx, a):
+    """ggml_swiglu with f of the second half."""
+    cdef ggml_context *c = arg_context(ctx, b"ggml_swiglu_swapped")
+    return wrap_tensor(glu(c, GGML_GLU_OP_SWIGLU, arg_tensor(a, b"a"), NULL, True, 0, 0))
+
+def ggml_swiglu_split(ctx, a, b):
+    """f(a) * b, f(x) = silu(x)."""
+    cdef ggml_context *c = arg_context(ctx, b"ggml_swiglu_split")
+    return wrap_tensor(glu(c, GGML_GLU_OP_SWIGLU, arg_tensor(a, b"a"), arg_tensor(b, b"b"), False, 0, 0))
+
+def ggml_geglu_erf(ctx, a):
+    """f(first half) * second half of each row, f(x) = gelu(x), exact."""
+    cdef ggml_context *c = arg_context(ctx, b"ggml_geglu_erf")
+    return wrap_tensor(glu(c, GGML_GLU_OP_GEGLU_ERF, arg_tensor(a, b"a"), NULL, False, 0, 0))
+
+def ggml_geglu_erf_swapped(ctx, a):
+    """ggml_geglu_erf with f of the second half."""
+    cdef ggml_context *c = arg_context(ctx, b"ggml_geglu_erf_swapped")
+    return wrap_tensor(glu(c, GGML_GLU_OP_GEGLU_ERF, arg_tensor(a, b"a"), NULL, True, 0, 0))
+
+def ggml_geglu_erf_split(ctx, a, b):
+    """f(a) * b, f(x) = gelu(x), exact."""
+    cdef ggml_context *c = arg_context(ctx, b"ggml_geglu_erf_split")
+    return wrap_tensor(glu(c, GGML_GLU_OP_GEGLU_ERF, arg_tensor(a, b"a"), arg_tensor(b, b"b"), False, 0, 0))
+
+def ggml_geglu_quick(ctx, a):
+    """f(first half) * second half of each row, f(x) = x sigmoid(1.702 x)."""
+    cdef ggml_context *c = arg_context(ctx, b"ggml_geglu_quick")
+    return wrap_tensor(glu(c, GGML_GLU_OP_GEGLU_QUICK, arg_tensor(a, b"a"), NULL, False, 0, 0))
+
+def ggml_geglu_quick_swapped(ctx, a):
+    """ggml_geglu_quick with f of the second half."""
+    cdef ggml_context *c = arg_context(ctx, b"ggml_geglu_quick_swapped")
+    return wrap_tensor(glu(c, GGML_GLU_OP_GEGLU_QUICK, arg_tensor(a, b"a"), NULL, True, 0, 0))
+
+def ggml_geglu_quick_split(ctx, a, b):
+    """f(a) * b, f(x) = x sigmoid(1.702 x)."""
+    cdef ggml_context *c = arg_context(ctx, b"ggml_geglu_quick_split")
+    return wrap_tensor(glu(c, GGML_GLU_OP_GEGLU_QUICK, arg_tensor(a, b"a"), arg_tensor(b, b"b"), False, 0, 0))
+
+# ---- the gradient ----------------------------------------------------------------------------------------------------
+cdef ggml_tensor *activated(ggml_context *c, int op, ggml_tensor *x) except NULL:
+    return unary(c, GGML_UNARY_OP_SILU if op == GGML_GLU_OP_SWIGLU else GGML_UNARY_OP_GELU if op == GGML_GLU_OP_GEGLU else GGML_UNARY_OP_GELU_ERF if op == GGML_GLU_OP_GEGLU_ERF
+                 else GGML_UNARY_OP_GELU_QUICK if op == GGML_GLU_OP_GEGLU_QUICK else GGML_UNARY_OP_RELU, x, False)
+
+cdef ggml_tensor *activated_back(ggml_context *c, int op, ggml_tensor *g, ggml_tensor *x) except NULL:
+    if op == GGML_GLU_OP_REGLU:
+        return mul(c, g, unary(c, GGML_UNARY_OP_STEP, x, False))
+    return node2(c, GGML_OP_SILU_BACK if op == GGML_GLU_OP_SWIGLU else GGML_OP_GELU_BACK if op == GGML_GLU_OP_GEGLU else GGML_OP_GELU_ERF_BACK if op == GGML_GLU_OP_GEGLU_ERF
+                 else GGML_OP_GELU_QUICK_BACK, g, x)
+
+cdef ggml_tensor *by_gate(ggml_context *c, ggml_tensor *t, ggml_tensor *g, ggml_tensor *x, ggml_tensor *y) except NULL:
+    cdef float alpha = gg_param_f32(t, 2), limit = gg_param_f32(t, 3)
+    if t.op_params[0] != GGML_GLU_OP_SWIGLU_OAI:
+        return mul(c, g, activated(c, t.op_params[0], x))
+    x = clamp(c, x, -INFINITY, limit, False)
+    x = mul(c, x, unary(c, GGML_UNARY_OP_SIGMOID, scale(c, x, alpha, 0, False), False))
+    return clamp_back(c, mul(c, g, x), y, -limit, limit)
+
+cdef ggml_tensor *by_x(ggml_context *c, ggml_tensor *t, ggml_tensor *g, ggml_tensor *x, ggml_tensor *y) except NULL:
+    cdef float alpha = gg_param_f32(t, 2), limit = gg_param_f32(t, 3)
+    if t.op_params[0] != GGML_GLU_OP_SWIGLU_OAI:
+        return activated_back(c, t.op_params[0], mul(c, g, y), x)
+    cdef ggml_tensor *low = scale(c, clamp(c, x, -INFINITY, limit, False), alpha, 0, False)     # x sigmoid(alpha x) = silu(alpha x) / alpha
+    g = mul(c, g, scale(c, clamp(c, y, -limit, limit, False), 1, 1, False))
+    return clamp_back(c, node2(c, GGML_OP_SILU_BACK, g, low), x, -INFINITY, limit)
+
+cdef int grad_glu(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
+    cdef ggml_context *c = b.ctx
+    cdef ggml_tensor *x = t.src[0]
+    cdef ggml_tensor *y = t.src[1]
+    cdef int64_t n = t.ne[0]
+    cdef bint swapped = t.op_params[1]
+    b.require_not_overwritten(t, x)
+    if y != NULL:
+        b.require_not_overwritten(t, y)
+        if b.needs(x):
+            b.add(x, by_x(c, t, g, x, y))
+        if b.needs(y):
+            b.add(y, by_gate(c, t, g, x, y))
+        return 0
+    cdef ggml_tensor *first = view_slice(c, x, 0, n if swapped else 0, n)
+    cdef ggml_tensor *second = view_slice(c, x, 0, 0 if swapped else n, n)
+    cdef ggml_tensor *dx = by_x(c, t, g, first, second)
+    cdef ggml_tensor *dy = by_gate(c, t, g, first, second)
+    return b.add(x, concat(c, dy, dx, 0) if swapped else concat(c, dx, dy, 0))
+
+gradients[GGML_OP_GLU] = grad_glu

@@ -1,0 +1,150 @@
+"""Rows selected by index, sorting and the largest elements of rows, with their gradients."""
+from libc.stdint cimport int64_t
+
+from .._core cimport (
+    arg_context, arg_extent, arg_int32, arg_tensor, fail, gg_is_float, gg_types, ggml_context, ggml_tensor, node1,
+    node_append, node_in_place, node_init, node_like, shape_text, wrap_tensor,
+)
+from .._enums cimport (
+    GGML_OP_ADD_ID, GGML_OP_ARGSORT, GGML_OP_DUP, GGML_OP_GET_ROWS, GGML_OP_GET_ROWS_BACK, GGML_OP_SET_ROWS,
+    GGML_OP_TOP_K, GGML_TYPE_F32, GGML_TYPE_I32,
+)
+from .._graph.grad cimport Backward, gradients
+from .fill cimport zeros
+from .shape cimport contiguous, repeat, reshape, view_slice
+
+cdef enum:
+    DESCENDING = 1
+
+# ---- rows by index ---------------------------------------------------------------------------------------------------
+cdef ggml_tensor *get_rows(ggml_context *ctx, ggml_tensor *a, ggml_tensor *b) except NULL:
+    cdef ggml_tensor d
+    cdef bint decoded = gg_is_float(a.type) or gg_types[a.type].quantized
+    node_init(&d, GGML_OP_GET_ROWS, GGML_TYPE_F32 if decoded else a.type, a.ne[0], b.ne[0], b.ne[1], b.ne[2])
+    d.src[0], d.src[1] = a, b
+    return node_append(ctx, &d)
+
+def ggml_get_rows(ctx, a, b):
+    """The rows of a that b (i32 or i64) names, as f32 (integers and f64 keep their type): [a.ne0, b.ne0, b.ne1, b.ne2].
+
+    For b with more dimensions, a.ne2 must be b.ne1 and a.ne3 b.ne2: each matrix of a has its own indices.
+    """
+    cdef ggml_context *c = arg_context(ctx, b"ggml_get_rows")
+    return wrap_tensor(get_rows(c, arg_tensor(a, b"a"), arg_tensor(b, b"b")))
+
+cdef int grad_get_rows(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
+    b.require_not_overwritten(t, t.src[1])
+    return b.add(t.src[0], get_rows_back(b.ctx, g, t.src[1], t.src[0].ne[1]))
+
+cdef ggml_tensor *get_rows_back(ggml_context *ctx, ggml_tensor *a, ggml_tensor *b, int64_t n) except NULL:
+    cdef ggml_tensor d
+    node_init(&d, GGML_OP_GET_ROWS_BACK, GGML_TYPE_F32, a.ne[0], n, a.ne[2], a.ne[3])
+    d.src[0], d.src[1] = a, b
+    return node_append(ctx, &d)
+
+def ggml_get_rows_back(ctx, a, b, c):
+    """Gradient of ggml_get_rows: zeros in the shape of c, with the rows of a added to those that b names."""
+    cdef ggml_context *context = arg_context(ctx, b"ggml_get_rows_back")
+    cdef ggml_tensor *x = arg_tensor(a, b"a")
+    cdef ggml_tensor *s = arg_tensor(c, b"c")
+    if s.ne[0] != x.ne[0] or s.ne[2] != x.ne[2] or s.ne[3] != x.ne[3]:
+        fail(ValueError, f"a is {shape_text(x)}, c is {shape_text(s)}: only ne[1] may differ")
+    return wrap_tensor(get_rows_back(context, x, arg_tensor(b, b"b"), s.ne[1]))
+
+cdef int grad_get_rows_back(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
+    b.require_not_overwritten(t, t.src[1])
+    return b.add(t.src[0], get_rows(b.ctx, g, t.src[1]))
+
+cdef ggml_tensor *set_rows(ggml_context *ctx, ggml_tensor *a, ggml_tensor *b, ggml_tensor *c) except NULL:
+    cdef ggml_tensor d
+    node_like(&d, GGML_OP_SET_ROWS, a.type, a)
+    d.src[0], d.src[1], d.src[2] = b, c, a
+    node_in_place(&d, a)
+    return node_append(ctx, &d)
+
+def ggml_set_rows(ctx, a, b, c):
+    """Writes the rows of b, converted, over the rows of a that c (i64 or i32) names. The result is a view of a.
+
+    Dimensions 2 and 3 of b are multiples of c's 1 and 2: the indices are used again. The rows named must differ.
+    """
+    cdef ggml_context *context = arg_context(ctx, b"ggml_set_rows")
+    return wrap_tensor(set_rows(context, arg_tensor(a, b"a"), arg_tensor(b, b"b"), arg_tensor(c, b"c")))
+
+cdef int grad_set_rows(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
+    """By the rows: those of g. By what they are written over: g with zeros in them."""
+    cdef ggml_tensor *rows = t.src[0]
+    cdef ggml_tensor *index = t.src[1]
+    cdef ggml_tensor *each = index
+    b.require_not_overwritten(t, index)
+    if b.needs(rows):
+        if index.ne[1] != rows.ne[2] or index.ne[2] != rows.ne[3]:
+            each = repeat(b.ctx, index, index.ne[0], rows.ne[2], rows.ne[3], 1)
+        b.add(rows, get_rows(b.ctx, g, each))
+    if b.needs(t.src[2]):
+        each = zeros(b.ctx, rows.ne[0], rows.ne[1], rows.ne[2], rows.ne[3])
+        b.add(t.src[2], set_rows(b.ctx, node1(b.ctx, GGML_OP_DUP, g), each, index))
+    return 0
+
+# ---- ARGSORT, TOP_K --------------------------------------------------------------------------------------------------
+cdef ggml_tensor *argsort(ggml_context *ctx, ggml_tensor *a, int order) except NULL:
+    cdef ggml_tensor d
+    node_like(&d, GGML_OP_ARGSORT, GGML_TYPE_I32, a)
+    d.op_params[0] = order
+    d.src[0] = a
+    return node_append(ctx, &d)
+
+def ggml_argsort(ctx, a, order):
+    """The indices that sort each row (GGML_SORT_ORDER_ASC or _DESC), i32 in a's shape. Equal values keep their order, NaN is last."""
+    cdef ggml_context *c = arg_context(ctx, b"ggml_argsort")
+    return wrap_tensor(argsort(c, arg_tensor(a, b"a"), arg_int32(order, b"order")))
+
+cdef int64_t at_most(object k, ggml_tensor *a) except -1:
+    cdef int64_t n = arg_extent(k, b"k")
+    if n > a.ne[0]:
+        fail(ValueError, f"k is {n}, a has rows of {a.ne[0]}: need at most as many")
+    return n
+
+def ggml_argsort_top_k(ctx, a, k):
+    """The indices of the k largest values of each row, largest first: i32 [k, ne1, ne2, ne3], a view of an argsort."""
+    cdef ggml_context *c = arg_context(ctx, b"ggml_argsort_top_k")
+    cdef ggml_tensor *x = arg_tensor(a, b"a")
+    cdef int64_t n = at_most(k, x)
+    return wrap_tensor(view_slice(c, argsort(c, x, DESCENDING), 0, 0, n))
+
+def ggml_top_k(ctx, a, k):
+    """The indices of the k largest values of each row, i32 [k, ne1, ne2, ne3]. The order is not promised; here it is largest first."""
+    cdef ggml_context *c = arg_context(ctx, b"ggml_top_k")
+    cdef ggml_tensor d
+    cdef ggml_tensor *x = arg_tensor(a, b"a")
+    node_init(&d, GGML_OP_TOP_K, GGML_TYPE_I32, at_most(k, x), x.ne[1], x.ne[2], x.ne[3])
+    d.src[0] = x
+    return wrap_tensor(node_append(c, &d))
+
+# ---- ADD_ID ----------------------------------------------------------------------------------------------------------
+def ggml_add_id(ctx, a, b, ids):
+    """a, and to each row a row of b: result[:, i, j] = a[:, i, j] + b[:, ids[i, j]].
+
+    a [n, used, tokens], b [n, rows], ids i32 [used, tokens]."""
+    cdef ggml_context *c = arg_context(ctx, b"ggml_add_id")
+    cdef ggml_tensor d
+    cdef ggml_tensor *x = arg_tensor(a, b"a")
+    node_like(&d, GGML_OP_ADD_ID, x.type, x)
+    d.src[0], d.src[1], d.src[2] = x, arg_tensor(b, b"b"), arg_tensor(ids, b"ids")
+    return wrap_tensor(node_append(c, &d))
+
+cdef int grad_add_id(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
+    cdef ggml_context *c = b.ctx
+    cdef ggml_tensor *ids = t.src[2]
+    cdef int64_t n = ids.ne[0] * ids.ne[1]
+    b.add(t.src[0], g)
+    if b.needs(t.src[1]):
+        b.require_not_overwritten(t, ids)
+        ids = reshape(c, contiguous(c, ids), n, 1, 1, 1)
+        g = reshape(c, contiguous(c, g), g.ne[0], n, 1, 1)
+        b.add(t.src[1], get_rows_back(c, g, ids, t.src[1].ne[1]))
+    return 0
+
+gradients[GGML_OP_GET_ROWS] = grad_get_rows
+gradients[GGML_OP_GET_ROWS_BACK] = grad_get_rows_back
+gradients[GGML_OP_SET_ROWS] = grad_set_rows
+gradients[GGML_OP_ADD_ID] = grad_add_id

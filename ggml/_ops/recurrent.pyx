@@ -1,0 +1,182 @@
+"""Recurrent operations: state-space models, RWKV, gated linear attention, the gated delta net.
+
+Each carries a state matrix for every head of every sequence from token to token. The result holds the outputs of all
+tokens and, after them, the last states, from which the next call continues: use views of it.
+"""
+from libc.stdint cimport int64_t
+
+from .._core cimport (
+    arg_context, arg_float, arg_int32, arg_tensor, cbool, fail, gg_nelements, gg_set_param_f32, ggml_context,
+    ggml_tensor, node_append, node_init, wrap_tensor,
+)
+from .._enums cimport (
+    GGML_OP_GATED_DELTA_NET, GGML_OP_GATED_LINEAR_ATTN, GGML_OP_RECURRENT_BACK, GGML_OP_RWKV_WKV6, GGML_OP_RWKV_WKV7,
+    GGML_OP_SSM_CONV, GGML_OP_SSM_CONV_BACK, GGML_OP_SSM_SCAN, GGML_TYPE_F32,
+)
+from .._graph.grad cimport Backward, gradients
+from .index cimport get_rows_back
+from .reduce cimport sum_to_sizes
+from .shape cimport contiguous, reshape, view_slice
+
+cdef extern from "runtime/recurrent_layout.h" nogil:
+    enum: GG_SEQ_GRADIENT, GG_SEQ_OP
+    ctypedef struct gg_seq:
+        int64_t rows, n, heads, tokens, seqs, states
+    gg_seq gg_seq_of(const ggml_tensor *t, int op)
+    int gg_seq_operands(int op)
+    int gg_seq_state_index(int op)
+    int64_t gg_seq_width(const ggml_tensor *t, const gg_seq *z, int op, int i, cbool *each)
+    int64_t gg_seq_elements(const ggml_tensor *t, const gg_seq *z, int op, int i)
+
+def ggml_ssm_conv(ctx, sx, c):
+    """A causal convolution of each channel (Mamba, arXiv:2312.00752): result[c, t] = sum over i of sx[t + i, c] c[i, c].
+
+    sx [taps - 1 + tokens, channels, seqs]: the last taps - 1 elements before, then the new ones; c [taps, channels].
+    Result f32 [channels, tokens, seqs]."""
+    cdef ggml_context *x = arg_context(ctx, b"ggml_ssm_conv")
+    cdef ggml_tensor d
+    cdef ggml_tensor *a = arg_tensor(sx, b"sx")
+    cdef ggml_tensor *f = arg_tensor(c, b"c")
+    if a.ne[0] < f.ne[0] - 1:
+        fail(ValueError, f"sx has rows of {a.ne[0]}, c of {f.ne[0]}: need sx.ne[0] >= c.ne[0] - 1")
+    node_init(&d, GGML_OP_SSM_CONV, GGML_TYPE_F32, f.ne[1], a.ne[0] - f.ne[0] + 1, a.ne[2], 1)
+    d.src[0], d.src[1] = a, f
+    return wrap_tensor(node_append(x, &d))
+
+def ggml_ssm_scan(ctx, s, x, dt, A, B, C, ids):
+    """Selective scan (Mamba, arXiv:2312.00752; Mamba-2, arXiv:2405.21060): S = S exp(d A) + d x B^T, y = S C, with d = softplus(dt).
+
+    s [state, dim, heads, states], x [dim, heads, tokens, seqs], dt [heads, tokens, seqs], A [state, heads] or [1, heads],
+    B and C [state, groups, tokens, seqs], ids i32 [seqs]: which of s each sequence begins with.
+    Result f32, one row: y in x's shape, then the last state of each sequence [state, dim, heads, seqs]."""
+    cdef ggml_context *c = arg_context(ctx, b"ggml_ssm_scan")
+    cdef ggml_tensor d
+    cdef ggml_tensor *state = arg_tensor(s, b"s")
+    cdef ggml_tensor *y = arg_tensor(x, b"x")
+    node_init(&d, GGML_OP_SSM_SCAN, GGML_TYPE_F32, gg_nelements(y) + state.ne[0] * state.ne[1] * state.ne[2] * y.ne[3], 1, 1, 1)
+    d.src[0], d.src[1], d.src[2], d.src[3] = state, y, arg_tensor(dt, b"dt"), arg_tensor(A, b"A")
+    d.src[4], d.src[5], d.src[6] = arg_tensor(B, b"B"), arg_tensor(C, b"C"), arg_tensor(ids, b"ids")
+    return wrap_tensor(node_append(c, &d))
+
+cdef void flat(ggml_tensor *d, int op, ggml_tensor *a, ggml_tensor *state) noexcept:
+    """A result of [n * heads, tokens + n * seqs], a [n, heads, tokens], with its first source."""
+    node_init(d, op, GGML_TYPE_F32, a.ne[0] * a.ne[1], a.ne[2] + a.ne[0] * state.ne[1], 1, 1)
+    d.src[0] = a
+
+def ggml_rwkv_wkv6(ctx, k, v, r, tf, td, state):
+    """RWKV-6 (arXiv:2404.05892): y = r (S + (tf k) v^T), S = td S + k v^T, one S [n, n] a head.
+
+    k, v, r, td [n, heads, tokens], tf [n, heads], state [n * n * heads, seqs], the tokens of all sequences one after another.
+    Result f32 [n * heads, tokens + n * seqs]: y, then the last states."""
+    cdef ggml_context *c = arg_context(ctx, b"ggml_rwkv_wkv6")
+    cdef ggml_tensor d
+    cdef ggml_tensor *s = arg_tensor(state, b"state")
+    flat(&d, GGML_OP_RWKV_WKV6, arg_tensor(k, b"k"), s)
+    d.src[1], d.src[2], d.src[3], d.src[4], d.src[5] = arg_tensor(v, b"v"), arg_tensor(r, b"r"), arg_tensor(tf, b"tf"), arg_tensor(td, b"td"), s
+    return wrap_tensor(node_append(c, &d))
+
+def ggml_gated_linear_attn(ctx, k, v, q, g, state, scale):
+    """Gated linear attention (arXiv:2312.06635): S = g S + k v^T, y = scale q S, one S [n, n] a head.
+
+    k, v, q, g [n, heads, tokens], state [n * n * heads, seqs], the tokens of all sequences one after another.
+    Result f32 [n * heads, tokens + n * seqs]: y, then the last states."""
+    cdef ggml_context *c = arg_context(ctx, b"ggml_gated_linear_attn")
+    cdef ggml_tensor d
+    cdef ggml_tensor *s = arg_tensor(state, b"state")
+    flat(&d, GGML_OP_GATED_LINEAR_ATTN, arg_tensor(k, b"k"), s)
+    d.src[1], d.src[2], d.src[3], d.src[4] = arg_tensor(v, b"v"), arg_tensor(q, b"q"), arg_tensor(g, b"g"), s
+    gg_set_param_f32(&d, 0, arg_float(scale, b"scale"))
+    return wrap_tensor(node_append(c, &d))
+
+def ggml_rwkv_wkv7(ctx, r, w, k, v, a, b, state):
+    """RWKV-7 (arXiv:2503.14456): S = S diag(w) + (S a) b^T + v k^T, y = S r, one S [n, n] a head.
+
+    r, w, k, v, a, b [n, heads, tokens], state [n * n * heads, seqs], the tokens of all sequences one after another.
+    Result f32 [n * heads, tokens + n * seqs]: y, then the last states."""
+    cdef ggml_context *c = arg_context(ctx, b"ggml_rwkv_wkv7")
+    cdef ggml_tensor d
+    cdef ggml_tensor *s = arg_tensor(state, b"state")
+    flat(&d, GGML_OP_RWKV_WKV7, arg_tensor(r, b"r"), s)
+    d.src[1], d.src[2], d.src[3] = arg_tensor(w, b"w"), arg_tensor(k, b"k"), arg_tensor(v, b"v")
+    d.src[4], d.src[5], d.src[6] = arg_tensor(a, b"a"), arg_tensor(b, b"b"), s
+    return wrap_tensor(node_append(c, &d))
+
+def ggml_gated_delta_net(ctx, q, k, v, g, beta, state, K):
+    """The gated delta rule (arXiv:2412.06464): S = S exp(g), S = S + beta (v - S k) k^T, y = S q / sqrt(n), one S [n, n] a head.
+
+    q, k [n, heads_k, tokens, seqs], v [n, heads, tokens, seqs], g [1 or n, heads, tokens, seqs], beta [1, heads, tokens, seqs], state
+    [n, n, heads, seqs]; head h has row h % heads_k of q and k. Result f32 [n * heads, tokens * seqs + n * seqs * K]: y in v's
+    shape, then K states, each [n, n, heads, seqs]: the last, that one token before, ..., zeros where there are no more tokens."""
+    cdef ggml_context *c = arg_context(ctx, b"ggml_gated_delta_net")
+    cdef ggml_tensor d
+    cdef ggml_tensor *x = arg_tensor(v, b"v")
+    cdef int slots = arg_int32(K, b"K")
+    cdef int64_t seqs = x.ne[3]
+    if slots < 1:
+        fail(ValueError, f"K is {slots}: need 1 or more")
+    node_init(&d, GGML_OP_GATED_DELTA_NET, GGML_TYPE_F32, x.ne[0] * x.ne[1], x.ne[2] * seqs + x.ne[0] * seqs * slots, 1, 1)
+    d.op_params[0] = slots
+    d.src[0], d.src[1], d.src[2] = arg_tensor(q, b"q"), arg_tensor(k, b"k"), x
+    d.src[3], d.src[4], d.src[5] = arg_tensor(g, b"g"), arg_tensor(beta, b"beta"), arg_tensor(state, b"state")
+    return wrap_tensor(node_append(c, &d))
+
+# ---- gradients -------------------------------------------------------------------------------------------------------
+cdef ggml_tensor *shared(ggml_context *c, ggml_tensor *part, ggml_tensor *x, const gg_seq *z, int op, int i, int64_t width, bint each) except NULL:
+    """The gradient by operand x from those of the heads [width, heads, tokens, seqs]: heads or sequences may share it."""
+    cdef int64_t tokens = z.tokens if each else 1, groups = x.ne[1]
+    if op == GGML_OP_GATED_DELTA_NET and i < 2 and groups != z.heads:         # head h has row h % groups
+        return sum_to_sizes(c, reshape(c, part, width, z.heads, tokens, z.seqs), width, groups, tokens, z.seqs)
+    if op == GGML_OP_SSM_SCAN and i in (4, 5) and groups != z.heads:          # neighbours share a group
+        part = reshape(c, part, width, z.heads // groups, groups, tokens * z.seqs)
+        part = sum_to_sizes(c, part, width, 1, groups, tokens * z.seqs)
+    elif not each and i != gg_seq_state_index(op) and z.seqs > 1:     # weights of all sequences: tf, A
+        part = sum_to_sizes(c, reshape(c, part, width * z.heads, z.seqs, 1, 1), width * z.heads, 1, 1, 1)
+    return reshape(c, part, x.ne[0], x.ne[1], x.ne[2], x.ne[3])
+
+cdef int grad_recurrent(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
+    cdef ggml_context *c = b.ctx
+    cdef gg_seq z = gg_seq_of(t, t.op)
+    cdef int i, op = t.op
+    cdef int64_t total = 0, n, start = 0
+    cdef cbool each = False
+    cdef ggml_tensor d
+    cdef ggml_tensor *part
+    for i in range(gg_seq_operands(op)):
+        b.require_not_overwritten(t, t.src[i])
+        total += gg_seq_elements(t, &z, op, i)
+    node_init(&d, GGML_OP_RECURRENT_BACK, GGML_TYPE_F32, total, 1, 1, 1)
+    for i in range(GG_SEQ_GRADIENT):
+        d.src[i] = t.src[i]
+    d.src[GG_SEQ_GRADIENT] = contiguous(c, g)
+    d.op_params[0], d.op_params[GG_SEQ_OP] = t.op_params[0], op
+    cdef ggml_tensor *all = node_append(c, &d)
+    for i in range(gg_seq_operands(op)):
+        n = gg_seq_elements(t, &z, op, i)
+        if b.needs(t.src[i]):
+            part = view_slice(c, all, 0, start, n)
+            n = gg_seq_width(t, &z, op, i, &each)
+            if op == GGML_OP_SSM_SCAN and i == 0:                             # the states that ids name
+                part = get_rows_back(c, reshape(c, part, n * z.heads, z.seqs, 1, 1), t.src[6], z.states)
+                part = reshape(c, part, t.src[0].ne[0], t.src[0].ne[1], t.src[0].ne[2], t.src[0].ne[3])
+            else:
+                part = shared(c, part, t.src[i], &z, op, i, n, each)
+            b.add(t.src[i], part)
+        start += gg_seq_elements(t, &z, op, i)
+    return 0
+
+cdef int grad_ssm_conv(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
+    cdef ggml_tensor d
+    cdef ggml_tensor *x = t.src[0]
+    cdef ggml_tensor *f = t.src[1]
+    cdef int64_t n = gg_nelements(x)
+    b.require_not_overwritten(t, x)
+    b.require_not_overwritten(t, f)
+    node_init(&d, GGML_OP_SSM_CONV_BACK, GGML_TYPE_F32, n + gg_nelements(f), 1, 1, 1)
+    d.src[0], d.src[1], d.src[2] = x, f, g
+    cdef ggml_tensor *both = node_append(b.ctx, &d)
+    b.add(x, reshape(b.ctx, view_slice(b.ctx, both, 0, 0, n), x.ne[0], x.ne[1], x.ne[2], 1))
+    return b.add(f, reshape(b.ctx, view_slice(b.ctx, both, 0, n, gg_nelements(f)), f.ne[0], f.ne[1], 1, 1))
+
+gradients[GGML_OP_SSM_CONV] = grad_ssm_conv
+gradients[GGML_OP_SSM_SCAN] = gradients[GGML_OP_RWKV_WKV6] = gradients[GGML_OP_RWKV_WKV7] = grad_recurrent
+gradients[GGML_OP_GATED_LINEAR_ATTN] = gradients[GGML_OP_GATED_DELTA_NET] = grad_recurrent

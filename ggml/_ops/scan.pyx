@@ -1,0 +1,22 @@
+"""Running sums along rows, with their gradient."""
+from .._core cimport arg_context, arg_tensor, ggml_context, ggml_tensor, node_append, node_like, wrap_tensor
+from .._enums cimport GGML_OP_CUMSUM
+from .._graph.grad cimport Backward, gradients
+
+# ---- CUMSUM ----------------------------------------------------------------------------------------------------------
+cdef ggml_tensor *cumsum(ggml_context *ctx, ggml_tensor *a, bint backwards) except NULL:
+    cdef ggml_tensor d
+    node_like(&d, GGML_OP_CUMSUM, a.type, a)
+    d.op_params[0] = backwards
+    d.src[0] = a
+    return node_append(ctx, &d)
+
+def ggml_cumsum(ctx, a):
+    """Running sums of each row: y[i] = x[0] + ... + x[i]."""
+    cdef ggml_context *c = arg_context(ctx, b"ggml_cumsum")
+    return wrap_tensor(cumsum(c, arg_tensor(a, b"a"), False))
+
+cdef int grad_cumsum(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
+    return b.add(t.src[0], cumsum(b.ctx, g, not t.op_params[0]))
+
+gradients[GGML_OP_CUMSUM] = grad_cumsum

@@ -1,0 +1,110 @@
+"""Triangles, diagonals, causal masks and triangular systems of equations, with their gradients."""
+from .._core cimport (
+    arg_bool, arg_context, arg_int32, arg_tensor, fail, ggml_context, ggml_tensor, node1, node_append, node_in_place,
+    node_init, node_like, wrap_tensor,
+)
+from .._enums cimport (
+    GGML_OP_DIAG, GGML_OP_DIAG_MASK_INF, GGML_OP_DIAG_MASK_ZERO, GGML_OP_SOLVE_TRI, GGML_OP_TRI, GGML_TYPE_F32,
+)
+from .._graph.grad cimport Backward, gradients
+from .elementwise cimport neg
+from .matmul cimport mul_mat
+from .shape cimport view
+
+# ---- triangles and diagonals -----------------------------------------------------------------------------------------
+cdef ggml_tensor *tri(ggml_context *ctx, ggml_tensor *a, int kind) except NULL:
+    cdef ggml_tensor d
+    node_like(&d, GGML_OP_TRI, a.type, a)
+    d.op_params[0] = kind
+    d.src[0] = a
+    return node_append(ctx, &d)
+
+def ggml_tri(ctx, a, type_):
+    """Of each square matrix the part above or below the diagonal, with or without it (GGML_TRI_TYPE_*)."""
+    cdef ggml_context *c = arg_context(ctx, b"ggml_tri")
+    return wrap_tensor(tri(c, arg_tensor(a, b"a"), arg_int32(type_, b"type_")))
+
+cdef int grad_tri(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
+    return b.add(t.src[0], tri(b.ctx, g, t.op_params[0]))
+
+def ggml_diag(ctx, a):
+    """Square matrices with the rows of a (a.ne1 is 1) on their diagonals."""
+    cdef ggml_context *c = arg_context(ctx, b"ggml_diag")
+    cdef ggml_tensor d
+    cdef ggml_tensor *x = arg_tensor(a, b"a")
+    node_init(&d, GGML_OP_DIAG, x.type, x.ne[0], x.ne[0], x.ne[2], x.ne[3])
+    d.src[0] = x
+    return wrap_tensor(node_append(c, &d))
+
+cdef int grad_diag(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
+    cdef size_t[4] nb = [g.nb[0] + g.nb[1], g.nb[1], g.nb[2], g.nb[3]]
+    return b.add(t.src[0], view(b.ctx, g, t.src[0].ne, nb, 0))
+
+# ---- masks and soft-max ----------------------------------------------------------------------------------------------
+cdef ggml_tensor *diag_mask(ggml_context *ctx, int op, ggml_tensor *a, int n_past, bint inplace) except NULL:
+    cdef ggml_tensor d
+    node_like(&d, op, a.type, a)
+    d.op_params[0] = n_past
+    d.src[0] = a
+    if inplace:
+        node_in_place(&d, a)
+    return node_append(ctx, &d)
+
+def ggml_diag_mask_inf(ctx, a, n_past):
+    """a with -inf at [i0, i1] where i0 > n_past + i1: a causal mask of attention scores."""
+    cdef ggml_context *c = arg_context(ctx, b"ggml_diag_mask_inf")
+    return wrap_tensor(diag_mask(c, GGML_OP_DIAG_MASK_INF, arg_tensor(a, b"a"), arg_int32(n_past, b"n_past"), False))
+
+def ggml_diag_mask_inf_inplace(ctx, a, n_past):
+    """ggml_diag_mask_inf, written over a."""
+    cdef ggml_context *c = arg_context(ctx, b"ggml_diag_mask_inf_inplace")
+    return wrap_tensor(diag_mask(c, GGML_OP_DIAG_MASK_INF, arg_tensor(a, b"a"), arg_int32(n_past, b"n_past"), True))
+
+def ggml_diag_mask_zero(ctx, a, n_past):
+    """a with 0 at [i0, i1] where i0 > n_past + i1."""
+    cdef ggml_context *c = arg_context(ctx, b"ggml_diag_mask_zero")
+    return wrap_tensor(diag_mask(c, GGML_OP_DIAG_MASK_ZERO, arg_tensor(a, b"a"), arg_int32(n_past, b"n_past"), False))
+
+def ggml_diag_mask_zero_inplace(ctx, a, n_past):
+    """ggml_diag_mask_zero, written over a."""
+    cdef ggml_context *c = arg_context(ctx, b"ggml_diag_mask_zero_inplace")
+    return wrap_tensor(diag_mask(c, GGML_OP_DIAG_MASK_ZERO, arg_tensor(a, b"a"), arg_int32(n_past, b"n_past"), True))
+
+cdef int grad_diag_mask(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
+    return b.add(t.src[0], diag_mask(b.ctx, GGML_OP_DIAG_MASK_ZERO, g, t.op_params[0], False))
+
+# ---- SOLVE_TRI -------------------------------------------------------------------------------------------------------
+cdef ggml_tensor *solve_tri(ggml_context *ctx, ggml_tensor *a, ggml_tensor *b, bint transposed) except NULL:
+    cdef ggml_tensor d
+    node_like(&d, GGML_OP_SOLVE_TRI, GGML_TYPE_F32, b)
+    d.op_params[0] = transposed
+    d.src[0], d.src[1] = a, b
+    return node_append(ctx, &d)
+
+def ggml_solve_tri(ctx, a, b, left, lower, uni):
+    """X of A X = B, A lower triangular (what is above its diagonal is not read).
+
+    a [n, n, ne2, ne3], b [columns, n, ne2, ne3]. left and lower must be true, uni (a diagonal of ones) false."""
+    cdef ggml_context *c = arg_context(ctx, b"ggml_solve_tri")
+    if not arg_bool(left, b"left") or not arg_bool(lower, b"lower") or arg_bool(uni, b"uni"):
+        fail(ValueError, "only left = True, lower = True and uni = False are supported")
+    return wrap_tensor(solve_tri(c, arg_tensor(a, b"a"), arg_tensor(b, b"b"), False))
+
+cdef int grad_solve_tri(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
+    """X = A^-1 B: by B, H = A^-T g; by A, the lower triangle of -H X^T. If A was transposed, so is the latter."""
+    cdef ggml_context *c = b.ctx
+    cdef ggml_tensor *product
+    cdef bint transposed = t.op_params[0]
+    b.require_not_overwritten(t, t.src[0])
+    cdef ggml_tensor *h = solve_tri(c, t.src[0], g, not transposed)
+    b.add(t.src[1], h)
+    if b.needs(t.src[0]):
+        b.require_not_overwritten(t, t)
+        product = mul_mat(c, h, t) if transposed else mul_mat(c, t, h)
+        b.add(t.src[0], node1(c, GGML_OP_DIAG_MASK_ZERO, neg(c, product)))
+    return 0
+
+gradients[GGML_OP_TRI] = grad_tri
+gradients[GGML_OP_DIAG] = grad_diag
+gradients[GGML_OP_DIAG_MASK_INF] = gradients[GGML_OP_DIAG_MASK_ZERO] = grad_diag_mask
+gradients[GGML_OP_SOLVE_TRI] = grad_solve_tri
