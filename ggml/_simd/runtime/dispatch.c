@@ -113,14 +113,14 @@ enum { N_ISA = sizeof rows / sizeof *rows };
 static gg_kernels tables[N_ISA];
 static bool installed[N_ISA];
 static int current = -1;
-const gg_kernels *gg_active;
+static const gg_kernels *active;
 
 int gg_isa_count(void) { return N_ISA; }
 const char *gg_isa_name(int i) { return rows[i].name; }
 const char *gg_isa_needs(int i) { return rows[i].needs; }
 bool gg_isa_supported(int i) { return rows[i].has(); }
 int gg_isa_current(void) { return current; }
-const gg_kernels *gg_isa_active(void) { return gg_active; }
+const gg_kernels *gg_isa_active(void) { return active; }
 
 /* Installing runs code of that ISA, so only for one that the CPU has. */
 const gg_kernels *gg_isa_kernels(int i) {
@@ -132,7 +132,8 @@ const gg_kernels *gg_isa_kernels(int i) {
 bool gg_isa_select(int i) {
     const gg_kernels *k = gg_isa_kernels(i);
     if (!k) return false;
-    gg_active = k;
+    gg_isa_kernels(GG_ISA_REFERENCE);              /* so that compute calls never install a table */
+    active = k;
     current = i;
     return true;
 }
