@@ -93,11 +93,11 @@ bool gg_cpu_has(const char *name) { (void)name; return false; }
 #define IF_ARM(x)
 #endif
 
-/* install_<isa>, one a row: calls gg_install_<family>_<isa> for each family, or that of the base. */
-#define DECLARE(family, isa) void gg_install_##family##_##isa(gg_kernels *k);
-#define INSTALL(family, isa) gg_install_##family##_##isa(k);
-#define ISA(name, needs, arch, base) IF_##arch(GG_FAMILIES(DECLARE, name, base) \
-    static void install_##name(gg_kernels *k) { GG_FAMILIES(INSTALL, name, base) } \
+/* install_<isa>, one a row: calls gg_install_<unit>_<isa> of each compile unit, or that of the base. */
+#define DECLARE(unit, isa, families) void gg_install_##unit##_##isa(gg_kernels *k);
+#define INSTALL(unit, isa, families) gg_install_##unit##_##isa(k);
+#define ISA(name, needs, arch, base) IF_##arch(GG_UNITS(DECLARE, name, base) \
+    static void install_##name(gg_kernels *k) { GG_UNITS(INSTALL, name, base) } \
     static bool has_##name(void) { return HAS_##name; })
 #include "../tables/isa.h"
 #undef ISA
