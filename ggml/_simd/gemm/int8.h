@@ -122,7 +122,7 @@ static inline gemm_form int8_form(const gg_ints *ints) {
 
 /* Transposes rows of words, as pack_along_k does those of floats. */
 static void pack_ints(const gemm_src *s, int64_t i0, int n, int64_t k0, int kn, float *out, int width) {
-    const gg_ints *ints = &gg_active->ints[s->type];
+    const gg_ints *ints = &s->kernels->ints[s->type];
     const gemm_form form = int8_form(ints);
     const int words = kn / form.group * form.a_words;
     const int64_t block = k0 / gg_types[s->type].blck;
@@ -140,9 +140,9 @@ static void pack_ints(const gemm_src *s, int64_t i0, int n, int64_t k0, int kn, 
 
 /* Goes by integers if a has such. */
 static inline void gemm_use_ints(gemm *g) {
-    if (!gemm_has_ints(g->a.type) || g->a.pack != pack_along_k) return;
+    if (!gemm_has_ints(&g->a) || g->a.pack != pack_along_k) return;
     g->a.pack = pack_ints;
-    g->form = int8_form(&gg_active->ints[g->a.type]);
+    g->form = int8_form(&g->a.kernels->ints[g->a.type]);
 }
 #else
 static inline void gemm_use_ints(gemm *g) { (void)g; }

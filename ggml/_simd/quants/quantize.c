@@ -1,6 +1,6 @@
 /* Quantises rows with the kernels in use; builds the tables that map groups of elements to points of the IQ grids. */
 #include "quantize.h"
-#include "../runtime/kernel.h"
+#include "../runtime/dispatch.h"
 #include "tables.h"
 #include <stdlib.h>
 
@@ -98,8 +98,8 @@ bool gg_requires_imatrix(int type) { return types[type].encoder == ENCODER_WEIGH
 static bool grid_ready(int type) { return types[type].grid == GG_GRID_NONE || gg_grid_get(types[type].grid); }
 
 size_t gg_quantize_rows(int type, const float *src, void *dst, int64_t nrows, int64_t n_per_row, const float *imatrix) {
-    const gg_quantize_fn quantize = gg_active->quantize[type];
-    const gg_from_f32_fn from_f32 = gg_active->from_f32[type];
+    const gg_quantize_fn quantize = gg_isa_active()->quantize[type];
+    const gg_from_f32_fn from_f32 = gg_isa_active()->from_f32[type];
     if (!(quantize || from_f32) || (gg_requires_imatrix(type) && !imatrix) || !grid_ready(type)) return 0;
     const size_t row = gg_row_size(type, n_per_row);
     for (int64_t i = 0; i < nrows; i++, src += n_per_row) {

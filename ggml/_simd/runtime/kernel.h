@@ -6,7 +6,10 @@
 
 struct gg_team;   /* the threads of one compute call (compute.c) */
 
+typedef struct gg_kernels gg_kernels;
+
 typedef struct gg_work {
+    const gg_kernels *kernels;      /* the table that this compute call uses: kernels call others through it */
     int ith, nth;                   /* this thread of how many; nth may be 1 while the team is larger */
     void *wdata;                    /* shared by the threads of the node; at least what op_work asked for; 64-byte aligned */
     size_t wsize;
@@ -45,7 +48,7 @@ typedef struct gg_ints {
     uint8_t scale_group;            /* 32-bit words of codes that share a word of two int16 scales; 0: no blocks */
 } gg_ints;
 
-typedef struct gg_kernels {
+struct gg_kernels {
     gg_op_fn op[GG_OP_MAX];
     gg_work_fn work[GG_OP_MAX];     /* NULL: the operation needs no shared work memory */
     gg_to_f32_fn to_f32[GGML_TYPE_COUNT];
@@ -54,7 +57,7 @@ typedef struct gg_kernels {
     gg_dot_fn dot[GGML_TYPE_COUNT];
     gg_lay_out_fn lay_out[GGML_TYPE_COUNT];     /* of the quantised activation types */
     gg_ints ints[GGML_TYPE_COUNT];
-} gg_kernels;
+};
 
 /* ---- services for kernels (compute.c) ---------------------------------------------------------------------------- */
 void gg_barrier(const gg_work *w);                 /* waits for the w->nth threads of this node */
@@ -64,8 +67,5 @@ int gg_fail(const ggml_tensor *node, const char *fmt, ...) __attribute__((format
 /* The next piece of [0, n) for this thread, at least `grain` long but for the last; false when nothing is left:
  * int64_t i0, i1; while (gg_next(w, n, grain, &i0, &i1)) { ... i0..i1 ... } */
 bool gg_next(const gg_work *w, int64_t n, int64_t grain, int64_t *i0, int64_t *i1);
-
-/* The table in use (dispatch.c); set once at import. */
-extern const gg_kernels *gg_active;
 
 #endif
