@@ -1,7 +1,7 @@
 """Builds the kernels (one library per instruction set) and the Cython modules over them.
 
-Which files there are is read from the tree: instruction sets from ggml/_simd/tables/isa.h, kernel families from the
-ops table, Cython modules from the .pyx files below ggml/. Environment:
+Which files there are is read from the tree: instruction sets from ggml/_simd/tables/isa.h, compile units from
+tables/families.h, Cython modules from the .pyx files below ggml/. Environment:
   GGML_JOBS=N         compilers at a time (default: the CPUs)
   GGML_SANITIZE=1     address and undefined-behaviour sanitizers
   GGML_COVERAGE=1     gcov counters in the C sources
@@ -37,11 +37,11 @@ def machine():
 
 
 def isas():
-    """Name, compiler flags and kernel families of each instruction set."""
+    """Name, compiler flags and compile units of each instruction set; a unit is a name and its families."""
     row = r"^ISA\((\w+),\s*\"[^\"]*\",\s*(\w+),\s*(\w+)\)\s*/\* flags: ?(.*?) ?\*/"
     rows = re.findall(row, (SIMD / "tables/isa.h").read_text(), re.M)
-    families = re.findall(r"X\((\w+), (isa|base)\)", (SIMD / "tables/families.h").read_text())
-    return [(name, flags.split(), [family for family, whose in families if whose == "isa" or name == base])
+    units = re.findall(r"X\((\w+),\s*(isa|base),\s*([\w ]*)\)", (SIMD / "tables/families.h").read_text())
+    return [(name, flags.split(), [(unit, families.split()) for unit, whose, families in units if whose == "isa" or name == base])
             for name, arch, base, flags in rows if arch in ("ANY", machine())]
 
 
@@ -106,10 +106,12 @@ class Build(build_ext):
         wrap = "/clang:-fwrapv" if WINDOWS else "-fwrapv"
         jobs = [(src, out / f"{src.parent.name}_{src.stem}.o", [*common, *omp, wrap])
                 for src in sorted(SIMD.rglob("*.c")) if src.parent.name != "isa"]
-        for isa, isa_flags, families in isas():
-            for fam in families:
-                jobs.append((SIMD / f"isa/{isa}.c", out / f"{isa}_{fam}.o",
-                             [*common, *isa_flags, f"-DGG_FAMILY={fam}", f"-DGG_FAMILY_{fam}=1"]))
+        for isa, isa_flags, units in isas():
+            for unit, families in units:
+                named = [f"-DGG_UNIT={unit}", f"-DGG_UNIT_{unit}"]
+                for i, family in enumerate(families, 1):
+                    named += [f"-DGG_FAMILY_{i}={family}", f"-DGG_FAMILY_{family}=1"]
+                jobs.append((SIMD / f"isa/{isa}.c", out / f"{isa}_{unit}.o", [*common, *isa_flags, *named]))
         with ThreadPoolExecutor(JOBS) as pool:
             list(pool.map(lambda job: self.compile_one(*job), jobs))
         return [str(obj) for _, obj, _ in jobs]

@@ -39,7 +39,7 @@ static inline bool gemm_c_packed(const gemm *g, int64_t i, int64_t m) {
 }
 
 /* Panels of the type hold integers on this ISA (int8.h). */
-static inline bool gemm_has_ints(int type) { return GG_VEC_DOT && gg_active->ints[type].unpack; }
+static inline bool gemm_has_ints(const gemm_src *s) { return GG_VEC_DOT && s->kernels && s->kernels->ints[s->type].unpack; }
 
 /* The other way round: c transposed is b times a. */
 static inline gemm gemm_swapped(const gemm *g) {

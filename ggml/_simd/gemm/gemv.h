@@ -110,14 +110,15 @@ typedef struct gemv_vectors {
 } gemv_vectors;
 
 static inline size_t gemv_round(size_t bytes) { return (bytes | 63) + 1; }   /* a multiple of 64, never 0 */
-static inline bool gemv_has_dot(int type) {
-    return !gg_is_float(type) && gg_active->dot[type] && gg_active->from_f32[gg_types[type].activation];
+static inline bool gemv_has_dot(const gemm_src *s) {
+    const gg_kernels *k = s->kernels;
+    return !gg_is_float(s->type) && k->dot[s->type] && k->from_f32[gg_types[s->type].activation];
 }
 static inline size_t gemv_partner_size(const gemm *g) {
-    return gemv_has_dot(g->a.type) ? gemv_round(gg_row_size(gg_types[g->a.type].activation, g->k)) : 0;
+    return gemv_has_dot(&g->a) ? gemv_round(gg_row_size(gg_types[g->a.type].activation, g->k)) : 0;
 }
 static inline size_t gemv_wide_size(const gemm *g) {
-    return gemv_has_dot(g->a.type) ? gemv_round((size_t)g->k / 32 * GG_LAYOUT_BYTES) : 0;
+    return gemv_has_dot(&g->a) ? gemv_round((size_t)g->k / 32 * GG_LAYOUT_BYTES) : 0;
 }
 static inline size_t gemv_scratch(const gemm *g) {
     return (size_t)(g->n + 1) * gemv_round((size_t)g->k * sizeof(float))
@@ -128,21 +129,22 @@ static inline size_t gemv_scratch(const gemm *g) {
 static const float *gemv_vector(const gemm_src *s, int64_t i, int64_t k, float *tmp) {
     const bool packed = s->nb_k == (size_t)gg_types[s->type].bytes;
     if (packed && s->type == GGML_TYPE_F32) return (const float *)pack_at(s, i, 0);
-    if (packed) gg_active->to_f32[s->type](pack_at(s, i, 0), tmp, k);
+    if (packed) s->kernels->to_f32[s->type](pack_at(s, i, 0), tmp, k);
     else for (int64_t j = 0; j < k; j++) tmp[j] = pack_value(s->type, pack_at(s, i, j));
     return tmp;
 }
 static void gemv_prepare(const gemm *g, char *own, gemv_vectors *v) {
     const size_t size = gemv_round((size_t)g->k * sizeof(float)), partner_size = gemv_partner_size(g),
         wide_size = gemv_wide_size(g);
-    v->dot = gemv_has_dot(g->a.type) ? gg_active->dot[g->a.type] : NULL;
+    v->dot = gemv_has_dot(&g->a) ? g->a.kernels->dot[g->a.type] : NULL;
     v->row = (float *)own;
     for (int64_t j = 0; j < g->n; j++) v->f32[j] = gemv_vector(&g->b, j, g->k, (float *)(own += size));
     own += size;
     for (int64_t j = 0; v->dot && j < g->n; j++, own += partner_size + wide_size) {
+        const gg_kernels *const kernels = g->a.kernels;
         const int32_t type = gg_types[g->a.type].activation;
-        gg_active->from_f32[type](v->f32[j], own, g->k);
-        gg_active->lay_out[type](own, own + partner_size, g->k);
+        kernels->from_f32[type](v->f32[j], own, g->k);
+        kernels->lay_out[type](own, own + partner_size, g->k);
         v->partner[j] = own + partner_size;
     }
 }
@@ -176,7 +178,7 @@ static void gemv_by_rows(const gemm *g, const gemv_vectors *v, int64_t i0, int64
         } else if (v->dot) {
             for (int64_t j = 0; j < g->n; j++) v->dot(g->k, gemm_c(g, i, j), a, v->partner[j]);
         } else {
-            gg_active->to_f32[type](a, v->row, g->k);
+            g->a.kernels->to_f32[type](a, v->row, g->k);
             gemv_few_rows(g, v, GGML_TYPE_F32, (const char *)v->row, i, 1);
         }
     }

@@ -21,6 +21,7 @@ typedef void (*gemm_pack_fn)(const gemm_src *s, int64_t i0, int n, int64_t k0, i
 struct gemm_src {
     const char *data;
     int32_t type;
+    const gg_kernels *kernels;      /* conversions; f32 needs none, and NULL is enough */
     size_t nb_i, nb_k;              /* bytes from x_i to x_{i+1} and from k to k+1 (along blocks: bytes of a block) */
     size_t nb2, nb3;                /* bytes to the next matrix of a batch */
     int64_t share2, share3;         /* that many neighbours of the batch share a matrix (broadcast) */
@@ -29,8 +30,8 @@ struct gemm_src {
     const void *context;            /* for pack, when it is none of those below */
 };
 
-static inline bool pack_type_ok(int type) {
-    return type == GGML_TYPE_F32 || ((gg_is_float(type) || gg_types[type].quantized) && gg_active->to_f32[type]);
+static inline bool pack_type_ok(const gg_kernels *k, int type) {
+    return type == GGML_TYPE_F32 || ((gg_is_float(type) || gg_types[type].quantized) && k->to_f32[type]);
 }
 static inline const char *pack_at(const gemm_src *s, int64_t i, int64_t k) {
     return s->data + (size_t)i * s->nb_i + (size_t)k * s->nb_k;
@@ -70,7 +71,7 @@ static inline void pack_transpose(const float *const row[VW], int64_t kn, float 
 
 /* The values of each vector lie side by side (or block by block). */
 static void pack_along_k(const gemm_src *s, int64_t i0, int n, int64_t k0, int kn, float *out, int width) {
-    const gg_to_f32_fn to_f32 = s->type == GGML_TYPE_F32 ? NULL : gg_active->to_f32[s->type];
+    const gg_to_f32_fn to_f32 = s->type == GGML_TYPE_F32 ? NULL : s->kernels->to_f32[s->type];
     float tmp[VW][GEMM_K] __attribute__((aligned(64)));
     const int64_t block = k0 / gg_types[s->type].blck;
     for (int g = 0; g < n; g += VW) {
@@ -90,7 +91,7 @@ static void pack_along_i(const gemm_src *s, int64_t i0, int n, int64_t k0, int k
     float tmp[GEMM_GROUP];
     for (int k = 0; k < kn; k++) {
         const char *p = pack_at(s, i0, k0 + k);
-        if (s->type != GGML_TYPE_F32) gg_active->to_f32[s->type](p, tmp, n);
+        if (s->type != GGML_TYPE_F32) s->kernels->to_f32[s->type](p, tmp, n);
         pack_spread(s->type == GGML_TYPE_F32 ? (const float *)p : tmp, n, out + k * width, kn, width);
     }
 }
@@ -100,7 +101,7 @@ static void pack_blocks_along_i(const gemm_src *s, int64_t i0, int n, int64_t k0
     float tmp[GEMM_GROUP + 2 * GEMM_BLOCK_MAX];
     const int64_t blck = gg_types[s->type].blck, b0 = i0 / blck, b1 = gemm_ceil(i0 + n, blck);
     for (int k = 0; k < kn; k++) {
-        gg_active->to_f32[s->type](pack_at(s, b0, k0 + k), tmp, (b1 - b0) * blck);
+        s->kernels->to_f32[s->type](pack_at(s, b0, k0 + k), tmp, (b1 - b0) * blck);
         pack_spread(tmp + (i0 - b0 * blck), n, out + k * width, kn, width);
     }
 }
@@ -120,9 +121,9 @@ static inline void gemm_set_pack(gemm_src *s, bool across) {
     s->group = s->pack == pack_along_i || s->pack == pack_blocks_along_i ? GEMM_GROUP / MICRO_R : 1;
 }
 /* The vectors of a tensor, for a batch of the shape of `batch`: dimension `along` (0 or 1) is k, the other is i. */
-static inline gemm_src gemm_tensor(const ggml_tensor *t, int along, const ggml_tensor *batch) {
-    gemm_src s = {.data = t->data, .type = t->type, .nb_k = t->nb[along], .nb_i = t->nb[!along], .nb2 = t->nb[2],
-                  .nb3 = t->nb[3], .share2 = batch->ne[2] / t->ne[2], .share3 = batch->ne[3] / t->ne[3]};
+static inline gemm_src gemm_tensor(const gg_kernels *k, const ggml_tensor *t, int along, const ggml_tensor *batch) {
+    gemm_src s = {.data = t->data, .type = t->type, .kernels = k, .nb_k = t->nb[along], .nb_i = t->nb[!along],
+                  .nb2 = t->nb[2], .nb3 = t->nb[3], .share2 = batch->ne[2] / t->ne[2], .share3 = batch->ne[3] / t->ne[3]};
     gemm_set_pack(&s, along == 1);
     return s;
 }

@@ -1,14 +1,35 @@
-/* One family of kernels for one ISA: isa/<isa>.c names the ISA, the build names the family (-DGG_FAMILY=norm
- * -DGG_FAMILY_norm=1). Exports gg_install_<family>_<isa>, which enters the family's kernels in a table. */
+/* One compile unit (tables/families.h) for one ISA: isa/<isa>.c names the ISA, the build names the unit and its families
+ * (-DGG_UNIT=rows -DGG_FAMILY_1=norm -DGG_FAMILY_norm=1 ...). Exports gg_install_<unit>_<isa>, which enters the kernels of
+ * these families in a table. */
 #include "../runtime/kernel.h"
 #include "../vec/vec.h"
 
 #define GG_QUOTE_(x) #x
 #define GG_QUOTE(x) GG_QUOTE_(x)
-#ifdef GG_FAMILY_quants
+#define GG_HEADER(family) GG_QUOTE(../ops/family.h)
+#ifdef GG_FAMILY_1
+#include GG_HEADER(GG_FAMILY_1)
+#endif
+#ifdef GG_FAMILY_2
+#include GG_HEADER(GG_FAMILY_2)
+#endif
+#ifdef GG_FAMILY_3
+#include GG_HEADER(GG_FAMILY_3)
+#endif
+#ifdef GG_FAMILY_4
+#include GG_HEADER(GG_FAMILY_4)
+#endif
+#ifdef GG_FAMILY_5
+#include GG_HEADER(GG_FAMILY_5)
+#endif
+#ifdef GG_FAMILY_6
+#include GG_HEADER(GG_FAMILY_6)
+#endif
+#ifdef GG_FAMILY_7
+#error "more families in a unit than this file includes"
+#endif
+#ifdef GG_UNIT_quants
 #include "../quants/quants.h"
-#else
-#include GG_QUOTE(../ops/GG_FAMILY.h)
 #endif
 
 /* GG_IF_FAMILY(norm, X) is X where GG_FAMILY_norm is defined as 1, and nothing otherwise: only then does the pasted name
@@ -35,13 +56,14 @@
 #define GG_JOIN_(a, b, c) a##b##_##c
 #define GG_JOIN(a, b, c) GG_JOIN_(a, b, c)
 
-void GG_JOIN(gg_install_, GG_FAMILY, GG_ISA)(gg_kernels *k);
-void GG_JOIN(gg_install_, GG_FAMILY, GG_ISA)(gg_kernels *k) {
+void GG_JOIN(gg_install_, GG_UNIT, GG_ISA)(gg_kernels *k);
+void GG_JOIN(gg_install_, GG_UNIT, GG_ISA)(gg_kernels *k) {
     (void)k;
-#define OP(id, NAME, symbol, family, check, cost, overwrites, flags) GG_IF_FAMILY(family, GG_ENTER(id, op_##NAME, work_##NAME, flags))
+#define OP(id, NAME, symbol, family, check, cost, overwrites, flags) \
+    GG_IF_FAMILY(family, GG_ENTER(id, op_##NAME, work_##NAME, flags))
 #include "../tables/ops.h"
 #undef OP
-#ifdef GG_FAMILY_quants
+#ifdef GG_UNIT_quants
     install_quants(k);
 #endif
 }

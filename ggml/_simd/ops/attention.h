@@ -20,6 +20,7 @@ enum {
 };
 
 typedef struct attn {
+    const gg_kernels *kernels;
     const ggml_tensor *q, *mask, *sinks;
     ggml_tensor k, v;               /* [d, n_kv, ...] and [dv, n_kv, ...] */
     float factor, cap, max_bias;    /* logits are factor q k, or cap tanh(factor q k) */
@@ -32,8 +33,8 @@ static void attn_shape(attn *a) {
     a->group = a->heads / a->k.ne[2], a->share = a->q->ne[3] / a->k.ne[3];
     a->rows = a->n_q * a->group * a->share, a->sets = a->k.ne[2] * a->k.ne[3];
 }
-static attn attn_ext(const ggml_tensor *t) {
-    attn a = {.q = t->src[0], .k = *t->src[1], .v = *t->src[2], .mask = t->src[3], .sinks = t->src[4],
+static attn attn_ext(const gg_kernels *kernels, const ggml_tensor *t) {
+    attn a = {.kernels = kernels, .q = t->src[0], .k = *t->src[1], .v = *t->src[2], .mask = t->src[3], .sinks = t->src[4],
               .factor = gg_param_f32(t, 0), .max_bias = gg_param_f32(t, 1), .cap = gg_param_f32(t, 2)};
     if (a.cap != 0) a.factor /= a.cap;
     attn_shape(&a);
@@ -67,8 +68,8 @@ static gemm_src attn_floats(const float *p, int64_t i, int64_t k) {       /* str
     gemm_set_pack(&s, false);
     return s;
 }
-static gemm_src attn_matrix(const ggml_tensor *t, int along, int64_t set, int64_t first) {
-    gemm_src s = gemm_tensor(t, along, t);
+static gemm_src attn_matrix(const attn *a, const ggml_tensor *t, int along, int64_t set, int64_t first) {
+    gemm_src s = gemm_tensor(a->kernels, t, along, t);
     s.data = attn_data(t, set, first);
     return s;
 }
@@ -145,10 +146,10 @@ static void attn_take(const attn *a, const ggml_tensor *x, int64_t set, int64_t 
 }
 
 /* n rows of keys or values as a type that the kernels for few vectors take */
-static const char *attn_unpack(const ggml_tensor *x, const char *p, int64_t n, float *tmp, int *type, size_t *nb) {
+static const char *attn_unpack(const attn *a, const ggml_tensor *x, const char *p, int64_t n, float *tmp, int *type, size_t *nb) {
     *type = x->type, *nb = x->nb[1];
     if (gg_is_float(x->type)) return p;
-    for (int64_t i = 0; i < n; i++) gg_active->to_f32[x->type](p + (size_t)i * *nb, tmp + i * x->ne[0], x->ne[0]);
+    for (int64_t i = 0; i < n; i++) a->kernels->to_f32[x->type](p + (size_t)i * *nb, tmp + i * x->ne[0], x->ne[0]);
     *type = GGML_TYPE_F32, *nb = (size_t)x->ne[0] * sizeof *tmp;
     return (const char *)tmp;
 }
@@ -160,7 +161,7 @@ static void attn_few_scores(const attn *a, const attn_tile *t, int64_t first, in
     for (int64_t r = 0; r < t->n; r++) q[r] = t->q + r * attn_round(a->d);
     for (int64_t i = 0; i < n; i += 4) {
         const int64_t m = gemm_min(n - i, 4);
-        const char *k = attn_unpack(&a->k, attn_data(&a->k, t->set, first + i), m, t->unpacked, &type, &nb);
+        const char *k = attn_unpack(a, &a->k, attn_data(&a->k, t->set, first + i), m, t->unpacked, &type, &nb);
         for (int64_t r = 0; r < t->n; r += GEMV_N) {
             const int64_t rows = gemm_min(t->n - r, GEMV_N);
             gemv_table[type][rows].rows(m, a->d, k, nb, q + r, out);
@@ -174,7 +175,7 @@ static void attn_few_values(const attn *a, const attn_tile *t, int64_t first, co
     size_t nb;
     for (int64_t i = 0; i < n; i += ATTN_UNPACK) {
         const int64_t m = gemm_min(n - i, ATTN_UNPACK);
-        const char *v = attn_unpack(&a->v, attn_data(&a->v, t->set, first + i), m, t->unpacked, &type, &nb);
+        const char *v = attn_unpack(a, &a->v, attn_data(&a->v, t->set, first + i), m, t->unpacked, &type, &nb);
         for (int64_t r = 0; r < t->n; r += GEMV_N) {
             const int64_t rows = gemm_min(t->n - r, GEMV_N);
             const float *weights[GEMV_N];
@@ -185,12 +186,12 @@ static void attn_few_values(const attn *a, const attn_tile *t, int64_t first, co
 }
 static void attn_scores(const attn *a, const attn_tile *t, int64_t first, int64_t n) {
     if (t->few) attn_few_scores(a, t, first, n);
-    else attn_product_rows(n, t->n, a->d, attn_matrix(&a->k, 0, t->set, first), attn_floats(t->q, attn_round(a->d), 1),
+    else attn_product_rows(n, t->n, a->d, attn_matrix(a, &a->k, 0, t->set, first), attn_floats(t->q, attn_round(a->d), 1),
                            t->s, ATTN_KEYS, false, t->room);
 }
 static void attn_values(const attn *a, const attn_tile *t, int64_t first, const float *s, int64_t n) {
     if (t->few) attn_few_values(a, t, first, s, n);
-    else attn_product_rows(a->dv, t->n, n, attn_matrix(&a->v, 1, t->set, first), attn_floats(s, ATTN_KEYS, 1), t->out,
+    else attn_product_rows(a->dv, t->n, n, attn_matrix(a, &a->v, 1, t->set, first), attn_floats(s, ATTN_KEYS, 1), t->out,
                            t->ld, true, t->room);
 }
 /* The values of keys that some row sees: in the others, which a cache may not have written yet, could be NaN. */
@@ -276,7 +277,7 @@ static float *attn_piece(const gg_work *w, const attn *a, const attn_cut *c, int
 }
 static size_t work_FLASH_ATTN_EXT(const ggml_tensor *dst, int nth) {
     (void)nth;
-    const attn a = attn_ext(dst);
+    const attn a = attn_ext(NULL, dst);
     const attn_cut c = attn_plan(&a);
     return c.pieces > 1 ? (size_t)(a.sets * a.rows * c.pieces) * attn_piece_size(&a) : 0;
 }
@@ -307,11 +308,11 @@ static void attn_merge(const gg_work *w, const attn *a, const attn_cut *c, ggml_
 }
 
 static int op_FLASH_ATTN_EXT(const gg_work *w, ggml_tensor *dst) {
-    const attn a = attn_ext(dst);
+    const attn a = attn_ext(w->kernels, dst);
     const attn_cut c = attn_plan(&a);
     const int64_t rows = a.sets * a.rows, tasks = a.sets * c.tiles * c.pieces;
     attn_tile t;
-    const bool ok = pack_type_ok(a.k.type) && pack_type_ok(a.v.type) && attn_tile_make(&t, &a, c.rows);
+    const bool ok = pack_type_ok(w->kernels, a.k.type) && pack_type_ok(w->kernels, a.v.type) && attn_tile_make(&t, &a, c.rows);
     for (int64_t i; ok && (i = gemm_next_task(w)) < tasks;) {
         const int64_t piece = i % c.pieces, tile = i / c.pieces % c.tiles;
         t.set = i / c.pieces / c.tiles, t.row = tile * c.rows, t.n = gemm_min(c.rows, a.rows - t.row);

@@ -37,7 +37,7 @@ static ggml_tensor attn_part(const ggml_tensor *t, char *p) {
     r.data = p;
     return r;
 }
-static attn_back attn_back_of(ggml_tensor *dst) {
+static attn_back attn_back_of(const gg_kernels *kernels, ggml_tensor *dst) {
     const bool ext = dst->op == GGML_OP_FLASH_ATTN_EXT_BACK;
     const int want = ext ? dst->op_params[3] : GG_ATTN_WANT_Q | GG_ATTN_WANT_KV;
     size_t at[GG_ATTN_END + 1] = {0};
@@ -49,10 +49,10 @@ static attn_back attn_back_of(ggml_tensor *dst) {
     if (want & GG_ATTN_WANT_MASK) b.mask = (float *)(p + at[GG_ATTN_MASK]);
     if (want & GG_ATTN_WANT_SINKS) b.sinks = (float *)(p + at[GG_ATTN_SINKS]);
     if (ext) {
-        b.a = attn_ext(dst);
+        b.a = attn_ext(kernels, dst);
         attn_swap(&b.d, 1, 2);
     } else {
-        b.a = (attn){.q = dst->src[0], .k = *dst->src[1], .v = *dst->src[2], .causal = dst->op_params[0] != 0};
+        b.a = (attn){.kernels = kernels, .q = dst->src[0], .k = *dst->src[1], .v = *dst->src[2], .causal = dst->op_params[0] != 0};
         attn_swap(&b.a.v, 0, 1), attn_swap(&b.v, 0, 1);
         attn_shape(&b.a);
         b.a.factor = (float)(1 / sqrt((double)b.a.d));
@@ -90,9 +90,9 @@ static void attn_back_scores(const attn_back *b, int64_t set, int64_t row, int64
     const int64_t d = attn_round(a->d), dv = attn_round(a->dv);
     attn_take(a, a->q, set, row, n, a->factor, b->tq);
     attn_take(a, &b->d, set, row, n, 1, b->td);
-    attn_product_rows(m, n, a->d, attn_matrix(&a->k, 0, set, first), attn_floats(b->tq, d, 1), b->w, b->stride, false,
+    attn_product_rows(m, n, a->d, attn_matrix(a, &a->k, 0, set, first), attn_floats(b->tq, d, 1), b->w, b->stride, false,
                       b->room);
-    attn_product_rows(m, n, a->dv, attn_matrix(&a->v, 0, set, first), attn_floats(b->td, dv, 1), b->dw, b->stride,
+    attn_product_rows(m, n, a->dv, attn_matrix(a, &a->v, 0, set, first), attn_floats(b->td, dv, 1), b->dw, b->stride,
                       false, b->room);
 }
 /* Gradient of the weights to that of the scores: dw = w (dw - dot) bend */
@@ -132,7 +132,7 @@ static void attn_back_tile(const attn_back *b, int64_t set, int64_t row) {
     attn_back_scores(b, set, row, n, 0, a->n_kv);
     for (int64_t r = 0; r < n; r++) attn_back_row(b, set, row + r, b->w + r * b->stride, b->dw + r * b->stride);
     if (!b->q) return;
-    attn_product_rows(a->d, n, a->n_kv, attn_matrix(&a->k, 1, set, 0), attn_floats(b->dw, b->stride, 1), b->tq, d,
+    attn_product_rows(a->d, n, a->n_kv, attn_matrix(a, &a->k, 1, set, 0), attn_floats(b->dw, b->stride, 1), b->tq, d,
                       false, b->room);
     for (int64_t r = 0; r < n; r++) {
         const attn_row at = attn_at(a, set, row + r);
@@ -177,8 +177,8 @@ static size_t work_FLASH_ATTN_BACK(const ggml_tensor *dst, int nth) {
 static size_t work_FLASH_ATTN_EXT_BACK(const ggml_tensor *dst, int nth) { return work_FLASH_ATTN_BACK(dst, nth); }
 
 static int op_FLASH_ATTN_BACK(const gg_work *w, ggml_tensor *dst) {
-    attn_back b = attn_back_of(dst);
-    const bool ok = pack_type_ok(b.a.k.type) && pack_type_ok(b.a.v.type) && attn_back_make(&b);
+    attn_back b = attn_back_of(w->kernels, dst);
+    const bool ok = pack_type_ok(w->kernels, b.a.k.type) && pack_type_ok(w->kernels, b.a.v.type) && attn_back_make(&b);
     const int64_t blocks = gemm_ceil(b.a.n_kv, BACK_KEYS);
     b.rows = w->wdata;
     for (int64_t i; ok && (i = gemm_next_task(w)) < b.a.sets * b.tiles;)

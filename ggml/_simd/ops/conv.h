@@ -22,8 +22,8 @@ static patches conv_kernel(const gg_conv *v, bool back, const int64_t taps[3], c
     for (int i = 0; i < 3; i++) r.ax[i].out = taps[i], r.ax[i].base = first[i], r.ax[i].step = step[i];
     return r;
 }
-static gemm_src conv_kernel_source(const gg_conv *v, const patches *kernel) {
-    gemm_src s = patch_source(v->w->data, v->w->type, kernel, pack_taps);
+static gemm_src conv_kernel_source(const gg_kernels *k, const gg_conv *v, const patches *kernel) {
+    gemm_src s = patch_source(k, v->w->data, v->w->type, kernel, pack_taps);
     size_t next = (size_t)gg_types[s.type].bytes;     /* do taps, then channels lie in one piece? */
     for (int i = 0; i < 4; i++) {
         const patch_axis *ax = &kernel->ax[i < 3 ? i : 0];
@@ -37,11 +37,11 @@ static gemm_src conv_kernel_source(const gg_conv *v, const patches *kernel) {
 }
 
 /* Places of all images by channels of the result: the product of what `seen` sees with the kernel. */
-static gemm conv_product(const gg_conv *v, const patches *seen, const patches *kernel, const ggml_tensor *data, char *out,
-                         size_t nb_c) {
+static gemm conv_product(const gg_kernels *k, const gg_conv *v, const patches *seen, const patches *kernel,
+                         const ggml_tensor *data, char *out, size_t nb_c) {
     return (gemm){.m = patches_places(seen) * seen->n, .n = kernel->c, .k = patches_taps(seen) * seen->c,
-                  .ne2 = 1, .ne3 = 1, .a = patch_source(data->data, data->type, seen, pack_places),
-                  .b = conv_kernel_source(v, kernel), .c = out, .c_n = nb_c, .c_at = conv_at};
+                  .ne2 = 1, .ne3 = 1, .a = patch_source(k, data->data, data->type, seen, pack_places),
+                  .b = conv_kernel_source(k, v, kernel), .c = out, .c_n = nb_c, .c_at = conv_at};
 }
 static int conv_run(const gg_work *w, ggml_tensor *dst, const patches *seen, const gemm *g) {
     direct d;
@@ -55,21 +55,21 @@ static int conv_forward(const gg_work *w, ggml_tensor *dst) {
     const int64_t first[3] = {0, 0, 0}, step[3] = {1, 1, 1};
     const gg_conv_part k = gg_conv_w(&v);
     const patches seen = patches_of_x(&v), kernel = conv_kernel(&v, false, k.ne, first, step);
-    const gemm g = conv_product(&v, &seen, &kernel, v.x, dst->data, gg_conv_g(&v).nb_c);
+    const gemm g = conv_product(w->kernels, &v, &seen, &kernel, v.x, dst->data, gg_conv_g(&v).nb_c);
     return conv_run(w, dst, &seen, &g);
 }
 
 /* x from w and g, phase by phase of the stride, each a product of its own. The phases write next to each other: a thread
  * has places of all of them, in one piece, as to pack the kernel costs much. */
 typedef struct { patches seen, kernel; gemm g; } conv_phase;
-static void conv_phase_make(conv_phase *p, const gg_conv *v, int64_t i, char *out) {
+static void conv_phase_make(const gg_kernels *k, conv_phase *p, const gg_conv *v, int64_t i, char *out) {
     const gg_conv_part x = gg_conv_x(v);
     int64_t first[3], tap[3], step[3], taps[3];
     patch_phase(v, i, first);
     p->seen = patches_of_g(v, first, tap, step);
     for (int d = 0; d < 3; d++) taps[d] = p->seen.ax[d].taps, out += (size_t)first[d] * x.nb[d];
     p->kernel = conv_kernel(v, true, taps, tap, step);
-    p->g = conv_product(v, &p->seen, &p->kernel, v->g, out, x.nb_c);
+    p->g = conv_product(k, v, &p->seen, &p->kernel, v->g, out, x.nb_c);
 }
 /* The same of one dimension to few channels: the product of every tap with the data, whose places lie side by side, so
  * that nothing is gathered; then what meets at a place of the result is added up. */
@@ -80,8 +80,9 @@ static bool spread_fits(const gg_conv *v) {
     return v->kind == GG_CONV_1D && k.ne[0] * k.c <= SPREAD_N && (k.ne[0] - 1) * v->d[0] <= SPREAD_REACH * v->s[0]
         && v->x->type == GGML_TYPE_F32;
 }
-static gemm_src spread_source(const ggml_tensor *t, size_t at, size_t nb_i, size_t nb_k) {
-    gemm_src s = {.data = (const char *)t->data + at, .type = t->type, .nb_i = nb_i, .nb_k = nb_k};
+static gemm_src spread_source(const gg_kernels *kernels, const ggml_tensor *t, size_t at, size_t nb_i, size_t nb_k) {
+    gemm_src s = {.data = (const char *)t->data + at, .type = t->type, .kernels = kernels, .nb_i = nb_i,
+                  .nb_k = nb_k};
     gemm_set_pack(&s, false);
     return s;
 }
@@ -116,12 +117,12 @@ static int spread_run(const gg_work *w, ggml_tensor *dst, const gg_conv *v) {
             const int64_t image = u / tiles, o = u % tiles * tile, n = gemm_min(tile, x.ne[0] - o);
             const int64_t l0 = gemm_max(0, (o + v->p[0] - reach) / s), l1 = gemm_min(g.ne[0], (o + n - 1 + v->p[0]) / s + 1);
             p.m = gemm_max(l1 - l0, 0);
-            p.a = spread_source(v->g, (size_t)image * g.nb_n + (size_t)l0 * g.nb[0], g.nb[0], g.nb_c);
+            p.a = spread_source(w->kernels, v->g, (size_t)image * g.nb_n + (size_t)l0 * g.nb[0], g.nb[0], g.nb_c);
             const gemm_cut cut = gemm_plan(&p, 1);
             float *const products = gg_scratch((size_t)(columns * SPREAD_ROW + gemm_room(&p, &cut)) * sizeof(float));
             if (!products) return conv_memory(dst);
             for (int64_t c = 0; p.m && c < k.c; c += together) {
-                p.b = spread_source(v->w, (size_t)c * k.nb_c, k.nb[0], k.nb_n);
+                p.b = spread_source(w->kernels, v->w, (size_t)c * k.nb_c, k.nb[0], k.nb_n);
                 p.c = (char *)(products + c * k.ne[0] * SPREAD_ROW);
                 gemm_rows(&p, &cut, 0, cut.rows, products + columns * SPREAD_ROW);
             }
@@ -137,12 +138,12 @@ static int conv_data(const gg_work *w, ggml_tensor *dst) {
     if (spread_fits(&v)) return spread_run(w, dst, &v);
     const int64_t phases = patch_phases(&v);
     conv_phase p;
-    conv_phase_make(&p, &v, 0, dst->data);               /* no other has more places */
+    conv_phase_make(w->kernels, &p, &v, 0, dst->data);               /* no other has more places */
     if (phases == 1) return conv_run(w, dst, &p.seen, &p.g);
     const int64_t panels = gemm_ceil(p.g.m, MICRO_R);
     for (int64_t r0, r1; gg_next(w, panels, gemm_ceil(panels, w->nth), &r0, &r1);)
         for (int64_t i = 0; i < phases; i++) {
-            conv_phase_make(&p, &v, i, dst->data);
+            conv_phase_make(w->kernels, &p, &v, i, dst->data);
             const gemm_cut cut = gemm_plan(&p.g, 1);
             float *const room = gg_scratch((size_t)gemm_room(&p.g, &cut) * sizeof(float));
             if (!room) return conv_memory(dst);
@@ -169,8 +170,8 @@ static int conv_kernel_gradient(const gg_work *w, ggml_tensor *dst) {
     const int64_t cuts = conv_cuts(&v), size = gg_nelements(dst);
     seen.n = other.n = g.n / cuts;
     gemm p = {.m = patches_taps(&seen) * seen.c, .n = g.c, .k = patches_places(&seen) * seen.n, .ne2 = cuts, .ne3 = 1,
-              .a = patch_source(v.x->data, v.x->type, &seen, pack_taps),
-              .b = patch_source(v.g->data, v.g->type, &other, pack_taps),
+              .a = patch_source(w->kernels, v.x->data, v.x->type, &seen, pack_taps),
+              .b = patch_source(w->kernels, v.g->data, v.g->type, &other, pack_taps),
               .c = cuts > 1 ? w->wdata : dst->data, .c_m = sizeof(float), .c_n = k.nb_n,
               .c_2 = (size_t)size * sizeof(float)};
     p.a.nb2 = (size_t)seen.n * x.nb_n, p.b.nb2 = (size_t)seen.n * g.nb_n;
@@ -239,7 +240,7 @@ static void columns_store(ggml_tensor *dst, const patches *v, int64_t i0, int n,
 static int columns_write(const gg_work *w, ggml_tensor *dst) {
     const gg_columns q = gg_columns_of(dst);
     const patches v = columns_view(&q);
-    const gemm_src s = patch_source(q.x->data, q.x->type, &v, pack_places);
+    const gemm_src s = patch_source(w->kernels, q.x->data, q.x->type, &v, pack_places);
     const int64_t places = patches_places(&v) * v.n, depth = patches_taps(&v) * v.c;
     float panel[GEMM_K * MICRO_R] __attribute__((aligned(64)));
     int64_t i0, i1;

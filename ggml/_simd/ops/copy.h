@@ -221,15 +221,15 @@ static void box_tile(const box *b, char *dst, const char *src, int64_t nx, int64
 
 /* ---- boxes ------------------------------------------------------------------------------------------------------- */
 /* An empty box from one type to another; false: there is no conversion. Without one, dimension 0 counts blocks. */
-static bool box_types(box *b, int to, int from) {
+static bool box_types(const gg_kernels *k, box *b, int to, int from) {
     const gg_type_info *t = &gg_types[to], *f = &gg_types[from];
     *b = (box){.db = 1, .sb = 1, .du = t->bytes, .su = f->bytes, .convert = to != from};
     if (!b->convert) return true;
     b->db = t->blck, b->sb = f->blck;
     if ((b->cast = cast_of(from, to))) return true;
     b->in = cast_of(from, GGML_TYPE_F32), b->out = cast_of(GGML_TYPE_F32, to);
-    if (plain_index(from) < 0 && !(b->load = gg_active->to_f32[from])) return false;
-    if (plain_index(to) < 0 && !(b->store = gg_active->from_f32[to])) return false;
+    if (plain_index(from) < 0 && !(b->load = k->to_f32[from])) return false;
+    if (plain_index(to) < 0 && !(b->store = k->from_f32[to])) return false;
     return true;
 }
 static inline void box_dim(box *b, int64_t n, ptrdiff_t d, ptrdiff_t s) {
@@ -322,9 +322,9 @@ static void boxes_run(const gg_work *w, const box *b, int n) {
 
 /* ---- rows: for operations that go row by row --------------------------------------------------------------------- */
 /* Prepares rows of n elements, elements dx and sx bytes apart (blocks, of a quantised type); false: no conversion. */
-static bool row_box(box *b, int to, ptrdiff_t dx, int from, ptrdiff_t sx, int64_t n) {
+static bool row_box(const gg_kernels *k, box *b, int to, ptrdiff_t dx, int from, ptrdiff_t sx, int64_t n) {
     static const char any;
-    if (!box_types(b, to, from)) return false;
+    if (!box_types(k, b, to, from)) return false;
     const int blck = b->convert ? 1 : gg_types[to].blck;
     b->src = &any;
     box_dim(b, n / blck, dx, sx);
@@ -406,7 +406,7 @@ static int walk(const gg_work *w, ggml_tensor *dst, const ggml_tensor *src) {
     const bool rows = blck > 1 || gg_types[src->type].blck > 1;   /* of equal length: copied whole */
     const int64_t unit = rows ? dst->ne[0] : 1;
     int64_t i0, i1;
-    row_box(&b, dst->type, (ptrdiff_t)dst->nb[0], src->type, (ptrdiff_t)src->nb[0], rows ? unit : TILE_ELEMS);
+    row_box(w->kernels, &b, dst->type, (ptrdiff_t)dst->nb[0], src->type, (ptrdiff_t)src->nb[0], rows ? unit : TILE_ELEMS);
     while (gg_next(w, gg_nelements(dst) / unit, rows ? 1 : TILE_ELEMS, &i0, &i1)) {
         for (int64_t e = i0 * unit, n = 0; e < i1 * unit; e += n) {
             size_t d = 0, s = 0;
@@ -426,7 +426,7 @@ static int no_conversion(const ggml_tensor *dst, int from, int to) {
 /* src into dst, element by element in the order of each: any strides, shapes and types. */
 static int copy_tensor(const gg_work *w, ggml_tensor *dst, const ggml_tensor *src) {
     box b;
-    if (!box_types(&b, dst->type, src->type)) return no_conversion(dst, src->type, dst->type);
+    if (!box_types(w->kernels, &b, dst->type, src->type)) return no_conversion(dst, src->type, dst->type);
     b.dst = dst->data, b.src = src->data;
     const int blck = b.convert ? 1 : gg_types[dst->type].blck;
     bool cut = true;

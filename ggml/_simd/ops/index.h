@@ -23,15 +23,15 @@ static inline bool owns_row(const gg_work *w, const ggml_tensor *t, int64_t i1, 
     const uint64_t r = (uint64_t)(i1 + t->ne[1] * (i2 + t->ne[2] * i3));
     return (r * 0x9e3779b97f4a7c15u >> 33) % (uint64_t)w->nth == (uint64_t)w->ith;
 }
-static bool tensor_rows(box *b, const ggml_tensor *dst, const ggml_tensor *src) {
-    return row_box(b, dst->type, (ptrdiff_t)dst->nb[0], src->type, (ptrdiff_t)src->nb[0], dst->ne[0]);
+static bool tensor_rows(const gg_kernels *k, box *b, const ggml_tensor *dst, const ggml_tensor *src) {
+    return row_box(k, b, dst->type, (ptrdiff_t)dst->nb[0], src->type, (ptrdiff_t)src->nb[0], dst->ne[0]);
 }
 
 static int op_GET_ROWS(const gg_work *w, ggml_tensor *dst) {
     const ggml_tensor *a = dst->src[0], *idx = dst->src[1];
     box b;
     int64_t r, r1;
-    if (!tensor_rows(&b, dst, a)) return no_conversion(dst, a->type, dst->type);
+    if (!tensor_rows(w->kernels, &b, dst, a)) return no_conversion(dst, a->type, dst->type);
     while (gg_next(w, gg_nrows(dst), 1 + 4096 / dst->ne[0], &r, &r1))
         for (row_index at = nth_row(dst, r); r < r1;) {
             const int64_t n = min64(dst->ne[1] - at.i1, r1 - r);
@@ -63,7 +63,7 @@ static int op_GET_ROWS_BACK(const gg_work *w, ggml_tensor *dst) {
     const ggml_tensor *a = dst->src[0], *idx = dst->src[1];
     const ptrdiff_t dx = (ptrdiff_t)dst->nb[0];
     box b;
-    if (!row_box(&b, GGML_TYPE_F32, sizeof(float), a->type, (ptrdiff_t)a->nb[0], a->ne[0]))
+    if (!row_box(w->kernels, &b, GGML_TYPE_F32, sizeof(float), a->type, (ptrdiff_t)a->nb[0], a->ne[0]))
         return no_conversion(dst, a->type, dst->type);
     zero_rows(w, dst);
     for (int64_t i3 = 0; i3 < dst->ne[3]; i3++)
@@ -81,7 +81,7 @@ static int op_GET_ROWS_BACK(const gg_work *w, ggml_tensor *dst) {
 static int op_SET_ROWS(const gg_work *w, ggml_tensor *dst) {
     const ggml_tensor *rows = dst->src[0], *idx = dst->src[1];
     box b;
-    if (!tensor_rows(&b, dst, rows)) return no_conversion(dst, rows->type, dst->type);
+    if (!tensor_rows(w->kernels, &b, dst, rows)) return no_conversion(dst, rows->type, dst->type);
     for (int64_t i3 = 0; i3 < rows->ne[3]; i3++)
         for (int64_t i2 = 0; i2 < rows->ne[2]; i2++) {
             const int64_t k2 = i2 % idx->ne[1], k3 = i3 % idx->ne[2];

@@ -23,10 +23,10 @@ static inline void matmul_merge(gemm *g) {
 
 /* dst = a * b with k along dimension `along` of both. Swapped where few rows would leave most of a vector empty, or
  * where b is the matrix and a the few vectors. */
-static inline gemm matmul_problem(const ggml_tensor *dst, int along) {
+static inline gemm matmul_problem(const gg_kernels *kernels, const ggml_tensor *dst, int along) {
     const ggml_tensor *a = dst->src[0], *b = dst->src[1];
     gemm g = {.m = dst->ne[0], .n = dst->ne[1], .k = b->ne[along], .ne2 = dst->ne[2], .ne3 = dst->ne[3],
-              .a = gemm_tensor(a, along, dst), .b = gemm_tensor(b, along, dst),
+              .a = gemm_tensor(kernels, a, along, dst), .b = gemm_tensor(kernels, b, along, dst),
               .c = dst->data, .c_m = dst->nb[0], .c_n = dst->nb[1], .c_2 = dst->nb[2], .c_3 = dst->nb[3]};
     matmul_merge(&g);
     const gemm t = gemm_swapped(&g);
@@ -39,9 +39,9 @@ static inline gemm matmul_problem(const ggml_tensor *dst, int along) {
 static int matmul_run(const gg_work *w, ggml_tensor *dst, int along) {
     if (gg_is_empty(dst)) return GGML_STATUS_SUCCESS;
     const int a = dst->src[0]->type, b = dst->src[1]->type;
-    if (!pack_type_ok(a) || !gg_is_float(b))
+    if (!pack_type_ok(w->kernels, a) || !gg_is_float(b))
         return gg_fail(dst, "no product of %s and %s", gg_types[a].name, gg_types[b].name);
-    gemm g = matmul_problem(dst, along);
+    gemm g = matmul_problem(w->kernels, dst, along);
     const bool vectors = gemv_fits(&g);
     if (!vectors) gemm_use_ints(&g);
     if (vectors ? gemv_run(w, &g) : gemm_run(w, &g)) return GGML_STATUS_SUCCESS;

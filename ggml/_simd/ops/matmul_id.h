@@ -49,10 +49,11 @@ static size_t id_row_offset(const id_rows *r, int64_t i) {
     return (size_t)(p % r->used % r->ne1) * r->nb1 + (size_t)(p / r->used) * r->nb2;
 }
 /* n elements, `step` bytes from one to the next, as f32: where they are, or in tmp. */
-static const float *id_floats(int type, const char *p, size_t step, int64_t n, float *tmp) {
+static const float *id_floats(const gemm_src *s, const char *p, size_t step, int64_t n, float *tmp) {
+    const int type = s->type;
     if (step != (size_t)gg_types[type].bytes) for (int64_t i = 0; i < n; i++) tmp[i] = pack_value(type, p + (size_t)i * step);
     else if (type == GGML_TYPE_F32) return (const float *)p;
-    else gg_active->to_f32[type](p, tmp, n);
+    else s->kernels->to_f32[type](p, tmp, n);
     return tmp;
 }
 /* x_i is the row of pair i. */
@@ -63,7 +64,7 @@ static void pack_pairs(const gemm_src *s, int64_t i0, int n, int64_t k0, int kn,
         for (int i = 0; i < VW; i++) {
             if (g + i >= n) { row[i] = row[0]; continue; }
             const char *p = s->data + id_row_offset(s->context, i0 + g + i) + (size_t)k0 * s->nb_k;
-            row[i] = id_floats(s->type, p, s->nb_k, kn, tmp[i]);
+            row[i] = id_floats(s, p, s->nb_k, kn, tmp[i]);
         }
         pack_transpose(row, kn, pack_lane(out, g, kn, width), width);
     }
@@ -73,18 +74,18 @@ static void pack_across_pairs(const gemm_src *s, int64_t i0, int n, int64_t k0, 
     float tmp[GEMM_GROUP];
     for (int k = 0; k < kn; k++) {
         const char *p = s->data + id_row_offset(s->context, k0 + k) + (size_t)i0 * s->nb_i;
-        pack_spread(id_floats(s->type, p, s->nb_i, n, tmp), n, out + k * width, kn, width);
+        pack_spread(id_floats(s, p, s->nb_i, n, tmp), n, out + k * width, kn, width);
     }
 }
 static id_rows id_rows_of(const ggml_tensor *t, const ggml_tensor *ids, const int64_t *pair) {
     return (id_rows){pair, ids->ne[0], t->ne[1], t->nb[1], t->nb[2]};
 }
-static gemm_src id_src(const ggml_tensor *t, const void *rows, gemm_pack_fn pack) {
-    return (gemm_src){.data = t->data, .type = t->type, .nb_i = t->nb[0], .nb_k = t->nb[0], .share2 = 1, .share3 = 1,
-                      .pack = pack, .group = pack == pack_across_pairs ? GEMM_GROUP / MICRO_R : 1, .context = rows};
+static gemm_src id_src(const gg_kernels *k, const ggml_tensor *t, const void *rows, gemm_pack_fn pack) {
+    return (gemm_src){.data = t->data, .type = t->type, .kernels = k, .nb_i = t->nb[0], .nb_k = t->nb[0], .share2 = 1,
+                      .share3 = 1, .pack = pack, .group = pack == pack_across_pairs ? GEMM_GROUP / MICRO_R : 1, .context = rows};
 }
-static gemm_src id_matrix(const ggml_tensor *as, int64_t e, int along) {
-    gemm_src s = gemm_tensor(as, along, as);
+static gemm_src id_matrix(const gg_kernels *k, const ggml_tensor *as, int64_t e, int along) {
+    gemm_src s = gemm_tensor(k, as, along, as);
     s.data += (size_t)e * as->nb[2];
     return s;
 }
@@ -103,7 +104,7 @@ static size_t id_c_at(const gemm *g, int64_t i, int64_t j) {
 /* Rows i and, if it is at hand, i + 1 of a group as vectors. */
 static gemm id_vectors(const ggml_tensor *dst, const gemm_src *matrix, int64_t k, const id_group *p, int64_t i, int64_t count) {
     const size_t x = id_row_offset(&p->x, i), y = id_row_offset(&p->y, i);
-    gemm g = {.m = dst->ne[0], .n = 1, .k = k, .ne2 = 1, .ne3 = 1, .a = *matrix, .b = id_src(dst->src[1], NULL, NULL),
+    gemm g = {.m = dst->ne[0], .n = 1, .k = k, .ne2 = 1, .ne3 = 1, .a = *matrix, .b = id_src(matrix->kernels, dst->src[1], NULL, NULL),
               .c = (char *)dst->data + y, .c_m = dst->nb[0]};
     g.b.data += x;
     if (i + 1 < count && id_row_offset(&p->x, i + 1) >= x && id_row_offset(&p->y, i + 1) >= y)
@@ -115,7 +116,7 @@ static bool id_product(const gg_work *w, ggml_tensor *dst, int along, const id_g
     const ggml_tensor *as = dst->src[0], *b = dst->src[1], *ids = dst->src[2];
     const int64_t first = all->start[e], count = all->start[e + 1] - first, k = as->ne[along];
     const id_group p = {id_rows_of(b, ids, all->pair + first), id_rows_of(dst, ids, all->pair + first)};
-    const gemm_src matrix = id_matrix(as, e, along);
+    const gemm_src matrix = id_matrix(w->kernels, as, e, along);
     if (count <= gemv_most(&matrix)) {      /* the matrix is read once for each two of them */
         int64_t i = 0;
         for (gemm g; i < count; i += g.n) {
@@ -125,7 +126,7 @@ static bool id_product(const gg_work *w, ggml_tensor *dst, int along, const id_g
         }
         if (i == count) return true;
     }
-    gemm g = {.m = dst->ne[0], .n = count, .k = k, .ne2 = 1, .ne3 = 1, .a = matrix, .b = id_src(b, &p, pack_pairs),
+    gemm g = {.m = dst->ne[0], .n = count, .k = k, .ne2 = 1, .ne3 = 1, .a = matrix, .b = id_src(w->kernels, b, &p, pack_pairs),
               .c = dst->data, .c_m = dst->nb[0], .c_at = id_c_at};
     gemm_use_ints(&g);
     return id_run(w, all->chunk + e, &g, false);
@@ -134,7 +135,7 @@ static int matmul_id_run(const gg_work *w, ggml_tensor *dst, int along) {
     const ggml_tensor *as = dst->src[0];
     id_groups all;
     if (gg_is_empty(dst)) return GGML_STATUS_SUCCESS;
-    if (!pack_type_ok(as->type)) return gg_fail(dst, "no product of %s", gg_types[as->type].name);
+    if (!pack_type_ok(w->kernels, as->type)) return gg_fail(dst, "no product of %s", gg_types[as->type].name);
     const int status = id_prepare(w, dst, as->ne[2], &all);
     if (status != GGML_STATUS_SUCCESS) return status;
     for (int64_t e = 0; e < as->ne[2]; e++)
@@ -157,7 +158,8 @@ static int op_MUL_MAT_ID_BACK_AS(const gg_work *w, ggml_tensor *dst) {
         const int64_t first = all.start[e];
         const id_rows x = id_rows_of(b, ids, all.pair + first), y = id_rows_of(g, ids, all.pair + first);
         const gemm p = {.m = dst->ne[0], .n = dst->ne[1], .k = all.start[e + 1] - first, .ne2 = 1, .ne3 = 1,
-                        .a = id_src(b, &x, pack_across_pairs), .b = id_src(g, &y, pack_across_pairs),
+                        .a = id_src(w->kernels, b, &x, pack_across_pairs),
+                        .b = id_src(w->kernels, g, &y, pack_across_pairs),
                         .c = (char *)dst->data + (size_t)e * dst->nb[2], .c_m = dst->nb[0], .c_n = dst->nb[1]};
         if (!id_run(w, all.chunk + e, &p, false)) return gg_fail(dst, "no memory for panels");
     }

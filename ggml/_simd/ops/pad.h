@@ -15,7 +15,7 @@ static int assemble(const gg_work *w, ggml_tensor *dst, const ggml_tensor *src, 
         bool any = true, zero = false;
         for (int i = 0; i < 4; i++) any &= cut[i]->n > 0 && cut[i]->rep > 0, zero |= !cut[i]->step;
         if (!any) continue;
-        box_types(&b[n], dst->type, src->type);
+        box_types(w->kernels, &b[n], dst->type, src->type);
         ptrdiff_t d = 0, s = 0;
         for (int i = 0; i < 4; i++) {
             const ptrdiff_t dn = (ptrdiff_t)dst->nb[i], sn = (ptrdiff_t)src->nb[i];

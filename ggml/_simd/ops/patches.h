@@ -182,8 +182,9 @@ static void pack_taps(const gemm_src *s, int64_t i0, int n, int64_t k0, int kn, 
         pack_transpose(row, kn, pack_lane(out, g, kn, width), width);
     }
 }
-static inline gemm_src patch_source(const void *data, int type, const patches *v, gemm_pack_fn pack) {
-    return (gemm_src){.data = data, .type = type, .share2 = 1, .share3 = 1, .pack = pack, .group = 1, .context = v};
+static inline gemm_src patch_source(const gg_kernels *k, const void *data, int type, const patches *v, gemm_pack_fn pack) {
+    return (gemm_src){.data = data, .type = type, .kernels = k, .share2 = 1, .share3 = 1, .pack = pack, .group = 1,
+                      .context = v};
 }
 
 /* Where the result for place i, counted through all images, lies. */

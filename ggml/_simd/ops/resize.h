@@ -95,8 +95,8 @@ static int op_UPSCALE(const gg_work *w, ggml_tensor *dst) {
     box in, store;
     int64_t r0, r1;
     const char *last = NULL;                             /* the source row that `out` is made of */
-    if (!row_box(&in, GGML_TYPE_F32, 4, a->type, (ptrdiff_t)a->nb[0], a->ne[0]) ||
-        !row_box(&store, dst->type, (ptrdiff_t)dst->nb[0], GGML_TYPE_F32, 4, n))
+    if (!row_box(w->kernels, &in, GGML_TYPE_F32, 4, a->type, (ptrdiff_t)a->nb[0], a->ne[0]) ||
+        !row_box(w->kernels, &store, dst->type, (ptrdiff_t)dst->nb[0], GGML_TYPE_F32, 4, n))
         return no_conversion(dst, a->type, dst->type);
     for (int64_t i = 0; i < n; i++) scale_taps(&x, i, ix + i * x.taps, wx + i * x.taps);
     while (gg_next(w, gg_nrows(dst), 1 + 1024 / n, &r0, &r1))
@@ -147,8 +147,8 @@ static int op_UPSCALE_BACK(const gg_work *w, ggml_tensor *dst) {
     int32_t *ix = (int32_t *)(out + m), *iy = ix + nx;
     box in, store;
     int64_t r0, r1;
-    if (!row_box(&in, GGML_TYPE_F32, 4, g->type, (ptrdiff_t)g->nb[0], n) ||
-        !row_box(&store, dst->type, (ptrdiff_t)dst->nb[0], GGML_TYPE_F32, 4, m))
+    if (!row_box(w->kernels, &in, GGML_TYPE_F32, 4, g->type, (ptrdiff_t)g->nb[0], n) ||
+        !row_box(w->kernels, &store, dst->type, (ptrdiff_t)dst->nb[0], GGML_TYPE_F32, 4, m))
         return no_conversion(dst, g->type, dst->type);
     for (int64_t i = 0; i < n; i++) scale_taps(&x, i, ix + i * x.taps, wx + i * x.taps);
     for (int64_t i = 0; i < g->ne[1]; i++) scale_taps(&y, i, iy + i * y.taps, wy + i * y.taps);

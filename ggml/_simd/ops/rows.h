@@ -4,8 +4,8 @@
  *   float *y = gg_row_out(dst, i1, i2, i3, i0, tmp2);          where to write; then
  *   gg_row_store(dst, i1, i2, i3, i0, n, y);
  *
- * Packed f32 is used in place (x and y point into the tensor, the store does nothing), all else goes through tmp. Of a
- * quantised row, i0 must be a multiple of the block, and n too; GG_TILE is a multiple of every block. */
+ * Packed f32 is used in place (x and y point into the tensor, the store does nothing), all else goes through tmp. These
+ * rows are not quantised; gg_map takes operands of any type, and GG_TILE is a multiple of every block. */
 #ifndef GG_OPS_ROWS_H
 #define GG_OPS_ROWS_H
 #include "../vec/vec.h"
@@ -13,7 +13,7 @@
 
 enum { GG_TILE = 1024 };   /* elements to convert at a time: three tiles stay in the first-level cache */
 
-/* ---- n elements of a type, `stride` bytes from one (or one block) to the next, to f32 and back ------------------- */
+/* ---- n elements of a type that is not quantised, `stride` bytes from one to the next, to f32 and back ------------- */
 /* C casts where they are defined, the nearest bound beyond, 0 for NaN. */
 static inline int64_t gg_f32_to_int(float v, float lo, float hi, int64_t min, int64_t max) {
     return v != v ? 0 : v <= lo ? min : v >= hi ? max : (int64_t)v;
@@ -38,7 +38,6 @@ static inline int64_t gg_f32_to_int(float v, float lo, float hi, int64_t min, in
     break
 
 static inline void gg_to_floats(int type, const char *p, size_t stride, int64_t n, float *y) {
-    const size_t bytes = (size_t)gg_types[type].bytes;
     GG_PACKED(F16, vf_store(y + i, vf_load_f16(h + i)), vf_storen(y + i, vf_load_f16n(h + i, m), m))
     GG_PACKED(BF16, vf_store(y + i, vf_load_bf16(h + i)), vf_storen(y + i, vf_load_bf16n(h + i, m), m))
     switch (type) {
@@ -50,12 +49,7 @@ static inline void gg_to_floats(int type, const char *p, size_t stride, int64_t 
         case GGML_TYPE_I16: GG_EACH(int16_t, (float)e);
         case GGML_TYPE_I32: GG_EACH(int32_t, (float)e);
         case GGML_TYPE_I64: GG_EACH(int64_t, (float)e);
-        default: {
-            const int64_t blck = gg_types[type].blck;
-            const gg_to_f32_fn convert = gg_active->to_f32[type];
-            if (stride == bytes) convert(p, y, n);
-            else for (int64_t i = 0; i < n; i += blck, p += stride) convert(p, y + i, blck);
-        }
+        default: break;
     }
 }
 #undef GG_EACH
@@ -68,7 +62,6 @@ static inline void gg_to_floats(int type, const char *p, size_t stride, int64_t 
     break
 
 static inline void gg_from_floats(int type, const float *x, int64_t n, char *p, size_t stride) {
-    const size_t bytes = (size_t)gg_types[type].bytes;
     GG_PACKED(F16, vf_store_f16(h + i, vf_load(x + i)), vf_store_f16n(h + i, vf_loadn(x + i, m), m))
     GG_PACKED(BF16, vf_store_bf16(h + i, vf_load(x + i)), vf_store_bf16n(h + i, vf_loadn(x + i, m), m))
     switch (type) {
@@ -80,16 +73,25 @@ static inline void gg_from_floats(int type, const float *x, int64_t n, char *p, 
         case GGML_TYPE_I16: GG_EACH(int16_t, gg_f32_to_int(v, -0x1p15f, 0x1p15f, INT16_MIN, INT16_MAX));
         case GGML_TYPE_I32: GG_EACH(int32_t, gg_f32_to_int(v, -0x1p31f, 0x1p31f, INT32_MIN, INT32_MAX));
         case GGML_TYPE_I64: GG_EACH(int64_t, gg_f32_to_int(v, -0x1p63f, 0x1p63f, INT64_MIN, INT64_MAX));
-        default: {
-            const int64_t blck = gg_types[type].blck;
-            const gg_from_f32_fn convert = gg_active->from_f32[type];
-            if (stride == bytes) convert(x, p, n);
-            else for (int64_t i = 0; i < n; i += blck, p += stride) convert(x + i, p, blck);
-        }
+        default: break;
     }
 }
 #undef GG_EACH
 #undef GG_PACKED
+
+/* The same of any type: `stride` bytes from one element, or one block, to the next. */
+static inline void gg_any_to_floats(const gg_kernels *k, int type, const char *p, size_t stride, int64_t n, float *y) {
+    const int64_t blck = gg_types[type].blck;
+    if (!gg_types[type].quantized) gg_to_floats(type, p, stride, n, y);
+    else if (stride == (size_t)gg_types[type].bytes) k->to_f32[type](p, y, n);
+    else for (int64_t i = 0; i < n; i += blck, p += stride) k->to_f32[type](p, y + i, blck);
+}
+static inline void gg_any_from_floats(const gg_kernels *k, int type, const float *x, int64_t n, char *p, size_t stride) {
+    const int64_t blck = gg_types[type].blck;
+    if (!gg_types[type].quantized) gg_from_floats(type, x, n, p, stride);
+    else if (stride == (size_t)gg_types[type].bytes) k->from_f32[type](x, p, n);
+    else for (int64_t i = 0; i < n; i += blck, p += stride) k->from_f32[type](x + i, p, blck);
+}
 
 /* Asks for what a loop over memory will want soon: loads that cross lines keep the processor from doing that itself. */
 static inline void gg_ahead(const float *p) { __builtin_prefetch(p + 4096); }
@@ -117,13 +119,18 @@ static inline void gg_row_store(const ggml_tensor *t, int64_t i1, int64_t i2, in
 
 /* i modulo n; a division is as slow as a short row. */
 static inline int64_t gg_wrap(int64_t i, int64_t n) { return i < n ? i : n == 1 ? 0 : i % n; }
-/* The same of an operand b that is repeated over a result: indices are those of the result (a multiple of b in each
- * dimension), whose rows have ne0 elements. A repeated row (b->ne[0] < ne0) cannot be quantised. */
-static inline const float *gg_row_repeat(const ggml_tensor *b, int64_t ne0, int64_t i1, int64_t i2, int64_t i3,
-                                         int64_t i0, int64_t n, float *tmp) {
+/* gg_row_in of an operand b, of any type, that is repeated over a result: indices are those of the result (a multiple of
+ * b in each dimension), whose rows have ne0 elements. A repeated row (b->ne[0] < ne0) cannot be quantised. */
+static inline const float *gg_row_repeat(const gg_kernels *kernels, const ggml_tensor *b, int64_t ne0, int64_t i1,
+                                         int64_t i2, int64_t i3, int64_t i0, int64_t n, float *tmp) {
     const int64_t k = b->ne[0];
     i1 = gg_wrap(i1, b->ne[1]), i2 = gg_wrap(i2, b->ne[2]), i3 = gg_wrap(i3, b->ne[3]);
-    if (k == ne0) return gg_row_in(b, i1, i2, i3, i0, n, tmp);
+    if (k == ne0) {
+        const char *p = gg_element_ptr(b, i1, i2, i3, i0);
+        if (gg_row_direct(b)) return (const float *)p;
+        gg_any_to_floats(kernels, b->type, p, b->nb[0], n, tmp);
+        return tmp;
+    }
     /* one period from i0 on, in two pieces, then copies of all there is so far */
     const int64_t at = i0 % k, first = k - at < n ? k - at : n, period = k < n ? k : n;
     gg_to_floats(b->type, gg_element_ptr(b, i1, i2, i3, at), b->nb[0], first, tmp);
@@ -242,7 +249,7 @@ static inline int gg_map(const gg_work *w, const ggml_tensor *node, ggml_tensor 
     bool direct = true;
     for (int i = 0; i < n; i++) {
         const int type = t[i]->type;
-        const bool known = i < n_out ? gg_active->from_f32[type] != NULL : gg_active->to_f32[type] != NULL;
+        const bool known = i < n_out ? w->kernels->from_f32[type] != NULL : w->kernels->to_f32[type] != NULL;
         if (gg_types[type].quantized && !known) return gg_fail(node, "no conversion of %s", gg_types[type].name);
     }
     if (!gg_flat(v, t, n)) {
@@ -262,7 +269,7 @@ static inline int gg_map(const gg_work *w, const ggml_tensor *node, ggml_tensor 
     bool ready[GG_MAP_MAX] = {false};                    /* one element, repeated once for all tiles */
     for (int i = n_out; i < n && ne0 > 1; i++)
         if ((ready[i] = gg_nelements(&v[i]) == 1))
-            p[i] = (float *)gg_row_repeat(&v[i], ne0, 0, 0, 0, 0, ne0 < tile ? ne0 : tile, tmp[i]);
+            p[i] = (float *)gg_row_repeat(w->kernels, &v[i], ne0, 0, 0, 0, 0, ne0 < tile ? ne0 : tile, tmp[i]);
     while (gg_next(w, tiles * gg_nrows(&v[0]), grain, &u, &end)) {
         int64_t at = -shift, i1 = 0, i2 = 0, i3 = 0;
         if (u > 0) {
@@ -275,12 +282,14 @@ static inline int gg_map(const gg_work *w, const ggml_tensor *node, ggml_tensor 
             if (follows && stepped) for (int i = 0; i < n; i++) p[i] = (float *)((char *)p[i] + step[i]);
             else for (int i = 0; i < n; i++) {
                 if (ready[i]) continue;
-                if (i >= n_out) p[i] = (float *)gg_row_repeat(&v[i], ne0, i1, i2, i3, i0, m, tmp[i]);
+                if (i >= n_out) p[i] = (float *)gg_row_repeat(w->kernels, &v[i], ne0, i1, i2, i3, i0, m, tmp[i]);
                 else if (update) p[i] = (float *)gg_row_in(&v[i], i1, i2, i3, i0, m, tmp[i]);
                 else p[i] = gg_row_out(&v[i], i1, i2, i3, i0, tmp[i]);
             }
             fn(p, m, stream && at >= 0, arg);
-            for (int i = 0; i < n_out && !direct; i++) gg_row_store(&v[i], i1, i2, i3, i0, m, p[i]);
+            for (int i = 0; i < n_out && !direct; i++)
+                if (!gg_row_direct(&v[i]))
+                    gg_any_from_floats(w->kernels, v[i].type, p[i], m, gg_element_ptr(&v[i], i1, i2, i3, i0), v[i].nb[0]);
             if ((at += tile) < ne0) continue;
             at = -shift;
             if ((follows = ++i1 < ne1)) continue;

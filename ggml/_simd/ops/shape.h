@@ -27,7 +27,7 @@ static void acc_view(const gg_work *w, ggml_tensor *dst, const ggml_tensor *b, c
     box row;
     int64_t r0, r1;
     char *d = (char *)dst->data + dst->op_params[3];
-    row_box(&row, GGML_TYPE_F32, sizeof(float), b->type, (ptrdiff_t)b->nb[0], b->ne[0]);
+    row_box(w->kernels, &row, GGML_TYPE_F32, sizeof(float), b->type, (ptrdiff_t)b->nb[0], b->ne[0]);
     while (gg_next(w, gg_nrows(b), 1 + 4096 / b->ne[0], &r0, &r1))
         for (int64_t r = r0; r < r1; r++)
             row_add(&row, d + row_offset(b, nb, r), (ptrdiff_t)nb[0],
@@ -40,7 +40,7 @@ static int update_view(const gg_work *w, ggml_tensor *dst, bool add) {
     if (dst->data != a->data) {
         /* by thread, not gg_next: its counter is for the view */
         box c;
-        box_types(&c, dst->type, a->type);
+        box_types(w->kernels, &c, dst->type, a->type);
         c.dst = dst->data, c.src = a->data;
         for (int i = 0; i < 4; i++) box_dim(&c, dst->ne[i], (ptrdiff_t)dst->nb[i], (ptrdiff_t)a->nb[i]);
         box_plan(&c);
@@ -57,7 +57,7 @@ static int update_view(const gg_work *w, ggml_tensor *dst, bool add) {
         acc_view(&one, dst, b, nb);
     } else {
         box c;
-        box_types(&c, dst->type, b->type);
+        box_types(w->kernels, &c, dst->type, b->type);
         c.dst = (char *)dst->data + dst->op_params[3], c.src = b->data;
         for (int i = 0; i < 4; i++) box_dim(&c, b->ne[i], (ptrdiff_t)nb[i], (ptrdiff_t)b->nb[i]);
         box_plan(&c);
@@ -72,7 +72,7 @@ static int op_SET(const gg_work *w, ggml_tensor *dst) { return update_view(w, ds
 static int op_REPEAT(const gg_work *w, ggml_tensor *dst) {
     const ggml_tensor *a = dst->src[0];
     box b;
-    box_types(&b, dst->type, a->type);
+    box_types(w->kernels, &b, dst->type, a->type);
     b.dst = dst->data, b.src = a->data;
     for (int i = 0; i < 4; i++) {
         box_dim(&b, a->ne[i], (ptrdiff_t)dst->nb[i], (ptrdiff_t)a->nb[i]);
@@ -88,7 +88,7 @@ static int op_CONCAT(const gg_work *w, ggml_tensor *dst) {
     char *at = dst->data;
     for (int k = 0; k < 2; k++) {
         const ggml_tensor *a = dst->src[k];
-        box_types(&b[k], dst->type, a->type);
+        box_types(w->kernels, &b[k], dst->type, a->type);
         b[k].dst = at, b[k].src = a->data;
         for (int i = 0; i < 4; i++)
             box_dim(&b[k], i ? a->ne[i] : a->ne[0] / blck, (ptrdiff_t)dst->nb[i], (ptrdiff_t)a->nb[i]);

@@ -13,7 +13,7 @@ static int op_TRI(const gg_work *w, ggml_tensor *dst) {
     const int64_t n = dst->ne[0];
     box b;
     int64_t r0, r1;
-    row_box(&b, dst->type, (ptrdiff_t)dst->nb[0], a->type, (ptrdiff_t)a->nb[0], n);
+    row_box(w->kernels, &b, dst->type, (ptrdiff_t)dst->nb[0], a->type, (ptrdiff_t)a->nb[0], n);
     while (gg_next(w, gg_nrows(dst), 1 + 4096 / n, &r0, &r1))
         for (int64_t r = r0; r < r1; r++) {
             const row_index at = nth_row(dst, r);

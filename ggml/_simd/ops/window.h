@@ -12,7 +12,7 @@ static inline int rows_from(const gg_work *w, ggml_tensor *dst, row_source from)
     const int64_t ne0 = dst->ne[0];
     box b;
     int64_t r, r1;
-    row_box(&b, dst->type, (ptrdiff_t)dst->nb[0], a->type, (ptrdiff_t)a->nb[0], ne0);
+    row_box(w->kernels, &b, dst->type, (ptrdiff_t)dst->nb[0], a->type, (ptrdiff_t)a->nb[0], ne0);
     while (gg_next(w, gg_nrows(dst), 1 + 4096 / ne0, &r, &r1))
         for (row_index at = nth_row(dst, r); r < r1;) {
             const row_run s = from(dst, at);

@@ -22,25 +22,24 @@ GG_NUMBERS(NUMBER)
 #undef ONE
 #undef MANY
 
-/* Grids laid out for decoding (tables.c): each entry is eight (iq3: four) int8 values, lowest byte first. The
- * entries of iq1s are eight times the level (-1, 0, 1), plus 10: a level plus or minus 1/8 is a whole number of
- * eighths. */
+/* Grids as decoding reads them (tables.c): an entry is eight (iq3: four) int8 values, the first in the lowest byte.
+ * Values of iq1s are eighths: 8 level + 10 for levels -1, 0, 1, which decoding shifts up or down by an eighth. */
 extern const uint64_t gg_iq2xxs_grid[256], gg_iq2xs_grid[512], gg_iq2s_grid[1024], gg_iq1s_grid[2048];
 extern const uint32_t gg_iq3xxs_grid[256], gg_iq3s_grid[512];
 extern const int8_t gg_levels_iq4nl[16], gg_levels_e2m1[16];
 extern const uint32_t gg_e8m0_halves[256];
 
-/* E8M0: 2^(e - 127), halved because the levels of MXFP4 are doubled. */
+/* Half of an E8M0, 2^(e - 128), because GG_LEVELS_E2M1 is doubled. */
 static inline float gg_e8m0_half(uint8_t e) { return gg_bits_f32(gg_e8m0_halves[e]); }
-/* UE4M3, halved likewise; 0x7f is no number and counts as 0. */
+/* Half of a UE4M3, for the same reason; 0x7f, NaN, counts as 0. */
 static inline float gg_ue4m3_half(uint8_t u) {
     const int e = u >> 3 & 15, m = u & 7;
     if (u == 0x7f) return 0;
     return e ? gg_bits_f32((uint32_t)(e + 119) << 23 | (uint32_t)m << 20) : (float)m * 0x1p-10f;
 }
 
-/* The 6-bit scales and mins of Q4_K and Q5_K: the low halves of groups 4..7 share bytes, the top bits ride on groups
- * 0..3. */
+/* Packs the 6-bit scales and minima of Q4_K and Q5_K: bytes 0..3 and 4..7 hold scales and minima 0..3 and, above
+ * them, the top two bits of 4..7, whose low four bits are in bytes 8..11. */
 static inline void gg_k4_pack(uint8_t *p, const uint8_t scale[8], const uint8_t min[8]) {
     for (int j = 0; j < 4; j++) {
         p[j] = (uint8_t)(scale[j] | (scale[4 + j] >> 4 << 6));
@@ -48,7 +47,7 @@ static inline void gg_k4_pack(uint8_t *p, const uint8_t scale[8], const uint8_t 
         p[8 + j] = (uint8_t)((scale[4 + j] & 15) | (min[4 + j] & 15) << 4);
     }
 }
-/* The 6-bit scales of Q3_K (biased by 32): low nibbles in 8 bytes, top two bits in 4. */
+/* Packs the 6-bit scales of Q3_K, to which 32 is added: low four bits in 8 bytes, top two bits in 4 bytes. */
 static inline void gg_k3_pack(uint8_t *p, const uint8_t scale[16]) {
     for (int j = 0; j < 8; j++) p[j] = (uint8_t)((scale[j] & 15) | (scale[8 + j] & 15) << 4);
     for (int j = 0; j < 4; j++)

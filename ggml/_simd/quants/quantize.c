@@ -1,18 +1,18 @@
 /* Quantises rows with the kernels in use; builds the tables that map groups of elements to points of the IQ grids. */
 #include "quantize.h"
-#include "../runtime/kernel.h"
+#include "../runtime/dispatch.h"
 #include "tables.h"
 #include <stdlib.h>
 
-/* ---- the grids -------------------------------------------------------------------------------------------------- */
+/* ---- grids ------------------------------------------------------------------------------------------------------- */
 #define POINT(u) u,
 static const uint16_t iq2xxs[] = {GG_POINTS_IQ2XXS(POINT)}, iq2xs[] = {GG_POINTS_IQ2XS(POINT)};
 static const uint16_t iq2s[] = {GG_POINTS_IQ2S(POINT)}, iq1s[] = {GG_POINTS_IQ1S(POINT)};
-/* The three-bit levels come in nibbles: close the gaps. */
+/* tables.h stores levels of three bits in four bits each. */
 #define POINT3(u) ((u) & 7) | ((u) >> 4 & 7) << 3 | ((u) >> 8 & 7) << 6 | ((u) >> 12 & 7) << 9,
 static const uint16_t iq3xxs[] = {GG_POINTS_IQ3XXS(POINT3)}, iq3s[] = {GG_POINTS_IQ3S(POINT3)};
 
-/* A list holds the points at the `rings` smallest distances that occur. */
+/* The neighbours of a point are the grid points at the `rings` smallest distances that occur. */
 static const struct { gg_grid grid; int rings; } specs[GG_GRID_COUNT] = {
     [GG_GRID_IQ2XXS] = {{256, 8, 2, 3, iq2xxs, NULL, NULL}, 2},
     [GG_GRID_IQ2XS] = {{512, 8, 2, 3, iq2xs, NULL, NULL}, 2},
@@ -36,7 +36,7 @@ static bool reachable(const gg_grid *g, int point) {
         if ((point >> k * g->bits & ((1 << g->bits) - 1)) >= g->levels) return false;
     return true;
 }
-/* Appends the list of a point at `out` (unless NULL) and returns its length, the count included. */
+/* Writes the number of neighbours of a point and their indices to `out` (unless NULL); returns the numbers written. */
 static int neighbours(const gg_grid *g, int point, int rings, uint16_t *dist, uint16_t *out) {
     int seen[MAX_DISTANCE] = {0}, n = 0;
     for (int i = 0; i < g->size; i++) seen[dist[i] = (uint16_t)distance(g, point, g->points[i])]++;
@@ -81,11 +81,11 @@ const gg_grid *gg_grid_get(int which) {
     gg_grid *g = atomic_load(&grids[which]), *none = NULL;
     if (g || !(g = build_grid(which))) return g;
     if (atomic_compare_exchange_strong(&grids[which], &none, g)) return g;
-    free((void *)g->map), free((void *)g->lists), free(g);      /* another thread was first */
+    free((void *)g->map), free((void *)g->lists), free(g);      /* another thread was faster */
     return none;
 }
 
-/* ---- rows ------------------------------------------------------------------------------------------------------- */
+/* ---- rows -------------------------------------------------------------------------------------------------------- */
 enum { ENCODER_NONE, ENCODER_DIRECT, ENCODER_SEARCH, ENCODER_EITHER, ENCODER_WEIGHTED };
 static const struct { int8_t encoder, grid; } types[GGML_TYPE_COUNT] = {
 #define TYPE(id, NAME, name, blck, bytes, kind, activation, encoder, grid) [id] = {ENCODER_##encoder, GG_GRID_##grid},
@@ -98,8 +98,8 @@ bool gg_requires_imatrix(int type) { return types[type].encoder == ENCODER_WEIGH
 static bool grid_ready(int type) { return types[type].grid == GG_GRID_NONE || gg_grid_get(types[type].grid); }
 
 size_t gg_quantize_rows(int type, const float *src, void *dst, int64_t nrows, int64_t n_per_row, const float *imatrix) {
-    const gg_quantize_fn quantize = gg_active->quantize[type];
-    const gg_from_f32_fn from_f32 = gg_active->from_f32[type];
+    const gg_quantize_fn quantize = gg_isa_active()->quantize[type];
+    const gg_from_f32_fn from_f32 = gg_isa_active()->from_f32[type];
     if (!(quantize || from_f32) || (gg_requires_imatrix(type) && !imatrix) || !grid_ready(type)) return 0;
     const size_t row = gg_row_size(type, n_per_row);
     for (int64_t i = 0; i < nrows; i++, src += n_per_row) {

@@ -1,8 +1,8 @@
-/* The grids of tables.h, laid out for decoding. */
+/* The grids of tables.h in the form that decoding reads: an entry holds the values of a point's levels, one a byte. */
 #include "blocks.h"
 #include "tables.h"
 
-/* Byte k of an entry: the value of level k of the point, out of a packed list of values. */
+/* Byte k of an entry: byte l of `values`, where l is level k of the point. */
 #define VALUE2(values, u, k) (((uint64_t)(values) >> (((u) >> 2 * (k) & 3) * 8) & 0xff) << 8 * (k))
 #define VALUE4(values, u, k) (((values) >> (((u) >> 4 * (k) & 7) * 8) & 0xff) << 8 * (k))
 #define ENTRY8(values, u) (VALUE2(values, u, 0) | VALUE2(values, u, 1) | VALUE2(values, u, 2) | VALUE2(values, u, 3) | \

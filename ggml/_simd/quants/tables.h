@@ -1,7 +1,7 @@
-/* Number tables of the formats, as data. The grids of the IQ types are those of the GGUF format, taken from the PyPI
- * package gguf 0.19.0 (gguf/quants.py: grid_hex of IQ2_XXS, IQ2_XS, IQ2_S, IQ3_XXS, IQ3_S, IQ1_S), one number a
- * point: eight (or, for IQ3, four) levels of two (three, each in four bits) bits, lowest first. A list is a macro of
- * P(point) so that tables.c can lay it out in any form. */
+/* Number tables of the formats. The grids of the IQ types are those of the GGUF format, taken from the PyPI package
+ * gguf 0.19.0 (gguf/quants.py: grid_hex of IQ2_XXS, IQ2_XS, IQ2_S, IQ3_XXS, IQ3_S, IQ1_S). A number is a point: eight
+ * levels of two bits, or for IQ3 four levels of three bits in four bits each, the first in the lowest bits. A list is a
+ * macro over P(point), so that quantize.c and tables.c can convert it at compile time. */
 #ifndef GG_QUANTS_TABLES_H
 #define GG_QUANTS_TABLES_H
 

@@ -221,7 +221,11 @@ static size_t work_size(const gg_kernels *k, ggml_tensor **nodes, int n, int n_t
     }
     return most ? most + 64 : 0;
 }
-size_t gg_work_size(ggml_tensor **nodes, int n, int n_threads) { return work_size(gg_active, nodes, n, n_threads); }
+size_t gg_work_size(ggml_tensor **nodes, int n, int n_threads) {
+    const size_t active = work_size(gg_isa_active(), nodes, n, n_threads);
+    const size_t reference = work_size(gg_isa_kernels(GG_ISA_REFERENCE), nodes, n, n_threads);
+    return active > reference ? active : reference;
+}
 
 typedef struct { uintptr_t lo, hi; } span;
 typedef struct { span v[PENDING * 4]; int n; bool full; } spans;
@@ -303,7 +307,7 @@ static void ask(gg_call *c, int64_t *polled) {
 static void run_alone(gg_call *c, const gg_kernels *k) {
     _Atomic int64_t chunk;
     struct gg_team team = {.call = c, .kernels = k, .n = 1};
-    const gg_work w = {.ith = 0, .nth = 1, .wdata = c->wdata, .wsize = c->wsize, .team = &team, .chunk = &chunk,
+    const gg_work w = {.kernels = k, .ith = 0, .nth = 1, .wdata = c->wdata, .wsize = c->wsize, .team = &team, .chunk = &chunk,
                        .node = &c->last, .n_threads = c->n_threads};
     gg_call *outer = this_call;
     int64_t polled = 0;
@@ -335,7 +339,7 @@ static void run_thread(struct gg_team *team, int ith) {
             if (atomic_load_explicit(&team->stop, memory_order_relaxed)) break;
         }
         if (ith >= task->threads) continue;
-        const gg_work w = {.ith = ith, .nth = task->threads, .wdata = c->wdata, .wsize = c->wsize, .team = team,
+        const gg_work w = {.kernels = team->kernels, .ith = ith, .nth = task->threads, .wdata = c->wdata, .wsize = c->wsize, .team = team,
                            .chunk = &task->chunk, .node = &c->last, .n_threads = c->n_threads};
         const int st = run_node(team->kernels, &w, i);
         if (st || c->status) {
@@ -381,7 +385,7 @@ static void team_region(void *p) {
 }
 
 int gg_compute(gg_call *c) {
-    const gg_kernels *k = c->use_ref ? gg_isa_kernels(0) : gg_active;
+    const gg_kernels *k = c->use_ref ? gg_isa_kernels(GG_ISA_REFERENCE) : gg_isa_active();
     c->status = GGML_STATUS_SUCCESS, c->failed = -1, c->message[0] = 0, c->exception = NULL;
     if (c->n_nodes) c->last = *c->nodes[c->n_nodes - 1];
     /* More threads than processors would only wait for each other. */

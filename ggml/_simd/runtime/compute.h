@@ -8,7 +8,7 @@ typedef struct gg_call {            /* one compute call; the caller fills the fi
     int n_nodes, n_threads;
     uint8_t *wdata;                 /* NULL: taken from the heap */
     size_t wsize;
-    bool use_ref;                   /* scalar kernels */
+    bool use_ref;                   /* the kernels of GG_ISA_REFERENCE instead of those in use */
     bool (*abort)(void *data);      /* asked by the first thread before each node */
     void *abort_data;
     bool (*poll)(void);             /* true: stop (Ctrl-C); asked now and then between nodes by the first thread; may be NULL */
@@ -21,7 +21,8 @@ typedef struct gg_call {            /* one compute call; the caller fills the fi
 
 int gg_compute(gg_call *call);                                      /* returns call->status */
 int gg_until_callback(ggml_tensor **nodes, int n);                  /* nodes up to, with, the first that calls the user back */
-size_t gg_work_size(ggml_tensor **nodes, int n, int n_threads);     /* shared work memory that the nodes need, bytes */
+size_t gg_work_size(ggml_tensor **nodes, int n, int n_threads);     /* bytes of shared work memory: enough with
+                                                                      * and without use_ref */
 gg_call *gg_current_call(void);                                     /* of this thread, NULL outside a compute */
 void gg_stop(gg_call *call, int status);                            /* from a callback: no further node is begun */
 int gg_default_threads(void);                                       /* min(CPU affinity, cgroup quota) */

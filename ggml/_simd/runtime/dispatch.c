@@ -93,11 +93,11 @@ bool gg_cpu_has(const char *name) { (void)name; return false; }
 #define IF_ARM(x)
 #endif
 
-/* install_<isa>, one a row: calls gg_install_<family>_<isa> for each family, or that of the base. */
-#define DECLARE(family, isa) void gg_install_##family##_##isa(gg_kernels *k);
-#define INSTALL(family, isa) gg_install_##family##_##isa(k);
-#define ISA(name, needs, arch, base) IF_##arch(GG_FAMILIES(DECLARE, name, base) \
-    static void install_##name(gg_kernels *k) { GG_FAMILIES(INSTALL, name, base) } \
+/* install_<isa>, one a row: calls gg_install_<unit>_<isa> of each compile unit, or that of the base. */
+#define DECLARE(unit, isa, families) void gg_install_##unit##_##isa(gg_kernels *k);
+#define INSTALL(unit, isa, families) gg_install_##unit##_##isa(k);
+#define ISA(name, needs, arch, base) IF_##arch(GG_UNITS(DECLARE, name, base) \
+    static void install_##name(gg_kernels *k) { GG_UNITS(INSTALL, name, base) } \
     static bool has_##name(void) { return HAS_##name; })
 #include "../tables/isa.h"
 #undef ISA
@@ -113,14 +113,14 @@ enum { N_ISA = sizeof rows / sizeof *rows };
 static gg_kernels tables[N_ISA];
 static bool installed[N_ISA];
 static int current = -1;
-const gg_kernels *gg_active;
+static const gg_kernels *active;
 
 int gg_isa_count(void) { return N_ISA; }
 const char *gg_isa_name(int i) { return rows[i].name; }
 const char *gg_isa_needs(int i) { return rows[i].needs; }
 bool gg_isa_supported(int i) { return rows[i].has(); }
 int gg_isa_current(void) { return current; }
-const gg_kernels *gg_isa_active(void) { return gg_active; }
+const gg_kernels *gg_isa_active(void) { return active; }
 
 /* Installing runs code of that ISA, so only for one that the CPU has. */
 const gg_kernels *gg_isa_kernels(int i) {
@@ -132,7 +132,8 @@ const gg_kernels *gg_isa_kernels(int i) {
 bool gg_isa_select(int i) {
     const gg_kernels *k = gg_isa_kernels(i);
     if (!k) return false;
-    gg_active = k;
+    gg_isa_kernels(GG_ISA_REFERENCE);              /* so that compute calls never install a table */
+    active = k;
     current = i;
     return true;
 }

@@ -8,7 +8,8 @@ const char *gg_isa_name(int i);
 const char *gg_isa_needs(int i);
 bool gg_isa_supported(int i);                  /* by this CPU and its operating system */
 int gg_isa_current(void);
-const gg_kernels *gg_isa_active(void);         /* the kernels in use */
+enum { GG_ISA_REFERENCE = 0 };                 /* the row `scalar`, which use_ref computes with */
+const gg_kernels *gg_isa_active(void);         /* the kernels in use, for what is not part of a compute call */
 bool gg_isa_select(int i);                     /* false: not supported */
 const gg_kernels *gg_isa_kernels(int i);       /* NULL: not supported */
 bool gg_cpu_has(const char *feature);          /* "avx", "avx2", "neon", ...: see dispatch.c */

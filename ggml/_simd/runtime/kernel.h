@@ -6,7 +6,10 @@
 
 struct gg_team;   /* the threads of one compute call (compute.c) */
 
+typedef struct gg_kernels gg_kernels;
+
 typedef struct gg_work {
+    const gg_kernels *kernels;      /* the table that this compute call uses: kernels call others through it */
     int ith, nth;                   /* this thread of how many; nth may be 1 while the team is larger */
     void *wdata;                    /* shared by the threads of the node; at least what op_work asked for; 64-byte aligned */
     size_t wsize;
@@ -32,18 +35,20 @@ typedef void (*gg_dot_fn)(int64_t n, float *s, const void *x, const void *y);
  * many rows: GG_LAYOUT_BYTES for 32 elements, at a multiple of 64 (quants/generic.h). */
 typedef void (*gg_lay_out_fn)(const void *row, void *laid_out, int64_t n);
 enum { GG_LAYOUT_BYTES = 44 };
-enum { GG_AHEAD = 4096 };       /* bytes ahead that kernels fetch: processors themselves stop at the end of a page */
-/* A packed row of n elements as integers and their scales. Of each `group` elements it writes bytes q, a float d and,
- * with mins, a float m: an element is d (q - bias) - m. Bytes are unsigned, up to `most`, or signed, without a bias.
- * With a run it writes blocks of 256 as gemm/blocks.h has them; scales and mins are those of `group` elements there. */
+enum { GG_AHEAD = 4096 };       /* bytes that kernels prefetch ahead: hardware prefetchers stop at the end of a page */
+/* How a packed row is unpacked for products of integers. unpack writes for each `group` elements their codes q, one byte
+ * each, a float scale d and, if the type has minima, a float m: element = d (q - bias) - m. If scale_group is not 0 it
+ * writes blocks of 256 elements instead (gemm/blocks.h), with scales and minima for each `group` elements. */
 typedef struct gg_ints {
-    void (*unpack)(const void *x, void *groups, int64_t n);     /* NULL: the type has no such form */
-    uint8_t group, bias, most;
-    bool mins, is_signed;
-    uint8_t run;                    /* words of integers that share a word of scales; 0: there are groups, not blocks */
+    void (*unpack)(const void *x, void *groups, int64_t n);     /* NULL: the type is not unpacked to integers */
+    uint8_t group, bias;
+    uint8_t max;                    /* largest code if codes are unsigned */
+    bool minima;
+    bool is_signed;                 /* codes are signed; bias is 0 */
+    uint8_t scale_group;            /* 32-bit words of codes that share a word of two int16 scales; 0: no blocks */
 } gg_ints;
 
-typedef struct gg_kernels {
+struct gg_kernels {
     gg_op_fn op[GG_OP_MAX];
     gg_work_fn work[GG_OP_MAX];     /* NULL: the operation needs no shared work memory */
     gg_to_f32_fn to_f32[GGML_TYPE_COUNT];
@@ -52,7 +57,7 @@ typedef struct gg_kernels {
     gg_dot_fn dot[GGML_TYPE_COUNT];
     gg_lay_out_fn lay_out[GGML_TYPE_COUNT];     /* of the quantised activation types */
     gg_ints ints[GGML_TYPE_COUNT];
-} gg_kernels;
+};
 
 /* ---- services for kernels (compute.c) ---------------------------------------------------------------------------- */
 void gg_barrier(const gg_work *w);                 /* waits for the w->nth threads of this node */
@@ -62,8 +67,5 @@ int gg_fail(const ggml_tensor *node, const char *fmt, ...) __attribute__((format
 /* The next piece of [0, n) for this thread, at least `grain` long but for the last; false when nothing is left:
  * int64_t i0, i1; while (gg_next(w, n, grain, &i0, &i1)) { ... i0..i1 ... } */
 bool gg_next(const gg_work *w, int64_t n, int64_t grain, int64_t *i0, int64_t *i1);
-
-/* The table in use (dispatch.c); set once at import. */
-extern const gg_kernels *gg_active;
 
 #endif

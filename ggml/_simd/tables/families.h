@@ -1,8 +1,13 @@
-/* One row a family of kernels: X(stem, whose). ops/STEM.h holds its kernels; each family is one compile unit for every
- * ISA (`isa`: those that multiply bytes), or for the ISAs that are their own base (`base`, see isa.h).
- * The family `quants` has no operations: quants/quants.h enters the conversions of the types. */
-#define GG_FAMILIES(X, isa, base) \
-    X(elementwise, base) X(glu, base) X(index, base) X(reduce, base) X(scan, base) X(norm, base) X(softmax, base) \
-    X(triangular, base) X(shape, base) X(pad, base) X(fill, base) X(resize, base) X(window, base) X(matmul, isa) \
-    X(conv, base) X(pool, base) X(rope, base) X(attention, base) X(recurrent, base) X(optimizer, base) X(custom, base) \
-    X(quants, isa)
+/* The families of operations, gathered into compile units: X(unit, whose, families). ops/<family>.h holds the kernels of a
+ * family. Families that share much code share a unit, which keeps that code once. A unit is compiled for every ISA
+ * (`isa`: it multiplies bytes), or for the ISAs that are their own base (`base`, see isa.h).
+ * The unit `quants` has no operations: quants/quants.h enters the conversions of types. */
+#define GG_UNITS(X, isa, base)                                                   \
+    X(elements,  base, elementwise glu optimizer fill custom)                    \
+    X(rows,      base, reduce scan norm softmax)                                 \
+    X(copies,    base, shape index pad window resize triangular)                 \
+    X(matmul,    isa,  matmul)                                                   \
+    X(conv,      base, conv pool)                                                \
+    X(attention, base, rope attention)                                           \
+    X(recurrent, base, recurrent)                                                \
+    X(quants,    isa,  )
