@@ -15,6 +15,7 @@ from cases import FAMILIES, families
 from cases.harness import Call, context, graph_of
 
 import ggml
+from ggml._graph import grad
 
 ROOT = Path(__file__).resolve().parent.parent
 TABLE = ROOT / "ggml" / "_simd" / "tables" / "ops.h"
@@ -178,3 +179,8 @@ def test_cases(op):
     """The family's module of test cases has a row for the operation, or one whose gradient makes it."""
     if op.name != "NONE":
         assert op.name in covered(op.stem), f"cases/{op.stem}.py has no row for {op.name}"
+
+
+@each_operation
+def test_the_flag_of_a_gradient_tells_whether_one_is_registered(op):
+    assert ("GRAD" in op.flags) == grad.has_gradient(getattr(ggml, "GGML_OP_" + op.name))

@@ -8,8 +8,8 @@ import pytest
 from gguf_files import SAMPLES, all_kinds
 
 import ggml
-from ggml._cli import quantize as _quantize
 from ggml._cli import main
+from ggml._cli import quantize as _quantize
 
 peer = pytest.importorskip("gguf")  # part of the [test] extra; not installed on emulated CPUs
 
