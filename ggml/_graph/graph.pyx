@@ -11,14 +11,14 @@ from libc.string cimport memcpy, memset, strncmp
 from .._core cimport (
     GGML_DEFAULT_GRAPH_SIZE, GGML_MAX_NAME, GGML_MAX_SRC, GGML_STATUS_ABORTED, GGML_STATUS_ALLOC_FAILED,
     GGML_STATUS_FAILED, GGML_STATUS_SUCCESS, GGML_TENSOR_FLAG_COMPUTE, GGML_TENSOR_FLAG_LOSS, GGML_TENSOR_FLAG_PARAM,
-    arg_address, arg_bool, arg_context, arg_graph, arg_int32, arg_size, arg_tensor, arg_tensors, arg_text, cbool,
+    arg_address, arg_bool, arg_callback, arg_context, arg_graph, arg_int32, arg_size, arg_tensor, arg_tensors, arg_text, cbool,
     check_data, engine, enter, entered, fail, gg_call, gg_is_empty, gg_nbytes, gg_pins, gg_types, ggml_cgraph,
     ggml_context, ggml_cplan, ggml_object, ggml_tensor, graph_expand, graph_new, hold, name_text, release, wrap_graph,
     wrap_handle, wrap_tensor,
 )
 from .._enums cimport GGML_OP_OPT_STEP_ADAMW
 from .. import _constants, _structs
-from .._core import park
+from .._core import as_callback, park
 from .._system import log
 
 cdef enum:
@@ -487,6 +487,19 @@ cdef int threads(object n, str name) except -1:
     if k == 0 or k > MAX_THREADS:
         fail(ValueError, f"{name} is {k}: need 1 to {MAX_THREADS}, or a negative number for as many as the CPU gives")
     return k if k > 0 else engine.default_threads()
+
+cdef object arg_callable(object callback, object type_):
+    """A Python callable for a callback that may be a CFUNCTYPE, a Python callable or an address; None for NULL."""
+    made = as_callback(callback, type_)
+    cdef void *p = arg_callback(made, type_, b"callback")
+    if p == NULL:
+        return None
+    return made if isinstance(made, type_.prototype) else type_(<size_t>p)
+
+cdef object arg_user_data(object user_data):
+    if user_data is None or isinstance(user_data, int):
+        return user_data
+    return <size_t>arg_address(user_data, b"user_data")
 
 def ggml_graph_plan(cgraph, n_threads=4, threadpool=None):
     """Prepares how a graph is computed: threads and work memory.
