@@ -70,7 +70,8 @@ cdef void set_title(type kind, str title):
 titles[Handle] = "handle"
 
 cdef str with_article(str title):
-    return f"{'an' if title[0] in 'aeiou' else 'a'} {title}"
+    article = "an" if title.startswith(("a", "e", "i", "o", "u")) else "a"
+    return f"{article} {title}"
 
 cdef str title_of(Handle h):
     """The title of an object's class, or of its base class."""
