@@ -1,18 +1,10 @@
-# Handles, and what a backend is made of: buffer types, buffers, devices, registries, events. The base classes say what there
-# may be; _device.pyx has the CPU's, _foreign.pyx those written in Python, _meta.pyx those split over several devices.
+# The parts of a backend: buffer types, buffers, devices, registries, events. The base classes declare the interface;
+# device.pyx implements it for the CPU, foreign.pyx for backends written in Python, meta.pyx for several devices as one.
 from libc.stdint cimport uint8_t
 
 from .._core cimport cbool, gg_region, ggml_cgraph, ggml_tensor
-
-cdef dict live                              # address: Handle
-
-cdef class Handle:
-    cdef void *at                           # the handle: the address of a block of our own, or of a caller's struct
-    cdef bint foreign                       # the latter
-    cdef object keep                        # what has to live as long
-    cdef int close(self) except -1          # no longer a handle
-
-cdef int known(Handle h) except -1          # it is one from now on
+# Other modules cimport these from here as well.
+from .._handle cimport HANDLE, Handle, adopted, adopters, find, handles, known, live, memory_at
 
 cdef class BufferType(Handle):
     cdef Device device
@@ -34,7 +26,7 @@ cdef class Buffer(Handle):
     cdef int set(self, ggml_tensor *t, const void *data, size_t offset, size_t size) except -1
     cdef int get(self, ggml_tensor *t, void *data, size_t offset, size_t size) except -1
     cdef int fill(self, ggml_tensor *t, int value, size_t offset, size_t size) except -1
-    cdef bint copy_in(self, ggml_tensor *src, ggml_tensor *dst) except -1      # dst lies here; False: not by this way
+    cdef bint copy_in(self, ggml_tensor *src, ggml_tensor *dst) except -1      # dst lies here; False: not supported
     cdef int clear(self, int value) except -1
     cdef int reset(self) except -1
     cdef int release(self) except -1
@@ -79,7 +71,7 @@ cdef class Backend(Handle):
     cdef BufferType buft(self)
     cdef int set_async(self, Buffer b, ggml_tensor *t, const void *data, size_t offset, size_t size) except -1
     cdef int get_async(self, Buffer b, ggml_tensor *t, void *data, size_t offset, size_t size) except -1
-    cdef bint copy_async(self, Backend other, ggml_tensor *src, ggml_tensor *dst) except -1   # to other; False: not by this way
+    cdef bint copy_async(self, Backend other, ggml_tensor *src, ggml_tensor *dst) except -1   # False: not supported
     cdef int synchronize(self) except -1
     cdef Handle plan_new(self, ggml_cgraph *g, object graph)
     cdef int plan_compute(self, Handle plan) except? -99
@@ -95,7 +87,7 @@ cdef class CpuDevice(Device):
     cdef bytes label
     cdef CpuBufferType memory_kind
     cdef CpuBufferType mapped_kind          # of buffers over a caller's memory
-    cdef bint apart                         # its memory is taken for that of an accelerator
+    cdef bint apart                         # its memory is treated as that of an accelerator
 
 cdef class CpuBufferType(BufferType):
     cdef bytes label
@@ -111,22 +103,16 @@ cdef class CpuBackend(Backend):
 
 cdef class Plan(Handle):
     cdef object graph
-    cdef void *token                        # what a foreign backend calls it by
+    cdef void *token                        # the plan's address in a foreign backend
 
-# ---- finding what a handle is of ---------------------------------------------------------------------------------------
-cdef dict adopters                          # class: function (address, owner) that makes one of a caller's struct
-cdef Handle find(object o, type kind, str name)
-cdef bint memory_at(object address, size_t size) except -1
-cdef Handle adopted(object address, type kind)                      # what a callback returned; None for NULL
+# ---- arguments -------------------------------------------------------------------------------------------------------
 cdef inline Buffer buffer_arg(object o, str name): return <Buffer>find(o, Buffer, name)
 cdef inline BufferType buft_arg(object o, str name): return <BufferType>find(o, BufferType, name)
 cdef inline Backend backend_arg(object o, str name): return <Backend>find(o, Backend, name)
 cdef inline Device device_arg(object o, str name): return <Device>find(o, Device, name)
-cdef list handles(object array, size_t n, type kind, str name)      # of an array of handles
-cdef inline object HANDLE(Handle h): return <size_t>h.at if h is not None else None
 
-# ---- tensors in buffers ------------------------------------------------------------------------------------------------
-cdef Buffer buffer_of_tensor(const ggml_tensor *t)                  # None: its data lie in a context; raises where freed
+# ---- tensors in buffers ----------------------------------------------------------------------------------------------
+cdef Buffer buffer_of_tensor(const ggml_tensor *t)      # None: its data lie in a context; raises if it was freed
 cdef bint buffer_dead(const ggml_tensor *t) noexcept                # the buffer it lay in was freed
 cdef int place(Buffer b, ggml_tensor *t, size_t offset) except? -9
 cdef int place_view(ggml_tensor *t) except? -9

@@ -1,4 +1,4 @@
-"""Handles and the classes behind them: buffer types, buffers, devices, registries, backends, events; the CPU's own."""
+"""Buffer types, buffers, devices, registries, backends and events: the base classes, and those of the CPU."""
 import ctypes
 import os
 import platform
@@ -13,140 +13,13 @@ from .._core cimport (
     GGML_MAX_SRC, GGML_STATUS_SUCCESS, GG_BUFFER, arg_graph, buffer_region, buffer_retire, cbool, engine, fail, gg_call,
     gg_nbytes, gg_region, ggml_cgraph, ggml_tensor, name_text, region_add, region_leave, release,
 )
+from .._handle cimport HANDLE, Handle, handle_at, opened, set_title
 from .._graph.graph cimport run
 
 cdef enum:
-    ALIGNMENT = 32, DEAD = 4096
+    ALIGNMENT = 32
 
-# ---- handles -----------------------------------------------------------------------------------------------------------
-live = {}
-adopters = {}
-cdef void *dead[DEAD]      # blocks of closed handles: their addresses are not given out again until as many more have come and gone
-cdef size_t n_dead = 0
-
-cdef enum:
-    NEAR = 64
-cdef struct Near:          # what was asked about last: graphs ask for the buffer of every tensor
-    void *at
-    PyObject *handle       # borrowed of `live`; NULL: none
-cdef Near near[NEAR]
-
-cdef inline Near *near_of(void *at) noexcept:
-    return &near[(<size_t>at >> 4) % NEAR]
-
-cdef PyObject *handle_at(void *at) noexcept:
-    cdef Near *n = near_of(at)
-    if n.at != at:
-        found = live.get(<size_t>at)
-        n.at, n.handle = at, <PyObject *>found if found is not None else NULL
-    return n.handle
-
-cdef int known(Handle h) except -1:
-    near_of(h.at).at = NULL
-    live[<size_t>h.at] = h
-    return 0
-
-cdef class Handle:
-    """Something that callers know by a number: an address, of a small block of ours or of a struct of theirs."""
-
-    def __cinit__(self):
-        self.at = NULL
-
-    cdef int close(self) except -1:
-        global n_dead
-        near_of(self.at).at = NULL
-        if live.pop(<size_t>self.at, None) is None or self.foreign:
-            return 0
-        free(dead[n_dead % DEAD])
-        dead[n_dead % DEAD] = self.at
-        n_dead += 1
-        return 0
-
-cdef Handle opened(Handle h):
-    """Gives a new object of ours its handle."""
-    h.at = calloc(1, 64)
-    if h.at == NULL:
-        raise MemoryError()
-    known(h)
-    return h
-
-def _open(h):
-    """For the other modules: see `opened`."""
-    return opened(h)
-
-cdef dict titles = {}      # class: what messages call it
-
-cdef object struct_address(object o):
-    """The address that a ctypes object stands for, and the struct type it is of (None: not known)."""
-    if hasattr(o, "_obj"):                              # byref
-        return ctypes.addressof(o._obj), type(o._obj)
-    if isinstance(o, ctypes.Structure):
-        return ctypes.addressof(o), type(o)
-    if isinstance(o, ctypes._Pointer):
-        return (ctypes.addressof(o.contents) if o else None), o._type_
-    if isinstance(o, ctypes.c_void_p):
-        return o.value, None
-    return o, None
-
-cdef Handle find(object o, type kind, str name):
-    cdef Handle h
-    cdef str what = titles[kind]
-    address, struct = (o, None) if type(o) is int else struct_address(o)
-    if address is None or (isinstance(address, int) and address == 0):
-        fail(TypeError, f"{name} is {'None' if o is None else 'NULL'}: need a {what}")
-    try:
-        h = live.get(address)
-    except TypeError:
-        h = None
-        address = None
-    if h is not None:
-        if isinstance(h, kind):
-            return h
-        fail(TypeError, f"{name} is a {titles.get(type(h)) or titles[type(h).__mro__[1]]}: need a {what}")
-    if struct is not None and kind in adopters and adopters[kind][0] is struct:
-        return adopters[kind][1](address, o)
-    if not isinstance(address, int):
-        fail(TypeError, f"{name} is {o!r}: need a {what}")
-    fail(RuntimeError, f"{name} ({address:#x}) is no live {what}: freed, or never one")
-
-cdef bint memory_at(object address, size_t size) except -1:
-    """Whether an integer is the address of so much memory."""
-    return 0 < address < 1 << 63 and engine.readable(<void *><size_t>address, size)
-
-cdef Handle adopted(object address, type kind):
-    cdef Handle h
-    if not address:
-        return None
-    h = live.get(address)
-    if h is not None and isinstance(h, kind):
-        return h
-    if h is not None or not memory_at(address, ctypes.sizeof(adopters[kind][0])):
-        fail(ValueError, f"{address:#x} is the address of no {titles[kind]}")
-    return adopters[kind][1](address, None)
-
-cdef list handles(object array, size_t n, type kind, str name):
-    if isinstance(array, (list, tuple)) or isinstance(array, ctypes.Array):
-        if <size_t>len(array) < n:
-            fail(ValueError, f"{name} has {len(array)} elements: need {n}")
-    elif isinstance(array, int) or isinstance(array, ctypes.c_void_p):
-        address = array if isinstance(array, int) else array.value
-        if not address or n > 1 << 20 or not memory_at(address, n * 8):
-            fail(ValueError, f"{name} is no array of {n} handles")
-        array = (ctypes.c_void_p * n).from_address(address)
-    elif array is None:
-        fail(TypeError, f"{name} is None: need an array of {n}")
-    elif isinstance(array, ctypes._Pointer):
-        if not array:
-            fail(ValueError, f"{name} is a NULL pointer: need an array of {n}")
-    elif hasattr(array, "_obj"):
-        array = array._obj if isinstance(array._obj, ctypes.Array) else [array._obj]
-        if <size_t>len(array) < n:
-            fail(ValueError, f"{name} has {len(array)} elements: need {n}")
-    else:
-        fail(TypeError, f"{name} is {array!r}: need an array of {n}")
-    return [find(array[i], kind, f"{name}[{i}]") for i in range(n)]
-
-# ---- the base classes ----------------------------------------------------------------------------------------------------
+# ---- the base classes ------------------------------------------------------------------------------------------------
 cdef class BufferType(Handle):
     cdef bytes name(self): raise NotImplementedError
     cdef Buffer alloc(self, size_t size): raise NotImplementedError
@@ -158,8 +31,10 @@ cdef class BufferType(Handle):
 cdef class Buffer(Handle):
     cdef bytes name(self): return self.buft.name()
     cdef int init_tensor(self, ggml_tensor *t) except? -9: return GGML_STATUS_SUCCESS
-    cdef int set(self, ggml_tensor *t, const void *data, size_t offset, size_t size) except -1: raise NotImplementedError
-    cdef int get(self, ggml_tensor *t, void *data, size_t offset, size_t size) except -1: raise NotImplementedError
+    cdef int set(self, ggml_tensor *t, const void *data, size_t offset, size_t size) except -1:
+        raise NotImplementedError
+    cdef int get(self, ggml_tensor *t, void *data, size_t offset, size_t size) except -1:
+        raise NotImplementedError
     cdef int fill(self, ggml_tensor *t, int value, size_t offset, size_t size) except -1:
         cdef void *block = malloc(size)
         if block == NULL:
@@ -196,14 +71,14 @@ cdef class Registry(Handle):
     cdef size_t proc(self, bytes name) except? 0: return 0
 
 cdef class Event(Handle):
-    """By itself: the event of a backend that has done all its work when a call returns."""
+    """The base class itself is the event of a synchronous backend, whose work is done when a call returns."""
     cdef int record(self, Backend backend) except -1: return 0
     cdef int wait(self, Backend backend) except -1: return 0
     cdef int synchronize(self) except -1: return 0
     cdef int release(self) except -1: return self.close()
 
 cdef class Plan(Handle):
-    """A graph to be computed again and again."""
+    """A graph that is prepared once and computed repeatedly."""
 
 cdef class Backend(Handle):
     cdef bytes name(self): return self.device.name()
@@ -228,17 +103,23 @@ cdef class Backend(Handle):
     cdef Event event_new(self): return self.device.event_new() if self.device is not None else None
     cdef int release(self) except -1: return self.close()
 
-titles.update({Handle: "handle", BufferType: "buffer type", Buffer: "buffer", Device: "device", Registry: "backend registry",
-               Event: "event", Plan: "graph plan", Backend: "backend"})
+cdef type _kind
+for _kind, _words in ((BufferType, "buffer type"), (Buffer, "buffer"), (Device, "device"), (Event, "event"),
+                      (Registry, "backend registry"), (Plan, "graph plan"), (Backend, "backend")):
+    set_title(_kind, _words)
 
-def _title(kind, what):
-    """Says what messages call the handles of a class."""
-    titles[kind] = what
+def _open(h):
+    """See `opened`."""
+    return opened(h)
 
-# ---- memory that the CPU reads and writes ---------------------------------------------------------------------------------
+def _title(kind, title):
+    """See `set_title`."""
+    set_title(kind, title)
+
+# ---- memory that the CPU reads and writes ----------------------------------------------------------------------------
 cdef class HostBuffer(Buffer):
     cdef uint8_t *within(self, ggml_tensor *t, size_t offset, size_t size) except? NULL:
-        """Where those bytes of the tensor are; callers may have changed its data pointer."""
+        """The address of a range of the tensor; raises if the caller moved its data pointer out of the buffer."""
         cdef size_t at = <size_t>t.data + offset - <size_t>self.base
         if at > self.size or size > self.size - at:
             fail(ValueError, f"tensor '{name_text(t)}' does not lie in its buffer: its data pointer was changed")
@@ -297,19 +178,20 @@ cdef HostBuffer host_buffer(BufferType buft, void *p, size_t size, object owner)
     return b
 
 def _host_buffer(buft, size_t p, size_t size, owner):
-    """For the other modules: see `host_buffer`."""
+    """See `host_buffer`; for the other modules."""
     return host_buffer(buft, <void *>p, size, owner)
 
-# ---- the CPU ---------------------------------------------------------------------------------------------------------------
+# ---- the CPU ---------------------------------------------------------------------------------------------------------
 GUID = (ctypes.c_uint8 * 16)(170, 103, 199, 67, 150, 230, 163, 138, 227, 175, 234, 146, 54, 188, 252, 137)
 
 cdef class CpuBufferType(BufferType):
     cdef bytes name(self): return self.label
-    cdef Buffer alloc(self, size_t size): return host_buffer(self, NULL, size, None) if size <= <size_t>1 << 62 else None
+    cdef Buffer alloc(self, size_t size):
+        return host_buffer(self, NULL, size, None) if size <= <size_t>1 << 62 else None
     cdef bint is_host(self) except -1: return self.host
 
 cdef class CpuDevice(Device):
-    """The CPU; a second one (`_new_cpu_device`) has memory that others must copy from, as an accelerator's."""
+    """The CPU. The memory of a further one (`_new_cpu_device`) must be copied by others, like an accelerator's."""
     cdef bytes name(self): return self.label
     cdef bytes description(self): return cpu_name()
     cdef tuple memory(self): return ram()
@@ -348,7 +230,7 @@ cdef class CpuBackend(Backend):
         memset(&call, 0, sizeof(call))
         call.n_threads, call.use_ref = self.n_threads, self.use_ref
         call.abort, call.abort_data = <cbool (*)(void *) noexcept nogil>self.abort, self.abort_data
-        callback = self.callback                         # lives to the end, whatever is set meanwhile
+        callback = self.callback                         # stays alive if another one is set meanwhile
         return run(g, &call)
 
 cdef class CpuRegistry(Registry):
@@ -369,9 +251,10 @@ cdef CpuBufferType cpu_buffer_type(CpuDevice d, bytes name):
     return buft
 
 def _new_cpu_device(name=b"CPU1"):
-    """A further device on this CPU, not registered, whose buffers other devices can't use: for tests of what an accelerator needs.
+    """Creates a further device on this CPU whose buffers other devices cannot use, to test what an accelerator needs.
 
-    Returns its handle, for ggml_backend_dev_init, ggml_backend_device_register and the other functions of devices.
+    It is not registered. Returns its handle, for ggml_backend_dev_init, ggml_backend_device_register and the other
+    functions of devices.
     """
     return HANDLE(new_cpu(name, True))
 
@@ -386,11 +269,11 @@ cdef bytes cpu_name():
     return (platform.processor() or platform.machine() or "CPU").encode()
 
 class _MemoryStatus(ctypes.Structure):
-    """What Windows fills in: length, load, then total and available bytes."""
+    """MEMORYSTATUSEX of Windows: length, load, then total and available bytes."""
     _fields_ = [("length", ctypes.c_uint32), ("load", ctypes.c_uint32), ("values", ctypes.c_uint64 * 7)]
 
 cdef tuple ram():
-    """Bytes of memory: free, total."""
+    """Bytes of physical memory: free, total."""
     if hasattr(os, "sysconf"):
         page = os.sysconf("SC_PAGE_SIZE")
         total = os.sysconf("SC_PHYS_PAGES") * page
@@ -411,7 +294,7 @@ def _set_procs(procs):
     """What ggml_backend_reg_get_proc_address finds: names and addresses of C functions."""
     cpu_registry.procs = procs
 
-# ---- tensors in buffers ----------------------------------------------------------------------------------------------------
+# ---- tensors in buffers ----------------------------------------------------------------------------------------------
 cdef bint buffer_dead(const ggml_tensor *t) noexcept:
     cdef void *handle = t.view_src.buffer if t.view_src != NULL and engine.tensor_live(t.view_src) else t.buffer
     return handle != NULL and handle_at(handle) == NULL

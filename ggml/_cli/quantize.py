@@ -12,7 +12,7 @@ import sys
 
 import ggml
 
-from .._io.gguf import _write_file
+from .._io.gguf_write import _write_file
 from .._io.interop import dequantize_row
 from .arguments import pattern_and_type
 from .inspect import TYPES, size_text

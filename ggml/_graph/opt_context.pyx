@@ -1,0 +1,233 @@
+"""The optimisation context, and how its graph is built.
+
+A context has one graph: the caller's forward pass, the loss, the backward pass and the steps of the optimiser. Which of
+these passes are computed is decided by the compute flags of the nodes, so that the graph is allocated once.
+"""
+import weakref
+
+from libc.stdint cimport int32_t, int64_t
+
+from .._core cimport (
+    GGML_TENSOR_FLAG_COMPUTE, GGML_TENSOR_FLAG_PARAM, arg_context, arg_graph, arg_tensor, enter, entered, fail,
+    gg_nelements, ggml_cgraph, ggml_context, ggml_tensor, name_text, new_tensor, set_name, wrap_tensor,
+)
+from .._enums cimport GGML_TYPE_F32
+from .._backend.device cimport write
+from .._handle cimport Handle, find, live, set_title
+from .opt_params cimport ADAMW, CROSS_ENTROPY, FORWARD, GRAD, OPT, SQUARED_ERROR, SUM
+from .. import _structs
+from .._backend.backend import ggml_backend_buffer_clear, ggml_backend_buffer_free
+from .._core import ggml_free, ggml_init
+from .._ops.elementwise import ggml_scale, ggml_sqr, ggml_sub
+from .._ops.optimizer import ggml_opt_step_adamw, ggml_opt_step_sgd
+from .._ops.reduce import ggml_argmax, ggml_count_equal, ggml_sum
+from .._ops.softmax import ggml_cross_entropy_loss
+from .._tensor import ggml_get_first_tensor, ggml_set_input, ggml_set_loss, ggml_set_output
+from .alloc import ggml_backend_alloc_ctx_tensors
+from .grad import ggml_build_backward_expand
+from .graph import ggml_build_forward_expand, ggml_graph_cpy, ggml_graph_get_grad, ggml_new_graph_custom
+from .sched import ggml_backend_sched_get_backend, ggml_backend_sched_reset
+
+allocated = weakref.WeakValueDictionary()
+
+cdef object new_context(bint no_alloc):
+    cdef const char *name = entered()
+    ctx = ggml_init(_structs.ggml_init_params(mem_size=0, mem_buffer=None, no_alloc=no_alloc))
+    enter(name)
+    return ctx
+
+cdef ggml_tensor *new_named(object ctx, int type, object ne, str name) except NULL:
+    """A new tensor with a name, in a context of `new_context`."""
+    cdef int64_t sizes[4]
+    cdef int i
+    for i in range(len(ne)):
+        sizes[i] = ne[i]
+    cdef ggml_tensor *t = new_tensor(<ggml_context *><size_t>ctx, type, len(ne), sizes)
+    set_name(t, name.encode(), b"")
+    return t
+
+cdef list shape_of(ggml_tensor *t):
+    return [t.ne[i] for i in range(4)]
+
+cdef object named(object tensor, str name):
+    set_name(arg_tensor(tensor, b"tensor"), name.encode(), b"")
+    return tensor
+
+# ---- the context -----------------------------------------------------------------------------------------------------
+cdef class State:
+    """What is kept for a parameter from step to step; NULL where there is none."""
+
+cdef class Context(Handle):
+    cdef int drop_graph(self) except -1:
+        """Frees the graph and what was made with it, and the scheduler's memory for it."""
+        if allocated.get(self.sched) is self:
+            if self.sched in live:
+                ggml_backend_sched_reset(self.sched)     # raises while it computes
+            del allocated[self.sched]
+        self.labels = self.loss = self.pred = self.ncorrect = NULL
+        self.g, self.graph, self.ready = NULL, None, False
+        if self.nodes is not None:
+            nodes, self.nodes = self.nodes, None
+            ggml_free(nodes)
+        return 0
+
+    cdef int release(self) except -1:
+        self.drop_graph()
+        for fixed, buffer in self.arenas:
+            ggml_backend_buffer_free(buffer)
+            ggml_free(fixed)
+        self.arenas = []
+        return self.close()
+
+set_title(Context, "optimisation context")
+
+cdef Context arg_opt_context(object o):
+    return <Context>find(o, Context, "opt_ctx")
+
+# ---- building the graph ----------------------------------------------------------------------------------------------
+cdef object loss_nodes(Context o, object outputs, object nodes, object fixed):
+    """Builds the loss; sets labels, pred and ncorrect where the type of loss has them.
+
+    The loss is divided by the number of batches in a period (unless it is a sum), because their gradients add up.
+    """
+    cdef object labels = None, loss, pred, right
+    cdef ggml_tensor *t = o.outputs
+    cdef float factor = <float>(1.0 / o.period)
+    if o.loss_type in (CROSS_ENTROPY, SQUARED_ERROR):
+        o.labels = new_named(fixed, GGML_TYPE_F32, shape_of(t), "labels")
+        labels = wrap_tensor(o.labels)
+        ggml_set_input(labels)
+    if o.loss_type == CROSS_ENTROPY:
+        loss = ggml_cross_entropy_loss(nodes, outputs, labels)
+    else:
+        summands = ggml_sqr(nodes, ggml_sub(nodes, outputs, labels)) if o.loss_type == SQUARED_ERROR else outputs
+        loss = ggml_sum(nodes, summands)
+        if o.loss_type != SUM:
+            factor /= <float>gg_nelements(t)
+    if factor != 1 and o.loss_type != SUM:
+        loss = ggml_scale(nodes, loss, factor)
+    named(loss, "loss")
+    ggml_set_output(loss)
+    ggml_set_loss(loss)
+    o.loss = arg_tensor(loss, b"loss")
+    if o.loss_type == CROSS_ENTROPY and t.ne[2] == 1 and t.ne[3] == 1:
+        pred = named(ggml_argmax(nodes, outputs), "pred")
+        ggml_set_output(pred)
+        right = named(ggml_count_equal(nodes, pred, ggml_argmax(nodes, labels)), "ncorrect")
+        ggml_set_output(right)
+        o.pred, o.ncorrect = arg_tensor(pred, b"pred"), arg_tensor(right, b"ncorrect")
+    return loss
+
+cdef list parameters(Context o):
+    """The addresses of the graph's parameters."""
+    cdef int i
+    return [<size_t>o.g.nodes[i] for i in range(o.g.n_nodes) if o.g.nodes[i].flags & GGML_TENSOR_FLAG_PARAM]
+
+cdef int add_states(Context o, object fixed) except -1:
+    """Creates the State of each parameter that has none yet."""
+    cdef State s
+    cdef bint accumulate = o.build_type == GRAD or o.period > 1
+    for address in parameters(o):
+        if address in o.states:
+            continue
+        s = State()
+        s.param = <ggml_tensor *><size_t>address
+        n, ne = len(o.states), shape_of(s.param)
+        if accumulate:
+            s.acc = new_named(fixed, GGML_TYPE_F32, ne, f"opt.acc.{n}")
+        if o.build_type == OPT and o.optimizer == ADAMW:
+            s.m = new_named(fixed, GGML_TYPE_F32, ne, f"opt.m.{n}")
+            s.v = new_named(fixed, GGML_TYPE_F32, ne, f"opt.v.{n}")
+        o.states[address] = s
+    return 0
+
+cdef int allocate_states(Context o, object fixed) except -1:
+    """Allocates the tensors of a context, all zero, for as long as `o` lives."""
+    cdef const char *name = entered()
+    if not ggml_get_first_tensor(fixed):
+        ggml_free(fixed)
+        return 0
+    buffer = ggml_backend_alloc_ctx_tensors(fixed, ggml_backend_sched_get_backend(o.sched, 0))
+    if buffer is None:
+        ggml_free(fixed)
+        enter(name)
+        fail(MemoryError, "there is no memory for the optimiser's state")
+    ggml_backend_buffer_clear(buffer, 0)
+    o.arenas.append((fixed, buffer))
+    return 0
+
+cdef int build(Context o, object graph) except -1:
+    """Builds the whole graph from the caller's forward graph; None: from everything that the outputs depend on."""
+    cdef ggml_cgraph *f
+    cdef object outputs = wrap_tensor(o.outputs), fixed = new_context(True)
+    cdef float one = 1
+    cdef int size = 1024
+    o.drop_graph()
+    o.nodes = nodes = new_context(True)
+    if graph is None:
+        graph = ggml_new_graph_custom(nodes, 65536, False)
+        ggml_build_forward_expand(graph, outputs)
+    f = arg_graph(graph, b"gf")
+    size += 16 * (f.n_nodes + f.n_leafs)
+    o.graph = ggml_new_graph_custom(nodes, max(size, f.size), True)
+    o.g = arg_graph(o.graph, b"graph")
+    ggml_graph_cpy(graph, o.graph)
+    ggml_set_input(wrap_tensor(o.inputs))
+    ggml_set_output(outputs)
+    ggml_build_forward_expand(o.graph, loss_nodes(o, outputs, nodes, fixed if o.static_graphs else nodes))
+    if o.ncorrect != NULL:
+        ggml_build_forward_expand(o.graph, wrap_tensor(o.ncorrect))
+    o.n_forward = o.n_grad = o.g.n_nodes
+    if o.seed == NULL:
+        o.seed = new_named(fixed, GGML_TYPE_F32, (1,), "grad of loss")
+        o.rates = new_named(fixed, GGML_TYPE_F32, (7 if o.optimizer == ADAMW else 2,), "rates")
+    if o.build_type != FORWARD:
+        add_states(o, fixed)
+    allocate_states(o, fixed)
+    write(o.seed, &one, 0, 4)
+    if o.build_type != FORWARD:
+        ggml_build_backward_expand(nodes, o.graph, accumulators(o))
+        o.n_grad = o.g.n_nodes
+    if o.build_type == OPT:
+        add_steps(o)
+    return 0
+
+cdef list accumulators(Context o):
+    """For each node, the tensor that accumulates its gradient; None where there is none."""
+    cdef State s
+    cdef int i
+    cdef list accs = [None] * o.g.n_nodes
+    for i in range(o.g.n_nodes):
+        s = o.states.get(<size_t>o.g.nodes[i])
+        if s is not None and s.acc != NULL:
+            accs[i] = wrap_tensor(s.acc)
+        elif o.g.nodes[i] == o.loss:
+            accs[i] = wrap_tensor(o.seed)
+    return accs
+
+cdef int add_steps(Context o) except -1:
+    """Adds the step of the optimiser for each parameter that has a gradient."""
+    cdef State s
+    for address in parameters(o):
+        s = o.states[address]
+        param, rates = wrap_tensor(s.param), wrap_tensor(o.rates)
+        gradient = ggml_graph_get_grad(o.graph, param)
+        if not gradient:
+            continue
+        if o.optimizer == ADAMW:
+            step = ggml_opt_step_adamw(o.nodes, param, gradient, wrap_tensor(s.m), wrap_tensor(s.v), rates)
+        else:
+            step = ggml_opt_step_sgd(o.nodes, param, gradient, rates)
+        ggml_build_forward_expand(o.graph, named(step, f"step of {name_text(s.param)}"[:63]))
+    return 0
+
+cdef int select_passes(Context o, int passes) except -1:
+    """Marks the nodes to compute: of the forward pass, up to the gradients, or up to the optimiser's steps."""
+    cdef int i, end = o.n_forward if passes == FORWARD else o.n_grad if passes == GRAD else o.g.n_nodes
+    for i in range(o.n_forward, o.g.n_nodes):
+        if i < end:
+            o.g.nodes[i].flags |= GGML_TENSOR_FLAG_COMPUTE
+        else:
+            o.g.nodes[i].flags &= ~<int32_t>GGML_TENSOR_FLAG_COMPUTE
+    o.passes = passes
+    return 0

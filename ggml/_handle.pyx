@@ -1,0 +1,148 @@
+"""Handles: objects that callers know by a number, as C programs know them by a pointer.
+
+The number is an address: of a small block that is allocated for the purpose, or of a struct of the caller. A block is
+not reused until DEAD other handles were closed, so that a stale handle is reported instead of meaning another object.
+"""
+import ctypes
+
+from cpython.object cimport PyObject
+from libc.stdlib cimport calloc, free
+
+from ._core cimport engine, fail, repr_short
+
+cdef enum:
+    DEAD = 4096
+    NEAR = 64
+
+live = {}
+adopters = {}
+cdef dict titles = {}                       # class: what messages call it
+cdef void *dead[DEAD]                       # a ring of the blocks of closed handles
+cdef size_t n_dead = 0
+
+cdef struct Near:                           # a recent look-up: graphs look up the buffer of every tensor
+    void *at
+    PyObject *handle                        # borrowed from `live`; NULL: none
+cdef Near near[NEAR]
+
+cdef inline Near *near_of(void *at) noexcept:
+    return &near[(<size_t>at >> 4) % NEAR]
+
+cdef PyObject *handle_at(void *at) noexcept:
+    cdef Near *n = near_of(at)
+    if n.at != at:
+        found = live.get(<size_t>at)
+        n.at, n.handle = at, <PyObject *>found if found is not None else NULL
+    return n.handle
+
+cdef int known(Handle h) except -1:
+    near_of(h.at).at = NULL
+    live[<size_t>h.at] = h
+    return 0
+
+cdef class Handle:
+    """An object that callers know by a number."""
+
+    def __cinit__(self):
+        self.at = NULL
+
+    cdef int close(self) except -1:
+        global n_dead
+        near_of(self.at).at = NULL
+        if live.pop(<size_t>self.at, None) is None or self.foreign:
+            return 0
+        free(dead[n_dead % DEAD])
+        dead[n_dead % DEAD] = self.at
+        n_dead += 1
+        return 0
+
+cdef Handle opened(Handle h):
+    h.at = calloc(1, 64)
+    if h.at == NULL:
+        raise MemoryError()
+    known(h)
+    return h
+
+# ---- words for messages ----------------------------------------------------------------------------------------------
+cdef void set_title(type kind, str title):
+    titles[kind] = title
+
+titles[Handle] = "handle"
+
+cdef str with_article(str title):
+    article = "an" if title.startswith(("a", "e", "i", "o", "u")) else "a"
+    return f"{article} {title}"
+
+cdef str title_of(Handle h):
+    """The title of an object's class, or of its base class."""
+    return titles.get(type(h)) or titles[type(h).__mro__[1]]
+
+# ---- finding the object of a handle ----------------------------------------------------------------------------------
+cdef object struct_address(object o):
+    """The address that a ctypes object stands for, and the struct type at that address (None: not known)."""
+    if hasattr(o, "_obj"):                              # byref
+        return ctypes.addressof(o._obj), type(o._obj)
+    if isinstance(o, ctypes.Structure):
+        return ctypes.addressof(o), type(o)
+    if isinstance(o, ctypes._Pointer):
+        return (ctypes.addressof(o.contents) if o else None), o._type_
+    if isinstance(o, ctypes.c_void_p):
+        return o.value, None
+    return o, None
+
+cdef Handle find(object o, type kind, str name):
+    cdef Handle h
+    cdef str title = titles[kind]
+    address, struct = (o, None) if type(o) is int else struct_address(o)
+    if address is None or (isinstance(address, int) and address == 0):
+        fail(TypeError, f"{name} is {'None' if o is None else 'NULL'}: need {with_article(title)}")
+    try:
+        h = live.get(address)
+    except TypeError:
+        h = None
+        address = None
+    if h is not None:
+        if isinstance(h, kind):
+            return h
+        fail(TypeError, f"{name} is {with_article(title_of(h))}: need {with_article(title)}")
+    if struct is not None and kind in adopters and adopters[kind][0] is struct:
+        return adopters[kind][1](address, o)
+    if not isinstance(address, int):
+        fail(TypeError, f"{name} is {repr_short(o)}: need {with_article(title)}")
+    fail(RuntimeError, f"{name} ({address:#x}) is no live {title}: freed, or never one")
+
+cdef bint memory_at(object address, size_t size) except -1:
+    return 0 < address < 1 << 63 and engine.readable(<void *><size_t>address, size)
+
+cdef Handle adopted(object address, type kind):
+    cdef Handle h
+    if not address:
+        return None
+    h = live.get(address)
+    if h is not None and isinstance(h, kind):
+        return h
+    if h is not None or not memory_at(address, ctypes.sizeof(adopters[kind][0])):
+        fail(ValueError, f"{address:#x} is the address of no {titles[kind]}")
+    return adopters[kind][1](address, None)
+
+cdef list handles(object array, size_t n, type kind, str name):
+    if isinstance(array, (list, tuple)) or isinstance(array, ctypes.Array):
+        if <size_t>len(array) < n:
+            fail(ValueError, f"{name} has {len(array)} elements: need {n}")
+    elif isinstance(array, int) or isinstance(array, ctypes.c_void_p):
+        address = array if isinstance(array, int) else array.value
+        if not address or n > 1 << 20 or not memory_at(address, n * 8):
+            fail(ValueError, f"{name} is no array of {n} handles")
+        array = (ctypes.c_void_p * n).from_address(address)
+    elif array is None:
+        fail(TypeError, f"{name} is None: need an array of {n}")
+    elif isinstance(array, ctypes._Pointer):
+        if not array:
+            fail(ValueError, f"{name} is a NULL pointer: need an array of {n}")
+    elif hasattr(array, "_obj"):
+        array = array._obj if isinstance(array._obj, ctypes.Array) else [array._obj]
+        if <size_t>len(array) < n:
+            fail(ValueError, f"{name} has {len(array)} elements: need {n}")
+    else:
+        fail(TypeError, f"{name} is {repr_short(array)}: need an array of {n}")
+    return [find(array[i], kind, f"{name}[{i}]") for i in range(n)]
