@@ -15,12 +15,12 @@ from .._core cimport (
     name_text, release,
 )
 from .._enums cimport GGML_OP_ADD, GGML_OP_DIV, GGML_OP_MUL, GGML_OP_SUB
+from .._backend.buffer cimport multi_buffer
 from .._backend.device cimport (
     HANDLE, Buffer, BufferType, Handle, backend_arg, buffer_arg, buffer_dead, buft_arg, find, handles, live, place, place_view,
     same_layout,
 )
 from .. import _structs
-from .._backend.backend import _multi_buffer
 from .._backend.device import _open, _title
 
 cdef enum:
@@ -142,7 +142,7 @@ cdef Buffer alloc_context(ggml_context *ctx, BufferType buft):
         t = tensor_from((<ggml_object *>t - 1).next)
     if not buffers:
         return None
-    return buffers[0] if len(buffers) == 1 else _multi_buffer(buffers)
+    return buffers[0] if len(buffers) == 1 else multi_buffer(buffers)
 
 def ggml_backend_alloc_ctx_tensors_from_buft_size(ctx, buft):
     """Computes the memory that all tensors of a context would take in buffers of a type.

@@ -25,9 +25,10 @@ from .._enums cimport GGML_TYPE_F32
 from .._backend.device cimport HANDLE, Handle, find, live, read, write
 from .. import _constants, _structs
 from .alloc import ggml_backend_alloc_ctx_tensors
-from .._backend.backend import ggml_backend_buffer_clear, ggml_backend_buffer_free, ggml_backend_tensor_memset
+from .._backend.buffer import ggml_backend_buffer_clear, ggml_backend_buffer_free
 from .._core import ggml_free, ggml_init, unpark
 from .._backend.device import _open, _title
+from .._backend.transfer import ggml_backend_tensor_memset
 from .._ops.elementwise import ggml_scale, ggml_sqr, ggml_sub
 from .._ops.optimizer import ggml_opt_step_adamw, ggml_opt_step_sgd
 from .._io.gguf import (

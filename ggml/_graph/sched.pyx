@@ -19,7 +19,7 @@ from .._backend.device cimport (
 )
 from .. import _structs
 from .._core import as_callback, ggml_free, ggml_init, unpark
-from .._backend.backend import ggml_backend_buffer_free
+from .._backend.buffer import ggml_backend_buffer_free
 from .._backend.device import _open, _title
 
 cdef enum:
