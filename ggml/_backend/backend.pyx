@@ -8,8 +8,9 @@ from .._graph.graph cimport threads
 from .device cimport (
     HANDLE, Backend, CpuBackend, Device, Event, Handle, Plan, backend_arg, buft_arg, cpu_device, find, live,
 )
-from .. import _structs, _system
+from .. import _structs
 from .._core import as_callback
+from .._system.threadpool import threadpool_threads
 
 # ---- backends --------------------------------------------------------------------------------------------------------
 def ggml_backend_guid(backend):
@@ -456,7 +457,7 @@ def ggml_backend_cpu_set_threadpool(backend_cpu, threadpool):
     enter(b"ggml_backend_cpu_set_threadpool")
     cdef CpuBackend b = cpu_arg(backend_cpu)
     if threadpool is not None:
-        b.n_threads = threads(_system.threadpool_threads(threadpool), "n_threads")
+        b.n_threads = threads(threadpool_threads(threadpool), "n_threads")
     b.threadpool = threadpool
 
 def ggml_backend_cpu_set_abort_callback(backend_cpu, abort_callback, abort_callback_data):

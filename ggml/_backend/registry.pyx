@@ -6,7 +6,8 @@ from .buffer cimport from_ptr, struct_of
 from .device cimport (
     HANDLE, Device, Registry, adopted, all_devices, all_registries, buft_arg, cpu_device, device_arg, find, live,
 )
-from .. import _structs, _system
+from .. import _constants, _structs
+from .._system import cpu, threadpool
 from .backend import (
     ggml_backend_cpu_set_abort_callback, ggml_backend_cpu_set_n_threads, ggml_backend_cpu_set_threadpool,
 )
@@ -674,16 +675,16 @@ def ggml_backend_reg_alloc_buffer(i, size):
 class _Feature(ctypes.Structure):
     _fields_ = [("name", ctypes.c_char_p), ("value", ctypes.c_char_p)]
 
-_names = [k[len("ggml_cpu_has_"):].upper() for k, has in vars(_system).items() if k.startswith("ggml_cpu_has_") and has()]
+_names = [k[len("ggml_cpu_has_"):].upper() for k, has in vars(cpu).items() if k.startswith("ggml_cpu_has_") and has()]
 _features = (_Feature * (len(_names) + 2))(*[(name.encode(), b"1") for name in (*_names, "OPENMP")])     # the last is empty
 
 _procs = {
     b"ggml_backend_get_features": ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(lambda reg: ctypes.addressof(_features)),
-    b"ggml_backend_cpu_numa_init": ctypes.CFUNCTYPE(None, ctypes.c_int)(_system.ggml_numa_init),
-    b"ggml_backend_cpu_is_numa": ctypes.CFUNCTYPE(ctypes.c_bool)(_system.ggml_is_numa),
+    b"ggml_backend_cpu_numa_init": ctypes.CFUNCTYPE(None, ctypes.c_int)(cpu.ggml_numa_init),
+    b"ggml_backend_cpu_is_numa": ctypes.CFUNCTYPE(ctypes.c_bool)(cpu.ggml_is_numa),
     b"ggml_threadpool_new": ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.POINTER(_structs.ggml_threadpool_params))(
-        _system.ggml_threadpool_new),
-    b"ggml_threadpool_free": ctypes.CFUNCTYPE(None, ctypes.c_void_p)(_system.ggml_threadpool_free),
+        threadpool.ggml_threadpool_new),
+    b"ggml_threadpool_free": ctypes.CFUNCTYPE(None, ctypes.c_void_p)(threadpool.ggml_threadpool_free),
     b"ggml_backend_set_n_threads": ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int)(ggml_backend_cpu_set_n_threads),
     b"ggml_backend_set_abort_callback": ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(
         ggml_backend_cpu_set_abort_callback),

@@ -19,7 +19,7 @@ from .._core cimport (
 from .._enums cimport GGML_OP_OPT_STEP_ADAMW
 from .. import _constants, _structs
 from .._core import park
-from .._system import log
+from .._system.messages import log
 
 cdef enum:
     MAX_THREADS = 512

@@ -43,10 +43,9 @@ from .._ops.softmax import ggml_cross_entropy_loss
 from .sched import (
     ggml_backend_sched_alloc_graph, ggml_backend_sched_get_backend, ggml_backend_sched_graph_compute, ggml_backend_sched_reset,
 )
-from .._system import ggml_time_us
-from .._tensor import (
-    ggml_get_first_tensor, ggml_get_next_tensor, ggml_new_tensor, ggml_set_input, ggml_set_loss, ggml_set_name, ggml_set_output,
-)
+from .._system.cpu import ggml_time_us
+from .._tensor.create import ggml_get_first_tensor, ggml_get_next_tensor, ggml_new_tensor
+from .._tensor.properties import ggml_set_input, ggml_set_loss, ggml_set_name, ggml_set_output
 
 cdef enum:
     MEAN, SUM, CROSS_ENTROPY, SQUARED_ERROR

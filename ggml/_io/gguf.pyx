@@ -29,7 +29,7 @@ from .._core cimport (
 from .._enums cimport GGML_TYPE_I8
 from .. import _constants, _structs
 from .._core import as_callback, ggml_free, ggml_init, unpark
-from .._system import log
+from .._system.messages import log
 
 cdef extern from *:
     """
