@@ -1,7 +1,8 @@
 """ggml for Python: the ggml tensor library as a Cython extension over hand-written SIMD kernels.
 
-The `ggml_*` and `gguf_*` functions, constants, structs and callback types of the C library, under the same names: see
-`ggml.ggml_init`, `ggml.ggml_new_tensor_2d`, `ggml.ggml_mul_mat`, `ggml.ggml_build_forward_expand`, `ggml.ggml_graph_compute`.
+It has the `ggml_*` and `gguf_*` functions, constants, structs and callback types of the C library, under the same
+names: see `ggml.ggml_init`, `ggml.ggml_new_tensor_2d`, `ggml.ggml_mul_mat`, `ggml.ggml_build_forward_expand` and
+`ggml.ggml_graph_compute`.
 """
 
 import os as _os
@@ -32,8 +33,8 @@ if _os.path.isdir(_os.path.join(_os.path.dirname(__file__), "lib")):
     )
 
 globals().update(_core.enums())
-_modules = [_core, _import_module("._tensor", __name__), _import_module("._system", __name__)]
-for _room in ("_ops", "_graph", "_backend", "_io"):
+_modules = [_core]
+for _room in ("_tensor", "_system", "_ops", "_graph", "_backend", "_io"):
     for _found in _iter_modules(_import_module("." + _room, __name__).__path__, f"{__name__}.{_room}."):
         _modules.append(_import_module(_found.name))
 for _module in _modules:

@@ -124,10 +124,19 @@ cdef extern from "runtime/kernel.h" nogil:
         gg_from_f32_fn from_f32[GGML_TYPE_COUNT]
         gg_dot_fn dot[GGML_TYPE_COUNT]
 
+cdef extern from "runtime/op_info.h" nogil:
+    enum: GG_FLAG_LEAF, GG_FLAG_VIEW, GG_FLAG_WORK, GG_FLAG_CALLBACK, GG_FLAG_STEP, GG_FLAG_GRAD
+    ctypedef struct gg_op_info:         # a row of tables/ops.h
+        const char *name                # NULL: there is no such operation
+        const char *symbol
+        const char *family
+        uint32_t overwrites, flags      # bit k: operand k; GG_FLAG_*
+
 cdef extern from "runtime/api.h" nogil:
     # The engine's C functions (see the headers named in api.h for what each does).
     ctypedef struct gg_engine:
         const char *(*check)(const ggml_tensor *node, char *message) noexcept nogil
+        const gg_op_info *(*op)(int op) noexcept nogil
         const char *(*op_name)(int op) noexcept nogil
         const char *(*op_symbol)(int op) noexcept nogil
         const char *(*unary_name)(int function) noexcept nogil

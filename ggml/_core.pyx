@@ -1136,15 +1136,6 @@ def enums():
 isa_select(os.environ.get("GGML_ISA") or None)
 
 # ---- the table of operations -----------------------------------------------------------------------------------------
-cdef extern from "runtime/op_info.h" nogil:
-    enum: GG_FLAG_LEAF, GG_FLAG_VIEW, GG_FLAG_WORK, GG_FLAG_CALLBACK, GG_FLAG_STEP, GG_FLAG_GRAD
-    ctypedef struct gg_op_info:
-        const char *name
-        const char *symbol
-        const char *family
-        uint32_t overwrites, flags
-    const gg_op_info *gg_op(int op)
-
 def op_table():
     """The rows of _simd/tables/ops.h, a dict each: id, name, symbol, family, overwrites (numbers of operands), flags."""
     flags = {"LEAF": GG_FLAG_LEAF, "VIEW": GG_FLAG_VIEW, "WORK": GG_FLAG_WORK, "CALLBACK": GG_FLAG_CALLBACK,
@@ -1152,7 +1143,7 @@ def op_table():
     cdef const gg_op_info *row
     table = []
     for i in range(GG_OP_MAX):
-        row = gg_op(i)
+        row = engine.op(i)
         if row.name != NULL:
             table.append({"id": i, "name": row.name.decode(), "symbol": row.symbol.decode(), "family": row.family.decode(),
                           "overwrites": {k for k in range(3) if row.overwrites >> k & 1},

@@ -10,12 +10,10 @@ from libc.stdlib cimport calloc, free
 
 from .._core cimport (
     GGML_STATUS_FAILED, GGML_STATUS_SUCCESS, GG_BUFFER, engine, fail, gg_nbytes, gg_region, ggml_cgraph, ggml_tensor,
-    region_add, region_leave, release, wrap_graph, wrap_tensor,
+    region_add, region_leave, wrap_graph, wrap_tensor,
 )
-from .device cimport (
-    HANDLE, Backend, Buffer, BufferType, Device, Event, Handle, Plan, Registry, adopted, adopters, known,
-    memory_at,
-)
+from .._handle cimport HANDLE, Handle, adopted, known, memory_at
+from .device cimport Backend, Buffer, BufferType, Device, Event, Plan, Registry, adopters
 from .. import _structs
 from .._core import unpark
 from .device import _open, _title
@@ -49,7 +47,7 @@ cdef object enter_handle(Handle h, object address, object owner):
     h.at, h.foreign, h.keep = <void *><size_t>address, True, owner
     known(h)
 
-# ---- buffer types and buffers -----------------------------------------------------------------------------------------------
+# ---- buffer types and buffers ----------------------------------------------------------------------------------------
 cdef class ForeignBufferType(BufferType):
     cdef object iface
 
@@ -162,7 +160,7 @@ def _buffer_init(buft, iface, context, size_t size):
     struct = _structs.ggml_backend_buffer(iface, HANDLE(buft), context, size)
     return _make_buffer(ctypes.addressof(struct), struct)
 
-# ---- events ------------------------------------------------------------------------------------------------------------------
+# ---- events ----------------------------------------------------------------------------------------------------------
 cdef class ForeignEvent(Event):
     """What event_new of a backend (`backend`) or of a device (`device`) returned."""
     cdef object backend, device
@@ -206,7 +204,7 @@ cdef class ForeignEvent(Event):
                 call(function, (HANDLE(self.device), HANDLE(self)))
         return 0
 
-# ---- backends ----------------------------------------------------------------------------------------------------------------
+# ---- backends --------------------------------------------------------------------------------------------------------
 cdef class ForeignBackend(Backend):
     cdef object struct, iface
 
@@ -299,7 +297,7 @@ cdef class ForeignBackend(Backend):
             self.close()
         return 0
 
-# ---- devices and registries ----------------------------------------------------------------------------------------------------
+# ---- devices and registries ------------------------------------------------------------------------------------------
 cdef class ForeignDevice(Device):
     cdef object iface
 

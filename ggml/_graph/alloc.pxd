@@ -1,6 +1,7 @@
 # The graph allocator, for the scheduler; all tensors of a context in one buffer, for the other modules.
 from .._core cimport ggml_cgraph, ggml_context
-from .._backend.device cimport Buffer, BufferType, Handle
+from .._backend.device cimport Buffer, BufferType
+from .._handle cimport Handle
 from .alloc_layout cimport BufferPool, Index, Layout
 from .alloc_record cimport Record
 

@@ -9,14 +9,12 @@ from .._core cimport (
     GGML_OBJECT_TYPE_TENSOR, arg_buffer, arg_context, arg_graph, arg_int32, arg_tensor, engine, enter, fail,
     ggml_cgraph, ggml_context, ggml_object, ggml_tensor, name_text,
 )
-from .._backend.device cimport (
-    HANDLE, Buffer, BufferType, Handle, backend_arg, buffer_arg, buffer_dead, buft_arg, find, handles, place,
-    place_view,
-)
+from .._backend.buffer cimport multi_buffer
+from .._backend.device cimport Buffer, BufferType, backend_arg, buffer_arg, buffer_dead, buft_arg, place, place_view
+from .._handle cimport HANDLE, Handle, find, handles
 from .alloc_layout cimport Index, Item, Layout, aligned, analyse, new_pool, number_of, pack
 from .alloc_record cimport DIFFERS, SAME, Record
 from .. import _structs
-from .._backend.backend import _multi_buffer
 from .._backend.device import _open, _title
 
 # ---- one tensor after the other --------------------------------------------------------------------------------------
@@ -129,7 +127,7 @@ cdef Buffer alloc_context(ggml_context *ctx, BufferType buft):
         t = tensor_after(t)
     if not buffers:
         return None
-    return buffers[0] if len(buffers) == 1 else _multi_buffer(buffers)
+    return buffers[0] if len(buffers) == 1 else multi_buffer(buffers)
 
 def ggml_backend_alloc_ctx_tensors_from_buft_size(ctx, buft):
     """Computes the memory that all tensors of a context would take in buffers of a type.

@@ -4,24 +4,18 @@ A tensor lives from the node that computes it to the last node that reads it. Te
 share memory. `analyse` finds the lifetimes, `pack` the offsets.
 """
 from libc.limits cimport INT_MAX
+from libc.stdint cimport uint32_t
 from libc.stdlib cimport free, malloc, qsort, realloc
 from libc.string cimport memmove, memset
 
 from .._core cimport (
     GGML_MAX_SRC, GGML_TENSOR_FLAG_INPUT, GGML_TENSOR_FLAG_OUTPUT, engine, fail, ggml_cgraph, ggml_tensor, name_text,
 )
-from .._enums cimport GGML_OP_ADD, GGML_OP_DIV, GGML_OP_MUL, GGML_OP_SUB
 from .._backend.device cimport Buffer, BufferType, buffer_dead, live, same_layout
 
 cdef enum:
     FOREVER = INT_MAX          # a `death` after the last node
     COMPUTE = 2                # GGML_BACKEND_BUFFER_USAGE_COMPUTE
-
-# Operations whose kernels may write over their first operand: those with a public in-place form, and the unary ones.
-cdef bint[160] writes_over
-for _op in (GGML_OP_ADD, 4, GGML_OP_SUB, GGML_OP_MUL, GGML_OP_DIV, 9, 10, 11, 12, 13, 24, 25, 27, 28, 32, 44, 45, 46,
-            48, 49, 50, 71, 87):
-    writes_over[_op] = True
 
 cdef size_t aligned(size_t n, size_t alignment) noexcept:
     return (n + alignment - 1) & ~(alignment - 1)
@@ -388,14 +382,15 @@ cdef int reuse_operand(Layout l, ggml_tensor *t, int step) except -1:
     """Computes a node in the memory of an operand that no later node reads, if its operation permits that."""
     cdef int own, j, k, n, other
     cdef ggml_tensor *s
-    if t.view_src != NULL or t.op >= 160 or t.op < 0 or not writes_over[t.op]:
+    cdef uint32_t overwrites = engine.op(t.op).overwrites
+    if t.view_src != NULL or not overwrites:
         return 0
     own = l.entries[number_of(l.index, t)].item
     if own < 0 or l.items[own].birth != step:
         return 0
-    for j in range(2 if t.op in (GGML_OP_ADD, GGML_OP_SUB, GGML_OP_MUL, GGML_OP_DIV) else 1):
+    for j in range(GGML_MAX_SRC):
         s = t.src[j]
-        if s == NULL or not same_layout(s, t) or (s.view_src != NULL and s.view_offs):
+        if not overwrites >> j & 1 or s == NULL or not same_layout(s, t) or (s.view_src != NULL and s.view_offs):
             continue
         k = storage_of(l, s)
         if (k < 0 or l.items[k].death != step or l.items[k].buffer != l.items[own].buffer

@@ -4,10 +4,10 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
 from .._core cimport (
-    GGML_MAX_SRC, GGML_TENSOR_FLAG_COMPUTE, GGML_TENSOR_FLAG_LOSS, GGML_TENSOR_FLAG_PARAM, GG_OP_MAX, arg_context,
-    arg_graph, arg_int32, arg_tensor_or_null, arg_tensors, engine, enter, fail, gg_contiguous, gg_is_float,
-    gg_nelements, gg_same_shape, ggml_cgraph, ggml_context, ggml_tensor, graph_expand, new_tensor, node1, node2,
-    node2_in_place, node_append, node_like, node_text, set_name,
+    GGML_MAX_SRC, GGML_TENSOR_FLAG_COMPUTE, GGML_TENSOR_FLAG_LOSS, GGML_TENSOR_FLAG_PARAM, GG_OP_MAX, arg_context, arg_graph,
+    arg_int32, arg_tensor_or_null, arg_tensors, engine, enter, fail, gg_contiguous, gg_is_float, gg_nelements,
+    gg_same_shape, ggml_cgraph, ggml_context, ggml_tensor, graph_expand, new_tensor, node1, node2, node2_in_place,
+    node_append, node_like, node_text, set_name,
 )
 from .._enums cimport GGML_OP_ADD, GGML_OP_CONT, GGML_OP_CUSTOM, GGML_OP_MAP_CUSTOM1, GGML_OP_SET_ROWS, GGML_TYPE_F32
 from .graph cimport copy_graph

@@ -9,17 +9,17 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset, strncmp
 
 from .._core cimport (
-    GGML_DEFAULT_GRAPH_SIZE, GGML_MAX_NAME, GGML_MAX_SRC, GGML_STATUS_ABORTED, GGML_STATUS_ALLOC_FAILED,
-    GGML_STATUS_FAILED, GGML_STATUS_SUCCESS, GGML_TENSOR_FLAG_COMPUTE, GGML_TENSOR_FLAG_LOSS, GGML_TENSOR_FLAG_PARAM,
-    arg_address, arg_bool, arg_callback, arg_context, arg_graph, arg_int32, arg_size, arg_tensor, arg_tensors, arg_text, cbool,
-    check_data, engine, enter, entered, fail, gg_call, gg_is_empty, gg_nbytes, gg_pins, gg_types, ggml_cgraph,
-    ggml_context, ggml_cplan, ggml_object, ggml_tensor, graph_expand, graph_new, hold, name_text, release, wrap_graph,
-    wrap_handle, wrap_tensor,
+    GGML_MAX_SRC, GGML_DEFAULT_GRAPH_SIZE, GGML_MAX_NAME, GGML_STATUS_ABORTED, GGML_STATUS_ALLOC_FAILED, GGML_STATUS_FAILED,
+    GGML_STATUS_SUCCESS, GGML_TENSOR_FLAG_COMPUTE, GGML_TENSOR_FLAG_LOSS, GGML_TENSOR_FLAG_PARAM, arg_address, arg_bool,
+    arg_callback, arg_context, arg_graph, arg_int32, arg_size, arg_tensor, arg_tensors, arg_text, cbool, check_data,
+    engine, enter, entered, fail, gg_call, gg_is_empty, gg_nbytes, gg_pins, gg_types, ggml_cgraph, ggml_context,
+    ggml_cplan, ggml_object, ggml_tensor, graph_expand, graph_new, hold, name_text, release, wrap_graph, wrap_handle,
+    wrap_tensor,
 )
 from .._enums cimport GGML_OP_OPT_STEP_ADAMW
 from .. import _constants, _structs
 from .._core import as_callback, park
-from .._system import log
+from .._system.messages import log
 
 cdef enum:
     MAX_THREADS = 512

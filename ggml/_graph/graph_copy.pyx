@@ -5,15 +5,16 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
 from .._core cimport (
-    GGML_MAX_NAME, GGML_MAX_SRC, arg_context, arg_graph, arg_int32, arg_tensors, engine, enter, fail, ggml_cgraph,
-    ggml_context, ggml_tensor, graph_expand, graph_new, node_append, node_like, wrap_graph, wrap_tensor,
+    GGML_MAX_SRC, GGML_MAX_NAME, arg_context, arg_graph, arg_int32, arg_tensors, engine, enter, fail, ggml_cgraph, ggml_context,
+    ggml_tensor, graph_expand, graph_new, node_append, node_like, wrap_graph, wrap_tensor,
 )
-from .._backend.device cimport HANDLE, Backend, backend_arg, buffer_dead, copy, place_view
+from .._backend.device cimport Backend, backend_arg, buffer_dead, copy, place_view
+from .._handle cimport HANDLE
 from .alloc cimport alloc_context
 from .alloc_layout cimport no_chain
 from .graph cimport arg_callable, arg_user_data
 from .. import _structs
-from .._backend.backend import ggml_backend_buffer_free
+from .._backend.buffer import ggml_backend_buffer_free
 from .._core import ggml_free, ggml_init, unpark
 
 cdef ggml_tensor *tensor_like(ggml_context *ctx, ggml_tensor *t) except NULL:

@@ -18,7 +18,7 @@ from .opt_context cimport Context, State, allocated, arg_opt_context, build, sel
 from .opt_params cimport ADAMW, BUILDS, FORWARD, GRAD, LOSSES, OPT, OPTIMIZERS, SGD, SUM, Rates, arg_choice, getter_of
 from .opt_result cimport Result, arg_result
 from .. import _structs
-from .._backend.backend import ggml_backend_tensor_memset
+from .._backend.transfer import ggml_backend_tensor_memset
 from .._core import unpark
 from .sched import (
     ggml_backend_sched_alloc_graph, ggml_backend_sched_get_backend, ggml_backend_sched_graph_compute,

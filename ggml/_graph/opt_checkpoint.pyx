@@ -22,7 +22,7 @@ from .._io.gguf_read import gguf_init_from_file
 from .._io.gguf_write import (
     gguf_add_tensor, gguf_set_arr_data, gguf_set_val_i64, gguf_set_val_str, gguf_set_val_u64, gguf_write_to_file,
 )
-from .._tensor import ggml_get_first_tensor, ggml_get_next_tensor
+from .._tensor.create import ggml_get_first_tensor, ggml_get_next_tensor
 from .opt import ggml_opt_optimizer_name
 
 cdef bytes VERSION = b"ggml.opt.version"

@@ -16,13 +16,14 @@ from .._backend.device cimport write
 from .._handle cimport Handle, find, live, set_title
 from .opt_params cimport ADAMW, CROSS_ENTROPY, FORWARD, GRAD, OPT, SQUARED_ERROR, SUM
 from .. import _structs
-from .._backend.backend import ggml_backend_buffer_clear, ggml_backend_buffer_free
+from .._backend.buffer import ggml_backend_buffer_clear, ggml_backend_buffer_free
 from .._core import ggml_free, ggml_init
 from .._ops.elementwise import ggml_scale, ggml_sqr, ggml_sub
 from .._ops.optimizer import ggml_opt_step_adamw, ggml_opt_step_sgd
 from .._ops.reduce import ggml_argmax, ggml_count_equal, ggml_sum
 from .._ops.softmax import ggml_cross_entropy_loss
-from .._tensor import ggml_get_first_tensor, ggml_set_input, ggml_set_loss, ggml_set_output
+from .._tensor.create import ggml_get_first_tensor
+from .._tensor.properties import ggml_set_input, ggml_set_loss, ggml_set_output
 from .alloc import ggml_backend_alloc_ctx_tensors
 from .grad import ggml_build_backward_expand
 from .graph import ggml_build_forward_expand, ggml_graph_cpy, ggml_graph_get_grad, ggml_new_graph_custom

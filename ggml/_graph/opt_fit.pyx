@@ -15,7 +15,7 @@ from .opt_params cimport getter_of
 from .opt_result cimport Result, arg_result
 from .. import _structs
 from .._core import unpark
-from .._system import ggml_time_us
+from .._system.cpu import ggml_time_us
 from .opt import ggml_opt_free, ggml_opt_init
 from .opt_dataset import ggml_opt_dataset_shuffle
 from .opt_params import ggml_opt_default_params, ggml_opt_get_optimizer_params

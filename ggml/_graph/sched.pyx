@@ -13,9 +13,8 @@ from .._core cimport (
     arg_size, arg_tensor, engine, enter, fail, gg_pins, gg_region, ggml_cgraph, ggml_tensor, graph_new, hold, release,
     wrap_tensor,
 )
-from .._backend.device cimport (
-    HANDLE, Backend, BufferType, CpuBackend, Event, Handle, backend_arg, copy, find, handles, live,
-)
+from .._backend.device cimport Backend, BufferType, CpuBackend, Event, backend_arg, copy, live
+from .._handle cimport HANDLE, Handle, find, handles
 from .alloc cimport Galloc, new_galloc
 from .alloc_layout cimport number_of
 from .alloc_record cimport DIFFERS, SAME, Record

@@ -22,7 +22,7 @@ from .gguf cimport (
     arg_file, arg_gguf, padded, quoted, set_size, valid_utf8,
 )
 from .. import _constants
-from .._system import log
+from .._system.messages import log
 from .gguf_types import TYPES, setter_text
 
 cdef object serial = itertools.count()       # makes the names of temporary files unique

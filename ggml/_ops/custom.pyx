@@ -6,10 +6,9 @@ from libc.stdint cimport INT32_MAX, int64_t, uint8_t
 from libc.string cimport memcpy
 
 from .._core cimport (
-    GGML_MAX_SRC, GGML_STATUS_FAILED, GGML_STATUS_SUCCESS, arg_address, arg_callback, arg_context, arg_extent,
-    arg_graph, arg_int32, arg_tensor, arg_tensor_or_null, arg_tensors, arg_type, context_of, engine, enter, fail,
-    gg_same_shape, ggml_context, ggml_tensor, keep, node_append, node_in_place, node_init, node_like, wrap_graph,
-    wrap_handle, wrap_tensor,
+    GGML_MAX_SRC, GGML_STATUS_FAILED, GGML_STATUS_SUCCESS, arg_address, arg_callback, arg_context, arg_extent, arg_graph, arg_int32,
+    arg_tensor, arg_tensor_or_null, arg_tensors, arg_type, context_of, engine, enter, fail, gg_same_shape, ggml_context,
+    ggml_tensor, keep, node_append, node_in_place, node_init, node_like, wrap_graph, wrap_handle, wrap_tensor,
 )
 from .._enums cimport GGML_OP_CUSTOM, GGML_OP_MAP_CUSTOM1, GGML_OP_MAP_CUSTOM2, GGML_OP_MAP_CUSTOM3, GGML_TYPE_F32
 from .._graph.grad cimport Backward, gradients

@@ -1,0 +1,1 @@
+"""What belongs to no tensor: number formats, the CPU, messages, thread pools."""
