@@ -9,7 +9,8 @@ import numpy as np
 
 import ggml
 
-from ._arena import Tensor, api, contexts
+from ._api import api
+from ._arena import Tensor, contexts
 from ._graph import compute, expand, ggml_build_backward, nodes_of, print_graph, reset
 from ._structs import constants, ggml_cgraph, ggml_init_params, ggml_opt_params
 from ._tensors import ggml_free, ggml_init
@@ -69,14 +70,14 @@ class Objective:
             raise ValueError("f depends on no parameter: call ggml_set_param on the tensors to change")
         for t in self.parameters:
             if t.struct.type != ggml.GGML_TYPE_F32:
-                raise ValueError(f"parameter {t.label()} is not f32")
+                raise ValueError(f"parameter {t.name_text()} is not f32")
         self.backward = ggml_build_backward(ctx.engine, self.forward, True)
         if params.print_forward_graph:
             print_graph(self.forward)
         if params.print_backward_graph:
             print_graph(self.backward)
-        self.at = [np.asarray(t.twin) for t in self.parameters]
-        self.grads = [np.asarray(t.grad.twin) for t in self.parameters]
+        self.at = [np.asarray(t.engine) for t in self.parameters]
+        self.grads = [np.asarray(t.grad.engine) for t in self.parameters]
 
     def start(self):
         return np.concatenate([a.ravel() for a in self.at]).astype(np.float64)
@@ -85,9 +86,9 @@ class Objective:
         """Value and gradient at x, which the parameters then hold."""
         self.set(x)
         reset(self.forward)
-        ggml.ggml_set_f32(self.f.grad.twin, 1.0)
+        ggml.ggml_set_f32(self.f.grad.engine, 1.0)
         compute(self.ctx, self.backward)
-        value = ggml.ggml_get_f32_1d(self.f.twin, 0)
+        value = ggml.ggml_get_f32_1d(self.f.engine, 0)
         gradient = np.concatenate([g.ravel() for g in self.grads]).astype(np.float64)
         if not (np.isfinite(value) and np.isfinite(gradient).all()):
             raise Diverged
@@ -241,8 +242,8 @@ def ggml_opt(ctx, params, f: Tensor):
         raise TypeError(f"params is {params!r:.60}: need ggml_opt_params")
     if params.type not in (ADAM, LBFGS) or params.lbfgs.linesearch not in (ARMIJO, WOLFE, STRONG_WOLFE):
         raise ValueError(f"params.type is {params.type}, linesearch {params.lbfgs.linesearch}: need GGML_OPT_*, GGML_LINESEARCH_*")
-    if f.struct.type != ggml.GGML_TYPE_F32 or ggml.ggml_nelements(f.twin) != 1:
-        raise ValueError(f"f ({f.label()}) is no scalar: need one f32")
+    if f.struct.type != ggml.GGML_TYPE_F32 or ggml.ggml_nelements(f.engine) != 1:
+        raise ValueError(f"f ({f.name_text()}) is no scalar: need one f32")
     own = None
     if ctx is None:
         try:

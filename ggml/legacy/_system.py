@@ -9,7 +9,7 @@ import numpy as np
 import ggml
 
 from . import _memory
-from ._arena import api
+from ._api import api
 from ._structs import dequantize_row_q_t, quantize_fns_t, quantize_row_q_t, vec_dot_q_t
 from ._tensors import engine_type
 
