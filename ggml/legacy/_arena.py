@@ -7,6 +7,8 @@ into a struct reach the engine tensor the next time that a function receives the
 """
 
 import ctypes
+import re
+from contextlib import contextmanager
 from ctypes import c_void_p
 from typing import Any
 
@@ -289,7 +291,7 @@ def inner_nodes(engine):
     return order[:-1]
 
 
-# ---- operations that the engine has too ------------------------------------------------------------------------------
+# ---- building operations ---------------------------------------------------------------------------------------------
 def unary(ctx, name, op, a, grad=True, n_dims=None):
     """The node `op` of one source, built by the engine's function of the same name."""
     return ctx.node(op, getattr(ggml, name)(ctx.engine, a.engine), a, grad=grad, n_dims=n_dims)
@@ -298,3 +300,35 @@ def unary(ctx, name, op, a, grad=True, n_dims=None):
 def binary(ctx, name, op, a, b, grad=True):
     """The node `op` of two sources, built by the engine's function of the same name."""
     return ctx.node(op, getattr(ggml, name)(ctx.engine, a.engine, b.engine), a, b, grad=grad)
+
+
+def exchanged(ctx, name, op, a, b, *args):
+    """The node `op` of a and b, built by the engine's function that takes them in the other order, b first.
+
+    The engine's messages name its own arguments: a and b are exchanged in them too.
+    """
+    try:
+        engine = getattr(ggml, name)(ctx.engine, b.engine, a.engine, *args)
+    except ValueError as error:
+        names = {"a": "b", "b": "a"}
+        raise ValueError(re.sub(r"\b[ab](?= is )", lambda found: names[found[0]], str(error))) from None
+    return ctx.node(op, engine, a, b)
+
+
+@contextmanager
+def named_operands(needed, **operands):
+    """Replaces the messages of inner nodes, which name their own operands, by one that describes these operands."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{shapes_text(**operands)}: need {needed}") from error
+
+
+def shapes_text(**operands):
+    """Describes operands in a message: "a is f32 [4, 3], b is f16 [4]"."""
+
+    def text(t):
+        n_dims = max([1, *(i + 1 for i, size in enumerate(t.ne) if size != 1)])
+        return f"{ggml.ggml_type_name(t.type).decode()} {t.ne[:n_dims]}"
+
+    return ", ".join(f"{name} is {text(tensor.engine.contents)}" for name, tensor in operands.items())

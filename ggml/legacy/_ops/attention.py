@@ -8,15 +8,15 @@ import numpy as np
 import ggml
 
 from .._api import api
-from .._arena import Context, Tensor
+from .._arena import Context, Tensor, named_operands, shapes_text
 
 
 def alibi_slopes(n_head, bias_max):
-    """What a column adds for each head (arXiv:2108.12409)."""
-    whole = 2 ** int(math.log2(n_head))
-    k = np.arange(n_head)
-    slopes = np.where(k < whole, 2.0 ** (-bias_max * (k + 1) / whole), 2.0 ** (-bias_max * (2 * (k - whole) + 1) / (2 * whole)))
-    return slopes.astype(np.float32)
+    """The slope of each head's bias (arXiv:2108.12409), with n the largest power of two up to n_head."""
+    n = 2 ** int(math.log2(n_head))
+    h = np.arange(n_head)
+    exponents = np.where(h < n, (h + 1) / n, (2 * (h - n) + 1) / (2 * n))
+    return (2.0 ** (-bias_max * exponents)).astype(np.float32)
 
 
 @api
@@ -44,7 +44,8 @@ def ggml_alibi(ctx: Context, a: Tensor, n_past: int, n_head: int, bias_max: floa
     """
     ne = a.struct.ne
     if n_past < 0 or n_head < 1 or n_head != ne[2] or ne[0] != n_past + ne[1]:
-        raise ValueError(f"a is {ne[:]}, n_past is {n_past}, n_head is {n_head}: need [n_past + ne1, ne1, n_head]")
+        given = f"{shapes_text(a=a)}, n_past is {n_past}, n_head is {n_head}"
+        raise ValueError(f"{given}: need a [n_past + n_tokens, n_tokens, n_head] and n_past >= 0")
     bias = alibi_slopes(n_head, bias_max)[:, None, None] * np.arange(1 - ne[0], 1, dtype=np.float32)
     result = ggml.ggml_add_inplace(ctx.engine, a.engine, ctx.constant(ggml.GGML_TYPE_F32, bias[None]))
     bits = struct.unpack("i", struct.pack("f", bias_max))[0]
@@ -52,7 +53,7 @@ def ggml_alibi(ctx: Context, a: Tensor, n_past: int, n_head: int, bias_max: floa
 
 
 def _f32(e, t):
-    """The right-hand side of a product as f32."""
+    """The engine tensor of t, the second operand of a product, converted to f32."""
     return ggml.ggml_cast(e, t.engine, ggml.GGML_TYPE_F32) if t.struct.type != ggml.GGML_TYPE_F32 else t.engine
 
 
@@ -78,13 +79,15 @@ def ggml_flash_attn(ctx: Context, q: Tensor, k: Tensor, v: Tensor, masked: bool)
         MemoryError: the arena or the scratch buffer is full.
     """
     e, (d, n), m = ctx.engine, q.struct.ne[:2], k.struct.ne[1]
-    if v.struct.ne[0] != m or v.struct.ne[1] != d or (masked and m < n):
-        raise ValueError(f"q is {q.struct.ne[:]}, k {k.struct.ne[:]}, v {v.struct.ne[:]}: need [D, N], [D, M], [M, D], M >= N")
-    scores = ggml.ggml_mul_mat(e, k.engine, _f32(e, q))
-    if masked:
-        scores = ggml.ggml_diag_mask_inf(e, scores, m - n)
-    weights = ggml.ggml_soft_max_ext(e, scores, None, 1 / math.sqrt(d), 0.0)
-    result = ggml.ggml_mul_mat(e, v.engine, weights)
+    needed = "q [D, N], k [D, M], v [M, D] of float types" + (", M >= N" if masked else "")
+    with named_operands(needed, q=q, k=k, v=v):
+        if v.struct.ne[1] != d or (masked and m < n):
+            raise ValueError
+        scores = ggml.ggml_mul_mat(e, k.engine, _f32(e, q))
+        if masked:
+            scores = ggml.ggml_diag_mask_inf(e, scores, m - n)
+        weights = ggml.ggml_soft_max_ext(e, scores, None, 1 / math.sqrt(d), 0.0)
+        result = ggml.ggml_mul_mat(e, v.engine, weights)
     return ctx.node("FLASH_ATTN", result, q, k, v, ctx.ints(masked), n_dims=4)
 
 
@@ -110,6 +113,8 @@ def ggml_flash_ff(ctx: Context, a: Tensor, b0: Tensor, b1: Tensor, c0: Tensor, c
         MemoryError: the arena or the scratch buffer is full.
     """
     e = ctx.engine
-    hidden = ggml.ggml_gelu(e, ggml.ggml_add(e, ggml.ggml_mul_mat(e, b0.engine, _f32(e, a)), b1.engine))
-    result = ggml.ggml_add(e, ggml.ggml_mul_mat(e, c0.engine, hidden), c1.engine)
+    needed = "a [n_in, n], b0 [n_in, n_hidden], b1 [n_hidden], c0 [n_hidden, n_out], c1 [n_out] of float types"
+    with named_operands(needed, a=a, b0=b0, b1=b1, c0=c0, c1=c1):
+        hidden = ggml.ggml_gelu(e, ggml.ggml_add(e, ggml.ggml_mul_mat(e, b0.engine, _f32(e, a)), b1.engine))
+        result = ggml.ggml_add(e, ggml.ggml_mul_mat(e, c0.engine, hidden), c1.engine)
     return ctx.node("FLASH_FF", result, a, b0, b1, c0, c1, n_dims=4)

@@ -1,18 +1,20 @@
-"""Convolutions of one dimension."""
+"""Convolutions along one dimension."""
 
 import ggml
 
 from .._api import api
-from .._arena import Context, Tensor
+from .._arena import Context, Tensor, shapes_text
 
 
 def _conv_1d(ctx, op, a, b, stride):
-    """Kernels a [K, IC, OC] with odd K over b [L, IC], padded with zeros to [L / stride, OC]."""
+    """Convolves b [L, IC], padded with K // 2 zeros at each end, with kernels a [K, IC, OC]: [L // stride, OC]."""
     e, kernel, length = ctx.engine, a.struct.ne[0], b.struct.ne[0]
     if kernel % 2 == 0:
-        raise ValueError(f"a is {a.struct.ne[:]}: its ne0 must be odd")
+        raise ValueError(f"{shapes_text(a=a)}: ne[0], the kernel size, must be odd")
+    if b.struct.ne[2] != 1 or b.struct.ne[3] != 1:
+        raise ValueError(f"{shapes_text(b=b)}: need one signal [length, in_channels]")
     result = ggml.ggml_conv_1d(e, a.engine, b.engine, stride, kernel // 2, 1)
-    if length % stride:
+    if length % stride:  # the engine's result has one column more: it rounds L / stride up
         ne, nb = result.contents.ne[:], result.contents.nb[:]
         result = ggml.ggml_cont(e, ggml.ggml_view_2d(e, result, length // stride, ne[1], nb[1], 0))
     return ctx.node(op, result, a, b, n_dims=2)
@@ -27,12 +29,12 @@ def ggml_conv_1d_1s(ctx: Context, a: Tensor, b: Tensor) -> Tensor:
     Args:
         ctx: context that receives the result.
         a: f32 or f16 kernels, [K, in_channels, out_channels] with an odd K.
-        b: f32 or f16 signal, [length, in_channels].
+        b: f32 or f16, [length, in_channels]: a single signal.
     Returns:
         f32 tensor [length, out_channels].
     Raises:
         TypeError: an argument is of the wrong kind.
-        ValueError: K is even, the channels differ, or a type is not supported.
+        ValueError: K is even, b has more than two dimensions, the channels differ, or a type is not supported.
         RuntimeError: ctx or a tensor was freed.
         MemoryError: the arena or the scratch buffer is full.
     """
@@ -48,12 +50,12 @@ def ggml_conv_1d_2s(ctx: Context, a: Tensor, b: Tensor) -> Tensor:
     Args:
         ctx: context that receives the result.
         a: f32 or f16 kernels, [K, in_channels, out_channels] with an odd K.
-        b: f32 or f16 signal, [length, in_channels].
+        b: f32 or f16, [length, in_channels]: a single signal.
     Returns:
         f32 tensor [length // 2, out_channels].
     Raises:
         TypeError: an argument is of the wrong kind.
-        ValueError: K is even, the channels differ, or a type is not supported.
+        ValueError: K is even, b has more than two dimensions, the channels differ, or a type is not supported.
         RuntimeError: ctx or a tensor was freed.
         MemoryError: the arena or the scratch buffer is full.
     """

@@ -1,4 +1,4 @@
-"""Callbacks that compute rows."""
+"""Operations that call back for each row."""
 
 import ctypes
 import struct
@@ -11,10 +11,10 @@ from .._structs import ggml_binary_op_f32_t, ggml_unary_op_f32_t
 
 
 def _map(ctx, op, a, b, build, kind, fun):
-    """The callback's address was kept in a tensor then, as two integers."""
+    """The node `op` that calls fun. As in May 2023, an i32 tensor [2] holds the address of the callback."""
     if callable(fun) and not isinstance(fun, ctypes._CFuncPtr):  # type: ignore[attr-defined]
         fun = kind(fun)
-    ctx.kept.append(fun)
+    ctx.kept.append(fun)  # the engine holds its address only
     sources = [a.engine] if b is None else [a.engine, b.engine]
     result = build(ctx.engine, *sources, fun)
     address = fun if isinstance(fun, int) else ctypes.cast(fun, ctypes.c_void_p).value

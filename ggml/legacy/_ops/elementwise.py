@@ -1,11 +1,11 @@
-"""Element-by-element operations of one or two tensors."""
+"""Element-by-element operations: arithmetic, functions and activations."""
 
 import ctypes
 
 import ggml
 
 from .._api import api
-from .._arena import Context, Tensor, binary, unary
+from .._arena import Context, Tensor, binary, exchanged, shapes_text, unary
 
 
 @api
@@ -226,7 +226,7 @@ def ggml_silu_back(ctx: Context, a: Tensor, b: Tensor) -> Tensor:
         RuntimeError: ctx or a tensor was freed.
         MemoryError: the arena or the scratch buffer is full.
     """
-    return ctx.node("SILU_BACK", ggml.ggml_silu_back(ctx.engine, b.engine, a.engine), a, b)
+    return exchanged(ctx, "ggml_silu_back", "SILU_BACK", a, b)
 
 
 @api
@@ -255,7 +255,7 @@ def ggml_relu(ctx: Context, a: Tensor) -> Tensor:
 
 @ggml.ggml_custom1_op_t
 def _copy(dst, a, ith, nth, userdata):
-    """Copies a, of the same layout: for a node that is there for its gradient."""
+    """Copies a contiguous tensor. It is the forward pass of an operation that exists for its gradient."""
     ctypes.memmove(dst.contents.data, a.contents.data, ggml.ggml_nbytes(a))
 
 
@@ -430,8 +430,9 @@ def ggml_scale_inplace(ctx: Context, a: Tensor, b: Tensor) -> Tensor:
 
 
 def _one(b):
+    """b, which must have one element."""
     if ggml.ggml_nelements(b.engine) != 1:
-        raise ValueError(f"b has {ggml.ggml_nelements(b.engine)} elements: need one")
+        raise ValueError(f"{shapes_text(b=b)}: need one element")
     return b
 
 

@@ -3,7 +3,7 @@
 import ggml
 
 from .._api import api
-from .._arena import Context, Tensor
+from .._arena import Context, Tensor, exchanged
 
 NORM_EPS, RMS_NORM_EPS = 1e-5, 1e-6
 
@@ -66,4 +66,4 @@ def ggml_rms_norm_back(ctx: Context, a: Tensor, b: Tensor) -> Tensor:
         RuntimeError: ctx or a tensor was freed.
         MemoryError: the arena or the scratch buffer is full.
     """
-    return ctx.node("RMS_NORM_BACK", ggml.ggml_rms_norm_back(ctx.engine, b.engine, a.engine, RMS_NORM_EPS), a, b)
+    return exchanged(ctx, "ggml_rms_norm_back", "RMS_NORM_BACK", a, b, RMS_NORM_EPS)

@@ -9,12 +9,16 @@ from .._arena import Context, Tensor
 
 
 def _rotated(ctx, a, n_past, n_dims, mode, back, inplace):
-    """Rows of dimension 2 rotated; with mode & 1 they have their own number as position, and the first n_past stay out."""
+    """The engine tensor of a rotated by the positions of the tokens, or back by the same angles.
+
+    Token i has the position n_past + i. With bit 0 of mode it has the position i, and the first n_past tokens are not
+    rotated: they are zero in the result, or unchanged if the rotation is in place.
+    """
     if n_past < 0 or not 0 <= mode <= 3:
         raise ValueError(f"n_past is {n_past}, mode is {mode}: need n_past >= 0 and a mode of 0 to 3")
     e, ne, nb = ctx.engine, a.struct.ne[:], a.struct.nb[:]
-    first = min(n_past, ne[2]) if mode & 1 else 0
-    start = first if mode & 1 else n_past
+    first = min(n_past, ne[2]) if mode & 1 else 0  # the first token that is rotated
+    start = first if mode & 1 else n_past  # its position
     if start + ne[2] - first >= 1 << 31:
         raise ValueError(f"a is {ne}, n_past is {n_past}: positions must be less than 2^31")
     positions = ctx.constant(ggml.GGML_TYPE_I32, np.arange(start, start + ne[2] - first, dtype=np.int32))
@@ -23,7 +27,8 @@ def _rotated(ctx, a, n_past, n_dims, mode, back, inplace):
     if first:
         part = ggml.ggml_view_4d(e, part, *ne[:2], ne[2] - first, ne[3], *nb[1:], first * nb[2])
     if back:
-        part = ggml.ggml_rope_back(e, part, positions, None, n_dims, neox, 0, 0, 10000.0, 1.0, 0.0, 1.0, 32.0, 1.0, 0.0, False)
+        no_scaling = (0, 10000.0, 1.0, 0.0, 1.0, 32.0, 1.0)  # n_ctx_orig to beta_slow: the values of ggml_rope
+        part = ggml.ggml_rope_ext_back(e, part, positions, None, n_dims, neox, *no_scaling)
     elif inplace and not first:
         part = ggml.ggml_rope_inplace(e, part, positions, n_dims, neox)
     else:

@@ -90,12 +90,13 @@ def ggml_repeat(ctx: Context, a: Tensor, b: Tensor) -> Tensor:
     return ctx.node("REPEAT", ggml.ggml_repeat(ctx.engine, a.engine, b.engine), a, b, n_dims=b.struct.n_dims)
 
 
-def _update(ctx, name, a, b, *place):
-    nb1, nb2, nb3, offset = place
+def _update(ctx, name, a, b, nb1, nb2, nb3, offset):
+    """The node that adds b to a part of a (ACC) or replaces the part by b (SET), by the engine's function `name`."""
     inplace = name.endswith("_inplace")
     result = getattr(ggml, name)(ctx.engine, a.engine, b.engine, nb1, nb2, nb3, offset)
     if max(nb1, nb2, nb3, offset) >= 1 << 31:
-        raise ValueError(f"nb1 is {nb1}, nb2 {nb2}, nb3 {nb3}, offset {offset}: need 31-bit numbers")
+        given = f"nb1 is {nb1}, nb2 is {nb2}, nb3 is {nb3}, offset is {offset}"
+        raise ValueError(f"{given}: each must be less than 2^31, because an i32 tensor stores it")
     params = ctx.ints(nb1, nb2, nb3, offset, inplace)
     return ctx.node("ACC" if "acc" in name else "SET", result, a, b, params, grad=not inplace)
 
@@ -485,7 +486,9 @@ def ggml_view_3d(ctx: Context, a: Tensor, ne0: int, ne1: int, ne2: int, nb1: int
 
 
 @api
-def ggml_view_4d(ctx: Context, a: Tensor, ne0: int, ne1: int, ne2: int, ne3: int, nb1: int, nb2: int, nb3: int, offset: int) -> Tensor:
+def ggml_view_4d(
+    ctx: Context, a: Tensor, ne0: int, ne1: int, ne2: int, ne3: int, nb1: int, nb2: int, nb3: int, offset: int
+) -> Tensor:
     """Shows a part of a tensor's memory with four dimensions.
 
     Args:
