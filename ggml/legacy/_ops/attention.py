@@ -61,8 +61,8 @@ def _f32(e, t):
 def ggml_flash_attn(ctx: Context, q: Tensor, k: Tensor, v: Tensor, masked: bool) -> Tensor:
     """Computes attention for all heads: soft_max(q k^T / sqrt(D)) v, by rows of q.
 
-    It consists of two matrix products with a soft-max between them; the scores of all heads are stored. The current
-    surface's ggml_flash_attn_ext takes v without transposition.
+    It consists of two matrix products with a soft-max between them; the scores of all heads are stored. The
+    current surface's ggml_flash_attn_ext takes v without transposition. Gradients flow to q, k and v.
 
     Args:
         ctx: context that receives the result.
@@ -95,7 +95,8 @@ def ggml_flash_attn(ctx: Context, q: Tensor, k: Tensor, v: Tensor, masked: bool)
 def ggml_flash_ff(ctx: Context, a: Tensor, b0: Tensor, b1: Tensor, c0: Tensor, c1: Tensor) -> Tensor:
     """Computes a feed-forward block: two matrix products with biases and a GELU between them.
 
-    In NumPy's order, result = gelu(a @ b0.T + b1) @ c0.T + c1, with the approximation of GELU by tanh.
+    In NumPy's order, result = gelu(a @ b0.T + b1) @ c0.T + c1, with the approximation of GELU by tanh. Gradients
+    flow to all five tensors.
 
     Args:
         ctx: context that receives the result.

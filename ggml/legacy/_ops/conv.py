@@ -24,7 +24,8 @@ def _conv_1d(ctx, op, a, b, stride):
 def ggml_conv_1d_1s(ctx: Context, a: Tensor, b: Tensor) -> Tensor:
     """Convolves a signal with kernels at stride 1, padded with zeros so that its length stays.
 
-    result[i, o] = sum over c, k of a[k, c, o] * b[i + k - K // 2, c]: the kernel is not reversed.
+    result[i, o] = sum over c, k of a[k, c, o] * b[i + k - K // 2, c]: the kernel is not reversed. Gradients flow
+    to a and b.
 
     Args:
         ctx: context that receives the result.
@@ -45,7 +46,8 @@ def ggml_conv_1d_1s(ctx: Context, a: Tensor, b: Tensor) -> Tensor:
 def ggml_conv_1d_2s(ctx: Context, a: Tensor, b: Tensor) -> Tensor:
     """Convolves a signal with kernels at stride 2, padded with zeros: half as many outputs as inputs.
 
-    result[i, o] = sum over c, k of a[k, c, o] * b[2 i + k - K // 2, c]: the kernel is not reversed.
+    result[i, o] = sum over c, k of a[k, c, o] * b[2 i + k - K // 2, c]: the kernel is not reversed. Gradients flow
+    to a and b.
 
     Args:
         ctx: context that receives the result.

@@ -212,7 +212,7 @@ def ggml_silu(ctx: Context, a: Tensor) -> Tensor:
 def ggml_silu_back(ctx: Context, a: Tensor, b: Tensor) -> Tensor:
     """Computes the gradient of ggml_silu: b * s * (1 + a * (1 - s)) with s = 1 / (1 + exp(-a)).
 
-    The current surface takes the two tensors in the other order.
+    The current surface takes the two tensors in the other order. Gradients flow to a and b.
 
     Args:
         ctx: context that receives the result.

@@ -32,8 +32,9 @@ def ggml_get_rows(ctx: Context, a: Tensor, b: Tensor) -> Tensor:
 def ggml_get_rows_back(ctx: Context, a: Tensor, b: Tensor, c: Tensor) -> Tensor:
     """Copies c and adds the rows of a to those rows of the copy that b lists.
 
-    This is how a gradient passes through ggml_get_rows: result[:, b[i]] += a[:, i], rows that are listed repeatedly
-    add up. The current surface's function adds to zeros and uses only the shape of c.
+    This is how a gradient passes through ggml_get_rows: result[:, b[i]] += a[:, i], rows that are listed
+    repeatedly add up. The current surface's function adds to zeros and uses only the shape of c. Gradients flow to
+    a and c.
 
     Args:
         ctx: context that receives the result.

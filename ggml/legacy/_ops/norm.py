@@ -12,7 +12,7 @@ NORM_EPS, RMS_NORM_EPS = 1e-5, 1e-6
 def ggml_norm(ctx: Context, a: Tensor) -> Tensor:
     """Normalises each row to mean 0 and variance 1: (a - mean) / sqrt(variance + 1e-5).
 
-    The current surface takes eps as an argument.
+    The current surface takes eps as an argument. The gradient flows to a.
 
     Args:
         ctx: context that receives the result.
@@ -32,7 +32,8 @@ def ggml_norm(ctx: Context, a: Tensor) -> Tensor:
 def ggml_rms_norm(ctx: Context, a: Tensor) -> Tensor:
     """Divides each row by its root mean square: a / sqrt(mean(a^2) + 1e-6).
 
-    The current surface takes eps as an argument. Formula: arXiv:1910.07467, without the gain.
+    The current surface takes eps as an argument. Formula: arXiv:1910.07467, without the gain. The gradient flows
+    to a.
 
     Args:
         ctx: context that receives the result.
@@ -52,7 +53,7 @@ def ggml_rms_norm(ctx: Context, a: Tensor) -> Tensor:
 def ggml_rms_norm_back(ctx: Context, a: Tensor, b: Tensor) -> Tensor:
     """Computes the gradient of ggml_rms_norm: (b - a * mean(a * b) / m) / sqrt(m), m = mean(a^2) + 1e-6, by rows.
 
-    The current surface takes the two tensors in the other order.
+    The current surface takes the two tensors in the other order. Gradients flow to a and b.
 
     Args:
         ctx: context that receives the result.

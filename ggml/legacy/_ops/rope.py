@@ -44,7 +44,7 @@ def ggml_rope(ctx: Context, a: Tensor, n_past: int, n_dims: int, mode: int) -> T
 
     Pair p of the first n_dims elements is rotated by position * 10000^(-2 p / n_dims); the other elements are
     copied. Token i of dimension 2 has the position n_past + i. The current surface takes a tensor of positions
-    instead of n_past.
+    instead of n_past. The gradient flows to a.
 
     Args:
         ctx: context that receives the result.
@@ -94,6 +94,8 @@ def ggml_rope_inplace(ctx: Context, a: Tensor, n_past: int, n_dims: int, mode: i
 @api
 def ggml_rope_back(ctx: Context, a: Tensor, n_past: int, n_dims: int, mode: int) -> Tensor:
     """Rotates pairs of elements by the negative angles: the gradient of ggml_rope, and its inverse.
+
+    The gradient flows to a.
 
     Args:
         ctx: context that receives the result.

@@ -333,6 +333,8 @@ def _reshape(ctx, a, *ne):
 def ggml_reshape_1d(ctx: Context, a: Tensor, ne0: int) -> Tensor:
     """Shows a contiguous tensor as a vector, over the same memory.
 
+    The gradient flows to a.
+
     Args:
         ctx: context that receives the result.
         a: tensor of any type and any shape, contiguous.
@@ -351,6 +353,8 @@ def ggml_reshape_1d(ctx: Context, a: Tensor, ne0: int) -> Tensor:
 @api
 def ggml_reshape_2d(ctx: Context, a: Tensor, ne0: int, ne1: int) -> Tensor:
     """Shows a contiguous tensor as a matrix, over the same memory.
+
+    The gradient flows to a.
 
     Args:
         ctx: context that receives the result.
@@ -372,6 +376,8 @@ def ggml_reshape_2d(ctx: Context, a: Tensor, ne0: int, ne1: int) -> Tensor:
 def ggml_reshape_3d(ctx: Context, a: Tensor, ne0: int, ne1: int, ne2: int) -> Tensor:
     """Shows a contiguous tensor with three dimensions, over the same memory.
 
+    The gradient flows to a.
+
     Args:
         ctx: context that receives the result.
         a: tensor of any type and any shape, contiguous.
@@ -392,6 +398,8 @@ def ggml_reshape_3d(ctx: Context, a: Tensor, ne0: int, ne1: int, ne2: int) -> Te
 @api
 def ggml_reshape_4d(ctx: Context, a: Tensor, ne0: int, ne1: int, ne2: int, ne3: int) -> Tensor:
     """Shows a contiguous tensor with four dimensions, over the same memory.
+
+    The gradient flows to a.
 
     Args:
         ctx: context that receives the result.
@@ -420,6 +428,8 @@ def _view(ctx, n_dims, a, *args):
 def ggml_view_1d(ctx: Context, a: Tensor, ne0: int, offset: int) -> Tensor:
     """Shows consecutive elements of a tensor's memory as a vector.
 
+    The gradient flows to the elements of a that the view shows.
+
     Args:
         ctx: context that receives the result.
         a: tensor of any type and any shape.
@@ -440,6 +450,8 @@ def ggml_view_1d(ctx: Context, a: Tensor, ne0: int, offset: int) -> Tensor:
 @api
 def ggml_view_2d(ctx: Context, a: Tensor, ne0: int, ne1: int, nb1: int, offset: int) -> Tensor:
     """Shows a part of a tensor's memory as a matrix.
+
+    The gradient flows to the elements of a that the view shows.
 
     Args:
         ctx: context that receives the result.
@@ -463,6 +475,8 @@ def ggml_view_2d(ctx: Context, a: Tensor, ne0: int, ne1: int, nb1: int, offset: 
 @api
 def ggml_view_3d(ctx: Context, a: Tensor, ne0: int, ne1: int, ne2: int, nb1: int, nb2: int, offset: int) -> Tensor:
     """Shows a part of a tensor's memory with three dimensions.
+
+    The gradient flows to the elements of a that the view shows.
 
     Args:
         ctx: context that receives the result.
@@ -490,6 +504,8 @@ def ggml_view_4d(
     ctx: Context, a: Tensor, ne0: int, ne1: int, ne2: int, ne3: int, nb1: int, nb2: int, nb3: int, offset: int
 ) -> Tensor:
     """Shows a part of a tensor's memory with four dimensions.
+
+    The gradient flows to the elements of a that the view shows.
 
     Args:
         ctx: context that receives the result.
