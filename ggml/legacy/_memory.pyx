@@ -2,7 +2,7 @@
 from ggml._core cimport arg_buffer, engine, fail
 
 def address(value, str name, size_t need):
-    """The address of `value` (c_void_p, byref, a pointer, an array or a buffer) if `need` bytes there can be accessed."""
+    """The address of `value` (c_void_p, byref, pointer, array or buffer), where `need` bytes must be accessible."""
     cdef void *p = NULL
     arg_buffer(value, name.encode(), need, &p)
     if p == NULL:
