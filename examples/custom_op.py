@@ -1,7 +1,8 @@
-"""Operations of one's own in a graph: with NumPy, shared among threads, and as a ctypes callback on raw memory.
+"""Custom operations in a graph: with NumPy, on several threads, and as a ctypes callback on raw memory.
 
-A custom operation is a function that fills the tensor that it is given first. Every thread calls it, with its number and how
-many there are; with `n_tasks` 1 only one does. An exception in it ends the compute call, which raises it.
+A custom operation is a function that fills its first argument, the result. Each of the threads calls it with its number
+`ith` and the number of threads `nth`; with n_tasks = 1, a single thread calls it. If it raises an exception, the
+computation stops and raises the same exception.
 """
 
 import ctypes
@@ -15,32 +16,32 @@ from ggml.utils import from_numpy, to_numpy
 
 @ggml.ggml_custom1_op_t
 def median(dst, a, ith, nth, userdata):
-    """The median of each row, in all of its elements: NumPy on one thread."""
+    """dst[:, row] = median(a[:, row]), with NumPy on one thread."""
     to_numpy(dst)[:] = np.median(to_numpy(a), axis=-1, keepdims=True)
 
 
 @ggml.ggml_custom2_op_t
 def hypot(dst, a, b, ith, nth, userdata):
-    """sqrt(a^2 + b^2): every thread takes each nth row."""
+    """dst = sqrt(a^2 + b^2), with NumPy on all threads: thread ith computes the rows ith, ith + nth ..."""
     rows = slice(ith, None, nth)
     np.hypot(to_numpy(a)[rows], to_numpy(b)[rows], out=to_numpy(dst)[rows])
 
 
 class Wave(ctypes.Structure):
-    """What `wave` is told through its userdata."""
+    """The parameters of `wave`, which receives their address as userdata."""
 
     _fields_ = [("amplitude", ctypes.c_float), ("frequency", ctypes.c_float)]
 
 
 @ggml.ggml_custom1_op_t
 def wave(dst, a, ith, nth, userdata):
-    """amplitude * sin(frequency * a), without NumPy: a C callback that reads and writes memory by its address."""
-    told = Wave.from_address(userdata)
+    """dst = amplitude * sin(frequency * a), without NumPy: it reads and writes memory by its address."""
+    parameters = Wave.from_address(userdata)
     n = ggml.ggml_nelements(a)
     source = (ctypes.c_float * n).from_address(ggml.ggml_get_data(a))
     target = (ctypes.c_float * n).from_address(ggml.ggml_get_data(dst))
     for i in range(ith, n, nth):
-        target[i] = told.amplitude * math.sin(told.frequency * source[i])
+        target[i] = parameters.amplitude * math.sin(parameters.frequency * source[i])
 
 
 def main():
@@ -48,11 +49,12 @@ def main():
     values = rng.standard_normal((6, 5), dtype=np.float32)
     ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=1 << 20, mem_buffer=None, no_alloc=False))
     a = from_numpy(values, ctx)
-    told = Wave(2, 3)
+    parameters = Wave(2, 3)  # keep it alive until the graph has been computed
 
+    # result = 2 sin(3 (a^2 + median^2)), all of shape [5, 6] (ggml order)
     centre = ggml.ggml_map_custom1(ctx, a, median, 1, None)
     length = ggml.ggml_map_custom2(ctx, a, centre, hypot, ggml.GGML_N_TASKS_MAX, None)
-    result = ggml.ggml_map_custom1(ctx, ggml.ggml_sqr(ctx, length), wave, 2, ctypes.addressof(told))
+    result = ggml.ggml_map_custom1(ctx, ggml.ggml_sqr(ctx, length), wave, 2, ctypes.addressof(parameters))
     graph = ggml.ggml_new_graph(ctx)
     ggml.ggml_build_forward_expand(graph, result)
     ggml.ggml_graph_compute_with_ctx(ctx, graph, 2)

@@ -1,9 +1,10 @@
-"""A backend written in Python: a device that keeps its memory in NumPy arrays and computes with NumPy.
+"""A backend written in Python: a device whose memory is NumPy arrays and which computes with NumPy.
 
-Three tables of callbacks make one: of a kind of buffer, of a buffer and of a backend; a fourth says what the device is. The
-scheduler gives the device the nodes that it supports, copies what it needs to it, and leaves the rest to the CPU.
+It consists of four tables of callbacks: of a buffer type, of its buffers, of a backend, and of a device. The scheduler
+assigns the nodes that the device supports to it, copies their sources to its memory, and assigns the other nodes to the
+CPU.
 
-The addresses that tensors have in the device's memory are made up: only the device itself goes by them.
+The addresses of tensors in the device's memory are arbitrary numbers. Only the device itself interprets them.
 """
 
 import ctypes
@@ -14,7 +15,7 @@ import ggml
 
 
 class NumpyDevice:
-    """The device. Keep it alive as long as it is in use: it holds the tables and the memory."""
+    """The device. Keep it alive while it is in use: it holds the tables of callbacks and the memory."""
 
     ALIGNMENT = 32
     OPERATIONS = {
@@ -28,7 +29,7 @@ class NumpyDevice:
     def __init__(self, name=b"NumPy"):
         self.name = name
         self.memory = {}  # base address: array of bytes
-        self.next_base = 1 << 46
+        self.next_base = 1 << 46  # address of the next buffer
         self.computed = []  # names of operations, in the order in which they were computed
         self.make_buffer_type()
         self.make_backend()
@@ -58,7 +59,7 @@ class NumpyDevice:
         base = self.next_base
         self.next_base += size + (1 << 20)
         self.memory[base] = np.zeros(size, np.uint8)
-        return ggml.ggml_backend_buffer_init(buft, self.buffer_i, base, size)  # `base` comes back as the context
+        return ggml.ggml_backend_buffer_init(buft, self.buffer_i, base, size)  # base is the buffer's context
 
     def base_of(self, buffer):
         return ggml.ggml_backend_buffer.from_address(buffer).context
@@ -70,7 +71,7 @@ class NumpyDevice:
         self.memory[self.base_of(buffer)][:] = value
 
     def bytes_at(self, address, size):
-        """That piece of the device's memory, as an array of bytes."""
+        """`size` bytes of the device's memory as an array of uint8."""
         for base, block in self.memory.items():
             if base <= address and address + size <= base + len(block):
                 return block[address - base : address - base + size]
@@ -104,7 +105,7 @@ class NumpyDevice:
         )
 
     def array(self, tensor):
-        """A float32 tensor as an array over the device's memory."""
+        """An f32 tensor as an array over the device's memory, with its axes in NumPy's order."""
         t = tensor.contents
         data = self.bytes_at(t.data, ggml.ggml_nbytes(tensor))
         return np.ndarray(t.ne[::-1], np.float32, buffer=data, strides=t.nb[::-1])
@@ -155,7 +156,7 @@ def main():
     numpy_backend = ggml.ggml_backend_init_by_name(b"NumPy", None)
     cpu = ggml.ggml_backend_cpu_init()
 
-    # Weights on the device: what uses them is computed there.
+    # W [3, 2] (ggml order) in the memory of the device: the scheduler computes there what reads it.
     weights = ggml.ggml_init(ggml.ggml_init_params(mem_size=0, mem_buffer=None, no_alloc=True))
     w = ggml.ggml_new_tensor_2d(weights, ggml.GGML_TYPE_F32, 3, 2)
     weight_buffer = ggml.ggml_backend_alloc_ctx_tensors(weights, numpy_backend)
@@ -163,7 +164,7 @@ def main():
     values = np.array([[1, 2, 3], [4, 5, 6]], np.float32)
     ggml.ggml_backend_tensor_set(w, values.ctypes.data, 0, values.nbytes)
 
-    # y = tanh(W x): the product on the device, tanh, which it does not know, on the CPU
+    # y = tanh(W x): [2]. The device computes the product; it does not support tanh, which the CPU computes.
     ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0, mem_buffer=None, no_alloc=True))
     x = ggml.ggml_new_tensor_1d(ctx, ggml.GGML_TYPE_F32, 3)
     ggml.ggml_set_input(x)

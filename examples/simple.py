@@ -1,8 +1,8 @@
-"""Two matrices multiplied, in both ways that ggml has: all in one context, or with memory that a backend holds.
+"""Multiplies two matrices in the two ways that ggml offers: within a context, and with the memory of a backend.
 
-In a context, tensors have their values beside them from the start, and the graph is computed where it lies. With a backend the
-context holds only descriptions: weights and inputs are copied to the backend's memory, and a graph allocator finds room for
-what is computed, using it again once a result was read for the last time.
+A context can hold the data of its tensors, and the graph is computed in place. With a backend, the context holds only
+the descriptions of tensors: weights and inputs are copied to the backend's memory, and a graph allocator assigns memory
+to the results, which it reuses after a result was read for the last time.
 """
 
 import numpy as np
@@ -10,13 +10,14 @@ import numpy as np
 import ggml
 from ggml.utils import from_numpy, to_numpy
 
-A = np.array([[2, 8], [5, 1], [4, 2], [8, 6]], np.float32)  # ne = [2, 4]: dimensions are counted from the innermost
-B = np.array([[10, 5], [9, 9], [5, 4]], np.float32)  # ne = [2, 3]: what the rows of both have in common comes first
+A = np.array([[2, 8], [5, 1], [4, 2], [8, 6]], np.float32)  # ne = [2, 4]: ggml lists the innermost dimension first
+B = np.array([[10, 5], [9, 9], [5, 4]], np.float32)  # ne = [2, 3]: ggml_mul_mat needs rows of the same length
 
 
 def in_a_context():
-    """A @ B.T, with everything in one arena of a megabyte."""
+    """B @ A.T, with all tensors and their data in a context of 1 MiB."""
     ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=1 << 20, mem_buffer=None, no_alloc=False))
+    # product[i, j] = sum over k of A[i, k] B[j, k]: [4, 3]
     product = ggml.ggml_mul_mat(ctx, from_numpy(A, ctx), from_numpy(B, ctx))
     graph = ggml.ggml_new_graph(ctx)
     ggml.ggml_build_forward_expand(graph, product)
@@ -27,8 +28,10 @@ def in_a_context():
 
 
 def with_a_backend():
-    """The same with the CPU backend; another device's backend would be used in the same way."""
+    """The same with the CPU backend. The backend of another device is used in the same way."""
     backend = ggml.ggml_backend_cpu_init()
+
+    # the matrices: descriptions in a context without data, then memory of the backend, then the values
     size = 2 * ggml.ggml_tensor_overhead()
     weights = ggml.ggml_init(ggml.ggml_init_params(mem_size=size, mem_buffer=None, no_alloc=True))
     a = ggml.ggml_new_tensor_2d(weights, ggml.GGML_TYPE_F32, 2, 4)
@@ -37,6 +40,7 @@ def with_a_backend():
     ggml.ggml_backend_tensor_set(a, A.ctypes.data, 0, A.nbytes)
     ggml.ggml_backend_tensor_set(b, B.ctypes.data, 0, B.nbytes)
 
+    # the graph, with memory for its result
     size = ggml.ggml_tensor_overhead() + ggml.ggml_graph_overhead()
     ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=size, mem_buffer=None, no_alloc=True))
     product = ggml.ggml_mul_mat(ctx, a, b)
@@ -44,6 +48,8 @@ def with_a_backend():
     ggml.ggml_build_forward_expand(graph, product)
     allocator = ggml.ggml_gallocr_new(ggml.ggml_backend_get_default_buffer_type(backend))
     ggml.ggml_gallocr_alloc_graph(allocator, graph)
+
+    # computing, and copying the result from the backend's memory
     ggml.ggml_backend_graph_compute(backend, graph)
     result = np.empty((len(B), len(A)), np.float32)
     ggml.ggml_backend_tensor_get(product, result.ctypes.data, 0, result.nbytes)

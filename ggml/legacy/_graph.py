@@ -1,4 +1,4 @@
-"""Graphs by value: built from tensors, computed as engine graphs of their twins, differentiated, printed."""
+"""Graphs by value: building, gradients, computing, printing. The engine computes them as graphs of engine tensors."""
 
 import ctypes
 import os
@@ -7,39 +7,44 @@ from ctypes import c_void_p
 
 import ggml
 
-from ._arena import OP, Context, Tensor, address_of, api, tensor_at, twins
+from ._api import api
+from ._arena import OP, Context, Tensor, address_of, by_engine, is_live, tensor_at, view_address
 from ._structs import GGML_TENSOR_SIZE, MAX_NODES, constants, ggml_cgraph, ggml_tensor_p
 
 OPERATIONS = list(OP)
 
 
 def _array(graph, field, n):
-    """The tensors of an array of the graph; None where it holds NULL."""
-    at = ctypes.addressof(graph) + getattr(ggml_cgraph, field).offset
-    return [tensor_at(a, f"cgraph.{field}[{i}]") for i, a in enumerate((c_void_p * n).from_address(at))]
+    """The tensors of one of the graph's arrays, None for each NULL."""
+    start = ctypes.addressof(graph) + getattr(ggml_cgraph, field).offset
+    return [tensor_at(a, f"cgraph.{field}[{i}]") for i, a in enumerate((c_void_p * n).from_address(start))]
+
+
+def _tensors(graph, field, n):
+    """The tensors of one of the graph's arrays, refreshed. NULL is an error."""
+    found = _array(graph, field, n)
+    if None in found:
+        raise ValueError(f"cgraph.{field}[{found.index(None)}] is NULL: need a tensor")
+    return [t.refresh() for t in found]
 
 
 def nodes_of(graph):
-    return [t.refresh() if t is not None else _hole() for t in _array(graph, "nodes", graph.n_nodes)]
+    return _tensors(graph, "nodes", graph.n_nodes)
 
 
 def leafs_of(graph):
-    return [t.refresh() if t is not None else _hole() for t in _array(graph, "leafs", graph.n_leafs)]
-
-
-def _hole():
-    raise ValueError("cgraph holds NULL where a tensor should be")
+    return _tensors(graph, "leafs", graph.n_leafs)
 
 
 # ---- building --------------------------------------------------------------------------------------------------------
 def expand(graph, tensor):
-    """Adds what computing the tensor needs, sources before their users."""
+    """Adds the tensor and all tensors that it depends on, each after its sources."""
     seen = {t.address for t in nodes_of(graph) + leafs_of(graph)}
     stack = [(tensor, False)]
     while stack:
         t, done = stack.pop()
         if done:
-            _enter(graph, t)
+            _append(graph, t)
         elif t.address not in seen:
             seen.add(t.address)
             stack.append((t, True))
@@ -47,7 +52,8 @@ def expand(graph, tensor):
             stack += [(s, False) for s in reversed(sources) if s is not None and s.address not in seen]
 
 
-def _enter(graph, t):
+def _append(graph, t):
+    """Adds a tensor as the last leaf or node. One without a name is named after its index."""
     s = t.struct
     leaf = s.op == OP["NONE"] and not s.grad
     n = graph.n_leafs if leaf else graph.n_nodes
@@ -106,16 +112,19 @@ def ggml_build_forward(tensor: Tensor):
 
 # ---- gradients -------------------------------------------------------------------------------------------------------
 def _engine_graph(ctx, nodes, size):
-    """An engine graph with room for gradients. Its loss is a sum whose own gradient stays zero: the gradients that the
-    caller writes into the nodes', as those of the result, are added to, and so are what is propagated."""
+    """An engine graph of the nodes with room for gradients.
+
+    The engine needs a loss. It is the sum of the last node that has a gradient, and its own gradient stays zero:
+    nothing but the gradients that the caller writes into the nodes is propagated.
+    """
     result = next((t for t in reversed(nodes) if t.struct.grad), None)
     if result is None:
         raise ValueError("no node has a gradient: call ggml_set_param on the tensors to take gradients by")
     e = ctx.engine
     graph = ggml.ggml_new_graph_custom(e, size, True)
     for t in nodes:
-        ggml.ggml_build_forward_expand(graph, t.twin)
-    loss = ggml.ggml_sum(e, result.twin)
+        ggml.ggml_build_forward_expand(graph, t.engine)
+    loss = ggml.ggml_sum(e, result.engine)
     ggml.ggml_set_loss(loss)
     ggml.ggml_build_forward_expand(graph, loss)
     return graph
@@ -148,33 +157,33 @@ def ggml_build_backward(ctx: Context, gf: ggml_cgraph, keep: bool):
             if t.struct.grad:
                 t.struct.grad = gf.grads[i] = ctx.like(t).pointer()
                 t.refresh()
-    size = 2 * MAX_NODES + 16 * len(nodes)
-    graph = _engine_graph(ctx, nodes, size)
-    n = ggml.ggml_graph_n_nodes(graph)
-    accs = (ggml.ggml_tensor_p * n)()
-    for i in range(n):
-        t = twins.get(ggml.ggml_graph_node(graph, i)._address())
+    graph = _engine_graph(ctx, nodes, 2 * MAX_NODES + 16 * len(nodes))
+    n_forward = ggml.ggml_graph_n_nodes(graph)
+    accumulators = (ggml.ggml_tensor_p * n_forward)()
+    for i in range(n_forward):
+        t = by_engine.get(ggml.ggml_graph_node(graph, i)._address())
         if t is not None and t.struct.grad:
-            accs[i] = t.grad.refresh().twin
-    ggml.ggml_build_backward_expand(ctx.engine, graph, accs)
+            accumulators[i] = t.grad.refresh().engine
+    ggml.ggml_build_backward_expand(ctx.engine, graph, accumulators)
     result = ggml_cgraph.from_buffer_copy(gf)
-    for i in range(n - 1, ggml.ggml_graph_n_nodes(graph)):
-        twin = ggml.ggml_graph_node(graph, i)
-        if twin._address() not in twins:
-            _append(result, _hidden(ctx, twin))
+    for i in range(n_forward - 1, ggml.ggml_graph_n_nodes(graph)):  # the last forward node is the loss
+        node = ggml.ggml_graph_node(graph, i)
+        if not is_live(node):
+            _append_hidden(result, _hidden(ctx, node))
     return result
 
 
-def _hidden(ctx, twin):
-    """A tensor for a node that the engine made: outside the arena."""
-    t = ctx.tensor(twin, 4, place=ctx.outside(GGML_TENSOR_SIZE))
-    name = ggml.ggml_op_name(twin.contents.op).decode()
+def _hidden(ctx, node):
+    """The tensor, outside the arena, of a node that the engine made."""
+    t = ctx.tensor(node, 4, struct=ctx.outside(GGML_TENSOR_SIZE))
+    name = ggml.ggml_op_name(node.contents.op).decode()
     t.struct.op = OP.get(name, OP["NONE"])
-    t.seen = t._text()
+    t.seen = t.struct_bytes()
     return t
 
 
-def _append(graph, t):
+def _append_hidden(graph, t):
+    """Adds a tensor of the backward pass as the last node: it is never a leaf, and has no gradient and no name."""
     if graph.n_nodes == MAX_NODES:
         raise MemoryError(f"the graph is full: it has room for {MAX_NODES} nodes")
     graph.nodes[graph.n_nodes] = t.pointer()
@@ -182,20 +191,30 @@ def _append(graph, t):
 
 
 # ---- computing -------------------------------------------------------------------------------------------------------
+def _engine_nodes(nodes):
+    """The engine tensors to compute for the nodes, in order and each once: inner nodes, then the node's own."""
+    steps = {node._address(): node for t in nodes for node in (*t.inner, t.engine)}
+    return [node for node in steps.values() if node.contents.op != ggml.GGML_OP_NONE]
+
+
 def compute(ctx, graph):
-    """Computes the nodes in their order, through an engine graph that later calls find again."""
+    """Computes the nodes in their order. The context keeps the engine graph for later calls with the same nodes."""
     nodes = nodes_of(graph)
     leafs_of(graph)
+    for t in nodes:
+        for node in t.inner:  # views of tensors whose data address a caller may have changed
+            if node.contents.view_src and is_live(node.contents.view_src):
+                node.contents.data = None
+                node.contents.data = view_address(node)
     key = tuple(t.address for t in nodes)
-    engine = ctx.graphs.get(key)
-    if engine is None:
-        steps = [node for t in nodes for node in (*t.inner, t.twin)]
-        engine = ctx.graphs[key] = ggml.ggml_new_graph_custom(ctx.engine, max(1, len(steps)), False)
+    engine_graph = ctx.graphs.get(key)
+    if engine_graph is None:
+        steps = _engine_nodes(nodes)
+        engine_graph = ctx.graphs[key] = ggml.ggml_new_graph_custom(ctx.engine, max(1, len(steps)), False)
         for node in steps:
-            if node.contents.op != ggml.GGML_OP_NONE:
-                ggml.ggml_graph_add_node(engine, node)
+            ggml.ggml_graph_add_node(engine_graph, node)
     begin = time.perf_counter()
-    ggml.ggml_graph_compute_with_ctx(ctx.engine, engine, graph.n_threads)
+    ggml.ggml_graph_compute_with_ctx(ctx.engine, engine_graph, graph.n_threads)
     graph.perf_runs += 1
     graph.perf_time_us += int((time.perf_counter() - begin) * 1e6)
 
@@ -225,7 +244,7 @@ def ggml_graph_compute(ctx: Context, cgraph: ggml_cgraph):
 def reset(graph):
     for grad in _array(graph, "grads", graph.n_nodes):
         if grad is not None:
-            ggml.ggml_set_zero(grad.refresh().twin)
+            ggml.ggml_set_zero(grad.refresh().engine)
 
 
 @api

@@ -1,8 +1,8 @@
-"""What a caller gave as memory: its address, held against the bytes that will be used."""
+"""The address of memory that a caller passes, with a check of its size."""
 from ggml._core cimport arg_buffer, engine, fail
 
 def address(value, str name, size_t need):
-    """The address of `value` (anything c_void_p takes, byref, arrays, buffers), at which `need` bytes can be used."""
+    """The address of `value` (c_void_p, byref, pointer, array or buffer), where `need` bytes must be accessible."""
     cdef void *p = NULL
     arg_buffer(value, name.encode(), need, &p)
     if p == NULL:

@@ -1,26 +1,29 @@
-"""ggml_opt: minimises a scalar by its parameters, by Adam (arXiv:1412.6980) or L-BFGS with a backtracking line search.
+"""ggml_opt: minimises a scalar by Adam (arXiv:1412.6980) or by L-BFGS with a backtracking line search.
 
-Values and gradients come from the engine's graphs in f32; what is done with them is NumPy in f64.
+The engine computes values and gradients in f32; NumPy computes the iteration in f64.
 """
 
+import ctypes
 from collections import deque
+from contextlib import contextmanager
 
 import numpy as np
 
 import ggml
 
-from ._arena import Tensor, api, contexts
+from ._api import api, arg_context, plain
+from ._arena import Tensor, address_of, contexts, shapes_text
 from ._graph import compute, expand, ggml_build_backward, nodes_of, print_graph, reset
-from ._structs import constants, ggml_cgraph, ggml_init_params, ggml_opt_params
+from ._structs import constants, ggml_cgraph, ggml_init_params, ggml_opt_params, ggml_tensor_p
 from ._tensors import ggml_free, ggml_init
 
 OK, DID_NOT_CONVERGE, NO_CONTEXT, INVALID_WOLFE, FAIL = range(5)
 SEARCH_FAIL, SEARCH_MINIMUM_STEP, SEARCH_MAXIMUM_STEP, SEARCH_MAXIMUM_ITERATIONS, SEARCH_INVALID = range(-128, -123)
 ARMIJO, WOLFE, STRONG_WOLFE = range(3)
 ADAM, LBFGS = range(2)
-SHRINK, GROW = 0.5, 2.1  # of a line search's step
-DEFAULT_ARENA = 16 << 20
-RESOLUTION = float(np.finfo(np.float32).eps)  # values that differ by less, relatively, may be equal
+SHRINK, GROW = 0.5, 2.1  # factors of a line search's step
+DEFAULT_ARENA = 16 << 20  # bytes of the temporary context
+RESOLUTION = float(np.finfo(np.float32).eps)  # f32 values with a smaller relative difference may be equal
 
 
 @api
@@ -58,7 +61,7 @@ class Diverged(Exception):
 
 
 class Objective:
-    """The scalar as a function of one vector: all parameters' elements, one after the other."""
+    """The scalar f as a function of one vector x: the elements of all parameters, concatenated."""
 
     def __init__(self, ctx, f, params):
         self.ctx, self.f = ctx, f
@@ -66,28 +69,28 @@ class Objective:
         expand(self.forward, f)
         self.parameters = [t for t in nodes_of(self.forward) if t.struct.is_param]
         if not self.parameters:
-            raise ValueError("f depends on no parameter: call ggml_set_param on the tensors to change")
+            raise ValueError("f depends on no parameter: call ggml_set_param on the tensors that may change")
         for t in self.parameters:
             if t.struct.type != ggml.GGML_TYPE_F32:
-                raise ValueError(f"parameter {t.label()} is not f32")
+                raise ValueError(f"parameter {t.name_text()} is not f32: parameters must be f32")
         self.backward = ggml_build_backward(ctx.engine, self.forward, True)
         if params.print_forward_graph:
             print_graph(self.forward)
         if params.print_backward_graph:
             print_graph(self.backward)
-        self.at = [np.asarray(t.twin) for t in self.parameters]
-        self.grads = [np.asarray(t.grad.twin) for t in self.parameters]
+        self.at = [np.asarray(t.engine) for t in self.parameters]
+        self.grads = [np.asarray(t.grad.engine) for t in self.parameters]
 
     def start(self):
         return np.concatenate([a.ravel() for a in self.at]).astype(np.float64)
 
     def __call__(self, x):
-        """Value and gradient at x, which the parameters then hold."""
+        """The value and the gradient at x. The parameters hold x afterwards."""
         self.set(x)
         reset(self.forward)
-        ggml.ggml_set_f32(self.f.grad.twin, 1.0)
+        ggml.ggml_set_f32(self.f.grad.engine, 1.0)
         compute(self.ctx, self.backward)
-        value = ggml.ggml_get_f32_1d(self.f.twin, 0)
+        value = ggml.ggml_get_f32_1d(self.f.engine, 0)
         gradient = np.concatenate([g.ravel() for g in self.grads]).astype(np.float64)
         if not (np.isfinite(value) and np.isfinite(gradient).all()):
             raise Diverged
@@ -101,12 +104,16 @@ class Objective:
 
 
 class Progress:
-    """The stops that both optimisers share: a small change over `past` iterations, none better for a while."""
+    """The stopping criteria of both optimisers.
+
+    Either the value has changed by less than delta, relatively, over `past` iterations; or max_no_improvement
+    iterations have given no better value.
+    """
 
     def __init__(self, params, value):
         self.delta, self.patience = params.delta, params.max_no_improvement
         self.earlier = deque([value], maxlen=params.past) if params.past > 0 else None
-        self.best, self.worse = value, 0
+        self.best, self.worse = value, 0  # the best value, and the iterations since then
 
     def done(self, value):
         if self.earlier is not None:
@@ -122,6 +129,7 @@ class Progress:
 
 
 def adam(objective, params):
+    """Adam (arXiv:1412.6980) with the exponential averages m and v of the gradient and of its square."""
     p = params.adam
     x = objective.start()
     m, v = np.zeros_like(x), np.zeros_like(x)
@@ -139,7 +147,12 @@ def adam(objective, params):
 
 
 def line_search(objective, x, value, gradient, direction, step, p):
-    """Shrinks or grows the step until the conditions of p.linesearch hold: (status, x, value, gradient) there."""
+    """Shrinks or grows the step until the conditions of p.linesearch hold.
+
+    With f' = gradient . direction, the Armijo condition is f(x + step * direction) <= f(x) + ftol * step * f'(x), the
+    Wolfe condition also needs f'(x + step * direction) >= wolfe * f'(x), and the strong one limits its absolute value.
+    Returns (status, x, value, gradient) at the new point, or at the old one if the status is not OK.
+    """
     slope, noise = gradient @ direction, RESOLUTION * abs(value)
     if step <= 0:
         return SEARCH_INVALID, x, value, gradient
@@ -171,7 +184,10 @@ def line_search(objective, x, value, gradient, direction, step, p):
 
 
 def newton_direction(gradient, corrections):
-    """-H gradient, by the two loops over the corrections (s, y, s.y), oldest first (Nocedal and Wright, algorithm 7.4)."""
+    """-H gradient by the two-loop recursion (Nocedal and Wright, algorithm 7.4).
+
+    corrections: (s, y, s . y) with the changes s of x and y of the gradient, oldest first.
+    """
     d, weights = -gradient, []
     for s, y, sy in reversed(corrections):
         weights.append((s @ d) / sy)
@@ -185,6 +201,7 @@ def newton_direction(gradient, corrections):
 
 
 def lbfgs(objective, params):
+    """L-BFGS: quasi-Newton steps with an inverse Hessian approximated from the last m corrections."""
     p = params.lbfgs
     if p.linesearch in (WOLFE, STRONG_WOLFE) and not p.ftol < p.wolfe < 1:
         return INVALID_WOLFE
@@ -205,7 +222,7 @@ def lbfgs(objective, params):
             objective(x)
             return status
         s, y = new - x, new_gradient - gradient
-        if s @ y > 0:  # what keeps the approximation positive definite
+        if s @ y > 0:  # keeps the approximation positive definite
             corrections.append((s, y, s @ y))
         x, gradient = new, new_gradient
         if abs(value - before) <= RESOLUTION * abs(before) or progress.done(value):
@@ -222,8 +239,8 @@ def ggml_opt(ctx, params, f: Tensor):
     afterwards.
 
     Args:
-        ctx: context for the backward pass, or None for a temporary one of 16 MiB, which is freed at the end: the
-            field `grad` of the nodes of f is not valid afterwards.
+        ctx: context for the backward pass: the field `grad` of the nodes of f points to new tensors in it
+            afterwards. None for a temporary one of 16 MiB; `grad` is the same afterwards as before.
         params: ggml_opt_params (see ggml_opt_default_params).
         f: f32 scalar [1] that depends on f32 parameters (see ggml_set_param).
     Returns:
@@ -231,7 +248,7 @@ def ggml_opt(ctx, params, f: Tensor):
         memory for the temporary context), GGML_OPT_INVALID_WOLFE (ftol < wolfe < 1 does not hold), GGML_OPT_FAIL (a
         value or gradient is not finite), or GGML_LINESEARCH_* (the line search found no step).
     Raises:
-        TypeError: params is not a ggml_opt_params, or f is not a tensor.
+        TypeError: an argument is of the wrong kind.
         ValueError: f is not an f32 scalar, it depends on no parameter or on one that is not f32, or the type or
             linesearch of params is unknown.
         RuntimeError: ctx or a tensor was freed.
@@ -240,27 +257,39 @@ def ggml_opt(ctx, params, f: Tensor):
     if not isinstance(params, ggml_opt_params):
         raise TypeError(f"params is {params!r:.60}: need ggml_opt_params")
     if params.type not in (ADAM, LBFGS) or params.lbfgs.linesearch not in (ARMIJO, WOLFE, STRONG_WOLFE):
-        raise ValueError(f"params.type is {params.type}, linesearch {params.lbfgs.linesearch}: need GGML_OPT_*, GGML_LINESEARCH_*")
-    if f.struct.type != ggml.GGML_TYPE_F32 or ggml.ggml_nelements(f.twin) != 1:
-        raise ValueError(f"f ({f.label()}) is no scalar: need one f32")
-    own = None
-    if ctx is None:
-        try:
-            own = ctx = ggml_init(ggml_init_params(mem_size=DEFAULT_ARENA, mem_buffer=None, no_alloc=False))
-        except MemoryError:
-            return NO_CONTEXT
+        given = f"params.type is {params.type}, params.lbfgs.linesearch is {params.lbfgs.linesearch}"
+        raise ValueError(f"{given}: need GGML_OPT_* and GGML_LINESEARCH_*")
+    if f.struct.type != ggml.GGML_TYPE_F32 or ggml.ggml_nelements(f.engine) != 1:
+        raise ValueError(f"{shapes_text(f=f)}: need f32 [1]")
+    if plain(ctx) is not None:
+        return _optimise(arg_context(ctx, "ctx"), params, f)
     try:
-        return _optimise(ctx, params, f)
+        temporary = ggml_init(ggml_init_params(mem_size=DEFAULT_ARENA, mem_buffer=None, no_alloc=False))
+    except MemoryError:
+        return NO_CONTEXT
+    try:
+        with _same_gradients(f):
+            return _optimise(contexts[temporary], params, f)
     finally:
-        if own is not None:
-            ggml_free(own)
+        ggml_free(temporary)
+
+
+@contextmanager
+def _same_gradients(f):
+    """Restores the field `grad` of the tensors that f depends on: what the body stores there is temporary."""
+    graph = ggml_cgraph()
+    expand(graph, f)
+    before = [(t, address_of(t.struct.grad)) for t in nodes_of(graph)]
+    try:
+        yield
+    finally:
+        for t, address in before:
+            t.struct.grad = ctypes.cast(address, ggml_tensor_p)
+            t.refresh()
 
 
 def _optimise(ctx, params, f):
-    handle = getattr(ctx, "value", ctx)
-    if handle not in contexts:
-        raise RuntimeError(f"ctx ({ctx!r:.60}) is no live context: freed, or never made")
-    objective = Objective(contexts[handle], f, params)
+    objective = Objective(ctx, f, params)
     try:
         return (adam if params.type == ADAM else lbfgs)(objective, params)
     except Diverged:

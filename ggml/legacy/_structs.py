@@ -1,4 +1,4 @@
-"""Constants, structs and callback types of the header of May 2023. Data only."""
+"""Constants, structs and callback types of the header of May 2023."""
 
 import ctypes
 from ctypes import POINTER, Structure, c_bool, c_char, c_float, c_int, c_int64, c_size_t, c_uint16, c_void_p
@@ -38,7 +38,7 @@ __all__ = [
 
 
 class Constant(int):
-    """An integer that also has the `.value` of the c_int that bindings of that time made of it."""
+    """An integer with the attribute `value` that c_int has: bindings of May 2023 made each constant a c_int."""
 
     value = property(int)
 
@@ -83,11 +83,11 @@ ggml_context_p = c_void_p
 
 
 class ggml_object(Structure):
-    """The head of an object in an arena.
+    """The header of an object in an arena.
 
-    offs: where the object begins, in bytes from the arena's begin.
-    size: its bytes.
-    next: the object after it.
+    offs: offset of the object's payload from the start of the arena, in bytes.
+    size: bytes of the payload.
+    next: the next object, NULL for the last one.
     """
 
 
@@ -108,9 +108,9 @@ class ggml_tensor(Structure):
     """A tensor.
 
     type, backend: GGML_TYPE_*, GGML_BACKEND_*.
-    n_dims, ne, nb: number of dimensions, elements and bytes to the next element in each of four.
-    op: GGML_OP_* that makes it; is_param: gradients are taken by it; grad: the gradient by it.
-    src0, src1, opt: the operation's sources.
+    n_dims: number of dimensions, 1 to 4; ne: size of each of the four; nb: its stride in bytes.
+    op: GGML_OP_* that computes it; src0, src1, opt: the sources of that operation.
+    is_param: whether gradients with respect to it are computed; grad: the gradient of the result with respect to it.
     n_tasks, perf_runs, perf_cycles, perf_time_us: not used.
     data: address of the elements; name: text of at most 31 bytes.
     """
@@ -149,12 +149,12 @@ GGML_TENSOR_SIZE = ctypes.sizeof(ggml_tensor)
 
 
 class ggml_cgraph(Structure):
-    """A graph, which its user holds by value.
+    """A graph, passed by value.
 
-    n_nodes, nodes, grads: tensors in the order of computing, and the gradients by them.
-    n_leafs, leafs: tensors that are given.
-    n_threads: threads to compute with; work_size, work: not used.
-    perf_runs, perf_cycles, perf_time_us: how often it was computed, and the time that took.
+    n_nodes, nodes: tensors to compute, in this order; grads: the gradient of each, or NULL.
+    n_leafs, leafs: tensors that are given, not computed.
+    n_threads: number of threads to compute with; work_size, work: not used.
+    perf_runs: how often it was computed; perf_time_us: microseconds that took in total; perf_cycles: not used.
     """
 
 
@@ -183,25 +183,28 @@ ggml_cgraph._fields_ = [
 
 
 class ggml_scratch(Structure):
-    """Memory for the data of new tensors: `size` bytes at `data`, of which `offs` are taken."""
+    """Memory for the data of new tensors: `size` bytes at `data`, of which the first `offs` are in use."""
 
     _fields_ = [("offs", c_size_t), ("size", c_size_t), ("data", c_void_p)]
 
 
 class ggml_opt_params_adam(Structure):
-    """Adam: at most n_iter iterations, rate alpha, decays beta1 and beta2, eps of the divisor.
+    """Settings of Adam.
 
-    eps_f: converged when the value changes by less, relatively. eps_g: not used.
+    n_iter: largest number of iterations; alpha: step size; beta1, beta2: decay rates of the averages.
+    eps: added to the divisor; eps_f: relative change of the value below which it has converged; eps_g: not used.
     """
 
     _fields_ = [("n_iter", c_int)] + [(name, c_float) for name in "alpha beta1 beta2 eps eps_f eps_g".split()]
 
 
 class ggml_opt_params_lbfgs(Structure):
-    """L-BFGS: m corrections, at most n_iter iterations (0: any number) of at most max_linesearch evaluations each.
+    """Settings of L-BFGS.
 
-    eps: converged when |gradient| < eps * max(1, |x|).
-    ftol, wolfe: the constants of the line search (GGML_LINESEARCH_*); min_step, max_step: bounds of its step.
+    m: number of corrections; n_iter: largest number of iterations, 0 for no limit.
+    eps: it has converged when |gradient| <= eps * max(1, |x|).
+    linesearch: GGML_LINESEARCH_BACKTRACKING_*; max_linesearch: largest number of evaluations in a line search.
+    ftol, wolfe: constants of the Armijo and Wolfe conditions; min_step, max_step: limits of the step.
     """
 
     _fields_ = [
@@ -212,12 +215,14 @@ class ggml_opt_params_lbfgs(Structure):
 
 
 class ggml_opt_params(Structure):
-    """How ggml_opt minimises.
+    """Settings of ggml_opt.
 
-    type: GGML_OPT_*; n_threads.
-    past, delta: converged when the value changes by less than delta, relatively, in `past` iterations; past 0: no such stop.
-    max_no_improvement: so many iterations without a better value end it; 0: no such stop.
-    print_forward_graph, print_backward_graph; adam, lbfgs: of the two types.
+    type: GGML_OPT_ADAM or GGML_OPT_LBFGS; adam, lbfgs: the settings of each.
+    n_threads: number of threads to compute with.
+    past, delta: it has converged when the value changed by less than delta, relatively, over `past` iterations; past
+        = 0 switches this off.
+    max_no_improvement: number of iterations without a better value after which it stops; 0 for no limit.
+    print_forward_graph, print_backward_graph: whether to print the graphs first.
     """
 
     _fields_ = [
@@ -234,15 +239,25 @@ class ggml_opt_params(Structure):
 
 
 _floats = POINTER(c_float)
-dequantize_row_q_t = callback("dequantize_row_q_t", None, c_void_p, _floats, c_int, doc="(x, y, k): k elements to f32.")
-quantize_row_q_t = callback("quantize_row_q_t", None, _floats, c_void_p, c_int, doc="(x, y, k): k elements from f32.")
-vec_dot_q_t = callback(
-    "vec_dot_q_t", None, c_int, _floats, c_void_p, c_void_p, doc="(n, s, x, y): s[0] becomes the dot product of x and y."
+dequantize_row_q_t = callback(
+    "dequantize_row_q_t", None, c_void_p, _floats, c_int, doc="(x, y, k): converts k elements at x to f32 at y."
 )
+quantize_row_q_t = callback(
+    "quantize_row_q_t", None, _floats, c_void_p, c_int, doc="(x, y, k): quantises k floats at x to y."
+)
+vec_dot_q_t = callback(
+    "vec_dot_q_t", None, c_int, _floats, c_void_p, c_void_p,
+    doc="(n, s, x, y): stores the dot product of n elements of x and y in s[0].",
+)  # fmt: skip
 
 
 class quantize_fns_t(Structure):
-    """The functions of a quantised type: rows to and from it, the dot product with a row of vec_dot_type."""
+    """The functions of a quantised type.
+
+    dequantize_row_q, quantize_row_q, quantize_row_q_reference: conversions of a row to and from f32.
+    quantize_row_q_dot: conversion from f32 to vec_dot_type.
+    vec_dot_q: dot product of a row of this type and one of vec_dot_type.
+    """
 
     _fields_ = [
         ("dequantize_row_q", dequantize_row_q_t.prototype),

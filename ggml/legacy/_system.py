@@ -1,4 +1,4 @@
-"""Time, the CPU, half precision, and quantised rows with histograms."""
+"""Half precision, clocks, CPU features, and quantised rows with histograms."""
 
 import ctypes
 import functools
@@ -9,12 +9,13 @@ import numpy as np
 import ggml
 
 from . import _memory
-from ._arena import api
+from ._api import api
 from ._structs import dequantize_row_q_t, quantize_fns_t, quantize_row_q_t, vec_dot_q_t
 from ._tensors import engine_type
 
 BLOCK = 32
-# Where a block keeps its quantised values: their bits, the offset of the low (or only) parts, that of the fifth bits.
+# Layout of a block: bits per value, offset of the values (their low four bits, if they have five), offset of the fifth
+# bits.
 LAYOUT = {
     ggml.GGML_TYPE_Q4_0: (4, 2, 0),
     ggml.GGML_TYPE_Q4_1: (4, 4, 0),
@@ -24,7 +25,7 @@ LAYOUT = {
 }
 
 
-# ---- half precision, time, CPU ---------------------------------------------------------------------------------------
+# ---- half precision, clocks, CPU features ----------------------------------------------------------------------------
 @api
 def ggml_fp16_to_fp32(x: int):
     """Decodes an IEEE half-precision number.
@@ -137,33 +138,56 @@ def ggml_cycles_per_ms():
     return ggml.ggml_cycles_per_ms()
 
 
-def _cpu_has(feature, text):
-    ask = getattr(ggml, "ggml_cpu_has_" + feature, None)
+CPU_FEATURES = {  # function ggml_cpu_has_...: printed name
+    "avx": "AVX", "avx2": "AVX2", "avx512": "AVX-512F", "avx512_vbmi": "AVX-512 VBMI", "avx512_vnni": "AVX-512 VNNI",
+    "fma": "FMA", "neon": "NEON", "arm_fma": "ARM's fused multiply-add", "f16c": "F16C",
+    "fp16_va": "ARM's FP16 vector arithmetic", "wasm_simd": "WebAssembly SIMD", "sse3": "SSE3", "vsx": "POWER's VSX",
+}  # fmt: skip
+ABSENT_BACKENDS = {
+    "blas": "a BLAS backend",
+    "cublas": "the cuBLAS backend",
+    "clblast": "the CLBlast backend",
+    "gpublas": "a backend with BLAS on a GPU",
+}
+CPU_DOC = """Tells whether CPU and operating system support {}.
+
+    Returns:
+        1 or 0.
+    """
+BACKEND_DOC = """Tells whether this build has {}.
+
+    Returns:
+        0: it has none.
+    """
+
+
+def _cpu_has(feature, doc):
+    """Makes the public function ggml_cpu_has_<feature>. It returns 0 where the engine has no such function."""
+    engine = getattr(ggml, "ggml_cpu_has_" + feature, None)
 
     def function():
-        return int(ask()) if ask is not None else 0
+        return int(engine()) if engine is not None else 0
 
     function.__name__ = function.__qualname__ = "ggml_cpu_has_" + feature
-    function.__doc__ = text
+    function.__doc__ = doc
     return api(function)
 
 
-_CPU = "avx avx2 avx512 avx512_vbmi avx512_vnni fma neon arm_fma f16c fp16_va wasm_simd sse3 vsx".split()
-for _name in _CPU:
-    globals()["ggml_cpu_has_" + _name] = _cpu_has(_name, f"1 where the CPU has {_name.upper()}, else 0.")
-for _name in "blas cublas clblast gpublas".split():
-    globals()["ggml_cpu_has_" + _name] = _cpu_has(_name, f"0: this build has no {_name.upper()} backend.")
+for _feature, _printed in CPU_FEATURES.items():
+    _cpu_has(_feature, CPU_DOC.format(_printed))
+for _feature, _printed in ABSENT_BACKENDS.items():
+    _cpu_has(_feature, BACKEND_DOC.format(_printed))
 
 
 # ---- quantising ------------------------------------------------------------------------------------------------------
 def _bins(type, blocks):
-    """Which of 16 bins each quantised value falls into; blocks: bytes, one row a block."""
+    """The histogram bin (0 to 15) of each quantised value. blocks: uint8 [n_blocks, bytes per block]."""
     bits, at, high = LAYOUT[type]
     if bits == 8:
         return np.trunc(blocks[:, at:].view(np.int8) / 16).astype(int) + 8
     packed = blocks[:, at : at + BLOCK // 2].astype(np.uint32)
     low, high_half = packed & 15, packed >> 4
-    if bits == 5:  # histograms of that time took the fifth bits from these places, which are not the values' own
+    if bits == 5:  # as in May 2023, the fifth bits come from these positions, which belong to other values
         fifth, j = blocks[:, high : high + 4].copy().view("<u4"), np.arange(0, BLOCK, 2, dtype=np.uint32)
         low = (low | (fifth >> j & 1) << 4) // 2
         high_half = (high_half | fifth >> (j + 12) % BLOCK & 16) // 2
@@ -171,12 +195,15 @@ def _bins(type, blocks):
 
 
 def _quantize(type, src, dst, start, n, k, hist):
-    """Quantises n floats at src + start into rows of k; returns the bytes written and counts values in hist."""
+    """Quantises n floats at src + start in rows of k and adds the counts of the values to hist.
+
+    Returns the number of bytes written.
+    """
     if start % BLOCK or n < 0 or start < 0 or k < 1 or k % BLOCK or n % k:
-        raise ValueError(f"start is {start}, n is {n}, k is {k}: need multiples of {BLOCK}, and n of k")
+        raise ValueError(f"start is {start}, n is {n}, k is {k}: need multiples of {BLOCK}, n also a multiple of k")
     size = ggml.ggml_row_size(type, n)
     first = ggml.ggml_row_size(type, start)
-    at = _memory.address(hist, "hist", 16 * 8)
+    histogram = _memory.address(hist, "hist", 16 * 8)
     _memory.address(src, "src", 4 * (start + n))
     out = _memory.address(dst, "dst", first + size)
     if n == 0:
@@ -185,7 +212,7 @@ def _quantize(type, src, dst, start, n, k, hist):
     if type in LAYOUT:
         data = np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(out + first))
         counts = np.bincount(_bins(type, data.reshape(n // BLOCK, -1)).ravel(), minlength=16)
-        np.ctypeslib.as_array((c_int64 * 16).from_address(at))[:] += counts
+        np.ctypeslib.as_array((c_int64 * 16).from_address(histogram))[:] += counts
     return size
 
 
@@ -312,14 +339,14 @@ def ggml_quantize_chunk(type: int, src, dst, start: int, n: int, hist):
 
 @functools.cache
 def _functions(type):
-    """The functions of a type over the engine's, which take a length in 64 bits and strides."""
+    """The functions of a type. They call the engine's, whose lengths have 64 bits and whose dot product has strides."""
     fns = quantize_fns_t()
     if not ggml.ggml_is_quantized(type):
         return fns
     cpu = ggml.ggml_get_type_traits_cpu(type).contents
     to_float = ggml.ggml_get_type_traits(type).contents.to_float
     reference = ggml.ggml_get_type_traits(type).contents.from_float_ref
-    partner = ggml.ggml_get_type_traits_cpu(cpu.vec_dot_type).contents
+    dot_type = ggml.ggml_get_type_traits_cpu(cpu.vec_dot_type).contents
 
     def rows(function):
         return quantize_row_q_t(lambda x, y, k: function(x, y, k)) if function else quantize_row_q_t.prototype()
@@ -327,7 +354,7 @@ def _functions(type):
     if to_float:
         fns.dequantize_row_q = dequantize_row_q_t(lambda x, y, k: to_float(x, y, k))
     fns.quantize_row_q, fns.quantize_row_q_reference = rows(cpu.from_float), rows(reference)
-    fns.quantize_row_q_dot, fns.vec_dot_type = rows(partner.from_float), cpu.vec_dot_type
+    fns.quantize_row_q_dot, fns.vec_dot_type = rows(dot_type.from_float), cpu.vec_dot_type
     if cpu.vec_dot:
         fns.vec_dot_q = vec_dot_q_t(lambda n, s, x, y: cpu.vec_dot(n, s, 0, x, 0, y, 0, 1))
     return fns

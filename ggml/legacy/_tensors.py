@@ -1,4 +1,4 @@
-"""Contexts, new tensors, and questions about them."""
+"""Contexts, new tensors, their properties and their values."""
 
 import ctypes
 from ctypes import POINTER, c_float, c_int64
@@ -6,8 +6,18 @@ from ctypes import POINTER, c_float, c_int64
 import ggml
 
 from . import _memory
-from ._arena import ENGINE_TYPE, OP, Context, Tensor, address_of, api, contexts
-from ._structs import GGML_OBJECT_SIZE, GGML_TENSOR_SIZE, MAX_NAME, TYPES, ggml_init_params, ggml_object, ggml_scratch, ggml_tensor_p
+from ._api import api, plain
+from ._arena import ENGINE_TYPE, OP, Context, Tensor, address_of, contexts
+from ._structs import (
+    GGML_OBJECT_SIZE,
+    GGML_TENSOR_SIZE,
+    MAX_NAME,
+    TYPES,
+    ggml_init_params,
+    ggml_object,
+    ggml_scratch,
+    ggml_tensor_p,
+)
 
 
 def engine_type(type):
@@ -54,8 +64,8 @@ def ggml_free(ctx):
         TypeError: ctx is not a handle.
         RuntimeError: ctx was freed already, or is not a context of this surface.
     """
-    if ctx is not None and (not isinstance(ctx, ctypes.c_void_p) or ctx.value):
-        handle = getattr(ctx, "value", ctx)
+    handle = plain(ctx)
+    if handle is not None:
         if not isinstance(handle, int):
             raise TypeError(f"ctx is {ctx!r:.60}: need a context")
         if handle not in contexts:
@@ -75,7 +85,7 @@ def ggml_used_mem(ctx: Context):
         TypeError: ctx is not a context.
         RuntimeError: ctx was freed.
     """
-    return ctx.used()
+    return ctx.arena.used()
 
 
 @api
@@ -102,9 +112,9 @@ def ggml_set_scratch(ctx: Context, scratch):
         if scratch.offs > scratch.size:
             raise ValueError(f"scratch.offs is {scratch.offs}: beyond its size, {scratch.size}")
         _memory.address(scratch.data, "scratch.data", scratch.size)
-    used = ctx.scratch.offs if ctx.scratch is not None else 0
+    used = ctx.arena.scratch.offs if ctx.arena.scratch is not None else 0
     ctx.kept.append(scratch)
-    ctx.scratch = ggml_scratch(scratch.offs, scratch.size, scratch.data) if scratch.data else None
+    ctx.arena.scratch = ggml_scratch(scratch.offs, scratch.size, scratch.data) if scratch.data else None
     return used
 
 
@@ -136,7 +146,7 @@ def ggml_get_mem_buffer(ctx: Context):
         TypeError: ctx is not a context.
         RuntimeError: ctx was freed.
     """
-    return ctx.base
+    return ctx.arena.base
 
 
 @api
@@ -151,7 +161,7 @@ def ggml_get_mem_size(ctx: Context):
         TypeError: ctx is not a context.
         RuntimeError: ctx was freed.
     """
-    return ctx.size
+    return ctx.arena.size
 
 
 @api
@@ -198,7 +208,7 @@ def ggml_print_objects(ctx: Context):
         RuntimeError: ctx was freed.
     """
     print(f"ggml_print_objects: objects in context {ctx.engine:#x}:")
-    obj = ctx.first
+    obj = ctx.arena.first
     while obj is not None:
         ggml_print_object(obj)
         obj = obj.next.contents if obj.next else None
@@ -397,7 +407,7 @@ def ggml_view_tensor(ctx: Context, src: Tensor) -> Tensor:
         RuntimeError: ctx or src was freed.
         MemoryError: the arena is full.
     """
-    return ctx.tensor(ggml.ggml_view_tensor(ctx.engine, src.twin), src.struct.n_dims)
+    return ctx.tensor(ggml.ggml_view_tensor(ctx.engine, src.engine), src.struct.n_dims)
 
 
 @api
@@ -438,13 +448,13 @@ def ggml_set_param(ctx: Context, tensor: Tensor):
         MemoryError: the arena or the scratch buffer is full.
     """
     if tensor.struct.grad:
-        raise ValueError(f"{tensor.label()} has a gradient already")
-    ggml.ggml_set_param(tensor.twin)
+        raise ValueError(f"{tensor.name_text()} has a gradient already")
+    ggml.ggml_set_param(tensor.engine)
     tensor.struct.is_param = True
     tensor.struct.grad = ctx.like(tensor).pointer()
 
 
-# ---- questions -------------------------------------------------------------------------------------------------------
+# ---- properties ------------------------------------------------------------------------------------------------------
 @api
 def ggml_nelements(tensor: Tensor):
     """Counts the elements of a tensor: ne0 * ne1 * ne2 * ne3.
@@ -457,7 +467,7 @@ def ggml_nelements(tensor: Tensor):
         TypeError: tensor is not a tensor.
         RuntimeError: tensor was freed.
     """
-    return ggml.ggml_nelements(tensor.twin)
+    return ggml.ggml_nelements(tensor.engine)
 
 
 @api
@@ -474,7 +484,7 @@ def ggml_nbytes(tensor: Tensor):
         TypeError: tensor is not a tensor.
         RuntimeError: tensor was freed.
     """
-    return ggml.ggml_nbytes(tensor.twin)
+    return ggml.ggml_nbytes(tensor.engine)
 
 
 @api
@@ -567,7 +577,7 @@ def ggml_element_size(tensor: Tensor):
         TypeError: tensor is not a tensor.
         RuntimeError: tensor was freed.
     """
-    return ggml.ggml_element_size(tensor.twin)
+    return ggml.ggml_element_size(tensor.engine)
 
 
 @api
@@ -613,7 +623,7 @@ def ggml_set_zero(tensor: Tensor) -> Tensor:
         ValueError: the tensor has no data.
         RuntimeError: tensor was freed.
     """
-    ggml.ggml_set_zero(tensor.twin)
+    ggml.ggml_set_zero(tensor.engine)
     return tensor
 
 
@@ -631,7 +641,7 @@ def ggml_set_i32(tensor: Tensor, value: int) -> Tensor:
         ValueError: the tensor has no data or is quantised, or its type cannot hold value.
         RuntimeError: tensor was freed.
     """
-    ggml.ggml_set_i32(tensor.twin, value)
+    ggml.ggml_set_i32(tensor.engine, value)
     return tensor
 
 
@@ -649,7 +659,7 @@ def ggml_set_f32(tensor: Tensor, value: float) -> Tensor:
         ValueError: the tensor has no data or is quantised, or its type cannot hold value.
         RuntimeError: tensor was freed.
     """
-    ggml.ggml_set_f32(tensor.twin, value)
+    ggml.ggml_set_f32(tensor.engine, value)
     return tensor
 
 
@@ -665,10 +675,11 @@ def ggml_get_i32_1d(tensor: Tensor, i: int):
     Raises:
         TypeError: tensor is not a tensor, or i is not an integer.
         ValueError: the tensor has no data or is quantised, or the element is NaN.
+        OverflowError: the element is infinite.
         IndexError: i is out of range.
         RuntimeError: tensor was freed.
     """
-    return ggml.ggml_get_i32_1d(tensor.twin, i)
+    return ggml.ggml_get_i32_1d(tensor.engine, i)
 
 
 @api
@@ -687,7 +698,7 @@ def ggml_set_i32_1d(tensor: Tensor, i: int, value: int):
         IndexError: i is out of range.
         RuntimeError: tensor was freed.
     """
-    ggml.ggml_set_i32_1d(tensor.twin, i, value)
+    ggml.ggml_set_i32_1d(tensor.engine, i, value)
 
 
 @api
@@ -705,7 +716,7 @@ def ggml_get_f32_1d(tensor: Tensor, i: int):
         IndexError: i is out of range.
         RuntimeError: tensor was freed.
     """
-    return ggml.ggml_get_f32_1d(tensor.twin, i)
+    return ggml.ggml_get_f32_1d(tensor.engine, i)
 
 
 @api
@@ -724,7 +735,7 @@ def ggml_set_f32_1d(tensor: Tensor, i: int, value: float):
         IndexError: i is out of range.
         RuntimeError: tensor was freed.
     """
-    ggml.ggml_set_f32_1d(tensor.twin, i, value)
+    ggml.ggml_set_f32_1d(tensor.engine, i, value)
 
 
 @api
@@ -756,7 +767,7 @@ def ggml_get_data_f32(tensor: Tensor):
         RuntimeError: tensor was freed.
     """
     if tensor.struct.type != ggml.GGML_TYPE_F32:
-        raise ValueError(f"{tensor.label()} is not f32")
+        raise ValueError(f"{tensor.name_text()} is not f32")
     return ctypes.cast(tensor.struct.data, POINTER(c_float))
 
 
