@@ -123,7 +123,6 @@ cdef extern from "runtime/kernel.h" nogil:
         gg_to_f32_fn to_f32[GGML_TYPE_COUNT]
         gg_from_f32_fn from_f32[GGML_TYPE_COUNT]
         gg_dot_fn dot[GGML_TYPE_COUNT]
-        int32_t dot_type[GGML_TYPE_COUNT]
 
 cdef extern from "runtime/api.h" nogil:
     # The engine's C functions (see the headers named in api.h for what each does).
@@ -158,6 +157,7 @@ cdef extern from "runtime/api.h" nogil:
                                 const float *imatrix) noexcept nogil
         bint (*requires_imatrix)(int type) noexcept nogil
         bint (*validate_rows)(int type, const void *data, size_t nbytes) noexcept nogil
+        void (*byteswap_rows)(int type, void *data, size_t nbytes) noexcept nogil
 
 cdef const gg_engine *engine
 

@@ -96,9 +96,9 @@ INT8_TABLE(blocks_step, BIASED_BLOCKS)
 
 /* A chain is as long as its sums fit: they wrap on the way, but with the bias they are small again. */
 static inline gemm_form blocks_form(const gg_ints *ints) {
-    const int far = ints->most - ints->bias > ints->bias ? ints->most - ints->bias : ints->bias;
-    const int fit = INT16_MAX / (2 * 127 * far), mins = ints->mins ? GEMM_K / ints->group : 0;
-    gemm_form f = {.depth = 2 * GEMM_K, .group = GEMM_K, .convert_b = blocks_convert_b, .run = ints->run, .chain = ints->run,
+    const int far = ints->max - ints->bias > ints->bias ? ints->max - ints->bias : ints->bias;
+    const int fit = INT16_MAX / (2 * 127 * far), mins = ints->minima ? GEMM_K / ints->group : 0;
+    gemm_form f = {.depth = 2 * GEMM_K, .group = GEMM_K, .convert_b = blocks_convert_b, .run = ints->scale_group, .chain = ints->scale_group,
                    .bias = ints->bias, .mins = mins, .tiles = ints->bias ? int8_table_BIASED_BLOCKS : int8_table_BLOCKS};
     while (f.chain > fit) f.chain /= 2;
     f.a_words = BLOCK_WORDS + BLOCK_WORDS / f.run + 1 + mins;

@@ -112,13 +112,13 @@ typedef struct gemv_vectors {
 static inline size_t gemv_round(size_t bytes) { return (bytes | 63) + 1; }   /* a multiple of 64, never 0 */
 static inline bool gemv_has_dot(const gemm_src *s) {
     const gg_kernels *k = s->kernels;
-    return !gg_is_float(s->type) && k->dot[s->type] && k->from_f32[k->dot_type[s->type]];
+    return !gg_is_float(s->type) && k->dot[s->type] && k->from_f32[gg_types[s->type].activation];
 }
 static inline size_t gemv_partner_size(const gemm *g) {
-    return gemv_has_dot(&g->a) ? gemv_round(gg_row_size(g->a.kernels->dot_type[g->a.type], g->k)) : 0;
+    return gemv_has_dot(&g->a) ? gemv_round(gg_row_size(gg_types[g->a.type].activation, g->k)) : 0;
 }
 static inline size_t gemv_wide_size(const gemm *g) {
-    return gemv_has_dot(&g->a) ? gemv_round((size_t)g->k / 32 * GG_WIDE) : 0;
+    return gemv_has_dot(&g->a) ? gemv_round((size_t)g->k / 32 * GG_LAYOUT_BYTES) : 0;
 }
 static inline size_t gemv_scratch(const gemm *g) {
     return (size_t)(g->n + 1) * gemv_round((size_t)g->k * sizeof(float))
@@ -142,9 +142,9 @@ static void gemv_prepare(const gemm *g, char *own, gemv_vectors *v) {
     own += size;
     for (int64_t j = 0; v->dot && j < g->n; j++, own += partner_size + wide_size) {
         const gg_kernels *const kernels = g->a.kernels;
-        const int32_t type = kernels->dot_type[g->a.type];
+        const int32_t type = gg_types[g->a.type].activation;
         kernels->from_f32[type](v->f32[j], own, g->k);
-        kernels->widen[type](own, own + partner_size, g->k);
+        kernels->lay_out[type](own, own + partner_size, g->k);
         v->partner[j] = own + partner_size;
     }
 }

@@ -106,14 +106,14 @@ INT8_TABLE(int8_step, PAIRS)
 #endif
 
 static inline gemm_form int8_form(const gg_ints *ints) {
-    const int words = ints->group / 4 + 1 + ints->mins;
+    const int words = ints->group / 4 + 1 + ints->minima;
     gemm_form f = {.depth = 2 * GEMM_K, .group = ints->group, .a_words = words, .b_words = words + 1, .bias = ints->bias,
-                   .convert_b = int8_convert_b, .mins = ints->mins, .tiles = int8_table_DOT};
+                   .convert_b = int8_convert_b, .mins = ints->minima, .tiles = int8_table_DOT};
 #ifdef GG_VEC_PAIRS
-    if (ints->run) return blocks_form(ints);
+    if (ints->scale_group) return blocks_form(ints);
 #endif
 #ifdef INT8_PAIRED
-    const int fit = INT16_MAX / (2 * 127 * ints->most);
+    const int fit = INT16_MAX / (2 * 127 * ints->max);
     if (ints->is_signed || fit > 1) f.tiles = ints->is_signed ? int8_table_SIGNED : int8_table_PAIRS;
     for (f.chain = 1; 2 * f.chain <= fit && 2 * f.chain <= f.group / 4;) f.chain *= 2;
 #endif

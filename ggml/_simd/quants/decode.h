@@ -1,11 +1,12 @@
-/* How each quantised type is decoded: chunk and scales functions, and their instances of generic.h. */
+/* How each quantised type is decoded: the functions that generic.h takes, and its instances. tables/blocks.h has the
+ * fields of the blocks. */
 #ifndef GG_QUANTS_DECODE_H
 #define GG_QUANTS_DECODE_H
 #include "generic.h"
 
-/* ---- blocks of 32, 64 and 128 ----------------------------------------------------------------------------------- */
+/* ---- blocks of 32, 64 and 128 elements --------------------------------------------------------------------------- */
 INLINED uint32_t load_u32(const void *p) { uint32_t u; memcpy(&u, p, 4); return u; }
-INLINED vb fifth_bits(const uint8_t *qh) { return vb_and(vb_mask(load_u32(qh)), vb_set1(16)); }
+INLINED vb fifth_bits(uint32_t qh) { return vb_and(vb_mask(qh), vb_set1(16)); }
 
 INLINED vb q4_0_chunk(const void *b, int j) { (void)j; return vb_nibbles(((const block_q4_0 *)b)->qs); }
 INLINED vb q4_1_chunk(const void *b, int j) { (void)j; return vb_nibbles(((const block_q4_1 *)b)->qs); }
@@ -30,19 +31,19 @@ INLINED vb mxfp4_chunk(const void *b, int j) {
     return vb_lut(gg_levels_e2m1, vb_nibbles(((const block_mxfp4 *)b)->qs));
 }
 INLINED vb nvfp4_chunk(const void *b, int j) {
-    uint64_t g[2];                              /* two groups: 8 low nibbles, 8 high ones */
+    uint64_t g[2];                              /* two groups of 16: 8 low nibbles, then 8 high ones */
     memcpy(g, ((const block_nvfp4 *)b)->qs + 16 * j, 16);
     return vb_lut(gg_levels_e2m1, vb_and(vb_u64(g[0], g[0] >> 4, g[1], g[1] >> 4), vb_set1(15)));
 }
 INLINED uint32_t q1_0_plus(const void *b, int j) { return load_u32(((const block_q1_0 *)b)->qs + 4 * j); }
 INLINED vb q1_0_chunk(const void *b, int j) { return vb_and(vb_mask(q1_0_plus(b, j)), vb_set1(2)); }
 
-/* The half comes first in these blocks. */
-#define HALF_SCALE(t, n) INLINED void t##_scales(const void *b, float *d) { \
+/* The block begins with its scale. */
+#define LEADING_SCALE(t, n) INLINED void t##_scales(const void *b, float *d) { \
     const float x = gg_half_of_two(b, 0); \
     for (int i = 0; i < n; i++) d[i] = x; }
-HALF_SCALE(q4_0, 2) HALF_SCALE(q4_1, 2) HALF_SCALE(q5_0, 2) HALF_SCALE(q5_1, 2) HALF_SCALE(q8_0, 2) HALF_SCALE(q8_1, 2)
-HALF_SCALE(iq4_nl, 2) HALF_SCALE(q1_0, 8)
+LEADING_SCALE(q4_0, 2) LEADING_SCALE(q4_1, 2) LEADING_SCALE(q5_0, 2) LEADING_SCALE(q5_1, 2)
+LEADING_SCALE(q8_0, 2) LEADING_SCALE(q8_1, 2) LEADING_SCALE(iq4_nl, 2) LEADING_SCALE(q1_0, 8)
 INLINED void mxfp4_scales(const void *b, float *d) { d[0] = d[1] = gg_e8m0_half(((const block_mxfp4 *)b)->e); }
 INLINED void nvfp4_scales(const void *b, float *d) {
     for (int i = 0; i < 4; i++) d[i] = gg_ue4m3_half(((const block_nvfp4 *)b)->d[i]);
@@ -50,8 +51,8 @@ INLINED void nvfp4_scales(const void *b, float *d) {
 INLINED float q4_1_min(const void *b) { return gg_half_of_two(b, 1); }
 INLINED float q5_1_min(const void *b) { return gg_half_of_two(b, 1); }
 
-static void q8_0_widen(const void *y, void *wide, int64_t n) { small_widen(sizeof(block_q8_0), y, wide, n); }
-static void q8_1_widen(const void *y, void *wide, int64_t n) { small_widen(sizeof(block_q8_1), y, wide, n); }
+static void q8_0_lay_out(const void *y, void *out, int64_t n) { small_lay_out(sizeof(block_q8_0), y, out, n); }
+static void q8_1_lay_out(const void *y, void *out, int64_t n) { small_lay_out(sizeof(block_q8_1), y, out, n); }
 
 SMALL_TYPE(q4_0, 1, 8, NULL, 0, 15, false, NULL)
 SMALL_TYPE(q4_1, 1, 0, q4_1_min, 0, 15, false, NULL)
@@ -65,22 +66,22 @@ SMALL_TYPE(q1_0, 4, 1, NULL, 0, 2, false, q1_0_plus)
 
 /* ---- bytes in 64-bit words -------------------------------------------------------------------------------------- */
 INLINED uint64_t load_u64(const void *p) { uint64_t u; memcpy(&u, p, 8); return u; }
-INLINED uint64_t spread(uint64_t four) {        /* four bytes to the even bytes */
+INLINED uint64_t bytes_to_words(uint64_t four) {        /* four bytes, each to 16 bits */
     four = (four | four << 16) & 0x0000ffff0000ffff;
     return (four | four << 8) & 0x00ff00ff00ff00ff;
 }
-INLINED uint64_t spread_nibbles(uint32_t four) {    /* to eight bytes, the low one of each first */
-    return spread(four & 0x0f0f0f0f) | spread(four >> 4 & 0x0f0f0f0f) << 8;
+INLINED uint64_t unpack_nibbles(uint32_t four) {    /* of each byte first the low four bits */
+    return bytes_to_words(four & 0x0f0f0f0f) | bytes_to_words(four >> 4 & 0x0f0f0f0f) << 8;
 }
-/* Each byte, below 128, less 32. */
-INLINED uint64_t less32(uint64_t s) { return ((s | EACH_BYTE(128)) - EACH_BYTE(32)) ^ EACH_BYTE(128); }
+/* Subtracts 32 from each byte; they are below 128. */
+INLINED uint64_t subtract32(uint64_t s) { return ((s | EACH_BYTE(128)) - EACH_BYTE(32)) ^ EACH_BYTE(128); }
 
 /* ---- K types ---------------------------------------------------------------------------------------------------- */
 INLINED vb two_bits(const uint8_t *qs, int j) { return vb_field(vb_load(qs + j / 4 * 32), j % 4 * 2, 3); }
 INLINED vb four_bits(const uint8_t *qs, int j) { return vb_field(vb_load(qs + j / 2 * 32), j % 2 * 4, 15); }
 INLINED vb one_bit(const uint8_t *h, int j, int at) { return vb_field(vb_load(h), j - at, 1 << at); }
 
-/* 4 q for odd j: a shift less. */
+/* 4 q for odd j: saves a shift. */
 INLINED vb two_bits_shifted(const uint8_t *qs, int j) {
     return vb_field(vb_load(qs + j / 4 * 32), j % 4 / 2 * 4, j & 1 ? 12 : 3);
 }
@@ -102,33 +103,34 @@ INLINED vb q6_K_chunk(const void *b, int j) {
     return vb_or(low, vb_field(vb_load(q->qh + j / 4 * 32), j % 4 * 2 - 4, 3 << 4));
 }
 
-#define K_HALF(t, name) INLINED gg_half t##_##name(const void *b) { return ((const block_##t *)b)->name; }
-K_HALF(q2_K, d) K_HALF(q3_K, d) K_HALF(q4_K, d) K_HALF(q5_K, d) K_HALF(q6_K, d) K_HALF(tq1_0, d) K_HALF(tq2_0, d)
-K_HALF(iq2_xxs, d) K_HALF(iq2_xs, d) K_HALF(iq2_s, d) K_HALF(iq3_xxs, d) K_HALF(iq3_s, d) K_HALF(iq1_s, d) K_HALF(iq4_xs, d)
-K_HALF(q2_K, dmin) K_HALF(q4_K, dmin) K_HALF(q5_K, dmin)
+#define K_FIELD(t, name) INLINED gg_half t##_##name(const void *b) { return ((const block_##t *)b)->name; }
+K_FIELD(q2_K, d) K_FIELD(q3_K, d) K_FIELD(q4_K, d) K_FIELD(q5_K, d) K_FIELD(q6_K, d) K_FIELD(tq1_0, d) K_FIELD(tq2_0, d)
+K_FIELD(iq2_xxs, d) K_FIELD(iq2_xs, d) K_FIELD(iq2_s, d) K_FIELD(iq3_xxs, d) K_FIELD(iq3_s, d) K_FIELD(iq1_s, d)
+K_FIELD(iq4_xs, d)
+K_FIELD(q2_K, dmin) K_FIELD(q4_K, dmin) K_FIELD(q5_K, dmin)
 
-INLINED k_scales without_mins(vs s) { return (k_scales){s, s}; }
+INLINED k_scales scales_only(vs s) { return (k_scales){s, s}; }
 INLINED k_scales q2_K_scales(const void *b) {
     const block_q2_K *q = b;
-    const vs both = vs_load(q->scales);
+    const vs both = vs_load_i8(q->scales);
     return (k_scales){vs_field(both, 0, 15), vs_field(both, 4, 15)};
 }
-INLINED k_scales q3_K_scales(const void *b) {   /* 6 bits, biased by 32: see gg_k3_pack */
+INLINED k_scales q3_K_scales(const void *b) {   /* six bits, 32 is added to them: gg_k3_pack */
     const block_q3_K *q = b;
     const uint64_t low = load_u64(q->scales), high = load_u32(q->scales + 8), two = 0x03030303;
     const uint64_t h0 = (high & two) | (high >> 2 & two) << 32, h1 = (high >> 4 & two) | (high >> 6 & two) << 32;
     const uint64_t s0 = (low & EACH_BYTE(15)) | h0 << 4, s1 = (low >> 4 & EACH_BYTE(15)) | h1 << 4;
-    return without_mins(vs_set(less32(s0), less32(s1)));
+    return scales_only(vs_set(subtract32(s0), subtract32(s1)));
 }
-INLINED k_scales k4_scales(const uint8_t *p) {     /* see gg_k4_pack */
+INLINED k_scales k4_scales(const uint8_t *p) {     /* gg_k4_pack */
     const uint64_t six = 0x3f3f3f3f, four = 0x0f0f0f0f, two = 0x03030303, a = load_u32(p), m = load_u32(p + 4),
         c = load_u32(p + 8);
     const uint64_t high_a = (c & four) | (a >> 6 & two) << 4, high_m = (c >> 4 & four) | (m >> 6 & two) << 4;
-    return (k_scales){vs_twice((a & six) | high_a << 32), vs_twice((m & six) | high_m << 32)};
+    return (k_scales){vs_set_pairs((a & six) | high_a << 32), vs_set_pairs((m & six) | high_m << 32)};
 }
 INLINED k_scales q4_K_scales(const void *b) { return k4_scales(((const block_q4_K *)b)->scales); }
 INLINED k_scales q5_K_scales(const void *b) { return k4_scales(((const block_q5_K *)b)->scales); }
-INLINED k_scales q6_K_scales(const void *b) { return without_mins(vs_load(((const block_q6_K *)b)->scales)); }
+INLINED k_scales q6_K_scales(const void *b) { return scales_only(vs_load_i8(((const block_q6_K *)b)->scales)); }
 
 K_TYPE(q2_K, 1, 16, 0, NULL, q2_K_dmin, 0, 3, q2_K_shifted)
 K_TYPE(q3_K, 1, 16, 4, NULL, NULL, 0, 7, NULL)
@@ -137,8 +139,9 @@ K_TYPE(q5_K, 1, 32, 0, NULL, q5_K_dmin, 0, 31, NULL)
 K_TYPE(q6_K, 1, 16, 32, NULL, NULL, 0, 63, NULL)
 
 /* ---- ternary types ---------------------------------------------------------------------------------------------- */
-/* A byte is a fraction of 256, its leading base-3 digit less one is wanted; multiplied by 3^k, digit k leads. The bytes
- * are taken less 128, which they stay when multiplied by odd numbers modulo 256, as bytes compare with signs. */
+/* A byte is a fraction x / 256 whose first five base-3 digits are elements + 1. Multiplying by 3^k modulo 256 makes
+ * digit k the first one, and two comparisons give it. 128 is subtracted from the bytes because comparisons are signed;
+ * multiplication by odd numbers modulo 256 preserves the difference. */
 INLINED vb tq1_0_chunk(const void *b, int j) {
     const block_tq1_0 *q = b;
     vb a = vb_add(j < 5 ? vb_load(q->qs) : vb_load_4x4(q->qs + 32, q->qh), vb_set1(-128)), power[5];
@@ -146,124 +149,131 @@ INLINED vb tq1_0_chunk(const void *b, int j) {
         power[k] = a;
         a = vb_add(a, vb_add(a, a));
     }
-    if (j < 5) a = power[j];                    /* the last 96 elements: digits of 16 bytes, then of the four in qh */
-    else if (j < 7) a = vb_lows(power[2 * (j - 5)], power[2 * (j - 5) + 1]);
-    else a = vb_mix(vb_mix(power[4], power[0], 0x10), vb_mix(vb_mix(power[1], power[2], 0x40), power[3], 0x80), 0xe0);
+    if (j < 5) a = power[j];                    /* elements 160 on: digits of 16 bytes, then of the four bytes of qh */
+    else if (j < 7) a = vb_join_lo(power[2 * (j - 5)], power[2 * (j - 5) + 1]);
+    else a = vb_blend(vb_blend(power[4], power[0], 0x10),
+                      vb_blend(vb_blend(power[1], power[2], 0x40), power[3], 0x80), 0xe0);
     return vb_sub(vb_gt(vb_set1(-42), a), vb_gt(a, vb_set1(42)));
 }
 INLINED vb tq2_0_chunk(const void *b, int j) { return two_bits(((const block_tq2_0 *)b)->qs, j); }
 INLINED vb tq2_0_shifted(const void *b, int j) { return two_bits_shifted(((const block_tq2_0 *)b)->qs, j); }
-INLINED k_scales tq1_0_scales(const void *b) { (void)b; return without_mins(vs_set1(1)); }
-INLINED k_scales tq2_0_scales(const void *b) { (void)b; return without_mins(vs_set1(1)); }
+INLINED k_scales tq1_0_scales(const void *b) { (void)b; return scales_only(vs_set1(1)); }
+INLINED k_scales tq2_0_scales(const void *b) { (void)b; return scales_only(vs_set1(1)); }
 
 K_TYPE(tq1_0, 1, 64, 0, NULL, NULL, 1, 2, NULL)
 K_TYPE(tq2_0, 1, 64, 1, NULL, NULL, 0, 3, tq2_0_shifted)
 
-/* ---- IQ types: points of a grid, and signs ---------------------------------------------------------------------- */
-INLINED void index_store(uint64_t *at, const uint8_t *low, vs high) {
-    vs_store(at, vs_add(vs_bytes(low), vs_times(high, vs_set1(256))));
+/* ---- IQ types: points of a grid, and signs ----------------------------------------------------------------------- */
+INLINED void store_indices(uint64_t *at, const uint8_t *low, vs high) {
+    vs_store(at, vs_add(vs_load_u8(low), vs_mul(high, vs_set1(256))));
 }
-INLINED vb points(const uint64_t *grid, uint64_t at) {       /* four indices of 16 bits */
-    return vb_points(grid + (at & 65535), grid + (at >> 16 & 65535), grid + (at >> 32 & 65535), grid + (at >> 48));
+INLINED vb gather_points(const uint64_t *grid, uint64_t at) {       /* four indices of 16 bits */
+    return vb_gather4(grid + (at & 65535), grid + (at >> 16 & 65535), grid + (at >> 32 & 65535), grid + (at >> 48));
 }
 INLINED vb iq2_xxs_chunk(const void *b, int j) {
-    const uint8_t *q = (const uint8_t *)(((const block_iq2_xxs *)b)->qs + 4 * j);
+    const uint8_t *q = (const uint8_t *)(((const block_iq2_xxs *)b)->qs + 2 * j);
     const uint64_t *g = gg_iq2xxs_grid;
-    return vb_points(g + q[0], g + q[1], g + q[2], g + q[3]);
+    return vb_gather4(g + q[0], g + q[1], g + q[2], g + q[3]);
 }
-INLINED void iq2_xxs_signs(const void *b, uint32_t *minus) { vb_even(minus, ((const block_iq2_xxs *)b)->qs, 8); }
+INLINED void iq2_xxs_signs(const void *b, uint32_t *minus) { vb_sign_bits(minus, ((const block_iq2_xxs *)b)->qs, 8); }
 INLINED k_scales iq2_xxs_scales(const void *b) {
     const block_iq2_xxs *q = b;
-    return without_mins(vs_odd(vs_top(q->qs, 8)));
+    return scales_only(vs_odd(vs_unpack_top4(q->qs, 8)));
 }
 INLINED vb iq2_xs_chunk(const void *b, int j) {
     const uint16_t *q = ((const block_iq2_xs *)b)->qs + 4 * j;
     const uint64_t *g = gg_iq2xs_grid;
-    return vb_points(g + (q[0] & 511), g + (q[1] & 511), g + (q[2] & 511), g + (q[3] & 511));
+    return vb_gather4(g + (q[0] & 511), g + (q[1] & 511), g + (q[2] & 511), g + (q[3] & 511));
 }
-INLINED void iq2_xs_signs(const void *b, uint32_t *minus) { vb_even(minus, ((const block_iq2_xs *)b)->qs, 2); }
+INLINED void iq2_xs_signs(const void *b, uint32_t *minus) { vb_sign_bits(minus, ((const block_iq2_xs *)b)->qs, 2); }
 INLINED k_scales iq2_xs_scales(const void *b) {
-    return without_mins(vs_odd(vs_nibbles(((const block_iq2_xs *)b)->scales)));
+    return scales_only(vs_odd(vs_unpack4(((const block_iq2_xs *)b)->scales)));
 }
-INLINED vb iq2_s_grid(const void *b, const volatile uint64_t *at, int j) { (void)b; return points(gg_iq2s_grid, at[j]); }
+INLINED vb iq2_s_grid(const void *b, const volatile uint64_t *at, int j) {
+    (void)b;
+    return gather_points(gg_iq2s_grid, at[j]);
+}
 INLINED void iq2_s_indices(const void *b, uint64_t *at) {
     const block_iq2_s *q = b;
-    for (int i = 0; i < 32; i += 16) index_store(at + i / 4, q->qs + i, vs_pairs(q->qh + i / 4));
+    for (int i = 0; i < 32; i += 16) store_indices(at + i / 4, q->qs + i, vs_unpack2(q->qh + i / 4));
 }
 INLINED void iq2_s_signs(const void *b, uint32_t *minus) { memcpy(minus, ((const block_iq2_s *)b)->signs, 32); }
 INLINED k_scales iq2_s_scales(const void *b) {
-    return without_mins(vs_odd(vs_nibbles(((const block_iq2_s *)b)->scales)));
+    return scales_only(vs_odd(vs_unpack4(((const block_iq2_s *)b)->scales)));
 }
 
 INLINED vb iq3_xxs_chunk(const void *b, int j) {
     const uint8_t *q = ((const block_iq3_xxs *)b)->qs + 8 * j;
     const uint32_t *g = gg_iq3xxs_grid;
-    return vb_points8(g + q[0], g + q[1], g + q[2], g + q[3], g + q[4], g + q[5], g + q[6], g + q[7]);
+    return vb_gather8(g + q[0], g + q[1], g + q[2], g + q[3], g + q[4], g + q[5], g + q[6], g + q[7]);
 }
-INLINED void iq3_xxs_signs(const void *b, uint32_t *minus) { vb_even(minus, ((const block_iq3_xxs *)b)->gas, 4); }
+INLINED void iq3_xxs_signs(const void *b, uint32_t *minus) { vb_sign_bits(minus, ((const block_iq3_xxs *)b)->gas, 4); }
 INLINED k_scales iq3_xxs_scales(const void *b) {
     const block_iq3_xxs *q = b;
-    return without_mins(vs_odd(vs_top(q->gas, 4)));
+    return scales_only(vs_odd(vs_unpack_top4(q->gas, 4)));
 }
 INLINED vb iq3_s_grid(const void *b, const volatile uint64_t *at, int j) {
     (void)b;
     const uint32_t *g = gg_iq3s_grid;
     const uint64_t u = at[2 * j], v = at[2 * j + 1];
-    return vb_points8(g + (u & 65535), g + (u >> 16 & 65535), g + (u >> 32 & 65535), g + (u >> 48),
+    return vb_gather8(g + (u & 65535), g + (u >> 16 & 65535), g + (u >> 32 & 65535), g + (u >> 48),
                       g + (v & 65535), g + (v >> 16 & 65535), g + (v >> 32 & 65535), g + (v >> 48));
 }
 INLINED void iq3_s_indices(const void *b, uint64_t *at) {
     const block_iq3_s *q = b;
-    for (int i = 0; i < 64; i += 16) index_store(at + i / 4, q->qs + i, vs_ones(q->qh + i / 8));
+    for (int i = 0; i < 64; i += 16) store_indices(at + i / 4, q->qs + i, vs_unpack1(q->qh + i / 8));
 }
 INLINED void iq3_s_signs(const void *b, uint32_t *minus) { memcpy(minus, ((const block_iq3_s *)b)->signs, 32); }
 INLINED k_scales iq3_s_scales(const void *b) {
     const block_iq3_s *q = b;
-    return without_mins(vs_odd(vs_twice(spread_nibbles(load_u32(q->scales)))));
+    return scales_only(vs_odd(vs_set_pairs(unpack_nibbles(load_u32(q->scales)))));
 }
 
-/* In eighths: the level and a shift of one up or down, plus 9. The grid holds eight times the level, plus 10. */
-INLINED vb iq1_s_grid(const void *b, const volatile uint64_t *at, int j) { (void)b; return points(gg_iq1s_grid, at[j]); }
+/* An element is a level of -1, 0, 1, shifted up or down by 1/8. Its code is 8 times that, plus 9. The grid holds
+ * 8 level + 10, from which a shift down subtracts 2. */
+INLINED vb iq1_s_grid(const void *b, const volatile uint64_t *at, int j) {
+    (void)b;
+    return gather_points(gg_iq1s_grid, at[j]);
+}
 INLINED void iq1_s_indices(const void *b, uint64_t *at) {
     const block_iq1_s *q = b;
-    for (int i = 0; i < 32; i += 16) index_store(at + i / 4, q->qs + i, vs_threes(q->qh + i / 4));
+    for (int i = 0; i < 32; i += 16) store_indices(at + i / 4, q->qs + i, vs_unpack3(q->qh + i / 4));
 }
 INLINED vb iq1_s_adjust(vb v, const void *b, int j) {
     return vb_sub(v, vb_set1(((const block_iq1_s *)b)->qh[j] >> 14 & 2));
 }
 INLINED void iq1_m_indices(const void *b, uint64_t *at) {
     const block_iq1_m *q = b;
-    for (int i = 0; i < 32; i += 16) index_store(at + i / 4, q->qs + i, vs_field(vs_nibbles(q->qh + i / 2), 0, 7));
+    for (int i = 0; i < 32; i += 16) store_indices(at + i / 4, q->qs + i, vs_field(vs_unpack4(q->qh + i / 2), 0, 7));
 }
 INLINED vb iq1_m_grid(const void *b, const volatile uint64_t *at, int j) {
     uint16_t h;
     memcpy(&h, ((const block_iq1_m *)b)->qh + 2 * j, 2);
-    const vb down = vb_and(vb_sixteens(h), vb_u64(EACH_BYTE(8), EACH_BYTE(128), EACH_BYTE(8), EACH_BYTE(128)));
-    return vb_sub(points(gg_iq1s_grid, at[j]), vb_min(down, vb_set1(2)));
+    const vb down = vb_and(vb_fill_halves(h), vb_u64(EACH_BYTE(8), EACH_BYTE(128), EACH_BYTE(8), EACH_BYTE(128)));
+    return vb_sub(gather_points(gg_iq1s_grid, at[j]), vb_min(down, vb_set1(2)));
 }
 INLINED k_scales iq1_s_scales(const void *b) {
     const block_iq1_s *q = b;
-    const vs top = vs_top(q->qh, 2), s = vs_odd(vs_field(top, 0, 7));
-    return (k_scales){s, vs_times(s, vs_add(vs_field(top, 2, 2), vs_set1(9)))};
+    const vs top = vs_unpack_top4(q->qh, 2), s = vs_odd(vs_field(top, 0, 7));
+    return (k_scales){s, vs_mul(s, vs_add(vs_field(top, 2, 2), vs_set1(9)))};
 }
 INLINED gg_half iq1_m_d(const void *b) {
-    uint16_t s[4];
-    memcpy(s, ((const block_iq1_m *)b)->scales, 8);
+    const uint16_t *s = ((const block_iq1_m *)b)->scales;
     return (gg_half)(s[0] >> 12 | (s[1] >> 8 & 0xf0) | (s[2] >> 4 & 0xf00) | (s[3] & 0xf000));
 }
 INLINED k_scales iq1_m_scales(const void *b) {
-    return without_mins(vs_odd(vs_threes(((const block_iq1_m *)b)->scales)));
+    return scales_only(vs_odd(vs_unpack3(((const block_iq1_m *)b)->scales)));
 }
 INLINED vb iq4_xs_chunk(const void *b, int j) {
     return vb_lut(gg_levels_iq4nl, vb_nibbles(((const block_iq4_xs *)b)->qs + 16 * j));
 }
 INLINED k_scales iq4_xs_scales(const void *b) {
     const block_iq4_xs *q = b;
-    uint64_t h = q->scales_h;                   /* two bits each, to bytes */
+    uint64_t h = q->scales_h;                   /* eight times two bits, each to a byte */
     h = (h | h << 24) & 0x000000ff000000ff;
     h = (h | h << 12) & 0x000f000f000f000f;
     h = (h | h << 6) & EACH_BYTE(3);
-    return without_mins(vs_twice(less32(spread_nibbles(load_u32(q->scales_l)) | h << 4)));
+    return scales_only(vs_set_pairs(subtract32(unpack_nibbles(load_u32(q->scales_l)) | h << 4)));
 }
 
 K_TYPE(iq2_xxs, 0.125f, 32, 0, iq2_xxs_signs, NULL, 43, 86, NULL)
@@ -275,7 +285,7 @@ GRID_TYPE(iq1_s, 0.125f, 32, 9, NULL, iq1_s_adjust, 0, 18)
 GRID_TYPE(iq1_m, 0.125f, 16, 9, NULL, NULL, 0, 18)
 K_TYPE(iq4_xs, 1, 32, 0, NULL, NULL, 128, 241, NULL)
 
-/* ---- the partners, as sources ----------------------------------------------------------------------------------- */
+/* ---- activation types -------------------------------------------------------------------------------------------- */
 static void q8_1_to_f32(const void *x, float *y, int64_t n) {
     small_to_f32((small_type){sizeof(block_q8_1), 1, 0, q8_1_chunk, q8_1_scales, NULL, false, 128, NULL}, x, y, n);
 }

@@ -1,15 +1,16 @@
-/* from_f32 of the types whose blocks follow directly from their extreme values: no search, no weights. */
+/* <type>_from_f32 of the types whose scales follow directly from the extreme values of a block: no search, no
+ * importance weights. A level is the number to which an element is rounded once it is divided by the scale. */
 #ifndef GG_QUANTS_ENCODE_H
 #define GG_QUANTS_ENCODE_H
 #include "bytes/bytes.h"
 
-/* ---- over n floats, n a multiple of 16 -------------------------------------------------------------------------- */
+/* ---- over n floats, n a multiple of 16 --------------------------------------------------------------------------- */
 static inline float max_abs(const float *x, int n) {
     vf m = vf_zero();
     for (int i = 0; i < n; i += VW) m = vf_max(vf_abs(vf_load(x + i)), m);
     return vf_hmax(m);
 }
-/* and infinity if an element is NaN. */
+/* Likewise, but infinity if an element is NaN. */
 static inline float max_abs_or_inf(const float *x, int n) {
     vf m = vf_zero(), sum = m;
     for (int i = 0; i < n; i += VW) {
@@ -22,67 +23,66 @@ static inline void min_max(const float *x, int n, float *min, float *max) {
     vf lo = vf_set1(x[0]), hi = lo;
     for (int i = 0; i < n; i += VW) lo = vf_min(vf_load(x + i), lo), hi = vf_max(vf_load(x + i), hi);
     *min = vf_hmin(lo), *max = vf_hmax(hi);
-    for (int i = 0; *min == 0 && i < n; i++) if (x[i] == 0) { *min = x[i]; break; }   /* 0 or -0, whichever is first */
+    for (int i = 0; *min == 0 && i < n; i++) if (x[i] == 0) { *min = x[i]; break; }   /* the first of 0 and -0 */
 }
-/* Without a branch: which it is nobody can foretell. */
-static inline uint32_t pick(bool first, uint32_t a, uint32_t b) { return b ^ ((a ^ b) & -(uint32_t)first); }
-/* The value farthest from 0, the first of them; 0 if all are. */
+/* first ? a : b without a branch, which would be mispredicted half of the time. */
+static inline uint32_t select_u32(bool first, uint32_t a, uint32_t b) { return b ^ ((a ^ b) & -(uint32_t)first); }
+/* The value of the largest magnitude, the first of several; 0 if all are 0. */
 static inline float extreme(const float *x, int n) {
     float lo, hi;
     min_max(x, n, &lo, &hi);
-    if (hi != -lo) return gg_bits_f32(pick(hi > -lo, gg_f32_bits(hi), gg_f32_bits(lo)));
+    if (hi != -lo) return gg_bits_f32(select_u32(hi > -lo, gg_f32_bits(hi), gg_f32_bits(lo)));
     if (hi == 0) return 0;
     for (int i = 0; i < n; i++) if (x[i] == lo || x[i] == hi) return x[i];
     return 0;
 }
 static inline float reciprocal(float d) { return d != 0 ? 1 / d : 0; }
 
-/* Levels, held between lo and hi; NaN gives lo. */
-static inline vf hold(vf v, float lo, float hi) { return vf_min(vf_max(v, vf_set1(lo)), vf_set1(hi)); }
-/* Integer levels to bytes. */
-static inline void put_levels(uint8_t *q, vf v, float lo, float hi) { vi_store_u8(q, vf_to_vi(hold(v, lo, hi))); }
+/* v limited to lo..hi; NaN becomes lo. */
+static inline vf clamp(vf v, float lo, float hi) { return vf_min(vf_max(v, vf_set1(lo)), vf_set1(hi)); }
+/* Stores integer levels as bytes, limited to lo..hi. */
+static inline void store_levels(uint8_t *q, vf v, float lo, float hi) { vi_store_u8(q, vf_to_vi(clamp(v, lo, hi))); }
 
-/* The levels of 32 elements; each function rounds in its own way. */
+/* The levels of 32 elements as bytes. The formats prescribe three ways of rounding. */
 #define LEVELS(level)                                                                                              \
     vi l[32 / VW];                                                                                                 \
     for (int i = 0; i < 32 / VW; i++) { const vf v = vf_load(x + i * VW); l[i] = level; }                          \
-    return vb_of(l)
+    return vb_from_i32(l)
 /* floor((x - off) scale + bias) */
 static inline vb floor_levels(const float *x, float off, float scale, float bias, float hi) {
-    LEVELS(vf_whole(hold(vf_add(vf_mul(vf_sub(v, vf_set1(off)), vf_set1(scale)), vf_set1(bias)), 0, hi)));
+    LEVELS(vf_whole(clamp(vf_add(vf_mul(vf_sub(v, vf_set1(off)), vf_set1(scale)), vf_set1(bias)), 0, hi)));
 }
-/* x scale, rounded half away from zero */
+/* x scale, rounded to nearest, half away from zero */
 static inline vb round_levels(const float *x, float scale, float limit) {
-    LEVELS(vf_whole(hold(v_half_away(vf_mul(v, vf_set1(scale))), -limit, limit)));
+    LEVELS(vf_whole(clamp(v_half_away(vf_mul(v, vf_set1(scale))), -limit, limit)));
 }
-/* and half to even */
+/* x scale, rounded to nearest, half to even */
 static inline vb even_levels(const float *x, float scale, float limit) {
-    LEVELS(vf_to_vi(hold(vf_mul(v, vf_set1(scale)), -limit, limit)));
+    LEVELS(vf_to_vi(clamp(vf_mul(v, vf_set1(scale)), -limit, limit)));
 }
 #undef LEVELS
 
-/* 2 n nibbles into n bytes: the first half of the elements low. */
-static inline void pack_halves(uint8_t *qs, const uint8_t *q, int n) {
+/* Packs 2 n levels of four bits into n bytes: elements 0..n-1 into the low, n..2n-1 into the high four bits. */
+static inline void pack_nibbles(uint8_t *qs, const uint8_t *q, int n) {
     for (int i = 0; i < n; i++) qs[i] = (uint8_t)((q[i] & 15) | q[n + i] << 4);
 }
-/* 32 levels of five bits: the nibbles and the rest. */
-static inline void pack_fives(uint8_t *qs, uint8_t *qh, vb v) {
-    const uint32_t h = vb_bits(vb_gt(v, vb_set1(15)));
-    memcpy(qh, &h, 4);
+/* Packs 32 levels of five bits: four bits into qs, the fifth into qh. */
+static inline void pack_five_bits(uint8_t *qs, gg_u32 *qh, vb v) {
+    *qh = vb_bits(vb_gt(v, vb_set1(15)));
     vb_store_nibbles(qs, vb_and(v, vb_set1(15)));
 }
 
 /* The sum of 32 signed bytes. */
 static inline float vb_sum(vb v) { return va_sum(va_madd1(va_zero(), vq_dot_us(vb_set1(1), v), 1)); }
 
-/* The low two bits of 256 elements, four chunks of 32 to a byte. */
+/* Packs the low two bits of 256 levels: byte i of a half holds elements i, i + 32, i + 64, i + 96 of it. */
 static inline void pack_two_bits(uint8_t *qs, const uint8_t *q) {
     for (int h = 0; h < 2; h++, q += 128, qs += 32)
         for (int i = 0; i < 32; i++)
             qs[i] = (uint8_t)((q[i] & 3) | (q[i + 32] & 3) << 2 | (q[i + 64] & 3) << 4 | (q[i + 96] & 3) << 6);
 }
 
-/* ---- blocks of 32 ----------------------------------------------------------------------------------------------- */
+/* ---- blocks of 32, 64 and 128 elements --------------------------------------------------------------------------- */
 static void q4_0_from_f32(const float *x, void *y, int64_t n) {
     for (block_q4_0 *b = y; n > 0; b++, x += 32, n -= 32) {
         const float d = extreme(x, 32) / -8;
@@ -102,7 +102,7 @@ static void q4_1_from_f32(const float *x, void *y, int64_t n) {
 static void q5_0_from_f32(const float *x, void *y, int64_t n) {
     for (block_q5_0 *b = y; n > 0; b++, x += 32, n -= 32) {
         const float d = extreme(x, 32) / -16;
-        pack_fives(b->qs, b->qh, floor_levels(x, 0, reciprocal(d), 16.5f, 31));
+        pack_five_bits(b->qs, &b->qh, floor_levels(x, 0, reciprocal(d), 16.5f, 31));
         b->d = gg_f32_half(d);
     }
 }
@@ -111,16 +111,16 @@ static void q5_1_from_f32(const float *x, void *y, int64_t n) {
         float lo, hi;
         min_max(x, 32, &lo, &hi);
         const float d = (hi - lo) / 31;
-        pack_fives(b->qs, b->qh, floor_levels(x, lo, reciprocal(d), 0.5f, 31));
+        pack_five_bits(b->qs, &b->qh, floor_levels(x, lo, reciprocal(d), 0.5f, 31));
         b->d = gg_f32_half(d), b->m = gg_f32_half(lo);
     }
 }
-/* The scales of a lot of blocks of Q8_0 or Q8_1 together: each by itself would wait for two divisions. What is not finite
- * must not get lost: these are operands of products. */
-enum { LOT = 64 };
-typedef struct { float d[LOT], inverse[LOT]; gg_half half[LOT]; } q8_scales;
+/* Computes the scales of Q8_0 and Q8_1 for a batch of blocks, because a block by itself waits for two divisions. A
+ * NaN or infinity makes the scale infinite: products with such an activation must not become finite. */
+enum { BATCH = 64 };
+typedef struct { float d[BATCH], inverse[BATCH]; gg_half half[BATCH]; } q8_scales;
 static inline int q8_scales_of(const float *x, int64_t n, q8_scales *s) {
-    const int count = n < 32 * LOT ? (int)(n / 32) : LOT;
+    const int count = n < 32 * BATCH ? (int)(n / 32) : BATCH;
     for (int k = 0; k < count; k++) s->d[k] = max_abs_or_inf(x + 32 * k, 32);
     for (int k = count; k % VW; k++) s->d[k] = 0;
     for (int k = 0; k < count; k += VW) {
@@ -152,30 +152,29 @@ static void q8_1_from_f32(const float *x, void *y, int64_t n) {
     }
 }
 
-/* The nearest of 0, 0.5, 1, 1.5, 2, 3, 4, 6 to |x / d| (the lower in a tie), as an index of the E2M1 levels;
- * d2 is d / 2. */
-static inline void e2m1_levels(uint8_t *q, const float *x, int n, float d2) {
+/* Indices into GG_LEVELS_E2M1: the value nearest to x / d, the smaller in a tie. half_d is d / 2. */
+static inline void e2m1_levels(uint8_t *q, const float *x, int n, float half_d) {
     static const float middle[7] = {0.5f, 1.5f, 2.5f, 3.5f, 5, 7, 10};
     for (int i = 0; i < n; i += VW) {
         const vf v = vf_load(x + i), a = vf_abs(v), one = vf_set1(1);
         vf level = vf_zero();
-        for (int k = 0; k < 7; k++) level = vf_select(vf_gt(a, vf_set1(middle[k] * d2)), vf_add(level, one), level);
+        for (int k = 0; k < 7; k++) level = vf_select(vf_gt(a, vf_set1(middle[k] * half_d)), vf_add(level, one), level);
         const vm minus = vm_and(vf_lt(v, vf_zero()), vf_gt(level, vf_zero()));
-        put_levels(q + i, vf_select(minus, vf_add(level, vf_set1(8)), level), 0, 15);
+        store_levels(q + i, vf_select(minus, vf_add(level, vf_set1(8)), level), 0, 15);
     }
 }
 static void mxfp4_from_f32(const float *x, void *y, int64_t n) {
     uint8_t q[32];
     for (block_mxfp4 *b = y; n > 0; b++, x += 32, n -= 32) {
-        /* of the maximum, less that of the top level, 4 */
+        /* the exponent of the maximum, minus that of the largest level, 6 = 1.5 * 2^2 */
         const int exponent = (int)(gg_f32_bits(max_abs(x, 32)) >> 23) - 2;
         b->e = (uint8_t)(exponent < 0 ? 0 : exponent);
         e2m1_levels(q, x, 32, gg_e8m0_half(b->e));
-        pack_halves(b->qs, q, 16);
+        pack_nibbles(b->qs, q, 16);
     }
 }
 
-/* Nearest UE4M3, half up; 0x7e (448) is the largest. */
+/* The nearest UE4M3, half up; the largest is 0x7e, 448. */
 static inline uint8_t ue4m3(float x) {
     if (!(x > 0)) return 0;
     if (x >= 448) return 0x7e;
@@ -191,9 +190,9 @@ static void nvfp4_from_f32(const float *x, void *y, int64_t n) {
     for (block_nvfp4 *b = y; n > 0; b++, n -= 64)
         for (int j = 0; j < 4; j++, x += 16) {
             b->d[j] = ue4m3(max_abs(x, 16) / 6);
-            const float d2 = gg_ue4m3_half(b->d[j]);
-            e2m1_levels(q, x, 16, d2 > 0 ? d2 : 3e38f);   /* no scale: nothing is above 0 */
-            pack_halves(b->qs + 8 * j, q, 8);
+            const float half_d = gg_ue4m3_half(b->d[j]);
+            e2m1_levels(q, x, 16, half_d > 0 ? half_d : 3e38f);     /* scale 0: all levels are 0 */
+            pack_nibbles(b->qs + 8 * j, q, 8);
         }
 }
 
@@ -210,7 +209,7 @@ static void q1_0_from_f32(const float *x, void *y, int64_t n) {
     }
 }
 
-/* ---- blocks of 256 ---------------------------------------------------------------------------------------------- */
+/* ---- blocks of 256 elements -------------------------------------------------------------------------------------- */
 static void q8_K_from_f32(const float *x, void *y, int64_t n) {
     for (block_q8_K *b = y; n > 0; b++, x += 256, n -= 256) {
         const float top = extreme(x, 256), scale = top != 0 ? -127 / top : 0;
@@ -223,14 +222,14 @@ static void q8_K_from_f32(const float *x, void *y, int64_t n) {
         b->d = max_abs_or_inf(x, 256) < GG_INF ? reciprocal(scale) : GG_INF;
     }
 }
-/* Ternary digits 0, 1, 2 of 256 elements; returns the scale. */
+/* Rounds 256 elements to 0, 1, 2; returns the scale. */
 static inline float ternary(uint8_t *q, const float *x) {
     const float d = max_abs(x, 256);
     for (int i = 0; i < 256; i += 32) vb_store(q + i, vb_add(round_levels(x + i, reciprocal(d), 1), vb_set1(1)));
     return d;
 }
-/* The digits q[0], q[step], ... as a fraction of 256, rounded up so that the first digit can be read off by a
- * multiplication. */
+/* The base-3 digits q[0], q[step], ... as a fraction of 256, rounded up, so that a multiplication by 3^k makes digit
+ * k the first one (tq1_0_chunk). */
 static inline uint8_t pack_trits(const uint8_t *q, int step, int count) {
     int v = 0;
     for (int k = 0; k < 5; k++) v = 3 * v + (k < count ? q[k * step] : 0);

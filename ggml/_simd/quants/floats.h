@@ -1,4 +1,4 @@
-/* F32, F16 and BF16 rows: conversion and dot product. */
+/* F32, F16 and BF16: conversions of rows and dot products. */
 #ifndef GG_QUANTS_FLOATS_H
 #define GG_QUANTS_FLOATS_H
 #include "../vec/vec.h"

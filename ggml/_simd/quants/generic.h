@@ -1,36 +1,44 @@
-/* to_f32, dot and ints of every quantised type, from small functions of the type that give the integers of 32 elements
- * (a chunk) and the scales of a block. They are inlined into the loops here, whose shapes are compile-time constants,
- * so that a type costs these functions and a one-line instance. */
+/* The generic loops behind <type>_to_f32, <type>_dot and <type>_ints of every quantised type. A type contributes small
+ * functions that return the codes of 32 elements (a chunk) and the scales of a block, and a one-line instance in
+ * decode.h. The functions are inlined into the loops, whose shapes are compile-time constants.
+ *
+ * Terms, in all of quants/:
+ *   code             integer q that stands for an element
+ *   bias             constant that is subtracted from codes: element = scale (q - bias)
+ *   scale group      consecutive elements that share a scale
+ *   minimum          value that is subtracted from the elements of a scale group: element = scale q - minimum
+ *   activation type  type of the second operand of a dot product: Q8_0, Q8_1 or Q8_K
+ *   activation layout  a row of an activation type, rearranged once for dot products with many rows */
 #ifndef GG_QUANTS_GENERIC_H
 #define GG_QUANTS_GENERIC_H
 #include "bytes/bytes.h"
 
 #define INLINED static inline __attribute__((always_inline))
 
-typedef vb (*chunk_fn)(const void *block, int j);                    /* elements 32 j .. 32 j + 31 */
-typedef vb (*grid_fn)(const void *block, const volatile uint64_t *at, int j);   /* likewise, points of a grid */
+typedef vb (*chunk_fn)(const void *block, int j);                    /* the codes of elements 32 j .. 32 j + 31 */
+typedef vb (*grid_fn)(const void *block, const volatile uint64_t *at, int j);   /* likewise; at: grid indices */
 typedef vb (*apply_fn)(vb v, const void *block, int j);
 
-/* Bytes that need all eight bits stay signed where the matrix kernels want less in unsigned ones (vi_dot). */
+/* Codes that need all eight bits stay signed where vi_dot (vec/) requires smaller unsigned bytes. */
 #if defined GG_VEC_DOT && GG_VEC_DOT < 256
 #define INTS_SIGNED(signed_by) ((signed_by) == 128)
 #else
 #define INTS_SIGNED(signed_by) false
 #endif
 
-/* The run of gg_ints: types with blocks of 256 keep these where products are added up in 16 bits and that is fastest,
- * always if vi_dot takes three instructions, else if four words fit. */
+/* gg_ints.scale_group: types with blocks of 256 are unpacked into blocks (gemm/blocks.h) where it is fastest to add
+ * products up in 16 bits: always if vi_dot takes three instructions, else if the sums of four words fit. */
 #ifndef GG_VEC_PAIRS
-#define INTS_RUN(group, signed_by, most) 0
+#define INTS_SCALE_GROUP(group, signed_by, max) 0
 #elif GG_VEC_DOT < 256
-#define INTS_RUN(group, signed_by, most) (INTS_SIGNED(signed_by) ? 0 : (group) == 64 ? 64 : 8)
+#define INTS_SCALE_GROUP(group, signed_by, max) (INTS_SIGNED(signed_by) ? 0 : (group) == 64 ? 64 : 8)
 #else
-#define INTS_RUN(group, signed_by, most) ((group) < 64 && (most) < 64 ? 8 : 0)
+#define INTS_SCALE_GROUP(group, signed_by, max) ((group) < 64 && (max) < 64 ? 8 : 0)
 #endif
 
-/* Chunk j for gg_ints: half a group of 64, one of 32, or two of 16, at p; returns their end. d, off: two scales and two
- * mins. */
-INLINED char *ints_store(char *p, int j, int group, vb q, int signed_by, bool mins, const float *d, const float *off) {
+/* Stores chunk j in the format of gg_ints at p: half of a scale group of 64, one of 32, or two of 16. d and m hold two
+ * scales and two minima. Returns the end of what it wrote. */
+INLINED char *store_ints(char *p, int j, int group, vb q, int signed_by, bool minima, const float *d, const float *m) {
     if (signed_by && !INTS_SIGNED(signed_by)) q = vb_add(q, vb_set1(signed_by));
     if (group == 64) {
         vb_store(p, q);
@@ -38,32 +46,31 @@ INLINED char *ints_store(char *p, int j, int group, vb q, int signed_by, bool mi
         memcpy(p + 32, d, sizeof *d);
         return p + 32 + sizeof *d;
     }
-    const int step = group + (mins ? 8 : 4);
+    const int step = group + (minima ? 8 : 4);
     if (group == 32) vb_store(p, q);
-    else vb_store2(p, p + step, q);
+    else vb_store_lo_hi(p, p + step, q);
     for (int i = 0; i < 32 / group; i++, p += step) {
         memcpy(p + group, d + i, sizeof *d);
-        if (mins) memcpy(p + group + 4, off + i, sizeof *off);
+        if (minima) memcpy(p + group + 4, m + i, sizeof *m);
     }
     return p;
 }
 
-/* For dot products: only with many bits an element memory sets the pace. */
-INLINED void fetch_ahead(const char *b, int bytes, int elements) {
+/* Prefetches for dot products. Types of fewer than 6 bits an element are limited by arithmetic and need none. */
+INLINED void prefetch(const char *b, int bytes, int elements) {
     for (int i = 0; 8 * bytes > 6 * elements && i < bytes; i += 64) __builtin_prefetch(b + GG_AHEAD + i);
 }
 
-/* ---- blocks of 32, 64 and 128 elements: a float scale d for each 16 elements ------------------------------------ */
-/* An element is d (q - bias) + min, min a float of the block. Chunks hold q: unsigned, or signed and unsigned once
- * signed_by is added. */
+/* ---- small types: blocks of 32, 64 and 128 elements, a float scale for each 16 elements -------------------------- */
+/* element = d (q - bias) + min */
 typedef struct {
     int bytes, chunks, bias;
     chunk_fn chunk;
     void (*scales)(const void *block, float *d);    /* two for each chunk */
-    float (*min)(const void *block);                /* NULL: 0 */
-    bool halves_differ;
-    int signed_by;                                  /* 0: unsigned */
-    uint32_t (*plus)(const void *block, int j);     /* which of a chunk are d, the others being -d; NULL: other values */
+    float (*min)(const void *block);                /* one for the block; NULL: 0 */
+    bool two_scales;                                /* the scales of a chunk differ */
+    int signed_by;                                  /* 0: codes are unsigned; else signed, and q + signed_by unsigned */
+    uint32_t (*plus)(const void *block, int j);     /* types of one bit: a set bit is d, a clear one -d; else NULL */
 } small_type;
 
 INLINED void small_to_f32(small_type t, const void *x, float *y, int64_t n) {
@@ -71,11 +78,11 @@ INLINED void small_to_f32(small_type t, const void *x, float *y, int64_t n) {
     for (; b < end; b += t.bytes, y += 32 * t.chunks) {
         float d[8];
         t.scales(b, d);
-        const float off = t.min ? -t.min(b) : 0;
+        const float m = t.min ? -t.min(b) : 0;
 #pragma GCC unroll 4
         for (int j = 0; j < t.chunks; j++) {
             const vb q = t.bias ? vb_sub(t.chunk(b, j), vb_set1(t.bias)) : t.chunk(b, j);
-            vb_store_f32(y + 32 * j, q, d[2 * j], d[2 * j + 1], off, off);
+            vb_store_f32(y + 32 * j, q, d[2 * j], d[2 * j + 1], m, m);
         }
     }
 }
@@ -84,19 +91,20 @@ INLINED void small_unpack(small_type t, const void *x, void *groups, int64_t n) 
     for (char *p = groups; b < end; b += t.bytes) {
         float d[8];
         t.scales(b, d);
-        const float off = t.min ? -t.min(b) : 0;
+        const float m = t.min ? -t.min(b) : 0;
 #pragma GCC unroll 4
         for (int j = 0; j < t.chunks; j++)
-            p = ints_store(p, j, t.halves_differ ? 16 : 32, t.chunk(b, j), t.signed_by, t.min, d + 2 * j, &off);
+            p = store_ints(p, j, t.two_scales ? 16 : 32, t.chunk(b, j), t.signed_by, t.min, d + 2 * j, &m);
     }
 }
 
-/* The partner, Q8_0 or Q8_1, widened: see gg_widen_fn. */
-typedef struct { float d, sum; } wide_scale;
-INLINED void small_widen(int block, const void *partner, void *wide, int64_t n) {
-    const char *a = partner;
-    int8_t *qs = wide;
-    wide_scale *scale = (wide_scale *)(qs + n);
+/* Activation layout of Q8_0 and Q8_1: the codes of all blocks, then for each block its scale d and d times the sum of
+ * its codes. */
+typedef struct { float d, sum; } layout_scale;
+INLINED void small_lay_out(int block, const void *row, void *laid_out, int64_t n) {
+    const char *a = row;
+    int8_t *qs = laid_out;
+    layout_scale *scale = (layout_scale *)(qs + n);
     for (; n > 0; n -= 32, a += block, qs += 32, scale++) {
         int sum = 0;
         memcpy(qs, a + block - 32, 32);
@@ -105,24 +113,24 @@ INLINED void small_widen(int block, const void *partner, void *wide, int64_t n) 
         scale->sum = scale->d * (float)sum;
     }
 }
-/* One block with t.chunks blocks of the partner. */
-INLINED va small_step(small_type t, const char *b, const int8_t *qs, const wide_scale *a, va sum, vd *mins) {
+/* Adds the products of one block and t.chunks blocks of the activation to sum and *minima. */
+INLINED va small_step(small_type t, const char *b, const int8_t *qs, const layout_scale *a, va sum, vd *minima) {
     if (t.min) {
-        const vd scaled = vd_times(b, &a->d);
-        *mins = vd_add(*mins, scaled);
+        const vd scaled = vd_mul_halves(b, &a->d);
+        *minima = vd_add(*minima, scaled);
         return va_madd1(sum, vq_dot_us(t.chunk(b, 0), vb_load(qs)), vd_first(scaled));
     }
     float d[8];
     t.scales(b, d);
-    va all = va_zero();                         /* several chunks of one scale */
+    va all = va_zero();                         /* all chunks share one scale */
 #pragma GCC unroll 4
     for (int j = 0; j < t.chunks; j++) {
         const vb v = vb_load(qs + 32 * j);
         const vq dot = t.plus ? vq_dot_us(vb_set1(1), vb_negate(v, t.plus(b, j)))
-            : t.signed_by ? vq_dot_ss(t.chunk(b, j), v) : vq_dot_less(t.chunk(b, j), t.bias, v);
+            : t.signed_by ? vq_dot_ss(t.chunk(b, j), v) : vq_dot_biased(t.chunk(b, j), t.bias, v);
         const float dy = a[j].d;
         if (t.plus) all = va_madd1(all, dot, dy);
-        else if (t.halves_differ) sum = va_madd(sum, dot, d[2 * j] * dy, d[2 * j + 1] * dy);
+        else if (t.two_scales) sum = va_madd(sum, dot, d[2 * j] * dy, d[2 * j + 1] * dy);
         else sum = va_madd1(sum, dot, d[2 * j] * dy);
     }
     return t.plus ? va_scale(sum, all, -d[0]) : sum;
@@ -130,43 +138,43 @@ INLINED va small_step(small_type t, const char *b, const int8_t *qs, const wide_
 INLINED void small_dot(small_type t, int64_t n, float *s, const void *x, const void *y) {
     const char *b = x, *end = b + n / (32 * t.chunks) * t.bytes;
     const int8_t *qs = y;
-    const wide_scale *a = (const wide_scale *)(qs + n);
+    const layout_scale *a = (const layout_scale *)(qs + n);
     const int step = 32 * t.chunks;
-    va even = va_zero(), odd = va_zero();       /* two chains of additions, to hide their latency */
-    vd mins_even = vd_zero(), mins_odd = vd_zero();
+    va even = va_zero(), odd = va_zero();       /* two accumulators hide the latency of additions */
+    vd minima_even = vd_zero(), minima_odd = vd_zero();
     for (; end - b >= 2 * t.bytes; b += 2 * t.bytes, qs += 2 * step, a += 2 * t.chunks) {
-        fetch_ahead(b, 2 * t.bytes, 2 * step);
-        even = small_step(t, b, qs, a, even, &mins_even);
-        odd = small_step(t, b + t.bytes, qs + step, a + t.chunks, odd, &mins_odd);
+        prefetch(b, 2 * t.bytes, 2 * step);
+        even = small_step(t, b, qs, a, even, &minima_even);
+        odd = small_step(t, b + t.bytes, qs + step, a + t.chunks, odd, &minima_odd);
     }
-    if (b < end) even = small_step(t, b, qs, a, even, &mins_even);
+    if (b < end) even = small_step(t, b, qs, a, even, &minima_even);
     *s = va_sum(va_add(even, odd));
-    if (t.min) *s += vd_second(vd_add(mins_even, mins_odd));
+    if (t.min) *s += vd_second(vd_add(minima_even, minima_odd));
 }
 
-/* ---- blocks of 256 elements: an integer scale s, and m to subtract, for each 16 elements ------------------------ */
-/* An element is d s (q - bias) - dmin m, with a sign of its own where the type has signs. Chunks hold q: unsigned, or
- * signed; these, and those that have signs, are unsigned once signed_by is added. */
+/* ---- types with blocks of 256 elements: an integer scale s, and maybe a minimum m, for each 16 elements ---------- */
+/* element = d s (q - bias) - dmin m, negated where the type has a sign for it */
 typedef struct { vs s, m; } k_scales;
 typedef gg_half (*half_fn)(const void *block);
 typedef struct {
     int bytes, bias;
-    float unit;                                     /* of d: 1, or a power of two */
-    half_fn d, dmin;                                /* dmin NULL: there is no m */
+    float unit;                                     /* power of two by which d is multiplied */
+    half_fn d, dmin;                                /* dmin NULL: there are no minima */
     chunk_fn chunk;
-    chunk_fn shifted;                               /* 4 q where j is odd, else q: quicker, for products; NULL: none */
+    chunk_fn shifted;                               /* for products: 4 q if j is odd, else q; saves shifts; or NULL */
     k_scales (*scales)(const void *block);
-    void (*signs)(const void *block, uint32_t minus[8]);    /* which elements of each chunk have one; NULL: none */
-    int signed_by;
-    int group;                                      /* elements to a scale: 16, 32, or 64: the scales are 1, |q| < 4
-                                                     * or, if signed, < 2 */
-    grid_fn grid;                                   /* instead of chunk */
-    void (*indices)(const void *block, uint64_t at[16]);    /* of those points, four to a word */
-    apply_fn adjust;                                /* of q; but in products groups have biases, m = s bias; NULL: none */
-    int run;                                        /* of gg_ints */
+    void (*signs)(const void *block, uint32_t minus[8]);    /* a set bit negates an element of chunk j; or NULL */
+    int signed_by;                                  /* 0: codes are unsigned; else signed, and q + signed_by unsigned */
+    int group;                                      /* scale group: 16 or 32 elements; 64: all scales are 1 and q < 4,
+                                                     * or |q| < 2 if codes are signed */
+    grid_fn grid;                                   /* instead of chunk: codes are the points of a grid */
+    void (*indices)(const void *block, uint64_t at[16]);    /* with these indices, four of 16 bits in a word */
+    apply_fn adjust;                                /* changes the codes; in products each scale group has a bias
+                                                     * instead, and m = s bias; or NULL */
+    int scale_group;                                /* of gg_ints */
 } k_type;
 
-/* Indices go through memory: without volatile GCC takes them from the vectors, which is slower. */
+/* Indices are read from memory: without volatile GCC extracts them from vectors, which is slower. */
 INLINED vb k_points(k_type t, const void *b, const uint64_t *at, int j) {
     return t.grid ? t.grid(b, at, j) : t.chunk(b, j);
 }
@@ -214,7 +222,7 @@ INLINED void k_unpack_blocks(k_type t, const void *x, void *blocks, int64_t n) {
         for (int j = 0; j < 8; j++) {
             vb q = k_chunk(t, b, at, j);
             if (t.signs) q = vb_negate(q, minus[j]);
-            vb_store_halves(p, t.signed_by ? vb_add(q, vb_set1(t.signed_by)) : q);
+            vb_store_interleaved(p, t.signed_by ? vb_add(q, vb_set1(t.signed_by)) : q);
             p += 32;
             if (t.group == 64 && j < 7) continue;
             memcpy(p, s + 2 * j, 4);
@@ -230,7 +238,7 @@ INLINED void k_unpack_blocks(k_type t, const void *x, void *blocks, int64_t n) {
 #endif
 INLINED void k_unpack(k_type t, const void *x, void *groups, int64_t n) {
 #ifdef GG_VEC_PAIRS
-    if (t.run) { k_unpack_blocks(t, x, groups, n); return; }
+    if (t.scale_group) { k_unpack_blocks(t, x, groups, n); return; }
 #endif
     const char *b = x, *end = b + n / 256 * t.bytes;
     for (char *p = groups; b < end; b += t.bytes) {
@@ -244,18 +252,18 @@ INLINED void k_unpack(k_type t, const void *x, void *groups, int64_t n) {
         for (int j = 0; j < 8; j++) {
             vb q = k_chunk(t, b, at, j);
             if (t.signs) q = vb_negate(q, minus[j]);
-            p = ints_store(p, j, t.group, q, t.signed_by, t.dmin, d + 2 * j, m + 2 * j);
+            p = store_ints(p, j, t.group, q, t.signed_by, t.dmin, d + 2 * j, m + 2 * j);
         }
     }
 }
 
-/* The partner, Q8_K, widened: these, then the d of all blocks and zeros to a multiple of four. pairs: sums of elements
- * 2 i and 2 i + 1 of all chunks. */
-typedef struct { int8_t qs[256]; int16_t bsums[16], pairs[16]; } wide_q8_K;
-_Static_assert(sizeof(wide_q8_K) + 4 * sizeof(float) <= 256 / 32 * GG_WIDE, "there is room for d");
-static void q8_K_widen(const void *partner, void *wide, int64_t n) {
-    const block_q8_K *a = partner, *end = a + n / 256;
-    wide_q8_K *w = wide;
+/* Activation layout of Q8_K: a q8_K_layout for each block, then d of all blocks, padded with zeros to a multiple of
+ * four. bsums[i] is the sum of codes 16 i .. 16 i + 15, pairs[i] the sum of codes 2 i and 2 i + 1 of all chunks. */
+typedef struct { int8_t qs[256]; int16_t bsums[16], pairs[16]; } q8_K_layout;
+_Static_assert(sizeof(q8_K_layout) + 4 * sizeof(float) <= 256 / 32 * GG_LAYOUT_BYTES, "room for d");
+static void q8_K_lay_out(const void *row, void *laid_out, int64_t n) {
+    const block_q8_K *a = row, *end = a + n / 256;
+    q8_K_layout *w = laid_out;
     float *d = (float *)(w + n / 256);
     for (; a < end; a++, w++) {
         memcpy(w->qs, a->qs, sizeof w->qs);
@@ -268,18 +276,20 @@ static void q8_K_widen(const void *partner, void *wide, int64_t n) {
     memset(d, 0, (size_t)(-(n / 256) & 3) * sizeof *d);
 }
 
-/* The halves of m <= 4 blocks as floats times those at d; then zeros. */
+/* out[i] = the half of block i times d[i], for m <= 4 blocks; the rest of out is 0. */
 INLINED void k_halves(half_fn half, int bytes, const char *b, int m, const float *d, float out[4]) {
     if (m == 4) {
-        vd_four(out, half(b), half(b + bytes), half(b + 2 * bytes), half(b + 3 * bytes), d);
+        vd_scale4(out, half(b), half(b + bytes), half(b + 2 * bytes), half(b + 3 * bytes), d);
         return;
     }
     for (int i = 0; i < 4; i++) out[i] = i < m ? gg_half_f32(half(b + i * bytes)) * d[i] : 0;
 }
-/* The sums of products of one block's q, scaled. */
-INLINED vq k_block(k_type t, const char *b, const uint64_t *at, const uint32_t *minus, vs scales, const wide_q8_K *a) {
+/* The sum of s q p over the codes q of block b and the codes p of an activation. It does not subtract the bias where
+ * scale groups are smaller than 64. */
+INLINED vq k_block(k_type t, const char *b, const uint64_t *at, const uint32_t *minus, vs scales,
+                   const q8_K_layout *a) {
     const bool is_signed = t.signed_by && !t.signs;
-    vn few[2] = {vn_zero(), vn_zero()};
+    vn narrow[2] = {vn_zero(), vn_zero()};
     vq acc[2] = {vq_zero(), vq_zero()};
 #pragma GCC unroll 8
     for (int j = 0; j < 8; j++) {
@@ -287,22 +297,23 @@ INLINED vq k_block(k_type t, const char *b, const uint64_t *at, const uint32_t *
         vb v = vb_load(a->qs + 32 * j);
         if (t.signs) v = vb_negate(v, minus[j]);
         vq *const to = acc + (j & 1);
-        vn *const small = few + (j & 1);
+        vn *const small = narrow + (j & 1);
         if (t.group == 64) *small = is_signed ? vn_madd_signs(*small, q, v) : vn_madd(*small, q, v);
         else *to = is_signed ? vq_madd_ss(*to, q, v, scales, j) : vq_madd_us(*to, q, v, scales, j);
     }
-    if (t.group < 64) return vq_add(acc[0], t.shifted ? vq_quarter(acc[1]) : acc[1]);
-    const vn sum = vn_add(few[0], t.shifted ? vn_quarter(few[1]) : few[1]);
-    return vn_sum(t.bias ? vn_less(sum, a->pairs) : sum);
+    if (t.group < 64) return vq_add(acc[0], t.shifted ? vq_div4(acc[1]) : acc[1]);
+    const vn sum = vn_add(narrow[0], t.shifted ? vn_div4(narrow[1]) : narrow[1]);
+    return vn_sum(t.bias ? vn_sub_i16(sum, a->pairs) : sum);
 }
-/* Four blocks at a time. What goes through memory is made for all four, not to wait for it in each. Where there is a bias
- * but lanes of the two terms do not match, what cancels must do so before it is rounded. */
+/* Processes four blocks at a time: indices and signs of all four are stored before the first is used, which hides the
+ * latency of the loads. With a bias, terms that cancel lie in different lanes; `exact` therefore sums the integers of
+ * all lanes before it rounds. */
 INLINED void k_dot(k_type t, int64_t n, float *s, const void *x, const void *y) {
-    const bool apart = t.bias && t.group < 64;
+    const bool exact = t.bias && t.group < 64;
     const char *b = x;
-    const wide_q8_K *a = y, *end = a + n / 256;
+    const q8_K_layout *a = y, *end = a + n / 256;
     const float *d = (const float *)end;
-    va sum = va_zero(), mins = va_zero();
+    va sum = va_zero(), minima = va_zero();
     for (; a < end; d += 4) {
         const int m = end - a < 4 ? (int)(end - a) : 4;
         float scale[4], min[4];
@@ -312,45 +323,45 @@ INLINED void k_dot(k_type t, int64_t n, float *s, const void *x, const void *y) 
         for (int i = 0; t.indices && i < m; i++) t.indices(b + i * t.bytes, at[i]);
         for (int i = 0; t.signs && i < m; i++) t.signs(b + i * t.bytes, minus[i]);
         const char *const first = b;
-        if (!apart) k_halves(t.d, t.bytes, b, m, d, scale);
+        if (!exact) k_halves(t.d, t.bytes, b, m, d, scale);
         if (t.dmin) k_halves(t.dmin, t.bytes, b, m, d, min);
 #pragma GCC unroll 1
         for (int i = 0; i < m; i++, a++, b += t.bytes) {
-            fetch_ahead(b, t.bytes, 256);
+            prefetch(b, t.bytes, 256);
             const k_scales k = t.scales(b);
             const vq block = k_block(t, b, at[i], minus[i], k.s, a);
-            if (apart) q[i] = vq_sub(block, vq_dot_vs(t.adjust ? k.m : vs_times(k.s, vs_set1(t.bias)), a->bsums));
+            if (exact) q[i] = vq_sub(block, vq_dot_vs(t.adjust ? k.m : vs_mul(k.s, vs_set1(t.bias)), a->bsums));
             else sum = va_madd1(sum, block, scale[i]);
-            if (t.dmin) mins = va_madd1(mins, vq_dot_vs(k.m, a->bsums), min[i]);
+            if (t.dmin) minima = va_madd1(minima, vq_dot_vs(k.m, a->bsums), min[i]);
         }
-        for (int i = m; apart && i < 4; i++) q[i] = vq_zero();
-        if (apart) {                            /* not sooner: blocks are best read in their order */
+        for (int i = m; exact && i < 4; i++) q[i] = vq_zero();
+        if (exact) {                            /* here, so that the loop above reads the blocks in order */
             k_halves(t.d, t.bytes, first, m, d, scale);
             sum = va_madd_sums(sum, q, scale);
         }
     }
     *s = va_sum(sum) * t.unit;
-    if (t.dmin) *s -= va_sum(mins);
+    if (t.dmin) *s -= va_sum(minima);
 }
 
-/* Instances: <t>_to_f32, <t>_dot and <t>_ints of a type described by TYPE. MOST: the greatest q, once unsigned. */
-#define INSTANCE(t, TYPE, KIND, GROUP, BIAS, SIGNED_BY, MOST, MINS, RUN) \
-    static void t##_to_f32(const void *x, float *y, int64_t n) { KIND##_to_f32(TYPE, x, y, n); } \
-    static void t##_dot(int64_t n, float *s, const void *x, const void *y) { KIND##_dot(TYPE, n, s, x, y); } \
-    static void t##_unpack(const void *x, void *groups, int64_t n) { KIND##_unpack(TYPE, x, groups, n); } \
-    static const gg_ints t##_ints = {t##_unpack, GROUP, INTS_SIGNED(SIGNED_BY) ? 0 : (BIAS) + (SIGNED_BY), MOST, MINS, \
-                                     INTS_SIGNED(SIGNED_BY), RUN};
-#define SMALL_TYPE(t, CHUNKS, BIAS, MIN, SIGNED_BY, MOST, HALVES_DIFFER, PLUS) \
-    static const small_type t##_type = {sizeof(block_##t), CHUNKS, BIAS, t##_chunk, t##_scales, MIN, HALVES_DIFFER, \
+/* Instances: <t>_to_f32, <t>_dot and <t>_ints of a type with this DESCRIPTION. MAX: the largest unsigned code. */
+#define INSTANCE(t, DESCRIPTION, KIND, GROUP, BIAS, SIGNED_BY, MAX, MINIMA, SCALE_GROUP) \
+    static void t##_to_f32(const void *x, float *y, int64_t n) { KIND##_to_f32(DESCRIPTION, x, y, n); } \
+    static void t##_dot(int64_t n, float *s, const void *x, const void *y) { KIND##_dot(DESCRIPTION, n, s, x, y); } \
+    static void t##_unpack(const void *x, void *groups, int64_t n) { KIND##_unpack(DESCRIPTION, x, groups, n); } \
+    static const gg_ints t##_ints = {t##_unpack, GROUP, INTS_SIGNED(SIGNED_BY) ? 0 : (BIAS) + (SIGNED_BY), MAX, \
+                                     MINIMA, INTS_SIGNED(SIGNED_BY), SCALE_GROUP};
+#define SMALL_TYPE(t, CHUNKS, BIAS, MIN, SIGNED_BY, MAX, TWO_SCALES, PLUS) \
+    static const small_type t##_type = {sizeof(block_##t), CHUNKS, BIAS, t##_chunk, t##_scales, MIN, TWO_SCALES, \
                                         SIGNED_BY, PLUS}; \
-    INSTANCE(t, t##_type, small, HALVES_DIFFER ? 16 : 32, BIAS, SIGNED_BY, MOST, (MIN) != NULL, 0)
-#define K_TYPE(t, UNIT, GROUP, BIAS, SIGNS, DMIN, SIGNED_BY, MOST, SHIFTED) \
-    INSTANCE(t, ((k_type){sizeof(block_##t), BIAS, UNIT, t##_d, DMIN, t##_chunk, SHIFTED, t##_scales, SIGNS, SIGNED_BY, \
-                          GROUP, NULL, NULL, NULL, INTS_RUN(GROUP, SIGNED_BY, MOST)}), \
-             k, GROUP, BIAS, SIGNED_BY, MOST, (DMIN) != NULL, INTS_RUN(GROUP, SIGNED_BY, MOST))
-#define GRID_TYPE(t, UNIT, GROUP, BIAS, SIGNS, ADJUST, SIGNED_BY, MOST) \
+    INSTANCE(t, t##_type, small, TWO_SCALES ? 16 : 32, BIAS, SIGNED_BY, MAX, (MIN) != NULL, 0)
+#define K_TYPE(t, UNIT, GROUP, BIAS, SIGNS, DMIN, SIGNED_BY, MAX, SHIFTED) \
+    INSTANCE(t, ((k_type){sizeof(block_##t), BIAS, UNIT, t##_d, DMIN, t##_chunk, SHIFTED, t##_scales, SIGNS, \
+                          SIGNED_BY, GROUP, NULL, NULL, NULL, INTS_SCALE_GROUP(GROUP, SIGNED_BY, MAX)}), \
+             k, GROUP, BIAS, SIGNED_BY, MAX, (DMIN) != NULL, INTS_SCALE_GROUP(GROUP, SIGNED_BY, MAX))
+#define GRID_TYPE(t, UNIT, GROUP, BIAS, SIGNS, ADJUST, SIGNED_BY, MAX) \
     INSTANCE(t, ((k_type){sizeof(block_##t), BIAS, UNIT, t##_d, NULL, NULL, NULL, t##_scales, SIGNS, SIGNED_BY, \
-                          GROUP, t##_grid, t##_indices, ADJUST, INTS_RUN(GROUP, SIGNED_BY, MOST)}), \
-             k, GROUP, BIAS, SIGNED_BY, MOST, false, INTS_RUN(GROUP, SIGNED_BY, MOST))
+                          GROUP, t##_grid, t##_indices, ADJUST, INTS_SCALE_GROUP(GROUP, SIGNED_BY, MAX)}), \
+             k, GROUP, BIAS, SIGNED_BY, MAX, false, INTS_SCALE_GROUP(GROUP, SIGNED_BY, MAX))
 
 #endif

@@ -1,12 +1,13 @@
-/* Quantisers of the IQ types: groups are rounded to points of a grid (IQ1 to IQ3) or to the non-linear levels (IQ4). */
+/* Encoders of the IQ types. IQ1 to IQ3 round groups of eight or four elements to points of a grid, IQ4 rounds
+ * elements to 16 levels of unequal distance. */
 #ifndef GG_QUANTS_QUANT_IQ_H
 #define GG_QUANTS_QUANT_IQ_H
 #include "quantize.h"
 #include "search.h"
 #include "tables.h"
 
-/* ---- points of grids -------------------------------------------------------------------------------------------- */
-/* Levels in bytes, eight of two bits or four of three, as a packed point, and back. */
+/* ---- points of grids --------------------------------------------------------------------------------------------- */
+/* Packs levels, one a byte, to a point: eight times two bits or four times three. unpack_point is the inverse. */
 static inline uint32_t pack_point(const gg_grid *g, const uint8_t *l) {
     uint64_t v = 0;
     memcpy(&v, l, (size_t)g->dims);
@@ -22,8 +23,8 @@ static inline void unpack_point(const gg_grid *g, uint32_t point, uint8_t *l) {
     for (int i = 0; i < g->dims; i++) l[i] = (uint8_t)(point >> i * g->bits & ((1u << g->bits) - 1));
 }
 
-/* Of the points near to a point that is not on the grid, the one with the least weighted error; level l stands for
- * value[l] scale. */
+/* The index of the grid point with the least weighted error among the neighbours of a point that is not on the grid.
+ * Level l stands for value[l] scale. */
 static int nearest_neighbour(const gg_grid *g, uint32_t point, const float *x, const float *w, float scale,
                              const float *value) {
     const uint16_t *list = g->lists + (-g->map[point] - 1);
@@ -47,7 +48,7 @@ static int nearest_neighbour(const gg_grid *g, uint32_t point, const float *x, c
     }
     return found;
 }
-/* The index of a point of the grid for levels l, which it replaces when they are not on it; *on_grid says which. */
+/* The index of the grid point for levels l. If they are not on the grid, *on_grid becomes false and l that point. */
 static inline int to_grid(const gg_grid *g, uint8_t *l, const float *x, const float *w, float scale, const float *value,
                           bool *on_grid) {
     const uint32_t u = pack_point(g, l);
@@ -58,20 +59,20 @@ static inline int to_grid(const gg_grid *g, uint8_t *l, const float *x, const fl
     return i;
 }
 
-/* ---- IQ2 and IQ3 ------------------------------------------------------------------------------------------------ */
+/* ---- IQ2 and IQ3 ------------------------------------------------------------------------------------------------- */
 typedef struct {
-    int grid, n;            /* elements with one scale */
-    bool even;              /* the signs of eight elements: an even number of minus */
-    bool fit_first;         /* start from a fit instead of the maximum */
-    /* what is rounded once more in the end: points off the grid; all if there are some; all */
+    int grid, n;            /* GG_GRID_...; elements of a scale group */
+    bool even;              /* the number of minus signs of eight elements must be even */
+    bool fit_first;         /* candidate scales lie around a fit instead of around the maximum */
+    /* points that are rounded again by the final scale: those off the grid; all if one is off the grid; all */
     enum { OFF_GRID, ALL_IF_OFF, ALL } last;
-    int steps;              /* scales to try on both sides, */
-    float step;             /* this far apart */
+    int steps;              /* candidate scales on each side, */
+    float step;             /* and the distance between them */
 } iq_spec;
 static const float odd_values[8] = {1, 3, 5, 7, 9, 11, 13, 15};
 
-/* Absolute values to a and signs of each eight elements; where there must be an even number of minus signs, the least
- * important element takes the wrong sign. */
+/* Stores absolute values in a and the signs of each eight elements in a byte. Where the number of minus signs must be
+ * even, the least important element takes the wrong sign if necessary. */
 static inline void split_signs(const float *x, const float *w, int n, bool even, float *a, uint8_t *signs) {
     for (int k = 0; k < n / 8; k++, x += 8, w += 8, a += 8) {
         uint32_t s = 0;
@@ -94,14 +95,14 @@ static inline void level_sums(const float *x, const float *w, const uint8_t *l, 
         *xq += w[i] * x[i] * q, *q2 += w[i] * q * q;
     }
 }
-static inline void odd_levels(uint8_t *l, const float *a, int n, float inv, int top) {   /* of 2 l + 1 */
+static inline void odd_levels(uint8_t *l, const float *a, int n, float inv, int top) {   /* x = scale (2 l + 1) */
     for (int i = 0; i < n; i += VW) {
         const vf v = vf_sub(vf_mul(vf_set1(inv), vf_load(a + i)), vf_set1(1));
-        put_levels(l + i, vf_round(vf_mul(vf_set1(0.5f), v)), 0, (float)top);
+        store_levels(l + i, vf_round(vf_mul(vf_set1(0.5f), v)), 0, (float)top);
     }
 }
-/* Fits one group: x = scale (2 l + 1) with signs, levels on the grid. Returns the scale; 0 leaves index and signs
- * all 0. */
+/* Fits one scale group: |x| = scale (2 l + 1), levels l on the grid. Returns the scale; if it is 0, so are index and
+ * signs. */
 static float fit_grid(const iq_spec *s, const gg_grid *g, const float *x, const float *w, uint16_t *index,
                       uint8_t *signs) {
     const int n = s->n, d = g->dims, top = g->levels - 1;
@@ -126,7 +127,7 @@ static float fit_grid(const iq_spec *s, const gg_grid *g, const float *x, const 
     }
     bool again = s->last == ALL;
     for (int p = 0; p < n / d; p++) again |= !best_on[p];
-    if (again && scale > 0) {               /* by the scale that was found */
+    if (again && scale > 0) {               /* by the best scale */
         odd_levels(l, a, n, 1 / scale, top);
         for (int p = 0; p < n / d; p++) {
             if (best_on[p] && s->last == OFF_GRID) continue;
@@ -149,13 +150,13 @@ static float fit_grid(const iq_spec *s, const gg_grid *g, const float *x, const 
 
 typedef struct { float scale[16]; uint8_t level[16], signs[32]; uint16_t index[64]; } iq_block;
 
-/* Fits the groups of 256 elements; the scales as odd multiples (2 level + 1) of the unit returned. 0: all is 0. */
+/* Fits a block of 256 elements, with scales as multiples (2 level + 1) of the unit that it returns; 0: all is 0. */
 static float fit_iq_block(const iq_spec *s, const float *x, const float *w, iq_block *b) {
     const gg_grid *g = gg_grid_get(s->grid);
     const int count = 256 / s->n;
     float max = 0;
     memset(b, 0, sizeof *b);
-    if (!g) return 0;                       /* no memory for it; gg_quantize_rows says so */
+    if (!g) return 0;                       /* out of memory, which gg_quantize_rows reports */
     for (int j = 0; j < count; j++) {
         b->scale[j] = fit_grid(s, g, x + j * s->n, w + j * s->n, b->index + j * s->n / g->dims,
                                b->signs + j * s->n / 8);
@@ -166,31 +167,31 @@ static float fit_iq_block(const iq_spec *s, const float *x, const float *w, iq_b
     for (int j = 0; j < count; j++) b->level[j] = (uint8_t)level(0.5f * (1 / unit * b->scale[j] - 1), 0, 15);
     return unit;
 }
-/* Without im: x^2 + share. */
+/* Importance weights; without im x^2 + share. */
 static inline void weights(float *w, const float *x, const float *im, float sigma2, float share) {
     if (im) importance(w, x, im, 256, sigma2);
     else for (int i = 0; i < 256; i++) w[i] = share + x[i] * x[i];
 }
 
 static void iq2_xxs_quantize(const float *x, void *y, int64_t n, const float *im) {
-    static const iq_spec spec = {GG_IQ2XXS_GRID, 32, true, true, ALL, 6, 0.1f};
+    static const iq_spec spec = {GG_GRID_IQ2XXS, 32, true, true, ALL, 6, 0.1f};
     float w[256];
     iq_block f;
     for (block_iq2_xxs *b = y; n > 0; b++, x += 256, im += 256, n -= 256) {
         weights(w, x, im, sum_squares(x, 256) / 256, 0);
         b->d = gg_f32_to_f16(fit_iq_block(&spec, x, w, &f));
         for (int j = 0; j < 8; j++) {
-            uint32_t u[2] = {0, (uint32_t)f.level[j] << 28};
+            uint32_t index = 0, signs = 0;
             for (int k = 0; k < 4; k++) {
-                u[0] |= (uint32_t)f.index[4 * j + k] << 8 * k;
-                u[1] |= (uint32_t)f.signs[4 * j + k] << 7 * k;
+                index |= (uint32_t)f.index[4 * j + k] << 8 * k;
+                signs |= (uint32_t)f.signs[4 * j + k] << 7 * k;
             }
-            memcpy(b->qs + 4 * j, u, 8);
+            b->qs[2 * j] = index, b->qs[2 * j + 1] = signs | (uint32_t)f.level[j] << 28;
         }
     }
 }
 static void iq2_xs_quantize(const float *x, void *y, int64_t n, const float *im) {
-    static const iq_spec spec = {GG_IQ2XS_GRID, 16, true, false, OFF_GRID, 9, 0.1f};
+    static const iq_spec spec = {GG_GRID_IQ2XS, 16, true, false, OFF_GRID, 9, 0.1f};
     float w[256];
     iq_block f;
     for (block_iq2_xs *b = y; n > 0; b++, x += 256, im += 256, n -= 256) {
@@ -201,7 +202,7 @@ static void iq2_xs_quantize(const float *x, void *y, int64_t n, const float *im)
     }
 }
 static void iq2_s_quantize(const float *x, void *y, int64_t n, const float *im) {
-    static const iq_spec spec = {GG_IQ2S_GRID, 16, false, false, OFF_GRID, 9, 0.1f};
+    static const iq_spec spec = {GG_GRID_IQ2S, 16, false, false, OFF_GRID, 9, 0.1f};
     float w[256];
     iq_block f;
     for (block_iq2_s *b = y; n > 0; b++, x += 256, n -= 256) {
@@ -219,7 +220,7 @@ static void iq2_s_quantize(const float *x, void *y, int64_t n, const float *im) 
     }
 }
 static void iq3_xxs_quantize(const float *x, void *y, int64_t n, const float *im) {
-    static const iq_spec spec = {GG_IQ3XXS_GRID, 32, true, false, OFF_GRID, 15, 0.2f};
+    static const iq_spec spec = {GG_GRID_IQ3XXS, 32, true, false, OFF_GRID, 15, 0.2f};
     float w[256];
     iq_block f;
     for (block_iq3_xxs *b = y; n > 0; b++, x += 256, n -= 256) {
@@ -229,13 +230,13 @@ static void iq3_xxs_quantize(const float *x, void *y, int64_t n, const float *im
         for (int j = 0; j < 8; j++) {
             uint32_t u = (uint32_t)f.level[j] << 28;
             for (int k = 0; k < 4; k++) u |= (uint32_t)f.signs[4 * j + k] << 7 * k;
-            memcpy(b->gas + 4 * j, &u, 4);
+            b->gas[j] = u;
         }
         if (im) im += 256;
     }
 }
 static void iq3_s_quantize(const float *x, void *y, int64_t n, const float *im) {
-    static const iq_spec spec = {GG_IQ3S_GRID, 32, false, false, ALL_IF_OFF, 9, 0.2f};
+    static const iq_spec spec = {GG_GRID_IQ3S, 32, false, false, ALL_IF_OFF, 9, 0.2f};
     float w[256];
     iq_block f;
     for (block_iq3_s *b = y; n > 0; b++, x += 256, n -= 256) {
@@ -252,10 +253,10 @@ static void iq3_s_quantize(const float *x, void *y, int64_t n, const float *im) 
     }
 }
 
-/* ---- IQ1: three levels, shifted up or down by an eighth --------------------------------------------------------- */
-static const float shifted[2][3] = {{-0.875f, 0.125f, 1.125f}, {-1.125f, -0.125f, 0.875f}};   /* up, down */
+/* ---- IQ1: three levels, shifted up or down by an eighth ---------------------------------------------------------- */
+static const float shifted[2][3] = {{-0.875f, 0.125f, 1.125f}, {-1.125f, -0.125f, 0.875f}};   /* [up, down][level] */
 
-/* Order of n values, ascending, equal ones as they come. */
+/* The indices of n values in ascending order; the order of equal values is kept. */
 static inline void sort_order(const float *x, int n, uint8_t *order) {
     for (int i = 0; i < n; i++) {
         int k = i;
@@ -263,8 +264,9 @@ static inline void sort_order(const float *x, int n, uint8_t *order) {
         order[k] = (uint8_t)i;
     }
 }
-/* Levels by two cuts in the order; turned round, with its scale, when the scale came out negative. */
-static inline bool cut_levels(const uint8_t *order, int n, int cut1, int cut2, float *scale, uint8_t *l) {
+/* Levels 0, 1, 2 of the values before, between and behind two cuts in their order. A negative scale is negated and the
+ * levels are reversed; then it returns true. */
+static inline bool levels_of_cuts(const uint8_t *order, int n, int cut1, int cut2, float *scale, uint8_t *l) {
     const bool turn = *scale < 0;
     if (turn) *scale = -*scale;
     for (int j = 0; j < n; j++) {
@@ -274,7 +276,7 @@ static inline bool cut_levels(const uint8_t *order, int n, int cut1, int cut2, f
     return turn;
 }
 
-/* 32 elements: every pair of cuts and both shifts. Returns the scale; *down gets the shift. */
+/* Fits 32 elements by trying every pair of cuts and both shifts. Returns the scale; *down becomes the shift. */
 static float fit_iq1_s(const gg_grid *g, const float *x, const float *w, uint16_t *index, int *down) {
     uint8_t order[32], l[32];
     float sx[33] = {0}, sw[33] = {0}, best = 0, scale = 0;
@@ -291,7 +293,7 @@ static float fit_iq1_s(const gg_grid *g, const float *x, const float *w, uint16_
                     scale = xq / q2, best = scale * xq, cut1 = i, cut2 = j, *down = s;
             }
     if (cut1 < 0) return 0;
-    if (cut_levels(order, 32, cut1, cut2, &scale, l)) *down = !*down;
+    if (levels_of_cuts(order, 32, cut1, cut2, &scale, l)) *down = !*down;
     bool all_on = true, on;
     for (int p = 0; p < 4; p++) {
         index[p] = (uint16_t)to_grid(g, l + 8 * p, x + 8 * p, w + 8 * p, scale, shifted[*down], &on);
@@ -305,7 +307,7 @@ static float fit_iq1_s(const gg_grid *g, const float *x, const float *w, uint16_
     return scale;
 }
 static void iq1_s_quantize(const float *x, void *y, int64_t n, const float *im) {
-    const gg_grid *g = gg_grid_get(GG_IQ1S_GRID);
+    const gg_grid *g = gg_grid_get(GG_GRID_IQ1S);
     if (!g) { memset(y, 0, (size_t)n / 256 * sizeof(block_iq1_s)); return; }
     float w[256], scale[8];
     for (block_iq1_s *b = y; n > 0; b++, x += 256, im += 256, n -= 256) {
@@ -330,11 +332,11 @@ static void iq1_s_quantize(const float *x, void *y, int64_t n, const float *im) 
     }
 }
 
-/* 16 elements, each half with a shift of its own: bit 0 of the variant is that of the last eight, bit 1 that of the
- * first. */
+/* Fits 16 elements, whose halves have different shifts: bit 1 of the variant is the shift of the first eight, bit 0
+ * that of the last eight. */
 static float fit_iq1_m(const gg_grid *g, const float *x, const float *w, uint16_t *index, uint8_t *l, int *variant) {
     uint8_t order[16];
-    float term[3][16][8];       /* [level][place in the order]: w v x of the four variants, then w v^2 */
+    float term[3][16][8];       /* [level][rank]: w v x of the four variants, then w v^2 */
     sort_order(x, 16, order);
     for (int v = 0; v < 3; v++)
         for (int j = 0; j < 16; j++)
@@ -360,7 +362,7 @@ static float fit_iq1_m(const gg_grid *g, const float *x, const float *w, uint16_
         if (a < 16) for (int k = 0; k < 8; k++) low[k] += term[0][a][k];
     }
     if (cut1 < 0) return 0;
-    if (cut_levels(order, 16, cut1, cut2, &scale, l)) *variant = 3 - *variant;
+    if (levels_of_cuts(order, 16, cut1, cut2, &scale, l)) *variant = 3 - *variant;
     bool all_on = true, on;
     for (int p = 0; p < 2; p++) {
         index[p] = (uint16_t)to_grid(g, l + 8 * p, x + 8 * p, w + 8 * p, scale,
@@ -379,7 +381,7 @@ static float fit_iq1_m(const gg_grid *g, const float *x, const float *w, uint16_
 }
 static void iq1_m_quantize(const float *x, void *y, int64_t n, const float *im) {
     static const uint8_t shift_bits[4] = {0x00, 0x80, 0x08, 0x88};
-    const gg_grid *g = gg_grid_get(GG_IQ1S_GRID);
+    const gg_grid *g = gg_grid_get(GG_GRID_IQ1S);
     if (!g) { memset(y, 0, (size_t)n / 256 * sizeof(block_iq1_m)); return; }
     float w[256], scale[16];
     uint8_t l[256];
@@ -388,7 +390,7 @@ static void iq1_m_quantize(const float *x, void *y, int64_t n, const float *im) 
         int variant[16] = {0};
         weights(w, x, im, 2 * sum_squares(x, 256) / 256, 0);
         memset(b, 0, sizeof *b);
-        memset(l, 0, sizeof l);                 /* index 0 has the lowest level throughout */
+        memset(l, 0, sizeof l);                 /* grid index 0 means level 0 for all elements */
         for (int j = 0; j < 16; j++) {
             uint16_t index[2] = {0};
             scale[j] = 0;
@@ -400,13 +402,12 @@ static void iq1_m_quantize(const float *x, void *y, int64_t n, const float *im) 
         }
         if (im) im += 256;
         if (max == 0) { memset(b, 0, sizeof *b); continue; }
-        uint16_t s[4] = {0};
         float unit = max / 15;
         for (int j = 0; j < 16; j++) {
             const int m = level(0.5f * (1 / unit * scale[j] - 1), 0, 7);
-            s[j / 4] |= (uint16_t)(m << j % 4 * 3);
+            b->scales[j / 4] |= (uint16_t)(m << j % 4 * 3);
             b->qh[j] |= shift_bits[variant[j]];
-            for (int i = 0; i < 16; i++) {      /* the unit is fitted anew to what the blocks will decode to */
+            for (int i = 0; i < 16; i++) {      /* least-squares unit of the decoded values */
                 const int e = 16 * j + i;
                 const float q = shifted[i < 8 ? variant[j] >> 1 : variant[j] & 1][l[e]] * (float)(2 * m + 1);
                 xq += w[e] * q * x[e], q2 += w[e] * q * q;
@@ -414,12 +415,11 @@ static void iq1_m_quantize(const float *x, void *y, int64_t n, const float *im) 
         }
         if (q2 > 0) unit = xq / q2;
         const uint16_t h = gg_f32_to_f16(unit * 1.1125f);
-        for (int k = 0; k < 4; k++) s[k] |= (uint16_t)(h >> 4 * k << 12);
-        memcpy(b->scales, s, 8);
+        for (int k = 0; k < 4; k++) b->scales[k] |= (uint16_t)(h >> 4 * k << 12);
     }
 }
 
-/* ---- IQ4: sixteen non-linear levels ----------------------------------------------------------------------------- */
+/* ---- IQ4: sixteen levels of unequal distance --------------------------------------------------------------------- */
 static const float iq4_values[16] = {GG_LEVELS_IQ4NL};
 static inline float iq4_middle(int k) { return 0.5f * (iq4_values[k] + iq4_values[k + 1]); }
 
@@ -434,7 +434,7 @@ static inline void iq4_levels(uint8_t *q, const float *x, int n, float inv) {
         const vf v = vf_mul(vf_load(x + i), vf_set1(inv));
         vf l = vf_zero();
         for (int k = 0; k < 15; k++) l = vf_select(vf_ge(v, vf_set1(iq4_middle(k))), vf_add(l, vf_set1(1)), l);
-        put_levels(q + i, l, 0, 15);
+        store_levels(q + i, l, 0, 15);
     }
 }
 static inline void iq4_sums(const groups *g, int c, vf inv, vf *xq, vf *q2) {
@@ -444,28 +444,28 @@ static inline void iq4_sums(const groups *g, int c, vf inv, vf *xq, vf *q2) {
         *xq = madd(wq, v, *xq), *q2 = madd(wq, q, *q2);
     }
 }
-/* The scale of each group. Without a search, that which its extreme value gives at the lowest level, fitted once to the
- * levels that 1 / it leads to: these are to be taken, and `inverse` is that factor. */
+/* The scale of each group and the factor `inverse` by which its elements are rounded. Without a search, the value of
+ * the largest magnitude is mapped to the lowest level, and the scale is fitted once to the resulting levels. */
 static void fit_iq4(const groups *g, bool search, float *out, float *inverse) {
     const vf zero = vf_zero(), lowest = vf_set1(iq4_values[0]);
     for (int c = 0; c < g->count; c += VW) {
-        vf far = zero, xq, q2;
+        vf peak = zero, xq, q2;
         for (int i = 0; i < g->n; i++) {
             const vf v = vf_load(g->x[i] + c);
-            far = vf_select(vf_gt(vf_abs(v), vf_abs(far)), v, far);
+            peak = vf_select(vf_gt(vf_abs(v), vf_abs(peak)), v, peak);
         }
-        const vf first = vf_div(vf_set1(1), vf_div(search ? vf_neg(far) : far, lowest));
+        const vf first = vf_div(vf_set1(1), vf_div(search ? vf_neg(peak) : peak, lowest));
         iq4_sums(g, c, first, &xq, &q2);
         vf scale = vf_div(xq, q2), best = vf_mul(scale, xq);
         for (int k = -7; search && k <= 7; k++) {
-            iq4_sums(g, c, vf_div(vf_set1((float)k + iq4_values[0]), far), &xq, &q2);
+            iq4_sums(g, c, vf_div(vf_set1((float)k + iq4_values[0]), peak), &xq, &q2);
             const vm better = vm_and(vf_gt(q2, zero), vf_gt(vf_mul(xq, xq), vf_mul(best, q2)));
             const vf new = vf_div(xq, q2);
             scale = vf_select(better, new, scale), best = vf_select(better, vf_mul(new, xq), best);
         }
-        const vm live = vm_and(vf_ge(vf_abs(far), vf_set1(1e-15f)), vf_eq(scale, scale));
-        vf_store(out + c, vf_select(live, scale, zero));
-        const vm usable = vm_and(live, vm_not(vf_eq(scale, zero)));
+        const vm nonzero = vm_and(vf_ge(vf_abs(peak), vf_set1(1e-15f)), vf_eq(scale, scale));
+        vf_store(out + c, vf_select(nonzero, scale, zero));
+        const vm usable = vm_and(nonzero, vm_not(vf_eq(scale, zero)));
         vf_store(inverse + c, vf_select(usable, search ? vf_div(vf_set1(1), scale) : first, zero));
     }
 }
@@ -487,7 +487,7 @@ static void iq4_nl_encode(const float *x, block_iq4_nl *b, int64_t n, const floa
         for (int j = 0; j < count; j++, b++) {
             b->d = gg_f32_to_f16(scale[j]);
             iq4_levels(q, x + 32 * j, 32, inverse[j]);
-            pack_halves(b->qs, q, 16);
+            pack_nibbles(b->qs, q, 16);
         }
         n -= 32 * count, x += 32 * count;
         if (im) im += 32 * count;
@@ -505,15 +505,15 @@ static void iq4_xs_quantize(const float *x, void *y, int64_t n, const float *im)
         if (im) im += 256;
         set_groups(&g, x, w, 8, 32);
         fit_iq4(&g, true, scale, inverse);
-        float far = 0;
-        for (int j = 0; j < 8; j++) if (fabsf(scale[j]) > fabsf(far)) far = scale[j];
-        const float unit = -far / 32, inv = reciprocal(unit);
+        float peak = 0;
+        for (int j = 0; j < 8; j++) if (fabsf(scale[j]) > fabsf(peak)) peak = scale[j];
+        const float unit = -peak / 32, inv = reciprocal(unit);
         memset(b, 0, sizeof *b);
         b->d = gg_f32_to_f16(unit);
         for (int j = 0; j < 8; j++) {
             const int m = level(inv * scale[j], -32, 31);
             iq4_levels(q, x + 32 * j, 32, reciprocal(unit * (float)m));
-            pack_halves(b->qs + 16 * j, q, 16);
+            pack_nibbles(b->qs + 16 * j, q, 16);
             b->scales_l[j / 2] |= (uint8_t)(((m + 32) & 15) << j % 2 * 4);
             b->scales_h |= (uint16_t)((m + 32) >> 4 << 2 * j);
         }

@@ -1,15 +1,15 @@
-/* Quantisers that search: Q4_0 to Q5_1 with importance weights, the K types with and without. im holds a weight for
- * each element of the row, or is NULL. */
+/* Encoders that search: Q4_0 to Q5_1 with importance weights, the K types with and without. im holds the importance
+ * weight of each element of the row, or is NULL. */
 #ifndef GG_QUANTS_QUANT_K_H
 #define GG_QUANTS_QUANT_K_H
 #include "search.h"
 
-/* ---- Q4_0, Q4_1, Q5_0, Q5_1 ------------------------------------------------------------------------------------- */
-static const ladder fine_ladder = {-0.9f, 0.05f, 36, false};
+/* ---- Q4_0, Q4_1, Q5_0, Q5_1 -------------------------------------------------------------------------------------- */
+static const candidates fine_candidates = {-0.9f, 0.05f, 36, false};
 
-/* Walks a row of blocks of 32, LANES at a time: weights to w, groups to g; returns the blocks of this step, 0 at the
- * end. */
-static inline int next_blocks(const float *x, const float *im, int64_t n, int64_t at, float sigma2, float *w,
+/* Loads the next LANES blocks of 32 elements from a row: their weights to w, values and weights to g. Returns the
+ * number of blocks, 0 at the end of the row. */
+static inline int load_groups(const float *x, const float *im, int64_t n, int64_t at, float sigma2, float *w,
                               groups *g) {
     const int count = n - at < 32 * LANES ? (int)((n - at) / 32) : LANES;
     if (!count) return 0;
@@ -26,7 +26,7 @@ static inline int next_blocks(const float *x, const float *im, int64_t n, int64_
         symmetric s; \
         float w[32 * LANES]; \
         uint8_t q[32]; \
-        for (int64_t at = 0; next_blocks(x, im, n, at, sigma2, w, &g);) { \
+        for (int64_t at = 0; load_groups(x, im, n, at, sigma2, w, &g);) { \
             fit_symmetric(&g, HALF, &s); \
             for (int j = 0; j < g.count; j++, b++, at += 32) { \
                 symmetric_levels(q, x + at, &s, j, 32, HALF); \
@@ -44,8 +44,8 @@ static inline int next_blocks(const float *x, const float *im, int64_t n, int64_
         affine a; \
         float w[32 * LANES]; \
         uint8_t q[32]; \
-        for (int64_t at = 0; next_blocks(x, im, n, at, sigma2, w, &g);) { \
-            fit_affine(&g, TOP, fine_ladder, &a); \
+        for (int64_t at = 0; load_groups(x, im, n, at, sigma2, w, &g);) { \
+            fit_affine(&g, TOP, fine_candidates, &a); \
             for (int j = 0; j < g.count; j++, b++, at += 32) { \
                 affine_levels(q, x + at, &a, j, 32, TOP); \
                 b->d = gg_f32_to_f16(a.scale[j]), b->m = gg_f32_to_f16(-a.minus_min[j]); \
@@ -54,21 +54,21 @@ static inline int next_blocks(const float *x, const float *im, int64_t n, int64_
         } \
     }
 SYMMETRIC_QUANTIZE(q4_0, 8, vb_store_nibbles(b->qs, vb_load(q)))
-SYMMETRIC_QUANTIZE(q5_0, 16, pack_fives(b->qs, b->qh, vb_load(q)))
+SYMMETRIC_QUANTIZE(q5_0, 16, pack_five_bits(b->qs, &b->qh, vb_load(q)))
 AFFINE_QUANTIZE(q4_1, 15, vb_store_nibbles(b->qs, vb_load(q)))
-AFFINE_QUANTIZE(q5_1, 31, pack_fives(b->qs, b->qh, vb_load(q)))
+AFFINE_QUANTIZE(q5_1, 31, pack_five_bits(b->qs, &b->qh, vb_load(q)))
 
-/* ---- K types: the scales (and mins) of the groups of 256 elements are themselves quantised ---------------------- */
-/* Levels of a group once its scale and min are settled; a scale of 0 keeps the levels that the search left. */
+/* ---- K types: scales and minima of a block of 256 elements are themselves quantised ------------------------------ */
+/* Rounds a scale group again, by its quantised scale d and minimum m; if d is 0, the codes stay. */
 static inline void final_levels(uint8_t *q, const float *x, int n, float d, float m, int lo, int hi) {
     if (d == 0) return;
     for (int i = 0; i < n; i += VW) {
         const vf l = vf_round(vf_div(vf_add(vf_load(x + i), vf_set1(m)), vf_set1(d)));
-        put_levels(q + i, vf_add(levels(l, vf_set1((float)lo), vf_set1((float)hi)), vf_set1((float)-lo)), 0,
+        store_levels(q + i, vf_add(levels(l, vf_set1((float)lo), vf_set1((float)hi)), vf_set1((float)-lo)), 0,
                    (float)(hi - lo));
     }
 }
-/* Scales as multiples of the greatest / top; returns the unit. */
+/* Quantises scales to multiples of their maximum / top; returns that unit. */
 static inline float unit_scales(const float *scale, int n, int top, uint8_t *q) {
     float max = 0;
     for (int j = 0; j < n; j++) if (scale[j] > max) max = scale[j];
@@ -80,15 +80,16 @@ static inline void offset_abs(float *w, const float *x, int n, float offset) {
     for (int i = 0; i < n; i += VW) vf_store(w + i, vf_add(vf_abs(vf_load(x + i)), vf_set1(offset)));
 }
 
-/* Scales and mins of 256 elements in groups of n, as multiples of d and dmin; the levels to q. */
+/* Fits a block of 256 elements in scale groups of n: scales and minima as multiples of d and dmin, codes to q. */
 static inline void affine_block(const float *x, const float *im, const float *w, int n, int top, int scale_top,
-                                ladder plain, gg_half *d, gg_half *dmin, uint8_t *qscale, uint8_t *qmin, uint8_t *q) {
+                                candidates plain, gg_half *d, gg_half *dmin, uint8_t *qscale, uint8_t *qmin,
+                                uint8_t *q) {
     const int count = 256 / n;
     groups g;
     affine a;
     float sw[LANES];
     set_groups(&g, x, w, count, n);
-    fit_affine(&g, top, im ? fine_ladder : plain, &a);
+    fit_affine(&g, top, im ? fine_candidates : plain, &a);
     for (int j = 0; j < count; j++) sw[j] = sum(w + n * j, n);
     *d = gg_f32_to_f16(im ? fit_positive(a.scale, sw, count, scale_top, qscale)
                           : unit_scales(a.scale, count, scale_top, qscale));
@@ -107,13 +108,13 @@ static void q2_K_quantize(const float *x, void *y, int64_t n, const float *im) {
     for (block_q2_K *b = y; n > 0; b++, x += 256, n -= 256) {
         if (im) importance(w, x, im, 256, sum_squares(x, 256) / 256);
         else offset_abs(w, x, 256, 0);
-        affine_block(x, im, w, 16, 3, 15, (ladder){-0.5f, 0.1f, 15, true}, &b->d, &b->dmin, scale, min, q);
+        affine_block(x, im, w, 16, 3, 15, (candidates){-0.5f, 0.1f, 15, true}, &b->d, &b->dmin, scale, min, q);
         for (int j = 0; j < 16; j++) b->scales[j] = (uint8_t)(scale[j] | min[j] << 4);
         pack_two_bits(b->qs, q);
         if (im) im += 256;
     }
 }
-static inline void k4_block(const float *x, const float *im, int top, ladder plain, gg_half *d, gg_half *dmin,
+static inline void k4_block(const float *x, const float *im, int top, candidates plain, gg_half *d, gg_half *dmin,
                             uint8_t *scales, uint8_t *q) {
     uint8_t scale[8], min[8];
     float w[256];
@@ -125,12 +126,12 @@ static inline void k4_block(const float *x, const float *im, int top, ladder pla
 static void q4_K_quantize(const float *x, void *y, int64_t n, const float *im) {
     uint8_t q[256];
     for (block_q4_K *b = y; n > 0; b++, x += 256, n -= 256) {
-        k4_block(x, im, 15, (ladder){-1, 0.1f, 20, false}, &b->d, &b->dmin, b->scales, q);
-        for (int j = 0; j < 4; j++) pack_halves(b->qs + 32 * j, q + 64 * j, 32);
+        k4_block(x, im, 15, (candidates){-1, 0.1f, 20, false}, &b->d, &b->dmin, b->scales, q);
+        for (int j = 0; j < 4; j++) pack_nibbles(b->qs + 32 * j, q + 64 * j, 32);
         if (im) im += 256;
     }
 }
-/* Bit k of each element, eight chunks of 32 to a byte. */
+/* Packs bit k of 256 levels: byte i holds elements i, i + 32, ... */
 static inline void pack_bit(uint8_t *h, const uint8_t *q, int k) {
     for (int i = 0; i < 32; i++) {
         int bits = 0;
@@ -141,8 +142,8 @@ static inline void pack_bit(uint8_t *h, const uint8_t *q, int k) {
 static void q5_K_quantize(const float *x, void *y, int64_t n, const float *im) {
     uint8_t q[256];
     for (block_q5_K *b = y; n > 0; b++, x += 256, n -= 256) {
-        k4_block(x, im, 31, (ladder){-0.5f, 0.1f, 15, false}, &b->d, &b->dmin, b->scales, q);
-        for (int j = 0; j < 4; j++) pack_halves(b->qs + 32 * j, q + 64 * j, 32);
+        k4_block(x, im, 31, (candidates){-0.5f, 0.1f, 15, false}, &b->d, &b->dmin, b->scales, q);
+        for (int j = 0; j < 4; j++) pack_nibbles(b->qs + 32 * j, q + 64 * j, 32);
         pack_bit(b->qh, q, 4);
         if (im) im += 256;
     }
@@ -162,15 +163,15 @@ static void q3_K_quantize(const float *x, void *y, int64_t n, const float *im) {
                 symmetric_levels(q + 16 * j, x + 16 * j, &s, j, 16, 4);
                 scale[j] = s.scale[j], sw[j] = sum(w + 16 * j, 16);
             }
-            set_groups(&g, scale, sw, 1, 16);           /* the scales are a group, too */
+            set_groups(&g, scale, sw, 1, 16);           /* the scales are fitted like elements */
             fit_symmetric(&g, 32, &s);
             symmetric_levels(qscale, scale, &s, 0, 16, 32);
             d = s.scale[0];
             im += 256;
         } else {
             for (int j = 0; j < 16; j++) scale[j] = fit_by_moves(x + 16 * j, 16, 4, q + 16 * j);
-            const float far = extreme(scale, 16), inv = far != 0 ? -32 / far : 0;
-            for (int j = 0; j < 16; j++) qscale[j] = far != 0 ? (uint8_t)(level(inv * scale[j], -32, 31) + 32) : 0;
+            const float peak = extreme(scale, 16), inv = peak != 0 ? -32 / peak : 0;
+            for (int j = 0; j < 16; j++) qscale[j] = peak != 0 ? (uint8_t)(level(inv * scale[j], -32, 31) + 32) : 0;
             d = reciprocal(inv);
         }
         b->d = gg_f32_to_f16(d);
@@ -192,8 +193,8 @@ static void q6_K_quantize(const float *x, void *y, int64_t n, const float *im) {
         if (im) im += 256;
         set_groups(&g, x, w, 16, 16);
         fit_symmetric(&g, 32, &s);
-        const float far = extreme(s.scale, 16), inv = -128 / far;
-        if (!(fabsf(far) >= 1e-15f)) { memset(b, 0, sizeof *b); continue; }
+        const float peak = extreme(s.scale, 16), inv = -128 / peak;
+        if (!(fabsf(peak) >= 1e-15f)) { memset(b, 0, sizeof *b); continue; }
         b->d = gg_f32_to_f16(1 / inv);
         for (int j = 0; j < 16; j++) {
             b->scales[j] = (int8_t)level(inv * s.scale[j], -128, 127);
@@ -202,7 +203,7 @@ static void q6_K_quantize(const float *x, void *y, int64_t n, const float *im) {
         }
         for (int h = 0; h < 2; h++) {
             const uint8_t *p = q + 128 * h;
-            pack_halves(b->ql + 64 * h, p, 64);
+            pack_nibbles(b->ql + 64 * h, p, 64);
             for (int i = 0; i < 32; i++)
                 b->qh[32 * h + i] = (uint8_t)(p[i] >> 4 | p[i + 32] >> 4 << 2 | p[i + 64] >> 4 << 4
                                               | p[i + 96] >> 4 << 6);

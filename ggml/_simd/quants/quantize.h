@@ -1,26 +1,26 @@
-/* Quantising and checking whole rows, on one thread; rows are independent, so callers split them over threads. */
+/* Quantises whole rows on one thread. Rows are independent, so callers distribute them over threads. */
 #ifndef GG_QUANTS_QUANTIZE_H
 #define GG_QUANTS_QUANTIZE_H
 #include "../runtime/engine.h"
 
-/* Any type but integers. n_per_row is a multiple of the type's block, imatrix (n_per_row weights) may be NULL unless
- * required. Returns the bytes written; 0: not possible (no such conversion, a missing imatrix, no memory for
- * tables). */
+/* n_per_row is a multiple of the type's block. imatrix holds n_per_row importance weights, or is NULL. Returns the
+ * number of bytes written; 0 if there is no conversion to the type, a required imatrix is missing or memory runs out.
+ * */
 size_t gg_quantize_rows(int type, const float *src, void *dst, int64_t nrows, int64_t n_per_row, const float *imatrix);
 bool gg_requires_imatrix(int type);
-/* Whole blocks whose scales (for floats: values) are finite, so that every value decodes to a number. */
-bool gg_validate_rows(int type, const void *data, size_t nbytes);
 
-/* The tables by which the IQ types round eight (four) values to a point of a grid; NULL: no memory. Built on first
- * use, never freed. */
+/* The tables with which the IQ types round eight (IQ3: four) levels to a point of a grid. They are built on first
+ * use and never freed; NULL: out of memory. */
 typedef struct gg_grid {
-    int size, dims, bits, levels;   /* dims values of `bits` bits each, 0..levels-1, lowest first */
-    const uint16_t *points;         /* size packed points */
-    /* packed point -> index; or -(offset + 1) of its list below, when it is not on the grid */
-    const int32_t *map;
-    const uint16_t *lists;          /* count, then that many indices: the points nearest to it */
+    int size, dims, bits, levels;   /* a point is `dims` levels 0..levels-1 of `bits` bits, the first in the lowest */
+    const uint16_t *points;         /* the points of the grid */
+    const int32_t *map;             /* of every point: its index, or -(offset + 1) in lists if it is not on the grid */
+    const uint16_t *lists;          /* of each such point: the number of its neighbours, then their indices */
 } gg_grid;
-enum { GG_IQ2XXS_GRID, GG_IQ2XS_GRID, GG_IQ2S_GRID, GG_IQ3XXS_GRID, GG_IQ3S_GRID, GG_IQ1S_GRID, GG_N_GRIDS };
+enum {
+    GG_GRID_NONE = -1, GG_GRID_IQ2XXS, GG_GRID_IQ2XS, GG_GRID_IQ2S, GG_GRID_IQ3XXS, GG_GRID_IQ3S, GG_GRID_IQ1S,
+    GG_GRID_COUNT
+};
 const gg_grid *gg_grid_get(int which);
 
 #endif

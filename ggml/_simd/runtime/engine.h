@@ -14,11 +14,12 @@ enum {
 };
 
 enum ggml_type {
-#define TYPE(id, NAME, name, blck, bytes, quant) GGML_TYPE_##NAME = id,
+#define TYPE(id, NAME, ...) GGML_TYPE_##NAME = id,
 #include "../tables/types.h"
 #undef TYPE
     GGML_TYPE_COUNT = 42
 };
+enum { GGML_TYPE_NONE = -1 };
 
 enum ggml_op {
 #define OP(id, NAME, symbol, family, check, cost, overwrites, flags) GGML_OP_##NAME = id,
@@ -123,17 +124,37 @@ static inline void gg_copy_tensor(ggml_tensor *to, const ggml_tensor *from) {
 }
 
 /* ---- types ------------------------------------------------------------------------------------------------------- */
-typedef struct gg_type_info { const char *name; int32_t blck, bytes, quantized; } gg_type_info;
+/* What a type serves for; the quantised kinds come last (tables/types.h). */
+enum { GG_KIND_FLOAT, GG_KIND_INT, GG_KIND_STORED, GG_KIND_WEIGHT, GG_KIND_ACTIVATION, GG_KIND_BOTH };
+
+typedef struct gg_type_info {
+    const char *name;
+    int32_t blck, bytes, quantized;     /* elements and bytes of a block */
+    int32_t activation;                 /* type of the second operand of dot products; GGML_TYPE_NONE: there are none */
+} gg_type_info;
 
 static const gg_type_info gg_types[GGML_TYPE_COUNT] = {
-#define TYPE(id, NAME, name, blck, bytes, quant) [id] = {name, blck, bytes, quant},
+#define TYPE(id, NAME, name, blck, bytes, kind, activation, ...) \
+    [id] = {#name, blck, bytes, GG_KIND_##kind >= GG_KIND_WEIGHT, GGML_TYPE_##activation},
 #include "../tables/types.h"
 #undef TYPE
 };
 
 static inline bool gg_type_ok(int type) { return type >= 0 && type < GGML_TYPE_COUNT && gg_types[type].bytes; }
-static inline bool gg_is_float(int type) { return type == GGML_TYPE_F32 || type == GGML_TYPE_F16 || type == GGML_TYPE_BF16; }
-static inline bool gg_is_int(int type) { return type >= GGML_TYPE_I8 && type <= GGML_TYPE_I64; }
+static inline bool gg_is_float(int type) {
+#define TYPE(id, NAME, name, blck, bytes, kind, ...) || (GG_KIND_##kind == GG_KIND_FLOAT && type == id)
+    return false
+#include "../tables/types.h"
+    ;
+#undef TYPE
+}
+static inline bool gg_is_int(int type) {
+#define TYPE(id, NAME, name, blck, bytes, kind, ...) || (GG_KIND_##kind == GG_KIND_INT && type == id)
+    return false
+#include "../tables/types.h"
+    ;
+#undef TYPE
+}
 
 /* ---- sizes, with overflow checks --------------------------------------------------------------------------------- */
 static inline bool gg_mul(size_t a, size_t b, size_t *out) { return !__builtin_mul_overflow(a, b, out); }

@@ -28,22 +28,24 @@ typedef void (*gg_to_f32_fn)(const void *x, float *y, int64_t n);
 typedef void (*gg_from_f32_fn)(const float *x, void *y, int64_t n);
 /* As from_f32, one whole row, with an importance weight for each element (NULL: none) and the slower searches. */
 typedef void (*gg_quantize_fn)(const float *x, void *y, int64_t n, const float *im);
-/* sum(x[i]*y[i]): x packed row of the type, y a row of the type's dot partner (dot_type): widened if it is quantised. */
+/* sum(x[i]*y[i]): x a packed row of the type, y one of its activation type (gg_types), if that is quantised in the
+ * activation layout. */
 typedef void (*gg_dot_fn)(int64_t n, float *s, const void *x, const void *y);
-/* Lays a packed row of a partner out for dot products with many rows, at a multiple of 64: GG_WIDE bytes for 32 elements.
- * Of blocks of 32 come all bytes, then for each block its scale as a float and that times the sum of its bytes; a block
- * of 256 becomes a wide_q8_K. */
-typedef void (*gg_widen_fn)(const void *partner, void *wide, int64_t n);
-enum { GG_WIDE = 44 };
-enum { GG_AHEAD = 4096 };       /* bytes ahead that kernels fetch: processors themselves stop at the end of a page */
-/* A packed row of n elements as integers and their scales. Of each `group` elements it writes bytes q, a float d and,
- * with mins, a float m: an element is d (q - bias) - m. Bytes are unsigned, up to `most`, or signed, without a bias.
- * With a run it writes blocks of 256 as gemm/blocks.h has them; scales and mins are those of `group` elements there. */
+/* Brings a packed row of a quantised activation type into the activation layout, in which it enters dot products with
+ * many rows: GG_LAYOUT_BYTES for 32 elements, at a multiple of 64 (quants/generic.h). */
+typedef void (*gg_lay_out_fn)(const void *row, void *laid_out, int64_t n);
+enum { GG_LAYOUT_BYTES = 44 };
+enum { GG_AHEAD = 4096 };       /* bytes that kernels prefetch ahead: hardware prefetchers stop at the end of a page */
+/* How a packed row is unpacked for products of integers. unpack writes for each `group` elements their codes q, one byte
+ * each, a float scale d and, if the type has minima, a float m: element = d (q - bias) - m. If scale_group is not 0 it
+ * writes blocks of 256 elements instead (gemm/blocks.h), with scales and minima for each `group` elements. */
 typedef struct gg_ints {
-    void (*unpack)(const void *x, void *groups, int64_t n);     /* NULL: the type has no such form */
-    uint8_t group, bias, most;
-    bool mins, is_signed;
-    uint8_t run;                    /* words of integers that share a word of scales; 0: there are groups, not blocks */
+    void (*unpack)(const void *x, void *groups, int64_t n);     /* NULL: the type is not unpacked to integers */
+    uint8_t group, bias;
+    uint8_t max;                    /* largest code if codes are unsigned */
+    bool minima;
+    bool is_signed;                 /* codes are signed; bias is 0 */
+    uint8_t scale_group;            /* 32-bit words of codes that share a word of two int16 scales; 0: no blocks */
 } gg_ints;
 
 struct gg_kernels {
@@ -53,8 +55,7 @@ struct gg_kernels {
     gg_from_f32_fn from_f32[GGML_TYPE_COUNT];
     gg_quantize_fn quantize[GGML_TYPE_COUNT];   /* NULL: from_f32 does it, weights make no difference */
     gg_dot_fn dot[GGML_TYPE_COUNT];
-    int32_t dot_type[GGML_TYPE_COUNT];   /* type of the second operand of dot */
-    gg_widen_fn widen[GGML_TYPE_COUNT];  /* of the quantised types that are such operands */
+    gg_lay_out_fn lay_out[GGML_TYPE_COUNT];     /* of the quantised activation types */
     gg_ints ints[GGML_TYPE_COUNT];
 };
 

@@ -1,4 +1,4 @@
-/* 32 bytes in one AVX2 register; with AVX-512 the wider stores, with VNNI its dot products. */
+/* 32 bytes in one AVX2 register. Uses the wider stores of AVX-512 and the dot products of VNNI where there are any. */
 #include <immintrin.h>
 #if defined __AVX512VNNI__ && defined __AVX512VL__
 #define GG_DPBUSD _mm256_dpbusd_epi32
@@ -27,10 +27,10 @@ static inline float gg_half_of_two(const void *p, int i) {
 }
 static inline vb vb_load(const void *p) { return _mm256_loadu_si256(p); }
 static inline void vb_store(void *p, vb v) { _mm256_storeu_si256(p, v); }
-static inline void vb_store2(void *p, void *q, vb v) {
+static inline void vb_store_lo_hi(void *p, void *q, vb v) {
     _mm_storeu_si128(p, _mm256_castsi256_si128(v)), _mm_storeu_si128(q, _mm256_extracti128_si256(v, 1));
 }
-static inline void vb_store_halves(void *p, vb v) {
+static inline void vb_store_interleaved(void *p, vb v) {
     const __m128i lo = _mm256_castsi256_si128(v), hi = _mm256_extracti128_si256(v, 1);
     vb_store(p, _mm256_set_m128i(_mm_unpackhi_epi16(lo, hi), _mm_unpacklo_epi16(lo, hi)));
 }
@@ -38,7 +38,7 @@ static inline void vb_store_nibbles(void *p, vb v) {
     const __m128i high = _mm_slli_epi16(_mm256_extracti128_si256(v, 1), 4);
     _mm_storeu_si128(p, _mm_or_si128(_mm256_castsi256_si128(v), high));
 }
-static inline vb vb_of(const vi *v) {
+static inline vb vb_from_i32(const vi *v) {
 #ifdef __AVX512F__
     return _mm256_set_m128i(_mm512_cvtepi32_epi8(v[1]), _mm512_cvtepi32_epi8(v[0]));
 #else
@@ -54,28 +54,28 @@ static inline vb vb_nibbles(const void *p) {
 static inline vb vb_u64(uint64_t a, uint64_t b, uint64_t c, uint64_t d) {
     return _mm256_set_epi64x((int64_t)d, (int64_t)c, (int64_t)b, (int64_t)a);
 }
-static inline __m128i vb_two(const void *p, const void *q) {
+static inline __m128i vb_load_2x64(const void *p, const void *q) {
     return _mm_castps_si128(_mm_loadh_pi(_mm_castsi128_ps(_mm_loadl_epi64(p)), q));
 }
-static inline vb vb_points(const uint64_t *a, const uint64_t *b, const uint64_t *c, const uint64_t *d) {
-    return _mm256_set_m128i(vb_two(c, d), vb_two(a, b));
+static inline vb vb_gather4(const uint64_t *a, const uint64_t *b, const uint64_t *c, const uint64_t *d) {
+    return _mm256_set_m128i(vb_load_2x64(c, d), vb_load_2x64(a, b));
 }
-static inline __m128i vb_four(const uint32_t *a, const uint32_t *b, const uint32_t *c, const uint32_t *d) {
+static inline __m128i vb_load_4x32(const uint32_t *a, const uint32_t *b, const uint32_t *c, const uint32_t *d) {
     const __m128i lo = _mm_unpacklo_epi32(_mm_cvtsi32_si128((int)*a), _mm_cvtsi32_si128((int)*b));
     return _mm_unpacklo_epi64(lo, _mm_unpacklo_epi32(_mm_cvtsi32_si128((int)*c), _mm_cvtsi32_si128((int)*d)));
 }
-static inline vb vb_points8(const uint32_t *a, const uint32_t *b, const uint32_t *c, const uint32_t *d, const uint32_t *e,
-                            const uint32_t *f, const uint32_t *g, const uint32_t *h) {
-    return _mm256_set_m128i(vb_four(e, f, g, h), vb_four(a, b, c, d));
+static inline vb vb_gather8(const uint32_t *a, const uint32_t *b, const uint32_t *c, const uint32_t *d,
+                            const uint32_t *e, const uint32_t *f, const uint32_t *g, const uint32_t *h) {
+    return _mm256_set_m128i(vb_load_4x32(e, f, g, h), vb_load_4x32(a, b, c, d));
 }
 static inline vb vb_load_4x4(const void *p, const void *four) {
     int32_t x;
     memcpy(&x, four, 4);
     return _mm256_inserti128_si256(_mm256_set1_epi32(x), _mm_loadu_si128(p), 0);
 }
-static inline vb vb_lows(vb a, vb b) { return _mm256_inserti128_si256(a, _mm256_castsi256_si128(b), 1); }
-#define vb_mix(a, b, bits) _mm256_blend_epi32(a, b, bits)
-static inline vb vb_sixteens(uint16_t u) {
+static inline vb vb_join_lo(vb a, vb b) { return _mm256_inserti128_si256(a, _mm256_castsi256_si128(b), 1); }
+#define vb_blend(a, b, bits) _mm256_blend_epi32(a, b, bits)
+static inline vb vb_fill_halves(uint16_t u) {
     return _mm256_shuffle_epi8(_mm256_set1_epi16((short)u), _mm256_set_m128i(_mm_set1_epi8(1), _mm_setzero_si128()));
 }
 static inline vb vb_mask(uint32_t bits) {
@@ -109,19 +109,20 @@ static inline vb vb_negate(vb a, uint32_t bits) {
 #endif
 }
 
-static inline __m256i vb_every_second(const void *p) {      /* of 16 uint32, from the second on */
+static inline __m256i vb_odd_words(const void *p) {      /* words 1, 3, ... of 16 */
     const __m256 a = _mm256_loadu_ps(p), b = _mm256_loadu_ps((const float *)p + 8);
     return _mm256_permute4x64_epi64(_mm256_castps_si256(_mm256_shuffle_ps(a, b, 0xdd)), 0xd8);
 }
-/* Sevens go to bytes: of 32 bits two to each 16, then one to each 8. Their parity comes from a table of nibbles. */
-static inline void vb_even(uint32_t *bits, const void *p, int bytes) {
+/* Moves the fields of seven bits to bytes: two to each 16 bits, then one to each 8. The parity of a field comes from a
+ * table for four bits. */
+static inline void vb_sign_bits(uint32_t *bits, const void *p, int bytes) {
     const __m256i odd = _mm256_broadcastsi128_si256(_mm_set_epi64x(0x0080800080000080, (int64_t)0x8000008000808000));
     __m256i t;
     if (bytes == 2) {
         t = _mm256_packus_epi16(_mm256_srli_epi16(vb_load(p), 9), _mm256_srli_epi16(vb_load((const char *)p + 32), 9));
         t = _mm256_permute4x64_epi64(t, 0xd8);
     } else {
-        t = bytes == 4 ? vb_load(p) : vb_every_second(p);
+        t = bytes == 4 ? vb_load(p) : vb_odd_words(p);
         t = _mm256_or_si256(_mm256_and_si256(t, _mm256_set1_epi32(0x3fff)),
                             _mm256_and_si256(_mm256_slli_epi32(t, 2), _mm256_set1_epi32(0x3fff0000)));
         t = _mm256_or_si256(_mm256_and_si256(t, _mm256_set1_epi16(0x7f)),
@@ -129,7 +130,7 @@ static inline void vb_even(uint32_t *bits, const void *p, int bytes) {
     }
     const __m256i nibble = _mm256_and_si256(_mm256_xor_si256(t, _mm256_srli_epi16(t, 4)), vb_set1(15));
     vb_store(bits, _mm256_or_si256(t, _mm256_shuffle_epi8(odd, nibble)));
-    __asm__("" : "+m"(*(uint32_t (*)[8])bits));     /* they are read from there: GCC would take them from the vector */
+    __asm__("" : "+m"(*(uint32_t (*)[8])bits));     /* keeps GCC from reading the words out of the vector */
 }
 
 static inline vq vq_dot_us(vb u, vb s) {
@@ -139,7 +140,7 @@ static inline vq vq_dot_us(vb u, vb s) {
     return _mm256_madd_epi16(_mm256_maddubs_epi16(u, s), _mm256_set1_epi16(1));
 #endif
 }
-static inline vq vq_dot_less(vb u, int k, vb s) {
+static inline vq vq_dot_biased(vb u, int k, vb s) {
 #ifdef GG_DPBUSD
     return _mm256_sub_epi32(vq_dot_us(u, s), vq_dot_us(vb_set1(k), s));
 #else
@@ -153,50 +154,51 @@ static inline vs vs_set(uint64_t lo, uint64_t hi) {
     return _mm256_cvtepi8_epi16(_mm_set_epi64x((int64_t)hi, (int64_t)lo));
 }
 static inline vs vs_set1(int x) { return _mm256_set1_epi16((short)x); }
-static inline vs vs_load(const void *p) { return _mm256_cvtepi8_epi16(_mm_loadu_si128(p)); }
+static inline vs vs_load_i8(const void *p) { return _mm256_cvtepi8_epi16(_mm_loadu_si128(p)); }
 static inline vs vs_field(vs a, int k, int mask) {
     return _mm256_and_si256(_mm256_srli_epi16(a, k), vs_set1(mask));
 }
 static inline vs vs_add(vs a, vs b) { return _mm256_add_epi16(a, b); }
-static inline vs vs_times(vs a, vs b) { return _mm256_mullo_epi16(a, b); }
+static inline vs vs_mul(vs a, vs b) { return _mm256_mullo_epi16(a, b); }
 static inline vs vs_odd(vs a) { return _mm256_add_epi16(_mm256_add_epi16(a, a), vs_set1(1)); }
-static inline vs vs_bytes(const void *p) { return _mm256_cvtepu8_epi16(_mm_loadu_si128(p)); }
+static inline vs vs_load_u8(const void *p) { return _mm256_cvtepu8_epi16(_mm_loadu_si128(p)); }
 static inline void vs_store(void *p, vs a) { _mm256_storeu_si256(p, a); }
-static inline vs vs_ones(const void *p) {
-    const __m256i bit = _mm256_setr_epi16(1, 2, 4, 8, 0x10, 0x20, 0x40, 0x80, 0x100, 0x200, 0x400, 0x800, 0x1000, 0x2000,
-                                          0x4000, -0x8000);
+static inline vs vs_unpack1(const void *p) {
+    const __m256i bit = _mm256_setr_epi16(1, 2, 4, 8, 0x10, 0x20, 0x40, 0x80, 0x100, 0x200, 0x400, 0x800, 0x1000,
+                                          0x2000, 0x4000, -0x8000);
     int16_t bits;
     memcpy(&bits, p, 2);
     return _mm256_srli_epi16(_mm256_cmpeq_epi16(_mm256_and_si256(_mm256_set1_epi16(bits), bit), bit), 15);
 }
-static inline vs vs_pairs(const void *p) {
+static inline vs vs_unpack2(const void *p) {
     const __m256i to = _mm256_set_epi64x(0x0303030303030303, 0x0202020202020202, 0x0101010101010101, 0);
     int32_t bits;
     memcpy(&bits, p, 4);
     const __m256i v = _mm256_shuffle_epi8(_mm256_set1_epi32(bits), to), shift = _mm256_set1_epi64x(0x0004001000400100);
     return _mm256_and_si256(_mm256_srli_epi16(_mm256_mullo_epi16(v, shift), 8), vs_set1(3));
 }
-static inline vs vs_nibbles(const void *p) {
+static inline vs vs_unpack4(const void *p) {
     const __m256i v = _mm256_cvtepu8_epi32(_mm_loadl_epi64(p));
     return _mm256_and_si256(_mm256_or_si256(v, _mm256_slli_epi32(v, 12)), vs_set1(15));
 }
-static inline vs vs_threes(const void *p) {
-    const __m256i to = _mm256_set_epi64x(0x0706070607060706, 0x0504050405040504, 0x0302030203020302, 0x0100010001000100);
+static inline vs vs_unpack3(const void *p) {
+    const __m256i to = _mm256_set_epi64x(0x0706070607060706, 0x0504050405040504,
+                                         0x0302030203020302, 0x0100010001000100);
     const __m256i v = _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadl_epi64(p)), to);
     return _mm256_srli_epi16(_mm256_mullo_epi16(v, _mm256_set1_epi64x(0x0010008004002000)), 13);
 }
-static inline vs vs_top(const void *p, int bytes) {
+static inline vs vs_unpack_top4(const void *p, int bytes) {
     __m256i v;
     if (bytes == 2) {
         v = _mm256_srli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128(p)), 12);
     } else if (bytes == 4) {
         v = _mm256_srli_epi32(vb_load(p), 28);
     } else {
-        v = _mm256_srli_epi32(vb_every_second(p), 28);
+        v = _mm256_srli_epi32(vb_odd_words(p), 28);
     }
     return _mm256_or_si256(v, _mm256_slli_epi32(v, 16));
 }
-static inline vs vs_twice(uint64_t a) {
+static inline vs vs_set_pairs(uint64_t a) {
     const __m128i v = _mm_cvtsi64_si128((int64_t)a);
     return _mm256_cvtepi8_epi16(_mm_unpacklo_epi8(v, v));
 }
@@ -206,8 +208,8 @@ static inline void vs_to_f32(float *d, vs s, float x) {
     _mm256_storeu_ps(d, _mm256_mul_ps(lo, _mm256_set1_ps(x)));
     _mm256_storeu_ps(d + 8, _mm256_mul_ps(hi, _mm256_set1_ps(x)));
 }
-/* The two scales of chunk j, each in all int16 of a half. */
-static inline __m256i vs_chunk(vs s, int j) {
+/* Scale 2 j in all int16 of the lower half, 2 j + 1 in those of the upper half. */
+static inline __m256i vs_broadcast_chunk(vs s, int j) {
     const __m256i both = j < 4 ? _mm256_permute4x64_epi64(s, 0x44) : _mm256_permute4x64_epi64(s, 0xee);
 #define PICK(i) EACH_BYTE(4 * (i)) + 0x0100010001000100
 #define PICK2(i) {PICK(i), PICK(i), PICK(i) + EACH_BYTE(2), PICK(i) + EACH_BYTE(2)}
@@ -220,9 +222,9 @@ static inline vq vq_zero(void) { return _mm256_setzero_si256(); }
 static inline vq vq_madd_us(vq acc, vb u, vb b, vs s, int j) {
     const __m256i pairs = _mm256_maddubs_epi16(u, b);
 #ifdef GG_DPBUSD
-    return GG_DPWSSD(acc, pairs, vs_chunk(s, j));
+    return GG_DPWSSD(acc, pairs, vs_broadcast_chunk(s, j));
 #else
-    return _mm256_add_epi32(acc, _mm256_madd_epi16(pairs, vs_chunk(s, j)));
+    return _mm256_add_epi32(acc, _mm256_madd_epi16(pairs, vs_broadcast_chunk(s, j)));
 #endif
 }
 static inline vq vq_madd_ss(vq acc, vb a, vb b, vs s, int j) {
@@ -231,23 +233,23 @@ static inline vq vq_madd_ss(vq acc, vb a, vb b, vs s, int j) {
 #ifdef GG_DPBUSD
 static inline vn vn_madd(vn acc, vb u, vb s) { return GG_DPBUSD(acc, u, s); }
 static inline vn vn_add(vn a, vn b) { return _mm256_add_epi32(a, b); }
-static inline vn vn_quarter(vn a) { return _mm256_srai_epi32(a, 2); }
-static inline vn vn_less(vn acc, const int16_t *p) {
+static inline vn vn_div4(vn a) { return _mm256_srai_epi32(a, 2); }
+static inline vn vn_sub_i16(vn acc, const int16_t *p) {
     return _mm256_sub_epi32(acc, _mm256_madd_epi16(vb_load(p), _mm256_set1_epi16(1)));
 }
 static inline vq vn_sum(vn acc) { return acc; }
-#else       /* 16 sums of pairs: eight times 2 * 15 * 127 at most */
+#else       /* 16 sums of pairs, at most 8 * 2 * 15 * 127 */
 static inline vn vn_madd(vn acc, vb u, vb s) { return _mm256_add_epi16(acc, _mm256_maddubs_epi16(u, s)); }
 static inline vn vn_add(vn a, vn b) { return _mm256_add_epi16(a, b); }
-static inline vn vn_quarter(vn a) { return _mm256_srai_epi16(a, 2); }
-static inline vn vn_less(vn acc, const int16_t *p) { return _mm256_sub_epi16(acc, vb_load(p)); }
+static inline vn vn_div4(vn a) { return _mm256_srai_epi16(a, 2); }
+static inline vn vn_sub_i16(vn acc, const int16_t *p) { return _mm256_sub_epi16(acc, vb_load(p)); }
 static inline vq vn_sum(vn acc) { return _mm256_madd_epi16(acc, _mm256_set1_epi16(1)); }
 #endif
 static inline vn vn_madd_signs(vn acc, vb a, vb s) { return vn_madd(acc, vb_set1(1), _mm256_sign_epi8(s, a)); }
 static inline vn vn_zero(void) { return _mm256_setzero_si256(); }
 static inline vq vq_dot_vs(vs s, const int16_t *p) { return _mm256_madd_epi16(s, _mm256_loadu_si256((const void *)p)); }
 static inline vq vq_add(vq a, vq b) { return _mm256_add_epi32(a, b); }
-static inline vq vq_quarter(vq a) { return _mm256_srai_epi32(a, 2); }
+static inline vq vq_div4(vq a) { return _mm256_srai_epi32(a, 2); }
 static inline vq vq_sub(vq a, vq b) { return _mm256_sub_epi32(a, b); }
 
 static inline va va_zero(void) { return _mm256_setzero_ps(); }
@@ -271,14 +273,14 @@ static inline va va_madd_sums(va acc, const vq *q, const float *x) {
 }
 static inline vd vd_zero(void) { return _mm_setzero_ps(); }
 static inline vd vd_add(vd a, vd b) { return _mm_add_ps(a, b); }
-static inline vd vd_times(const void *p, const float *f) {
+static inline vd vd_mul_halves(const void *p, const float *f) {
     int32_t two;
     memcpy(&two, p, 4);
     return _mm_mul_ps(_mm_cvtph_ps(_mm_cvtsi32_si128(two)), _mm_castsi128_ps(_mm_loadl_epi64((const void *)f)));
 }
 static inline float vd_first(vd a) { return _mm_cvtss_f32(a); }
 static inline float vd_second(vd a) { return _mm_cvtss_f32(_mm_movehdup_ps(a)); }
-static inline void vd_four(float *d, gg_half h0, gg_half h1, gg_half h2, gg_half h3, const float *f) {
+static inline void vd_scale4(float *d, gg_half h0, gg_half h1, gg_half h2, gg_half h3, const float *f) {
     const __m128i h = _mm_insert_epi16(_mm_insert_epi16(_mm_insert_epi16(_mm_cvtsi32_si128(h0), h1, 1), h2, 2), h3, 3);
     _mm_storeu_ps(d, _mm_mul_ps(_mm_cvtph_ps(h), _mm_loadu_ps(f)));
 }

@@ -1,2 +1,2 @@
-/* 32 bytes: AVX-512 uses the registers of AVX2, which hold one block; avx2.h takes what AVX-512 adds. */
+/* A chunk of 32 bytes fits into a register of AVX2; avx2.h contains what AVX-512 adds. */
 #include "avx2.h"

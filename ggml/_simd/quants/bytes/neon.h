@@ -11,14 +11,15 @@ static inline float gg_half_f32(gg_half h) { __fp16 f; memcpy(&f, &h, 2); return
 static inline gg_half gg_f32_half(float x) { const __fp16 f = (__fp16)x; gg_half h; memcpy(&h, &f, 2); return h; }
 static inline float gg_half_of_two(const void *p, int i) { gg_half h[2]; memcpy(h, p, 4); return gg_half_f32(h[i]); }
 static inline vb vb_load(const void *p) { return (vb){vld1q_u8(p), vld1q_u8((const uint8_t *)p + 16)}; }
-static inline void vb_store2(void *p, void *q, vb v) { vst1q_u8(p, v.lo), vst1q_u8(q, v.hi); }
-static inline void vb_store(void *p, vb v) { vb_store2(p, (uint8_t *)p + 16, v); }
+static inline void vb_store_lo_hi(void *p, void *q, vb v) { vst1q_u8(p, v.lo), vst1q_u8(q, v.hi); }
+static inline void vb_store(void *p, vb v) { vb_store_lo_hi(p, (uint8_t *)p + 16, v); }
 static inline void vb_store_nibbles(void *p, vb v) { vst1q_u8(p, vsliq_n_u8(v.lo, v.hi, 4)); }
-static inline uint8x16_t vb_narrow(const vi *v) {
-    const int16x8_t lo = vcombine_s16(vmovn_s32(v[0]), vmovn_s32(v[1])), hi = vcombine_s16(vmovn_s32(v[2]), vmovn_s32(v[3]));
+static inline uint8x16_t vb_from_i32_lanes(const vi *v) {
+    const int16x8_t lo = vcombine_s16(vmovn_s32(v[0]), vmovn_s32(v[1]));
+    const int16x8_t hi = vcombine_s16(vmovn_s32(v[2]), vmovn_s32(v[3]));
     return vreinterpretq_u8_s8(vcombine_s8(vmovn_s16(lo), vmovn_s16(hi)));
 }
-static inline vb vb_of(const vi *v) { return (vb){vb_narrow(v), vb_narrow(v + 4)}; }
+static inline vb vb_from_i32(const vi *v) { return (vb){vb_from_i32_lanes(v), vb_from_i32_lanes(v + 4)}; }
 static inline vb vb_nibbles(const void *p) {
     const uint8x16_t c = vld1q_u8(p);
     return (vb){vandq_u8(c, vdupq_n_u8(15)), vshrq_n_u8(c, 4)};
@@ -31,14 +32,14 @@ static inline vb vb_load_4x4(const void *p, const void *four) {
     memcpy(&x, four, 4);
     return (vb){vld1q_u8(p), vreinterpretq_u8_u32(vdupq_n_u32(x))};
 }
-static inline vb vb_lows(vb a, vb b) { return (vb){a.lo, b.lo}; }
-static inline vb vb_mix(vb a, vb b, int bits) {
+static inline vb vb_join_lo(vb a, vb b) { return (vb){a.lo, b.lo}; }
+static inline vb vb_blend(vb a, vb b, int bits) {
     const uint32x4_t bit = {1, 2, 4, 8};
 #define HALF(h, k) vbslq_u8(vreinterpretq_u8_u32(vtstq_u32(vdupq_n_u32((uint32_t)(bits >> k)), bit)), b.h, a.h)
     return (vb){HALF(lo, 0), HALF(hi, 4)};
 #undef HALF
 }
-static inline vb vb_sixteens(uint16_t u) { return (vb){vdupq_n_u8((uint8_t)u), vdupq_n_u8((uint8_t)(u >> 8))}; }
+static inline vb vb_fill_halves(uint16_t u) { return (vb){vdupq_n_u8((uint8_t)u), vdupq_n_u8((uint8_t)(u >> 8))}; }
 static inline vb vb_set1(int x) { const uint8x16_t v = vdupq_n_u8((uint8_t)x); return (vb){v, v}; }
 static inline vb vb_mask(uint32_t bits) {
     const uint8x16_t bit = vcombine_u8(vcreate_u8(0x8040201008040201), vcreate_u8(0x8040201008040201));
@@ -85,14 +86,14 @@ static inline int32x4_t vq_dot16(uint8x16_t a, uint8x16_t b) {
 }
 static inline vq vq_dot_ss(vb a, vb b) { return (vq){vq_dot16(a.lo, b.lo), vq_dot16(a.hi, b.hi)}; }
 static inline vq vq_dot_us(vb u, vb s) { return vq_dot_ss(u, s); }
-static inline vq vq_dot_less(vb u, int k, vb s) { return vq_dot_ss(vb_sub(u, vb_set1(k)), s); }
+static inline vq vq_dot_biased(vb u, int k, vb s) { return vq_dot_ss(vb_sub(u, vb_set1(k)), s); }
 
 static inline vs vs_set(uint64_t lo, uint64_t hi) {
     vs r;
     vst1q_s16(r.v, vmovl_s8(vcreate_s8(lo))), vst1q_s16(r.v + 8, vmovl_s8(vcreate_s8(hi)));
     return r;
 }
-static inline vs vs_twice(uint64_t a) {
+static inline vs vs_set_pairs(uint64_t a) {
     const int8x8_t v = vcreate_s8(a);
     vs r;
     vst1q_s16(r.v, vmovl_s8(vzip1_s8(v, v))), vst1q_s16(r.v + 8, vmovl_s8(vzip2_s8(v, v)));

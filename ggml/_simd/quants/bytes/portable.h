@@ -1,16 +1,16 @@
-/* What the ISAs without registers for it have in common; included by their headers behind their own functions. */
+/* Functions that scalar and NEON share. Their headers include this one at the end. */
 
 /* ---- points of grids, and signs --------------------------------------------------------------------------------- */
-static inline vb vb_points(const uint64_t *a, const uint64_t *b, const uint64_t *c, const uint64_t *d) {
+static inline vb vb_gather4(const uint64_t *a, const uint64_t *b, const uint64_t *c, const uint64_t *d) {
     return vb_u64(*a, *b, *c, *d);
 }
-static inline vb vb_points8(const uint32_t *a, const uint32_t *b, const uint32_t *c, const uint32_t *d, const uint32_t *e,
-                            const uint32_t *f, const uint32_t *g, const uint32_t *h) {
+static inline vb vb_gather8(const uint32_t *a, const uint32_t *b, const uint32_t *c, const uint32_t *d,
+                            const uint32_t *e, const uint32_t *f, const uint32_t *g, const uint32_t *h) {
     return vb_u64(*a | (uint64_t)*b << 32, *c | (uint64_t)*d << 32, *e | (uint64_t)*f << 32, *g | (uint64_t)*h << 32);
 }
-static inline void vb_even(uint32_t *bits, const void *p, int bytes) {
+static inline void vb_sign_bits(uint32_t *bits, const void *p, int bytes) {
     for (int j = 0; j < 8; j++) {
-        uint64_t u = 0;     /* sevens at every 16 or 7 bits */
+        uint64_t u = 0;     /* fields of seven bits, 16 or 7 bits apart */
         const int step = bytes == 2 ? 16 : 7;
         if (bytes == 2) memcpy(&u, (const char *)p + 8 * j, 8), u >>= 9;
         else memcpy(&u, (const char *)p + bytes * (j + 1) - 4, 4);
@@ -25,41 +25,44 @@ static inline void vb_even(uint32_t *bits, const void *p, int bytes) {
 /* ---- scales ----------------------------------------------------------------------------------------------------- */
 #define VS_EACH(expr) vs r; for (int i = 0; i < 16; i++) r.v[i] = (int16_t)(expr); return r
 static inline vs vs_set1(int x) { VS_EACH(x); }
-static inline vs vs_load(const void *p) { const int8_t *s = p; VS_EACH(s[i]); }
+static inline vs vs_load_i8(const void *p) { const int8_t *s = p; VS_EACH(s[i]); }
 static inline vs vs_field(vs a, int k, int mask) { VS_EACH(a.v[i] >> k & mask); }
 static inline vs vs_add(vs a, vs b) { VS_EACH(a.v[i] + b.v[i]); }
-static inline vs vs_times(vs a, vs b) { VS_EACH(a.v[i] * b.v[i]); }
+static inline vs vs_mul(vs a, vs b) { VS_EACH(a.v[i] * b.v[i]); }
 static inline vs vs_odd(vs a) { VS_EACH(2 * a.v[i] + 1); }
-static inline vs vs_bytes(const void *p) { const uint8_t *s = p; VS_EACH(s[i]); }
+static inline vs vs_load_u8(const void *p) { const uint8_t *s = p; VS_EACH(s[i]); }
 static inline void vs_store(void *p, vs a) { memcpy(p, &a, 32); }
-static inline vs vs_ones(const void *p) { const uint8_t *s = p; VS_EACH(s[i / 8] >> i % 8 & 1); }
-static inline vs vs_pairs(const void *p) { const uint8_t *s = p; VS_EACH(s[i / 4] >> i % 4 * 2 & 3); }
-static inline vs vs_nibbles(const void *p) { const uint8_t *s = p; VS_EACH(s[i / 2] >> i % 2 * 4 & 15); }
-static inline vs vs_threes(const void *p) { uint16_t s[4]; memcpy(s, p, 8); VS_EACH(s[i / 4] >> i % 4 * 3 & 7); }
-static inline vs vs_top(const void *p, int bytes) { const uint8_t *s = p; VS_EACH(s[(i / 2 + 1) * bytes - 1] >> 4); }
+static inline vs vs_unpack1(const void *p) { const uint8_t *s = p; VS_EACH(s[i / 8] >> i % 8 & 1); }
+static inline vs vs_unpack2(const void *p) { const uint8_t *s = p; VS_EACH(s[i / 4] >> i % 4 * 2 & 3); }
+static inline vs vs_unpack4(const void *p) { const uint8_t *s = p; VS_EACH(s[i / 2] >> i % 2 * 4 & 15); }
+static inline vs vs_unpack3(const void *p) { uint16_t s[4]; memcpy(s, p, 8); VS_EACH(s[i / 4] >> i % 4 * 3 & 7); }
+static inline vs vs_unpack_top4(const void *p, int bytes) {
+    const uint8_t *s = p;
+    VS_EACH(s[(i / 2 + 1) * bytes - 1] >> 4);
+}
 #undef VS_EACH
 
 /* ---- sums of small products ------------------------------------------------------------------------------------- */
-static inline vq vq_quarter(vq a) { return (vq){a.lo >> 2, a.hi >> 2}; }
+static inline vq vq_div4(vq a) { return (vq){a.lo >> 2, a.hi >> 2}; }
 typedef vq vn;
 static inline vn vn_zero(void) { return vq_zero(); }
 static inline vn vn_madd(vn acc, vb u, vb s) { return vq_add(acc, vq_dot_us(u, s)); }
 static inline vn vn_madd_signs(vn acc, vb a, vb s) { return vq_add(acc, vq_dot_ss(a, s)); }
 static inline vn vn_add(vn a, vn b) { return vq_add(a, b); }
-static inline vn vn_quarter(vn a) { return vq_quarter(a); }
-static inline vn vn_less(vn acc, const int16_t *p) { return vq_sub(acc, vq_dot_vs(vs_set1(1), p)); }
+static inline vn vn_div4(vn a) { return vq_div4(a); }
+static inline vn vn_sub_i16(vn acc, const int16_t *p) { return vq_sub(acc, vq_dot_vs(vs_set1(1), p)); }
 static inline vq vn_sum(vn acc) { return acc; }
 
 /* ---- two floats ------------------------------------------------------------------------------------------------- */
 typedef struct { float a, b; } vd;
 static inline vd vd_zero(void) { return (vd){0, 0}; }
 static inline vd vd_add(vd x, vd y) { return (vd){x.a + y.a, x.b + y.b}; }
-static inline vd vd_times(const void *p, const float *f) {
+static inline vd vd_mul_halves(const void *p, const float *f) {
     return (vd){gg_half_of_two(p, 0) * f[0], gg_half_of_two(p, 1) * f[1]};
 }
 static inline float vd_first(vd x) { return x.a; }
 static inline float vd_second(vd x) { return x.b; }
-static inline void vd_four(float *d, gg_half h0, gg_half h1, gg_half h2, gg_half h3, const float *f) {
+static inline void vd_scale4(float *d, gg_half h0, gg_half h1, gg_half h2, gg_half h3, const float *f) {
     const gg_half h[4] = {h0, h1, h2, h3};
     for (int i = 0; i < 4; i++) d[i] = gg_half_f32(h[i]) * f[i];
 }

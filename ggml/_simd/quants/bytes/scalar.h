@@ -11,12 +11,12 @@ static inline gg_half gg_f32_half(float x) { return gg_f32_to_f16(x); }
 static inline float gg_half_of_two(const void *p, int i) { gg_half h[2]; memcpy(h, p, 4); return gg_half_f32(h[i]); }
 static inline vb vb_load(const void *p) { vb r; memcpy(r.b, p, 32); return r; }
 static inline void vb_store(void *p, vb v) { memcpy(p, v.b, 32); }
-static inline void vb_store2(void *p, void *q, vb v) { memcpy(p, v.b, 16); memcpy(q, v.b + 16, 16); }
+static inline void vb_store_lo_hi(void *p, void *q, vb v) { memcpy(p, v.b, 16); memcpy(q, v.b + 16, 16); }
 static inline void vb_store_nibbles(void *p, vb v) {
     uint8_t *c = p;
     for (int i = 0; i < 16; i++) c[i] = (uint8_t)(v.b[i] | v.b[16 + i] << 4);
 }
-static inline vb vb_of(const vi *v) { const int32_t *x = (const int32_t *)v; VB_EACH(x[i]); }
+static inline vb vb_from_i32(const vi *v) { const int32_t *x = (const int32_t *)v; VB_EACH(x[i]); }
 static inline vb vb_nibbles(const void *p) { const uint8_t *c = p; VB_EACH(i < 16 ? c[i] & 15 : c[i - 16] >> 4); }
 static inline vb vb_u64(uint64_t a, uint64_t b, uint64_t c, uint64_t d) {
     vb r;
@@ -30,9 +30,9 @@ static inline vb vb_load_4x4(const void *p, const void *four) {
     const uint8_t *b = p, *f = four;
     VB_EACH(i < 16 ? b[i] : f[i % 4]);
 }
-static inline vb vb_lows(vb a, vb b) { VB_EACH(i < 16 ? a.b[i] : b.b[i - 16]); }
-static inline vb vb_mix(vb a, vb b, int bits) { VB_EACH(bits >> i / 4 & 1 ? b.b[i] : a.b[i]); }
-static inline vb vb_sixteens(uint16_t u) { VB_EACH(u >> i / 16 * 8); }
+static inline vb vb_join_lo(vb a, vb b) { VB_EACH(i < 16 ? a.b[i] : b.b[i - 16]); }
+static inline vb vb_blend(vb a, vb b, int bits) { VB_EACH(bits >> i / 4 & 1 ? b.b[i] : a.b[i]); }
+static inline vb vb_fill_halves(uint16_t u) { VB_EACH(u >> i / 16 * 8); }
 static inline vb vb_set1(int x) { VB_EACH(x); }
 static inline vb vb_mask(uint32_t bits) { VB_EACH(-(int)(bits >> i & 1)); }
 static inline uint32_t vb_bits(vb a) {
@@ -57,14 +57,14 @@ static inline vq vq_dot_ss(vb a, vb b) {
     return r;
 }
 static inline vq vq_dot_us(vb u, vb s) { return vq_dot_ss(u, s); }
-static inline vq vq_dot_less(vb u, int k, vb s) { return vq_dot_ss(vb_sub(u, vb_set1(k)), s); }
+static inline vq vq_dot_biased(vb u, int k, vb s) { return vq_dot_ss(vb_sub(u, vb_set1(k)), s); }
 
 static inline vs vs_set(uint64_t lo, uint64_t hi) {
     vs r;
     for (int i = 0; i < 8; i++) r.v[i] = (int8_t)(lo >> 8 * i), r.v[8 + i] = (int8_t)(hi >> 8 * i);
     return r;
 }
-static inline vs vs_twice(uint64_t a) {
+static inline vs vs_set_pairs(uint64_t a) {
     vs r;
     for (int i = 0; i < 16; i++) r.v[i] = (int8_t)(a >> i / 2 * 8);
     return r;
