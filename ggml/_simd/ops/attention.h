@@ -16,7 +16,7 @@ enum {
     ATTN_FEW = 8,                   /* rows up to which a tile streams keys and values as they lie */
     ATTN_UNPACK = 16,               /* rows of quantised keys or values to unpack at a time */
     ATTN_TASKS = 32, ATTN_SPLIT = 256,   /* tasks that fewer tiles are split for; keys of a piece, at least */
-    ATTN_ROOM = (GEMM_GROUP + 2 * GEMM_N) * GEMM_K,   /* floats for the panels of any product */
+    ATTN_ROOM = (MC + 2 * NC) * KC,   /* floats for the panels of any product */
 };
 
 typedef struct attn {
@@ -78,7 +78,7 @@ static void attn_product(int64_t m, int64_t n, int64_t k, gemm_src a, gemm_src b
     if (!m || !n) return;
     const gemm g = {.m = m, .n = n, .k = k, .ne2 = 1, .ne3 = 1, .a = a, .b = b, .c = c, .c_m = c_m, .c_n = c_n,
                     .add = add};
-    const gemm_cut cut = gemm_plan(&g, 1);
+    const gemm_tiling cut = gemm_plan(&g, 1);
     gemm_rows(&g, &cut, 0, cut.rows, room);
 }
 /* c[r*stride + i] of floats */
@@ -155,18 +155,18 @@ static const char *attn_unpack(const attn *a, const ggml_tensor *x, const char *
 }
 static void attn_few_scores(const attn *a, const attn_tile *t, int64_t first, int64_t n) {
     const float *q[ATTN_FEW];
-    float out[4 * GEMV_N];
+    float out[4 * GEMV_VECTORS];
     int type;
     size_t nb;
     for (int64_t r = 0; r < t->n; r++) q[r] = t->q + r * attn_round(a->d);
     for (int64_t i = 0; i < n; i += 4) {
         const int64_t m = gemm_min(n - i, 4);
         const char *k = attn_unpack(a, &a->k, attn_data(&a->k, t->set, first + i), m, t->unpacked, &type, &nb);
-        for (int64_t r = 0; r < t->n; r += GEMV_N) {
-            const int64_t rows = gemm_min(t->n - r, GEMV_N);
+        for (int64_t r = 0; r < t->n; r += GEMV_VECTORS) {
+            const int64_t rows = gemm_min(t->n - r, GEMV_VECTORS);
             gemv_table[type][rows].rows(m, a->d, k, nb, q + r, out);
             for (int64_t j = 0; j < rows; j++)
-                for (int64_t h = 0; h < m; h++) t->s[(r + j) * ATTN_KEYS + i + h] = out[h * GEMV_N + j];
+                for (int64_t h = 0; h < m; h++) t->s[(r + j) * ATTN_KEYS + i + h] = out[h * GEMV_VECTORS + j];
         }
     }
 }
@@ -176,9 +176,9 @@ static void attn_few_values(const attn *a, const attn_tile *t, int64_t first, co
     for (int64_t i = 0; i < n; i += ATTN_UNPACK) {
         const int64_t m = gemm_min(n - i, ATTN_UNPACK);
         const char *v = attn_unpack(a, &a->v, attn_data(&a->v, t->set, first + i), m, t->unpacked, &type, &nb);
-        for (int64_t r = 0; r < t->n; r += GEMV_N) {
-            const int64_t rows = gemm_min(t->n - r, GEMV_N);
-            const float *weights[GEMV_N];
+        for (int64_t r = 0; r < t->n; r += GEMV_VECTORS) {
+            const int64_t rows = gemm_min(t->n - r, GEMV_VECTORS);
+            const float *weights[GEMV_VECTORS];
             for (int64_t j = 0; j < rows; j++) weights[j] = s + (r + j) * ATTN_KEYS + i;
             gemv_table[type][rows].columns(a->dv, m, v, nb, weights, t->out + r * GEMV_ROWS);
         }

@@ -118,8 +118,9 @@ static int spread_run(const gg_work *w, ggml_tensor *dst, const gg_conv *v) {
             const int64_t l0 = gemm_max(0, (o + v->p[0] - reach) / s), l1 = gemm_min(g.ne[0], (o + n - 1 + v->p[0]) / s + 1);
             p.m = gemm_max(l1 - l0, 0);
             p.a = spread_source(w->kernels, v->g, (size_t)image * g.nb_n + (size_t)l0 * g.nb[0], g.nb[0], g.nb_c);
-            const gemm_cut cut = gemm_plan(&p, 1);
-            float *const products = gg_scratch((size_t)(columns * SPREAD_ROW + gemm_room(&p, &cut)) * sizeof(float));
+            const gemm_tiling cut = gemm_plan(&p, 1);
+            const int64_t floats = columns * SPREAD_ROW + gemm_scratch_floats(&p, &cut);
+            float *const products = gg_scratch((size_t)floats * sizeof(float));
             if (!products) return conv_memory(dst);
             for (int64_t c = 0; p.m && c < k.c; c += together) {
                 p.b = spread_source(w->kernels, v->w, (size_t)c * k.nb_c, k.nb[0], k.nb_n);
@@ -140,12 +141,12 @@ static int conv_data(const gg_work *w, ggml_tensor *dst) {
     conv_phase p;
     conv_phase_make(w->kernels, &p, &v, 0, dst->data);               /* no other has more places */
     if (phases == 1) return conv_run(w, dst, &p.seen, &p.g);
-    const int64_t panels = gemm_ceil(p.g.m, MICRO_R);
+    const int64_t panels = gemm_ceil(p.g.m, MR);
     for (int64_t r0, r1; gg_next(w, panels, gemm_ceil(panels, w->nth), &r0, &r1);)
         for (int64_t i = 0; i < phases; i++) {
             conv_phase_make(w->kernels, &p, &v, i, dst->data);
-            const gemm_cut cut = gemm_plan(&p.g, 1);
-            float *const room = gg_scratch((size_t)gemm_room(&p.g, &cut) * sizeof(float));
+            const gemm_tiling cut = gemm_plan(&p.g, 1);
+            float *const room = gg_scratch((size_t)gemm_scratch_floats(&p.g, &cut) * sizeof(float));
             if (!room) return conv_memory(dst);
             if (r0 < cut.rows) gemm_rows(&p.g, &cut, r0, gemm_min(r1, cut.rows), room);
         }
@@ -222,14 +223,14 @@ static patches columns_view(const gg_columns *q) {
 /* Turns a panel of n places by kn taps around and writes it to the places' columns. */
 static void columns_store(ggml_tensor *dst, const patches *v, int64_t i0, int n, int64_t k0, int kn,
                           const float *panel) {
-    float tmp[4][GEMM_K + VW] __attribute__((aligned(64)));
+    float tmp[4][KC + VW] __attribute__((aligned(64)));
     const size_t bytes = (size_t)gg_types[dst->type].bytes;
     for (int i = 0; i < n; i += 4) {
         for (int k = 0; k < kn; k += VW) {
             const float *row[VW];
             vf out[4];
-            for (int j = 0; j < VW; j++) row[j] = panel + (k + j < kn ? k + j : kn - 1) * MICRO_R;
-            micro_columns4(row, i, out);
+            for (int j = 0; j < VW; j++) row[j] = panel + (k + j < kn ? k + j : kn - 1) * MR;
+            vf_transpose4(row, i, out);
             for (int j = 0; j < 4; j++) vf_store(tmp[j] + k, out[j]);
         }
         for (int j = 0; j < 4 && i + j < n; j++)
@@ -242,13 +243,13 @@ static int columns_write(const gg_work *w, ggml_tensor *dst) {
     const patches v = columns_view(&q);
     const gemm_src s = patch_source(w->kernels, q.x->data, q.x->type, &v, pack_places);
     const int64_t places = patches_places(&v) * v.n, depth = patches_taps(&v) * v.c;
-    float panel[GEMM_K * MICRO_R] __attribute__((aligned(64)));
+    float panel[KC * MR] __attribute__((aligned(64)));
     int64_t i0, i1;
-    while (gg_next(w, gemm_ceil(places, MICRO_R), 1, &i0, &i1))
-        for (int64_t i = i0 * MICRO_R; i < gemm_min(i1 * MICRO_R, places); i += MICRO_R)
-            for (int64_t k = 0; k < depth; k += GEMM_K) {
-                const int n = (int)gemm_min(places - i, MICRO_R), kn = (int)gemm_min(depth - k, GEMM_K);
-                pack_places(&s, i, n, k, kn, panel, MICRO_R);
+    while (gg_next(w, gemm_ceil(places, MR), 1, &i0, &i1))
+        for (int64_t i = i0 * MR; i < gemm_min(i1 * MR, places); i += MR)
+            for (int64_t k = 0; k < depth; k += KC) {
+                const int n = (int)gemm_min(places - i, MR), kn = (int)gemm_min(depth - k, KC);
+                pack_places(&s, i, n, k, kn, panel, MR);
                 columns_store(dst, &v, i, n, k, kn, panel);
             }
     return GGML_STATUS_SUCCESS;

@@ -110,7 +110,7 @@ static inline void patch_next(const patches *v, int from, int64_t t[3], int64_t 
     ++*c;
 }
 
-/* n floats, n <= MICRO_R. */
+/* n floats, n <= MR. */
 static inline void patch_lanes(const float *p, int64_t n, float *out) {
     if (n >= VW) vf_store(out, vf_load(p)), p += VW, out += VW, n -= VW;
     if (n >= VW) vf_store(out, vf_load(p));
@@ -121,7 +121,7 @@ static inline void patch_lanes(const float *p, int64_t n, float *out) {
  * as narrow convolutions spend their time here. */
 static void patch_stripe(const gemm_src *s, const patches *v, const patch_run *r, int64_t k0, int64_t first, int64_t kn,
                          float *out, int width) {
-    static const float zeros[MICRO_R];
+    static const float zeros[MR];
     const int64_t taps = v->ax[0].taps, in1 = v->ax[1].in, inc1 = v->ax[1].inc, n = r->n;
     const ptrdiff_t next_row = inc1 * (ptrdiff_t)v->nb[1];
     int64_t t[3], c;
@@ -150,7 +150,7 @@ static void patch_stripe(const gemm_src *s, const patches *v, const patch_run *r
 /* A panel whose vectors are places, and k runs over the taps of all channels. One panel at a time. */
 static void pack_places(const gemm_src *s, int64_t i0, int n, int64_t k0, int kn, float *out, int width) {
     const patches *v = s->context;
-    patch_run runs[MICRO_R];
+    patch_run runs[MR];
     const int count = kn ? patch_runs(v, i0, n, runs) : 0;
     for (int r = 0; r < count; r++)
         for (int64_t first = 0; first < gemm_min(v->ax[0].taps, kn); first++)
@@ -160,8 +160,8 @@ static void pack_places(const gemm_src *s, int64_t i0, int n, int64_t k0, int kn
 static void pack_taps(const gemm_src *s, int64_t i0, int n, int64_t k0, int kn, float *out, int width) {
     const patches *v = s->context;
     const bool plain = patch_is_plain(s, v);
-    patch_run runs[GEMM_K];
-    float tmp[VW][GEMM_K] __attribute__((aligned(64)));
+    patch_run runs[KC];
+    float tmp[VW][KC] __attribute__((aligned(64)));
     const float *row[VW];
     if (!kn) return;
     const int count = patch_runs(v, k0, kn, runs);
@@ -183,7 +183,7 @@ static void pack_taps(const gemm_src *s, int64_t i0, int n, int64_t k0, int kn, 
     }
 }
 static inline gemm_src patch_source(const gg_kernels *k, const void *data, int type, const patches *v, gemm_pack_fn pack) {
-    return (gemm_src){.data = data, .type = type, .kernels = k, .share2 = 1, .share3 = 1, .pack = pack, .group = 1,
+    return (gemm_src){.data = data, .type = type, .kernels = k, .share2 = 1, .share3 = 1, .pack = pack, .panels = 1,
                       .context = v};
 }
 

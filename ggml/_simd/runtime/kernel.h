@@ -38,7 +38,7 @@ enum { GG_LAYOUT_BYTES = 44 };
 enum { GG_AHEAD = 4096 };       /* bytes that kernels prefetch ahead: hardware prefetchers stop at the end of a page */
 /* How a packed row is unpacked for products of integers. unpack writes for each `group` elements their codes q, one byte
  * each, a float scale d and, if the type has minima, a float m: element = d (q - bias) - m. If scale_group is not 0 it
- * writes blocks of 256 elements instead (gemm/blocks.h), with scales and minima for each `group` elements. */
+ * writes blocks of 256 elements instead (gemm/int8_blocks.h), with scales and minima for each `group` elements. */
 typedef struct gg_ints {
     void (*unpack)(const void *x, void *groups, int64_t n);     /* NULL: the type is not unpacked to integers */
     uint8_t group, bias;
