@@ -62,7 +62,7 @@ static float attn_sink(const attn *a, attn_row at) {
 /* How many keys the causal mask lets a row see */
 static int64_t attn_seen(const attn *a, attn_row at) { return at.query + a->n_kv - a->n_q + 1; }
 
-/* ---- products by one thread ------------------------------------------------------------------------------------ */
+/* ---- products by one thread -------------------------------------------------------------------------------------- */
 static gemm_src attn_floats(const float *p, int64_t i, int64_t k) {       /* strides in floats */
     gemm_src s = {.data = (const char *)p, .type = GGML_TYPE_F32, .nb_i = (size_t)i * 4, .nb_k = (size_t)k * 4};
     gemm_set_pack(&s, false);
@@ -87,7 +87,7 @@ static void attn_product_rows(int64_t m, int64_t n, int64_t k, gemm_src a, gemm_
     attn_product(m, n, k, a, b, (char *)c, sizeof *c, (size_t)stride * sizeof *c, add, room);
 }
 
-/* ---- a row of scores ------------------------------------------------------------------------------------------- */
+/* ---- a row of scores --------------------------------------------------------------------------------------------- */
 /* Scores x of n keys to logits, in place; returns the largest. bend (may be NULL): the derivative of the soft-cap. */
 static float attn_logits(const attn *a, attn_row at, int64_t first, int64_t n, float *x, float *bend, float *tmp) {
     if (a->cap != 0)
@@ -104,7 +104,7 @@ static float attn_logits(const attn *a, attn_row at, int64_t first, int64_t n, f
     return logits_row(WHOLE_ROW(n), x, attn_mask(a, at, first, n, tmp), 1, slope, x);
 }
 
-/* ---- tiles ----------------------------------------------------------------------------------------------------- */
+/* ---- tiles ------------------------------------------------------------------------------------------------------- */
 typedef struct attn_tile {
     int64_t set, row, n, ld;        /* n rows from `row` on; stride of out */
     float *q, *s, *out, *max, *any, *tmp, *unpacked, *room;   /* any: the largest logit of each key */
@@ -257,7 +257,7 @@ static void attn_finish(const attn *a, ggml_tensor *dst, attn_row at, float max,
     gg_row_store(dst, at.head, at.query, at.batch, 0, a->dv, y);
 }
 
-/* ---- pieces: the keys of few tiles are split -------------------------------------------------------------------- */
+/* ---- pieces: the keys of few tiles are split --------------------------------------------------------------------- */
 /* Tiles of a set and rows of a tile; pieces of the keys and keys of a piece */
 typedef struct attn_cut { int64_t tiles, rows, pieces, keys; } attn_cut;
 

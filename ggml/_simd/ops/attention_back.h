@@ -104,7 +104,7 @@ static void attn_back_logits(const attn *a, int64_t n, const float *w, float dot
     }
 }
 
-/* ---- by rows ---------------------------------------------------------------------------------------------------- */
+/* ---- by rows ----------------------------------------------------------------------------------------------------- */
 static void attn_back_row(const attn_back *b, int64_t set, int64_t row, float *w, float *dw) {
     const attn *a = &b->a;
     const attn_row at = attn_at(a, set, row);
@@ -141,7 +141,7 @@ static void attn_back_tile(const attn_back *b, int64_t set, int64_t row) {
     }
 }
 
-/* ---- by keys ---------------------------------------------------------------------------------------------------- */
+/* ---- by keys ----------------------------------------------------------------------------------------------------- */
 /* y[i, key] += sum over the rows r of x[r, i] w[r, key]; without rows, y = 0 */
 static void attn_back_add(const attn_back *b, const ggml_tensor *y, int64_t set, int64_t first, int64_t keys,
                           int64_t rows, const float *x, const float *w) {

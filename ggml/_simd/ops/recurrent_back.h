@@ -94,7 +94,7 @@ static void seq_row_backwards(seq_back *q, int op, int64_t j, float *state) {
     for (int64_t i = 0; i < z->n; i++) state[seq_element(z, op, j, i)] = q->g[i];
 }
 
-/* ---- from the vectors of a token to the operands ------------------------------------------------------------------------ */
+/* ---- from the vectors of a token to the operands ----------------------------------------------------------------- */
 /* Where the gradient by operand i of token t, or if it has none of each, of the head lies. */
 static float *seq_out(const seq_back *q, ggml_tensor *dst, int op, int i, int64_t t) {
     const gg_seq *z = &q->z;

@@ -3,7 +3,7 @@
 #define GG_OPS_REDUCE_H
 #include "rowwise.h"
 
-/* ---- SUM, SUM_ROWS, MEAN: rows are cut into blocks whose sums meet in the work memory -------------------------- */
+/* ---- SUM, SUM_ROWS, MEAN: rows are cut into blocks whose sums meet in the work memory ---------------------------- */
 enum { SUM_BLOCK = 4 * GG_TILE };
 static int64_t row_blocks(const ggml_tensor *t) { return (t->ne[0] + SUM_BLOCK - 1) / SUM_BLOCK; }
 static size_t parts_size(const ggml_tensor *t) { return (size_t)(gg_nrows(t) * row_blocks(t)) * sizeof(double); }
@@ -67,7 +67,7 @@ static size_t work_MEAN(const ggml_tensor *dst, int nth) { return work_SUM_ROWS(
 static int op_SUM_ROWS(const gg_work *w, ggml_tensor *dst) { return sum_rows(w, dst, 1); }
 static int op_MEAN(const gg_work *w, ggml_tensor *dst) { return sum_rows(w, dst, (double)dst->src[0]->ne[0]); }
 
-/* ---- one index or number a row --------------------------------------------------------------------------------- */
+/* ---- one index or number a row ----------------------------------------------------------------------------------- */
 /* The last of the largest values. NaN is skipped, as in ARGSORT and TOP_K; 0 when there is nothing else. */
 static int32_t argmax_row(const row_part *p, const float *x) {
     const float largest = max_row(p, x);
@@ -123,7 +123,7 @@ static int op_COUNT_EQUAL(const gg_work *w, ggml_tensor *dst) {
     return GGML_STATUS_SUCCESS;
 }
 
-/* ---- REPEAT_BACK: sums over the tiles -------------------------------------------------------------------------- */
+/* ---- REPEAT_BACK: sums over the tiles ---------------------------------------------------------------------------- */
 enum { BACK_TILE = 1024, BACK_LEAST = 128, BACK_ROWS = 8 /* more would meet in one set of the cache */ };
 /* Sums of columns: f32 over `group` rows, double beyond. */
 typedef struct {

@@ -150,7 +150,7 @@ static int rope_run(const gg_work *w, ggml_tensor *dst, float sign) {
 static int op_ROPE(const gg_work *w, ggml_tensor *dst) { return rope_run(w, dst, 1); }
 static int op_ROPE_BACK(const gg_work *w, ggml_tensor *dst) { return rope_run(w, dst, -1); }
 
-/* ---- the gradient by the frequency factors --------------------------------------------------------------------- */
+/* ---- the gradient by the frequency factors ----------------------------------------------------------------------- */
 /* src: gradient g of the result, a, positions, factors. An angle is a constant over its factor, and it moves the turned
  * pair (y0, y1) by (-y1, y0): a pair's share of the gradient is (y0 g1 - y1 g0) times -angle / factor. */
 static void rope_turning(const rope *p, const float *x, const float *g, double *sum) {

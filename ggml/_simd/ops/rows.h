@@ -13,7 +13,7 @@
 
 enum { GG_TILE = 1024 };   /* elements to convert at a time: three tiles stay in the first-level cache */
 
-/* ---- n elements of a type that is not quantised, `stride` bytes from one to the next, to f32 and back ------------- */
+/* ---- n elements of a type that is not quantised, `stride` bytes from one to the next, to f32 and back ------------ */
 /* Not inlined: there are many callers, and a call costs little beside a row. */
 /* C casts where they are defined, the nearest bound beyond, 0 for NaN. */
 static inline int64_t gg_f32_to_int(float v, float lo, float hi, int64_t min, int64_t max) {

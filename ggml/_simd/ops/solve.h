@@ -51,7 +51,7 @@ static void solve_columns(ggml_tensor *dst, row_index at, int64_t c, int64_t m, 
     else solve_vectors(1, dst, at, c, m, x, arow);
 }
 
-/* ---- few columns: each x_i by a product of two rows ---------------------------------------------------------------- */
+/* ---- few columns: each x_i by a product of two rows -------------------------------------------------------------- */
 /* What the x_j of the steps s0 to s1 take from x_i: a product of rows i of A and of X turned around (a column of X). */
 static float tri_dot(int64_t n, const float *a, const float *x) {
     vf sum[2] = {vf_zero(), vf_zero()};

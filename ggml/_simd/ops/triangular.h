@@ -41,7 +41,7 @@ static int op_DIAG(const gg_work *w, ggml_tensor *dst) {
     return GGML_STATUS_SUCCESS;
 }
 
-/* ---- masks ----------------------------------------------------------------------------------------------------- */
+/* ---- masks ------------------------------------------------------------------------------------------------------- */
 enum { MASK_TILE = 1024 };
 static int mask_rows(const gg_work *w, ggml_tensor *dst, float value) {
     const ggml_tensor *a = dst->src[0];
