@@ -369,14 +369,14 @@ def test_dot_product(type):
     (floats: of 37 elements).
     """
     traits = ggml.ggml_get_type_traits_cpu(type_id(type)).contents
-    partner = ggml.ggml_type_name(traits.vec_dot_type).decode().upper()
-    block = 37 if type in DTYPES else max(ggml.ggml_blck_size(type_id(t)) for t in (type, partner))
+    activation = ggml.ggml_type_name(traits.vec_dot_type).decode().upper()
+    block = 37 if type in DTYPES else max(ggml.ggml_blck_size(type_id(t)) for t in (type, activation))
     rng = np.random.default_rng(11)
     for blocks in (1, 2, 3, 5):
         n = blocks * block
         x = quantise(type, rng.standard_normal((1, n)), np.ones(n))
-        y = quantise(partner, rng.standard_normal((1, n)))
-        a, b = decode(type, x, n).astype(float), decode(partner, y, n).astype(float)
+        y = quantise(activation, rng.standard_normal((1, n)))
+        a, b = decode(type, x, n).astype(float), decode(activation, y, n).astype(float)
         dots_agree(traits, x, y, a, b, f"{blocks} blocks")
 
 
@@ -386,18 +386,18 @@ def test_dot_product_of_any_bytes(type):
     are large.
     """
     traits = ggml.ggml_get_type_traits_cpu(type_id(type)).contents
-    partner = ggml.ggml_type_name(traits.vec_dot_type).decode().upper()
+    activation = ggml.ggml_type_name(traits.vec_dot_type).decode().upper()
     rng = np.random.default_rng(12)
     for blocks in (1, 2, 4, 9, 67):
-        n = blocks * max(ggml.ggml_blck_size(type_id(t)) for t in (type, partner))
+        n = blocks * max(ggml.ggml_blck_size(type_id(t)) for t in (type, activation))
         a = np.array(np.nan)
         while not np.isfinite(a).all():
             x = rng.integers(0, 256, ggml.ggml_row_size(type_id(type), n)).astype(np.uint8)
             if type == "MXFP4":  # only the exponents can overflow
                 x[::17] = 64 + x[::17] % 128
             a = decode(type, x, n).astype(float)
-        y = quantise(partner, 1 + rng.random((1, n)))
-        b = decode(partner, y, n).astype(float)
+        y = quantise(activation, 1 + rng.random((1, n)))
+        b = decode(activation, y, n).astype(float)
         dots_agree(traits, x, y, a, b, f"{blocks} blocks")
 
 
@@ -405,10 +405,10 @@ def test_dot_product_of_any_bytes(type):
 def test_dot_product_of_zeros(type):
     """Codes are biased. Weights of 0 must add exactly nothing, whatever they are multiplied by."""
     traits = ggml.ggml_get_type_traits_cpu(type_id(type)).contents
-    partner = ggml.ggml_type_name(traits.vec_dot_type).decode().upper()
+    activation = ggml.ggml_type_name(traits.vec_dot_type).decode().upper()
     a, b = np.zeros((1, 5 * 256), np.float32), np.random.default_rng(13).standard_normal((1, 5 * 256))
     a[0, ::256], b[0, ::256] = -1, 0
-    x, y = quantise(type, a), quantise(partner, b)
+    x, y = quantise(type, a), quantise(activation, b)
     for name in ISAS:
         with isa(name):
             s = ctypes.c_float(np.nan)
@@ -507,7 +507,7 @@ def test_mul_mat(type, n, layout):
             y = load(b)
             out = ggml.ggml_mul_mat(ctx, a, b)
             matrices = spread(x, y).swapaxes(-1, -2)
-            wants = [v @ matrices for v in (y, rounded_by_partner(type, y), rounded_in_groups(type, y))]
+            wants = [v @ matrices for v in (y, rounded_to_activation(type, y), rounded_in_groups(type, y))]
             scale = np.abs(y) @ np.abs(matrices)
             on_each(ctx, out, lambda note: near_any(load(out), wants, scale, note))
 
@@ -525,7 +525,7 @@ def test_mul_mat_of_extreme_columns(type, n):
         out = ggml.ggml_mul_mat(ctx, a, tensor(ctx, y.astype(float)[None], "F32"))
         finite = np.isfinite(y).all(-1)
         y = np.where(finite[..., None], y, 0).astype(float)
-        wants = [v @ x[0, 0].T for v in (y, rounded_by_partner(type, y), rounded_in_groups(type, y))]
+        wants = [v @ x[0, 0].T for v in (y, rounded_to_activation(type, y), rounded_in_groups(type, y))]
         scale = np.abs(y) @ np.abs(x[0, 0].T) + 1e-30
 
         def check(note):
@@ -587,7 +587,7 @@ def test_mul_mat_id(type):
             out = ggml.ggml_mul_mat_id(ctx, a, tensor(ctx, y, "F32", "permuted"), tensor(ctx, ids, "I32"))
             wants = [
                 np.einsum("tumk,tuk->tum", x[0, ids[0, 0]], np.tile(v[0], (1, used // rows, 1)))[None]
-                for v in (y, rounded_by_partner(type, y), rounded_in_groups(type, y))
+                for v in (y, rounded_to_activation(type, y), rounded_in_groups(type, y))
             ]
             scale = np.linalg.norm(x[0], axis=-1).max() * np.linalg.norm(y, axis=-1).max()
             on_each(ctx, out, lambda note: near_any(load(out), wants, scale, note))

@@ -1,10 +1,54 @@
-/* The blocked matrix product: c[i, j] (+)= sum over k of a_i[k] * b_j[k], for every matrix of a batch.
+/* The blocked matrix product, for every matrix of a batch: c[i, j] (+)= sum over k of a[i, k] b[j, k].
+ * The terms are those of BLIS; all files in gemm/ use them as they are defined here.
  *
- * A task is a rectangle of c. It packs its columns of b, as deep as the form says, into panels that stay in L2, then
- * unpacks one panel of a after the other, which stays in L1, and multiplies it by all of them. Tasks share nothing but
- * the counter that hands them out: packing again what another task packed costs a few hundredths, less than waiting for
- * it. Every element is summed in steps of that depth, in order of k, whatever the tasks: the number of threads changes
- * no result. */
+ * Block sizes
+ *   MR, NR   the register tile: the micro-kernel computes MR rows and NR columns of c in registers. MR is MV vectors.
+ *            MV * NR accumulators, MV vectors of a and one of b fit into the registers of the ISA (micro_<isa>.h).
+ *   NR_PAD   NR rounded up to whole vectors.
+ *   KC       elements of k that are unpacked at a time. It is a multiple of the block of every type, so that rows are
+ *            divided between blocks.
+ *   MC       rows of a that are packed at a time where neighbouring rows are contiguous. Elsewhere MR rows are.
+ *   NC       columns of b that a task packs at most. KC x NC floats fit into L2.
+ *
+ * Panels
+ *   Operands are packed into panels: MR rows of a, or up to NR columns of b. A panel consists of 32-bit words. Word w
+ *   of row i is at a[w * MR + i], word w of column j at b[w * NR_PAD + j]. Lanes without a row or column hold any
+ *   values; the micro-kernel does not store their results.
+ *
+ *   The panel format (struct panel_format) says what the words are. A panel is a sequence of steps. A step covers
+ *   `step` elements of k; it has a_words words for each row of a and b_words words for each column of b. A panel covers
+ *   `depth` elements of k in at most KC words, so that L1 holds a panel of a.
+ *
+ *   floats (tile.h)
+ *     A step is one element, which is its only word.
+ *   groups (int8_groups.h)
+ *     a is quantised and the ISA multiplies bytes (vi_dot of vec/). A step is a scale group of 16, 32 or 64 elements.
+ *     Rows of a hold the codes q of the type: element = d (q - bias) - m (gg_ints). Columns of b are rounded to codes p
+ *     in -127..127 with a scale for each step: element = e p. Four codes are a word. The words of a step are
+ *       a: codes, d, and m if the type has minima
+ *       b: codes, e, -bias (sum of p), and -e (sum of p) if the type has minima
+ *     A step adds d e (sum of q p - bias sum of p) - m e (sum of p). The sum in brackets is exact. The scale of b is at
+ *     least as fine as in dot products, whose activation types share one among 32 to 256 elements.
+ *   blocks (int8_blocks.h)
+ *     As groups, but for types with blocks of 256 elements and integer scales s, where the ISA adds products in 16 bits
+ *     (vi_pairs). A step is a block. Word w of each 32 elements holds the codes of elements 2w, 2w + 1, 16 + 2w and
+ *     17 + 2w. A word of scales is two int16, one for each half of the words of codes. So it serves scale groups of 16
+ *     and of 32 elements. The words of a step are
+ *       a: for each `scale_group` words of codes these and a word of scales; then d; then m of each scale group if the
+ *          type has minima
+ *       b: for each `acc_depth` words of codes -bias (sums of p in both halves of the words) if there is a bias, and
+ *          the codes; then e; then -e (sum of p) of each scale group if the type has minima
+ *     A step adds d e (sum of s (q p - bias p)) - e (sum of m p). The first sum is exact. b has one scale for 256
+ *     elements, as in dot products.
+ *   The accumulation depth, acc_depth, is the number of words of codes whose products are added in 16 bits before the
+ *   sums are converted to 32 bits.
+ *
+ * Loops
+ *   A task computes a rectangle of c. It packs its columns of b, which stay in L2. Then it packs one panel of a after
+ *   the other and multiplies each by all panels of b. Tasks share only the counter that distributes them. Two tasks may
+ *   pack the same columns, which costs a few per cent, less than waiting for each other.
+ *   Every element of c is summed panel by panel in the order of k, whatever the tasks are. So the number of threads
+ *   changes no result. */
 #ifndef GG_GEMM_GEMM_H
 #define GG_GEMM_GEMM_H
 #include "pack.h"
@@ -13,35 +57,37 @@ typedef struct gemm gemm;
 struct gemm {
     int64_t m, n, k, ne2, ne3;
     gemm_src a, b;
-    gemm_form form;                 /* of panels; zeros: floats */
+    panel_format format;            /* zeros: floats */
     char *c;
     size_t c_m, c_n, c_2, c_3;      /* byte strides of c */
-    /* Where c[i, j] lies, if not at i * c_m + j * c_n, else NULL. Columns are c_n apart, unless that is 0. */
+    /* Byte offset of c[i, j]; NULL: i * c_m + j * c_n. If c_n is not 0, columns are c_n bytes apart. */
     size_t (*c_at)(const gemm *g, int64_t i, int64_t j);
-    bool add;                       /* to what c holds, else over it */
+    bool add;                       /* adds to c instead of overwriting it */
 };
 
 enum {
-    GEMM_N = 512,                   /* columns of b that a task works on at most: GEMM_K x GEMM_N floats fit into L2 */
-    GEMM_LEAST = 1 << 16,           /* multiply-adds that are worth a task */
+    NC = 512,
+    GEMM_MIN_TASK = 1 << 16,        /* multiply-adds that are worth a task */
 };
 
 static inline int64_t gemm_next_task(const gg_work *w) {
     return atomic_fetch_add_explicit(w->chunk, 1, memory_order_relaxed);
 }
-static inline const gemm_form *gemm_form_of(const gemm *g) { return g->form.tiles ? &g->form : &gemm_floats; }
+static inline const panel_format *gemm_format(const gemm *g) { return g->format.kernels ? &g->format : &float_panels; }
 static inline float *gemm_c(const gemm *g, int64_t i, int64_t j) {
     return (float *)(g->c + (g->c_at ? g->c_at(g, i, j) : (size_t)i * g->c_m + (size_t)j * g->c_n));
 }
-/* Rows i to i+m lie side by side. */
+/* Rows i .. i+m-1 of c are contiguous. */
 static inline bool gemm_c_packed(const gemm *g, int64_t i, int64_t m) {
     return g->c_at ? gemm_c(g, i + m - 1, 0) - gemm_c(g, i, 0) == m - 1 : g->c_m == sizeof(float);
 }
 
-/* Panels of the type hold integers on this ISA (int8.h). */
-static inline bool gemm_has_ints(const gemm_src *s) { return GG_VEC_DOT && s->kernels && s->kernels->ints[s->type].unpack; }
+/* The ISA has integer panels for the type. */
+static inline bool gemm_has_ints(const gemm_src *s) {
+    return GG_VEC_DOT && s->kernels && s->kernels->ints[s->type].unpack;
+}
 
-/* The other way round: c transposed is b times a. */
+/* The same product with a and b exchanged: c transposed = b a. */
 static inline gemm gemm_swapped(const gemm *g) {
     gemm t = *g;
     t.m = g->n, t.n = g->m, t.a = g->b, t.b = g->a, t.c_m = g->c_n, t.c_n = g->c_m;
@@ -57,135 +103,145 @@ static inline gemm gemm_matrix(const gemm *g, int64_t index) {
     return t;
 }
 
-/* How the work is cut: panels of c, how many of them a task takes each way, how many tasks that makes; for how many
- * steps of the form's depth b is packed at a time; the width of a panel of b, and how many panels are wider by one. */
-typedef struct gemm_cut { int64_t rows, columns, tile_rows, tile_columns, tasks, steps, width, wider; } gemm_cut;
+/* How c is divided into panels and tasks. */
+typedef struct gemm_tiling {
+    int64_t rows, columns;              /* panels of rows and of columns */
+    int64_t task_rows, task_columns;    /* of them in a task */
+    int64_t tasks;
+    int64_t depths;                     /* panels along k of b that a task packs at a time */
+    int64_t width, wider;               /* columns of a panel; the first `wider` panels have one more */
+} gemm_tiling;
 
-/* First column of a panel. Panels are as even as can be: 65 columns are 5 times 13, not 4 times 14 and 9. */
-static inline int64_t gemm_column(const gemm_cut *cut, int64_t panel) {
-    return panel * cut->width + gemm_min(panel, cut->wider);
+/* First column of a panel. Panels are of even width: 65 columns are 5 panels of 13 instead of 4 of 14 and one of 9. */
+static inline int64_t gemm_first_column(const gemm_tiling *tiling, int64_t panel) {
+    return panel * tiling->width + gg_min(panel, tiling->wider);
 }
 
-/* Four tasks a thread even out what other processes take from one; of tasks alike in size, square ones pack least. */
-static inline void gemm_cut_tasks(gemm_cut *p, const gemm *g, int nth) {
+/* Divides c into at least four tasks a thread, which balances threads that other processes slow down. It keeps tasks
+ * square because of equal sizes these pack least. */
+static inline void gemm_split(gemm_tiling *p, const gemm *g, int nth) {
     for (;;) {
-        const int64_t m = p->tile_rows * MICRO_R, n = p->tile_columns * MICRO_N;
-        p->tasks = gemm_ceil(p->rows, p->tile_rows) * gemm_ceil(p->columns, p->tile_columns) * g->ne2 * g->ne3;
-        if (nth == 1 || p->tasks >= 4 * nth || (double)m * (double)n * (double)g->k < 2 * GEMM_LEAST) return;
-        if (p->tile_rows > 1 && (m >= n || p->tile_columns == 1)) p->tile_rows = (p->tile_rows + 1) / 2;
-        else if (p->tile_columns > 1) p->tile_columns = (p->tile_columns + 1) / 2;
+        const int64_t m = p->task_rows * MR, n = p->task_columns * NR;
+        p->tasks = gg_ceil_div(p->rows, p->task_rows) * gg_ceil_div(p->columns, p->task_columns) * g->ne2 * g->ne3;
+        if (nth == 1 || p->tasks >= 4 * nth || (double)m * (double)n * (double)g->k < 2 * GEMM_MIN_TASK) return;
+        if (p->task_rows > 1 && (m >= n || p->task_columns == 1)) p->task_rows = (p->task_rows + 1) / 2;
+        else if (p->task_columns > 1) p->task_columns = (p->task_columns + 1) / 2;
         else return;
     }
 }
-static inline gemm_cut gemm_plan(const gemm *g, int nth) {
-    gemm_cut p = {.rows = gemm_ceil(g->m, MICRO_R), .columns = gemm_ceil(g->n, MICRO_N)};
+static inline gemm_tiling gemm_plan(const gemm *g, int nth) {
+    gemm_tiling p = {.rows = gg_ceil_div(g->m, MR), .columns = gg_ceil_div(g->n, NR)};
     p.width = g->n / p.columns, p.wider = g->n % p.columns;
-    p.tile_rows = p.rows;
-    p.tile_columns = gemm_ceil(p.columns, gemm_ceil(g->n, GEMM_N));
-    gemm_cut_tasks(&p, g, nth);
-    const int64_t fit = gemm_max(GEMM_N / (p.tile_columns * MICRO_C), 1);
-    p.steps = gemm_max(gemm_min(fit, gemm_ceil(g->k, gemm_form_of(g)->depth)), 1);
+    p.task_rows = p.rows;
+    p.task_columns = gg_ceil_div(p.columns, gg_ceil_div(g->n, NC));
+    gemm_split(&p, g, nth);
+    const int64_t fit = gg_max(NC / (p.task_columns * NR_PAD), 1);
+    p.depths = gg_max(gg_min(fit, gg_ceil_div(g->k, gemm_format(g)->depth)), 1);
     return p;
 }
 
-/* One tile of a c whose columns are not contiguous (packed) or not evenly spaced: by way of the stack. */
-static inline void gemm_scatter(const gemm *g, micro_fn tile, int64_t steps, const float *a, const float *b, int64_t i0,
-                                int64_t m, int64_t j0, int64_t n, bool packed, bool add) {
-    float t[MICRO_N * MICRO_R] __attribute__((aligned(64)));
-    tile(gemm_form_of(g), steps, a, b, t, MICRO_R, m, false);
+/* Computes a register tile on the stack and copies it to c, whose columns are not contiguous (packed) or not evenly
+ * spaced. */
+static inline void gemm_scatter(const gemm *g, micro_fn kernel, int64_t steps, const float *a, const float *b,
+                                int64_t i0, int64_t m, int64_t j0, int64_t n, bool packed, bool add) {
+    float t[NR * MR] __attribute__((aligned(64)));
+    kernel(gemm_format(g), steps, a, b, t, MR, m, false);
     for (int64_t j = 0; packed && j < n; j++) {
         float *const c = gemm_c(g, i0, j0 + j);
-        for (int64_t i = 0; i < m; i++) c[i] = add ? c[i] + t[j * MICRO_R + i] : t[j * MICRO_R + i];
+        for (int64_t i = 0; i < m; i++) c[i] = add ? c[i] + t[j * MR + i] : t[j * MR + i];
     }
     for (int64_t i = 0; !packed && i < m; i++) {
         char *const row = (char *)gemm_c(g, i0 + i, j0);
         for (int64_t j = 0; j < n; j++) {
             float *c = g->c_n ? (float *)(row + (size_t)j * g->c_n) : gemm_c(g, i0 + i, j0 + j);
-            *c = add ? *c + t[j * MICRO_R + i] : t[j * MICRO_R + i];
+            *c = add ? *c + t[j * MR + i] : t[j * MR + i];
         }
     }
 }
 
-/* A panel of a times the panels of b from p0 to p1. */
-static void gemm_row(const gemm *g, const gemm_cut *cut, int64_t row, int64_t p0, int64_t p1, int64_t kn,
-                     const float *a, const float *b, bool add) {
-    const gemm_form *const f = gemm_form_of(g);
-    const int64_t i = row * MICRO_R, m = gemm_min(g->m - i, MICRO_R), steps = kn / f->group;
-    const micro_fn *const tiles = f->tiles[gemm_ceil(m, VW)];
+/* Multiplies a panel of a by panels p0 .. p1-1 of b. */
+static void gemm_tile_row(const gemm *g, const gemm_tiling *tiling, int64_t row, int64_t p0, int64_t p1, int64_t kn,
+                          const float *a, const float *b, bool add) {
+    const panel_format *const f = gemm_format(g);
+    const int64_t i = row * MR, m = gg_min(g->m - i, MR), steps = kn / f->step;
+    const micro_fn *const kernels = f->kernels[gg_ceil_div(m, VW)];
     const bool packed = gemm_c_packed(g, i, m);
-    for (int64_t p = p0; p < p1; p++, b += steps * f->b_words * MICRO_C) {
-        const int64_t j = gemm_column(cut, p), n = gemm_column(cut, p + 1) - j;
+    for (int64_t p = p0; p < p1; p++, b += steps * f->b_words * NR_PAD) {
+        const int64_t j = gemm_first_column(tiling, p), n = gemm_first_column(tiling, p + 1) - j;
         if (packed && (g->c_n || n == 1))
-            tiles[n](f, steps, a, b, gemm_c(g, i, j), (int64_t)(g->c_n / sizeof(float)), m, add);
-        else gemm_scatter(g, tiles[n], steps, a, b, i, m, j, n, packed, add);
+            kernels[n](f, steps, a, b, gemm_c(g, i, j), (int64_t)(g->c_n / sizeof(float)), m, add);
+        else gemm_scatter(g, kernels[n], steps, a, b, i, m, j, n, packed, add);
     }
 }
 
-/* Packs columns of b from panel p0 to p1, from k0 on. */
-static void gemm_pack_columns(const gemm *g, const gemm_cut *cut, int64_t p0, int64_t p1, int64_t k0, int64_t k1,
+/* Packs panels p0 .. p1-1 of b for k0 <= k < k1. */
+static void gemm_pack_columns(const gemm *g, const gemm_tiling *tiling, int64_t p0, int64_t p1, int64_t k0, int64_t k1,
                               float *out) {
-    float floats[GEMM_K * MICRO_C] __attribute__((aligned(64)));
-    const gemm_form *const f = gemm_form_of(g);
+    float floats[KC * NR_PAD] __attribute__((aligned(64)));
+    const panel_format *const f = gemm_format(g);
     for (int64_t p = p0; p < p1; p++) {
-        const int64_t j = gemm_column(cut, p), n = gemm_column(cut, p + 1) - j;
-        for (int64_t k = k0; k < k1; k += GEMM_K) {
-            const int kn = (int)gemm_min(k1 - k, GEMM_K);
-            g->b.pack(&g->b, j, (int)n, k, kn, f->convert_b ? floats : out, MICRO_C);
+        const int64_t j = gemm_first_column(tiling, p), n = gemm_first_column(tiling, p + 1) - j;
+        for (int64_t k = k0; k < k1; k += KC) {
+            const int kn = (int)gg_min(k1 - k, KC);
+            g->b.pack(&g->b, j, (int)n, k, kn, f->convert_b ? floats : out, NR_PAD);
             if (f->convert_b) f->convert_b(f, floats, kn, out);
-            out += kn / f->group * f->b_words * MICRO_C;
+            out += kn / f->step * f->b_words * NR_PAD;
         }
     }
 }
 
-/* Rows of c from panel r0 to r1, columns from panel p0 to p1. own_a, own_b: room for a group of panels of a and for the
- * panels of b. With few columns these are packed for several steps of k, so that long pieces of a's rows are read. */
-static void gemm_task(const gemm *g, const gemm_cut *cut, int64_t r0, int64_t r1, int64_t p0, int64_t p1, float *own_a,
-                      float *own_b) {
-    const gemm_form *const f = gemm_form_of(g);
-    const int64_t all = cut->steps * f->depth, room = (p1 - p0) * MICRO_C * GEMM_K;
+/* Computes panels of rows r0 .. r1-1 and panels of columns p0 .. p1-1 of c. packed_a holds the panels of a that one
+ * call packs, packed_b the panels of b. With few columns b is packed for several depths, so that a is read in long
+ * runs. */
+static void gemm_task(const gemm *g, const gemm_tiling *tiling, int64_t r0, int64_t r1, int64_t p0, int64_t p1,
+                      float *packed_a, float *packed_b) {
+    const panel_format *const f = gemm_format(g);
+    const int64_t all = tiling->depths * f->depth, room = (p1 - p0) * NR_PAD * KC;
     int64_t k0 = 0;
-    do {                            /* once even if k is 0: c becomes 0 then */
-        const int64_t k1 = gemm_min(k0 + all, g->k);
+    do {                            /* at least once, because k = 0 makes c 0 */
+        const int64_t k1 = gg_min(k0 + all, g->k);
         for (int64_t k = k0; k < k1; k += f->depth)
-            gemm_pack_columns(g, cut, p0, p1, k, gemm_min(k + f->depth, k1), own_b + (k - k0) / f->depth * room);
-        for (int64_t r = r0; r < r1; r += g->a.group) {
-            const int64_t end = gemm_min(r + g->a.group, r1), n = gemm_min(end * MICRO_R, g->m) - r * MICRO_R;
+            gemm_pack_columns(g, tiling, p0, p1, k, gg_min(k + f->depth, k1), packed_b + (k - k0) / f->depth * room);
+        for (int64_t r = r0; r < r1; r += g->a.panels) {
+            const int64_t end = gg_min(r + g->a.panels, r1), n = gg_min(end * MR, g->m) - r * MR;
             int64_t k = k0;
             do {
-                const int64_t kn = gemm_min(k1 - k, f->depth), panel = kn / f->group * f->a_words * MICRO_R;
+                const int64_t kn = gg_min(k1 - k, f->depth), panel = kn / f->step * f->a_words * MR;
                 int64_t q = 0;
-                do g->a.pack(&g->a, r * MICRO_R, (int)n, k + q, (int)gemm_min(kn - q, GEMM_K),
-                             own_a + q / f->group * f->a_words * MICRO_R, MICRO_R);
-                while ((q += GEMM_K) < kn);
-                const float *const b = own_b + (k - k0) / f->depth * room;
+                do g->a.pack(&g->a, r * MR, (int)n, k + q, (int)gg_min(kn - q, KC),
+                             packed_a + q / f->step * f->a_words * MR, MR);
+                while ((q += KC) < kn);
+                const float *const b = packed_b + (k - k0) / f->depth * room;
                 for (int64_t i = r; i < end; i++)
-                    gemm_row(g, cut, i, p0, p1, kn, own_a + (i - r) * panel, b, g->add || k > 0);
+                    gemm_tile_row(g, tiling, i, p0, p1, kn, packed_a + (i - r) * panel, b, g->add || k > 0);
             } while ((k += f->depth) < k1);
         }
     } while ((k0 += all) < g->k);
 }
 
-/* Rows of c from panel r0 to r1, all columns, by this thread alone; room: gemm_room floats. */
-static inline int64_t gemm_room(const gemm *g, const gemm_cut *cut) {
-    return (g->a.group * MICRO_R + cut->tile_columns * MICRO_C * cut->steps) * GEMM_K;
+/* Computes panels of rows r0 .. r1-1 of c, all columns, on this thread; scratch has gemm_scratch_floats floats. */
+static inline int64_t gemm_scratch_floats(const gemm *g, const gemm_tiling *tiling) {
+    return (g->a.panels * MR + tiling->task_columns * NR_PAD * tiling->depths) * KC;
 }
-static void gemm_rows(const gemm *g, const gemm_cut *cut, int64_t r0, int64_t r1, float *room) {
-    for (int64_t p = 0; p < cut->columns; p += cut->tile_columns)
-        gemm_task(g, cut, r0, r1, p, gemm_min(p + cut->tile_columns, cut->columns), room,
-                  room + g->a.group * MICRO_R * GEMM_K);
+static void gemm_rows(const gemm *g, const gemm_tiling *tiling, int64_t r0, int64_t r1, float *scratch) {
+    for (int64_t p = 0; p < tiling->columns; p += tiling->task_columns)
+        gemm_task(g, tiling, r0, r1, p, gg_min(p + tiling->task_columns, tiling->columns), scratch,
+                  scratch + g->a.panels * MR * KC);
 }
 
-/* Computes g with the threads of w; false: no memory. */
+/* Computes g with the threads of w; false: out of memory. */
 static bool gemm_run(const gg_work *w, const gemm *g) {
-    const gemm_cut cut = gemm_plan(g, w->nth);
-    float *const own = gg_scratch((size_t)gemm_room(g, &cut) * sizeof(float));
+    const gemm_tiling tiling = gemm_plan(g, w->nth);
+    float *const own = gg_scratch((size_t)gemm_scratch_floats(g, &tiling) * sizeof(float));
     if (!own) return false;
-    const int64_t across = gemm_ceil(cut.columns, cut.tile_columns), each = across * gemm_ceil(cut.rows, cut.tile_rows);
-    for (int64_t t; (t = gemm_next_task(w)) < cut.tasks;) {
-        const int64_t r = t % each / across * cut.tile_rows, p = t % across * cut.tile_columns;
-        const gemm one = gemm_matrix(g, t / each);
-        gemm_task(&one, &cut, r, gemm_min(r + cut.tile_rows, cut.rows), p, gemm_min(p + cut.tile_columns, cut.columns),
-                  own, own + g->a.group * MICRO_R * GEMM_K);
+    const int64_t across = gg_ceil_div(tiling.columns, tiling.task_columns);
+    const int64_t per_matrix = across * gg_ceil_div(tiling.rows, tiling.task_rows);
+    for (int64_t t; (t = gemm_next_task(w)) < tiling.tasks;) {
+        const int64_t r = t % per_matrix / across * tiling.task_rows, p = t % across * tiling.task_columns;
+        const int64_t r1 = gg_min(r + tiling.task_rows, tiling.rows);
+        const int64_t p1 = gg_min(p + tiling.task_columns, tiling.columns);
+        const gemm one = gemm_matrix(g, t / per_matrix);
+        gemm_task(&one, &tiling, r, r1, p, p1, own, own + g->a.panels * MR * KC);
     }
     return true;
 }

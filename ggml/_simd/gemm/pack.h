@@ -1,33 +1,31 @@
-/* Operands of a matrix product and how a piece of one is unpacked into a panel of f32.
- * An operand is a set of vectors x_i[k]; a panel holds up to `width` of them side by side: out[k*width + i]. */
+/* Operands of a matrix product, and how they are packed into panels of floats. Here an operand is a set of vectors x_i
+ * over k: the rows of a or the columns of b. A panel (gemm.h) holds up to `width` vectors: out[k*width + i]. */
 #ifndef GG_GEMM_PACK_H
 #define GG_GEMM_PACK_H
 #include "tile.h"
 
 enum {
-    GEMM_BLOCK_MAX = 256,
-    GEMM_GROUP = 256,               /* vectors to unpack at once where neighbours lie side by side in memory */
+    MC = 256,
+    GEMM_BLOCK_MAX = 256,           /* the largest block of a type */
 };
 
-static inline int64_t gemm_ceil(int64_t a, int64_t b) { return (a + b - 1) / b; }
-static inline int64_t gemm_min(int64_t a, int64_t b) { return a < b ? a : b; }
-static inline int64_t gemm_max(int64_t a, int64_t b) { return a > b ? a : b; }
 
 typedef struct gemm_src gemm_src;
-/* Writes x_{i0+i}[k0+k] to out[k*width + i], i < n, k < kn; lanes from n up to a multiple of VW hold any values. What
- * is over `width` goes on in a next panel, kn*width floats further. k0 is a multiple of GEMM_K. */
+/* Writes x_{i0+i}[k0+k] to out[k*width + i] for i < n and k < kn. Lanes from n up to a multiple of VW get any
+ * values. Each further `width` vectors make a panel of their own, kn*width floats behind the last one. k0 is a multiple
+ * of KC. */
 typedef void (*gemm_pack_fn)(const gemm_src *s, int64_t i0, int n, int64_t k0, int kn, float *out, int width);
 
 struct gemm_src {
     const char *data;
     int32_t type;
     const gg_kernels *kernels;      /* conversions; f32 needs none, and NULL is enough */
-    size_t nb_i, nb_k;              /* bytes from x_i to x_{i+1} and from k to k+1 (along blocks: bytes of a block) */
+    size_t nb_i, nb_k;              /* bytes from x_i to x_{i+1}; from k to k+1, or from block to block */
     size_t nb2, nb3;                /* bytes to the next matrix of a batch */
-    int64_t share2, share3;         /* that many neighbours of the batch share a matrix (broadcast) */
+    int64_t share2, share3;         /* consecutive matrices of the batch that share one (broadcasting) */
     gemm_pack_fn pack;
-    int32_t group;                  /* panels of a to unpack in one call */
-    const void *context;            /* for pack, when it is none of those below */
+    int32_t panels;                 /* panels of a that one call packs */
+    const void *context;            /* for pack functions of operations */
 };
 
 static inline bool pack_type_ok(const gg_kernels *k, int type) {
@@ -44,17 +42,17 @@ static inline float pack_value(int type, const void *p) {
     return type == GGML_TYPE_F16 ? gg_f16_to_f32(h) : gg_bf16_to_f32(h);
 }
 
-/* Where lane i of a panel begins, or of one of the panels behind it. */
+/* The address of vector i in its panel. */
 static inline float *pack_lane(float *out, int i, int kn, int width) {
     return out + (int64_t)(i / width) * kn * width + i % width;
 }
-/* One k of n vectors. */
-static inline void pack_spread(const float *x, int n, float *out, int kn, int width) {
+/* Stores one k of n vectors. */
+static inline void pack_one_k(const float *x, int n, float *out, int kn, int width) {
     for (int i = 0; i < n; i += VW)
         vf_store(pack_lane(out, i, kn, width), n - i >= VW ? vf_load(x + i) : vf_loadn(x + i, n - i));
 }
 
-/* VW rows of kn values to columns. A last incomplete step of four begins earlier and writes some columns again. */
+/* Transposes VW rows of kn values. The last four columns may overlap with those before, which writes some twice. */
 static inline void pack_transpose(const float *const row[VW], int64_t kn, float *out, int width) {
     if (kn < 4) {
         for (int64_t k = 0; k < kn; k++)
@@ -64,15 +62,15 @@ static inline void pack_transpose(const float *const row[VW], int64_t kn, float 
     for (int64_t k = 0; k < kn; k += 4) {
         vf col[4];
         if (k > kn - 4) k = kn - 4;
-        micro_columns4(row, k, col);
+        vf_transpose4(row, k, col);
         for (int j = 0; j < 4; j++) vf_store(out + (k + j) * width, col[j]);
     }
 }
 
-/* The values of each vector lie side by side (or block by block). */
+/* The values of a vector are contiguous, or contiguous blocks. */
 static void pack_along_k(const gemm_src *s, int64_t i0, int n, int64_t k0, int kn, float *out, int width) {
     const gg_to_f32_fn to_f32 = s->type == GGML_TYPE_F32 ? NULL : s->kernels->to_f32[s->type];
-    float tmp[VW][GEMM_K] __attribute__((aligned(64)));
+    float tmp[VW][KC] __attribute__((aligned(64)));
     const int64_t block = k0 / gg_types[s->type].blck;
     for (int g = 0; g < n; g += VW) {
         const float *row[VW];
@@ -86,23 +84,23 @@ static void pack_along_k(const gemm_src *s, int64_t i0, int n, int64_t k0, int k
     }
 }
 
-/* Values of neighbouring vectors lie side by side: the panel is a copy. */
+/* For each k the values of neighbouring vectors are contiguous, as in the panel. */
 static void pack_along_i(const gemm_src *s, int64_t i0, int n, int64_t k0, int kn, float *out, int width) {
-    float tmp[GEMM_GROUP];
+    float tmp[MC];
     for (int k = 0; k < kn; k++) {
         const char *p = pack_at(s, i0, k0 + k);
         if (s->type != GGML_TYPE_F32) s->kernels->to_f32[s->type](p, tmp, n);
-        pack_spread(s->type == GGML_TYPE_F32 ? (const float *)p : tmp, n, out + k * width, kn, width);
+        pack_one_k(s->type == GGML_TYPE_F32 ? (const float *)p : tmp, n, out + k * width, kn, width);
     }
 }
 
-/* Blocks lie across the vectors (the transpose of a quantised matrix): unpacks the blocks that the panels touch. */
+/* Blocks extend across vectors (a transposed quantised matrix): unpacks all blocks that overlap with the panels. */
 static void pack_blocks_along_i(const gemm_src *s, int64_t i0, int n, int64_t k0, int kn, float *out, int width) {
-    float tmp[GEMM_GROUP + 2 * GEMM_BLOCK_MAX];
-    const int64_t blck = gg_types[s->type].blck, b0 = i0 / blck, b1 = gemm_ceil(i0 + n, blck);
+    float tmp[MC + 2 * GEMM_BLOCK_MAX];
+    const int64_t blck = gg_types[s->type].blck, b0 = i0 / blck, b1 = gg_ceil_div(i0 + n, blck);
     for (int k = 0; k < kn; k++) {
         s->kernels->to_f32[s->type](pack_at(s, b0, k0 + k), tmp, (b1 - b0) * blck);
-        pack_spread(tmp + (i0 - b0 * blck), n, out + k * width, kn, width);
+        pack_one_k(tmp + (i0 - b0 * blck), n, out + k * width, kn, width);
     }
 }
 
@@ -113,17 +111,18 @@ static void pack_strided(const gemm_src *s, int64_t i0, int n, int64_t k0, int k
     }
 }
 
-/* How to unpack s, by its strides; `across`: its blocks, if it has any, lie across the vectors. */
+/* Chooses the pack function by the strides of s. `across`: blocks, if the type has them, extend across vectors. */
 static inline void gemm_set_pack(gemm_src *s, bool across) {
     const size_t unit = (size_t)gg_types[s->type].bytes;
     if (gg_types[s->type].blck > 1) s->pack = across ? pack_blocks_along_i : pack_along_k;
     else s->pack = s->nb_k == unit ? pack_along_k : s->nb_i == unit ? pack_along_i : pack_strided;
-    s->group = s->pack == pack_along_i || s->pack == pack_blocks_along_i ? GEMM_GROUP / MICRO_R : 1;
+    s->panels = s->pack == pack_along_i || s->pack == pack_blocks_along_i ? MC / MR : 1;
 }
-/* The vectors of a tensor, for a batch of the shape of `batch`: dimension `along` (0 or 1) is k, the other is i. */
+/* A tensor as an operand, broadcast to the batch of `batch`. k is dimension `along` (0 or 1), i the other. */
 static inline gemm_src gemm_tensor(const gg_kernels *k, const ggml_tensor *t, int along, const ggml_tensor *batch) {
     gemm_src s = {.data = t->data, .type = t->type, .kernels = k, .nb_k = t->nb[along], .nb_i = t->nb[!along],
-                  .nb2 = t->nb[2], .nb3 = t->nb[3], .share2 = batch->ne[2] / t->ne[2], .share3 = batch->ne[3] / t->ne[3]};
+                  .nb2 = t->nb[2], .nb3 = t->nb[3],
+                  .share2 = batch->ne[2] / t->ne[2], .share3 = batch->ne[3] / t->ne[3]};
     gemm_set_pack(&s, along == 1);
     return s;
 }

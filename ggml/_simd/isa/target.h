@@ -1,6 +1,6 @@
-/* One compile unit (tables/families.h) for one ISA: isa/<isa>.c names the ISA, the build names the unit and its families
- * (-DGG_UNIT=rows -DGG_FAMILY_1=norm -DGG_FAMILY_norm=1 ...). Exports gg_install_<unit>_<isa>, which enters the kernels of
- * these families in a table. */
+/* One compile unit (tables/families.h) for one ISA: isa/<isa>.c names the ISA, the build names the unit and its
+ * families (-DGG_UNIT=rows -DGG_FAMILY_1=norm -DGG_FAMILY_norm=1 ...). Exports gg_install_<unit>_<isa>, which enters
+ * the kernels of these families in a table. */
 #include "../runtime/kernel.h"
 #include "../vec/vec.h"
 
@@ -32,8 +32,8 @@
 #include "../quants/quants.h"
 #endif
 
-/* GG_IF_FAMILY(norm, X) is X where GG_FAMILY_norm is defined as 1, and nothing otherwise: only then does the pasted name
- * expand to a macro with a comma, which shifts X into second place. */
+/* GG_IF_FAMILY(norm, X) is X where GG_FAMILY_norm is defined as 1, and nothing otherwise: only then does the pasted
+ * name expand to a macro with a comma, which shifts X into second place. */
 #define GG_SHIFT_1 ~,
 #define GG_SECOND(a, b, ...) b
 #define GG_IF_SHIFTED(shift, x) GG_SECOND(shift x, , ~)

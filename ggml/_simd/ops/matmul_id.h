@@ -3,7 +3,7 @@
 #ifndef GG_OPS_MATMUL_ID_H
 #define GG_OPS_MATMUL_ID_H
 #include "../gemm/gemv.h"
-#include "../gemm/int8.h"
+#include "../gemm/int8_groups.h"
 
 /* A pair is an index of ids: number i is ids[i % used, i / used]. The pairs of matrix e are pair[start[e]] to
  * pair[start[e + 1]]. All of it lies in the node's work memory. */
@@ -58,7 +58,7 @@ static const float *id_floats(const gemm_src *s, const char *p, size_t step, int
 }
 /* x_i is the row of pair i. */
 static void pack_pairs(const gemm_src *s, int64_t i0, int n, int64_t k0, int kn, float *out, int width) {
-    float tmp[VW][GEMM_K] __attribute__((aligned(64)));
+    float tmp[VW][KC] __attribute__((aligned(64)));
     for (int g = 0; g < n; g += VW) {
         const float *row[VW];
         for (int i = 0; i < VW; i++) {
@@ -71,10 +71,10 @@ static void pack_pairs(const gemm_src *s, int64_t i0, int n, int64_t k0, int kn,
 }
 /* k counts the pairs, x_i[k] is element i of their rows. */
 static void pack_across_pairs(const gemm_src *s, int64_t i0, int n, int64_t k0, int kn, float *out, int width) {
-    float tmp[GEMM_GROUP];
+    float tmp[MC];
     for (int k = 0; k < kn; k++) {
         const char *p = s->data + id_row_offset(s->context, k0 + k) + (size_t)i0 * s->nb_i;
-        pack_spread(id_floats(s, p, s->nb_i, n, tmp), n, out + k * width, kn, width);
+        pack_one_k(id_floats(s, p, s->nb_i, n, tmp), n, out + k * width, kn, width);
     }
 }
 static id_rows id_rows_of(const ggml_tensor *t, const ggml_tensor *ids, const int64_t *pair) {
@@ -82,7 +82,7 @@ static id_rows id_rows_of(const ggml_tensor *t, const ggml_tensor *ids, const in
 }
 static gemm_src id_src(const gg_kernels *k, const ggml_tensor *t, const void *rows, gemm_pack_fn pack) {
     return (gemm_src){.data = t->data, .type = t->type, .kernels = k, .nb_i = t->nb[0], .nb_k = t->nb[0], .share2 = 1,
-                      .share3 = 1, .pack = pack, .group = pack == pack_across_pairs ? GEMM_GROUP / MICRO_R : 1, .context = rows};
+                      .share3 = 1, .pack = pack, .panels = pack == pack_across_pairs ? MC / MR : 1, .context = rows};
 }
 static gemm_src id_matrix(const gg_kernels *k, const ggml_tensor *as, int64_t e, int along) {
     gemm_src s = gemm_tensor(k, as, along, as);
@@ -117,7 +117,7 @@ static bool id_product(const gg_work *w, ggml_tensor *dst, int along, const id_g
     const int64_t first = all->start[e], count = all->start[e + 1] - first, k = as->ne[along];
     const id_group p = {id_rows_of(b, ids, all->pair + first), id_rows_of(dst, ids, all->pair + first)};
     const gemm_src matrix = id_matrix(w->kernels, as, e, along);
-    if (count <= gemv_most(&matrix)) {      /* the matrix is read once for each two of them */
+    if (count <= gemv_max_vectors(&matrix)) {      /* the matrix is read once for each two of them */
         int64_t i = 0;
         for (gemm g; i < count; i += g.n) {
             g = id_vectors(dst, &matrix, k, &p, i, count);

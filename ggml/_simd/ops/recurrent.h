@@ -14,7 +14,7 @@ enum { SEQ_W, SEQ_K, SEQ_R, SEQ_A, SEQ_B, SEQ_V, SEQ_U, SEQ_VECTORS };
 typedef struct { const float *p[SEQ_VECTORS]; } seq_step;      /* of one token; A, B, U: NULL where there are none */
 typedef struct { int64_t h, seq, t; const float *dt; } seq_at;  /* dt: of ssm_steps, or NULL */
 
-/* ---- the vectors of a token ---------------------------------------------------------------------------------------- */
+/* ---- the vectors of a token -------------------------------------------------------------------------------------- */
 /* tmp has room for SEQ_VECTORS vectors. */
 typedef struct { float *p[SEQ_VECTORS]; } seq_tmp;
 typedef void (*seq_fill_fn)(const ggml_tensor *t, const gg_seq *z, seq_at at, seq_tmp tmp, seq_step *s);
@@ -113,7 +113,7 @@ static bool seq_by_columns(int op) { return op == GGML_OP_RWKV_WKV6 || op == GGM
 
 enum { SEQ_ROWS = 4, SEQ_VECS = 4, SEQ_PART = 32 /* rows of S that are worth a piece; whole vectors */ };
 
-/* ---- a token ------------------------------------------------------------------------------------------------------- */
+/* ---- a token ----------------------------------------------------------------------------------------------------- */
 /* `rows` rows of S from row j on, to `to`: side by side they share loads and wait for sums only once. */
 static inline __attribute__((always_inline))
 void seq_some_rows(const int rows, int64_t n, const seq_step *v, int64_t j, const float *from, float *to, float *y) {
@@ -178,7 +178,7 @@ static void seq_columns(const gg_seq *z, const seq_step *v, int64_t j, int64_t e
     for (; j < end; j += VW) seq_some_columns(1, end - j, z, v, bonus, j, from, to, y);
 }
 
-/* ---- the operations ------------------------------------------------------------------------------------------------ */
+/* ---- the operations ---------------------------------------------------------------------------------------------- */
 static seq_tmp seq_split(float *p, int64_t room) {
     seq_tmp t;
     for (int i = 0; i < SEQ_VECTORS; i++) t.p[i] = p + i * room;
@@ -232,7 +232,7 @@ static int seq_run(const gg_work *w, ggml_tensor *dst) {
     float *const own = gg_scratch((size_t)(room + (ssm ? z.tokens * VW : 0)) * sizeof *own), *const steps = own + room;
     if (!own) return no_memory(dst);
     int64_t known = -1;                                   /* the head that steps begin with */
-    for (int64_t u0, u1; gg_next(w, items * parts, 1, &u0, &u1);)
+    for (int64_t u0, u1; gg_claim_chunk(w, items * parts, 1, &u0, &u1);)
         for (int64_t u = u0; u < u1; u++) {
             const int64_t item = u / parts, part = u % parts;
             const int64_t j = blocks * part / parts * SEQ_PART, end = blocks * (part + 1) / parts * SEQ_PART;
@@ -246,7 +246,7 @@ static int seq_run(const gg_work *w, ggml_tensor *dst) {
 #define SEQ_OP(NAME) static int op_##NAME(const gg_work *w, ggml_tensor *dst) { return seq_run(w, dst); }
 SEQ_OP(SSM_SCAN) SEQ_OP(RWKV_WKV6) SEQ_OP(RWKV_WKV7) SEQ_OP(GATED_LINEAR_ATTN) SEQ_OP(GATED_DELTA_NET)
 
-/* ---- SSM_CONV: a convolution along each row of sx, [taps - 1 + tokens, channels, sequences] ------------------------- */
+/* ---- SSM_CONV: a convolution along each row of sx, [taps - 1 + tokens, channels, sequences] ---------------------- */
 /* VW channels at a time, turned so that they lie side by side as in the result. */
 static void conv_channels(const ggml_tensor *dst, int64_t c0, int64_t n, int64_t seq, float *x, float *f) {
     const ggml_tensor *sx = dst->src[0], *c = dst->src[1];
@@ -274,7 +274,7 @@ static int op_SSM_CONV(const gg_work *w, ggml_tensor *dst) {
     float *const x = gg_scratch(size);
     if (!x) return no_memory(dst->src[0]);
     memset(x, 0, size);                                   /* lanes that have no channel stay 0 */
-    for (int64_t u0, u1; gg_next(w, blocks * dst->ne[2], 4096 / (length * VW + 1) + 1, &u0, &u1);)
+    for (int64_t u0, u1; gg_claim_chunk(w, blocks * dst->ne[2], 4096 / (length * VW + 1) + 1, &u0, &u1);)
         for (int64_t u = u0; u < u1; u++) {
             const int64_t c0 = u % blocks * VW;
             conv_channels(dst, c0, channels - c0 < VW ? channels - c0 : VW, u / blocks, x, x + length * VW);

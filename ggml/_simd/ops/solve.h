@@ -51,7 +51,7 @@ static void solve_columns(ggml_tensor *dst, row_index at, int64_t c, int64_t m, 
     else solve_vectors(1, dst, at, c, m, x, arow);
 }
 
-/* ---- few columns: each x_i by a product of two rows ---------------------------------------------------------------- */
+/* ---- few columns: each x_i by a product of two rows -------------------------------------------------------------- */
 /* What the x_j of the steps s0 to s1 take from x_i: a product of rows i of A and of X turned around (a column of X). */
 static float tri_dot(int64_t n, const float *a, const float *x) {
     vf sum[2] = {vf_zero(), vf_zero()};
@@ -159,7 +159,7 @@ static void solve_few_all(const gg_work *w, ggml_tensor *dst) {
     float *const rest = together ? w->wdata : own;
     gg_work alone = *w;
     alone.ith = 0, alone.nth = 1;
-    for (int64_t u0 = 0, u1 = systems; together || gg_next(w, systems, 1, &u0, &u1);) {
+    for (int64_t u0 = 0, u1 = systems; together || gg_claim_chunk(w, systems, 1, &u0, &u1);) {
         for (int64_t u = u0; u < u1; u++)
             solve_few(together ? w : &alone, dst, (row_index){0, u % dst->ne[2], u / dst->ne[2]}, rest, x, x + m * n);
         if (together) break;
@@ -173,7 +173,7 @@ static int op_SOLVE_TRI(const gg_work *w, ggml_tensor *dst) {
     const int64_t tiles = (cols + width - 1) / width;
     float *x = gg_scratch((size_t)(n * TRI_COLS + n) * sizeof *x);
     if (!x) return no_memory(dst);
-    for (int64_t u0, u1; gg_next(w, tiles * systems, 1, &u0, &u1);)
+    for (int64_t u0, u1; gg_claim_chunk(w, tiles * systems, 1, &u0, &u1);)
         for (int64_t u = u0; u < u1; u++) {
             const int64_t c = u % tiles * width, item = u / tiles;
             const row_index at = {0, item % dst->ne[2], item / dst->ne[2]};

@@ -76,7 +76,7 @@ static uint64_t *best_items(int64_t n, const float *x, int64_t first, int64_t k,
     }
 }
 
-/* ---- few long rows: the threads share each ------------------------------------------------------------------------- */
+/* ---- few long rows: the threads share each ----------------------------------------------------------------------- */
 /* Each sorts its part, and then all merge: each thread the items of some ranks. */
 enum { SORT_WIDE = 1 << 13 };
 typedef struct { const uint64_t *p; int64_t n; } sort_part;          /* n < 0: no memory */

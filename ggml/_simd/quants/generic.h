@@ -26,7 +26,7 @@ typedef vb (*apply_fn)(vb v, const void *block, int j);
 #define INTS_SIGNED(signed_by) false
 #endif
 
-/* gg_ints.scale_group: types with blocks of 256 are unpacked into blocks (gemm/blocks.h) where it is fastest to add
+/* gg_ints.scale_group: types with blocks of 256 are unpacked into blocks (gemm/int8_blocks.h) where it is fastest to add
  * products up in 16 bits: always if vi_dot takes three instructions, else if the sums of four words fit. */
 #ifndef GG_VEC_PAIRS
 #define INTS_SCALE_GROUP(group, signed_by, max) 0
@@ -58,7 +58,7 @@ INLINED char *store_ints(char *p, int j, int group, vb q, int signed_by, bool mi
 
 /* Prefetches for dot products. Types of fewer than 6 bits an element are limited by arithmetic and need none. */
 INLINED void prefetch(const char *b, int bytes, int elements) {
-    for (int i = 0; 8 * bytes > 6 * elements && i < bytes; i += 64) __builtin_prefetch(b + GG_AHEAD + i);
+    for (int i = 0; 8 * bytes > 6 * elements && i < bytes; i += 64) __builtin_prefetch(b + GG_PREFETCH_BYTES + i);
 }
 
 /* ---- small types: blocks of 32, 64 and 128 elements, a float scale for each 16 elements -------------------------- */

@@ -1,5 +1,5 @@
-/* The engine's functions as a table. The C objects are linked into ggml._core alone, so the other extension modules call
- * them through the pointer `engine` that _core exports: a field gg_NAME's name without its prefix. */
+/* The engine's functions as a table. The C objects are linked into ggml._core alone, so the other extension modules
+ * call them through the pointer `engine` that _core exports: a field gg_NAME's name without its prefix. */
 #ifndef GG_API_H
 #define GG_API_H
 #include "check.h"
@@ -38,11 +38,12 @@
     X(void, stop, (gg_call *call, int status))                                                                         \
     X(int, default_threads, (void))                                                                                    \
     X(void, parallel_for, (int n_threads, int64_t n, void (*body)(void *data, int64_t i), void *data))                 \
-    /* dispatch.h, traits.h, quantize.h, rows.h */                                                                        \
+    /* dispatch.h, traits.h, quantize.h, rows.h */                                                                     \
     X(const gg_kernels *, isa_active, (void))                                                                          \
     X(const ggml_type_traits *, type_traits, (int type))                                                               \
     X(const ggml_type_traits_cpu *, type_traits_cpu, (int type))                                                       \
-    X(size_t, quantize_rows, (int type, const float *src, void *dst, int64_t nrows, int64_t n_per_row, const float *imatrix)) \
+    X(size_t, quantize_rows,                                                                                           \
+      (int type, const float *src, void *dst, int64_t nrows, int64_t n_per_row, const float *imatrix))                 \
     X(bool, requires_imatrix, (int type))                                                                              \
     X(bool, validate_rows, (int type, const void *data, size_t nbytes))                                                \
     X(void, byteswap_rows, (int type, void *data, size_t nbytes))

@@ -1,5 +1,5 @@
-/* Where the gradients that FLASH_ATTN_BACK and FLASH_ATTN_EXT_BACK compute lie in their one f32 result: by q, k and v
- * in the shapes of these, packed; then, if asked for, by the masked logits [n_kv, n_q, heads, batch] and by the sink of
+/* The layout of the f32 result of FLASH_ATTN_BACK and FLASH_ATTN_EXT_BACK: the gradients of q, k and v, contiguous and
+ * in their shapes; then, on request, the gradients of the masked logits [n_kv, n_q, heads, batch] and of the sink of
  * each row [n_q, heads, batch]. Each part begins at a multiple of GGML_MEM_ALIGN bytes. */
 #ifndef GG_ATTENTION_LAYOUT_H
 #define GG_ATTENTION_LAYOUT_H
@@ -8,7 +8,7 @@
 enum { GG_ATTN_Q, GG_ATTN_K, GG_ATTN_V, GG_ATTN_MASK, GG_ATTN_SINKS, GG_ATTN_END };
 enum { GG_ATTN_WANT_Q = 1, GG_ATTN_WANT_KV = 2, GG_ATTN_WANT_MASK = 4, GG_ATTN_WANT_SINKS = 8 };
 
-/* Byte offsets of the parts and, last, of the end; false on overflow. */
+/* The byte offsets of the parts and, last, of the end; false on overflow. */
 static inline bool gg_attn_layout(const ggml_tensor *q, const ggml_tensor *k, const ggml_tensor *v, int want,
                                   size_t offset[GG_ATTN_END + 1]) {
     const size_t rows = (size_t)gg_nrows(q);

@@ -1,4 +1,4 @@
-/* The graph loop and what kernels call while it runs. */
+/* The graph loop, and the services that kernels call while it runs. */
 #define _GNU_SOURCE
 #include "compute.h"
 #include "check.h"
@@ -28,8 +28,8 @@
 #define PAUSE() ((void)0)
 #endif
 
-/* ns. Below SPLIT_COST a thread, at most SPLIT_MOST, a node runs on one: many threads take longer to meet. Threads are
- * only called for nodes that cost CALL_COST together. */
+/* Costs are estimates in ns. A node runs on one thread if it costs less than SPLIT_COST for each thread and less than
+ * SPLIT_MOST: a barrier of many threads takes longer. Threads are started if the nodes of a call cost CALL_COST. */
 enum { SPLIT_COST = 1000, SPLIT_MOST = 6000, CALL_COST = 6000, SPINS = 1 << 16, PENDING = 16,
        GG_PRODUCTS_PER_NS = 25 };
 static const int64_t POLL_NS = 20000000;
@@ -39,7 +39,7 @@ struct gg_team {
     const gg_kernels *kernels;
     struct task *tasks;
     int n;                              /* threads */
-    _Atomic int arrived, phase, stop;   /* stop: latched for all threads at a barrier */
+    _Atomic int arrived, phase, stop;   /* stop: set at a barrier, so that all threads see the same value */
     _Atomic int want_stop;
 };
 struct task { bool split, sync; int threads; _Atomic int64_t chunk; };
@@ -65,7 +65,7 @@ static void aligned_free(void *p) {
     free(p);
 #endif
 }
-/* The system calls free_scratch for each thread that ends with work memory. */
+/* The system frees the work memory of each thread that ends. */
 #ifdef _WIN32
 static DWORD scratch_key;
 static void WINAPI free_scratch(void *p) { aligned_free(p); }
@@ -115,7 +115,7 @@ int gg_fail(const ggml_tensor *node, const char *fmt, ...) {
     return GGML_STATUS_FAILED;
 }
 
-/* ---- barrier: spins, then gives the processor away --------------------------------------------------------------- */
+/* ---- barrier: spins, then yields the processor --------------------------------------------------------------- */
 static void relax(int *spins) {
     if (++*spins < SPINS) { PAUSE(); return; }
 #ifdef _WIN32
@@ -128,7 +128,8 @@ static void team_wait(struct gg_team *t, int n) {
     const int phase = atomic_load_explicit(&t->phase, memory_order_relaxed);
     if (atomic_fetch_add_explicit(&t->arrived, 1, memory_order_acq_rel) == n - 1) {
         atomic_store_explicit(&t->arrived, 0, memory_order_relaxed);
-        atomic_store_explicit(&t->stop, atomic_load_explicit(&t->want_stop, memory_order_relaxed), memory_order_relaxed);
+        const int stop = atomic_load_explicit(&t->want_stop, memory_order_relaxed);
+        atomic_store_explicit(&t->stop, stop, memory_order_relaxed);
         atomic_store_explicit(&t->phase, phase + 1, memory_order_release);
         return;
     }
@@ -138,12 +139,13 @@ void gg_barrier(const gg_work *w) {
     if (w->nth > 1) team_wait(w->team, w->nth);
 }
 
-/* ---- pieces of a node ---------------------------------------------------------------------------------------------- */
-/* Each thread has pieces of its own, one after the other, so that it meets in its cache what it wrote or read before; one
- * that is through with them takes others, from the end. A bit a piece; beyond 64 pieces they go to who comes first. */
-static inline uint64_t gg_bits(int n) { return n < 64 ? ((uint64_t)1 << n) - 1 : ~(uint64_t)0; }   /* the lowest n */
-bool gg_next(const gg_work *w, int64_t n, int64_t grain, int64_t *i0, int64_t *i1) {
-    if (w->nth == 1) {              /* small nodes run like that: no divisions, no locked instruction */
+/* ---- pieces of a node -------------------------------------------------------------------------------------------- */
+/* Work stealing: each thread first takes its own contiguous chunks, which are likely still in its cache, then steals
+ * chunks of others from the end. w->chunk has a bit for each chunk that is taken. Beyond 64 chunks it is a counter, and
+ * threads take the next chunk in order. */
+static inline uint64_t low_bits(int n) { return n < 64 ? ((uint64_t)1 << n) - 1 : ~(uint64_t)0; }   /* the lowest n */
+bool gg_claim_chunk(const gg_work *w, int64_t n, int64_t grain, int64_t *i0, int64_t *i1) {
+    if (w->nth == 1) {              /* small nodes: no divisions, no locked instruction */
         const bool first = !atomic_load_explicit(w->chunk, memory_order_relaxed);
         atomic_store_explicit(w->chunk, 1, memory_order_relaxed);
         *i0 = 0, *i1 = n;
@@ -158,7 +160,7 @@ bool gg_next(const gg_work *w, int64_t n, int64_t grain, int64_t *i0, int64_t *i
     } else {
         const int pieces = (int)((n + step - 1) / step);
         const int first = pieces * w->ith / w->nth, end = pieces * (w->ith + 1) / w->nth;
-        const uint64_t all = gg_bits(pieces), own = gg_bits(end) & ~gg_bits(first);
+        const uint64_t all = low_bits(pieces), own = low_bits(end) & ~low_bits(first);
         uint64_t taken = (uint64_t)atomic_load_explicit(w->chunk, memory_order_relaxed), bit;
         do {
             if (!(all & ~taken)) return false;
@@ -173,7 +175,7 @@ bool gg_next(const gg_work *w, int64_t n, int64_t grain, int64_t *i0, int64_t *i
     return true;
 }
 
-/* ---- which nodes to split, where to wait -------------------------------------------------------------------------- */
+/* ---- which nodes to share, where to wait ------------------------------------------------------------------------- */
 /* Estimates the time of a node on one thread in ns, by the cost model of its operation (tables/ops.h). */
 static double node_cost(const ggml_tensor *t) {
     const gg_op_info *op = gg_op(t->op);
@@ -200,7 +202,7 @@ static int node_threads(const ggml_tensor *t, int n) {
     const double cost = node_cost(t);
     return cost < SPLIT_MOST && cost < SPLIT_COST * n ? 1 : n;
 }
-/* All nodes together cost enough that threads might be called; to ask how many there are takes its time too. */
+/* Whether all nodes together cost enough to start threads. Asking how many there are takes time too. */
 static bool worth_threads(const gg_call *c) {
     double cost = 0;
     for (int i = 0; i < c->n_nodes && cost < CALL_COST; i++)
@@ -239,8 +241,8 @@ static bool touches(const spans *s, span x) {
         if (x.lo < s->v[i].hi && s->v[i].lo < x.hi) return true;
     return false;
 }
-/* Fills in tasks; false when there is too little to share to call threads. A barrier precedes a node that reads or writes
- * what an unfinished node writes, or writes what one reads. Nodes of one thread in a row need none among themselves. */
+/* Fills in tasks; false when there is too little to share to start threads. A barrier precedes a node that reads or
+ * writes what an unfinished node writes, or writes what one reads. Consecutive nodes on one thread need no barrier. */
 static bool arrange(gg_call *c, const gg_kernels *k, struct task *tasks, int n) {
     spans reads = {.n = 0}, writes = {.n = 0};
     bool work_used = false, others = false;
@@ -252,26 +254,27 @@ static bool arrange(gg_call *c, const gg_kernels *k, struct task *tasks, int n) 
         tasks[i].threads = node_threads(t, n);
         tasks[i].split = tasks[i].threads > 1;
         if (tasks[i].split) shared += node_cost(t);
-        const bool works = k->work[t->op] && k->work[t->op](t, tasks[i].threads), wide = has_flag(t, GG_FLAG_CALLBACK | GG_FLAG_STEP);
-        bool clash = wide || (works && work_used) || touches(&reads, span_of(t)) || touches(&writes, span_of(t));
+        const bool works = k->work[t->op] && k->work[t->op](t, tasks[i].threads);
+        const bool writes_any = has_flag(t, GG_FLAG_CALLBACK | GG_FLAG_STEP);      /* memory other than its own */
+        bool clash = writes_any || (works && work_used) || touches(&reads, span_of(t)) || touches(&writes, span_of(t));
         for (int j = 0; j < GGML_MAX_SRC && !clash; j++)
             if (t->src[j]) clash = touches(&writes, span_of(t->src[j]));
         if (c->abort || (clash && (tasks[i].split || others))) {
             tasks[i].sync = true;
             reads.n = writes.n = 0, reads.full = writes.full = work_used = others = false;
         }
-        others |= tasks[i].split;                       /* some thread other than the first may be at work */
+        others |= tasks[i].split;                       /* a thread other than the first may be working */
         work_used |= works;
         remember(&writes, span_of(t));
-        if (wide) writes.full = true;
+        if (writes_any) writes.full = true;
         for (int j = 0; j < GGML_MAX_SRC; j++)
             if (t->src[j]) remember(&reads, span_of(t->src[j]));
     }
     return shared >= CALL_COST;
 }
 
-/* ---- running -------------------------------------------------------------------------------------------------------- */
-/* A callback may change any node, even the last one, which is a custom operation where there is one: its copy counts. */
+/* ---- running ----------------------------------------------------------------------------------------------------- */
+/* A callback may change any node, even its own. That node is the last one, whose operation is read from a copy. */
 static int run_node(const gg_kernels *k, const gg_work *w, int i) {
     const gg_call *c = w->team->call;
     ggml_tensor *t = c->nodes[i];
@@ -294,7 +297,7 @@ static int64_t now_ns(void) {
     return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
 #endif
 }
-/* The first thread between nodes: does anybody want to stop? */
+/* By the first thread between nodes: whether the caller, or Ctrl-C, stops the computation. */
 static void ask(gg_call *c, int64_t *polled) {
     if (c->abort && c->abort(c->abort_data)) gg_stop(c, GGML_STATUS_ABORTED);
     if (!c->poll) return;
@@ -307,8 +310,8 @@ static void ask(gg_call *c, int64_t *polled) {
 static void run_alone(gg_call *c, const gg_kernels *k) {
     _Atomic int64_t chunk;
     struct gg_team team = {.call = c, .kernels = k, .n = 1};
-    const gg_work w = {.kernels = k, .ith = 0, .nth = 1, .wdata = c->wdata, .wsize = c->wsize, .team = &team, .chunk = &chunk,
-                       .node = &c->last, .n_threads = c->n_threads};
+    const gg_work w = {.kernels = k, .ith = 0, .nth = 1, .wdata = c->wdata, .wsize = c->wsize, .team = &team,
+                       .chunk = &chunk, .node = &c->last, .n_threads = c->n_threads};
     gg_call *outer = this_call;
     int64_t polled = 0;
     this_call = c;
@@ -339,8 +342,9 @@ static void run_thread(struct gg_team *team, int ith) {
             if (atomic_load_explicit(&team->stop, memory_order_relaxed)) break;
         }
         if (ith >= task->threads) continue;
-        const gg_work w = {.kernels = team->kernels, .ith = ith, .nth = task->threads, .wdata = c->wdata, .wsize = c->wsize, .team = team,
-                           .chunk = &task->chunk, .node = &c->last, .n_threads = c->n_threads};
+        const gg_work w = {.kernels = team->kernels, .ith = ith, .nth = task->threads, .wdata = c->wdata,
+                           .wsize = c->wsize, .team = team, .chunk = &task->chunk, .node = &c->last,
+                           .n_threads = c->n_threads};
         const int st = run_node(team->kernels, &w, i);
         if (st || c->status) {
             failed(c, i, st);
@@ -351,7 +355,8 @@ static void run_thread(struct gg_team *team, int ith) {
 }
 
 #ifndef _WIN32
-/* libgomp's threads do not survive a fork: in a child, the thread that forked enters the region from a new thread. */
+/* The threads of libgomp do not survive a fork. In a child process, the thread that forked enters the region from a new
+ * thread. */
 static _Thread_local pid_t region_pid;
 static void *in_thread(void *p) { void **a = p; ((void (*)(void *))a[0])(a[1]); return NULL; }
 #endif
@@ -373,7 +378,7 @@ static void team_region(void *p) {
     _Atomic int granted = 0;
 #pragma omp parallel num_threads(team->n)
     {
-        /* fewer threads than asked for may come (nested regions, limits): then the first does it all alone */
+        /* OpenMP may start fewer threads (nested regions, limits): then the first thread computes everything */
         const int ith = omp_get_thread_num(), n = omp_get_num_threads();
         if (n == team->n) run_thread(team, ith);
         else if (ith == 0) atomic_store(&granted, n);
@@ -389,7 +394,8 @@ int gg_compute(gg_call *c) {
     c->status = GGML_STATUS_SUCCESS, c->failed = -1, c->message[0] = 0, c->exception = NULL;
     if (c->n_nodes) c->last = *c->nodes[c->n_nodes - 1];
     /* More threads than processors would only wait for each other. */
-    struct gg_team team = {.call = c, .kernels = k, .n = c->n_threads > 1 && worth_threads(c) ? gg_default_threads() : 1};
+    const int threads = c->n_threads > 1 && worth_threads(c) ? gg_default_threads() : 1;
+    struct gg_team team = {.call = c, .kernels = k, .n = threads};
     if (team.n > c->n_threads) team.n = c->n_threads;
     const size_t need = work_size(k, c->nodes, c->n_nodes, team.n);
     void *own = NULL;
@@ -427,7 +433,7 @@ void gg_parallel_for(int n_threads, int64_t n, void (*body)(void *, int64_t), vo
     for (int64_t i = 0; i < n; i++) body(data, i);
 }
 
-/* ---- how many threads ---------------------------------------------------------------------------------------------- */
+/* ---- how many threads -------------------------------------------------------------------------------------------- */
 #ifdef __linux__
 static int read_quota(void) {
     long long most = 0, period = 0;
@@ -446,7 +452,7 @@ static int read_quota(void) {
     }
     return most > 0 && period > 0 ? (int)((most + period - 1) / period) : 0;
 }
-static int quota(void) {   /* of the cgroup, 0: none; read again after a second */
+static int quota(void) {   /* processors of the cgroup, 0: no limit; read again after a second */
     static _Atomic int known;
     static _Atomic int64_t read_at;
     const int64_t now = now_ns(), last = atomic_load(&read_at);

@@ -1,4 +1,4 @@
-/* The graph loop: one OpenMP region a compute call, barriers where data need them. */
+/* The graph loop: one OpenMP region for each compute call, barriers only where data require them. */
 #ifndef GG_COMPUTE_H
 #define GG_COMPUTE_H
 #include "kernel.h"
@@ -9,22 +9,22 @@ typedef struct gg_call {            /* one compute call; the caller fills the fi
     uint8_t *wdata;                 /* NULL: taken from the heap */
     size_t wsize;
     bool use_ref;                   /* the kernels of GG_ISA_REFERENCE instead of those in use */
-    bool (*abort)(void *data);      /* asked by the first thread before each node */
+    bool (*abort)(void *data);      /* called by the first thread before each node; true: stop */
     void *abort_data;
-    bool (*poll)(void);             /* true: stop (Ctrl-C); asked now and then between nodes by the first thread; may be NULL */
+    bool (*poll)(void);             /* called at intervals by the first thread; true: stop (Ctrl-C); may be NULL */
     /* out */
     int status, failed;             /* ggml_status; index of the node that failed, or -1 */
     char message[256];              /* why it failed, may be empty */
-    void *exception;                /* set by gg_park: the Python exception of a callback */
-    ggml_tensor last;               /* the last node as it was: where it is a custom one, its callback may write into it */
+    void *exception;                /* the Python exception of a callback */
+    ggml_tensor last;               /* a copy of the last node: its callback may write to the node */
 } gg_call;
 
 int gg_compute(gg_call *call);                                      /* returns call->status */
-int gg_until_callback(ggml_tensor **nodes, int n);                  /* nodes up to, with, the first that calls the user back */
+int gg_until_callback(ggml_tensor **nodes, int n);                  /* how many up to and with the first callback */
 size_t gg_work_size(ggml_tensor **nodes, int n, int n_threads);     /* bytes of shared work memory: enough with
                                                                       * and without use_ref */
 gg_call *gg_current_call(void);                                     /* of this thread, NULL outside a compute */
-void gg_stop(gg_call *call, int status);                            /* from a callback: no further node is begun */
+void gg_stop(gg_call *call, int status);                            /* from a callback: starts no further node */
 int gg_default_threads(void);                                       /* min(CPU affinity, cgroup quota) */
 
 /* Runs body(data, i) for i in [0, n) on up to n_threads threads, in any order. */

@@ -13,8 +13,8 @@ static inline gg_custom gg_custom_of(const ggml_tensor *t) {
     memcpy(&c.userdata, t->op_params + GG_CUSTOM_USERDATA, sizeof c.userdata);
     return c;
 }
-/* How many times the function is called. It depends on the number of threads that the caller asked for, not on the number
- * that run. */
+/* How many times the function is called. This depends on the number of threads that the caller asked for, not on the
+ * number that run. */
 static inline int gg_custom_tasks(const ggml_tensor *t, int n_threads) {
     const int32_t n = t->op_params[GG_CUSTOM_N_TASKS];
     return n == GGML_N_TASKS_MAX || n > n_threads ? n_threads : n;

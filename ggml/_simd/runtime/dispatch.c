@@ -11,7 +11,7 @@ static unsigned leaf(unsigned n, unsigned sub, int reg) {
     __cpuid_count(n, sub, r[0], r[1], r[2], r[3]);
     return r[reg];
 }
-static uint64_t os_saves(void) {   /* XCR0: which register files the operating system keeps */
+static uint64_t os_saves(void) {   /* XCR0: the register files that the operating system saves */
     if (!(leaf(1, 0, 2) >> 27 & 1)) return 0;
     unsigned lo, hi;
     __asm__ volatile("xgetbv" : "=a"(lo), "=d"(hi) : "c"(0));
@@ -36,7 +36,8 @@ bool gg_cpu_has(const char *name) {
 #define HAS_scalar true
 #define HAS_avx2 (gg_cpu_has("avx2") && gg_cpu_has("fma") && gg_cpu_has("f16c"))
 #define HAS_avx2vnni (HAS_avx2 && gg_cpu_has("avx_vnni"))
-#define HAS_avx512 (HAS_avx2 && gg_cpu_has("avx512f") && gg_cpu_has("avx512bw") && gg_cpu_has("avx512dq") && gg_cpu_has("avx512vl"))
+#define HAS_avx512 \
+    (HAS_avx2 && gg_cpu_has("avx512f") && gg_cpu_has("avx512bw") && gg_cpu_has("avx512dq") && gg_cpu_has("avx512vl"))
 #define HAS_avx512vnni (HAS_avx512 && gg_cpu_has("avx512_vnni"))
 
 #elif defined GG_ARCH_ARM
@@ -122,7 +123,7 @@ bool gg_isa_supported(int i) { return rows[i].has(); }
 int gg_isa_current(void) { return current; }
 const gg_kernels *gg_isa_active(void) { return active; }
 
-/* Installing runs code of that ISA, so only for one that the CPU has. */
+/* Installing a table runs code of the ISA, so the CPU must have it. */
 const gg_kernels *gg_isa_kernels(int i) {
     if (!rows[i].has()) return NULL;
     if (!installed[i]) rows[i].install(&tables[i]);

@@ -50,7 +50,9 @@ enum ggml_op_pool {
     GGML_OP_POOL_COUNT
 };
 
-enum ggml_status { GGML_STATUS_ALLOC_FAILED = -2, GGML_STATUS_FAILED = -1, GGML_STATUS_SUCCESS = 0, GGML_STATUS_ABORTED = 1 };
+enum ggml_status {
+    GGML_STATUS_ALLOC_FAILED = -2, GGML_STATUS_FAILED = -1, GGML_STATUS_SUCCESS = 0, GGML_STATUS_ABORTED = 1
+};
 
 enum ggml_object_type { GGML_OBJECT_TYPE_TENSOR = 0, GGML_OBJECT_TYPE_GRAPH = 1, GGML_OBJECT_TYPE_WORK_BUFFER = 2 };
 
@@ -107,15 +109,15 @@ typedef struct ggml_cplan {
 } ggml_cplan;
 
 _Static_assert(sizeof(void *) == 8, "ggml for Python is built for 64-bit systems");
-_Static_assert(sizeof(ggml_tensor) == 336 && sizeof(ggml_object) == 32 && sizeof(ggml_cgraph) == 96 && sizeof(ggml_cplan) == 56,
-               "struct layout");
+_Static_assert(sizeof(ggml_tensor) == 336 && sizeof(ggml_object) == 32, "struct layout");
+_Static_assert(sizeof(ggml_cgraph) == 96 && sizeof(ggml_cplan) == 56, "struct layout");
 
-/* Clearing and copying a tensor by 16 bytes: what compilers make of memset and memcpy of this size starts slowly. */
+/* Clears or copies a tensor by 16 bytes at a time: what compilers make of memset and memcpy here starts slowly. */
 typedef long long gg_pair __attribute__((vector_size(16), aligned(8), may_alias));
 static inline void gg_clear_tensor(ggml_tensor *t) {
     for (size_t i = 0; i < sizeof *t / 16; i++) {
         gg_pair *p = (gg_pair *)t + i;
-        __asm__("" : "+r"(p));   /* else GCC makes it a `rep stos`, which is slow to start */
+        __asm__("" : "+r"(p));   /* without this GCC emits `rep stos`, which is slow to start */
         *p = (gg_pair){0, 0};
     }
 }
@@ -156,20 +158,30 @@ static inline bool gg_is_int(int type) {
 #undef TYPE
 }
 
+/* ---- integers ---------------------------------------------------------------------------------------------------- */
+static inline int64_t gg_min(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline int64_t gg_max(int64_t a, int64_t b) { return a > b ? a : b; }
+static inline int64_t gg_ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
 /* ---- sizes, with overflow checks --------------------------------------------------------------------------------- */
 static inline bool gg_mul(size_t a, size_t b, size_t *out) { return !__builtin_mul_overflow(a, b, out); }
 static inline bool gg_add(size_t a, size_t b, size_t *out) { return !__builtin_add_overflow(a, b, out); }
 
 /* Bytes of a row of ne elements (ne a multiple of the block). */
-static inline size_t gg_row_size(int type, int64_t ne) { return (size_t)(ne / gg_types[type].blck) * (size_t)gg_types[type].bytes; }
-/* Checks see shapes that the caller wrote into a struct: a count beyond 2^63 is one that no tensor has. */
-static inline int64_t gg_count(int64_t a, int64_t b) { int64_t n; return __builtin_mul_overflow(a, b, &n) ? INT64_MAX : n; }
+static inline size_t gg_row_size(int type, int64_t ne) {
+    return (size_t)(ne / gg_types[type].blck) * (size_t)gg_types[type].bytes;
+}
+/* A product of sizes, INT64_MAX on overflow: checks see shapes that the caller wrote into a struct. */
+static inline int64_t gg_count(int64_t a, int64_t b) {
+    int64_t n;
+    return __builtin_mul_overflow(a, b, &n) ? INT64_MAX : n;
+}
 static inline int64_t gg_nrows(const ggml_tensor *t) { return gg_count(gg_count(t->ne[1], t->ne[2]), t->ne[3]); }
 static inline int64_t gg_nelements(const ggml_tensor *t) { return gg_count(t->ne[0], gg_nrows(t)); }
 static inline bool gg_is_empty(const ggml_tensor *t) { return !(t->ne[0] && t->ne[1] && t->ne[2] && t->ne[3]); }
 
-/* Bytes from the first to behind the last element, by ne and nb; false on overflow, and where more elements share memory
- * (as with a stride of 0) than anybody could wait for. */
+/* Bytes from the first element to the end of the last, by ne and nb. Returns false on overflow, or when zero strides
+ * alias more than 2^34 elements. */
 static inline bool gg_extent(const ggml_tensor *t, size_t *out) {
     size_t n = 0, step, count = (size_t)t->ne[0];
     *out = 0;
@@ -181,7 +193,7 @@ static inline bool gg_extent(const ggml_tensor *t, size_t *out) {
         if (!gg_mul((size_t)(t->ne[d] - 1), t->nb[d], &step) || !gg_add(n, step, &n)
             || !gg_mul(count, (size_t)t->ne[d], &count)) return false;
     *out = n;
-    return n <= (size_t)PTRDIFF_MAX && (count >> 34 == 0 || count / 8 <= n);   /* no type has more than 8 a byte */
+    return n <= (size_t)PTRDIFF_MAX && (count >> 34 == 0 || count / 8 <= n);   /* at most 8 elements a byte */
 }
 static inline size_t gg_nbytes(const ggml_tensor *t) { size_t n = 0; return gg_extent(t, &n) ? n : 0; }
 
@@ -195,7 +207,7 @@ static inline bool gg_can_repeat(const ggml_tensor *b, const ggml_tensor *a) {
     if (gg_is_empty(b)) return gg_is_empty(a);
     return a->ne[0] % b->ne[0] == 0 && a->ne[1] % b->ne[1] == 0 && a->ne[2] % b->ne[2] == 0 && a->ne[3] % b->ne[3] == 0;
 }
-static inline bool gg_rows_packed(const ggml_tensor *t) {   /* elements of a row lie side by side */
+static inline bool gg_rows_packed(const ggml_tensor *t) {   /* the elements of a row are contiguous */
     return t->nb[0] == (size_t)gg_types[t->type].bytes || t->ne[0] == gg_types[t->type].blck;
 }
 /* Contiguous from dimension n on: dimensions below n may have padding after them (n = 0: fully contiguous). */
@@ -219,7 +231,7 @@ static inline bool gg_contiguous(const ggml_tensor *t) { return gg_contiguous_n(
 static inline float gg_param_f32(const ggml_tensor *t, int i) { float f; memcpy(&f, &t->op_params[i], 4); return f; }
 static inline void gg_set_param_f32(ggml_tensor *t, int i, float f) { memcpy(&t->op_params[i], &f, 4); }
 
-/* ---- half and bfloat16, exact scalar forms ------------------------------------------------------------------------ */
+/* ---- half and bfloat16, exact scalar conversions ----------------------------------------------------------------- */
 static inline float gg_bits_f32(uint32_t u) { float f; memcpy(&f, &u, 4); return f; }
 static inline uint32_t gg_f32_bits(float f) { uint32_t u; memcpy(&u, &f, 4); return u; }
 static inline float gg_bf16_to_f32(uint16_t h) { return gg_bits_f32((uint32_t)h << 16); }
@@ -239,7 +251,7 @@ static inline uint16_t gg_f32_to_f16(float f) {
     const uint32_t u = gg_f32_bits(f), sign = (u >> 16) & 0x8000, mag = u & 0x7fffffff;
     if (mag > 0x7f800000) return (uint16_t)(sign | 0x7e00 | ((mag >> 13) & 0x3ff));
     if (mag >= 0x477ff000) return (uint16_t)(sign | 0x7c00);
-    if (mag < 0x38800000) {                                  /* subnormal half: let the float adder round to nearest even */
+    if (mag < 0x38800000) {                                  /* subnormal half: the float addition rounds to even */
         const float r = gg_bits_f32(mag) + 0.5f;
         return (uint16_t)(sign | (gg_f32_bits(r) - 0x3f000000));
     }

@@ -1,8 +1,8 @@
-/* What the nodes of convolutions mean, for their checks and their kernels.
+/* The geometry of convolutions and pooling, for their checks and kernels.
  *
- * All of them are one sum over three tensors, read in three directions:  g[n,oc,o] w[oc,ic,t] x[n,ic, o*s - p + t*d],
- * where o, t and x's place have one to three dimensions. A convolution computes g from w and x, a transposed one (which
- * is the gradient by the data) x from w and g, the gradient by the kernel w from x and g. Of a depthwise one, each
+ * All convolutions are one sum over three tensors:  g[n,oc,o] w[oc,ic,t] x[n,ic, o*s - p + t*d], where o, t and the
+ * position in x have one to three dimensions. A convolution computes g from w and x, a transposed convolution (which is
+ * the gradient of the data) x from w and g, the gradient of the kernel w from x and g. In a depthwise convolution each
  * channel has its own kernel: g[n,c,o] w[c,t] x[n,c,...]. */
 #ifndef GG_GEOMETRY_H
 #define GG_GEOMETRY_H
@@ -17,7 +17,7 @@ typedef struct gg_conv {
     const ggml_tensor *w, *x, *g;
 } gg_conv;
 
-/* A tensor of a convolution: its places, channels and images (of a kernel: input and output channels). */
+/* A tensor of a convolution: positions, channels and images (of a kernel: taps, input and output channels). */
 typedef struct gg_conv_part { int64_t ne[3], c, n; size_t nb[3], nb_c, nb_n; } gg_conv_part;
 
 static inline bool gg_conv_is_1d(int kind) { return kind == GG_CONV_1D || kind == GG_CONV_DEPTHWISE_1D; }
@@ -39,11 +39,11 @@ static inline gg_conv_part gg_conv_w(const gg_conv *v) { return gg_conv_part_of(
 static inline gg_conv_part gg_conv_x(const gg_conv *v) { return gg_conv_part_of(v->x, v->kind, v->ic); }
 static inline gg_conv_part gg_conv_g(const gg_conv *v) {
     gg_conv_part r = gg_conv_part_of(v->g, v->kind, v->oc);
-    if (v->kind == GG_CONV_3D) r.n = v->n;               /* images without channels are images */
+    if (v->kind == GG_CONV_3D) r.n = v->n;               /* dimension 3 counts images only */
     return r;
 }
 
-/* Strides, paddings and dilations, `dims` of each, one after the other. */
+/* From parameters: `dims` strides, then as many paddings, then as many dilations. */
 static inline void gg_conv_steps(gg_conv *v, const int32_t *q, int dims) {
     const int used = gg_conv_is_1d(v->kind) ? 1 : dims;
     for (int i = 0; i < 3; i++) {
@@ -52,8 +52,8 @@ static inline void gg_conv_steps(gg_conv *v, const int32_t *q, int dims) {
         v->d[i] = i < used ? q[2 * dims + i] : 1;
     }
 }
-/* op_params: stride, padding, dilation of each dimension, in the order of the public constructors; then, of CONV_2D and
- * CONV_2D_DW, 1 if the tensors have one dimension less. CONV_BACK_*: the kind before, ic, n and oc behind. */
+/* op_params: stride, padding and dilation of each dimension, in the order of the public constructors; then, for CONV_2D
+ * and CONV_2D_DW, 1 if the tensors have one dimension less. CONV_BACK_*: the kind first, then these, then ic, n, oc. */
 static inline gg_conv gg_conv_of(const ggml_tensor *t) {
     const int32_t *q = t->op_params;
     gg_conv v = {.w = t->src[0], .x = t->src[1], .g = t};
@@ -87,7 +87,7 @@ static inline gg_conv gg_conv_of(const ggml_tensor *t) {
     return v;
 }
 
-/* Places of a window of k elements over `in` elements; -1: the window does not fit, or a parameter makes no sense. */
+/* Positions of a window of k elements over `in` elements; -1: the window does not fit, or a parameter is invalid. */
 static inline int64_t gg_conv_out(int64_t in, int64_t k, int64_t s, int64_t p, int64_t d) {
     int64_t span, room;
     if (k < 1 || s < 1 || p < 0 || d < 1 || __builtin_mul_overflow(k - 1, d, &span)
@@ -95,15 +95,16 @@ static inline int64_t gg_conv_out(int64_t in, int64_t k, int64_t s, int64_t p, i
     return (room - span - 1) / s + 1;
 }
 
-/* ---- columns: IM2COL and what leads back ------------------------------------------------------------------------- */
+/* ---- columns: IM2COL and its gradients ------------------------------------------------------------------------- */
 typedef struct gg_columns {
     int kind;                       /* GG_CONV_1D, 2D or 3D */
     int64_t s[3], p[3], d[3], taps[3], ic;
-    const ggml_tensor *x, *columns, *kernel;  /* kernel: only its shape counts; may be NULL */
+    const ggml_tensor *x, *columns, *kernel;  /* kernel: only its shape is used; may be NULL */
 } gg_columns;
 
-/* IM2COL: kernel and x; IM2COL_BACK: columns and kernel; parameters as CONV_2D, then is_2D, and the size of the kernel if
- * no tensor shows it. IM2COL_3D and its gradient: as CONV_3D, then IC and the size. COL2IM_1D: stride, channels, padding. */
+/* Sources of IM2COL: kernel and x; of IM2COL_BACK: columns and kernel. Parameters: as CONV_2D, then is_2D, then the
+ * size of the kernel if there is no tensor of it. IM2COL_3D and its gradient: as CONV_3D, then IC and the size.
+ * COL2IM_1D: stride, channels, padding. */
 static inline gg_columns gg_columns_of(const ggml_tensor *t) {
     const int32_t *q = t->op_params;
     gg_conv v = {.kind = GG_CONV_3D};
@@ -130,8 +131,8 @@ static inline gg_columns gg_columns_of(const ggml_tensor *t) {
 }
 
 /* ---- pooling ----------------------------------------------------------------------------------------------------- */
-/* POOL_1D: kind, k, s, p. POOL_2D, POOL_2D_BACK: kind, k0, k1, s0, s1, p0, p1, then 1 if averages are over what lies
- * inside. */
+/* Parameters of POOL_1D: kind, k, s, p; of POOL_2D and POOL_2D_BACK: kind, k0, k1, s0, s1, p0, p1, then 1 if averages
+ * exclude the padding. */
 typedef struct gg_pool { int kind; int64_t k[2], s[2], p[2]; bool inside; const ggml_tensor *x, *y; } gg_pool;
 
 static inline gg_pool gg_pool_of(const ggml_tensor *t) {

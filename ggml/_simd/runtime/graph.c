@@ -2,10 +2,11 @@
 #include "memory.h"
 #include <stdlib.h>
 
-/* Table sizes: those of the C library, so that a graph needs as many bytes as programs reckon. */
+/* Sizes of hash tables: those of the C library, so that a graph takes the bytes that programs reserve for it. */
 static const size_t primes[] = {
-    2, 3, 5, 11, 17, 37, 67, 131, 257, 521, 1031, 2053, 4099, 8209, 16411, 32771, 65537, 131101, 262147, 524309, 1048583,
-    2097169, 4194319, 8388617, 16777259, 33554467, 67108879, 134217757, 268435459, 536870923, 1073741827, 2147483659,
+    2, 3, 5, 11, 17, 37, 67, 131, 257, 521, 1031, 2053, 4099, 8209, 16411, 32771, 65537, 131101, 262147, 524309,
+    1048583, 2097169, 4194319, 8388617, 16777259, 33554467, 67108879, 134217757, 268435459, 536870923, 1073741827,
+    2147483659,
 };
 size_t gg_hash_size(size_t min) {
     for (size_t i = 0; i < sizeof primes / sizeof *primes; i++)
@@ -19,7 +20,7 @@ bool gg_hash_used(const ggml_hash_set *h, size_t i) { return h->used[i / 32] >> 
 size_t gg_hash_find(const ggml_hash_set *h, const ggml_tensor *key) {
     if (!h->size) return SIZE_MAX;
     const uint32_t mixed = (uint32_t)((uintptr_t)key >> 4) * 0x9E3779B1u;   /* Fibonacci hashing */
-    size_t i = (size_t)((uint64_t)mixed * h->size >> 32), left = SIZE_MAX;   /* left: a slot that forget() made free again */
+    size_t i = (size_t)((uint64_t)mixed * h->size >> 32), left = SIZE_MAX;   /* left: a slot that forget() released */
     for (size_t n = 0; n < h->size; n++) {
         if (!gg_hash_used(h, i)) return left != SIZE_MAX ? left : i;
         if (h->keys[i] == key) return i;
@@ -71,7 +72,8 @@ bool gg_graph_sound(const ggml_cgraph *g) {
     const size_t room = ((const ggml_object *)g - 1)->size;
     if (g->size < 0 || g->n_nodes < 0 || g->n_nodes > g->size || g->n_leafs < 0 || g->n_leafs > g->size) return false;
     if (g->nodes != (ggml_tensor **)(g + 1) || g->leafs != g->nodes + g->size) return false;
-    if (h->size > room || h->size < 2 * (size_t)g->size || g->use_counts != (int32_t *)(g->leafs + g->size)) return false;
+    if (h->size > room || h->size < 2 * (size_t)g->size) return false;
+    if (g->use_counts != (int32_t *)(g->leafs + g->size)) return false;
     const uint8_t *p = (const uint8_t *)g->use_counts + ((h->size * sizeof(int32_t) + 7) & ~(size_t)7);
     if ((const uint8_t *)h->keys != p) return false;
     p += h->size * sizeof(void *);
@@ -79,7 +81,8 @@ bool gg_graph_sound(const ggml_cgraph *g) {
         if ((const uint8_t *)g->grads != p || g->grad_accs != g->grads + h->size) return false;
         p += 2 * h->size * sizeof(void *);
     }
-    return (const uint8_t *)h->used == p && (size_t)(p - (const uint8_t *)g) + bitset_words(h->size) * sizeof(uint32_t) <= room;
+    const size_t bits = bitset_words(h->size) * sizeof(uint32_t);
+    return (const uint8_t *)h->used == p && (size_t)(p - (const uint8_t *)g) + bits <= room;
 }
 void gg_graph_clear(ggml_cgraph *g) {
     g->n_nodes = g->n_leafs = 0;
@@ -100,7 +103,7 @@ static int enter(ggml_cgraph *g, ggml_tensor *t, bool compute) {
     int32_t *n = leaf ? &g->n_leafs : &g->n_nodes;
     if (*n >= g->size) return GGML_STATUS_FAILED;
     if (!t->name[0]) name_by_number(t, leaf ? "leaf_" : "node_", *n);
-    if (compute && t->op != GGML_OP_NONE) t->flags |= GGML_TENSOR_FLAG_COMPUTE;   /* what it needs was entered before */
+    if (compute && t->op != GGML_OP_NONE) t->flags |= GGML_TENSOR_FLAG_COMPUTE;   /* its sources were entered before */
     (leaf ? g->leafs : g->nodes)[(*n)++] = t;
     return GGML_STATUS_SUCCESS;
 }
@@ -118,7 +121,8 @@ static bool push(size_t *depth, ggml_tensor *t) {
     stack.v[(*depth)++] = (frame){t, 0};
     return true;
 }
-/* Marks t visited. *slot: its place in the hash set; returns 1 when it is new, 0 when known, < 0 on failure. */
+/* Marks t visited; *slot is its slot in the hash set. Returns 1 if t is new, 0 if it is known, -1 if the set is full.
+ * */
 static int visit(ggml_cgraph *g, ggml_tensor *t, size_t *slot) {
     *slot = gg_hash_find(&g->visited_hash_set, t);
     if (*slot == SIZE_MAX) return -1;
@@ -129,7 +133,7 @@ static int visit(ggml_cgraph *g, ggml_tensor *t, size_t *slot) {
     return 1;
 }
 
-/* Marks what root, known from before, needs for computing; a marked tensor's sources are marked already. */
+/* Marks root, which was visited before, and its sources for computing; the sources of a marked tensor are marked. */
 static int mark(ggml_tensor *root, size_t depth) {
     const size_t floor = depth;
     if (root->op == GGML_OP_NONE || root->flags & GGML_TENSOR_FLAG_COMPUTE) return GGML_STATUS_SUCCESS;
@@ -146,7 +150,7 @@ static int mark(ggml_tensor *root, size_t depth) {
     return GGML_STATUS_SUCCESS;
 }
 
-/* The next source of f's tensor that was not visited yet; NULL: there is none left, or *st says what is wrong. */
+/* The next source of f's tensor that was not visited yet; NULL: none is left, or *st is not SUCCESS. */
 static ggml_tensor *next_source(ggml_cgraph *g, frame *f, size_t depth, bool compute, int *st) {
     while (f->next < GGML_MAX_SRC) {
         const int k = f->next++;
@@ -184,7 +188,7 @@ static int expand(ggml_cgraph *g, ggml_tensor *root, bool compute, const ggml_te
     return st;
 }
 
-/* Takes out what a failed expansion entered: the first tensors of both lists stay. */
+/* Removes what a failed expansion entered: only the first tensors of both lists stay. */
 static void forget(ggml_cgraph *g, int n_nodes, int n_leafs) {
     ggml_hash_set *h = &g->visited_hash_set;
     for (size_t i = 0; i < h->size; i++) {

@@ -10,16 +10,16 @@ typedef struct gg_kernels gg_kernels;
 
 typedef struct gg_work {
     const gg_kernels *kernels;      /* the table that this compute call uses: kernels call others through it */
-    int ith, nth;                   /* this thread of how many; nth may be 1 while the team is larger */
-    void *wdata;                    /* shared by the threads of the node; at least what op_work asked for; 64-byte aligned */
-    size_t wsize;
+    int ith, nth;                   /* thread ith of the nth threads of this node; the team may have more */
+    void *wdata;                    /* shared by the threads of the node, 64-byte aligned */
+    size_t wsize;                   /* bytes, at least what the work function of the operation returned */
     struct gg_team *team;
-    const ggml_tensor *node;        /* of an operation that calls the user back: a copy made when the compute call began */
+    const ggml_tensor *node;        /* a copy of the last node (gg_call), for operations with a callback */
     int n_threads;                  /* that the caller asked for */
-    _Atomic int64_t *chunk;         /* of this node, 0 at the start: how much is taken, or which pieces */
+    _Atomic int64_t *chunk;         /* of this node, 0 at the start: see gg_claim_chunk */
 } gg_work;
 
-/* Takes the node to compute; returns a ggml_status. Sets the reason with gg_fail. */
+/* Computes a node; returns a ggml_status. gg_fail says why it failed. */
 typedef int (*gg_op_fn)(const gg_work *w, ggml_tensor *dst);
 typedef size_t (*gg_work_fn)(const ggml_tensor *dst, int nth);
 
@@ -35,10 +35,11 @@ typedef void (*gg_dot_fn)(int64_t n, float *s, const void *x, const void *y);
  * many rows: GG_LAYOUT_BYTES for 32 elements, at a multiple of 64 (quants/generic.h). */
 typedef void (*gg_lay_out_fn)(const void *row, void *laid_out, int64_t n);
 enum { GG_LAYOUT_BYTES = 44 };
-enum { GG_AHEAD = 4096 };       /* bytes that kernels prefetch ahead: hardware prefetchers stop at the end of a page */
-/* How a packed row is unpacked for products of integers. unpack writes for each `group` elements their codes q, one byte
- * each, a float scale d and, if the type has minima, a float m: element = d (q - bias) - m. If scale_group is not 0 it
- * writes blocks of 256 elements instead (gemm/blocks.h), with scales and minima for each `group` elements. */
+/* How far ahead a product with a vector prefetches the matrix: hardware prefetchers stop at the end of a page. */
+enum { GG_PREFETCH_BYTES = 4096 };
+/* How a packed row is unpacked for products of integers. unpack writes for each `group` elements their codes q, one
+ * byte each, a float scale d and, if the type has minima, a float m: element = d (q - bias) - m. If scale_group is not
+ * 0 it writes blocks of 256 elements instead (gemm/int8_blocks.h), with scales and minima for each `group` elements. */
 typedef struct gg_ints {
     void (*unpack)(const void *x, void *groups, int64_t n);     /* NULL: the type is not unpacked to integers */
     uint8_t group, bias;
@@ -61,11 +62,13 @@ struct gg_kernels {
 
 /* ---- services for kernels (compute.c) ---------------------------------------------------------------------------- */
 void gg_barrier(const gg_work *w);                 /* waits for the w->nth threads of this node */
-void *gg_scratch(size_t bytes);                    /* this thread's own memory, 64-byte aligned, until its next call; NULL: none left */
-int gg_fail(const ggml_tensor *node, const char *fmt, ...) __attribute__((format(printf, 2, 3)));  /* returns GGML_STATUS_FAILED */
+/* memory of this thread until its next call, 64-byte aligned; or NULL */
+void *gg_scratch(size_t bytes);
+/* Keeps the reason why a node failed; returns GGML_STATUS_FAILED. */
+int gg_fail(const ggml_tensor *node, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* The next piece of [0, n) for this thread, at least `grain` long but for the last; false when nothing is left:
- * int64_t i0, i1; while (gg_next(w, n, grain, &i0, &i1)) { ... i0..i1 ... } */
-bool gg_next(const gg_work *w, int64_t n, int64_t grain, int64_t *i0, int64_t *i1);
+/* Claims a chunk of [0, n) for this thread, at least `grain` long except the last one; false when none is left:
+ * int64_t i0, i1; while (gg_claim_chunk(w, n, grain, &i0, &i1)) { ... i0..i1 ... } */
+bool gg_claim_chunk(const gg_work *w, int64_t n, int64_t grain, int64_t *i0, int64_t *i1);
 
 #endif

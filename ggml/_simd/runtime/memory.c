@@ -1,4 +1,4 @@
-/* Regions and contexts. */
+/* Pages, regions and contexts. */
 #define _GNU_SOURCE
 #include "memory.h"
 #include "check.h"
@@ -15,8 +15,8 @@
 #include <sys/syscall.h>
 #endif
 
-/* ---- pages -------------------------------------------------------------------------------------------------------- */
-#define LARGE ((size_t)32 << 20)   /* from here on in pages of 2 MiB, if the system has them: fewer misses of the TLB */
+/* ---- pages ------------------------------------------------------------------------------------------------------- */
+#define LARGE ((size_t)32 << 20)   /* larger areas use pages of 2 MiB, if the system has them: fewer TLB misses */
 
 void *gg_pages_alloc(size_t size) {
 #ifdef _WIN32
@@ -50,13 +50,13 @@ void *gg_pages_of_file(int fd, size_t size) {
     return p == MAP_FAILED ? NULL : p;
 #endif
 }
-/* Pages of freed arenas, still in memory, for the next arena of that size: programs make and free the same contexts again and again,
- * and a page fault costs as much as five calls. */
+/* Pages of freed arenas are kept in memory for the next arena of the same size: programs make and free the same
+ * contexts repeatedly, and a page fault costs as much as five calls. */
 enum { WARM = 4 };
 #define WARM_BYTES ((size_t)16 << 20)
 static struct { void *p; size_t size; } warm[WARM];
 
-/* Gives the memory back but keeps the addresses readable (as zeros), so that a stale pointer stays harmless. */
+/* Returns the memory to the system and keeps the addresses readable (as zeros), so that a stale pointer is harmless. */
 static void pages_return(void *p, size_t size) {
 #ifdef _WIN32
     VirtualFree(p, size, MEM_DECOMMIT), VirtualAlloc(p, size, MEM_COMMIT, PAGE_READONLY);
@@ -84,11 +84,11 @@ static void *pages_warm(size_t size) {   /* not zeroed */
         warm[i].p = NULL;
         return p;
     }
-    for (int i = 0; i < WARM; i++)   /* none fits: make room for the sizes that are asked for now */
+    for (int i = 0; i < WARM; i++)   /* none fits: make room for the sizes in use now */
         if (warm[i].p) { gg_pages_free(warm[i].p, warm[i].size), warm[i].p = NULL; break; }
     return NULL;
 }
-/* Asks for pages ahead of the first touch: one call for many is cheaper than a fault each. */
+/* Populates pages before the first access: one call for many pages is cheaper than a page fault for each. */
 static void pages_touch(void *p, size_t size) {
 #if defined __linux__ && defined MADV_POPULATE_WRITE
     const uintptr_t a = ((uintptr_t)p + 4095) & ~(uintptr_t)4095, b = ((uintptr_t)p + size) & ~(uintptr_t)4095;
@@ -97,7 +97,7 @@ static void pages_touch(void *p, size_t size) {
     (void)p, (void)size;
 #endif
 }
-/* Whether all of it is mapped, and may be read where it is looked at: at both ends and every PROBE bytes. */
+/* Whether the whole range is mapped, and readable at both ends and every PROBE bytes. */
 #define PROBE ((uintptr_t)2 << 20)
 bool gg_readable(const void *addr, size_t size) {
     const uintptr_t a = (uintptr_t)addr, last = a + (size ? size - 1 : 0);
@@ -105,13 +105,14 @@ bool gg_readable(const void *addr, size_t size) {
 #ifdef _WIN32
     MEMORY_BASIC_INFORMATION m;
     for (uintptr_t p = a; p <= last && p >= a; p = (uintptr_t)m.BaseAddress + m.RegionSize)
-        if (!VirtualQuery((void *)p, &m, sizeof m) || m.State != MEM_COMMIT || (m.Protect & (PAGE_NOACCESS | PAGE_GUARD))) return false;
+        if (!VirtualQuery((void *)p, &m, sizeof m) || m.State != MEM_COMMIT || m.Protect & (PAGE_NOACCESS | PAGE_GUARD))
+            return false;
 #else
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = a & ~(page - 1), end = last & ~(page - 1);
     if (msync((void *)begin, end - begin + page, MS_ASYNC)) return false;      /* ENOMEM: not mapped */
 #ifdef __linux__
-    /* Mapped without permission to read, as guard pages are: the kernel says EFAULT, before it says that the first
-     * argument makes no sense. */
+    /* Pages without read permission, such as guard pages: the system call fails with EFAULT before it checks its
+     * invalid first argument. */
     for (uintptr_t p = begin; ; p = end - p > PROBE ? p + PROBE : end) {
         if (syscall(SYS_rt_sigprocmask, ~0, p, NULL, 8) && errno == EFAULT) return false;
         if (p == end) break;
@@ -121,10 +122,10 @@ bool gg_readable(const void *addr, size_t size) {
     return true;
 }
 
-/* ---- regions: one array a kind, sorted by address ------------------------------------------------------------------ */
+/* ---- regions: an array of each kind, sorted by address ----------------------------------------------------------- */
 static struct { gg_region **v; size_t n, cap; gg_region *last; } live[GG_REGION_KINDS];
 
-static size_t position(int kind, const void *addr) {   /* of the first range that begins behind addr */
+static size_t position(int kind, const void *addr) {   /* of the first range that begins after addr */
     size_t lo = 0, hi = live[kind].n;
     while (lo < hi) {
         const size_t mid = (lo + hi) / 2;
@@ -132,7 +133,9 @@ static size_t position(int kind, const void *addr) {   /* of the first range tha
     }
     return lo;
 }
-static inline bool holds(const gg_region *r, const void *addr) { return (uintptr_t)addr - (uintptr_t)r->base < r->size; }
+static inline bool holds(const gg_region *r, const void *addr) {
+    return (uintptr_t)addr - (uintptr_t)r->base < r->size;
+}
 
 gg_region *gg_region_find(int kind, const void *addr) {
     gg_region *r = live[kind].last;
@@ -169,13 +172,14 @@ void gg_region_remove(int kind, gg_region *r) {
     if (live[kind].last == r) live[kind].last = NULL;
 }
 
-/* Arenas that were freed: addresses stay reserved for a while, oldest given up first. Those with views stay until these go. */
+/* Freed arenas: their addresses stay reserved for a while, and the oldest are released first. An arena with views stays
+ * until the last view is released. */
 enum { QUARANTINE = 1024 };
 static const size_t QUARANTINE_BYTES = (size_t)1 << 36;
 static gg_region *quarantine[QUARANTINE];
 static size_t q_head, q_len, q_bytes;
 
-/* Lets go of the file, but not of the addresses. */
+/* Unmaps the file and keeps the addresses reserved. */
 static void region_close_file(gg_region *r) {
 #ifdef _WIN32
     UnmapViewOfFile(r->base);
@@ -198,7 +202,7 @@ static void quarantine_push(gg_region *r) {
     while (q_len == QUARANTINE || (q_len && q_bytes + r->size > QUARANTINE_BYTES)) {
         gg_region *old = quarantine[q_head];
         q_head = (q_head + 1) % QUARANTINE, q_len--, q_bytes -= old->size;
-        if (old->views) old->orphan = true;          /* leaves the list, lives on with its views */
+        if (old->views) old->orphan = true;          /* leaves the list; its views keep it */
         else region_destroy(old);
     }
     quarantine[(q_head + q_len++) % QUARANTINE] = r;
@@ -239,7 +243,7 @@ static bool pin_new(gg_pins *p, gg_region **last, const void *addr) {
     static uint64_t id;
     gg_region *r = gg_region_of_data(addr);
     if (!r) r = gg_region_find(GG_STRUCT, addr);
-    if (!r) return true;                                   /* memory of a caller's that we know nothing of */
+    if (!r) return true;                                   /* memory of a caller that is not registered */
     *last = r;
     if (!p->id) p->id = ++id;
     if (r->pins == p->id) return true;
@@ -254,7 +258,7 @@ static bool pin_new(gg_pins *p, gg_region **last, const void *addr) {
     p->v[p->n++] = r;
     return true;
 }
-/* *last: the range of the address that was asked about before, most often the same. */
+/* *last: the range of the address before, mostly the same. */
 static inline bool pin(gg_pins *p, gg_region **last, const void *addr) {
     return !addr || (*last && holds(*last, addr)) || pin_new(p, last, addr);
 }
@@ -274,11 +278,11 @@ void gg_unpin(gg_pins *p) {
     free(p->v);
 }
 
-/* ---- contexts ------------------------------------------------------------------------------------------------------ */
+/* ---- contexts ---------------------------------------------------------------------------------------------------- */
 static const uint64_t MAGIC = 0x7478635f6c6d6767;   /* "ggml_cxt" */
 enum { FIRST_CHUNK = 1 << 20, TOUCH = 1 << 17 };
 
-/* Handles come from malloc and are kept, marked dead, until as many contexts again have come and gone. */
+/* Handles come from malloc. A freed one is kept, marked dead, until 4096 others have been freed. */
 static ggml_context *dead[4096];
 static size_t n_dead;
 static struct { ggml_context **v; size_t n, cap; } contexts;
@@ -332,12 +336,13 @@ static size_t padded(size_t size) { return (size + GGML_MEM_ALIGN - 1) & ~(size_
 ggml_context *gg_context_new(size_t mem_size, void *buffer, bool no_alloc) {
     ggml_context *ctx = calloc(1, sizeof *ctx);
     if (!ctx) return NULL;
-    if (!buffer) mem_size = padded(mem_size);   /* callers add up sizes of data, which objects are padded from */
+    if (!buffer) mem_size = padded(mem_size);   /* callers add up unpadded sizes of data */
     ctx->magic = MAGIC, ctx->mem_size = mem_size, ctx->no_alloc = no_alloc, ctx->grows = !mem_size && !buffer;
     ctx->chunk = chunk_new(ctx, buffer, ctx->grows ? FIRST_CHUNK : mem_size);
     if (!ctx->chunk) { free(ctx); return NULL; }
-    if (!context_enter(ctx)) { gg_region_remove(GG_ARENA, ctx->chunk), region_destroy(ctx->chunk), free(ctx); return NULL; }
-    return ctx;
+    if (context_enter(ctx)) return ctx;
+    gg_region_remove(GG_ARENA, ctx->chunk), region_destroy(ctx->chunk), free(ctx);
+    return NULL;
 }
 static size_t chunk_end(const ggml_context *ctx) {   /* bytes used of the current chunk */
     const ggml_object *o = ctx->last;
@@ -346,7 +351,7 @@ static size_t chunk_end(const ggml_context *ctx) {   /* bytes used of the curren
 static void chunk_release(gg_region *r) {
     if (r->ctx->chunk == r) r->used = chunk_end(r->ctx);
     r->ctx = NULL;
-    if (!r->mapped) return;                    /* the caller's memory: stays registered (see _core.pyx) */
+    if (!r->mapped) return;                    /* memory of the caller stays registered (see _core.pyx) */
     gg_region_remove(GG_ARENA, r);
     gg_region_retire(r);
 }
@@ -371,7 +376,8 @@ ggml_object *gg_context_object(ggml_context *ctx, int type, size_t size, size_t 
     *need = (size_t)-1;
     if (size > (size_t)PTRDIFF_MAX / 2) return NULL;
     size = padded(size);
-    const uintptr_t misaligned = (uintptr_t)(ctx->chunk->base + end) % GGML_MEM_ALIGN;   /* a caller's odd buffer */
+    /* an unaligned buffer of the caller */
+    const uintptr_t misaligned = (uintptr_t)(ctx->chunk->base + end) % GGML_MEM_ALIGN;
     if (misaligned) end += GGML_MEM_ALIGN - misaligned;
     if (!gg_add(end, sizeof(ggml_object), &total) || !gg_add(total, size, &total)) return NULL;
     if (total > ctx->chunk->size) {
@@ -401,7 +407,7 @@ ggml_object *gg_context_object(ggml_context *ctx, int type, size_t size, size_t 
     return o;
 }
 
-/* ---- objects ------------------------------------------------------------------------------------------------------- */
+/* ---- objects ----------------------------------------------------------------------------------------------------- */
 static inline bool object_live(const void *payload, int type, size_t size) {
     const gg_region *r = gg_region_find(GG_ARENA, payload);
     if (!r) return (r = gg_region_find(GG_STRUCT, payload)) && r->base == (const uint8_t *)payload && r->size == size;
@@ -410,7 +416,7 @@ static inline bool object_live(const void *payload, int type, size_t size) {
     if (at < sizeof(ggml_object) || r->size - at < size) return false;
     const ggml_object *o = (const ggml_object *)((const uint8_t *)payload - sizeof *o);
     if (o->offs != at || o->type != type || o->size < size) return false;
-    return at < (r->ctx && r->ctx->chunk == r ? chunk_end(r->ctx) : r->used);     /* behind lies what was there before */
+    return at < (r->ctx && r->ctx->chunk == r ? chunk_end(r->ctx) : r->used);     /* beyond lies stale data */
 }
 bool gg_tensor_live(const ggml_tensor *t) { return object_live(t, GGML_OBJECT_TYPE_TENSOR, sizeof *t); }
 bool gg_tensor_sound(const ggml_tensor *t) {

@@ -1,12 +1,12 @@
-/* The sizes of a recurrent operation, for its check and its kernel. */
+/* The sizes of recurrent operations, for their checks and kernels. */
 #ifndef GG_RECURRENT_LAYOUT_H
 #define GG_RECURRENT_LAYOUT_H
 #include "engine.h"
 
 typedef struct gg_seq {
-    int64_t rows, n, heads, tokens, seqs;   /* rows of S and their length, heads, tokens of a sequence, sequences */
-    int64_t states, slots;                  /* first states to choose from; last states that are kept, the latest first */
-    const ggml_tensor *state, *ids;         /* ids: NULL, or which first state each sequence has */
+    int64_t rows, n, heads, tokens, seqs;   /* rows of the state S, their length n, heads, tokens of a sequence */
+    int64_t states, slots;                  /* initial states; final states that are kept, the latest first */
+    const ggml_tensor *state, *ids;         /* ids: the initial state of each sequence, or NULL */
 } gg_seq;
 
 static inline gg_seq gg_seq_of(const ggml_tensor *t, int op) {
@@ -18,8 +18,9 @@ static inline gg_seq gg_seq_of(const ggml_tensor *t, int op) {
         z.tokens = src[1]->ne[2], z.seqs = src[1]->ne[3];
     } else if (op == GGML_OP_GATED_DELTA_NET) {
         z.state = src[5], z.slots = t->op_params[0];
-        z.n = src[0]->ne[0], z.rows = src[2]->ne[0], z.heads = src[2]->ne[1], z.tokens = src[2]->ne[2], z.states = z.seqs = src[2]->ne[3];
-    } else {                                /* operands [n, heads, tokens of all sequences], state [n n heads, sequences] */
+        z.n = src[0]->ne[0], z.rows = src[2]->ne[0], z.heads = src[2]->ne[1], z.tokens = src[2]->ne[2];
+        z.states = z.seqs = src[2]->ne[3];
+    } else {                                /* operands [n, heads, all tokens], state [n n heads, sequences] */
         z.state = src[op == GGML_OP_GATED_LINEAR_ATTN ? 4 : op == GGML_OP_RWKV_WKV6 ? 5 : 6];
         z.n = z.rows = src[0]->ne[0], z.heads = src[0]->ne[1], z.states = z.seqs = z.state->ne[1];
         z.tokens = z.seqs ? src[0]->ne[2] / z.seqs : 0;
@@ -27,15 +28,16 @@ static inline gg_seq gg_seq_of(const ggml_tensor *t, int op) {
     return z;
 }
 
-/* ---- RECURRENT_BACK: the operands and parameters of the operation, and the gradient of its result ------------------------ */
-enum { GG_SEQ_GRADIENT = 9, GG_SEQ_OP = 15 };   /* a source, a parameter: which operation */
+/* ---- RECURRENT_BACK: the operands and parameters of the operation, and the gradient of its result ---------------- */
+/* the source that is the gradient; the parameter that is the operation */
+enum { GG_SEQ_GRADIENT = 9, GG_SEQ_OP = 15 };
 
 static inline int gg_seq_state_index(int op) {
     return op == GGML_OP_SSM_SCAN ? 0 : op == GGML_OP_GATED_LINEAR_ATTN ? 4 : op == GGML_OP_RWKV_WKV7 ? 6 : 5;
 }
-/* How many gradients there are. */
+/* The number of operands with gradients. */
 static inline int gg_seq_operands(int op) { return op == GGML_OP_SSM_SCAN ? 6 : gg_seq_state_index(op) + 1; }
-/* Elements of the gradient by operand i, for a head of a token (each), or of a sequence. */
+/* Elements of the gradient of operand i for one head: of each token if *each, otherwise of the sequence. */
 static inline int64_t gg_seq_width(const ggml_tensor *t, const gg_seq *z, int op, int i, bool *each) {
     *each = i != gg_seq_state_index(op) && !(op == GGML_OP_RWKV_WKV6 && i == 3) && !(op == GGML_OP_SSM_SCAN && i == 3);
     if (i == gg_seq_state_index(op)) return z->n * z->rows;

@@ -1,7 +1,7 @@
-/* The families of operations, gathered into compile units: X(unit, whose, families). ops/<family>.h holds the kernels of a
- * family. Families that share much code share a unit, which keeps that code once. A unit is compiled for every ISA
- * (`isa`: it multiplies bytes), or for the ISAs that are their own base (`base`, see isa.h).
- * The unit `quants` has no operations: quants/quants.h enters the conversions of types. */
+/* The families of operations, gathered into compile units: X(unit, whose, families). ops/<family>.h holds the kernels
+ * of a family. Families that share much code share a unit, which keeps that code once. A unit is compiled for every ISA
+ * (`isa`: it multiplies bytes), or for the ISAs that are their own base (`base`, see isa.h). The unit `quants` has no
+ * operations: quants/quants.h enters the conversions of types. */
 #define GG_UNITS(X, isa, base)                                                   \
     X(elements,  base, elementwise glu optimizer fill custom)                    \
     X(rows,      base, reduce scan norm softmax)                                 \

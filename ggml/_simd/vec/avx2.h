@@ -138,3 +138,19 @@ GG_FOLD(vf_hmin, _mm_min_ps, _mm_min_ss)
 #undef GG_FOLD
 
 #endif
+
+static inline vf vf_load_2x4(const float *a, const float *b) {
+    return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(a)), _mm_loadu_ps(b), 1);
+}
+/* Loads rows in an order in which 4x4 transposes within the 128-bit halves are enough. */
+static inline void vf_transpose4(const float *const row[VW], int64_t k, vf out[4]) {
+    const vf a = vf_load_2x4(row[0] + k, row[4] + k), b = vf_load_2x4(row[1] + k, row[5] + k);
+    const vf c = vf_load_2x4(row[2] + k, row[6] + k), d = vf_load_2x4(row[3] + k, row[7] + k);
+    const __m256d ab = _mm256_castps_pd(_mm256_unpacklo_ps(a, b)), cd = _mm256_castps_pd(_mm256_unpacklo_ps(c, d));
+    const __m256d AB = _mm256_castps_pd(_mm256_unpackhi_ps(a, b)), CD = _mm256_castps_pd(_mm256_unpackhi_ps(c, d));
+    out[0] = _mm256_castpd_ps(_mm256_unpacklo_pd(ab, cd));
+    out[1] = _mm256_castpd_ps(_mm256_unpackhi_pd(ab, cd));
+    out[2] = _mm256_castpd_ps(_mm256_unpacklo_pd(AB, CD));
+    out[3] = _mm256_castpd_ps(_mm256_unpackhi_pd(AB, CD));
+}
+static inline vf vf_set1_at(const float *p, int i) { return vf_set1(p[i]); }

@@ -92,3 +92,16 @@ static inline float vf_hmax(vf v) { return vmaxvq_f32(v); }
 static inline float vf_hmin(vf v) { return vminvq_f32(v); }
 
 #endif
+
+static inline void vf_transpose4(const float *const row[VW], int64_t k, vf out[4]) {
+    const float32x4_t a = vld1q_f32(row[0] + k), b = vld1q_f32(row[1] + k);
+    const float32x4_t c = vld1q_f32(row[2] + k), d = vld1q_f32(row[3] + k);
+    const float64x2_t ab = vreinterpretq_f64_f32(vtrn1q_f32(a, b)), cd = vreinterpretq_f64_f32(vtrn1q_f32(c, d));
+    const float64x2_t AB = vreinterpretq_f64_f32(vtrn2q_f32(a, b)), CD = vreinterpretq_f64_f32(vtrn2q_f32(c, d));
+    out[0] = vreinterpretq_f32_f64(vtrn1q_f64(ab, cd));
+    out[1] = vreinterpretq_f32_f64(vtrn1q_f64(AB, CD));
+    out[2] = vreinterpretq_f32_f64(vtrn2q_f64(ab, cd));
+    out[3] = vreinterpretq_f32_f64(vtrn2q_f64(AB, CD));
+}
+/* Four neighbours take one load: multiplications can address a lane of it. */
+static inline vf vf_set1_at(const float *p, int i) { return vf_set1(vld1q_f32(p + (i & ~3))[i & 3]); }

@@ -122,3 +122,12 @@ static inline float vf_hmax(vf v) { v = vf_max(v, (vf){v[2], v[3], v[2], v[3]});
 static inline float vf_hmin(vf v) { v = vf_min(v, (vf){v[2], v[3], v[2], v[3]}); return v[0] < v[1] ? v[0] : v[1]; }
 
 #endif
+
+static inline void vf_transpose4(const float *const row[VW], int64_t k, vf out[4]) {
+    for (int j = 0; j < 4; j++) {
+        float t[VW];
+        for (int i = 0; i < VW; i++) t[i] = row[i][k + j];
+        out[j] = vf_load(t);
+    }
+}
+static inline vf vf_set1_at(const float *p, int i) { return vf_set1(p[i]); }

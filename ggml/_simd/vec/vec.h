@@ -14,7 +14,9 @@
  *               vf_load_i8(p)  VW int8 to f32        vf_gather(p, stride)    p[0], p[stride], ... (stride in floats)
  *               vf_stream(p,v) vf_stream_end()       past the caches, p aligned to a vector / before others may read it
  *                              (GG_VEC_STREAMS: 1 where there is such a store, else it is vf_store)
+ *               vf_transpose4(row,k,out)             out[j], lane i = row[i][k + j], j < 4, of VW rows
  * make          vf_zero() vf_set1(x) vi_set1(i) vi_iota()                    0, 1, 2 ...
+ *               vf_set1_at(p,i)                      p[i] in every lane; p[0..i|3] are readable
  * f32           vf_add vf_sub vf_mul vf_div (a,b)  vf_fma(a,b,c) a*b+c  vf_fnma(a,b,c) c-a*b
  *                              (fused where the ISA has it)
  *               vf_fma_exact(a,b,c)  a*b+c whose product is not rounded, in every ISA (slow in scalar)

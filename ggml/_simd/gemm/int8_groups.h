@@ -1,0 +1,145 @@
+/* Panels of 8-bit integers in steps of a scale group: the panel format "groups" of gemm.h, and the choice between the
+ * formats. */
+#ifndef GG_GEMM_INT8_GROUPS_H
+#define GG_GEMM_INT8_GROUPS_H
+#include "int8_blocks.h"
+#if GG_VEC_DOT
+
+/* Converts a step of VW columns of b. */
+static inline void groups_quantise(const panel_format *f, const float *x, float *out) {
+    const int8_scale s = int8_scale_of(x, f->step);
+    vi sum = vi_set1(0);
+    for (int k = 0; k < f->step; k += 4, x += 4 * NR_PAD, out += NR_PAD) {
+        const vi first = int8_two(s, x, &sum);
+        vf_store(out, vi_float(int8_word(first, int8_two(s, x + 2 * NR_PAD, &sum))));
+    }
+    vf_store(out, s.scale);
+    vf_store(out + NR_PAD, vi_float(vi_mul(sum, vi_set1(-f->bias))));
+    if (f->minima) vf_store(out + 2 * NR_PAD, vf_neg(vf_mul(s.scale, vi_to_vf(sum))));
+}
+static void groups_convert_b(const panel_format *f, const float *x, int kn, float *out) {
+    for (int k = 0; k < kn; k += f->step, out += f->b_words * NR_PAD)
+        for (int i = 0; i < NR_PAD; i += VW) groups_quantise(f, x + k * NR_PAD + i, out + i);
+}
+
+/* How the products of a step are added: DOT four at a time in 32 bits; SIGNED likewise, with signed codes of a;
+ * PAIRS two at a time in 16 bits up to the accumulation depth, which takes two instructions, vi_dot three. */
+enum { INT8_DOT, INT8_SIGNED, INT8_PAIRS };
+#if defined GG_VEC_PAIRS && GG_VEC_DOT < 256
+#define INT8_PAIRED                                 /* all three are compiled */
+#endif
+#ifdef INT8_PAIRED
+
+/* The step is one accumulation depth, or two. */
+GG_INLINE void groups_sum_pairs(const int v, const int n, const panel_format *format, const float *a, const float *b,
+                                vi dot[NR][MV]) {
+    const int words = format->step / 4, acc_depth = format->acc_depth;
+    vi first[NR][MV];
+    const vi one = vi_set1(0x00010001);
+    if (acc_depth < words) {
+        int8_add_words(v, n, true, words - acc_depth, a, b, first);
+        GG_UNROLL for (int j = 0; j < n; j++)
+            GG_UNROLL for (int i = 0; i < v; i++) first[j][i] = vi_madd_pairs(vi_set1(0), first[j][i], one);
+    }
+    int8_add_words(v, n, true, acc_depth, a + (words - acc_depth) * MR, b + (words - acc_depth) * NR_PAD, dot);
+    GG_UNROLL for (int j = 0; j < n; j++) {
+        const vi bias = vf_bits(vf_set1_at(b + (words + 1) * NR_PAD, j));
+        GG_UNROLL for (int i = 0; i < v; i++) {
+            dot[j][i] = vi_madd_pairs(bias, dot[j][i], one);
+            if (acc_depth < words) dot[j][i] = vi_add(dot[j][i], first[j][i]);
+        }
+    }
+}
+#endif
+/* dot + the products of the bytes of x and y. */
+GG_INLINE vi groups_add(const int kind, vi dot, vi x, vi y) {
+#ifdef INT8_PAIRED
+    if (kind == INT8_SIGNED) return vi_dot(dot, vi_abs_bytes(x), vi_sign_bytes(y, x));
+#endif
+    (void)kind;
+    return vi_dot(dot, x, y);
+}
+GG_INLINE void groups_sum(const int v, const int n, const int kind, const panel_format *format, const float *a,
+                          const float *b, vi dot[NR][MV]) {
+    const int words = format->step / 4;
+    GG_UNROLL for (int j = 0; j < n; j++)
+        GG_UNROLL for (int i = 0; i < v; i++) dot[j][i] = vf_bits(vf_set1_at(b + (words + 1) * NR_PAD, j));
+    for (int q = 0; q < words; q++, a += MR, b += NR_PAD) {
+        vi x[MV];
+        GG_UNROLL for (int i = 0; i < v; i++) x[i] = vf_bits(vf_load(a + i * VW));
+        GG_UNROLL for (int j = 0; j < n; j++) {
+            const vi y = vf_bits(vf_set1_at(b, j));
+            GG_UNROLL for (int i = 0; i < v; i++) dot[j][i] = groups_add(kind, dot[j][i], x[i], y);
+        }
+    }
+}
+GG_INLINE void groups_step(const int v, const int n, const int kind, const panel_format *format, const float *a,
+                           const float *b, vf sum[NR][MV]) {
+    const int words = format->step / 4;
+    vi dot[NR][MV];
+#ifdef INT8_PAIRED
+    if (kind == INT8_PAIRS) groups_sum_pairs(v, n, format, a, b, dot);
+    else
+#endif
+        groups_sum(v, n, kind, format, a, b, dot);
+    a += words * MR, b += words * NR_PAD;
+    GG_UNROLL for (int j = 0; j < n; j++) {
+        const vf e = vf_set1_at(b, j);
+        GG_UNROLL for (int i = 0; i < v; i++)
+            sum[j][i] = vf_fma(vi_to_vf(dot[j][i]), vf_mul(vf_load(a + i * VW), e), sum[j][i]);
+    }
+    if (format->minima)
+        GG_UNROLL for (int j = 0; j < n; j++) {
+            const vf e = vf_set1_at(b + 2 * NR_PAD, j);
+            GG_UNROLL for (int i = 0; i < v; i++) sum[j][i] = vf_fma(vf_load(a + MR + i * VW), e, sum[j][i]);
+        }
+}
+INT8_TABLE(groups_step, DOT)
+#ifdef INT8_PAIRED
+INT8_TABLE(groups_step, SIGNED)
+INT8_TABLE(groups_step, PAIRS)
+#endif
+
+static inline panel_format int8_format(const gg_ints *ints) {
+    const int words = ints->group / 4 + 1 + ints->minima;
+    panel_format f = {.depth = 2 * KC, .step = ints->group, .a_words = words, .b_words = words + 1, .bias = ints->bias,
+                      .convert_b = groups_convert_b, .minima = ints->minima, .kernels = int8_table_DOT};
+#ifdef GG_VEC_PAIRS
+    if (ints->scale_group) return blocks_format(ints);
+#endif
+#ifdef INT8_PAIRED
+    const int fit = INT16_MAX / (2 * 127 * ints->max);
+    if (ints->is_signed || fit > 1) f.kernels = ints->is_signed ? int8_table_SIGNED : int8_table_PAIRS;
+    for (f.acc_depth = 1; 2 * f.acc_depth <= fit && 2 * f.acc_depth <= f.step / 4;) f.acc_depth *= 2;
+#endif
+    return f;
+}
+
+/* Packs rows of a, like pack_along_k for floats. */
+static void pack_ints(const gemm_src *s, int64_t i0, int n, int64_t k0, int kn, float *out, int width) {
+    const gg_ints *ints = &s->kernels->ints[s->type];
+    const panel_format format = int8_format(ints);
+    const int words = kn / format.step * format.a_words;
+    const int64_t block = k0 / gg_types[s->type].blck;
+    float tmp[VW][KC / 16 * (4 + 2)] __attribute__((aligned(64)));     /* at most */
+    for (int g = 0; g < n; g += VW) {
+        const float *row[VW];
+        for (int i = 0; i < VW; i++) {
+            if (g + i >= n) { row[i] = tmp[0]; continue; }
+            ints->unpack(pack_at(s, i0 + g + i, block), tmp[i], kn);
+            row[i] = tmp[i];
+        }
+        pack_transpose(row, words, pack_lane(out, g, words, width), width);
+    }
+}
+
+/* Chooses integer panels for g if the type of a has them. */
+static inline void gemm_use_ints(gemm *g) {
+    if (!gemm_has_ints(&g->a) || g->a.pack != pack_along_k) return;
+    g->a.pack = pack_ints;
+    g->format = int8_format(&g->a.kernels->ints[g->a.type]);
+}
+#else
+static inline void gemm_use_ints(gemm *g) { (void)g; }
+#endif
+#endif
