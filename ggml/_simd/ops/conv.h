@@ -59,8 +59,8 @@ static int conv_forward(const gg_work *w, ggml_tensor *dst) {
     return conv_run(w, dst, &seen, &g);
 }
 
-/* x from w and g, phase by phase of the stride, each a product of its own. The phases write next to each other: a thread
- * has places of all of them, in one piece, as to pack the kernel costs much. */
+/* x from w and g, phase by phase of the stride, each a product of its own. The phases write next to each other: a
+ * thread has places of all of them, in one piece, as to pack the kernel costs much. */
 typedef struct { patches seen, kernel; gemm g; } conv_phase;
 static void conv_phase_make(const gg_kernels *k, conv_phase *p, const gg_conv *v, int64_t i, char *out) {
     const gg_conv_part x = gg_conv_x(v);
@@ -110,7 +110,8 @@ static int spread_run(const gg_work *w, ggml_tensor *dst, const gg_conv *v) {
     const int64_t s = v->s[0], extent = (k.ne[0] - 1) * v->d[0], columns = k.ne[0] * k.c;
     const int64_t each = gg_ceil_div(gg_ceil_div(x.ne[0], s), 16), places = gg_max(32, gg_min(SPREAD_PLACES, each));
     const int64_t tile = places * s, tiles = gg_ceil_div(x.ne[0], tile);
-    const int64_t together = k.nb_c == (size_t)k.ne[0] * k.nb[0] ? k.c : 1;        /* channels whose taps lie in one piece */
+    /* channels whose taps lie in one piece */
+    const int64_t together = k.nb_c == (size_t)k.ne[0] * k.nb[0] ? k.c : 1;
     gemm p = {.n = together * k.ne[0], .k = g.c, .ne2 = 1, .ne3 = 1, .c_m = sizeof(float), .c_n = SPREAD_ROW * sizeof(float)};
     for (int64_t u0, u1; gg_claim_chunk(w, tiles * x.n, 1, &u0, &u1);)
         for (int64_t u = u0; u < u1; u++) {

@@ -1,6 +1,6 @@
-/* Custom operations: each task is one call of the user's function, and threads take the next task until none is left.
- * A callback may write into its node, so the kernel reads operation, operands and parameters from w->node, a copy that was
- * made when the compute call began. */
+/* Custom operations: each task is one call of the user's function, and threads take the next task until none is left. A
+ * callback may write into its node, so the kernel reads operation, operands and parameters from w->node, a copy that
+ * was made when the compute call began. */
 #ifndef GG_OPS_CUSTOM_H
 #define GG_OPS_CUSTOM_H
 #include "../runtime/custom_layout.h"

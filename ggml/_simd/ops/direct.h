@@ -1,7 +1,7 @@
-/* Convolutions to few channels with a step of 1, without panels of what the windows see: to gather these costs more than
- * the product. An image is copied with its padding, and places are counted through its padded rows; what a tap sees of
- * neighbouring places then lies side by side in the copy, wherever they are. Places in the padding are computed like
- * others and left out. */
+/* Convolutions to few channels with a step of 1, without panels of what the windows see: to gather these costs more
+ * than the product. An image is copied with its padding, and places are counted through its padded rows; what a tap
+ * sees of neighbouring places then lies side by side in the copy, wherever they are. Places in the padding are computed
+ * like others and left out. */
 #ifndef GG_OPS_DIRECT_H
 #define GG_OPS_DIRECT_H
 #include "patches.h"

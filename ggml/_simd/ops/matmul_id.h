@@ -1,5 +1,5 @@
-/* MUL_MAT_ID: the rows of b, each times the matrix (of `as`) that its index names; and its gradients. Rows are grouped by
- * matrix, and each group is one product, whose tasks the threads share by a counter of its own. */
+/* MUL_MAT_ID: the rows of b, each times the matrix (of `as`) that its index names; and its gradients. Rows are grouped
+ * by matrix, and each group is one product, whose tasks the threads share by a counter of its own. */
 #ifndef GG_OPS_MATMUL_ID_H
 #define GG_OPS_MATMUL_ID_H
 #include "../gemm/gemv.h"
@@ -24,7 +24,8 @@ static bool id_sort(const id_groups *g, const ggml_tensor *ids, int64_t matrices
         if (id < 0 || id >= matrices) return *g->bad = i, false;
         g->start[id]++;
     }
-    for (int64_t e = 0, sum = 0; e <= matrices; e++) sum += g->start[e], g->start[e] = sum;    /* the ends of the groups */
+    /* the ends of the groups */
+    for (int64_t e = 0, sum = 0; e <= matrices; e++) sum += g->start[e], g->start[e] = sum;
     for (int64_t i = pairs - 1; i >= 0; i--) g->pair[--g->start[id_at(ids, i)]] = i;
     return *g->bad = -1, true;
 }
@@ -41,7 +42,8 @@ static int id_prepare(const gg_work *w, const ggml_tensor *dst, int64_t matrices
                    (long long)(i / ids->ne[0]), id_at(ids, i), (long long)matrices);
 }
 
-/* The rows of a tensor that a group of pairs names; where there are fewer than `used` for a token, they are used again. */
+/* The rows of a tensor that a group of pairs names; where there are fewer than `used` for a token, they are used again.
+ * */
 typedef struct { const int64_t *pair; int64_t used, ne1; size_t nb1, nb2; } id_rows;
 
 static size_t id_row_offset(const id_rows *r, int64_t i) {

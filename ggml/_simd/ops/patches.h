@@ -5,8 +5,8 @@
 #include "../runtime/geometry.h"
 #include "rows.h"
 
-/* One dimension: tap t of output o reads element o*stride + base + t*dilation, which is 0 outside the input. The dilation
- * is negative where a gradient goes through the taps in reverse. */
+/* One dimension: tap t of output o reads element o*stride + base + t*dilation, which is 0 outside the input. The
+ * dilation is negative where a gradient goes through the taps in reverse. */
 typedef struct patch_axis { int64_t in, out, taps, stride, base, dilation; } patch_axis;
 /* Elements from the first tap that a window reads to the last. */
 static inline int64_t patch_extent(const patch_axis *ax) {

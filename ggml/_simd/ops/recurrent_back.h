@@ -1,13 +1,14 @@
-/* Gradients of the recurrent operations. A row of S is run forwards once, all its states are kept, and then backwards; what
- * the rows add to the gradients by the vectors of a token (w, k, r, a, b, u) sums up over the rows, and seq_chain_* leads
- * from these vectors to the operands. Each head of each sequence writes gradients of its own, one operand after another as
- * gg_seq_width says; the builder sums those that share an operand. */
+/* Gradients of the recurrent operations. A row of S is run forwards once, all its states are kept, and then backwards;
+ * what the rows add to the gradients by the vectors of a token (w, k, r, a, b, u) sums up over the rows, and
+ * seq_chain_* leads from these vectors to the operands. Each head of each sequence writes gradients of its own, one
+ * operand after another as gg_seq_width says; the builder sums those that share an operand. */
 #ifndef GG_OPS_RECURRENT_BACK_H
 #define GG_OPS_RECURRENT_BACK_H
 #include "recurrent.h"
 #include <math.h>
 
-/* One head of one sequence. `d`: the gradients by the vectors of each token, `bonus`: r . (u k) and the gradient by it. */
+/* One head of one sequence. `d`: the gradients by the vectors of each token, `bonus`: r . (u k) and the gradient by it.
+ * */
 typedef struct {
     const ggml_tensor *t;
     gg_seq z;
