@@ -87,7 +87,8 @@ static inline void gg_any_to_floats(const gg_kernels *k, int type, const char *p
     else if (stride == (size_t)gg_types[type].bytes) k->to_f32[type](p, y, n);
     else for (int64_t i = 0; i < n; i += blck, p += stride) k->to_f32[type](p, y + i, blck);
 }
-static inline void gg_any_from_floats(const gg_kernels *k, int type, const float *x, int64_t n, char *p, size_t stride) {
+static inline void gg_any_from_floats(const gg_kernels *k, int type, const float *x, int64_t n, char *p,
+                                      size_t stride) {
     const int64_t blck = gg_types[type].blck;
     if (!gg_types[type].quantized) gg_from_floats(type, x, n, p, stride);
     else if (stride == (size_t)gg_types[type].bytes) k->from_f32[type](x, p, n);
@@ -268,7 +269,10 @@ static inline int gg_map(const gg_work *w, const ggml_tensor *node, ggml_tensor 
     int64_t u, end;
     bool stepped = direct && tiles == 1;                 /* the next row is a step from the one before */
     size_t step[GG_MAP_MAX];
-    for (int i = 0; i < n; i++) stepped &= v[i].ne[1] == ne1 || v[i].ne[1] == 1, step[i] = v[i].ne[1] == 1 ? 0 : v[i].nb[1];
+    for (int i = 0; i < n; i++) {
+        stepped &= v[i].ne[1] == ne1 || v[i].ne[1] == 1;
+        step[i] = v[i].ne[1] == 1 ? 0 : v[i].nb[1];
+    }
     bool ready[GG_MAP_MAX] = {false};                    /* a single element, repeated once for all tiles */
     for (int i = n_out; i < n && ne0 > 1; i++)
         if ((ready[i] = gg_nelements(&v[i]) == 1))
@@ -292,7 +296,8 @@ static inline int gg_map(const gg_work *w, const ggml_tensor *node, ggml_tensor 
             fn(p, m, stream && at >= 0, arg);
             for (int i = 0; i < n_out && !direct; i++)
                 if (!gg_row_direct(&v[i]))
-                    gg_any_from_floats(w->kernels, v[i].type, p[i], m, gg_element_ptr(&v[i], i1, i2, i3, i0), v[i].nb[0]);
+                    gg_any_from_floats(w->kernels, v[i].type, p[i], m, gg_element_ptr(&v[i], i1, i2, i3, i0),
+                                       v[i].nb[0]);
             if ((at += tile) < ne0) continue;
             at = -shift;
             if ((follows = ++i1 < ne1)) continue;

@@ -72,12 +72,14 @@ static float tri_product(const ggml_tensor *dst, const ggml_tensor *a, row_index
 /* Steps s to s + lanes of a block that begins at s0, one per lane. Columns of the transposed panel of A subtract known
  * values from all lanes at a time, so that a step depends on the one before and on no horizontal sum. */
 static inline __attribute__((always_inline))
-void solve_panel(const int m, const ggml_tensor *dst, const ggml_tensor *a, row_index at, int64_t s0, int64_t s, int lanes,
+void solve_panel(const int m, const ggml_tensor *dst, const ggml_tensor *a, row_index at, int64_t s0, int64_t s,
+                 int lanes,
                  const float *rest, float *x) {
     const int64_t n = a->ne[1], known = s - s0;
     _Alignas(64) float panel[TRI_BLOCK * VW], start[TRI_FEW][VW] = {{0}}, pivots[VW], y[VW];
     const char *row[VW];
-    for (int k = 0; k < VW; k++) row[k] = gg_element_ptr(a, tri_row(dst, s + (k < lanes ? k : 0)), at.i2, at.i3, tri_row(dst, s0));
+    for (int k = 0; k < VW; k++)
+        row[k] = gg_element_ptr(a, tri_row(dst, s + (k < lanes ? k : 0)), at.i2, at.i3, tri_row(dst, s0));
     const ptrdiff_t step = dst->op_params[0] ? -(ptrdiff_t)a->nb[0] : (ptrdiff_t)a->nb[0];
     if (step == sizeof(float)) {
         pack_transpose((const float *const *)row, known + lanes, panel, VW);
