@@ -39,9 +39,13 @@ def machine():
 def isas():
     """Name, compiler flags and compile units of each instruction set; a unit is a name and its families."""
     row = r"^ISA\((\w+),\s*\"[^\"]*\",\s*(\w+),\s*(\w+)\)\s*/\* flags: ?(.*?) ?\*/"
-    rows = re.findall(row, (SIMD / "tables/isa.h").read_text(), re.M)
-    units = re.findall(r"X\((\w+),\s*(isa|base),\s*([\w ]*)\)", (SIMD / "tables/families.h").read_text())
-    return [(name, flags.split(), [(unit, families.split()) for unit, whose, families in units if whose == "isa" or name == base])
+    table, families = ((SIMD / "tables" / name).read_text() for name in ("isa.h", "families.h"))
+    rows = re.findall(row, table, re.M)
+    units = re.findall(r"X\((\w+),\s*(isa|base),\s*([\w ]*)\)", families)
+    if len(rows) != len(re.findall(r"^ISA\(", table, re.M)) or len(units) != len(re.findall(r"^ +X\(", families, re.M)):
+        sys.exit("ggml/_simd/tables: isa.h or families.h has a row that setup.py does not understand")
+    return [(name, flags.split(), [(unit, members.split()) for unit, whose, members in units
+                                   if whose == "isa" or name == base])
             for name, arch, base, flags in rows if arch in ("ANY", machine())]
 
 
@@ -145,7 +149,8 @@ class Build(build_ext):
 os.chdir(ROOT)
 headers = [str(p) for room in ("runtime", "tables", "quants") for p in sorted((SIMD / room).glob("*.h"))]
 sources = sorted(Path("ggml").rglob("*.pyx"))
-modules = [Extension(".".join(p.with_suffix("").parts), [str(p)], include_dirs=["ggml/_simd"], depends=headers) for p in sources]
+modules = [Extension(".".join(p.with_suffix("").parts), [str(p)], include_dirs=["ggml/_simd"], depends=headers)
+           for p in sources]
 directives = {"language_level": 3, "binding": True, "cdivision": True,
               "embedsignature": False, "auto_pickle": False, "legacy_implicit_noexcept": False}
 commands = {"build_ext": Build}

@@ -1,4 +1,4 @@
-"""use_ref: a computation with it gives, bit for bit, what the instruction set `scalar` gives, on every instruction set."""
+"""use_ref: on every instruction set, a computation with it gives bit for bit what the instruction set `scalar` gives."""
 
 import ctypes
 
@@ -11,11 +11,10 @@ import ggml
 
 ROWS = rows()
 OTHERS = [name for name in ISAS if name != "scalar"]
-QUANTISED = [
-    name
-    for name in ("Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K Q3_K Q4_K Q5_K Q6_K IQ2_XXS IQ2_XS IQ3_XXS IQ1_S IQ4_NL IQ3_S IQ2_S IQ4_XS "
-                 "IQ1_M TQ1_0 TQ2_0 MXFP4 NVFP4 Q1_0").split()
-]
+QUANTISED = (
+    "Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K Q3_K Q4_K Q5_K Q6_K IQ2_XXS IQ2_XS IQ3_XXS IQ1_S IQ4_NL IQ3_S IQ2_S IQ4_XS IQ1_M "
+    "TQ1_0 TQ2_0 MXFP4 NVFP4 Q1_0"
+).split()
 
 
 def plan(graph, threads, use_ref):

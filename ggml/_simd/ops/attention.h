@@ -1,21 +1,20 @@
-/* FLASH_ATTN_EXT: soft-max(scale q k + mask) v without ever holding the scores of all keys. The two operations that
- * compute its gradients are in attention_back.h.
- *
- * Rows of queries that share their keys (the heads of a group, the batches that share k) make tiles. A tile goes
- * through the keys block by block: scores by the matrix driver, or by the kernels for few vectors when it has few rows;
- * a soft-max that remembers the largest logit so far; weighted values added up. With few tiles the keys are split as
- * well and the pieces are put together at the end. All cuts depend on shapes alone, and so do the results. */
+/* FLASH_ATTN_EXT: soft-max(scale q k + mask) v, without storing the scores of all keys. Its gradients are in
+ * attention_back.h. Rows of queries that share their keys (the heads of a group, the batches that share k) form tiles.
+ * A tile goes through the keys block by block: scores by the matrix driver, or by the kernels for few vectors if it has
+ * few rows; an online soft-max that keeps the maximum so far; the sum of weighted values. If there are few tiles, the
+ * keys are split too, and the pieces are merged at the end. All splits depend on shapes alone, and so do the
+ * results. */
 #ifndef GG_OPS_ATTENTION_H
 #define GG_OPS_ATTENTION_H
 #include "../gemm/gemv.h"
 #include "logits.h"
 
 enum {
-    ATTN_ROWS = 128,                /* of a tile */
-    ATTN_KEYS = 256,                /* of a block */
-    ATTN_FEW = 8,                   /* rows up to which a tile streams keys and values as they lie */
+    ATTN_ROWS = 128,                /* rows of a tile */
+    ATTN_KEYS = 256,                /* keys of a block */
+    ATTN_FEW = 8,                   /* tiles of at most that many rows read keys and values in place */
     ATTN_UNPACK = 16,               /* rows of quantised keys or values to unpack at a time */
-    ATTN_TASKS = 32, ATTN_SPLIT = 256,   /* tasks that fewer tiles are split for; keys of a piece, at least */
+    ATTN_TASKS = 32, ATTN_SPLIT = 256,   /* tasks that keys are split to reach; least keys of a piece */
     ATTN_ROOM = (MC + 2 * NC) * KC,   /* floats for the panels of any product */
 };
 
@@ -34,7 +33,8 @@ static void attn_shape(attn *a) {
     a->rows = a->n_q * a->group * a->share, a->sets = a->k.ne[2] * a->k.ne[3];
 }
 static attn attn_ext(const gg_kernels *kernels, const ggml_tensor *t) {
-    attn a = {.kernels = kernels, .q = t->src[0], .k = *t->src[1], .v = *t->src[2], .mask = t->src[3], .sinks = t->src[4],
+    attn a = {.kernels = kernels, .q = t->src[0], .k = *t->src[1], .v = *t->src[2], .mask = t->src[3],
+              .sinks = t->src[4],
               .factor = gg_param_f32(t, 0), .max_bias = gg_param_f32(t, 1), .cap = gg_param_f32(t, 2)};
     if (a.cap != 0) a.factor /= a.cap;
     attn_shape(&a);
@@ -47,7 +47,7 @@ static attn_row attn_at(const attn *a, int64_t set, int64_t row) {
     return (attn_row){row % a->n_q, set % a->k.ne[2] * a->group + h % a->group,
                       set / a->k.ne[2] * a->share + h / a->group};
 }
-/* keys or values of a set from key `first` on */
+/* The keys or values of a set from key `first` on. */
 static char *attn_data(const ggml_tensor *t, int64_t set, int64_t first) {
     return gg_row_ptr(t, first, set % t->ne[2], set / t->ne[2]);
 }
@@ -59,7 +59,7 @@ static float attn_sink(const attn *a, attn_row at) {
     return a->sinks ? *(const float *)((const char *)a->sinks->data + (size_t)at.head * a->sinks->nb[0]) : -GG_INF;
 }
 
-/* How many keys the causal mask lets a row see */
+/* The number of keys that the causal mask shows to a row. */
 static int64_t attn_seen(const attn *a, attn_row at) { return at.query + a->n_kv - a->n_q + 1; }
 
 /* ---- products by one thread -------------------------------------------------------------------------------------- */
@@ -88,7 +88,8 @@ static void attn_product_rows(int64_t m, int64_t n, int64_t k, gemm_src a, gemm_
 }
 
 /* ---- a row of scores --------------------------------------------------------------------------------------------- */
-/* Scores x of n keys to logits, in place; returns the largest. bend (may be NULL): the derivative of the soft-cap. */
+/* Turns the scores x of n keys into logits, in place; returns the maximum. bend (may be NULL): the derivative of the
+ * soft-cap. */
 static float attn_logits(const attn *a, attn_row at, int64_t first, int64_t n, float *x, float *bend, float *tmp) {
     if (a->cap != 0)
         EACH_VEC(i, n) {
@@ -146,7 +147,8 @@ static void attn_take(const attn *a, const ggml_tensor *x, int64_t set, int64_t 
 }
 
 /* n rows of keys or values as a type that the kernels for few vectors take */
-static const char *attn_unpack(const attn *a, const ggml_tensor *x, const char *p, int64_t n, float *tmp, int *type, size_t *nb) {
+static const char *attn_unpack(const attn *a, const ggml_tensor *x, const char *p, int64_t n, float *tmp, int *type,
+                               size_t *nb) {
     *type = x->type, *nb = x->nb[1];
     if (gg_is_float(x->type)) return p;
     for (int64_t i = 0; i < n; i++) a->kernels->to_f32[x->type](p + (size_t)i * *nb, tmp + i * x->ne[0], x->ne[0]);
@@ -186,15 +188,17 @@ static void attn_few_values(const attn *a, const attn_tile *t, int64_t first, co
 }
 static void attn_scores(const attn *a, const attn_tile *t, int64_t first, int64_t n) {
     if (t->few) attn_few_scores(a, t, first, n);
-    else attn_product_rows(n, t->n, a->d, attn_matrix(a, &a->k, 0, t->set, first), attn_floats(t->q, attn_round(a->d), 1),
+    else attn_product_rows(n, t->n, a->d, attn_matrix(a, &a->k, 0, t->set, first),
+                           attn_floats(t->q, attn_round(a->d), 1),
                            t->s, ATTN_KEYS, false, t->room);
 }
 static void attn_values(const attn *a, const attn_tile *t, int64_t first, const float *s, int64_t n) {
     if (t->few) attn_few_values(a, t, first, s, n);
-    else attn_product_rows(a->dv, t->n, n, attn_matrix(a, &a->v, 1, t->set, first), attn_floats(s, ATTN_KEYS, 1), t->out,
+    else attn_product_rows(a->dv, t->n, n, attn_matrix(a, &a->v, 1, t->set, first), attn_floats(s, ATTN_KEYS, 1),
+                           t->out,
                            t->ld, true, t->room);
 }
-/* The values of keys that some row sees: in the others, which a cache may not have written yet, could be NaN. */
+/* Adds the values of keys that some row attends to. Others, which a cache may not have written yet, could be NaN. */
 static void attn_seen_values(const attn *a, const attn_tile *t, int64_t first, int64_t n) {
     for (int64_t i = 0, run; i < n; i += run + 1) {
         for (run = 0; i + run < n && t->any[i + run] != -GG_INF; run++) {}
@@ -205,10 +209,10 @@ static void attn_seen_values(const attn *a, const attn_tile *t, int64_t first, i
 static void attn_scale(float *x, int64_t n, float factor) {
     EACH_VEC(i, n) st(x + i, vf_mul(ld(x + i, n - i), vf_set1(factor)), n - i);
 }
-/* exp(x - top), where a top of -inf means that all x are -inf too */
+/* exp(x - top); if top is -inf, all x are -inf */
 static float attn_exp(float x, float top) { return x == -GG_INF ? 0 : expf(x - top); }
 
-/* No row of these sees any of these keys. */
+/* Whether none of these rows attends to any of these keys. */
 static bool attn_hidden(const attn *a, int64_t set, int64_t row, int64_t rows, int64_t first, int64_t n, float *tmp) {
     if (!a->mask && !a->causal) return false;
     for (int64_t r = row; r < row + rows; r++) {
@@ -218,7 +222,7 @@ static bool attn_hidden(const attn *a, int64_t set, int64_t row, int64_t rows, i
     }
     return true;
 }
-/* Scores to weights; sums and values so far fade where a larger logit has come. */
+/* Turns scores into weights. Where the maximum grows, the sums and values so far are scaled down. */
 static void attn_weigh(const attn *a, const attn_tile *t, int64_t first, int64_t n) {
     EACH_VEC(i, n) st(t->any + i, vf_set1(a->mask ? -GG_INF : 0), n - i);
     for (int64_t r = 0; r < t->n; r++) {
@@ -247,7 +251,7 @@ static void attn_run_tile(const attn *a, const attn_tile *t, int64_t first, int6
         attn_seen_values(a, t, first, n);
     }
 }
-/* A row of the result from its sum of weighted values; the sink takes its part of the weight. */
+/* A row of the result from its sum of weighted values; the sink takes its share of the weight. */
 static void attn_finish(const attn *a, ggml_tensor *dst, attn_row at, float max, double sum, float *out) {
     const float sink = attn_sink(a, at), top = sink > max ? sink : max, fade = attn_exp(max, top);
     sum = sum * (double)fade + (double)attn_exp(sink, top);
@@ -258,7 +262,7 @@ static void attn_finish(const attn *a, ggml_tensor *dst, attn_row at, float max,
 }
 
 /* ---- pieces: the keys of few tiles are split --------------------------------------------------------------------- */
-/* Tiles of a set and rows of a tile; pieces of the keys and keys of a piece */
+/* Tiles of a set and rows of a tile; pieces of the keys and keys of a piece. */
 typedef struct attn_cut { int64_t tiles, rows, pieces, keys; } attn_cut;
 
 static attn_cut attn_plan(const attn *a) {
@@ -270,7 +274,7 @@ static attn_cut attn_plan(const attn *a) {
     c.pieces = gg_max(gg_ceil_div(a->n_kv, c.keys), 1);
     return c;
 }
-/* What is kept of a piece of a row: its values, then sum and maximum. */
+/* The result of a piece of a row: its values, after sum and maximum. */
 static size_t attn_piece_size(const attn *a) { return (size_t)(attn_round(a->dv) + 4) * sizeof(float); }
 static float *attn_piece(const gg_work *w, const attn *a, const attn_cut *c, int64_t set, int64_t row, int64_t piece) {
     return (float *)((char *)w->wdata + (size_t)((set * a->rows + row) * c->pieces + piece) * attn_piece_size(a));
@@ -285,7 +289,7 @@ static void attn_keep(const attn *a, const attn_tile *t, int64_t r, float *piece
     memcpy(piece, &t->sum[r], sizeof *t->sum), piece[2] = t->max[r];
     memcpy(piece + 4, t->out + r * t->ld, (size_t)a->dv * sizeof *piece);
 }
-/* Puts the pieces of a row together, in the first of them. */
+/* Merges the pieces of a row into the first of them. */
 static void attn_merge(const gg_work *w, const attn *a, const attn_cut *c, ggml_tensor *dst, int64_t set, int64_t row) {
     float top = -GG_INF, *out = attn_piece(w, a, c, set, row, 0) + 4;
     double total = 0;
@@ -312,7 +316,8 @@ static int op_FLASH_ATTN_EXT(const gg_work *w, ggml_tensor *dst) {
     const attn_cut c = attn_plan(&a);
     const int64_t rows = a.sets * a.rows, tasks = a.sets * c.tiles * c.pieces;
     attn_tile t;
-    const bool ok = pack_type_ok(w->kernels, a.k.type) && pack_type_ok(w->kernels, a.v.type) && attn_tile_make(&t, &a, c.rows);
+    const bool ok = pack_type_ok(w->kernels, a.k.type) && pack_type_ok(w->kernels, a.v.type)
+        && attn_tile_make(&t, &a, c.rows);
     for (int64_t i; ok && (i = gemm_next_task(w)) < tasks;) {
         const int64_t piece = i % c.pieces, tile = i / c.pieces % c.tiles;
         t.set = i / c.pieces / c.tiles, t.row = tile * c.rows, t.n = gg_min(c.rows, a.rows - t.row);
@@ -321,7 +326,7 @@ static int op_FLASH_ATTN_EXT(const gg_work *w, ggml_tensor *dst) {
             if (c.pieces > 1) attn_keep(&a, &t, r, attn_piece(w, &a, &c, t.set, t.row + r, piece));
             else attn_finish(&a, dst, attn_at(&a, t.set, t.row + r), t.max[r], t.sum[r], t.out + r * t.ld);
     }
-    if (c.pieces > 1) gg_barrier(w);                     /* also without memory: the others wait */
+    if (c.pieces > 1) gg_barrier(w);                     /* also on failure: the other threads wait */
     if (!ok) return gg_fail(dst, "no memory for a tile, or no conversion of %s", gg_types[a.k.type].name);
     if (c.pieces > 1)
         for (int64_t r = rows * w->ith / w->nth; r < rows * (w->ith + 1) / w->nth; r++)

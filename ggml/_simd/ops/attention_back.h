@@ -1,9 +1,8 @@
 /* The gradients of attention: FLASH_ATTN_EXT_BACK, with all options, and FLASH_ATTN_BACK, whose v is transposed and
- * whose mask is causal or none. The result holds them as attention_layout.h says.
- *
- * Two sweeps that each share out what they write, so that no sums meet between threads: by tiles of rows, which gives
- * the gradient by q (and by mask and sinks) and what the soft-max of each row was; then by blocks of keys, which
- * computes weights again for all rows and gives the gradients by k and v. */
+ * whose mask is causal or none. runtime/attention_layout.h defines the layout of the result. There are two passes, and
+ * in each the threads write to disjoint parts, so that no sums are shared. The first goes by tiles of rows: it gives
+ * the gradients of q, mask and sinks, and the soft-max statistics of each row. The second goes by blocks of keys: it
+ * computes the weights of all rows again and gives the gradients of k and v. */
 #ifndef GG_OPS_ATTENTION_BACK_H
 #define GG_OPS_ATTENTION_BACK_H
 #include "attention.h"
@@ -16,9 +15,9 @@ typedef struct attn_softmax { float max, part, dot; } attn_softmax;   /* weight 
 typedef struct attn_back {
     attn a;
     ggml_tensor d;                  /* gradient of the result, [dv, n_q, heads, batch] */
-    ggml_tensor k, v;               /* gradients by these, in the shapes of a.k and a.v */
-    float *q, *mask, *sinks;        /* gradients by the others; NULL: not wanted */
-    bool kv;                        /* those of k and v are wanted */
+    ggml_tensor k, v;               /* gradients of k and v, in the shapes of a.k and a.v */
+    float *q, *mask, *sinks;        /* gradients of the others; NULL: not requested */
+    bool kv;                        /* the gradients of k and v are requested */
     int64_t tiles, stride;          /* tiles of a set; stride of rows of weights */
     float *tq, *td, *w, *dw, *bend, *tmp, *room;
     attn_softmax *rows;             /* of all rows, in the work memory */
@@ -30,7 +29,7 @@ static void attn_swap(ggml_tensor *t, int i, int j) {
     t->ne[i] = t->ne[j], t->nb[i] = t->nb[j];
     t->ne[j] = ne, t->nb[j] = nb;
 }
-/* A packed f32 tensor of t's shape at p */
+/* A contiguous f32 tensor of the shape of t at p. */
 static ggml_tensor attn_part(const ggml_tensor *t, char *p) {
     ggml_tensor r = {.type = GGML_TYPE_F32, .ne = {t->ne[0], t->ne[1], t->ne[2], t->ne[3]}, .nb = {sizeof(float)}};
     for (int i = 1; i < 4; i++) r.nb[i] = r.nb[i - 1] * (size_t)r.ne[i - 1];
@@ -43,7 +42,7 @@ static attn_back attn_back_of(const gg_kernels *kernels, ggml_tensor *dst) {
     size_t at[GG_ATTN_END + 1] = {0};
     char *const p = dst->data;
     attn_back b = {.d = *dst->src[ext ? 5 : 3], .kv = want & GG_ATTN_WANT_KV};
-    gg_attn_layout(dst->src[0], dst->src[1], dst->src[2], want, at);      /* fits: the check has seen it */
+    gg_attn_layout(dst->src[0], dst->src[1], dst->src[2], want, at);      /* succeeds, because the check has passed */
     b.k = attn_part(dst->src[1], p + at[GG_ATTN_K]), b.v = attn_part(dst->src[2], p + at[GG_ATTN_V]);
     if (want & GG_ATTN_WANT_Q) b.q = (float *)(p + at[GG_ATTN_Q]);
     if (want & GG_ATTN_WANT_MASK) b.mask = (float *)(p + at[GG_ATTN_MASK]);
@@ -52,7 +51,8 @@ static attn_back attn_back_of(const gg_kernels *kernels, ggml_tensor *dst) {
         b.a = attn_ext(kernels, dst);
         attn_swap(&b.d, 1, 2);
     } else {
-        b.a = (attn){.kernels = kernels, .q = dst->src[0], .k = *dst->src[1], .v = *dst->src[2], .causal = dst->op_params[0] != 0};
+        b.a = (attn){.kernels = kernels, .q = dst->src[0], .k = *dst->src[1], .v = *dst->src[2],
+                     .causal = dst->op_params[0] != 0};
         attn_swap(&b.a.v, 0, 1), attn_swap(&b.v, 0, 1);
         attn_shape(&b.a);
         b.a.factor = (float)(1 / sqrt((double)b.a.d));
@@ -60,7 +60,7 @@ static attn_back attn_back_of(const gg_kernels *kernels, ggml_tensor *dst) {
     b.tiles = gg_ceil_div(b.a.rows, BACK_ROWS);
     return b;
 }
-/* Zeros between the parts */
+/* Clears the padding between the parts. */
 static void attn_back_gaps(ggml_tensor *dst) {
     const ggml_tensor *const *of = (const ggml_tensor *const *)dst->src;
     size_t at[GG_ATTN_END + 1] = {0};
@@ -84,18 +84,19 @@ static bool attn_back_make(attn_back *b) {
     return true;
 }
 
-/* Scores and gradients of the weights for n rows, which tq and td are made to hold, and m keys. */
+/* Scores and gradients of the weights for n rows and m keys; tq and td are filled with the rows. */
 static void attn_back_scores(const attn_back *b, int64_t set, int64_t row, int64_t n, int64_t first, int64_t m) {
     const attn *a = &b->a;
     const int64_t d = attn_round(a->d), dv = attn_round(a->dv);
     attn_take(a, a->q, set, row, n, a->factor, b->tq);
     attn_take(a, &b->d, set, row, n, 1, b->td);
-    attn_product_rows(m, n, a->d, attn_matrix(a, &a->k, 0, set, first), attn_floats(b->tq, d, 1), b->w, b->stride, false,
+    attn_product_rows(m, n, a->d, attn_matrix(a, &a->k, 0, set, first), attn_floats(b->tq, d, 1), b->w, b->stride,
+                      false,
                       b->room);
     attn_product_rows(m, n, a->dv, attn_matrix(a, &a->v, 0, set, first), attn_floats(b->td, dv, 1), b->dw, b->stride,
                       false, b->room);
 }
-/* Gradient of the weights to that of the scores: dw = w (dw - dot) bend */
+/* Turns the gradient of the weights into that of the scores: dw = w (dw - dot) bend. */
 static void attn_back_logits(const attn *a, int64_t n, const float *w, float dot, const float *bend, float *dw) {
     EACH_VEC(i, n) {
         const int64_t k = n - i;
@@ -183,7 +184,7 @@ static int op_FLASH_ATTN_BACK(const gg_work *w, ggml_tensor *dst) {
     b.rows = w->wdata;
     for (int64_t i; ok && (i = gemm_next_task(w)) < b.a.sets * b.tiles;)
         attn_back_tile(&b, i / b.tiles, i % b.tiles * BACK_ROWS);
-    gg_barrier(w);                                       /* also without memory: the others wait */
+    gg_barrier(w);                                       /* also on failure: the other threads wait */
     if (w->ith == 0) {
         atomic_store_explicit(w->chunk, 0, memory_order_relaxed);
         attn_back_gaps(dst);

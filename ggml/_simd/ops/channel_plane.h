@@ -1,27 +1,27 @@
-/* Rows of one plane (a channel of an image), copied so that windows are easy: padded, and with the elements that
- * neighbouring outputs look at side by side. With a step of 2 a row holds its even elements, then its odd ones; what
- * tap t of outputs o, o+1 ... looks at is then one piece of it. */
+/* A padded copy of rows of a channel plane (one channel of an image), in which the elements that neighbouring outputs
+ * read are contiguous. With a stride of 2, a row holds its even elements, then its odd elements, so that tap t of the
+ * outputs o, o+1 ... reads one contiguous piece. */
 #ifndef GG_OPS_CHANNEL_PLANE_H
 #define GG_OPS_CHANNEL_PLANE_H
 #include "patches.h"
 
 enum {
-    PLANE_FLOATS = 1 << 15,         /* of the copy, so that it stays in the second-level cache */
-    PLANE_ROWS = 8,                 /* of outputs that are worth a part */
+    PLANE_FLOATS = 1 << 15,         /* of the copy, so that it stays in the L2 cache */
+    PLANE_ROWS = 8,                 /* rows of outputs that are worth a part */
 };
 
 typedef struct channel_plane {
-    const patch_axis *ax;           /* two of them: within a row, and from row to row */
-    int64_t low[2];                 /* the first element that output 0 looks at */
-    int64_t columns, width;         /* floats for each remainder by the step; floats of a row */
-    int64_t rows, height;           /* outputs (rows of them) to work on at a time; rows of the copy for that */
-    int64_t *tap;                   /* where tap t looks, from where output 0 begins */
+    const patch_axis *ax;           /* two axes: within a row, and from row to row */
+    int64_t low[2];                 /* the first element that output 0 reads */
+    int64_t columns, width;         /* floats for each remainder modulo the stride; floats of a row */
+    int64_t rows, height;           /* rows of outputs at a time; rows of the copy for these */
+    int64_t *tap;                   /* where tap t reads, relative to output 0 */
     float *data;
 } channel_plane;
 
 static inline int64_t plane_round(int64_t n) { return (n + VW - 1) / VW * VW; }
 
-/* How to lay it out, for as many rows of outputs at a time as fit in PLANE_FLOATS and `parts` ask for (0: for all). */
+/* Plans a copy for as many rows of outputs as fit in PLANE_FLOATS and give `parts` parts (0: all rows at a time). */
 static channel_plane plane_plan(const patches *v, int64_t parts) {
     channel_plane p = {.ax = v->ax};
     for (int i = 0; i < 2; i++) {
@@ -37,18 +37,18 @@ static channel_plane plane_plan(const patches *v, int64_t parts) {
     p.height = (p.rows - 1) * step + extent + 1;
     return p;
 }
-/* Into how many parts to cut each of n planes, so that all threads have some. */
+/* The number of parts to split each of n planes into, so that all threads have work. */
 static inline int64_t plane_parts(const gg_work *w, int64_t n) {
     return w->nth > 1 && n > 0 && n < 4 * w->nth ? gg_ceil_div(4 * w->nth, n) : 1;
 }
-/* How many strips of p.rows that makes. */
+/* The number of strips of p.rows rows of outputs. */
 static inline int64_t plane_strips(const channel_plane *p) { return gg_ceil_div(p->ax[1].out, p->rows); }
 static inline size_t plane_taps(const channel_plane *p) { return (size_t)(p->ax[0].taps * p->ax[1].taps); }
 static inline size_t plane_lines(size_t bytes) { return (bytes + 63) / 64 * 64; }
 static inline size_t plane_size(const channel_plane *p) {
     return plane_lines((size_t)(p->height * p->width) * sizeof(float)) + plane_lines(plane_taps(p) * sizeof(int64_t));
 }
-/* Puts it into memory of plane_size bytes; returns what lies behind. */
+/* Places the copy in memory of plane_size bytes; returns the address after it. */
 static char *plane_place(channel_plane *p, char *memory) {
     const patch_axis *ax = p->ax;
     p->tap = (int64_t *)memory;
@@ -60,11 +60,11 @@ static char *plane_place(channel_plane *p, char *memory) {
     }
     return memory + plane_size(p);
 }
-/* What tap t of the outputs in row o (counted from the first of the copy) looks at. */
+/* What tap t reads for the outputs in row o of the copy. */
 static inline float *plane_at(const channel_plane *p, int64_t o, int64_t t) {
     return p->data + o * p->ax[1].stride * p->width + p->tap[t];
 }
-/* Fills it for `rows` rows of outputs from o on; `rest` is what lies outside. */
+/* Loads the copy for `rows` rows of outputs from o on; `rest` is the value outside the plane. */
 static void plane_load(const channel_plane *p, const patches *v, int type, const char *data, int64_t o, int64_t rows,
                        float rest) {
     const patch_axis *ax = p->ax;
@@ -77,7 +77,7 @@ static void plane_load(const channel_plane *p, const patches *v, int type, const
                       p->data + r * p->width + f * p->columns);
     }
 }
-/* The way back: the copy, which holds all rows, to the plane it is of; 0 where no window looks. */
+/* Stores the copy, which holds all rows, to its plane; 0 where no window reads. */
 static void plane_store(const channel_plane *p, float *y, size_t nb1) {
     const patch_axis *ax = p->ax;
     for (int64_t r = 0; r < ax[1].in; r++, y = (float *)((char *)y + nb1)) {
@@ -91,11 +91,11 @@ static void plane_store(const channel_plane *p, float *y, size_t nb1) {
         }
     }
 }
-/* Scratch memory for a plane, and `more` bytes behind it. */
+/* Scratch memory for a plane, and `more` bytes after it. */
 static char *plane_scratch(channel_plane *p, size_t more) {
     char *memory = gg_scratch(plane_size(p) + more);
     return memory ? plane_place(p, memory) : NULL;
 }
-static int plane_memory(const ggml_tensor *dst) { return gg_fail(dst, "no memory for a plane"); }
+static int plane_memory(const ggml_tensor *dst) { return gg_fail(dst, "no memory for a channel plane"); }
 
 #endif

@@ -1,5 +1,5 @@
-/* Convolutions as matrix products whose operands are gathered while they are packed; no matrix of patches is ever
- * written down, unless it is what was asked for (IM2COL). geometry.h says what the nodes mean. */
+/* Convolutions as matrix products whose operands are gathered while they are packed. A matrix of patches is only stored
+ * if it is the result (IM2COL). runtime/geometry.h defines the geometry. */
 #ifndef GG_OPS_CONV_H
 #define GG_OPS_CONV_H
 #include "direct.h"
@@ -10,8 +10,8 @@ static size_t conv_at(const gemm *g, int64_t i, int64_t j) {
 }
 static int conv_memory(const ggml_tensor *dst) { return gg_fail(dst, "no memory for panels"); }
 
-/* The kernel as the other operand: vectors are its output channels (or input channels, for the way back), k runs over
- * the taps of the other channels. Of all taps, those from first on in steps. */
+/* The kernel as the second operand: its vectors are output channels (input channels for the gradient), k runs over the
+ * taps of the other channels. Only the taps first[], first[] + step[] ... are used. */
 static patches conv_kernel(const gg_conv *v, bool back, const int64_t taps[3], const int64_t first[3],
                            const int64_t step[3]) {
     gg_conv_part w = gg_conv_w(v);
@@ -24,7 +24,7 @@ static patches conv_kernel(const gg_conv *v, bool back, const int64_t taps[3], c
 }
 static gemm_src conv_kernel_source(const gg_kernels *k, const gg_conv *v, const patches *kernel) {
     gemm_src s = patch_source(k, v->w->data, v->w->type, kernel, pack_taps);
-    size_t next = (size_t)gg_types[s.type].bytes;     /* do taps, then channels lie in one piece? */
+    size_t next = (size_t)gg_types[s.type].bytes;     /* are the taps, then the channels, contiguous? */
     for (int i = 0; i < 4; i++) {
         const patch_axis *ax = &kernel->ax[i < 3 ? i : 0];
         const int64_t n = i < 3 ? ax->out : kernel->n;
@@ -36,7 +36,7 @@ static gemm_src conv_kernel_source(const gg_kernels *k, const gg_conv *v, const 
     return s;
 }
 
-/* Places of all images by channels of the result: the product of what `seen` sees with the kernel. */
+/* Positions of all images times channels of the result: the product of the patches `seen` with the kernel. */
 static gemm conv_product(const gg_kernels *k, const gg_conv *v, const patches *seen, const patches *kernel,
                          const ggml_tensor *data, char *out, size_t nb_c) {
     return (gemm){.m = patches_places(seen) * seen->n, .n = kernel->c, .k = patches_taps(seen) * seen->c,
@@ -59,8 +59,8 @@ static int conv_forward(const gg_work *w, ggml_tensor *dst) {
     return conv_run(w, dst, &seen, &g);
 }
 
-/* x from w and g, phase by phase of the stride, each a product of its own. The phases write next to each other: a thread
- * has places of all of them, in one piece, as to pack the kernel costs much. */
+/* x from w and g: one product for each phase of the stride. The phases write interleaved positions. A thread computes
+ * contiguous positions of all phases, because packing the kernel is expensive. */
 typedef struct { patches seen, kernel; gemm g; } conv_phase;
 static void conv_phase_make(const gg_kernels *k, conv_phase *p, const gg_conv *v, int64_t i, char *out) {
     const gg_conv_part x = gg_conv_x(v);
@@ -71,9 +71,13 @@ static void conv_phase_make(const gg_kernels *k, conv_phase *p, const gg_conv *v
     p->kernel = conv_kernel(v, true, taps, tap, step);
     p->g = conv_product(k, v, &p->seen, &p->kernel, v->g, out, x.nb_c);
 }
-/* The same of one dimension to few channels: the product of every tap with the data, whose places lie side by side, so
- * that nothing is gathered; then what meets at a place of the result is added up. */
-enum { SPREAD_N = 64 /* taps of all channels */, SPREAD_PLACES = 256 /* of a tile */, SPREAD_EXTENT = 32, SPREAD_ROW = 304 };
+/* The same in one dimension with few channels: the product of every tap with the data, whose positions are contiguous,
+ * so that nothing is gathered. Then the products that belong to one position of the result are added. */
+enum {
+    SPREAD_N = 64,                  /* most taps of all channels */
+    SPREAD_PLACES = 256,            /* positions of a tile */
+    SPREAD_EXTENT = 32, SPREAD_ROW = 304,
+};
 
 static bool spread_fits(const gg_conv *v) {
     const gg_conv_part k = gg_conv_w(v);
@@ -86,12 +90,12 @@ static gemm_src spread_source(const gg_kernels *kernels, const ggml_tensor *t, s
     gemm_set_pack(&s, false);
     return s;
 }
-/* Places o to o + n of a channel of the result, n a multiple of the stride or all that is left; products: of each tap
- * with places l0 to l1 of the data. */
+/* Positions o to o + n of a channel of the result; n is a multiple of the stride, or all that is left. products: of
+ * each tap with positions l0 to l1 of the data. */
 static void spread_sum(const gg_conv *v, const float *products, int64_t l0, int64_t l1, int64_t o, int64_t n, char *y,
                        size_t nb) {
     const int64_t taps = v->w->ne[0], s = v->s[0];
-    for (int64_t f = 0; f < gg_min(s, n); f++) {       /* places that the same taps reach */
+    for (int64_t f = 0; f < gg_min(s, n); f++) {       /* positions that the same taps reach */
         float sum[SPREAD_ROW];
         const int64_t count = (n - f + s - 1) / s;
         memset(sum, 0, (size_t)count * sizeof *sum);
@@ -110,12 +114,15 @@ static int spread_run(const gg_work *w, ggml_tensor *dst, const gg_conv *v) {
     const int64_t s = v->s[0], extent = (k.ne[0] - 1) * v->d[0], columns = k.ne[0] * k.c;
     const int64_t each = gg_ceil_div(gg_ceil_div(x.ne[0], s), 16), places = gg_max(32, gg_min(SPREAD_PLACES, each));
     const int64_t tile = places * s, tiles = gg_ceil_div(x.ne[0], tile);
-    const int64_t together = k.nb_c == (size_t)k.ne[0] * k.nb[0] ? k.c : 1;        /* channels whose taps lie in one piece */
-    gemm p = {.n = together * k.ne[0], .k = g.c, .ne2 = 1, .ne3 = 1, .c_m = sizeof(float), .c_n = SPREAD_ROW * sizeof(float)};
+    /* channels whose taps are contiguous */
+    const int64_t together = k.nb_c == (size_t)k.ne[0] * k.nb[0] ? k.c : 1;
+    gemm p = {.n = together * k.ne[0], .k = g.c, .ne2 = 1, .ne3 = 1, .c_m = sizeof(float),
+              .c_n = SPREAD_ROW * sizeof(float)};
     for (int64_t u0, u1; gg_claim_chunk(w, tiles * x.n, 1, &u0, &u1);)
         for (int64_t u = u0; u < u1; u++) {
             const int64_t image = u / tiles, o = u % tiles * tile, n = gg_min(tile, x.ne[0] - o);
-            const int64_t l0 = gg_max(0, (o + v->p[0] - extent) / s), l1 = gg_min(g.ne[0], (o + n - 1 + v->p[0]) / s + 1);
+            const int64_t l0 = gg_max(0, (o + v->p[0] - extent) / s),
+                l1 = gg_min(g.ne[0], (o + n - 1 + v->p[0]) / s + 1);
             p.m = gg_max(l1 - l0, 0);
             p.a = spread_source(w->kernels, v->g, (size_t)image * g.nb_n + (size_t)l0 * g.nb[0], g.nb[0], g.nb_c);
             const gemm_tiling cut = gemm_plan(&p, 1);
@@ -129,7 +136,8 @@ static int spread_run(const gg_work *w, ggml_tensor *dst, const gg_conv *v) {
             }
             for (int64_t c = 0; c < k.c; c++)
                 spread_sum(v, products + c * k.ne[0] * SPREAD_ROW, l0, gg_max(l0, l1), o, n,
-                           (char *)dst->data + (size_t)image * x.nb_n + (size_t)c * x.nb_c + (size_t)o * x.nb[0], x.nb[0]);
+                           (char *)dst->data + (size_t)image * x.nb_n + (size_t)c * x.nb_c + (size_t)o * x.nb[0],
+                           x.nb[0]);
         }
     return GGML_STATUS_SUCCESS;
 }
@@ -139,7 +147,7 @@ static int conv_data(const gg_work *w, ggml_tensor *dst) {
     if (spread_fits(&v)) return spread_run(w, dst, &v);
     const int64_t phases = patch_phases(&v);
     conv_phase p;
-    conv_phase_make(w->kernels, &p, &v, 0, dst->data);               /* no other has more places */
+    conv_phase_make(w->kernels, &p, &v, 0, dst->data);               /* no other phase has more positions */
     if (phases == 1) return conv_run(w, dst, &p.seen, &p.g);
     const int64_t panels = gg_ceil_div(p.g.m, MR);
     for (int64_t r0, r1; gg_claim_chunk(w, panels, gg_ceil_div(panels, w->nth), &r0, &r1);)
@@ -153,8 +161,8 @@ static int conv_data(const gg_work *w, ggml_tensor *dst) {
     return GGML_STATUS_SUCCESS;
 }
 
-/* Into how many sums over some of the images each the gradient by a small kernel is cut, so that it makes tasks enough:
- * a divisor of the images. It does not depend on the threads, and so neither does the result. */
+/* The number of partial sums, each over some images, for the gradient of a small kernel, so that there are enough
+ * tasks: a divisor of the number of images. It does not depend on the number of threads, nor does the result. */
 static int64_t conv_cuts(const gg_conv *v) {
     const gg_conv_part k = gg_conv_w(v), g = gg_conv_g(v);
     const int64_t tiles = gg_ceil_div(k.ne[0] * k.ne[1] * k.ne[2] * k.c, 32) * gg_ceil_div(k.n, 14);
@@ -208,8 +216,8 @@ static int op_CONV_BACK_KERNEL(const gg_work *w, ggml_tensor *dst) {
     return gg_conv_is_depthwise(dst->op_params[0]) ? depthwise_kernel(w, dst) : conv_kernel_gradient(w, dst);
 }
 
-/* ---- columns: patches written down ------------------------------------------------------------------------------- */
-/* x as the windows look at it; `to` says where the column of a place lies. */
+/* ---- columns: stored patches ------------------------------------------------------------------------------- */
+/* The patches of x; `to` is the byte offset of the column of a position. */
 static patches columns_view(const gg_columns *q) {
     const gg_conv_part x = gg_conv_part_of(q->x, q->kind, q->ic);
     const size_t *nb = q->columns->nb;
@@ -220,7 +228,7 @@ static patches columns_view(const gg_columns *q) {
     v.to_n = q->kind == GG_CONV_1D ? nb[2] : q->kind == GG_CONV_2D ? nb[3] : (size_t)out[2] * nb[3];
     return v;
 }
-/* Turns a panel of n places by kn taps around and writes it to the places' columns. */
+/* Transposes a panel of n positions by kn taps and stores it to the columns of the positions. */
 static void columns_store(ggml_tensor *dst, const patches *v, int64_t i0, int n, int64_t k0, int kn,
                           const float *panel) {
     float tmp[4][KC + VW] __attribute__((aligned(64)));
@@ -255,7 +263,7 @@ static int columns_write(const gg_work *w, ggml_tensor *dst) {
     return GGML_STATUS_SUCCESS;
 }
 
-/* Adds what one tap of all windows holds to the plane of a channel: n values `step` floats apart. */
+/* Adds the values of one tap of all windows to the channel plane: n values, `step` floats apart. */
 static void columns_add(int type, const char *p, size_t nb, int64_t n, float *y, int64_t step) {
     if (type == GGML_TYPE_F32)
         for (int64_t i = 0; i < n; i++, y += step, p += nb) {
@@ -266,7 +274,7 @@ static void columns_add(int type, const char *p, size_t nb, int64_t n, float *y,
     else
         for (int64_t i = 0; i < n; i++) y[i * step] += pack_value(type, p + (size_t)i * nb);
 }
-/* Elements lo to hi of each row; plane: where the first of them lies. */
+/* Elements lo to hi of each row; plane: the address of the first of them. */
 static void columns_sum(const gg_columns *q, const patches *v, int64_t c, int64_t image, int64_t lo, int64_t hi,
                         char *plane) {
     const patch_axis *ax = v->ax;
@@ -279,7 +287,8 @@ static void columns_sum(const gg_columns *q, const patches *v, int64_t c, int64_
             const int64_t o1 = r % ax[1].out, o2 = r / ax[1].out;
             int64_t t[3], none;
             patch_tap(v, k, t, &none);
-            const int64_t x = ax[0].base + t[0] * ax[0].dilation - lo, y = o1 * ax[1].stride + ax[1].base + t[1] * ax[1].dilation;
+            const int64_t x = ax[0].base + t[0] * ax[0].dilation - lo,
+                y = o1 * ax[1].stride + ax[1].base + t[1] * ax[1].dilation;
             const int64_t z = o2 * ax[2].stride + ax[2].base + t[2] * ax[2].dilation;
             if (y < 0 || y >= ax[1].in || z < 0 || z >= ax[2].in) continue;
             const patch_range in = patch_inside(hi - lo, x, ax[0].stride, ax[0].out);
@@ -289,18 +298,19 @@ static void columns_sum(const gg_columns *q, const patches *v, int64_t c, int64_
             columns_add(q->columns->type, p + (size_t)in.lo * v->to[0], v->to[0], in.hi - in.lo, to, ax[0].stride);
         }
 }
-enum { COLUMNS_PIECE = 4096 };  /* elements of a plane of one row that a thread makes at a time */
+enum { COLUMNS_PIECE = 4096 };  /* elements of a plane with one row that a thread computes at a time */
 static int columns_back(const gg_work *w, ggml_tensor *dst) {
     const gg_columns q = gg_columns_of(dst);
     const patches v = columns_view(&q);
     const int64_t across = v.ax[0].in, rows = v.ax[1].in * v.ax[2].in;
     const int64_t piece = rows == 1 ? COLUMNS_PIECE : across, pieces = gg_ceil_div(across, gg_max(piece, 1));
-    float *sums = NULL;             /* of a piece of halves: one row, as only COL2IM_1D has them */
+    float *sums = NULL;             /* of a piece of f16 or bf16: one row, as only COL2IM_1D has */
     if (dst->type != GGML_TYPE_F32 && !(sums = gg_scratch((size_t)piece * sizeof(float)))) return conv_memory(dst);
     int64_t i0, i1;
     while (gg_claim_chunk(w, v.c * v.n * pieces, 1, &i0, &i1))
         for (int64_t i = i0; i < i1; i++) {
-            const int64_t lo = i % pieces * piece, hi = gg_min(lo + piece, across), c = i / pieces % v.c, n = i / pieces / v.c;
+            const int64_t lo = i % pieces * piece, hi = gg_min(lo + piece, across), c = i / pieces % v.c,
+                n = i / pieces / v.c;
             char *y = (char *)dst->data + (size_t)c * v.nb_c + (size_t)n * v.nb_n + (size_t)lo * dst->nb[0];
             float *to = sums ? sums : (float *)y;
             memset(to, 0, (size_t)((hi - lo) * rows) * sizeof(float));

@@ -1,9 +1,8 @@
-/* Copies between strided boxes of memory, with or without conversion: the engine under the SHAPE family.
- *
- * A box lists dimensions with a stride on each side. box_plan sorts them by the destination's stride, merges what lies
- * side by side, and cuts the box into two-dimensional tiles (x the destination's inner dimension, y the source's where
- * that is another one), so that both sides are touched a cache line at a time. Tiles are independent: threads share
- * them out. */
+/* Copies between strided boxes of memory, with or without conversion: what the shape, pad, window, index, triangular
+ * and resize families use. A box lists dimensions with a stride on each side. box_plan sorts them by the stride of the
+ * destination, merges contiguous dimensions, and splits the box into two-dimensional tiles (x: the inner dimension of
+ * the destination, y: that of the source if it is another one), so that both sides are accessed by whole cache lines.
+ * Tiles are independent, and threads share them. */
 #ifndef GG_OPS_COPY_H
 #define GG_OPS_COPY_H
 #include "../vec/vec.h"
@@ -19,7 +18,8 @@ typedef struct box {
     ptrdiff_t d[BOX_DIMS], s[BOX_DIMS];        /* strides in bytes; of dimension 0: per unit */
     char *dst;
     const char *src;                           /* NULL: zeros are written */
-    int db, sb;                                /* elements in a unit: 1, or a quantised type's block when converting */
+    /* elements of a unit: 1, or the block of a quantised type that is converted */
+    int db, sb;
     ptrdiff_t du, su;                          /* bytes of a unit */
     bool convert;
     cast_fn cast, in, out;                     /* plain to plain, plain to f32, f32 to plain */
@@ -30,7 +30,7 @@ typedef struct box {
 
 
 /* ---- conversions of packed rows ---------------------------------------------------------------------------------- */
-/* From a float to an integer: truncates, saturates, NaN gives 0. Between integers: modulo 2^bits, as C does it. */
+/* Float to integer: truncates and saturates, NaN gives 0. Integer to integer: modulo 2^bits, as in C. */
 #define SATURATE(F, I, lo, hi)                                                                                     \
     static inline I F##_to_##I(F x) { return x >= -(F)lo ? hi : x < (F)lo ? lo : x == x ? (I)x : 0; }
 SATURATE(float, int8_t, INT8_MIN, INT8_MAX)
@@ -64,7 +64,7 @@ FROM_INT(int64_t, int8_t, int16_t, int32_t)
 #undef TRUNC
 #undef PLAIN
 #undef CAST
-/* The one that is made most, by vectors. */
+/* The most frequent conversion, vectorised. */
 static void cast_float_int32_t(const void *vx, void *vy, int64_t n) {
     const float *x = vx;
     int32_t *y = vy;
@@ -117,7 +117,7 @@ static void convert_row(const box *b, const char *x, char *y, int64_t n) {
 }
 
 /* ---- tiles ------------------------------------------------------------------------------------------------------- */
-/* N to 2 N bytes in two pieces, which may overlap. */
+/* Copies N to 2 N bytes as two pieces, which may overlap. */
 #define TWO_PIECES(N) \
     if (n >= N) { \
         char a[N], b[N]; \
@@ -125,7 +125,7 @@ static void convert_row(const box *b, const char *x, char *y, int64_t n) {
         memcpy(d, a, N), memcpy(d + n - N, b, N); \
         return; \
     }
-/* Rows may be short: then a call of memcpy costs more than the copy. */
+/* Rows may be short: calling memcpy would cost more than the copy. */
 static inline void copy_run(char *d, const char *s, size_t n) {
     if (n > 512) { memcpy(d, s, n); return; }
     for (; n > 64; n -= 64, d += 64, s += 64) memcpy(d, s, 64);
@@ -134,8 +134,8 @@ static inline void copy_run(char *d, const char *s, size_t n) {
 }
 #undef TWO_PIECES
 
-/* Units of 1, 2, 4 or 8 bytes. A transposing tile goes through a small square of which each source line is read once
- * and each destination line written once, whole: strides of a power of two throw lines out of the cache early. */
+/* Units of 1, 2, 4 or 8 bytes. A transposing tile uses a small square buffer: each source line is read once and each
+ * destination line is written once, completely, because strides of a power of two evict cache lines early. */
 #define MOVE(T, N)                                                                                                    \
     static inline void strided_##T(char *dst, ptrdiff_t dx, ptrdiff_t dy, const char *src, ptrdiff_t sx, ptrdiff_t sy,\
                                    int64_t nx, int64_t ny) {                                                          \
@@ -163,7 +163,7 @@ static inline void copy_run(char *d, const char *s, size_t n) {
                 char *d = dst + y * dy + x * (ptrdiff_t)sizeof(T);                                                    \
                 const char *s = src + x * sx + y * (ptrdiff_t)sizeof(T);                                              \
                 if (nx - x >= N && ny - y >= N) square_##T(d, dy, s, sx);                                             \
-                else strided_##T(d, sizeof(T), dy, s, sx, sizeof(T), gg_min(N, nx - x), gg_min(N, ny - y));             \
+                else strided_##T(d, sizeof(T), dy, s, sx, sizeof(T), gg_min(N, nx - x), gg_min(N, ny - y));           \
             }                                                                                                         \
     }                                                                                                                 \
     static void move_##T(char *dst, ptrdiff_t dx, ptrdiff_t dy, const char *src, ptrdiff_t sx, ptrdiff_t sy,          \
@@ -199,7 +199,7 @@ static void tile_zero(char *dst, ptrdiff_t dx, ptrdiff_t dy, int64_t nx, int64_t
         if (dx == unit) memset(dst + y * dy, 0, (size_t)(nx * unit));
         else for (int64_t x = 0; x < nx; x++) memset(dst + x * dx + y * dy, 0, (size_t)unit);
 }
-/* Rows that are not packed on either side go through a packed copy of the tile. */
+/* Rows that are strided on either side go through a contiguous copy of the tile. */
 static void tile_convert(const box *b, char *dst, const char *src, int64_t nx, int64_t ny) {
     _Alignas(64) char in[TILE_ELEMS * 8], out[TILE_ELEMS * 8];
     const bool gather = b->s[0] != b->su, scatter = b->d[0] != b->du;
@@ -218,7 +218,8 @@ static void box_tile(const box *b, char *dst, const char *src, int64_t nx, int64
 }
 
 /* ---- boxes ------------------------------------------------------------------------------------------------------- */
-/* An empty box from one type to another; false: there is no conversion. Without one, dimension 0 counts blocks. */
+/* Starts a box from one type to another; false: there is no conversion. Without conversion, dimension 0 counts
+ * blocks. */
 static bool box_types(const gg_kernels *k, box *b, int to, int from) {
     const gg_type_info *t = &gg_types[to], *f = &gg_types[from];
     *b = (box){.db = 1, .sb = 1, .du = t->bytes, .su = f->bytes, .convert = to != from};
@@ -233,7 +234,7 @@ static bool box_types(const gg_kernels *k, box *b, int to, int from) {
 static inline void box_dim(box *b, int64_t n, ptrdiff_t d, ptrdiff_t s) {
     b->n[b->nd] = n, b->d[b->nd] = d, b->s[b->nd++] = s;
 }
-/* Dimension 0 must stay the inner one. */
+/* Whether dimension 0 must stay the inner one. */
 static inline bool box_blocks(const box *b) { return b->db > 1 || b->sb > 1; }
 
 static void box_swap(box *b, int i, int j) {
@@ -259,7 +260,7 @@ static void box_merge(box *b) {
         b->n[b->nd] = 1, b->d[b->nd] = first ? b->du : 0, b->s[b->nd] = first ? b->su : 0;
     }
 }
-/* Extents of a tile along x and y for rows that are packed on both sides, or not. */
+/* The extents of a tile along x and y, for contiguous and for strided rows. */
 static void box_steps(box *b) {
     const bool packed = b->d[0] == b->du && b->s[0] == b->su;
     int64_t all = TILE_ELEMS, x = b->convert ? (packed ? TILE_ELEMS : box_blocks(b) ? 256 : 64) : TILE_SIDE;
@@ -276,7 +277,7 @@ static void box_plan(box *b) {
     for (int i = box_blocks(b) ? 2 : 1; i < b->nd; i++)
         for (int j = i; j > (box_blocks(b) ? 1 : 0) && b->d[j] < b->d[j - 1]; j--) box_swap(b, j, j - 1);
     box_merge(b);
-    /* y: where the other side runs on, if it is not along x */
+    /* y: the dimension in which the other side is contiguous, if that is not x */
     for (int i = 2; i < b->nd; i++) {
         if (b->s[0] != b->su && b->s[i] < b->s[1]) box_swap(b, 1, i);
         else if (b->d[0] != b->du && b->d[i] < b->d[1]) box_swap(b, 1, i);
@@ -299,7 +300,7 @@ static void box_tiles(const box *b, int64_t t0, int64_t t1) {
         for (int k = 0; k < b->nd && (i[k] += b->step[k]) >= b->n[k]; k++) i[k] = 0;
     }
 }
-/* Tiles [t0, t1) of all boxes counted through. */
+/* Copies tiles [t0, t1), counted over all boxes. */
 static void boxes_tiles(const box *b, int n, int64_t t0, int64_t t1) {
     for (int i = 0; i < n && t1 > 0; t0 -= b[i].tiles, t1 -= b[i].tiles, i++)
         if (t0 < b[i].tiles) box_tiles(&b[i], t0 > 0 ? t0 : 0, gg_min(t1, b[i].tiles));
@@ -309,7 +310,7 @@ static int64_t boxes_count(const box *b, int n) {
     for (int i = 0; i < n; i++) total += b[i].tiles;
     return total;
 }
-/* Copies planned boxes, shared out among the threads. */
+/* Copies planned boxes; the threads share the tiles. */
 static void boxes_run(const gg_work *w, const box *b, int n) {
     const int64_t total = boxes_count(b, n);
     int64_t t0, t1, bytes = 0;
@@ -319,7 +320,7 @@ static void boxes_run(const gg_work *w, const box *b, int n) {
 }
 
 /* ---- rows: for operations that go row by row --------------------------------------------------------------------- */
-/* Prepares rows of n elements, elements dx and sx bytes apart (blocks, of a quantised type); false: no conversion. */
+/* Prepares rows of n elements, dx and sx bytes apart (blocks, for a quantised type); false: no conversion. */
 static bool row_box(const gg_kernels *k, box *b, int to, ptrdiff_t dx, int from, ptrdiff_t sx, int64_t n) {
     static const char any;
     if (!box_types(k, b, to, from)) return false;
@@ -330,13 +331,13 @@ static bool row_box(const gg_kernels *k, box *b, int to, ptrdiff_t dx, int from,
     if (n) box_steps(b);
     return true;
 }
-/* n rows on, at most to the end of dimension 1. */
+/* Advances n rows, at most to the end of dimension 1. */
 static inline void row_step(const ggml_tensor *t, row_index *at, int64_t n) {
     if ((at->i1 += n) < t->ne[1]) return;
     at->i1 = 0;
     if (++at->i2 == t->ne[2]) at->i2 = 0, at->i3++;
 }
-/* n as box_dim counts: elements, or blocks of a quantised type that is not converted; side by side on both sides. */
+/* Copies n elements, or blocks of a quantised type that is not converted; both sides are contiguous. */
 static inline void packed_copy(const box *b, char *dst, const char *src, int64_t n) {
     if (b->convert) convert_row(b, src, dst, n); else copy_run(dst, src, (size_t)(n * b->du));
 }
@@ -346,8 +347,9 @@ static inline void row_copy(const box *b, char *dst, const char *src, int64_t n)
         box_tile(b, dst + x / b->db * b->d[0], src + x / b->sb * b->s[0], gg_min(b->step[0], n - x), 1);
 }
 
-/* `count` rows of n, dy and sy bytes apart. */
-static inline void rows_copy(const box *b, char *dst, ptrdiff_t dy, const char *src, ptrdiff_t sy, int64_t n, int64_t count) {
+/* Copies `count` rows of n elements, dy and sy bytes apart. */
+static inline void rows_copy(const box *b, char *dst, ptrdiff_t dy, const char *src, ptrdiff_t sy, int64_t n,
+                             int64_t count) {
     if (b->d[0] == b->du && b->s[0] == b->su && !b->convert)
         for (; count > 0; count--, dst += dy, src += sy) copy_run(dst, src, (size_t)(n * b->du));
     else
@@ -365,7 +367,7 @@ static void run_add(char *d, ptrdiff_t dx, const float *x, int64_t n) {
     for (; i + VW <= n; i += VW) vf_store(y + i, vf_add(vf_load(y + i), vf_load(x + i)));
     for (; i < n; i++) y[i] += x[i];
 }
-/* Adds a row of n elements, prepared in b as a row to f32, to f32 elements dx bytes apart. */
+/* Adds a row of n elements, which b (a row box to f32) converts, to f32 elements dx bytes apart. */
 static void row_add(const box *b, char *d, ptrdiff_t dx, const char *src, int64_t n) {
     if (!b->convert && b->s[0] == sizeof(float)) { run_add(d, dx, (const float *)src, n); return; }
     float tmp[256];
@@ -377,7 +379,7 @@ static void row_add(const box *b, char *d, ptrdiff_t dx, const char *src, int64_
 }
 
 /* ---- tensors ----------------------------------------------------------------------------------------------------- */
-/* Dimensions first .. 3 of two tensors as one list: the finest common cut of both; false: they have none. */
+/* Splits dimensions first to 3 of two tensors into common dimensions; false: that is impossible. */
 static bool box_refine(box *b, const ggml_tensor *dst, const ggml_tensor *src, int first, int blck) {
     box t = {.nd = 0}, f = {.nd = 0};
     for (int i = first; i < 4; i++) {
@@ -397,14 +399,15 @@ static bool box_refine(box *b, const ggml_tensor *dst, const ggml_tensor *src, i
     }
     return true;
 }
-/* Elements in the order of each, one run after the other: for shapes without a common cut. */
+/* Copies elements in the order of each tensor, run by run: for shapes without common dimensions. */
 static int walk(const gg_work *w, ggml_tensor *dst, const ggml_tensor *src) {
     box b;
     const int blck = gg_types[dst->type].blck;
-    const bool rows = blck > 1 || gg_types[src->type].blck > 1;   /* of equal length: copied whole */
+    const bool rows = blck > 1 || gg_types[src->type].blck > 1;   /* rows of equal length are copied whole */
     const int64_t unit = rows ? dst->ne[0] : 1;
     int64_t i0, i1;
-    row_box(w->kernels, &b, dst->type, (ptrdiff_t)dst->nb[0], src->type, (ptrdiff_t)src->nb[0], rows ? unit : TILE_ELEMS);
+    row_box(w->kernels, &b, dst->type, (ptrdiff_t)dst->nb[0], src->type, (ptrdiff_t)src->nb[0],
+            rows ? unit : TILE_ELEMS);
     while (gg_claim_chunk(w, gg_nelements(dst) / unit, rows ? 1 : TILE_ELEMS, &i0, &i1)) {
         for (int64_t e = i0 * unit, n = 0; e < i1 * unit; e += n) {
             size_t d = 0, s = 0;
@@ -421,7 +424,7 @@ static int walk(const gg_work *w, ggml_tensor *dst, const ggml_tensor *src) {
 static int no_conversion(const ggml_tensor *dst, int from, int to) {
     return gg_fail(dst, "no conversion from %s to %s", gg_types[from].name, gg_types[to].name);
 }
-/* src into dst, element by element in the order of each: any strides, shapes and types. */
+/* Copies src to dst, element by element in the order of each: any strides, shapes and types. */
 static int copy_tensor(const gg_work *w, ggml_tensor *dst, const ggml_tensor *src) {
     box b;
     if (!box_types(w->kernels, &b, dst->type, src->type)) return no_conversion(dst, src->type, dst->type);

@@ -1,6 +1,5 @@
-/* Custom operations: each task is one call of the user's function, and threads take the next task until none is left.
- * A callback may write into its node, so the kernel reads operation, operands and parameters from w->node, a copy that was
- * made when the compute call began. */
+/* Custom operations: each task is one call of the user's function, and a thread takes the next task until none is left.
+ * A callback may write to its node, so the kernel reads operands and parameters from w->node, a copy of the node. */
 #ifndef GG_OPS_CUSTOM_H
 #define GG_OPS_CUSTOM_H
 #include "../runtime/custom_layout.h"
@@ -19,7 +18,8 @@
 typedef const ggml_tensor *gg_operand;
 GG_CUSTOM_OP(MAP_CUSTOM1, (ggml_tensor *, gg_operand, int, int, void *), dst, src[0])
 GG_CUSTOM_OP(MAP_CUSTOM2, (ggml_tensor *, gg_operand, gg_operand, int, int, void *), dst, src[0], src[1])
-GG_CUSTOM_OP(MAP_CUSTOM3, (ggml_tensor *, gg_operand, gg_operand, gg_operand, int, int, void *), dst, src[0], src[1], src[2])
+GG_CUSTOM_OP(MAP_CUSTOM3, (ggml_tensor *, gg_operand, gg_operand, gg_operand, int, int, void *), dst, src[0], src[1],
+             src[2])
 GG_CUSTOM_OP(CUSTOM, (ggml_tensor *, int, int, void *), dst)
 
 #endif

@@ -1,9 +1,9 @@
-/* Convolutions of each channel by itself: CONV_2D_DW and its gradients. */
+/* Depthwise convolutions: CONV_2D_DW and its gradients. */
 #ifndef GG_OPS_DEPTHWISE_H
 #define GG_OPS_DEPTHWISE_H
 #include "channel_plane.h"
 
-/* out[i] = sum over the taps, n outputs of row o; out has room for whole vectors */
+/* out[i] = sum over the taps, for n outputs of row o; out has room for whole vectors */
 static void depthwise_row(const channel_plane *p, const float *weights, int64_t o, int64_t n, float *out) {
     const int64_t taps = p->ax[0].taps * p->ax[1].taps;
     int64_t i = 0;
@@ -22,10 +22,11 @@ static void depthwise_row(const channel_plane *p, const float *weights, int64_t 
         vf_store(out + i, sum);
     }
 }
-/* The rows of results from o to end for channel c of image n, from what v sees of `data` and from taps first[],
+/* Computes rows o to end of the result for channel c of image n, from the patches v of `data` and the taps first[],
  * first[] + step[] ... of the kernel. */
 static bool depthwise_plane(const gg_conv *q, const patches *v, const ggml_tensor *data, const int64_t first[3],
-                            const int64_t step[3], int64_t c, int64_t n, channel_plane p, int64_t o, int64_t end, char *out) {
+                            const int64_t step[3], int64_t c, int64_t n, channel_plane p, int64_t o, int64_t end,
+                            char *out) {
     const gg_conv_part k = gg_conv_w(q);
     const int64_t across = v->ax[0].out, taps = (int64_t)plane_taps(&p);
     float *const row = (float *)plane_scratch(&p, (size_t)(plane_round(across) + taps) * sizeof *row);
@@ -66,7 +67,7 @@ static int op_CONV_2D_DW(const gg_work *w, ggml_tensor *dst) {
         }
     return GGML_STATUS_SUCCESS;
 }
-/* x from w and g, phase by phase of the stride */
+/* x from w and g, for each phase of the stride */
 static int depthwise_data(const gg_work *w, ggml_tensor *dst) {
     const gg_conv q = gg_conv_of(dst);
     const gg_conv_part x = gg_conv_x(&q);
@@ -86,7 +87,7 @@ static int depthwise_data(const gg_work *w, ggml_tensor *dst) {
     return GGML_STATUS_SUCCESS;
 }
 
-/* sums[t] += what tap t looks at, times the gradient, over a row of n outputs */
+/* sums[t] += the elements that tap t reads, times the gradient, over a row of n outputs */
 static void depthwise_dots(const channel_plane *p, int64_t o, int64_t n, const float *g, float *sums) {
     const int64_t taps = p->ax[0].taps * p->ax[1].taps;
     for (int64_t t = 0; t < taps; t++) {
@@ -98,7 +99,7 @@ static void depthwise_dots(const channel_plane *p, int64_t o, int64_t n, const f
         vf_store(sums + t * VW, sum);
     }
 }
-/* The kernel of channel c: sums of a strip in f32, of all in double. */
+/* The gradient of the kernel of channel c: sums of a strip in f32, of all strips in double. */
 static bool depthwise_channel(const gg_conv *q, const patches *v, int64_t c, float *y) {
     const gg_conv_part g = gg_conv_g(q);
     channel_plane p = plane_plan(v, 1);

@@ -1,24 +1,24 @@
-/* Convolutions to few channels with a step of 1, without panels of what the windows see: to gather these costs more than
- * the product. An image is copied with its padding, and places are counted through its padded rows; what a tap sees of
- * neighbouring places then lies side by side in the copy, wherever they are. Places in the padding are computed like
- * others and left out. */
+/* Convolutions with few output channels and a stride of 1, without packed panels: gathering them would cost more than
+ * the product. The image is copied with its padding, and positions are counted through the padded rows, so that the
+ * elements that a tap reads for neighbouring positions are contiguous. Positions in the padding are computed and
+ * dropped. */
 #ifndef GG_OPS_DIRECT_H
 #define GG_OPS_DIRECT_H
 #include "patches.h"
 
 enum {
-    DIRECT_N = 32,                  /* channels of the result, at most */
-    DIRECT_K = 1 << 12,             /* taps of all channels */
-    DIRECT_FLOATS = 1 << 16,        /* of the copy, so that it stays in the second-level cache */
+    DIRECT_N = 32,                  /* most channels of the result */
+    DIRECT_K = 1 << 12,             /* most taps of all channels */
+    DIRECT_FLOATS = 1 << 16,        /* of the copy, so that it stays in the L2 cache */
 };
 
 typedef struct direct {
-    int64_t low[2], width, height;  /* the first element that output 0 looks at; the padded image */
+    int64_t low[2], width, height;  /* the first element that output 0 reads; the padded image */
     int64_t places, panels;         /* from the first to the last, padding included; panels of an image */
     int64_t groups;                 /* of columns of the kernel, each a panel */
 } direct;
 
-/* False: better, or only, as a product of panels. */
+/* False: a product of panels is faster, or is the only way. */
 static bool direct_plan(const patches *v, const gemm *g, direct *d) {
     const patch_axis *ax = v->ax;
     if (g->n > DIRECT_N || g->k < 1 || g->k > DIRECT_K || v->to[0] != sizeof(float)) return false;
@@ -70,7 +70,7 @@ static void direct_load(const patches *v, const gemm *g, const direct *d, int64_
             patch_row(g->a.type, row, v->nb[0], in, in ? d->low[0] : 0, 1, d->width, 0, x);
         }
 }
-/* Writes columns j0 to j0+n of the places from f on, but for those in the padding. */
+/* Stores columns j0 to j0+n of the positions from f on, except those in the padding. */
 static void direct_store(const patches *v, const gemm *g, const direct *d, int64_t image, int64_t f, int64_t j0,
                          int64_t n, const float *tile) {
     const int64_t end = gg_min(f + MR, d->places);
@@ -87,7 +87,7 @@ static void direct_store(const patches *v, const gemm *g, const direct *d, int64
 /* Computes what gemm_run would; false: no memory. */
 static bool direct_run(const gg_work *w, const patches *v, const gemm *g, const direct *d) {
     const int64_t each = gg_ceil_div(g->n, d->groups), panel = g->k * NR_PAD;
-    /* the last lanes of the last panel look behind the copy */
+    /* the last lanes of the last panel read beyond the copy */
     const int64_t size = gg_ceil_div(v->c * d->height * d->width + MR, VW) * VW;
     float *const x = gg_scratch((size_t)(size + d->groups * panel + NR * MR + g->k) * sizeof *x);
     if (!x) return false;

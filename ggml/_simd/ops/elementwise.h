@@ -1,5 +1,5 @@
-/* Element-wise operations: a line for each. Every kernel works on a tile of packed f32; gg_map (rows.h) brings the
- * tiles, of any type, stride and repetition, and cuts the work for the threads. */
+/* Element-wise operations. A kernel computes a tile of contiguous f32; gg_map (rows.h) provides tiles of operands of
+ * any type, stride and repetition, and shares the work among the threads. */
 #ifndef GG_OPS_ELEMENTWISE_H
 #define GG_OPS_ELEMENTWISE_H
 #include "rows.h"
@@ -39,7 +39,7 @@ GG_ELEM_2(ELU_BACK, v_elu_back(z, x))
 GG_ELEM_2(CLAMP_BACK, vf_select(vm_and(vf_ge(z, vf_set1(k[0])), vf_le(z, vf_set1(k[1]))), x, vf_zero()))
 
 /* ---- the functions of GGML_OP_UNARY ------------------------------------------------------------------------------ */
-/* k: the id, alpha_n, alpha_p, beta, eps, the alphas as the builder made them (both positive) */
+/* k: the id, alpha_n, alpha_p, beta, eps; the builder has made both alphas positive */
 static inline vf gg_xielu_of(vf x, const float *k) {
     const vf beta = vf_set1(k[3]), pos = vf_fma(vf_set1(k[2]), x, beta);
     const vf neg = vf_mul(vf_sub(v_expm1(vf_min(vf_set1(k[4]), x)), x), vf_set1(k[1]));
@@ -65,7 +65,7 @@ static int op_UNARY(const gg_work *w, ggml_tensor *dst) {
     if (id < 0 || id >= (int32_t)(sizeof tiles / sizeof *tiles) || !tiles[id])
         return gg_fail(dst, "%d is no unary operation", (int)id);
     gg_tile_fn fn = tiles[id];
-    if (dst->type == GGML_TYPE_F16 && dst->src[0]->type == GGML_TYPE_F16) {      /* eleven bits take less than all do */
+    if (dst->type == GGML_TYPE_F16 && dst->src[0]->type == GGML_TYPE_F16) {      /* 11 bits of precision are enough */
         if (id == GGML_UNARY_OP_GELU) fn = tile_half_GELU;
         if (id == GGML_UNARY_OP_GELU_QUICK) fn = tile_half_GELU_QUICK;
     }

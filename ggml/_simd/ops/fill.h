@@ -27,7 +27,7 @@ static int op_ARANGE(const gg_work *w, ggml_tensor *dst) {
     }
     return GGML_STATUS_SUCCESS;
 }
-/* Row t: cos(t f_j), then sin(t f_j), f_j = max_period^(-j/half); in double, because t f_j may be large. */
+/* Row t: cos(t f_j), then sin(t f_j), with f_j = max_period^(-j/half), in double because t f_j may be large. */
 static int op_TIMESTEP_EMBEDDING(const gg_work *w, ggml_tensor *dst) {
     const ggml_tensor *a = dst->src[0];
     const int64_t dim = dst->op_params[0], half = dim / 2;

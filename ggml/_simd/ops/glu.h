@@ -10,7 +10,7 @@ static inline vf swiglu_oai(vf x, vf g, float alpha, float limit) {
     const vf silu = vf_mul(x, v_sigmoid(vf_mul(vf_set1(alpha), x)));
     return vf_mul(silu, vf_add(gg_clamp(g, -limit, limit), vf_set1(1)));
 }
-/* x: the side with the function, z: the gate, k: op_params */
+/* x: the operand of the activation, z: the gate, k: op_params */
 GG_TILE_XZ(REGLU, vf_mul(v_relu(x), z))
 GG_TILE_XZ(GEGLU, vf_mul(v_gelu(x), z))
 GG_TILE_XZ(SWIGLU, vf_mul(v_silu(x), z))

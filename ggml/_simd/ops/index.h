@@ -16,8 +16,8 @@ static inline const char *indices_at(const ggml_tensor *t, int64_t i0, int64_t i
 static int no_row(const ggml_tensor *dst, int64_t i, int64_t n) {
     return gg_fail(dst, "row %lld of %lld does not exist", (long long)i, (long long)n);
 }
-/* A row that several indices name is written by one thread, in their order: the result is the same for any number
- * of threads. */
+/* Repeated indices: all rows of one index are written by one thread, in order, so that the result does not depend on
+ * the number of threads. */
 static inline bool owns_row(const gg_work *w, const ggml_tensor *t, int64_t i1, int64_t i2, int64_t i3) {
     if (w->nth == 1) return true;
     const uint64_t r = (uint64_t)(i1 + t->ne[1] * (i2 + t->ne[2] * i3));
@@ -47,7 +47,7 @@ static int op_GET_ROWS(const gg_work *w, ggml_tensor *dst) {
         }
     return GGML_STATUS_SUCCESS;
 }
-/* By all threads: what lies side by side at once. */
+/* Each thread clears a part; contiguous rows are cleared with one memset. */
 static void zero_rows(const gg_work *w, ggml_tensor *dst) {
     const int64_t n = gg_nrows(dst), r0 = n * w->ith / w->nth, r1 = n * (w->ith + 1) / w->nth;
     if (gg_contiguous(dst)) {
@@ -96,7 +96,7 @@ static int op_SET_ROWS(const gg_work *w, ggml_tensor *dst) {
     return GGML_STATUS_SUCCESS;
 }
 
-/* a, and to each of its rows the row of b that ids choose. */
+/* a, plus for each of its rows the row of b that ids selects */
 static int op_ADD_ID(const gg_work *w, ggml_tensor *dst) {
     const ggml_tensor *a = dst->src[0], *b = dst->src[1], *ids = dst->src[2];
     const int64_t n = dst->ne[0];

@@ -4,10 +4,10 @@
 #include "rowwise.h"
 #include <math.h>
 
-/* exp(x - m) to y, and its sum */
+/* y = exp(x - m); returns the sum of y */
 ROW_SUM(exp_row, st(y + i, v_exp(vf_sub(ld(x + i, k), m)), k), const float *x, float *y, vf m)
 
-/* y = scale x + slope mask (mask may be NULL; where it is -inf, y is, whatever x may be); returns the maximum */
+/* y = scale x + slope mask (mask may be NULL; where it is -inf, y is -inf whatever x is); returns the maximum */
 static float logits_row(const row_part *p, const float *x, const float *mask, float scale, float slope, float *y) {
     const vf vs = vf_set1(scale), vslope = vf_set1(slope), hidden = vf_set1(-GG_INF);
     vf m = hidden;
@@ -23,7 +23,7 @@ static float logits_row(const row_part *p, const float *x, const float *mask, fl
     }
     return (float)row_largest(p, vf_hmax(m));
 }
-/* The slope of head h for ALiBi: powers of m0, the heads beyond a power of two take odd powers of m1 = sqrt(m0). */
+/* The ALiBi slope of head h: powers of m0; heads beyond a power of two take odd powers of m1 = sqrt(m0). */
 static float alibi_slope(float max_bias, int64_t heads, int64_t h) {
     if (max_bias <= 0) return 1;
     int64_t two = 1;

@@ -1,12 +1,12 @@
-/* Matrix products: MUL_MAT and OUT_PROD. Each describes its operands; gemm/ computes. */
+/* Matrix products: MUL_MAT, OUT_PROD and MUL_MAT_ID (matmul_id.h). They describe their operands; gemm/ computes. */
 #ifndef GG_OPS_MATMUL_H
 #define GG_OPS_MATMUL_H
 #include "../gemm/gemv.h"
 #include "../gemm/int8_groups.h"
 #include "matmul_id.h"
 
-/* Neighbours of the batch that share a are one wider product where b and c go on at an even step: a batch through one
- * layer, or the query heads of a token that share keys. */
+/* Merges neighbours of the batch that share a into one wider product, if b and c continue at an even stride: a batch
+ * through one layer, or the query heads of a token that share keys. */
 static inline void matmul_merge(gemm *g) {
     gemm_src *a = &g->a, *b = &g->b;
     if (g->n == 1 && a->share2 > 1) b->nb_i = b->nb2, g->c_n = g->c_2;
@@ -21,8 +21,8 @@ static inline void matmul_merge(gemm *g) {
     gemm_set_pack(b, false);
 }
 
-/* dst = a * b with k along dimension `along` of both. Swapped where few rows would leave most of a vector empty, or
- * where b is the matrix and a the few vectors. */
+/* dst = a * b with k along dimension `along` of both. The operands are swapped if few rows would leave most lanes of a
+ * vector empty, or if b is the matrix and a the few vectors. */
 static inline gemm matmul_problem(const gg_kernels *kernels, const ggml_tensor *dst, int along) {
     const ggml_tensor *a = dst->src[0], *b = dst->src[1];
     gemm g = {.m = dst->ne[0], .n = dst->ne[1], .k = b->ne[along], .ne2 = dst->ne[2], .ne3 = dst->ne[3],
@@ -48,7 +48,7 @@ static int matmul_run(const gg_work *w, ggml_tensor *dst, int along) {
     return gg_fail(dst, "no memory for panels");
 }
 
-/* Outer products of a few vectors, whose time is that of writing the result: column by column, as it lies. */
+/* Outer products of a few vectors: the time is that of writing the result, so it is written column by column. */
 enum { OUTER_K = 4 };
 static bool outer_fits(const ggml_tensor *dst) {
     const ggml_tensor *a = dst->src[0], *b = dst->src[1];
@@ -71,7 +71,8 @@ static int outer_run(const gg_work *w, ggml_tensor *dst) {
             const int64_t j = u % ne1, i2 = u / ne1 % ne2, i3 = u / ne1 / ne2;
             const char *x = (const char *)a->data + (size_t)(i2 / (ne2 / a->ne[2])) * a->nb[2]
                           + (size_t)(i3 / (dst->ne[3] / a->ne[3])) * a->nb[3];
-            const char *z = (const char *)b->data + (size_t)j * b->nb[0] + (size_t)i2 * b->nb[2] + (size_t)i3 * b->nb[3];
+            const char *z = (const char *)b->data + (size_t)j * b->nb[0] + (size_t)i2 * b->nb[2]
+                + (size_t)i3 * b->nb[3];
             const float *columns[OUTER_K];
             float factors[OUTER_K];
             for (int64_t q = 0; q < k; q++) {
@@ -79,7 +80,8 @@ static int outer_run(const gg_work *w, ggml_tensor *dst) {
                 factors[q] = *(const float *)(z + (size_t)q * b->nb[1]);
             }
             outer_column((int)k, dst->ne[0], columns, factors,
-                         (float *)((char *)dst->data + (size_t)j * dst->nb[1] + (size_t)i2 * dst->nb[2] + (size_t)i3 * dst->nb[3]));
+                         (float *)((char *)dst->data + (size_t)j * dst->nb[1] + (size_t)i2 * dst->nb[2]
+                                   + (size_t)i3 * dst->nb[3]));
         }
     return GGML_STATUS_SUCCESS;
 }

@@ -1,20 +1,21 @@
-/* MUL_MAT_ID: the rows of b, each times the matrix (of `as`) that its index names; and its gradients. Rows are grouped by
- * matrix, and each group is one product, whose tasks the threads share by a counter of its own. */
+/* MUL_MAT_ID and its gradients: each row of b is multiplied by the matrix (of `as`) that its index selects. Rows are
+ * grouped by matrix. Each group is one product, whose tasks the threads share through a counter of its own. */
 #ifndef GG_OPS_MATMUL_ID_H
 #define GG_OPS_MATMUL_ID_H
 #include "../gemm/gemv.h"
 #include "../gemm/int8_groups.h"
 
-/* A pair is an index of ids: number i is ids[i % used, i / used]. The pairs of matrix e are pair[start[e]] to
- * pair[start[e + 1]]. All of it lies in the node's work memory. */
+/* A pair is an element of ids: pair i is ids[i % used, i / used]. The pairs of matrix e are pair[start[e]] to
+ * pair[start[e + 1]]. Everything lies in the work memory of the node. */
 typedef struct { int64_t *bad, *start, *pair; _Atomic int64_t *chunk; } id_groups;
 
 static int64_t id_work(int64_t matrices, int64_t pairs) { return 2 * (matrices + pairs + 1); }
 static int32_t id_at(const ggml_tensor *ids, int64_t i) {
     const int64_t used = ids->ne[0];
-    return *(const int32_t *)((const char *)ids->data + (size_t)(i % used) * ids->nb[0] + (size_t)(i / used) * ids->nb[1]);
+    return *(const int32_t *)((const char *)ids->data + (size_t)(i % used) * ids->nb[0]
+                              + (size_t)(i / used) * ids->nb[1]);
 }
-/* By one thread; false: pair *bad has an index out of range. */
+/* Called by one thread; false: the index of pair *bad is out of range. */
 static bool id_sort(const id_groups *g, const ggml_tensor *ids, int64_t matrices) {
     const int64_t pairs = gg_nelements(ids);
     for (int64_t i = 0; i < matrices + pairs; i++) atomic_init(&g->chunk[i], 0);
@@ -24,7 +25,8 @@ static bool id_sort(const id_groups *g, const ggml_tensor *ids, int64_t matrices
         if (id < 0 || id >= matrices) return *g->bad = i, false;
         g->start[id]++;
     }
-    for (int64_t e = 0, sum = 0; e <= matrices; e++) sum += g->start[e], g->start[e] = sum;    /* the ends of the groups */
+    /* the ends of the groups */
+    for (int64_t e = 0, sum = 0; e <= matrices; e++) sum += g->start[e], g->start[e] = sum;
     for (int64_t i = pairs - 1; i >= 0; i--) g->pair[--g->start[id_at(ids, i)]] = i;
     return *g->bad = -1, true;
 }
@@ -41,17 +43,18 @@ static int id_prepare(const gg_work *w, const ggml_tensor *dst, int64_t matrices
                    (long long)(i / ids->ne[0]), id_at(ids, i), (long long)matrices);
 }
 
-/* The rows of a tensor that a group of pairs names; where there are fewer than `used` for a token, they are used again. */
+/* The rows of a tensor that belong to a group of pairs. If a token has fewer than `used` rows, they repeat. */
 typedef struct { const int64_t *pair; int64_t used, ne1; size_t nb1, nb2; } id_rows;
 
 static size_t id_row_offset(const id_rows *r, int64_t i) {
     const int64_t p = r->pair[i];
     return (size_t)(p % r->used % r->ne1) * r->nb1 + (size_t)(p / r->used) * r->nb2;
 }
-/* n elements, `step` bytes from one to the next, as f32: where they are, or in tmp. */
+/* n elements, `step` bytes apart, as f32: in place, or in tmp. */
 static const float *id_floats(const gemm_src *s, const char *p, size_t step, int64_t n, float *tmp) {
     const int type = s->type;
-    if (step != (size_t)gg_types[type].bytes) for (int64_t i = 0; i < n; i++) tmp[i] = pack_value(type, p + (size_t)i * step);
+    if (step != (size_t)gg_types[type].bytes)
+        for (int64_t i = 0; i < n; i++) tmp[i] = pack_value(type, p + (size_t)i * step);
     else if (type == GGML_TYPE_F32) return (const float *)p;
     else s->kernels->to_f32[type](p, tmp, n);
     return tmp;
@@ -95,16 +98,18 @@ static bool id_run(const gg_work *w, _Atomic int64_t *chunk, const gemm *g, bool
     return vectors ? gemv_run(&own, g) : gemm_run(&own, g);
 }
 
-/* A group as one product, with the pairs as columns: c's lie where the pairs say. */
+/* A group as one product with the pairs as columns; id_c_at gives the address of their results. */
 typedef struct { id_rows x, y; } id_group;
 static size_t id_c_at(const gemm *g, int64_t i, int64_t j) {
     return (size_t)i * g->c_m + id_row_offset(&((const id_group *)g->b.context)->y, j);
 }
 
-/* Rows i and, if it is at hand, i + 1 of a group as vectors. */
-static gemm id_vectors(const ggml_tensor *dst, const gemm_src *matrix, int64_t k, const id_group *p, int64_t i, int64_t count) {
+/* Row i and, where their strides allow, row i + 1 of a group as the vectors of a product. */
+static gemm id_vectors(const ggml_tensor *dst, const gemm_src *matrix, int64_t k, const id_group *p, int64_t i,
+                       int64_t count) {
     const size_t x = id_row_offset(&p->x, i), y = id_row_offset(&p->y, i);
-    gemm g = {.m = dst->ne[0], .n = 1, .k = k, .ne2 = 1, .ne3 = 1, .a = *matrix, .b = id_src(matrix->kernels, dst->src[1], NULL, NULL),
+    gemm g = {.m = dst->ne[0], .n = 1, .k = k, .ne2 = 1, .ne3 = 1, .a = *matrix,
+              .b = id_src(matrix->kernels, dst->src[1], NULL, NULL),
               .c = (char *)dst->data + y, .c_m = dst->nb[0]};
     g.b.data += x;
     if (i + 1 < count && id_row_offset(&p->x, i + 1) >= x && id_row_offset(&p->y, i + 1) >= y)
@@ -117,7 +122,7 @@ static bool id_product(const gg_work *w, ggml_tensor *dst, int along, const id_g
     const int64_t first = all->start[e], count = all->start[e + 1] - first, k = as->ne[along];
     const id_group p = {id_rows_of(b, ids, all->pair + first), id_rows_of(dst, ids, all->pair + first)};
     const gemm_src matrix = id_matrix(w->kernels, as, e, along);
-    if (count <= gemv_max_vectors(&matrix)) {      /* the matrix is read once for each two of them */
+    if (count <= gemv_max_vectors(&matrix)) {      /* the matrix is read once for two vectors */
         int64_t i = 0;
         for (gemm g; i < count; i += g.n) {
             g = id_vectors(dst, &matrix, k, &p, i, count);
@@ -126,7 +131,8 @@ static bool id_product(const gg_work *w, ggml_tensor *dst, int along, const id_g
         }
         if (i == count) return true;
     }
-    gemm g = {.m = dst->ne[0], .n = count, .k = k, .ne2 = 1, .ne3 = 1, .a = matrix, .b = id_src(w->kernels, b, &p, pack_pairs),
+    gemm g = {.m = dst->ne[0], .n = count, .k = k, .ne2 = 1, .ne3 = 1, .a = matrix,
+              .b = id_src(w->kernels, b, &p, pack_pairs),
               .c = dst->data, .c_m = dst->nb[0], .c_at = id_c_at};
     gemm_use_ints(&g);
     return id_run(w, all->chunk + e, &g, false);
@@ -143,11 +149,13 @@ static int matmul_id_run(const gg_work *w, ggml_tensor *dst, int along) {
     return GGML_STATUS_SUCCESS;
 }
 
-/* src: as, b, ids. The gradient by b has that of the result for b, and sums over the other dimension of `as`. */
+/* src: as, b, ids. The gradient of b takes the gradient of the result as b and sums over the other dimension of
+ * `as`. */
 static int op_MUL_MAT_ID(const gg_work *w, ggml_tensor *dst) { return matmul_id_run(w, dst, 0); }
 static int op_MUL_MAT_ID_BACK(const gg_work *w, ggml_tensor *dst) { return matmul_id_run(w, dst, 1); }
 
-/* src: b, gradient of the result, ids. The gradient by `as`: for each matrix the sum of outer products of its pairs. */
+/* src: b, gradient of the result, ids. The gradient of `as`: for each matrix the sum of the outer products of its
+ * pairs. */
 static int op_MUL_MAT_ID_BACK_AS(const gg_work *w, ggml_tensor *dst) {
     const ggml_tensor *b = dst->src[0], *g = dst->src[1], *ids = dst->src[2];
     id_groups all;

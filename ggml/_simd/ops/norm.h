@@ -1,5 +1,5 @@
-/* Normalisation of rows: NORM, GROUP_NORM, RMS_NORM (and its gradient), L2_NORM. Where the squares of a row leave the
- * range of f32, the row is taken times a power of two, so that no value is too large or too small to be normalised. */
+/* Normalisation of rows: NORM, GROUP_NORM, RMS_NORM (with its gradient), L2_NORM. If the squares of a row leave the
+ * range of f32, the row is scaled by a power of two, so that no value is too large or too small. */
 #ifndef GG_OPS_NORM_H
 #define GG_OPS_NORM_H
 #include "rowwise.h"
@@ -17,7 +17,7 @@ static float unit_scale(const row_part *p, const float *x) {
     if (e > 126) e = 126;
     return gg_bits_f32((uint32_t)(127 - e) << 23);
 }
-/* sum((x s)^2) and the s it needed. */
+/* sum((x s)^2), with the scale s that it needed */
 static double squares(const row_part *p, const float *x, float *s) {
     const double q = sum_squares(p, x, *s = 1);
     if (square_range(p->n, q)) return q;
@@ -28,7 +28,7 @@ static void scale_row(const row_part *p, const float *x, float s, double r, floa
     EACH_PART(i, p) st(y + i, vf_mul(vf_mul(ld(x + i, p->end - i), vf_set1(s)), vf_set1((float)r)), p->end - i);
 }
 
-/* Of d = x s - mean: the sum; the sum of squares to *squares. */
+/* Returns the sum of d = x s - mean; stores the sum of squares of d in *squares. */
 static double deviations(const row_part *p, const float *x, float s, float mean, double *squares) {
     const int64_t tiles = row_tiles(p->n);
     double sum = 0;
@@ -56,7 +56,7 @@ static double deviations(const row_part *p, const float *x, float s, float mean,
     *squares = row_total(p, 1);
     return row_total(p, 0);
 }
-/* (x - mean) / sqrt(var + eps). The mean is rounded to f32 first; the mean of what is left (c) makes up for that. */
+/* (x - mean) / sqrt(var + eps). The mean is rounded to f32; the mean c of the remaining deviations corrects that. */
 static void normalise(const row_part *p, const float *x, float *y, float eps) {
     const double n = (double)p->n;
     float s = 1, mean;
@@ -115,7 +115,7 @@ static int op_RMS_NORM_BACK(const gg_work *w, ggml_tensor *dst) {
     return map_rows(w, dst, dst->src[0], dst->src[1], rms_norm_back_row);
 }
 
-/* Channels (dimension 2) c0 to c1 of item i3, row by row, from t to p or from p to t. */
+/* Copies channels (dimension 2) c0 to c1 of item i3, row by row, between t and p. */
 static void gather_group(const ggml_tensor *t, int64_t c0, int64_t c1, int64_t i3, float *p) {
     for (int64_t i2 = c0; i2 < c1; i2++)
         for (int64_t i1 = 0; i1 < t->ne[1]; i1++, p += t->ne[0]) {
@@ -136,7 +136,7 @@ static bool group_is_flat(const ggml_tensor *t) {
     item.ne[3] = 1;
     return t->type == GGML_TYPE_F32 && gg_contiguous(&item);
 }
-/* Groups of one size that lie in one piece, as rows; false: they do not. */
+/* Views groups of equal size that are contiguous as rows; false: they are not contiguous. */
 static bool groups_as_rows(const ggml_tensor *dst, ggml_tensor *rows) {
     const ggml_tensor *a = dst->src[0];
     const int64_t groups = dst->op_params[0];
@@ -157,7 +157,8 @@ static int op_GROUP_NORM(const gg_work *w, ggml_tensor *dst) {
     row_part part = {.shared = NULL};
     if (groups_as_rows(dst, &rows)) part = rows_part(w, &rows, w->wdata);
     if (!flat && !(tmp = gg_scratch((size_t)(each * area) * sizeof *tmp))) return no_memory(dst);
-    for (int64_t g0 = -1, g1; part.shared ? row_next(w, &part, rows.ne[1], &g0, &g1) : gg_claim_chunk(w, groups * a->ne[3], 1, &g0, &g1);)
+    for (int64_t g0 = -1, g1; part.shared ? row_next(w, &part, rows.ne[1], &g0, &g1)
+                                          : gg_claim_chunk(w, groups * a->ne[3], 1, &g0, &g1);)
         for (int64_t g = g0; g < g1; g++) {
             const int64_t i3 = g / groups, c0 = g % groups * each, c1 = c0 + each < a->ne[2] ? c0 + each : a->ne[2];
             if (c0 >= c1) continue;

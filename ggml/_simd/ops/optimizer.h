@@ -1,4 +1,4 @@
-/* Steps of the optimisers: they change their parameter and their moments. */
+/* Optimiser steps, which update their parameter and its moments in place. */
 #ifndef GG_OPS_OPTIMIZER_H
 #define GG_OPS_OPTIMIZER_H
 #include "rows.h"

@@ -1,9 +1,10 @@
-/* PAD, PAD_REFLECT_1D and ROLL: along each dimension the result is a few pieces of the source. */
+/* PAD, PAD_REFLECT_1D and ROLL: along each dimension the result consists of a few pieces of the source. */
 #ifndef GG_OPS_PAD_H
 #define GG_OPS_PAD_H
 #include "copy.h"
 
-/* n elements from `from` on, by `step` (0: zeros), rep times over, at `at` of the destination. */
+/* n elements of the source from `from` on, with a step (0: zeros), repeated rep times, at position `at` of the
+ * destination. */
 typedef struct { int64_t at, from, n, rep; int step; } piece;
 enum { PIECES = 3 };
 
@@ -29,7 +30,7 @@ static int assemble(const gg_work *w, ggml_tensor *dst, const ggml_tensor *src, 
     boxes_run(w, b, n);
     return GGML_STATUS_SUCCESS;
 }
-/* n elements of a ring of ne, the first of the ring at `shift`. */
+/* n elements of a cyclic sequence of ne elements, which begins at `shift`. */
 static void pieces_ring(piece p[PIECES], int64_t n, int64_t ne, int64_t shift) {
     const int64_t start = ((-shift) % ne + ne) % ne, first = gg_min(n, ne - start), rest = n - first;
     p[0] = (piece){0, start, first, 1, 1};

@@ -1,31 +1,31 @@
-/* How the kernels of convolutions see a tensor: as places, channels and images, of which a window looks at some. */
+/* A tensor as convolutions read it: positions, channels and images, of which a window covers some. */
 #ifndef GG_OPS_PATCHES_H
 #define GG_OPS_PATCHES_H
 #include "../gemm/gemm.h"
 #include "../runtime/geometry.h"
 #include "rows.h"
 
-/* One dimension: tap t of output o reads element o*stride + base + t*dilation, which is 0 outside the input. The dilation
- * is negative where a gradient goes through the taps in reverse. */
+/* One dimension: tap t of output o reads element o*stride + base + t*dilation, which is 0 outside the input. The
+ * dilation is negative where a gradient goes through the taps in reverse. */
 typedef struct patch_axis { int64_t in, out, taps, stride, base, dilation; } patch_axis;
 /* Elements from the first tap that a window reads to the last. */
 static inline int64_t patch_extent(const patch_axis *ax) {
     return ax->taps ? (ax->taps - 1) * (ax->dilation < 0 ? -ax->dilation : ax->dilation) : 0;
 }
-/* Of one output no step is taken, but rooms are as large as it asks for. */
+/* The stride of one output is never used; 1 keeps buffers small. */
 static inline int64_t patch_step(int64_t out, int64_t step) { return out > 1 ? step : 1; }
 
 typedef struct patches {
     patch_axis ax[3];
     int64_t c, n;                   /* channels, images */
-    size_t nb[3], nb_c, nb_n;       /* bytes from place to place, channel to channel, image to image */
-    size_t to[3], to_n;             /* the same of what is computed */
+    size_t nb[3], nb_c, nb_n;       /* byte strides of positions, channels, images */
+    size_t to[3], to_n;             /* the same of the result */
 } patches;
 
 static inline int64_t patches_places(const patches *v) { return v->ax[0].out * v->ax[1].out * v->ax[2].out; }
 static inline int64_t patches_taps(const patches *v) { return v->ax[0].taps * v->ax[1].taps * v->ax[2].taps; }
 
-/* Which lanes l of n lie within a row of `in` elements, at x + l*step. */
+/* The lanes l of n for which x + l*step lies within a row of `in` elements. */
 typedef struct { int64_t lo, hi; } patch_range;
 static inline patch_range patch_inside(int64_t in, int64_t x, int64_t step, int64_t n) {
     patch_range r = {0, n};
@@ -39,7 +39,7 @@ static inline void patch_copy(const float *p, int64_t n, float *out) {
     for (; l + VW <= n; l += VW) vf_store(out + l, vf_load(p + l));
     if (l < n) vf_storen(out + l, vf_loadn(p + l, (int)(n - l)), (int)(n - l));
 }
-/* out[l] = element x + l*step of a row, `rest` outside of it. */
+/* out[l] = element x + l*step of a row, `rest` outside the row. */
 static inline void patch_row(int type, const char *row, size_t nb, int64_t in, int64_t x, int64_t step, int64_t n,
                              float rest, float *out) {
     const patch_range r = patch_inside(in, x, step, n);
@@ -62,10 +62,10 @@ static inline void patch_row(int type, const char *row, size_t nb, int64_t in, i
     }
 }
 
-/* Neighbouring places that lie in one row: `n` of them, from lane `at` on; what tap 0 looks at. */
+/* A run: `n` neighbouring positions in one row, from lane `at` on; x, y, z: what tap 0 reads. */
 typedef struct patch_run { int32_t at, n; int64_t x, y, z, image; } patch_run;
 
-/* Cuts n places from i0 on (of all images) into runs; returns their number, at most n. */
+/* Splits n positions from i0 on (over all images) into runs; returns their number, at most n. */
 static int patch_runs(const patches *v, int64_t i0, int n, patch_run *runs) {
     const patch_axis *ax = v->ax;
     int64_t o0 = i0 % ax[0].out, row = i0 / ax[0].out;
@@ -74,13 +74,14 @@ static int patch_runs(const patches *v, int64_t i0, int n, patch_run *runs) {
         const int64_t o1 = row % ax[1].out, plane = row / ax[1].out, o2 = plane % ax[2].out;
         patch_run *r = &runs[count++];
         r->at = at, r->n = (int)gg_min(n - at, ax[0].out - o0);
-        r->x = o0 * ax[0].stride + ax[0].base, r->y = o1 * ax[1].stride + ax[1].base, r->z = o2 * ax[2].stride + ax[2].base;
+        r->x = o0 * ax[0].stride + ax[0].base, r->y = o1 * ax[1].stride + ax[1].base,
+            r->z = o2 * ax[2].stride + ax[2].base;
         r->image = plane / ax[2].out;
         at += r->n;
     }
     return count;
 }
-/* n floats: those from lo to hi are copied from the same places of p, the others are 0. */
+/* n floats: those from lo to hi are copied from p, the others are 0. */
 static inline void patch_span(const float *p, patch_range in, int64_t n, float *out) {
     if (in.hi - in.lo < n) {
         int64_t l = 0;
@@ -92,10 +93,11 @@ static inline void patch_span(const float *p, patch_range in, int64_t n, float *
 static inline bool patch_is_plain(const gemm_src *s, const patches *v) {
     return s->type == GGML_TYPE_F32 && v->nb[0] * (size_t)v->ax[0].stride == sizeof(float);
 }
-/* What tap t of channel c sees in a run, where the lanes `in` lie within the row, whichever it is. */
+/* What tap t of channel c reads in a run; `in`: the lanes that lie within the row. */
 static inline void patch_fill(const gemm_src *s, const patches *v, const patch_run *r, int64_t c, const int64_t t[3],
                               bool plain, patch_range in, float *out) {
-    const int64_t x = r->x + t[0] * v->ax[0].dilation, y = r->y + t[1] * v->ax[1].dilation, z = r->z + t[2] * v->ax[2].dilation;
+    const int64_t x = r->x + t[0] * v->ax[0].dilation, y = r->y + t[1] * v->ax[1].dilation,
+        z = r->z + t[2] * v->ax[2].dilation;
     const char *row = s->data + (size_t)r->image * v->nb_n + (size_t)c * v->nb_c + y * (ptrdiff_t)v->nb[1]
                     + z * (ptrdiff_t)v->nb[2];
     if (y < 0 || y >= v->ax[1].in || z < 0 || z >= v->ax[2].in) in.lo = in.hi = r->n;
@@ -121,9 +123,9 @@ static inline void patch_lanes(const float *p, int64_t n, float *out) {
     if (n >= VW) vf_store(out, vf_load(p));
     else if (n > 0) vf_storen(out, vf_loadn(p, (int)n), (int)n);
 }
-/* Every k from `first` on whose tap has the same place in a row: what these see in a run, `width` floats apart for each
- * k. They see the same lanes of it, and in packed f32 the same floats of each row: that is done with few instructions,
- * as narrow convolutions spend their time here. */
+/* For every k from `first` on whose tap has the same x: what these taps read in a run, `width` floats apart for each k.
+ * They read the same lanes, and in contiguous f32 the same columns of each row, which takes few instructions: narrow
+ * convolutions spend most of their time here. */
 static void patch_stripe(const gemm_src *s, const patches *v, const patch_run *r, int64_t k0, int64_t first, int64_t kn,
                          float *out, int width) {
     static const float zeros[MR];
@@ -152,7 +154,7 @@ static void patch_stripe(const gemm_src *s, const patches *v, const patch_run *r
         t[1] = 0;
     }
 }
-/* A panel whose vectors are places, and k runs over the taps of all channels. One panel at a time. */
+/* Packs a panel whose vectors are positions; k runs over the taps of all channels. One panel at a time. */
 static void pack_places(const gemm_src *s, int64_t i0, int n, int64_t k0, int kn, float *out, int width) {
     const patches *v = s->context;
     patch_run runs[MR];
@@ -161,7 +163,7 @@ static void pack_places(const gemm_src *s, int64_t i0, int n, int64_t k0, int kn
         for (int64_t first = 0; first < gg_min(v->ax[0].taps, kn); first++)
             patch_stripe(s, v, &runs[r], k0, first, kn, out + runs[r].at, width);
 }
-/* The other way round: the vectors are taps, and k runs over the places of all images. */
+/* The transpose: vectors are taps, k runs over the positions of all images. */
 static void pack_taps(const gemm_src *s, int64_t i0, int n, int64_t k0, int kn, float *out, int width) {
     const patches *v = s->context;
     const bool plain = patch_is_plain(s, v);
@@ -178,7 +180,7 @@ static void pack_taps(const gemm_src *s, int64_t i0, int n, int64_t k0, int kn, 
             if (g + i >= n) continue;
             patch_range in = {0, 0};
             for (int r = 0; r < count; r++) {
-                if (r < 2 || r == count - 1)            /* whole rows in between */
+                if (r < 2 || r == count - 1)            /* the runs in between are whole rows */
                     in = patch_inside(v->ax[0].in, runs[r].x + t[0] * v->ax[0].dilation, v->ax[0].stride, runs[r].n);
                 patch_fill(s, v, &runs[r], c, t, plain, in, tmp[i] + runs[r].at);
             }
@@ -187,12 +189,13 @@ static void pack_taps(const gemm_src *s, int64_t i0, int n, int64_t k0, int kn, 
         pack_transpose(row, kn, pack_lane(out, g, kn, width), width);
     }
 }
-static inline gemm_src patch_source(const gg_kernels *k, const void *data, int type, const patches *v, gemm_pack_fn pack) {
+static inline gemm_src patch_source(const gg_kernels *k, const void *data, int type, const patches *v,
+                                    gemm_pack_fn pack) {
     return (gemm_src){.data = data, .type = type, .kernels = k, .share2 = 1, .share3 = 1, .pack = pack, .panels = 1,
                       .context = v};
 }
 
-/* Where the result for place i, counted through all images, lies. */
+/* The byte offset of the result for position i, counted over all images. */
 static inline size_t patch_target(const patches *v, int64_t i) {
     const int64_t row = i / v->ax[0].out, plane = row / v->ax[1].out, image = plane / v->ax[2].out;
     return (size_t)(i % v->ax[0].out) * v->to[0] + (size_t)(row % v->ax[1].out) * v->to[1]
@@ -200,7 +203,7 @@ static inline size_t patch_target(const patches *v, int64_t i) {
 }
 
 /* ---- the views of a convolution ---------------------------------------------------------------------------------- */
-/* x, as the windows of g look at it. */
+/* x, as the windows of g read it. */
 static inline patches patches_of(const gg_conv_part *x, const int64_t taps[3], const int64_t out[3], const int64_t s[3],
                                  const int64_t p[3], const int64_t d[3]) {
     patches v = {.c = x->c, .n = x->n, .nb_c = x->nb_c, .nb_n = x->nb_n};
@@ -210,7 +213,7 @@ static inline patches patches_of(const gg_conv_part *x, const int64_t taps[3], c
     }
     return v;
 }
-/* A tensor by itself: windows of one element. */
+/* A tensor of its own: windows of one element. */
 static inline patches patches_plain(const gg_conv_part *t) {
     const int64_t one[3] = {1, 1, 1}, zero[3] = {0, 0, 0};
     return patches_of(t, one, t->ne, one, zero, one);
@@ -226,8 +229,8 @@ static inline int64_t patch_gcd(int64_t a, int64_t b) {
     while (b) { const int64_t r = a % b; a = b, b = r; }
     return a;
 }
-/* g, as those places of x look at it that lie at `first` modulo the stride: tap t of w meets g at (place + p - t*d)/s,
- * where that is whole. first_tap, tap_step: which taps those are. */
+/* g, as the positions of x read it that are `first` modulo the stride: tap t of w meets g at (position + p - t*d)/s,
+ * where that is an integer. first_tap, tap_step: the taps for which it is. */
 static inline patches patches_of_g(const gg_conv *v, const int64_t first[3], int64_t first_tap[3],
                                    int64_t tap_step[3]) {
     const gg_conv_part w = gg_conv_w(v), x = gg_conv_x(v), g = gg_conv_g(v);
@@ -245,7 +248,7 @@ static inline patches patches_of_g(const gg_conv *v, const int64_t first[3], int
     }
     return r;
 }
-/* The phases of the stride: each is the places of x that the same taps reach. */
+/* The phases of the stride: each consists of the positions of x that the same taps reach. */
 static inline int64_t patch_phases(const gg_conv *v) {
     const gg_conv_part x = gg_conv_x(v);
     int64_t n = 1;

@@ -1,11 +1,11 @@
-/* The largest value or the average of each window of a plane, and the way back. */
+/* The maximum or the average of each window of a channel plane, and the gradients. */
 #ifndef GG_OPS_POOL_H
 #define GG_OPS_POOL_H
 #include "channel_plane.h"
 
-#define POOL_NOTHING (-0x1.fffffep127f)   /* what a window of which nothing lies inside has for its largest value */
+#define POOL_NOTHING (-0x1.fffffep127f)   /* the maximum of a window that lies in the padding */
 
-/* The planes of x and how windows look at them; each row of a 1-d pooling is by itself. */
+/* The planes of x and their windows; in 1-d pooling each row is a plane. */
 static patches pool_view(const gg_pool *q) {
     const ggml_tensor *x = q->x, *y = q->y;
     patches v = {.c = x->ne[2], .n = x->ne[3], .nb_c = x->nb[2], .nb_n = x->nb[3], .to_n = y->nb[3]};
@@ -16,7 +16,7 @@ static patches pool_view(const gg_pool *q) {
     return v;
 }
 
-/* One over the number of elements in each window of a row of outputs (1-d: those that lie inside). */
+/* 1 / the number of elements of each window of a row of outputs (1-d: without the padding). */
 static void pool_scales(const gg_pool *q, const patches *v, float *scale) {
     for (int64_t o = 0; o < v->ax[0].out; o++) {
         const patch_range in = patch_inside(v->ax[0].in, o * q->s[0] - q->p[0], 1, q->k[0]);
@@ -33,7 +33,7 @@ static inline vf pool_gather(const channel_plane *p, int kind, int64_t o, int64_
     }
     return r;
 }
-/* A window by itself, from what lies inside of it: for wide windows, of which few lie side by side. */
+/* One window at a time, without its padding: for wide windows, few of which are neighbours. */
 static float pool_window(const patches *v, bool max, const char *x, patch_range across, patch_range down) {
     const vf nothing = vf_set1(max ? POOL_NOTHING : 0);
     vf r = nothing;
@@ -41,7 +41,8 @@ static float pool_window(const patches *v, bool max, const char *x, patch_range 
         for (int64_t i = across.lo; i < across.hi; i += VW) {
             const float *p = (const float *)(x + (size_t)y * v->nb[1]) + i;
             const int64_t n = across.hi - i;
-            const vf e = n >= VW ? vf_load(p) : vf_select(vi_gt(vi_set1((int32_t)n), vi_iota()), vf_loadn(p, (int)n), nothing);
+            const vf e = n >= VW ? vf_load(p) : vf_select(vi_gt(vi_set1((int32_t)n), vi_iota()), vf_loadn(p, (int)n),
+                                                          nothing);
             r = max ? vf_select(vf_gt(e, r), e, r) : vf_add(r, e);
         }
     return max ? vf_hmax(r) : vf_hsum(r);
@@ -60,8 +61,9 @@ static void pool_windows(const gg_pool *q, const patches *v, const char *x, int6
         }
     }
 }
-/* Rows of outputs from o to end; row: room for one. */
-static void pool_strip(const gg_pool *q, const patches *v, const channel_plane *p, const char *x, int64_t o, int64_t end,
+/* Rows of outputs from o to end; row: room for one row. */
+static void pool_strip(const gg_pool *q, const patches *v, const channel_plane *p, const char *x, int64_t o,
+                       int64_t end,
                        const float *scale, float *row, char *y) {
     const bool max = q->kind == GGML_OP_POOL_MAX;
     plane_load(p, v, q->x->type, x, o, end - o, max ? POOL_NOTHING : 0);
@@ -73,7 +75,7 @@ static void pool_strip(const gg_pool *q, const patches *v, const channel_plane *
         gg_from_floats(GGML_TYPE_F32, row, v->ax[0].out, y + (size_t)(o + r) * v->to[1], v->to[0]);
     }
 }
-enum { POOL_PIECE = 1024 };     /* outputs of a long row to work on at a time */
+enum { POOL_PIECE = 1024 };     /* outputs of a long row at a time */
 static int pool_forward(const gg_work *w, ggml_tensor *dst) {
     const gg_pool q = gg_pool_of(dst);
     const patches v = pool_view(&q);
@@ -103,7 +105,7 @@ static int pool_forward(const gg_work *w, ggml_tensor *dst) {
 static int op_POOL_1D(const gg_work *w, ggml_tensor *dst) { return pool_forward(w, dst); }
 static int op_POOL_2D(const gg_work *w, ggml_tensor *dst) { return pool_forward(w, dst); }
 
-/* Which tap holds the first largest value of the window: numbers, as vectors. */
+/* The number of the tap that holds the first maximum of the window, for a vector of windows. */
 static inline vi pool_argmax(const channel_plane *p, int64_t o, int64_t i) {
     const int64_t taps = p->ax[0].taps * p->ax[1].taps;
     vf most = vf_set1(POOL_NOTHING);
@@ -115,15 +117,17 @@ static inline vi pool_argmax(const channel_plane *p, int64_t o, int64_t i) {
     }
     return at;
 }
-/* Spreads a row of gradients over the windows, in `sum`; x (of the largest values) is laid out alike. */
-static void pool_spread(const channel_plane *sum, const channel_plane *x, int kind, int64_t o, int64_t n, const float *g) {
+/* Adds a row of gradients to the windows in `sum`; x (for maxima) has the same layout. */
+static void pool_spread(const channel_plane *sum, const channel_plane *x, int kind, int64_t o, int64_t n,
+                        const float *g) {
     const int64_t taps = sum->ax[0].taps * sum->ax[1].taps;
     for (int64_t i = 0; i < n; i += VW) {
         const vf share = vf_load(g + i);
         const vi at = kind == GGML_OP_POOL_MAX ? pool_argmax(x, o, i) : vi_set1(0);
         for (int64_t t = 0; t < taps; t++) {
             float *y = plane_at(sum, o, t) + i;
-            const vf part = kind == GGML_OP_POOL_MAX ? vf_select(vi_eq(at, vi_set1((int32_t)t)), share, vf_zero()) : share;
+            const vf part = kind == GGML_OP_POOL_MAX ? vf_select(vi_eq(at, vi_set1((int32_t)t)), share, vf_zero())
+                : share;
             vf_store(y, vf_add(vf_load(y), part));
         }
     }

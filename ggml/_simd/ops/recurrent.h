@@ -1,4 +1,5 @@
-/* Recurrent operations: SSM_CONV, SSM_SCAN, RWKV_WKV6, RWKV_WKV7, GATED_LINEAR_ATTN, GATED_DELTA_NET, and their gradients.
+/* Recurrent operations: SSM_CONV, SSM_SCAN, RWKV_WKV6, RWKV_WKV7, GATED_LINEAR_ATTN, GATED_DELTA_NET; gradients are in
+ * recurrent_back.h.
  *
  * All but the first carry a matrix S, one for each head of each sequence, from token to token, and all are cases of
  *     S' = S diag(w) + (S a) b^T + v k^T      y = S' r      (WKV6: y = S r + v (r . (u k)))
@@ -47,7 +48,7 @@ static void fill_wkv7(const ggml_tensor *t, const gg_seq *z, seq_at at, seq_tmp 
     static const int order[] = {SEQ_R, SEQ_W, SEQ_K, SEQ_V, SEQ_A, SEQ_B};
     for (int i = 0; i < 6; i++) s->p[order[i]] = seq_flat(t->src[i], z, at, tmp.p[order[i]]);
 }
-/* w = exp(g); the state is compared with v after it has faded: a = w k, b = -beta k, v = beta v */
+/* w = exp(g); v is compared with the decayed state: a = w k, b = -beta k, v = beta v */
 static void fill_delta(const ggml_tensor *t, const gg_seq *z, seq_at at, seq_tmp tmp, seq_step *s) {
     const ggml_tensor *g = t->src[3];
     const int64_t n = z->n, hk = at.h % t->src[0]->ne[1];
@@ -74,7 +75,7 @@ static float seq_softplus(float x) {
     vf_store(y, v_softplus(vf_set1(x)));
     return y[0];
 }
-/* The softplus of dt of as many heads as a vector has lanes, from head h on: of each token a vector. */
+/* The softplus of dt for as many heads as a vector has lanes, from head h on: one vector for each token. */
 static void ssm_steps(const ggml_tensor *dt, const gg_seq *z, int64_t h, int64_t seq, float *steps) {
     const int64_t m = z->heads - h;
     float tmp[VW];
@@ -97,7 +98,8 @@ static void fill_ssm(const ggml_tensor *t, const gg_seq *z, seq_at at, seq_tmp t
     s->p[SEQ_W] = w;
     s->p[SEQ_K] = row_in(b, (row_index){group, at.t, at.seq}, tmp.p[SEQ_K]);
     s->p[SEQ_R] = row_in(t->src[5], (row_index){group, at.t, at.seq}, tmp.p[SEQ_R]);
-    s->p[SEQ_V] = seq_scaled(z->rows, row_in(t->src[1], (row_index){at.h, at.t, at.seq}, tmp.p[SEQ_V]), dt, tmp.p[SEQ_V]);
+    s->p[SEQ_V] = seq_scaled(z->rows, row_in(t->src[1], (row_index){at.h, at.t, at.seq}, tmp.p[SEQ_V]), dt,
+                             tmp.p[SEQ_V]);
 }
 static seq_fill_fn seq_fill(int op) {
     switch (op) {
@@ -108,13 +110,13 @@ static seq_fill_fn seq_fill(int op) {
     default: return fill_ssm;
     }
 }
-/* WKV6 and GATED_LINEAR_ATTN store S column by column. */
+/* WKV6 and GATED_LINEAR_ATTN store S by columns. */
 static bool seq_by_columns(int op) { return op == GGML_OP_RWKV_WKV6 || op == GGML_OP_GATED_LINEAR_ATTN; }
 
-enum { SEQ_ROWS = 4, SEQ_VECS = 4, SEQ_PART = 32 /* rows of S that are worth a piece; whole vectors */ };
+enum { SEQ_ROWS = 4, SEQ_VECS = 4, SEQ_PART = 32 /* least rows of S of a piece; whole vectors */ };
 
 /* ---- a token ----------------------------------------------------------------------------------------------------- */
-/* `rows` rows of S from row j on, to `to`: side by side they share loads and wait for sums only once. */
+/* Updates `rows` rows of S from row j on, to `to`. Together they share loads and the latency of horizontal sums. */
 static inline __attribute__((always_inline))
 void seq_some_rows(const int rows, int64_t n, const seq_step *v, int64_t j, const float *from, float *to, float *y) {
     const float *w = v->p[SEQ_W], *k = v->p[SEQ_K], *r = v->p[SEQ_R], *a = v->p[SEQ_A], *b = v->p[SEQ_B];
@@ -140,7 +142,8 @@ void seq_some_rows(const int rows, int64_t n, const seq_step *v, int64_t j, cons
     for (int q = 0; q < rows; q++) y[j + q] = vf_hsum(out[q]);
 }
 /* Rows j to end. */
-static void seq_rows(const gg_seq *z, const seq_step *v, int64_t j, int64_t end, const float *from, float *to, float *y) {
+static void seq_rows(const gg_seq *z, const seq_step *v, int64_t j, int64_t end, const float *from, float *to,
+                     float *y) {
     for (; j + SEQ_ROWS <= end; j += SEQ_ROWS) seq_some_rows(SEQ_ROWS, z->n, v, j, from, to, y);
     for (; j < end; j++) seq_some_rows(1, z->n, v, j, from, to, y);
 }
@@ -152,9 +155,10 @@ static float seq_bonus(const gg_seq *z, const seq_step *v) {   /* r . (u k) */
     }
     return vf_hsum(sum);
 }
-/* The same of a state stored by columns: `vecs` vectors of rows from row j on, of which m are left. */
+/* The same for a state stored by columns: `vecs` vectors of rows from row j on, of which m rows are left. */
 static inline __attribute__((always_inline))
-void seq_some_columns(const int vecs, int64_t m, const gg_seq *z, const seq_step *v, vf bonus, int64_t j, const float *from,
+void seq_some_columns(const int vecs, int64_t m, const gg_seq *z, const seq_step *v, vf bonus, int64_t j,
+                      const float *from,
                       float *to, float *y) {
     const bool old = v->p[SEQ_U];
     vf vj[SEQ_VECS], out[SEQ_VECS];
@@ -186,20 +190,22 @@ static seq_tmp seq_split(float *p, int64_t room) {
 }
 static int64_t seq_room(const gg_seq *z) { return ((z->n > z->rows ? z->n : z->rows) + 15) / 16 * 16; }
 
-/* Where a sequence begins: by its index in ids (SSM_SCAN), else in order. */
+/* The initial state of a sequence: selected by ids (SSM_SCAN), otherwise in order. */
 static int seq_first_state(const gg_seq *z, const ggml_tensor *dst, int64_t seq, int64_t *first) {
     *first = z->ids ? *(const int32_t *)((const char *)z->ids->data + (size_t)seq * z->ids->nb[0]) : seq;
     if (*first >= 0 && *first < z->states) return GGML_STATUS_SUCCESS;
-    return gg_fail(dst, "ids[%lld] is %lld: there are %lld states", (long long)seq, (long long)*first, (long long)z->states);
+    return gg_fail(dst, "ids[%lld] is %lld: there are %lld states", (long long)seq, (long long)*first,
+                   (long long)z->states);
 }
 static const float *seq_state_in(const gg_seq *z, int64_t which, int64_t h) {
     return (const float *)z->state->data + (which * z->heads + h) * z->n * z->rows;
 }
-/* Rows j to end of item u (a head of a sequence), through all tokens. own: room for vectors and a state. */
+/* Rows j to end of item u (one head of one sequence), through all tokens. own: room for vectors and a state. */
 static int seq_item(ggml_tensor *dst, const gg_seq *z, int64_t u, int64_t j, int64_t end, float *own, const float *dt) {
     const seq_fill_fn fill = seq_fill(dst->op);
-    const int64_t room = seq_room(z), size = z->n * z->rows, items = z->heads * z->seqs, ys = z->rows * items * z->tokens;
-    float *const last = (float *)dst->data + ys + u * size;            /* the latest of the states that are kept */
+    const int64_t room = seq_room(z), size = z->n * z->rows, items = z->heads * z->seqs,
+        ys = z->rows * items * z->tokens;
+    float *const last = (float *)dst->data + ys + u * size;            /* the latest of the kept states */
     seq_at at = {u % z->heads, u / z->heads, 0, dt};
     int64_t first;
     const int status = seq_first_state(z, dst, at.seq, &first);
@@ -215,13 +221,13 @@ static int seq_item(ggml_tensor *dst, const gg_seq *z, int64_t u, int64_t j, int
         else seq_rows(z, &s, j, end, from, to, y);
         from = to;
     }
-    for (int64_t slot = z->tokens; slot < z->slots && j == 0; slot++) {  /* there were no such tokens */
+    for (int64_t slot = z->tokens; slot < z->slots && j == 0; slot++) {  /* there are fewer tokens than slots */
         if (slot) memset(last + slot * items * size, 0, (size_t)size * sizeof *last);
         else memcpy(last, from, (size_t)size * sizeof *last);
     }
     return GGML_STATUS_SUCCESS;
 }
-/* Few heads are cut into parts of their rows. */
+/* With few heads, the rows of each are split. */
 static int seq_run(const gg_work *w, ggml_tensor *dst) {
     const gg_seq z = gg_seq_of(dst, dst->op);
     const int64_t items = z.heads * z.seqs, blocks = (z.rows + SEQ_PART - 1) / SEQ_PART;
@@ -231,13 +237,16 @@ static int seq_run(const gg_work *w, ggml_tensor *dst) {
     const int64_t room = SEQ_VECTORS * seq_room(&z) + z.n * z.rows;
     float *const own = gg_scratch((size_t)(room + (ssm ? z.tokens * VW : 0)) * sizeof *own), *const steps = own + room;
     if (!own) return no_memory(dst);
-    int64_t known = -1;                                   /* the head that steps begin with */
+    int64_t known = -1;                                   /* the first head of `steps` */
     for (int64_t u0, u1; gg_claim_chunk(w, items * parts, 1, &u0, &u1);)
         for (int64_t u = u0; u < u1; u++) {
             const int64_t item = u / parts, part = u % parts;
             const int64_t j = blocks * part / parts * SEQ_PART, end = blocks * (part + 1) / parts * SEQ_PART;
             const int64_t h = item % z.heads, lane = h % VW;
-            if (ssm && known != item - lane) ssm_steps(dst->src[2], &z, h - lane, item / z.heads, steps), known = item - lane;
+            if (ssm && known != item - lane) {
+                ssm_steps(dst->src[2], &z, h - lane, item / z.heads, steps);
+                known = item - lane;
+            }
             const int status = seq_item(dst, &z, item, j, end < z.rows ? end : z.rows, own, ssm ? steps + lane : NULL);
             if (status != GGML_STATUS_SUCCESS) return status;
         }
@@ -247,14 +256,16 @@ static int seq_run(const gg_work *w, ggml_tensor *dst) {
 SEQ_OP(SSM_SCAN) SEQ_OP(RWKV_WKV6) SEQ_OP(RWKV_WKV7) SEQ_OP(GATED_LINEAR_ATTN) SEQ_OP(GATED_DELTA_NET)
 
 /* ---- SSM_CONV: a convolution along each row of sx, [taps - 1 + tokens, channels, sequences] ---------------------- */
-/* VW channels at a time, turned so that they lie side by side as in the result. */
+/* VW channels at a time, transposed so that they are contiguous, as in the result. */
 static void conv_channels(const ggml_tensor *dst, int64_t c0, int64_t n, int64_t seq, float *x, float *f) {
     const ggml_tensor *sx = dst->src[0], *c = dst->src[1];
     const int64_t taps = c->ne[0], tokens = dst->ne[1];
     if (n == VW && sx->nb[0] == sizeof(float) && c->nb[0] == sizeof(float)) {
         const float *row[VW], *taps_of[VW];
-        for (int i = 0; i < VW; i++)
-            row[i] = (const float *)gg_row_ptr(sx, c0 + i, seq, 0), taps_of[i] = (const float *)gg_row_ptr(c, c0 + i, 0, 0);
+        for (int i = 0; i < VW; i++) {
+            row[i] = (const float *)gg_row_ptr(sx, c0 + i, seq, 0);
+            taps_of[i] = (const float *)gg_row_ptr(c, c0 + i, 0, 0);
+        }
         pack_transpose(row, sx->ne[0], x, VW);
         pack_transpose(taps_of, taps, f, VW);
     } else for (int64_t lane = 0; lane < n; lane++) {
@@ -269,11 +280,12 @@ static void conv_channels(const ggml_tensor *dst, int64_t c0, int64_t n, int64_t
     }
 }
 static int op_SSM_CONV(const gg_work *w, ggml_tensor *dst) {
-    const int64_t length = dst->src[0]->ne[0], taps = dst->src[1]->ne[0], channels = dst->ne[0], blocks = (channels + VW - 1) / VW;
+    const int64_t length = dst->src[0]->ne[0], taps = dst->src[1]->ne[0], channels = dst->ne[0],
+        blocks = (channels + VW - 1) / VW;
     const size_t size = (size_t)((length + taps) * VW) * sizeof(float);
     float *const x = gg_scratch(size);
     if (!x) return no_memory(dst->src[0]);
-    memset(x, 0, size);                                   /* lanes that have no channel stay 0 */
+    memset(x, 0, size);                                   /* lanes without a channel stay 0 */
     for (int64_t u0, u1; gg_claim_chunk(w, blocks * dst->ne[2], 4096 / (length * VW + 1) + 1, &u0, &u1);)
         for (int64_t u = u0; u < u1; u++) {
             const int64_t c0 = u % blocks * VW;

@@ -1,13 +1,13 @@
-/* Gradients of the recurrent operations. A row of S is run forwards once, all its states are kept, and then backwards; what
- * the rows add to the gradients by the vectors of a token (w, k, r, a, b, u) sums up over the rows, and seq_chain_* leads
- * from these vectors to the operands. Each head of each sequence writes gradients of its own, one operand after another as
- * gg_seq_width says; the builder sums those that share an operand. */
+/* Gradients of the recurrent operations. A row of S is computed forwards once, keeping all its states, and then
+ * backwards. The gradients of the vectors of a token (w, k, r, a, b, u) are sums over the rows, and seq_chain_* turns
+ * them into gradients of the operands. Each head of each sequence writes its own gradients, one operand after another,
+ * as gg_seq_width defines; the builder sums those that share an operand. */
 #ifndef GG_OPS_RECURRENT_BACK_H
 #define GG_OPS_RECURRENT_BACK_H
 #include "recurrent.h"
 #include <math.h>
 
-/* One head of one sequence. `d`: the gradients by the vectors of each token, `bonus`: r . (u k) and the gradient by it. */
+/* One head of one sequence. d: the gradients of the vectors of each token; bonus: r . (u k) and its gradient. */
 typedef struct {
     const ggml_tensor *t;
     gg_seq z;
@@ -23,7 +23,8 @@ static size_t seq_back_floats(const gg_seq *z, int64_t room) {
 static bool seq_back_init(seq_back *q, const ggml_tensor *t, int op) {
     q->t = t, q->z = gg_seq_of(t, op), q->room = seq_room(&q->z);
     const int64_t tokens = q->z.tokens;
-    char *p = gg_scratch(seq_back_floats(&q->z, q->room) * sizeof(float) + (size_t)tokens * (sizeof(seq_step) + sizeof(seq_tmp)));
+    char *p = gg_scratch(seq_back_floats(&q->z, q->room) * sizeof(float)
+                         + (size_t)tokens * (sizeof(seq_step) + sizeof(seq_tmp)));
     if (!p) return false;
     q->steps = (seq_step *)p, p += (size_t)tokens * sizeof(seq_step);
     q->d = (seq_tmp *)p, p += (size_t)tokens * sizeof(seq_tmp);
@@ -33,8 +34,10 @@ static bool seq_back_init(seq_back *q, const ggml_tensor *t, int op) {
     for (int64_t i = 0; i < tokens; i++) q->d[i] = seq_split((float *)p + (2 * i + 1) * SEQ_VECTORS * q->room, q->room);
     return true;
 }
-/* Element i of row j in a stored S. */
-static int64_t seq_element(const gg_seq *z, int op, int64_t j, int64_t i) { return seq_by_columns(op) ? i * z->rows + j : j * z->n + i; }
+/* The index of element i of row j in a stored S. */
+static int64_t seq_element(const gg_seq *z, int op, int64_t j, int64_t i) {
+    return seq_by_columns(op) ? i * z->rows + j : j * z->n + i;
+}
 
 static void seq_row_forwards(seq_back *q, int64_t j) {
     const int64_t n = q->z.n;
@@ -57,7 +60,7 @@ static void seq_add(int64_t n, float f, const float *x, float *y) {
 static void seq_add_product(int64_t n, const float *a, const float *b, float *y) {
     EACH_VEC(i, n) st(y + i, vf_fma(ld(a + i, n - i), ld(b + i, n - i), ld(y + i, n - i)), n - i);
 }
-/* g, the gradient by the row behind token t, becomes that before it. dy: by y_j. */
+/* Turns g, the gradient of the row after token t, into that before it. dy: the gradient of y_j. */
 static void seq_token_back(seq_back *q, int64_t t, int64_t j, float dy) {
     const int64_t n = q->z.n;
     const float *const *p = q->steps[t].p, *before = q->states + t * q->room, *behind = before + q->room;
@@ -74,18 +77,18 @@ static void seq_token_back(seq_back *q, int64_t t, int64_t j, float dy) {
     if (p[SEQ_A]) seq_add(n, dsa, p[SEQ_A], g);
     if (old) seq_add(n, dy, p[SEQ_R], g), q->d_bonus[t] += dy * p[SEQ_V][j];
 }
-/* The gradient by row j of a state in the result. */
+/* Adds the gradient of row j of a final state in the result. */
 static void seq_add_state(seq_back *q, int op, int64_t j, const float *ds) {
     for (int64_t i = 0; i < q->z.n; i++) q->g[i] += ds[seq_element(&q->z, op, j, i)];
 }
-/* Row j backwards; the gradient by its first state goes to `state`. */
+/* Row j backwards; the gradient of its initial state goes to `state`. */
 static void seq_row_backwards(seq_back *q, int op, int64_t j, float *state) {
     const gg_seq *z = &q->z;
     const float *dy = q->t->src[GG_SEQ_GRADIENT]->data;
     const int64_t items = z->heads * z->seqs, size = z->n * z->rows;
     const float *ds = dy + z->rows * items * z->tokens + (q->seq * z->heads + q->h) * size;
     memset(q->g, 0, (size_t)q->room * sizeof *q->g);
-    if (!z->tokens) seq_add_state(q, op, j, ds);   /* the state went through as it was */
+    if (!z->tokens) seq_add_state(q, op, j, ds);   /* the state is unchanged */
     for (int64_t t = z->tokens - 1; t >= 0; t--) {
         const int64_t slot = z->tokens - 1 - t;
         if (slot < z->slots) seq_add_state(q, op, j, ds + slot * items * size);
@@ -95,7 +98,7 @@ static void seq_row_backwards(seq_back *q, int op, int64_t j, float *state) {
 }
 
 /* ---- from the vectors of a token to the operands ----------------------------------------------------------------- */
-/* Where the gradient by operand i of token t, or if it has none of each, of the head lies. */
+/* The address of the gradient of operand i for token t, or for the head if the operand has no tokens. */
 static float *seq_out(const seq_back *q, ggml_tensor *dst, int op, int i, int64_t t) {
     const gg_seq *z = &q->z;
     float *p = dst->data;
@@ -210,7 +213,7 @@ static int op_RECURRENT_BACK(const gg_work *w, ggml_tensor *dst) {
     return GGML_STATUS_SUCCESS;
 }
 
-/* SSM_CONV: by sx, then by c. A channel is the work of one thread. src: sx, c, gradient of the result. */
+/* SSM_CONV: the gradients of sx, then of c. One thread computes a channel. src: sx, c, gradient of the result. */
 static int op_SSM_CONV_BACK(const gg_work *w, ggml_tensor *dst) {
     const ggml_tensor *x = dst->src[0], *c = dst->src[1], *g = dst->src[2];
     const int64_t taps = c->ne[0], channels = c->ne[1], tokens = g->ne[1], seqs = g->ne[2];

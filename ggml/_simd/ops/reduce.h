@@ -3,7 +3,7 @@
 #define GG_OPS_REDUCE_H
 #include "rowwise.h"
 
-/* ---- SUM, SUM_ROWS, MEAN: rows are cut into blocks whose sums meet in the work memory ---------------------------- */
+/* ---- SUM, SUM_ROWS, MEAN: sums of blocks of rows, added up in work memory ---------------------------- */
 enum { SUM_BLOCK = 4 * GG_TILE };
 static int64_t row_blocks(const ggml_tensor *t) { return (t->ne[0] + SUM_BLOCK - 1) / SUM_BLOCK; }
 static size_t parts_size(const ggml_tensor *t) { return (size_t)(gg_nrows(t) * row_blocks(t)) * sizeof(double); }
@@ -19,7 +19,7 @@ static void sum_parts(const gg_work *w, const ggml_tensor *t, double *parts) {
         }
     gg_barrier(w);
 }
-/* The same elements in an order of dimensions that makes rows as long as can be. */
+/* The same elements, with dimensions ordered and joined so that rows are as long as possible. */
 static ggml_tensor longest_rows(const ggml_tensor *t) {
     ggml_tensor v = *t;
     for (int i = 1; i < 4; i++)
@@ -68,7 +68,7 @@ static int op_SUM_ROWS(const gg_work *w, ggml_tensor *dst) { return sum_rows(w, 
 static int op_MEAN(const gg_work *w, ggml_tensor *dst) { return sum_rows(w, dst, (double)dst->src[0]->ne[0]); }
 
 /* ---- one index or number a row ----------------------------------------------------------------------------------- */
-/* The last of the largest values. NaN is skipped, as in ARGSORT and TOP_K; 0 when there is nothing else. */
+/* The index of the last of the largest values. NaN is skipped, as in ARGSORT and TOP_K; 0 if all values are NaN. */
 static int32_t argmax_row(const row_part *p, const float *x) {
     const float largest = max_row(p, x);
     int64_t at = p->end - 1;
@@ -94,7 +94,7 @@ static int op_ARGMAX(const gg_work *w, ggml_tensor *dst) {
 }
 
 static size_t work_COUNT_EQUAL(const ggml_tensor *dst, int nth) { (void)dst; return (size_t)nth * sizeof(int64_t); }
-static inline int64_t count_equal(const char *a, const char *b) {   /* 1 or 0; strides of a caller's need no alignment */
+static inline int64_t count_equal(const char *a, const char *b) {   /* returns 1 or 0; elements need not be aligned */
     int32_t x, y;
     memcpy(&x, a, sizeof x), memcpy(&y, b, sizeof y);
     return x == y;
@@ -124,8 +124,8 @@ static int op_COUNT_EQUAL(const gg_work *w, ggml_tensor *dst) {
 }
 
 /* ---- REPEAT_BACK: sums over the tiles ---------------------------------------------------------------------------- */
-enum { BACK_TILE = 1024, BACK_LEAST = 128, BACK_ROWS = 8 /* more would meet in one set of the cache */ };
-/* Sums of columns: f32 over `group` rows, double beyond. */
+enum { BACK_TILE = 1024, BACK_LEAST = 128, BACK_ROWS = 8 /* more rows would map to one cache set */ };
+/* Sums of columns: in f32 over `group` rows, in double beyond. */
 typedef struct {
     double total[BACK_TILE];
     float tmp[BACK_ROWS][BACK_TILE];
@@ -133,14 +133,14 @@ typedef struct {
     int rows, group;
 } column_sums;
 
-/* y = the sum of n elements of the rows; false: one is not finite. */
+/* y = the sums of n columns of the rows; false if one is not finite. */
 static bool add_columns(const float *const *row, int rows, int64_t n, float *y) {
     vf rest = vf_zero();
     EACH_VEC(i, n) {
         vf sum = vf_zero();
         for (int r = 0; r < rows; r++) sum = vf_add(sum, ld(row[r] + i, n - i));
         st(y + i, sum, n - i);
-        rest = vf_add(rest, vf_sub(sum, sum));           /* NaN, if a sum is not finite */
+        rest = vf_add(rest, vf_sub(sum, sum));           /* NaN if a sum is not finite */
     }
     return !vm_any(vf_isnan(rest));
 }
@@ -178,7 +178,7 @@ static bool back_tile(column_sums *s, const ggml_tensor *dst, row_index at, int6
     for (int64_t i = 0; i < n; i++) finite &= s->total[i] - s->total[i] == 0;
     return finite;
 }
-/* Of a few tiles of packed f32, by how many bytes each lies behind the first; 0: there are more, or others. */
+/* For few tiles of contiguous f32: their byte offsets; returns their number, or 0 if there are more or other tiles. */
 static int back_offsets(const ggml_tensor *dst, size_t offset[BACK_ROWS]) {
     const ggml_tensor *a = dst->src[0];
     int count = 1;
@@ -197,13 +197,14 @@ static void back_long(const ggml_tensor *dst, row_index at, int64_t i0, int64_t 
     float out[BACK_TILE], *y = gg_row_out(dst, at.i1, at.i2, at.i3, i0, out);
     const bool finite = back_tile(&sums, dst, at, i0, n, BACK_ROWS);
     for (int64_t i = 0; i < n; i++) y[i] = (float)sums.total[i];
-    if (!finite) back_tile(&sums, dst, at, i0, n, 1);    /* others of the tile stay: it depends on the threads */
+    if (!finite) back_tile(&sums, dst, at, i0, n, 1);    /* only these are replaced: the tiles depend on the threads */
     for (int64_t i = 0; i < n && !finite; i++) if (y[i] - y[i] != 0) y[i] = (float)sums.total[i];
     gg_row_store(dst, at.i1, at.i2, at.i3, i0, n, y);
 }
 static int op_REPEAT_BACK(const gg_work *w, ggml_tensor *dst) {
     const int64_t n0 = dst->ne[0], each = w->nth == 1 ? n0 : n0 / (2 * w->nth) / BACK_LEAST * BACK_LEAST;
-    const int64_t tile = each < BACK_LEAST ? BACK_LEAST : each < BACK_TILE ? each : BACK_TILE;      /* pieces as long as can be */
+    /* as long as possible */
+    const int64_t tile = each < BACK_LEAST ? BACK_LEAST : each < BACK_TILE ? each : BACK_TILE;
     const int64_t tiles = (n0 + tile - 1) / tile;
     size_t offset[BACK_ROWS];
     const int few = back_offsets(dst, offset);

@@ -1,6 +1,6 @@
-/* UPSCALE: images to another size, by nearest, bilinear (with or without antialiasing) or bicubic interpolation of
- * dimensions 0 and 1; dimensions 2 and 3 by nearest. Separable: each row of the result is first a weighted sum of
- * source rows, then of the elements of that sum. UPSCALE_BACK, its gradient, hands back what was taken. */
+/* UPSCALE: images to another size by nearest, bilinear (with or without antialiasing) or bicubic interpolation of
+ * dimensions 0 and 1, and nearest of dimensions 2 and 3. It is separable: a row of the result is a weighted sum of
+ * source rows, then of the elements of that sum. UPSCALE_BACK is its gradient. */
 #ifndef GG_OPS_RESIZE_H
 #define GG_OPS_RESIZE_H
 #include "copy.h"
@@ -10,7 +10,7 @@ enum { SCALE_NEAREST, SCALE_BILINEAR, SCALE_BICUBIC, SCALE_ALIGN_CORNERS = 256, 
 
 typedef struct { int64_t n, src; float factor, centre, support; int mode, taps; } scale_axis;
 
-/* How dimension `dim` of `from` becomes that of `to`. */
+/* The mapping of dimension `dim` from `from` to `to`. */
 static scale_axis scale_of(const ggml_tensor *from, const ggml_tensor *to, int dim, int flags) {
     const int mode = flags & 0xff;
     scale_axis x = {.n = to->ne[dim], .src = from->ne[dim], .centre = 0.5f};
@@ -21,7 +21,8 @@ static scale_axis scale_of(const ggml_tensor *from, const ggml_tensor *to, int d
         if (x.n > 1 && x.src > 1) x.factor = (float)(x.n - 1) / (float)(x.src - 1);
     }
     x.taps = x.mode == SCALE_NEAREST ? 1 : x.mode == SCALE_BILINEAR ? 2 : 4;
-    if (x.mode == SCALE_BILINEAR && flags & SCALE_ANTIALIAS) {      /* a triangle as wide as a pixel of the result */
+    /* a triangle filter as wide as a pixel of the result */
+    if (x.mode == SCALE_BILINEAR && flags & SCALE_ANTIALIAS) {
         x.support = x.factor < 1 ? 1 / x.factor : 1;
         x.taps = (int)(2 * x.support) + 2;
     }
@@ -36,7 +37,7 @@ static inline int64_t nearest(const scale_axis *x, int64_t i) {
 static inline float cubic_near(float x) { return (1.25f * x - 2.25f) * x * x + 1; }
 static inline float cubic_far(float x) { return ((-0.75f * x + 3.75f) * x - 6) * x + 3; }
 
-/* Which source elements make element i, and how much of each: x->taps of them. */
+/* The source elements of element i and their weights: x->taps of each. */
 static void scale_taps(const scale_axis *x, int64_t i, int32_t *at, float *weight) {
     if (x->mode == SCALE_NEAREST) {
         at[0] = (int32_t)nearest(x, i), weight[0] = 1;
@@ -69,7 +70,7 @@ static void scale_taps(const scale_axis *x, int64_t i, int32_t *at, float *weigh
     weight[0] = cubic_far(d + 1), weight[1] = cubic_near(d);
     weight[2] = cubic_near(1 - d), weight[3] = cubic_far(2 - d);
 }
-/* y = the source rows at[], weighted. */
+/* y = the weighted sum of the source rows at[]. */
 static void mix_rows(const box *row, const char *src, size_t nb, int64_t n, int taps, const int32_t *at,
                      const float *weight, float *tmp, float *y) {
     for (int k = 0; k < taps; k++) {
@@ -94,7 +95,7 @@ static int op_UPSCALE(const gg_work *w, ggml_tensor *dst) {
     int32_t *ix = (int32_t *)(out + n), *iy = ix + taps;
     box in, store;
     int64_t r0, r1;
-    const char *last = NULL;                             /* the source row that `out` is made of */
+    const char *last = NULL;                             /* the source row that `out` was made from */
     if (!row_box(w->kernels, &in, GGML_TYPE_F32, 4, a->type, (ptrdiff_t)a->nb[0], a->ne[0]) ||
         !row_box(w->kernels, &store, dst->type, (ptrdiff_t)dst->nb[0], GGML_TYPE_F32, 4, n))
         return no_conversion(dst, a->type, dst->type);
@@ -125,7 +126,7 @@ static int op_UPSCALE(const gg_work *w, ggml_tensor *dst) {
     return GGML_STATUS_SUCCESS;
 }
 
-/* sum += the row of g, weighted */
+/* sum += weight times the row of g */
 static void add_weighted(const box *row, const char *g, int64_t n, float weight, float *tmp, float *sum) {
     row_copy(row, (char *)tmp, g, n);
     const vf c = vf_set1(weight);
@@ -133,8 +134,8 @@ static void add_weighted(const box *row, const char *g, int64_t n, float weight,
     for (; j + VW <= n; j += VW) vf_store(sum + j, vf_fma(vf_load(tmp + j), c, vf_load(sum + j)));
     for (; j < n; j++) sum[j] += tmp[j] * weight;
 }
-/* src: the gradient of the larger image; the result has the shape of the smaller. A thread looks for all that its rows
- * gave, so that no two write one. */
+/* src: the gradient of the larger image. The result has the shape of the smaller one. A thread collects everything that
+ * its rows contributed, so that no two threads write to the same row. */
 static int op_UPSCALE_BACK(const gg_work *w, ggml_tensor *dst) {
     const ggml_tensor *g = dst->src[0];
     const int flags = dst->op_params[0];

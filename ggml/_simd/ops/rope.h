@@ -1,27 +1,26 @@
-/* ROPE: pairs of a row's elements turned by angles that grow with the row's position. ROPE_BACK turns them back, which
- * is the gradient; ROPE_FACTORS_BACK is the gradient by the frequency factors.
- *
- * Every mode is one table of pairs: which position drives a pair, and its angle per unit of it. The angle is a double
- * and loses its whole turns as one, so that far positions are as exact as near ones. */
+/* ROPE rotates pairs of elements of a row by angles proportional to the position of the row. ROPE_BACK rotates by the
+ * opposite angles, which is the gradient; ROPE_FACTORS_BACK is the gradient of the frequency factors. Every mode is a
+ * table of pairs: the position that drives a pair, and its angle per unit of position. Angles are double and are
+ * reduced modulo a full turn, so that large positions are as exact as small ones. */
 #ifndef GG_OPS_ROPE_H
 #define GG_OPS_ROPE_H
 #include "rowwise.h"
 #include <math.h>
 
 enum { ROPE_NEOX = 2, ROPE_SECTIONS = 8, ROPE_VISION = 24, ROPE_IMROPE = 40 };
-enum { ROPE_PARTS = 64 };           /* sums over tokens, in that many parts whatever the threads */
+enum { ROPE_PARTS = 64 };           /* the number of partial sums over tokens, whatever the number of threads */
 
 typedef struct rope {
-    int64_t pairs, apart;           /* elements of a pair lie so far apart */
-    bool neighbours;                /* pairs are (0, 1), (2, 3) ...; else (0, apart), (1, apart + 1) ... */
+    int64_t pairs, apart;           /* the distance of the elements of a pair */
+    bool neighbours;                /* pairs are (0, 1), (2, 3) ...; otherwise (0, apart), (1, apart + 1) ... */
     double *rate;                   /* angle of a pair at position 1 */
-    int32_t *section, *quarter;     /* which of the positions drives a pair; quarter turns of its angle */
+    int32_t *section, *quarter;     /* the position that drives a pair; quarter turns of its angle */
     float *cos, *sin;
     float *wide_cos, *wide_sin;     /* neighbours: for each element */
-    float *in, *out;                /* rows that are not packed f32 */
+    float *in, *out;                /* rows that are not contiguous f32 */
 } rope;
 
-/* The angle of a pair counted from which pair on, and by which position, as the sections say. */
+/* The pair from which the angle of a pair is counted, and the position that drives it, by the sections. */
 static int rope_section(const int32_t *sections, int mode, int64_t pair, int64_t *from) {
     const int64_t s0 = sections[0], s1 = s0 + sections[1], s2 = s1 + sections[2], at = pair % (s2 + sections[3]);
     *from = 0;
@@ -35,7 +34,8 @@ static int rope_section(const int32_t *sections, int mode, int64_t pair, int64_t
     if (mode == ROPE_VISION) *from = pair - at + start[section];
     return section;
 }
-/* YaRN: how much of a pair's angle is interpolated: none at high frequencies, up to `low`, all at low ones. */
+/* YaRN: the fraction of the angle of a pair that is interpolated: 0 at high frequencies, up to `low`, 1 at low
+ * frequencies. */
 static double rope_corr_dim(const ggml_tensor *t, double beta) {
     const double n_dims = t->op_params[1], n_ctx = t->op_params[4];
     return n_dims * log(n_ctx / (beta * 2 * 3.14159265358979323846)) / (2 * log((double)gg_param_f32(t, 5)));
@@ -82,7 +82,7 @@ static double rope_position(const rope *p, const ggml_tensor *positions, int64_t
     return *(const int32_t *)((const char *)positions->data + (size_t)i * positions->nb[0]);
 }
 
-/* Sines and cosines of a token's angles, as large as YaRN wants them. */
+/* Sines and cosines of the angles of a token, scaled as YaRN requires. */
 static void rope_token(rope *p, const ggml_tensor *t, const ggml_tensor *positions, int64_t n, int64_t token,
                        float sign) {
     const double half_pi = 1.57079632679489661923, half_pi_rest = 6.123233995736766e-17;
@@ -90,7 +90,7 @@ static void rope_token(rope *p, const ggml_tensor *t, const ggml_tensor *positio
     if (gg_param_f32(t, 7) != 0) size *= (float)(1 - 0.1 * log((double)gg_param_f32(t, 6)));
     for (int64_t i = 0; i < p->pairs; i++) {
         const double angle = rope_position(p, positions, n, token, i) * p->rate[i];
-        const bool known = fabs(angle) < 0x1p52;         /* else not even the turns are known */
+        const bool known = fabs(angle) < 0x1p52;         /* otherwise even the number of turns is unknown */
         const double q = known ? nearbyint(angle / half_pi) : 0;
         p->cos[i] = known ? (float)(angle - q * half_pi - q * half_pi_rest) : GG_NAN;
         p->quarter[i] = (int32_t)((int64_t)q & 3);
@@ -150,9 +150,9 @@ static int rope_run(const gg_work *w, ggml_tensor *dst, float sign) {
 static int op_ROPE(const gg_work *w, ggml_tensor *dst) { return rope_run(w, dst, 1); }
 static int op_ROPE_BACK(const gg_work *w, ggml_tensor *dst) { return rope_run(w, dst, -1); }
 
-/* ---- the gradient by the frequency factors ----------------------------------------------------------------------- */
-/* src: gradient g of the result, a, positions, factors. An angle is a constant over its factor, and it moves the turned
- * pair (y0, y1) by (-y1, y0): a pair's share of the gradient is (y0 g1 - y1 g0) times -angle / factor. */
+/* ---- the gradient of the frequency factors ----------------------------------------------------------------------- */
+/* src: gradient g of the result, a, positions, factors. An angle is a constant divided by its factor, and it moves the
+ * rotated pair (y0, y1) by (-y1, y0), so a pair contributes (y0 g1 - y1 g0) times -angle / factor. */
 static void rope_turning(const rope *p, const float *x, const float *g, double *sum) {
     for (int64_t i = 0; i < p->pairs; i++) {
         const int64_t i0 = p->neighbours ? 2 * i : i, i1 = p->neighbours ? i0 + 1 : i + p->apart;
@@ -189,7 +189,7 @@ static int op_ROPE_FACTORS_BACK(const gg_work *w, ggml_tensor *dst) {
     const bool ok = rope_make(&p, dst, dst->src[1], dst->src[3]);
     for (int64_t i0, i1; ok && gg_claim_chunk(w, ROPE_PARTS, 1, &i0, &i1);)
         for (; i0 < i1; i0++) rope_part(&p, dst, i0, sign, parts + 2 * i0 * n, parts + (2 * i0 + 1) * n);
-    gg_barrier(w);                                       /* also without memory: the others wait */
+    gg_barrier(w);                                       /* also on failure: the other threads wait */
     if (!ok) return no_memory(dst);
     for (int64_t i = 0; !w->ith && i < dst->ne[0]; i++) {
         double sum = 0;

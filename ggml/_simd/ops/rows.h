@@ -15,11 +15,11 @@ enum { GG_TILE = 1024 };   /* elements to convert at a time: three tiles stay in
 
 /* ---- n elements of a type that is not quantised, `stride` bytes from one to the next, to f32 and back ------------ */
 /* Not inlined: there are many callers, and a call costs little beside a row. */
-/* C casts where they are defined, the nearest bound beyond, 0 for NaN. */
+/* As a C cast where that is defined; otherwise the nearest bound, and 0 for NaN. */
 static inline int64_t gg_f32_to_int(float v, float lo, float hi, int64_t min, int64_t max) {
     return v != v ? 0 : v <= lo ? min : v >= hi ? max : (int64_t)v;
 }
-/* Packed elements of 16 bits by whole vectors (FULL) and the rest of m (TAIL). */
+/* Contiguous elements of 16 bits: whole vectors (FULL), then the last m elements (TAIL). */
 #define GG_PACKED(TYPE, FULL, TAIL)                                                                 \
     if (type == GGML_TYPE_##TYPE && stride == sizeof(uint16_t)) {                                   \
         uint16_t *h = (uint16_t *)p;                                                                \
@@ -87,7 +87,8 @@ static inline void gg_any_to_floats(const gg_kernels *k, int type, const char *p
     else if (stride == (size_t)gg_types[type].bytes) k->to_f32[type](p, y, n);
     else for (int64_t i = 0; i < n; i += blck, p += stride) k->to_f32[type](p, y + i, blck);
 }
-static inline void gg_any_from_floats(const gg_kernels *k, int type, const float *x, int64_t n, char *p, size_t stride) {
+static inline void gg_any_from_floats(const gg_kernels *k, int type, const float *x, int64_t n, char *p,
+                                      size_t stride) {
     const int64_t blck = gg_types[type].blck;
     if (!gg_types[type].quantized) gg_from_floats(type, x, n, p, stride);
     else if (stride == (size_t)gg_types[type].bytes) k->from_f32[type](x, p, n);
@@ -119,10 +120,10 @@ static inline void gg_row_store(const ggml_tensor *t, int64_t i1, int64_t i2, in
     if (!gg_row_direct(t)) gg_from_floats(t->type, y, n, gg_element_ptr(t, i1, i2, i3, i0), t->nb[0]);
 }
 
-/* i modulo n; a division is as slow as a short row. */
+/* i modulo n, without a division where possible: one takes as long as a short row. */
 static inline int64_t gg_wrap(int64_t i, int64_t n) { return i < n ? i : n == 1 ? 0 : i % n; }
-/* gg_row_in of an operand b, of any type, that is repeated over a result: indices are those of the result (a multiple of
- * b in each dimension), whose rows have ne0 elements. A repeated row (b->ne[0] < ne0) cannot be quantised. */
+/* gg_row_in of an operand b, of any type, that is repeated over a result: indices are those of the result (a multiple
+ * of b in each dimension), whose rows have ne0 elements. A repeated row (b->ne[0] < ne0) cannot be quantised. */
 static inline const float *gg_row_repeat(const gg_kernels *kernels, const ggml_tensor *b, int64_t ne0, int64_t i1,
                                          int64_t i2, int64_t i3, int64_t i0, int64_t n, float *tmp) {
     const int64_t k = b->ne[0];
@@ -133,7 +134,7 @@ static inline const float *gg_row_repeat(const gg_kernels *kernels, const ggml_t
         gg_any_to_floats(kernels, b->type, p, b->nb[0], n, tmp);
         return tmp;
     }
-    /* one period from i0 on, in two pieces, then copies of all there is so far */
+    /* one period from i0 on, in two parts, then copies of what is there so far */
     const int64_t at = i0 % k, first = k - at < n ? k - at : n, period = k < n ? k : n;
     gg_to_floats(b->type, gg_element_ptr(b, i1, i2, i3, at), b->nb[0], first, tmp);
     if (first < period) gg_to_floats(b->type, gg_row_ptr(b, i1, i2, i3), b->nb[0], period - first, tmp + first);
@@ -145,7 +146,7 @@ static inline const float *gg_row_repeat(const gg_kernels *kernels, const ggml_t
 /* ---- the loop over tiles of element-wise kernels ----------------------------------------------------------------- */
 enum { GG_MAP_MAX = 4, GG_TILE_PARAMS = 8 };   /* operands of one kernel, floats of op_params that it may read */
 
-/* Can dimensions d and d+1 of the operand o be one, beside those of the result r? */
+/* Whether dimensions d and d+1 of operand o can be one dimension, beside those of the result r. */
 static inline bool gg_fold_ok(const ggml_tensor *o, const ggml_tensor *r, int d) {
     if (o->ne[d] == r->ne[d] && o->ne[d + 1] == r->ne[d + 1]) {
         if (o->ne[d] == 1 || o->ne[d + 1] == 1) return true;
@@ -155,13 +156,13 @@ static inline bool gg_fold_ok(const ggml_tensor *o, const ggml_tensor *r, int d)
     if (o->ne[d] == 1 && o->ne[d + 1] == 1) return true;
     return d == 0 && o->ne[1] == 1 && r->ne[0] < 256;   /* a short row, repeated: cheaper as one long repeated row */
 }
-/* Joins dimensions as far as the strides of all operands allow, so that loops run over the longest rows there are:
- * contiguous tensors of one shape become one row. v[0] is the result, the others repeat over it. Takes copies, as it
- * changes ne and nb. */
+/* Joins dimensions as far as the strides of all operands allow, so that loops run over the longest possible rows:
+ * contiguous tensors of one shape become one row. v[0] is the result, over which the others repeat. Changes ne and nb
+ * of v, which are copies. */
 static inline void gg_fold(ggml_tensor *v, int n) {
     for (int d = 0; d < 3;) {
         bool ok = false;
-        for (int k = d + 1; k < 4; k++) ok |= v[0].ne[k] != 1;      /* else nothing is left to join */
+        for (int k = d + 1; k < 4; k++) ok |= v[0].ne[k] != 1;      /* nothing is left to join otherwise */
         for (int i = 0; i < n && ok; i++) ok = gg_fold_ok(&v[i], &v[0], d);
         if (!ok) { d++; continue; }
         for (int i = n - 1; i >= 0; i--) {
@@ -174,7 +175,7 @@ static inline void gg_fold(ggml_tensor *v, int n) {
     }
 }
 
-/* Packed operands of one shape, as they mostly are: each one row, in a moment. */
+/* Fast path: contiguous operands of equal shape are treated as one row each. */
 static inline bool gg_flat(ggml_tensor *v, ggml_tensor *const *t, int n) {
     for (int i = 0; i < n; i++)
         if (!gg_contiguous(t[i]) || (i && memcmp(t[i]->ne, t[0]->ne, sizeof t[i]->ne))) return false;
@@ -186,11 +187,11 @@ static inline bool gg_flat(ggml_tensor *v, ggml_tensor *const *t, int n) {
     return true;
 }
 
-/* Computes n elements: p[i] are those of operand i as f32, the outputs first. `stream`: the output begins at a whole
- * vector and goes past the caches. */
+/* Computes n elements. p[i] are those of operand i as f32, the outputs first. stream: the output begins at a whole
+ * vector and is stored past the caches. */
 typedef void (*gg_tile_fn)(float *const *p, int64_t n, bool stream, const void *arg);
 
-/* Vectors of which k elements are left. */
+/* Load and store a vector of which k elements are left. */
 static inline vf ld(const float *p, int64_t k) { return k >= VW ? vf_load(p) : vf_loadn(p, (int)k); }
 static inline vf st(float *p, vf v, int64_t k) {
     if (k >= VW) vf_store(p, v); else vf_storen(p, v, (int)k);
@@ -198,8 +199,8 @@ static inline vf st(float *p, vf v, int64_t k) {
 }
 static inline void gg_put(float *y, vf v, bool stream) { if (stream) vf_stream(y, v); else vf_store(y, v); }
 
-/* Tile functions: y = EXPR of x (and of z, the second operand). k: GG_TILE_PARAMS floats, a copy: what is stored to y
- * might be parameters for all that a compiler knows, which would load them for each vector again. */
+/* Tile functions: y = EXPR of x (and of z, the second operand). k is a copy of GG_TILE_PARAMS floats: the compiler
+ * could not know that a store to y leaves the parameters unchanged, and would load them again for each vector. */
 #define GG_TILE_FN(NAME, SOURCES, ONE)                                                               \
     static void tile_##NAME(float *const *p, int64_t n, bool stream, const void *params) {           \
         float *const y = p[0], k[GG_TILE_PARAMS];                                                    \
@@ -208,8 +209,8 @@ static inline void gg_put(float *y, vf v, bool stream) { if (stream) vf_stream(y
         memcpy(k, params, sizeof k);                                                                 \
         for (; i + 4 * VW <= n; i += 4 * VW) {                                                       \
             for (int j = 0; stream && j < 4 * VW; j += 16) {                                         \
-                prefetch_floats(a + i + j);                                                                 \
-                if (SOURCES > 1) prefetch_floats(b + i + j);                                                \
+                prefetch_floats(a + i + j);                                                          \
+                if (SOURCES > 1) prefetch_floats(b + i + j);                                         \
             }                                                                                        \
             const vf v0 = ONE(NAME, i, VW), v1 = ONE(NAME, i + VW, VW);                              \
             const vf v2 = ONE(NAME, i + 2 * VW, VW), v3 = ONE(NAME, i + 3 * VW, VW);                 \
@@ -227,8 +228,9 @@ static inline void gg_put(float *y, vf v, bool stream) { if (stream) vf_stream(y
     static inline vf one_##NAME(vf x, vf z, const float *k) { (void)k; return EXPR; }                \
     GG_TILE_FN(NAME, 2, GG_ONE_XZ)
 
-/* A store reads its line before it writes it, unless it goes past the caches: that pays when a node touches more than
- * the last of them keeps, and writes what it has not read. `shift`: elements by which all rows miss a whole vector. */
+/* A store reads its cache line before it writes, unless it goes past the caches. That pays if a node touches more
+ * memory than the last-level cache holds and overwrites nothing that it has read. *shift: the elements by which all
+ * rows miss the boundary of a vector. */
 #define GG_STREAM_FROM ((size_t)32 << 20)
 static inline bool gg_streams(const ggml_tensor *v, int n, int64_t *shift) {
     const size_t width = VW * sizeof(float), at = (uintptr_t)v->data % width;
@@ -241,8 +243,8 @@ static inline bool gg_streams(const ggml_tensor *v, int n, int64_t *shift) {
     return at % sizeof(float) == 0;
 }
 
-/* Calls fn for all tiles of the operands t[0..n): the first n_out are written (and read before, when `update`), the
- * rest are repeated to the shape of t[0]. An output may be the same memory as an input, element for element. */
+/* Calls fn for all tiles of the operands t[0..n). The first n_out operands are written (and read before, if update);
+ * the others are repeated to the shape of t[0]. An output may share its memory with an input of the same layout. */
 static inline int gg_map(const gg_work *w, const ggml_tensor *node, ggml_tensor *const *t, int n, int n_out,
                          bool update, gg_tile_fn fn, const void *arg) {
     ggml_tensor v[GG_MAP_MAX];
@@ -265,10 +267,13 @@ static inline int gg_map(const gg_work *w, const ggml_tensor *node, ggml_tensor 
     const int64_t tiles = (ne0 + shift + tile - 1) / tile;
     const int64_t grain = ne0 > 0 ? 4 * GG_TILE / (ne0 < tile ? ne0 : tile) : 1;
     int64_t u, end;
-    bool stepped = direct && tiles == 1;                 /* rows are found by a step from the one before */
+    bool stepped = direct && tiles == 1;                 /* the next row is a step from the one before */
     size_t step[GG_MAP_MAX];
-    for (int i = 0; i < n; i++) stepped &= v[i].ne[1] == ne1 || v[i].ne[1] == 1, step[i] = v[i].ne[1] == 1 ? 0 : v[i].nb[1];
-    bool ready[GG_MAP_MAX] = {false};                    /* one element, repeated once for all tiles */
+    for (int i = 0; i < n; i++) {
+        stepped &= v[i].ne[1] == ne1 || v[i].ne[1] == 1;
+        step[i] = v[i].ne[1] == 1 ? 0 : v[i].nb[1];
+    }
+    bool ready[GG_MAP_MAX] = {false};                    /* a single element, repeated once for all tiles */
     for (int i = n_out; i < n && ne0 > 1; i++)
         if ((ready[i] = gg_nelements(&v[i]) == 1))
             p[i] = (float *)gg_row_repeat(w->kernels, &v[i], ne0, 0, 0, 0, 0, ne0 < tile ? ne0 : tile, tmp[i]);
@@ -278,7 +283,7 @@ static inline int gg_map(const gg_work *w, const ggml_tensor *node, ggml_tensor 
             const int64_t row = u / tiles;
             at += u % tiles * tile, i1 = row % ne1, i2 = row / ne1 % ne2, i3 = row / ne1 / ne2;
         }
-        bool follows = false;                            /* the row before this one, which p is still at */
+        bool follows = false;                            /* p points at the row before this one */
         for (; u < end; u++) {
             const int64_t i0 = at > 0 ? at : 0, m = (at + tile < ne0 ? at + tile : ne0) - i0;
             if (follows && stepped) for (int i = 0; i < n; i++) p[i] = (float *)((char *)p[i] + step[i]);
@@ -291,7 +296,8 @@ static inline int gg_map(const gg_work *w, const ggml_tensor *node, ggml_tensor 
             fn(p, m, stream && at >= 0, arg);
             for (int i = 0; i < n_out && !direct; i++)
                 if (!gg_row_direct(&v[i]))
-                    gg_any_from_floats(w->kernels, v[i].type, p[i], m, gg_element_ptr(&v[i], i1, i2, i3, i0), v[i].nb[0]);
+                    gg_any_from_floats(w->kernels, v[i].type, p[i], m, gg_element_ptr(&v[i], i1, i2, i3, i0),
+                                       v[i].nb[0]);
             if ((at += tile) < ne0) continue;
             at = -shift;
             if ((follows = ++i1 < ne1)) continue;

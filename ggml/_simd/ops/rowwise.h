@@ -1,22 +1,23 @@
-/* What the kernels that work row by row share: loops over whole rows as packed f32, and sums that are accurate, do not
- * overflow on the way and do not depend on the number of threads. */
+/* What kernels that work row by row share: loops over whole rows as contiguous f32, and sums that are accurate, do not
+ * overflow in between and do not depend on the number of threads. */
 #ifndef GG_OPS_ROWWISE_H
 #define GG_OPS_ROWWISE_H
 #include "rows.h"
 
 #define EACH_VEC(i, n) for (int64_t i = 0; i < (n); i += VW)
-static inline vf keep(vf v, float rest, int64_t k) {   /* v, from lane k on `rest` */
+static inline vf keep(vf v, float rest, int64_t k) {   /* lanes k and above are `rest` */
     return k >= VW ? v : vf_select(vi_gt(vi_set1((int32_t)k), vi_iota()), v, vf_set1(rest));
 }
 
 /* ---- a row, or a thread's part of it ----------------------------------------------------------------------------- */
-enum { SUM_TILE = 1024, WIDE_ROW = 1 << 16 };   /* a part is whole tiles */
-/* Of few long rows each thread has a part. Functions of a row then run on every thread, over its part, and meet for
- * what the whole row gives; that is put together tile by tile, in order, so that threads change no result. */
+enum { SUM_TILE = 1024, WIDE_ROW = 1 << 16 };   /* a part consists of whole tiles */
+/* Threads share each row where there are few long rows. Functions of a row then run on every thread, for its part, and
+ * meet at barriers for the value of the whole row. It is summed tile by tile, in order, so the number of threads does
+ * not change the result. */
 typedef struct row_part {
-    int64_t n, begin, end;          /* elements of the row; which of them */
+    int64_t n, begin, end;          /* elements of the row; the part of this thread */
     const gg_work *w;
-    double *shared;                 /* where the threads meet; NULL: nobody else works on this row */
+    double *shared;                 /* exchanges values between threads; NULL: one thread has the row */
 } row_part;
 #define EACH_PART(i, p) for (int64_t i = (p)->begin; i < (p)->end; i += VW)
 #define WHOLE_ROW(k) (&(const row_part){.n = (k), .end = (k)})
@@ -26,13 +27,13 @@ static bool rows_wide(const ggml_tensor *t, int nth) { return t->ne[0] >= WIDE_R
 static size_t rows_work(const ggml_tensor *t, int nth) {
     return rows_wide(t, nth) ? (size_t)(2 * row_tiles(t->ne[0]) + nth) * sizeof(double) : 0;
 }
-/* This thread's part of each row of t; `shared`: rows_work bytes. */
+/* The part of this thread of each row of t. shared: rows_work bytes. */
 static row_part rows_part(const gg_work *w, const ggml_tensor *t, void *shared) {
     const int64_t tiles = row_tiles(t->ne[0]), end = tiles * (w->ith + 1) / w->nth * SUM_TILE;
     if (!rows_wide(t, w->nth)) return *WHOLE_ROW(t->ne[0]);
     return (row_part){t->ne[0], tiles * w->ith / w->nth * SUM_TILE, end < t->ne[0] ? end : t->ne[0], w, shared};
 }
-/* Waits for all threads' sums over tiles and adds them up; `which` of two. */
+/* Waits for the sums over tiles of all threads and adds them in order; `which` selects one of two arrays of sums. */
 static double row_total(const row_part *p, int which) {
     const int64_t tiles = row_tiles(p->n);
     double total = 0;
@@ -41,7 +42,7 @@ static double row_total(const row_part *p, int which) {
     gg_barrier(p->w);
     return total;
 }
-/* The largest of all threads' x. */
+/* The maximum of x over all threads. */
 static double row_largest(const row_part *p, double x) {
     if (!p->shared) return x;
     p->shared[p->w->ith] = x;
@@ -52,7 +53,7 @@ static double row_largest(const row_part *p, double x) {
 }
 
 /* ---- sums over a row: f32 within a tile, double from tile to tile ------------------------------------------------ */
-/* static double name(p, ...): the sum of TERM, a vector made of elements i..i+k, over the row. */
+/* static double name(p, ...): the sum over the row of TERM, a vector of the elements i to i+k. */
 #define ROW_SUM(name, TERM, ...)                                                                   \
     static double name(const row_part *p_, __VA_ARGS__) {                                          \
         double total_ = 0;                                                                         \
@@ -82,12 +83,12 @@ ROW_SUM(sum_scaled, (k == VW ? prefetch_floats(x + i) : (void)0, vf_mul(ld(x + i
         float scale)
 ROW_SUM(dot_rows, vf_mul(ld(x + i, k), ld(y + i, k)), const float *x, const float *y)
 
-/* The sum of a row; what overflows f32 in a tile is summed again, scaled down. */
+/* The sum of a row. If a tile overflows f32, the row is summed again, scaled down. */
 static double sum_row(const row_part *p, const float *x) {
     const double s = sum_scaled(p, x, 1);
     return s - s == 0 ? s : sum_scaled(p, x, 0x1p-64f) * 0x1p64;
 }
-static float max_row(const row_part *p, const float *x) {      /* skips NaN; -inf when nothing is left */
+static float max_row(const row_part *p, const float *x) {      /* skips NaN; -inf if nothing is left */
     vf m = vf_set1(-GG_INF);
     EACH_PART(i, p) m = vf_max(keep(ld(x + i, p->end - i), -GG_INF, p->end - i), m);
     return (float)row_largest(p, vf_hmax(m));
@@ -99,11 +100,11 @@ static float max_abs_row(const row_part *p, const float *x) {
 }
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
-/* r indexes t->ne[1..3]: `for EACH_ROW(w, t, r)` shares the rows out to the threads. */
+/* r counts the rows of t: `for EACH_ROW(w, t, r)` shares the rows among the threads. */
 #define EACH_ROW(w, t, r)                                                                          \
     (int64_t r##_0, r##_1; gg_claim_chunk(w, gg_nrows(t), row_grain((t)->ne[0]), &r##_0, &r##_1);)        \
         for (int64_t r = r##_0; r < r##_1; r++)
-/* The same for rows of which each thread may have a part: then all threads go over all rows. */
+/* The same for rows that threads may share: all threads then go over all rows. */
 #define EACH_ROW_PART(w, p, t, r)                                                                  \
     (int64_t r##_0 = -1, r##_1; row_next(w, p, gg_nrows(t), &r##_0, &r##_1);)                      \
         for (int64_t r = r##_0; r < r##_1; r++)
@@ -126,7 +127,7 @@ static inline void row_store(ggml_tensor *t, row_index r, const float *y) {
     gg_row_store(t, r.i1, r.i2, r.i3, 0, t->ne[0], y);
 }
 
-/* The same of a part; the address is that of the row. */
+/* The same for a part; the address is that of the whole row. */
 static inline const float *part_in(const row_part *p, const ggml_tensor *t, row_index r, float *tmp) {
     const int64_t n = p->end - p->begin;
     if (gg_row_direct(t) || n <= 0) return (const float *)gg_row_ptr(t, r.i1, r.i2, r.i3);
@@ -137,7 +138,7 @@ static inline void part_store(const row_part *p, ggml_tensor *t, row_index r, co
     if (p->begin < p->end) gg_row_store(t, r.i1, r.i2, r.i3, p->begin, p->end - p->begin, y + p->begin);
 }
 
-/* A row of scratch memory for each of k tensors (some may be NULL), unless all rows can be used where they are. */
+/* A row of scratch memory for each of k tensors (some may be NULL), unless all rows can be used in place. */
 static bool row_scratch(float *tmp[], int k, const ggml_tensor *const t[]) {
     int64_t n = 0;
     bool plain = true;
@@ -157,12 +158,12 @@ static int no_memory(const ggml_tensor *t) {
     return gg_fail(t, "no memory for a row of %lld elements", (long long)t->ne[0]);
 }
 
-/* For parts of rows: all threads have memory, or none goes on. */
+/* For parts of rows: all threads have memory, or none continues. */
 static bool part_scratch(const row_part *p, float *tmp[], int k, const ggml_tensor *const t[]) {
     return row_largest(p, !row_scratch(tmp, k, t)) == 0;
 }
 
-/* y = fn(a, b) row by row; a, b (or NULL) and dst are of one shape; y may be a or b. Needs the shared memory of
+/* y = fn(a, b) for each row. a, b (or NULL) and dst have one shape; y may be a or b. Needs the work memory of
  * GG_WORK_ROWS. */
 typedef void (*row_fn)(const ggml_tensor *dst, const row_part *p, const float *a, const float *b, float *y);
 static int map_rows(const gg_work *w, ggml_tensor *dst, const ggml_tensor *a, const ggml_tensor *b, row_fn fn) {

@@ -3,8 +3,8 @@
 #define GG_OPS_SCAN_H
 #include "rowwise.h"
 
-/* The sums of a tile in double, on top of `base`, to y (NULL: nowhere); returns what it adds. Four elements wait for
- * the running sum only once. */
+/* Running sums of a tile in double, on top of `base`, to y (may be NULL); returns the sum of the tile. Four elements at
+ * a time depend on the running sum once. */
 static double cumsum_tile(int64_t n, const float *a, double base, bool back, float *y) {
     double sum = 0;
     int64_t i = 0;
@@ -25,13 +25,13 @@ static double cumsum_tile(int64_t n, const float *a, double base, bool back, flo
     }
     return sum;
 }
-/* op_params[0]: from the end of the row (the gradient). */
+/* op_params[0]: sums from the end of the row (the gradient). */
 static void cumsum_row(const ggml_tensor *t, const row_part *p, const float *a, const float *b, float *y) {
     (void)b;
     const bool back = t->op_params[0];
     const int64_t tiles = row_tiles(p->n), first = p->begin / SUM_TILE, own = row_tiles(p->end - p->begin);
     double base = 0;
-    for (int pass = p->shared ? 0 : 1; pass < 2; pass++) {               /* 0: what each tile adds */
+    for (int pass = p->shared ? 0 : 1; pass < 2; pass++) {               /* pass 0: the sum of each tile */
         for (int64_t k = 0; k < own; k++) {
             const int64_t tile = back ? first + own - 1 - k : first + k, i = tile * SUM_TILE;
             const int64_t n = p->end - i < SUM_TILE ? p->end - i : SUM_TILE;

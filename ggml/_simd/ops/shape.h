@@ -7,8 +7,8 @@ static int op_DUP(const gg_work *w, ggml_tensor *dst) { return copy_tensor(w, ds
 static int op_CONT(const gg_work *w, ggml_tensor *dst) { return copy_tensor(w, dst, dst->src[0]); }
 static int op_CPY(const gg_work *w, ggml_tensor *dst) { return copy_tensor(w, dst, dst->src[0]); }
 
-/* ---- ACC, SET: a, with b added to or put into a view of it ------------------------------------------------------- */
-/* Whether no element of the view is also another one; only then may several threads write it. */
+/* ---- ACC, SET: a, with b added to or stored into a view of it ---------------------------------------------------- */
+/* Whether no two elements of the view share memory; only then may several threads write to it. */
 static bool view_disjoint(const ggml_tensor *b, const size_t nb[4]) {
     size_t end = nb[0] * (size_t)b->ne[0];
     for (int i = 1; i < 4; i++) {
@@ -17,7 +17,7 @@ static bool view_disjoint(const ggml_tensor *b, const size_t nb[4]) {
     }
     return true;
 }
-/* Where row r of those of t lies, in a tensor with strides nb. */
+/* The byte offset of row r of t in a tensor with strides nb. */
 static inline size_t row_offset(const ggml_tensor *t, const size_t nb[4], int64_t r) {
     const row_index at = nth_row(t, r);
     return (size_t)at.i1 * nb[1] + (size_t)at.i2 * nb[2] + (size_t)at.i3 * nb[3];
@@ -38,7 +38,7 @@ static int update_view(const gg_work *w, ggml_tensor *dst, bool add) {
     const int32_t *p = dst->op_params;
     const size_t nb[4] = {(size_t)gg_types[dst->type].bytes, (size_t)p[0], (size_t)p[1], (size_t)p[2]};
     if (dst->data != a->data) {
-        /* by thread, not gg_claim_chunk: its counter is for the view */
+        /* by thread number, as the counter of gg_claim_chunk is for the view */
         box c;
         box_types(w->kernels, &c, dst->type, a->type);
         c.dst = dst->data, c.src = a->data;

@@ -3,7 +3,7 @@
 #define GG_OPS_SOFTMAX_H
 #include "logits.h"
 
-/* Softmax of the logits x, which have the maximum m. A row without any finite value (all masked) gives zeros. */
+/* Soft-max of the logits x with maximum m. A row without a finite value (all masked) gives zeros. */
 static void softmax_row(const row_part *p, const float *x, float *y, float m, const float *sink) {
     if (sink && *sink > m) m = *sink;
     if (m == -GG_INF) m = 0;                             /* -inf - -inf would be NaN */
@@ -32,7 +32,7 @@ static int op_SOFT_MAX(const gg_work *w, ggml_tensor *dst) {
     }
     return GGML_STATUS_SUCCESS;
 }
-/* a: gradient, b: the softmax */
+/* a: gradient, b: result of the soft-max */
 static void soft_max_back_row(const row_part *p, const float *a, const float *b, float factor, float *y) {
     const vf dot = vf_set1((float)dot_rows(p, a, b)), scale = vf_set1(factor);
     EACH_PART(i, p) {
@@ -49,7 +49,7 @@ static int op_SOFT_MAX_BACK(const gg_work *w, ggml_tensor *dst) {
     if (!part_scratch(p, tmp, 3, (const ggml_tensor *[]){dst, a, b})) return no_memory(dst);
     for EACH_ROW_PART(w, p, dst, r) {
         const row_index at = nth_row(dst, r);
-        /* 1: the gradient by the mask, not by a */
+        /* 1: the gradient of the mask, otherwise of a */
         const float factor = dst->op_params[2] ? alibi_slope(max_bias, dst->ne[2], at.i2) : scale;
         float *y = row_out(dst, at, tmp[0]);
         soft_max_back_row(p, part_in(p, a, at, tmp[1]), part_in(p, b, at, tmp[2]), factor, y);
@@ -61,7 +61,7 @@ static int op_SOFT_MAX_BACK(const gg_work *w, ggml_tensor *dst) {
 /* ---- cross entropy ----------------------------------------------------------------------------------------------- */
 ROW_SUM(exp_sum, v_exp(vf_sub(ld(x + i, k), m)), const float *x, vf m)
 static inline vf weigh(vf label, vf v) { return vf_select(vf_eq(label, vf_zero()), vf_zero(), vf_mul(label, v)); }
-/* sum(labels (x - m - log_sum)): a label of zero counts as zero, whatever x is. */
+/* sum(labels (x - m - log_sum)); a label of zero counts as zero, whatever x is. */
 ROW_SUM(weighed_row, weigh(ld(b + i, k), vf_sub(vf_sub(ld(x + i, k), m), log_sum)),
         const float *x, const float *b, vf m, vf log_sum)
 
@@ -83,7 +83,7 @@ static int op_CROSS_ENTROPY_LOSS(const gg_work *w, ggml_tensor *dst) {
             const double sum = weighed_row(p, x, b, top, vf_set1((float)log(exp_sum(p, x, top))));
             if (!p->shared || w->ith == 0) loss[r] = -sum;
         }
-    gg_barrier(w);                                       /* also without memory: the others wait */
+    gg_barrier(w);                                       /* also on failure: the other threads wait */
     if (!ok) return no_memory(a);
     if (w->ith == 0) {
         double sum = 0;

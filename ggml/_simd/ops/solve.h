@@ -5,11 +5,11 @@
 #include "rowwise.h"
 
 enum {
-    TRI_COLS = 4 * VW,              /* columns of X at a time, at most: four accumulators */
-    TRI_FEW = 4, TRI_BLOCK = 64,    /* columns that are solved by products of rows; rows of a block of these */
+    TRI_COLS = 4 * VW,              /* most columns of X at a time: four accumulators */
+    TRI_FEW = 4, TRI_BLOCK = 64,    /* most columns that are solved by products of rows, and rows of a block */
 };
 
-/* A, lower triangular, or (op_params[0]) A^T, an upper triangle, whose rows are solved in falling order. */
+/* A, lower triangular, or (op_params[0]) A^T, upper triangular, whose rows are solved in decreasing order. */
 static ggml_tensor tri_matrix(const ggml_tensor *dst) {
     ggml_tensor a = *dst->src[0];
     if (dst->op_params[0]) a.nb[0] = dst->src[0]->nb[1], a.nb[1] = dst->src[0]->nb[0];
@@ -19,14 +19,15 @@ static int64_t tri_row(const ggml_tensor *dst, int64_t step) {
     return dst->op_params[0] ? dst->src[0]->ne[1] - 1 - step : step;
 }
 
-/* Columns c to c + m of one system: x_i = (b_i - sum over the x_j before it of a_ij x_j) / a_ii, rows of x kept in `x`,
- * `vecs` vectors wide. */
+/* Columns c to c + m of one system: x_i = (b_i - sum of a_ij x_j over the x_j solved before) / a_ii. The rows of x are
+ * kept in `x`, `vecs` vectors wide. */
 static inline __attribute__((always_inline))
 void solve_vectors(const int vecs, ggml_tensor *dst, row_index at, int64_t c, int64_t m, float *x, float *arow) {
     const ggml_tensor *b = dst->src[1], a = tri_matrix(dst);
     float tmp[TRI_COLS];
     for (int64_t step = 0; step < a.ne[1]; step++) {
-        const int64_t i = tri_row(dst, step), first = dst->op_params[0] ? i : 0;      /* a_i: from `first`, step + 1 long */
+        /* a_i: from `first`, step + 1 long */
+        const int64_t i = tri_row(dst, step), first = dst->op_params[0] ? i : 0;
         const float *ai = gg_row_in(&a, i, at.i2, at.i3, first, step + 1, arow);
         const float *bi = gg_row_in(b, i, at.i2, at.i3, c, m, tmp);
         float *xi = x + i * vecs * VW;
@@ -51,8 +52,8 @@ static void solve_columns(ggml_tensor *dst, row_index at, int64_t c, int64_t m, 
     else solve_vectors(1, dst, at, c, m, x, arow);
 }
 
-/* ---- few columns: each x_i by a product of two rows -------------------------------------------------------------- */
-/* What the x_j of the steps s0 to s1 take from x_i: a product of rows i of A and of X turned around (a column of X). */
+/* ---- few columns: each x_i is a dot product of two rows ---------------------------------------------------------- */
+/* The dot product of row i of A and of a column of X, over the steps s0 to s1. */
 static float tri_dot(int64_t n, const float *a, const float *x) {
     vf sum[2] = {vf_zero(), vf_zero()};
     int64_t i = 0;
@@ -68,15 +69,17 @@ static float tri_product(const ggml_tensor *dst, const ggml_tensor *a, row_index
     const int64_t first = dst->op_params[0] ? a->ne[1] - s1 : s0;
     return tri_dot(s1 - s0, gg_row_in(a, i, at.i2, at.i3, first, s1 - s0, arow), x + first);
 }
-/* Steps s to s + lanes of a block from s0 on, a lane each: columns of A turned around take what is known from all lanes,
- * so that a step waits for the one before it only, and for no sum. */
+/* Steps s to s + lanes of a block that begins at s0, one per lane. Columns of the transposed panel of A subtract known
+ * values from all lanes at a time, so that a step depends on the one before and on no horizontal sum. */
 static inline __attribute__((always_inline))
-void solve_panel(const int m, const ggml_tensor *dst, const ggml_tensor *a, row_index at, int64_t s0, int64_t s, int lanes,
+void solve_panel(const int m, const ggml_tensor *dst, const ggml_tensor *a, row_index at, int64_t s0, int64_t s,
+                 int lanes,
                  const float *rest, float *x) {
     const int64_t n = a->ne[1], known = s - s0;
     _Alignas(64) float panel[TRI_BLOCK * VW], start[TRI_FEW][VW] = {{0}}, pivots[VW], y[VW];
     const char *row[VW];
-    for (int k = 0; k < VW; k++) row[k] = gg_element_ptr(a, tri_row(dst, s + (k < lanes ? k : 0)), at.i2, at.i3, tri_row(dst, s0));
+    for (int k = 0; k < VW; k++)
+        row[k] = gg_element_ptr(a, tri_row(dst, s + (k < lanes ? k : 0)), at.i2, at.i3, tri_row(dst, s0));
     const ptrdiff_t step = dst->op_params[0] ? -(ptrdiff_t)a->nb[0] : (ptrdiff_t)a->nb[0];
     if (step == sizeof(float)) {
         pack_transpose((const float *const *)row, known + lanes, panel, VW);
@@ -91,7 +94,8 @@ void solve_panel(const int m, const ggml_tensor *dst, const ggml_tensor *a, row_
         for (int c = 0; c < m; c++) start[c][k] = bi[c] - rest[c * n + s + k];
     }
     const vf pivot = vf_load(pivots);
-    const int parts = TRI_FEW / m;                       /* as many sums, whatever m is: none waits for its last addition */
+    /* independent sums hide the latency of additions for every m */
+    const int parts = TRI_FEW / m;
     vf sum[TRI_FEW], part[TRI_FEW];
     for (int c = 0; c < TRI_FEW; c++) part[c] = vf_zero();
     int64_t j = 0;
@@ -123,8 +127,8 @@ static void solve_lanes(const ggml_tensor *dst, const ggml_tensor *a, row_index 
     default: solve_panel(TRI_FEW, dst, a, at, s0, s, lanes, rest, x);
     }
 }
-/* One system by the threads of w: what all earlier blocks take from the rows of a block is shared out, to `rest`, which
- * all see; the block itself each thread solves for itself. x: columns of X, one after the other. */
+/* Solves one system with the threads of w. They share the contribution of all earlier blocks to a block, in `rest`,
+ * which all can read; each thread then solves the block itself. x: the columns of X, one after another. */
 static void solve_few(const gg_work *w, ggml_tensor *dst, row_index at, float *rest, float *x, float *arow) {
     const ggml_tensor a = tri_matrix(dst);
     const int64_t n = a.ne[1], m = dst->ne[0];
@@ -144,14 +148,14 @@ static void solve_few(const gg_work *w, ggml_tensor *dst, row_index at, float *r
         gg_row_store(dst, i, at.i2, at.i3, 0, m, y);
     }
 }
-/* Of few columns, memory of a thread: `rest`, X, a row of A. */
+/* Bytes of a thread for few columns: `rest`, X, a row of A. */
 static size_t tri_own(const ggml_tensor *dst) {
     return (size_t)((2 * dst->ne[0] + 1) * dst->ne[1]) * sizeof(float);
 }
 static size_t work_SOLVE_TRI(const ggml_tensor *dst, int nth) {
     return dst->ne[0] <= TRI_FEW ? (size_t)nth * tri_own(dst) : 0;
 }
-/* Fewer systems than threads are solved by all of them together, one after the other. */
+/* All threads solve each system together if there are fewer systems than threads. */
 static void solve_few_all(const gg_work *w, ggml_tensor *dst) {
     const int64_t n = dst->ne[1], m = dst->ne[0], systems = dst->ne[2] * dst->ne[3];
     const bool together = systems < w->nth;
@@ -168,7 +172,7 @@ static void solve_few_all(const gg_work *w, ggml_tensor *dst) {
 static int op_SOLVE_TRI(const gg_work *w, ggml_tensor *dst) {
     const int64_t n = dst->src[0]->ne[1], cols = dst->ne[0], systems = dst->ne[2] * dst->ne[3];
     if (cols <= TRI_FEW) { solve_few_all(w, dst); return GGML_STATUS_SUCCESS; }
-    int64_t width = TRI_COLS;                            /* narrower where a thread would have nothing to do */
+    int64_t width = TRI_COLS;                            /* narrower if a thread had no work otherwise */
     while (width > VW && (cols + width - 1) / width * systems < w->nth) width /= 2;
     const int64_t tiles = (cols + width - 1) / width;
     float *x = gg_scratch((size_t)(n * TRI_COLS + n) * sizeof *x);

@@ -1,10 +1,10 @@
-/* ARGSORT and TOP_K. Values become integers of the same order, an item is such a key with its index below it, and items
- * are sorted by their digits. Equal values keep their order (0 equals -0), NaN comes last in either direction. */
+/* ARGSORT and TOP_K by radix sort. Values become integer keys of the same order; an item is a key with its index in the
+ * low bits. Equal values keep their order (0 equals -0), and NaN comes last in either direction. */
 #ifndef GG_OPS_SORT_H
 #define GG_OPS_SORT_H
 #include "rowwise.h"
 
-/* Keys that rise (or fall, when `down`) with x, as signed integers; NaN has the last. */
+/* Signed integer keys that increase (or decrease, if down) with x; NaN has the largest key. */
 static inline vi sort_key(vf x, bool down) {
     const vi bits = vf_bits(vf_add(x, vf_zero())), sign = vi_sra(bits, 31);
     const vi up = vi_xor(bits, vi_srl(sign, 1));
@@ -13,7 +13,7 @@ static inline vi sort_key(vf x, bool down) {
 static inline uint64_t sort_item(int32_t key, int64_t index) {
     return (uint64_t)((uint32_t)key ^ 0x80000000) << 32 | (uint64_t)index;
 }
-/* Items of n values, the first of which has the index `first`. */
+/* The items of n values; the first value has the index `first`. */
 static void sort_items(int64_t n, const float *x, int64_t first, bool down, uint64_t *items) {
     int32_t key[VW];
     EACH_VEC(i, n) {
@@ -22,11 +22,11 @@ static void sort_items(int64_t n, const float *x, int64_t first, bool down, uint
         for (int64_t j = 0; j < k; j++) items[i + j] = sort_item(key[j], first + i + j);
     }
 }
-enum { RANK_MOST = VW > 4 ? 64 : 24 };   /* up to here, to count the smaller ones is faster than to sort */
+enum { RANK_MOST = VW > 4 ? 64 : 24 };   /* up to this length, counting smaller items is faster than a radix sort */
 
-/* Sorts n items, with room for n more at `other`; returns where they are in the end. */
+/* Sorts n items, with room for n more at `other`; returns the sorted array, which is one of the two. */
 static uint64_t *radix_sort(int64_t n, uint64_t *items, uint64_t *other) {
-    if (n <= RANK_MOST) {                                /* the compiler makes vectors of it */
+    if (n <= RANK_MOST) {                                /* the compiler vectorises this loop */
         for (int64_t i = 0; i < n; i++) {
             uint64_t rank = 0;
             for (int64_t j = 0; j < n; j++) rank += items[j] < items[i];
@@ -39,7 +39,7 @@ static uint64_t *radix_sort(int64_t n, uint64_t *items, uint64_t *other) {
         for (int d = 0; d < 4; d++) start[d][items[i] >> (32 + 8 * d) & 255]++;
     for (int d = 0; d < 4; d++) {
         const int shift = 32 + 8 * d;
-        if (start[d][items[0] >> shift & 255] == n) continue;            /* all alike */
+        if (start[d][items[0] >> shift & 255] == n) continue;            /* all items have the same digit */
         uint32_t at = 0;
         for (int b = 0; b < 256; b++) { const uint32_t count = start[d][b]; start[d][b] = at; at += count; }
         for (int64_t i = 0; i < n; i++) other[start[d][items[i] >> shift & 255]++] = items[i];
@@ -52,8 +52,9 @@ static void store_indices(ggml_tensor *dst, row_index at, const uint64_t *items)
     char *p = gg_row_ptr(dst, at.i1, at.i2, at.i3);
     for (int64_t i = 0; i < dst->ne[0]; i++) *(int32_t *)(p + (size_t)i * dst->nb[0]) = (int32_t)items[i];
 }
-/* The k first items in falling order. Keeps the k best so far and collects what may be better than the last of them
- * until there is no room: `items` and `other` hold k + room, room at least VW. The first value has the index `first`. */
+/* The k largest values in decreasing order. Keeps the k best items so far and collects items that may be better than
+ * the last of them until there is no room: `items` and `other` hold k + room, room at least VW. The first value has the
+ * index `first`. */
 static uint64_t *best_items(int64_t n, const float *x, int64_t first, int64_t k, int64_t room, uint64_t *items,
                             uint64_t *other) {
     int64_t have = 0;
@@ -77,7 +78,7 @@ static uint64_t *best_items(int64_t n, const float *x, int64_t first, int64_t k,
 }
 
 /* ---- few long rows: the threads share each ----------------------------------------------------------------------- */
-/* Each sorts its part, and then all merge: each thread the items of some ranks. */
+/* Each thread sorts its part; then all merge, each thread the items of a range of ranks. */
 enum { SORT_WIDE = 1 << 13 };
 typedef struct { const uint64_t *p; int64_t n; } sort_part;          /* n < 0: no memory */
 
@@ -93,7 +94,7 @@ static int64_t items_below(sort_part s, uint64_t bound) {
     }
     return lo;
 }
-/* The item that `rank` others are below, as all differ; bit by bit. */
+/* The item of which `rank` others are smaller (all items differ), found bit by bit. */
 static uint64_t item_of_rank(const sort_part *parts, int nth, int64_t rank) {
     uint64_t item = 0;
     for (int bit = 63; bit >= 0; bit--) {
@@ -104,7 +105,7 @@ static uint64_t item_of_rank(const sort_part *parts, int nth, int64_t rank) {
     }
     return item;
 }
-/* Writes the indices of ranks begin to end. */
+/* Writes the indices of the ranks begin to end. */
 static void merge_parts(ggml_tensor *dst, row_index at, const sort_part *parts, int nth, int64_t begin, int64_t end) {
     sort_part rest[GGML_MAX_N_THREADS];
     char *y = gg_row_ptr(dst, at.i1, at.i2, at.i3);
@@ -127,7 +128,7 @@ static int sort_shared_rows(const gg_work *w, ggml_tensor *dst, bool down) {
     const ggml_tensor *a = dst->src[0];
     const int64_t n = a->ne[0], k = dst->ne[0], begin = n * w->ith / w->nth, m = n * (w->ith + 1) / w->nth - begin;
     const int64_t room = k / 2 + 2 * VW;
-    const bool some = down && 4 * k * w->nth <= n;       /* of each part the best are enough */
+    const bool some = down && 4 * k * w->nth <= n;       /* the best items of each part suffice */
     const size_t items = (size_t)(some ? k + room : m);
     sort_part *const parts = w->wdata, *const own = parts + w->ith;
     uint64_t *const p = gg_scratch((2 * items + (size_t)m) * sizeof *p);
@@ -144,7 +145,7 @@ static int sort_shared_rows(const gg_work *w, ggml_tensor *dst, bool down) {
         for (int t = 0; t < w->nth; t++)
             if (parts[t].n < 0) return no_memory(a);
         merge_parts(dst, at, parts, w->nth, k * w->ith / w->nth, k * (w->ith + 1) / w->nth);
-        gg_barrier(w);                                   /* all have read this thread's part */
+        gg_barrier(w);                                   /* all threads have read this part */
     }
     return GGML_STATUS_SUCCESS;
 }
@@ -153,7 +154,7 @@ static int sort_rows(const gg_work *w, ggml_tensor *dst, bool down) {
     const ggml_tensor *a = dst->src[0];
     if (sort_wide(a, w->nth)) return sort_shared_rows(w, dst, down);
     const int64_t n = a->ne[0], k = dst->ne[0], room = k / 2 + 2 * VW;
-    const bool some = down && 4 * k <= n && k + room < n;              /* worth not to sort the whole row */
+    const bool some = down && 4 * k <= n && k + room < n;              /* cheaper than to sort the whole row */
     const size_t items = (size_t)(some ? k + room : n), pad = (size_t)(n + 1) / 2 + 8;
     uint64_t *p = gg_scratch((2 * items + (gg_row_direct(a) ? 0 : pad)) * sizeof *p);
     if (!p) return no_memory(a);
@@ -172,7 +173,7 @@ static int sort_rows(const gg_work *w, ggml_tensor *dst, bool down) {
 static size_t work_ARGSORT(const ggml_tensor *dst, int nth) { return sort_work(dst, nth); }
 static size_t work_TOP_K(const ggml_tensor *dst, int nth) { return sort_work(dst, nth); }
 static int op_ARGSORT(const gg_work *w, ggml_tensor *dst) { return sort_rows(w, dst, dst->op_params[0] == 1); }
-/* In falling order, which the C library leaves open. */
+/* In decreasing order; the C library leaves the order open. */
 static int op_TOP_K(const gg_work *w, ggml_tensor *dst) { return sort_rows(w, dst, true); }
 
 #endif

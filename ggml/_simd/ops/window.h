@@ -3,7 +3,7 @@
 #define GG_OPS_WINDOW_H
 #include "copy.h"
 
-/* n rows, one after the other along dimension 1, from rows of the source that are `step` bytes apart; p NULL: zeros. */
+/* n consecutive rows along dimension 1, from rows of the source that are `step` bytes apart; p NULL: zeros. */
 typedef struct { const char *p; ptrdiff_t step; int64_t n; } row_run;
 typedef row_run row_source(const ggml_tensor *dst, row_index at);
 
@@ -18,7 +18,7 @@ static inline int rows_from(const gg_work *w, ggml_tensor *dst, row_source from)
             const row_run s = from(dst, at);
             const int64_t n = gg_min(s.n, r1 - r);
             const ptrdiff_t dy = (ptrdiff_t)dst->nb[1];
-            const bool one = dy == ne0 * b.d[0] && s.step == ne0 * b.s[0];      /* they make one long row */
+            const bool one = dy == ne0 * b.d[0] && s.step == ne0 * b.s[0];      /* both sides are contiguous */
             char *d = gg_row_ptr(dst, at.i1, at.i2, at.i3);
             if (!s.p) tile_zero(d, b.d[0], dy, ne0, n, b.du);
             else if (one) row_copy(&b, d, s.p, n * ne0);
@@ -28,7 +28,7 @@ static inline int rows_from(const gg_work *w, ggml_tensor *dst, row_source from)
         }
     return GGML_STATUS_SUCCESS;
 }
-/* Windows of w x w pixels: op_params windows across, windows down, w. */
+/* Windows of w x w pixels; op_params: windows across, windows down, w. */
 static inline row_run window_of(const ggml_tensor *t, row_index at) {
     const ggml_tensor *a = t->src[0];
     const int64_t across = t->op_params[0], w = t->op_params[2];
@@ -50,7 +50,7 @@ static int op_WIN_PART(const gg_work *w, ggml_tensor *dst) { return rows_from(w,
 static int op_WIN_UNPART(const gg_work *w, ggml_tensor *dst) { return rows_from(w, dst, pixel_of); }
 static int op_GET_REL_POS(const gg_work *w, ggml_tensor *dst) { return rows_from(w, dst, distance_of); }
 
-/* a as [rows, h, w]: to each of its rows the row's pw along w and ph along h. */
+/* Views a as [rows, h, w] and adds to each row its pw along w and its ph along h. */
 static int op_ADD_REL_POS(const gg_work *w, ggml_tensor *dst) {
     const int64_t n = dst->src[1]->ne[0];
     const float *a = dst->src[0]->data, *pw = dst->src[1]->data, *ph = dst->src[2]->data;

@@ -121,8 +121,8 @@ static bool push(size_t *depth, ggml_tensor *t) {
     stack.v[(*depth)++] = (frame){t, 0};
     return true;
 }
-/* Marks t visited; *slot is its slot in the hash set. Returns 1 if t is new, 0 if it is known, -1 if the set is full.
- * */
+/* Marks t visited; *slot is its slot in the hash set. Returns 1 if t is new, 0 if it is known, -1 if the set is
+ * full. */
 static int visit(ggml_cgraph *g, ggml_tensor *t, size_t *slot) {
     *slot = gg_hash_find(&g->visited_hash_set, t);
     if (*slot == SIZE_MAX) return -1;

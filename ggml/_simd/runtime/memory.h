@@ -40,8 +40,8 @@ void *gg_pages_alloc(size_t size);                            /* zeroed pages, N
 void *gg_pages_of_file(int fd, size_t size);                  /* copy on write; NULL: the file cannot be mapped */
 void gg_pages_free(void *p, size_t size);
 
-/* The ranges that a running computation uses. Each counts as viewed, so that its memory stays if it is freed meanwhile.
- * */
+/* The ranges that a running computation uses. Each counts as viewed, so that its memory stays if it is freed
+ * meanwhile. */
 typedef struct gg_pins { gg_region **v; size_t n, cap; uint64_t id; gg_region *tensors, *data; } gg_pins;
 bool gg_pin(gg_pins *p, ggml_tensor *const *nodes, int n);   /* the ranges of sound nodes; false: no memory */
 void gg_unpin(gg_pins *p);

@@ -1,14 +1,14 @@
-/* One row an instruction set, from the most general to the most able: ISA(name, "what it needs", architecture, base). A
- * build holds the rows of its architecture (GG_ARCH_X86 / GG_ARCH_ARM); `scalar` is in every build. A row that adds
- * only ways to multiply bytes has the other families from its base (families.h). setup.py reads the compiler flags of
- * each row from the comment on its line. */
-ISA(scalar,     "the compiler's baseline",          ANY, scalar) /* flags: */
-ISA(avx2,       "AVX2, FMA, F16C",                  X86, avx2)   /* flags: -mavx2 -mfma -mf16c */
-ISA(avx2vnni,   "AVX2, FMA, F16C, AVX-VNNI",        X86, avx2)   /* flags: -mavx2 -mfma -mf16c -mavxvnni */
-/* flags: -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl */
-ISA(avx512,     "AVX-512 F, BW, DQ, VL",            X86, avx512)
-/* flags: -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni */
-ISA(avx512vnni, "AVX-512 F, BW, DQ, VL, VNNI",      X86, avx512)
-ISA(neon,       "NEON",                             ARM, neon)   /* flags: */
-ISA(dotprod,    "NEON, dot product",                ARM, neon)   /* flags: -march=armv8.2-a+dotprod */
-ISA(i8mm,       "NEON, dot product, int8 matmul",   ARM, neon)   /* flags: -march=armv8.2-a+dotprod+i8mm */
+/* One row an instruction set, from the most general to the most capable: ISA(name, "what it needs", architecture, base).
+ * A build holds the rows of its architecture (GG_ARCH_X86 / GG_ARCH_ARM); `scalar` is in every build. A row that only
+ * adds ways to multiply bytes takes the other kernels from its base (families.h). setup.py reads the compiler flags of
+ * each row from the comment after it. */
+ISA(scalar,     "the compiler's baseline",        ANY, scalar) /* flags: */
+ISA(avx2,       "AVX2, FMA, F16C",                X86, avx2)   /* flags: -mavx2 -mfma -mf16c */
+ISA(avx2vnni,   "AVX2, FMA, F16C, AVX-VNNI",      X86, avx2)   /* flags: -mavx2 -mfma -mf16c -mavxvnni */
+ISA(avx512,     "AVX-512 F, BW, DQ, VL",          X86, avx512)
+    /* flags: -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl */
+ISA(avx512vnni, "AVX-512 F, BW, DQ, VL, VNNI",    X86, avx512)
+    /* flags: -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni */
+ISA(neon,       "NEON",                           ARM, neon)   /* flags: */
+ISA(dotprod,    "NEON, dot product",              ARM, neon)   /* flags: -march=armv8.2-a+dotprod */
+ISA(i8mm,       "NEON, dot product, int8 matmul", ARM, neon)   /* flags: -march=armv8.2-a+dotprod+i8mm */

@@ -47,7 +47,8 @@ static inline vm vi_eq(vi a, vi b) { return _mm512_cmpeq_epi32_mask(a, b); }
 #define GG_VEC_PAIRS
 static inline vi vi_pairs(vi u, vi s) { return _mm512_maddubs_epi16(u, s); }
 static inline vi vi_add_pairs(vi a, vi b) {
-    __asm__("vpaddw %1, %0, %0" : "+v"(a) : "v"(b));     /* in its register: else GCC copies and stores it each time */
+    /* kept in its register: GCC would spill or copy it each time */
+    __asm__("vpaddw %1, %0, %0" : "+v"(a) : "v"(b));
     return a;
 }
 #ifdef __AVX512VNNI__

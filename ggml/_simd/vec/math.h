@@ -18,7 +18,7 @@ static inline vf gg_poly(vf x, int n, const float *c) {
     for (int i = n - 2; i >= 0; i--) y = vf_fma(y, x, vf_set1(c[i]));
     return y;
 }
-/* v 2^n for whole n in [-126, 127]; what is below may count as -126 */
+/* v 2^n for an integer n in [-126, 127]; a smaller n may count as -126 */
 static inline vf gg_times_pow2(vf v, vf n) {
 #ifdef GG_VEC_LDEXP
     return vf_ldexp(v, n);
@@ -32,7 +32,7 @@ static inline vf gg_clamp(vf x, float lo, float hi) { return vf_max(vf_set1(lo),
 /* ---- exponentials ------------------------------------------------------------------------------------------------ */
 /* x (+ lo) = n ln 2 + r, n whole, |r| <= ln 2 / 2; |x| < 2^21. ln 2 in two parts, n times the first is exact. */
 static inline vf gg_exp_rest(vf x, const vf *lo, vf *n) {
-    const vf shift = vf_set1(0x1.8p23f);                 /* beside it, floats are whole */
+    const vf shift = vf_set1(0x1.8p23f);                 /* floats of this size are integers */
     *n = vf_sub(vf_fma(x, vf_set1(1.44269504f), shift), shift);
     const vf r = vf_fnma(*n, vf_set1(0x1.7f7d1cp-20f), vf_fnma(*n, vf_set1(0x1.62e4p-1f), x));
     return lo ? vf_add(r, *lo) : r;
@@ -55,7 +55,7 @@ static inline vf v_exp(vf x) {
 static inline vf v_expm1(vf x) {
     vf n;
     const vf q = gg_expm1_small(gg_exp_rest(gg_clamp(x, -25, 89), NULL, &n));
-    /* 2^128 is no float */
+    /* 2^128 is not a float */
     const vf s = gg_times_pow2(vf_set1(1), vf_sub(n, vf_set1(1))), half = vf_fma(s, q, vf_sub(s, vf_set1(0.5f)));
     return vf_copysign(vf_select(vf_eq(n, vf_zero()), q, vf_add(half, half)), x);
 }
@@ -77,7 +77,7 @@ static inline vf gg_log_core(vf u, vf c, vf e0) {
     t = vf_add(f, vf_fnma(vf_set1(0.5f), ff, t));
     return vf_fma(ef, vf_set1(0x1.62e4p-1f), t);
 }
-/* y where 0 < u < inf, else what log gives */
+/* y where 0 < u < inf, otherwise the special value of log */
 static inline vf gg_log_ends(vf u, vf y) {
     const vf inf = vf_set1(GG_INF);
     y = vf_select(vf_lt(u, inf), y, u);
@@ -89,22 +89,23 @@ static inline vf v_log(vf x) {
     const vf u = vf_select(tiny, vf_mul(x, vf_set1(0x1p24f)), x), e0 = vf_select(tiny, vf_set1(-24), vf_zero());
     return gg_log_ends(x, gg_log_core(u, vf_zero(), e0));
 }
-/* log of u = 1 + x rounded, and what the rounding lost over u */
+/* log of u = 1 + x rounded, corrected by the rounding error divided by u */
 static inline vf v_log1p(vf x) {
     const vf one = vf_set1(1), u = vf_add(one, x);
     const vf lost = vf_select(vf_lt(x, one), vf_sub(x, vf_sub(u, one)), vf_sub(one, vf_sub(u, x)));
     const vf y = gg_log_ends(u, gg_log_core(u, vf_div(lost, u), vf_zero()));
     return vf_select(vf_eq(x, vf_zero()), x, y);
 }
-static inline vf v_softplus(vf x) {                      /* max(x, 0) + log(1 + e): for e <= 1 a rough 1/u will do */
+/* max(x, 0) + log(1 + e); e <= 1, so an approximate 1/u is enough */
+static inline vf v_softplus(vf x) {
     const vf one = vf_set1(1), e = v_exp(vf_neg(vf_abs(x))), u = vf_add(one, e), f = vf_sub(u, one);
     const vf inverse = vf_fma(f, vf_fma(f, vf_set1(0.5f), vf_neg(one)), one);
     return vf_add(vf_max(vf_zero(), x), gg_log_core(u, vf_mul(vf_sub(e, f), inverse), vf_zero()));
 }
 
 /* ---- gates: x * sigmoid(z) --------------------------------------------------------------------------------------- */
-/* exp(-z) = e 2^n of z = hi + lo, and d = 2^-n + e: sigmoid(z) is 2^-n / d, sigmoid(-z) is e / d, and neither loses
- * bits where the other vanishes. z beyond 60 is as good as 60. */
+/* exp(-z) = e 2^n for z = hi + lo, and d = 2^-n + e: sigmoid(z) is 2^-n / d and sigmoid(-z) is e / d, without
+ * cancellation at either end. z is capped at 60, where both have reached their limits. */
 typedef struct gg_gate { vf e, d, n; } gg_gate;
 static inline gg_gate gg_gate_of(vf hi, const vf *lo) {
     gg_gate g;
@@ -113,22 +114,22 @@ static inline gg_gate gg_gate_of(vf hi, const vf *lo) {
     return g;
 }
 static inline vf gg_gate_mul(vf x, vf hi, const vf *lo) {
-    if (__builtin_expect(vm_all(vf_lt(vf_abs(hi), vf_set1(87))), 1)) {   /* exp(-z) is a float as good as any */
+    if (__builtin_expect(vm_all(vf_lt(vf_abs(hi), vf_set1(87))), 1)) {   /* a rounded exp(-z) is accurate enough */
         static const float c[] = {1, -0.9999997f, 0.49999148f, -0.16667652f, 0.041898176f, -0.008289362f};
         vf n;
         const vf e = gg_poly(gg_exp_minus(hi, lo, &n), 6, c);      /* of exp(-r), relative error 1.6 * 2^-24 */
         return vf_div(x, vf_add(vf_set1(1), gg_times_pow2(e, n)));
     }
     const gg_gate g = gg_gate_of(hi, lo);
-    return vf_ldexp(vf_div(vf_max(vf_set1(-200), x), g.d), vf_neg(g.n));  /* -inf has the limit -0 */
+    return vf_ldexp(vf_div(vf_max(vf_set1(-200), x), g.d), vf_neg(g.n));  /* the limit at -inf is -0 */
 }
 /* d/dx of x sigmoid(z(x)), w = x z'(x): sigmoid(z) (1 + w sigmoid(-z)) */
 static inline vf gg_gate_slope(vf w, vf hi, const vf *lo) {
     const gg_gate g = gg_gate_of(hi, lo);
     return vf_ldexp(vf_div(vf_fma(w, vf_div(g.e, g.d), vf_set1(1)), g.d), vf_neg(g.n));
 }
-/* z of the tanh form of gelu, 2 sqrt(2/pi) (x + 0.044715 x^3), as hi + lo for |x| <= 14; wants every bit, as z reaches
- * -104 before the result vanishes. Returns hi. */
+/* z of the tanh form of gelu, 2 sqrt(2/pi) (x + 0.044715 x^3), as hi + lo for |x| <= 14. All bits matter, as z reaches
+ * -104 before the result underflows. Returns hi. */
 static inline vf gg_gelu_arg(vf x, vf *lo) {
     const vf c0 = vf_set1(0x1.988454p+0f), c0l = vf_set1(-0x1.857936p-25f);
     const vf c1 = vf_set1(0x1.2444f2p-4f), c1l = vf_set1(0x1.49b16ap-29f);
@@ -157,16 +158,16 @@ static inline vf v_gelu_quick(vf x) {
     const vf z = gg_gelu_quick_arg(gg_clamp(x, -200, 200), &lo);
     return gg_gate_mul(x, z, &lo);
 }
-/* The same where a half is made of the result: to 2^-17, for |z| <= 60. */
+/* The same for a result that is rounded to half precision: to 2^-17, for |z| <= 60. */
 static inline vf gg_gate_half(vf x, vf z) {
     static const float c[] = {1, -0.9999668f, 0.50003016f, -0.16787498f, 0.041513816f};
     const vf shift = vf_set1(0x1.8p23f), t = vf_fma(z, vf_set1(-1.44269504f), shift);
     const vf e = gg_poly(vf_fma(vf_sub(t, shift), vf_set1(0.693147181f), z), 5, c);
-    /* the lowest bits of t are the exponent */
+    /* the low bits of t hold the exponent */
     const vf bell = vi_float(vi_add(vf_bits(e), vi_shl(vf_bits(t), 23)));
     return vf_div(x, vf_add(vf_set1(1), bell));
 }
-static inline vf v_gelu_half(vf x) {                     /* what is below -7 gives -0 as well */
+static inline vf v_gelu_half(vf x) {                     /* values below -7 give -0 as well */
     x = vf_max(vf_set1(-7), x);
     const vf a = vf_min(vf_set1(7), x);
     return gg_gate_half(x, vf_mul(a, vf_fma(vf_mul(a, a), vf_set1(0x1.2444f2p-4f), vf_set1(0x1.988454p+0f))));
@@ -201,7 +202,7 @@ static inline vf gg_mills(vf t) {
     vf r = vf_div(vf_set1(1), w);
     r = vf_fma(r, vf_fnma(lost, r, vf_fma_exact(vf_neg(w), r, vf_set1(1))), r);        /* of t + 3.5 unrounded */
     const vf rest = vf_mul(r, gg_poly(vf_mul(vf_sub(t, a), r), 10, c));
-    /* c[0] in two parts: the largest term unrounded */
+    /* c[0] in two parts: the largest term is not rounded */
     return vf_fma_exact(r, vf_set1(0.744416058f), rest);
 }
 static inline vf v_erf(vf x) {
@@ -212,7 +213,7 @@ static inline vf v_erf(vf x) {
     const vf tail = vf_mul(v_exp(vf_neg(aa)), gg_mills(vf_mul(a, vf_set1(1.41421356f))));
     return vf_copysign(vf_select(vf_lt(a, vf_set1(0.95f)), near, vf_fnma(vf_set1(2), tail, vf_set1(1))), x);
 }
-/* exp(-x*x/2) = (1 + q) 2^n, x capped where everything behind it is zero; t = |x| */
+/* exp(-x*x/2) = (1 + q) 2^n; x is capped where larger values underflow; t = |x| */
 typedef struct gg_bell { vf t, q, n; } gg_bell;
 static inline gg_bell gg_bell_of(vf x) {
     gg_bell g;
@@ -222,7 +223,7 @@ static inline gg_bell gg_bell_of(vf x) {
     g.q = gg_expm1_small(gg_exp_rest(vf_mul(s, minus_half), &lost, &g.n));
     return g;
 }
-/* m exp(-x*x/2) below zero, 1 less that above, where the bell needs no more than f32 has beside 1 */
+/* m exp(-x*x/2) for x < 0, 1 minus that for x > 0, where f32 precision is enough */
 static inline vf gg_bell_side(gg_bell g, vm below, vf m) {
     const vf s = gg_times_pow2(vf_set1(1), g.n);
     return vf_select(below, vf_fma(m, g.q, m), vf_fnma(m, vf_fma(s, g.q, s), vf_set1(1)));
@@ -232,7 +233,7 @@ static inline vf gg_bell_scale(gg_bell g, vm below, vf y) { return vf_ldexp(y, v
 static inline vf v_gelu_erf(vf x) {
     static const float c[] = {0.398942292f, -0.0664902553f, 0.009972197f, -0.00118121307f, 0.000103134611f};
     const gg_bell g = gg_bell_of(x);
-    const vm near = vf_lt(g.t, vf_set1(0.7f));                         /* there Phi is a half and little more or less */
+    const vm near = vf_lt(g.t, vf_set1(0.7f));                         /* Phi is close to 1/2 there */
     const vm below = vm_and(vf_lt(x, vf_zero()), vm_not(near));
     x = vf_max(vf_set1(-200), x);
     const vf half = vf_fma(x, gg_poly(vf_mul(g.t, g.t), 5, c), vf_set1(0.5f));
@@ -246,7 +247,7 @@ static inline vf v_gelu_erf_back(vf x, vf dy) {
 }
 
 /* ---- sine and cosine --------------------------------------------------------------------------------------------- */
-/* x = q pi/2 + r (q modulo 4) for 2^17 < |x| < inf: bits of 2/pi that make multiples of 4 do not count. */
+/* x = q pi/2 + r (q modulo 4) for 2^17 < |x| < inf. Bits of 2/pi that only add multiples of 4 are skipped. */
 __attribute__((noinline, unused)) static float gg_rem_pio2_big(float x, int32_t *q) {
     static const uint32_t bits[] = {0,          0xA2F9836E, 0x4E441529, 0xFC2757D1,
                                     0xF534DDC0, 0xDB629599, 0x3C439041, 0xFE5163AB};
@@ -262,7 +263,7 @@ __attribute__((noinline, unused)) static float gg_rem_pio2_big(float x, int32_t 
     *q = (int32_t)(x < 0 ? -quarter : quarter);
     return x < 0 ? -r : r;
 }
-/* x = q pi/2 + r, |r| <= pi/4 (about), r within an ulp even beside a multiple of pi/2; NaN for inf. */
+/* x = q pi/2 + r, |r| <= pi/4 (approximately), r within one ulp even close to a multiple of pi/2; NaN for inf. */
 static inline vf gg_rem_pio2(vf x, vi *q) {
     const vf n = vf_round(vf_mul(x, vf_set1(0.636619772f))), minus = vf_neg(n);
     vf r = vf_fma_exact(minus, vf_set1(0x1.921fb6p+0f), x);
@@ -314,7 +315,7 @@ static inline vf v_step(vf x) {
 static inline vf v_hardsigmoid(vf x) { return gg_clamp(vf_div(vf_add(x, vf_set1(3)), vf_set1(6)), 0, 1); }
 /* -inf has the limit -0 */
 static inline vf v_hardswish(vf x) { return vf_mul(vf_max(vf_set1(-4), x), v_hardsigmoid(x)); }
-/* Half away from zero. The float before a half: adding a half itself would round up what lies just below one. */
+/* Rounds half away from zero. Adds the float just below 1/2: adding 1/2 would round up the float just below 1/2. */
 static inline vf v_half_away(vf x) { return vf_add(x, vf_copysign(vf_set1(0x1.fffffep-2f), x)); }
 static inline vf v_round_away(vf x) { return vf_trunc(v_half_away(x)); }
 

@@ -36,7 +36,9 @@ static inline vm vi_eq(vi a, vi b) { return vceqq_s32(a, b); }
 
 #ifdef __ARM_FEATURE_MATMUL_INT8
 #define GG_VEC_DOT 256
-static inline vi vi_dot(vi acc, vi u, vi s) { return vusdotq_s32(acc, vreinterpretq_u8_s32(u), vreinterpretq_s8_s32(s)); }
+static inline vi vi_dot(vi acc, vi u, vi s) {
+    return vusdotq_s32(acc, vreinterpretq_u8_s32(u), vreinterpretq_s8_s32(s));
+}
 #elif defined __ARM_FEATURE_DOTPROD
 #define GG_VEC_DOT 128
 static inline vi vi_dot(vi acc, vi u, vi s) { return vdotq_s32(acc, vreinterpretq_s8_s32(u), vreinterpretq_s8_s32(s)); }
@@ -103,5 +105,5 @@ static inline void vf_transpose4(const float *const row[VW], int64_t k, vf out[4
     out[2] = vreinterpretq_f32_f64(vtrn2q_f64(ab, cd));
     out[3] = vreinterpretq_f32_f64(vtrn2q_f64(AB, CD));
 }
-/* Four neighbours take one load: multiplications can address a lane of it. */
+/* Loads four neighbours at a time: multiplications can address a lane of the vector. */
 static inline vf vf_set1_at(const float *p, int i) { return vf_set1(vld1q_f32(p + (i & ~3))[i & 3]); }

@@ -70,7 +70,7 @@ static inline vf vf_sqrt(vf a) {
     return a;
 }
 static inline vf vf_copysign(vf mag, vf sign) { return (vf)(((vi)mag & 0x7fffffff) | ((vi)sign & INT32_MIN)); }
-/* From 2^23 on (and for NaN) a float is its own integer part; below, conversion and the float adder do the rounding. */
+/* Floats from 2^23 on (and NaN) are their own integer parts. Below, conversion and float addition round. */
 static inline vf vf_trunc(vf a) {
     const vm small = vf_abs(a) < 0x1p23f;
     const vf t = __builtin_convertvector(__builtin_convertvector(vf_select(small, a, vf_zero()), vi), vf);
@@ -83,7 +83,7 @@ static inline vf vf_round(vf a) {
 static inline vf vf_floor(vf a) { const vf t = vf_trunc(a); return t - vf_select(t > a, vf_set1(1), vf_zero()); }
 static inline vf vf_ceil(vf a) { return -vf_floor(-a); }
 static inline vi vf_to_vi(vf v) {
-    const vm small = vf_abs(v) < 0x1p31f;                /* the rest as x86 does it: INT32_MIN */
+    const vm small = vf_abs(v) < 0x1p31f;                /* other values as x86 converts them: INT32_MIN */
     return vi_select(small, __builtin_convertvector(vf_select(small, vf_round(v), vf_zero()), vi), vi_set1(INT32_MIN));
 }
 static inline vi vf_whole(vf v) { return __builtin_convertvector(v, vi); }
@@ -106,7 +106,7 @@ static inline vf vf_load_f16(const uint16_t *p) {
     const vf v = (vf)(mag << 13) * 0x1p112f;             /* rebias the exponent; right for subnormals too */
     return (vf)((vi)v | special | (h & 0x8000) << 16);
 }
-static inline void vf_store_f16(uint16_t *p, vf v) {     /* gg_f32_to_f16, four at a time */
+static inline void vf_store_f16(uint16_t *p, vf v) {     /* gg_f32_to_f16 for four values at a time */
     const vi u = (vi)v, mag = u & 0x7fffffff;
     const vi normal = (mag - 0x38000000 + 0xfff + ((mag >> 13) & 1)) >> 13;
     const vi sub = (vi)((vf)mag + 0.5f) - 0x3f000000;

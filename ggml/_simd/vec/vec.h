@@ -92,7 +92,7 @@ static inline void vf_store_bf16n(uint16_t *p, vf v, int n) {
 }
 
 #ifndef GG_VEC_LDEXP
-static inline vf vf_ldexp(vf v, vf n) {                  /* in two steps: 2^n itself may be no f32 */
+static inline vf vf_ldexp(vf v, vf n) {                  /* in two steps, as 2^n itself may not be an f32 */
     const vi e = vf_to_vi(n), half = vi_sra(e, 1), bias = vi_set1(127);
     v = vf_mul(v, vi_float(vi_shl(vi_add(half, bias), 23)));
     return vf_mul(v, vi_float(vi_shl(vi_add(vi_sub(e, half), bias), 23)));
