@@ -8,7 +8,7 @@ from libc.string cimport memcpy
 
 from .._core cimport (
     GGML_MAX_SRC, GGML_TENSOR_FLAG_INPUT, GGML_TENSOR_FLAG_OUTPUT, context_free, context_new, engine, ggml_cgraph,
-    ggml_context, ggml_tensor, graph_new, name_text, set_name,
+    ggml_tensor, graph_new, name_text, set_name,
 )
 from .._enums cimport GGML_OP_CPY
 from .._backend.device cimport Backend
