@@ -13,7 +13,9 @@ from .._core cimport (
     gg_nelements, gg_same_shape, ggml_cgraph, ggml_context, ggml_tensor, graph_expand, new_tensor, node1, node2,
     node2_in_place, node_append, node_like, node_text, set_name,
 )
-from .._enums cimport GGML_OP_ADD, GGML_OP_CONT, GGML_OP_CUSTOM, GGML_OP_MAP_CUSTOM1, GGML_OP_SET_ROWS, GGML_TYPE_F32
+from .._enums cimport (
+    GGML_OP_ADD, GGML_OP_CONT, GGML_OP_CUSTOM, GGML_OP_MAP_CUSTOM1, GGML_OP_NONE, GGML_OP_SET_ROWS, GGML_TYPE_F32,
+)
 from .graph cimport arg_sound_graph, copy_graph, hash_slot
 from .. import _structs
 
@@ -49,7 +51,7 @@ cdef class Backward:
 
     cdef int require_not_overwritten(self, ggml_tensor *node, ggml_tensor *value) except -1:
         cdef int i
-        cdef bint computed = value.op == 0                # by the nodes so far
+        cdef bint computed = value.op == GGML_OP_NONE                # by the nodes so far
         cdef ggml_tensor *t
         cdef ggml_tensor *root = value.view_src if value.view_src != NULL else value
         if not self.any_in_place:
@@ -63,7 +65,7 @@ cdef class Backward:
         return 0
 
 cdef bint depends_on_parameter(ggml_tensor *t, ggml_cgraph *g, uint8_t *wanted) noexcept:
-    """Whether t is a parameter or computed from one through floating-point tensors; `wanted` has that of its sources."""
+    """Whether t is a parameter or computed from one through floating-point tensors, as `wanted` says of its sources."""
     cdef int k
     if t.flags & GGML_TENSOR_FLAG_PARAM:
         return True
@@ -197,7 +199,7 @@ cdef int append_gradients(Backward b) except -1:
             continue
         if t.flags & GGML_TENSOR_FLAG_PARAM and not gg_contiguous(g.grads[k]):    # callers read the data directly
             g.grads[k] = node1(b.ctx, GGML_OP_CONT, g.grads[k])
-        if not g.grads[k].name[0] or g.grads[k].op:
+        if not g.grads[k].name[0] or g.grads[k].op != GGML_OP_NONE:
             set_name(g.grads[k], b"grad for ", t.name)
         if t.flags & GGML_TENSOR_FLAG_PARAM:
             graph_expand(g, g.grads[k], True)
@@ -208,7 +210,7 @@ cdef int backward(Backward b, ggml_tensor *t) except -1:
     cdef ggml_tensor *g
     cdef int k
     cdef bint any = False
-    if not b.needs(t) or t.op == 0:
+    if not b.needs(t) or t.op == GGML_OP_NONE:
         return 0
     g = b.graph.grads[hash_slot(b.graph, t)]
     if g == NULL:
@@ -251,7 +253,7 @@ cdef class Recompute:
         if t == NULL or not engine.hash_contains(&self.forward.visited_hash_set, t):
             return False
         cdef ggml_tensor *root = t.view_src if t.view_src != NULL else t
-        return root.op != 0 and not self.kept[self.slot(root)] and not self.kept[self.slot(t)]
+        return root.op != GGML_OP_NONE and not self.kept[self.slot(root)] and not self.kept[self.slot(t)]
 
     cdef void need_sources(self, ggml_tensor *t) noexcept:
         """Marks the tensors that t reads and that must be recomputed."""

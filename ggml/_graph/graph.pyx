@@ -16,7 +16,7 @@ from .._core cimport (
     ggml_context, ggml_cplan, ggml_object, ggml_tensor, graph_expand, graph_new, hold, name_text, release, wrap_graph,
     wrap_handle, wrap_tensor,
 )
-from .._enums cimport GGML_OP_OPT_STEP_ADAMW
+from .._enums cimport GGML_OP_NONE, GGML_OP_OPT_STEP_ADAMW
 from .. import _constants, _structs
 from .._core import as_callback, park
 from .._system import log
@@ -807,7 +807,7 @@ def ggml_graph_dump_dot(gb, gf, filename):
         t = g.nodes[i] if i < g.n_nodes else g.leafs[i - g.n_nodes]
         shape = ", ".join([str(t.ne[k]) for k in range(4) if k == 0 or t.ne[k] != 1])
         text = f"{name_text(t)} ({gg_types[t.type].name.decode()})\n{i if i < g.n_nodes else i - g.n_nodes} [{shape}]"
-        if t.op:
+        if t.op != GGML_OP_NONE:
             text += "\n" + engine.op_symbol(t.op).decode()
         style = f"style=filled, fillcolor={colour(g, f, i)}, shape=box, label={quoted(text)}"
         lines.append(f'  "{<size_t>t:#x}" [{style}];')

@@ -70,8 +70,8 @@ cdef class Sched(Handle):
     cdef Record record         # of the last graph that was allocated,
     cdef dict recorded_by_user # and the user's assignments for it
     cdef ggml_cgraph *planned  # the graph to compute next: it has its memory; NULL: none
-    cdef int planned_nodes     # their number
-    cdef object graph          # keeps it
+    cdef int planned_nodes     # how many nodes it had
+    cdef object graph          # the object that the caller gave, which keeps it alive
 
     cdef int split(self, ggml_cgraph *g) except -1:
         """Assigns the nodes of a graph to backends, and cuts it into splits."""
