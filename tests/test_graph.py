@@ -736,3 +736,25 @@ def test_a_graph_with_invalid_fields(ctx, field, value):
     ):
         with pytest.raises(ValueError, match=r"graph: .*(written over)"):
             call()
+
+
+@pytest.mark.parametrize("field, value", [("op", 9999), ("op", -1), ("type", 99), ("ne", -4)])
+@pytest.mark.parametrize("which", ["node 0", "leaf 0"])
+def test_a_graph_with_an_invalid_tensor(ctx, tmp_path, which, field, value):
+    """Functions that describe or extend a graph check its tensors, which callers may have written into."""
+    graph = ggml.ggml_new_graph_custom(ctx, 16, True)
+    x = vector(ctx)
+    y = ggml.ggml_sqr(ctx, x)
+    ggml.ggml_build_forward_expand(graph, y)
+    tensor = (y if which == "node 0" else x).contents
+    if field == "ne":
+        tensor.ne[1] = value
+    else:
+        setattr(tensor, field, value)
+    for call in (
+        lambda: ggml.ggml_graph_print(graph),
+        lambda: ggml.ggml_graph_dump_dot(graph, None, bytes(tmp_path / "graph.dot")),
+        lambda: ggml.ggml_build_backward_expand(ctx, graph, None),
+    ):
+        with pytest.raises(ValueError, match=f"^ggml_.*: {which} has an invalid type, operation, shape or view_src"):
+            call()

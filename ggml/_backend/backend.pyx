@@ -1,9 +1,7 @@
 """Backends: their buffers, graphs, plans and events; the settings of the CPU backend."""
 import ctypes
 
-from .._core cimport (
-    arg_address, arg_bool, arg_callback, arg_graph, arg_size, arg_tensor, enter, fail,
-)
+from .._core cimport arg_address, arg_bool, arg_callback, arg_graph, arg_size, arg_tensor, enter, fail
 from .._graph.graph cimport threads
 from .._handle cimport HANDLE, Handle, find
 from .device cimport Backend, CpuBackend, Device, Event, Plan, backend_arg, buft_arg, cpu_device, live

@@ -1,9 +1,7 @@
 """Buffer types, buffers, and the places of tensors in buffers."""
 import ctypes
 
-from .._core cimport (
-    arg_address, arg_buffer, arg_int32, arg_size, arg_tensor, engine, enter, fail, ggml_tensor,
-)
+from .._core cimport arg_address, arg_buffer, arg_int32, arg_size, arg_tensor, engine, enter, fail, ggml_tensor, release
 from .._handle cimport HANDLE, handles, memory_at
 from .device cimport (
     Buffer, BufferType, Device, buffer_arg, buffer_dead, buft_arg, cpu_buft, cpu_device, live, place, place_view,

@@ -10,8 +10,8 @@ from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memmove, memset
 
 from .._core cimport (
-    GGML_MAX_SRC, GGML_STATUS_SUCCESS, GG_BUFFER, arg_graph, buffer_region, buffer_retire, cbool, engine, fail, gg_call, gg_nbytes,
-    gg_region, ggml_cgraph, ggml_tensor, name_text, region_add, region_leave, release,
+    GGML_MAX_SRC, GGML_STATUS_SUCCESS, GG_BUFFER, arg_graph, buffer_region, buffer_retire, cbool, engine, fail, gg_call,
+    gg_nbytes, gg_region, ggml_cgraph, ggml_tensor, name_text, region_add, region_leave, release,
 )
 from .._handle cimport HANDLE, Handle, handle_at, opened, set_title
 from .._graph.graph cimport run

@@ -10,9 +10,9 @@ from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy
 
 from .._core cimport (
-    GGML_MAX_SRC, GGML_STATUS_SUCCESS, GGML_TENSOR_FLAG_COMPUTE, arg_address, arg_int32, arg_size, context_free, context_new, engine,
-    enter, fail, gg_nbytes, gg_types, ggml_cgraph, ggml_context, ggml_tensor, graph_new, new_tensor, node_append,
-    node_init, wrap_tensor,
+    GGML_MAX_SRC, GGML_STATUS_SUCCESS, GGML_TENSOR_FLAG_COMPUTE, arg_address, arg_int32, arg_size, context_free,
+    context_new, engine, enter, fail, gg_nbytes, gg_types, ggml_cgraph, ggml_context, ggml_tensor, graph_new,
+    new_tensor, node_append, node_init, release, wrap_tensor,
 )
 from .._enums cimport GGML_OP_MUL_MAT
 from .._graph.alloc cimport alloc_context

@@ -7,7 +7,7 @@ import ctypes
 
 from .._core cimport (
     GGML_OBJECT_TYPE_TENSOR, arg_buffer, arg_context, arg_graph, arg_int32, arg_tensor, engine, enter, fail,
-    ggml_cgraph, ggml_context, ggml_object, ggml_tensor, name_text,
+    ggml_cgraph, ggml_context, ggml_object, ggml_tensor, name_text, release,
 )
 from .._backend.buffer cimport multi_buffer
 from .._backend.device cimport Buffer, BufferType, backend_arg, buffer_arg, buffer_dead, buft_arg, place, place_view

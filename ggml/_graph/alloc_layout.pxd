@@ -1,6 +1,5 @@
 # The memory of a graph: how long each tensor lives, which tensors share memory, and where each of them lies.
 from .._core cimport GGML_MAX_SRC, ggml_cgraph, ggml_tensor
-from .._backend.device cimport BufferType
 
 cdef enum:
     REFS_PER_NODE = GGML_MAX_SRC + 1     # a node's operands and the node itself

@@ -10,7 +10,9 @@ from libc.string cimport memmove, memset
 
 from .._core cimport (
     GGML_MAX_SRC, GGML_TENSOR_FLAG_INPUT, GGML_TENSOR_FLAG_OUTPUT, engine, fail, ggml_cgraph, ggml_tensor, name_text,
+    release,
 )
+from .._enums cimport GGML_OP_NONE
 from .._backend.device cimport Buffer, BufferType, buffer_dead, live, same_layout
 
 cdef enum:
@@ -314,7 +316,7 @@ cdef int entry_of(Layout l, BufferPool pool, ggml_tensor *t, int step, int buffe
         no_chain(t)
         root = entry_of(l, pool, t.view_src, step, buffer)
         return l.add_entry(t, l.entries[root].item)
-    cdef bint leaf = t.op == 0, placed = t.data != NULL, own = placed and pool.owns(t)
+    cdef bint leaf = t.op == GGML_OP_NONE, placed = t.data != NULL, own = placed and pool.owns(t)
     if placed and not own:
         if not buffer_dead(t):
             return l.add_entry(t, -1)
@@ -368,7 +370,7 @@ cdef Layout analyse(BufferPool pool, ggml_cgraph *g, const int *node_ids, const 
     for e in range(l.index.n):                           # results stay: tensors that no node reads, and outputs
         k, t = l.entries[e].item, l.index.tensors[e]
         if (k >= 0 and (not l.entries[e].used or t.flags & GGML_TENSOR_FLAG_OUTPUT)
-                and (t.view_src == NULL or t.op != 0)):
+                and (t.view_src == NULL or t.op != GGML_OP_NONE)):
             l.items[k].death = FOREVER
     for i in range(g.n_nodes):
         reuse_operand(l, g.nodes[i], i)
@@ -396,7 +398,7 @@ cdef int reuse_operand(Layout l, ggml_tensor *t, int step) except -1:
         if (k < 0 or l.items[k].death != step or l.items[k].buffer != l.items[own].buffer
                 or l.items[k].size < l.items[own].size):
             continue
-        if l.items[k].tensor.op == 0 or (l.items[k].tensor.flags | s.flags) & GGML_TENSOR_FLAG_INPUT:
+        if l.items[k].tensor.op == GGML_OP_NONE or (l.items[k].tensor.flags | s.flags) & GGML_TENSOR_FLAG_INPUT:
             continue
         n = 0                                            # operands in that memory: a second one would be overwritten
         for other in range(GGML_MAX_SRC):                # while the kernel reads it

@@ -1,5 +1,5 @@
 # A graph as an allocator left it. A later graph that equals it, tensor by tensor, needs no new plan.
-from .._core cimport ggml_cgraph, ggml_tensor
+from .._core cimport ggml_cgraph
 from .alloc_layout cimport BufferPool, Index
 
 cdef enum:

@@ -3,6 +3,7 @@ from libc.stdlib cimport free
 from libc.string cimport memcmp, memcpy, memset
 
 from .._core cimport GGML_MAX_SRC, engine, ggml_cgraph, ggml_tensor
+from .._enums cimport GGML_OP_NONE
 from .._backend.device cimport Buffer, live
 from .alloc_layout cimport REFS_PER_NODE, BufferPool, Index, n_references, number_of, resized
 
@@ -149,7 +150,7 @@ cdef int compare_tensor(Record r, ggml_tensor *t, int e, BufferPool pool) except
         if t.data == NULL:
             answer = MOVED if r.own[e] or t.view_src != NULL else DIFFERS
         elif r.own[e]:
-            answer = MOVED if t.op != 0 and pool.owns(t) else DIFFERS
+            answer = MOVED if t.op != GGML_OP_NONE and pool.owns(t) else DIFFERS
         elif t.buffer != recorded.buffer:
             answer = DIFFERS
     if r.spare.tensors[r.roots[e]] != t.view_src:

@@ -1,4 +1,4 @@
-# The backward pass under construction, and the table of gradients that the operation modules fill.
+# A backward pass under construction, and the table of gradient functions that the modules of _ops fill.
 from libc.stdint cimport uint8_t
 
 from .._core cimport GG_OP_MAX, ggml_cgraph, ggml_context, ggml_tensor
@@ -6,13 +6,15 @@ from .._core cimport GG_OP_MAX, ggml_cgraph, ggml_context, ggml_tensor
 cdef class Backward:
     cdef ggml_context *ctx
     cdef ggml_cgraph *graph
-    cdef uint8_t *wanted      # by slot of the graph's hash set
+    cdef uint8_t *wanted      # by position in the graph's hash set: a parameter, or computed from one
     cdef int n_forward        # nodes of the forward graph
-    cdef bint any_writes      # some of them write over others
-    cdef bint needs(self, ggml_tensor *t)                              # a gradient by t (NULL: no)
-    cdef int add(self, ggml_tensor *t, ggml_tensor *gradient) except -1    # one more summand of the gradient by t, in t's shape
-    cdef int require_not_overwritten(self, ggml_tensor *node, ggml_tensor *value) except -1   # raises when a later in-place node overwrites it
+    cdef bint any_in_place    # some of them are computed in the memory of another tensor
+    cdef bint needs(self, ggml_tensor *t)                   # whether a gradient by t is needed; False for NULL
+    # Adds a term, which has the shape of t, to the gradient by t.
+    cdef int add(self, ggml_tensor *t, ggml_tensor *gradient) except -1
+    # Raises if a later in-place node overwrites `value`, which the gradient of `node` reads.
+    cdef int require_not_overwritten(self, ggml_tensor *node, ggml_tensor *value) except -1
 
-# Adds to b the gradients by node's sources, given the gradient g by node.
+# By operation: adds the gradients by the sources of `node` to b, given the gradient g by `node` (the chain rule).
 ctypedef int (*gradient_fn)(Backward b, ggml_tensor *node, ggml_tensor *g) except -1
 cdef gradient_fn gradients[GG_OP_MAX]

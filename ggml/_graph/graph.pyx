@@ -9,14 +9,14 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset, strncmp
 
 from .._core cimport (
-    GGML_MAX_SRC, GGML_DEFAULT_GRAPH_SIZE, GGML_MAX_NAME, GGML_STATUS_ABORTED, GGML_STATUS_ALLOC_FAILED, GGML_STATUS_FAILED,
-    GGML_STATUS_SUCCESS, GGML_TENSOR_FLAG_COMPUTE, GGML_TENSOR_FLAG_LOSS, GGML_TENSOR_FLAG_PARAM, arg_address, arg_bool,
-    arg_callback, arg_context, arg_graph, arg_int32, arg_size, arg_tensor, arg_tensors, arg_text, cbool, check_data,
-    engine, enter, entered, fail, gg_call, gg_is_empty, gg_nbytes, gg_pins, gg_types, ggml_cgraph, ggml_context,
-    ggml_cplan, ggml_object, ggml_tensor, graph_expand, graph_new, hold, name_text, release, wrap_graph, wrap_handle,
-    wrap_tensor,
+    GGML_DEFAULT_GRAPH_SIZE, GGML_MAX_NAME, GGML_MAX_SRC, GGML_STATUS_ABORTED, GGML_STATUS_ALLOC_FAILED,
+    GGML_STATUS_FAILED, GGML_STATUS_SUCCESS, GGML_TENSOR_FLAG_COMPUTE, GGML_TENSOR_FLAG_LOSS, GGML_TENSOR_FLAG_PARAM,
+    arg_address, arg_bool, arg_callback, arg_context, arg_graph, arg_int32, arg_size, arg_tensor, arg_tensors, arg_text,
+    cbool, check_data, engine, enter, entered, fail, gg_call, gg_is_empty, gg_nbytes, gg_pins, gg_types, ggml_cgraph,
+    ggml_context, ggml_cplan, ggml_object, ggml_tensor, graph_expand, graph_new, hold, name_text, release, wrap_graph,
+    wrap_handle, wrap_tensor,
 )
-from .._enums cimport GGML_OP_OPT_STEP_ADAMW
+from .._enums cimport GGML_OP_NONE, GGML_OP_OPT_STEP_ADAMW
 from .. import _constants, _structs
 from .._core import as_callback, park
 from .._system.messages import log
@@ -129,7 +129,8 @@ def ggml_build_forward_select(cgraph, tensors, n_tensors, idx):
     cdef int n = arg_int32(n_tensors, b"n_tensors"), i = arg_int32(idx, b"idx"), k
     cdef ggml_tensor **found
     if n < 1 or i < 0 or i >= n or n > g.size:
-        fail(ValueError, f"n_tensors is {n}, idx is {i}: idx must be one of the tensors, and the graph has room for {g.size}")
+        fail(ValueError, f"n_tensors is {n}, idx is {i}: idx must be one of the tensors, "
+                         f"and the graph has room for {g.size}")
     found = <ggml_tensor **>malloc(<size_t>n * sizeof(void *))
     if found == NULL:
         raise MemoryError()
@@ -187,23 +188,25 @@ def ggml_graph_clear(cgraph):
     engine.graph_clear(arg_graph(cgraph, b"cgraph"))
 
 cdef int copy_graph(ggml_cgraph *a, ggml_cgraph *b) except -1:
+    """Gives b the nodes, leafs, hash set and, if both have room for them, gradients of a."""
     cdef size_t i, k
     if b.size < a.n_nodes or b.size < a.n_leafs or b.visited_hash_set.size < a.visited_hash_set.size:
         fail(ValueError, f"dst has room for {b.size} nodes: need as much as src, {a.size}")
     b.n_nodes, b.n_leafs, b.order = a.n_nodes, a.n_leafs, a.order
     memcpy(b.nodes, a.nodes, <size_t>a.n_nodes * sizeof(void *))
     memcpy(b.leafs, a.leafs, <size_t>a.n_leafs * sizeof(void *))
-    graph_clear_set(b)
+    clear_hash_set(b)
     for i in range(a.visited_hash_set.size):
         if not engine.hash_used(&a.visited_hash_set, i) or a.visited_hash_set.keys[i] == NULL:
             continue
-        k = slot_for(b, a.visited_hash_set.keys[i])
+        k = hash_insert(b, a.visited_hash_set.keys[i])
         b.use_counts[k] = a.use_counts[i] if a.use_counts != NULL else 0
         if a.grads != NULL and b.grads != NULL:
             b.grads[k], b.grad_accs[k] = a.grads[i], a.grad_accs[i]
     return 0
 
-cdef int graph_clear_set(ggml_cgraph *g) except -1:
+cdef int clear_hash_set(ggml_cgraph *g) except -1:
+    """Empties the hash set and the gradients of a graph; its nodes and leafs stay."""
     cdef int nodes = g.n_nodes, leafs = g.n_leafs
     engine.graph_clear(g)
     g.n_nodes, g.n_leafs = nodes, leafs
@@ -212,8 +215,8 @@ cdef int graph_clear_set(ggml_cgraph *g) except -1:
         memset(g.grad_accs, 0, g.visited_hash_set.size * sizeof(void *))
     return 0
 
-cdef size_t slot_for(ggml_cgraph *g, ggml_tensor *t) noexcept:
-    cdef size_t k = engine.hash_find(&g.visited_hash_set, t)
+cdef size_t hash_insert(ggml_cgraph *g, ggml_tensor *t) noexcept:
+    cdef size_t k = hash_slot(g, t)
     g.visited_hash_set.used[k >> 5] |= 1u << (k & 31)
     g.visited_hash_set.keys[k] = t
     return k
@@ -291,7 +294,7 @@ def ggml_graph_view(cgraph, i0, i1):
     view._graph = cgraph
     return view
 
-# ---- questions -------------------------------------------------------------------------------------------------------
+# ---- properties and tensors of graphs --------------------------------------------------------------------------------
 def ggml_graph_size(cgraph):
     """Gives the capacity of a graph.
 
@@ -376,7 +379,7 @@ def ggml_graph_get_tensor(cgraph, name):
         RuntimeError: cgraph, one of its nodes or one of its leafs belongs to no live context.
     """
     enter(b"ggml_graph_get_tensor")
-    cdef ggml_cgraph *g = whole(cgraph, b"cgraph")
+    cdef ggml_cgraph *g = arg_sound_graph(cgraph, b"cgraph")
     cdef bytes wanted = arg_text(name, b"name")
     cdef int i
     for i in range(g.n_leafs):
@@ -387,20 +390,26 @@ def ggml_graph_get_tensor(cgraph, name):
             return wrap_tensor(g.nodes[i])
     return wrap_tensor(NULL)
 
-cdef ggml_cgraph *whole(object cgraph, const char *name) except NULL:
-    """A graph all of whose nodes and leafs are live: callers may have written into the arrays."""
+cdef ggml_cgraph *arg_sound_graph(object cgraph, const char *name) except NULL:
     cdef ggml_cgraph *g = arg_graph(cgraph, name)
+    cdef ggml_tensor *t
     cdef int i
     for i in range(g.n_nodes + g.n_leafs):
-        if not engine.tensor_live(g.nodes[i] if i < g.n_nodes else g.leafs[i - g.n_nodes]):
-            what = f"node {i}" if i < g.n_nodes else f"leaf {i - g.n_nodes}"
+        t = g.nodes[i] if i < g.n_nodes else g.leafs[i - g.n_nodes]
+        if engine.tensor_usable(t):
+            continue
+        what = f"node {i}" if i < g.n_nodes else f"leaf {i - g.n_nodes}"
+        if not engine.tensor_live(t):
             fail(RuntimeError, f"{what} is no tensor of a live context: freed, reset, or never one")
+        fail(ValueError, f"{what} has an invalid type, operation, shape or view_src: written over, or the tensor that "
+                         "it views was freed")
     return g
 
-cdef ggml_tensor *by_slot(ggml_cgraph *g, ggml_tensor **values, ggml_tensor *t) noexcept:
-    if values == NULL or not engine.hash_contains(&g.visited_hash_set, t):
+cdef ggml_tensor *gradient_of(ggml_cgraph *g, ggml_tensor **gradients, ggml_tensor *t) noexcept:
+    """The entry for t in the graph's `grads` or `grad_accs`; NULL: there is none."""
+    if gradients == NULL or not engine.hash_contains(&g.visited_hash_set, t):
         return NULL
-    return values[engine.hash_find(&g.visited_hash_set, t)]
+    return gradients[hash_slot(g, t)]
 
 def ggml_graph_get_grad(cgraph, node):
     """Gives the gradient of the loss with respect to a tensor.
@@ -417,7 +426,7 @@ def ggml_graph_get_grad(cgraph, node):
     """
     enter(b"ggml_graph_get_grad")
     cdef ggml_cgraph *g = arg_graph(cgraph, b"cgraph")
-    return wrap_tensor(by_slot(g, g.grads, arg_tensor(node, b"node")))
+    return wrap_tensor(gradient_of(g, g.grads, arg_tensor(node, b"node")))
 
 def ggml_graph_get_grad_acc(cgraph, node):
     """Gives the tensor in which the gradient with respect to a tensor is accumulated.
@@ -434,7 +443,7 @@ def ggml_graph_get_grad_acc(cgraph, node):
     """
     enter(b"ggml_graph_get_grad_acc")
     cdef ggml_cgraph *g = arg_graph(cgraph, b"cgraph")
-    return wrap_tensor(by_slot(g, g.grad_accs, arg_tensor(node, b"node")))
+    return wrap_tensor(gradient_of(g, g.grad_accs, arg_tensor(node, b"node")))
 
 def ggml_graph_reset(cgraph):
     """Resets the gradient accumulators and optimiser states of a graph.
@@ -452,7 +461,7 @@ def ggml_graph_reset(cgraph):
         RuntimeError: cgraph, one of its nodes or one of its leafs belongs to no live context.
     """
     enter(b"ggml_graph_reset")
-    cdef ggml_cgraph *g = whole(cgraph, b"cgraph")
+    cdef ggml_cgraph *g = arg_sound_graph(cgraph, b"cgraph")
     cdef ggml_tensor *t
     cdef ggml_tensor *acc
     cdef int i, k
@@ -460,9 +469,9 @@ def ggml_graph_reset(cgraph):
         fail(ValueError, "the graph was made without gradients")
     for i in range(g.n_nodes):
         t = g.nodes[i]
-        acc = by_slot(g, g.grad_accs, t)
-        if t.op == GGML_OP_OPT_STEP_ADAMW:      # also the moments
-            for k in (2, 3):
+        acc = gradient_of(g, g.grad_accs, t)
+        if t.op == GGML_OP_OPT_STEP_ADAMW:
+            for k in (2, 3):                             # the first and second moments
                 zero(t.src[k])
         if acc == NULL:
             continue
@@ -471,7 +480,7 @@ def ggml_graph_reset(cgraph):
             check_data(acc, "gradient")
             (<float *>acc.data)[0] = 1.0
     for i in range(g.n_leafs):
-        acc = by_slot(g, g.grad_accs, g.leafs[i])
+        acc = gradient_of(g, g.grad_accs, g.leafs[i])
         if acc != NULL:
             zero(acc)
 
@@ -485,7 +494,7 @@ cdef int zero(ggml_tensor *t) except -1:
 cdef int threads(object n, str name) except -1:
     cdef int k = arg_int32(n, b"n_threads")
     if k == 0 or k > MAX_THREADS:
-        fail(ValueError, f"{name} is {k}: need 1 to {MAX_THREADS}, or a negative number for as many as the CPU gives")
+        fail(ValueError, f"{name} is {k}: need 1 to {MAX_THREADS}, or a negative number for one on each available CPU")
     return k if k > 0 else engine.default_threads()
 
 cdef object arg_callable(object callback, object type_):
@@ -521,15 +530,15 @@ def ggml_graph_plan(cgraph, n_threads=4, threadpool=None):
     enter(b"ggml_graph_plan")
     cdef ggml_cgraph *g = arg_graph(cgraph, b"cgraph")
     cdef int n = threads(n_threads, "n_threads")
-    check(g.nodes, 0, g.n_nodes)
+    check_nodes(g.nodes, 0, g.n_nodes)
     plan = _structs.ggml_cplan()
     plan.n_threads = n
     plan.work_size = engine.work_size(g.nodes, g.n_nodes, n)
     plan.threadpool = wrap_handle(arg_address(threadpool, b"threadpool"))
     return plan
 
-cdef int check(ggml_tensor **nodes, int first, int end) except -1:
-    """Holds nodes against what their operations need: callers may have written into them since they were made."""
+cdef int check_nodes(ggml_tensor **nodes, int first, int end) except -1:
+    """Checks what the operations of nodes need: callers may have written into the nodes since they were made."""
     cdef int i, k
     cdef ggml_tensor *t
     cdef ggml_tensor *s
@@ -547,18 +556,19 @@ cdef int check(ggml_tensor **nodes, int first, int end) except -1:
             if s == NULL:
                 continue
             if not engine.tensor_live(s):
-                fail(RuntimeError, f"source {k} of node {i} {described(t)} is no tensor of a live context: freed, reset, or never one")
+                fail(RuntimeError, f"source {k} of node {i} ({op_and_name(t)}) is no tensor of a live context: "
+                                   "freed, reset, or never one")
             if not engine.data_ok(s):
-                check_data(s, f"source {k} of node {i} {described(t)},")
+                check_data(s, f"source {k} of node {i} ({op_and_name(t)}),")
         if not engine.data_ok(t):
-            check_data(t, f"node {i} {described(t)},")
+            check_data(t, f"node {i} ({op_and_name(t)}),")
         if engine.check(t, message) != NULL:
-            fail(ValueError, f"node {i} {described(t)}: {message.decode(errors='replace')}")
+            fail(ValueError, f"node {i} ({op_and_name(t)}): {message.decode(errors='replace')}")
     return 0
 
-cdef str described(const ggml_tensor *t):
-    cdef const char *name = engine.op_name(t.op)
-    return f"({'' if name == NULL else name.decode()} '{bytes(t.name[:GGML_MAX_NAME]).split(chr(0).encode())[0].decode(errors='replace')}')"
+cdef str op_and_name(const ggml_tensor *t):
+    cdef const char *op = engine.op_name(t.op)
+    return f"{'' if op == NULL else op.decode()} '{name_text(t)}'"
 
 cdef cbool poll_signals() noexcept nogil:
     with gil:
@@ -572,8 +582,11 @@ cdef bint signals_pending() noexcept:
         return True
     return False
 
-cdef int piece(gg_call *call, int first, const char *caller) except? -99:
-    """Computes nodes of a graph from node `first` on; returns the status where C would, raises where something failed."""
+cdef int compute_nodes(gg_call *call, int first, const char *caller) except? -99:
+    """Computes the nodes of a call, which begin with node `first` of the graph.
+
+    Returns GGML_STATUS_SUCCESS or GGML_STATUS_ABORTED; raises if an operation, a callback or an allocation failed.
+    """
     cdef int status
     with nogil:
         status = engine.compute(call)
@@ -584,23 +597,25 @@ cdef int piece(gg_call *call, int first, const char *caller) except? -99:
         raise error
     if status == GGML_STATUS_FAILED:
         what = call.message.decode(errors="replace") or "the operation failed"
-        fail(RuntimeError, what if call.failed < 0 else f"node {first + call.failed} {described(call.nodes[call.failed])}: {what}")
+        if call.failed >= 0:
+            what = f"node {first + call.failed} ({op_and_name(call.nodes[call.failed])}): {what}"
+        fail(RuntimeError, what)
     if status == GGML_STATUS_ALLOC_FAILED:
         fail(MemoryError, "no memory for the work buffer")
     return status
 
 cdef int run(ggml_cgraph *g, gg_call *call) except? -99:
-    """Computes a graph; like `piece`.
+    """Computes a graph; returns and raises what `compute_nodes` does.
 
-    Callbacks and other threads may change or free what it computes with. So the nodes are those of the beginning, their
-    memory is held, and behind an operation that calls back the following ones are checked again.
+    Callbacks and other threads may change the graph or free its memory meanwhile. Therefore the list of nodes is copied
+    and their memory is held; after an operation that calls a callback, the following nodes are checked again.
     """
     cdef gg_pins pins
     cdef list kept = []
     cdef const char *caller = entered()
     cdef int n = g.n_nodes, first = 0, end, status = GGML_STATUS_SUCCESS
     cdef ggml_tensor **nodes
-    check(g.nodes, 0, n)
+    check_nodes(g.nodes, 0, n)
     nodes = <ggml_tensor **>malloc((<size_t>n + 1) * sizeof(void *))
     if nodes == NULL:
         fail(MemoryError, f"no memory for a list of {n} nodes")
@@ -612,10 +627,10 @@ cdef int run(ggml_cgraph *g, gg_call *call) except? -99:
         while True:
             end = first + engine.until_callback(nodes + first, n - first)
             if first:
-                check(nodes, first, end)
+                check_nodes(nodes, first, end)
                 hold(&pins, kept, nodes + first, end - first)
             call.nodes, call.n_nodes = nodes + first, end - first
-            status = piece(call, first, caller)
+            status = compute_nodes(call, first, caller)
             if status or end == n:
                 return status
             first = end
@@ -660,7 +675,7 @@ def ggml_graph_compute(cgraph, cplan):
     call.use_ref = p.use_ref
     call.abort = <cbool (*)(void *) noexcept nogil>p.abort_callback
     call.abort_data = p.abort_callback_data
-    callback = dict(plan._objects or {})                 # lives to the end, whatever the plan is given meanwhile
+    callback = dict(plan._objects or {})                 # keeps it, even if the plan gets another one meanwhile
     if p.abort_callback != NULL and not engine.readable(p.abort_callback, 1):
         fail(ValueError, f"cplan.abort_callback ({<size_t>p.abort_callback:#x}) is no function")
     return run(g, &call)
@@ -703,13 +718,18 @@ def ggml_status_to_string(status):
         ValueError: status does not fit 32 bits.
     """
     enter(b"ggml_status_to_string")
-    return {GGML_STATUS_ALLOC_FAILED: b"GGML status: error (failed to allocate memory)", GGML_STATUS_FAILED: b"GGML status: error (operation failed)",
-            GGML_STATUS_SUCCESS: b"GGML status: success", GGML_STATUS_ABORTED: b"GGML status: warning (operation aborted)"}.get(
-                arg_int32(status, b"status"), b"GGML status: unknown")
+    return {
+        GGML_STATUS_ALLOC_FAILED: b"GGML status: error (failed to allocate memory)",
+        GGML_STATUS_FAILED: b"GGML status: error (operation failed)",
+        GGML_STATUS_SUCCESS: b"GGML status: success",
+        GGML_STATUS_ABORTED: b"GGML status: warning (operation aborted)",
+    }.get(arg_int32(status, b"status"), b"GGML status: unknown")
 
-# ---- showing ---------------------------------------------------------------------------------------------------------
+# ---- printing and drawing --------------------------------------------------------------------------------------------
 cdef str mark(ggml_cgraph *g, const ggml_tensor *t):
-    return "x" if t.flags & GGML_TENSOR_FLAG_PARAM else "g" if by_slot(g, g.grads, <ggml_tensor *>t) != NULL else " "
+    if t.flags & GGML_TENSOR_FLAG_PARAM:
+        return "x"
+    return "g" if gradient_of(g, g.grads, <ggml_tensor *>t) != NULL else " "
 
 def ggml_graph_print(cgraph):
     """Logs the nodes and leafs of a graph.
@@ -727,20 +747,37 @@ def ggml_graph_print(cgraph):
         RuntimeError: cgraph, one of its nodes or one of its leafs belongs to no live context.
     """
     enter(b"ggml_graph_print")
-    cdef ggml_cgraph *g = whole(cgraph, b"cgraph")
+    cdef ggml_cgraph *g = arg_sound_graph(cgraph, b"cgraph")
     cdef int i
     cdef ggml_tensor *t
     lines = ["=== GRAPH ===", f"n_nodes = {g.n_nodes}"]
     for i in range(g.n_nodes):
         t = g.nodes[i]
-        lines.append(f" - {i:3d}: [ {t.ne[0]:5d}, {t.ne[1]:5d}, {t.ne[2]:5d}] {engine.op_name(t.op).decode():>16s} {mark(g, t)} {name_text(t)}")
+        op = engine.op_name(t.op).decode()
+        lines.append(f" - {i:3d}: [ {t.ne[0]:5d}, {t.ne[1]:5d}, {t.ne[2]:5d}] {op:>16s} {mark(g, t)} {name_text(t)}")
     lines.append(f"n_leafs = {g.n_leafs}")
     for i in range(g.n_leafs):
         t = g.leafs[i]
-        lines.append(f" - {i:3d}: [ {t.ne[0]:5d}, {t.ne[1]:5d}] {engine.op_name(t.op).decode():>8s} {name_text(t):>16s}")
+        op = engine.op_name(t.op).decode()
+        lines.append(f" - {i:3d}: [ {t.ne[0]:5d}, {t.ne[1]:5d}] {op:>8s} {name_text(t):>16s}")
     lines.append("========================================")
     for line in lines:
         log(_constants.GGML_LOG_LEVEL_INFO, line + "\n")
+
+cdef str quoted(str text):
+    """A string of the DOT language."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+
+cdef str colour(ggml_cgraph *g, ggml_cgraph *forward, int i):
+    """The colour of node i of g, or of a leaf, which follow the nodes; `forward` may be NULL."""
+    cdef ggml_tensor *t = g.nodes[i] if i < g.n_nodes else g.leafs[i - g.n_nodes]
+    if t.flags & GGML_TENSOR_FLAG_PARAM:
+        return "yellow"
+    if i >= g.n_nodes:
+        return "pink"
+    if forward != NULL and engine.hash_contains(&forward.visited_hash_set, t):
+        return "green"
+    return "lightblue" if gradient_of(g, g.grads, t) != NULL else "white"
 
 def ggml_graph_dump_dot(gb, gf, filename):
     """Writes a graph to a file in Graphviz's DOT language.
@@ -761,23 +798,19 @@ def ggml_graph_dump_dot(gb, gf, filename):
         OSError: the file cannot be written.
     """
     enter(b"ggml_graph_dump_dot")
-    cdef ggml_cgraph *g = whole(gb, b"gb")
+    cdef ggml_cgraph *g = arg_sound_graph(gb, b"gb")
     cdef ggml_cgraph *f = NULL if gf is None or not gf else arg_graph(gf, b"gf")
     cdef int i, k
     cdef ggml_tensor *t
     lines = ["digraph G {", "  newrank = true;", "  rankdir = TB;"]
-
-    def quoted(text):
-        return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
     for i in range(g.n_nodes + g.n_leafs):
         t = g.nodes[i] if i < g.n_nodes else g.leafs[i - g.n_nodes]
-        colour = "yellow" if t.flags & GGML_TENSOR_FLAG_PARAM else "pink" if i >= g.n_nodes else (
-            "green" if f != NULL and engine.hash_contains(&f.visited_hash_set, t) else "lightblue" if by_slot(g, g.grads, t) != NULL else "white")
         shape = ", ".join([str(t.ne[k]) for k in range(4) if k == 0 or t.ne[k] != 1])
-        formula = "" if t.op == 0 else "\n" + engine.op_symbol(t.op).decode()
-        text = f"{name_text(t)} ({gg_types[t.type].name.decode()})\n{i if i < g.n_nodes else i - g.n_nodes} [{shape}]{formula}"
-        lines.append(f'  "{<size_t>t:#x}" [style=filled, fillcolor={colour}, shape=box, label={quoted(text)[:-1]}"];'.replace("\n", "\\n"))
+        text = f"{name_text(t)} ({gg_types[t.type].name.decode()})\n{i if i < g.n_nodes else i - g.n_nodes} [{shape}]"
+        if t.op != GGML_OP_NONE:
+            text += "\n" + engine.op_symbol(t.op).decode()
+        style = f"style=filled, fillcolor={colour(g, f, i)}, shape=box, label={quoted(text)}"
+        lines.append(f'  "{<size_t>t:#x}" [{style}];')
         for k in range(GGML_MAX_SRC):
             if t.src[k] != NULL:
                 lines.append(f'  "{<size_t>t.src[k]:#x}" -> "{<size_t>t:#x}" [label="src {k}"];')

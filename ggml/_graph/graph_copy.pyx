@@ -5,9 +5,10 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
 from .._core cimport (
-    GGML_MAX_SRC, GGML_MAX_NAME, arg_context, arg_graph, arg_int32, arg_tensors, engine, enter, fail, ggml_cgraph, ggml_context,
-    ggml_tensor, graph_expand, graph_new, node_append, node_like, wrap_graph, wrap_tensor,
+    GGML_MAX_NAME, GGML_MAX_SRC, arg_context, arg_graph, arg_int32, arg_tensors, engine, enter, fail, ggml_cgraph,
+    ggml_context, ggml_tensor, graph_expand, graph_new, node_append, node_like, wrap_graph, wrap_tensor,
 )
+from .._enums cimport GGML_OP_NONE
 from .._backend.device cimport Backend, backend_arg, buffer_dead, copy, place_view
 from .._handle cimport HANDLE
 from .alloc cimport alloc_context
@@ -19,7 +20,7 @@ from .._core import ggml_free, ggml_init, unpark
 
 cdef ggml_tensor *tensor_like(ggml_context *ctx, ggml_tensor *t) except NULL:
     cdef ggml_tensor d
-    node_like(&d, 0, t.type, t)
+    node_like(&d, GGML_OP_NONE, t.type, t)
     cdef ggml_tensor *made = node_append(ctx, &d)
     memcpy(made.nb, t.nb, sizeof(t.nb))
     return made
@@ -45,7 +46,7 @@ cdef class Copier:
             made = tensor_like(self.allocated, t)
         else:
             no_chain(t)
-            node_like(&view, 0, t.type, t)
+            node_like(&view, GGML_OP_NONE, t.type, t)
             memcpy(view.nb, t.nb, sizeof(t.nb))
             view.view_src, view.view_offs = self.copy(t.view_src), t.view_offs
             made = node_append(self.views, &view)

@@ -5,8 +5,8 @@ from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy
 
 from .._core cimport (
-    arg_buffer, arg_extent, arg_int, arg_size, arg_tensor, arg_type, engine, enter, fail, gg_contiguous,
-    gg_nbytes, gg_types, ggml_tensor, tensor_text, wrap_tensor,
+    arg_buffer, arg_extent, arg_int, arg_size, arg_tensor, arg_type, engine, enter, fail, gg_contiguous, gg_nbytes,
+    gg_types, ggml_tensor, tensor_text, wrap_tensor,
 )
 from .._backend.device cimport write
 from .._handle cimport HANDLE, Handle, find, opened, set_title

@@ -69,8 +69,8 @@ cdef class Sched(Handle):
     cdef Record record         # of the last graph that was allocated,
     cdef dict recorded_by_user # and the user's assignments for it
     cdef ggml_cgraph *planned  # the graph to compute next: it has its memory; NULL: none
-    cdef int planned_nodes     # their number
-    cdef object graph          # keeps it
+    cdef int planned_nodes     # how many nodes it had
+    cdef object graph          # the object that the caller gave, which keeps it alive
 
     cdef int split(self, ggml_cgraph *g) except -1:
         """Assigns the nodes of a graph to backends, and cuts it into splits."""
@@ -117,16 +117,6 @@ cdef class Sched(Handle):
         self.planned, self.planned_nodes, self.graph, self.assigned = g, g.n_nodes, graph, True
         return True
 
-    cdef int compute(self, ggml_cgraph *g, object graph) except? -99:
-        """Computes a graph, which is allocated first unless it is the last one that was."""
-        if (self.planned != g or self.planned_nodes != g.n_nodes) and not self.alloc(g, graph):
-            return GGML_STATUS_ALLOC_FAILED
-        self.splits.redirect(True)
-        try:
-            return compute_splits(self)
-        finally:
-            self.splits.redirect(False)
-
     cdef int synchronize(self) except -1:
         cdef Backend b
         for b in self.backends:
@@ -171,6 +161,16 @@ cdef class Sched(Handle):
 _title(Sched, "scheduler")
 
 # ---- computing -------------------------------------------------------------------------------------------------------
+cdef int compute(Sched s, ggml_cgraph *g, object graph) except? -99:
+    """Computes a graph, which is allocated first unless it is the last one that was."""
+    if (s.planned != g or s.planned_nodes != g.n_nodes) and not s.alloc(g, graph):
+        return GGML_STATUS_ALLOC_FAILED
+    s.splits.redirect(True)
+    try:
+        return compute_splits(s)
+    finally:
+        s.splits.redirect(False)
+
 cdef int compute_splits(Sched s) except? -99:
     """Computes the splits, each after the copies that it needs; returns the status of the backend that stopped.
 
@@ -606,7 +606,7 @@ def ggml_backend_sched_graph_compute(sched, graph):
     cdef int status = GGML_STATUS_SUCCESS
     with Exclusive(sched) as s:
         try:
-            status = s.compute(arg_graph(graph, b"graph"), graph)
+            status = compute(s, arg_graph(graph, b"graph"), graph)
         finally:
             s.synchronize()
     return status
@@ -631,7 +631,7 @@ def ggml_backend_sched_graph_compute_async(sched, graph):
     cdef Sched s
     with Exclusive(sched) as s:
         try:
-            return s.compute(arg_graph(graph, b"graph"), graph)
+            return compute(s, arg_graph(graph, b"graph"), graph)
         except BaseException:
             s.synchronize()
             raise

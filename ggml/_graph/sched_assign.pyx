@@ -16,6 +16,7 @@ from libc.stdlib cimport free
 from .._core cimport GGML_MAX_SRC, GGML_TENSOR_FLAG_INPUT, engine, fail, ggml_cgraph, ggml_tensor, name_text
 from .._backend.device cimport Backend, Buffer, BufferType, buffer_dead, buffer_of_tensor, cpu_buft
 from .alloc_layout cimport REFS_PER_NODE, BufferPool, Index, n_references, no_chain, number_of, resized
+from .graph cimport op_and_name
 
 cdef enum:
     WEIGHTS = 1                # GGML_BACKEND_BUFFER_USAGE_WEIGHTS
@@ -120,9 +121,6 @@ cdef Assignment new_assignment(list backends, BufferPool pool, bint offload):
     a.by_user, a.types, a.index = {}, [], Index(128)
     return a
 
-cdef str described(const ggml_tensor *t):
-    return f"{engine.op_name(t.op).decode()} '{name_text(t)}'"
-
 # ---- the passes ------------------------------------------------------------------------------------------------------
 cdef int assign(Assignment a, ggml_cgraph *g) except -1:
     cdef int i, slot
@@ -173,7 +171,7 @@ cdef int required_backend(Assignment a, int slot, const int *ops) except -9:
     if buft >= 0:
         i = first_backend_for(a, buft, slot)
         if i < 0 and engine.op_computes(t.op):
-            fail(RuntimeError, f"no backend can compute {described(t)} in the buffer that it lies in")
+            fail(RuntimeError, f"no backend can compute {op_and_name(t)} in the buffer that it lies in")
         return i
     if t.flags & GGML_TENSOR_FLAG_INPUT:
         return last
@@ -223,7 +221,7 @@ cdef int most_operands(Assignment a, int node) except -1:
         if n > most:
             most, best = n, i
     if best < 0:
-        fail(RuntimeError, f"no backend can compute {described(a.index.tensors[slot])}")
+        fail(RuntimeError, f"no backend can compute {op_and_name(a.index.tensors[slot])}")
     return best
 
 cdef int assign_in_place(Assignment a, int root, list writers) except -1:
@@ -243,7 +241,7 @@ cdef int assign_in_place(Assignment a, int root, list writers) except -1:
             if s.buft < 0:
                 s.backend = backend
             return 0
-    fail(RuntimeError, f"no backend can compute {described(a.index.tensors[<int>writers[0]])} where "
+    fail(RuntimeError, f"no backend can compute {op_and_name(a.index.tensors[<int>writers[0]])} where "
                        f"'{name_text(a.index.tensors[root])}' lies, which it overwrites")
 
 cdef int assign_rest(Assignment a, ggml_cgraph *g) except -1:

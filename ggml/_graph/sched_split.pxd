@@ -1,5 +1,5 @@
 # The splits of a graph: ranges of nodes for one backend each, and the copies of operands that they need.
-from .._core cimport ggml_cgraph, ggml_context, ggml_tensor
+from .._core cimport ggml_cgraph, ggml_context
 from .alloc cimport Galloc
 from .sched_assign cimport Assignment
 

@@ -7,10 +7,10 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
 from .._core cimport (
-    GGML_MAX_SRC, GGML_TENSOR_FLAG_INPUT, GGML_TENSOR_FLAG_OUTPUT, context_free, context_new, engine, ggml_cgraph, ggml_context,
+    GGML_MAX_SRC, GGML_TENSOR_FLAG_INPUT, GGML_TENSOR_FLAG_OUTPUT, context_free, context_new, engine, ggml_cgraph,
     ggml_tensor, graph_new, name_text, set_name,
 )
-from .._enums cimport GGML_OP_CPY
+from .._enums cimport GGML_OP_CPY, GGML_OP_NONE
 from .._backend.device cimport Backend
 from .alloc cimport Galloc
 from .alloc_layout cimport analyse, pack
@@ -187,5 +187,5 @@ cdef int restore_copies(Splits s) except -1:
     for x in s.inputs.values():
         for c in range(s.n_copies):
             t = copy_of(x, c)
-            t.op, t.src[0] = 0, NULL
+            t.op, t.src[0] = GGML_OP_NONE, NULL
     return 0

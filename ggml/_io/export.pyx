@@ -12,9 +12,9 @@ from libc.stdint cimport uint8_t
 from libc.string cimport memcpy
 
 from .._core cimport (
-    GGML_MAX_SRC, GGML_MAX_NAME, GG_OP_MAX, arg_buffer, arg_graph, arg_text, arg_type, check_data, engine, enter, fail, gg_add,
-    gg_extent, gg_mul, gg_nbytes, gg_types, ggml_cgraph, ggml_context, ggml_tensor, graph_new, node_append, node_init,
-    wrap_graph, wrap_tensor,
+    GGML_MAX_NAME, GGML_MAX_SRC, GG_OP_MAX, arg_buffer, arg_graph, arg_text, arg_type, check_data, engine, enter, fail,
+    gg_add, gg_extent, gg_mul, gg_nbytes, gg_types, ggml_cgraph, ggml_context, ggml_tensor, graph_new, node_append,
+    node_init, wrap_graph, wrap_tensor,
 )
 from .._backend.transfer import ggml_backend_tensor_get
 from .._core import ggml_free, ggml_init
