@@ -264,7 +264,7 @@ cdef int enter_tensor(ggml_cgraph *g, ggml_tensor *t, ggml_tensor *grad, ggml_te
     return 0
 
 cdef tuple checked_header(bytes whole):
-    """Checks the header; returns size, n_nodes, n_leafs, n_tensors, whether there are gradients, integers in the lists."""
+    """Checks the header; returns size, n_nodes, n_leafs, n_tensors, with_grads and the length of the lists."""
     if len(whole) < HEADER.size:
         fail(ValueError, f"the file has {len(whole)} bytes: no graph")
     magic, version, flags, size, n_nodes, n_leafs, n, _ = HEADER.unpack_from(whole)
