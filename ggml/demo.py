@@ -1,7 +1,7 @@
-"""Trains a small network on scikit-learn's handwritten digits: what `ggml demo` runs, and a model of how to train.
+"""Trains a small network on scikit-learn's handwritten digits: `ggml demo` runs it, and it shows how to train.
 
-The whole of a training step is one graph: the network, its loss, the gradients and the optimiser's updates. It is built
-once; a step fills the input tensors and computes it.
+One graph contains a whole training step: the network, its loss, the gradients and the optimiser's updates. It is built
+once; a step fills the input tensors and computes the graph.
 """
 
 import time
@@ -32,7 +32,7 @@ class Digits:
 
 @dataclass
 class Training:
-    """What a run measured: a loss and two accuracies an epoch, the seconds of its steps, the answers at its end."""
+    """What a run measured: loss and two accuracies per epoch, the seconds of its steps, the answers at its end."""
 
     loss: list = field(default_factory=list)
     accuracy: list = field(default_factory=list)
@@ -43,7 +43,7 @@ class Training:
 
 
 def load(seed):
-    """The digits, split at random in four fifths to train on and one fifth held out, the classes in equal shares."""
+    """Loads the digits: four fifths for training, one fifth held out; each class has the same share in both."""
     from sklearn.datasets import load_digits
     from sklearn.model_selection import train_test_split
 
@@ -54,7 +54,7 @@ def load(seed):
 
 
 def shifted(images, rng):
-    """The images, each moved by up to half a pixel either way: a digit a little to the left is the same digit."""
+    """Moves each image by up to half a pixel in both directions (data augmentation)."""
     moved = np.pad(images.reshape(-1, 8, 8), ((0, 0), (1, 1), (1, 1)))
     for axis in (1, 2):
         by = rng.uniform(-0.5, 0.5, (len(images), 1, 1)).astype(np.float32)
@@ -64,7 +64,7 @@ def shifted(images, rng):
 
 
 class Network:
-    """Dense layers with their weights in a context of their own, shared by every graph that `logits` is part of."""
+    """Dense layers; the context of their weights is separate, because several graphs use them."""
 
     def __init__(self, rng):
         self.ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0))  # 0: the arena grows as needed
@@ -92,7 +92,7 @@ class Network:
 
 
 class Trainer:
-    """The graph of a training step. `step` computes it on one batch and gives the loss and the digits it read."""
+    """The graph of a training step. `step` computes it on one batch; it returns the loss and the predicted digits."""
 
     def __init__(self, network, threads):
         self.threads, self.count = threads, 0
@@ -116,7 +116,7 @@ class Trainer:
             m, v = (ggml.ggml_dup_tensor(ctx, parameter) for _ in range(2))
             update = ggml.ggml_opt_step_adamw(ctx, parameter, gradient, m, v, rates)
             ggml.ggml_build_forward_expand(self.graph, update)
-        ggml.ggml_graph_reset(self.graph)  # moments to 0, the gradient of the loss to 1
+        ggml.ggml_graph_reset(self.graph)  # sets the moments to 0 and the gradient of the loss to 1
 
         tensors = (images, wanted, loss, answers, rates)
         self.images, self.wanted, self.loss, self.answers, self.rates = map(to_numpy, tensors)
@@ -132,7 +132,7 @@ class Trainer:
 
 
 class Reader:
-    """The graph that reads a fixed set of images with the network as it is."""
+    """The graph that predicts the digits of a fixed set of images with the current weights."""
 
     def __init__(self, network, images, threads):
         self.threads = threads
@@ -150,7 +150,7 @@ class Reader:
 
 
 def train(train_set, test_set, trainer, reader, epochs, rng, progress):
-    """Trains for some epochs, the learning rate falling along a cosine; `progress(result)` is called after each."""
+    """Trains with a learning rate that falls along a cosine; calls `progress(result)` after each epoch."""
     result, batches = Training(), len(train_set) // BATCH
     for epoch in range(epochs):
         order = rng.permutation(len(train_set))[: batches * BATCH].reshape(batches, BATCH)
@@ -209,7 +209,7 @@ def picture(result, test_set, path):
 
 
 def draw_graph(graph, path):
-    """Writes the graph as DOT, and as SVG where Graphviz is installed; gives the files written."""
+    """Writes the graph as DOT, and as SVG if Graphviz is installed; returns the files that were written."""
     import graphviz
 
     ggml.ggml_graph_dump_dot(graph, None, str(path).encode())
@@ -222,7 +222,7 @@ def draw_graph(graph, path):
 
 
 def run(seed, epochs, threads, out):
-    """The whole demo: trains, prints what it measured, writes a picture and the graph into the folder `out`."""
+    """Runs the whole demo: trains, prints the measurements, writes a picture and the graph to the folder `out`."""
     from tqdm import tqdm
 
     out = Path(out)

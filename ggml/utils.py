@@ -1,6 +1,6 @@
-"""NumPy and everyday helpers: `to_numpy`, `from_numpy`, `slice_tensor`, quantising arrays.
+"""Helpers between tensors and NumPy arrays: `to_numpy`, `from_numpy`, `slice_tensor`, quantising arrays.
 
-NumPy itself is imported when it is first needed. Sizes and indices are in ggml's order here (dimension 0 is the
+NumPy itself is imported when it is first needed. Shapes and indices of tensors are in ggml's order (dimension 0 is the
 innermost), those of NumPy arrays in NumPy's, which is the reverse.
 """
 
@@ -52,13 +52,16 @@ GGML_TYPE = enum.IntEnum(  # type: ignore[misc]
     {k[len(_PREFIX) :]: v for k, v in _core.enums().items() if k.startswith(_PREFIX) and k != "GGML_TYPE_COUNT"},
     module=__name__,
 )
-GGML_TYPE.__doc__ = "Tensor types by name: `GGML_TYPE.Q4_K` is `ggml.GGML_TYPE_Q4_K`."
+GGML_TYPE.__doc__ = """Enumerates the tensor types by name: GGML_TYPE.Q4_K equals ggml.GGML_TYPE_Q4_K.
+
+Its members are int, so that they are accepted wherever a type is; GGML_TYPE(number).name gives a type's name.
+"""
 
 _NUMPY_NAMES = {"F16": "float16", "F32": "float32", "F64": "float64", **{f"I{n}": f"int{n}" for n in (8, 16, 32, 64)}}
 
 
 def __getattr__(name):
-    """The two tables are made on first use, since they need NumPy."""
+    """Creates the two tables on first use, because they need NumPy."""
     if name not in ("NUMPY_DTYPE_TO_GGML_TYPE", "GGML_TYPE_TO_NUMPY_DTYPE"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import numpy
@@ -70,22 +73,44 @@ def __getattr__(name):
 
 
 def copy_to_cpu(ctx, tensor):
-    """A node that copies `tensor` to memory of the CPU context `ctx`: has its values once it is computed."""
+    """Adds a node that copies a tensor to memory of a CPU context.
+
+    The result has the values once a graph that contains it is computed.
+
+    Args:
+        ctx: context that receives the result.
+        tensor: tensor of any shape and any type.
+    Returns:
+        Contiguous tensor with the type and shape of tensor.
+    Raises:
+        TypeError: ctx is not a context, or tensor is not a tensor.
+        RuntimeError: ctx or tensor was freed.
+        MemoryError: the context is full.
+    """
     return ggml.ggml_dup(ctx, tensor)
 
 
 def quantize_0(data_f32, nelements, ne0, ttype, work=None, imatrix=None):
-    """Quantises an array of floats to `ttype`.
+    """Quantises an array of floats, row by row.
 
-    nelements: how many floats, a multiple of ne0. (Or how many rows, where the array has nelements * ne0 floats.)
-    ne0: floats in a row, a multiple of the type's block.
-    work: where the result goes; a new buffer when None.
-    imatrix: importance of each column, ne0 floats.
-
-    Returns (address of the result as c_void_p, its bytes).
+    Args:
+        data_f32: the floats: NumPy array, ctypes array, pointer or address.
+        nelements: number of floats, a multiple of ne0. For a ctypes array of nelements * ne0 floats, it is taken as
+            the number of rows.
+        ne0: floats per row, a multiple of the type's block.
+        ttype: GGML_TYPE_* or member of GGML_TYPE.
+        work: memory for the result, or None for a new buffer.
+        imatrix: ne0 floats, the importance of each column, or None. Some types require it (see
+            ggml_quantize_requires_imatrix).
+    Returns:
+        Pair of the result's address (c_void_p, which keeps the buffer alive) and its size in bytes.
+    Raises:
+        TypeError: an argument is of the wrong kind.
+        ValueError: a number is not allowed, memory is too small, the type cannot be quantised to, or it requires an
+            imatrix.
     """
     if nelements < 0 or ne0 <= 0:
-        raise ValueError(f"quantize_0: nelements is {nelements}, ne0 is {ne0}: must be positive")
+        raise ValueError(f"quantize_0: nelements is {nelements}, ne0 is {ne0}: need positive numbers")
     rows_given = getattr(data_f32, "_length_", nelements) == nelements * ne0
     if nelements % ne0 and not rows_given:
         raise ValueError(f"quantize_0: nelements is {nelements}: need a multiple of ne0, which is {ne0}")
@@ -95,10 +120,26 @@ def quantize_0(data_f32, nelements, ne0, ttype, work=None, imatrix=None):
 
 
 def slice_tensor(ctx, tensor, indices):
-    """A view of part of a tensor: one slice for each dimension, the innermost first, read as Python reads them.
+    """Selects a part of a tensor by slices, over the same memory.
 
-    Negative and open ends are counted as usual; steps must be positive. In dimension 0 of a quantised tensor, begin and
-    end lie on block boundaries and the step is 1. There is no gradient of steps in dimension 0 of four.
+    Slices mean what they mean in Python: negative and open ends are allowed, steps must be positive. The gradient
+    flows to the selected elements.
+
+    Args:
+        ctx: context that receives the view.
+        tensor: tensor of any shape and any type.
+        indices: one slice for each dimension that get_shape(tensor) has, dimension 0 first. In dimension 0 of a
+            quantised tensor, start and length must be whole blocks and the step 1.
+    Returns:
+        View of the part; with a step in dimension 0 it is not contiguous.
+    Raises:
+        TypeError: an entry of indices is not a slice, or another argument is of the wrong kind.
+        ValueError: there are too few or too many slices, a step is not positive, or blocks would be split.
+        RuntimeError: ctx or tensor was freed.
+        MemoryError: the context is full.
+
+    Example:
+        every_other_row = slice_tensor(ctx, x, [slice(None), slice(None, None, 2)])
     """
     sizes, strides = get_shape(tensor), get_strides(tensor)
     if len(indices) != len(sizes):
@@ -108,7 +149,7 @@ def slice_tensor(ctx, tensor, indices):
         if not isinstance(index, slice):
             raise TypeError(f"slice_tensor: an index is {index!r}: need a slice")
         if index.step is not None and index.step <= 0:
-            raise ValueError(f"slice_tensor: {index} has no positive step")
+            raise ValueError(f"slice_tensor: an index is {index}: need a positive step")
         ranges.append(range(*index.indices(size)))
     block = ggml.ggml_blck_size(tensor.contents.type)
     first = ranges[0]
@@ -121,7 +162,7 @@ def slice_tensor(ctx, tensor, indices):
     if 0 in counts:
         offset = 0
     step = strides[0] * first.step
-    if first.step != 1 and len(counts) < 4:  # views have dense rows: begin with rows of one element
+    if first.step != 1 and len(counts) < 4:  # views have contiguous rows: view rows of one element
         view = _view(ctx, tensor, [1, *counts], [step, *outer], offset)
         return ggml.ggml_permute(ctx, view, 3, 0, 1, 2)
     view = _view(ctx, tensor, counts, outer, offset)
@@ -135,6 +176,12 @@ def _view(ctx, tensor, counts, strides, offset):
 
 
 def setup_sigabrt_handler():
-    """Prints the Python stack when the process aborts. (Errors of ggml raise here, they do not abort.)"""
+    """Makes Python print its stack to stderr when the process aborts or crashes, through faulthandler.
+
+    Errors of ggml raise exceptions and do not abort the process; this helps with other libraries.
+
+    Returns:
+        None.
+    """
     if not faulthandler.is_enabled() and sys.__stderr__ is not None:
         faulthandler.enable(sys.__stderr__)

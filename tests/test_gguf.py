@@ -454,6 +454,7 @@ def test_wrong_calls(ctx):
     ggml.gguf_set_val_u8(g, b"a", 1)
     t = ggml.ggml_set_name(ggml.ggml_new_tensor_2d(ctx, F32, 3, 4), b"t")
     ggml.gguf_add_tensor(g, t)
+    result = ggml.ggml_opt_result_init()
     calls = [
         (ValueError, "there is a tensor named 't' already", lambda: ggml.gguf_add_tensor(g, t)),
         (
@@ -486,6 +487,7 @@ def test_wrong_calls(ctx):
         ),
         (OSError, "no regular file", lambda: ggml.gguf_init_from_file(b"/dev", params())),
         (TypeError, "need a GGUF context", lambda: ggml.gguf_get_n_kv(None)),
+        (TypeError, "gguf_get_n_kv: ctx is a training result: need a GGUF context", lambda: ggml.gguf_get_n_kv(result)),
         (RuntimeError, "no live GGUF context", lambda: ggml.gguf_get_n_kv(12345)),
     ]
     for error, message, call in calls:
@@ -493,10 +495,69 @@ def test_wrong_calls(ctx):
             call()
     assert keys_of(g) == [b"a"] and ggml.gguf_get_n_tensors(g) == 1
     assert ggml.gguf_type_name(13) is None and ggml.gguf_type_name(8) == b"str"
+    ggml.ggml_opt_result_free(result)
     ggml.gguf_free(g)
     ggml.gguf_free(None)
     with pytest.raises(RuntimeError, match="freed"):
         ggml.gguf_free(g)
+
+
+VALUES = [kind for kind in TYPES if kind not in ("str", "arr")]
+
+
+@pytest.mark.parametrize("kind", VALUES)
+@pytest.mark.parametrize(
+    ("value", "errors"),
+    [
+        ("x", {"bool": None}),
+        (None, {"bool": None}),
+        (np.zeros(3), {}),
+        (10**400, {"bool": None, "": ValueError}),
+    ],
+    ids=["text", "None", "array", "large"],
+)
+def test_errors_of_setters_name_the_function(kind, value, errors):
+    """A value of the wrong kind is a TypeError, one that does not fit a ValueError; every object is true or false."""
+    g = ggml.gguf_init_empty()
+    error = errors.get(kind, errors.get("", TypeError))
+    if error:
+        with pytest.raises(error, match=rf"^gguf_set_val_{kind}: val is "):
+            getattr(ggml, f"gguf_set_val_{kind}")(g, "k", value)
+    else:
+        getattr(ggml, f"gguf_set_val_{kind}")(g, "k", value)
+        assert ggml.gguf_get_val_bool(g, 0) is bool(value)
+    ggml.gguf_free(g)
+
+
+def test_floats_beyond_32_bits_become_infinite():
+    g = ggml.gguf_init_empty()
+    ggml.gguf_set_val_f32(g, "k", 1e300)
+    assert ggml.gguf_get_val_f32(g, 0) == float("inf")
+    ggml.gguf_free(g)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in VALUES if kind[0] in "ui"])
+def test_integers_are_accepted_in_their_range_only(kind):
+    bits = int(kind[1:])
+    low, high = (0, 2**bits - 1) if kind[0] == "u" else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    set_value, g = getattr(ggml, f"gguf_set_val_{kind}"), ggml.gguf_init_empty()
+    for value in (low, high):
+        set_value(g, "k", value)
+        assert getattr(ggml, f"gguf_get_val_{kind}")(g, 0) == value
+    for value in (low - 1, high + 1):
+        with pytest.raises(ValueError, match=rf"^gguf_set_val_{kind}: val is {value}: it does not fit into {kind}$"):
+            set_value(g, "k", value)
+    ggml.gguf_free(g)
+
+
+@pytest.mark.parametrize("kind", VALUES)
+def test_getters_and_setters_are_documented_by_type(kind):
+    constant = next(name for name, n in vars(ggml).items() if name[:10] == "GGUF_TYPE_" and n == TYPES.index(kind))
+    get, set_value = (getattr(ggml, f"gguf_{verb}_val_{kind}") for verb in ("get", "set"))
+    assert get.__name__ == f"gguf_get_val_{kind}" and set_value.__name__ == f"gguf_set_val_{kind}"
+    assert f"its value is not of the type {constant}." in get.__doc__ and "    val: " in set_value.__doc__
+    for text in (get.__doc__, set_value.__doc__):
+        assert kind[1:] in text and "{" not in text and max(map(len, text.splitlines())) <= 120
 
 
 def test_an_exception_in_the_callback_reaches_the_caller():

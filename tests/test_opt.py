@@ -389,8 +389,10 @@ def test_rates_from_a_callback_that_frees_the_context(model):
 
 def test_nan_loss_names_the_tensor(model):
     model.data[1, 2] = np.nan
-    with pytest.raises(RuntimeError, match=r"'loss' .* is nan .*'x'"):
+    with pytest.raises(RuntimeError, match=r"^ggml_opt_eval: 'loss' .* is nan .*'x'"):
         step(model, model.opt(), 0)
+    with pytest.raises(RuntimeError, match=r"^ggml_opt_epoch: 'loss' .* is nan .*'x'"):
+        ggml.ggml_opt_epoch(model.opt(), model.dataset, None, None, -1, None, None)
 
 
 def test_shapes_that_disagree(model):
@@ -407,6 +409,10 @@ def test_shapes_that_disagree(model):
         ggml.ggml_opt_dataset_free(d)
     with pytest.raises(ValueError, match="ndata_shard is 5"):
         ggml.ggml_opt_dataset_init(F32, F32, 1, 1, 24, 5)
+    with pytest.raises(ValueError, match="^ggml_opt_dataset_init: ne0 is 33: need a multiple of q4_0's block of 32$"):
+        ggml.ggml_opt_dataset_init(ggml.GGML_TYPE_Q4_0, F32, 33, 1, 24, 1)
+    with pytest.raises(ValueError, match="^ggml_opt_dataset_init: the tensor is larger than any memory$"):
+        ggml.ggml_opt_dataset_init(F32, F32, 1 << 40, 1, 1 << 40, 1)
     with pytest.raises(IndexError, match="ibatch is 6"):
         ggml.ggml_opt_dataset_get_batch(
             model.dataset, *(ggml.ggml_opt_alloc(opt, True) or ggml.ggml_opt_inputs(opt), ggml.ggml_opt_labels(opt)), 6
@@ -415,8 +421,10 @@ def test_shapes_that_disagree(model):
 
 def test_handles_are_checked(model):
     opt = model.opt()
-    with pytest.raises(TypeError, match="ggml_opt_eval: opt_ctx is a dataset"):
+    with pytest.raises(TypeError, match="ggml_opt_eval: opt_ctx is a dataset: need an optimisation context"):
         ggml.ggml_opt_eval(model.dataset, None)
+    with pytest.raises(TypeError, match="ggml_opt_dataset_free: dataset is an optimisation context: need a dataset"):
+        ggml.ggml_opt_dataset_free(opt)
     with pytest.raises(RuntimeError, match="call ggml_opt_alloc first"):
         ggml.ggml_opt_eval(opt, None)
     ggml.ggml_opt_free(model.contexts.pop())
@@ -449,6 +457,9 @@ def test_sessions_refuse_data_that_do_not_fit():
                 s.epoch(data, labels)
         with pytest.raises(ValueError, match="Session.predict: data is"):
             s.predict(x[:, 1:])
+        with pytest.raises(ValueError, match="^Session.predict: data has 0 rows: need 1 or more$"):
+            s.predict(x[:0])
+        assert s.predict(x[:1]).shape == (1, N_OUT) and s.predict(x[: BATCH + 1]).shape == (BATCH + 1, N_OUT)
 
 
 def test_functions_of_the_library_can_be_cast_to_pointers(model, capfd):

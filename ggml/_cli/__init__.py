@@ -1,15 +1,16 @@
-"""The console script `ggml`: one module a command; `python -m ggml` is the same."""
+"""The console script `ggml`: one module per command; `python -m ggml` is the same."""
 
 import argparse
 import sys
 
 from . import demo, dot, info, inspect, quantize
 
-# Each has add_arguments(parser) and run(options); the first line of its docstring is the help text.
+# Each module has add_arguments(parser) and run(options). The first line of its docstring is the help text.
 COMMANDS = {"info": info, "demo": demo, "inspect": inspect, "quantize": quantize, "dot": dot}
 
 
 def parser():
+    """The parser of the whole command line."""
     top = argparse.ArgumentParser(prog="ggml", description="The ggml tensor library for Python.", allow_abbrev=False)
     commands = top.add_subparsers(title="commands", required=True, metavar="COMMAND")
     for name, module in COMMANDS.items():
@@ -21,7 +22,7 @@ def parser():
 
 
 def main(arguments=None):
-    """Runs a command and returns its exit status; an error in a file or with it is reported in one line."""
+    """Runs a command and returns its exit status; errors in or with files are reported in one line."""
     options = parser().parse_args(arguments)
     try:
         return options.run(options) or 0

@@ -4,7 +4,7 @@ import argparse
 
 
 def between(low, high):
-    """An argparse type: an integer from low to high."""
+    """Returns an argparse type: an integer from low to high."""
 
     def number(text):
         try:
@@ -12,14 +12,14 @@ def between(low, high):
         except ValueError:
             value = None
         if value is None or not low <= value <= high:
-            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {low:,} to {high:,}")
+            raise argparse.ArgumentTypeError(f"{text!r} is not an integer from {low:,} to {high:,}")
         return value
 
     return number
 
 
 def pattern_and_type(text):
-    """An argparse type: PATTERN=TYPE."""
+    """An argparse type: the pair of pattern and type from PATTERN=TYPE."""
     pattern, _, kind = text.rpartition("=")
     if not pattern or not kind:
         raise argparse.ArgumentTypeError(f"{text!r} is not PATTERN=TYPE")

@@ -11,9 +11,9 @@ NEEDS = {"sklearn": "scikit-learn", "matplotlib": "matplotlib", "tqdm": "tqdm", 
 
 
 def add_arguments(parser):
-    parser.add_argument("--seed", type=between(0, 2**32 - 1), default=0, help="of all random numbers (%(default)s)")
+    parser.add_argument("--seed", type=between(0, 2**32 - 1), default=0, help="seed of random numbers (%(default)s)")
     parser.add_argument("--epochs", type=between(1, 100_000), default=120, help="passes over the digits (%(default)s)")
-    parser.add_argument("--threads", type=between(1, 512), help="to compute with (default: all the process may use)")
+    parser.add_argument("--threads", type=between(1, 512), help="threads (default: all CPUs of the process)")
     parser.add_argument("--out", default="ggml-demo", metavar="DIR", help="folder to write into (%(default)s)")
 
 

@@ -1,4 +1,4 @@
-"""Draws a graph that ggml_graph_export wrote: as SVG, or in Graphviz's language."""
+"""Draws a graph that ggml_graph_export wrote, as SVG or in Graphviz's language DOT."""
 
 import ctypes
 import os
@@ -13,11 +13,11 @@ import ggml
 
 NODE = re.compile(r'  "(\w+)" \[.*fillcolor=(\w+), .*label="(.*)"\];')
 EDGE = re.compile(r'  "(\w+)" -> "(\w+)"')
-LINE, CHARACTER, MARGIN, ROW = 16, 7.3, 10, 100  # sizes in the drawing, in pixels; of a row with what is between two
+LINE, CHARACTER, MARGIN, ROW = 16, 7.3, 10, 100  # in pixels: line height, character width, margin, distance of rows
 
 
 def dot(file):
-    """The graph in a file in Graphviz's language."""
+    """The graph of a file in DOT."""
     data, evaluated = ctypes.c_void_p(), ctypes.c_void_p()
     graph = ggml.ggml_graph_import(os.fsencode(file), ctypes.byref(data), ctypes.byref(evaluated))
     try:
@@ -31,7 +31,7 @@ def dot(file):
 
 
 def svg(text):
-    """DOT as ggml_graph_dump_dot writes it, drawn by Graphviz where that is installed, else plainly by `drawn`."""
+    """An SVG of DOT text of ggml_graph_dump_dot: drawn by Graphviz if it is installed, otherwise by `drawn`."""
     text = "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in text)  # XML has no control characters
     if not (program := shutil.which("dot")):
         return drawn(text)
@@ -42,14 +42,18 @@ def svg(text):
 
 
 def rows(boxes, edges):
-    """The boxes in rows: each below all of its sources, what has none just above what it is used by; neighbours near each other."""
+    """Arranges the boxes in rows.
+
+    A box is below all of its sources; a box without sources is just above the first box that uses it. Within a row,
+    boxes are sorted by the mean position of their sources.
+    """
     sources: dict[str, list[str]] = {b: [] for b in boxes}
     users: dict[str, list[str]] = {b: [] for b in boxes}
     for a, b in edges:
         sources[b].append(a)
         users[a].append(b)
     level = dict.fromkeys(boxes, 0)
-    for b in boxes:  # nodes come after their sources; those without sources count as 0 until all others have a level
+    for b in boxes:  # nodes come after their sources; boxes without sources get their final level below
         level[b] = max((level[a] + 1 for a in sources[b]), default=0)
     for b in boxes:
         if not sources[b]:
@@ -66,7 +70,9 @@ def rows(boxes, edges):
 
 def drawn(text):
     """An SVG of boxes in rows and straight lines between them."""
-    boxes = {name: (colour, re.sub(r"\\(.)", r"\1", label.replace("\\n", "\n")).split("\n")) for name, colour, label in NODE.findall(text)}
+    boxes = {}
+    for name, colour, label in NODE.findall(text):
+        boxes[name] = colour, re.sub(r"\\(.)", r"\1", label.replace("\\n", "\n")).split("\n")
     edges, at = [(a, b) for a, b in EDGE.findall(text) if a in boxes], {}  # a source need not be in the graph
     for y, row in enumerate(rows(boxes, edges)):
         widths = [CHARACTER * max(map(len, boxes[b][1])) + 2 * MARGIN for b in row]

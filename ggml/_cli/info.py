@@ -1,4 +1,4 @@
-"""Version, compiler, threads and instruction sets of this build on this machine."""
+"""Prints version, compiler, threads and instruction sets of this build on this machine."""
 
 import platform
 from importlib.metadata import PackageNotFoundError, version

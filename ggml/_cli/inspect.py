@@ -1,4 +1,4 @@
-"""What is in a GGUF file: keys, tensors, and how much of which type."""
+"""Shows the contents of a GGUF file: keys, tensors, and the share of each type."""
 
 import ctypes
 import json
@@ -9,26 +9,28 @@ from collections import Counter
 
 import ggml
 
-KINDS = ("u8", "i8", "u16", "i16", "u32", "i32", "f32", "bool", "str", "arr", "u64", "i64", "f64")
-SIZES = dict(zip(KINDS, "BbHhIif?--Qqd", strict=True))
-TYPES = {v: k[len("GGML_TYPE_") :] for k, v in vars(ggml).items() if k.startswith("GGML_TYPE_") and k != "GGML_TYPE_COUNT"}
+from .._io.gguf_types import TYPES as VALUE_TYPES
+
+PREFIX = "GGML_TYPE_"
+TYPES = {v: k[len(PREFIX) :] for k, v in vars(ggml).items() if k.startswith(PREFIX) and k != "GGML_TYPE_COUNT"}
 
 
 def key_value(g, i):
-    """The type of key i by name, as in "f32" or "str[3]", and its value: arrays are lists."""
-    kind = KINDS[ggml.gguf_get_kv_type(g, i)]
+    """The type of key i by name, such as "f32" or "str[3]", and its value; an array as a list."""
+    kind = VALUE_TYPES[ggml.gguf_get_kv_type(g, i)].name
     if kind != "arr":
         value = getattr(ggml, f"gguf_get_val_{kind}")(g, i)
         return kind, value.decode() if kind == "str" else value
-    n, kind = ggml.gguf_get_arr_n(g, i), KINDS[ggml.gguf_get_arr_type(g, i)]
+    n, (_, kind, code, *_) = ggml.gguf_get_arr_n(g, i), VALUE_TYPES[ggml.gguf_get_arr_type(g, i)]
     if kind == "str":
         return f"str[{n}]", [ggml.gguf_get_arr_str(g, i, k).decode() for k in range(n)]
-    raw = ctypes.string_at(ggml.gguf_get_arr_data(g, i), n * struct.calcsize(SIZES[kind])) if n else b""  # type: ignore[arg-type]
-    return f"{kind}[{n}]", list(struct.unpack(f"={n}{SIZES[kind]}", raw))
+    form = struct.Struct(f"={n}{code}")
+    raw = ctypes.string_at(ggml.gguf_get_arr_data(g, i), form.size) if n else b""  # type: ignore[arg-type]
+    return f"{kind}[{n}]", list(form.unpack(raw))
 
 
 def read(path):
-    """All that a file says about itself, as it goes into JSON."""
+    """The metadata of a file, as they are written to JSON."""
     g = ggml.gguf_init_from_file(os.fsencode(path), ggml.gguf_init_params(no_alloc=True))
     try:
         keys = {}
@@ -53,7 +55,7 @@ def read(path):
 
 
 def histogram(tensors):
-    """By type: how many tensors and bytes, the most bytes first."""
+    """Number of tensors and bytes by type, the type with the most bytes first."""
     counts, sizes = Counter(), Counter()  # type: ignore[var-annotated]
     for t in tensors:
         counts[t["type"]] += 1
@@ -62,6 +64,7 @@ def histogram(tensors):
 
 
 def size_text(n):
+    """A number of bytes with its unit."""
     for unit in ("bytes", "KiB", "MiB"):
         if n < 1024:
             return f"{n:,} {unit}" if unit == "bytes" else f"{n:,.1f} {unit}"
@@ -70,13 +73,13 @@ def size_text(n):
 
 
 def short(value, width=70):
-    """A value on one line; of arrays, the first items."""
+    """A value on one line; of an array, the first items."""
     text = json.dumps(value[:16] if isinstance(value, list) else value, ensure_ascii=False)
     return text if len(text) <= width else text[: width - 3] + "..."
 
 
 def in_json(value):
-    """Infinities and NaN are no JSON: they become strings."""
+    """A value with infinities and NaN, which JSON does not have, as strings."""
     if isinstance(value, dict):
         return {k: in_json(v) for k, v in value.items()}
     if isinstance(value, list):
@@ -85,8 +88,10 @@ def in_json(value):
 
 
 def lines(about):
+    """The report as text, line by line."""
     elements = sum(math.prod(t["shape"]) for t in about["tensors"])
-    yield f"{about['file']}: GGUF version {about['version']}, {size_text(about['bytes'])}, alignment {about['alignment']}"
+    size = size_text(about["bytes"])
+    yield f"{about['file']}: GGUF version {about['version']}, {size}, alignment {about['alignment']}"
     yield f"\n{len(about['keys'])} keys"
     width = max((len(k) for k in about["keys"]), default=0)
     for key, v in about["keys"].items():
@@ -100,12 +105,13 @@ def lines(about):
     yield "\ntypes"
     for kind, t in about["types"].items():
         share = t["bytes"] / total if total else 0
-        yield f"  {kind:<8} {t['tensors']:>6} tensors  {size_text(t['bytes']):>12}  {share:6.1%}  {'#' * round(40 * share)}".rstrip()
+        size, bar = size_text(t["bytes"]), "#" * round(40 * share)
+        yield f"  {kind:<8} {t['tensors']:>6} tensors  {size:>12}  {share:6.1%}  {bar}".rstrip()
 
 
 def add_arguments(parser):
     parser.add_argument("file", metavar="FILE")
-    parser.add_argument("--json", action="store_true", help="everything, as JSON")
+    parser.add_argument("--json", action="store_true", help="print everything as JSON")
 
 
 def run(options):

@@ -1,6 +1,6 @@
-"""Writes a GGUF file with its weights in another type; 1-d tensors stay as they are.
+"""Writes a GGUF file with its weights in another type; 1-d tensors do not change.
 
-Names of types, mixtures of types and what is left alone follow the tool of that name in llama.cpp.
+Names of types, mixtures of types and the tensors that do not change are those of the tool of this name in llama.cpp.
 """
 
 import ctypes
@@ -19,42 +19,48 @@ from .inspect import TYPES, size_text
 
 NUMBERS = {name: number for number, name in TYPES.items()}
 
-# Name: (type of most weights, general.file_type, {part of a layer: rules}); a rule: (which layers, type), the first that fits counts.
-# Which layers: "all"; a number: so many of the first; "1/8": of all layers, so much at the beginning; "more": see more_bits.
-PLAIN = {"F32": 0, "F16": 1, "BF16": 32, "Q4_0": 2, "Q4_1": 3, "Q5_0": 8, "Q5_1": 9, "Q8_0": 7, "Q6_K": 18, "IQ1_S": 24, "IQ1_M": 31,
-         "IQ2_XXS": 19, "IQ2_XS": 20, "IQ2_S": 28, "IQ3_XXS": 23, "IQ3_S": 26, "IQ4_NL": 25, "IQ4_XS": 30, "TQ1_0": 36, "TQ2_0": 37,
-         "MXFP4": 38}  # fmt: skip
+# general.file_type of files in which all weights have one type
+PLAIN = {"F32": 0, "F16": 1, "BF16": 32, "Q4_0": 2, "Q4_1": 3, "Q5_0": 8, "Q5_1": 9, "Q8_0": 7, "Q6_K": 18,
+         "IQ1_S": 24, "IQ1_M": 31, "IQ2_XXS": 19, "IQ2_XS": 20, "IQ2_S": 28, "IQ3_XXS": 23, "IQ3_S": 26, "IQ4_NL": 25,
+         "IQ4_XS": 30, "TQ1_0": 36, "TQ2_0": 37, "MXFP4": 38}  # fmt: skip
+# Name: (type of most weights, general.file_type, {part of a layer: rules}). A rule is (layers, type); the first rule
+# that applies to a layer counts. Layers: "all"; a number: so many layers at the beginning; "1/8": that fraction of the
+# layers, at the beginning; "more": see more_bits.
 MIXES: dict = {name: (name, number, {}) for name, number in PLAIN.items()}
 MIXES |= {
-    "Q2_K": ("Q2_K", 10, {"attn_v": [("all", "Q3_K")], "ffn_down": [("all", "Q3_K")], "attn_output": [("all", "Q3_K")]}),
+    "Q2_K": ("Q2_K", 10, {"attn_v": [("all", "Q3_K")], "ffn_down": [("all", "Q3_K")],
+                          "attn_output": [("all", "Q3_K")]}),
     "Q2_K_S": ("Q2_K", 21, {"attn_v": [("all", "Q2_K")], "ffn_down": [("1/8", "Q4_K")]}),
     "Q3_K_S": ("Q3_K", 11, {}),
     "Q3_K_M": ("Q3_K", 12, {"attn_v": [(2, "Q5_K"), ("all", "Q4_K")], "ffn_down": [("1/16", "Q5_K"), ("more", "Q4_K")],
                             "attn_output": [("all", "Q4_K")], "attn_qkv": [("all", "Q4_K")]}),
-    "Q3_K_L": ("Q3_K", 13, {"attn_v": [("all", "Q5_K")], "ffn_down": [("all", "Q5_K")], "attn_output": [("all", "Q5_K")],
-                            "attn_qkv": [("all", "Q4_K")]}),
+    "Q3_K_L": ("Q3_K", 13, {"attn_v": [("all", "Q5_K")], "ffn_down": [("all", "Q5_K")],
+                            "attn_output": [("all", "Q5_K")], "attn_qkv": [("all", "Q4_K")]}),
     "Q4_K_S": ("Q4_K", 14, {"attn_v": [(4, "Q5_K")], "ffn_down": [("1/8", "Q5_K")]}),
-    "Q4_K_M": ("Q4_K", 15, {"attn_v": [("more", "Q6_K")], "ffn_down": [("more", "Q6_K")], "attn_qkv": [("all", "Q5_K")]}),
+    "Q4_K_M": ("Q4_K", 15, {"attn_v": [("more", "Q6_K")], "ffn_down": [("more", "Q6_K")],
+                            "attn_qkv": [("all", "Q5_K")]}),
     "Q5_K_S": ("Q5_K", 16, {}),
-    "Q5_K_M": ("Q5_K", 17, {"attn_v": [("more", "Q6_K")], "ffn_down": [("more", "Q6_K")], "attn_qkv": [("all", "Q6_K")]}),
+    "Q5_K_M": ("Q5_K", 17, {"attn_v": [("more", "Q6_K")], "ffn_down": [("more", "Q6_K")],
+                            "attn_qkv": [("all", "Q6_K")]}),
 }  # fmt: skip
 MIXES |= {"Q3_K": MIXES["Q3_K_M"], "Q4_K": MIXES["Q4_K_M"], "Q5_K": MIXES["Q5_K_M"]}
 
-# For rows that are no whole number of blocks; F16 where that does not help either
+# The type for rows that are not a whole number of blocks; F16 if they are not one of this type either
 FALLBACK = {"Q4_K": "Q5_0", "Q5_K": "Q5_1", "Q6_K": "Q8_0", "TQ1_0": "Q4_0", "TQ2_0": "Q4_0"}
 FALLBACK |= dict.fromkeys([t for t in NUMBERS if re.match("Q[23]_K|IQ", t) and t != "IQ4_NL"], "IQ4_NL")
 
-LEFT_ALONE = ("*_norm.weight", "*ffn_gate_inp.weight", "*position_embd.weight", "*token_types.weight", "*ssm_conv1d.weight",
-              "*shortconv.conv.weight", "*time_mix_*", "*attn_rel_b.weight", "*altup*", "*laurel*", "*per_layer_model_proj*")  # fmt: skip
+UNCHANGED = ("*_norm.weight", "*ffn_gate_inp.weight", "*position_embd.weight", "*token_types.weight",
+             "*ssm_conv1d.weight", "*shortconv.conv.weight", "*time_mix_*", "*attn_rel_b.weight", "*altup*", "*laurel*",
+             "*per_layer_model_proj*")  # fmt: skip
 CHUNK = 1 << 24  # elements converted at a time
 
 
 class Unfit(ValueError):
-    """What the user asked for can't be done."""
+    """The request of the user cannot be fulfilled."""
 
 
 def type_name(text):
-    """The name of a type in one spelling."""
+    """The name of a type in capitals."""
     if text.upper() not in NUMBERS:
         raise Unfit(f"{text!r} is no tensor type")
     return text.upper()
@@ -66,6 +72,7 @@ def more_bits(layer, layers):
 
 
 def chosen(which, layer, layers):
+    """Whether a rule for `which` layers applies to a layer."""
     if which == "more":
         return more_bits(layer, layers)
     if isinstance(which, str) and "/" in which:
@@ -74,7 +81,7 @@ def chosen(which, layer, layers):
 
 
 def wanted_type(name, options, names, layers):
-    """The type for a weight by its name."""
+    """The type that a weight of this name gets."""
     base, _, mix = MIXES[options.type]
     for pattern, kind in options.tensor_type:
         if fnmatch.fnmatchcase(name, pattern):
@@ -100,13 +107,15 @@ def wanted_type(name, options, names, layers):
 
 
 def plan(g, options):
-    """The new type of each tensor, by name; what stays as it is is not in it."""
+    """The new type of each tensor that changes, by name."""
     new = {}
     names = [ggml.gguf_get_tensor_name(g, i).decode() for i in range(ggml.gguf_get_n_tensors(g))]
     layers = 1 + max((int(n[1]) for n in (re.match(r"blk\.(\d+)\.", n) for n in names) if n), default=-1)
     for i, name in enumerate(names):
         shape, old = ggml.gguf_get_tensor_shape(g, i), TYPES[ggml.gguf_get_tensor_type(g, i)]
-        if sum(n > 1 for n in shape[1:]) < 1 or not name.endswith("weight") or any(fnmatch.fnmatchcase(name, p) for p in LEFT_ALONE):
+        if all(n <= 1 for n in shape[1:]) or not name.endswith("weight"):
+            continue
+        if any(fnmatch.fnmatchcase(name, pattern) for pattern in UNCHANGED):
             continue
         if name == "output.weight" and options.leave_output_tensor:
             continue
@@ -117,7 +126,7 @@ def plan(g, options):
             continue
         if old not in ("F32", "F16", "BF16"):
             if not options.allow_requantize:
-                raise Unfit(f"tensor {name!r} is {old} already: what was lost stays lost (--allow-requantize does it all the same)")
+                raise Unfit(f"tensor {name!r} is {old} already (--allow-requantize converts it, with a loss)")
             if not ggml.ggml_is_quantized(NUMBERS[old]):
                 continue
         new[name] = kind
@@ -126,7 +135,7 @@ def plan(g, options):
 
 # ---- importance ------------------------------------------------------------------------------------------------------
 def read_importance(path):
-    """Importance of the columns of weights, by name, as arrays of floats; from GGUF or from the older format (.dat)."""
+    """Reads an importance matrix, in GGUF or the older format (.dat): arrays of floats by the weights' names."""
     with open(path, "rb") as file:
         raw = file.read(4)
         if raw != b"GGUF":
@@ -145,7 +154,7 @@ def read_importance(path):
     finally:
         ggml.ggml_free(ctx.value)
     if not found:
-        raise Unfit(f"{path}: no importance matrix: there is no tensor '*.in_sum2'")
+        raise Unfit(f"{path} is no importance matrix: there is no tensor '*.in_sum2'")
     return found
 
 
@@ -158,16 +167,17 @@ def floats(tensor):
 
 
 def means(sums, counts):
+    """The sums divided by the number of calls, as an array of floats; 1 where there were no calls."""
     n, total = sums.contents.ne[0], floats(sums)
     calls = floats(counts) if counts else ()
     if n == 0 or len(calls) != len(total) // n:
-        raise Unfit(f"tensor {sums.contents.name.decode()!r} of the importance matrix has no counts that suit it")
+        raise Unfit(f"tensor {sums.contents.name.decode()!r} of the importance matrix has no counts that fit it")
     values = [v / calls[i // n] if calls[i // n] > 0 else 1.0 for i, v in enumerate(total)]
     return (ctypes.c_float * len(values))(*values)
 
 
 def old_importance(raw):
-    """Of each entry: length and text of the name, calls, number of values, values."""
+    """Reads the older format. An entry is: length and text of the name, calls, number of values, values."""
     at, found = 0, {}
 
     def take(form):
@@ -193,19 +203,21 @@ def old_importance(raw):
 
 # ---- conversion ------------------------------------------------------------------------------------------------------
 def convert(name, tensor, kind, importance, write, progress):
-    """Writes a tensor in another type, slice by slice."""
+    """Writes a tensor in another type, at most CHUNK elements at a time."""
     t, new = tensor.contents, NUMBERS[kind]
     width, rows, slices = t.ne[0], t.ne[1], t.ne[2] * t.ne[3]
     weights = importance.get(name)
     if weights is None and ggml.ggml_quantize_requires_imatrix(new):
         raise Unfit(f"{kind} needs an importance matrix (--imatrix) with tensor {name!r}")
     if weights is not None and len(weights) not in (width, width * t.ne[2]):
-        raise Unfit(f"the importance matrix has {len(weights)} values for tensor {name!r}: need {width} or {width * t.ne[2]}")
+        need = f"{width} or {width * t.ne[2]}"
+        raise Unfit(f"the importance matrix has {len(weights)} values for tensor {name!r}: need {need}")
     step = max(1, min(rows, CHUNK // width))
     work = (ctypes.c_float * (step * width))() if t.type != ggml.GGML_TYPE_F32 else None
     out = (ctypes.c_uint8 * (step * ggml.ggml_row_size(new, width)))()
+    per_slice = weights is not None and len(weights) > width  # an expert each
     for i in range(slices):
-        column = ctypes.byref(weights, 4 * width * (i % t.ne[2])) if weights is not None and len(weights) > width else weights
+        column = ctypes.byref(weights, 4 * width * (i % t.ne[2])) if per_slice else weights
         for first in range(0, rows, step):
             n = min(step, rows - first)
             source = t.data + i * t.nb[2] + first * t.nb[1]
@@ -221,7 +233,7 @@ def address(reference):
 
 
 class Progress:
-    """A bar on a terminal."""
+    """A progress bar, if stderr is a terminal."""
 
     def __init__(self, total):
         self.total, self.done, self.shown, self.name = total, 0, -1, ""
@@ -232,11 +244,12 @@ class Progress:
         if percent != self.shown and sys.stderr.isatty():
             self.shown = percent
             end = "\n" if percent == 100 else ""
-            print(f"\r{percent:3d}% [{'#' * (percent // 3):<33}] {self.name[:40]:<40}", end=end, file=sys.stderr, flush=True)
+            bar = f"[{'#' * (percent // 3):<33}]"
+            print(f"\r{percent:3d}% {bar} {self.name[:40]:<40}", end=end, file=sys.stderr, flush=True)
 
 
 def open_model(path):
-    """Context of the file and context of its tensors: mapped, if that can be."""
+    """Opens a file, mapped if possible; returns its GGUF context and the context of its tensors."""
     ctx = ctypes.c_void_p()
     wanted = ggml.gguf_init_params(no_alloc=False, ctx=ctypes.pointer(ctx))
     try:
@@ -250,29 +263,29 @@ def open_model(path):
 def add_arguments(parser):
     parser.add_argument("input", metavar="IN")
     parser.add_argument("output", metavar="OUT")
-    parser.add_argument("type", metavar="TYPE", help="such as Q4_K_M, Q8_0, IQ4_XS, F16; Q4_K is Q4_K_M")
+    parser.add_argument("type", metavar="TYPE", help="such as Q4_K_M, Q8_0, IQ4_XS, F16; Q4_K means Q4_K_M")
     parser.add_argument("--imatrix", metavar="FILE", help="importance matrix of llama.cpp, as GGUF or .dat")
-    parser.add_argument("--pure", action="store_true", help="one type for all weights, no mixture")
-    parser.add_argument("--allow-requantize", action="store_true", help="convert weights that are quantised already")
-    parser.add_argument("--leave-output-tensor", action="store_true", help="leave output.weight as it is")
-    parser.add_argument("--output-tensor-type", metavar="TYPE", help="of output.weight")
-    parser.add_argument("--token-embedding-type", metavar="TYPE", help="of token_embd.weight")
+    parser.add_argument("--pure", action="store_true", help="use one type for all weights instead of a mixture")
+    parser.add_argument("--allow-requantize", action="store_true", help="convert weights that are already quantised")
+    parser.add_argument("--leave-output-tensor", action="store_true", help="do not convert output.weight")
+    parser.add_argument("--output-tensor-type", metavar="TYPE", help="type of output.weight")
+    parser.add_argument("--token-embedding-type", metavar="TYPE", help="type of token_embd.weight")
     parser.add_argument(
         "--tensor-type",
         metavar="PATTERN=TYPE",
         type=pattern_and_type,
         action="append",
         default=[],
-        help="of weights whose name fits, as in 'blk.*.ffn_down.weight=q6_k'; may be repeated",
+        help="type of weights whose name matches, as in 'blk.*.ffn_down.weight=q6_k'; may be repeated",
     )
-    parser.add_argument("--dry-run", action="store_true", help="only list what would be done")
+    parser.add_argument("--dry-run", action="store_true", help="list the new types without writing a file")
     parser.add_argument("--verbose", action="store_true", help="list every tensor")
 
 
 def run(options):
     options.type = options.type.upper()
     if options.type not in MIXES:
-        raise Unfit(f"{options.type!r} is no type to quantise to: need one of {', '.join(MIXES)}")
+        raise Unfit(f"{options.type!r} is no type to convert to: need one of {', '.join(MIXES)}")
     for name in ("output_tensor_type", "token_embedding_type"):
         if getattr(options, name):
             setattr(options, name, type_name(getattr(options, name)))
@@ -292,6 +305,7 @@ def run(options):
 
 
 def write_model(g, tensors, new, importance, options):
+    """Writes the output file."""
     out = ggml.gguf_init_empty()
     try:
         ggml.gguf_set_kv(out, g)
@@ -326,6 +340,7 @@ def write_model(g, tensors, new, importance, options):
 
 
 def report(tensors, new, options):
+    """The lines that describe the conversion."""
     before = after = elements = 0
     for tensor in tensors:
         name, n = tensor.contents.name.decode(), ggml.ggml_nelements(tensor)

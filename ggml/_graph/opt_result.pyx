@@ -2,7 +2,6 @@
 import math
 from array import array
 
-from libc.stdint cimport int64_t
 from libc.string cimport memcpy
 
 from .._core cimport arg_buffer, enter

@@ -1,8 +1,14 @@
 """Graphs in files: ggml_graph_export and ggml_graph_import.
 
-The format is this library's own, little-endian, and holds structure and constants: HEADER; the numbers of the nodes and of the leafs; in a
-graph with gradients, a pair (gradient, accumulator) a tensor; a RECORD a tensor, sources before their users; from `data` on the values
-of the tensors that no operation computes. Operations are named, not numbered. A number of a tensor is its place among the records, -1: none.
+The format belongs to this library and is little-endian. A file consists of:
+
+- HEADER
+- the numbers of the nodes, then those of the leafs (int32)
+- in a graph with gradients, a pair of numbers (gradient, accumulator) for each tensor
+- a RECORD for each tensor; a tensor follows its sources
+- from offset `data` on, the values of the tensors that no operation computes
+
+The number of a tensor is the index of its record, -1 for none. Operations are stored by name, not by number.
 """
 import os
 import struct
@@ -13,8 +19,8 @@ from libc.string cimport memcpy
 
 from .._core cimport (
     GGML_MAX_NAME, GGML_MAX_SRC, GG_OP_MAX, arg_buffer, arg_graph, arg_text, arg_type, check_data, engine, enter, fail,
-    gg_add, gg_extent, gg_mul, gg_nbytes, gg_types, ggml_cgraph, ggml_context, ggml_tensor, graph_new, node_append,
-    node_init, wrap_graph, wrap_tensor,
+    gg_add, gg_extent, gg_mul, gg_nbytes, gg_types, ggml_cgraph, ggml_context, ggml_tensor, graph_new, name_text,
+    node_append, node_init, repr_short, wrap_graph, wrap_tensor,
 )
 from .._backend.transfer import ggml_backend_tensor_get
 from .._core import ggml_free, ggml_init
@@ -27,17 +33,22 @@ cdef enum:
     HAS_DATA = 1
 
 cdef bytes MAGIC = b"ggmlgrph"
-cdef object HEADER = struct.Struct("<8s2I3i4xQQ")                 # magic, version, flags, size, n_nodes, n_leafs, n_tensors, data
-cdef object RECORD = struct.Struct("<32s4iQQ4q4Q16i10i64s")       # op, type, flags, view_src, HAS_DATA, view_offs, data, ne, nb, params, src, name
+# magic, version, flags, size, n_nodes, n_leafs, n_tensors, data
+cdef object HEADER = struct.Struct("<8s2I3i4xQQ")
+# op, type, flags, view_src, HAS_DATA, view_offs, data, ne, nb, op_params, src, name
+cdef object RECORD = struct.Struct("<32s4iQQ4q4Q16i10i64s")
 cdef frozenset CALLBACKS = frozenset((b"MAP_CUSTOM1", b"MAP_CUSTOM2", b"MAP_CUSTOM3", b"CUSTOM"))
 
 # ---- writing ---------------------------------------------------------------------------------------------------------
 cdef list needs(ggml_tensor *t):
-    """What must come before a tensor: its sources and what it is a view of."""
-    return [<size_t>t.src[k] for k in range(GGML_MAX_SRC) if t.src[k] != NULL] + ([<size_t>t.view_src] if t.view_src != NULL else [])
+    """The tensors that must precede a tensor in the file: its sources and the tensor that it is a view of."""
+    cdef list found = [<size_t>t.src[k] for k in range(GGML_MAX_SRC) if t.src[k] != NULL]
+    if t.view_src != NULL:
+        found.append(<size_t>t.view_src)
+    return found
 
 cdef dict numbered(list wanted):
-    """Numbers for the tensors at these addresses and all that they need, sources first."""
+    """Numbers the tensors at these addresses and all tensors that they depend on, in topological order."""
     cdef dict number = {}
     cdef size_t address
     begun = set()
@@ -48,20 +59,20 @@ cdef dict numbered(list wanted):
             stack.pop()
             continue
         if not engine.tensor_live(<ggml_tensor *>address):
-            fail(RuntimeError, "the graph has a node, leaf or source that is no tensor of a live context")
+            fail(RuntimeError, "a node, leaf or source of the graph is not a tensor of a live context")
         missing = [a for a in needs(<ggml_tensor *>address) if a not in number]
         if not missing:
             number[address] = len(number)
             stack.pop()
         elif address in begun:
-            fail(ValueError, "the graph has a circle: a tensor is among its own sources")
+            fail(ValueError, "the graph has a cycle: a tensor depends on itself")
         else:
             begun.add(address)
             stack += missing
     return number
 
 cdef bytes values(ggml_tensor *t):
-    """The bytes of a tensor that no operation computes; None: it has none yet."""
+    """The bytes of a tensor that no operation computes; None if it has no data."""
     cdef size_t n = gg_nbytes(t)
     if t.data == NULL and t.buffer == NULL:
         return None
@@ -75,10 +86,11 @@ cdef bytes values(ggml_tensor *t):
     return (<const uint8_t *>t.data)[:n]
 
 cdef bint stored(ggml_tensor *t) noexcept:
+    """Whether the values of a tensor are stored: no operation computes them."""
     return t.op == 0 and t.view_src == NULL
 
 cdef bint fits(const ggml_tensor *t) noexcept:
-    """Whether the shape is possible and, where the tensor has memory of its own, its strides stay within what a new one gets."""
+    """Whether the shape is possible; a tensor that is not a view must also lie within its contiguous size."""
     cdef size_t plain = <size_t>gg_types[t.type].bytes, extent
     cdef int d
     for d in range(4):
@@ -87,22 +99,26 @@ cdef bint fits(const ggml_tensor *t) noexcept:
     return gg_extent(t, &extent) and plain < <size_t>1 << 62 and (t.view_src != NULL or extent <= plain)
 
 cdef bytes record(ggml_tensor *t, dict number, bint has_data, size_t at):
+    """The RECORD of a tensor, whose data are at offset `at`."""
     cdef int k
     name = engine.op_name(t.op)
     if name in CALLBACKS:
-        fail(ValueError, f"'{t.name.decode(errors='replace')}' is computed by a callback: that can't be written to a file")
+        fail(ValueError, f"'{name_text(t)}' is computed by a callback, which a file cannot hold")
     if not fits(t):
-        fail(ValueError, f"'{t.name.decode(errors='replace')}' has gaps between its elements")
+        fail(ValueError, f"'{name_text(t)}' has gaps between its elements")
+    sources = [number[<size_t>t.src[k]] if t.src[k] != NULL else -1 for k in range(GGML_MAX_SRC)]
+    root = number[<size_t>t.view_src] if t.view_src != NULL else -1
     return RECORD.pack(
-        name, t.type, t.flags, number[<size_t>t.view_src] if t.view_src != NULL else -1, HAS_DATA if has_data else 0, t.view_offs, at,
-        t.ne[0], t.ne[1], t.ne[2], t.ne[3], t.nb[0], t.nb[1], t.nb[2], t.nb[3], *[t.op_params[k] for k in range(16)],
-        *[number[<size_t>t.src[k]] if t.src[k] != NULL else -1 for k in range(GGML_MAX_SRC)], bytes(t.name[:GGML_MAX_NAME]))
+        name, t.type, t.flags, root, HAS_DATA if has_data else 0, t.view_offs, at, t.ne[0], t.ne[1], t.ne[2], t.ne[3],
+        t.nb[0], t.nb[1], t.nb[2], t.nb[3], *[t.op_params[k] for k in range(16)], *sources,
+        bytes(t.name[:GGML_MAX_NAME]))
 
 cdef size_t padding(size_t n) noexcept:
     """Bytes from n up to the next multiple of ALIGN."""
     return (ALIGN - n % ALIGN) % ALIGN
 
 cdef size_t grad_of(ggml_cgraph *g, ggml_tensor **grads, size_t t) noexcept:
+    """The tensor of a node in `grads`, which is indexed as the graph's hash set; 0: none."""
     if not engine.hash_contains(&g.visited_hash_set, <ggml_tensor *>t):
         return 0
     return <size_t>grads[engine.hash_find(&g.visited_hash_set, <ggml_tensor *>t)]
@@ -153,18 +169,21 @@ def ggml_graph_export(cgraph, fname):
         if blob is not None:
             data += [blob, bytes(padding(len(blob)))]
             at += len(blob) + padding(len(blob))
-    head = HEADER.pack(MAGIC, VERSION, WITH_GRADS if g.grads != NULL else 0, g.size, g.n_nodes, g.n_leafs, len(number), start)
+    flags = WITH_GRADS if g.grads != NULL else 0
+    head = HEADER.pack(MAGIC, VERSION, flags, g.size, g.n_nodes, g.n_leafs, len(number), start)
     body = b"".join([head, lists.tobytes(), *records])
     with open(name, "wb") as out:
         out.writelines([body, bytes(start - len(body)), *data])
 
 # ---- reading ---------------------------------------------------------------------------------------------------------
 cdef dict numbers_of_ops():
+    """The operations that a file may hold: number by name."""
     cdef int i
-    return {engine.op_name(i): i for i in range(GG_OP_MAX) if engine.op_name(i) != NULL and engine.op_name(i) not in CALLBACKS}
+    cdef dict numbers = {engine.op_name(i): i for i in range(GG_OP_MAX) if engine.op_name(i) != NULL}
+    return {name: number for name, number in numbers.items() if name not in CALLBACKS}
 
 cdef class Reader:
-    """A file, the contexts that its tensors go to, and the tensors so far."""
+    """A file, the contexts that receive its tensors, and the tensors so far."""
     cdef bytes file
     cdef ggml_context *data
     cdef ggml_context *eval
@@ -172,15 +191,15 @@ cdef class Reader:
     cdef dict ops
 
     cdef ggml_tensor *earlier(self, int n, str what) except? NULL:
-        """Tensor n of those so far, NULL for -1."""
+        """Tensor n of those so far; NULL for -1."""
         if n == -1:
             return NULL
         if not 0 <= n < len(self.tensors):
-            fail(ValueError, f"record {len(self.tensors)}: {what} is {n}: no record before it")
+            fail(ValueError, f"record {len(self.tensors)}: {what} is {n}: need the number of an earlier record")
         return <ggml_tensor *><size_t>self.tensors[n]
 
     cdef int add(self, tuple fields) except -1:
-        """Makes the tensor of a record."""
+        """Creates the tensor of a record."""
         cdef ggml_tensor d
         cdef ggml_tensor *t
         cdef ggml_tensor *root
@@ -189,7 +208,7 @@ cdef class Reader:
         op = fields[0].split(b"\0")[0]
         where_ = f"record {len(self.tensors)}"
         if op not in self.ops:
-            fail(ValueError, f"{where_}: {op!r} is no operation that a file may hold")
+            fail(ValueError, f"{where_}: {op!r} is not an operation that a file may hold")
         node_init(&d, self.ops[op], arg_type(fields[1], b"type"), 0, 0, 0, 0)
         for k in range(4):
             d.ne[k], d.nb[k] = fields[7 + k], fields[11 + k]
@@ -204,11 +223,11 @@ cdef class Reader:
         root = self.earlier(fields[3], "view_src")
         d.view_src, d.view_offs = root, fields[5]
         if not fits(&d):
-            fail(ValueError, f"{where_}: the shape is larger than any memory, or the strides reach beyond the tensor")
+            fail(ValueError, f"{where_}: the shape is larger than any memory, or the strides lead beyond the tensor")
         gg_extent(&d, &n)
         if root != NULL:
             if root.view_src != NULL or not gg_add(n, d.view_offs, &most) or most > gg_nbytes(root):
-                fail(ValueError, f"{where_}: the view reaches beyond what it is a view of")
+                fail(ValueError, f"{where_}: the view ends beyond the tensor that it is a view of")
         strides = [d.nb[k] for k in range(4)]
         t = node_append(self.data if stored(&d) else self.eval, &d)
         for k in range(4):
@@ -224,63 +243,80 @@ cdef class Reader:
         self.tensors.append(<size_t>t)
         return 0
 
-    cdef ggml_tensor *some(self, object n) except NULL:
+    cdef ggml_tensor *required(self, object n) except NULL:
+        """Tensor n, which must not be -1."""
         cdef ggml_tensor *t = self.earlier(n, "a node or leaf")
         if t == NULL:
             fail(ValueError, "a node or leaf is -1: need a tensor")
         return t
 
-    cdef ggml_cgraph *graph(self) except NULL:
-        """Reads it all."""
-        cdef ggml_cgraph *g
-        cdef ggml_tensor *t
-        cdef size_t slot
-        cdef int i
-        whole = self.file
-        if len(whole) < HEADER.size:
-            fail(ValueError, f"the file has {len(whole)} bytes: no graph")
-        magic, version, flags, size, n_nodes, n_leafs, n, _ = HEADER.unpack_from(whole)
-        if magic != MAGIC or version != VERSION:
-            fail(ValueError, f"the file is no graph of this library's format, version {VERSION}")
-        with_grads = bool(flags & WITH_GRADS)
-        n_lists = n_nodes + n_leafs + (2 * n if with_grads else 0)
-        first = HEADER.size + 4 * n_lists
-        if min(n_nodes, n_leafs) < 0 or max(n_nodes, n_leafs, 1) > size or first + RECORD.size * n > len(whole):
-            fail(ValueError, f"the file is cut short or broken: size {size}, {n_nodes} nodes, {n_leafs} leafs, {n} tensors in {len(whole)} bytes")
-        if size > 2 * max(n, 1 << 20):
-            fail(ValueError, f"the graph has room for {size} nodes: too many for its {n} tensors")
-        for fields in RECORD.iter_unpack(memoryview(whole)[first:first + RECORD.size * n]):
-            self.add(fields)
-        lists = struct.unpack_from(f"<{n_lists}i", whole, HEADER.size)
-        g = graph_new(self.eval, <size_t>size, with_grads)
-        used = set()
-        for i in range(n_nodes + n_leafs):
-            t = self.some(lists[i])
-            if <size_t>t in used:
-                fail(ValueError, f"tensor {lists[i]} is in the graph twice")
-            used.add(<size_t>t)
-            slot = engine.hash_find(&g.visited_hash_set, t)
-            g.visited_hash_set.used[slot >> 5] |= 1u << (slot & 31)
-            g.visited_hash_set.keys[slot] = t
-            if i < n_nodes:
-                g.nodes[i] = t
-            else:
-                g.leafs[i - n_nodes] = t
-            if with_grads:
-                pair = lists[n_nodes + n_leafs + 2 * lists[i]:][:2]
-                g.grads[slot] = self.earlier(pair[0], "a gradient")
-                g.grad_accs[slot] = self.earlier(pair[1], "an accumulator")
-            for k in range(GGML_MAX_SRC):
-                if t.src[k] != NULL and engine.hash_contains(&g.visited_hash_set, t.src[k]):
-                    g.use_counts[engine.hash_find(&g.visited_hash_set, t.src[k])] += 1
-        g.n_nodes, g.n_leafs = n_nodes, n_leafs
-        return g
+cdef int enter_tensor(ggml_cgraph *g, ggml_tensor *t, ggml_tensor *grad, ggml_tensor *acc) noexcept:
+    """Enters a node or leaf in the hash set, with its gradient and accumulator; counts the uses of its sources."""
+    cdef size_t slot = engine.hash_find(&g.visited_hash_set, t)
+    cdef int k
+    g.visited_hash_set.used[slot >> 5] |= 1u << (slot & 31)
+    g.visited_hash_set.keys[slot] = t
+    if g.grads != NULL:
+        g.grads[slot], g.grad_accs[slot] = grad, acc
+    for k in range(GGML_MAX_SRC):
+        if t.src[k] != NULL and engine.hash_contains(&g.visited_hash_set, t.src[k]):
+            g.use_counts[engine.hash_find(&g.visited_hash_set, t.src[k])] += 1
+    return 0
 
-cdef void **handle_at(object o, const char *name) except NULL:
+cdef tuple checked_header(bytes whole):
+    """Checks the header; returns size, n_nodes, n_leafs, n_tensors, with_grads and the length of the lists."""
+    if len(whole) < HEADER.size:
+        fail(ValueError, f"the file has {len(whole)} bytes: no graph")
+    magic, version, flags, size, n_nodes, n_leafs, n, _ = HEADER.unpack_from(whole)
+    if magic != MAGIC or version != VERSION:
+        fail(ValueError, f"the file is not a graph in this library's format, version {VERSION}")
+    with_grads = bool(flags & WITH_GRADS)
+    n_lists = n_nodes + n_leafs + (2 * n if with_grads else 0)
+    first = HEADER.size + 4 * n_lists
+    if min(n_nodes, n_leafs) < 0 or max(n_nodes, n_leafs, 1) > size or first + RECORD.size * n > len(whole):
+        fail(ValueError, f"the file is truncated or damaged: size {size}, {n_nodes} nodes, {n_leafs} leafs, "
+                         f"{n} tensors in {len(whole)} bytes")
+    if size > 2 * max(n, 1 << 20):
+        fail(ValueError, f"the graph has room for {size} nodes: too many for its {n} tensors")
+    return size, n_nodes, n_leafs, n, with_grads, n_lists
+
+cdef ggml_cgraph *read_graph(Reader r) except NULL:
+    """Reads the whole file."""
+    cdef ggml_cgraph *g
+    cdef ggml_tensor *t
+    cdef ggml_tensor *grad = NULL
+    cdef ggml_tensor *acc = NULL
+    cdef int i, n_nodes, n_leafs
+    whole = r.file
+    size, n_nodes, n_leafs, n, with_grads, n_lists = checked_header(whole)
+    first = HEADER.size + 4 * n_lists
+    for fields in RECORD.iter_unpack(memoryview(whole)[first:first + RECORD.size * n]):
+        r.add(fields)
+    lists = struct.unpack_from(f"<{n_lists}i", whole, HEADER.size)
+    g = graph_new(r.eval, <size_t>size, with_grads)
+    used = set()
+    for i in range(n_nodes + n_leafs):
+        t = r.required(lists[i])
+        if <size_t>t in used:
+            fail(ValueError, f"tensor {lists[i]} is in the graph twice")
+        used.add(<size_t>t)
+        if i < n_nodes:
+            g.nodes[i] = t
+        else:
+            g.leafs[i - n_nodes] = t
+        if with_grads:
+            pair = lists[n_nodes + n_leafs + 2 * lists[i]:][:2]
+            grad, acc = r.earlier(pair[0], "a gradient"), r.earlier(pair[1], "an accumulator")
+        enter_tensor(g, t, grad, acc)
+    g.n_nodes, g.n_leafs = n_nodes, n_leafs
+    return g
+
+cdef void **arg_result(object o, const char *name) except NULL:
     cdef void *p
     arg_buffer(o, name, sizeof(void *), &p)
     if p == NULL or not engine.readable(p, sizeof(void *)):
-        fail(TypeError, f"{name.decode()} is {o!r}: need a pointer to a context, as ctypes.byref(ctypes.c_void_p())")
+        fail(TypeError, f"{name.decode()} is {repr_short(o)}: "
+                        "need a pointer to a handle, such as ctypes.byref(ctypes.c_void_p())")
     return <void **>p
 
 def ggml_graph_import(fname, ctx_data, ctx_eval):
@@ -305,8 +341,8 @@ def ggml_graph_import(fname, ctx_data, ctx_eval):
         graph = ggml.ggml_graph_import("model.graph", ctypes.byref(data), ctypes.byref(evaluated))
     """
     enter(b"ggml_graph_import")
-    cdef void **to_data = handle_at(ctx_data, b"ctx_data")
-    cdef void **to_eval = handle_at(ctx_eval, b"ctx_eval")
+    cdef void **to_data = arg_result(ctx_data, b"ctx_data")
+    cdef void **to_eval = arg_result(ctx_eval, b"ctx_eval")
     cdef Reader r = Reader.__new__(Reader)
     cdef ggml_cgraph *g
     with open(os.fsdecode(arg_text(fname, b"fname")), "rb") as file:
@@ -316,7 +352,7 @@ def ggml_graph_import(fname, ctx_data, ctx_eval):
     enter(b"ggml_graph_import")
     r.data, r.eval = <ggml_context *><size_t>data, <ggml_context *><size_t>evaluated
     try:
-        g = r.graph()
+        g = read_graph(r)
     except BaseException:
         ggml_free(data)
         ggml_free(evaluated)

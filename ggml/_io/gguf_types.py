@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import textwrap
 from typing import NamedTuple
 
 from .. import _constants
@@ -80,7 +81,7 @@ SETTER = """Sets a key to {kind}.
         None.
     Raises:
         TypeError: ctx is not a handle, key is neither bytes nor str, or val is not {needed}.
-        ValueError: key is not valid,{refused} or key is "general.alignment"{alignment}.
+{value_error}
         RuntimeError: ctx was freed, or is not a GGUF context.
     """
 
@@ -93,7 +94,8 @@ def getter_text(t: ValueType) -> str:
 
 def setter_text(t: ValueType) -> str:
     """The docstring of gguf_set_val_NAME."""
-    u32 = " and val is not a power of\n            two up to 2^24"
-    alignment = u32 if t.name == "u32" else ", which must be of type u32"
-    refused = f" val {t.refused}," if t.refused else ""
-    return SETTER.format(kind=t.kind, values=t.values, needed=t.needed, refused=refused, alignment=alignment)
+    reasons = ["key is not valid", *([f"val {t.refused}"] if t.refused else [])]
+    other = " and val is not a power of two up to 2^24" if t.name == "u32" else ", which must be of type u32"
+    text = f'ValueError: {", ".join(reasons)}, or key is "general.alignment"{other}.'
+    value_error = textwrap.fill(text, 120, initial_indent=" " * 8, subsequent_indent=" " * 12)
+    return SETTER.format(kind=t.kind, values=t.values, needed=t.needed, value_error=value_error)

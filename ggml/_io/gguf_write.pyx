@@ -9,7 +9,7 @@ import struct
 from cpython.buffer cimport PyBUF_READ
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.memoryview cimport PyMemoryView_FromMemory
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdio cimport FILE, fflush, fwrite
 from libc.string cimport memcpy
 
@@ -49,11 +49,10 @@ cdef bytes raw64(uint64_t n):
 cdef bytes raw32(uint32_t n):
     return PyBytes_FromStringAndSize(<char *>&n, 4)
 
-cdef bytes value_bytes(object kind, object val):
-    """The bytes of a value of a type (a row of TYPES)."""
+cdef bytes value_bytes(int type, object form, object val):
+    """The bytes of a value of a type; form: its struct.Struct."""
     if isinstance(val, ctypes._SimpleCData):
         val = val.value
-    cdef int type = kind.number
     cdef double number
     cdef float single
     try:
@@ -62,20 +61,21 @@ cdef bytes value_bytes(object kind, object val):
         if type == F32 or type == F64:
             number = val
             single = <float>number
-            return PyBytes_FromStringAndSize(<char *>&single, 4) if type == F32 else struct.pack("=d", number)
-        return struct.pack("=" + kind.code, operator.index(val))
+            return PyBytes_FromStringAndSize(<char *>&single, 4) if type == F32 else form.pack(number)
+        return form.pack(operator.index(val))
     except (struct.error, OverflowError):
-        fail(ValueError, f"val is {repr_short(val)}: it does not fit into {kind.name}")
+        fail(ValueError, f"val is {repr_short(val)}: it does not fit into {TYPES[type].name}")
     except (TypeError, ValueError):
         fail(TypeError, f"val is {repr_short(val)}: need {'True or False' if type == BOOLEAN else 'a number'}")
 
 def _setter(kind):
     """gguf_set_val_NAME of a type."""
     cdef bytes name = b"gguf_set_val_" + kind.name.encode()
-    cdef int number = kind.number
+    cdef int type = kind.number
+    form = struct.Struct("=" + kind.code)
     def set(ctx, key, val):
         cdef File f = arg_gguf(ctx, name)
-        f.set_pair(new_pair(key, number, False, 1, value_bytes(kind, val)))
+        f.set_pair(new_pair(key, type, False, 1, value_bytes(type, form, val)))
     set.__name__ = set.__qualname__ = name.decode()
     set.__doc__ = setter_text(kind)
     return set

@@ -1,7 +1,7 @@
-"""Tensors share their memory with NumPy, DLPack and whatever knows the buffer protocol; views keep it alive.
+"""Tensors share their memory with NumPy, DLPack and the buffer protocol; views keep the memory alive.
 
-Every view of a tensor, whichever way it was made, holds a `Hold`: that counts as a view of the region, so that
-`ggml_free` leaves the memory until the last one has gone. NumPy's order is used here: the outermost dimension first.
+Every view of a tensor owns a `Hold`, which counts as a view of the memory's region: `ggml_free` leaves the memory until
+the last view is released. The order of dimensions is NumPy's here: the outermost first.
 """
 import ctypes
 import sys
@@ -20,9 +20,9 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, strchr
 
 from .._core cimport (
-    arg_buffer, arg_context, arg_extent, arg_tensor, arg_type, check_data, engine, enter, fail, gg_bf16_to_f32,
-    gg_is_empty, gg_region, gg_row_size, gg_types, ggml_context, ggml_tensor, keep, new_tensor, node_append, node_init,
-    region_owner, wrap_tensor,
+    GGML_TYPE_COUNT, arg_buffer, arg_context, arg_extent, arg_tensor, arg_type, check_data, engine, enter, fail,
+    gg_bf16_to_f32, gg_is_empty, gg_region, gg_row_size, gg_types, ggml_context, ggml_tensor, keep, new_tensor,
+    node_append, node_init, region_owner, wrap_tensor,
 )
 from .._enums cimport (
     GGML_TYPE_BF16, GGML_TYPE_F16, GGML_TYPE_F32, GGML_TYPE_F64, GGML_TYPE_I16, GGML_TYPE_I32, GGML_TYPE_I64,
@@ -31,7 +31,7 @@ from .._enums cimport (
 from .._structs import ggml_tensor_p
 
 cdef extern from "Python.h":
-    ctypedef struct RawBuffer "Py_buffer":       # the same struct without Cython's own counting of references to obj
+    ctypedef struct RawBuffer "Py_buffer":       # the same struct, whose obj Cython does not count references of
         void *buf
         PyObject *obj
         Py_ssize_t len, itemsize
@@ -49,7 +49,7 @@ cdef extern from "Python.h":
 
 cdef bint big_endian = sys.byteorder == "big"
 cdef object numpy = None              # imported when it is first needed
-cdef list dtypes = [None] * 42        # NumPy's, by tensor type; None: values have to be decoded
+cdef list dtypes = [None] * GGML_TYPE_COUNT     # NumPy dtypes by tensor type; None: values have to be decoded
 
 cdef int need_numpy() except -1:
     global numpy
@@ -77,9 +77,9 @@ cdef const char *format_of(int type) noexcept:
 @cython.freelist(16)
 @cython.final
 cdef class Hold:
-    """Keeps the memory of a tensor for a view, and says how it lies there. A buffer itself: of all bytes of that."""
-    cdef gg_region *region            # that counts the view; NULL: memory that is not ours
-    cdef object owner                 # and what keeps that alive, where it is known
+    """Keeps the memory of a tensor alive for a view, and describes its layout. As a buffer, it has all its bytes."""
+    cdef gg_region *region            # which counts the view; NULL: memory that is not ours
+    cdef object owner                 # what keeps that memory alive, if it is known
     cdef uint8_t *data
     cdef int type, ndim
     cdef Py_ssize_t itemsize, span    # bytes of an item, and from the first byte to behind the last
@@ -121,7 +121,7 @@ cdef Hold hold(ggml_tensor *t):
         h.shape[k], h.strides[k] = t.ne[d], <Py_ssize_t>t.nb[d]
     if gg_types[t.type].quantized:
         if t.nb[0] != <size_t>gg_types[t.type].bytes:
-            fail(BufferError, f"the blocks of {gg_types[t.type].name.decode()} do not lie one after the other")
+            fail(BufferError, f"the blocks of {gg_types[t.type].name.decode()} are not contiguous")
         h.shape[n - 1], h.strides[n - 1] = <Py_ssize_t>gg_row_size(t.type, t.ne[0]), 1
     if gg_is_empty(t):
         h.span = 0
@@ -151,7 +151,7 @@ cdef bint contiguous(Hold h, bint fortran) noexcept:
     return True
 
 cdef int export(PyObject *tensor, RawBuffer *view, int flags) except -1:
-    """The buffer protocol of tensor pointers. A view's object is the hold, so that its release needs nothing else."""
+    """The buffer protocol of tensor pointers. The view's object is the Hold, so that releasing it needs no more."""
     view.obj = NULL
     enter(b"ggml_tensor_p")
     cdef Hold h = hold(arg_tensor(<object>tensor, b"tensor"))
@@ -160,11 +160,11 @@ cdef int export(PyObject *tensor, RawBuffer *view, int flags) except -1:
     if (flags & PyBUF_C_CONTIGUOUS) == PyBUF_C_CONTIGUOUS and not rows:
         fail(BufferError, "the tensor is not contiguous")
     if (flags & PyBUF_F_CONTIGUOUS) == PyBUF_F_CONTIGUOUS and not contiguous(h, True):
-        fail(BufferError, "the tensor is not contiguous in Fortran's order")
+        fail(BufferError, "the tensor is not contiguous in Fortran order")
     if (flags & PyBUF_ANY_CONTIGUOUS) == PyBUF_ANY_CONTIGUOUS and not rows and not contiguous(h, True):
         fail(BufferError, "the tensor is not contiguous")
     if (flags & PyBUF_STRIDES) != PyBUF_STRIDES and not rows:
-        fail(BufferError, "the tensor is not contiguous, and strides were not asked for")
+        fail(BufferError, "the tensor is not contiguous, and strides were not requested")
     view.buf, view.itemsize, view.len, view.readonly = h.data, h.itemsize, h.itemsize, 0
     for k in range(h.ndim):
         view.len *= h.shape[k]
@@ -180,7 +180,7 @@ cdef int export(PyObject *tensor, RawBuffer *view, int flags) except -1:
 (<PyTypeObject *><PyObject *>ggml_tensor_p).tp_as_buffer.bf_getbuffer = export
 
 def _array_interface(self):
-    """For those who know neither buffers nor DLPack; `data` is an object that keeps the memory, no bare address."""
+    """The array interface protocol; `data` is an object that keeps the memory alive, not an address."""
     enter(b"__array_interface__")
     cdef Hold h = hold(arg_tensor(self, b"tensor"))
     code = (<bytes>format_of(h.type)).decode()
@@ -189,7 +189,7 @@ def _array_interface(self):
     return {"version": 3, "typestr": f"{order}{kind}{h.itemsize}", "shape": h.sizes(), "strides": h.steps(), "data": h}
 
 def _array(self, dtype=None, copy=None):
-    """What NumPy asks last, when the others raised: this one's exception reaches the caller."""
+    """NumPy calls this when the other protocols raised; its exception reaches the caller."""
     need_numpy()
     return numpy.array(memoryview(self), dtype=dtype, copy=copy)
 
@@ -227,7 +227,7 @@ cdef struct DLVersioned:
     uint64_t flags
     DLTensor tensor
 
-cdef struct Exported:        # what we hand out: one of the two forms
+cdef struct Exported:        # a tensor as a capsule, in one of the two forms
     DLManaged plain
     DLVersioned versioned
     int64_t shape[4]
@@ -247,14 +247,14 @@ cdef void drop_versioned(DLVersioned *m) noexcept nogil:
         drop(<Exported *>m.manager)
 
 cdef void unclaimed(object capsule) noexcept:
-    """Of a capsule that dies: nobody took what is in it (a taker renames it)."""
+    """The destructor of a capsule: frees the tensor if no consumer took it (which renames the capsule)."""
     if PyCapsule_IsValid(capsule, b"dltensor"):
         drop(<Exported *>(<DLManaged *>PyCapsule_GetPointer(capsule, b"dltensor")).manager)
     elif PyCapsule_IsValid(capsule, b"dltensor_versioned"):
         drop(<Exported *>(<DLVersioned *>PyCapsule_GetPointer(capsule, b"dltensor_versioned")).manager)
 
 cdef Hold copied(Hold h, object tensor):
-    """The same values, contiguous in memory of their own."""
+    """A Hold with a contiguous copy of the values."""
     cdef Hold c = Hold.__new__(Hold)
     cdef int k
     c.owner = bytearray(memoryview(tensor).tobytes() or 1)
@@ -268,7 +268,7 @@ cdef Hold copied(Hold h, object tensor):
     return c
 
 def _dlpack(self, *, stream=None, max_version=None, dl_device=None, copy=None):
-    """A DLPack capsule over the tensor's memory: versioned where the caller knows 1.0, plain otherwise."""
+    """A DLPack capsule over the tensor's memory: versioned if the caller accepts 1.0, otherwise unversioned."""
     enter(b"__dlpack__")
     if stream is not None:
         fail(BufferError, f"stream is {stream!r}: tensors are in CPU memory, need None")
@@ -280,7 +280,7 @@ def _dlpack(self, *, stream=None, max_version=None, dl_device=None, copy=None):
     cdef int k
     for k in range(h.ndim):
         if h.strides[k] % h.itemsize:
-            fail(BufferError, f"strides {h.steps()} are no whole numbers of items of {h.itemsize} bytes")
+            fail(BufferError, f"strides {h.steps()} are not multiples of the items' {h.itemsize} bytes")
     if copy:
         h = copied(h, self)
     cdef bint versioned = max_version is not None and max_version[0] >= 1
@@ -306,17 +306,17 @@ def _dlpack(self, *, stream=None, max_version=None, dl_device=None, copy=None):
     return capsule
 
 def _dlpack_device(self):
-    """(1, 0): memory of the CPU."""
+    """(kDLCPU, 0)."""
     return DL_CPU, 0
 
 ggml_tensor_p.__dlpack__ = _dlpack
 ggml_tensor_p.__dlpack_device__ = _dlpack_device
 
-# ---- tensors over memory of others -----------------------------------------------------------------------------------
-cdef dict sources = {}   # address of a tensor over memory of others: address of its Source
+# ---- tensors over foreign memory -------------------------------------------------------------------------------------
+cdef dict sources = {}   # address of a tensor over foreign memory: address of its Source
 
 cdef class Source:
-    """What keeps the memory of such a tensor; its context holds it, and views of the tensor do."""
+    """Keeps the memory of such a tensor alive; its context and the views of the tensor hold it."""
     cdef RawBuffer view
     cdef DLManaged *plain
     cdef DLVersioned *versioned
@@ -339,7 +339,7 @@ cdef object source_of(ggml_tensor *t):
     return <object><PyObject *>found if found else None
 
 cdef int type_of(const char *code, Py_ssize_t size, bint *swapped) noexcept:
-    """The tensor type of items by their struct code, -1: there is none."""
+    """The tensor type of items by their struct code; -1: there is none."""
     swapped[0] = code != NULL and code[0] in (b"<" if big_endian else b">!")
     if code != NULL and code[0] != 0 and strchr(b"@=<>!", code[0]) != NULL:
         code += 1
@@ -364,7 +364,7 @@ cdef int type_of_dl(const DLTensor *x) noexcept:
 
 cdef ggml_tensor *shared(ggml_context *c, Source s, int type, int ndim, const int64_t *shape, const int64_t *strides,
                          void *data) except? NULL:
-    """A tensor over `data` (strides in bytes), NULL where a tensor cannot describe it."""
+    """A tensor over `data` (strides in bytes); NULL if a tensor cannot describe it."""
     cdef ggml_tensor d
     cdef ggml_tensor *t
     cdef size_t[4] nb
@@ -379,7 +379,7 @@ cdef ggml_tensor *shared(ggml_context *c, Source s, int type, int ndim, const in
         nb[i] = <size_t>strides[k]
         if shape[k] > 1 and (strides[k] < size or strides[k] % size):
             return NULL
-    for i in range(4):                       # dimensions of size 1 may come with any stride
+    for i in range(4):                       # dimensions of size 1 may have any stride
         if i >= ndim or d.ne[i] <= 1:
             nb[i] = <size_t>size if i == 0 else nb[i - 1] * <size_t>d.ne[i - 1]
     cdef bint no_alloc = c.no_alloc
@@ -404,7 +404,7 @@ cdef ggml_tensor *over_buffer(ggml_context *c, object x) except? NULL:
     try:
         PyObject_GetBuffer(x, <Py_buffer *>&s.view, PyBUF_RECORDS_RO | PyBUF_WRITABLE)
     except (BufferError, ValueError, TypeError):
-        return NULL                          # read-only, or of a dtype that buffers do not know
+        return NULL                          # read-only, or of a dtype without a buffer format
     type = type_of(s.view.format, s.view.itemsize, &swapped)
     if type < 0 or swapped or s.view.ndim > 4:
         return NULL
@@ -423,13 +423,13 @@ cdef ggml_tensor *over_dlpack(ggml_context *c, object x) except? NULL:
         fail(BufferError, f"x is on device {tuple(device)}: need CPU memory")
     try:
         capsule = x.__dlpack__(max_version=(1, 0))
-    except TypeError:                        # from before DLPack 1.0
+    except TypeError:                        # older than DLPack 1.0
         capsule = x.__dlpack__()
     if PyCapsule_IsValid(capsule, b"dltensor_versioned"):
         s.versioned = <DLVersioned *>PyCapsule_GetPointer(capsule, b"dltensor_versioned")
         PyCapsule_SetName(capsule, b"used_dltensor_versioned")
         if s.versioned.major != 1:
-            fail(BufferError, f"x comes as DLPack {s.versioned.major}.{s.versioned.minor}: need 1.x")
+            fail(BufferError, f"x has DLPack version {s.versioned.major}.{s.versioned.minor}: need 1.x")
         if s.versioned.flags & DL_READ_ONLY:
             return NULL
         m = &s.versioned.tensor
@@ -439,7 +439,7 @@ cdef ggml_tensor *over_dlpack(ggml_context *c, object x) except? NULL:
         m = &s.plain.tensor
     type = type_of_dl(m)
     if type < 0:
-        fail(TypeError, f"x has DLPack type {m.code} of {m.bits} bits: no tensor type has that")
+        fail(TypeError, f"x has DLPack type {m.code} of {m.bits} bits: no tensor type corresponds to it")
     if m.ndim > 4:
         fail(ValueError, f"x has {m.ndim} dimensions: need at most 4")
     step = gg_types[type].bytes
@@ -449,17 +449,30 @@ cdef ggml_tensor *over_dlpack(ggml_context *c, object x) except? NULL:
     return shared(c, s, type, m.ndim, m.shape, strides, <uint8_t *>m.data + m.byte_offset)
 
 def from_dlpack(ctx, x):
-    """A tensor over the memory of `x`: a PyTorch, JAX or NumPy array, anything with DLPack or the buffer protocol.
+    """Creates a tensor that shares the memory of an array of PyTorch, JAX or NumPy.
 
-    Nothing is copied and each sees what the other writes; the context keeps the memory alive. Permuted arrays give
-    permuted tensors (see ggml_cont). What a tensor can't share is copied: read-only memory, negative or zero strides,
-    foreign byte order.
+    Writes through one are visible through the other, and the context keeps the memory alive. A permuted array gives
+    a permuted tensor (see ggml_cont). What a tensor cannot describe is copied: read-only memory, negative or zero
+    strides, foreign byte order.
+
+    Args:
+        ctx: context that receives the tensor.
+        x: object with __dlpack__ or the buffer protocol, in CPU memory, with at most 4 dimensions and a dtype that
+            from_numpy accepts.
+    Returns:
+        Tensor with the dimensions of x reversed.
+    Raises:
+        TypeError: ctx is not a context, x has neither interface, or no tensor type corresponds to its dtype.
+        ValueError: x has more than 4 dimensions.
+        BufferError: x is not in CPU memory, or its DLPack version is not 1.x.
+        RuntimeError: ctx was freed.
+        MemoryError: the context is full.
     """
     cdef ggml_context *c = arg_context(ctx, b"from_dlpack")
     cdef ggml_tensor *t
     if x is None or not (PyObject_CheckBuffer(x) or hasattr(x, "__dlpack__")):
         fail(TypeError, f"x is a {type(x).__name__}: need an object with __dlpack__ or the buffer protocol")
-    if PyObject_CheckBuffer(x) and not isinstance(x, ggml_tensor_p):     # whose buffer does not tell BF16 from integers
+    if PyObject_CheckBuffer(x) and not isinstance(x, ggml_tensor_p):     # buffers do not distinguish BF16 from integers
         t = over_buffer(c, x)
     else:
         t = over_dlpack(c, x)
@@ -472,7 +485,7 @@ def from_dlpack(ctx, x):
 cdef object decoded(ggml_tensor *t):
     """The values of a BF16 or quantised tensor as a new float32 array."""
     cdef Hold h = hold(t)
-    cdef ggml_tensor as_is = t[0]                        # another thread may free it
+    cdef ggml_tensor as_is = t[0]                        # a copy: another thread may free the tensor
     cdef int64_t i1, i2, i3, i0, n = t.ne[0]
     cdef const uint8_t *row
     cdef Py_buffer view
@@ -500,7 +513,7 @@ cdef object decoded(ggml_tensor *t):
     return out
 
 cdef object reshaped(object array, object shape):
-    """`shape` of to_numpy: the first elements of each dimension where it fits, else the elements in another shape."""
+    """Applies `shape` of to_numpy: the first elements of each dimension if it fits, otherwise a reshape."""
     wanted = tuple(shape)
     if len(wanted) == array.ndim and all([0 <= n <= m for n, m in zip(wanted, array.shape)]):
         return array[tuple([slice(n) for n in wanted])]
@@ -510,11 +523,27 @@ cdef object reshaped(object array, object shape):
         fail(ValueError, f"shape is {wanted}: the tensor has {array.shape}")
 
 def to_numpy(tensor, shape=None):
-    """The values of a tensor as a NumPy array, its dimensions in NumPy's order (the outermost first).
+    """Gives the values of a tensor as a NumPy array, its dimensions in NumPy's order (dimension 0 of ggml last).
 
-    The array is a view: it sees what is written to the tensor, and keeps its memory alive after `ggml_free`. BF16 and
-    quantised values are decoded to a new float32 array; their bits are in `numpy.asarray(tensor)`. `shape` takes the
-    first elements of each dimension, or, where it does not fit into the tensor's shape, gives the elements another.
+    For f32, f16, f64 and integers, the array is a view: it shares the tensor's memory and keeps it alive, also
+    after ggml_free. bf16 and quantised values are decoded to a new float32 array; numpy.asarray(tensor) gives their
+    bits.
+
+    Args:
+        tensor: tensor with data, any shape and any type. Trailing dimensions of size 1 are left out.
+        shape: None, or a shape for the array. If it has as many dimensions as the array and none is larger, the
+            result holds the first elements of each dimension; otherwise the elements are reshaped.
+    Returns:
+        numpy.ndarray.
+    Raises:
+        TypeError: tensor is not a tensor.
+        ValueError: the tensor has no data, its type cannot be decoded, or its elements do not fit shape.
+        BufferError: the blocks of a quantised tensor are not contiguous.
+        RuntimeError: tensor was freed.
+
+    Example:
+        x = from_numpy(numpy.ones((2, 3), numpy.float32), ctx)
+        to_numpy(x)[0] = 5.0  # writes to the tensor
     """
     enter(b"to_numpy")
     cdef ggml_tensor *t = arg_tensor(tensor, b"tensor")
@@ -538,7 +567,7 @@ cdef object imported(ggml_context *c, object x):
     try:
         PyObject_GetBuffer(x, &view, PyBUF_RECORDS_RO)
     except (BufferError, ValueError):
-        if str(getattr(x, "dtype", "")) == "bfloat16":        # of ml_dtypes: no buffer code is known for it
+        if str(getattr(x, "dtype", "")) == "bfloat16":        # of ml_dtypes: it has no buffer format
             return imported_bf16(c, x)
         no_such_type(x, "")
     try:
@@ -569,13 +598,28 @@ cdef object imported_bf16(ggml_context *c, object x):
     return tensor
 
 def from_numpy(x, ctx):
-    """A new tensor with the values of a NumPy array of any strides and byte order; its dimensions are reversed.
+    """Creates a tensor with the values of a NumPy array.
 
-    The tensor is contiguous. In a context with no_alloc it gets the type and shape only.
+    The values are copied; the dimensions are reversed, so that the array's last one becomes dimension 0. Arrays of
+    any strides and byte order are accepted.
+
+    Args:
+        x: array, or another object with the buffer protocol, of float16, float32, float64, int8, int16, int32,
+            int64 or bfloat16 (ml_dtypes), with at most 4 dimensions.
+        ctx: context that receives the tensor. With no_alloc, the tensor gets type and shape but no data.
+    Returns:
+        Contiguous tensor of the corresponding type.
+    Raises:
+        TypeError: ctx is not a context, x has no buffer, or no tensor type corresponds to its dtype.
+        ValueError: x has more than 4 dimensions.
+        RuntimeError: ctx was freed.
+        MemoryError: the context is full.
+    See also:
+        from_dlpack, which shares the memory instead of copying it.
     """
     return imported(arg_context(ctx, b"from_numpy"), x)
 
-# ---- questions -------------------------------------------------------------------------------------------------------
+# ---- shapes ----------------------------------------------------------------------------------------------------------
 cdef int dims(const ggml_tensor *t) noexcept:
     cdef int n = 4
     while n > 1 and t.ne[n - 1] == 1:
@@ -583,18 +627,47 @@ cdef int dims(const ggml_tensor *t) noexcept:
     return n
 
 def get_ndims(tensor):
-    """Number of dimensions without the trailing ones of size 1; at least 1."""
+    """Counts the dimensions of a tensor without the trailing ones of size 1.
+
+    Args:
+        tensor: tensor of any shape and any type.
+    Returns:
+        1 to 4.
+    Raises:
+        TypeError: tensor is not a tensor.
+        RuntimeError: tensor was freed.
+    """
     enter(b"get_ndims")
     return dims(arg_tensor(tensor, b"tensor"))
 
 def get_shape(tensor):
-    """The sizes of the dimensions as a tuple, innermost first."""
+    """Gives the sizes of a tensor's dimensions in ggml's order, dimension 0 first.
+
+    Args:
+        tensor: tensor of any shape and any type.
+    Returns:
+        Tuple of get_ndims(tensor) int.
+    Raises:
+        TypeError: tensor is not a tensor.
+        RuntimeError: tensor was freed.
+    """
     enter(b"get_shape")
     cdef ggml_tensor *t = arg_tensor(tensor, b"tensor")
     return tuple([t.ne[i] for i in range(dims(t))])
 
 def get_strides(tensor):
-    """The strides of the dimensions in bytes as a tuple, innermost first."""
+    """Gives the strides of a tensor's dimensions in bytes, dimension 0 first.
+
+    For a quantised type, the first stride is that of a block.
+
+    Args:
+        tensor: tensor of any shape and any type.
+    Returns:
+        Tuple of get_ndims(tensor) int.
+    Raises:
+        TypeError: tensor is not a tensor.
+        RuntimeError: tensor was freed.
+    """
     enter(b"get_strides")
     cdef ggml_tensor *t = arg_tensor(tensor, b"tensor")
     return tuple([t.nb[i] for i in range(dims(t))])
@@ -604,7 +677,20 @@ cdef object row_work(object work, int64_t n):
     return work if work else ctypes.cast((ctypes.c_float * n)(), ctypes.c_void_p)
 
 def quantize_row(data_f32, nelements, ttype, work=None):
-    """Converts `nelements` float32 values to the type `ttype`; returns `work`, or a new buffer (c_void_p)."""
+    """Quantises one row of floats, without importance weights.
+
+    Args:
+        data_f32: at least nelements floats: NumPy array, ctypes array, pointer or address.
+        nelements: number of floats, a multiple of the type's block.
+        ttype: GGML_TYPE_* or member of GGML_TYPE.
+        work: memory for the result (see ggml_row_size), or None for a new buffer.
+    Returns:
+        work, or the new buffer's address as c_void_p, which keeps it alive.
+    Raises:
+        TypeError: an argument is of the wrong kind.
+        ValueError: nelements is not such a multiple, memory is too small, or the type cannot be quantised to in
+            this way.
+    """
     enter(b"quantize_row")
     cdef int ty = arg_type(ttype, b"ttype")
     cdef int64_t n = arg_extent(nelements, b"nelements")
@@ -613,7 +699,7 @@ def quantize_row(data_f32, nelements, ttype, work=None):
     row_blocks(ty, n)
     from_f32 = engine.isa_active().from_f32[ty]
     if from_f32 == NULL:
-        fail(ValueError, f"nothing is quantised to {gg_types[ty].name.decode()}")
+        fail(ValueError, f"ttype is {gg_types[ty].name.decode()}, which cannot be quantised to in this way")
     arg_buffer(data_f32, b"data_f32", <size_t>n * sizeof(float), &x)
     out = row_work(work, n)
     arg_buffer(out, b"work", gg_row_size(ty, n), &y)
@@ -622,7 +708,19 @@ def quantize_row(data_f32, nelements, ttype, work=None):
     return out
 
 def dequantize_row(data_q, nelements, ttype, work=None):
-    """Converts `nelements` values of the type `ttype` to float32; returns `work`, or a new buffer (c_void_p)."""
+    """Decodes one row of a quantised or float type to float32.
+
+    Args:
+        data_q: the row, in the type's format: NumPy array, ctypes array, pointer or address.
+        nelements: number of elements, a multiple of the type's block.
+        ttype: GGML_TYPE_* or member of GGML_TYPE.
+        work: memory for nelements floats, or None for a new buffer.
+    Returns:
+        work, or the new buffer's address as c_void_p, which keeps it alive.
+    Raises:
+        TypeError: an argument is of the wrong kind.
+        ValueError: nelements is not such a multiple, memory is too small, or the type cannot be decoded.
+    """
     enter(b"dequantize_row")
     cdef int ty = arg_type(ttype, b"ttype")
     cdef int64_t n = arg_extent(nelements, b"nelements")

@@ -1,4 +1,4 @@
-"""Quantising, dequantising, checking rows, and what each type is."""
+"""Quantising rows, checking them, and the properties of types."""
 import ctypes
 
 from libc.stdint cimport int64_t, uint8_t
@@ -11,7 +11,7 @@ from .._core cimport (
 from .. import _structs
 
 cdef void *memory_of(object o, const char *name, size_t need) except? NULL:
-    """Address of `need` bytes that the caller gives, checked as far as they are known."""
+    """The address of `need` bytes of the caller, which are checked as far as their extent is known."""
     cdef void *p
     cdef gg_region *r
     arg_buffer(o, name, need, &p)
@@ -25,19 +25,21 @@ cdef void *memory_of(object o, const char *name, size_t need) except? NULL:
         fail(ValueError, f"{name.decode()} ({<size_t>p:#x}) is no memory of {need} bytes")
     return p
 
-cdef struct Job:
+cdef struct Job:                  # a call of ggml_quantize_chunk, which threads share
     int type
     const float *src
     uint8_t *dst
     const float *imatrix
-    int64_t rows, step, width
+    int64_t rows, step, width     # step: rows of a part
     size_t row_size
     int failed
 
 cdef void quantize_part(void *data, int64_t i) noexcept nogil:
     cdef Job *job = <Job *>data
     cdef int64_t first = i * job.step, n = min(job.step, job.rows - first)
-    if not engine.quantize_rows(job.type, job.src + first * job.width, job.dst + <size_t>first * job.row_size, n, job.width, job.imatrix):
+    cdef const float *src = job.src + first * job.width
+    cdef uint8_t *dst = job.dst + <size_t>first * job.row_size
+    if not engine.quantize_rows(job.type, src, dst, n, job.width, job.imatrix):
         job.failed = 1
 
 def ggml_quantize_init(type):
@@ -92,7 +94,7 @@ def ggml_quantize_chunk(type, src, dst, start, nrows, n_per_row, imatrix):
         n_per_row: elements of a row, a multiple of the type's block.
         imatrix: n_per_row importance weights in f32, shared by all rows, or None for none.
     Returns:
-        number of bytes written; 0 where nrows or n_per_row is 0.
+        Number of bytes written; 0 where nrows or n_per_row is 0.
     Raises:
         TypeError: src or dst is None or no memory.
         ValueError: type, start or n_per_row is invalid, src, dst or imatrix is too small, the type needs importance
@@ -103,7 +105,7 @@ def ggml_quantize_chunk(type, src, dst, start, nrows, n_per_row, imatrix):
     memset(&job, 0, sizeof(job))
     job.type = arg_type(type, b"type")
     cdef int64_t first = arg_extent(start, b"start")
-    cdef int64_t parts, n_threads
+    cdef int64_t first_row, parts, n_threads
     job.rows, job.width = arg_extent(nrows, b"nrows"), arg_extent(n_per_row, b"n_per_row")
     name = gg_types[job.type].name.decode()
     if job.width == 0 or job.rows == 0:
@@ -115,8 +117,10 @@ def ggml_quantize_chunk(type, src, dst, start, nrows, n_per_row, imatrix):
     if job.width > (1 << 40) or job.rows > (1 << 60) // job.width or first > (1 << 60):
         fail(ValueError, f"{job.rows} rows of {job.width} from {first} on are larger than any memory")
     job.row_size = gg_row_size(job.type, job.width)
+    first_row = first // job.width
     job.src = <const float *>memory_of(src, b"src", <size_t>(first + job.rows * job.width) * 4) + first
-    job.dst = <uint8_t *>memory_of(dst, b"dst", <size_t>(first // job.width + job.rows) * job.row_size) + <size_t>(first // job.width) * job.row_size
+    job.dst = <uint8_t *>memory_of(dst, b"dst", <size_t>(first_row + job.rows) * job.row_size)
+    job.dst += <size_t>first_row * job.row_size
     if imatrix is not None and (not isinstance(imatrix, ctypes._Pointer) or imatrix):
         job.imatrix = <const float *>memory_of(imatrix, b"imatrix", <size_t>job.width * 4)
     if job.imatrix == NULL and engine.requires_imatrix(job.type):
@@ -128,7 +132,7 @@ def ggml_quantize_chunk(type, src, dst, start, nrows, n_per_row, imatrix):
     with nogil:
         engine.parallel_for(<int>n_threads, parts, quantize_part, &job)
     if job.failed:
-        fail(ValueError, f"there is no quantising to {name}")
+        fail(ValueError, f"there is no conversion to {name}")
     return <size_t>job.rows * job.row_size
 
 def ggml_validate_row_data(type, data, nbytes):
@@ -168,7 +172,7 @@ def ggml_get_type_traits(type):
     Args:
         type: GGML_TYPE_*; a removed type has the name DEPRECATED and blocks of 0 bytes.
     Returns:
-        pointer to a ggml_type_traits that stays valid.
+        Pointer to a ggml_type_traits that stays valid.
     Raises:
         ValueError: type is not the number of a type.
     """
@@ -199,7 +203,7 @@ def ggml_get_type_traits_cpu(type):
     Args:
         type: GGML_TYPE_*; numbers of removed types are accepted.
     Returns:
-        pointer to a ggml_type_traits_cpu that stays valid.
+        Pointer to a ggml_type_traits_cpu that stays valid.
     Raises:
         ValueError: type is not the number of a type.
     """
