@@ -144,7 +144,8 @@ def ggml_new_tensor_4d(ctx, type, ne0, ne1, ne2, ne3):
         RuntimeError: ctx is not a live context.
     """
     cdef ggml_context *c = arg_context(ctx, b"ggml_new_tensor_4d")
-    cdef int64_t[4] ne = [arg_extent(ne0, b"ne0"), arg_extent(ne1, b"ne1"), arg_extent(ne2, b"ne2"), arg_extent(ne3, b"ne3")]
+    cdef int64_t[4] ne = [
+        arg_extent(ne0, b"ne0"), arg_extent(ne1, b"ne1"), arg_extent(ne2, b"ne2"), arg_extent(ne3, b"ne3")]
     return wrap_tensor(new_tensor(c, arg_type(type, b"type"), 4, ne))
 
 def ggml_dup_tensor(ctx, src):
@@ -198,7 +199,7 @@ cdef ggml_tensor *new_constant(ggml_context *ctx, int type) except NULL:
     cdef int64_t one = 1
     cdef uint8_t *scratch = ctx.scratch
     if ctx.no_alloc:
-        fail(ValueError, "the context has no_alloc: the value needs memory")
+        fail(ValueError, "ctx was made with no_alloc: need memory for the value")
     ctx.scratch = NULL
     try:
         return new_tensor(ctx, type, 1, &one)
@@ -251,6 +252,7 @@ def ggml_new_f32(ctx, value):
 
 # ---- walking a context -----------------------------------------------------------------------------------------------
 cdef ggml_tensor *first_from(ggml_object *o) noexcept:
+    """The first tensor in a list of objects; NULL if there is none."""
     while o != NULL and o.type != GGML_OBJECT_TYPE_TENSOR:
         o = o.next
     return <ggml_tensor *>(o + 1) if o != NULL else NULL
@@ -286,7 +288,7 @@ def ggml_get_next_tensor(ctx, tensor):
     arg_context(ctx, b"ggml_get_next_tensor")
     cdef ggml_tensor *t = arg_tensor(tensor, b"tensor")
     if context_of(t) == NULL:
-        fail(ValueError, "tensor is a caller's own struct: no other was made after it")
+        fail(ValueError, "tensor is a struct of the caller: need one that lies in a context")
     return wrap_tensor(first_from((<ggml_object *>t - 1).next))
 
 def ggml_get_tensor(ctx, name):

@@ -5,7 +5,7 @@ from .._core cimport (
     GGML_MAX_NAME, GGML_TENSOR_FLAG_INPUT, GGML_TENSOR_FLAG_LOSS, GGML_TENSOR_FLAG_OUTPUT, GGML_TENSOR_FLAG_PARAM,
     GGML_TYPE_COUNT, arg_extent, arg_int, arg_int32, arg_tensor, arg_text, arg_type, arg_type_number, engine, enter,
     fail, gg_can_repeat, gg_contiguous, gg_contiguous_n, gg_extent, gg_is_empty, gg_nelements, gg_nrows, gg_row_size,
-    gg_same_shape, gg_type_ok, gg_types, ggml_object, ggml_tensor, set_name, wrap_tensor,
+    gg_same_shape, gg_type_ok, gg_types, ggml_object, ggml_tensor, name_text, set_name, tensor_text, wrap_tensor,
 )
 from .._enums cimport GGML_OP_GLU, GGML_OP_UNARY, GGML_TYPE_F32
 
@@ -14,7 +14,7 @@ cdef extern from "runtime/engine.h" nogil:
 
 cdef tuple GLU_NAMES = (b"REGLU", b"GEGLU", b"SWIGLU", b"SWIGLU_OAI", b"GEGLU_ERF", b"GEGLU_QUICK")
 
-# ---- questions -------------------------------------------------------------------------------------------------------
+# ---- sizes, types, operations, shapes --------------------------------------------------------------------------------
 def ggml_nelements(tensor):
     """Counts the elements of a tensor: ne0 * ne1 * ne2 * ne3.
 
@@ -46,9 +46,10 @@ def ggml_nrows(tensor):
     return gg_nrows(arg_tensor(tensor, b"tensor"))
 
 cdef size_t nbytes(const ggml_tensor *t) except? 0:
+    """The bytes of a tensor's data, also of a tensor whose fields the caller wrote."""
     cdef size_t n = 0
     if not gg_type_ok(t.type) or not gg_extent(t, &n):
-        fail(ValueError, "type, ne and nb describe no tensor that can be")
+        fail(ValueError, f"type {t.type}, ne and nb describe no possible tensor")
     return n
 
 def ggml_nbytes(tensor):
@@ -763,7 +764,7 @@ def ggml_set_param(*args):
         fail(TypeError, f"called with {len(args)} arguments: need (tensor) or (ctx, tensor)")
     cdef ggml_tensor *t = arg_tensor(args[len(args) - 1], b"tensor")
     if t.op != 0:
-        fail(ValueError, f"'{t.name.decode(errors='replace')}' is the result of {engine.op_name(t.op).decode()}: a parameter must be a leaf")
+        fail(ValueError, f"tensor '{name_text(t)}' is the result of {engine.op_name(t.op).decode()}: need a leaf")
     t.flags |= GGML_TENSOR_FLAG_PARAM
 
 def ggml_set_loss(tensor):
@@ -781,5 +782,5 @@ def ggml_set_loss(tensor):
     enter(b"ggml_set_loss")
     cdef ggml_tensor *t = arg_tensor(tensor, b"tensor")
     if gg_nelements(t) != 1 or t.type != GGML_TYPE_F32:
-        fail(ValueError, f"'{t.name.decode(errors='replace')}' is {gg_types[t.type].name.decode()} with {gg_nelements(t)} elements: need one f32")
+        fail(ValueError, f"tensor {tensor_text(t)} has {gg_nelements(t)} elements: need one element of type f32")
     t.flags |= GGML_TENSOR_FLAG_LOSS
