@@ -16,7 +16,7 @@ from .._core cimport (
     gg_add, gg_extent, gg_mul, gg_nbytes, gg_types, ggml_cgraph, ggml_context, ggml_tensor, graph_new, node_append,
     node_init, wrap_graph, wrap_tensor,
 )
-from .._backend.backend import ggml_backend_tensor_get
+from .._backend.transfer import ggml_backend_tensor_get
 from .._core import ggml_free, ggml_init
 from .._structs import ggml_init_params
 
