@@ -87,8 +87,11 @@ def args_problems(doc, parameters, tensors):
     if "Args" not in parts:
         return ["has no section Args"]
     described = entries(parts["Args"])
-    if [name for name, _ in described] != parameters:
-        return [f"Args describes {[name for name, _ in described]}, not {parameters}"]
+    names = [name for name, _ in described]
+    if parameters[-1].startswith("*"):  # entries that follow may explain what *args stands for
+        names = names[: len(parameters)]
+    if names != parameters:
+        return [f"Args describes {names}, not {parameters}"]
     found = [f"the entry of {name} is empty" for name, text in described if not text.strip()]
     for name, text in described:
         if name in tensors and not SHAPE.search(text):
@@ -108,7 +111,7 @@ def result_problems(doc, parameters):
         found.append("has no section Raises")
     elif "Raises" in parts:
         raised = [name for name, text in entries(parts["Raises"]) if text]
-        if not raised or not all(re.fullmatch(r"\w+(Error|Interrupt|Exception)", name) for name in raised):
+        if not raised or not all(re.fullmatch(r"\w*(Error|Interrupt|Exception)", name) for name in raised):
             found.append("Raises names no exception with its cause")
     return found
 
@@ -134,7 +137,11 @@ def repeated(docs):
 def functions(module):
     """The public functions of a module by name: those of the C library, not classes and types."""
     named = {name: f for name, f in vars(module).items() if name.startswith(("ggml_", "gguf_")) or name in FACTS}
-    return {name: f for name, f in named.items() if inspect.isroutine(f) or type(f).__name__ == "cython_function_or_method"}
+    return {name: f for name, f in named.items() if callable(f) and not inspect.isclass(f) and not is_new_type(f)}
+
+
+def is_new_type(value):
+    return hasattr(value, "__supertype__")
 
 
 CURRENT, LEGACY = functions(ggml), functions(ggml.legacy)
@@ -153,8 +160,7 @@ def tensors_of(name):
 
 
 def test_every_function_of_the_manifest_is_checked():
-    classes = {name for name in FACTS if inspect.isclass(getattr(ggml, name))}
-    assert set(FACTS) - set(CURRENT) == classes == {"ggml_backend_graph_copy"}
+    assert len(FACTS) == 793 and set(FACTS) - set(CURRENT) == set()
 
 
 @pytest.mark.parametrize("name", CURRENT)
@@ -184,7 +190,7 @@ Args:
     ctx: context that receives the result.
     a: f32 or f16, [k, n, ne2, ne3]. This sentence
         continues.
-    *args: more.
+    n: number of rows.
 Returns:
     f32 tensor [n, m].
 Raises:
@@ -193,7 +199,7 @@ Raises:
 See also:
     ggml_mul_mat_id.
 """
-NAMES, TENSORS = ["ctx", "a", "*args"], {"a"}
+NAMES, TENSORS = ["ctx", "a", "n"], {"a"}
 
 
 def changed(before, after):
@@ -206,6 +212,12 @@ def test_a_good_docstring_has_no_problems():
     assert problems("Counts ticks.\n\nReturns:\n    Ticks (int).") == []
 
 
+def test_entries_after_stars_explain_them():
+    doc = GOOD.replace("    n: number of rows.\n", "    *args: (rows) or (rows, columns).\n    rows: a number.\n")
+    assert problems(doc, ["ctx", "a", "*args"], TENSORS) == []
+    assert problems(doc, ["ctx", "*args"], TENSORS) != [] != problems(doc, ["ctx", "a"], TENSORS)
+
+
 @pytest.mark.parametrize(
     "doc, message",
     [
@@ -215,12 +227,11 @@ def test_a_good_docstring_has_no_problems():
         (changed("T.\n\nFurther", "T.\nFurther"), "no blank line follows the summary"),
         (changed("Further", "Further" + " x" * 60), "has 138 columns, at most 116"),
         (changed("Args:", "Arguments:"), "no section Args"),
-        (changed("    ctx: context that receives the result.\n", ""), r"Args describes \['a', '\*args'\], not \['ctx', "),
-        (changed("    *args: more.\n", ""), r"Args describes \['ctx', 'a'\], not "),
-        (changed("    *args: more.\n", "    *args: more.\n    b: no parameter.\n"), "Args describes .*'b'"),
-        (changed("    ctx: context that receives the result.\n", "").replace("    *args: more.\n",
-         "    *args: more.\n    ctx: last.\n"), r"Args describes \['a', '\*args', 'ctx'\]"),
-        (changed("more.", ""), r"the entry of \*args is empty"),
+        (changed("    ctx: context that receives the result.\n", ""), r"Args describes \['a', 'n'\], not \['ctx', 'a'"),
+        (changed("    n: number of rows.\n", ""), r"Args describes \['ctx', 'a'\], not "),
+        (changed("    n: number of rows.\n", "    n: number of rows.\n    b: no parameter.\n"), "describes .*'b'"),
+        (changed("ctx: ", "n: ").replace("n: number", "ctx: number"), r"Args describes \['n', 'a', 'ctx'\], not "),
+        (changed("number of rows.", ""), "the entry of n is empty"),
         (changed("[k, n, ne2, ne3]", "weights"), "the tensor a has no shape"),
         (changed("f32 or f16, ", ""), "the tensor a has no type"),
         (changed("    f32 tensor [n, m].\n", ""), "no section Returns, or an empty one"),

@@ -36,6 +36,8 @@ class _GetSplitState(ctypes._CFuncPtr):
     _argtypes_ = (_structs.ggml_tensor_p, ctypes.c_void_p)
     _restype_ = _structs.ggml_backend_meta_split_state
 
+_GetSplitState.__name__ = "ggml_backend_meta_get_split_state_t"      # for messages
+
 cdef class Shards:
     """The parts of a tensor on the devices."""
     cdef int axis              # that is split; -1: the tensor is whole, on the first device or (`mirrored`) on each

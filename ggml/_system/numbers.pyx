@@ -160,7 +160,7 @@ def ggml_bf16_to_fp32_row(bf16, fp32, n):
     enter(b"ggml_bf16_to_fp32_row")
     convert_to_f32(GGML_TYPE_BF16, bf16, b"bf16", fp32, b"fp32", n, b"n")
 
-def ggml_fp32_to_bf16_arg_array(fp32, bf16, n):
+def ggml_fp32_to_bf16_row(fp32, bf16, n):
     """Rounds an array of float32 numbers to bfloat16.
 
     It uses the kernel of the instruction set in use. Ties go to the even bfloat16.

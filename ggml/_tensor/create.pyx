@@ -7,7 +7,7 @@ from .._core cimport (
     arg_text, arg_type, context_of, fail, ggml_context, ggml_object, ggml_tensor, new_tensor, node_append,
     node_in_place, node_init, wrap_tensor,
 )
-from .._enums cimport GGML_TYPE_F32, GGML_TYPE_I32
+from .._enums cimport GGML_OP_NONE, GGML_TYPE_F32, GGML_TYPE_I32
 
 # ---- new tensors -----------------------------------------------------------------------------------------------------
 def ggml_new_tensor(ctx, type, n_dims, ne):
@@ -190,7 +190,7 @@ def ggml_view_tensor(ctx, src):
     cdef ggml_context *c = arg_context(ctx, b"ggml_view_tensor")
     cdef ggml_tensor *a = arg_tensor(src, b"src")
     cdef ggml_tensor d
-    node_init(&d, 0, a.type, a.ne[0], a.ne[1], a.ne[2], a.ne[3])
+    node_init(&d, GGML_OP_NONE, a.type, a.ne[0], a.ne[1], a.ne[2], a.ne[3])
     node_in_place(&d, a)
     return wrap_tensor(node_append(c, &d))
 

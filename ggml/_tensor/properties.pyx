@@ -7,7 +7,7 @@ from .._core cimport (
     fail, gg_can_repeat, gg_contiguous, gg_contiguous_n, gg_extent, gg_is_empty, gg_nelements, gg_nrows, gg_row_size,
     gg_same_shape, gg_type_ok, gg_types, ggml_object, ggml_tensor, name_text, set_name, tensor_text, wrap_tensor,
 )
-from .._enums cimport GGML_OP_GLU, GGML_OP_UNARY, GGML_TYPE_F32
+from .._enums cimport GGML_OP_GLU, GGML_OP_NONE, GGML_OP_UNARY, GGML_TYPE_F32
 
 cdef extern from "runtime/engine.h" nogil:
     enum: GGML_MEM_ALIGN
@@ -763,7 +763,7 @@ def ggml_set_param(*args):
     if not 1 <= len(args) <= 2:
         fail(TypeError, f"called with {len(args)} arguments: need (tensor) or (ctx, tensor)")
     cdef ggml_tensor *t = arg_tensor(args[len(args) - 1], b"tensor")
-    if t.op != 0:
+    if t.op != GGML_OP_NONE:
         fail(ValueError, f"tensor '{name_text(t)}' is the result of {engine.op_name(t.op).decode()}: need a leaf")
     t.flags |= GGML_TENSOR_FLAG_PARAM
 
