@@ -115,6 +115,8 @@ def test_a_combined_buffer_has_each_part_once(cpu):
             combine(parts, 2)
     whole = combine([pair, three], 2)
     assert ggml.ggml_backend_buffer_get_size(whole) == 192
+    ggml.ggml_backend_buffer_set_usage(whole, ggml.GGML_BACKEND_BUFFER_USAGE_WEIGHTS)
+    assert [ggml.ggml_backend_buffer_get_usage(part) for part in (one, two, three, pair)] == [1] * 4
     ggml.ggml_backend_buffer_free(whole)
     for part in (one, two, three, pair):
         with pytest.raises(RuntimeError, match="is no live buffer"):
@@ -124,7 +126,7 @@ def test_a_combined_buffer_has_each_part_once(cpu):
 def test_a_combined_buffer_holds_no_tensors_itself(ctx, cpu):
     part = ggml.ggml_backend_alloc_buffer(cpu, 64)
     whole = ggml.ggml_backend_multi_buffer_alloc_buffer([part], 1)
-    with pytest.raises(ValueError, match="^ggml_backend_tensor_alloc: buffer combines several"):
+    with pytest.raises(ValueError, match="^ggml_backend_tensor_alloc: buffer combines several buffers"):
         ggml.ggml_backend_tensor_alloc(whole, ggml.ggml_new_tensor_1d(ctx, F32, 4), None)
     ggml.ggml_backend_buffer_free(whole)
 

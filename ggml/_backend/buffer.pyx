@@ -198,7 +198,7 @@ def ggml_backend_multi_buffer_alloc_buffer(buffers, n_buffers):
         fail(ValueError, "n_buffers is 0: need at least one")
     for i, b in enumerate(parts):
         if not add_once(b, seen):
-            fail(ValueError, f"buffers[{i}] repeats an earlier buffer: its size would count twice")
+            fail(ValueError, f"buffers[{i}] repeats an earlier buffer: need each buffer once")
     return HANDLE(multi_buffer(parts))
 
 cdef bint add_once(Buffer b, set seen) except -1:
@@ -456,14 +456,19 @@ def ggml_backend_buffer_set_usage(buffer, usage):
         RuntimeError: buffer was freed, or never was a handle.
     """
     enter(b"ggml_backend_buffer_set_usage")
-    cdef Buffer b = buffer_arg(buffer, "buffer"), part
+    cdef Buffer b = buffer_arg(buffer, "buffer")
     cdef int u = arg_int32(usage, b"usage")
     if not 0 <= u <= _constants.GGML_BACKEND_BUFFER_USAGE_COMPUTE:
         fail(ValueError, f"usage is {u}: need GGML_BACKEND_BUFFER_USAGE_ANY, _WEIGHTS or _COMPUTE")
-    b.usage = u
+    set_usage(b, u)
+
+cdef int set_usage(Buffer b, int usage) except -1:
+    cdef Buffer part
+    b.usage = usage
     if isinstance(b, MultiBuffer):
         for part in (<MultiBuffer>b).parts:
-            part.usage = u
+            set_usage(part, usage)
+    return 0
 
 def ggml_backend_buffer_get_usage(buffer):
     """Returns the purpose with which a buffer is labelled.
@@ -535,11 +540,11 @@ def ggml_backend_tensor_alloc(buffer, tensor, addr):
     cdef ggml_tensor *t = arg_tensor(tensor, b"tensor")
     cdef size_t at = <size_t>arg_address(addr, b"addr") - <size_t>b.base, n
     if t.view_src != NULL:
-        fail(ValueError, "tensor is a view: need ggml_backend_view_init")
+        fail(ValueError, "tensor is a view: need a tensor with memory of its own (see ggml_backend_view_init)")
     if t.data != NULL and not buffer_dead(t):
-        fail(ValueError, "tensor has data already")
+        fail(ValueError, "tensor has data already: need a tensor without data")
     if isinstance(b, MultiBuffer):
-        fail(ValueError, "buffer combines several: need the one that shall hold the tensor")
+        fail(ValueError, "buffer combines several buffers: need one of its parts")
     n = b.buft.alloc_size(t)
     if at > b.size or n > b.size - at:
         fail(ValueError, f"addr is {<size_t>b.base + at:#x}: the tensor takes {n} bytes, the buffer has {b.size} from "
@@ -563,5 +568,5 @@ def ggml_backend_view_init(tensor):
     enter(b"ggml_backend_view_init")
     cdef ggml_tensor *t = arg_tensor(tensor, b"tensor")
     if t.view_src == NULL:
-        fail(ValueError, "tensor is not a view: need one")
+        fail(ValueError, "tensor is not a view: need the result of ggml_view_1d or a similar function")
     return place_view(t)

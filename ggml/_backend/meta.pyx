@@ -96,14 +96,14 @@ cdef void copy_piece(ggml_tensor *t, int axis, uint8_t *block, int64_t start, gg
     cdef int64_t k, outer = 1
     cdef int d
     cdef size_t unit = t.nb[axis], blck = gg_types[t.type].blck if axis == 0 else 1
-    cdef size_t whole = unit * <size_t>(t.ne[axis] // blck), own = unit * <size_t>(part.ne[axis] // blck)
+    cdef size_t whole = unit * <size_t>(t.ne[axis] // blck), width = unit * <size_t>(part.ne[axis] // blck)
     cdef size_t size = unit * <size_t>(count // blck)
     cdef uint8_t *a
     cdef uint8_t *b
     for d in range(axis + 1, 4):
         outer *= t.ne[d]
     for k in range(outer):
-        a, b = block + k * whole + unit * <size_t>(start // blck), data + k * own + unit * <size_t>(at // blck)
+        a, b = block + k * whole + unit * <size_t>(start // blck), data + k * width + unit * <size_t>(at // blck)
         if gather:
             memcpy(a, b, size)
         else:
@@ -286,9 +286,9 @@ cdef class MetaBackend(Backend):
     cdef uint8_t *host_data(self, ggml_tensor *root, bint gather) except NULL:
         """The elements of a tensor in host memory; `gather` copies them from the devices when the memory is new."""
         cdef uint8_t *p
-        known = self.gathered.get(<size_t>root)
-        if known is not None:
-            return <uint8_t *><size_t>known
+        address = self.gathered.get(<size_t>root)
+        if address is not None:
+            return <uint8_t *><size_t>address
         p = <uint8_t *>calloc(1, gg_nbytes(root) + 1)
         if p == NULL:
             raise MemoryError()

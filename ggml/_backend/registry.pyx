@@ -22,10 +22,11 @@ cdef object found(list all, object name):
             return h
     return None
 
-cdef object at_index(list all, object index, str what):
-    cdef size_t i = arg_size(index, b"index")
+cdef object at_index(list all, object index, const char *name, str what):
+    """The entry with an index that the parameter `name` gives; `what` are the entries."""
+    cdef size_t i = arg_size(index, name)
     if i >= <size_t>len(all):
-        fail(IndexError, f"index is {i}: there are {len(all)} {what}")
+        fail(IndexError, f"{name.decode()} is {i}: there are {len(all)} {what}")
     return all[i]
 
 cdef Registry reg_arg(object reg):
@@ -60,7 +61,7 @@ def ggml_backend_reg_get(index):
         IndexError: index is too large.
     """
     enter(b"ggml_backend_reg_get")
-    return HANDLE(at_index(all_registries, index, "registries"))
+    return HANDLE(at_index(all_registries, index, b"index", "registries"))
 
 def ggml_backend_reg_by_name(name):
     """Finds a backend registry by its name.
@@ -118,7 +119,7 @@ def ggml_backend_reg_dev_get(reg, index):
         RuntimeError: reg is a number that is not a live handle.
     """
     enter(b"ggml_backend_reg_dev_get")
-    return HANDLE(at_index(reg_arg(reg).devices(), index, "devices"))
+    return HANDLE(at_index(reg_arg(reg).devices(), index, b"index", "devices"))
 
 def ggml_backend_reg_get_proc_address(reg, name):
     """Finds a C function that a registry offers beyond the common functions.
@@ -269,7 +270,7 @@ def ggml_backend_dev_get(index):
         IndexError: index is too large.
     """
     enter(b"ggml_backend_dev_get")
-    return HANDLE(at_index(all_devices, index, "devices"))
+    return HANDLE(at_index(all_devices, index, b"index", "devices"))
 
 def ggml_backend_dev_by_name(name):
     """Finds a device by its name.
@@ -503,7 +504,7 @@ def ggml_backend_dev_supports_op(device, op):
 def ggml_backend_dev_supports_buft(device, buft):
     """Tells whether a device can compute with tensors in buffers of a type.
 
-    The CPU supports its own types and every type that is host memory, a meta device its own type alone.
+    The CPU supports its own types and every type that is host memory, and a meta device only its own type.
 
     Args:
         device: handle of a device.
@@ -629,7 +630,7 @@ def ggml_backend_reg_get_name(i):
         IndexError: i is too large.
     """
     enter(b"ggml_backend_reg_get_name")
-    return (<Device>at_index(all_devices, i, "backends")).name()
+    return (<Device>at_index(all_devices, i, b"i", "backends")).name()
 
 def ggml_backend_reg_init_backend(i, params):
     """Creates a backend by its index, as in releases of 2024.
@@ -645,7 +646,7 @@ def ggml_backend_reg_init_backend(i, params):
         IndexError: i is too large.
     """
     enter(b"ggml_backend_reg_init_backend")
-    return HANDLE((<Device>at_index(all_devices, i, "backends")).init(params_of(params)))
+    return HANDLE((<Device>at_index(all_devices, i, b"i", "backends")).init(params_of(params)))
 
 def ggml_backend_reg_get_default_buffer_type(i):
     """Returns the default buffer type of a backend by its index, as in releases of 2024.
@@ -660,7 +661,7 @@ def ggml_backend_reg_get_default_buffer_type(i):
         IndexError: i is too large.
     """
     enter(b"ggml_backend_reg_get_default_buffer_type")
-    return HANDLE((<Device>at_index(all_devices, i, "backends")).buft())
+    return HANDLE((<Device>at_index(all_devices, i, b"i", "backends")).buft())
 
 def ggml_backend_reg_alloc_buffer(i, size):
     """Allocates a buffer of a backend's default type by the backend's index, as in releases of 2024.
@@ -676,7 +677,7 @@ def ggml_backend_reg_alloc_buffer(i, size):
         IndexError: i is too large.
     """
     enter(b"ggml_backend_reg_alloc_buffer")
-    return HANDLE((<Device>at_index(all_devices, i, "backends")).buft().alloc(arg_size(size, b"size")))
+    return HANDLE((<Device>at_index(all_devices, i, b"i", "backends")).buft().alloc(arg_size(size, b"size")))
 
 # ---- C functions for ggml_backend_reg_get_proc_address ---------------------------------------------------------------
 class _Feature(ctypes.Structure):

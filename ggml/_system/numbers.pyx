@@ -324,7 +324,7 @@ cdef dict FILE_TYPES = {
 FILE_TYPES[_constants.GGML_FTYPE_ALL_F32] = GGML_TYPE_F32
 
 def ggml_ftype_to_ggml_type(ftype):
-    """Gives the tensor type that most tensors of a model file have.
+    """Returns the tensor type that most tensors of a model file have.
 
     Args:
         ftype: file type, GGML_FTYPE_*.

@@ -144,7 +144,7 @@ def ggml_threadpool_resume(threadpool):
     pools[pool(threadpool)].paused = False
 
 def ggml_threadpool_get_n_threads(threadpool):
-    """Gives the number of threads that a pool stands for.
+    """Returns the number of threads that a pool stands for.
 
     Args:
         threadpool: handle of the pool.
@@ -157,5 +157,5 @@ def ggml_threadpool_get_n_threads(threadpool):
     return threadpool_threads(threadpool)
 
 def threadpool_threads(threadpool):
-    """The number of threads of a pool; errors bear the name of the function that runs."""
+    """The number of threads of a pool; errors begin with the name of the function that runs."""
     return pools[pool(threadpool)].n_threads

@@ -16,7 +16,7 @@ from .._enums cimport (
 
 # ---- data ------------------------------------------------------------------------------------------------------------
 def ggml_get_data(tensor):
-    """Gives the address of a tensor's data.
+    """Returns the address of a tensor's data.
 
     Args:
         tensor: tensor of any shape and any type.
@@ -33,7 +33,7 @@ def ggml_get_data(tensor):
     return wrap_handle(arg_tensor(tensor, b"tensor").data)
 
 def ggml_get_data_f32(tensor):
-    """Gives a ctypes pointer to the data of an f32 tensor.
+    """Returns a ctypes pointer to the data of an f32 tensor.
 
     Args:
         tensor: f32 tensor of any shape.
