@@ -1,10 +1,10 @@
-"""What this build does not have: the functions of GPU, accelerator and network backends.
+"""The functions of GPU, accelerator and network backends, which this build does not have.
 
-They exist, with their parameters and docstrings, so that code that mentions them loads. Calling one raises
+They exist with their parameters and docstrings, so that programs that refer to them can be imported. A call raises
 RuntimeError.
 """
 
-# One row for each function: its prototype, and what it would do in a build with its backend.
+# One row for each function: its prototype, and what it does in a build with its backend.
 _BACKENDS = {
     "BLAS": """
     ggml_backend_blas_init(): create a backend that multiplies matrices
@@ -142,7 +142,7 @@ _BACKENDS = {
     """,
 }
 
-# What the parameters mean. "CUDA.buffer" is a parameter that means something else in the functions of that backend.
+# The meaning of each parameter. "CUDA.buffer" is a parameter with another meaning in the functions of that backend.
 _PARAMETERS = {
     "abort_callback": "callback(user_data) -> bool (ggml_abort_callback); True would stop the compute.",
     "backend": "handle of a backend.",
@@ -215,9 +215,9 @@ functions = {name: f for name, f in functions.items() if not name.startswith("__
 
 
 class Library:
-    """Answers, like the shared library that the ctypes bindings load, which functions this build has.
+    """The functions of this build as attributes, like the shared library that the ctypes bindings load.
 
-    `hasattr(lib, "ggml_backend_cuda_init")` is False here; `lib.ggml_add` and `lib["ggml_add"]` are the function.
+    `hasattr(lib, "ggml_backend_cuda_init")` is False; `lib.ggml_add` and `lib["ggml_add"]` are the function.
     """
 
     def __init__(self, namespace):
@@ -230,10 +230,21 @@ class Library:
         return getattr(self, name)
 
     def function(self, name, argtypes, restype, enabled=True):
-        """The bindings' decorator `ggml_function`: puts the function `name` of this build in place of a declaration.
+        """Returns a decorator that replaces the declaration of a C function by the function of this build.
 
-        Types are fixed here, so `argtypes` and `restype` are accepted and not needed. With `enabled` False, the
-        declaration becomes a function that raises RuntimeError.
+        The ctypes bindings declare their functions with it. The functions of this build convert their arguments
+        themselves, so the types have no effect.
+
+        Args:
+            name: name of the function, str.
+            argtypes: ctypes types of the parameters.
+            restype: ctypes type of the result.
+            enabled: False for a function that the build does not have.
+        Returns:
+            Decorator (declaration) -> function. If enabled is False, the function raises RuntimeError when it is
+            called.
+        Raises:
+            AttributeError: this build has no function of that name (raised by the decorator).
         """
 
         def unavailable(*args, **kwargs):

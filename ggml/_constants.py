@@ -1,7 +1,7 @@
-"""The constants that no table of the engine lists: limits, enums and build facts.
+"""Constants that are not in a table of the engine: limits, enums, and the backends of the build.
 
-``GGML_TYPE_*``, ``GGML_OP_*`` and ``GGML_UNARY_OP_*`` come from the engine's own tables, through the core;
-``GGML_*_SIZE`` from the structs they measure (`ggml._structs`).
+`GGML_TYPE_*`, `GGML_OP_*` and `GGML_UNARY_OP_*` come from the tables of the engine via the core, and `GGML_*_SIZE`
+from the structs (`ggml._structs`).
 """
 
 # Files of the format before GGUF, and the version of the quantised blocks
@@ -22,12 +22,12 @@ GGML_DEFAULT_GRAPH_SIZE = 2048
 GGML_MEM_ALIGN = 16
 GGML_MEMALIGN = GGML_MEM_ALIGN
 GGML_KQ_MASK_PAD = 32
-GGML_N_TASKS_MAX = -1  # a custom operation's n_tasks: as many as there are threads
+GGML_N_TASKS_MAX = -1  # n_tasks of a custom operation: one task for each thread
 
 GGML_EXIT_SUCCESS = 0
 GGML_EXIT_ABORTED = 1
 
-# The library version whose surface this is
+# The release of the C library whose function set this package provides
 GGML_VERSION_MAJOR = 0
 GGML_VERSION_MINOR = 15
 GGML_VERSION_PATCH = 3
@@ -39,7 +39,7 @@ GGML_STATUS_FAILED = -1
 GGML_STATUS_SUCCESS = 0
 GGML_STATUS_ABORTED = 1
 
-# enum ggml_object_type: what an object of a context's arena holds
+# enum ggml_object_type: kinds of objects in a context's arena
 GGML_OBJECT_TYPE_TENSOR = 0
 GGML_OBJECT_TYPE_GRAPH = 1
 GGML_OBJECT_TYPE_WORK_BUFFER = 2
@@ -50,7 +50,7 @@ GGML_LOG_LEVEL_DEBUG = 1
 GGML_LOG_LEVEL_INFO = 2
 GGML_LOG_LEVEL_WARN = 3
 GGML_LOG_LEVEL_ERROR = 4
-GGML_LOG_LEVEL_CONT = 5  # continues the message before
+GGML_LOG_LEVEL_CONT = 5  # continues the previous message
 
 # enum ggml_tensor_flag
 GGML_TENSOR_FLAG_INPUT = 1
@@ -59,7 +59,7 @@ GGML_TENSOR_FLAG_PARAM = 4
 GGML_TENSOR_FLAG_LOSS = 8
 GGML_TENSOR_FLAG_COMPUTE = 16
 
-# enum ggml_prec: the precision asked of an operation
+# enum ggml_prec: the precision that an operation needs
 GGML_PREC_DEFAULT = 0
 GGML_PREC_F32 = 10
 
@@ -72,7 +72,7 @@ GGML_BACKEND_TYPE_CPU = 0
 GGML_BACKEND_TYPE_GPU = 10
 GGML_BACKEND_TYPE_GPU_SPLIT = 20
 
-# enum ggml_ftype: the type most weights of a file have
+# enum ggml_ftype: the type of most weights of a file
 GGML_FTYPE_UNKNOWN = -1
 GGML_FTYPE_ALL_F32 = 0
 GGML_FTYPE_MOSTLY_F16 = 1
@@ -203,7 +203,7 @@ GGML_BACKEND_DEVICE_TYPE_IGPU = 2
 GGML_BACKEND_DEVICE_TYPE_ACCEL = 3
 GGML_BACKEND_DEVICE_TYPE_META = 4
 
-# How a tensor of a meta device is cut: along a dimension, a copy on each device, or partial sums
+# How a tensor of a meta device is split: along a dimension, a copy on each device, or partial sums
 GGML_BACKEND_META_MAX_DEVICES = 16
 GGML_BACKEND_SPLIT_AXIS_0 = 0
 GGML_BACKEND_SPLIT_AXIS_1 = 1
@@ -214,7 +214,7 @@ GGML_BACKEND_SPLIT_AXIS_PARTIAL = 11
 GGML_BACKEND_SPLIT_AXIS_NONE = 98
 GGML_BACKEND_SPLIT_AXIS_UNKNOWN = 99
 
-# Which optional backends this build has: none. Their functions are in `ggml._absent`.
+# This build has none of the optional backends. Their functions are in `ggml._absent`.
 GGML_USE_BLAS = False
 GGML_USE_CANN = False
 GGML_USE_CLBLAST = False

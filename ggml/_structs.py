@@ -1,7 +1,7 @@
 """ctypes mirrors of the engine's structs, the pointers to them, the callback types and the handle types.
 
-Everything here is data: it needs neither NumPy nor the compiled core. The core hooks itself in by setting
-`_core_park`, `_core_entered`, `ggml_tensor_p._describe` and `ggml_backend_graph_copy._copy`.
+This module needs neither NumPy nor the compiled core. The core sets `_core_park`, `_core_entered`,
+`ggml_tensor_p._describe` and `ggml_backend_graph_copy._copy` when it is imported.
 """
 
 import ctypes
@@ -55,7 +55,7 @@ class _StructPointer(ctypes._Pointer):
     def __hash__(self):
         return hash(self._address())
 
-    # Set by the core: maps a pointer to a few words on what it points to, or to None where that is not known to live.
+    # Set by the core: maps a pointer to a short description of the struct, or to None if the struct may be freed.
     _describe = None
 
     def __repr__(self):
@@ -67,7 +67,7 @@ class _StructPointer(ctypes._Pointer):
 
 
 def _is_pointer_to(struct, pointer):
-    """Makes `pointer` what POINTER(struct) is: in fields, arrays and callbacks too. Comes before struct._fields_."""
+    """Makes POINTER(struct) return `pointer`, also in fields, arrays and callbacks. Call it before struct._fields_."""
     if sys.version_info >= (3, 14):
         struct.__pointer_type__ = pointer
     else:
@@ -80,17 +80,17 @@ def _is_pointer_to(struct, pointer):
 
 
 def _core_park(error):
-    """Takes an exception that left a callback. The core replaces this by one that lets the running call raise it."""
+    """Receives an exception of a callback. The core replaces this function: the running call then raises it."""
     raise error
 
 
 def _core_entered(name=0):
-    """What messages begin with: the function of the library that runs; with an argument, sets it. The core replaces this."""
+    """Returns the name of the running function, with which messages begin, or sets it. The core replaces this."""
     return name
 
 
 def _guard(function, restype, on_error):
-    """`function` for a thunk: its exceptions are parked, since ctypes would print and forget them."""
+    """Wraps `function` for C: exceptions go to _core_park, since ctypes would print them and continue."""
 
     def call(*args):
         caller = _core_entered()
@@ -103,23 +103,23 @@ def _guard(function, restype, on_error):
             _core_park(error)
             return on_error
         finally:
-            _core_entered(caller)  # the callback may have called others
+            _core_entered(caller)  # the callback may have called other functions
 
     return call
 
 
 def _keep_text(function):
-    """`function` with its text kept alive for as long as the callback: C reads it after the call has returned."""
+    """Wraps `function` so that the texts it returned live as long as the callback: C reads them after the call."""
     kept = {}
 
     def call(*args):
         text = function(*args)
-        if text is None or isinstance(text, int):  # NULL, or an address, which is the callback's to keep alive
+        if text is None or isinstance(text, int):  # NULL, or an address that the callback keeps valid
             return text
         if isinstance(text, str):
             text = text.encode()
         if not isinstance(text, bytes):
-            raise TypeError(f"the callback returned {text!r}, not bytes")
+            raise TypeError(f"the callback returned {text!r}: need bytes")
         if text not in kept:
             kept[text] = ctypes.create_string_buffer(text)
         return ctypes.addressof(kept[text])
@@ -131,11 +131,11 @@ _CFuncPtr = CFUNCTYPE(None).__mro__[1]
 
 
 def callback(name, restype, *argtypes, doc, on_error=None):
-    """A callback type: `CFUNCTYPE(restype, *argtypes)` whose instances hand their exceptions to the running call.
+    """Creates a callback type: `CFUNCTYPE(restype, *argtypes)` whose exceptions are raised by the running call.
 
-    `on_error` is what C sees as the result of a callback that raised: 0, NULL or False unless told otherwise. The
+    `on_error` is the result that C receives from a callback that raised; the default is 0, NULL or False. The
     attribute `prototype` is the plain CFUNCTYPE: fields and arguments have that type, so that they accept both.
-    Instances are made, as ctypes does it, from a Python callable, an address or another C function.
+    An instance is created from a Python callable, an address or another C function, as in ctypes.
     """
     prototype = CFUNCTYPE(restype, *argtypes)
     if restype is not None and on_error is None:
@@ -145,7 +145,7 @@ def callback(name, restype, *argtypes, doc, on_error=None):
         if len(args) != 1 or not callable(args[0]):
             return prototype.__new__(cls, *args)
         function = args[0]
-        if isinstance(function, _CFuncPtr):  # called without a detour through Python
+        if isinstance(function, _CFuncPtr):  # called directly, not via Python
             self = prototype.__new__(cls, ctypes.cast(function, c_void_p).value or 0)
         else:
             safe = _keep_text(function) if restype is c_char_p else function
@@ -208,7 +208,7 @@ ggml_backend_reg_t_ctypes = c_void_p
 ggml_backend_sched_t = NewType("ggml_backend_sched_t", int)
 ggml_backend_sched_t_ctypes = c_void_p
 
-# Function pointers that return a struct by value, which ctypes cannot make a callback of: addresses
+# Functions that return a struct by value: ctypes cannot create such callbacks, so these are addresses
 ggml_opt_get_optimizer_params = c_void_p
 ggml_backend_meta_get_split_state_t = c_void_p
 
@@ -232,31 +232,31 @@ class ggml_bf16_t(Structure):
 
 
 class ggml_init_params(Structure):
-    """How `ggml_init` makes a context.
+    """Parameters of `ggml_init`.
 
     mem_size: bytes of the arena; 0 for one that grows.
-    mem_buffer: address of the caller's memory of that size, or None to have it allocated.
-    no_alloc: True when tensors get a header but no data.
+    mem_buffer: address of memory of that size; None to allocate it.
+    no_alloc: True if tensors get a header but no data.
     """
 
     _fields_ = [("mem_size", c_size_t), ("mem_buffer", c_void_p), ("no_alloc", c_bool)]
 
 
 class ggml_scratch(Structure):
-    """A scratch buffer: while set, tensor data is placed there instead of in the context's arena.
+    """A scratch buffer: while it is set, tensor data is placed there instead of in the context's arena.
 
     offs: bytes in use.
-    size: bytes in all.
-    data: address of the memory, or None for no scratch buffer.
+    size: bytes in total.
+    data: address of the memory; None for no scratch buffer.
     """
 
     _fields_ = [("offs", c_size_t), ("size", c_size_t), ("data", c_void_p)]
 
 
 class ggml_object(Structure):
-    """Header of what lies in a context's arena.
+    """Header of an object in a context's arena.
 
-    offs: where the content begins, in bytes from the arena's start.
+    offs: offset of the content from the arena's start, in bytes.
     size: bytes of the content.
     next: the object after this one.
     type: GGML_OBJECT_TYPE_*.
@@ -286,16 +286,16 @@ class ggml_tensor(Structure):
 
     type: GGML_TYPE_* of the elements.
     buffer: handle of the backend buffer that holds the data; None for data in a context.
-    ne: elements along each dimension, the fastest first.
-    nb: bytes from one element to the next along each dimension; of a quantised type nb[0] is a block's.
+    ne: number of elements along each dimension, the innermost first.
+    nb: stride of each dimension in bytes; for a quantised type, nb[0] is the size of a block.
     op: GGML_OP_*; GGML_OP_NONE for a leaf.
     op_params: the operation's parameters, 32-bit words.
-    flags: GGML_TENSOR_FLAG_* added up.
-    src: the operands, NULL pointers where there is none.
-    view_src: the tensor whose memory a view shows; view_offs: where the view begins in it, in bytes.
-    data: address of the first element, None until allocated.
+    flags: sum of GGML_TENSOR_FLAG_*.
+    src: the operands; unused entries are NULL pointers.
+    view_src: the tensor in whose memory a view lies; view_offs: offset of the view in it, in bytes.
+    data: address of the first element; None until it is allocated.
     name: text of up to 63 bytes.
-    extra: for the use of a backend.
+    extra: reserved for backends.
     """
 
 
@@ -333,14 +333,14 @@ GGML_TENSOR_SIZE = sizeof(ggml_tensor)
 # ---------------------------------------------------------------------------------------------------------------------
 
 ggml_abort_callback_t = callback(
-    "ggml_abort_callback_t", None, c_char_p, doc="(message): told of a failed assertion before it is raised."
+    "ggml_abort_callback_t", None, c_char_p, doc="(message): called with the message of ggml_abort before it raises."
 )
 ggml_abort_callback = callback(
     "ggml_abort_callback",
     c_bool,
     c_void_p,
-    on_error=True,  # an exception stops the compute, too
-    doc="(data) -> bool: asked between nodes of a compute; True stops it with GGML_STATUS_ABORTED.",
+    on_error=True,  # an exception stops the compute too
+    doc="(data) -> bool: called between the nodes of a compute; True stops it with GGML_STATUS_ABORTED.",
 )
 ggml_log_callback = callback(
     "ggml_log_callback", None, c_int, c_char_p, c_void_p, doc="(level, text, user_data): receives messages."
@@ -348,11 +348,11 @@ ggml_log_callback = callback(
 
 
 class ggml_hash_set(Structure):
-    """The tensors that a graph knows, found by address.
+    """A hash table of the tensors of a graph, by address.
 
     size: number of slots.
-    used: a bit for each slot.
-    keys: the tensors, by slot.
+    used: one bit for each slot.
+    keys: the tensor in each slot.
     """
 
     _fields_ = [("size", c_size_t), ("used", POINTER(c_uint32)), ("keys", POINTER(ggml_tensor_p))]
@@ -361,13 +361,13 @@ class ggml_hash_set(Structure):
 class ggml_cgraph(Structure):
     """Tensors in the order in which they are computed.
 
-    size: how many nodes, and how many leafs, there is room for.
-    n_nodes, n_leafs: how many there are.
+    size: largest number of nodes, and of leafs.
+    n_nodes, n_leafs: number of nodes and of leafs.
     nodes: tensors to compute; leafs: constants and inputs.
-    grads, grad_accs: gradient and gradient accumulator by hash slot, NULL for a graph without gradients.
-    use_counts: how many nodes read a tensor, by hash slot.
+    grads, grad_accs: gradient and gradient accumulator by hash slot; NULL for a graph without gradients.
+    use_counts: number of nodes that read a tensor, by hash slot.
     visited_hash_set: the tensors of the graph.
-    order: GGML_CGRAPH_EVAL_ORDER_*, in which operands are visited.
+    order: GGML_CGRAPH_EVAL_ORDER_*, the order in which operands are visited.
     uid: number that identifies the graph, 0 for none.
     """
 
@@ -397,12 +397,12 @@ ggml_cgraph._fields_ = [
 
 
 class ggml_cplan(Structure):
-    """How a graph is to be computed; made by `ggml_graph_plan`.
+    """A plan for computing a graph, returned by `ggml_graph_plan`.
 
     work_size: bytes of work memory that the caller provides in work_data.
-    n_threads: threads to use.
-    threadpool: handle of a thread pool, None for the default one.
-    abort_callback: stops the compute where it returns True; called with abort_callback_data.
+    n_threads: number of threads.
+    threadpool: handle of a thread pool; None for the default one.
+    abort_callback: stops the compute when it returns True; called with abort_callback_data.
     use_ref: True for the plain reference kernels.
     """
 
@@ -430,10 +430,10 @@ GGML_CPLAN_SIZE = sizeof(ggml_cplan)
 
 
 class ggml_compute_params(Structure):
-    """What a thread that computes a node is told.
+    """Parameters of a thread that computes a node.
 
     type: GGML_TASK_TYPE_*.
-    ith, nth: this thread's number and how many there are.
+    ith, nth: index of the thread and number of threads.
     wsize, wdata: bytes and address of the shared work memory.
     """
 
@@ -457,12 +457,12 @@ ggml_compute_params._fields_ = [
 
 
 class ggml_threadpool_params(Structure):
-    """How a thread pool is made.
+    """Parameters of a thread pool.
 
-    cpumask: True for each CPU to run on; all False for any.
+    cpumask: True for each CPU that may be used; all False for any CPU.
     n_threads: number of threads.
     prio: GGML_SCHED_PRIO_*.
-    poll: how long threads spin before they sleep, 0 (not at all) to 100.
+    poll: how long threads spin before they sleep, from 0 (not at all) to 100.
     strict_cpu: True to bind each thread to one CPU.
     paused: True to start the pool paused.
     """
@@ -497,7 +497,11 @@ ggml_custom3_op_f32_t = callback(
 
 _thread = (c_int, c_int, c_void_p)
 ggml_custom1_op_t = callback(
-    "ggml_custom1_op_t", None, *[ggml_tensor_p] * 2, *_thread, doc="(dst, a, ith, nth, userdata): computes its share."
+    "ggml_custom1_op_t",
+    None,
+    *[ggml_tensor_p] * 2,
+    *_thread,
+    doc="(dst, a, ith, nth, userdata): computes one thread's share.",
 )
 ggml_custom2_op_t = callback(
     "ggml_custom2_op_t", None, *[ggml_tensor_p] * 3, *_thread,
@@ -511,16 +515,22 @@ ggml_custom3_op_t = callback(
     doc="(dst, a, b, c, ith, nth, userdata): as ggml_custom1_op_t.",
 )
 ggml_custom_op_t = callback(
-    "ggml_custom_op_t", None, ggml_tensor_p, *_thread, doc="(dst, ith, nth, userdata): operands are in dst's src."
+    "ggml_custom_op_t",
+    None,
+    ggml_tensor_p,
+    *_thread,
+    doc="(dst, ith, nth, userdata): as ggml_custom1_op_t; the operands are dst's src.",
 )
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Types
 # ---------------------------------------------------------------------------------------------------------------------
 
-ggml_to_float_t = callback("ggml_to_float_t", None, c_void_p, _floats, c_int64, doc="(x, y, k): k elements to float32.")
+ggml_to_float_t = callback(
+    "ggml_to_float_t", None, c_void_p, _floats, c_int64, doc="(x, y, k): converts k elements to float32."
+)
 ggml_from_float_t = callback(
-    "ggml_from_float_t", None, _floats, c_void_p, c_int64, doc="(x, y, k): k elements from float32."
+    "ggml_from_float_t", None, _floats, c_void_p, c_int64, doc="(x, y, k): converts k elements from float32."
 )
 ggml_vec_dot_t = callback(
     "ggml_vec_dot_t",
@@ -533,19 +543,19 @@ ggml_vec_dot_t = callback(
     c_void_p,
     c_size_t,
     c_int,
-    doc="(n, s, bs, x, bx, y, by, nrc): s[0] becomes the dot product of n elements; bs, bx, by: bytes to the next row.",
+    doc="(n, s, bs, x, bx, y, by, nrc): s[0] = dot product of n elements; bs, bx, by: row strides in bytes.",
 )
 
 
 class ggml_type_traits(Structure):
-    """What a type of elements is.
+    """Properties of an element type.
 
-    type_name: its name.
-    blck_size: elements in a block.
-    blck_size_interleave: blocks that lie interleaved, 0 for none.
+    type_name: name of the type.
+    blck_size: elements of a block.
+    blck_size_interleave: number of interleaved blocks; 0 for none.
     type_size: bytes of a block.
-    is_quantized: True for the block formats.
-    to_float, from_float_ref: convert rows.
+    is_quantized: True for quantised types.
+    to_float, from_float_ref: convert rows to and from float32.
     """
 
 
@@ -571,11 +581,11 @@ ggml_type_traits_t = ggml_type_traits
 
 
 class ggml_type_traits_cpu(Structure):
-    """What the CPU does with a type of elements.
+    """Functions of the CPU for an element type.
 
-    from_float: converts a row.
-    vec_dot: dot product with a row of vec_dot_type (GGML_TYPE_*).
-    nrows: rows that one call of vec_dot takes.
+    from_float: converts a row from float32.
+    vec_dot: computes the dot product with a row of type vec_dot_type (GGML_TYPE_*).
+    nrows: number of rows that one call of vec_dot computes.
     """
 
 
@@ -611,20 +621,20 @@ gguf_reader_callback_t = callback(
 
 
 class gguf_init_params(Structure):
-    """How a GGUF file is opened.
+    """Parameters of `gguf_init_from_file`.
 
-    no_alloc: True to make tensors without their data.
-    ctx: where to put a new context with the file's tensors; NULL for none.
+    no_alloc: True to create the tensors without their data.
+    ctx: pointer that receives a new context with the file's tensors; NULL for no context.
     """
 
     _fields_ = [("no_alloc", c_bool), ("ctx", POINTER(c_void_p))]
 
 
 class ggml_opt_optimizer_params_adamw(Structure):
-    """AdamW.
+    """Parameters of AdamW.
 
     alpha: learning rate.
-    beta1, beta2: decay of the means of gradient and squared gradient.
+    beta1, beta2: decay rates of the moving averages of the gradient and the squared gradient.
     eps: added to the denominator.
     wd: weight decay.
     """
@@ -633,7 +643,7 @@ class ggml_opt_optimizer_params_adamw(Structure):
 
 
 class ggml_opt_optimizer_params_sgd(Structure):
-    """Gradient descent.
+    """Parameters of stochastic gradient descent.
 
     alpha: learning rate.
     wd: weight decay.
@@ -643,19 +653,19 @@ class ggml_opt_optimizer_params_sgd(Structure):
 
 
 class ggml_opt_optimizer_params(Structure):
-    """Parameters of whichever optimiser is chosen: adamw and sgd."""
+    """Parameters of both optimisers, adamw and sgd; the one that is used reads its own."""
 
     _fields_ = [("adamw", ggml_opt_optimizer_params_adamw), ("sgd", ggml_opt_optimizer_params_sgd)]
 
 
 class ggml_opt_params(Structure):
-    """How an optimisation context is made.
+    """Parameters of an optimisation context.
 
     backend_sched: handle of the scheduler that computes.
-    ctx_compute, inputs, outputs: the context and ends of a graph that is built once; None to give a graph each time.
+    ctx_compute, inputs, outputs: context, inputs and outputs of a static graph; None to provide a graph each time.
     loss_type, build_type, optimizer: GGML_OPT_LOSS_TYPE_*, GGML_OPT_BUILD_TYPE_*, GGML_OPT_OPTIMIZER_TYPE_*.
-    opt_period: physical batches to a step of the optimiser.
-    get_opt_pars: address of the function that gives the parameters of a step; called with get_opt_pars_ud.
+    opt_period: number of physical batches for each step of the optimiser.
+    get_opt_pars: address of the function that returns the parameters of a step; called with get_opt_pars_ud.
     """
 
     _fields_ = [
@@ -691,10 +701,10 @@ ggml_opt_epoch_callback = callback(
 
 
 class ggml_tallocr(Structure):
-    """Places tensors one after the other in a buffer.
+    """An allocator that places tensors one after the other in a buffer.
 
-    buffer: its handle; base: address of its memory.
-    alignment: bytes; offset: bytes in use.
+    buffer: handle of the buffer; base: address of its memory.
+    alignment: alignment of the tensors in bytes; offset: bytes in use.
     """
 
     _fields_ = [("buffer", c_void_p), ("base", c_void_p), ("alignment", c_size_t), ("offset", c_size_t)]
@@ -704,25 +714,25 @@ ggml_tallocr_t_ctypes = POINTER(ggml_tallocr)
 
 
 class ggml_backend_dev_caps(Structure):
-    """What a device can do.
+    """Capabilities of a device.
 
-    async: run in the background.
-    host_buffer: allocate pinned host memory.
-    buffer_from_host_ptr: use the caller's memory.
-    events: signal and wait.
+    async: True if it computes asynchronously.
+    host_buffer: True if it allocates pinned host memory.
+    buffer_from_host_ptr: True if it can use the caller's memory.
+    events: True if it has events.
     """
 
     _fields_ = [("async", c_bool), ("host_buffer", c_bool), ("buffer_from_host_ptr", c_bool), ("events", c_bool)]
 
 
 class ggml_backend_dev_props(Structure):
-    """What a device is.
+    """Properties of a device.
 
     name, description: text.
     memory_free, memory_total: bytes.
     type: GGML_BACKEND_DEVICE_TYPE_*.
-    device_id: address on the bus, None where it has none.
-    caps: what it can do.
+    device_id: address on the bus; None if it has none.
+    caps: capabilities.
     """
 
     _fields_ = [
@@ -740,8 +750,8 @@ class ggml_backend_meta_split_state(Structure):
     """How a tensor is split over the devices of a meta device.
 
     axis: GGML_BACKEND_SPLIT_AXIS_*.
-    ne: elements along the axis, for each segment and device.
-    nr: how often a segment's pattern is repeated.
+    ne: number of elements along the axis, for each segment and device.
+    nr: number of repetitions of each segment.
     n_segments: number of segments.
     """
 
@@ -759,7 +769,7 @@ ggml_backend_sched_eval_callback = callback(
     ggml_tensor_p,
     c_bool,
     c_void_p,
-    doc="(tensor, ask, user_data) -> bool: with ask, whether to be shown the tensor; without, False cancels.",
+    doc="(tensor, ask, user_data) -> bool: with ask, True requests a call after the compute; without, False cancels.",
 )
 ggml_backend_eval_callback = callback(
     "ggml_backend_eval_callback",
@@ -768,12 +778,12 @@ ggml_backend_eval_callback = callback(
     ggml_tensor_p,
     ggml_tensor_p,
     c_void_p,
-    doc="(index, a, b, user_data) -> bool: compares what two backends made of a node; False ends the comparison.",
+    doc="(index, a, b, user_data) -> bool: compares the results of two backends; False ends the comparison.",
 )
 
 
 class ggml_backend_graph_copy(Structure):
-    """A graph copied to another backend. Called with (backend, graph), it makes the copy.
+    """A copy of a graph on another backend. The call ggml_backend_graph_copy(backend, graph) creates the copy.
 
     buffer: handle of the buffer that holds the copied tensors.
     ctx_allocated, ctx_unallocated: contexts of the copied tensors with and without data.
@@ -799,7 +809,7 @@ class ggml_backend_graph_copy(Structure):
 ggml_backend_graph_copy_t = ggml_backend_graph_copy
 
 # ---------------------------------------------------------------------------------------------------------------------
-# A backend written in Python: tables of callbacks. The first argument is the address of the struct with the table.
+# Backends written in Python: tables of callbacks. The first argument is the address of the struct with the table.
 # ---------------------------------------------------------------------------------------------------------------------
 
 
@@ -815,7 +825,7 @@ ggml_backend_buffer_type_i_get_name = callback(
 )
 ggml_backend_buffer_i_alloc_buffer = callback(
     "ggml_backend_buffer_i_alloc_buffer", _buffer, _buft, c_size_t,
-    doc="(buft, size) -> buffer, None when out of memory.",
+    doc="(buft, size) -> buffer; None if there is no memory.",
 )
 ggml_backend_buffer_i_get_alignment = callback(
     "ggml_backend_buffer_i_get_alignment", c_size_t, _buft, doc="(buft) -> alignment of tensors in bytes."
@@ -824,18 +834,20 @@ ggml_backend_buffer_i_get_max_size = callback(
     "ggml_backend_buffer_i_get_max_size", c_size_t, _buft, doc="(buft) -> bytes of the largest buffer."
 )
 ggml_backend_buffer_i_get_alloc_size = callback(
-    "ggml_backend_buffer_i_get_alloc_size", c_size_t, _buft, ggml_tensor_p, doc="(buft, tensor) -> bytes it takes."
+    "ggml_backend_buffer_i_get_alloc_size", c_size_t, _buft, ggml_tensor_p,
+    doc="(buft, tensor) -> bytes for the tensor.",
 )
 ggml_backend_buffer_i_supports_backend = callback(
-    "ggml_backend_buffer_i_supports_backend", c_bool, _buft, _backend, doc="(buft, backend) -> can the backend use it?"
+    "ggml_backend_buffer_i_supports_backend", c_bool, _buft, _backend,
+    doc="(buft, backend) -> bool: the backend can use the type.",
 )
 ggml_backend_buffer_i_is_host = callback(
-    "ggml_backend_buffer_i_is_host", c_bool, _buft, doc="(buft) -> is it memory that the CPU reads?"
+    "ggml_backend_buffer_i_is_host", c_bool, _buft, doc="(buft) -> bool: the CPU can read and write it."
 )
 
 
 class ggml_backend_buffer_type_i(Structure):
-    """Callbacks of a kind of buffer. get_name, alloc_buffer and get_alignment are needed, the others may be NULL."""
+    """Callbacks of a buffer type. get_name, alloc_buffer and get_alignment are required, the others may be NULL."""
 
     _fields_ = _table(
         get_name=ggml_backend_buffer_type_i_get_name,
@@ -849,10 +861,10 @@ class ggml_backend_buffer_type_i(Structure):
 
 
 class ggml_backend_buffer_type(Structure):
-    """A kind of buffer.
+    """A buffer type.
 
-    iface: its callbacks.
-    context: for their use.
+    iface: callbacks.
+    context: data of the callbacks.
     """
 
     _fields_ = [("iface", ggml_backend_buffer_type_i), ("context", c_void_p)]
@@ -860,14 +872,14 @@ class ggml_backend_buffer_type(Structure):
 
 ggml_backend_buffer_i_get_name = callback("ggml_backend_buffer_i_get_name", c_char_p, _buffer, doc="(buffer) -> bytes.")
 ggml_backend_buffer_i_free_buffer = callback(
-    "ggml_backend_buffer_i_free_buffer", None, _buffer, doc="(buffer): frees what belongs to it."
+    "ggml_backend_buffer_i_free_buffer", None, _buffer, doc="(buffer): frees its memory."
 )
 ggml_backend_buffer_i_get_base = callback(
-    "ggml_backend_buffer_i_get_base", c_void_p, _buffer, doc="(buffer) -> address that tensors are placed from."
+    "ggml_backend_buffer_i_get_base", c_void_p, _buffer, doc="(buffer) -> address where its memory starts."
 )
 ggml_backend_buffer_i_init_tensor = callback(
     "ggml_backend_buffer_i_init_tensor", None, _buffer, ggml_tensor_p,
-    doc="(buffer, tensor): told of a tensor placed in it.",
+    doc="(buffer, tensor): called after a tensor was placed in it.",
 )
 ggml_backend_buffer_i_set_tensor = callback(
     "ggml_backend_buffer_i_set_tensor", None, _buffer, *_transfer,
@@ -883,18 +895,18 @@ ggml_backend_buffer_i_cpy_tensor = callback(
     _buffer,
     ggml_tensor_p,
     ggml_tensor_p,
-    doc="(buffer, src, dst) -> done? dst lies in the buffer; False leaves the copy to the caller.",
+    doc="(buffer, src, dst) -> bool: copies src to dst in the buffer; False leaves the copy to the caller.",
 )
 ggml_backend_buffer_i_clear = callback(
-    "ggml_backend_buffer_i_clear", None, _buffer, c_uint8, doc="(buffer, value): fills it with a byte."
+    "ggml_backend_buffer_i_clear", None, _buffer, c_uint8, doc="(buffer, value): sets all bytes to value."
 )
 ggml_backend_buffer_i_reset = callback(
-    "ggml_backend_buffer_i_reset", None, _buffer, doc="(buffer): forgets what init_tensor made."
+    "ggml_backend_buffer_i_reset", None, _buffer, doc="(buffer): discards what init_tensor created."
 )
 
 
 class ggml_backend_buffer_i(Structure):
-    """Callbacks of a buffer. get_base, set_tensor, get_tensor and clear are needed, the others may be NULL."""
+    """Callbacks of a buffer. get_base, set_tensor, get_tensor and clear are required, the others may be NULL."""
 
     _fields_ = _table(
         get_name=ggml_backend_buffer_i_get_name,
@@ -910,10 +922,10 @@ class ggml_backend_buffer_i(Structure):
 
 
 class ggml_backend_buffer(Structure):
-    """Memory of a backend.
+    """A buffer.
 
-    iface: its callbacks; context: for their use.
-    buft: handle of its kind.
+    iface: callbacks; context: data of the callbacks.
+    buft: handle of the buffer type.
     size: bytes.
     """
 
@@ -921,7 +933,7 @@ class ggml_backend_buffer(Structure):
 
 
 ggml_backend_i_get_name = callback("ggml_backend_i_get_name", c_char_p, _backend, doc="(backend) -> bytes.")
-ggml_backend_i_free = callback("ggml_backend_i_free", None, _backend, doc="(backend): frees what belongs to it.")
+ggml_backend_i_free = callback("ggml_backend_i_free", None, _backend, doc="(backend): frees the backend.")
 ggml_backend_i_get_default_buffer_type = callback(
     "ggml_backend_i_get_default_buffer_type", _buft, _backend, doc="(backend) -> buffer type."
 )
@@ -940,10 +952,10 @@ ggml_backend_i_cpy_tensor_async = callback(
     _backend,
     ggml_tensor_p,
     ggml_tensor_p,
-    doc="(backend_src, backend_dst, src, dst) -> done? False leaves the copy to the caller.",
+    doc="(backend_src, backend_dst, src, dst) -> bool: copies src to dst; False leaves the copy to the caller.",
 )
 ggml_backend_i_synchronize = callback(
-    "ggml_backend_i_synchronize", None, _backend, doc="(backend): returns when all that was begun is done."
+    "ggml_backend_i_synchronize", None, _backend, doc="(backend): waits until all started work is complete."
 )
 ggml_backend_i_graph_plan_create = callback(
     "ggml_backend_i_graph_plan_create", _plan, _backend, ggml_cgraph_p, doc="(backend, graph) -> plan."
@@ -955,34 +967,38 @@ ggml_backend_i_graph_plan_compute = callback(
     "ggml_backend_i_graph_plan_compute", None, _backend, _plan, doc="(backend, plan): computes a plan."
 )
 ggml_backend_i_graph_compute = callback(
-    "ggml_backend_i_graph_compute", c_bool, _backend, ggml_cgraph_p, doc="(backend, graph) -> computed?"
+    "ggml_backend_i_graph_compute", c_bool, _backend, ggml_cgraph_p,
+    doc="(backend, graph) -> bool: computes the graph; False reports a failure.",
 )
 ggml_backend_i_supports_op = callback(
-    "ggml_backend_i_supports_op", c_bool, _backend, ggml_tensor_p, doc="(backend, op) -> can it compute this node?"
+    "ggml_backend_i_supports_op", c_bool, _backend, ggml_tensor_p,
+    doc="(backend, op) -> bool: the backend can compute the node.",
 )
 ggml_backend_i_offload_op = callback(
     "ggml_backend_i_offload_op",
     c_bool,
     _backend,
     ggml_tensor_p,
-    doc="(backend, op) -> is it worth copying weights here to compute this node?",
+    doc="(backend, op) -> bool: copying the weights to the backend to compute the node is worthwhile.",
 )
 ggml_backend_i_event_new = callback("ggml_backend_i_event_new", _event, _backend, doc="(backend) -> event.")
 ggml_backend_i_event_free = callback("ggml_backend_i_event_free", None, _event, doc="(event): frees it.")
 ggml_backend_i_event_record = callback(
-    "ggml_backend_i_event_record", None, _event, doc="(event): signals it when what was begun is done."
+    "ggml_backend_i_event_record", None, _event, doc="(event): signals it when all started work is complete."
 )
 ggml_backend_i_event_wait = callback(
-    "ggml_backend_i_event_wait", None, _backend, _event, doc="(backend, event): later work of the backend awaits it."
+    "ggml_backend_i_event_wait", None, _backend, _event, doc="(backend, event): later work of the backend waits for it."
 )
 ggml_backend_i_event_synchronize = callback(
-    "ggml_backend_i_event_synchronize", None, _event, doc="(event): returns when it was signalled."
+    "ggml_backend_i_event_synchronize", None, _event, doc="(event): waits until it is signalled."
 )
 
 
 class ggml_backend_i(Structure):
-    """Callbacks of a backend. get_name, get_default_buffer_type, graph_compute and supports_op are needed, the
-    others may be NULL."""
+    """Callbacks of a backend.
+
+    get_name, get_default_buffer_type, graph_compute and supports_op are required, the others may be NULL.
+    """
 
     _fields_ = _table(
         get_name=ggml_backend_i_get_name,
@@ -1010,7 +1026,7 @@ class ggml_backend(Structure):
     """A backend.
 
     guid: 16 bytes that identify its kind.
-    iface: its callbacks; context: for their use.
+    iface: callbacks; context: data of the callbacks.
     """
 
     _fields_ = [("guid", ggml_guid_t_ctypes), ("iface", ggml_backend_i), ("context", c_void_p)]
@@ -1019,15 +1035,15 @@ class ggml_backend(Structure):
 class ggml_backend_event(Structure):
     """An event.
 
-    backend: handle of the backend that made it.
-    context: for that one's use.
+    backend: handle of the backend that created it.
+    context: data of that backend.
     """
 
     _fields_ = [("backend", c_void_p), ("context", c_void_p)]
 
 
-# The device and registry tables are this package's own: the bindings have none. They mirror ggml_backend_dev_* and
-# ggml_backend_reg_*.
+# The tables of devices and registries exist only in this package, not in the bindings. They mirror the functions
+# ggml_backend_dev_* and ggml_backend_reg_*.
 
 ggml_backend_device_i_get_name = callback("ggml_backend_device_i_get_name", c_char_p, _device, doc="(device) -> bytes.")
 ggml_backend_device_i_get_description = callback(
@@ -1070,17 +1086,19 @@ ggml_backend_device_i_buffer_from_host_ptr = callback(
     doc="(device, ptr, size, max_tensor_size) -> buffer over the caller's memory, or None.",
 )
 ggml_backend_device_i_supports_op = callback(
-    "ggml_backend_device_i_supports_op", c_bool, _device, ggml_tensor_p, doc="(device, op) -> can it compute this node?"
+    "ggml_backend_device_i_supports_op", c_bool, _device, ggml_tensor_p,
+    doc="(device, op) -> bool: the device can compute the node.",
 )
 ggml_backend_device_i_supports_buft = callback(
-    "ggml_backend_device_i_supports_buft", c_bool, _device, _buft, doc="(device, buft) -> can it use such buffers?"
+    "ggml_backend_device_i_supports_buft", c_bool, _device, _buft,
+    doc="(device, buft) -> bool: the device can use such buffers.",
 )
 ggml_backend_device_i_offload_op = callback(
     "ggml_backend_device_i_offload_op",
     c_bool,
     _device,
     ggml_tensor_p,
-    doc="(device, op) -> is it worth copying weights here to compute this node?",
+    doc="(device, op) -> bool: copying the weights to the device to compute the node is worthwhile.",
 )
 ggml_backend_device_i_event_new = callback("ggml_backend_device_i_event_new", _event, _device, doc="(device) -> event.")
 ggml_backend_device_i_event_free = callback(
@@ -1088,13 +1106,16 @@ ggml_backend_device_i_event_free = callback(
 )
 ggml_backend_device_i_event_synchronize = callback(
     "ggml_backend_device_i_event_synchronize", None, _device, _event,
-    doc="(device, event): returns when it was signalled.",
+    doc="(device, event): waits until it is signalled.",
 )
 
 
 class ggml_backend_device_i(Structure):
-    """Callbacks of a device. get_name, get_description, get_memory, get_type, get_props, init_backend, get_buffer_type,
-    supports_op and supports_buft are needed, the others may be NULL."""
+    """Callbacks of a device.
+
+    get_name, get_description, get_memory, get_type, get_props, init_backend, get_buffer_type, supports_op and
+    supports_buft are required, the others may be NULL.
+    """
 
     _fields_ = _table(
         get_name=ggml_backend_device_i_get_name,
@@ -1118,9 +1139,9 @@ class ggml_backend_device_i(Structure):
 class ggml_backend_device(Structure):
     """A device.
 
-    iface: its callbacks.
-    reg: handle of the registry it belongs to, None for none.
-    context: for the callbacks' use.
+    iface: callbacks.
+    reg: handle of the registry that the device belongs to; None for none.
+    context: data of the callbacks.
     """
 
     _fields_ = [("iface", ggml_backend_device_i), ("reg", c_void_p), ("context", c_void_p)]
@@ -1150,9 +1171,9 @@ class ggml_backend_reg_i(Structure):
 
 
 class ggml_backend_reg(Structure):
-    """A registry of devices: what `ggml_backend_register` takes the address of.
+    """A registry of devices, for `ggml_backend_register`.
 
-    iface: its callbacks; context: for their use.
+    iface: callbacks; context: data of the callbacks.
     """
 
     _fields_ = [("iface", ggml_backend_reg_i), ("context", c_void_p)]

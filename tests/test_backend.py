@@ -104,6 +104,33 @@ def test_several_buffers_as_one(cpu):
         ggml.ggml_backend_buffer_get_size(parts[0])
 
 
+def test_a_combined_buffer_has_each_part_once(cpu):
+    one, two, three = (ggml.ggml_backend_alloc_buffer(cpu, 64) for _ in range(3))
+    combine = ggml.ggml_backend_multi_buffer_alloc_buffer
+    with pytest.raises(ValueError, match=r"^ggml_backend_multi_buffer_alloc_buffer: buffers\[2\] repeats an earlier"):
+        combine([one, two, one], 3)
+    pair = combine([one, two], 2)
+    for parts in ([pair, two], [two, pair], [pair, pair]):
+        with pytest.raises(ValueError, match=r"buffers\[1\] repeats"):
+            combine(parts, 2)
+    whole = combine([pair, three], 2)
+    assert ggml.ggml_backend_buffer_get_size(whole) == 192
+    ggml.ggml_backend_buffer_set_usage(whole, ggml.GGML_BACKEND_BUFFER_USAGE_WEIGHTS)
+    assert [ggml.ggml_backend_buffer_get_usage(part) for part in (one, two, three, pair)] == [1] * 4
+    ggml.ggml_backend_buffer_free(whole)
+    for part in (one, two, three, pair):
+        with pytest.raises(RuntimeError, match="is no live buffer"):
+            ggml.ggml_backend_buffer_get_size(part)
+
+
+def test_a_combined_buffer_holds_no_tensors_itself(ctx, cpu):
+    part = ggml.ggml_backend_alloc_buffer(cpu, 64)
+    whole = ggml.ggml_backend_multi_buffer_alloc_buffer([part], 1)
+    with pytest.raises(ValueError, match="^ggml_backend_tensor_alloc: buffer combines several buffers"):
+        ggml.ggml_backend_tensor_alloc(whole, ggml.ggml_new_tensor_1d(ctx, F32, 4), None)
+    ggml.ggml_backend_buffer_free(whole)
+
+
 # ---- tensors ---------------------------------------------------------------------------------------------------------
 
 
@@ -198,7 +225,7 @@ def test_views_of_placed_tensors(ctx, cpu):
     assert get(view).tolist() == [4, 5, 6, 7]
     late = ggml.ggml_view_1d(ctx, base, 2, 0)
     assert ggml.ggml_backend_view_init(late) == 0 and get(late).tolist() == [0, 1]
-    with pytest.raises(ValueError, match="is no view"):
+    with pytest.raises(ValueError, match="tensor is not a view"):
         ggml.ggml_backend_view_init(base)
     ggml.ggml_backend_buffer_free(buffer)
 

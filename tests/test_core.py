@@ -583,6 +583,20 @@ def test_new_scalars(ctx):
         ggml.ggml_new_f32(bare, 1.0)
 
 
+@pytest.mark.parametrize("kind, bits", [("I8", 8), ("I16", 16), ("I32", 32), ("I64", 64)])
+def test_numbers_beyond_an_integer_type(ctx, kind, bits):
+    """float32 has -2**(bits - 1) and 2**(bits - 1), which is one too large, but no integer between it and the type's
+    largest if the type has more bits than the mantissa.
+    """
+    t = ggml.ggml_new_tensor_1d(ctx, getattr(ggml, f"GGML_TYPE_{kind}"), 1)
+    ggml.ggml_set_f32(t, -(2.0 ** (bits - 1)))
+    assert ggml.ggml_get_f32_1d(t, 0) == -(2.0 ** (bits - 1))
+    for value in (2.0 ** (bits - 1), -1.5 * 2.0 ** (bits - 1), float("inf"), float("nan"), 1e30):
+        with pytest.raises(ValueError, match="^ggml_set_f32: value is "):
+            ggml.ggml_set_f32(t, value)
+    assert ggml.ggml_get_f32_1d(t, 0) == -(2.0 ** (bits - 1))
+
+
 def test_get_data_f32(ctx):
     t = ggml.ggml_new_tensor_1d(ctx, F32, 3)
     data = ggml.ggml_get_data_f32(t)

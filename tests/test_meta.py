@@ -136,6 +136,39 @@ def test_the_scheduler_uses_it(ctx):
         ggml.ggml_backend_free(b)
 
 
+def test_segments_and_repeats_are_bounded(ctx):
+    """Neither more segments than the struct has, nor billions of repetitions of nothing."""
+    many = state(1, 3, 4)
+    many.n_segments = 17
+    empty = state(1, 0, 0, 3, 4, repeats=(0xFFFFFFFF, 1))
+    for how, message in ((many, "returned 17 segments: need at most 16"), (empty, None)):
+        backend = ggml.ggml_backend_dev_init(device(lambda t, data, how=how: how), None)
+        ggml.ggml_new_tensor_2d(ctx, F32, 4, 7)
+        if message:
+            with pytest.raises(ValueError, match=message):
+                ggml.ggml_backend_alloc_ctx_tensors(ctx, backend)
+        else:
+            ggml.ggml_backend_buffer_free(ggml.ggml_backend_alloc_ctx_tensors(ctx, backend))
+        ggml.ggml_backend_free(backend)
+
+
+@pytest.mark.parametrize(
+    "function, error, message",
+    [
+        (5, ValueError, r"get_split_state \(0x5\) is the address of no function"),
+        (ctypes.c_void_p(1 << 20), ValueError, "is the address of no function"),
+        (None, TypeError, "get_split_state is NULL: need a function"),
+        (0, TypeError, "get_split_state is NULL: need a function"),
+        ("split", TypeError, "get_split_state is 'split': need a callback"),
+        (ggml.ggml_abort_callback(lambda data: True), TypeError, "need a ggml_backend_meta_get_split_state_t"),
+    ],
+    ids=["address", "c_void_p", "None", "NULL", "text", "another signature"],
+)
+def test_a_split_function_that_is_none(function, error, message):
+    with pytest.raises(error, match="^ggml_backend_meta_device: .*" + message):
+        device(function)
+
+
 def test_names():
     names = [ggml.ggml_backend_meta_split_axis_name(i) for i in (0, 3, 10, 11, 98, 99)]
     assert names == [b"0", b"3", b"MIRRORED", b"PARTIAL", b"NONE", b"UNKNOWN"]

@@ -432,6 +432,8 @@ def test_comparing_backends(three, ctx):
     assert len(seen) == 1
     with pytest.raises(TypeError, match="callback is None"):
         ggml.ggml_backend_compare_graph_backend(three.cpu, three.other, graph, None, None)
+    with pytest.raises(ValueError, match="num_test_nodes is -1: need 0 or more"):
+        ggml.ggml_backend_compare_graph_backend(three.cpu, three.other, graph, show, None, nodes, -1)
     ggml.ggml_backend_buffer_free(buf)
 
 

@@ -19,7 +19,7 @@ def ggml_backend_guid(backend):
         Pointer to an array of 16 bytes (ggml_guid_t_ctypes), equal for all backends of a kind; a false pointer if a
         backend that is written in Python has none.
     Raises:
-        TypeError: backend is None or something else than a backend.
+        TypeError: backend is None or not a backend.
         RuntimeError: backend was freed, or never was a handle.
     """
     enter(b"ggml_backend_guid")
@@ -34,7 +34,7 @@ def ggml_backend_name(backend):
     Returns:
         Name as bytes, for example b"CPU".
     Raises:
-        TypeError: backend is None or something else than a backend.
+        TypeError: backend is None or not a backend.
         RuntimeError: backend was freed, or never was a handle.
     """
     enter(b"ggml_backend_name")
@@ -43,15 +43,15 @@ def ggml_backend_name(backend):
 def ggml_backend_free(backend):
     """Frees a backend; buffers that were allocated with it stay.
 
-    A meta backend frees the backends of its members, and one that is written in Python runs its free callback, if
-    it has one.
+    A meta backend frees the backends of its members, and a backend that is written in Python runs its free
+    callback, if it has one.
 
     Args:
-        backend: handle of a backend, or None, for which nothing happens.
+        backend: handle of a backend; None is ignored.
     Returns:
         None.
     Raises:
-        TypeError: backend is 0 or something else than a backend.
+        TypeError: backend is 0 or not a backend.
         RuntimeError: backend was freed already, or never was a handle.
     """
     enter(b"ggml_backend_free")
@@ -66,7 +66,7 @@ def ggml_backend_get_default_buffer_type(backend):
     Returns:
         Handle of the buffer type; for the CPU, that of ggml_backend_cpu_buffer_type.
     Raises:
-        TypeError: backend is None or something else than a backend.
+        TypeError: backend is None or not a backend.
         RuntimeError: backend was freed, or never was a handle.
     """
     enter(b"ggml_backend_get_default_buffer_type")
@@ -81,7 +81,7 @@ def ggml_backend_alloc_buffer(backend, size):
     Returns:
         Handle of the new buffer (int), or None if the memory is not available.
     Raises:
-        TypeError: backend is no backend, or size is no integer.
+        TypeError: backend is not a backend, or size is not an integer.
         ValueError: size is negative.
         RuntimeError: backend was freed, or never was a handle.
     """
@@ -96,7 +96,7 @@ def ggml_backend_get_alignment(backend):
     Returns:
         Bytes, a power of two; 32 for the CPU.
     Raises:
-        TypeError: backend is None or something else than a backend.
+        TypeError: backend is None or not a backend.
         RuntimeError: backend was freed, or never was a handle.
     """
     enter(b"ggml_backend_get_alignment")
@@ -108,9 +108,9 @@ def ggml_backend_get_max_size(backend):
     Args:
         backend: handle of a backend.
     Returns:
-        Bytes; 2**64 - 1 if the type has no limit of its own, as the CPU's.
+        Bytes; 2**64 - 1 if the type has no limit, which is the case for the CPU.
     Raises:
-        TypeError: backend is None or something else than a backend.
+        TypeError: backend is None or not a backend.
         RuntimeError: backend was freed, or never was a handle.
     """
     enter(b"ggml_backend_get_max_size")
@@ -124,7 +124,7 @@ def ggml_backend_get_device(backend):
     Returns:
         Handle of the device, or None for a backend that is written in Python and that no device made.
     Raises:
-        TypeError: backend is None or something else than a backend.
+        TypeError: backend is None or not a backend.
         RuntimeError: backend was freed, or never was a handle.
     """
     enter(b"ggml_backend_get_device")
@@ -140,7 +140,7 @@ def ggml_backend_synchronize(backend):
     Returns:
         None.
     Raises:
-        TypeError: backend is None or something else than a backend.
+        TypeError: backend is None or not a backend.
         RuntimeError: backend was freed, or never was a handle.
     """
     enter(b"ggml_backend_synchronize")
@@ -157,7 +157,7 @@ def ggml_backend_graph_plan_create(backend, cgraph):
     Returns:
         Handle of the plan (int), for ggml_backend_graph_plan_compute. Free it with ggml_backend_graph_plan_free.
     Raises:
-        TypeError: backend is no backend, or cgraph is no graph.
+        TypeError: backend is not a backend, or cgraph is not a graph.
         RuntimeError: the backend or the graph was freed.
     """
     enter(b"ggml_backend_graph_plan_create")
@@ -179,7 +179,7 @@ def ggml_backend_graph_plan_free(backend, plan):
     Returns:
         None.
     Raises:
-        TypeError: backend is no backend, or plan is None or no plan.
+        TypeError: backend is not a backend, or plan is None or not a plan.
         ValueError: another backend made the plan.
         RuntimeError: the backend or the plan was freed already.
     """
@@ -194,9 +194,9 @@ def ggml_backend_graph_plan_compute(backend, plan):
         backend: handle of the backend that made the plan.
         plan: handle of the plan.
     Returns:
-        Status, with the meaning it has for ggml_backend_graph_compute.
+        Status, with the same meaning as that of ggml_backend_graph_compute.
     Raises:
-        TypeError: backend is no backend, or plan is None or no plan.
+        TypeError: backend is not a backend, or plan is None or not a plan.
         ValueError: another backend made the plan, or a node does not fit its operands.
         RuntimeError: the backend, the plan or the graph was freed, or an operation failed.
     """
@@ -217,7 +217,7 @@ def ggml_backend_graph_compute(backend, cgraph):
         GGML_STATUS_SUCCESS (0); GGML_STATUS_ABORTED (1) if the abort callback of a CPU backend stopped it;
         GGML_STATUS_FAILED (-1) if the graph_compute callback of a backend that is written in Python returned 0.
     Raises:
-        TypeError: backend is no backend, or cgraph is no graph.
+        TypeError: backend is not a backend, or cgraph is not a graph.
         ValueError: a tensor has no data, or a node's type, shape or parameters do not fit its operands.
         RuntimeError: the backend or a tensor was freed, or an operation failed.
         MemoryError: there is no memory for intermediate values of operations.
@@ -238,9 +238,9 @@ def ggml_backend_graph_compute_async(backend, cgraph):
         backend: handle of a backend.
         cgraph: the graph (ggml_cgraph pointer), allocated. Keep it and its tensors until the work is done.
     Returns:
-        Status, as of ggml_backend_graph_compute; from a backend that goes on after the call, that of the start.
+        Status, as of ggml_backend_graph_compute; if the backend continues after the call, the status of the start.
     Raises:
-        TypeError: backend is no backend, or cgraph is no graph.
+        TypeError: backend is not a backend, or cgraph is not a graph.
         ValueError: a tensor has no data, or a node's type, shape or parameters do not fit its operands.
         RuntimeError: the backend or a tensor was freed, or an operation failed.
         MemoryError: there is no memory for intermediate values of operations.
@@ -261,7 +261,7 @@ def ggml_backend_supports_op(backend, op):
     Returns:
         True or False.
     Raises:
-        TypeError: backend is no backend, or op is no tensor.
+        TypeError: backend is not a backend, or op is not a tensor.
         RuntimeError: the backend or the node was freed.
     """
     enter(b"ggml_backend_supports_op")
@@ -278,14 +278,14 @@ def ggml_backend_supports_buft(backend, buft):
     Returns:
         True or False.
     Raises:
-        TypeError: backend is no backend, or buft is no buffer type.
+        TypeError: backend is not a backend, or buft is not a buffer type.
         RuntimeError: one of the handles is not live.
     """
     enter(b"ggml_backend_supports_buft")
     return bool(backend_arg(backend, "backend").supports_buft(buft_arg(buft, "buft")))
 
 def ggml_backend_offload_op(backend, op):
-    """Tells whether a backend wants a node for itself although the node's weights lie in host memory.
+    """Tells whether a backend should compute a node although the node's weights lie in host memory.
 
     The scheduler then copies the weights to the backend, if it was made with op_offload.
 
@@ -295,7 +295,7 @@ def ggml_backend_offload_op(backend, op):
     Returns:
         True or False; the CPU always answers False.
     Raises:
-        TypeError: backend is no backend, or op is no tensor.
+        TypeError: backend is not a backend, or op is not a tensor.
         RuntimeError: the backend or the node was freed.
     """
     enter(b"ggml_backend_offload_op")
@@ -303,34 +303,33 @@ def ggml_backend_offload_op(backend, op):
 
 # ---- events ----------------------------------------------------------------------------------------------------------
 def ggml_backend_event_new(device):
-    """Creates an event, a mark in the order of a backend's work for which others can wait.
+    """Creates an event: a mark in the sequence of a backend's work that others can wait for.
 
     Args:
-        device: handle of a device; as in older releases, a backend's handle is accepted too; None for no event.
+        device: handle of a device, or of a backend as in older releases; None for no event.
     Returns:
-        Handle of the event (int), or None if the device has no events or is None.
+        Handle of the event (int); None if device is None or supports no events.
     Raises:
-        TypeError: device is 0 or neither a device nor a backend.
-        RuntimeError: device is no live handle.
+        TypeError: device is 0, or neither a device nor a backend.
+        RuntimeError: device is not a live handle.
     """
     enter(b"ggml_backend_event_new")
     if device is None:
         return None
-    cdef Handle h = <Handle>find(device, Backend if isinstance(live.get(key_of(device)), Backend) else Device, "device")
-    return HANDLE((<Backend>h).event_new() if isinstance(h, Backend) else (<Device>h).event_new())
-
-cdef object key_of(object o):
-    return o if type(o) is int else getattr(o, "value", None)
+    address = device if type(device) is int else getattr(device, "value", None)
+    if isinstance(live.get(address), Backend):
+        return HANDLE(backend_arg(device, "device").event_new())
+    return HANDLE((<Device>find(device, Device, "device")).event_new())
 
 def ggml_backend_event_free(event):
     """Frees an event.
 
     Args:
-        event: handle of an event, or None, for which nothing happens.
+        event: handle of an event; None is ignored.
     Returns:
         None.
     Raises:
-        TypeError: event is 0 or something else than an event.
+        TypeError: event is 0 or not an event.
         RuntimeError: event was freed already, or never was a handle.
     """
     enter(b"ggml_backend_event_free")
@@ -338,7 +337,7 @@ def ggml_backend_event_free(event):
         (<Event>find(event, Event, "event")).release()
 
 def ggml_backend_event_record(event, backend=None):
-    """Marks an event behind all work that a backend has started so far.
+    """Places an event after all work that a backend has started so far.
 
     Args:
         event: handle of an event.
@@ -346,7 +345,7 @@ def ggml_backend_event_record(event, backend=None):
     Returns:
         None.
     Raises:
-        TypeError: event is no event, or backend is no backend.
+        TypeError: event is not an event, or backend is not a backend.
         RuntimeError: the event or the backend was freed.
     """
     enter(b"ggml_backend_event_record")
@@ -356,14 +355,14 @@ def ggml_backend_event_record(event, backend=None):
 def ggml_backend_event_synchronize(event):
     """Blocks the caller until the work before an event's mark is complete.
 
-    For the CPU this is always the case.
+    Work of the CPU is always complete.
 
     Args:
         event: handle of an event, recorded before.
     Returns:
         None.
     Raises:
-        TypeError: event is None or something else than an event.
+        TypeError: event is None or not an event.
         RuntimeError: event was freed, or never was a handle.
     """
     enter(b"ggml_backend_event_synchronize")
@@ -372,15 +371,15 @@ def ggml_backend_event_synchronize(event):
 def ggml_backend_event_wait(backend, event):
     """Makes the later work of a backend wait for an event of another backend, without blocking the caller.
 
-    A backend that is written in Python without an event_wait callback lets the caller wait instead.
+    If a backend that is written in Python has no event_wait callback, the call waits itself.
 
     Args:
-        backend: handle of the backend that shall wait.
+        backend: handle of the backend that waits.
         event: handle of an event, recorded before.
     Returns:
         None.
     Raises:
-        TypeError: backend is no backend, or event is no event.
+        TypeError: backend is not a backend, or event is not an event.
         RuntimeError: the backend or the event was freed.
     """
     enter(b"ggml_backend_event_wait")
@@ -407,7 +406,7 @@ def ggml_backend_is_cpu(backend):
     Returns:
         True for backends of ggml_backend_cpu_init and of CPU devices; False for others and for None.
     Raises:
-        TypeError: backend is 0 or something else than a backend.
+        TypeError: backend is 0 or not a backend.
         RuntimeError: backend was freed, or never was a handle.
     """
     enter(b"ggml_backend_is_cpu")
@@ -424,11 +423,11 @@ def ggml_backend_cpu_set_n_threads(backend_cpu, n_threads):
 
     Args:
         backend_cpu: handle of a CPU backend.
-        n_threads: 1 to 512, or a negative number for as many as the CPU offers; more than that are not started.
+        n_threads: 1 to 512, or a negative number for as many as the CPU offers. No more than that are started.
     Returns:
         None.
     Raises:
-        TypeError: backend_cpu is no backend, or n_threads is no integer.
+        TypeError: backend_cpu is not a backend, or n_threads is not an integer.
         ValueError: backend_cpu is another kind of backend, or n_threads is 0 or above 512.
         RuntimeError: backend_cpu was freed, or never was a handle.
     """
@@ -439,7 +438,7 @@ def ggml_backend_cpu_set_n_threads(backend_cpu, n_threads):
 def ggml_backend_cpu_set_threadpool(backend_cpu, threadpool):
     """Makes a CPU backend use the number of threads of a thread pool.
 
-    The threads themselves are OpenMP's: nothing else of the pool matters.
+    The threads themselves belong to OpenMP: the pool's other parameters have no effect.
 
     Args:
         backend_cpu: handle of a CPU backend.
@@ -447,7 +446,7 @@ def ggml_backend_cpu_set_threadpool(backend_cpu, threadpool):
     Returns:
         None.
     Raises:
-        TypeError: backend_cpu is no backend.
+        TypeError: backend_cpu is not a backend.
         ValueError: backend_cpu is another kind of backend.
         RuntimeError: the backend or the thread pool was freed, or never was a handle.
     """
@@ -471,8 +470,8 @@ def ggml_backend_cpu_set_abort_callback(backend_cpu, abort_callback, abort_callb
     Returns:
         None.
     Raises:
-        TypeError: backend_cpu is no backend, or abort_callback is no function or one of another signature.
-        ValueError: backend_cpu is another kind of backend, or the address is that of no function.
+        TypeError: backend_cpu is not a backend, or abort_callback is not a function of this signature.
+        ValueError: backend_cpu is another kind of backend, or there is no function at the address.
         RuntimeError: backend_cpu was freed, or never was a handle.
     """
     enter(b"ggml_backend_cpu_set_abort_callback")
@@ -494,7 +493,7 @@ def ggml_backend_cpu_set_use_ref(backend_cpu, use_ref):
     Returns:
         None.
     Raises:
-        TypeError: backend_cpu is no backend, or use_ref has no truth value.
+        TypeError: backend_cpu is not a backend, or use_ref has no truth value.
         ValueError: backend_cpu is another kind of backend.
         RuntimeError: backend_cpu was freed, or never was a handle.
     """

@@ -6,26 +6,23 @@ from .._handle cimport HANDLE, handles, memory_at
 from .device cimport (
     Buffer, BufferType, Device, buffer_arg, buffer_dead, buft_arg, cpu_buft, cpu_device, live, place, place_view,
 )
-from .. import _structs
-from .device import _open, _title
+from .. import _constants, _structs
+from .device import _open
 from .foreign import _buffer_init
-
-cdef enum:
-    COMPUTE = 2
 
 # ---- buffer types ----------------------------------------------------------------------------------------------------
 def ggml_backend_buft_name(buft):
     """Returns the name of a buffer type.
 
-    A buffer type stands for a kind of memory: buffers are allocated from it, tensors are placed in buffers.
+    A buffer type stands for a kind of memory. Buffers are allocated from it, and tensors are placed in buffers.
 
     Args:
-        buft: handle of a buffer type; for one that is written in Python, its ggml_backend_buffer_type will do.
+        buft: handle of a buffer type, or the ggml_backend_buffer_type of one that is written in Python.
     Returns:
         Name as bytes, for example b"CPU" or b"CPU_Mapped".
     Raises:
-        TypeError: buft is None or something else than a buffer type.
-        RuntimeError: buft is a number that is no live handle.
+        TypeError: buft is None or not a buffer type.
+        RuntimeError: buft is a number that is not a live handle.
     """
     enter(b"ggml_backend_buft_name")
     return buft_arg(buft, "buft").name()
@@ -41,9 +38,9 @@ def ggml_backend_buft_alloc_buffer(buft, size):
     Returns:
         Handle of the new buffer (int), or None if the memory is not available.
     Raises:
-        TypeError: buft is no buffer type, or size is no integer.
+        TypeError: buft is not a buffer type, or size is not an integer.
         ValueError: size is negative.
-        RuntimeError: buft is no live handle.
+        RuntimeError: buft is not a live handle.
     """
     enter(b"ggml_backend_buft_alloc_buffer")
     return HANDLE(buft_arg(buft, "buft").alloc(arg_size(size, b"size")))
@@ -56,8 +53,8 @@ def ggml_backend_buft_get_alignment(buft):
     Returns:
         Bytes, a power of two; 32 for memory of the CPU.
     Raises:
-        TypeError: buft is None or something else than a buffer type.
-        RuntimeError: buft is a number that is no live handle.
+        TypeError: buft is None or not a buffer type.
+        RuntimeError: buft is a number that is not a live handle.
         ValueError: the get_alignment callback of a type that is written in Python returned no power of two.
     """
     enter(b"ggml_backend_buft_get_alignment")
@@ -69,10 +66,10 @@ def ggml_backend_buft_get_max_size(buft):
     Args:
         buft: handle of a buffer type.
     Returns:
-        Bytes; 2**64 - 1 if the type has no limit of its own, as the CPU's.
+        Bytes; 2**64 - 1 if the type has no limit, which is the case for the CPU.
     Raises:
-        TypeError: buft is None or something else than a buffer type.
-        RuntimeError: buft is a number that is no live handle.
+        TypeError: buft is None or not a buffer type.
+        RuntimeError: buft is a number that is not a live handle.
     """
     enter(b"ggml_backend_buft_get_max_size")
     return buft_arg(buft, "buft").max_size()
@@ -80,17 +77,17 @@ def ggml_backend_buft_get_max_size(buft):
 def ggml_backend_buft_get_alloc_size(buft, tensor):
     """Returns the bytes that a tensor needs in buffers of a type.
 
-    This is ggml_nbytes(tensor), unless the type is written in Python and its get_alloc_size asks for more.
+    This is ggml_nbytes(tensor), unless the type is written in Python and its get_alloc_size returns more.
 
     Args:
         buft: handle of a buffer type.
-        tensor: any tensor, any shape; it needs no data.
+        tensor: any tensor, any shape, with or without data.
     Returns:
         Bytes, without padding for the alignment.
     Raises:
-        TypeError: buft is no buffer type, or tensor is no tensor.
+        TypeError: buft is not a buffer type, or tensor is not a tensor.
         ValueError: the get_alloc_size callback returned less than ggml_nbytes(tensor).
-        RuntimeError: buft is no live handle, or the tensor was freed.
+        RuntimeError: buft is not a live handle, or the tensor was freed.
     """
     enter(b"ggml_backend_buft_get_alloc_size")
     return buft_arg(buft, "buft").alloc_size(arg_tensor(tensor, b"tensor"))
@@ -101,10 +98,10 @@ def ggml_backend_buft_is_host(buft):
     Args:
         buft: handle of a buffer type.
     Returns:
-        True if the addresses of tensors in such buffers are ordinary memory, False if data has to be copied.
+        True if tensors in such buffers have addresses of ordinary memory, False if their data must be copied.
     Raises:
-        TypeError: buft is None or something else than a buffer type.
-        RuntimeError: buft is a number that is no live handle.
+        TypeError: buft is None or not a buffer type.
+        RuntimeError: buft is a number that is not a live handle.
     """
     enter(b"ggml_backend_buft_is_host")
     return bool(buft_arg(buft, "buft").is_host())
@@ -115,11 +112,11 @@ def ggml_backend_buft_get_device(buft):
     Args:
         buft: handle of a buffer type.
     Returns:
-        Handle of the device, or None if it is not known: a type that is written in Python has one from the moment
-        a device returns it as its own.
+        Handle of the device, or None if it is unknown. The device of a type that is written in Python becomes known
+        when the device returns the type.
     Raises:
-        TypeError: buft is None or something else than a buffer type.
-        RuntimeError: buft is a number that is no live handle.
+        TypeError: buft is None or not a buffer type.
+        RuntimeError: buft is a number that is not a live handle.
     """
     enter(b"ggml_backend_buft_get_device")
     return HANDLE(buft_arg(buft, "buft").device)
@@ -142,7 +139,7 @@ def ggml_backend_cpu_hbm_buffer_type():
 
 # ---- buffers ---------------------------------------------------------------------------------------------------------
 cdef class MultiBuffer(Buffer):
-    """Several buffers, freed, cleared and labelled together. Tensors lie in its parts, not in itself."""
+    """Several buffers that are freed, cleared and labelled together. Tensors lie in the parts."""
     cdef list parts
 
     cdef int clear(self, int value) except -1:
@@ -165,8 +162,6 @@ cdef class MultiBuffer(Buffer):
                 b.release()
         return 0
 
-_title(MultiBuffer, "buffer")
-
 cdef Buffer multi_buffer(list parts):
     cdef MultiBuffer m = MultiBuffer()
     cdef Buffer b
@@ -188,22 +183,40 @@ def ggml_backend_multi_buffer_alloc_buffer(buffers, n_buffers):
         Handle of the combined buffer. Its size is the sum of the parts' sizes, its type that of the first part.
         Freeing it frees the parts that are still live.
     Raises:
-        TypeError: buffers is None or no array, or an entry is no buffer.
-        ValueError: n_buffers is 0 or negative, or the array has fewer entries or is no readable memory.
-        RuntimeError: an entry is no live handle.
+        TypeError: buffers is None or not an array, or an entry is not a buffer.
+        ValueError: n_buffers is 0 or negative, a buffer occurs twice, or the array has fewer entries or cannot be
+            read.
+        RuntimeError: an entry is not a live handle.
     """
     enter(b"ggml_backend_multi_buffer_alloc_buffer")
     cdef list parts = handles(buffers, arg_size(n_buffers, b"n_buffers"), Buffer, "buffers")
+    cdef set seen = set()
+    cdef Buffer b
     if not parts:
         fail(ValueError, "n_buffers is 0: need at least one")
+    for i, b in enumerate(parts):
+        if not add_once(b, seen):
+            fail(ValueError, f"buffers[{i}] repeats an earlier buffer: need each buffer once")
     return HANDLE(multi_buffer(parts))
+
+cdef bint add_once(Buffer b, set seen) except -1:
+    """Adds a buffer and its parts to a set; False if one of them is in it already."""
+    cdef Buffer part
+    if <size_t>b.at in seen:
+        return False
+    seen.add(<size_t>b.at)
+    if isinstance(b, MultiBuffer):
+        for part in (<MultiBuffer>b).parts:
+            if not add_once(part, seen):
+                return False
+    return True
 
 def ggml_backend_buffer_init(buft, iface, context, size):
     """Creates a buffer whose behaviour is given by a table of callbacks.
 
-    This is for buffer types that are written in Python: their alloc_buffer callback returns such a buffer. Each
-    callback receives the handle, which is the address of a ggml_backend_buffer struct that holds context.
-    This call runs get_base.
+    The alloc_buffer callback of a buffer type that is written in Python returns such a buffer. Each callback
+    receives the handle, which is the address of a ggml_backend_buffer struct that holds context. This call runs
+    get_base.
 
     Args:
         buft: handle of the buffer type that the buffer belongs to.
@@ -213,10 +226,10 @@ def ggml_backend_buffer_init(buft, iface, context, size):
     Returns:
         Handle of the buffer (int).
     Raises:
-        TypeError: iface is no ggml_backend_buffer_i, or another argument is of the wrong kind.
-        ValueError: size is negative, a required callback is NULL, a callback is no function, or get_base returned
-            NULL, or, for a host type, no readable memory of that size.
-        RuntimeError: buft is no live handle.
+        TypeError: iface is not a ggml_backend_buffer_i, or another argument is of the wrong kind.
+        ValueError: size is negative, a required callback is NULL, a callback is not a function, or get_base returned
+            NULL or, for a host type, an address where size bytes cannot be read.
+        RuntimeError: buft is not a live handle.
     """
     enter(b"ggml_backend_buffer_init")
     cdef BufferType t = buft_arg(buft, "buft")
@@ -225,18 +238,18 @@ def ggml_backend_buffer_init(buft, iface, context, size):
         context = <size_t>arg_address(context, b"context")
     return HANDLE(_buffer_init(t, table, context, arg_size(size, b"size")))
 
-cdef object struct_of(object o, object struct, str name):
-    """The ctypes struct that an argument (the struct, byref, a pointer, an address) means."""
-    if isinstance(o, struct):
-        return o
-    if hasattr(o, "_obj") and isinstance(o._obj, struct):
-        return o._obj
-    if isinstance(o, ctypes._Pointer) and issubclass(o._type_, struct) and o:
-        return o.contents
-    cdef object address = o.value if isinstance(o, ctypes.c_void_p) else o
+cdef object struct_of(object value, object struct, str name):
+    """The ctypes struct of an argument: the struct itself, byref of it, a pointer to it or its address."""
+    if isinstance(value, struct):
+        return value
+    if hasattr(value, "_obj") and isinstance(value._obj, struct):
+        return value._obj
+    if isinstance(value, ctypes._Pointer) and issubclass(value._type_, struct) and value:
+        return value.contents
+    cdef object address = value.value if isinstance(value, ctypes.c_void_p) else value
     if isinstance(address, int) and address not in live and memory_at(address, ctypes.sizeof(struct)):
         return struct.from_address(address)
-    fail(TypeError, f"{name} is {o!r}: need a {struct.__name__} or a pointer to one")
+    fail(TypeError, f"{name} is {value!r}: need a {struct.__name__} or a pointer to one")
 
 def ggml_backend_cpu_buffer_from_ptr(ptr, size):
     """Wraps memory of the caller in a CPU buffer, without copying it.
@@ -249,7 +262,7 @@ def ggml_backend_cpu_buffer_from_ptr(ptr, size):
     Returns:
         Handle of the buffer (int).
     Raises:
-        TypeError: ptr is None or NULL, or is no memory.
+        TypeError: ptr is None or NULL, or is not memory.
         ValueError: size is negative, or ptr is smaller than size or not readable for size bytes.
     """
     enter(b"ggml_backend_cpu_buffer_from_ptr")
@@ -260,7 +273,7 @@ cdef Buffer from_ptr(Device d, object ptr, object size, size_t max_tensor_size):
     cdef size_t n = arg_size(size, b"size")
     arg_buffer(ptr, b"ptr", n, &p)
     if p == NULL:
-        fail(TypeError, "ptr is NULL: need the memory of the buffer")
+        fail(TypeError, "ptr is NULL: need the address of memory")
     if n and not engine.readable(p, n):
         fail(ValueError, f"ptr ({<size_t>p:#x}) is no memory of {n} bytes")
     return d.from_ptr(p, n, max_tensor_size, ptr)
@@ -273,7 +286,7 @@ def ggml_backend_buffer_name(buffer):
     Returns:
         Name as bytes, for example b"CPU".
     Raises:
-        TypeError: buffer is None or something else than a buffer.
+        TypeError: buffer is None or not a buffer.
         RuntimeError: buffer was freed, or never was a handle.
     """
     enter(b"ggml_backend_buffer_name")
@@ -282,15 +295,15 @@ def ggml_backend_buffer_name(buffer):
 def ggml_backend_buffer_free(buffer):
     """Frees a buffer.
 
-    Tensors in it become unusable: functions that need their data raise RuntimeError. NumPy and DLPack views of CPU
-    memory keep that memory alive until they are gone.
+    Tensors in it become unusable: functions that need their data raise RuntimeError. CPU memory stays alive until
+    the last NumPy or DLPack view of it is released.
 
     Args:
-        buffer: handle of a buffer, or None, for which nothing happens.
+        buffer: handle of a buffer; None is ignored.
     Returns:
         None.
     Raises:
-        TypeError: buffer is 0 or something else than a buffer.
+        TypeError: buffer is 0 or not a buffer.
         RuntimeError: buffer was freed already, or never was a handle.
     """
     enter(b"ggml_backend_buffer_free")
@@ -300,15 +313,15 @@ def ggml_backend_buffer_free(buffer):
 def ggml_backend_buffer_get_base(buffer):
     """Returns the address at which the memory of a buffer starts.
 
-    The CPU may access that address only if ggml_backend_buffer_is_host(buffer) is True; other devices number their
-    memory as they like.
+    The CPU may access that address only if ggml_backend_buffer_is_host(buffer) is True. For other buffers, the
+    address has a meaning for their device only.
 
     Args:
         buffer: handle of a buffer.
     Returns:
         Address as int, or None for a buffer of 0 bytes and for one that combines several.
     Raises:
-        TypeError: buffer is None or something else than a buffer.
+        TypeError: buffer is None or not a buffer.
         RuntimeError: buffer was freed, or never was a handle.
     """
     enter(b"ggml_backend_buffer_get_base")
@@ -321,9 +334,9 @@ def ggml_backend_buffer_get_size(buffer):
     Args:
         buffer: handle of a buffer.
     Returns:
-        Bytes, as given at its allocation; of a combined buffer, the sum of its parts.
+        Bytes, as requested when it was allocated; for a combined buffer, the sum of its parts.
     Raises:
-        TypeError: buffer is None or something else than a buffer.
+        TypeError: buffer is None or not a buffer.
         RuntimeError: buffer was freed, or never was a handle.
     """
     enter(b"ggml_backend_buffer_get_size")
@@ -333,7 +346,7 @@ def ggml_backend_buffer_init_tensor(buffer, tensor):
     """Tells a buffer that a tensor has been placed in it.
 
     ggml_backend_tensor_alloc and the allocators do this themselves. CPU buffers ignore it, a buffer of a meta
-    device splits the tensor anew, and one that is written in Python runs its init_tensor callback, if it has one.
+    device splits the tensor again, and a buffer that is written in Python runs its init_tensor callback.
 
     Args:
         buffer: handle of a buffer.
@@ -341,8 +354,8 @@ def ggml_backend_buffer_init_tensor(buffer, tensor):
     Returns:
         GGML_STATUS_SUCCESS (0).
     Raises:
-        TypeError: buffer is no buffer, or tensor is no tensor.
-        ValueError: the get_split_state function of a meta device returned an unusable split.
+        TypeError: buffer is not a buffer, or tensor is not a tensor.
+        ValueError: the get_split_state function of a meta device returned a split that does not fit.
         RuntimeError: the buffer or the tensor was freed.
     """
     enter(b"ggml_backend_buffer_init_tensor")
@@ -356,7 +369,7 @@ def ggml_backend_buffer_get_alignment(buffer):
     Returns:
         Bytes, a power of two; 32 for memory of the CPU.
     Raises:
-        TypeError: buffer is None or something else than a buffer.
+        TypeError: buffer is None or not a buffer.
         RuntimeError: buffer was freed, or never was a handle.
     """
     enter(b"ggml_backend_buffer_get_alignment")
@@ -370,7 +383,7 @@ def ggml_backend_buffer_get_max_size(buffer):
     Returns:
         Bytes of the largest buffer of that type; 2**64 - 1 if there is no limit.
     Raises:
-        TypeError: buffer is None or something else than a buffer.
+        TypeError: buffer is None or not a buffer.
         RuntimeError: buffer was freed, or never was a handle.
     """
     enter(b"ggml_backend_buffer_get_max_size")
@@ -381,11 +394,11 @@ def ggml_backend_buffer_get_alloc_size(buffer, tensor):
 
     Args:
         buffer: handle of a buffer.
-        tensor: any tensor, any shape; it need not lie in the buffer.
+        tensor: any tensor, any shape, in the buffer or elsewhere.
     Returns:
         Bytes, at least ggml_nbytes(tensor).
     Raises:
-        TypeError: buffer is no buffer, or tensor is no tensor.
+        TypeError: buffer is not a buffer, or tensor is not a tensor.
         RuntimeError: the buffer or the tensor was freed.
     """
     enter(b"ggml_backend_buffer_get_alloc_size")
@@ -400,7 +413,7 @@ def ggml_backend_buffer_clear(buffer, value):
     Returns:
         None.
     Raises:
-        TypeError: buffer is no buffer, or value is no integer.
+        TypeError: buffer is not a buffer, or value is not an integer.
         ValueError: value needs more than 32 bits.
         RuntimeError: buffer was freed, or never was a handle.
     """
@@ -418,7 +431,7 @@ def ggml_backend_buffer_is_host(buffer):
     Returns:
         True or False, as ggml_backend_buft_is_host of its type.
     Raises:
-        TypeError: buffer is None or something else than a buffer.
+        TypeError: buffer is None or not a buffer.
         RuntimeError: buffer was freed, or never was a handle.
     """
     enter(b"ggml_backend_buffer_is_host")
@@ -427,8 +440,8 @@ def ggml_backend_buffer_is_host(buffer):
 def ggml_backend_buffer_set_usage(buffer, usage):
     """Labels a buffer with its purpose, for the scheduler.
 
-    The scheduler prefers to compute a node on a backend that can read the buffers of the node's weights: those are
-    the operands in buffers labelled WEIGHTS.
+    The scheduler prefers to compute a node on a backend that can read the node's weights, which are the operands in
+    buffers labelled WEIGHTS.
 
     Args:
         buffer: handle of a buffer; for a combined buffer, the parts are labelled too.
@@ -436,19 +449,24 @@ def ggml_backend_buffer_set_usage(buffer, usage):
     Returns:
         None.
     Raises:
-        TypeError: buffer is no buffer, or usage is no integer.
+        TypeError: buffer is not a buffer, or usage is not an integer.
         ValueError: usage is another number.
         RuntimeError: buffer was freed, or never was a handle.
     """
     enter(b"ggml_backend_buffer_set_usage")
-    cdef Buffer b = buffer_arg(buffer, "buffer"), part
+    cdef Buffer b = buffer_arg(buffer, "buffer")
     cdef int u = arg_int32(usage, b"usage")
-    if not 0 <= u <= COMPUTE:
+    if not 0 <= u <= _constants.GGML_BACKEND_BUFFER_USAGE_COMPUTE:
         fail(ValueError, f"usage is {u}: need GGML_BACKEND_BUFFER_USAGE_ANY, _WEIGHTS or _COMPUTE")
-    b.usage = u
+    set_usage(b, u)
+
+cdef int set_usage(Buffer b, int usage) except -1:
+    cdef Buffer part
+    b.usage = usage
     if isinstance(b, MultiBuffer):
         for part in (<MultiBuffer>b).parts:
-            part.usage = u
+            set_usage(part, usage)
+    return 0
 
 def ggml_backend_buffer_get_usage(buffer):
     """Returns the purpose with which a buffer is labelled.
@@ -458,7 +476,7 @@ def ggml_backend_buffer_get_usage(buffer):
     Returns:
         GGML_BACKEND_BUFFER_USAGE_ANY (0), _WEIGHTS (1) or _COMPUTE (2, set by the allocators of graphs).
     Raises:
-        TypeError: buffer is None or something else than a buffer.
+        TypeError: buffer is None or not a buffer.
         RuntimeError: buffer was freed, or never was a handle.
     """
     enter(b"ggml_backend_buffer_get_usage")
@@ -472,24 +490,24 @@ def ggml_backend_buffer_get_type(buffer):
     Returns:
         Handle of the buffer type.
     Raises:
-        TypeError: buffer is None or something else than a buffer.
+        TypeError: buffer is None or not a buffer.
         RuntimeError: buffer was freed, or never was a handle.
     """
     enter(b"ggml_backend_buffer_get_type")
     return HANDLE(buffer_arg(buffer, "buffer").buft)
 
 def ggml_backend_buffer_reset(buffer):
-    """Makes a buffer forget what it knows about the tensors that were placed in it.
+    """Makes a buffer discard what it stored about the tensors that were placed in it.
 
-    CPU buffers know nothing and keep their contents. A buffer of a meta device frees the parts of its tensors, and
-    one that is written in Python runs its reset callback, if it has one.
+    CPU buffers store nothing about tensors and keep their contents. A buffer of a meta device frees the parts of
+    its tensors, and a buffer that is written in Python runs its reset callback, if it has one.
 
     Args:
         buffer: handle of a buffer; a combined buffer resets its parts.
     Returns:
         None.
     Raises:
-        TypeError: buffer is None or something else than a buffer.
+        TypeError: buffer is None or not a buffer.
         RuntimeError: buffer was freed, or never was a handle.
     """
     enter(b"ggml_backend_buffer_reset")
@@ -503,13 +521,14 @@ def ggml_backend_tensor_alloc(buffer, tensor, addr):
 
     Args:
         buffer: handle of a buffer.
-        tensor: any tensor, any shape, that is no view and has no data (or lies in a buffer that was freed).
-        addr: address in the buffer, from ggml_backend_buffer_get_base on.
+        tensor: any tensor, any shape, that is not a view and has no data (or lies in a buffer that was freed).
+        addr: address in the buffer, not below ggml_backend_buffer_get_base(buffer).
     Returns:
         GGML_STATUS_SUCCESS (0).
     Raises:
-        TypeError: buffer is no buffer, or tensor is no tensor.
-        ValueError: the tensor is a view or has data already, or does not fit between addr and the buffer's end.
+        TypeError: buffer is not a buffer, or tensor is not a tensor.
+        ValueError: the tensor is a view or has data already, or does not fit between addr and the buffer's end, or
+            the buffer combines several.
         RuntimeError: the buffer or the tensor was freed.
     See also:
         ggml_tallocr_alloc, which chooses the addresses; ggml_backend_view_init, for views.
@@ -519,30 +538,33 @@ def ggml_backend_tensor_alloc(buffer, tensor, addr):
     cdef ggml_tensor *t = arg_tensor(tensor, b"tensor")
     cdef size_t at = <size_t>arg_address(addr, b"addr") - <size_t>b.base, n
     if t.view_src != NULL:
-        fail(ValueError, "tensor is a view: see ggml_backend_view_init")
+        fail(ValueError, "tensor is a view: need a tensor with memory of its own (see ggml_backend_view_init)")
     if t.data != NULL and not buffer_dead(t):
-        fail(ValueError, "tensor has data already")
+        fail(ValueError, "tensor has data already: need a tensor without data")
+    if isinstance(b, MultiBuffer):
+        fail(ValueError, "buffer combines several buffers: need one of its parts")
     n = b.buft.alloc_size(t)
     if at > b.size or n > b.size - at:
-        fail(ValueError, f"addr lies {at} bytes into a buffer of {b.size}: the tensor takes {n}")
+        fail(ValueError, f"addr is {<size_t>b.base + at:#x}: the tensor takes {n} bytes, the buffer has {b.size} from "
+             f"{<size_t>b.base:#x}")
     return place(b, t, at)
 
 def ggml_backend_view_init(tensor):
     """Gives a view its place in the memory of the tensor that it is a view of.
 
-    Needed for views made before their source was placed, or later by hand; the allocators do it themselves.
+    The allocators do this themselves. It is needed for a view that was created before its source was placed.
 
     Args:
-        tensor: view of any tensor, any shape; the tensor in its view_src has data by now.
+        tensor: view of any tensor, any shape; the tensor in its view_src has data.
     Returns:
         GGML_STATUS_SUCCESS (0).
     Raises:
-        TypeError: tensor is no tensor.
-        ValueError: tensor is no view, or the tensor that it is a view of has no data.
+        TypeError: tensor is not a tensor.
+        ValueError: tensor is not a view, or the tensor that it is a view of has no data.
         RuntimeError: the tensor, its source, or the source's buffer, was freed.
     """
     enter(b"ggml_backend_view_init")
     cdef ggml_tensor *t = arg_tensor(tensor, b"tensor")
     if t.view_src == NULL:
-        fail(ValueError, "tensor is no view")
+        fail(ValueError, "tensor is not a view: need the result of ggml_view_1d or a similar function")
     return place_view(t)

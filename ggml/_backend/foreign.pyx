@@ -1,7 +1,7 @@
-"""Backends written in Python: classes over the structs of callbacks (`ggml_backend_i` and friends) that users fill in.
+"""Backends written in Python: classes over the structs of callbacks (`ggml_backend_i` etc.) that programs fill in.
 
-The handle of such a thing is the address of its struct. It is known from then on when the struct itself (or a pointer to it) is
-given to a function, when a callback returns its address, or when it was registered.
+The handle of such an object is the address of its struct. It becomes a live handle when the struct or a pointer to it
+is given to a function, when a callback returns its address, or when it is registered.
 """
 import ctypes
 
@@ -16,34 +16,39 @@ from .._handle cimport HANDLE, Handle, adopted, known, memory_at
 from .device cimport Backend, Buffer, BufferType, Device, Event, Plan, Registry, adopters
 from .. import _structs
 from .._core import unpark
-from .device import _open, _title
+from .device import _open
 
 cdef object call(object function, tuple args):
-    """Calls a callback; what it raised is raised here."""
+    """Calls a callback and raises the exception that it raised."""
     result = function(*args)
     unpark()
     return result
 
-cdef object needed(object iface, str name, str kind):
-    function = getattr(iface, name)
-    if not function:
-        fail(ValueError, f"the {kind}'s callback {name} is NULL")
-    return function
+cdef int check_callbacks(object iface, tuple required, str kind) except -1:
+    """Raises unless all required callbacks are set and all callbacks are addresses of functions.
 
-def _adopt(cls, struct_type, required, kind):
-    """A function that makes an object of `cls` from a caller's struct."""
-    def adopt(address, owner):
-        struct = struct_type.from_address(address)
-        for name in required:
-            needed(struct.iface, name, kind)
-        for name, field in struct.iface._fields_:        # an address of something else holds no functions
-            function = ctypes.cast(getattr(struct.iface, name), ctypes.c_void_p).value if issubclass(field, ctypes._CFuncPtr) else None
+    A struct at the address of something else is unlikely to pass.
+    """
+    for name in required:
+        if not getattr(iface, name):
+            fail(ValueError, f"the {kind}'s callback {name} is NULL: need a function")
+    for name, field in iface._fields_:
+        if issubclass(field, ctypes._CFuncPtr):
+            function = ctypes.cast(getattr(iface, name), ctypes.c_void_p).value
             if function and not memory_at(function, 1):
                 fail(ValueError, f"the {kind}'s callback {name} ({function:#x}) is no function")
+    return 0
+
+def _adopter(cls, struct_type, required, kind):
+    """A function that makes an object of class `cls` from the address of a caller's struct and the struct's owner."""
+    def adopt(address, owner):
+        struct = struct_type.from_address(address)
+        check_callbacks(struct.iface, required, kind)
         return cls(struct, address, owner)
     return adopt
 
-cdef object enter_handle(Handle h, object address, object owner):
+cdef object adopt_handle(Handle h, object address, object owner):
+    """Makes the address of a caller's struct the handle of `h`, which keeps `owner` alive."""
     h.at, h.foreign, h.keep = <void *><size_t>address, True, owner
     known(h)
 
@@ -53,7 +58,7 @@ cdef class ForeignBufferType(BufferType):
 
     def __init__(self, struct, address, owner):
         self.iface = struct.iface
-        enter_handle(self, address, owner)
+        adopt_handle(self, address, owner)
 
     cdef bytes name(self): return call(self.iface.get_name, (HANDLE(self),)) or b""
 
@@ -86,7 +91,7 @@ cdef class ForeignBufferType(BufferType):
         return bool(self.iface.is_host and call(self.iface.is_host, (HANDLE(self),)))
 
     cdef object supports(self, Backend b):
-        """Whether a backend can use its buffers; None: it does not say."""
+        """Whether a backend can use its buffers; None if the callback is NULL."""
         if not self.iface.supports_backend:
             return None
         return call(self.iface.supports_backend, (HANDLE(self), HANDLE(b)))
@@ -99,7 +104,7 @@ cdef class ForeignBuffer(Buffer):
         if struct.buft:
             self.buft = <BufferType>adopted(struct.buft, BufferType)
         self.size = struct.size
-        enter_handle(self, address, owner)
+        adopt_handle(self, address, owner)
         self.base = <uint8_t *><size_t>(call(self.iface.get_base, (address,)) or 0)
         if self.size and self.base == NULL:
             fail(ValueError, "get_base returned NULL")
@@ -133,7 +138,8 @@ cdef class ForeignBuffer(Buffer):
         return 0
 
     cdef bint copy_in(self, ggml_tensor *src, ggml_tensor *dst) except -1:
-        return bool(self.iface.cpy_tensor and call(self.iface.cpy_tensor, (HANDLE(self), wrap_tensor(src), wrap_tensor(dst))))
+        cdef tuple args = (HANDLE(self), wrap_tensor(src), wrap_tensor(dst))
+        return bool(self.iface.cpy_tensor and call(self.iface.cpy_tensor, args))
 
     cdef int clear(self, int value) except -1:
         call(self.iface.clear, (HANDLE(self), value))
@@ -156,13 +162,13 @@ cdef class ForeignBuffer(Buffer):
         return 0
 
 def _buffer_init(buft, iface, context, size_t size):
-    """A buffer of a struct of our own, filled with a table of callbacks: what ggml_backend_buffer_init makes."""
+    """The buffer of ggml_backend_buffer_init: its struct belongs to this module."""
     struct = _structs.ggml_backend_buffer(iface, HANDLE(buft), context, size)
-    return _make_buffer(ctypes.addressof(struct), struct)
+    return _adopt_buffer(ctypes.addressof(struct), struct)
 
 # ---- events ----------------------------------------------------------------------------------------------------------
 cdef class ForeignEvent(Event):
-    """What event_new of a backend (`backend`) or of a device (`device`) returned."""
+    """An event that the event_new callback of `backend` or of `device` returned."""
     cdef object backend, device
 
     def __init__(self, address, Handle maker):
@@ -170,7 +176,7 @@ cdef class ForeignEvent(Event):
             self.backend = maker
         else:
             self.device = maker
-        enter_handle(self, address, None)
+        adopt_handle(self, address, None)
 
     cdef int record(self, Backend backend) except -1:
         b = self.backend if backend is None else backend
@@ -185,15 +191,16 @@ cdef class ForeignEvent(Event):
         return self.synchronize()
 
     cdef int synchronize(self) except -1:
-        return self.told("event_synchronize")
+        return self.notify("event_synchronize")
 
     cdef int release(self) except -1:
         try:
-            return self.told("event_free")
+            return self.notify("event_free")
         finally:
             self.close()
 
-    cdef int told(self, str name) except -1:
+    cdef int notify(self, str name) except -1:
+        """Calls a callback of the backend or the device that made the event, if it has this callback."""
         if self.backend is not None:
             function = getattr((<ForeignBackend>self.backend).iface, name)
             if function:
@@ -210,7 +217,7 @@ cdef class ForeignBackend(Backend):
 
     def __init__(self, struct, address, owner):
         self.struct, self.iface = struct, struct.iface
-        enter_handle(self, address, owner)
+        adopt_handle(self, address, owner)
 
     cdef bytes name(self): return call(self.iface.get_name, (HANDLE(self),)) or b""
     cdef object guid(self): return self.struct.guid.contents if self.struct.guid else None
@@ -231,10 +238,10 @@ cdef class ForeignBackend(Backend):
         return 0
 
     cdef bint copy_async(self, Backend other, ggml_tensor *src, ggml_tensor *dst) except -1:
-        """Asks the one that receives, as the C library does: its table is that of `other` where that is foreign too."""
-        cdef ForeignBackend to = <ForeignBackend>other if isinstance(other, ForeignBackend) else self
-        return bool(to.iface.cpy_tensor_async and
-                    call(to.iface.cpy_tensor_async, (HANDLE(self), HANDLE(other), wrap_tensor(src), wrap_tensor(dst))))
+        """Calls the callback of the receiving backend, as the C library does, if that is written in Python too."""
+        cdef ForeignBackend receiver = <ForeignBackend>other if isinstance(other, ForeignBackend) else self
+        cdef tuple args = (HANDLE(self), HANDLE(other), wrap_tensor(src), wrap_tensor(dst))
+        return bool(receiver.iface.cpy_tensor_async and call(receiver.iface.cpy_tensor_async, args))
 
     cdef int synchronize(self) except -1:
         if self.iface.synchronize:
@@ -267,13 +274,14 @@ cdef class ForeignBackend(Backend):
         done = call(self.iface.graph_compute, (HANDLE(self), wrap_graph(g)))
         return GGML_STATUS_SUCCESS if done else GGML_STATUS_FAILED
 
-    cdef bint supports_op(self, ggml_tensor *t) except -1: return bool(call(self.iface.supports_op, (HANDLE(self), wrap_tensor(t))))
+    cdef bint supports_op(self, ggml_tensor *t) except -1:
+        return bool(call(self.iface.supports_op, (HANDLE(self), wrap_tensor(t))))
 
     cdef bint supports_buft(self, BufferType buft) except -1:
         if isinstance(buft, ForeignBufferType):
-            says = (<ForeignBufferType>buft).supports(self)
-            if says is not None:
-                return bool(says)
+            answer = (<ForeignBufferType>buft).supports(self)
+            if answer is not None:
+                return bool(answer)
         if self.device is not None:
             return self.device.supports_buft(buft)
         return buft is self.buft()
@@ -303,7 +311,7 @@ cdef class ForeignDevice(Device):
 
     def __init__(self, struct, address, owner):
         self.iface = struct.iface
-        enter_handle(self, address, owner)
+        adopt_handle(self, address, owner)
         if struct.reg:
             self.registry = <Registry>adopted(struct.reg, Registry)
 
@@ -348,9 +356,11 @@ cdef class ForeignDevice(Device):
     cdef Buffer from_ptr(self, void *p, size_t size, size_t max_tensor_size, object owner):
         if not self.iface.buffer_from_host_ptr:
             return None
-        return <Buffer>adopted(call(self.iface.buffer_from_host_ptr, (HANDLE(self), <size_t>p, size, max_tensor_size)), Buffer)
+        address = call(self.iface.buffer_from_host_ptr, (HANDLE(self), <size_t>p, size, max_tensor_size))
+        return <Buffer>adopted(address, Buffer)
 
-    cdef bint supports_op(self, ggml_tensor *t) except -1: return bool(call(self.iface.supports_op, (HANDLE(self), wrap_tensor(t))))
+    cdef bint supports_op(self, ggml_tensor *t) except -1:
+        return bool(call(self.iface.supports_op, (HANDLE(self), wrap_tensor(t))))
 
     cdef bint supports_buft(self, BufferType buft) except -1:
         return bool(call(self.iface.supports_buft, (HANDLE(self), HANDLE(buft))))
@@ -367,7 +377,7 @@ cdef class ForeignRegistry(Registry):
 
     def __init__(self, struct, address, owner):
         self.iface = struct.iface
-        enter_handle(self, address, owner)
+        adopt_handle(self, address, owner)
 
     cdef bytes name(self): return call(self.iface.get_name, (HANDLE(self),)) or b""
 
@@ -383,20 +393,17 @@ cdef class ForeignRegistry(Registry):
     cdef size_t proc(self, bytes name) except? 0:
         return (call(self.iface.get_proc_address, (HANDLE(self), name)) or 0) if self.iface.get_proc_address else 0
 
-_make_buffer = _adopt(ForeignBuffer, _structs.ggml_backend_buffer, ("get_base", "set_tensor", "get_tensor", "clear"), "buffer")
-adopters.update({
-    Buffer: (_structs.ggml_backend_buffer, _make_buffer),
-    BufferType: (_structs.ggml_backend_buffer_type, _adopt(
-        ForeignBufferType, _structs.ggml_backend_buffer_type, ("get_name", "alloc_buffer", "get_alignment"), "buffer type")),
-    Backend: (_structs.ggml_backend, _adopt(
-        ForeignBackend, _structs.ggml_backend, ("get_name", "get_default_buffer_type", "graph_compute", "supports_op"), "backend")),
-    Device: (_structs.ggml_backend_device, _adopt(
-        ForeignDevice, _structs.ggml_backend_device,
-        ("get_name", "get_description", "get_memory", "get_type", "get_props", "init_backend", "get_buffer_type", "supports_op",
-         "supports_buft"), "device")),
-    Registry: (_structs.ggml_backend_reg, _adopt(
-        ForeignRegistry, _structs.ggml_backend_reg, ("get_name", "get_device_count", "get_device"), "registry")),
-})
-for _kind, _words in ((ForeignBuffer, "buffer"), (ForeignBufferType, "buffer type"), (ForeignBackend, "backend"),
-                      (ForeignDevice, "device"), (ForeignRegistry, "backend registry"), (ForeignEvent, "event")):
-    _title(_kind, _words)
+# ---- structs of callers: the class of each, and the callbacks that it needs ------------------------------------------
+_CLASSES = (
+    (Buffer, ForeignBuffer, _structs.ggml_backend_buffer, "buffer", "get_base set_tensor get_tensor clear"),
+    (BufferType, ForeignBufferType, _structs.ggml_backend_buffer_type, "buffer type",
+     "get_name alloc_buffer get_alignment"),
+    (Backend, ForeignBackend, _structs.ggml_backend, "backend",
+     "get_name get_default_buffer_type graph_compute supports_op"),
+    (Device, ForeignDevice, _structs.ggml_backend_device, "device",
+     "get_name get_description get_memory get_type get_props init_backend get_buffer_type supports_op supports_buft"),
+    (Registry, ForeignRegistry, _structs.ggml_backend_reg, "registry", "get_name get_device_count get_device"),
+)
+for _base, _class, _struct, _kind, _required in _CLASSES:
+    adopters[_base] = (_struct, _adopter(_class, _struct, tuple(_required.split()), _kind))
+_adopt_buffer = adopters[Buffer][1]

@@ -1,7 +1,8 @@
-"""The meta device: one device made of several, over which each tensor is split as a function of the caller says.
+"""The meta device: several devices as one. A function of the caller says how each tensor is split over them.
 
-Every tensor lies in pieces in the memory of the devices. Products whose first operand is split by rows (axis 1) are computed on
-all of them, each with its rows; everything else is gathered, computed on the CPU and split again.
+A tensor has a part on each device: a tensor in the device's memory. A part consists of pieces, which are ranges of the
+split axis. Products whose first operand is split by rows (axis 1) are computed on all devices, each with its own rows.
+For all other nodes, the operands are gathered in host memory, the CPU computes the node, and the result is split again.
 """
 import ctypes
 
@@ -10,33 +11,43 @@ from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy
 
 from .._core cimport (
-    GGML_MAX_SRC, GGML_STATUS_SUCCESS, GGML_TENSOR_FLAG_COMPUTE, arg_address, arg_int32, arg_size, context_free,
-    context_new, engine, enter, fail, gg_nbytes, gg_types, ggml_cgraph, ggml_context, ggml_tensor, graph_new,
-    new_tensor, node_append, node_init, release, wrap_tensor,
+    GGML_MAX_SRC, GGML_STATUS_SUCCESS, GGML_TENSOR_FLAG_COMPUTE, arg_address, arg_callback, arg_int32, arg_size,
+    context_free, context_new, engine, enter, fail, gg_nbytes, gg_types, ggml_cgraph, ggml_context, ggml_tensor,
+    graph_new, new_tensor, node_append, node_init, release, wrap_tensor,
 )
 from .._enums cimport GGML_OP_MUL_MAT
 from .._graph.alloc cimport alloc_context
 from .._handle cimport HANDLE, handles
 from .device cimport Backend, Buffer, BufferType, Device, buffer_of_tensor, cpu_device, read, write
-from .. import _structs
+from .. import _constants, _structs
 from .._core import unpark
-from .device import _open, _title
+from .device import _open
 
 cdef enum:
-    META = 4, MIRRORED = 10, ALIGNMENT = 32
+    ALIGNMENT = 32, MAX_SEGMENTS = 16
 
-cdef dict AXES = {0: b"0", 1: b"1", 2: b"2", 3: b"3", 10: b"MIRRORED", 11: b"PARTIAL", 98: b"NONE", 99: b"UNKNOWN"}
-cdef size_t next_base = <size_t>1 << 46      # addresses that tensors have in meta buffers: nothing lies there
+cdef dict AXES = {value: name.removeprefix("GGML_BACKEND_SPLIT_AXIS_").encode()
+                  for name, value in vars(_constants).items() if name.startswith("GGML_BACKEND_SPLIT_AXIS_")}
+cdef size_t MAX_SIZE = <size_t>1 << 46
+cdef size_t next_base = MAX_SIZE             # tensors in meta buffers have addresses from here on: no memory lies there
+
+class _GetSplitState(ctypes._CFuncPtr):
+    """A C function (tensor, user_data) -> ggml_backend_meta_split_state."""
+    _flags_ = ctypes.CFUNCTYPE(None)._flags_
+    _argtypes_ = (_structs.ggml_tensor_p, ctypes.c_void_p)
+    _restype_ = _structs.ggml_backend_meta_split_state
+
+_GetSplitState.__name__ = "ggml_backend_meta_get_split_state_t"      # for messages
 
 cdef class Shards:
-    """The pieces of a tensor. `axis` < 0: whole, on the first device or (`mirrored`) on each."""
-    cdef int axis
+    """The parts of a tensor on the devices."""
+    cdef int axis              # that is split; -1: the tensor is whole, on the first device or (`mirrored`) on each
     cdef bint mirrored
-    cdef list parts            # of each device: the address of a tensor there, or None
-    cdef list pieces           # (device, first element along the axis, how many, first in the part)
-    cdef list owned            # contexts and buffers
+    cdef list parts            # for each device: the address of a tensor in its memory, or None
+    cdef list pieces           # (device, first element along the axis, number of elements, first element in the part)
+    cdef list owned            # (context, buffer) of each part
 
-    cdef int drop(self) except -1:
+    cdef int release(self) except -1:
         for ctx, buffer in self.owned:
             if buffer is not None:
                 (<Buffer>buffer).release()
@@ -45,11 +56,11 @@ cdef class Shards:
         return 0
 
     cdef int move(self, ggml_tensor *t, uint8_t *block, bint gather) except -1:
-        """Copies between the pieces and the whole tensor, contiguous in `block`."""
+        """Copies between the parts and the whole tensor, which is contiguous in `block`."""
         cdef ggml_tensor *part
         cdef size_t n
         cdef int i
-        cdef uint8_t *piece
+        cdef uint8_t *data
         for i in range(len(self.parts)):
             if self.parts[i] is None:
                 continue
@@ -61,38 +72,43 @@ cdef class Shards:
                     return 0
                 write(part, block, 0, n)
                 continue
-            piece = <uint8_t *>malloc(n + 1)
-            if piece == NULL:
+            data = <uint8_t *>malloc(n + 1)
+            if data == NULL:
                 raise MemoryError()
             try:
                 if gather:
-                    read(part, piece, 0, n)
+                    read(part, data, 0, n)
                 for device, start, count, at in self.pieces:
                     if device == i:
-                        interleave(t, self.axis, block, start, part, piece, at, count, gather)
+                        copy_piece(t, self.axis, block, start, part, data, at, count, gather)
                 if not gather:
-                    write(part, piece, 0, n)
+                    write(part, data, 0, n)
             finally:
-                free(piece)
+                free(data)
         return 0
 
-cdef void interleave(ggml_tensor *t, int axis, uint8_t *block, int64_t start, ggml_tensor *part, uint8_t *piece, int64_t at, int64_t count,
-                     bint gather) noexcept:
-    """Copies `count` elements along an axis, at every place of the axes above it."""
+cdef void copy_piece(ggml_tensor *t, int axis, uint8_t *block, int64_t start, ggml_tensor *part, uint8_t *data,
+                     int64_t at, int64_t count, bint gather) noexcept:
+    """Copies `count` elements along an axis, for all indices of the outer axes, between a tensor and a part.
+
+    The elements begin with number `start` of the tensor, which lies in `block`, and number `at` of the part, which
+    lies in `data`. Both are contiguous. With `gather`, they are copied to the tensor, otherwise to the part.
+    """
     cdef int64_t k, outer = 1
     cdef int d
     cdef size_t unit = t.nb[axis], blck = gg_types[t.type].blck if axis == 0 else 1
-    cdef size_t whole = unit * <size_t>(t.ne[axis] // blck), own = unit * <size_t>(part.ne[axis] // blck), run = unit * <size_t>(count // blck)
+    cdef size_t whole = unit * <size_t>(t.ne[axis] // blck), width = unit * <size_t>(part.ne[axis] // blck)
+    cdef size_t size = unit * <size_t>(count // blck)
     cdef uint8_t *a
     cdef uint8_t *b
     for d in range(axis + 1, 4):
         outer *= t.ne[d]
     for k in range(outer):
-        a, b = block + k * whole + unit * <size_t>(start // blck), piece + k * own + unit * <size_t>(at // blck)
+        a, b = block + k * whole + unit * <size_t>(start // blck), data + k * width + unit * <size_t>(at // blck)
         if gather:
-            memcpy(a, b, run)
+            memcpy(a, b, size)
         else:
-            memcpy(b, a, run)
+            memcpy(b, a, size)
 
 cdef class MetaBufferType(BufferType):
     cdef bytes name(self): return self.device.name()
@@ -101,6 +117,8 @@ cdef class MetaBufferType(BufferType):
     cdef Buffer alloc(self, size_t size):
         global next_base
         cdef MetaBuffer b = MetaBuffer()
+        if size > MAX_SIZE:
+            return None
         b.buft, b.size, b.base, b.shards = self, size, <uint8_t *>next_base, {}
         next_base += (size + 4096) & ~<size_t>4095
         _open(b)
@@ -115,18 +133,19 @@ cdef class MetaBuffer(Buffer):
             return GGML_STATUS_SUCCESS
         old = self.shards.pop(<size_t>t, None)
         if old is not None:
-            old.drop()
-        self.shards[<size_t>t] = (<MetaDevice>self.buft.device).cut(t)
+            old.release()
+        self.shards[<size_t>t] = (<MetaDevice>self.buft.device).split_tensor(t)
         return GGML_STATUS_SUCCESS
 
-    cdef Shards of(self, ggml_tensor *root):
+    cdef Shards shards_of(self, ggml_tensor *root):
         if <size_t>root not in self.shards:
             self.init_tensor(root)
         return self.shards[<size_t>root]
 
-    cdef int change(self, ggml_tensor *t, void *data, size_t offset, size_t size, bint gather) except -1:
+    cdef int transfer(self, ggml_tensor *t, void *data, size_t offset, size_t size, bint gather) except -1:
+        """Copies bytes of a tensor or a view to `data` (with `gather`) or from there."""
         cdef ggml_tensor *root = t.view_src if t.view_src != NULL else t
-        cdef Shards s = self.of(root)
+        cdef Shards s = self.shards_of(root)
         cdef size_t n = gg_nbytes(root), at = offset + (t.view_offs if t.view_src != NULL else 0)
         cdef uint8_t *block
         if at > n or size > n - at:
@@ -147,10 +166,10 @@ cdef class MetaBuffer(Buffer):
         return 0
 
     cdef int set(self, ggml_tensor *t, const void *data, size_t offset, size_t size) except -1:
-        return self.change(t, <void *>data, offset, size, False)
+        return self.transfer(t, <void *>data, offset, size, False)
 
     cdef int get(self, ggml_tensor *t, void *data, size_t offset, size_t size) except -1:
-        return self.change(t, data, offset, size, True)
+        return self.transfer(t, data, offset, size, True)
 
     cdef int clear(self, int value) except -1:
         cdef Shards s
@@ -165,7 +184,7 @@ cdef class MetaBuffer(Buffer):
     cdef int reset(self) except -1:
         cdef Shards s
         for s in self.shards.values():
-            s.drop()
+            s.release()
         self.shards = {}
         return 0
 
@@ -179,7 +198,7 @@ cdef class MetaDevice(Device):
     cdef MetaBufferType memory_kind
 
     cdef bytes name(self): return b"Meta(" + b"+".join([(<Device>d).name() for d in self.members]) + b")"
-    cdef int kind(self) except -1: return META
+    cdef int kind(self) except -1: return _constants.GGML_BACKEND_DEVICE_TYPE_META
     cdef BufferType buft(self): return self.memory_kind
     cdef bint supports_op(self, ggml_tensor *t) except -1: return cpu_device.supports_op(t)
 
@@ -189,39 +208,59 @@ cdef class MetaDevice(Device):
 
     cdef Backend init(self, bytes params):
         cdef MetaBackend b = MetaBackend()
+        cdef Backend member
         b.device, b.members = self, [(<Device>d).init(params) for d in self.members]
+        if None in b.members:
+            for member in b.members:
+                if member is not None:
+                    member.release()
+            return None
         b.cpu = cpu_device.init(None)
-        return _open(b) if None not in b.members else None
+        return _open(b)
 
-    cdef Shards cut(self, ggml_tensor *t):
-        """New pieces for a tensor, as the caller's function wants them."""
+    cdef Shards split_tensor(self, ggml_tensor *t):
+        """New parts for a tensor, as the caller's function says."""
         cdef Shards s = Shards()
-        cdef int i, n = len(self.members), segment
-        cdef int64_t at = 0, count
+        cdef int i, n = len(self.members)
         state = self.split(wrap_tensor(t), self.user_data)
         unpark()
         if not isinstance(state, _structs.ggml_backend_meta_split_state) or state.axis not in AXES:
             fail(ValueError, "get_split_state returned no ggml_backend_meta_split_state with a known axis")
-        s.axis, s.mirrored = state.axis if 0 <= state.axis < 4 else -1, state.axis == MIRRORED
-        s.pieces, s.owned = [], []
-        cdef list sizes = [0] * n
-        if s.axis >= 0:
-            for segment in range(max(1, state.n_segments)):
-                for _ in range(max(1, state.nr[segment])):
-                    for i in range(n):
-                        count = state.ne[segment * n + i]
-                        if count < 0 or count > t.ne[s.axis] - at or (s.axis == 0 and count % gg_types[t.type].blck):
-                            fail(ValueError, f"get_split_state gives device {i} {count} elements of axis {s.axis}, which has {t.ne[s.axis]}")
-                        s.pieces.append((i, at, count, sizes[i]))
-                        sizes[i] += count
-                        at += count
-            if at != t.ne[s.axis]:
-                fail(ValueError, f"get_split_state gives away {at} elements of axis {s.axis}, which has {t.ne[s.axis]}")
+        s.axis = state.axis if 0 <= state.axis < 4 else -1
+        s.mirrored = state.axis == _constants.GGML_BACKEND_SPLIT_AXIS_MIRRORED
+        s.owned = []
+        cdef list sizes = self.split_axis(s, t, state) if s.axis >= 0 else [0] * n
         s.parts = [self.part(s, t, i, sizes[i]) for i in range(n)]
         return s
 
+    cdef list split_axis(self, Shards s, ggml_tensor *t, object state):
+        """Lists the pieces along the axis; the number of elements of each device."""
+        cdef int i, segment, n = len(self.members), n_segments = min(max(1, state.n_segments), MAX_SEGMENTS + 1)
+        cdef int64_t at = 0, whole = t.ne[s.axis], unit = gg_types[t.type].blck if s.axis == 0 else 1
+        cdef list counts, sizes = [0] * n
+        s.pieces = []
+        if n_segments > MAX_SEGMENTS:
+            fail(ValueError, f"get_split_state returned {state.n_segments} segments: need at most {MAX_SEGMENTS}")
+        for segment in range(n_segments):
+            counts = [state.ne[segment * n + i] for i in range(n)]
+            repeats = max(1, state.nr[segment])
+            for i in range(n):
+                if counts[i] < 0 or counts[i] % unit:
+                    fail(ValueError, f"get_split_state gives device {i} {counts[i]} elements of axis {s.axis}: need a "
+                         f"multiple of {unit}, 0 or more")
+            if sum(counts) * repeats > whole - at:
+                fail(ValueError, f"get_split_state gives the devices more than the {whole} elements of axis {s.axis}")
+            for _ in range(repeats if sum(counts) else 0):
+                for i in range(n):
+                    s.pieces.append((i, at, counts[i], sizes[i]))
+                    sizes[i] += counts[i]
+                    at += counts[i]
+        if at != whole:
+            fail(ValueError, f"get_split_state gives the devices {at} of the {whole} elements of axis {s.axis}")
+        return sizes
+
     cdef object part(self, Shards s, ggml_tensor *t, int i, int64_t count):
-        """What device i has of a tensor: the address of a tensor in its memory, None for nothing."""
+        """The address of a new tensor on device i for its part of a tensor; None if it has no part."""
         cdef int64_t[4] ne = t.ne
         cdef ggml_tensor *made
         if s.axis >= 0:
@@ -241,36 +280,43 @@ cdef class MetaDevice(Device):
 cdef class MetaBackend(Backend):
     cdef list members
     cdef Backend cpu
-    cdef dict blocks           # address of a tensor: of all its elements in host memory, while a graph is computed
+    cdef dict gathered         # while a graph is computed: address of a tensor: address of its elements in host memory
 
     cdef object guid(self): return (ctypes.c_uint8 * 16)(*b"ggml-python-meta")
 
-    cdef uint8_t *block(self, ggml_tensor *root, bint gather) except NULL:
+    cdef uint8_t *host_data(self, ggml_tensor *root, bint gather) except NULL:
+        """The elements of a tensor in host memory; `gather` copies them from the devices when the memory is new."""
         cdef uint8_t *p
-        known = self.blocks.get(<size_t>root)
-        if known is not None:
-            return <uint8_t *><size_t>known
+        address = self.gathered.get(<size_t>root)
+        if address is not None:
+            return <uint8_t *><size_t>address
         p = <uint8_t *>calloc(1, gg_nbytes(root) + 1)
         if p == NULL:
             raise MemoryError()
-        self.blocks[<size_t>root] = <size_t>p
+        self.gathered[<size_t>root] = <size_t>p
         if gather:
             read(root, p, 0, gg_nbytes(root))
         return p
+
+    cdef uint8_t *host_view(self, ggml_tensor *t) except NULL:
+        """Where the elements of a tensor or a view are in the gathered data."""
+        if t.view_src == NULL:
+            return self.host_data(t, True)
+        return self.host_data(t.view_src, True) + t.view_offs
 
     cdef int compute(self, ggml_cgraph *g) except? -99:
         cdef int i, status = GGML_STATUS_SUCCESS
         cdef ggml_tensor *t
         cdef ggml_tensor *root
         cdef set written = set()
-        self.blocks = {}
+        self.gathered = {}
         try:
             for i in range(g.n_nodes):
                 t = g.nodes[i]
                 if not engine.op_computes(t.op) or not t.flags & GGML_TENSOR_FLAG_COMPUTE:
                     continue
                 root = t.view_src if t.view_src != NULL else t
-                self.block(root, root != t)
+                self.host_data(root, root != t)
                 if not self.by_rows(t):
                     status = self.on_cpu(g, i)
                     if status:
@@ -278,15 +324,15 @@ cdef class MetaBackend(Backend):
                 written.add(<size_t>root)
             for address in written:
                 root = <ggml_tensor *><size_t>address
-                write(root, <void *><size_t>self.blocks[address], 0, gg_nbytes(root))
+                write(root, <void *><size_t>self.gathered[address], 0, gg_nbytes(root))
         finally:
-            for p in self.blocks.values():
+            for p in self.gathered.values():
                 free(<void *><size_t>p)
-            self.blocks = {}
+            self.gathered = {}
         return status
 
     cdef int on_cpu(self, ggml_cgraph *g, int i) except? -99:
-        """Computes a node in the blocks: for that long its data and its operands' are there."""
+        """Computes a node on the CPU: meanwhile its data and its operands' data are the gathered ones."""
         cdef ggml_tensor *t = g.nodes[i]
         cdef ggml_tensor *s
         cdef ggml_cgraph one = g[0]
@@ -298,11 +344,11 @@ cdef class MetaBackend(Backend):
                 before[<size_t>s] = <size_t>s.data
         for k in range(GGML_MAX_SRC):
             if t.src[k] != NULL:
-                self.block(t.src[k].view_src if t.src[k].view_src != NULL else t.src[k], True)
+                self.host_data(t.src[k].view_src if t.src[k].view_src != NULL else t.src[k], True)
         try:
             for address in before:
                 s = <ggml_tensor *><size_t>address
-                s.data = self.block(s.view_src if s.view_src != NULL else s, True) + (s.view_offs if s.view_src != NULL else 0)
+                s.data = self.host_view(s)
             one.nodes, one.n_nodes = g.nodes + i, 1
             return self.cpu.compute(&one)
         finally:
@@ -310,7 +356,7 @@ cdef class MetaBackend(Backend):
                 (<ggml_tensor *><size_t>address).data = <void *><size_t>data
 
     cdef bint by_rows(self, ggml_tensor *t) except -1:
-        """A product with a first operand that is split by rows: each device computes its rows. False: it is no such."""
+        """Computes a product whose first operand is split by rows, each device with its rows; False for other nodes."""
         cdef Buffer b
         cdef Shards s
         cdef int i
@@ -319,8 +365,8 @@ cdef class MetaBackend(Backend):
         b = buffer_of_tensor(t.src[0])
         if not isinstance(b, MetaBuffer):
             return False
-        s = (<MetaBuffer>b).of(t.src[0])
-        if s.axis != 1 or <size_t>t.src[0] in self.blocks:
+        s = (<MetaBuffer>b).shards_of(t.src[0])
+        if s.axis != 1 or <size_t>t.src[0] in self.gathered:
             return False
         for i in range(len(self.members)):
             if s.parts[i] is not None and not self.rows_of(t, s, i):
@@ -328,8 +374,8 @@ cdef class MetaBackend(Backend):
         return True
 
     cdef bint rows_of(self, ggml_tensor *t, Shards s, int i) except -1:
+        """Computes the rows of device i of a product; False if the device does not support it."""
         cdef ggml_tensor *src = t.src[1]
-        cdef ggml_tensor *root = src.view_src if src.view_src != NULL else src
         cdef ggml_tensor *w = <ggml_tensor *><size_t>s.parts[i]
         cdef ggml_tensor *x
         cdef ggml_tensor *y
@@ -350,7 +396,7 @@ cdef class MetaBackend(Backend):
             if not backend.supports_op(y):
                 return False
             buffer = alloc_context(ctx, backend.buft())
-            write(x, self.block(root, True) + (src.view_offs if src.view_src != NULL else 0), 0, gg_nbytes(src))
+            write(x, self.host_view(src), 0, gg_nbytes(src))
             g = graph_new(ctx, 1, False)
             g.nodes[0], g.n_nodes = y, 1
             if backend.compute(g):
@@ -363,7 +409,7 @@ cdef class MetaBackend(Backend):
                 read(y, rows, 0, gg_nbytes(y))
                 for device, start, count, at in s.pieces:
                     if device == i:
-                        interleave(t, 0, self.block(t, False), start, y, rows, at, count, True)
+                        copy_piece(t, 0, self.host_data(t, False), start, y, rows, at, count, True)
             finally:
                 free(rows)
         finally:
@@ -379,11 +425,8 @@ cdef class MetaBackend(Backend):
         self.cpu.release()
         return self.close()
 
-for _kind, _words in ((MetaBufferType, "buffer type"), (MetaBuffer, "buffer"), (MetaDevice, "device"), (MetaBackend, "backend")):
-    _title(_kind, _words)
-
 def ggml_backend_meta_split_axis_name(split_axis):
-    """Returns the name of a way to split a tensor over the devices of a meta device.
+    """Returns the name of a split axis, the way in which a meta device divides a tensor.
 
     Args:
         split_axis: GGML_BACKEND_SPLIT_AXIS_0 to _3 (0 to 3), _MIRRORED (10), _PARTIAL (11), _NONE (98) or
@@ -391,13 +434,13 @@ def ggml_backend_meta_split_axis_name(split_axis):
     Returns:
         Name as bytes: b"0" to b"3", b"MIRRORED", b"PARTIAL", b"NONE" or b"UNKNOWN".
     Raises:
-        TypeError: split_axis is no integer.
+        TypeError: split_axis is not an integer.
         ValueError: split_axis is another number.
     """
     enter(b"ggml_backend_meta_split_axis_name")
     cdef int axis = arg_int32(split_axis, b"split_axis")
     if axis not in AXES:
-        fail(ValueError, f"split_axis is {axis}: no way to split has this number")
+        fail(ValueError, f"split_axis is {axis}: need one of {sorted(AXES)}")
     return AXES[axis]
 
 def ggml_backend_meta_device(devs, n_devs, get_split_state, get_split_state_ud):
@@ -412,23 +455,23 @@ def ggml_backend_meta_device(devs, n_devs, get_split_state, get_split_state_ud):
         devs: array of n_devs device handles: a list, a ctypes array, a pointer or an address.
         n_devs: number of devices, 1 to 16.
         get_split_state: callable (tensor, user_data) -> ggml_backend_meta_split_state, or the address of such a C
-            function. Called when a tensor is placed. In its result, ne[segment * n_devs + device] are the elements
-            along the axis, and nr[segment] repeats a segment. They must add up to the tensor's elements and, along
-            axis 0, be whole blocks of its type.
+            function. Called when a tensor is placed. In its result, ne[segment * n_devs + device] is the number of
+            elements along the axis, and nr[segment] repeats a segment. The numbers must add up to the tensor's size
+            along the axis; along axis 0 they must be multiples of the type's block.
         get_split_state_ud: value for user_data: None, an int or an address; of other objects, the address is taken.
     Returns:
         Handle of the device (int), of kind GGML_BACKEND_DEVICE_TYPE_META. It is not listed among the devices.
         ggml_backend_dev_init makes a backend of it.
     Raises:
-        TypeError: devs is None or no array, an entry is no device, or get_split_state is None or no function.
-        ValueError: n_devs is not 1 to 16, or devs has fewer entries or is no readable memory. A split that does not
-            fit its tensor raises this too, in the call that places the tensor.
-        RuntimeError: an entry is no live handle.
+        TypeError: devs is None or not an array, an entry is not a device, or get_split_state is None or not a function.
+        ValueError: n_devs is not 1 to 16, devs has fewer entries or cannot be read, or there is no function at the
+            address. A split that does not fit its tensor raises this too, in the call that places the tensor.
+        RuntimeError: an entry is not a live handle.
     """
     enter(b"ggml_backend_meta_device")
     cdef size_t n = arg_size(n_devs, b"n_devs")
-    if n < 1 or n > 16:
-        fail(ValueError, f"n_devs is {n}: need 1 to 16")
+    if not 1 <= n <= <size_t>_constants.GGML_BACKEND_META_MAX_DEVICES:
+        fail(ValueError, f"n_devs is {n}: need 1 to {_constants.GGML_BACKEND_META_MAX_DEVICES}")
     cdef MetaDevice d = MetaDevice()
     cdef MetaBufferType buft = MetaBufferType()
     d.members = handles(devs, n, Device, "devs")
@@ -437,11 +480,10 @@ def ggml_backend_meta_device(devs, n_devs, get_split_state, get_split_state_ud):
     if callable(get_split_state) and not isinstance(get_split_state, ctypes._CFuncPtr):
         d.split = get_split_state
     else:
-        prototype = ctypes.CFUNCTYPE(_structs.ggml_backend_meta_split_state, _structs.ggml_tensor_p, ctypes.c_void_p)
-        address = <size_t>arg_address(get_split_state, b"get_split_state")
+        address = <size_t>arg_callback(get_split_state, _GetSplitState, b"get_split_state")
         if not address:
-            fail(TypeError, "get_split_state is None: need a function")
-        d.split = prototype(address)
+            fail(TypeError, "get_split_state is NULL: need a function")
+        d.split, d.keep = _GetSplitState(address), get_split_state
     d.memory_kind, buft.device = buft, d
     _open(buft)
     return HANDLE(_open(d))

@@ -12,22 +12,20 @@ from .backend import (
 )
 from .device import _set_procs
 
-cdef enum:
-    GPU = 1, IGPU = 2
-
 # ---- registries and devices ------------------------------------------------------------------------------------------
 cdef object found(list all, object name):
-    """The first whose name that is, upper or lower case; None: no such thing."""
+    """The first entry with a name, upper and lower case being the same; None if there is none."""
     wanted = arg_text(name, b"name").lower()
     for h in all:
         if ((<Device>h).name() if isinstance(h, Device) else (<Registry>h).name()).lower() == wanted:
             return h
     return None
 
-cdef object at_index(list all, object index, str what):
-    cdef size_t i = arg_size(index, b"index")
+cdef object at_index(list all, object index, const char *name, str what):
+    """The entry with an index that the parameter `name` gives; `what` are the entries."""
+    cdef size_t i = arg_size(index, name)
     if i >= <size_t>len(all):
-        fail(IndexError, f"index is {i}: there are {len(all)} {what}")
+        fail(IndexError, f"{name.decode()} is {i}: there are {len(all)} {what}")
     return all[i]
 
 cdef Registry reg_arg(object reg):
@@ -57,12 +55,12 @@ def ggml_backend_reg_get(index):
     Returns:
         Handle of the registry.
     Raises:
-        TypeError: index is no integer.
+        TypeError: index is not an integer.
         ValueError: index is negative.
         IndexError: index is too large.
     """
     enter(b"ggml_backend_reg_get")
-    return HANDLE(at_index(all_registries, index, "registries"))
+    return HANDLE(at_index(all_registries, index, b"index", "registries"))
 
 def ggml_backend_reg_by_name(name):
     """Finds a backend registry by its name.
@@ -72,7 +70,7 @@ def ggml_backend_reg_by_name(name):
     Returns:
         Handle of the first registry with that name, or None if there is none.
     Raises:
-        TypeError: name is None or no text.
+        TypeError: name is None or not text.
     """
     enter(b"ggml_backend_reg_by_name")
     return HANDLE(found(all_registries, name))
@@ -85,8 +83,8 @@ def ggml_backend_reg_name(reg):
     Returns:
         Name as bytes, for example b"CPU".
     Raises:
-        TypeError: reg is None or something else than a registry.
-        RuntimeError: reg is a number that is no live handle.
+        TypeError: reg is None or not a registry.
+        RuntimeError: reg is a number that is not a live handle.
     """
     enter(b"ggml_backend_reg_name")
     return reg_arg(reg).name()
@@ -99,8 +97,8 @@ def ggml_backend_reg_dev_count(reg):
     Returns:
         Number of devices; 1 for the CPU's registry.
     Raises:
-        TypeError: reg is None or something else than a registry.
-        RuntimeError: reg is a number that is no live handle.
+        TypeError: reg is None or not a registry.
+        RuntimeError: reg is a number that is not a live handle.
     """
     enter(b"ggml_backend_reg_dev_count")
     return len(reg_arg(reg).devices())
@@ -114,13 +112,13 @@ def ggml_backend_reg_dev_get(reg, index):
     Returns:
         Handle of the device.
     Raises:
-        TypeError: reg is no registry, or index is no integer.
+        TypeError: reg is not a registry, or index is not an integer.
         ValueError: index is negative.
         IndexError: index is too large.
-        RuntimeError: reg is a number that is no live handle.
+        RuntimeError: reg is a number that is not a live handle.
     """
     enter(b"ggml_backend_reg_dev_get")
-    return HANDLE(at_index(reg_arg(reg).devices(), index, "devices"))
+    return HANDLE(at_index(reg_arg(reg).devices(), index, b"index", "devices"))
 
 def ggml_backend_reg_get_proc_address(reg, name):
     """Finds a C function that a registry offers beyond the common functions.
@@ -135,8 +133,8 @@ def ggml_backend_reg_get_proc_address(reg, name):
     Returns:
         Address as int, to be called via a ctypes.CFUNCTYPE of the right signature; None if there is none.
     Raises:
-        TypeError: reg is no registry, or name is no text.
-        RuntimeError: reg is a number that is no live handle.
+        TypeError: reg is not a registry, or name is not text.
+        RuntimeError: reg is a number that is not a live handle.
     """
     enter(b"ggml_backend_reg_get_proc_address")
     return reg_arg(reg).proc(arg_text(name, b"name")) or None
@@ -152,12 +150,16 @@ def ggml_backend_register(reg):
     Returns:
         None.
     Raises:
-        TypeError: reg is None, NULL or something else than a registry.
-        ValueError: the address is that of no struct, or a required callback (get_name, get_device_count,
-            get_device) is NULL or no function.
+        TypeError: reg is None, NULL or not a registry.
+        ValueError: there is no struct at the address, or a required callback (get_name, get_device_count,
+            get_device) is NULL or not a function.
     """
     enter(b"ggml_backend_register")
-    cdef Registry r = <Registry>(adopted(reg, Registry) if type(reg) is int and reg not in live else reg_arg(reg))
+    cdef Registry r
+    if type(reg) is int and reg not in live:
+        r = <Registry>adopted(reg, Registry)
+    else:
+        r = reg_arg(reg)
     if r is None:
         fail(TypeError, "reg is NULL: need a backend registry")
     if r not in all_registries:
@@ -173,11 +175,15 @@ def ggml_backend_device_register(device):
     Returns:
         None.
     Raises:
-        TypeError: device is None, NULL or something else than a device.
-        ValueError: the address is that of no struct, or a required callback is NULL or no function.
+        TypeError: device is None, NULL or not a device.
+        ValueError: there is no struct at the address, or a required callback is NULL or not a function.
     """
     enter(b"ggml_backend_device_register")
-    cdef Device d = <Device>(adopted(device, Device) if type(device) is int and device not in live else device_arg(device, "device"))
+    cdef Device d
+    if type(device) is int and device not in live:
+        d = <Device>adopted(device, Device)
+    else:
+        d = device_arg(device, "device")
     if d is None:
         fail(TypeError, "device is NULL: need a device")
     if d not in all_devices:
@@ -193,14 +199,14 @@ def ggml_backend_unload(reg):
     Returns:
         None.
     Raises:
-        TypeError: reg is None or something else than a registry.
+        TypeError: reg is None or not a registry.
         ValueError: reg is the CPU's registry, which cannot be removed.
-        RuntimeError: reg is a number that is no live handle.
+        RuntimeError: reg is a number that is not a live handle.
     """
     enter(b"ggml_backend_unload")
     cdef Registry r = reg_arg(reg)
     if r is cpu_device.registry:
-        fail(ValueError, "reg is the CPU's, which is part of this library")
+        fail(ValueError, "reg is the CPU's registry, which is part of this library: need another")
     if r in all_registries:
         all_registries.remove(r)
     for d in r.devices():
@@ -215,7 +221,7 @@ def ggml_backend_load(path):
     Returns:
         None, which means that nothing was loaded.
     Raises:
-        TypeError: path is None or no text.
+        TypeError: path is None or not text.
     """
     enter(b"ggml_backend_load")
     arg_text(path, b"path")
@@ -236,7 +242,7 @@ def ggml_backend_load_all_from_path(dir_path):
     Returns:
         None.
     Raises:
-        TypeError: dir_path is no text.
+        TypeError: dir_path is not text.
     """
     enter(b"ggml_backend_load_all_from_path")
     if dir_path is not None:
@@ -258,12 +264,12 @@ def ggml_backend_dev_get(index):
     Returns:
         Handle of the device.
     Raises:
-        TypeError: index is no integer.
+        TypeError: index is not an integer.
         ValueError: index is negative.
         IndexError: index is too large.
     """
     enter(b"ggml_backend_dev_get")
-    return HANDLE(at_index(all_devices, index, "devices"))
+    return HANDLE(at_index(all_devices, index, b"index", "devices"))
 
 def ggml_backend_dev_by_name(name):
     """Finds a device by its name.
@@ -273,7 +279,7 @@ def ggml_backend_dev_by_name(name):
     Returns:
         Handle of the first device with that name, or None if there is none.
     Raises:
-        TypeError: name is None or no text.
+        TypeError: name is None or not text.
     """
     enter(b"ggml_backend_dev_by_name")
     return HANDLE(found(all_devices, name))
@@ -294,7 +300,7 @@ def ggml_backend_dev_by_type(type):
     Returns:
         Handle of the first device of that kind, or None if there is none or the number is unknown.
     Raises:
-        TypeError: type is no integer.
+        TypeError: type is not an integer.
         ValueError: type needs more than 32 bits.
     """
     enter(b"ggml_backend_dev_by_type")
@@ -304,12 +310,12 @@ def ggml_backend_dev_name(device):
     """Returns the name of a device.
 
     Args:
-        device: handle of a device; for one that is written in Python, its ggml_backend_device will do.
+        device: handle of a device, or the ggml_backend_device of one that is written in Python.
     Returns:
         Name as bytes: b"CPU", or b"Meta(" with the names of the members for a meta device.
     Raises:
-        TypeError: device is None or something else than a device.
-        RuntimeError: device is a number that is no live handle.
+        TypeError: device is None or not a device.
+        RuntimeError: device is a number that is not a live handle.
     """
     enter(b"ggml_backend_dev_name")
     return device_arg(device, "device").name()
@@ -322,8 +328,8 @@ def ggml_backend_dev_description(device):
     Returns:
         Text as bytes; for the CPU, the processor's model as the operating system names it.
     Raises:
-        TypeError: device is None or something else than a device.
-        RuntimeError: device is a number that is no live handle.
+        TypeError: device is None or not a device.
+        RuntimeError: device is a number that is not a live handle.
     """
     enter(b"ggml_backend_dev_description")
     return device_arg(device, "device").description()
@@ -334,13 +340,13 @@ def ggml_backend_dev_memory(device, free, total):
     Args:
         device: handle of a device.
         free: byref(c_size_t()), a pointer to size_t or an address; receives the bytes that are free.
-        total: likewise; receives the bytes in total. For the CPU, this is the machine's physical memory.
+        total: the same; receives the bytes in total. For the CPU, this is the machine's physical memory.
     Returns:
         None.
     Raises:
-        TypeError: device is no device, or free or total is None or no pointer.
+        TypeError: device is not a device, or free or total is None or not a pointer.
         ValueError: free or total is smaller than a size_t, or an address that cannot be read.
-        RuntimeError: device is a number that is no live handle.
+        RuntimeError: device is a number that is not a live handle.
     """
     enter(b"ggml_backend_dev_memory")
     cdef tuple sizes = device_arg(device, "device").memory()
@@ -363,13 +369,13 @@ def ggml_backend_dev_type(device):
     Returns:
         GGML_BACKEND_DEVICE_TYPE_CPU (0), _GPU (1), _IGPU (2), _ACCEL (3) or _META (4).
     Raises:
-        TypeError: device is None or something else than a device.
-        RuntimeError: device is a number that is no live handle.
+        TypeError: device is None or not a device.
+        RuntimeError: device is a number that is not a live handle.
     """
     enter(b"ggml_backend_dev_type")
     return device_arg(device, "device").kind()
 
-cdef dict texts = {}      # names that props point to
+cdef dict texts = {}      # keeps the texts of ggml_backend_dev_get_props alive
 
 def ggml_backend_dev_get_props(device, props):
     """Fills in a struct with the properties of a device.
@@ -384,8 +390,8 @@ def ggml_backend_dev_get_props(device, props):
     Returns:
         None.
     Raises:
-        TypeError: device is no device, or props is no such struct.
-        RuntimeError: device is a number that is no live handle.
+        TypeError: device is not a device, or props is not such a struct.
+        RuntimeError: device is a number that is not a live handle.
     """
     enter(b"ggml_backend_dev_get_props")
     cdef Device d = device_arg(device, "device")
@@ -403,8 +409,8 @@ def ggml_backend_dev_backend_reg(device):
     Returns:
         Handle of the registry, or None for a device without one, such as a meta device.
     Raises:
-        TypeError: device is None or something else than a device.
-        RuntimeError: device is a number that is no live handle.
+        TypeError: device is None or not a device.
+        RuntimeError: device is a number that is not a live handle.
     """
     enter(b"ggml_backend_dev_backend_reg")
     return HANDLE(device_arg(device, "device").registry)
@@ -421,8 +427,8 @@ def ggml_backend_dev_init(device, params):
     Returns:
         Handle of the backend (int), or None if the device could not make one. Free it with ggml_backend_free.
     Raises:
-        TypeError: device is no device, or params is no text.
-        RuntimeError: device is a number that is no live handle.
+        TypeError: device is not a device, or params is not text.
+        RuntimeError: device is a number that is not a live handle.
     """
     enter(b"ggml_backend_dev_init")
     return HANDLE(device_arg(device, "device").init(params_of(params)))
@@ -435,8 +441,8 @@ def ggml_backend_dev_buffer_type(device):
     Returns:
         Handle of the buffer type.
     Raises:
-        TypeError: device is None or something else than a device.
-        RuntimeError: device is a number that is no live handle.
+        TypeError: device is None or not a device.
+        RuntimeError: device is a number that is not a live handle.
     """
     enter(b"ggml_backend_dev_buffer_type")
     return HANDLE(device_arg(device, "device").buft())
@@ -447,10 +453,10 @@ def ggml_backend_dev_host_buffer_type(device):
     Args:
         device: handle of a device.
     Returns:
-        Handle of the buffer type, or None if the device has no such type, as the CPU.
+        Handle of the buffer type, or None if the device has none, which is the case for the CPU.
     Raises:
-        TypeError: device is None or something else than a device.
-        RuntimeError: device is a number that is no live handle.
+        TypeError: device is None or not a device.
+        RuntimeError: device is a number that is not a live handle.
     """
     enter(b"ggml_backend_dev_host_buffer_type")
     return HANDLE(device_arg(device, "device").host_buft())
@@ -464,13 +470,14 @@ def ggml_backend_dev_buffer_from_host_ptr(device, ptr, size, max_tensor_size):
         device: handle of a device.
         ptr: the memory: an address, bytes, ctypes or NumPy memory, or any contiguous object with a buffer.
         size: bytes of it to use, 0 or more.
-        max_tensor_size: bytes of the largest tensor to come; only devices that are written in Python see it.
+        max_tensor_size: bytes of the largest tensor that will be placed there; only devices that are written in
+            Python receive it.
     Returns:
-        Handle of the buffer (int), or None if the device cannot use the caller's memory, as a meta device.
+        Handle of the buffer (int), or None if the device cannot use the caller's memory, such as a meta device.
     Raises:
-        TypeError: device is no device, or ptr is None or no memory.
+        TypeError: device is not a device, or ptr is None or not memory.
         ValueError: a size is negative, or ptr is smaller than size or not readable for size bytes.
-        RuntimeError: device is a number that is no live handle.
+        RuntimeError: device is a number that is not a live handle.
     """
     enter(b"ggml_backend_dev_buffer_from_host_ptr")
     return HANDLE(from_ptr(device_arg(device, "device"), ptr, size, arg_size(max_tensor_size, b"max_tensor_size")))
@@ -487,8 +494,8 @@ def ggml_backend_dev_supports_op(device, op):
     Returns:
         True or False.
     Raises:
-        TypeError: device is no device, or op is no tensor.
-        RuntimeError: device is no live handle, or the node was freed.
+        TypeError: device is not a device, or op is not a tensor.
+        RuntimeError: device is not a live handle, or the node was freed.
     """
     enter(b"ggml_backend_dev_supports_op")
     return bool(device_arg(device, "device").supports_op(arg_tensor(op, b"op")))
@@ -496,7 +503,7 @@ def ggml_backend_dev_supports_op(device, op):
 def ggml_backend_dev_supports_buft(device, buft):
     """Tells whether a device can compute with tensors in buffers of a type.
 
-    The CPU supports its own types and every type that is host memory, a meta device its own type alone.
+    The CPU supports its own types and every type that is host memory, and a meta device only its own type.
 
     Args:
         device: handle of a device.
@@ -504,14 +511,14 @@ def ggml_backend_dev_supports_buft(device, buft):
     Returns:
         True or False.
     Raises:
-        TypeError: device is no device, or buft is no buffer type.
+        TypeError: device is not a device, or buft is not a buffer type.
         RuntimeError: one of the handles is not live.
     """
     enter(b"ggml_backend_dev_supports_buft")
     return bool(device_arg(device, "device").supports_buft(buft_arg(buft, "buft")))
 
 def ggml_backend_dev_offload_op(device, op):
-    """Tells whether a device wants a node for itself although the node's weights lie in host memory.
+    """Tells whether a device should compute a node although the node's weights lie in host memory.
 
     Args:
         device: handle of a device.
@@ -519,8 +526,8 @@ def ggml_backend_dev_offload_op(device, op):
     Returns:
         True or False; False for the CPU and for meta devices.
     Raises:
-        TypeError: device is no device, or op is no tensor.
-        RuntimeError: device is no live handle, or the node was freed.
+        TypeError: device is not a device, or op is not a tensor.
+        RuntimeError: device is not a live handle, or the node was freed.
     """
     enter(b"ggml_backend_dev_offload_op")
     return bool(device_arg(device, "device").offload_op(arg_tensor(op, b"op")))
@@ -534,7 +541,7 @@ def ggml_backend_init_by_name(name, params):
     Returns:
         Handle of the backend (int), or None if there is no such device or it could not make one.
     Raises:
-        TypeError: name is no text, or params is neither text nor None.
+        TypeError: name is not text, or params is neither text nor None.
     """
     enter(b"ggml_backend_init_by_name")
     cdef Device d = <Device>found(all_devices, name)
@@ -549,7 +556,7 @@ def ggml_backend_init_by_type(type, params):
     Returns:
         Handle of the backend (int), or None if there is no such device or it could not make one.
     Raises:
-        TypeError: type is no integer, or params is neither text nor None.
+        TypeError: type is not an integer, or params is neither text nor None.
         ValueError: type needs more than 32 bits.
     """
     enter(b"ggml_backend_init_by_type")
@@ -565,10 +572,11 @@ def ggml_backend_init_best():
         Handle of the backend (int), or None if the device could not make one. Free it with ggml_backend_free.
     """
     enter(b"ggml_backend_init_best")
-    cdef Device d = of_kind(GPU) or of_kind(IGPU) or cpu_device
+    cdef Device d = (of_kind(_constants.GGML_BACKEND_DEVICE_TYPE_GPU)
+                     or of_kind(_constants.GGML_BACKEND_DEVICE_TYPE_IGPU) or cpu_device)
     return HANDLE(d.init(None))
 
-# ---- the registry of 2024, by index: one entry a device --------------------------------------------------------------
+# ---- the registry of releases of 2024: one entry for each device -----------------------------------------------------
 def ggml_backend_reg_get_count():
     """Returns the number of backends in the list that releases of 2024 had.
 
@@ -587,7 +595,7 @@ def ggml_backend_reg_find_by_name(name):
     Returns:
         Index for ggml_backend_reg_init_backend and its siblings; 2**64 - 1 (SIZE_MAX) if there is no such backend.
     Raises:
-        TypeError: name is None or no text.
+        TypeError: name is None or not text.
     """
     enter(b"ggml_backend_reg_find_by_name")
     d = found(all_devices, name)
@@ -599,9 +607,9 @@ def ggml_backend_reg_init_backend_from_str(backend_str):
     Args:
         backend_str: b"name" or b"name:params", bytes or str; in the name, upper and lower case are the same.
     Returns:
-        Handle of the backend (int), or None if there is no backend of that name.
+        Handle of the backend (int), or None if there is not a backend of that name.
     Raises:
-        TypeError: backend_str is None or no text.
+        TypeError: backend_str is None or not text.
     """
     enter(b"ggml_backend_reg_init_backend_from_str")
     name, _, params = arg_text(backend_str, b"backend_str").partition(b":")
@@ -616,12 +624,12 @@ def ggml_backend_reg_get_name(i):
     Returns:
         Name as bytes, for example b"CPU".
     Raises:
-        TypeError: i is no integer.
+        TypeError: i is not an integer.
         ValueError: i is negative.
         IndexError: i is too large.
     """
     enter(b"ggml_backend_reg_get_name")
-    return (<Device>at_index(all_devices, i, "backends")).name()
+    return (<Device>at_index(all_devices, i, b"i", "backends")).name()
 
 def ggml_backend_reg_init_backend(i, params):
     """Creates a backend by its index, as in releases of 2024.
@@ -632,12 +640,12 @@ def ggml_backend_reg_init_backend(i, params):
     Returns:
         Handle of the backend (int), or None if the device could not make one.
     Raises:
-        TypeError: i is no integer, or params is neither text nor None.
+        TypeError: i is not an integer, or params is neither text nor None.
         ValueError: i is negative.
         IndexError: i is too large.
     """
     enter(b"ggml_backend_reg_init_backend")
-    return HANDLE((<Device>at_index(all_devices, i, "backends")).init(params_of(params)))
+    return HANDLE((<Device>at_index(all_devices, i, b"i", "backends")).init(params_of(params)))
 
 def ggml_backend_reg_get_default_buffer_type(i):
     """Returns the default buffer type of a backend by its index, as in releases of 2024.
@@ -647,12 +655,12 @@ def ggml_backend_reg_get_default_buffer_type(i):
     Returns:
         Handle of the buffer type.
     Raises:
-        TypeError: i is no integer.
+        TypeError: i is not an integer.
         ValueError: i is negative.
         IndexError: i is too large.
     """
     enter(b"ggml_backend_reg_get_default_buffer_type")
-    return HANDLE((<Device>at_index(all_devices, i, "backends")).buft())
+    return HANDLE((<Device>at_index(all_devices, i, b"i", "backends")).buft())
 
 def ggml_backend_reg_alloc_buffer(i, size):
     """Allocates a buffer of a backend's default type by the backend's index, as in releases of 2024.
@@ -663,30 +671,32 @@ def ggml_backend_reg_alloc_buffer(i, size):
     Returns:
         Handle of the new buffer (int), or None if the memory is not available.
     Raises:
-        TypeError: i or size is no integer.
+        TypeError: i or size is not an integer.
         ValueError: i or size is negative.
         IndexError: i is too large.
     """
     enter(b"ggml_backend_reg_alloc_buffer")
-    return HANDLE((<Device>at_index(all_devices, i, "backends")).buft().alloc(arg_size(size, b"size")))
+    return HANDLE((<Device>at_index(all_devices, i, b"i", "backends")).buft().alloc(arg_size(size, b"size")))
 
 # ---- C functions for ggml_backend_reg_get_proc_address ---------------------------------------------------------------
 class _Feature(ctypes.Structure):
     _fields_ = [("name", ctypes.c_char_p), ("value", ctypes.c_char_p)]
 
-_names = [k[len("ggml_cpu_has_"):].upper() for k, has in vars(cpu).items() if k.startswith("ggml_cpu_has_") and has()]
-_features = (_Feature * (len(_names) + 2))(*[(name.encode(), b"1") for name in (*_names, "OPENMP")])     # the last is empty
+_names = [k.removeprefix("ggml_cpu_has_").upper() for k, has in vars(cpu).items()
+          if k.startswith("ggml_cpu_has_") and has()]
+_names.append("OPENMP")
+_features = (_Feature * (len(_names) + 1))(*[(name.encode(), b"1") for name in _names])     # the last entry is empty
 
-_procs = {
-    b"ggml_backend_get_features": ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(lambda reg: ctypes.addressof(_features)),
-    b"ggml_backend_cpu_numa_init": ctypes.CFUNCTYPE(None, ctypes.c_int)(cpu.ggml_numa_init),
-    b"ggml_backend_cpu_is_numa": ctypes.CFUNCTYPE(ctypes.c_bool)(cpu.ggml_is_numa),
-    b"ggml_threadpool_new": ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.POINTER(_structs.ggml_threadpool_params))(
-        threadpool.ggml_threadpool_new),
-    b"ggml_threadpool_free": ctypes.CFUNCTYPE(None, ctypes.c_void_p)(threadpool.ggml_threadpool_free),
-    b"ggml_backend_set_n_threads": ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int)(ggml_backend_cpu_set_n_threads),
-    b"ggml_backend_set_abort_callback": ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(
-        ggml_backend_cpu_set_abort_callback),
-    b"ggml_backend_cpu_set_threadpool": ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(ggml_backend_cpu_set_threadpool),
+_PROTOTYPES = {               # name: its function, result and parameters
+    b"ggml_backend_get_features": (lambda reg: ctypes.addressof(_features), ctypes.c_void_p, ctypes.c_void_p),
+    b"ggml_backend_cpu_numa_init": (cpu.ggml_numa_init, None, ctypes.c_int),
+    b"ggml_backend_cpu_is_numa": (cpu.ggml_is_numa, ctypes.c_bool),
+    b"ggml_threadpool_new": (
+        threadpool.ggml_threadpool_new, ctypes.c_void_p, ctypes.POINTER(_structs.ggml_threadpool_params)),
+    b"ggml_threadpool_free": (threadpool.ggml_threadpool_free, None, ctypes.c_void_p),
+    b"ggml_backend_set_n_threads": (ggml_backend_cpu_set_n_threads, None, ctypes.c_void_p, ctypes.c_int),
+    b"ggml_backend_set_abort_callback": (ggml_backend_cpu_set_abort_callback, None, *[ctypes.c_void_p] * 3),
+    b"ggml_backend_cpu_set_threadpool": (ggml_backend_cpu_set_threadpool, None, *[ctypes.c_void_p] * 2),
 }
+_procs = {name: ctypes.CFUNCTYPE(*types)(function) for name, (function, *types) in _PROTOTYPES.items()}
 _set_procs({name: ctypes.cast(f, ctypes.c_void_p).value for name, f in _procs.items()})

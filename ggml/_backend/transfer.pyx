@@ -4,7 +4,8 @@ from libc.stdint cimport uint8_t
 from .._core cimport arg_buffer, arg_int32, arg_size, arg_tensor, engine, enter, fail, gg_is_empty, ggml_tensor
 from .device cimport Backend, Buffer, backend_arg, buffer_of_tensor, copy, read, same_layout, write
 
-cdef const void *source(object data, size_t size) except? NULL:
+cdef const void *arg_data(object data, size_t size) except? NULL:
+    """The caller's memory of at least `size` bytes."""
     cdef void *p
     arg_buffer(data, b"data", size, &p)
     if size and p == NULL:
@@ -24,13 +25,13 @@ def ggml_backend_tensor_set(tensor, data, offset, size):
     Returns:
         None.
     Raises:
-        TypeError: tensor is no tensor, or data is None or no memory.
+        TypeError: tensor is not a tensor, or data is None or not memory.
         ValueError: offset and size reach beyond the tensor, data is too small, or the tensor has no data.
         RuntimeError: the tensor, or the memory that it lies in, was freed.
     """
     enter(b"ggml_backend_tensor_set")
     cdef size_t n = arg_size(size, b"size")
-    write(arg_tensor(tensor, b"tensor"), source(data, n), arg_size(offset, b"offset"), n)
+    write(arg_tensor(tensor, b"tensor"), arg_data(data, n), arg_size(offset, b"offset"), n)
 
 def ggml_backend_tensor_get(tensor, data, offset, size):
     """Copies bytes of a tensor into the caller's memory, from whatever memory the tensor lies in.
@@ -43,36 +44,36 @@ def ggml_backend_tensor_get(tensor, data, offset, size):
     Returns:
         None; the bytes are in data.
     Raises:
-        TypeError: tensor is no tensor, or data is None, bytes (which cannot be written) or no memory.
+        TypeError: tensor is not a tensor, or data is None, bytes (which cannot be written) or not memory.
         ValueError: offset and size reach beyond the tensor, data is too small, or the tensor has no data.
         RuntimeError: the tensor, or the memory that it lies in, was freed.
     """
     enter(b"ggml_backend_tensor_get")
     cdef size_t n = arg_size(size, b"size")
     if isinstance(data, bytes):
-        fail(TypeError, "data is bytes, which can't be written: need a bytearray, ctypes or NumPy memory")
-    read(arg_tensor(tensor, b"tensor"), <void *>source(data, n), arg_size(offset, b"offset"), n)
+        fail(TypeError, "data is bytes, which cannot be written: need a bytearray, ctypes or NumPy memory")
+    read(arg_tensor(tensor, b"tensor"), <void *>arg_data(data, n), arg_size(offset, b"offset"), n)
 
-cdef size_t rows(size_t n, object stride, object size, str name) except? 0:
-    """Bytes from the first to behind the last of n pieces."""
+cdef size_t extent(size_t n, object stride, object size, str name) except? 0:
+    """Bytes from the start of the first to the end of the last of n pieces."""
     cdef object total = (n - 1) * stride + size if n else 0
     if total >= 1 << 62:
-        fail(ValueError, f"{name} is {stride}: reaches beyond any memory")
+        fail(ValueError, f"{name} is {stride}: the pieces reach beyond the address space")
     return total
 
-cdef int strided(object tensor, object data, object offset, object size, object n_copies, object stride_tensor, object stride_data,
-                 bint to_tensor, Backend backend) except -1:
-    """n_copies pieces of `size` bytes, `stride_tensor` apart in the tensor and `stride_data` in the caller's memory."""
+cdef int strided(object tensor, object data, object offset, object size, object n_copies, object stride_tensor,
+                 object stride_data, bint to_tensor, Backend backend) except -1:
+    """Copies n_copies pieces of `size` bytes, `stride_tensor` apart in the tensor, `stride_data` in the data."""
     cdef ggml_tensor *t = arg_tensor(tensor, b"tensor")
     cdef size_t at = arg_size(offset, b"offset"), n = arg_size(size, b"size"), k = arg_size(n_copies, b"n_copies"), i
     cdef size_t st = arg_size(stride_tensor, b"stride_tensor"), sd = arg_size(stride_data, b"stride_data")
-    cdef size_t whole = rows(k, st, n, "stride_tensor")
-    cdef uint8_t *p = <uint8_t *>source(data, rows(k, sd, n, "stride_data"))
+    cdef size_t whole = extent(k, st, n, "stride_tensor")
+    cdef uint8_t *p = <uint8_t *>arg_data(data, extent(k, sd, n, "stride_data"))
     if not to_tensor and isinstance(data, bytes):
-        fail(TypeError, "data is bytes, which can't be written")
+        fail(TypeError, "data is bytes, which cannot be written: need a bytearray, ctypes or NumPy memory")
     if k == 0 or n == 0:
         return 0
-    (write(t, p, at + whole, 0))     # checks the far end before anything is copied
+    write(t, p, at + whole, 0)       # checks that the last piece fits before anything is copied
     cdef Buffer b = buffer_of_tensor(t)
     for i in range(k):
         if backend is not None:
@@ -96,13 +97,13 @@ def ggml_backend_tensor_set_2d(tensor, data, offset, size, n_copies, stride_tens
         size: bytes of a piece.
         n_copies: number of pieces; nothing happens if it or size is 0.
         stride_tensor: bytes from the start of a piece to that of the next in the tensor.
-        stride_data: likewise in data.
+        stride_data: bytes from the start of a piece to that of the next in data.
     Returns:
         None.
     Raises:
-        TypeError: tensor is no tensor, or data is None or no memory.
-        ValueError: a number is negative, a piece lies beyond the tensor or data, or the tensor has no data. Nothing
-            has been copied then.
+        TypeError: tensor is not a tensor, or data is None or not memory.
+        ValueError: a number is negative, a piece lies beyond the tensor or data, or the tensor has no data. In
+            these cases nothing is copied.
         RuntimeError: the tensor, or the memory that it lies in, was freed.
     """
     enter(b"ggml_backend_tensor_set_2d")
@@ -120,11 +121,11 @@ def ggml_backend_tensor_get_2d(tensor, data, offset, size, n_copies, stride_tens
         size: bytes of a piece.
         n_copies: number of pieces; nothing happens if it or size is 0.
         stride_tensor: bytes from the start of a piece to that of the next in the tensor.
-        stride_data: likewise in data.
+        stride_data: bytes from the start of a piece to that of the next in data.
     Returns:
         None; the pieces are in data, bytes between them are unchanged.
     Raises:
-        TypeError: tensor is no tensor, or data is None, bytes (which cannot be written) or no memory.
+        TypeError: tensor is not a tensor, or data is None, bytes (which cannot be written) or not memory.
         ValueError: a number is negative, a piece lies beyond the tensor or data, or the tensor has no data.
         RuntimeError: the tensor, or the memory that it lies in, was freed.
     """
@@ -145,11 +146,11 @@ def ggml_backend_tensor_set_2d_async(backend, tensor, data, offset, size, n_copi
         size: bytes of a piece.
         n_copies: number of pieces; nothing happens if it or size is 0.
         stride_tensor: bytes from the start of a piece to that of the next in the tensor.
-        stride_data: likewise in data.
+        stride_data: bytes from the start of a piece to that of the next in data.
     Returns:
         None.
     Raises:
-        TypeError: backend is no backend, tensor is no tensor, or data is None or no memory.
+        TypeError: backend is not a backend, tensor is not a tensor, or data is None or not memory.
         ValueError: a number is negative, a piece lies beyond the tensor or data, or the tensor has no data.
         RuntimeError: the backend, the tensor, or the memory that it lies in, was freed.
     """
@@ -170,11 +171,11 @@ def ggml_backend_tensor_get_2d_async(backend, tensor, data, offset, size, n_copi
         size: bytes of a piece.
         n_copies: number of pieces; nothing happens if it or size is 0.
         stride_tensor: bytes from the start of a piece to that of the next in the tensor.
-        stride_data: likewise in data.
+        stride_data: bytes from the start of a piece to that of the next in data.
     Returns:
         None.
     Raises:
-        TypeError: backend is no backend, tensor is no tensor, or data is None, bytes or no memory.
+        TypeError: backend is not a backend, tensor is not a tensor, or data is None, bytes or not memory.
         ValueError: a number is negative, a piece lies beyond the tensor or data, or the tensor has no data.
         RuntimeError: the backend, the tensor, or the memory that it lies in, was freed.
     """
@@ -195,7 +196,7 @@ def ggml_backend_tensor_set_async(backend, tensor, data, offset, size):
     Returns:
         None.
     Raises:
-        TypeError: backend is no backend, tensor is no tensor, or data is None or no memory.
+        TypeError: backend is not a backend, tensor is not a tensor, or data is None or not memory.
         ValueError: offset and size reach beyond the tensor, data is too small, or the tensor has no data.
         RuntimeError: the backend, the tensor, or the memory that it lies in, was freed.
     See also:
@@ -218,7 +219,7 @@ def ggml_backend_tensor_get_async(backend, tensor, data, offset, size):
     Returns:
         None.
     Raises:
-        TypeError: backend is no backend, tensor is no tensor, or data is None, bytes or no memory.
+        TypeError: backend is not a backend, tensor is not a tensor, or data is None, bytes or not memory.
         ValueError: offset and size reach beyond the tensor, data is too small, or the tensor has no data.
         RuntimeError: the backend, the tensor, or the memory that it lies in, was freed.
     See also:
@@ -238,7 +239,7 @@ def ggml_backend_tensor_memset(tensor, value, offset, size):
     Returns:
         None.
     Raises:
-        TypeError: tensor is no tensor, or a number is no integer.
+        TypeError: tensor is not a tensor, or a number is not an integer.
         ValueError: the range reaches beyond the tensor, value needs more than 32 bits, or the tensor has no data.
         RuntimeError: the tensor, or the memory that it lies in, was freed.
     """
@@ -246,13 +247,13 @@ def ggml_backend_tensor_memset(tensor, value, offset, size):
     cdef ggml_tensor *t = arg_tensor(tensor, b"tensor")
     cdef size_t at = arg_size(offset, b"offset"), n = arg_size(size, b"size")
     cdef Buffer b
-    write(t, NULL, at, 0)            # the offset alone
+    write(t, NULL, at, 0)            # checks the offset
     if n == 0:
         return
     b = buffer_of_tensor(t)
     cdef bytes block = bytes([arg_int32(value, b"value") & 255]) * min(n, <size_t>1 << 16)
     cdef size_t done = 0, k
-    from_bounds(t, at, n)
+    check_range(t, at, n)
     if b is not None:
         b.fill(t, arg_int32(value, b"value") & 255, at, n)
         return
@@ -261,7 +262,7 @@ def ggml_backend_tensor_memset(tensor, value, offset, size):
         write(t, <const char *>block, at + done, k)
         done += k
 
-cdef int from_bounds(ggml_tensor *t, size_t at, size_t n) except -1:
+cdef int check_range(ggml_tensor *t, size_t at, size_t n) except -1:
     if at + n < at:
         fail(ValueError, f"size is {n}: larger than the tensor")
     return write(t, NULL, at + n, 0)
@@ -269,8 +270,8 @@ cdef int from_bounds(ggml_tensor *t, size_t at, size_t n) except -1:
 def ggml_backend_tensor_copy(src, dst):
     """Copies the data of a tensor to a tensor of the same layout, in whatever memory either lies.
 
-    The copy goes directly where the destination's buffer can do that, otherwise via host memory. Nothing happens if
-    src and dst are the same tensor.
+    The data is copied directly if the destination's buffer can do that, otherwise via host memory. Nothing happens
+    if src and dst are the same tensor.
 
     Args:
         src: any tensor, any shape, with data.
@@ -278,7 +279,7 @@ def ggml_backend_tensor_copy(src, dst):
     Returns:
         None.
     Raises:
-        TypeError: src or dst is no tensor.
+        TypeError: src or dst is not a tensor.
         ValueError: the types, shapes or strides differ, or a tensor has no data.
         RuntimeError: a tensor, or the memory that it lies in, was freed.
         MemoryError: there is no memory for the copy on the host.
@@ -289,8 +290,8 @@ def ggml_backend_tensor_copy(src, dst):
 def ggml_backend_tensor_copy_async(backend_src, backend_dst, src, dst):
     """Copies a tensor between two backends, after the first's queued work and before the second's later work.
 
-    If the backends cannot order the copy among themselves, as the CPU cannot, the call waits for both and copies
-    before it returns.
+    If the backends cannot order the copy themselves, which is the case for the CPU, the call waits for both and
+    copies before it returns.
 
     Args:
         backend_src: handle of the backend that computes src.
@@ -300,13 +301,14 @@ def ggml_backend_tensor_copy_async(backend_src, backend_dst, src, dst):
     Returns:
         None.
     Raises:
-        TypeError: a backend is no backend, or src or dst is no tensor.
+        TypeError: a backend is not a backend, or src or dst is not a tensor.
         ValueError: the types, shapes or strides differ, or a tensor has no data.
         RuntimeError: a backend, a tensor, or the memory of a tensor, was freed.
         MemoryError: there is no memory for the copy on the host.
     """
     enter(b"ggml_backend_tensor_copy_async")
-    copy_async(backend_arg(backend_src, "backend_src"), backend_arg(backend_dst, "backend_dst"), arg_tensor(src, b"src"), arg_tensor(dst, b"dst"))
+    cdef Backend a = backend_arg(backend_src, "backend_src"), b = backend_arg(backend_dst, "backend_dst")
+    copy_async(a, b, arg_tensor(src, b"src"), arg_tensor(dst, b"dst"))
 
 cdef int copy_async(Backend a, Backend b, ggml_tensor *src, ggml_tensor *dst) except -1:
     if not same_layout(src, dst):
@@ -320,15 +322,15 @@ cdef int copy_async(Backend a, Backend b, ggml_tensor *src, ggml_tensor *dst) ex
 def ggml_backend_buffer_copy_tensor(src, dst):
     """Copies a tensor to one of the same layout if the destination's buffer can do so directly.
 
-    ggml_backend_tensor_copy tries this first and takes the way via host memory otherwise.
+    ggml_backend_tensor_copy tries this first and copies via host memory otherwise.
 
     Args:
         src: any tensor, any shape, with data.
         dst: tensor with data that has src's type, shape [ne0, ne1, ne2, ne3] and strides.
     Returns:
-        True if the data was copied; False if not, as for a dst whose data lies in a context instead of a buffer.
+        True if the data was copied; False if not, for example if dst's data lies in a context instead of a buffer.
     Raises:
-        TypeError: src or dst is no tensor.
+        TypeError: src or dst is not a tensor.
         ValueError: the types, shapes or strides differ, or a tensor has no data.
         RuntimeError: a tensor, or the memory that it lies in, was freed.
     """

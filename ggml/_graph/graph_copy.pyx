@@ -206,7 +206,8 @@ def ggml_backend_compare_graph_backend(backend1, backend2, graph, callback, user
     Raises:
         TypeError: callback is None, no function or one of another signature, or another argument is of the wrong
             kind.
-        ValueError: a node does not fit its operands, a tensor has no data, or test_nodes has fewer entries.
+        ValueError: a node does not fit its operands, a tensor has no data, num_test_nodes is negative, or test_nodes
+            has fewer entries.
         RuntimeError: something was freed, a backend failed, or the callback changed the graph.
         MemoryError: there is no memory for the copy of the graph.
     """
@@ -214,6 +215,8 @@ def ggml_backend_compare_graph_backend(backend1, backend2, graph, callback, user
     cdef Backend a = backend_arg(backend1, "backend1"), b = backend_arg(backend2, "backend2")
     cdef ggml_cgraph *g = arg_graph(graph, b"graph")
     cdef int n = arg_int32(num_test_nodes, b"num_test_nodes")
+    if n < 0:
+        fail(ValueError, f"num_test_nodes is {n}: need 0 or more")
     show = arg_callable(callback, _structs.ggml_backend_eval_callback)
     if show is None:
         fail(TypeError, "callback is None: need a ggml_backend_eval_callback")

@@ -49,7 +49,7 @@ def ggml_cycles():
     return time.perf_counter_ns()
 
 def ggml_cycles_per_ms():
-    """Gives the number of ggml_cycles ticks in a millisecond.
+    """Returns the number of ggml_cycles ticks in a millisecond.
 
     Returns:
         1000000 (int).
@@ -57,7 +57,7 @@ def ggml_cycles_per_ms():
     return 1_000_000
 
 def ggml_version():
-    """Gives the release of the C library whose function set this package provides.
+    """Returns the release of the C library whose function set this package provides.
 
     Returns:
         Version (bytes), as b"0.15.3".
@@ -65,7 +65,7 @@ def ggml_version():
     return _constants.GGML_VERSION.encode()
 
 def ggml_commit():
-    """Gives the commit of the C library; there is none, since this package is not built from it.
+    """Returns the commit of the C library; there is none, since this package is not built from it.
 
     Returns:
         b"unknown".
@@ -83,7 +83,7 @@ def ggml_cpu_init():
     """
 
 def ggml_cpu_get_sve_cnt():
-    """Gives the size of an SVE register; no kernel of this build uses SVE.
+    """Returns the size of an SVE register; no kernel of this build uses SVE.
 
     Returns:
         0 on every machine.
@@ -91,7 +91,7 @@ def ggml_cpu_get_sve_cnt():
     return 0
 
 def ggml_cpu_get_rvv_vlen():
-    """Gives the size of a RISC-V vector register; no kernel of this build uses them.
+    """Returns the size of a RISC-V vector register; no kernel of this build uses them.
 
     Returns:
         0, also on RISC-V.

@@ -1,4 +1,4 @@
-"""Messages, failures, and what else the C library offers to programs: files and identifiers."""
+"""Messages and failures of the library; files and identifiers."""
 import ctypes
 import sys
 import traceback
@@ -9,7 +9,7 @@ from libc.string cimport memcmp
 from .._core cimport (
     arg_address, arg_callback, arg_context, arg_int32, arg_text, enter, fail, ggml_context, ggml_object, wrap_handle,
 )
-from .numbers cimport row
+from .numbers cimport arg_array
 from .. import _constants, _structs
 from .._core import as_callback, unpark
 
@@ -17,13 +17,13 @@ cdef extern from "stdio.h" nogil:
     FILE *fopen(const char *name, const char *mode)
 
 # ---- messages --------------------------------------------------------------------------------------------------------
-cdef object log_callback_kept = None, log_data_kept = None       # what ggml_log_set was given
+cdef object log_callback_kept = None, log_data_kept = None       # keeps the arguments of ggml_log_set alive
 ctypedef void (*log_fn)(int, const char *, void *) noexcept
 cdef log_fn log_function = NULL
 cdef void *log_data = NULL
 
 def log(int level, str text):
-    """A message of this library: to the callback of ggml_log_set, else to stderr."""
+    """Sends a message to the callback of ggml_log_set, or writes it to stderr if there is none."""
     cdef bytes raw = text.encode()
     if log_function == NULL:
         sys.stderr.write(text)
@@ -74,8 +74,8 @@ def ggml_log_get(log_callback, user_data):
         ggml.ggml_log_get(ctypes.byref(callback), ctypes.byref(data))
     """
     enter(b"ggml_log_get")
-    (<void **>row(log_callback, b"log_callback", 1, sizeof(void *)))[0] = <void *>log_function
-    (<void **>row(user_data, b"user_data", 1, sizeof(void *)))[0] = log_data
+    (<void **>arg_array(log_callback, b"log_callback", 1, sizeof(void *)))[0] = <void *>log_function
+    (<void **>arg_array(user_data, b"user_data", 1, sizeof(void *)))[0] = log_data
 
 cdef str object_line(const ggml_object *o):
     return f" - ggml_object: type = {o.type}, offset = {o.offs}, size = {o.size}, next = {<size_t>o.next:#x}\n"
@@ -92,7 +92,7 @@ def ggml_print_object(obj):
         ValueError: obj is NULL or points to no readable memory.
     """
     enter(b"ggml_print_object")
-    cdef void *p = row(obj, b"obj", 1, sizeof(ggml_object))
+    cdef void *p = arg_array(obj, b"obj", 1, sizeof(ggml_object))
     log(_constants.GGML_LOG_LEVEL_INFO, object_line(<ggml_object *>p))
 
 def ggml_print_objects(ctx):
@@ -170,8 +170,8 @@ def ggml_abort(file, line, fmt, *args):
             fmt = arg_text(fmt, b"fmt") % tuple([getattr(a, "value", a) for a in args])
         except (TypeError, ValueError) as e:
             fail(ValueError, f"fmt {fmt!r} does not fit its arguments: {e}")
-    where_, what = (x.decode(errors="replace") for x in (arg_text(file, b"file"), arg_text(fmt, b"fmt")))
-    message = f"{where_}:{arg_int32(line, b'line')}: {what}"
+    place, text = (x.decode(errors="replace") for x in (arg_text(file, b"file"), arg_text(fmt, b"fmt")))
+    message = f"{place}:{arg_int32(line, b'line')}: {text}"
     if abort_callback:
         abort_callback(message.encode())
         unpark()
@@ -209,4 +209,4 @@ def ggml_guid_matches(guid_a, guid_b):
         ValueError: guid_a or guid_b is NULL, not readable or shorter than 16 bytes.
     """
     enter(b"ggml_guid_matches")
-    return memcmp(row(guid_a, b"guid_a", 16, 1), row(guid_b, b"guid_b", 16, 1), 16) == 0
+    return memcmp(arg_array(guid_a, b"guid_a", 16, 1), arg_array(guid_b, b"guid_b", 16, 1), 16) == 0

@@ -11,6 +11,7 @@ from .. import _constants, _structs
 from .._core import enums
 
 cdef uint16_t bits16(object value, const char *name) except? 0:
+    """The bits of a 16-bit number, given as an integer."""
     cdef int64_t v = arg_int(value, name)
     if not 0 <= v <= 0xffff:
         fail(ValueError, f"{name.decode()} is {v}: need 16 bits")
@@ -74,30 +75,34 @@ def ggml_fp32_to_bf16(fp32):
     enter(b"ggml_fp32_to_bf16")
     return _structs.ggml_bf16_t(gg_f32_to_bf16(arg_float(fp32, b"fp32")))
 
-cdef void *row(object o, const char *name, int64_t n, size_t size) except? NULL:
-    """n elements of `size` bytes in memory of the caller; NULL when there are none."""
+cdef void *arg_array(object value, const char *name, int64_t n, size_t size) except? NULL:
+    """The caller's memory of n elements of `size` bytes; NULL if n is 0."""
     cdef void *p
     if n > (<int64_t>1 << 60):
-        fail(ValueError, f"{n} elements are larger than any memory")
-    arg_buffer(o, name, <size_t>n * size, &p)
+        fail(ValueError, f"{n} elements are larger than the address space")
+    arg_buffer(value, name, <size_t>n * size, &p)
     if n == 0:
         return NULL
     if p == NULL or not engine.readable(p, <size_t>n * size):
         fail(ValueError, f"{name.decode()} ({<size_t>p:#x}) is no memory of {<size_t>n * size} bytes")
     return p
 
-cdef object widen(int type, object x, const char *x_name, object y, const char *y_name, object n, const char *n_name):
+cdef object convert_to_f32(int type, object x, const char *x_name, object y, const char *y_name, object n,
+                           const char *n_name):
+    """Converts n elements of a 16-bit type to float32."""
     cdef int64_t k = arg_extent(n, n_name)
-    cdef void *a = row(x, x_name, k, 2)
-    cdef void *b = row(y, y_name, k, 4)
+    cdef void *a = arg_array(x, x_name, k, 2)
+    cdef void *b = arg_array(y, y_name, k, 4)
     if k:
         with nogil:
             engine.isa_active().to_f32[type](a, <float *>b, k)
 
-cdef object narrow(int type, object x, const char *x_name, object y, const char *y_name, object n, const char *n_name):
+cdef object convert_from_f32(int type, object x, const char *x_name, object y, const char *y_name, object n,
+                             const char *n_name):
+    """Rounds n float32 elements to a 16-bit type."""
     cdef int64_t k = arg_extent(n, n_name)
-    cdef void *a = row(x, x_name, k, 4)
-    cdef void *b = row(y, y_name, k, 2)
+    cdef void *a = arg_array(x, x_name, k, 4)
+    cdef void *b = arg_array(y, y_name, k, 2)
     if k:
         with nogil:
             engine.isa_active().from_f32[type](<float *>a, b, k)
@@ -117,7 +122,7 @@ def ggml_fp16_to_fp32_row(fp16, fp32, n):
         ValueError: n is negative, or a buffer is too small, not contiguous, NULL or not readable.
     """
     enter(b"ggml_fp16_to_fp32_row")
-    widen(GGML_TYPE_F16, fp16, b"fp16", fp32, b"fp32", n, b"n")
+    convert_to_f32(GGML_TYPE_F16, fp16, b"fp16", fp32, b"fp32", n, b"n")
 
 def ggml_fp32_to_fp16_row(fp32, fp16, n):
     """Rounds an array of float32 numbers to half precision.
@@ -136,7 +141,7 @@ def ggml_fp32_to_fp16_row(fp32, fp16, n):
         ValueError: n is negative, or a buffer is too small, not contiguous, NULL or not readable.
     """
     enter(b"ggml_fp32_to_fp16_row")
-    narrow(GGML_TYPE_F16, fp32, b"fp32", fp16, b"fp16", n, b"n")
+    convert_from_f32(GGML_TYPE_F16, fp32, b"fp32", fp16, b"fp16", n, b"n")
 
 def ggml_bf16_to_fp32_row(bf16, fp32, n):
     """Converts an array of bfloat16 numbers to float32.
@@ -153,7 +158,7 @@ def ggml_bf16_to_fp32_row(bf16, fp32, n):
         ValueError: n is negative, or a buffer is too small, not contiguous, NULL or not readable.
     """
     enter(b"ggml_bf16_to_fp32_row")
-    widen(GGML_TYPE_BF16, bf16, b"bf16", fp32, b"fp32", n, b"n")
+    convert_to_f32(GGML_TYPE_BF16, bf16, b"bf16", fp32, b"fp32", n, b"n")
 
 def ggml_fp32_to_bf16_row(fp32, bf16, n):
     """Rounds an array of float32 numbers to bfloat16.
@@ -172,7 +177,7 @@ def ggml_fp32_to_bf16_row(fp32, bf16, n):
         ValueError: n is negative, or a buffer is too small, not contiguous, NULL or not readable.
     """
     enter(b"ggml_fp32_to_bf16_row")
-    narrow(GGML_TYPE_BF16, fp32, b"fp32", bf16, b"bf16", n, b"n")
+    convert_from_f32(GGML_TYPE_BF16, fp32, b"fp32", bf16, b"bf16", n, b"n")
 
 def ggml_fp32_to_bf16_row_ref(fp32, bf16, n):
     """Rounds an array of float32 numbers to bfloat16 with scalar reference code.
@@ -192,8 +197,8 @@ def ggml_fp32_to_bf16_row_ref(fp32, bf16, n):
     """
     enter(b"ggml_fp32_to_bf16_row_ref")
     cdef int64_t k = arg_extent(n, b"n"), i
-    cdef float *a = <float *>row(fp32, b"fp32", k, 4)
-    cdef uint16_t *b = <uint16_t *>row(bf16, b"bf16", k, 2)
+    cdef float *a = <float *>arg_array(fp32, b"fp32", k, 4)
+    cdef uint16_t *b = <uint16_t *>arg_array(bf16, b"bf16", k, 2)
     for i in range(k):
         b[i] = gg_f32_to_bf16(a[i])
 
@@ -213,8 +218,8 @@ def ggml_cpu_fp32_to_fp32(x, y, k):
     """
     enter(b"ggml_cpu_fp32_to_fp32")
     cdef int64_t n = arg_extent(k, b"k")
-    cdef void *a = row(x, b"x", n, 4)
-    cdef void *b = row(y, b"y", n, 4)
+    cdef void *a = arg_array(x, b"x", n, 4)
+    cdef void *b = arg_array(y, b"y", n, 4)
     if n:
         memcpy(b, a, <size_t>n * 4)
 
@@ -236,8 +241,8 @@ def ggml_cpu_fp32_to_i32(x, y, k):
     """
     enter(b"ggml_cpu_fp32_to_i32")
     cdef int64_t n = arg_extent(k, b"k"), i
-    cdef float *a = <float *>row(x, b"x", n, 4)
-    cdef int32_t *b = <int32_t *>row(y, b"y", n, 4)
+    cdef float *a = <float *>arg_array(x, b"x", n, 4)
+    cdef int32_t *b = <int32_t *>arg_array(y, b"y", n, 4)
     for i in range(n):
         if a[i] >= 2147483648.0 or a[i] < -2147483648.0:
             b[i] = 0x7fffffff if a[i] > 0 else -0x80000000
@@ -259,7 +264,7 @@ def ggml_cpu_fp32_to_fp16(x, y, k):
         ValueError: k is negative, or a buffer is too small, not contiguous, NULL or not readable.
     """
     enter(b"ggml_cpu_fp32_to_fp16")
-    narrow(GGML_TYPE_F16, x, b"x", y, b"y", k, b"k")
+    convert_from_f32(GGML_TYPE_F16, x, b"x", y, b"y", k, b"k")
 
 def ggml_cpu_fp16_to_fp32(x, y, k):
     """Converts half-precision numbers to float32; the CPU backend's name for ggml_fp16_to_fp32_row.
@@ -276,7 +281,7 @@ def ggml_cpu_fp16_to_fp32(x, y, k):
         ValueError: k is negative, or a buffer is too small, not contiguous, NULL or not readable.
     """
     enter(b"ggml_cpu_fp16_to_fp32")
-    widen(GGML_TYPE_F16, x, b"x", y, b"y", k, b"k")
+    convert_to_f32(GGML_TYPE_F16, x, b"x", y, b"y", k, b"k")
 
 def ggml_cpu_fp32_to_bf16(x, y, k):
     """Rounds float32 numbers to bfloat16; the CPU backend's name for ggml_fp32_to_bf16_row.
@@ -293,7 +298,7 @@ def ggml_cpu_fp32_to_bf16(x, y, k):
         ValueError: k is negative, or a buffer is too small, not contiguous, NULL or not readable.
     """
     enter(b"ggml_cpu_fp32_to_bf16")
-    narrow(GGML_TYPE_BF16, x, b"x", y, b"y", k, b"k")
+    convert_from_f32(GGML_TYPE_BF16, x, b"x", y, b"y", k, b"k")
 
 def ggml_cpu_bf16_to_fp32(x, y, k):
     """Converts bfloat16 numbers to float32; the CPU backend's name for ggml_bf16_to_fp32_row.
@@ -310,7 +315,7 @@ def ggml_cpu_bf16_to_fp32(x, y, k):
         ValueError: k is negative, or a buffer is too small, not contiguous, NULL or not readable.
     """
     enter(b"ggml_cpu_bf16_to_fp32")
-    widen(GGML_TYPE_BF16, x, b"x", y, b"y", k, b"k")
+    convert_to_f32(GGML_TYPE_BF16, x, b"x", y, b"y", k, b"k")
 
 # ---- types of files --------------------------------------------------------------------------------------------------
 cdef dict FILE_TYPES = {
@@ -319,7 +324,7 @@ cdef dict FILE_TYPES = {
 FILE_TYPES[_constants.GGML_FTYPE_ALL_F32] = GGML_TYPE_F32
 
 def ggml_ftype_to_ggml_type(ftype):
-    """Gives the tensor type that most tensors of a model file have.
+    """Returns the tensor type that most tensors of a model file have.
 
     Args:
         ftype: file type, GGML_FTYPE_*.
@@ -332,5 +337,5 @@ def ggml_ftype_to_ggml_type(ftype):
     enter(b"ggml_ftype_to_ggml_type")
     cdef int k = arg_int32(ftype, b"ftype")
     if k not in FILE_TYPES:
-        fail(ValueError, f"ftype is {k}: no one tensor type belongs to it")
+        fail(ValueError, f"ftype is {k}: need a file type that stands for one tensor type")
     return FILE_TYPES[k]

@@ -1,4 +1,4 @@
-"""Thread pools: a handle that stands for a number of threads."""
+"""Thread pools: handles that stand for a number of threads. A compute with a pool uses that many."""
 import ctypes
 import itertools
 
@@ -144,7 +144,7 @@ def ggml_threadpool_resume(threadpool):
     pools[pool(threadpool)].paused = False
 
 def ggml_threadpool_get_n_threads(threadpool):
-    """Gives the number of threads that a pool stands for.
+    """Returns the number of threads that a pool stands for.
 
     Args:
         threadpool: handle of the pool.
@@ -157,5 +157,5 @@ def ggml_threadpool_get_n_threads(threadpool):
     return threadpool_threads(threadpool)
 
 def threadpool_threads(threadpool):
-    """The same for other functions, whose names its errors bear."""
+    """The number of threads of a pool; errors begin with the name of the function that runs."""
     return pools[pool(threadpool)].n_threads

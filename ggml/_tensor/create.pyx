@@ -7,7 +7,7 @@ from .._core cimport (
     arg_text, arg_type, context_of, fail, ggml_context, ggml_object, ggml_tensor, new_tensor, node_append,
     node_in_place, node_init, wrap_tensor,
 )
-from .._enums cimport GGML_TYPE_F32, GGML_TYPE_I32
+from .._enums cimport GGML_OP_NONE, GGML_TYPE_F32, GGML_TYPE_I32
 
 # ---- new tensors -----------------------------------------------------------------------------------------------------
 def ggml_new_tensor(ctx, type, n_dims, ne):
@@ -144,7 +144,8 @@ def ggml_new_tensor_4d(ctx, type, ne0, ne1, ne2, ne3):
         RuntimeError: ctx is not a live context.
     """
     cdef ggml_context *c = arg_context(ctx, b"ggml_new_tensor_4d")
-    cdef int64_t[4] ne = [arg_extent(ne0, b"ne0"), arg_extent(ne1, b"ne1"), arg_extent(ne2, b"ne2"), arg_extent(ne3, b"ne3")]
+    cdef int64_t[4] ne = [
+        arg_extent(ne0, b"ne0"), arg_extent(ne1, b"ne1"), arg_extent(ne2, b"ne2"), arg_extent(ne3, b"ne3")]
     return wrap_tensor(new_tensor(c, arg_type(type, b"type"), 4, ne))
 
 def ggml_dup_tensor(ctx, src):
@@ -189,7 +190,7 @@ def ggml_view_tensor(ctx, src):
     cdef ggml_context *c = arg_context(ctx, b"ggml_view_tensor")
     cdef ggml_tensor *a = arg_tensor(src, b"src")
     cdef ggml_tensor d
-    node_init(&d, 0, a.type, a.ne[0], a.ne[1], a.ne[2], a.ne[3])
+    node_init(&d, GGML_OP_NONE, a.type, a.ne[0], a.ne[1], a.ne[2], a.ne[3])
     node_in_place(&d, a)
     return wrap_tensor(node_append(c, &d))
 
@@ -198,7 +199,7 @@ cdef ggml_tensor *new_constant(ggml_context *ctx, int type) except NULL:
     cdef int64_t one = 1
     cdef uint8_t *scratch = ctx.scratch
     if ctx.no_alloc:
-        fail(ValueError, "the context has no_alloc: the value needs memory")
+        fail(ValueError, "ctx was made with no_alloc: need memory for the value")
     ctx.scratch = NULL
     try:
         return new_tensor(ctx, type, 1, &one)
@@ -251,6 +252,7 @@ def ggml_new_f32(ctx, value):
 
 # ---- walking a context -----------------------------------------------------------------------------------------------
 cdef ggml_tensor *first_from(ggml_object *o) noexcept:
+    """The first tensor in a list of objects; NULL if there is none."""
     while o != NULL and o.type != GGML_OBJECT_TYPE_TENSOR:
         o = o.next
     return <ggml_tensor *>(o + 1) if o != NULL else NULL
@@ -286,7 +288,7 @@ def ggml_get_next_tensor(ctx, tensor):
     arg_context(ctx, b"ggml_get_next_tensor")
     cdef ggml_tensor *t = arg_tensor(tensor, b"tensor")
     if context_of(t) == NULL:
-        fail(ValueError, "tensor is a caller's own struct: no other was made after it")
+        fail(ValueError, "tensor is a struct of the caller: need one that lies in a context")
     return wrap_tensor(first_from((<ggml_object *>t - 1).next))
 
 def ggml_get_tensor(ctx, name):

@@ -5,16 +5,18 @@ from .._core cimport (
     GGML_MAX_NAME, GGML_TENSOR_FLAG_INPUT, GGML_TENSOR_FLAG_LOSS, GGML_TENSOR_FLAG_OUTPUT, GGML_TENSOR_FLAG_PARAM,
     GGML_TYPE_COUNT, arg_extent, arg_int, arg_int32, arg_tensor, arg_text, arg_type, arg_type_number, engine, enter,
     fail, gg_can_repeat, gg_contiguous, gg_contiguous_n, gg_extent, gg_is_empty, gg_nelements, gg_nrows, gg_row_size,
-    gg_same_shape, gg_type_ok, gg_types, ggml_object, ggml_tensor, set_name, wrap_tensor,
+    gg_same_shape, gg_type_ok, gg_types, ggml_object, ggml_tensor, name_text, set_name, tensor_text, wrap_tensor,
 )
-from .._enums cimport GGML_OP_GLU, GGML_OP_UNARY, GGML_TYPE_F32
+from .._enums cimport GGML_OP_GLU, GGML_OP_NONE, GGML_OP_UNARY, GGML_TYPE_F32
+from .. import _constants
 
 cdef extern from "runtime/engine.h" nogil:
     enum: GGML_MEM_ALIGN
 
-cdef tuple GLU_NAMES = (b"REGLU", b"GEGLU", b"SWIGLU", b"SWIGLU_OAI", b"GEGLU_ERF", b"GEGLU_QUICK")
+cdef dict GLU_NAMES = {value: name.removeprefix("GGML_GLU_OP_").encode() for name, value in vars(_constants).items()
+                       if name.startswith("GGML_GLU_OP_") and value != _constants.GGML_GLU_OP_COUNT}
 
-# ---- questions -------------------------------------------------------------------------------------------------------
+# ---- sizes, types, operations, shapes --------------------------------------------------------------------------------
 def ggml_nelements(tensor):
     """Counts the elements of a tensor: ne0 * ne1 * ne2 * ne3.
 
@@ -46,9 +48,10 @@ def ggml_nrows(tensor):
     return gg_nrows(arg_tensor(tensor, b"tensor"))
 
 cdef size_t nbytes(const ggml_tensor *t) except? 0:
+    """The bytes of a tensor's data, also of a tensor whose fields the caller wrote."""
     cdef size_t n = 0
     if not gg_type_ok(t.type) or not gg_extent(t, &n):
-        fail(ValueError, "type, ne and nb describe no tensor that can be")
+        fail(ValueError, f"type {t.type}, ne and nb describe no possible tensor")
     return n
 
 def ggml_nbytes(tensor):
@@ -87,7 +90,7 @@ def ggml_nbytes_pad(tensor):
     return (nbytes(arg_tensor(tensor, b"tensor")) + GGML_MEM_ALIGN - 1) & ~<size_t>(GGML_MEM_ALIGN - 1)
 
 def ggml_element_size(tensor):
-    """Gives the size of one element of a tensor, or of one block if its type is quantised.
+    """Returns the size of one element of a tensor, or of one block if its type is quantised.
 
     Args:
         tensor: tensor of any shape and any type.
@@ -102,7 +105,7 @@ def ggml_element_size(tensor):
     return gg_types[arg_type(arg_tensor(tensor, b"tensor").type, b"type")].bytes
 
 def ggml_blck_size(type):
-    """Gives the number of elements that one block of a type holds.
+    """Returns the number of elements that one block of a type holds.
 
     Args:
         type: GGML_TYPE_*, 0 to GGML_TYPE_COUNT - 1.
@@ -116,7 +119,7 @@ def ggml_blck_size(type):
     return gg_types[arg_type_number(type, b"type")].blck
 
 def ggml_type_size(type):
-    """Gives the size in bytes of one block of a type.
+    """Returns the size in bytes of one block of a type.
 
     Args:
         type: GGML_TYPE_*, 0 to GGML_TYPE_COUNT - 1.
@@ -168,7 +171,7 @@ def ggml_row_size(type, ne):
     return gg_row_size(ty, n)
 
 def ggml_type_name(type):
-    """Gives the name of a tensor type.
+    """Returns the name of a tensor type.
 
     Args:
         type: number of a type, GGML_TYPE_*.
@@ -200,7 +203,7 @@ def ggml_is_quantized(type):
     return bool(gg_types[arg_type_number(type, b"type")].quantized)
 
 def ggml_op_name(op):
-    """Gives the name of an operation.
+    """Returns the name of an operation.
 
     Args:
         op: number of an operation: GGML_OP_*, or one of this library's own from 128 on.
@@ -214,7 +217,7 @@ def ggml_op_name(op):
     return known_name(engine.op_name(arg_int32(op, b"op")), op, "operation")
 
 def ggml_op_symbol(op):
-    """Gives an operation as a short formula.
+    """Returns an operation as a short formula.
 
     Args:
         op: number of an operation: GGML_OP_*, or one of this library's own from 128 on.
@@ -228,7 +231,7 @@ def ggml_op_symbol(op):
     return known_name(engine.op_symbol(arg_int32(op, b"op")), op, "operation")
 
 def ggml_unary_op_name(op):
-    """Gives the name of an element-wise function of GGML_OP_UNARY.
+    """Returns the name of an element-wise function of GGML_OP_UNARY.
 
     Args:
         op: GGML_UNARY_OP_*.
@@ -242,7 +245,7 @@ def ggml_unary_op_name(op):
     return known_name(engine.unary_name(arg_int32(op, b"op")), op, "unary operation")
 
 def ggml_glu_op_name(op):
-    """Gives the name of a gated linear unit of GGML_OP_GLU.
+    """Returns the name of a gated linear unit of GGML_OP_GLU.
 
     Args:
         op: GGML_GLU_OP_*, 0 to 5.
@@ -254,7 +257,7 @@ def ggml_glu_op_name(op):
     """
     enter(b"ggml_glu_op_name")
     cdef int i = arg_int32(op, b"op")
-    if not 0 <= i < len(GLU_NAMES):
+    if i not in GLU_NAMES:
         fail(ValueError, f"op is {i}: no GLU operation has this number")
     return GLU_NAMES[i]
 
@@ -264,7 +267,7 @@ cdef bytes known_name(const char *name, object op, str what):
     return name
 
 def ggml_op_desc(t):
-    """Gives the name of what computes a tensor, with the function in place of UNARY and GLU.
+    """Returns the name of what computes a tensor, with the function in place of UNARY and GLU.
 
     Args:
         t: tensor of any shape and any type.
@@ -285,7 +288,7 @@ def ggml_op_desc(t):
     return known_name(engine.op_name(x.op), x.op, "operation")
 
 def ggml_get_unary_op(tensor):
-    """Gives the element-wise function that computes a tensor.
+    """Returns the element-wise function that computes a tensor.
 
     Args:
         tensor: tensor of any shape and any type, computed by GGML_OP_UNARY.
@@ -303,7 +306,7 @@ def ggml_get_unary_op(tensor):
     return t.op_params[0]
 
 def ggml_get_glu_op(tensor):
-    """Gives the gated linear unit that computes a tensor.
+    """Returns the gated linear unit that computes a tensor.
 
     Args:
         tensor: tensor of any shape and any type, computed by GGML_OP_GLU.
@@ -638,7 +641,7 @@ def ggml_can_repeat(t0, t1):
     return bool(gg_can_repeat(arg_tensor(t0, b"t0"), arg_tensor(t1, b"t1")))
 
 def ggml_tensor_overhead():
-    """Gives the memory that a tensor takes in a context besides its data.
+    """Returns the memory that a tensor takes in a context besides its data.
 
     Add it once for each tensor when you compute mem_size for ggml_init.
 
@@ -649,7 +652,7 @@ def ggml_tensor_overhead():
 
 # ---- names and flags -------------------------------------------------------------------------------------------------
 def ggml_get_name(tensor):
-    """Gives the name of a tensor.
+    """Returns the name of a tensor.
 
     Args:
         tensor: tensor of any shape and any type.
@@ -762,8 +765,8 @@ def ggml_set_param(*args):
     if not 1 <= len(args) <= 2:
         fail(TypeError, f"called with {len(args)} arguments: need (tensor) or (ctx, tensor)")
     cdef ggml_tensor *t = arg_tensor(args[len(args) - 1], b"tensor")
-    if t.op != 0:
-        fail(ValueError, f"'{t.name.decode(errors='replace')}' is the result of {engine.op_name(t.op).decode()}: a parameter must be a leaf")
+    if t.op != GGML_OP_NONE:
+        fail(ValueError, f"tensor '{name_text(t)}' is the result of {engine.op_name(t.op).decode()}: need a leaf")
     t.flags |= GGML_TENSOR_FLAG_PARAM
 
 def ggml_set_loss(tensor):
@@ -781,5 +784,5 @@ def ggml_set_loss(tensor):
     enter(b"ggml_set_loss")
     cdef ggml_tensor *t = arg_tensor(tensor, b"tensor")
     if gg_nelements(t) != 1 or t.type != GGML_TYPE_F32:
-        fail(ValueError, f"'{t.name.decode(errors='replace')}' is {gg_types[t.type].name.decode()} with {gg_nelements(t)} elements: need one f32")
+        fail(ValueError, f"tensor {tensor_text(t)} has {gg_nelements(t)} elements: need one element of type f32")
     t.flags |= GGML_TENSOR_FLAG_LOSS

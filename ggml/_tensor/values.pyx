@@ -16,7 +16,7 @@ from .._enums cimport (
 
 # ---- data ------------------------------------------------------------------------------------------------------------
 def ggml_get_data(tensor):
-    """Gives the address of a tensor's data.
+    """Returns the address of a tensor's data.
 
     Args:
         tensor: tensor of any shape and any type.
@@ -33,7 +33,7 @@ def ggml_get_data(tensor):
     return wrap_handle(arg_tensor(tensor, b"tensor").data)
 
 def ggml_get_data_f32(tensor):
-    """Gives a ctypes pointer to the data of an f32 tensor.
+    """Returns a ctypes pointer to the data of an f32 tensor.
 
     Args:
         tensor: f32 tensor of any shape.
@@ -53,6 +53,7 @@ def ggml_get_data_f32(tensor):
 
 # ---- elements --------------------------------------------------------------------------------------------------------
 cdef double read(const ggml_tensor *t, const void *p) except? -1:
+    """The element at an address."""
     if t.type == GGML_TYPE_F32: return (<const float *>p)[0]
     if t.type == GGML_TYPE_F16: return gg_f16_to_f32((<const uint16_t *>p)[0])
     if t.type == GGML_TYPE_BF16: return gg_bf16_to_f32((<const uint16_t *>p)[0])
@@ -61,28 +62,37 @@ cdef double read(const ggml_tensor *t, const void *p) except? -1:
     if t.type == GGML_TYPE_I16: return (<const int16_t *>p)[0]
     if t.type == GGML_TYPE_I32: return (<const int32_t *>p)[0]
     if t.type == GGML_TYPE_I64: return <double>(<const int64_t *>p)[0]
-    fail(ValueError, f"the tensor is {gg_types[t.type].name.decode()}: single elements of a quantised type can't be read")
+    quantised(t)
 
 cdef int write(ggml_tensor *t, void *p, double v) except -1:
+    """Converts a number to the tensor's type and stores it at an address."""
     if t.type == GGML_TYPE_F32: (<float *>p)[0] = <float>v
     elif t.type == GGML_TYPE_F16: (<uint16_t *>p)[0] = gg_f32_to_f16(<float>v)
     elif t.type == GGML_TYPE_BF16: (<uint16_t *>p)[0] = gg_f32_to_bf16(<float>v)
     elif t.type == GGML_TYPE_F64: (<double *>p)[0] = v
-    elif v != v or v <= -9.3e18 or v >= 9.3e18: fail(ValueError, f"value is {v}: no integer")
-    elif t.type == GGML_TYPE_I8: (<int8_t *>p)[0] = <int8_t>ranged(v, 127)
-    elif t.type == GGML_TYPE_I16: (<int16_t *>p)[0] = <int16_t>ranged(v, 32767)
-    elif t.type == GGML_TYPE_I32: (<int32_t *>p)[0] = <int32_t>ranged(v, 2147483647)
-    elif t.type == GGML_TYPE_I64: (<int64_t *>p)[0] = <int64_t>v
-    else: fail(ValueError, f"the tensor is {gg_types[t.type].name.decode()}: single elements of a quantised type can't be written")
+    elif t.type == GGML_TYPE_I8: (<int8_t *>p)[0] = <int8_t>truncated(v, 0x7f)
+    elif t.type == GGML_TYPE_I16: (<int16_t *>p)[0] = <int16_t>truncated(v, 0x7fff)
+    elif t.type == GGML_TYPE_I32: (<int32_t *>p)[0] = <int32_t>truncated(v, 0x7fffffff)
+    elif t.type == GGML_TYPE_I64: (<int64_t *>p)[0] = truncated(v, 0x7fffffffffffffff)
+    else: quantised(t)
     return 0
 
-cdef int64_t ranged(double v, int64_t most) except? -1:
-    cdef int64_t i = <int64_t>v
-    if i > most or i < -most - 1:
-        fail(ValueError, f"value is {v}: the type holds {-most - 1} to {most}")
-    return i
+cdef int quantised(const ggml_tensor *t) except -1:
+    fail(ValueError, f"the tensor is {gg_types[t.type].name.decode()}: need a type that is not quantised")
+
+cdef int64_t truncated(double v, int64_t most) except? -1:
+    """The integer part of a number, for a type that holds -most - 1 to most."""
+    cdef int64_t i
+    if v != v:
+        fail(ValueError, f"value is {v}: need a number for an integer type")
+    if -9223372036854775808.0 <= v < 9223372036854775808.0:
+        i = <int64_t>v
+        if -most - 1 <= i <= most:
+            return i
+    fail(ValueError, f"value is {v}: the type holds {-most - 1} to {most}")
 
 cdef void *at(ggml_tensor *t, int64_t i0, int64_t i1, int64_t i2, int64_t i3) except NULL:
+    """The address of the element at [i0, i1, i2, i3]."""
     check_data(t, "tensor")
     cdef int64_t[4] i = [i0, i1, i2, i3]
     cdef int d
@@ -94,6 +104,7 @@ cdef void *at(ggml_tensor *t, int64_t i0, int64_t i1, int64_t i2, int64_t i3) ex
     return <uint8_t *>t.data + offset
 
 cdef void *at_flat(ggml_tensor *t, int64_t i) except NULL:
+    """The address of the element with flat index i."""
     cdef int64_t n = gg_nelements(t), k = i
     if i < 0 or i >= n:
         fail(IndexError, f"i is {i}: the tensor has {n} elements")
@@ -234,7 +245,8 @@ def ggml_set_f32_nd(tensor, i0, i1, i2, i3, value):
     """
     enter(b"ggml_set_f32_nd")
     cdef ggml_tensor *t = arg_tensor(tensor, b"tensor")
-    write(t, at(t, arg_int(i0, b"i0"), arg_int(i1, b"i1"), arg_int(i2, b"i2"), arg_int(i3, b"i3")), arg_float(value, b"value"))
+    cdef void *p = at(t, arg_int(i0, b"i0"), arg_int(i1, b"i1"), arg_int(i2, b"i2"), arg_int(i3, b"i3"))
+    write(t, p, arg_float(value, b"value"))
 
 def ggml_get_i32_nd(tensor, i0, i1, i2, i3):
     """Reads the element at [i0, i1, i2, i3] of a tensor as an integer.
@@ -281,13 +293,15 @@ def ggml_set_i32_nd(tensor, i0, i1, i2, i3, value):
     """
     enter(b"ggml_set_i32_nd")
     cdef ggml_tensor *t = arg_tensor(tensor, b"tensor")
-    write(t, at(t, arg_int(i0, b"i0"), arg_int(i1, b"i1"), arg_int(i2, b"i2"), arg_int(i3, b"i3")), arg_int32(value, b"value"))
+    cdef void *p = at(t, arg_int(i0, b"i0"), arg_int(i1, b"i1"), arg_int(i2, b"i2"), arg_int(i3, b"i3"))
+    write(t, p, arg_int32(value, b"value"))
 
 cdef int fill(ggml_tensor *t, double v) except -1:
+    """Writes a number to all elements."""
     cdef int64_t i0, i1, i2, i3
     cdef uint8_t *row
     cdef size_t size = <size_t>gg_types[t.type].bytes
-    cdef uint8_t one[8]                                  # an element; those of a caller's strides may overlap
+    cdef uint8_t one[8]                                  # a copy, since elements overlap where strides are 0
     if gg_is_empty(t):
         return 0
     write(t, at(t, 0, 0, 0, 0), v)
