@@ -1,6 +1,6 @@
-"""Writes what is derived from the C tables: ggml/_enums.pxd and README's tables of operations and types.
+"""Writes the text that is derived from the C tables: ggml/_enums.pxd, and README's tables of operations and types.
 
-`--check` compares instead, and fails where a file is out of date. Needs no build.
+`--check` only compares, and fails if a file is out of date. It needs no build.
 """
 
 import argparse
@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
 TABLES = ROOT / "ggml" / "_simd" / "tables"
 ENUM_FILE = ROOT / "ggml" / "_enums.pxd"
-ENUMS = (  # table, macro, what precedes a row's name in C
+ENUMS = (  # table, macro, prefix of the names in C
     ("types.h", "TYPE", "GGML_TYPE_"),
     ("ops.h", "OP", "GGML_OP_"),
     ("unary.h", "UNARY", "GGML_UNARY_OP_"),
@@ -23,7 +23,7 @@ GRADIENT = re.compile(r"\bgradients\[GGML_OP_(\w+)\]\s*=")
 
 
 def rows(name, macro):
-    """The arguments of each row of an X-macro table, as text without quotes."""
+    """The arguments of each row of an X-macro table, as strings without quotes."""
     found = re.findall(rf"^{macro}\((.*)\)\s*(?:/\*.*)?$", (TABLES / name).read_text(encoding="utf-8"), re.M)
     cells = [re.findall(r'\s*("(?:[^"\\]|\\.)*"|[^,]+)\s*(?:,|$)', row) for row in found]
     return [[re.sub(r"\\+(.)", r"\1", cell.strip().strip('"')) for cell in row] for row in cells]
@@ -59,7 +59,7 @@ def types():
 
 
 def enums():
-    """The text of ggml/_enums.pxd: the constants of the tables, by name; their numbers stand in the tables alone."""
+    """The text of ggml/_enums.pxd: the names of the constants. Only the tables contain their numbers."""
     lines = [
         "# Written by scripts/make_tables.py from ggml/_simd/tables: run it again instead of editing this file.",
         'cdef extern from "runtime/engine.h" nogil:',
@@ -71,11 +71,11 @@ def enums():
 
 
 def updated(text):
-    """README's text with both tables as they should be."""
+    """The text of README with both tables up to date."""
     for name, content in (("ops", operations()), ("types", types())):
         begin, end = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
         if text.count(begin) != 1 or text.count(end) != 1:
-            sys.exit(f"README.md: need {begin} and {end}, once each")
+            sys.exit(f"README.md must contain {begin} and {end} once each")
         head, rest = text.split(begin)
         text = f"{head}{begin}\n{content}\n{end}{rest.split(end)[1]}"
     return text
@@ -83,7 +83,7 @@ def updated(text):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="compare instead of writing")
+    parser.add_argument("--check", action="store_true", help="only compare the files")
     options = parser.parse_args()
     readme = README.read_text(encoding="utf-8")
     for path, text in ((README, updated(readme)), (ENUM_FILE, enums())):
