@@ -1,11 +1,11 @@
-"""Builds the kernels (one library per instruction set) and the Cython modules over them.
+"""Compiles the C sources (the kernels once for each instruction set) and the Cython modules.
 
-Which files there are is read from the tree: instruction sets from ggml/_simd/tables/isa.h, compile units from
-tables/families.h, Cython modules from the .pyx files below ggml/. Environment:
-  GGML_JOBS=N         compilers at a time (default: the CPUs)
-  GGML_SANITIZE=1     address and undefined-behaviour sanitizers
-  GGML_COVERAGE=1     gcov counters in the C sources
-  GGML_WERROR=1       a warning in the C sources ends the build
+The source tree defines what is built: the instruction sets are the rows of ggml/_simd/tables/isa.h, the compile units
+those of families.h, and the modules are the .pyx files in ggml/. Environment variables:
+  GGML_JOBS=N         number of compilers that run simultaneously (default: number of CPUs)
+  GGML_SANITIZE=1     builds with the address and undefined-behaviour sanitizers
+  GGML_COVERAGE=1     builds with gcov counters in the C sources
+  GGML_WERROR=1       treats warnings in the C sources as errors
 """
 
 import os
@@ -28,7 +28,7 @@ WINDOWS, MAC = sys.platform == "win32", sys.platform == "darwin"
 
 
 def machine():
-    """The architecture being built for (cross-builds set _PYTHON_HOST_PLATFORM, macOS ARCHFLAGS)."""
+    """The target architecture. Cross-builds set _PYTHON_HOST_PLATFORM, and ARCHFLAGS on macOS."""
     flags = os.environ.get("ARCHFLAGS", "")
     host = "arm64" if "arm64" in flags else "x86_64" if "x86_64" in flags else sysconfig.get_platform().lower()
     if any(a in host for a in ("aarch64", "arm64")):
@@ -37,7 +37,8 @@ def machine():
 
 
 def isas():
-    """Name, compiler flags and compile units of each instruction set; a unit is a name and its families."""
+    """The name, the compiler flags and the compile units of each instruction set of the target architecture; a unit is a name
+    and its families."""
     row = r"^ISA\((\w+),\s*\"[^\"]*\",\s*(\w+),\s*(\w+)\)\s*/\* flags: ?(.*?) ?\*/"
     table, families = ((SIMD / "tables" / name).read_text() for name in ("isa.h", "families.h"))
     rows = re.findall(row, table, re.M)
@@ -50,14 +51,14 @@ def isas():
 
 
 def flags():
-    """Compile and link flags shared by everything, and the OpenMP ones."""
+    """The compiler and linker flags of all C sources, and those of OpenMP: (compile, link, OpenMP, OpenMP link)."""
     cc = ["-std=c11", "-O3", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off", "-fvisibility=hidden",
           "-Wall", "-Wextra", "-Wno-unused-function", "-DNDEBUG"]
     link = []
     if os.environ.get("GGML_WERROR"):
         cc.append("-Werror")
     if os.environ.get("GGML_SANITIZE"):
-        # Strides are a caller's and need no alignment; the CPUs that there are kernels for read and write anywhere.
+        # No alignment check: strides come from the caller, and all supported CPUs allow unaligned access.
         san = ["-fsanitize=address,undefined", "-fno-sanitize=alignment", "-fno-sanitize-recover=undefined",
                "-fno-omit-frame-pointer", "-g", "-O1"]
         cc, link = cc + san, link + san
@@ -73,7 +74,7 @@ def flags():
 
 
 def llvm():
-    """The folder of the LLVM whose clang-cl is on the path (Windows): its OpenMP library lies there too."""
+    """The folder of the LLVM installation whose clang-cl is on the path (Windows). It contains the OpenMP library."""
     found = shutil.which("clang-cl")
     if not found:
         sys.exit("clang-cl is not on the path: install LLVM for Windows")
@@ -81,12 +82,12 @@ def llvm():
 
 
 class Build(build_ext):
-    """Compiles the C sources in parallel, links them into ggml._core and builds the other modules as usual."""
+    """Compiles the C sources in parallel and links them into ggml._core. Other modules are built as usual."""
 
     def build_extensions(self):
         cflags, ldflags, omp_c, omp_l = flags()
         objects = self.compile_c(cflags, omp_c)
-        if WINDOWS:  # what Cython writes includes the headers of the C sources, which are not for MSVC
+        if WINDOWS:  # generated modules include the headers of the C sources, which MSVC cannot compile
             self.compiler.initialize()
             self.compiler.cc = str(llvm() / "bin" / "clang-cl.exe")
         quiet = [f for f in cflags if not f.endswith(("-Wextra", "-Wall", "-Werror", "-O3"))]
@@ -99,14 +100,14 @@ class Build(build_ext):
                 ext.extra_link_args += omp_l
         self.parallel = JOBS
         super().build_extensions()
-        if WINDOWS:  # a DLL beside the module that needs it is found without being on any path
+        if WINDOWS:  # Windows finds a DLL in the folder of the module that needs it
             shutil.copy(llvm() / "bin" / "libomp.dll", Path(self.get_ext_fullpath("ggml._core")).parent)
 
     def compile_c(self, cflags, omp):
         out = Path(self.build_temp) / "simd"
         out.mkdir(parents=True, exist_ok=True)
         common = [*cflags, f"-DGG_ARCH_{machine()}"]
-        # Checks add and multiply sizes that callers wrote before the extents are held against memory: these may wrap.
+        # The checks add and multiply sizes from the caller before they compare them with limits: these may overflow.
         wrap = "/clang:-fwrapv" if WINDOWS else "-fwrapv"
         jobs = [(src, out / f"{src.parent.name}_{src.stem}.o", [*common, *omp, wrap])
                 for src in sorted(SIMD.rglob("*.c")) if src.parent.name != "isa"]
@@ -121,7 +122,7 @@ class Build(build_ext):
         return [str(obj) for _, obj, _ in jobs]
 
     def compile_one(self, src, obj, args):
-        """One object; again only when the source, a header it includes (its -MD file) or the command has changed."""
+        """Compiles an object, unless it is newer than the source and its headers (-MD) and the command is the same."""
         cc = self.c_compiler()
         cmd = [*cc, *args, "-c", str(src), "-o", str(obj), "-MD", "-MF", str(obj) + ".d"]
         if WINDOWS:
@@ -147,16 +148,14 @@ class Build(build_ext):
 
 
 os.chdir(ROOT)
-headers = [str(p) for room in ("runtime", "tables", "quants") for p in sorted((SIMD / room).glob("*.h"))]
-sources = sorted(Path("ggml").rglob("*.pyx"))
-modules = [Extension(".".join(p.with_suffix("").parts), [str(p)], include_dirs=["ggml/_simd"], depends=headers)
-           for p in sources]
+headers = [str(p) for folder in ("runtime", "tables", "quants") for p in sorted((SIMD / folder).glob("*.h"))]
+modules = [
+    Extension(".".join(p.with_suffix("").parts), [str(p)], include_dirs=["ggml/_simd"], depends=headers)
+    for p in sorted(Path("ggml").rglob("*.pyx"))
+]
 directives = {"language_level": 3, "binding": True, "cdivision": True,
               "embedsignature": False, "auto_pickle": False, "legacy_implicit_noexcept": False}
-commands = {"build_ext": Build}
-asked = {a for a in sys.argv[1:] if not a.startswith("-")}
-setup(
-    ext_modules=cythonize(modules, compiler_directives=directives, build_dir="build/cython", nthreads=JOBS, quiet=True)
-    if not asked & {"egg_info", "dist_info", "sdist", "clean"} else modules,
-    cmdclass=commands,
-)
+requested = {argument for argument in sys.argv[1:] if not argument.startswith("-")}
+if not requested & {"egg_info", "dist_info", "sdist", "clean"}:  # these need no C files
+    modules = cythonize(modules, compiler_directives=directives, build_dir="build/cython", nthreads=JOBS, quiet=True)
+setup(ext_modules=modules, cmdclass={"build_ext": Build})

@@ -1,10 +1,11 @@
-"""Measures this library against NumPy and, where given, PyTorch and the ctypes bindings, in one run, in turns.
+"""Compares the speed of this library with that of NumPy and, optionally, of PyTorch and of the ctypes bindings.
 
     python benchmarks/run.py [--bindings PYTHON] [--torch PYTHON] [--threads N] [--rounds N] [--only TEXT]
 
-PYTHON: the interpreter of an environment where `ggml-python` or `torch` is installed (the bindings need one of their own, since their
-package is called `ggml` too). Each round runs every library once in a process of its own, one after the other; the best time of each
-workload counts. A ratio above 1 means that this library is faster. What a library lacks or fails at is shown as such.
+PYTHON is the interpreter of an environment with `ggml-python` or `torch`. The bindings need an environment of their
+own, because their package is also called `ggml`. In each round, every library runs all its workloads in a new process.
+The best rate of all rounds is reported. A ratio above 1 means that this library is faster. The table shows "–" for a
+workload that a library does not have, and "fails" for one that raised an error.
 """
 
 import argparse
@@ -17,7 +18,7 @@ from pathlib import Path
 
 
 def best_time(run, seconds=0.3, rounds=4):
-    """The shortest mean time of `run` over some rounds, in seconds."""
+    """The time of a call of `run` in seconds: the least of the mean times of some rounds."""
     run()
     times = []
     for _ in range(rounds):
@@ -33,7 +34,7 @@ def best_time(run, seconds=0.3, rounds=4):
 
 
 def measure(library, threads, only):
-    """Runs in a process of its own: prints a JSON line for each workload of a library."""
+    """Runs in a new process: prints a line of JSON for each workload of a library."""
     import workloads
 
     for name, make in getattr(workloads, library + "_workloads")(threads).items():
@@ -48,25 +49,26 @@ def measure(library, threads, only):
 
 
 def collect(python, library, args):
-    """Rates of one library's workloads, {name: (rate, unit) or error text}."""
+    """Measures a library in a new process: {workload: row}. A row has either "rate" and "unit" or "error"."""
     command = [python, __file__, "--measure", library, "--threads", str(args.threads), "--only", args.only]
     env = os.environ | {"OMP_NUM_THREADS": str(args.threads), "OPENBLAS_NUM_THREADS": str(args.threads)}
     if python != sys.executable:
-        env.pop("PYTHONPATH", None)  # it would bring this library to the bindings' interpreter
+        env.pop("PYTHONPATH", None)  # the other interpreter must not import this library
     done = subprocess.run(command, capture_output=True, text=True, env=env, cwd=Path(__file__).parent, check=False)
     rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     if done.returncode:
-        print(f"{library}: exit status {done.returncode} after {len(rows)} workloads: {done.stderr.strip()[-300:]}", file=sys.stderr)
+        status = f"exit status {done.returncode} after {len(rows)} workloads"
+        print(f"{library}: {status}: {done.stderr.strip()[-300:]}", file=sys.stderr)
     return {row["name"]: row for row in rows}
 
 
 def table(results, libraries):
-    """Lines of a Markdown table: our rate, then each library's rate and the ratio of ours to it."""
+    """The lines of a Markdown table: our rate, then the rate of each other library and the ratio of ours to it."""
     others = [name for name in libraries if name != "ours"]
     titles = " | ".join(f"{name} | ratio" for name in others)
     lines = [f"| workload | ours | {titles} |", "| --- | ---: |" + " ---: | ---: |" * len(others)]
 
-    def shown(row):
+    def rate_text(row):
         if row is None:
             return "–"
         if "error" in row:
@@ -75,11 +77,11 @@ def table(results, libraries):
         return f"{row['rate'] * scale:.3g} {prefix}{row['unit']}"
 
     for name, ours in results["ours"].items():
-        cells = [name, shown(ours)]
+        cells = [name, rate_text(ours)]
         for other in others:
             row = results[other].get(name)
             both = row and "rate" in row and "rate" in ours
-            cells += [shown(row), f"{ours['rate'] / row['rate']:.2f}" if both else "–"]
+            cells += [rate_text(row), f"{ours['rate'] / row['rate']:.2f}" if both else "–"]
         lines.append("| " + " | ".join(cells) + " |")
     return lines
 
@@ -90,7 +92,7 @@ def main():
     parser.add_argument("--torch", metavar="PYTHON", help="interpreter with PyTorch")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--only", default="", help="workloads whose name contains this")
+    parser.add_argument("--only", default="", help="only workloads whose names contain this text")
     parser.add_argument("--measure", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.measure:

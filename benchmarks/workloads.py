@@ -1,20 +1,24 @@
-"""The workloads, each a function that returns (what to time, amount of work, unit of work per second or 's').
+"""The workloads. Each is a function that returns (what to time, amount of work, unit of the rate).
 
-`ggml` runs in this project's environment and in that of the ctypes bindings, unchanged: it uses the public surface only.
-`numpy` and `torch` are the same workloads in those libraries. A workload that a library lacks is left out of its table.
+The `ggml` workloads use only the public functions, so that they run unchanged with this library and with the ctypes
+bindings. `numpy` and `torch` have those of the same workloads that these libraries can compute.
 """
 
 import ctypes
 
 import numpy as np
 
-GEMM = {"2048x4096 by 512": (4096, 2048, 512), "1023x777 by 65": (777, 1023, 65), "64x64 by 64": (64, 64, 64),
-        "4096x11 by 300": (11, 4096, 300)}
+GEMM = {  # name: k, m, n
+    "2048x4096 by 512": (4096, 2048, 512),
+    "1023x777 by 65": (777, 1023, 65),
+    "64x64 by 64": (64, 64, 64),
+    "4096x11 by 300": (11, 4096, 300),
+}
 WEIGHTS = ("F16", "BF16", "Q4_0", "Q8_0", "Q4_K", "Q6_K", "IQ4_XS")
 ELEMENTWISE = ("add", "exp", "tanh", "silu", "gelu")
-ROWS = ("soft_max", "norm", "sum_rows")
-WIDTH, HEIGHT = 4096, 2048
-MLP = (784, 500, 10, 500)
+WIDTH, HEIGHT = 4096, 2048  # of the operands of elementwise operations
+MLP = (784, 500, 10, 500)  # inputs, hidden units, classes, batch
+MLP_NAME = "MLP 784-500-10, batch 500, forward and backward"
 RNG = np.random.default_rng
 
 
@@ -22,183 +26,251 @@ def random(*shape):
     return RNG(0).standard_normal(shape).astype(np.float32)
 
 
-# ---- ggml: ours and the bindings' --------------------------------------------------------------------------------------
+def gemm_flops(k, m, n):
+    """The work of a matrix product in 10^9 operations: a multiplication and an addition for each of k m n terms."""
+    return 2e-9 * k * m * n
+
+
+def traffic(n_tensors):
+    """10^9 bytes in that many tensors [WIDTH, HEIGHT] of f32."""
+    return 4e-9 * WIDTH * HEIGHT * n_tensors
+
+
+# ---- ggml: this library and the bindings -----------------------------------------------------------------------------
 def ggml_workloads(threads):
-    import ggml
+    g = Ggml(threads)
+    return {**graphs(g), **products(g), **streams(g), MLP_NAME: lambda: mlp(g)}
 
-    def context(megabytes, no_alloc=False):
-        return ggml.ggml_init(ggml.ggml_init_params(mem_size=megabytes << 20, mem_buffer=None, no_alloc=no_alloc))
 
-    def tensor(ctx, values):
-        t = ggml.ggml_new_tensor_2d(ctx, ggml.GGML_TYPE_F32, values.shape[1], values.shape[0])
-        ctypes.memmove(ggml.ggml_get_data(t), values.ctypes.data, values.nbytes)
+class Ggml:
+    """The package, and what the workloads share."""
+
+    def __init__(self, threads):
+        import ggml
+
+        self.ggml, self.threads = ggml, threads
+
+    def context(self, megabytes, no_alloc=False):
+        params = self.ggml.ggml_init_params(mem_size=megabytes << 20, mem_buffer=None, no_alloc=no_alloc)
+        return self.ggml.ggml_init(params)
+
+    def tensor(self, ctx, values):
+        t = self.ggml.ggml_new_tensor_2d(ctx, self.ggml.GGML_TYPE_F32, values.shape[1], values.shape[0])
+        ctypes.memmove(self.ggml.ggml_get_data(t), values.ctypes.data, values.nbytes)
         return t
 
-    def runner(ctx, out, n_threads=threads, graph=None):
+    def quantized(self, ctx, name, values):
+        kind, (n_rows, width) = getattr(self.ggml, "GGML_TYPE_" + name), values.shape
+        w = self.ggml.ggml_new_tensor_2d(ctx, kind, width, n_rows)
+        source = values.ctypes.data_as(ctypes.POINTER(ctypes.c_float))
+        target = ctypes.c_void_p(self.ggml.ggml_get_data(w))
+        self.ggml.ggml_quantize_chunk(kind, source, target, 0, n_rows, width, None)
+        return w
+
+    def runner(self, ctx, out, n_threads=0, graph=None):
+        """A function that computes the graph of `out`, with a plan that is made once."""
+        ggml = self.ggml
         if graph is None:
             graph = ggml.ggml_new_graph_custom(ctx, 8192, False)
             ggml.ggml_build_forward_expand(graph, out)
-        plan = ggml.ggml_graph_plan(graph, n_threads, None)
+        plan = ggml.ggml_graph_plan(graph, n_threads or self.threads, None)
         work = (ctypes.c_uint8 * max(1, plan.work_size))()
         plan.work_data = ctypes.cast(work, ctypes.POINTER(ctypes.c_uint8))
-
         pointer = ctypes.pointer(plan)
         return lambda keep=(ctx, work): ggml.ggml_graph_compute(graph, pointer)
 
-    def calls():
-        n = 2000
 
-        def run():
-            ctx = context(8, True)
-            x = y = ggml.ggml_new_tensor_1d(ctx, ggml.GGML_TYPE_F32, 16)
-            for _ in range(n):
-                y = ggml.ggml_add(ctx, y, x)
-            ggml.ggml_free(ctx)
-
-        return run, n, "calls/s"
-
-    def llama():
-        def run():
-            ctx, _ = llama_graph(ggml, context)
-            ggml.ggml_free(ctx)
-
-        return run, 1, "graphs/s"
-
-    def placing(by_scheduler, n):
-        """The graph is given memory that it has already: always the same one, or one of several that take turns."""
-        cpu, held = ggml.ggml_backend_cpu_init(), context(16, True)
-        turns = [llama_graph(ggml, context, held)[1] for _ in range(n)]
-        ggml.ggml_backend_alloc_ctx_tensors(held, cpu)
-        if by_scheduler:
-            sched = ggml.ggml_backend_sched_new((ctypes.c_void_p * 1)(cpu), None, 1, 4096, False, True)
-        else:
-            alloc = ggml.ggml_gallocr_new(ggml.ggml_backend_get_default_buffer_type(cpu))
-
-        def run():
-            for graph in turns:
-                if by_scheduler:
-                    ggml.ggml_backend_sched_reset(sched)
-                    ggml.ggml_backend_sched_alloc_graph(sched, graph)
-                else:
-                    ggml.ggml_gallocr_alloc_graph(alloc, graph)
-
-        return run, n, "graphs/s"
-
-    def nodes(n_threads):
-        n = 2000
-        ctx = context(64)
-        x = y = ggml.ggml_new_tensor_1d(ctx, ggml.GGML_TYPE_F32, 16)
-        ggml.ggml_set_f32(x, 1.0)
-        for _ in range(n):
-            y = ggml.ggml_add(ctx, y, x)
-        return runner(ctx, y, n_threads), n, "nodes/s"
-
-    def weights(ctx, name, values):
-        kind = getattr(ggml, "GGML_TYPE_" + name)
-        w = ggml.ggml_new_tensor_2d(ctx, kind, values.shape[1], values.shape[0])
-        ggml.ggml_quantize_chunk(kind, values.ctypes.data_as(ctypes.POINTER(ctypes.c_float)), ctypes.c_void_p(ggml.ggml_get_data(w)), 0,
-                                 values.shape[0], values.shape[1], None)
-        return w
-
-    def gemm(k, m, n, kind="F32"):
-        ctx = context(200)
-        a = tensor(ctx, random(m, k)) if kind == "F32" else weights(ctx, kind, random(m, k))
-        out = ggml.ggml_mul_mat(ctx, a, tensor(ctx, random(n, k)))
-        return runner(ctx, out), 2e-9 * k * m * n, "GFLOP/s"
-
-    def elementwise(name, make, operands):
-        ctx = context(64 + 40 * (operands + 1))
-        out = make(ctx, *[tensor(ctx, random(HEIGHT, WIDTH)) for _ in range(operands)])
-        return runner(ctx, out), 4e-9 * WIDTH * HEIGHT * (operands + (1 if name != "sum_rows" else 0)), "GB/s"
-
-    def mlp():
-        inputs, hidden, classes, batch = MLP
-        ctx = context(200)
-        x, labels = tensor(ctx, random(batch, inputs)), tensor(ctx, np.eye(classes, dtype=np.float32)[RNG(1).integers(0, classes, batch)])
-        w1, b1, w2, b2 = (tensor(ctx, 0.05 * random(*s)) for s in ((hidden, inputs), (1, hidden), (classes, hidden), (1, classes)))
-        for parameter in (w1, b1, w2, b2):
-            ggml.ggml_set_param(parameter)
-        h = ggml.ggml_relu(ctx, ggml.ggml_add(ctx, ggml.ggml_mul_mat(ctx, w1, x), b1))
-        loss = ggml.ggml_cross_entropy_loss(ctx, ggml.ggml_add(ctx, ggml.ggml_mul_mat(ctx, w2, h), b2), labels)
-        ggml.ggml_set_loss(loss)
-        graph = ggml.ggml_new_graph_custom(ctx, 256, True)
-        ggml.ggml_build_forward_expand(graph, loss)
-        ggml.ggml_build_backward_expand(ctx, graph, None)
-        ggml.ggml_graph_reset(graph)
-        return runner(ctx, None, graph=graph), 1, "steps/s"
-
-    work = {"ggml_add, a call": calls, "22-layer LLaMA graph, building": llama,
-            "LLaMA graph, allocating again": lambda: placing(False, 1), "LLaMA graphs, allocating two in turns": lambda: placing(False, 2),
-            "LLaMA graph, scheduling again": lambda: placing(True, 1), "LLaMA graphs, scheduling two in turns": lambda: placing(True, 2),
-            "small node, 1 thread": lambda: nodes(1),
-            f"small node, {threads} threads": lambda: nodes(threads)}
-    work |= {f"GEMM F32 {name}": (lambda s=shape: gemm(*s)) for name, shape in GEMM.items()}
-    work |= {f"GEMM {kind} 2048x4096 by 512": (lambda t=kind: gemm(4096, 2048, 512, t)) for kind in WEIGHTS}
-    work |= {f"GEMV {kind} 4096x4096": (lambda t=kind: gemm(4096, 4096, 1, t)) for kind in ("F32", *WEIGHTS)}
-    work |= {f"{name}": (lambda f=name: elementwise(f, getattr(ggml, "ggml_" + f), 2 if f == "add" else 1)) for name in ELEMENTWISE}
-    work |= {"soft_max": lambda: elementwise("soft_max", ggml.ggml_soft_max, 1),
-             "norm": lambda: elementwise("norm", lambda c, a: ggml.ggml_norm(c, a, 1e-5), 1),
-             "sum_rows": lambda: elementwise("sum_rows", ggml.ggml_sum_rows, 1),
-             "transpose": lambda: elementwise("transpose", lambda c, a: ggml.ggml_cont(c, ggml.ggml_transpose(c, a)), 1)}
-    work["MLP 784-500-10, batch 500, forward and backward"] = mlp
-    return work
+def graphs(g):
+    """Building, allocating and scheduling graphs, and computing small nodes."""
+    return {
+        "ggml_add, a call": lambda: calls(g),
+        "22-layer LLaMA graph, building": lambda: building(g),
+        "LLaMA graph, allocating again": lambda: allocating(g, False, 1),
+        "LLaMA graphs, allocating two alternately": lambda: allocating(g, False, 2),
+        "LLaMA graph, scheduling again": lambda: allocating(g, True, 1),
+        "LLaMA graphs, scheduling two alternately": lambda: allocating(g, True, 2),
+        "small node, 1 thread": lambda: nodes(g, 1),
+        f"small node, {g.threads} threads": lambda: nodes(g, g.threads),
+    }
 
 
-def llama_graph(ggml, context, held=None, width=2048, heads=32, inner=5632, past=512):
-    """One decoding step of a 22-layer LLaMA: its context, and its graph, which is not computed. `held`: a context for the weights."""
+def chain(g, ctx, x, n):
+    """n nodes, each of which adds x to the one before."""
+    ggml, y = g.ggml, x
+    for _ in range(n):
+        y = ggml.ggml_add(ctx, y, x)
+    return y
+
+
+def calls(g, n=2000):
+    def run():
+        ctx = g.context(8, True)
+        chain(g, ctx, g.ggml.ggml_new_tensor_1d(ctx, g.ggml.GGML_TYPE_F32, 16), n)
+        g.ggml.ggml_free(ctx)
+
+    return run, n, "calls/s"
+
+
+def nodes(g, n_threads, n=2000):
+    ctx = g.context(64)
+    x = g.ggml.ggml_new_tensor_1d(ctx, g.ggml.GGML_TYPE_F32, 16)
+    g.ggml.ggml_set_f32(x, 1.0)
+    return g.runner(ctx, chain(g, ctx, x, n), n_threads), n, "nodes/s"
+
+
+def building(g):
+    def run():
+        ctx, _ = llama_graph(g.ggml, g.context)
+        g.ggml.ggml_free(ctx)
+
+    return run, 1, "graphs/s"
+
+
+def allocating(g, by_scheduler, n):
+    """Allocates n graphs alternately, by the scheduler or by a graph allocator. All were allocated before."""
+    ggml = g.ggml
+    cpu, weights = ggml.ggml_backend_cpu_init(), g.context(16, True)
+    made = [llama_graph(ggml, g.context, weights)[1] for _ in range(n)]
+    ggml.ggml_backend_alloc_ctx_tensors(weights, cpu)
+    if by_scheduler:
+        sched = ggml.ggml_backend_sched_new((ctypes.c_void_p * 1)(cpu), None, 1, 4096, False, True)
+    else:
+        alloc = ggml.ggml_gallocr_new(ggml.ggml_backend_get_default_buffer_type(cpu))
+
+    def run():
+        for graph in made:
+            if by_scheduler:
+                ggml.ggml_backend_sched_reset(sched)
+                ggml.ggml_backend_sched_alloc_graph(sched, graph)
+            else:
+                ggml.ggml_gallocr_alloc_graph(alloc, graph)
+
+    return run, n, "graphs/s"
+
+
+def products(g):
+    """Matrix products."""
+    work = {f"GEMM F32 {name}": (lambda s=shape: gemm(g, *s)) for name, shape in GEMM.items()}
+    work |= {f"GEMM {kind} 2048x4096 by 512": (lambda t=kind: gemm(g, 4096, 2048, 512, t)) for kind in WEIGHTS}
+    return work | {f"GEMV {kind} 4096x4096": (lambda t=kind: gemm(g, 4096, 4096, 1, t)) for kind in ("F32", *WEIGHTS)}
+
+
+def gemm(g, k, m, n, kind="F32"):
+    """The product [m, n] of a [k, m] of a type and b [k, n] of f32."""
+    ctx = g.context(200)
+    a = g.tensor(ctx, random(m, k)) if kind == "F32" else g.quantized(ctx, kind, random(m, k))
+    out = g.ggml.ggml_mul_mat(ctx, a, g.tensor(ctx, random(n, k)))
+    return g.runner(ctx, out), gemm_flops(k, m, n), "GFLOP/s"
+
+
+def streams(g):
+    """Operations whose speed the memory limits."""
+    ggml = g.ggml
+    work = {name: (lambda f=name: stream(g, getattr(ggml, "ggml_" + f), 1 + (f == "add"))) for name in ELEMENTWISE}
+    return work | {
+        "soft_max": lambda: stream(g, ggml.ggml_soft_max),
+        "norm": lambda: stream(g, lambda c, a: ggml.ggml_norm(c, a, 1e-5)),
+        "sum_rows": lambda: stream(g, ggml.ggml_sum_rows, results=0),
+        "transpose": lambda: stream(g, lambda c, a: ggml.ggml_cont(c, ggml.ggml_transpose(c, a))),
+    }
+
+
+def stream(g, build, operands=1, results=1):
+    """An operation on tensors [WIDTH, HEIGHT]. The rate counts each operand and result once."""
+    ctx = g.context(64 + 40 * (operands + 1))
+    out = build(ctx, *[g.tensor(ctx, random(HEIGHT, WIDTH)) for _ in range(operands)])
+    return g.runner(ctx, out), traffic(operands + results), "GB/s"
+
+
+def mlp(g):
+    """Loss and gradients of a dense network, without an optimiser step."""
+    ggml, (inputs, hidden, classes, batch), ctx = g.ggml, MLP, g.context(200)
+    x = g.tensor(ctx, random(batch, inputs))
+    labels = g.tensor(ctx, np.eye(classes, dtype=np.float32)[RNG(1).integers(0, classes, batch)])
+    shapes = ((hidden, inputs), (1, hidden), (classes, hidden), (1, classes))
+    w1, b1, w2, b2 = (g.tensor(ctx, 0.05 * random(*shape)) for shape in shapes)
+    for parameter in (w1, b1, w2, b2):
+        ggml.ggml_set_param(parameter)
+    h = ggml.ggml_relu(ctx, ggml.ggml_add(ctx, ggml.ggml_mul_mat(ctx, w1, x), b1))
+    logits = ggml.ggml_add(ctx, ggml.ggml_mul_mat(ctx, w2, h), b2)
+    loss = ggml.ggml_cross_entropy_loss(ctx, logits, labels)
+    ggml.ggml_set_loss(loss)
+    graph = ggml.ggml_new_graph_custom(ctx, 256, True)
+    ggml.ggml_build_forward_expand(graph, loss)
+    ggml.ggml_build_backward_expand(ctx, graph, None)
+    ggml.ggml_graph_reset(graph)
+    return g.runner(ctx, None, graph=graph), 1, "steps/s"
+
+
+def llama_graph(ggml, context, weights=None, width=2048, heads=32, inner=5632, past=512):
+    """The graph of one decoding step of a 22-layer LLaMA, which is not computed. Returns its context and the graph.
+
+    weights: a context for the weights, by default that of the graph.
+    """
     ctx = context(16, True)
-    held = held or ctx
+    weights = weights or ctx
     f32, f16, q4 = ggml.GGML_TYPE_F32, ggml.GGML_TYPE_F16, ggml.GGML_TYPE_Q4_0
     x, position = ggml.ggml_new_tensor_2d(ctx, f32, width, 1), ggml.ggml_new_tensor_1d(ctx, ggml.GGML_TYPE_I32, 1)
-    keys, values = (ggml.ggml_new_tensor_2d(held, f16, width, past) for _ in range(2))
-    wq, wk, wv, wo = (ggml.ggml_new_tensor_2d(held, q4, width, width) for _ in range(4))
-    gate, up = (ggml.ggml_new_tensor_2d(held, q4, width, inner) for _ in range(2))
-    down, scale = ggml.ggml_new_tensor_2d(held, q4, inner, width), ggml.ggml_new_tensor_1d(held, f32, width)
+    keys, values = (ggml.ggml_new_tensor_2d(weights, f16, width, past) for _ in range(2))
+    wq, wk, wv, wo = (ggml.ggml_new_tensor_2d(weights, q4, width, width) for _ in range(4))
+    gate, up = (ggml.ggml_new_tensor_2d(weights, q4, width, inner) for _ in range(2))
+    down, scale = ggml.ggml_new_tensor_2d(weights, q4, inner, width), ggml.ggml_new_tensor_1d(weights, f32, width)
     size = width // heads
 
     def product(w, v):
         return ggml.ggml_mul_mat(ctx, w, v)
 
-    def normed(v):
+    def norm(v):
         return ggml.ggml_mul(ctx, ggml.ggml_rms_norm(ctx, v, 1e-5), scale)
 
-    def rotated(v):
+    def rope(v):
         return ggml.ggml_rope(ctx, ggml.ggml_reshape_3d(ctx, v, size, heads, 1), position, size, 0)
 
+    def cached(cache, *axes):
+        return ggml.ggml_permute(ctx, ggml.ggml_reshape_3d(ctx, cache, size, heads, past), *axes)
+
+    def store(v, cache):
+        ggml.ggml_cpy(ctx, v, ggml.ggml_view_2d(ctx, cache, width, 1, 2 * width, 0))
+
     for _ in range(22):
-        h = normed(x)
-        q, k, v = rotated(product(wq, h)), rotated(product(wk, h)), product(wv, h)
-        ggml.ggml_cpy(ctx, ggml.ggml_reshape_2d(ctx, k, width, 1), ggml.ggml_view_2d(ctx, keys, width, 1, 2 * width, 0))
-        ggml.ggml_cpy(ctx, v, ggml.ggml_view_2d(ctx, values, width, 1, 2 * width, 0))
-        past_keys = ggml.ggml_permute(ctx, ggml.ggml_reshape_3d(ctx, keys, size, heads, past), 0, 2, 1, 3)
-        past_values = ggml.ggml_cont(ctx, ggml.ggml_permute(ctx, ggml.ggml_reshape_3d(ctx, values, size, heads, past), 1, 2, 0, 3))
+        h = norm(x)
+        q, k, v = rope(product(wq, h)), rope(product(wk, h)), product(wv, h)
+        store(ggml.ggml_reshape_2d(ctx, k, width, 1), keys)
+        store(v, values)
+        past_keys = cached(keys, 0, 2, 1, 3)
+        past_values = ggml.ggml_cont(ctx, cached(values, 1, 2, 0, 3))
         scores = ggml.ggml_scale(ctx, product(past_keys, ggml.ggml_permute(ctx, q, 0, 2, 1, 3)), 0.1)
         mixed = ggml.ggml_permute(ctx, product(past_values, ggml.ggml_soft_max(ctx, scores)), 0, 2, 1, 3)
         x = ggml.ggml_add(ctx, x, product(wo, ggml.ggml_cont_2d(ctx, mixed, width, 1)))
-        h = normed(x)
-        x = ggml.ggml_add(ctx, x, product(down, ggml.ggml_mul(ctx, ggml.ggml_silu(ctx, product(gate, h)), product(up, h))))
+        h = norm(x)
+        hidden = ggml.ggml_mul(ctx, ggml.ggml_silu(ctx, product(gate, h)), product(up, h))
+        x = ggml.ggml_add(ctx, x, product(down, hidden))
     graph = ggml.ggml_new_graph_custom(ctx, 4096, False)
     ggml.ggml_build_forward_expand(graph, x)
     return ctx, graph
 
 
-# ---- NumPy -------------------------------------------------------------------------------------------------------------
+# ---- NumPy -----------------------------------------------------------------------------------------------------------
 def numpy_workloads(threads):
     def gemm(k, m, n):
         a, b = random(m, k), random(n, k)
         out = np.empty((n, m), np.float32)
-        return lambda: np.matmul(b, a.T, out=out), 2e-9 * k * m * n, "GFLOP/s"
+        return lambda: np.matmul(b, a.T, out=out), gemm_flops(k, m, n), "GFLOP/s"
 
-    def elementwise(fn, operands):
+    def elementwise(function, operands=1):
         xs = [random(HEIGHT, WIDTH) for _ in range(operands)]
         out = np.empty_like(xs[0])
-        return lambda: fn(*xs, out=out), 4e-9 * WIDTH * HEIGHT * (operands + 1), "GB/s"
+        return lambda: function(*xs, out=out), traffic(operands + 1), "GB/s"
 
     work = {f"GEMM F32 {name}": (lambda s=shape: gemm(*s)) for name, shape in GEMM.items()}
-    return work | {"add": lambda: elementwise(np.add, 2), "exp": lambda: elementwise(np.exp, 1), "tanh": lambda: elementwise(np.tanh, 1)}
+    return work | {
+        "add": lambda: elementwise(np.add, 2),
+        "exp": lambda: elementwise(np.exp),
+        "tanh": lambda: elementwise(np.tanh),
+    }
 
 
-# ---- PyTorch -----------------------------------------------------------------------------------------------------------
+# ---- PyTorch ---------------------------------------------------------------------------------------------------------
 def torch_workloads(threads):
     import torch
     from torch.nn import functional
@@ -207,15 +279,16 @@ def torch_workloads(threads):
 
     def gemm(k, m, n):
         a, b = torch.from_numpy(random(m, k)), torch.from_numpy(random(n, k))
-        return lambda: functional.linear(b, a), 2e-9 * k * m * n, "GFLOP/s"
+        return lambda: functional.linear(b, a), gemm_flops(k, m, n), "GFLOP/s"
 
-    def elementwise(fn, operands, results=1):
+    def elementwise(function, operands=1, results=1):
         xs = [torch.from_numpy(random(HEIGHT, WIDTH)) for _ in range(operands)]
-        return lambda: fn(*xs), 4e-9 * WIDTH * HEIGHT * (operands + results), "GB/s"
+        return lambda: function(*xs), traffic(operands + results), "GB/s"
 
-    def into(fn, operands=1):
+    def into(function, operands=1):
+        """A function that writes its result to a given tensor."""
         out = torch.empty(HEIGHT, WIDTH)
-        return elementwise(lambda *xs: fn(*xs, out=out), operands)
+        return elementwise(lambda *xs: function(*xs, out=out), operands)
 
     def mlp():
         inputs, hidden, classes, batch = MLP
@@ -230,10 +303,14 @@ def torch_workloads(threads):
 
     work = {f"GEMM F32 {name}": (lambda s=shape: gemm(*s)) for name, shape in GEMM.items()}
     return work | {
-        "add": lambda: into(torch.add, 2), "exp": lambda: into(torch.exp), "tanh": lambda: into(torch.tanh),
-        "silu": lambda: elementwise(functional.silu, 1), "gelu": lambda: elementwise(lambda x: functional.gelu(x, approximate="tanh"), 1),
-        "soft_max": lambda: elementwise(lambda x: torch.softmax(x, 1), 1),
-        "norm": lambda: elementwise(lambda x: functional.layer_norm(x, (WIDTH,)), 1),
-        "sum_rows": lambda: elementwise(lambda x: x.sum(1), 1, 0), "transpose": lambda: elementwise(lambda x: x.T.contiguous(), 1),
-        "MLP 784-500-10, batch 500, forward and backward": mlp,
+        "add": lambda: into(torch.add, 2),
+        "exp": lambda: into(torch.exp),
+        "tanh": lambda: into(torch.tanh),
+        "silu": lambda: elementwise(functional.silu),
+        "gelu": lambda: elementwise(lambda x: functional.gelu(x, approximate="tanh")),
+        "soft_max": lambda: elementwise(lambda x: torch.softmax(x, 1)),
+        "norm": lambda: elementwise(lambda x: functional.layer_norm(x, (WIDTH,))),
+        "sum_rows": lambda: elementwise(lambda x: x.sum(1), results=0),
+        "transpose": lambda: elementwise(lambda x: x.T.contiguous()),
+        MLP_NAME: mlp,
     }

@@ -1,13 +1,14 @@
-"""Random calls of every public function with hostile arguments, in child processes: none may die, hang or take all memory.
+"""Random calls of all public functions with invalid arguments. None may crash, hang or exhaust memory.
 
     python fuzz/calls.py --seconds 600 --seed 1
-    python fuzz/calls.py --only ggml_backend        # functions whose names begin so; legacy.ggml_...: of ggml.legacy
-    python fuzz/calls.py --rounds 1 --calls 40      # every function once, with so many calls
+    python fuzz/calls.py --only ggml_backend        # functions with this prefix; those of ggml.legacy: legacy.ggml_...
+    python fuzz/calls.py --rounds 1 --calls 40      # 40 calls of every function
 
-A child makes calls of some functions; the last line that it has written is the call that ended it, which is printed with the seed.
-Exit status 1: a child died, hung, took more than `MOST` of memory, or a call raised something other than an error of a proper kind
-whose message begins with the function's name. Addresses that a function must take on trust (what C calls undefined: a made-up address
-within live memory) are not tried; freed handles, small numbers, unmapped addresses and structs full of garbage are.
+A child process calls some functions and prints each call before it makes it. If it dies, its last line and the seed are
+printed. The exit status is 1 if a child died, hung or used more than MEMORY_LIMIT, or if a call raised an exception
+that is not in EXPECTED or whose message does not begin with the function's name. Arguments are freed handles, small
+numbers, unmapped addresses, structs of random bytes and the like, but not wrong addresses within live memory, which
+functions cannot detect.
 """
 
 import argparse
@@ -30,45 +31,51 @@ try:
 except ImportError:  # Windows
     resource = None
 
-HANG = 300  # seconds for a child
-MOST = 2 << 30  # bytes of memory
-PROPER = (TypeError, ValueError, MemoryError, RuntimeError, OSError, IndexError, OverflowError, KeyError)
-# They end the process by design, wait, write files where they like, or load code.
-APART = {"ggml_abort", "ggml_print_backtrace", "ggml_set_abort_callback", "ggml_log_set", "ggml_function",
+TIME_LIMIT = 300  # seconds for a child
+MEMORY_LIMIT = 2 << 30  # bytes for a child
+EXPECTED = (TypeError, ValueError, MemoryError, RuntimeError, OSError, IndexError, OverflowError, KeyError)
+# These end the process by design, wait, write to arbitrary files, or load code.
+EXCLUDED = {"ggml_abort", "ggml_print_backtrace", "ggml_set_abort_callback", "ggml_log_set", "ggml_function",
          "ggml_backend_load", "ggml_backend_load_all_from_path"}  # fmt: skip
-# Parameters that are memory to write to: these get no address of live memory, which C would overwrite as well.
-MEMORY = {"x", "y", "data", "fp16", "fp32", "bf16", "i0", "i1", "i2", "i3", "dims", "free", "total", "labels_batch", "data_batch",
-          "buf", "description", "ctx_data", "ctx_eval", "log_callback", "user_data", "ndata", "loss", "unc", "pred",
-          "accuracy", "hist", "sizes", "ptr", "addr"}  # fmt: skip
-# Functions: an address in live memory would be called.
+# Parameters that are memory to write to. They get no address of live memory: the function would overwrite it.
+MEMORY = {
+    "x", "y", "data", "fp16", "fp32", "bf16", "i0", "i1", "i2", "i3", "dims", "free", "total", "labels_batch",
+    "data_batch", "buf", "description", "ctx_data", "ctx_eval", "log_callback", "user_data", "ndata", "loss", "unc",
+    "pred", "accuracy", "hist", "sizes", "ptr", "addr",
+}  # fmt: skip
+# Parameters that are functions. They get no address of live memory either: it would be called.
 FUNCTIONS = {"fun", "callback", "callback_train", "callback_eval", "abort_callback", "get_opt_pars", "get_split_state"}
 NUMBERS = (0, 1, 2, 3, -1, 16, 1 << 33, 0.5)
-STRUCTS = [ggml.ggml_tensor, ggml.ggml_cgraph, ggml.ggml_cplan, ggml.ggml_init_params, ggml.gguf_init_params, ggml.ggml_tallocr,
-           ggml.ggml_opt_params, ggml.ggml_threadpool_params, ggml.ggml_backend_graph_copy, ggml.ggml_backend,
-           ggml.ggml_backend_device, ggml.ggml_object]  # fmt: skip
+STRUCTS = [ggml.ggml_tensor, ggml.ggml_cgraph, ggml.ggml_cplan, ggml.ggml_init_params, ggml.gguf_init_params,
+           ggml.ggml_tallocr, ggml.ggml_opt_params, ggml.ggml_threadpool_params, ggml.ggml_backend_graph_copy,
+           ggml.ggml_backend, ggml.ggml_backend_device, ggml.ggml_object]  # fmt: skip
 LEGACY_STRUCTS = [getattr(ggml.legacy, f"ggml_{name}") for name in (
     "tensor", "cgraph", "init_params", "opt_params", "scratch", "object")]  # fmt: skip
-CALLBACKS = [ggml.ggml_custom1_op_t, ggml.ggml_custom_op_t, ggml.ggml_unary_op_f32_t, ggml.ggml_abort_callback,
-             ggml.ggml_backend_sched_eval_callback, ggml.ggml_backend_eval_callback, ggml.ggml_opt_epoch_callback]  # fmt: skip
+CALLBACKS = [
+    ggml.ggml_custom1_op_t, ggml.ggml_custom_op_t, ggml.ggml_unary_op_f32_t, ggml.ggml_abort_callback,
+    ggml.ggml_backend_sched_eval_callback, ggml.ggml_backend_eval_callback, ggml.ggml_opt_epoch_callback,
+]  # fmt: skip
 
 
 def boom(*args):
+    """A callback that raises an exception."""
     raise ValueError("boom")
 
 
 def resolve(name):
+    """The function of a name, which begins with "legacy." for ggml.legacy."""
     return getattr(ggml.legacy, name[7:]) if name.startswith("legacy.") else getattr(ggml, name)
 
 
 def functions(prefix):
-    """Every function of both surfaces that this build has, with the names of its positional arguments."""
+    """All functions of both surfaces that this build has, with the names of their positional parameters."""
     found = {}
-    both = [(name, name) for name in vars(ggml)] + [(f"legacy.{name}", name) for name in vars(ggml.legacy)]
-    for full, name in sorted(both):
+    names = [(name, name) for name in vars(ggml)] + [(f"legacy.{name}", name) for name in vars(ggml.legacy)]
+    for full, name in sorted(names):
         f = resolve(full)
         if not name.startswith(("ggml_", "gguf_")) or isinstance(f, type) or not callable(f):
             continue
-        if name in APART or name in _absent.functions or not full.startswith(prefix):
+        if name in EXCLUDED or name in _absent.functions or not full.startswith(prefix):
             continue
         try:
             params = inspect.signature(f).parameters.values()
@@ -80,42 +87,92 @@ def functions(prefix):
     return found
 
 
-class World:
-    """Live objects of all kinds, freed ones, and things that are neither."""
+# ---- arguments -------------------------------------------------------------------------------------------------------
+class Factory:
+    """Creates objects of one of the two surfaces."""
 
     def __init__(self, rng, api):
         self.rng, self.api = rng, api
+
+    def garbage(self, struct):
+        """A struct of random bytes, in which special numbers are frequent."""
+        n = ctypes.sizeof(struct) // 8 + 1
+        words = [self.rng.choice((0, 1, 5, 64, (1 << 64) - 1, 1 << 40, self.rng.getrandbits(64))) for _ in range(n)]
+        return struct.from_buffer(bytearray(b"".join(w.to_bytes(8, "little") for w in words)))
+
+    def context(self, **how):
+        params = {"mem_size": 1 << 20, "mem_buffer": None, "no_alloc": False, **how}
+        return self.api.ggml_init(self.api.ggml_init_params(**params))
+
+    def tensors(self, ctx):
+        f32, f16 = self.api.GGML_TYPE_F32, self.api.GGML_TYPE_F16
+        i32, q8 = self.api.GGML_TYPE_I32, self.api.GGML_TYPE_Q8_0
+        made = [self.api.ggml_new_tensor_4d(ctx, *row) for row in (
+            (f32, 4, 3, 1, 1), (f32, 3, 4, 2, 1), (f16, 8, 2, 2, 2), (i32, 5, 1, 1, 1), (q8, 64, 2, 1, 1),
+            (f32, 0, 3, 1, 1), (f32, 7, 1, 1, 1))]  # fmt: skip
+        return [*made, self.api.ggml_sqr(ctx, made[0])]
+
+    def graph(self, ctx):
+        y = self.api.ggml_sqr(ctx, self.api.ggml_new_tensor_1d(ctx, 0, 4))
+        if self.api is not ggml:
+            return ctypes.pointer(self.api.ggml_build_forward(y))
+        g = ggml.ggml_new_graph_custom(ctx, 8, self.rng.random() < 0.5)
+        ggml.ggml_build_forward_expand(g, y)
+        return g
+
+    def training(self, backend, sched):
+        """An optimisation context with one parameter."""
+        static = self.context(no_alloc=True)
+        x, w = ggml.ggml_new_tensor_2d(static, 0, 4, 2), ggml.ggml_new_tensor_2d(static, 0, 4, 1)
+        ggml.ggml_set_param(w)
+        ggml.ggml_backend_alloc_ctx_tensors(static, backend)
+        params = ggml.ggml_opt_default_params(sched, 3)
+        params.ctx_compute, params.inputs, params.outputs = self.context(no_alloc=True), x, None
+        params.outputs = ggml.ggml_mul_mat(params.ctx_compute, w, x)
+        return ggml.ggml_opt_init(params)
+
+
+class Arguments(Factory):
+    """Live objects of all kinds, freed ones, and values that are neither."""
+
+    def __init__(self, rng, api):
+        super().__init__(rng, api)
         ctx, gone = self.context(), self.context()
         stale = [self.tensors(gone)[0], self.graph(gone)]
         api.ggml_free(gone)
-        self.good = self.tensors(ctx)
+        self.live = self.tensors(ctx)
         self.graphs = [self.graph(ctx), self.graph(ctx)]
-        self.fits = {"ctx": [ctx], "cgraph": self.graphs, "graph": self.graphs, "gf": self.graphs, "gb": self.graphs}
+        # valid arguments by the name of the parameter
+        self.valid = {"ctx": [ctx], "cgraph": self.graphs, "graph": self.graphs, "gf": self.graphs, "gb": self.graphs}
         self.callbacks = [kind(boom) for kind in CALLBACKS]
         self.values = [
-            None, 5, -1, 0, 1, 2, 1 << 31, -(1 << 31), 1 << 40, 1 << 62, -(1 << 63), 1 << 64, 1.5, float("nan"), "text", b"bytes",
-            [], [1, 2], {}, object(), True, gone, 8, 0x1000, *stale, ctypes.c_int(3), ctypes.c_void_p(), ctypes.c_void_p(8),
-            ctypes.c_void_p(1 << 31), ggml.ggml_tensor_p(), ggml.ggml_cgraph_p(), ctypes.cast(0x1000, ggml.ggml_tensor_p),
-            (ctypes.c_int64 * 4)(2, 2, 2, 2), ctypes.byref(ctypes.c_int(3)), bytearray(64), boom, *self.callbacks,
-            self.good, (ggml.ggml_tensor_p * 2)(), (ctypes.c_void_p * 2)(5, 8), b"\xff\xfe", "\udcff", b"x" * 300,
+            None, 5, -1, 0, 1, 2, 1 << 31, -(1 << 31), 1 << 40, 1 << 62, -(1 << 63), 1 << 64, 1.5, float("nan"), "text",
+            b"bytes", [], [1, 2], {}, object(), True, gone, 8, 0x1000, *stale, ctypes.c_int(3), ctypes.c_void_p(),
+            ctypes.c_void_p(8), ctypes.c_void_p(1 << 31), ggml.ggml_tensor_p(), ggml.ggml_cgraph_p(),
+            ctypes.cast(0x1000, ggml.ggml_tensor_p), (ctypes.c_int64 * 4)(2, 2, 2, 2), ctypes.byref(ctypes.c_int(3)),
+            bytearray(64), boom, *self.callbacks, self.live,
+            (ggml.ggml_tensor_p * 2)(), (ctypes.c_void_p * 2)(5, 8), b"\xff\xfe", "\udcff", b"x" * 300,
         ]  # fmt: skip
         for struct in STRUCTS if api is ggml else LEGACY_STRUCTS:
             made = self.garbage(struct)
             self.values += [made, ctypes.byref(made), ctypes.pointer(self.garbage(struct)), struct()]
-        self.unmapped = [None, 5, -1, 0, 1, 8, 0x1000, 1 << 40, 1 << 62, 1 << 64, 1.5, "text", [], {}, object(), bytearray(64),
-                         ctypes.c_int(3), ctypes.c_void_p(), ctypes.c_void_p(8), (ctypes.c_int64 * 4)(2, 2, 2, 2)]  # fmt: skip
+        # values without an address of live memory that a function could overwrite or call
+        self.unmapped = [
+            None, 5, -1, 0, 1, 8, 0x1000, 1 << 40, 1 << 62, 1 << 64, 1.5, "text", [], {}, object(), bytearray(64),
+            ctypes.c_int(3), ctypes.c_void_p(), ctypes.c_void_p(8), (ctypes.c_int64 * 4)(2, 2, 2, 2),
+        ]  # fmt: skip
         if api is ggml:
-            self.current()
-        self.values += [self.spoilt(t) for t in self.tensors(ctx) for _ in range(3)]
-        self.handles = [h for of in self.fits.values() for h in of]
+            self.add_current()
+        self.values += [self.corrupted(t) for t in self.tensors(ctx) for _ in range(3)]
+        self.handles = [handle for handles in self.valid.values() for handle in handles]
 
-    def current(self):
-        """What ggml.legacy has not: backends, buffers, allocators, schedulers, training, GGUF."""
+    def add_current(self):
+        """Adds objects that ggml.legacy does not have: backends, buffers, allocators, schedulers, training, GGUF."""
         bare = self.context(no_alloc=True)
         backend, dead_backend = ggml.ggml_backend_cpu_init(), ggml.ggml_backend_cpu_init()
         buft = ggml.ggml_backend_cpu_buffer_type()
         buffer, dead_buffer = (ggml.ggml_backend_buft_alloc_buffer(buft, 4096) for _ in range(2))
-        self.good += self.tensors(bare)[:2]
+        self.live += self.tensors(bare)[:2]
         placed = ggml.ggml_backend_alloc_ctx_tensors(bare, backend)
         array = (ctypes.c_void_p * 1)(backend)
         sched, dead_sched = (ggml.ggml_backend_sched_new(array, None, 1, 64, False) for _ in range(2))
@@ -129,96 +186,65 @@ class World:
         opt, dead_opt = self.training(backend, sched), self.training(backend, sched)
         ggml.gguf_set_val_u32(gguf, b"key", 7)
         ggml.gguf_set_arr_str(gguf, b"strings", [b"a", b"b"], 2)
-        ggml.gguf_add_tensor(gguf, ggml.ggml_set_name(self.good[0], b"t"))
+        ggml.gguf_add_tensor(gguf, ggml.ggml_set_name(self.live[0], b"t"))
         for free, dead in (
-            (ggml.ggml_opt_free, dead_opt), (ggml.ggml_backend_graph_plan_free, None), (ggml.gguf_free, dead_gguf),
-            (ggml.ggml_backend_buffer_free, dead_buffer), (ggml.ggml_backend_sched_free, dead_sched), (ggml.ggml_gallocr_free, dead_galloc),
-            (ggml.ggml_opt_dataset_free, dead_dataset), (ggml.ggml_opt_result_free, dead_result), (ggml.ggml_threadpool_free, pools[1]),
-            (ggml.ggml_backend_free, dead_backend),
+            (ggml.ggml_opt_free, dead_opt), (ggml.gguf_free, dead_gguf), (ggml.ggml_backend_buffer_free, dead_buffer),
+            (ggml.ggml_backend_sched_free, dead_sched), (ggml.ggml_gallocr_free, dead_galloc),
+            (ggml.ggml_opt_dataset_free, dead_dataset), (ggml.ggml_opt_result_free, dead_result),
+            (ggml.ggml_threadpool_free, pools[1]), (ggml.ggml_backend_free, dead_backend),
         ):  # fmt: skip
-            if dead is not None:
-                free(dead)
-                self.values.append(dead)
+            free(dead)
+            self.values.append(dead)
         ggml.ggml_backend_graph_plan_free(backend, dead_plan)
         self.values.append(dead_plan)
-        backends, datasets, results = [backend], [dataset], [result]
-        self.fits |= {
-            "ctx": [self.fits["ctx"][0], bare], "gguf": [gguf], "backend": backends, "backend1": backends, "backend2": backends,
-            "backend_cpu": backends, "backend_src": backends, "backend_dst": backends, "backends": [array], "buffer": [buffer, placed],
-            "buffers": [(ctypes.c_void_p * 1)(buffer)], "buft": [buft], "bufts": [(ctypes.c_void_p * 1)(buft)], "device": [device],
-            "devs": [(ctypes.c_void_p * 1)(device)], "reg": [reg], "sched": [sched], "backend_sched": [sched], "galloc": [galloc],
-            "dataset": datasets, "result": results, "result_train": results, "result_eval": results, "threadpool": [pools[0]],
+        backend_names = ("backend", "backend1", "backend2", "backend_cpu", "backend_src", "backend_dst")
+        self.valid |= dict.fromkeys(backend_names, [backend])
+        self.valid |= dict.fromkeys(("result", "result_train", "result_eval"), [result])
+        self.valid |= {
+            "ctx": [self.valid["ctx"][0], bare], "gguf": [gguf], "backends": [array], "buffer": [buffer, placed],
+            "buffers": [(ctypes.c_void_p * 1)(buffer)], "buft": [buft], "bufts": [(ctypes.c_void_p * 1)(buft)],
+            "device": [device], "devs": [(ctypes.c_void_p * 1)(device)], "reg": [reg], "sched": [sched],
+            "backend_sched": [sched], "galloc": [galloc], "dataset": [dataset], "threadpool": [pools[0]],
             "plan": [plan], "opt_ctx": [opt], "measure_graph": self.graphs,
             "copy": [ggml.ggml_backend_graph_copy_(backend, self.graphs[0])],
-            "params": [ggml.ggml_opt_default_params(sched, 3), ggml.ggml_init_params()], "talloc": [ggml.ggml_tallocr_new(buffer)],
-            "key": [b"key", b"strings", b"none"], "name": [b"t", b"CPU"], "fname": [b"file"], "filename": [b"file"],
+            "params": [ggml.ggml_opt_default_params(sched, 3), ggml.ggml_init_params()],
+            "talloc": [ggml.ggml_tallocr_new(buffer)], "key": [b"key", b"strings", b"none"], "name": [b"t", b"CPU"],
+            "fname": [b"file"], "filename": [b"file"],
         }  # fmt: skip
 
-    def training(self, backend, sched):
-        """An optimisation context of one weight."""
-        static = self.context(no_alloc=True)
-        x, w = ggml.ggml_new_tensor_2d(static, 0, 4, 2), ggml.ggml_new_tensor_2d(static, 0, 4, 1)
-        ggml.ggml_set_param(w)
-        ggml.ggml_backend_alloc_ctx_tensors(static, backend)
-        params = ggml.ggml_opt_default_params(sched, 3)
-        params.ctx_compute, params.inputs, params.outputs = self.context(no_alloc=True), x, None
-        params.outputs = ggml.ggml_mul_mat(params.ctx_compute, w, x)
-        return ggml.ggml_opt_init(params)
-
-    def garbage(self, struct):
-        n = ctypes.sizeof(struct) // 8 + 1
-        words = [self.rng.choice((0, 1, 5, 64, (1 << 64) - 1, 1 << 40, self.rng.getrandbits(64))) for _ in range(n)]
-        return struct.from_buffer(bytearray(b"".join(w.to_bytes(8, "little") for w in words)))
-
-    def spoilt(self, t):
-        """A copy of a live tensor, in its context, with a field that a caller wrote over."""
-        t = self.api.ggml_sqr(self.fits["ctx"][0], self.good[0]) if self.rng.random() < 0.5 else t
-        field, kind = self.rng.choice([f for f in type(t.contents)._fields_ if f[0] not in ("data", "extra", "padding")])
+    def corrupted(self, t):
+        """The tensor t or a new node, with one field overwritten by random bytes."""
+        t = self.api.ggml_sqr(self.valid["ctx"][0], self.live[0]) if self.rng.random() < 0.5 else t
+        fields = [f for f in type(t.contents)._fields_ if f[0] not in ("data", "extra", "padding")]
+        field, kind = self.rng.choice(fields)
         made = self.garbage(type("Field", (ctypes.Structure,), {"_fields_": [(field, kind)]}))
         setattr(t.contents, field, getattr(made, field))
         return t
 
-    def context(self, **how):
-        return self.api.ggml_init(self.api.ggml_init_params(**{"mem_size": 1 << 20, "mem_buffer": None, "no_alloc": False, **how}))
-
-    def tensors(self, ctx):
-        new, q8, f16 = self.api.ggml_new_tensor_4d, self.api.GGML_TYPE_Q8_0, self.api.GGML_TYPE_F16
-        made = [new(ctx, *row) for row in (
-            (0, 4, 3, 1, 1), (0, 3, 4, 2, 1), (f16, 8, 2, 2, 2), (self.api.GGML_TYPE_I32, 5, 1, 1, 1), (q8, 64, 2, 1, 1), (0, 0, 3, 1, 1),
-             (0, 7, 1, 1, 1))]  # fmt: skip
-        return [*made, self.api.ggml_sqr(ctx, made[0])]
-
-    def graph(self, ctx):
-        y = self.api.ggml_sqr(ctx, self.api.ggml_new_tensor_1d(ctx, 0, 4))
-        if self.api is not ggml:
-            return ctypes.pointer(self.api.ggml_build_forward(y))
-        g = ggml.ggml_new_graph_custom(ctx, 8, self.rng.random() < 0.5)
-        ggml.ggml_build_forward_expand(g, y)
-        return g
-
     def argument(self, function, name):
-        """Anything, or something that fits and so gets the call further."""
+        """A random argument for a parameter: often a valid one, so that the call passes the first checks."""
         rng = self.rng
         kind = "gguf" if name == "ctx" and function.startswith("gguf_") else name
         if name in MEMORY:
             return rng.choice(self.unmapped)
         if name in FUNCTIONS:
             return rng.choice([*self.unmapped, boom, *self.callbacks])
-        if kind in self.fits and rng.random() < 0.8:
-            return rng.choice(self.fits[kind])
+        if kind in self.valid and rng.random() < 0.8:
+            return rng.choice(self.valid[kind])
         if rng.random() < 0.5:
-            return rng.choice(self.values + self.handles + self.good)
-        return rng.choice(self.good) if rng.random() < 0.6 else rng.choice(NUMBERS)
+            return rng.choice(self.values + self.handles + self.live)
+        return rng.choice(self.live) if rng.random() < 0.6 else rng.choice(NUMBERS)
 
     def arguments(self, function, names):
-        apart = {"src", "dst"} if "type" in names or "hist" in names else ()  # there they are memory, not tensors
-        return [self.rng.choice(self.unmapped) if name in apart else self.argument(function, name) for name in names]
+        memory = {"src", "dst"} if "type" in names or "hist" in names else ()  # not tensors in such a function
+        return [self.rng.choice(self.unmapped) if name in memory else self.argument(function, name) for name in names]
 
 
-def complaint(name, error):
-    """What is wrong with an exception; None: nothing."""
+# ---- calls -----------------------------------------------------------------------------------------------------------
+def fault(name, error):
+    """What is wrong with an exception, or None."""
     text, bare = str(error), name.removeprefix("legacy.").rstrip("_")
-    if not isinstance(error, PROPER):
+    if not isinstance(error, EXPECTED):
         return f"raised {error!r}"
     if text == "boom" or isinstance(error, OSError) and error.errno:
         return None
@@ -228,7 +254,7 @@ def complaint(name, error):
 
 
 def child(seed, names, calls):
-    """Calls; says each before it makes it."""
+    """Calls each function `calls` times and prints each call before it."""
     faulthandler.enable()
     rng = random.Random(seed)
     out = os.dup(1)
@@ -237,30 +263,36 @@ def child(seed, names, calls):
     parameters = functions("")
     for name in names:
         api = ggml.legacy if name.startswith("legacy.") else ggml
-        world = World(rng, api)
-        spends = "free" in name or "reset" in name  # what the other calls need: they get a new world, which is never freed
-        for _ in range(min(calls, 25) if spends else calls):
-            args = world.arguments(name, parameters[name])
+        made = Arguments(rng, api)
+        invalidates = "free" in name or "reset" in name  # the next call needs new objects, which are never freed
+        for _ in range(min(calls, 25) if invalidates else calls):
+            args = made.arguments(name, parameters[name])
             os.write(out, f"{name}({', '.join(repr(a)[:60] for a in args)})\n".encode(errors="replace"))
             try:
                 resolve(name)(*args)
             except BaseException as error:
-                wrong = complaint(name, error)
+                wrong = fault(name, error)
                 if wrong:
                     sys.exit(wrong)
-            if spends:
-                world = World(rng, api)
-        if resource and resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << (10 if sys.platform == "linux" else 0) > MOST:
-            sys.exit("took too much memory")
+            if invalidates:
+                made = Arguments(rng, api)
+        if resource and peak_memory() > MEMORY_LIMIT:
+            sys.exit("used too much memory")
     os.write(out, b"done\n")
-    os._exit(0)  # objects that hold each other's freed memory are not this program's matter
+    os._exit(0)  # without destructors: objects may refer to freed ones
+
+
+def peak_memory():
+    """The peak of the resident set in bytes."""
+    unit = 1024 if sys.platform == "linux" else 1
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
 def run(seed, names, calls):
-    """What ended a child that called these functions, or None."""
+    """Calls functions in a child process. Returns why it ended early, or None."""
     command = [sys.executable, __file__, "--child", ",".join(names), "--seed", str(seed), "--calls", str(calls)]
     try:
-        done = subprocess.run(command, capture_output=True, timeout=HANG)
+        done = subprocess.run(command, capture_output=True, timeout=TIME_LIMIT)
     except subprocess.TimeoutExpired as e:
         return f"hung at {(e.stdout or b'').decode(errors='replace').splitlines()[-1:]}"
     lines = done.stdout.decode(errors="replace").splitlines() or [""]
@@ -272,10 +304,10 @@ def run(seed, names, calls):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--seconds", type=float, default=60)
-    parser.add_argument("--rounds", type=int, default=0, help="how often to go through all functions, in place of --seconds")
+    parser.add_argument("--rounds", type=int, default=0, help="calls all functions so often, without a time limit")
     parser.add_argument("--calls", type=int, default=150, help="calls of each function in a child")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", default="", help="functions whose names begin so")
+    parser.add_argument("--only", default="", help="only functions with this prefix")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.child:
@@ -286,7 +318,7 @@ def main():
         for i in range(0, len(names), 25):
             part = names[i : i + 25]
             problem = run(seed, part, args.calls)
-            while problem:  # one function's crash hides the rest: note it, go on behind it
+            while problem:  # continues with the functions after the one that failed
                 bad.append(problem)
                 print(f"seed {seed}: {problem}\n", flush=True)
                 culprit = problem.partition(" at ")[2].strip("['\"").partition("(")[0]
@@ -298,7 +330,7 @@ def main():
         else:
             continue
         break
-    print(f"{done} children of {args.calls} calls a function, {len(bad)} died, hung or raised what they must not")
+    print(f"{done} children with {args.calls} calls of each function, {len(bad)} faults")
     sys.exit(1 if bad else 0)
 
 

@@ -1,10 +1,9 @@
-"""Writes into the fields and the data of nodes before they are computed: an error or a result, never a crash.
+"""Overwrites fields and data of nodes before they are computed. The result is an error or values, never a crash.
 
     python fuzz/fields.py --seconds 600 --seed 1
 
-The nodes are the samples of tests/cases. The data of each tensor ends at the end of mapped memory, so that a read or
-write behind it is a crash. Every case is printed before it is computed, so the last line names the one that crashed.
-Needs mmap, as Linux has it.
+The nodes are the samples of tests/cases. Each tensor's data ends at inaccessible memory, so that an access beyond the
+end crashes. Each case is printed before it is computed: after a crash, it is the last line. Only for Linux.
 """
 
 import argparse
@@ -23,11 +22,20 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from cases import families  # noqa: E402
 from cases.harness import ISAS, Call, context, graph_of  # noqa: E402
 
-GAP = 1 << 28  # bytes around each tensor that can't be touched
-WORDS = (0, 1, 2, 3, -1, 5, 7, 8, 16, 24, 40, 255, 256, 512, 1 << 20, 2**31 - 1, -(2**31), 0x7F800000, 0x7FC00000, 0x3F800000)
-CUSTOM = range(88, 92)  # would call an address that is made up
-OPS = [v for name, v in _core.enums().items() if name.startswith("GGML_OP_") and name != "GGML_OP_COUNT" and v not in CUSTOM]
-TYPES = [v for name, v in _core.enums().items() if name.startswith("GGML_TYPE_") and name != "GGML_TYPE_COUNT"]
+GAP = 1 << 28  # inaccessible bytes on both sides of each tensor
+SPECIAL_FLOATS = (0x7F800000, 0x7FC00000, 0x3F800000)  # the bits of infinity, NaN and 1
+PARAMETERS = (0, 1, 2, 3, -1, 5, 7, 8, 16, 24, 40, 255, 256, 512, 1 << 20, 2**31 - 1, -(2**31), *SPECIAL_FLOATS)
+
+
+def numbers(prefix, *apart):
+    """The numbers of the constants that begin with a prefix, without some of them."""
+    names = {name.removeprefix(prefix): v for name, v in _core.enums().items() if name.startswith(prefix)}
+    return [v for name, v in names.items() if name not in apart]
+
+
+# Custom operations would call a random address.
+OPS = numbers("GGML_OP_", "COUNT", "MAP_CUSTOM1", "MAP_CUSTOM2", "MAP_CUSTOM3", "CUSTOM")
+TYPES = numbers("GGML_TYPE_", "COUNT")
 libc = ctypes.CDLL(None)
 libc.mmap.restype = ctypes.c_void_p
 libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
@@ -36,7 +44,7 @@ libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 
 
 class Guarded:
-    """Moves the data of tensors to where nothing lies behind it; `sizes`: of each, by its address."""
+    """Moves the data of tensors to the end of mapped memory. `sizes`: bytes of each tensor's data by its address."""
 
     def __init__(self, tensors):
         self.maps, self.sizes = [], {}
@@ -44,7 +52,7 @@ class Guarded:
             n = self.sizes[ctypes.addressof(t.contents)] = ggml.ggml_nbytes(t)
             if n and not t.contents.view_src:
                 pages = -(-n // 4096) * 4096
-                base = libc.mmap(None, pages + 2 * GAP, 0, 0x4022, -1, 0)  # private, anonymous, no memory set aside
+                base = libc.mmap(None, pages + 2 * GAP, 0, 0x4022, -1, 0)  # MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE
                 libc.mprotect(base + GAP, pages, 3)
                 self.maps.append((base, pages + 2 * GAP))
                 ctypes.memmove(base + GAP + pages - n, t.contents.data, n)
@@ -59,18 +67,19 @@ class Guarded:
 
 
 def spoil(rng, t, others, size):
-    """Writes over something of a tensor; says what."""
+    """Overwrites a field, a parameter or the data of a tensor. Returns a description of what it overwrote."""
     c, d = t.contents, rng.randrange(4)
     how = rng.choice(("param", "param", "ne", "swap", "nb", "type", "src", "op", "bytes"))
     if how == "param":
         d = rng.randrange(16)
-        c.op_params[d] = rng.choice((*WORDS, rng.getrandbits(31)))
+        c.op_params[d] = rng.choice((*PARAMETERS, rng.getrandbits(31)))
     elif how == "ne":
         c.ne[d] = rng.choice((0, 1, 2, 3, 8, c.ne[d] - 1, c.ne[d] + 1, c.ne[d] * 2, c.ne[d] // 2, 1 << 31, 1 << 40))
     elif how == "swap":
         c.ne[d], c.ne[d - 1] = c.ne[d - 1], c.ne[d]
     elif how == "nb":
-        c.nb[d] = rng.choice((0, 1, 2, 4, 8, c.nb[d] // 2, c.nb[d] * 2, c.nb[d - 1], abs(c.nb[d] - 4), 1 << 40, (1 << 64) - 4))
+        near = (c.nb[d] // 2, c.nb[d] * 2, c.nb[d - 1], abs(c.nb[d] - 4))
+        c.nb[d] = rng.choice((0, 1, 2, 4, 8, *near, 1 << 40, (1 << 64) - 4))
     elif how == "type":
         c.type = rng.choice(TYPES)
     elif how == "src":
@@ -84,7 +93,7 @@ def spoil(rng, t, others, size):
 
 
 def attempt(rng, name, op):
-    """One case; whether it was computed."""
+    """Tries one case. Returns whether it was computed."""
     _core.isa_select(rng.choice(ISAS))
     with context() as ctx:
         args = op.args(rng.randrange(len(op.samples)))
@@ -116,7 +125,7 @@ def main():
     options = parser.parse_args()
     faulthandler.enable()
     rng, end, results = random.Random(options.seed), time.monotonic() + options.seconds, []
-    # The callback of a custom operation is an address in the node: a changed one may crash, as it does in C.
+    # A custom operation holds the address of its callback: an overwritten one may crash, as it does in C.
     cases = {op.name: op for stem, family in families().items() if stem != "custom" for op in family}
     while time.monotonic() < end:
         name = rng.choice(list(cases))

@@ -1,11 +1,11 @@
-"""Feeds broken GGUF files to the reader: each is an error or a sound file, never a crash, a hang or a flood of memory.
+"""Reads invalid GGUF files. Each is an error or a valid file: no crash, no hang, no excessive use of memory.
 
     python fuzz/gguf.py --seconds 3600
     python fuzz/gguf.py --atheris -max_total_time=3600      # libFuzzer's mutator (pip install atheris)
 
-Inputs are mutants of the files in fuzz/corpus. A mutant whose error message is of a new kind joins them for the run. Each input
-ends at a page that can't be read. It lies in a file (--last), at the end of its first 64 KiB; its length is in the 8 bytes behind
-these: so it is there after a crash.
+Inputs are mutants of the files in fuzz/corpus. A mutant that gives a new kind of error message is added to them during
+the run. Each input ends at an inaccessible page. The memory is that of a file (--last), so that the input is available
+after a crash: at the end of the first 64 KiB, followed by its length in 8 bytes.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from pathlib import Path
 import ggml
 
 CORPUS = Path(__file__).resolve().parent / "corpus"
-MOST = 1 << 16  # bytes of an input
-SLOW = 1.0  # seconds of CPU time: the machine may be busy with other things
-NUMBERS = [0, 1, 2, 3, 4, 5, 7, 8, 9, 12, 13, 31, 32, 33, 63, 64, 127, 128, 255, 256, 65535, 65536, 2**31 - 1, 2**31, 2**32 - 1, 2**32,
-           2**61, 2**62 - 1, 2**62, 2**63 - 1, 2**63, 2**64 - 33, 2**64 - 8, 2**64 - 1]  # fmt: skip
+LONGEST = 1 << 16  # bytes of an input
+SLOWEST = 1.0  # seconds of processor time, which does not include other processes
+NUMBERS = [0, 1, 2, 3, 4, 5, 7, 8, 9, 12, 13, 31, 32, 33, 63, 64, 127, 128, 255, 256, 65535, 65536, 2**31 - 1, 2**31,
+           2**32 - 1, 2**32, 2**61, 2**62 - 1, 2**62, 2**63 - 1, 2**63, 2**64 - 33, 2**64 - 8, 2**64 - 1]  # fmt: skip
 GETTERS = {kind: getattr(ggml, f"gguf_get_val_{name}") for kind, name in enumerate(
     ["u8", "i8", "u16", "i16", "u32", "i32", "f32", "bool", "str", None, "u64", "i64", "f64"]) if name}  # fmt: skip
 
 
 def read_all(handle):
-    """Asks for everything there is; returns it."""
+    """Reads everything that the file contains and returns it."""
     found = [ggml.gguf_get_version(handle), ggml.gguf_get_alignment(handle)]
     for i in range(ggml.gguf_get_n_kv(handle)):
         key, kind = ggml.gguf_get_key(handle, i), ggml.gguf_get_kv_type(handle, i)
@@ -56,27 +56,27 @@ def read_all(handle):
 
 
 class Guarded:
-    """Memory for inputs, shown by a file; behind it lies a page that can't be read."""
+    """Memory for inputs, mapped from a file and followed by an inaccessible page."""
 
     def __init__(self, path):
-        self.file = open(path, "w+b", buffering=0)  # noqa: SIM115 (open as long as the memory is used)
-        self.file.truncate(MOST + mmap.PAGESIZE)
-        self.memory = mmap.mmap(self.file.fileno(), MOST + mmap.PAGESIZE)
-        self.end = ctypes.addressof(ctypes.c_char.from_buffer(self.memory)) + MOST
+        self.file = open(path, "w+b", buffering=0)  # noqa: SIM115 (it stays open while the memory is in use)
+        self.file.truncate(LONGEST + mmap.PAGESIZE)
+        self.memory = mmap.mmap(self.file.fileno(), LONGEST + mmap.PAGESIZE)
+        self.end = ctypes.addressof(ctypes.c_char.from_buffer(self.memory)) + LONGEST
         libc = ctypes.CDLL(None, use_errno=True)
         assert libc.mprotect(ctypes.c_void_p(self.end), ctypes.c_size_t(mmap.PAGESIZE), 0) == 0
 
     def put(self, data):
-        """The address of a copy of `data`, which ends where reading does."""
-        self.memory[MOST - len(data) : MOST] = data
-        os.pwrite(self.file.fileno(), struct.pack("<Q", len(data)), MOST)
+        """The address of a copy of `data` that ends at the inaccessible page."""
+        self.memory[LONGEST - len(data) : LONGEST] = data
+        os.pwrite(self.file.fileno(), struct.pack("<Q", len(data)), LONGEST)
         return self.end - len(data)
 
 
 def attempt(data, address=None, chunk=None):
-    """One input: the error message, or "" where the file is sound and gives the same again after it was written.
+    """Reads an input. Returns the error message, or "" for a valid file, which must be the same after writing it.
 
-    address: where a copy of it is. chunk: read it through a callback, so many bytes at a time.
+    address: the address of a copy, to read from there. chunk: bytes per call, to read it through a callback.
     """
     out = ctypes.c_void_p()
     params = ggml.gguf_init_params(no_alloc=bool(len(data) & 1), ctx=ctypes.pointer(out))
@@ -96,9 +96,8 @@ def attempt(data, address=None, chunk=None):
     found = read_all(handle)
     meta = ctypes.create_string_buffer(ggml.gguf_get_meta_size(handle))
     ggml.gguf_get_meta_data(handle, meta)
-    again = ggml.gguf_init_from_buffer(meta, len(meta) - 1 if len(meta) > ggml.gguf_get_meta_size(handle) else len(meta),
-                                       ggml.gguf_init_params(no_alloc=True))  # fmt: skip
-    assert read_all(again) == found, "the file changed by being written"
+    again = ggml.gguf_init_from_buffer(meta, len(meta), ggml.gguf_init_params(no_alloc=True))
+    assert read_all(again) == found, "the file differs after writing it"
     tensor, seen = ggml.ggml_get_first_tensor(out), 0
     while tensor:
         if tensor.contents.data and ggml.ggml_nbytes(tensor):
@@ -112,6 +111,7 @@ def attempt(data, address=None, chunk=None):
 
 
 def mutate(rng, pool):
+    """A copy of an input of the pool with one or more random changes."""
     data = bytearray(rng.choice(pool))
     for _ in range(rng.choice((1, 1, 1, 2, 3, 8))):
         at = rng.randrange(len(data) + 1)
@@ -119,8 +119,8 @@ def mutate(rng, pool):
         if how == 0 and data:
             data[at % len(data)] ^= 1 << rng.randrange(8)
         elif how == 1:
-            size = rng.choice((1, 2, 4, 8))
-            data[at : at + size] = (rng.choice(NUMBERS) & (1 << 8 * size) - 1).to_bytes(size, rng.choice(("little", "big")))
+            size, order = rng.choice((1, 2, 4, 8)), rng.choice(("little", "big"))
+            data[at : at + size] = (rng.choice(NUMBERS) % (1 << 8 * size)).to_bytes(size, order)
         elif how == 2:
             del data[at : at + rng.choice((1, 2, 4, 8, 32, 200))]
         elif how == 3:
@@ -130,21 +130,22 @@ def mutate(rng, pool):
         elif how == 5:
             other = rng.choice(pool)
             data[at:] = other[rng.randrange(len(other) + 1) :]
-        elif len(data) >= 24:  # a count or a length near what it was
+        elif len(data) >= 24:  # changes a count or a length slightly
             at = rng.choice((8, 16, rng.randrange(len(data) - 7)))
             n = (struct.unpack_from("<Q", data, at)[0] + rng.choice((-33, -2, -1, 1, 2, 7, 33))) % 2**64
             struct.pack_into("<Q", data, at, n)
-    return bytes(data[:MOST])
+    return bytes(data[:LONGEST])
 
 
 def kind_of(message):
+    """An error message without its numbers and names."""
     return re.sub(r"'.*'|\"[^\"]*\"|\d+", "", message)
 
 
 def run(seconds, seed, last):
     rng = random.Random(seed)
     pool = [p.read_bytes() for p in sorted(CORPUS.glob("*.gguf"))]
-    kinds, tried, sound = {kind_of(attempt(p)) for p in pool}, 0, 0
+    kinds, tried, valid = {kind_of(attempt(p)) for p in pool}, 0, 0
     guarded = Guarded(last)
     start = time.monotonic()
     memory, slowest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, 0
@@ -154,31 +155,32 @@ def run(seconds, seed, last):
         began = time.thread_time()
         message = attempt(data, address)
         slowest = max(slowest, time.thread_time() - began)
-        assert slowest < SLOW, f"{slowest:.1f} s for an input of {len(data)} bytes, which is in {last}"
-        if tried % 16 == 0:  # the same through a callback
+        assert slowest < SLOWEST, f"{slowest:.1f} s for an input of {len(data)} bytes, which is in {last}"
+        if tried % 16 == 0:  # reading through a callback gives the same
             other = attempt(data, chunk=rng.choice((1, 7, 100, 1 << 20)))
             assert other.partition(": ")[2] == message.partition(": ")[2], (other, message)
         kind = kind_of(message)
-        tried, sound = tried + 1, sound + (not kind)
+        tried, valid = tried + 1, valid + (not kind)
         if kind not in kinds:
             kinds.add(kind)
             pool.append(data)
         if tried % 1_000_000 == 0:
             grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory
             assert grown < 200_000, f"memory has grown by {grown} KiB"
-            print(f"{time.monotonic() - start:.0f} s: {tried:,} inputs, {sound:,} sound, {len(kinds)} kinds of error, "
+            print(f"{time.monotonic() - start:.0f} s: {tried:,} inputs, {valid:,} valid, {len(kinds)} kinds of error, "
                   f"slowest {1e3 * slowest:.1f} ms, memory +{grown} KiB", flush=True)  # fmt: skip
-    print(f"done: {tried:,} inputs in {time.monotonic() - start:.0f} s, {sound:,} sound, {len(kinds)} kinds of error, no fault")
+    counts = f"{valid:,} valid, {len(kinds)} kinds of error"
+    print(f"done: {tried:,} inputs in {time.monotonic() - start:.0f} s, {counts}, no fault")
     for kind in sorted(kinds):
-        print("  " + (kind or "(sound)"))
+        print("  " + (kind or "(valid)"))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--last", default="last.gguf", help="file for the input being tried (%(default)s)")
-    parser.add_argument("--atheris", action="store_true", help="mutate with libFuzzer; further options are its own")
+    parser.add_argument("--last", default="last.gguf", help="file that contains the current input (%(default)s)")
+    parser.add_argument("--atheris", action="store_true", help="mutate with libFuzzer, which gets other options")
     options, rest = parser.parse_known_args()
     if options.atheris:
         import atheris

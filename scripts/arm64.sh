@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
 # Cross-builds the package for aarch64 on an x86-64 Debian and runs its tests under qemu-aarch64 on several CPUs.
 # Usage: scripts/arm64.sh setup            once: an aarch64 Python, and as root compiler and emulator (about 1 GB)
-#        scripts/arm64.sh [core|all]       builds and tests; CPUS="max cortex-a57" chooses the CPUs
-# Everything but the Debian packages lives in $ARM64 (default ~/.cache/ggml-cython/arm64).
+#        scripts/arm64.sh [core|all]       builds and tests; CPUS="max cortex-a57" selects the CPUs
+# All files except the Debian packages are in $ARM64 (default ~/.cache/ggml-cython/arm64).
 . "$(dirname "$0")/lib.sh"
 ARM64=${ARM64:-${XDG_CACHE_HOME:-$HOME/.cache}/ggml-cython/arm64}
 TRIPLET=aarch64-linux-gnu
-VERSION=3.11 # Debian 12's; the build needs a Python of the same minor version
+VERSION=3.11 # that of Debian 12; the build needs a Python of the same minor version
 PYTHON=${HOSTPYTHON:-python$VERSION}
 SYSROOT=$ARM64/sysroot
 
-# An apt state of its own for arm64 packages: they are unpacked, never installed, and the system's apt is left alone.
+# A separate apt state for arm64 packages. They are unpacked, not installed; the system's apt is not changed.
 fetch_sysroot() {
   local apt=$ARM64/apt archive
   mkdir -p "$apt/state/lists/partial" "$apt/cache/archives/partial" "$ARM64/debs" "$SYSROOT"
@@ -38,11 +38,11 @@ setup() {
   fetch_sysroot
   "$PYTHON" -m venv "$ARM64/venv"
   "$ARM64/venv/bin/pip" install -q 'setuptools>=69' wheel 'Cython>=3.1' numpy
-  # pip takes the tags as they are given: it does not know that 2_28 includes the older ones.
+  # pip uses the tags as given: it does not know that 2_28 includes the older ones.
   "$ARM64/venv/bin/pip" install -q --target "$ARM64/site" --only-binary :all: --python-version $VERSION \
     --implementation cp --abi cp${VERSION/./} --abi abi3 --abi none --platform manylinux_2_28_aarch64 \
     --platform manylinux_2_17_aarch64 --platform manylinux2014_aarch64 --platform any numpy pytest
-  # Compiled by the host's Python of the same version: under emulation each start would parse them again.
+  # Compiled to bytecode by the host's Python of the same version, because parsing is slow under emulation.
   "$PYTHON" -m compileall -q "$SYSROOT/usr/lib/python$VERSION" "$ARM64/site" >/dev/null || true
   mkdir -p "$ARM64/config" "$ARM64/bin"
   cp "$SYSROOT/usr/lib/python$VERSION/_sysconfigdata__$TRIPLET.py" "$ARM64/config/"
@@ -58,15 +58,15 @@ print("ready:", platform.machine(), "Python", platform.python_version(), "NumPy"
   touch "$ARM64/ready"
 }
 
-# The three variables together make setuptools build for the other Python: its sysconfig data on the path, that data's
-# name, and the platform's name. Compiler and suffix come from the data.
+# Three variables make setuptools build for the other Python: the path of its sysconfig data, the name of that data, and
+# the name of the platform. The data define the compiler and the suffix of modules.
 build() {
   copy_tree "$WORK/tree"
   (cd "$WORK/tree" && env PYTHONPATH="$ARM64/config" _PYTHON_SYSCONFIGDATA_NAME=_sysconfigdata__$TRIPLET \
     _PYTHON_HOST_PLATFORM=linux-aarch64 CPPFLAGS="-I$SYSROOT/usr/include/python$VERSION -I$SYSROOT/usr/include" \
     "$ARM64/venv/bin/pip" wheel -q --no-deps --no-build-isolation -w "$WORK/wheel" .)
   "$PYTHON" -m zipfile -e "$WORK"/wheel/*.whl "$WORK/package"
-  ls "$WORK"/package/ggml/*.cpython-*-$TRIPLET.so >/dev/null || die "the wheel holds no module for $TRIPLET"
+  ls "$WORK"/package/ggml/*.cpython-*-$TRIPLET.so >/dev/null || die "the wheel contains no module for $TRIPLET"
 }
 
 if [ "${1-}" = setup ]; then
@@ -79,7 +79,7 @@ temporary_folder
 say "cross-building"
 build
 for cpu in ${CPUS:-max cortex-a76 cortex-a57}; do
-  case $cpu in # what the CPU has beyond plain NEON
+  case $cpu in # the instruction set that must be chosen
     max*) wanted=i8mm ;;
     cortex-a76 | neoverse-n1) wanted=dotprod ;;
     cortex-a57 | cortex-a53 | cortex-a72) wanted=neon ;;

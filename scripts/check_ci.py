@@ -1,6 +1,6 @@
-"""Checks the CI configuration: the set of wheels that cibuildwheel would build, and the workflows against their schema.
+"""Checks the CI configuration: the wheels that cibuildwheel would build, and the schema of the workflows.
 
-Tools: pip install --group lint.
+It needs the tools of `pip install --group lint`.
 """
 
 import subprocess
@@ -9,7 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PYTHONS = ("cp310", "cp311", "cp312", "cp313")
-# cibuildwheel's platform: its architectures as the workflow asks for them, and what they are called
+# platform: {architecture, as in the workflow: tags of its wheels}
 PLATFORMS: dict[str, dict[str, tuple[str, ...]]] = {
     "linux": {
         "x86_64": ("manylinux_x86_64", "musllinux_x86_64"),
@@ -21,7 +21,7 @@ PLATFORMS: dict[str, dict[str, tuple[str, ...]]] = {
 
 
 def tool(module, *arguments):
-    """Runs a tool's module by this Python; its output, or the end of the program."""
+    """Runs a module with this Python and returns its output. Exits if it fails."""
     done = subprocess.run([sys.executable, "-m", module, *map(str, arguments)], capture_output=True, text=True)
     if done.returncode:
         sys.exit(f"{module} {' '.join(map(str, arguments))}\n{done.stdout}{done.stderr}")
@@ -29,6 +29,7 @@ def tool(module, *arguments):
 
 
 def check_wheels():
+    """Compares the wheels that cibuildwheel would build with PYTHONS and PLATFORMS."""
     count = 0
     for platform, architectures in PLATFORMS.items():
         for architecture, tags in architectures.items():
@@ -37,17 +38,18 @@ def check_wheels():
             wanted = {f"{python}-{tag}" for python in PYTHONS for tag in tags}
             if built != wanted:
                 sys.exit(f"wheels for {platform} {architecture}: missing {sorted(wanted - built)}, "
-                         f"not wanted {sorted(built - wanted)}")
+                         f"unexpected {sorted(built - wanted)}")
             count += len(built)
-    print(f"cibuildwheel would build the {count} wheels it should")
+    print(f"cibuildwheel builds the {count} expected wheels")
 
 
 def check_workflows():
+    """Validates the workflows against the schema of GitHub."""
     workflows = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
     if not workflows:
         sys.exit("no workflows found")
     tool("check_jsonschema", "--builtin-schema", "vendor.github-workflows", *workflows)
-    print("workflows follow the schema:", *(path.name for path in workflows))
+    print("valid workflows:", *(path.name for path in workflows))
 
 
 def main():

@@ -1,4 +1,4 @@
-# Shared by the scripts beside it: they source this file, it does nothing by itself.
+# Functions for the other scripts in this folder, which source this file.
 set -euo pipefail
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 PYTHON=${PYTHON:-python3}
@@ -9,7 +9,7 @@ say() { printf '== %s\n' "$*"; }
 die() { printf '%s: %s\n' "$(basename "$0")" "$*" >&2; exit 1; }
 usage() { sed -n '2,/^[^#]/{s/^# \{0,1\}//p}' "$0"; exit 2; }
 
-# core | all -> SELECT, arguments for pytest
+# choose_tests core|all: sets SELECT, the arguments of pytest
 choose_tests() {
   case ${1-all} in
     core) SELECT=(-m core) ;;
@@ -18,13 +18,13 @@ choose_tests() {
   esac
 }
 
-# WORK: a folder of this run's own, gone at its end
+# temporary_folder: sets WORK, a new folder that is deleted at exit
 temporary_folder() {
   WORK=$(mktemp -d)
   trap 'rm -rf "$WORK"' EXIT
 }
 
-# copy_tree DIR: the files git knows or would add, so that a build with other flags leaves this tree's build/ alone
+# copy_tree DIR: copies the files that git tracks or would add. A build with other flags there does not affect build/.
 copy_tree() {
   mkdir -p "$1"
   (cd "$ROOT" && git ls-files -z --cached --others --exclude-standard |
@@ -32,13 +32,13 @@ copy_tree() {
     tar --null -T - -cf -) | tar -xf - -C "$1"
 }
 
-# native_wheel DIR: this tree's wheel for this machine and $PYTHON
+# native_wheel DIR: builds the wheel for this machine and $PYTHON
 native_wheel() {
   "$PYTHON" -m pip wheel -q --no-deps -w "$1" "$ROOT"
   [ -n "$(ls "$1"/*.whl)" ]
 }
 
-# run_pytest PYTHON ARGUMENTS...: from outside the tree, where only the installed ggml can be found
+# run_pytest PYTHON ARGUMENTS...: runs the tests outside of the tree, where Python finds only the installed ggml
 run_pytest() {
   local python=$1
   shift

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Checks that need no build: ruff, mypy, rules of the sources, the shell scripts' syntax, workflows, the set of wheels.
+# Checks that need no build: ruff, mypy, check_sources.py, the syntax of the shell scripts, and check_ci.py.
 # Usage: scripts/lint.sh   (tools: pip install --group lint)
 . "$(dirname "$0")/lib.sh"
 cd "$ROOT"

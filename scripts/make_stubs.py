@@ -1,6 +1,7 @@
-"""Writes ggml/__init__.pyi and ggml/ggml.pyi from the built module; `--check` fails where they differ from it.
+"""Writes ggml/__init__.pyi and ggml/ggml.pyi from the built module. `--check` fails if they are out of date.
 
-Names, parameters and defaults come from the live module; the types of parameters from tests/data/api_current.json.
+Names, parameters and defaults are those of the imported module. The types of parameters are those of
+tests/data/api_current.json.
 """
 
 import argparse
@@ -31,13 +32,13 @@ CONVERSIONS = {  # ctypes name: (type of an argument, type of a result)
     "None": ("None", "None"),
 }
 
-# Names by kind, filled by sort_names
+# Names of the module by kind, from sort_names
 STRUCTS: set[str] = set()
 POINTERS: set[str] = set()
 CALLBACKS: set[str] = set()
 HANDLES: set[str] = set()
 
-# Functions that are Python in the bindings, so that the manifest has no types for them
+# Functions that the bindings define in Python, so that the manifest has no types for them
 UNTYPED = {
     "ggml_graph_plan": ("[POINTER(ggml_cgraph), c_int, ggml_threadpool_t_ctypes]", "ggml_cplan"),
     "ggml_graph_dup": ("[ggml_context_p_ctypes, POINTER(ggml_cgraph), c_bool]", "POINTER(ggml_cgraph)"),
@@ -116,7 +117,7 @@ def converted(text, is_result=False):
 
 
 def function_stub(name, function, facts):
-    """`def` line of a function. Types are the manifest's where the parameter has the manifest's name."""
+    """The `def` line of a function. A parameter has the type that the manifest gives for its name."""
     facts = facts or {"params": []}
     argtypes, result = UNTYPED.get(name) or (facts.get("argtypes"), facts.get("restype"))
     types = dict(zip(facts["params"], argtypes.strip("[]").split(", "))) if argtypes else {}
@@ -133,7 +134,7 @@ def function_stub(name, function, facts):
 
 
 def field_type(type_):
-    """The stub's type of a struct field."""
+    """The stub's type for the ctypes type of a struct field."""
     if issubclass(type_, ctypes.Array):
         if type_._type_ is ctypes.c_char:
             return "_Field[bytes, bytes]"
@@ -148,7 +149,7 @@ def field_type(type_):
 
 
 def class_stub(name, class_):
-    """A struct with its fields, a pointer, or a callback type."""
+    """The stub of a struct with its fields, of a pointer type or of a callback type."""
     body: list[str] = []
     if name in POINTERS:
         base = f"_StructPointer[{class_._type_.__name__}]"
@@ -161,7 +162,7 @@ def class_stub(name, class_):
 
 
 def alias_stub(name, class_):
-    """A second name of a type, or a name of one of ctypes' own."""
+    """The stub of another name of a struct, or of a name of a ctypes type."""
     if class_.__name__ in STRUCTS:
         return f"{name} = {class_.__name__}"
     if class_.__module__ == "ctypes" and hasattr(ctypes, class_.__name__):
@@ -170,7 +171,7 @@ def alias_stub(name, class_):
 
 
 def stub(module):
-    """The text of the package's stub, and the names in it."""
+    """The text of the package's stub."""
     facts = {f["name"]: f for f in json.loads(MANIFEST.read_text())["functions"]}
     constants, handles, classes, functions, others = [], [], [], [], []
     for name, value in vars(module).items():
@@ -193,7 +194,7 @@ def stub(module):
 
 
 def sort_names(module):
-    """Fills the sets of names that the other functions ask."""
+    """Fills STRUCTS, POINTERS, CALLBACKS and HANDLES."""
     global STRUCTS, POINTERS, CALLBACKS, HANDLES
     items = [(n, v) for n, v in vars(module).items() if not n.startswith("_")]
     types = [(n, v) for n, v in items if isinstance(v, type) and v.__name__ == n]
@@ -205,7 +206,7 @@ def sort_names(module):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="compare instead of writing")
+    parser.add_argument("--check", action="store_true", help="only compare the files")
     parser.add_argument("--into", type=Path, default=ROOT / "ggml", help="folder of the stubs")
     options = parser.parse_args()
     import ggml

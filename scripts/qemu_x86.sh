@@ -1,20 +1,20 @@
 #!/usr/bin/env bash
-# Imports the package and runs its tests under qemu-x86_64 on a CPU older than AVX, where the plain kernels must be
-# chosen, and on one with AVX2 and no AVX-512. Needs Debian's qemu-user-static.
+# Runs the tests under qemu-x86_64 on a CPU without AVX, which must use the scalar kernels, and on one with AVX2 but
+# without AVX-512. Needs qemu-user-static (Debian).
 # Usage: [PYTHON=python3.12] [CPUS="Nehalem Haswell"] scripts/qemu_x86.sh [core|all]
 . "$(dirname "$0")/lib.sh"
 choose_tests "${1-core}"
 temporary_folder
 QEMU=$(command -v qemu-x86_64-static || command -v qemu-x86_64) || die "qemu-x86_64 is not installed"
 
-# Without -march flags in the environment the build must hold nothing beyond the baseline outside the ISA kernels.
+# Built without -march flags: code outside of the kernels must not use instructions beyond the baseline.
 say "building"
 native_wheel "$WORK/wheel"
 "$PYTHON" -m venv "$WORK/venv"
 "$WORK/venv/bin/pip" install -q "$(echo "$WORK"/wheel/*.whl)[test]"
 real=$(readlink -f "$WORK/venv/bin/python")
 
-# A wrapper in the environment's bin: sys.executable is the wrapper, so child processes are emulated too.
+# A wrapper in the environment's bin/. sys.executable is the wrapper, so that child processes are emulated too.
 emulated=$WORK/venv/bin/emulated-python
 for cpu in ${CPUS:-Nehalem Haswell}; do
   case $cpu in

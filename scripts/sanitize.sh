@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds with the address and undefined-behaviour sanitizers and runs the tests on that build. Linux, GCC or clang.
+# Builds with the address and undefined-behaviour sanitizers and runs the tests. Linux, with GCC or clang.
 # Usage: [PYTHON=python3.12] scripts/sanitize.sh [core|all]
 . "$(dirname "$0")/lib.sh"
 choose_tests "$@"
@@ -10,17 +10,18 @@ say "building"
 "$PYTHON" -m venv "$WORK/venv"
 GGML_SANITIZE=1 "$WORK/venv/bin/pip" install -q "$WORK/tree[test]"
 
-# The runtime must come first in the process, before Python's own start. libstdc++ beside it: ASan resolves
-# __cxa_throw at start, and C++ modules (matplotlib's) throw.
+# The runtime must be loaded before Python starts. libstdc++ is loaded too, because ASan resolves __cxa_throw at start,
+# and C++ modules such as matplotlib's throw exceptions.
 cc=${CC:-gcc}
 runtime=$($cc -print-file-name=libasan.so)
 [ -e "$runtime" ] || runtime=$($cc -print-file-name=libclang_rt.asan-x86_64.so)
 [ -e "$runtime" ] || die "no address sanitizer runtime for $cc"
 export LD_PRELOAD="$runtime $($cc -print-file-name=libstdc++.so.6)"
-# CPython keeps memory until exit: leaks are not what this looks for. The allocator of Python itself is turned off, so
-# that objects are blocks the sanitizer knows.
-# Reports go to files: pytest holds back what a process prints that dies, and child processes have reports of their own.
-export ASAN_OPTIONS=detect_leaks=0:strict_string_checks=1:allocator_may_return_null=1:handle_segv=1:log_path=$WORK/asan
+# No leak detection: CPython keeps memory until exit. Python's own allocator is off (PYTHONMALLOC), so that the sanitizer
+# sees each object as a block. Reports are written to files, because pytest captures the output of a process that dies,
+# and child processes write reports too.
+ASAN_OPTIONS=detect_leaks=0:strict_string_checks=1:allocator_may_return_null=1:handle_segv=1
+export ASAN_OPTIONS=$ASAN_OPTIONS:log_path=$WORK/asan
 export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1:log_path=$WORK/ubsan PYTHONMALLOC=malloc
 say "running the tests"
 run_pytest "$WORK/venv/bin/python" -p no:faulthandler ${SELECT[@]+"${SELECT[@]}"} || status=$?

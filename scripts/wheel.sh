@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the wheel for this machine, repairs it with auditwheel (Linux), installs it without a compiler in a fresh
-# virtual environment and runs the tests there. Compares the sdist with the files git knows.
+# Builds the wheel for this machine, repairs it with auditwheel (Linux), installs it in a new virtual environment and
+# runs the tests there. Checks that the sdist contains the files that git tracks.
 # Usage: [PYTHON=python3.12] scripts/wheel.sh [core|all]
 . "$(dirname "$0")/lib.sh"
 choose_tests "$@"
@@ -18,15 +18,16 @@ else
 fi
 ls -l "$WORK"/wheel/*.whl
 
-say "sdist holds what git holds"
-"$WORK/tools/bin/python" -m build -q --sdist -o "$WORK/sdist" "$ROOT" >"$WORK/sdist.log" 2>&1 || die "$(cat "$WORK/sdist.log")"
+say "comparing the sdist with git"
+"$WORK/tools/bin/python" -m build -q --sdist -o "$WORK/sdist" "$ROOT" >"$WORK/sdist.log" 2>&1 ||
+  die "$(cat "$WORK/sdist.log")"
 tar -tzf "$WORK"/sdist/*.tar.gz | sed 's|^[^/]*/||' | sort >"$WORK/in_sdist"
 (cd "$ROOT" && git ls-files) | grep -v '^benchmarks/\|^docs/\|^examples/' | sort >"$WORK/in_git"
 [ -s "$WORK/in_git" ] || die "git lists no files"
 missing=$(comm -13 "$WORK/in_sdist" "$WORK/in_git")
 [ -z "$missing" ] || die "the sdist lacks: $missing"
 
-say "testing the wheel in a fresh environment"
+say "testing the wheel in a new environment"
 "$PYTHON" -m venv "$WORK/venv"
 "$WORK/venv/bin/pip" install -q --only-binary :all: "$(echo "$WORK"/wheel/*.whl)[test]"
 (cd "$WORK" && venv/bin/python -c 'import ggml, sys; assert ggml.__file__.startswith(sys.prefix), ggml.__file__')
