@@ -192,24 +192,8 @@ def test_any_bytes_decode(type):
         np.testing.assert_array_equal(got, want, name)
 
 
-# where a block's scales lie: (offset, a value that is no number)
-HALF, FLOAT = b"\x00\x7e", b"\x00\x00\x80\x7f"
-SCALES = {
-    **{t: [(0, HALF)] for t in ("F16", "Q4_0", "Q5_0", "Q8_0", "IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S", "IQ1_S")},
-    **{t: [(0, HALF)] for t in ("IQ4_NL", "IQ4_XS", "Q1_0")},
-    **{t: [(0, HALF), (2, HALF)] for t in ("Q4_1", "Q5_1", "Q8_1", "Q4_K", "Q5_K")},
-    "BF16": [(0, b"\x80\x7f")],
-    "Q2_K": [(80, HALF), (82, HALF)],
-    "Q3_K": [(108, HALF)],
-    "Q6_K": [(208, HALF)],
-    "Q8_K": [(0, FLOAT)],
-    "TQ1_0": [(52, HALF)],
-    "TQ2_0": [(64, HALF)],
-    "MXFP4": [(0, b"\xff")],
-    "IQ1_M": [(48, b"\x00\x00\x00\x00\x00\xc0\x00\x70")],
-    "F32": [(0, FLOAT)],
-    "F64": [(0, b"\x00\x00\x00\x00\x00\x00\xf0\x7f")],
-}
+# where a block's scales lie, with the bytes of an infinity
+SCALES = {type: scales(type) for type in BLOCKS if scales(type)}
 
 
 def valid(type, raw):
