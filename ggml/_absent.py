@@ -1,156 +1,216 @@
 """What this build does not have: the functions of GPU, accelerator and network backends.
 
-They exist, with their parameters, so that code that mentions them loads; calling one raises RuntimeError.
+They exist, with their parameters and docstrings, so that code that mentions them loads. Calling one raises
+RuntimeError.
 """
 
+# One row for each function: its prototype, and what it would do in a build with its backend.
 _BACKENDS = {
     "BLAS": """
-        ggml_backend_blas_init()
-        ggml_backend_is_blas(backend)
-        ggml_backend_blas_set_n_threads(backend_blas, n_threads)
-        ggml_backend_blas_reg()
+    ggml_backend_blas_init(): create a backend that multiplies matrices
+    ggml_backend_is_blas(backend): tell whether a backend is of this kind
+    ggml_backend_blas_set_n_threads(backend_blas, n_threads): set the number of threads of the BLAS library
+    ggml_backend_blas_reg(): return the registry of the devices
     """,
     "CANN": """
-        ggml_backend_cann_reg()
-        ggml_backend_cann_init(device)
-        ggml_backend_is_cann(backend)
-        ggml_backend_cann_buffer_type(device)
-        ggml_backend_cann_get_device_count()
-        ggml_backend_cann_host_buffer_type()
-        ggml_backend_cann_get_device_description(device, description, description_size)
-        ggml_backend_cann_get_device_memory(device, free, total)
+    ggml_backend_cann_reg(): return the registry of the devices
+    ggml_backend_cann_init(device): create a backend on a device
+    ggml_backend_is_cann(backend): tell whether a backend is of this kind
+    ggml_backend_cann_buffer_type(device): return the buffer type of a device
+    ggml_backend_cann_get_device_count(): return the number of devices
+    ggml_backend_cann_host_buffer_type(): return the type of host memory that devices copy from fastest
+    ggml_backend_cann_get_device_description(device, description, description_size): write the name of a device
+    ggml_backend_cann_get_device_memory(device, free, total): write the free and the total memory of a device
     """,
     "CLBlast": """
-        ggml_cl_init()
-        ggml_cl_mul(src0, src1, dst)
-        ggml_cl_add(src0, src1, dst)
-        ggml_cl_can_mul_mat(src0, src1, dst)
-        ggml_cl_mul_mat_get_wsize(src0, src1, dst)
-        ggml_cl_mul_mat(src0, src1, dst, wdata, wsize)
-        ggml_cl_free_data(tensor)
-        ggml_cl_transform_tensor(data, tensor)
+    ggml_cl_init(): open the OpenCL device and compile the kernels for it
+    ggml_cl_mul(src0, src1, dst): multiply two tensors element by element
+    ggml_cl_add(src0, src1, dst): add two tensors element by element
+    ggml_cl_can_mul_mat(src0, src1, dst): tell whether the device should compute a matrix product
+    ggml_cl_mul_mat_get_wsize(src0, src1, dst): return the bytes of work memory that a matrix product needs
+    ggml_cl_mul_mat(src0, src1, dst, wdata, wsize): multiply matrices
+    ggml_cl_free_data(tensor): free the device memory of a tensor
+    ggml_cl_transform_tensor(data, tensor): copy the data of a tensor to the device
     """,
     "CUDA": """
-        ggml_backend_cuda_init(device)
-        ggml_backend_is_cuda(backend)
-        ggml_backend_cuda_buffer_type(device)
-        ggml_backend_cuda_allreduce_tensor(backends, tensors, n_backends)
-        ggml_backend_cuda_split_buffer_type(main_device, tensor_split)
-        ggml_backend_cuda_host_buffer_type()
-        ggml_backend_cuda_get_device_count()
-        ggml_backend_cuda_get_device_description(device, description, description_size)
-        ggml_backend_cuda_get_device_memory(device, free, total)
-        ggml_backend_cuda_register_host_buffer(buffer, size)
-        ggml_backend_cuda_unregister_host_buffer(buffer)
-        ggml_backend_cuda_reg()
-        ggml_backend_cuda_log_set_callback(log_callback, user_data)
+    ggml_backend_cuda_init(device): create a backend on a device
+    ggml_backend_is_cuda(backend): tell whether a backend is of this kind
+    ggml_backend_cuda_buffer_type(device): return the buffer type of a device
+    ggml_backend_cuda_allreduce_tensor(backends, tensors, n_backends): replace each tensor by the sum of all of them
+    ggml_backend_cuda_split_buffer_type(main_device, tensor_split): return the type whose buffers split matrices by rows
+    ggml_backend_cuda_host_buffer_type(): return the type of host memory that devices copy from fastest
+    ggml_backend_cuda_get_device_count(): return the number of devices
+    ggml_backend_cuda_get_device_description(device, description, description_size): write the name of a device
+    ggml_backend_cuda_get_device_memory(device, free, total): write the free and the total memory of a device
+    ggml_backend_cuda_register_host_buffer(buffer, size): pin host memory, so that devices copy it faster
+    ggml_backend_cuda_unregister_host_buffer(buffer): unpin host memory
+    ggml_backend_cuda_reg(): return the registry of the devices
+    ggml_backend_cuda_log_set_callback(log_callback, user_data): set the function that receives log messages
     """,
     "Hexagon": """
-        ggml_backend_hexagon_init()
-        ggml_backend_is_hexagon(backend)
-        ggml_backend_hexagon_reg()
+    ggml_backend_hexagon_init(): create a backend on the first device
+    ggml_backend_is_hexagon(backend): tell whether a backend is of this kind
+    ggml_backend_hexagon_reg(): return the registry of the devices
     """,
     "Metal": """
-        ggml_backend_metal_init()
-        ggml_backend_is_metal(backend)
-        ggml_backend_metal_set_abort_callback(backend, abort_callback, user_data)
-        ggml_backend_metal_supports_family(backend, family)
-        ggml_backend_metal_capture_next_compute(backend)
-        ggml_backend_metal_reg()
+    ggml_backend_metal_init(): create a backend on the default device
+    ggml_backend_is_metal(backend): tell whether a backend is of this kind
+    ggml_backend_metal_set_abort_callback(backend, abort_callback, user_data): set the function that can stop a compute
+    ggml_backend_metal_supports_family(backend, family): tell whether the device belongs to a family of GPUs
+    ggml_backend_metal_capture_next_compute(backend): capture the GPU commands of the next compute for debugging
+    ggml_backend_metal_reg(): return the registry of the devices
     """,
     "OpenCL": """
-        ggml_backend_opencl_init()
-        ggml_backend_is_opencl(backend)
-        ggml_backend_opencl_buffer_type()
-        ggml_backend_opencl_host_buffer_type()
-        ggml_backend_opencl_reg()
+    ggml_backend_opencl_init(): create a backend on the first device
+    ggml_backend_is_opencl(backend): tell whether a backend is of this kind
+    ggml_backend_opencl_buffer_type(): return the buffer type of the first device
+    ggml_backend_opencl_host_buffer_type(): return the type of host memory that devices copy from fastest
+    ggml_backend_opencl_reg(): return the registry of the devices
     """,
     "OpenVINO": """
-        ggml_backend_openvino_init(device)
-        ggml_backend_is_openvino(backend)
-        ggml_backend_buffer_is_openvino(buffer)
-        ggml_backend_buft_is_openvino(buft)
-        ggml_backend_buft_is_openvino_host(buft)
-        ggml_backend_openvino_buffer_get_ctx_id(buffer)
-        ggml_backend_openvino_buffer_type(device)
-        ggml_backend_openvino_host_buffer_type(device)
-        ggml_backend_openvino_get_device_count()
-        ggml_backend_openvino_reg()
+    ggml_backend_openvino_init(device): create a backend on a device
+    ggml_backend_is_openvino(backend): tell whether a backend is of this kind
+    ggml_backend_buffer_is_openvino(buffer): tell whether a buffer is of this kind
+    ggml_backend_buft_is_openvino(buft): tell whether a buffer type is that of a device
+    ggml_backend_buft_is_openvino_host(buft): tell whether a buffer type is that of the host memory
+    ggml_backend_openvino_buffer_get_ctx_id(buffer): return the number that identifies a buffer
+    ggml_backend_openvino_buffer_type(device): return the buffer type of a device
+    ggml_backend_openvino_host_buffer_type(device): return the type of the host memory for a device
+    ggml_backend_openvino_get_device_count(): return the number of devices
+    ggml_backend_openvino_reg(): return the registry of the devices
     """,
     "RPC": """
-        ggml_backend_rpc_init(endpoint, device)
-        ggml_backend_is_rpc(backend)
-        ggml_backend_rpc_buffer_type(endpoint, device)
-        ggml_backend_rpc_get_device_memory(endpoint, device, free, total)
-        ggml_backend_rpc_start_server(endpoint, cache_dir, n_threads, n_devices, devices)
-        ggml_backend_rpc_reg()
-        ggml_backend_rpc_add_server(endpoint)
-        start_rpc_server(backend, endpoint, free_mem, total_mem)
+    ggml_backend_rpc_init(endpoint, device): create a backend on a device of a server
+    ggml_backend_is_rpc(backend): tell whether a backend is of this kind
+    ggml_backend_rpc_buffer_type(endpoint, device): return the buffer type of a device of a server
+    ggml_backend_rpc_get_device_memory(endpoint, device, free, total): write the memory sizes of a server's device
+    ggml_backend_rpc_start_server(endpoint, cache_dir, n_threads, n_devices, devices): serve devices to clients
+    ggml_backend_rpc_reg(): return the registry that finds the functions of this kind
+    ggml_backend_rpc_add_server(endpoint): return a registry with the devices of a server
+    start_rpc_server(backend, endpoint, free_mem, total_mem): serve one backend to clients, as releases of 2024 did
     """,
     "SYCL": """
-        ggml_backend_sycl_init(device)
-        ggml_backend_is_sycl(backend)
-        ggml_backend_sycl_buffer_type(device)
-        ggml_backend_sycl_split_buffer_type(tensor_split)
-        ggml_backend_sycl_comm_init(backends, n_backends)
-        ggml_backend_sycl_comm_free(comm_ctx)
-        ggml_backend_sycl_comm_allreduce_tensor(comm_ctx, tensors)
-        ggml_backend_sycl_host_buffer_type()
-        ggml_backend_sycl_print_sycl_devices()
-        ggml_backend_sycl_get_gpu_list(id_list, max_len)
-        ggml_backend_sycl_get_device_description(device, description, description_size)
-        ggml_backend_sycl_get_device_count()
-        ggml_backend_sycl_get_device_memory(device, free, total)
-        ggml_backend_sycl_reg()
+    ggml_backend_sycl_init(device): create a backend on a device
+    ggml_backend_is_sycl(backend): tell whether a backend is of this kind
+    ggml_backend_sycl_buffer_type(device): return the buffer type of a device
+    ggml_backend_sycl_split_buffer_type(tensor_split): return the type whose buffers split matrices by rows
+    ggml_backend_sycl_comm_init(backends, n_backends): create a communicator for sums over several backends
+    ggml_backend_sycl_comm_free(comm_ctx): free a communicator
+    ggml_backend_sycl_comm_allreduce_tensor(comm_ctx, tensors): replace each tensor by the sum of all of them
+    ggml_backend_sycl_host_buffer_type(): return the type of host memory that devices copy from fastest
+    ggml_backend_sycl_print_sycl_devices(): print a list of the devices
+    ggml_backend_sycl_get_gpu_list(id_list, max_len): write the numbers of the GPUs to an array
+    ggml_backend_sycl_get_device_description(device, description, description_size): write the name of a device
+    ggml_backend_sycl_get_device_count(): return the number of devices
+    ggml_backend_sycl_get_device_memory(device, free, total): write the free and the total memory of a device
+    ggml_backend_sycl_reg(): return the registry of the devices
     """,
     "VirtGPU": """
-        ggml_backend_virtgpu_reg()
+    ggml_backend_virtgpu_reg(): return the registry of the devices
     """,
     "Vulkan": """
-        ggml_vk_instance_init()
-        ggml_vk_init_cpu_assist()
-        ggml_vk_preallocate_buffers_graph_cpu_assist(node)
-        ggml_vk_preallocate_buffers_cpu_assist()
-        ggml_vk_build_graph_cpu_assist(node, last_node)
-        ggml_vk_compute_forward_cpu_assist(params, tensor)
-        ggml_vk_graph_cleanup_cpu_assist()
-        ggml_vk_free_cpu_assist()
-        ggml_backend_vk_init(dev_num)
-        ggml_backend_is_vk(backend)
-        ggml_backend_vk_get_device_count()
-        ggml_backend_vk_get_device_description(device, description, description_size)
-        ggml_backend_vk_get_device_memory(device, free, total)
-        ggml_backend_vk_buffer_type(dev_num)
-        ggml_backend_vk_host_buffer_type()
-        ggml_backend_vk_reg()
+    ggml_vk_instance_init(): create the Vulkan instance
+    ggml_vk_init_cpu_assist(): prepare the device for computing nodes on behalf of the CPU
+    ggml_vk_preallocate_buffers_graph_cpu_assist(node): add up the device memory that the nodes of a graph need
+    ggml_vk_preallocate_buffers_cpu_assist(): allocate the device memory that was added up for a graph
+    ggml_vk_build_graph_cpu_assist(node, last_node): record the device commands of a node
+    ggml_vk_compute_forward_cpu_assist(params, tensor): compute a node with its recorded commands
+    ggml_vk_graph_cleanup_cpu_assist(): drop the recorded commands of a graph
+    ggml_vk_free_cpu_assist(): free what ggml_vk_init_cpu_assist prepared
+    ggml_backend_vk_init(dev_num): create a backend on a device
+    ggml_backend_is_vk(backend): tell whether a backend is of this kind
+    ggml_backend_vk_get_device_count(): return the number of devices
+    ggml_backend_vk_get_device_description(device, description, description_size): write the name of a device
+    ggml_backend_vk_get_device_memory(device, free, total): write the free and the total memory of a device
+    ggml_backend_vk_buffer_type(dev_num): return the buffer type of a device
+    ggml_backend_vk_host_buffer_type(): return the type of host memory that devices copy from fastest
+    ggml_backend_vk_reg(): return the registry of the devices
     """,
     "WebGPU": """
-        ggml_backend_webgpu_init()
-        ggml_backend_webgpu_reg()
+    ggml_backend_webgpu_init(): create a backend on the first device
+    ggml_backend_webgpu_reg(): return the registry of the devices
     """,
     "zDNN": """
-        ggml_backend_zdnn_buffer_type()
-        ggml_backend_zdnn_reg()
+    ggml_backend_zdnn_buffer_type(): return the buffer type of the device
+    ggml_backend_zdnn_reg(): return the registry of the devices
     """,
     "ZenDNN": """
-        ggml_backend_zendnn_init()
-        ggml_backend_is_zendnn(backend)
-        ggml_backend_zendnn_set_n_threads(backend_zendnn, n_threads)
-        ggml_backend_zendnn_reg()
+    ggml_backend_zendnn_init(): create a backend that multiplies matrices
+    ggml_backend_is_zendnn(backend): tell whether a backend is of this kind
+    ggml_backend_zendnn_set_n_threads(backend_zendnn, n_threads): set the number of threads of the ZenDNN library
+    ggml_backend_zendnn_reg(): return the registry of the devices
     """,
 }
 
+# What the parameters mean. "CUDA.buffer" is a parameter that means something else in the functions of that backend.
+_PARAMETERS = {
+    "abort_callback": "callback(user_data) -> bool (ggml_abort_callback); True would stop the compute.",
+    "backend": "handle of a backend.",
+    "backend_blas": "handle of a backend of ggml_backend_blas_init.",
+    "backend_zendnn": "handle of a backend of ggml_backend_zendnn_init.",
+    "backends": "array of n_backends backend handles, one for each device.",
+    "buffer": "handle of a buffer.",
+    "CUDA.buffer": "address of the host memory.",
+    "buft": "handle of a buffer type.",
+    "cache_dir": "folder for copies of large tensors, bytes or str; None for no copies.",
+    "comm_ctx": "the communicator, from ggml_backend_sycl_comm_init.",
+    "data": "address of the data in host memory.",
+    "description": "text buffer that would receive the name.",
+    "description_size": "bytes of that buffer.",
+    "dev_num": "index of the device, 0 or more.",
+    "device": "index of the device, 0 or more.",
+    "devices": "array of n_devices device handles.",
+    "dst": "tensor for the result: any tensor, any shape.",
+    "endpoint": 'network address of the server, "host:port" as bytes or str.',
+    "family": "number of the family, as Metal counts them.",
+    "free": "pointer to a size_t that would receive the free bytes.",
+    "free_mem": "bytes of free memory to report to clients.",
+    "id_list": "array of max_len int that would receive the numbers.",
+    "last_node": "True for the last node of the graph.",
+    "log_callback": "callback(level, text, user_data) (ggml_log_callback).",
+    "main_device": "index of the device that holds what is not split.",
+    "max_len": "number of entries in id_list.",
+    "n_backends": "number of backends.",
+    "n_devices": "number of devices.",
+    "n_threads": "number of threads, 1 or more.",
+    "node": "a node of the graph: any tensor, any shape.",
+    "params": "pointer to the ggml_compute_params of the calling thread.",
+    "size": "bytes of that memory.",
+    "src0": "first operand: any tensor, any shape.",
+    "src1": "second operand: any tensor, any shape.",
+    "tensor": "the tensor: any tensor, any shape.",
+    "tensor_split": "array of float, the share of each device; None for shares by memory.",
+    "tensors": "array of tensor pointers, one for each backend.",
+    "total": "pointer to a size_t that would receive the bytes in total.",
+    "total_mem": "bytes of memory in total to report to clients.",
+    "user_data": "value that the callback would receive.",
+    "wdata": "address of work memory.",
+    "wsize": "bytes of work memory, from ggml_cl_mul_mat_get_wsize.",
+}
 
-def _make(backend, prototype):
-    """Python text of a function with that prototype."""
-    name = prototype.partition("(")[0]
+
+def _document(backend, parameters, what):
+    """Docstring of a function that would do `what`."""
+    meanings = [_PARAMETERS.get(f"{backend}.{name}") or _PARAMETERS[name] for name in parameters]
+    lines = [f"Would {what} ({backend} backend, not part of this build).", ""]
+    if parameters:
+        lines += ["The arguments are not examined.", "", "Args:"]
+        lines += [f"    {name}: {meaning}" for name, meaning in zip(parameters, meanings)]
+    lines += ["Returns:", "    Nothing: the function always raises.", "Raises:"]
+    return "\n".join([*lines, f"    RuntimeError: always, because this build lacks the {backend} backend."])
+
+
+def _make(backend, row):
+    """Python text of the function that a row describes."""
+    prototype, _, what = row.strip().partition(": ")
+    name, _, parameters = prototype.removesuffix(")").partition("(")
     message = f"{name}: the {backend} backend is not part of this build"
-    doc = f"Belongs to the {backend} backend, which is not part of this build: raises RuntimeError."
+    doc = _document(backend, parameters.split(", ") if parameters else [], what)
     return f"def {prototype}:\n    {doc!r}\n    raise RuntimeError({message!r})\n"
 
 
 functions = {"__name__": "ggml"}
-exec("".join(_make(b, line) for b, table in _BACKENDS.items() for line in table.strip().split("\n        ")), functions)
+exec("".join(_make(b, row) for b, table in _BACKENDS.items() for row in table.strip().splitlines()), functions)
 functions = {name: f for name, f in functions.items() if not name.startswith("__")}
 
 

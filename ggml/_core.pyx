@@ -451,11 +451,24 @@ def _owner_died(size_t base, size_t region):
         region_leave(GG_ARENA, r)
 
 def ggml_init(params):
-    """A new context: an arena of `params.mem_size` bytes for tensors and graphs; returns its handle (int).
+    """Creates a context: an arena in which tensors and graphs are allocated one after the other.
 
-    `mem_buffer` (ctypes or NumPy memory, or an address) is used instead of own memory when given; it is kept alive by the
-    context. `no_alloc` makes tensors without data. `mem_size=0` without a buffer makes a context that grows.
-    MemoryError: the memory can't be had. ValueError: the buffer is smaller than mem_size or not readable.
+    Contexts that still use memory of the caller that overlaps mem_buffer are freed.
+
+    Args:
+        params: ggml_init_params with three fields. mem_size: size of the arena in bytes; without mem_buffer it is
+            rounded up to a multiple of 16, and 0 makes an arena that grows as needed. mem_buffer: memory of the
+            caller to use as arena (ctypes memory or an address), or None to allocate it; the context keeps ctypes
+            memory alive. no_alloc: True if tensors get no data.
+    Returns:
+        Handle of the context (int); free it with ggml_free.
+    Raises:
+        TypeError: params is not a ggml_init_params.
+        ValueError: mem_buffer is smaller than mem_size, is not readable or lies in the arena of a live context.
+        MemoryError: the memory cannot be allocated.
+    Example:
+        params = ggml.ggml_init_params(mem_size=16 * 1024 * 1024, mem_buffer=None, no_alloc=False)
+        ctx = ggml.ggml_init(params)
     """
     enter(b"ggml_init")
     if not isinstance(params, _structs.ggml_init_params):
@@ -509,15 +522,38 @@ cdef int context_free(ggml_context *ctx) except -1:
     return 0
 
 def ggml_free(ctx):
-    """Frees the context: its tensors and graphs become invalid, NumPy and DLPack views stay usable. None is accepted.
+    """Frees a context with all its tensors and graphs.
 
-    A graph in memory of the caller (`mem_buffer`) stays usable as long as that memory lives.
+    Pointers to them become invalid, and functions that get one raise RuntimeError. NumPy and DLPack views of
+    tensors stay valid. Tensors and graphs stay usable only if the arena is memory of the caller (mem_buffer), as
+    long as that memory exists.
+
+    Args:
+        ctx: context; None is accepted and ignored.
+    Returns:
+        None.
+    Raises:
+        TypeError: ctx is not a context handle.
+        RuntimeError: ctx is not a live context.
     """
     if ctx is not None:
         context_free(arg_context(ctx, b"ggml_free"))
 
 def ggml_reset(ctx):
-    """Empties the context: every tensor and graph in it becomes invalid, the memory is used anew."""
+    """Removes all tensors and graphs from a context and keeps its memory for new ones.
+
+    Pointers to them become invalid, and a scratch buffer is no longer used. A context that grows keeps only its
+    first block of memory.
+
+    Args:
+        ctx: context to empty.
+    Returns:
+        None.
+    Raises:
+        TypeError: ctx is not a context handle.
+        RuntimeError: ctx is not a live context, or NumPy or DLPack views or a running computation use tensors in
+            its first block of memory.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_reset")
     cdef gg_region *kept = c.chunk
     while kept.prev != NULL:
@@ -528,31 +564,91 @@ def ggml_reset(ctx):
     gg_context_reset(c)
 
 def ggml_used_mem(ctx):
-    """Bytes of the arena that are in use (int)."""
+    """Gives the memory that is in use in a context.
+
+    Args:
+        ctx: context.
+    Returns:
+        Bytes of the arena in use (int): objects, their headers and padding; data in scratch buffers is not
+        included.
+    Raises:
+        TypeError: ctx is not a context handle.
+        RuntimeError: ctx is not a live context.
+    """
     return gg_context_used(arg_context(ctx, b"ggml_used_mem"))
 
 def ggml_get_mem_size(ctx):
-    """Size of the arena in bytes; of a context that grows, what it has so far."""
+    """Gives the size of a context's arena.
+
+    Args:
+        ctx: context.
+    Returns:
+        Size in bytes (int). For a context that grows, the bytes used in earlier blocks plus the size of the newest.
+    Raises:
+        TypeError: ctx is not a context handle.
+        RuntimeError: ctx is not a live context.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_get_mem_size")
     return c.closed + c.chunk.size if c.grows else c.mem_size
 
 def ggml_get_mem_buffer(ctx):
-    """Address of the arena (of the newest part, in a context that grows)."""
+    """Gives the address of a context's arena.
+
+    Args:
+        ctx: context.
+    Returns:
+        Address (int); for a context that grows, that of its newest block.
+    Raises:
+        TypeError: ctx is not a context handle.
+        RuntimeError: ctx is not a live context.
+    """
     return wrap_handle(arg_context(ctx, b"ggml_get_mem_buffer").chunk.base)
 
 def ggml_get_no_alloc(ctx):
-    """Whether new tensors get no data."""
+    """Tells whether new tensors of a context get no data.
+
+    Args:
+        ctx: context.
+    Returns:
+        True if ggml_init or ggml_set_no_alloc has set no_alloc.
+    Raises:
+        TypeError: ctx is not a context handle.
+        RuntimeError: ctx is not a live context.
+    """
     return bool(arg_context(ctx, b"ggml_get_no_alloc").no_alloc)
 
 def ggml_set_no_alloc(ctx, no_alloc):
-    """Whether new tensors shall get no data."""
+    """Sets whether new tensors of a context get data.
+
+    Tensors that exist already do not change.
+
+    Args:
+        ctx: context.
+        no_alloc: True for tensors without data, False for tensors with data.
+    Returns:
+        None.
+    Raises:
+        TypeError: ctx is not a context handle, or no_alloc is not a truth value.
+        RuntimeError: ctx is not a live context.
+    """
     arg_context(ctx, b"ggml_set_no_alloc").no_alloc = arg_bool(no_alloc, b"no_alloc")
 
 def ggml_set_scratch(ctx, scratch):
-    """Places the data of new tensors in a scratch buffer (ggml_scratch; data=None: in the arena again) from `offs` on.
+    """Sets the scratch buffer in which a context places the data of new tensors.
 
-    Returns how many bytes of the buffer before it are used, 0 where there was none. ggml_new_i32 and ggml_new_f32 stay in the arena. The
-    context keeps the memory alive where its owner is known. ValueError: `data` is no memory of `size` bytes.
+    The tensor structs stay in the arena, as do the values of ggml_new_i32 and ggml_new_f32. Views share memory as
+    always.
+
+    Args:
+        ctx: context; it keeps the buffer alive if it is ctypes memory.
+        scratch: ggml_scratch with three fields. offs: first byte to use. size: bytes in all. data: address of the
+            memory, or None to place data in the arena again.
+    Returns:
+        Bytes in use of the buffer that was set before (int), its offs included; 0 if there was none.
+    Raises:
+        TypeError: ctx is not a context handle, or scratch is not a ggml_scratch.
+        ValueError: offs is larger than size, or data is not readable memory of size bytes.
+        RuntimeError: ctx is not a live context.
     """
     cdef ggml_context *c = arg_context(ctx, b"ggml_set_scratch")
     if not isinstance(scratch, _structs.ggml_scratch):
@@ -571,12 +667,35 @@ def ggml_set_scratch(ctx, scratch):
     return before
 
 def ggml_new_buffer(ctx, nbytes):
-    """`nbytes` of memory in the context's arena, for any use; returns their address."""
+    """Allocates memory for any use in the arena of a context.
+
+    The memory is freed with the context. It is allocated with no_alloc too.
+
+    Args:
+        ctx: context.
+        nbytes: size in bytes, 0 or more.
+    Returns:
+        Address of the memory (int), a multiple of 16.
+    Raises:
+        TypeError: ctx is not a context handle, or nbytes is not an integer.
+        ValueError: nbytes is negative or larger than the address space.
+        MemoryError: the context is full.
+        RuntimeError: ctx is not a live context.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_new_buffer")
     return PyLong_FromVoidPtr(work_buffer(c, arg_size(nbytes, b"nbytes")))
 
 def ggml_get_max_tensor_size(ctx):
-    """Bytes of the largest tensor in the context."""
+    """Finds the size of the largest tensor in a context.
+
+    Args:
+        ctx: context.
+    Returns:
+        The largest ggml_nbytes of its tensors (int); 0 if there are none.
+    Raises:
+        TypeError: ctx is not a context handle.
+        RuntimeError: ctx is not a live context.
+    """
     cdef ggml_object *o = arg_context(ctx, b"ggml_get_max_tensor_size").first
     cdef size_t most = 0
     while o != NULL:

@@ -1,4 +1,4 @@
-"""What several test files share."""
+"""Fixtures that several test files use."""
 
 import os
 import subprocess
@@ -10,13 +10,13 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 if not any((ROOT / "ggml" / f"_core{suffix}").exists() for suffix in EXTENSION_SUFFIXES):
-    # `python -m pytest` puts the clone on the path: its folder ggml/ is not built and would hide the installed package.
+    # `python -m pytest` puts the clone on the path. Its folder ggml/ is not built and would hide the installed package.
     sys.path[:] = [folder for folder in sys.path if Path(folder or ".").resolve() != ROOT]
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _away_from_the_clone(tmp_path_factory):
-    """Child processes that run `python -c` must find the installed package, not the folder ggml/ of a clone."""
+    """Child processes that run `python -c` must find the installed package, not the folder ggml/ of the clone."""
     before = os.getcwd()
     os.chdir(tmp_path_factory.mktemp("elsewhere"))
     yield
@@ -25,7 +25,7 @@ def _away_from_the_clone(tmp_path_factory):
 
 @pytest.fixture
 def ctx(request):
-    """A context that grows; where the test's module says NO_ALLOC, one whose tensors have no memory yet."""
+    """A context that grows. If the test module defines NO_ALLOC, its tensors get no memory."""
     from cases.harness import context
 
     with context(no_alloc=getattr(request.module, "NO_ALLOC", False)) as c:
@@ -44,7 +44,9 @@ def cpu():
 
 @pytest.fixture
 def child():
-    """Runs Python code in a process of its own and gives what it prints; fails where it crashes or takes too long."""
+    """Runs Python code in a process of its own and returns its output. Fails if the process crashes or takes too
+    long.
+    """
 
     def run(code, *args, timeout=60, env=None):
         done = subprocess.run(

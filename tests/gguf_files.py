@@ -1,4 +1,4 @@
-"""GGUF files put together byte by byte, sound or not."""
+"""Makes valid and invalid GGUF files byte by byte."""
 
 import struct
 
@@ -17,7 +17,7 @@ def value(kind, v, order="<"):
 
 
 def pair(key, kind, v, order="<"):
-    """A key with a value; kind "arr:u8": an array."""
+    """A key with a value. The kind of an array is written "arr:u8"."""
     head = text(key, order)
     if kind.startswith("arr:"):
         item = kind[4:]
@@ -32,20 +32,30 @@ def tensor(name, shape, kind, offset, order="<"):
 
 
 def gguf(pairs=(), tensors=(), data=b"", version=3, order="<", alignment=32, counts=None):
-    """A file; pairs and tensors: bytes from the functions above. data: what follows the padded metadata."""
+    """A file. pairs and tensors are bytes from the functions above; data follows the padded metadata."""
     n_tensors, n_pairs = counts or (len(tensors), len(pairs))
     head = b"GGUF" + struct.pack(order + "IQQ", version, n_tensors, n_pairs) + b"".join(pairs) + b"".join(tensors)
     return head + (b"\0" * (-len(head) % alignment) if tensors else b"") + data
 
 
 SAMPLES = {
-    "u8": 200, "i8": -100, "u16": 60000, "i16": -30000, "u32": 4_000_000_000, "i32": -2_000_000_000, "f32": 0.25, "bool": True,
-    "str": "größe", "u64": 2**64 - 5, "i64": -(2**63), "f64": 1e-300,
-}  # fmt: skip
+    "u8": 200,
+    "i8": -100,
+    "u16": 60000,
+    "i16": -30000,
+    "u32": 4_000_000_000,
+    "i32": -2_000_000_000,
+    "f32": 0.25,
+    "bool": True,
+    "str": "größe",
+    "u64": 2**64 - 5,
+    "i64": -(2**63),
+    "f64": 1e-300,
+}
 
 
 def all_kinds(order="<", version=3):
-    """A file with every type of value and array, and four tensors."""
+    """A file with every type of value and array, and with four tensors."""
     pairs = [pair(f"key.{k}", k, v, order) for k, v in SAMPLES.items()]
     pairs += [pair(f"arr.{k}", "arr:" + k, [v, v, SAMPLES[k]], order) for k, v in SAMPLES.items()]
     pairs += [pair("empty", "arr:u32", [], order), pair("empty.str", "str", "", order)]

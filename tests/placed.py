@@ -1,4 +1,6 @@
-"""What the tests of allocators, backends and schedulers share: tensors whose memory is not their context's."""
+"""What the tests of allocators, backends and schedulers share: tensors whose memory does not belong to their
+context.
+"""
 
 import importlib.util
 from pathlib import Path
@@ -12,7 +14,7 @@ F32 = ggml.GGML_TYPE_F32
 
 
 def example(name):
-    """An example as a module."""
+    """Imports an example as a module."""
     spec = importlib.util.spec_from_file_location(f"example_{name}", EXAMPLES / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -20,7 +22,7 @@ def example(name):
 
 
 def context():
-    """A context whose tensors have no memory yet."""
+    """A context whose tensors get no memory."""
     return ggml.ggml_init(ggml.ggml_init_params(mem_size=0, mem_buffer=None, no_alloc=True))
 
 

@@ -1,4 +1,6 @@
-"""Allocators: linear, of a context, of a graph. The graph allocator is held against a model of what each tensor must survive."""
+"""The linear allocator, the allocator of a context and the graph allocator. A model computes which tensors of a
+graph must survive; the plans of the graph allocator are compared with it.
+"""
 
 import ctypes
 import itertools
@@ -11,7 +13,7 @@ from placed import context, get, graph_of, put
 import ggml
 
 F32, F16, I32 = ggml.GGML_TYPE_F32, ggml.GGML_TYPE_F16, ggml.GGML_TYPE_I32
-NO_ALLOC = True  # what the ctx of these tests is
+NO_ALLOC = True  # the fixture ctx makes contexts without memory
 BUFT = ggml.ggml_backend_cpu_buffer_type()
 
 
@@ -26,10 +28,10 @@ def vector(ctx, n=64, kind=F32):
     return ggml.ggml_new_tensor_1d(ctx, kind, n)
 
 
-# ---- linear --------------------------------------------------------------------------------------------------------
+# ---- linear ----------------------------------------------------------------------------------------------------------
 
 
-def test_tallocr_places_one_behind_the_other(ctx):
+def test_tallocr_places_tensors_consecutively(ctx):
     buf = ggml.ggml_backend_buft_alloc_buffer(BUFT, 256)
     talloc = ggml.ggml_tallocr_new(buf)
     assert talloc.buffer == buf and talloc.offset == 0 and talloc.alignment == 32
@@ -69,7 +71,7 @@ def test_all_tensors_of_a_context(ctx, cpu):
     assert v.contents.data == b.contents.data + 64 and v.contents.buffer == buf
     assert ggml.ggml_backend_alloc_ctx_tensors(ctx, cpu) is None
     ggml.ggml_backend_buffer_free(buf)
-    again = ggml.ggml_backend_alloc_ctx_tensors_from_buft(ctx, BUFT)      # their memory is gone, so they get new
+    again = ggml.ggml_backend_alloc_ctx_tensors_from_buft(ctx, BUFT)  # their memory was freed
     assert ggml.ggml_backend_buffer_get_size(again) == 192 and a.contents.buffer == again
     ggml.ggml_backend_buffer_free(again)
     with_data = ggml.ggml_init(ggml.ggml_init_params(mem_size=1 << 16, mem_buffer=None, no_alloc=False))
@@ -79,7 +81,7 @@ def test_all_tensors_of_a_context(ctx, cpu):
     ggml.ggml_free(with_data)
 
 
-# ---- graphs: what must survive -------------------------------------------------------------------------------------
+# ---- graphs: which tensors must survive ------------------------------------------------------------------------------
 
 
 def root(t):
@@ -91,10 +93,10 @@ def span(t):
 
 
 def check(graph):
-    """No node writes over what a later node, or the caller, still reads."""
+    """Asserts that no node overwrites what a later node or the caller still reads."""
     nodes = [ggml.ggml_graph_node(graph, i) for i in range(ggml.ggml_graph_n_nodes(graph))]
     end = len(nodes)
-    reads = {}      # root: the last node that reads it
+    reads = {}      # maps a root tensor to the last node that reads it
     born = {}
     used = set()
     for i, n in enumerate(nodes):
@@ -118,13 +120,15 @@ def check(graph):
             c, d = span(other)
             if a < d and c < b:
                 assert last <= i, f"node {i} writes over what node {last} reads"
-                if last == i:      # computed in the place of an operand: of the same layout, and only that one
+                if last == i:      # computed in place of an operand: the only one there, of the same layout
                     same = [s for s in n.contents.src if s and root(s) == other]
-                    assert len(same) == 1 and list(same[0].contents.nb) == list(n.contents.nb) and (a, b) == span(same[0])
+                    assert (
+                        len(same) == 1 and list(same[0].contents.nb) == list(n.contents.nb) and (a, b) == span(same[0])
+                    )
 
 
 def random_graph(ctx, rng, n):
-    """Nodes of many kinds over each other: operations that may run in place, views, products, several results."""
+    """Nodes of many kinds that use each other: operations that may run in place, views, products, several results."""
     pool = [ggml.ggml_new_tensor_2d(ctx, F32, 16, 16) for _ in range(3)]
     leafs = list(pool)
     ggml.ggml_set_input(pool[0])
@@ -139,7 +143,9 @@ def random_graph(ctx, rng, n):
             lambda: ggml.ggml_cont(ctx, ggml.ggml_transpose(ctx, a)),
             lambda: ggml.ggml_add(ctx, a, ggml.ggml_view_2d(ctx, a, 16, 1, 64, 64 * 3)),
             lambda: ggml.ggml_scale(ctx, ggml.ggml_reshape_2d(ctx, ggml.ggml_reshape_1d(ctx, a, 256), 16, 16), 0.5),
-            lambda: ggml.ggml_concat(ctx, ggml.ggml_view_2d(ctx, a, 16, 8, 64, 0), ggml.ggml_view_2d(ctx, b, 16, 8, 64, 512), 1),
+            lambda: ggml.ggml_concat(
+                ctx, ggml.ggml_view_2d(ctx, a, 16, 8, 64, 0), ggml.ggml_view_2d(ctx, b, 16, 8, 64, 512), 1
+            ),
         ][rng.integers(9)]()
         if rng.random() < 0.05:
             ggml.ggml_set_output(made)
@@ -188,12 +194,12 @@ def test_a_chain_needs_the_memory_of_one(ctx, alloc):
 def test_operands_are_overwritten_only_where_nothing_else_needs_them(ctx, alloc):
     x = vector(ctx)
     ggml.ggml_set_input(x)
-    a = ggml.ggml_sqr(ctx, x)                       # not over an input
-    b = ggml.ggml_sqr(ctx, a)                       # over a
-    out = ggml.ggml_sqr(ctx, b)                     # not over b, which is read again
-    c = ggml.ggml_add(ctx, out, b)                  # not over out, an output; over b
+    a = ggml.ggml_sqr(ctx, x)                       # an input is not overwritten
+    b = ggml.ggml_sqr(ctx, a)                       # overwrites a
+    out = ggml.ggml_sqr(ctx, b)                     # b is read again and is not overwritten
+    c = ggml.ggml_add(ctx, out, b)                  # out is an output and is not overwritten; b is
     ggml.ggml_set_output(out)
-    d = ggml.ggml_mul(ctx, c, ggml.ggml_view_1d(ctx, c, 1, 4))      # c is read out of order
+    d = ggml.ggml_mul(ctx, c, ggml.ggml_view_1d(ctx, c, 1, 4))      # c is also read at other positions
     graph = graph_of(ctx, d)
     assert ggml.ggml_gallocr_alloc_graph(alloc, graph)
     at = [t.contents.data for t in (x, a, b, out, c, d)]
@@ -239,7 +245,7 @@ def test_the_same_graph_again_keeps_its_places(ctx, alloc, cpu):
     assert get(y).tolist() == [140]
 
 
-def test_a_larger_graph_over_the_same_leaf_leaves_it_in_place(ctx, cpu):
+def test_a_larger_graph_with_the_same_leaf_does_not_move_it(ctx, cpu):
     alloc = ggml.ggml_gallocr_new(BUFT)
     big = vector(ctx, 100000)
     assert ggml.ggml_gallocr_reserve(alloc, graph_of(ctx, ggml.ggml_sqr(ctx, ggml.ggml_cont(ctx, big))))
@@ -257,7 +263,7 @@ def test_a_larger_graph_over_the_same_leaf_leaves_it_in_place(ctx, cpu):
     ggml.ggml_gallocr_free(alloc)
 
 
-def test_nodes_of_a_freed_buffer_are_placed_anew_but_leafs_raise(ctx, cpu):
+def test_nodes_of_a_freed_buffer_are_placed_again_but_leafs_raise(ctx, cpu):
     weights = context()
     w = vector(weights, 8)
     buf = ggml.ggml_backend_alloc_ctx_tensors(weights, cpu)
@@ -278,7 +284,7 @@ def test_nodes_of_a_freed_buffer_are_placed_anew_but_leafs_raise(ctx, cpu):
     ggml.ggml_free(weights)
 
 
-# ---- the same graph again, but for something that the caller changed ------------------------------------------------
+# ---- the same graph again, after the caller changed something --------------------------------------------------------
 
 
 def chain(ctx, n=64):
@@ -327,7 +333,7 @@ def buffer_freed(x, a, b, c, out, graph):
 
 
 def other_order(x, a, b, c, out, graph):
-    """Of nodes that do not need each other: b is computed from x now."""
+    """Exchanges nodes that do not depend on each other: b is now computed from x."""
     nodes, at = graph.contents.nodes, {ggml.ggml_graph_node(graph, i): i for i in range(4)}
     b.contents.src[0] = x
     nodes[at[a]], nodes[at[b]] = b, a
@@ -335,10 +341,11 @@ def other_order(x, a, b, c, out, graph):
 
 @pytest.mark.parametrize("by", ["allocator", "scheduler"])
 @pytest.mark.parametrize(
-    "change", [made_larger, made_smaller, other_operand, an_output, no_data, input_without_data, buffer_freed, other_order]
+    "change",
+    [made_larger, made_smaller, other_operand, an_output, no_data, input_without_data, buffer_freed, other_order],
 )
-def test_a_graph_that_was_changed_since_is_planned_anew(change, by, ctx, cpu, alloc):
-    """Changed so, it gives what it gives with an allocator that never saw it before."""
+def test_a_changed_graph_is_planned_again(change, by, ctx, cpu, alloc):
+    """The changed graph gives the same results as with an allocator that has never seen the graph."""
     sched = ggml.ggml_backend_sched_new((ctypes.c_void_p * 1)(cpu), None, 1, 64, False)
 
     def place(graph):
@@ -373,14 +380,16 @@ def test_a_graph_that_was_changed_since_is_planned_anew(change, by, ctx, cpu, al
 
 
 @pytest.mark.parametrize("by", ["allocator", "scheduler"])
-def test_graphs_made_anew_in_the_same_memory(by, cpu, alloc):
-    """As programs build one a step: the same, with other shapes, and with another structure of as many nodes."""
+def test_graphs_rebuilt_in_the_same_memory(by, cpu, alloc):
+    """Programs often build one graph per step. Here the next graph is equal, has other shapes, or has the same
+    number of nodes in another structure.
+    """
     memory = np.zeros(1 << 17, np.uint8)
     sched = ggml.ggml_backend_sched_new((ctypes.c_void_p * 1)(cpu), None, 1, 64, False)
     for step, n in enumerate((64, 64, 64, 4096, 64, 7, 64, 64)):
         c = ggml.ggml_init(ggml.ggml_init_params(mem_size=memory.nbytes, mem_buffer=memory.ctypes.data, no_alloc=True))
         x, a, b, s, out, graph = chain(c, n)
-        if step == 6:                               # b, and so its memory, is read again at the end
+        if step == 6:                               # b is read again at the end, and so is its memory
             out.contents.op, out.contents.src[1] = ggml.GGML_OP_ADD, b
         ggml.ggml_free(c)
         ggml.ggml_backend_sched_reset(sched)
@@ -398,8 +407,8 @@ def test_graphs_made_anew_in_the_same_memory(by, cpu, alloc):
     ggml.ggml_backend_sched_free(sched)
 
 
-def test_graphs_of_one_structure_take_turns(ctx, cpu, alloc):
-    """What was planned for one is good for the other; values of inputs stay."""
+def test_graphs_of_equal_structure_alternate(ctx, cpu, alloc):
+    """The plan for one graph also serves the other, and the values of inputs are kept."""
     made = [chain(ctx) for _ in range(2)]
     sizes = set()
     for turn in range(6):
@@ -413,19 +422,19 @@ def test_graphs_of_one_structure_take_turns(ctx, cpu, alloc):
     assert len(sizes) == 1
 
 
-def test_a_buffer_field_that_is_no_buffer(ctx, alloc):
+def test_a_buffer_field_that_is_not_a_buffer(ctx, alloc):
     *_, graph = made = chain(ctx)
     assert ggml.ggml_gallocr_alloc_graph(alloc, graph)
     made[1].contents.buffer = ggml.ggml_backend_cpu_reg()
     place = span(made[1])
     for _ in range(2):
         assert ggml.ggml_gallocr_alloc_graph(alloc, graph)
-        assert span(made[1]) == place               # somebody else's, so it stays where it is
+        assert span(made[1]) == place               # the memory belongs to somebody else, so the tensor stays there
         check(graph)
 
 
-def test_a_node_that_takes_the_place_of_two(ctx, cpu, alloc):
-    """The second graph has as many nodes, each like that of the first, but one of them twice."""
+def test_a_node_that_replaces_two(ctx, cpu, alloc):
+    """The second graph has the same number of nodes, each like one of the first, but one of them occurs twice."""
     results = []
     for twice in (False, False, True):
         x = vector(ctx)
@@ -450,7 +459,7 @@ def test_a_node_that_takes_the_place_of_two(ctx, cpu, alloc):
 
 
 @pytest.mark.parametrize("by", ["allocator", "scheduler"])
-def test_what_a_known_graph_needs_is_gone(by, ctx, cpu, alloc):
+def test_a_known_graph_whose_buffer_was_freed(by, ctx, cpu, alloc):
     sched = ggml.ggml_backend_sched_new((ctypes.c_void_p * 1)(cpu), None, 1, 64, False)
     inner, weights = context(), context()
     x, w = vector(inner), vector(weights)
@@ -474,7 +483,7 @@ def test_what_a_known_graph_needs_is_gone(by, ctx, cpu, alloc):
     buf = ggml.ggml_backend_alloc_ctx_tensors(weights, cpu)
     for _ in range(2):
         assert place()
-    if by == "allocator":                           # its own buffer: the leaf's values are gone
+    if by == "allocator":                           # the allocator's own buffer: the values of the leaf are lost
         ggml.ggml_backend_buffer_free(x.contents.buffer)
         with pytest.raises(RuntimeError, match=f"^{named}: leaf .* lies in a buffer that was freed"):
             place()
@@ -493,7 +502,7 @@ def test_several_buffer_types(ctx):
     y = ggml.ggml_sqr(ctx, x)
     z = ggml.ggml_sum(ctx, y)
     graph = graph_of(ctx, z)
-    assert not ggml.ggml_gallocr_alloc_graph(a, graph)          # which goes where?
+    assert not ggml.ggml_gallocr_alloc_graph(a, graph)  # the buffer type of each tensor is unknown
     nodes, leafs = (ctypes.c_int * 2)(1, 2), (ctypes.c_int * 1)(0)
     sizes = (ctypes.c_size_t * 3)()
     ggml.ggml_gallocr_reserve_n_size(a, graph, nodes, leafs, sizes)
@@ -540,11 +549,11 @@ def test_a_largest_buffer_size_gives_several_buffers(ctx):
     ggml.ggml_gallocr_free(a)
     made.clear()
     buffer = ggml.ggml_backend_alloc_ctx_tensors_from_buft(ctx, small)
-    assert len(made) == 6                             # 12 tensors of 416 bytes, two a buffer
+    assert len(made) == 6                             # 12 tensors of 416 bytes, two in each buffer
     ggml.ggml_backend_buffer_free(buffer)
 
 
-# ---- a LLaMA-7B-shaped graph ---------------------------------------------------------------------------------------
+# ---- a LLaMA-7B-shaped graph -----------------------------------------------------------------------------------------
 
 
 def llama(ctx, weights, n_tokens, n_kv, layers=32, width=4096, heads=32, hidden=11008, vocabulary=32000):
@@ -592,7 +601,7 @@ def llama(ctx, weights, n_tokens, n_kv, layers=32, width=4096, heads=32, hidden=
     return graph
 
 
-# what ggml_gallocr_get_buffer_size of library 0.15.3 says of the same graphs (ctypes bindings 0.0.45)
+# ggml_gallocr_get_buffer_size of the C library 0.15.3 for the same graphs (ctypes bindings 0.0.45)
 PEAKS = {(512, 512): 73924608, (512, 2048): 171968512, (512, 4096): 310380544, (1, 512): 144384, (1, 4096): 606240,
          (64, 1024): 12845312, (33, 4096): 20005024}
 
@@ -610,12 +619,12 @@ def test_peak_of_a_7b_graph_is_no_larger_than_the_c_librarys(shape, ctx, alloc):
 
 
 def llama_part(graph):
-    """The first layers, with their places: the check takes time in the square of the nodes."""
+    """The first layers with their addresses only: the time of `check` is quadratic in the number of nodes."""
     ctypes.cast(ctypes.pointer(graph.contents), ctypes.POINTER(ggml.ggml_cgraph)).contents.n_nodes = 200
     return graph
 
 
-# ---- every operation that may be computed in the place of an operand -------------------------------------------------
+# ---- every operation that may be computed in place of an operand -----------------------------------------------------
 
 IN_PLACE = {
     "add": lambda c, a, b: ggml.ggml_add(c, a, b),
@@ -649,7 +658,7 @@ IN_PLACE = {
 
 
 @pytest.mark.parametrize("name", IN_PLACE)
-def test_operations_in_the_place_of_an_operand(name, ctx, cpu, alloc):
+def test_operations_in_place_of_an_operand(name, ctx, cpu, alloc):
     values = np.random.default_rng(3).random(64 * 60 * 4).astype(np.float32) + 0.5
     results, places = [], []
     for reuse in (True, False):
@@ -675,7 +684,7 @@ def test_operations_in_the_place_of_an_operand(name, ctx, cpu, alloc):
 
 
 def test_a_view_of_a_view_written_by_hand(ctx, alloc, cpu):
-    """Views are of the tensor that has the memory: a chain, which may be a ring, is not followed."""
+    """view_src must be the tensor that owns the memory. A chain of views is not followed, as it may be a cycle."""
     x = vector(ctx)
     view = ggml.ggml_view_1d(ctx, x, 8, 0)
     inner = ggml.ggml_view_1d(ctx, view, 4, 0)
@@ -695,7 +704,7 @@ def test_a_view_of_a_view_written_by_hand(ctx, alloc, cpu):
 
 
 @pytest.mark.parametrize("by", ["allocator", "scheduler"])
-def test_a_known_graph_with_entries_that_are_no_tensors(by, ctx, alloc, cpu):
+def test_a_known_graph_with_entries_that_are_not_tensors(by, ctx, alloc, cpu):
     sched = ggml.ggml_backend_sched_new((ctypes.c_void_p * 1)(cpu), None, 1, 64, False)
     for where in ("nodes", "leafs", "src"):
         for wild in (0, 8, 1 << 40):
@@ -706,14 +715,14 @@ def test_a_known_graph_with_entries_that_are_no_tensors(by, ctx, alloc, cpu):
             pointers = out.contents.src if where == "src" else getattr(graph.contents, where)
             ctypes.cast(pointers, ctypes.POINTER(ctypes.c_size_t))[0] = wild
             if where == "src" and wild == 0:
-                continue                            # an operation without an operand: found when it is computed
+                continue                            # a missing operand is found when the graph is computed
             with pytest.raises(RuntimeError, match="freed"):
                 place(alloc if by == "allocator" else sched, graph)
     ggml.ggml_backend_sched_free(sched)
 
 
 def test_a_long_chain_is_copied(ctx, cpu):
-    """From its end, without a call inside a call for every node."""
+    """The copy begins at the end of the chain and must not recurse once per node."""
     x = vector(ctx, 1)
     y = x
     for _ in range(50000):

@@ -1,4 +1,4 @@
-"""Attention beyond the table of operations: sinks, precision, threads, YaRN's corrections."""
+"""Attention beyond the table of operations: sinks, precision, threads, and the corrections of YaRN."""
 
 import ctypes
 
@@ -7,7 +7,8 @@ import pytest
 from cases import Random
 from cases.attention import FLASH, attention, qkv
 from cases.harness import ISAS, close, compute, context, difference, elements, graph_of, isa, load, memory, tensor
-from cases.reduce import slopes, tiled
+from cases.samples import tiled
+from cases.softmax import slopes
 
 import ggml
 
@@ -95,8 +96,8 @@ def check_gradients(ctx, out, weights, params, want):
 
 @pytest.mark.parametrize("queries", (1, 5, 70))
 @pytest.mark.parametrize("type", ("F32", "F16", "Q8_0"))
-def test_what_hidden_keys_hold_does_not_matter(queries, type):
-    """A cache is longer than what has been written to it."""
+def test_values_of_hidden_keys_do_not_matter(queries, type):
+    """A cache is longer than the part that has been written."""
     r = Random(queries)
     q, k, v = qkv(r, 32, 32, queries, 300, (4, 2))
     mask = r(300, queries)
@@ -120,7 +121,7 @@ def test_what_hidden_keys_hold_does_not_matter(queries, type):
 
 
 @pytest.mark.parametrize("i", range(len(FLASH)))
-def test_any_number_of_threads_gives_the_same(i):
+def test_results_do_not_depend_on_the_number_of_threads(i):
     with context() as ctx:
         args = FLASH[i](Random(i))
         out = ggml.ggml_flash_attn_ext(
@@ -154,7 +155,7 @@ def test_precision_and_sinks_are_checked(ctx):
 
 
 def test_yarn_corr_dims():
-    """32 turns and one turn within 4,096 positions, by hand: 128 ln(4096 / 2 pi n) / (2 ln 10000)."""
+    """32 turns and one turn within 4,096 positions, computed by hand: 128 ln(4096 / 2 pi n) / (2 ln 10000)."""
     dims = (ctypes.c_float * 2)()
     ggml.ggml_rope_yarn_corr_dims(128, 4096, 10000.0, 32.0, 1.0, dims)
     assert list(dims) == [20.0, 46.0]
@@ -163,7 +164,7 @@ def test_yarn_corr_dims():
 
 
 def test_far_positions_are_exact():
-    """The angle of position 10^9 within f32's rounding of its sine: a float angle would have none of its digits."""
+    """The sine of the angle at position 10^9 is accurate to f32; an angle in f32 would have no correct digit."""
     with context() as ctx:
         position = tensor(ctx, np.array([[[[999_999_937]]]], np.int32), "I32")
         out = ggml.ggml_rope(ctx, tensor(ctx, np.array([[[[1.0, 0.0]]]]), "F32"), position, 2, 0)

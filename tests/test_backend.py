@@ -1,4 +1,4 @@
-"""Buffers, tensors in them, backends, devices, registries, events, plans; a backend written in Python."""
+"""Buffers and the tensors in them, backends, devices, registries, events and plans; a backend written in Python."""
 
 import ctypes
 import itertools
@@ -12,7 +12,7 @@ from placed import F32, context, example, get, graph_of, put
 import ggml
 from ggml.utils import to_numpy
 
-NO_ALLOC = True  # what the ctx of these tests is
+NO_ALLOC = True  # the fixture ctx makes contexts without memory
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def vectors(ctx, backend, *rows):
     return buffer, made
 
 
-# ---- buffers -------------------------------------------------------------------------------------------------------
+# ---- buffers ---------------------------------------------------------------------------------------------------------
 
 
 def test_a_buffer_knows_its_size_type_and_usage(cpu):
@@ -63,7 +63,7 @@ def test_an_empty_buffer_has_no_base(cpu):
     ggml.ggml_backend_buffer_free(buf)
 
 
-def test_too_large_a_buffer_is_none(cpu):
+def test_a_buffer_that_is_too_large_is_none(cpu):
     assert ggml.ggml_backend_alloc_buffer(cpu, 1 << 62) is None
 
 
@@ -104,7 +104,7 @@ def test_several_buffers_as_one(cpu):
         ggml.ggml_backend_buffer_get_size(parts[0])
 
 
-# ---- tensors -------------------------------------------------------------------------------------------------------
+# ---- tensors ---------------------------------------------------------------------------------------------------------
 
 
 def test_set_get_and_memset_keep_to_the_tensor(ctx, cpu):
@@ -128,7 +128,7 @@ def test_set_get_and_memset_keep_to_the_tensor(ctx, cpu):
     ggml.ggml_backend_buffer_free(buffer)
 
 
-def test_pieces_with_strides(ctx, cpu):
+def test_strided_parts(ctx, cpu):
     buffer, (t,) = vectors(ctx, cpu, np.zeros(12))
     data = np.arange(12, dtype=np.float32)
     ggml.ggml_backend_tensor_set_2d(t, data.ctypes.data, 4, 8, 3, 16, 12)
@@ -213,10 +213,10 @@ def test_a_changed_data_pointer_is_noticed(ctx, cpu):
     ggml.ggml_backend_buffer_free(buffer)
 
 
-# ---- backends ------------------------------------------------------------------------------------------------------
+# ---- backends --------------------------------------------------------------------------------------------------------
 
 
-def test_plans_compute_again_and_again(ctx, cpu):
+def test_plans_compute_repeatedly(ctx, cpu):
     x = ggml.ggml_new_tensor_1d(ctx, F32, 4)
     y = ggml.ggml_sqr(ctx, x)
     graph = graph_of(ctx, y)
@@ -281,7 +281,7 @@ def test_the_abort_callback_stops_a_compute(ctx, cpu):
     ggml.ggml_backend_buffer_free(buffer)
 
 
-def test_what_the_cpu_is(cpu):
+def test_properties_of_the_cpu(cpu):
     assert ggml.ggml_backend_is_cpu(cpu) and not ggml.ggml_backend_is_cpu(None)
     assert len(ggml.ggml_backend_guid(cpu).contents) == 16
     device = ggml.ggml_backend_get_device(cpu)
@@ -405,7 +405,7 @@ def test_handles_of_the_wrong_kind_are_named(cpu):
         ggml.ggml_backend_buft_name(cpu)
 
 
-# ---- written in Python ---------------------------------------------------------------------------------------------
+# ---- a backend written in Python -------------------------------------------------------------------------------------
 
 
 def test_a_python_device_is_found_and_used(numpy_device, ctx):
@@ -417,7 +417,9 @@ def test_a_python_device_is_found_and_used(numpy_device, ctx):
     assert device == numpy_device.handle
     props = ggml.ggml_backend_dev_props()
     ggml.ggml_backend_dev_get_props(device, ctypes.pointer(props))
-    assert props.name == b"NumPy" and props.type == ggml.GGML_BACKEND_DEVICE_TYPE_ACCEL and props.memory_total == 1 << 30
+    assert (
+        props.name == b"NumPy" and props.type == ggml.GGML_BACKEND_DEVICE_TYPE_ACCEL and props.memory_total == 1 << 30
+    )
     b = ggml.ggml_backend_dev_init(device, None)
     assert ggml.ggml_backend_get_device(b) == device and not ggml.ggml_backend_is_cpu(b)
     buffer, (x, y) = vectors(ctx, b, [1, 2, 3], [4, 5, 6])
@@ -444,7 +446,7 @@ def test_an_exception_of_a_python_backend_reaches_the_caller(ctx):
         raise ZeroDivisionError("in the backend")
 
     device.backend.iface.graph_compute = ggml.ggml_backend_i_graph_compute(compute)
-    buffer, (x,) = vectors(ctx, device.backend, [1, 2])        # the struct itself stands for the handle
+    buffer, (x,) = vectors(ctx, device.backend, [1, 2])        # the struct may be passed instead of the handle
     graph = graph_of(ctx, ggml.ggml_sqr(ctx, x))
     with pytest.raises(ZeroDivisionError, match="in the backend"):
         ggml.ggml_backend_graph_compute(ctypes.pointer(device.backend), graph)
@@ -454,14 +456,14 @@ def test_an_exception_of_a_python_backend_reaches_the_caller(ctx):
     ggml.ggml_backend_buffer_free(buffer)
 
 
-def test_a_table_with_holes_is_refused():
+def test_an_incomplete_vtable_is_refused():
     table = ggml.ggml_backend()
     with pytest.raises(ValueError, match="callback get_name is NULL"):
         ggml.ggml_backend_name(table)
 
 
 def test_cpu_nodes_in_a_python_device_raise(numpy_device, ctx, cpu):
-    """Its addresses are made up: the CPU must not follow them."""
+    """The addresses of that device are invented; the CPU must not read them."""
     b = ggml.ggml_backend_dev_init(numpy_device.handle, None)
     buffer, (x,) = vectors(ctx, b, [1, 2])
     s = ggml.ggml_sqr(ctx, x)
@@ -486,7 +488,7 @@ def test_a_view_keeps_memory_of_a_caller_after_its_buffer_was_freed(ctx):
     assert owner() is None
 
 
-def test_the_handle_of_something_else_is_no_struct(cpu):
+def test_the_handle_of_another_object_is_not_a_struct(cpu):
     buft = ggml.ggml_backend_cpu_buffer_type()
     with pytest.raises(TypeError, match="^ggml_backend_buffer_init: iface is"):
         ggml.ggml_backend_buffer_init(buft, cpu, None, 16)

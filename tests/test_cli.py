@@ -1,4 +1,4 @@
-"""The console script: `ggml info`, `ggml demo`, `ggml dot`, wrong options, a missing extra."""
+"""The console script: `ggml info`, `ggml demo`, `ggml dot`, invalid options, and a missing extra."""
 
 import re
 import subprocess
@@ -14,7 +14,7 @@ CLONE = Path(__file__).resolve().parent.parent
 
 
 def ggml(*arguments, cwd=CLONE, code=0, timeout=300):
-    """Output and error output of the console script, from the root of the clone unless told otherwise."""
+    """Runs the console script, by default in the root of the clone, and returns its output and error output."""
     command = [SCRIPT, *map(str, arguments)]
     done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=timeout)
     assert done.returncode == code, done.stdout + done.stderr
@@ -33,7 +33,7 @@ def test_info_names_one_chosen_instruction_set():
     assert re.search(r"^threads   [1-9]", out, re.M)
 
 
-def test_python_dash_m_is_the_same(tmp_path):
+def test_python_dash_m_does_the_same(tmp_path):
     done = subprocess.run([sys.executable, "-m", "ggml", "info"], cwd=tmp_path, capture_output=True, text=True)
     assert done.stdout == ggml("info")[0]
 
@@ -94,7 +94,7 @@ sys.exit(main(["demo", "--epochs", "1", "--out", {str(tmp_path)!r}]))"""
 # ---- ggml dot --------------------------------------------------------------------------------------------------------
 @pytest.fixture
 def exported(tmp_path):
-    """A file with a graph of five leafs and nodes: w "x" + b, and a name that needs escaping."""
+    """A file with a graph of five leafs and nodes: w "x" + b, with a name that must be escaped."""
     import ggml
 
     ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0, mem_buffer=None, no_alloc=False))
@@ -135,11 +135,11 @@ def test_dot_as_svg(graphviz, exported, tmp_path, monkeypatch):
     assert words.count("X*Y") == 1
     if not graphviz:
         boxes = {e.text: float(e.get("y")) for e in picture.iter() if e.tag.endswith("text")}
-        assert boxes["w (f32)"] < boxes["X*Y"] < boxes["out (f32)"]  # rows go down
+        assert boxes["w (f32)"] < boxes["X*Y"] < boxes["out (f32)"]  # rows are drawn downwards
         assert len([e for e in picture.iter() if e.tag.endswith("line")]) == 4
 
 
-def test_dot_of_what_is_no_graph(exported, tmp_path):
+def test_dot_of_an_invalid_file(exported, tmp_path):
     whole, broken = exported.read_bytes(), tmp_path / "broken"
     for content in (b"", b"GGUF" + bytes(100), whole[:100], whole[: len(whole) // 2]):
         broken.write_bytes(content)

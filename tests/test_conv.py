@@ -1,11 +1,13 @@
-"""What the generic tests of convolutions miss: no images, layouts, sizes beyond memory, gradients of gradients."""
+"""What the generic tests of convolutions do not cover: operands without images, layouts, sizes beyond memory, and
+gradients of gradients.
+"""
 
 import ctypes
 
 import numpy as np
 import pytest
 from cases import Random
-from cases.conv import alone, correlate, spread
+from cases.conv import correlate, correlate_adjoint, correlate_each_channel
 from cases.harness import close, compute, context, difference, graph_of, load, shape, tensor
 
 import ggml
@@ -14,7 +16,7 @@ pytestmark = pytest.mark.core
 PLAIN = (1, 1, 1, 1, 1, 1)
 
 
-def test_no_images():
+def test_operands_without_images():
     with context() as ctx:
         r = Random(1)
         w, x = tensor(ctx, r(3, 3, 2, 4), "F32"), tensor(ctx, r(6, 5, 2, 0), "F32")
@@ -27,7 +29,7 @@ def test_no_images():
             assert shape(out)[3] == 0
 
 
-def test_solids_without_channels_have_images():
+def test_conv_3d_without_channels():
     with context() as ctx:
         w, x = tensor(ctx, np.zeros((0, 1, 3, 3)), "F32"), tensor(ctx, Random(1)(6, 5, 2, 4), "F32")
         for out in (
@@ -38,8 +40,8 @@ def test_solids_without_channels_have_images():
             assert shape(out) == (6, 5, 4, 0)
 
 
-def test_channels_side_by_side_stay_so():
-    """The layout of many images: [c, w, h] in memory. The result of the direct depthwise convolution lies alike."""
+def test_channels_last_stay_last():
+    """Many images are stored as [c, w, h]. The result of the direct depthwise convolution has the same layout."""
     with context() as ctx:
         r = Random(2)
         w, x = r(3, 3, 1, 5), r(9, 7, 5, 2)
@@ -47,7 +49,7 @@ def test_channels_side_by_side_stay_so():
         out = ggml.ggml_conv_2d_dw_direct(ctx, tensor(ctx, w, "F32"), ggml.ggml_permute(ctx, inner, 2, 0, 1, 3), *PLAIN)
         assert list(out.contents.nb[:4]) == [20, 180, 4, 1260]
         compute(ctx, graph_of(ctx, out), 2)
-        close(load(out), alone(w, x, [1, 1], [1, 1], [1, 1]), 1e-5)
+        close(load(out), correlate_each_channel(w, x, [1, 1], [1, 1], [1, 1]), 1e-5)
 
 
 @pytest.mark.parametrize("huge", [1 << 40, (1 << 62) - 1])
@@ -90,7 +92,9 @@ def test_a_kernel_that_changed_its_size_is_refused_at_compute():
 
 
 def second(build, f, operands):
-    """Gradients of sum(gradient of sum(y * v) by each operand, times u): build gives y, f its float64 values."""
+    """Checks the gradients of sum(gradient of sum(y * v) by each operand, times u). `build` makes y, and f computes
+    its values in float64.
+    """
     with context() as ctx:
         r = Random(4)
         tensors = [tensor(ctx, a, "F32") for a in operands]
@@ -110,7 +114,7 @@ def second(build, f, operands):
         ]
         total = ggml.ggml_add(ctx, *parts)
         ggml.ggml_graph_reset(first)
-        loss.contents.flags &= ~8  # only one loss
+        loss.contents.flags &= ~8  # a graph has one loss
         ggml.ggml_set_loss(total)
         graph = ggml.ggml_new_graph_custom(ctx, 1024, True)
         ggml.ggml_build_forward_expand(graph, total)
@@ -119,7 +123,7 @@ def second(build, f, operands):
         compute(ctx, graph, 2)
         values = [a.copy() for a in operands]
 
-        def gradient(i):  # y is linear in each operand: its gradient by one is exact by a step of any size
+        def gradient(i):  # y is linear in each operand, so a difference with any step is exact
             keep, grad = values[i].copy(), np.zeros_like(values[i])
             base = np.sum(f(*values) * v)
             for at in np.ndindex(keep.shape):
@@ -142,13 +146,13 @@ def test_second_order():
     )
     second(
         lambda ctx, w, x: ggml.ggml_conv_transpose_2d_p0(ctx, w, x, 2),
-        lambda w, x: spread(w, x, [2, 2], [0, 0], [1, 1]),
+        lambda w, x: correlate_adjoint(w, x, [2, 2], [0, 0], [1, 1]),
         [r(2, 2, 2, 2), r(2, 2, 2, 1)],
     )
 
 
 def test_im2col_back_takes_the_operands_in_the_order_of_the_header_too():
-    """Columns and kernel are what the C library computes with; its header names kernel and columns."""
+    """The C library computes with (columns, kernel); the parameters in its header are named (kernel, columns)."""
     with context() as ctx:
         r = Random(7)
         kernel, columns = tensor(ctx, r(3, 2, 2, 4), "F32"), tensor(ctx, r(12, 4, 4, 2), "F32")
@@ -170,7 +174,7 @@ def test_sizes_argument_of_im2col_back_is_read_within_its_bounds():
             ggml.ggml_im2col_back(ctx, w, g, (ctypes.c_int64 * 2)(6, 5), 1, 1, 0, 0, 1, 1, True)
 
 
-def test_one_window_takes_no_memory_for_its_step():
+def test_the_stride_of_a_single_window_takes_no_memory():
     far = 2**31 - 1
     with context() as ctx:
         r = Random(8)

@@ -1,4 +1,4 @@
-"""Copies between all plain types, between shapes that have no common cut, and into views that overlap."""
+"""Copies between all plain types, between shapes whose rows differ, and into views that overlap."""
 
 import itertools
 
@@ -30,7 +30,9 @@ BOUNDS = {t: (-(2 ** (8 * int(d[1]) - 1)), 2 ** (8 * int(d[1]) - 1) - 1) for t, 
 
 
 def converted(x, source, target):
-    """Stored values of a type as another: floats to integers truncate and saturate, NaN gives 0; integers wrap."""
+    """Values of one type, converted to another. Floats to integers truncate and saturate, NaN gives 0; integers to
+    integers wrap around.
+    """
     x = from_bf16(x) if source == "BF16" else x
     if target in BOUNDS and x.dtype.kind == "f":
         low, high = BOUNDS[target]
@@ -47,14 +49,16 @@ def converted(x, source, target):
 
 
 def odd_values(type, n):
-    """Values about the edges of all types, and random ones."""
+    """Values around the limits of all types, and random ones."""
     rng = np.random.default_rng(4)
     if type in BOUNDS:
         low, high = BOUNDS[type]
         x = rng.integers(low, high, n, dtype=np.int64, endpoint=True).astype(DTYPES[type])
         x[:5] = low, high, 0, 1, -1
         return x
-    edges = [s * v for s in (1, -1) for v in (0.0, 0.5, 1.5, 127.5, 128, 129, 32767.5, 32768, 2.0**31, 2.0**63, 1e30, np.inf)]
+    edges = [
+        s * v for s in (1, -1) for v in (0.0, 0.5, 1.5, 127.5, 128, 129, 32767.5, 32768, 2.0**31, 2.0**63, 1e30, np.inf)
+    ]
     x = np.concatenate([edges, [np.nan], rng.standard_normal(n) * 10.0 ** rng.integers(-3, 12, n)])[:n]
     with np.errstate(over="ignore"):
         return to_bf16(x.astype(np.float32)) if type == "BF16" else x.astype(DTYPES[type])
@@ -81,9 +85,13 @@ def test_between_plain_types(source, target):
                 assert same.all(), f"{layouts}, {name}: {x[~same][:4]} became {got[~same][:4]}, not {want[~same][:4]}"
 
 
-@pytest.mark.parametrize("source, target", [("F32", "F32"), ("F16", "F32"), ("F32", "I32"), ("I8", "F64"), ("Q8_0", "F32")])
-def test_between_shapes_without_a_common_cut(source, target):
-    """Elements in the order of each, where a row of one is no multiple of a row of the other."""
+@pytest.mark.parametrize(
+    "source, target", [("F32", "F32"), ("F16", "F32"), ("F32", "I32"), ("I8", "F64"), ("Q8_0", "F32")]
+)
+def test_between_shapes_of_different_row_lengths(source, target):
+    """Elements are copied in the order of their indices, although the row length of one tensor is no multiple of the
+    other's.
+    """
     first, second = ((32, 6, 4), (32, 4, 6)) if source == "Q8_0" else ((6, 10, 4), (4, 15, 4))
     r = Random(1)
     x = np.round(r(*first) * 50)
@@ -101,12 +109,17 @@ def test_between_shapes_without_a_common_cut(source, target):
                 with isa(name):
                     store(b, np.full(second[::-1], 7))
                     compute(ctx, graph, threads)
-                close(load(b).astype(float), x.reshape(1, *second[::-1]).astype(float), 0.02 if source == "Q8_0" else 0, name)
+                close(
+                    load(b).astype(float),
+                    x.reshape(1, *second[::-1]).astype(float),
+                    0.02 if source == "Q8_0" else 0,
+                    name,
+                )
 
 
 @pytest.mark.parametrize("fn", ["acc", "set"])
 def test_into_a_view_that_overlaps_itself(fn):
-    """Rows of b that lie over each other in a: one after the other, on any number of threads."""
+    """Rows of b overlap in a. They are added one after the other, with any number of threads."""
     r = Random(2)
     a, b = r(64), r(8, 20, 3)
     nb1, nb2, offset = 8, 16, 4  # a row is 32 bytes
@@ -126,7 +139,7 @@ def test_into_a_view_that_overlaps_itself(fn):
                 np.testing.assert_array_equal(load(out).ravel(), want, name)
 
 
-def test_no_conversion_is_refused():
+def test_unsupported_conversions_are_refused():
     with context() as ctx:
         q, i = (ggml.ggml_new_tensor_2d(ctx, type_id(t), 32, 3) for t in ("Q4_0", "I32"))
         for a, b in ((q, i), (i, q)):

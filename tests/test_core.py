@@ -1,4 +1,4 @@
-"""Contexts, pointers, tensors: memory that is counted to the byte, ctypes habits, use after free."""
+"""Contexts, pointers and tensors: memory that is counted to the byte, pointers of ctypes, and use after free."""
 
 import ctypes
 import gc
@@ -150,7 +150,7 @@ def test_graph_outlives_its_context_in_memory_of_the_caller():
         ggml.ggml_free(ctx)
         return graph
 
-    for value in (2.0, 3.0):  # the second one overlays the first
+    for value in (2.0, 3.0):  # the second context uses the memory of the first
         graph = build_graph(buffer)
         gc.collect()
         ggml.ggml_set_f32(ggml.ggml_graph_get_tensor(graph, b"a"), value)
@@ -165,7 +165,7 @@ def test_graph_outlives_its_context_in_memory_of_the_caller():
 
 
 def test_memory_of_a_context_that_was_freed_may_hold_something_else():
-    """An address says nothing about how long its memory lives: another array may lie there, and go on behind it."""
+    """An address does not say how long its memory lives: another array may begin there, and may be longer."""
     array = np.ones(4096, np.float32)
     ggml.ggml_free(init(4096, array.ctypes.data))
     with context() as ctx:
@@ -183,7 +183,7 @@ def test_memory_of_a_context_that_was_freed_may_hold_something_else():
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the other systems' probes see only what is not mapped")
 def test_memory_that_may_not_be_read():
-    """Guard pages are mapped, but a look at them ends the process."""
+    """Guard pages are mapped, but reading them ends the process."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.mmap.restype = ctypes.c_size_t
     libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
@@ -193,7 +193,7 @@ def test_memory_that_may_not_be_read():
     with pytest.raises(ValueError, match="^ggml_guid_matches: "):
         ggml.ggml_guid_matches(page, page)
     libc.munmap(ctypes.c_void_p(page), ctypes.c_size_t(1 << 20))
-    for guard in (0, None):  # in the middle: PROT_NONE, not mapped
+    for guard in (0, None):  # the pages in the middle: protected (PROT_NONE), or not mapped
         begin = libc.mmap(None, 12 << 20, 3, 0x22, -1, 0)
         if guard is None:
             libc.munmap(ctypes.c_void_p(begin + (6 << 20)), ctypes.c_size_t(4096))
@@ -239,7 +239,7 @@ def test_use_after_free():
     for call in calls:
         with pytest.raises(RuntimeError, match="^ggml_"):
             call()
-    later = [init() for _ in range(20)]  # new contexts do not bring the old pointers back
+    later = [init() for _ in range(20)]  # old pointers stay invalid when new contexts are made
     assert ctx not in later
     for call in calls:
         with pytest.raises(RuntimeError, match="^ggml_"):
@@ -272,7 +272,7 @@ def test_full_context_stays_usable():
 
 # ---- shapes that overflow --------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("ne", [(1 << 62,), (1 << 40, 1 << 40), (1 << 32, 1 << 32), ((1 << 62) - 1,), (1 << 21,) * 4])
-def test_too_large_for_any_memory(ne):
+def test_sizes_beyond_any_memory(ne):
     with (
         context(no_alloc=True) as ctx,
         pytest.raises((ValueError, MemoryError), match=f"^ggml_new_tensor_{len(ne)}d: "),
@@ -291,7 +291,7 @@ def test_bad_shapes_and_types(ctx):
         ((F32, None, 2), TypeError),
         ((999, 2, 2), ValueError),
         ((-1, 2, 2), ValueError),
-        ((4, 2, 2), ValueError),  # a number that a removed type had
+        ((4, 2, 2), ValueError),  # the number of a removed type
         ((ggml.GGML_TYPE_Q4_0, 33, 2), ValueError),
         ((ggml.GGML_TYPE_Q4_K, 32, 2), ValueError),
     ]:
@@ -307,7 +307,7 @@ def test_bad_shapes_and_types(ctx):
     assert shape(t) == (5, 4, 3, 1) and ggml.ggml_n_dims(t) == 3
 
 
-# ---- ctypes habits ---------------------------------------------------------------------------------------------------
+# ---- pointers of ctypes ----------------------------------------------------------------------------------------------
 def test_pointers_are_ctypes_pointers(ctx):
     a, b = ggml.ggml_new_tensor_2d(ctx, F32, 3, 2), ggml.ggml_new_tensor_2d(ctx, F32, 3, 2)
     assert isinstance(a, TENSOR) and a.contents.ne[:2] == [3, 2] and a.contents.nb[:4] == [4, 12, 24, 24]
@@ -339,7 +339,7 @@ def test_copy_of_a_struct_is_a_tensor(ctx):
 
 
 def test_assignment_to_data(ctx):
-    """Weights that lie in a NumPy array, under a tensor without data."""
+    """Weights in a NumPy array become the data of a tensor that has none."""
     values = np.arange(6, dtype=np.float32)
     with context(no_alloc=True) as weights:
         a = ggml.ggml_new_tensor_1d(weights, F32, 6)
@@ -374,7 +374,7 @@ def test_arguments_of_many_kinds(ctx):
         ggml.ggml_nelements(nothing=a)
 
 
-# ---- names, flags, questions -----------------------------------------------------------------------------------------
+# ---- names, flags, properties ----------------------------------------------------------------------------------------
 def test_names(ctx):
     t = ggml.ggml_new_tensor_1d(ctx, F32, 4)
     assert ggml.ggml_get_name(t) == t.contents.name == b""
@@ -412,11 +412,17 @@ def test_names(ctx):
 
 @pytest.mark.parametrize(
     "field, value, message",
-    [("type", 5, "type is 5: no tensor type"), ("type", 1 << 30, "no tensor type"), ("view_src", 0x1000, "view_src is no tensor"),
-     ("op", 999, "op is 999: no operation")],
+    [
+        ("type", 5, "type is 5: no tensor type"),
+        ("type", 1 << 30, "no tensor type"),
+        ("view_src", 0x1000, "view_src is no tensor"),
+        ("op", 999, "op is 999: no operation"),
+    ],
 )
-def test_fields_that_were_written_over(ctx, field, value, message):
-    """Nothing is built upon a tensor whose fields a caller has spoilt; a caller's own struct is looked at each time."""
+def test_fields_with_invalid_values(ctx, field, value, message):
+    """No node is built from a tensor whose fields hold invalid values. A struct that the caller owns is checked at
+    each call.
+    """
     t = ggml.ggml_new_tensor_1d(ctx, F32, 4)
     own = type(t.contents).from_buffer_copy(t.contents)
     ggml.ggml_sqr(ctx, own)
@@ -442,7 +448,7 @@ def test_flags(ctx):
         ggml.ggml_set_loss(ggml.ggml_new_tensor_1d(ctx, F32, 2))
 
 
-def test_questions(ctx):
+def test_properties(ctx):
     a = ggml.ggml_new_tensor_3d(ctx, ggml.GGML_TYPE_F16, 7, 3, 2)
     b = ggml.ggml_transpose(ctx, a)
     v = ggml.ggml_view_2d(ctx, a, 4, 3, 14, 2)
@@ -598,7 +604,7 @@ def test_views_share_memory(ctx):
     assert memory(inner).size == 8 and elements(whole).base is not None
     with pytest.raises(ValueError, match="^ggml_view_2d: "):
         ggml.ggml_view_2d(ctx, t, 6, 5, 24, 0)
-    assert shape(ggml.ggml_view_1d(ctx, inner, 17, 0)) == (17, 1, 1, 1)  # the root is what bounds it
+    assert shape(ggml.ggml_view_1d(ctx, inner, 17, 0)) == (17, 1, 1, 1)  # the bounds are those of the root tensor
     with pytest.raises(ValueError, match="^ggml_view_1d: "):
         ggml.ggml_view_1d(ctx, inner, 18, 0)
 

@@ -1,6 +1,7 @@
-"""Every public function with arguments that are wrong: an exception that names it, never the end of the process.
+"""Every public function with invalid arguments must raise an exception that names the function, and never end the
+process.
 
-The calls run in child processes, so that a crash is seen as a failure; each prints what it is about to do.
+The calls run in child processes, so that a crash is a failed test. Each child prints a call before making it.
 """
 
 import inspect
@@ -17,12 +18,14 @@ from ggml import _absent
 
 FUZZER = Path(__file__).resolve().parent.parent / "fuzz" / "calls.py"
 API = json.loads((Path(__file__).parent / "data" / "api_current.json").read_text())["functions"]
-# Not called at random: they end the process by design, or wait, or write files and messages.
+# Not called at random: they end the process by design, wait, or write files and messages.
 APART = {"ggml_abort", "ggml_print_backtrace", "ggml_set_abort_callback", "ggml_log_set", "ggml_time_init"}
 
 
 def takes_memory(f):
-    """Whether an argument is a bare address that the function may read or write: a random one is the caller's word."""
+    """Whether an argument is an address that the function may read or write; such functions cannot check random
+    numbers.
+    """
     known = re.sub(r"POINTER\(ggml_(tensor|cgraph|cplan)\)|LP_ggml_\w+", "", f["argtypes"] or "")
     return re.search(r"POINTER|c_void_p|_op_t\b|callback", known) is not None
 
@@ -106,7 +109,7 @@ def usable():
 '''
 
 def parameters(name):
-    """How many positional arguments the function takes."""
+    """The number of positional arguments that the function takes."""
     params = inspect.signature(getattr(ggml, name)).parameters.values()
     named = [p for p in params if p.kind is p.POSITIONAL_OR_KEYWORD]
     return len(named) + (3 if any(p.kind is p.VAR_POSITIONAL for p in params) else 0)
@@ -122,16 +125,20 @@ def run(code, *args):
 
 @pytest.mark.parametrize("prefix, calls", [("ggml_", 25), ("gguf_", 40), ("legacy.", 25)])
 def test_random_arguments(prefix, calls):
-    """Every function with arguments of all kinds, in a short run of the fuzzer: nothing dies, hangs or raises what it must not."""
+    """A short run of the fuzzer: every function with arguments of all kinds neither crashes nor hangs nor raises
+    unexpectedly.
+    """
     command = [sys.executable, FUZZER, "--only", prefix, "--rounds", "1", "--calls", str(calls)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-3000:]
-    assert int(done.stdout.split()[0]) > 0, done.stdout  # children
+    assert int(done.stdout.split()[0]) > 0, done.stdout  # child processes
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the guards around memory are Linux's")
 def test_fields_written_before_computing():
-    """Nodes of every operation with fields that a caller wrote over: refused or computed, and nothing outside is touched."""
+    """Nodes of every operation with random values in their fields are refused or computed; no memory outside is
+    accessed.
+    """
     command = [sys.executable, FUZZER.parent / "fields.py", "--seconds", "6"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     last = done.stdout.splitlines()[-1:] or [""]
@@ -169,7 +176,7 @@ say("usable")
 
 
 def test_one_wrong_argument():
-    """Constructors of the form (ctx, a, ...): a context or operand of the wrong kind always raises."""
+    """Constructors of the form (ctx, a, ...) raise for a context or an operand of the wrong kind."""
     rows = []
     for f in API:
         if f["name"] in FUNCTIONS and f["params"][:2] == ["ctx", "a"]:
@@ -204,28 +211,30 @@ say("usable")
     )
 
 
-def test_elements_without_end_in_little_memory(ctx):
+def test_more_elements_than_memory(ctx):
     t = ggml.ggml_new_tensor_2d(ctx, 0, 4, 3)
     graph = ggml.ggml_new_graph(ctx)
     ggml.ggml_build_forward_expand(graph, ggml.ggml_sum(ctx, t))
     for ne in (1 << 32, 1 << 61):
         t.contents.nb[1], t.contents.ne[1] = 0, ne
         for call in (
-            lambda: ggml.ggml_set_zero(t), lambda: ggml.ggml_set_f32(t, 1), lambda: ggml.ggml_graph_compute_with_ctx(ctx, graph, 1),
-        ):  # fmt: skip
+            lambda: ggml.ggml_set_zero(t),
+            lambda: ggml.ggml_set_f32(t, 1),
+            lambda: ggml.ggml_graph_compute_with_ctx(ctx, graph, 1),
+        ):
             with pytest.raises(ValueError, match="share it"):
                 call()
 
 
-def test_a_filter_wider_than_an_int_counts(ctx):
+def test_a_filter_wider_than_an_int(ctx):
     t = ggml.ggml_new_tensor_1d(ctx, 0, 4)
     t.contents.nb[0], t.contents.ne[0] = 0, 2**31 - 1
     with pytest.raises(ValueError, match=r"^ggml_interpolate: a is f32 \[2147483647\], result is f32 \[1\]: too small"):
         ggml.ggml_interpolate(ctx, t, 1, 1, 1, 1, ggml.GGML_SCALE_MODE_BILINEAR | ggml.GGML_SCALE_FLAG_ANTIALIAS)
 
 
-def test_counts_of_elements_that_wrap(ctx):
-    """A shape written by the caller whose product is 1 modulo 2^64 is not one element."""
+def test_number_of_elements_that_overflows(ctx):
+    """A shape written by the caller whose product is 1 modulo 2^64 does not count as one element."""
     a, b = ggml.ggml_new_tensor_1d(ctx, 0, 4), ggml.ggml_new_tensor_1d(ctx, 0, 1)
     b.contents.ne[:2] = 7, pow(7, -1, 1 << 64)
     with pytest.raises(ValueError, match="^ggml_add1: b is .*need one element"):

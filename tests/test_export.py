@@ -25,7 +25,9 @@ def import_graph(path):
 
 @pytest.fixture
 def exported(ctx, tmp_path):
-    """A file with a graph that has views, an in-place operation and gradients; its result and the gradient by w."""
+    """A file with a graph that has views, an in-place operation and gradients; also its result and the gradient by
+    w.
+    """
     rng = np.random.default_rng(1)
     x = utils.from_numpy(rng.standard_normal((3, 8)).astype(np.float32), ctx)
     w = utils.from_numpy(rng.standard_normal((5, 8)).astype(np.float32), ctx)
@@ -59,14 +61,16 @@ def test_round_trip(exported):
 
 
 def test_broken_files(exported, tmp_path):
-    """Mutants are errors that say who speaks, or graphs that can be computed or refused."""
+    """A changed file raises an error that names the function, or gives a graph that is computed or refused."""
     good, rng, refused = exported[0].read_bytes(), random.Random(1), 0
     path = tmp_path / "mutant"
     for _ in range(1500):
         mutant = bytearray(good)
         for _ in range(rng.randint(1, 4)):
             at = rng.randrange(len(mutant)) & ~3
-            mutant[at : at + 4] = rng.choice([0, 1, 64, rng.getrandbits(32), 2**31 - 1, 2**31, 2**32 - 1]).to_bytes(4, "little")
+            mutant[at : at + 4] = rng.choice([0, 1, 64, rng.getrandbits(32), 2**31 - 1, 2**31, 2**32 - 1]).to_bytes(
+                4, "little"
+            )
         path.write_bytes(mutant[: rng.randrange(len(mutant))] if rng.random() < 0.1 else mutant)
         try:
             data, evaluated, graph = import_graph(path)
@@ -83,7 +87,7 @@ def test_broken_files(exported, tmp_path):
     assert 100 < refused < 1500
 
 
-def test_what_can_not_be_written_or_read(ctx, tmp_path):
+def test_graphs_and_files_that_are_refused(ctx, tmp_path):
     a = ggml.ggml_new_tensor_1d(ctx, ggml.GGML_TYPE_F32, 4)
     graph = ggml.ggml_new_graph(ctx)
     ggml.ggml_build_forward_expand(graph, ggml.ggml_map_custom1(ctx, a, lambda *args: None, 1, None))

@@ -1,4 +1,6 @@
-"""The Gemma block of examples/gemma against a NumPy reference: values, and gradients by the complex step, piece by piece and whole."""
+"""The Gemma block of examples/gemma against a NumPy reference: values, and gradients by complex steps, of each part
+and of the whole model.
+"""
 
 import importlib.util
 import math
@@ -26,13 +28,13 @@ model = module("model")
 train = module("train")
 
 
-# ---- the reference: functions of arrays, real or complex; x is [batch, tokens, dim] --------------------------------------
+# ---- the reference: functions of arrays, real or complex; x is [batch, tokens, dim] ----------------------------------
 def rms_norm(x, w):
     return x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-6) * (1 + w)
 
 
 def rope(x):
-    """x [batch, heads, tokens, d]: pairs (i, i + d/2) turned by the position times 10000^(-2i/d)."""
+    """x [batch, heads, tokens, d]: the pairs (i, i + d/2) are rotated by the position times 10000^(-2i/d)."""
     d, n = x.shape[-1], x.shape[-2]
     angle = np.arange(n)[:, None] * 10000.0 ** (-2 * np.arange(d // 2) / d)
     a, b = x[..., : d // 2], x[..., d // 2 :]
@@ -53,7 +55,7 @@ def attention_weights(q, k):
 
 
 def mix(weights, v):
-    """[batch, tokens, heads * d]"""
+    """The attention's output: [batch, tokens, heads * d]."""
     mixed = (weights @ v.swapaxes(1, 2)).swapaxes(1, 2)
     return mixed.reshape(*mixed.shape[:2], -1)
 
@@ -84,7 +86,7 @@ def bits(logits, labels, scored):
 
 
 def whole(w, tokens, c):
-    """Logits, and the results of the embedding and of each layer."""
+    """The logits, and the results of the embedding and of each layer."""
     x = w["embedding"][tokens] * math.sqrt(c.dim)
     states = [x]
     for i in range(c.layers):
@@ -95,7 +97,7 @@ def whole(w, tokens, c):
 
 
 def complex_step(f, x):
-    """The gradient of f (real, of a real array) to full precision: the imaginary part of f(x + ih) / h."""
+    """The gradient of a real function f of a real array, to full precision: the imaginary part of f(x + ih) / h."""
     z, gradient = x.astype(complex), np.zeros(x.shape)
     for i in np.ndindex(x.shape):
         z[i] += 1e-30j
@@ -104,7 +106,7 @@ def complex_step(f, x):
     return gradient
 
 
-# ---- pieces ----------------------------------------------------------------------------------------------------------
+# ---- parts -----------------------------------------------------------------------------------------------------------
 BATCH, N, HEADS, D = 2, 5, 2, 4
 
 
@@ -121,7 +123,7 @@ def attend_whole(ctx, x, qkv, out):
 
 
 TOKENS = np.array([3, 0, 6, 3, 1])
-PIECES = {  # ggml, reference, the shapes of the operands in NumPy's order
+PIECES = {  # the ggml function, its reference, and the shapes of the operands in NumPy's order
     "matmul": (ggml.ggml_mul_mat, lambda w, x: x @ w.swapaxes(-1, -2), (6, 8), (5, 8)),
     "multi-head matmul": (
         lambda ctx, w, x: ggml.ggml_mul_mat(ctx, w, x),
@@ -160,8 +162,8 @@ def four(x):
 
 
 @pytest.mark.parametrize("piece", PIECES)
-def test_piece(ctx, piece):
-    """Values and the gradients by all operands, for a random cotangent."""
+def test_part(ctx, piece):
+    """The values and the gradients by all operands, for a random cotangent."""
     build, ref, *shapes = PIECES[piece]
     rng = np.random.default_rng(3)
     values = [rng.standard_normal(s).astype(np.float32).astype(np.float64) for s in shapes]
@@ -179,7 +181,9 @@ def test_piece(ctx, piece):
     graph = ggml.ggml_new_graph_custom(ctx, 512, True)
     ggml.ggml_build_forward_expand(graph, loss)
     ggml.ggml_build_backward_expand(ctx, graph, None)
-    exact = [complex_step(lambda z, i=i: (ref(*values[:i], z, *values[i + 1 :]) * w).sum(), v) for i, v in enumerate(values)]
+    exact = [
+        complex_step(lambda z, i=i: (ref(*values[:i], z, *values[i + 1 :]) * w).sum(), v) for i, v in enumerate(values)
+    ]
     for name in ISAS:
         with isa(name):
             ggml.ggml_graph_reset(graph)
@@ -193,9 +197,9 @@ def load_shape(t):
     return tuple(t.contents.ne[:4])[::-1]
 
 
-# ---- the whole model ---------------------------------------------------------------------------------------------------
+# ---- the whole model -------------------------------------------------------------------------------------------------
 def test_whole_model(ctx):
-    """Each layer's result, the loss and the gradient by each parameter, for a batch of two sequences."""
+    """The result of each layer, the loss and the gradient by each parameter, for a batch of two sequences."""
     c = model.Config(vocab=7, dim=8, heads=HEADS, head_dim=D, hidden=12, layers=2)
     rng = np.random.default_rng(5)
     text = rng.integers(0, c.vocab, (BATCH, N + 1))
@@ -217,7 +221,9 @@ def test_whole_model(ctx):
     ggml.ggml_build_backward_expand(ctx, graph, None)
 
     want, layers = whole(w, text[:, :-1], c)
-    exact = {k: complex_step(lambda z, k=k: bits(whole({**w, k: z}, text[:, :-1], c)[0], labels, scored), w[k]) for k in w}
+    exact = {
+        k: complex_step(lambda z, k=k: bits(whole({**w, k: z}, text[:, :-1], c)[0], labels, scored), w[k]) for k in w
+    }
     for name in ISAS:
         with isa(name):
             ggml.ggml_graph_reset(graph)
@@ -232,7 +238,7 @@ def test_whole_model(ctx):
 
 
 def test_training_learns():
-    """A hundred steps of the example take at least a third of the bits away."""
+    """A hundred steps of the example reduce the loss by at least a third."""
     history = train.train(steps=100, batch=32, show=lambda *_: None)
     assert history[0][1] > 3
     assert history[-1][1] < history[0][1] * 2 / 3

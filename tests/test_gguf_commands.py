@@ -8,10 +8,10 @@ import pytest
 from gguf_files import SAMPLES, all_kinds
 
 import ggml
-from ggml._cli import quantize as _quantize
 from ggml._cli import main
+from ggml._cli import quantize as _quantize
 
-peer = pytest.importorskip("gguf")  # of the [test] extra; emulated CPUs run without it
+peer = pytest.importorskip("gguf")  # part of the [test] extra; not installed on emulated CPUs
 
 
 def command(capsys, *arguments, code=0):
@@ -61,9 +61,16 @@ def test_inspect_writes_infinity_as_json(tmp_path, capsys):
     assert json.loads(command(capsys, "inspect", tmp_path / "x.gguf", "--json").out)["keys"]["x"]["value"] == "-inf"
 
 
-@pytest.mark.parametrize("arguments", [("inspect", "{}/none"), ("inspect", "{}/bad"), ("quantize", "{}/none", "{}/out", "Q8_0"),
-                                       ("quantize", "{}/bad", "{}/out", "Q8_0")])  # fmt: skip
-def test_what_is_no_file_is_named_in_one_line(arguments, tmp_path, capsys):
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("inspect", "{}/none"),
+        ("inspect", "{}/bad"),
+        ("quantize", "{}/none", "{}/out", "Q8_0"),
+        ("quantize", "{}/bad", "{}/out", "Q8_0"),
+    ],
+)
+def test_an_invalid_file_is_named_in_one_line(arguments, tmp_path, capsys):
     (tmp_path / "bad").write_bytes(b"GGUF" + bytes(20))
     done = command(capsys, *[a.format(tmp_path) for a in arguments], code=1)
     assert done.out == "" and done.err.startswith(f"ggml {arguments[0]}: ") and done.err.count("\n") == 1
@@ -71,8 +78,16 @@ def test_what_is_no_file_is_named_in_one_line(arguments, tmp_path, capsys):
 
 
 # ---- quantize --------------------------------------------------------------------------------------------------------
-SHAPES = {"token_embd.weight": (40, 256), "output.weight": (40, 256), "output_norm.weight": (256,), "odd.weight": (6, 96),
-          "prime.weight": (5, 31), "experts.weight": (3, 8, 256), "bias": (256,), "table": (4, 256)}  # fmt: skip
+SHAPES = {
+    "token_embd.weight": (40, 256),
+    "output.weight": (40, 256),
+    "output_norm.weight": (256,),
+    "odd.weight": (6, 96),
+    "prime.weight": (5, 31),
+    "experts.weight": (3, 8, 256),
+    "bias": (256,),
+    "table": (4, 256),
+}
 PARTS = ("attn_q", "attn_v", "ffn_up", "ffn_down")
 
 
@@ -84,7 +99,9 @@ def model(tmp_path_factory):
     w = peer.GGUFWriter(path, "llama")
     w.add_array("words", ["a", "b"])
     for i, (name, shape) in enumerate(shapes.items()):
-        w.add_tensor(name, rng.standard_normal(shape).astype(np.float16 if i % 3 == 0 and len(shape) > 1 else np.float32))
+        w.add_tensor(
+            name, rng.standard_normal(shape).astype(np.float16 if i % 3 == 0 and len(shape) > 1 else np.float32)
+        )
     w.write_header_to_file()
     w.write_kv_data_to_file()
     w.write_tensors_to_file()
@@ -96,10 +113,23 @@ def types_of(path):
     return {t.name: t.tensor_type.name for t in peer.GGUFReader(path).tensors}
 
 
-# What is left of the precision: the root of the mean squared error over that of the values
-@pytest.mark.parametrize(("kind", "file_type", "error"), [
-    ("F16", 1, 1e-3), ("BF16", 32, 4e-3), ("F32", 0, 1e-6), ("Q8_0", 7, 0.01), ("Q4_0", 2, 0.12), ("q4_k", 15, 0.1), ("Q6_K", 18, 0.03),
-    ("Q2_K", 10, 0.4), ("Q3_K_M", 12, 0.2), ("IQ4_XS", 30, 0.12), ("MXFP4", 38, 0.2)])  # fmt: skip
+# error: the root mean square error, relative to the root mean square of the values
+@pytest.mark.parametrize(
+    ("kind", "file_type", "error"),
+    [
+        ("F16", 1, 1e-3),
+        ("BF16", 32, 4e-3),
+        ("F32", 0, 1e-6),
+        ("Q8_0", 7, 0.01),
+        ("Q4_0", 2, 0.12),
+        ("q4_k", 15, 0.1),
+        ("Q6_K", 18, 0.03),
+        ("Q2_K", 10, 0.4),
+        ("Q3_K_M", 12, 0.2),
+        ("IQ4_XS", 30, 0.12),
+        ("MXFP4", 38, 0.2),
+    ],
+)
 def test_values_are_near_the_original(kind, file_type, error, model, tmp_path, capsys):
     command(capsys, "quantize", model, tmp_path / "out.gguf", kind)
     before, after = peer.GGUFReader(model), peer.GGUFReader(tmp_path / "out.gguf")
@@ -132,8 +162,14 @@ def test_options_change_the_types(model, tmp_path, capsys):
     pure = types("Q4_K_M", "--pure")
     assert {pure[n] for n in pure if n.startswith("blk") or n in ("output.weight", "token_embd.weight")} == {"Q4_K"}
     assert types("Q4_K", "--leave-output-tensor")["output.weight"] == types_of(model)["output.weight"]
-    found = types("Q8_0", "--output-tensor-type", "f16", "--token-embedding-type", "Q5_1", "--tensor-type", "blk.1.*=iq4_nl")
-    assert (found["output.weight"], found["token_embd.weight"], found["blk.1.ffn_up.weight"]) == ("F16", "Q5_1", "IQ4_NL")
+    found = types(
+        "Q8_0", "--output-tensor-type", "f16", "--token-embedding-type", "Q5_1", "--tensor-type", "blk.1.*=iq4_nl"
+    )
+    assert (found["output.weight"], found["token_embd.weight"], found["blk.1.ffn_up.weight"]) == (
+        "F16",
+        "Q5_1",
+        "IQ4_NL",
+    )
     assert found["blk.2.ffn_up.weight"] == "Q8_0"
 
 
@@ -151,7 +187,7 @@ def test_quantised_weights_are_quantised_again_only_if_asked(model, tmp_path, ca
 
 
 def importance_files(tmp_path):
-    """The same importance in both formats: the first half of the columns matters."""
+    """The same importance in both file formats: only the first half of the columns matters."""
     names = [f"blk.{i}.{part}.weight" for i in range(8) for part in PARTS] + ["experts.weight"]
     values = {n: np.tile(np.repeat(np.float32([100, 0.01]), 128), 3 if n == "experts.weight" else 1) for n in names}
     raw = struct.pack("<i", len(names))
@@ -196,17 +232,24 @@ def test_types_that_need_importance(model, tmp_path, capsys):
     assert "IQ2_XXS needs an importance matrix (--imatrix) with tensor" in err and not (tmp_path / "out.gguf").exists()
     command(capsys, "quantize", model, tmp_path / "out.gguf", "IQ2_XXS", "--imatrix", tmp_path / "new.gguf")
     types = types_of(tmp_path / "out.gguf")
-    assert (types["blk.0.attn_q.weight"], types["token_embd.weight"], types["output.weight"]) == ("IQ2_XXS", "Q2_K", "Q5_K")
+    assert (types["blk.0.attn_q.weight"], types["token_embd.weight"], types["output.weight"]) == (
+        "IQ2_XXS",
+        "Q2_K",
+        "Q5_K",
+    )
     assert types["odd.weight"] == "IQ4_NL"
 
 
 @pytest.mark.parametrize(("raw", "message"), [
     (b"", "neither GGUF nor a whole file"), (struct.pack("<ii", 1, 1 << 30), "neither GGUF nor a whole file"),
     (struct.pack("<ii", 1, -5), "a count of -5"), (all_kinds(), "no tensor '*.in_sum2'"),
-    (struct.pack("<ii14siif", 1, 14, b"experts.weight", 1, 1, 2), "has 1 values for tensor 'experts.weight'")])  # fmt: skip
+    (struct.pack("<ii14siif", 1, 14, b"experts.weight", 1, 1, 2), "has 1 values for tensor 'experts.weight'")])
 def test_broken_importance(raw, message, model, tmp_path, capsys):
     (tmp_path / "bad").write_bytes(raw)
-    assert message in command(capsys, "quantize", model, tmp_path / "out.gguf", "Q4_0", "--imatrix", tmp_path / "bad", code=1).err
+    assert (
+        message
+        in command(capsys, "quantize", model, tmp_path / "out.gguf", "Q4_0", "--imatrix", tmp_path / "bad", code=1).err
+    )
     assert not (tmp_path / "out.gguf").exists()
 
 
@@ -227,7 +270,7 @@ def test_files_that_cannot_be_mapped_are_quantised_too(tmp_path, capsys):
     np.testing.assert_allclose(peer.dequantize(t.data, t.tensor_type), np.arange(64).reshape(2, 32), atol=0.3)
 
 
-def test_large_tensors_go_in_pieces(model, tmp_path, capsys, monkeypatch):
+def test_large_tensors_are_quantised_in_chunks(model, tmp_path, capsys, monkeypatch):
     command(capsys, "quantize", model, tmp_path / "whole.gguf", "Q4_K")
     monkeypatch.setattr(_quantize, "CHUNK", 256 * 3)
     command(capsys, "quantize", model, tmp_path / "pieces.gguf", "Q4_K")

@@ -1,4 +1,4 @@
-"""347 calls recorded from the C library (tests/data/ops.json, .npz), replayed on every ISA with 1 and 2 threads."""
+"""347 calls recorded from the C library (tests/data/ops.json, .npz), repeated on every ISA with 1 and 2 threads."""
 
 import json
 from pathlib import Path
@@ -39,7 +39,7 @@ def test_no_constructor_is_missing():
 
 
 def values(raw, type):
-    """Recorded or computed bytes as numbers: of quantised types the bytes themselves."""
+    """Recorded or computed bytes as numbers; those of quantised types remain bytes."""
     raw = np.ascontiguousarray(raw).ravel()
     if type == "BF16":
         return from_bf16(raw.view(np.uint16)).astype(np.float64)
@@ -47,7 +47,7 @@ def values(raw, type):
 
 
 def tolerance(case):
-    """Of the normalised mean squared error: see the README of the recorded vectors. None: exact."""
+    """The limit of the normalised mean squared error (see the README of the recorded vectors). None: exact."""
     types = {t["type"] for t in case["tensors"].values()}
     if case["out_type"].startswith("I") and case["out_type"] in DTYPES:
         return None
@@ -56,7 +56,7 @@ def tolerance(case):
         return 5e-4
     if halves or case["out_type"] in ("F16", "BF16"):
         return 1e-5
-    # geglu and geglu_quick were recorded through tables of half-precision values: the exact function is off by their rounding
+    # The recorded geglu and geglu_quick used tables of half-precision values; exact functions differ by their rounding.
     return 1e-6 if case["fn"].startswith("ggml_geglu") and "erf" not in case["fn"] else 1e-7
 
 
@@ -65,7 +65,7 @@ def agree(got, want, case, note):
     if limit is None:
         np.testing.assert_array_equal(got, want, note)
         return
-    if case["out_type"] not in DTYPES:  # bytes of blocks: a rounding on the edge may fall either way
+    if case["out_type"] not in DTYPES:  # bytes of blocks: ties may round either way
         assert np.mean(got != want) <= 0.02, f"{note}: {np.mean(got != want):.2%} of the bytes differ"
         return
     finite = np.isfinite(want)

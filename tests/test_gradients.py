@@ -1,6 +1,7 @@
-"""The backward pass as a whole: gradients of gradients, shared parameters, several losses, checkpoints, bad input.
+"""The backward pass as a whole: gradients of gradients, shared parameters, several losses, checkpoints, invalid input.
 
-What single operations' gradients are is tested by the table of operations (test_ops.py)."""
+The gradients of single operations are tested by the table of operations (test_ops.py).
+"""
 
 import ctypes
 
@@ -8,7 +9,8 @@ import numpy as np
 import pytest
 from cases.elementwise import gelu, gelu_erf, gelu_quick, sigmoid, silu, softplus
 from cases.harness import ISAS, close, compute, context, difference, isa, load, shape, store, tensor
-from cases.reduce import log_soft_max, rms_norm, soft_max
+from cases.norm import rms_norm
+from cases.softmax import log_soft_max, soft_max
 
 import ggml
 from ggml._graph import grad as _grad
@@ -82,12 +84,12 @@ SMOOTH = {
 
 
 def slope(loss, x, h=1e-3):
-    """The gradient of loss(x), by differences of fourth order as it is a step of another difference."""
+    """The gradient of loss(x), by differences of fourth order with a step that suits a second difference."""
     return difference(lambda: loss(x), x, at=h)
 
 
 def directional(loss, x, v, h=1e-2):
-    """The gradient of sum(v * d loss / dx) by x: the Hessian times v."""
+    """The gradient of sum(v * d loss / dx) by x, which is the Hessian times v."""
     total = 0.0
     for k, weight in ((1, 8.0), (-1, -8.0), (2, -1.0), (-2, 1.0)):
         total = total + weight * slope(loss, x + k * h * v)
@@ -113,7 +115,7 @@ def test_gradient_of_the_gradient(ctx, fn):
 
 
 def test_gradient_of_the_gradient_of_products(ctx):
-    """Through mul_mat twice: the Hessian of sum(tanh(b a^T)^2 w) times a vector, by both operands."""
+    """Through mul_mat twice: the Hessian of sum(tanh(b a^T)^2 w) times a vector, for both operands."""
     xa, xb, w, v = rand(3, 4, seed=1), rand(5, 4, seed=2), rand(5, 3, seed=3), rand(3, 4, seed=4)
     a, b = parameter(ctx, xa), parameter(ctx, xb)
     first = backward(ctx, weighted(ctx, ggml.ggml_sqr(ctx, ggml.ggml_tanh(ctx, ggml.ggml_mul_mat(ctx, a, b))), w))
@@ -134,8 +136,8 @@ def test_gradient_of_the_gradient_of_products(ctx):
 
 
 @pytest.mark.parametrize("fn, limit", [("silu", 0), ("gelu", 0), ("gelu_erf", 0), ("gelu_quick", 0)])
-def test_second_gradient_far_out(ctx, fn, limit):
-    """The curvature of a gate is 0 far from 0, not inf - inf."""
+def test_second_gradient_far_from_zero(ctx, fn, limit):
+    """The curvature of a gate far from 0 is 0, not inf - inf."""
     a = parameter(ctx, np.array([[-1e30, -300.0, -40.0, 40.0, 300.0, 1e30]]))
     first = backward(ctx, weighted(ctx, getattr(ggml, "ggml_" + fn)(ctx, a), np.ones((1, 6))))
     second = backward(ctx, weighted(ctx, ggml.ggml_graph_get_grad(first, a), np.ones((1, 6))))
@@ -145,7 +147,7 @@ def test_second_gradient_far_out(ctx, fn, limit):
 
 
 def test_cross_entropy_by_labels_of_masked_logits(ctx):
-    """The labels are a teacher's soft-max with the same columns masked: their gradient is finite."""
+    """The labels are the soft-max of a teacher whose same columns are masked. Their gradient is finite."""
     logits, teacher = rand(3, 6, seed=1), rand(3, 6, seed=2)
     logits[..., 2] = teacher[..., 2] = -np.inf
     t = parameter(ctx, teacher)
@@ -162,9 +164,11 @@ def test_cross_entropy_by_labels_of_masked_logits(ctx):
             close(grad(graph, t), want, 1e-5, name)
 
 
-# ---- one parameter, many ways ----------------------------------------------------------------------------------------
+# ---- one parameter, several uses -------------------------------------------------------------------------------------
 def test_parameter_shared_by_branches(ctx):
-    """Views, rows, a transposed and a plain use of one matrix are summed up; the gradients come in any layout."""
+    """The gradients of all uses of a matrix are summed up: views, rows, the transposed and the plain matrix. They
+    have various layouts.
+    """
     x, w = rand(4, 4, seed=1), rand(4, 4, seed=2)
     a = parameter(ctx, x)
     nb1 = a.contents.nb[1]
@@ -198,7 +202,7 @@ def test_parameters_and_gradients_in_several_contexts():
 
 
 def test_several_losses(ctx):
-    """Gradients of all losses add up, also where one is made of another, and computing again gives the same."""
+    """The gradients of all losses add up, even if one loss depends on another. Computing again gives the same."""
     x = rand(5, seed=1)
     a = parameter(ctx, x)
     first = ggml.ggml_sum(ctx, ggml.ggml_sqr(ctx, a))
@@ -215,7 +219,7 @@ def test_several_losses(ctx):
 
 @pytest.mark.parametrize("given", [True, False])
 def test_accumulated_gradients(ctx, given):
-    """With an accumulator each compute adds to the gradient until the graph is reset."""
+    """With an accumulator each compute adds to the gradient, until the graph is reset."""
     x = rand(5, seed=1)
     a, b = parameter(ctx, x), parameter(ctx, 2 * x)
     loss = weighted(ctx, ggml.ggml_mul(ctx, a, b), np.ones(5))
@@ -240,7 +244,9 @@ def test_accumulated_gradients(ctx, given):
 
 @pytest.mark.parametrize("type", ["F16", "BF16"])
 def test_half_precision_weights(ctx, type):
-    """Gradients by and through F16 and BF16 weights are F32, and exact to the weights' rounded values."""
+    """The gradients of F16 and BF16 weights, and through them, are F32 and exact for the rounded values of the
+    weights.
+    """
     a, b = parameter(ctx, rand(6, 8, seed=1), type), parameter(ctx, rand(3, 8, seed=2))
     w = rand(3, 6, seed=3)
     graph = backward(ctx, weighted(ctx, ggml.ggml_mul_mat(ctx, a, b), w))
@@ -254,7 +260,7 @@ def test_half_precision_weights(ctx, type):
 
 @pytest.mark.parametrize("type", ["F16", "Q4_0", "Q8_0"])
 def test_frozen_quantised_weights(ctx, type):
-    """LoRA: through a frozen matrix there is a gradient by the input only."""
+    """LoRA: the gradient passes through a frozen matrix to its input, but the matrix itself has none."""
     frozen = tensor(ctx, rand(6, 32, seed=1), type)
     known = ggml.ggml_cast(ctx, frozen, ggml.GGML_TYPE_F32)
     compute(ctx, backward_less(ctx, known))
@@ -295,7 +301,9 @@ def network(ctx, frozen, n=3, dim=4):
 
 @pytest.mark.parametrize("frozen", [0, 1, 2])
 def test_frozen_layers_cost_nothing(ctx, frozen):
-    """A layer takes 3 nodes forward; a trained one 2 parameters and 4 nodes backward, and 2 more to pass a gradient on."""
+    """A layer takes 3 nodes forward. A trained layer takes 2 parameters and 4 nodes backward, and 2 more to pass a
+    gradient on.
+    """
     loss, weights = network(ctx, frozen)
     graph = backward(ctx, loss)
     trained = 3 - frozen
@@ -310,7 +318,9 @@ def test_frozen_layers_cost_nothing(ctx, frozen):
 
 # ---- checkpoints -----------------------------------------------------------------------------------------------------
 def deep(ctx, layers, dim, rows, inplace=False):
-    """Residual layers h + w2 gelu(w1 norm(h)); returns what goes in, the loss, the weights and the layers' results."""
+    """Residual layers h + w2 gelu(w1 norm(h)). Returns the input, the loss, the weights and the results of the
+    layers.
+    """
     x = ggml.ggml_new_tensor_2d(ctx, ggml.GGML_TYPE_F32, dim, rows)
     ggml.ggml_set_input(x)
     h, weights, results = x, [], []
@@ -338,7 +348,9 @@ def checkpointed(ctx, loss, checkpoints, size=4096):
 
 
 def trained(layers, dim, rows, every, inplace=False):
-    """Gradients of a deep network, and the bytes that an allocator takes for the graph beside the weights and their gradients."""
+    """The gradients of a deep network, and the bytes that an allocator takes for the graph besides the weights and
+    their gradients.
+    """
     with context(no_alloc=True) as ctx, context() as memory:
         x, loss, weights, results = deep(ctx, layers, dim, rows, inplace)
         store(place(memory, x), rand(rows, dim, seed=7))
@@ -361,7 +373,7 @@ def trained(layers, dim, rows, every, inplace=False):
 
 
 def place(ctx, t):
-    """Gives a tensor memory of another context."""
+    """Gives a tensor memory from another context."""
     t.contents.data = ggml.ggml_new_tensor_4d(ctx, t.contents.type, *shape(t)).contents.data
     return t
 
@@ -394,7 +406,10 @@ def test_bad_checkpoints(ctx):
     ggml.ggml_set_name(stranger, b"stranger")
     array = (ctypes.POINTER(ggml.ggml_tensor) * 1)(stranger)
     build = ggml.ggml_build_backward_gradient_checkpointing
-    with pytest.raises(ValueError, match="^ggml_build_backward_gradient_checkpointing: checkpoint 'stranger' .* is no tensor of the graph"):
+    with pytest.raises(
+        ValueError,
+        match="^ggml_build_backward_gradient_checkpointing: checkpoint 'stranger' .* is no tensor of the graph",
+    ):
         build(ctx, *graphs, array, 1)
     with pytest.raises(ValueError, match="must be three graphs"):
         build(ctx, graphs[0], graphs[0], graphs[1], array, 0)
@@ -421,7 +436,7 @@ def test_no_loss(ctx):
     refuses(ctx, named(ggml.ggml_sum(ctx, parameter(ctx, rand(3))), "energy"), "no node is a loss: .*'energy'")
 
 
-def test_loss_that_is_no_scalar(ctx):
+def test_loss_that_is_not_a_scalar(ctx):
     a = parameter(ctx, rand(3))
     with pytest.raises(ValueError, match="^ggml_set_loss: 'many' is f32 with 3 elements: need one f32"):
         ggml.ggml_set_loss(named(ggml.ggml_sqr(ctx, a), "many"))
@@ -436,8 +451,8 @@ def test_no_parameter_reached(ctx):
     refuses(ctx, loss, "no parameter is reached from the loss 'energy'")
 
 
-def test_parameter_beside_the_loss(ctx):
-    """A parameter in the graph, but not on the way to the loss, and one cut off by integers."""
+def test_parameter_that_does_not_reach_the_loss(ctx):
+    """A parameter of the graph that does not reach the loss, and one that reaches it only through integers."""
     loss = named(ggml.ggml_sum(ctx, tensor(ctx, rand(3), "F32")), "energy")
     ggml.ggml_set_loss(loss)
     graph = ggml.ggml_new_graph_custom(ctx, 256, True)
@@ -461,10 +476,13 @@ def test_integer_parameter(ctx):
 
 
 @pytest.mark.parametrize(
-    "spoil", ["scale_inplace", "sqr_inplace", "silu_inplace", "soft_max_inplace", "diag_mask_zero_inplace", "relu_inplace"]
+    "spoil",
+    ["scale_inplace", "sqr_inplace", "silu_inplace", "soft_max_inplace", "diag_mask_zero_inplace", "relu_inplace"],
 )
 def test_value_that_an_in_place_node_overwrites(ctx, spoil):
-    """x y needs y's value, which a later in-place node changes; the message names both."""
+    """The gradient of x y needs the value of y, which a later in-place node overwrites. The message names both
+    nodes.
+    """
     a = parameter(ctx, rand(3, 3))
     y = named(ggml.ggml_exp(ctx, a), "kept")
     product = ggml.ggml_mul(ctx, ggml.ggml_sin(ctx, a), y)
@@ -484,11 +502,11 @@ def test_in_place_node_whose_gradient_needs_its_argument(ctx):
 
 
 def test_in_place_node_whose_gradient_needs_its_result(ctx):
-    """relu, tanh and exp in place can be differentiated: by their results."""
+    """The gradients of relu, tanh and exp take their results, so these functions may work in place."""
     x = rand(5, seed=1)
     a = parameter(ctx, x)
     y = ggml.ggml_exp_inplace(ctx, ggml.ggml_tanh_inplace(ctx, ggml.ggml_scale(ctx, a, 2.0)))
-    refuses(ctx, loss_of(ctx, y), ".*'.*' .*overwrites")  # tanh's result is needed, and exp writes over it
+    refuses(ctx, loss_of(ctx, y), ".*'.*' .*overwrites")  # the gradient needs the result of tanh, which exp overwrites
     y = ggml.ggml_tanh_inplace(ctx, ggml.ggml_scale(ctx, a, 2.0))
     graph = backward(ctx, loss_of(ctx, y))
     run(ctx, graph)
@@ -503,7 +521,10 @@ def loss_of(ctx, t):
 
 def test_gradient_that_does_not_exist(ctx):
     q = parameter(ctx, rand(4, 8))
-    out = named(ggml.ggml_flash_attn_back(ctx, q, q, tensor(ctx, rand(8, 4), "F32"), tensor(ctx, rand(4, 8), "F32"), True), "twice")
+    out = named(
+        ggml.ggml_flash_attn_back(ctx, q, q, tensor(ctx, rand(8, 4), "F32"), tensor(ctx, rand(4, 8), "F32"), True),
+        "twice",
+    )
     refuses(ctx, loss_of(ctx, out), "'twice' .* has no gradient, and parameters reach the loss through it")
 
 
@@ -513,6 +534,8 @@ ONCE_ONLY = {"FLASH_ATTN_BACK", "POOL_2D_BACK"}
 
 
 def test_every_operation_has_a_gradient():
-    """All public operations but those whose results are integers, constants or parameters; of two gradients there is no second one."""
+    """All public operations have one, except those whose results are integers, constants or parameters. Two
+    gradients have no gradient of their own.
+    """
     lacking = {ggml.ggml_op_name(op).decode() for op in range(ggml.GGML_OP_COUNT) if not _grad.has_gradient(op)}
     assert lacking == NO_DERIVATIVE | ONCE_ONLY

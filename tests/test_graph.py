@@ -1,4 +1,4 @@
-"""Graphs: order, room, copies, computing, printing, and what stops a compute."""
+"""Graphs: order, capacity, copies, computing, printing, and what ends a compute."""
 
 import ctypes
 import os
@@ -24,7 +24,7 @@ def vector(ctx, n=4, value=None, name=None):
 
 
 def order(graph):
-    """Names and operations of the nodes, names of the leafs."""
+    """The names and operations of the nodes, and the names of the leafs."""
     g = graph.contents
     nodes = [
         (g.nodes[i].contents.name.decode(), ggml.ggml_op_name(g.nodes[i].contents.op).decode())
@@ -33,7 +33,7 @@ def order(graph):
     return nodes, [g.leafs[i].contents.name.decode() for i in range(g.n_leafs)]
 
 
-# ---- order: as recorded from the C library ---------------------------------------------------------------------------
+# ---- order, as recorded from the C library ---------------------------------------------------------------------------
 def test_order_of_a_polynomial(ctx):
     x, a, b = (vector(ctx, 1, name=name) for name in (b"x", b"a", b"b"))
     ggml.ggml_set_param(x)
@@ -51,9 +51,9 @@ def test_order_of_a_diamond(ctx):
     names = "node_0 SUB, node_1 UNARY, node_2 UNARY, node_3 DIV,  (view) VIEW, node_5 SUM"
     nodes = [tuple(row.rsplit(" ", 1)) for row in names.split(", ")]
     assert order(graph) == (nodes, ["leaf_0", "leaf_1"])
-    assert graph.contents.nodes[1] == v and graph.contents.nodes[2] == u  # the first source first
+    assert graph.contents.nodes[1] == v and graph.contents.nodes[2] == u  # sources in their order
     ggml.ggml_build_forward_expand(graph, ggml.ggml_sqr(ctx, u))
-    ggml.ggml_build_forward_expand(graph, z)  # nothing twice
+    ggml.ggml_build_forward_expand(graph, z)  # no tensor twice
     assert order(graph) == ([*nodes, ("node_6", "SQR")], ["leaf_0", "leaf_1"])
 
 
@@ -79,11 +79,11 @@ def test_order_of_the_backward_pass(ctx):
     assert grads == [b"grad for x", b"grad for node_1"]
     forward = graph_of(ctx, loss, grads=True)
     older = ggml.ggml_graph_dup(ctx, forward, True)
-    ggml.ggml_build_backward_expand(ctx, forward, older, False)  # the form of older releases: the copy is the one that grows
+    ggml.ggml_build_backward_expand(ctx, forward, older, False)  # the form of older releases, in which the copy grows
     assert order(older)[0][-1] == ("grad for x", "MUL") and ggml.ggml_graph_n_nodes(forward) == 3
 
 
-# ---- room ------------------------------------------------------------------------------------------------------------
+# ---- capacity --------------------------------------------------------------------------------------------------------
 def test_full_graph_stays_usable(ctx):
     graph = ggml.ggml_new_graph_custom(ctx, 4, False)
     first = ggml.ggml_sqr(ctx, vector(ctx, value=3))
@@ -108,7 +108,7 @@ def test_full_graph_stays_usable(ctx):
 
 
 def test_deep_graph(ctx):
-    """Deeper than a recursion would bear."""
+    """Deeper than recursion could go."""
     t = first = vector(ctx, 1, value=1)
     for _ in range(100_000):
         t = ggml.ggml_scale_bias(ctx, t, 1.0, 1.0)
@@ -120,7 +120,7 @@ def test_deep_graph(ctx):
     assert graph.contents.leafs[0] == first
 
 
-def test_graph_of_no_nodes(ctx):
+def test_graph_without_nodes(ctx):
     graph = ggml.ggml_new_graph_custom(ctx, 0, False)
     compute(ctx, graph, 2)
     with pytest.raises(MemoryError):
@@ -135,7 +135,7 @@ def test_bad_sizes(ctx):
             ggml.ggml_graph_overhead_custom(size, False)
 
 
-# ---- questions and copies --------------------------------------------------------------------------------------------
+# ---- properties and copies -------------------------------------------------------------------------------------------
 def test_nodes_of_a_graph(ctx):
     a = vector(ctx, name=b"a")
     b = ggml.ggml_set_name(ggml.ggml_sqr(ctx, a), b"b")
@@ -178,7 +178,7 @@ def test_view_dup_copy_clear(ctx):
         assert order(large) == order(graph)
         d = ggml.ggml_neg(ctx, c)
         ggml.ggml_build_forward_expand(large, d)
-        assert ggml.ggml_graph_n_nodes(large) == 3  # the copy knows what it holds: no node twice
+        assert ggml.ggml_graph_n_nodes(large) == 3  # the copy knows its nodes and adds none twice
     ggml.ggml_graph_clear(graph)
     assert ggml.ggml_graph_n_nodes(graph) == 0
     ggml.ggml_build_forward_expand(graph, b)
@@ -242,7 +242,7 @@ def test_backward_of_nothing(ctx):
         ggml.ggml_graph_reset(graph_of(ctx, y))
 
 
-def test_gradient_that_an_in_place_node_spoils(ctx):
+def test_gradient_that_needs_an_overwritten_value(ctx):
     x = vector(ctx, 3, value=2)
     ggml.ggml_set_param(x)
     y = ggml.ggml_neg(ctx, x)
@@ -271,7 +271,7 @@ def test_plan(ctx):
     plan.work_data = ctypes.cast(5, ctypes.POINTER(ctypes.c_uint8))
     plan.work_size = max(plan.work_size, 1)
     ggml.ggml_set_zero(out)
-    assert ggml.ggml_graph_compute(graph, plan) == 0  # an address that is none: work_data is never followed
+    assert ggml.ggml_graph_compute(graph, plan) == 0  # an invalid address: work_data is never read
     np.testing.assert_array_equal(load(out), first)
     plan.abort_callback = ctypes.cast(5, ggml.ggml_abort_callback.prototype)
     with pytest.raises(ValueError, match="^ggml_graph_compute: cplan.abort_callback"):
@@ -328,7 +328,7 @@ def test_default_threads():
     )
 
 
-# ---- what callers write into structs ---------------------------------------------------------------------------------
+# ---- structs with values that callers wrote --------------------------------------------------------------------------
 BROKEN = {
     "ne": lambda t: t.ne.__setitem__(0, 1 << 40),
     "negative ne": lambda t: t.ne.__setitem__(1, -1),
@@ -404,7 +404,7 @@ def test_print(ctx, capfd):
     assert len(re.findall(r"^ - +\d+: \[", text, re.M)) == 7 and "MUL" in text and "quoted" in text
 
 
-def test_print_goes_to_the_log_a_line_a_message(ctx):
+def test_print_logs_one_message_per_line(ctx):
     messages = []
     keep = ggml.ggml_log_callback(lambda level, text, data: messages.append((level, text)))
     ggml.ggml_log_set(keep, None)
@@ -432,14 +432,14 @@ def test_dot(ctx, tmp_path):
         forms = [re.fullmatch(r"\w+ ?= ?\w+|S \[[^]]*\]|S -> S( \[[^]]*\])?", s) for s in statements]
         assert all(forms), [s for s, form in zip(statements, forms) if not form]
         assert sum(s.startswith("S [") for s in statements) == 7
-        assert sum("->" in s for s in statements) == 6  # SUM and REPEAT 1, MUL 2
+        assert sum("->" in s for s in statements) == 6  # SUM and REPEAT have one source, MUL has two
     with pytest.raises(OSError):
         ggml.ggml_graph_dump_dot(graph, None, str(tmp_path / "none" / "graph.dot").encode())
     with pytest.raises(TypeError, match="^ggml_graph_dump_dot: filename"):
         ggml.ggml_graph_dump_dot(graph, None, 5)
 
 
-# ---- what stops a compute --------------------------------------------------------------------------------------------
+# ---- what ends a compute ---------------------------------------------------------------------------------------------
 def long_graph(ctx, nodes=400, n=4096):
     t = ggml.ggml_new_tensor_2d(ctx, F32, n, 16)
     ggml.ggml_set_f32(t, 1)
@@ -542,7 +542,7 @@ def test_exception_in_a_custom_operation(ctx, threads):
     for _ in range(2):
         with pytest.raises(LookupError, match="from the callback"):
             ggml.ggml_graph_compute_with_ctx(ctx, graph, threads)
-    assert load(later).ravel().tolist() == [-1] * 4  # nothing after it was computed
+    assert load(later).ravel().tolist() == [-1] * 4  # no later node was computed
     assert ggml.ggml_graph_compute_with_ctx(ctx, graph_of(ctx, ggml.ggml_sqr(ctx, vector(ctx))), threads) == 0
 
 
@@ -594,7 +594,7 @@ def test_ctrl_c(child):
                 print(len(seen))
             thread.join()
     """)
-    assert out.split() == ["1", "1"]  # the first node ran, the last one did not
+    assert out.split() == ["1", "1"]  # only the first node was computed
 
 
 def test_compute_after_fork(child):
@@ -632,25 +632,37 @@ def test_compute_after_fork(child):
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("change, error", [
-    ("nxt.contents.ne[0] = 1 << 34", "ValueError: ggml_graph_compute_with_ctx: node 1 (SQR 'node_1')"),
-    ("a.contents.ne[0] = nxt.contents.ne[0] = 1 << 34", "ValueError: ggml_graph_compute_with_ctx: node 1 (SQR 'node_1')"),
-    ("nxt.contents.nb[0] = 1 << 40", "ValueError: ggml_graph_compute_with_ctx: node 1 (SQR 'node_1')"),
-    ("nxt.contents.data = 8", "has data at 0x8"),
-    ("nxt.contents.type = 999", "type is 999"),
-    ("nxt.contents.op = 12345", "op is 12345"),
-    ("nxt.contents.src[0] = ctypes.cast(8, ggml.ggml_tensor_p)", "source 0 of node 1 (SQR 'node_1') is no tensor"),
-    ("nxt.contents.src[0] = ggml.ggml_tensor_p()", "source a is missing"),
-    ("ggml.ggml_free(ctx)", "RuntimeError: ggml_graph_compute_with_ctx: node 1 is no tensor of a live context"),
-    ("ggml.ggml_free(ctx); [ggml.ggml_free(arena()) for _ in range(1100)]", "node 1 is no tensor of a live context"),
-    ("ggml.ggml_reset(ctx)", "RuntimeError: ggml_reset: NumPy or DLPack views of the context's tensors are alive, or a compute uses"),
-    # what changes the node itself or the graph does not reach this compute
-    ("dst.contents.op = 12345; dst.contents.op_params[0] = 8", "0"),
-    ("dst.contents.src[0] = ctypes.cast(8, ggml.ggml_tensor_p)", "0"),
-    ("ggml.ggml_graph_clear(graph)", "0"),
-    ("ggml.ggml_graph_nodes(graph)[1] = ctypes.cast(8, ggml.ggml_tensor_p)", "0"),
-    ("graph.contents.n_nodes = 1 << 30", "0"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "change, error",
+    [
+        ("nxt.contents.ne[0] = 1 << 34", "ValueError: ggml_graph_compute_with_ctx: node 1 (SQR 'node_1')"),
+        (
+            "a.contents.ne[0] = nxt.contents.ne[0] = 1 << 34",
+            "ValueError: ggml_graph_compute_with_ctx: node 1 (SQR 'node_1')",
+        ),
+        ("nxt.contents.nb[0] = 1 << 40", "ValueError: ggml_graph_compute_with_ctx: node 1 (SQR 'node_1')"),
+        ("nxt.contents.data = 8", "has data at 0x8"),
+        ("nxt.contents.type = 999", "type is 999"),
+        ("nxt.contents.op = 12345", "op is 12345"),
+        ("nxt.contents.src[0] = ctypes.cast(8, ggml.ggml_tensor_p)", "source 0 of node 1 (SQR 'node_1') is no tensor"),
+        ("nxt.contents.src[0] = ggml.ggml_tensor_p()", "source a is missing"),
+        ("ggml.ggml_free(ctx)", "RuntimeError: ggml_graph_compute_with_ctx: node 1 is no tensor of a live context"),
+        (
+            "ggml.ggml_free(ctx); [ggml.ggml_free(arena()) for _ in range(1100)]",
+            "node 1 is no tensor of a live context",
+        ),
+        (
+            "ggml.ggml_reset(ctx)",
+            "RuntimeError: ggml_reset: NumPy or DLPack views of the context's tensors are alive, or a compute uses",
+        ),
+        # changes of the node itself or of the graph do not affect this compute
+        ("dst.contents.op = 12345; dst.contents.op_params[0] = 8", "0"),
+        ("dst.contents.src[0] = ctypes.cast(8, ggml.ggml_tensor_p)", "0"),
+        ("ggml.ggml_graph_clear(graph)", "0"),
+        ("ggml.ggml_graph_nodes(graph)[1] = ctypes.cast(8, ggml.ggml_tensor_p)", "0"),
+        ("graph.contents.n_nodes = 1 << 30", "0"),
+    ],
+)
 def test_a_callback_that_changes_what_is_computed(child, threads, change, error):
     out = child("""if 1:
         import ctypes, sys, ggml
@@ -677,7 +689,7 @@ def test_a_callback_that_changes_what_is_computed(child, threads, change, error)
 
 
 @pytest.mark.parametrize("free", ["ctx", "kept"])
-def test_a_gradient_whose_callback_frees_what_it_is_for(child, free):
+def test_a_gradient_callback_that_frees_a_context(child, free):
     assert "RuntimeError: ggml_build_backward_expand: c" in child("""if 1:
         import sys, ggml
 
@@ -711,14 +723,16 @@ def test_a_gradient_whose_callback_frees_what_it_is_for(child, free):
     ("visited_hash_set.used", None), ("visited_hash_set.keys", None), ("grads", None), ("grad_accs", None),
     ("use_counts", None), ("nodes", None), ("leafs", None), ("size", 1 << 20), ("n_nodes", 17), ("n_leafs", -1),
 ])  # fmt: skip
-def test_a_graph_whose_fields_were_written_over(ctx, field, value):
+def test_a_graph_with_invalid_fields(ctx, field, value):
     graph = ggml.ggml_new_graph_custom(ctx, 16, True)
     ggml.ggml_build_forward_expand(graph, ggml.ggml_sqr(ctx, vector(ctx)))
     struct, _, name = field.rpartition(".")
     setattr(getattr(graph.contents, struct) if struct else graph.contents, name, value)
     for call in (
-        lambda: ggml.ggml_build_forward_expand(graph, vector(ctx)), lambda: ggml.ggml_graph_get_grad(graph, vector(ctx)),
-        lambda: ggml.ggml_graph_dup(ctx, graph), lambda: ggml.ggml_graph_compute_with_ctx(ctx, graph, 1),
-    ):  # fmt: skip
+        lambda: ggml.ggml_build_forward_expand(graph, vector(ctx)),
+        lambda: ggml.ggml_graph_get_grad(graph, vector(ctx)),
+        lambda: ggml.ggml_graph_dup(ctx, graph),
+        lambda: ggml.ggml_graph_compute_with_ctx(ctx, graph, 1),
+    ):
         with pytest.raises(ValueError, match=r"graph: .*(written over)"):
             call()

@@ -1,4 +1,4 @@
-"""What import says when the package is not as it should be."""
+"""The messages of an import whose package is incomplete or hidden."""
 
 import shutil
 import subprocess
@@ -19,8 +19,10 @@ def imported(folder):
 
 @pytest.fixture
 def copy(tmp_path):
-    """A copy of the package, which hides the installed one for programs started in its folder."""
-    shutil.copytree(PACKAGE, tmp_path / "ggml", ignore=shutil.ignore_patterns("_simd", "__pycache__", "*.c", "*.pyx", "*.pxd"))
+    """A copy of the package. Programs that start in its folder import it instead of the installed one."""
+    shutil.copytree(
+        PACKAGE, tmp_path / "ggml", ignore=shutil.ignore_patterns("_simd", "__pycache__", "*.c", "*.pyx", "*.pxd")
+    )
     return tmp_path
 
 
@@ -29,7 +31,10 @@ def test_leftover_of_the_bindings(copy):
     assert clean.returncode == 0 and str(copy) in clean.stdout and not clean.stderr
     (copy / "ggml" / "lib").mkdir()
     mixed = imported(copy)
-    assert mixed.returncode == 0 and "RuntimeWarning: ggml: files of ggml-python lie in this package's folder" in mixed.stderr
+    assert (
+        mixed.returncode == 0
+        and "RuntimeWarning: ggml: files of ggml-python lie in this package's folder" in mixed.stderr
+    )
 
 
 def test_source_folder_that_is_not_built(copy):

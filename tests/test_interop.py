@@ -1,4 +1,4 @@
-"""Tensors as buffers, arrays and DLPack: values, lifetimes, what can't be shared."""
+"""Tensors as buffers, arrays and DLPack: values, lifetimes, and what cannot be shared."""
 
 import array
 import ctypes
@@ -31,13 +31,13 @@ def ramp(*shape, dtype=np.float32):
 
 
 def transposed(t):
-    """Swaps the two inner dimensions in place, as ggml_transpose does in a view."""
+    """Exchanges the two inner dimensions in place, as ggml_transpose does in a view."""
     x = t.contents
     x.ne[0], x.ne[1], x.nb[0], x.nb[1] = x.ne[1], x.ne[0], x.nb[1], x.nb[0]
     return t
 
 
-# ---- the buffer protocol --------------------------------------------------------------------------------------------
+# ---- the buffer protocol ---------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_asarray_shares_values(ctx, dtype):
     x = ramp(2, 3, 4, 5, dtype=dtype)
@@ -133,7 +133,7 @@ def test_empty(ctx, ne):
     assert bytes(t) == b""
 
 
-# ---- lifetimes ------------------------------------------------------------------------------------------------------
+# ---- lifetimes -------------------------------------------------------------------------------------------------------
 def as_array(t):
     return np.asarray(t)
 
@@ -180,7 +180,7 @@ def test_views_outlive_free(view):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize("view", VIEWS)
-def test_memory_goes_with_the_last_view(view):
+def test_memory_is_released_with_the_last_view(view):
     def resident():
         with open("/proc/self/statm") as f:
             return int(f.read().split()[1]) * 4096
@@ -235,8 +235,8 @@ def test_reset_refuses_while_views_live(ctx):
     ggml.ggml_reset(ctx)
 
 
-def test_reset_refuses_while_a_view_of_what_stays_lives():
-    """Of a context that grows the first part stays, the others go with their views."""
+def test_reset_refuses_while_a_view_of_the_first_part_lives():
+    """A reset keeps the first part of a growing context; the other parts are freed with their last views."""
     ctx = context(0)
     first = utils.to_numpy(ggml.ggml_set_f32(ggml.ggml_new_tensor_1d(ctx, 0, 4), 7))
     later = utils.to_numpy(ggml.ggml_set_f32(ggml.ggml_new_tensor_1d(ctx, 0, 1 << 20), 8))
@@ -249,7 +249,7 @@ def test_reset_refuses_while_a_view_of_what_stays_lives():
     ggml.ggml_free(ctx)
 
 
-def test_dlpack_capsules_that_nobody_takes():
+def test_dlpack_capsules_that_nobody_consumes():
     ctx = context()
     t = utils.from_numpy(ramp(4), ctx)
     capsules = [t.__dlpack__(), t.__dlpack__(max_version=(1, 0)), t.__dlpack__(copy=True)]
@@ -260,9 +260,9 @@ def test_dlpack_capsules_that_nobody_takes():
     ggml.ggml_free(ctx)
 
 
-# ---- DLPack ---------------------------------------------------------------------------------------------------------
+# ---- DLPack ----------------------------------------------------------------------------------------------------------
 class OldDLPack:
-    """A producer from before DLPack 1.0, or one that knows it."""
+    """A producer from before DLPack 1.0, or one that knows version 1.0."""
 
     def __init__(self, x, versioned):
         self.x, self.versioned = x, versioned
@@ -347,7 +347,7 @@ def test_dlpack_refusals(ctx):
             utils.from_dlpack(ctx, bad)
 
 
-# ---- tensors over memory of others ----------------------------------------------------------------------------------
+# ---- tensors over memory that others own -----------------------------------------------------------------------------
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_sharing_numpy_memory(ctx, dtype):
     x = ramp(4, 6, dtype=dtype)
@@ -414,7 +414,7 @@ def test_shared_in_a_context_without_data():
     ggml.ggml_free(ctx)
 
 
-# ---- bad input ------------------------------------------------------------------------------------------------------
+# ---- bad input -------------------------------------------------------------------------------------------------------
 def test_without_data():
     ctx = context(no_alloc=True)
     t = ggml.ggml_new_tensor_1d(ctx, ggml.GGML_TYPE_F32, 3)

@@ -1,4 +1,4 @@
-"""Three views of the structs agree byte for byte: C (by what the engine writes), Cython (through the package),
+"""Three views of the structs agree byte for byte: C (what the engine writes), Cython (through the package) and
 ctypes (the mirrors).
 """
 
@@ -36,7 +36,7 @@ def test_mirror_has_the_recorded_layout(name):
 
 
 def test_tensor_in_memory(ctx):
-    """What the C side wrote, at the recorded offsets: every field of a node that uses all of them."""
+    """The engine writes every field of a node that uses all of them at the recorded offset."""
     a = ggml.ggml_new_tensor_4d(ctx, ggml.GGML_TYPE_F16, 5, 4, 3, 2)
     ggml.ggml_set_name(a, b"a name")
     ggml.ggml_set_input(a)
@@ -61,7 +61,7 @@ def test_tensor_in_memory(ctx):
     )
 
 
-def test_what_is_written_through_the_mirror_is_read_by_the_engine(ctx):
+def test_the_engine_reads_what_the_mirror_writes(ctx):
     t = ggml.ggml_new_tensor_2d(ctx, ggml.GGML_TYPE_F32, 6, 4)
     t.contents.ne[0] = 3
     t.contents.nb[1] = 12

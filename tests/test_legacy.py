@@ -1,4 +1,6 @@
-"""ggml.legacy: every function of May 2023 against NumPy, recorded cases of that time's library, its memory sums, optimisers."""
+"""ggml.legacy: every function of May 2023 against NumPy, calls recorded from the library of that time, its memory
+sums, and its optimisers.
+"""
 
 import ctypes
 import inspect
@@ -29,7 +31,7 @@ def c():
 
 
 def tensor(c, values, kind=F32):
-    """A tensor of NumPy values, whose last axis is dimension 0."""
+    """A tensor with the values of a NumPy array, whose last axis is dimension 0."""
     a = np.ascontiguousarray(values, NUMPY[kind])
     t = G.ggml_new_tensor(c, kind, a.ndim, (c_int64 * a.ndim)(*a.shape[::-1]))
     ctypes.memmove(G.ggml_get_data(t), a.ctypes.data, a.nbytes)
@@ -126,7 +128,7 @@ MATRIX, ROWS, PART = normal(5, 4), np.array([3, 0, 3]), normal(2, 3)
 Q, K, V = normal(2, 3, 8), normal(2, 5, 8), normal(2, 8, 5)
 KERNEL, SIGNAL = normal(2, 3, 5), normal(3, 9)
 A, B0, B1, C0, C1 = normal(3, 4), normal(6, 4), normal(6), normal(4, 6), normal(4)
-NB = [16, 80, 80]  # strides of MATRIX
+NB = [16, 80, 80]  # the strides of MATRIX
 
 
 def attention(masked):
@@ -134,7 +136,7 @@ def attention(masked):
     return np.einsum("hnm,hdm->hnd", soft_max(mask(scores, -np.inf, 2) if masked else scores), V)
 
 
-# name: (arguments, expected values); arrays become tensors, of i32 where they are integers
+# name: (arguments, expected values); arrays become tensors, integer arrays i32 tensors
 OPERATIONS = {
     "ggml_dup": ([X], X),
     "ggml_add": ([X, Y], X + Y),
@@ -198,17 +200,24 @@ OPERATIONS = {
     "ggml_rope": ([Q, 3, 6, 0], rope(Q, 3, 6)),
     "ggml_rope_inplace": ([Q, 3, 6, 2], rope(Q, 3, 6, neox=True)),
     "ggml_rope_back": ([Q, 3, 8, 0], rope(Q, 3, 8, sign=-1)),
-    "ggml_alibi": ([normal(2, 3, 5) * 0, 2, 2, 8.0], np.array([2**-4.0, 2**-8.0])[:, None, None] * np.arange(-4, 1) + np.zeros((2, 3, 5))),
+    "ggml_alibi": (
+        [normal(2, 3, 5) * 0, 2, 2, 8.0],
+        np.array([2**-4.0, 2**-8.0])[:, None, None] * np.arange(-4, 1) + np.zeros((2, 3, 5)),
+    ),
     "ggml_clamp": ([X, -0.4, 0.9], X.clip(-0.4, 0.9)),
     "ggml_conv_1d_1s": ([KERNEL, SIGNAL], conv(KERNEL, SIGNAL, 1), 2e-3),
     "ggml_conv_1d_2s": ([KERNEL, SIGNAL], conv(KERNEL, SIGNAL, 2), 2e-3),
     "ggml_flash_attn": ([Q, K, V, True], attention(True)),
     "ggml_flash_ff": ([A, B0, B1, C0, C1], gelu(A @ B0.T + B1) @ C0.T + C1, 5e-3),
     "ggml_map_unary_f32": (
-        [X, G.ggml_unary_op_f32_t(lambda n, d, a: [d.__setitem__(i, 2 * a[i]) for i in range(n)] and None)], 2 * X),
+        [X, G.ggml_unary_op_f32_t(lambda n, d, a: [d.__setitem__(i, 2 * a[i]) for i in range(n)] and None)],
+        2 * X,
+    ),
     "ggml_map_binary_f32": (
-        [X, Y, lambda n, d, a, b: [d.__setitem__(i, a[i] - b[i]) for i in range(n)] and None], X - Y),
-}  # fmt: skip
+        [X, Y, lambda n, d, a, b: [d.__setitem__(i, a[i] - b[i]) for i in range(n)] and None],
+        X - Y,
+    ),
+}
 
 
 def arguments(c, given):
@@ -241,7 +250,7 @@ def test_rope_of_more_tokens_than_positions(c):
 
 
 def test_rope_of_own_positions(c):
-    """mode & 1: tokens before n_past are left out, the others have their own number as position."""
+    """mode & 1: tokens before n_past are skipped; the position of the others is their own number."""
     x = normal(5, 2, 8)
     want = np.concatenate([np.zeros((2, 2, 8)), rope(x, 0, 8)[2:]])
     same(compute(c, G.ggml_rope(c, tensor(c, x), 2, 8, 1)), want)
@@ -291,7 +300,7 @@ def test_types():
 
 
 def test_memory_sums(c):
-    """Bytes that the library of that time takes for the same calls, recorded from it."""
+    """The bytes that the library of that time takes for the same calls, recorded from it."""
 
     def grew(make, *args):
         before = G.ggml_used_mem(c)
@@ -345,7 +354,7 @@ def test_buffer_scratch_and_no_alloc():
     G.ggml_free(c)
 
 
-def test_what_callers_write_is_taken_over(c):
+def test_fields_written_by_callers_are_used(c):
     a = tensor(c, np.arange(6))
     other = (c_float * 6)(*range(10, 16))
     a.contents.data = ctypes.addressof(other)
@@ -400,7 +409,7 @@ def test_graphs(c, capsys, tmp_path):
 
 
 def test_kept_gradients(c):
-    """keep: the nodes get new gradients; seeds may be any shape, at any node."""
+    """keep: the nodes get new gradients. Seeds may have any shape, at any node."""
     x = tensor(c, [1.0, 2, 3])
     G.ggml_set_param(c, x)
     y = G.ggml_sqr(c, x)
@@ -452,7 +461,7 @@ def replay(c, case, arrays):
 @pytest.mark.parametrize("case", [x for x in RECORDED if x["fn"] not in ("OPT", "QUANT")], ids=lambda x: x["id"])
 def test_recorded(c, case, arrays):
     got, want = replay(c, case, arrays), arrays[case["id"] + "/out"].astype(float)
-    if got.dtype == np.float16:  # recorded as bytes
+    if got.dtype == np.float16:  # recorded as their bytes
         got = got.view(np.uint8)
     got, finite = got.astype(float), np.isfinite(want)
     assert got.shape == want.shape and (np.isfinite(got) == finite).all()
@@ -513,7 +522,9 @@ def least_squares(c):
 
 
 def logistic_regression(c):
-    """Labels in {-1, 1}; the loss is the mean of -log(sigmoid(m)) of the margins m = y * (A w), by a soft-max over (m, 0)."""
+    """Labels are -1 or 1. The loss is the mean of -log(sigmoid(m)) over the margins m = y * (A w), as a soft-max
+    over (m, 0).
+    """
     rng = np.random.default_rng(2)
     a = rng.standard_normal((60, 5)).astype(np.float32)
     y = np.where(a @ rng.standard_normal(5) + rng.standard_normal(60) > 0, 1, -1).astype(np.float32)
@@ -592,7 +603,7 @@ def test_default_params(capsys, c):
     assert capsys.readouterr().out.count("=== GRAPH ===") == 2
 
 
-# ---- the rest --------------------------------------------------------------------------------------------------------
+# ---- other functions -------------------------------------------------------------------------------------------------
 def test_half_precision():
     assert G.ggml_fp16_to_fp32(G.ggml_fp32_to_fp16(1.5)) == 1.5
     x = RNG.standard_normal(100).astype(np.float32)
@@ -618,7 +629,12 @@ def test_quantize_functions(kind):
     fns = G.ggml_internal_get_quantize_fn(kind)
     x, y = RNG.standard_normal((2, 64)).astype(np.float32)
     floats = [a.ctypes.data_as(POINTER(c_float)) for a in (x, y)]
-    qx, qy, back, dot = (ctypes.create_string_buffer(256), ctypes.create_string_buffer(256), (c_float * 64)(), c_float())
+    qx, qy, back, dot = (
+        ctypes.create_string_buffer(256),
+        ctypes.create_string_buffer(256),
+        (c_float * 64)(),
+        c_float(),
+    )
     for quantise in (fns.quantize_row_q, fns.quantize_row_q_reference):
         quantise(floats[0], qx, 64)
         fns.dequantize_row_q(qx, back, 64)
@@ -648,18 +664,20 @@ TESTED = set(OPERATIONS) | set(
 LATER = set(
     """ggml_op_name ggml_tensor_overhead ggml_set_no_alloc ggml_get_mem_buffer ggml_get_mem_size ggml_get_tensor
     ggml_graph_get_tensor""".split()
-)  # of bindings to a header a few days younger
+)  # in bindings to a header that is a few days younger
 FUNCTIONS = sorted(n for n in dir(G) if inspect.isfunction(getattr(G, n)) and n.startswith("ggml_"))
 
 
-def test_every_function_is_there_and_described():
+def test_every_function_exists_and_is_documented():
     assert set(FUNCTIONS) == TESTED | LATER and len(TESTED) == 148
     texts = [inspect.getdoc(getattr(G, n)) for n in FUNCTIONS]
     assert all(texts) and len(set(texts)) == len(texts)
 
 
 def test_bad_input_raises(child):
-    """Every function with wrong objects, in a process that must not die; errors begin with the function's name."""
+    """Every function with invalid objects, in a child process that must survive. Errors begin with the name of the
+    function.
+    """
     code = """
 import ctypes, inspect, itertools, sys
 import ggml.legacy as G
@@ -669,7 +687,8 @@ gone = G.ggml_init(G.ggml_init_params(1 << 20, None, False))
 stale = G.ggml_new_tensor_2d(gone, 0, 4, 4)
 G.ggml_free(gone)
 bad = [None, -1, 1 << 70, 5, 2.5, "x", object(), ctypes.c_void_p(64), G.ggml_tensor_p(), stale,
-       ctypes.cast(4096, ctypes.POINTER(G.ggml_cgraph)), G.ggml_cgraph(n_nodes=-1), G.ggml_cgraph(n_nodes=2), float("nan")]
+       ctypes.cast(4096, ctypes.POINTER(G.ggml_cgraph)), G.ggml_cgraph(n_nodes=-1), G.ggml_cgraph(n_nodes=2),
+       float("nan")]
 raised = 0
 for name in sys.argv[1].split():
     function = getattr(G, name)

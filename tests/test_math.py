@@ -1,4 +1,4 @@
-"""Accuracy of the mathematical functions: at most 4 units in the last place over all floats, on every ISA."""
+"""The accuracy of the mathematical functions: at most 4 units in the last place over all floats, on every ISA."""
 
 import numpy as np
 import pytest
@@ -27,7 +27,7 @@ EXACT = {
     "abs": np.abs,
     "neg": np.negative,
     "sgn": np.sign,
-    "step": lambda x: np.where(np.isnan(x), x, x > 0),  # not a number stays one, in every function
+    "step": lambda x: np.where(np.isnan(x), x, x > 0),  # every function keeps NaN
     "relu": lambda x: np.maximum(x, 0),
     "sqr": np.square,
     "floor": np.floor,
@@ -38,7 +38,7 @@ EXACT = {
 
 
 def all_floats(step):
-    """Every `step`-th float of either sign, dense samples where functions turn, and the edges."""
+    """Every `step`-th float of either sign, dense samples around the zeros and extrema of functions, and limits."""
     bits = np.arange(0, 1 << 32, step, dtype=np.uint64).astype(np.uint32).view(np.float32)
     near = np.concatenate([np.linspace(-s, s, 20011) for s in (1e-3, 1, 10, 110)]).astype(np.float32)
     turns = (
@@ -72,7 +72,7 @@ SAMPLE = all_floats(20021)
 
 @pytest.fixture(scope="module")
 def results():
-    """name -> ISA -> results over SAMPLE: computed once for all functions."""
+    """name -> ISA -> the results for SAMPLE, computed once for all functions."""
     ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0, mem_buffer=None, no_alloc=False))
     a = ggml.ggml_new_tensor_1d(ctx, ggml.GGML_TYPE_F32, SAMPLE.size)
     elements(a)[0, 0, 0] = SAMPLE
@@ -88,7 +88,7 @@ def results():
 
 
 def ulps(got, want):
-    """Distance in units in the last place of the nearest float; 0 where both are the same infinity or NaN."""
+    """The distance in units in the last place of the nearest float; 0 if both are the same infinity or NaN."""
     with np.errstate(over="ignore", invalid="ignore"):
         rounded = want.astype(np.float32)
         unit = np.spacing(np.minimum(np.abs(rounded), np.float32(3.4028235e38))).astype(np.float64)
@@ -127,14 +127,14 @@ def test_sign_of_zero(name, results):
 
 
 def halves(bits, type):
-    with np.errstate(invalid="ignore"):  # signalling NaNs
+    with np.errstate(invalid="ignore"):  # of signalling NaNs
         return (bits.view(np.float16) if type == "F16" else from_bf16(bits)).astype(np.float64)
 
 
 @pytest.mark.parametrize("type", ["F16", "BF16"])
 @pytest.mark.parametrize("name", REFERENCES)
 def test_every_half(name, type, ctx):
-    """All 65,536 values of the 16-bit types: computed in F32 and rounded once."""
+    """All 65,536 values of the 16-bit types, computed in F32 and rounded once."""
     bits = np.arange(1 << 16, dtype=np.uint16)
     x = halves(bits, type)
     a = ggml.ggml_new_tensor_1d(ctx, getattr(ggml, "GGML_TYPE_" + type), bits.size)
@@ -163,7 +163,7 @@ def test_every_half(name, type, ctx):
 @pytest.mark.parametrize("size", [1e-38, 1e-25, 1e-12, 1e12, 3e19, 1e37])
 @pytest.mark.parametrize("n", [7, 515])
 def test_norms_of_tiny_and_huge_rows(size, n, ctx):
-    """Whose squares leave the range of floats."""
+    """The squares of their elements overflow or underflow."""
     x = (np.random.default_rng(n).standard_normal((3, n)) * size).astype(np.float32)
     a = ggml.ggml_new_tensor_2d(ctx, ggml.GGML_TYPE_F32, n, 3)
     elements(a)[0, 0] = x

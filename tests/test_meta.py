@@ -1,4 +1,4 @@
-"""The meta device: tensors in pieces on several devices."""
+"""The meta device: tensors that are split over several devices."""
 
 import ctypes
 
@@ -10,12 +10,12 @@ from placed import context, example, get
 import ggml
 
 F32, Q8_0 = ggml.GGML_TYPE_F32, ggml.GGML_TYPE_Q8_0
-NO_ALLOC = True  # what the ctx of these tests is
+NO_ALLOC = True  # the fixture ctx makes contexts without memory
 MIRRORED = ggml.GGML_BACKEND_SPLIT_AXIS_MIRRORED
 
 
 def state(axis, *counts, repeats=(1,)):
-    """How a tensor is split: counts of each device, segment by segment."""
+    """How a tensor is split: the number of elements on each device, segment by segment."""
     s = ggml.ggml_backend_meta_split_state(axis=axis, n_segments=len(repeats))
     s.ne[: len(counts)] = counts
     s.nr[: len(repeats)] = repeats
@@ -35,7 +35,7 @@ def device(split, n=2):
     ids=lambda s: f"{s.axis}-{list(s.ne[:4])}",
 )
 @pytest.mark.parametrize("kind", [F32, Q8_0])
-def test_what_is_written_is_read(how, kind, ctx):
+def test_data_that_was_written_is_read(how, kind, ctx):
     backend = ggml.ggml_backend_dev_init(device(lambda t, data: how if data == 3 else None), None)
     t = ggml.ggml_new_tensor_4d(ctx, kind, 96, 7, 3, 2)
     buffer = ggml.ggml_backend_alloc_ctx_tensors(ctx, backend)
@@ -56,7 +56,9 @@ def test_what_is_written_is_read(how, kind, ctx):
     ggml.ggml_backend_free(backend)
 
 
-@pytest.mark.parametrize("how", [state(1, 3, 3), state(1, 8, -1), state(0, 16, 80), state(50), None, state(1, 1 << 62, 7)])
+@pytest.mark.parametrize(
+    "how", [state(1, 3, 3), state(1, 8, -1), state(0, 16, 80), state(50), None, state(1, 1 << 62, 7)]
+)
 def test_a_split_that_does_not_fit_raises(how, ctx):
     backend = ggml.ggml_backend_dev_init(device(lambda t, data: how), None)
     ggml.ggml_new_tensor_2d(ctx, Q8_0, 96, 7)
@@ -67,7 +69,7 @@ def test_a_split_that_does_not_fit_raises(how, ctx):
 
 @pytest.mark.parametrize("n", [2, 3])
 def test_a_network_computes_as_on_one_device(n, ctx):
-    """Weights by rows: the products run on all devices. The rest is mirrored."""
+    """The weights are split by rows, so the products run on all devices. Everything else is mirrored."""
     asked = []
 
     def split(t, data):
@@ -143,9 +145,9 @@ def test_names():
 
 
 def test_products_run_on_every_device(ctx):
-    """One of the devices is the example written in Python, which says what it computed."""
+    """One of the devices is the example written in Python, which records what it computed."""
     recorder = example("python_backend").NumpyDevice()
-    ggml.ggml_backend_dev_name(recorder.device)  # makes it known
+    ggml.ggml_backend_dev_name(recorder.device)  # registers the device
     members = (ctypes.c_void_p * 2)(ggml.ggml_backend_dev_by_name(b"CPU"), recorder.handle)
     split = lambda t, data: state(1, 3, 2) if ggml.ggml_get_name(t) == b"w" else state(MIRRORED)  # noqa: E731
     backend = ggml.ggml_backend_dev_init(ggml.ggml_backend_meta_device(members, 2, split, None), None)

@@ -1,4 +1,4 @@
-"""Every operation of the table in tests/cases: values, layouts, types, in-place forms, gradients, bad input."""
+"""Runs every row of tests/cases: values, layouts, types, in-place forms, gradients and invalid input."""
 
 import ctypes
 from contextlib import nullcontext
@@ -37,18 +37,18 @@ def each(keep=lambda op: True):
 
 
 def behind(t):
-    """The bytes that follow the tensor's data in its arena."""
+    """The bytes that follow the data of the tensor in its arena."""
     return ctypes.string_at(t.contents.data + ggml.ggml_nbytes(t), 96)
 
 
 def check(ctx, call, tol, note):
-    """Computes on every ISA with 1 and 2 threads: near the reference, threads bit by bit alike, nothing written
-    behind the result.
+    """Computes on every ISA with 1 and 2 threads. The result must be close to the reference and must not depend on
+    the number of threads, and no byte behind the result may change.
     """
     want, out = call.expected(), call.out
     tol += 1.01 * EPS.get(type_of(out), 0)
     graph = graph_of(ctx, out)
-    ggml.ggml_new_tensor_1d(ctx, ggml.GGML_TYPE_I8, 128)  # so that there is memory behind the result
+    ggml.ggml_new_tensor_1d(ctx, ggml.GGML_TYPE_I8, 128)  # provides memory behind the result
     own = not out.contents.view_src and not ggml.ggml_is_empty(out)
     for name in ISAS:
         with isa(name):
@@ -66,16 +66,11 @@ def check(ctx, call, tol, note):
                 )
 
 
-def params(args, op):
-    """The arguments of an optimiser step's first operand, which must be a parameter."""
-    return (0,) if op.fn.startswith("opt_step") else ()
-
-
 @each()
 def test_values(op):
     for i in range(len(op.samples)):
         with context() as ctx:
-            check(ctx, Call(ctx, op, op.args(i), param=params(op.args(i), op)), op.tol, f"sample {i}")
+            check(ctx, Call(ctx, op, op.args(i), param=op.params), op.tol, f"sample {i}")
 
 
 @each(lambda op: op.strided != ())
@@ -86,18 +81,20 @@ def test_operands_of_any_layout(op, layout):
             check(ctx, Call(ctx, op, op.args(i), layout=layout), op.tol, f"sample {i}")
 
 
-# What sums in another order where rows are not packed; all else is equal bit by bit.
+# Functions that sum in another order if rows are not contiguous. All others give equal bits.
 SUMMED_BY_LAYOUT = ("sum", "mul_mat", "mul_mat_id", "out_prod", "flash_attn_ext")
 
 
 @each(lambda op: op.strided != ())
 def test_layout_changes_nothing(op):
-    """Operands, each in another layout, give what their packed copies give; the types of the row in turn."""
+    """Operands in different layouts give the same result as their contiguous copies. The types of the row are used
+    alternately.
+    """
     mixes = cycle((("permuted", "padded"), ("transposed", "permuted", "plain"), ("padded", "transposed")))
     for i, types, mix in zip(range(len(op.samples)), cycle(op.types[::-1] or ("F32",)), mixes):
         with context() as ctx:
             call = Call(ctx, op, op.args(i), types, mix)
-            packed = call.packed()
+            packed = call.contiguous()
             graphs = graph_of(ctx, packed), graph_of(ctx, call.out)
             for name, threads in product(ISAS, (1, 2)):
                 call.reset()
@@ -128,7 +125,7 @@ def test_types(op):
 
 
 def without_elements(args, axis):
-    """The arguments, the operands that are longest along an axis cut to nothing there."""
+    """The arguments, where the operands that are longest along an axis have length 0 there."""
     arrays = {i: a.array if isinstance(a, As) else a for i, a in enumerate(args) if isinstance(a, As | np.ndarray)}
     arrays = {i: x.reshape((1,) * (4 - x.ndim) + x.shape) for i, x in arrays.items()}
     longest = max(x.shape[axis] for x in arrays.values())
@@ -141,19 +138,19 @@ def without_elements(args, axis):
 @each(lambda op: isinstance(op.args(0)[0], As | np.ndarray))
 @pytest.mark.filterwarnings("ignore:.*(empty slice|invalid value|divide by zero):RuntimeWarning")
 def test_operands_without_elements(op):
-    """Each dimension in turn: shapes that do not fit are refused by name, all else computes."""
+    """Each dimension has length 0 once. Shapes that do not fit raise an error; all others are computed."""
     done = 0
     for axis in range(4):
         with context() as ctx:
             args = without_elements(op.args(0), axis)
             try:
-                call = Call(ctx, op, args, param=params(args, op))
+                call = Call(ctx, op, args, param=op.params)
             except ValueError as e:
                 assert str(e).startswith(f"ggml_{op.fn}: "), e
                 continue
             try:
                 call.expected()
-            except (ValueError, IndexError, ZeroDivisionError) as e:  # NumPy has no answer
+            except (ValueError, IndexError, ZeroDivisionError) as e:  # NumPy raises, too
                 index = isinstance(e, IndexError) and not ggml.ggml_is_empty(call.out)
                 with pytest.raises(RuntimeError, match="node 0") if index else nullcontext():
                     compute(ctx, graph_of(ctx, call.out), 2)
@@ -164,7 +161,7 @@ def test_operands_without_elements(op):
     assert done or any(0 in np.shape(getattr(a, "array", a)) for i in range(len(op.samples)) for a in op.args(i))
 
 
-# Which argument holds indices, and what they count: an axis of another.
+# (the argument that holds indices, the argument that they index, its axis)
 INDEXED = {
     "get_rows": (1, 0, -2),
     "get_rows_back": (1, 2, -2),
@@ -177,7 +174,9 @@ INDEXED = {
 
 @pytest.mark.parametrize("name", INDEXED)
 def test_index_out_of_range(name):
-    """Found only when computing: a failed compute that names node and index; with another index it computes."""
+    """Indices are checked while computing: the compute fails and names the node and the index. Another index is
+    accepted.
+    """
     at, counted, axis = INDEXED[name]
     with context() as ctx:
         call = Call(ctx, OPS[name], OPS[name].args(1))
@@ -185,7 +184,10 @@ def test_index_out_of_range(name):
         for isa_name, threads, bad in product(ISAS, (1, 2), (n, -1, 2**31 - 1, -(2**31))):
             call.reset()
             elements(index).flat[-1] = bad
-            with isa(isa_name), pytest.raises(RuntimeError, match=rf"^ggml_graph_compute_with_ctx: node 0 \({name.upper()}.* {bad}\b"):
+            with (
+                isa(isa_name),
+                pytest.raises(RuntimeError, match=rf"^ggml_graph_compute_with_ctx: node 0 \({name.upper()}.* {bad}\b"),
+            ):
                 compute(ctx, graph, threads)
         call.reset()
         compute(ctx, graph)
@@ -194,8 +196,8 @@ def test_index_out_of_range(name):
 
 @each(lambda op: op.inplace)
 def test_in_place(op):
-    """The same values as the plain form, bit by bit, in the operand's memory; nothing between the operand's
-    elements is touched.
+    """The in-place form gives the same values as the plain form, bit by bit, in the memory of the operand. Gaps
+    between the operand's elements keep their bytes.
     """
     layouts = cycle(("plain", "padded") if op.strided is None else ("plain",))
     for (i, types), layout in zip(product(range(len(op.samples)), op.types), layouts):
@@ -226,7 +228,7 @@ def test_in_place(op):
 def test_result_lies_in_an_operand(op):
     for i in range(len(op.samples)):
         with context() as ctx:
-            call = Call(ctx, op, op.args(i), param=params(op.args(i), op))
+            call = Call(ctx, op, op.args(i), param=op.params)
             roots = [t for t in call.tensors.values() if t == call.out.contents.view_src]
             assert len(roots) == 1
             start, size = roots[0].contents.data, ggml.ggml_nbytes(roots[0])
@@ -234,15 +236,6 @@ def test_result_lies_in_an_operand(op):
 
 
 # ---- gradients -------------------------------------------------------------------------------------------------------
-def small(op):
-    """The samples whose gradients are held against differences: with some elements, not many."""
-    for i in range(len(op.samples)):
-        args = op.args(i)
-        sizes = [args[k].size for k in op.diff]
-        if 0 < max(sizes) <= 400:
-            yield i, args
-
-
 def off_kinks(op, args):
     for k in op.diff:
         for kink in op.kinks:
@@ -252,8 +245,8 @@ def off_kinks(op, args):
 
 
 def weighted(ctx, out, weights, seen):
-    """A loss: the sum of out * weights. seen = "transposed": out is looked at sideways, so that its gradient has
-    such strides.
+    """A loss: the sum of out * weights. With seen = "transposed" the loss reads out transposed, so that the gradient
+    of out is strided.
     """
     if type_of(out) != "F32":
         out = ggml.ggml_cast(ctx, out, ggml.GGML_TYPE_F32)
@@ -266,7 +259,7 @@ def weighted(ctx, out, weights, seen):
 
 
 def laid_out(gradient, operand):
-    """A gradient of a packed parameter as the operand (a view of that parameter) orders its elements."""
+    """The gradient of a contiguous parameter in the element order of the operand, which is a view of the parameter."""
     flat = load(gradient).ravel()
     size = elements(operand).itemsize
     steps = tuple(s // size * 8 for s in tuple(operand.contents.nb[:4])[::-1])
@@ -309,7 +302,7 @@ def gradients(op, args, types, layout, seen, tol, note):
 @pytest.mark.parametrize("seen", ["straight", "transposed"])
 def test_gradient(op, seen):
     done = [
-        gradients(op, off_kinks(op, args), "F32", "plain", seen, op.grad_tol, f"sample {i}") for i, args in small(op)
+        gradients(op, off_kinks(op, args), "F32", "plain", seen, op.grad_tol, f"sample {i}") for i, args in op.small()
     ]
     assert done, "no sample is small enough"
 
@@ -317,21 +310,21 @@ def test_gradient(op, seen):
 @each(lambda op: op.diff and (op.strided is None or set(op.diff) & set(op.strided)))
 @pytest.mark.parametrize("layout", AXES)
 def test_gradient_through_permuted_operands(op, layout):
-    for i, args in list(small(op))[:2]:
+    for i, args in list(op.small())[:2]:
         gradients(op, off_kinks(op, args), "F32", layout, "straight", op.grad_tol, f"sample {i}")
 
 
 @each(lambda op: op.diff and set(op.types) - {"F32"})
 def test_gradient_of_half_precision(op):
-    """Parameters in F16 and BF16; the gradient is F32, but may go through the result, which is rounded."""
+    """Parameters in F16 and BF16. Their gradients are F32, but depend on the rounded result."""
     for types in op.types:
-        for i, args in list(small(op))[:2]:
+        for i, args in list(op.small())[:2]:
             if types != "F32":
                 tol = 0.06 if "BF16" in types else 0.01
                 gradients(op, off_kinks(op, args), types, "plain", "straight", tol, f"sample {i}, {types}")
 
 
-# ---- bad input -------------------------------------------------------------------------------------------------------
+# ---- invalid input ---------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     "op, i", [pytest.param(op, i, id=f"{name}-{i}") for name, op in OPS.items() for i in range(len(op.bad))]
 )

@@ -1,4 +1,6 @@
-"""Training: datasets, contexts, optimisers against NumPy in float64, epochs, checkpoints, and what bad input is told."""
+"""Training: datasets, contexts, optimisers against NumPy in float64, epochs, checkpoints, and messages for invalid
+input.
+"""
 
 import ctypes
 import os
@@ -18,7 +20,7 @@ N_IN, N_OUT, BATCH, NDATA = 5, 3, 4, 24
 
 
 class Model:
-    """out = w x + b, its scheduler and a dataset with random data."""
+    """out = w x + b, with its scheduler and a dataset of random data."""
 
     def __init__(self, seed=0, shard=1, one_hot=True):
         rng = np.random.default_rng(seed)
@@ -37,7 +39,9 @@ class Model:
         self.data = to_numpy(ggml.ggml_opt_dataset_data(self.dataset))
         self.labels = to_numpy(ggml.ggml_opt_dataset_labels(self.dataset))
         self.data[:] = rng.normal(size=self.data.shape)
-        self.labels[:] = np.eye(N_OUT)[rng.integers(N_OUT, size=NDATA)] if one_hot else rng.normal(size=self.labels.shape)
+        self.labels[:] = (
+            np.eye(N_OUT)[rng.integers(N_OUT, size=NDATA)] if one_hot else rng.normal(size=self.labels.shape)
+        )
         self.contexts = []
 
     @staticmethod
@@ -101,7 +105,7 @@ def step(m, opt, i, result=None, train=True):
 
 
 def reference(m, w, b, rows, loss):
-    """Loss and gradients in float64, of rows of the dataset."""
+    """The loss and the gradients in float64, for rows of the dataset."""
     x, y = m.data[rows].astype(float), m.labels[rows].astype(float)
     out = x @ w.T + b
     if loss == ggml.GGML_OPT_LOSS_TYPE_CROSS_ENTROPY:
@@ -255,7 +259,8 @@ def test_constant_parameters_by_address(model):
     opt = model.opt(rates=ggml.ggml_opt_get_constant_optimizer_params, get_opt_pars_ud=ctypes.addressof(constant))
     before = model.values()
     step(model, opt, 0)
-    np.testing.assert_allclose(np.abs(model.values() - before), 0.5, rtol=1e-3)  # the first step of Adam: the rate
+    # The first step of Adam has the size of the learning rate.
+    np.testing.assert_allclose(np.abs(model.values() - before), 0.5, rtol=1e-3)
 
 
 def test_gradients_accumulate_until_reset(model):
@@ -297,12 +302,13 @@ import sys, numpy as np, ggml
 from ggml.training import Session, adamw
 def wide(s):
     w = s.parameter("w", np.ones((64, 512)))
-    return s.start(lambda ctx, t: ggml.ggml_mul_mat(ctx, w, t), 512, 4, ggml.GGML_OPT_LOSS_TYPE_CROSS_ENTROPY, adamw(1e-3)).opt
+    loss = ggml.GGML_OPT_LOSS_TYPE_CROSS_ENTROPY
+    return s.start(lambda ctx, t: ggml.ggml_mul_mat(ctx, w, t), 512, 4, loss, adamw(1e-3)).opt
 """
 
 
-def test_killed_at_any_moment_a_checkpoint_opens(tmp_path):
-    """Processes that do nothing but save are killed; what they leave is a whole checkpoint each time."""
+def test_a_checkpoint_is_complete_after_a_kill(tmp_path):
+    """Processes that save repeatedly are killed. The file that they leave is always a complete checkpoint."""
     code = WIDE + """
 with Session(1) as s:
     opt = wide(s)
@@ -340,7 +346,10 @@ def test_checkpoints_that_do_not_fit(model, tmp_path):
         path.write_bytes(whole[:n])
         with pytest.raises((ValueError, OSError)):
             ggml.ggml_opt_load(opt, path)
-    for at, match in ((whole.index(b"ggml.opt.random") + 20, r"ggml.opt.random.* damaged"), (len(whole) - 32, r"tensor '.*is damaged")):
+    for at, match in (
+        (whole.index(b"ggml.opt.random") + 20, r"ggml.opt.random.* damaged"),
+        (len(whole) - 32, r"tensor '.*is damaged"),
+    ):
         path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
         with pytest.raises(ValueError, match=match):
             ggml.ggml_opt_load(opt, path)
@@ -360,7 +369,9 @@ def test_checkpoints_that_do_not_fit(model, tmp_path):
 @pytest.mark.parametrize("optimizer", range(2))
 def test_rates_out_of_range(model, bad, optimizer):
     opt, before = model.opt(rates=lambda _: rates(**bad), optimizer=optimizer), model.values()
-    with pytest.raises(ValueError, match=rf"ggml_opt_eval: get_opt_pars: {('adamw', 'sgd')[optimizer]}\.{next(iter(bad))}"):
+    with pytest.raises(
+        ValueError, match=rf"ggml_opt_eval: get_opt_pars: {('adamw', 'sgd')[optimizer]}\.{next(iter(bad))}"
+    ):
         step(model, opt, 0)
     assert np.array_equal(before, model.values())
 
@@ -419,7 +430,13 @@ def test_sessions_refuse_data_that_do_not_fit():
     x, y = np.zeros((8, N_IN), np.float32), np.eye(N_OUT, dtype=np.float32)[np.arange(8) % N_OUT]
     with training.Session(1) as s:
         w = s.parameter("w", np.ones((N_OUT, N_IN)))
-        s.start(lambda ctx, t: ggml.ggml_mul_mat(ctx, w, t), N_IN, BATCH, ggml.GGML_OPT_LOSS_TYPE_CROSS_ENTROPY, training.adamw(1e-3))
+        s.start(
+            lambda ctx, t: ggml.ggml_mul_mat(ctx, w, t),
+            N_IN,
+            BATCH,
+            ggml.GGML_OPT_LOSS_TYPE_CROSS_ENTROPY,
+            training.adamw(1e-3),
+        )
         assert np.isclose(s.epoch(x, y)[0], np.log(N_OUT))
         for data, labels, match in (
             (x[:, 1:], y, rf"Session.epoch: data is \(8, {N_IN - 1}\): need rows of {N_IN}"),
@@ -435,7 +452,7 @@ def test_sessions_refuse_data_that_do_not_fit():
 
 
 def test_functions_of_the_library_can_be_cast_to_pointers(model, capfd):
-    """As the bindings' can, whose parameters of functions are void pointers."""
+    """As in the bindings, where a function is passed as a void pointer."""
     constant = rates(alpha=0.25)
     start, ends = [to_numpy(t).copy() for t in (model.w, model.b)], []
     for fields in (

@@ -1,7 +1,7 @@
-"""Types: conversions against recorded bytes, dot products and operations against float64, on every ISA.
+"""Types: conversions against recorded bytes, and dot products and operations against float64, on every ISA.
 
-tests/data/quants.npz holds rows of 1024 values (x/<rows>), importance weights (im), and for each type the bytes they
-are quantised to (q/<type>/<rows>/<plain or im>) and what these decode to (d/...).
+tests/data/quants.npz holds rows of 1024 values (x/<rows>), importance weights (im), and for each type the quantised
+bytes (q/<type>/<rows>/<plain or im>) and their decoded values (d/...).
 """
 
 import ctypes
@@ -63,7 +63,7 @@ def quantise(type, x, weights=None):
 
 
 def convert(type, x):
-    """As quantise without weights; IQ4_NL without its search."""
+    """Like quantise without weights, but IQ4_NL without its search."""
     x, out = np.ascontiguousarray(x, np.float32), np.zeros(ggml.ggml_row_size(type_id(type), x.size), np.uint8)
     utils.quantize_row(x.ctypes.data_as(FP), x.size, type_id(type), out.ctypes.data_as(ctypes.c_void_p))
     return out
@@ -92,7 +92,7 @@ def test_decoding_is_exact(type):
 
 @each(TYPES)
 def test_quantising(type):
-    """The recorded bytes on every ISA. Where a search meets candidates that are equally good (IQ3_S), other bytes of
+    """Every ISA gives the recorded bytes. Where a search finds equally good candidates (IQ3_S), other bytes may have
     no larger error.
     """
     for key, x, weights, raw, want in samples(type):
@@ -103,13 +103,15 @@ def test_quantising(type):
         if type != "IQ3_S":
             np.testing.assert_array_equal(first, raw, key)
         w = np.ones(x.shape[1]) if weights is None else weights.astype(float)
-        error, least = (np.sum(w * (y.reshape(x.shape) - x.astype(float)) ** 2) for y in (decode(type, first, x.size), want))
+        error, least = (
+            np.sum(w * (y.reshape(x.shape) - x.astype(float)) ** 2) for y in (decode(type, first, x.size), want)
+        )
         assert error <= least, f"{key}: error {error}, recorded {least}"
 
 
 @each([t for t in QUANTISED if t not in NEED_WEIGHTS])
-def test_blocks_are_converted_by_themselves(type):
-    """Whatever number of them is converted together."""
+def test_blocks_are_converted_independently(type):
+    """A block gives the same bytes in a conversion of any length."""
     n = ggml.ggml_blck_size(type_id(type))
     rng = np.random.default_rng(5)
     x = rng.standard_normal((67, n)) * np.exp(rng.standard_normal((67, 1)))
@@ -136,13 +138,15 @@ def test_traits_convert_as_the_functions_do(type):
         np.testing.assert_array_equal(made, convert(type, x))
         if type != "IQ4_NL":
             np.testing.assert_array_equal(made, raw)
-    else:  # types that need weights
+    else:  # types that require weights
         assert not traits.from_float_ref
 
 
 @each(["Q8_1", "Q8_K"])
-def test_activation_types(type):
-    """Types that activations take: within half a step of the largest value, with the sums of their levels."""
+def test_activation_types_of_dot_products(type):
+    """The types that activations are converted to: errors of at most half a step of the largest value, and the sums
+    of the levels.
+    """
     x = np.concatenate([RECORDED["x/normal"], RECORDED["x/zero"], RECORDED["x/positive"]])
     block, size = (32, 36) if type == "Q8_1" else (256, 292)
     for name in ISAS:
@@ -162,8 +166,8 @@ def test_activation_types(type):
 
 
 @each(QUANTISED)
-def test_values_that_are_no_numbers(type):
-    """NaN, infinities and values beyond any scale: bytes come out and decode, nothing is written behind them."""
+def test_values_that_are_not_finite(type):
+    """NaN, infinities and values beyond any scale give bytes that decode; nothing is written behind them."""
     n = ggml.ggml_blck_size(type_id(type))
     rng = np.random.default_rng(3)
     for odd in (np.nan, np.inf, -np.inf, 3.4e38, 1e-42):
@@ -181,7 +185,7 @@ def test_values_that_are_no_numbers(type):
 @pytest.mark.core
 @each(QUANTISED)
 def test_any_bytes_decode(type):
-    """Blocks of random bytes: no code leads out of a table, and each ISA gives the same numbers."""
+    """Blocks of random bytes: no code reads outside a table, and every ISA gives the same numbers."""
     n = 64 * ggml.ggml_blck_size(type_id(type))
     raw = np.random.default_rng(5).integers(0, 256, ggml.ggml_row_size(type_id(type), n)).astype(np.uint8)
     want = None
@@ -258,7 +262,7 @@ def test_weights_that_are_required(ctx):
 
 
 def test_part_of_the_rows_and_threads():
-    """Rows in pieces, by `start`, are the rows in one call; enough of them for several threads."""
+    """Rows quantised in parts, by `start`, equal the rows of one call. There are enough rows for several threads."""
     x = np.tile(RECORDED["x/normal"], (40, 1))
     whole = quantise("Q4_K", x)
     np.testing.assert_array_equal(whole.reshape(40, -1), whole[: whole.size // 40][None].repeat(40, 0))
@@ -272,7 +276,9 @@ def test_part_of_the_rows_and_threads():
 
 
 def test_another_reader():
-    """The PyPI package gguf decodes and, where it can, quantises alike."""
+    """The package gguf of PyPI gives the same decoded values and, for the types that it can quantise, the same
+    bytes.
+    """
     peer = pytest.importorskip("gguf")
     compared = {"decoded": 0, "quantised": 0}
     for type in TYPES:
@@ -290,20 +296,31 @@ def test_another_reader():
                 except NotImplementedError:
                     continue
                 compared["quantised"] += 1
-                theirs = peer.quants.dequantize(theirs, kind)  # a scale of 0 may be -0 in the bytes
+                theirs = peer.quants.dequantize(theirs, kind)  # a scale of 0 may be stored as -0
                 np.testing.assert_array_equal(theirs.ravel(), decode(type, quantise(type, x), x.size), key)
     assert compared["decoded"] > 200 and compared["quantised"] > 50
 
 
 @pytest.mark.core
 def test_removed_types_have_no_blocks():
-    """Programs go through all numbers up to GGML_TYPE_COUNT and pass those whose block or size is 0."""
+    """Programs iterate over all numbers up to GGML_TYPE_COUNT and skip those whose block or size is 0."""
     empty = [t for t in range(ggml.GGML_TYPE_COUNT) if not ggml.ggml_type_size(t)]
-    assert empty == [4, 5, 31, 32, 33, 36, 37, 38] == [t for t in range(ggml.GGML_TYPE_COUNT) if not ggml.ggml_blck_size(t)]
+    assert (
+        empty
+        == [4, 5, 31, 32, 33, 36, 37, 38]
+        == [t for t in range(ggml.GGML_TYPE_COUNT) if not ggml.ggml_blck_size(t)]
+    )
     for t in empty:
         traits = ggml.ggml_get_type_traits(t).contents
-        assert ggml.ggml_type_name(t) == traits.type_name == ggml.ggml_internal_get_type_traits(t).type_name == b"DEPRECATED"
-        assert not (traits.blck_size or traits.type_size or traits.is_quantized or traits.to_float or traits.from_float_ref)
+        assert (
+            ggml.ggml_type_name(t)
+            == traits.type_name
+            == ggml.ggml_internal_get_type_traits(t).type_name
+            == b"DEPRECATED"
+        )
+        assert not (
+            traits.blck_size or traits.type_size or traits.is_quantized or traits.to_float or traits.from_float_ref
+        )
         traits = ggml.ggml_get_type_traits_cpu(t).contents
         assert not (traits.from_float or traits.vec_dot)
         assert ggml.ggml_is_quantized(t) is False and ggml.ggml_quantize_requires_imatrix(t) is False
@@ -317,7 +334,7 @@ def test_removed_types_have_no_blocks():
 
 # ---- dot products ----------------------------------------------------------------------------------------------------
 def dots_agree(traits, x, y, a, b, note):
-    """The dot product of packed rows x and y on each ISA is that of a and b, which they decode to."""
+    """On each ISA the dot product of the rows x and y equals that of their decoded values a and b."""
     for name in ISAS:
         with isa(name):
             s = ctypes.c_float(np.nan)
@@ -329,8 +346,8 @@ def dots_agree(traits, x, y, a, b, note):
 @pytest.mark.core
 @each([*QUANTISED[:-2], "F32", "F16", "BF16"])
 def test_dot_product(type):
-    """The type's dot product with its activation type is that of the decoded values, for any number of blocks, or of
-    37 elements for floats.
+    """The dot product of a type with its activation type equals that of the decoded values, for any number of blocks
+    (floats: of 37 elements).
     """
     traits = ggml.ggml_get_type_traits_cpu(type_id(type)).contents
     activation = ggml.ggml_type_name(traits.vec_dot_type).decode().upper()
@@ -346,7 +363,9 @@ def test_dot_product(type):
 
 @each(QUANTISED[:-2])
 def test_dot_product_of_any_bytes(type):
-    """Blocks of random bytes, whose codes and scales no search would choose, with values of one sign, whose sums are large."""
+    """Blocks of random bytes, whose codes and scales no search would choose. All values have one sign, so the sums
+    are large.
+    """
     traits = ggml.ggml_get_type_traits_cpu(type_id(type)).contents
     activation = ggml.ggml_type_name(traits.vec_dot_type).decode().upper()
     rng = np.random.default_rng(12)
@@ -355,7 +374,7 @@ def test_dot_product_of_any_bytes(type):
         a = np.array(np.nan)
         while not np.isfinite(a).all():
             x = rng.integers(0, 256, ggml.ggml_row_size(type_id(type), n)).astype(np.uint8)
-            if type == "MXFP4":  # the exponents alone can overflow
+            if type == "MXFP4":  # only the exponents can overflow
                 x[::17] = 64 + x[::17] % 128
             a = decode(type, x, n).astype(float)
         y = quantise(activation, 1 + rng.random((1, n)))
@@ -365,7 +384,7 @@ def test_dot_product_of_any_bytes(type):
 
 @each(["Q4_0", "Q5_0", "Q3_K", "Q6_K", "TQ2_0"])
 def test_dot_product_of_zeros(type):
-    """Codes are biased: weights of 0 add exactly nothing, whatever they are multiplied by."""
+    """Codes are biased. Weights of 0 must add exactly nothing, whatever they are multiplied by."""
     traits = ggml.ggml_get_type_traits_cpu(type_id(type)).contents
     activation = ggml.ggml_type_name(traits.vec_dot_type).decode().upper()
     a, b = np.zeros((1, 5 * 256), np.float32), np.random.default_rng(13).standard_normal((1, 5 * 256))
@@ -381,7 +400,7 @@ def test_dot_product_of_zeros(type):
 
 # ---- operations ------------------------------------------------------------------------------------------------------
 def on_each(ctx, out, check, threads=(1, 2)):
-    """Computes on every ISA; results of all thread counts are equal bit by bit."""
+    """Computes on every ISA. The results of all thread counts must be equal bit by bit."""
     graph = graph_of(ctx, out)
     for name in ISAS:
         with isa(name):
@@ -395,7 +414,7 @@ def on_each(ctx, out, check, threads=(1, 2)):
 
 
 def operand(ctx, type, x):
-    """A tensor of a type, with gaps behind its rows and matrices, and its values as they decode."""
+    """A tensor of a type with gaps behind its rows and matrices, and its decoded values."""
     ty, ne = type_id(type), x.shape[::-1]
     raw = memory(quantized(ctx, x, type)).reshape(*x.shape[:-1], -1)
     base = ggml.ggml_new_tensor_4d(ctx, ty, ne[0] + ggml.ggml_blck_size(ty), ne[1] + 1, *ne[2:])
@@ -411,15 +430,15 @@ def width(type, blocks=1):
 
 
 def spread(a, b):
-    """a with its matrices repeated to as many as b's: neighbours share one."""
+    """a with its matrices repeated to as many as b has: neighbouring matrices of b share one."""
     return np.repeat(np.repeat(a, b.shape[0] // a.shape[0], 0), b.shape[1] // a.shape[1], 1)
 
 
-def rounded_to_activation(type, b):
-    """Vectors as a product with few of them takes them: in the activation type of the dot product."""
-    activation = ggml.ggml_get_type_traits_cpu(type_id(type)).contents.vec_dot_type
-    name = ggml.ggml_type_name(activation).decode().upper()
-    if name == "F32" or b.shape[-1] % ggml.ggml_blck_size(activation):
+def rounded_by_partner(type, b):
+    """Vectors as a product with few of them rounds them: to the activation type of the dot product."""
+    partner = ggml.ggml_get_type_traits_cpu(type_id(type)).contents.vec_dot_type
+    name = ggml.ggml_type_name(partner).decode().upper()
+    if name == "F32" or b.shape[-1] % ggml.ggml_blck_size(partner):
         return b
     return decode(name, quantise(name, b), b.size).reshape(b.shape).astype(float)
 
@@ -427,22 +446,29 @@ def rounded_to_activation(type, b):
 GROUPS = dict.fromkeys(("Q2_K", "Q3_K", "Q6_K", "IQ2_XS", "IQ2_S", "IQ1_M", "NVFP4"), 16) | {"TQ1_0": 64, "TQ2_0": 64}
 
 
-# Where the scales lie in a block, which are floats: by default in its first two bytes.
+# The bytes of a block that hold its floating-point scales: by default the first two.
 SCALE_BYTES = dict.fromkeys(("Q4_1", "Q5_1", "Q8_1", "NVFP4", "Q4_K", "Q5_K", "Q8_K"), slice(4)) | {"MXFP4": slice(1)}
-SCALE_BYTES |= dict.fromkeys(("Q3_K", "Q6_K", "TQ1_0", "TQ2_0"), slice(-2, None)) | {"Q2_K": slice(-4, None), "IQ1_M": slice(-8, None)}
+SCALE_BYTES |= dict.fromkeys(("Q3_K", "Q6_K", "TQ1_0", "TQ2_0"), slice(-2, None)) | {
+    "Q2_K": slice(-4, None),
+    "IQ1_M": slice(-8, None),
+}
 
 
 def rounded_in_groups(type, b):
-    """Vectors as a tile of integers takes them: eight bits a value, scaled with their neighbours."""
+    """Vectors as a tile of integers rounds them: to eight bits, with one scale per group of values."""
     groups = b.astype(np.float32).reshape(-1, GROUPS.get(type, 32))
     most = np.abs(groups).max(1, keepdims=True)
-    scale, inverse = most * np.float32(1 / 127), np.float32(127) / np.where(most > 1e-36, most, np.inf).astype(np.float32)
+    scale, inverse = (
+        most * np.float32(1 / 127),
+        np.float32(127) / np.where(most > 1e-36, most, np.inf).astype(np.float32),
+    )
     return (np.rint(groups * inverse).astype(float) * scale).reshape(b.shape)
 
 
 def near_any(got, wants, scale, note, limit=1e-6):
-    """By tile of floats or integers, or by dot product: which one depends on ISA and sizes, of an indexed product on those
-    of each group of rows. scale: the product of the absolute values.
+    """Asserts that each result is close to one of several expected ones: a tile of floats, a tile of integers or a
+    dot product computes it, depending on the ISA and the sizes (of an indexed product: the sizes of each group of
+    rows). `scale` is the product of the absolute values.
     """
     errors = [(np.abs(got - want) / scale).max(-1) for want in wants]
     worst = np.minimum.reduce(errors).max()
@@ -470,7 +496,7 @@ def test_mul_mat(type, n, layout):
 @each(["Q8_0", "Q4_K"])
 @pytest.mark.parametrize("n", [2, 8])
 def test_mul_mat_of_extreme_columns(type, n):
-    """Zeros and very small and large values; what is not finite stays in its column."""
+    """Columns of zeros, of very small and of very large values; values that are not finite affect only their column."""
     with context() as ctx:
         a, x = operand(ctx, type, Random(8)(512, 37))
         y = Random(9)(512, n, 4)[0].astype(np.float32)
@@ -493,8 +519,8 @@ def test_mul_mat_of_extreme_columns(type, n):
 
 @each(QUANTISED)
 @pytest.mark.parametrize("n", [1, 4, 5, 30])
-def test_mul_mat_loses_nothing_that_is_not_finite(type, n):
-    """One NaN or infinity spoils the products with its column, however this is rounded, and no other."""
+def test_mul_mat_propagates_values_that_are_not_finite(type, n):
+    """A NaN or infinity affects all products with its column, whatever the rounding, and no other."""
     k = width(type, 2)
     with context() as ctx:
         b = tensor(ctx, Random(n)(k, n), "F32")
@@ -504,13 +530,19 @@ def test_mul_mat_loses_nothing_that_is_not_finite(type, n):
             kept = elements(b)[0, 0, column, at]
             elements(b)[0, 0, column, at] = odd
             spoilt = np.arange(n)[:, None] == column
-            on_each(ctx, out, lambda note: np.testing.assert_array_equal(~np.isfinite(load(out)[0, 0]), spoilt + np.zeros(9, bool), note))
+            on_each(
+                ctx,
+                out,
+                lambda note: np.testing.assert_array_equal(
+                    ~np.isfinite(load(out)[0, 0]), spoilt + np.zeros(9, bool), note
+                ),
+            )
             elements(b)[0, 0, column, at] = kept
 
 
 @each(QUANTISED)
 def test_mul_mat_of_extreme_codes(type):
-    """Sums of products are largest where all codes and all values are: what fits into 16 bits is added up there."""
+    """Sums are largest if all codes and all values are: sums in 16 bits must not overflow."""
     k, codes = width(type, 2), (0x00, 0xFF, 0x80, 0x7F, 0x55, 0xAA)
     with context() as ctx:
         a = quantized(ctx, Random(10)(k, len(codes)), type)
@@ -522,7 +554,8 @@ def test_mul_mat_of_extreme_codes(type):
         y[..., ::2, :], y[..., 10:, 1::2] = -1, -y[..., 10:, 1::2]
         out = ggml.ggml_mul_mat(ctx, a, tensor(ctx, y, "F32"))
         scale = np.abs(y) @ np.abs(x.T) + 1e-30
-        on_each(ctx, out, lambda note: near_any(load(out), [y @ x.T], scale, note, 4e-6))  # all of one sign: sums round
+        # All terms have one sign, so the rounding errors add up.
+        on_each(ctx, out, lambda note: near_any(load(out), [y @ x.T], scale, note, 4e-6))
 
 
 @each(QUANTISED)
@@ -572,8 +605,11 @@ def converts_to(type):
 @each(QUANTISED)
 @pytest.mark.parametrize("plain", ["F32", "F16", "BF16"])
 def test_copies(type, plain):
-    """To and from plain types, in every layout of the plain one."""
-    r, code = Random(8), {"F32": lambda v: v, "F16": lambda v: v.astype(np.float16), "BF16": lambda v: from_bf16(to_bf16(v))}
+    """Copies to and from plain types, in every layout of the plain tensor."""
+    r, code = (
+        Random(8),
+        {"F32": lambda v: v, "F16": lambda v: v.astype(np.float16), "BF16": lambda v: from_bf16(to_bf16(v))},
+    )
     for layout in ("plain", "permuted", "padded"):
         with context() as ctx:
             a, x = operand(ctx, type, r(width(type, 3), 5, 2, 3))
@@ -620,7 +656,7 @@ def test_set_rows(type, layout):
 
 @each([t for t in QUANTISED if t not in NEED_WEIGHTS])
 def test_add(type):
-    """A quantised and an F32 tensor, repeated over it: the sum in the quantised type, or in F32."""
+    """A quantised tensor plus an F32 tensor that is repeated: the sum is of the quantised type, or F32."""
     r = Random(10)
     for shape_b in ((1, 5, 2, 3), (1, 1, 1, 3), (1, 1, 1, 1)):
         with context() as ctx:
@@ -637,7 +673,7 @@ def test_add(type):
 
 @each(QUANTISED)
 def test_attention(type):
-    """Keys and values of a type, with gaps, for one query and for many."""
+    """Keys and values of the type, with gaps, for one query and for many."""
     r = Random(11)
     d = width(type)
     for n_q, n_kv, heads in ((1, 5, 1), (1, 37, 2), (9, 33, 2)):

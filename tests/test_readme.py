@@ -1,4 +1,4 @@
-"""The Python blocks of README and docs/ run, and README's tables are those of the tree."""
+"""The Python blocks of README and docs/ run, and what is generated from the C tables is up to date."""
 
 import re
 import subprocess
@@ -14,11 +14,12 @@ def blocks(page):
     return re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S)
 
 
-BLOCKS, PAGES = blocks(ROOT / "README.md"), sorted((ROOT / "docs").glob("*.md"))
+BLOCKS = blocks(ROOT / "README.md")
+PAGES = [page for page in sorted((ROOT / "docs").glob("*.md")) if blocks(page)]
 
 
 def run(code, folder):
-    """The output of a program, run away from the tree so that only the installed package is found."""
+    """Runs a program outside the tree, so that only the installed package is found, and returns its output."""
     done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -47,7 +48,7 @@ def test_tables_are_up_to_date():
     subprocess.run([sys.executable, ROOT / "scripts" / "make_tables.py", "--check"], check=True)
 
 
-def test_both_commands_are_there():
+def test_both_commands_exist():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert "pip install '.[demo]' && ggml demo" in text
     assert "pip install '.[test]' && pytest" in text

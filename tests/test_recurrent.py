@@ -1,4 +1,6 @@
-"""Recurrent operations against results of the C library 0.15.3 (tests/data/recurrent.npz: each call's arguments and result)."""
+"""Recurrent operations against results of the C library 0.15.3: tests/data/recurrent.npz holds the arguments and the
+result of each call.
+"""
 
 from pathlib import Path
 
@@ -27,8 +29,8 @@ def test_like_the_c_library(case):
                 close(load(out).ravel(), ARRAYS[case + "/out"].astype(np.float64), 2e-5, name)
 
 
-def test_gradient_of_altered_operands():
-    """The gradient's node holds its operands against the operation's conditions again."""
+def test_gradient_of_changed_operands():
+    """The node of the gradient checks the operation's conditions on its operands again."""
     with context() as ctx:
         k, v, q, g = (tensor(ctx, np.ones((4, 2, 8)), "F32") for _ in range(4))
         state = tensor(ctx, np.ones((1, 2 * 8 * 8)), "F32")

@@ -1,4 +1,6 @@
-"""The scheduler over a CPU, a second CPU with memory of its own and a backend written in Python: the same results as one CPU."""
+"""The scheduler with a CPU, a second CPU with memory of its own, and a backend written in Python gives the results
+of one CPU.
+"""
 
 import ctypes
 
@@ -9,16 +11,16 @@ from placed import F32, context, example, get, graph_of, put
 
 import ggml
 
-NO_ALLOC = True  # what the ctx of these tests is
+NO_ALLOC = True  # the fixture ctx makes contexts without memory
 N = 16
 
 
 class Three:
-    """The three backends, and what is made with them."""
+    """The three backends, and the objects that tests make with them."""
 
     def __init__(self):
         self.device = example("python_backend").NumpyDevice()
-        # the struct itself makes the device known
+        # registers the device
         self.numpy = ggml.ggml_backend_dev_init(self.device.device, None)
         self.other = ggml.ggml_backend_dev_init(ggml._backend.device._new_cpu_device(b"CPU1"), None)
         self.cpu = ggml.ggml_backend_cpu_init()
@@ -62,7 +64,7 @@ WEIGHTS = [np.random.default_rng(i).standard_normal((N, N), np.float32) / 4 for 
 
 
 def network(three, ctx, places, ws=None):
-    """A network with a residual, views, an operation in place and a broadcast; its input, result and graph."""
+    """A network with a residual, views, an in-place operation and a broadcast. Returns its input, result and graph."""
     ws = ws or [three.weights(b, v) for b, v in zip(places, WEIGHTS)]
     x = ggml.ggml_new_tensor_2d(ctx, F32, N, 4)
     ggml.ggml_set_input(x)
@@ -111,18 +113,18 @@ def test_results_equal_those_of_one_cpu(places, parallel, three, ctx, expected):
     s = three.sched(three.numpy, three.other, three.cpu, parallel=parallel)
     for given, want in zip(GIVEN, expected):
         np.testing.assert_allclose(compute(s, x, out, graph, given), want, rtol=2e-5, atol=2e-6)
-        assert sources(graph) == before             # the user's graph is as it was
+        assert sources(graph) == before             # the user's graph is unchanged
     assert ggml.ggml_backend_sched_get_n_copies(s) == (4 if parallel else 1)
     if len(set(places)) > 1:
         assert ggml.ggml_backend_sched_get_n_splits(s) > 1
     if "n" in places:
-        # but for products that are scaled in place, which NumPy can't
+        # except products that are scaled in place, which the NumPy backend does not support
         assert three.device.computed.count("MUL_MAT") == 3 * sum(p == "n" and i % 3 != 2 for i, p in enumerate(places))
     if "o" not in places and "n" not in places:
         assert ggml.ggml_backend_sched_get_buffer_size(s, three.cpu) > 0
 
 
-def test_nodes_go_where_their_weights_are(three, ctx):
+def test_nodes_run_where_their_weights_are(three, ctx):
     x, out, graph = network(three, ctx, [three.numpy, three.other, three.cpu] * 2)
     s = three.sched(three.numpy, three.other, three.cpu)
     ggml.ggml_backend_sched_split_graph(s, graph)
@@ -135,7 +137,7 @@ def test_nodes_go_where_their_weights_are(three, ctx):
     assert ggml.ggml_backend_sched_get_tensor_backend(s, products[0]) is None
 
 
-def test_by_hand(three, ctx):
+def test_assignment_by_hand(three, ctx):
     a = ggml.ggml_new_tensor_1d(ctx, F32, 8)
     ggml.ggml_set_input(a)
     b = ggml.ggml_sqr(ctx, a)
@@ -156,11 +158,11 @@ def test_by_hand(three, ctx):
     ggml.ggml_backend_free(stranger)
 
 
-def test_what_a_backend_can_not_do_goes_to_another(three, ctx):
+def test_unsupported_operations_run_on_another_backend(three, ctx):
     w = three.weights(three.numpy, WEIGHTS[0])
     x = ggml.ggml_new_tensor_2d(ctx, F32, N, 4)
     ggml.ggml_set_input(x)
-    t = ggml.ggml_tanh(ctx, w)                      # NumPy's weights, but it knows no tanh
+    t = ggml.ggml_tanh(ctx, w)  # the weights belong to the NumPy backend, which does not support tanh
     out = ggml.ggml_mul_mat(ctx, t, x)
     graph = graph_of(ctx, out)
     s = three.sched(three.numpy, three.cpu)
@@ -173,7 +175,7 @@ def test_what_a_backend_can_not_do_goes_to_another(three, ctx):
 
 
 def test_a_copy_is_made_again_after_its_source_was_overwritten(three, ctx):
-    """b reads x before, c after x is overwritten in place, both on a device that has to copy x."""
+    """b reads x before x is overwritten in place, and c afterwards. Both run on a device that has to copy x."""
     w = three.weights(three.cpu, np.ones((1, N), np.float32))
     x = ggml.ggml_cont(ctx, w)
     b = ggml.ggml_sqr(ctx, x)
@@ -217,7 +219,7 @@ def test_the_eval_callback_asks_observes_and_cancels(three, ctx):
     ggml.ggml_backend_sched_set_eval_callback(s, lambda t, ask, data: ask or (shown.append(t), False)[1], None)
     put(out, np.zeros((4, N)))
     assert ggml.ggml_backend_sched_graph_compute(s, graph) == ggml.GGML_STATUS_SUCCESS
-    assert len(shown) == 1 and not get(out).any()   # cancelled after the first
+    assert len(shown) == 1 and not get(out).any()   # cancelled after the first node
 
     def broken(t, ask, data):
         raise LookupError("in the callback")
@@ -237,7 +239,7 @@ def test_reserve_and_sizes(three, ctx):
     assert ggml.ggml_backend_sched_get_buffer_size(s, three.other) == 0 and min(sizes) > 0
     assert ggml.ggml_backend_sched_reserve(s, graph) is True
     assert [ggml.ggml_backend_sched_get_buffer_size(s, b) for b in (three.other, three.cpu)] == list(sizes)
-    assert x.contents.data is None                  # reserving places nothing
+    assert x.contents.data is None                  # reserving gives no tensor an address
     base = compute(s, x, out, graph, GIVEN[0])
     assert [ggml.ggml_backend_sched_get_buffer_size(s, b) for b in (three.other, three.cpu)] == list(sizes)
     assert base.any()
@@ -266,8 +268,10 @@ def test_async_and_synchronize(three, ctx, expected):
         np.testing.assert_allclose(get(out), want, rtol=2e-5, atol=2e-6)
 
 
-def test_a_known_graph_is_assigned_anew_where_something_changed(three, ctx):
-    """Two CPU backends: by hand, after a reset, by the usage of the buffer that an operand lies in; and a backend that was freed."""
+def test_a_known_graph_is_assigned_again_after_changes(three, ctx):
+    """With two CPU backends: after an assignment by hand, after a reset, and after a change of the usage of an
+    operand's buffer. A freed backend raises.
+    """
     c = context()
     w = ggml.ggml_new_tensor_2d(c, F32, N, N)
     buf = ggml.ggml_backend_alloc_ctx_tensors(c, three.other)
@@ -283,7 +287,7 @@ def test_a_known_graph_is_assigned_anew_where_something_changed(three, ctx):
     want = (GIVEN[0] ** 2 @ WEIGHTS[0].T) ** 2
 
     def places(*by_hand):
-        for _ in range(2):                          # the second time the graph is known
+        for _ in range(2):                          # the second time the scheduler knows the graph
             ggml.ggml_backend_sched_reset(s)
             assert ggml.ggml_backend_sched_get_tensor_backend(s, h) is None
             for t, b in (*by_hand, (a, last)):
@@ -308,8 +312,10 @@ def test_a_known_graph_is_assigned_anew_where_something_changed(three, ctx):
 
 
 @pytest.mark.parametrize("parallel", [False, True])
-def test_graphs_of_one_structure_take_turns(parallel, three, expected):
-    """Over the same weights, on two CPU backends with copies between: what was planned for one serves the others."""
+def test_graphs_of_equal_structure_alternate(parallel, three, expected):
+    """With the same weights, on two CPU backends with copies between them: the plan for one graph also serves the
+    others.
+    """
     places = [three.other, three.cpu, three.other, three.other, three.cpu, three.other]
     s = three.sched(three.other, three.cpu, parallel=parallel)
     ws = [three.weights(b, v) for b, v in zip(places, WEIGHTS)]
@@ -331,7 +337,7 @@ def test_graphs_of_one_structure_take_turns(parallel, three, expected):
     ggml.ggml_free(c)
 
 
-def test_what_the_scheduler_is_made_of(three):
+def test_properties_of_the_scheduler(three):
     other_type = ggml.ggml_backend_get_default_buffer_type(three.other)
     cpu_type = ggml.ggml_backend_cpu_buffer_type()
     s = three.sched(three.other, three.cpu, bufts=(ctypes.c_void_p * 2)(other_type, cpu_type), op_offload=False)
@@ -346,7 +352,7 @@ def test_what_the_scheduler_is_made_of(three):
         ggml.ggml_backend_sched_new((ctypes.c_void_p * 1)(three.cpu), None, 2, 100, False)
 
 
-def test_a_freed_backend_is_noticed(three, ctx):
+def test_a_freed_backend_is_detected(three, ctx):
     b = ggml.ggml_backend_cpu_init()
     s = three.sched(b)
     ggml.ggml_backend_free(b)
@@ -355,7 +361,7 @@ def test_a_freed_backend_is_noticed(three, ctx):
         ggml.ggml_backend_sched_alloc_graph(s, graph_of(ctx, t))
 
 
-def test_weights_are_offloaded_to_a_backend_that_wants_to(three, ctx):
+def test_operations_are_offloaded_to_a_backend_that_accepts_them(three, ctx):
     device = three.device
     device.backend.iface.offload_op = ggml.ggml_backend_i_offload_op(
         lambda backend, op: op.contents.op == ggml.GGML_OP_MUL_MAT
@@ -375,7 +381,7 @@ def test_weights_are_offloaded_to_a_backend_that_wants_to(three, ctx):
         ggml.ggml_free(c)
 
 
-# ---- copies of graphs ----------------------------------------------------------------------------------------------
+# ---- copies of graphs ------------------------------------------------------------------------------------------------
 
 
 def test_a_graph_copied_to_another_backend(three, ctx):
@@ -389,7 +395,9 @@ def test_a_graph_copied_to_another_backend(three, ctx):
         assert isinstance(copied, ggml.ggml_backend_graph_copy)
         assert ggml.ggml_graph_n_nodes(copied.graph) == ggml.ggml_graph_n_nodes(graph)
         assert ggml.ggml_backend_graph_compute(three.other, copied.graph) == 0
-        np.testing.assert_array_equal(get(ggml.ggml_graph_node(copied.graph, -1)).reshape(4, N), (GIVEN[0] + GIVEN[0][0]) * 2)
+        np.testing.assert_array_equal(
+            get(ggml.ggml_graph_node(copied.graph, -1)).reshape(4, N), (GIVEN[0] + GIVEN[0][0]) * 2
+        )
         ggml.ggml_backend_graph_copy_free(copied)
         assert copied.buffer is None and not copied.graph
     np.testing.assert_array_equal(get(a).reshape(4, N), GIVEN[0])
@@ -428,7 +436,7 @@ def test_comparing_backends(three, ctx):
 
 
 def test_a_callback_of_another_type(three):
-    """It would be called with arguments that it does not have."""
+    """Such a callback would be called with other arguments than it takes."""
     sched = three.sched(three.cpu)
     wrong = ggml.ggml_abort_callback(lambda data: False)
     with pytest.raises(TypeError, match="need a ggml_backend_sched_eval_callback"):
@@ -462,7 +470,7 @@ def test_a_callback_cannot_change_the_scheduler_that_called_it(three, ctx, call)
     np.testing.assert_array_equal(compute(s, x, out, graph, GIVEN[0]), want)
 
 
-def test_a_callback_that_ends_itself(three, ctx):
+def test_a_callback_that_removes_itself(three, ctx):
     x, out, graph = network(three, ctx, [three.numpy, three.cpu, three.other] * 2)
     s = three.sched(three.numpy, three.other, three.cpu)
     want = compute(s, x, out, graph, GIVEN[0])
@@ -471,7 +479,7 @@ def test_a_callback_that_ends_itself(three, ctx):
     np.testing.assert_array_equal(compute(s, x, out, graph, GIVEN[0]), want)
 
 
-def test_messages_name_the_call_and_not_what_its_callback_called(three, ctx):
+def test_messages_name_the_outer_call(three, ctx):
     x, out, graph = network(three, ctx, [three.cpu])
     s = three.sched(three.cpu)
     compute(s, x, out, graph, GIVEN[0])
@@ -495,12 +503,14 @@ def test_a_comparison_whose_callback_frees_the_graph(cpu):
         ggml.ggml_free(c)
         return True
 
-    with pytest.raises(RuntimeError, match="^ggml_backend_compare_graph_backend: graph .* is no graph of a live context"):
+    with pytest.raises(
+        RuntimeError, match="^ggml_backend_compare_graph_backend: graph .* is no graph of a live context"
+    ):
         ggml.ggml_backend_compare_graph_backend(cpu, cpu, graph, show, None)
 
 
 def test_a_copy_of_a_deep_graph(child):
-    """However deeply sources are nested: with a small stack."""
+    """The copy works with a small stack, however deeply sources are nested."""
     assert child("""if 1:
         import threading, ggml
 
@@ -528,7 +538,7 @@ def test_a_copy_of_a_deep_graph(child):
 ])  # fmt: skip
 @pytest.mark.parametrize("apart", [False, True])
 def test_a_backend_that_frees_the_graph_it_is_asked_about(three, call, apart):
-    """Its memory stays for the call; afterwards it is gone."""
+    """The memory of the graph stays valid during the call and is freed afterwards."""
     c, lists = context(), context()
     t = ggml.ggml_new_tensor_2d(c, F32, 8, 4)
     for _ in range(40):

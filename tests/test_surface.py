@@ -1,4 +1,6 @@
-"""The surface against the manifest of the ctypes bindings: names, parameters, constants, structs, callback types."""
+"""The public surface against the manifest of the ctypes bindings: names, parameters, constants, structs, callback
+types.
+"""
 
 import ctypes
 import inspect
@@ -19,9 +21,9 @@ FUNCTIONS = {f["name"]: f for f in API["functions"]}
 
 
 def ctype(name):
-    """The ctypes type of a manifest name: X_Array_4 is an array of X, LP_X a pointer to it."""
+    """The ctypes type of a name in the manifest: X_Array_4 is an array of X, LP_X a pointer to X."""
     element, _, length = name.rpartition("_Array_")
-    if name == "LP_c_ubyte_Array_16":  # a GUID: the one pointer to an array, spelled like an array of pointers
+    if name == "LP_c_ubyte_Array_16":  # a GUID: the only pointer to an array; it is spelled like an array of pointers
         return ggml.ggml_guid_t_ctypes
     if element:
         return ctype(element) * int(length)
@@ -41,7 +43,9 @@ def test_no_name_is_missing():
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_parameters(name):
-    """Same names in the same order, by position or keyword; `*args` may take what follows, where forms differ."""
+    """The names are equal and in the same order, by position or keyword. `*args` may stand for the last ones, where
+    several forms exist.
+    """
     facts = FUNCTIONS[name]
     params = inspect.signature(getattr(ggml, name)).parameters.values()
     named = [p for p in params if p.kind is p.POSITIONAL_OR_KEYWORD]

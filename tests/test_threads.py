@@ -1,4 +1,4 @@
-"""Python threads at once, and results that do not depend on threads."""
+"""Several Python threads at a time, and results that do not depend on the number of threads."""
 
 import os
 import threading
@@ -13,7 +13,7 @@ F32 = ggml.GGML_TYPE_F32
 
 
 def network(ctx, seed, n=96):
-    """A graph of products, sums and functions; returns it with its result."""
+    """A graph of products, sums and functions, and its result."""
     rng = np.random.default_rng(seed)
     w, x = (ggml.ggml_new_tensor_2d(ctx, F32, n, n) for _ in range(2))
     store(w, rng.standard_normal((n, n)) / 8)
@@ -58,7 +58,7 @@ def test_separate_graphs_in_several_python_threads(threads):
     assert not errors, errors
 
 
-def test_exceptions_reach_the_thread_that_computes():
+def test_exceptions_arrive_in_the_thread_that_computes():
     caught, barrier = {}, threading.Barrier(3)
 
     def work(k):
@@ -85,7 +85,7 @@ def test_exceptions_reach_the_thread_that_computes():
 
 
 def test_python_runs_while_a_graph_computes():
-    """The GIL is released: another thread's counter moves during one compute."""
+    """The GIL is released: a counter in another thread advances during one compute."""
     with context() as ctx:
         t = ggml.ggml_new_tensor_2d(ctx, F32, 4096, 256)
         ggml.ggml_set_f32(t, 0.5)
@@ -110,7 +110,7 @@ def test_python_runs_while_a_graph_computes():
 
 @pytest.mark.parametrize("threads", [2, 3, 5, 16])
 def test_results_do_not_depend_on_threads(threads):
-    """Bit by bit, also of products and soft-max, on every ISA, computed again and again."""
+    """Bit by bit, also for products and soft-max, on every ISA, and when computed repeatedly."""
     with context() as ctx:
         graph, out = network(ctx, 5, n=130)
         for name in ISAS:
@@ -123,7 +123,9 @@ def test_results_do_not_depend_on_threads(threads):
 
 
 def test_chains_of_small_and_large_nodes():
-    """Nodes of one thread and of many in turn, each reading what the one before wrote: a missing barrier shows."""
+    """Nodes that run on one thread and on several alternate, and each reads the result of the one before: a missing
+    barrier gives wrong results.
+    """
     with context() as ctx:
         small = ggml.ggml_new_tensor_1d(ctx, F32, 3)
         large = ggml.ggml_new_tensor_2d(ctx, F32, 1000, 64)
@@ -141,7 +143,7 @@ def test_chains_of_small_and_large_nodes():
             assert load(s).ravel().tolist() == [41] * 3 and (load(large) == 1).all()
 
 
-LONG = 70_001  # a row that threads share, with an incomplete last tile
+LONG = 70_001  # the length of a row that threads share; its last tile is incomplete
 LONG_ROWS = {
     "soft_max": lambda ctx, x, y: ggml.ggml_soft_max_ext(ctx, x, y, 0.5, 0.0),
     "soft_max_back": lambda ctx, x, y: ggml.ggml_soft_max_ext_back(ctx, x, y, 1.0, 0.0),
@@ -166,7 +168,7 @@ LONG_ROWS = {
 @pytest.mark.parametrize("name", LONG_ROWS)
 @pytest.mark.parametrize("layout", ["plain", "transposed"])
 def test_one_long_row_that_threads_share(name, layout):
-    """Bit by bit what one thread makes of it, on every ISA."""
+    """Bit by bit the result of one thread, on every ISA."""
     rng = np.random.default_rng(3)
     with context() as ctx:
         x = tensor(ctx, rng.standard_normal((1, LONG)).astype(np.float32), "F32", layout)
@@ -184,11 +186,13 @@ def test_one_long_row_that_threads_share(name, layout):
 
 
 def test_a_long_row_is_sorted():
-    """By threads together: NumPy's stable order, equal values among them."""
+    """Several threads sort it together, in the stable order of NumPy, with equal values among them."""
     values = np.random.default_rng(4).integers(-500, 500, LONG).astype(np.float32)
     with context() as ctx:
         x = tensor(ctx, values[None], "F32")
-        rising, falling = (ggml.ggml_argsort(ctx, x, order) for order in (ggml.GGML_SORT_ORDER_ASC, ggml.GGML_SORT_ORDER_DESC))
+        rising, falling = (
+            ggml.ggml_argsort(ctx, x, order) for order in (ggml.GGML_SORT_ORDER_ASC, ggml.GGML_SORT_ORDER_DESC)
+        )
         best = ggml.ggml_top_k(ctx, x, 50)
         compute(ctx, graph_of(ctx, rising, falling, best), 2)
         np.testing.assert_array_equal(elements(rising).ravel(), np.argsort(values, kind="stable"))
@@ -197,7 +201,7 @@ def test_a_long_row_is_sorted():
 
 
 def recurrent(name, *shapes, **options):
-    """A call with operands of these shapes, small and below 1."""
+    """A call with operands of these shapes, whose values are below 1."""
 
     def call(ctx, make):
         return getattr(ggml, "ggml_" + name)(ctx, *(make(*shape) for shape in shapes), *options.values())
@@ -206,24 +210,28 @@ def recurrent(name, *shapes, **options):
 
 
 def solve(ctx, make, n, columns):
-    """A triangular system: rows of small numbers, and 1 on the diagonal."""
+    """A triangular system of small numbers, with 1 on the diagonal."""
     one = tensor(ctx, np.ones((1, n), np.float32), "F32")
     a = ggml.ggml_add(ctx, ggml.ggml_tri(ctx, make(n, n), ggml.GGML_TRI_TYPE_LOWER), ggml.ggml_diag(ctx, one))
     return ggml.ggml_solve_tri(ctx, a, make(columns, n), True, True, False)
 
 
-S, T = 100, 5  # rows and columns of a state, tokens
+S, T = 100, 5  # the rows and columns of a state, the number of tokens
 FEW = {
     "rwkv_wkv6": recurrent("rwkv_wkv6", (S, 1, T), (S, 1, T), (S, 1, T), (S, 1), (S, 1, T), (S * S, 1)),
     "rwkv_wkv7": recurrent("rwkv_wkv7", *[(S, 1, T)] * 6, (S * S, 1)),
     "gated_linear_attn": recurrent("gated_linear_attn", *[(S, 1, T)] * 4, (S * S, 1), scale=0.5),
     "gated_delta_net": recurrent("gated_delta_net", *[(S, 1, T)] * 3, (1, 1, T), (1, 1, T), (S, S, 1, 1), k=2),
-    "conv_2d_dw": lambda ctx, make: ggml.ggml_conv_2d_dw_direct(ctx, make(5, 5, 1, 1), make(300, 200), 1, 1, 2, 2, 1, 1),
+    "conv_2d_dw": lambda ctx, make: ggml.ggml_conv_2d_dw_direct(
+        ctx, make(5, 5, 1, 1), make(300, 200), 1, 1, 2, 2, 1, 1
+    ),
     "conv_transpose_1d": lambda ctx, make: ggml.ggml_conv_transpose_1d(ctx, make(6, 5, 40), make(333, 40), 4, 0, 1),
     "conv_transpose_2d": lambda ctx, make: ggml.ggml_conv_transpose_2d_p0(ctx, make(3, 3, 5, 9), make(31, 33, 9), 2),
     "pool_1d": lambda ctx, make: ggml.ggml_pool_1d(ctx, make(301, 77), ggml.GGML_OP_POOL_AVG, 3, 2, 1),
     "pool_2d": lambda ctx, make: ggml.ggml_pool_2d(ctx, make(301, 207), ggml.GGML_OP_POOL_MAX, 3, 3, 2, 2, 1.0, 1.0),
-    "conv_transpose_1d_narrow": lambda ctx, make: ggml.ggml_conv_transpose_1d(ctx, make(8, 1, 40), make(3333, 40), 4, 0, 1),
+    "conv_transpose_1d_narrow": lambda ctx, make: ggml.ggml_conv_transpose_1d(
+        ctx, make(8, 1, 40), make(3333, 40), 4, 0, 1
+    ),
     "pool_1d_row": lambda ctx, make: ggml.ggml_pool_1d(ctx, make(70_001), ggml.GGML_OP_POOL_AVG, 3, 2, 1),
     "col2im_1d": lambda ctx, make: ggml.ggml_col2im_1d(ctx, make(9, 8001), 4, 1, 2),
     "solve_tri": lambda ctx, make: solve(ctx, make, 300, 1),
@@ -238,7 +246,7 @@ FEW = {
 
 @pytest.mark.parametrize("name", FEW)
 def test_few_items_that_threads_share(name):
-    """One head, channel or row of results: bit by bit what one thread makes of it, on every ISA."""
+    """One head, channel or row of results: bit by bit the result of one thread, on every ISA."""
     rng = np.random.default_rng(6)
     with context() as ctx:
 
@@ -256,8 +264,10 @@ def test_few_items_that_threads_share(name):
                 np.testing.assert_array_equal(load(out), alone, kind)
 
 
-def test_a_sum_that_leaves_the_range_changes_no_other():
-    """Sums beside it stay as they are, whichever columns a thread has: bit by bit, with threads and without."""
+def test_a_sum_that_overflows_changes_no_other():
+    """A column whose sum overflows does not change the sums of other columns, however threads divide the columns:
+    bit by bit, with and without threads.
+    """
     values = np.random.default_rng(8).standard_normal((45, 2001)).astype(np.float32)
     values[:, 1203] = np.where(np.arange(45) < 20, 3e38, -3e38)
     with context() as ctx:
@@ -272,8 +282,8 @@ def test_a_sum_that_leaves_the_range_changes_no_other():
                 np.testing.assert_array_equal(load(out), alone, kind)
 
 
-def test_sums_that_leave_the_range_on_the_way():
-    """Columns that add up to little, by way of sums that no f32 holds."""
+def test_intermediate_sums_that_overflow():
+    """The sums of the columns are small, but intermediate sums exceed the range of f32."""
     values = np.concatenate([np.full((20, 9), 1e38), np.full((20, 9), -1e38), np.arange(27.0).reshape(3, 9)])
     with context() as ctx:
         x, shape = tensor(ctx, values.astype(np.float32), "F32"), ggml.ggml_new_tensor_1d(ctx, F32, 9)
@@ -286,13 +296,17 @@ def test_sums_that_leave_the_range_on_the_way():
 
 
 @pytest.mark.parametrize("n", [3_000_001, 3_000_064])
-def test_results_that_no_cache_holds(n):
-    """Such results are written past the caches: from any address on, and to the last element."""
+def test_results_larger_than_the_caches(n):
+    """Such results are written with non-temporal stores: from any address on, up to the last element."""
     rng = np.random.default_rng(1)
     a, b = rng.standard_normal((2, n)).astype(np.float32)
     with context() as ctx:
         x, z = (tensor(ctx, values[None], "F32") for values in (a, b))
-        outs = [ggml.ggml_add(ctx, x, z), ggml.ggml_mul(ctx, x, z), ggml.ggml_add_inplace(ctx, ggml.ggml_dup(ctx, x), z)]
+        outs = [
+            ggml.ggml_add(ctx, x, z),
+            ggml.ggml_mul(ctx, x, z),
+            ggml.ggml_add_inplace(ctx, ggml.ggml_dup(ctx, x), z),
+        ]
         graph = graph_of(ctx, *outs)
         for kind in ISAS:
             with isa(kind):
@@ -312,11 +326,13 @@ PAUSED = """if 1:
     paused, freed, said = threading.Event(), threading.Event(), []
 
     def context(**given):
-        return ggml.ggml_init(ggml.ggml_init_params(**{"mem_size": 1 << 20, "mem_buffer": None, "no_alloc": False, **given}))
+        defaults = {"mem_size": 1 << 20, "mem_buffer": None, "no_alloc": False}
+        return ggml.ggml_init(ggml.ggml_init_params(**(defaults | given)))
 
     memory = (ctypes.c_char * (1 << 20))()
     array = np.ones(1 << 18, np.float32)
-    ctx = context(no_alloc=how in ("buffer", "array"), mem_buffer=ctypes.cast(memory, ctypes.c_void_p) if how == "memory" else None)
+    mem_buffer = ctypes.cast(memory, ctypes.c_void_p) if how == "memory" else None
+    ctx = context(no_alloc=how in ("buffer", "array"), mem_buffer=mem_buffer)
     x = ggml.ggml_new_tensor_2d(ctx, 0, 64, 64)
     for _ in range(40):
         x = ggml.ggml_sin_inplace(ctx, x)
@@ -357,11 +373,11 @@ PAUSED = """if 1:
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("how", ["context", "memory", "buffer", "array"])
 def test_freeing_what_another_thread_computes_with(child, how, threads):
-    """The memory goes when the compute is through."""
+    """The memory is released when the compute has ended."""
     assert child(PAUSED, how, str(threads)).split() == ["0", "40"]
 
 
-def test_work_memory_goes_with_its_thread(child):
+def test_work_memory_is_freed_with_its_thread(child):
     out = child(
         """if 1:
         import os, threading, ggml
@@ -386,4 +402,4 @@ def test_work_memory_goes_with_its_thread(child):
     """,
         env=os.environ | {"ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":quarantine_size_mb=4"},
     )
-    assert int(out) < 20  # MiB; 60 threads' would be twice that
+    assert int(out) < 20  # MiB; the memory of 60 threads would be twice as much

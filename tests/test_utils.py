@@ -1,4 +1,4 @@
-"""ggml.utils: the helpers of the bindings, and what was wrong there."""
+"""ggml.utils: the helpers of the bindings, with their errors corrected."""
 
 import ctypes
 import gc
@@ -15,7 +15,7 @@ import ggml
 from ggml import utils
 from ggml.utils import GGML_TYPE
 
-gguf = pytest.importorskip("gguf")  # of the [test] extra; emulated CPUs run without it
+gguf = pytest.importorskip("gguf")  # part of the [test] extra; not installed on emulated CPUs
 
 MIB = 1 << 20
 DTYPES = [np.float32, np.float16, np.float64, np.int8, np.int16, np.int32, np.int64]
@@ -41,7 +41,7 @@ def python(code):
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=Path(__file__).parent)
 
 
-# ---- the surface ----------------------------------------------------------------------------------------------------
+# ---- the surface -----------------------------------------------------------------------------------------------------
 PARAMETERS = {
     "to_numpy": "tensor, shape=None",
     "from_numpy": "x, ctx",
@@ -90,7 +90,7 @@ print([before, "numpy" in sys.modules, u.NUMPY_DTYPE_TO_GGML_TYPE is u.NUMPY_DTY
     assert json.loads(out.stdout.lower()) == [False, True, True]
 
 
-# ---- from_numpy and to_numpy ----------------------------------------------------------------------------------------
+# ---- from_numpy and to_numpy -----------------------------------------------------------------------------------------
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_round_trip(ctx, dtype):
     for shape in [(5,), (2, 3), (2, 3, 4), (2, 3, 4, 5), (3, 1), (1, 3), (0,), (0, 3), (3, 0)]:
@@ -239,7 +239,7 @@ def test_bad_arguments(ctx):
         utils.from_numpy(ramp(3), None)
 
 
-# ---- shapes ---------------------------------------------------------------------------------------------------------
+# ---- shapes ----------------------------------------------------------------------------------------------------------
 def test_shape_and_strides(ctx):
     t = ggml.ggml_new_tensor_4d(ctx, ggml.GGML_TYPE_F16, 5, 4, 3, 1)
     assert utils.get_ndims(t) == 3
@@ -338,11 +338,11 @@ def test_copy_to_cpu(ctx):
 
 
 def decoded(data, name):
-    """What an independent implementation makes of quantised bytes."""
+    """The values that an independent implementation decodes from quantised bytes."""
     return gguf.quants.dequantize(np.frombuffer(data, np.uint8), gguf.GGMLQuantizationType[name])
 
 
-# ---- quantising -----------------------------------------------------------------------------------------------------
+# ---- quantising ------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("name", QUANTISED)
 def test_rows(name):
     x = noise(512)
@@ -384,7 +384,7 @@ def test_quantize_0(name):
     kind = GGML_TYPE[name]
     size = 4 * ggml.ggml_row_size(kind, 256)
     results = []
-    for nelements in (x.size, 4):  # elements, or as the bindings take it, rows
+    for nelements in (x.size, 4):  # a number of elements or, as the bindings take it, of rows
         out, written = utils.quantize_0(data, nelements, 256, kind)
         assert written == size
         results.append(ctypes.string_at(out, size))

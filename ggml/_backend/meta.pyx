@@ -382,7 +382,17 @@ for _kind, _words in ((MetaBufferType, "buffer type"), (MetaBuffer, "buffer"), (
     _title(_kind, _words)
 
 def ggml_backend_meta_split_axis_name(split_axis):
-    """Name of a way to split a tensor (GGML_BACKEND_SPLIT_AXIS_*), as b"0" or b"MIRRORED"."""
+    """Returns the name of a way to split a tensor over the devices of a meta device.
+
+    Args:
+        split_axis: GGML_BACKEND_SPLIT_AXIS_0 to _3 (0 to 3), _MIRRORED (10), _PARTIAL (11), _NONE (98) or
+            _UNKNOWN (99).
+    Returns:
+        Name as bytes: b"0" to b"3", b"MIRRORED", b"PARTIAL", b"NONE" or b"UNKNOWN".
+    Raises:
+        TypeError: split_axis is no integer.
+        ValueError: split_axis is another number.
+    """
     enter(b"ggml_backend_meta_split_axis_name")
     cdef int axis = arg_int32(split_axis, b"split_axis")
     if axis not in AXES:
@@ -390,11 +400,29 @@ def ggml_backend_meta_split_axis_name(split_axis):
     return AXES[axis]
 
 def ggml_backend_meta_device(devs, n_devs, get_split_state, get_split_state_ud):
-    """A device made of several (an array of handles), which holds each tensor in pieces; its handle.
+    """Combines several devices into one that splits its tensors over them.
 
-    `get_split_state`: a Python callable (tensor, user_data) -> ggml_backend_meta_split_state, or the address of a C function
-    that returns one; asked for every tensor that is placed in the device's buffers. Products with weights that are split along
-    axis 1 are computed by all devices, the rest by the CPU.
+    Every tensor that is placed in the meta device's buffers is stored as get_split_state says: in parts along an
+    axis, whole on every device (MIRRORED), or whole on the first (PARTIAL, NONE, UNKNOWN). The devices compute
+    matrix products whose first operand is split along axis 1, each with its own rows; the CPU computes all other
+    nodes on gathered data.
+
+    Args:
+        devs: array of n_devs device handles: a list, a ctypes array, a pointer or an address.
+        n_devs: number of devices, 1 to 16.
+        get_split_state: callable (tensor, user_data) -> ggml_backend_meta_split_state, or the address of such a C
+            function. Called when a tensor is placed. In its result, ne[segment * n_devs + device] are the elements
+            along the axis, and nr[segment] repeats a segment. They must add up to the tensor's elements and, along
+            axis 0, be whole blocks of its type.
+        get_split_state_ud: value for user_data: None, an int or an address; of other objects, the address is taken.
+    Returns:
+        Handle of the device (int), of kind GGML_BACKEND_DEVICE_TYPE_META. It is not listed among the devices.
+        ggml_backend_dev_init makes a backend of it.
+    Raises:
+        TypeError: devs is None or no array, an entry is no device, or get_split_state is None or no function.
+        ValueError: n_devs is not 1 to 16, or devs has fewer entries or is no readable memory. A split that does not
+            fit its tensor raises this too, in the call that places the tensor.
+        RuntimeError: an entry is no live handle.
     """
     enter(b"ggml_backend_meta_device")
     cdef size_t n = arg_size(n_devs, b"n_devs")

@@ -41,16 +41,37 @@ cdef int no_chain(const ggml_tensor *t) except -1:
 
 # ---- one after the other -----------------------------------------------------------------------------------------------------
 def ggml_tallocr_new(buffer):
-    """An allocator (ggml_tallocr, by value) that places tensors one after the other in a buffer."""
+    """Creates an allocator that places tensors one after the other in a buffer.
+
+    Args:
+        buffer: handle of a backend buffer, which must outlive the allocator.
+    Returns:
+        ggml_tallocr by value: buffer, base address, alignment in bytes and offset, the bytes in use.
+    Raises:
+        TypeError: buffer is None or a handle of another kind.
+        RuntimeError: buffer is not a live buffer.
+    """
     enter(b"ggml_tallocr_new")
     cdef Buffer b = buffer_arg(buffer, "buffer")
     cdef size_t alignment = b.buft.alignment(), base = <size_t>b.base
     return _structs.ggml_tallocr(buffer=<size_t>b.at, base=base, alignment=alignment, offset=aligned(base, alignment) - base)
 
 def ggml_tallocr_alloc(talloc, tensor):
-    """Places a tensor behind those before it; returns a status. `talloc`: a ggml_tallocr or a pointer to one.
+    """Places a tensor at the next free position of a buffer.
 
-    MemoryError: the buffer is full.
+    The data and buffer fields of the tensor are set, and the offset of the allocator advances by its aligned size.
+    The values are undefined.
+
+    Args:
+        talloc: ggml_tallocr, or a pointer to one.
+        tensor: tensor of any shape and any type without data, not a view.
+    Returns:
+        GGML_STATUS_SUCCESS (0), or the status with which the buffer prepared the tensor.
+    Raises:
+        TypeError: talloc is not a ggml_tallocr, or tensor is not a tensor pointer.
+        ValueError: tensor is a NULL pointer, is a view or has data already.
+        MemoryError: the buffer is full.
+        RuntimeError: tensor does not belong to a live context, or the buffer was freed.
     """
     enter(b"ggml_tallocr_alloc")
     state = talloc
@@ -124,20 +145,59 @@ cdef Buffer alloc_context(ggml_context *ctx, BufferType buft):
     return buffers[0] if len(buffers) == 1 else _multi_buffer(buffers)
 
 def ggml_backend_alloc_ctx_tensors_from_buft_size(ctx, buft):
-    """Bytes that ggml_backend_alloc_ctx_tensors_from_buft would take."""
+    """Computes the memory that all tensors of a context would take in buffers of a type.
+
+    Nothing is allocated. Views and tensors that have data already do not count.
+
+    Args:
+        ctx: context.
+        buft: handle of the buffer type.
+    Returns:
+        Size in bytes (int), alignment included.
+    Raises:
+        TypeError: ctx is not a context handle, or buft is None or a handle of another kind.
+        ValueError: a tensor of the context has an invalid field.
+        RuntimeError: ctx or buft is not live.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_backend_alloc_ctx_tensors_from_buft_size")
     return sum(context_sizes(c, buft_arg(buft, "buft")))
 
 def ggml_backend_alloc_ctx_tensors_from_buft(ctx, buft):
-    """Places all tensors of a no_alloc context that have no memory yet in a new buffer of a type; its handle.
+    """Allocates a buffer of a given type for all tensors of a context that have no data yet.
 
-    None: there were none, or the memory can't be had.
+    Views are connected to the data of their sources. If the type limits the size of a buffer, several are allocated
+    and combined into one handle. The values are undefined.
+
+    Args:
+        ctx: context for which no_alloc is set.
+        buft: handle of the buffer type.
+    Returns:
+        Handle of the buffer (int), to be freed with ggml_backend_buffer_free; None if there was nothing to allocate
+        or the memory cannot be allocated.
+    Raises:
+        TypeError: ctx is not a context handle, or buft is None or a handle of another kind.
+        ValueError: no_alloc is not set for ctx, or one of its tensors has an invalid field.
+        RuntimeError: ctx or buft is not live.
     """
     cdef ggml_context *c = arg_context(ctx, b"ggml_backend_alloc_ctx_tensors_from_buft")
     return HANDLE(alloc_context(c, buft_arg(buft, "buft")))
 
 def ggml_backend_alloc_ctx_tensors(ctx, backend):
-    """ggml_backend_alloc_ctx_tensors_from_buft with the default buffer type of a backend."""
+    """Allocates all tensors of a context in the memory of a backend.
+
+    The buffer has the default buffer type of the backend. Tensors that have data already keep it.
+
+    Args:
+        ctx: context for which no_alloc is set.
+        backend: handle of the backend.
+    Returns:
+        Handle of the buffer (int), to be freed with ggml_backend_buffer_free; None if there was nothing to allocate
+        or the memory cannot be allocated.
+    Raises:
+        TypeError: ctx is not a context handle, or backend is None or a handle of another kind.
+        ValueError: no_alloc is not set for ctx, or one of its tensors has an invalid field.
+        RuntimeError: ctx or backend is not live.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_backend_alloc_ctx_tensors")
     return HANDLE(alloc_context(c, backend_arg(backend, "backend").buft()))
 
@@ -726,12 +786,35 @@ cdef Galloc galloc_arg(object o):
     return <Galloc>find(o, Galloc, "galloc")
 
 def ggml_gallocr_new(buft):
-    """A new allocator of graphs, with buffers of a type; its handle."""
+    """Creates a graph allocator whose buffers have one buffer type.
+
+    It plans a whole graph before it places anything: tensors whose lifetimes do not overlap share memory.
+
+    Args:
+        buft: handle of the buffer type.
+    Returns:
+        Handle of the allocator (int); free it with ggml_gallocr_free. It has no buffer yet.
+    Raises:
+        TypeError: buft is None or a handle of another kind.
+        RuntimeError: buft is not a live buffer type.
+    """
     enter(b"ggml_gallocr_new")
     return HANDLE(_open(new_galloc([buft_arg(buft, "buft")])))
 
 def ggml_gallocr_new_n(bufts, n_bufs):
-    """A new allocator of graphs, with buffers of several types (an array of handles)."""
+    """Creates a graph allocator with several buffer types.
+
+    Args:
+        bufts: list, tuple or array of n_bufs handles of buffer types. Their positions are the buffer ids that
+            ggml_gallocr_reserve_n takes; equal types share buffers.
+        n_bufs: number of buffer types, 1 to 1024.
+    Returns:
+        Handle of the allocator (int); free it with ggml_gallocr_free. It has no buffer yet.
+    Raises:
+        TypeError: bufts is None or not an array, an entry is no buffer type, or n_bufs is not an integer.
+        ValueError: n_bufs is out of range, or bufts has too few entries.
+        RuntimeError: an entry is not a live buffer type.
+    """
     enter(b"ggml_gallocr_new_n")
     cdef int n = arg_int32(n_bufs, b"n_bufs")
     if n < 1 or n > 1024:
@@ -739,7 +822,18 @@ def ggml_gallocr_new_n(bufts, n_bufs):
     return HANDLE(_open(new_galloc(handles(bufts, n, BufferType, "bufts"))))
 
 def ggml_gallocr_free(galloc):
-    """Frees an allocator and its buffers. None is accepted."""
+    """Frees a graph allocator and its buffers.
+
+    Tensors that it has placed lose their data.
+
+    Args:
+        galloc: handle of the allocator; None is accepted and ignored.
+    Returns:
+        None.
+    Raises:
+        TypeError: galloc is a handle of another kind.
+        RuntimeError: galloc is not a live graph allocator.
+    """
     enter(b"ggml_gallocr_free")
     if galloc is not None:
         galloc_arg(galloc).release()
@@ -768,13 +862,42 @@ cdef const int *ints(bytes array) noexcept:
     return <const int *><const char *>array if array is not None else NULL
 
 def ggml_gallocr_reserve(galloc, graph):
-    """Sees to memory that is enough for the graph; False where it can't be had."""
+    """Allocates enough buffer memory for a graph without placing its tensors.
+
+    Reserve for the largest graph first; later graphs that fit need no new memory. All tensors go to buffer id 0.
+
+    Args:
+        galloc: handle of the graph allocator.
+        graph: graph to plan for.
+    Returns:
+        True; False if the memory cannot be allocated.
+    Raises:
+        TypeError: galloc is not a graph allocator or graph is not a graph pointer.
+        ValueError: graph is a NULL pointer, or it or a view in it has an invalid field.
+        RuntimeError: galloc is not live, or the graph or a tensor it uses was freed.
+    """
     enter(b"ggml_gallocr_reserve")
     cdef Galloc a = galloc_arg(galloc)
     return bool(a.reserve(arg_graph(graph, b"graph"), NULL, NULL))
 
 def ggml_gallocr_reserve_n(galloc, graph, node_buffer_ids, leaf_buffer_ids):
-    """ggml_gallocr_reserve for several buffer types: which one each node and each leaf goes to (arrays of int, or None)."""
+    """Allocates memory for a graph whose tensors go to several buffer types.
+
+    The ids are remembered: ggml_gallocr_alloc_graph uses them for graphs with as many nodes and leafs.
+
+    Args:
+        galloc: handle of the graph allocator.
+        graph: graph to plan for.
+        node_buffer_ids: list, tuple or int array with the buffer id of each node; None for id 0.
+        leaf_buffer_ids: the same for each leaf.
+    Returns:
+        True; False if the memory cannot be allocated.
+    Raises:
+        TypeError: galloc is not a graph allocator, graph is not a graph pointer, or ids are not an array of
+            integers.
+        ValueError: an array is too short, an id is not 0 to n_bufs - 1, or graph has an invalid field.
+        RuntimeError: galloc is not live, or the graph or a tensor it uses was freed.
+    """
     enter(b"ggml_gallocr_reserve_n")
     cdef Galloc a = galloc_arg(galloc)
     cdef ggml_cgraph *g = arg_graph(graph, b"graph")
@@ -784,7 +907,22 @@ def ggml_gallocr_reserve_n(galloc, graph, node_buffer_ids, leaf_buffer_ids):
     return bool(a.reserve(g, ints(a.node_ids), ints(a.leaf_ids)))
 
 def ggml_gallocr_reserve_n_size(galloc, graph, node_buffer_ids, leaf_buffer_ids, sizes):
-    """Writes the bytes that ggml_gallocr_reserve_n would take of each buffer type to `sizes` (an array of size_t)."""
+    """Computes the memory that ggml_gallocr_reserve_n would need, without allocating it.
+
+    Args:
+        galloc: handle of the graph allocator.
+        graph: graph to plan for.
+        node_buffer_ids: list, tuple or int array with the buffer id of each node; None for id 0.
+        leaf_buffer_ids: the same for each leaf.
+        sizes: array of size_t, one for each buffer type, that receives the bytes. Where a type occurs several
+            times, the first occurrence counts for all.
+    Returns:
+        None; the results are written to sizes.
+    Raises:
+        TypeError: galloc is not a graph allocator, graph is not a graph pointer, or ids or sizes are not an array.
+        ValueError: an array is too short, an id is not 0 to n_bufs - 1, or graph has an invalid field.
+        RuntimeError: galloc is not live, or the graph or a tensor it uses was freed.
+    """
     enter(b"ggml_gallocr_reserve_n_size")
     cdef Galloc a = galloc_arg(galloc)
     cdef ggml_cgraph *g = arg_graph(graph, b"graph")
@@ -800,11 +938,23 @@ def ggml_gallocr_reserve_n_size(galloc, graph, node_buffer_ids, leaf_buffer_ids,
         (<size_t *>p)[i] = sum(need[i])
 
 def ggml_gallocr_alloc_graph(galloc, graph):
-    """Places the graph's tensors in the allocator's memory, which grows where it must; False where it can't be had.
+    """Places the tensors of a graph in the memory of an allocator.
 
-    Set the graph's inputs afterwards: their memory is used again once they were read for the last time, unless they are
-    marked as outputs too (ggml_set_output). With several buffer types, ggml_gallocr_reserve_n of a graph with as many nodes
-    and leafs says beforehand which tensor goes where; False without that.
+    The buffers grow if necessary. A graph with the structure of the previous one reuses its plan. Write the inputs
+    after this call: the memory of inputs and weights that the allocator has placed is reused after their last
+    reader, unless they are marked with ggml_set_output. Tensors that have data elsewhere stay where they are.
+
+    Args:
+        galloc: handle of the graph allocator.
+        graph: graph whose tensors get their data and buffer fields set.
+    Returns:
+        True; False if the memory cannot be allocated, or if there are several buffer types and
+        ggml_gallocr_reserve_n was not called with the ids of as many nodes.
+    Raises:
+        TypeError: galloc is not a graph allocator or graph is not a graph pointer.
+        ValueError: graph is a NULL pointer, or it or a view in it has an invalid field.
+        RuntimeError: galloc is not live, a leaf lies in a buffer that was freed, or the graph or a tensor was
+            freed.
     """
     enter(b"ggml_gallocr_alloc_graph")
     cdef Galloc a = galloc_arg(galloc)
@@ -816,7 +966,18 @@ def ggml_gallocr_alloc_graph(galloc, graph):
     return bool(a.alloc(g, ints(a.node_ids) if nodes else NULL, ints(a.leaf_ids) if leafs else NULL))
 
 def ggml_gallocr_get_buffer_size(galloc, buffer_id):
-    """Bytes that the allocator holds of a buffer type."""
+    """Gives the memory that a graph allocator holds of one buffer type.
+
+    Args:
+        galloc: handle of the graph allocator.
+        buffer_id: position of the buffer type, 0 to n_bufs - 1.
+    Returns:
+        Size in bytes (int); 0 if the type also has a lower id, with which it is counted.
+    Raises:
+        TypeError: galloc is not a graph allocator, or buffer_id is not an integer.
+        ValueError: buffer_id is out of range.
+        RuntimeError: galloc is not a live graph allocator.
+    """
     enter(b"ggml_gallocr_get_buffer_size")
     cdef Galloc a = galloc_arg(galloc)
     cdef int i = arg_int32(buffer_id, b"buffer_id")

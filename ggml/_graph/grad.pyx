@@ -68,14 +68,30 @@ cdef bint want(ggml_tensor *t, ggml_cgraph *g, uint8_t *wanted) noexcept:
     return False
 
 def ggml_build_backward_expand(*args):
-    """Adds to a graph, made with gradients, the nodes that compute the gradients of its loss by its parameters.
+    """Appends the nodes that compute the gradients of the loss with respect to the parameters to a graph.
 
-    Called as (ctx, cgraph, grad_accs), (ctx, cgraph) or (ctx_static, ctx_compute, cgraph, accumulate); as in older releases,
-    also as (ctx, gf, gb, keep), where gb is a copy of gf (ggml_graph_dup) and is the graph. `grad_accs`: an array with
-    a tensor (or NULL) for each node of the graph, into which its gradient is added at each compute; None: none. The new nodes are made
-    in ctx. ggml_graph_get_grad gives the gradients; call ggml_graph_reset before the first compute.
-    ValueError: no loss is set (ggml_set_loss), no parameter (ggml_set_param) is reached from it, a node on the way has no gradient, or
-    a gradient needs a value that an in-place node overwrites.
+    The loss is the f32 scalar marked by ggml_set_loss, the parameters are the tensors marked by ggml_set_param.
+    ggml_graph_get_grad returns the gradients, ggml_graph_reset must be called before the first compute. Integer and
+    quantised nodes pass no gradient on.
+
+    Args:
+        *args: one of four forms: (ctx, cgraph); (ctx, cgraph, grad_accs); (ctx_static, ctx_compute, cgraph,
+            accumulate); or, as in old releases, (ctx, gf, gb, keep), where the graph is gb, a copy of gf made by
+            ggml_graph_dup, and keep has no effect.
+        ctx: context that receives the new nodes; in the third form this is ctx_compute.
+        cgraph: expanded forward graph that was made with gradients: ggml_new_graph_custom(ctx, size, True).
+        grad_accs: None, or an array with an entry for each node of the graph: an f32 tensor of the node's shape
+            that accumulates its gradient over computes, or None (NULL).
+        accumulate: True to accumulate the gradients of all parameters over computes, in tensors made in
+            ctx_compute.
+    Returns:
+        None.
+    Raises:
+        TypeError: the number or kinds of the arguments fit none of the forms.
+        ValueError: the graph is empty or was made without gradients, no node is a loss or it is no f32 scalar, no
+            parameter is reached from it, a parameter is not of a float type, a node on the way has no gradient, an
+            entry of grad_accs does not fit, or a gradient needs a value that an in-place node overwrites.
+        MemoryError: the context or the graph is full.
     """
     enter(b"ggml_build_backward_expand")
     cdef bint accumulate = False
@@ -264,11 +280,27 @@ cdef Recompute recompute(ggml_context *ctx, ggml_cgraph *forward, object checkpo
     return r
 
 def ggml_build_backward_gradient_checkpointing(ctx, gf, gb, gb_tmp, checkpoints, n_checkpoints):
-    """Makes gb the graph gf followed by its backward pass, which keeps of gf's nodes only the checkpoints and computes the rest again.
+    """Builds a graph of forward and backward pass in which the backward pass recomputes what lies between checkpoints.
 
-    With an allocator of graphs (ggml_gallocr_*) the others' memory is used again: n layers with a checkpoint every sqrt(n) take memory
-    for about 2 sqrt(n) of them. checkpoints: an array of nodes of gf; none of them: nothing is computed again. gb and gb_tmp: graphs made
-    with gradients and with room for it all; gb_tmp is scratch, not to be computed. ggml_graph_get_grad(gb, ...) gives the gradients.
+    Only the checkpoints, the leafs and what the backward pass can still use are kept, so that a graph allocator
+    (ggml_gallocr_*) reuses the memory of all other activations: with a checkpoint every sqrt(n) of n layers about
+    2 sqrt(n) layers are held (arXiv:1604.06174). ggml_graph_get_grad(gb, ...) returns the gradients.
+
+    Args:
+        ctx: context that receives the new nodes.
+        gf: expanded forward graph with a loss and parameters; it is not changed.
+        gb: graph with gradients that receives the result, with room for all nodes.
+        gb_tmp: another graph with gradients and as much room; it serves as scratch and must not be computed.
+        checkpoints: list, tuple or array of tensors of gf to keep.
+        n_checkpoints: number of checkpoints; with 0 nothing is recomputed.
+    Returns:
+        None.
+    Raises:
+        ValueError: two of the graphs are the same, gb or gb_tmp was made without gradients or is smaller than gf, a
+            checkpoint is not in gf, a node to recompute writes in place, or what ggml_build_backward_expand raises
+            it for.
+        RuntimeError: an entry of an array of checkpoints is no tensor of a live context.
+        MemoryError: the context or a graph is full.
     """
     cdef ggml_context *c = arg_context(ctx, b"ggml_build_backward_gradient_checkpointing")
     cdef ggml_cgraph *f = arg_graph(gf, b"gf")

@@ -26,20 +26,57 @@ cdef enum:
 
 # ---- making graphs ---------------------------------------------------------------------------------------------------
 def ggml_new_graph(ctx):
-    """A new graph with room for GGML_DEFAULT_GRAPH_SIZE nodes, without gradients."""
+    """Creates a graph with room for GGML_DEFAULT_GRAPH_SIZE (2048) nodes, without gradients.
+
+    Args:
+        ctx: context that receives the graph; it takes ggml_graph_overhead() bytes, also with no_alloc.
+    Returns:
+        Pointer to an empty ggml_cgraph, valid as long as the context.
+    Raises:
+        TypeError: ctx is not a context handle.
+        MemoryError: the context is full.
+        RuntimeError: ctx is not a live context.
+    """
     return wrap_graph(graph_new(arg_context(ctx, b"ggml_new_graph"), GGML_DEFAULT_GRAPH_SIZE, False))
 
 def ggml_new_graph_custom(ctx, size, grads):
-    """A new graph with room for `size` nodes and as many leafs; `grads`: with room for gradients."""
+    """Creates a graph of a given capacity, with or without room for gradients.
+
+    Args:
+        ctx: context that receives the graph; it takes ggml_graph_overhead_custom(size, grads) bytes.
+        size: number of nodes, and of leafs, that the graph has room for.
+        grads: True if ggml_build_backward_expand is to add gradients.
+    Returns:
+        Pointer to an empty ggml_cgraph, valid as long as the context.
+    Raises:
+        TypeError: ctx is not a context handle, size is not an integer or grads is not a truth value.
+        ValueError: size is negative or larger than 2^29 - 1.
+        MemoryError: the context is full.
+        RuntimeError: ctx is not a live context.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_new_graph_custom")
     return wrap_graph(graph_new(c, arg_size(size, b"size"), arg_bool(grads, b"grads")))
 
 def ggml_graph_overhead():
-    """Bytes of an arena that ggml_new_graph takes."""
+    """Computes the memory that ggml_new_graph takes in a context.
+
+    Returns:
+        Size in bytes (int), the object's header included.
+    """
     return ggml_graph_overhead_custom(GGML_DEFAULT_GRAPH_SIZE, False)
 
 def ggml_graph_overhead_custom(size, grads):
-    """Bytes of an arena that ggml_new_graph_custom(size, grads) takes."""
+    """Computes the memory that a graph of a given capacity takes in a context.
+
+    Args:
+        size: number of nodes, and of leafs, that the graph has room for.
+        grads: True for a graph with gradients.
+    Returns:
+        Size in bytes (int) that ggml_new_graph_custom(ctx, size, grads) takes, the object's header included.
+    Raises:
+        TypeError: size is not an integer or grads is not a truth value.
+        ValueError: size is negative or larger than 2^29 - 1.
+    """
     enter(b"ggml_graph_overhead_custom")
     cdef size_t n = engine.graph_nbytes(arg_size(size, b"size"), arg_bool(grads, b"grads"))
     if n == 0:
@@ -47,13 +84,46 @@ def ggml_graph_overhead_custom(size, grads):
     return sizeof(ggml_object) + ((n + 15) & ~<size_t>15)
 
 def ggml_build_forward_expand(cgraph, tensor):
-    """Adds to the graph what computing `tensor` needs, sources before their users."""
+    """Adds a tensor and everything it depends on to a graph.
+
+    Sources come before the nodes that read them. Tensors that are in the graph already are not added again. Tensors
+    without a name are named "node_<n>" or "leaf_<n>". If the call fails, nodes and leafs of the graph are as
+    before.
+
+    Args:
+        cgraph: graph to extend.
+        tensor: result to compute, of any shape and any type.
+    Returns:
+        None.
+    Raises:
+        TypeError: cgraph is not a graph pointer or tensor is not a tensor pointer.
+        ValueError: cgraph or tensor is a NULL pointer or has an invalid field.
+        MemoryError: the graph is full (see ggml_new_graph_custom).
+        RuntimeError: cgraph, tensor or one of its sources belongs to no live context.
+    """
     enter(b"ggml_build_forward_expand")
     cdef ggml_cgraph *g = arg_graph(cgraph, b"cgraph")
     graph_expand(g, arg_tensor(tensor, b"tensor"), True)
 
 def ggml_build_forward_select(cgraph, tensors, n_tensors, idx):
-    """Adds several alternatives to the graph, of which only tensors[idx] will be computed; returns that one."""
+    """Adds several alternative results to a graph and selects the one that is computed.
+
+    Nodes that only the other alternatives need stay in the graph but are skipped, so that its layout does not
+    depend on the choice.
+
+    Args:
+        cgraph: graph to extend.
+        tensors: list, tuple or array of n_tensors tensor pointers.
+        n_tensors: number of alternatives, 1 or more, at most the capacity of the graph.
+        idx: which one is computed, 0 to n_tensors - 1.
+    Returns:
+        The selected tensor, tensors[idx].
+    Raises:
+        TypeError: cgraph is not a graph pointer, an entry is not a tensor pointer, or a number is not an integer.
+        ValueError: idx or n_tensors is out of range, or tensors is NULL or has too few entries.
+        MemoryError: the graph is full.
+        RuntimeError: cgraph, an alternative or a source belongs to no live context.
+    """
     enter(b"ggml_build_forward_select")
     cdef ggml_cgraph *g = arg_graph(cgraph, b"cgraph")
     cdef int n = arg_int32(n_tensors, b"n_tensors"), i = arg_int32(idx, b"idx"), k
@@ -72,7 +142,24 @@ def ggml_build_forward_select(cgraph, tensors, n_tensors, idx):
         free(found)
 
 def ggml_graph_add_node(cgraph, tensor):
-    """Appends one node to the graph; what it needs must be there already."""
+    """Appends one tensor to the nodes of a graph, without its sources.
+
+    The node is marked to be computed. Sources that are computed must be in the graph before it; this is not
+    checked.
+
+    Args:
+        cgraph: graph to extend.
+        tensor: tensor of any shape and any type.
+    Returns:
+        None.
+    Raises:
+        TypeError: cgraph is not a graph pointer or tensor is not a tensor pointer.
+        ValueError: cgraph or tensor is a NULL pointer or has an invalid field.
+        MemoryError: the graph is full.
+        RuntimeError: cgraph or tensor belongs to no live context.
+    See also:
+        ggml_build_forward_expand adds the sources too.
+    """
     enter(b"ggml_graph_add_node")
     cdef ggml_cgraph *g = arg_graph(cgraph, b"cgraph")
     cdef ggml_tensor *t = arg_tensor(tensor, b"tensor")
@@ -83,7 +170,19 @@ def ggml_graph_add_node(cgraph, tensor):
     g.n_nodes += 1
 
 def ggml_graph_clear(cgraph):
-    """Empties the graph."""
+    """Removes all nodes and leafs from a graph.
+
+    The tensors themselves and the capacity of the graph stay.
+
+    Args:
+        cgraph: graph to empty.
+    Returns:
+        None.
+    Raises:
+        TypeError: cgraph is not a graph pointer.
+        ValueError: cgraph is a NULL pointer or has an invalid field.
+        RuntimeError: cgraph does not belong to a live context.
+    """
     enter(b"ggml_graph_clear")
     engine.graph_clear(arg_graph(cgraph, b"cgraph"))
 
@@ -120,7 +219,22 @@ cdef size_t slot_for(ggml_cgraph *g, ggml_tensor *t) noexcept:
     return k
 
 def ggml_graph_dup(ctx, cgraph, force_grads=False):
-    """A copy of the graph in another context; with gradients when the graph has some or `force_grads`."""
+    """Copies a graph into a context.
+
+    The copy refers to the same tensors. It has the capacity of the original and its gradients, if there are any.
+
+    Args:
+        ctx: context that receives the copy.
+        cgraph: graph to copy.
+        force_grads: True to give the copy room for gradients where the original has none.
+    Returns:
+        Pointer to the new ggml_cgraph, valid as long as ctx.
+    Raises:
+        TypeError: ctx is not a context handle, cgraph is not a graph pointer or force_grads is not a truth value.
+        ValueError: cgraph is a NULL pointer or has an invalid field.
+        MemoryError: the context is full.
+        RuntimeError: ctx or the context of cgraph was freed.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_graph_dup")
     cdef ggml_cgraph *a = arg_graph(cgraph, b"cgraph")
     cdef ggml_cgraph *b = graph_new(c, <size_t>a.size, a.grads != NULL or arg_bool(force_grads, b"force_grads"))
@@ -128,13 +242,42 @@ def ggml_graph_dup(ctx, cgraph, force_grads=False):
     return wrap_graph(b)
 
 def ggml_graph_cpy(src, dst):
-    """Copies a graph over another, which needs as much room."""
+    """Replaces the content of a graph by that of another.
+
+    Nodes, leafs, use counts and the evaluation order are copied, gradients only if both graphs have room for them.
+    Both graphs refer to the same tensors afterwards.
+
+    Args:
+        src: graph to copy.
+        dst: graph that is overwritten.
+    Returns:
+        None.
+    Raises:
+        TypeError: src or dst is not a graph pointer.
+        ValueError: src or dst is a NULL pointer or has an invalid field, or dst has too little room.
+        RuntimeError: src or dst belongs to no live context.
+    """
     enter(b"ggml_graph_cpy")
     cdef ggml_cgraph *a = arg_graph(src, b"src")
     copy_graph(a, arg_graph(dst, b"dst"))
 
 def ggml_graph_view(cgraph, i0, i1):
-    """Nodes i0 to i1 of the graph as a graph of its own (a struct by value, over the same arrays)."""
+    """Creates a graph of a range of nodes of another graph.
+
+    The view shares the arrays of the graph, so that it sees later changes. It has no leafs, no gradients and no
+    room for further nodes.
+
+    Args:
+        cgraph: graph that is viewed.
+        i0: first node, 0 or more.
+        i1: end of the range, not included, i0 to ggml_graph_n_nodes(cgraph).
+    Returns:
+        ggml_cgraph by value, which other functions accept like a pointer. The context of cgraph must live as long.
+    Raises:
+        TypeError: cgraph is not a graph pointer, or i0 or i1 is not an integer.
+        ValueError: cgraph is a NULL pointer or has an invalid field, or i0 <= i1 <= number of nodes does not hold.
+        RuntimeError: cgraph does not belong to a live context.
+    """
     enter(b"ggml_graph_view")
     cdef ggml_cgraph *g = arg_graph(cgraph, b"cgraph")
     cdef int a = arg_int32(i0, b"i0"), b = arg_int32(i1, b"i1")
@@ -150,17 +293,49 @@ def ggml_graph_view(cgraph, i0, i1):
 
 # ---- questions -------------------------------------------------------------------------------------------------------
 def ggml_graph_size(cgraph):
-    """How many nodes the graph has room for."""
+    """Gives the capacity of a graph.
+
+    Args:
+        cgraph: graph.
+    Returns:
+        Number of nodes, and of leafs, that there is room for (int); 0 for a ggml_graph_view.
+    Raises:
+        TypeError: cgraph is not a graph pointer.
+        ValueError: cgraph is a NULL pointer or has an invalid field.
+        RuntimeError: cgraph does not belong to a live context.
+    """
     enter(b"ggml_graph_size")
     return arg_graph(cgraph, b"cgraph").size
 
 def ggml_graph_n_nodes(cgraph):
-    """How many nodes the graph has."""
+    """Counts the nodes of a graph.
+
+    Args:
+        cgraph: graph.
+    Returns:
+        Number of nodes (int): results of operations and parameters, but no leafs.
+    Raises:
+        TypeError: cgraph is not a graph pointer.
+        ValueError: cgraph is a NULL pointer or has an invalid field.
+        RuntimeError: cgraph does not belong to a live context.
+    """
     enter(b"ggml_graph_n_nodes")
     return arg_graph(cgraph, b"cgraph").n_nodes
 
 def ggml_graph_node(cgraph, i):
-    """Node i; a negative i counts from the end."""
+    """Gives one node of a graph by its position.
+
+    Args:
+        cgraph: graph.
+        i: position in the order of computation; a negative i counts from the end, -1 is the last node.
+    Returns:
+        Tensor.
+    Raises:
+        TypeError: cgraph is not a graph pointer, or i is not an integer.
+        IndexError: i is out of range.
+        ValueError: cgraph is a NULL pointer or has an invalid field, or i does not fit 32 bits.
+        RuntimeError: cgraph does not belong to a live context.
+    """
     enter(b"ggml_graph_node")
     cdef ggml_cgraph *g = arg_graph(cgraph, b"cgraph")
     cdef int k = arg_int32(i, b"i")
@@ -169,13 +344,37 @@ def ggml_graph_node(cgraph, i):
     return wrap_tensor(g.nodes[k if k >= 0 else g.n_nodes + k])
 
 def ggml_graph_nodes(cgraph):
-    """The array of node pointers (POINTER(POINTER(ggml_tensor)))."""
+    """Gives the array of node pointers of a graph.
+
+    Args:
+        cgraph: graph.
+    Returns:
+        POINTER(POINTER(ggml_tensor)) to ggml_graph_n_nodes(cgraph) entries. It is valid as long as the graph's
+        context.
+    Raises:
+        TypeError: cgraph is not a graph pointer.
+        ValueError: cgraph is a NULL pointer or has an invalid field.
+        RuntimeError: cgraph does not belong to a live context.
+    """
     enter(b"ggml_graph_nodes")
     cdef ggml_cgraph *g = arg_graph(cgraph, b"cgraph")
     return ctypes.cast(<size_t>g.nodes, ctypes.POINTER(_structs.ggml_tensor_p))
 
 def ggml_graph_get_tensor(cgraph, name):
-    """The first leaf or node of that name; a NULL pointer when there is none."""
+    """Finds a tensor of a graph by its name.
+
+    Leafs are searched first, then nodes.
+
+    Args:
+        cgraph: graph.
+        name: bytes or str, compared exactly. A stored name has at most 63 bytes, so a longer one is never found.
+    Returns:
+        The first tensor of that name; a NULL pointer if there is none.
+    Raises:
+        TypeError: cgraph is not a graph pointer, or name is neither bytes nor str.
+        ValueError: cgraph is a NULL pointer or has an invalid field, or name cannot be encoded.
+        RuntimeError: cgraph, one of its nodes or one of its leafs belongs to no live context.
+    """
     enter(b"ggml_graph_get_tensor")
     cdef ggml_cgraph *g = whole(cgraph, b"cgraph")
     cdef bytes wanted = arg_text(name, b"name")
@@ -204,19 +403,54 @@ cdef ggml_tensor *by_slot(ggml_cgraph *g, ggml_tensor **values, ggml_tensor *t) 
     return values[engine.hash_find(&g.visited_hash_set, t)]
 
 def ggml_graph_get_grad(cgraph, node):
-    """The gradient of the loss by `node`; a NULL pointer when it has none."""
+    """Gives the gradient of the loss with respect to a tensor.
+
+    Args:
+        cgraph: graph that ggml_build_backward_expand has extended.
+        node: tensor of any shape and any type.
+    Returns:
+        Tensor of the gradient, [ne0, ne1, ne2, ne3] of node; a NULL pointer if the graph has none for it.
+    Raises:
+        TypeError: cgraph is not a graph pointer or node is not a tensor pointer.
+        ValueError: cgraph or node is a NULL pointer or has an invalid field.
+        RuntimeError: cgraph or node belongs to no live context.
+    """
     enter(b"ggml_graph_get_grad")
     cdef ggml_cgraph *g = arg_graph(cgraph, b"cgraph")
     return wrap_tensor(by_slot(g, g.grads, arg_tensor(node, b"node")))
 
 def ggml_graph_get_grad_acc(cgraph, node):
-    """The tensor that accumulates the gradient by `node`; a NULL pointer when it has none."""
+    """Gives the tensor in which the gradient with respect to a tensor is accumulated.
+
+    Args:
+        cgraph: graph that ggml_build_backward_expand has extended.
+        node: tensor of any shape and any type.
+    Returns:
+        Accumulator, a tensor [ne0, ne1, ne2, ne3] of node; a NULL pointer if the graph has none for it.
+    Raises:
+        TypeError: cgraph is not a graph pointer or node is not a tensor pointer.
+        ValueError: cgraph or node is a NULL pointer or has an invalid field.
+        RuntimeError: cgraph or node belongs to no live context.
+    """
     enter(b"ggml_graph_get_grad_acc")
     cdef ggml_cgraph *g = arg_graph(cgraph, b"cgraph")
     return wrap_tensor(by_slot(g, g.grad_accs, arg_tensor(node, b"node")))
 
 def ggml_graph_reset(cgraph):
-    """Sets accumulated gradients to zero (to one for the loss) and the moments of optimiser steps to zero."""
+    """Resets the gradient accumulators and optimiser states of a graph.
+
+    Accumulators become 0, those of the loss 1. The first and second moments of GGML_OP_OPT_STEP_ADAMW nodes become
+    0. Tensors without data are skipped, except the accumulator of the loss.
+
+    Args:
+        cgraph: graph with gradients (see ggml_new_graph_custom).
+    Returns:
+        None.
+    Raises:
+        TypeError: cgraph is not a graph pointer.
+        ValueError: cgraph is a NULL pointer, has no gradients, or the accumulator of the loss has no data.
+        RuntimeError: cgraph, one of its nodes or one of its leafs belongs to no live context.
+    """
     enter(b"ggml_graph_reset")
     cdef ggml_cgraph *g = whole(cgraph, b"cgraph")
     cdef ggml_tensor *t
@@ -255,7 +489,22 @@ cdef int threads(object n, str name) except -1:
     return k if k > 0 else engine.default_threads()
 
 def ggml_graph_plan(cgraph, n_threads=4, threadpool=None):
-    """What computing the graph takes: a ggml_cplan whose work_size the caller may provide as work_data (or leave NULL)."""
+    """Prepares how a graph is computed: threads and work memory.
+
+    It checks every node: its operation, its sources and that their data is allocated. The caller may set
+    abort_callback, abort_callback_data and use_ref of the plan. Setting work_data is not necessary.
+
+    Args:
+        cgraph: graph to compute.
+        n_threads: most threads to use, 1 to 512, 4 by default; a negative number for one on each available CPU.
+        threadpool: handle of a thread pool or None. It is stored in the plan but does not change n_threads.
+    Returns:
+        ggml_cplan by value, with work_size in bytes and the number of threads.
+    Raises:
+        TypeError: cgraph is not a graph pointer, n_threads is not an integer or threadpool is not a handle.
+        ValueError: cgraph is a NULL pointer, n_threads is 0 or above 512, or a node is invalid or has no data.
+        RuntimeError: cgraph, one of its nodes or a source belongs to no live context, or its data was freed.
+    """
     enter(b"ggml_graph_plan")
     cdef ggml_cgraph *g = arg_graph(cgraph, b"cgraph")
     cdef int n = threads(n_threads, "n_threads")
@@ -362,9 +611,25 @@ cdef int run(ggml_cgraph *g, gg_call *call) except? -99:
         free(nodes)
 
 def ggml_graph_compute(cgraph, cplan):
-    """Computes the graph by a plan (ggml_cplan or a pointer to one); returns a status, GGML_STATUS_ABORTED if the plan's callback stopped it.
+    """Computes a graph according to a plan.
 
-    The GIL is released. work_data is not used: what the operations share lies in memory of the compute's own. RuntimeError: an operation failed; exceptions of Python callbacks come through as they are.
+    The GIL is released. At most cplan.n_threads threads run, and no more than there are CPUs available; small nodes
+    run on one. Work memory is allocated by the call, so that cplan.work_data is not used. The first thread calls
+    cplan.abort_callback(abort_callback_data) before each node; if it returns True, no further node is started. With
+    cplan.use_ref scalar reference kernels run.
+
+    Args:
+        cgraph: graph to compute; all its nodes and sources need data.
+        cplan: ggml_cplan of ggml_graph_plan, or a pointer to one.
+    Returns:
+        GGML_STATUS_SUCCESS (0), or GGML_STATUS_ABORTED (1) if the callback stopped it.
+    Raises:
+        TypeError: cgraph is not a graph pointer or cplan is not a ggml_cplan.
+        ValueError: cgraph is a NULL pointer, a node is invalid or has no data, or a field of cplan is invalid.
+        RuntimeError: an operation failed, or the graph or a tensor it uses was freed.
+        MemoryError: the work memory cannot be allocated.
+        KeyboardInterrupt: Ctrl-C was pressed; signals are handled between nodes.
+        Exception: a Python callback raised it; it is passed on unchanged.
     """
     enter(b"ggml_graph_compute")
     cdef ggml_cgraph *g = arg_graph(cgraph, b"cgraph")
@@ -388,7 +653,24 @@ def ggml_graph_compute(cgraph, cplan):
     return run(g, &call)
 
 def ggml_graph_compute_with_ctx(ctx, cgraph, n_threads):
-    """Computes the graph with `n_threads` threads (negative: as many as the CPU gives); returns a status."""
+    """Computes a graph with a number of threads, without a plan of the caller.
+
+    It is ggml_graph_plan and ggml_graph_compute in one call. The GIL is released.
+
+    Args:
+        ctx: any live context; nothing is stored in it, since work memory is allocated by the call.
+        cgraph: graph to compute; all its nodes and sources need data.
+        n_threads: most threads to use, 1 to 512; a negative number for one on each available CPU.
+    Returns:
+        GGML_STATUS_SUCCESS (0); failures are raised.
+    Raises:
+        TypeError: ctx is not a context handle, cgraph is not a graph pointer or n_threads is not an integer.
+        ValueError: cgraph is a NULL pointer, n_threads is 0 or above 512, or a node is invalid or has no data.
+        RuntimeError: an operation failed, or the context, the graph or a tensor it uses was freed.
+        MemoryError: the work memory cannot be allocated.
+        KeyboardInterrupt: Ctrl-C was pressed; signals are handled between nodes.
+        Exception: a Python callback raised it; it is passed on unchanged.
+    """
     arg_context(ctx, b"ggml_graph_compute_with_ctx")
     cdef ggml_cgraph *g = arg_graph(cgraph, b"cgraph")
     cdef gg_call call
@@ -397,7 +679,16 @@ def ggml_graph_compute_with_ctx(ctx, cgraph, n_threads):
     return run(g, &call)
 
 def ggml_status_to_string(status):
-    """A status as text (bytes)."""
+    """Describes a status of a computation in words.
+
+    Args:
+        status: GGML_STATUS_*: -2 (out of memory), -1 (failed), 0 (success) or 1 (aborted).
+    Returns:
+        Text (bytes), as b"GGML status: success"; b"GGML status: unknown" for other numbers.
+    Raises:
+        TypeError: status is not an integer.
+        ValueError: status does not fit 32 bits.
+    """
     enter(b"ggml_status_to_string")
     return {GGML_STATUS_ALLOC_FAILED: b"GGML status: error (failed to allocate memory)", GGML_STATUS_FAILED: b"GGML status: error (operation failed)",
             GGML_STATUS_SUCCESS: b"GGML status: success", GGML_STATUS_ABORTED: b"GGML status: warning (operation aborted)"}.get(
@@ -408,7 +699,20 @@ cdef str mark(ggml_cgraph *g, const ggml_tensor *t):
     return "x" if t.flags & GGML_TENSOR_FLAG_PARAM else "g" if by_slot(g, g.grads, <ggml_tensor *>t) != NULL else " "
 
 def ggml_graph_print(cgraph):
-    """Logs (see ggml_log_set; else to stderr) the graph's nodes and leafs with shapes, operations and names, a line a message."""
+    """Logs the nodes and leafs of a graph.
+
+    Each gets a line with its number, sizes, operation and name; nodes that are parameters are marked "x", those
+    with a gradient "g". The lines go to stderr or to the callback of ggml_log_set, one message each.
+
+    Args:
+        cgraph: graph.
+    Returns:
+        None.
+    Raises:
+        TypeError: cgraph is not a graph pointer.
+        ValueError: cgraph is a NULL pointer or has an invalid field.
+        RuntimeError: cgraph, one of its nodes or one of its leafs belongs to no live context.
+    """
     enter(b"ggml_graph_print")
     cdef ggml_cgraph *g = whole(cgraph, b"cgraph")
     cdef int i
@@ -426,7 +730,23 @@ def ggml_graph_print(cgraph):
         log(_constants.GGML_LOG_LEVEL_INFO, line + "\n")
 
 def ggml_graph_dump_dot(gb, gf, filename):
-    """Writes the graph gb to a file in Graphviz's DOT language; gf (may be None): the forward graph, its nodes are marked."""
+    """Writes a graph to a file in Graphviz's DOT language.
+
+    Colours: parameters yellow, leafs pink, nodes of gf green, other nodes with a gradient light blue, the rest
+    white.
+
+    Args:
+        gb: graph to draw.
+        gf: forward graph whose nodes are marked, or None.
+        filename: file to write, bytes or str; an existing file is overwritten.
+    Returns:
+        None.
+    Raises:
+        TypeError: gb or gf is not a graph pointer, or filename is neither bytes nor str.
+        ValueError: gb is a NULL pointer, or a graph has an invalid field.
+        RuntimeError: a graph, or a node or leaf of gb, belongs to no live context.
+        OSError: the file cannot be written.
+    """
     enter(b"ggml_graph_dump_dot")
     cdef ggml_cgraph *g = whole(gb, b"gb")
     cdef ggml_cgraph *f = NULL if gf is None or not gf else arg_graph(gf, b"gf")

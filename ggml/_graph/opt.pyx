@@ -156,9 +156,24 @@ cdef Dataset dataset_arg(object o):
     return <Dataset>find(o, Dataset, "dataset")
 
 def ggml_opt_dataset_init(type_data, type_label, ne_datapoint, ne_label, ndata, ndata_shard):
-    """A new dataset of `ndata` datapoints of `ne_datapoint` elements each, with labels of `ne_label` elements (0: none).
+    """Creates a dataset: memory for datapoints and, if wanted, their labels.
 
-    Fill ggml_opt_dataset_data and ggml_opt_dataset_labels. Shuffling moves `ndata_shard` datapoints at a time.
+    The values are not initialised: fill ggml_opt_dataset_data and ggml_opt_dataset_labels. Shuffling permutes
+    shards, groups of ndata_shard consecutive datapoints.
+
+    Args:
+        type_data: GGML_TYPE_* of the datapoints.
+        type_label: GGML_TYPE_* of the labels; it must be valid even without labels.
+        ne_datapoint: elements per datapoint, 1 or more, a multiple of the type's block.
+        ne_label: elements per label, a multiple of the type's block; 0 for a dataset without labels.
+        ndata: number of datapoints, 1 or more.
+        ndata_shard: datapoints per shard, a divisor of ndata.
+    Returns:
+        Handle (int) of the dataset. Free it with ggml_opt_dataset_free.
+    Raises:
+        TypeError: an argument is not an integer.
+        ValueError: a type or a number is not allowed.
+        MemoryError: there is not enough memory.
     """
     enter(b"ggml_opt_dataset_init")
     cdef int td = arg_type(type_data, b"type_data"), tl = arg_type(type_label, b"type_label")
@@ -186,7 +201,18 @@ def ggml_opt_dataset_init(type_data, type_label, ne_datapoint, ne_label, ndata, 
     return HANDLE(_open(d))
 
 def ggml_opt_dataset_free(dataset):
-    """Frees a dataset. None is accepted."""
+    """Frees a dataset together with its tensors.
+
+    NumPy and DLPack views of the tensors stay valid.
+
+    Args:
+        dataset: handle of the dataset, or None, which does nothing.
+    Returns:
+        None.
+    Raises:
+        TypeError: dataset is not a dataset.
+        RuntimeError: dataset was freed already.
+    """
     enter(b"ggml_opt_dataset_free")
     cdef Dataset d
     if dataset is not None:
@@ -195,34 +221,117 @@ def ggml_opt_dataset_free(dataset):
         ggml_free(d.ctx)
 
 def ggml_opt_dataset_ndata(dataset):
-    """Number of datapoints."""
+    """Counts the datapoints of a dataset.
+
+    Args:
+        dataset: handle of the dataset.
+    Returns:
+        Number of datapoints (int).
+    Raises:
+        TypeError: dataset is not a dataset.
+        RuntimeError: dataset was freed.
+    """
     enter(b"ggml_opt_dataset_ndata")
     return dataset_arg(dataset).ndata
 
 def ggml_opt_dataset_data(dataset):
-    """The tensor of all datapoints, [ne_datapoint, ndata]."""
+    """Gives the tensor that holds all datapoints, to be filled by the caller.
+
+    Shuffling does not move values in it: only the order changes in which batches take the shards.
+
+    Args:
+        dataset: handle of the dataset.
+    Returns:
+        Tensor [ne_datapoint, ndata] of the type given to ggml_opt_dataset_init.
+    Raises:
+        TypeError: dataset is not a dataset.
+        RuntimeError: dataset was freed.
+    """
     enter(b"ggml_opt_dataset_data")
     return wrap_tensor(dataset_arg(dataset).data)
 
 def ggml_opt_dataset_labels(dataset):
-    """The tensor of all labels, [ne_label, ndata]; a NULL pointer when there are none."""
+    """Gives the tensor that holds all labels, in the order of the datapoints.
+
+    Args:
+        dataset: handle of the dataset.
+    Returns:
+        Tensor [ne_label, ndata] of the type given to ggml_opt_dataset_init; a NULL pointer if there are no labels.
+    Raises:
+        TypeError: dataset is not a dataset.
+        RuntimeError: dataset was freed.
+    """
     enter(b"ggml_opt_dataset_labels")
     return wrap_tensor(dataset_arg(dataset).labels)
 
 def ggml_opt_dataset_shuffle(opt_ctx, dataset, idata):
-    """Shuffles the order in which batches take the first `idata` datapoints (negative: all), by the context's random numbers."""
+    """Shuffles the order in which batches take the shards of a dataset.
+
+    Every permutation of the shards is equally likely (Fisher-Yates). The random numbers are those of the
+    optimisation context: two contexts that were made alike shuffle alike, and ggml_opt_save stores their state.
+
+    Args:
+        opt_ctx: optimisation context whose random numbers are drawn.
+        dataset: handle of the dataset.
+        idata: number of datapoints at the front of the current order that are shuffled among themselves, a multiple
+            of the shard's size; negative for all.
+    Returns:
+        None.
+    Raises:
+        TypeError: an argument is of the wrong kind.
+        ValueError: idata is greater than the number of datapoints or not a multiple of the shard's size.
+        RuntimeError: opt_ctx or dataset was freed.
+    """
     enter(b"ggml_opt_dataset_shuffle")
     cdef Context o = context_arg(opt_ctx)
     dataset_arg(dataset).shuffle(&o.random, arg_int(idata, b"idata"))
 
 def ggml_opt_dataset_get_batch(dataset, data_batch, labels_batch, ibatch):
-    """Copies batch number `ibatch` to the tensors `data_batch` and `labels_batch` (None where the dataset has no labels)."""
+    """Copies one batch of datapoints, and their labels, to tensors.
+
+    The size of data_batch determines how many shards make a batch. Batch i consists of the next shards after those
+    of batches 0 to i - 1, in the current (shuffled) order.
+
+    Args:
+        dataset: handle of the dataset.
+        data_batch: allocated contiguous tensor of the same type as the dataset's datapoints, of any shape whose
+            bytes are a whole number of shards, usually [ne_datapoint, n].
+        labels_batch: allocated contiguous tensor of the same type as the dataset's labels with one label per
+            datapoint, usually [ne_label, n]; None or NULL if the dataset has no labels.
+        ibatch: index of the batch, 0 to (number of shards // shards per batch) - 1.
+    Returns:
+        None.
+    Raises:
+        TypeError: an argument is of the wrong kind.
+        ValueError: a tensor has another type, size or layout, or labels are given where there are none, or missing.
+        IndexError: there is no batch of this index.
+        RuntimeError: dataset or a tensor's context was freed.
+    """
     enter(b"ggml_opt_dataset_get_batch")
     cdef Dataset d = dataset_arg(dataset)
     d.batch(arg_tensor(data_batch, b"data_batch"), arg_tensor(labels_batch, b"labels_batch") if labels_batch else NULL, arg_int(ibatch, b"ibatch"))
 
 def ggml_opt_dataset_get_batch_host(dataset, data_batch, nb_data_batch, labels_batch, ibatch):
-    """Copies batch number `ibatch` to memory: `nb_data_batch` bytes to `data_batch`, the labels to `labels_batch` (or None)."""
+    """Copies one batch of datapoints, and their labels, to memory.
+
+    It takes the same shards as ggml_opt_dataset_get_batch does for a tensor of nb_data_batch bytes.
+
+    Args:
+        dataset: handle of the dataset.
+        data_batch: writable memory of nb_data_batch bytes: a buffer such as a NumPy array, a ctypes array or an
+            address.
+        nb_data_batch: size of the batch's datapoints in bytes, a multiple of a shard's size.
+        labels_batch: writable memory for the labels of as many datapoints; None if the dataset has no labels.
+        ibatch: index of the batch, 0 to (number of shards // shards per batch) - 1.
+    Returns:
+        None.
+    Raises:
+        TypeError: an argument is of the wrong kind.
+        ValueError: a size is not allowed, memory is too small, or labels are given where there are none, or
+            missing.
+        IndexError: there is no batch of this index.
+        RuntimeError: dataset was freed.
+    """
     enter(b"ggml_opt_dataset_get_batch_host")
     cdef Dataset d = dataset_arg(dataset)
     cdef size_t size = arg_size(nb_data_batch, b"nb_data_batch")
@@ -301,11 +410,34 @@ cdef object getter_of(object o):
     return getter_type(address)
 
 def ggml_opt_get_default_optimizer_params(userdata):
-    """Parameters to start with: learning rate 1e-3, AdamW with beta 0.9 and 0.999, eps 1e-8, no weight decay."""
+    """Gives parameters of the optimisers to start with.
+
+    AdamW: alpha 1e-3, beta1 0.9, beta2 0.999, eps 1e-8, weight decay 0. SGD: alpha 1e-3, weight decay 0. The
+    function itself is accepted as ggml_opt_params.get_opt_pars.
+
+    Args:
+        userdata: ignored.
+    Returns:
+        A new ggml_opt_optimizer_params.
+    Raises:
+        TypeError: the function is called with another number of arguments.
+    """
     return rates_of(default_rates(NULL))
 
 def ggml_opt_get_constant_optimizer_params(userdata):
-    """The ggml_opt_optimizer_params that `userdata` points to."""
+    """Gives a copy of the optimiser parameters that userdata points to.
+
+    The function itself is accepted as ggml_opt_params.get_opt_pars, with the address of a ggml_opt_optimizer_params
+    as get_opt_pars_ud: then every step uses the same parameters.
+
+    Args:
+        userdata: ggml_opt_optimizer_params by reference, pointer or address.
+    Returns:
+        A new ggml_opt_optimizer_params.
+    Raises:
+        TypeError: userdata is neither an address nor a ctypes object.
+        ValueError: userdata is NULL, too small or not readable.
+    """
     enter(b"ggml_opt_get_constant_optimizer_params")
     cdef void *p
     arg_buffer(userdata, b"userdata", sizeof(Rates), &p)
@@ -318,7 +450,22 @@ ggml_opt_get_default_optimizer_params._as_parameter_ = ctypes.c_void_p(<size_t>&
 ggml_opt_get_constant_optimizer_params._as_parameter_ = ctypes.c_void_p(<size_t>&constant_rates)
 
 def ggml_opt_default_params(backend_sched, loss_type):
-    """A ggml_opt_params to build on: a step of AdamW with default parameters for each batch, graphs given each time."""
+    """Gives a ggml_opt_params with default settings, to be completed by the caller.
+
+    Its build_type is GGML_OPT_BUILD_TYPE_OPT, opt_period 1, optimizer AdamW with the parameters of
+    ggml_opt_get_default_optimizer_params. ctx_compute, inputs and outputs are NULL; set all three for a graph that
+    is built once.
+
+    Args:
+        backend_sched: handle of the scheduler that computes (see ggml_backend_sched_new); None to set it later.
+        loss_type: GGML_OPT_LOSS_TYPE_*: MEAN or SUM of the outputs, CROSS_ENTROPY or MEAN_SQUARED_ERROR between
+            outputs and labels.
+    Returns:
+        A new ggml_opt_params.
+    Raises:
+        TypeError: an argument is of the wrong kind.
+        ValueError: loss_type is not one of the four.
+    """
     enter(b"ggml_opt_default_params")
     return _structs.ggml_opt_params(
         backend_sched=<size_t>arg_address(backend_sched, b"backend_sched") or None,
@@ -363,24 +510,59 @@ cdef Result result_arg(object o):
     return <Result>find(o, Result, "result")
 
 def ggml_opt_result_init():
-    """A new result: it gathers losses, predictions and hits of the batches that it is given to."""
+    """Creates an empty result, which collects loss, predictions and accuracy over batches.
+
+    Returns:
+        Handle (int) of the result. Pass it to ggml_opt_eval or ggml_opt_epoch; free it with ggml_opt_result_free.
+    """
     cdef Result r = Result()
     r.reset()
     return HANDLE(_open(r))
 
 def ggml_opt_result_free(result):
-    """Frees a result. None is accepted."""
+    """Frees a training result.
+
+    Args:
+        result: handle of the result, or None, which does nothing.
+    Returns:
+        None.
+    Raises:
+        TypeError: result is not a training result.
+        RuntimeError: result was freed already.
+    """
     enter(b"ggml_opt_result_free")
     if result is not None:
         result_arg(result).close()
 
 def ggml_opt_result_reset(result):
-    """Forgets what was gathered."""
+    """Empties a result, so that the next batch is its first one.
+
+    Args:
+        result: handle of the result.
+    Returns:
+        None.
+    Raises:
+        TypeError: result is not a training result.
+        RuntimeError: result was freed.
+    """
     enter(b"ggml_opt_result_reset")
     result_arg(result).reset()
 
 def ggml_opt_result_ndata(result, ndata):
-    """Writes the number of datapoints to `ndata` (int64)."""
+    """Writes how many datapoints a result has collected.
+
+    Each evaluated batch adds ne1 of the outputs.
+
+    Args:
+        result: handle of the result.
+        ndata: pointer to an int64 that receives the number, or None.
+    Returns:
+        None.
+    Raises:
+        TypeError: result is not a training result, or ndata is not a pointer.
+        ValueError: ndata has fewer than 8 bytes.
+        RuntimeError: result was freed.
+    """
     enter(b"ggml_opt_result_ndata")
     out(ndata, b"ndata", &result_arg(result).ndata, 8)
 
@@ -390,12 +572,41 @@ cdef int two(tuple values, object first, const char *name, object unc) except -1
     return out(unc, b"unc", &error, 8)
 
 def ggml_opt_result_loss(result, loss, unc):
-    """Writes the loss, and its uncertainty (NaN for fewer than two batches), to doubles; `unc` may be None."""
+    """Writes the loss over all collected batches and its uncertainty.
+
+    The loss is the mean of the batches' losses, and the uncertainty the standard error of that mean. For
+    GGML_OPT_LOSS_TYPE_SUM both are multiplied by the number of batches.
+
+    Args:
+        result: handle of the result.
+        loss: pointer to a double that receives the loss, or None. It is 0 before the first batch.
+        unc: pointer to a double that receives the uncertainty, or None. It is NaN for fewer than two batches.
+    Returns:
+        None.
+    Raises:
+        TypeError: result is not a training result, or another argument is not a pointer.
+        ValueError: loss or unc has fewer than 8 bytes.
+        RuntimeError: result was freed.
+    """
     enter(b"ggml_opt_result_loss")
     two(result_arg(result).loss(), loss, b"loss", unc)
 
 def ggml_opt_result_pred(result, pred):
-    """Writes the predicted class of each datapoint to `pred`, an array of int32."""
+    """Writes the predicted class of every collected datapoint.
+
+    There are predictions for GGML_OPT_LOSS_TYPE_CROSS_ENTROPY with outputs [classes, n] only; otherwise nothing is
+    written. The order is that of the evaluated batches.
+
+    Args:
+        result: handle of the result.
+        pred: array of int32 with an entry for each datapoint (see ggml_opt_result_ndata), or None.
+    Returns:
+        None.
+    Raises:
+        TypeError: result is not a training result, or pred is not a pointer.
+        ValueError: pred is too small.
+        RuntimeError: result was freed.
+    """
     enter(b"ggml_opt_result_pred")
     cdef Result r = result_arg(result)
     cdef const int[::1] values = r.pred
@@ -403,7 +614,22 @@ def ggml_opt_result_pred(result, pred):
         out(pred, b"pred", &values[0], <size_t>len(r.pred) * 4)
 
 def ggml_opt_result_accuracy(result, accuracy, unc):
-    """Writes the part of predictions that are right, and its uncertainty, to doubles; `unc` may be None. NaN: not known."""
+    """Writes the fraction of correct predictions and its uncertainty.
+
+    With p the fraction and n the number of datapoints, the uncertainty is sqrt(p (1 - p) / (n - 1)).
+
+    Args:
+        result: handle of the result.
+        accuracy: pointer to a double that receives a number from 0 to 1, or None. It is NaN before the first batch,
+            and for losses without predictions (see ggml_opt_result_pred).
+        unc: pointer to a double that receives the uncertainty, or None. It is NaN for fewer than two datapoints.
+    Returns:
+        None.
+    Raises:
+        TypeError: result is not a training result, or another argument is not a pointer.
+        ValueError: accuracy or unc has fewer than 8 bytes.
+        RuntimeError: result was freed.
+    """
     enter(b"ggml_opt_result_accuracy")
     two(result_arg(result).accuracy(), accuracy, b"accuracy", unc)
 
@@ -747,10 +973,26 @@ cdef Context context_arg(object o):
     return <Context>find(o, Context, "opt_ctx")
 
 def ggml_opt_init(params):
-    """A new optimisation context by a ggml_opt_params.
+    """Creates an optimisation context, which builds and computes the graph of a training step.
 
-    With `ctx_compute`, `inputs` and `outputs` its graph is built now, once (static graphs); without, each batch brings a graph
-    (ggml_opt_prepare_alloc). Tensors to train are those with ggml_set_param.
+    With params.ctx_compute, params.inputs and params.outputs, the graph is built now and used for every batch
+    (static graphs). Without them, ggml_opt_prepare_alloc supplies a graph. The graph consists of the forward pass,
+    the loss, and, as params.build_type says, the gradients and the steps of the optimiser for all tensors that were
+    marked with ggml_set_param. A step is taken every params.opt_period batches; the gradients of these batches are
+    averaged (summed for GGML_OPT_LOSS_TYPE_SUM).
+
+    Args:
+        params: ggml_opt_params (see ggml_opt_default_params). params.backend_sched must be a live scheduler,
+            opt_period 1 or more.
+    Returns:
+        Handle (int) of the context. Free it with ggml_opt_free.
+    Raises:
+        TypeError: params or a field of it is of the wrong kind, or params.backend_sched or params.get_opt_pars is
+            NULL.
+        ValueError: a field has a value that is not allowed, only some of ctx_compute, inputs and outputs are set,
+            or outputs and loss do not fit.
+        RuntimeError: the scheduler or a tensor's context was freed.
+        MemoryError: there is not enough memory for the optimiser's state.
     """
     enter(b"ggml_opt_init")
     cdef Context o = Context()
@@ -786,69 +1028,208 @@ def ggml_opt_init(params):
     return HANDLE(_open(o))
 
 def ggml_opt_free(opt_ctx):
-    """Frees an optimisation context; parameters and scheduler stay. None is accepted."""
+    """Frees an optimisation context with its graph, moments and accumulated gradients.
+
+    Parameters, inputs, outputs and the scheduler stay.
+
+    Args:
+        opt_ctx: handle of the context, or None, which does nothing.
+    Returns:
+        None.
+    Raises:
+        TypeError: opt_ctx is not an optimisation context.
+        RuntimeError: opt_ctx was freed already, or its scheduler is computing.
+    """
     enter(b"ggml_opt_free")
     if opt_ctx is not None:
         context_arg(opt_ctx).release()
 
 def ggml_opt_reset(opt_ctx, optimizer):
-    """Sets accumulated gradients to zero; with `optimizer` the moments, too, and the count of steps."""
+    """Sets the accumulated gradients to zero and starts a new period of batches.
+
+    Args:
+        opt_ctx: handle of the optimisation context.
+        optimizer: True to set the moments of AdamW to zero as well, and the number of the next step to 1.
+    Returns:
+        None.
+    Raises:
+        TypeError: opt_ctx is not an optimisation context.
+        RuntimeError: opt_ctx was freed.
+    """
     enter(b"ggml_opt_reset")
     context_arg(opt_ctx).reset(arg_bool(optimizer, b"optimizer"))
 
 def ggml_opt_static_graphs(opt_ctx):
-    """Whether the context's graph is built once."""
+    """Tells whether the graph of an optimisation context was built once, by ggml_opt_init.
+
+    Args:
+        opt_ctx: handle of the optimisation context.
+    Returns:
+        True for static graphs, False if ggml_opt_prepare_alloc supplies the graph.
+    Raises:
+        TypeError: opt_ctx is not an optimisation context.
+        RuntimeError: opt_ctx was freed.
+    """
     enter(b"ggml_opt_static_graphs")
     return bool(context_arg(opt_ctx).static_graphs)
 
 def ggml_opt_inputs(opt_ctx):
-    """The graph's input tensor."""
+    """Gives the tensor that receives the datapoints of a batch.
+
+    Args:
+        opt_ctx: handle of the optimisation context.
+    Returns:
+        The tensor that was given as inputs; a NULL pointer before the first ggml_opt_prepare_alloc.
+    Raises:
+        TypeError: opt_ctx is not an optimisation context.
+        RuntimeError: opt_ctx was freed.
+    """
     enter(b"ggml_opt_inputs")
     return wrap_tensor(context_arg(opt_ctx).inputs)
 
 def ggml_opt_outputs(opt_ctx):
-    """The graph's output tensor."""
+    """Gives the tensor with the model's results for a batch.
+
+    Args:
+        opt_ctx: handle of the optimisation context.
+    Returns:
+        The tensor that was given as outputs; a NULL pointer before the first ggml_opt_prepare_alloc.
+    Raises:
+        TypeError: opt_ctx is not an optimisation context.
+        RuntimeError: opt_ctx was freed.
+    """
     enter(b"ggml_opt_outputs")
     return wrap_tensor(context_arg(opt_ctx).outputs)
 
 def ggml_opt_labels(opt_ctx):
-    """The tensor for the labels; a NULL pointer where the type of loss needs none."""
+    """Gives the tensor that receives the labels of a batch.
+
+    Args:
+        opt_ctx: handle of the optimisation context.
+    Returns:
+        f32 tensor in the shape of the outputs; a NULL pointer for the losses MEAN and SUM, which take no labels,
+        and while there is no graph.
+    Raises:
+        TypeError: opt_ctx is not an optimisation context.
+        RuntimeError: opt_ctx was freed.
+    """
     enter(b"ggml_opt_labels")
     return wrap_tensor(context_arg(opt_ctx).labels)
 
 def ggml_opt_loss(opt_ctx):
-    """The loss, a scalar."""
+    """Gives the tensor of the loss that is minimised.
+
+    Its value is the loss of the last computed batch, divided by opt_period unless the loss type is SUM:
+    CROSS_ENTROPY is the mean over the rows (see ggml_cross_entropy_loss), MEAN_SQUARED_ERROR the mean over all
+    elements.
+
+    Args:
+        opt_ctx: handle of the optimisation context.
+    Returns:
+        Tensor [1]; a NULL pointer while there is no graph.
+    Raises:
+        TypeError: opt_ctx is not an optimisation context.
+        RuntimeError: opt_ctx was freed.
+    """
     enter(b"ggml_opt_loss")
     return wrap_tensor(context_arg(opt_ctx).loss)
 
 def ggml_opt_pred(opt_ctx):
-    """The predicted classes (i32); a NULL pointer but for cross entropy."""
+    """Gives the tensor of predicted classes: the index of each datapoint's largest output.
+
+    Args:
+        opt_ctx: handle of the optimisation context.
+    Returns:
+        i32 tensor [n]; a NULL pointer if the loss is not CROSS_ENTROPY, the outputs are not a matrix [classes, n],
+        or there is no graph.
+    Raises:
+        TypeError: opt_ctx is not an optimisation context.
+        RuntimeError: opt_ctx was freed.
+    """
     enter(b"ggml_opt_pred")
     return wrap_tensor(context_arg(opt_ctx).pred)
 
 def ggml_opt_ncorrect(opt_ctx):
-    """How many predictions are right (i64); a NULL pointer but for cross entropy."""
+    """Gives the tensor that counts the correct predictions of a batch.
+
+    A prediction is correct if it is the index of the largest element of the label.
+
+    Args:
+        opt_ctx: handle of the optimisation context.
+    Returns:
+        i64 tensor [1]; a NULL pointer where ggml_opt_pred is one.
+    Raises:
+        TypeError: opt_ctx is not an optimisation context.
+        RuntimeError: opt_ctx was freed.
+    """
     enter(b"ggml_opt_ncorrect")
     return wrap_tensor(context_arg(opt_ctx).ncorrect)
 
 def ggml_opt_grad_acc(opt_ctx, node):
-    """The tensor that gathers the gradient by a parameter; a NULL pointer where gradients are not accumulated."""
+    """Gives the tensor in which the gradient with respect to a parameter is accumulated.
+
+    Args:
+        opt_ctx: handle of the optimisation context.
+        node: parameter of the graph, of any shape and any type.
+    Returns:
+        f32 tensor in the parameter's shape. A NULL pointer if node is not a parameter of the graph, or if gradients
+        are not accumulated: with build_type OPT and an opt_period of 1.
+    Raises:
+        TypeError: opt_ctx is not an optimisation context, or node is not a tensor.
+        RuntimeError: opt_ctx or the context of node was freed.
+    """
     enter(b"ggml_opt_grad_acc")
     cdef State s = context_arg(opt_ctx).states.get(<size_t>arg_tensor(node, b"node"))
     return wrap_tensor(s.acc if s is not None else NULL)
 
 def ggml_opt_context_optimizer_type(opt_ctx):
-    """GGML_OPT_OPTIMIZER_TYPE_* of a context."""
+    """Tells which optimiser a context uses.
+
+    Args:
+        opt_ctx: handle of the optimisation context.
+    Returns:
+        GGML_OPT_OPTIMIZER_TYPE_ADAMW or GGML_OPT_OPTIMIZER_TYPE_SGD (int).
+    Raises:
+        TypeError: opt_ctx is not an optimisation context.
+        RuntimeError: opt_ctx was freed.
+    """
     enter(b"ggml_opt_context_optimizer_type")
     return context_arg(opt_ctx).optimizer
 
 def ggml_opt_optimizer_name(optimizer):
-    """Name of an optimiser (bytes): b"adamw", b"sgd"; b"undefined" for another number."""
+    """Gives the name of an optimiser.
+
+    Args:
+        optimizer: GGML_OPT_OPTIMIZER_TYPE_* (int).
+    Returns:
+        b"adamw" or b"sgd"; b"undefined" for any other number.
+    Raises:
+        TypeError: optimizer is not an integer.
+        ValueError: optimizer does not fit into 32 bits.
+    """
     enter(b"ggml_opt_optimizer_name")
     return {ADAMW: b"adamw", SGD: b"sgd"}.get(arg_int32(optimizer, b"optimizer"), b"undefined")
 
 def ggml_opt_prepare_alloc(opt_ctx, ctx_compute, gf, inputs, outputs):
-    """Gives a context without static graphs the forward graph of its next batches."""
+    """Supplies the forward graph for the next batches of a context without static graphs.
+
+    It replaces the graph before. Loss, gradients and optimiser steps are added; moments and accumulated gradients
+    of parameters that the context knows already are kept. Call ggml_opt_alloc next.
+
+    Args:
+        opt_ctx: handle of an optimisation context without static graphs.
+        ctx_compute: context in which the graph was built.
+        gf: forward graph that contains outputs, or None for the graph of everything that outputs depend on.
+        inputs: input tensor of any shape and any type.
+        outputs: f32 output tensor [n_out, n], with one row per datapoint.
+    Returns:
+        None.
+    Raises:
+        TypeError: an argument is of the wrong kind.
+        ValueError: opt_ctx has static graphs, or outputs and loss do not fit.
+        RuntimeError: opt_ctx, ctx_compute, the graph or a tensor was freed.
+        MemoryError: there is not enough memory for the optimiser's state.
+    """
     enter(b"ggml_opt_prepare_alloc")
     cdef Context o = context_arg(opt_ctx)
     if o.static_graphs:
@@ -862,14 +1243,45 @@ def ggml_opt_prepare_alloc(opt_ctx, ctx_compute, gf, inputs, outputs):
         raise
 
 def ggml_opt_alloc(opt_ctx, backward):
-    """Sees to the graph's memory, so that inputs and labels can be set; `backward`: for training, not evaluation."""
+    """Prepares the next batch: allocates the graph and decides how far it is computed.
+
+    Call it before each batch; afterwards inputs and labels can be written. Memory is allocated only if the graph is
+    new or another graph used the scheduler since. With backward, the gradients are computed, and with build_type
+    OPT the last batch of each period (see opt_period) ends with a step of the optimiser; the first one begins with
+    accumulated gradients of zero.
+
+    Args:
+        opt_ctx: handle of the optimisation context.
+        backward: True for training, False for evaluation only.
+    Returns:
+        None.
+    Raises:
+        TypeError: opt_ctx is not an optimisation context.
+        ValueError: backward is True, but build_type is GGML_OPT_BUILD_TYPE_FORWARD.
+        RuntimeError: opt_ctx was freed, there is no graph (see ggml_opt_prepare_alloc), or the scheduler is
+            computing.
+        MemoryError: there is not enough memory for the graph.
+    """
     enter(b"ggml_opt_alloc")
     context_arg(opt_ctx).alloc(arg_bool(backward, b"backward"))
 
 def ggml_opt_eval(opt_ctx, result):
-    """Computes the allocated graph: forward; when training, gradients and, at the end of a period, a step of the optimiser.
+    """Computes the batch that ggml_opt_alloc prepared: the outputs and the loss, in training also gradients and step.
 
-    `result` (or None) gathers what comes out. RuntimeError: the loss is NaN or infinite; the message says which tensor is not finite.
+    Before a step, get_opt_pars is called for the optimiser's parameters. Exceptions that it raises leave this
+    function.
+
+    Args:
+        opt_ctx: handle of the optimisation context.
+        result: result that collects loss, predictions and accuracy of the batch, or None.
+    Returns:
+        None.
+    Raises:
+        TypeError: an argument is of the wrong kind, or get_opt_pars returned no ggml_opt_optimizer_params.
+        ValueError: get_opt_pars returned a number that is out of range, or result holds sums while the loss is a
+            mean, or the reverse.
+        RuntimeError: ggml_opt_alloc was not called, the computation failed, something was freed, or the loss is NaN
+            or infinite; the message then names a tensor with such values.
     """
     enter(b"ggml_opt_eval")
     cdef Context o = context_arg(opt_ctx)
@@ -904,9 +1316,28 @@ cdef int run(Context o, Dataset d, object result, int64_t first, int64_t end, ob
     return 0
 
 def ggml_opt_epoch(opt_ctx, dataset, result_train, result_eval, idata_split, callback_train, callback_eval):
-    """Trains on the first `idata_split` datapoints (negative: all) of a dataset, batch by batch, and evaluates the rest.
+    """Trains on the first part of a dataset, batch by batch, and evaluates the rest.
 
-    Results and callbacks may be None; a callback gets (train, opt_ctx, dataset, result, ibatch, ibatch_max, t_start_us) after each batch.
+    The size of a batch is ne1 of the context's inputs. The order is the dataset's current one (see
+    ggml_opt_dataset_shuffle).
+
+    Args:
+        opt_ctx: handle of an optimisation context with static graphs.
+        dataset: dataset whose datapoints and labels fit the context's inputs and labels, with a whole number of
+            batches.
+        result_train: result that collects the training batches, or None.
+        result_eval: result that collects the evaluation batches, or None.
+        idata_split: number of datapoints to train on, a multiple of the batch; negative for all.
+        callback_train: called as callback(train, opt_ctx, dataset, result, ibatch, ibatch_max, t_start_us) after
+            each training batch, or None. ibatch counts from 1 to ibatch_max, t_start_us is the start of the loop in
+            ggml_time_us. A Python callable or a ggml_opt_epoch_callback.
+        callback_eval: the same for the evaluation batches (train is False), or None.
+    Returns:
+        None.
+    Raises:
+        TypeError: an argument is of the wrong kind.
+        ValueError: the context has no static graphs, the dataset does not fit it, or idata_split is not allowed.
+        RuntimeError: an object was freed, also by a callback, or the loss is not finite (see ggml_opt_eval).
     """
     enter(b"ggml_opt_epoch")
     cdef Context o = context_arg(opt_ctx)
@@ -932,7 +1363,25 @@ def ggml_opt_epoch(opt_ctx, dataset, result_train, result_eval, idata_split, cal
     run(o, d, result_eval, split // batch, d.ndata // batch, on_eval, False)
 
 def ggml_opt_epoch_callback_progress_bar(train, opt_ctx, dataset, result, ibatch, ibatch_max, t_start_us):
-    """A callback for ggml_opt_epoch: one line on stderr with a bar, loss, accuracy, and the time used and left."""
+    """Prints a progress bar to stderr: a callback for ggml_opt_epoch.
+
+    The line shows batches, mean loss, accuracy (where it is known), time used and time left. It is rewritten after
+    each batch and ends with a newline after the last one.
+
+    Args:
+        train: True for "train", False for "eval" at the beginning of the line.
+        opt_ctx: not used.
+        dataset: not used.
+        result: result from which loss and accuracy are taken, or None.
+        ibatch: number of batches that are done.
+        ibatch_max: number of batches in all.
+        t_start_us: start of the loop, in microseconds of ggml_time_us.
+    Returns:
+        None.
+    Raises:
+        TypeError: a number or the result is of the wrong kind.
+        RuntimeError: result was freed.
+    """
     enter(b"ggml_opt_epoch_callback_progress_bar")
     cdef int64_t i = arg_int(ibatch, b"ibatch"), n = max(arg_int(ibatch_max, b"ibatch_max"), 1)
     cdef Result r
@@ -950,11 +1399,34 @@ ggml_opt_epoch_callback_progress_bar._as_parameter_ = _structs.ggml_opt_epoch_ca
 
 def ggml_opt_fit(backend_sched, ctx_compute, inputs, outputs, dataset, loss_type, optimizer, get_opt_pars, nepoch, nbatch_logical,
                  val_split, silent):
-    """Trains a model on a dataset for `nepoch` epochs, the whole loop.
+    """Trains a model on a dataset: creates an optimisation context and runs all epochs.
 
-    nbatch_logical: datapoints to a step of the optimiser, a multiple of the batch in `inputs`. val_split: the part of the dataset, 0 to
-    below 1, that only validates. get_opt_pars: see ggml_opt_get_optimizer_params; its user data is the address of the epoch (int64, from
-    1). silent: no progress bar.
+    The dataset is shuffled once, which draws the validation part, and its training part before each epoch if it has
+    more than nbatch_logical datapoints. Each epoch trains on the training part and evaluates the validation part
+    (see ggml_opt_epoch).
+
+    Args:
+        backend_sched: handle of the scheduler that computes.
+        ctx_compute: context in which inputs and outputs were built.
+        inputs: input tensor of the dataset's type, [ne_datapoint, physical batch]. Its ne1 is the physical batch.
+        outputs: f32 output tensor [n_out, physical batch].
+        dataset: handle of the dataset. Its labels have n_out elements, unless loss_type takes none.
+        loss_type: GGML_OPT_LOSS_TYPE_*.
+        optimizer: GGML_OPT_OPTIMIZER_TYPE_*.
+        get_opt_pars: function that gives the optimiser's parameters, see ggml_opt_get_optimizer_params. Its
+            userdata is the address of the epoch, an int64 that counts from 1.
+        nepoch: number of epochs.
+        nbatch_logical: datapoints per step of the optimiser, a multiple of the physical batch and a divisor of the
+            number of datapoints.
+        val_split: fraction of the dataset for validation, 0 or more and less than 1.
+        silent: True for no output; otherwise a progress bar on stderr.
+    Returns:
+        None. The parameters hold the trained values.
+    Raises:
+        TypeError: an argument is of the wrong kind, or get_opt_pars is NULL.
+        ValueError: a number is not allowed, or dataset, inputs, outputs and loss do not fit.
+        RuntimeError: an object was freed, or the loss is not finite (see ggml_opt_eval).
+        MemoryError: there is not enough memory.
     """
     enter(b"ggml_opt_fit")
     cdef Dataset d = dataset_arg(dataset)
@@ -1023,10 +1495,25 @@ cdef uint32_t data_sum(ggml_tensor *t):
     return crc32(<const uint8_t[:gg_nbytes(t)]>t.data)
 
 def ggml_opt_save(opt_ctx, fname, dataset=None):
-    """Writes a checkpoint, a GGUF file: parameters, moments, gradients of an unfinished period, steps, random numbers, order of a dataset.
+    """Writes a checkpoint of a training run to a GGUF file.
 
-    The file takes its name when it is complete: killed at any moment, there is the old one or the new one. (Not a function of the C
-    library.) OSError: it can't be written.
+    It holds the parameters, the optimiser's moments, the accumulated gradients of an unfinished period, the number
+    of steps, the state of the random numbers, checksums, and the order of a dataset's shards. The file is complete
+    or absent at any time: it replaces an older one only when it is fully written. This function is not part of the
+    C library.
+
+    Args:
+        opt_ctx: handle of an optimisation context that has a graph.
+        fname: path, as str, bytes or os.PathLike.
+        dataset: dataset whose order is saved, or None.
+    Returns:
+        None.
+    Raises:
+        TypeError: an argument is of the wrong kind.
+        OSError: the file cannot be written.
+        RuntimeError: opt_ctx or dataset was freed, or the context has no parameters yet.
+    See also:
+        ggml_opt_load, which resumes the run exactly.
     """
     enter(b"ggml_opt_save")
     cdef Context o = context_arg(opt_ctx)
@@ -1144,10 +1631,23 @@ cdef int load(Context o, Dataset d, object file, object ctx, str fname) except -
     return 0
 
 def ggml_opt_load(opt_ctx, fname, dataset=None):
-    """Goes on where ggml_opt_save left off: the context (and dataset) must be made as they were. (Not a function of the C library.)
+    """Restores a checkpoint of ggml_opt_save, so that training continues exactly where it was saved.
 
-    OSError, ValueError: the file can't be read, is damaged, or is of another model; the message names the tensor or key, and nothing
-    was changed.
+    The context, its parameters and the dataset must have been made as they were then. Everything in the file is
+    checked before anything is changed. This function is not part of the C library.
+
+    Args:
+        opt_ctx: handle of an optimisation context with the same parameters, optimiser and opt_period.
+        fname: path of the checkpoint, as str, bytes or os.PathLike.
+        dataset: dataset whose order is restored, with as many shards as then; None to leave the order out.
+    Returns:
+        None.
+    Raises:
+        TypeError: an argument is of the wrong kind.
+        OSError: the file cannot be read.
+        ValueError: the file is damaged, is not a checkpoint, or belongs to another model; the message names the key
+            or tensor.
+        RuntimeError: opt_ctx or dataset was freed, or the context has no parameters yet.
     """
     enter(b"ggml_opt_load")
     cdef Context o = context_arg(opt_ctx)

@@ -679,12 +679,29 @@ cdef list types_of(object bufts, list backends):
     return types
 
 def ggml_backend_sched_new(backends, bufts, n_backends, graph_size, parallel, op_offload=True):
-    """A new scheduler over several backends (an array of handles), the most wanted first, one that can do the rest last.
+    """Creates a scheduler, which computes graphs on several backends.
 
-    `bufts`: the type of buffer that each computes in, or None for their own. `graph_size`: nodes expected (graphs may be
-    larger). `parallel`: keeps several copies of inputs, so that the next graph can be begun before the last has ended.
-    `op_offload`: lets backends copy weights out of host memory for operations that they find worth it. Older releases had
-    no such argument.
+    It assigns each node to a backend, cuts the graph into splits of consecutive nodes for one backend, copies
+    operands between them where one backend cannot read the other's memory, and allocates all tensors without data.
+
+    Args:
+        backends: array of n_backends backend handles, the preferred first. The last one also receives the graph's
+            inputs (ggml_set_input) and should be able to compute every node, so it is usually a CPU backend.
+        bufts: array of n_backends buffer type handles, the memory that each backend computes in; None for the
+            backends' default types.
+        n_backends: number of backends, 1 to 64.
+        graph_size: number of nodes expected, 0 or more; larger graphs work too.
+        parallel: True keeps 4 copies of what is copied between backends, so that the next graph can start before
+            the last has ended; False keeps one.
+        op_offload: True (the default) lets a backend copy weights from host memory for nodes that it wants
+            (ggml_backend_offload_op). Older releases lack this parameter.
+    Returns:
+        Handle of the scheduler (int). Free it with ggml_backend_sched_free; keep the backends until then.
+    Raises:
+        TypeError: backends is None or no array, or an entry or another argument is of the wrong kind.
+        ValueError: n_backends is not 1 to 64, graph_size is negative, an array has fewer entries or is no readable
+            memory, or a backend does not support its type in bufts.
+        RuntimeError: an entry is no live handle.
     """
     enter(b"ggml_backend_sched_new")
     cdef int n = arg_int32(n_backends, b"n_backends"), i
@@ -706,7 +723,16 @@ def ggml_backend_sched_new(backends, bufts, n_backends, graph_size, parallel, op
     return HANDLE(s)
 
 def ggml_backend_sched_free(sched):
-    """Frees a scheduler and its buffers; the backends stay. None is accepted."""
+    """Frees a scheduler with the buffers that it allocated; the backends stay.
+
+    Args:
+        sched: handle of a scheduler, or None, for which nothing happens.
+    Returns:
+        None.
+    Raises:
+        TypeError: sched is 0 or something else than a scheduler.
+        RuntimeError: sched was freed already, or is computing (the call comes from a callback or another thread).
+    """
     enter(b"ggml_backend_sched_free")
     cdef Sched s
     if sched is not None:
@@ -714,7 +740,22 @@ def ggml_backend_sched_free(sched):
             s.release()
 
 def ggml_backend_sched_reserve_size(sched, measure_graph, sizes):
-    """Writes the bytes that the graph would take of each backend's memory to `sizes` (an array of size_t)."""
+    """Computes how much memory a graph would take on each backend, without allocating it.
+
+    Like ggml_backend_sched_reset, it drops assignments of ggml_backend_sched_set_tensor_backend afterwards.
+
+    Args:
+        sched: handle of a scheduler.
+        measure_graph: the graph (ggml_cgraph pointer).
+        sizes: array of n_backends size_t (ctypes, NumPy or an address); receives the bytes. A buffer type that
+            several backends share counts for the first of them, and the others receive 0.
+    Returns:
+        None.
+    Raises:
+        TypeError: sched is no scheduler, measure_graph is no graph, or sizes is no array.
+        ValueError: sizes is too short, or the graph is malformed.
+        RuntimeError: something was freed, the scheduler is computing, or no backend can compute a node.
+    """
     enter(b"ggml_backend_sched_reserve_size")
     cdef Sched s = sched_arg(sched)
     cdef ggml_cgraph *g = arg_graph(measure_graph, b"measure_graph")
@@ -731,7 +772,21 @@ def ggml_backend_sched_reserve_size(sched, measure_graph, sizes):
         (<size_t *>p)[i] = sum(need[i])
 
 def ggml_backend_sched_reserve(sched, measure_graph):
-    """Sees to memory that is enough for the graph (one of the largest to come); False where it can't be had. Resets."""
+    """Allocates buffers that suffice for a graph, so that later graphs of up to this size need no new ones.
+
+    The graph's tensors are not placed. Like ggml_backend_sched_reset, it drops assignments of
+    ggml_backend_sched_set_tensor_backend afterwards.
+
+    Args:
+        sched: handle of a scheduler.
+        measure_graph: the graph (ggml_cgraph pointer), usually the largest one to come.
+    Returns:
+        True, or False if the memory is not available.
+    Raises:
+        TypeError: sched is no scheduler, or measure_graph is no graph.
+        ValueError: the graph is malformed, for example with a view of a view.
+        RuntimeError: something was freed, the scheduler is computing, or no backend can compute a node.
+    """
     enter(b"ggml_backend_sched_reserve")
     cdef Sched s
     cdef bint done = False
@@ -741,12 +796,32 @@ def ggml_backend_sched_reserve(sched, measure_graph):
     return bool(done)
 
 def ggml_backend_sched_get_n_backends(sched):
-    """Number of backends of a scheduler."""
+    """Returns the number of backends of a scheduler.
+
+    Args:
+        sched: handle of a scheduler.
+    Returns:
+        n_backends of ggml_backend_sched_new.
+    Raises:
+        TypeError: sched is None or something else than a scheduler.
+        RuntimeError: sched was freed, or never was a handle.
+    """
     enter(b"ggml_backend_sched_get_n_backends")
     return len(sched_arg(sched).backends)
 
 def ggml_backend_sched_get_backend(sched, i):
-    """Backend i of a scheduler."""
+    """Returns a backend of a scheduler by its position.
+
+    Args:
+        sched: handle of a scheduler.
+        i: 0 (the preferred backend) to ggml_backend_sched_get_n_backends(sched) - 1.
+    Returns:
+        Handle of the backend.
+    Raises:
+        TypeError: sched is no scheduler, or i is no integer.
+        IndexError: i is negative or too large.
+        RuntimeError: sched was freed, or never was a handle.
+    """
     enter(b"ggml_backend_sched_get_backend")
     cdef Sched s = sched_arg(sched)
     cdef int k = arg_int32(i, b"i")
@@ -755,35 +830,101 @@ def ggml_backend_sched_get_backend(sched, i):
     return HANDLE(<Handle>s.backends[k])
 
 def ggml_backend_sched_get_n_splits(sched):
-    """Number of runs of nodes, each for one backend, that the last graph was cut into."""
+    """Returns the number of splits of the last graph.
+
+    A split is a range of consecutive nodes that one backend computes.
+
+    Args:
+        sched: handle of a scheduler.
+    Returns:
+        Number of splits, 0 before the first graph. ggml_backend_sched_reset does not change it.
+    Raises:
+        TypeError: sched is None or something else than a scheduler.
+        RuntimeError: sched was freed, or never was a handle.
+    """
     enter(b"ggml_backend_sched_get_n_splits")
     return sched_arg(sched).n_splits
 
 def ggml_backend_sched_get_n_copies(sched):
-    """How many copies of an input the scheduler keeps: 1 unless it is parallel."""
+    """Returns how many copies a scheduler keeps of each tensor that it copies to another backend.
+
+    Args:
+        sched: handle of a scheduler.
+    Returns:
+        4 if it was made with parallel=True, otherwise 1.
+    Raises:
+        TypeError: sched is None or something else than a scheduler.
+        RuntimeError: sched was freed, or never was a handle.
+    """
     enter(b"ggml_backend_sched_get_n_copies")
     return sched_arg(sched).n_copies
 
 def ggml_backend_sched_get_buffer_type(sched, backend):
-    """The type of buffer that a backend computes in."""
+    """Returns the buffer type that a scheduler allocates from for one of its backends.
+
+    Args:
+        sched: handle of a scheduler.
+        backend: handle of one of its backends.
+    Returns:
+        Handle of the type: that of bufts in ggml_backend_sched_new, or the backend's default.
+    Raises:
+        TypeError: sched is no scheduler, or backend is no backend.
+        ValueError: the scheduler does not have that backend.
+        RuntimeError: the scheduler or the backend was freed.
+    """
     enter(b"ggml_backend_sched_get_buffer_type")
     cdef Sched s = sched_arg(sched)
     return HANDLE(<Handle>s.bufts[index_of(s, backend)])
 
 def ggml_backend_sched_get_buffer_size(sched, backend):
-    """Bytes that the scheduler holds of a backend's memory."""
+    """Returns the size of the buffers that a scheduler has allocated for one of its backends.
+
+    Args:
+        sched: handle of a scheduler.
+        backend: handle of one of its backends.
+    Returns:
+        Bytes; 0 before the first allocation, and for a backend whose buffer type an earlier backend uses too.
+    Raises:
+        TypeError: sched is no scheduler, or backend is no backend.
+        ValueError: the scheduler does not have that backend.
+        RuntimeError: the scheduler or the backend was freed.
+    """
     enter(b"ggml_backend_sched_get_buffer_size")
     cdef Sched s = sched_arg(sched)
     return s.galloc.size(index_of(s, backend))
 
 def ggml_backend_sched_set_tensor_backend(sched, node, backend):
-    """Has a tensor of the next graph computed by a backend, until ggml_backend_sched_reset."""
+    """Assigns a node to a backend by hand, for the graphs up to the next ggml_backend_sched_reset.
+
+    Call it before ggml_backend_sched_alloc_graph. It takes precedence over the scheduler's own choice.
+
+    Args:
+        sched: handle of a scheduler.
+        node: the node: any tensor, any shape.
+        backend: handle of one of the scheduler's backends, which must support the node.
+    Returns:
+        None.
+    Raises:
+        TypeError: sched is no scheduler, node is no tensor, or backend is no backend.
+        ValueError: the scheduler does not have that backend.
+        RuntimeError: the scheduler, the node or the backend was freed.
+    """
     enter(b"ggml_backend_sched_set_tensor_backend")
     cdef Sched s = sched_arg(sched)
     s.by_hand[<size_t>arg_tensor(node, b"node")] = index_of(s, backend)
 
 def ggml_backend_sched_get_tensor_backend(sched, node):
-    """The backend that a tensor was assigned to, by hand or with its graph; None: none so far."""
+    """Returns the backend to which a tensor of the last graph was assigned.
+
+    Args:
+        sched: handle of a scheduler.
+        node: a node, an operand or a leaf of that graph: any tensor, any shape.
+    Returns:
+        Handle of the backend; None if the tensor has not been assigned, neither by hand nor with a graph.
+    Raises:
+        TypeError: sched is no scheduler, or node is no tensor.
+        RuntimeError: the scheduler or the tensor was freed.
+    """
     enter(b"ggml_backend_sched_get_tensor_backend")
     cdef Sched s = sched_arg(sched)
     cdef ggml_tensor *t = arg_tensor(node, b"node")
@@ -792,23 +933,63 @@ def ggml_backend_sched_get_tensor_backend(sched, node):
     return HANDLE(<Handle>s.backends[where]) if where >= 0 else None
 
 def ggml_backend_sched_split_graph(sched, graph):
-    """Assigns the graph's nodes to backends, without allocating it: to look at the outcome."""
+    """Assigns the nodes of a graph to backends without allocating memory, to inspect the assignment.
+
+    See it with ggml_backend_sched_get_tensor_backend and ggml_backend_sched_get_n_splits.
+
+    Args:
+        sched: handle of a scheduler.
+        graph: the graph (ggml_cgraph pointer).
+    Returns:
+        None.
+    Raises:
+        TypeError: sched is no scheduler, or graph is no graph.
+        ValueError: the graph is malformed, for example with a view of a view.
+        RuntimeError: something was freed, the scheduler is computing, or no backend can compute a node.
+    """
     enter(b"ggml_backend_sched_split_graph")
     cdef Sched s
     with Turn(sched) as s:
         s.split(arg_graph(graph, b"graph"))
 
 def ggml_backend_sched_alloc_graph(sched, graph):
-    """Assigns the graph's nodes and gives its tensors memory, so that inputs can be set; False where it can't be had."""
+    """Assigns the nodes of a graph to backends and gives every tensor without data its memory.
+
+    Set the graph's inputs afterwards, then call ggml_backend_sched_graph_compute. With CPU backends only, a graph
+    that equals the last one tensor by tensor is not planned again. Without parallel, it first waits for work under
+    way.
+
+    Args:
+        sched: handle of a scheduler.
+        graph: the graph (ggml_cgraph pointer).
+    Returns:
+        True, or False if the memory is not available.
+    Raises:
+        TypeError: sched is no scheduler, or graph is no graph.
+        ValueError: the graph is malformed, for example with a view of a view.
+        RuntimeError: something was freed, the scheduler is computing, or no backend can compute a node.
+    """
     enter(b"ggml_backend_sched_alloc_graph")
     cdef Sched s
     with Turn(sched) as s:
         return bool(s.alloc(arg_graph(graph, b"graph"), graph))
 
 def ggml_backend_sched_graph_compute(sched, graph):
-    """Computes the graph, which is allocated before if it was not, and waits for the end; returns a status.
+    """Computes a graph on the backends of a scheduler and waits for the results.
 
-    The status is GGML_STATUS_SUCCESS, too, when the evaluation callback cancelled it.
+    A graph that was not allocated by ggml_backend_sched_alloc_graph just before is allocated first.
+
+    Args:
+        sched: handle of a scheduler.
+        graph: the graph (ggml_cgraph pointer).
+    Returns:
+        GGML_STATUS_SUCCESS (0), also if the evaluation callback cancelled the rest; GGML_STATUS_ALLOC_FAILED (-2)
+        if the memory is not available; or the status of the backend that stopped, as of ggml_backend_graph_compute.
+    Raises:
+        TypeError: sched is no scheduler, or graph is no graph.
+        ValueError: the graph is malformed, or a node does not fit its operands.
+        RuntimeError: something was freed, the scheduler is computing already, no backend can compute a node, or an
+            operation failed.
     """
     enter(b"ggml_backend_sched_graph_compute")
     cdef Sched s
@@ -821,7 +1002,21 @@ def ggml_backend_sched_graph_compute(sched, graph):
     return status
 
 def ggml_backend_sched_graph_compute_async(sched, graph):
-    """ggml_backend_sched_graph_compute that may go on after the call, until ggml_backend_sched_synchronize."""
+    """Starts computing a graph on the backends of a scheduler; ggml_backend_sched_synchronize waits for the end.
+
+    CPU backends complete their splits before the call returns.
+
+    Args:
+        sched: handle of a scheduler.
+        graph: the graph (ggml_cgraph pointer); keep it and its tensors until the work is done.
+    Returns:
+        Status, as of ggml_backend_sched_graph_compute.
+    Raises:
+        TypeError: sched is no scheduler, or graph is no graph.
+        ValueError: the graph is malformed, or a node does not fit its operands.
+        RuntimeError: something was freed, the scheduler is computing already, no backend can compute a node, or an
+            operation failed. Before an exception is raised, the call waits for all backends.
+    """
     enter(b"ggml_backend_sched_graph_compute_async")
     cdef Sched s
     with Turn(sched) as s:
@@ -832,22 +1027,55 @@ def ggml_backend_sched_graph_compute_async(sched, graph):
             raise
 
 def ggml_backend_sched_synchronize(sched):
-    """Returns when all that the scheduler has begun is done."""
+    """Waits until all backends of a scheduler have completed their work.
+
+    Args:
+        sched: handle of a scheduler.
+    Returns:
+        None.
+    Raises:
+        TypeError: sched is None or something else than a scheduler.
+        RuntimeError: sched was freed, or never was a handle.
+    """
     enter(b"ggml_backend_sched_synchronize")
     sched_arg(sched).synchronize()
 
 def ggml_backend_sched_reset(sched):
-    """Forgets the last graph and all assignments by hand; buffers stay."""
+    """Drops the last graph and all assignments by hand; the buffers stay.
+
+    Waits for work under way first. What was planned for the last graph is kept for graphs that equal it.
+
+    Args:
+        sched: handle of a scheduler.
+    Returns:
+        None.
+    Raises:
+        TypeError: sched is None or something else than a scheduler.
+        RuntimeError: sched was freed, or is computing (the call comes from a callback or another thread).
+    """
     enter(b"ggml_backend_sched_reset")
     cdef Sched s
     with Turn(sched) as s:
         s.reset()
 
 def ggml_backend_sched_set_eval_callback(sched, callback, user_data):
-    """Sets what is asked about every node: callback(tensor, ask, user_data) -> bool (ggml_backend_sched_eval_callback); None: nothing.
+    """Sets a function that observes the nodes while a scheduler computes.
 
-    With `ask` True: whether to be shown the result; it is then called again with `ask` False once the node is computed, and
-    False cancels the rest of the graph.
+    It is called once or twice for each node: with ask=True before the node is computed, to tell whether it wants
+    the result; if so, with ask=False when the result is there. Nodes up to a wanted one are computed together. An
+    exception that it raises ends the compute call and is raised there.
+
+    Args:
+        sched: handle of a scheduler.
+        callback: callback(tensor, ask, user_data) -> bool: a Python callable, a ggml_backend_sched_eval_callback or
+            the address of a C function. False with ask=False cancels the rest of the graph. None removes it.
+        user_data: value for the callback: None, an int or an address; of other objects, the address is taken.
+    Returns:
+        None.
+    Raises:
+        TypeError: sched is no scheduler, or callback is no function or one of another signature.
+        ValueError: callback is an address at which there is no function.
+        RuntimeError: sched was freed, or never was a handle.
     """
     enter(b"ggml_backend_sched_set_eval_callback")
     cdef Sched s = sched_arg(sched)
@@ -952,7 +1180,23 @@ cdef object free_copy(object copied):
     copied.graph = _structs.ggml_cgraph_p()
 
 def ggml_backend_graph_copy_(backend, graph):
-    """A copy of the graph and of all its tensors, with their values, in the memory of a backend: a ggml_backend_graph_copy."""
+    """Copies a graph with all its tensors and their data into the memory of a backend.
+
+    Calling the struct type ggml_backend_graph_copy(backend, graph) does the same. Tensors without data are copied
+    without values. Exceptions name the function without the underscore.
+
+    Args:
+        backend: handle of the backend that the copy is for.
+        graph: the graph (ggml_cgraph pointer).
+    Returns:
+        ggml_backend_graph_copy with the fields graph, buffer, and two contexts that hold the tensors
+        (ctx_allocated) and the views (ctx_unallocated). Free it with ggml_backend_graph_copy_free.
+    Raises:
+        TypeError: backend is no backend, or graph is no graph.
+        ValueError: a tensor is a view of a view.
+        RuntimeError: the backend, or a tensor or its memory, was freed.
+        MemoryError: there is no memory for the copies.
+    """
     enter(b"ggml_backend_graph_copy")
     cdef Backend b = backend_arg(backend, "backend")
     return copy_graph(b, arg_graph(graph, b"graph"))
@@ -960,7 +1204,18 @@ def ggml_backend_graph_copy_(backend, graph):
 _structs.ggml_backend_graph_copy._copy = staticmethod(ggml_backend_graph_copy_)
 
 def ggml_backend_graph_copy_free(copy):
-    """Frees what ggml_backend_graph_copy made."""
+    """Frees the buffer and the contexts of a copied graph.
+
+    All fields of the struct become None or NULL, so that a second call does nothing.
+
+    Args:
+        copy: ggml_backend_graph_copy, byref of one or a pointer to it.
+    Returns:
+        None.
+    Raises:
+        TypeError: copy is no such struct, or a field that the caller wrote is of the wrong kind.
+        RuntimeError: the buffer or a context was freed already.
+    """
     enter(b"ggml_backend_graph_copy_free")
     copied = copy.contents if isinstance(copy, ctypes._Pointer) and copy else getattr(copy, "_obj", copy)
     if not isinstance(copied, _structs.ggml_backend_graph_copy):
@@ -983,10 +1238,30 @@ cdef set addresses(object nodes, int n):
         free(found)
 
 def ggml_backend_compare_graph_backend(backend1, backend2, graph, callback, user_data, test_nodes=None, num_test_nodes=0):
-    """Computes the graph on two backends, node by node, and shows both results: callback(index, a, b, user_data) -> bool.
+    """Computes a graph on two backends and shows a callback the results of both.
 
-    False from the callback ends the comparison. With `test_nodes` (an array of tensors), the graph is computed as a whole and
-    only these are shown. The graph is one that backend1 can compute; a copy is made for backend2. Returns True when done.
+    The graph is copied for backend2 first. Without test_nodes, the nodes are computed one after the other, and the
+    callback sees each before the next is computed; with test_nodes, both graphs are computed as a whole first.
+
+    Args:
+        backend1: handle of a backend that can use the graph's memory.
+        backend2: handle of the backend to compare with.
+        graph: the graph (ggml_cgraph pointer), allocated.
+        callback: callback(index, a, b, user_data) -> bool, with the node's index and its tensors on backend1 and
+            backend2: a Python callable, a ggml_backend_eval_callback or the address of a C function. False ends the
+            comparison.
+        user_data: value for the callback: None, an int or an address; of other objects, the address is taken.
+        test_nodes: array of num_test_nodes nodes of the graph to show; None (the default) shows all except
+            reshape, view, permute and transpose nodes.
+        num_test_nodes: number of entries in test_nodes; 0 (the default) means that there is no such array.
+    Returns:
+        True, also if the callback ended the comparison.
+    Raises:
+        TypeError: callback is None, no function or one of another signature, or another argument is of the wrong
+            kind.
+        ValueError: a node does not fit its operands, a tensor has no data, or test_nodes has fewer entries.
+        RuntimeError: something was freed, a backend failed, or the callback changed the graph.
+        MemoryError: there is no memory for the copy of the graph.
     """
     enter(b"ggml_backend_compare_graph_backend")
     cdef Backend a = backend_arg(backend1, "backend1"), b = backend_arg(backend2, "backend2")

@@ -108,9 +108,25 @@ cdef size_t grad_of(ggml_cgraph *g, ggml_tensor **grads, size_t t) noexcept:
     return <size_t>grads[engine.hash_find(&g.visited_hash_set, <ggml_tensor *>t)]
 
 def ggml_graph_export(cgraph, fname):
-    """Writes a graph to a file: structure, names, constants and weights, not what its operations compute; see ggml_graph_import.
+    """Writes a graph with its weights to a file.
 
-    The format is this library's own. ValueError: an operation that calls back into the program. OSError: the file can't be written.
+    The file holds the structure, names and operations of the graph, gradients included, and the values of all
+    tensors that no operation computes, if they have data. Its little-endian format belongs to this library, not to
+    the C library.
+
+    Args:
+        cgraph: graph to write.
+        fname: file to write, bytes or str; an existing file is overwritten.
+    Returns:
+        None.
+    Raises:
+        TypeError: cgraph is not a graph pointer, or fname is neither bytes nor str.
+        ValueError: cgraph is a NULL pointer, or the graph has a custom operation (a callback), a cycle or a tensor
+            with gaps between its elements.
+        RuntimeError: the graph or a tensor it uses was freed.
+        OSError: the file cannot be written.
+    See also:
+        ggml_graph_import reads the file.
     """
     enter(b"ggml_graph_export")
     cdef ggml_cgraph *g = arg_graph(cgraph, b"cgraph")
@@ -268,10 +284,25 @@ cdef void **handle_at(object o, const char *name) except NULL:
     return <void **>p
 
 def ggml_graph_import(fname, ctx_data, ctx_eval):
-    """Reads a graph that ggml_graph_export wrote; makes two contexts and writes them to the pointers: weights in *ctx_data, the rest in *ctx_eval.
+    """Reads a graph from a file that ggml_graph_export wrote.
 
-    The caller frees both. ggml_graph_get_tensor finds inputs and results by name. ValueError: the file is broken or no such file;
-    every record is checked as if it had been built by calls. OSError: it can't be read.
+    It creates two contexts, which the caller frees. ggml_graph_get_tensor finds inputs and results by name. Every
+    record is checked as if its tensor were created by calls.
+
+    Args:
+        fname: file to read, bytes or str.
+        ctx_data: pointer to a c_void_p that receives the context of the weights and inputs.
+        ctx_eval: pointer to a c_void_p that receives the context of all other tensors and the graph.
+    Returns:
+        Pointer to the ggml_cgraph, in the second context.
+    Raises:
+        TypeError: fname is neither bytes nor str, or ctx_data or ctx_eval is not a pointer.
+        ValueError: the file is damaged or has another format or version.
+        MemoryError: the memory for the tensors cannot be allocated.
+        OSError: the file cannot be read.
+    Example:
+        data, evaluated = ctypes.c_void_p(), ctypes.c_void_p()
+        graph = ggml.ggml_graph_import("model.graph", ctypes.byref(data), ctypes.byref(evaluated))
     """
     enter(b"ggml_graph_import")
     cdef void **to_data = handle_at(ctx_data, b"ctx_data")

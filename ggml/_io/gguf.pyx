@@ -670,16 +670,39 @@ cdef object open_path(object fname):
     return file, os.fstat(file.fileno()).st_size
 
 def gguf_init_empty():
-    """A new GGUF context without keys and tensors: to be filled and written. Returns its handle (int)."""
+    """Creates a GGUF context without keys and tensors, to be filled and written.
+
+    Its format version is 3 and its alignment 32 bytes, until a key "general.alignment" is set.
+
+    Returns:
+        Handle (int) of the new GGUF context. Free it with gguf_free.
+    """
     return opened(File())
 
 def gguf_init_from_file(fname, params):
-    """Reads a GGUF file (version 2 or 3, either byte order); returns the handle of its context.
+    """Reads the metadata of a GGUF file and, if requested, its tensors.
 
-    params: gguf_init_params; where `params.ctx` points to a c_void_p, a ggml context with the tensors is made and put
-    there. Their data are read into it unless `params.no_alloc`; its first tensor is then the data of all as one ("GGUF
-    tensor data binary blob"). OSError: the file can't be read. ValueError: it is no sound GGUF file; the message names
-    key or tensor and the offset. Files of metadata only (see gguf_write_to_file) are sound where no_alloc is True.
+    Versions 2 and 3 are read, in either byte order. Every count and length is compared with the bytes that are left
+    in the file before memory is allocated for it. A file of metadata only (see gguf_write_to_file) is accepted when
+    params.no_alloc is True.
+
+    Args:
+        fname: path, as str, bytes or os.PathLike.
+        params: gguf_init_params. Where params.ctx points to a c_void_p, a new ggml context with one tensor per
+            tensor of the file is created and its handle is stored there; free it with ggml_free. Unless
+            params.no_alloc is True, the tensor data are read into that context; its first tensor is then an i8
+            vector named "GGUF tensor data binary blob" that holds the data of all tensors (only if the alignment is
+            8 or more).
+    Returns:
+        Handle (int) of the new GGUF context. Free it with gguf_free.
+    Raises:
+        TypeError: fname is no path, or params is not a gguf_init_params.
+        OSError: the file cannot be opened or read, or is not a regular file.
+        ValueError: the file is not a valid GGUF file. The message names the key or tensor and the offset in the
+            file.
+        MemoryError: there is not enough memory for the metadata or the tensor data.
+    See also:
+        gguf_init_from_file_mmap, which does not copy the tensor data.
     """
     enter(b"gguf_init_from_file")
     cdef PathSource s = PathSource()
@@ -689,11 +712,25 @@ def gguf_init_from_file(fname, params):
         return read_from(s, params, b"gguf_init_from_file")
 
 def gguf_init_from_file_mmap(fname, params):
-    """Like gguf_init_from_file, but the tensors show the pages of the file: nothing is copied, they are read when used.
+    """Maps a GGUF file into memory, so that its tensors use the pages of the file without a copy.
 
-    Writing to a tensor changes memory, not the file. The pages stay as long as the GGUF context, the ggml context or a
-    view of a tensor does. The file must not be cut while it is mapped (replacing it by another is fine). ValueError: as
-    there; or the data can't be used in place: other byte order, alignment below 8. (Not a function of the C library.)
+    The operating system reads pages on first access, and processes that map the same file share them. Writing to a
+    tensor changes this process's memory only, never the file. The mapping lives as long as the GGUF context, the
+    ggml context or a NumPy or DLPack view of a tensor. The file must not be truncated in the meantime; replacing it
+    by another file of the same name is safe. This function is not part of the C library.
+
+    Args:
+        fname: path, as str, bytes or os.PathLike.
+        params: gguf_init_params, as in gguf_init_from_file. With no_alloc the tensors get no data, but
+            gguf_get_data still gives the address of the mapped data.
+    Returns:
+        Handle (int) of the new GGUF context. Free it with gguf_free.
+    Raises:
+        TypeError: fname is no path, or params is not a gguf_init_params.
+        OSError: the file cannot be opened or mapped, or is not a regular file.
+        ValueError: the file is not a valid GGUF file, or its data cannot be used in place because it has the other
+            byte order or an alignment below 8.
+        MemoryError: there is not enough memory for the metadata.
     """
     enter(b"gguf_init_from_file_mmap")
     cdef Source s = Source()
@@ -718,7 +755,21 @@ def gguf_init_from_file_mmap(fname, params):
     return opened(f)
 
 def gguf_init_from_file_ptr(file, params):
-    """Like gguf_init_from_file, from the position of a C FILE on (see ggml_fopen)."""
+    """Reads GGUF data from an open C FILE, starting at its current position.
+
+    The FILE must be seekable and stays open; its position after the call is not specified.
+
+    Args:
+        file: address of the FILE (see ggml_fopen).
+        params: gguf_init_params, as in gguf_init_from_file.
+    Returns:
+        Handle (int) of the new GGUF context. Free it with gguf_free.
+    Raises:
+        TypeError: file is None, or params is not a gguf_init_params.
+        OSError: the FILE has no position, or reading failed.
+        ValueError: file is not the address of a C FILE, or what it holds from there on is not valid GGUF data.
+        MemoryError: there is not enough memory for the metadata or the tensor data.
+    """
     enter(b"gguf_init_from_file_ptr")
     cdef StdioSource s = StdioSource()
     cdef long long at, end
@@ -740,7 +791,22 @@ cdef FILE *stdio(object file) except NULL:
     return f
 
 def gguf_init_from_buffer(data, size, params):
-    """Like gguf_init_from_file, from `size` bytes of memory; everything is copied."""
+    """Reads a GGUF file that lies in memory.
+
+    Keys, tensor descriptions and (if params requests them) tensor data are copied: nothing refers to `data` after
+    the call.
+
+    Args:
+        data: the file's bytes: bytes, a contiguous buffer such as a NumPy array, a ctypes array or an address.
+        size: length of the file in bytes, 0 or more.
+        params: gguf_init_params, as in gguf_init_from_file.
+    Returns:
+        Handle (int) of the new GGUF context. Free it with gguf_free.
+    Raises:
+        TypeError: data is neither a buffer nor an address, or params is not a gguf_init_params.
+        ValueError: data has fewer than `size` bytes or is not readable, or the bytes are not a valid GGUF file.
+        MemoryError: there is not enough memory for the metadata or the tensor data.
+    """
     enter(b"gguf_init_from_buffer")
     cdef Source s = Source()
     cdef void *p
@@ -753,10 +819,24 @@ def gguf_init_from_buffer(data, size, params):
     return read_from(s, params, b"gguf_init_from_buffer")
 
 def gguf_init_from_callback(callback, userdata, max_chunk_read, max_expected_size, params):
-    """Like gguf_init_from_file, through callback(userdata, output, offset, size), which returns how many bytes it read.
+    """Reads a GGUF file through a function that delivers ranges of its bytes.
 
-    max_chunk_read: bytes asked for at a time at most; 0: no limit. max_expected_size: bytes of the file at most; 0: not
-    known.
+    Args:
+        callback: called as callback(userdata, output, offset, size) during this call only. It writes up to `size`
+            bytes of the file, from byte `offset` on, to the address `output`, and returns how many it wrote. Fewer
+            than `size` is allowed; 0 means the end of the file. A range may be requested twice. An exception raised
+            in it leaves this function.
+        userdata: address that the callback receives, or None.
+        max_chunk_read: largest `size` that is requested, in bytes; 0 for no limit.
+        max_expected_size: upper bound of the file's size in bytes; 0 if it is not known.
+        params: gguf_init_params, as in gguf_init_from_file.
+    Returns:
+        Handle (int) of the new GGUF context. Free it with gguf_free.
+    Raises:
+        TypeError: callback is None or not callable, or params is not a gguf_init_params.
+        ValueError: the bytes are not a valid GGUF file, the callback returned more than `size`, or a size is
+            negative.
+        MemoryError: there is not enough memory for the metadata or the tensor data.
     """
     enter(b"gguf_init_from_callback")
     cdef CallbackSource s = CallbackSource()
@@ -772,62 +852,191 @@ def gguf_init_from_callback(callback, userdata, max_chunk_read, max_expected_siz
     return read_from(s, params, b"gguf_init_from_callback")
 
 def gguf_free(ctx):
-    """Frees a GGUF context; a ggml context made with it stays. None is accepted."""
+    """Frees a GGUF context. A ggml context that was created together with it stays.
+
+    Args:
+        ctx: handle of the GGUF context, or None, which does nothing.
+    Returns:
+        None.
+    Raises:
+        TypeError: ctx is not a handle.
+        RuntimeError: ctx was freed already, or is not a GGUF context.
+    """
     if ctx is not None:
         X(ctx, b"gguf_free")
         del live[ctx.value if isinstance(ctx, ctypes.c_void_p) else ctx]
 
 # ---- questions -------------------------------------------------------------------------------------------------------
 def gguf_type_name(type):
-    """The name of a value type (bytes), None where there is no such type."""
+    """Gives the name of a value type of GGUF keys.
+
+    Args:
+        type: GGUF_TYPE_* (int).
+    Returns:
+        Name as bytes: b"u8", b"i8", b"u16", b"i16", b"u32", b"i32", b"f32", b"bool", b"str", b"arr", b"u64", b"i64"
+        or b"f64"; None if there is no such type.
+    Raises:
+        TypeError: type is not an integer.
+        ValueError: type does not fit into 32 bits.
+    """
     enter(b"gguf_type_name")
     cdef int k = arg_int32(type, b"type")
     return NAMES[k] if 0 <= k < N_TYPES else None
 
 def gguf_get_version(ctx):
-    """The version of the format."""
+    """Reports the version of the GGUF format that a context has.
+
+    A context that is written keeps the version of the file it was read from.
+
+    Args:
+        ctx: GGUF context.
+    Returns:
+        2 or 3 for a file that was read, 3 for a context of gguf_init_empty.
+    Raises:
+        TypeError: ctx is not a handle.
+        RuntimeError: ctx was freed, or is not a GGUF context.
+    """
     return X(ctx, b"gguf_get_version").version
 
 def gguf_get_alignment(ctx):
-    """Of the tensor data, in bytes."""
+    """Reports the alignment of the tensor data.
+
+    It is the value of the key "general.alignment", or 32 without that key. Each tensor's data begin at a multiple
+    of it, counted from the start of the tensor data.
+
+    Args:
+        ctx: GGUF context.
+    Returns:
+        Alignment in bytes, a power of two.
+    Raises:
+        TypeError: ctx is not a handle.
+        RuntimeError: ctx was freed, or is not a GGUF context.
+    """
     return X(ctx, b"gguf_get_alignment").alignment
 
 def gguf_get_data_offset(ctx):
-    """Where the tensor data begin in the file that was read; 0 where none was."""
+    """Reports where the tensor data begin in the file that was read.
+
+    For gguf_init_from_file_ptr the offset counts from the beginning of the FILE, not from the position at which the
+    GGUF data begin.
+
+    Args:
+        ctx: GGUF context.
+    Returns:
+        Offset in bytes; 0 if the context was not read from a file.
+    Raises:
+        TypeError: ctx is not a handle.
+        RuntimeError: ctx was freed, or is not a GGUF context.
+    """
     return X(ctx, b"gguf_get_data_offset").data_offset
 
 def gguf_get_data(ctx):
-    """Address of the tensor data, where they were read into one piece of memory that is still there; else None."""
+    """Gives the address of the tensor data that were read or mapped as one block.
+
+    Tensor i begins gguf_get_tensor_offset(ctx, i) bytes after it. The block belongs to the ggml context that was
+    created with the file, or to the mapping of gguf_init_from_file_mmap.
+
+    Args:
+        ctx: GGUF context.
+    Returns:
+        Address (int). None if no data were read, if the file's alignment is below 8, or if the memory was freed.
+    Raises:
+        TypeError: ctx is not a handle.
+        RuntimeError: ctx was freed, or is not a GGUF context.
+    """
     cdef File f = X(ctx, b"gguf_get_data")
     return <size_t>f.data if f.data != NULL and engine.region_of_data(f.data) != NULL else None
 
 def gguf_get_n_kv(ctx):
-    """Number of keys."""
+    """Counts the keys of a GGUF context.
+
+    Args:
+        ctx: GGUF context.
+    Returns:
+        Number of keys; their indices are 0 to that number - 1.
+    Raises:
+        TypeError: ctx is not a handle.
+        RuntimeError: ctx was freed, or is not a GGUF context.
+    """
     return len(X(ctx, b"gguf_get_n_kv").pairs)
 
 def gguf_find_key(ctx, key):
-    """The index of a key, -1: there is none."""
+    """Finds the index of a key by its name, in constant time.
+
+    Args:
+        ctx: GGUF context.
+        key: name of the key, as bytes or str.
+    Returns:
+        Index (int), or -1 if there is no such key. Indices change when keys are set or removed.
+    Raises:
+        TypeError: ctx is not a handle, or key is neither bytes nor str.
+        RuntimeError: ctx was freed, or is not a GGUF context.
+    """
     cdef File f = X(ctx, b"gguf_find_key")
     return f.keys.get(arg_text(key, b"key"), -1)
 
 def gguf_get_key(ctx, key_id):
-    """The key (bytes) with that index."""
+    """Gives the name of a key.
+
+    Args:
+        ctx: GGUF context.
+        key_id: index of the key, 0 to gguf_get_n_kv(ctx) - 1.
+    Returns:
+        Name as bytes (UTF-8).
+    Raises:
+        TypeError: ctx is not a handle, or key_id is not an integer.
+        ValueError: there is no key with this index.
+        RuntimeError: ctx was freed, or is not a GGUF context.
+    """
     return X(ctx, b"gguf_get_key").pair(key_id).key
 
 def gguf_get_kv_type(ctx, key_id):
-    """The type of a value: GGUF_TYPE_*; of all arrays GGUF_TYPE_ARRAY."""
+    """Gives the type of a key's value.
+
+    Args:
+        ctx: GGUF context.
+        key_id: index of the key, 0 to gguf_get_n_kv(ctx) - 1.
+    Returns:
+        GGUF_TYPE_* (int); GGUF_TYPE_ARRAY for every array (see gguf_get_arr_type).
+    Raises:
+        TypeError: ctx is not a handle, or key_id is not an integer.
+        ValueError: there is no key with this index.
+        RuntimeError: ctx was freed, or is not a GGUF context.
+    """
     cdef Pair p = X(ctx, b"gguf_get_kv_type").pair(key_id)
     return ARRAY if p.array else p.type
 
 def gguf_get_arr_type(ctx, key_id):
-    """The type of an array's items."""
+    """Gives the type of the items of an array.
+
+    Args:
+        ctx: GGUF context.
+        key_id: index of the key, 0 to gguf_get_n_kv(ctx) - 1.
+    Returns:
+        GGUF_TYPE_* (int), never GGUF_TYPE_ARRAY: arrays of arrays are not supported.
+    Raises:
+        TypeError: ctx is not a handle, or key_id is not an integer.
+        ValueError: there is no key with this index, or its value is not an array.
+        RuntimeError: ctx was freed, or is not a GGUF context.
+    """
     cdef Pair p = X(ctx, b"gguf_get_arr_type").pair(key_id)
     if not p.array:
         fail(ValueError, f"key {quoted(p.key)} is {type_text(p)}: need an array")
     return p.type
 
 def gguf_get_arr_n(ctx, key_id):
-    """The number of an array's items; 1 where the value is no array."""
+    """Counts the items of an array.
+
+    Args:
+        ctx: GGUF context.
+        key_id: index of the key, 0 to gguf_get_n_kv(ctx) - 1.
+    Returns:
+        Number of items; 1 if the value is not an array.
+    Raises:
+        TypeError: ctx is not a handle, or key_id is not an integer.
+        ValueError: there is no key with this index.
+        RuntimeError: ctx was freed, or is not a GGUF context.
+    """
     return X(ctx, b"gguf_get_arr_n").pair(key_id).n
 
 cdef bytes plain(Pair p, int type):
@@ -854,13 +1063,38 @@ cdef object string_at(Pair p, size_t i):
     return PyBytes_FromStringAndSize(data + at + 8, <Py_ssize_t>n)
 
 def gguf_get_val_str(ctx, key_id):
-    """The string (bytes) of a key."""
+    """Reads a key's string.
+
+    Args:
+        ctx: GGUF context.
+        key_id: index of the key, 0 to gguf_get_n_kv(ctx) - 1.
+    Returns:
+        The string as bytes (UTF-8). For an array of exactly one string, that string.
+    Raises:
+        TypeError: ctx is not a handle, or key_id is not an integer.
+        ValueError: there is no key with this index, or its value is not a string.
+        RuntimeError: ctx was freed, or is not a GGUF context.
+    """
     cdef Pair p = X(ctx, b"gguf_get_val_str").pair(key_id)
     plain(p, STRING)
     return string_at(p, 0)
 
 def gguf_get_arr_str(ctx, key_id, i):
-    """String i (bytes) of an array of strings."""
+    """Reads one string of an array of strings.
+
+    The first call for an array computes the positions of all its strings; further calls take constant time.
+
+    Args:
+        ctx: GGUF context.
+        key_id: index of the key, 0 to gguf_get_n_kv(ctx) - 1.
+        i: index of the string, 0 to gguf_get_arr_n(ctx, key_id) - 1.
+    Returns:
+        The string as bytes (UTF-8). A value that is a single string counts as an array of one.
+    Raises:
+        TypeError: ctx is not a handle, or an index is not an integer.
+        ValueError: there is no key or no string with this index, or the value does not consist of strings.
+        RuntimeError: ctx was freed, or is not a GGUF context.
+    """
     cdef Pair p = X(ctx, b"gguf_get_arr_str").pair(key_id)
     cdef size_t k = arg_size(i, b"i")
     if p.type != STRING:
@@ -870,44 +1104,151 @@ def gguf_get_arr_str(ctx, key_id, i):
     return string_at(p, k)
 
 def gguf_get_val_data(ctx, key_id):
-    """Address of a value that is no string and no array; it stays as long as the key."""
+    """Gives the address of a key's number or bool.
+
+    The bytes are in this machine's byte order. They stay valid until the key is replaced or removed, or the context
+    is freed.
+
+    Args:
+        ctx: GGUF context.
+        key_id: index of the key, 0 to gguf_get_n_kv(ctx) - 1.
+    Returns:
+        Address (int) of one value of the type gguf_get_kv_type. For an array with one item, the address of the
+        item.
+    Raises:
+        TypeError: ctx is not a handle, or key_id is not an integer.
+        ValueError: there is no key with this index, or its value is a string or an array of another length than 1.
+        RuntimeError: ctx was freed, or is not a GGUF context.
+    """
     cdef bytes data = plain(X(ctx, b"gguf_get_val_data").pair(key_id), -1)
     return <size_t>PyBytes_AS_STRING(data)
 
 def gguf_get_arr_data(ctx, key_id):
-    """Address of the first item of an array that is not of strings; it stays as long as the key. None: it is empty."""
+    """Gives the address of the items of an array of numbers or bools.
+
+    The items are contiguous, in this machine's byte order, and stay valid until the key is replaced or removed, or
+    the context is freed.
+
+    Args:
+        ctx: GGUF context.
+        key_id: index of the key, 0 to gguf_get_n_kv(ctx) - 1.
+    Returns:
+        Address (int) of the first item, None if the array is empty. For a single number or bool, its address.
+    Raises:
+        TypeError: ctx is not a handle, or key_id is not an integer.
+        ValueError: there is no key with this index, or its items are strings (see gguf_get_arr_str).
+        RuntimeError: ctx was freed, or is not a GGUF context.
+    """
     cdef Pair p = X(ctx, b"gguf_get_arr_data").pair(key_id)
     if p.type == STRING:
         fail(ValueError, f"key {quoted(p.key)} is {type_text(p)}: need an array of values of fixed size")
     return <size_t>PyBytes_AS_STRING(p.data) if p.n else None
 
 def gguf_get_n_tensors(ctx):
-    """Number of tensors."""
+    """Counts the tensors of a GGUF context.
+
+    Args:
+        ctx: GGUF context.
+    Returns:
+        Number of tensors; their indices are 0 to that number - 1.
+    Raises:
+        TypeError: ctx is not a handle.
+        RuntimeError: ctx was freed, or is not a GGUF context.
+    """
     return len(X(ctx, b"gguf_get_n_tensors").infos)
 
 def gguf_find_tensor(ctx, name):
-    """The index of a tensor, -1: there is none."""
+    """Finds the index of a tensor by its name, in constant time.
+
+    Args:
+        ctx: GGUF context.
+        name: name of the tensor, as bytes or str.
+    Returns:
+        Index (int), or -1 if there is no such tensor.
+    Raises:
+        TypeError: ctx is not a handle, or name is neither bytes nor str.
+        RuntimeError: ctx was freed, or is not a GGUF context.
+    """
     cdef File f = X(ctx, b"gguf_find_tensor")
     return f.names.get(arg_text(name, b"name"), -1)
 
 def gguf_get_tensor_offset(ctx, tensor_id):
-    """Where a tensor's data begin in the tensor data."""
+    """Reports where a tensor's data begin within the tensor data.
+
+    Args:
+        ctx: GGUF context.
+        tensor_id: index of the tensor, 0 to gguf_get_n_tensors(ctx) - 1.
+    Returns:
+        Offset in bytes from the start of the tensor data, a multiple of the alignment. In the file, add
+        gguf_get_data_offset(ctx).
+    Raises:
+        TypeError: ctx is not a handle, or tensor_id is not an integer.
+        ValueError: there is no tensor with this index.
+        RuntimeError: ctx was freed, or is not a GGUF context.
+    """
     return X(ctx, b"gguf_get_tensor_offset").tensor(tensor_id).offset
 
 def gguf_get_tensor_name(ctx, tensor_id):
-    """A tensor's name (bytes)."""
+    """Gives the name of a tensor in a GGUF context.
+
+    Args:
+        ctx: GGUF context.
+        tensor_id: index of the tensor, 0 to gguf_get_n_tensors(ctx) - 1.
+    Returns:
+        Name as bytes (UTF-8).
+    Raises:
+        TypeError: ctx is not a handle, or tensor_id is not an integer.
+        ValueError: there is no tensor with this index.
+        RuntimeError: ctx was freed, or is not a GGUF context.
+    """
     return X(ctx, b"gguf_get_tensor_name").tensor(tensor_id).name
 
 def gguf_get_tensor_type(ctx, tensor_id):
-    """A tensor's type: GGML_TYPE_*."""
+    """Gives the element type of a tensor in a GGUF context.
+
+    Args:
+        ctx: GGUF context.
+        tensor_id: index of the tensor, 0 to gguf_get_n_tensors(ctx) - 1.
+    Returns:
+        GGML_TYPE_* (int).
+    Raises:
+        TypeError: ctx is not a handle, or tensor_id is not an integer.
+        ValueError: there is no tensor with this index.
+        RuntimeError: ctx was freed, or is not a GGUF context.
+    """
     return X(ctx, b"gguf_get_tensor_type").tensor(tensor_id).type
 
 def gguf_get_tensor_size(ctx, tensor_id):
-    """The bytes of a tensor's data."""
+    """Computes how many bytes a tensor's data take, without the padding after them.
+
+    Args:
+        ctx: GGUF context.
+        tensor_id: index of the tensor, 0 to gguf_get_n_tensors(ctx) - 1.
+    Returns:
+        Size in bytes.
+    Raises:
+        TypeError: ctx is not a handle, or tensor_id is not an integer.
+        ValueError: there is no tensor with this index.
+        RuntimeError: ctx was freed, or is not a GGUF context.
+    """
     return X(ctx, b"gguf_get_tensor_size").tensor(tensor_id).size
 
 def gguf_get_tensor_shape(ctx, tensor_id):
-    """The sizes of a tensor's dimensions as the file has them, innermost first. (Not a function of the C library.)"""
+    """Gives the shape of a tensor as the file states it.
+
+    This function is not part of the C library.
+
+    Args:
+        ctx: GGUF context.
+        tensor_id: index of the tensor, 0 to gguf_get_n_tensors(ctx) - 1.
+    Returns:
+        Tuple of 0 to 4 int, dimension 0 (the innermost) first. A tensor of gguf_add_tensor has no trailing
+        dimensions of size 1, but at least one dimension.
+    Raises:
+        TypeError: ctx is not a handle, or tensor_id is not an integer.
+        ValueError: there is no tensor with this index.
+        RuntimeError: ctx was freed, or is not a GGUF context.
+    """
     cdef Info t = X(ctx, b"gguf_get_tensor_shape").tensor(tensor_id)
     return tuple([t.ne[i] for i in range(t.n_dims)])
 
@@ -974,12 +1315,47 @@ cdef bytes string_bytes(object text, const char *role):
     return raw64(len(raw)) + raw
 
 def gguf_set_val_str(ctx, key, val):
-    """Sets a key to a string (bytes or str); it becomes the last one."""
+    """Sets a key to a string.
+
+    A key of that name is replaced. The key becomes the last one; the indices of the keys after its old place
+    decrease by 1.
+
+    Args:
+        ctx: GGUF context.
+        key: name of the key, as bytes or str: 1 to 65535 bytes of UTF-8 without a zero byte.
+        val: the string, as bytes or str, in UTF-8.
+    Returns:
+        None.
+    Raises:
+        TypeError: ctx is not a handle, or key or val is neither bytes nor str.
+        ValueError: key or val is not valid, or key is "general.alignment", which must be of type u32.
+        RuntimeError: ctx was freed, or is not a GGUF context.
+    """
     cdef File f = X(ctx, b"gguf_set_val_str")
     f.set_pair(new_pair(key, STRING, False, 1, string_bytes(val, b"val")))
 
 def gguf_set_arr_data(ctx, key, type, data, n):
-    """Sets a key to an array of n items of a type (GGUF_TYPE_*, but strings and arrays), copied from memory."""
+    """Sets a key to an array of numbers or bools, which is copied.
+
+    A key of that name is replaced. The key becomes the last one.
+
+    Args:
+        ctx: GGUF context.
+        key: name of the key, as bytes or str: 1 to 65535 bytes of UTF-8 without a zero byte.
+        type: GGUF_TYPE_* of the items, but neither GGUF_TYPE_STRING nor GGUF_TYPE_ARRAY.
+        data: the items, contiguous and in this machine's byte order: a buffer such as a NumPy array, a ctypes array
+            or an address. Bools are single bytes 0 or 1. None is accepted if n is 0.
+        n: number of items, 0 or more.
+    Returns:
+        None.
+    Raises:
+        TypeError: an argument is of the wrong kind.
+        ValueError: key or type is not valid, data holds fewer than n items or is not readable, or a bool is neither
+            0 nor 1.
+        RuntimeError: ctx was freed, or is not a GGUF context.
+    See also:
+        gguf_set_arr_str for strings.
+    """
     cdef File f = X(ctx, b"gguf_set_arr_data")
     cdef int k = arg_int32(type, b"type")
     cdef size_t count = arg_size(n, b"n"), size
@@ -997,7 +1373,23 @@ def gguf_set_arr_data(ctx, key, type, data, n):
     f.set_pair(new_pair(key, k, True, count, copy))
 
 def gguf_set_arr_str(ctx, key, data, n):
-    """Sets a key to an array of n strings: a list of bytes or str, a ctypes array of c_char_p or a pointer to them."""
+    """Sets a key to an array of strings.
+
+    A key of that name is replaced. The key becomes the last one.
+
+    Args:
+        ctx: GGUF context.
+        key: name of the key, as bytes or str: 1 to 65535 bytes of UTF-8 without a zero byte.
+        data: list or tuple of bytes or str, ctypes array of c_char_p, or pointer to c_char_p. The strings must be
+            UTF-8; they are copied.
+        n: number of strings, 0 or more. More entries of data are ignored.
+    Returns:
+        None.
+    Raises:
+        TypeError: an argument is of the wrong kind, or an entry of data is neither bytes nor str.
+        ValueError: key is not valid, data has fewer than n entries or is not readable, or a string is not UTF-8.
+        RuntimeError: ctx was freed, or is not a GGUF context.
+    """
     cdef File f = X(ctx, b"gguf_set_arr_str")
     cdef size_t count = arg_size(n, b"n")
     if not isinstance(data, (list, tuple, ctypes.Array, ctypes._Pointer)) or (count and not data):
@@ -1010,18 +1402,57 @@ def gguf_set_arr_str(ctx, key, data, n):
     f.set_pair(new_pair(key, STRING, True, count, b"".join(strings)))
 
 def gguf_set_kv(ctx, src):
-    """Copies every key of the GGUF context `src`."""
+    """Copies all keys and values of one GGUF context to another.
+
+    Keys that exist in ctx are replaced. The copied keys become the last ones, in the order of src.
+
+    Args:
+        ctx: GGUF context that receives the keys.
+        src: GGUF context whose keys are copied; it does not change.
+    Returns:
+        None.
+    Raises:
+        TypeError: ctx or src is not a handle.
+        RuntimeError: ctx or src was freed, or is not a GGUF context.
+    """
     cdef File f = X(ctx, b"gguf_set_kv"), g = X(src, b"gguf_set_kv")
     for p in list(g.pairs):
         f.set_pair(p)                      # pairs do not change once they are made
 
 def gguf_remove_key(ctx, key):
-    """Removes a key; returns the index that it had, -1: there was none."""
+    """Removes a key and its value.
+
+    The indices of the keys after it decrease by 1. Without "general.alignment" the alignment is 32 again, and the
+    offsets of the tensors are recomputed.
+
+    Args:
+        ctx: GGUF context.
+        key: name of the key, as bytes or str.
+    Returns:
+        Index (int) that the key had, or -1 if there was no such key.
+    Raises:
+        TypeError: ctx is not a handle, or key is neither bytes nor str.
+        RuntimeError: ctx was freed, or is not a GGUF context.
+    """
     cdef File f = X(ctx, b"gguf_remove_key")
     return f.remove(arg_text(key, b"key"))
 
 def gguf_add_tensor(ctx, tensor):
-    """Adds a tensor: its name, shape and type now; its data, which have to stay, when the file is written."""
+    """Appends a tensor to a GGUF context.
+
+    Its name, shape, type and data address are taken over now; its data are read when the file is written and must
+    exist until then. A tensor without data can be added for metadata, or gets data from gguf_set_tensor_data.
+
+    Args:
+        ctx: GGUF context.
+        tensor: any shape and any type, contiguous, with a name (see ggml_set_name) that no other tensor of ctx has.
+    Returns:
+        None.
+    Raises:
+        TypeError: ctx is not a handle, or tensor is None or of the wrong kind.
+        ValueError: the tensor has no name or a name that is taken or not UTF-8, or is not contiguous.
+        RuntimeError: ctx or the tensor's context was freed.
+    """
     cdef File f = X(ctx, b"gguf_add_tensor")
     cdef ggml_tensor *t = arg_tensor(tensor, b"tensor")
     cdef Info info = Info.__new__(Info)
@@ -1048,7 +1479,23 @@ def gguf_add_tensor(ctx, tensor):
     f.data_size = padded(info.offset + info.size, f.alignment)
 
 def gguf_set_tensor_type(ctx, name, type):
-    """Gives a tensor another type: those behind it move. It has no data then until gguf_set_tensor_data is called."""
+    """Changes the type of a tensor in a GGUF context.
+
+    The offsets of the tensors after it change, and it has no data until gguf_set_tensor_data is called: its data
+    are not converted. A type that it has already changes nothing.
+
+    Args:
+        ctx: GGUF context.
+        name: name of the tensor, as bytes or str.
+        type: GGML_TYPE_*.
+    Returns:
+        None.
+    Raises:
+        TypeError: ctx is not a handle, or another argument is of the wrong kind.
+        ValueError: there is no tensor of that name, type is not a tensor type, or ne0 is not a multiple of its
+            block.
+        RuntimeError: ctx was freed, or is not a GGUF context.
+    """
     cdef File f = X(ctx, b"gguf_set_tensor_type")
     cdef Info t = f.find_tensor(name)
     cdef int before = t.type
@@ -1064,9 +1511,21 @@ def gguf_set_tensor_type(ctx, name, type):
     f.place(f.names[t.name] + 1)
 
 def gguf_set_tensor_data(ctx, name, data):
-    """Sets where a tensor's data are: memory of gguf_get_tensor_size bytes, which is read when the file is written.
+    """Sets where the data of a tensor are.
 
-    Objects with a known size (bytes, arrays, NumPy) are kept alive; behind a bare address the memory has to stay.
+    They are not copied, but read when the file is written. Objects such as bytes and NumPy arrays are kept alive by
+    the context; memory that is given by its bare address must exist until then.
+
+    Args:
+        ctx: GGUF context.
+        name: name of the tensor, as bytes or str.
+        data: gguf_get_tensor_size bytes or more: bytes, a contiguous buffer, a ctypes array or an address.
+    Returns:
+        None.
+    Raises:
+        TypeError: an argument is of the wrong kind, or data is None.
+        ValueError: there is no tensor of that name, or data is too small or not readable.
+        RuntimeError: ctx was freed, or is not a GGUF context.
     """
     cdef File f = X(ctx, b"gguf_set_tensor_data")
     cdef Info t = f.find_tensor(name)
@@ -1127,11 +1586,34 @@ cdef int write_to(File f, object write, bint only_meta) except -1:
     return 0
 
 def gguf_get_meta_size(ctx):
-    """Bytes of a file's metadata, padded to the alignment."""
+    """Computes the size of the metadata as they are written.
+
+    The metadata are the header, the keys with their values and the descriptions of the tensors, padded to the
+    alignment.
+
+    Args:
+        ctx: GGUF context.
+    Returns:
+        Size in bytes.
+    Raises:
+        TypeError: ctx is not a handle.
+        RuntimeError: ctx was freed, or is not a GGUF context.
+    """
     return len(metadata(X(ctx, b"gguf_get_meta_size")))
 
 def gguf_get_meta_data(ctx, data):
-    """Writes a file's metadata to memory of gguf_get_meta_size bytes."""
+    """Writes the metadata to memory: the bytes that gguf_write_to_file writes before the tensor data.
+
+    Args:
+        ctx: GGUF context.
+        data: writable memory of gguf_get_meta_size(ctx) bytes: a buffer, a ctypes array or an address.
+    Returns:
+        None.
+    Raises:
+        TypeError: ctx is not a handle, or data is neither a buffer nor an address.
+        ValueError: data is None or too small.
+        RuntimeError: ctx was freed, or is not a GGUF context.
+    """
     cdef bytes meta = metadata(X(ctx, b"gguf_get_meta_data"))
     cdef void *p
     arg_buffer(data, b"data", len(meta), &p)
@@ -1167,10 +1649,22 @@ def _write_all(file, data):
         view = view[file.write(view):]
 
 def gguf_write_to_file(ctx, fname, only_meta):
-    """Writes a file: all, or only its metadata. Returns whether that worked; why not is logged (see ggml_log_set).
+    """Writes a GGUF context to a file.
 
-    A file of that name is replaced when the new one is complete. ValueError, RuntimeError: a tensor has no data, or no
-    longer.
+    The bytes go to a temporary file beside it, which replaces a file of that name once it is complete, so that an
+    interrupted call never leaves half a file. Devices and pipes are written directly.
+
+    Args:
+        ctx: GGUF context.
+        fname: path, as str, bytes or os.PathLike.
+        only_meta: True to write the metadata without the tensor data.
+    Returns:
+        True if the file was written. False if the operating system reported an error, which is logged (see
+        ggml_log_set).
+    Raises:
+        TypeError: an argument is of the wrong kind.
+        ValueError: a tensor has no data, or its data reach beyond their memory (unless only_meta).
+        RuntimeError: ctx or the data of a tensor were freed.
     """
     cdef File f = X(ctx, b"gguf_write_to_file")
     cdef bint meta = arg_bool(only_meta, b"only_meta")
@@ -1195,7 +1689,21 @@ cdef class Stdio:
             raise OSError("writing failed")
 
 def gguf_write_to_file_ptr(ctx, file, only_meta):
-    """Like gguf_write_to_file, to a C FILE (see ggml_fopen), from its position on."""
+    """Writes a GGUF context to an open C FILE, from its current position on.
+
+    The FILE is flushed and stays open. Bytes that were written before an error remain in it.
+
+    Args:
+        ctx: GGUF context.
+        file: address of the FILE (see ggml_fopen).
+        only_meta: True to write the metadata without the tensor data.
+    Returns:
+        True if everything was written. False if writing failed, which is logged (see ggml_log_set).
+    Raises:
+        TypeError: ctx is not a handle, or file is None or not an address.
+        ValueError: file is not the address of a C FILE, or a tensor has no data (unless only_meta).
+        RuntimeError: ctx or the data of a tensor were freed.
+    """
     cdef File f = X(ctx, b"gguf_write_to_file_ptr")
     cdef Stdio out = Stdio()
     cdef bint meta = arg_bool(only_meta, b"only_meta")

@@ -41,23 +41,62 @@ cdef void quantize_part(void *data, int64_t i) noexcept nogil:
         job.failed = 1
 
 def ggml_quantize_init(type):
-    """Prepares the tables of a type. Not needed: they are made when first used."""
+    """Prepares quantisation to a type.
+
+    The call is not necessary: tables are built when they are first used. It only checks the type.
+
+    Args:
+        type: GGML_TYPE_*.
+    Returns:
+        None.
+    Raises:
+        ValueError: type is not the number of a type.
+    """
     enter(b"ggml_quantize_init")
     arg_type(type, b"type")
 
 def ggml_quantize_free():
-    """Frees what ggml_quantize_init prepared: nothing here."""
+    """Does nothing: the tables of quantisation stay for the life of the process.
+
+    Returns:
+        None.
+    """
 
 def ggml_quantize_requires_imatrix(type):
-    """Whether a type can be quantised only with importance weights."""
+    """Tells whether quantising to a type needs importance weights.
+
+    This holds for GGML_TYPE_IQ2_XXS, GGML_TYPE_IQ2_XS and GGML_TYPE_IQ1_S.
+
+    Args:
+        type: GGML_TYPE_*; numbers of removed types are accepted.
+    Returns:
+        True if ggml_quantize_chunk needs imatrix for the type, otherwise False.
+    Raises:
+        ValueError: type is not the number of a type.
+    """
     enter(b"ggml_quantize_requires_imatrix")
     return bool(engine.requires_imatrix(arg_type_number(type, b"type")))
 
 def ggml_quantize_chunk(type, src, dst, start, nrows, n_per_row, imatrix):
-    """Quantises rows start / n_per_row to + nrows of src (f32) to the same rows of dst; returns the bytes written.
+    """Converts rows of f32 to a quantised type, f16 or bf16, or copies them.
 
-    start: index of the first element, a multiple of n_per_row. imatrix: n_per_row importance weights (f32) or None, which some types
-    do not accept (ggml_quantize_requires_imatrix). Threaded; the GIL is released.
+    Row start / n_per_row of src and the nrows - 1 rows after it are written to the same rows of dst. The work is
+    shared by threads, and the GIL is released.
+
+    Args:
+        type: type of dst: GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_BF16 or a quantised type.
+        src: f32 elements: ctypes or NumPy memory, or an address.
+        dst: memory of the rows: ctypes or NumPy memory, or an address; start / n_per_row + nrows rows.
+        start: index of the first element to convert, a multiple of n_per_row.
+        nrows: number of rows.
+        n_per_row: elements of a row, a multiple of the type's block.
+        imatrix: n_per_row importance weights in f32, shared by all rows, or None for none.
+    Returns:
+        number of bytes written; 0 where nrows or n_per_row is 0.
+    Raises:
+        TypeError: src or dst is None or no memory.
+        ValueError: type, start or n_per_row is invalid, src, dst or imatrix is too small, the type needs importance
+            weights and imatrix is None, or there is no conversion to the type.
     """
     enter(b"ggml_quantize_chunk")
     cdef Job job
@@ -93,7 +132,21 @@ def ggml_quantize_chunk(type, src, dst, start, nrows, n_per_row, imatrix):
     return <size_t>job.rows * job.row_size
 
 def ggml_validate_row_data(type, data, nbytes):
-    """Whether rows of a type are whole blocks that decode to numbers: scales and values finite, codes valid."""
+    """Tells whether data consists of whole blocks of a type that decode to finite numbers.
+
+    Scales of quantised blocks and values of float types are checked; integers are always valid.
+
+    Args:
+        type: GGML_TYPE_*.
+        data: rows to check: ctypes or NumPy memory, bytes, or an address.
+        nbytes: size of the rows in bytes.
+    Returns:
+        True if the data is valid; False if nbytes is no multiple of the block's size, or a scale or value is
+            infinite or NaN.
+    Raises:
+        TypeError: data is None or no memory.
+        ValueError: type is not the number of a type, or data is smaller than nbytes.
+    """
     enter(b"ggml_validate_row_data")
     cdef int ty = arg_type(type, b"type")
     cdef size_t n = arg_size(nbytes, b"nbytes")
@@ -106,16 +159,49 @@ def ggml_validate_row_data(type, data, nbytes):
     return bool(engine.validate_rows(ty, p, n))
 
 def ggml_get_type_traits(type):
-    """What a type is (ggml_type_traits): name, block, size, conversions to and from f32 (NULL where there is none)."""
+    """Returns the properties of a type.
+
+    The struct ggml_type_traits holds name, elements and bytes of a block, whether the type is quantised, and the
+    functions that convert rows to and from f32; these are NULL where there is no such conversion and for f32
+    itself.
+
+    Args:
+        type: GGML_TYPE_*; a removed type has the name DEPRECATED and blocks of 0 bytes.
+    Returns:
+        pointer to a ggml_type_traits that stays valid.
+    Raises:
+        ValueError: type is not the number of a type.
+    """
     enter(b"ggml_get_type_traits")
     return ctypes.cast(<size_t>engine.type_traits(arg_type_number(type, b"type")), _structs.ggml_type_traits_p)
 
 def ggml_internal_get_type_traits(type):
-    """ggml_get_type_traits by value: the name in old releases."""
+    """Returns the properties of a type as a struct, under the name that old releases used.
+
+    The struct is the one that ggml_get_type_traits points to.
+
+    Args:
+        type: GGML_TYPE_*; a removed type has the name DEPRECATED and blocks of 0 bytes.
+    Returns:
+        ggml_type_traits.
+    Raises:
+        ValueError: type is not the number of a type.
+    """
     enter(b"ggml_internal_get_type_traits")
     return ctypes.cast(<size_t>engine.type_traits(arg_type_number(type, b"type")), _structs.ggml_type_traits_p).contents
 
 def ggml_get_type_traits_cpu(type):
-    """What the CPU does with a type (ggml_type_traits_cpu): conversion, dot product and its activation type."""
+    """Returns what the CPU kernels offer for a type.
+
+    The struct ggml_type_traits_cpu holds the conversion of a row from f32, the dot product of two rows (NULL where
+    there is none) and the type that the second row of the dot product must have (vec_dot_type).
+
+    Args:
+        type: GGML_TYPE_*; numbers of removed types are accepted.
+    Returns:
+        pointer to a ggml_type_traits_cpu that stays valid.
+    Raises:
+        ValueError: type is not the number of a type.
+    """
     enter(b"ggml_get_type_traits_cpu")
     return ctypes.cast(<size_t>engine.type_traits_cpu(arg_type_number(type, b"type")), _structs.ggml_type_traits_cpu_p)

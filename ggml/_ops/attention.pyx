@@ -18,14 +18,33 @@ cdef extern from "runtime/attention_layout.h" nogil:
 
 # ---- attention -------------------------------------------------------------------------------------------------------
 def ggml_flash_attn_ext(ctx, q, k, v, mask, scale, max_bias, logit_softcap):
-    """Attention: soft_max(scale * q k + slope * mask) v, without holding the scores of all keys at once.
+    """Computes attention: result = soft_max(scale * k^T q + slope * mask) v for each head, without storing all scores.
 
-    q [d, n_q, heads, batch] (floats), k [d, n_kv, kv_heads, kv_batch], v [dv, n_kv, kv_heads, kv_batch] (any float or
-    quantised type); heads and batch are multiples of k's: neighbours share keys. mask [>= n_kv, >= n_q, ...] floats,
-    repeated over heads and batch, or None. max_bias > 0: ALiBi slopes by head. logit_softcap c != 0: scores s become
-    c * tanh(s / c).
-    Result: f32 [dv, heads, n_q, batch]. A query whose keys are all masked gets zeros. Keys and values that the mask hides
-    from all queries may hold anything."""
+    Heads of q that are neighbours share a head of k and v (grouped-query attention). With logit_softcap c, scores s
+    become c * tanh(s / c) before the mask is added. A query that sees no key gets zeros; keys and values that the
+    mask hides (-inf) from all queries may hold anything. Keys are processed block by block with a running soft-max
+    (FlashAttention, arXiv:2205.14135). The gradient flows to q, k, v, mask and sinks.
+
+    Args:
+        ctx: context that receives the result.
+        q: queries, f32, f16 or bf16, [head_dim, n_q, n_heads, batch].
+        k: keys [head_dim, n_kv, n_kv_heads, kv_batch], f32, f16, bf16 or a quantised type; n_heads and batch are
+            multiples of n_kv_heads and kv_batch.
+        v: values [v_dim, n_kv, n_kv_heads, kv_batch], f32, f16, bf16 or a quantised type.
+        mask: f32, f16 or bf16, [n_kv or more, n_q or more, m2, m3], repeated over heads and batch (multiples of m2
+            and m3), or None (NULL).
+        scale: factor of the scores, usually 1 / sqrt(head_dim).
+        max_bias: 0 for a slope of 1, more for ALiBi (arXiv:2108.12409), whose slopes differ by head; it needs a
+            mask.
+        logit_softcap: limit c of the scores, 0 for none.
+    Returns:
+        f32 tensor [v_dim, n_heads, n_q, batch]: heads and queries are exchanged.
+    Raises:
+        ValueError: a shape or type does not fit, or max_bias is negative or without a mask.
+        MemoryError: the context is full.
+    See also:
+        ggml_flash_attn_ext_add_sinks, which adds a logit to each row of scores.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_flash_attn_ext")
     cdef ggml_tensor d
     cdef ggml_tensor *a = arg_tensor(q, b"q")
@@ -44,17 +63,49 @@ cdef ggml_tensor *attention(object a) except NULL:
     return t
 
 def ggml_flash_attn_ext_set_prec(a, prec):
-    """Asks for a precision (GGML_PREC_*) of an attention. Sums are f32 either way."""
+    """Stores the precision requested for an attention node.
+
+    The value has no effect on the result: products are summed in f32 with every setting.
+
+    Args:
+        a: result of ggml_flash_attn_ext, f32 [v_dim, n_heads, n_q, batch].
+        prec: GGML_PREC_DEFAULT or GGML_PREC_F32.
+    Returns:
+        None.
+    Raises:
+        ValueError: a is not a result of ggml_flash_attn_ext.
+    """
     enter(b"ggml_flash_attn_ext_set_prec")
     attention(a).op_params[3] = arg_int32(prec, b"prec")
 
 def ggml_flash_attn_ext_get_prec(a):
-    """The precision that was asked for."""
+    """Returns the precision requested for an attention node.
+
+    Args:
+        a: result of ggml_flash_attn_ext, f32 [v_dim, n_heads, n_q, batch].
+    Returns:
+        the value given to ggml_flash_attn_ext_set_prec, GGML_PREC_DEFAULT (0) without such a call.
+    Raises:
+        ValueError: a is not a result of ggml_flash_attn_ext.
+    """
     enter(b"ggml_flash_attn_ext_get_prec")
     return attention(a).op_params[3]
 
 def ggml_flash_attn_ext_add_sinks(a, sinks):
-    """Gives an attention sinks: an f32 a head, an extra logit of each row that gets no value. None takes them away."""
+    """Sets the attention sinks of an attention node: one further logit for each head.
+
+    The sink takes part in the soft-max of every row of its head but has no value, so that the weights of the keys
+    add up to less than 1. The gradient flows to the sinks.
+
+    Args:
+        a: result of ggml_flash_attn_ext, f32 [v_dim, n_heads, n_q, batch]; the node is changed.
+        sinks: f32 [n_heads], or None (NULL) to remove the sinks.
+    Returns:
+        None.
+    Raises:
+        ValueError: a is not a result of ggml_flash_attn_ext, or sinks has another shape or type; the node then
+            keeps the sinks that it had.
+    """
     enter(b"ggml_flash_attn_ext_add_sinks")
     cdef char message[512]
     cdef ggml_tensor *t = attention(a)
@@ -107,12 +158,26 @@ cdef int grad_attention(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
     return 0
 
 def ggml_flash_attn_back(ctx, q, k, v, d, masked):
-    """Gradients of soft_max(q k / sqrt(D)) v by q, k and v, from the gradient d of its result; causal mask or none.
+    """Computes the gradients of soft_max(k^T q / sqrt(head_dim)) v with respect to q, k and v.
 
-    q [D, n_q, heads, batch], k [D, n_kv, kv_heads, kv_batch], v [n_kv, dv, kv_heads, kv_batch],
-    d [dv, n_q, heads, batch], floats. masked: query i sees the keys up to i + n_kv - n_q. The result is f32 and has one
-    dimension: the gradients by q, k and v in the shapes of these, one after the other, each beginning at the next
-    multiple of 16 bytes."""
+    Attention is causal or without a mask. The operation has no gradient of its own. ggml_build_backward_expand
+    differentiates ggml_flash_attn_ext without this function.
+
+    Args:
+        ctx: context that receives the result.
+        q: queries, f32, f16 or bf16, [head_dim, n_q, n_heads, batch].
+        k: keys, f32, f16 or bf16, [head_dim, n_kv, n_kv_heads, kv_batch]; n_heads and batch are multiples of
+            n_kv_heads and kv_batch.
+        v: transposed values, f32, f16 or bf16, [n_kv, v_dim, n_kv_heads, kv_batch].
+        d: gradient of the attention's result, f32, f16 or bf16, [v_dim, n_q, n_heads, batch].
+        masked: True for a causal mask: query i sees the keys 0 to i + n_kv - n_q; it needs n_q <= n_kv.
+    Returns:
+        f32 vector: the gradients with respect to q, k and v in the shapes of these, each starting at the next
+            multiple of 16 bytes.
+    Raises:
+        ValueError: a shape or type does not fit, or masked is True with more queries than keys.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_flash_attn_back")
     cdef ggml_tensor t
     cdef ggml_tensor *a = arg_tensor(q, b"q")

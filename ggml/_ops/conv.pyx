@@ -143,25 +143,92 @@ cdef int grad_kernel(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
     return 0
 
 def ggml_conv_1d(ctx, a, b, s0, p0, d0):
-    """Convolution: kernel a [k, ic, oc], data b [n, ic, images] give f32 [out, oc, images].
+    """Convolves signals along dimension 0.
 
-    s0: stride, p0: zeros at each end, d0: dilation. The kernel is not turned around (a correlation)."""
+    result[o, f, n] = sum over j, c of a[j, c, f] * b[o * s0 - p0 + j * d0, c, n]. The kernel is not mirrored (a
+    cross-correlation), and elements outside of b count as 0. The gradient flows to a and b.
+
+    Args:
+        ctx: context that receives the result.
+        a: kernel [k, in_channels, out_channels], f32, f16 or bf16.
+        b: data [length, in_channels, batch], f32, f16 or bf16.
+        s0: stride, 1 or more.
+        p0: zeros at each end of the data, 0 or more.
+        d0: dilation, the distance of neighbouring kernel elements, 1 or more.
+    Returns:
+        f32 tensor [(length + 2 * p0 - d0 * (k - 1) - 1) // s0 + 1, out_channels, batch].
+    Raises:
+        ValueError: the channels differ, a type or parameter is invalid, or the kernel is longer than the padded
+            data.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_conv_1d")
     return wrap_tensor(conv(c, GG_CONV_1D, arg_tensor(a, b"a"), arg_tensor(b, b"b"), arg_int32(s0, b"s0"), 1, arg_int32(p0, b"p0"), 0, arg_int32(d0, b"d0"), 1))
 
 def ggml_conv_1d_ph(ctx, a, b, s, d):
-    """ggml_conv_1d with a padding of half the kernel: stride s, dilation d."""
+    """Convolves signals along dimension 0 with a padding of half the kernel's length.
+
+    This is ggml_conv_1d with p0 = k // 2. With an odd k, s = 1 and d = 1 the result is as long as the data. The
+    gradient flows to a and b.
+
+    Args:
+        ctx: context that receives the result.
+        a: kernel [k, in_channels, out_channels], f32, f16 or bf16.
+        b: data [length, in_channels, batch], f32, f16 or bf16.
+        s: stride, 1 or more.
+        d: dilation, 1 or more.
+    Returns:
+        f32 tensor [(length + 2 * (k // 2) - d * (k - 1) - 1) // s + 1, out_channels, batch].
+    Raises:
+        ValueError: the channels differ, a type or parameter is invalid, or the kernel is longer than the padded
+            data.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_conv_1d_ph")
     cdef ggml_tensor *w = arg_tensor(a, b"a")
     return wrap_tensor(conv(c, GG_CONV_1D, w, arg_tensor(b, b"b"), arg_int32(s, b"s"), 1, size(w.ne[0]) // 2, 0, arg_int32(d, b"d"), 1))
 
 def ggml_conv_1d_dw(ctx, a, b, s0, p0, d0):
-    """Convolution of each channel by itself: kernel a [k, 1, c], data b [n, c, images] give f32 [out, c, images]."""
+    """Convolves each channel of signals with a kernel of its own (depthwise convolution).
+
+    result[o, c, n] = sum over j of a[j, 0, c] * b[o * s0 - p0 + j * d0, c, n], with 0 for elements outside of b.
+    The gradient flows to a and b.
+
+    Args:
+        ctx: context that receives the result.
+        a: kernels [k, 1, channels], f32, f16 or bf16.
+        b: data [length, channels, batch], f32, f16 or bf16.
+        s0: stride, 1 or more.
+        p0: zeros at each end of the data, 0 or more.
+        d0: dilation, 1 or more.
+    Returns:
+        f32 tensor [(length + 2 * p0 - d0 * (k - 1) - 1) // s0 + 1, channels, batch].
+    Raises:
+        ValueError: there is not one kernel for each channel, a type or parameter is invalid, or the kernel is
+            longer than the padded data.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_conv_1d_dw")
     return wrap_tensor(conv(c, GG_CONV_DEPTHWISE_1D, arg_tensor(a, b"a"), arg_tensor(b, b"b"), arg_int32(s0, b"s0"), 1, arg_int32(p0, b"p0"), 0, arg_int32(d0, b"d0"), 1))
 
 def ggml_conv_1d_dw_ph(ctx, a, b, s0, d0):
-    """ggml_conv_1d_dw with a padding of half the kernel."""
+    """Convolves each channel of signals with a kernel of its own and a padding of half the kernel's length.
+
+    This is ggml_conv_1d_dw with p0 = k // 2. The gradient flows to a and b.
+
+    Args:
+        ctx: context that receives the result.
+        a: kernels [k, 1, channels], f32, f16 or bf16.
+        b: data [length, channels, batch], f32, f16 or bf16.
+        s0: stride, 1 or more.
+        d0: dilation, 1 or more.
+    Returns:
+        f32 tensor [(length + 2 * (k // 2) - d0 * (k - 1) - 1) // s0 + 1, channels, batch].
+    Raises:
+        ValueError: there is not one kernel for each channel, a type or parameter is invalid, or the kernel is
+            longer than the padded data.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_conv_1d_dw_ph")
     cdef ggml_tensor *w = arg_tensor(a, b"a")
     return wrap_tensor(conv(c, GG_CONV_DEPTHWISE_1D, w, arg_tensor(b, b"b"), arg_int32(s0, b"s0"), 1, size(w.ne[0]) // 2, 0, arg_int32(d0, b"d0"), 1))
@@ -173,45 +240,177 @@ cdef int size(int64_t k) except -1:
     return <int>k
 
 def ggml_conv_2d(ctx, a, b, s0, s1, p0, p1, d0, d1):
-    """Convolution: kernel a [kw, kh, ic, oc], data b [w, h, ic, images] give f32 [ow, oh, oc, images].
+    """Convolves images: each output channel is the sum of all input channels, each correlated with its kernel.
 
-    s: strides, p: zeros at each side, d: dilations, of dimensions 0 and 1. The kernel is not turned around (a correlation)."""
+    The kernel is not mirrored, and pixels outside of b count as 0. The convolution is direct: no intermediate
+    tensor of patches is stored. The gradient flows to a and b.
+
+    Args:
+        ctx: context that receives the result.
+        a: kernel [kw, kh, in_channels, out_channels], f32, f16 or bf16.
+        b: images [width, height, in_channels, batch], f32, f16 or bf16.
+        s0: stride along the width, 1 or more.
+        s1: stride along the height, 1 or more.
+        p0: columns of zeros at each side, 0 or more.
+        p1: rows of zeros above and below, 0 or more.
+        d0: dilation along the width, 1 or more.
+        d1: dilation along the height, 1 or more.
+    Returns:
+        f32 tensor [ow, oh, out_channels, batch] with ow = (width + 2 * p0 - d0 * (kw - 1) - 1) // s0 + 1 and oh
+            likewise.
+    Raises:
+        ValueError: the channels differ, a type or parameter is invalid, or the kernel is larger than the padded
+            image.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_conv_2d")
     return wrap_tensor(conv(c, GG_CONV_2D, arg_tensor(a, b"a"), arg_tensor(b, b"b"), arg_int32(s0, b"s0"), arg_int32(s1, b"s1"), arg_int32(p0, b"p0"), arg_int32(p1, b"p1"), arg_int32(d0, b"d0"),
                   arg_int32(d1, b"d1")))
 
 def ggml_conv_2d_direct(ctx, a, b, s0, s1, p0, p1, d0, d1):
-    """ggml_conv_2d: all convolutions here are direct."""
+    """Convolves images without an intermediate tensor of patches, as ggml_conv_2d does in this library.
+
+    Both names make the same node, so they do not differ in speed or memory. The gradient flows to a and b.
+
+    Args:
+        ctx: context that receives the result.
+        a: kernel [kw, kh, in_channels, out_channels], f32, f16 or bf16.
+        b: images [width, height, in_channels, batch], f32, f16 or bf16.
+        s0: stride along the width, 1 or more.
+        s1: stride along the height, 1 or more.
+        p0: columns of zeros at each side, 0 or more.
+        p1: rows of zeros above and below, 0 or more.
+        d0: dilation along the width, 1 or more.
+        d1: dilation along the height, 1 or more.
+    Returns:
+        f32 tensor [ow, oh, out_channels, batch] with ow = (width + 2 * p0 - d0 * (kw - 1) - 1) // s0 + 1 and oh
+            likewise.
+    Raises:
+        ValueError: the channels differ, a type or parameter is invalid, or the kernel is larger than the padded
+            image.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_conv_2d_direct")
     return wrap_tensor(conv(c, GG_CONV_2D, arg_tensor(a, b"a"), arg_tensor(b, b"b"), arg_int32(s0, b"s0"), arg_int32(s1, b"s1"), arg_int32(p0, b"p0"), arg_int32(p1, b"p1"), arg_int32(d0, b"d0"),
                   arg_int32(d1, b"d1")))
 
 def ggml_conv_2d_sk_p0(ctx, a, b):
-    """ggml_conv_2d in steps of the kernel's size: patches that do not overlap."""
+    """Convolves images patch by patch: the stride is the kernel's size and there is no padding.
+
+    Patches do not overlap; columns and rows that fill no whole patch are ignored. This is the patch embedding of a
+    vision transformer. The gradient flows to a and b.
+
+    Args:
+        ctx: context that receives the result.
+        a: kernel [kw, kh, in_channels, out_channels], f32, f16 or bf16.
+        b: images [width, height, in_channels, batch], f32, f16 or bf16.
+    Returns:
+        f32 tensor [width // kw, height // kh, out_channels, batch].
+    Raises:
+        ValueError: the channels differ, a type is not a float type, or the kernel is larger than the image.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_conv_2d_sk_p0")
     cdef ggml_tensor *w = arg_tensor(a, b"a")
     return wrap_tensor(conv(c, GG_CONV_2D, w, arg_tensor(b, b"b"), size(w.ne[0]), size(w.ne[1]), 0, 0, 1, 1))
 
 def ggml_conv_2d_s1_ph(ctx, a, b):
-    """ggml_conv_2d with stride 1 and a padding of half the kernel: of an odd kernel, the result has the size of the data."""
+    """Convolves images with stride 1 and a padding of half the kernel's size.
+
+    With a kernel of odd width and height the result is as large as the image. The gradient flows to a and b.
+
+    Args:
+        ctx: context that receives the result.
+        a: kernel [kw, kh, in_channels, out_channels], f32, f16 or bf16.
+        b: images [width, height, in_channels, batch], f32, f16 or bf16.
+    Returns:
+        f32 tensor [width + 2 * (kw // 2) - kw + 1, height + 2 * (kh // 2) - kh + 1, out_channels, batch].
+    Raises:
+        ValueError: the channels differ, a type is not a float type, or the kernel is larger than the padded image.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_conv_2d_s1_ph")
     cdef ggml_tensor *w = arg_tensor(a, b"a")
     return wrap_tensor(conv(c, GG_CONV_2D, w, arg_tensor(b, b"b"), 1, 1, size(w.ne[0]) // 2, size(w.ne[1]) // 2, 1, 1))
 
 def ggml_conv_2d_dw(ctx, a, b, s0, s1, p0, p1, d0, d1):
-    """Convolution of each channel by itself: kernel a [kw, kh, 1, c], data b [w, h, c, images] give f32 [ow, oh, c, images]."""
+    """Convolves each channel of images with a kernel of its own (depthwise convolution).
+
+    The kernel is not mirrored, and pixels outside of b count as 0. The gradient flows to a and b.
+
+    Args:
+        ctx: context that receives the result.
+        a: kernels [kw, kh, 1, channels], f32, f16 or bf16.
+        b: images [width, height, channels, batch], f32, f16 or bf16.
+        s0: stride along the width, 1 or more.
+        s1: stride along the height, 1 or more.
+        p0: columns of zeros at each side, 0 or more.
+        p1: rows of zeros above and below, 0 or more.
+        d0: dilation along the width, 1 or more.
+        d1: dilation along the height, 1 or more.
+    Returns:
+        f32 tensor [ow, oh, channels, batch] with ow = (width + 2 * p0 - d0 * (kw - 1) - 1) // s0 + 1 and oh
+            likewise.
+    Raises:
+        ValueError: there is not one kernel for each channel, a type or parameter is invalid, or the kernel is
+            larger than the padded image.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_conv_2d_dw")
     return wrap_tensor(conv(c, GG_CONV_DEPTHWISE, arg_tensor(a, b"a"), arg_tensor(b, b"b"), arg_int32(s0, b"s0"), arg_int32(s1, b"s1"), arg_int32(p0, b"p0"), arg_int32(p1, b"p1"), arg_int32(d0, b"d0"),
                   arg_int32(d1, b"d1")))
 
 def ggml_conv_depthwise_2d(ctx, a, b, s0, s1, p0, p1, d0, d1):
-    """ggml_conv_2d_dw, by its earlier name."""
+    """Convolves each channel of images with a kernel of its own, under the name that older releases used.
+
+    ggml_conv_2d_dw makes the same node. The gradient flows to a and b.
+
+    Args:
+        ctx: context that receives the result.
+        a: kernels [kw, kh, 1, channels], f32, f16 or bf16.
+        b: images [width, height, channels, batch], f32, f16 or bf16.
+        s0: stride along the width, 1 or more.
+        s1: stride along the height, 1 or more.
+        p0: columns of zeros at each side, 0 or more.
+        p1: rows of zeros above and below, 0 or more.
+        d0: dilation along the width, 1 or more.
+        d1: dilation along the height, 1 or more.
+    Returns:
+        f32 tensor [ow, oh, channels, batch] with ow = (width + 2 * p0 - d0 * (kw - 1) - 1) // s0 + 1 and oh
+            likewise.
+    Raises:
+        ValueError: there is not one kernel for each channel, a type or parameter is invalid, or the kernel is
+            larger than the padded image.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_conv_depthwise_2d")
     return wrap_tensor(conv(c, GG_CONV_DEPTHWISE, arg_tensor(a, b"a"), arg_tensor(b, b"b"), arg_int32(s0, b"s0"), arg_int32(s1, b"s1"), arg_int32(p0, b"p0"), arg_int32(p1, b"p1"), arg_int32(d0, b"d0"),
                   arg_int32(d1, b"d1")))
 
 def ggml_conv_2d_dw_direct(ctx, a, b, stride0, stride1, pad0, pad1, dilation0, dilation1):
-    """ggml_conv_2d_dw. Of data whose channels lie side by side in memory (a permuted view), the result is laid out alike."""
+    """Convolves each channel of images with its own kernel and keeps the memory layout of the images.
+
+    Computes the same as ggml_conv_2d_dw. Where the channels of b are adjacent in memory (a permuted view of
+    contiguous [channels, width, height, batch]), those of the result are, too. The gradient flows to a and b.
+
+    Args:
+        ctx: context that receives the result.
+        a: kernels [kw, kh, 1, channels], f32, f16 or bf16.
+        b: images [width, height, channels, batch], f32, f16 or bf16.
+        stride0: stride along the width, 1 or more.
+        stride1: stride along the height, 1 or more.
+        pad0: columns of zeros at each side, 0 or more.
+        pad1: rows of zeros above and below, 0 or more.
+        dilation0: dilation along the width, 1 or more.
+        dilation1: dilation along the height, 1 or more.
+    Returns:
+        f32 tensor [ow, oh, channels, batch] with ow = (width + 2 * pad0 - dilation0 * (kw - 1) - 1) // stride0 + 1
+            and oh likewise.
+    Raises:
+        ValueError: there is not one kernel for each channel, a type or parameter is invalid, or the kernel is
+            larger than the padded image.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_conv_2d_dw_direct")
     cdef ggml_tensor *x = arg_tensor(b, b"b")
     cdef ggml_tensor *t = conv(c, GG_CONV_DEPTHWISE, arg_tensor(a, b"a"), x, arg_int32(stride0, b"stride0"), arg_int32(stride1, b"stride1"), arg_int32(pad0, b"pad0"),
@@ -221,7 +420,33 @@ def ggml_conv_2d_dw_direct(ctx, a, b, stride0, stride1, pad0, pad1, dilation0, d
     return wrap_tensor(t)
 
 def ggml_conv_3d(ctx, a, b, IC, s0, s1, s2, p0, p1, p2, d0, d1, d2):
-    """Convolution: kernel a [kw, kh, kd, IC * oc], data b [w, h, d, IC * images] give f32 [ow, oh, od, oc * images]."""
+    """Convolves volumes whose dimension 3 holds channels and batch.
+
+    The kernel is not mirrored, and voxels outside of b count as 0. Within dimension 3 the input channel varies
+    fastest in a and b, the output channel in the result. The gradient flows to a and b.
+
+    Args:
+        ctx: context that receives the result.
+        a: kernel [kw, kh, kd, IC * out_channels], f32, f16 or bf16.
+        b: volumes [width, height, depth, IC * batch], f32, f16 or bf16.
+        IC: number of input channels, a divisor of a.ne[3] and b.ne[3].
+        s0: stride along the width, 1 or more.
+        s1: stride along the height, 1 or more.
+        s2: stride along the depth, 1 or more.
+        p0: zeros at each end of the width, 0 or more.
+        p1: zeros at each end of the height, 0 or more.
+        p2: zeros at each end of the depth, 0 or more.
+        d0: dilation along the width, 1 or more.
+        d1: dilation along the height, 1 or more.
+        d2: dilation along the depth, 1 or more.
+    Returns:
+        f32 tensor [ow, oh, od, out_channels * batch] with ow = (width + 2 * p0 - d0 * (kw - 1) - 1) // s0 + 1, oh
+            and od likewise.
+    Raises:
+        ValueError: IC is no divisor, a type or parameter is invalid, or the kernel is larger than the padded
+            volume.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_conv_3d")
     cdef int q[9]
     cdef int64_t ic = arg_int(IC, b"IC")
@@ -236,7 +461,34 @@ def ggml_conv_3d(ctx, a, b, IC, s0, s1, s2, p0, p1, p2, d0, d1, d2):
     return wrap_tensor(conv_3d(c, w, x, q, <int>ic, <int>(x.ne[3] // ic), <int>(w.ne[3] // ic)))
 
 def ggml_conv_3d_direct(ctx, a, b, s0, s1, s2, p0, p1, p2, d0, d1, d2, n_channels, n_batch, n_channels_out):
-    """ggml_conv_3d, with the numbers of channels and images said: all convolutions here are direct."""
+    """Convolves volumes with the numbers of channels and the batch size given explicitly.
+
+    Computes the same as ggml_conv_3d, which derives these numbers from the shapes. The gradient flows to a and b.
+
+    Args:
+        ctx: context that receives the result.
+        a: kernel [kw, kh, kd, n_channels * n_channels_out], f32, f16 or bf16.
+        b: volumes [width, height, depth, n_channels * n_batch], f32, f16 or bf16.
+        s0: stride along the width, 1 or more.
+        s1: stride along the height, 1 or more.
+        s2: stride along the depth, 1 or more.
+        p0: zeros at each end of the width, 0 or more.
+        p1: zeros at each end of the height, 0 or more.
+        p2: zeros at each end of the depth, 0 or more.
+        d0: dilation along the width, 1 or more.
+        d1: dilation along the height, 1 or more.
+        d2: dilation along the depth, 1 or more.
+        n_channels: number of input channels, 1 or more.
+        n_batch: number of volumes.
+        n_channels_out: number of output channels.
+    Returns:
+        f32 tensor [ow, oh, od, n_channels_out * n_batch] with ow = (width + 2 * p0 - d0 * (kw - 1) - 1) // s0 + 1,
+            oh and od likewise.
+    Raises:
+        ValueError: dimension 3 of a or b is not the product given, a type or parameter is invalid, or the kernel is
+            larger than the padded volume.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_conv_3d_direct")
     cdef int q[9]
     q[0], q[1], q[2], q[3], q[4], q[5] = arg_int32(s0, b"s0"), arg_int32(s1, b"s1"), arg_int32(s2, b"s2"), arg_int32(p0, b"p0"), arg_int32(p1, b"p1"), arg_int32(p2, b"p2")
@@ -244,7 +496,25 @@ def ggml_conv_3d_direct(ctx, a, b, s0, s1, s2, p0, p1, p2, d0, d1, d2, n_channel
     return wrap_tensor(conv_3d(c, arg_tensor(a, b"a"), arg_tensor(b, b"b"), q, arg_int32(n_channels, b"n_channels"), arg_int32(n_batch, b"n_batch"), arg_int32(n_channels_out, b"n_channels_out")))
 
 def ggml_conv_transpose_1d(ctx, a, b, s0, p0, d0):
-    """Transposed convolution: kernel a [k, oc, ic], data b [n, ic, images] give f32 [(n - 1) * s0 + (k - 1) * d0 + 1 - 2 * p0, oc, images]."""
+    """Computes the transposed convolution of signals.
+
+    Each element of b adds a scaled copy of the kernel to the result:
+    result[i * s0 - p0 + j * d0, f, n] += a[j, f, c] * b[i, c, n] for all i, j and c. The operation is the gradient
+    of ggml_conv_1d with respect to its data. Its own gradient flows to a and b.
+
+    Args:
+        ctx: context that receives the result.
+        a: kernel [k, out_channels, in_channels], f32, f16 or bf16.
+        b: data [length, in_channels, batch], f32, f16 or bf16.
+        s0: distance of the copies in the result, 1 or more.
+        p0: elements to cut off at each end of the result, 0 or more.
+        d0: dilation of the kernel, 1 or more.
+    Returns:
+        f32 tensor [(length - 1) * s0 + (k - 1) * d0 + 1 - 2 * p0, out_channels, batch].
+    Raises:
+        ValueError: the channels differ, a type or parameter is invalid, a or b is empty, or p0 leaves nothing.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_conv_transpose_1d")
     cdef ggml_tensor d
     cdef ggml_tensor *w = arg_tensor(a, b"a")
@@ -256,7 +526,21 @@ def ggml_conv_transpose_1d(ctx, a, b, s0, p0, d0):
     return wrap_tensor(node_append(c, &d))
 
 def ggml_conv_transpose_2d_p0(ctx, a, b, stride):
-    """Transposed convolution: kernel a [kw, kh, oc, ic], data b [w, h, ic, images] give f32 [(w - 1) * stride + kw, (h - 1) * stride + kh, oc, images]."""
+    """Computes the transposed convolution of images: each input pixel adds a scaled copy of the kernel to the result.
+
+    There is no padding: nothing is cut off. The gradient flows to a and b.
+
+    Args:
+        ctx: context that receives the result.
+        a: kernel [kw, kh, out_channels, in_channels], f32, f16 or bf16.
+        b: images [width, height, in_channels, batch], f32, f16 or bf16.
+        stride: distance of the copies in the result along width and height, 1 or more.
+    Returns:
+        f32 tensor [(width - 1) * stride + kw, (height - 1) * stride + kh, out_channels, batch].
+    Raises:
+        ValueError: the channels differ, a type is not a float type, stride is less than 1, or a or b is empty.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_conv_transpose_2d_p0")
     cdef ggml_tensor d
     cdef ggml_tensor *w = arg_tensor(a, b"a")
@@ -269,9 +553,32 @@ def ggml_conv_transpose_2d_p0(ctx, a, b, stride):
 
 # ---- patches written down ------------------------------------------------------------------------------------------------
 def ggml_im2col(ctx, a, b, s0, s1, p0, p1, d0, d1, is_2D, dst_type):
-    """The patches of b that a kernel of the shape of a is multiplied with, one a row: b [w, h, ic, images] gives [kw * kh * ic, ow, oh, images].
+    """Writes the patches of images that a convolution looks at as columns: dimension 0 of the result is one patch.
 
-    Not is_2D: b [n, ic, images] gives [k * ic, out, images]. dst_type: f32, f16 or bf16."""
+    ggml_mul_mat of the columns with the flattened kernel is then the convolution. Within a patch the column of the
+    kernel varies fastest, then its row, then the channel. The gradient flows to b.
+
+    Args:
+        ctx: context that receives the result.
+        a: kernel [kw, kh, in_channels, out_channels], without is_2D [k, in_channels, out_channels], of any type;
+            only its shape is used.
+        b: images [width, height, in_channels, batch], without is_2D [length, in_channels, batch], f32, f16 or bf16.
+        s0: stride along dimension 0, 1 or more.
+        s1: stride along dimension 1; used with is_2D only, like p1 and d1.
+        p0: zeros at each end of dimension 0, 0 or more.
+        p1: zeros at each end of dimension 1.
+        d0: dilation along dimension 0, 1 or more.
+        d1: dilation along dimension 1.
+        is_2D: True for images, False for signals.
+        dst_type: type of the result, GGML_TYPE_F32, GGML_TYPE_F16 or GGML_TYPE_BF16.
+    Returns:
+        tensor [kw * kh * in_channels, ow, oh, batch], without is_2D [k * in_channels, ow, batch], of type dst_type,
+            with ow = (width + 2 * p0 - d0 * (kw - 1) - 1) // s0 + 1 and oh likewise.
+    Raises:
+        ValueError: the channels differ, a type or parameter is invalid, or the kernel is larger than the padded
+            image.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_im2col")
     cdef ggml_tensor d
     cdef ggml_tensor *w = arg_tensor(a, b"a")
@@ -303,9 +610,29 @@ cdef int64_t patch_size(ggml_tensor *w, bint plane) except -1:
     return product(product(w.ne[0], w.ne[1]), w.ne[2] if plane else 1)
 
 def ggml_im2col_back(ctx, a, b, ne, s0, s1, p0, p1, d0, d1, is_2D):
-    """The gradient of ggml_im2col by its b: the columns a added up in a tensor of the four sizes at ne (an array of int64).
+    """Computes the gradient of ggml_im2col with respect to its images.
 
-    b is the kernel. The C header names the two in the other order, which is taken too where their shapes fit only that."""
+    Each element of a column is added to the pixel that it came from. The C header names a and b in the opposite
+    order; that order is accepted where the shapes fit it only. The gradient flows to the columns.
+
+    Args:
+        ctx: context that receives the result.
+        a: columns in the shape [kw * kh * in_channels, ow, oh, batch] of ggml_im2col's result, f32, f16 or bf16.
+        b: kernel [kw, kh, in_channels, out_channels] of any type; only its shape is used.
+        ne: shape of the images, an array of four int64.
+        s0: stride along dimension 0, as in the forward call.
+        s1: stride along dimension 1.
+        p0: padding of dimension 0.
+        p1: padding of dimension 1.
+        d0: dilation along dimension 0.
+        d1: dilation along dimension 1.
+        is_2D: True for images, False for signals, whose shapes are as in ggml_im2col.
+    Returns:
+        f32 tensor with the four sizes of ne.
+    Raises:
+        ValueError: ne is None, too short or negative, or columns, kernel, ne and parameters do not fit one another.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_im2col_back")
     cdef ggml_tensor d
     cdef void *sizes = NULL
@@ -329,7 +656,34 @@ def ggml_im2col_back(ctx, a, b, ne, s0, s1, p0, p1, d0, d1, is_2D):
     return wrap_tensor(node_append(c, &d))
 
 def ggml_im2col_3d(ctx, a, b, IC, s0, s1, s2, p0, p1, p2, d0, d1, d2, dst_type):
-    """ggml_im2col of three dimensions: kernel a [kw, kh, kd, IC * oc], b [w, h, d, IC * images] give [kw * kh * kd * IC, ow, oh, od * images]."""
+    """Writes the patches of volumes that a three-dimensional convolution looks at as columns.
+
+    Within a patch the index along the kernel's width varies fastest, then height, depth and channel. The gradient
+    flows to b.
+
+    Args:
+        ctx: context that receives the result.
+        a: kernel [kw, kh, kd, IC * out_channels] of any type; only its shape is used.
+        b: volumes [width, height, depth, IC * batch], f32, f16 or bf16.
+        IC: number of input channels, a divisor of a.ne[3] and b.ne[3].
+        s0: stride along the width, 1 or more.
+        s1: stride along the height, 1 or more.
+        s2: stride along the depth, 1 or more.
+        p0: zeros at each end of the width, 0 or more.
+        p1: zeros at each end of the height, 0 or more.
+        p2: zeros at each end of the depth, 0 or more.
+        d0: dilation along the width, 1 or more.
+        d1: dilation along the height, 1 or more.
+        d2: dilation along the depth, 1 or more.
+        dst_type: type of the result, GGML_TYPE_F32, GGML_TYPE_F16 or GGML_TYPE_BF16.
+    Returns:
+        tensor [kw * kh * kd * IC, ow, oh, od * batch] of type dst_type, with
+            ow = (width + 2 * p0 - d0 * (kw - 1) - 1) // s0 + 1, oh and od likewise.
+    Raises:
+        ValueError: IC is no divisor, a type or parameter is invalid, or the kernel is larger than the padded
+            volume.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_im2col_3d")
     cdef ggml_tensor d
     cdef ggml_tensor *w = arg_tensor(a, b"a")
@@ -357,7 +711,22 @@ cdef int grad_im2col_back(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
     return b.add(t.src[0], other_way(b.ctx, op, t, g, t.src[0], GGML_TYPE_F32))
 
 def ggml_col2im_1d(ctx, a, s0, oc, p0):
-    """Adds up columns: a [k * oc, n] gives [(n - 1) * s0 + k - 2 * p0, oc]. With mul_mat before it, a transposed convolution."""
+    """Adds overlapping columns up to signals: result[i * s0 - p0 + j, c, n] += a[c * k + j, i, n].
+
+    After ggml_mul_mat with a flattened kernel this completes a transposed convolution. The gradient flows to a.
+
+    Args:
+        ctx: context that receives the result.
+        a: columns [k * oc, length, batch], f32, f16 or bf16.
+        s0: distance of neighbouring columns in the result, 1 or more.
+        oc: number of output channels, a divisor of a.ne[0].
+        p0: elements to cut off at each end of the result, 0 or more.
+    Returns:
+        tensor [(length - 1) * s0 + k - 2 * p0, oc, batch] of a's type.
+    Raises:
+        ValueError: oc is no divisor, s0 or p0 is invalid, a is empty or not of a float type, or p0 leaves nothing.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_col2im_1d")
     cdef ggml_tensor d
     cdef ggml_tensor *x = arg_tensor(a, b"a")

@@ -43,9 +43,26 @@ cdef void map_of(ggml_tensor *d, int op, ggml_tensor *a, ggml_tensor *b, ggml_te
 
 # ---- one to three operands -------------------------------------------------------------------------------------------
 def ggml_map_custom1(ctx, a, fun, n_tasks, userdata):
-    """A tensor like a, computed by fun(dst, a, ith, nth, userdata) on up to n_tasks threads (GGML_N_TASKS_MAX: on all).
+    """Creates a tensor like a whose elements a callback computes.
 
-    fun: a ggml_custom1_op_t, a Python callable or the address of a C function. Its exceptions end the compute.
+    Computing the node calls fun(dst, a, ith, nth, userdata) once for each ith from 0 to nth - 1, possibly on
+    different threads at the same time; each call computes its share. nth is the smaller of n_tasks and the number
+    of threads. An exception in fun ends the compute, which raises it. ggml_custom_set_backward gives the node a
+    gradient.
+
+    Args:
+        ctx: context that receives the result. It keeps fun and userdata alive.
+        a: operand, any type, any shape [ne0, ne1, ne2, ne3].
+        fun: ggml_custom1_op_t, Python callable or address of a C function. dst and a are tensor pointers, ith and
+            nth int, userdata an int or None.
+        n_tasks: maximum number of tasks, 1 or more, or GGML_N_TASKS_MAX for one for each thread.
+        userdata: what fun receives as an address: an int, ctypes pointer, array or struct, a buffer, or None.
+    Returns:
+        contiguous tensor of a's type and shape.
+    Raises:
+        TypeError: fun is no callback of this kind, or a or userdata is of the wrong kind.
+        ValueError: fun is None, or n_tasks is neither positive nor GGML_N_TASKS_MAX.
+        MemoryError: the context is full.
     """
     cdef ggml_context *k = arg_context(ctx, b"ggml_map_custom1")
     cdef ggml_tensor d
@@ -53,35 +70,126 @@ def ggml_map_custom1(ctx, a, fun, n_tasks, userdata):
     return node(k, &d, _structs.ggml_custom1_op_t, fun, n_tasks, userdata, NULL)
 
 def ggml_map_custom1_inplace(ctx, a, fun, n_tasks, userdata):
-    """ggml_map_custom1, written over a."""
+    """Lets a callback overwrite a tensor in its own memory.
+
+    The calls are those of ggml_map_custom1: fun(dst, a, ith, nth, userdata), where dst and a have the same data.
+    The node has a gradient after ggml_custom_set_backward.
+
+    Args:
+        ctx: context that receives the node. It keeps fun and userdata alive.
+        a: operand, any type, any shape [ne0, ne1, ne2, ne3]; fun may modify it.
+        fun: ggml_custom1_op_t, Python callable or address of a C function.
+        n_tasks: maximum number of tasks, 1 or more, or GGML_N_TASKS_MAX for one for each thread.
+        userdata: what fun receives as an address: an int, ctypes pointer, array or struct, a buffer, or None.
+    Returns:
+        view of all of a, which fun receives as dst.
+    Raises:
+        TypeError: fun is no callback of this kind, or a or userdata is of the wrong kind.
+        ValueError: fun is None, or n_tasks is neither positive nor GGML_N_TASKS_MAX.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *k = arg_context(ctx, b"ggml_map_custom1_inplace")
     cdef ggml_tensor d
     map_of(&d, GGML_OP_MAP_CUSTOM1, arg_tensor(a, b"a"), NULL, NULL)
     return node(k, &d, _structs.ggml_custom1_op_t, fun, n_tasks, userdata, d.src[0])
 
 def ggml_map_custom2(ctx, a, b, fun, n_tasks, userdata):
-    """A tensor like a, computed by fun(dst, a, b, ith, nth, userdata): see ggml_map_custom1."""
+    """Creates a tensor like a that a callback computes from two operands.
+
+    Computing the node calls fun(dst, a, b, ith, nth, userdata) once for each of nth tasks, as ggml_map_custom1
+    describes. ggml_custom_set_backward gives the node a gradient.
+
+    Args:
+        ctx: context that receives the result. It keeps fun and userdata alive.
+        a: first operand, any type, any shape [ne0, ne1, ne2, ne3]; the result has both.
+        b: second operand, any type, any shape.
+        fun: ggml_custom2_op_t, Python callable or address of a C function.
+        n_tasks: maximum number of tasks, 1 or more, or GGML_N_TASKS_MAX for one for each thread.
+        userdata: what fun receives as an address: an int, ctypes pointer, array or struct, a buffer, or None.
+    Returns:
+        contiguous tensor of a's type and shape.
+    Raises:
+        TypeError: fun is no callback of this kind, or a tensor or userdata is of the wrong kind.
+        ValueError: fun is None, or n_tasks is neither positive nor GGML_N_TASKS_MAX.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *k = arg_context(ctx, b"ggml_map_custom2")
     cdef ggml_tensor d
     map_of(&d, GGML_OP_MAP_CUSTOM2, arg_tensor(a, b"a"), arg_tensor(b, b"b"), NULL)
     return node(k, &d, _structs.ggml_custom2_op_t, fun, n_tasks, userdata, NULL)
 
 def ggml_map_custom2_inplace(ctx, a, b, fun, n_tasks, userdata):
-    """ggml_map_custom2, written over a."""
+    """Lets a callback overwrite its first of two operands.
+
+    Computing the node calls fun(dst, a, b, ith, nth, userdata) once for each of nth tasks; dst and a have the same
+    data. See ggml_map_custom1 for tasks and exceptions.
+
+    Args:
+        ctx: context that receives the node. It keeps fun and userdata alive.
+        a: first operand, any type, any shape [ne0, ne1, ne2, ne3]; fun may modify it.
+        b: second operand, any type, any shape.
+        fun: ggml_custom2_op_t, Python callable or address of a C function.
+        n_tasks: maximum number of tasks, 1 or more, or GGML_N_TASKS_MAX for one for each thread.
+        userdata: what fun receives as an address: an int, ctypes pointer, array or struct, a buffer, or None.
+    Returns:
+        view of all of a, which fun receives as dst.
+    Raises:
+        TypeError: fun is no callback of this kind, or a tensor or userdata is of the wrong kind.
+        ValueError: fun is None, or n_tasks is neither positive nor GGML_N_TASKS_MAX.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *k = arg_context(ctx, b"ggml_map_custom2_inplace")
     cdef ggml_tensor d
     map_of(&d, GGML_OP_MAP_CUSTOM2, arg_tensor(a, b"a"), arg_tensor(b, b"b"), NULL)
     return node(k, &d, _structs.ggml_custom2_op_t, fun, n_tasks, userdata, d.src[0])
 
 def ggml_map_custom3(ctx, a, b, c, fun, n_tasks, userdata):
-    """A tensor like a, computed by fun(dst, a, b, c, ith, nth, userdata): see ggml_map_custom1."""
+    """Creates a tensor like a that a callback computes from three operands.
+
+    Computing the node calls fun(dst, a, b, c, ith, nth, userdata) once for each of nth tasks, as ggml_map_custom1
+    describes. ggml_custom_set_backward gives the node a gradient.
+
+    Args:
+        ctx: context that receives the result. It keeps fun and userdata alive.
+        a: first operand, any type, any shape [ne0, ne1, ne2, ne3]; the result has both.
+        b: second operand, any type, any shape.
+        c: third operand, any type, any shape.
+        fun: ggml_custom3_op_t, Python callable or address of a C function.
+        n_tasks: maximum number of tasks, 1 or more, or GGML_N_TASKS_MAX for one for each thread.
+        userdata: what fun receives as an address: an int, ctypes pointer, array or struct, a buffer, or None.
+    Returns:
+        contiguous tensor of a's type and shape.
+    Raises:
+        TypeError: fun is no callback of this kind, or a tensor or userdata is of the wrong kind.
+        ValueError: fun is None, or n_tasks is neither positive nor GGML_N_TASKS_MAX.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *k = arg_context(ctx, b"ggml_map_custom3")
     cdef ggml_tensor d
     map_of(&d, GGML_OP_MAP_CUSTOM3, arg_tensor(a, b"a"), arg_tensor(b, b"b"), arg_tensor(c, b"c"))
     return node(k, &d, _structs.ggml_custom3_op_t, fun, n_tasks, userdata, NULL)
 
 def ggml_map_custom3_inplace(ctx, a, b, c, fun, n_tasks, userdata):
-    """ggml_map_custom3, written over a."""
+    """Lets a callback overwrite its first of three operands.
+
+    Computing the node calls fun(dst, a, b, c, ith, nth, userdata) once for each of nth tasks; dst and a have the
+    same data. See ggml_map_custom1 for tasks and exceptions.
+
+    Args:
+        ctx: context that receives the node. It keeps fun and userdata alive.
+        a: first operand, any type, any shape [ne0, ne1, ne2, ne3]; fun may modify it.
+        b: second operand, any type, any shape.
+        c: third operand, any type, any shape.
+        fun: ggml_custom3_op_t, Python callable or address of a C function.
+        n_tasks: maximum number of tasks, 1 or more, or GGML_N_TASKS_MAX for one for each thread.
+        userdata: what fun receives as an address: an int, ctypes pointer, array or struct, a buffer, or None.
+    Returns:
+        view of all of a, which fun receives as dst.
+    Raises:
+        TypeError: fun is no callback of this kind, or a tensor or userdata is of the wrong kind.
+        ValueError: fun is None, or n_tasks is neither positive nor GGML_N_TASKS_MAX.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *k = arg_context(ctx, b"ggml_map_custom3_inplace")
     cdef ggml_tensor d
     map_of(&d, GGML_OP_MAP_CUSTOM3, arg_tensor(a, b"a"), arg_tensor(b, b"b"), arg_tensor(c, b"c"))
@@ -96,9 +204,31 @@ cdef int sources(ggml_tensor *d, int first, object args, object n_args) except -
     return arg_tensors(args, n, b"args", &d.src[first])
 
 def ggml_custom_4d(ctx, type_, ne0, ne1, ne2, ne3, args, n_args, fun, n_tasks, userdata):
-    """A tensor [ne0, ne1, ne2, ne3], computed by fun(dst, ith, nth, userdata) from dst.contents.src, which are args.
+    """Creates a tensor of any type and shape that a callback computes from any number of operands.
 
-    args: an array of n_args tensor pointers, a list or a tuple. For fun, n_tasks and userdata see ggml_map_custom1.
+    Computing the node calls fun(dst, ith, nth, userdata) once for each of nth tasks; the operands are
+    dst.contents.src. See ggml_map_custom1 for tasks and exceptions. ggml_custom_set_backward gives the node a
+    gradient.
+
+    Args:
+        ctx: context that receives the result. It keeps fun and userdata alive.
+        type_: type of the result, GGML_TYPE_*.
+        ne0: size of dimension 0.
+        ne1: size of dimension 1.
+        ne2: size of dimension 2.
+        ne3: size of dimension 3.
+        args: operands: a list, tuple or array of n_args tensor pointers.
+        n_args: number of operands, 0 to GGML_MAX_SRC (10).
+        fun: ggml_custom_op_t, Python callable or address of a C function.
+        n_tasks: maximum number of tasks, 1 or more, or GGML_N_TASKS_MAX for one for each thread.
+        userdata: what fun receives as an address: an int, ctypes pointer, array or struct, a buffer, or None.
+    Returns:
+        contiguous tensor [ne0, ne1, ne2, ne3] of type type_.
+    Raises:
+        TypeError: fun is no callback of this kind, or an operand or userdata is of the wrong kind.
+        ValueError: type_, a size, n_args or n_tasks is invalid, args has fewer entries, or fun is None.
+        RuntimeError: an entry of an array is no tensor of a live context.
+        MemoryError: the context is full.
     """
     cdef ggml_context *k = arg_context(ctx, b"ggml_custom_4d")
     cdef ggml_tensor d
@@ -107,7 +237,27 @@ def ggml_custom_4d(ctx, type_, ne0, ne1, ne2, ne3, args, n_args, fun, n_tasks, u
     return node(k, &d, _structs.ggml_custom_op_t, fun, n_tasks, userdata, NULL)
 
 def ggml_custom_inplace(ctx, a, args, n_args, fun, n_tasks, userdata):
-    """ggml_custom_4d, written over a, which becomes src[0]; args follow."""
+    """Lets a callback overwrite a tensor, with any number of further operands.
+
+    Computing the node calls fun(dst, ith, nth, userdata) once for each of nth tasks. dst.contents.src[0] is a,
+    whose data dst shares; args follow from src[1] on. See ggml_map_custom1 for tasks and exceptions.
+
+    Args:
+        ctx: context that receives the node. It keeps fun and userdata alive.
+        a: tensor to overwrite, any type, any shape [ne0, ne1, ne2, ne3].
+        args: further operands: a list, tuple or array of n_args tensor pointers.
+        n_args: number of further operands, 0 to GGML_MAX_SRC - 1 (9).
+        fun: ggml_custom_op_t, Python callable or address of a C function.
+        n_tasks: maximum number of tasks, 1 or more, or GGML_N_TASKS_MAX for one for each thread.
+        userdata: what fun receives as an address: an int, ctypes pointer, array or struct, a buffer, or None.
+    Returns:
+        view of all of a, which fun receives as dst.
+    Raises:
+        TypeError: fun is no callback of this kind, or an operand or userdata is of the wrong kind.
+        ValueError: n_args or n_tasks is invalid, args has fewer entries, or fun is None.
+        RuntimeError: an entry of an array is no tensor of a live context.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *k = arg_context(ctx, b"ggml_custom_inplace")
     cdef ggml_tensor d
     map_of(&d, GGML_OP_CUSTOM, arg_tensor(a, b"a"), NULL, NULL)
@@ -185,53 +335,208 @@ cdef object old(ggml_context *ctx, const void *thunk, ggml_tensor *a, ggml_tenso
     return wrap_tensor(t)
 
 def ggml_map_unary_f32(ctx, a, fun):
-    """A tensor like a (f32), computed by fun(n, dst, a) for each row of n elements, on one thread."""
+    """Creates an f32 tensor whose rows a callback computes one by one.
+
+    Computing the node calls fun(n, dst, a) for each row on one thread: n is the number of elements, dst and a are
+    pointers to float. Older releases offered this form; ggml_map_custom1 is the general one.
+
+    Args:
+        ctx: context that receives the result. It keeps fun alive.
+        a: f32 with packed rows (nb0 = 4), [ne0, ne1, ne2, ne3].
+        fun: ggml_unary_op_f32_t, Python callable or address of a C function.
+    Returns:
+        contiguous f32 tensor in the shape of a.
+    Raises:
+        TypeError: fun is no callback of this kind.
+        ValueError: a is not f32 or its rows are not packed, or fun is None.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *k = arg_context(ctx, b"ggml_map_unary_f32")
     return old(k, <void *>unary_rows, arg_tensor(a, b"a"), NULL, NULL, _structs.ggml_unary_op_f32_t, fun, True, False)
 
 def ggml_map_unary_inplace_f32(ctx, a, fun):
-    """ggml_map_unary_f32, written over a."""
+    """Lets a callback overwrite the rows of an f32 tensor one by one.
+
+    Computing the node calls fun(n, dst, a) for each row of n elements on one thread; dst and a are the same
+    address.
+
+    Args:
+        ctx: context that receives the node. It keeps fun alive.
+        a: f32 with packed rows (nb0 = 4), [ne0, ne1, ne2, ne3]; it is modified.
+        fun: ggml_unary_op_f32_t, Python callable or address of a C function.
+    Returns:
+        view of all of a.
+    Raises:
+        TypeError: fun is no callback of this kind.
+        ValueError: a is not f32 or its rows are not packed, or fun is None.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *k = arg_context(ctx, b"ggml_map_unary_inplace_f32")
     return old(k, <void *>unary_rows, arg_tensor(a, b"a"), NULL, NULL, _structs.ggml_unary_op_f32_t, fun, True, True)
 
 def ggml_map_binary_f32(ctx, a, b, fun):
-    """A tensor like a and b (f32), computed by fun(n, dst, a, b) for each row of n elements, on one thread."""
+    """Creates an f32 tensor whose rows a callback computes from the rows of two tensors.
+
+    Computing the node calls fun(n, dst, a, b) for each row on one thread: n is the number of elements, the others
+    are pointers to float. Older releases offered this form; ggml_map_custom2 is the general one.
+
+    Args:
+        ctx: context that receives the result. It keeps fun alive.
+        a: f32 with packed rows (nb0 = 4), [ne0, ne1, ne2, ne3].
+        b: f32 with packed rows, in the shape of a.
+        fun: ggml_binary_op_f32_t, Python callable or address of a C function.
+    Returns:
+        contiguous f32 tensor in the shape of a.
+    Raises:
+        TypeError: fun is no callback of this kind.
+        ValueError: a or b is not f32 or has no packed rows, the shapes differ, or fun is None.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *k = arg_context(ctx, b"ggml_map_binary_f32")
     return old(k, <void *>binary_rows, arg_tensor(a, b"a"), arg_tensor(b, b"b"), NULL, _structs.ggml_binary_op_f32_t, fun, True, False)
 
 def ggml_map_binary_inplace_f32(ctx, a, b, fun):
-    """ggml_map_binary_f32, written over a."""
+    """Lets a callback overwrite the rows of a with results from the rows of a and b.
+
+    Computing the node calls fun(n, dst, a, b) for each row of n elements on one thread; dst and a are the same
+    address.
+
+    Args:
+        ctx: context that receives the node. It keeps fun alive.
+        a: f32 with packed rows (nb0 = 4), [ne0, ne1, ne2, ne3]; it is modified.
+        b: f32 with packed rows, in the shape of a.
+        fun: ggml_binary_op_f32_t, Python callable or address of a C function.
+    Returns:
+        view of all of a.
+    Raises:
+        TypeError: fun is no callback of this kind.
+        ValueError: a or b is not f32 or has no packed rows, the shapes differ, or fun is None.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *k = arg_context(ctx, b"ggml_map_binary_inplace_f32")
     return old(k, <void *>binary_rows, arg_tensor(a, b"a"), arg_tensor(b, b"b"), NULL, _structs.ggml_binary_op_f32_t, fun, True, True)
 
 def ggml_map_custom1_f32(ctx, a, fun):
-    """A tensor like a (f32), computed by fun(dst, a) on one thread."""
+    """Creates an f32 tensor that a callback computes as a whole from one operand.
+
+    Computing the node calls fun(dst, a) with two tensor pointers, once and on one thread. Older releases offered
+    this form; ggml_map_custom1 is the general one.
+
+    Args:
+        ctx: context that receives the result. It keeps fun alive.
+        a: f32, any shape [ne0, ne1, ne2, ne3], any strides.
+        fun: ggml_custom1_op_f32_t, Python callable or address of a C function.
+    Returns:
+        contiguous f32 tensor in the shape of a.
+    Raises:
+        TypeError: fun is no callback of this kind.
+        ValueError: a is not f32, or fun is None.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *k = arg_context(ctx, b"ggml_map_custom1_f32")
     return old(k, <void *>custom1, arg_tensor(a, b"a"), NULL, NULL, _structs.ggml_custom1_op_f32_t, fun, False, False)
 
 def ggml_map_custom1_inplace_f32(ctx, a, fun):
-    """ggml_map_custom1_f32, written over a."""
+    """Lets a callback overwrite an f32 tensor as a whole.
+
+    Computing the node calls fun(dst, a) once and on one thread; dst is a view of a.
+
+    Args:
+        ctx: context that receives the node. It keeps fun alive.
+        a: f32, any shape [ne0, ne1, ne2, ne3]; it is modified.
+        fun: ggml_custom1_op_f32_t, Python callable or address of a C function.
+    Returns:
+        view of all of a.
+    Raises:
+        TypeError: fun is no callback of this kind.
+        ValueError: a is not f32, or fun is None.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *k = arg_context(ctx, b"ggml_map_custom1_inplace_f32")
     return old(k, <void *>custom1, arg_tensor(a, b"a"), NULL, NULL, _structs.ggml_custom1_op_f32_t, fun, False, True)
 
 def ggml_map_custom2_f32(ctx, a, b, fun):
-    """A tensor like a (f32), computed by fun(dst, a, b) on one thread."""
+    """Creates an f32 tensor that a callback computes as a whole from two operands.
+
+    Computing the node calls fun(dst, a, b) with three tensor pointers, once and on one thread. Older releases
+    offered this form; ggml_map_custom2 is the general one.
+
+    Args:
+        ctx: context that receives the result. It keeps fun alive.
+        a: f32, any shape [ne0, ne1, ne2, ne3]; the result has the same.
+        b: f32, any shape.
+        fun: ggml_custom2_op_f32_t, Python callable or address of a C function.
+    Returns:
+        contiguous f32 tensor in the shape of a.
+    Raises:
+        TypeError: fun is no callback of this kind.
+        ValueError: a or b is not f32, or fun is None.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *k = arg_context(ctx, b"ggml_map_custom2_f32")
     return old(k, <void *>custom2, arg_tensor(a, b"a"), arg_tensor(b, b"b"), NULL, _structs.ggml_custom2_op_f32_t, fun, False, False)
 
 def ggml_map_custom2_inplace_f32(ctx, a, b, fun):
-    """ggml_map_custom2_f32, written over a."""
+    """Lets a callback overwrite the f32 tensor a as a whole, with b as a second operand.
+
+    Computing the node calls fun(dst, a, b) once and on one thread; dst is a view of a.
+
+    Args:
+        ctx: context that receives the node. It keeps fun alive.
+        a: f32, any shape [ne0, ne1, ne2, ne3]; it is modified.
+        b: f32, any shape.
+        fun: ggml_custom2_op_f32_t, Python callable or address of a C function.
+    Returns:
+        view of all of a.
+    Raises:
+        TypeError: fun is no callback of this kind.
+        ValueError: a or b is not f32, or fun is None.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *k = arg_context(ctx, b"ggml_map_custom2_inplace_f32")
     return old(k, <void *>custom2, arg_tensor(a, b"a"), arg_tensor(b, b"b"), NULL, _structs.ggml_custom2_op_f32_t, fun, False, True)
 
 def ggml_map_custom3_f32(ctx, a, b, c, fun):
-    """A tensor like a (f32), computed by fun(dst, a, b, c) on one thread."""
+    """Creates an f32 tensor that a callback computes as a whole from three operands.
+
+    Computing the node calls fun(dst, a, b, c) with four tensor pointers, once and on one thread. Older releases
+    offered this form; ggml_map_custom3 is the general one.
+
+    Args:
+        ctx: context that receives the result. It keeps fun alive.
+        a: f32, any shape [ne0, ne1, ne2, ne3]; the result has the same.
+        b: f32, any shape.
+        c: f32, any shape.
+        fun: ggml_custom3_op_f32_t, Python callable or address of a C function.
+    Returns:
+        contiguous f32 tensor in the shape of a.
+    Raises:
+        TypeError: fun is no callback of this kind.
+        ValueError: a, b or c is not f32, or fun is None.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *k = arg_context(ctx, b"ggml_map_custom3_f32")
     return old(k, <void *>custom3, arg_tensor(a, b"a"), arg_tensor(b, b"b"), arg_tensor(c, b"c"), _structs.ggml_custom3_op_f32_t, fun, False,
                False)
 
 def ggml_map_custom3_inplace_f32(ctx, a, b, c, fun):
-    """ggml_map_custom3_f32, written over a."""
+    """Lets a callback overwrite the f32 tensor a as a whole, with b and c as further operands.
+
+    Computing the node calls fun(dst, a, b, c) once and on one thread; dst is a view of a.
+
+    Args:
+        ctx: context that receives the node. It keeps fun alive.
+        a: f32, any shape [ne0, ne1, ne2, ne3]; it is modified.
+        b: f32, any shape.
+        c: f32, any shape.
+        fun: ggml_custom3_op_f32_t, Python callable or address of a C function.
+    Returns:
+        view of all of a.
+    Raises:
+        TypeError: fun is no callback of this kind.
+        ValueError: a, b or c is not f32, or fun is None.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *k = arg_context(ctx, b"ggml_map_custom3_inplace_f32")
     return old(k, <void *>custom3, arg_tensor(a, b"a"), arg_tensor(b, b"b"), arg_tensor(c, b"c"), _structs.ggml_custom3_op_f32_t, fun, False, True)
 
@@ -246,11 +551,22 @@ cdef object rules = weakref.WeakValueDictionary()
 cdef object numbers = itertools.count(1)
 
 def ggml_custom_set_backward(tensor, backward):
-    """Gives a custom operation's tensor a gradient; returns the tensor. Not part of the C library.
+    """Gives the node of a custom operation a gradient.
 
-    ggml_build_backward_expand calls backward(ctx, tensor, grad), which builds in ctx, from the gradient by the tensor,
-    those by its sources (tensor.contents.src): an f32 tensor in the shape of the first, or a tuple with one for each;
-    None: no gradient.
+    ggml_build_backward_expand and ggml_build_backward_gradient_checkpointing call backward(ctx, tensor, grad) when
+    they reach the node. It adds operations on grad, the gradient with respect to tensor, to ctx and returns the
+    gradients with respect to the operands, tensor.contents.src. The context of tensor keeps backward alive. The
+    function is an addition of this library.
+
+    Args:
+        tensor: result of ggml_map_custom* or ggml_custom_*, any type, any shape.
+        backward: callable that returns one tensor (the gradient with respect to src[0]) or a tuple or list with one
+            for each operand; each is f32 in the shape of its operand, or None for no gradient.
+    Returns:
+        tensor itself.
+    Raises:
+        TypeError: backward is not callable.
+        ValueError: tensor is not made by a custom operation, or not in a live context.
     """
     enter(b"ggml_custom_set_backward")
     cdef ggml_tensor *t = arg_tensor(tensor, b"tensor")

@@ -23,12 +23,38 @@ cdef ggml_tensor *fill(ggml_context *ctx, ggml_tensor *a, float value, bint inpl
     return node_append(ctx, &d)
 
 def ggml_fill(ctx, a, c):
-    """A tensor in the type and shape of a, all elements c."""
+    """Creates a tensor like another one with all elements equal to c.
+
+    The elements of a are not read, so no gradient flows to a.
+
+    Args:
+        ctx: context that receives the result.
+        a: f32, f16 or bf16 tensor whose shape [ne0, ne1, ne2, ne3] is used.
+        c: value of every element.
+    Returns:
+        contiguous tensor of a's type and shape.
+    Raises:
+        ValueError: a is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *context = arg_context(ctx, b"ggml_fill")
     return wrap_tensor(fill(context, arg_tensor(a, b"a"), arg_float(c, b"c"), False))
 
 def ggml_fill_inplace(ctx, a, c):
-    """ggml_fill, written over a."""
+    """Sets every element of a to c.
+
+    No gradient flows to the old elements of a.
+
+    Args:
+        ctx: context that receives the node; it needs room for the header only.
+        a: f32, f16 or bf16, [ne0, ne1, ne2, ne3]; it is overwritten.
+        c: value of every element.
+    Returns:
+        view of all of a, after it was filled.
+    Raises:
+        ValueError: a is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *context = arg_context(ctx, b"ggml_fill_inplace")
     return wrap_tensor(fill(context, arg_tensor(a, b"a"), arg_float(c, b"c"), True))
 
@@ -48,12 +74,41 @@ cdef ggml_tensor *arange(ggml_context *ctx, float start, float stop, float step)
     return node_append(ctx, &d)
 
 def ggml_arange(ctx, start, stop, step):
-    """start, start + step, ... up to but not with stop (f32)."""
+    """Creates a sequence with constant steps: result[i] = start + i * step.
+
+    The sequence ends before stop, which it does not contain. No gradient.
+
+    Args:
+        ctx: context that receives the result.
+        start: first element.
+        stop: end of the sequence.
+        step: difference of neighbouring elements, not 0; negative where stop is less than start.
+    Returns:
+        f32 vector [ceil((stop - start) / step)].
+    Raises:
+        ValueError: step is 0, or it leads away from stop.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_arange")
     return wrap_tensor(arange(c, arg_float(start, b"start"), arg_float(stop, b"stop"), arg_float(step, b"step")))
 
 def ggml_timestep_embedding(ctx, timesteps, dim, max_period):
-    """[dim, n] from n timesteps (f32): cosines, then sines of each at dim/2 frequencies from 1 to 1/max_period."""
+    """Computes sinusoidal embeddings of timesteps: row t is cos(t f_0), cos(t f_1), ..., sin(t f_0), sin(t f_1), ...
+
+    The dim // 2 frequencies are f_j = max_period^(-j / (dim // 2)). If dim is odd, the last element is 0. The
+    gradient flows to timesteps.
+
+    Args:
+        ctx: context that receives the result.
+        timesteps: f32 vector [n].
+        dim: length of an embedding, 0 or more.
+        max_period: determines the lowest frequency; 1 or more.
+    Returns:
+        f32 tensor [dim, n].
+    Raises:
+        ValueError: timesteps is no f32 vector, dim is negative, or max_period is not positive.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_timestep_embedding")
     cdef ggml_tensor d
     cdef ggml_tensor *x = arg_tensor(timesteps, b"timesteps")

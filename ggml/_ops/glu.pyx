@@ -26,92 +26,330 @@ cdef ggml_tensor *glu(ggml_context *ctx, int op, ggml_tensor *a, ggml_tensor *b,
     return node_append(ctx, &d)
 
 def ggml_glu(ctx, a, op, swapped):
-    """f(first half) * second half of each row, or f of the second half if swapped: [ne0 / 2, ...]. op: GGML_GLU_OP_*."""
+    """Computes a gated linear unit (arXiv:2002.05202) over the two halves of each row: f(x) * gate.
+
+    x is the first half of the row and the gate is the second half, or the other way round with swapped set. op
+    selects f. GGML_GLU_OP_SWIGLU_OAI gets alpha = limit = 0 here; use ggml_swiglu_oai for it. Gradient: flows to
+    both halves.
+
+    Args:
+        ctx: context that receives the result.
+        a: f32, f16 or bf16, [2 * n, ne1, ne2, ne3].
+        op: GGML_GLU_OP_*.
+        swapped: True if f is applied to the second half.
+    Returns:
+        Tensor [n, ne1, ne2, ne3] of a's type.
+    Raises:
+        TypeError: op is not an integer.
+        ValueError: ne0 of a is odd, op selects no unit, or a is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    See also:
+        ggml_glu_split for halves in separate tensors.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_glu")
     return wrap_tensor(glu(c, arg_int32(op, b"op"), arg_tensor(a, b"a"), NULL, arg_bool(swapped, b"swapped"), 0, 0))
 
 def ggml_glu_split(ctx, a, b, op):
-    """f(a) * b. op: GGML_GLU_OP_*."""
+    """Computes a gated linear unit (arXiv:2002.05202) of two tensors: f(a) * b.
+
+    op selects f; GGML_GLU_OP_SWIGLU_OAI gets alpha = limit = 0 here, see ggml_swiglu_oai. Gradient: flows to a
+    and b.
+
+    Args:
+        ctx: context that receives the result.
+        a: argument of f, f32, f16 or bf16, any shape.
+        b: gate, f32, f16 or bf16, of the shape of a.
+        op: GGML_GLU_OP_*.
+    Returns:
+        Tensor of a's shape and type.
+    Raises:
+        TypeError: op is not an integer.
+        ValueError: the shapes of a and b differ, op selects no unit, or a type is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_glu_split")
     return wrap_tensor(glu(c, arg_int32(op, b"op"), arg_tensor(a, b"a"), arg_tensor(b, b"b"), False, 0, 0))
 
 def ggml_swiglu_oai(ctx, a, b, alpha, limit):
-    """x sigmoid(alpha x) (y + 1) with x = min(a, limit) and y = b within -limit to limit: the unit of the gpt-oss models."""
+    """Computes the clamped SwiGLU of the gpt-oss models: x * sigmoid(alpha * x) * (y + 1).
+
+    x is min(a, limit), y is b clamped to -limit .. limit. Gradient: flows to a and b where they are within their
+    bounds.
+
+    Args:
+        ctx: context that receives the result.
+        a: argument of the activation, f32, f16 or bf16, any shape.
+        b: gate, f32, f16 or bf16, of the shape of a.
+        alpha: factor inside the sigmoid, a number; gpt-oss uses 1.702.
+        limit: bound of a and b, a number; gpt-oss uses 7.
+    Returns:
+        Tensor of a's shape and type.
+    Raises:
+        TypeError: alpha or limit is not a number.
+        ValueError: the shapes of a and b differ, or a type is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_swiglu_oai")
     return wrap_tensor(glu(c, GGML_GLU_OP_SWIGLU_OAI, arg_tensor(a, b"a"), arg_tensor(b, b"b"), False, arg_float(alpha, b"alpha"), arg_float(limit, b"limit")))
 
 def ggml_reglu(ctx, a):
-    """f(first half) * second half of each row, f(x) = max(x, 0)."""
+    """Computes ReGLU of each row: max(first half, 0) * second half.
+
+    Gradient: flows to both halves.
+
+    Args:
+        ctx: context that receives the result.
+        a: argument and gate side by side, f32, f16 or bf16, [2 * n, ne1, ne2, ne3].
+    Returns:
+        Tensor [n, ne1, ne2, ne3] of a's type.
+    Raises:
+        ValueError: ne0 of a is odd, or a is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_reglu")
     return wrap_tensor(glu(c, GGML_GLU_OP_REGLU, arg_tensor(a, b"a"), NULL, False, 0, 0))
 
 def ggml_reglu_swapped(ctx, a):
-    """ggml_reglu with f of the second half."""
+    """Computes ReGLU of rows that begin with the gate: first half * max(second half, 0).
+
+    Gradient: flows to both halves.
+
+    Args:
+        ctx: context that receives the result.
+        a: gate and argument side by side, f32, f16 or bf16, [2 * n, ne1, ne2, ne3].
+    Returns:
+        Tensor [n, ne1, ne2, ne3] of a's type.
+    Raises:
+        ValueError: ne0 of a is odd, or a is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_reglu_swapped")
     return wrap_tensor(glu(c, GGML_GLU_OP_REGLU, arg_tensor(a, b"a"), NULL, True, 0, 0))
 
 def ggml_reglu_split(ctx, a, b):
-    """f(a) * b, f(x) = max(x, 0)."""
+    """Computes ReGLU of two tensors: max(a, 0) * b.
+
+    Gradient: flows to a where it is positive, and to b.
+
+    Args:
+        ctx: context that receives the result.
+        a: argument of the rectifier, f32, f16 or bf16, any shape.
+        b: gate, f32, f16 or bf16, of the shape of a.
+    Returns:
+        Tensor of a's shape and type.
+    Raises:
+        ValueError: the shapes of a and b differ, or a type is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_reglu_split")
     return wrap_tensor(glu(c, GGML_GLU_OP_REGLU, arg_tensor(a, b"a"), arg_tensor(b, b"b"), False, 0, 0))
 
 def ggml_geglu(ctx, a):
-    """f(first half) * second half of each row, f(x) = gelu(x)."""
+    """Computes GEGLU of each row: gelu(first half) * second half, with the tanh form of ggml_gelu.
+
+    Gradient: flows to both halves.
+
+    Args:
+        ctx: context that receives the result.
+        a: argument and gate side by side, f32, f16 or bf16, [2 * n, ne1, ne2, ne3].
+    Returns:
+        Tensor [n, ne1, ne2, ne3] of a's type.
+    Raises:
+        ValueError: ne0 of a is odd, or a is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_geglu")
     return wrap_tensor(glu(c, GGML_GLU_OP_GEGLU, arg_tensor(a, b"a"), NULL, False, 0, 0))
 
 def ggml_geglu_swapped(ctx, a):
-    """ggml_geglu with f of the second half."""
+    """Computes GEGLU of rows that begin with the gate: first half * gelu(second half).
+
+    gelu is the tanh form of ggml_gelu. Gradient: flows to both halves.
+
+    Args:
+        ctx: context that receives the result.
+        a: gate and argument side by side, f32, f16 or bf16, [2 * n, ne1, ne2, ne3].
+    Returns:
+        Tensor [n, ne1, ne2, ne3] of a's type.
+    Raises:
+        ValueError: ne0 of a is odd, or a is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_geglu_swapped")
     return wrap_tensor(glu(c, GGML_GLU_OP_GEGLU, arg_tensor(a, b"a"), NULL, True, 0, 0))
 
 def ggml_geglu_split(ctx, a, b):
-    """f(a) * b, f(x) = gelu(x)."""
+    """Computes GEGLU of two tensors: gelu(a) * b, with the tanh form of ggml_gelu.
+
+    Gradient: flows to a and b.
+
+    Args:
+        ctx: context that receives the result.
+        a: argument of gelu, f32, f16 or bf16, any shape.
+        b: gate, f32, f16 or bf16, of the shape of a.
+    Returns:
+        Tensor of a's shape and type.
+    Raises:
+        ValueError: the shapes of a and b differ, or a type is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_geglu_split")
     return wrap_tensor(glu(c, GGML_GLU_OP_GEGLU, arg_tensor(a, b"a"), arg_tensor(b, b"b"), False, 0, 0))
 
 def ggml_swiglu(ctx, a):
-    """f(first half) * second half of each row, f(x) = silu(x)."""
+    """Computes SwiGLU of each row: silu(first half) * second half.
+
+    silu(x) is x * sigmoid(x). Gradient: flows to both halves.
+
+    Args:
+        ctx: context that receives the result.
+        a: argument and gate side by side, f32, f16 or bf16, [2 * n, ne1, ne2, ne3].
+    Returns:
+        Tensor [n, ne1, ne2, ne3] of a's type.
+    Raises:
+        ValueError: ne0 of a is odd, or a is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_swiglu")
     return wrap_tensor(glu(c, GGML_GLU_OP_SWIGLU, arg_tensor(a, b"a"), NULL, False, 0, 0))
 
 def ggml_swiglu_swapped(ctx, a):
-    """ggml_swiglu with f of the second half."""
+    """Computes SwiGLU of rows that begin with the gate: first half * silu(second half).
+
+    Gradient: flows to both halves.
+
+    Args:
+        ctx: context that receives the result.
+        a: gate and argument side by side, f32, f16 or bf16, [2 * n, ne1, ne2, ne3].
+    Returns:
+        Tensor [n, ne1, ne2, ne3] of a's type.
+    Raises:
+        ValueError: ne0 of a is odd, or a is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_swiglu_swapped")
     return wrap_tensor(glu(c, GGML_GLU_OP_SWIGLU, arg_tensor(a, b"a"), NULL, True, 0, 0))
 
 def ggml_swiglu_split(ctx, a, b):
-    """f(a) * b, f(x) = silu(x)."""
+    """Computes SwiGLU of two tensors: silu(a) * b.
+
+    This is the gate of LLaMA's feed-forward layers in one pass instead of ggml_silu and ggml_mul. Gradient: flows
+    to a and b.
+
+    Args:
+        ctx: context that receives the result.
+        a: argument of silu, f32, f16 or bf16, any shape.
+        b: gate, f32, f16 or bf16, of the shape of a.
+    Returns:
+        Tensor of a's shape and type.
+    Raises:
+        ValueError: the shapes of a and b differ, or a type is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_swiglu_split")
     return wrap_tensor(glu(c, GGML_GLU_OP_SWIGLU, arg_tensor(a, b"a"), arg_tensor(b, b"b"), False, 0, 0))
 
 def ggml_geglu_erf(ctx, a):
-    """f(first half) * second half of each row, f(x) = gelu(x), exact."""
+    """Computes GEGLU of each row with the exact GELU: gelu_erf(first half) * second half.
+
+    Gradient: flows to both halves.
+
+    Args:
+        ctx: context that receives the result.
+        a: argument and gate side by side, f32, f16 or bf16, [2 * n, ne1, ne2, ne3].
+    Returns:
+        Tensor [n, ne1, ne2, ne3] of a's type.
+    Raises:
+        ValueError: ne0 of a is odd, or a is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_geglu_erf")
     return wrap_tensor(glu(c, GGML_GLU_OP_GEGLU_ERF, arg_tensor(a, b"a"), NULL, False, 0, 0))
 
 def ggml_geglu_erf_swapped(ctx, a):
-    """ggml_geglu_erf with f of the second half."""
+    """Computes GEGLU with the exact GELU of rows that begin with the gate: first half * gelu_erf(second half).
+
+    Gradient: flows to both halves.
+
+    Args:
+        ctx: context that receives the result.
+        a: gate and argument side by side, f32, f16 or bf16, [2 * n, ne1, ne2, ne3].
+    Returns:
+        Tensor [n, ne1, ne2, ne3] of a's type.
+    Raises:
+        ValueError: ne0 of a is odd, or a is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_geglu_erf_swapped")
     return wrap_tensor(glu(c, GGML_GLU_OP_GEGLU_ERF, arg_tensor(a, b"a"), NULL, True, 0, 0))
 
 def ggml_geglu_erf_split(ctx, a, b):
-    """f(a) * b, f(x) = gelu(x), exact."""
+    """Computes GEGLU of two tensors with the exact GELU: gelu_erf(a) * b.
+
+    Gradient: flows to a and b.
+
+    Args:
+        ctx: context that receives the result.
+        a: argument of the exact GELU, f32, f16 or bf16, any shape.
+        b: gate, f32, f16 or bf16, of the shape of a.
+    Returns:
+        Tensor of a's shape and type.
+    Raises:
+        ValueError: the shapes of a and b differ, or a type is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_geglu_erf_split")
     return wrap_tensor(glu(c, GGML_GLU_OP_GEGLU_ERF, arg_tensor(a, b"a"), arg_tensor(b, b"b"), False, 0, 0))
 
 def ggml_geglu_quick(ctx, a):
-    """f(first half) * second half of each row, f(x) = x sigmoid(1.702 x)."""
+    """Computes GEGLU of each row with the sigmoid form of GELU: x * sigmoid(1.702 * x) * second half.
+
+    x is the first half of the row. Gradient: flows to both halves.
+
+    Args:
+        ctx: context that receives the result.
+        a: argument and gate side by side, f32, f16 or bf16, [2 * n, ne1, ne2, ne3].
+    Returns:
+        Tensor [n, ne1, ne2, ne3] of a's type.
+    Raises:
+        ValueError: ne0 of a is odd, or a is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_geglu_quick")
     return wrap_tensor(glu(c, GGML_GLU_OP_GEGLU_QUICK, arg_tensor(a, b"a"), NULL, False, 0, 0))
 
 def ggml_geglu_quick_swapped(ctx, a):
-    """ggml_geglu_quick with f of the second half."""
+    """Computes GEGLU with the sigmoid form of GELU of rows that begin with the gate: first half * gelu_quick(x).
+
+    x is the second half of the row, gelu_quick(x) = x * sigmoid(1.702 * x). Gradient: flows to both halves.
+
+    Args:
+        ctx: context that receives the result.
+        a: gate and argument side by side, f32, f16 or bf16, [2 * n, ne1, ne2, ne3].
+    Returns:
+        Tensor [n, ne1, ne2, ne3] of a's type.
+    Raises:
+        ValueError: ne0 of a is odd, or a is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_geglu_quick_swapped")
     return wrap_tensor(glu(c, GGML_GLU_OP_GEGLU_QUICK, arg_tensor(a, b"a"), NULL, True, 0, 0))
 
 def ggml_geglu_quick_split(ctx, a, b):
-    """f(a) * b, f(x) = x sigmoid(1.702 x)."""
+    """Computes GEGLU of two tensors with the sigmoid form of GELU: a * sigmoid(1.702 * a) * b.
+
+    Gradient: flows to a and b.
+
+    Args:
+        ctx: context that receives the result.
+        a: argument of the activation, f32, f16 or bf16, any shape.
+        b: gate, f32, f16 or bf16, of the shape of a.
+    Returns:
+        Tensor of a's shape and type.
+    Raises:
+        ValueError: the shapes of a and b differ, or a type is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_geglu_quick_split")
     return wrap_tensor(glu(c, GGML_GLU_OP_GEGLU_QUICK, arg_tensor(a, b"a"), arg_tensor(b, b"b"), False, 0, 0))
 

@@ -25,9 +25,20 @@ cdef ggml_tensor *get_rows(ggml_context *ctx, ggml_tensor *a, ggml_tensor *b) ex
     return node_append(ctx, &d)
 
 def ggml_get_rows(ctx, a, b):
-    """The rows of a that b (i32 or i64) names, as f32 (integers and f64 keep their type): [a.ne0, b.ne0, b.ne1, b.ne2].
+    """Looks up rows by index: result[:, i, j, k] = a[:, b[i, j, k], j, k].
 
-    For b with more dimensions, a.ne2 must be b.ne1 and a.ne3 b.ne2: each matrix of a has its own indices.
+    Quantised rows are decoded. An index outside of a's rows makes the compute fail. The gradient flows to a; rows
+    that are named several times receive the sum.
+
+    Args:
+        ctx: context that receives the result.
+        a: table, any type, [ne0, n_rows, ne2, ne3].
+        b: indices, i32 or i64, [n, ne2, ne3]: each matrix of a has its own.
+    Returns:
+        tensor [ne0, n, ne2, ne3]: f32, but integers and f64 keep their type.
+    Raises:
+        ValueError: b is neither i32 nor i64, or a.ne[2] = b.ne[1], a.ne[3] = b.ne[2], b.ne[3] = 1 does not hold.
+        MemoryError: the context is full.
     """
     cdef ggml_context *c = arg_context(ctx, b"ggml_get_rows")
     return wrap_tensor(get_rows(c, arg_tensor(a, b"a"), arg_tensor(b, b"b")))
@@ -43,7 +54,23 @@ cdef ggml_tensor *get_rows_back(ggml_context *ctx, ggml_tensor *a, ggml_tensor *
     return node_append(ctx, &d)
 
 def ggml_get_rows_back(ctx, a, b, c):
-    """Gradient of ggml_get_rows: zeros in the shape of c, with the rows of a added to those that b names."""
+    """Computes the gradient of ggml_get_rows with respect to its table.
+
+    Starting from zeros, result[:, b[i, j, k], j, k] += a[:, i, j, k] for all i, j and k. An index outside of c's
+    rows makes the compute fail. The gradient flows to a.
+
+    Args:
+        ctx: context that receives the result.
+        a: gradient of the rows looked up, f32, f16 or bf16, [ne0, n, ne2, ne3].
+        b: indices, i32 or i64, [n, ne2, ne3].
+        c: the table or any tensor of its shape [ne0, n_rows, ne2, ne3], any type; its elements are not used.
+    Returns:
+        f32 tensor in the shape of c.
+    Raises:
+        ValueError: ne[0], ne[2] or ne[3] of a and c differ, b's shape or type does not fit, or a is not of a float
+            type.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *context = arg_context(ctx, b"ggml_get_rows_back")
     cdef ggml_tensor *x = arg_tensor(a, b"a")
     cdef ggml_tensor *s = arg_tensor(c, b"c")
@@ -63,9 +90,22 @@ cdef ggml_tensor *set_rows(ggml_context *ctx, ggml_tensor *a, ggml_tensor *b, gg
     return node_append(ctx, &d)
 
 def ggml_set_rows(ctx, a, b, c):
-    """Writes the rows of b, converted, over the rows of a that c (i64 or i32) names. The result is a view of a.
+    """Overwrites rows of a by index, converting to its type: a[:, c[i, j mod c1, k mod c2], j, k] = b[:, i, j, k].
 
-    Dimensions 2 and 3 of b are multiples of c's 1 and 2: the indices are used again. The rows named must differ.
+    Where an index occurs more than once, the last row wins. An index outside of a's rows makes the compute fail.
+    The gradient flows to b from the rows written and to a from the others; it is right only where no index repeats.
+
+    Args:
+        ctx: context that receives the node; it needs room for the header only.
+        a: destination [ne0, n_rows, ne2, ne3] of any type that does not need importance weights; it is modified.
+        b: new rows, f32, f16 or bf16, [ne0, n, ne2, ne3].
+        c: indices, i64 or i32, [n, c1, c2]; ne2 is a multiple of c1 and ne3 of c2.
+    Returns:
+        view of all of a, after the rows were written.
+    Raises:
+        ValueError: a shape does not fit, b is not of a float type, c is neither i64 nor i32, or there is no
+            conversion to a's type.
+        MemoryError: the context is full.
     """
     cdef ggml_context *context = arg_context(ctx, b"ggml_set_rows")
     return wrap_tensor(set_rows(context, arg_tensor(a, b"a"), arg_tensor(b, b"b"), arg_tensor(c, b"c")))
@@ -94,7 +134,21 @@ cdef ggml_tensor *argsort(ggml_context *ctx, ggml_tensor *a, int order) except N
     return node_append(ctx, &d)
 
 def ggml_argsort(ctx, a, order):
-    """The indices that sort each row (GGML_SORT_ORDER_ASC or _DESC), i32 in a's shape. Equal values keep their order, NaN is last."""
+    """Computes the indices that sort each row.
+
+    The sort is stable in both directions, and NaN comes last. No gradient.
+
+    Args:
+        ctx: context that receives the result.
+        a: f32, f16 or bf16, [ne0, ne1, ne2, ne3].
+        order: GGML_SORT_ORDER_ASC or GGML_SORT_ORDER_DESC.
+    Returns:
+        i32 tensor of a's shape.
+    Raises:
+        TypeError: order is not an integer.
+        ValueError: order is unknown, a is not f32, f16 or bf16, or its rows are too long for an i32 index.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_argsort")
     return wrap_tensor(argsort(c, arg_tensor(a, b"a"), arg_int32(order, b"order")))
 
@@ -105,14 +159,48 @@ cdef int64_t at_most(object k, ggml_tensor *a) except -1:
     return n
 
 def ggml_argsort_top_k(ctx, a, k):
-    """The indices of the k largest values of each row, largest first: i32 [k, ne1, ne2, ne3], a view of an argsort."""
+    """Gives the indices of the k largest elements of each row as a view of a complete sort.
+
+    The indices are in descending order of their elements, equal elements in order of their index, NaN last. The
+    call adds two nodes: ggml_argsort and a view of it. No gradient.
+
+    Args:
+        ctx: context that receives both nodes.
+        a: f32, f16 or bf16, [ne0, ne1, ne2, ne3].
+        k: number of indices for each row, 0 to ne0.
+    Returns:
+        i32 tensor [k, ne1, ne2, ne3], not contiguous for k < ne0 and several rows.
+    Raises:
+        TypeError: k is not an integer.
+        ValueError: k is out of range, a is not f32, f16 or bf16, or its rows are too long for an i32 index.
+        MemoryError: the context is full.
+    See also:
+        ggml_top_k, which need not sort whole rows.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_argsort_top_k")
     cdef ggml_tensor *x = arg_tensor(a, b"a")
     cdef int64_t n = at_most(k, x)
     return wrap_tensor(view_slice(c, argsort(c, x, DESCENDING), 0, 0, n))
 
 def ggml_top_k(ctx, a, k):
-    """The indices of the k largest values of each row, i32 [k, ne1, ne2, ne3]. The order is not promised; here it is largest first."""
+    """Finds the indices of the k largest elements of each row.
+
+    Here they are in descending order of their elements, but the C library does not promise an order. Equal
+    elements keep their order, NaN comes last. No gradient.
+
+    Args:
+        ctx: context that receives the result.
+        a: f32, f16 or bf16, [ne0, ne1, ne2, ne3].
+        k: number of indices for each row, 0 to ne0.
+    Returns:
+        i32 tensor [k, ne1, ne2, ne3], contiguous.
+    Raises:
+        TypeError: k is not an integer.
+        ValueError: k is out of range, a is not f32, f16 or bf16, or its rows are too long for an i32 index.
+        MemoryError: the context is full.
+    See also:
+        ggml_argsort_top_k.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_top_k")
     cdef ggml_tensor d
     cdef ggml_tensor *x = arg_tensor(a, b"a")
@@ -122,9 +210,25 @@ def ggml_top_k(ctx, a, k):
 
 # ---- ADD_ID ----------------------------------------------------------------------------------------------------------
 def ggml_add_id(ctx, a, b, ids):
-    """a, and to each row a row of b: result[:, i, j] = a[:, i, j] + b[:, ids[i, j]].
+    """Adds to each row of a the row of b that an index selects.
 
-    a [n, used, tokens], b [n, rows], ids i32 [used, tokens]."""
+    result[:, i, j] = a[:, i, j] + b[:, ids[i, j]], such as the bias of the expert that token j uses as its i-th.
+    Gradient: flows to a and to b. An index out of range makes the compute call raise RuntimeError.
+
+    Args:
+        ctx: context that receives the result.
+        a: f32, f16 or bf16, [n, n_used, n_tokens].
+        b: f32, f16 or bf16, [n, n_rows].
+        ids: i32 [n_used, n_tokens], with values from 0 to n_rows - 1.
+    Returns:
+        Tensor of a's shape and type.
+    Raises:
+        ValueError: b is not a matrix with rows of a's length, ids has not one index for each row of a, or a type
+            is not supported.
+        MemoryError: the context is full.
+    See also:
+        ggml_mul_mat_id, the product with the expert's matrix.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_add_id")
     cdef ggml_tensor d
     cdef ggml_tensor *x = arg_tensor(a, b"a")

@@ -40,9 +40,25 @@ cdef ggml_tensor *ungrouped(ggml_context *ctx, ggml_tensor *g, ggml_tensor *a) e
     return reshape(ctx, g, a.ne[0], a.ne[1], a.ne[2], a.ne[3])
 
 def ggml_mul_mat(ctx, a, b):
-    """Matrix product: result[m, n] = sum_k a[k, m] b[k, n].
+    """Multiplies matrices: each row of the result holds the dot products of one row of b with all rows of a.
 
-    a [k, m, ne2, ne3] (any float or quantised type), b [k, n, ne2 * r2, ne3 * r3] (floats): f32 [m, n, ne2 * r2, ne3 * r3]."""
+    In NumPy's order of dimensions, result = b @ a.T. Sums are f32. With quantised a, the rows of b are rounded to
+    blocks of 8-bit integers if b has only a few rows or if the instruction set multiplies bytes; else a is
+    unpacked to f32. Gradient: flows to b, and to a if it is not quantised.
+
+    Args:
+        ctx: context that receives the result.
+        a: f32, f16, bf16 or quantised, [k, n, ne2, ne3]; unlike in the C library it may be a transposed view.
+        b: f32, f16 or bf16, [k, m, b2, b3]; b2 is a multiple of ne2 and b3 of ne3. Consecutive matrices of b
+            share one of a.
+    Returns:
+        f32 tensor [n, m, b2, b3].
+    Raises:
+        ValueError: the rows of a and b differ in length, b2 or b3 is no multiple, or a type is not supported.
+        MemoryError: the context is full.
+    See also:
+        ggml_out_prod, which sums over dimension 1.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_mul_mat")
     return wrap_tensor(mul_mat(c, arg_tensor(a, b"a"), arg_tensor(b, b"b")))
 
@@ -56,9 +72,22 @@ cdef int grad_mul_mat(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
     return 0
 
 def ggml_out_prod(ctx, a, b):
-    """Sum of outer products: result[i, j] = sum_k a[i, k] b[j, k].
+    """Sums outer products: result[i, j] = sum over k of a[i, k] * b[j, k].
 
-    a [i, k, ne2, ne3] (any float or quantised type), b [j, k, ne2 * r2, ne3 * r3] (floats): f32 [i, j, ne2 * r2, ne3 * r3]."""
+    In NumPy's order of dimensions, result = b.T @ a. Sums are f32; a quantised a is unpacked to f32. Gradient:
+    flows to b, and to a if it is not quantised.
+
+    Args:
+        ctx: context that receives the result.
+        a: f32, f16, bf16 or quantised, [m, k, ne2, ne3].
+        b: f32, f16 or bf16, [n, k, b2, b3]; b2 is a multiple of ne2 and b3 of ne3. Consecutive matrices of b
+            share one of a.
+    Returns:
+        f32 tensor [m, n, b2, b3].
+    Raises:
+        ValueError: ne1 of a and b differ, b2 or b3 is no multiple, or a type is not supported.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_out_prod")
     return wrap_tensor(out_prod(c, arg_tensor(a, b"a"), arg_tensor(b, b"b")))
 
@@ -80,10 +109,23 @@ cdef ggml_tensor *by_index(ggml_context *ctx, int op, ggml_tensor *a, ggml_tenso
     return node_append(ctx, &d)
 
 def ggml_mul_mat_id(ctx, as_, b, ids):
-    """Products with the matrices that indices name: result[:, i, j] = as_[:, :, ids[i, j]] times b[:, i, j].
+    """Multiplies each row of b by the matrix that an index selects, as mixtures of experts do.
 
-    as_ [k, m, matrices] (any float or quantised type), b [k, used, tokens], ids i32 [used, tokens]: f32 [m, used, tokens].
-    b may have fewer rows for a token, a divisor of used: they are used again, as b[:, i % b.ne1, j]."""
+    result[:, i, j] holds the dot products of the rows of as_[:, :, ids[i, j]] with b[:, i % b1, j]. Rows are
+    grouped by matrix, and each group is one product, with the rounding of ggml_mul_mat. Gradient: flows to b, and
+    to as_ if it is not quantised. An index out of range makes the compute call raise RuntimeError.
+
+    Args:
+        ctx: context that receives the result.
+        as_: matrices, f32, f16, bf16 or quantised, [k, n, n_matrices].
+        b: f32, f16 or bf16, [k, b1, n_tokens], where n_used is a multiple of b1.
+        ids: i32 [n_used, n_tokens], with values from 0 to n_matrices - 1.
+    Returns:
+        f32 tensor [n, n_used, n_tokens].
+    Raises:
+        ValueError: the shapes do not fit, as_ has four dimensions, or a type is not supported.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_mul_mat_id")
     cdef ggml_tensor *x = arg_tensor(as_, b"as_")
     cdef ggml_tensor *y = arg_tensor(b, b"b")
@@ -104,12 +146,39 @@ cdef int grad_mul_mat_id(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
     return 0
 
 def ggml_mul_mat_set_prec(a, prec):
-    """Asks for a precision (GGML_PREC_*) of a matrix product. Products here sum in f32 either way."""
+    """Requests a precision of a matrix product.
+
+    The number is stored in the node. It changes nothing here: sums are f32 with any precision.
+
+    Args:
+        a: result of ggml_mul_mat, f32, [n, m, b2, b3].
+        prec: GGML_PREC_DEFAULT or GGML_PREC_F32; other 32-bit integers are stored as well.
+    Returns:
+        None.
+    Raises:
+        TypeError: a is not a tensor, or prec is not an integer.
+        ValueError: a is not the result of ggml_mul_mat (ggml_mul_mat_id does not count), or prec does not fit
+            into 32 bits.
+        RuntimeError: a was freed.
+    """
     enter(b"ggml_mul_mat_set_prec")
     product(a).op_params[0] = arg_int32(prec, b"prec")
 
 def ggml_mul_mat_set_hint(a, hint):
-    """Gives a hint (GGML_HINT_*) about a matrix product. It changes nothing here."""
+    """Gives a hint about the first operand of a matrix product.
+
+    The number is stored in the node and ignored by the computation.
+
+    Args:
+        a: result of ggml_mul_mat, f32, [n, m, b2, b3].
+        hint: GGML_HINT_NONE or GGML_HINT_SRC0_IS_HADAMARD; other 32-bit integers are stored as well.
+    Returns:
+        None.
+    Raises:
+        TypeError: a is not a tensor, or hint is not an integer.
+        ValueError: a is not the result of ggml_mul_mat, or hint does not fit into 32 bits.
+        RuntimeError: a was freed.
+    """
     enter(b"ggml_mul_mat_set_hint")
     product(a).op_params[1] = arg_int32(hint, b"hint")
 

@@ -27,12 +27,41 @@ cdef ggml_tensor *rms_norm_back(ggml_context *ctx, ggml_tensor *g, ggml_tensor *
     return node_append(ctx, &d)
 
 def ggml_norm(ctx, a, eps):
-    """Each row made to mean 0 and variance 1: (x - mean) / sqrt(variance + eps)."""
+    """Normalises each row to mean 0 and variance 1: (a - mean) / sqrt(variance + eps).
+
+    This is layer normalisation (arXiv:1607.06450) without weights. The variance is that of the population, sum of
+    squared deviations / ne0. Gradient: flows to a.
+
+    Args:
+        ctx: context that receives the result.
+        a: f32, f16 or bf16, [ne0, ne1, ne2, ne3].
+        eps: number added to the variance, 0 or more. With 0, a constant row gives zeros.
+    Returns:
+        Tensor of a's shape and type.
+    Raises:
+        TypeError: eps is not a number.
+        ValueError: eps is negative or NaN, or a is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_norm")
     return wrap_tensor(norm(c, GGML_OP_NORM, arg_tensor(a, b"a"), arg_float(eps, b"eps"), False))
 
 def ggml_norm_inplace(ctx, a, eps):
-    """ggml_norm, written over a."""
+    """Shifts and scales the rows of a, where they are stored, to mean 0 and variance 1.
+
+    The gradient needs the original rows: ggml_build_backward_expand raises ValueError if a needs one.
+
+    Args:
+        ctx: context that receives the node.
+        a: f32, f16 or bf16, [ne0, ne1, ne2, ne3]; overwritten.
+        eps: number added to the variance, 0 or more.
+    Returns:
+        View of all of a.
+    Raises:
+        TypeError: eps is not a number.
+        ValueError: eps is negative or NaN, or a is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_norm_inplace")
     return wrap_tensor(norm(c, GGML_OP_NORM, arg_tensor(a, b"a"), arg_float(eps, b"eps"), True))
 
@@ -47,17 +76,62 @@ cdef int grad_norm(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
     return b.add(t.src[0], norm_back(b.ctx, g, t.src[0], gg_param_f32(t, 0)))
 
 def ggml_rms_norm(ctx, a, eps):
-    """Each row divided by its root mean square: x / sqrt(mean(x^2) + eps)."""
+    """Divides each row by its root mean square (arXiv:1910.07467): a / sqrt(mean(a^2) + eps).
+
+    Weights are not included; multiply the result by them. Gradient: flows to a, as ggml_rms_norm_back computes
+    it.
+
+    Args:
+        ctx: context that receives the result.
+        a: f32, f16 or bf16, [ne0, ne1, ne2, ne3].
+        eps: number added to the mean square, 0 or more. With 0, a row of zeros stays zero.
+    Returns:
+        Tensor of a's shape and type.
+    Raises:
+        TypeError: eps is not a number.
+        ValueError: eps is negative or NaN, or a is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_rms_norm")
     return wrap_tensor(norm(c, GGML_OP_RMS_NORM, arg_tensor(a, b"a"), arg_float(eps, b"eps"), False))
 
 def ggml_rms_norm_inplace(ctx, a, eps):
-    """ggml_rms_norm, written over a."""
+    """Divides the rows of a by their root mean square without a second tensor.
+
+    Training needs ggml_rms_norm instead: ggml_build_backward_expand raises ValueError if a needs a gradient.
+
+    Args:
+        ctx: context that receives the node.
+        a: f32, f16 or bf16, [ne0, ne1, ne2, ne3]; the normalised rows take its memory.
+        eps: number added to the mean square, 0 or more.
+    Returns:
+        View of all of a.
+    Raises:
+        TypeError: eps is not a number.
+        ValueError: eps is negative or NaN, or a is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_rms_norm_inplace")
     return wrap_tensor(norm(c, GGML_OP_RMS_NORM, arg_tensor(a, b"a"), arg_float(eps, b"eps"), True))
 
 def ggml_rms_norm_back(ctx, a, b, eps):
-    """Gradient of ggml_rms_norm: a is the gradient of its result, b its argument."""
+    """Computes the gradient of ggml_rms_norm by its argument.
+
+    Per row, with r = 1 / sqrt(mean(b^2) + eps), the result is r * (a - b * r^2 * mean(a * b)). Gradient: flows to
+    a and to b.
+
+    Args:
+        ctx: context that receives the result.
+        a: gradient of the result of ggml_rms_norm, f32, f16 or bf16, [ne0, ne1, ne2, ne3].
+        b: argument of ggml_rms_norm, f32, f16 or bf16, of the shape of a.
+        eps: the eps of ggml_rms_norm, a number; it is not checked here.
+    Returns:
+        Tensor of a's shape and type.
+    Raises:
+        TypeError: eps is not a number.
+        ValueError: the shapes of a and b differ, or a type is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_rms_norm_back")
     return wrap_tensor(rms_norm_back(c, arg_tensor(a, b"a"), arg_tensor(b, b"b"), arg_float(eps, b"eps")))
 
@@ -98,14 +172,43 @@ cdef ggml_tensor *group_norm(ggml_context *ctx, ggml_tensor *a, int n_groups, fl
     return node_append(ctx, &d)
 
 def ggml_group_norm(ctx, a, n_groups, eps):
-    """Group normalisation (arXiv:1803.08494): ggml_norm over groups of channels, which are dimension 2.
+    """Normalises groups of channels to mean 0 and variance 1 (arXiv:1803.08494).
 
-    a [ne0, ne1, channels, items]. Groups have ceil(channels / n_groups) channels, the last one what is left."""
+    Channels are dimension 2. Each group has ceil(channels / n_groups) of them, the last one what remains; mean
+    and variance are taken over all elements of the group in one item of the batch. Gradient: flows to a.
+
+    Args:
+        ctx: context that receives the result.
+        a: f32, f16 or bf16, [width, height, channels, batch].
+        n_groups: number of groups, 1 or more.
+        eps: number added to the variance, 0 or more.
+    Returns:
+        Tensor of a's shape and type.
+    Raises:
+        TypeError: n_groups is not an integer, or eps is not a number.
+        ValueError: n_groups is less than 1, eps is negative or NaN, or a is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_group_norm")
     return wrap_tensor(group_norm(c, arg_tensor(a, b"a"), arg_int32(n_groups, b"n_groups"), arg_float(eps, b"eps"), False))
 
 def ggml_group_norm_inplace(ctx, a, n_groups, eps):
-    """ggml_group_norm, written over a."""
+    """Normalises groups of channels where they are stored.
+
+    The gradient needs the original elements: ggml_build_backward_expand raises ValueError if a needs one.
+
+    Args:
+        ctx: context that receives the node.
+        a: f32, f16 or bf16, [width, height, channels, batch]; overwritten.
+        n_groups: number of groups, 1 or more; the last group is smaller if the channels do not divide evenly.
+        eps: number added to the variance, 0 or more.
+    Returns:
+        View of all of a.
+    Raises:
+        TypeError: n_groups is not an integer, or eps is not a number.
+        ValueError: n_groups is less than 1, eps is negative or NaN, or a is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_group_norm_inplace")
     return wrap_tensor(group_norm(c, arg_tensor(a, b"a"), arg_int32(n_groups, b"n_groups"), arg_float(eps, b"eps"), True))
 
@@ -133,12 +236,41 @@ cdef int grad_group_norm(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
 
 # ---- L2_NORM ---------------------------------------------------------------------------------------------------------
 def ggml_l2_norm(ctx, a, eps):
-    """Each row divided by its length, or by eps where that is more: x / max(sqrt(sum(x^2)), eps)."""
+    """Divides each row by its Euclidean length: a / max(sqrt(sum(a^2)), eps).
+
+    Gradient: flows to a.
+
+    Args:
+        ctx: context that receives the result.
+        a: f32, f16 or bf16, [ne0, ne1, ne2, ne3].
+        eps: least divisor, 0 or more. With 0, a row of zeros stays zero.
+    Returns:
+        Tensor of a's shape and type.
+    Raises:
+        TypeError: eps is not a number.
+        ValueError: eps is negative or NaN, or a is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_l2_norm")
     return wrap_tensor(node_with_floats(c, GGML_OP_L2_NORM, arg_tensor(a, b"a"), 0, arg_float(eps, b"eps"), 1, 0, False))
 
 def ggml_l2_norm_inplace(ctx, a, eps):
-    """ggml_l2_norm, written over a."""
+    """Scales the rows of a to length 1 where they are stored.
+
+    Rows shorter than eps are divided by eps. The original rows are lost, so ggml_build_backward_expand raises
+    ValueError if a needs a gradient.
+
+    Args:
+        ctx: context that receives the node.
+        a: f32, f16 or bf16, [ne0, ne1, ne2, ne3]; overwritten.
+        eps: least divisor, 0 or more.
+    Returns:
+        View of all of a.
+    Raises:
+        TypeError: eps is not a number.
+        ValueError: eps is negative or NaN, or a is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_l2_norm_inplace")
     return wrap_tensor(node_with_floats(c, GGML_OP_L2_NORM, arg_tensor(a, b"a"), 0, arg_float(eps, b"eps"), 1, 0, True))
 

@@ -28,22 +28,98 @@ cdef object right(object ctx, object a, object p0, object p1, object p2, object 
     return wrap_tensor(pad(c, arg_tensor(a, b"a"), p, circular))
 
 def ggml_pad(ctx, a, p0, p1, p2, p3):
-    """a with p0 to p3 zeros after its elements in each dimension."""
+    """Appends zeros to each dimension of a tensor.
+
+    The gradient with respect to a is that part of the result's gradient which a covers.
+
+    Args:
+        ctx: context that receives the result.
+        a: any type that is not quantised, [ne0, ne1, ne2, ne3].
+        p0: zeros after the elements of dimension 0, 0 or more.
+        p1: zeros after those of dimension 1.
+        p2: zeros after those of dimension 2.
+        p3: zeros after those of dimension 3.
+    Returns:
+        tensor [ne0 + p0, ne1 + p1, ne2 + p2, ne3 + p3] of a's type.
+    Raises:
+        ValueError: a padding is negative, or a is quantised.
+        MemoryError: the context is full.
+    See also:
+        ggml_pad_ext, which pads both ends.
+    """
     return right(ctx, a, p0, p1, p2, p3, b"ggml_pad", False)
 
 def ggml_pad_circular(ctx, a, p0, p1, p2, p3):
-    """a with p0 to p3 more elements in each dimension, begun anew from the first."""
+    """Extends each dimension of a tensor at its end by its own first elements: result[i] = a[i mod a.ne].
+
+    A padding may exceed the size of its dimension; the elements then repeat. The gradient with respect to a is the
+    sum over all copies of an element.
+
+    Args:
+        ctx: context that receives the result.
+        a: any type that is not quantised, [ne0, ne1, ne2, ne3].
+        p0: elements to add to dimension 0, 0 or more.
+        p1: elements to add to dimension 1.
+        p2: elements to add to dimension 2.
+        p3: elements to add to dimension 3.
+    Returns:
+        tensor [ne0 + p0, ne1 + p1, ne2 + p2, ne3 + p3] of a's type.
+    Raises:
+        ValueError: a padding is negative, a is quantised, or a dimension to extend is empty.
+        MemoryError: the context is full.
+    """
     return right(ctx, a, p0, p1, p2, p3, b"ggml_pad_circular", True)
 
 def ggml_pad_ext(ctx, a, lp0, rp0, lp1, rp1, lp2, rp2, lp3, rp3):
-    """a with zeros before (lp) and after (rp) its elements in each dimension."""
+    """Adds zeros at both ends of each dimension of a tensor.
+
+    The gradient with respect to a is that part of the result's gradient which a covers.
+
+    Args:
+        ctx: context that receives the result.
+        a: any type that is not quantised, [ne0, ne1, ne2, ne3].
+        lp0: zeros before the elements of dimension 0, 0 or more.
+        rp0: zeros after them, 0 or more.
+        lp1: zeros before the elements of dimension 1.
+        rp1: zeros after them.
+        lp2: zeros before the elements of dimension 2.
+        rp2: zeros after them.
+        lp3: zeros before the elements of dimension 3.
+        rp3: zeros after them.
+    Returns:
+        tensor [lp0 + ne0 + rp0, lp1 + ne1 + rp1, lp2 + ne2 + rp2, lp3 + ne3 + rp3] of a's type.
+    Raises:
+        ValueError: a padding is negative, or a is quantised.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_pad_ext")
     cdef int[8] p = [arg_int32(lp0, b"lp0"), arg_int32(rp0, b"rp0"), arg_int32(lp1, b"lp1"), arg_int32(rp1, b"rp1"),
                      arg_int32(lp2, b"lp2"), arg_int32(rp2, b"rp2"), arg_int32(lp3, b"lp3"), arg_int32(rp3, b"rp3")]
     return wrap_tensor(pad(c, arg_tensor(a, b"a"), p, False))
 
 def ggml_pad_ext_circular(ctx, a, lp0, rp0, lp1, rp1, lp2, rp2, lp3, rp3):
-    """a with elements before (lp) and after (rp) its own in each dimension, as if a went round in a ring."""
+    """Extends each dimension of a tensor at both ends as if it were periodic: result[i] = a[(i - lp) mod a.ne].
+
+    The elements before the first one come from the end of a, those after the last one from its beginning. The
+    gradient with respect to a is the sum over all copies of an element.
+
+    Args:
+        ctx: context that receives the result.
+        a: any type that is not quantised, [ne0, ne1, ne2, ne3].
+        lp0: elements to add at the beginning of dimension 0, 0 or more.
+        rp0: elements to add at its end, 0 or more.
+        lp1: elements to add at the beginning of dimension 1.
+        rp1: elements to add at its end.
+        lp2: elements to add at the beginning of dimension 2.
+        rp2: elements to add at its end.
+        lp3: elements to add at the beginning of dimension 3.
+        rp3: elements to add at its end.
+    Returns:
+        tensor [lp0 + ne0 + rp0, lp1 + ne1 + rp1, lp2 + ne2 + rp2, lp3 + ne3 + rp3] of a's type.
+    Raises:
+        ValueError: a padding is negative, a is quantised, or a dimension to extend is empty.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_pad_ext_circular")
     cdef int[8] p = [arg_int32(lp0, b"lp0"), arg_int32(rp0, b"rp0"), arg_int32(lp1, b"lp1"), arg_int32(rp1, b"rp1"),
                      arg_int32(lp2, b"lp2"), arg_int32(rp2, b"rp2"), arg_int32(lp3, b"lp3"), arg_int32(rp3, b"rp3")]
@@ -74,7 +150,22 @@ cdef int grad_pad(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
     return b.add(a, g)
 
 def ggml_pad_reflect_1d(ctx, a, p0, p1):
-    """a with p0 elements before and p1 after its rows, mirrored at the first and last element, not repeating them."""
+    """Extends the rows of a tensor at both ends by their mirror images.
+
+    The row is reflected at its first and last element, which are not repeated: [a, b, c] with p0 = 1 and p1 = 2
+    becomes [b, a, b, c, b, a]. The gradient with respect to a is the sum over all copies of an element.
+
+    Args:
+        ctx: context that receives the result.
+        a: any type that is not quantised, [ne0, ne1, ne2, ne3].
+        p0: elements to add before each row, 0 to ne0 - 1.
+        p1: elements to add after each row, 0 to ne0 - 1.
+    Returns:
+        tensor [p0 + ne0 + p1, ne1, ne2, ne3] of a's type.
+    Raises:
+        ValueError: p0 or p1 is not 0 to ne0 - 1, or a is quantised.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_pad_reflect_1d")
     cdef ggml_tensor d
     cdef ggml_tensor *x = arg_tensor(a, b"a")
@@ -100,7 +191,23 @@ cdef int grad_pad_reflect(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
     return b.add(a, reshape(c, contiguous(c, transpose(c, g)), a.ne[0], a.ne[1], a.ne[2], a.ne[3]))
 
 def ggml_roll(ctx, a, shift0, shift1, shift2, shift3):
-    """a with its elements moved on by the shifts in each dimension; those that leave at one end enter at the other."""
+    """Shifts the elements of a tensor cyclically: result[(i + shift) mod ne] = a[i] in each dimension.
+
+    Elements that leave a dimension at one end enter it at the other. The gradient is shifted back to a.
+
+    Args:
+        ctx: context that receives the result.
+        a: any type that is not quantised, [ne0, ne1, ne2, ne3].
+        shift0: places to shift dimension 0 by; negative shifts towards index 0.
+        shift1: places to shift dimension 1 by.
+        shift2: places to shift dimension 2 by.
+        shift3: places to shift dimension 3 by.
+    Returns:
+        tensor of a's type and shape.
+    Raises:
+        ValueError: a is quantised.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_roll")
     return wrap_tensor(roll(c, arg_tensor(a, b"a"), arg_int32(shift0, b"shift0"), arg_int32(shift1, b"shift1"), arg_int32(shift2, b"shift2"),
                   arg_int32(shift3, b"shift3")))

@@ -25,9 +25,25 @@ cdef int64_t windows(int64_t n, int k, int s, float p) except -1:
     return <int64_t>(room / s) + 1
 
 def ggml_pool_1d(ctx, a, op, k0, s0, p0):
-    """The largest value (op GGML_OP_POOL_MAX) or the average (GGML_OP_POOL_AVG) of windows of k0 elements of each row, in steps of s0.
+    """Reduces windows of each row to their largest value or their average.
 
-    p0 elements at each end lie outside; averages are over what lies inside."""
+    Averages are taken over the elements that lie inside of the row. The gradient flows to a; that of a maximum goes
+    to the first largest element.
+
+    Args:
+        ctx: context that receives the result.
+        a: f32, f16 or bf16, [ne0, ne1, ne2, ne3].
+        op: GGML_OP_POOL_MAX or GGML_OP_POOL_AVG.
+        k0: length of a window, 1 or more.
+        s0: stride, 1 or more.
+        p0: elements outside of the row at each end, 0 or more.
+    Returns:
+        f32 tensor [(ne0 + 2 * p0 - k0) // s0 + 1, ne1, ne2, ne3].
+    Raises:
+        ValueError: op, k0, s0 or p0 is invalid, a window is longer than the padded row, or a is not of a float
+            type.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_pool_1d")
     cdef ggml_tensor d
     cdef ggml_tensor *x = arg_tensor(a, b"a")
@@ -38,10 +54,29 @@ def ggml_pool_1d(ctx, a, op, k0, s0, p0):
     return wrap_tensor(node_append(c, &d))
 
 def ggml_pool_2d(ctx, a, op, k0, k1, s0, s1, p0, p1):
-    """The largest value (op GGML_OP_POOL_MAX) or the average (GGML_OP_POOL_AVG) of windows of k0 x k1 elements, in steps of s0 and s1.
+    """Reduces windows of each image to their largest value or their average.
 
-    p0, p1: padding at each side. Half an element makes windows begin at the edge and may add one that reaches beyond the other. Averages
-    are over whole windows, with 0 outside."""
+    Averages divide by k0 * k1 and count pixels outside of the image as 0. The gradient flows to a; that of a
+    maximum goes to the first largest pixel.
+
+    Args:
+        ctx: context that receives the result.
+        a: images [width, height, channels, batch], f32, f16 or bf16.
+        op: GGML_OP_POOL_MAX or GGML_OP_POOL_AVG.
+        k0: width of a window, 1 or more.
+        k1: height of a window, 1 or more; k0 * k1 is at most 2^24.
+        s0: stride along the width, 1 or more.
+        s1: stride along the height, 1 or more.
+        p0: padding at each side, 0 or more; it may be fractional. The first window begins floor(p0) pixels outside
+            of the image, while the number of windows follows from p0 itself.
+        p1: padding above and below, likewise.
+    Returns:
+        f32 tensor [ow, oh, channels, batch] with ow = floor((width + 2 * p0 - k0) / s0) + 1 and oh likewise.
+    Raises:
+        ValueError: op, a size, stride or padding is invalid, a window is larger than the padded image, or a is not
+            of a float type.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_pool_2d")
     cdef ggml_tensor d
     cdef ggml_tensor *x = arg_tensor(a, b"a")
@@ -57,7 +92,28 @@ cdef int pool_params(ggml_tensor *d, int node, int op, int k0, int k1, int s0, i
     return 0
 
 def ggml_pool_2d_back(ctx, a, af, op, k0, k1, s0, s1, p0, p1):
-    """The gradient of ggml_pool_2d: a is the gradient of its result, af its argument."""
+    """Computes the gradient of ggml_pool_2d with respect to its images.
+
+    The gradient of a maximum goes to the first largest pixel of the window, that of an average equally to all
+    pixels. The operation has no gradient of its own.
+
+    Args:
+        ctx: context that receives the result.
+        a: gradient of the pooled images [ow, oh, channels, batch], f32, f16 or bf16.
+        af: images that were pooled, [width, height, channels, batch], f32, f16 or bf16.
+        op: GGML_OP_POOL_MAX or GGML_OP_POOL_AVG; this and the parameters below as in the forward call.
+        k0: width of a window.
+        k1: height of a window.
+        s0: stride along the width.
+        s1: stride along the height.
+        p0: padding at each side.
+        p1: padding above and below.
+    Returns:
+        f32 tensor in the shape of af.
+    Raises:
+        ValueError: the shape of a is not that of the pooled images, or a parameter or type is invalid.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_pool_2d_back")
     cdef ggml_tensor d
     cdef ggml_tensor *g = arg_tensor(a, b"a")

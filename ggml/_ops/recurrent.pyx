@@ -29,10 +29,21 @@ cdef extern from "runtime/recurrent_layout.h" nogil:
     int64_t gg_seq_elements(const ggml_tensor *t, const gg_seq *z, int op, int i)
 
 def ggml_ssm_conv(ctx, sx, c):
-    """A causal convolution of each channel (Mamba, arXiv:2312.00752): result[c, t] = sum over i of sx[t + i, c] c[i, c].
+    """Computes the causal convolution of Mamba (arXiv:2312.00752) for each channel of each sequence.
 
-    sx [taps - 1 + tokens, channels, seqs]: the last taps - 1 elements before, then the new ones; c [taps, channels].
-    Result f32 [channels, tokens, seqs]."""
+    result[ch, t, n] = sum over i of sx[t + i, ch, n] * c[i, ch]. The gradient flows to sx and c.
+
+    Args:
+        ctx: context that receives the result.
+        sx: f32 [n_taps - 1 + n_tokens, channels, n_seqs]: each row starts with the n_taps - 1 elements before the
+            new ones.
+        c: f32 weights [n_taps, channels].
+    Returns:
+        f32 tensor [channels, n_tokens, n_seqs].
+    Raises:
+        ValueError: sx has shorter rows than n_taps - 1, the channels differ, or a type is not f32.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *x = arg_context(ctx, b"ggml_ssm_conv")
     cdef ggml_tensor d
     cdef ggml_tensor *a = arg_tensor(sx, b"sx")
@@ -44,11 +55,27 @@ def ggml_ssm_conv(ctx, sx, c):
     return wrap_tensor(node_append(x, &d))
 
 def ggml_ssm_scan(ctx, s, x, dt, A, B, C, ids):
-    """Selective scan (Mamba, arXiv:2312.00752; Mamba-2, arXiv:2405.21060): S = S exp(d A) + d x B^T, y = S C, with d = softplus(dt).
+    """Computes the selective scan of Mamba (arXiv:2312.00752) and Mamba-2 (arXiv:2405.21060).
 
-    s [state, dim, heads, states], x [dim, heads, tokens, seqs], dt [heads, tokens, seqs], A [state, heads] or [1, heads],
-    B and C [state, groups, tokens, seqs], ids i32 [seqs]: which of s each sequence begins with.
-    Result f32, one row: y in x's shape, then the last state of each sequence [state, dim, heads, seqs]."""
+    For each token, with the head's state S and d = softplus(dt): S = S * exp(d A) + (d x) B^T, y = S C. Heads that
+    are neighbours share a group of B and C. An index in ids outside of the states makes the compute fail. The
+    gradient flows to s, x, dt, A, B and C.
+
+    Args:
+        ctx: context that receives the result.
+        s: initial states, contiguous f32 [d_state, dim, n_heads, n_states].
+        x: inputs, f32 [dim, n_heads, n_tokens, n_seqs].
+        dt: steps before softplus, f32 [n_heads, n_tokens, n_seqs].
+        A: decay rates, f32 [d_state, n_heads] or [1, n_heads].
+        B: input projections, f32 [d_state, n_groups, n_tokens, n_seqs]; n_heads is a multiple of n_groups.
+        C: output projections, f32 in the shape of B.
+        ids: i32 [n_seqs], the initial state of each sequence.
+    Returns:
+        f32 vector: y in the shape of x, then the final states [d_state, dim, n_heads, n_seqs].
+    Raises:
+        ValueError: a shape or type does not fit, or s is not contiguous.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_ssm_scan")
     cdef ggml_tensor d
     cdef ggml_tensor *state = arg_tensor(s, b"s")
@@ -64,10 +91,26 @@ cdef void flat(ggml_tensor *d, int op, ggml_tensor *a, ggml_tensor *state) noexc
     d.src[0] = a
 
 def ggml_rwkv_wkv6(ctx, k, v, r, tf, td, state):
-    """RWKV-6 (arXiv:2404.05892): y = r (S + (tf k) v^T), S = td S + k v^T, one S [n, n] a head.
+    """Computes the recurrence of RWKV-6 (arXiv:2404.05892) for each head.
 
-    k, v, r, td [n, heads, tokens], tf [n, heads], state [n * n * heads, seqs], the tokens of all sequences one after another.
-    Result f32 [n * heads, tokens + n * seqs]: y, then the last states."""
+    For each token, with a state S [n, n] per head: y = (S + (tf * k) v^T)^T r, then S = diag(td) S + k v^T. The
+    tokens of all sequences follow one another. The gradient flows to all operands.
+
+    Args:
+        ctx: context that receives the result.
+        k: keys, f32 [n, n_heads, n_tokens].
+        v: values, f32 in the shape of k.
+        r: receptances, f32 in the shape of k.
+        tf: bonus of the current token, f32 [n, n_heads].
+        td: decays, f32 in the shape of k.
+        state: initial states, contiguous f32 [n * n * n_heads, n_seqs], within a head S[i, j] at i * n + j (i of k,
+            j of v); n_tokens is a multiple of n_seqs.
+    Returns:
+        f32 tensor [n * n_heads, n_tokens + n * n_seqs]: a row y for each token, then the final states.
+    Raises:
+        ValueError: a shape or type does not fit, or state is not contiguous.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_rwkv_wkv6")
     cdef ggml_tensor d
     cdef ggml_tensor *s = arg_tensor(state, b"state")
@@ -76,10 +119,26 @@ def ggml_rwkv_wkv6(ctx, k, v, r, tf, td, state):
     return wrap_tensor(node_append(c, &d))
 
 def ggml_gated_linear_attn(ctx, k, v, q, g, state, scale):
-    """Gated linear attention (arXiv:2312.06635): S = g S + k v^T, y = scale q S, one S [n, n] a head.
+    """Computes gated linear attention (arXiv:2312.06635) as a recurrence for each head.
 
-    k, v, q, g [n, heads, tokens], state [n * n * heads, seqs], the tokens of all sequences one after another.
-    Result f32 [n * heads, tokens + n * seqs]: y, then the last states."""
+    For each token, with a state S [n, n] per head: S = diag(g) S + k v^T, then y = scale * S^T q. The tokens of all
+    sequences follow one another. The gradient flows to k, v, q, g and state.
+
+    Args:
+        ctx: context that receives the result.
+        k: keys, f32 [n, n_heads, n_tokens].
+        v: values, f32 in the shape of k.
+        q: queries, f32 in the shape of k.
+        g: gates, the factors of the state, f32 in the shape of k.
+        state: initial states, contiguous f32 [n * n * n_heads, n_seqs], within a head S[i, j] at i * n + j (i of k,
+            j of v); n_tokens is a multiple of n_seqs.
+        scale: factor of the result, usually 1 / sqrt(n).
+    Returns:
+        f32 tensor [n * n_heads, n_tokens + n * n_seqs]: a row y for each token, then the final states.
+    Raises:
+        ValueError: a shape or type does not fit, or state is not contiguous.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_gated_linear_attn")
     cdef ggml_tensor d
     cdef ggml_tensor *s = arg_tensor(state, b"state")
@@ -89,10 +148,28 @@ def ggml_gated_linear_attn(ctx, k, v, q, g, state, scale):
     return wrap_tensor(node_append(c, &d))
 
 def ggml_rwkv_wkv7(ctx, r, w, k, v, a, b, state):
-    """RWKV-7 (arXiv:2503.14456): S = S diag(w) + (S a) b^T + v k^T, y = S r, one S [n, n] a head.
+    """Computes the recurrence of RWKV-7 (arXiv:2503.14456) for each head.
 
-    r, w, k, v, a, b [n, heads, tokens], state [n * n * heads, seqs], the tokens of all sequences one after another.
-    Result f32 [n * heads, tokens + n * seqs]: y, then the last states."""
+    For each token, with a state S [n, n] per head: S = S diag(w) + (S a) b^T + v k^T, where S on the right is the
+    previous state, then y = S r. The tokens of all sequences follow one another. The gradient flows to all
+    operands.
+
+    Args:
+        ctx: context that receives the result.
+        r: receptances, f32 [n, n_heads, n_tokens].
+        w: decays, f32 in the shape of r.
+        k: keys, f32 in the shape of r.
+        v: values, f32 in the shape of r.
+        a: vector that the state is multiplied by, f32 in the shape of r.
+        b: vector of the update's rows, f32 in the shape of r.
+        state: initial states, contiguous f32 [n * n * n_heads, n_seqs], within a head S[i, j] at i * n + j (i of v,
+            j of k); n_tokens is a multiple of n_seqs.
+    Returns:
+        f32 tensor [n * n_heads, n_tokens + n * n_seqs]: a row y for each token, then the final states.
+    Raises:
+        ValueError: a shape or type does not fit, or state is not contiguous.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_rwkv_wkv7")
     cdef ggml_tensor d
     cdef ggml_tensor *s = arg_tensor(state, b"state")
@@ -102,11 +179,29 @@ def ggml_rwkv_wkv7(ctx, r, w, k, v, a, b, state):
     return wrap_tensor(node_append(c, &d))
 
 def ggml_gated_delta_net(ctx, q, k, v, g, beta, state, K):
-    """The gated delta rule (arXiv:2412.06464): S = S exp(g), S = S + beta (v - S k) k^T, y = S q / sqrt(n), one S [n, n] a head.
+    """Computes the gated delta rule (Gated DeltaNet, arXiv:2412.06464) for each head.
 
-    q, k [n, heads_k, tokens, seqs], v [n, heads, tokens, seqs], g [1 or n, heads, tokens, seqs], beta [1, heads, tokens, seqs], state
-    [n, n, heads, seqs]; head h has row h % heads_k of q and k. Result f32 [n * heads, tokens * seqs + n * seqs * K]: y in v's
-    shape, then K states, each [n, n, heads, seqs]: the last, that one token before, ..., zeros where there are no more tokens."""
+    For each token, with a state S [n, n] per head: S = S * exp(g), S = S + beta * (v - S k) k^T, y = S q / sqrt(n).
+    Head h of v uses head h mod n_heads_k of q and k. The gradient flows to q, k, v, g, beta and state.
+
+    Args:
+        ctx: context that receives the result.
+        q: queries, f32 [n, n_heads_k, n_tokens, n_seqs].
+        k: keys, f32 in the shape of q.
+        v: values, f32 [n, n_heads, n_tokens, n_seqs]; n_heads is a multiple of n_heads_k.
+        g: logarithms of the decay, f32 [1, n_heads, n_tokens, n_seqs], or with n instead of 1 for one per element
+            of k.
+        beta: strengths of the update, f32 [1, n_heads, n_tokens, n_seqs].
+        state: initial states, contiguous f32 [n, n, n_heads, n_seqs]; dimension 0 belongs to k, dimension 1 to v.
+        K: number of states to return, 1 or more.
+    Returns:
+        f32 tensor [n * n_heads, n_tokens * n_seqs + n * n_seqs * K]: y in the shape of v, then K states, each
+            [n, n, n_heads, n_seqs]: the one after the last token, the one before it, and so on; zeros where there
+            are no more tokens.
+    Raises:
+        ValueError: a shape or type does not fit, state is not contiguous, or K is less than 1.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_gated_delta_net")
     cdef ggml_tensor d
     cdef ggml_tensor *x = arg_tensor(v, b"v")

@@ -14,7 +14,20 @@ from .shape cimport broadcast_to
 
 # ---- sums ------------------------------------------------------------------------------------------------------------
 def ggml_sum(ctx, a):
-    """Sum of all elements, [1]."""
+    """Sums all elements of a tensor.
+
+    Short blocks are summed in f32 and added up in double precision; the number of threads does not change the
+    result. Gradient: flows to every element of a.
+
+    Args:
+        ctx: context that receives the result.
+        a: f32, f16 or bf16, any shape.
+    Returns:
+        Tensor [1] of a's type; 0 if a is empty.
+    Raises:
+        ValueError: a is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_sum")
     cdef ggml_tensor d
     cdef ggml_tensor *x = arg_tensor(a, b"a")
@@ -33,12 +46,36 @@ cdef ggml_tensor *reduce_rows(ggml_context *ctx, int op, ggml_tensor *a) except 
     return node_append(ctx, &d)
 
 def ggml_sum_rows(ctx, a):
-    """Sum of each row: [1, ne1, ne2, ne3]."""
+    """Sums the elements of each row.
+
+    Gradient: flows to every element of the row.
+
+    Args:
+        ctx: context that receives the result.
+        a: f32, f16 or bf16, [ne0, ne1, ne2, ne3].
+    Returns:
+        f32 tensor [1, ne1, ne2, ne3], also for f16 and bf16 input.
+    Raises:
+        ValueError: a is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_sum_rows")
     return wrap_tensor(reduce_rows(c, GGML_OP_SUM_ROWS, arg_tensor(a, b"a")))
 
 def ggml_mean(ctx, a):
-    """Mean of each row: [1, ne1, ne2, ne3]."""
+    """Averages the elements of each row.
+
+    Rows without elements give NaN. Gradient: flows to every element of the row, divided by ne0.
+
+    Args:
+        ctx: context that receives the result.
+        a: f32, f16 or bf16, [ne0, ne1, ne2, ne3].
+    Returns:
+        f32 tensor [1, ne1, ne2, ne3].
+    Raises:
+        ValueError: a is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_mean")
     return wrap_tensor(reduce_rows(c, GGML_OP_MEAN, arg_tensor(a, b"a")))
 
@@ -48,7 +85,21 @@ cdef int grad_mean(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
     return b.add(t.src[0], broadcast_to(b.ctx, scale(b.ctx, g, <float>(1.0 / t.src[0].ne[0]), 0, False), t.src[0]))
 
 def ggml_argmax(ctx, a):
-    """Index of the largest element of each row of a matrix, the last of equals: i32 [ne1]."""
+    """Finds the index of the largest element of each row of a matrix.
+
+    Of equal elements the last one counts, unlike in NumPy. NaN is skipped; a row that is NaN throughout gives 0.
+    No gradient.
+
+    Args:
+        ctx: context that receives the result.
+        a: f32, f16 or bf16, [ne0, ne1].
+    Returns:
+        i32 tensor [ne1], with indices from 0 to ne0 - 1.
+    Raises:
+        ValueError: a has more than two dimensions, rows too long for an i32 index, or a type other than f32, f16,
+            bf16.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_argmax")
     cdef ggml_tensor d
     cdef ggml_tensor *x = arg_tensor(a, b"a")
@@ -57,7 +108,20 @@ def ggml_argmax(ctx, a):
     return wrap_tensor(node_append(c, &d))
 
 def ggml_count_equal(ctx, a, b):
-    """How many elements of a and b (i32) are equal: i64 [1]."""
+    """Counts the positions at which two integer tensors are equal.
+
+    With results of ggml_argmax this gives the number of correct predictions. No gradient.
+
+    Args:
+        ctx: context that receives the result.
+        a: i32, any shape.
+        b: i32, of the shape of a.
+    Returns:
+        i64 tensor [1].
+    Raises:
+        ValueError: the shapes differ, or a type is not i32.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_count_equal")
     cdef ggml_tensor d
     node_init(&d, GGML_OP_COUNT_EQUAL, GGML_TYPE_I64, 1, 1, 1, 1)
@@ -65,7 +129,21 @@ def ggml_count_equal(ctx, a, b):
     return wrap_tensor(node_append(c, &d))
 
 def ggml_repeat_back(ctx, a, b):
-    """Sum of the tiles of a that have the shape of b: the gradient of ggml_repeat."""
+    """Sums the repeats that ggml_repeat made: the gradient of ggml_repeat.
+
+    a is cut into blocks of b's shape, and the blocks are added up element by element. Gradient: flows to a,
+    repeated.
+
+    Args:
+        ctx: context that receives the result.
+        a: f32, f16 or bf16; each dimension of its shape [ne0, ne1, ne2, ne3] is a multiple of b's.
+        b: any tensor of the shape of the result; its elements and type do not matter.
+    Returns:
+        f32 tensor of b's shape.
+    Raises:
+        ValueError: a dimension of a is no multiple of b's, or a is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_repeat_back")
     cdef ggml_tensor d
     cdef ggml_tensor *x = arg_tensor(a, b"a")

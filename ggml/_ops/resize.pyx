@@ -26,7 +26,23 @@ cdef int grad_upscale(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
     return b.add(a, sized(b.ctx, op, g, GGML_TYPE_F32, a.ne[0], a.ne[1], a.ne[2], a.ne[3], t.op_params[0]))
 
 def ggml_upscale(ctx, a, scale_factor, mode):
-    """a with dimensions 0 and 1 `scale_factor` times as large, by interpolation (GGML_SCALE_MODE_* and _FLAG_*)."""
+    """Enlarges images by a whole factor with interpolation.
+
+    Dimensions 0 and 1 are interpolated, dimensions 2 and 3 stay. The gradient flows to a.
+
+    Args:
+        ctx: context that receives the result.
+        a: images [width, height, channels, batch], f32, f16 or bf16.
+        scale_factor: factor for width and height, 1 or more.
+        mode: GGML_SCALE_MODE_NEAREST, GGML_SCALE_MODE_BILINEAR or GGML_SCALE_MODE_BICUBIC (Keys' cubic, a = -0.75);
+            add GGML_SCALE_FLAG_ALIGN_CORNERS to let the centres of the corner pixels coincide.
+    Returns:
+        tensor [width * scale_factor, height * scale_factor, channels, batch] of a's type.
+    Raises:
+        ValueError: scale_factor is less than 1, mode is invalid, a is not of a float type, or the result is too
+            large.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_upscale")
     cdef ggml_tensor *x = arg_tensor(a, b"a")
     cdef int64_t k = arg_int32(scale_factor, b"scale_factor"), most = <int64_t>1 << 31
@@ -41,11 +57,52 @@ cdef object resized(ggml_context *c, object a, object ne0, object ne1, object ne
                          arg_int32(mode, b"mode")))
 
 def ggml_upscale_ext(ctx, a, ne0, ne1, ne2, ne3, mode):
-    """a in another size, by interpolation in dimensions 0 and 1 (GGML_SCALE_MODE_*, _FLAG_*), nearest in 2 and 3."""
+    """Interpolates a tensor to the sizes given.
+
+    Dimensions 0 and 1 are interpolated according to mode, dimensions 2 and 3 take the nearest element. Sizes may be
+    larger or smaller than those of a. The gradient flows to a.
+
+    Args:
+        ctx: context that receives the result.
+        a: images [width, height, channels, batch], f32, f16 or bf16.
+        ne0: new width.
+        ne1: new height.
+        ne2: new size of dimension 2.
+        ne3: new size of dimension 3.
+        mode: GGML_SCALE_MODE_NEAREST, GGML_SCALE_MODE_BILINEAR or GGML_SCALE_MODE_BICUBIC, plus
+            GGML_SCALE_FLAG_ALIGN_CORNERS where wanted.
+    Returns:
+        tensor [ne0, ne1, ne2, ne3] of a's type.
+    Raises:
+        ValueError: a size is negative, mode is invalid, or a is empty or not of a float type.
+        MemoryError: the context is full.
+    See also:
+        ggml_interpolate, the later name of this operation.
+    """
     return resized(arg_context(ctx, b"ggml_upscale_ext"), a, ne0, ne1, ne2, ne3, mode)
 
 def ggml_interpolate(ctx, a, ne0, ne1, ne2, ne3, mode):
-    """The same as ggml_upscale_ext; sizes may be smaller, too."""
+    """Resizes images to a larger or smaller size.
+
+    The operation is that of ggml_upscale_ext: interpolation of dimensions 0 and 1, nearest elements in dimensions 2
+    and 3. GGML_SCALE_FLAG_ANTIALIAS makes bilinear interpolation weight every source pixel that an output pixel
+    covers when the image shrinks. The gradient flows to a.
+
+    Args:
+        ctx: context that receives the result.
+        a: images [width, height, channels, batch], f32, f16 or bf16.
+        ne0: new width.
+        ne1: new height.
+        ne2: new size of dimension 2.
+        ne3: new size of dimension 3.
+        mode: GGML_SCALE_MODE_* plus any of GGML_SCALE_FLAG_ALIGN_CORNERS and GGML_SCALE_FLAG_ANTIALIAS; the latter
+            has no effect on the modes nearest and bicubic.
+    Returns:
+        tensor [ne0, ne1, ne2, ne3] of a's type.
+    Raises:
+        ValueError: a size is negative, mode is invalid, or a is empty or not of a float type.
+        MemoryError: the context is full.
+    """
     return resized(arg_context(ctx, b"ggml_interpolate"), a, ne0, ne1, ne2, ne3, mode)
 
 gradients[GGML_OP_UPSCALE] = gradients[GGML_OP_UPSCALE_BACK] = grad_upscale

@@ -40,84 +40,357 @@ cdef object rope(ggml_context *ctx, int op, a, b, c, n_dims, sections, mode, n_c
 cdef tuple PLAIN = (10000.0, 1.0, 0.0, 1.0, 0.0, 0.0)
 
 def ggml_rope(ctx, a, b, n_dims, mode):
-    """Rotary position embedding: pairs of a row's first n_dims elements turned by position * 10000^(-2 pair / n_dims).
+    """Rotates pairs of elements by angles proportional to the token's position (RoPE, arXiv:2104.09864).
 
-    a [ne0, heads, tokens, batch] (floats), b i32 [tokens]: the positions. mode GGML_ROPE_TYPE_NORMAL: pairs (0, 1),
-    (2, 3) ...; GGML_ROPE_TYPE_NEOX: pairs (0, n_dims/2), (1, n_dims/2 + 1) ...; others need ggml_rope_multi."""
+    Pair i of a token at position p is rotated by p * 10000^(-2 i / n_dims). Elements from n_dims on are copied. The
+    gradient flows to a.
+
+    Args:
+        ctx: context that receives the result.
+        a: f32, f16 or bf16, [head_dim, n_heads, n_tokens, batch].
+        b: positions, i32, [n_tokens].
+        n_dims: number of leading elements of a row to rotate, even, 0 to head_dim.
+        mode: GGML_ROPE_TYPE_NORMAL pairs elements (0, 1), (2, 3) and so on, GGML_ROPE_TYPE_NEOX (0, n_dims / 2),
+            (1, n_dims / 2 + 1) and so on.
+    Returns:
+        tensor of a's type and shape.
+    Raises:
+        ValueError: n_dims is odd, negative or more than head_dim, mode is not supported, b is not i32 or has
+            another length, or a is not of a float type.
+        MemoryError: the context is full.
+    See also:
+        ggml_rope_ext, with scaled frequencies; ggml_rope_multi, with several positions for each token.
+    """
     cdef ggml_context *x = arg_context(ctx, b"ggml_rope")
     return rope(x, GGML_OP_ROPE, a, b, None, n_dims, None, mode, 0, PLAIN, False)
 
 def ggml_rope_inplace(ctx, a, b, n_dims, mode):
-    """ggml_rope, written over a."""
+    """Applies rotary position embedding to a in its own memory.
+
+    The rotation is that of ggml_rope: pair i at position p by p * 10000^(-2 i / n_dims). The gradient flows to the
+    old value of a.
+
+    Args:
+        ctx: context that receives the node; it needs room for the header only.
+        a: f32, f16 or bf16, [head_dim, n_heads, n_tokens, batch]; it is modified.
+        b: positions, i32, [n_tokens].
+        n_dims: number of leading elements of a row to rotate, even, 0 to head_dim.
+        mode: GGML_ROPE_TYPE_NORMAL pairs elements (0, 1), (2, 3) and so on, GGML_ROPE_TYPE_NEOX (0, n_dims / 2),
+            (1, n_dims / 2 + 1) and so on.
+    Returns:
+        view of all of a, after the rotation.
+    Raises:
+        ValueError: n_dims is odd, negative or more than head_dim, mode is not supported, b is not i32 or has
+            another length, or a is not of a float type.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *x = arg_context(ctx, b"ggml_rope_inplace")
     return rope(x, GGML_OP_ROPE, a, b, None, n_dims, None, mode, 0, PLAIN, True)
 
 def ggml_rope_ext(ctx, a, b, c, n_dims, mode, n_ctx_orig, freq_base, freq_scale, ext_factor, attn_factor, beta_fast,
                   beta_slow):
-    """ggml_rope with angles times freq_scale, over the factors c (f32 [n_dims/2] or None), and as YaRN has them.
+    """Applies rotary position embedding with scaled frequencies, frequency factors and YaRN (arXiv:2309.00071).
 
-    ext_factor > 0 (YaRN, arXiv:2309.00071): pairs that turn more than beta_fast times within n_ctx_orig positions keep
-    their angle, those that turn less than beta_slow times get it times freq_scale. Results are multiplied by
-    attn_factor, with YaRN also by 1 - 0.1 log(freq_scale)."""
+    Pair i of a token at position p is rotated by the angle
+    p * freq_base^(-2 i / n_dims) / c[i] * (freq_scale * (1 - mix) + mix), and the result is multiplied by
+    attn_factor. mix is 0 without YaRN. With it, mix falls linearly in i from ext_factor to 0 between the pairs that
+    ggml_rope_yarn_corr_dims gives, and the result is also multiplied by 1 - 0.1 * log(freq_scale). Elements from
+    n_dims on are copied. The gradient flows to a and c.
+
+    Args:
+        ctx: context that receives the result.
+        a: f32, f16 or bf16, [head_dim, n_heads, n_tokens, batch].
+        b: positions, i32, [n_tokens].
+        c: frequency factors, f32, [n_dims / 2] or longer, or None (NULL) for factors of 1.
+        n_dims: number of leading elements of a row to rotate, even, 0 to head_dim.
+        mode: GGML_ROPE_TYPE_NORMAL pairs elements (0, 1), (2, 3) and so on, GGML_ROPE_TYPE_NEOX (0, n_dims / 2),
+            (1, n_dims / 2 + 1) and so on.
+        n_ctx_orig: context length of the original training, in tokens; used with YaRN only.
+        freq_base: base of the frequencies, more than 0; usually 10000.
+        freq_scale: factor of all angles, 1 for none; 1 / s interpolates positions linearly.
+        ext_factor: weight of YaRN's extrapolation: 0 without YaRN, usually 1 with it.
+        attn_factor: factor of the result.
+        beta_fast: rotations within n_ctx_orig above which YaRN keeps a pair's angle, e.g. 32.
+        beta_slow: rotations below which YaRN scales the angle by freq_scale alone, e.g. 1.
+    Returns:
+        tensor of a's type and shape.
+    Raises:
+        ValueError: n_dims is odd, negative or more than head_dim, mode is not supported, b is not i32 or has
+            another length, c is not f32 or too short, freq_base is not positive, or a is not of a float type.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *x = arg_context(ctx, b"ggml_rope_ext")
     return rope(x, GGML_OP_ROPE, a, b, c, n_dims, None, mode, n_ctx_orig,
                 (freq_base, freq_scale, ext_factor, attn_factor, beta_fast, beta_slow), False)
 
 def ggml_rope_ext_inplace(ctx, a, b, c, n_dims, mode, n_ctx_orig, freq_base, freq_scale, ext_factor, attn_factor,
                           beta_fast, beta_slow):
-    """ggml_rope_ext, written over a."""
+    """Applies the extended rotary position embedding to a in its own memory.
+
+    The rotation is that of ggml_rope_ext, with scaled frequencies, frequency factors and YaRN. The gradient flows
+    to the old value of a; the one with respect to c needs that value, so the backward pass raises ValueError where
+    c is a parameter.
+
+    Args:
+        ctx: context that receives the node; it needs room for the header only.
+        a: f32, f16 or bf16, [head_dim, n_heads, n_tokens, batch]; it is modified.
+        b: positions, i32, [n_tokens].
+        c: frequency factors, f32, [n_dims / 2] or longer, or None (NULL) for factors of 1.
+        n_dims: number of leading elements of a row to rotate, even, 0 to head_dim.
+        mode: GGML_ROPE_TYPE_NORMAL or GGML_ROPE_TYPE_NEOX, as in ggml_rope.
+        n_ctx_orig: context length of the original training, in tokens; used with YaRN only.
+        freq_base: base of the frequencies, more than 0; usually 10000.
+        freq_scale: factor of all angles, 1 for none; 1 / s interpolates positions linearly.
+        ext_factor: weight of YaRN's extrapolation: 0 without YaRN, usually 1 with it.
+        attn_factor: factor of the result.
+        beta_fast: rotations within n_ctx_orig above which YaRN keeps a pair's angle, e.g. 32.
+        beta_slow: rotations below which YaRN scales the angle by freq_scale alone, e.g. 1.
+    Returns:
+        view of all of a, after the rotation.
+    Raises:
+        ValueError: n_dims is odd, negative or more than head_dim, mode is not supported, b is not i32 or has
+            another length, c is not f32 or too short, freq_base is not positive, or a is not of a float type.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *x = arg_context(ctx, b"ggml_rope_ext_inplace")
     return rope(x, GGML_OP_ROPE, a, b, c, n_dims, None, mode, n_ctx_orig,
                 (freq_base, freq_scale, ext_factor, attn_factor, beta_fast, beta_slow), True)
 
 def ggml_rope_multi(ctx, a, b, c, n_dims, sections, mode, n_ctx_orig, freq_base, freq_scale, ext_factor, attn_factor,
                     beta_fast, beta_slow):
-    """ggml_rope_ext with four positions a token: b i32 [4 * tokens], all of the first kind, then all of the second ...
+    """Applies rotary position embedding with four positions for each token (M-RoPE, arXiv:2409.12191).
 
-    sections: four int, how many pairs each position turns. mode GGML_ROPE_TYPE_MROPE: one section after the other;
-    GGML_ROPE_TYPE_IMROPE: interleaved; GGML_ROPE_TYPE_VISION: angles begin anew in each, n_dims is half of ne0."""
+    Each pair of elements belongs to one of four sections and is rotated by the position of that section, for
+    example time, height, width and an extra one. Angles are those of ggml_rope_ext. Pairs are (0, n_pairs),
+    (1, n_pairs + 1) and so on, where n_pairs is n_dims / 2, or n_dims for GGML_ROPE_TYPE_VISION. Where there are
+    more pairs than sections hold, the sections repeat. The gradient flows to a and c.
+
+    Args:
+        ctx: context that receives the result.
+        a: f32, f16 or bf16, [head_dim, n_heads, n_tokens, batch].
+        b: positions, i32, [4 * n_tokens]: the first position of every token, then the second of every token, and so
+            on.
+        c: frequency factors, f32, one for each pair or more, [n_pairs], or None (NULL) for factors of 1.
+        n_dims: number of leading elements of a row to rotate, even, 0 to head_dim; for GGML_ROPE_TYPE_VISION
+            head_dim / 2, and the whole row is rotated.
+        sections: array of four int, the number of pairs for each of the four positions; not negative, not all 0.
+        mode: GGML_ROPE_TYPE_MROPE (one section after the other), GGML_ROPE_TYPE_IMROPE (the first three sections
+            interleaved) or GGML_ROPE_TYPE_VISION (one section after the other, in each of which the frequencies
+            start anew).
+        n_ctx_orig: context length of the original training, in tokens; used with YaRN only.
+        freq_base: base of the frequencies, more than 0; usually 10000.
+        freq_scale: factor of all angles, 1 for none; 1 / s interpolates positions linearly.
+        ext_factor: weight of YaRN's extrapolation: 0 without YaRN, usually 1 with it.
+        attn_factor: factor of the result.
+        beta_fast: rotations within n_ctx_orig above which YaRN keeps a pair's angle, e.g. 32.
+        beta_slow: rotations below which YaRN scales the angle by freq_scale alone, e.g. 1.
+    Returns:
+        tensor of a's type and shape.
+    Raises:
+        ValueError: n_dims is odd, negative or more than head_dim, mode is not supported, b is not i32 or has
+            another length, c is not f32 or too short, sections are invalid, freq_base is not positive, or a is not
+            of a float type.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *x = arg_context(ctx, b"ggml_rope_multi")
     return rope(x, GGML_OP_ROPE, a, b, c, n_dims, sections, mode, n_ctx_orig,
                 (freq_base, freq_scale, ext_factor, attn_factor, beta_fast, beta_slow), False)
 
 def ggml_rope_multi_inplace(ctx, a, b, c, n_dims, sections, mode, n_ctx_orig, freq_base, freq_scale, ext_factor,
                             attn_factor, beta_fast, beta_slow):
-    """ggml_rope_multi, written over a."""
+    """Applies rotary position embedding with four positions for each token to a in its own memory.
+
+    The rotation is that of ggml_rope_multi. The gradient flows to the old value of a.
+
+    Args:
+        ctx: context that receives the node; it needs room for the header only.
+        a: f32, f16 or bf16, [head_dim, n_heads, n_tokens, batch]; it is modified.
+        b: positions, i32, [4 * n_tokens]: the first position of every token, then the second of every token, and so
+            on.
+        c: frequency factors, f32, one for each pair or more, [n_pairs], or None (NULL) for factors of 1.
+        n_dims: number of leading elements of a row to rotate, even, 0 to head_dim; for GGML_ROPE_TYPE_VISION
+            head_dim / 2, and the whole row is rotated.
+        sections: array of four int, the number of pairs for each of the four positions; not negative, not all 0.
+        mode: GGML_ROPE_TYPE_MROPE (one section after the other), GGML_ROPE_TYPE_IMROPE (the first three sections
+            interleaved) or GGML_ROPE_TYPE_VISION (one section after the other, in each of which the frequencies
+            start anew).
+        n_ctx_orig: context length of the original training, in tokens; used with YaRN only.
+        freq_base: base of the frequencies, more than 0; usually 10000.
+        freq_scale: factor of all angles, 1 for none; 1 / s interpolates positions linearly.
+        ext_factor: weight of YaRN's extrapolation: 0 without YaRN, usually 1 with it.
+        attn_factor: factor of the result.
+        beta_fast: rotations within n_ctx_orig above which YaRN keeps a pair's angle, e.g. 32.
+        beta_slow: rotations below which YaRN scales the angle by freq_scale alone, e.g. 1.
+    Returns:
+        view of all of a, after the rotation.
+    Raises:
+        ValueError: n_dims is odd, negative or more than head_dim, mode is not supported, b is not i32 or has
+            another length, c is not f32 or too short, sections are invalid, freq_base is not positive, or a is not
+            of a float type.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *x = arg_context(ctx, b"ggml_rope_multi_inplace")
     return rope(x, GGML_OP_ROPE, a, b, c, n_dims, sections, mode, n_ctx_orig,
                 (freq_base, freq_scale, ext_factor, attn_factor, beta_fast, beta_slow), True)
 
 def ggml_rope_custom(ctx, a, b, n_dims, mode, n_ctx_orig, freq_base, freq_scale, ext_factor, attn_factor, beta_fast,
                      beta_slow):
-    """ggml_rope_ext without factors."""
+    """Applies rotary position embedding with scaled frequencies and YaRN, without frequency factors.
+
+    The node is the one that ggml_rope_ext makes with c = None; the name is that of older releases. The gradient
+    flows to a.
+
+    Args:
+        ctx: context that receives the result.
+        a: f32, f16 or bf16, [head_dim, n_heads, n_tokens, batch].
+        b: positions, i32, [n_tokens].
+        n_dims: number of leading elements of a row to rotate, even, 0 to head_dim.
+        mode: GGML_ROPE_TYPE_NORMAL or GGML_ROPE_TYPE_NEOX, as in ggml_rope.
+        n_ctx_orig: context length of the original training, in tokens; used with YaRN only.
+        freq_base: base of the frequencies, more than 0; usually 10000.
+        freq_scale: factor of all angles, 1 for none; 1 / s interpolates positions linearly.
+        ext_factor: weight of YaRN's extrapolation: 0 without YaRN, usually 1 with it.
+        attn_factor: factor of the result.
+        beta_fast: rotations within n_ctx_orig above which YaRN keeps a pair's angle, e.g. 32.
+        beta_slow: rotations below which YaRN scales the angle by freq_scale alone, e.g. 1.
+    Returns:
+        tensor of a's type and shape.
+    Raises:
+        ValueError: n_dims is odd, negative or more than head_dim, mode is not supported, b is not i32 or has
+            another length, freq_base is not positive, or a is not of a float type.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *x = arg_context(ctx, b"ggml_rope_custom")
     return rope(x, GGML_OP_ROPE, a, b, None, n_dims, None, mode, n_ctx_orig,
                 (freq_base, freq_scale, ext_factor, attn_factor, beta_fast, beta_slow), False)
 
 def ggml_rope_custom_inplace(ctx, a, b, n_dims, mode, n_ctx_orig, freq_base, freq_scale, ext_factor, attn_factor,
                              beta_fast, beta_slow):
-    """ggml_rope_custom, written over a."""
+    """Applies rotary position embedding with scaled frequencies and YaRN to a in its own memory.
+
+    There are no frequency factors: the rotation is that of ggml_rope_ext with c = None. The gradient flows to the
+    old value of a.
+
+    Args:
+        ctx: context that receives the node; it needs room for the header only.
+        a: f32, f16 or bf16, [head_dim, n_heads, n_tokens, batch]; it is modified.
+        b: positions, i32, [n_tokens].
+        n_dims: number of leading elements of a row to rotate, even, 0 to head_dim.
+        mode: GGML_ROPE_TYPE_NORMAL or GGML_ROPE_TYPE_NEOX, as in ggml_rope.
+        n_ctx_orig: context length of the original training, in tokens; used with YaRN only.
+        freq_base: base of the frequencies, more than 0; usually 10000.
+        freq_scale: factor of all angles, 1 for none; 1 / s interpolates positions linearly.
+        ext_factor: weight of YaRN's extrapolation: 0 without YaRN, usually 1 with it.
+        attn_factor: factor of the result.
+        beta_fast: rotations within n_ctx_orig above which YaRN keeps a pair's angle, e.g. 32.
+        beta_slow: rotations below which YaRN scales the angle by freq_scale alone, e.g. 1.
+    Returns:
+        view of all of a, after the rotation.
+    Raises:
+        ValueError: n_dims is odd, negative or more than head_dim, mode is not supported, b is not i32 or has
+            another length, freq_base is not positive, or a is not of a float type.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *x = arg_context(ctx, b"ggml_rope_custom_inplace")
     return rope(x, GGML_OP_ROPE, a, b, None, n_dims, None, mode, n_ctx_orig,
                 (freq_base, freq_scale, ext_factor, attn_factor, beta_fast, beta_slow), True)
 
 def ggml_rope_ext_back(ctx, a, b, c, n_dims, mode, n_ctx_orig, freq_base, freq_scale, ext_factor, attn_factor,
                        beta_fast, beta_slow):
-    """Gradient of ggml_rope_ext: a is the gradient of its result, which is turned back."""
+    """Computes the gradient of ggml_rope_ext with respect to its operand: rotates a by the negative angles.
+
+    The factors of ggml_rope_ext (attn_factor, YaRN's) apply here, too. The parameters are those of the forward
+    call. The gradient flows to a and c.
+
+    Args:
+        ctx: context that receives the result.
+        a: gradient of the result, f32, f16 or bf16, [head_dim, n_heads, n_tokens, batch].
+        b: positions, i32, [n_tokens].
+        c: frequency factors, f32, [n_dims / 2] or longer, or None (NULL) for factors of 1.
+        n_dims: number of leading elements of a row to rotate, even, 0 to head_dim.
+        mode: GGML_ROPE_TYPE_NORMAL or GGML_ROPE_TYPE_NEOX, as in ggml_rope.
+        n_ctx_orig: context length of the original training, in tokens.
+        freq_base: base of the frequencies, more than 0.
+        freq_scale: factor of all angles.
+        ext_factor: weight of YaRN's extrapolation, 0 for none.
+        attn_factor: factor of the result.
+        beta_fast: upper limit of YaRN's ramp, in rotations within n_ctx_orig.
+        beta_slow: lower limit of YaRN's ramp.
+    Returns:
+        tensor of a's type and shape.
+    Raises:
+        ValueError: n_dims is odd, negative or more than head_dim, mode is not supported, b is not i32 or has
+            another length, c is not f32 or too short, freq_base is not positive, or a is not of a float type.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *x = arg_context(ctx, b"ggml_rope_ext_back")
     return rope(x, GGML_OP_ROPE_BACK, a, b, c, n_dims, None, mode, n_ctx_orig,
                 (freq_base, freq_scale, ext_factor, attn_factor, beta_fast, beta_slow), False)
 
 def ggml_rope_multi_back(ctx, a, b, c, n_dims, sections, mode, n_ctx_orig, freq_base, freq_scale, ext_factor,
                          attn_factor, beta_fast, beta_slow):
-    """Gradient of ggml_rope_multi: a is the gradient of its result, which is turned back."""
+    """Computes the gradient of ggml_rope_multi with respect to its operand: rotates a back, section by section.
+
+    The parameters are those of the forward call. The gradient flows to a and c.
+
+    Args:
+        ctx: context that receives the result.
+        a: gradient of the result, f32, f16 or bf16, [head_dim, n_heads, n_tokens, batch].
+        b: positions, i32, [4 * n_tokens]: the first position of every token, then the second of every token, and so
+            on.
+        c: frequency factors, f32, one for each pair or more, [n_pairs], or None (NULL) for factors of 1.
+        n_dims: number of leading elements of a row to rotate, even, 0 to head_dim; for GGML_ROPE_TYPE_VISION
+            head_dim / 2, and the whole row is rotated.
+        sections: array of four int, the number of pairs for each of the four positions; not negative, not all 0.
+        mode: GGML_ROPE_TYPE_MROPE, GGML_ROPE_TYPE_IMROPE or GGML_ROPE_TYPE_VISION.
+        n_ctx_orig: context length of the original training, in tokens.
+        freq_base: base of the frequencies, more than 0.
+        freq_scale: factor of all angles.
+        ext_factor: weight of YaRN's extrapolation, 0 for none.
+        attn_factor: factor of the result.
+        beta_fast: upper limit of YaRN's ramp, in rotations within n_ctx_orig.
+        beta_slow: lower limit of YaRN's ramp.
+    Returns:
+        tensor of a's type and shape.
+    Raises:
+        ValueError: n_dims is odd, negative or more than head_dim, mode is not supported, b is not i32 or has
+            another length, c is not f32 or too short, sections are invalid, freq_base is not positive, or a is not
+            of a float type.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *x = arg_context(ctx, b"ggml_rope_multi_back")
     return rope(x, GGML_OP_ROPE_BACK, a, b, c, n_dims, sections, mode, n_ctx_orig,
                 (freq_base, freq_scale, ext_factor, attn_factor, beta_fast, beta_slow), False)
 
 def ggml_rope_back(ctx, a, b, c, n_dims, mode, n_ctx, n_orig_ctx, freq_base, freq_scale, ext_factor, attn_factor,
                    beta_fast, beta_slow, xpos_base, xpos_down):
-    """ggml_rope_ext_back as older releases had it. n_ctx has no meaning any more; xpos_base must be 0."""
+    """Computes the gradient of a rotary position embedding with the parameters of older releases.
+
+    The node is the one that ggml_rope_ext_back makes. The gradient flows to a and c.
+
+    Args:
+        ctx: context that receives the result.
+        a: gradient of the result, f32, f16 or bf16, [head_dim, n_heads, n_tokens, batch].
+        b: positions, i32, [n_tokens].
+        c: frequency factors, f32, [n_dims / 2] or longer, or None (NULL) for factors of 1.
+        n_dims: number of leading elements of a row to rotate, even, 0 to head_dim.
+        mode: GGML_ROPE_TYPE_NORMAL or GGML_ROPE_TYPE_NEOX, as in ggml_rope.
+        n_ctx: any 32-bit integer; it has no effect.
+        n_orig_ctx: context length of the original training, in tokens.
+        freq_base: base of the frequencies, more than 0.
+        freq_scale: factor of all angles.
+        ext_factor: weight of YaRN's extrapolation, 0 for none.
+        attn_factor: factor of the result.
+        beta_fast: upper limit of YaRN's ramp, in rotations within n_orig_ctx.
+        beta_slow: lower limit of YaRN's ramp.
+        xpos_base: must be 0; xPos is not supported.
+        xpos_down: True or False; it has no effect.
+    Returns:
+        tensor of a's type and shape.
+    Raises:
+        ValueError: xpos_base is not 0, or what ggml_rope_ext_back raises it for.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *x = arg_context(ctx, b"ggml_rope_back")
     arg_int32(n_ctx, b"n_ctx"), arg_bool(xpos_down, b"xpos_down")
     if arg_float(xpos_base, b"xpos_base") != 0:
@@ -130,7 +403,23 @@ cdef double corr_dim(int n_dims, int n_ctx, float base, float turns) noexcept:
     return n_dims * log(n_ctx / (turns * 2 * M_PI)) / (2 * log(base))
 
 def ggml_rope_yarn_corr_dims(n_dims, n_orig_ctx, freq_base, beta_fast, beta_slow, dims):
-    """Writes to dims (two c_float) the pairs between which YaRN goes over from extrapolated to interpolated angles."""
+    """Computes the pairs between which YaRN passes from unchanged to scaled angles (arXiv:2309.00071).
+
+    With dim(beta) = n_dims * log(n_orig_ctx / (2 pi beta)) / (2 log(freq_base)), dims[0] is
+    max(0, floor(dim(beta_fast))) and dims[1] is min(n_dims - 1, ceil(dim(beta_slow))).
+
+    Args:
+        n_dims: number of elements of a row that are rotated.
+        n_orig_ctx: context length of the original training in tokens, more than 0.
+        freq_base: base of the frequencies, more than 0 and not 1.
+        beta_fast: rotations within n_orig_ctx above which angles stay unchanged, more than 0.
+        beta_slow: rotations below which angles are scaled, more than 0.
+        dims: memory for two c_float, which receives the result: an array, a pointer or an address.
+    Returns:
+        None.
+    Raises:
+        ValueError: dims is None or too small, or a number is out of range.
+    """
     enter(b"ggml_rope_yarn_corr_dims")
     cdef int n = arg_int32(n_dims, b"n_dims"), ctx = arg_int32(n_orig_ctx, b"n_orig_ctx")
     cdef float base = arg_float(freq_base, b"freq_base"), fast = arg_float(beta_fast, b"beta_fast"), slow = arg_float(beta_slow, b"beta_slow")

@@ -12,7 +12,20 @@ cdef ggml_tensor *cumsum(ggml_context *ctx, ggml_tensor *a, bint backwards) exce
     return node_append(ctx, &d)
 
 def ggml_cumsum(ctx, a):
-    """Running sums of each row: y[i] = x[0] + ... + x[i]."""
+    """Computes the running sums of each row: y[i] = a[0] + ... + a[i].
+
+    The sums are accumulated in double precision. Gradient: flows to a as the running sums from the end of the
+    row.
+
+    Args:
+        ctx: context that receives the result.
+        a: f32, f16 or bf16, [ne0, ne1, ne2, ne3].
+    Returns:
+        Tensor of a's shape and type.
+    Raises:
+        ValueError: a is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_cumsum")
     return wrap_tensor(cumsum(c, arg_tensor(a, b"a"), False))
 

@@ -27,17 +27,59 @@ cdef int whole_blocks(int type, int64_t ne0) except -1:
 
 # ---- copies ----------------------------------------------------------------------------------------------------------
 def ggml_dup(ctx, a):
-    """A copy of a."""
+    """Copies a tensor: result = a.
+
+    The result is contiguous even where a is a strided view. The gradient flows to a unchanged.
+
+    Args:
+        ctx: context that receives the result.
+        a: tensor to copy, any type, any shape [ne0, ne1, ne2, ne3].
+    Returns:
+        tensor of a's type and shape.
+    Raises:
+        MemoryError: the context is full.
+    See also:
+        ggml_cont, which makes the same copy; ggml_cast, which also converts.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_dup")
     return wrap_tensor(node1(c, GGML_OP_DUP, arg_tensor(a, b"a")))
 
 def ggml_dup_inplace(ctx, a):
-    """a over its own memory: a view that counts as a node."""
+    """Adds a copy node whose result lies in the memory of a, so that no element changes.
+
+    The result is a view of a with a's strides. Unlike ggml_view_tensor, it counts as an operation of the graph. The
+    gradient flows to a unchanged.
+
+    Args:
+        ctx: context that receives the node; it needs room for the header only.
+        a: tensor whose memory is used, any type, any shape [ne0, ne1, ne2, ne3].
+    Returns:
+        view of a, with a's type, shape and strides.
+    Raises:
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_dup_inplace")
     return wrap_tensor(node1_in_place(c, GGML_OP_DUP, arg_tensor(a, b"a")))
 
 def ggml_cpy(ctx, a, b):
-    """Writes a over b, which has as many elements, converted to b's type. The result is a view of b."""
+    """Writes the elements of a over those of b, converted to the type of b.
+
+    Elements are taken in order of their indices, so the shapes may differ. Conversion from a float to an integer
+    truncates and saturates. The gradient flows to a only.
+
+    Args:
+        ctx: context that receives the node; it needs room for the header only.
+        a: source, any type, any shape [ne0, ne1, ne2, ne3].
+        b: destination, any shape with as many elements as a, of any type that a's converts to. A quantised type
+            converts to itself and to f32, f16, bf16 and f64; only these four floating-point types convert to a
+            quantised one.
+    Returns:
+        view of b, which holds the converted elements once the graph has computed it.
+    Raises:
+        ValueError: the numbers of elements differ, there is no conversion, the type of b needs importance weights,
+            or one side is quantised, the rows have different lengths and not both tensors are contiguous.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_cpy")
     cdef ggml_tensor d
     cdef ggml_tensor *x = arg_tensor(a, b"a")
@@ -59,7 +101,23 @@ cdef ggml_tensor *cast(ggml_context *ctx, ggml_tensor *a, int type) except NULL:
     return named_after(node_append(ctx, &d), a, b" (copy)")
 
 def ggml_cast(ctx, a, type_):
-    """A copy of a with another type (GGML_TYPE_*)."""
+    """Converts a tensor to another type.
+
+    The result is a contiguous copy, even where the types are equal. Conversion from a float to an integer truncates
+    and saturates. The gradient flows to a.
+
+    Args:
+        ctx: context that receives the result.
+        a: tensor to convert, any type, any shape [ne0, ne1, ne2, ne3].
+        type_: type of the result, GGML_TYPE_*. A quantised type converts to itself and to f32, f16, bf16 and f64;
+            only these four floating-point types convert to a quantised one.
+    Returns:
+        tensor of type type_ in the shape of a.
+    Raises:
+        ValueError: type_ is not the number of a type, ne0 is no multiple of its block, it needs importance weights
+            (ggml_quantize_chunk makes those types), or there is no conversion.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_cast")
     return wrap_tensor(cast(c, arg_tensor(a, b"a"), arg_type(type_, b"type_")))
 
@@ -80,28 +138,105 @@ cdef ggml_tensor *cont(ggml_context *ctx, ggml_tensor *a, int64_t ne0, int64_t n
     return named_after(node_append(ctx, &d), a, b" (cont)")
 
 def ggml_cont(ctx, a):
-    """A contiguous copy of a."""
+    """Copies a tensor into contiguous memory.
+
+    Makes a permuted, transposed or otherwise strided view usable for operations that need contiguous operands, such
+    as ggml_reshape. A contiguous a is copied, too. The gradient flows to a.
+
+    Args:
+        ctx: context that receives the result.
+        a: tensor to copy, any type, any shape [ne0, ne1, ne2, ne3].
+    Returns:
+        contiguous tensor of a's type and shape.
+    Raises:
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_cont")
     cdef ggml_tensor *x = arg_tensor(a, b"a")
     return wrap_tensor(cont(c, x, x.ne[0], x.ne[1], x.ne[2], x.ne[3]))
 
 def ggml_cont_1d(ctx, a, ne0):
-    """A contiguous copy of a, shaped [ne0]."""
+    """Copies a tensor into a contiguous vector.
+
+    Elements keep the order of their indices: dimension 0 of a varies fastest. The gradient flows to a.
+
+    Args:
+        ctx: context that receives the result.
+        a: tensor of ne0 elements, any type, any shape [a.ne0, a.ne1, a.ne2, a.ne3].
+        ne0: number of elements.
+    Returns:
+        contiguous tensor [ne0] of a's type.
+    Raises:
+        ValueError: a has another number of elements, or a is quantised and either ne0 is no multiple of the block
+            or a is not contiguous and its rows have another length.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_cont_1d")
     return wrap_tensor(cont(c, arg_tensor(a, b"a"), arg_extent(ne0, b"ne0"), 1, 1, 1))
 
 def ggml_cont_2d(ctx, a, ne0, ne1):
-    """A contiguous copy of a, shaped [ne0, ne1]."""
+    """Copies a tensor into a contiguous matrix.
+
+    Combines ggml_cont and ggml_reshape_2d in one node: elements keep the order of their indices. The gradient flows
+    to a.
+
+    Args:
+        ctx: context that receives the result.
+        a: tensor of ne0 * ne1 elements, any type, any shape [a.ne0, a.ne1, a.ne2, a.ne3].
+        ne0: length of a row.
+        ne1: number of rows.
+    Returns:
+        contiguous tensor [ne0, ne1] of a's type.
+    Raises:
+        ValueError: a has another number of elements, or a is quantised and either ne0 is no multiple of the block
+            or a is not contiguous and its rows have another length.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_cont_2d")
     return wrap_tensor(cont(c, arg_tensor(a, b"a"), arg_extent(ne0, b"ne0"), arg_extent(ne1, b"ne1"), 1, 1))
 
 def ggml_cont_3d(ctx, a, ne0, ne1, ne2):
-    """A contiguous copy of a, shaped [ne0, ne1, ne2]."""
+    """Copies a tensor into contiguous memory with three dimensions of the given sizes.
+
+    Combines ggml_cont and ggml_reshape_3d in one node: elements keep the order of their indices. The gradient flows
+    to a.
+
+    Args:
+        ctx: context that receives the result.
+        a: tensor of ne0 * ne1 * ne2 elements, any type, any shape [a.ne0, a.ne1, a.ne2, a.ne3].
+        ne0: length of a row.
+        ne1: number of rows of a matrix.
+        ne2: number of matrices.
+    Returns:
+        contiguous tensor [ne0, ne1, ne2] of a's type.
+    Raises:
+        ValueError: a has another number of elements, or a is quantised and either ne0 is no multiple of the block
+            or a is not contiguous and its rows have another length.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_cont_3d")
     return wrap_tensor(cont(c, arg_tensor(a, b"a"), arg_extent(ne0, b"ne0"), arg_extent(ne1, b"ne1"), arg_extent(ne2, b"ne2"), 1))
 
 def ggml_cont_4d(ctx, a, ne0, ne1, ne2, ne3):
-    """A contiguous copy of a, shaped [ne0, ne1, ne2, ne3]."""
+    """Copies a tensor into contiguous memory with four dimensions of the given sizes.
+
+    Combines ggml_cont and ggml_reshape_4d in one node: elements keep the order of their indices. The gradient flows
+    to a.
+
+    Args:
+        ctx: context that receives the result.
+        a: tensor of ne0 * ne1 * ne2 * ne3 elements, any type, any shape [a.ne0, a.ne1, a.ne2, a.ne3].
+        ne0: size of dimension 0, the length of a row.
+        ne1: size of dimension 1.
+        ne2: size of dimension 2.
+        ne3: size of dimension 3.
+    Returns:
+        contiguous tensor [ne0, ne1, ne2, ne3] of a's type.
+    Raises:
+        ValueError: a has another number of elements, or a is quantised and either ne0 is no multiple of the block
+            or a is not contiguous and its rows have another length.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_cont_4d")
     return wrap_tensor(cont(c, arg_tensor(a, b"a"), arg_extent(ne0, b"ne0"), arg_extent(ne1, b"ne1"), arg_extent(ne2, b"ne2"), arg_extent(ne3, b"ne3")))
 
@@ -132,28 +267,104 @@ cdef void packed_strides(ggml_tensor *d) noexcept:
         d.nb[i + 1] = d.nb[i] * <size_t>d.ne[i]
 
 def ggml_reshape(ctx, a, b):
-    """a, which must be contiguous, in the shape of b, over the same memory."""
+    """Views a contiguous tensor in the shape of another one.
+
+    No element is copied: the result shares the memory of a. The gradient flows to a.
+
+    Args:
+        ctx: context that receives the view.
+        a: contiguous tensor, any type, any shape with as many elements as b.
+        b: tensor of any type whose shape [ne0, ne1, ne2, ne3] is used; its elements are not.
+    Returns:
+        view of a with a's type and b's shape.
+    Raises:
+        ValueError: a is not contiguous, the numbers of elements differ, or a is quantised and b's ne0 is no
+            multiple of the block.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_reshape")
     cdef ggml_tensor *s = arg_tensor(b, b"b")
     return wrap_tensor(reshape(c, arg_tensor(a, b"a"), s.ne[0], s.ne[1], s.ne[2], s.ne[3]))
 
 def ggml_reshape_1d(ctx, a, ne0):
-    """a, which must be contiguous, as [ne0], over the same memory."""
+    """Views a contiguous tensor as a vector.
+
+    No element is copied: the result shares the memory of a. The gradient flows to a.
+
+    Args:
+        ctx: context that receives the view.
+        a: contiguous tensor of ne0 elements, any type, any shape.
+        ne0: number of elements.
+    Returns:
+        view [ne0] of a, of the same type.
+    Raises:
+        ValueError: a is not contiguous, it has another number of elements, or it is quantised and ne0 is no
+            multiple of the block.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_reshape_1d")
     return wrap_tensor(reshape(c, arg_tensor(a, b"a"), arg_extent(ne0, b"ne0"), 1, 1, 1))
 
 def ggml_reshape_2d(ctx, a, ne0, ne1):
-    """a, which must be contiguous, as [ne0, ne1], over the same memory."""
+    """Views a contiguous tensor as a matrix.
+
+    No element is copied: the result shares the memory of a. The gradient flows to a.
+
+    Args:
+        ctx: context that receives the view.
+        a: contiguous tensor of ne0 * ne1 elements, any type, any shape.
+        ne0: length of a row.
+        ne1: number of rows.
+    Returns:
+        view [ne0, ne1] of a, of the same type.
+    Raises:
+        ValueError: a is not contiguous, it has another number of elements, or it is quantised and ne0 is no
+            multiple of the block.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_reshape_2d")
     return wrap_tensor(reshape(c, arg_tensor(a, b"a"), arg_extent(ne0, b"ne0"), arg_extent(ne1, b"ne1"), 1, 1))
 
 def ggml_reshape_3d(ctx, a, ne0, ne1, ne2):
-    """a, which must be contiguous, as [ne0, ne1, ne2], over the same memory."""
+    """Views a contiguous tensor with three dimensions of the given sizes.
+
+    No element is copied: the result shares the memory of a. The gradient flows to a.
+
+    Args:
+        ctx: context that receives the view.
+        a: contiguous tensor of ne0 * ne1 * ne2 elements, any type, any shape.
+        ne0: length of a row.
+        ne1: number of rows of a matrix.
+        ne2: number of matrices.
+    Returns:
+        view [ne0, ne1, ne2] of a, of the same type.
+    Raises:
+        ValueError: a is not contiguous, it has another number of elements, or it is quantised and ne0 is no
+            multiple of the block.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_reshape_3d")
     return wrap_tensor(reshape(c, arg_tensor(a, b"a"), arg_extent(ne0, b"ne0"), arg_extent(ne1, b"ne1"), arg_extent(ne2, b"ne2"), 1))
 
 def ggml_reshape_4d(ctx, a, ne0, ne1, ne2, ne3):
-    """a, which must be contiguous, as [ne0, ne1, ne2, ne3], over the same memory."""
+    """Views a contiguous tensor with four dimensions of the given sizes.
+
+    No element is copied: the result shares the memory of a. The gradient flows to a.
+
+    Args:
+        ctx: context that receives the view.
+        a: contiguous tensor of ne0 * ne1 * ne2 * ne3 elements, any type, any shape.
+        ne0: size of dimension 0, the length of a row.
+        ne1: size of dimension 1.
+        ne2: size of dimension 2.
+        ne3: size of dimension 3.
+    Returns:
+        view [ne0, ne1, ne2, ne3] of a, of the same type.
+    Raises:
+        ValueError: a is not contiguous, it has another number of elements, or it is quantised and ne0 is no
+            multiple of the block.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_reshape_4d")
     return wrap_tensor(reshape(c, arg_tensor(a, b"a"), arg_extent(ne0, b"ne0"), arg_extent(ne1, b"ne1"), arg_extent(ne2, b"ne2"), arg_extent(ne3, b"ne3")))
 
@@ -194,24 +405,98 @@ cdef ggml_tensor *plain_view(ggml_context *ctx, ggml_tensor *a, int64_t ne0, int
     return view(ctx, a, ne, nb, offset)
 
 def ggml_view_1d(ctx, a, ne0, offset):
-    """ne0 elements from byte `offset` of a on, over the same memory."""
+    """Views consecutive elements of a tensor's memory as a vector.
+
+    No element is copied. If a is a view itself, the result is a view of the tensor that owns the memory, and offset
+    counts from where a begins. The gradient flows to the elements of a that the view covers.
+
+    Args:
+        ctx: context that receives the view.
+        a: tensor to look into, any type, any shape.
+        ne0: number of elements; for a quantised type a multiple of its block.
+        offset: bytes from the start of a to the first element, a multiple of the element's (block's) size.
+    Returns:
+        view [ne0] of a, of the same type.
+    Raises:
+        ValueError: the view ends beyond the memory, or ne0 or offset does not fit the type.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_view_1d")
     return wrap_tensor(plain_view(c, arg_tensor(a, b"a"), arg_extent(ne0, b"ne0"), 1, 1, 1, 0, 0, 0, 0, arg_size(offset, b"offset")))
 
 def ggml_view_2d(ctx, a, ne0, ne1, nb1, offset):
-    """[ne0, ne1] from byte `offset` of a on, rows nb1 bytes apart, over the same memory."""
+    """Views part of a tensor's memory as a matrix whose rows are nb1 bytes apart.
+
+    No element is copied. Elements of a row are adjacent. If a is a view itself, offset counts from where a begins.
+    The gradient flows to the elements of a that the view covers.
+
+    Args:
+        ctx: context that receives the view.
+        a: tensor to look into, any type, any shape.
+        ne0: length of a row; for a quantised type a multiple of its block.
+        ne1: number of rows.
+        nb1: bytes from one row to the next; a multiple of the element's (block's) size where ne1 is more than 1.
+        offset: bytes from the start of a to the first element, a multiple of the element's (block's) size.
+    Returns:
+        view [ne0, ne1] of a, of the same type.
+    Raises:
+        ValueError: the view ends beyond the memory, or ne0, nb1 or offset does not fit the type.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_view_2d")
     return wrap_tensor(plain_view(c, arg_tensor(a, b"a"), arg_extent(ne0, b"ne0"), arg_extent(ne1, b"ne1"), 1, 1, 1, arg_size(nb1, b"nb1"), 0, 0,
                         arg_size(offset, b"offset")))
 
 def ggml_view_3d(ctx, a, ne0, ne1, ne2, nb1, nb2, offset):
-    """[ne0, ne1, ne2] from byte `offset` of a on, with the strides nb1 and nb2 in bytes, over the same memory."""
+    """Views part of a tensor's memory as matrices with the strides nb1 and nb2.
+
+    No element is copied. Elements of a row are adjacent. If a is a view itself, offset counts from where a begins.
+    The gradient flows to the elements of a that the view covers.
+
+    Args:
+        ctx: context that receives the view.
+        a: tensor to look into, any type, any shape.
+        ne0: length of a row; for a quantised type a multiple of its block.
+        ne1: number of rows of a matrix.
+        ne2: number of matrices.
+        nb1: bytes from one row to the next.
+        nb2: bytes from one matrix to the next.
+        offset: bytes from the start of a to the first element; like the strides of dimensions larger than 1 a
+            multiple of the element's (block's) size.
+    Returns:
+        view [ne0, ne1, ne2] of a, of the same type.
+    Raises:
+        ValueError: the view ends beyond the memory, or ne0, a stride or offset does not fit the type.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_view_3d")
     return wrap_tensor(plain_view(c, arg_tensor(a, b"a"), arg_extent(ne0, b"ne0"), arg_extent(ne1, b"ne1"), arg_extent(ne2, b"ne2"), 1, 2, arg_size(nb1, b"nb1"),
                         arg_size(nb2, b"nb2"), 0, arg_size(offset, b"offset")))
 
 def ggml_view_4d(ctx, a, ne0, ne1, ne2, ne3, nb1, nb2, nb3, offset):
-    """[ne0, ne1, ne2, ne3] from byte `offset` of a on, with the strides nb1 to nb3 in bytes, over the same memory."""
+    """Views part of a tensor's memory with four dimensions and the strides nb1, nb2 and nb3.
+
+    No element is copied. Elements of a row are adjacent. If a is a view itself, offset counts from where a begins.
+    The gradient flows to the elements of a that the view covers.
+
+    Args:
+        ctx: context that receives the view.
+        a: tensor to look into, any type, any shape.
+        ne0: length of a row; for a quantised type a multiple of its block.
+        ne1: size of dimension 1.
+        ne2: size of dimension 2.
+        ne3: size of dimension 3.
+        nb1: stride of dimension 1 in bytes.
+        nb2: stride of dimension 2 in bytes.
+        nb3: stride of dimension 3 in bytes.
+        offset: bytes from the start of a to the first element; like the strides of dimensions larger than 1 a
+            multiple of the element's (block's) size.
+    Returns:
+        view [ne0, ne1, ne2, ne3] of a, of the same type.
+    Raises:
+        ValueError: the view ends beyond the memory, or ne0, a stride or offset does not fit the type.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_view_4d")
     return wrap_tensor(plain_view(c, arg_tensor(a, b"a"), arg_extent(ne0, b"ne0"), arg_extent(ne1, b"ne1"), arg_extent(ne2, b"ne2"), arg_extent(ne3, b"ne3"), 3,
                         arg_size(nb1, b"nb1"), arg_size(nb2, b"nb2"), arg_size(nb3, b"nb3"), arg_size(offset, b"offset")))
@@ -266,7 +551,25 @@ cdef ggml_tensor *permute(ggml_context *ctx, ggml_tensor *a, int axis0, int axis
     return named_after(node_append(ctx, &d), a, b" (permuted)")
 
 def ggml_permute(ctx, a, axis0, axis1, axis2, axis3):
-    """a with dimension i moved to the place axis_i, over the same memory."""
+    """Views a tensor with its dimensions in another order: dimension i of a becomes dimension axis_i of the result.
+
+    No element is copied; ggml_cont makes the result contiguous. The gradient flows to a.
+
+    Args:
+        ctx: context that receives the view.
+        a: tensor, any shape [ne0, ne1, ne2, ne3], any type; a quantised one keeps its dimension 0.
+        axis0: place of dimension 0 of a, 0 to 3.
+        axis1: place of dimension 1.
+        axis2: place of dimension 2.
+        axis3: place of dimension 3.
+    Returns:
+        view of a with result.ne[axis_i] = a.ne[i], of the same type.
+    Raises:
+        ValueError: the axes are not 0 to 3, each exactly once, or a is quantised and axis0 is not 0.
+        MemoryError: the context is full.
+    Example:
+        [head_dim, n_heads, n_tokens] to [head_dim, n_tokens, n_heads]: ggml_permute(ctx, a, 0, 2, 1, 3)
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_permute")
     return wrap_tensor(permute(c, arg_tensor(a, b"a"), arg_int32(axis0, b"axis0"), arg_int32(axis1, b"axis1"), arg_int32(axis2, b"axis2"),
                      arg_int32(axis3, b"axis3")))
@@ -288,7 +591,19 @@ cdef ggml_tensor *transpose(ggml_context *ctx, ggml_tensor *a) except NULL:
     return named_after(node_append(ctx, &d), a, b" (transposed)")
 
 def ggml_transpose(ctx, a):
-    """a with dimensions 0 and 1 swapped, over the same memory."""
+    """Views the matrices of a tensor with rows and columns exchanged.
+
+    No element is copied; ggml_cont makes the result contiguous. The gradient flows to a.
+
+    Args:
+        ctx: context that receives the view.
+        a: any type that is not quantised, [ne0, ne1, ne2, ne3].
+    Returns:
+        view [ne1, ne0, ne2, ne3] of a, of the same type.
+    Raises:
+        ValueError: a is quantised.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_transpose")
     return wrap_tensor(transpose(c, arg_tensor(a, b"a")))
 
@@ -320,45 +635,185 @@ cdef object updated(ggml_context *c, int op, object a, object b, object nb1, obj
                     arg_size(offset, b"offset"), inplace))
 
 def ggml_acc(ctx, a, b, nb1, nb2, nb3, offset):
-    """a with b added to the view of it that starts at byte `offset` and has the strides nb1 to nb3."""
+    """Adds b to a part of a copy of a: result = a; view(result, nb1, nb2, nb3, offset) += b.
+
+    The part has b's shape and the given strides within the result, which is contiguous. The gradient flows to a
+    and, from that part, to b.
+
+    Args:
+        ctx: context that receives the result.
+        a: f32, [ne0, ne1, ne2, ne3].
+        b: f32, any shape that fits into the result from offset on.
+        nb1: bytes between rows of the part, less than 2 GiB, a multiple of 4. The stride of a dimension of size 1
+            is not used.
+        nb2: stride of the part's dimension 2 in bytes, likewise.
+        nb3: stride of the part's dimension 3 in bytes, likewise.
+        offset: bytes from the start of the result to the part, less than 2 GiB, a multiple of 4.
+    Returns:
+        contiguous f32 tensor in the shape of a.
+    Raises:
+        ValueError: a type is not f32, the part ends beyond the result, or a stride or offset is invalid.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_acc")
     return updated(c, GGML_OP_ACC, a, b, nb1, nb2, nb3, offset, False)
 
 def ggml_acc_inplace(ctx, a, b, nb1, nb2, nb3, offset):
-    """ggml_acc, written over a."""
+    """Adds b to a part of a in a's own memory: view(a, nb1, nb2, nb3, offset) += b.
+
+    Elements of a outside the part stay as they are. The gradient flows to a and, from the part, to b.
+
+    Args:
+        ctx: context that receives the node; it needs room for the header only.
+        a: contiguous f32, [ne0, ne1, ne2, ne3]; it is modified.
+        b: f32, any shape that fits into a from offset on.
+        nb1: bytes between rows of the part, less than 2 GiB, a multiple of 4. The stride of a dimension of size 1
+            is not used.
+        nb2: stride of the part's dimension 2 in bytes, likewise.
+        nb3: stride of the part's dimension 3 in bytes, likewise.
+        offset: bytes from the start of a to the part, less than 2 GiB, a multiple of 4.
+    Returns:
+        view of all of a, after the addition.
+    Raises:
+        ValueError: a type is not f32, a is not contiguous, the part ends beyond a, or a stride or offset is
+            invalid.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_acc_inplace")
     return updated(c, GGML_OP_ACC, a, b, nb1, nb2, nb3, offset, True)
 
 def ggml_set(ctx, a, b, nb1, nb2, nb3, offset):
-    """a with b in the view of it that starts at byte `offset` and has the strides nb1 to nb3."""
+    """Replaces a part of a copy of a by b: result = a; view(result, nb1, nb2, nb3, offset) = b.
+
+    The part has b's shape and the given strides within the result, which is contiguous. The gradient flows to b
+    from the part and to a from everything else.
+
+    Args:
+        ctx: context that receives the result.
+        a: any type that is not quantised, [ne0, ne1, ne2, ne3].
+        b: tensor of a's type, any shape that fits into the result from offset on.
+        nb1: bytes between rows of the part, less than 2 GiB, a multiple of the element's size. The stride of a
+            dimension of size 1 is not used.
+        nb2: stride of the part's dimension 2 in bytes, likewise.
+        nb3: stride of the part's dimension 3 in bytes, likewise.
+        offset: bytes from the start of the result to the part, less than 2 GiB, a multiple of the element's size.
+    Returns:
+        contiguous tensor of a's type and shape.
+    Raises:
+        ValueError: the types differ or are quantised, the part ends beyond the result, or a stride or offset is
+            invalid.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_set")
     return updated(c, GGML_OP_SET, a, b, nb1, nb2, nb3, offset, False)
 
 def ggml_set_inplace(ctx, a, b, nb1, nb2, nb3, offset):
-    """ggml_set, written over a."""
+    """Stores b in a part of a without copying a: view(a, nb1, nb2, nb3, offset) = b.
+
+    The gradient flows to b from the part and to a from everything else.
+
+    Args:
+        ctx: context that receives the node; it needs room for the header only.
+        a: contiguous tensor of any type that is not quantised, [ne0, ne1, ne2, ne3]; the part is overwritten.
+        b: tensor of a's type, any shape that fits into a from offset on.
+        nb1: bytes between rows of the part, less than 2 GiB, a multiple of the element's size. The stride of a
+            dimension of size 1 is not used.
+        nb2: stride of the part's dimension 2 in bytes, likewise.
+        nb3: stride of the part's dimension 3 in bytes, likewise.
+        offset: bytes from the start of a to the part, less than 2 GiB, a multiple of the element's size.
+    Returns:
+        view of all of a, after b was stored.
+    Raises:
+        ValueError: the types differ or are quantised, a is not contiguous, the part ends beyond a, or a stride or
+            offset is invalid.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_set_inplace")
     return updated(c, GGML_OP_SET, a, b, nb1, nb2, nb3, offset, True)
 
 def ggml_set_1d(ctx, a, b, offset):
-    """a with b from byte `offset` on."""
+    """Replaces consecutive elements of a copy of a by the vector b.
+
+    The gradient flows to b from these elements and to a from all others.
+
+    Args:
+        ctx: context that receives the result.
+        a: any type that is not quantised, [ne0, ne1, ne2, ne3].
+        b: vector [n] of a's type. Further dimensions of b have the strides nb[1] to nb[3] of a.
+        offset: bytes from the start of the result to the first element replaced, less than 2 GiB, a multiple of the
+            element's size.
+    Returns:
+        contiguous tensor of a's type and shape.
+    Raises:
+        ValueError: the types differ or are quantised, b ends beyond the result, or offset is invalid.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_set_1d")
     cdef ggml_tensor *x = arg_tensor(a, b"a")
     return wrap_tensor(update(c, GGML_OP_SET, x, arg_tensor(b, b"b"), x.nb[1], x.nb[2], x.nb[3], arg_size(offset, b"offset"), False))
 
 def ggml_set_1d_inplace(ctx, a, b, offset):
-    """ggml_set_1d, written over a."""
+    """Stores the vector b in consecutive elements of a itself.
+
+    The gradient flows to b from these elements and to a from all others.
+
+    Args:
+        ctx: context that receives the node; it needs room for the header only.
+        a: contiguous tensor of any type that is not quantised, [ne0, ne1, ne2, ne3]; it is modified.
+        b: vector [n] of a's type. Further dimensions of b have the strides nb[1] to nb[3] of a.
+        offset: bytes from the start of a to the first element overwritten, less than 2 GiB, a multiple of the
+            element's size.
+    Returns:
+        view of all of a, after b was stored.
+    Raises:
+        ValueError: the types differ or are quantised, a is not contiguous, b ends beyond a, or offset is invalid.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_set_1d_inplace")
     cdef ggml_tensor *x = arg_tensor(a, b"a")
     return wrap_tensor(update(c, GGML_OP_SET, x, arg_tensor(b, b"b"), x.nb[1], x.nb[2], x.nb[3], arg_size(offset, b"offset"), True))
 
 def ggml_set_2d(ctx, a, b, nb1, offset):
-    """a with b from byte `offset` on, rows nb1 bytes apart."""
+    """Replaces a rectangle of a copy of a by the matrix b, whose rows are nb1 bytes apart there.
+
+    The gradient flows to b from the rectangle and to a from everything else.
+
+    Args:
+        ctx: context that receives the result.
+        a: any type that is not quantised, [ne0, ne1, ne2, ne3].
+        b: matrix [n, m] of a's type. Further dimensions of b have the strides nb[2] and nb[3] of a.
+        nb1: bytes between rows of the rectangle, less than 2 GiB, a multiple of the element's size.
+        offset: bytes from the start of the result to the rectangle, less than 2 GiB, a multiple of the element's
+            size.
+    Returns:
+        contiguous tensor of a's type and shape.
+    Raises:
+        ValueError: the types differ or are quantised, the rectangle ends beyond the result, or nb1 or offset is
+            invalid.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_set_2d")
     cdef ggml_tensor *x = arg_tensor(a, b"a")
     return wrap_tensor(update(c, GGML_OP_SET, x, arg_tensor(b, b"b"), arg_size(nb1, b"nb1"), x.nb[2], x.nb[3], arg_size(offset, b"offset"), False))
 
 def ggml_set_2d_inplace(ctx, a, b, nb1, offset):
-    """ggml_set_2d, written over a."""
+    """Stores the matrix b in a rectangle of a itself, with rows nb1 bytes apart.
+
+    The gradient flows to b from the rectangle and to a from everything else.
+
+    Args:
+        ctx: context that receives the node; it needs room for the header only.
+        a: contiguous tensor of any type that is not quantised, [ne0, ne1, ne2, ne3]; it is modified.
+        b: matrix [n, m] of a's type. Further dimensions of b have the strides nb[2] and nb[3] of a.
+        nb1: bytes between rows of the rectangle, less than 2 GiB, a multiple of the element's size.
+        offset: bytes from the start of a to the rectangle, less than 2 GiB, a multiple of the element's size.
+    Returns:
+        view of all of a, after b was stored.
+    Raises:
+        ValueError: the types differ or are quantised, a is not contiguous, the rectangle ends beyond a, or nb1 or
+            offset is invalid.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_set_2d_inplace")
     cdef ggml_tensor *x = arg_tensor(a, b"a")
     return wrap_tensor(update(c, GGML_OP_SET, x, arg_tensor(b, b"b"), arg_size(nb1, b"nb1"), x.nb[2], x.nb[3], arg_size(offset, b"offset"), True))
@@ -388,14 +843,45 @@ cdef ggml_tensor *repeat(ggml_context *ctx, ggml_tensor *a, int64_t ne0, int64_t
     return node_append(ctx, &d)
 
 def ggml_repeat(ctx, a, b):
-    """a tiled to the shape of b."""
+    """Tiles a tensor to the shape of another one: result[i] = a[i mod a.ne] in each dimension.
+
+    The gradient with respect to a is the sum over the repetitions.
+
+    Args:
+        ctx: context that receives the result.
+        a: any type that is not quantised, [ne0, ne1, ne2, ne3].
+        b: tensor of any type whose shape is used, [k0 * ne0, k1 * ne1, k2 * ne2, k3 * ne3] with whole numbers k.
+    Returns:
+        tensor of a's type and b's shape.
+    Raises:
+        ValueError: a is quantised, or a dimension of b is no multiple of a's.
+        MemoryError: the context is full.
+    See also:
+        ggml_repeat_back, the sum over the repetitions.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_repeat")
     cdef ggml_tensor *x = arg_tensor(a, b"a")
     cdef ggml_tensor *s = arg_tensor(b, b"b")
     return wrap_tensor(repeat(c, x, s.ne[0], s.ne[1], s.ne[2], s.ne[3]))
 
 def ggml_repeat_4d(ctx, a, ne0, ne1, ne2, ne3):
-    """a tiled to [ne0, ne1, ne2, ne3]."""
+    """Tiles a tensor to the sizes given: result[i] = a[i mod a.ne] in each dimension.
+
+    The gradient with respect to a is the sum over the repetitions.
+
+    Args:
+        ctx: context that receives the result.
+        a: any type that is not quantised, any shape whose sizes divide ne0 to ne3.
+        ne0: size of dimension 0 of the result.
+        ne1: size of dimension 1.
+        ne2: size of dimension 2.
+        ne3: size of dimension 3.
+    Returns:
+        tensor [ne0, ne1, ne2, ne3] of a's type.
+    Raises:
+        ValueError: a is quantised, or a size is no multiple of a's.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_repeat_4d")
     return wrap_tensor(repeat(c, arg_tensor(a, b"a"), arg_extent(ne0, b"ne0"), arg_extent(ne1, b"ne1"), arg_extent(ne2, b"ne2"), arg_extent(ne3, b"ne3")))
 
@@ -412,7 +898,21 @@ cdef ggml_tensor *concat(ggml_context *ctx, ggml_tensor *a, ggml_tensor *b, int 
     return node_append(ctx, &d)
 
 def ggml_concat(ctx, a, b, dim):
-    """a and b, one after the other along dimension `dim`."""
+    """Joins two tensors along one dimension, the elements of a first.
+
+    The gradient flows to a and b, to each from its part.
+
+    Args:
+        ctx: context that receives the result.
+        a: any type, [ne0, ne1, ne2, ne3].
+        b: tensor of a's type, with the shape of a except in dimension dim.
+        dim: dimension to join along, 0 to 3.
+    Returns:
+        tensor of a's type with result.ne[dim] = a.ne[dim] + b.ne[dim], otherwise a's shape.
+    Raises:
+        ValueError: dim is not 0 to 3, the types differ, or another dimension differs.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_concat")
     return wrap_tensor(concat(c, arg_tensor(a, b"a"), arg_tensor(b, b"b"), arg_int32(dim, b"dim")))
 

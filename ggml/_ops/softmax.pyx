@@ -28,29 +28,111 @@ cdef ggml_tensor *soft_max(ggml_context *ctx, ggml_tensor *a, ggml_tensor *mask,
     return node_append(ctx, &d)
 
 def ggml_soft_max(ctx, a):
-    """Soft-max of each row."""
+    """Computes the softmax of each row: exp(a) / sum(exp(a)).
+
+    The largest element of a row is subtracted first, so exp does not overflow. A row that is -inf throughout
+    gives zeros. Gradient: flows to a, as ggml_soft_max_back computes it.
+
+    Args:
+        ctx: context that receives the result.
+        a: f32, f16 or bf16, [ne0, ne1, ne2, ne3].
+    Returns:
+        Tensor of a's shape and type.
+    Raises:
+        ValueError: a is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    See also:
+        ggml_soft_max_ext for a mask and a scale, ggml_soft_max_add_sinks for sinks.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_soft_max")
     return wrap_tensor(soft_max(c, arg_tensor(a, b"a"), NULL, 1, 0, False))
 
 def ggml_soft_max_inplace(ctx, a):
-    """ggml_soft_max, written over a."""
+    """Replaces each row of a by its softmax.
+
+    The gradient is computed from the result, so attention may use this form in training.
+
+    Args:
+        ctx: context that receives the node.
+        a: f32, f16 or bf16, [ne0, ne1, ne2, ne3]; overwritten.
+    Returns:
+        View of all of a.
+    Raises:
+        ValueError: a is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_soft_max_inplace")
     return wrap_tensor(soft_max(c, arg_tensor(a, b"a"), NULL, 1, 0, True))
 
 def ggml_soft_max_ext(ctx, a, mask, scale, max_bias):
-    """Soft-max of each row of a * scale + slope * mask.
+    """Computes the softmax of each row of a * scale + slope * mask.
 
-    mask: f32 or f16 [ne0, >= ne1, ...], broadcast over dimensions 2 and 3, or None. max_bias > 0: ALiBi (arXiv:2108.12409), slopes by head (dimension 2); 0: slope 1."""
+    An element is hidden where the mask is -inf, whatever its value; a row that is hidden throughout gives zeros.
+    The slope is 1 if max_bias is 0. Otherwise it implements ALiBi (arXiv:2108.12409): where p is the largest
+    power of two up to n_heads, head h has the slope
+
+        2^(-max_bias * (h + 1) / p)                     for h < p,
+        2^(-max_bias * (2 * (h - p) + 1) / (2 * p))     for the heads beyond.
+
+    Gradient: flows to a, mask and sinks (see ggml_soft_max_add_sinks).
+
+    Args:
+        ctx: context that receives the result.
+        a: f32, f16 or bf16, [n_keys, n_queries, n_heads, batch].
+        mask: f32 or f16, [n_keys, n_queries or more, m2, m3], where n_heads is a multiple of m2 and batch of m3;
+            None or NULL for no mask.
+        scale: factor of a, a number.
+        max_bias: ALiBi's largest exponent, 0 or more; 0 without a mask.
+    Returns:
+        Tensor of a's shape and type.
+    Raises:
+        TypeError: scale or max_bias is not a number.
+        ValueError: mask does not fit a, max_bias is negative or needs a mask, or a type is not supported.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_soft_max_ext")
     return wrap_tensor(soft_max(c, arg_tensor(a, b"a"), arg_tensor_or_null(mask, b"mask"), arg_float(scale, b"scale"), arg_float(max_bias, b"max_bias"), False))
 
 def ggml_soft_max_ext_inplace(ctx, a, mask, scale, max_bias):
-    """ggml_soft_max_ext, written over a."""
+    """Replaces each row of a by the softmax of a * scale + slope * mask.
+
+    Scale, mask and slopes are those of ggml_soft_max_ext. The gradients of a and mask are computed from the
+    result and remain available.
+
+    Args:
+        ctx: context that receives the node.
+        a: f32, f16 or bf16, [n_keys, n_queries, n_heads, batch]; overwritten.
+        mask: f32 or f16, [n_keys, n_queries or more, m2, m3], where n_heads is a multiple of m2 and batch of m3;
+            None or NULL for no mask.
+        scale: factor of a, a number.
+        max_bias: ALiBi's largest exponent, 0 or more; 0 without a mask.
+    Returns:
+        View of all of a.
+    Raises:
+        TypeError: scale or max_bias is not a number.
+        ValueError: mask does not fit a, max_bias is negative or needs a mask, or a type is not supported.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_soft_max_ext_inplace")
     return wrap_tensor(soft_max(c, arg_tensor(a, b"a"), arg_tensor_or_null(mask, b"mask"), arg_float(scale, b"scale"), arg_float(max_bias, b"max_bias"), True))
 
 def ggml_soft_max_add_sinks(a, sinks):
-    """Gives a SOFT_MAX tensor attention sinks: one f32 a head, an extra logit of each row that gets no column. None takes them away."""
+    """Gives a softmax node attention sinks: one additional logit for each head.
+
+    The node itself changes. exp(sink) is added to the sum that divides each row of the head but has no element in
+    the result, so these rows sum to less than 1. Gradient: flows to sinks.
+
+    Args:
+        a: result of ggml_soft_max or ggml_soft_max_ext (or an _inplace form), f32, f16 or bf16, [ne0, ne1,
+            n_heads, ne3].
+        sinks: f32 [n_heads]; None or NULL removes the sinks.
+    Returns:
+        None.
+    Raises:
+        TypeError: a or sinks is not a tensor.
+        ValueError: a is not the result of a softmax, or sinks is not one f32 for each head.
+        RuntimeError: a or sinks was freed.
+    """
     enter(b"ggml_soft_max_add_sinks")
     cdef ggml_tensor *t = arg_tensor(a, b"a")
     cdef ggml_tensor *s = arg_tensor_or_null(sinks, b"sinks")
@@ -72,22 +154,81 @@ cdef ggml_tensor *soft_max_back(ggml_context *ctx, ggml_tensor *g, ggml_tensor *
     return node_append(ctx, &d)
 
 def ggml_soft_max_ext_back(ctx, a, b, scale, max_bias):
-    """Gradient of ggml_soft_max_ext by its a: a is the gradient of its result, b its result."""
+    """Computes the gradient of ggml_soft_max_ext by its a: scale * (a - sum(a * b)) * b, with the sum over each row.
+
+    Gradient: flows to a and to b.
+
+    Args:
+        ctx: context that receives the result.
+        a: gradient of the result of ggml_soft_max_ext, f32, f16 or bf16, [ne0, ne1, ne2, ne3].
+        b: result of ggml_soft_max_ext, f32, f16 or bf16, of the shape of a.
+        scale: the scale of ggml_soft_max_ext, a number.
+        max_bias: the max_bias of ggml_soft_max_ext, a number; it does not change this gradient.
+    Returns:
+        Tensor of a's shape and type.
+    Raises:
+        TypeError: scale or max_bias is not a number.
+        ValueError: the shapes of a and b differ, or a type is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_soft_max_ext_back")
     return wrap_tensor(soft_max_back(c, arg_tensor(a, b"a"), arg_tensor(b, b"b"), arg_float(scale, b"scale"), arg_float(max_bias, b"max_bias"), False, False))
 
 def ggml_soft_max_ext_back_inplace(ctx, a, b, scale, max_bias):
-    """ggml_soft_max_ext_back, written over a."""
+    """Turns the gradient of a ggml_soft_max_ext result into that of its a, in the same memory.
+
+    The result is scale * (a - sum(a * b)) * b by rows. A further gradient flows to a; one of b would need the
+    overwritten values, and ggml_build_backward_expand raises ValueError for it.
+
+    Args:
+        ctx: context that receives the node.
+        a: gradient of the result of ggml_soft_max_ext, f32, f16 or bf16, [ne0, ne1, ne2, ne3]; overwritten.
+        b: result of ggml_soft_max_ext, f32, f16 or bf16, of the shape of a.
+        scale: the scale of ggml_soft_max_ext, a number.
+        max_bias: the max_bias of ggml_soft_max_ext, a number; it does not change this gradient.
+    Returns:
+        View of all of a.
+    Raises:
+        TypeError: scale or max_bias is not a number.
+        ValueError: the shapes of a and b differ, or a type is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_soft_max_ext_back_inplace")
     return wrap_tensor(soft_max_back(c, arg_tensor(a, b"a"), arg_tensor(b, b"b"), arg_float(scale, b"scale"), arg_float(max_bias, b"max_bias"), False, True))
 
 def ggml_soft_max_back(ctx, a, b):
-    """Gradient of ggml_soft_max by its a: a is the gradient of its result, b its result."""
+    """Computes the gradient of ggml_soft_max by its argument: (a - sum(a * b)) * b, with the sum over each row.
+
+    Gradient: flows to a and to b.
+
+    Args:
+        ctx: context that receives the result.
+        a: gradient of the result of ggml_soft_max, f32, f16 or bf16, [ne0, ne1, ne2, ne3].
+        b: result of ggml_soft_max, f32, f16 or bf16, of the shape of a.
+    Returns:
+        Tensor of a's shape and type.
+    Raises:
+        ValueError: the shapes of a and b differ, or a type is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_soft_max_back")
     return wrap_tensor(soft_max_back(c, arg_tensor(a, b"a"), arg_tensor(b, b"b"), 1, 0, False, False))
 
 def ggml_soft_max_back_inplace(ctx, a, b):
-    """ggml_soft_max_back, written over a."""
+    """Turns the gradient of a ggml_soft_max result into that of its argument, in the same memory.
+
+    The result is (a - sum(a * b)) * b by rows. b is only read.
+
+    Args:
+        ctx: context that receives the node.
+        a: gradient of the result of ggml_soft_max, f32, f16 or bf16, [ne0, ne1, ne2, ne3]; overwritten.
+        b: result of ggml_soft_max, f32, f16 or bf16, of the shape of a.
+    Returns:
+        View of all of a.
+    Raises:
+        ValueError: the shapes of a and b differ, or a type is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_soft_max_back_inplace")
     return wrap_tensor(soft_max_back(c, arg_tensor(a, b"a"), arg_tensor(b, b"b"), 1, 0, False, True))
 
@@ -133,7 +274,21 @@ cdef int grad_soft_max(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
 
 # ---- cross entropy ---------------------------------------------------------------------------------------------------
 def ggml_cross_entropy_loss(ctx, a, b):
-    """Mean over the rows of -sum(b * log_soft_max(a)): logits a against probabilities b, [1]."""
+    """Computes the cross entropy of logits and labels: the mean over the rows of -sum(b * log(softmax(a))).
+
+    A label of 0 contributes nothing, even where the logit is -inf. Gradient: flows to a, as
+    ggml_cross_entropy_loss_back computes it, and to b.
+
+    Args:
+        ctx: context that receives the result.
+        a: logits, f32, [n_classes, ne1, ne2, ne3].
+        b: labels, probabilities of the classes, f32, of the shape of a.
+    Returns:
+        f32 tensor [1].
+    Raises:
+        ValueError: the shapes differ, or a type is not f32.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_cross_entropy_loss")
     cdef ggml_tensor d
     cdef ggml_tensor *x = arg_tensor(a, b"a")
@@ -148,7 +303,22 @@ cdef ggml_tensor *cross_entropy_back(ggml_context *ctx, ggml_tensor *g, ggml_ten
     return node_append(ctx, &d)
 
 def ggml_cross_entropy_loss_back(ctx, a, b, c):
-    """Gradient of ggml_cross_entropy_loss by its logits: a is the gradient of the loss, b the logits, c the labels."""
+    """Computes the gradient of ggml_cross_entropy_loss by its logits.
+
+    With n rows the result is a / n * (softmax(b) * sum(c) - c), with the sum over each row; labels need not sum
+    to 1. Gradient: flows to a, b and c.
+
+    Args:
+        ctx: context that receives the result.
+        a: gradient of the loss, f32 [1].
+        b: logits, f32, [n_classes, ne1, ne2, ne3].
+        c: labels, f32, of the shape of b.
+    Returns:
+        f32 tensor of b's shape.
+    Raises:
+        ValueError: a is not one f32, the shapes of b and c differ, or their type is not f32.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *x = arg_context(ctx, b"ggml_cross_entropy_loss_back")
     return wrap_tensor(cross_entropy_back(x, arg_tensor(a, b"a"), arg_tensor(b, b"b"), arg_tensor(c, b"c")))
 

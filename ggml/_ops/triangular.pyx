@@ -20,7 +20,22 @@ cdef ggml_tensor *tri(ggml_context *ctx, ggml_tensor *a, int kind) except NULL:
     return node_append(ctx, &d)
 
 def ggml_tri(ctx, a, type_):
-    """Of each square matrix the part above or below the diagonal, with or without it (GGML_TRI_TYPE_*)."""
+    """Keeps the upper or lower triangle of each square matrix and sets the other elements to 0.
+
+    The index of dimension 0 is the column, that of dimension 1 the row. The gradient with respect to a is the same
+    triangle of the result's gradient.
+
+    Args:
+        ctx: context that receives the result.
+        a: matrices [n, n, ne2, ne3] of any type that is not quantised.
+        type_: which elements stay: GGML_TRI_TYPE_UPPER_DIAG (column >= row), GGML_TRI_TYPE_UPPER (column > row),
+            GGML_TRI_TYPE_LOWER_DIAG (column <= row) or GGML_TRI_TYPE_LOWER (column < row).
+    Returns:
+        tensor of a's type and shape.
+    Raises:
+        ValueError: the matrices are not square, type_ is not one of the four, or a is quantised.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_tri")
     return wrap_tensor(tri(c, arg_tensor(a, b"a"), arg_int32(type_, b"type_")))
 
@@ -28,7 +43,19 @@ cdef int grad_tri(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
     return b.add(t.src[0], tri(b.ctx, g, t.op_params[0]))
 
 def ggml_diag(ctx, a):
-    """Square matrices with the rows of a (a.ne1 is 1) on their diagonals."""
+    """Builds diagonal matrices from rows: result[i, i] = a[i], all other elements are 0.
+
+    The gradient with respect to a is the diagonal of the result's gradient.
+
+    Args:
+        ctx: context that receives the result.
+        a: diagonals [n, 1, ne2, ne3] of any type that is not quantised.
+    Returns:
+        tensor [n, n, ne2, ne3] of a's type.
+    Raises:
+        ValueError: a.ne[1] is not 1, or a is quantised.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_diag")
     cdef ggml_tensor d
     cdef ggml_tensor *x = arg_tensor(a, b"a")
@@ -51,22 +78,80 @@ cdef ggml_tensor *diag_mask(ggml_context *ctx, int op, ggml_tensor *a, int n_pas
     return node_append(ctx, &d)
 
 def ggml_diag_mask_inf(ctx, a, n_past):
-    """a with -inf at [i0, i1] where i0 > n_past + i1: a causal mask of attention scores."""
+    """Sets the elements above a diagonal to -inf: a causal mask for attention scores.
+
+    Element [i0, i1] of each matrix is masked where i0 > n_past + i1, so that query i1 sees the keys up to
+    n_past + i1. Gradient: flows to a where it is not masked.
+
+    Args:
+        ctx: context that receives the result.
+        a: f32, f16 or bf16, [n_keys, n_queries, ne2, ne3].
+        n_past: number of keys before the first query, a 32-bit integer.
+    Returns:
+        Tensor of a's shape and type.
+    Raises:
+        TypeError: n_past is not an integer.
+        ValueError: n_past does not fit into 32 bits, or a is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_diag_mask_inf")
     return wrap_tensor(diag_mask(c, GGML_OP_DIAG_MASK_INF, arg_tensor(a, b"a"), arg_int32(n_past, b"n_past"), False))
 
 def ggml_diag_mask_inf_inplace(ctx, a, n_past):
-    """ggml_diag_mask_inf, written over a."""
+    """Writes -inf over the elements of a above a diagonal: those with i0 > n_past + i1.
+
+    The other elements are not changed. The gradient needs no element of a and remains available.
+
+    Args:
+        ctx: context that receives the node.
+        a: f32, f16 or bf16, [n_keys, n_queries, ne2, ne3]; partly overwritten.
+        n_past: number of keys before the first query, a 32-bit integer.
+    Returns:
+        View of all of a.
+    Raises:
+        TypeError: n_past is not an integer.
+        ValueError: n_past does not fit into 32 bits, or a is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_diag_mask_inf_inplace")
     return wrap_tensor(diag_mask(c, GGML_OP_DIAG_MASK_INF, arg_tensor(a, b"a"), arg_int32(n_past, b"n_past"), True))
 
 def ggml_diag_mask_zero(ctx, a, n_past):
-    """a with 0 at [i0, i1] where i0 > n_past + i1."""
+    """Sets the elements above a diagonal to 0.
+
+    Element [i0, i1] of each matrix becomes 0 where i0 > n_past + i1; with n_past = 0 the lower triangle remains.
+    Gradient: flows to a where it is not masked.
+
+    Args:
+        ctx: context that receives the result.
+        a: f32, f16 or bf16, [ne0, ne1, ne2, ne3].
+        n_past: distance of the last kept diagonal above the main one, a 32-bit integer.
+    Returns:
+        Tensor of a's shape and type.
+    Raises:
+        TypeError: n_past is not an integer.
+        ValueError: n_past does not fit into 32 bits, or a is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_diag_mask_zero")
     return wrap_tensor(diag_mask(c, GGML_OP_DIAG_MASK_ZERO, arg_tensor(a, b"a"), arg_int32(n_past, b"n_past"), False))
 
 def ggml_diag_mask_zero_inplace(ctx, a, n_past):
-    """ggml_diag_mask_zero, written over a."""
+    """Clears the elements of a above a diagonal: those with i0 > n_past + i1.
+
+    Only the cleared elements change. The gradient is available.
+
+    Args:
+        ctx: context that receives the node.
+        a: f32, f16 or bf16, [ne0, ne1, ne2, ne3]; partly overwritten.
+        n_past: distance of the last kept diagonal above the main one, a 32-bit integer.
+    Returns:
+        View of all of a.
+    Raises:
+        TypeError: n_past is not an integer.
+        ValueError: n_past does not fit into 32 bits, or a is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_diag_mask_zero_inplace")
     return wrap_tensor(diag_mask(c, GGML_OP_DIAG_MASK_ZERO, arg_tensor(a, b"a"), arg_int32(n_past, b"n_past"), True))
 
@@ -82,9 +167,25 @@ cdef ggml_tensor *solve_tri(ggml_context *ctx, ggml_tensor *a, ggml_tensor *b, b
     return node_append(ctx, &d)
 
 def ggml_solve_tri(ctx, a, b, left, lower, uni):
-    """X of A X = B, A lower triangular (what is above its diagonal is not read).
+    """Solves A X = B for X by forward substitution, with A lower triangular.
 
-    a [n, n, ne2, ne3], b [columns, n, ne2, ne3]. left and lower must be true, uni (a diagonal of ones) false."""
+    Row i of A is row i of a; elements above the diagonal are not read. A zero on the diagonal gives infinities or
+    NaN, not an error. Gradient: flows to a (its lower triangle) and to b.
+
+    Args:
+        ctx: context that receives the result.
+        a: A, f32, f16 or bf16, [n, n, ne2, ne3].
+        b: B, f32, f16 or bf16, [n_columns, n, ne2, ne3].
+        left: must be True: A stands to the left of X.
+        lower: must be True: A is lower triangular.
+        uni: must be False: the diagonal of A is read, not taken to be 1.
+    Returns:
+        f32 tensor of b's shape: X.
+    Raises:
+        ValueError: left, lower or uni has another value, a is not square, the shapes do not fit, or a type is not
+            f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_solve_tri")
     if not arg_bool(left, b"left") or not arg_bool(lower, b"lower") or arg_bool(uni, b"uni"):
         fail(ValueError, "only left = True, lower = True and uni = False are supported")

@@ -29,7 +29,21 @@ cdef ggml_tensor *win_part(ggml_context *ctx, ggml_tensor *a, int w) except NULL
     return node_append(ctx, &d)
 
 def ggml_win_part(ctx, a, w):
-    """Image a [c, width, height] cut into windows [c, w, w, n], the last ones filled up with zeros."""
+    """Partitions an image into square windows that do not overlap (window attention of SAM, arXiv:2304.02643).
+
+    Windows follow one another row by row. Those at the right and the lower edge are filled up with zeros. The
+    gradient flows to a.
+
+    Args:
+        ctx: context that receives the result.
+        a: image [channels, width, height] of any type that is not quantised.
+        w: side of a window in pixels, 1 or more.
+    Returns:
+        tensor [channels, w, w, n_windows] of a's type with n_windows = ceil(width / w) * ceil(height / w).
+    Raises:
+        ValueError: w is less than 1, a.ne[3] is not 1, or a is quantised.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_win_part")
     return wrap_tensor(win_part(c, arg_tensor(a, b"a"), arg_int32(w, b"w")))
 
@@ -44,7 +58,22 @@ cdef ggml_tensor *win_unpart(ggml_context *ctx, ggml_tensor *a, int64_t w0, int6
     return node_append(ctx, &d)
 
 def ggml_win_unpart(ctx, a, w0, h0, w):
-    """Windows a [c, w, w, n] put together again to an image [c, w0, h0]: undoes ggml_win_part."""
+    """Assembles an image from the windows that ggml_win_part made of it.
+
+    What the windows hold beyond the edges of the image is dropped. The gradient flows to a.
+
+    Args:
+        ctx: context that receives the result.
+        a: windows [channels, w, w, n_windows] of any type that is not quantised.
+        w0: width of the image.
+        h0: height of the image.
+        w: side of a window in pixels, 1 or more.
+    Returns:
+        tensor [channels, w0, h0] of a's type.
+    Raises:
+        ValueError: a is not [channels, w, w, ceil(w0 / w) * ceil(h0 / w)], or it is quantised.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_win_unpart")
     return wrap_tensor(win_unpart(c, arg_tensor(a, b"a"), arg_extent(w0, b"w0"), arg_extent(h0, b"h0"), arg_int32(w, b"w")))
 
@@ -52,7 +81,21 @@ cdef int grad_win_unpart(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
     return b.add(t.src[0], win_part(b.ctx, g, t.op_params[0]))
 
 def ggml_get_rel_pos(ctx, a, qh, kh):
-    """[c, kh, qh]: for each query and key the row of a [c, 2 * kh - 1] that stands for their distance. qh is kh."""
+    """Looks up relative position embeddings: result[:, k, q] = a[:, kh - 1 - k + q] (SAM, arXiv:2304.02643).
+
+    The gradient flows to a.
+
+    Args:
+        ctx: context that receives the result.
+        a: embedding of each distance, [channels, 2 * kh - 1], any type that is not quantised.
+        qh: number of query positions along the axis; must equal kh.
+        kh: number of key positions, 1 or more.
+    Returns:
+        tensor [channels, kh, qh] of a's type.
+    Raises:
+        ValueError: qh differs from kh, one is less than 1, a has another number of rows, or a is quantised.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_get_rel_pos")
     cdef ggml_tensor d
     cdef ggml_tensor *x = arg_tensor(a, b"a")
@@ -81,12 +124,42 @@ cdef ggml_tensor *add_rel_pos(ggml_context *ctx, ggml_tensor *a, ggml_tensor *pw
     return node_append(ctx, &d)
 
 def ggml_add_rel_pos(ctx, a, pw, ph):
-    """Scores a [kw * kh, qw * qh, n] plus those by width (pw) and height (ph), both [kw, qw, qh, n]; kw is kh."""
+    """Adds decomposed relative position scores to attention scores.
+
+    result[y * k + x, i, n] = a[y * k + x, i, n] + pw[x, i, n] + ph[y, i, n], where x and y are column and row of
+    the key and i = qw * y_q + x_q counts the queries of a window (SAM, arXiv:2304.02643). The gradient flows to a,
+    pw and ph.
+
+    Args:
+        ctx: context that receives the result.
+        a: contiguous f32 scores [k * k, qw * qh, n].
+        pw: contiguous f32 scores by column of the key, [k, qw, qh, n].
+        ph: contiguous f32 scores by row of the key, in the shape of pw.
+    Returns:
+        f32 tensor in the shape of a.
+    Raises:
+        ValueError: a shape does not fit, or a tensor is not f32 or not contiguous.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_add_rel_pos")
     return wrap_tensor(add_rel_pos(c, arg_tensor(a, b"a"), arg_tensor(pw, b"pw"), arg_tensor(ph, b"ph"), False))
 
 def ggml_add_rel_pos_inplace(ctx, a, pw, ph):
-    """ggml_add_rel_pos, written over a."""
+    """Adds decomposed relative position scores to the attention scores in a itself: a[y * k + x, i, n] += pw + ph.
+
+    The terms are pw[x, i, n] and ph[y, i, n]; see ggml_add_rel_pos. The gradient flows to a, pw and ph.
+
+    Args:
+        ctx: context that receives the node; it needs room for the header only.
+        a: contiguous f32 scores [k * k, qw * qh, n]; they are modified.
+        pw: contiguous f32 scores by column of the key, [k, qw, qh, n].
+        ph: contiguous f32 scores by row of the key, in the shape of pw.
+    Returns:
+        view of all of a, after the addition.
+    Raises:
+        ValueError: a shape does not fit, or a tensor is not f32 or not contiguous.
+        MemoryError: the context is full.
+    """
     cdef ggml_context *c = arg_context(ctx, b"ggml_add_rel_pos_inplace")
     return wrap_tensor(add_rel_pos(c, arg_tensor(a, b"a"), arg_tensor(pw, b"pw"), arg_tensor(ph, b"ph"), True))
 

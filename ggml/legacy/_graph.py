@@ -67,13 +67,38 @@ def _enter(graph, t):
 
 @api
 def ggml_build_forward_expand(cgraph: ggml_cgraph, tensor: Tensor):
-    """Adds to the graph what computing `tensor` needs."""
+    """Adds everything to a graph that computing a tensor needs and that it does not contain yet.
+
+    Args:
+        cgraph: ggml_cgraph, or a pointer or byref to one, for example one that ggml_build_forward returned.
+        tensor: result to add, any shape and any type.
+    Returns:
+        None.
+    Raises:
+        TypeError: an argument is of the wrong kind.
+        ValueError: the graph's counts are out of range, or it contains NULL.
+        RuntimeError: tensor, one of its sources or a tensor of the graph was freed.
+        MemoryError: the graph would have more than GGML_MAX_NODES (4096) nodes or leafs.
+    """
     expand(cgraph, tensor)
 
 
 @api
 def ggml_build_forward(tensor: Tensor):
-    """A graph (by value) of what computing `tensor` needs."""
+    """Builds the graph that computes a tensor.
+
+    Sources come before the tensors that use them. Tensors without a name are named "node_0", "node_1" ... and
+    "leaf_0", "leaf_1" ...
+
+    Args:
+        tensor: result of the computation, any shape and any type.
+    Returns:
+        ggml_cgraph by value, with n_threads = GGML_DEFAULT_N_THREADS (4).
+    Raises:
+        TypeError: tensor is not a tensor.
+        RuntimeError: tensor or one of its sources was freed.
+        MemoryError: there are more than GGML_MAX_NODES (4096) nodes or leafs.
+    """
     graph = ggml_cgraph(n_threads=constants["GGML_DEFAULT_N_THREADS"])
     expand(graph, tensor)
     return graph
@@ -98,10 +123,24 @@ def _engine_graph(ctx, nodes, size):
 
 @api
 def ggml_build_backward(ctx: Context, gf: ggml_cgraph, keep: bool):
-    """The graph gf with the nodes that compute the gradients by its parameters.
+    """Builds the graph that computes gradients: the nodes of gf, then the nodes of its backward pass.
 
-    Gradients add up in the `grad` of the nodes: call ggml_graph_reset(gf), set the gradient by the result (usually to 1),
-    compute. keep: with new tensors as `grad` of the nodes of gf, so that another backward graph of them may stay.
+    Gradients are accumulated in the field `grad` of the nodes of gf. To compute them, call ggml_graph_reset(gf),
+    set the gradient of the result (usually to 1), then call ggml_graph_compute with the returned graph.
+
+    Args:
+        ctx: context of the gradients.
+        gf: forward graph, as ggml_cgraph, pointer or byref. It must depend on a tensor with ggml_set_param.
+        keep: True to give the nodes of gf new tensors as `grad`, so that an earlier backward graph of them stays
+            valid.
+    Returns:
+        ggml_cgraph by value.
+    Raises:
+        TypeError: an argument is of the wrong kind.
+        ValueError: no node has a gradient, a node's operation has none, or a node needs values that an in-place
+            node overwrites.
+        RuntimeError: ctx or a tensor of the graph was freed.
+        MemoryError: the graph would have more than GGML_MAX_NODES (4096) nodes, or the arena is full.
     """
     nodes = nodes_of(gf)
     if keep:
@@ -163,7 +202,23 @@ def compute(ctx, graph):
 
 @api
 def ggml_graph_compute(ctx: Context, cgraph: ggml_cgraph):
-    """Computes the graph with its n_threads."""
+    """Computes the nodes of a graph in their order, with cgraph.n_threads threads.
+
+    It adds 1 to perf_runs and the time to perf_time_us of the graph. Unlike the library of May 2023, it takes no
+    work memory from the context's arena.
+
+    Args:
+        ctx: context that keeps what the engine needs to compute the graph again.
+        cgraph: ggml_cgraph, pointer or byref. n_threads is 1 to 512, or negative for as many as the CPU has.
+    Returns:
+        None.
+    Raises:
+        TypeError: an argument is of the wrong kind.
+        ValueError: n_threads is out of range, a tensor has no data, or a caller changed the operation or sources of
+            a tensor.
+        RuntimeError: a tensor was freed, or a node failed, for example because of an index that is out of range.
+        MemoryError: there is not enough memory to compute.
+    """
     compute(ctx, cgraph)
 
 
@@ -175,13 +230,34 @@ def reset(graph):
 
 @api
 def ggml_graph_reset(cgraph: ggml_cgraph):
-    """Sets the gradients of the graph to zero."""
+    """Sets the gradients of a graph's nodes to zero.
+
+    Args:
+        cgraph: ggml_cgraph, pointer or byref.
+    Returns:
+        None.
+    Raises:
+        TypeError: cgraph is not a ggml_cgraph.
+        ValueError: the graph's counts are out of range.
+        RuntimeError: a gradient was freed.
+    """
     reset(cgraph)
 
 
 @api
 def ggml_graph_get_tensor(cgraph: ggml_cgraph, name: bytes):
-    """The first leaf or node of that name; a NULL pointer when there is none."""
+    """Finds a tensor of a graph by its name, among the leafs first.
+
+    Args:
+        cgraph: ggml_cgraph, pointer or byref.
+        name: name, as bytes or str.
+    Returns:
+        Pointer to the first leaf or node with this name; a NULL pointer if there is none.
+    Raises:
+        TypeError: cgraph is not a ggml_cgraph, or name is neither bytes nor str.
+        ValueError: the graph's counts are out of range, or it contains NULL.
+        RuntimeError: a tensor of the graph was freed.
+    """
     for t in leafs_of(cgraph) + nodes_of(cgraph):
         if t.struct.name == name:
             return t.pointer()
@@ -205,7 +281,19 @@ def print_graph(graph):
 
 @api
 def ggml_graph_print(cgraph: ggml_cgraph):
-    """Prints the graph's nodes and leafs with shapes and operations."""
+    """Prints a graph's nodes and leafs to stdout, with shapes, operations and names.
+
+    Nodes are marked with x if they are parameters and with g if they have a gradient.
+
+    Args:
+        cgraph: ggml_cgraph, pointer or byref.
+    Returns:
+        None.
+    Raises:
+        TypeError: cgraph is not a ggml_cgraph.
+        ValueError: the graph's counts are out of range, or it contains NULL.
+        RuntimeError: a tensor of the graph was freed.
+    """
     print_graph(cgraph)
 
 
@@ -231,7 +319,22 @@ def _dot_lines(graph, forward):
 
 @api
 def ggml_graph_dump_dot(gb: ggml_cgraph, gf, filename: bytes):
-    """Writes the graph gb to a file in Graphviz's DOT language; the nodes of gf (may be None) are marked."""
+    """Writes a graph to a file in the DOT language of Graphviz.
+
+    Parameters are yellow, leafs pink, nodes of gf green, other nodes with a gradient light blue.
+
+    Args:
+        gb: graph to write, as ggml_cgraph, pointer or byref.
+        gf: graph whose nodes are green, of the same kinds; None or NULL for none.
+        filename: path of the file, as bytes or str.
+    Returns:
+        None.
+    Raises:
+        TypeError: an argument is of the wrong kind.
+        ValueError: a graph's counts are out of range, or it contains NULL.
+        OSError: the file cannot be written.
+        RuntimeError: a tensor of a graph was freed.
+    """
     forward = set()
     if gf is not None and not (isinstance(gf, ctypes._Pointer) and not gf):
         forward = _addresses(gf)

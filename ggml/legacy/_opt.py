@@ -25,7 +25,20 @@ RESOLUTION = float(np.finfo(np.float32).eps)  # values that differ by less, rela
 
 @api
 def ggml_opt_default_params(type: int):
-    """Parameters of ggml_opt for GGML_OPT_ADAM or GGML_OPT_LBFGS, to change and pass on."""
+    """Gives the default settings of an optimiser for ggml_opt, to be changed by the caller.
+
+    Both print the forward and the backward graph; set print_forward_graph and print_backward_graph to False to
+    avoid that. Adam: at most 10000 iterations, alpha 0.001, beta1 0.9, beta2 0.999, eps_f 1e-5. L-BFGS: 6
+    corrections, at most 100 iterations of at most 20 evaluations, Wolfe conditions.
+
+    Args:
+        type: GGML_OPT_ADAM or GGML_OPT_LBFGS.
+    Returns:
+        A new ggml_opt_params.
+    Raises:
+        TypeError: type is not an integer.
+        ValueError: type is neither of the two.
+    """
     if type not in (ADAM, LBFGS):
         raise ValueError(f"type is {type}: need GGML_OPT_ADAM or GGML_OPT_LBFGS")
     p = ggml_opt_params(type=type, n_threads=1, past=0, delta=1e-5, print_forward_graph=True, print_backward_graph=True)
@@ -202,9 +215,27 @@ def lbfgs(objective, params):
 
 @api
 def ggml_opt(ctx, params, f: Tensor):
-    """Minimises the scalar f (f32) by the parameters it depends on; returns a GGML_OPT_* or GGML_LINESEARCH_* code.
+    """Minimises a scalar with respect to the parameters that it depends on.
 
-    ctx None: what the optimiser needs goes into a context of its own. params: see ggml_opt_default_params.
+    Adam (arXiv:1412.6980) or L-BFGS (Nocedal and Wright, algorithm 7.4) with a backtracking line search. Values and
+    gradients are computed in f32, the iteration in f64. The parameters hold the values of the last iteration
+    afterwards.
+
+    Args:
+        ctx: context for the backward pass, or None for a temporary one of 16 MiB, which is freed at the end: the
+            field `grad` of the nodes of f is not valid afterwards.
+        params: ggml_opt_params (see ggml_opt_default_params).
+        f: f32 scalar [1] that depends on f32 parameters (see ggml_set_param).
+    Returns:
+        GGML_OPT_OK, or why it stopped: GGML_OPT_DID_NOT_CONVERGE (all iterations used), GGML_OPT_NO_CONTEXT (no
+        memory for the temporary context), GGML_OPT_INVALID_WOLFE (ftol < wolfe < 1 does not hold), GGML_OPT_FAIL (a
+        value or gradient is not finite), or GGML_LINESEARCH_* (the line search found no step).
+    Raises:
+        TypeError: params is not a ggml_opt_params, or f is not a tensor.
+        ValueError: f is not an f32 scalar, it depends on no parameter or on one that is not f32, or the type or
+            linesearch of params is unknown.
+        RuntimeError: ctx or a tensor was freed.
+        MemoryError: the context is full, or the backward graph has too many nodes.
     """
     if not isinstance(params, ggml_opt_params):
         raise TypeError(f"params is {params!r:.60}: need ggml_opt_params")

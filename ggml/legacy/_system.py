@@ -27,54 +27,113 @@ LAYOUT = {
 # ---- half precision, time, CPU ---------------------------------------------------------------------------------------
 @api
 def ggml_fp16_to_fp32(x: int):
-    """The number that the bits of a half-precision float stand for."""
+    """Decodes an IEEE half-precision number.
+
+    Args:
+        x: its 16 bits as an integer, 0 to 65535 (ggml_fp16_t).
+    Returns:
+        The number (float).
+    Raises:
+        TypeError: x is not an integer.
+        ValueError: x does not fit into 16 bits.
+    """
     return ggml.ggml_fp16_to_fp32(x)
 
 
 @api
 def ggml_fp32_to_fp16(x: float):
-    """The bits of a number in half precision."""
+    """Encodes a number in IEEE half precision.
+
+    Args:
+        x: the number. It is rounded to the nearest half; beyond 65504 it becomes infinite.
+    Returns:
+        The 16 bits as an integer (ggml_fp16_t).
+    Raises:
+        TypeError: x is not a number.
+    """
     return ggml.ggml_fp32_to_fp16(x)
 
 
 @api
 def ggml_fp16_to_fp32_row(x, y, n: int):
-    """Converts n elements at x from half precision to f32 at y."""
+    """Converts an array from half precision to f32.
+
+    Args:
+        x: n halves (16 bits each): an array, a buffer, a pointer or an address.
+        y: memory for n floats.
+        n: number of elements, 0 or more.
+    Returns:
+        None.
+    Raises:
+        TypeError: x or y is neither a buffer nor an address, or n is not an integer.
+        ValueError: n is negative, or an array is too small or not readable.
+    """
     ggml.ggml_fp16_to_fp32_row(x, y, n)
 
 
 @api
 def ggml_fp32_to_fp16_row(x, y, n: int):
-    """Converts n elements at x from f32 to half precision at y."""
+    """Converts an array from f32 to half precision, rounding to nearest.
+
+    Args:
+        x: n floats: an array, a buffer, a pointer or an address.
+        y: memory for n halves (16 bits each).
+        n: number of elements, 0 or more.
+    Returns:
+        None.
+    Raises:
+        TypeError: x or y is neither a buffer nor an address, or n is not an integer.
+        ValueError: n is negative, or an array is too small or not readable.
+    """
     ggml.ggml_fp32_to_fp16_row(x, y, n)
 
 
 @api
 def ggml_time_init():
-    """Nothing: the clocks need no preparation."""
+    """Does nothing: the clocks need no preparation. Old programs call it first.
+
+    Returns:
+        None.
+    """
 
 
 @api
 def ggml_time_ms():
-    """Milliseconds on a clock that never goes back."""
+    """Reads a monotonic clock in milliseconds.
+
+    Returns:
+        Milliseconds since an arbitrary moment (int).
+    """
     return ggml.ggml_time_ms()
 
 
 @api
 def ggml_time_us():
-    """Microseconds on a clock that never goes back."""
+    """Reads a monotonic clock in microseconds.
+
+    Returns:
+        Microseconds since an arbitrary moment (int).
+    """
     return ggml.ggml_time_us()
 
 
 @api
 def ggml_cycles():
-    """A count of clock ticks: see ggml_cycles_per_ms."""
+    """Reads the finest clock there is, in ticks.
+
+    Returns:
+        Ticks since an arbitrary moment (int); ggml_cycles_per_ms of them make a millisecond.
+    """
     return ggml.ggml_cycles()
 
 
 @api
 def ggml_cycles_per_ms():
-    """Ticks of ggml_cycles in a millisecond."""
+    """Gives the rate of ggml_cycles.
+
+    Returns:
+        Ticks per millisecond: 1000000, since ticks are nanoseconds.
+    """
     return ggml.ggml_cycles_per_ms()
 
 
@@ -132,37 +191,120 @@ def _quantize(type, src, dst, start, n, k, hist):
 
 @api
 def ggml_quantize_q4_0(src, dst, n: int, k: int, hist):
-    """Quantises n floats, in rows of k, to Q4_0; adds to 16 counts of the values; returns the bytes written."""
+    """Quantises floats to Q4_0: blocks of 32 numbers of 4 bits with one scale.
+
+    Args:
+        src: n floats: an array, a buffer, a pointer or an address.
+        dst: memory for the result, 18 bytes per 32 floats.
+        n: number of floats, a multiple of k.
+        k: floats per row, a multiple of 32.
+        hist: array of 16 int64: entry v increases by the number of values v (0 to 15).
+    Returns:
+        Bytes written to dst.
+    Raises:
+        TypeError: an argument is of the wrong kind.
+        ValueError: n or k is not such a multiple, or an array is NULL or too small.
+    """
     return _quantize(ggml.GGML_TYPE_Q4_0, src, dst, 0, n, k, hist)
 
 
 @api
 def ggml_quantize_q4_1(src, dst, n: int, k: int, hist):
-    """Quantises n floats, in rows of k, to Q4_1; adds to 16 counts of the values; returns the bytes written."""
+    """Quantises floats to Q4_1: blocks of 32 numbers of 4 bits with a scale and a minimum.
+
+    Args:
+        src: n floats: an array, a buffer, a pointer or an address.
+        dst: memory for the result, 20 bytes per 32 floats.
+        n: number of floats, a multiple of k.
+        k: floats per row, a multiple of 32.
+        hist: array of 16 int64: entry v increases by the number of values v (0 to 15).
+    Returns:
+        Bytes written to dst.
+    Raises:
+        TypeError: an argument is of the wrong kind.
+        ValueError: n or k is not such a multiple, or an array is NULL or too small.
+    """
     return _quantize(ggml.GGML_TYPE_Q4_1, src, dst, 0, n, k, hist)
 
 
 @api
 def ggml_quantize_q5_0(src, dst, n: int, k: int, hist):
-    """Quantises n floats, in rows of k, to Q5_0; adds to 16 counts of the halved values; returns the bytes written."""
+    """Quantises floats to Q5_0: blocks of 32 numbers of 5 bits with one scale.
+
+    Args:
+        src: n floats: an array, a buffer, a pointer or an address.
+        dst: memory for the result, 22 bytes per 32 floats.
+        n: number of floats, a multiple of k.
+        k: floats per row, a multiple of 32.
+        hist: array of 16 int64: entry v // 2 increases for each v that has the low four bits of one number and the
+            fifth bit of a number that is generally another. These are the counts of May 2023.
+    Returns:
+        Bytes written to dst.
+    Raises:
+        TypeError: an argument is of the wrong kind.
+        ValueError: n or k is not such a multiple, or an array is NULL or too small.
+    """
     return _quantize(ggml.GGML_TYPE_Q5_0, src, dst, 0, n, k, hist)
 
 
 @api
 def ggml_quantize_q5_1(src, dst, n: int, k: int, hist):
-    """Quantises n floats, in rows of k, to Q5_1; adds to 16 counts of the halved values; returns the bytes written."""
+    """Quantises floats to Q5_1: blocks of 32 numbers of 5 bits with a scale and a minimum.
+
+    Args:
+        src: n floats: an array, a buffer, a pointer or an address.
+        dst: memory for the result, 24 bytes per 32 floats.
+        n: number of floats, a multiple of k.
+        k: floats per row, a multiple of 32.
+        hist: array of 16 int64, counted as by ggml_quantize_q5_0.
+    Returns:
+        Bytes written to dst.
+    Raises:
+        TypeError: an argument is of the wrong kind.
+        ValueError: n or k is not such a multiple, or an array is NULL or too small.
+    """
     return _quantize(ggml.GGML_TYPE_Q5_1, src, dst, 0, n, k, hist)
 
 
 @api
 def ggml_quantize_q8_0(src, dst, n: int, k: int, hist):
-    """Quantises n floats, in rows of k, to Q8_0; adds to 16 counts of the values by their high bits; returns the bytes written."""
+    """Quantises floats to Q8_0: blocks of 32 numbers of 8 bits with one scale.
+
+    Args:
+        src: n floats: an array, a buffer, a pointer or an address.
+        dst: memory for the result, 34 bytes per 32 floats.
+        n: number of floats, a multiple of k.
+        k: floats per row, a multiple of 32.
+        hist: array of 16 int64: entry 8 + trunc(v / 16) increases for each value v (-127 to 127).
+    Returns:
+        Bytes written to dst.
+    Raises:
+        TypeError: an argument is of the wrong kind.
+        ValueError: n or k is not such a multiple, or an array is NULL or too small.
+    """
     return _quantize(ggml.GGML_TYPE_Q8_0, src, dst, 0, n, k, hist)
 
 
 @api
 def ggml_quantize_chunk(type: int, src, dst, start: int, n: int, hist):
-    """Quantises n floats from src[start] on into the place that they have in dst; otherwise as ggml_quantize_q4_0."""
+    """Quantises a range of floats to the place in dst that it has in the whole array.
+
+    Calls for all ranges of an array give the same bytes as one call for the whole array.
+
+    Args:
+        type: GGML_TYPE_Q4_0, Q4_1, Q5_0, Q5_1 or Q8_0.
+        src: the whole array of floats, at least start + n of them.
+        dst: memory for the whole result.
+        start: index of the first float, a multiple of 32.
+        n: number of floats, a multiple of 32.
+        hist: array of 16 int64 whose counts increase as in the function of the type, for example
+            ggml_quantize_q4_0.
+    Returns:
+        Bytes written.
+    Raises:
+        TypeError: an argument is of the wrong kind.
+        ValueError: type is none of the five, start or n is not such a multiple, or an array is NULL or too small.
+    """
     if type not in LAYOUT:
         raise ValueError(f"type is {type}: need GGML_TYPE_Q4_0, Q4_1, Q5_0, Q5_1 or Q8_0")
     return _quantize(type, src, dst, start, n, max(BLOCK, n), hist)
@@ -193,5 +335,15 @@ def _functions(type):
 
 @api
 def ggml_internal_get_quantize_fn(i: int):
-    """The functions of tensor type i (quantize_fns_t): all NULL for types that are not quantised."""
+    """Gives the functions that convert rows of a type and multiply them.
+
+    Args:
+        i: GGML_TYPE_* of this module.
+    Returns:
+        quantize_fns_t with conversions from and to f32, the conversion to the type vec_dot_type and the dot product
+        with a row of that type. All are NULL if the type is not quantised.
+    Raises:
+        TypeError: i is not an integer.
+        ValueError: no type has this number.
+    """
     return _functions(engine_type(i))

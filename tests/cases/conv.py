@@ -1,98 +1,88 @@
-"""Convolutions, patches and pooling. References add up tap by tap, in any number of dimensions.
+"""Convolutions and patches (im2col).
 
-Sizes, strides and taps run innermost first.
+The references add up one tap of the kernel at a time, in any number of dimensions. Sizes, strides and taps are
+written innermost first.
 """
 
 import ctypes
-import itertools
 
 import numpy as np
 
 from . import Op
+from .samples import output_sizes, tap_view, taps
 
 
-# ---- windows: x [..., d2, d1, d0] and the places that tap `tap` of each window sees ----------------------------------
-def outs(n, k, s, p, d):
-    return [(n[i] + 2 * p[i] - d[i] * (k[i] - 1) - 1) // s[i] + 1 for i in range(len(n))]
-
-
-def taps(k):
-    """All taps of a kernel of size k (innermost first), the innermost fastest."""
-    return [t[::-1] for t in itertools.product(*(range(n) for n in k[::-1]))]
-
-
-def seen(x, tap, out, s, p, d):
-    """A view of x, padded, as tap sees it: x has len(out) dimensions of places at its end."""
-    dims = len(out)
-    at = [slice(tap[i] * d[i], tap[i] * d[i] + (out[i] - 1) * s[i] + 1, s[i]) for i in range(dims)]
-    return x[(..., *at[::-1])]
-
-
-def padded(x, p):
+# ---- references ------------------------------------------------------------------------------------------------------
+def zero_padded(x, p):
+    """x with p[i] zeros on both sides of its dimension i."""
     return np.pad(x, [(0, 0)] * (x.ndim - len(p)) + [(q, q) for q in p[::-1]])
 
 
 def cropped(x, p):
+    """The inverse of zero_padded."""
     return x[(..., *(slice(q, x.shape[-1 - i] - q) for i, q in reversed(list(enumerate(p)))))]
 
 
 def correlate(w, x, s, p, d):
-    """x [n, ic, ...], w [oc, ic, ...]: [n, oc, ...]"""
+    """The correlation of x [n, ic, ...] with the kernels w [oc, ic, ...]: [n, oc, ...]."""
     dims = len(s)
     k = w.shape[: -dims - 1 : -1]
-    out = outs(x.shape[: -dims - 1 : -1], k, s, p, d)
-    x, y = padded(x, p), np.zeros((x.shape[0], w.shape[0], *out[::-1]))
+    out = output_sizes(x.shape[: -dims - 1 : -1], k, s, p, d)
+    x, y = zero_padded(x, p), np.zeros((x.shape[0], w.shape[0], *out[::-1]))
     for t in taps(k):
-        y += np.einsum("oc,nc...->no...", w[(..., *t[::-1])], seen(x, t, out, s, p, d))
+        y += np.einsum("oc,nc...->no...", w[(..., *t[::-1])], tap_view(x, t, out, s, p, d))
     return y
 
 
-def alone(w, x, s, p, d):
-    """Each channel by itself: x [n, c, ...], w [c, 1, ...]"""
+def correlate_each_channel(w, x, s, p, d):
+    """A correlation of each channel with a kernel of its own: x [n, c, ...], w [c, 1, ...]."""
     return np.concatenate([correlate(w[c : c + 1], x[:, c : c + 1], s, p, d) for c in range(x.shape[1])], 1)
 
 
-def spread(w, y, s, p, d):
-    """The adjoint of correlate: y [n, oc, ...], w [oc, ic, ...]: [n, ic, ...]"""
+def correlate_adjoint(w, y, s, p, d):
+    """The adjoint of correlate (a transposed convolution): y [n, oc, ...], w [oc, ic, ...] give [n, ic, ...]."""
     dims = len(s)
     k, out = w.shape[: -dims - 1 : -1], y.shape[: -dims - 1 : -1]
     size = [(out[i] - 1) * s[i] + (k[i] - 1) * d[i] + 1 for i in range(dims)]
     x = np.zeros((y.shape[0], w.shape[1], *size[::-1]))
     for t in taps(k):
-        seen(x, t, out, s, [0] * dims, d)[...] += np.einsum("oc,no...->nc...", w[(..., *t[::-1])], y)
+        tap_view(x, t, out, s, [0] * dims, d)[...] += np.einsum("oc,no...->nc...", w[(..., *t[::-1])], y)
     return cropped(x, p)
 
 
 def columns(x, k, s, p, d):
-    """x [n, c, ...]: [n, places..., c * taps]"""
+    """The patches of x [n, c, ...]: [n, positions..., c * taps]."""
     dims = len(s)
-    out = outs(x.shape[: -dims - 1 : -1], k, s, p, d)
-    x = padded(x, p)
-    y = np.stack([seen(x, t, out, s, p, d) for t in taps(k)], 2)
+    out = output_sizes(x.shape[: -dims - 1 : -1], k, s, p, d)
+    x = zero_padded(x, p)
+    y = np.stack([tap_view(x, t, out, s, p, d) for t in taps(k)], 2)
     return np.moveaxis(y.reshape(y.shape[0], y.shape[1] * y.shape[2], *out[::-1]), 1, -1)
 
 
 def columns_back(g, x_shape, k, s, p, d):
+    """The adjoint of columns: adds the patches g up at their positions in an array of shape x_shape."""
     dims = len(s)
-    out = outs(x_shape[: -dims - 1 : -1], k, s, p, d)
-    x = padded(np.zeros(x_shape), p)
+    out = output_sizes(x_shape[: -dims - 1 : -1], k, s, p, d)
+    x = zero_padded(np.zeros(x_shape), p)
     g = np.moveaxis(g, -1, 1).reshape(x_shape[0], x_shape[1], -1, *out[::-1])
     for i, t in enumerate(taps(k)):
-        seen(x, t, out, s, p, d)[...] += g[:, :, i]
+        tap_view(x, t, out, s, p, d)[...] += g[:, :, i]
     return cropped(x, p)
 
 
-# ---- the constructors' conventions -----------------------------------------------------------------------------------
+# ---- the conventions of the constructors -----------------------------------------------------------------------------
 def line(f):
-    """Of one dimension: dimension 3 is not used."""
+    """A reference of one dimension; dimension 3 of the operands is 1."""
     return lambda w, x, s, p, d: f(w[0], x[0], [s], [p], [d])
 
 
 def plane(f):
+    """A reference of two dimensions."""
     return lambda w, x, s0, s1, p0, p1, d0, d1: f(w, x, [s0, s1], [p0, p1], [d0, d1])
 
 
 def solid(w, x, ic, *q):
+    """conv_3d, whose operands have channels and images (or kernels) in one dimension."""
     w, x = (t.reshape(len(t) // ic, ic, *t.shape[1:]) for t in (w, x))
     y = correlate(w, x, q[:3], q[3:6], q[6:9])
     return y.reshape(y.shape[0] * y.shape[1], *y.shape[2:])
@@ -123,56 +113,15 @@ def col2im_1d(a, s, oc, p):
 
 
 def conv_transpose_1d(w, x, s, p, d):
-    return spread(w[0], x[0], [s], [p], [d])
+    return correlate_adjoint(w[0], x[0], [s], [p], [d])
 
 
 def conv_transpose_2d(w, x, s):
-    return spread(w, x, [s, s], [0, 0], [1, 1])
-
-
-def pool(x, op, k, s, p, inside):
-    """k, s: of dimensions 0 and 1; p in halves."""
-    n = x.shape[:-3:-1]
-    out = [int((n[i] + 2 * p[i] - k[i]) // s[i]) + 1 for i in range(2)]
-    whole = [int(q) for q in p]
-    more = [max(0, (out[i] - 1) * s[i] + k[i] - n[i] - whole[i]) for i in range(2)]
-    edges = [(0, 0), (0, 0), *((whole[i], more[i]) for i in (1, 0))]
-    x, there = np.pad(x, edges, constant_values=0 if op else -np.inf), np.pad(np.ones(x.shape), edges)
-    views = [(seen(x, t, out, s, 0, [1, 1]), seen(there, t, out, s, 0, [1, 1])) for t in taps(k)]
-    if op == 0:
-        return np.max([v for v, _ in views], 0)
-    return sum(v for v, _ in views) / (sum(m for _, m in views) if inside else k[0] * k[1])
-
-
-def pool_1d(x, op, k, s, p):
-    return pool(x, op, [k, 1], [s, 1], [p, 0], True)
-
-
-def pool_2d(x, op, k0, k1, s0, s1, p0, p1):
-    return pool(x, op, [k0, k1], [s0, s1], [p0, p1], False)
-
-
-def pool_2d_back(g, x, op, *how):
-    """By one-sided steps of the function itself: pooling is linear between its kinks."""
-    grad, h = np.zeros(x.shape), 1e-6
-    at = pool_2d(x, op, *how)
-    for i in np.ndindex(x.shape):
-        y = x.copy()
-        y[i] += h
-        grad[i] = np.sum(g * (pool_2d(y, op, *how) - at)) / h
-    return grad
-
-
-def distinct(*ne):
-    """Values whose order no small step changes."""
-    return lambda r: r.order(int(np.prod(ne)), int(np.prod(ne))).reshape((*ne, 1, 1, 1)[:4][::-1]) * 0.05 - 1.0
-
-
-def with_distinct(ne, *numbers):
-    return lambda r: [distinct(*ne)(r), *numbers]
+    return correlate_adjoint(w, x, [s, s], [0, 0], [1, 1])
 
 
 def ne(*sizes):
+    """Four sizes as a ctypes array."""
     return (ctypes.c_int64 * 4)(*sizes, *[1] * (4 - len(sizes)))
 
 
@@ -193,8 +142,8 @@ WRONG_CHANNELS = ((lambda r: [r(3, 3, 3, 4), r(8, 7, 2, 2), 1, 1, 0, 0, 1, 1], V
 WRONG_ALONE = ((lambda r: [r(3, 3, 1, 3), r(8, 7, 2, 2), 1, 1, 0, 0, 1, 1], ValueError, "one kernel a channel"),)
 
 
-def planes(fn, f, kernel, wrong):
-    """A 2-d convolution; kernel: the sizes of one by (kw, kh, ic, oc)."""
+def conv_2d_row(fn, f, kernel, wrong):
+    """A row of a 2-d convolution. kernel(kw, kh, ic, oc) gives the sizes of the kernels."""
 
     def sample(k, x, *steps):
         return lambda r: [r(*kernel(*k)), r(*x), *steps]
@@ -245,7 +194,7 @@ LINES_ALONE = (
 
 
 def halved(f):
-    """With a padding of half the kernel."""
+    """A reference without a padding argument: the padding is half the kernel."""
     return lambda w, x, *q: f(w, x, q[0], w.shape[-1] // 2, q[1])
 
 
@@ -258,11 +207,11 @@ SOLIDS = (
 WRONG_SOLID = (lambda r: [r(3, 2, 2, 5), r(5, 4, 3, 4), 2, 1, 1, 1, 0, 0, 0, 1, 1, 1], ValueError, "IC is 2")
 
 OPS = [
-    planes("conv_2d", correlate, full, WRONG_CHANNELS),
-    planes("conv_2d_direct", correlate, full, WRONG_CHANNELS),
-    planes("conv_2d_dw", alone, depthwise, WRONG_ALONE),
-    planes("conv_2d_dw_direct", alone, depthwise, WRONG_ALONE),
-    planes("conv_depthwise_2d", alone, depthwise, WRONG_ALONE),
+    conv_2d_row("conv_2d", correlate, full, WRONG_CHANNELS),
+    conv_2d_row("conv_2d_direct", correlate, full, WRONG_CHANNELS),
+    conv_2d_row("conv_2d_dw", correlate_each_channel, depthwise, WRONG_ALONE),
+    conv_2d_row("conv_2d_dw_direct", correlate_each_channel, depthwise, WRONG_ALONE),
+    conv_2d_row("conv_depthwise_2d", correlate_each_channel, depthwise, WRONG_ALONE),
     Op(
         "conv_2d_sk_p0",
         lambda w, x: correlate(w, x, w.shape[:-3:-1], [0, 0], [1, 1]),
@@ -301,7 +250,7 @@ OPS = [
     ),
     Op(
         "conv_1d_dw",
-        line(alone),
+        line(correlate_each_channel),
         LINES_ALONE,
         diff=(0, 1),
         types=MIXED,
@@ -310,7 +259,7 @@ OPS = [
     ),
     Op(
         "conv_1d_dw_ph",
-        halved(line(alone)),
+        halved(line(correlate_each_channel)),
         tuple(lambda r, f=f: [*f(r)[:2], f(r)[2], f(r)[4]] for f in (*LINES_ALONE[:2], LINES_ALONE[-1])),
         diff=(0, 1),
         tol=1e-5,
@@ -320,7 +269,8 @@ OPS = [
         "conv_3d_direct",
         lambda w, x, *q: solid(w, x, q[9], *q[:9]),
         tuple(
-            lambda r, f=f, n=n: [*f(r)[:2], *f(r)[3:], *n] for f, n in zip(SOLIDS, ((2, 2, 3), (1, 2, 2), (6, 2, 20), (2, 0, 3)))
+            lambda r, f=f, n=n: [*f(r)[:2], *f(r)[3:], *n]
+            for f, n in zip(SOLIDS, ((2, 2, 3), (1, 2, 2), (6, 2, 20), (2, 0, 3)))
         ),
         diff=(0, 1),
         types=MIXED,
@@ -446,66 +396,5 @@ OPS = [
             (lambda r: [r(6, 4), 2, 4, 0], ValueError, "oc is 4"),
             (lambda r: [r(6, 4), 0, 2, 0], ValueError, "stride is 0"),
         ),
-    ),
-    *(
-        Op(
-            "pool_1d",
-            pool_1d,
-            (
-                with_distinct((20, 4), op, 2, 2, 0),
-                with_distinct((11, 3, 2), op, 3, 2, 1),
-                with_distinct((9, 2), op, 4, 1, 2),
-                lambda r, op=op: [r(401, 33, 2), op, 5, 3, 2],
-                with_distinct((37, 3), op, 30, 9, 2),
-            ),
-            diff=(0,),
-            name=f"pool_1d_{name}",
-            bad=(
-                (lambda r: [r(6, 4), 2, 2, 1, 0], ValueError, "op is 2"),
-                (lambda r: [r(6, 4), 0, 0, 1, 0], ValueError, "window is 0"),
-                (lambda r: [r(6, 4), 0, 7, 1, 0], ValueError, "does not fit"),
-            ),
-        )
-        for op, name in enumerate(("max", "avg"))
-    ),
-    *(
-        Op(
-            "pool_2d",
-            pool_2d,
-            (
-                with_distinct((8, 6, 2, 2), op, 2, 2, 2, 2, 0.0, 0.0),
-                with_distinct((7, 9, 2), op, 3, 3, 2, 2, 1.0, 1.0),
-                with_distinct((8, 5), op, 2, 2, 2, 2, 0.5, 0.5),
-                with_distinct((6, 7, 2), op, 3, 2, 1, 3, 1.0, 0.0),
-                lambda r, op=op: [r(112, 57, 9, 2), op, 3, 3, 2, 2, 1.0, 1.0],
-                lambda r, op=op: [r(11, 7, 3), op, 11, 7, 11, 7, 0.0, 0.0],
-                lambda r, op=op: [r(19, 13, 2), op, 12, 9, 9, 5, 2.0, 1.0],
-            ),
-            diff=(0,),
-            name=f"pool_2d_{name}",
-            bad=(
-                (lambda r: [r(6, 4), 2, 2, 2, 1, 1, 0.0, 0.0], ValueError, "op is 2"),
-                (lambda r: [r(6, 4), 0, 2, 2, 0, 1, 0.0, 0.0], ValueError, "stride is 0"),
-                (lambda r: [r(6, 4), 0, 2, 5, 1, 1, 0.0, 0.0], ValueError, "does not fit"),
-                (lambda r: [r(6, 4), 0, 2, 2, 1, 1, -1.0, 0.0], ValueError, "padding is -1"),
-            ),
-        )
-        for op, name in enumerate(("max", "avg"))
-    ),
-    *(
-        Op(
-            "pool_2d_back",
-            pool_2d_back,
-            (
-                lambda r, op=op: [r(4, 3, 2, 2), distinct(8, 6, 2, 2)(r), op, 2, 2, 2, 2, 0.0, 0.0],
-                lambda r, op=op: [r(4, 5, 2), distinct(7, 9, 2)(r), op, 3, 3, 2, 2, 1.0, 1.0],
-                lambda r, op=op: [r(8, 3), distinct(8, 5)(r), op, 3, 2, 1, 2, 1.0, 0.5],
-            ),
-            types=("F32",),
-            tol=1e-5,
-            name=f"pool_2d_back_{name}",
-            bad=((lambda r: [r(4, 2), r(8, 6), 0, 2, 2, 2, 2, 0.0, 0.0], ValueError, "a has rows of 4 and 2 of them"),),
-        )
-        for op, name in enumerate(("max", "avg"))
     ),
 ]

@@ -1,25 +1,21 @@
-"""Element-wise operations, their gradients' own operations, and optimiser steps."""
+"""Element-wise operations of one and two operands, and the operations of their gradients."""
 
 import math
 
 import numpy as np
 
 from . import As, Op
+from .samples import sized, tiled, with_numbers
 
 
-def tiled(b, a):
-    """b repeated to the shape of a."""
-    return np.tile(b, [n // m if m else 1 for n, m in zip(a.shape, b.shape)])
-
-
-# ---- references, right in the tails ----------------------------------------------------------------------------------
+# ---- references, accurate in the tails -------------------------------------------------------------------------------
 def sigmoid(x):
     e = np.exp(-np.abs(x))
     return np.where(x >= 0, 1 / (1 + e), e / (1 + e))
 
 
 def gate(x, s):
-    """x * s where s goes to 0 faster than x grows."""
+    """x * s, and 0 where s underflows: s decreases faster than |x| grows."""
     with np.errstate(invalid="ignore"):
         return np.where((s == 0) & ~np.isnan(x), np.copysign(0.0, x), x * s)
 
@@ -65,6 +61,7 @@ def hardswish(x):
 
 
 def round_away(x):
+    """Rounds half away from zero."""
     return np.trunc(x + np.copysign(0.5, x))
 
 
@@ -74,8 +71,8 @@ def xielu(x, alpha_n, alpha_p, beta, eps):
     return np.where(x > 0, ap * x * x + beta * x, below)
 
 
-def slope(f, h=1e-5):
-    """g, x -> g * f'(x), by differences of fourth order: how the *_back operations are checked."""
+def times_derivative(f, h=1e-5):
+    """The function (g, x) -> g * f'(x), by differences of fourth order: the reference of the *_back operations."""
 
     def back(g, x):
         return g * (8 * (f(x + h) - f(x - h)) - f(x + 2 * h) + f(x - 2 * h)) / (12 * h)
@@ -84,20 +81,8 @@ def slope(f, h=1e-5):
 
 
 # ---- samples ---------------------------------------------------------------------------------------------------------
-def sized(scale=2.0, **how):
-    """One operand: small, odd, long enough to be cut for threads, one element, none."""
-    how = how or {"scale": scale}
-    return (
-        lambda r: [r(7, 3, 2, **how)],
-        lambda r: [r(67, 5, 3, 2, **how)],
-        lambda r: [r(1031, 97, **how)],
-        lambda r: [r(1, **how)],
-        lambda r: [r(5, 0, 2, **how)],
-    )
-
-
-def unary(name, ref, *, sizes=None, inplace=True, **more):
-    """An element-wise function of one operand and its in-place form."""
+def unary_row(name, ref, *, sizes=None, inplace=True, **more):
+    """A row of a function of one operand, and of its in-place form."""
     more.setdefault("diff", (0,))
     return Op(
         name,
@@ -122,7 +107,8 @@ PAIRS = (
 MIXED = ("F32", "F16", "BF16", ("F16", "F32"), ("BF16", "F32"), ("F32", "F16"))
 
 
-def binary(name, f):
+def binary_row(name, f):
+    """A row of a function of two operands, of which the second is repeated to the shape of the first."""
     return Op(
         name,
         lambda a, b: f(a, tiled(b, a)),
@@ -140,11 +126,11 @@ def binary(name, f):
     )
 
 
-def back(name, f):
-    """The operation that multiplies a gradient by f'; its own gradient by the argument is that by f''."""
+def back_row(name, f):
+    """A row of an operation that multiplies a gradient g by f'(x). Its own gradient by x takes f''."""
     return Op(
         name,
-        slope(f),
+        times_derivative(f),
         (
             lambda r: [r(7, 3, 2), r(7, 3, 2, scale=2)],
             lambda r: [r(1031, 97), r(1031, 97, scale=2)],
@@ -156,16 +142,12 @@ def back(name, f):
     )
 
 
-def with_numbers(sizes, *numbers):
-    return tuple(lambda r, s=s: [*s(r), *numbers] for s in sizes)
-
-
 # ---- rows ------------------------------------------------------------------------------------------------------------
 OPS = [
-    binary("add", np.add),
-    binary("sub", np.subtract),
-    binary("mul", np.multiply),
-    binary("div", np.divide),
+    binary_row("add", np.add),
+    binary_row("sub", np.subtract),
+    binary_row("mul", np.multiply),
+    binary_row("div", np.divide),
     Op(
         "add1",
         lambda a, b: a + b.reshape(()),
@@ -184,34 +166,36 @@ OPS = [
             lambda r: [As("Q8_0", r(96, 5)), As("F32", r(96, 5)), 1],
             lambda r: [As("Q4_K", r(256, 3)), As("F32", r(256, 3)), 30],
         ),
-        bad=((lambda r: [As("Q8_0", r(32, 3)), As("F32", r(32, 3)), 2], ValueError, "a is q8_0 [32, 3], result is q4_0"),),
+        bad=(
+            (lambda r: [As("Q8_0", r(32, 3)), As("F32", r(32, 3)), 2], ValueError, "a is q8_0 [32, 3], result is q4_0"),
+        ),
     ),
-    unary("sqr", np.square),
-    unary("sqrt", np.sqrt, sizes=sized(low=0.1, high=9)),
-    unary("log", np.log, sizes=sized(low=0.1, high=9)),
-    unary("sin", np.sin),
-    unary("cos", np.cos),
-    unary("abs", np.abs, kinks=(0,)),
-    unary("sgn", np.sign, kinks=(0,)),
-    unary("neg", np.negative),
-    unary("step", lambda x: (x > 0) * 1.0, kinks=(0,)),
-    unary("relu", lambda x: np.maximum(x, 0), kinks=(0,)),
-    unary("tanh", np.tanh),
-    unary("sigmoid", sigmoid),
-    unary("elu", elu, kinks=(0,)),
-    unary("gelu", gelu),
-    unary("gelu_erf", gelu_erf),
-    unary("gelu_quick", gelu_quick),
-    unary("silu", silu),
-    unary("exp", np.exp),
-    unary("expm1", np.expm1),
-    unary("softplus", softplus),
-    unary("hardswish", hardswish, kinks=(-3, 3), inplace=False),
-    unary("hardsigmoid", hardsigmoid, kinks=(-3, 3), inplace=False),
-    unary("floor", np.floor, kinks=range(-20, 20)),
-    unary("ceil", np.ceil, kinks=range(-20, 20)),
-    unary("round", round_away, kinks=[i + 0.5 for i in range(-20, 20)]),
-    unary("trunc", np.trunc, kinks=range(-20, 20)),
+    unary_row("sqr", np.square),
+    unary_row("sqrt", np.sqrt, sizes=sized(low=0.1, high=9)),
+    unary_row("log", np.log, sizes=sized(low=0.1, high=9)),
+    unary_row("sin", np.sin),
+    unary_row("cos", np.cos),
+    unary_row("abs", np.abs, kinks=(0,)),
+    unary_row("sgn", np.sign, kinks=(0,)),
+    unary_row("neg", np.negative),
+    unary_row("step", lambda x: (x > 0) * 1.0, kinks=(0,)),
+    unary_row("relu", lambda x: np.maximum(x, 0), kinks=(0,)),
+    unary_row("tanh", np.tanh),
+    unary_row("sigmoid", sigmoid),
+    unary_row("elu", elu, kinks=(0,)),
+    unary_row("gelu", gelu),
+    unary_row("gelu_erf", gelu_erf),
+    unary_row("gelu_quick", gelu_quick),
+    unary_row("silu", silu),
+    unary_row("exp", np.exp),
+    unary_row("expm1", np.expm1),
+    unary_row("softplus", softplus),
+    unary_row("hardswish", hardswish, kinks=(-3, 3), inplace=False),
+    unary_row("hardsigmoid", hardsigmoid, kinks=(-3, 3), inplace=False),
+    unary_row("floor", np.floor, kinks=range(-20, 20)),
+    unary_row("ceil", np.ceil, kinks=range(-20, 20)),
+    unary_row("round", round_away, kinks=[i + 0.5 for i in range(-20, 20)]),
+    unary_row("trunc", np.trunc, kinks=range(-20, 20)),
     Op("xielu", xielu, with_numbers(sized(), 0.8, 0.7, 0.5, -1e-6), diff=(0,), kinks=(0,)),
     Op(
         "unary",
@@ -282,59 +266,15 @@ OPS = [
         diff=(0, 1),
         kinks=(-0.5, 0.875),
     ),
-    back("silu_back", silu),
-    back("gelu_back", gelu),
-    back("gelu_erf_back", gelu_erf),
-    back("gelu_quick_back", gelu_quick),
+    back_row("silu_back", silu),
+    back_row("gelu_back", gelu),
+    back_row("gelu_erf_back", gelu_erf),
+    back_row("gelu_quick_back", gelu_quick),
     Op(
         "elu_back",
         lambda g, x: g * np.where(x > 0, 1, np.exp(np.minimum(x, 0))),
         (lambda r: [r(7, 3, 2), r(7, 3, 2, scale=2)], lambda r: [r(1031, 97), r(1031, 97)]),
         diff=(0, 1),
         kinks=(0,),
-    ),
-]
-
-
-# ---- optimiser steps: the result is the parameter, written over ------------------------------------------------------
-def adamw(x, g, m, v, p):
-    alpha, beta1, beta2, eps, decay, unbias1, unbias2 = p.ravel()
-    m, v = beta1 * m + (1 - beta1) * g, beta2 * v + (1 - beta2) * g * g
-    return x * (1 - alpha * decay) - alpha * m * unbias1 / (np.sqrt(v * unbias2) + eps)
-
-
-def sgd(x, g, p):
-    alpha, decay = p.ravel()
-    return x * (1 - alpha * decay) - alpha * g
-
-
-def adamw_args(*ne):
-    def make(r):
-        p = np.array([0.1, 0.9, 0.999, 1e-8, 0.01, 1 / (1 - 0.9**3), 1 / (1 - 0.999**3)])
-        return [As("F32", x) for x in (r(*ne), r(*ne), r(*ne), r(*ne, low=0.1, high=1), p)]
-
-    return make
-
-
-OPS += [
-    Op(
-        "opt_step_adamw",
-        adamw,
-        (adamw_args(37, 5), adamw_args(1031, 97), adamw_args(0)),
-        types=(),
-        aliased=True,
-        strided=(),
-        tol=5e-6,
-    ),
-    Op(
-        "opt_step_sgd",
-        sgd,
-        tuple(
-            lambda r, ne=ne: [As("F32", r(*ne)), As("F32", r(*ne)), As("F32", np.array([0.1, 0.01]))]
-            for ne in ((37, 5), (1031, 97))
-        ),
-        types=(),
-        aliased=True,
-        strided=(),
     ),
 ]

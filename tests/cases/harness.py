@@ -1,5 +1,5 @@
-"""Runs calls of constructors: operands into tensors of any layout and type, results and gradients out, on one ISA
-after the other.
+"""Calls constructors for the tests: makes operands of any layout and type, selects the ISA, computes graphs, and
+compares results and gradients with their references.
 """
 
 import contextlib
@@ -14,14 +14,14 @@ from ggml import _core
 from . import As
 
 DTYPES = {"F32": "f4", "F16": "f2", "BF16": "u2", "F64": "f8", "I8": "i1", "I16": "i2", "I32": "i4", "I64": "i8"}
-EPS = {"F32": 0.0, "F16": 2.0**-11, "BF16": 2.0**-8}  # of one rounding to the type
+EPS = {"F32": 0.0, "F16": 2.0**-11, "BF16": 2.0**-8}  # relative error of one rounding to the type
 ISAS = [row["name"] for row in _core.isa_info() if row["supported"]]
 LAYOUTS = ("plain", "permuted", "transposed", "padded")
 
 
 @contextlib.contextmanager
 def context(mem_size=0, no_alloc=False):
-    """A context that lives for a with block; without a size, one that grows."""
+    """A context for the duration of a with block. Without a size it grows."""
     ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=mem_size, mem_buffer=None, no_alloc=no_alloc))
     try:
         yield ctx
@@ -31,7 +31,7 @@ def context(mem_size=0, no_alloc=False):
 
 @contextlib.contextmanager
 def isa(name):
-    """Computes with the kernels of one ISA for a with block."""
+    """Computes with the kernels of one ISA for the duration of a with block."""
     chosen = next(row["name"] for row in _core.isa_info() if row["chosen"])
     _core.isa_select(name)
     try:
@@ -53,13 +53,13 @@ def shape(t):
 
 
 def memory(t):
-    """The tensor's own bytes as a NumPy array, gaps between its elements included."""
+    """The bytes of the tensor as a NumPy array, including the gaps between its elements."""
     n = ggml.ggml_nbytes(t)
     return np.frombuffer((ctypes.c_uint8 * n).from_address(t.contents.data), np.uint8) if n else np.empty(0, np.uint8)
 
 
 def elements(t):
-    """The tensor's elements as they are stored, a strided NumPy array over its memory."""
+    """The stored elements of the tensor, as a strided NumPy array over its memory."""
     dtype = np.dtype(DTYPES[type_of(t)])
     if 0 in shape(t):
         return np.empty(shape(t)[::-1], dtype)
@@ -82,7 +82,7 @@ def store(t, values):
 
 
 def load(t):
-    """The tensor's values, float64 (integers: int64)."""
+    """The values of the tensor as float64, those of integers as int64."""
     x = elements(t)
     x = from_bf16(x.copy()) if type_of(t) == "BF16" else x
     return x.astype(np.int64 if x.dtype.kind == "i" else np.float64)
@@ -92,8 +92,8 @@ AXES = {"permuted": (2, 0, 3, 1), "transposed": (1, 0, 2, 3)}
 
 
 def tensor(ctx, values, type, layout="plain", base=None):
-    """A tensor of values; not "plain": over memory in another order, or with gaps that hold NaN. `base` collects
-    the tensor under it.
+    """A tensor with these values. In a layout other than "plain" its dimensions have another order in memory, or
+    gaps between its elements hold NaN. Appends the tensor that owns the memory to `base`.
     """
     values = values.reshape((1,) * (4 - values.ndim) + values.shape)
     ne, ty = values.shape[::-1], type_id(type)
@@ -128,7 +128,7 @@ def quantized(ctx, values, type):
 
 
 def values_of(ctx, t):
-    """The operand's values as they are after rounding to its type."""
+    """The values of the operand after rounding to its type."""
     if type_of(t) in DTYPES:
         return load(t)
     copy = ggml.ggml_cast(ctx, t, ggml.GGML_TYPE_F32)
@@ -137,11 +137,11 @@ def values_of(ctx, t):
 
 
 class Call:
-    """One call of a constructor: its tensors and result in `ctx`, and the reference's arguments."""
+    """One call of a constructor: the tensors and the result in `ctx`, and the arguments of the reference."""
 
     def __init__(self, ctx, op, args, types="F32", layout="plain", param=(), fn=None):
-        """types: of the operands under test, one for all or one each; layout: of the operands that may have one, one
-        for all or several in turn.
+        """types: the types of the operands under test, one for all or one for each. layout: the layout of the
+        operands that may have one, one for all or several to use alternately.
         """
         under_test = [i for i, a in enumerate(args) if isinstance(a, np.ndarray) and a.dtype == np.float64]
         types = dict(zip(under_test, [types] * len(under_test) if isinstance(types, str) else types))
@@ -165,8 +165,8 @@ class Call:
         self.build = getattr(ggml, "ggml_" + (fn or op.fn))
         self.out = self.build(ctx, *self.passed)
 
-    def packed(self):
-        """The result of the same call on packed copies of the operands."""
+    def contiguous(self):
+        """The result of the same call with contiguous copies of the operands."""
         copies = {i: ggml.ggml_cont(self.ctx, t) for i, t in self.tensors.items()}
         return self.build(self.ctx, *(copies.get(i, a) for i, a in enumerate(self.passed)))
 
@@ -175,8 +175,8 @@ class Call:
         return want.reshape((1,) * (4 - want.ndim) + want.shape)
 
     def reset(self):
-        """Puts the operands' values back and makes a result of its own not-a-number, so that what is not written
-        is seen.
+        """Restores the values of the operands, and fills the result with NaN, so that elements that are not written
+        are found.
         """
         if self.out.contents.data and not self.out.contents.view_src:
             memory(self.out)[:] = 0xFF
@@ -197,7 +197,9 @@ def compute(ctx, graph, threads=1):
 
 
 def close(got, want, tol, note="", least=0.0):
-    """Within tol of the value, of the mean size of values, or of `least`; what is not finite must be equal."""
+    """Asserts that the error is at most tol times the largest of the value's magnitude, the mean magnitude and
+    `least`. Values that are not finite must be equal.
+    """
     assert got.shape == want.shape, f"{note}: shape {got.shape}, expected {want.shape}"
     if np.issubdtype(got.dtype, np.integer):
         np.testing.assert_array_equal(got, want, err_msg=note)
@@ -215,7 +217,7 @@ def close(got, want, tol, note="", least=0.0):
 
 
 def difference(f, x, at=1e-4):
-    """The gradient of a function of an array by central differences of fourth order, in float64."""
+    """The gradient of a function of an array, by central differences of fourth order in float64."""
     grad = np.zeros_like(x)
     for i in np.ndindex(x.shape):
         keep, h = x[i], at * max(1.0, abs(x[i]))

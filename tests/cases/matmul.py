@@ -5,8 +5,8 @@ import numpy as np
 from . import Op
 
 
-def spread(a, b):
-    """a with its matrices repeated to as many as b's: neighbours share one."""
+def broadcast_matrices(a, b):
+    """a with its matrices repeated to as many as b has: neighbouring matrices of b share one."""
     for axis in (0, 1):
         if b.shape[axis] != a.shape[axis]:
             a = np.repeat(a, b.shape[axis] // a.shape[axis], axis)
@@ -14,11 +14,20 @@ def spread(a, b):
 
 
 def mul_mat(a, b):
-    return b @ spread(a, b).swapaxes(-1, -2)
+    """b a^T for each matrix."""
+    return b @ broadcast_matrices(a, b).swapaxes(-1, -2)
 
 
 def out_prod(a, b):
-    return b.swapaxes(-1, -2) @ spread(a, b)
+    """b^T a for each matrix: the sum of the outer products of their rows."""
+    return b.swapaxes(-1, -2) @ broadcast_matrices(a, b)
+
+
+def mul_mat_id(matrices, b, ids):
+    """Each row of b times the transposed matrix that its id selects. Rows of b repeat where ids has more columns."""
+    ids = ids[0, 0].astype(int)
+    rows = b[0][:, np.arange(ids.shape[1]) % b.shape[2]]
+    return np.einsum("tumk,tuk->tum", matrices[0][ids], rows)
 
 
 MIXED = ("F32", ("F16", "F32"), ("BF16", "F32"), "F16", "BF16", ("F32", "F16"))
@@ -68,5 +77,24 @@ OPS = [
         types=MIXED,
         tol=1e-5,
         bad=((lambda r: [r(7, 5), r(3, 6)], ValueError, "a is f32 [7, 5], b is f32 [3, 6]"),),
+    ),
+    Op(
+        "mul_mat_id",
+        mul_mat_id,
+        (
+            lambda r: [r(5, 4, 3), r(5, 2, 4), r.ints(3, 2, 4)],
+            lambda r: [r(5, 4, 3), r(5, 1, 4), r.ints(3, 2, 4)],
+            lambda r: [r(67, 33, 2), r(67, 2, 41), r.ints(2, 2, 41)],
+            lambda r: [r(131, 70, 9), r(131, 1, 1), r.ints(9, 4, 1)],
+            lambda r: [r(8, 5, 4), r(8, 2, 0), r.ints(4, 2, 0)],
+        ),
+        diff=(0, 1),
+        types=("F32", ("F16", "F32"), ("BF16", "F32"), "F16"),
+        tol=1e-5,
+        bad=(
+            (lambda r: [r(5, 4, 3), r(6, 2, 4), r.ints(3, 2, 4)], ValueError, "as.ne[0] must be b.ne[0]"),
+            (lambda r: [r(5, 4, 3), r(5, 3, 4), r.ints(3, 2, 4)], ValueError, "multiple of b.ne[1]"),
+            (lambda r: [r(5, 4, 3), r(5, 2, 4), r(2, 4)], ValueError, "ids is f32"),
+        ),
     ),
 ]

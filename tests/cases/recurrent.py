@@ -1,11 +1,15 @@
-"""Recurrent operations: state-space models, RWKV, gated linear attention, the gated delta net. Token by token, in float64."""
+"""Recurrent operations: state-space models, RWKV, gated linear attention and the gated delta net.
+
+The references compute token by token in float64.
+"""
 
 import numpy as np
 
 from . import Op
 
 
-def packed(y, states):
+def join(y, states):
+    """The results and the final states, one after the other."""
     return np.concatenate([y.ravel(), states.ravel()])
 
 
@@ -25,18 +29,20 @@ def ssm_scan(s, x, dt, a, b, c, ids):
         v = x[i, t][:, :, None] * d
         states[i] = states[i] * np.exp(d * a[0, 0][:, None]) + v * b[i, t, groups][:, None]
         y[i, t] = np.einsum("hrn,hn->hr", states[i], c[i, t, groups])
-    return packed(y, states)
+    return join(y, states)
 
 
 def recurrence(state, operands, step):
-    """step(S [heads, n, n], vectors of a token) gives the next S and y [heads, n]; the result [n heads, tokens + n seqs]."""
+    """Runs step(S, vectors of a token) -> (next S, y) over all tokens, with S [heads, n, n] and y [heads, n].
+    The result is [n heads, tokens + n seqs].
+    """
     tokens, heads, n = operands[0].shape[1:]
     states = state.reshape(-1, heads, n, n).copy()
     y = np.zeros((tokens, heads, n))
     for t in range(tokens):
         i = t // (tokens // len(states))
         states[i], y[t] = step(states[i], *(x[0, t] for x in operands))
-    return packed(y, states).reshape(1, 1, -1, heads * n)
+    return join(y, states).reshape(1, 1, -1, heads * n)
 
 
 def rwkv_wkv6(k, v, r, tf, td, state):
@@ -79,18 +85,21 @@ def gated_delta_net(q, k, v, g, beta, state, slots):
             y[i, t] = np.einsum("hji,hi->hj", s, q[i, t, at]) / np.sqrt(n)
             if tokens - 1 - t < slots:
                 kept[tokens - 1 - t, i] = s
-    return packed(y, kept).reshape(1, 1, -1, heads * n)
+    return join(y, kept).reshape(1, 1, -1, heads * n)
 
 
-def scan(r, n, rows, heads, groups, tokens, seqs, a, states):
+def ssm_scan_args(r, n, rows, heads, groups, tokens, seqs, a, states):
+    """A sample of ssm_scan."""
     fade = -r(a, heads, low=0.1, high=1.5)
     bc = [r(n, groups, tokens, seqs) for _ in "BC"]
     x, dt = r(rows, heads, tokens, seqs), r(heads, tokens, seqs)
     return [r(n, rows, heads, states), x, dt, fade, *bc, r.order(states, seqs)]
 
 
-def flat(r, n, heads, tokens, seqs, kinds):
-    """Operands by letter: n normal, f fading (0 to 1), u [n, heads]; then the state."""
+def state_matrix_args(r, n, heads, tokens, seqs, kinds):
+    """A sample of an operation whose state is a matrix per head. Each operand is given by a letter: n normally
+    distributed, f decay factors between 0 and 1, u one vector [n, heads] for all tokens. The state comes last.
+    """
     make = {
         "n": lambda: r(n, heads, tokens, scale=0.5),
         "f": lambda: r(n, heads, tokens, low=0.3, high=1),
@@ -99,7 +108,8 @@ def flat(r, n, heads, tokens, seqs, kinds):
     return [*(make[kind]() for kind in kinds), r(n * n * heads, seqs)]
 
 
-def delta(r, n, heads_k, heads, tokens, seqs, gates, slots):
+def delta_net_args(r, n, heads_k, heads, tokens, seqs, gates, slots):
+    """A sample of gated_delta_net; `gates` is 1 (one gate per head) or n (one per element of a key)."""
     q, k = (r(n, heads_k, tokens, seqs, scale=0.4) for _ in "qk")
     g, beta = -r(gates, heads, tokens, seqs, low=0.0, high=1), r(1, heads, tokens, seqs, low=0.1, high=1)
     return [q, k, r(n, heads, tokens, seqs), g, beta, r(n, n, heads, seqs), slots]
@@ -108,18 +118,23 @@ def delta(r, n, heads_k, heads, tokens, seqs, gates, slots):
 COMMON = {"types": ("F32",), "tol": 1e-5, "grad_tol": 1e-3}
 
 
-def flat_row(name, ref, kinds, *rest):
+def state_matrix_row(name, ref, kinds, *rest):
+    """A row of such an operation; `rest` follows the operands."""
     sizes = ((3, 2, 4, 2), (5, 1, 3, 1), (16, 3, 12, 3), (67, 2, 9, 1), (3, 2, 0, 2))
     n = len(kinds)
     return Op(
         name,
         ref,
-        tuple(lambda r, z=z: [*flat(r, *z, kinds), *rest] for z in sizes),
+        tuple(lambda r, z=z: [*state_matrix_args(r, *z, kinds), *rest] for z in sizes),
         diff=tuple(range(n + 1)),
         strided=tuple(range(n)),
         bad=(
-            (lambda r: [*flat(r, 3, 2, 5, 2, kinds), *rest], ValueError, "multiple of the sequences"),
-            (lambda r: [*flat(r, 3, 2, 4, 2, kinds)[:-1], r(17, 2), *rest], ValueError, "state is f32 [17, 2]"),
+            (lambda r: [*state_matrix_args(r, 3, 2, 5, 2, kinds), *rest], ValueError, "multiple of the sequences"),
+            (
+                lambda r: [*state_matrix_args(r, 3, 2, 4, 2, kinds)[:-1], r(17, 2), *rest],
+                ValueError,
+                "state is f32 [17, 2]",
+            ),
         ),
         **COMMON,
     )
@@ -146,37 +161,47 @@ OPS = [
         "ssm_scan",
         ssm_scan,
         (
-            lambda r: scan(r, 3, 2, 2, 1, 3, 2, 1, 3),
-            lambda r: scan(r, 3, 1, 4, 2, 3, 1, 3, 1),
-            lambda r: scan(r, 16, 8, 4, 2, 9, 2, 1, 2),
-            lambda r: scan(r, 67, 5, 2, 2, 5, 2, 67, 4),
-            lambda r: scan(r, 5, 1, 38, 2, 3, 2, 5, 2),
-            lambda r: scan(r, 3, 2, 2, 1, 0, 2, 1, 3),
+            lambda r: ssm_scan_args(r, 3, 2, 2, 1, 3, 2, 1, 3),
+            lambda r: ssm_scan_args(r, 3, 1, 4, 2, 3, 1, 3, 1),
+            lambda r: ssm_scan_args(r, 16, 8, 4, 2, 9, 2, 1, 2),
+            lambda r: ssm_scan_args(r, 67, 5, 2, 2, 5, 2, 67, 4),
+            lambda r: ssm_scan_args(r, 5, 1, 38, 2, 3, 2, 5, 2),
+            lambda r: ssm_scan_args(r, 3, 2, 2, 1, 0, 2, 1, 3),
         ),
         diff=(0, 1, 2, 3, 4, 5),
         strided=(1, 2, 3, 4, 5),
-        bad=((lambda r: [*scan(r, 3, 2, 2, 1, 3, 2, 1, 3)[:3], r(2, 2), *scan(r, 3, 2, 2, 1, 3, 2, 1, 3)[4:]], ValueError, "A is"),),
+        bad=(
+            (
+                lambda r: [
+                    *ssm_scan_args(r, 3, 2, 2, 1, 3, 2, 1, 3)[:3],
+                    r(2, 2),
+                    *ssm_scan_args(r, 3, 2, 2, 1, 3, 2, 1, 3)[4:],
+                ],
+                ValueError,
+                "A is",
+            ),
+        ),
         **COMMON,
     ),
-    flat_row("rwkv_wkv6", rwkv_wkv6, "nnnuf"),
-    flat_row("gated_linear_attn", gated_linear_attn, "nnnf", 0.25),
-    flat_row("rwkv_wkv7", rwkv_wkv7, "nfnnnn"),
+    state_matrix_row("rwkv_wkv6", rwkv_wkv6, "nnnuf"),
+    state_matrix_row("gated_linear_attn", gated_linear_attn, "nnnf", 0.25),
+    state_matrix_row("rwkv_wkv7", rwkv_wkv7, "nfnnnn"),
     Op(
         "gated_delta_net",
         gated_delta_net,
         (
-            lambda r: delta(r, 3, 2, 2, 3, 2, 1, 1),
-            lambda r: delta(r, 3, 1, 2, 3, 1, 3, 2),
-            lambda r: delta(r, 4, 2, 4, 2, 2, 1, 3),
-            lambda r: delta(r, 16, 2, 4, 9, 2, 16, 4),
-            lambda r: delta(r, 67, 1, 2, 5, 1, 1, 1),
-            lambda r: delta(r, 3, 1, 2, 0, 2, 3, 2),
+            lambda r: delta_net_args(r, 3, 2, 2, 3, 2, 1, 1),
+            lambda r: delta_net_args(r, 3, 1, 2, 3, 1, 3, 2),
+            lambda r: delta_net_args(r, 4, 2, 4, 2, 2, 1, 3),
+            lambda r: delta_net_args(r, 16, 2, 4, 9, 2, 16, 4),
+            lambda r: delta_net_args(r, 67, 1, 2, 5, 1, 1, 1),
+            lambda r: delta_net_args(r, 3, 1, 2, 0, 2, 3, 2),
         ),
         diff=(0, 1, 2, 3, 4, 5),
         strided=(0, 1, 2, 3, 4),
         bad=(
-            (lambda r: delta(r, 3, 2, 2, 3, 2, 1, 0), ValueError, "K is 0"),
-            (lambda r: delta(r, 3, 2, 3, 3, 2, 1, 1), ValueError, "multiple of q's"),
+            (lambda r: delta_net_args(r, 3, 2, 2, 3, 2, 1, 0), ValueError, "K is 0"),
+            (lambda r: delta_net_args(r, 3, 2, 3, 3, 2, 1, 1), ValueError, "multiple of q's"),
         ),
         **COMMON,
     ),

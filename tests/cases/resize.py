@@ -8,17 +8,18 @@ NEAREST, BILINEAR, BICUBIC, CORNERS, ANTIALIAS = 0, 1, 2, 256, 512
 
 
 def tent(t):
+    """The kernel of linear interpolation."""
     return np.maximum(0, 1 - np.abs(t))
 
 
-def keys(t):
-    """The cubic of Keys with a = -0.75."""
+def keys_cubic(t):
+    """The cubic kernel of Keys with a = -0.75."""
     t = np.abs(t)
     return np.where(t <= 1, (1.25 * t - 2.25) * t * t + 1, np.where(t < 2, ((-0.75 * t + 3.75) * t - 6) * t + 3, 0))
 
 
-def weights(old, new, mode):
-    """[new, old]: how much of each old element is in each new one."""
+def interpolation_weights(old, new, mode):
+    """[new, old]: the weight of each old element in each new one."""
     factor, centre, w = new / max(1, old), 0.5, np.zeros((new, old))
     if mode & CORNERS:
         centre = 0
@@ -32,13 +33,13 @@ def weights(old, new, mode):
             w[i] /= w[i].sum()
         else:
             for j in range(int(np.floor(at)) - 1, int(np.floor(at)) + 3):
-                w[i, np.clip(j, 0, old - 1)] += (tent if mode & 255 == BILINEAR else keys)(at - j)
+                w[i, np.clip(j, 0, old - 1)] += (tent if mode & 255 == BILINEAR else keys_cubic)(at - j)
     return w
 
 
 def interpolate(a, ne0, ne1, ne2, ne3, mode):
     for axis, new, how in ((-1, ne0, mode), (-2, ne1, mode), (-3, ne2, NEAREST), (-4, ne3, NEAREST)):
-        a = np.moveaxis(np.tensordot(weights(a.shape[axis], new, how), a, (1, axis)), 0, axis)
+        a = np.moveaxis(np.tensordot(interpolation_weights(a.shape[axis], new, how), a, (1, axis)), 0, axis)
     return a
 
 

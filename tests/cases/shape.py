@@ -1,36 +1,34 @@
-"""Copies, views, rows: what moves elements and computes nothing."""
+"""Copies, views, repetition and concatenation: operations that move elements and compute nothing."""
 
 import numpy as np
 
 from . import As, Op
-from .elementwise import sized, tiled, with_numbers
+from .harness import from_bf16, to_bf16, type_id
+from .samples import sized, tiled, with_numbers
 
 SIZES = sized()
 
 
-def moved(order):
-    """ggml_permute: source dimension i becomes dimension order[i]."""
-
-    def ref(x, *axes):
-        axes = axes or order
-        source = [0] * 4
-        for i, axis in enumerate(axes):
-            source[3 - axis] = 3 - i
-        return x.transpose(source)
-
-    return ref
+def permute(x, *axes):
+    """The reference of ggml_permute: dimension i of the operand becomes dimension axes[i] of the result."""
+    source = [0] * 4
+    for i, axis in enumerate(axes):
+        source[3 - axis] = 3 - i
+    return x.transpose(source)
 
 
-def view(x, *where):
-    """The elements that a view of packed f32 memory shows: ne, nb from dimension 1 on, offset."""
+def strided_view(x, *where):
+    """The elements of a view of contiguous f32 memory, given by ne, the strides from nb[1] on, and the offset."""
     n = len(where) // 2
     ne, nb, offset = where[:n], where[n:-1], where[-1]
     flat = np.ascontiguousarray(x).ravel()[offset // 4 :]
     return np.lib.stride_tricks.as_strided(flat, ne[::-1], (8, *(2 * step for step in nb))[::-1]).copy()
 
 
-def placed(f):
-    """ggml_set / ggml_acc: b into the view of a with the byte strides nb1 to nb3 at an offset, both f32."""
+def into_view(f):
+    """A reference of ggml_set and ggml_acc: f(old, b) replaces the elements of a view of a. Its byte strides are nb1 to
+    nb3, and it begins at an offset; both operands are f32.
+    """
 
     def ref(a, b, *where):
         nb1, nb2, nb3, offset = {4: where, 2: (where[0], 0, 0, where[-1]), 1: (0, 0, 0, where[-1])}[len(where)]
@@ -41,26 +39,6 @@ def placed(f):
         return flat.reshape(a.shape)
 
     return ref
-
-
-def get_rows(a, index):
-    i3, i2, i1 = np.indices(a.shape[:2] + index.shape[-1:])
-    return a[i3, i2, index[0][i3, i2, i1]]
-
-
-def get_rows_back(g, index, like):
-    out = np.zeros(like.shape)
-    i3, i2, i1 = np.indices(g.shape[:3])
-    np.add.at(out, (i3, i2, index[0][i3, i2, i1]), g)
-    return out
-
-
-def set_rows(a, b, index):
-    out = a.copy()
-    n3, n2 = index.shape[1:3]
-    for i3, i2, i1 in np.ndindex(b.shape[:3]):
-        out[i3, i2, index[0, i3 % n3, i2 % n2, i1]] = b[i3, i2, i1]
-    return out
 
 
 PLACES = (
@@ -75,7 +53,9 @@ OUTSIDE = (
 )
 
 
-def concat(dim, *types):
+def concat(dim):
+    """A row of ggml_concat along one dimension."""
+
     def make(*ne):
         other = list(ne)
         other[dim] += 2
@@ -97,8 +77,7 @@ def concat(dim, *types):
 
 
 def cast(to):
-    """ggml_cast to a type: the reference rounds as the type does."""
-    from .harness import from_bf16, to_bf16, type_id
+    """A row of ggml_cast to a type. The reference rounds to that type."""
 
     def ref(x, _):
         if to == "BF16":
@@ -124,7 +103,12 @@ OPS = [
     Op(
         "cont_2d",
         lambda x, a, b: x.reshape(b, a),
-        (lambda r: [r(6, 4), 8, 3], lambda r: [r(7, 3, 2), 6, 7], lambda r: [r(515, 98), 1030, 49], lambda r: [r(0, 3), 5, 0]),
+        (
+            lambda r: [r(6, 4), 8, 3],
+            lambda r: [r(7, 3, 2), 6, 7],
+            lambda r: [r(515, 98), 1030, 49],
+            lambda r: [r(0, 3), 5, 0],
+        ),
         diff=(0,),
         tol=0,
         bad=((lambda r: [r(6, 4), 5, 5], ValueError, "elements"),),
@@ -165,7 +149,7 @@ OPS = [
             bad=((lambda r, ne=ne: [r(7, 4, 5, 2), *ne], ValueError, "elements"),),
         )
         for ne in ((240,), (30, 8), (10, 12, 2), (2, 3, 4, 10))
-    ),  # fmt: skip
+    ),  # fmt: skip,
     Op(
         "transpose",
         lambda a: a.swapaxes(-1, -2),
@@ -176,7 +160,7 @@ OPS = [
     ),
     Op(
         "permute",
-        moved(()),
+        permute,
         (
             lambda r: [r(7, 3, 2, 2), 2, 0, 3, 1],
             lambda r: [r(5, 3, 2), 0, 2, 1, 3],
@@ -193,7 +177,7 @@ OPS = [
     ),
     Op(
         "view_1d",
-        view,
+        strided_view,
         (lambda r: [r(7, 4), 9, 20], lambda r: [r(7, 0), 0, 0]),
         diff=(0,),
         types=("F32",),
@@ -208,7 +192,7 @@ OPS = [
     ),
     Op(
         "view_2d",
-        view,
+        strided_view,
         (lambda r: [r(7, 5), 3, 4, 28, 8], lambda r: [r(7, 0), 3, 0, 28, 0]),
         diff=(0,),
         types=("F32",),
@@ -219,24 +203,24 @@ OPS = [
     ),
     Op(
         "view_3d",
-        view,
+        strided_view,
         (lambda r: [r(7, 2, 3), 3, 2, 2, 28, 56, 4], lambda r: [r(7, 2, 0), 3, 2, 0, 28, 56, 0]),
         diff=(0,),
         types=("F32",),
         strided=(),
         aliased=True,
         tol=0,
-    ),  # fmt: skip
+    ),  # fmt: skip,
     Op(
         "view_4d",
-        view,
+        strided_view,
         (lambda r: [r(7, 2, 2, 3), 3, 2, 2, 2, 28, 56, 112, 4], lambda r: [r(0, 2, 2, 3), 0, 2, 2, 3, 0, 0, 0, 0]),
         diff=(0,),
         types=("F32",),
         strided=(),
         aliased=True,
         tol=0,
-    ),  # fmt: skip
+    ),  # fmt: skip,
     Op(
         "repeat",
         lambda a, b: tiled(a, b),
@@ -261,57 +245,10 @@ OPS = [
         bad=((lambda r: [r(7, 3), 8, 3, 1, 1], ValueError, "a is f32 [7, 3]"),),
     ),
     *(concat(dim) for dim in range(4)),
-    Op(
-        "get_rows",
-        get_rows,
-        (
-            lambda r: [r(7, 5), r.ints(5, 9)],
-            lambda r: [r(7, 5, 2, 3), r.ints(5, 4, 2, 3)],
-            lambda r: [r(515, 97), r.ints(97, 200, dtype=np.int64)],
-            lambda r: [r(7, 5), r.ints(5, 0)],
-        ),
-        diff=(0,),
-        tol=0,
-        strided=(0, 1),
-        bad=(
-            (lambda r: [r(7, 5), r(3)], ValueError, "b is f32 [3]"),
-            (lambda r: [r(7, 5, 2), r.ints(5, 4, 3)], ValueError, "a is f32 [7, 5, 2], b is i32 [4, 3]"),
-        ),
-    ),
-    Op(
-        "get_rows_back",
-        get_rows_back,
-        (
-            lambda r: [r(7, 9), r.ints(5, 9), As("F32", r(7, 5))],
-            lambda r: [r(515, 200), r.ints(97, 200), As("F32", r(515, 97))],
-            lambda r: [r(7, 9, 2), r.ints(5, 9, 2), As("F32", r(7, 5, 2))],
-            lambda r: [r(7, 0), r.ints(5, 0), As("F32", r(7, 5))],
-        ),
-        diff=(0,),
-        tol=4e-6,
-        bad=((lambda r: [r(7, 9), r.ints(5, 8), r(7, 5)], ValueError, "a is f32 [7, 9], b is i32 [8]"),),
-    ),
-    Op(
-        "set_rows",
-        set_rows,
-        (
-            lambda r: [As("F32", r(7, 9)), r(7, 4), r.order(9, 4, dtype=np.int64)],
-            lambda r: [As("F32", r(7, 9, 4, 2)), r(7, 3, 4, 2), r.order(9, 3, 2, 1, dtype=np.int64)],
-            lambda r: [As("F32", r(515, 200)), r(515, 97), r.order(200, 97)],
-        ),
-        types=("F32",),
-        aliased=True,
-        tol=0,
-        diff=(1,),
-        bad=(
-            (lambda r: [r(7, 9), r(7, 4), r(4)], ValueError, "need i64 or i32"),
-            (lambda r: [r(7, 9), r(6, 4), r.ints(9, 4)], ValueError, "must be equal"),
-        ),
-    ),
-    Op("acc", placed(np.add), PLACES, diff=(0, 1), types=("F32",), inplace="acc_inplace", strided=(1,), bad=OUTSIDE),
+    Op("acc", into_view(np.add), PLACES, diff=(0, 1), types=("F32",), inplace="acc_inplace", strided=(1,), bad=OUTSIDE),
     Op(
         "set",
-        placed(lambda a, b: b),
+        into_view(lambda a, b: b),
         PLACES,
         diff=(0, 1),
         types=("F32",),
@@ -322,22 +259,22 @@ OPS = [
     ),
     Op(
         "set_1d",
-        placed(lambda a, b: b),
+        into_view(lambda a, b: b),
         (lambda r: [r(30), r(7), 16],),
         diff=(0, 1),
         types=("F32",),
         inplace="set_1d_inplace",
         strided=(1,),
         tol=0,
-    ),  # fmt: skip
+    ),  # fmt: skip,
     Op(
         "set_2d",
-        placed(lambda a, b: b),
+        into_view(lambda a, b: b),
         (lambda r: [r(20, 10), r(5, 4), 80, 84],),
         diff=(0, 1),
         types=("F32",),
         inplace="set_2d_inplace",
         strided=(1,),
         tol=0,
-    ),  # fmt: skip
+    ),  # fmt: skip,
 ]

@@ -1,6 +1,6 @@
-/* What the checks of all families share. A check returns NULL, or the reason why the node t must not be computed, written
- * to msg. It is safe to compute a node that passes once the elements of every tensor (by ne, nb and type) lie in valid
- * memory. Messages call the sources a, b, c ... as the builders do. */
+/* What the checks of all families share. A check returns NULL, or msg with the reason why node t must not be computed.
+ * A node that passes is safe to compute once the elements of every tensor (by ne, nb and type) lie in valid memory.
+ * Messages call the sources a, b, c ... as the builders do. */
 #ifndef GG_CHECKS_COMMON_H
 #define GG_CHECKS_COMMON_H
 #include "../quants/quantize.h"
@@ -9,9 +9,15 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#define CHECK(NAME) static const char *check_##NAME(const ggml_tensor *t, char *msg)
-#define SRC_A (t->src[0])
-#define SRC_B (t->src[1])
+/* CHECK(NAME) { ... } defines check_NAME(t, msg); its body sees the first two sources as a and b. */
+#define CHECK(NAME)                                                                                                   \
+    static const char *body_##NAME(const ggml_tensor *t, const ggml_tensor *a, const ggml_tensor *b, char *msg);      \
+    static const char *check_##NAME(const ggml_tensor *t, char *msg) {                                                \
+        return body_##NAME(t, t->src[0], t->src[1], msg);                                                             \
+    }                                                                                                                 \
+    static const char *body_##NAME(UNUSED const ggml_tensor *t, UNUSED const ggml_tensor *a,                          \
+                                   UNUSED const ggml_tensor *b, UNUSED char *msg)
+#define UNUSED __attribute__((unused))
 #define PARAM(i) (t->op_params[i])
 
 static const char *fail(char *msg, const char *fmt, ...) {
@@ -46,16 +52,16 @@ static const char *require_sources(const ggml_tensor *t, int n, char *msg) {
 #define REQUIRE_FLOAT(x, name) REQUIRE(gg_is_float((x)->type), name " is %s: need f32, f16 or bf16", SHAPE(x))
 #define REQUIRE_F32(x, name) REQUIRE((x)->type == GGML_TYPE_F32, name " is %s: need f32", SHAPE(x))
 #define REQUIRE_SAME_TYPE() \
-    REQUIRE(t->type == SRC_A->type && !gg_types[SRC_A->type].quantized, \
-            "a is %s, result is %s: need equal types, not quantised", SHAPE(SRC_A), SHAPE(t))
+    REQUIRE(t->type == a->type && !gg_types[a->type].quantized, \
+            "a is %s, result is %s: need equal types, not quantised", SHAPE(a), SHAPE(t))
 #define REQUIRE_SIZE(n0, n1, n2, n3) \
     REQUIRE(t->ne[0] == (n0) && t->ne[1] == (n1) && t->ne[2] == (n2) && t->ne[3] == (n3), \
-            "result is %s, a is %s", SHAPE(t), SHAPE(SRC_A))
+            "result is %s, a is %s", SHAPE(t), SHAPE(a))
 
 /* Whether a is a whole number of times b; of b = 0, only a = 0 is. */
 static bool multiple(int64_t a, int64_t b) { return b ? a % b == 0 : a == 0; }
 
-/* Whether elements can be converted. Types whose blocks need importance weights are only made by ggml_quantize_chunk. */
+/* Whether elements can be converted. Only ggml_quantize_chunk makes types that need importance weights. */
 static bool converts(int from, int to) {
     if (from == to) return true;
     const bool plain_from = !gg_types[from].quantized, plain_to = !gg_types[to].quantized;
@@ -67,33 +73,33 @@ static bool is_index(int type) { return type == GGML_TYPE_I32 || type == GGML_TY
 /* Whether the index of an element of a row fits in an i32. */
 static bool index_fits(const ggml_tensor *t) { return t->ne[0] <= INT32_MAX; }
 
-/* ---- checks of several families ------------------------------------------------------------------------------------ */
+/* ---- checks of several families ---------------------------------------------------------------------------------- */
 CHECK(SAME) {
     REQUIRE_SOURCES(1);
-    REQUIRE(gg_same_shape(t, SRC_A), "result is %s, a is %s: shapes must be equal", SHAPE(t), SHAPE(SRC_A));
-    REQUIRE(t->type == SRC_A->type, "result is %s, a is %s: types must be equal", SHAPE(t), SHAPE(SRC_A));
+    REQUIRE(gg_same_shape(t, a), "result is %s, a is %s: shapes must be equal", SHAPE(t), SHAPE(a));
+    REQUIRE(t->type == a->type, "result is %s, a is %s: types must be equal", SHAPE(t), SHAPE(a));
     return NULL;
 }
 /* One operand, floats of any type, and a result of its shape, floats of any type. */
 CHECK(UNARY) {
     REQUIRE_SOURCES(1);
-    REQUIRE_FLOAT(SRC_A, "a");
+    REQUIRE_FLOAT(a, "a");
     REQUIRE(gg_is_float(t->type), "result is %s: need f32, f16 or bf16", SHAPE(t));
-    REQUIRE(gg_same_shape(t, SRC_A), "result is %s, a is %s: shapes must be equal", SHAPE(t), SHAPE(SRC_A));
+    REQUIRE(gg_same_shape(t, a), "result is %s, a is %s: shapes must be equal", SHAPE(t), SHAPE(a));
     return NULL;
 }
 /* Two operands of one shape, such as a gradient and the argument. */
 CHECK(PAIR) {
     REQUIRE_SOURCES(2);
-    REQUIRE(gg_same_shape(SRC_A, SRC_B), "a is %s, b is %s: shapes must be equal", SHAPE(SRC_A), SHAPE(SRC_B));
-    REQUIRE_FLOAT(SRC_B, "b");
+    REQUIRE(gg_same_shape(a, b), "a is %s, b is %s: shapes must be equal", SHAPE(a), SHAPE(b));
+    REQUIRE_FLOAT(b, "b");
     return check_UNARY(t, msg);
 }
 /* Elements that move within a shape: any type that is not quantised. */
 CHECK(SAME_PLAIN) {
     REQUIRE_SOURCES(1);
     REQUIRE_SAME_TYPE();
-    REQUIRE_SIZE(SRC_A->ne[0], SRC_A->ne[1], SRC_A->ne[2], SRC_A->ne[3]);
+    REQUIRE_SIZE(a->ne[0], a->ne[1], a->ne[2], a->ne[3]);
     return NULL;
 }
 

@@ -1,55 +1,59 @@
-/* Checks: Convolutions and columns. */
+/* Checks of convolutions and columns. */
 #ifndef GG_CHECKS_CONV_H
 #define GG_CHECKS_CONV_H
 #include "../runtime/geometry.h"
 #include "common.h"
 
-/* Strides, dilations and padding, and that windows over `in` elements have `out` places. */
+/* Whether stride s, padding p and dilation d are valid and windows of k elements over `in` have `out` positions. */
 static const char *window(const char *of, int64_t in, int64_t k, int64_t s, int64_t p, int64_t d, int64_t out,
                           char *msg) {
     const int64_t n = gg_conv_out(in, k, s, p, d);
     REQUIRE(s >= 1 && d >= 1, "stride is %" PRId64 ", dilation is %" PRId64 ": need 1 or more", s, d);
     REQUIRE(p >= 0, "padding is %" PRId64 ": must not be negative", p);
     REQUIRE(n >= 0, "%s: a window of %" PRId64 " (dilation %" PRId64 ") does not fit into %" PRId64
-         " with a padding of %" PRId64, of, k, d, in, p);
-    REQUIRE(n == out, "%s: windows of %" PRId64 " over %" PRId64 " have %" PRId64 " places, not %" PRId64, of, k, in, n,
-         out);
+            " with a padding of %" PRId64, of, k, d, in, p);
+    REQUIRE(n == out,
+            "%s: windows of %" PRId64 " over %" PRId64 " have %" PRId64 " places, not %" PRId64, of, k, in, n, out);
     return NULL;
 }
-#define REQUIRE_WINDOW(...) do { const char *problem_ = window(__VA_ARGS__, msg); if (problem_) return problem_; } while (0)
+#define REQUIRE_WINDOW(...) \
+    do { const char *problem_ = window(__VA_ARGS__, msg); if (problem_) return problem_; } while (0)
 
-/* What of dimension 3 or 2 is not used must be 1. */
+/* Whether the dimensions that a 1-d convolution does not use are 1. */
 static bool conv_flat(const ggml_tensor *t, int kind) { return !gg_conv_is_1d(kind) || t->ne[3] == 1; }
 CHECK(CONV) {
     REQUIRE_SOURCES(2);
-    REQUIRE_FLOAT(SRC_A, "a");
-    REQUIRE_FLOAT(SRC_B, "b");
+    REQUIRE_FLOAT(a, "a");
+    REQUIRE_FLOAT(b, "b");
     REQUIRE_F32(t, "result");
     const gg_conv v = gg_conv_of(t);
     REQUIRE(v.kind >= 0 && v.kind < GG_CONV_KINDS, "%d is no kind of convolution", v.kind);
     if (v.kind == GG_CONV_3D) {
-        REQUIRE(v.ic > 0 && v.oc >= 0 && v.n >= 0, "channels are %" PRId64 " and %" PRId64 ", batch is %" PRId64
-             ": need 1 or more channels", v.ic, v.oc, v.n);
+        REQUIRE(v.ic > 0 && v.oc >= 0 && v.n >= 0,
+                "channels are %" PRId64 " and %" PRId64 ", batch is %" PRId64 ": need 1 or more channels", v.ic, v.oc,
+                v.n);
         REQUIRE(v.w->ne[3] == v.ic * v.oc && v.x->ne[3] == v.ic * v.n && v.g->ne[3] == v.oc * v.n,
-             "a is %s, b is %s, channels are %" PRId64 " and %" PRId64 ", batch is %" PRId64, SHAPE(SRC_A), SHAPE(SRC_B), v.ic, v.oc,
-             v.n);
+                "a is %s, b is %s, channels are %" PRId64 " and %" PRId64 ", batch is %" PRId64, SHAPE(a), SHAPE(b),
+                v.ic, v.oc, v.n);
     }
     const gg_conv_part w = gg_conv_w(&v), x = gg_conv_x(&v), g = gg_conv_g(&v);
     REQUIRE(conv_flat(v.w, v.kind) && conv_flat(v.x, v.kind) && conv_flat(v.g, v.kind),
-         "a is %s, b is %s: ne[3] must be 1", SHAPE(SRC_A), SHAPE(SRC_B));
+            "a is %s, b is %s: ne[3] must be 1", SHAPE(a), SHAPE(b));
     if (gg_conv_is_depthwise(v.kind))
-        REQUIRE(w.c == 1 && w.n == x.c && x.c == g.c, "a is %s, b is %s: need one kernel a channel", SHAPE(SRC_A), SHAPE(SRC_B));
+        REQUIRE(w.c == 1 && w.n == x.c && x.c == g.c,
+                "a is %s, b is %s: need one kernel a channel", SHAPE(a), SHAPE(b));
     else
-        REQUIRE(w.c == x.c && w.n == g.c, "a is %s, b is %s: channels must be equal", SHAPE(SRC_A), SHAPE(SRC_B));
-    REQUIRE(x.n == g.n, "result is %s, a is %s, b is %s", SHAPE(t), SHAPE(SRC_A), SHAPE(SRC_B));
-    for (int i = 0; i < 3; i++) REQUIRE_WINDOW(v.w == SRC_A ? "a" : "result", x.ne[i], w.ne[i], v.s[i], v.p[i], v.d[i], g.ne[i]);
+        REQUIRE(w.c == x.c && w.n == g.c, "a is %s, b is %s: channels must be equal", SHAPE(a), SHAPE(b));
+    REQUIRE(x.n == g.n, "result is %s, a is %s, b is %s", SHAPE(t), SHAPE(a), SHAPE(b));
+    for (int i = 0; i < 3; i++)
+        REQUIRE_WINDOW(v.w == a ? "a" : "result", x.ne[i], w.ne[i], v.s[i], v.p[i], v.d[i], g.ne[i]);
     if (t->op != GGML_OP_CONV_2D_DW) REQUIRE(gg_contiguous(t), "result is %s: must be contiguous", SHAPE(t));
     return NULL;
 }
 CHECK(IM2COL) {
     const bool one = t->op == GGML_OP_COL2IM_1D, back = t->op == GGML_OP_IM2COL_BACK || t->op == GGML_OP_IM2COL_3D_BACK;
     if (one || back) REQUIRE_SOURCES(1);
-    else REQUIRE(SRC_B, "source b is missing");
+    else REQUIRE(b, "source b is missing");
     const gg_columns q = gg_columns_of(t);
     REQUIRE_FLOAT(q.x, "b");
     REQUIRE_FLOAT(q.columns, "result");
@@ -57,8 +61,8 @@ CHECK(IM2COL) {
     if (back) REQUIRE_F32(t, "result");
     REQUIRE(q.ic > 0 || !one, "oc is %" PRId64 ": need 1 or more", q.ic);
     REQUIRE(q.kind != GG_CONV_3D || (q.ic > 0 && q.x->ne[3] % q.ic == 0), "b is %s: IC is %" PRId64, SHAPE(q.x), q.ic);
-    REQUIRE(conv_flat(q.x, q.kind) && conv_flat(q.columns, q.kind), "b is %s, columns are %s: ne[3] must be 1", SHAPE(q.x),
-         SHAPE(q.columns));
+    REQUIRE(conv_flat(q.x, q.kind) && conv_flat(q.columns, q.kind),
+            "b is %s, columns are %s: ne[3] must be 1", SHAPE(q.x), SHAPE(q.columns));
     const gg_conv_part x = gg_conv_part_of(q.x, q.kind, q.ic);
     if (!one && q.kernel) {
         const int64_t ic = q.kind == GG_CONV_3D ? q.ic : q.kernel->ne[q.kind == GG_CONV_2D ? 2 : 1];

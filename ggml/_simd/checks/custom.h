@@ -1,4 +1,4 @@
-/* Checks: Custom operations. */
+/* Checks of custom operations. */
 #ifndef GG_CHECKS_CUSTOM_H
 #define GG_CHECKS_CUSTOM_H
 #include "../runtime/custom_layout.h"

@@ -1,4 +1,4 @@
-/* Checks: Element-wise operations. */
+/* Checks of element-wise operations. */
 #ifndef GG_CHECKS_ELEMENTWISE_H
 #define GG_CHECKS_ELEMENTWISE_H
 #include "common.h"
@@ -10,23 +10,23 @@ CHECK(UNARY_OP) {
 }
 CHECK(BINARY) {
     REQUIRE_SOURCES(2);
-    REQUIRE(gg_same_shape(t, SRC_A), "result is %s, a is %s: shapes must be equal", SHAPE(t), SHAPE(SRC_A));
-    REQUIRE(gg_can_repeat(SRC_B, SRC_A), "a is %s, b is %s: each dimension of a must be a multiple of b's", SHAPE(SRC_A), SHAPE(SRC_B));
-    if (t->op == GGML_OP_ADD && gg_types[SRC_A->type].quantized) {
-        REQUIRE(SRC_A->type == t->type || gg_is_float(t->type), "a is %s, result is %s", SHAPE(SRC_A), SHAPE(t));
-        REQUIRE(converts(SRC_B->type, t->type), "result is %s: there is no conversion from f32", SHAPE(t));
-        REQUIRE_F32(SRC_B, "b");
+    REQUIRE(gg_same_shape(t, a), "result is %s, a is %s: shapes must be equal", SHAPE(t), SHAPE(a));
+    REQUIRE(gg_can_repeat(b, a), "a is %s, b is %s: each dimension of a must be a multiple of b's", SHAPE(a), SHAPE(b));
+    if (t->op == GGML_OP_ADD && gg_types[a->type].quantized) {
+        REQUIRE(a->type == t->type || gg_is_float(t->type), "a is %s, result is %s", SHAPE(a), SHAPE(t));
+        REQUIRE(converts(b->type, t->type), "result is %s: there is no conversion from f32", SHAPE(t));
+        REQUIRE_F32(b, "b");
         return NULL;
     }
-    REQUIRE_FLOAT(SRC_A, "a");
-    REQUIRE_FLOAT(SRC_B, "b");
+    REQUIRE_FLOAT(a, "a");
+    REQUIRE_FLOAT(b, "b");
     REQUIRE(gg_is_float(t->type), "result is %s: need f32, f16 or bf16", SHAPE(t));
     return NULL;
 }
 CHECK(ADD1) {
     REQUIRE_SOURCES(2);
-    REQUIRE(gg_nelements(SRC_B) == 1, "b is %s: need one element", SHAPE(SRC_B));
-    REQUIRE_FLOAT(SRC_B, "b");
+    REQUIRE(gg_nelements(b) == 1, "b is %s: need one element", SHAPE(b));
+    REQUIRE_FLOAT(b, "b");
     return check_UNARY(t, msg);
 }
 

@@ -1,4 +1,4 @@
-/* Checks: Tensors made from parameters. */
+/* Checks of tensors made from parameters. */
 #ifndef GG_CHECKS_FILL_H
 #define GG_CHECKS_FILL_H
 #include "common.h"
@@ -15,12 +15,12 @@ CHECK(ARANGE) {
 }
 CHECK(TIMESTEP) {
     REQUIRE_SOURCES(1);
-    REQUIRE_F32(SRC_A, "a");
+    REQUIRE_F32(a, "a");
     REQUIRE_F32(t, "result");
     REQUIRE(PARAM(0) >= 0 && PARAM(1) > 0, "dim is %d, max_period is %d: must be positive", PARAM(0), PARAM(1));
-    REQUIRE(gg_nelements(SRC_A) == SRC_A->ne[0], "a is %s: need a vector", SHAPE(SRC_A));
+    REQUIRE(gg_nelements(a) == a->ne[0], "a is %s: need a vector", SHAPE(a));
     REQUIRE(t->nb[0] == sizeof(float), "result is %s: need packed rows", SHAPE(t));
-    REQUIRE_SIZE(PARAM(0), SRC_A->ne[0], 1, 1);
+    REQUIRE_SIZE(PARAM(0), a->ne[0], 1, 1);
     return NULL;
 }
 

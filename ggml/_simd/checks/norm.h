@@ -1,4 +1,4 @@
-/* Checks: Normalisation. */
+/* Checks of normalisation. */
 #ifndef GG_CHECKS_NORM_H
 #define GG_CHECKS_NORM_H
 #include "common.h"

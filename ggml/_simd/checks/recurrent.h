@@ -1,4 +1,4 @@
-/* Checks: Recurrent operations; sources are named as in the builders. */
+/* Checks of recurrent operations; sources are named as in the builders. */
 #ifndef GG_CHECKS_RECURRENT_H
 #define GG_CHECKS_RECURRENT_H
 #include "../runtime/recurrent_layout.h"
@@ -6,7 +6,8 @@
 
 static const char *all_f32(const ggml_tensor *t, int n, const char *const names[], char *msg) {
     REQUIRE_SOURCES(n);
-    for (int i = 0; i < n; i++) REQUIRE(t->src[i]->type == GGML_TYPE_F32, "%s is %s: need f32", names[i], SHAPE(t->src[i]));
+    for (int i = 0; i < n; i++)
+        REQUIRE(t->src[i]->type == GGML_TYPE_F32, "%s is %s: need f32", names[i], SHAPE(t->src[i]));
     REQUIRE_F32(t, "result");
     REQUIRE(gg_contiguous(t), "result is %s: need a contiguous tensor", SHAPE(t));
     return NULL;
@@ -15,23 +16,25 @@ static bool has_ne(const ggml_tensor *t, int64_t ne0, int64_t ne1, int64_t ne2, 
     return t->ne[0] == ne0 && t->ne[1] == ne1 && t->ne[2] == ne2 && t->ne[3] == ne3;
 }
 #define REQUIRE_NE(t, name, ne0, ne1, ne2, ne3) \
-    REQUIRE(has_ne(t, ne0, ne1, ne2, ne3), name " is %s: need [%" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64 "]", SHAPE(t), \
-         (int64_t)(ne0), (int64_t)(ne1), (int64_t)(ne2), (int64_t)(ne3))
+    REQUIRE(has_ne(t, ne0, ne1, ne2, ne3), name " is %s: need [%" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64 "]", \
+            SHAPE(t), (int64_t)(ne0), (int64_t)(ne1), (int64_t)(ne2), (int64_t)(ne3))
 
-/* k and what has its shape, then the state; WKV6's tf is [n, heads]. */
+/* Operands of the shape of the first, then the state; tf of WKV6 is [n, heads]. */
 static const char *flat_sequences(const ggml_tensor *t, int n, const char *const names[], char *msg) {
     const char *bad = all_f32(t, n, names, msg);
     if (bad) return bad;
-    const ggml_tensor *state = t->src[n - 1];
-    const int64_t size = SRC_A->ne[0], heads = SRC_A->ne[1], tokens = SRC_A->ne[2], seqs = state->ne[1];
-    REQUIRE(SRC_A->ne[3] == 1, "%s is %s: need three dimensions", names[0], SHAPE(SRC_A));
+    const ggml_tensor *a = t->src[0], *state = t->src[n - 1];
+    const int64_t size = a->ne[0], heads = a->ne[1], tokens = a->ne[2], seqs = state->ne[1];
+    REQUIRE(a->ne[3] == 1, "%s is %s: need three dimensions", names[0], SHAPE(a));
     for (int i = 1; i < n - 1; i++) {
         const bool tf = t->op == GGML_OP_RWKV_WKV6 && i == 3;
-        REQUIRE(has_ne(t->src[i], size, heads, tf ? 1 : tokens, 1), "%s is %s, %s is %s: %s", names[i], SHAPE(t->src[i]), names[0], SHAPE(SRC_A),
-             tf ? "need [n, heads]" : "shapes must be equal");
+        REQUIRE(has_ne(t->src[i], size, heads, tf ? 1 : tokens, 1),
+                "%s is %s, %s is %s: %s", names[i], SHAPE(t->src[i]), names[0], SHAPE(a),
+                tf ? "need [n, heads]" : "shapes must be equal");
     }
     REQUIRE(multiple(tokens, seqs),
-         "%s is %s, state is %s: the tokens must be a multiple of the sequences", names[0], SHAPE(SRC_A), SHAPE(state));
+            "%s is %s, state is %s: the tokens must be a multiple of the sequences", names[0], SHAPE(a),
+            SHAPE(state));
     REQUIRE_NE(state, "state", size * size * heads, seqs, 1, 1);
     REQUIRE(gg_contiguous(state), "state is %s: need a contiguous tensor", SHAPE(state));
     REQUIRE_NE(t, "result", size * heads, tokens + size * seqs, 1, 1);
@@ -53,11 +56,11 @@ CHECK(GATED_DELTA_NET) {
     const ggml_tensor *v = t->src[2], *g = t->src[3], *state = t->src[5];
     const int64_t n = v->ne[0], heads = v->ne[1], tokens = v->ne[2], seqs = v->ne[3], slots = t->op_params[0];
     REQUIRE(slots >= 1, "K is %" PRId64 ": need 1 or more", slots);
-    REQUIRE(SRC_A->ne[0] == n && multiple(heads, SRC_A->ne[1]) && SRC_A->ne[2] == tokens && SRC_A->ne[3] == seqs,
-         "q is %s, v is %s: need equal dimensions, v's heads a multiple of q's", SHAPE(SRC_A), SHAPE(v));
-    REQUIRE(gg_same_shape(SRC_A, SRC_B), "q is %s, k is %s: shapes must be equal", SHAPE(SRC_A), SHAPE(SRC_B));
+    REQUIRE(a->ne[0] == n && multiple(heads, a->ne[1]) && a->ne[2] == tokens && a->ne[3] == seqs,
+            "q is %s, v is %s: need equal dimensions, v's heads a multiple of q's", SHAPE(a), SHAPE(v));
+    REQUIRE(gg_same_shape(a, b), "q is %s, k is %s: shapes must be equal", SHAPE(a), SHAPE(b));
     REQUIRE(n > 0 && (g->ne[0] == 1 || g->ne[0] == n),
-         "g is %s, v is %s: g needs one gate a head, or as many as v has elements", SHAPE(g), SHAPE(v));
+            "g is %s, v is %s: g needs one gate a head, or as many as v has elements", SHAPE(g), SHAPE(v));
     REQUIRE_NE(g, "g", g->ne[0], heads, tokens, seqs);
     REQUIRE_NE(t->src[4], "beta", 1, heads, tokens, seqs);
     REQUIRE_NE(state, "state", n, n, heads, seqs);
@@ -70,37 +73,40 @@ CHECK(SSM_SCAN) {
     const char *bad = all_f32(t, 6, names, msg);
     if (bad) return bad;
     REQUIRE_SOURCES(7);
-    const ggml_tensor *a = t->src[3], *b = t->src[4], *ids = t->src[6];
-    const int64_t n = SRC_A->ne[0], rows = SRC_A->ne[1], heads = SRC_A->ne[2], tokens = SRC_B->ne[2], seqs = SRC_B->ne[3];
-    REQUIRE(n > 0 && (a->ne[0] == 1 || a->ne[0] == n), "A is %s, s is %s: A.ne[0] must be 1 or s.ne[0]", SHAPE(a), SHAPE(SRC_A));
-    REQUIRE_NE(SRC_B, "x", rows, heads, tokens, seqs);
+    const ggml_tensor *s = a, *x = b, *rates = t->src[3], *b_groups = t->src[4], *ids = t->src[6];
+    const int64_t n = s->ne[0], rows = s->ne[1], heads = s->ne[2], tokens = x->ne[2], seqs = x->ne[3];
+    REQUIRE(n > 0 && (rates->ne[0] == 1 || rates->ne[0] == n),
+            "A is %s, s is %s: A.ne[0] must be 1 or s.ne[0]", SHAPE(rates), SHAPE(s));
+    REQUIRE_NE(x, "x", rows, heads, tokens, seqs);
     REQUIRE_NE(t->src[2], "dt", heads, tokens, seqs, 1);
-    REQUIRE_NE(a, "A", a->ne[0], heads, 1, 1);
-    REQUIRE(multiple(heads, b->ne[1]), "B is %s, s is %s: the heads must be a multiple of the groups", SHAPE(b), SHAPE(SRC_A));
-    REQUIRE_NE(b, "B", n, b->ne[1], tokens, seqs);
-    REQUIRE_NE(t->src[5], "C", n, b->ne[1], tokens, seqs);
+    REQUIRE_NE(rates, "A", rates->ne[0], heads, 1, 1);
+    REQUIRE(multiple(heads, b_groups->ne[1]),
+            "B is %s, s is %s: the heads must be a multiple of the groups", SHAPE(b_groups), SHAPE(s));
+    REQUIRE_NE(b_groups, "B", n, b_groups->ne[1], tokens, seqs);
+    REQUIRE_NE(t->src[5], "C", n, b_groups->ne[1], tokens, seqs);
     REQUIRE(ids->type == GGML_TYPE_I32, "ids is %s: need i32", SHAPE(ids));
     REQUIRE_NE(ids, "ids", seqs, 1, 1, 1);
-    REQUIRE(gg_contiguous(SRC_A), "s is %s: need a contiguous tensor", SHAPE(SRC_A));
-    REQUIRE_NE(t, "result", gg_nelements(SRC_B) + n * rows * heads * seqs, 1, 1, 1);
+    REQUIRE(gg_contiguous(s), "s is %s: need a contiguous tensor", SHAPE(s));
+    REQUIRE_NE(t, "result", gg_nelements(x) + n * rows * heads * seqs, 1, 1, 1);
     return NULL;
 }
 CHECK(SSM_CONV) {
     const char *bad = all_f32(t, 2, (const char *const[]){"sx", "c"}, msg);
     if (bad) return bad;
-    REQUIRE(SRC_A->ne[1] == SRC_B->ne[1] && SRC_A->ne[3] == 1 && SRC_B->ne[2] == 1 && SRC_B->ne[3] == 1,
-         "sx is %s, c is %s: need as many channels (ne[1])", SHAPE(SRC_A), SHAPE(SRC_B));
-    REQUIRE(SRC_B->ne[0] > 0 && SRC_A->ne[0] >= SRC_B->ne[0] - 1,
-         "sx is %s, c is %s: sx needs rows of c.ne[0] - 1 elements and more", SHAPE(SRC_A), SHAPE(SRC_B));
-    REQUIRE_NE(t, "result", SRC_B->ne[1], SRC_A->ne[0] - SRC_B->ne[0] + 1, SRC_A->ne[2], 1);
+    REQUIRE(a->ne[1] == b->ne[1] && a->ne[3] == 1 && b->ne[2] == 1 && b->ne[3] == 1,
+            "sx is %s, c is %s: need as many channels (ne[1])", SHAPE(a), SHAPE(b));
+    REQUIRE(b->ne[0] > 0 && a->ne[0] >= b->ne[0] - 1,
+            "sx is %s, c is %s: sx needs rows of c.ne[0] - 1 elements and more", SHAPE(a), SHAPE(b));
+    REQUIRE_NE(t, "result", b->ne[1], a->ne[0] - b->ne[0] + 1, a->ne[2], 1);
     return NULL;
 }
-/* Nodes that only the gradients make: what holds for the operation, with a result like the gradient, must hold here too. */
+/* A node that only gradients make: the operation itself, with a result of the gradient's shape, must pass its check. */
 CHECK(RECURRENT_BACK) {
     const int op = t->op_params[GG_SEQ_OP];
     const ggml_tensor *g = t->src[GG_SEQ_GRADIENT];
-    REQUIRE(op == GGML_OP_SSM_SCAN || op == GGML_OP_RWKV_WKV6 || op == GGML_OP_RWKV_WKV7 || op == GGML_OP_GATED_LINEAR_ATTN
-         || op == GGML_OP_GATED_DELTA_NET, "%d is no recurrent operation", op);
+    REQUIRE(op == GGML_OP_SSM_SCAN || op == GGML_OP_RWKV_WKV6 || op == GGML_OP_RWKV_WKV7
+            || op == GGML_OP_GATED_LINEAR_ATTN || op == GGML_OP_GATED_DELTA_NET,
+            "%d is no recurrent operation", op);
     REQUIRE(g && g->type == GGML_TYPE_F32 && gg_contiguous(g), "the gradient must be f32 and contiguous");
     ggml_tensor forward = *t;
     forward.op = op;
@@ -111,14 +117,15 @@ CHECK(RECURRENT_BACK) {
     const gg_seq z = gg_seq_of(t, op);
     int64_t all = 0;
     for (int i = 0; i < gg_seq_operands(op); i++) all += gg_seq_elements(t, &z, op, i);
-    REQUIRE(t->type == GGML_TYPE_F32 && t->ne[0] == all && gg_contiguous(t), "result is %s: need f32 [%" PRId64 "]", SHAPE(t), all);
+    REQUIRE(t->type == GGML_TYPE_F32 && t->ne[0] == all && gg_contiguous(t),
+            "result is %s: need f32 [%" PRId64 "]", SHAPE(t), all);
     return NULL;
 }
 CHECK(SSM_CONV_BACK) {
     const char *bad = all_f32(t, 3, (const char *const[]){"sx", "c", "gradient"}, msg);
     if (bad) return bad;
-    REQUIRE_NE(t->src[2], "gradient", SRC_B->ne[1], SRC_A->ne[0] - SRC_B->ne[0] + 1, SRC_A->ne[2], 1);
-    REQUIRE_NE(t, "result", gg_nelements(SRC_A) + gg_nelements(SRC_B), 1, 1, 1);
+    REQUIRE_NE(t->src[2], "gradient", b->ne[1], a->ne[0] - b->ne[0] + 1, a->ne[2], 1);
+    REQUIRE_NE(t, "result", gg_nelements(a) + gg_nelements(b), 1, 1, 1);
     return NULL;
 }
 

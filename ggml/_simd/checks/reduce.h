@@ -1,43 +1,45 @@
-/* Checks: Reductions. */
+/* Checks of reductions. */
 #ifndef GG_CHECKS_REDUCE_H
 #define GG_CHECKS_REDUCE_H
 #include "common.h"
 
 CHECK(SUM) {
     REQUIRE_SOURCES(1);
-    REQUIRE_FLOAT(SRC_A, "a");
+    REQUIRE_FLOAT(a, "a");
     REQUIRE_FLOAT(t, "result");
     REQUIRE(gg_nelements(t) == 1, "result is %s: need one element", SHAPE(t));
     return NULL;
 }
 CHECK(ROWS1) {
     REQUIRE_SOURCES(1);
-    REQUIRE_FLOAT(SRC_A, "a");
+    REQUIRE_FLOAT(a, "a");
     REQUIRE_F32(t, "result");
-    REQUIRE(t->ne[0] == 1 && t->ne[1] == SRC_A->ne[1] && t->ne[2] == SRC_A->ne[2] && t->ne[3] == SRC_A->ne[3],
-         "result is %s, a is %s: need one element a row", SHAPE(t), SHAPE(SRC_A));
+    REQUIRE(t->ne[0] == 1 && t->ne[1] == a->ne[1] && t->ne[2] == a->ne[2] && t->ne[3] == a->ne[3],
+            "result is %s, a is %s: need one element a row", SHAPE(t), SHAPE(a));
     return NULL;
 }
 CHECK(ARGMAX) {
     REQUIRE_SOURCES(1);
-    REQUIRE_FLOAT(SRC_A, "a");
-    REQUIRE(SRC_A->ne[2] == 1 && SRC_A->ne[3] == 1, "a is %s: need a matrix", SHAPE(SRC_A));
-    REQUIRE(SRC_A->ne[0] <= INT32_MAX, "a is %s: rows are too long for an i32 index", SHAPE(SRC_A));
-    REQUIRE(t->type == GGML_TYPE_I32 && t->ne[0] == SRC_A->ne[1] && gg_nelements(t) == t->ne[0], "result is %s: need i32 [%" PRId64 "]", SHAPE(t), SRC_A->ne[1]);
+    REQUIRE_FLOAT(a, "a");
+    REQUIRE(a->ne[2] == 1 && a->ne[3] == 1, "a is %s: need a matrix", SHAPE(a));
+    REQUIRE(a->ne[0] <= INT32_MAX, "a is %s: rows are too long for an i32 index", SHAPE(a));
+    REQUIRE(t->type == GGML_TYPE_I32 && t->ne[0] == a->ne[1] && gg_nelements(t) == t->ne[0],
+            "result is %s: need i32 [%" PRId64 "]", SHAPE(t), a->ne[1]);
     return NULL;
 }
 CHECK(COUNT_EQUAL) {
     REQUIRE_SOURCES(2);
-    REQUIRE(gg_same_shape(SRC_A, SRC_B), "a is %s, b is %s: shapes must be equal", SHAPE(SRC_A), SHAPE(SRC_B));
-    REQUIRE(SRC_A->type == GGML_TYPE_I32 && SRC_B->type == GGML_TYPE_I32, "a is %s, b is %s: need i32", SHAPE(SRC_A), SHAPE(SRC_B));
+    REQUIRE(gg_same_shape(a, b), "a is %s, b is %s: shapes must be equal", SHAPE(a), SHAPE(b));
+    REQUIRE(a->type == GGML_TYPE_I32 && b->type == GGML_TYPE_I32, "a is %s, b is %s: need i32", SHAPE(a), SHAPE(b));
     REQUIRE(t->type == GGML_TYPE_I64 && gg_nelements(t) == 1, "result is %s: need one i64", SHAPE(t));
     return NULL;
 }
 CHECK(REPEAT_BACK) {
     REQUIRE_SOURCES(1);
-    REQUIRE_FLOAT(SRC_A, "a");
+    REQUIRE_FLOAT(a, "a");
     REQUIRE_F32(t, "result");
-    REQUIRE(gg_can_repeat(t, SRC_A), "a is %s, result is %s: each dimension of a must be a multiple of the result's", SHAPE(SRC_A), SHAPE(t));
+    REQUIRE(gg_can_repeat(t, a),
+            "a is %s, result is %s: each dimension of a must be a multiple of the result's", SHAPE(a), SHAPE(t));
     return NULL;
 }
 

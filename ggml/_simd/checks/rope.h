@@ -1,4 +1,4 @@
-/* Checks: Rotary position embedding. */
+/* Checks of rotary position embedding. */
 #ifndef GG_CHECKS_ROPE_H
 #define GG_CHECKS_ROPE_H
 #include "common.h"
@@ -9,15 +9,15 @@ static const char *rope_fits(const ggml_tensor *t, const ggml_tensor *x, const g
     const int32_t n_dims = t->op_params[1], mode = t->op_params[2], *sections = t->op_params + 11;
     const bool known = mode == 0 || mode == 2 || mode == 8 || mode == 24 || mode == 40, multi = mode & 8;
     REQUIRE(known, "mode is %d: need GGML_ROPE_TYPE_NORMAL, NEOX, MROPE, VISION or IMROPE (0, 2, 8, 24, 40)", mode);
-    REQUIRE(n_dims >= 0 && n_dims % 2 == 0 && n_dims <= x->ne[0], "n_dims is %d, a is %s: need an even number up to ne[0]",
-         n_dims, SHAPE(x));
-    REQUIRE(mode != 24 || (int64_t)n_dims * 2 == x->ne[0], "n_dims is %d, a is %s: mode VISION needs half of ne[0]",
-         n_dims, SHAPE(x));
+    REQUIRE(n_dims >= 0 && n_dims % 2 == 0 && n_dims <= x->ne[0],
+            "n_dims is %d, a is %s: need an even number up to ne[0]", n_dims, SHAPE(x));
+    REQUIRE(mode != 24 || (int64_t)n_dims * 2 == x->ne[0],
+            "n_dims is %d, a is %s: mode VISION needs half of ne[0]", n_dims, SHAPE(x));
     REQUIRE(positions->type == GGML_TYPE_I32 && is_vector(positions) && positions->ne[0] == x->ne[2] * (multi ? 4 : 1),
-         "b is %s, a is %s: need %s i32 for each of a's ne[2]", SHAPE(positions), SHAPE(x), multi ? "four" : "one");
+            "b is %s, a is %s: need %s i32 for each of a's ne[2]", SHAPE(positions), SHAPE(x), multi ? "four" : "one");
     const int64_t pairs = mode == 24 ? n_dims : n_dims / 2;
     if (factors) REQUIRE(factors->type == GGML_TYPE_F32 && is_vector(factors) && factors->ne[0] >= pairs,
-                      "c is %s: need f32 [%" PRId64 "] or more", SHAPE(factors), pairs);
+                         "c is %s: need f32 [%" PRId64 "] or more", SHAPE(factors), pairs);
     int64_t sum = 0;
     for (int i = 0; multi && i < 4; i++) {
         REQUIRE(sections[i] >= 0, "sections[%d] is %d: must not be negative", i, sections[i]);
@@ -29,18 +29,18 @@ static const char *rope_fits(const ggml_tensor *t, const ggml_tensor *x, const g
 }
 CHECK(ROPE) {
     REQUIRE_SOURCES(2);
-    const char *problem = rope_fits(t, SRC_A, SRC_B, t->src[2], msg);
+    const char *problem = rope_fits(t, a, b, t->src[2], msg);
     return problem ? problem : check_UNARY(t, msg);
 }
 CHECK(ROPE_FACTORS_BACK) {
     REQUIRE_SOURCES(4);   /* src: gradient, a, positions, factors */
     const ggml_tensor *factors = t->src[3];
-    REQUIRE_FLOAT(SRC_A, "a");
-    REQUIRE_FLOAT(SRC_B, "b");
-    REQUIRE(gg_same_shape(SRC_A, SRC_B), "a is %s, b is %s: shapes must be equal", SHAPE(SRC_A), SHAPE(SRC_B));
-    REQUIRE(t->type == GGML_TYPE_F32 && gg_same_shape(t, factors), "result is %s, c is %s: need f32, equal shapes",
-         SHAPE(t), SHAPE(factors));
-    return rope_fits(t, SRC_B, t->src[2], factors, msg);
+    REQUIRE_FLOAT(a, "a");
+    REQUIRE_FLOAT(b, "b");
+    REQUIRE(gg_same_shape(a, b), "a is %s, b is %s: shapes must be equal", SHAPE(a), SHAPE(b));
+    REQUIRE(t->type == GGML_TYPE_F32 && gg_same_shape(t, factors),
+            "result is %s, c is %s: need f32, equal shapes", SHAPE(t), SHAPE(factors));
+    return rope_fits(t, b, t->src[2], factors, msg);
 }
 
 #endif

@@ -114,7 +114,7 @@ typedef struct gemm_tiling {
 
 /* First column of a panel. Panels are of even width: 65 columns are 5 panels of 13 instead of 4 of 14 and one of 9. */
 static inline int64_t gemm_first_column(const gemm_tiling *tiling, int64_t panel) {
-    return panel * tiling->width + gemm_min(panel, tiling->wider);
+    return panel * tiling->width + gg_min(panel, tiling->wider);
 }
 
 /* Divides c into at least four tasks a thread, which balances threads that other processes slow down. It keeps tasks
@@ -122,7 +122,7 @@ static inline int64_t gemm_first_column(const gemm_tiling *tiling, int64_t panel
 static inline void gemm_split(gemm_tiling *p, const gemm *g, int nth) {
     for (;;) {
         const int64_t m = p->task_rows * MR, n = p->task_columns * NR;
-        p->tasks = gemm_ceil(p->rows, p->task_rows) * gemm_ceil(p->columns, p->task_columns) * g->ne2 * g->ne3;
+        p->tasks = gg_ceil_div(p->rows, p->task_rows) * gg_ceil_div(p->columns, p->task_columns) * g->ne2 * g->ne3;
         if (nth == 1 || p->tasks >= 4 * nth || (double)m * (double)n * (double)g->k < 2 * GEMM_MIN_TASK) return;
         if (p->task_rows > 1 && (m >= n || p->task_columns == 1)) p->task_rows = (p->task_rows + 1) / 2;
         else if (p->task_columns > 1) p->task_columns = (p->task_columns + 1) / 2;
@@ -130,13 +130,13 @@ static inline void gemm_split(gemm_tiling *p, const gemm *g, int nth) {
     }
 }
 static inline gemm_tiling gemm_plan(const gemm *g, int nth) {
-    gemm_tiling p = {.rows = gemm_ceil(g->m, MR), .columns = gemm_ceil(g->n, NR)};
+    gemm_tiling p = {.rows = gg_ceil_div(g->m, MR), .columns = gg_ceil_div(g->n, NR)};
     p.width = g->n / p.columns, p.wider = g->n % p.columns;
     p.task_rows = p.rows;
-    p.task_columns = gemm_ceil(p.columns, gemm_ceil(g->n, NC));
+    p.task_columns = gg_ceil_div(p.columns, gg_ceil_div(g->n, NC));
     gemm_split(&p, g, nth);
-    const int64_t fit = gemm_max(NC / (p.task_columns * NR_PAD), 1);
-    p.depths = gemm_max(gemm_min(fit, gemm_ceil(g->k, gemm_format(g)->depth)), 1);
+    const int64_t fit = gg_max(NC / (p.task_columns * NR_PAD), 1);
+    p.depths = gg_max(gg_min(fit, gg_ceil_div(g->k, gemm_format(g)->depth)), 1);
     return p;
 }
 
@@ -163,8 +163,8 @@ static inline void gemm_scatter(const gemm *g, micro_fn kernel, int64_t steps, c
 static void gemm_tile_row(const gemm *g, const gemm_tiling *tiling, int64_t row, int64_t p0, int64_t p1, int64_t kn,
                           const float *a, const float *b, bool add) {
     const panel_format *const f = gemm_format(g);
-    const int64_t i = row * MR, m = gemm_min(g->m - i, MR), steps = kn / f->step;
-    const micro_fn *const kernels = f->kernels[gemm_ceil(m, VW)];
+    const int64_t i = row * MR, m = gg_min(g->m - i, MR), steps = kn / f->step;
+    const micro_fn *const kernels = f->kernels[gg_ceil_div(m, VW)];
     const bool packed = gemm_c_packed(g, i, m);
     for (int64_t p = p0; p < p1; p++, b += steps * f->b_words * NR_PAD) {
         const int64_t j = gemm_first_column(tiling, p), n = gemm_first_column(tiling, p + 1) - j;
@@ -182,7 +182,7 @@ static void gemm_pack_columns(const gemm *g, const gemm_tiling *tiling, int64_t 
     for (int64_t p = p0; p < p1; p++) {
         const int64_t j = gemm_first_column(tiling, p), n = gemm_first_column(tiling, p + 1) - j;
         for (int64_t k = k0; k < k1; k += KC) {
-            const int kn = (int)gemm_min(k1 - k, KC);
+            const int kn = (int)gg_min(k1 - k, KC);
             g->b.pack(&g->b, j, (int)n, k, kn, f->convert_b ? floats : out, NR_PAD);
             if (f->convert_b) f->convert_b(f, floats, kn, out);
             out += kn / f->step * f->b_words * NR_PAD;
@@ -199,16 +199,16 @@ static void gemm_task(const gemm *g, const gemm_tiling *tiling, int64_t r0, int6
     const int64_t all = tiling->depths * f->depth, room = (p1 - p0) * NR_PAD * KC;
     int64_t k0 = 0;
     do {                            /* at least once, because k = 0 makes c 0 */
-        const int64_t k1 = gemm_min(k0 + all, g->k);
+        const int64_t k1 = gg_min(k0 + all, g->k);
         for (int64_t k = k0; k < k1; k += f->depth)
-            gemm_pack_columns(g, tiling, p0, p1, k, gemm_min(k + f->depth, k1), packed_b + (k - k0) / f->depth * room);
+            gemm_pack_columns(g, tiling, p0, p1, k, gg_min(k + f->depth, k1), packed_b + (k - k0) / f->depth * room);
         for (int64_t r = r0; r < r1; r += g->a.panels) {
-            const int64_t end = gemm_min(r + g->a.panels, r1), n = gemm_min(end * MR, g->m) - r * MR;
+            const int64_t end = gg_min(r + g->a.panels, r1), n = gg_min(end * MR, g->m) - r * MR;
             int64_t k = k0;
             do {
-                const int64_t kn = gemm_min(k1 - k, f->depth), panel = kn / f->step * f->a_words * MR;
+                const int64_t kn = gg_min(k1 - k, f->depth), panel = kn / f->step * f->a_words * MR;
                 int64_t q = 0;
-                do g->a.pack(&g->a, r * MR, (int)n, k + q, (int)gemm_min(kn - q, KC),
+                do g->a.pack(&g->a, r * MR, (int)n, k + q, (int)gg_min(kn - q, KC),
                              packed_a + q / f->step * f->a_words * MR, MR);
                 while ((q += KC) < kn);
                 const float *const b = packed_b + (k - k0) / f->depth * room;
@@ -225,7 +225,7 @@ static inline int64_t gemm_scratch_floats(const gemm *g, const gemm_tiling *tili
 }
 static void gemm_rows(const gemm *g, const gemm_tiling *tiling, int64_t r0, int64_t r1, float *scratch) {
     for (int64_t p = 0; p < tiling->columns; p += tiling->task_columns)
-        gemm_task(g, tiling, r0, r1, p, gemm_min(p + tiling->task_columns, tiling->columns), scratch,
+        gemm_task(g, tiling, r0, r1, p, gg_min(p + tiling->task_columns, tiling->columns), scratch,
                   scratch + g->a.panels * MR * KC);
 }
 
@@ -234,12 +234,12 @@ static bool gemm_run(const gg_work *w, const gemm *g) {
     const gemm_tiling tiling = gemm_plan(g, w->nth);
     float *const own = gg_scratch((size_t)gemm_scratch_floats(g, &tiling) * sizeof(float));
     if (!own) return false;
-    const int64_t across = gemm_ceil(tiling.columns, tiling.task_columns);
-    const int64_t per_matrix = across * gemm_ceil(tiling.rows, tiling.task_rows);
+    const int64_t across = gg_ceil_div(tiling.columns, tiling.task_columns);
+    const int64_t per_matrix = across * gg_ceil_div(tiling.rows, tiling.task_rows);
     for (int64_t t; (t = gemm_next_task(w)) < tiling.tasks;) {
         const int64_t r = t % per_matrix / across * tiling.task_rows, p = t % across * tiling.task_columns;
-        const int64_t r1 = gemm_min(r + tiling.task_rows, tiling.rows);
-        const int64_t p1 = gemm_min(p + tiling.task_columns, tiling.columns);
+        const int64_t r1 = gg_min(r + tiling.task_rows, tiling.rows);
+        const int64_t p1 = gg_min(p + tiling.task_columns, tiling.columns);
         const gemm one = gemm_matrix(g, t / per_matrix);
         gemm_task(&one, &tiling, r, r1, p, p1, own, own + g->a.panels * MR * KC);
     }

@@ -29,7 +29,7 @@ GG_INLINE void gemv_rows(const int type, const int rows, const int n, const int 
     int64_t i = 0;
     for (; i + accumulators * VW <= k; i += accumulators * VW) {
         for (int64_t p = 0; rows == 1 && n == 1 && p < accumulators * VW * unit; p += 64)
-            __builtin_prefetch(a + i * unit + p + GG_AHEAD);
+            __builtin_prefetch(a + i * unit + p + GG_PREFETCH_BYTES);
         GG_UNROLL for (int c = 0; c < accumulators; c++)
             GG_UNROLL for (int r = 0; r < rows; r++) {
                 const vf x = gemv_load(type, a + (size_t)r * nb + (i + c * VW) * unit, VW);
@@ -152,7 +152,7 @@ static void gemv_prepare(const gemm *g, char *own, gemv_vectors *v) {
 static void gemv_by_columns(const gemm *g, const gemv_vectors *v, int64_t i0, int64_t i1) {
     float out[GEMV_VECTORS * GEMV_ROWS] __attribute__((aligned(64)));
     for (; i0 < i1; i0 += GEMV_ROWS) {
-        const int64_t m = gemm_min(i1 - i0, GEMV_ROWS);
+        const int64_t m = gg_min(i1 - i0, GEMV_ROWS);
         memset(out, 0, (size_t)g->n * GEMV_ROWS * sizeof(float));
         gemv_table[g->a.type][g->n].columns(m, g->k, pack_at(&g->a, i0, 0), g->a.nb_k, v->f32, out);
         for (int64_t j = 0; j < g->n; j++)
@@ -162,7 +162,7 @@ static void gemv_by_columns(const gemm *g, const gemv_vectors *v, int64_t i0, in
 /* Rows i .. i+m-1, m <= 4, at a. Vectors beyond the first GEMV_VECTORS find the rows in the cache. */
 static void gemv_few_rows(const gemm *g, const gemv_vectors *v, int type, const char *a, int64_t i, int64_t m) {
     for (int64_t j0 = 0; j0 < g->n; j0 += GEMV_VECTORS) {
-        const int64_t n = gemm_min(g->n - j0, GEMV_VECTORS);
+        const int64_t n = gg_min(g->n - j0, GEMV_VECTORS);
         float out[4 * GEMV_VECTORS];
         gemv_table[type][n].rows(m, g->k, a, g->a.nb_i, v->f32 + j0, out);
         for (int64_t r = 0; r < m; r++)
@@ -174,7 +174,7 @@ static void gemv_by_rows(const gemm *g, const gemv_vectors *v, int64_t i0, int64
     for (int64_t i = i0; i < i1; i += step) {
         const char *a = pack_at(&g->a, i, 0);
         if (gg_is_float(type)) {
-            gemv_few_rows(g, v, type, a, i, gemm_min(i1 - i, step));
+            gemv_few_rows(g, v, type, a, i, gg_min(i1 - i, step));
         } else if (v->dot) {
             for (int64_t j = 0; j < g->n; j++) v->dot(g->k, gemm_c(g, i, j), a, v->activation[j]);
         } else {
@@ -190,13 +190,13 @@ static bool gemv_run(const gg_work *w, const gemm *g) {
     if (!own) return false;
     const bool by_rows = g->a.pack == pack_along_k;
     const int64_t batch = g->ne2 * g->ne3, least = by_rows ? 16 : 64, want = w->nth * (by_rows ? 8 : 2) * least;
-    const int64_t size = w->nth == 1 ? g->m : gemm_ceil(g->m * batch, want) * least, cuts = gemm_ceil(g->m, size);
+    const int64_t size = w->nth == 1 ? g->m : gg_ceil_div(g->m * batch, want) * least, cuts = gg_ceil_div(g->m, size);
     int64_t ready = -1;
     gemm one = *g;
     gemv_vectors v;
     for (int64_t t; (t = gemm_next_task(w)) < batch * cuts;) {
         if (t / cuts != ready) one = gemm_matrix(g, ready = t / cuts), gemv_prepare(&one, own, &v);
-        const int64_t i0 = t % cuts * size, i1 = gemm_min(i0 + size, g->m);
+        const int64_t i0 = t % cuts * size, i1 = gg_min(i0 + size, g->m);
         if (by_rows) gemv_by_rows(&one, &v, i0, i1);
         else gemv_by_columns(&one, &v, i0, i1);
     }

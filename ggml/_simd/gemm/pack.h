@@ -9,9 +9,6 @@ enum {
     GEMM_BLOCK_MAX = 256,           /* the largest block of a type */
 };
 
-static inline int64_t gemm_ceil(int64_t a, int64_t b) { return (a + b - 1) / b; }
-static inline int64_t gemm_min(int64_t a, int64_t b) { return a < b ? a : b; }
-static inline int64_t gemm_max(int64_t a, int64_t b) { return a > b ? a : b; }
 
 typedef struct gemm_src gemm_src;
 /* Writes x_{i0+i}[k0+k] to out[k*width + i] for i < n and k < kn. Lanes from n up to a multiple of VW get any
@@ -100,7 +97,7 @@ static void pack_along_i(const gemm_src *s, int64_t i0, int n, int64_t k0, int k
 /* Blocks extend across vectors (a transposed quantised matrix): unpacks all blocks that overlap with the panels. */
 static void pack_blocks_along_i(const gemm_src *s, int64_t i0, int n, int64_t k0, int kn, float *out, int width) {
     float tmp[MC + 2 * GEMM_BLOCK_MAX];
-    const int64_t blck = gg_types[s->type].blck, b0 = i0 / blck, b1 = gemm_ceil(i0 + n, blck);
+    const int64_t blck = gg_types[s->type].blck, b0 = i0 / blck, b1 = gg_ceil_div(i0 + n, blck);
     for (int k = 0; k < kn; k++) {
         s->kernels->to_f32[s->type](pack_at(s, b0, k0 + k), tmp, (b1 - b0) * blck);
         pack_one_k(tmp + (i0 - b0 * blck), n, out + k * width, kn, width);

@@ -98,7 +98,7 @@ static float attn_logits(const attn *a, attn_row at, int64_t first, int64_t n, f
             st(x + i, vf_mul(cap, t), k);
         }
     if (a->causal)
-        for (int64_t i = gemm_max(attn_seen(a, at) - first, 0); i < n; i++) x[i] = -GG_INF;
+        for (int64_t i = gg_max(attn_seen(a, at) - first, 0); i < n; i++) x[i] = -GG_INF;
     if (!a->mask) return max_row(WHOLE_ROW(n), x);
     const float slope = alibi_slope(a->max_bias, a->heads, at.head);
     return logits_row(WHOLE_ROW(n), x, attn_mask(a, at, first, n, tmp), 1, slope, x);
@@ -120,7 +120,7 @@ static bool attn_few(const attn *a) {
 static bool attn_tile_make(attn_tile *t, const attn *a, int64_t n) {
     t->few = attn_few(a);
     t->ld = t->few ? GEMV_ROWS : attn_round(a->dv);
-    const int64_t d = attn_round(a->d), wide = t->few ? ATTN_UNPACK * attn_round(gemm_max(a->d, a->dv)) : 0;
+    const int64_t d = attn_round(a->d), wide = t->few ? ATTN_UNPACK * attn_round(gg_max(a->d, a->dv)) : 0;
     const int64_t room = t->few ? 0 : ATTN_ROOM, per_row = d + ATTN_KEYS + t->ld + 3;
     float *p = gg_scratch((size_t)(attn_round(n) * per_row + 2 * ATTN_KEYS + wide + room) * sizeof *p);
     if (!p) return false;
@@ -160,10 +160,10 @@ static void attn_few_scores(const attn *a, const attn_tile *t, int64_t first, in
     size_t nb;
     for (int64_t r = 0; r < t->n; r++) q[r] = t->q + r * attn_round(a->d);
     for (int64_t i = 0; i < n; i += 4) {
-        const int64_t m = gemm_min(n - i, 4);
+        const int64_t m = gg_min(n - i, 4);
         const char *k = attn_unpack(a, &a->k, attn_data(&a->k, t->set, first + i), m, t->unpacked, &type, &nb);
         for (int64_t r = 0; r < t->n; r += GEMV_VECTORS) {
-            const int64_t rows = gemm_min(t->n - r, GEMV_VECTORS);
+            const int64_t rows = gg_min(t->n - r, GEMV_VECTORS);
             gemv_table[type][rows].rows(m, a->d, k, nb, q + r, out);
             for (int64_t j = 0; j < rows; j++)
                 for (int64_t h = 0; h < m; h++) t->s[(r + j) * ATTN_KEYS + i + h] = out[h * GEMV_VECTORS + j];
@@ -174,10 +174,10 @@ static void attn_few_values(const attn *a, const attn_tile *t, int64_t first, co
     int type;
     size_t nb;
     for (int64_t i = 0; i < n; i += ATTN_UNPACK) {
-        const int64_t m = gemm_min(n - i, ATTN_UNPACK);
+        const int64_t m = gg_min(n - i, ATTN_UNPACK);
         const char *v = attn_unpack(a, &a->v, attn_data(&a->v, t->set, first + i), m, t->unpacked, &type, &nb);
         for (int64_t r = 0; r < t->n; r += GEMV_VECTORS) {
-            const int64_t rows = gemm_min(t->n - r, GEMV_VECTORS);
+            const int64_t rows = gg_min(t->n - r, GEMV_VECTORS);
             const float *weights[GEMV_VECTORS];
             for (int64_t j = 0; j < rows; j++) weights[j] = s + (r + j) * ATTN_KEYS + i;
             gemv_table[type][rows].columns(a->dv, m, v, nb, weights, t->out + r * GEMV_ROWS);
@@ -240,7 +240,7 @@ static void attn_run_tile(const attn *a, const attn_tile *t, int64_t first, int6
     for (int64_t r = 0; r < t->n; r++) t->max[r] = -GG_INF, t->sum[r] = 0;
     memset(t->out, 0, (size_t)(t->n * t->ld) * sizeof *t->out);
     for (; first < end; first += ATTN_KEYS) {
-        const int64_t n = gemm_min(end - first, ATTN_KEYS);
+        const int64_t n = gg_min(end - first, ATTN_KEYS);
         if (attn_hidden(a, t->set, t->row, t->n, first, n, t->tmp)) continue;
         attn_scores(a, t, first, n);
         attn_weigh(a, t, first, n);
@@ -262,12 +262,12 @@ static void attn_finish(const attn *a, ggml_tensor *dst, attn_row at, float max,
 typedef struct attn_cut { int64_t tiles, rows, pieces, keys; } attn_cut;
 
 static attn_cut attn_plan(const attn *a) {
-    attn_cut c = {.tiles = gemm_ceil(a->rows, ATTN_ROWS), .pieces = 1};
-    c.rows = gemm_ceil(a->rows, c.tiles), c.tiles = gemm_ceil(a->rows, c.rows);
-    const int64_t want = gemm_ceil(ATTN_TASKS, c.tiles * a->sets);
-    if (want > 2) c.pieces = gemm_max(gemm_min(want, a->n_kv / ATTN_SPLIT), 1);
-    c.keys = gemm_max(gemm_ceil(gemm_ceil(a->n_kv, c.pieces), ATTN_KEYS), 1) * ATTN_KEYS;
-    c.pieces = gemm_max(gemm_ceil(a->n_kv, c.keys), 1);
+    attn_cut c = {.tiles = gg_ceil_div(a->rows, ATTN_ROWS), .pieces = 1};
+    c.rows = gg_ceil_div(a->rows, c.tiles), c.tiles = gg_ceil_div(a->rows, c.rows);
+    const int64_t want = gg_ceil_div(ATTN_TASKS, c.tiles * a->sets);
+    if (want > 2) c.pieces = gg_max(gg_min(want, a->n_kv / ATTN_SPLIT), 1);
+    c.keys = gg_max(gg_ceil_div(gg_ceil_div(a->n_kv, c.pieces), ATTN_KEYS), 1) * ATTN_KEYS;
+    c.pieces = gg_max(gg_ceil_div(a->n_kv, c.keys), 1);
     return c;
 }
 /* What is kept of a piece of a row: its values, then sum and maximum. */
@@ -315,8 +315,8 @@ static int op_FLASH_ATTN_EXT(const gg_work *w, ggml_tensor *dst) {
     const bool ok = pack_type_ok(w->kernels, a.k.type) && pack_type_ok(w->kernels, a.v.type) && attn_tile_make(&t, &a, c.rows);
     for (int64_t i; ok && (i = gemm_next_task(w)) < tasks;) {
         const int64_t piece = i % c.pieces, tile = i / c.pieces % c.tiles;
-        t.set = i / c.pieces / c.tiles, t.row = tile * c.rows, t.n = gemm_min(c.rows, a.rows - t.row);
-        attn_run_tile(&a, &t, piece * c.keys, gemm_min((piece + 1) * c.keys, a.n_kv));
+        t.set = i / c.pieces / c.tiles, t.row = tile * c.rows, t.n = gg_min(c.rows, a.rows - t.row);
+        attn_run_tile(&a, &t, piece * c.keys, gg_min((piece + 1) * c.keys, a.n_kv));
         for (int64_t r = 0; r < t.n; r++)
             if (c.pieces > 1) attn_keep(&a, &t, r, attn_piece(w, &a, &c, t.set, t.row + r, piece));
             else attn_finish(&a, dst, attn_at(&a, t.set, t.row + r), t.max[r], t.sum[r], t.out + r * t.ld);

@@ -57,7 +57,7 @@ static attn_back attn_back_of(const gg_kernels *kernels, ggml_tensor *dst) {
         attn_shape(&b.a);
         b.a.factor = (float)(1 / sqrt((double)b.a.d));
     }
-    b.tiles = gemm_ceil(b.a.rows, BACK_ROWS);
+    b.tiles = gg_ceil_div(b.a.rows, BACK_ROWS);
     return b;
 }
 /* Zeros between the parts */
@@ -71,7 +71,7 @@ static void attn_back_gaps(ggml_tensor *dst) {
     }
 }
 static bool attn_back_make(attn_back *b) {
-    const int64_t n_kv = attn_round(gemm_max(b->a.n_kv, BACK_KEYS)), d = attn_round(b->a.d), dv = attn_round(b->a.dv);
+    const int64_t n_kv = attn_round(gg_max(b->a.n_kv, BACK_KEYS)), d = attn_round(b->a.d), dv = attn_round(b->a.dv);
     float *p = gg_scratch((size_t)(BACK_ROWS * (d + dv + 2 * n_kv) + 2 * n_kv + ATTN_ROOM) * sizeof *p);
     if (!p) return false;
     b->tq = p, p += BACK_ROWS * d;
@@ -128,7 +128,7 @@ static void attn_back_row(const attn_back *b, int64_t set, int64_t row, float *w
 }
 static void attn_back_tile(const attn_back *b, int64_t set, int64_t row) {
     const attn *a = &b->a;
-    const int64_t n = gemm_min(BACK_ROWS, a->rows - row), d = attn_round(a->d);
+    const int64_t n = gg_min(BACK_ROWS, a->rows - row), d = attn_round(a->d);
     attn_back_scores(b, set, row, n, 0, a->n_kv);
     for (int64_t r = 0; r < n; r++) attn_back_row(b, set, row + r, b->w + r * b->stride, b->dw + r * b->stride);
     if (!b->q) return;
@@ -150,11 +150,11 @@ static void attn_back_add(const attn_back *b, const ggml_tensor *y, int64_t set,
 }
 static void attn_back_keys(const attn_back *b, int64_t set, int64_t first) {
     const attn *a = &b->a;
-    const int64_t m = gemm_min(BACK_KEYS, a->n_kv - first);
+    const int64_t m = gg_min(BACK_KEYS, a->n_kv - first);
     attn_back_add(b, &b->v, set, first, m, 0, b->td, b->w);
     attn_back_add(b, &b->k, set, first, m, 0, b->tq, b->dw);
     for (int64_t row = 0; row < a->rows; row += BACK_ROWS) {
-        const int64_t n = gemm_min(BACK_ROWS, a->rows - row);
+        const int64_t n = gg_min(BACK_ROWS, a->rows - row);
         if (attn_hidden(a, set, row, n, first, m, b->tmp)) continue;
         attn_back_scores(b, set, row, n, first, m);
         for (int64_t r = 0; r < n; r++) {
@@ -179,7 +179,7 @@ static size_t work_FLASH_ATTN_EXT_BACK(const ggml_tensor *dst, int nth) { return
 static int op_FLASH_ATTN_BACK(const gg_work *w, ggml_tensor *dst) {
     attn_back b = attn_back_of(w->kernels, dst);
     const bool ok = pack_type_ok(w->kernels, b.a.k.type) && pack_type_ok(w->kernels, b.a.v.type) && attn_back_make(&b);
-    const int64_t blocks = gemm_ceil(b.a.n_kv, BACK_KEYS);
+    const int64_t blocks = gg_ceil_div(b.a.n_kv, BACK_KEYS);
     b.rows = w->wdata;
     for (int64_t i; ok && (i = gemm_next_task(w)) < b.a.sets * b.tiles;)
         attn_back_tile(&b, i / b.tiles, i % b.tiles * BACK_ROWS);

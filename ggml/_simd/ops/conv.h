@@ -19,7 +19,7 @@ static patches conv_kernel(const gg_conv *v, bool back, const int64_t taps[3], c
     const size_t nb_ic = w.nb_c;
     if (!back) w.c = w.n, w.n = ic, w.nb_c = w.nb_n, w.nb_n = nb_ic;
     patches r = patches_plain(&w);
-    for (int i = 0; i < 3; i++) r.ax[i].out = taps[i], r.ax[i].base = first[i], r.ax[i].step = step[i];
+    for (int i = 0; i < 3; i++) r.ax[i].out = taps[i], r.ax[i].base = first[i], r.ax[i].stride = step[i];
     return r;
 }
 static gemm_src conv_kernel_source(const gg_kernels *k, const gg_conv *v, const patches *kernel) {
@@ -28,7 +28,7 @@ static gemm_src conv_kernel_source(const gg_kernels *k, const gg_conv *v, const 
     for (int i = 0; i < 4; i++) {
         const patch_axis *ax = &kernel->ax[i < 3 ? i : 0];
         const int64_t n = i < 3 ? ax->out : kernel->n;
-        if (n > 1 && ((i < 3 ? kernel->nb[i] : kernel->nb_n) != next || (i < 3 && ax->step != 1))) return s;
+        if (n > 1 && ((i < 3 ? kernel->nb[i] : kernel->nb_n) != next || (i < 3 && ax->stride != 1))) return s;
         next *= (size_t)(i < 3 ? ax->in : n);
         if (i < 3 && ax->out != ax->in) return s;
     }
@@ -73,11 +73,11 @@ static void conv_phase_make(const gg_kernels *k, conv_phase *p, const gg_conv *v
 }
 /* The same of one dimension to few channels: the product of every tap with the data, whose places lie side by side, so
  * that nothing is gathered; then what meets at a place of the result is added up. */
-enum { SPREAD_N = 64 /* taps of all channels */, SPREAD_PLACES = 256 /* of a tile */, SPREAD_REACH = 32, SPREAD_ROW = 304 };
+enum { SPREAD_N = 64 /* taps of all channels */, SPREAD_PLACES = 256 /* of a tile */, SPREAD_EXTENT = 32, SPREAD_ROW = 304 };
 
 static bool spread_fits(const gg_conv *v) {
     const gg_conv_part k = gg_conv_w(v);
-    return v->kind == GG_CONV_1D && k.ne[0] * k.c <= SPREAD_N && (k.ne[0] - 1) * v->d[0] <= SPREAD_REACH * v->s[0]
+    return v->kind == GG_CONV_1D && k.ne[0] * k.c <= SPREAD_N && (k.ne[0] - 1) * v->d[0] <= SPREAD_EXTENT * v->s[0]
         && v->x->type == GGML_TYPE_F32;
 }
 static gemm_src spread_source(const gg_kernels *kernels, const ggml_tensor *t, size_t at, size_t nb_i, size_t nb_k) {
@@ -91,7 +91,7 @@ static gemm_src spread_source(const gg_kernels *kernels, const ggml_tensor *t, s
 static void spread_sum(const gg_conv *v, const float *products, int64_t l0, int64_t l1, int64_t o, int64_t n, char *y,
                        size_t nb) {
     const int64_t taps = v->w->ne[0], s = v->s[0];
-    for (int64_t f = 0; f < gemm_min(s, n); f++) {       /* those that the same taps reach */
+    for (int64_t f = 0; f < gg_min(s, n); f++) {       /* places that the same taps reach */
         float sum[SPREAD_ROW];
         const int64_t count = (n - f + s - 1) / s;
         memset(sum, 0, (size_t)count * sizeof *sum);
@@ -107,16 +107,16 @@ static void spread_sum(const gg_conv *v, const float *products, int64_t l0, int6
 }
 static int spread_run(const gg_work *w, ggml_tensor *dst, const gg_conv *v) {
     const gg_conv_part k = gg_conv_w(v), x = gg_conv_x(v), g = gg_conv_g(v);
-    const int64_t s = v->s[0], reach = (k.ne[0] - 1) * v->d[0], columns = k.ne[0] * k.c;
-    const int64_t each = gemm_ceil(gemm_ceil(x.ne[0], s), 16), places = gemm_max(32, gemm_min(SPREAD_PLACES, each));
-    const int64_t tile = places * s, tiles = gemm_ceil(x.ne[0], tile);
+    const int64_t s = v->s[0], extent = (k.ne[0] - 1) * v->d[0], columns = k.ne[0] * k.c;
+    const int64_t each = gg_ceil_div(gg_ceil_div(x.ne[0], s), 16), places = gg_max(32, gg_min(SPREAD_PLACES, each));
+    const int64_t tile = places * s, tiles = gg_ceil_div(x.ne[0], tile);
     const int64_t together = k.nb_c == (size_t)k.ne[0] * k.nb[0] ? k.c : 1;        /* channels whose taps lie in one piece */
     gemm p = {.n = together * k.ne[0], .k = g.c, .ne2 = 1, .ne3 = 1, .c_m = sizeof(float), .c_n = SPREAD_ROW * sizeof(float)};
-    for (int64_t u0, u1; gg_next(w, tiles * x.n, 1, &u0, &u1);)
+    for (int64_t u0, u1; gg_claim_chunk(w, tiles * x.n, 1, &u0, &u1);)
         for (int64_t u = u0; u < u1; u++) {
-            const int64_t image = u / tiles, o = u % tiles * tile, n = gemm_min(tile, x.ne[0] - o);
-            const int64_t l0 = gemm_max(0, (o + v->p[0] - reach) / s), l1 = gemm_min(g.ne[0], (o + n - 1 + v->p[0]) / s + 1);
-            p.m = gemm_max(l1 - l0, 0);
+            const int64_t image = u / tiles, o = u % tiles * tile, n = gg_min(tile, x.ne[0] - o);
+            const int64_t l0 = gg_max(0, (o + v->p[0] - extent) / s), l1 = gg_min(g.ne[0], (o + n - 1 + v->p[0]) / s + 1);
+            p.m = gg_max(l1 - l0, 0);
             p.a = spread_source(w->kernels, v->g, (size_t)image * g.nb_n + (size_t)l0 * g.nb[0], g.nb[0], g.nb_c);
             const gemm_tiling tiling = gemm_plan(&p, 1);
             const int64_t floats = columns * SPREAD_ROW + gemm_scratch_floats(&p, &tiling);
@@ -128,7 +128,7 @@ static int spread_run(const gg_work *w, ggml_tensor *dst, const gg_conv *v) {
                 gemm_rows(&p, &tiling, 0, tiling.rows, products + columns * SPREAD_ROW);
             }
             for (int64_t c = 0; c < k.c; c++)
-                spread_sum(v, products + c * k.ne[0] * SPREAD_ROW, l0, gemm_max(l0, l1), o, n,
+                spread_sum(v, products + c * k.ne[0] * SPREAD_ROW, l0, gg_max(l0, l1), o, n,
                            (char *)dst->data + (size_t)image * x.nb_n + (size_t)c * x.nb_c + (size_t)o * x.nb[0], x.nb[0]);
         }
     return GGML_STATUS_SUCCESS;
@@ -141,14 +141,14 @@ static int conv_data(const gg_work *w, ggml_tensor *dst) {
     conv_phase p;
     conv_phase_make(w->kernels, &p, &v, 0, dst->data);               /* no other has more places */
     if (phases == 1) return conv_run(w, dst, &p.seen, &p.g);
-    const int64_t panels = gemm_ceil(p.g.m, MR);
-    for (int64_t r0, r1; gg_next(w, panels, gemm_ceil(panels, w->nth), &r0, &r1);)
+    const int64_t panels = gg_ceil_div(p.g.m, MR);
+    for (int64_t r0, r1; gg_claim_chunk(w, panels, gg_ceil_div(panels, w->nth), &r0, &r1);)
         for (int64_t i = 0; i < phases; i++) {
             conv_phase_make(w->kernels, &p, &v, i, dst->data);
             const gemm_tiling tiling = gemm_plan(&p.g, 1);
             float *const room = gg_scratch((size_t)gemm_scratch_floats(&p.g, &tiling) * sizeof(float));
             if (!room) return conv_memory(dst);
-            if (r0 < tiling.rows) gemm_rows(&p.g, &tiling, r0, gemm_min(r1, tiling.rows), room);
+            if (r0 < tiling.rows) gemm_rows(&p.g, &tiling, r0, gg_min(r1, tiling.rows), room);
         }
     return GGML_STATUS_SUCCESS;
 }
@@ -157,9 +157,9 @@ static int conv_data(const gg_work *w, ggml_tensor *dst) {
  * a divisor of the images. It does not depend on the threads, and so neither does the result. */
 static int64_t conv_cuts(const gg_conv *v) {
     const gg_conv_part k = gg_conv_w(v), g = gg_conv_g(v);
-    const int64_t tiles = gemm_ceil(k.ne[0] * k.ne[1] * k.ne[2] * k.c, 32) * gemm_ceil(k.n, 14);
-    const int64_t want = gemm_min(g.n, gemm_ceil(16, gemm_max(tiles, 1)));
-    int64_t n = gemm_max(want, 1);
+    const int64_t tiles = gg_ceil_div(k.ne[0] * k.ne[1] * k.ne[2] * k.c, 32) * gg_ceil_div(k.n, 14);
+    const int64_t want = gg_min(g.n, gg_ceil_div(16, gg_max(tiles, 1)));
+    int64_t n = gg_max(want, 1);
     while (n < g.n && g.n % n) n++;
     return n;
 }
@@ -245,10 +245,10 @@ static int columns_write(const gg_work *w, ggml_tensor *dst) {
     const int64_t places = patches_places(&v) * v.n, depth = patches_taps(&v) * v.c;
     float panel[KC * MR] __attribute__((aligned(64)));
     int64_t i0, i1;
-    while (gg_next(w, gemm_ceil(places, MR), 1, &i0, &i1))
-        for (int64_t i = i0 * MR; i < gemm_min(i1 * MR, places); i += MR)
+    while (gg_claim_chunk(w, gg_ceil_div(places, MR), 1, &i0, &i1))
+        for (int64_t i = i0 * MR; i < gg_min(i1 * MR, places); i += MR)
             for (int64_t k = 0; k < depth; k += KC) {
-                const int n = (int)gemm_min(places - i, MR), kn = (int)gemm_min(depth - k, KC);
+                const int n = (int)gg_min(places - i, MR), kn = (int)gg_min(depth - k, KC);
                 pack_places(&s, i, n, k, kn, panel, MR);
                 columns_store(dst, &v, i, n, k, kn, panel);
             }
@@ -279,14 +279,14 @@ static void columns_sum(const gg_columns *q, const patches *v, int64_t c, int64_
             const int64_t o1 = r % ax[1].out, o2 = r / ax[1].out;
             int64_t t[3], none;
             patch_tap(v, k, t, &none);
-            const int64_t x = ax[0].base + t[0] * ax[0].inc - lo, y = o1 * ax[1].step + ax[1].base + t[1] * ax[1].inc;
-            const int64_t z = o2 * ax[2].step + ax[2].base + t[2] * ax[2].inc;
+            const int64_t x = ax[0].base + t[0] * ax[0].dilation - lo, y = o1 * ax[1].stride + ax[1].base + t[1] * ax[1].dilation;
+            const int64_t z = o2 * ax[2].stride + ax[2].base + t[2] * ax[2].dilation;
             if (y < 0 || y >= ax[1].in || z < 0 || z >= ax[2].in) continue;
-            const patch_range in = patch_inside(hi - lo, x, ax[0].step, ax[0].out);
+            const patch_range in = patch_inside(hi - lo, x, ax[0].stride, ax[0].out);
             if (in.lo >= in.hi) continue;
             const char *p = column + (size_t)k * unit + (size_t)o1 * v->to[1] + (size_t)o2 * v->to[2];
-            float *to = (float *)(plane + (size_t)y * v->nb[1] + (size_t)z * v->nb[2]) + x + in.lo * ax[0].step;
-            columns_add(q->columns->type, p + (size_t)in.lo * v->to[0], v->to[0], in.hi - in.lo, to, ax[0].step);
+            float *to = (float *)(plane + (size_t)y * v->nb[1] + (size_t)z * v->nb[2]) + x + in.lo * ax[0].stride;
+            columns_add(q->columns->type, p + (size_t)in.lo * v->to[0], v->to[0], in.hi - in.lo, to, ax[0].stride);
         }
 }
 enum { COLUMNS_PIECE = 4096 };  /* elements of a plane of one row that a thread makes at a time */
@@ -294,13 +294,13 @@ static int columns_back(const gg_work *w, ggml_tensor *dst) {
     const gg_columns q = gg_columns_of(dst);
     const patches v = columns_view(&q);
     const int64_t across = v.ax[0].in, rows = v.ax[1].in * v.ax[2].in;
-    const int64_t piece = rows == 1 ? COLUMNS_PIECE : across, pieces = gemm_ceil(across, gemm_max(piece, 1));
+    const int64_t piece = rows == 1 ? COLUMNS_PIECE : across, pieces = gg_ceil_div(across, gg_max(piece, 1));
     float *sums = NULL;             /* of a piece of halves: one row, as only COL2IM_1D has them */
     if (dst->type != GGML_TYPE_F32 && !(sums = gg_scratch((size_t)piece * sizeof(float)))) return conv_memory(dst);
     int64_t i0, i1;
-    while (gg_next(w, v.c * v.n * pieces, 1, &i0, &i1))
+    while (gg_claim_chunk(w, v.c * v.n * pieces, 1, &i0, &i1))
         for (int64_t i = i0; i < i1; i++) {
-            const int64_t lo = i % pieces * piece, hi = gemm_min(lo + piece, across), c = i / pieces % v.c, n = i / pieces / v.c;
+            const int64_t lo = i % pieces * piece, hi = gg_min(lo + piece, across), c = i / pieces % v.c, n = i / pieces / v.c;
             char *y = (char *)dst->data + (size_t)c * v.nb_c + (size_t)n * v.nb_n + (size_t)lo * dst->nb[0];
             float *to = sums ? sums : (float *)y;
             memset(to, 0, (size_t)((hi - lo) * rows) * sizeof(float));

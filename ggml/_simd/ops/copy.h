@@ -28,8 +28,6 @@ typedef struct box {
     int64_t tiles;
 } box;
 
-static inline int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
-static inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /* ---- conversions of packed rows ---------------------------------------------------------------------------------- */
 /* From a float to an integer: truncates, saturates, NaN gives 0. Between integers: modulo 2^bits, as C does it. */
@@ -110,7 +108,7 @@ static void convert_row(const box *b, const char *x, char *y, int64_t n) {
     if (b->store && !b->load && !b->in) { b->store((const float *)x, y, n); return; }
     float f[256];
     for (int64_t i = 0; i < n; i += 256) {
-        const int64_t m = min64(256, n - i);
+        const int64_t m = gg_min(256, n - i);
         const char *xi = x + i / b->sb * b->su;
         char *yi = y + i / b->db * b->du;
         if (b->load) b->load(xi, f, m); else b->in(xi, f, m);
@@ -165,7 +163,7 @@ static inline void copy_run(char *d, const char *s, size_t n) {
                 char *d = dst + y * dy + x * (ptrdiff_t)sizeof(T);                                                    \
                 const char *s = src + x * sx + y * (ptrdiff_t)sizeof(T);                                              \
                 if (nx - x >= N && ny - y >= N) square_##T(d, dy, s, sx);                                             \
-                else strided_##T(d, sizeof(T), dy, s, sx, sizeof(T), min64(N, nx - x), min64(N, ny - y));             \
+                else strided_##T(d, sizeof(T), dy, s, sx, sizeof(T), gg_min(N, nx - x), gg_min(N, ny - y));             \
             }                                                                                                         \
     }                                                                                                                 \
     static void move_##T(char *dst, ptrdiff_t dx, ptrdiff_t dy, const char *src, ptrdiff_t sx, ptrdiff_t sy,          \
@@ -267,8 +265,8 @@ static void box_steps(box *b) {
     int64_t all = TILE_ELEMS, x = b->convert ? (packed ? TILE_ELEMS : box_blocks(b) ? 256 : 64) : TILE_SIDE;
     if (!b->convert) all = packed || !b->src ? (x = TILE_BYTES / b->du) : TILE_SIDE * TILE_SIDE;
     if (x < 1) all = x = 1;
-    b->step[0] = min64(b->n[0], x);
-    b->step[1] = min64(b->n[1], all / b->step[0] ? all / b->step[0] : 1);
+    b->step[0] = gg_min(b->n[0], x);
+    b->step[1] = gg_min(b->n[1], all / b->step[0] ? all / b->step[0] : 1);
     for (int i = 2; i < BOX_DIMS; i++) b->step[i] = 1;
 }
 static void box_plan(box *b) {
@@ -285,18 +283,18 @@ static void box_plan(box *b) {
     }
     box_steps(b);
     b->tiles = 1;
-    for (int i = 0; i < b->nd; i++) b->tiles *= ceil_div(b->n[i], b->step[i]);
+    for (int i = 0; i < b->nd; i++) b->tiles *= gg_ceil_div(b->n[i], b->step[i]);
 }
 static void box_tiles(const box *b, int64_t t0, int64_t t1) {
     int64_t i[BOX_DIMS], t = t0;
     for (int k = 0; k < b->nd; k++) {
-        const int64_t count = ceil_div(b->n[k], b->step[k]);
+        const int64_t count = gg_ceil_div(b->n[k], b->step[k]);
         i[k] = t % count * b->step[k], t /= count;
     }
     for (t = t0; t < t1; t++) {
         ptrdiff_t d = i[0] / b->db * b->d[0], s = i[0] / b->sb * b->s[0];
         for (int k = 1; k < b->nd; k++) d += i[k] * b->d[k], s += i[k] * b->s[k];
-        const int64_t nx = min64(b->step[0], b->n[0] - i[0]), ny = min64(b->step[1], b->n[1] - i[1]);
+        const int64_t nx = gg_min(b->step[0], b->n[0] - i[0]), ny = gg_min(b->step[1], b->n[1] - i[1]);
         box_tile(b, b->dst + d, b->src ? b->src + s : NULL, nx, ny);
         for (int k = 0; k < b->nd && (i[k] += b->step[k]) >= b->n[k]; k++) i[k] = 0;
     }
@@ -304,7 +302,7 @@ static void box_tiles(const box *b, int64_t t0, int64_t t1) {
 /* Tiles [t0, t1) of all boxes counted through. */
 static void boxes_tiles(const box *b, int n, int64_t t0, int64_t t1) {
     for (int i = 0; i < n && t1 > 0; t0 -= b[i].tiles, t1 -= b[i].tiles, i++)
-        if (t0 < b[i].tiles) box_tiles(&b[i], t0 > 0 ? t0 : 0, min64(t1, b[i].tiles));
+        if (t0 < b[i].tiles) box_tiles(&b[i], t0 > 0 ? t0 : 0, gg_min(t1, b[i].tiles));
 }
 static int64_t boxes_count(const box *b, int n) {
     int64_t total = 0;
@@ -317,7 +315,7 @@ static void boxes_run(const gg_work *w, const box *b, int n) {
     int64_t t0, t1, bytes = 0;
     for (int i = 0; i < n; i++) bytes += b[i].tiles * (b[i].step[0] * b[i].step[1] / b[i].db * b[i].du);
     const int64_t grain = total ? GRAIN_BYTES / (bytes / total + 1) + 1 : 1;
-    while (gg_next(w, total, grain, &t0, &t1)) boxes_tiles(b, n, t0, t1);
+    while (gg_claim_chunk(w, total, grain, &t0, &t1)) boxes_tiles(b, n, t0, t1);
 }
 
 /* ---- rows: for operations that go row by row --------------------------------------------------------------------- */
@@ -345,7 +343,7 @@ static inline void packed_copy(const box *b, char *dst, const char *src, int64_t
 static inline void row_copy(const box *b, char *dst, const char *src, int64_t n) {
     if (b->d[0] == b->du && b->s[0] == b->su) { packed_copy(b, dst, src, n); return; }
     for (int64_t x = 0; x < n; x += b->step[0])
-        box_tile(b, dst + x / b->db * b->d[0], src + x / b->sb * b->s[0], min64(b->step[0], n - x), 1);
+        box_tile(b, dst + x / b->db * b->d[0], src + x / b->sb * b->s[0], gg_min(b->step[0], n - x), 1);
 }
 
 /* `count` rows of n, dy and sy bytes apart. */
@@ -372,7 +370,7 @@ static void row_add(const box *b, char *d, ptrdiff_t dx, const char *src, int64_
     if (!b->convert && b->s[0] == sizeof(float)) { run_add(d, dx, (const float *)src, n); return; }
     float tmp[256];
     for (int64_t i = 0; i < n; i += 256) {
-        const int64_t m = min64(256, n - i);
+        const int64_t m = gg_min(256, n - i);
         row_copy(b, (char *)tmp, src + i * b->s[0], m);
         run_add(d + i * dx, dx, tmp, m);
     }
@@ -390,7 +388,7 @@ static bool box_refine(box *b, const ggml_tensor *dst, const ggml_tensor *src, i
     box_merge(&t), box_merge(&f);
     int i = 0, j = 0;
     while (i < t.nd && j < f.nd) {
-        const int64_t n = min64(t.n[i], f.n[j]);
+        const int64_t n = gg_min(t.n[i], f.n[j]);
         if (t.n[i] % n || f.n[j] % n) return false;
         if (n > 1) box_dim(b, n, t.d[i], f.s[j]);
         t.d[i] *= n, f.s[j] *= n;
@@ -407,12 +405,12 @@ static int walk(const gg_work *w, ggml_tensor *dst, const ggml_tensor *src) {
     const int64_t unit = rows ? dst->ne[0] : 1;
     int64_t i0, i1;
     row_box(w->kernels, &b, dst->type, (ptrdiff_t)dst->nb[0], src->type, (ptrdiff_t)src->nb[0], rows ? unit : TILE_ELEMS);
-    while (gg_next(w, gg_nelements(dst) / unit, rows ? 1 : TILE_ELEMS, &i0, &i1)) {
+    while (gg_claim_chunk(w, gg_nelements(dst) / unit, rows ? 1 : TILE_ELEMS, &i0, &i1)) {
         for (int64_t e = i0 * unit, n = 0; e < i1 * unit; e += n) {
             size_t d = 0, s = 0;
             for (int64_t k = 0, di = e, si = e; k < 4; di /= dst->ne[k], si /= src->ne[k], k++) {
                 const int64_t dk = di % dst->ne[k], sk = si % src->ne[k];
-                if (k == 0) n = min64(min64(dst->ne[0] - dk, src->ne[0] - sk), i1 * unit - e);
+                if (k == 0) n = gg_min(gg_min(dst->ne[0] - dk, src->ne[0] - sk), i1 * unit - e);
                 d += (size_t)dk * dst->nb[k], s += (size_t)sk * src->nb[k];
             }
             row_copy(&b, (char *)dst->data + d, (const char *)src->data + s, b.convert ? n : n / blck);
@@ -433,7 +431,7 @@ static int copy_tensor(const gg_work *w, ggml_tensor *dst, const ggml_tensor *sr
     if (gg_contiguous(dst) && gg_contiguous(src)) {
         const int64_t unit = b.db > b.sb ? b.db : b.sb;          /* blocks of one are whole blocks of the other */
         const ptrdiff_t du = unit / b.db * b.du, su = unit / b.sb * b.su;
-        for (int64_t i0, i1; gg_next(w, gg_nelements(dst) / (unit * blck), GRAIN_BYTES / du + 1, &i0, &i1);)
+        for (int64_t i0, i1; gg_claim_chunk(w, gg_nelements(dst) / (unit * blck), GRAIN_BYTES / du + 1, &i0, &i1);)
             packed_copy(&b, b.dst + i0 * du, b.src + i0 * su, (i1 - i0) * unit);
         return GGML_STATUS_SUCCESS;
     }

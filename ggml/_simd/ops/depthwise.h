@@ -1,10 +1,10 @@
 /* Convolutions of each channel by itself: CONV_2D_DW and its gradients. */
 #ifndef GG_OPS_DEPTHWISE_H
 #define GG_OPS_DEPTHWISE_H
-#include "plane.h"
+#include "channel_plane.h"
 
 /* out[i] = sum over the taps, n outputs of row o; out has room for whole vectors */
-static void depthwise_row(const plane *p, const float *weights, int64_t o, int64_t n, float *out) {
+static void depthwise_row(const channel_plane *p, const float *weights, int64_t o, int64_t n, float *out) {
     const int64_t taps = p->ax[0].taps * p->ax[1].taps;
     int64_t i = 0;
     for (; i + 4 * VW <= n; i += 4 * VW) {
@@ -25,7 +25,7 @@ static void depthwise_row(const plane *p, const float *weights, int64_t o, int64
 /* The rows of results from o to end for channel c of image n, from what v sees of `data` and from taps first[],
  * first[] + step[] ... of the kernel. */
 static bool depthwise_plane(const gg_conv *q, const patches *v, const ggml_tensor *data, const int64_t first[3],
-                            const int64_t step[3], int64_t c, int64_t n, plane p, int64_t o, int64_t end, char *out) {
+                            const int64_t step[3], int64_t c, int64_t n, channel_plane p, int64_t o, int64_t end, char *out) {
     const gg_conv_part k = gg_conv_w(q);
     const int64_t across = v->ax[0].out, taps = (int64_t)plane_taps(&p);
     float *const row = (float *)plane_scratch(&p, (size_t)(plane_round(across) + taps) * sizeof *row);
@@ -38,7 +38,7 @@ static bool depthwise_plane(const gg_conv *q, const patches *v, const ggml_tenso
     }
     const char *x = (const char *)data->data + (size_t)c * v->nb_c + (size_t)n * v->nb_n;
     for (; o < end; o += p.rows) {
-        const int64_t rows = gemm_min(p.rows, end - o);
+        const int64_t rows = gg_min(p.rows, end - o);
         plane_load(&p, v, data->type, x, o, rows, 0);
         for (int64_t r = 0; r < rows; r++) {
             depthwise_row(&p, weights, r, across, row);
@@ -54,14 +54,14 @@ static int op_CONV_2D_DW(const gg_work *w, ggml_tensor *dst) {
     const gg_conv_part g = gg_conv_g(&q);
     const int64_t first[3] = {0, 0, 0}, step[3] = {1, 1, 1};
     const patches v = patches_of_x(&q);
-    const plane p = plane_plan(&v, plane_parts(w, v.c * v.n));
+    const channel_plane p = plane_plan(&v, plane_parts(w, v.c * v.n));
     const int64_t strips = plane_strips(&p);
     int64_t i0, i1;
-    while (gg_next(w, v.c * v.n * strips, 1, &i0, &i1))
+    while (gg_claim_chunk(w, v.c * v.n * strips, 1, &i0, &i1))
         for (int64_t i = i0; i < i1; i++) {
             const int64_t c = i / strips % v.c, n = i / strips / v.c, o = i % strips * p.rows;
             char *out = (char *)dst->data + (size_t)c * g.nb_c;
-            if (!depthwise_plane(&q, &v, q.x, first, step, c, n, p, o, gemm_min(o + p.rows, v.ax[1].out), out))
+            if (!depthwise_plane(&q, &v, q.x, first, step, c, n, p, o, gg_min(o + p.rows, v.ax[1].out), out))
                 return plane_memory(dst);
         }
     return GGML_STATUS_SUCCESS;
@@ -72,7 +72,7 @@ static int depthwise_data(const gg_work *w, ggml_tensor *dst) {
     const gg_conv_part x = gg_conv_x(&q);
     const int64_t phases = patch_phases(&q);
     int64_t i0, i1;
-    while (gg_next(w, x.c * x.n * phases, phases, &i0, &i1))
+    while (gg_claim_chunk(w, x.c * x.n * phases, phases, &i0, &i1))
         for (int64_t i = i0; i < i1; i++) {
             const int64_t c = i / phases % x.c, n = i / phases / x.c;
             int64_t first[3], tap[3], step[3];
@@ -87,7 +87,7 @@ static int depthwise_data(const gg_work *w, ggml_tensor *dst) {
 }
 
 /* sums[t] += what tap t looks at, times the gradient, over a row of n outputs */
-static void depthwise_dots(const plane *p, int64_t o, int64_t n, const float *g, float *sums) {
+static void depthwise_dots(const channel_plane *p, int64_t o, int64_t n, const float *g, float *sums) {
     const int64_t taps = p->ax[0].taps * p->ax[1].taps;
     for (int64_t t = 0; t < taps; t++) {
         const float *x = plane_at(p, o, t);
@@ -101,7 +101,7 @@ static void depthwise_dots(const plane *p, int64_t o, int64_t n, const float *g,
 /* The kernel of channel c: sums of a strip in f32, of all in double. */
 static bool depthwise_channel(const gg_conv *q, const patches *v, int64_t c, float *y) {
     const gg_conv_part g = gg_conv_g(q);
-    plane p = plane_plan(v, 1);
+    channel_plane p = plane_plan(v, 1);
     const int64_t taps = (int64_t)plane_taps(&p), across = plane_round(v->ax[0].out);
     const size_t size = (size_t)taps * (sizeof(double) + VW * sizeof(float)) + (size_t)across * sizeof(float);
     double *const total = (double *)plane_scratch(&p, size);
@@ -110,7 +110,7 @@ static bool depthwise_channel(const gg_conv *q, const patches *v, int64_t c, flo
     memset(total, 0, size);
     for (int64_t n = 0; n < v->n; n++)
         for (int64_t o = 0; o < v->ax[1].out; o += p.rows) {
-            const int64_t rows = gemm_min(p.rows, v->ax[1].out - o);
+            const int64_t rows = gg_min(p.rows, v->ax[1].out - o);
             const char *x = (const char *)q->x->data + (size_t)c * v->nb_c + (size_t)n * v->nb_n;
             plane_load(&p, v, q->x->type, x, o, rows, 0);
             for (int64_t r = 0; r < rows; r++) {
@@ -132,7 +132,7 @@ static int depthwise_kernel(const gg_work *w, ggml_tensor *dst) {
     const gg_conv_part k = gg_conv_w(&q);
     const patches v = patches_of_x(&q);
     int64_t i0, i1;
-    while (gg_next(w, v.c, 1, &i0, &i1))
+    while (gg_claim_chunk(w, v.c, 1, &i0, &i1))
         for (int64_t c = i0; c < i1; c++)
             if (!depthwise_channel(&q, &v, c, (float *)((char *)dst->data + (size_t)c * k.nb_n)))
                 return plane_memory(dst);

@@ -18,20 +18,17 @@ typedef struct direct {
     int64_t groups;                 /* of columns of the kernel, each a panel */
 } direct;
 
-/* From the leftmost tap to the rightmost. */
-static inline int64_t direct_reach(const patch_axis *ax) { return (ax->taps - 1) * (ax->inc < 0 ? -ax->inc : ax->inc); }
-
 /* False: better, or only, as a product of panels. */
 static bool direct_plan(const patches *v, const gemm *g, direct *d) {
     const patch_axis *ax = v->ax;
     if (g->n > DIRECT_N || g->k < 1 || g->k > DIRECT_K || v->to[0] != sizeof(float)) return false;
-    if (ax[0].step != 1 || ax[1].step != 1 || ax[2].out != 1 || ax[2].taps != 1 || ax[2].base) return false;
-    d->width = ax[0].out + direct_reach(&ax[0]), d->height = ax[1].out + direct_reach(&ax[1]);
+    if (ax[0].stride != 1 || ax[1].stride != 1 || ax[2].out != 1 || ax[2].taps != 1 || ax[2].base) return false;
+    d->width = ax[0].out + patch_extent(&ax[0]), d->height = ax[1].out + patch_extent(&ax[1]);
     if (2 * d->width > 3 * ax[0].out || d->width > DIRECT_FLOATS / d->height / v->c) return false;
-    for (int i = 0; i < 2; i++) d->low[i] = ax[i].base - (ax[i].inc < 0 ? direct_reach(&ax[i]) : 0);
+    for (int i = 0; i < 2; i++) d->low[i] = ax[i].base - (ax[i].dilation < 0 ? patch_extent(&ax[i]) : 0);
     d->places = (ax[1].out - 1) * d->width + ax[0].out;
-    d->panels = gemm_ceil(d->places, MR);
-    d->groups = gemm_ceil(g->n, NR);
+    d->panels = gg_ceil_div(d->places, MR);
+    d->groups = gg_ceil_div(g->n, NR);
     return true;
 }
 
@@ -76,10 +73,10 @@ static void direct_load(const patches *v, const gemm *g, const direct *d, int64_
 /* Writes columns j0 to j0+n of the places from f on, but for those in the padding. */
 static void direct_store(const patches *v, const gemm *g, const direct *d, int64_t image, int64_t f, int64_t j0,
                          int64_t n, const float *tile) {
-    const int64_t end = gemm_min(f + MR, d->places);
+    const int64_t end = gg_min(f + MR, d->places);
     for (int64_t i = f, m; i < end; i += m) {
         const int64_t y = i / d->width, x = i % d->width;
-        m = gemm_min(end - i, (x < v->ax[0].out ? v->ax[0].out : d->width) - x);
+        m = gg_min(end - i, (x < v->ax[0].out ? v->ax[0].out : d->width) - x);
         if (x >= v->ax[0].out) continue;
         char *to = g->c + (size_t)image * v->to_n + (size_t)y * v->to[1] + (size_t)x * sizeof(float);
         for (int64_t j = 0; j < n; j++)
@@ -89,9 +86,9 @@ static void direct_store(const patches *v, const gemm *g, const direct *d, int64
 
 /* Computes what gemm_run would; false: no memory. */
 static bool direct_run(const gg_work *w, const patches *v, const gemm *g, const direct *d) {
-    const int64_t each = gemm_ceil(g->n, d->groups), panel = g->k * NR_PAD;
+    const int64_t each = gg_ceil_div(g->n, d->groups), panel = g->k * NR_PAD;
     /* the last lanes of the last panel look behind the copy */
-    const int64_t size = gemm_ceil(v->c * d->height * d->width + MR, VW) * VW;
+    const int64_t size = gg_ceil_div(v->c * d->height * d->width + MR, VW) * VW;
     float *const x = gg_scratch((size_t)(size + d->groups * panel + NR * MR + g->k) * sizeof *x);
     if (!x) return false;
     float *const b = x + size, *const tile = b + d->groups * panel;
@@ -100,20 +97,20 @@ static bool direct_run(const gg_work *w, const patches *v, const gemm *g, const 
     for (int64_t k = 0; k < g->k; k++) {
         int64_t t[3], c;
         patch_tap(v, k, t, &c);
-        for (int i = 0; i < 2; i++) t[i] = t[i] * v->ax[i].inc + v->ax[i].base - d->low[i];
+        for (int i = 0; i < 2; i++) t[i] = t[i] * v->ax[i].dilation + v->ax[i].base - d->low[i];
         at[k] = (int32_t)((c * d->height + t[1]) * d->width + t[0]);
     }
     for (int64_t p = 0; p < d->groups; p++)
         for (int64_t k = 0; k < g->k; k += KC)
-            g->b.pack(&g->b, p * each, (int)gemm_min(each, g->n - p * each), k, (int)gemm_min(g->k - k, KC),
+            g->b.pack(&g->b, p * each, (int)gg_min(each, g->n - p * each), k, (int)gg_min(g->k - k, KC),
                       b + p * panel + k * NR_PAD, NR_PAD);
     int64_t have = -1;
-    for (int64_t u0, u1; gg_next(w, v->n * d->panels, GEMM_MIN_TASK / (MR * g->k * g->n) + 1, &u0, &u1);)
+    for (int64_t u0, u1; gg_claim_chunk(w, v->n * d->panels, GEMM_MIN_TASK / (MR * g->k * g->n) + 1, &u0, &u1);)
         for (int64_t u = u0; u < u1; u++) {
             const int64_t image = u / d->panels, f = u % d->panels * MR;
             if (image != have) direct_load(v, g, d, have = image, x);
             for (int64_t p = 0; p < d->groups; p++) {
-                const int64_t n = gemm_min(each, g->n - p * each);
+                const int64_t n = gg_min(each, g->n - p * each);
                 direct_table[n](g->k, at, x + f, b + p * panel, tile);
                 direct_store(v, g, d, image, f, p * each, n, tile);
             }

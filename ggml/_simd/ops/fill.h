@@ -17,7 +17,7 @@ static int op_ARANGE(const gg_work *w, ggml_tensor *dst) {
     const float start = gg_param_f32(dst, 0), step = gg_param_f32(dst, 2);
     float *y = dst->data;
     int64_t i0, i1;
-    while (gg_next(w, dst->ne[0], 4096, &i0, &i1)) {
+    while (gg_claim_chunk(w, dst->ne[0], 4096, &i0, &i1)) {
         int64_t i = i0;
         for (; i + VW <= i1 && i1 <= INT32_MAX; i += VW) {               /* the index as int32 */
             const vf at = vi_to_vf(vi_add(vi_set1((int32_t)i), vi_iota()));
@@ -36,7 +36,7 @@ static int op_TIMESTEP_EMBEDDING(const gg_work *w, ggml_tensor *dst) {
     int64_t r0, r1;
     if (!freq) return gg_fail(dst, "out of memory for %lld frequencies", (long long)half);
     for (int64_t j = 0; j < half; j++) freq[j] = exp(rate * (double)j);
-    while (gg_next(w, dst->ne[1], 1, &r0, &r1))
+    while (gg_claim_chunk(w, dst->ne[1], 1, &r0, &r1))
         for (int64_t r = r0; r < r1; r++) {
             float *y = (float *)((char *)dst->data + (size_t)r * dst->nb[1]), t;
             memcpy(&t, (const char *)a->data + (size_t)r * a->nb[0], sizeof t);

@@ -32,9 +32,9 @@ static int op_GET_ROWS(const gg_work *w, ggml_tensor *dst) {
     box b;
     int64_t r, r1;
     if (!tensor_rows(w->kernels, &b, dst, a)) return no_conversion(dst, a->type, dst->type);
-    while (gg_next(w, gg_nrows(dst), 1 + 4096 / dst->ne[0], &r, &r1))
+    while (gg_claim_chunk(w, gg_nrows(dst), 1 + 4096 / dst->ne[0], &r, &r1))
         for (row_index at = nth_row(dst, r); r < r1;) {
-            const int64_t n = min64(dst->ne[1] - at.i1, r1 - r);
+            const int64_t n = gg_min(dst->ne[1] - at.i1, r1 - r);
             const char *p = indices_at(idx, at.i1, at.i2, at.i3), *from = gg_row_ptr(a, 0, at.i2, at.i3);
             char *to = gg_row_ptr(dst, at.i1, at.i2, at.i3);
             for (int64_t k = 0; k < n; k++, p += idx->nb[0], to += dst->nb[1]) {

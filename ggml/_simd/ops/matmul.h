@@ -32,7 +32,7 @@ static inline gemm matmul_problem(const gg_kernels *kernels, const ggml_tensor *
     const gemm t = gemm_swapped(&g);
     if (gemv_fits(&g)) return g;
     if (gemv_fits(&t)) return t;
-    const int64_t cost = gemm_ceil(g.m, VW) * g.n, swapped = gemm_ceil(t.m, VW) * t.n;
+    const int64_t cost = gg_ceil_div(g.m, VW) * g.n, swapped = gg_ceil_div(t.m, VW) * t.n;
     return 8 * cost > 9 * swapped ? t : g;
 }
 
@@ -66,7 +66,7 @@ static void outer_column(const int k, int64_t m, const float *const *a, const fl
 static int outer_run(const gg_work *w, ggml_tensor *dst) {
     const ggml_tensor *a = dst->src[0], *b = dst->src[1];
     const int64_t k = b->ne[1], ne1 = dst->ne[1], ne2 = dst->ne[2];
-    for (int64_t u0, u1; gg_next(w, ne1 * ne2 * dst->ne[3], GEMM_MIN_TASK / (16 * dst->ne[0]) + 1, &u0, &u1);)
+    for (int64_t u0, u1; gg_claim_chunk(w, ne1 * ne2 * dst->ne[3], GEMM_MIN_TASK / (16 * dst->ne[0]) + 1, &u0, &u1);)
         for (int64_t u = u0; u < u1; u++) {
             const int64_t j = u % ne1, i2 = u / ne1 % ne2, i3 = u / ne1 / ne2;
             const char *x = (const char *)a->data + (size_t)(i2 / (ne2 / a->ne[2])) * a->nb[2]

@@ -157,7 +157,7 @@ static int op_GROUP_NORM(const gg_work *w, ggml_tensor *dst) {
     row_part part = {.shared = NULL};
     if (groups_as_rows(dst, &rows)) part = rows_part(w, &rows, w->wdata);
     if (!flat && !(tmp = gg_scratch((size_t)(each * area) * sizeof *tmp))) return no_memory(dst);
-    for (int64_t g0 = -1, g1; part.shared ? row_next(w, &part, rows.ne[1], &g0, &g1) : gg_next(w, groups * a->ne[3], 1, &g0, &g1);)
+    for (int64_t g0 = -1, g1; part.shared ? row_next(w, &part, rows.ne[1], &g0, &g1) : gg_claim_chunk(w, groups * a->ne[3], 1, &g0, &g1);)
         for (int64_t g = g0; g < g1; g++) {
             const int64_t i3 = g / groups, c0 = g % groups * each, c1 = c0 + each < a->ne[2] ? c0 + each : a->ne[2];
             if (c0 >= c1) continue;

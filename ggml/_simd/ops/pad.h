@@ -31,7 +31,7 @@ static int assemble(const gg_work *w, ggml_tensor *dst, const ggml_tensor *src, 
 }
 /* n elements of a ring of ne, the first of the ring at `shift`. */
 static void pieces_ring(piece p[PIECES], int64_t n, int64_t ne, int64_t shift) {
-    const int64_t start = ((-shift) % ne + ne) % ne, first = min64(n, ne - start), rest = n - first;
+    const int64_t start = ((-shift) % ne + ne) % ne, first = gg_min(n, ne - start), rest = n - first;
     p[0] = (piece){0, start, first, 1, 1};
     p[1] = (piece){first, 0, ne, rest / ne, 1};
     p[2] = (piece){n - rest % ne, 0, rest % ne, 1, 1};

@@ -5,8 +5,13 @@
 #include "../runtime/geometry.h"
 #include "rows.h"
 
-/* One dimension: tap t of output o looks at element o*step + base + t*inc, which is 0 where there is none. */
-typedef struct patch_axis { int64_t in, out, taps, step, base, inc; } patch_axis;
+/* One dimension: tap t of output o reads element o*stride + base + t*dilation, which is 0 outside the input. The dilation
+ * is negative where a gradient goes through the taps in reverse. */
+typedef struct patch_axis { int64_t in, out, taps, stride, base, dilation; } patch_axis;
+/* Elements from the first tap that a window reads to the last. */
+static inline int64_t patch_extent(const patch_axis *ax) {
+    return ax->taps ? (ax->taps - 1) * (ax->dilation < 0 ? -ax->dilation : ax->dilation) : 0;
+}
 /* Of one output no step is taken, but rooms are as large as it asks for. */
 static inline int64_t patch_step(int64_t out, int64_t step) { return out > 1 ? step : 1; }
 
@@ -24,9 +29,9 @@ static inline int64_t patches_taps(const patches *v) { return v->ax[0].taps * v-
 typedef struct { int64_t lo, hi; } patch_range;
 static inline patch_range patch_inside(int64_t in, int64_t x, int64_t step, int64_t n) {
     patch_range r = {0, n};
-    if (x < 0) r.lo = gemm_min(n, step == 1 ? -x : (step - 1 - x) / step);
+    if (x < 0) r.lo = gg_min(n, step == 1 ? -x : (step - 1 - x) / step);
     if (x + (n - 1) * step < in) return r;
-    r.hi = x >= in ? r.lo : gemm_max(r.lo, step == 1 ? in - x : (in - x + step - 1) / step);
+    r.hi = x >= in ? r.lo : gg_max(r.lo, step == 1 ? in - x : (in - x + step - 1) / step);
     return r;
 }
 static inline void patch_copy(const float *p, int64_t n, float *out) {
@@ -68,8 +73,8 @@ static int patch_runs(const patches *v, int64_t i0, int n, patch_run *runs) {
     for (int at = 0; at < n; row++, o0 = 0) {
         const int64_t o1 = row % ax[1].out, plane = row / ax[1].out, o2 = plane % ax[2].out;
         patch_run *r = &runs[count++];
-        r->at = at, r->n = (int)gemm_min(n - at, ax[0].out - o0);
-        r->x = o0 * ax[0].step + ax[0].base, r->y = o1 * ax[1].step + ax[1].base, r->z = o2 * ax[2].step + ax[2].base;
+        r->at = at, r->n = (int)gg_min(n - at, ax[0].out - o0);
+        r->x = o0 * ax[0].stride + ax[0].base, r->y = o1 * ax[1].stride + ax[1].base, r->z = o2 * ax[2].stride + ax[2].base;
         r->image = plane / ax[2].out;
         at += r->n;
     }
@@ -85,17 +90,17 @@ static inline void patch_span(const float *p, patch_range in, int64_t n, float *
     if (in.lo < in.hi) patch_copy(p + in.lo, in.hi - in.lo, out + in.lo);
 }
 static inline bool patch_is_plain(const gemm_src *s, const patches *v) {
-    return s->type == GGML_TYPE_F32 && v->nb[0] * (size_t)v->ax[0].step == sizeof(float);
+    return s->type == GGML_TYPE_F32 && v->nb[0] * (size_t)v->ax[0].stride == sizeof(float);
 }
 /* What tap t of channel c sees in a run, where the lanes `in` lie within the row, whichever it is. */
 static inline void patch_fill(const gemm_src *s, const patches *v, const patch_run *r, int64_t c, const int64_t t[3],
                               bool plain, patch_range in, float *out) {
-    const int64_t x = r->x + t[0] * v->ax[0].inc, y = r->y + t[1] * v->ax[1].inc, z = r->z + t[2] * v->ax[2].inc;
+    const int64_t x = r->x + t[0] * v->ax[0].dilation, y = r->y + t[1] * v->ax[1].dilation, z = r->z + t[2] * v->ax[2].dilation;
     const char *row = s->data + (size_t)r->image * v->nb_n + (size_t)c * v->nb_c + y * (ptrdiff_t)v->nb[1]
                     + z * (ptrdiff_t)v->nb[2];
     if (y < 0 || y >= v->ax[1].in || z < 0 || z >= v->ax[2].in) in.lo = in.hi = r->n;
     if (plain || in.lo >= in.hi) patch_span((const float *)row + x, in, r->n, out);
-    else patch_row(s->type, row, v->nb[0], v->ax[0].in, x, v->ax[0].step, r->n, 0, out);
+    else patch_row(s->type, row, v->nb[0], v->ax[0].in, x, v->ax[0].stride, r->n, 0, out);
 }
 static inline void patch_tap(const patches *v, int64_t k, int64_t t[3], int64_t *c) {
     for (int i = 0; i < 3; i++) t[i] = k % v->ax[i].taps, k /= v->ax[i].taps;
@@ -122,27 +127,27 @@ static inline void patch_lanes(const float *p, int64_t n, float *out) {
 static void patch_stripe(const gemm_src *s, const patches *v, const patch_run *r, int64_t k0, int64_t first, int64_t kn,
                          float *out, int width) {
     static const float zeros[MR];
-    const int64_t taps = v->ax[0].taps, in1 = v->ax[1].in, inc1 = v->ax[1].inc, n = r->n;
-    const ptrdiff_t next_row = inc1 * (ptrdiff_t)v->nb[1];
+    const int64_t taps = v->ax[0].taps, in1 = v->ax[1].in, dilation1 = v->ax[1].dilation, n = r->n;
+    const ptrdiff_t next_row = dilation1 * (ptrdiff_t)v->nb[1];
     int64_t t[3], c;
     patch_tap(v, k0 + first, t, &c);
-    const int64_t x = r->x + t[0] * v->ax[0].inc;
-    const patch_range in = patch_inside(v->ax[0].in, x, v->ax[0].step, n);
+    const int64_t x = r->x + t[0] * v->ax[0].dilation;
+    const patch_range in = patch_inside(v->ax[0].in, x, v->ax[0].stride, n);
     const int64_t seen = in.hi - in.lo;
     const bool plain = patch_is_plain(s, v);
     for (int64_t k = first; seen < n && k < kn; k += taps) patch_lanes(zeros, n, out + k * width);
     if (seen <= 0) return;
     for (int64_t k = first; k < kn; patch_next(v, 2, t, &c)) {
-        const int64_t z = r->z + t[2] * v->ax[2].inc;
+        const int64_t z = r->z + t[2] * v->ax[2].dilation;
         const bool deep = z >= 0 && z < v->ax[2].in;
-        int64_t y = r->y + t[1] * inc1;
+        int64_t y = r->y + t[1] * dilation1;
         const char *row = s->data + (size_t)r->image * v->nb_n + (size_t)c * v->nb_c + z * (ptrdiff_t)v->nb[2]
                         + y * (ptrdiff_t)v->nb[1];
-        for (; t[1] < v->ax[1].taps && k < kn; t[1]++, y += inc1, row += next_row, k += taps) {
+        for (; t[1] < v->ax[1].taps && k < kn; t[1]++, y += dilation1, row += next_row, k += taps) {
             const bool inside = deep && y >= 0 && y < in1;
             float *to = out + k * width;
             if (plain || !inside) patch_lanes(inside ? (const float *)row + x + in.lo : zeros, seen, to + in.lo);
-            else patch_row(s->type, row, v->nb[0], v->ax[0].in, x, v->ax[0].step, n, 0, to);
+            else patch_row(s->type, row, v->nb[0], v->ax[0].in, x, v->ax[0].stride, n, 0, to);
         }
         t[1] = 0;
     }
@@ -153,7 +158,7 @@ static void pack_places(const gemm_src *s, int64_t i0, int n, int64_t k0, int kn
     patch_run runs[MR];
     const int count = kn ? patch_runs(v, i0, n, runs) : 0;
     for (int r = 0; r < count; r++)
-        for (int64_t first = 0; first < gemm_min(v->ax[0].taps, kn); first++)
+        for (int64_t first = 0; first < gg_min(v->ax[0].taps, kn); first++)
             patch_stripe(s, v, &runs[r], k0, first, kn, out + runs[r].at, width);
 }
 /* The other way round: the vectors are taps, and k runs over the places of all images. */
@@ -174,7 +179,7 @@ static void pack_taps(const gemm_src *s, int64_t i0, int n, int64_t k0, int kn, 
             patch_range in = {0, 0};
             for (int r = 0; r < count; r++) {
                 if (r < 2 || r == count - 1)            /* whole rows in between */
-                    in = patch_inside(v->ax[0].in, runs[r].x + t[0] * v->ax[0].inc, v->ax[0].step, runs[r].n);
+                    in = patch_inside(v->ax[0].in, runs[r].x + t[0] * v->ax[0].dilation, v->ax[0].stride, runs[r].n);
                 patch_fill(s, v, &runs[r], c, t, plain, in, tmp[i] + runs[r].at);
             }
             patch_next(v, 0, t, &c);
@@ -229,28 +234,28 @@ static inline patches patches_of_g(const gg_conv *v, const int64_t first[3], int
     patches r = {.c = g.c, .n = g.n, .nb_c = g.nb_c, .nb_n = g.nb_n, .to_n = x.nb_n};
     for (int i = 0; i < 3; i++) {
         const int64_t s = v->s[i], d = v->d[i], at = first[i] + v->p[i], step = s / patch_gcd(s, d),
-            end = gemm_min(step, w.ne[i]);
+            end = gg_min(step, w.ne[i]);
         int64_t t = 0;
         while (t < end && (at - t * d) % s) t++;
         first_tap[i] = t, tap_step[i] = step;
-        r.ax[i] = (patch_axis){.in = g.ne[i], .out = (x.ne[i] - first[i] + s - 1) / s, .step = 1,
+        r.ax[i] = (patch_axis){.in = g.ne[i], .out = (x.ne[i] - first[i] + s - 1) / s, .stride = 1,
                                .taps = t < end ? (w.ne[i] - t + step - 1) / step : 0,
-                               .base = t < end ? (at - t * d) / s : 0, .inc = -step * d / s};
+                               .base = t < end ? (at - t * d) / s : 0, .dilation = -step * d / s};
         r.nb[i] = g.nb[i], r.to[i] = x.nb[i] * (size_t)s;
     }
     return r;
 }
-/* The phases of the stride: places of x that the same taps reach. */
+/* The phases of the stride: each is the places of x that the same taps reach. */
 static inline int64_t patch_phases(const gg_conv *v) {
     const gg_conv_part x = gg_conv_x(v);
     int64_t n = 1;
-    for (int i = 0; i < 3; i++) n *= gemm_min(v->s[i], x.ne[i]);
+    for (int i = 0; i < 3; i++) n *= gg_min(v->s[i], x.ne[i]);
     return n;
 }
 static inline void patch_phase(const gg_conv *v, int64_t index, int64_t first[3]) {
     const gg_conv_part x = gg_conv_x(v);
     for (int i = 0; i < 3; i++) {
-        const int64_t n = gemm_min(v->s[i], x.ne[i]);
+        const int64_t n = gg_min(v->s[i], x.ne[i]);
         first[i] = index % n, index /= n;
     }
 }

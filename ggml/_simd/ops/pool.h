@@ -1,7 +1,7 @@
 /* The largest value or the average of each window of a plane, and the way back. */
 #ifndef GG_OPS_POOL_H
 #define GG_OPS_POOL_H
-#include "plane.h"
+#include "channel_plane.h"
 
 #define POOL_NOTHING (-0x1.fffffep127f)   /* what a window of which nothing lies inside has for its largest value */
 
@@ -24,7 +24,7 @@ static void pool_scales(const gg_pool *q, const patches *v, float *scale) {
         scale[o] = n ? 1.0f / (float)n : 0;
     }
 }
-static inline vf pool_gather(const plane *p, int kind, int64_t o, int64_t i) {
+static inline vf pool_gather(const channel_plane *p, int kind, int64_t o, int64_t i) {
     const int64_t taps = p->ax[0].taps * p->ax[1].taps;
     vf r = vf_set1(kind == GGML_OP_POOL_MAX ? POOL_NOTHING : 0);
     for (int64_t t = 0; t < taps; t++) {
@@ -61,7 +61,7 @@ static void pool_windows(const gg_pool *q, const patches *v, const char *x, int6
     }
 }
 /* Rows of outputs from o to end; row: room for one. */
-static void pool_strip(const gg_pool *q, const patches *v, const plane *p, const char *x, int64_t o, int64_t end,
+static void pool_strip(const gg_pool *q, const patches *v, const channel_plane *p, const char *x, int64_t o, int64_t end,
                        const float *scale, float *row, char *y) {
     const bool max = q->kind == GGML_OP_POOL_MAX;
     plane_load(p, v, q->x->type, x, o, end - o, max ? POOL_NOTHING : 0);
@@ -79,22 +79,22 @@ static int pool_forward(const gg_work *w, ggml_tensor *dst) {
     const patches v = pool_view(&q);
     const bool wide = v.ax[0].out <= VW / 4 && q.k[0] > v.ax[0].out && gg_row_direct(q.x);
     patches part = v;
-    part.ax[0].out = gemm_min(v.ax[0].out, POOL_PIECE);
-    const int64_t pieces = gemm_ceil(v.ax[0].out, POOL_PIECE), items = v.c * v.n * pieces;
-    plane p = plane_plan(&part, plane_parts(w, items));
+    part.ax[0].out = gg_min(v.ax[0].out, POOL_PIECE);
+    const int64_t pieces = gg_ceil_div(v.ax[0].out, POOL_PIECE), items = v.c * v.n * pieces;
+    channel_plane p = plane_plan(&part, plane_parts(w, items));
     const int64_t across = plane_round(v.ax[0].out), strips = plane_strips(&p), low = p.low[0];
     float *const row = (float *)plane_scratch(&p, 2 * (size_t)across * sizeof *row), *const scale = row + across;
     if (!row) return plane_memory(dst);
     pool_scales(&q, &v, scale);
     int64_t i0, i1;
-    while (gg_next(w, items * strips, 1, &i0, &i1))
+    while (gg_claim_chunk(w, items * strips, 1, &i0, &i1))
         for (int64_t i = i0; i < i1; i++) {
             const int64_t c = i / strips / pieces % v.c, n = i / strips / pieces / v.c, o = i % strips * p.rows;
-            const int64_t end = gemm_min(o + p.rows, v.ax[1].out), first = i / strips % pieces * POOL_PIECE;
+            const int64_t end = gg_min(o + p.rows, v.ax[1].out), first = i / strips % pieces * POOL_PIECE;
             const char *x = (const char *)q.x->data + (size_t)c * v.nb_c + (size_t)n * v.nb_n;
             char *y = (char *)dst->data + (size_t)c * dst->nb[2] + (size_t)n * v.to_n + (size_t)first * v.to[0];
-            part.ax[0].out = gemm_min(v.ax[0].out - first, POOL_PIECE);
-            part.ax[0].base = v.ax[0].base + first * v.ax[0].step, p.low[0] = low + first * v.ax[0].step;
+            part.ax[0].out = gg_min(v.ax[0].out - first, POOL_PIECE);
+            part.ax[0].base = v.ax[0].base + first * v.ax[0].stride, p.low[0] = low + first * v.ax[0].stride;
             if (wide) pool_windows(&q, &v, x, o, end, scale, y);
             else pool_strip(&q, &part, &p, x, o, end, scale + first, row, y);
         }
@@ -104,7 +104,7 @@ static int op_POOL_1D(const gg_work *w, ggml_tensor *dst) { return pool_forward(
 static int op_POOL_2D(const gg_work *w, ggml_tensor *dst) { return pool_forward(w, dst); }
 
 /* Which tap holds the first largest value of the window: numbers, as vectors. */
-static inline vi pool_argmax(const plane *p, int64_t o, int64_t i) {
+static inline vi pool_argmax(const channel_plane *p, int64_t o, int64_t i) {
     const int64_t taps = p->ax[0].taps * p->ax[1].taps;
     vf most = vf_set1(POOL_NOTHING);
     vi at = vi_set1(-1);
@@ -116,7 +116,7 @@ static inline vi pool_argmax(const plane *p, int64_t o, int64_t i) {
     return at;
 }
 /* Spreads a row of gradients over the windows, in `sum`; x (of the largest values) is laid out alike. */
-static void pool_spread(const plane *sum, const plane *x, int kind, int64_t o, int64_t n, const float *g) {
+static void pool_spread(const channel_plane *sum, const channel_plane *x, int kind, int64_t o, int64_t n, const float *g) {
     const int64_t taps = sum->ax[0].taps * sum->ax[1].taps;
     for (int64_t i = 0; i < n; i += VW) {
         const vf share = vf_load(g + i);
@@ -133,7 +133,7 @@ static int op_POOL_2D_BACK(const gg_work *w, ggml_tensor *dst) {
     const ggml_tensor *g = q.y, *f = dst->src[1];
     patches v = pool_view(&q);
     for (int i = 0; i < 2; i++) v.nb[i] = f->nb[i];
-    plane sum = plane_plan(&v, 0), x = sum;
+    channel_plane sum = plane_plan(&v, 0), x = sum;
     const bool max = q.kind == GGML_OP_POOL_MAX;
     const int64_t across = plane_round(v.ax[0].out);
     const size_t size = (size_t)across * 2 * sizeof(float);
@@ -144,7 +144,7 @@ static int op_POOL_2D_BACK(const gg_work *w, ggml_tensor *dst) {
     pool_scales(&q, &v, scale);
     memset(row, 0, (size_t)across * sizeof *row);
     int64_t i0, i1;
-    while (gg_next(w, v.c * v.n, 1, &i0, &i1))
+    while (gg_claim_chunk(w, v.c * v.n, 1, &i0, &i1))
         for (int64_t i = i0; i < i1; i++) {
             const int64_t c = i % v.c, n = i / v.c;
             const char *from = (const char *)g->data + (size_t)c * g->nb[2] + (size_t)n * g->nb[3];

@@ -232,7 +232,7 @@ static int seq_run(const gg_work *w, ggml_tensor *dst) {
     float *const own = gg_scratch((size_t)(room + (ssm ? z.tokens * VW : 0)) * sizeof *own), *const steps = own + room;
     if (!own) return no_memory(dst);
     int64_t known = -1;                                   /* the head that steps begin with */
-    for (int64_t u0, u1; gg_next(w, items * parts, 1, &u0, &u1);)
+    for (int64_t u0, u1; gg_claim_chunk(w, items * parts, 1, &u0, &u1);)
         for (int64_t u = u0; u < u1; u++) {
             const int64_t item = u / parts, part = u % parts;
             const int64_t j = blocks * part / parts * SEQ_PART, end = blocks * (part + 1) / parts * SEQ_PART;
@@ -274,7 +274,7 @@ static int op_SSM_CONV(const gg_work *w, ggml_tensor *dst) {
     float *const x = gg_scratch(size);
     if (!x) return no_memory(dst->src[0]);
     memset(x, 0, size);                                   /* lanes that have no channel stay 0 */
-    for (int64_t u0, u1; gg_next(w, blocks * dst->ne[2], 4096 / (length * VW + 1) + 1, &u0, &u1);)
+    for (int64_t u0, u1; gg_claim_chunk(w, blocks * dst->ne[2], 4096 / (length * VW + 1) + 1, &u0, &u1);)
         for (int64_t u = u0; u < u1; u++) {
             const int64_t c0 = u % blocks * VW;
             conv_channels(dst, c0, channels - c0 < VW ? channels - c0 : VW, u / blocks, x, x + length * VW);

@@ -180,7 +180,7 @@ static int op_RECURRENT_BACK(const gg_work *w, ggml_tensor *dst) {
     if (!seq_back_init(&q, dst, op)) return no_memory(dst);
     const gg_seq *z = &q.z;
     const seq_fill_fn fill = seq_fill(op);
-    for (int64_t u0, u1; gg_next(w, z->heads * z->seqs, 1, &u0, &u1);)
+    for (int64_t u0, u1; gg_claim_chunk(w, z->heads * z->seqs, 1, &u0, &u1);)
         for (int64_t u = u0; u < u1; u++) {
             q.h = u % z->heads, q.seq = u / z->heads;
             int64_t first;
@@ -216,7 +216,7 @@ static int op_SSM_CONV_BACK(const gg_work *w, ggml_tensor *dst) {
     const int64_t taps = c->ne[0], channels = c->ne[1], tokens = g->ne[1], seqs = g->ne[2];
     float *const dc = (float *)dst->data + x->ne[0] * channels * seqs;
     double sums[64];
-    for (int64_t c0, c1; gg_next(w, channels, 1, &c0, &c1);)
+    for (int64_t c0, c1; gg_claim_chunk(w, channels, 1, &c0, &c1);)
         for (int64_t ch = c0; ch < c1; ch++) {
             for (int64_t i0 = 0; i0 < taps; i0 += 64) {
                 const int64_t part = taps - i0 < 64 ? taps - i0 : 64;

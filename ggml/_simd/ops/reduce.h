@@ -11,7 +11,7 @@ static size_t parts_size(const ggml_tensor *t) { return (size_t)(gg_nrows(t) * r
 static void sum_parts(const gg_work *w, const ggml_tensor *t, double *parts) {
     const int64_t blocks = row_blocks(t), grain = t->ne[0] < SUM_BLOCK ? 4 * SUM_BLOCK / (t->ne[0] + 1) : 4;
     float tmp[SUM_BLOCK];
-    for (int64_t u0, u1; gg_next(w, gg_nrows(t) * blocks, grain, &u0, &u1);)
+    for (int64_t u0, u1; gg_claim_chunk(w, gg_nrows(t) * blocks, grain, &u0, &u1);)
         for (int64_t u = u0; u < u1; u++) {
             const row_index at = nth_row(t, u / blocks);
             const int64_t i0 = u % blocks * SUM_BLOCK, n = t->ne[0] - i0 < SUM_BLOCK ? t->ne[0] - i0 : SUM_BLOCK;
@@ -105,7 +105,7 @@ static int op_COUNT_EQUAL(const gg_work *w, ggml_tensor *dst) {
     const size_t sa = v[0].nb[0], sb = v[1].nb[0];
     const int64_t blocks = row_blocks(v);
     int64_t *counts = w->wdata, count = 0;
-    for (int64_t u0, u1; gg_next(w, gg_nrows(v) * blocks, 1, &u0, &u1);)
+    for (int64_t u0, u1; gg_claim_chunk(w, gg_nrows(v) * blocks, 1, &u0, &u1);)
         for (int64_t u = u0; u < u1; u++) {
             const row_index at = nth_row(v, u / blocks);
             const int64_t i0 = u % blocks * SUM_BLOCK, i1 = i0 + SUM_BLOCK < v->ne[0] ? i0 + SUM_BLOCK : v->ne[0];
@@ -207,7 +207,7 @@ static int op_REPEAT_BACK(const gg_work *w, ggml_tensor *dst) {
     const int64_t tiles = (n0 + tile - 1) / tile;
     size_t offset[BACK_ROWS];
     const int few = back_offsets(dst, offset);
-    for (int64_t u0, u1; gg_next(w, gg_nrows(dst) * tiles, few ? 1 + 4096 / (n0 * few) : 1, &u0, &u1);)
+    for (int64_t u0, u1; gg_claim_chunk(w, gg_nrows(dst) * tiles, few ? 1 + 4096 / (n0 * few) : 1, &u0, &u1);)
         for (int64_t u = u0; u < u1; u++) {
             const row_index at = nth_row(dst, u / tiles);
             const int64_t i0 = u % tiles * tile, n = n0 - i0 < tile ? n0 - i0 : tile;

@@ -99,7 +99,7 @@ static int op_UPSCALE(const gg_work *w, ggml_tensor *dst) {
         !row_box(w->kernels, &store, dst->type, (ptrdiff_t)dst->nb[0], GGML_TYPE_F32, 4, n))
         return no_conversion(dst, a->type, dst->type);
     for (int64_t i = 0; i < n; i++) scale_taps(&x, i, ix + i * x.taps, wx + i * x.taps);
-    while (gg_next(w, gg_nrows(dst), 1 + 1024 / n, &r0, &r1))
+    while (gg_claim_chunk(w, gg_nrows(dst), 1 + 1024 / n, &r0, &r1))
         for (int64_t r = r0; r < r1; r++) {
             const row_index at = nth_row(dst, r);
             const char *s = gg_row_ptr(a, 0, nearest(&z, at.i2), nearest(&v, at.i3));
@@ -152,7 +152,7 @@ static int op_UPSCALE_BACK(const gg_work *w, ggml_tensor *dst) {
         return no_conversion(dst, g->type, dst->type);
     for (int64_t i = 0; i < n; i++) scale_taps(&x, i, ix + i * x.taps, wx + i * x.taps);
     for (int64_t i = 0; i < g->ne[1]; i++) scale_taps(&y, i, iy + i * y.taps, wy + i * y.taps);
-    while (gg_next(w, gg_nrows(dst), 1 + 1024 / (n + ny + 1), &r0, &r1))
+    while (gg_claim_chunk(w, gg_nrows(dst), 1 + 1024 / (n + ny + 1), &r0, &r1))
         for (int64_t r = r0; r < r1; r++) {
             const row_index at = nth_row(dst, r);
             memset(sum, 0, (size_t)n * sizeof *sum);

@@ -187,7 +187,7 @@ static int op_ROPE_FACTORS_BACK(const gg_work *w, ggml_tensor *dst) {
     double *const parts = w->wdata;
     rope p;
     const bool ok = rope_make(&p, dst, dst->src[1], dst->src[3]);
-    for (int64_t i0, i1; ok && gg_next(w, ROPE_PARTS, 1, &i0, &i1);)
+    for (int64_t i0, i1; ok && gg_claim_chunk(w, ROPE_PARTS, 1, &i0, &i1);)
         for (; i0 < i1; i0++) rope_part(&p, dst, i0, sign, parts + 2 * i0 * n, parts + (2 * i0 + 1) * n);
     gg_barrier(w);                                       /* also without memory: the others wait */
     if (!ok) return no_memory(dst);

@@ -14,6 +14,7 @@
 enum { GG_TILE = 1024 };   /* elements to convert at a time: three tiles stay in the first-level cache */
 
 /* ---- n elements of a type that is not quantised, `stride` bytes from one to the next, to f32 and back ------------- */
+/* Not inlined: there are many callers, and a call costs little beside a row. */
 /* C casts where they are defined, the nearest bound beyond, 0 for NaN. */
 static inline int64_t gg_f32_to_int(float v, float lo, float hi, int64_t min, int64_t max) {
     return v != v ? 0 : v <= lo ? min : v >= hi ? max : (int64_t)v;
@@ -37,7 +38,7 @@ static inline int64_t gg_f32_to_int(float v, float lo, float hi, int64_t min, in
     }                                                                                               \
     break
 
-static inline void gg_to_floats(int type, const char *p, size_t stride, int64_t n, float *y) {
+static __attribute__((noinline)) void gg_to_floats(int type, const char *p, size_t stride, int64_t n, float *y) {
     GG_PACKED(F16, vf_store(y + i, vf_load_f16(h + i)), vf_storen(y + i, vf_load_f16n(h + i, m), m))
     GG_PACKED(BF16, vf_store(y + i, vf_load_bf16(h + i)), vf_storen(y + i, vf_load_bf16n(h + i, m), m))
     switch (type) {
@@ -61,7 +62,7 @@ static inline void gg_to_floats(int type, const char *p, size_t stride, int64_t 
     }                                                                                               \
     break
 
-static inline void gg_from_floats(int type, const float *x, int64_t n, char *p, size_t stride) {
+static __attribute__((noinline)) void gg_from_floats(int type, const float *x, int64_t n, char *p, size_t stride) {
     GG_PACKED(F16, vf_store_f16(h + i, vf_load(x + i)), vf_store_f16n(h + i, vf_loadn(x + i, m), m))
     GG_PACKED(BF16, vf_store_bf16(h + i, vf_load(x + i)), vf_store_bf16n(h + i, vf_loadn(x + i, m), m))
     switch (type) {
@@ -93,8 +94,9 @@ static inline void gg_any_from_floats(const gg_kernels *k, int type, const float
     else for (int64_t i = 0; i < n; i += blck, p += stride) k->from_f32[type](x + i, p, blck);
 }
 
-/* Asks for what a loop over memory will want soon: loads that cross lines keep the processor from doing that itself. */
-static inline void gg_ahead(const float *p) { __builtin_prefetch(p + 4096); }
+/* Prefetches 16 KiB ahead in a loop over floats: loads that cross cache lines keep the hardware from doing so. */
+enum { PREFETCH_FLOATS = 4096 };
+static inline void prefetch_floats(const float *p) { __builtin_prefetch(p + PREFETCH_FLOATS); }
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 /* Rows can be read and written in place as f32. */
@@ -206,8 +208,8 @@ static inline void gg_put(float *y, vf v, bool stream) { if (stream) vf_stream(y
         memcpy(k, params, sizeof k);                                                                 \
         for (; i + 4 * VW <= n; i += 4 * VW) {                                                       \
             for (int j = 0; stream && j < 4 * VW; j += 16) {                                         \
-                gg_ahead(a + i + j);                                                                 \
-                if (SOURCES > 1) gg_ahead(b + i + j);                                                \
+                prefetch_floats(a + i + j);                                                                 \
+                if (SOURCES > 1) prefetch_floats(b + i + j);                                                \
             }                                                                                        \
             const vf v0 = ONE(NAME, i, VW), v1 = ONE(NAME, i + VW, VW);                              \
             const vf v2 = ONE(NAME, i + 2 * VW, VW), v3 = ONE(NAME, i + 3 * VW, VW);                 \
@@ -270,7 +272,7 @@ static inline int gg_map(const gg_work *w, const ggml_tensor *node, ggml_tensor 
     for (int i = n_out; i < n && ne0 > 1; i++)
         if ((ready[i] = gg_nelements(&v[i]) == 1))
             p[i] = (float *)gg_row_repeat(w->kernels, &v[i], ne0, 0, 0, 0, 0, ne0 < tile ? ne0 : tile, tmp[i]);
-    while (gg_next(w, tiles * gg_nrows(&v[0]), grain, &u, &end)) {
+    while (gg_claim_chunk(w, tiles * gg_nrows(&v[0]), grain, &u, &end)) {
         int64_t at = -shift, i1 = 0, i2 = 0, i3 = 0;
         if (u > 0) {
             const int64_t row = u / tiles;

@@ -78,7 +78,7 @@ static double row_largest(const row_part *p, double x) {
         }                                                                                          \
         return p_->shared ? row_total(p_, 0) : total_;                                             \
     }
-ROW_SUM(sum_scaled, (k == VW ? gg_ahead(x + i) : (void)0, vf_mul(ld(x + i, k), vf_set1(scale))), const float *x,
+ROW_SUM(sum_scaled, (k == VW ? prefetch_floats(x + i) : (void)0, vf_mul(ld(x + i, k), vf_set1(scale))), const float *x,
         float scale)
 ROW_SUM(dot_rows, vf_mul(ld(x + i, k), ld(y + i, k)), const float *x, const float *y)
 
@@ -101,7 +101,7 @@ static float max_abs_row(const row_part *p, const float *x) {
 /* ---- rows ------------------------------------------------------------------------------------------------------ */
 /* r indexes t->ne[1..3]: `for EACH_ROW(w, t, r)` shares the rows out to the threads. */
 #define EACH_ROW(w, t, r)                                                                          \
-    (int64_t r##_0, r##_1; gg_next(w, gg_nrows(t), row_grain((t)->ne[0]), &r##_0, &r##_1);)        \
+    (int64_t r##_0, r##_1; gg_claim_chunk(w, gg_nrows(t), row_grain((t)->ne[0]), &r##_0, &r##_1);)        \
         for (int64_t r = r##_0; r < r##_1; r++)
 /* The same for rows of which each thread may have a part: then all threads go over all rows. */
 #define EACH_ROW_PART(w, p, t, r)                                                                  \
@@ -110,7 +110,7 @@ static float max_abs_row(const row_part *p, const float *x) {
 static inline int64_t row_grain(int64_t ne0) { return ne0 < 4096 ? 4096 / (ne0 + 1) + 1 : 1; }
 
 static inline bool row_next(const gg_work *w, const row_part *p, int64_t rows, int64_t *r0, int64_t *r1) {
-    if (!p->shared) return gg_next(w, rows, row_grain(p->n), r0, r1);
+    if (!p->shared) return gg_claim_chunk(w, rows, row_grain(p->n), r0, r1);
     const bool first = *r0 < 0;
     *r0 = 0, *r1 = rows;
     return first;

@@ -28,7 +28,7 @@ static void acc_view(const gg_work *w, ggml_tensor *dst, const ggml_tensor *b, c
     int64_t r0, r1;
     char *d = (char *)dst->data + dst->op_params[3];
     row_box(w->kernels, &row, GGML_TYPE_F32, sizeof(float), b->type, (ptrdiff_t)b->nb[0], b->ne[0]);
-    while (gg_next(w, gg_nrows(b), 1 + 4096 / b->ne[0], &r0, &r1))
+    while (gg_claim_chunk(w, gg_nrows(b), 1 + 4096 / b->ne[0], &r0, &r1))
         for (int64_t r = r0; r < r1; r++)
             row_add(&row, d + row_offset(b, nb, r), (ptrdiff_t)nb[0],
                     (const char *)b->data + row_offset(b, b->nb, r), b->ne[0]);
@@ -38,7 +38,7 @@ static int update_view(const gg_work *w, ggml_tensor *dst, bool add) {
     const int32_t *p = dst->op_params;
     const size_t nb[4] = {(size_t)gg_types[dst->type].bytes, (size_t)p[0], (size_t)p[1], (size_t)p[2]};
     if (dst->data != a->data) {
-        /* by thread, not gg_next: its counter is for the view */
+        /* by thread, not gg_claim_chunk: its counter is for the view */
         box c;
         box_types(w->kernels, &c, dst->type, a->type);
         c.dst = dst->data, c.src = a->data;

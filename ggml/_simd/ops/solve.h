@@ -159,7 +159,7 @@ static void solve_few_all(const gg_work *w, ggml_tensor *dst) {
     float *const rest = together ? w->wdata : own;
     gg_work alone = *w;
     alone.ith = 0, alone.nth = 1;
-    for (int64_t u0 = 0, u1 = systems; together || gg_next(w, systems, 1, &u0, &u1);) {
+    for (int64_t u0 = 0, u1 = systems; together || gg_claim_chunk(w, systems, 1, &u0, &u1);) {
         for (int64_t u = u0; u < u1; u++)
             solve_few(together ? w : &alone, dst, (row_index){0, u % dst->ne[2], u / dst->ne[2]}, rest, x, x + m * n);
         if (together) break;
@@ -173,7 +173,7 @@ static int op_SOLVE_TRI(const gg_work *w, ggml_tensor *dst) {
     const int64_t tiles = (cols + width - 1) / width;
     float *x = gg_scratch((size_t)(n * TRI_COLS + n) * sizeof *x);
     if (!x) return no_memory(dst);
-    for (int64_t u0, u1; gg_next(w, tiles * systems, 1, &u0, &u1);)
+    for (int64_t u0, u1; gg_claim_chunk(w, tiles * systems, 1, &u0, &u1);)
         for (int64_t u = u0; u < u1; u++) {
             const int64_t c = u % tiles * width, item = u / tiles;
             const row_index at = {0, item % dst->ne[2], item / dst->ne[2]};

@@ -14,10 +14,10 @@ static int op_TRI(const gg_work *w, ggml_tensor *dst) {
     box b;
     int64_t r0, r1;
     row_box(w->kernels, &b, dst->type, (ptrdiff_t)dst->nb[0], a->type, (ptrdiff_t)a->nb[0], n);
-    while (gg_next(w, gg_nrows(dst), 1 + 4096 / n, &r0, &r1))
+    while (gg_claim_chunk(w, gg_nrows(dst), 1 + 4096 / n, &r0, &r1))
         for (int64_t r = r0; r < r1; r++) {
             const row_index at = nth_row(dst, r);
-            const int64_t cut = min64(n, at.i1 + (kind == TRI_UPPER || kind == TRI_LOWER_DIAG));
+            const int64_t cut = gg_min(n, at.i1 + (kind == TRI_UPPER || kind == TRI_LOWER_DIAG));
             const bool upper = kind == TRI_UPPER_DIAG || kind == TRI_UPPER;
             const int64_t lo = upper ? cut : 0, hi = upper ? n : cut;
             char *d = gg_row_ptr(dst, at.i1, at.i2, at.i3);
@@ -31,7 +31,7 @@ static int op_DIAG(const gg_work *w, ggml_tensor *dst) {
     const ggml_tensor *a = dst->src[0];
     const ptrdiff_t dx = (ptrdiff_t)dst->nb[0], unit = gg_types[dst->type].bytes;
     int64_t r0, r1;
-    while (gg_next(w, gg_nrows(dst), 1 + 4096 / dst->ne[0], &r0, &r1))
+    while (gg_claim_chunk(w, gg_nrows(dst), 1 + 4096 / dst->ne[0], &r0, &r1))
         for (int64_t r = r0; r < r1; r++) {
             const row_index at = nth_row(dst, r);
             char *d = gg_row_ptr(dst, at.i1, at.i2, at.i3);

@@ -13,10 +13,10 @@ static inline int rows_from(const gg_work *w, ggml_tensor *dst, row_source from)
     box b;
     int64_t r, r1;
     row_box(w->kernels, &b, dst->type, (ptrdiff_t)dst->nb[0], a->type, (ptrdiff_t)a->nb[0], ne0);
-    while (gg_next(w, gg_nrows(dst), 1 + 4096 / ne0, &r, &r1))
+    while (gg_claim_chunk(w, gg_nrows(dst), 1 + 4096 / ne0, &r, &r1))
         for (row_index at = nth_row(dst, r); r < r1;) {
             const row_run s = from(dst, at);
-            const int64_t n = min64(s.n, r1 - r);
+            const int64_t n = gg_min(s.n, r1 - r);
             const ptrdiff_t dy = (ptrdiff_t)dst->nb[1];
             const bool one = dy == ne0 * b.d[0] && s.step == ne0 * b.s[0];      /* they make one long row */
             char *d = gg_row_ptr(dst, at.i1, at.i2, at.i3);
@@ -34,13 +34,13 @@ static inline row_run window_of(const ggml_tensor *t, row_index at) {
     const int64_t across = t->op_params[0], w = t->op_params[2];
     const int64_t x = at.i3 % across * w + at.i1, y = at.i3 / across * w + at.i2;
     if (x >= a->ne[1] || y >= a->ne[2]) return (row_run){NULL, 0, w - at.i1};
-    return (row_run){gg_row_ptr(a, x, y, 0), (ptrdiff_t)a->nb[1], min64(w - at.i1, a->ne[1] - x)};
+    return (row_run){gg_row_ptr(a, x, y, 0), (ptrdiff_t)a->nb[1], gg_min(w - at.i1, a->ne[1] - x)};
 }
 static inline row_run pixel_of(const ggml_tensor *t, row_index at) {
     const ggml_tensor *a = t->src[0];
-    const int64_t w = t->op_params[0], across = ceil_div(t->ne[1], w), x = at.i1 % w;
+    const int64_t w = t->op_params[0], across = gg_ceil_div(t->ne[1], w), x = at.i1 % w;
     return (row_run){gg_row_ptr(a, x, at.i2 % w, at.i2 / w * across + at.i1 / w), (ptrdiff_t)a->nb[1],
-                     min64(w - x, t->ne[1] - at.i1)};
+                     gg_min(w - x, t->ne[1] - at.i1)};
 }
 static inline row_run distance_of(const ggml_tensor *t, row_index at) {
     const ggml_tensor *a = t->src[0];
@@ -56,7 +56,7 @@ static int op_ADD_REL_POS(const gg_work *w, ggml_tensor *dst) {
     const float *a = dst->src[0]->data, *pw = dst->src[1]->data, *ph = dst->src[2]->data;
     float *y = dst->data;
     int64_t i0, i1;
-    while (gg_next(w, gg_nrows(dst) * n, 1 + 4096 / n, &i0, &i1))
+    while (gg_claim_chunk(w, gg_nrows(dst) * n, 1 + 4096 / n, &i0, &i1))
         for (int64_t i = i0; i < i1; i++) {
             const float *x = a + i * n, *px = pw + i / n * n;
             const vf h = vf_set1(ph[i]);

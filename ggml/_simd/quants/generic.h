@@ -58,7 +58,7 @@ INLINED char *store_ints(char *p, int j, int group, vb q, int signed_by, bool mi
 
 /* Prefetches for dot products. Types of fewer than 6 bits an element are limited by arithmetic and need none. */
 INLINED void prefetch(const char *b, int bytes, int elements) {
-    for (int i = 0; 8 * bytes > 6 * elements && i < bytes; i += 64) __builtin_prefetch(b + GG_AHEAD + i);
+    for (int i = 0; 8 * bytes > 6 * elements && i < bytes; i += 64) __builtin_prefetch(b + GG_PREFETCH_BYTES + i);
 }
 
 /* ---- small types: blocks of 32, 64 and 128 elements, a float scale for each 16 elements -------------------------- */

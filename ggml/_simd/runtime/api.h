@@ -38,7 +38,7 @@
     X(void, stop, (gg_call *call, int status))                                                                         \
     X(int, default_threads, (void))                                                                                    \
     X(void, parallel_for, (int n_threads, int64_t n, void (*body)(void *data, int64_t i), void *data))                 \
-    /* dispatch.h, traits.h, quants */                                                                                 \
+    /* dispatch.h, traits.h, quantize.h, rows.h */                                                                        \
     X(const gg_kernels *, isa_active, (void))                                                                          \
     X(const ggml_type_traits *, type_traits, (int type))                                                               \
     X(const ggml_type_traits_cpu *, type_traits_cpu, (int type))                                                       \

@@ -142,7 +142,7 @@ void gg_barrier(const gg_work *w) {
 /* Each thread has pieces of its own, one after the other, so that it meets in its cache what it wrote or read before; one
  * that is through with them takes others, from the end. A bit a piece; beyond 64 pieces they go to who comes first. */
 static inline uint64_t gg_bits(int n) { return n < 64 ? ((uint64_t)1 << n) - 1 : ~(uint64_t)0; }   /* the lowest n */
-bool gg_next(const gg_work *w, int64_t n, int64_t grain, int64_t *i0, int64_t *i1) {
+bool gg_claim_chunk(const gg_work *w, int64_t n, int64_t grain, int64_t *i0, int64_t *i1) {
     if (w->nth == 1) {              /* small nodes run like that: no divisions, no locked instruction */
         const bool first = !atomic_load_explicit(w->chunk, memory_order_relaxed);
         atomic_store_explicit(w->chunk, 1, memory_order_relaxed);

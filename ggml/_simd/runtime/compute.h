@@ -15,7 +15,7 @@ typedef struct gg_call {            /* one compute call; the caller fills the fi
     /* out */
     int status, failed;             /* ggml_status; index of the node that failed, or -1 */
     char message[256];              /* why it failed, may be empty */
-    void *exception;                /* set by gg_park: the Python exception of a callback */
+    void *exception;                /* the Python exception of a callback */
     ggml_tensor last;               /* the last node as it was: where it is a custom one, its callback may write into it */
 } gg_call;
 

@@ -156,6 +156,11 @@ static inline bool gg_is_int(int type) {
 #undef TYPE
 }
 
+/* ---- integers ----------------------------------------------------------------------------------------------------- */
+static inline int64_t gg_min(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline int64_t gg_max(int64_t a, int64_t b) { return a > b ? a : b; }
+static inline int64_t gg_ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
 /* ---- sizes, with overflow checks --------------------------------------------------------------------------------- */
 static inline bool gg_mul(size_t a, size_t b, size_t *out) { return !__builtin_mul_overflow(a, b, out); }
 static inline bool gg_add(size_t a, size_t b, size_t *out) { return !__builtin_add_overflow(a, b, out); }

@@ -35,7 +35,7 @@ typedef void (*gg_dot_fn)(int64_t n, float *s, const void *x, const void *y);
  * many rows: GG_LAYOUT_BYTES for 32 elements, at a multiple of 64 (quants/generic.h). */
 typedef void (*gg_lay_out_fn)(const void *row, void *laid_out, int64_t n);
 enum { GG_LAYOUT_BYTES = 44 };
-enum { GG_AHEAD = 4096 };       /* bytes that kernels prefetch ahead: hardware prefetchers stop at the end of a page */
+enum { GG_PREFETCH_BYTES = 4096 };       /* bytes that kernels prefetch ahead: hardware prefetchers stop at the end of a page */
 /* How a packed row is unpacked for products of integers. unpack writes for each `group` elements their codes q, one byte
  * each, a float scale d and, if the type has minima, a float m: element = d (q - bias) - m. If scale_group is not 0 it
  * writes blocks of 256 elements instead (gemm/int8_blocks.h), with scales and minima for each `group` elements. */
@@ -65,7 +65,7 @@ void *gg_scratch(size_t bytes);                    /* this thread's own memory, 
 int gg_fail(const ggml_tensor *node, const char *fmt, ...) __attribute__((format(printf, 2, 3)));  /* returns GGML_STATUS_FAILED */
 
 /* The next piece of [0, n) for this thread, at least `grain` long but for the last; false when nothing is left:
- * int64_t i0, i1; while (gg_next(w, n, grain, &i0, &i1)) { ... i0..i1 ... } */
-bool gg_next(const gg_work *w, int64_t n, int64_t grain, int64_t *i0, int64_t *i1);
+ * int64_t i0, i1; while (gg_claim_chunk(w, n, grain, &i0, &i1)) { ... i0..i1 ... } */
+bool gg_claim_chunk(const gg_work *w, int64_t n, int64_t grain, int64_t *i0, int64_t *i1);
 
 #endif

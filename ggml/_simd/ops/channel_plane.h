@@ -1,8 +1,8 @@
 /* Rows of one plane (a channel of an image), copied so that windows are easy: padded, and with the elements that
  * neighbouring outputs look at side by side. With a step of 2 a row holds its even elements, then its odd ones; what
  * tap t of outputs o, o+1 ... looks at is then one piece of it. */
-#ifndef GG_OPS_PLANE_H
-#define GG_OPS_PLANE_H
+#ifndef GG_OPS_CHANNEL_PLANE_H
+#define GG_OPS_CHANNEL_PLANE_H
 #include "patches.h"
 
 enum {
@@ -10,84 +10,81 @@ enum {
     PLANE_ROWS = 8,                 /* of outputs that are worth a part */
 };
 
-typedef struct plane {
+typedef struct channel_plane {
     const patch_axis *ax;           /* two of them: within a row, and from row to row */
     int64_t low[2];                 /* the first element that output 0 looks at */
     int64_t columns, width;         /* floats for each remainder by the step; floats of a row */
     int64_t rows, height;           /* outputs (rows of them) to work on at a time; rows of the copy for that */
     int64_t *tap;                   /* where tap t looks, from where output 0 begins */
     float *data;
-} plane;
+} channel_plane;
 
-static inline int64_t plane_reach(const patch_axis *ax) {   /* from the first tap to the last */
-    return ax->taps ? (ax->taps - 1) * (ax->inc < 0 ? -ax->inc : ax->inc) : 0;
-}
 static inline int64_t plane_round(int64_t n) { return (n + VW - 1) / VW * VW; }
 
 /* How to lay it out, for as many rows of outputs at a time as fit in PLANE_FLOATS and `parts` ask for (0: for all). */
-static plane plane_plan(const patches *v, int64_t parts) {
-    plane p = {.ax = v->ax};
+static channel_plane plane_plan(const patches *v, int64_t parts) {
+    channel_plane p = {.ax = v->ax};
     for (int i = 0; i < 2; i++) {
         const patch_axis *ax = &v->ax[i];
-        p.low[i] = ax->base + (ax->inc < 0 ? -plane_reach(ax) : 0);
+        p.low[i] = ax->base + (ax->dilation < 0 ? -patch_extent(ax) : 0);
     }
-    const int64_t reach = plane_reach(&v->ax[1]), step = v->ax[1].step;
-    p.columns = plane_round(v->ax[0].out) + plane_reach(&v->ax[0]) / v->ax[0].step + 1;
-    p.width = p.columns * v->ax[0].step;
-    const int64_t fit = (PLANE_FLOATS / p.width - reach - 1) / step + 1;
-    p.rows = gemm_max(v->ax[1].out, 1);
-    if (parts) p.rows = gemm_max(1, gemm_min(fit, gemm_max(gemm_ceil(p.rows, parts), gemm_min(p.rows, PLANE_ROWS))));
-    p.height = (p.rows - 1) * step + reach + 1;
+    const int64_t extent = patch_extent(&v->ax[1]), step = v->ax[1].stride;
+    p.columns = plane_round(v->ax[0].out) + patch_extent(&v->ax[0]) / v->ax[0].stride + 1;
+    p.width = p.columns * v->ax[0].stride;
+    const int64_t fit = (PLANE_FLOATS / p.width - extent - 1) / step + 1;
+    p.rows = gg_max(v->ax[1].out, 1);
+    if (parts) p.rows = gg_max(1, gg_min(fit, gg_max(gg_ceil_div(p.rows, parts), gg_min(p.rows, PLANE_ROWS))));
+    p.height = (p.rows - 1) * step + extent + 1;
     return p;
 }
 /* Into how many parts to cut each of n planes, so that all threads have some. */
 static inline int64_t plane_parts(const gg_work *w, int64_t n) {
-    return w->nth > 1 && n > 0 && n < 4 * w->nth ? gemm_ceil(4 * w->nth, n) : 1;
+    return w->nth > 1 && n > 0 && n < 4 * w->nth ? gg_ceil_div(4 * w->nth, n) : 1;
 }
 /* How many strips of p.rows that makes. */
-static inline int64_t plane_strips(const plane *p) { return gemm_ceil(p->ax[1].out, p->rows); }
-static inline size_t plane_taps(const plane *p) { return (size_t)(p->ax[0].taps * p->ax[1].taps); }
+static inline int64_t plane_strips(const channel_plane *p) { return gg_ceil_div(p->ax[1].out, p->rows); }
+static inline size_t plane_taps(const channel_plane *p) { return (size_t)(p->ax[0].taps * p->ax[1].taps); }
 static inline size_t plane_lines(size_t bytes) { return (bytes + 63) / 64 * 64; }
-static inline size_t plane_size(const plane *p) {
+static inline size_t plane_size(const channel_plane *p) {
     return plane_lines((size_t)(p->height * p->width) * sizeof(float)) + plane_lines(plane_taps(p) * sizeof(int64_t));
 }
 /* Puts it into memory of plane_size bytes; returns what lies behind. */
-static char *plane_place(plane *p, char *memory) {
+static char *plane_place(channel_plane *p, char *memory) {
     const patch_axis *ax = p->ax;
     p->tap = (int64_t *)memory;
     p->data = (float *)(memory + plane_lines(plane_taps(p) * sizeof(int64_t)));
     for (int64_t t = 0; t < ax[0].taps * ax[1].taps; t++) {
-        const int64_t x = t % ax[0].taps * ax[0].inc + ax[0].base - p->low[0];
-        const int64_t y = t / ax[0].taps * ax[1].inc + ax[1].base - p->low[1];
-        p->tap[t] = y * p->width + x % ax[0].step * p->columns + x / ax[0].step;
+        const int64_t x = t % ax[0].taps * ax[0].dilation + ax[0].base - p->low[0];
+        const int64_t y = t / ax[0].taps * ax[1].dilation + ax[1].base - p->low[1];
+        p->tap[t] = y * p->width + x % ax[0].stride * p->columns + x / ax[0].stride;
     }
     return memory + plane_size(p);
 }
 /* What tap t of the outputs in row o (counted from the first of the copy) looks at. */
-static inline float *plane_at(const plane *p, int64_t o, int64_t t) {
-    return p->data + o * p->ax[1].step * p->width + p->tap[t];
+static inline float *plane_at(const channel_plane *p, int64_t o, int64_t t) {
+    return p->data + o * p->ax[1].stride * p->width + p->tap[t];
 }
 /* Fills it for `rows` rows of outputs from o on; `rest` is what lies outside. */
-static void plane_load(const plane *p, const patches *v, int type, const char *data, int64_t o, int64_t rows,
+static void plane_load(const channel_plane *p, const patches *v, int type, const char *data, int64_t o, int64_t rows,
                        float rest) {
     const patch_axis *ax = p->ax;
-    const int64_t first = p->low[1] + o * ax[1].step, height = (rows - 1) * ax[1].step + plane_reach(&ax[1]) + 1;
+    const int64_t first = p->low[1] + o * ax[1].stride, height = (rows - 1) * ax[1].stride + patch_extent(&ax[1]) + 1;
     for (int64_t r = 0; r < height; r++) {
         const int64_t y = first + r, in = y >= 0 && y < ax[1].in ? ax[0].in : 0;
         const char *row = in ? data + (size_t)y * v->nb[1] : data;
-        for (int64_t f = 0; f < ax[0].step; f++)
-            patch_row(type, row, v->nb[0], in, in ? p->low[0] + f : 0, ax[0].step, p->columns, rest,
+        for (int64_t f = 0; f < ax[0].stride; f++)
+            patch_row(type, row, v->nb[0], in, in ? p->low[0] + f : 0, ax[0].stride, p->columns, rest,
                       p->data + r * p->width + f * p->columns);
     }
 }
 /* The way back: the copy, which holds all rows, to the plane it is of; 0 where no window looks. */
-static void plane_store(const plane *p, float *y, size_t nb1) {
+static void plane_store(const channel_plane *p, float *y, size_t nb1) {
     const patch_axis *ax = p->ax;
     for (int64_t r = 0; r < ax[1].in; r++, y = (float *)((char *)y + nb1)) {
         const int64_t from = r - p->low[1];
         memset(y, 0, (size_t)ax[0].in * sizeof *y);
-        for (int64_t f = 0; f < ax[0].step && from >= 0 && from < p->height; f++) {
-            const int64_t x = p->low[0] + f, step = ax[0].step;
+        for (int64_t f = 0; f < ax[0].stride && from >= 0 && from < p->height; f++) {
+            const int64_t x = p->low[0] + f, step = ax[0].stride;
             const patch_range in = patch_inside(ax[0].in, x, step, p->columns);
             const float *s = p->data + from * p->width + f * p->columns;
             for (int64_t i = in.lo; i < in.hi; i++) y[x + i * step] = s[i];
@@ -95,7 +92,7 @@ static void plane_store(const plane *p, float *y, size_t nb1) {
     }
 }
 /* Scratch memory for a plane, and `more` bytes behind it. */
-static char *plane_scratch(plane *p, size_t more) {
+static char *plane_scratch(channel_plane *p, size_t more) {
     char *memory = gg_scratch(plane_size(p) + more);
     return memory ? plane_place(p, memory) : NULL;
 }

@@ -1,0 +1,117 @@
+"""Checks rules of the source files that no other tool checks; prints `file:line: reason` for each violation.
+
+- A line has at most 120 columns, and a file at most 1,500 lines. Generated files, which say so in their first lines,
+  are excepted.
+- No Cython module writes the number of an operation or a type: the numbers stand in ggml/_simd/tables, from which the
+  names are generated.
+
+    python scripts/check_sources.py [FOLDER]
+
+The exit status is 1 if a rule is violated. FOLDER is the root of a source tree, by default that of this script.
+"""
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDERS = ("ggml", "tests", "scripts", "examples", "benchmarks", "fuzz", "docs")
+SUFFIXES = (".py", ".pyx", ".pxd", ".c", ".h")
+COLUMNS, LINES = 120, 1500
+GENERATED = re.compile(r"\b(generated|written) by \S*(Cython|scripts/|setup\.py)", re.IGNORECASE)
+PREFIX = re.compile(r"^GGML_(OP|UNARY_OP|GLU_OP|TYPE)_")
+
+Violation = tuple[int, str]  # line number, reason
+
+
+def sources(root: Path) -> Iterator[Path]:
+    """The source files of a tree that were written by hand."""
+    paths = [*root.glob("*"), *(path for folder in FOLDERS for path in (root / folder).rglob("*"))]
+    for path in sorted(paths):
+        if path.suffix in SUFFIXES and path.is_file():
+            with path.open(encoding="utf-8") as file:
+                head = "".join(line for line, _ in zip(file, range(5)))
+            if not GENERATED.search(head):
+                yield path
+
+
+def table_numbers(root: Path) -> dict[str, set[str]]:
+    """The numbers of each name in the tables of operations, unary and GLU operations, and types."""
+    numbers: dict[str, set[str]] = {}
+    for table in sorted((root / "ggml" / "_simd" / "tables").glob("*.h")):
+        for number, name in re.findall(r"^[A-Z_]+\(\s*(\d+),\s*(\w+)", table.read_text(encoding="utf-8"), re.M):
+            numbers.setdefault(name, set()).add(number)
+    return numbers
+
+
+def long_lines(text: str) -> Iterator[Violation]:
+    for i, line in enumerate(text.splitlines(), 1):
+        if len(line) > COLUMNS:
+            yield i, f"the line has {len(line)} columns: at most {COLUMNS}"
+
+
+def long_file(text: str) -> Iterator[Violation]:
+    count = len(text.splitlines())
+    if count > LINES:
+        yield count, f"the file has {count} lines: at most {LINES}"
+
+
+def enum_members(text: str) -> Iterator[tuple[int, str, str]]:
+    """(line, name, number) of the members with numbers of the enums that a Cython module defines itself."""
+    indent = None  # of the current enum
+    for i, line in enumerate(text.splitlines(), 1):
+        code = line.split("#")[0]
+        if not code.strip():
+            continue
+        depth = len(code) - len(code.lstrip())
+        if start := re.match(r"\s*(?:cdef|cpdef)\s+enum\b[^:]*:(.*)", code):
+            indent, members = depth, start[1]
+        elif indent is not None and depth > indent:
+            members = code
+        else:
+            indent = None
+            continue
+        for name, number in re.findall(r"(\w+)\s*=\s*(\d+)\b", members):
+            yield i, name, number
+
+
+def written_numbers(text: str, numbers: dict[str, set[str]]) -> Iterator[Violation]:
+    """Numbers of operations and types in a Cython module: members of enums, and numbers compared with `.op`.
+
+    A member of another enumeration may have the name of a type (GGUF's own types do) if its number differs.
+    """
+    for i, name, number in enum_members(text):
+        plain = PREFIX.sub("", name).removesuffix("_OP")
+        if plain in numbers and (plain != name or number in numbers[plain]):
+            yield i, f"{name} = {number} repeats a number of the tables: cimport its name"
+    for i, line in enumerate(text.splitlines(), 1):
+        code = line.split("#")[0]
+        compared = r"(?:[<>=!]=|[<>]|\bin\b)"
+        if re.search(rf"\.op\s*{compared}\s*\(?\s*\d", code) or re.search(
+            rf"\b\d+\s*{compared}\s*[\w.\[\]]*\.op\b", code
+        ):
+            yield i, "the number of an operation is compared with .op: cimport its name"
+
+
+def violations(root: Path) -> Iterator[str]:
+    """The violations of all rules in a tree, each as `file:line: reason`."""
+    numbers = table_numbers(root)
+    for path in sources(root):
+        text = path.read_text(encoding="utf-8")
+        found = [*long_lines(text), *long_file(text)]
+        if path.suffix == ".pyx":
+            found += written_numbers(text, numbers)
+        for line, reason in sorted(found):
+            yield f"{path.relative_to(root).as_posix()}:{line}: {reason}"
+
+
+def main() -> int:
+    root = Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else ROOT
+    found = list(violations(root))
+    print(*found, sep="\n", end="\n" if found else "")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
