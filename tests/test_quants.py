@@ -434,11 +434,11 @@ def spread(a, b):
     return np.repeat(np.repeat(a, b.shape[0] // a.shape[0], 0), b.shape[1] // a.shape[1], 1)
 
 
-def rounded_by_partner(type, b):
+def rounded_to_activation(type, b):
     """Vectors as a product with few of them rounds them: to the activation type of the dot product."""
-    partner = ggml.ggml_get_type_traits_cpu(type_id(type)).contents.vec_dot_type
-    name = ggml.ggml_type_name(partner).decode().upper()
-    if name == "F32" or b.shape[-1] % ggml.ggml_blck_size(partner):
+    activation = ggml.ggml_get_type_traits_cpu(type_id(type)).contents.vec_dot_type
+    name = ggml.ggml_type_name(activation).decode().upper()
+    if name == "F32" or b.shape[-1] % ggml.ggml_blck_size(activation):
         return b
     return decode(name, quantise(name, b), b.size).reshape(b.shape).astype(float)
 

@@ -35,9 +35,10 @@ typedef void (*gg_dot_fn)(int64_t n, float *s, const void *x, const void *y);
  * many rows: GG_LAYOUT_BYTES for 32 elements, at a multiple of 64 (quants/generic.h). */
 typedef void (*gg_lay_out_fn)(const void *row, void *laid_out, int64_t n);
 enum { GG_LAYOUT_BYTES = 44 };
-enum { GG_PREFETCH_BYTES = 4096 };       /* bytes that kernels prefetch ahead: hardware prefetchers stop at the end of a page */
-/* How a packed row is unpacked for products of integers. unpack writes for each `group` elements their codes q, one byte
- * each, a float scale d and, if the type has minima, a float m: element = d (q - bias) - m. If scale_group is not 0 it
+/* Kernels prefetch so many bytes ahead, because hardware prefetchers stop at the end of a page. */
+enum { GG_PREFETCH_BYTES = 4096 };
+/* How a packed row is unpacked for products of integers. unpack writes for each `group` elements their codes q, one
+ * byte each, a float scale d and, if the type has minima, a float m: element = d (q - bias) - m. If scale_group is not 0 it
  * writes blocks of 256 elements instead (gemm/int8_blocks.h), with scales and minima for each `group` elements. */
 typedef struct gg_ints {
     void (*unpack)(const void *x, void *groups, int64_t n);     /* NULL: the type is not unpacked to integers */

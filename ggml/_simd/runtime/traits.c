@@ -25,7 +25,8 @@ static void vec_dot(int type, int64_t n, float *s, const char *x, const char *y)
 #define TYPE(id, NAME, name, ...) \
     static void name##_to_float(const void *x, float *y, int64_t n) { gg_isa_active()->to_f32[id](x, y, n); } \
     static void name##_from_float(const float *x, void *y, int64_t n) { gg_isa_active()->from_f32[id](x, y, n); } \
-    static void name##_vec_dot(int n, float *s, size_t bs, const void *x, size_t bx, const void *y, size_t by, int nrc) { \
+    static void name##_vec_dot(int n, float *s, size_t bs, const void *x, size_t bx, const void *y, size_t by, \
+                               int nrc) { \
         (void)bs, (void)bx, (void)by, (void)nrc; \
         vec_dot(id, n, s, x, y); \
     }
