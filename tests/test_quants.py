@@ -196,27 +196,8 @@ def test_any_bytes_decode(type):
         np.testing.assert_array_equal(got, want, name)
 
 
-# the scales of a block: (offset, bytes of a value that is not finite)
-HALF, FLOAT = b"\x00\x7e", b"\x00\x00\x80\x7f"
-SCALES = {
-    **{
-        t: [(0, HALF)]
-        for t in ("F16", "Q4_0", "Q5_0", "Q8_0", "IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S", "IQ1_S")
-    },
-    **{t: [(0, HALF)] for t in ("IQ4_NL", "IQ4_XS", "Q1_0")},
-    **{t: [(0, HALF), (2, HALF)] for t in ("Q4_1", "Q5_1", "Q8_1", "Q4_K", "Q5_K")},
-    "BF16": [(0, b"\x80\x7f")],
-    "Q2_K": [(80, HALF), (82, HALF)],
-    "Q3_K": [(108, HALF)],
-    "Q6_K": [(208, HALF)],
-    "Q8_K": [(0, FLOAT)],
-    "TQ1_0": [(52, HALF)],
-    "TQ2_0": [(64, HALF)],
-    "MXFP4": [(0, b"\xff")],
-    "IQ1_M": [(48, b"\x00\x00\x00\x00\x00\xc0\x00\x70")],
-    "F32": [(0, FLOAT)],
-    "F64": [(0, b"\x00\x00\x00\x00\x00\x00\xf0\x7f")],
-}
+# where a block's scales lie, with the bytes of an infinity
+SCALES = {type: scales(type) for type in BLOCKS if scales(type)}
 
 
 def valid(type, raw):
@@ -453,11 +434,11 @@ def spread(a, b):
     return np.repeat(np.repeat(a, b.shape[0] // a.shape[0], 0), b.shape[1] // a.shape[1], 1)
 
 
-def rounded_by_partner(type, b):
+def rounded_to_activation(type, b):
     """Vectors as a product with few of them rounds them: to the activation type of the dot product."""
-    partner = ggml.ggml_get_type_traits_cpu(type_id(type)).contents.vec_dot_type
-    name = ggml.ggml_type_name(partner).decode().upper()
-    if name == "F32" or b.shape[-1] % ggml.ggml_blck_size(partner):
+    activation = ggml.ggml_get_type_traits_cpu(type_id(type)).contents.vec_dot_type
+    name = ggml.ggml_type_name(activation).decode().upper()
+    if name == "F32" or b.shape[-1] % ggml.ggml_blck_size(activation):
         return b
     return decode(name, quantise(name, b), b.size).reshape(b.shape).astype(float)
 

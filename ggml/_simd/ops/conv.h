@@ -125,14 +125,14 @@ static int spread_run(const gg_work *w, ggml_tensor *dst, const gg_conv *v) {
                 l1 = gg_min(g.ne[0], (o + n - 1 + v->p[0]) / s + 1);
             p.m = gg_max(l1 - l0, 0);
             p.a = spread_source(w->kernels, v->g, (size_t)image * g.nb_n + (size_t)l0 * g.nb[0], g.nb[0], g.nb_c);
-            const gemm_tiling cut = gemm_plan(&p, 1);
-            const int64_t floats = columns * SPREAD_ROW + gemm_scratch_floats(&p, &cut);
+            const gemm_tiling tiling = gemm_plan(&p, 1);
+            const int64_t floats = columns * SPREAD_ROW + gemm_scratch_floats(&p, &tiling);
             float *const products = gg_scratch((size_t)floats * sizeof(float));
             if (!products) return conv_memory(dst);
             for (int64_t c = 0; p.m && c < k.c; c += together) {
                 p.b = spread_source(w->kernels, v->w, (size_t)c * k.nb_c, k.nb[0], k.nb_n);
                 p.c = (char *)(products + c * k.ne[0] * SPREAD_ROW);
-                gemm_rows(&p, &cut, 0, cut.rows, products + columns * SPREAD_ROW);
+                gemm_rows(&p, &tiling, 0, tiling.rows, products + columns * SPREAD_ROW);
             }
             for (int64_t c = 0; c < k.c; c++)
                 spread_sum(v, products + c * k.ne[0] * SPREAD_ROW, l0, gg_max(l0, l1), o, n,
@@ -153,10 +153,10 @@ static int conv_data(const gg_work *w, ggml_tensor *dst) {
     for (int64_t r0, r1; gg_claim_chunk(w, panels, gg_ceil_div(panels, w->nth), &r0, &r1);)
         for (int64_t i = 0; i < phases; i++) {
             conv_phase_make(w->kernels, &p, &v, i, dst->data);
-            const gemm_tiling cut = gemm_plan(&p.g, 1);
-            float *const room = gg_scratch((size_t)gemm_scratch_floats(&p.g, &cut) * sizeof(float));
+            const gemm_tiling tiling = gemm_plan(&p.g, 1);
+            float *const room = gg_scratch((size_t)gemm_scratch_floats(&p.g, &tiling) * sizeof(float));
             if (!room) return conv_memory(dst);
-            if (r0 < cut.rows) gemm_rows(&p.g, &cut, r0, gg_min(r1, cut.rows), room);
+            if (r0 < tiling.rows) gemm_rows(&p.g, &tiling, r0, gg_min(r1, tiling.rows), room);
         }
     return GGML_STATUS_SUCCESS;
 }

@@ -26,8 +26,8 @@ typedef vb (*apply_fn)(vb v, const void *block, int j);
 #define INTS_SIGNED(signed_by) false
 #endif
 
-/* gg_ints.scale_group: types with blocks of 256 are unpacked into blocks (gemm/int8_blocks.h) where it is fastest to add
- * products up in 16 bits: always if vi_dot takes three instructions, else if the sums of four words fit. */
+/* gg_ints.scale_group: types with blocks of 256 are unpacked into blocks (gemm/int8_blocks.h) where adding products in
+ * 16 bits is fastest: always if vi_dot takes three instructions, else if the sums of four words fit. */
 #ifndef GG_VEC_PAIRS
 #define INTS_SCALE_GROUP(group, signed_by, max) 0
 #elif GG_VEC_DOT < 256

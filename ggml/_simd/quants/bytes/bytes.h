@@ -35,7 +35,7 @@
  *   vb_negate(a, bits)       -a where the bit is set
  *   vb_sign_bits(bits, p, bytes)  8 words for vb_negate from 32 fields of seven bits. Each field gives eight bits; the
  *                            eighth makes the number of set bits even. The fields are, if bytes is 2, the upper seven
- *                            bits of 32 uint16 at p; if 4, the lower 28 bits of 8 uint32; if 8, those of the upper words
+ *                            bits of 32 uint16 at p; if 4, the lower 28 bits of 8 uint32; if 8, those of the upper half
  *                            of 8 uint64
  * Products
  *   vq_dot_us(u, s)          unsigned u < 128 times signed s; vq_dot_ss(a, b): both signed, b > -128
