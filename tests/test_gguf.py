@@ -556,8 +556,8 @@ def test_getters_and_setters_are_documented_by_type(kind):
     get, set_value = (getattr(ggml, f"gguf_{verb}_val_{kind}") for verb in ("get", "set"))
     assert get.__name__ == f"gguf_get_val_{kind}" and set_value.__name__ == f"gguf_set_val_{kind}"
     assert f"its value is not of the type {constant}." in get.__doc__ and "    val: " in set_value.__doc__
-    for text in (get.__doc__, set_value.__doc__):
-        assert kind[1:] in text and "{" not in text and max(map(len, text.splitlines())) <= 120
+    for doc in (get.__doc__, set_value.__doc__):
+        assert kind[1:] in doc and "{" not in doc and max(map(len, doc.splitlines())) <= 120
 
 
 def test_an_exception_in_the_callback_reaches_the_caller():

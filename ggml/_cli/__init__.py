@@ -14,7 +14,7 @@ def parser():
     top = argparse.ArgumentParser(prog="ggml", description="The ggml tensor library for Python.", allow_abbrev=False)
     commands = top.add_subparsers(title="commands", required=True, metavar="COMMAND")
     for name, module in COMMANDS.items():
-        text = module.__doc__.splitlines()[0]
+        text = (module.__doc__ or "").partition("\n")[0]
         command = commands.add_parser(name, help=text, description=text, allow_abbrev=False)
         command.set_defaults(name=name, run=module.run)
         module.add_arguments(command)

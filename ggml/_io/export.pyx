@@ -22,6 +22,7 @@ from .._core cimport (
     gg_add, gg_extent, gg_mul, gg_nbytes, gg_types, ggml_cgraph, ggml_context, ggml_tensor, graph_new, name_text,
     node_append, node_init, repr_short, wrap_graph, wrap_tensor,
 )
+from .._enums cimport GGML_OP_NONE
 from .._backend.transfer import ggml_backend_tensor_get
 from .._core import ggml_free, ggml_init
 from .._structs import ggml_init_params
@@ -87,7 +88,7 @@ cdef bytes values(ggml_tensor *t):
 
 cdef bint stored(ggml_tensor *t) noexcept:
     """Whether the values of a tensor are stored: no operation computes them."""
-    return t.op == 0 and t.view_src == NULL
+    return t.op == GGML_OP_NONE and t.view_src == NULL
 
 cdef bint fits(const ggml_tensor *t) noexcept:
     """Whether the shape is possible; a tensor that is not a view must also lie within its contiguous size."""

@@ -17,6 +17,7 @@ from .._core cimport (
     arg_bool, arg_buffer, arg_int32, arg_path, arg_size, arg_tensor, arg_text, arg_type, check_data, engine, fail,
     gg_contiguous, gg_mul, gg_types, ggml_tensor, node_init, repr_short, set_name,
 )
+from .._enums cimport GGML_OP_NONE
 from .gguf cimport (
     ALIGNMENT_KEY, ARRAY, BOOLEAN, F32, F64, MAX_KEY, N_TYPES, NOWHERE, SIZES, STRING, File, Info, Pair, alignment_of,
     arg_file, arg_gguf, padded, quoted, set_size, valid_utf8,
@@ -340,7 +341,7 @@ cdef int check_tensor(Info t) except -1:
         return 0
     if t.data == NULL:
         fail(ValueError, f"tensor {quoted(t.name)} has no data (see gguf_set_tensor_data)")
-    node_init(&d, 0, t.type, t.ne[0], t.ne[1], t.ne[2], t.ne[3])
+    node_init(&d, GGML_OP_NONE, t.type, t.ne[0], t.ne[1], t.ne[2], t.ne[3])
     d.nb[0] = <size_t>gg_types[t.type].bytes
     for i in range(1, 4):
         d.nb[i] = d.nb[i - 1] * <size_t>(t.ne[i - 1] // gg_types[t.type].blck if i == 1 else t.ne[i - 1])

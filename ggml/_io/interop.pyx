@@ -25,8 +25,8 @@ from .._core cimport (
     node_append, node_init, region_owner, wrap_tensor,
 )
 from .._enums cimport (
-    GGML_TYPE_BF16, GGML_TYPE_F16, GGML_TYPE_F32, GGML_TYPE_F64, GGML_TYPE_I16, GGML_TYPE_I32, GGML_TYPE_I64,
-    GGML_TYPE_I8,
+    GGML_OP_NONE, GGML_TYPE_BF16, GGML_TYPE_F16, GGML_TYPE_F32, GGML_TYPE_F64, GGML_TYPE_I16, GGML_TYPE_I32,
+    GGML_TYPE_I64, GGML_TYPE_I8,
 )
 from .._structs import ggml_tensor_p
 
@@ -370,7 +370,7 @@ cdef ggml_tensor *shared(ggml_context *c, Source s, int type, int ndim, const in
     cdef size_t[4] nb
     cdef int k, i
     cdef int64_t size = gg_types[type].bytes
-    node_init(&d, 0, type, 1, 1, 1, 1)
+    node_init(&d, GGML_OP_NONE, type, 1, 1, 1, 1)
     if <size_t>data % <size_t>size:
         return NULL
     for k in range(ndim):
