@@ -152,6 +152,21 @@ def test_segments_and_repeats_are_bounded(ctx):
         ggml.ggml_backend_free(backend)
 
 
+def test_no_memory_on_a_device_frees_the_other_parts(ctx):
+    full, rest = (example("python_backend").NumpyDevice(name) for name in (b"Full", b"Rest"))
+    full.buffer_type.iface.alloc_buffer = ggml.ggml_backend_buffer_i_alloc_buffer(lambda buft, size: None)
+    for d in (full, rest):
+        ggml.ggml_backend_dev_name(d.device)  # registers the device
+    members = (ctypes.c_void_p * 2)(rest.handle, full.handle)
+    meta = ggml.ggml_backend_meta_device(members, 2, lambda t, data: state(MIRRORED), None)
+    backend = ggml.ggml_backend_dev_init(meta, None)
+    ggml.ggml_new_tensor_1d(ctx, F32, 4)
+    with pytest.raises(MemoryError, match="no memory on Full for its part of the tensor"):
+        ggml.ggml_backend_alloc_ctx_tensors(ctx, backend)
+    assert not rest.memory
+    ggml.ggml_backend_free(backend)
+
+
 @pytest.mark.parametrize(
     "function, error, message",
     [

@@ -230,11 +230,15 @@ cdef class MetaDevice(Device):
         s.mirrored = state.axis == _constants.GGML_BACKEND_SPLIT_AXIS_MIRRORED
         s.owned = []
         cdef list sizes = self.split_axis(s, t, state) if s.axis >= 0 else [0] * n
-        s.parts = [self.part(s, t, i, sizes[i]) for i in range(n)]
+        try:
+            s.parts = [self.part(s, t, i, sizes[i]) for i in range(n)]
+        except BaseException:
+            s.release()
+            raise
         return s
 
     cdef list split_axis(self, Shards s, ggml_tensor *t, object state):
-        """Lists the pieces along the axis; the number of elements of each device."""
+        """Lists the pieces along the axis in `s` and returns the number of elements of each device."""
         cdef int i, segment, n = len(self.members), n_segments = min(max(1, state.n_segments), MAX_SEGMENTS + 1)
         cdef int64_t at = 0, whole = t.ne[s.axis], unit = gg_types[t.type].blck if s.axis == 0 else 1
         cdef list counts, sizes = [0] * n
@@ -270,9 +274,10 @@ cdef class MetaDevice(Device):
         if not (ne[0] and ne[1] and ne[2] and ne[3]):
             return None
         cdef ggml_context *ctx = context_new()
+        s.owned.append((<size_t>ctx, None))
         made = new_tensor(ctx, t.type, 4, ne)
         buffer = alloc_context(ctx, (<Device>self.members[i]).buft())
-        s.owned.append((<size_t>ctx, buffer))
+        s.owned[-1] = (<size_t>ctx, buffer)
         if buffer is None:
             fail(MemoryError, f"no memory on {(<Device>self.members[i]).name().decode()} for its part of the tensor")
         return <size_t>made
