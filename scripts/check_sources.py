@@ -2,7 +2,7 @@
 
 - A line has at most 120 columns, and a file at most 1,500 lines. Generated files, which say so in their first lines,
   are excepted.
-- No Cython module writes the number of an operation or a type: the numbers stand in ggml/_simd/tables, from which the
+- No Cython module contains the number of an operation or a type. The numbers are in ggml/_simd/tables, from which the
   names are generated.
 
     python scripts/check_sources.py [FOLDER]

@@ -803,7 +803,7 @@ def docstring_sections(text):
         heading = re.fullmatch(r"(Args|Returns|Raises|Example|See also):", line)
         if heading:
             current = heading[1]
-            assert current not in sections, f"{current} stands twice"
+            assert current not in sections, f"{current} appears twice"
             sections[current] = []
         elif current and line and not line.startswith("    "):
             raise AssertionError(f"{line!r} is not indented below {current}")

@@ -1,7 +1,7 @@
 """Trains a small Gemma to write sequences of digits backwards.
 
-It takes about a minute on two cores. With matplotlib, it draws the loss in bits per token and the share of sequences
-that are right.
+It takes less than a minute on two cores. With matplotlib, it draws the loss in bits per token and the share of
+sequences that are right.
 """
 
 import argparse

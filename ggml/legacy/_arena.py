@@ -287,7 +287,8 @@ def inner_nodes(engine):
         elif t._address() not in seen:
             seen.add(t._address())
             stack.append((t, True))
-            stack += [(s, False) for s in (t.contents.view_src, *t.contents.src) if s and not is_live(s)]
+            sources = (t.contents.view_src, *t.contents.src)
+            stack += [(s, False) for s in sources if s and s._address() not in by_engine]
     return order[:-1]
 
 

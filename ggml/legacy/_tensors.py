@@ -21,7 +21,7 @@ from ._structs import (
 
 
 def engine_type(type):
-    """The engine's number for a tensor type of that time."""
+    """The engine's number of a tensor type of this surface."""
     if type not in TYPES:
         raise ValueError(f"type is {type}: no tensor type has this number")
     return ENGINE_TYPE[type]

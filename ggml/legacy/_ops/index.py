@@ -40,7 +40,7 @@ def ggml_get_rows_back(ctx: Context, a: Tensor, b: Tensor, c: Tensor) -> Tensor:
         ctx: context that receives the result.
         a: f32 or f16, [n, k]: the gradient of the result of ggml_get_rows.
         b: i32, [k]: indices from 0 to rows - 1.
-        c: f32 or f16, [n, rows]: what is added to.
+        c: f32 or f16, [n, rows]: the matrix to add to.
     Returns:
         f32 tensor [n, rows].
     Raises:
