@@ -12,9 +12,9 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, strlen
 
 from . import _structs
+from ._enums cimport GGML_OP_NONE
 
 cdef extern from "Python.h":
-    int Py_LT
     ctypedef struct PyTypeObject:
         object (*tp_new)(PyTypeObject *, PyObject *, PyObject *)
 
@@ -413,7 +413,7 @@ cdef ggml_context *arg_context(object value, const char *function) except NULL:
     cdef int overflow
     global running
     running = function
-    if PyLong_CheckExact(value):      # -1 where it overflows, which is not a context
+    if PyLong_CheckExact(value):      # an int that overflows gives -1, which is no context
         ctx = gg_context_find(<void *><size_t>PyLong_AsLongLongAndOverflow(value, &overflow))
         if ctx != NULL:
             return ctx
@@ -981,7 +981,7 @@ cdef ggml_tensor *node_append(ggml_context *ctx, ggml_tensor *node) except NULL:
     cdef ggml_tensor *t
     if node.view_src == NULL and not gg_set_contiguous(node, &nbytes):
         fail(ValueError, "the tensor is larger than any memory")
-    if node.op and gg_check(node, message) != NULL:
+    if node.op != GGML_OP_NONE and gg_check(node, message) != NULL:
         fail(ValueError, message.decode(errors="replace"))
     if ctx.scratch != NULL and not ctx.no_alloc and not gg_scratch_fits(ctx, nbytes):
         fail(MemoryError, f"the scratch buffer is full: {ctx.scratch_used} of {ctx.scratch_size} bytes are used, "
@@ -1036,7 +1036,7 @@ cdef ggml_tensor *node2_in_place(ggml_context *ctx, int op, ggml_tensor *a, ggml
 cdef ggml_tensor *new_tensor(ggml_context *ctx, int type, int n_dims, const int64_t *ne) except NULL:
     cdef ggml_tensor node
     cdef int i
-    node_init(&node, 0, type, 1, 1, 1, 1)
+    node_init(&node, GGML_OP_NONE, type, 1, 1, 1, 1)
     for i in range(n_dims):
         if ne[i] < 0:
             fail(ValueError, f"ne{i} is {ne[i]}: must not be negative")
@@ -1061,7 +1061,7 @@ def _describe(pointer):
         return None
     cdef const char *op = gg_op_name(t.op)
     type = gg_types[t.type].name.decode() if gg_type_ok(t.type) else f"type {t.type}"
-    made_by = "" if t.op == 0 or op == NULL else f" op {op.decode()}"
+    made_by = "" if t.op == GGML_OP_NONE or op == NULL else f" op {op.decode()}"
     return f"{name_text(t)!r} {type} {[t.ne[0], t.ne[1], t.ne[2], t.ne[3]]}{made_by}"
 
 tensor_p._describe = _describe

@@ -21,9 +21,9 @@ cdef extern from "runtime/attention_layout.h" nogil:
 def ggml_flash_attn_ext(ctx, q, k, v, mask, scale, max_bias, logit_softcap):
     """Computes attention: result = soft_max(scale * k^T q + slope * mask) v for each head, without storing all scores.
 
-    Heads of q that are neighbours share a head of k and v (grouped-query attention). With logit_softcap c, scores s
+    Consecutive heads of q share a head of k and v (grouped-query attention). With logit_softcap c, scores s
     become c * tanh(s / c) before the mask is added. A query that sees no key gets zeros; keys and values that the
-    mask hides (-inf) from all queries may hold anything. Keys are processed block by block with a running soft-max
+    mask hides (-inf) from all queries may hold anything. Keys are processed block by block with a running softmax
     (FlashAttention, arXiv:2205.14135). The gradient flows to q, k, v, mask and sinks.
 
     Args:
@@ -97,7 +97,7 @@ def ggml_flash_attn_ext_get_prec(a):
 def ggml_flash_attn_ext_add_sinks(a, sinks):
     """Sets the attention sinks of an attention node: one further logit for each head.
 
-    The sink takes part in the soft-max of every row of its head but has no value, so that the weights of the keys
+    The sink takes part in the softmax of every row of its head but has no value, so that the weights of the keys
     add up to less than 1. The gradient flows to the sinks.
 
     Args:

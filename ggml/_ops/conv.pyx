@@ -202,7 +202,7 @@ def ggml_conv_1d(ctx, a, b, s0, p0, d0):
     """Convolves signals along dimension 0.
 
     result[o, f, n] = sum over j, c of a[j, c, f] * b[o * s0 - p0 + j * d0, c, n]. The kernel is not mirrored (a
-    cross-correlation), and elements outside of b count as 0. The gradient flows to a and b.
+    cross-correlation), and elements outside b count as 0. The gradient flows to a and b.
 
     Args:
         ctx: context that receives the result.
@@ -244,7 +244,7 @@ def ggml_conv_1d_ph(ctx, a, b, s, d):
 def ggml_conv_1d_dw(ctx, a, b, s0, p0, d0):
     """Convolves each channel of signals with a kernel of its own (depthwise convolution).
 
-    result[o, c, n] = sum over j of a[j, 0, c] * b[o * s0 - p0 + j * d0, c, n], with 0 for elements outside of b.
+    result[o, c, n] = sum over j of a[j, 0, c] * b[o * s0 - p0 + j * d0, c, n], with 0 for elements outside b.
     The gradient flows to a and b.
 
     Args:
@@ -297,7 +297,7 @@ cdef object conv_2d_of(object ctx, const char *name, int kind, object a, object 
 def ggml_conv_2d(ctx, a, b, s0, s1, p0, p1, d0, d1):
     """Convolves images: each output channel is the sum of all input channels, each correlated with its kernel.
 
-    The kernel is not mirrored, and pixels outside of b count as 0. The convolution is direct: no intermediate
+    The kernel is not mirrored, and pixels outside b count as 0. The convolution is direct: no intermediate
     tensor of patches is stored. The gradient flows to a and b.
 
     Args:
@@ -390,7 +390,7 @@ def ggml_conv_2d_s1_ph(ctx, a, b):
 def ggml_conv_2d_dw(ctx, a, b, s0, s1, p0, p1, d0, d1):
     """Convolves each channel of images with a kernel of its own (depthwise convolution).
 
-    The kernel is not mirrored, and pixels outside of b count as 0. The gradient flows to a and b.
+    The kernel is not mirrored, and pixels outside b count as 0. The gradient flows to a and b.
 
     Args:
         ctx: context that receives the result.
@@ -446,7 +446,7 @@ def ggml_conv_2d_dw_direct(ctx, a, b, stride0, stride1, pad0, pad1, dilation0, d
     """Convolves each channel of images with its own kernel and keeps the memory layout of the images.
 
     Computes the same as ggml_conv_2d_dw. Where the channels of b are adjacent in memory (a permuted view of
-    contiguous [channels, width, height, batch]), those of the result are, too. The gradient flows to a and b.
+    contiguous [channels, width, height, batch]), so are those of the result. The gradient flows to a and b.
 
     Args:
         ctx: context that receives the result.
@@ -487,7 +487,7 @@ cdef int check_input_channels(int64_t ic, ggml_tensor *kernel, ggml_tensor *data
 def ggml_conv_3d(ctx, a, b, IC, s0, s1, s2, p0, p1, p2, d0, d1, d2):
     """Convolves volumes whose dimension 3 holds channels and batch.
 
-    The kernel is not mirrored, and voxels outside of b count as 0. Within dimension 3 the input channel varies
+    The kernel is not mirrored, and voxels outside b count as 0. Within dimension 3 the input channel varies
     fastest in a and b, the output channel in the result. The gradient flows to a and b.
 
     Args:
@@ -667,7 +667,7 @@ def ggml_im2col_back(ctx, a, b, ne, s0, s1, p0, p1, d0, d1, is_2D):
     """Computes the gradient of ggml_im2col with respect to its images.
 
     Each element of a column is added to the pixel that it came from. The C header names a and b in the opposite
-    order; that order is accepted where the shapes fit it only. The gradient flows to the columns.
+    order; that order is accepted if the shapes fit no other. The gradient flows to the columns.
 
     Args:
         ctx: context that receives the result.
@@ -775,7 +775,7 @@ cdef int grad_im2col_back(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
 
 # ---- col2im ----------------------------------------------------------------------------------------------------------
 def ggml_col2im_1d(ctx, a, s0, oc, p0):
-    """Adds overlapping columns up to signals: result[i * s0 - p0 + j, c, n] += a[c * k + j, i, n].
+    """Adds up overlapping columns to signals: result[i * s0 - p0 + j, c, n] += a[c * k + j, i, n].
 
     After ggml_mul_mat with a flattened kernel this completes a transposed convolution. The gradient flows to a.
 

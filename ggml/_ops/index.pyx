@@ -33,7 +33,7 @@ cdef ggml_tensor *get_rows_back(ggml_context *ctx, ggml_tensor *a, ggml_tensor *
 def ggml_get_rows(ctx, a, b):
     """Looks up rows by index: result[:, i, j, k] = a[:, b[i, j, k], j, k].
 
-    Quantised rows are decoded. An index outside of a's rows makes the compute fail. The gradient flows to a; rows
+    Quantised rows are decoded. An index outside a's rows makes the compute fail. The gradient flows to a; rows
     that are named several times receive the sum.
 
     Args:
@@ -57,7 +57,7 @@ cdef int grad_get_rows(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
 def ggml_get_rows_back(ctx, a, b, c):
     """Computes the gradient of ggml_get_rows with respect to its table.
 
-    Starting from zeros, result[:, b[i, j, k], j, k] += a[:, i, j, k] for all i, j and k. An index outside of c's
+    Starting from zeros, result[:, b[i, j, k], j, k] += a[:, i, j, k] for all i, j and k. An index outside c's
     rows makes the compute fail. The gradient flows to a.
 
     Args:
@@ -95,7 +95,7 @@ cdef ggml_tensor *set_rows(ggml_context *ctx, ggml_tensor *a, ggml_tensor *b, gg
 def ggml_set_rows(ctx, a, b, c):
     """Overwrites rows of a by index, converting to its type: a[:, c[i, j mod c1, k mod c2], j, k] = b[:, i, j, k].
 
-    Where an index occurs more than once, the last row wins. An index outside of a's rows makes the compute fail.
+    Where an index occurs more than once, the last row wins. An index outside a's rows makes the compute fail.
     The gradient flows to b from the rows written and to a from the others; it is right only where no index repeats.
 
     Args:

@@ -118,7 +118,7 @@ def ggml_rms_norm_inplace(ctx, a, eps):
     return norm_of(ctx, b"ggml_rms_norm_inplace", GGML_OP_RMS_NORM, a, eps, True)
 
 def ggml_rms_norm_back(ctx, a, b, eps):
-    """Computes the gradient of ggml_rms_norm by its argument.
+    """Computes the gradient of ggml_rms_norm with respect to its argument.
 
     Per row, with r = 1 / sqrt(mean(b^2) + eps), the result is r * (a - b * r^2 * mean(a * b)). The gradient flows to a
     and to b.

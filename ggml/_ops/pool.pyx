@@ -38,7 +38,7 @@ def ggml_pool_1d(ctx, a, op, k0, s0, p0):
         op: GGML_OP_POOL_MAX or GGML_OP_POOL_AVG.
         k0: length of a window, 1 or more.
         s0: stride, 1 or more.
-        p0: elements outside of the row at each end, 0 or more.
+        p0: elements outside the row at each end, 0 or more.
     Returns:
         f32 tensor [(ne0 + 2 * p0 - k0) // s0 + 1, ne1, ne2, ne3].
     Raises:
@@ -71,7 +71,7 @@ cdef int init_pool_2d(ggml_tensor *node, int node_op, ggml_tensor *x, object op,
 def ggml_pool_2d(ctx, a, op, k0, k1, s0, s1, p0, p1):
     """Reduces windows of each image to their largest value or their average.
 
-    Averages divide by k0 * k1 and count pixels outside of the image as 0. The gradient flows to a; that of a
+    Averages divide by k0 * k1 and count pixels outside the image as 0. The gradient flows to a; that of a
     maximum goes to the first largest pixel.
 
     Args:

@@ -76,9 +76,9 @@ cdef int grad_ssm_conv(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
 def ggml_ssm_scan(ctx, s, x, dt, A, B, C, ids):
     """Computes the selective scan of Mamba (arXiv:2312.00752) and Mamba-2 (arXiv:2405.21060).
 
-    For each token, with the head's state S and d = softplus(dt): S = S * exp(d A) + (d x) B^T, y = S C. Heads that
-    are neighbours share a group of B and C. An index in ids outside of the states makes the compute fail. The
-    gradient flows to s, x, dt, A, B and C.
+    For each token, with the head's state S and d = softplus(dt): S = S * exp(d A) + (d x) B^T, y = S C. Consecutive
+    heads share a group of B and C. An index in ids outside the states makes the compute fail. The gradient flows
+    to s, x, dt, A, B and C.
 
     Args:
         ctx: context that receives the result.

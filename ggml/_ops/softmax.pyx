@@ -177,9 +177,9 @@ cdef object soft_max_back_of(object ctx, const char *name, object a, object b, o
                                      inplace))
 
 def ggml_soft_max_ext_back(ctx, a, b, scale, max_bias):
-    """Computes the gradient of ggml_soft_max_ext by its a: scale * (a - sum(a * b)) * b, with the sum over each row.
+    """Computes the gradient of ggml_soft_max_ext with respect to its a: scale * (a - sum(a * b)) * b.
 
-    The gradient flows to a and to b.
+    The sum is taken over each row. The gradient flows to a and to b.
 
     Args:
         ctx: context that receives the result.
@@ -218,9 +218,9 @@ def ggml_soft_max_ext_back_inplace(ctx, a, b, scale, max_bias):
     return soft_max_back_of(ctx, b"ggml_soft_max_ext_back_inplace", a, b, scale, max_bias, True)
 
 def ggml_soft_max_back(ctx, a, b):
-    """Computes the gradient of ggml_soft_max by its argument: (a - sum(a * b)) * b, with the sum over each row.
+    """Computes the gradient of ggml_soft_max with respect to its argument: (a - sum(a * b)) * b.
 
-    The gradient flows to a and to b.
+    The sum is taken over each row. The gradient flows to a and to b.
 
     Args:
         ctx: context that receives the result.
@@ -351,7 +351,7 @@ cdef ggml_tensor *cross_entropy_back(ggml_context *ctx, ggml_tensor *g, ggml_ten
     return node_append(ctx, &node)
 
 def ggml_cross_entropy_loss_back(ctx, a, b, c):
-    """Computes the gradient of ggml_cross_entropy_loss by its logits.
+    """Computes the gradient of ggml_cross_entropy_loss with respect to its logits.
 
     With n rows the result is a / n * (softmax(b) * sum(c) - c), with the sum over each row; labels need not sum to 1.
     The gradient flows to a, b and c.
