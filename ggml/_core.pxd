@@ -1,14 +1,17 @@
-# What every other module cimports: structs, pointers in and out, arguments, tensors into arenas.
+# What the other modules cimport: the engine's structs and functions, errors, arguments, results, memory, nodes, graphs.
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 cdef extern from "<stdbool.h>":
     ctypedef bint cbool "bool"
 
+# ---- the engine ------------------------------------------------------------------------------------------------------
 cdef extern from "runtime/engine.h" nogil:
-    enum: GGML_TYPE_COUNT, GGML_OP_COUNT, GG_OP_MAX, GGML_MAX_SRC, GGML_MAX_NAME, GGML_DEFAULT_GRAPH_SIZE, GGML_N_TASKS_MAX
-    enum: GGML_TENSOR_FLAG_INPUT, GGML_TENSOR_FLAG_OUTPUT, GGML_TENSOR_FLAG_PARAM, GGML_TENSOR_FLAG_LOSS, GGML_TENSOR_FLAG_COMPUTE
+    enum: GGML_TYPE_COUNT, GGML_OP_COUNT, GG_OP_MAX, GGML_MAX_SRC, GGML_MAX_NAME
+    enum: GGML_DEFAULT_GRAPH_SIZE, GGML_N_TASKS_MAX
+    enum: GGML_TENSOR_FLAG_INPUT, GGML_TENSOR_FLAG_OUTPUT, GGML_TENSOR_FLAG_PARAM, GGML_TENSOR_FLAG_LOSS
+    enum: GGML_TENSOR_FLAG_COMPUTE
     enum: GGML_STATUS_SUCCESS, GGML_STATUS_FAILED, GGML_STATUS_ABORTED, GGML_STATUS_ALLOC_FAILED
-    enum: GGML_OBJECT_TYPE_TENSOR, GGML_OBJECT_TYPE_GRAPH, GGML_OBJECT_TYPE_WORK_BUFFER
+    enum: GGML_OBJECT_TYPE_TENSOR, GGML_OBJECT_TYPE_WORK_BUFFER
     ctypedef struct ggml_object:
         size_t offs, size
         ggml_object *next
@@ -26,7 +29,6 @@ cdef extern from "runtime/engine.h" nogil:
         size_t view_offs
         void *data
         char name[64]
-        void *extra
     ctypedef struct ggml_hash_set:
         size_t size
         uint32_t *used
@@ -40,7 +42,6 @@ cdef extern from "runtime/engine.h" nogil:
         int32_t *use_counts
         ggml_hash_set visited_hash_set
         int32_t order
-        uint64_t uid
     ctypedef struct ggml_cplan:
         size_t work_size
         uint8_t *work_data
@@ -55,7 +56,6 @@ cdef extern from "runtime/engine.h" nogil:
     const gg_type_info gg_types[]
     bint gg_type_ok(int type)
     bint gg_is_float(int type)
-    bint gg_is_int(int type)
     bint gg_mul(size_t a, size_t b, size_t *out)
     bint gg_add(size_t a, size_t b, size_t *out)
     size_t gg_row_size(int type, int64_t ne)
@@ -69,7 +69,7 @@ cdef extern from "runtime/engine.h" nogil:
     bint gg_contiguous_n(const ggml_tensor *t, int n)
     bint gg_contiguous(const ggml_tensor *t)
     float gg_param_f32(const ggml_tensor *t, int i)
-    void gg_set_param_f32(ggml_tensor *t, int i, float f)
+    void gg_set_param_f32(ggml_tensor *t, int i, float value)
     float gg_bf16_to_f32(uint16_t h)
     uint16_t gg_f32_to_bf16(float f)
     float gg_f16_to_f32(uint16_t h)
@@ -83,7 +83,7 @@ cdef extern from "runtime/memory.h" nogil:
         ggml_context *ctx
         void *owner
         int64_t views
-        cbool mapped, file, freed
+        cbool mapped, file
         gg_region *prev
     ctypedef struct gg_pins:
         gg_region **v
@@ -91,22 +91,20 @@ cdef extern from "runtime/memory.h" nogil:
     ctypedef struct ggml_context:
         size_t mem_size
         cbool no_alloc, grows
-        int64_t n_objects
         ggml_object *first
-        ggml_object *last
         gg_region *chunk
         size_t closed
         void *keep
-        void *legacy
         uint8_t *scratch
         size_t scratch_size, scratch_used
+
+cdef extern from "runtime/check.h" nogil:
+    enum: GG_MESSAGE     # size of a buffer for the message of a check
 
 cdef extern from "runtime/compute.h" nogil:
     ctypedef struct gg_call:
         ggml_tensor **nodes
         int n_nodes, n_threads
-        uint8_t *wdata
-        size_t wsize
         cbool use_ref
         cbool (*abort)(void *) noexcept nogil
         void *abort_data
@@ -118,11 +116,9 @@ cdef extern from "runtime/compute.h" nogil:
 cdef extern from "runtime/kernel.h" nogil:
     ctypedef void (*gg_to_f32_fn)(const void *x, float *y, int64_t n) noexcept nogil
     ctypedef void (*gg_from_f32_fn)(const float *x, void *y, int64_t n) noexcept nogil
-    ctypedef void (*gg_dot_fn)(int64_t n, float *s, const void *x, const void *y) noexcept nogil
     ctypedef struct gg_kernels:
         gg_to_f32_fn to_f32[GGML_TYPE_COUNT]
         gg_from_f32_fn from_f32[GGML_TYPE_COUNT]
-        gg_dot_fn dot[GGML_TYPE_COUNT]
 
 cdef extern from "runtime/op_info.h" nogil:
     enum: GG_FLAG_LEAF, GG_FLAG_VIEW, GG_FLAG_WORK, GG_FLAG_CALLBACK, GG_FLAG_STEP, GG_FLAG_GRAD
@@ -133,7 +129,7 @@ cdef extern from "runtime/op_info.h" nogil:
         uint32_t overwrites, flags      # bit k: operand k; GG_FLAG_*
 
 cdef extern from "runtime/api.h" nogil:
-    # The engine's C functions (see the headers named in api.h for what each does).
+    # The functions of the engine: api.h lists them, and the headers that it names say what each does.
     ctypedef struct gg_engine:
         const char *(*check)(const ggml_tensor *node, char *message) noexcept nogil
         const gg_op_info *(*op)(int op) noexcept nogil
@@ -158,7 +154,8 @@ cdef extern from "runtime/api.h" nogil:
         gg_call *(*current_call)() noexcept nogil
         void (*stop)(gg_call *call, int status) noexcept nogil
         int (*default_threads)() noexcept nogil
-        void (*parallel_for)(int n_threads, int64_t n, void (*body)(void *, int64_t) noexcept nogil, void *data) noexcept nogil
+        void (*parallel_for)(int n_threads, int64_t n, void (*body)(void *, int64_t) noexcept nogil,
+                             void *data) noexcept nogil
         const gg_kernels *(*isa_active)() noexcept nogil
         const void *(*type_traits)(int type) noexcept nogil
         const void *(*type_traits_cpu)(int type) noexcept nogil
@@ -168,75 +165,114 @@ cdef extern from "runtime/api.h" nogil:
         bint (*validate_rows)(int type, const void *data, size_t nbytes) noexcept nogil
         void (*byteswap_rows)(int type, void *data, size_t nbytes) noexcept nogil
 
+# Only this module is linked with the C objects. The others call the engine as engine.NAME(...).
 cdef const gg_engine *engine
 
-# ---- errors: messages begin with the name of the public function that runs ------------------------------------------
-cdef int enter(const char *fn) noexcept                    # names it; C() does it for functions of a context
-cdef const char *entered() noexcept                        # what to call enter() with again when a callback is back
-cdef str where()                                           # its name
-cdef object fail(type kind, str message)                   # raises kind("<name>: <message>")
-cdef str repr_short(object o)                              # repr, cut to 60 characters
-cdef str shape_text(const ggml_tensor *t)                  # "f32 [4, 3, 1, 1]"
-cdef str name_text(const ggml_tensor *t)                   # the name as str
-cdef str tensor_text(const ggml_tensor *t)                 # "'name' (f32 [4, 3, 1, 1])"
-cdef str node_text(const ggml_tensor *t)                   # "'name' (f32 [4, 3, 1, 1], MUL_MAT)"
+# ---- errors: messages begin with the name of the public function that runs -------------------------------------------
+# Records the name of the public function that runs; arg_context does so for functions that take a context.
+cdef int enter(const char *name) noexcept
+# The recorded name, with which a function calls enter() again after it has run a callback.
+cdef const char *entered() noexcept
+# The recorded name as str.
+cdef str where()
+# Raises kind("NAME: message").
+cdef object fail(type kind, str message)
+# repr(value), cut to 60 characters.
+cdef str repr_short(object value)
+# A tensor in messages: "f32 [4, 3, 1, 1]"; its name; "'NAME' (f32 [4, 3, 1, 1])"; the same with ", MUL_MAT".
+cdef str shape_text(const ggml_tensor *t)
+cdef str name_text(const ggml_tensor *t)
+cdef str tensor_text(const ggml_tensor *t)
+cdef str node_text(const ggml_tensor *t)
 
-# ---- arguments -------------------------------------------------------------------------------------------------------
-cdef ggml_context *arg_context(object ctx, const char *fn) except NULL
-cdef ggml_tensor *arg_tensor(object tensor, const char *name) except NULL
-cdef ggml_tensor *arg_tensor_or_null(object tensor, const char *name) except? NULL      # None and NULL give NULL
-cdef ggml_cgraph *arg_graph(object graph, const char *name) except NULL
-cdef int64_t arg_int(object value, const char *name) except? -1               # any int64
+# ---- arguments: each raises an exception that names the argument, `name` ---------------------------------------------
+# A context; function: the name of the public function, as for enter().
+cdef ggml_context *arg_context(object value, const char *function) except NULL
+# A tensor; with _or_null, None and NULL pointers give NULL.
+cdef ggml_tensor *arg_tensor(object value, const char *name) except NULL
+cdef ggml_tensor *arg_tensor_or_null(object value, const char *name) except? NULL
+# n tensors of a list, a tuple, or memory that holds n pointers, written to `out`.
+cdef int arg_tensors(object value, int n, const char *name, ggml_tensor **out) except -1
+# A graph.
+cdef ggml_cgraph *arg_graph(object value, const char *name) except NULL
+# Integers: 64 bits, 32 bits, and two that are not negative: a size in bytes and the size of a dimension.
+cdef int64_t arg_int(object value, const char *name) except? -1
 cdef int arg_int32(object value, const char *name) except? -1
-cdef bytes arg_path(object o, const char *name)                 # the name of a file: bytes, str or os.PathLike
 cdef size_t arg_size(object value, const char *name) except? 0
-cdef int64_t arg_extent(object value, const char *name) except -1               # elements of a dimension: 0 or more
+cdef int64_t arg_extent(object value, const char *name) except -1
+# A number, a truth value.
 cdef float arg_float(object value, const char *name) except? -1
 cdef bint arg_bool(object value, const char *name) except -1
-cdef int arg_type(object value, const char *name) except -1                 # a known tensor type
-cdef int arg_type_number(object value, const char *name) except -1          # or one that was removed
-cdef bytes arg_text(object value, const char *name)                         # bytes or str
-cdef void *arg_address(object value, const char *name) except? NULL            # anything c_void_p takes; None gives NULL
-cdef void *arg_callback(object value, object callback_type, const char *name) except? NULL   # a callback, callable or address
-cdef int arg_buffer(object value, const char *name, size_t need, void **out) except -1    # ADDR, with need bytes checked where known
+# The number of a tensor type; arg_type_number also accepts types that earlier releases of the C library removed.
+cdef int arg_type(object value, const char *name) except -1
+cdef int arg_type_number(object value, const char *name) except -1
+# Bytes from bytes or str; the name of a file, also from os.PathLike.
+cdef bytes arg_text(object value, const char *name)
+cdef bytes arg_path(object value, const char *name)
+# Anything that c_void_p accepts; None gives NULL.
+cdef void *arg_address(object value, const char *name) except? NULL
+# The same, written to `out`, with at least `need` bytes. A size that is not known is not checked, only whether memory
+# is mapped there.
+cdef int arg_buffer(object value, const char *name, size_t need, void **out) except -1
+# The address of a C function: from an instance of callback_type or an address; None gives NULL.
+cdef void *arg_callback(object value, object callback_type, const char *name) except? NULL
 
 # ---- results ---------------------------------------------------------------------------------------------------------
-cdef object wrap_tensor(ggml_tensor *t)                              # a tensor pointer; a NULL pointer object for NULL
-cdef object wrap_graph(ggml_cgraph *g)                             # likewise for a graph
-cdef object wrap_handle(void *p)                                     # a handle: int, or None for NULL
+# ctypes pointers, also to NULL; a handle as int, None for NULL.
+cdef object wrap_tensor(ggml_tensor *t)
+cdef object wrap_graph(ggml_cgraph *g)
+cdef object wrap_handle(void *handle)
 
-# ---- tensors into arenas ---------------------------------------------------------------------------------------------
-cdef void node_init(ggml_tensor *d, int op, int type, int64_t ne0, int64_t ne1, int64_t ne2, int64_t ne3) noexcept
-cdef void node_like(ggml_tensor *d, int op, int type, const ggml_tensor *a) noexcept       # a's shape
-cdef void node_view(ggml_tensor *d, ggml_tensor *a, size_t offset) noexcept             # memory of a; strides are d's own
-cdef ggml_tensor *node_append(ggml_context *ctx, ggml_tensor *d) except NULL                  # checks the draft, enters it
-cdef ggml_tensor *new_tensor(ggml_context *ctx, int type, int n_dims, const int64_t *ne) except NULL
-cdef void set_name(ggml_tensor *t, const char *a, const char *suffix) noexcept        # "a" + "suffix", cut to fit
-cdef object keep(ggml_context *ctx, object value)          # keeps a Python object alive as long as the context
-cdef void *work_buffer(ggml_context *ctx, size_t size) except NULL       # memory in the arena
-cdef ggml_context *context_new() except NULL               # for use within: it grows, and its tensors have no memory
+# ---- contexts and regions of memory ----------------------------------------------------------------------------------
+# A context for internal use: it grows, and its tensors get no data.
+cdef ggml_context *context_new() except NULL
 cdef int context_free(ggml_context *ctx) except -1
-cdef ggml_context *context_of(const void *p) noexcept      # of the arena that holds p, or NULL
-cdef gg_region *region_holding(const void *p, size_t n) noexcept   # that, unless it says nothing about n bytes from p on
-cdef object region_add(int kind, gg_region *r)
-cdef int region_leave(int kind, gg_region *r) except -1     # memory of a caller's that is not used any more
-cdef gg_region *buffer_region(size_t size) noexcept         # pages of our own (zeroed), entered as a BUFFER; NULL: no memory
-cdef gg_region *file_region(int fd, size_t size) noexcept   # likewise, pages that show a file, copied where they are written to
-cdef void buffer_retire(gg_region *r) noexcept              # frees these: they go when the last view has gone
-cdef object region_owner(gg_region *r)                      # whose memory it is, if a caller's; None: not known
-cdef int hold(gg_pins *pins, list kept, ggml_tensor **nodes, int n) except -1    # the memory of nodes, and who keeps that
+# The context whose arena contains an address, or NULL.
+cdef ggml_context *context_of(const void *address) noexcept
+# Keeps a Python object alive as long as the context.
+cdef object keep(ggml_context *ctx, object value)
+# Memory in the arena.
+cdef void *work_buffer(ggml_context *ctx, size_t size) except NULL
+# The region that contains an address, or NULL; also NULL if what is known of it says nothing about `size` bytes.
+cdef gg_region *region_holding(const void *address, size_t size) noexcept
+# Registers memory of the caller, and ends the registration.
+cdef object region_add(int kind, gg_region *region)
+cdef int region_leave(int kind, gg_region *region) except -1
+# A registered BUFFER region of zeroed pages, or of the pages of a file, which are copied on write; NULL: no memory.
+cdef gg_region *buffer_region(size_t size) noexcept
+cdef gg_region *file_region(int fd, size_t size) noexcept
+# Frees such a region. Its pages are unmapped once the last view is released.
+cdef void buffer_retire(gg_region *region) noexcept
+# The Python object that owns the memory of a region, or None.
+cdef object region_owner(gg_region *region)
+# Keeps the memory that nodes use mapped until release(), and appends the Python objects that own it to `kept`.
+cdef int hold(gg_pins *pins, list kept, ggml_tensor **nodes, int n) except -1
 cdef void release(gg_pins *pins) noexcept
-cdef int check_data(ggml_tensor *t, str role) except -1    # its elements lie in memory that may be read (and written)
+# Raises unless a tensor's fields are valid and its data lies in live memory; role: what messages call the tensor.
+cdef int check_data(ggml_tensor *t, str role) except -1
 
-# ---- graphs ------------------------------------------------------------------------------------------------------------
-cdef ggml_cgraph *graph_new(ggml_context *ctx, size_t size, bint grads) except NULL
-cdef int graph_expand(ggml_cgraph *g, ggml_tensor *t, bint compute) except -1
-
-# ---- nodes: what most builders are made of ---------------------------------------------------------------------------
-cdef ggml_tensor *node1(ggml_context *ctx, int op, ggml_tensor *a) except NULL                       # a's type and shape
+# ---- nodes -----------------------------------------------------------------------------------------------------------
+# A node is initialised in a local variable, completed by its builder, and copied into the context by node_append.
+cdef void node_init(ggml_tensor *node, int op, int type, int64_t ne0, int64_t ne1, int64_t ne2, int64_t ne3) noexcept
+# The same, with the shape of a.
+cdef void node_like(ggml_tensor *node, int op, int type, const ggml_tensor *a) noexcept
+# Makes a node a view of a, `offset` bytes from the start of a; the builder sets its strides.
+cdef void node_view(ggml_tensor *node, ggml_tensor *a, size_t offset) noexcept
+# Makes a node a view of all of a, with the strides of a: its result lies in the memory of a.
+cdef void node_in_place(ggml_tensor *node, ggml_tensor *a) noexcept
+# Checks a node and copies it into the context, with contiguous strides unless it is a view.
+cdef ggml_tensor *node_append(ggml_context *ctx, ggml_tensor *node) except NULL
+# New nodes with one or two sources and the type and shape of a; in_place: with the result in the memory of a.
+cdef ggml_tensor *node1(ggml_context *ctx, int op, ggml_tensor *a) except NULL
 cdef ggml_tensor *node2(ggml_context *ctx, int op, ggml_tensor *a, ggml_tensor *b) except NULL
-cdef ggml_tensor *node1_in_place(ggml_context *ctx, int op, ggml_tensor *a) except NULL                    # result in a's memory
+cdef ggml_tensor *node1_in_place(ggml_context *ctx, int op, ggml_tensor *a) except NULL
 cdef ggml_tensor *node2_in_place(ggml_context *ctx, int op, ggml_tensor *a, ggml_tensor *b) except NULL
-cdef void node_in_place(ggml_tensor *d, ggml_tensor *a) noexcept                                              # makes a draft a view of all of a
-# The tensors of an array that a caller gives: a list, a tuple, or memory with n pointers.
-cdef int arg_tensors(object array, int n, const char *name, ggml_tensor **out) except -1
+# A new tensor that no operation computes.
+cdef ggml_tensor *new_tensor(ggml_context *ctx, int type, int n_dims, const int64_t *ne) except NULL
+# Names a tensor prefix + suffix, cut to GGML_MAX_NAME - 1 bytes.
+cdef void set_name(ggml_tensor *t, const char *prefix, const char *suffix) noexcept
+
+# ---- graphs ----------------------------------------------------------------------------------------------------------
+cdef ggml_cgraph *graph_new(ggml_context *ctx, size_t size, bint grads) except NULL
+# Adds t and everything that it depends on, sources first; compute: marks the tensors as to be computed.
+cdef int graph_expand(ggml_cgraph *graph, ggml_tensor *t, bint compute) except -1

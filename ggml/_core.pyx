@@ -1,4 +1,4 @@
-"""Pointers, the registry of live objects, arguments and errors: what every other module builds on."""
+"""What every other module builds on: ctypes pointers, arguments, errors, memory of live objects, new nodes."""
 import ctypes
 import os
 import weakref
@@ -12,13 +12,14 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, strlen
 
 from . import _structs
+from ._enums cimport GGML_OP_NONE
 
 cdef extern from "Python.h":
-    int Py_LT
     ctypedef struct PyTypeObject:
         object (*tp_new)(PyTypeObject *, PyObject *, PyObject *)
 
 cdef extern from "runtime/engine.h" nogil:
+    enum: GGML_UNARY_OP_COUNT
     void gg_clear_tensor(ggml_tensor *t)
 cdef extern from "runtime/memory.h" nogil:
     gg_region *gg_region_find(int kind, const void *addr)
@@ -52,7 +53,6 @@ cdef extern from "runtime/memory.h" nogil:
     bint gg_graph_sound(const ggml_cgraph *g)
     int gg_graph_expand(ggml_cgraph *g, ggml_tensor *t, bint compute, const ggml_tensor **bad)
 cdef extern from "runtime/check.h" nogil:
-    enum: GG_MESSAGE
     const char *gg_check(const ggml_tensor *t, char *msg)
     const char *gg_op_name(int op)
     const char *gg_unary_name(int op)
@@ -80,7 +80,8 @@ cdef extern from *:
     #endif
     static const gg_engine gg_engine_table = GG_ENGINE_TABLE;
 
-    /* The head of every ctypes object: where its memory is, what it keeps alive. Checked at import. */
+    /* The first fields of every ctypes object: the address of its memory and the objects that it keeps alive. The
+     * layout is checked at import. */
     typedef struct {
         PyObject_HEAD char *b_ptr;
         int b_needsfree;
@@ -89,19 +90,21 @@ cdef extern from *:
         PyObject *b_objects;
     } gg_cdata;
 
-    /* Tensor pointers come and go with every call: a few dead ones are kept for the next call, as CPython does it for floats. */
+    /* A free list: every call creates and frees tensor pointers, so up to 64 freed ones are kept for reuse, as CPython
+     * does with floats. */
     static struct { PyTypeObject *type, *base; PyObject *v[64]; int n; } gg_spare;
 
     static void gg_pointer_dealloc(PyObject *o) {
         PyTypeObject *type = Py_TYPE(o);
         gg_cdata *c = (gg_cdata *)o;
-        const size_t at = (size_t)(c->b_ptr - (char *)o);   /* of its own, or a field of some struct? */
-        if (type == gg_spare.type && gg_spare.n < 64 && !c->b_objects && !c->b_base && at < (size_t)type->tp_basicsize) {
+        const size_t offset = (size_t)(c->b_ptr - (char *)o);   /* small: its own memory, not a field of a struct */
+        if (type == gg_spare.type && gg_spare.n < 64 && !c->b_objects && !c->b_base
+            && offset < (size_t)type->tp_basicsize) {
             PyObject_GC_UnTrack(o);
             gg_spare.v[gg_spare.n++] = o;
             return;
         }
-        gg_spare.base->tp_dealloc(o);   /* a heap type's lets go of the type itself */
+        gg_spare.base->tp_dealloc(o);   /* that of a heap type also releases the type itself */
         if (!(gg_spare.base->tp_flags & Py_TPFLAGS_HEAPTYPE)) Py_DECREF(type);
     }
     static void gg_spare_init(PyTypeObject *type) {
@@ -110,7 +113,7 @@ cdef extern from *:
         while (gg_spare.base->tp_dealloc == type->tp_dealloc) gg_spare.base = gg_spare.base->tp_base;
         type->tp_dealloc = gg_pointer_dealloc;
     }
-    static PyObject *gg_spare_take(void) {   /* NULL: none */
+    static PyObject *gg_spare_take(void) {   /* NULL: the list is empty */
         if (!gg_spare.n) return NULL;
         PyObject *o = gg_spare.v[--gg_spare.n];
         _Py_NewReference(o);
@@ -128,11 +131,11 @@ cdef extern from *:
 engine = &gg_engine_table
 
 # ---- errors ----------------------------------------------------------------------------------------------------------
-cdef const char *running = b"ggml"
+cdef const char *running = b"ggml"      # the name of the public function that runs
 
-cdef int enter(const char *fn) noexcept:
+cdef int enter(const char *name) noexcept:
     global running
-    running = fn
+    running = name
     return 0
 
 cdef const char *entered() noexcept:
@@ -144,8 +147,8 @@ cdef str where():
 cdef object fail(type kind, str message):
     raise kind(f"{where()}: {message}")
 
-cdef str repr_short(object o):
-    cdef str text = repr(o)
+cdef str repr_short(object value):
+    cdef str text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
 
 cdef str shape_text(const ggml_tensor *t):
@@ -171,194 +174,193 @@ cdef PyTypeObject *graph_p_type = <PyTypeObject *>graph_p
 cdef tuple no_args = ()
 
 cdef inline void **memory(object cdata) noexcept:
+    """The memory of a ctypes object; that of a pointer holds one address."""
     return <void **>(<gg_cdata *><PyObject *>cdata).b_ptr
 
-def _layout_known():
-    x = ctypes.c_void_p(0x1234567890)
-    known = (<size_t>memory(x) == <size_t>ctypes.addressof(x) and <size_t>memory(x)[0] == 0x1234567890
-             and (<gg_cdata *><PyObject *>x).b_objects == NULL)
-    y = ctypes.pointer(x)
-    kept = y._objects
-    return known and (<gg_cdata *><PyObject *>y).b_objects == <PyObject *>kept
+def _has_known_layout():
+    """Whether the fields of gg_cdata lie where this Python's ctypes objects have them."""
+    scalar = ctypes.c_void_p(0x1234567890)
+    known = (<size_t>memory(scalar) == <size_t>ctypes.addressof(scalar) and <size_t>memory(scalar)[0] == 0x1234567890
+             and (<gg_cdata *><PyObject *>scalar).b_objects == NULL)
+    pointer = ctypes.pointer(scalar)
+    kept = pointer._objects
+    return known and (<gg_cdata *><PyObject *>pointer).b_objects == <PyObject *>kept
 
-if not _layout_known():
+if not _has_known_layout():
     raise ImportError("ggml: this Python's ctypes objects have a layout that this build does not know")
 gg_spare_init(tensor_p_type)
 
-cdef object pointer(PyTypeObject *type, void *p):
-    cdef object o = type.tp_new(type, <PyObject *>no_args, NULL)
-    memory(o)[0] = p
-    return o
+cdef object new_pointer(PyTypeObject *type, void *target):
+    cdef object pointer = type.tp_new(type, <PyObject *>no_args, NULL)
+    memory(pointer)[0] = target
+    return pointer
 
 cdef object wrap_tensor(ggml_tensor *t):
     cdef PyObject *spare = gg_spare_take()
     if spare == NULL:
-        return pointer(tensor_p_type, t)
-    o = <object>spare
-    Py_DECREF(o)      # the cast took a reference of its own
-    memory(o)[0] = t
-    return o
+        return new_pointer(tensor_p_type, t)
+    pointer = <object>spare
+    Py_DECREF(pointer)      # the cast has added a reference
+    memory(pointer)[0] = t
+    return pointer
 
 cdef object wrap_graph(ggml_cgraph *g):
-    return pointer(graph_p_type, g)
+    return new_pointer(graph_p_type, g)
 
-cdef object wrap_handle(void *p):
-    return PyLong_FromVoidPtr(p) if p != NULL else None
+cdef object wrap_handle(void *handle):
+    return PyLong_FromVoidPtr(handle) if handle != NULL else None
 
 # ---- arguments -------------------------------------------------------------------------------------------------------
-cdef object plain(object o):
-    """What a ctypes scalar holds; other objects as they are."""
-    return o.value if isinstance(o, simple_base) else o
+cdef object scalar_value(object value):
+    """The value of a ctypes scalar; other objects unchanged."""
+    return value.value if isinstance(value, simple_base) else value
 
-cdef int64_t integer(object o, const char *name, object low, object high) except? -1:
-    cdef object i = plain(o)
+cdef int64_t arg_int_slow(object value, const char *name) except? -1:
+    """arg_int for everything except an int of at most 64 bits."""
+    cdef object i = scalar_value(value), low = -(1 << 63), high = (1 << 63) - 1
     if not PyLong_CheckExact(i):
         try:
             i = i.__index__()
         except (AttributeError, TypeError):
-            fail(TypeError, f"{name.decode()} is {repr_short(o)}: need an integer")
+            fail(TypeError, f"{name.decode()} is {repr_short(value)}: need an integer")
     if not low <= i <= high:
         fail(ValueError, f"{name.decode()} is {repr_short(i)}: need {low} to {high}")
     return i
 
-cdef int64_t arg_int(object o, const char *name) except? -1:
+cdef int64_t arg_int(object value, const char *name) except? -1:
     cdef int overflow = 0
-    cdef long long v
-    if PyLong_CheckExact(o):
-        v = PyLong_AsLongLongAndOverflow(o, &overflow)
+    cdef long long i
+    if PyLong_CheckExact(value):
+        i = PyLong_AsLongLongAndOverflow(value, &overflow)
         if not overflow:
-            return v
-    return integer(o, name, -(1 << 63), (1 << 63) - 1)
+            return i
+    return arg_int_slow(value, name)
 
-cdef int arg_int32(object o, const char *name) except? -1:
-    cdef int64_t v = arg_int(o, name)
-    if v < -0x80000000LL or v > 0x7fffffffLL:
-        fail(ValueError, f"{name.decode()} is {v}: need a 32-bit integer")
-    return <int>v
+cdef int arg_int32(object value, const char *name) except? -1:
+    cdef int64_t i = arg_int(value, name)
+    if i < -0x80000000LL or i > 0x7fffffffLL:
+        fail(ValueError, f"{name.decode()} is {i}: need a 32-bit integer")
+    return <int>i
 
-cdef size_t arg_size(object o, const char *name) except? 0:
-    cdef int64_t v = arg_int(o, name)
-    if v < 0:
-        fail(ValueError, f"{name.decode()} is {v}: must not be negative")
-    return <size_t>v
+cdef size_t arg_size(object value, const char *name) except? 0:
+    cdef int64_t i = arg_int(value, name)
+    if i < 0:
+        fail(ValueError, f"{name.decode()} is {i}: must not be negative")
+    return <size_t>i
 
-cdef int64_t arg_extent(object o, const char *name) except -1:
-    cdef int64_t v = arg_int(o, name)
-    if v < 0:
-        fail(ValueError, f"{name.decode()} is {v}: must not be negative")
-    return v
+cdef int64_t arg_extent(object value, const char *name) except -1:
+    cdef int64_t i = arg_int(value, name)
+    if i < 0:
+        fail(ValueError, f"{name.decode()} is {i}: must not be negative")
+    return i
 
-cdef float arg_float(object o, const char *name) except? -1:
-    if PyFloat_CheckExact(o):
-        return <float>PyFloat_AS_DOUBLE(o)
-    cdef object v = plain(o)
+cdef float arg_float(object value, const char *name) except? -1:
+    if PyFloat_CheckExact(value):
+        return <float>PyFloat_AS_DOUBLE(value)
     try:
-        return <float><double>v
+        return <float><double>scalar_value(value)
     except (TypeError, ValueError, OverflowError):
-        fail(TypeError, f"{name.decode()} is {repr_short(o)}: need a number")
+        fail(TypeError, f"{name.decode()} is {repr_short(value)}: need a number")
 
-cdef bint arg_bool(object o, const char *name) except -1:
-    if o is True or o is False:
-        return o is True
+cdef bint arg_bool(object value, const char *name) except -1:
+    if value is True or value is False:
+        return value is True
     try:
-        return bool(plain(o))
+        return bool(scalar_value(value))
     except ValueError:
-        fail(TypeError, f"{name.decode()} is {repr_short(o)}: need True or False")
+        fail(TypeError, f"{name.decode()} is {repr_short(value)}: need True or False")
 
-cdef int arg_type_number(object o, const char *name) except -1:
-    """A type's number, also of one that releases before this removed: its block and its bytes are 0."""
-    cdef int64_t v = arg_int(o, name)
-    if v < 0 or v >= GGML_TYPE_COUNT:
-        fail(ValueError, f"{name.decode()} is {v}: no tensor type has this number")
-    return <int>v
+cdef int arg_type_number(object value, const char *name) except -1:
+    """GGML_TYPE_*, also of a type that earlier releases of the C library removed: its block and bytes are 0 here."""
+    cdef int64_t i = arg_int(value, name)
+    if i < 0 or i >= GGML_TYPE_COUNT:
+        fail(ValueError, f"{name.decode()} is {i}: no tensor type has this number")
+    return <int>i
 
-cdef int arg_type(object o, const char *name) except -1:
-    cdef int v = arg_type_number(o, name)
-    if not gg_type_ok(v):
-        fail(ValueError, f"{name.decode()} is {v}: no tensor type has this number")
-    return v
+cdef int arg_type(object value, const char *name) except -1:
+    cdef int type = arg_type_number(value, name)
+    if not gg_type_ok(type):
+        fail(ValueError, f"{name.decode()} is {type}: no tensor type has this number")
+    return type
 
-cdef bytes arg_text(object o, const char *name):
-    if isinstance(o, bytes):
-        return o
-    if isinstance(o, str):
+cdef bytes arg_text(object value, const char *name):
+    if isinstance(value, bytes):
+        return value
+    if isinstance(value, str):
         try:
-            return o.encode()
+            return value.encode()
         except UnicodeEncodeError:
-            fail(ValueError, f"{name.decode()} is {o!r}: it can't be encoded as UTF-8")
-    o = plain(o)
-    if isinstance(o, bytes):
-        return o
-    fail(TypeError, f"{name.decode()} is {repr_short(o)}: need bytes or str")
+            fail(ValueError, f"{name.decode()} is {value!r}: it can't be encoded as UTF-8")
+    value = scalar_value(value)
+    if isinstance(value, bytes):
+        return value
+    fail(TypeError, f"{name.decode()} is {repr_short(value)}: need bytes or str")
 
-cdef bytes arg_path(object o, const char *name):
-    return os.fsencode(o) if isinstance(o, (str, os.PathLike)) else arg_text(o, name)
+cdef bytes arg_path(object value, const char *name):
+    return os.fsencode(value) if isinstance(value, (str, os.PathLike)) else arg_text(value, name)
 
-cdef object owner_of(object o, size_t address, int depth=0):
-    """The ctypes object whose own memory `address` begins, found in what `o` keeps alive (maybe itself); None: not known."""
-    cdef object kept = getattr(o, "_objects", None) if isinstance(o, cdata_base) else o
+cdef object owner_of(object value, size_t address, int depth=0):
+    """The ctypes object whose memory begins at `address`, among those that `value` keeps alive; None: not known."""
+    cdef object kept = getattr(value, "_objects", None) if isinstance(value, cdata_base) else value
     if isinstance(kept, dict) and depth < 6:
-        for value in kept.values():
-            if isinstance(value, cdata_base) and ctypes.addressof(value) == address:
-                return value
-            found = owner_of(value, address, depth + 1)
+        for item in kept.values():
+            if isinstance(item, cdata_base) and ctypes.addressof(item) == address:
+                return item
+            found = owner_of(item, address, depth + 1)
             if found is not None:
                 return found
     return None
 
-cdef void *int_address(object o, const char *name) except? NULL:
+cdef void *int_address(object value, const char *name) except? NULL:
     try:
-        return PyLong_AsVoidPtr(o)
+        return PyLong_AsVoidPtr(value)
     except OverflowError:
-        fail(ValueError, f"{name.decode()} is {repr_short(o)}: no address")
+        fail(ValueError, f"{name.decode()} is {repr_short(value)}: no address")
 
-cdef int arg_buffer(object o, const char *name, size_t need, void **out) except -1:
-    """Where `o` (anything c_void_p takes, byref, arrays, buffers) is. Its size is held against `need`; where it is not known, memory of
-    that size must be there."""
+cdef int arg_buffer(object value, const char *name, size_t need, void **out) except -1:
     cdef size_t address = 0
-    cdef object size = None, owner
+    cdef object size = None      # None: not known
     out[0] = NULL
-    if o is None:
+    if value is None:
         return 0
-    if PyLong_CheckExact(o):
-        address = <size_t>int_address(o, name)
-    elif isinstance(o, byref_type):
-        owner = o._obj
-        address, size = <size_t>memory(owner), ctypes.sizeof(owner)
-    elif isinstance(o, bytes):
-        address, size = <size_t>PyBytes_AsString(o), len(o)
-    elif isinstance(o, cdata_base):
-        if isinstance(o, simple_base) or isinstance(o, ctypes._Pointer) or isinstance(o, ctypes._CFuncPtr):
-            if isinstance(o, (ctypes.c_char_p, ctypes.c_void_p, ctypes._Pointer, ctypes._CFuncPtr)):
-                address = <size_t>memory(o)[0]
-            else:
-                fail(TypeError, f"{name.decode()} is {repr_short(o)}: need an address or a buffer")
-            owner = owner_of(o, address)
-            size = None if owner is None else ctypes.sizeof(owner)
-        else:
-            address, size = <size_t>memory(o), ctypes.sizeof(o)
-    elif hasattr(o, "_as_parameter_"):
-        return arg_buffer(o._as_parameter_, name, need, out)
-    elif isinstance(o, str):
-        fail(TypeError, f"{name.decode()} is {repr_short(o)}: need bytes or an address")
+    if PyLong_CheckExact(value):
+        address = <size_t>int_address(value, name)
+    elif isinstance(value, byref_type):
+        address, size = <size_t>memory(value._obj), ctypes.sizeof(value._obj)
+    elif isinstance(value, bytes):
+        address, size = <size_t>PyBytes_AsString(value), len(value)
+    elif isinstance(value, (simple_base, ctypes._Pointer, ctypes._CFuncPtr)):
+        if not isinstance(value, (ctypes.c_char_p, ctypes.c_void_p, ctypes._Pointer, ctypes._CFuncPtr)):
+            fail(TypeError, f"{name.decode()} is {repr_short(value)}: need an address or a buffer")
+        address = <size_t>memory(value)[0]
+        owner = owner_of(value, address)
+        size = None if owner is None else ctypes.sizeof(owner)
+    elif isinstance(value, cdata_base):
+        address, size = <size_t>memory(value), ctypes.sizeof(value)
+    elif hasattr(value, "_as_parameter_"):
+        return arg_buffer(value._as_parameter_, name, need, out)
+    elif isinstance(value, str):
+        fail(TypeError, f"{name.decode()} is {repr_short(value)}: need bytes or an address")
     else:
         try:
-            view = memoryview(o)
+            view = memoryview(value)
         except TypeError:
-            try:
-                return arg_buffer(o.__index__(), name, need, out)
-            except (AttributeError, TypeError):
-                fail(TypeError, f"{name.decode()} is {repr_short(o)}: need an address or a buffer")
+            return arg_buffer(index_of(value, name), name, need, out)
         if not view.c_contiguous:
             fail(ValueError, f"{name.decode()} is not contiguous")
-        address = buffer_address(view)
-        size = view.nbytes
+        address, size = buffer_address(view), view.nbytes
     if address and size is not None and size < need:
         fail(ValueError, f"{name.decode()} has {size} bytes: need {need}")
     if address and size is None and need and not gg_readable(<void *>address, need):
         fail(ValueError, f"{name.decode()} ({address:#x}) is no memory of {need} bytes")
     out[0] = <void *>address
     return 0
+
+cdef object index_of(object value, const char *name):
+    try:
+        return value.__index__()
+    except (AttributeError, TypeError):
+        fail(TypeError, f"{name.decode()} is {repr_short(value)}: need an address or a buffer")
 
 cdef size_t buffer_address(object view) except? 0:
     cdef const unsigned char[:] bytes_view
@@ -367,71 +369,75 @@ cdef size_t buffer_address(object view) except? 0:
     bytes_view = view.cast("B")
     return <size_t>&bytes_view[0]
 
-cdef void *arg_address(object o, const char *name) except? NULL:
-    cdef void *p
-    arg_buffer(o, name, 0, &p)
-    return p
+cdef void *arg_address(object value, const char *name) except? NULL:
+    cdef void *address
+    arg_buffer(value, name, 0, &address)
+    return address
 
-cdef bint called_as(object given, object callback_type) except -1:
-    """Whether functions of a type can be called as those of another: as many arguments, and a struct comes back from both or none."""
-    cdef object have = getattr(given, "_argtypes_", None)
-    if have is None:                                     # of a library: nobody said what it takes
+cdef bint is_compatible(object given, object callback_type) except -1:
+    """Whether functions of a ctypes type can be called as those of another.
+
+    Both must take as many arguments, and both or neither must return a struct.
+    """
+    cdef object argument_types = getattr(given, "_argtypes_", None)
+    if argument_types is None:      # a function of a library, whose arguments are not declared
         return True
-    struct = [isinstance(t._restype_, type) and issubclass(t._restype_, ctypes.Structure) for t in (given, callback_type)]
-    return len(have) == len(callback_type._argtypes_) and struct[0] == struct[1]
+    returns_struct = [isinstance(t._restype_, type) and issubclass(t._restype_, ctypes.Structure)
+                      for t in (given, callback_type)]
+    return len(argument_types) == len(callback_type._argtypes_) and returns_struct[0] == returns_struct[1]
 
-cdef void *arg_callback(object o, object callback_type, const char *name) except? NULL:
-    """Address of a C function: a CFUNCTYPE instance, an address, or a callable, for which a thunk is made (see keep_callback)."""
-    if o is None:
+cdef void *arg_callback(object value, object callback_type, const char *name) except? NULL:
+    cdef void *address
+    if value is None:
         return NULL
-    cdef void *p
-    if isinstance(o, ctypes._CFuncPtr):
-        if not called_as(type(o), callback_type):
-            fail(TypeError, f"{name.decode()} is {repr_short(o)}: need a {callback_type.__name__}")
-        return memory(o)[0]
-    if PyLong_CheckExact(o) or isinstance(o, ctypes.c_void_p):
-        p = arg_address(o, name)
-        if p != NULL and not gg_readable(p, 1):
-            fail(ValueError, f"{name.decode()} ({<size_t>p:#x}) is the address of no function")
-        return p
-    fail(TypeError, f"{name.decode()} is {repr_short(o)}: need a callback")
+    if isinstance(value, ctypes._CFuncPtr):
+        if not is_compatible(type(value), callback_type):
+            fail(TypeError, f"{name.decode()} is {repr_short(value)}: need a {callback_type.__name__}")
+        return memory(value)[0]
+    if PyLong_CheckExact(value) or isinstance(value, ctypes.c_void_p):
+        address = arg_address(value, name)
+        if address != NULL and not gg_readable(address, 1):
+            fail(ValueError, f"{name.decode()} ({<size_t>address:#x}) is the address of no function")
+        return address
+    fail(TypeError, f"{name.decode()} is {repr_short(value)}: need a callback")
 
-def as_callback(o, callback_type):
-    """`o` as a callback object: Python callables are wrapped, the rest stays. The caller keeps it alive."""
-    if o is None or isinstance(o, (int, ctypes.c_void_p, ctypes._CFuncPtr)) or not callable(o):
-        return o
-    return callback_type(o)
+def as_callback(value, callback_type):
+    """A Python callable wrapped as a callback_type, which the caller must keep alive; other objects unchanged."""
+    if value is None or isinstance(value, (int, ctypes.c_void_p, ctypes._CFuncPtr)) or not callable(value):
+        return value
+    return callback_type(value)
 
 # ---- contexts --------------------------------------------------------------------------------------------------------
-cdef ggml_context *arg_context(object o, const char *fn) except NULL:
+cdef ggml_context *arg_context(object value, const char *function) except NULL:
     cdef ggml_context *ctx
     cdef int overflow
     global running
-    running = fn
-    if PyLong_CheckExact(o):
-        ctx = gg_context_find(<void *><size_t>PyLong_AsLongLongAndOverflow(o, &overflow))     # -1 where it overflows: no context
+    running = function
+    if PyLong_CheckExact(value):      # an int that overflows gives -1, which is no context
+        ctx = gg_context_find(<void *><size_t>PyLong_AsLongLongAndOverflow(value, &overflow))
         if ctx != NULL:
             return ctx
-    return context_slow(o)
+    return arg_context_slow(value)
 
-cdef ggml_context *context_slow(object o) except NULL:
-    if o is None:
+cdef ggml_context *arg_context_slow(object value) except NULL:
+    """arg_context for everything except the int handle of a live context."""
+    if value is None:
         fail(TypeError, "ctx is None: need a context")
-    cdef object handle = o
-    if isinstance(o, ctypes.c_void_p) or isinstance(o, ctypes._Pointer):
-        handle = <size_t>memory(o)[0]
+    cdef object handle = value
+    if isinstance(value, ctypes.c_void_p) or isinstance(value, ctypes._Pointer):
+        handle = <size_t>memory(value)[0]
     if not PyLong_CheckExact(handle):
-        fail(TypeError, f"ctx is {repr_short(o)}: need a context")
+        fail(TypeError, f"ctx is {repr_short(value)}: need a context")
     cdef ggml_context *ctx = NULL
     if 0 < handle < 1 << 64:
         ctx = gg_context_find(<void *><size_t>handle)
     if ctx == NULL:
-        fail(RuntimeError, f"ctx ({repr_short(o)}) is no live context: freed, or never made")
+        fail(RuntimeError, f"ctx ({repr_short(value)}) is no live context: freed, or never made")
     return ctx
 
-cdef ggml_context *context_of(const void *p) noexcept:
-    cdef gg_region *r = gg_region_find(GG_ARENA, p)
-    return r.ctx if r != NULL else NULL
+cdef ggml_context *context_of(const void *address) noexcept:
+    cdef gg_region *region = gg_region_find(GG_ARENA, address)
+    return region.ctx if region != NULL else NULL
 
 cdef object keep(ggml_context *ctx, object value):
     if ctx.keep == NULL:
@@ -445,10 +451,24 @@ cdef object drop_kept(ggml_context *ctx):
     ctx.keep = NULL
     Py_XDECREF(kept)
 
-def _owner_died(size_t base, size_t region):
-    cdef gg_region *r = gg_region_find(GG_ARENA, <void *>base)
-    if <size_t>r == region and r.ctx == NULL:
-        region_leave(GG_ARENA, r)
+cdef int free_overlapping(const void *buffer, size_t size) except -1:
+    """Frees the contexts whose arenas are memory of the caller that overlaps a new arena."""
+    cdef gg_region *other = gg_region_overlap(GG_ARENA, buffer, size)
+    while other != NULL:
+        if other.ctx == NULL:
+            region_leave(GG_ARENA, other)
+        elif other.mapped:
+            fail(ValueError, "mem_buffer lies in the arena of a live context")
+        else:
+            context_free(other.ctx)
+        other = gg_region_overlap(GG_ARENA, buffer, size)
+    return 0
+
+def _owner_died(size_t base, size_t address):
+    """Ends the registration of an arena in memory of the caller that no longer exists, once its context is freed."""
+    cdef gg_region *region = gg_region_find(GG_ARENA, <void *>base)
+    if <size_t>region == address and region.ctx == NULL:
+        region_leave(GG_ARENA, region)
 
 def ggml_init(params):
     """Creates a context: an arena in which tensors and graphs are allocated one after the other.
@@ -477,35 +497,26 @@ def ggml_init(params):
     cdef void *buffer = <void *><size_t>(params.mem_buffer or 0)
     cdef bint no_alloc = params.no_alloc
     cdef ggml_context *ctx
-    cdef gg_region *other
     cdef object owner = None
     if size > <size_t>1 << 62:
-        fail(MemoryError, f"mem_size is {size} bytes: more than there can be")
+        fail(MemoryError, f"mem_size is {size} bytes: more than any memory holds")
     if buffer != NULL:
         owner = owner_of(params, <size_t>buffer)
         if owner is not None and ctypes.sizeof(owner) < size:
             fail(ValueError, f"mem_buffer has {ctypes.sizeof(owner)} bytes, mem_size is {size}")
         if owner is None and not gg_readable(buffer, size):
             fail(ValueError, f"mem_buffer ({<size_t>buffer:#x}) is no readable memory of {size} bytes")
-        other = gg_region_overlap(GG_ARENA, buffer, size)
-        while other != NULL:
-            if other.ctx == NULL:
-                region_leave(GG_ARENA, other)
-            elif other.mapped:
-                fail(ValueError, "mem_buffer lies in the arena of a live context")
-            else:
-                context_free(other.ctx)
-            other = gg_region_overlap(GG_ARENA, buffer, size)
+        free_overlapping(buffer, size)
     ctx = gg_context_new(size, buffer, no_alloc)
     if ctx == NULL:
-        fail(MemoryError, f"{size} bytes can't be had")
+        fail(MemoryError, f"{size} bytes can't be allocated")
     if owner is not None:
         keep(ctx, owner)
         try:
-            token = weakref.ref(owner, lambda _, b=<size_t>buffer, r=<size_t>ctx.chunk: _owner_died(b, r))
-            Py_INCREF(token)
-            ctx.chunk.owner = <PyObject *>token
-        except TypeError:
+            reference = weakref.ref(owner, lambda _, b=<size_t>buffer, r=<size_t>ctx.chunk: _owner_died(b, r))
+            Py_INCREF(reference)
+            ctx.chunk.owner = <PyObject *>reference
+        except TypeError:      # the owner does not support weak references
             pass
     return PyLong_FromVoidPtr(ctx)
 
@@ -516,7 +527,7 @@ cdef ggml_context *context_new() except NULL:
     return ctx
 
 cdef int context_free(ggml_context *ctx) except -1:
-    kept = <object><PyObject *>ctx.keep if ctx.keep != NULL else None   # alive until the arena is gone
+    kept = <object><PyObject *>ctx.keep if ctx.keep != NULL else None     # lives until the arena is freed
     drop_kept(ctx)
     gg_context_free(ctx)
     return 0
@@ -555,10 +566,10 @@ def ggml_reset(ctx):
             its first block of memory.
     """
     cdef ggml_context *c = arg_context(ctx, b"ggml_reset")
-    cdef gg_region *kept = c.chunk
-    while kept.prev != NULL:
-        kept = kept.prev
-    if kept.views:
+    cdef gg_region *first = c.chunk
+    while first.prev != NULL:
+        first = first.prev
+    if first.views:
         fail(RuntimeError, "NumPy or DLPack views of the context's tensors are alive, or a compute uses them")
     drop_kept(c)
     gg_context_reset(c)
@@ -658,7 +669,7 @@ def ggml_set_scratch(ctx, scratch):
     owner = owner_of(scratch, data) if data else None
     if used > size:
         fail(ValueError, f"scratch.offs is {used}: need 0 to scratch.size, {size}")
-    if data and size > (ctypes.sizeof(owner) if owner is not None else size if gg_readable(<void *>data, size) else 0):
+    if data and size and (size > ctypes.sizeof(owner) if owner is not None else not gg_readable(<void *>data, size)):
         fail(ValueError, f"scratch.data ({data:#x}) is no memory of {size} bytes")
     if owner is not None and (c.keep == NULL or not any([kept is owner for kept in <list><object><PyObject *>c.keep])):
         keep(c, owner)
@@ -704,103 +715,105 @@ def ggml_get_max_tensor_size(ctx):
         o = o.next
     return most
 
-# ---- tensors as arguments --------------------------------------------------------------------------------------------
-cdef ggml_tensor *arg_tensor(object o, const char *name) except NULL:
+# ---- tensors and graphs as arguments ---------------------------------------------------------------------------------
+cdef ggml_tensor *arg_tensor(object value, const char *name) except NULL:
     cdef ggml_tensor *t
-    if Py_TYPE(o) == <void *>tensor_p_type:
-        t = <ggml_tensor *>memory(o)[0]
+    if Py_TYPE(value) == <void *>tensor_p_type:
+        t = <ggml_tensor *>memory(value)[0]
         if gg_tensor_usable(t):
             return t
-    return <ggml_tensor *>struct_slow(o, name, tensor_p, "tensor", False)
+    return <ggml_tensor *>arg_struct(value, name, tensor_p, "tensor", False)
 
-cdef int arg_tensors(object array, int n, const char *name, ggml_tensor **out) except -1:
-    cdef void *p = NULL
+cdef ggml_tensor *arg_tensor_or_null(object value, const char *name) except? NULL:
+    if value is None:
+        return NULL
+    if Py_TYPE(value) == <void *>tensor_p_type and memory(value)[0] == NULL:
+        return NULL
+    return arg_tensor(value, name)
+
+cdef int arg_tensors(object value, int n, const char *name, ggml_tensor **out) except -1:
+    cdef void *address = NULL
     cdef int i
-    if isinstance(array, (list, tuple)):
-        if len(array) < n:
-            fail(ValueError, f"{name.decode()} has {len(array)} entries: need {n}")
+    if isinstance(value, (list, tuple)):
+        if len(value) < n:
+            fail(ValueError, f"{name.decode()} has {len(value)} entries: need {n}")
         for i in range(n):
-            out[i] = arg_tensor(array[i], name)
+            out[i] = arg_tensor(value[i], name)
         return 0
-    arg_buffer(array, name, <size_t>n * sizeof(void *), &p)
-    if n and p == NULL:
+    arg_buffer(value, name, <size_t>n * sizeof(void *), &address)
+    if n and address == NULL:
         fail(ValueError, f"{name.decode()} is no array of {n} tensor pointers")
     for i in range(n):
-        out[i] = (<ggml_tensor **>p)[i]
+        out[i] = (<ggml_tensor **>address)[i]
         if not gg_tensor_usable(out[i]):
             fail(RuntimeError, f"{name.decode()}[{i}] is no tensor of a live context: freed, reset, or never one")
     return 0
 
-cdef ggml_tensor *arg_tensor_or_null(object o, const char *name) except? NULL:
-    if o is None:
-        return NULL
-    if Py_TYPE(o) == <void *>tensor_p_type and memory(o)[0] == NULL:
-        return NULL
-    return arg_tensor(o, name)
+cdef ggml_cgraph *arg_graph(object value, const char *name) except NULL:
+    cdef ggml_cgraph *graph
+    if Py_TYPE(value) == <void *>graph_p_type:
+        graph = <ggml_cgraph *>memory(value)[0]
+        if gg_region_find(GG_ARENA, graph) != NULL and gg_graph_live(graph) and gg_graph_sound(graph):
+            return graph
+    return <ggml_cgraph *>arg_struct(value, name, graph_p, "graph", True)
 
-cdef ggml_cgraph *arg_graph(object o, const char *name) except NULL:
-    cdef ggml_cgraph *g
-    if Py_TYPE(o) == <void *>graph_p_type:
-        g = <ggml_cgraph *>memory(o)[0]
-        if gg_region_find(GG_ARENA, g) != NULL and gg_graph_live(g) and gg_graph_sound(g):
-            return g
-    return <ggml_cgraph *>struct_slow(o, name, graph_p, "graph", True)
+cdef void *arg_struct(object value, const char *name, object pointer_type, str kind, bint is_graph) except NULL:
+    """A tensor or a graph in any form: a pointer, byref, the struct itself or an array of structs.
 
-cdef void *struct_slow(object o, const char *name, object pointer_type, str kind, bint graph) except NULL:
-    cdef object struct = pointer_type._type_, owner = None
-    cdef void *p = NULL
-    cdef str n = name.decode()
-    if o is None:
-        fail(TypeError, f"{n} is None: need a {kind}")
-    if isinstance(o, byref_type) and isinstance(o._obj, struct):
-        owner = o._obj
-        p = memory(owner)
-    elif isinstance(o, struct) or (isinstance(o, ctypes.Array) and o._type_ is struct and len(o)):
-        owner = o
-        p = memory(o)
-    elif isinstance(o, pointer_type):
-        p = memory(o)[0]
-        if p == NULL:
-            fail(ValueError, f"{n} is a NULL pointer: need a {kind}")
-        owner = owner_of(o, <size_t>p)
+    A struct in memory of the caller is registered as long as its owner lives.
+    """
+    cdef object struct = pointer_type._type_, owner = None, problem
+    cdef void *address = NULL
+    cdef str argument = name.decode()
+    cdef bint is_live
+    if value is None:
+        fail(TypeError, f"{argument} is None: need a {kind}")
+    if isinstance(value, byref_type) and isinstance(value._obj, struct):
+        owner = value._obj
+        address = memory(owner)
+    elif isinstance(value, struct) or (isinstance(value, ctypes.Array) and value._type_ is struct and len(value)):
+        owner = value
+        address = memory(owner)
+    elif isinstance(value, pointer_type):
+        address = memory(value)[0]
+        if address == NULL:
+            fail(ValueError, f"{argument} is a NULL pointer: need a {kind}")
+        owner = owner_of(value, <size_t>address)
     else:
-        fail(TypeError, f"{n} is {repr_short(o)}: need a {kind} ({pointer_type.__name__})")
-    if (gg_graph_live(<ggml_cgraph *>p) if graph else gg_tensor_live(<ggml_tensor *>p)):
-        if not graph and not gg_tensor_sound(<ggml_tensor *>p):
-            fail(ValueError, f"{n}: {tensor_problem(<ggml_tensor *>p)}")
-        if graph:
-            problem = graph_problem(<ggml_cgraph *>p)
-            if problem:
-                fail(ValueError, f"{n}: {problem}")
-        return p
-    if owner is not None and gg_region_find(GG_ARENA, p) == NULL and not gg_region_stale(p):
-        problem = graph_problem(<ggml_cgraph *>p) if graph else tensor_problem(<ggml_tensor *>p)
-        if problem:
-            fail(ValueError, f"{n}: {problem}")
-        adopt(owner, p, ctypes.sizeof(struct))
-        return p
-    fail(RuntimeError, f"{n} ({<size_t>p:#x}) is no {kind} of a live context: freed, reset, or never one")
+        fail(TypeError, f"{argument} is {repr_short(value)}: need a {kind} ({pointer_type.__name__})")
+    is_live = gg_graph_live(<ggml_cgraph *>address) if is_graph else gg_tensor_live(<ggml_tensor *>address)
+    if not is_live and (owner is None or gg_region_find(GG_ARENA, address) != NULL or gg_region_stale(address)):
+        fail(RuntimeError, f"{argument} ({<size_t>address:#x}) is no {kind} of a live context: "
+                           "freed, reset, or never one")
+    if is_live and not is_graph and gg_tensor_sound(<ggml_tensor *>address):
+        return address
+    problem = graph_problem(<ggml_cgraph *>address) if is_graph else tensor_problem(<ggml_tensor *>address)
+    if problem or (is_live and not is_graph):
+        fail(ValueError, f"{argument}: {problem or 'its fields were overwritten'}")
+    if not is_live:
+        adopt(owner, address, ctypes.sizeof(struct))
+    return address
 
-cdef dict adopted = {}   # address of a caller's struct: (weak reference or the owner, region)
+cdef dict adopted = {}      # {address of a caller's struct: (owner or a weak reference to it, address of the region)}
 
-cdef int adopt(object owner, void *p, size_t size) except -1:
-    """Registers a struct that the caller owns, for as long as its owner lives."""
-    cdef size_t key = <size_t>p
-    cdef gg_region *r
+cdef int adopt(object owner, void *address, size_t size) except -1:
+    """Registers a struct that the caller owns, as long as its owner lives."""
+    cdef size_t key = <size_t>address
+    cdef gg_region *region
     if key in adopted:
         return 0
-    r = <gg_region *>calloc(1, sizeof(gg_region))
-    if r == NULL:
+    region = <gg_region *>calloc(1, sizeof(gg_region))
+    if region == NULL:
         raise MemoryError()
-    r.base, r.size = <uint8_t *>p, size
-    if not gg_region_add(GG_STRUCT, r):
-        free(r)
+    region.base, region.size = <uint8_t *>address, size
+    if not gg_region_add(GG_STRUCT, region):
+        free(region)
         raise MemoryError()
     try:
-        token = weakref.ref(owner, lambda _, k=key: _disown(k))
-    except TypeError:
-        token = owner
-    adopted[key] = (token, <size_t>r)
+        reference = weakref.ref(owner, lambda _, k=key: _disown(k))
+    except TypeError:      # the owner does not support weak references
+        reference = owner
+    adopted[key] = (reference, <size_t>region)
     return 0
 
 def _disown(key):
@@ -808,82 +821,90 @@ def _disown(key):
     region_leave(GG_STRUCT, <gg_region *><size_t>region)
 
 cdef object tensor_problem(const ggml_tensor *t):
-    """What is wrong with the fields of a tensor that callers may have written, or None."""
-    cdef int d
+    """The reason why a tensor, whose fields callers may have written, is not valid; None if it is."""
+    cdef const gg_type_info *type
+    cdef size_t extent
+    cdef int i
     if not gg_type_ok(t.type):
         return f"type is {t.type}: no tensor type has this number"
-    for d in range(4):
-        if t.ne[d] < 0:
-            return f"ne[{d}] is {t.ne[d]}: must not be negative"
+    for i in range(4):
+        if t.ne[i] < 0:
+            return f"ne[{i}] is {t.ne[i]}: must not be negative"
     if t.view_src != NULL and not gg_tensor_live(t.view_src):
         return "view_src is no tensor of a live context"
-    if t.ne[0] % gg_types[t.type].blck:
-        return f"ne[0] is {t.ne[0]}: need a multiple of {gg_types[t.type].name.decode()}'s block of {gg_types[t.type].blck}"
-    cdef size_t n
-    if not gg_extent(t, &n):
+    type = &gg_types[t.type]
+    if t.ne[0] % type.blck:
+        return f"ne[0] is {t.ne[0]}: need a multiple of {type.name.decode()}'s block of {type.blck}"
+    if not gg_extent(t, &extent):
         return "ne and nb reach over more than any memory, or let more than 2^34 elements share it"
     if not gg_op_known(t.op):
         return f"op is {t.op}: no operation of this build"
-    for d in range(GGML_MAX_SRC):
-        if t.src[d] != NULL and not gg_tensor_live(t.src[d]):
-            return f"src[{d}] is no tensor of a live context"
+    for i in range(GGML_MAX_SRC):
+        if t.src[i] != NULL and not gg_tensor_live(t.src[i]):
+            return f"src[{i}] is no tensor of a live context"
     return None
 
-cdef object graph_problem(const ggml_cgraph *g):
-    cdef size_t slots = g.visited_hash_set.size
-    if gg_region_find(GG_ARENA, g) != NULL:
-        return None if gg_graph_sound(g) else "counts or addresses of arrays were written over"
-    if g.n_nodes < 0 or g.n_leafs < 0:
+cdef object graph_problem(const ggml_cgraph *graph):
+    """The reason why a graph is not valid; None if it is."""
+    cdef const ggml_hash_set *visited = &graph.visited_hash_set
+    if gg_region_find(GG_ARENA, graph) != NULL:
+        return None if gg_graph_sound(graph) else "counts or addresses of arrays were written over"
+    if graph.n_nodes < 0 or graph.n_leafs < 0:
         return "n_nodes and n_leafs must not be negative"
-    if g.n_nodes and (g.nodes == NULL or not gg_readable(g.nodes, <size_t>g.n_nodes * sizeof(void *))):
-        return f"nodes is no array of {g.n_nodes} pointers"
-    if g.n_leafs and (g.leafs == NULL or not gg_readable(g.leafs, <size_t>g.n_leafs * sizeof(void *))):
-        return f"leafs is no array of {g.n_leafs} pointers"
-    if slots and (slots >> 40 or not gg_readable(g.visited_hash_set.keys, slots * sizeof(void *))
-                  or not gg_readable(g.visited_hash_set.used, slots // 8 + 1)):
-        return f"visited_hash_set has no arrays for {slots} tensors"
+    if graph.n_nodes and not is_pointer_array(graph.nodes, graph.n_nodes):
+        return f"nodes is no array of {graph.n_nodes} pointers"
+    if graph.n_leafs and not is_pointer_array(graph.leafs, graph.n_leafs):
+        return f"leafs is no array of {graph.n_leafs} pointers"
+    if visited.size and (visited.size >> 40 or not is_pointer_array(visited.keys, visited.size)
+                         or not gg_readable(visited.used, visited.size // 8 + 1)):
+        return f"visited_hash_set has no arrays for {visited.size} tensors"
     return None
 
-cdef gg_region *region_holding(const void *p, size_t n) noexcept:
-    """The range that p lies in, if any. An arena in a caller's memory says nothing about more than itself once its context was freed: the
-    memory may be gone, and something larger in its place."""
-    cdef gg_region *r = gg_region_of_data(p)
-    if (r != NULL and r.ctx == NULL and not r.mapped and r.owner == NULL and <size_t>(<uint8_t *>p - r.base) + n > r.size
-            and gg_region_find(GG_ARENA, p) == r):
+cdef bint is_pointer_array(const void *array, size_t n) noexcept:
+    return array != NULL and gg_readable(array, n * sizeof(void *))
+
+# ---- memory ----------------------------------------------------------------------------------------------------------
+cdef gg_region *region_holding(const void *address, size_t size) noexcept:
+    cdef gg_region *region = gg_region_of_data(address)
+    if region == NULL or <size_t>(<uint8_t *>address - region.base) + size <= region.size:
+        return region
+    # An arena in memory of the caller whose context was freed: the memory may be gone, and a larger block in its place.
+    if (region.ctx == NULL and not region.mapped and region.owner == NULL
+            and gg_region_find(GG_ARENA, address) == region):
         return NULL
-    return r
+    return region
 
 cdef int check_data(ggml_tensor *t, str role) except -1:
-    """Holds a tensor's fields and the place of its data against live memory; raises where they do not fit."""
-    cdef size_t n
-    cdef gg_region *r
+    cdef size_t size
+    cdef gg_region *region
     problem = tensor_problem(t)
     if problem:
-        fail(ValueError, f"{role} '{t.name.decode(errors='replace')}': {problem}")
+        fail(ValueError, f"{role} '{name_text(t)}': {problem}")
     if gg_is_empty(t):
         return 0
-    gg_extent(t, &n)
+    gg_extent(t, &size)
     if t.data == NULL:
-        fail(ValueError, f"{role} '{t.name.decode(errors='replace')}' has no data: made with no_alloc and not allocated")
-    r = region_holding(t.data, n)
-    if r != NULL:
-        if <size_t>(<uint8_t *>t.data - r.base) + n > r.size:
-            fail(ValueError, f"{role} '{t.name.decode(errors='replace')}' ({n} bytes) reaches beyond the memory that holds it")
+        fail(ValueError, f"{role} '{name_text(t)}' has no data: made with no_alloc and not allocated")
+    region = region_holding(t.data, size)
+    if region != NULL:
+        if <size_t>(<uint8_t *>t.data - region.base) + size > region.size:
+            fail(ValueError, f"{role} '{name_text(t)}' ({size} bytes) reaches beyond the memory that holds it")
     elif gg_region_stale(t.data):
-        fail(RuntimeError, f"{role} '{t.name.decode(errors='replace')}' has data in memory that was freed")
-    elif not gg_readable(t.data, n):
-        fail(ValueError, f"{role} '{t.name.decode(errors='replace')}' has data at {<size_t>t.data:#x}: no readable memory of {n} bytes")
+        fail(RuntimeError, f"{role} '{name_text(t)}' has data in memory that was freed")
+    elif not gg_readable(t.data, size):
+        fail(ValueError, f"{role} '{name_text(t)}' has data at {<size_t>t.data:#x}: "
+                         f"no readable memory of {size} bytes")
     return 0
 
-cdef object region_add(int kind, gg_region *r):
-    if not gg_region_add(kind, r):
+cdef object region_add(int kind, gg_region *region):
+    if not gg_region_add(kind, region):
         raise MemoryError()
 
-cdef int region_leave(int kind, gg_region *r) except -1:
-    cdef PyObject *owner = <PyObject *>r.owner
-    gg_region_remove(kind, r)
-    r.owner = NULL
-    gg_region_leave(r)
+cdef int region_leave(int kind, gg_region *region) except -1:
+    cdef PyObject *owner = <PyObject *>region.owner
+    gg_region_remove(kind, region)
+    region.owner = NULL
+    gg_region_leave(region)
     Py_XDECREF(owner)
     return 0
 
@@ -891,160 +912,165 @@ cdef gg_region *buffer_region(size_t size) noexcept:
     return pages_region(gg_pages_alloc(size), size)
 
 cdef gg_region *file_region(int fd, size_t size) noexcept:
-    cdef gg_region *r = pages_region(gg_pages_of_file(fd, size), size)
-    if r != NULL:
-        r.file = True
-    return r
+    cdef gg_region *region = pages_region(gg_pages_of_file(fd, size), size)
+    if region != NULL:
+        region.file = True
+    return region
 
 cdef gg_region *pages_region(void *pages, size_t size) noexcept:
-    cdef gg_region *r
+    """Registers pages as a BUFFER region; unmaps them and returns NULL if there is no memory for it."""
+    cdef gg_region *region
     if pages == NULL:
         return NULL
-    r = <gg_region *>calloc(1, sizeof(gg_region))
-    if r != NULL:
-        r.base, r.size, r.mapped = <uint8_t *>pages, size, True
-        if gg_region_add(GG_BUFFER, r):
-            return r
-    free(r)
+    region = <gg_region *>calloc(1, sizeof(gg_region))
+    if region != NULL:
+        region.base, region.size, region.mapped = <uint8_t *>pages, size, True
+        if gg_region_add(GG_BUFFER, region):
+            return region
+    free(region)
     gg_pages_free(pages, size)
     return NULL
 
-cdef void buffer_retire(gg_region *r) noexcept:
-    gg_region_remove(GG_BUFFER, r)
-    gg_region_retire(r)
+cdef void buffer_retire(gg_region *region) noexcept:
+    gg_region_remove(GG_BUFFER, region)
+    gg_region_retire(region)
 
-cdef object region_owner(gg_region *r):
-    return None if r.owner == NULL else referred(<object><PyObject *>r.owner)
+cdef object region_owner(gg_region *region):
+    return None if region.owner == NULL else dereference(<object><PyObject *>region.owner)
 
-cdef object referred(object owner):
+cdef object dereference(object owner):
+    """The object of a weak reference; other objects unchanged."""
     return owner() if isinstance(owner, weakref.ref) else owner
 
 cdef int hold(gg_pins *pins, list kept, ggml_tensor **nodes, int n) except -1:
-    cdef size_t i, known = pins.n
-    cdef gg_region *r
+    cdef size_t i, before = pins.n
+    cdef gg_region *region
     if not gg_pin(pins, nodes, n):
         fail(MemoryError, f"no memory to hold what {n} nodes use")
-    for i in range(known, pins.n):
-        r = pins.v[i]
-        if r.ctx != NULL and r.ctx.keep != NULL:
-            kept.append(<object><PyObject *>r.ctx.keep)
-        elif r.owner != NULL:
-            kept.append(region_owner(r))
-        elif not r.mapped and <size_t>r.base in adopted:
-            kept.append(referred(adopted[<size_t>r.base][0]))
+    for i in range(before, pins.n):
+        region = pins.v[i]
+        if region.ctx != NULL and region.ctx.keep != NULL:
+            kept.append(<object><PyObject *>region.ctx.keep)
+        elif region.owner != NULL:
+            kept.append(region_owner(region))
+        elif not region.mapped and <size_t>region.base in adopted:
+            kept.append(dereference(adopted[<size_t>region.base][0]))
     return 0
 
 cdef void release(gg_pins *pins) noexcept:
     gg_unpin(pins)
 
-# ---- tensors into arenas ---------------------------------------------------------------------------------------------
-cdef void node_init(ggml_tensor *d, int op, int type, int64_t ne0, int64_t ne1, int64_t ne2, int64_t ne3) noexcept:
-    gg_clear_tensor(d)
-    d.op, d.type = op, type
-    d.ne[0], d.ne[1], d.ne[2], d.ne[3] = ne0, ne1, ne2, ne3
+# ---- nodes -----------------------------------------------------------------------------------------------------------
+cdef void node_init(ggml_tensor *node, int op, int type, int64_t ne0, int64_t ne1, int64_t ne2, int64_t ne3) noexcept:
+    gg_clear_tensor(node)
+    node.op, node.type = op, type
+    node.ne[0], node.ne[1], node.ne[2], node.ne[3] = ne0, ne1, ne2, ne3
 
-cdef void node_like(ggml_tensor *d, int op, int type, const ggml_tensor *a) noexcept:
-    node_init(d, op, type, a.ne[0], a.ne[1], a.ne[2], a.ne[3])
+cdef void node_like(ggml_tensor *node, int op, int type, const ggml_tensor *a) noexcept:
+    node_init(node, op, type, a.ne[0], a.ne[1], a.ne[2], a.ne[3])
 
-cdef void node_view(ggml_tensor *d, ggml_tensor *a, size_t offset) noexcept:
-    d.view_src, d.view_offs = a, offset
+cdef void node_view(ggml_tensor *node, ggml_tensor *a, size_t offset) noexcept:
+    node.view_src, node.view_offs = a, offset
     if a.view_src != NULL:
-        d.view_src = a.view_src
-        d.view_offs += a.view_offs
+        node.view_src = a.view_src
+        node.view_offs += a.view_offs
 
-cdef ggml_tensor *node_append(ggml_context *ctx, ggml_tensor *d) except NULL:
-    cdef char message[512]
+cdef ggml_tensor *node_append(ggml_context *ctx, ggml_tensor *node) except NULL:
+    cdef char message[GG_MESSAGE]
     cdef size_t need, nbytes = 0
     cdef ggml_tensor *t
-    if d.view_src == NULL and not gg_set_contiguous(d, &nbytes):
+    if node.view_src == NULL and not gg_set_contiguous(node, &nbytes):
         fail(ValueError, "the tensor is larger than any memory")
-    if d.op and gg_check(d, message) != NULL:
+    if node.op != GGML_OP_NONE and gg_check(node, message) != NULL:
         fail(ValueError, message.decode(errors="replace"))
     if ctx.scratch != NULL and not ctx.no_alloc and not gg_scratch_fits(ctx, nbytes):
-        fail(MemoryError, f"the scratch buffer is full: {ctx.scratch_used} of {ctx.scratch_size} bytes are used, {nbytes} more are needed")
-    t = gg_context_tensor(ctx, d, nbytes, &need)
+        fail(MemoryError, f"the scratch buffer is full: {ctx.scratch_used} of {ctx.scratch_size} bytes are used, "
+                          f"{nbytes} more are needed")
+    t = gg_context_tensor(ctx, node, nbytes, &need)
     if t == NULL:
         arena_full(ctx, need)
     return t
 
 cdef int arena_full(ggml_context *ctx, size_t need) except -1:
+    """Raises the exception for a context without room; need: the size that it would have to have."""
     if need == <size_t>-1:
         fail(ValueError, "the tensor or graph is larger than any memory")
     if ctx.grows:
-        fail(MemoryError, f"the context can't grow: {need} bytes can't be had")
+        fail(MemoryError, f"the context can't grow: {need} bytes can't be allocated")
     fail(MemoryError, f"the context is full: it would need mem_size={need}, it has {ctx.mem_size}")
 
 cdef void *work_buffer(ggml_context *ctx, size_t size) except NULL:
     cdef size_t need
-    cdef ggml_object *o = gg_context_object(ctx, GGML_OBJECT_TYPE_WORK_BUFFER, size, &need)
-    if o == NULL:
+    cdef ggml_object *header = gg_context_object(ctx, GGML_OBJECT_TYPE_WORK_BUFFER, size, &need)
+    if header == NULL:
         arena_full(ctx, need)
-    return o + 1
+    return header + 1
 
-cdef void node_in_place(ggml_tensor *d, ggml_tensor *a) noexcept:
-    memcpy(d.nb, a.nb, sizeof(d.nb))
-    node_view(d, a, 0)
-    set_name(d, a.name, b" (view)")
+cdef void node_in_place(ggml_tensor *node, ggml_tensor *a) noexcept:
+    memcpy(node.nb, a.nb, sizeof(node.nb))
+    node_view(node, a, 0)
+    set_name(node, a.name, b" (view)")
 
 cdef ggml_tensor *node1(ggml_context *ctx, int op, ggml_tensor *a) except NULL:
-    cdef ggml_tensor d
-    node_like(&d, op, a.type, a)
-    d.src[0] = a
-    return node_append(ctx, &d)
+    cdef ggml_tensor node
+    node_like(&node, op, a.type, a)
+    node.src[0] = a
+    return node_append(ctx, &node)
 
 cdef ggml_tensor *node2(ggml_context *ctx, int op, ggml_tensor *a, ggml_tensor *b) except NULL:
-    cdef ggml_tensor d
-    node_like(&d, op, a.type, a)
-    d.src[0], d.src[1] = a, b
-    return node_append(ctx, &d)
+    cdef ggml_tensor node
+    node_like(&node, op, a.type, a)
+    node.src[0], node.src[1] = a, b
+    return node_append(ctx, &node)
 
 cdef ggml_tensor *node1_in_place(ggml_context *ctx, int op, ggml_tensor *a) except NULL:
     return node2_in_place(ctx, op, a, NULL)
 
 cdef ggml_tensor *node2_in_place(ggml_context *ctx, int op, ggml_tensor *a, ggml_tensor *b) except NULL:
-    cdef ggml_tensor d
-    node_like(&d, op, a.type, a)
-    d.src[0], d.src[1] = a, b
-    node_in_place(&d, a)
-    return node_append(ctx, &d)
+    cdef ggml_tensor node
+    node_like(&node, op, a.type, a)
+    node.src[0], node.src[1] = a, b
+    node_in_place(&node, a)
+    return node_append(ctx, &node)
 
 cdef ggml_tensor *new_tensor(ggml_context *ctx, int type, int n_dims, const int64_t *ne) except NULL:
-    cdef ggml_tensor d
+    cdef ggml_tensor node
     cdef int i
-    node_init(&d, 0, type, 1, 1, 1, 1)
+    node_init(&node, GGML_OP_NONE, type, 1, 1, 1, 1)
     for i in range(n_dims):
         if ne[i] < 0:
             fail(ValueError, f"ne{i} is {ne[i]}: must not be negative")
-        d.ne[i] = ne[i]
-    if d.ne[0] % gg_types[type].blck:
-        fail(ValueError, f"ne0 is {d.ne[0]}: need a multiple of {gg_types[type].name.decode()}'s block of {gg_types[type].blck}")
-    return node_append(ctx, &d)
+        node.ne[i] = ne[i]
+    if node.ne[0] % gg_types[type].blck:
+        fail(ValueError, f"ne0 is {node.ne[0]}: need a multiple of {gg_types[type].name.decode()}'s block of "
+                         f"{gg_types[type].blck}")
+    return node_append(ctx, &node)
 
-cdef void set_name(ggml_tensor *t, const char *a, const char *suffix) noexcept:
-    cdef size_t n = strlen(a), m = strlen(suffix)
-    n = n if n < GGML_MAX_NAME - 1 else GGML_MAX_NAME - 1
-    m = m if n + m < GGML_MAX_NAME else GGML_MAX_NAME - 1 - n
-    if t.name != a:
-        memcpy(t.name, a, n)
-    memcpy(t.name + n, suffix, m)
-    t.name[n + m] = 0
+cdef void set_name(ggml_tensor *t, const char *prefix, const char *suffix) noexcept:
+    cdef size_t n = min(strlen(prefix), <size_t>GGML_MAX_NAME - 1)
+    cdef size_t n_suffix = min(strlen(suffix), <size_t>GGML_MAX_NAME - 1 - n)
+    if t.name != prefix:
+        memcpy(t.name, prefix, n)
+    memcpy(t.name + n, suffix, n_suffix)
+    t.name[n + n_suffix] = 0
 
-def _describe(p):
-    """For repr: what a tensor pointer points to, None where it is no live tensor."""
-    cdef ggml_tensor *t = <ggml_tensor *>memory(p)[0]
+def _describe(pointer):
+    """The tensor of a pointer for repr(), None unless it is live."""
+    cdef ggml_tensor *t = <ggml_tensor *>memory(pointer)[0]
     if not gg_tensor_live(t):
         return None
     cdef const char *op = gg_op_name(t.op)
-    kind = gg_types[t.type].name.decode() if gg_type_ok(t.type) else f"type {t.type}"
-    made = "" if t.op == 0 or op == NULL else f" op {op.decode()}"
-    name = bytes(t.name[:GGML_MAX_NAME]).split(b"\0")[0].decode(errors="replace")
-    return f"{name!r} {kind} {[t.ne[0], t.ne[1], t.ne[2], t.ne[3]]}{made}"
+    type = gg_types[t.type].name.decode() if gg_type_ok(t.type) else f"type {t.type}"
+    made_by = "" if t.op == GGML_OP_NONE or op == NULL else f" op {op.decode()}"
+    return f"{name_text(t)!r} {type} {[t.ne[0], t.ne[1], t.ne[2], t.ne[3]]}{made_by}"
 
 tensor_p._describe = _describe
 
 # ---- callbacks -------------------------------------------------------------------------------------------------------
+cdef list parked = []      # exceptions of callbacks that ran outside of a compute
+
 def park(error):
-    """Keeps an exception of a callback for the compute that runs it; outside of one, raises it."""
+    """Stores an exception of a callback: the compute that runs the callback raises it, else the next unpark()."""
     cdef gg_call *call = gg_current_call()
     if call == NULL:
         parked.append(error)
@@ -1054,16 +1080,15 @@ def park(error):
         call.exception = <PyObject *>error
     gg_stop(call, GGML_STATUS_FAILED)
 
-cdef list parked = []
-
 def unpark():
-    """Raises the first exception that a callback left outside of a compute, if any."""
+    """Raises the first stored exception of a callback that ran outside of a compute, if there is one."""
     if parked:
         error = parked[0]
         parked.clear()
         raise error
 
 def name_of_running(size_t name=0):
+    """The address of the name of the public function that runs, after setting it unless `name` is 0."""
     global running
     if name:
         running = <const char *>name
@@ -1072,56 +1097,56 @@ def name_of_running(size_t name=0):
 _structs._core_park = park
 _structs._core_entered = name_of_running
 
-# ---- graphs ------------------------------------------------------------------------------------------------------------
+# ---- graphs ----------------------------------------------------------------------------------------------------------
 cdef ggml_cgraph *graph_new(ggml_context *ctx, size_t size, bint grads) except NULL:
     cdef size_t need
-    cdef ggml_cgraph *g = gg_graph_new(ctx, size, grads, &need)
-    if g == NULL:
+    cdef ggml_cgraph *graph = gg_graph_new(ctx, size, grads, &need)
+    if graph == NULL:
         arena_full(ctx, need)
-    return g
+    return graph
 
-cdef int graph_expand(ggml_cgraph *g, ggml_tensor *t, bint compute) except -1:
+cdef int graph_expand(ggml_cgraph *graph, ggml_tensor *t, bint compute) except -1:
     cdef const ggml_tensor *bad
-    cdef int status = gg_graph_expand(g, t, compute, &bad)
+    cdef int status = gg_graph_expand(graph, t, compute, &bad)
     if status == GGML_STATUS_FAILED:
-        fail(MemoryError, f"the graph is full: it has room for {g.size} nodes and as many leafs (see ggml_new_graph_custom)")
+        fail(MemoryError, f"the graph is full: it has room for {graph.size} nodes and as many leafs "
+                          "(see ggml_new_graph_custom)")
     if status == GGML_STATUS_ABORTED:
-        fail(RuntimeError, f"a source of '{(<ggml_tensor *>bad).name.decode(errors='replace')}' is no tensor of a live context")
+        fail(RuntimeError, f"a source of '{name_text(bad)}' is no tensor of a live context")
     if status:
         raise MemoryError(f"{where()}: out of memory")
     return 0
 
 # ---- instruction sets ------------------------------------------------------------------------------------------------
 def isa_info():
-    """One dict an instruction set of this build: name, needs, supported (by this CPU), chosen."""
-    return [{"name": gg_isa_name(i).decode(), "needs": gg_isa_needs(i).decode(), "supported": bool(gg_isa_supported(i)),
-             "chosen": gg_isa_current() == i} for i in range(gg_isa_count())]
+    """A dict for each instruction set of this build: name, needs, supported (by this CPU), chosen."""
+    return [{"name": gg_isa_name(i).decode(), "needs": gg_isa_needs(i).decode(),
+             "supported": bool(gg_isa_supported(i)), "chosen": gg_isa_current() == i} for i in range(gg_isa_count())]
 
 def isa_select(name):
-    """Makes the kernels of an instruction set the ones in use, None: the best that this CPU has. Returns its name."""
-    rows = [r["name"] for r in isa_info() if r["supported"]] if name is None else [name]
+    """Selects the kernels of an instruction set, for None the best one that this CPU supports; returns its name."""
     known = {gg_isa_name(i).decode(): i for i in range(gg_isa_count())}
-    if rows[-1] not in known:
-        raise ValueError(f"GGML_ISA: {name!r} is not in this build, which has {', '.join(known)}")
-    if not gg_isa_select(known[rows[-1]]):
-        raise ValueError(f"GGML_ISA: this CPU has no {name} ({gg_isa_needs(known[name]).decode()})")
-    return rows[-1]
+    chosen = [row["name"] for row in isa_info() if row["supported"]][-1] if name is None else name
+    if chosen not in known:
+        raise ValueError(f"GGML_ISA: {chosen!r} is not in this build, which has {', '.join(known)}")
+    if not gg_isa_select(known[chosen]):
+        raise ValueError(f"GGML_ISA: this CPU has no {chosen} ({gg_isa_needs(known[chosen]).decode()})")
+    return chosen
 
 def cpu_has(feature):
-    """Whether the CPU and its operating system have a feature, by the names of dispatch.c."""
+    """Whether the CPU and the operating system support a feature; dispatch.c lists the names."""
     return bool(gg_cpu_has(arg_text(feature, b"feature")))
 
 def build_info():
-    """How this build was made and what it runs on: compiler, threads by default."""
+    """The compiler of this build and the default number of threads."""
     return {"compiler": GG_COMPILER.decode(), "threads": gg_default_threads()}
 
 def enums():
-    """The constants that the tables give: GGML_TYPE_*, GGML_OP_*, GGML_UNARY_OP_*."""
+    """The constants that the tables define: GGML_TYPE_*, GGML_OP_*, GGML_UNARY_OP_*."""
     names = {}
     for i in range(GGML_TYPE_COUNT):
         if gg_type_ok(i):
-            text = gg_types[i].name.decode()
-            names["GGML_TYPE_" + (text.upper() if text[-2:] != "_K" else text[:-2].upper() + "_K")] = i
+            names["GGML_TYPE_" + gg_types[i].name.decode().upper()] = i
     names["GGML_TYPE_COUNT"] = GGML_TYPE_COUNT
     for i in range(GG_OP_MAX):
         if gg_op_name(i) != NULL:
@@ -1130,7 +1155,7 @@ def enums():
     for i in range(256):
         if gg_unary_name(i) != NULL:
             names["GGML_UNARY_OP_" + gg_unary_name(i).decode()] = i
-    names["GGML_UNARY_OP_COUNT"] = 22
+    names["GGML_UNARY_OP_COUNT"] = GGML_UNARY_OP_COUNT
     return names
 
 isa_select(os.environ.get("GGML_ISA") or None)

@@ -4,6 +4,7 @@ process.
 The calls run in child processes, so that a crash is a failed test. Each child prints a call before making it.
 """
 
+import ctypes
 import inspect
 import json
 import re
@@ -239,3 +240,54 @@ def test_number_of_elements_that_overflows(ctx):
     b.contents.ne[:2] = 7, pow(7, -1, 1 << 64)
     with pytest.raises(ValueError, match="^ggml_add1: b is .*need one element"):
         ggml.ggml_add1(ctx, a, b)
+
+
+@pytest.mark.parametrize("a, ids", [((5, 3, 4, 2), (3, 4, 2)), ((5, 3, 1, 2), (3, 2)), ((5, 3, 4), (3, 2, 2))])
+def test_add_id_of_four_dimensions(ctx, a, ids):
+    """ids has two dimensions, so it cannot hold the indices of a batch."""
+    x = ggml.ggml_new_tensor(ctx, ggml.GGML_TYPE_F32, len(a), (ctypes.c_int64 * len(a))(*a))
+    index = ggml.ggml_new_tensor(ctx, ggml.GGML_TYPE_I32, len(ids), (ctypes.c_int64 * len(ids))(*ids))
+    with pytest.raises(ValueError, match="^ggml_add_id: a is f32 .*, ids is i32 .*: need a 3-d a and 2-d ids"):
+        ggml.ggml_add_id(ctx, x, ggml.ggml_new_tensor_2d(ctx, 0, 5, 6), index)
+
+
+@pytest.mark.parametrize(
+    "type, shape, text",
+    [(ggml.GGML_TYPE_F16, (4,), r"f16 \[4, 1"), (0, (3,), r"f32 \[3, 1"), (0, (4, 2), r"f32 \[4, 2")],
+)
+def test_sinks_that_do_not_fit(ctx, type, shape, text):
+    out = ggml.ggml_soft_max(ctx, ggml.ggml_new_tensor_3d(ctx, 0, 5, 3, 4))
+    sinks = ggml.ggml_new_tensor(ctx, type, len(shape), (ctypes.c_int64 * len(shape))(*shape))
+    with pytest.raises(ValueError, match=f"^ggml_soft_max_add_sinks: sinks is {text}.*: need f32 .4., one for each "):
+        ggml.ggml_soft_max_add_sinks(out, sinks)
+    assert not out.contents.src[2]
+
+
+@pytest.mark.parametrize("low, high", [(1.0, -1.0), (float("nan"), 1.0), (0.0, float("nan"))])
+def test_bounds_in_the_wrong_order(ctx, low, high):
+    x = ggml.ggml_new_tensor_1d(ctx, 0, 4)
+    for fn, operands in (("ggml_clamp", (x,)), ("ggml_clamp_inplace", (x,)), ("ggml_clamp_back", (x, x))):
+        with pytest.raises(ValueError, match=f"^{fn}: min is .*, max is .*: min must not be above max"):
+            getattr(ggml, fn)(ctx, *operands, low, high)
+
+
+@pytest.mark.parametrize("eps", [-1e-5, float("nan")])
+def test_negative_eps(ctx, eps):
+    x = ggml.ggml_new_tensor_1d(ctx, 0, 4)
+    for fn, operands in (("ggml_norm", (x,)), ("ggml_rms_norm", (x,)), ("ggml_rms_norm_back", (x, x))):
+        with pytest.raises(ValueError, match=f"^{fn}: eps is .*: need 0 or more"):
+            getattr(ggml, fn)(ctx, *operands, eps)
+
+
+def test_unknown_precision_and_hint(ctx):
+    x = ggml.ggml_new_tensor_2d(ctx, 0, 4, 4)
+    product, attention = ggml.ggml_mul_mat(ctx, x, x), ggml.ggml_flash_attn_ext(ctx, x, x, x, None, 1.0, 0.0, 0.0)
+    for set_prec, node in ((ggml.ggml_mul_mat_set_prec, product), (ggml.ggml_flash_attn_ext_set_prec, attention)):
+        for prec in (ggml.GGML_PREC_DEFAULT, ggml.GGML_PREC_F32):
+            set_prec(node, prec)
+        with pytest.raises(ValueError, match=f"^{set_prec.__name__}: prec is 7: need GGML_PREC_DEFAULT"):
+            set_prec(node, 7)
+    for hint in (ggml.GGML_HINT_NONE, ggml.GGML_HINT_SRC0_IS_HADAMARD):
+        ggml.ggml_mul_mat_set_hint(product, hint)
+    with pytest.raises(ValueError, match="^ggml_mul_mat_set_hint: hint is -1: need GGML_HINT_NONE"):
+        ggml.ggml_mul_mat_set_hint(product, -1)

@@ -528,6 +528,16 @@ def test_gradient_that_does_not_exist(ctx):
     refuses(ctx, loss_of(ctx, out), "'twice' .* has no gradient, and parameters reach the loss through it")
 
 
+@pytest.mark.parametrize("pad", ["ggml_pad_ext", "ggml_pad_ext_circular"])
+def test_padding_of_an_operand_without_elements(ctx, pad):
+    """The gradient has no elements either, also where the padding comes before the operand."""
+    x = parameter(ctx, np.zeros((1, 1, 0, 3)))
+    padded = getattr(ggml, pad)(ctx, x, 2, 1, *((1, 1) if pad == "ggml_pad_ext" else (0, 0)), 0, 0, 0, 0)
+    graph = backward(ctx, loss_of(ctx, padded))
+    run(ctx, graph)
+    assert grad(graph, x).shape == (1, 1, 0, 3)
+
+
 # ---- what has a gradient ---------------------------------------------------------------------------------------------
 NO_DERIVATIVE = {"NONE", "ARGMAX", "COUNT_EQUAL", "ARANGE", "ARGSORT", "TOP_K", "OPT_STEP_ADAMW", "OPT_STEP_SGD"}
 ONCE_ONLY = {"FLASH_ATTN_BACK", "POOL_2D_BACK"}

@@ -3,11 +3,12 @@ from libc.stdint cimport int64_t
 from libc.string cimport memcpy
 
 from .._core cimport (
-    arg_bool, arg_context, arg_float, arg_int32, arg_tensor, arg_tensor_or_null, engine, enter, fail, gg_set_param_f32,
-    ggml_context, ggml_tensor, node_append, node_init, wrap_tensor,
+    GG_MESSAGE, arg_bool, arg_context, arg_float, arg_tensor, arg_tensor_or_null, engine, enter, fail,
+    gg_set_param_f32, ggml_context, ggml_tensor, node_append, node_init, wrap_tensor,
 )
 from .._enums cimport GGML_OP_FLASH_ATTN_BACK, GGML_OP_FLASH_ATTN_EXT, GGML_OP_FLASH_ATTN_EXT_BACK, GGML_TYPE_F32
 from .._graph.grad cimport Backward, gradients
+from .matmul cimport arg_prec
 from .shape cimport view
 from .softmax cimport mask_gradient, sinks_gradient
 
@@ -16,13 +17,13 @@ cdef extern from "runtime/attention_layout.h" nogil:
     enum: GG_ATTN_WANT_Q, GG_ATTN_WANT_KV, GG_ATTN_WANT_MASK, GG_ATTN_WANT_SINKS
     bint gg_attn_layout(const ggml_tensor *q, const ggml_tensor *k, const ggml_tensor *v, int want, size_t *offset)
 
-# ---- attention -------------------------------------------------------------------------------------------------------
+# ---- FLASH_ATTN_EXT --------------------------------------------------------------------------------------------------
 def ggml_flash_attn_ext(ctx, q, k, v, mask, scale, max_bias, logit_softcap):
     """Computes attention: result = soft_max(scale * k^T q + slope * mask) v for each head, without storing all scores.
 
-    Heads of q that are neighbours share a head of k and v (grouped-query attention). With logit_softcap c, scores s
+    Consecutive heads of q share a head of k and v (grouped-query attention). With logit_softcap c, scores s
     become c * tanh(s / c) before the mask is added. A query that sees no key gets zeros; keys and values that the
-    mask hides (-inf) from all queries may hold anything. Keys are processed block by block with a running soft-max
+    mask hides (-inf) from all queries may hold anything. Keys are processed block by block with a running softmax
     (FlashAttention, arXiv:2205.14135). The gradient flows to q, k, v, mask and sinks.
 
     Args:
@@ -46,17 +47,19 @@ def ggml_flash_attn_ext(ctx, q, k, v, mask, scale, max_bias, logit_softcap):
         ggml_flash_attn_ext_add_sinks, which adds a logit to each row of scores.
     """
     cdef ggml_context *c = arg_context(ctx, b"ggml_flash_attn_ext")
-    cdef ggml_tensor d
-    cdef ggml_tensor *a = arg_tensor(q, b"q")
+    cdef ggml_tensor node
+    cdef ggml_tensor *queries = arg_tensor(q, b"q")
     cdef ggml_tensor *values = arg_tensor(v, b"v")
-    node_init(&d, GGML_OP_FLASH_ATTN_EXT, GGML_TYPE_F32, values.ne[0], a.ne[2], a.ne[1], a.ne[3])
-    gg_set_param_f32(&d, 0, arg_float(scale, b"scale"))
-    gg_set_param_f32(&d, 1, arg_float(max_bias, b"max_bias"))
-    gg_set_param_f32(&d, 2, arg_float(logit_softcap, b"logit_softcap"))
-    d.src[0], d.src[1], d.src[2], d.src[3] = a, arg_tensor(k, b"k"), values, arg_tensor_or_null(mask, b"mask")
-    return wrap_tensor(node_append(c, &d))
+    node_init(&node, GGML_OP_FLASH_ATTN_EXT, GGML_TYPE_F32, values.ne[0], queries.ne[2], queries.ne[1], queries.ne[3])
+    gg_set_param_f32(&node, 0, arg_float(scale, b"scale"))
+    gg_set_param_f32(&node, 1, arg_float(max_bias, b"max_bias"))
+    gg_set_param_f32(&node, 2, arg_float(logit_softcap, b"logit_softcap"))
+    node.src[0], node.src[1], node.src[2] = queries, arg_tensor(k, b"k"), values
+    node.src[3] = arg_tensor_or_null(mask, b"mask")
+    return wrap_tensor(node_append(c, &node))
 
-cdef ggml_tensor *attention(object a) except NULL:
+cdef ggml_tensor *arg_attention(object a) except NULL:
+    """The argument a, which must be a result of ggml_flash_attn_ext."""
     cdef ggml_tensor *t = arg_tensor(a, b"a")
     if t.op != GGML_OP_FLASH_ATTN_EXT:
         fail(ValueError, "a is no result of ggml_flash_attn_ext")
@@ -73,10 +76,10 @@ def ggml_flash_attn_ext_set_prec(a, prec):
     Returns:
         None.
     Raises:
-        ValueError: a is not a result of ggml_flash_attn_ext.
+        ValueError: a is not a result of ggml_flash_attn_ext, or prec is another number.
     """
     enter(b"ggml_flash_attn_ext_set_prec")
-    attention(a).op_params[3] = arg_int32(prec, b"prec")
+    arg_attention(a).op_params[3] = arg_prec(prec)
 
 def ggml_flash_attn_ext_get_prec(a):
     """Returns the precision requested for an attention node.
@@ -84,17 +87,17 @@ def ggml_flash_attn_ext_get_prec(a):
     Args:
         a: result of ggml_flash_attn_ext, f32 [v_dim, n_heads, n_q, batch].
     Returns:
-        the value given to ggml_flash_attn_ext_set_prec, GGML_PREC_DEFAULT (0) without such a call.
+        The value given to ggml_flash_attn_ext_set_prec, GGML_PREC_DEFAULT (0) without such a call.
     Raises:
         ValueError: a is not a result of ggml_flash_attn_ext.
     """
     enter(b"ggml_flash_attn_ext_get_prec")
-    return attention(a).op_params[3]
+    return arg_attention(a).op_params[3]
 
 def ggml_flash_attn_ext_add_sinks(a, sinks):
     """Sets the attention sinks of an attention node: one further logit for each head.
 
-    The sink takes part in the soft-max of every row of its head but has no value, so that the weights of the keys
+    The sink takes part in the softmax of every row of its head but has no value, so that the weights of the keys
     add up to less than 1. The gradient flows to the sinks.
 
     Args:
@@ -107,56 +110,75 @@ def ggml_flash_attn_ext_add_sinks(a, sinks):
             keeps the sinks that it had.
     """
     enter(b"ggml_flash_attn_ext_add_sinks")
-    cdef char message[512]
-    cdef ggml_tensor *t = attention(a)
-    cdef ggml_tensor *before = t.src[4]
+    cdef char message[GG_MESSAGE]
+    cdef ggml_tensor *t = arg_attention(a)
+    cdef ggml_tensor *previous = t.src[4]
     t.src[4] = arg_tensor_or_null(sinks, b"sinks")
     if engine.check(t, message) != NULL:
-        t.src[4] = before
+        t.src[4] = previous
         fail(ValueError, message.decode(errors="replace"))
 
-cdef ggml_tensor *part(ggml_context *ctx, ggml_tensor *a, size_t offset, int64_t ne0, int64_t ne1, int64_t ne2, int64_t ne3) except NULL:
-    """Packed floats of a."""
+cdef ggml_tensor *view_floats(ggml_context *ctx, ggml_tensor *a, size_t offset, int64_t ne0, int64_t ne1, int64_t ne2,
+                              int64_t ne3) except NULL:
+    """A contiguous view [ne0, ne1, ne2, ne3] of an f32 vector, `offset` bytes from its start."""
     cdef int64_t[4] ne = [ne0, ne1, ne2, ne3]
     cdef size_t[4] nb = [4, 4 * ne0, 4 * ne0 * ne1, 4 * ne0 * ne1 * ne2]
     return view(ctx, a, ne, nb, offset)
 
+cdef int wanted_gradients(Backward b, ggml_tensor *t) except -1:
+    """GG_ATTN_WANT_* of the sources that need a gradient."""
+    cdef int want = 0
+    if b.needs(t.src[0]):
+        want |= GG_ATTN_WANT_Q
+    if b.needs(t.src[1]) or b.needs(t.src[2]):
+        want |= GG_ATTN_WANT_KV
+    if b.needs(t.src[3]):
+        want |= GG_ATTN_WANT_MASK
+    if b.needs(t.src[4]):
+        want |= GG_ATTN_WANT_SINKS
+    return want
+
 cdef int grad_attention(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
-    cdef ggml_tensor d
+    """t = p v with p = softmax(z), z = softcap(scale k^T q) + slope mask: one node computes all gradients.
+
+    dv = p^T g, dz = p (dp - sum(dp p)) with dp = g v^T; dq, dk and the mask's gradient follow from dz as in mul_mat
+    and soft_max_ext. The node's result holds them one after the other, at the offsets of gg_attn_layout.
+    """
+    cdef ggml_tensor node
     cdef ggml_tensor *q = t.src[0]
     cdef ggml_tensor *k = t.src[1]
-    cdef ggml_tensor *v = t.src[2]
-    cdef ggml_tensor *x
-    cdef ggml_tensor *s
-    cdef size_t[6] at
-    cdef int i, want = 0
-    want |= GG_ATTN_WANT_Q if b.needs(q) else 0
-    want |= GG_ATTN_WANT_KV if b.needs(k) or b.needs(v) else 0
-    want |= GG_ATTN_WANT_MASK if b.needs(t.src[3]) else 0
-    want |= GG_ATTN_WANT_SINKS if b.needs(t.src[4]) else 0
-    if not gg_attn_layout(q, k, v, want, at):
+    cdef ggml_tensor *mask = t.src[3]
+    cdef ggml_tensor *sinks = t.src[4]
+    cdef ggml_tensor *all_gradients
+    cdef ggml_tensor *source
+    cdef ggml_tensor *unreduced
+    cdef size_t[6] offset
+    cdef int i, want = wanted_gradients(b, t)
+    if not gg_attn_layout(q, k, t.src[2], want, offset):
         fail(ValueError, "the gradients of an attention are too large")
-    node_init(&d, GGML_OP_FLASH_ATTN_EXT_BACK, GGML_TYPE_F32, <int64_t>(at[<int>GG_ATTN_END] // 4), 1, 1, 1)
-    memcpy(d.op_params, t.op_params, sizeof(d.op_params))
-    d.op_params[3] = want
+    node_init(&node, GGML_OP_FLASH_ATTN_EXT_BACK, GGML_TYPE_F32, <int64_t>(offset[<int>GG_ATTN_END] // 4), 1, 1, 1)
+    memcpy(node.op_params, t.op_params, sizeof(node.op_params))
+    node.op_params[3] = want
     for i in range(5):
-        d.src[i] = t.src[i]
+        node.src[i] = t.src[i]
         if t.src[i] != NULL:
             b.require_not_overwritten(t, t.src[i])
-    d.src[5] = g
-    x = node_append(b.ctx, &d)
-    for i in range(3):        # q, k and v in the shapes of the sources
-        s = t.src[i]
-        if b.needs(s):
-            b.add(s, part(b.ctx, x, at[i], s.ne[0], s.ne[1], s.ne[2], s.ne[3]))
-    if b.needs(t.src[3]):
-        s = part(b.ctx, x, at[<int>GG_ATTN_MASK], k.ne[1], q.ne[1], q.ne[2], q.ne[3])
-        b.add(t.src[3], mask_gradient(b.ctx, s, t.src[3]))
-    if b.needs(t.src[4]):
-        s = part(b.ctx, x, at[<int>GG_ATTN_SINKS], 1, q.ne[1], q.ne[2], q.ne[3])
-        b.add(t.src[4], sinks_gradient(b.ctx, s, t.src[4]))
+    node.src[5] = g
+    all_gradients = node_append(b.ctx, &node)
+    for i in range(3):        # q, k and v
+        source = t.src[i]
+        if b.needs(source):
+            b.add(source, view_floats(b.ctx, all_gradients, offset[i], source.ne[0], source.ne[1], source.ne[2],
+                                      source.ne[3]))
+    if b.needs(mask):
+        unreduced = view_floats(b.ctx, all_gradients, offset[<int>GG_ATTN_MASK], k.ne[1], q.ne[1], q.ne[2], q.ne[3])
+        b.add(mask, mask_gradient(b.ctx, unreduced, mask))
+    if b.needs(sinks):
+        unreduced = view_floats(b.ctx, all_gradients, offset[<int>GG_ATTN_SINKS], 1, q.ne[1], q.ne[2], q.ne[3])
+        b.add(sinks, sinks_gradient(b.ctx, unreduced, sinks))
     return 0
 
+# ---- FLASH_ATTN_BACK -------------------------------------------------------------------------------------------------
 def ggml_flash_attn_back(ctx, q, k, v, d, masked):
     """Computes the gradients of soft_max(k^T q / sqrt(head_dim)) v with respect to q, k and v.
 
@@ -179,16 +201,16 @@ def ggml_flash_attn_back(ctx, q, k, v, d, masked):
         MemoryError: the context is full.
     """
     cdef ggml_context *c = arg_context(ctx, b"ggml_flash_attn_back")
-    cdef ggml_tensor t
-    cdef ggml_tensor *a = arg_tensor(q, b"q")
+    cdef ggml_tensor node
+    cdef ggml_tensor *queries = arg_tensor(q, b"q")
     cdef ggml_tensor *keys = arg_tensor(k, b"k")
     cdef ggml_tensor *values = arg_tensor(v, b"v")
-    cdef size_t[6] at
-    if not gg_attn_layout(a, keys, values, GG_ATTN_WANT_Q | GG_ATTN_WANT_KV, at):
+    cdef size_t[6] offset
+    if not gg_attn_layout(queries, keys, values, GG_ATTN_WANT_Q | GG_ATTN_WANT_KV, offset):
         fail(ValueError, "the gradients are too large")
-    node_init(&t, GGML_OP_FLASH_ATTN_BACK, GGML_TYPE_F32, <int64_t>(at[<int>GG_ATTN_END] // 4), 1, 1, 1)
-    t.op_params[0] = arg_bool(masked, b"masked")
-    t.src[0], t.src[1], t.src[2], t.src[3] = a, keys, values, arg_tensor(d, b"d")
-    return wrap_tensor(node_append(c, &t))
+    node_init(&node, GGML_OP_FLASH_ATTN_BACK, GGML_TYPE_F32, <int64_t>(offset[<int>GG_ATTN_END] // 4), 1, 1, 1)
+    node.op_params[0] = arg_bool(masked, b"masked")
+    node.src[0], node.src[1], node.src[2], node.src[3] = queries, keys, values, arg_tensor(d, b"d")
+    return wrap_tensor(node_append(c, &node))
 
 gradients[GGML_OP_FLASH_ATTN_EXT] = grad_attention

@@ -1,5 +1,5 @@
 """Convolutions and their patches (im2col), each with its gradient."""
-from libc.stdint cimport int64_t
+from libc.stdint cimport INT32_MAX, int64_t
 from libc.string cimport memcpy
 
 from .._core cimport (
@@ -26,127 +26,183 @@ cdef extern from "runtime/geometry.h" nogil:
     bint gg_conv_is_1d(int kind)
     bint gg_conv_is_depthwise(int kind)
 
-# ---- sizes -------------------------------------------------------------------------------------------------------------
-cdef int64_t places(int64_t n, int64_t k, int s, int p, int d) except -1:
-    """Places of a window of k elements, d apart, over n elements with p more at each end, in steps of s."""
+# Strides are s, paddings p, dilations d, and kernels have k elements. Arrays of parameters hold first all strides, then
+# all paddings, then all dilations.
+
+# ---- sizes -----------------------------------------------------------------------------------------------------------
+cdef int64_t conv_size(int64_t n, int64_t k, int s, int p, int d) except -1:
+    """The size of the result of a convolution over n elements."""
     if s < 1 or d < 1:
         fail(ValueError, f"stride is {s}, dilation is {d}: need 1 or more")
     if p < 0:
         fail(ValueError, f"padding is {p}: must not be negative")
-    cdef int64_t out = gg_conv_out(n, k, s, p, d)
-    if out < 0:
+    cdef int64_t size = gg_conv_out(n, k, s, p, d)
+    if size < 0:
         fail(ValueError, f"a window of {k} elements (dilation {d}) does not fit into {n} with a padding of {p}")
-    return out
+    return size
 
-cdef int64_t product(int64_t a, int64_t b) except -1:
-    """Of two sizes."""
-    if b and a > (<int64_t>1 << 62) // b:
-        fail(ValueError, f"{a} x {b} elements are more than any memory holds")
-    return a * b
-
-cdef int64_t spread_over(int64_t n, int64_t k, int s, int p, int d) except -1:
-    """Elements that windows of k cover whose places are n: the other way round."""
+cdef int64_t transposed_size(int64_t n, int64_t k, int s, int p, int d) except -1:
+    """The size of the result of a transposed convolution of n elements."""
     if s < 1 or d < 1 or p < 0:
         fail(ValueError, f"stride is {s}, padding is {p}, dilation is {d}: need 1, 0 and 1 or more")
     if n < 1 or k < 1:
         fail(ValueError, f"a window of {k} elements at {n} places: need 1 or more of both")
-    cdef int64_t out = product(n - 1, s) + product(k - 1, d) + 1 - 2 * <int64_t>p
-    if out < 0:
+    cdef int64_t size = checked_product(n - 1, s) + checked_product(k - 1, d) + 1 - 2 * <int64_t>p
+    if size < 0:
         fail(ValueError, f"padding is {p}: more than windows of {k} at {n} places cover")
-    return out
+    return size
 
-# ---- convolutions --------------------------------------------------------------------------------------------------------
-cdef ggml_tensor *conv(ggml_context *ctx, int kind, ggml_tensor *w, ggml_tensor *x, int s0, int s1, int p0, int p1, int d0, int d1) except NULL:
-    """Of one or two dimensions. Kernel [k..., ic, oc] (depthwise [k..., 1, c]), data [n..., ic, images]."""
-    cdef ggml_tensor d
-    cdef bint line = gg_conv_is_1d(kind), alone = gg_conv_is_depthwise(kind)
-    cdef int64_t out0 = places(x.ne[0], w.ne[0], s0, p0, d0)
-    cdef int64_t channels = w.ne[2 if line else 3]
-    node_init(&d, GGML_OP_CONV_2D_DW if alone else GGML_OP_CONV_2D, GGML_TYPE_F32, out0, channels, x.ne[2], 1)
-    if not line:
-        d.ne[1], d.ne[2], d.ne[3] = places(x.ne[1], w.ne[1], s1, p1, d1), channels, x.ne[3]
-    d.op_params[0], d.op_params[1], d.op_params[2], d.op_params[3], d.op_params[4], d.op_params[5] = s0, s1, p0, p1, d0, d1
-    d.op_params[6] = line
-    d.src[0], d.src[1] = w, x
-    return node_append(ctx, &d)
+cdef int64_t patch_size(ggml_tensor *kernel, bint is_2d) except -1:
+    """The number of elements that a kernel covers."""
+    return checked_product(checked_product(kernel.ne[0], kernel.ne[1]), kernel.ne[2] if is_2d else 1)
 
-cdef ggml_tensor *conv_3d(ggml_context *ctx, ggml_tensor *w, ggml_tensor *x, const int *q, int ic, int n, int oc) except NULL:
-    """q: strides, paddings, dilations."""
-    cdef ggml_tensor d
+cdef int64_t checked_product(int64_t a, int64_t b) except -1:
+    if b and a > (<int64_t>1 << 62) // b:
+        fail(ValueError, f"{a} x {b} elements are more than any memory holds")
+    return a * b
+
+cdef int kernel_size(ggml_tensor *kernel, int dim) except -1:
+    """The size of a kernel in a dimension, as a stride or a padding."""
+    if kernel.ne[dim] > INT32_MAX:
+        fail(ValueError, f"the kernel has {kernel.ne[dim]} elements in a row: too many")
+    return <int>kernel.ne[dim]
+
+# ---- parameters ------------------------------------------------------------------------------------------------------
+cdef int arg_params_2d(int *params, object s0, object s1, object p0, object p1, object d0, object d1) except -1:
+    params[0], params[1] = arg_int32(s0, b"s0"), arg_int32(s1, b"s1")
+    params[2], params[3] = arg_int32(p0, b"p0"), arg_int32(p1, b"p1")
+    params[4], params[5] = arg_int32(d0, b"d0"), arg_int32(d1, b"d1")
+    return 0
+
+cdef int arg_params_3d(int *params, object s0, object s1, object s2, object p0, object p1, object p2, object d0,
+                       object d1, object d2) except -1:
+    params[0], params[1], params[2] = arg_int32(s0, b"s0"), arg_int32(s1, b"s1"), arg_int32(s2, b"s2")
+    params[3], params[4], params[5] = arg_int32(p0, b"p0"), arg_int32(p1, b"p1"), arg_int32(p2, b"p2")
+    params[6], params[7], params[8] = arg_int32(d0, b"d0"), arg_int32(d1, b"d1"), arg_int32(d2, b"d2")
+    return 0
+
+# ---- nodes -----------------------------------------------------------------------------------------------------------
+cdef ggml_tensor *conv(ggml_context *ctx, int kind, ggml_tensor *kernel, ggml_tensor *data, int s0, int s1, int p0,
+                       int p1, int d0, int d1) except NULL:
+    """A convolution in 1 or 2 dimensions of data [n..., ic, batch]; kernel [k..., ic, oc], depthwise [k..., 1, c]."""
+    cdef ggml_tensor node
+    cdef bint is_1d = gg_conv_is_1d(kind)
+    cdef int op = GGML_OP_CONV_2D_DW if gg_conv_is_depthwise(kind) else GGML_OP_CONV_2D
+    cdef int64_t width = conv_size(data.ne[0], kernel.ne[0], s0, p0, d0)
+    if is_1d:
+        node_init(&node, op, GGML_TYPE_F32, width, kernel.ne[2], data.ne[2], 1)
+    else:
+        node_init(&node, op, GGML_TYPE_F32, width, conv_size(data.ne[1], kernel.ne[1], s1, p1, d1), kernel.ne[3],
+                  data.ne[3])
+    node.op_params[0], node.op_params[1] = s0, s1
+    node.op_params[2], node.op_params[3] = p0, p1
+    node.op_params[4], node.op_params[5] = d0, d1
+    node.op_params[6] = is_1d
+    node.src[0], node.src[1] = kernel, data
+    return node_append(ctx, &node)
+
+cdef ggml_tensor *conv_3d(ggml_context *ctx, ggml_tensor *kernel, ggml_tensor *data, const int *params, int ic, int n,
+                          int oc) except NULL:
+    """A convolution of n volumes with ic channels to oc channels."""
+    cdef ggml_tensor node
     cdef int i
-    node_init(&d, GGML_OP_CONV_3D, GGML_TYPE_F32, 1, 1, 1, product(n, oc) if n > 0 and oc > 0 else 0)
+    node_init(&node, GGML_OP_CONV_3D, GGML_TYPE_F32, 1, 1, 1, checked_product(n, oc) if n > 0 and oc > 0 else 0)
     for i in range(3):
-        d.ne[i] = places(x.ne[i], w.ne[i], q[i], q[3 + i], q[6 + i])
-    memcpy(d.op_params, q, 9 * sizeof(int))
-    d.op_params[9], d.op_params[10], d.op_params[11] = ic, n, oc
-    d.src[0], d.src[1] = w, x
-    return node_append(ctx, &d)
+        node.ne[i] = conv_size(data.ne[i], kernel.ne[i], params[i], params[3 + i], params[6 + i])
+    memcpy(node.op_params, params, 9 * sizeof(int))
+    node.op_params[9], node.op_params[10], node.op_params[11] = ic, n, oc
+    node.src[0], node.src[1] = kernel, data
+    return node_append(ctx, &node)
 
-cdef ggml_tensor *back(ggml_context *ctx, int op, const gg_conv *v, ggml_tensor *a, ggml_tensor *b, ggml_tensor *to) except NULL:
-    """The gradient of a convolution by its data or its kernel, in the shape of `to`."""
-    cdef ggml_tensor d
-    cdef int i
-    node_like(&d, op, GGML_TYPE_F32, to)
-    d.op_params[0] = v.kind
-    for i in range(3):
-        d.op_params[1 + i], d.op_params[4 + i], d.op_params[7 + i] = <int>v.s[i], <int>v.p[i], <int>v.d[i]
-    d.op_params[10], d.op_params[11], d.op_params[12] = <int>v.ic, <int>v.n, <int>v.oc
-    d.src[0], d.src[1] = a, b
-    return node_append(ctx, &d)
-
-cdef ggml_tensor *again(ggml_context *ctx, const gg_conv *v, ggml_tensor *w, ggml_tensor *x) except NULL:
-    """The convolution that v describes, of other tensors."""
-    cdef int q[9]
+cdef ggml_tensor *conv_of_geometry(ggml_context *ctx, const gg_conv *geometry, ggml_tensor *kernel,
+                                   ggml_tensor *data) except NULL:
+    cdef int params[9]
     cdef int i
     for i in range(3):
-        q[i], q[3 + i], q[6 + i] = <int>v.s[i], <int>v.p[i], <int>v.d[i]
-    if v.kind == GG_CONV_3D:
-        return conv_3d(ctx, w, x, q, <int>v.ic, <int>v.n, <int>v.oc)
-    return conv(ctx, v.kind, w, x, q[0], q[1], q[3], q[4], q[6], q[7])
+        params[i], params[3 + i] = <int>geometry.s[i], <int>geometry.p[i]
+        params[6 + i] = <int>geometry.d[i]
+    if geometry.kind == GG_CONV_3D:
+        return conv_3d(ctx, kernel, data, params, <int>geometry.ic, <int>geometry.n, <int>geometry.oc)
+    return conv(ctx, geometry.kind, kernel, data, params[0], params[1], params[3], params[4], params[6], params[7])
 
+cdef ggml_tensor *conv_back(ggml_context *ctx, int op, const gg_conv *geometry, ggml_tensor *a, ggml_tensor *b,
+                            ggml_tensor *like) except NULL:
+    """CONV_BACK_DATA of a kernel and a gradient, or CONV_BACK_KERNEL of data and a gradient, in the shape of `like`."""
+    cdef ggml_tensor node
+    cdef int i
+    node_like(&node, op, GGML_TYPE_F32, like)
+    node.op_params[0] = geometry.kind
+    for i in range(3):
+        node.op_params[1 + i], node.op_params[4 + i] = <int>geometry.s[i], <int>geometry.p[i]
+        node.op_params[7 + i] = <int>geometry.d[i]
+    node.op_params[10], node.op_params[11] = <int>geometry.ic, <int>geometry.n
+    node.op_params[12] = <int>geometry.oc
+    node.src[0], node.src[1] = a, b
+    return node_append(ctx, &node)
+
+# ---- gradients: y = conv(w, x) is linear in the kernel w and in the data x -------------------------------------------
 cdef int grad_conv(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
-    cdef gg_conv v = gg_conv_of(t)
+    """t = conv(w, x): dw = back_kernel(x, g), dx = back_data(w, g)."""
+    cdef gg_conv geometry = gg_conv_of(t)
     cdef ggml_tensor *w = t.src[0]
     cdef ggml_tensor *x = t.src[1]
     if b.needs(w):
         b.require_not_overwritten(t, x)
-        b.add(w, back(b.ctx, GGML_OP_CONV_BACK_KERNEL, &v, x, g, w))
+        b.add(w, conv_back(b.ctx, GGML_OP_CONV_BACK_KERNEL, &geometry, x, g, w))
     if b.needs(x):
         b.require_not_overwritten(t, w)
-        b.add(x, back(b.ctx, GGML_OP_CONV_BACK_DATA, &v, w, g, x))
+        b.add(x, conv_back(b.ctx, GGML_OP_CONV_BACK_DATA, &geometry, w, g, x))
     return 0
 
-cdef int grad_data(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
-    """Of what makes the data from kernel and result: transposed convolutions, and CONV_BACK_DATA."""
-    cdef gg_conv v = gg_conv_of(t)
+cdef int grad_conv_data(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
+    """Transposed convolutions and CONV_BACK_DATA, t = back_data(w, y): dw = back_kernel(g, y), dy = conv(w, g)."""
+    cdef gg_conv geometry = gg_conv_of(t)
     cdef ggml_tensor *w = t.src[0]
     cdef ggml_tensor *y = t.src[1]
     if b.needs(w):
         b.require_not_overwritten(t, y)
-        b.add(w, back(b.ctx, GGML_OP_CONV_BACK_KERNEL, &v, g, y, w))
+        b.add(w, conv_back(b.ctx, GGML_OP_CONV_BACK_KERNEL, &geometry, g, y, w))
     if b.needs(y):
         b.require_not_overwritten(t, w)
-        b.add(y, again(b.ctx, &v, w, g))
+        b.add(y, conv_of_geometry(b.ctx, &geometry, w, g))
     return 0
 
-cdef int grad_kernel(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
-    """Of CONV_BACK_KERNEL, which makes the kernel from data and result."""
-    cdef gg_conv v = gg_conv_of(t)
+cdef int grad_conv_kernel(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
+    """CONV_BACK_KERNEL, t = back_kernel(x, y): dx = back_data(g, y), dy = conv(g, x)."""
+    cdef gg_conv geometry = gg_conv_of(t)
     cdef ggml_tensor *x = t.src[0]
     cdef ggml_tensor *y = t.src[1]
     if b.needs(x):
         b.require_not_overwritten(t, y)
-        b.add(x, back(b.ctx, GGML_OP_CONV_BACK_DATA, &v, g, y, x))
+        b.add(x, conv_back(b.ctx, GGML_OP_CONV_BACK_DATA, &geometry, g, y, x))
     if b.needs(y):
         b.require_not_overwritten(t, x)
-        b.add(y, again(b.ctx, &v, g, x))
+        b.add(y, conv_of_geometry(b.ctx, &geometry, g, x))
     return 0
+
+# ---- convolutions of signals -----------------------------------------------------------------------------------------
+cdef object conv_1d_of(object ctx, const char *name, int kind, object a, object b, object s0, object p0, object d0):
+    """What the public function `name` returns: a convolution with the given padding."""
+    cdef ggml_context *c = arg_context(ctx, name)
+    cdef ggml_tensor *kernel = arg_tensor(a, b"a")
+    cdef ggml_tensor *data = arg_tensor(b, b"b")
+    return wrap_tensor(conv(c, kind, kernel, data, arg_int32(s0, b"s0"), 1, arg_int32(p0, b"p0"), 0,
+                            arg_int32(d0, b"d0"), 1))
+
+cdef object conv_1d_half_of(object ctx, const char *name, int kind, object a, object b, object s, const char *s_name,
+                            object d, const char *d_name):
+    """What the public function `name` returns: a convolution with a padding of half the kernel's length."""
+    cdef ggml_context *c = arg_context(ctx, name)
+    cdef ggml_tensor *kernel = arg_tensor(a, b"a")
+    cdef ggml_tensor *data = arg_tensor(b, b"b")
+    return wrap_tensor(conv(c, kind, kernel, data, arg_int32(s, s_name), 1, kernel_size(kernel, 0) // 2, 0,
+                            arg_int32(d, d_name), 1))
 
 def ggml_conv_1d(ctx, a, b, s0, p0, d0):
     """Convolves signals along dimension 0.
 
     result[o, f, n] = sum over j, c of a[j, c, f] * b[o * s0 - p0 + j * d0, c, n]. The kernel is not mirrored (a
-    cross-correlation), and elements outside of b count as 0. The gradient flows to a and b.
+    cross-correlation), and elements outside b count as 0. The gradient flows to a and b.
 
     Args:
         ctx: context that receives the result.
@@ -162,8 +218,7 @@ def ggml_conv_1d(ctx, a, b, s0, p0, d0):
             data.
         MemoryError: the context is full.
     """
-    cdef ggml_context *c = arg_context(ctx, b"ggml_conv_1d")
-    return wrap_tensor(conv(c, GG_CONV_1D, arg_tensor(a, b"a"), arg_tensor(b, b"b"), arg_int32(s0, b"s0"), 1, arg_int32(p0, b"p0"), 0, arg_int32(d0, b"d0"), 1))
+    return conv_1d_of(ctx, b"ggml_conv_1d", GG_CONV_1D, a, b, s0, p0, d0)
 
 def ggml_conv_1d_ph(ctx, a, b, s, d):
     """Convolves signals along dimension 0 with a padding of half the kernel's length.
@@ -184,14 +239,12 @@ def ggml_conv_1d_ph(ctx, a, b, s, d):
             data.
         MemoryError: the context is full.
     """
-    cdef ggml_context *c = arg_context(ctx, b"ggml_conv_1d_ph")
-    cdef ggml_tensor *w = arg_tensor(a, b"a")
-    return wrap_tensor(conv(c, GG_CONV_1D, w, arg_tensor(b, b"b"), arg_int32(s, b"s"), 1, size(w.ne[0]) // 2, 0, arg_int32(d, b"d"), 1))
+    return conv_1d_half_of(ctx, b"ggml_conv_1d_ph", GG_CONV_1D, a, b, s, b"s", d, b"d")
 
 def ggml_conv_1d_dw(ctx, a, b, s0, p0, d0):
     """Convolves each channel of signals with a kernel of its own (depthwise convolution).
 
-    result[o, c, n] = sum over j of a[j, 0, c] * b[o * s0 - p0 + j * d0, c, n], with 0 for elements outside of b.
+    result[o, c, n] = sum over j of a[j, 0, c] * b[o * s0 - p0 + j * d0, c, n], with 0 for elements outside b.
     The gradient flows to a and b.
 
     Args:
@@ -208,8 +261,7 @@ def ggml_conv_1d_dw(ctx, a, b, s0, p0, d0):
             longer than the padded data.
         MemoryError: the context is full.
     """
-    cdef ggml_context *c = arg_context(ctx, b"ggml_conv_1d_dw")
-    return wrap_tensor(conv(c, GG_CONV_DEPTHWISE_1D, arg_tensor(a, b"a"), arg_tensor(b, b"b"), arg_int32(s0, b"s0"), 1, arg_int32(p0, b"p0"), 0, arg_int32(d0, b"d0"), 1))
+    return conv_1d_of(ctx, b"ggml_conv_1d_dw", GG_CONV_DEPTHWISE_1D, a, b, s0, p0, d0)
 
 def ggml_conv_1d_dw_ph(ctx, a, b, s0, d0):
     """Convolves each channel of signals with a kernel of its own and a padding of half the kernel's length.
@@ -229,20 +281,23 @@ def ggml_conv_1d_dw_ph(ctx, a, b, s0, d0):
             longer than the padded data.
         MemoryError: the context is full.
     """
-    cdef ggml_context *c = arg_context(ctx, b"ggml_conv_1d_dw_ph")
-    cdef ggml_tensor *w = arg_tensor(a, b"a")
-    return wrap_tensor(conv(c, GG_CONV_DEPTHWISE_1D, w, arg_tensor(b, b"b"), arg_int32(s0, b"s0"), 1, size(w.ne[0]) // 2, 0, arg_int32(d0, b"d0"), 1))
+    return conv_1d_half_of(ctx, b"ggml_conv_1d_dw_ph", GG_CONV_DEPTHWISE_1D, a, b, s0, b"s0", d0, b"d0")
 
-cdef int size(int64_t k) except -1:
-    """Of a kernel, where it is a stride or a padding."""
-    if k > 2147483647:
-        fail(ValueError, f"the kernel has {k} elements in a row: too many")
-    return <int>k
+# ---- convolutions of images ------------------------------------------------------------------------------------------
+cdef object conv_2d_of(object ctx, const char *name, int kind, object a, object b, object s0, object s1, object p0,
+                       object p1, object d0, object d1):
+    """What the public function `name` returns: a convolution of the kind."""
+    cdef ggml_context *c = arg_context(ctx, name)
+    cdef ggml_tensor *kernel = arg_tensor(a, b"a")
+    cdef ggml_tensor *data = arg_tensor(b, b"b")
+    cdef int q[6]
+    arg_params_2d(q, s0, s1, p0, p1, d0, d1)
+    return wrap_tensor(conv(c, kind, kernel, data, q[0], q[1], q[2], q[3], q[4], q[5]))
 
 def ggml_conv_2d(ctx, a, b, s0, s1, p0, p1, d0, d1):
     """Convolves images: each output channel is the sum of all input channels, each correlated with its kernel.
 
-    The kernel is not mirrored, and pixels outside of b count as 0. The convolution is direct: no intermediate
+    The kernel is not mirrored, and pixels outside b count as 0. The convolution is direct: no intermediate
     tensor of patches is stored. The gradient flows to a and b.
 
     Args:
@@ -263,9 +318,7 @@ def ggml_conv_2d(ctx, a, b, s0, s1, p0, p1, d0, d1):
             image.
         MemoryError: the context is full.
     """
-    cdef ggml_context *c = arg_context(ctx, b"ggml_conv_2d")
-    return wrap_tensor(conv(c, GG_CONV_2D, arg_tensor(a, b"a"), arg_tensor(b, b"b"), arg_int32(s0, b"s0"), arg_int32(s1, b"s1"), arg_int32(p0, b"p0"), arg_int32(p1, b"p1"), arg_int32(d0, b"d0"),
-                  arg_int32(d1, b"d1")))
+    return conv_2d_of(ctx, b"ggml_conv_2d", GG_CONV_2D, a, b, s0, s1, p0, p1, d0, d1)
 
 def ggml_conv_2d_direct(ctx, a, b, s0, s1, p0, p1, d0, d1):
     """Convolves images without an intermediate tensor of patches, as ggml_conv_2d does in this library.
@@ -290,9 +343,7 @@ def ggml_conv_2d_direct(ctx, a, b, s0, s1, p0, p1, d0, d1):
             image.
         MemoryError: the context is full.
     """
-    cdef ggml_context *c = arg_context(ctx, b"ggml_conv_2d_direct")
-    return wrap_tensor(conv(c, GG_CONV_2D, arg_tensor(a, b"a"), arg_tensor(b, b"b"), arg_int32(s0, b"s0"), arg_int32(s1, b"s1"), arg_int32(p0, b"p0"), arg_int32(p1, b"p1"), arg_int32(d0, b"d0"),
-                  arg_int32(d1, b"d1")))
+    return conv_2d_of(ctx, b"ggml_conv_2d_direct", GG_CONV_2D, a, b, s0, s1, p0, p1, d0, d1)
 
 def ggml_conv_2d_sk_p0(ctx, a, b):
     """Convolves images patch by patch: the stride is the kernel's size and there is no padding.
@@ -311,8 +362,9 @@ def ggml_conv_2d_sk_p0(ctx, a, b):
         MemoryError: the context is full.
     """
     cdef ggml_context *c = arg_context(ctx, b"ggml_conv_2d_sk_p0")
-    cdef ggml_tensor *w = arg_tensor(a, b"a")
-    return wrap_tensor(conv(c, GG_CONV_2D, w, arg_tensor(b, b"b"), size(w.ne[0]), size(w.ne[1]), 0, 0, 1, 1))
+    cdef ggml_tensor *kernel = arg_tensor(a, b"a")
+    cdef ggml_tensor *data = arg_tensor(b, b"b")
+    return wrap_tensor(conv(c, GG_CONV_2D, kernel, data, kernel_size(kernel, 0), kernel_size(kernel, 1), 0, 0, 1, 1))
 
 def ggml_conv_2d_s1_ph(ctx, a, b):
     """Convolves images with stride 1 and a padding of half the kernel's size.
@@ -330,13 +382,15 @@ def ggml_conv_2d_s1_ph(ctx, a, b):
         MemoryError: the context is full.
     """
     cdef ggml_context *c = arg_context(ctx, b"ggml_conv_2d_s1_ph")
-    cdef ggml_tensor *w = arg_tensor(a, b"a")
-    return wrap_tensor(conv(c, GG_CONV_2D, w, arg_tensor(b, b"b"), 1, 1, size(w.ne[0]) // 2, size(w.ne[1]) // 2, 1, 1))
+    cdef ggml_tensor *kernel = arg_tensor(a, b"a")
+    cdef ggml_tensor *data = arg_tensor(b, b"b")
+    return wrap_tensor(conv(c, GG_CONV_2D, kernel, data, 1, 1, kernel_size(kernel, 0) // 2,
+                            kernel_size(kernel, 1) // 2, 1, 1))
 
 def ggml_conv_2d_dw(ctx, a, b, s0, s1, p0, p1, d0, d1):
     """Convolves each channel of images with a kernel of its own (depthwise convolution).
 
-    The kernel is not mirrored, and pixels outside of b count as 0. The gradient flows to a and b.
+    The kernel is not mirrored, and pixels outside b count as 0. The gradient flows to a and b.
 
     Args:
         ctx: context that receives the result.
@@ -356,9 +410,7 @@ def ggml_conv_2d_dw(ctx, a, b, s0, s1, p0, p1, d0, d1):
             larger than the padded image.
         MemoryError: the context is full.
     """
-    cdef ggml_context *c = arg_context(ctx, b"ggml_conv_2d_dw")
-    return wrap_tensor(conv(c, GG_CONV_DEPTHWISE, arg_tensor(a, b"a"), arg_tensor(b, b"b"), arg_int32(s0, b"s0"), arg_int32(s1, b"s1"), arg_int32(p0, b"p0"), arg_int32(p1, b"p1"), arg_int32(d0, b"d0"),
-                  arg_int32(d1, b"d1")))
+    return conv_2d_of(ctx, b"ggml_conv_2d_dw", GG_CONV_DEPTHWISE, a, b, s0, s1, p0, p1, d0, d1)
 
 def ggml_conv_depthwise_2d(ctx, a, b, s0, s1, p0, p1, d0, d1):
     """Convolves each channel of images with a kernel of its own, under the name that older releases used.
@@ -383,15 +435,18 @@ def ggml_conv_depthwise_2d(ctx, a, b, s0, s1, p0, p1, d0, d1):
             larger than the padded image.
         MemoryError: the context is full.
     """
-    cdef ggml_context *c = arg_context(ctx, b"ggml_conv_depthwise_2d")
-    return wrap_tensor(conv(c, GG_CONV_DEPTHWISE, arg_tensor(a, b"a"), arg_tensor(b, b"b"), arg_int32(s0, b"s0"), arg_int32(s1, b"s1"), arg_int32(p0, b"p0"), arg_int32(p1, b"p1"), arg_int32(d0, b"d0"),
-                  arg_int32(d1, b"d1")))
+    return conv_2d_of(ctx, b"ggml_conv_depthwise_2d", GG_CONV_DEPTHWISE, a, b, s0, s1, p0, p1, d0, d1)
+
+cdef bint has_channels_innermost(const ggml_tensor *t) noexcept:
+    """Whether t is a permuted view of contiguous [channels, width, height, batch]."""
+    return (t.ne[2] > 1 and t.nb[2] == <size_t>gg_types[t.type].bytes and t.nb[0] == t.nb[2] * t.ne[2]
+            and t.nb[1] == t.nb[0] * t.ne[0])
 
 def ggml_conv_2d_dw_direct(ctx, a, b, stride0, stride1, pad0, pad1, dilation0, dilation1):
     """Convolves each channel of images with its own kernel and keeps the memory layout of the images.
 
     Computes the same as ggml_conv_2d_dw. Where the channels of b are adjacent in memory (a permuted view of
-    contiguous [channels, width, height, batch]), those of the result are, too. The gradient flows to a and b.
+    contiguous [channels, width, height, batch]), so are those of the result. The gradient flows to a and b.
 
     Args:
         ctx: context that receives the result.
@@ -412,17 +467,27 @@ def ggml_conv_2d_dw_direct(ctx, a, b, stride0, stride1, pad0, pad1, dilation0, d
         MemoryError: the context is full.
     """
     cdef ggml_context *c = arg_context(ctx, b"ggml_conv_2d_dw_direct")
-    cdef ggml_tensor *x = arg_tensor(b, b"b")
-    cdef ggml_tensor *t = conv(c, GG_CONV_DEPTHWISE, arg_tensor(a, b"a"), x, arg_int32(stride0, b"stride0"), arg_int32(stride1, b"stride1"), arg_int32(pad0, b"pad0"),
-                       arg_int32(pad1, b"pad1"), arg_int32(dilation0, b"dilation0"), arg_int32(dilation1, b"dilation1"))
-    if x.ne[2] > 1 and x.nb[2] == <size_t>gg_types[x.type].bytes and x.nb[0] == x.nb[2] * x.ne[2] and x.nb[1] == x.nb[0] * x.ne[0]:
-        t.nb[2], t.nb[0], t.nb[1] = sizeof(float), sizeof(float) * t.ne[2], sizeof(float) * t.ne[2] * t.ne[0]
+    cdef ggml_tensor *kernel = arg_tensor(a, b"a")
+    cdef ggml_tensor *data = arg_tensor(b, b"b")
+    cdef ggml_tensor *t = conv(c, GG_CONV_DEPTHWISE, kernel, data, arg_int32(stride0, b"stride0"),
+                               arg_int32(stride1, b"stride1"), arg_int32(pad0, b"pad0"), arg_int32(pad1, b"pad1"),
+                               arg_int32(dilation0, b"dilation0"), arg_int32(dilation1, b"dilation1"))
+    if has_channels_innermost(data):
+        t.nb[2] = sizeof(float)
+        t.nb[0] = t.nb[2] * t.ne[2]
+        t.nb[1] = t.nb[0] * t.ne[0]
     return wrap_tensor(t)
+
+# ---- convolutions of volumes -----------------------------------------------------------------------------------------
+cdef int check_input_channels(int64_t ic, ggml_tensor *kernel, ggml_tensor *data) except -1:
+    if ic < 1 or kernel.ne[3] % ic or data.ne[3] % ic:
+        fail(ValueError, f"IC is {ic}: must divide ne[3] of a ({kernel.ne[3]}) and of b ({data.ne[3]})")
+    return 0
 
 def ggml_conv_3d(ctx, a, b, IC, s0, s1, s2, p0, p1, p2, d0, d1, d2):
     """Convolves volumes whose dimension 3 holds channels and batch.
 
-    The kernel is not mirrored, and voxels outside of b count as 0. Within dimension 3 the input channel varies
+    The kernel is not mirrored, and voxels outside b count as 0. Within dimension 3 the input channel varies
     fastest in a and b, the output channel in the result. The gradient flows to a and b.
 
     Args:
@@ -448,17 +513,15 @@ def ggml_conv_3d(ctx, a, b, IC, s0, s1, s2, p0, p1, p2, d0, d1, d2):
         MemoryError: the context is full.
     """
     cdef ggml_context *c = arg_context(ctx, b"ggml_conv_3d")
-    cdef int q[9]
+    cdef int params[9]
     cdef int64_t ic = arg_int(IC, b"IC")
-    cdef ggml_tensor *w = arg_tensor(a, b"a")
-    cdef ggml_tensor *x = arg_tensor(b, b"b")
-    if ic < 1 or w.ne[3] % ic or x.ne[3] % ic:
-        fail(ValueError, f"IC is {ic}: must divide ne[3] of a ({w.ne[3]}) and of b ({x.ne[3]})")
-    if w.ne[3] > 2147483647 or x.ne[3] > 2147483647:
-        fail(ValueError, f"a has ne[3] = {w.ne[3]}, b has ne[3] = {x.ne[3]}: too many")
-    q[0], q[1], q[2], q[3], q[4], q[5] = arg_int32(s0, b"s0"), arg_int32(s1, b"s1"), arg_int32(s2, b"s2"), arg_int32(p0, b"p0"), arg_int32(p1, b"p1"), arg_int32(p2, b"p2")
-    q[6], q[7], q[8] = arg_int32(d0, b"d0"), arg_int32(d1, b"d1"), arg_int32(d2, b"d2")
-    return wrap_tensor(conv_3d(c, w, x, q, <int>ic, <int>(x.ne[3] // ic), <int>(w.ne[3] // ic)))
+    cdef ggml_tensor *kernel = arg_tensor(a, b"a")
+    cdef ggml_tensor *data = arg_tensor(b, b"b")
+    check_input_channels(ic, kernel, data)
+    if kernel.ne[3] > INT32_MAX or data.ne[3] > INT32_MAX:
+        fail(ValueError, f"a has ne[3] = {kernel.ne[3]}, b has ne[3] = {data.ne[3]}: too many")
+    arg_params_3d(params, s0, s1, s2, p0, p1, p2, d0, d1, d2)
+    return wrap_tensor(conv_3d(c, kernel, data, params, <int>ic, <int>(data.ne[3] // ic), <int>(kernel.ne[3] // ic)))
 
 def ggml_conv_3d_direct(ctx, a, b, s0, s1, s2, p0, p1, p2, d0, d1, d2, n_channels, n_batch, n_channels_out):
     """Convolves volumes with the numbers of channels and the batch size given explicitly.
@@ -490,11 +553,14 @@ def ggml_conv_3d_direct(ctx, a, b, s0, s1, s2, p0, p1, p2, d0, d1, d2, n_channel
         MemoryError: the context is full.
     """
     cdef ggml_context *c = arg_context(ctx, b"ggml_conv_3d_direct")
-    cdef int q[9]
-    q[0], q[1], q[2], q[3], q[4], q[5] = arg_int32(s0, b"s0"), arg_int32(s1, b"s1"), arg_int32(s2, b"s2"), arg_int32(p0, b"p0"), arg_int32(p1, b"p1"), arg_int32(p2, b"p2")
-    q[6], q[7], q[8] = arg_int32(d0, b"d0"), arg_int32(d1, b"d1"), arg_int32(d2, b"d2")
-    return wrap_tensor(conv_3d(c, arg_tensor(a, b"a"), arg_tensor(b, b"b"), q, arg_int32(n_channels, b"n_channels"), arg_int32(n_batch, b"n_batch"), arg_int32(n_channels_out, b"n_channels_out")))
+    cdef int params[9]
+    cdef ggml_tensor *kernel = arg_tensor(a, b"a")
+    cdef ggml_tensor *data = arg_tensor(b, b"b")
+    arg_params_3d(params, s0, s1, s2, p0, p1, p2, d0, d1, d2)
+    return wrap_tensor(conv_3d(c, kernel, data, params, arg_int32(n_channels, b"n_channels"),
+                               arg_int32(n_batch, b"n_batch"), arg_int32(n_channels_out, b"n_channels_out")))
 
+# ---- transposed convolutions -----------------------------------------------------------------------------------------
 def ggml_conv_transpose_1d(ctx, a, b, s0, p0, d0):
     """Computes the transposed convolution of signals.
 
@@ -516,14 +582,15 @@ def ggml_conv_transpose_1d(ctx, a, b, s0, p0, d0):
         MemoryError: the context is full.
     """
     cdef ggml_context *c = arg_context(ctx, b"ggml_conv_transpose_1d")
-    cdef ggml_tensor d
-    cdef ggml_tensor *w = arg_tensor(a, b"a")
-    cdef ggml_tensor *x = arg_tensor(b, b"b")
-    cdef int s = arg_int32(s0, b"s0"), p = arg_int32(p0, b"p0"), step = arg_int32(d0, b"d0")
-    node_init(&d, GGML_OP_CONV_TRANSPOSE_1D, GGML_TYPE_F32, spread_over(x.ne[0], w.ne[0], s, p, step), w.ne[1], x.ne[2], 1)
-    d.op_params[0], d.op_params[1], d.op_params[2] = s, p, step
-    d.src[0], d.src[1] = w, x
-    return wrap_tensor(node_append(c, &d))
+    cdef ggml_tensor node
+    cdef ggml_tensor *kernel = arg_tensor(a, b"a")
+    cdef ggml_tensor *data = arg_tensor(b, b"b")
+    cdef int s = arg_int32(s0, b"s0"), p = arg_int32(p0, b"p0"), d = arg_int32(d0, b"d0")
+    cdef int64_t length = transposed_size(data.ne[0], kernel.ne[0], s, p, d)
+    node_init(&node, GGML_OP_CONV_TRANSPOSE_1D, GGML_TYPE_F32, length, kernel.ne[1], data.ne[2], 1)
+    node.op_params[0], node.op_params[1], node.op_params[2] = s, p, d
+    node.src[0], node.src[1] = kernel, data
+    return wrap_tensor(node_append(c, &node))
 
 def ggml_conv_transpose_2d_p0(ctx, a, b, stride):
     """Computes the transposed convolution of images: each input pixel adds a scaled copy of the kernel to the result.
@@ -542,16 +609,17 @@ def ggml_conv_transpose_2d_p0(ctx, a, b, stride):
         MemoryError: the context is full.
     """
     cdef ggml_context *c = arg_context(ctx, b"ggml_conv_transpose_2d_p0")
-    cdef ggml_tensor d
-    cdef ggml_tensor *w = arg_tensor(a, b"a")
-    cdef ggml_tensor *x = arg_tensor(b, b"b")
+    cdef ggml_tensor node
+    cdef ggml_tensor *kernel = arg_tensor(a, b"a")
+    cdef ggml_tensor *data = arg_tensor(b, b"b")
     cdef int s = arg_int32(stride, b"stride")
-    node_init(&d, GGML_OP_CONV_TRANSPOSE_2D, GGML_TYPE_F32, spread_over(x.ne[0], w.ne[0], s, 0, 1), spread_over(x.ne[1], w.ne[1], s, 0, 1), w.ne[2], x.ne[3])
-    d.op_params[0] = s
-    d.src[0], d.src[1] = w, x
-    return wrap_tensor(node_append(c, &d))
+    node_init(&node, GGML_OP_CONV_TRANSPOSE_2D, GGML_TYPE_F32, transposed_size(data.ne[0], kernel.ne[0], s, 0, 1),
+              transposed_size(data.ne[1], kernel.ne[1], s, 0, 1), kernel.ne[2], data.ne[3])
+    node.op_params[0] = s
+    node.src[0], node.src[1] = kernel, data
+    return wrap_tensor(node_append(c, &node))
 
-# ---- patches written down ------------------------------------------------------------------------------------------------
+# ---- im2col ----------------------------------------------------------------------------------------------------------
 def ggml_im2col(ctx, a, b, s0, s1, p0, p1, d0, d1, is_2D, dst_type):
     """Writes the patches of images that a convolution looks at as columns: dimension 0 of the result is one patch.
 
@@ -572,7 +640,7 @@ def ggml_im2col(ctx, a, b, s0, s1, p0, p1, d0, d1, is_2D, dst_type):
         is_2D: True for images, False for signals.
         dst_type: type of the result, GGML_TYPE_F32, GGML_TYPE_F16 or GGML_TYPE_BF16.
     Returns:
-        tensor [kw * kh * in_channels, ow, oh, batch], without is_2D [k * in_channels, ow, batch], of type dst_type,
+        Tensor [kw * kh * in_channels, ow, oh, batch], without is_2D [k * in_channels, ow, batch], of type dst_type,
             with ow = (width + 2 * p0 - d0 * (kw - 1) - 1) // s0 + 1 and oh likewise.
     Raises:
         ValueError: the channels differ, a type or parameter is invalid, or the kernel is larger than the padded
@@ -580,40 +648,26 @@ def ggml_im2col(ctx, a, b, s0, s1, p0, p1, d0, d1, is_2D, dst_type):
         MemoryError: the context is full.
     """
     cdef ggml_context *c = arg_context(ctx, b"ggml_im2col")
-    cdef ggml_tensor d
-    cdef ggml_tensor *w = arg_tensor(a, b"a")
-    cdef ggml_tensor *x = arg_tensor(b, b"b")
-    cdef bint plane = arg_bool(is_2D, b"is_2D")
+    cdef ggml_tensor node
+    cdef ggml_tensor *kernel = arg_tensor(a, b"a")
+    cdef ggml_tensor *data = arg_tensor(b, b"b")
+    cdef bint two_dims = arg_bool(is_2D, b"is_2D")
     cdef int q[6]
-    q[0], q[1], q[2], q[3], q[4], q[5] = arg_int32(s0, b"s0"), arg_int32(s1, b"s1"), arg_int32(p0, b"p0"), arg_int32(p1, b"p1"), arg_int32(d0, b"d0"), arg_int32(d1, b"d1")
-    node_init(&d, GGML_OP_IM2COL, arg_type(dst_type, b"dst_type"), patch_size(w, plane), places(x.ne[0], w.ne[0], q[0], q[2], q[4]), x.ne[2], 1)
-    if plane:
-        d.ne[2], d.ne[3] = places(x.ne[1], w.ne[1], q[1], q[3], q[5]), x.ne[3]
-    memcpy(d.op_params, q, sizeof(q))
-    d.op_params[6] = plane
-    d.src[0], d.src[1] = w, x
-    return wrap_tensor(node_append(c, &d))
-
-cdef ggml_tensor *other_way(ggml_context *ctx, int op, ggml_tensor *t, ggml_tensor *a, ggml_tensor *to, int type) except NULL:
-    """IM2COL for IM2COL_BACK and the reverse: the parameters and the kernel's shape of t."""
-    cdef ggml_tensor d
-    node_like(&d, op, type, to)
-    memcpy(d.op_params, t.op_params, sizeof(d.op_params))
-    if op == GGML_OP_IM2COL_BACK or op == GGML_OP_IM2COL_3D_BACK:
-        d.src[0], d.src[1] = a, t.src[0]
-    else:
-        d.src[0], d.src[1] = t.src[1], a
-    return node_append(ctx, &d)
-
-cdef int64_t patch_size(ggml_tensor *w, bint plane) except -1:
-    """Elements of a patch that the kernel w covers."""
-    return product(product(w.ne[0], w.ne[1]), w.ne[2] if plane else 1)
+    arg_params_2d(q, s0, s1, p0, p1, d0, d1)
+    node_init(&node, GGML_OP_IM2COL, arg_type(dst_type, b"dst_type"), patch_size(kernel, two_dims),
+              conv_size(data.ne[0], kernel.ne[0], q[0], q[2], q[4]), data.ne[2], 1)
+    if two_dims:
+        node.ne[2], node.ne[3] = conv_size(data.ne[1], kernel.ne[1], q[1], q[3], q[5]), data.ne[3]
+    memcpy(node.op_params, q, sizeof(q))
+    node.op_params[6] = two_dims
+    node.src[0], node.src[1] = kernel, data
+    return wrap_tensor(node_append(c, &node))
 
 def ggml_im2col_back(ctx, a, b, ne, s0, s1, p0, p1, d0, d1, is_2D):
     """Computes the gradient of ggml_im2col with respect to its images.
 
     Each element of a column is added to the pixel that it came from. The C header names a and b in the opposite
-    order; that order is accepted where the shapes fit it only. The gradient flows to the columns.
+    order; that order is accepted if the shapes fit no other. The gradient flows to the columns.
 
     Args:
         ctx: context that receives the result.
@@ -634,26 +688,25 @@ def ggml_im2col_back(ctx, a, b, ne, s0, s1, p0, p1, d0, d1, is_2D):
         MemoryError: the context is full.
     """
     cdef ggml_context *c = arg_context(ctx, b"ggml_im2col_back")
-    cdef ggml_tensor d
-    cdef void *sizes = NULL
-    cdef ggml_tensor *g = arg_tensor(a, b"a")
-    cdef ggml_tensor *w = arg_tensor(b, b"b")
-    cdef bint plane = arg_bool(is_2D, b"is_2D")
-    arg_buffer(ne, b"ne", 4 * sizeof(int64_t), &sizes)
-    if sizes == NULL:
+    cdef ggml_tensor node
+    cdef void *address = NULL
+    cdef ggml_tensor *columns = arg_tensor(a, b"a")
+    cdef ggml_tensor *kernel = arg_tensor(b, b"b")
+    cdef bint two_dims = arg_bool(is_2D, b"is_2D")
+    cdef int64_t sizes[4]
+    arg_buffer(ne, b"ne", sizeof(sizes), &address)
+    if address == NULL:
         fail(ValueError, "ne is None: need four sizes")
-    cdef int64_t n[4]
-    memcpy(n, sizes, sizeof(n))
-    if min(n[0], n[1], n[2], n[3]) < 0:
-        fail(ValueError, f"ne is {[n[0], n[1], n[2], n[3]]}: must not be negative")
-    node_init(&d, GGML_OP_IM2COL_BACK, GGML_TYPE_F32, n[0], n[1], n[2], n[3])
-    d.op_params[0], d.op_params[1], d.op_params[2] = arg_int32(s0, b"s0"), arg_int32(s1, b"s1"), arg_int32(p0, b"p0")
-    d.op_params[3], d.op_params[4], d.op_params[5] = arg_int32(p1, b"p1"), arg_int32(d0, b"d0"), arg_int32(d1, b"d1")
-    d.op_params[6] = plane
-    if g.ne[0] != patch_size(w, plane) and w.ne[0] == patch_size(g, plane):
-        w, g = g, w
-    d.src[0], d.src[1] = g, w
-    return wrap_tensor(node_append(c, &d))
+    memcpy(sizes, address, sizeof(sizes))
+    if min(sizes[0], sizes[1], sizes[2], sizes[3]) < 0:
+        fail(ValueError, f"ne is {[sizes[0], sizes[1], sizes[2], sizes[3]]}: must not be negative")
+    node_init(&node, GGML_OP_IM2COL_BACK, GGML_TYPE_F32, sizes[0], sizes[1], sizes[2], sizes[3])
+    arg_params_2d(<int *>node.op_params, s0, s1, p0, p1, d0, d1)
+    node.op_params[6] = two_dims
+    if columns.ne[0] != patch_size(kernel, two_dims) and kernel.ne[0] == patch_size(columns, two_dims):
+        columns, kernel = kernel, columns
+    node.src[0], node.src[1] = columns, kernel
+    return wrap_tensor(node_append(c, &node))
 
 def ggml_im2col_3d(ctx, a, b, IC, s0, s1, s2, p0, p1, p2, d0, d1, d2, dst_type):
     """Writes the patches of volumes that a three-dimensional convolution looks at as columns.
@@ -677,7 +730,7 @@ def ggml_im2col_3d(ctx, a, b, IC, s0, s1, s2, p0, p1, p2, d0, d1, d2, dst_type):
         d2: dilation along the depth, 1 or more.
         dst_type: type of the result, GGML_TYPE_F32, GGML_TYPE_F16 or GGML_TYPE_BF16.
     Returns:
-        tensor [kw * kh * kd * IC, ow, oh, od * batch] of type dst_type, with
+        Tensor [kw * kh * kd * IC, ow, oh, od * batch] of type dst_type, with
             ow = (width + 2 * p0 - d0 * (kw - 1) - 1) // s0 + 1, oh and od likewise.
     Raises:
         ValueError: IC is no divisor, a type or parameter is invalid, or the kernel is larger than the padded
@@ -685,33 +738,44 @@ def ggml_im2col_3d(ctx, a, b, IC, s0, s1, s2, p0, p1, p2, d0, d1, d2, dst_type):
         MemoryError: the context is full.
     """
     cdef ggml_context *c = arg_context(ctx, b"ggml_im2col_3d")
-    cdef ggml_tensor d
-    cdef ggml_tensor *w = arg_tensor(a, b"a")
-    cdef ggml_tensor *x = arg_tensor(b, b"b")
-    cdef int64_t ic = arg_int32(IC, b"IC")
+    cdef ggml_tensor node
+    cdef ggml_tensor *kernel = arg_tensor(a, b"a")
+    cdef ggml_tensor *data = arg_tensor(b, b"b")
+    cdef int64_t ic = arg_int32(IC, b"IC"), patch, depth
     cdef int q[9]
-    q[0], q[1], q[2], q[3], q[4], q[5] = arg_int32(s0, b"s0"), arg_int32(s1, b"s1"), arg_int32(s2, b"s2"), arg_int32(p0, b"p0"), arg_int32(p1, b"p1"), arg_int32(p2, b"p2")
-    q[6], q[7], q[8] = arg_int32(d0, b"d0"), arg_int32(d1, b"d1"), arg_int32(d2, b"d2")
-    if ic < 1 or x.ne[3] % ic or w.ne[3] % ic:
-        fail(ValueError, f"IC is {ic}: must divide ne[3] of a ({w.ne[3]}) and of b ({x.ne[3]})")
-    node_init(&d, GGML_OP_IM2COL_3D, arg_type(dst_type, b"dst_type"), product(product(w.ne[0], w.ne[1]), product(w.ne[2], ic)),
-          places(x.ne[0], w.ne[0], q[0], q[3], q[6]), places(x.ne[1], w.ne[1], q[1], q[4], q[7]),
-          product(places(x.ne[2], w.ne[2], q[2], q[5], q[8]), x.ne[3] // ic))
-    memcpy(d.op_params, q, sizeof(q))
-    d.op_params[9] = <int>ic
-    d.src[0], d.src[1] = w, x
-    return wrap_tensor(node_append(c, &d))
+    arg_params_3d(q, s0, s1, s2, p0, p1, p2, d0, d1, d2)
+    check_input_channels(ic, kernel, data)
+    patch = checked_product(patch_size(kernel, True), ic)
+    depth = conv_size(data.ne[2], kernel.ne[2], q[2], q[5], q[8])
+    node_init(&node, GGML_OP_IM2COL_3D, arg_type(dst_type, b"dst_type"), patch,
+              conv_size(data.ne[0], kernel.ne[0], q[0], q[3], q[6]),
+              conv_size(data.ne[1], kernel.ne[1], q[1], q[4], q[7]), checked_product(depth, data.ne[3] // ic))
+    memcpy(node.op_params, q, sizeof(q))
+    node.op_params[9] = <int>ic
+    node.src[0], node.src[1] = kernel, data
+    return wrap_tensor(node_append(c, &node))
 
 cdef int grad_im2col(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
+    """IM2COL, IM2COL_3D: dx = each element of g added to the element of x that it is a copy of."""
+    cdef ggml_tensor node
     cdef int op = GGML_OP_IM2COL_BACK if t.op == GGML_OP_IM2COL else GGML_OP_IM2COL_3D_BACK
-    return b.add(t.src[1], other_way(b.ctx, op, t, g, t.src[1], GGML_TYPE_F32))
+    node_like(&node, op, GGML_TYPE_F32, t.src[1])
+    memcpy(node.op_params, t.op_params, sizeof(node.op_params))
+    node.src[0], node.src[1] = g, t.src[0]
+    return b.add(t.src[1], node_append(b.ctx, &node))
 
 cdef int grad_im2col_back(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
+    """IM2COL_BACK, IM2COL_3D_BACK of columns: d(columns) = im2col(g)."""
+    cdef ggml_tensor node
     cdef int op = GGML_OP_IM2COL if t.op == GGML_OP_IM2COL_BACK else GGML_OP_IM2COL_3D
-    return b.add(t.src[0], other_way(b.ctx, op, t, g, t.src[0], GGML_TYPE_F32))
+    node_like(&node, op, GGML_TYPE_F32, t.src[0])
+    memcpy(node.op_params, t.op_params, sizeof(node.op_params))
+    node.src[0], node.src[1] = t.src[1], g
+    return b.add(t.src[0], node_append(b.ctx, &node))
 
+# ---- col2im ----------------------------------------------------------------------------------------------------------
 def ggml_col2im_1d(ctx, a, s0, oc, p0):
-    """Adds overlapping columns up to signals: result[i * s0 - p0 + j, c, n] += a[c * k + j, i, n].
+    """Adds up overlapping columns to signals: result[i * s0 - p0 + j, c, n] += a[c * k + j, i, n].
 
     After ggml_mul_mat with a flattened kernel this completes a transposed convolution. The gradient flows to a.
 
@@ -722,34 +786,37 @@ def ggml_col2im_1d(ctx, a, s0, oc, p0):
         oc: number of output channels, a divisor of a.ne[0].
         p0: elements to cut off at each end of the result, 0 or more.
     Returns:
-        tensor [(length - 1) * s0 + k - 2 * p0, oc, batch] of a's type.
+        Tensor [(length - 1) * s0 + k - 2 * p0, oc, batch] of a's type.
     Raises:
         ValueError: oc is no divisor, s0 or p0 is invalid, a is empty or not of a float type, or p0 leaves nothing.
         MemoryError: the context is full.
     """
     cdef ggml_context *c = arg_context(ctx, b"ggml_col2im_1d")
-    cdef ggml_tensor d
+    cdef ggml_tensor node
     cdef ggml_tensor *x = arg_tensor(a, b"a")
     cdef int s = arg_int32(s0, b"s0"), channels = arg_int32(oc, b"oc"), p = arg_int32(p0, b"p0")
     if channels < 1 or x.ne[0] % channels:
         fail(ValueError, f"oc is {channels}: must divide ne[0] of a, {x.ne[0]}")
-    node_init(&d, GGML_OP_COL2IM_1D, x.type, spread_over(x.ne[1], x.ne[0] // channels, s, p, 1), channels, x.ne[2], 1)
-    d.op_params[0], d.op_params[1], d.op_params[2] = s, channels, p
-    d.src[0] = x
-    return wrap_tensor(node_append(c, &d))
+    cdef int64_t length = transposed_size(x.ne[1], x.ne[0] // channels, s, p, 1)
+    node_init(&node, GGML_OP_COL2IM_1D, x.type, length, channels, x.ne[2], 1)
+    node.op_params[0], node.op_params[1], node.op_params[2] = s, channels, p
+    node.src[0] = x
+    return wrap_tensor(node_append(c, &node))
 
 cdef int grad_col2im(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
-    cdef ggml_tensor d
+    """t[i s - p + j, c] += x[c k + j, i]: dx[c k + j, i] = g[i s - p + j, c], an im2col without a kernel tensor."""
+    cdef ggml_tensor node
     cdef ggml_tensor *x = t.src[0]
-    node_like(&d, GGML_OP_IM2COL, GGML_TYPE_F32, x)
-    d.op_params[0], d.op_params[2], d.op_params[4] = t.op_params[0], t.op_params[2], 1
-    d.op_params[7] = <int>(x.ne[0] // t.op_params[1])
-    d.src[1] = g
-    return b.add(x, node_append(b.ctx, &d))
+    node_like(&node, GGML_OP_IM2COL, GGML_TYPE_F32, x)
+    node.op_params[0], node.op_params[2], node.op_params[4] = t.op_params[0], t.op_params[2], 1
+    node.op_params[7] = <int>(x.ne[0] // t.op_params[1])      # k
+    node.src[1] = g
+    return b.add(x, node_append(b.ctx, &node))
 
 gradients[GGML_OP_CONV_2D] = gradients[GGML_OP_CONV_2D_DW] = gradients[GGML_OP_CONV_3D] = grad_conv
-gradients[GGML_OP_CONV_TRANSPOSE_1D] = gradients[GGML_OP_CONV_TRANSPOSE_2D] = gradients[GGML_OP_CONV_BACK_DATA] = grad_data
-gradients[GGML_OP_CONV_BACK_KERNEL] = grad_kernel
+gradients[GGML_OP_CONV_TRANSPOSE_1D] = gradients[GGML_OP_CONV_TRANSPOSE_2D] = grad_conv_data
+gradients[GGML_OP_CONV_BACK_DATA] = grad_conv_data
+gradients[GGML_OP_CONV_BACK_KERNEL] = grad_conv_kernel
 gradients[GGML_OP_IM2COL] = gradients[GGML_OP_IM2COL_3D] = grad_im2col
 gradients[GGML_OP_IM2COL_BACK] = gradients[GGML_OP_IM2COL_3D_BACK] = grad_im2col_back
 gradients[GGML_OP_COL2IM_1D] = grad_col2im

@@ -1,4 +1,4 @@
-"""Operations whose computing is a callback: as the C library has them, those of old releases, gradients."""
+"""Operations that a callback computes: map_custom and custom nodes, the f32 forms of older releases, gradients."""
 import itertools
 import weakref
 
@@ -6,41 +6,69 @@ from libc.stdint cimport INT32_MAX, int64_t, uint8_t
 from libc.string cimport memcpy
 
 from .._core cimport (
-    GGML_MAX_SRC, GGML_STATUS_FAILED, GGML_STATUS_SUCCESS, arg_address, arg_callback, arg_context, arg_extent, arg_graph, arg_int32,
-    arg_tensor, arg_tensor_or_null, arg_tensors, arg_type, context_of, engine, enter, fail, gg_same_shape, ggml_context,
-    ggml_tensor, keep, node_append, node_in_place, node_init, node_like, wrap_graph, wrap_handle, wrap_tensor,
+    GGML_MAX_SRC, GGML_STATUS_FAILED, GGML_STATUS_SUCCESS, arg_address, arg_callback, arg_context, arg_extent,
+    arg_graph, arg_int32, arg_tensor, arg_tensor_or_null, arg_tensors, arg_type, context_of, engine, enter, fail,
+    gg_same_shape, ggml_context, ggml_tensor, keep, name_text, node_append, node_in_place, node_init, node_like,
+    repr_short, shape_text, wrap_graph, wrap_handle, wrap_tensor,
 )
 from .._enums cimport GGML_OP_CUSTOM, GGML_OP_MAP_CUSTOM1, GGML_OP_MAP_CUSTOM2, GGML_OP_MAP_CUSTOM3, GGML_TYPE_F32
 from .._graph.grad cimport Backward, gradients
 from .. import _structs
 from .._core import as_callback
 
-cdef enum:
-    FUN_AT = 0, N_TASKS_AT = 2, USERDATA_AT = 4, RULE_AT = 6  # in op_params; a rule is a gradient, see below
+cdef enum:     # in op_params: two addresses and two numbers
+    PARAM_FUNCTION = 0, PARAM_N_TASKS = 2, PARAM_USERDATA = 4, PARAM_BACKWARD = 6
 
-cdef ggml_tensor *finish(ggml_context *ctx, ggml_tensor *d, const void *fun, int n_tasks, const void *userdata, ggml_tensor *target) except NULL:
-    """Enters a drafted node; with a target, its result lies in that tensor's memory."""
-    memcpy(&d.op_params[FUN_AT], &fun, sizeof(fun))
-    memcpy(&d.op_params[USERDATA_AT], &userdata, sizeof(userdata))
-    d.op_params[N_TASKS_AT] = n_tasks
-    if target != NULL:
-        node_in_place(d, target)
-    return node_append(ctx, d)
+cdef void init_map(ggml_tensor *node, ggml_tensor *a, ggml_tensor *b, ggml_tensor *c) noexcept:
+    """Initialises a node of MAP_CUSTOM1 to MAP_CUSTOM3, by the number of operands that are not NULL."""
+    node_like(node, GGML_OP_MAP_CUSTOM1 if b == NULL else GGML_OP_MAP_CUSTOM2 if c == NULL else GGML_OP_MAP_CUSTOM3,
+              a.type, a)
+    node.src[0], node.src[1], node.src[2] = a, b, c
 
-cdef object node(ggml_context *ctx, ggml_tensor *d, object kind, object fun, object n_tasks, object userdata, ggml_tensor *target):
-    """The same for the arguments of a caller, who may drop callback and userdata: the context keeps them."""
-    callback = as_callback(fun, kind)
-    cdef void *address = arg_callback(callback, kind, b"fun")
+cdef ggml_tensor *append_callback(ggml_context *ctx, ggml_tensor *node, const void *function, int n_tasks,
+                                  const void *userdata, bint inplace) except NULL:
+    """Appends an initialised node that calls a function; with inplace, its result lies in the memory of src[0]."""
+    memcpy(&node.op_params[<int>PARAM_FUNCTION], &function, sizeof(function))
+    memcpy(&node.op_params[<int>PARAM_USERDATA], &userdata, sizeof(userdata))
+    node.op_params[<int>PARAM_N_TASKS] = n_tasks
+    if inplace:
+        node_in_place(node, node.src[0])
+    return node_append(ctx, node)
+
+cdef object callback_of(ggml_context *ctx, ggml_tensor *node, object callback_type, object fun, object n_tasks,
+                        object userdata, bint inplace):
+    """Appends an initialised node with the arguments of a public function; the context keeps fun and userdata."""
+    callback = as_callback(fun, callback_type)
+    cdef void *function = arg_callback(callback, callback_type, b"fun")
     cdef void *data = arg_address(userdata, b"userdata")
-    cdef ggml_tensor *t = finish(ctx, d, address, arg_int32(n_tasks, b"n_tasks"), data, target)
+    cdef ggml_tensor *t = append_callback(ctx, node, function, arg_int32(n_tasks, b"n_tasks"), data, inplace)
     keep(ctx, (callback, userdata))
     return wrap_tensor(t)
 
-cdef void map_of(ggml_tensor *d, int op, ggml_tensor *a, ggml_tensor *b, ggml_tensor *c) noexcept:
-    node_like(d, op, a.type, a)
-    d.src[0], d.src[1], d.src[2] = a, b, c
-
 # ---- one to three operands -------------------------------------------------------------------------------------------
+cdef object map1_of(object ctx, const char *name, object a, object fun, object n_tasks, object userdata, bint inplace):
+    """What the public function `name` returns: a node of MAP_CUSTOM1."""
+    cdef ggml_context *context = arg_context(ctx, name)
+    cdef ggml_tensor node
+    init_map(&node, arg_tensor(a, b"a"), NULL, NULL)
+    return callback_of(context, &node, _structs.ggml_custom1_op_t, fun, n_tasks, userdata, inplace)
+
+cdef object map2_of(object ctx, const char *name, object a, object b, object fun, object n_tasks, object userdata,
+                    bint inplace):
+    """What the public function `name` returns: a node of MAP_CUSTOM2."""
+    cdef ggml_context *context = arg_context(ctx, name)
+    cdef ggml_tensor node
+    init_map(&node, arg_tensor(a, b"a"), arg_tensor(b, b"b"), NULL)
+    return callback_of(context, &node, _structs.ggml_custom2_op_t, fun, n_tasks, userdata, inplace)
+
+cdef object map3_of(object ctx, const char *name, object a, object b, object c, object fun, object n_tasks,
+                    object userdata, bint inplace):
+    """What the public function `name` returns: a node of MAP_CUSTOM3."""
+    cdef ggml_context *context = arg_context(ctx, name)
+    cdef ggml_tensor node
+    init_map(&node, arg_tensor(a, b"a"), arg_tensor(b, b"b"), arg_tensor(c, b"c"))
+    return callback_of(context, &node, _structs.ggml_custom3_op_t, fun, n_tasks, userdata, inplace)
+
 def ggml_map_custom1(ctx, a, fun, n_tasks, userdata):
     """Creates a tensor like a whose elements a callback computes.
 
@@ -57,16 +85,13 @@ def ggml_map_custom1(ctx, a, fun, n_tasks, userdata):
         n_tasks: maximum number of tasks, 1 or more, or GGML_N_TASKS_MAX for one for each thread.
         userdata: what fun receives as an address: an int, ctypes pointer, array or struct, a buffer, or None.
     Returns:
-        contiguous tensor of a's type and shape.
+        Contiguous tensor of a's type and shape.
     Raises:
         TypeError: fun is no callback of this kind, or a or userdata is of the wrong kind.
         ValueError: fun is None, or n_tasks is neither positive nor GGML_N_TASKS_MAX.
         MemoryError: the context is full.
     """
-    cdef ggml_context *k = arg_context(ctx, b"ggml_map_custom1")
-    cdef ggml_tensor d
-    map_of(&d, GGML_OP_MAP_CUSTOM1, arg_tensor(a, b"a"), NULL, NULL)
-    return node(k, &d, _structs.ggml_custom1_op_t, fun, n_tasks, userdata, NULL)
+    return map1_of(ctx, b"ggml_map_custom1", a, fun, n_tasks, userdata, False)
 
 def ggml_map_custom1_inplace(ctx, a, fun, n_tasks, userdata):
     """Lets a callback overwrite a tensor in its own memory.
@@ -81,16 +106,13 @@ def ggml_map_custom1_inplace(ctx, a, fun, n_tasks, userdata):
         n_tasks: maximum number of tasks, 1 or more, or GGML_N_TASKS_MAX for one for each thread.
         userdata: what fun receives as an address: an int, ctypes pointer, array or struct, a buffer, or None.
     Returns:
-        view of all of a, which fun receives as dst.
+        View of all of a, which fun receives as dst.
     Raises:
         TypeError: fun is no callback of this kind, or a or userdata is of the wrong kind.
         ValueError: fun is None, or n_tasks is neither positive nor GGML_N_TASKS_MAX.
         MemoryError: the context is full.
     """
-    cdef ggml_context *k = arg_context(ctx, b"ggml_map_custom1_inplace")
-    cdef ggml_tensor d
-    map_of(&d, GGML_OP_MAP_CUSTOM1, arg_tensor(a, b"a"), NULL, NULL)
-    return node(k, &d, _structs.ggml_custom1_op_t, fun, n_tasks, userdata, d.src[0])
+    return map1_of(ctx, b"ggml_map_custom1_inplace", a, fun, n_tasks, userdata, True)
 
 def ggml_map_custom2(ctx, a, b, fun, n_tasks, userdata):
     """Creates a tensor like a that a callback computes from two operands.
@@ -106,16 +128,13 @@ def ggml_map_custom2(ctx, a, b, fun, n_tasks, userdata):
         n_tasks: maximum number of tasks, 1 or more, or GGML_N_TASKS_MAX for one for each thread.
         userdata: what fun receives as an address: an int, ctypes pointer, array or struct, a buffer, or None.
     Returns:
-        contiguous tensor of a's type and shape.
+        Contiguous tensor of a's type and shape.
     Raises:
         TypeError: fun is no callback of this kind, or a tensor or userdata is of the wrong kind.
         ValueError: fun is None, or n_tasks is neither positive nor GGML_N_TASKS_MAX.
         MemoryError: the context is full.
     """
-    cdef ggml_context *k = arg_context(ctx, b"ggml_map_custom2")
-    cdef ggml_tensor d
-    map_of(&d, GGML_OP_MAP_CUSTOM2, arg_tensor(a, b"a"), arg_tensor(b, b"b"), NULL)
-    return node(k, &d, _structs.ggml_custom2_op_t, fun, n_tasks, userdata, NULL)
+    return map2_of(ctx, b"ggml_map_custom2", a, b, fun, n_tasks, userdata, False)
 
 def ggml_map_custom2_inplace(ctx, a, b, fun, n_tasks, userdata):
     """Lets a callback overwrite its first of two operands.
@@ -131,16 +150,13 @@ def ggml_map_custom2_inplace(ctx, a, b, fun, n_tasks, userdata):
         n_tasks: maximum number of tasks, 1 or more, or GGML_N_TASKS_MAX for one for each thread.
         userdata: what fun receives as an address: an int, ctypes pointer, array or struct, a buffer, or None.
     Returns:
-        view of all of a, which fun receives as dst.
+        View of all of a, which fun receives as dst.
     Raises:
         TypeError: fun is no callback of this kind, or a tensor or userdata is of the wrong kind.
         ValueError: fun is None, or n_tasks is neither positive nor GGML_N_TASKS_MAX.
         MemoryError: the context is full.
     """
-    cdef ggml_context *k = arg_context(ctx, b"ggml_map_custom2_inplace")
-    cdef ggml_tensor d
-    map_of(&d, GGML_OP_MAP_CUSTOM2, arg_tensor(a, b"a"), arg_tensor(b, b"b"), NULL)
-    return node(k, &d, _structs.ggml_custom2_op_t, fun, n_tasks, userdata, d.src[0])
+    return map2_of(ctx, b"ggml_map_custom2_inplace", a, b, fun, n_tasks, userdata, True)
 
 def ggml_map_custom3(ctx, a, b, c, fun, n_tasks, userdata):
     """Creates a tensor like a that a callback computes from three operands.
@@ -157,16 +173,13 @@ def ggml_map_custom3(ctx, a, b, c, fun, n_tasks, userdata):
         n_tasks: maximum number of tasks, 1 or more, or GGML_N_TASKS_MAX for one for each thread.
         userdata: what fun receives as an address: an int, ctypes pointer, array or struct, a buffer, or None.
     Returns:
-        contiguous tensor of a's type and shape.
+        Contiguous tensor of a's type and shape.
     Raises:
         TypeError: fun is no callback of this kind, or a tensor or userdata is of the wrong kind.
         ValueError: fun is None, or n_tasks is neither positive nor GGML_N_TASKS_MAX.
         MemoryError: the context is full.
     """
-    cdef ggml_context *k = arg_context(ctx, b"ggml_map_custom3")
-    cdef ggml_tensor d
-    map_of(&d, GGML_OP_MAP_CUSTOM3, arg_tensor(a, b"a"), arg_tensor(b, b"b"), arg_tensor(c, b"c"))
-    return node(k, &d, _structs.ggml_custom3_op_t, fun, n_tasks, userdata, NULL)
+    return map3_of(ctx, b"ggml_map_custom3", a, b, c, fun, n_tasks, userdata, False)
 
 def ggml_map_custom3_inplace(ctx, a, b, c, fun, n_tasks, userdata):
     """Lets a callback overwrite its first of three operands.
@@ -183,24 +196,21 @@ def ggml_map_custom3_inplace(ctx, a, b, c, fun, n_tasks, userdata):
         n_tasks: maximum number of tasks, 1 or more, or GGML_N_TASKS_MAX for one for each thread.
         userdata: what fun receives as an address: an int, ctypes pointer, array or struct, a buffer, or None.
     Returns:
-        view of all of a, which fun receives as dst.
+        View of all of a, which fun receives as dst.
     Raises:
         TypeError: fun is no callback of this kind, or a tensor or userdata is of the wrong kind.
         ValueError: fun is None, or n_tasks is neither positive nor GGML_N_TASKS_MAX.
         MemoryError: the context is full.
     """
-    cdef ggml_context *k = arg_context(ctx, b"ggml_map_custom3_inplace")
-    cdef ggml_tensor d
-    map_of(&d, GGML_OP_MAP_CUSTOM3, arg_tensor(a, b"a"), arg_tensor(b, b"b"), arg_tensor(c, b"c"))
-    return node(k, &d, _structs.ggml_custom3_op_t, fun, n_tasks, userdata, d.src[0])
+    return map3_of(ctx, b"ggml_map_custom3_inplace", a, b, c, fun, n_tasks, userdata, True)
 
 # ---- any number of operands ------------------------------------------------------------------------------------------
-cdef int sources(ggml_tensor *d, int first, object args, object n_args) except -1:
-    """Puts the operands into a draft from src[first] on."""
+cdef int set_sources(ggml_tensor *node, int first, object args, object n_args) except -1:
+    """Stores the n_args tensors of args as sources, from src[first] on."""
     cdef int n = arg_int32(n_args, b"n_args")
     if n < 0 or first + n > GGML_MAX_SRC:
         fail(ValueError, f"n_args is {n}: need 0 to {GGML_MAX_SRC - first}")
-    return arg_tensors(args, n, b"args", &d.src[first])
+    return arg_tensors(args, n, b"args", &node.src[first])
 
 def ggml_custom_4d(ctx, type_, ne0, ne1, ne2, ne3, args, n_args, fun, n_tasks, userdata):
     """Creates a tensor of any type and shape that a callback computes from any number of operands.
@@ -222,18 +232,19 @@ def ggml_custom_4d(ctx, type_, ne0, ne1, ne2, ne3, args, n_args, fun, n_tasks, u
         n_tasks: maximum number of tasks, 1 or more, or GGML_N_TASKS_MAX for one for each thread.
         userdata: what fun receives as an address: an int, ctypes pointer, array or struct, a buffer, or None.
     Returns:
-        contiguous tensor [ne0, ne1, ne2, ne3] of type type_.
+        Contiguous tensor [ne0, ne1, ne2, ne3] of type type_.
     Raises:
         TypeError: fun is no callback of this kind, or an operand or userdata is of the wrong kind.
         ValueError: type_, a size, n_args or n_tasks is invalid, args has fewer entries, or fun is None.
         RuntimeError: an entry of an array is no tensor of a live context.
         MemoryError: the context is full.
     """
-    cdef ggml_context *k = arg_context(ctx, b"ggml_custom_4d")
-    cdef ggml_tensor d
-    node_init(&d, GGML_OP_CUSTOM, arg_type(type_, b"type_"), arg_extent(ne0, b"ne0"), arg_extent(ne1, b"ne1"), arg_extent(ne2, b"ne2"), arg_extent(ne3, b"ne3"))
-    sources(&d, 0, args, n_args)
-    return node(k, &d, _structs.ggml_custom_op_t, fun, n_tasks, userdata, NULL)
+    cdef ggml_context *c = arg_context(ctx, b"ggml_custom_4d")
+    cdef ggml_tensor node
+    node_init(&node, GGML_OP_CUSTOM, arg_type(type_, b"type_"), arg_extent(ne0, b"ne0"), arg_extent(ne1, b"ne1"),
+              arg_extent(ne2, b"ne2"), arg_extent(ne3, b"ne3"))
+    set_sources(&node, 0, args, n_args)
+    return callback_of(c, &node, _structs.ggml_custom_op_t, fun, n_tasks, userdata, False)
 
 def ggml_custom_inplace(ctx, a, args, n_args, fun, n_tasks, userdata):
     """Lets a callback overwrite a tensor, with any number of further operands.
@@ -250,87 +261,100 @@ def ggml_custom_inplace(ctx, a, args, n_args, fun, n_tasks, userdata):
         n_tasks: maximum number of tasks, 1 or more, or GGML_N_TASKS_MAX for one for each thread.
         userdata: what fun receives as an address: an int, ctypes pointer, array or struct, a buffer, or None.
     Returns:
-        view of all of a, which fun receives as dst.
+        View of all of a, which fun receives as dst.
     Raises:
         TypeError: fun is no callback of this kind, or an operand or userdata is of the wrong kind.
         ValueError: n_args or n_tasks is invalid, args has fewer entries, or fun is None.
         RuntimeError: an entry of an array is no tensor of a live context.
         MemoryError: the context is full.
     """
-    cdef ggml_context *k = arg_context(ctx, b"ggml_custom_inplace")
-    cdef ggml_tensor d
-    map_of(&d, GGML_OP_CUSTOM, arg_tensor(a, b"a"), NULL, NULL)
-    sources(&d, 1, args, n_args)
-    return node(k, &d, _structs.ggml_custom_op_t, fun, n_tasks, userdata, d.src[0])
+    cdef ggml_context *c = arg_context(ctx, b"ggml_custom_inplace")
+    cdef ggml_tensor node
+    cdef ggml_tensor *x = arg_tensor(a, b"a")
+    node_like(&node, GGML_OP_CUSTOM, x.type, x)
+    node.src[0] = x
+    set_sources(&node, 1, args, n_args)
+    return callback_of(c, &node, _structs.ggml_custom_op_t, fun, n_tasks, userdata, True)
 
-# ---- the f32 forms of old releases -----------------------------------------------------------------------------------
-# Nodes as above whose function is one of these: it calls the old callback, which is its userdata.
-ctypedef void (*row1)(int, float *, const float *) noexcept nogil
-ctypedef void (*row2)(int, float *, const float *, const float *) noexcept nogil
-ctypedef void (*whole1)(ggml_tensor *, const ggml_tensor *) noexcept nogil
-ctypedef void (*whole2)(ggml_tensor *, const ggml_tensor *, const ggml_tensor *) noexcept nogil
-ctypedef void (*whole3)(ggml_tensor *, const ggml_tensor *, const ggml_tensor *, const ggml_tensor *) noexcept nogil
+# ---- the f32 forms of older releases ---------------------------------------------------------------------------------
+# Such a node is a MAP_CUSTOM node whose function is one of those below and whose userdata is the caller's callback.
+ctypedef void (*unary_row_fn)(int, float *, const float *) noexcept nogil
+ctypedef void (*binary_row_fn)(int, float *, const float *, const float *) noexcept nogil
+ctypedef void (*custom1_fn)(ggml_tensor *, const ggml_tensor *) noexcept nogil
+ctypedef void (*custom2_fn)(ggml_tensor *, const ggml_tensor *, const ggml_tensor *) noexcept nogil
+ctypedef void (*custom3_fn)(ggml_tensor *, const ggml_tensor *, const ggml_tensor *, const ggml_tensor *) noexcept nogil
 
-cdef bint f32_rows(const ggml_tensor *t, const ggml_tensor *shape) noexcept nogil:
-    """Whether t has packed rows of floats and that shape: the callback takes addresses of rows."""
-    return t.type == GGML_TYPE_F32 and t.nb[0] == sizeof(float) and gg_same_shape(t, shape) and t.ne[0] <= INT32_MAX
+cdef bint has_f32_rows(const ggml_tensor *t, const ggml_tensor *like) noexcept nogil:
+    """Whether t has contiguous rows of floats and the shape of `like`: callbacks take addresses and an int length."""
+    return t.type == GGML_TYPE_F32 and t.nb[0] == sizeof(float) and gg_same_shape(t, like) and t.ne[0] <= INT32_MAX
 
-cdef float *row(const ggml_tensor *t, int64_t i1, int64_t i2, int64_t i3) noexcept nogil:
+cdef float *row_address(const ggml_tensor *t, int64_t i1, int64_t i2, int64_t i3) noexcept nogil:
     return <float *>(<uint8_t *>t.data + <size_t>i1 * t.nb[1] + <size_t>i2 * t.nb[2] + <size_t>i3 * t.nb[3])
 
-cdef void each_row(ggml_tensor *dst, const ggml_tensor *a, const ggml_tensor *b, void *fun) noexcept nogil:
+cdef void call_for_rows(ggml_tensor *dst, const ggml_tensor *a, const ggml_tensor *b, void *fun) noexcept nogil:
+    """Calls fun for each row, as a unary_row_fn if b is NULL, else as a binary_row_fn."""
     cdef int64_t i1, i2, i3
     cdef int n = <int>dst.ne[0]
-    if not f32_rows(dst, dst) or not f32_rows(a, dst) or (b != NULL and not f32_rows(b, dst)):
+    if not has_f32_rows(dst, dst) or not has_f32_rows(a, dst) or (b != NULL and not has_f32_rows(b, dst)):
         engine.stop(engine.current_call(), GGML_STATUS_FAILED)
         return
     for i3 in range(dst.ne[3]):
         for i2 in range(dst.ne[2]):
             for i1 in range(dst.ne[1]):
                 if b == NULL:
-                    (<row1>fun)(n, row(dst, i1, i2, i3), row(a, i1, i2, i3))
+                    (<unary_row_fn>fun)(n, row_address(dst, i1, i2, i3), row_address(a, i1, i2, i3))
                 else:
-                    (<row2>fun)(n, row(dst, i1, i2, i3), row(a, i1, i2, i3), row(b, i1, i2, i3))
+                    (<binary_row_fn>fun)(n, row_address(dst, i1, i2, i3), row_address(a, i1, i2, i3),
+                                         row_address(b, i1, i2, i3))
                 if engine.current_call().status != GGML_STATUS_SUCCESS:
                     return
 
-# Of copies: the callback may write into the tensors.
+# The tensor structs are copied, because the callback may write into those of the graph while rows are computed.
+cdef void call_unary_rows(ggml_tensor *dst, const ggml_tensor *a, int ith, int nth, void *fun) noexcept nogil:
+    cdef ggml_tensor dst_copy = dst[0], a_copy = a[0]
+    call_for_rows(&dst_copy, &a_copy, NULL, fun)
 
-cdef void unary_rows(ggml_tensor *dst, const ggml_tensor *a, int ith, int nth, void *fun) noexcept nogil:
-    cdef ggml_tensor d = dst[0], x = a[0]
-    each_row(&d, &x, NULL, fun)
+cdef void call_binary_rows(ggml_tensor *dst, const ggml_tensor *a, const ggml_tensor *b, int ith, int nth,
+                           void *fun) noexcept nogil:
+    cdef ggml_tensor dst_copy = dst[0], a_copy = a[0], b_copy = b[0]
+    call_for_rows(&dst_copy, &a_copy, &b_copy, fun)
 
-cdef void binary_rows(ggml_tensor *dst, const ggml_tensor *a, const ggml_tensor *b, int ith, int nth, void *fun) noexcept nogil:
-    cdef ggml_tensor d = dst[0], x = a[0], y = b[0]
-    each_row(&d, &x, &y, fun)
+cdef void call_custom1(ggml_tensor *dst, const ggml_tensor *a, int ith, int nth, void *fun) noexcept nogil:
+    (<custom1_fn>fun)(dst, a)
 
-cdef void custom1(ggml_tensor *dst, const ggml_tensor *a, int ith, int nth, void *fun) noexcept nogil:
-    (<whole1>fun)(dst, a)
+cdef void call_custom2(ggml_tensor *dst, const ggml_tensor *a, const ggml_tensor *b, int ith, int nth,
+                       void *fun) noexcept nogil:
+    (<custom2_fn>fun)(dst, a, b)
 
-cdef void custom2(ggml_tensor *dst, const ggml_tensor *a, const ggml_tensor *b, int ith, int nth, void *fun) noexcept nogil:
-    (<whole2>fun)(dst, a, b)
+cdef void call_custom3(ggml_tensor *dst, const ggml_tensor *a, const ggml_tensor *b, const ggml_tensor *c, int ith,
+                       int nth, void *fun) noexcept nogil:
+    (<custom3_fn>fun)(dst, a, b, c)
 
-cdef void custom3(ggml_tensor *dst, const ggml_tensor *a, const ggml_tensor *b, const ggml_tensor *c, int ith, int nth, void *fun) noexcept nogil:
-    (<whole3>fun)(dst, a, b, c)
-
-cdef object old(ggml_context *ctx, const void *thunk, ggml_tensor *a, ggml_tensor *b, ggml_tensor *c, object kind, object fun, bint by_rows,
-                bint inplace):
-    cdef ggml_tensor d
+cdef object f32_map_of(object ctx, const char *name, const void *caller, tuple operands, object callback_type,
+                       object fun, bint inplace):
+    """What the public function `name` returns: a node whose function `caller` calls fun."""
+    cdef ggml_context *context = arg_context(ctx, name)
+    cdef bint by_rows = caller == <void *>call_unary_rows or caller == <void *>call_binary_rows
+    cdef ggml_tensor node
+    cdef ggml_tensor *x[3]
     cdef ggml_tensor *t
-    cdef void *address
+    cdef void *function
     cdef int i
-    map_of(&d, GGML_OP_MAP_CUSTOM1 if b == NULL else GGML_OP_MAP_CUSTOM2 if c == NULL else GGML_OP_MAP_CUSTOM3, a, b, c)
-    for i in range(3):
-        if d.src[i] != NULL and d.src[i].type != GGML_TYPE_F32:
-            fail(ValueError, f"{'abc'[i]} is not f32")
-        if by_rows and d.src[i] != NULL and not f32_rows(d.src[i], a):
-            fail(ValueError, f"{'abc'[i]} does not have packed rows of a's shape: use ggml_cont first")
-    callback = as_callback(fun, kind)
-    address = arg_callback(callback, kind, b"fun")
-    if address == NULL:
+    x[0] = x[1] = x[2] = NULL
+    for i, operand_name in enumerate((b"a", b"b", b"c")[:len(operands)]):
+        x[i] = arg_tensor(operands[i], operand_name)
+        if x[i].type != GGML_TYPE_F32:
+            fail(ValueError, f"{operand_name.decode()} is {shape_text(x[i])}: need f32")
+        if by_rows and not has_f32_rows(x[i], x[0]):
+            fail(ValueError, f"{operand_name.decode()} is {shape_text(x[i])}: need contiguous rows and the shape of a, "
+                             "use ggml_cont first")
+    init_map(&node, x[0], x[1], x[2])
+    callback = as_callback(fun, callback_type)
+    function = arg_callback(callback, callback_type, b"fun")
+    if function == NULL:
         fail(ValueError, "fun is NULL: need a function")
-    t = finish(ctx, &d, thunk, 1, address, a if inplace else NULL)
-    keep(ctx, callback)
+    t = append_callback(context, &node, caller, 1, function, inplace)
+    keep(context, callback)
     return wrap_tensor(t)
 
 def ggml_map_unary_f32(ctx, a, fun):
@@ -344,14 +368,14 @@ def ggml_map_unary_f32(ctx, a, fun):
         a: f32 with packed rows (nb0 = 4), [ne0, ne1, ne2, ne3].
         fun: ggml_unary_op_f32_t, Python callable or address of a C function.
     Returns:
-        contiguous f32 tensor in the shape of a.
+        Contiguous f32 tensor in the shape of a.
     Raises:
         TypeError: fun is no callback of this kind.
         ValueError: a is not f32 or its rows are not packed, or fun is None.
         MemoryError: the context is full.
     """
-    cdef ggml_context *k = arg_context(ctx, b"ggml_map_unary_f32")
-    return old(k, <void *>unary_rows, arg_tensor(a, b"a"), NULL, NULL, _structs.ggml_unary_op_f32_t, fun, True, False)
+    return f32_map_of(ctx, b"ggml_map_unary_f32", <void *>call_unary_rows, (a,),
+                      _structs.ggml_unary_op_f32_t, fun, False)
 
 def ggml_map_unary_inplace_f32(ctx, a, fun):
     """Lets a callback overwrite the rows of an f32 tensor one by one.
@@ -364,14 +388,14 @@ def ggml_map_unary_inplace_f32(ctx, a, fun):
         a: f32 with packed rows (nb0 = 4), [ne0, ne1, ne2, ne3]; it is modified.
         fun: ggml_unary_op_f32_t, Python callable or address of a C function.
     Returns:
-        view of all of a.
+        View of all of a.
     Raises:
         TypeError: fun is no callback of this kind.
         ValueError: a is not f32 or its rows are not packed, or fun is None.
         MemoryError: the context is full.
     """
-    cdef ggml_context *k = arg_context(ctx, b"ggml_map_unary_inplace_f32")
-    return old(k, <void *>unary_rows, arg_tensor(a, b"a"), NULL, NULL, _structs.ggml_unary_op_f32_t, fun, True, True)
+    return f32_map_of(ctx, b"ggml_map_unary_inplace_f32", <void *>call_unary_rows, (a,),
+                      _structs.ggml_unary_op_f32_t, fun, True)
 
 def ggml_map_binary_f32(ctx, a, b, fun):
     """Creates an f32 tensor whose rows a callback computes from the rows of two tensors.
@@ -385,14 +409,14 @@ def ggml_map_binary_f32(ctx, a, b, fun):
         b: f32 with packed rows, in the shape of a.
         fun: ggml_binary_op_f32_t, Python callable or address of a C function.
     Returns:
-        contiguous f32 tensor in the shape of a.
+        Contiguous f32 tensor in the shape of a.
     Raises:
         TypeError: fun is no callback of this kind.
         ValueError: a or b is not f32 or has no packed rows, the shapes differ, or fun is None.
         MemoryError: the context is full.
     """
-    cdef ggml_context *k = arg_context(ctx, b"ggml_map_binary_f32")
-    return old(k, <void *>binary_rows, arg_tensor(a, b"a"), arg_tensor(b, b"b"), NULL, _structs.ggml_binary_op_f32_t, fun, True, False)
+    return f32_map_of(ctx, b"ggml_map_binary_f32", <void *>call_binary_rows, (a, b),
+                      _structs.ggml_binary_op_f32_t, fun, False)
 
 def ggml_map_binary_inplace_f32(ctx, a, b, fun):
     """Lets a callback overwrite the rows of a with results from the rows of a and b.
@@ -406,14 +430,14 @@ def ggml_map_binary_inplace_f32(ctx, a, b, fun):
         b: f32 with packed rows, in the shape of a.
         fun: ggml_binary_op_f32_t, Python callable or address of a C function.
     Returns:
-        view of all of a.
+        View of all of a.
     Raises:
         TypeError: fun is no callback of this kind.
         ValueError: a or b is not f32 or has no packed rows, the shapes differ, or fun is None.
         MemoryError: the context is full.
     """
-    cdef ggml_context *k = arg_context(ctx, b"ggml_map_binary_inplace_f32")
-    return old(k, <void *>binary_rows, arg_tensor(a, b"a"), arg_tensor(b, b"b"), NULL, _structs.ggml_binary_op_f32_t, fun, True, True)
+    return f32_map_of(ctx, b"ggml_map_binary_inplace_f32", <void *>call_binary_rows, (a, b),
+                      _structs.ggml_binary_op_f32_t, fun, True)
 
 def ggml_map_custom1_f32(ctx, a, fun):
     """Creates an f32 tensor that a callback computes as a whole from one operand.
@@ -426,14 +450,14 @@ def ggml_map_custom1_f32(ctx, a, fun):
         a: f32, any shape [ne0, ne1, ne2, ne3], any strides.
         fun: ggml_custom1_op_f32_t, Python callable or address of a C function.
     Returns:
-        contiguous f32 tensor in the shape of a.
+        Contiguous f32 tensor in the shape of a.
     Raises:
         TypeError: fun is no callback of this kind.
         ValueError: a is not f32, or fun is None.
         MemoryError: the context is full.
     """
-    cdef ggml_context *k = arg_context(ctx, b"ggml_map_custom1_f32")
-    return old(k, <void *>custom1, arg_tensor(a, b"a"), NULL, NULL, _structs.ggml_custom1_op_f32_t, fun, False, False)
+    return f32_map_of(ctx, b"ggml_map_custom1_f32", <void *>call_custom1, (a,),
+                      _structs.ggml_custom1_op_f32_t, fun, False)
 
 def ggml_map_custom1_inplace_f32(ctx, a, fun):
     """Lets a callback overwrite an f32 tensor as a whole.
@@ -445,14 +469,14 @@ def ggml_map_custom1_inplace_f32(ctx, a, fun):
         a: f32, any shape [ne0, ne1, ne2, ne3]; it is modified.
         fun: ggml_custom1_op_f32_t, Python callable or address of a C function.
     Returns:
-        view of all of a.
+        View of all of a.
     Raises:
         TypeError: fun is no callback of this kind.
         ValueError: a is not f32, or fun is None.
         MemoryError: the context is full.
     """
-    cdef ggml_context *k = arg_context(ctx, b"ggml_map_custom1_inplace_f32")
-    return old(k, <void *>custom1, arg_tensor(a, b"a"), NULL, NULL, _structs.ggml_custom1_op_f32_t, fun, False, True)
+    return f32_map_of(ctx, b"ggml_map_custom1_inplace_f32", <void *>call_custom1, (a,),
+                      _structs.ggml_custom1_op_f32_t, fun, True)
 
 def ggml_map_custom2_f32(ctx, a, b, fun):
     """Creates an f32 tensor that a callback computes as a whole from two operands.
@@ -466,14 +490,14 @@ def ggml_map_custom2_f32(ctx, a, b, fun):
         b: f32, any shape.
         fun: ggml_custom2_op_f32_t, Python callable or address of a C function.
     Returns:
-        contiguous f32 tensor in the shape of a.
+        Contiguous f32 tensor in the shape of a.
     Raises:
         TypeError: fun is no callback of this kind.
         ValueError: a or b is not f32, or fun is None.
         MemoryError: the context is full.
     """
-    cdef ggml_context *k = arg_context(ctx, b"ggml_map_custom2_f32")
-    return old(k, <void *>custom2, arg_tensor(a, b"a"), arg_tensor(b, b"b"), NULL, _structs.ggml_custom2_op_f32_t, fun, False, False)
+    return f32_map_of(ctx, b"ggml_map_custom2_f32", <void *>call_custom2, (a, b),
+                      _structs.ggml_custom2_op_f32_t, fun, False)
 
 def ggml_map_custom2_inplace_f32(ctx, a, b, fun):
     """Lets a callback overwrite the f32 tensor a as a whole, with b as a second operand.
@@ -486,14 +510,14 @@ def ggml_map_custom2_inplace_f32(ctx, a, b, fun):
         b: f32, any shape.
         fun: ggml_custom2_op_f32_t, Python callable or address of a C function.
     Returns:
-        view of all of a.
+        View of all of a.
     Raises:
         TypeError: fun is no callback of this kind.
         ValueError: a or b is not f32, or fun is None.
         MemoryError: the context is full.
     """
-    cdef ggml_context *k = arg_context(ctx, b"ggml_map_custom2_inplace_f32")
-    return old(k, <void *>custom2, arg_tensor(a, b"a"), arg_tensor(b, b"b"), NULL, _structs.ggml_custom2_op_f32_t, fun, False, True)
+    return f32_map_of(ctx, b"ggml_map_custom2_inplace_f32", <void *>call_custom2, (a, b),
+                      _structs.ggml_custom2_op_f32_t, fun, True)
 
 def ggml_map_custom3_f32(ctx, a, b, c, fun):
     """Creates an f32 tensor that a callback computes as a whole from three operands.
@@ -508,15 +532,14 @@ def ggml_map_custom3_f32(ctx, a, b, c, fun):
         c: f32, any shape.
         fun: ggml_custom3_op_f32_t, Python callable or address of a C function.
     Returns:
-        contiguous f32 tensor in the shape of a.
+        Contiguous f32 tensor in the shape of a.
     Raises:
         TypeError: fun is no callback of this kind.
         ValueError: a, b or c is not f32, or fun is None.
         MemoryError: the context is full.
     """
-    cdef ggml_context *k = arg_context(ctx, b"ggml_map_custom3_f32")
-    return old(k, <void *>custom3, arg_tensor(a, b"a"), arg_tensor(b, b"b"), arg_tensor(c, b"c"), _structs.ggml_custom3_op_f32_t, fun, False,
-               False)
+    return f32_map_of(ctx, b"ggml_map_custom3_f32", <void *>call_custom3, (a, b, c),
+                      _structs.ggml_custom3_op_f32_t, fun, False)
 
 def ggml_map_custom3_inplace_f32(ctx, a, b, c, fun):
     """Lets a callback overwrite the f32 tensor a as a whole, with b and c as further operands.
@@ -530,24 +553,24 @@ def ggml_map_custom3_inplace_f32(ctx, a, b, c, fun):
         c: f32, any shape.
         fun: ggml_custom3_op_f32_t, Python callable or address of a C function.
     Returns:
-        view of all of a.
+        View of all of a.
     Raises:
         TypeError: fun is no callback of this kind.
         ValueError: a, b or c is not f32, or fun is None.
         MemoryError: the context is full.
     """
-    cdef ggml_context *k = arg_context(ctx, b"ggml_map_custom3_inplace_f32")
-    return old(k, <void *>custom3, arg_tensor(a, b"a"), arg_tensor(b, b"b"), arg_tensor(c, b"c"), _structs.ggml_custom3_op_f32_t, fun, False, True)
+    return f32_map_of(ctx, b"ggml_map_custom3_inplace_f32", <void *>call_custom3, (a, b, c),
+                      _structs.ggml_custom3_op_f32_t, fun, True)
 
 # ---- gradients -------------------------------------------------------------------------------------------------------
-class _Rule:
-    """Holds the gradient of a node: kept by the node's context, found by the number in its op_params."""
+class _BackwardFunction:
+    """The callable that computes a node's gradient; the context of the node keeps it alive."""
 
     def __init__(self, function):
         self.function = function
 
-cdef object rules = weakref.WeakValueDictionary()
-cdef object numbers = itertools.count(1)
+cdef object backward_functions = weakref.WeakValueDictionary()     # by the number in the node's op_params
+cdef object backward_numbers = itertools.count(1)
 
 def ggml_custom_set_backward(tensor, backward):
     """Gives the node of a custom operation a gradient.
@@ -562,7 +585,7 @@ def ggml_custom_set_backward(tensor, backward):
         backward: callable that returns one tensor (the gradient with respect to src[0]) or a tuple or list with one
             for each operand; each is f32 in the shape of its operand, or None for no gradient.
     Returns:
-        tensor itself.
+        The argument tensor.
     Raises:
         TypeError: backward is not callable.
         ValueError: tensor is not made by a custom operation, or not in a live context.
@@ -572,39 +595,41 @@ def ggml_custom_set_backward(tensor, backward):
     if not GGML_OP_MAP_CUSTOM1 <= t.op <= GGML_OP_CUSTOM:
         fail(ValueError, f"tensor is made by {engine.op_name(t.op).decode()}: need a custom operation")
     if not callable(backward):
-        fail(TypeError, f"backward is {backward!r}: need a callable")
+        fail(TypeError, f"backward is {repr_short(backward)}: need a callable")
     cdef ggml_context *ctx = context_of(t)
     if ctx == NULL:
         fail(ValueError, "tensor is not in a live context")
-    rule = _Rule(backward)
-    number = next(numbers)
-    rules[number] = rule
-    keep(ctx, rule)
-    t.op_params[RULE_AT] = number
+    entry = _BackwardFunction(backward)
+    number = next(backward_numbers)
+    backward_functions[number] = entry
+    keep(ctx, entry)
+    t.op_params[<int>PARAM_BACKWARD] = number
     return wrap_tensor(t)
 
 cdef int grad_custom(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
-    cdef ggml_tensor *x
-    cdef int k
-    rule = rules.get(t.op_params[RULE_AT])
-    if rule is None:
-        name = bytes(t.name[:64]).split(b"\0")[0].decode(errors="replace")
-        fail(ValueError,
-             f"'{name}' ({engine.op_name(t.op).decode()}) has no gradient: give it one with ggml_custom_set_backward")
-    results = rule.function(wrap_handle(b.ctx), wrap_tensor(t), wrap_tensor(g))
-    arg_context(wrap_handle(b.ctx), b"ggml_build_backward_expand")           # raises if it freed them
+    """dx = what the function given to ggml_custom_set_backward returns for the operand x."""
+    cdef ggml_tensor *dx
+    cdef int i
+    entry = backward_functions.get(t.op_params[<int>PARAM_BACKWARD])
+    if entry is None:
+        fail(ValueError, f"'{name_text(t)}' ({engine.op_name(t.op).decode()}) has no gradient: "
+                         "give it one with ggml_custom_set_backward")
+    results = entry.function(wrap_handle(b.ctx), wrap_tensor(t), wrap_tensor(g))
+    # The function may have freed the context or the graph: both are checked as arguments are.
+    arg_context(wrap_handle(b.ctx), b"ggml_build_backward_expand")
     arg_graph(wrap_graph(b.graph), b"cgraph")
     if not isinstance(results, (tuple, list)):
         results = (results,)
-    for k, result in enumerate(results):
-        x = arg_tensor_or_null(result, b"result of backward")
-        if x == NULL:
+    for i, result in enumerate(results):
+        dx = arg_tensor_or_null(result, b"result of backward")
+        if dx == NULL:
             continue
-        if k >= GGML_MAX_SRC or t.src[k] == NULL:
-            fail(ValueError, f"backward gave {len(results)} gradients: source {k} does not exist")
-        if x.type != GGML_TYPE_F32 or not gg_same_shape(x, t.src[k]):
-            fail(ValueError, f"backward gave a gradient by source {k} that is not f32 in its shape")
-        b.add(t.src[k], x)
+        if i >= GGML_MAX_SRC or t.src[i] == NULL:
+            fail(ValueError, f"backward returned {len(results)} gradients: source {i} does not exist")
+        if dx.type != GGML_TYPE_F32 or not gg_same_shape(dx, t.src[i]):
+            fail(ValueError, f"backward returned a gradient of source {i} that is not f32 in its shape")
+        b.add(t.src[i], dx)
     return 0
 
-gradients[GGML_OP_MAP_CUSTOM1] = gradients[GGML_OP_MAP_CUSTOM2] = gradients[GGML_OP_MAP_CUSTOM3] = gradients[GGML_OP_CUSTOM] = grad_custom
+gradients[GGML_OP_MAP_CUSTOM1] = gradients[GGML_OP_MAP_CUSTOM2] = gradients[GGML_OP_MAP_CUSTOM3] = grad_custom
+gradients[GGML_OP_CUSTOM] = grad_custom

@@ -1,8 +1,9 @@
-# Builders of fill.pyx that other modules' builders and gradients use.
+# Builders of fill.pyx that other modules use.
 from libc.stdint cimport int64_t
 
 from .._core cimport ggml_context, ggml_tensor
 
+# f32 [n]: start, start + step, ... up to but without stop
 cdef ggml_tensor *arange(ggml_context *ctx, float start, float stop, float step) except NULL
-# f32
+# f32 [ne0, ne1, ne2, ne3] of zeros
 cdef ggml_tensor *zeros(ggml_context *ctx, int64_t ne0, int64_t ne1, int64_t ne2, int64_t ne3) except NULL

@@ -6,21 +6,31 @@ from .._core cimport (
     arg_context, arg_extent, arg_float, arg_int32, arg_tensor, fail, gg_set_param_f32, ggml_context, ggml_tensor,
     node_append, node_in_place, node_init, node_like, wrap_tensor,
 )
-from .._enums cimport GGML_OP_ARANGE, GGML_OP_FILL, GGML_OP_TIMESTEP_EMBEDDING, GGML_TYPE_F32, GGML_UNARY_OP_EXP
+from .._enums cimport GGML_OP_ARANGE, GGML_OP_FILL, GGML_OP_TIMESTEP_EMBEDDING, GGML_TYPE_F32
 from .._graph.grad cimport Backward, gradients
-from .elementwise cimport mul, scale, sub, unary
-from .reduce cimport sum_to_shape
+from .elementwise cimport mul, scale, sub
+from .reduce cimport sum_to_sizes
 from .shape cimport reshape, view_slice
+from .unary cimport exp_of
 
-# ---- tensors from nothing --------------------------------------------------------------------------------------------
-cdef ggml_tensor *fill(ggml_context *ctx, ggml_tensor *a, float value, bint inplace) except NULL:
-    cdef ggml_tensor d
-    node_like(&d, GGML_OP_FILL, a.type, a)
-    gg_set_param_f32(&d, 0, value)
-    d.src[0] = a
+# ---- constants -------------------------------------------------------------------------------------------------------
+cdef ggml_tensor *zeros(ggml_context *ctx, int64_t ne0, int64_t ne1, int64_t ne2, int64_t ne3) except NULL:
+    cdef ggml_tensor node
+    node_init(&node, GGML_OP_FILL, GGML_TYPE_F32, ne0, ne1, ne2, ne3)
+    gg_set_param_f32(&node, 0, 0)
+    return node_append(ctx, &node)
+
+cdef object fill_of(object ctx, const char *name, object a, object value, bint inplace):
+    """What the public function `name` returns: a node whose elements all have the value."""
+    cdef ggml_context *c = arg_context(ctx, name)
+    cdef ggml_tensor node
+    cdef ggml_tensor *x = arg_tensor(a, b"a")
+    node_like(&node, GGML_OP_FILL, x.type, x)
+    gg_set_param_f32(&node, 0, arg_float(value, b"c"))
+    node.src[0] = x
     if inplace:
-        node_in_place(&d, a)
-    return node_append(ctx, &d)
+        node_in_place(&node, x)
+    return wrap_tensor(node_append(c, &node))
 
 def ggml_fill(ctx, a, c):
     """Creates a tensor like another one with all elements equal to c.
@@ -32,13 +42,12 @@ def ggml_fill(ctx, a, c):
         a: f32, f16 or bf16 tensor whose shape [ne0, ne1, ne2, ne3] is used.
         c: value of every element.
     Returns:
-        contiguous tensor of a's type and shape.
+        Contiguous tensor of a's type and shape.
     Raises:
         ValueError: a is not f32, f16 or bf16.
         MemoryError: the context is full.
     """
-    cdef ggml_context *context = arg_context(ctx, b"ggml_fill")
-    return wrap_tensor(fill(context, arg_tensor(a, b"a"), arg_float(c, b"c"), False))
+    return fill_of(ctx, b"ggml_fill", a, c, False)
 
 def ggml_fill_inplace(ctx, a, c):
     """Sets every element of a to c.
@@ -50,33 +59,33 @@ def ggml_fill_inplace(ctx, a, c):
         a: f32, f16 or bf16, [ne0, ne1, ne2, ne3]; it is overwritten.
         c: value of every element.
     Returns:
-        view of all of a, after it was filled.
+        View of all of a, after it was filled.
     Raises:
         ValueError: a is not f32, f16 or bf16.
         MemoryError: the context is full.
     """
-    cdef ggml_context *context = arg_context(ctx, b"ggml_fill_inplace")
-    return wrap_tensor(fill(context, arg_tensor(a, b"a"), arg_float(c, b"c"), True))
+    return fill_of(ctx, b"ggml_fill_inplace", a, c, True)
 
 cdef int grad_fill(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
-    """Nothing of a reaches the result."""
+    """t does not depend on the elements of x: dx = 0."""
     return 0
 
+# ---- ranges ----------------------------------------------------------------------------------------------------------
 cdef ggml_tensor *arange(ggml_context *ctx, float start, float stop, float step) except NULL:
-    cdef ggml_tensor d
+    cdef ggml_tensor node
     cdef double n = ceil((<double>stop - start) / step) if step else -1
     if not 0 <= n < 1e15:
         fail(ValueError, f"start is {start}, stop is {stop}: steps of {step} do not lead there")
-    node_init(&d, GGML_OP_ARANGE, GGML_TYPE_F32, <int64_t>n, 1, 1, 1)
-    gg_set_param_f32(&d, 0, start)
-    gg_set_param_f32(&d, 1, stop)
-    gg_set_param_f32(&d, 2, step)
-    return node_append(ctx, &d)
+    node_init(&node, GGML_OP_ARANGE, GGML_TYPE_F32, <int64_t>n, 1, 1, 1)
+    gg_set_param_f32(&node, 0, start)
+    gg_set_param_f32(&node, 1, stop)
+    gg_set_param_f32(&node, 2, step)
+    return node_append(ctx, &node)
 
 def ggml_arange(ctx, start, stop, step):
     """Creates a sequence with constant steps: result[i] = start + i * step.
 
-    The sequence ends before stop, which it does not contain. No gradient.
+    The sequence ends before stop, which it does not contain. There is no gradient.
 
     Args:
         ctx: context that receives the result.
@@ -92,6 +101,7 @@ def ggml_arange(ctx, start, stop, step):
     cdef ggml_context *c = arg_context(ctx, b"ggml_arange")
     return wrap_tensor(arange(c, arg_float(start, b"start"), arg_float(stop, b"stop"), arg_float(step, b"step")))
 
+# ---- timestep embeddings ---------------------------------------------------------------------------------------------
 def ggml_timestep_embedding(ctx, timesteps, dim, max_period):
     """Computes sinusoidal embeddings of timesteps: row t is cos(t f_0), cos(t f_1), ..., sin(t f_0), sin(t f_1), ...
 
@@ -110,35 +120,26 @@ def ggml_timestep_embedding(ctx, timesteps, dim, max_period):
         MemoryError: the context is full.
     """
     cdef ggml_context *c = arg_context(ctx, b"ggml_timestep_embedding")
-    cdef ggml_tensor d
+    cdef ggml_tensor node
     cdef ggml_tensor *x = arg_tensor(timesteps, b"timesteps")
-    node_init(&d, GGML_OP_TIMESTEP_EMBEDDING, GGML_TYPE_F32, arg_extent(dim, b"dim"), x.ne[0], 1, 1)
-    d.op_params[0], d.op_params[1] = arg_int32(dim, b"dim"), arg_int32(max_period, b"max_period")
-    d.src[0] = x
-    return wrap_tensor(node_append(c, &d))
+    node_init(&node, GGML_OP_TIMESTEP_EMBEDDING, GGML_TYPE_F32, arg_extent(dim, b"dim"), x.ne[0], 1, 1)
+    node.op_params[0], node.op_params[1] = arg_int32(dim, b"dim"), arg_int32(max_period, b"max_period")
+    node.src[0] = x
+    return wrap_tensor(node_append(c, &node))
 
 cdef int grad_timestep_embedding(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
-    """The sum over the frequencies f of f (sin' cos - cos' sin), primes marking gradients."""
+    """Rows of t are c = cos(x f), s = sin(x f) for the frequencies f: dx = sum over f of f (ds c - dc s)."""
     cdef ggml_context *c = b.ctx
-    cdef ggml_tensor shape
-    cdef int64_t half = t.ne[0] // 2
+    cdef int64_t half = t.ne[0] // 2, n = t.ne[1]
     if half == 0:
         return 0
     b.require_not_overwritten(t, t)
-    cdef float rate = <float>(-log(<double>t.op_params[1]) / half)
-    cdef ggml_tensor *f = unary(c, GGML_UNARY_OP_EXP, scale(c, arange(c, 0, half, 1), rate, 0, False), False)
-    cdef ggml_tensor *up = mul(c, view_slice(c, g, 0, half, half), view_slice(c, t, 0, 0, half))
-    cdef ggml_tensor *down = mul(c, view_slice(c, g, 0, 0, half), view_slice(c, t, 0, half, half))
-    node_init(&shape, 0, GGML_TYPE_F32, 1, t.ne[1], 1, 1)
-    f = sum_to_shape(c, mul(c, sub(c, up, down), f), &shape)
-    return b.add(t.src[0], reshape(c, f, t.ne[1], 1, 1, 1))
-
-# ---- a tensor with another in a view of it ---------------------------------------------------------------------------
-cdef ggml_tensor *zeros(ggml_context *ctx, int64_t ne0, int64_t ne1, int64_t ne2, int64_t ne3) except NULL:
-    cdef ggml_tensor d
-    node_init(&d, GGML_OP_FILL, GGML_TYPE_F32, ne0, ne1, ne2, ne3)
-    gg_set_param_f32(&d, 0, 0)
-    return node_append(ctx, &d)
+    cdef float rate = <float>(-log(<double>t.op_params[1]) / half)      # f_j = exp(rate j)
+    cdef ggml_tensor *frequencies = exp_of(c, scale(c, arange(c, 0, half, 1), rate, 0, False))
+    cdef ggml_tensor *from_sin = mul(c, view_slice(c, g, 0, half, half), view_slice(c, t, 0, 0, half))
+    cdef ggml_tensor *from_cos = mul(c, view_slice(c, g, 0, 0, half), view_slice(c, t, 0, half, half))
+    cdef ggml_tensor *dx = sum_to_sizes(c, mul(c, sub(c, from_sin, from_cos), frequencies), 1, n, 1, 1)
+    return b.add(t.src[0], reshape(c, dx, n, 1, 1, 1))
 
 gradients[GGML_OP_FILL] = grad_fill
 gradients[GGML_OP_TIMESTEP_EMBEDDING] = grad_timestep_embedding

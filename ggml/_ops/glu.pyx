@@ -1,4 +1,4 @@
-"""Gated linear units, with their gradient."""
+"""Gated linear units (arXiv:2002.05202), with their gradient."""
 from libc.math cimport INFINITY
 from libc.stdint cimport int64_t
 
@@ -8,29 +8,42 @@ from .._core cimport (
 )
 from .._enums cimport (
     GGML_GLU_OP_GEGLU, GGML_GLU_OP_GEGLU_ERF, GGML_GLU_OP_GEGLU_QUICK, GGML_GLU_OP_REGLU, GGML_GLU_OP_SWIGLU,
-    GGML_GLU_OP_SWIGLU_OAI, GGML_OP_GELU_BACK, GGML_OP_GELU_ERF_BACK, GGML_OP_GELU_QUICK_BACK, GGML_OP_GLU,
-    GGML_OP_SILU_BACK, GGML_UNARY_OP_GELU, GGML_UNARY_OP_GELU_ERF, GGML_UNARY_OP_GELU_QUICK, GGML_UNARY_OP_RELU,
-    GGML_UNARY_OP_SIGMOID, GGML_UNARY_OP_SILU, GGML_UNARY_OP_STEP,
+    GGML_GLU_OP_SWIGLU_OAI, GGML_OP_GLU, GGML_OP_SILU_BACK, GGML_UNARY_OP_GELU, GGML_UNARY_OP_GELU_ERF,
+    GGML_UNARY_OP_GELU_QUICK, GGML_UNARY_OP_RELU, GGML_UNARY_OP_SILU,
 )
 from .._graph.grad cimport Backward, gradients
-from .elementwise cimport clamp, clamp_back, mul, scale, unary
+from .elementwise cimport clamp, clamp_back, mul, scale
 from .shape cimport concat, view_slice
+from .unary cimport activation_back, sigmoid, unary
 
-cdef ggml_tensor *glu(ggml_context *ctx, int op, ggml_tensor *a, ggml_tensor *b, bint swapped, float alpha, float limit) except NULL:
-    cdef ggml_tensor d
-    node_init(&d, GGML_OP_GLU, a.type, a.ne[0] if b != NULL else a.ne[0] // 2, a.ne[1], a.ne[2], a.ne[3])
-    d.op_params[0], d.op_params[1] = op, swapped
-    gg_set_param_f32(&d, 2, alpha)
-    gg_set_param_f32(&d, 3, limit)
-    d.src[0], d.src[1] = a, b
-    return node_append(ctx, &d)
+# ---- builders --------------------------------------------------------------------------------------------------------
+cdef ggml_tensor *glu(ggml_context *ctx, int op, ggml_tensor *a, ggml_tensor *b, bint swapped, float alpha,
+                      float limit) except NULL:
+    """f(a) * b, or with b = NULL the same of the two halves of each row of a; alpha, limit: of SWIGLU_OAI."""
+    cdef ggml_tensor node
+    node_init(&node, GGML_OP_GLU, a.type, a.ne[0] if b != NULL else a.ne[0] // 2, a.ne[1], a.ne[2], a.ne[3])
+    node.op_params[0], node.op_params[1] = op, swapped
+    gg_set_param_f32(&node, 2, alpha)
+    gg_set_param_f32(&node, 3, limit)
+    node.src[0], node.src[1] = a, b
+    return node_append(ctx, &node)
+
+cdef inline object glu_of_halves(object ctx, const char *name, int op, object a, bint swapped):
+    """What the public function `name` returns: the unit of the two halves of each row of a."""
+    cdef ggml_context *c = arg_context(ctx, name)
+    return wrap_tensor(glu(c, op, arg_tensor(a, b"a"), NULL, swapped, 0, 0))
+
+cdef inline object glu_of_pair(object ctx, const char *name, int op, object a, object b):
+    """What the public function `name` returns: the unit of a and b."""
+    cdef ggml_context *c = arg_context(ctx, name)
+    return wrap_tensor(glu(c, op, arg_tensor(a, b"a"), arg_tensor(b, b"b"), False, 0, 0))
 
 def ggml_glu(ctx, a, op, swapped):
     """Computes a gated linear unit (arXiv:2002.05202) over the two halves of each row: f(x) * gate.
 
-    x is the first half of the row and the gate is the second half, or the other way round with swapped set. op
-    selects f. GGML_GLU_OP_SWIGLU_OAI gets alpha = limit = 0 here; use ggml_swiglu_oai for it. Gradient: flows to
-    both halves.
+    x is the first half of the row and the gate is the second half; with swapped set, the gate comes first. op selects
+    f. As in the C library, GGML_GLU_OP_SWIGLU_OAI has alpha = limit = 0 here, so its result is min(x, 0) / 2: use
+    ggml_swiglu_oai instead. The gradient flows to both halves.
 
     Args:
         ctx: context that receives the result.
@@ -52,8 +65,8 @@ def ggml_glu(ctx, a, op, swapped):
 def ggml_glu_split(ctx, a, b, op):
     """Computes a gated linear unit (arXiv:2002.05202) of two tensors: f(a) * b.
 
-    op selects f; GGML_GLU_OP_SWIGLU_OAI gets alpha = limit = 0 here, see ggml_swiglu_oai. Gradient: flows to a
-    and b.
+    op selects f. As in the C library, GGML_GLU_OP_SWIGLU_OAI has alpha = limit = 0 here, so its result is min(a, 0) /
+    2: use ggml_swiglu_oai instead. The gradient flows to a and b.
 
     Args:
         ctx: context that receives the result.
@@ -73,7 +86,7 @@ def ggml_glu_split(ctx, a, b, op):
 def ggml_swiglu_oai(ctx, a, b, alpha, limit):
     """Computes the clamped SwiGLU of the gpt-oss models: x * sigmoid(alpha * x) * (y + 1).
 
-    x is min(a, limit), y is b clamped to -limit .. limit. Gradient: flows to a and b where they are within their
+    x is min(a, limit), y is b clamped to -limit .. limit. The gradient flows to a and b where they are within their
     bounds.
 
     Args:
@@ -90,12 +103,13 @@ def ggml_swiglu_oai(ctx, a, b, alpha, limit):
         MemoryError: the context is full.
     """
     cdef ggml_context *c = arg_context(ctx, b"ggml_swiglu_oai")
-    return wrap_tensor(glu(c, GGML_GLU_OP_SWIGLU_OAI, arg_tensor(a, b"a"), arg_tensor(b, b"b"), False, arg_float(alpha, b"alpha"), arg_float(limit, b"limit")))
+    return wrap_tensor(glu(c, GGML_GLU_OP_SWIGLU_OAI, arg_tensor(a, b"a"), arg_tensor(b, b"b"), False,
+                           arg_float(alpha, b"alpha"), arg_float(limit, b"limit")))
 
 def ggml_reglu(ctx, a):
     """Computes ReGLU of each row: max(first half, 0) * second half.
 
-    Gradient: flows to both halves.
+    The gradient flows to both halves.
 
     Args:
         ctx: context that receives the result.
@@ -106,13 +120,12 @@ def ggml_reglu(ctx, a):
         ValueError: ne0 of a is odd, or a is not f32, f16 or bf16.
         MemoryError: the context is full.
     """
-    cdef ggml_context *c = arg_context(ctx, b"ggml_reglu")
-    return wrap_tensor(glu(c, GGML_GLU_OP_REGLU, arg_tensor(a, b"a"), NULL, False, 0, 0))
+    return glu_of_halves(ctx, b"ggml_reglu", GGML_GLU_OP_REGLU, a, False)
 
 def ggml_reglu_swapped(ctx, a):
     """Computes ReGLU of rows that begin with the gate: first half * max(second half, 0).
 
-    Gradient: flows to both halves.
+    The gradient flows to both halves.
 
     Args:
         ctx: context that receives the result.
@@ -123,13 +136,12 @@ def ggml_reglu_swapped(ctx, a):
         ValueError: ne0 of a is odd, or a is not f32, f16 or bf16.
         MemoryError: the context is full.
     """
-    cdef ggml_context *c = arg_context(ctx, b"ggml_reglu_swapped")
-    return wrap_tensor(glu(c, GGML_GLU_OP_REGLU, arg_tensor(a, b"a"), NULL, True, 0, 0))
+    return glu_of_halves(ctx, b"ggml_reglu_swapped", GGML_GLU_OP_REGLU, a, True)
 
 def ggml_reglu_split(ctx, a, b):
     """Computes ReGLU of two tensors: max(a, 0) * b.
 
-    Gradient: flows to a where it is positive, and to b.
+    The gradient flows to a where it is positive, and to b.
 
     Args:
         ctx: context that receives the result.
@@ -141,13 +153,12 @@ def ggml_reglu_split(ctx, a, b):
         ValueError: the shapes of a and b differ, or a type is not f32, f16 or bf16.
         MemoryError: the context is full.
     """
-    cdef ggml_context *c = arg_context(ctx, b"ggml_reglu_split")
-    return wrap_tensor(glu(c, GGML_GLU_OP_REGLU, arg_tensor(a, b"a"), arg_tensor(b, b"b"), False, 0, 0))
+    return glu_of_pair(ctx, b"ggml_reglu_split", GGML_GLU_OP_REGLU, a, b)
 
 def ggml_geglu(ctx, a):
     """Computes GEGLU of each row: gelu(first half) * second half, with the tanh form of ggml_gelu.
 
-    Gradient: flows to both halves.
+    The gradient flows to both halves.
 
     Args:
         ctx: context that receives the result.
@@ -158,13 +169,12 @@ def ggml_geglu(ctx, a):
         ValueError: ne0 of a is odd, or a is not f32, f16 or bf16.
         MemoryError: the context is full.
     """
-    cdef ggml_context *c = arg_context(ctx, b"ggml_geglu")
-    return wrap_tensor(glu(c, GGML_GLU_OP_GEGLU, arg_tensor(a, b"a"), NULL, False, 0, 0))
+    return glu_of_halves(ctx, b"ggml_geglu", GGML_GLU_OP_GEGLU, a, False)
 
 def ggml_geglu_swapped(ctx, a):
     """Computes GEGLU of rows that begin with the gate: first half * gelu(second half).
 
-    gelu is the tanh form of ggml_gelu. Gradient: flows to both halves.
+    gelu is the tanh form of ggml_gelu. The gradient flows to both halves.
 
     Args:
         ctx: context that receives the result.
@@ -175,13 +185,12 @@ def ggml_geglu_swapped(ctx, a):
         ValueError: ne0 of a is odd, or a is not f32, f16 or bf16.
         MemoryError: the context is full.
     """
-    cdef ggml_context *c = arg_context(ctx, b"ggml_geglu_swapped")
-    return wrap_tensor(glu(c, GGML_GLU_OP_GEGLU, arg_tensor(a, b"a"), NULL, True, 0, 0))
+    return glu_of_halves(ctx, b"ggml_geglu_swapped", GGML_GLU_OP_GEGLU, a, True)
 
 def ggml_geglu_split(ctx, a, b):
     """Computes GEGLU of two tensors: gelu(a) * b, with the tanh form of ggml_gelu.
 
-    Gradient: flows to a and b.
+    The gradient flows to a and b.
 
     Args:
         ctx: context that receives the result.
@@ -193,13 +202,12 @@ def ggml_geglu_split(ctx, a, b):
         ValueError: the shapes of a and b differ, or a type is not f32, f16 or bf16.
         MemoryError: the context is full.
     """
-    cdef ggml_context *c = arg_context(ctx, b"ggml_geglu_split")
-    return wrap_tensor(glu(c, GGML_GLU_OP_GEGLU, arg_tensor(a, b"a"), arg_tensor(b, b"b"), False, 0, 0))
+    return glu_of_pair(ctx, b"ggml_geglu_split", GGML_GLU_OP_GEGLU, a, b)
 
 def ggml_swiglu(ctx, a):
     """Computes SwiGLU of each row: silu(first half) * second half.
 
-    silu(x) is x * sigmoid(x). Gradient: flows to both halves.
+    silu(x) is x * sigmoid(x). The gradient flows to both halves.
 
     Args:
         ctx: context that receives the result.
@@ -210,13 +218,12 @@ def ggml_swiglu(ctx, a):
         ValueError: ne0 of a is odd, or a is not f32, f16 or bf16.
         MemoryError: the context is full.
     """
-    cdef ggml_context *c = arg_context(ctx, b"ggml_swiglu")
-    return wrap_tensor(glu(c, GGML_GLU_OP_SWIGLU, arg_tensor(a, b"a"), NULL, False, 0, 0))
+    return glu_of_halves(ctx, b"ggml_swiglu", GGML_GLU_OP_SWIGLU, a, False)
 
 def ggml_swiglu_swapped(ctx, a):
     """Computes SwiGLU of rows that begin with the gate: first half * silu(second half).
 
-    Gradient: flows to both halves.
+    The gradient flows to both halves.
 
     Args:
         ctx: context that receives the result.
@@ -227,14 +234,13 @@ def ggml_swiglu_swapped(ctx, a):
         ValueError: ne0 of a is odd, or a is not f32, f16 or bf16.
         MemoryError: the context is full.
     """
-    cdef ggml_context *c = arg_context(ctx, b"ggml_swiglu_swapped")
-    return wrap_tensor(glu(c, GGML_GLU_OP_SWIGLU, arg_tensor(a, b"a"), NULL, True, 0, 0))
+    return glu_of_halves(ctx, b"ggml_swiglu_swapped", GGML_GLU_OP_SWIGLU, a, True)
 
 def ggml_swiglu_split(ctx, a, b):
     """Computes SwiGLU of two tensors: silu(a) * b.
 
-    This is the gate of LLaMA's feed-forward layers in one pass instead of ggml_silu and ggml_mul. Gradient: flows
-    to a and b.
+    This is the gate of LLaMA's feed-forward layers in one pass instead of ggml_silu and ggml_mul. The gradient
+    flows to a and b.
 
     Args:
         ctx: context that receives the result.
@@ -246,13 +252,12 @@ def ggml_swiglu_split(ctx, a, b):
         ValueError: the shapes of a and b differ, or a type is not f32, f16 or bf16.
         MemoryError: the context is full.
     """
-    cdef ggml_context *c = arg_context(ctx, b"ggml_swiglu_split")
-    return wrap_tensor(glu(c, GGML_GLU_OP_SWIGLU, arg_tensor(a, b"a"), arg_tensor(b, b"b"), False, 0, 0))
+    return glu_of_pair(ctx, b"ggml_swiglu_split", GGML_GLU_OP_SWIGLU, a, b)
 
 def ggml_geglu_erf(ctx, a):
     """Computes GEGLU of each row with the exact GELU: gelu_erf(first half) * second half.
 
-    Gradient: flows to both halves.
+    The gradient flows to both halves.
 
     Args:
         ctx: context that receives the result.
@@ -263,13 +268,12 @@ def ggml_geglu_erf(ctx, a):
         ValueError: ne0 of a is odd, or a is not f32, f16 or bf16.
         MemoryError: the context is full.
     """
-    cdef ggml_context *c = arg_context(ctx, b"ggml_geglu_erf")
-    return wrap_tensor(glu(c, GGML_GLU_OP_GEGLU_ERF, arg_tensor(a, b"a"), NULL, False, 0, 0))
+    return glu_of_halves(ctx, b"ggml_geglu_erf", GGML_GLU_OP_GEGLU_ERF, a, False)
 
 def ggml_geglu_erf_swapped(ctx, a):
     """Computes GEGLU with the exact GELU of rows that begin with the gate: first half * gelu_erf(second half).
 
-    Gradient: flows to both halves.
+    The gradient flows to both halves.
 
     Args:
         ctx: context that receives the result.
@@ -280,13 +284,12 @@ def ggml_geglu_erf_swapped(ctx, a):
         ValueError: ne0 of a is odd, or a is not f32, f16 or bf16.
         MemoryError: the context is full.
     """
-    cdef ggml_context *c = arg_context(ctx, b"ggml_geglu_erf_swapped")
-    return wrap_tensor(glu(c, GGML_GLU_OP_GEGLU_ERF, arg_tensor(a, b"a"), NULL, True, 0, 0))
+    return glu_of_halves(ctx, b"ggml_geglu_erf_swapped", GGML_GLU_OP_GEGLU_ERF, a, True)
 
 def ggml_geglu_erf_split(ctx, a, b):
     """Computes GEGLU of two tensors with the exact GELU: gelu_erf(a) * b.
 
-    Gradient: flows to a and b.
+    The gradient flows to a and b.
 
     Args:
         ctx: context that receives the result.
@@ -298,13 +301,12 @@ def ggml_geglu_erf_split(ctx, a, b):
         ValueError: the shapes of a and b differ, or a type is not f32, f16 or bf16.
         MemoryError: the context is full.
     """
-    cdef ggml_context *c = arg_context(ctx, b"ggml_geglu_erf_split")
-    return wrap_tensor(glu(c, GGML_GLU_OP_GEGLU_ERF, arg_tensor(a, b"a"), arg_tensor(b, b"b"), False, 0, 0))
+    return glu_of_pair(ctx, b"ggml_geglu_erf_split", GGML_GLU_OP_GEGLU_ERF, a, b)
 
 def ggml_geglu_quick(ctx, a):
     """Computes GEGLU of each row with the sigmoid form of GELU: x * sigmoid(1.702 * x) * second half.
 
-    x is the first half of the row. Gradient: flows to both halves.
+    x is the first half of the row. The gradient flows to both halves.
 
     Args:
         ctx: context that receives the result.
@@ -315,13 +317,12 @@ def ggml_geglu_quick(ctx, a):
         ValueError: ne0 of a is odd, or a is not f32, f16 or bf16.
         MemoryError: the context is full.
     """
-    cdef ggml_context *c = arg_context(ctx, b"ggml_geglu_quick")
-    return wrap_tensor(glu(c, GGML_GLU_OP_GEGLU_QUICK, arg_tensor(a, b"a"), NULL, False, 0, 0))
+    return glu_of_halves(ctx, b"ggml_geglu_quick", GGML_GLU_OP_GEGLU_QUICK, a, False)
 
 def ggml_geglu_quick_swapped(ctx, a):
     """Computes GEGLU with the sigmoid form of GELU of rows that begin with the gate: first half * gelu_quick(x).
 
-    x is the second half of the row, gelu_quick(x) = x * sigmoid(1.702 * x). Gradient: flows to both halves.
+    x is the second half of the row, gelu_quick(x) = x * sigmoid(1.702 * x). The gradient flows to both halves.
 
     Args:
         ctx: context that receives the result.
@@ -332,13 +333,12 @@ def ggml_geglu_quick_swapped(ctx, a):
         ValueError: ne0 of a is odd, or a is not f32, f16 or bf16.
         MemoryError: the context is full.
     """
-    cdef ggml_context *c = arg_context(ctx, b"ggml_geglu_quick_swapped")
-    return wrap_tensor(glu(c, GGML_GLU_OP_GEGLU_QUICK, arg_tensor(a, b"a"), NULL, True, 0, 0))
+    return glu_of_halves(ctx, b"ggml_geglu_quick_swapped", GGML_GLU_OP_GEGLU_QUICK, a, True)
 
 def ggml_geglu_quick_split(ctx, a, b):
     """Computes GEGLU of two tensors with the sigmoid form of GELU: a * sigmoid(1.702 * a) * b.
 
-    Gradient: flows to a and b.
+    The gradient flows to a and b.
 
     Args:
         ctx: context that receives the result.
@@ -350,54 +350,63 @@ def ggml_geglu_quick_split(ctx, a, b):
         ValueError: the shapes of a and b differ, or a type is not f32, f16 or bf16.
         MemoryError: the context is full.
     """
-    cdef ggml_context *c = arg_context(ctx, b"ggml_geglu_quick_split")
-    return wrap_tensor(glu(c, GGML_GLU_OP_GEGLU_QUICK, arg_tensor(a, b"a"), arg_tensor(b, b"b"), False, 0, 0))
+    return glu_of_pair(ctx, b"ggml_geglu_quick_split", GGML_GLU_OP_GEGLU_QUICK, a, b)
 
 # ---- the gradient ----------------------------------------------------------------------------------------------------
-cdef ggml_tensor *activated(ggml_context *c, int op, ggml_tensor *x) except NULL:
-    return unary(c, GGML_UNARY_OP_SILU if op == GGML_GLU_OP_SWIGLU else GGML_UNARY_OP_GELU if op == GGML_GLU_OP_GEGLU else GGML_UNARY_OP_GELU_ERF if op == GGML_GLU_OP_GEGLU_ERF
-                 else GGML_UNARY_OP_GELU_QUICK if op == GGML_GLU_OP_GEGLU_QUICK else GGML_UNARY_OP_RELU, x, False)
+cdef int activation_of(int op) noexcept:
+    """The function of UNARY that a unit applies; SWIGLU_OAI has one of its own."""
+    if op == GGML_GLU_OP_SWIGLU:
+        return GGML_UNARY_OP_SILU
+    if op == GGML_GLU_OP_GEGLU:
+        return GGML_UNARY_OP_GELU
+    if op == GGML_GLU_OP_GEGLU_ERF:
+        return GGML_UNARY_OP_GELU_ERF
+    if op == GGML_GLU_OP_GEGLU_QUICK:
+        return GGML_UNARY_OP_GELU_QUICK
+    return GGML_UNARY_OP_RELU
 
-cdef ggml_tensor *activated_back(ggml_context *c, int op, ggml_tensor *g, ggml_tensor *x) except NULL:
-    if op == GGML_GLU_OP_REGLU:
-        return mul(c, g, unary(c, GGML_UNARY_OP_STEP, x, False))
-    return node2(c, GGML_OP_SILU_BACK if op == GGML_GLU_OP_SWIGLU else GGML_OP_GELU_BACK if op == GGML_GLU_OP_GEGLU else GGML_OP_GELU_ERF_BACK if op == GGML_GLU_OP_GEGLU_ERF
-                 else GGML_OP_GELU_QUICK_BACK, g, x)
-
-cdef ggml_tensor *by_gate(ggml_context *c, ggml_tensor *t, ggml_tensor *g, ggml_tensor *x, ggml_tensor *y) except NULL:
+cdef ggml_tensor *gate_gradient(ggml_context *c, ggml_tensor *t, ggml_tensor *g, ggml_tensor *x,
+                                ggml_tensor *y) except NULL:
+    """With respect to y: g f(x), for SWIGLU_OAI only where |y| <= limit."""
     cdef float alpha = gg_param_f32(t, 2), limit = gg_param_f32(t, 3)
     if t.op_params[0] != GGML_GLU_OP_SWIGLU_OAI:
-        return mul(c, g, activated(c, t.op_params[0], x))
+        return mul(c, g, unary(c, activation_of(t.op_params[0]), x, False))
     x = clamp(c, x, -INFINITY, limit, False)
-    x = mul(c, x, unary(c, GGML_UNARY_OP_SIGMOID, scale(c, x, alpha, 0, False), False))
+    x = mul(c, x, sigmoid(c, scale(c, x, alpha, 0, False)))
     return clamp_back(c, mul(c, g, x), y, -limit, limit)
 
-cdef ggml_tensor *by_x(ggml_context *c, ggml_tensor *t, ggml_tensor *g, ggml_tensor *x, ggml_tensor *y) except NULL:
+cdef ggml_tensor *argument_gradient(ggml_context *c, ggml_tensor *t, ggml_tensor *g, ggml_tensor *x,
+                                    ggml_tensor *y) except NULL:
+    """With respect to x: g y f'(x), for SWIGLU_OAI g (y + 1) f'(x) where x <= limit.
+
+    The function of SWIGLU_OAI is f(x) = x sigmoid(alpha x) = silu(alpha x) / alpha, so f'(x) = silu'(alpha x).
+    """
     cdef float alpha = gg_param_f32(t, 2), limit = gg_param_f32(t, 3)
     if t.op_params[0] != GGML_GLU_OP_SWIGLU_OAI:
-        return activated_back(c, t.op_params[0], mul(c, g, y), x)
-    cdef ggml_tensor *low = scale(c, clamp(c, x, -INFINITY, limit, False), alpha, 0, False)     # x sigmoid(alpha x) = silu(alpha x) / alpha
+        return activation_back(c, activation_of(t.op_params[0]), mul(c, g, y), x)
+    cdef ggml_tensor *alpha_x = scale(c, clamp(c, x, -INFINITY, limit, False), alpha, 0, False)
     g = mul(c, g, scale(c, clamp(c, y, -limit, limit, False), 1, 1, False))
-    return clamp_back(c, node2(c, GGML_OP_SILU_BACK, g, low), x, -INFINITY, limit)
+    return clamp_back(c, node2(c, GGML_OP_SILU_BACK, g, alpha_x), x, -INFINITY, limit)
 
 cdef int grad_glu(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
+    """t = f(x) y: dx = g y f'(x), dy = g f(x)."""
     cdef ggml_context *c = b.ctx
-    cdef ggml_tensor *x = t.src[0]
-    cdef ggml_tensor *y = t.src[1]
+    cdef ggml_tensor *a = t.src[0]
+    cdef ggml_tensor *gate = t.src[1]
     cdef int64_t n = t.ne[0]
     cdef bint swapped = t.op_params[1]
-    b.require_not_overwritten(t, x)
-    if y != NULL:
-        b.require_not_overwritten(t, y)
-        if b.needs(x):
-            b.add(x, by_x(c, t, g, x, y))
-        if b.needs(y):
-            b.add(y, by_gate(c, t, g, x, y))
+    b.require_not_overwritten(t, a)
+    if gate != NULL:
+        b.require_not_overwritten(t, gate)
+        if b.needs(a):
+            b.add(a, argument_gradient(c, t, g, a, gate))
+        if b.needs(gate):
+            b.add(gate, gate_gradient(c, t, g, a, gate))
         return 0
-    cdef ggml_tensor *first = view_slice(c, x, 0, n if swapped else 0, n)
-    cdef ggml_tensor *second = view_slice(c, x, 0, 0 if swapped else n, n)
-    cdef ggml_tensor *dx = by_x(c, t, g, first, second)
-    cdef ggml_tensor *dy = by_gate(c, t, g, first, second)
-    return b.add(x, concat(c, dy, dx, 0) if swapped else concat(c, dx, dy, 0))
+    cdef ggml_tensor *x = view_slice(c, a, 0, n if swapped else 0, n)
+    cdef ggml_tensor *y = view_slice(c, a, 0, 0 if swapped else n, n)
+    cdef ggml_tensor *dx = argument_gradient(c, t, g, x, y)
+    cdef ggml_tensor *dy = gate_gradient(c, t, g, x, y)
+    return b.add(a, concat(c, dy, dx, 0) if swapped else concat(c, dx, dy, 0))
 
 gradients[GGML_OP_GLU] = grad_glu

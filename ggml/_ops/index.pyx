@@ -12,22 +12,28 @@ from .._enums cimport (
 from .._graph.grad cimport Backward, gradients
 from .fill cimport zeros
 from .shape cimport contiguous, repeat, reshape, view_slice
+from .. import _constants
 
-cdef enum:
-    DESCENDING = 1
+cdef int SORT_ORDER_DESC = _constants.GGML_SORT_ORDER_DESC
 
-# ---- rows by index ---------------------------------------------------------------------------------------------------
+# ---- GET_ROWS --------------------------------------------------------------------------------------------------------
 cdef ggml_tensor *get_rows(ggml_context *ctx, ggml_tensor *a, ggml_tensor *b) except NULL:
-    cdef ggml_tensor d
+    cdef ggml_tensor node
     cdef bint decoded = gg_is_float(a.type) or gg_types[a.type].quantized
-    node_init(&d, GGML_OP_GET_ROWS, GGML_TYPE_F32 if decoded else a.type, a.ne[0], b.ne[0], b.ne[1], b.ne[2])
-    d.src[0], d.src[1] = a, b
-    return node_append(ctx, &d)
+    node_init(&node, GGML_OP_GET_ROWS, GGML_TYPE_F32 if decoded else a.type, a.ne[0], b.ne[0], b.ne[1], b.ne[2])
+    node.src[0], node.src[1] = a, b
+    return node_append(ctx, &node)
+
+cdef ggml_tensor *get_rows_back(ggml_context *ctx, ggml_tensor *a, ggml_tensor *b, int64_t n_rows) except NULL:
+    cdef ggml_tensor node
+    node_init(&node, GGML_OP_GET_ROWS_BACK, GGML_TYPE_F32, a.ne[0], n_rows, a.ne[2], a.ne[3])
+    node.src[0], node.src[1] = a, b
+    return node_append(ctx, &node)
 
 def ggml_get_rows(ctx, a, b):
     """Looks up rows by index: result[:, i, j, k] = a[:, b[i, j, k], j, k].
 
-    Quantised rows are decoded. An index outside of a's rows makes the compute fail. The gradient flows to a; rows
+    Quantised rows are decoded. An index outside a's rows makes the compute fail. The gradient flows to a; rows
     that are named several times receive the sum.
 
     Args:
@@ -35,7 +41,7 @@ def ggml_get_rows(ctx, a, b):
         a: table, any type, [ne0, n_rows, ne2, ne3].
         b: indices, i32 or i64, [n, ne2, ne3]: each matrix of a has its own.
     Returns:
-        tensor [ne0, n, ne2, ne3]: f32, but integers and f64 keep their type.
+        Tensor [ne0, n, ne2, ne3]: f32, but integers and f64 keep their type.
     Raises:
         ValueError: b is neither i32 nor i64, or a.ne[2] = b.ne[1], a.ne[3] = b.ne[2], b.ne[3] = 1 does not hold.
         MemoryError: the context is full.
@@ -44,19 +50,14 @@ def ggml_get_rows(ctx, a, b):
     return wrap_tensor(get_rows(c, arg_tensor(a, b"a"), arg_tensor(b, b"b")))
 
 cdef int grad_get_rows(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
+    """t[:, i] = x[:, index[i]]: dx[:, r] = the sum of g[:, i] over all i with index[i] = r."""
     b.require_not_overwritten(t, t.src[1])
     return b.add(t.src[0], get_rows_back(b.ctx, g, t.src[1], t.src[0].ne[1]))
-
-cdef ggml_tensor *get_rows_back(ggml_context *ctx, ggml_tensor *a, ggml_tensor *b, int64_t n) except NULL:
-    cdef ggml_tensor d
-    node_init(&d, GGML_OP_GET_ROWS_BACK, GGML_TYPE_F32, a.ne[0], n, a.ne[2], a.ne[3])
-    d.src[0], d.src[1] = a, b
-    return node_append(ctx, &d)
 
 def ggml_get_rows_back(ctx, a, b, c):
     """Computes the gradient of ggml_get_rows with respect to its table.
 
-    Starting from zeros, result[:, b[i, j, k], j, k] += a[:, i, j, k] for all i, j and k. An index outside of c's
+    Starting from zeros, result[:, b[i, j, k], j, k] += a[:, i, j, k] for all i, j and k. An index outside c's
     rows makes the compute fail. The gradient flows to a.
 
     Args:
@@ -72,27 +73,29 @@ def ggml_get_rows_back(ctx, a, b, c):
         MemoryError: the context is full.
     """
     cdef ggml_context *context = arg_context(ctx, b"ggml_get_rows_back")
-    cdef ggml_tensor *x = arg_tensor(a, b"a")
-    cdef ggml_tensor *s = arg_tensor(c, b"c")
-    if s.ne[0] != x.ne[0] or s.ne[2] != x.ne[2] or s.ne[3] != x.ne[3]:
-        fail(ValueError, f"a is {shape_text(x)}, c is {shape_text(s)}: only ne[1] may differ")
-    return wrap_tensor(get_rows_back(context, x, arg_tensor(b, b"b"), s.ne[1]))
+    cdef ggml_tensor *g = arg_tensor(a, b"a")
+    cdef ggml_tensor *table = arg_tensor(c, b"c")
+    if table.ne[0] != g.ne[0] or table.ne[2] != g.ne[2] or table.ne[3] != g.ne[3]:
+        fail(ValueError, f"a is {shape_text(g)}, c is {shape_text(table)}: only ne[1] may differ")
+    return wrap_tensor(get_rows_back(context, g, arg_tensor(b, b"b"), table.ne[1]))
 
 cdef int grad_get_rows_back(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
+    """t[:, r] = the sum of x[:, i] over all i with index[i] = r: dx[:, i] = g[:, index[i]]."""
     b.require_not_overwritten(t, t.src[1])
     return b.add(t.src[0], get_rows(b.ctx, g, t.src[1]))
 
+# ---- SET_ROWS --------------------------------------------------------------------------------------------------------
 cdef ggml_tensor *set_rows(ggml_context *ctx, ggml_tensor *a, ggml_tensor *b, ggml_tensor *c) except NULL:
-    cdef ggml_tensor d
-    node_like(&d, GGML_OP_SET_ROWS, a.type, a)
-    d.src[0], d.src[1], d.src[2] = b, c, a
-    node_in_place(&d, a)
-    return node_append(ctx, &d)
+    cdef ggml_tensor node
+    node_like(&node, GGML_OP_SET_ROWS, a.type, a)
+    node.src[0], node.src[1], node.src[2] = b, c, a
+    node_in_place(&node, a)
+    return node_append(ctx, &node)
 
 def ggml_set_rows(ctx, a, b, c):
     """Overwrites rows of a by index, converting to its type: a[:, c[i, j mod c1, k mod c2], j, k] = b[:, i, j, k].
 
-    Where an index occurs more than once, the last row wins. An index outside of a's rows makes the compute fail.
+    Where an index occurs more than once, the last row wins. An index outside a's rows makes the compute fail.
     The gradient flows to b from the rows written and to a from the others; it is right only where no index repeats.
 
     Args:
@@ -101,7 +104,7 @@ def ggml_set_rows(ctx, a, b, c):
         b: new rows, f32, f16 or bf16, [ne0, n, ne2, ne3].
         c: indices, i64 or i32, [n, c1, c2]; ne2 is a multiple of c1 and ne3 of c2.
     Returns:
-        view of all of a, after the rows were written.
+        View of all of a, after the rows were written.
     Raises:
         ValueError: a shape does not fit, b is not of a float type, c is neither i64 nor i32, or there is no
             conversion to a's type.
@@ -111,32 +114,79 @@ def ggml_set_rows(ctx, a, b, c):
     return wrap_tensor(set_rows(context, arg_tensor(a, b"a"), arg_tensor(b, b"b"), arg_tensor(c, b"c")))
 
 cdef int grad_set_rows(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
-    """By the rows: those of g. By what they are written over: g with zeros in them."""
+    """t = x with t[:, index[i]] = rows[:, i]: d(rows)[:, i] = g[:, index[i]], dx = g with zeros in these rows."""
     cdef ggml_tensor *rows = t.src[0]
     cdef ggml_tensor *index = t.src[1]
-    cdef ggml_tensor *each = index
+    cdef ggml_tensor *x = t.src[2]
+    cdef ggml_tensor *no_rows
     b.require_not_overwritten(t, index)
+    if b.needs(x):
+        no_rows = zeros(b.ctx, rows.ne[0], rows.ne[1], rows.ne[2], rows.ne[3])
+        b.add(x, set_rows(b.ctx, node1(b.ctx, GGML_OP_DUP, g), no_rows, index))
     if b.needs(rows):
         if index.ne[1] != rows.ne[2] or index.ne[2] != rows.ne[3]:
-            each = repeat(b.ctx, index, index.ne[0], rows.ne[2], rows.ne[3], 1)
-        b.add(rows, get_rows(b.ctx, g, each))
-    if b.needs(t.src[2]):
-        each = zeros(b.ctx, rows.ne[0], rows.ne[1], rows.ne[2], rows.ne[3])
-        b.add(t.src[2], set_rows(b.ctx, node1(b.ctx, GGML_OP_DUP, g), each, index))
+            index = repeat(b.ctx, index, index.ne[0], rows.ne[2], rows.ne[3], 1)
+        b.add(rows, get_rows(b.ctx, g, index))
+    return 0
+
+# ---- ADD_ID ----------------------------------------------------------------------------------------------------------
+def ggml_add_id(ctx, a, b, ids):
+    """Adds to each row of a the row of b that an index selects.
+
+    result[:, i, j] = a[:, i, j] + b[:, ids[i, j]], such as the bias of the expert that token j uses as its i-th. The
+    gradient flows to a and to b. An index out of range makes the compute call raise RuntimeError.
+
+    Args:
+        ctx: context that receives the result.
+        a: f32, f16 or bf16, [n, n_used, n_tokens].
+        b: f32, f16 or bf16, [n, n_rows].
+        ids: i32 [n_used, n_tokens], with values from 0 to n_rows - 1.
+    Returns:
+        Tensor of a's shape and type.
+    Raises:
+        ValueError: b is not a matrix with rows of a's length, a has four dimensions, ids does not hold one index for
+            each row of a, or a type is not supported.
+        MemoryError: the context is full.
+    See also:
+        ggml_mul_mat_id, the product with the expert's matrix.
+    """
+    cdef ggml_context *c = arg_context(ctx, b"ggml_add_id")
+    cdef ggml_tensor node
+    cdef ggml_tensor *x = arg_tensor(a, b"a")
+    cdef ggml_tensor *rows = arg_tensor(b, b"b")
+    cdef ggml_tensor *index = arg_tensor(ids, b"ids")
+    if x.ne[3] != 1 or index.ne[2] != 1 or index.ne[3] != 1:
+        fail(ValueError, f"a is {shape_text(x)}, ids is {shape_text(index)}: need a 3-d a and 2-d ids")
+    node_like(&node, GGML_OP_ADD_ID, x.type, x)
+    node.src[0], node.src[1], node.src[2] = x, rows, index
+    return wrap_tensor(node_append(c, &node))
+
+cdef int grad_add_id(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
+    """t[:, i, j] = x[:, i, j] + y[:, ids[i, j]]: dx = g, dy[:, r] = the sum of g[:, i, j] over all ids[i, j] = r."""
+    cdef ggml_context *c = b.ctx
+    cdef ggml_tensor *y = t.src[1]
+    cdef ggml_tensor *ids = t.src[2]
+    cdef int64_t n = ids.ne[0] * ids.ne[1]
+    b.add(t.src[0], g)
+    if b.needs(y):
+        b.require_not_overwritten(t, ids)
+        ids = reshape(c, contiguous(c, ids), n, 1, 1, 1)
+        g = reshape(c, contiguous(c, g), g.ne[0], n, 1, 1)
+        b.add(y, get_rows_back(c, g, ids, y.ne[1]))
     return 0
 
 # ---- ARGSORT, TOP_K --------------------------------------------------------------------------------------------------
 cdef ggml_tensor *argsort(ggml_context *ctx, ggml_tensor *a, int order) except NULL:
-    cdef ggml_tensor d
-    node_like(&d, GGML_OP_ARGSORT, GGML_TYPE_I32, a)
-    d.op_params[0] = order
-    d.src[0] = a
-    return node_append(ctx, &d)
+    cdef ggml_tensor node
+    node_like(&node, GGML_OP_ARGSORT, GGML_TYPE_I32, a)
+    node.op_params[0] = order
+    node.src[0] = a
+    return node_append(ctx, &node)
 
 def ggml_argsort(ctx, a, order):
     """Computes the indices that sort each row.
 
-    The sort is stable in both directions, and NaN comes last. No gradient.
+    The sort is stable in both directions, and NaN comes last. There is no gradient.
 
     Args:
         ctx: context that receives the result.
@@ -152,7 +202,8 @@ def ggml_argsort(ctx, a, order):
     cdef ggml_context *c = arg_context(ctx, b"ggml_argsort")
     return wrap_tensor(argsort(c, arg_tensor(a, b"a"), arg_int32(order, b"order")))
 
-cdef int64_t at_most(object k, ggml_tensor *a) except -1:
+cdef int64_t arg_top_k(object k, ggml_tensor *a) except -1:
+    """The argument k: a number of elements of each row of a."""
     cdef int64_t n = arg_extent(k, b"k")
     if n > a.ne[0]:
         fail(ValueError, f"k is {n}, a has rows of {a.ne[0]}: need at most as many")
@@ -161,8 +212,8 @@ cdef int64_t at_most(object k, ggml_tensor *a) except -1:
 def ggml_argsort_top_k(ctx, a, k):
     """Gives the indices of the k largest elements of each row as a view of a complete sort.
 
-    The indices are in descending order of their elements, equal elements in order of their index, NaN last. The
-    call adds two nodes: ggml_argsort and a view of it. No gradient.
+    The indices are in descending order of their elements, equal elements in order of their index, NaN last. The call
+    adds two nodes: ggml_argsort and a view of it. There is no gradient.
 
     Args:
         ctx: context that receives both nodes.
@@ -179,14 +230,14 @@ def ggml_argsort_top_k(ctx, a, k):
     """
     cdef ggml_context *c = arg_context(ctx, b"ggml_argsort_top_k")
     cdef ggml_tensor *x = arg_tensor(a, b"a")
-    cdef int64_t n = at_most(k, x)
-    return wrap_tensor(view_slice(c, argsort(c, x, DESCENDING), 0, 0, n))
+    cdef int64_t n = arg_top_k(k, x)
+    return wrap_tensor(view_slice(c, argsort(c, x, SORT_ORDER_DESC), 0, 0, n))
 
 def ggml_top_k(ctx, a, k):
     """Finds the indices of the k largest elements of each row.
 
-    Here they are in descending order of their elements, but the C library does not promise an order. Equal
-    elements keep their order, NaN comes last. No gradient.
+    Here they are in descending order of their elements, but the C library does not promise an order. Equal elements
+    keep their order, NaN comes last. There is no gradient.
 
     Args:
         ctx: context that receives the result.
@@ -202,51 +253,11 @@ def ggml_top_k(ctx, a, k):
         ggml_argsort_top_k.
     """
     cdef ggml_context *c = arg_context(ctx, b"ggml_top_k")
-    cdef ggml_tensor d
+    cdef ggml_tensor node
     cdef ggml_tensor *x = arg_tensor(a, b"a")
-    node_init(&d, GGML_OP_TOP_K, GGML_TYPE_I32, at_most(k, x), x.ne[1], x.ne[2], x.ne[3])
-    d.src[0] = x
-    return wrap_tensor(node_append(c, &d))
-
-# ---- ADD_ID ----------------------------------------------------------------------------------------------------------
-def ggml_add_id(ctx, a, b, ids):
-    """Adds to each row of a the row of b that an index selects.
-
-    result[:, i, j] = a[:, i, j] + b[:, ids[i, j]], such as the bias of the expert that token j uses as its i-th.
-    Gradient: flows to a and to b. An index out of range makes the compute call raise RuntimeError.
-
-    Args:
-        ctx: context that receives the result.
-        a: f32, f16 or bf16, [n, n_used, n_tokens].
-        b: f32, f16 or bf16, [n, n_rows].
-        ids: i32 [n_used, n_tokens], with values from 0 to n_rows - 1.
-    Returns:
-        Tensor of a's shape and type.
-    Raises:
-        ValueError: b is not a matrix with rows of a's length, ids has not one index for each row of a, or a type
-            is not supported.
-        MemoryError: the context is full.
-    See also:
-        ggml_mul_mat_id, the product with the expert's matrix.
-    """
-    cdef ggml_context *c = arg_context(ctx, b"ggml_add_id")
-    cdef ggml_tensor d
-    cdef ggml_tensor *x = arg_tensor(a, b"a")
-    node_like(&d, GGML_OP_ADD_ID, x.type, x)
-    d.src[0], d.src[1], d.src[2] = x, arg_tensor(b, b"b"), arg_tensor(ids, b"ids")
-    return wrap_tensor(node_append(c, &d))
-
-cdef int grad_add_id(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
-    cdef ggml_context *c = b.ctx
-    cdef ggml_tensor *ids = t.src[2]
-    cdef int64_t n = ids.ne[0] * ids.ne[1]
-    b.add(t.src[0], g)
-    if b.needs(t.src[1]):
-        b.require_not_overwritten(t, ids)
-        ids = reshape(c, contiguous(c, ids), n, 1, 1, 1)
-        g = reshape(c, contiguous(c, g), g.ne[0], n, 1, 1)
-        b.add(t.src[1], get_rows_back(c, g, ids, t.src[1].ne[1]))
-    return 0
+    node_init(&node, GGML_OP_TOP_K, GGML_TYPE_I32, arg_top_k(k, x), x.ne[1], x.ne[2], x.ne[3])
+    node.src[0] = x
+    return wrap_tensor(node_append(c, &node))
 
 gradients[GGML_OP_GET_ROWS] = grad_get_rows
 gradients[GGML_OP_GET_ROWS_BACK] = grad_get_rows_back

@@ -4,7 +4,6 @@ from .._core cimport (
 )
 from .._enums cimport GGML_OP_OPT_STEP_ADAMW, GGML_OP_OPT_STEP_SGD
 
-# ---- optimiser steps ---------------------------------------------------------------------------------------------------
 def ggml_opt_step_adamw(ctx, a, grad, m, v, adamw_params):
     """Performs one AdamW step (arXiv:1711.05101) on a parameter and its two moments.
 
@@ -14,7 +13,8 @@ def ggml_opt_step_adamw(ctx, a, grad, m, v, adamw_params):
         v = beta2 * v + (1 - beta2) * g^2
         a = a * (1 - alpha * wd) - alpha * (m * h1) / (sqrt(v * h2) + eps)
 
-    The step takes place when the graph is computed; the caller updates h1 and h2 before each step. No gradient.
+    The step takes place when the graph is computed; the caller updates h1 and h2 before each step. There is no
+    gradient.
 
     Args:
         ctx: context that receives the node.
@@ -32,17 +32,19 @@ def ggml_opt_step_adamw(ctx, a, grad, m, v, adamw_params):
         MemoryError: the context is full.
     """
     cdef ggml_context *c = arg_context(ctx, b"ggml_opt_step_adamw")
-    cdef ggml_tensor d
+    cdef ggml_tensor node
     cdef ggml_tensor *x = arg_tensor(a, b"a")
-    node_like(&d, GGML_OP_OPT_STEP_ADAMW, x.type, x)
-    d.src[0], d.src[1], d.src[2], d.src[3], d.src[4] = x, arg_tensor(grad, b"grad"), arg_tensor(m, b"m"), arg_tensor(v, b"v"), arg_tensor(adamw_params, b"adamw_params")
-    node_in_place(&d, x)
-    return wrap_tensor(node_append(c, &d))
+    node_like(&node, GGML_OP_OPT_STEP_ADAMW, x.type, x)
+    node.src[0], node.src[1] = x, arg_tensor(grad, b"grad")
+    node.src[2], node.src[3] = arg_tensor(m, b"m"), arg_tensor(v, b"v")
+    node.src[4] = arg_tensor(adamw_params, b"adamw_params")
+    node_in_place(&node, x)
+    return wrap_tensor(node_append(c, &node))
 
 def ggml_opt_step_sgd(ctx, a, grad, sgd_params):
     """Performs one step of gradient descent on a parameter: a = a * (1 - alpha * wd) - alpha * grad.
 
-    The step takes place when the graph is computed. No gradient.
+    The step takes place when the graph is computed. There is no gradient.
 
     Args:
         ctx: context that receives the node.
@@ -57,9 +59,9 @@ def ggml_opt_step_sgd(ctx, a, grad, sgd_params):
         MemoryError: the context is full.
     """
     cdef ggml_context *c = arg_context(ctx, b"ggml_opt_step_sgd")
-    cdef ggml_tensor d
+    cdef ggml_tensor node
     cdef ggml_tensor *x = arg_tensor(a, b"a")
-    node_like(&d, GGML_OP_OPT_STEP_SGD, x.type, x)
-    d.src[0], d.src[1], d.src[2] = x, arg_tensor(grad, b"grad"), arg_tensor(sgd_params, b"sgd_params")
-    node_in_place(&d, x)
-    return wrap_tensor(node_append(c, &d))
+    node_like(&node, GGML_OP_OPT_STEP_SGD, x.type, x)
+    node.src[0], node.src[1], node.src[2] = x, arg_tensor(grad, b"grad"), arg_tensor(sgd_params, b"sgd_params")
+    node_in_place(&node, x)
+    return wrap_tensor(node_append(c, &node))

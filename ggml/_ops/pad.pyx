@@ -2,30 +2,46 @@
 from libc.stdint cimport int32_t, int64_t
 
 from .._core cimport (
-    arg_context, arg_int32, arg_tensor, gg_nrows, ggml_context, ggml_tensor, node1, node_append, node_like, wrap_tensor,
+    arg_context, arg_int32, arg_tensor, gg_is_empty, gg_nrows, ggml_context, ggml_tensor, node1, node_append,
+    node_like, wrap_tensor,
 )
 from .._enums cimport GGML_OP_ACC, GGML_OP_DUP, GGML_OP_PAD, GGML_OP_PAD_REFLECT_1D, GGML_OP_ROLL, GGML_TYPE_I32
 from .._graph.grad cimport Backward, gradients
-from .fill cimport arange
+from .fill cimport arange, zeros
 from .index cimport get_rows_back
 from .shape cimport cast, concat, contiguous, reshape, transpose, update, view_slice
 
-# ---- padding ---------------------------------------------------------------------------------------------------------
-cdef ggml_tensor *pad(ggml_context *ctx, ggml_tensor *a, const int *left_right, bint circular) except NULL:
-    cdef ggml_tensor d
-    cdef int i
-    node_like(&d, GGML_OP_PAD, a.type, a)
-    for i in range(8):
-        d.op_params[i] = left_right[i]
-        d.ne[i // 2] += left_right[i]
-    d.op_params[8] = circular
-    d.src[0] = a
-    return node_append(ctx, &d)
+cdef enum:
+    PARAM_CIRCULAR = 8     # in op_params of PAD, after the paddings before and after each dimension
 
-cdef object right(object ctx, object a, object p0, object p1, object p2, object p3, const char *fn, bint circular):
-    cdef ggml_context *c = arg_context(ctx, fn)
-    cdef int[8] p = [0, arg_int32(p0, b"p0"), 0, arg_int32(p1, b"p1"), 0, arg_int32(p2, b"p2"), 0, arg_int32(p3, b"p3")]
-    return wrap_tensor(pad(c, arg_tensor(a, b"a"), p, circular))
+# ---- PAD -------------------------------------------------------------------------------------------------------------
+cdef ggml_tensor *pad(ggml_context *ctx, ggml_tensor *a, const int *before_after, bint circular) except NULL:
+    cdef ggml_tensor node
+    cdef int i
+    node_like(&node, GGML_OP_PAD, a.type, a)
+    for i in range(8):
+        node.op_params[i] = before_after[i]
+        node.ne[i // 2] += before_after[i]
+    node.op_params[<int>PARAM_CIRCULAR] = circular
+    node.src[0] = a
+    return node_append(ctx, &node)
+
+cdef object pad_end_of(object ctx, const char *name, object a, object p0, object p1, object p2, object p3,
+                       bint circular):
+    """What the public function `name` returns: a padded at the end of each dimension."""
+    cdef ggml_context *c = arg_context(ctx, name)
+    cdef int[8] before_after = [0, arg_int32(p0, b"p0"), 0, arg_int32(p1, b"p1"), 0, arg_int32(p2, b"p2"),
+                                0, arg_int32(p3, b"p3")]
+    return wrap_tensor(pad(c, arg_tensor(a, b"a"), before_after, circular))
+
+cdef object pad_ext_of(object ctx, const char *name, object a, object lp0, object rp0, object lp1, object rp1,
+                       object lp2, object rp2, object lp3, object rp3, bint circular):
+    """What the public function `name` returns: a padded at both ends of each dimension."""
+    cdef ggml_context *c = arg_context(ctx, name)
+    cdef int[8] before_after = [
+        arg_int32(lp0, b"lp0"), arg_int32(rp0, b"rp0"), arg_int32(lp1, b"lp1"), arg_int32(rp1, b"rp1"),
+        arg_int32(lp2, b"lp2"), arg_int32(rp2, b"rp2"), arg_int32(lp3, b"lp3"), arg_int32(rp3, b"rp3")]
+    return wrap_tensor(pad(c, arg_tensor(a, b"a"), before_after, circular))
 
 def ggml_pad(ctx, a, p0, p1, p2, p3):
     """Appends zeros to each dimension of a tensor.
@@ -40,14 +56,14 @@ def ggml_pad(ctx, a, p0, p1, p2, p3):
         p2: zeros after those of dimension 2.
         p3: zeros after those of dimension 3.
     Returns:
-        tensor [ne0 + p0, ne1 + p1, ne2 + p2, ne3 + p3] of a's type.
+        Tensor [ne0 + p0, ne1 + p1, ne2 + p2, ne3 + p3] of a's type.
     Raises:
         ValueError: a padding is negative, or a is quantised.
         MemoryError: the context is full.
     See also:
         ggml_pad_ext, which pads both ends.
     """
-    return right(ctx, a, p0, p1, p2, p3, b"ggml_pad", False)
+    return pad_end_of(ctx, b"ggml_pad", a, p0, p1, p2, p3, False)
 
 def ggml_pad_circular(ctx, a, p0, p1, p2, p3):
     """Extends each dimension of a tensor at its end by its own first elements: result[i] = a[i mod a.ne].
@@ -63,12 +79,12 @@ def ggml_pad_circular(ctx, a, p0, p1, p2, p3):
         p2: elements to add to dimension 2.
         p3: elements to add to dimension 3.
     Returns:
-        tensor [ne0 + p0, ne1 + p1, ne2 + p2, ne3 + p3] of a's type.
+        Tensor [ne0 + p0, ne1 + p1, ne2 + p2, ne3 + p3] of a's type.
     Raises:
         ValueError: a padding is negative, a is quantised, or a dimension to extend is empty.
         MemoryError: the context is full.
     """
-    return right(ctx, a, p0, p1, p2, p3, b"ggml_pad_circular", True)
+    return pad_end_of(ctx, b"ggml_pad_circular", a, p0, p1, p2, p3, True)
 
 def ggml_pad_ext(ctx, a, lp0, rp0, lp1, rp1, lp2, rp2, lp3, rp3):
     """Adds zeros at both ends of each dimension of a tensor.
@@ -87,15 +103,12 @@ def ggml_pad_ext(ctx, a, lp0, rp0, lp1, rp1, lp2, rp2, lp3, rp3):
         lp3: zeros before the elements of dimension 3.
         rp3: zeros after them.
     Returns:
-        tensor [lp0 + ne0 + rp0, lp1 + ne1 + rp1, lp2 + ne2 + rp2, lp3 + ne3 + rp3] of a's type.
+        Tensor [lp0 + ne0 + rp0, lp1 + ne1 + rp1, lp2 + ne2 + rp2, lp3 + ne3 + rp3] of a's type.
     Raises:
         ValueError: a padding is negative, or a is quantised.
         MemoryError: the context is full.
     """
-    cdef ggml_context *c = arg_context(ctx, b"ggml_pad_ext")
-    cdef int[8] p = [arg_int32(lp0, b"lp0"), arg_int32(rp0, b"rp0"), arg_int32(lp1, b"lp1"), arg_int32(rp1, b"rp1"),
-                     arg_int32(lp2, b"lp2"), arg_int32(rp2, b"rp2"), arg_int32(lp3, b"lp3"), arg_int32(rp3, b"rp3")]
-    return wrap_tensor(pad(c, arg_tensor(a, b"a"), p, False))
+    return pad_ext_of(ctx, b"ggml_pad_ext", a, lp0, rp0, lp1, rp1, lp2, rp2, lp3, rp3, False)
 
 def ggml_pad_ext_circular(ctx, a, lp0, rp0, lp1, rp1, lp2, rp2, lp3, rp3):
     """Extends each dimension of a tensor at both ends as if it were periodic: result[i] = a[(i - lp) mod a.ne].
@@ -115,40 +128,41 @@ def ggml_pad_ext_circular(ctx, a, lp0, rp0, lp1, rp1, lp2, rp2, lp3, rp3):
         lp3: elements to add at the beginning of dimension 3.
         rp3: elements to add at its end.
     Returns:
-        tensor [lp0 + ne0 + rp0, lp1 + ne1 + rp1, lp2 + ne2 + rp2, lp3 + ne3 + rp3] of a's type.
+        Tensor [lp0 + ne0 + rp0, lp1 + ne1 + rp1, lp2 + ne2 + rp2, lp3 + ne3 + rp3] of a's type.
     Raises:
         ValueError: a padding is negative, a is quantised, or a dimension to extend is empty.
         MemoryError: the context is full.
     """
-    cdef ggml_context *c = arg_context(ctx, b"ggml_pad_ext_circular")
-    cdef int[8] p = [arg_int32(lp0, b"lp0"), arg_int32(rp0, b"rp0"), arg_int32(lp1, b"lp1"), arg_int32(rp1, b"rp1"),
-                     arg_int32(lp2, b"lp2"), arg_int32(rp2, b"rp2"), arg_int32(lp3, b"lp3"), arg_int32(rp3, b"rp3")]
-    return wrap_tensor(pad(c, arg_tensor(a, b"a"), p, True))
+    return pad_ext_of(ctx, b"ggml_pad_ext_circular", a, lp0, rp0, lp1, rp1, lp2, rp2, lp3, rp3, True)
 
-cdef ggml_tensor *folded(ggml_context *ctx, ggml_tensor *g, int dim, int64_t left, int64_t n) except NULL:
-    """g summed along dim over a ring of n elements, the first of them at `left`."""
-    cdef int64_t total = g.ne[dim], at = left % n - n, start, end
-    cdef ggml_tensor *sum = node1(ctx, GGML_OP_DUP, view_slice(ctx, g, dim, left, n))
-    while at < total:
-        start, end = max(at, 0), min(at + n, total)
-        if at != left and end > start:
-            sum = update(ctx, GGML_OP_ACC, sum, view_slice(ctx, g, dim, start, end - start), sum.nb[1], sum.nb[2], sum.nb[3],
-                         <size_t>(start - at) * sum.nb[dim], True)
-        at += n
+cdef ggml_tensor *sum_periods(ggml_context *ctx, ggml_tensor *g, int dim, int64_t before, int64_t n) except NULL:
+    """The sum over the periods of n elements of g along dim; element 0 of a period is at `before` modulo n."""
+    cdef int64_t total = g.ne[dim], start = before % n - n, first, end
+    cdef ggml_tensor *sum = node1(ctx, GGML_OP_DUP, view_slice(ctx, g, dim, before, n))
+    while start < total:
+        first, end = max(start, 0), min(start + n, total)      # the first and the last period may be cut off
+        if start != before and end > first:
+            sum = update(ctx, GGML_OP_ACC, sum, view_slice(ctx, g, dim, first, end - first), sum.nb[1], sum.nb[2],
+                         sum.nb[3], <size_t>(first - start) * sum.nb[dim], True)
+        start += n
     return sum
 
 cdef int grad_pad(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
-    cdef ggml_tensor *a = t.src[0]
-    cdef int i
-    for i in range(4):
-        if g.ne[i] == a.ne[i]:
+    """t = x padded: dx[i] = g[before + i]; circular: dx[i] = the sum of g over all copies of x[i]."""
+    cdef ggml_tensor *x = t.src[0]
+    cdef int dim
+    if gg_is_empty(x):
+        return b.add(x, zeros(b.ctx, x.ne[0], x.ne[1], x.ne[2], x.ne[3]))
+    for dim in range(4):
+        if g.ne[dim] == x.ne[dim]:
             continue
-        if t.op_params[8]:
-            g = folded(b.ctx, g, i, t.op_params[2 * i], a.ne[i])
+        if t.op_params[<int>PARAM_CIRCULAR]:
+            g = sum_periods(b.ctx, g, dim, t.op_params[2 * dim], x.ne[dim])
         else:
-            g = view_slice(b.ctx, g, i, t.op_params[2 * i], a.ne[i])
-    return b.add(a, g)
+            g = view_slice(b.ctx, g, dim, t.op_params[2 * dim], x.ne[dim])
+    return b.add(x, g)
 
+# ---- PAD_REFLECT_1D --------------------------------------------------------------------------------------------------
 def ggml_pad_reflect_1d(ctx, a, p0, p1):
     """Extends the rows of a tensor at both ends by their mirror images.
 
@@ -161,34 +175,49 @@ def ggml_pad_reflect_1d(ctx, a, p0, p1):
         p0: elements to add before each row, 0 to ne0 - 1.
         p1: elements to add after each row, 0 to ne0 - 1.
     Returns:
-        tensor [p0 + ne0 + p1, ne1, ne2, ne3] of a's type.
+        Tensor [p0 + ne0 + p1, ne1, ne2, ne3] of a's type.
     Raises:
         ValueError: p0 or p1 is not 0 to ne0 - 1, or a is quantised.
         MemoryError: the context is full.
     """
     cdef ggml_context *c = arg_context(ctx, b"ggml_pad_reflect_1d")
-    cdef ggml_tensor d
+    cdef ggml_tensor node
     cdef ggml_tensor *x = arg_tensor(a, b"a")
-    node_like(&d, GGML_OP_PAD_REFLECT_1D, x.type, x)
-    d.op_params[0], d.op_params[1] = arg_int32(p0, b"p0"), arg_int32(p1, b"p1")
-    d.ne[0] += <int64_t>d.op_params[0] + d.op_params[1]
-    d.src[0] = x
-    return wrap_tensor(node_append(c, &d))
+    node_like(&node, GGML_OP_PAD_REFLECT_1D, x.type, x)
+    node.op_params[0], node.op_params[1] = arg_int32(p0, b"p0"), arg_int32(p1, b"p1")
+    node.ne[0] += <int64_t>node.op_params[0] + node.op_params[1]
+    node.src[0] = x
+    return wrap_tensor(node_append(c, &node))
 
 cdef int grad_pad_reflect(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
-    """Each element of g is added to the one that it mirrors: as rows by index of the transposed matrix of all rows."""
-    cdef ggml_tensor *a = t.src[0]
+    """t[i] = x[index[i]] by rows: dx[j] = the sum of g[i] over all i with index[i] = j.
+
+    GET_ROWS_BACK adds whole rows by index, so it is applied to the transposed matrix of all rows.
+    """
+    cdef ggml_tensor *x = t.src[0]
     cdef ggml_context *c = b.ctx
-    cdef int64_t n = a.ne[0], rows = gg_nrows(a)
+    cdef int64_t n = x.ne[0], rows = gg_nrows(x)
     cdef int before = t.op_params[0], after = t.op_params[1]
     cdef ggml_tensor *index = arange(c, 0, n, 1)
     if before:
         index = concat(c, arange(c, before, 0, -1), index, 0)
     if after:
         index = concat(c, index, arange(c, n - 2, n - 2 - after, -1), 0)
-    g = transpose(c, reshape(c, contiguous(c, g), t.ne[0], rows, 1, 1))
-    g = get_rows_back(c, g, cast(c, index, GGML_TYPE_I32), n)
-    return b.add(a, reshape(c, contiguous(c, transpose(c, g)), a.ne[0], a.ne[1], a.ne[2], a.ne[3]))
+    cdef ggml_tensor *columns = transpose(c, reshape(c, contiguous(c, g), t.ne[0], rows, 1, 1))
+    cdef ggml_tensor *sums = get_rows_back(c, columns, cast(c, index, GGML_TYPE_I32), n)
+    return b.add(x, reshape(c, contiguous(c, transpose(c, sums)), x.ne[0], x.ne[1], x.ne[2], x.ne[3]))
+
+# ---- ROLL ------------------------------------------------------------------------------------------------------------
+cdef ggml_tensor *roll(ggml_context *ctx, ggml_tensor *a, int64_t shift0, int64_t shift1, int64_t shift2,
+                       int64_t shift3) except NULL:
+    cdef ggml_tensor node
+    cdef int64_t[4] shifts = [shift0, shift1, shift2, shift3]
+    cdef int i
+    node_like(&node, GGML_OP_ROLL, a.type, a)
+    for i in range(4):
+        node.op_params[i] = <int>(shifts[i] % a.ne[i]) if a.ne[i] else 0
+    node.src[0] = a
+    return node_append(ctx, &node)
 
 def ggml_roll(ctx, a, shift0, shift1, shift2, shift3):
     """Shifts the elements of a tensor cyclically: result[(i + shift) mod ne] = a[i] in each dimension.
@@ -203,28 +232,20 @@ def ggml_roll(ctx, a, shift0, shift1, shift2, shift3):
         shift2: places to shift dimension 2 by.
         shift3: places to shift dimension 3 by.
     Returns:
-        tensor of a's type and shape.
+        Tensor of a's type and shape.
     Raises:
         ValueError: a is quantised.
         MemoryError: the context is full.
     """
     cdef ggml_context *c = arg_context(ctx, b"ggml_roll")
-    return wrap_tensor(roll(c, arg_tensor(a, b"a"), arg_int32(shift0, b"shift0"), arg_int32(shift1, b"shift1"), arg_int32(shift2, b"shift2"),
-                  arg_int32(shift3, b"shift3")))
-
-cdef ggml_tensor *roll(ggml_context *ctx, ggml_tensor *a, int64_t s0, int64_t s1, int64_t s2, int64_t s3) except NULL:
-    cdef ggml_tensor d
-    cdef int64_t[4] shifts = [s0, s1, s2, s3]
-    cdef int i
-    node_like(&d, GGML_OP_ROLL, a.type, a)
-    for i in range(4):
-        d.op_params[i] = <int>(shifts[i] % a.ne[i]) if a.ne[i] else 0
-    d.src[0] = a
-    return node_append(ctx, &d)
+    return wrap_tensor(roll(c, arg_tensor(a, b"a"), arg_int32(shift0, b"shift0"), arg_int32(shift1, b"shift1"),
+                            arg_int32(shift2, b"shift2"), arg_int32(shift3, b"shift3")))
 
 cdef int grad_roll(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
-    cdef int32_t *s = t.op_params
-    return b.add(t.src[0], roll(b.ctx, g, -<int64_t>s[0], -<int64_t>s[1], -<int64_t>s[2], -<int64_t>s[3]))
+    """t[(i + shift) mod n] = x[i]: dx[i] = g[(i + shift) mod n], g rolled back."""
+    cdef int32_t *shift = t.op_params
+    return b.add(t.src[0], roll(b.ctx, g, -<int64_t>shift[0], -<int64_t>shift[1], -<int64_t>shift[2],
+                                -<int64_t>shift[3]))
 
 gradients[GGML_OP_PAD] = grad_pad
 gradients[GGML_OP_PAD_REFLECT_1D] = grad_pad_reflect

@@ -12,17 +12,19 @@ from .._graph.grad cimport Backward, gradients
 cdef extern from "runtime/geometry.h" nogil:
     enum: GGML_OP_POOL_MAX
 
-# ---- pooling -------------------------------------------------------------------------------------------------------------
-cdef int64_t windows(int64_t n, int k, int s, float p) except -1:
-    """Places of a window of k over n elements with p more (which may be half of one) at each end."""
+cdef int64_t n_windows(int64_t n, int k, int s, float p) except -1:
+    """The number of windows of k elements, s apart, over n elements with a padding of p at each end.
+
+    The padding may be fractional.
+    """
     if k < 1 or s < 1:
         fail(ValueError, f"window is {k}, stride is {s}: need 1 or more")
     if not 0 <= p <= 1 << 30:
         fail(ValueError, f"padding is {p}: need 0 to 2^30")
-    cdef double room = <double>n + 2 * <double>p - k
-    if room < 0:
+    cdef double last_start = <double>n + 2 * <double>p - k
+    if last_start < 0:
         fail(ValueError, f"a window of {k} does not fit into {n} with a padding of {p}")
-    return <int64_t>(room / s) + 1
+    return <int64_t>(last_start / s) + 1
 
 def ggml_pool_1d(ctx, a, op, k0, s0, p0):
     """Reduces windows of each row to their largest value or their average.
@@ -36,7 +38,7 @@ def ggml_pool_1d(ctx, a, op, k0, s0, p0):
         op: GGML_OP_POOL_MAX or GGML_OP_POOL_AVG.
         k0: length of a window, 1 or more.
         s0: stride, 1 or more.
-        p0: elements outside of the row at each end, 0 or more.
+        p0: elements outside the row at each end, 0 or more.
     Returns:
         f32 tensor [(ne0 + 2 * p0 - k0) // s0 + 1, ne1, ne2, ne3].
     Raises:
@@ -45,18 +47,31 @@ def ggml_pool_1d(ctx, a, op, k0, s0, p0):
         MemoryError: the context is full.
     """
     cdef ggml_context *c = arg_context(ctx, b"ggml_pool_1d")
-    cdef ggml_tensor d
+    cdef ggml_tensor node
     cdef ggml_tensor *x = arg_tensor(a, b"a")
     cdef int k = arg_int32(k0, b"k0"), s = arg_int32(s0, b"s0"), p = arg_int32(p0, b"p0")
-    node_init(&d, GGML_OP_POOL_1D, GGML_TYPE_F32, windows(x.ne[0], k, s, p), x.ne[1], x.ne[2], x.ne[3])
-    d.op_params[0], d.op_params[1], d.op_params[2], d.op_params[3] = arg_int32(op, b"op"), k, s, p
-    d.src[0] = x
-    return wrap_tensor(node_append(c, &d))
+    node_init(&node, GGML_OP_POOL_1D, GGML_TYPE_F32, n_windows(x.ne[0], k, s, p), x.ne[1], x.ne[2], x.ne[3])
+    node.op_params[0], node.op_params[1], node.op_params[2], node.op_params[3] = arg_int32(op, b"op"), k, s, p
+    node.src[0] = x
+    return wrap_tensor(node_append(c, &node))
+
+cdef int init_pool_2d(ggml_tensor *node, int node_op, ggml_tensor *x, object op, object k0, object k1, object s0,
+                      object s1, object p0, object p1) except -1:
+    """Initialises a node with the parameters of the pooling of x and the shape of its result."""
+    cdef int width = arg_int32(k0, b"k0"), height = arg_int32(k1, b"k1")
+    cdef int step0 = arg_int32(s0, b"s0"), step1 = arg_int32(s1, b"s1")
+    cdef float pad0 = arg_float(p0, b"p0"), pad1 = arg_float(p1, b"p1")
+    node_init(node, node_op, GGML_TYPE_F32, n_windows(x.ne[0], width, step0, pad0),
+              n_windows(x.ne[1], height, step1, pad1), x.ne[2], x.ne[3])
+    node.op_params[0], node.op_params[1], node.op_params[2] = arg_int32(op, b"op"), width, height
+    node.op_params[3], node.op_params[4] = step0, step1
+    node.op_params[5], node.op_params[6] = <int>pad0, <int>pad1
+    return 0
 
 def ggml_pool_2d(ctx, a, op, k0, k1, s0, s1, p0, p1):
     """Reduces windows of each image to their largest value or their average.
 
-    Averages divide by k0 * k1 and count pixels outside of the image as 0. The gradient flows to a; that of a
+    Averages divide by k0 * k1 and count pixels outside the image as 0. The gradient flows to a; that of a
     maximum goes to the first largest pixel.
 
     Args:
@@ -78,18 +93,11 @@ def ggml_pool_2d(ctx, a, op, k0, k1, s0, s1, p0, p1):
         MemoryError: the context is full.
     """
     cdef ggml_context *c = arg_context(ctx, b"ggml_pool_2d")
-    cdef ggml_tensor d
+    cdef ggml_tensor node
     cdef ggml_tensor *x = arg_tensor(a, b"a")
-    pool_params(&d, GGML_OP_POOL_2D, arg_int32(op, b"op"), arg_int32(k0, b"k0"), arg_int32(k1, b"k1"), arg_int32(s0, b"s0"), arg_int32(s1, b"s1"), arg_float(p0, b"p0"), arg_float(p1, b"p1"), x)
-    d.ne[2], d.ne[3] = x.ne[2], x.ne[3]
-    d.src[0] = x
-    return wrap_tensor(node_append(c, &d))
-
-cdef int pool_params(ggml_tensor *d, int node, int op, int k0, int k1, int s0, int s1, float p0, float p1, ggml_tensor *x) except -1:
-    node_init(d, node, GGML_TYPE_F32, windows(x.ne[0], k0, s0, p0), windows(x.ne[1], k1, s1, p1), 1, 1)
-    d.op_params[0], d.op_params[1], d.op_params[2], d.op_params[3], d.op_params[4] = op, k0, k1, s0, s1
-    d.op_params[5], d.op_params[6] = <int>p0, <int>p1
-    return 0
+    init_pool_2d(&node, GGML_OP_POOL_2D, x, op, k0, k1, s0, s1, p0, p1)
+    node.src[0] = x
+    return wrap_tensor(node_append(c, &node))
 
 def ggml_pool_2d_back(ctx, a, af, op, k0, k1, s0, s1, p0, p1):
     """Computes the gradient of ggml_pool_2d with respect to its images.
@@ -115,27 +123,32 @@ def ggml_pool_2d_back(ctx, a, af, op, k0, k1, s0, s1, p0, p1):
         MemoryError: the context is full.
     """
     cdef ggml_context *c = arg_context(ctx, b"ggml_pool_2d_back")
-    cdef ggml_tensor d
+    cdef ggml_tensor node
     cdef ggml_tensor *g = arg_tensor(a, b"a")
     cdef ggml_tensor *x = arg_tensor(af, b"af")
-    pool_params(&d, GGML_OP_POOL_2D_BACK, arg_int32(op, b"op"), arg_int32(k0, b"k0"), arg_int32(k1, b"k1"), arg_int32(s0, b"s0"), arg_int32(s1, b"s1"), arg_float(p0, b"p0"), arg_float(p1, b"p1"), x)
-    if g.ne[0] != d.ne[0] or g.ne[1] != d.ne[1]:
-        fail(ValueError, f"a has rows of {g.ne[0]} and {g.ne[1]} of them: the result of pooling af has {d.ne[0]} and {d.ne[1]}")
-    memcpy(d.ne, x.ne, sizeof(d.ne))
-    d.src[0], d.src[1] = g, x
-    return wrap_tensor(node_append(c, &d))
+    init_pool_2d(&node, GGML_OP_POOL_2D_BACK, x, op, k0, k1, s0, s1, p0, p1)
+    if g.ne[0] != node.ne[0] or g.ne[1] != node.ne[1]:
+        fail(ValueError, f"a is {g.ne[0]} by {g.ne[1]}: pooling af gives {node.ne[0]} by {node.ne[1]}")
+    memcpy(node.ne, x.ne, sizeof(node.ne))
+    node.src[0], node.src[1] = g, x
+    return wrap_tensor(node_append(c, &node))
 
 cdef int grad_pool(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
-    cdef ggml_tensor d
+    """t = the maximum or the average of each window of x.
+
+    dx receives g of each window: at its first largest element, or divided by the window's size at each element.
+    """
+    cdef ggml_tensor node
     cdef ggml_tensor *x = t.src[0]
-    node_like(&d, GGML_OP_POOL_2D_BACK, GGML_TYPE_F32, x)
-    memcpy(d.op_params, t.op_params, sizeof(d.op_params))
-    if t.op == GGML_OP_POOL_1D:     # one of two dimensions whose windows are one row high
-        d.op_params[1], d.op_params[2], d.op_params[3], d.op_params[4] = t.op_params[1], 1, t.op_params[2], 1
-        d.op_params[5], d.op_params[6], d.op_params[7] = t.op_params[3], 0, 1
-    if d.op_params[0] == GGML_OP_POOL_MAX:
+    node_like(&node, GGML_OP_POOL_2D_BACK, GGML_TYPE_F32, x)
+    memcpy(node.op_params, t.op_params, sizeof(node.op_params))
+    if t.op == GGML_OP_POOL_1D:     # as POOL_2D with windows of height 1; [7]: averages leave out the padding
+        node.op_params[1], node.op_params[2] = t.op_params[1], 1
+        node.op_params[3], node.op_params[4] = t.op_params[2], 1
+        node.op_params[5], node.op_params[6], node.op_params[7] = t.op_params[3], 0, 1
+    if node.op_params[0] == GGML_OP_POOL_MAX:
         b.require_not_overwritten(t, x)
-    d.src[0], d.src[1] = g, x
-    return b.add(x, node_append(b.ctx, &d))
+    node.src[0], node.src[1] = g, x
+    return b.add(x, node_append(b.ctx, &node))
 
 gradients[GGML_OP_POOL_1D] = gradients[GGML_OP_POOL_2D] = grad_pool

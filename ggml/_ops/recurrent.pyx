@@ -1,7 +1,7 @@
 """Recurrent operations: state-space models, RWKV, gated linear attention, the gated delta net.
 
-Each carries a state matrix for every head of every sequence from token to token. The result holds the outputs of all
-tokens and, after them, the last states, from which the next call continues: use views of it.
+Each updates a state matrix for every head of every sequence from token to token. The result holds the outputs of all
+tokens and, after them, the last states, from which the next call continues; views of it give access to both parts.
 """
 from libc.stdint cimport int64_t
 
@@ -21,13 +21,14 @@ from .shape cimport contiguous, reshape, view_slice
 cdef extern from "runtime/recurrent_layout.h" nogil:
     enum: GG_SEQ_GRADIENT, GG_SEQ_OP
     ctypedef struct gg_seq:
-        int64_t rows, n, heads, tokens, seqs, states
+        int64_t heads, tokens, seqs, states
     gg_seq gg_seq_of(const ggml_tensor *t, int op)
     int gg_seq_operands(int op)
     int gg_seq_state_index(int op)
     int64_t gg_seq_width(const ggml_tensor *t, const gg_seq *z, int op, int i, cbool *each)
     int64_t gg_seq_elements(const ggml_tensor *t, const gg_seq *z, int op, int i)
 
+# ---- SSM_CONV --------------------------------------------------------------------------------------------------------
 def ggml_ssm_conv(ctx, sx, c):
     """Computes the causal convolution of Mamba (arXiv:2312.00752) for each channel of each sequence.
 
@@ -44,22 +45,40 @@ def ggml_ssm_conv(ctx, sx, c):
         ValueError: sx has shorter rows than n_taps - 1, the channels differ, or a type is not f32.
         MemoryError: the context is full.
     """
-    cdef ggml_context *x = arg_context(ctx, b"ggml_ssm_conv")
-    cdef ggml_tensor d
-    cdef ggml_tensor *a = arg_tensor(sx, b"sx")
-    cdef ggml_tensor *f = arg_tensor(c, b"c")
-    if a.ne[0] < f.ne[0] - 1:
-        fail(ValueError, f"sx has rows of {a.ne[0]}, c of {f.ne[0]}: need sx.ne[0] >= c.ne[0] - 1")
-    node_init(&d, GGML_OP_SSM_CONV, GGML_TYPE_F32, f.ne[1], a.ne[0] - f.ne[0] + 1, a.ne[2], 1)
-    d.src[0], d.src[1] = a, f
-    return wrap_tensor(node_append(x, &d))
+    cdef ggml_context *context = arg_context(ctx, b"ggml_ssm_conv")
+    cdef ggml_tensor node
+    cdef ggml_tensor *x = arg_tensor(sx, b"sx")
+    cdef ggml_tensor *weights = arg_tensor(c, b"c")
+    if x.ne[0] < weights.ne[0] - 1:
+        fail(ValueError, f"sx has rows of {x.ne[0]}, c of {weights.ne[0]}: need sx.ne[0] >= c.ne[0] - 1")
+    node_init(&node, GGML_OP_SSM_CONV, GGML_TYPE_F32, weights.ne[1], x.ne[0] - weights.ne[0] + 1, x.ne[2], 1)
+    node.src[0], node.src[1] = x, weights
+    return wrap_tensor(node_append(context, &node))
 
+cdef int grad_ssm_conv(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
+    """t[ch, i] = sum over k of x[i + k, ch] w[k, ch]: dx[i, ch] = sum of g[ch, i - k] w[k, ch] over k, and
+    dw[k, ch] = sum of g[ch, i] x[i + k, ch] over i and the sequences. One node computes both, dx first.
+    """
+    cdef ggml_tensor node
+    cdef ggml_tensor *x = t.src[0]
+    cdef ggml_tensor *w = t.src[1]
+    cdef ggml_tensor *both
+    cdef int64_t n_x = gg_nelements(x), n_w = gg_nelements(w)
+    b.require_not_overwritten(t, x)
+    b.require_not_overwritten(t, w)
+    node_init(&node, GGML_OP_SSM_CONV_BACK, GGML_TYPE_F32, n_x + n_w, 1, 1, 1)
+    node.src[0], node.src[1], node.src[2] = x, w, g
+    both = node_append(b.ctx, &node)
+    b.add(x, reshape(b.ctx, view_slice(b.ctx, both, 0, 0, n_x), x.ne[0], x.ne[1], x.ne[2], 1))
+    return b.add(w, reshape(b.ctx, view_slice(b.ctx, both, 0, n_x, n_w), w.ne[0], w.ne[1], 1, 1))
+
+# ---- scans -----------------------------------------------------------------------------------------------------------
 def ggml_ssm_scan(ctx, s, x, dt, A, B, C, ids):
     """Computes the selective scan of Mamba (arXiv:2312.00752) and Mamba-2 (arXiv:2405.21060).
 
-    For each token, with the head's state S and d = softplus(dt): S = S * exp(d A) + (d x) B^T, y = S C. Heads that
-    are neighbours share a group of B and C. An index in ids outside of the states makes the compute fail. The
-    gradient flows to s, x, dt, A, B and C.
+    For each token, with the head's state S and d = softplus(dt): S = S * exp(d A) + (d x) B^T, y = S C. Consecutive
+    heads share a group of B and C. An index in ids outside the states makes the compute fail. The gradient flows
+    to s, x, dt, A, B and C.
 
     Args:
         ctx: context that receives the result.
@@ -77,18 +96,19 @@ def ggml_ssm_scan(ctx, s, x, dt, A, B, C, ids):
         MemoryError: the context is full.
     """
     cdef ggml_context *c = arg_context(ctx, b"ggml_ssm_scan")
-    cdef ggml_tensor d
-    cdef ggml_tensor *state = arg_tensor(s, b"s")
-    cdef ggml_tensor *y = arg_tensor(x, b"x")
-    node_init(&d, GGML_OP_SSM_SCAN, GGML_TYPE_F32, gg_nelements(y) + state.ne[0] * state.ne[1] * state.ne[2] * y.ne[3], 1, 1, 1)
-    d.src[0], d.src[1], d.src[2], d.src[3] = state, y, arg_tensor(dt, b"dt"), arg_tensor(A, b"A")
-    d.src[4], d.src[5], d.src[6] = arg_tensor(B, b"B"), arg_tensor(C, b"C"), arg_tensor(ids, b"ids")
-    return wrap_tensor(node_append(c, &d))
+    cdef ggml_tensor node
+    cdef ggml_tensor *states = arg_tensor(s, b"s")
+    cdef ggml_tensor *inputs = arg_tensor(x, b"x")
+    cdef int64_t state_size = states.ne[0] * states.ne[1] * states.ne[2]
+    node_init(&node, GGML_OP_SSM_SCAN, GGML_TYPE_F32, gg_nelements(inputs) + state_size * inputs.ne[3], 1, 1, 1)
+    node.src[0], node.src[1], node.src[2], node.src[3] = states, inputs, arg_tensor(dt, b"dt"), arg_tensor(A, b"A")
+    node.src[4], node.src[5], node.src[6] = arg_tensor(B, b"B"), arg_tensor(C, b"C"), arg_tensor(ids, b"ids")
+    return wrap_tensor(node_append(c, &node))
 
-cdef void flat(ggml_tensor *d, int op, ggml_tensor *a, ggml_tensor *state) noexcept:
-    """A result of [n * heads, tokens + n * seqs], a [n, heads, tokens], with its first source."""
-    node_init(d, op, GGML_TYPE_F32, a.ne[0] * a.ne[1], a.ne[2] + a.ne[0] * state.ne[1], 1, 1)
-    d.src[0] = a
+cdef void init_token_rows(ggml_tensor *node, int op, ggml_tensor *a, ggml_tensor *state) noexcept:
+    """Initialises a node with the result [n * heads, tokens + n * seqs] and the first source a, [n, heads, tokens]."""
+    node_init(node, op, GGML_TYPE_F32, a.ne[0] * a.ne[1], a.ne[2] + a.ne[0] * state.ne[1], 1, 1)
+    node.src[0] = a
 
 def ggml_rwkv_wkv6(ctx, k, v, r, tf, td, state):
     """Computes the recurrence of RWKV-6 (arXiv:2404.05892) for each head.
@@ -112,40 +132,12 @@ def ggml_rwkv_wkv6(ctx, k, v, r, tf, td, state):
         MemoryError: the context is full.
     """
     cdef ggml_context *c = arg_context(ctx, b"ggml_rwkv_wkv6")
-    cdef ggml_tensor d
+    cdef ggml_tensor node
     cdef ggml_tensor *s = arg_tensor(state, b"state")
-    flat(&d, GGML_OP_RWKV_WKV6, arg_tensor(k, b"k"), s)
-    d.src[1], d.src[2], d.src[3], d.src[4], d.src[5] = arg_tensor(v, b"v"), arg_tensor(r, b"r"), arg_tensor(tf, b"tf"), arg_tensor(td, b"td"), s
-    return wrap_tensor(node_append(c, &d))
-
-def ggml_gated_linear_attn(ctx, k, v, q, g, state, scale):
-    """Computes gated linear attention (arXiv:2312.06635) as a recurrence for each head.
-
-    For each token, with a state S [n, n] per head: S = diag(g) S + k v^T, then y = scale * S^T q. The tokens of all
-    sequences follow one another. The gradient flows to k, v, q, g and state.
-
-    Args:
-        ctx: context that receives the result.
-        k: keys, f32 [n, n_heads, n_tokens].
-        v: values, f32 in the shape of k.
-        q: queries, f32 in the shape of k.
-        g: gates, the factors of the state, f32 in the shape of k.
-        state: initial states, contiguous f32 [n * n * n_heads, n_seqs], within a head S[i, j] at i * n + j (i of k,
-            j of v); n_tokens is a multiple of n_seqs.
-        scale: factor of the result, usually 1 / sqrt(n).
-    Returns:
-        f32 tensor [n * n_heads, n_tokens + n * n_seqs]: a row y for each token, then the final states.
-    Raises:
-        ValueError: a shape or type does not fit, or state is not contiguous.
-        MemoryError: the context is full.
-    """
-    cdef ggml_context *c = arg_context(ctx, b"ggml_gated_linear_attn")
-    cdef ggml_tensor d
-    cdef ggml_tensor *s = arg_tensor(state, b"state")
-    flat(&d, GGML_OP_GATED_LINEAR_ATTN, arg_tensor(k, b"k"), s)
-    d.src[1], d.src[2], d.src[3], d.src[4] = arg_tensor(v, b"v"), arg_tensor(q, b"q"), arg_tensor(g, b"g"), s
-    gg_set_param_f32(&d, 0, arg_float(scale, b"scale"))
-    return wrap_tensor(node_append(c, &d))
+    init_token_rows(&node, GGML_OP_RWKV_WKV6, arg_tensor(k, b"k"), s)
+    node.src[1], node.src[2] = arg_tensor(v, b"v"), arg_tensor(r, b"r")
+    node.src[3], node.src[4], node.src[5] = arg_tensor(tf, b"tf"), arg_tensor(td, b"td"), s
+    return wrap_tensor(node_append(c, &node))
 
 def ggml_rwkv_wkv7(ctx, r, w, k, v, a, b, state):
     """Computes the recurrence of RWKV-7 (arXiv:2503.14456) for each head.
@@ -171,12 +163,42 @@ def ggml_rwkv_wkv7(ctx, r, w, k, v, a, b, state):
         MemoryError: the context is full.
     """
     cdef ggml_context *c = arg_context(ctx, b"ggml_rwkv_wkv7")
-    cdef ggml_tensor d
+    cdef ggml_tensor node
     cdef ggml_tensor *s = arg_tensor(state, b"state")
-    flat(&d, GGML_OP_RWKV_WKV7, arg_tensor(r, b"r"), s)
-    d.src[1], d.src[2], d.src[3] = arg_tensor(w, b"w"), arg_tensor(k, b"k"), arg_tensor(v, b"v")
-    d.src[4], d.src[5], d.src[6] = arg_tensor(a, b"a"), arg_tensor(b, b"b"), s
-    return wrap_tensor(node_append(c, &d))
+    init_token_rows(&node, GGML_OP_RWKV_WKV7, arg_tensor(r, b"r"), s)
+    node.src[1], node.src[2], node.src[3] = arg_tensor(w, b"w"), arg_tensor(k, b"k"), arg_tensor(v, b"v")
+    node.src[4], node.src[5], node.src[6] = arg_tensor(a, b"a"), arg_tensor(b, b"b"), s
+    return wrap_tensor(node_append(c, &node))
+
+def ggml_gated_linear_attn(ctx, k, v, q, g, state, scale):
+    """Computes gated linear attention (arXiv:2312.06635) as a recurrence for each head.
+
+    For each token, with a state S [n, n] per head: S = diag(g) S + k v^T, then y = scale * S^T q. The tokens of all
+    sequences follow one another. The gradient flows to k, v, q, g and state.
+
+    Args:
+        ctx: context that receives the result.
+        k: keys, f32 [n, n_heads, n_tokens].
+        v: values, f32 in the shape of k.
+        q: queries, f32 in the shape of k.
+        g: gates, the factors of the state, f32 in the shape of k.
+        state: initial states, contiguous f32 [n * n * n_heads, n_seqs], within a head S[i, j] at i * n + j (i of k,
+            j of v); n_tokens is a multiple of n_seqs.
+        scale: factor of the result, usually 1 / sqrt(n).
+    Returns:
+        f32 tensor [n * n_heads, n_tokens + n * n_seqs]: a row y for each token, then the final states.
+    Raises:
+        ValueError: a shape or type does not fit, or state is not contiguous.
+        MemoryError: the context is full.
+    """
+    cdef ggml_context *c = arg_context(ctx, b"ggml_gated_linear_attn")
+    cdef ggml_tensor node
+    cdef ggml_tensor *s = arg_tensor(state, b"state")
+    init_token_rows(&node, GGML_OP_GATED_LINEAR_ATTN, arg_tensor(k, b"k"), s)
+    node.src[1], node.src[2] = arg_tensor(v, b"v"), arg_tensor(q, b"q")
+    node.src[3], node.src[4] = arg_tensor(g, b"g"), s
+    gg_set_param_f32(&node, 0, arg_float(scale, b"scale"))
+    return wrap_tensor(node_append(c, &node))
 
 def ggml_gated_delta_net(ctx, q, k, v, g, beta, state, K):
     """Computes the gated delta rule (Gated DeltaNet, arXiv:2412.06464) for each head.
@@ -203,74 +225,70 @@ def ggml_gated_delta_net(ctx, q, k, v, g, beta, state, K):
         MemoryError: the context is full.
     """
     cdef ggml_context *c = arg_context(ctx, b"ggml_gated_delta_net")
-    cdef ggml_tensor d
-    cdef ggml_tensor *x = arg_tensor(v, b"v")
-    cdef int slots = arg_int32(K, b"K")
-    cdef int64_t seqs = x.ne[3]
-    if slots < 1:
-        fail(ValueError, f"K is {slots}: need 1 or more")
-    node_init(&d, GGML_OP_GATED_DELTA_NET, GGML_TYPE_F32, x.ne[0] * x.ne[1], x.ne[2] * seqs + x.ne[0] * seqs * slots, 1, 1)
-    d.op_params[0] = slots
-    d.src[0], d.src[1], d.src[2] = arg_tensor(q, b"q"), arg_tensor(k, b"k"), x
-    d.src[3], d.src[4], d.src[5] = arg_tensor(g, b"g"), arg_tensor(beta, b"beta"), arg_tensor(state, b"state")
-    return wrap_tensor(node_append(c, &d))
+    cdef ggml_tensor node
+    cdef ggml_tensor *values = arg_tensor(v, b"v")
+    cdef int n_states = arg_int32(K, b"K")
+    cdef int64_t n = values.ne[0], heads = values.ne[1], tokens = values.ne[2], seqs = values.ne[3]
+    if n_states < 1:
+        fail(ValueError, f"K is {n_states}: need 1 or more")
+    node_init(&node, GGML_OP_GATED_DELTA_NET, GGML_TYPE_F32, n * heads, tokens * seqs + n * seqs * n_states, 1, 1)
+    node.op_params[0] = n_states
+    node.src[0], node.src[1], node.src[2] = arg_tensor(q, b"q"), arg_tensor(k, b"k"), values
+    node.src[3], node.src[4], node.src[5] = arg_tensor(g, b"g"), arg_tensor(beta, b"beta"), arg_tensor(state, b"state")
+    return wrap_tensor(node_append(c, &node))
 
-# ---- gradients -------------------------------------------------------------------------------------------------------
-cdef ggml_tensor *shared(ggml_context *c, ggml_tensor *part, ggml_tensor *x, const gg_seq *z, int op, int i, int64_t width, bint each) except NULL:
-    """The gradient by operand x from those of the heads [width, heads, tokens, seqs]: heads or sequences may share it."""
-    cdef int64_t tokens = z.tokens if each else 1, groups = x.ne[1]
-    if op == GGML_OP_GATED_DELTA_NET and i < 2 and groups != z.heads:         # head h has row h % groups
-        return sum_to_sizes(c, reshape(c, part, width, z.heads, tokens, z.seqs), width, groups, tokens, z.seqs)
-    if op == GGML_OP_SSM_SCAN and i in (4, 5) and groups != z.heads:          # neighbours share a group
-        part = reshape(c, part, width, z.heads // groups, groups, tokens * z.seqs)
-        part = sum_to_sizes(c, part, width, 1, groups, tokens * z.seqs)
-    elif not each and i != gg_seq_state_index(op) and z.seqs > 1:     # weights of all sequences: tf, A
-        part = sum_to_sizes(c, reshape(c, part, width * z.heads, z.seqs, 1, 1), width * z.heads, 1, 1, 1)
-    return reshape(c, part, x.ne[0], x.ne[1], x.ne[2], x.ne[3])
+# ---- gradients of scans ----------------------------------------------------------------------------------------------
+cdef ggml_tensor *operand_gradient(ggml_context *ctx, ggml_tensor *t, int i, const gg_seq *z,
+                                   ggml_tensor *head_gradients) except NULL:
+    """The gradient with respect to operand i of a scan t: head_gradients, summed where heads or sequences share it.
+
+    head_gradients is [width, heads, tokens, seqs], or without the tokens for operands that have none.
+    """
+    cdef ggml_tensor *x = t.src[i]
+    cdef ggml_tensor *sum = head_gradients
+    cdef cbool each_token = False
+    cdef int64_t width = gg_seq_width(t, z, t.op, i, &each_token), tokens = z.tokens if each_token else 1
+    cdef int64_t groups = x.ne[1]
+    if t.op == GGML_OP_SSM_SCAN and i == 0:                                 # the states that ids selects
+        sum = get_rows_back(ctx, reshape(ctx, sum, width * z.heads, z.seqs, 1, 1), t.src[6], z.states)
+    elif t.op == GGML_OP_GATED_DELTA_NET and i < 2 and groups != z.heads:   # head h uses head h mod groups of q and k
+        sum = reshape(ctx, sum, width, z.heads, tokens, z.seqs)
+        return sum_to_sizes(ctx, sum, width, groups, tokens, z.seqs)
+    elif t.op == GGML_OP_SSM_SCAN and i in (4, 5) and groups != z.heads:    # consecutive heads share a group of B and C
+        sum = reshape(ctx, sum, width, z.heads // groups, groups, tokens * z.seqs)
+        sum = sum_to_sizes(ctx, sum, width, 1, groups, tokens * z.seqs)
+    elif not each_token and i != gg_seq_state_index(t.op) and z.seqs > 1:   # tf, A: weights of all sequences
+        sum = reshape(ctx, sum, width * z.heads, z.seqs, 1, 1)
+        sum = sum_to_sizes(ctx, sum, width * z.heads, 1, 1, 1)
+    return reshape(ctx, sum, x.ne[0], x.ne[1], x.ne[2], x.ne[3])
 
 cdef int grad_recurrent(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
+    """The recurrence y_t = f(S_t), S_t = h(S_(t-1), operands) differentiated from the last token to the first.
+
+    One node RECURRENT_BACK computes dS_(t-1) = dS_t dh/dS + dy_t dy/dS and from these the gradients with respect to
+    all operands. Its result holds them one after the other, separately for each head and sequence.
+    """
     cdef ggml_context *c = b.ctx
     cdef gg_seq z = gg_seq_of(t, t.op)
-    cdef int i, op = t.op
-    cdef int64_t total = 0, n, start = 0
-    cdef cbool each = False
-    cdef ggml_tensor d
-    cdef ggml_tensor *part
-    for i in range(gg_seq_operands(op)):
+    cdef int i
+    cdef int64_t total = 0, start = 0, n
+    cdef ggml_tensor node
+    cdef ggml_tensor *all_gradients
+    for i in range(gg_seq_operands(t.op)):
         b.require_not_overwritten(t, t.src[i])
-        total += gg_seq_elements(t, &z, op, i)
-    node_init(&d, GGML_OP_RECURRENT_BACK, GGML_TYPE_F32, total, 1, 1, 1)
+        total += gg_seq_elements(t, &z, t.op, i)
+    node_init(&node, GGML_OP_RECURRENT_BACK, GGML_TYPE_F32, total, 1, 1, 1)
     for i in range(GG_SEQ_GRADIENT):
-        d.src[i] = t.src[i]
-    d.src[GG_SEQ_GRADIENT] = contiguous(c, g)
-    d.op_params[0], d.op_params[GG_SEQ_OP] = t.op_params[0], op
-    cdef ggml_tensor *all = node_append(c, &d)
-    for i in range(gg_seq_operands(op)):
-        n = gg_seq_elements(t, &z, op, i)
+        node.src[i] = t.src[i]
+    node.src[<int>GG_SEQ_GRADIENT] = contiguous(c, g)
+    node.op_params[0], node.op_params[<int>GG_SEQ_OP] = t.op_params[0], t.op
+    all_gradients = node_append(c, &node)
+    for i in range(gg_seq_operands(t.op)):
+        n = gg_seq_elements(t, &z, t.op, i)
         if b.needs(t.src[i]):
-            part = view_slice(c, all, 0, start, n)
-            n = gg_seq_width(t, &z, op, i, &each)
-            if op == GGML_OP_SSM_SCAN and i == 0:                             # the states that ids name
-                part = get_rows_back(c, reshape(c, part, n * z.heads, z.seqs, 1, 1), t.src[6], z.states)
-                part = reshape(c, part, t.src[0].ne[0], t.src[0].ne[1], t.src[0].ne[2], t.src[0].ne[3])
-            else:
-                part = shared(c, part, t.src[i], &z, op, i, n, each)
-            b.add(t.src[i], part)
-        start += gg_seq_elements(t, &z, op, i)
+            b.add(t.src[i], operand_gradient(c, t, i, &z, view_slice(c, all_gradients, 0, start, n)))
+        start += n
     return 0
-
-cdef int grad_ssm_conv(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
-    cdef ggml_tensor d
-    cdef ggml_tensor *x = t.src[0]
-    cdef ggml_tensor *f = t.src[1]
-    cdef int64_t n = gg_nelements(x)
-    b.require_not_overwritten(t, x)
-    b.require_not_overwritten(t, f)
-    node_init(&d, GGML_OP_SSM_CONV_BACK, GGML_TYPE_F32, n + gg_nelements(f), 1, 1, 1)
-    d.src[0], d.src[1], d.src[2] = x, f, g
-    cdef ggml_tensor *both = node_append(b.ctx, &d)
-    b.add(x, reshape(b.ctx, view_slice(b.ctx, both, 0, 0, n), x.ne[0], x.ne[1], x.ne[2], 1))
-    return b.add(f, reshape(b.ctx, view_slice(b.ctx, both, 0, n, gg_nelements(f)), f.ne[0], f.ne[1], 1, 1))
 
 gradients[GGML_OP_SSM_CONV] = grad_ssm_conv
 gradients[GGML_OP_SSM_SCAN] = gradients[GGML_OP_RWKV_WKV6] = gradients[GGML_OP_RWKV_WKV7] = grad_recurrent

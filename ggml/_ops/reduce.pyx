@@ -2,7 +2,7 @@
 from libc.stdint cimport int64_t
 
 from .._core cimport (
-    arg_context, arg_tensor, gg_same_shape, ggml_context, ggml_tensor, node_append, node_init, node_like, wrap_tensor,
+    arg_context, arg_tensor, gg_same_shape, ggml_context, ggml_tensor, node_append, node_init, wrap_tensor,
 )
 from .._enums cimport (
     GGML_OP_ARGMAX, GGML_OP_COUNT_EQUAL, GGML_OP_MEAN, GGML_OP_REPEAT_BACK, GGML_OP_SUM, GGML_OP_SUM_ROWS,
@@ -12,12 +12,12 @@ from .._graph.grad cimport Backward, gradients
 from .elementwise cimport scale
 from .shape cimport broadcast_to
 
-# ---- sums ------------------------------------------------------------------------------------------------------------
+# ---- sums and means --------------------------------------------------------------------------------------------------
 def ggml_sum(ctx, a):
     """Sums all elements of a tensor.
 
-    Short blocks are summed in f32 and added up in double precision; the number of threads does not change the
-    result. Gradient: flows to every element of a.
+    Short blocks are summed in f32 and added up in double precision; the number of threads does not change the result.
+    The gradient flows to every element of a.
 
     Args:
         ctx: context that receives the result.
@@ -29,26 +29,28 @@ def ggml_sum(ctx, a):
         MemoryError: the context is full.
     """
     cdef ggml_context *c = arg_context(ctx, b"ggml_sum")
-    cdef ggml_tensor d
+    cdef ggml_tensor node
     cdef ggml_tensor *x = arg_tensor(a, b"a")
-    node_init(&d, GGML_OP_SUM, x.type, 1, 1, 1, 1)
-    d.src[0] = x
-    return wrap_tensor(node_append(c, &d))
-
-cdef int grad_sum(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
-    return b.add(t.src[0], broadcast_to(b.ctx, g, t.src[0]))
+    node_init(&node, GGML_OP_SUM, x.type, 1, 1, 1, 1)
+    node.src[0] = x
+    return wrap_tensor(node_append(c, &node))
 
 cdef ggml_tensor *reduce_rows(ggml_context *ctx, int op, ggml_tensor *a) except NULL:
-    """A node with one f32 element for each row of a."""
-    cdef ggml_tensor d
-    node_init(&d, op, GGML_TYPE_F32, 1, a.ne[1], a.ne[2], a.ne[3])
-    d.src[0] = a
-    return node_append(ctx, &d)
+    cdef ggml_tensor node
+    node_init(&node, op, GGML_TYPE_F32, 1, a.ne[1], a.ne[2], a.ne[3])
+    node.src[0] = a
+    return node_append(ctx, &node)
+
+cdef ggml_tensor *sum_rows(ggml_context *ctx, ggml_tensor *a) except NULL:
+    return reduce_rows(ctx, GGML_OP_SUM_ROWS, a)
+
+cdef ggml_tensor *mean_rows(ggml_context *ctx, ggml_tensor *a) except NULL:
+    return reduce_rows(ctx, GGML_OP_MEAN, a)
 
 def ggml_sum_rows(ctx, a):
     """Sums the elements of each row.
 
-    Gradient: flows to every element of the row.
+    The gradient flows to every element of the row.
 
     Args:
         ctx: context that receives the result.
@@ -60,12 +62,16 @@ def ggml_sum_rows(ctx, a):
         MemoryError: the context is full.
     """
     cdef ggml_context *c = arg_context(ctx, b"ggml_sum_rows")
-    return wrap_tensor(reduce_rows(c, GGML_OP_SUM_ROWS, arg_tensor(a, b"a")))
+    return wrap_tensor(sum_rows(c, arg_tensor(a, b"a")))
+
+cdef int grad_sum(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
+    """SUM, SUM_ROWS: t = sum(x); dx = g, repeated to the shape of x."""
+    return b.add(t.src[0], broadcast_to(b.ctx, g, t.src[0]))
 
 def ggml_mean(ctx, a):
     """Averages the elements of each row.
 
-    Rows without elements give NaN. Gradient: flows to every element of the row, divided by ne0.
+    Rows without elements give NaN. The gradient flows to every element of the row, divided by ne0.
 
     Args:
         ctx: context that receives the result.
@@ -77,18 +83,21 @@ def ggml_mean(ctx, a):
         MemoryError: the context is full.
     """
     cdef ggml_context *c = arg_context(ctx, b"ggml_mean")
-    return wrap_tensor(reduce_rows(c, GGML_OP_MEAN, arg_tensor(a, b"a")))
+    return wrap_tensor(mean_rows(c, arg_tensor(a, b"a")))
 
 cdef int grad_mean(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
-    if t.src[0].ne[0] == 0:
+    """t = sum(x) / n for rows of n elements: dx = g / n, repeated to the shape of x."""
+    cdef ggml_tensor *x = t.src[0]
+    if x.ne[0] == 0:
         return 0
-    return b.add(t.src[0], broadcast_to(b.ctx, scale(b.ctx, g, <float>(1.0 / t.src[0].ne[0]), 0, False), t.src[0]))
+    return b.add(x, broadcast_to(b.ctx, scale(b.ctx, g, <float>(1.0 / x.ne[0]), 0, False), x))
 
+# ---- integers --------------------------------------------------------------------------------------------------------
 def ggml_argmax(ctx, a):
     """Finds the index of the largest element of each row of a matrix.
 
-    Of equal elements the last one counts, unlike in NumPy. NaN is skipped; a row that is NaN throughout gives 0.
-    No gradient.
+    Of equal elements the last one counts, unlike in NumPy. NaN is skipped; a row that is NaN throughout gives 0. There
+    is no gradient.
 
     Args:
         ctx: context that receives the result.
@@ -101,16 +110,16 @@ def ggml_argmax(ctx, a):
         MemoryError: the context is full.
     """
     cdef ggml_context *c = arg_context(ctx, b"ggml_argmax")
-    cdef ggml_tensor d
+    cdef ggml_tensor node
     cdef ggml_tensor *x = arg_tensor(a, b"a")
-    node_init(&d, GGML_OP_ARGMAX, GGML_TYPE_I32, x.ne[1], 1, 1, 1)
-    d.src[0] = x
-    return wrap_tensor(node_append(c, &d))
+    node_init(&node, GGML_OP_ARGMAX, GGML_TYPE_I32, x.ne[1], 1, 1, 1)
+    node.src[0] = x
+    return wrap_tensor(node_append(c, &node))
 
 def ggml_count_equal(ctx, a, b):
     """Counts the positions at which two integer tensors are equal.
 
-    With results of ggml_argmax this gives the number of correct predictions. No gradient.
+    With results of ggml_argmax this gives the number of correct predictions. There is no gradient.
 
     Args:
         ctx: context that receives the result.
@@ -123,15 +132,26 @@ def ggml_count_equal(ctx, a, b):
         MemoryError: the context is full.
     """
     cdef ggml_context *c = arg_context(ctx, b"ggml_count_equal")
-    cdef ggml_tensor d
-    node_init(&d, GGML_OP_COUNT_EQUAL, GGML_TYPE_I64, 1, 1, 1, 1)
-    d.src[0], d.src[1] = arg_tensor(a, b"a"), arg_tensor(b, b"b")
-    return wrap_tensor(node_append(c, &d))
+    cdef ggml_tensor node
+    node_init(&node, GGML_OP_COUNT_EQUAL, GGML_TYPE_I64, 1, 1, 1, 1)
+    node.src[0], node.src[1] = arg_tensor(a, b"a"), arg_tensor(b, b"b")
+    return wrap_tensor(node_append(c, &node))
+
+# ---- sums of repeats -------------------------------------------------------------------------------------------------
+cdef ggml_tensor *sum_to_sizes(ggml_context *ctx, ggml_tensor *a, int64_t ne0, int64_t ne1, int64_t ne2,
+                               int64_t ne3) except NULL:
+    cdef ggml_tensor node
+    node_init(&node, GGML_OP_REPEAT_BACK, GGML_TYPE_F32, ne0, ne1, ne2, ne3)
+    node.src[0] = a
+    return node_append(ctx, &node)
+
+cdef ggml_tensor *sum_to_shape(ggml_context *ctx, ggml_tensor *a, ggml_tensor *like) except NULL:
+    return a if gg_same_shape(a, like) else sum_to_sizes(ctx, a, like.ne[0], like.ne[1], like.ne[2], like.ne[3])
 
 def ggml_repeat_back(ctx, a, b):
     """Sums the repeats that ggml_repeat made: the gradient of ggml_repeat.
 
-    a is cut into blocks of b's shape, and the blocks are added up element by element. Gradient: flows to a,
+    a is cut into blocks of b's shape, and the blocks are added up element by element. The gradient flows to a,
     repeated.
 
     Args:
@@ -145,30 +165,13 @@ def ggml_repeat_back(ctx, a, b):
         MemoryError: the context is full.
     """
     cdef ggml_context *c = arg_context(ctx, b"ggml_repeat_back")
-    cdef ggml_tensor d
     cdef ggml_tensor *x = arg_tensor(a, b"a")
-    node_like(&d, GGML_OP_REPEAT_BACK, GGML_TYPE_F32, arg_tensor(b, b"b"))
-    d.src[0] = x
-    return wrap_tensor(node_append(c, &d))
+    cdef ggml_tensor *like = arg_tensor(b, b"b")
+    return wrap_tensor(sum_to_sizes(c, x, like.ne[0], like.ne[1], like.ne[2], like.ne[3]))
 
 cdef int grad_repeat_back(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
+    """t = the sum of the repeats in x: dx = g, repeated to the shape of x."""
     return b.add(t.src[0], broadcast_to(b.ctx, g, t.src[0]))
-
-# ---- masks and soft-max ----------------------------------------------------------------------------------------------
-cdef ggml_tensor *sum_to_sizes(ggml_context *ctx, ggml_tensor *g, int64_t ne0, int64_t ne1, int64_t ne2, int64_t ne3) except NULL:
-    cdef ggml_tensor d
-    node_init(&d, GGML_OP_REPEAT_BACK, GGML_TYPE_F32, ne0, ne1, ne2, ne3)
-    d.src[0] = g
-    return node_append(ctx, &d)
-
-# ---- builders --------------------------------------------------------------------------------------------------------
-cdef ggml_tensor *sum_to_shape(ggml_context *ctx, ggml_tensor *g, ggml_tensor *to) except NULL:
-    cdef ggml_tensor d
-    if gg_same_shape(g, to):
-        return g
-    node_like(&d, GGML_OP_REPEAT_BACK, GGML_TYPE_F32, to)
-    d.src[0] = g
-    return node_append(ctx, &d)
 
 gradients[GGML_OP_SUM] = gradients[GGML_OP_SUM_ROWS] = grad_sum
 gradients[GGML_OP_MEAN] = grad_mean

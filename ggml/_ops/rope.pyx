@@ -5,39 +5,45 @@ from libc.string cimport memcpy
 
 from .._core cimport (
     arg_bool, arg_buffer, arg_context, arg_float, arg_int32, arg_tensor, arg_tensor_or_null, enter, fail,
-    gg_set_param_f32, ggml_context, ggml_tensor, node_append, node_in_place, node_init, node_like, wrap_tensor,
+    gg_set_param_f32, ggml_context, ggml_tensor, node_append, node_in_place, node_like, wrap_tensor,
 )
 from .._enums cimport GGML_OP_ROPE, GGML_OP_ROPE_BACK, GGML_OP_ROPE_FACTORS_BACK, GGML_TYPE_F32
 from .._graph.grad cimport Backward, gradients
 
-# ---- rotary positions ------------------------------------------------------------------------------------------------
-cdef ggml_tensor *turn(ggml_context *ctx, int op, ggml_tensor *a, ggml_tensor *b, ggml_tensor *c, const int32_t *params, bint inplace) except NULL:
-    cdef ggml_tensor d
-    node_like(&d, op, a.type, a)
-    memcpy(d.op_params, params, sizeof(d.op_params))
-    d.src[0], d.src[1], d.src[2] = a, b, c
-    if inplace:
-        node_in_place(&d, a)
-    return node_append(ctx, &d)
+cdef enum:     # in op_params of ROPE and ROPE_BACK
+    PARAM_N_DIMS = 1, PARAM_MODE = 2, PARAM_N_CTX = 4, PARAM_SCALING = 5, PARAM_SECTIONS = 11
+    PARAM_BACK = 15     # of ROPE_FACTORS_BACK: 1 for the factors of ROPE_BACK
 
-cdef object rope(ggml_context *ctx, int op, a, b, c, n_dims, sections, mode, n_ctx_orig, tuple floats, bint inplace):
-    """A ROPE or ROPE_BACK node; floats: freq_base, freq_scale, ext_factor, attn_factor, beta_fast, beta_slow."""
-    cdef ggml_tensor d
-    cdef void *p
+cdef tuple SCALING_NAMES = (b"freq_base", b"freq_scale", b"ext_factor", b"attn_factor", b"beta_fast", b"beta_slow")
+cdef tuple NO_SCALING = (10000.0, 1.0, 0.0, 1.0, 0.0, 0.0)
+
+# ---- builders --------------------------------------------------------------------------------------------------------
+cdef object rope_of(object ctx, const char *name, int op, object a, object b, object c, object n_dims, object sections,
+                    object mode, object n_ctx_orig, tuple scaling, bint inplace):
+    """What the public function `name` returns: a node of ROPE or ROPE_BACK.
+
+    scaling holds the six numbers of SCALING_NAMES. sections is None where each token has one position.
+    """
+    cdef ggml_context *context = arg_context(ctx, name)
+    cdef ggml_tensor node
+    cdef ggml_tensor *x = arg_tensor(a, b"a")
+    cdef void *address
     cdef int i
-    node_init(&d, op, GGML_TYPE_F32, 1, 1, 1, 1)
-    d.op_params[1], d.op_params[2] = arg_int32(n_dims, b"n_dims"), arg_int32(mode, b"mode")
-    d.op_params[4] = arg_int32(n_ctx_orig, b"n_ctx_orig")
-    for i, name in enumerate((b"freq_base", b"freq_scale", b"ext_factor", b"attn_factor", b"beta_fast", b"beta_slow")):
-        gg_set_param_f32(&d, 5 + i, arg_float(floats[i], name))
+    node_like(&node, op, x.type, x)
+    node.src[0], node.src[1], node.src[2] = x, arg_tensor(b, b"b"), arg_tensor_or_null(c, b"c")
+    node.op_params[<int>PARAM_N_DIMS] = arg_int32(n_dims, b"n_dims")
+    node.op_params[<int>PARAM_MODE] = arg_int32(mode, b"mode")
+    node.op_params[<int>PARAM_N_CTX] = arg_int32(n_ctx_orig, b"n_ctx_orig")
+    for i, scaling_name in enumerate(SCALING_NAMES):
+        gg_set_param_f32(&node, PARAM_SCALING + i, arg_float(scaling[i], scaling_name))
     if sections is not None:
-        arg_buffer(sections, b"sections", 16, &p)
-        if p == NULL:
+        arg_buffer(sections, b"sections", 4 * sizeof(int32_t), &address)
+        if address == NULL:
             fail(ValueError, "sections is NULL: need four int")
-        memcpy(&d.op_params[11], p, 16)
-    return wrap_tensor(turn(ctx, op, arg_tensor(a, b"a"), arg_tensor(b, b"b"), arg_tensor_or_null(c, b"c"), d.op_params, inplace))
-
-cdef tuple PLAIN = (10000.0, 1.0, 0.0, 1.0, 0.0, 0.0)
+        memcpy(&node.op_params[<int>PARAM_SECTIONS], address, 4 * sizeof(int32_t))
+    if inplace:
+        node_in_place(&node, x)
+    return wrap_tensor(node_append(context, &node))
 
 def ggml_rope(ctx, a, b, n_dims, mode):
     """Rotates pairs of elements by angles proportional to the token's position (RoPE, arXiv:2104.09864).
@@ -53,7 +59,7 @@ def ggml_rope(ctx, a, b, n_dims, mode):
         mode: GGML_ROPE_TYPE_NORMAL pairs elements (0, 1), (2, 3) and so on, GGML_ROPE_TYPE_NEOX (0, n_dims / 2),
             (1, n_dims / 2 + 1) and so on.
     Returns:
-        tensor of a's type and shape.
+        Tensor of a's type and shape.
     Raises:
         ValueError: n_dims is odd, negative or more than head_dim, mode is not supported, b is not i32 or has
             another length, or a is not of a float type.
@@ -61,8 +67,7 @@ def ggml_rope(ctx, a, b, n_dims, mode):
     See also:
         ggml_rope_ext, with scaled frequencies; ggml_rope_multi, with several positions for each token.
     """
-    cdef ggml_context *x = arg_context(ctx, b"ggml_rope")
-    return rope(x, GGML_OP_ROPE, a, b, None, n_dims, None, mode, 0, PLAIN, False)
+    return rope_of(ctx, b"ggml_rope", GGML_OP_ROPE, a, b, None, n_dims, None, mode, 0, NO_SCALING, False)
 
 def ggml_rope_inplace(ctx, a, b, n_dims, mode):
     """Applies rotary position embedding to a in its own memory.
@@ -78,14 +83,13 @@ def ggml_rope_inplace(ctx, a, b, n_dims, mode):
         mode: GGML_ROPE_TYPE_NORMAL pairs elements (0, 1), (2, 3) and so on, GGML_ROPE_TYPE_NEOX (0, n_dims / 2),
             (1, n_dims / 2 + 1) and so on.
     Returns:
-        view of all of a, after the rotation.
+        View of all of a, after the rotation.
     Raises:
         ValueError: n_dims is odd, negative or more than head_dim, mode is not supported, b is not i32 or has
             another length, or a is not of a float type.
         MemoryError: the context is full.
     """
-    cdef ggml_context *x = arg_context(ctx, b"ggml_rope_inplace")
-    return rope(x, GGML_OP_ROPE, a, b, None, n_dims, None, mode, 0, PLAIN, True)
+    return rope_of(ctx, b"ggml_rope_inplace", GGML_OP_ROPE, a, b, None, n_dims, None, mode, 0, NO_SCALING, True)
 
 def ggml_rope_ext(ctx, a, b, c, n_dims, mode, n_ctx_orig, freq_base, freq_scale, ext_factor, attn_factor, beta_fast,
                   beta_slow):
@@ -113,15 +117,14 @@ def ggml_rope_ext(ctx, a, b, c, n_dims, mode, n_ctx_orig, freq_base, freq_scale,
         beta_fast: rotations within n_ctx_orig above which YaRN keeps a pair's angle, e.g. 32.
         beta_slow: rotations below which YaRN scales the angle by freq_scale alone, e.g. 1.
     Returns:
-        tensor of a's type and shape.
+        Tensor of a's type and shape.
     Raises:
         ValueError: n_dims is odd, negative or more than head_dim, mode is not supported, b is not i32 or has
             another length, c is not f32 or too short, freq_base is not positive, or a is not of a float type.
         MemoryError: the context is full.
     """
-    cdef ggml_context *x = arg_context(ctx, b"ggml_rope_ext")
-    return rope(x, GGML_OP_ROPE, a, b, c, n_dims, None, mode, n_ctx_orig,
-                (freq_base, freq_scale, ext_factor, attn_factor, beta_fast, beta_slow), False)
+    return rope_of(ctx, b"ggml_rope_ext", GGML_OP_ROPE, a, b, c, n_dims, None, mode, n_ctx_orig,
+                   (freq_base, freq_scale, ext_factor, attn_factor, beta_fast, beta_slow), False)
 
 def ggml_rope_ext_inplace(ctx, a, b, c, n_dims, mode, n_ctx_orig, freq_base, freq_scale, ext_factor, attn_factor,
                           beta_fast, beta_slow):
@@ -146,15 +149,14 @@ def ggml_rope_ext_inplace(ctx, a, b, c, n_dims, mode, n_ctx_orig, freq_base, fre
         beta_fast: rotations within n_ctx_orig above which YaRN keeps a pair's angle, e.g. 32.
         beta_slow: rotations below which YaRN scales the angle by freq_scale alone, e.g. 1.
     Returns:
-        view of all of a, after the rotation.
+        View of all of a, after the rotation.
     Raises:
         ValueError: n_dims is odd, negative or more than head_dim, mode is not supported, b is not i32 or has
             another length, c is not f32 or too short, freq_base is not positive, or a is not of a float type.
         MemoryError: the context is full.
     """
-    cdef ggml_context *x = arg_context(ctx, b"ggml_rope_ext_inplace")
-    return rope(x, GGML_OP_ROPE, a, b, c, n_dims, None, mode, n_ctx_orig,
-                (freq_base, freq_scale, ext_factor, attn_factor, beta_fast, beta_slow), True)
+    return rope_of(ctx, b"ggml_rope_ext_inplace", GGML_OP_ROPE, a, b, c, n_dims, None, mode, n_ctx_orig,
+                   (freq_base, freq_scale, ext_factor, attn_factor, beta_fast, beta_slow), True)
 
 def ggml_rope_multi(ctx, a, b, c, n_dims, sections, mode, n_ctx_orig, freq_base, freq_scale, ext_factor, attn_factor,
                     beta_fast, beta_slow):
@@ -185,16 +187,15 @@ def ggml_rope_multi(ctx, a, b, c, n_dims, sections, mode, n_ctx_orig, freq_base,
         beta_fast: rotations within n_ctx_orig above which YaRN keeps a pair's angle, e.g. 32.
         beta_slow: rotations below which YaRN scales the angle by freq_scale alone, e.g. 1.
     Returns:
-        tensor of a's type and shape.
+        Tensor of a's type and shape.
     Raises:
         ValueError: n_dims is odd, negative or more than head_dim, mode is not supported, b is not i32 or has
             another length, c is not f32 or too short, sections are invalid, freq_base is not positive, or a is not
             of a float type.
         MemoryError: the context is full.
     """
-    cdef ggml_context *x = arg_context(ctx, b"ggml_rope_multi")
-    return rope(x, GGML_OP_ROPE, a, b, c, n_dims, sections, mode, n_ctx_orig,
-                (freq_base, freq_scale, ext_factor, attn_factor, beta_fast, beta_slow), False)
+    return rope_of(ctx, b"ggml_rope_multi", GGML_OP_ROPE, a, b, c, n_dims, sections, mode, n_ctx_orig,
+                   (freq_base, freq_scale, ext_factor, attn_factor, beta_fast, beta_slow), False)
 
 def ggml_rope_multi_inplace(ctx, a, b, c, n_dims, sections, mode, n_ctx_orig, freq_base, freq_scale, ext_factor,
                             attn_factor, beta_fast, beta_slow):
@@ -222,16 +223,15 @@ def ggml_rope_multi_inplace(ctx, a, b, c, n_dims, sections, mode, n_ctx_orig, fr
         beta_fast: rotations within n_ctx_orig above which YaRN keeps a pair's angle, e.g. 32.
         beta_slow: rotations below which YaRN scales the angle by freq_scale alone, e.g. 1.
     Returns:
-        view of all of a, after the rotation.
+        View of all of a, after the rotation.
     Raises:
         ValueError: n_dims is odd, negative or more than head_dim, mode is not supported, b is not i32 or has
             another length, c is not f32 or too short, sections are invalid, freq_base is not positive, or a is not
             of a float type.
         MemoryError: the context is full.
     """
-    cdef ggml_context *x = arg_context(ctx, b"ggml_rope_multi_inplace")
-    return rope(x, GGML_OP_ROPE, a, b, c, n_dims, sections, mode, n_ctx_orig,
-                (freq_base, freq_scale, ext_factor, attn_factor, beta_fast, beta_slow), True)
+    return rope_of(ctx, b"ggml_rope_multi_inplace", GGML_OP_ROPE, a, b, c, n_dims, sections, mode, n_ctx_orig,
+                   (freq_base, freq_scale, ext_factor, attn_factor, beta_fast, beta_slow), True)
 
 def ggml_rope_custom(ctx, a, b, n_dims, mode, n_ctx_orig, freq_base, freq_scale, ext_factor, attn_factor, beta_fast,
                      beta_slow):
@@ -254,15 +254,14 @@ def ggml_rope_custom(ctx, a, b, n_dims, mode, n_ctx_orig, freq_base, freq_scale,
         beta_fast: rotations within n_ctx_orig above which YaRN keeps a pair's angle, e.g. 32.
         beta_slow: rotations below which YaRN scales the angle by freq_scale alone, e.g. 1.
     Returns:
-        tensor of a's type and shape.
+        Tensor of a's type and shape.
     Raises:
         ValueError: n_dims is odd, negative or more than head_dim, mode is not supported, b is not i32 or has
             another length, freq_base is not positive, or a is not of a float type.
         MemoryError: the context is full.
     """
-    cdef ggml_context *x = arg_context(ctx, b"ggml_rope_custom")
-    return rope(x, GGML_OP_ROPE, a, b, None, n_dims, None, mode, n_ctx_orig,
-                (freq_base, freq_scale, ext_factor, attn_factor, beta_fast, beta_slow), False)
+    return rope_of(ctx, b"ggml_rope_custom", GGML_OP_ROPE, a, b, None, n_dims, None, mode, n_ctx_orig,
+                   (freq_base, freq_scale, ext_factor, attn_factor, beta_fast, beta_slow), False)
 
 def ggml_rope_custom_inplace(ctx, a, b, n_dims, mode, n_ctx_orig, freq_base, freq_scale, ext_factor, attn_factor,
                              beta_fast, beta_slow):
@@ -285,16 +284,16 @@ def ggml_rope_custom_inplace(ctx, a, b, n_dims, mode, n_ctx_orig, freq_base, fre
         beta_fast: rotations within n_ctx_orig above which YaRN keeps a pair's angle, e.g. 32.
         beta_slow: rotations below which YaRN scales the angle by freq_scale alone, e.g. 1.
     Returns:
-        view of all of a, after the rotation.
+        View of all of a, after the rotation.
     Raises:
         ValueError: n_dims is odd, negative or more than head_dim, mode is not supported, b is not i32 or has
             another length, freq_base is not positive, or a is not of a float type.
         MemoryError: the context is full.
     """
-    cdef ggml_context *x = arg_context(ctx, b"ggml_rope_custom_inplace")
-    return rope(x, GGML_OP_ROPE, a, b, None, n_dims, None, mode, n_ctx_orig,
-                (freq_base, freq_scale, ext_factor, attn_factor, beta_fast, beta_slow), True)
+    return rope_of(ctx, b"ggml_rope_custom_inplace", GGML_OP_ROPE, a, b, None, n_dims, None, mode, n_ctx_orig,
+                   (freq_base, freq_scale, ext_factor, attn_factor, beta_fast, beta_slow), True)
 
+# ---- gradients -------------------------------------------------------------------------------------------------------
 def ggml_rope_ext_back(ctx, a, b, c, n_dims, mode, n_ctx_orig, freq_base, freq_scale, ext_factor, attn_factor,
                        beta_fast, beta_slow):
     """Computes the gradient of ggml_rope_ext with respect to its operand: rotates a by the negative angles.
@@ -317,15 +316,14 @@ def ggml_rope_ext_back(ctx, a, b, c, n_dims, mode, n_ctx_orig, freq_base, freq_s
         beta_fast: upper limit of YaRN's ramp, in rotations within n_ctx_orig.
         beta_slow: lower limit of YaRN's ramp.
     Returns:
-        tensor of a's type and shape.
+        Tensor of a's type and shape.
     Raises:
         ValueError: n_dims is odd, negative or more than head_dim, mode is not supported, b is not i32 or has
             another length, c is not f32 or too short, freq_base is not positive, or a is not of a float type.
         MemoryError: the context is full.
     """
-    cdef ggml_context *x = arg_context(ctx, b"ggml_rope_ext_back")
-    return rope(x, GGML_OP_ROPE_BACK, a, b, c, n_dims, None, mode, n_ctx_orig,
-                (freq_base, freq_scale, ext_factor, attn_factor, beta_fast, beta_slow), False)
+    return rope_of(ctx, b"ggml_rope_ext_back", GGML_OP_ROPE_BACK, a, b, c, n_dims, None, mode, n_ctx_orig,
+                   (freq_base, freq_scale, ext_factor, attn_factor, beta_fast, beta_slow), False)
 
 def ggml_rope_multi_back(ctx, a, b, c, n_dims, sections, mode, n_ctx_orig, freq_base, freq_scale, ext_factor,
                          attn_factor, beta_fast, beta_slow):
@@ -351,16 +349,15 @@ def ggml_rope_multi_back(ctx, a, b, c, n_dims, sections, mode, n_ctx_orig, freq_
         beta_fast: upper limit of YaRN's ramp, in rotations within n_ctx_orig.
         beta_slow: lower limit of YaRN's ramp.
     Returns:
-        tensor of a's type and shape.
+        Tensor of a's type and shape.
     Raises:
         ValueError: n_dims is odd, negative or more than head_dim, mode is not supported, b is not i32 or has
             another length, c is not f32 or too short, sections are invalid, freq_base is not positive, or a is not
             of a float type.
         MemoryError: the context is full.
     """
-    cdef ggml_context *x = arg_context(ctx, b"ggml_rope_multi_back")
-    return rope(x, GGML_OP_ROPE_BACK, a, b, c, n_dims, sections, mode, n_ctx_orig,
-                (freq_base, freq_scale, ext_factor, attn_factor, beta_fast, beta_slow), False)
+    return rope_of(ctx, b"ggml_rope_multi_back", GGML_OP_ROPE_BACK, a, b, c, n_dims, sections, mode, n_ctx_orig,
+                   (freq_base, freq_scale, ext_factor, attn_factor, beta_fast, beta_slow), False)
 
 def ggml_rope_back(ctx, a, b, c, n_dims, mode, n_ctx, n_orig_ctx, freq_base, freq_scale, ext_factor, attn_factor,
                    beta_fast, beta_slow, xpos_base, xpos_down):
@@ -386,21 +383,49 @@ def ggml_rope_back(ctx, a, b, c, n_dims, mode, n_ctx, n_orig_ctx, freq_base, fre
         xpos_base: must be 0; xPos is not supported.
         xpos_down: True or False; it has no effect.
     Returns:
-        tensor of a's type and shape.
+        Tensor of a's type and shape.
     Raises:
         ValueError: xpos_base is not 0, or what ggml_rope_ext_back raises it for.
         MemoryError: the context is full.
     """
-    cdef ggml_context *x = arg_context(ctx, b"ggml_rope_back")
-    arg_int32(n_ctx, b"n_ctx"), arg_bool(xpos_down, b"xpos_down")
+    arg_context(ctx, b"ggml_rope_back")
+    arg_int32(n_ctx, b"n_ctx")
+    arg_bool(xpos_down, b"xpos_down")
     if arg_float(xpos_base, b"xpos_base") != 0:
         fail(ValueError, f"xpos_base is {xpos_base}: need 0, xPos is not supported")
-    return rope(x, GGML_OP_ROPE_BACK, a, b, c, n_dims, None, mode, n_orig_ctx,
-                (freq_base, freq_scale, ext_factor, attn_factor, beta_fast, beta_slow), False)
+    return rope_of(ctx, b"ggml_rope_back", GGML_OP_ROPE_BACK, a, b, c, n_dims, None, mode, n_orig_ctx,
+                   (freq_base, freq_scale, ext_factor, attn_factor, beta_fast, beta_slow), False)
 
-cdef double corr_dim(int n_dims, int n_ctx, float base, float turns) noexcept:
-    """The pair that makes so many turns within the context."""
-    return n_dims * log(n_ctx / (turns * 2 * M_PI)) / (2 * log(base))
+cdef int grad_rope(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
+    """t = R(c) x, the pairs of x rotated by angles p w / c: dx = R(c)^T g, the pairs of g rotated back.
+
+    The gradient with respect to the frequency factors c is the sum over the pairs that share a factor of g dt/dc
+    (ROPE_FACTORS_BACK). ROPE_BACK is R^T: its gradient rotates forwards.
+    """
+    cdef ggml_tensor node
+    cdef ggml_tensor *x = t.src[0]
+    cdef ggml_tensor *positions = t.src[1]
+    cdef ggml_tensor *factors = t.src[2]
+    cdef bint is_back = t.op == GGML_OP_ROPE_BACK
+    if b.needs(x):
+        node_like(&node, GGML_OP_ROPE if is_back else GGML_OP_ROPE_BACK, g.type, g)
+        memcpy(node.op_params, t.op_params, sizeof(node.op_params))
+        node.src[0], node.src[1], node.src[2] = g, positions, factors
+        b.add(x, node_append(b.ctx, &node))
+    if b.needs(factors):
+        b.require_not_overwritten(t, x)
+        b.require_not_overwritten(t, factors)
+        node_like(&node, GGML_OP_ROPE_FACTORS_BACK, GGML_TYPE_F32, factors)
+        memcpy(node.op_params, t.op_params, sizeof(node.op_params))
+        node.op_params[<int>PARAM_BACK] = is_back
+        node.src[0], node.src[1], node.src[2], node.src[3] = g, x, positions, factors
+        b.add(factors, node_append(b.ctx, &node))
+    return 0
+
+# ---- YaRN ------------------------------------------------------------------------------------------------------------
+cdef double corr_dim(int n_dims, int n_ctx, float base, float rotations) noexcept:
+    """The index of the pair that makes the given number of rotations within the context."""
+    return n_dims * log(n_ctx / (rotations * 2 * M_PI)) / (2 * log(base))
 
 def ggml_rope_yarn_corr_dims(n_dims, n_orig_ctx, freq_base, beta_fast, beta_slow, dims):
     """Computes the pairs between which YaRN passes from unchanged to scaled angles (arXiv:2309.00071).
@@ -421,31 +446,17 @@ def ggml_rope_yarn_corr_dims(n_dims, n_orig_ctx, freq_base, beta_fast, beta_slow
         ValueError: dims is None or too small, or a number is out of range.
     """
     enter(b"ggml_rope_yarn_corr_dims")
-    cdef int n = arg_int32(n_dims, b"n_dims"), ctx = arg_int32(n_orig_ctx, b"n_orig_ctx")
-    cdef float base = arg_float(freq_base, b"freq_base"), fast = arg_float(beta_fast, b"beta_fast"), slow = arg_float(beta_slow, b"beta_slow")
-    cdef void *p
-    arg_buffer(dims, b"dims", 8, &p)
-    if p == NULL:
+    cdef int n = arg_int32(n_dims, b"n_dims"), n_ctx = arg_int32(n_orig_ctx, b"n_orig_ctx")
+    cdef float base = arg_float(freq_base, b"freq_base")
+    cdef float fast = arg_float(beta_fast, b"beta_fast"), slow = arg_float(beta_slow, b"beta_slow")
+    cdef void *address
+    arg_buffer(dims, b"dims", 2 * sizeof(float), &address)
+    if address == NULL:
         fail(ValueError, "dims is NULL: need two c_float")
-    if ctx <= 0 or not (base > 0 and base != 1 and fast > 0 and slow > 0):
-        fail(ValueError, f"n_orig_ctx is {ctx}, freq_base {base}, beta_fast {fast}, beta_slow {slow}: "
+    if n_ctx <= 0 or not (base > 0 and base != 1 and fast > 0 and slow > 0):
+        fail(ValueError, f"n_orig_ctx is {n_ctx}, freq_base {base}, beta_fast {fast}, beta_slow {slow}: "
                          "need more than 0, and freq_base not 1")
-    (<float *>p)[0] = <float>max(0, floor(corr_dim(n, ctx, base, fast)))
-    (<float *>p)[1] = <float>min(n - 1, ceil(corr_dim(n, ctx, base, slow)))
-
-cdef int grad_rope(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
-    cdef ggml_tensor d
-    cdef int other = GGML_OP_ROPE if t.op == GGML_OP_ROPE_BACK else GGML_OP_ROPE_BACK
-    if b.needs(t.src[0]):
-        b.add(t.src[0], turn(b.ctx, other, g, t.src[1], t.src[2], t.op_params, False))
-    if b.needs(t.src[2]):
-        b.require_not_overwritten(t, t.src[0])
-        b.require_not_overwritten(t, t.src[2])
-        node_like(&d, GGML_OP_ROPE_FACTORS_BACK, GGML_TYPE_F32, t.src[2])
-        memcpy(d.op_params, t.op_params, sizeof(d.op_params))
-        d.op_params[15] = t.op == GGML_OP_ROPE_BACK
-        d.src[0], d.src[1], d.src[2], d.src[3] = g, t.src[0], t.src[1], t.src[2]
-        b.add(t.src[2], node_append(b.ctx, &d))
-    return 0
+    (<float *>address)[0] = <float>max(0, floor(corr_dim(n, n_ctx, base, fast)))
+    (<float *>address)[1] = <float>min(n - 1, ceil(corr_dim(n, n_ctx, base, slow)))
 
 gradients[GGML_OP_ROPE] = gradients[GGML_OP_ROPE_BACK] = grad_rope

@@ -3,19 +3,17 @@ from .._core cimport arg_context, arg_tensor, ggml_context, ggml_tensor, node_ap
 from .._enums cimport GGML_OP_CUMSUM
 from .._graph.grad cimport Backward, gradients
 
-# ---- CUMSUM ----------------------------------------------------------------------------------------------------------
-cdef ggml_tensor *cumsum(ggml_context *ctx, ggml_tensor *a, bint backwards) except NULL:
-    cdef ggml_tensor d
-    node_like(&d, GGML_OP_CUMSUM, a.type, a)
-    d.op_params[0] = backwards
-    d.src[0] = a
-    return node_append(ctx, &d)
+cdef ggml_tensor *cumsum(ggml_context *ctx, ggml_tensor *a, bint from_end) except NULL:
+    cdef ggml_tensor node
+    node_like(&node, GGML_OP_CUMSUM, a.type, a)
+    node.op_params[0] = from_end
+    node.src[0] = a
+    return node_append(ctx, &node)
 
 def ggml_cumsum(ctx, a):
     """Computes the running sums of each row: y[i] = a[0] + ... + a[i].
 
-    The sums are accumulated in double precision. Gradient: flows to a as the running sums from the end of the
-    row.
+    The sums are accumulated in double precision. The gradient flows to a as the running sums from the end of the row.
 
     Args:
         ctx: context that receives the result.
@@ -30,6 +28,7 @@ def ggml_cumsum(ctx, a):
     return wrap_tensor(cumsum(c, arg_tensor(a, b"a"), False))
 
 cdef int grad_cumsum(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
+    """t[i] = x[0] + ... + x[i]: dx[i] = g[i] + ... + g[n - 1], the running sums from the other end."""
     return b.add(t.src[0], cumsum(b.ctx, g, not t.op_params[0]))
 
 gradients[GGML_OP_CUMSUM] = grad_cumsum

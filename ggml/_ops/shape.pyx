@@ -1,4 +1,4 @@
-"""Copies, views, repeated and joined tensors, updates of a part, each with its gradient."""
+"""Copies, views, updates of a part, repeated and joined tensors, each with its gradient."""
 from libc.stdint cimport INT32_MAX, int64_t
 from libc.string cimport memcpy
 
@@ -15,11 +15,13 @@ from .._graph.grad cimport Backward, gradients
 from .fill cimport zeros
 from .reduce cimport sum_to_shape
 
-cdef ggml_tensor *named_after(ggml_tensor *t, const ggml_tensor *a, const char *suffix) noexcept:
-    set_name(t, a.name, suffix)
+cdef ggml_tensor *with_name(ggml_tensor *t, const char *name, const char *suffix) noexcept:
+    """t, named name + suffix."""
+    set_name(t, name, suffix)
     return t
 
-cdef int whole_blocks(int type, int64_t ne0) except -1:
+cdef int check_blocks(int type, int64_t ne0) except -1:
+    """Raises ValueError unless rows of ne0 elements consist of whole blocks of the type."""
     if ne0 % gg_types[type].blck:
         fail(ValueError,
              f"ne0 is {ne0}: need a multiple of {gg_types[type].name.decode()}'s block of {gg_types[type].blck}")
@@ -35,7 +37,7 @@ def ggml_dup(ctx, a):
         ctx: context that receives the result.
         a: tensor to copy, any type, any shape [ne0, ne1, ne2, ne3].
     Returns:
-        tensor of a's type and shape.
+        Tensor of a's type and shape.
     Raises:
         MemoryError: the context is full.
     See also:
@@ -54,7 +56,7 @@ def ggml_dup_inplace(ctx, a):
         ctx: context that receives the node; it needs room for the header only.
         a: tensor whose memory is used, any type, any shape [ne0, ne1, ne2, ne3].
     Returns:
-        view of a, with a's type, shape and strides.
+        View of a, with a's type, shape and strides.
     Raises:
         MemoryError: the context is full.
     """
@@ -74,31 +76,34 @@ def ggml_cpy(ctx, a, b):
             converts to itself and to f32, f16, bf16 and f64; only these four floating-point types convert to a
             quantised one.
     Returns:
-        view of b, which holds the converted elements once the graph has computed it.
+        View of b, which holds the converted elements once the graph has computed it.
     Raises:
         ValueError: the numbers of elements differ, there is no conversion, the type of b needs importance weights,
             or one side is quantised, the rows have different lengths and not both tensors are contiguous.
         MemoryError: the context is full.
     """
     cdef ggml_context *c = arg_context(ctx, b"ggml_cpy")
-    cdef ggml_tensor d
-    cdef ggml_tensor *x = arg_tensor(a, b"a")
-    cdef ggml_tensor *y = arg_tensor(b, b"b")
-    node_like(&d, GGML_OP_CPY, y.type, y)
-    d.src[0], d.src[1] = x, y
-    node_in_place(&d, y)
-    cdef ggml_tensor *t = node_append(c, &d)
-    if not y.name[0]:
-        return wrap_tensor(named_after(t, x, b" (copy)"))
-    named_after(named_after(t, y, b" (copy of "), t, x.name)
-    return wrap_tensor(named_after(t, t, b")"))
+    cdef ggml_tensor node
+    cdef ggml_tensor *source = arg_tensor(a, b"a")
+    cdef ggml_tensor *target = arg_tensor(b, b"b")
+    node_like(&node, GGML_OP_CPY, target.type, target)
+    node.src[0], node.src[1] = source, target
+    node_in_place(&node, target)
+    cdef ggml_tensor *t = node_append(c, &node)
+    if target.name[0]:
+        set_name(t, target.name, b" (copy of ")
+        set_name(t, t.name, source.name)
+        set_name(t, t.name, b")")
+    else:
+        set_name(t, source.name, b" (copy)")
+    return wrap_tensor(t)
 
 cdef ggml_tensor *cast(ggml_context *ctx, ggml_tensor *a, int type) except NULL:
-    cdef ggml_tensor d
-    whole_blocks(type, a.ne[0])
-    node_like(&d, GGML_OP_CPY, type, a)
-    d.src[0] = a
-    return named_after(node_append(ctx, &d), a, b" (copy)")
+    cdef ggml_tensor node
+    check_blocks(type, a.ne[0])
+    node_like(&node, GGML_OP_CPY, type, a)
+    node.src[0] = a
+    return with_name(node_append(ctx, &node), a.name, b" (copy)")
 
 def ggml_cast(ctx, a, type_):
     """Converts a tensor to another type.
@@ -112,7 +117,7 @@ def ggml_cast(ctx, a, type_):
         type_: type of the result, GGML_TYPE_*. A quantised type converts to itself and to f32, f16, bf16 and f64;
             only these four floating-point types convert to a quantised one.
     Returns:
-        tensor of type type_ in the shape of a.
+        Tensor of type type_ in the shape of a.
     Raises:
         ValueError: type_ is not the number of a type, ne0 is no multiple of its block, it needs importance weights
             (ggml_quantize_chunk makes those types), or there is no conversion.
@@ -121,21 +126,28 @@ def ggml_cast(ctx, a, type_):
     cdef ggml_context *c = arg_context(ctx, b"ggml_cast")
     return wrap_tensor(cast(c, arg_tensor(a, b"a"), arg_type(type_, b"type_")))
 
-cdef int reshaped(ggml_tensor *d, int op, ggml_tensor *a, int64_t ne0, int64_t ne1, int64_t ne2, int64_t ne3) except -1:
-    """Drafts a node over a, with its type and elements in another shape."""
+cdef int init_reshaped(ggml_tensor *node, int op, ggml_tensor *a, int64_t ne0, int64_t ne1, int64_t ne2,
+                       int64_t ne3) except -1:
+    """Initialises a node with the source a, of its type and number of elements but of another shape."""
     cdef size_t n
-    node_init(d, op, a.type, ne0, ne1, ne2, ne3)
-    cdef bint fits = gg_mul(<size_t>ne0, <size_t>ne1, &n) and gg_mul(n, <size_t>ne2, &n) and gg_mul(n, <size_t>ne3, &n)
+    node_init(node, op, a.type, ne0, ne1, ne2, ne3)
+    cdef bint fits = (gg_mul(<size_t>ne0, <size_t>ne1, &n) and gg_mul(n, <size_t>ne2, &n)
+                      and gg_mul(n, <size_t>ne3, &n))
     if not fits or n != <size_t>gg_nelements(a):
         fail(ValueError, f"a is {shape_text(a)}: {[ne0, ne1, ne2, ne3]} does not have as many elements")
-    whole_blocks(a.type, ne0)
-    d.src[0] = a
+    check_blocks(a.type, ne0)
+    node.src[0] = a
     return 0
 
-cdef ggml_tensor *cont(ggml_context *ctx, ggml_tensor *a, int64_t ne0, int64_t ne1, int64_t ne2, int64_t ne3) except NULL:
-    cdef ggml_tensor d
-    reshaped(&d, GGML_OP_CONT, a, ne0, ne1, ne2, ne3)
-    return named_after(node_append(ctx, &d), a, b" (cont)")
+cdef ggml_tensor *cont(ggml_context *ctx, ggml_tensor *a, int64_t ne0, int64_t ne1, int64_t ne2,
+                       int64_t ne3) except NULL:
+    """A contiguous copy in the given shape."""
+    cdef ggml_tensor node
+    init_reshaped(&node, GGML_OP_CONT, a, ne0, ne1, ne2, ne3)
+    return with_name(node_append(ctx, &node), a.name, b" (cont)")
+
+cdef ggml_tensor *contiguous(ggml_context *ctx, ggml_tensor *a) except NULL:
+    return a if gg_contiguous(a) else node1(ctx, GGML_OP_CONT, a)
 
 def ggml_cont(ctx, a):
     """Copies a tensor into contiguous memory.
@@ -147,7 +159,7 @@ def ggml_cont(ctx, a):
         ctx: context that receives the result.
         a: tensor to copy, any type, any shape [ne0, ne1, ne2, ne3].
     Returns:
-        contiguous tensor of a's type and shape.
+        Contiguous tensor of a's type and shape.
     Raises:
         MemoryError: the context is full.
     """
@@ -165,7 +177,7 @@ def ggml_cont_1d(ctx, a, ne0):
         a: tensor of ne0 elements, any type, any shape [a.ne0, a.ne1, a.ne2, a.ne3].
         ne0: number of elements.
     Returns:
-        contiguous tensor [ne0] of a's type.
+        Contiguous tensor [ne0] of a's type.
     Raises:
         ValueError: a has another number of elements, or a is quantised and either ne0 is no multiple of the block
             or a is not contiguous and its rows have another length.
@@ -186,7 +198,7 @@ def ggml_cont_2d(ctx, a, ne0, ne1):
         ne0: length of a row.
         ne1: number of rows.
     Returns:
-        contiguous tensor [ne0, ne1] of a's type.
+        Contiguous tensor [ne0, ne1] of a's type.
     Raises:
         ValueError: a has another number of elements, or a is quantised and either ne0 is no multiple of the block
             or a is not contiguous and its rows have another length.
@@ -208,14 +220,15 @@ def ggml_cont_3d(ctx, a, ne0, ne1, ne2):
         ne1: number of rows of a matrix.
         ne2: number of matrices.
     Returns:
-        contiguous tensor [ne0, ne1, ne2] of a's type.
+        Contiguous tensor [ne0, ne1, ne2] of a's type.
     Raises:
         ValueError: a has another number of elements, or a is quantised and either ne0 is no multiple of the block
             or a is not contiguous and its rows have another length.
         MemoryError: the context is full.
     """
     cdef ggml_context *c = arg_context(ctx, b"ggml_cont_3d")
-    return wrap_tensor(cont(c, arg_tensor(a, b"a"), arg_extent(ne0, b"ne0"), arg_extent(ne1, b"ne1"), arg_extent(ne2, b"ne2"), 1))
+    return wrap_tensor(cont(c, arg_tensor(a, b"a"), arg_extent(ne0, b"ne0"), arg_extent(ne1, b"ne1"),
+                            arg_extent(ne2, b"ne2"), 1))
 
 def ggml_cont_4d(ctx, a, ne0, ne1, ne2, ne3):
     """Copies a tensor into contiguous memory with four dimensions of the given sizes.
@@ -231,40 +244,42 @@ def ggml_cont_4d(ctx, a, ne0, ne1, ne2, ne3):
         ne2: size of dimension 2.
         ne3: size of dimension 3.
     Returns:
-        contiguous tensor [ne0, ne1, ne2, ne3] of a's type.
+        Contiguous tensor [ne0, ne1, ne2, ne3] of a's type.
     Raises:
         ValueError: a has another number of elements, or a is quantised and either ne0 is no multiple of the block
             or a is not contiguous and its rows have another length.
         MemoryError: the context is full.
     """
     cdef ggml_context *c = arg_context(ctx, b"ggml_cont_4d")
-    return wrap_tensor(cont(c, arg_tensor(a, b"a"), arg_extent(ne0, b"ne0"), arg_extent(ne1, b"ne1"), arg_extent(ne2, b"ne2"), arg_extent(ne3, b"ne3")))
+    return wrap_tensor(cont(c, arg_tensor(a, b"a"), arg_extent(ne0, b"ne0"), arg_extent(ne1, b"ne1"),
+                            arg_extent(ne2, b"ne2"), arg_extent(ne3, b"ne3")))
 
 cdef int grad_copy(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
-    """DUP, CPY, CONT, RESHAPE: the same elements, perhaps in another shape. CPY's b has no part in the result."""
-    cdef ggml_tensor *a = t.src[0]
-    if not b.needs(a):
+    """DUP, CPY, CONT, RESHAPE: dx = g in the shape of x. The destination of CPY gets no gradient."""
+    cdef ggml_tensor *x = t.src[0]
+    if not b.needs(x):
         return 0
-    if not gg_same_shape(g, a):
-        g = reshape(b.ctx, contiguous(b.ctx, g), a.ne[0], a.ne[1], a.ne[2], a.ne[3])
-    return b.add(a, g)
+    if not gg_same_shape(g, x):
+        g = reshape(b.ctx, contiguous(b.ctx, g), x.ne[0], x.ne[1], x.ne[2], x.ne[3])
+    return b.add(x, g)
 
-# ---- other shapes and strides over the same memory -------------------------------------------------------------------
-cdef ggml_tensor *reshape(ggml_context *ctx, ggml_tensor *a, int64_t ne0, int64_t ne1, int64_t ne2, int64_t ne3) except NULL:
-    cdef ggml_tensor d
+# ---- RESHAPE ---------------------------------------------------------------------------------------------------------
+cdef void set_contiguous_strides(ggml_tensor *node) noexcept:
+    cdef int i
+    node.nb[0] = <size_t>gg_types[node.type].bytes
+    node.nb[1] = gg_row_size(node.type, node.ne[0])
+    for i in range(1, 3):
+        node.nb[i + 1] = node.nb[i] * <size_t>node.ne[i]
+
+cdef ggml_tensor *reshape(ggml_context *ctx, ggml_tensor *a, int64_t ne0, int64_t ne1, int64_t ne2,
+                          int64_t ne3) except NULL:
+    cdef ggml_tensor node
     if not gg_contiguous(a):
         fail(ValueError, f"a is {shape_text(a)}, not contiguous: use ggml_cont first")
-    reshaped(&d, GGML_OP_RESHAPE, a, ne0, ne1, ne2, ne3)
-    packed_strides(&d)
-    node_view(&d, a, 0)
-    return named_after(node_append(ctx, &d), a, b" (reshaped)")
-
-cdef void packed_strides(ggml_tensor *d) noexcept:
-    cdef int i
-    d.nb[0] = <size_t>gg_types[d.type].bytes
-    d.nb[1] = gg_row_size(d.type, d.ne[0])
-    for i in range(1, 3):
-        d.nb[i + 1] = d.nb[i] * <size_t>d.ne[i]
+    init_reshaped(&node, GGML_OP_RESHAPE, a, ne0, ne1, ne2, ne3)
+    set_contiguous_strides(&node)
+    node_view(&node, a, 0)
+    return with_name(node_append(ctx, &node), a.name, b" (reshaped)")
 
 def ggml_reshape(ctx, a, b):
     """Views a contiguous tensor in the shape of another one.
@@ -276,15 +291,15 @@ def ggml_reshape(ctx, a, b):
         a: contiguous tensor, any type, any shape with as many elements as b.
         b: tensor of any type whose shape [ne0, ne1, ne2, ne3] is used; its elements are not.
     Returns:
-        view of a with a's type and b's shape.
+        View of a with a's type and b's shape.
     Raises:
         ValueError: a is not contiguous, the numbers of elements differ, or a is quantised and b's ne0 is no
             multiple of the block.
         MemoryError: the context is full.
     """
     cdef ggml_context *c = arg_context(ctx, b"ggml_reshape")
-    cdef ggml_tensor *s = arg_tensor(b, b"b")
-    return wrap_tensor(reshape(c, arg_tensor(a, b"a"), s.ne[0], s.ne[1], s.ne[2], s.ne[3]))
+    cdef ggml_tensor *like = arg_tensor(b, b"b")
+    return wrap_tensor(reshape(c, arg_tensor(a, b"a"), like.ne[0], like.ne[1], like.ne[2], like.ne[3]))
 
 def ggml_reshape_1d(ctx, a, ne0):
     """Views a contiguous tensor as a vector.
@@ -296,7 +311,7 @@ def ggml_reshape_1d(ctx, a, ne0):
         a: contiguous tensor of ne0 elements, any type, any shape.
         ne0: number of elements.
     Returns:
-        view [ne0] of a, of the same type.
+        View [ne0] of a, of the same type.
     Raises:
         ValueError: a is not contiguous, it has another number of elements, or it is quantised and ne0 is no
             multiple of the block.
@@ -316,7 +331,7 @@ def ggml_reshape_2d(ctx, a, ne0, ne1):
         ne0: length of a row.
         ne1: number of rows.
     Returns:
-        view [ne0, ne1] of a, of the same type.
+        View [ne0, ne1] of a, of the same type.
     Raises:
         ValueError: a is not contiguous, it has another number of elements, or it is quantised and ne0 is no
             multiple of the block.
@@ -337,14 +352,15 @@ def ggml_reshape_3d(ctx, a, ne0, ne1, ne2):
         ne1: number of rows of a matrix.
         ne2: number of matrices.
     Returns:
-        view [ne0, ne1, ne2] of a, of the same type.
+        View [ne0, ne1, ne2] of a, of the same type.
     Raises:
         ValueError: a is not contiguous, it has another number of elements, or it is quantised and ne0 is no
             multiple of the block.
         MemoryError: the context is full.
     """
     cdef ggml_context *c = arg_context(ctx, b"ggml_reshape_3d")
-    return wrap_tensor(reshape(c, arg_tensor(a, b"a"), arg_extent(ne0, b"ne0"), arg_extent(ne1, b"ne1"), arg_extent(ne2, b"ne2"), 1))
+    return wrap_tensor(reshape(c, arg_tensor(a, b"a"), arg_extent(ne0, b"ne0"), arg_extent(ne1, b"ne1"),
+                               arg_extent(ne2, b"ne2"), 1))
 
 def ggml_reshape_4d(ctx, a, ne0, ne1, ne2, ne3):
     """Views a contiguous tensor with four dimensions of the given sizes.
@@ -359,48 +375,54 @@ def ggml_reshape_4d(ctx, a, ne0, ne1, ne2, ne3):
         ne2: size of dimension 2.
         ne3: size of dimension 3.
     Returns:
-        view [ne0, ne1, ne2, ne3] of a, of the same type.
+        View [ne0, ne1, ne2, ne3] of a, of the same type.
     Raises:
         ValueError: a is not contiguous, it has another number of elements, or it is quantised and ne0 is no
             multiple of the block.
         MemoryError: the context is full.
     """
     cdef ggml_context *c = arg_context(ctx, b"ggml_reshape_4d")
-    return wrap_tensor(reshape(c, arg_tensor(a, b"a"), arg_extent(ne0, b"ne0"), arg_extent(ne1, b"ne1"), arg_extent(ne2, b"ne2"), arg_extent(ne3, b"ne3")))
+    return wrap_tensor(reshape(c, arg_tensor(a, b"a"), arg_extent(ne0, b"ne0"), arg_extent(ne1, b"ne1"),
+                               arg_extent(ne2, b"ne2"), arg_extent(ne3, b"ne3")))
 
-cdef ggml_tensor *view(ggml_context *ctx, ggml_tensor *a, const int64_t *ne, const size_t *nb, size_t offset) except NULL:
-    """Any elements of the memory that a lies in: of its view_src, where it is a view itself."""
-    cdef ggml_tensor d
+# ---- VIEW ------------------------------------------------------------------------------------------------------------
+cdef ggml_tensor *view(ggml_context *ctx, ggml_tensor *a, const int64_t *ne, const size_t *nb,
+                       size_t offset) except NULL:
+    cdef ggml_tensor node
     cdef int i
     cdef size_t end, bytes = <size_t>gg_types[a.type].bytes
-    node_init(&d, GGML_OP_VIEW, a.type, ne[0], ne[1], ne[2], ne[3])
-    memcpy(d.nb, nb, sizeof(d.nb))
-    whole_blocks(a.type, ne[0])
+    node_init(&node, GGML_OP_VIEW, a.type, ne[0], ne[1], ne[2], ne[3])
+    memcpy(node.nb, nb, sizeof(node.nb))
+    check_blocks(a.type, ne[0])
     for i in range(1, 4):
         if ne[i] > 1 and nb[i] % bytes:
             fail(ValueError, f"nb{i} is {nb[i]}: need a multiple of {gg_types[a.type].name.decode()}'s {bytes} bytes")
     if offset % bytes:
         fail(ValueError, f"offset is {offset}: need a multiple of {gg_types[a.type].name.decode()}'s {bytes} bytes")
-    node_view(&d, a, offset)
-    if not (gg_extent(&d, &end) and gg_add(end, d.view_offs, &end)) or end > gg_nbytes(d.view_src):
-        fail(ValueError, f"a is {shape_text(a)}: the view {[ne[0], ne[1], ne[2], ne[3]]} at offset {offset} ends beyond it")
-    memcpy(d.op_params, &offset, sizeof(offset))
-    d.src[0] = a
-    return named_after(node_append(ctx, &d), a, b" (view)")
+    node_view(&node, a, offset)
+    if not (gg_extent(&node, &end) and gg_add(end, node.view_offs, &end)) or end > gg_nbytes(node.view_src):
+        fail(ValueError,
+             f"a is {shape_text(a)}: the view {[ne[0], ne[1], ne[2], ne[3]]} at offset {offset} ends beyond it")
+    memcpy(node.op_params, &offset, sizeof(offset))
+    node.src[0] = a
+    return with_name(node_append(ctx, &node), a.name, b" (view)")
 
 cdef ggml_tensor *view_slice(ggml_context *ctx, ggml_tensor *a, int dim, int64_t start, int64_t n) except NULL:
     cdef int64_t[4] ne = [a.ne[0], a.ne[1], a.ne[2], a.ne[3]]
     ne[dim] = n
     return view(ctx, a, ne, a.nb, <size_t>start * a.nb[dim])
 
-cdef ggml_tensor *plain_view(ggml_context *ctx, ggml_tensor *a, int64_t ne0, int64_t ne1, int64_t ne2, int64_t ne3, int given, size_t nb1,
-                     size_t nb2, size_t nb3, size_t offset) except NULL:
-    """A view with the first `given` of the strides nb1 to nb3, contiguous in the dimensions above."""
+cdef ggml_tensor *view_rows(ggml_context *ctx, ggml_tensor *a, int64_t ne0, int64_t ne1, int64_t ne2, int64_t ne3,
+                            int n_strides, size_t nb1, size_t nb2, size_t nb3, size_t offset) except NULL:
+    """A view whose rows are contiguous, with the first n_strides of nb1 to nb3.
+
+    The other strides are those of a view that is contiguous in these dimensions.
+    """
     cdef int64_t[4] ne = [ne0, ne1, ne2, ne3]
     cdef size_t[4] nb = [<size_t>gg_types[a.type].bytes, nb1, nb2, nb3]
     cdef int i
-    # A product that overflows is the stride of a dimension of size 1, or the view is too large anyway.
-    for i in range(given + 1, 4):
+    # If a product overflows, then it is the stride of a dimension of size 1, or the view is too large anyway.
+    for i in range(n_strides + 1, 4):
         nb[i] = nb[i - 1] * <size_t>ne[i - 1] if i > 1 else gg_row_size(a.type, ne0)
     return view(ctx, a, ne, nb, offset)
 
@@ -416,13 +438,14 @@ def ggml_view_1d(ctx, a, ne0, offset):
         ne0: number of elements; for a quantised type a multiple of its block.
         offset: bytes from the start of a to the first element, a multiple of the element's (block's) size.
     Returns:
-        view [ne0] of a, of the same type.
+        View [ne0] of a, of the same type.
     Raises:
         ValueError: the view ends beyond the memory, or ne0 or offset does not fit the type.
         MemoryError: the context is full.
     """
     cdef ggml_context *c = arg_context(ctx, b"ggml_view_1d")
-    return wrap_tensor(plain_view(c, arg_tensor(a, b"a"), arg_extent(ne0, b"ne0"), 1, 1, 1, 0, 0, 0, 0, arg_size(offset, b"offset")))
+    cdef ggml_tensor *x = arg_tensor(a, b"a")
+    return wrap_tensor(view_rows(c, x, arg_extent(ne0, b"ne0"), 1, 1, 1, 0, 0, 0, 0, arg_size(offset, b"offset")))
 
 def ggml_view_2d(ctx, a, ne0, ne1, nb1, offset):
     """Views part of a tensor's memory as a matrix whose rows are nb1 bytes apart.
@@ -438,14 +461,15 @@ def ggml_view_2d(ctx, a, ne0, ne1, nb1, offset):
         nb1: bytes from one row to the next; a multiple of the element's (block's) size where ne1 is more than 1.
         offset: bytes from the start of a to the first element, a multiple of the element's (block's) size.
     Returns:
-        view [ne0, ne1] of a, of the same type.
+        View [ne0, ne1] of a, of the same type.
     Raises:
         ValueError: the view ends beyond the memory, or ne0, nb1 or offset does not fit the type.
         MemoryError: the context is full.
     """
     cdef ggml_context *c = arg_context(ctx, b"ggml_view_2d")
-    return wrap_tensor(plain_view(c, arg_tensor(a, b"a"), arg_extent(ne0, b"ne0"), arg_extent(ne1, b"ne1"), 1, 1, 1, arg_size(nb1, b"nb1"), 0, 0,
-                        arg_size(offset, b"offset")))
+    cdef ggml_tensor *x = arg_tensor(a, b"a")
+    return wrap_tensor(view_rows(c, x, arg_extent(ne0, b"ne0"), arg_extent(ne1, b"ne1"), 1, 1, 1,
+                                 arg_size(nb1, b"nb1"), 0, 0, arg_size(offset, b"offset")))
 
 def ggml_view_3d(ctx, a, ne0, ne1, ne2, nb1, nb2, offset):
     """Views part of a tensor's memory as matrices with the strides nb1 and nb2.
@@ -464,14 +488,15 @@ def ggml_view_3d(ctx, a, ne0, ne1, ne2, nb1, nb2, offset):
         offset: bytes from the start of a to the first element; like the strides of dimensions larger than 1 a
             multiple of the element's (block's) size.
     Returns:
-        view [ne0, ne1, ne2] of a, of the same type.
+        View [ne0, ne1, ne2] of a, of the same type.
     Raises:
         ValueError: the view ends beyond the memory, or ne0, a stride or offset does not fit the type.
         MemoryError: the context is full.
     """
     cdef ggml_context *c = arg_context(ctx, b"ggml_view_3d")
-    return wrap_tensor(plain_view(c, arg_tensor(a, b"a"), arg_extent(ne0, b"ne0"), arg_extent(ne1, b"ne1"), arg_extent(ne2, b"ne2"), 1, 2, arg_size(nb1, b"nb1"),
-                        arg_size(nb2, b"nb2"), 0, arg_size(offset, b"offset")))
+    cdef ggml_tensor *x = arg_tensor(a, b"a")
+    return wrap_tensor(view_rows(c, x, arg_extent(ne0, b"ne0"), arg_extent(ne1, b"ne1"), arg_extent(ne2, b"ne2"), 1, 2,
+                                 arg_size(nb1, b"nb1"), arg_size(nb2, b"nb2"), 0, arg_size(offset, b"offset")))
 
 def ggml_view_4d(ctx, a, ne0, ne1, ne2, ne3, nb1, nb2, nb3, offset):
     """Views part of a tensor's memory with four dimensions and the strides nb1, nb2 and nb3.
@@ -492,63 +517,71 @@ def ggml_view_4d(ctx, a, ne0, ne1, ne2, ne3, nb1, nb2, nb3, offset):
         offset: bytes from the start of a to the first element; like the strides of dimensions larger than 1 a
             multiple of the element's (block's) size.
     Returns:
-        view [ne0, ne1, ne2, ne3] of a, of the same type.
+        View [ne0, ne1, ne2, ne3] of a, of the same type.
     Raises:
         ValueError: the view ends beyond the memory, or ne0, a stride or offset does not fit the type.
         MemoryError: the context is full.
     """
     cdef ggml_context *c = arg_context(ctx, b"ggml_view_4d")
-    return wrap_tensor(plain_view(c, arg_tensor(a, b"a"), arg_extent(ne0, b"ne0"), arg_extent(ne1, b"ne1"), arg_extent(ne2, b"ne2"), arg_extent(ne3, b"ne3"), 3,
-                        arg_size(nb1, b"nb1"), arg_size(nb2, b"nb2"), arg_size(nb3, b"nb3"), arg_size(offset, b"offset")))
+    cdef ggml_tensor *x = arg_tensor(a, b"a")
+    return wrap_tensor(view_rows(c, x, arg_extent(ne0, b"ne0"), arg_extent(ne1, b"ne1"), arg_extent(ne2, b"ne2"),
+                                 arg_extent(ne3, b"ne3"), 3, arg_size(nb1, b"nb1"), arg_size(nb2, b"nb2"),
+                                 arg_size(nb3, b"nb3"), arg_size(offset, b"offset")))
 
 cdef int grad_view(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
-    """g goes where the view lies, into zeros laid out as the source's memory, which are then seen as the source is."""
-    cdef ggml_tensor *a = t.src[0]
-    cdef ggml_tensor *flat
-    cdef ggml_tensor *row
+    """t = some elements of the memory of x: dx = g at these elements, else 0.
+
+    g is added to a vector of zeros that is laid out like the memory of x, but in f32. A view of the vector with the
+    strides of x is dx.
+    """
+    cdef ggml_tensor *x = t.src[0]
+    cdef ggml_tensor *vector
+    cdef ggml_tensor *g_rows
     cdef size_t[4] nb
-    cdef size_t bytes = <size_t>gg_types[a.type].bytes, end = gg_nbytes(a)
-    cdef size_t offset = t.view_offs - (a.view_offs if a.view_src != NULL else 0)
+    cdef size_t bytes = <size_t>gg_types[x.type].bytes, end = gg_nbytes(x)
+    cdef size_t offset = t.view_offs - (x.view_offs if x.view_src != NULL else 0)
     cdef int64_t i
-    if not b.needs(a):
+    if not b.needs(x):
         return 0
-    end = max(end, offset + gg_nbytes(t))     # a view may reach elements of a's memory that a skips
-    flat = zeros(b.ctx, <int64_t>(end // bytes), 1, 1, 1)
+    end = max(end, offset + gg_nbytes(t))     # a view may cover elements of the memory that x itself skips
+    vector = zeros(b.ctx, <int64_t>(end // bytes), 1, 1, 1)
     for i in range(4):
         nb[i] = t.nb[i] // bytes * 4
     offset = offset // bytes * 4
     if t.nb[0] == bytes or t.ne[0] < 2:
-        flat = update(b.ctx, GGML_OP_ACC, flat, g, nb[1], nb[2], nb[3], offset, True)
-    else:                # ACC adds to dense rows only: here each element is a row
+        vector = update(b.ctx, GGML_OP_ACC, vector, g, nb[1], nb[2], nb[3], offset, True)
+    else:     # ACC adds to contiguous rows only, so each element becomes a row
         for i in range(t.ne[3]):
-            row = view(b.ctx, g, [1, g.ne[0], g.ne[1], g.ne[2]], [4, g.nb[0], g.nb[1], g.nb[2]], <size_t>i * g.nb[3])
-            flat = update(b.ctx, GGML_OP_ACC, flat, row, nb[0], nb[1], nb[2], offset + <size_t>i * nb[3], True)
+            g_rows = view(b.ctx, g, [1, g.ne[0], g.ne[1], g.ne[2]], [4, g.nb[0], g.nb[1], g.nb[2]],
+                          <size_t>i * g.nb[3])
+            vector = update(b.ctx, GGML_OP_ACC, vector, g_rows, nb[0], nb[1], nb[2], offset + <size_t>i * nb[3], True)
     for i in range(4):
-        nb[i] = a.nb[i] // bytes * 4
-    return b.add(a, view(b.ctx, flat, a.ne, nb, 0))
+        nb[i] = x.nb[i] // bytes * 4
+    return b.add(x, view(b.ctx, vector, x.ne, nb, 0))
 
-cdef int whole_rows(const ggml_tensor *a) except -1:
+# ---- PERMUTE, TRANSPOSE ----------------------------------------------------------------------------------------------
+cdef int check_not_quantised(const ggml_tensor *a) except -1:
     if gg_types[a.type].quantized:
         fail(ValueError, f"a is {shape_text(a)}: quantised rows can't become columns")
     return 0
 
 cdef ggml_tensor *permute(ggml_context *ctx, ggml_tensor *a, int axis0, int axis1, int axis2, int axis3) except NULL:
-    cdef ggml_tensor d
+    cdef ggml_tensor node
     cdef int[4] axes = [axis0, axis1, axis2, axis3]
     cdef int i, seen = 0
     for i in range(4):
         seen |= 1 << axes[i] if 0 <= axes[i] < 4 else 0
-    if seen != 15:
+    if seen != 0b1111:
         fail(ValueError, f"axes are {axis0}, {axis1}, {axis2}, {axis3}: need 0 to 3, each once")
     if axis0:
-        whole_rows(a)
-    node_init(&d, GGML_OP_PERMUTE, a.type, 0, 0, 0, 0)
+        check_not_quantised(a)
+    node_init(&node, GGML_OP_PERMUTE, a.type, 0, 0, 0, 0)
     for i in range(4):
-        d.ne[axes[i]], d.nb[axes[i]] = a.ne[i], a.nb[i]
-        d.op_params[i] = axes[i]
-    d.src[0] = a
-    node_view(&d, a, 0)
-    return named_after(node_append(ctx, &d), a, b" (permuted)")
+        node.ne[axes[i]], node.nb[axes[i]] = a.ne[i], a.nb[i]
+        node.op_params[i] = axes[i]
+    node.src[0] = a
+    node_view(&node, a, 0)
+    return with_name(node_append(ctx, &node), a.name, b" (permuted)")
 
 def ggml_permute(ctx, a, axis0, axis1, axis2, axis3):
     """Views a tensor with its dimensions in another order: dimension i of a becomes dimension axis_i of the result.
@@ -563,7 +596,7 @@ def ggml_permute(ctx, a, axis0, axis1, axis2, axis3):
         axis2: place of dimension 2.
         axis3: place of dimension 3.
     Returns:
-        view of a with result.ne[axis_i] = a.ne[i], of the same type.
+        View of a with result.ne[axis_i] = a.ne[i], of the same type.
     Raises:
         ValueError: the axes are not 0 to 3, each exactly once, or a is quantised and axis0 is not 0.
         MemoryError: the context is full.
@@ -571,24 +604,25 @@ def ggml_permute(ctx, a, axis0, axis1, axis2, axis3):
         [head_dim, n_heads, n_tokens] to [head_dim, n_tokens, n_heads]: ggml_permute(ctx, a, 0, 2, 1, 3)
     """
     cdef ggml_context *c = arg_context(ctx, b"ggml_permute")
-    return wrap_tensor(permute(c, arg_tensor(a, b"a"), arg_int32(axis0, b"axis0"), arg_int32(axis1, b"axis1"), arg_int32(axis2, b"axis2"),
-                     arg_int32(axis3, b"axis3")))
+    return wrap_tensor(permute(c, arg_tensor(a, b"a"), arg_int32(axis0, b"axis0"), arg_int32(axis1, b"axis1"),
+                               arg_int32(axis2, b"axis2"), arg_int32(axis3, b"axis3")))
 
 cdef int grad_permute(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
-    cdef int[4] back
+    """dx = g with the inverse permutation."""
+    cdef int[4] inverse
     cdef int i
     for i in range(4):
-        back[t.op_params[i]] = i
-    return b.add(t.src[0], permute(b.ctx, g, back[0], back[1], back[2], back[3]))
+        inverse[t.op_params[i]] = i
+    return b.add(t.src[0], permute(b.ctx, g, inverse[0], inverse[1], inverse[2], inverse[3]))
 
 cdef ggml_tensor *transpose(ggml_context *ctx, ggml_tensor *a) except NULL:
-    cdef ggml_tensor d
-    whole_rows(a)
-    node_init(&d, GGML_OP_TRANSPOSE, a.type, a.ne[1], a.ne[0], a.ne[2], a.ne[3])
-    d.nb[0], d.nb[1], d.nb[2], d.nb[3] = a.nb[1], a.nb[0], a.nb[2], a.nb[3]
-    d.src[0] = a
-    node_view(&d, a, 0)
-    return named_after(node_append(ctx, &d), a, b" (transposed)")
+    cdef ggml_tensor node
+    check_not_quantised(a)
+    node_init(&node, GGML_OP_TRANSPOSE, a.type, a.ne[1], a.ne[0], a.ne[2], a.ne[3])
+    node.nb[0], node.nb[1], node.nb[2], node.nb[3] = a.nb[1], a.nb[0], a.nb[2], a.nb[3]
+    node.src[0] = a
+    node_view(&node, a, 0)
+    return with_name(node_append(ctx, &node), a.name, b" (transposed)")
 
 def ggml_transpose(ctx, a):
     """Views the matrices of a tensor with rows and columns exchanged.
@@ -599,7 +633,7 @@ def ggml_transpose(ctx, a):
         ctx: context that receives the view.
         a: any type that is not quantised, [ne0, ne1, ne2, ne3].
     Returns:
-        view [ne1, ne0, ne2, ne3] of a, of the same type.
+        View [ne1, ne0, ne2, ne3] of a, of the same type.
     Raises:
         ValueError: a is quantised.
         MemoryError: the context is full.
@@ -608,31 +642,51 @@ def ggml_transpose(ctx, a):
     return wrap_tensor(transpose(c, arg_tensor(a, b"a")))
 
 cdef int grad_transpose(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
+    """t = x^T: dx = g^T."""
     return b.add(t.src[0], transpose(b.ctx, g))
 
-# ---- a tensor with another in a view of it ---------------------------------------------------------------------------
-cdef ggml_tensor *update(ggml_context *ctx, int op, ggml_tensor *a, ggml_tensor *b, size_t nb1, size_t nb2, size_t nb3, size_t offset,
-                 bint inplace) except NULL:
-    cdef ggml_tensor d
-    cdef size_t[4] p = [nb1, nb2, nb3, offset]
+# ---- ACC, SET --------------------------------------------------------------------------------------------------------
+cdef ggml_tensor *update(ggml_context *ctx, int op, ggml_tensor *a, ggml_tensor *b, size_t nb1, size_t nb2, size_t nb3,
+                         size_t offset, bint inplace) except NULL:
+    cdef ggml_tensor node
+    cdef size_t[4] params = [nb1, nb2, nb3, offset]
     cdef int i
-    node_like(&d, op, a.type, a)
+    node_like(&node, op, a.type, a)
     for i in range(4):
-        if p[i] > INT32_MAX and i < 3 and b.ne[i + 1] == 1:
-            p[i] = 0        # the stride of a single element: never used
-        if p[i] > INT32_MAX:
-            fail(ValueError, f"{('nb1', 'nb2', 'nb3', 'offset')[i]} is {p[i]}: need less than 2 GiB")
-        d.op_params[i] = <int>p[i]
-    d.op_params[4] = inplace
-    d.src[0], d.src[1] = a, b
+        if params[i] > INT32_MAX and i < 3 and b.ne[i + 1] == 1:
+            params[i] = 0        # the stride of a dimension of size 1 is not used
+        if params[i] > INT32_MAX:
+            fail(ValueError, f"{('nb1', 'nb2', 'nb3', 'offset')[i]} is {params[i]}: need less than 2 GiB")
+        node.op_params[i] = <int>params[i]
+    node.op_params[4] = inplace
+    node.src[0], node.src[1] = a, b
     if inplace:
-        node_in_place(&d, a)
-    return node_append(ctx, &d)
+        node_in_place(&node, a)
+    return node_append(ctx, &node)
 
-cdef object updated(ggml_context *c, int op, object a, object b, object nb1, object nb2, object nb3, object offset,
-                    bint inplace):
-    return wrap_tensor(update(c, op, arg_tensor(a, b"a"), arg_tensor(b, b"b"), arg_size(nb1, b"nb1"), arg_size(nb2, b"nb2"), arg_size(nb3, b"nb3"),
-                    arg_size(offset, b"offset"), inplace))
+cdef object update_of(object ctx, const char *name, int op, object a, object b, object nb1, object nb2, object nb3,
+                      object offset, bint inplace):
+    """What the public function `name` returns: a with b added to, or stored in, a part of it."""
+    cdef ggml_context *c = arg_context(ctx, name)
+    cdef ggml_tensor *x = arg_tensor(a, b"a")
+    cdef ggml_tensor *y = arg_tensor(b, b"b")
+    return wrap_tensor(update(c, op, x, y, arg_size(nb1, b"nb1"), arg_size(nb2, b"nb2"), arg_size(nb3, b"nb3"),
+                              arg_size(offset, b"offset"), inplace))
+
+cdef object set_1d_of(object ctx, const char *name, object a, object b, object offset, bint inplace):
+    """What the public function `name` returns: a with b stored in a part of it that has the strides of a."""
+    cdef ggml_context *c = arg_context(ctx, name)
+    cdef ggml_tensor *x = arg_tensor(a, b"a")
+    cdef ggml_tensor *y = arg_tensor(b, b"b")
+    return wrap_tensor(update(c, GGML_OP_SET, x, y, x.nb[1], x.nb[2], x.nb[3], arg_size(offset, b"offset"), inplace))
+
+cdef object set_2d_of(object ctx, const char *name, object a, object b, object nb1, object offset, bint inplace):
+    """What the public function `name` returns: a with b stored in a part of it whose rows are nb1 bytes apart."""
+    cdef ggml_context *c = arg_context(ctx, name)
+    cdef ggml_tensor *x = arg_tensor(a, b"a")
+    cdef ggml_tensor *y = arg_tensor(b, b"b")
+    return wrap_tensor(update(c, GGML_OP_SET, x, y, arg_size(nb1, b"nb1"), x.nb[2], x.nb[3],
+                              arg_size(offset, b"offset"), inplace))
 
 def ggml_acc(ctx, a, b, nb1, nb2, nb3, offset):
     """Adds b to a part of a copy of a: result = a; view(result, nb1, nb2, nb3, offset) += b.
@@ -650,13 +704,12 @@ def ggml_acc(ctx, a, b, nb1, nb2, nb3, offset):
         nb3: stride of the part's dimension 3 in bytes, likewise.
         offset: bytes from the start of the result to the part, less than 2 GiB, a multiple of 4.
     Returns:
-        contiguous f32 tensor in the shape of a.
+        Contiguous f32 tensor in the shape of a.
     Raises:
         ValueError: a type is not f32, the part ends beyond the result, or a stride or offset is invalid.
         MemoryError: the context is full.
     """
-    cdef ggml_context *c = arg_context(ctx, b"ggml_acc")
-    return updated(c, GGML_OP_ACC, a, b, nb1, nb2, nb3, offset, False)
+    return update_of(ctx, b"ggml_acc", GGML_OP_ACC, a, b, nb1, nb2, nb3, offset, False)
 
 def ggml_acc_inplace(ctx, a, b, nb1, nb2, nb3, offset):
     """Adds b to a part of a in a's own memory: view(a, nb1, nb2, nb3, offset) += b.
@@ -673,14 +726,13 @@ def ggml_acc_inplace(ctx, a, b, nb1, nb2, nb3, offset):
         nb3: stride of the part's dimension 3 in bytes, likewise.
         offset: bytes from the start of a to the part, less than 2 GiB, a multiple of 4.
     Returns:
-        view of all of a, after the addition.
+        View of all of a, after the addition.
     Raises:
         ValueError: a type is not f32, a is not contiguous, the part ends beyond a, or a stride or offset is
             invalid.
         MemoryError: the context is full.
     """
-    cdef ggml_context *c = arg_context(ctx, b"ggml_acc_inplace")
-    return updated(c, GGML_OP_ACC, a, b, nb1, nb2, nb3, offset, True)
+    return update_of(ctx, b"ggml_acc_inplace", GGML_OP_ACC, a, b, nb1, nb2, nb3, offset, True)
 
 def ggml_set(ctx, a, b, nb1, nb2, nb3, offset):
     """Replaces a part of a copy of a by b: result = a; view(result, nb1, nb2, nb3, offset) = b.
@@ -698,14 +750,13 @@ def ggml_set(ctx, a, b, nb1, nb2, nb3, offset):
         nb3: stride of the part's dimension 3 in bytes, likewise.
         offset: bytes from the start of the result to the part, less than 2 GiB, a multiple of the element's size.
     Returns:
-        contiguous tensor of a's type and shape.
+        Contiguous tensor of a's type and shape.
     Raises:
         ValueError: the types differ or are quantised, the part ends beyond the result, or a stride or offset is
             invalid.
         MemoryError: the context is full.
     """
-    cdef ggml_context *c = arg_context(ctx, b"ggml_set")
-    return updated(c, GGML_OP_SET, a, b, nb1, nb2, nb3, offset, False)
+    return update_of(ctx, b"ggml_set", GGML_OP_SET, a, b, nb1, nb2, nb3, offset, False)
 
 def ggml_set_inplace(ctx, a, b, nb1, nb2, nb3, offset):
     """Stores b in a part of a without copying a: view(a, nb1, nb2, nb3, offset) = b.
@@ -722,14 +773,13 @@ def ggml_set_inplace(ctx, a, b, nb1, nb2, nb3, offset):
         nb3: stride of the part's dimension 3 in bytes, likewise.
         offset: bytes from the start of a to the part, less than 2 GiB, a multiple of the element's size.
     Returns:
-        view of all of a, after b was stored.
+        View of all of a, after b was stored.
     Raises:
         ValueError: the types differ or are quantised, a is not contiguous, the part ends beyond a, or a stride or
             offset is invalid.
         MemoryError: the context is full.
     """
-    cdef ggml_context *c = arg_context(ctx, b"ggml_set_inplace")
-    return updated(c, GGML_OP_SET, a, b, nb1, nb2, nb3, offset, True)
+    return update_of(ctx, b"ggml_set_inplace", GGML_OP_SET, a, b, nb1, nb2, nb3, offset, True)
 
 def ggml_set_1d(ctx, a, b, offset):
     """Replaces consecutive elements of a copy of a by the vector b.
@@ -743,14 +793,12 @@ def ggml_set_1d(ctx, a, b, offset):
         offset: bytes from the start of the result to the first element replaced, less than 2 GiB, a multiple of the
             element's size.
     Returns:
-        contiguous tensor of a's type and shape.
+        Contiguous tensor of a's type and shape.
     Raises:
         ValueError: the types differ or are quantised, b ends beyond the result, or offset is invalid.
         MemoryError: the context is full.
     """
-    cdef ggml_context *c = arg_context(ctx, b"ggml_set_1d")
-    cdef ggml_tensor *x = arg_tensor(a, b"a")
-    return wrap_tensor(update(c, GGML_OP_SET, x, arg_tensor(b, b"b"), x.nb[1], x.nb[2], x.nb[3], arg_size(offset, b"offset"), False))
+    return set_1d_of(ctx, b"ggml_set_1d", a, b, offset, False)
 
 def ggml_set_1d_inplace(ctx, a, b, offset):
     """Stores the vector b in consecutive elements of a itself.
@@ -764,14 +812,12 @@ def ggml_set_1d_inplace(ctx, a, b, offset):
         offset: bytes from the start of a to the first element overwritten, less than 2 GiB, a multiple of the
             element's size.
     Returns:
-        view of all of a, after b was stored.
+        View of all of a, after b was stored.
     Raises:
         ValueError: the types differ or are quantised, a is not contiguous, b ends beyond a, or offset is invalid.
         MemoryError: the context is full.
     """
-    cdef ggml_context *c = arg_context(ctx, b"ggml_set_1d_inplace")
-    cdef ggml_tensor *x = arg_tensor(a, b"a")
-    return wrap_tensor(update(c, GGML_OP_SET, x, arg_tensor(b, b"b"), x.nb[1], x.nb[2], x.nb[3], arg_size(offset, b"offset"), True))
+    return set_1d_of(ctx, b"ggml_set_1d_inplace", a, b, offset, True)
 
 def ggml_set_2d(ctx, a, b, nb1, offset):
     """Replaces a rectangle of a copy of a by the matrix b, whose rows are nb1 bytes apart there.
@@ -786,15 +832,13 @@ def ggml_set_2d(ctx, a, b, nb1, offset):
         offset: bytes from the start of the result to the rectangle, less than 2 GiB, a multiple of the element's
             size.
     Returns:
-        contiguous tensor of a's type and shape.
+        Contiguous tensor of a's type and shape.
     Raises:
         ValueError: the types differ or are quantised, the rectangle ends beyond the result, or nb1 or offset is
             invalid.
         MemoryError: the context is full.
     """
-    cdef ggml_context *c = arg_context(ctx, b"ggml_set_2d")
-    cdef ggml_tensor *x = arg_tensor(a, b"a")
-    return wrap_tensor(update(c, GGML_OP_SET, x, arg_tensor(b, b"b"), arg_size(nb1, b"nb1"), x.nb[2], x.nb[3], arg_size(offset, b"offset"), False))
+    return set_2d_of(ctx, b"ggml_set_2d", a, b, nb1, offset, False)
 
 def ggml_set_2d_inplace(ctx, a, b, nb1, offset):
     """Stores the matrix b in a rectangle of a itself, with rows nb1 bytes apart.
@@ -808,20 +852,19 @@ def ggml_set_2d_inplace(ctx, a, b, nb1, offset):
         nb1: bytes between rows of the rectangle, less than 2 GiB, a multiple of the element's size.
         offset: bytes from the start of a to the rectangle, less than 2 GiB, a multiple of the element's size.
     Returns:
-        view of all of a, after b was stored.
+        View of all of a, after b was stored.
     Raises:
         ValueError: the types differ or are quantised, a is not contiguous, the rectangle ends beyond a, or nb1 or
             offset is invalid.
         MemoryError: the context is full.
     """
-    cdef ggml_context *c = arg_context(ctx, b"ggml_set_2d_inplace")
-    cdef ggml_tensor *x = arg_tensor(a, b"a")
-    return wrap_tensor(update(c, GGML_OP_SET, x, arg_tensor(b, b"b"), arg_size(nb1, b"nb1"), x.nb[2], x.nb[3], arg_size(offset, b"offset"), True))
+    return set_2d_of(ctx, b"ggml_set_2d_inplace", a, b, nb1, offset, True)
 
 cdef int grad_update(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
-    """By b: what g has in the view. By a: g, for SET without what it has there."""
+    """t = x with y added to (ACC) or stored in (SET) a part: dy = the part of g, dx = g, for SET with the part 0."""
     cdef ggml_tensor *x = t.src[0]
     cdef ggml_tensor *y = t.src[1]
+    cdef ggml_tensor *no_part
     cdef size_t[4] nb
     cdef size_t bytes = <size_t>gg_types[t.type].bytes, offset = <size_t>t.op_params[3] // bytes * 4
     cdef int i
@@ -832,15 +875,20 @@ cdef int grad_update(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
     if b.needs(y):
         b.add(y, view(b.ctx, g, y.ne, nb, offset))
     if b.needs(x) and t.op == GGML_OP_SET:
-        g = update(b.ctx, GGML_OP_SET, g, zeros(b.ctx, y.ne[0], y.ne[1], y.ne[2], y.ne[3]), nb[1], nb[2], nb[3], offset, False)
+        no_part = zeros(b.ctx, y.ne[0], y.ne[1], y.ne[2], y.ne[3])
+        g = update(b.ctx, GGML_OP_SET, g, no_part, nb[1], nb[2], nb[3], offset, False)
     return b.add(x, g)
 
-# ---- repeats and joins -----------------------------------------------------------------------------------------------
-cdef ggml_tensor *repeat(ggml_context *ctx, ggml_tensor *a, int64_t ne0, int64_t ne1, int64_t ne2, int64_t ne3) except NULL:
-    cdef ggml_tensor d
-    node_init(&d, GGML_OP_REPEAT, a.type, ne0, ne1, ne2, ne3)
-    d.src[0] = a
-    return node_append(ctx, &d)
+# ---- REPEAT, CONCAT --------------------------------------------------------------------------------------------------
+cdef ggml_tensor *repeat(ggml_context *ctx, ggml_tensor *a, int64_t ne0, int64_t ne1, int64_t ne2,
+                         int64_t ne3) except NULL:
+    cdef ggml_tensor node
+    node_init(&node, GGML_OP_REPEAT, a.type, ne0, ne1, ne2, ne3)
+    node.src[0] = a
+    return node_append(ctx, &node)
+
+cdef ggml_tensor *broadcast_to(ggml_context *ctx, ggml_tensor *a, ggml_tensor *like) except NULL:
+    return a if gg_same_shape(a, like) else repeat(ctx, a, like.ne[0], like.ne[1], like.ne[2], like.ne[3])
 
 def ggml_repeat(ctx, a, b):
     """Tiles a tensor to the shape of another one: result[i] = a[i mod a.ne] in each dimension.
@@ -852,7 +900,7 @@ def ggml_repeat(ctx, a, b):
         a: any type that is not quantised, [ne0, ne1, ne2, ne3].
         b: tensor of any type whose shape is used, [k0 * ne0, k1 * ne1, k2 * ne2, k3 * ne3] with whole numbers k.
     Returns:
-        tensor of a's type and b's shape.
+        Tensor of a's type and b's shape.
     Raises:
         ValueError: a is quantised, or a dimension of b is no multiple of a's.
         MemoryError: the context is full.
@@ -861,8 +909,8 @@ def ggml_repeat(ctx, a, b):
     """
     cdef ggml_context *c = arg_context(ctx, b"ggml_repeat")
     cdef ggml_tensor *x = arg_tensor(a, b"a")
-    cdef ggml_tensor *s = arg_tensor(b, b"b")
-    return wrap_tensor(repeat(c, x, s.ne[0], s.ne[1], s.ne[2], s.ne[3]))
+    cdef ggml_tensor *like = arg_tensor(b, b"b")
+    return wrap_tensor(repeat(c, x, like.ne[0], like.ne[1], like.ne[2], like.ne[3]))
 
 def ggml_repeat_4d(ctx, a, ne0, ne1, ne2, ne3):
     """Tiles a tensor to the sizes given: result[i] = a[i mod a.ne] in each dimension.
@@ -877,25 +925,27 @@ def ggml_repeat_4d(ctx, a, ne0, ne1, ne2, ne3):
         ne2: size of dimension 2.
         ne3: size of dimension 3.
     Returns:
-        tensor [ne0, ne1, ne2, ne3] of a's type.
+        Tensor [ne0, ne1, ne2, ne3] of a's type.
     Raises:
         ValueError: a is quantised, or a size is no multiple of a's.
         MemoryError: the context is full.
     """
     cdef ggml_context *c = arg_context(ctx, b"ggml_repeat_4d")
-    return wrap_tensor(repeat(c, arg_tensor(a, b"a"), arg_extent(ne0, b"ne0"), arg_extent(ne1, b"ne1"), arg_extent(ne2, b"ne2"), arg_extent(ne3, b"ne3")))
+    return wrap_tensor(repeat(c, arg_tensor(a, b"a"), arg_extent(ne0, b"ne0"), arg_extent(ne1, b"ne1"),
+                              arg_extent(ne2, b"ne2"), arg_extent(ne3, b"ne3")))
 
 cdef int grad_repeat(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
+    """t = the repeats of x: dx = g summed over the repeats."""
     return b.add(t.src[0], sum_to_shape(b.ctx, g, t.src[0]))
 
 cdef ggml_tensor *concat(ggml_context *ctx, ggml_tensor *a, ggml_tensor *b, int dim) except NULL:
-    cdef ggml_tensor d
-    node_like(&d, GGML_OP_CONCAT, a.type, a)
+    cdef ggml_tensor node
+    node_like(&node, GGML_OP_CONCAT, a.type, a)
     if 0 <= dim < 4:
-        d.ne[dim] += b.ne[dim]
-    d.op_params[0] = dim
-    d.src[0], d.src[1] = a, b
-    return node_append(ctx, &d)
+        node.ne[dim] += b.ne[dim]
+    node.op_params[0] = dim
+    node.src[0], node.src[1] = a, b
+    return node_append(ctx, &node)
 
 def ggml_concat(ctx, a, b, dim):
     """Joins two tensors along one dimension, the elements of a first.
@@ -908,7 +958,7 @@ def ggml_concat(ctx, a, b, dim):
         b: tensor of a's type, with the shape of a except in dimension dim.
         dim: dimension to join along, 0 to 3.
     Returns:
-        tensor of a's type with result.ne[dim] = a.ne[dim] + b.ne[dim], otherwise a's shape.
+        Tensor of a's type with result.ne[dim] = a.ne[dim] + b.ne[dim], otherwise a's shape.
     Raises:
         ValueError: dim is not 0 to 3, the types differ, or another dimension differs.
         MemoryError: the context is full.
@@ -917,6 +967,7 @@ def ggml_concat(ctx, a, b, dim):
     return wrap_tensor(concat(c, arg_tensor(a, b"a"), arg_tensor(b, b"b"), arg_int32(dim, b"dim")))
 
 cdef int grad_concat(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
+    """t = x and y joined along a dimension: dx and dy are slices of g."""
     cdef int dim = t.op_params[0]
     cdef ggml_tensor *x = t.src[0]
     cdef ggml_tensor *y = t.src[1]
@@ -925,18 +976,6 @@ cdef int grad_concat(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
     if b.needs(y):
         b.add(y, view_slice(b.ctx, g, dim, x.ne[dim], y.ne[dim]))
     return 0
-
-# ---- builders --------------------------------------------------------------------------------------------------------
-cdef ggml_tensor *contiguous(ggml_context *ctx, ggml_tensor *a) except NULL:
-    return a if gg_contiguous(a) else node1(ctx, GGML_OP_CONT, a)
-
-cdef ggml_tensor *broadcast_to(ggml_context *ctx, ggml_tensor *a, ggml_tensor *to) except NULL:
-    cdef ggml_tensor d
-    if gg_same_shape(a, to):
-        return a
-    node_like(&d, GGML_OP_REPEAT, a.type, to)
-    d.src[0] = a
-    return node_append(ctx, &d)
 
 gradients[GGML_OP_DUP] = gradients[GGML_OP_CPY] = gradients[GGML_OP_CONT] = gradients[GGML_OP_RESHAPE] = grad_copy
 gradients[GGML_OP_VIEW] = grad_view

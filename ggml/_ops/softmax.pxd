@@ -1,8 +1,8 @@
-# Builders of softmax.pyx that other modules' builders and gradients use.
+# Builders of softmax.pyx that other modules use.
 from .._core cimport ggml_context, ggml_tensor
 
-# The gradient by a mask from that by the logits [n_kv, n_q, heads, batch]: masks repeat over dimensions 2 and 3 and may
-# reach further in 0 and 1.
+# The gradient with respect to a mask, given that with respect to the masked scores [n_kv, n_q, heads, batch]. A mask
+# repeats over dimensions 2 and 3 and may be larger than the scores in dimensions 0 and 1.
 cdef ggml_tensor *mask_gradient(ggml_context *ctx, ggml_tensor *g, ggml_tensor *mask) except NULL
-# The gradient by the sinks [heads] from that by the sink of each row [1, n_q, heads, batch].
+# The gradient with respect to the sinks [heads], given that of each row's sink [1, n_q, heads, batch].
 cdef ggml_tensor *sinks_gradient(ggml_context *ctx, ggml_tensor *g, ggml_tensor *sinks) except NULL

@@ -1,37 +1,48 @@
-"""Soft-max, its logarithm and the cross entropy, with their gradients."""
+"""Softmax, its logarithm and the cross entropy, with their gradients."""
 from libc.math cimport INFINITY
 
 from .._core cimport (
     arg_context, arg_float, arg_tensor, arg_tensor_or_null, enter, fail, gg_nrows, gg_param_f32, gg_set_param_f32,
-    ggml_context, ggml_tensor, node1, node_append, node_in_place, node_init, node_like, wrap_tensor,
+    ggml_context, ggml_tensor, node1, node_append, node_in_place, node_init, node_like, shape_text, wrap_tensor,
 )
 from .._enums cimport (
     GGML_OP_ACC, GGML_OP_CROSS_ENTROPY_LOSS, GGML_OP_CROSS_ENTROPY_LOSS_BACK, GGML_OP_LOG_SOFT_MAX, GGML_OP_SOFT_MAX,
-    GGML_OP_SOFT_MAX_BACK, GGML_OP_SUM_ROWS, GGML_TYPE_F32,
+    GGML_OP_SOFT_MAX_BACK, GGML_TYPE_F32,
 )
 from .._graph.grad cimport Backward, gradients
 from .elementwise cimport clamp, mul, scale, sub
 from .fill cimport zeros
-from .reduce cimport reduce_rows, sum_to_shape, sum_to_sizes
+from .reduce cimport sum_rows, sum_to_shape, sum_to_sizes
 from .shape cimport broadcast_to, reshape, update
 
-cdef float LEAST_LOG = -1e30
-# ---- masks and soft-max ----------------------------------------------------------------------------------------------
-cdef ggml_tensor *soft_max(ggml_context *ctx, ggml_tensor *a, ggml_tensor *mask, float factor, float max_bias, bint inplace) except NULL:
-    cdef ggml_tensor d
-    node_like(&d, GGML_OP_SOFT_MAX, a.type, a)
-    gg_set_param_f32(&d, 0, factor)
-    gg_set_param_f32(&d, 1, max_bias)
-    d.src[0], d.src[1] = a, mask
+# ---- SOFT_MAX --------------------------------------------------------------------------------------------------------
+cdef ggml_tensor *soft_max_node(ggml_context *ctx, ggml_tensor *a, ggml_tensor *mask, float factor, float max_bias,
+                                bint inplace) except NULL:
+    cdef ggml_tensor node
+    node_like(&node, GGML_OP_SOFT_MAX, a.type, a)
+    gg_set_param_f32(&node, 0, factor)
+    gg_set_param_f32(&node, 1, max_bias)
+    node.src[0], node.src[1] = a, mask
     if inplace:
-        node_in_place(&d, a)
-    return node_append(ctx, &d)
+        node_in_place(&node, a)
+    return node_append(ctx, &node)
+
+cdef ggml_tensor *soft_max(ggml_context *ctx, ggml_tensor *a) except NULL:
+    return soft_max_node(ctx, a, NULL, 1, 0, False)
+
+cdef object soft_max_ext_of(object ctx, const char *name, object a, object mask, object factor, object max_bias,
+                            bint inplace):
+    """What the public function `name` returns: the softmax of a * factor + slope * mask."""
+    cdef ggml_context *c = arg_context(ctx, name)
+    cdef ggml_tensor *x = arg_tensor(a, b"a")
+    cdef ggml_tensor *m = arg_tensor_or_null(mask, b"mask")
+    return wrap_tensor(soft_max_node(c, x, m, arg_float(factor, b"scale"), arg_float(max_bias, b"max_bias"), inplace))
 
 def ggml_soft_max(ctx, a):
     """Computes the softmax of each row: exp(a) / sum(exp(a)).
 
-    The largest element of a row is subtracted first, so exp does not overflow. A row that is -inf throughout
-    gives zeros. Gradient: flows to a, as ggml_soft_max_back computes it.
+    The largest element of a row is subtracted first, so exp does not overflow. A row that is -inf throughout gives
+    zeros. The gradient flows to a, as ggml_soft_max_back computes it.
 
     Args:
         ctx: context that receives the result.
@@ -45,7 +56,7 @@ def ggml_soft_max(ctx, a):
         ggml_soft_max_ext for a mask and a scale, ggml_soft_max_add_sinks for sinks.
     """
     cdef ggml_context *c = arg_context(ctx, b"ggml_soft_max")
-    return wrap_tensor(soft_max(c, arg_tensor(a, b"a"), NULL, 1, 0, False))
+    return wrap_tensor(soft_max(c, arg_tensor(a, b"a")))
 
 def ggml_soft_max_inplace(ctx, a):
     """Replaces each row of a by its softmax.
@@ -62,7 +73,7 @@ def ggml_soft_max_inplace(ctx, a):
         MemoryError: the context is full.
     """
     cdef ggml_context *c = arg_context(ctx, b"ggml_soft_max_inplace")
-    return wrap_tensor(soft_max(c, arg_tensor(a, b"a"), NULL, 1, 0, True))
+    return wrap_tensor(soft_max_node(c, arg_tensor(a, b"a"), NULL, 1, 0, True))
 
 def ggml_soft_max_ext(ctx, a, mask, scale, max_bias):
     """Computes the softmax of each row of a * scale + slope * mask.
@@ -74,7 +85,7 @@ def ggml_soft_max_ext(ctx, a, mask, scale, max_bias):
         2^(-max_bias * (h + 1) / p)                     for h < p,
         2^(-max_bias * (2 * (h - p) + 1) / (2 * p))     for the heads beyond.
 
-    Gradient: flows to a, mask and sinks (see ggml_soft_max_add_sinks).
+    The gradient flows to a, mask and sinks (see ggml_soft_max_add_sinks).
 
     Args:
         ctx: context that receives the result.
@@ -90,8 +101,7 @@ def ggml_soft_max_ext(ctx, a, mask, scale, max_bias):
         ValueError: mask does not fit a, max_bias is negative or needs a mask, or a type is not supported.
         MemoryError: the context is full.
     """
-    cdef ggml_context *c = arg_context(ctx, b"ggml_soft_max_ext")
-    return wrap_tensor(soft_max(c, arg_tensor(a, b"a"), arg_tensor_or_null(mask, b"mask"), arg_float(scale, b"scale"), arg_float(max_bias, b"max_bias"), False))
+    return soft_max_ext_of(ctx, b"ggml_soft_max_ext", a, mask, scale, max_bias, False)
 
 def ggml_soft_max_ext_inplace(ctx, a, mask, scale, max_bias):
     """Replaces each row of a by the softmax of a * scale + slope * mask.
@@ -113,14 +123,13 @@ def ggml_soft_max_ext_inplace(ctx, a, mask, scale, max_bias):
         ValueError: mask does not fit a, max_bias is negative or needs a mask, or a type is not supported.
         MemoryError: the context is full.
     """
-    cdef ggml_context *c = arg_context(ctx, b"ggml_soft_max_ext_inplace")
-    return wrap_tensor(soft_max(c, arg_tensor(a, b"a"), arg_tensor_or_null(mask, b"mask"), arg_float(scale, b"scale"), arg_float(max_bias, b"max_bias"), True))
+    return soft_max_ext_of(ctx, b"ggml_soft_max_ext_inplace", a, mask, scale, max_bias, True)
 
 def ggml_soft_max_add_sinks(a, sinks):
     """Gives a softmax node attention sinks: one additional logit for each head.
 
-    The node itself changes. exp(sink) is added to the sum that divides each row of the head but has no element in
-    the result, so these rows sum to less than 1. Gradient: flows to sinks.
+    The node itself changes. exp(sink) is added to the sum that divides each row of the head but has no element in the
+    result, so these rows sum to less than 1. The gradient flows to sinks.
 
     Args:
         a: result of ggml_soft_max or ggml_soft_max_ext (or an _inplace form), f32, f16 or bf16, [ne0, ne1,
@@ -139,24 +148,38 @@ def ggml_soft_max_add_sinks(a, sinks):
     if t.op != GGML_OP_SOFT_MAX:
         fail(ValueError, "a is no result of ggml_soft_max or ggml_soft_max_ext")
     if s != NULL and (s.type != GGML_TYPE_F32 or s.ne[0] != t.src[0].ne[2] or gg_nrows(s) != 1):
-        fail(ValueError, f"sinks has ne[0] = {s.ne[0]}: need one f32 for each of the {t.src[0].ne[2]} heads")
+        fail(ValueError, f"sinks is {shape_text(s)}: need f32 [{t.src[0].ne[2]}], one for each head")
     t.src[2] = s
 
-cdef ggml_tensor *soft_max_back(ggml_context *ctx, ggml_tensor *g, ggml_tensor *y, float factor, float max_bias, bint by_mask, bint inplace) except NULL:
-    cdef ggml_tensor d
-    node_like(&d, GGML_OP_SOFT_MAX_BACK, g.type, g)
-    d.op_params[2] = by_mask
-    gg_set_param_f32(&d, 0, factor)
-    gg_set_param_f32(&d, 1, max_bias)
-    d.src[0], d.src[1] = g, y
+cdef ggml_tensor *soft_max_back(ggml_context *ctx, ggml_tensor *g, ggml_tensor *y, float factor, float max_bias,
+                                bint by_mask, bint inplace) except NULL:
+    """The gradient with respect to the logits of y = soft_max(factor * logits + slope * mask), or to the mask.
+
+    The slope, which max_bias determines, enters into the gradient with respect to the mask only.
+    """
+    cdef ggml_tensor node
+    node_like(&node, GGML_OP_SOFT_MAX_BACK, g.type, g)
+    node.op_params[2] = by_mask
+    gg_set_param_f32(&node, 0, factor)
+    gg_set_param_f32(&node, 1, max_bias)
+    node.src[0], node.src[1] = g, y
     if inplace:
-        node_in_place(&d, g)
-    return node_append(ctx, &d)
+        node_in_place(&node, g)
+    return node_append(ctx, &node)
+
+cdef object soft_max_back_of(object ctx, const char *name, object a, object b, object factor, object max_bias,
+                             bint inplace):
+    """What the public function `name` returns: factor * (a - sum(a * b)) * b."""
+    cdef ggml_context *c = arg_context(ctx, name)
+    cdef ggml_tensor *g = arg_tensor(a, b"a")
+    cdef ggml_tensor *y = arg_tensor(b, b"b")
+    return wrap_tensor(soft_max_back(c, g, y, arg_float(factor, b"scale"), arg_float(max_bias, b"max_bias"), False,
+                                     inplace))
 
 def ggml_soft_max_ext_back(ctx, a, b, scale, max_bias):
-    """Computes the gradient of ggml_soft_max_ext by its a: scale * (a - sum(a * b)) * b, with the sum over each row.
+    """Computes the gradient of ggml_soft_max_ext with respect to its a: scale * (a - sum(a * b)) * b.
 
-    Gradient: flows to a and to b.
+    The sum is taken over each row. The gradient flows to a and to b.
 
     Args:
         ctx: context that receives the result.
@@ -171,8 +194,7 @@ def ggml_soft_max_ext_back(ctx, a, b, scale, max_bias):
         ValueError: the shapes of a and b differ, or a type is not f32, f16 or bf16.
         MemoryError: the context is full.
     """
-    cdef ggml_context *c = arg_context(ctx, b"ggml_soft_max_ext_back")
-    return wrap_tensor(soft_max_back(c, arg_tensor(a, b"a"), arg_tensor(b, b"b"), arg_float(scale, b"scale"), arg_float(max_bias, b"max_bias"), False, False))
+    return soft_max_back_of(ctx, b"ggml_soft_max_ext_back", a, b, scale, max_bias, False)
 
 def ggml_soft_max_ext_back_inplace(ctx, a, b, scale, max_bias):
     """Turns the gradient of a ggml_soft_max_ext result into that of its a, in the same memory.
@@ -193,13 +215,12 @@ def ggml_soft_max_ext_back_inplace(ctx, a, b, scale, max_bias):
         ValueError: the shapes of a and b differ, or a type is not f32, f16 or bf16.
         MemoryError: the context is full.
     """
-    cdef ggml_context *c = arg_context(ctx, b"ggml_soft_max_ext_back_inplace")
-    return wrap_tensor(soft_max_back(c, arg_tensor(a, b"a"), arg_tensor(b, b"b"), arg_float(scale, b"scale"), arg_float(max_bias, b"max_bias"), False, True))
+    return soft_max_back_of(ctx, b"ggml_soft_max_ext_back_inplace", a, b, scale, max_bias, True)
 
 def ggml_soft_max_back(ctx, a, b):
-    """Computes the gradient of ggml_soft_max by its argument: (a - sum(a * b)) * b, with the sum over each row.
+    """Computes the gradient of ggml_soft_max with respect to its argument: (a - sum(a * b)) * b.
 
-    Gradient: flows to a and to b.
+    The sum is taken over each row. The gradient flows to a and to b.
 
     Args:
         ctx: context that receives the result.
@@ -211,8 +232,7 @@ def ggml_soft_max_back(ctx, a, b):
         ValueError: the shapes of a and b differ, or a type is not f32, f16 or bf16.
         MemoryError: the context is full.
     """
-    cdef ggml_context *c = arg_context(ctx, b"ggml_soft_max_back")
-    return wrap_tensor(soft_max_back(c, arg_tensor(a, b"a"), arg_tensor(b, b"b"), 1, 0, False, False))
+    return soft_max_back_of(ctx, b"ggml_soft_max_back", a, b, 1.0, 0.0, False)
 
 def ggml_soft_max_back_inplace(ctx, a, b):
     """Turns the gradient of a ggml_soft_max result into that of its argument, in the same memory.
@@ -229,54 +249,80 @@ def ggml_soft_max_back_inplace(ctx, a, b):
         ValueError: the shapes of a and b differ, or a type is not f32, f16 or bf16.
         MemoryError: the context is full.
     """
-    cdef ggml_context *c = arg_context(ctx, b"ggml_soft_max_back_inplace")
-    return wrap_tensor(soft_max_back(c, arg_tensor(a, b"a"), arg_tensor(b, b"b"), 1, 0, False, True))
-
-cdef int grad_soft_max_back(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
-    """t = k (dy - sum(dy y)) y by rows: linear and symmetric in dy; by y: k (g (dy - sum(dy y)) - dy sum(g y))"""
-    cdef ggml_context *c = b.ctx
-    cdef ggml_tensor *dy = t.src[0]
-    cdef ggml_tensor *y = t.src[1]
-    cdef ggml_tensor *by_y
-    cdef float factor = gg_param_f32(t, 0), max_bias = gg_param_f32(t, 1)
-    b.require_not_overwritten(t, y)
-    if b.needs(dy):
-        b.add(dy, soft_max_back(c, g, y, factor, max_bias, t.op_params[2], False))
-    if b.needs(y):
-        if t.op_params[2] and max_bias > 0:
-            fail(ValueError, "SOFT_MAX has no second gradient by a mask with ALiBi")
-        b.require_not_overwritten(t, dy)
-        by_y = sub(c, mul(c, g, sub(c, dy, reduce_rows(c, GGML_OP_SUM_ROWS, mul(c, dy, y)))), mul(c, dy, reduce_rows(c, GGML_OP_SUM_ROWS, mul(c, g, y))))
-        b.add(y, scale(c, by_y, 1 if t.op_params[2] else factor, 0, False))
-    return 0
+    return soft_max_back_of(ctx, b"ggml_soft_max_back_inplace", a, b, 1.0, 0.0, True)
 
 cdef ggml_tensor *mask_gradient(ggml_context *ctx, ggml_tensor *g, ggml_tensor *mask) except NULL:
     cdef ggml_tensor *sum = sum_to_sizes(ctx, g, g.ne[0], g.ne[1], mask.ne[2], mask.ne[3])
     if g.ne[0] == mask.ne[0] and g.ne[1] == mask.ne[1]:
         return sum
-    cdef ggml_tensor *all = zeros(ctx, mask.ne[0], mask.ne[1], mask.ne[2], mask.ne[3])
-    return update(ctx, GGML_OP_ACC, all, sum, all.nb[1], all.nb[2], all.nb[3], 0, False)
+    cdef ggml_tensor *d_mask = zeros(ctx, mask.ne[0], mask.ne[1], mask.ne[2], mask.ne[3])
+    return update(ctx, GGML_OP_ACC, d_mask, sum, d_mask.nb[1], d_mask.nb[2], d_mask.nb[3], 0, False)
 
 cdef ggml_tensor *sinks_gradient(ggml_context *ctx, ggml_tensor *g, ggml_tensor *sinks) except NULL:
     return reshape(ctx, sum_to_sizes(ctx, g, 1, 1, g.ne[2], 1), sinks.ne[0], 1, 1, 1)
 
 cdef int grad_soft_max(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
-    cdef ggml_tensor *rest
+    """t = soft_max(k x + slope m), sinks s: with z = t (g - sum(g t)), dx = k z, dm = slope z, ds = -w sum(g t).
+
+    w = 1 - sum(t) is the weight of the sink, whose value is 0. dm and ds are summed over the rows that share an
+    element of m or s.
+    """
+    cdef ggml_context *c = b.ctx
+    cdef ggml_tensor *x = t.src[0]
+    cdef ggml_tensor *mask = t.src[1]
+    cdef ggml_tensor *sinks = t.src[2]
+    cdef ggml_tensor *minus_weight
+    cdef float factor = gg_param_f32(t, 0), max_bias = gg_param_f32(t, 1)
     b.require_not_overwritten(t, t)
-    if b.needs(t.src[0]):
-        b.add(t.src[0], soft_max_back(b.ctx, g, t, gg_param_f32(t, 0), gg_param_f32(t, 1), False, False))
-    if b.needs(t.src[1]):
-        b.add(t.src[1], mask_gradient(b.ctx, soft_max_back(b.ctx, g, t, 1, gg_param_f32(t, 1), True, False), t.src[1]))
-    if b.needs(t.src[2]):     # the sink has the rest of the weight, and its value is 0
-        rest = scale(b.ctx, reduce_rows(b.ctx, GGML_OP_SUM_ROWS, t), 1, -1, False)
-        b.add(t.src[2], sinks_gradient(b.ctx, mul(b.ctx, rest, reduce_rows(b.ctx, GGML_OP_SUM_ROWS, mul(b.ctx, g, t))), t.src[2]))
+    if b.needs(x):
+        b.add(x, soft_max_back(c, g, t, factor, max_bias, False, False))
+    if b.needs(mask):
+        b.add(mask, mask_gradient(c, soft_max_back(c, g, t, 1, max_bias, True, False), mask))
+    if b.needs(sinks):
+        minus_weight = scale(c, sum_rows(c, t), 1, -1, False)
+        b.add(sinks, sinks_gradient(c, mul(c, minus_weight, sum_rows(c, mul(c, g, t))), sinks))
     return 0
 
+cdef int grad_soft_max_back(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
+    """t = k (dy - sum(dy y)) y by rows: d(dy) = k (g - sum(g y)) y, dy' = k (g (dy - sum(dy y)) - dy sum(g y)).
+
+    dy' is the gradient with respect to y. k is the factor, or, for the gradient of a mask, the slope.
+    """
+    cdef ggml_context *c = b.ctx
+    cdef ggml_tensor *dy = t.src[0]
+    cdef ggml_tensor *y = t.src[1]
+    cdef ggml_tensor *first
+    cdef ggml_tensor *second
+    cdef float factor = gg_param_f32(t, 0), max_bias = gg_param_f32(t, 1)
+    cdef bint by_mask = t.op_params[2]
+    b.require_not_overwritten(t, y)
+    if b.needs(dy):
+        b.add(dy, soft_max_back(c, g, y, factor, max_bias, by_mask, False))
+    if b.needs(y):
+        if by_mask and max_bias > 0:
+            fail(ValueError, "SOFT_MAX has no second gradient with respect to a mask with ALiBi")
+        b.require_not_overwritten(t, dy)
+        first = mul(c, g, sub(c, dy, sum_rows(c, mul(c, dy, y))))
+        second = mul(c, dy, sum_rows(c, mul(c, g, y)))
+        b.add(y, scale(c, sub(c, first, second), 1 if by_mask else factor, 0, False))
+    return 0
+
+# ---- LOG_SOFT_MAX ----------------------------------------------------------------------------------------------------
+cdef ggml_tensor *log_soft_max(ggml_context *ctx, ggml_tensor *a) except NULL:
+    return node1(ctx, GGML_OP_LOG_SOFT_MAX, a)
+
+cdef int grad_log_soft_max(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
+    """t = log(soft_max(x)) by rows: dx = g - soft_max(x) sum(g)."""
+    b.require_not_overwritten(t, t.src[0])
+    return b.add(t.src[0], sub(b.ctx, g, mul(b.ctx, soft_max(b.ctx, t.src[0]), sum_rows(b.ctx, g))))
+
 # ---- cross entropy ---------------------------------------------------------------------------------------------------
+cdef float LEAST_LOG = -1e30      # bounds log(soft_max(x)), which is -inf for a masked logit: 0 * LEAST_LOG is 0
+
 def ggml_cross_entropy_loss(ctx, a, b):
     """Computes the cross entropy of logits and labels: the mean over the rows of -sum(b * log(softmax(a))).
 
-    A label of 0 contributes nothing, even where the logit is -inf. Gradient: flows to a, as
+    A label of 0 contributes nothing, even where the logit is -inf. The gradient flows to a, as
     ggml_cross_entropy_loss_back computes it, and to b.
 
     Args:
@@ -290,23 +336,25 @@ def ggml_cross_entropy_loss(ctx, a, b):
         MemoryError: the context is full.
     """
     cdef ggml_context *c = arg_context(ctx, b"ggml_cross_entropy_loss")
-    cdef ggml_tensor d
+    cdef ggml_tensor node
     cdef ggml_tensor *x = arg_tensor(a, b"a")
-    node_init(&d, GGML_OP_CROSS_ENTROPY_LOSS, x.type, 1, 1, 1, 1)
-    d.src[0], d.src[1] = x, arg_tensor(b, b"b")
-    return wrap_tensor(node_append(c, &d))
+    node_init(&node, GGML_OP_CROSS_ENTROPY_LOSS, x.type, 1, 1, 1, 1)
+    node.src[0], node.src[1] = x, arg_tensor(b, b"b")
+    return wrap_tensor(node_append(c, &node))
 
-cdef ggml_tensor *cross_entropy_back(ggml_context *ctx, ggml_tensor *g, ggml_tensor *logits, ggml_tensor *labels) except NULL:
-    cdef ggml_tensor d
-    node_like(&d, GGML_OP_CROSS_ENTROPY_LOSS_BACK, logits.type, logits)
-    d.src[0], d.src[1], d.src[2] = g, logits, labels
-    return node_append(ctx, &d)
+cdef ggml_tensor *cross_entropy_back(ggml_context *ctx, ggml_tensor *g, ggml_tensor *logits,
+                                     ggml_tensor *labels) except NULL:
+    """The gradient of the cross entropy with respect to the logits."""
+    cdef ggml_tensor node
+    node_like(&node, GGML_OP_CROSS_ENTROPY_LOSS_BACK, logits.type, logits)
+    node.src[0], node.src[1], node.src[2] = g, logits, labels
+    return node_append(ctx, &node)
 
 def ggml_cross_entropy_loss_back(ctx, a, b, c):
-    """Computes the gradient of ggml_cross_entropy_loss by its logits.
+    """Computes the gradient of ggml_cross_entropy_loss with respect to its logits.
 
-    With n rows the result is a / n * (softmax(b) * sum(c) - c), with the sum over each row; labels need not sum
-    to 1. Gradient: flows to a, b and c.
+    With n rows the result is a / n * (softmax(b) * sum(c) - c), with the sum over each row; labels need not sum to 1.
+    The gradient flows to a, b and c.
 
     Args:
         ctx: context that receives the result.
@@ -319,59 +367,59 @@ def ggml_cross_entropy_loss_back(ctx, a, b, c):
         ValueError: a is not one f32, the shapes of b and c differ, or their type is not f32.
         MemoryError: the context is full.
     """
-    cdef ggml_context *x = arg_context(ctx, b"ggml_cross_entropy_loss_back")
-    return wrap_tensor(cross_entropy_back(x, arg_tensor(a, b"a"), arg_tensor(b, b"b"), arg_tensor(c, b"c")))
+    cdef ggml_context *context = arg_context(ctx, b"ggml_cross_entropy_loss_back")
+    return wrap_tensor(cross_entropy_back(context, arg_tensor(a, b"a"), arg_tensor(b, b"b"), arg_tensor(c, b"c")))
 
-cdef ggml_tensor *log_soft_max(ggml_context *ctx, ggml_tensor *a) except NULL: return node1(ctx, GGML_OP_LOG_SOFT_MAX, a)
-
-cdef int grad_log_soft_max(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
-    cdef ggml_tensor *p
-    b.require_not_overwritten(t, t.src[0])
-    p = soft_max(b.ctx, t.src[0], NULL, 1, 0, False)
-    return b.add(t.src[0], sub(b.ctx, g, mul(b.ctx, p, reduce_rows(b.ctx, GGML_OP_SUM_ROWS, g))))
-
-cdef int grad_cross_entropy(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
-    cdef ggml_context *c = b.ctx
-    cdef ggml_tensor *logs
-    b.require_not_overwritten(t, t.src[0])
-    if b.needs(t.src[0]):
-        b.require_not_overwritten(t, t.src[1])
-        b.add(t.src[0], cross_entropy_back(c, g, t.src[0], t.src[1]))
-    if b.needs(t.src[1]):    # a masked logit has the log -inf: bounded, so that what is zero beyond stays zero
-        logs = clamp(c, log_soft_max(c, t.src[0]), LEAST_LOG, INFINITY, False)
-        b.add(t.src[1], mul(c, scale(c, logs, -1 / per_loss(t.src[0]), 0, False), g))
-    return 0
-
-cdef float per_loss(ggml_tensor *logits) noexcept:
-    """How many rows a cross entropy is the mean of."""
+cdef float loss_rows(ggml_tensor *logits) noexcept:
+    """The number of rows that a cross entropy is the mean of."""
     return <float>max(1, gg_nrows(logits))
 
+cdef int grad_cross_entropy(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
+    """t = -sum(l log(p)) / n with labels l, p = soft_max(x), n rows: dx = g (p sum(l) - l) / n, dl = -g log(p) / n."""
+    cdef ggml_context *c = b.ctx
+    cdef ggml_tensor *x = t.src[0]
+    cdef ggml_tensor *labels = t.src[1]
+    cdef ggml_tensor *logs
+    b.require_not_overwritten(t, x)
+    if b.needs(x):
+        b.require_not_overwritten(t, labels)
+        b.add(x, cross_entropy_back(c, g, x, labels))
+    if b.needs(labels):
+        logs = clamp(c, log_soft_max(c, x), LEAST_LOG, INFINITY, False)
+        b.add(labels, mul(c, scale(c, logs, -1 / loss_rows(x), 0, False), g))
+    return 0
+
 cdef int grad_cross_entropy_back(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
-    """t = dy / rows * (p sum(labels) - labels) with p = soft_max(logits)"""
+    """t = dy (p sum(l) - l) / n with labels l, p = soft_max(x), n rows.
+
+    d(dy) = sum(g (p sum(l) - l)) / n, dx = dy sum(l) (g - sum(g p)) p / n, dl = dy (sum(g p) - g) / n.
+    """
     cdef ggml_context *c = b.ctx
     cdef ggml_tensor *dy = t.src[0]
     cdef ggml_tensor *x = t.src[1]
     cdef ggml_tensor *labels = t.src[2]
     cdef ggml_tensor *p
+    cdef ggml_tensor *unit
+    cdef ggml_tensor *sum_gp
     cdef int i
     for i in range(3):
         b.require_not_overwritten(t, t.src[i])
     if b.needs(dy):
-        p = cross_entropy_back(c, scale(c, dy, 0, 1, False), x, labels)
-        b.add(dy, sum_to_shape(c, mul(c, p, g), dy))
+        unit = cross_entropy_back(c, scale(c, dy, 0, 1, False), x, labels)      # t / dy
+        b.add(dy, sum_to_shape(c, mul(c, unit, g), dy))
     if not b.needs(x) and not b.needs(labels):
         return 0
-    p = soft_max(c, x, NULL, 1, 0, False)
-    dy = scale(c, dy, 1 / per_loss(x), 0, False)
+    p = soft_max(c, x)
+    dy = scale(c, dy, 1 / loss_rows(x), 0, False)
     if b.needs(x):
-        b.add(x, mul(c, mul(c, soft_max_back(c, g, p, 1, 0, False, False), reduce_rows(c, GGML_OP_SUM_ROWS, labels)), dy))
+        b.add(x, mul(c, mul(c, soft_max_back(c, g, p, 1, 0, False, False), sum_rows(c, labels)), dy))
     if b.needs(labels):
-        p = broadcast_to(c, reduce_rows(c, GGML_OP_SUM_ROWS, mul(c, g, p)), g)
-        b.add(labels, mul(c, sub(c, p, g), dy))
+        sum_gp = broadcast_to(c, sum_rows(c, mul(c, g, p)), g)
+        b.add(labels, mul(c, sub(c, sum_gp, g), dy))
     return 0
 
 gradients[GGML_OP_SOFT_MAX] = grad_soft_max
 gradients[GGML_OP_SOFT_MAX_BACK] = grad_soft_max_back
+gradients[GGML_OP_LOG_SOFT_MAX] = grad_log_soft_max
 gradients[GGML_OP_CROSS_ENTROPY_LOSS] = grad_cross_entropy
 gradients[GGML_OP_CROSS_ENTROPY_LOSS_BACK] = grad_cross_entropy_back
-gradients[GGML_OP_LOG_SOFT_MAX] = grad_log_soft_max

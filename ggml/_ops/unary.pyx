@@ -1,0 +1,1023 @@
+"""The element-wise functions of GGML_OP_UNARY and the gradients of the activations among them."""
+from libc.math cimport INFINITY, exp, log1p
+
+from .._core cimport (
+    arg_context, arg_float, arg_int32, arg_tensor, fail, gg_param_f32, gg_set_param_f32, ggml_context, ggml_tensor,
+    node2, node_append, node_in_place, node_like, wrap_tensor,
+)
+from .._enums cimport (
+    GGML_OP_ELU_BACK, GGML_OP_GELU_BACK, GGML_OP_GELU_ERF_BACK, GGML_OP_GELU_QUICK_BACK, GGML_OP_SILU_BACK,
+    GGML_OP_UNARY, GGML_UNARY_OP_ABS, GGML_UNARY_OP_CEIL, GGML_UNARY_OP_ELU, GGML_UNARY_OP_EXP, GGML_UNARY_OP_EXPM1,
+    GGML_UNARY_OP_FLOOR, GGML_UNARY_OP_GELU, GGML_UNARY_OP_GELU_ERF, GGML_UNARY_OP_GELU_QUICK,
+    GGML_UNARY_OP_HARDSIGMOID, GGML_UNARY_OP_HARDSWISH, GGML_UNARY_OP_NEG, GGML_UNARY_OP_RELU, GGML_UNARY_OP_ROUND,
+    GGML_UNARY_OP_SGN, GGML_UNARY_OP_SIGMOID, GGML_UNARY_OP_SILU, GGML_UNARY_OP_SOFTPLUS, GGML_UNARY_OP_STEP,
+    GGML_UNARY_OP_TANH, GGML_UNARY_OP_TRUNC,
+)
+from .._graph.grad cimport Backward, gradients
+from .elementwise cimport add, clamp, clamp_back, mul, scale, sqr, sub
+
+cdef extern from "runtime/engine.h" nogil:
+    enum: GGML_UNARY_OP_XIELU
+
+# ---- functions without parameters ------------------------------------------------------------------------------------
+cdef ggml_tensor *unary(ggml_context *ctx, int function, ggml_tensor *a, bint inplace) except NULL:
+    cdef ggml_tensor node
+    node_like(&node, GGML_OP_UNARY, a.type, a)
+    node.op_params[0] = function
+    node.src[0] = a
+    if inplace:
+        node_in_place(&node, a)
+    return node_append(ctx, &node)
+
+cdef ggml_tensor *neg(ggml_context *ctx, ggml_tensor *a) except NULL:
+    return unary(ctx, GGML_UNARY_OP_NEG, a, False)
+
+cdef ggml_tensor *step(ggml_context *ctx, ggml_tensor *a) except NULL:
+    return unary(ctx, GGML_UNARY_OP_STEP, a, False)
+
+cdef ggml_tensor *exp_of(ggml_context *ctx, ggml_tensor *a) except NULL:
+    return unary(ctx, GGML_UNARY_OP_EXP, a, False)
+
+cdef ggml_tensor *sigmoid(ggml_context *ctx, ggml_tensor *a) except NULL:
+    return unary(ctx, GGML_UNARY_OP_SIGMOID, a, False)
+
+cdef inline object unary_of(object ctx, const char *name, int function, object a, bint inplace):
+    """What the public function `name` returns: a UNARY node with the given function of a."""
+    cdef ggml_context *c = arg_context(ctx, name)
+    return wrap_tensor(unary(c, function, arg_tensor(a, b"a"), inplace))
+
+cdef int arg_function(object op) except? -1:
+    """GGML_UNARY_OP_* of a function without parameters."""
+    cdef int function = arg_int32(op, b"op")
+    if function == GGML_UNARY_OP_XIELU:
+        fail(ValueError, "op is XIELU, which takes parameters: use ggml_xielu")
+    return function
+
+def ggml_unary(ctx, a, op):
+    """Applies the element-wise function that a number selects.
+
+    ggml_unary(ctx, a, GGML_UNARY_OP_EXP) builds the same node as ggml_exp(ctx, a), and so on. The gradient is that of
+    the selected function.
+
+    Args:
+        ctx: context that receives the result.
+        a: f32, f16 or bf16, any shape.
+        op: GGML_UNARY_OP_* except GGML_UNARY_OP_XIELU, which takes parameters.
+    Returns:
+        Tensor of a's shape and type.
+    Raises:
+        TypeError: op is not an integer.
+        ValueError: op selects no function or XIELU, or a is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    See also:
+        ggml_xielu.
+    """
+    cdef ggml_context *c = arg_context(ctx, b"ggml_unary")
+    return wrap_tensor(unary(c, arg_function(op), arg_tensor(a, b"a"), False))
+
+def ggml_unary_inplace(ctx, a, op):
+    """Applies the element-wise function that a number selects, with the result in a's memory.
+
+    It also covers functions without an _inplace builder of their own, such as GGML_UNARY_OP_HARDSWISH. Functions
+    whose gradient is computed from the result (tanh, sigmoid, exp, expm1, relu) or from neither operand nor
+    result (neg) keep it; for the other ones that have a gradient, ggml_build_backward_expand raises ValueError if
+    a needs it.
+
+    Args:
+        ctx: context that receives the node.
+        a: f32, f16 or bf16, any shape; overwritten.
+        op: GGML_UNARY_OP_* except GGML_UNARY_OP_XIELU.
+    Returns:
+        View of all of a.
+    Raises:
+        TypeError: op is not an integer.
+        ValueError: op selects no function or XIELU, or a is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
+    cdef ggml_context *c = arg_context(ctx, b"ggml_unary_inplace")
+    return wrap_tensor(unary(c, arg_function(op), arg_tensor(a, b"a"), True))
+
+def ggml_abs(ctx, a):
+    """Takes the absolute value of each element.
+
+    The gradient flows to a, multiplied by the sign of a, which is 0 at 0.
+
+    Args:
+        ctx: context that receives the result.
+        a: f32, f16 or bf16, any shape.
+    Returns:
+        Tensor of a's shape and type.
+    Raises:
+        ValueError: a is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
+    return unary_of(ctx, b"ggml_abs", GGML_UNARY_OP_ABS, a, False)
+
+def ggml_abs_inplace(ctx, a):
+    """Removes the sign of each element of a.
+
+    The gradient would need the signs: ggml_build_backward_expand raises ValueError if a needs one.
+
+    Args:
+        ctx: context that receives the node.
+        a: f32, f16 or bf16, any shape; overwritten with its magnitudes.
+    Returns:
+        View of all of a.
+    Raises:
+        ValueError: a is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
+    return unary_of(ctx, b"ggml_abs_inplace", GGML_UNARY_OP_ABS, a, True)
+
+def ggml_sgn(ctx, a):
+    """Gives the sign of each element as -1, 0 or 1.
+
+    NaN stays NaN. The derivative is 0 wherever it exists, so no gradient flows to a.
+
+    Args:
+        ctx: context that receives the result.
+        a: f32, f16 or bf16, any shape.
+    Returns:
+        Tensor of a's shape and type.
+    Raises:
+        ValueError: a is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
+    return unary_of(ctx, b"ggml_sgn", GGML_UNARY_OP_SGN, a, False)
+
+def ggml_sgn_inplace(ctx, a):
+    """Replaces each element of a by its sign, -1, 0 or 1.
+
+    Like ggml_sgn it passes no gradient to a.
+
+    Args:
+        ctx: context that receives the node.
+        a: f32, f16 or bf16, any shape; overwritten with the signs.
+    Returns:
+        View of all of a.
+    Raises:
+        ValueError: a is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
+    return unary_of(ctx, b"ggml_sgn_inplace", GGML_UNARY_OP_SGN, a, True)
+
+def ggml_neg(ctx, a):
+    """Negates each element: -a.
+
+    The gradient flows to a, negated.
+
+    Args:
+        ctx: context that receives the result.
+        a: f32, f16 or bf16, any shape.
+    Returns:
+        Tensor of a's shape and type.
+    Raises:
+        ValueError: a is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
+    return unary_of(ctx, b"ggml_neg", GGML_UNARY_OP_NEG, a, False)
+
+def ggml_neg_inplace(ctx, a):
+    """Flips the sign of each element where it is stored.
+
+    The gradient is the negated gradient of the result; it needs no element of a.
+
+    Args:
+        ctx: context that receives the node.
+        a: f32, f16 or bf16, any shape; overwritten with -a.
+    Returns:
+        View of all of a.
+    Raises:
+        ValueError: a is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
+    return unary_of(ctx, b"ggml_neg_inplace", GGML_UNARY_OP_NEG, a, True)
+
+def ggml_step(ctx, a):
+    """Computes the unit step: 1 where a > 0, else 0.
+
+    NaN stays NaN. The derivative is 0 wherever it exists, so no gradient flows to a.
+
+    Args:
+        ctx: context that receives the result.
+        a: f32, f16 or bf16, any shape.
+    Returns:
+        Tensor of a's shape and type.
+    Raises:
+        ValueError: a is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
+    return unary_of(ctx, b"ggml_step", GGML_UNARY_OP_STEP, a, False)
+
+def ggml_step_inplace(ctx, a):
+    """Turns a into a mask of its positive elements: 1 where positive, else 0.
+
+    No gradient flows to a.
+
+    Args:
+        ctx: context that receives the node.
+        a: f32, f16 or bf16, any shape; overwritten with the mask.
+    Returns:
+        View of all of a.
+    Raises:
+        ValueError: a is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
+    return unary_of(ctx, b"ggml_step_inplace", GGML_UNARY_OP_STEP, a, True)
+
+def ggml_tanh(ctx, a):
+    """Computes the hyperbolic tangent of each element.
+
+    The gradient flows to a, multiplied by 1 - y^2, where y is the result.
+
+    Args:
+        ctx: context that receives the result.
+        a: f32, f16 or bf16, any shape.
+    Returns:
+        Tensor of a's shape and type, with values from -1 to 1.
+    Raises:
+        ValueError: a is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
+    return unary_of(ctx, b"ggml_tanh", GGML_UNARY_OP_TANH, a, False)
+
+def ggml_tanh_inplace(ctx, a):
+    """Replaces each element of a by its hyperbolic tangent.
+
+    The gradient is computed from the result alone, so hidden layers may use this form in training.
+
+    Args:
+        ctx: context that receives the node.
+        a: f32, f16 or bf16, any shape; overwritten with tanh(a).
+    Returns:
+        View of all of a.
+    Raises:
+        ValueError: a is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
+    return unary_of(ctx, b"ggml_tanh_inplace", GGML_UNARY_OP_TANH, a, True)
+
+def ggml_elu(ctx, a):
+    """Computes the exponential linear unit (arXiv:1511.07289): a where a > 0, else exp(a) - 1.
+
+    The gradient flows to a, multiplied by 1 where a > 0, else by exp(a).
+
+    Args:
+        ctx: context that receives the result.
+        a: f32, f16 or bf16, any shape.
+    Returns:
+        Tensor of a's shape and type, with values above or equal to -1.
+    Raises:
+        ValueError: a is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    See also:
+        ggml_elu_back, its gradient.
+    """
+    return unary_of(ctx, b"ggml_elu", GGML_UNARY_OP_ELU, a, False)
+
+def ggml_elu_inplace(ctx, a):
+    """Applies the exponential linear unit to a where it is stored.
+
+    The gradient reads the original elements: ggml_build_backward_expand raises ValueError if a needs one.
+
+    Args:
+        ctx: context that receives the node.
+        a: f32, f16 or bf16, any shape; overwritten with elu(a).
+    Returns:
+        View of all of a.
+    Raises:
+        ValueError: a is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
+    return unary_of(ctx, b"ggml_elu_inplace", GGML_UNARY_OP_ELU, a, True)
+
+def ggml_relu(ctx, a):
+    """Computes the rectifier: max(a, 0).
+
+    NaN stays NaN. The gradient flows to a where a > 0.
+
+    Args:
+        ctx: context that receives the result.
+        a: f32, f16 or bf16, any shape.
+    Returns:
+        Tensor of a's shape and type, without negative values.
+    Raises:
+        ValueError: a is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
+    return unary_of(ctx, b"ggml_relu", GGML_UNARY_OP_RELU, a, False)
+
+def ggml_relu_inplace(ctx, a):
+    """Sets the negative elements of a to 0.
+
+    The gradient flows to a where the result is positive; the overwritten elements are not needed for it.
+
+    Args:
+        ctx: context that receives the node.
+        a: f32, f16 or bf16, any shape; overwritten with max(a, 0).
+    Returns:
+        View of all of a.
+    Raises:
+        ValueError: a is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
+    return unary_of(ctx, b"ggml_relu_inplace", GGML_UNARY_OP_RELU, a, True)
+
+def ggml_sigmoid(ctx, a):
+    """Computes the logistic function: 1 / (1 + exp(-a)).
+
+    The gradient flows to a, multiplied by y * (1 - y), where y is the result.
+
+    Args:
+        ctx: context that receives the result.
+        a: f32, f16 or bf16, any shape.
+    Returns:
+        Tensor of a's shape and type, with values from 0 to 1.
+    Raises:
+        ValueError: a is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
+    return unary_of(ctx, b"ggml_sigmoid", GGML_UNARY_OP_SIGMOID, a, False)
+
+def ggml_sigmoid_inplace(ctx, a):
+    """Turns the elements of a, as logits, into probabilities: 1 / (1 + exp(-a)).
+
+    The gradient is computed from the probabilities, so it remains available.
+
+    Args:
+        ctx: context that receives the node.
+        a: logits, f32, f16 or bf16, any shape; overwritten.
+    Returns:
+        View of all of a.
+    Raises:
+        ValueError: a is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
+    return unary_of(ctx, b"ggml_sigmoid_inplace", GGML_UNARY_OP_SIGMOID, a, True)
+
+def ggml_gelu(ctx, a):
+    """Computes GELU in its tanh form (arXiv:1606.08415).
+
+    The formula is 0.5 * a * (1 + tanh(sqrt(2/pi) * (a + 0.044715 * a^3))). It is evaluated in f32 rather than read from
+    a table of f16 values; f16 tensors use a shorter polynomial. The gradient flows to a, as ggml_gelu_back computes it.
+
+    Args:
+        ctx: context that receives the result.
+        a: f32, f16 or bf16, any shape.
+    Returns:
+        Tensor of a's shape and type.
+    Raises:
+        ValueError: a is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    See also:
+        ggml_gelu_erf, the exact form; ggml_gelu_quick, a cheaper approximation.
+    """
+    return unary_of(ctx, b"ggml_gelu", GGML_UNARY_OP_GELU, a, False)
+
+def ggml_gelu_inplace(ctx, a):
+    """Applies GELU in its tanh form to a where it is stored.
+
+    A gradient of a would need the original elements: ggml_build_backward_expand then raises ValueError. Use
+    ggml_gelu in graphs that are trained.
+
+    Args:
+        ctx: context that receives the node.
+        a: f32, f16 or bf16, any shape; overwritten with gelu(a).
+    Returns:
+        View of all of a.
+    Raises:
+        ValueError: a is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
+    return unary_of(ctx, b"ggml_gelu_inplace", GGML_UNARY_OP_GELU, a, True)
+
+def ggml_gelu_erf(ctx, a):
+    """Computes the exact GELU (arXiv:1606.08415): a * Phi(a), with the normal distribution function Phi.
+
+    Phi(a) is 0.5 * (1 + erf(a / sqrt(2))). The gradient flows to a, as ggml_gelu_erf_back computes it.
+
+    Args:
+        ctx: context that receives the result.
+        a: f32, f16 or bf16, any shape.
+    Returns:
+        Tensor of a's shape and type.
+    Raises:
+        ValueError: a is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
+    return unary_of(ctx, b"ggml_gelu_erf", GGML_UNARY_OP_GELU_ERF, a, False)
+
+def ggml_gelu_erf_inplace(ctx, a):
+    """Applies the exact GELU to a where it is stored.
+
+    The derivative at the original elements cannot be recovered from the result: ggml_build_backward_expand raises
+    ValueError if a needs a gradient.
+
+    Args:
+        ctx: context that receives the node.
+        a: f32, f16 or bf16, any shape; overwritten with a * Phi(a).
+    Returns:
+        View of all of a.
+    Raises:
+        ValueError: a is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
+    return unary_of(ctx, b"ggml_gelu_erf_inplace", GGML_UNARY_OP_GELU_ERF, a, True)
+
+def ggml_gelu_quick(ctx, a):
+    """Computes the sigmoid approximation of GELU (arXiv:1606.08415): a * sigmoid(1.702 * a).
+
+    The gradient flows to a, as ggml_gelu_quick_back computes it.
+
+    Args:
+        ctx: context that receives the result.
+        a: f32, f16 or bf16, any shape.
+    Returns:
+        Tensor of a's shape and type.
+    Raises:
+        ValueError: a is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
+    return unary_of(ctx, b"ggml_gelu_quick", GGML_UNARY_OP_GELU_QUICK, a, False)
+
+def ggml_gelu_quick_inplace(ctx, a):
+    """Replaces a by a * sigmoid(1.702 * a), the sigmoid approximation of GELU.
+
+    This form is for inference: ggml_build_backward_expand raises ValueError if a needs a gradient.
+
+    Args:
+        ctx: context that receives the node.
+        a: f32, f16 or bf16, any shape; overwritten.
+    Returns:
+        View of all of a.
+    Raises:
+        ValueError: a is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
+    return unary_of(ctx, b"ggml_gelu_quick_inplace", GGML_UNARY_OP_GELU_QUICK, a, True)
+
+def ggml_silu(ctx, a):
+    """Computes SiLU, also called swish (arXiv:1702.03118): a * sigmoid(a).
+
+    The gradient flows to a, as ggml_silu_back computes it.
+
+    Args:
+        ctx: context that receives the result.
+        a: f32, f16 or bf16, any shape.
+    Returns:
+        Tensor of a's shape and type.
+    Raises:
+        ValueError: a is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    See also:
+        ggml_swiglu, which multiplies the result by a second operand in the same pass.
+    """
+    return unary_of(ctx, b"ggml_silu", GGML_UNARY_OP_SILU, a, False)
+
+def ggml_silu_inplace(ctx, a):
+    """Multiplies each element of a by its sigmoid and stores the products in a.
+
+    SiLU is not monotonic, so its gradient needs the original elements: ggml_build_backward_expand raises
+    ValueError if a needs one.
+
+    Args:
+        ctx: context that receives the node.
+        a: f32, f16 or bf16, any shape; overwritten with silu(a).
+    Returns:
+        View of all of a.
+    Raises:
+        ValueError: a is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
+    return unary_of(ctx, b"ggml_silu_inplace", GGML_UNARY_OP_SILU, a, True)
+
+def ggml_hardswish(ctx, a):
+    """Computes hard swish (arXiv:1905.02244): a * min(1, max(0, (a + 3) / 6)).
+
+    The gradient flows to a, multiplied by 0 below -3, by 1 above 3 and by (2 * a + 3) / 6 between.
+
+    Args:
+        ctx: context that receives the result.
+        a: f32, f16 or bf16, any shape.
+    Returns:
+        Tensor of a's shape and type.
+    Raises:
+        ValueError: a is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
+    return unary_of(ctx, b"ggml_hardswish", GGML_UNARY_OP_HARDSWISH, a, False)
+
+def ggml_hardsigmoid(ctx, a):
+    """Computes hard sigmoid, a piecewise linear sigmoid: min(1, max(0, (a + 3) / 6)).
+
+    The gradient flows to a, divided by 6, where a lies between -3 and 3.
+
+    Args:
+        ctx: context that receives the result.
+        a: f32, f16 or bf16, any shape.
+    Returns:
+        Tensor of a's shape and type, with values from 0 to 1.
+    Raises:
+        ValueError: a is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
+    return unary_of(ctx, b"ggml_hardsigmoid", GGML_UNARY_OP_HARDSIGMOID, a, False)
+
+def ggml_exp(ctx, a):
+    """Computes the exponential of each element: e^a.
+
+    It underflows gradually and becomes inf where f32 overflows, above about 88.7. The gradient flows to a, multiplied
+    by the result.
+
+    Args:
+        ctx: context that receives the result.
+        a: f32, f16 or bf16, any shape.
+    Returns:
+        Tensor of a's shape and type.
+    Raises:
+        ValueError: a is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
+    return unary_of(ctx, b"ggml_exp", GGML_UNARY_OP_EXP, a, False)
+
+def ggml_exp_inplace(ctx, a):
+    """Replaces each element of a by its exponential.
+
+    The result is its own derivative, so overwriting a does not prevent the gradient.
+
+    Args:
+        ctx: context that receives the node.
+        a: f32, f16 or bf16, any shape; overwritten with e^a.
+    Returns:
+        View of all of a.
+    Raises:
+        ValueError: a is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
+    return unary_of(ctx, b"ggml_exp_inplace", GGML_UNARY_OP_EXP, a, True)
+
+def ggml_expm1(ctx, a):
+    """Computes e^a - 1 without the cancellation of ggml_exp and a subtraction near 0.
+
+    The gradient flows to a, multiplied by the result plus 1.
+
+    Args:
+        ctx: context that receives the result.
+        a: f32, f16 or bf16, any shape.
+    Returns:
+        Tensor of a's shape and type, with values above or equal to -1.
+    Raises:
+        ValueError: a is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
+    return unary_of(ctx, b"ggml_expm1", GGML_UNARY_OP_EXPM1, a, False)
+
+def ggml_expm1_inplace(ctx, a):
+    """Replaces each element of a by e^a - 1, accurate near 0.
+
+    The gradient is computed from the result and needs no copy of a.
+
+    Args:
+        ctx: context that receives the node.
+        a: f32, f16 or bf16, any shape; overwritten.
+    Returns:
+        View of all of a.
+    Raises:
+        ValueError: a is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
+    return unary_of(ctx, b"ggml_expm1_inplace", GGML_UNARY_OP_EXPM1, a, True)
+
+def ggml_softplus(ctx, a):
+    """Computes the smooth rectifier log(1 + exp(a)).
+
+    It neither overflows for large a nor rounds to 0 for negative a before exp(a) itself underflows. The gradient flows
+    to a, multiplied by sigmoid(a).
+
+    Args:
+        ctx: context that receives the result.
+        a: f32, f16 or bf16, any shape.
+    Returns:
+        Tensor of a's shape and type, without negative values.
+    Raises:
+        ValueError: a is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
+    return unary_of(ctx, b"ggml_softplus", GGML_UNARY_OP_SOFTPLUS, a, False)
+
+def ggml_softplus_inplace(ctx, a):
+    """Applies log(1 + exp(x)) to each element x of a where it is stored.
+
+    The gradient is the sigmoid of the original elements: ggml_build_backward_expand raises ValueError if a needs
+    one.
+
+    Args:
+        ctx: context that receives the node.
+        a: f32, f16 or bf16, any shape; overwritten with softplus(a).
+    Returns:
+        View of all of a.
+    Raises:
+        ValueError: a is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
+    return unary_of(ctx, b"ggml_softplus_inplace", GGML_UNARY_OP_SOFTPLUS, a, True)
+
+def ggml_floor(ctx, a):
+    """Rounds each element down to an integer.
+
+    The derivative is 0 wherever it exists, so no gradient flows to a.
+
+    Args:
+        ctx: context that receives the result.
+        a: f32, f16 or bf16, any shape.
+    Returns:
+        Tensor of a's shape and type, with integral values.
+    Raises:
+        ValueError: a is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
+    return unary_of(ctx, b"ggml_floor", GGML_UNARY_OP_FLOOR, a, False)
+
+def ggml_floor_inplace(ctx, a):
+    """Rounds the elements of a down where they are stored.
+
+    No gradient flows to a.
+
+    Args:
+        ctx: context that receives the node.
+        a: f32, f16 or bf16, any shape; overwritten with floor(a).
+    Returns:
+        View of all of a.
+    Raises:
+        ValueError: a is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
+    return unary_of(ctx, b"ggml_floor_inplace", GGML_UNARY_OP_FLOOR, a, True)
+
+def ggml_ceil(ctx, a):
+    """Rounds each element up to an integer.
+
+    The derivative is 0 wherever it exists, so no gradient flows to a.
+
+    Args:
+        ctx: context that receives the result.
+        a: f32, f16 or bf16, any shape.
+    Returns:
+        Tensor of a's shape and type, with integral values.
+    Raises:
+        ValueError: a is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
+    return unary_of(ctx, b"ggml_ceil", GGML_UNARY_OP_CEIL, a, False)
+
+def ggml_ceil_inplace(ctx, a):
+    """Rounds the elements of a up where they are stored.
+
+    No gradient flows to a.
+
+    Args:
+        ctx: context that receives the node.
+        a: f32, f16 or bf16, any shape; overwritten with ceil(a).
+    Returns:
+        View of all of a.
+    Raises:
+        ValueError: a is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
+    return unary_of(ctx, b"ggml_ceil_inplace", GGML_UNARY_OP_CEIL, a, True)
+
+def ggml_round(ctx, a):
+    """Rounds each element to the nearest integer, halves away from 0.
+
+    This is C's roundf, not NumPy's round, which takes halves to even. The derivative is 0 wherever it exists, so no
+    gradient flows to a.
+
+    Args:
+        ctx: context that receives the result.
+        a: f32, f16 or bf16, any shape.
+    Returns:
+        Tensor of a's shape and type, with integral values.
+    Raises:
+        ValueError: a is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
+    return unary_of(ctx, b"ggml_round", GGML_UNARY_OP_ROUND, a, False)
+
+def ggml_round_inplace(ctx, a):
+    """Rounds the elements of a to the nearest integer where they are stored, halves away from 0.
+
+    No gradient flows to a.
+
+    Args:
+        ctx: context that receives the node.
+        a: f32, f16 or bf16, any shape; overwritten with round(a).
+    Returns:
+        View of all of a.
+    Raises:
+        ValueError: a is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
+    return unary_of(ctx, b"ggml_round_inplace", GGML_UNARY_OP_ROUND, a, True)
+
+def ggml_trunc(ctx, a):
+    """Rounds each element towards 0.
+
+    The derivative is 0 wherever it exists, so no gradient flows to a.
+
+    Args:
+        ctx: context that receives the result.
+        a: f32, f16 or bf16, any shape.
+    Returns:
+        Tensor of a's shape and type, with integral values.
+    Raises:
+        ValueError: a is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
+    return unary_of(ctx, b"ggml_trunc", GGML_UNARY_OP_TRUNC, a, False)
+
+def ggml_trunc_inplace(ctx, a):
+    """Drops the fraction of each element of a.
+
+    No gradient flows to a.
+
+    Args:
+        ctx: context that receives the node.
+        a: f32, f16 or bf16, any shape; overwritten with trunc(a).
+    Returns:
+        View of all of a.
+    Raises:
+        ValueError: a is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
+    return unary_of(ctx, b"ggml_trunc_inplace", GGML_UNARY_OP_TRUNC, a, True)
+
+# ---- xIELU -----------------------------------------------------------------------------------------------------------
+cdef float softplus(float x) noexcept:
+    return <float>(x if x > 20 else log1p(exp(x)))
+
+def ggml_xielu(ctx, a, alpha_n, alpha_p, beta, eps):
+    """Computes xIELU (arXiv:2411.13010), a quadratic unit with an expanded exponential below 0.
+
+    With p = softplus(alpha_p) and n = beta + softplus(alpha_n), an element x becomes
+
+        p * x^2 + beta * x                          where x > 0,
+        n * (expm1(min(x, eps)) - x) + beta * x     elsewhere.
+
+    The gradient flows to a only; the parameters are numbers.
+
+    Args:
+        ctx: context that receives the result.
+        a: f32, f16 or bf16, any shape.
+        alpha_n: parameter of the negative side before softplus, a number.
+        alpha_p: parameter of the positive side before softplus, a number.
+        beta: factor of the linear term, a number.
+        eps: upper bound of the argument of expm1, a number, usually a small negative one such as -1e-6.
+    Returns:
+        Tensor of a's shape and type.
+    Raises:
+        TypeError: alpha_n, alpha_p, beta or eps is not a number.
+        ValueError: a is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
+    cdef ggml_context *c = arg_context(ctx, b"ggml_xielu")
+    cdef ggml_tensor node
+    cdef ggml_tensor *x = arg_tensor(a, b"a")
+    cdef float linear = arg_float(beta, b"beta")
+    node_like(&node, GGML_OP_UNARY, x.type, x)
+    node.op_params[0] = GGML_UNARY_OP_XIELU
+    gg_set_param_f32(&node, 1, linear + softplus(arg_float(alpha_n, b"alpha_n")))
+    gg_set_param_f32(&node, 2, softplus(arg_float(alpha_p, b"alpha_p")))
+    gg_set_param_f32(&node, 3, linear)
+    gg_set_param_f32(&node, 4, arg_float(eps, b"eps"))
+    node.src[0] = x
+    return wrap_tensor(node_append(c, &node))
+
+cdef ggml_tensor *xielu_gradient(ggml_context *ctx, ggml_tensor *t, ggml_tensor *g) except NULL:
+    """dx = g (beta + 2 p x) where x > 0, else g (beta + n (exp(x) [x <= eps] - 1)), with the p and n of ggml_xielu."""
+    cdef ggml_tensor *x = t.src[0]
+    cdef float n = gg_param_f32(t, 1), p = gg_param_f32(t, 2), beta = gg_param_f32(t, 3), eps = gg_param_f32(t, 4)
+    cdef ggml_tensor *positive = step(ctx, x)
+    cdef ggml_tensor *slope_above = mul(ctx, positive, scale(ctx, x, 2 * p, 0, False))
+    cdef ggml_tensor *low = clamp(ctx, x, -INFINITY, 0, False)
+    cdef ggml_tensor *expm1_slope = clamp_back(ctx, exp_of(ctx, low), low, -INFINITY, eps)
+    cdef ggml_tensor *not_positive = scale(ctx, positive, -1, 1, False)
+    cdef ggml_tensor *slope_below = mul(ctx, not_positive, scale(ctx, expm1_slope, n, -n, False))
+    return mul(ctx, g, scale(ctx, add(ctx, slope_above, slope_below), 1, beta, False))
+
+# ---- gradients of activations: nodes SILU_BACK, GELU_BACK, ... = a f'(b) ---------------------------------------------
+cdef inline object back_of(object ctx, const char *name, int op, object a, object b):
+    """What the public function `name` returns: a node that multiplies a by f'(b)."""
+    cdef ggml_context *c = arg_context(ctx, name)
+    return wrap_tensor(node2(c, op, arg_tensor(a, b"a"), arg_tensor(b, b"b")))
+
+def ggml_silu_back(ctx, a, b):
+    """Computes the gradient of ggml_silu: a * s * (1 + b * (1 - s)) with s = sigmoid(b).
+
+    The gradient flows to a and to b, so second derivatives are available.
+
+    Args:
+        ctx: context that receives the result.
+        a: gradient of the result of ggml_silu, f32, f16 or bf16, any shape.
+        b: argument of ggml_silu, f32, f16 or bf16, of the shape of a.
+    Returns:
+        Tensor of a's shape and type: the gradient of the argument.
+    Raises:
+        ValueError: the shapes of a and b differ, or a type is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
+    return back_of(ctx, b"ggml_silu_back", GGML_OP_SILU_BACK, a, b)
+
+def ggml_gelu_back(ctx, a, b):
+    """Computes the gradient of ggml_gelu: a times the derivative of the tanh form at b.
+
+    The gradient flows to a and to b.
+
+    Args:
+        ctx: context that receives the result.
+        a: gradient of the result of ggml_gelu, f32, f16 or bf16, any shape.
+        b: argument of ggml_gelu, f32, f16 or bf16, of the shape of a.
+    Returns:
+        Tensor of a's shape and type: the gradient of the argument.
+    Raises:
+        ValueError: the shapes of a and b differ, or a type is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
+    return back_of(ctx, b"ggml_gelu_back", GGML_OP_GELU_BACK, a, b)
+
+def ggml_gelu_quick_back(ctx, a, b):
+    """Computes the gradient of ggml_gelu_quick: a * s * (1 + 1.702 * b * (1 - s)) with s = sigmoid(1.702 * b).
+
+    The gradient flows to a and to b.
+
+    Args:
+        ctx: context that receives the result.
+        a: gradient of the result of ggml_gelu_quick, f32, f16 or bf16, any shape.
+        b: argument of ggml_gelu_quick, f32, f16 or bf16, of the shape of a.
+    Returns:
+        Tensor of a's shape and type: the gradient of the argument.
+    Raises:
+        ValueError: the shapes of a and b differ, or a type is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
+    return back_of(ctx, b"ggml_gelu_quick_back", GGML_OP_GELU_QUICK_BACK, a, b)
+
+def ggml_gelu_erf_back(ctx, a, b):
+    """Computes the gradient of ggml_gelu_erf: a * (Phi(b) + b * phi(b)).
+
+    Phi is the normal distribution function and phi its density. The gradient flows to a and to b.
+
+    Args:
+        ctx: context that receives the result.
+        a: gradient of the result of ggml_gelu_erf, f32, f16 or bf16, any shape.
+        b: argument of ggml_gelu_erf, f32, f16 or bf16, of the shape of a.
+    Returns:
+        Tensor of a's shape and type: the gradient of the argument.
+    Raises:
+        ValueError: the shapes of a and b differ, or a type is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
+    return back_of(ctx, b"ggml_gelu_erf_back", GGML_OP_GELU_ERF_BACK, a, b)
+
+def ggml_elu_back(ctx, a, b):
+    """Computes the gradient of ggml_elu: a where b > 0, else a * exp(b).
+
+    The gradient flows to a and to b.
+
+    Args:
+        ctx: context that receives the result.
+        a: gradient of the result of ggml_elu, f32, f16 or bf16, any shape.
+        b: argument of ggml_elu, f32, f16 or bf16, of the shape of a.
+    Returns:
+        Tensor of a's shape and type: the gradient of the argument.
+    Raises:
+        ValueError: the shapes of a and b differ, or a type is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
+    return back_of(ctx, b"ggml_elu_back", GGML_OP_ELU_BACK, a, b)
+
+cdef ggml_tensor *activation_back(ggml_context *ctx, int function, ggml_tensor *g, ggml_tensor *x) except NULL:
+    if function == GGML_UNARY_OP_RELU:
+        return mul(ctx, g, step(ctx, x))
+    if function == GGML_UNARY_OP_SILU:
+        return node2(ctx, GGML_OP_SILU_BACK, g, x)
+    if function == GGML_UNARY_OP_GELU:
+        return node2(ctx, GGML_OP_GELU_BACK, g, x)
+    if function == GGML_UNARY_OP_GELU_QUICK:
+        return node2(ctx, GGML_OP_GELU_QUICK_BACK, g, x)
+    if function == GGML_UNARY_OP_GELU_ERF:
+        return node2(ctx, GGML_OP_GELU_ERF_BACK, g, x)
+    if function == GGML_UNARY_OP_ELU:
+        return node2(ctx, GGML_OP_ELU_BACK, g, x)
+    fail(ValueError, f"UNARY function {function} has no operation for its gradient")
+
+cdef float GELU_K = 1.5957691216057308      # 2 sqrt(2 / pi), of the tanh form written with the logistic function
+cdef float GELU_A = 0.044715                # factor of x^3 in the tanh form
+cdef float GELU_QUICK_K = 1.702
+cdef float INV_SQRT_2PI = 0.3989422804014327
+
+cdef ggml_tensor *second_derivative(ggml_context *ctx, int op, ggml_tensor *x) except NULL:
+    """f''(x) of the function f whose gradient the operation `op` computes.
+
+    x is clamped first: beyond the bounds f'' is 0 in f32, while powers of x would overflow.
+    """
+    if op == GGML_OP_ELU_BACK:              # exp(x) where x < 0, else 0
+        return mul(ctx, exp_of(ctx, clamp(ctx, x, -INFINITY, 0, False)), step(ctx, neg(ctx, x)))
+    if op == GGML_OP_GELU_ERF_BACK:         # (2 - x^2) exp(-x^2 / 2) / sqrt(2 pi)
+        x = sqr(ctx, clamp(ctx, x, -20, 20, False))
+        return mul(ctx, scale(ctx, x, -INV_SQRT_2PI, 2 * INV_SQRT_2PI, False),
+                   exp_of(ctx, scale(ctx, x, -0.5, 0, False)))
+    return gate_second_derivative(ctx, op, x)
+
+cdef ggml_tensor *gate_second_derivative(ggml_context *ctx, int op, ggml_tensor *x) except NULL:
+    """f''(x) of f(x) = x s(v(x)) with the logistic function s: SiLU, GELU's sigmoid and tanh forms.
+
+    f'' = s' (2 v' + x v'' + x v'^2 (1 - 2 s)) with s' = s - s^2.
+    """
+    cdef float k
+    cdef ggml_tensor *s
+    cdef ggml_tensor *factor      # of s'
+    cdef ggml_tensor *x2
+    cdef ggml_tensor *v_slope
+    if op == GGML_OP_GELU_BACK:   # v = k (x + a x^3), v' = k + 3 k a x^2, x v'' = 6 k a x^2
+        k = GELU_K
+        x = clamp(ctx, x, -20, 20, False)
+        x2 = sqr(ctx, x)
+        v_slope = scale(ctx, x2, 3 * k * GELU_A, k, False)
+        s = sigmoid(ctx, mul(ctx, x, scale(ctx, x2, k * GELU_A, k, False)))
+        factor = add(ctx, scale(ctx, x2, 12 * k * GELU_A, 2 * k, False),
+                     mul(ctx, mul(ctx, x, sqr(ctx, v_slope)), scale(ctx, s, -2, 1, False)))
+    else:                         # v = k x
+        k = GELU_QUICK_K if op == GGML_OP_GELU_QUICK_BACK else 1
+        x = clamp(ctx, x, -100, 100, False)
+        s = sigmoid(ctx, scale(ctx, x, k, 0, False))
+        factor = scale(ctx, mul(ctx, x, scale(ctx, s, -2, 1, False)), k * k, 2 * k, False)
+    return mul(ctx, factor, sub(ctx, s, sqr(ctx, s)))
+
+cdef int grad_activation_back(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
+    """t = dy f'(x): d(dy) = g f'(x), dx = g dy f''(x)."""
+    cdef ggml_tensor *dy = t.src[0]
+    cdef ggml_tensor *x = t.src[1]
+    b.require_not_overwritten(t, x)
+    if b.needs(dy):
+        b.add(dy, node2(b.ctx, t.op, g, x))
+    if b.needs(x):
+        b.require_not_overwritten(t, dy)
+        b.add(x, mul(b.ctx, mul(b.ctx, g, dy), second_derivative(b.ctx, t.op, x)))
+    return 0
+
+# ---- the gradient of UNARY -------------------------------------------------------------------------------------------
+cdef bint is_piecewise_constant(int function) noexcept:
+    return function in (GGML_UNARY_OP_SGN, GGML_UNARY_OP_STEP, GGML_UNARY_OP_FLOOR, GGML_UNARY_OP_CEIL,
+                        GGML_UNARY_OP_ROUND, GGML_UNARY_OP_TRUNC)
+
+cdef bint has_gradient_from_result(int function) noexcept:
+    """Whether the derivative is computed from f(x), so that an in-place node keeps its gradient."""
+    return function in (GGML_UNARY_OP_TANH, GGML_UNARY_OP_SIGMOID, GGML_UNARY_OP_EXP, GGML_UNARY_OP_EXPM1,
+                        GGML_UNARY_OP_RELU)
+
+cdef int grad_unary(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
+    """t = f(x): dx = g f'(x)."""
+    cdef int function = t.op_params[0]
+    if is_piecewise_constant(function):
+        return 0
+    if has_gradient_from_result(function):
+        b.require_not_overwritten(t, t)
+        return b.add(t.src[0], gradient_from_result(b.ctx, function, g, t))
+    if function == GGML_UNARY_OP_NEG:
+        return b.add(t.src[0], neg(b.ctx, g))
+    b.require_not_overwritten(t, t.src[0])
+    if function == GGML_UNARY_OP_XIELU:
+        return b.add(t.src[0], xielu_gradient(b.ctx, t, g))
+    return b.add(t.src[0], gradient_from_argument(b.ctx, function, g, t.src[0]))
+
+cdef ggml_tensor *gradient_from_result(ggml_context *ctx, int function, ggml_tensor *g, ggml_tensor *y) except NULL:
+    """g f'(x), where y = f(x)."""
+    if function == GGML_UNARY_OP_TANH:      # g (1 - y^2)
+        return sub(ctx, g, mul(ctx, g, sqr(ctx, y)))
+    if function == GGML_UNARY_OP_SIGMOID:   # g (y - y^2)
+        return mul(ctx, g, sub(ctx, y, sqr(ctx, y)))
+    if function == GGML_UNARY_OP_EXP:       # g y
+        return mul(ctx, g, y)
+    if function == GGML_UNARY_OP_EXPM1:     # g (1 + y)
+        return add(ctx, g, mul(ctx, g, y))
+    return mul(ctx, g, step(ctx, y))        # RELU: g step(x), and step(x) = step(y)
+
+cdef ggml_tensor *gradient_from_argument(ggml_context *ctx, int function, ggml_tensor *g, ggml_tensor *x) except NULL:
+    """g f'(x)."""
+    cdef ggml_tensor *slope
+    if function == GGML_UNARY_OP_ABS:       # g sgn(x)
+        return mul(ctx, g, unary(ctx, GGML_UNARY_OP_SGN, x, False))
+    if function == GGML_UNARY_OP_SOFTPLUS:  # g sigmoid(x)
+        return mul(ctx, g, sigmoid(ctx, x))
+    if function not in (GGML_UNARY_OP_HARDSIGMOID, GGML_UNARY_OP_HARDSWISH):
+        return activation_back(ctx, function, g, x)
+    slope = scale(ctx, clamp_back(ctx, g, x, -3, 3), 1.0 / 6, 0, False)     # g hardsigmoid'(x)
+    if function == GGML_UNARY_OP_HARDSIGMOID:
+        return slope
+    # HARDSWISH is x hardsigmoid(x): g hardsigmoid(x) + g hardsigmoid'(x) x
+    return add(ctx, mul(ctx, g, unary(ctx, GGML_UNARY_OP_HARDSIGMOID, x, False)), mul(ctx, slope, x))
+
+gradients[GGML_OP_UNARY] = grad_unary
+gradients[GGML_OP_SILU_BACK] = gradients[GGML_OP_ELU_BACK] = grad_activation_back
+gradients[GGML_OP_GELU_BACK] = gradients[GGML_OP_GELU_QUICK_BACK] = grad_activation_back
+gradients[GGML_OP_GELU_ERF_BACK] = grad_activation_back
