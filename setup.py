@@ -37,8 +37,10 @@ def machine():
 
 
 def isas():
-    """The name, the compiler flags and the compile units of each instruction set of the target architecture; a unit is a name
-    and its families."""
+    """The name, compiler flags and compile units of each instruction set of the target architecture.
+
+    A unit is a name and its families.
+    """
     row = r"^ISA\((\w+),\s*\"[^\"]*\",\s*(\w+),\s*(\w+)\)\s*/\* flags: ?(.*?) ?\*/"
     table, families = ((SIMD / "tables" / name).read_text() for name in ("isa.h", "families.h"))
     rows = re.findall(row, table, re.M)

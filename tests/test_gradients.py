@@ -7,10 +7,10 @@ import ctypes
 
 import numpy as np
 import pytest
-from cases.elementwise import gelu, gelu_erf, gelu_quick, sigmoid, silu, softplus
 from cases.harness import ISAS, close, compute, context, difference, isa, load, shape, store, tensor
 from cases.norm import rms_norm
 from cases.softmax import log_soft_max, soft_max
+from cases.unary import gelu, gelu_erf, gelu_quick, sigmoid, silu, softplus
 
 import ggml
 from ggml._graph import grad as _grad

@@ -1,4 +1,4 @@
-"""use_ref: on every instruction set, a computation with it gives bit for bit what the instruction set `scalar` gives."""
+"""use_ref: on every ISA, a computation with it gives bit for bit what the instruction set `scalar` gives."""
 
 import ctypes
 

@@ -5,7 +5,7 @@ import numpy as np
 import ggml
 
 from . import Op
-from .elementwise import gelu, gelu_erf, gelu_quick, sigmoid, silu
+from .unary import gelu, gelu_erf, gelu_quick, sigmoid, silu
 
 ACTIVATIONS = {
     "reglu": lambda x: np.maximum(x, 0),

@@ -4,6 +4,8 @@ import itertools
 
 import numpy as np
 
+from . import Op
+
 
 def tiled(b, a):
     """b, repeated along each axis to the shape of a."""
@@ -49,3 +51,16 @@ def tap_view(x, tap, out, s, p, d):
     dims = len(out)
     at = [slice(tap[i] * d[i], tap[i] * d[i] + (out[i] - 1) * s[i] + 1, s[i]) for i in range(dims)]
     return x[(..., *at[::-1])]
+
+
+def unary_row(name, ref, *, sizes=None, inplace=True, **more):
+    """A row of a function of one operand, and of its in-place form."""
+    more.setdefault("diff", (0,))
+    return Op(
+        name,
+        ref,
+        sizes or sized(),
+        inplace=name + "_inplace" if inplace else None,
+        bad=((lambda r: [r.ints(5, 4, 3)], ValueError, "a is i32 [4, 3]"), (lambda r: [None], TypeError, "a is None")),
+        **more,
+    )

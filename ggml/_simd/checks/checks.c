@@ -3,6 +3,7 @@
 #include "conv.h"
 #include "custom.h"
 #include "elementwise.h"
+#include "unary.h"
 #include "fill.h"
 #include "glu.h"
 #include "index.h"

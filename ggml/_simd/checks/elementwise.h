@@ -3,11 +3,6 @@
 #define GG_CHECKS_ELEMENTWISE_H
 #include "common.h"
 
-CHECK(UNARY_OP) {
-    const int op = t->op_params[0];
-    REQUIRE(gg_unary_name(op), "%d is no unary operation", op);
-    return check_UNARY(t, msg);
-}
 CHECK(BINARY) {
     REQUIRE_SOURCES(2);
     REQUIRE(gg_same_shape(t, a), "result is %s, a is %s: shapes must be equal", SHAPE(t), SHAPE(a));

@@ -1,19 +1,7 @@
-/* Element-wise operations. A kernel computes a tile of contiguous f32; gg_map (rows.h) provides tiles of operands of
- * any type, stride and repetition, and shares the work among the threads. */
+/* Element-wise operations of one or two operands. */
 #ifndef GG_OPS_ELEMENTWISE_H
 #define GG_OPS_ELEMENTWISE_H
-#include "rows.h"
-
-static inline int gg_map_sources(const gg_work *w, ggml_tensor *dst, int sources, gg_tile_fn fn) {
-    ggml_tensor *t[] = {dst, dst->src[0], dst->src[1]};
-    return gg_map(w, dst, t, 1 + sources, 1, false, fn, dst->op_params);
-}
-#define GG_ELEM_1(NAME, EXPR)                                                                        \
-    GG_TILE_X(NAME, EXPR)                                                                            \
-    static int op_##NAME(const gg_work *w, ggml_tensor *dst) { return gg_map_sources(w, dst, 1, tile_##NAME); }
-#define GG_ELEM_2(NAME, EXPR)                                                                        \
-    GG_TILE_XZ(NAME, EXPR)                                                                           \
-    static int op_##NAME(const gg_work *w, ggml_tensor *dst) { return gg_map_sources(w, dst, 2, tile_##NAME); }
+#include "elements.h"
 
 GG_ELEM_2(ADD, vf_add(x, z))
 GG_ELEM_2(ADD1, vf_add(x, z))
@@ -31,45 +19,6 @@ GG_ELEM_1(CLAMP, gg_clamp(x, k[0], k[1]))
 GG_ELEM_1(LEAKY_RELU, vf_select(vf_gt(x, vf_zero()), x, vf_mul(x, vf_set1(k[0]))))
 
 /* x is the gradient of the result, z the argument */
-GG_ELEM_2(SILU_BACK, v_silu_back(z, x))
-GG_ELEM_2(GELU_BACK, v_gelu_back(z, x))
-GG_ELEM_2(GELU_QUICK_BACK, v_gelu_quick_back(z, x))
-GG_ELEM_2(GELU_ERF_BACK, v_gelu_erf_back(z, x))
-GG_ELEM_2(ELU_BACK, v_elu_back(z, x))
 GG_ELEM_2(CLAMP_BACK, vf_select(vm_and(vf_ge(z, vf_set1(k[0])), vf_le(z, vf_set1(k[1]))), x, vf_zero()))
-
-/* ---- the functions of GGML_OP_UNARY ------------------------------------------------------------------------------ */
-/* k: the id, alpha_n, alpha_p, beta, eps; the builder has made both alphas positive */
-static inline vf gg_xielu_of(vf x, const float *k) {
-    const vf beta = vf_set1(k[3]), pos = vf_fma(vf_set1(k[2]), x, beta);
-    const vf neg = vf_mul(vf_sub(v_expm1(vf_min(vf_set1(k[4]), x)), x), vf_set1(k[1]));
-    return vf_select(vf_gt(x, vf_zero()), vf_mul(pos, x), vf_fma(beta, x, neg));
-}
-#define gg_xielu(x) gg_xielu_of(x, k)
-
-#define UNARY(id, NAME, fn) GG_TILE_X(unary_##NAME, fn(x))
-#include "../tables/unary.h"
-#undef UNARY
-#undef gg_xielu
-
-GG_TILE_X(half_GELU, v_gelu_half(x))
-GG_TILE_X(half_GELU_QUICK, v_gelu_quick_half(x))
-
-static int op_UNARY(const gg_work *w, ggml_tensor *dst) {
-    static const gg_tile_fn tiles[] = {
-#define UNARY(id, NAME, fn) [id] = tile_unary_##NAME,
-#include "../tables/unary.h"
-#undef UNARY
-    };
-    const int32_t id = dst->op_params[0];
-    if (id < 0 || id >= (int32_t)(sizeof tiles / sizeof *tiles) || !tiles[id])
-        return gg_fail(dst, "%d is no unary operation", (int)id);
-    gg_tile_fn fn = tiles[id];
-    if (dst->type == GGML_TYPE_F16 && dst->src[0]->type == GGML_TYPE_F16) {      /* 11 bits of precision are enough */
-        if (id == GGML_UNARY_OP_GELU) fn = tile_half_GELU;
-        if (id == GGML_UNARY_OP_GELU_QUICK) fn = tile_half_GELU_QUICK;
-    }
-    return gg_map_sources(w, dst, 1, fn);
-}
 
 #endif

@@ -3,7 +3,7 @@
  * (`isa`: it multiplies bytes), or for the ISAs that are their own base (`base`, see isa.h). The unit `quants` has no
  * operations: quants/quants.h enters the conversions of types. */
 #define GG_UNITS(X, isa, base)                                                   \
-    X(elements,  base, elementwise glu optimizer fill custom)                    \
+    X(elements,  base, elementwise unary glu optimizer fill custom)              \
     X(rows,      base, reduce scan norm softmax)                                 \
     X(copies,    base, shape index pad window resize triangular)                 \
     X(matmul,    isa,  matmul)                                                   \
