@@ -128,7 +128,8 @@ def ggml_pool_2d_back(ctx, a, af, op, k0, k1, s0, s1, p0, p1):
     cdef ggml_tensor *x = arg_tensor(af, b"af")
     init_pool_2d(&node, GGML_OP_POOL_2D_BACK, x, op, k0, k1, s0, s1, p0, p1)
     if g.ne[0] != node.ne[0] or g.ne[1] != node.ne[1]:
-        fail(ValueError, f"a is {g.ne[0]} by {g.ne[1]}: pooling af gives {node.ne[0]} by {node.ne[1]}")
+        fail(ValueError, f"a has rows of {g.ne[0]} and {g.ne[1]} of them: "
+                         f"the result of pooling af has {node.ne[0]} and {node.ne[1]}")
     memcpy(node.ne, x.ne, sizeof(node.ne))
     node.src[0], node.src[1] = g, x
     return wrap_tensor(node_append(c, &node))
