@@ -10,7 +10,7 @@ static size_t parts_size(const ggml_tensor *t) { return (size_t)(gg_nrows(t) * r
 
 static void sum_parts(const gg_work *w, const ggml_tensor *t, double *parts) {
     const int64_t blocks = row_blocks(t), grain = t->ne[0] < SUM_BLOCK ? 4 * SUM_BLOCK / (t->ne[0] + 1) : 4;
-    float tmp[SUM_BLOCK];
+    _Alignas(64) float tmp[SUM_BLOCK];
     for (int64_t u0, u1; gg_claim_chunk(w, gg_nrows(t) * blocks, grain, &u0, &u1);)
         for (int64_t u = u0; u < u1; u++) {
             const row_index at = nth_row(t, u / blocks);
