@@ -152,7 +152,8 @@ cdef str repr_short(object value):
     return text if len(text) <= 60 else text[:57] + "..."
 
 cdef str shape_text(const ggml_tensor *t):
-    return f"{gg_types[t.type].name.decode()} {[t.ne[i] for i in range(4)]}"
+    kind = gg_types[t.type].name.decode() if gg_type_ok(t.type) else f"type {t.type}"
+    return f"{kind} {[t.ne[i] for i in range(4)]}"
 
 cdef str name_text(const ggml_tensor *t):
     return bytes(t.name[:GGML_MAX_NAME]).split(b"\0")[0].decode(errors="replace")
@@ -161,7 +162,9 @@ cdef str tensor_text(const ggml_tensor *t):
     return f"'{name_text(t)}' ({shape_text(t)})"
 
 cdef str node_text(const ggml_tensor *t):
-    return f"'{name_text(t)}' ({shape_text(t)}, {gg_op_name(t.op).decode()})"
+    cdef const char *op = gg_op_name(t.op)
+    kind = op.decode() if op != NULL else f"operation {t.op}"
+    return f"'{name_text(t)}' ({shape_text(t)}, {kind})"
 
 # ---- ctypes objects --------------------------------------------------------------------------------------------------
 cdef object tensor_p = _structs.ggml_tensor_p
@@ -1158,11 +1161,9 @@ def enums():
     names["GGML_UNARY_OP_COUNT"] = GGML_UNARY_OP_COUNT
     return names
 
-isa_select(os.environ.get("GGML_ISA") or None)
-
 # ---- the table of operations -----------------------------------------------------------------------------------------
 def op_table():
-    """The rows of _simd/tables/ops.h, a dict each: id, name, symbol, family, overwrites (numbers of operands), flags."""
+    """The rows of _simd/tables/ops.h as dicts: id, name, symbol, family, overwrites (numbers of operands), flags."""
     flags = {"LEAF": GG_FLAG_LEAF, "VIEW": GG_FLAG_VIEW, "WORK": GG_FLAG_WORK, "CALLBACK": GG_FLAG_CALLBACK,
              "STEP": GG_FLAG_STEP, "GRAD": GG_FLAG_GRAD}
     cdef const gg_op_info *row
@@ -1170,7 +1171,14 @@ def op_table():
     for i in range(GG_OP_MAX):
         row = engine.op(i)
         if row.name != NULL:
-            table.append({"id": i, "name": row.name.decode(), "symbol": row.symbol.decode(), "family": row.family.decode(),
-                          "overwrites": {k for k in range(3) if row.overwrites >> k & 1},
-                          "flags": {name for name, bit in flags.items() if row.flags & bit}})
+            table.append({
+                "id": i,
+                "name": row.name.decode(),
+                "symbol": row.symbol.decode(),
+                "family": row.family.decode(),
+                "overwrites": {k for k in range(3) if row.overwrites >> k & 1},
+                "flags": {name for name, bit in flags.items() if row.flags & bit},
+            })
     return table
+
+isa_select(os.environ.get("GGML_ISA") or None)

@@ -10,7 +10,8 @@ from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memmove, memset
 
 from .._core cimport (
-    GGML_MAX_SRC, GGML_STATUS_SUCCESS, GG_BUFFER, arg_graph, buffer_region, buffer_retire, cbool, engine, fail, gg_call,
+    GGML_MAX_SRC, GGML_STATUS_SUCCESS, GG_BUFFER, GG_MESSAGE, arg_graph, buffer_region, buffer_retire, cbool, engine,
+    fail, gg_call,
     gg_nbytes, gg_region, ggml_cgraph, ggml_tensor, name_text, region_add, region_leave, release,
 )
 from .._handle cimport HANDLE, Handle, handle_at, opened, set_title
@@ -210,7 +211,7 @@ cdef class CpuDevice(Device):
         return <Backend>opened(b)
 
     cdef bint supports_op(self, ggml_tensor *t) except -1:
-        cdef char message[512]
+        cdef char[GG_MESSAGE] message
         cdef int k
         for k in range(GGML_MAX_SRC):
             if t.src[k] != NULL and not engine.tensor_usable(t.src[k]):

@@ -9,7 +9,7 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset, strncmp
 
 from .._core cimport (
-    GGML_DEFAULT_GRAPH_SIZE, GGML_MAX_NAME, GGML_MAX_SRC, GGML_STATUS_ABORTED, GGML_STATUS_ALLOC_FAILED,
+    GG_MESSAGE, GGML_DEFAULT_GRAPH_SIZE, GGML_MAX_NAME, GGML_MAX_SRC, GGML_STATUS_ABORTED, GGML_STATUS_ALLOC_FAILED,
     GGML_STATUS_FAILED, GGML_STATUS_SUCCESS, GGML_TENSOR_FLAG_COMPUTE, GGML_TENSOR_FLAG_LOSS, GGML_TENSOR_FLAG_PARAM,
     arg_address, arg_bool, arg_callback, arg_context, arg_graph, arg_int32, arg_size, arg_tensor, arg_tensors, arg_text,
     cbool, check_data, engine, enter, entered, fail, gg_call, gg_is_empty, gg_nbytes, gg_pins, gg_types, ggml_cgraph,
@@ -542,7 +542,7 @@ cdef int check_nodes(ggml_tensor **nodes, int first, int end) except -1:
     cdef int i, k
     cdef ggml_tensor *t
     cdef ggml_tensor *s
-    cdef char message[512]
+    cdef char[GG_MESSAGE] message
     for i in range(first, end):
         t = nodes[i]
         if not engine.tensor_live(t):

@@ -43,7 +43,7 @@ CHECK(ADD_ID) {
     REQUIRE(a->ne[0] == b->ne[0] && b->ne[2] == 1 && b->ne[3] == 1,
             "a is %s, b is %s: need a matrix of equal ne[0]", SHAPE(a), SHAPE(b));
     REQUIRE(ids->type == GGML_TYPE_I32, "ids is %s: need i32", SHAPE(ids));
-    REQUIRE(ids->ne[0] == a->ne[1] && ids->ne[1] == a->ne[2] && gg_nelements(ids) == gg_nrows(a),
+    REQUIRE(ids->ne[0] == a->ne[1] && ids->ne[1] == a->ne[2] && a->ne[3] == 1 && ids->ne[2] == 1 && ids->ne[3] == 1,
             "a is %s, ids is %s: need an index for each row of a", SHAPE(a), SHAPE(ids));
     return check_UNARY(t, msg);
 }
