@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from cases import elementwise as e
+from cases import unary as e
 from cases.harness import ISAS, compute, elements, from_bf16, graph_of, isa
 
 import ggml

@@ -53,3 +53,19 @@ def test_both_commands_exist():
     assert "pip install '.[demo]' && ggml demo" in text
     assert "pip install '.[test]' && pytest" in text
     assert "pip install '.[test]' && pytest" in (ROOT / ".ci" / "run").read_text()
+
+
+def hunks(diff):
+    """The old text of each hunk of a unified diff, with the path of its file."""
+    for part in diff.split("diff --git ")[1:]:
+        path = re.search(r"^\+\+\+ b/(.*)$", part, re.M).group(1)
+        for hunk in re.split(r"^@@.*\n", part, flags=re.M)[1:]:
+            yield path, "".join(line[1:] + "\n" for line in hunk.splitlines() if line[:1] in (" ", "-"))
+
+
+def test_the_worked_example_applies_to_the_sources():
+    page = (ROOT / "docs" / "adding_an_operation.md").read_text(encoding="utf-8")
+    found = list(hunks(re.search(r"^```diff\n(.*?)^```", page, re.M | re.S).group(1)))
+    assert len({path for path, _ in found}) == 4
+    for path, old in found:
+        assert old in (ROOT / path).read_text(encoding="utf-8"), f"{path} has changed: docs/adding_an_operation.md"
