@@ -322,7 +322,7 @@ cdef class MetaBackend(Backend):
                     continue
                 root = t.view_src if t.view_src != NULL else t
                 self.host_data(root, root != t)
-                if not self.by_rows(t):
+                if not multiply_by_rows(self, t):
                     status = self.on_cpu(g, i)
                     if status:
                         return status
@@ -360,75 +360,76 @@ cdef class MetaBackend(Backend):
             for address, data in before.items():
                 (<ggml_tensor *><size_t>address).data = <void *><size_t>data
 
-    cdef bint by_rows(self, ggml_tensor *t) except -1:
-        """Computes a product whose first operand is split by rows, each device with its rows; False for other nodes."""
-        cdef Buffer b
-        cdef Shards s
-        cdef int i
-        if t.op != GGML_OP_MUL_MAT or t.view_src != NULL or t.src[0].view_src != NULL:
-            return False
-        b = buffer_of_tensor(t.src[0])
-        if not isinstance(b, MetaBuffer):
-            return False
-        s = (<MetaBuffer>b).shards_of(t.src[0])
-        if s.axis != 1 or <size_t>t.src[0] in self.gathered:
-            return False
-        for i in range(len(self.members)):
-            if s.parts[i] is not None and not self.rows_of(t, s, i):
-                return False
-        return True
-
-    cdef bint rows_of(self, ggml_tensor *t, Shards s, int i) except -1:
-        """Computes the rows of device i of a product; False if the device does not support it."""
-        cdef ggml_tensor *src = t.src[1]
-        cdef ggml_tensor *w = <ggml_tensor *><size_t>s.parts[i]
-        cdef ggml_tensor *x
-        cdef ggml_tensor *y
-        cdef ggml_tensor d
-        cdef ggml_cgraph *g
-        cdef uint8_t *rows
-        cdef Backend backend = self.members[i]
-        cdef ggml_context *ctx = context_new()
-        cdef Buffer buffer = None
-        try:
-            x = new_tensor(ctx, src.type, 4, src.ne)
-            memcpy(x.nb, src.nb, sizeof(src.nb))
-            node_init(&d, GGML_OP_MUL_MAT, t.type, w.ne[1], t.ne[1], t.ne[2], t.ne[3])
-            memcpy(d.op_params, t.op_params, sizeof(t.op_params))
-            d.src[0], d.src[1] = w, x
-            y = node_append(ctx, &d)
-            y.flags = GGML_TENSOR_FLAG_COMPUTE
-            if not backend.supports_op(y):
-                return False
-            buffer = alloc_context(ctx, backend.buft())
-            write(x, self.host_view(src), 0, gg_nbytes(src))
-            g = graph_new(ctx, 1, False)
-            g.nodes[0], g.n_nodes = y, 1
-            if backend.compute(g):
-                fail(RuntimeError, f"{backend.name().decode()} failed")
-            backend.synchronize()
-            rows = <uint8_t *>malloc(gg_nbytes(y) + 1)
-            if rows == NULL:
-                raise MemoryError()
-            try:
-                read(y, rows, 0, gg_nbytes(y))
-                for device, start, count, at in s.pieces:
-                    if device == i:
-                        copy_piece(t, 0, self.host_data(t, False), start, y, rows, at, count, True)
-            finally:
-                free(rows)
-        finally:
-            if buffer is not None:
-                buffer.release()
-            context_free(ctx)
-        return True
-
     cdef int release(self) except -1:
         cdef Backend b
         for b in self.members:
             b.release()
         self.cpu.release()
         return self.close()
+
+# ---- products whose first operand is split by rows -------------------------------------------------------------------
+cdef bint multiply_by_rows(MetaBackend meta, ggml_tensor *t) except -1:
+    """Computes a product whose first operand is split by rows, each device with its rows; False for other nodes."""
+    cdef Buffer b
+    cdef Shards s
+    cdef int i
+    if t.op != GGML_OP_MUL_MAT or t.view_src != NULL or t.src[0].view_src != NULL:
+        return False
+    b = buffer_of_tensor(t.src[0])
+    if not isinstance(b, MetaBuffer):
+        return False
+    s = (<MetaBuffer>b).shards_of(t.src[0])
+    if s.axis != 1 or <size_t>t.src[0] in meta.gathered:
+        return False
+    for i in range(len(meta.members)):
+        if s.parts[i] is not None and not multiply_rows(meta, t, s, i):
+            return False
+    return True
+
+cdef bint multiply_rows(MetaBackend meta, ggml_tensor *t, Shards s, int i) except -1:
+    """Computes the rows of device i of a product; False if the device does not support it."""
+    cdef ggml_tensor *src = t.src[1]
+    cdef ggml_tensor *w = <ggml_tensor *><size_t>s.parts[i]
+    cdef ggml_tensor *x
+    cdef ggml_tensor *y
+    cdef ggml_tensor d
+    cdef ggml_cgraph *g
+    cdef uint8_t *rows
+    cdef Backend backend = meta.members[i]
+    cdef ggml_context *ctx = context_new()
+    cdef Buffer buffer = None
+    try:
+        x = new_tensor(ctx, src.type, 4, src.ne)
+        memcpy(x.nb, src.nb, sizeof(src.nb))
+        node_init(&d, GGML_OP_MUL_MAT, t.type, w.ne[1], t.ne[1], t.ne[2], t.ne[3])
+        memcpy(d.op_params, t.op_params, sizeof(t.op_params))
+        d.src[0], d.src[1] = w, x
+        y = node_append(ctx, &d)
+        y.flags = GGML_TENSOR_FLAG_COMPUTE
+        if not backend.supports_op(y):
+            return False
+        buffer = alloc_context(ctx, backend.buft())
+        write(x, meta.host_view(src), 0, gg_nbytes(src))
+        g = graph_new(ctx, 1, False)
+        g.nodes[0], g.n_nodes = y, 1
+        if backend.compute(g):
+            fail(RuntimeError, f"{backend.name().decode()} failed")
+        backend.synchronize()
+        rows = <uint8_t *>malloc(gg_nbytes(y) + 1)
+        if rows == NULL:
+            raise MemoryError()
+        try:
+            read(y, rows, 0, gg_nbytes(y))
+            for device, start, count, at in s.pieces:
+                if device == i:
+                    copy_piece(t, 0, meta.host_data(t, False), start, y, rows, at, count, True)
+        finally:
+            free(rows)
+    finally:
+        if buffer is not None:
+            buffer.release()
+        context_free(ctx)
+    return True
 
 def ggml_backend_meta_split_axis_name(split_axis):
     """Returns the name of a split axis, the way in which a meta device divides a tensor.
