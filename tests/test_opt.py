@@ -251,6 +251,20 @@ def test_fit_and_epoch_callbacks(model, capfd):
         ggml.ggml_opt_epoch(opt, model.dataset, None, None, -1, ggml.ggml_opt_epoch_callback(stop), None)
 
 
+@pytest.mark.parametrize(
+    "batch, epochs, message",
+    [(0, 1, "inputs hold a batch of 0 datapoints: need 1 or more"), (8, -1, "nepoch is -1: must not be negative")],
+)
+def test_fit_refuses_empty_batches_and_negative_epochs(model, batch, epochs, message):
+    inputs = ggml.ggml_new_tensor_2d(model.ctx, ggml.GGML_TYPE_F32, N_IN, batch)
+    cross_entropy, adamw = ggml.GGML_OPT_LOSS_TYPE_CROSS_ENTROPY, ggml.GGML_OPT_OPTIMIZER_TYPE_ADAMW
+    with pytest.raises(ValueError, match=f"^ggml_opt_fit: {message}$"):
+        ggml.ggml_opt_fit(
+            model.sched, model.ctx, inputs, model.outputs, model.dataset, cross_entropy, adamw,
+            ggml.ggml_opt_get_default_optimizer_params, epochs, 8, 0.0, True,
+        )  # fmt: skip
+
+
 def test_constant_parameters_by_address(model):
     constant = rates(alpha=0.5, wd=0)
     assert ggml.ggml_opt_get_constant_optimizer_params(ctypes.byref(constant)).adamw.alpha == 0.5

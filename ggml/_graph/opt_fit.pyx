@@ -84,7 +84,7 @@ def ggml_opt_epoch(opt_ctx, dataset, result_train, result_eval, idata_split, cal
     if gg_nelements(o.inputs) != d.data.ne[0] * batch:
         fail(ValueError, f"inputs {tensor_text(o.inputs)} don't fit {tensor_text(d.data)}: "
                          f"need {d.data.ne[0]} elements for each of {batch} datapoints")
-    if d.ndata % batch:
+    if batch < 1 or d.ndata % batch:
         fail(ValueError, f"{tensor_text(d.data)}: {d.ndata} datapoints are not a whole number of batches of {batch}, "
                          f"see inputs {tensor_text(o.inputs)}")
     if split > d.ndata or (split >= 0 and split % batch):
@@ -176,6 +176,10 @@ def ggml_opt_fit(backend_sched, ctx_compute, inputs, outputs, dataset, loss_type
     cdef int64_t physical = arg_tensor(inputs, b"inputs").ne[1]
     cdef float part = arg_float(val_split, b"val_split")
     cdef bint quiet = arg_bool(silent, b"silent")
+    if epochs < 0:
+        fail(ValueError, f"nepoch is {epochs}: must not be negative")
+    if physical < 1:
+        fail(ValueError, f"inputs hold a batch of {physical} datapoints: need 1 or more")
     if logical < 1 or d.ndata % logical or logical % physical:
         fail(ValueError, f"nbatch_logical is {logical}: need a divisor of the {d.ndata} datapoints "
                          f"and a multiple of the batch of {physical}")
