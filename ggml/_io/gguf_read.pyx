@@ -231,7 +231,7 @@ cdef int read_pair(Cursor c, File f, int64_t index) except -1:
 cdef int read_type(Cursor c) except -1:
     """Reads the type of a value."""
     cdef uint64_t type = c.number(4)
-    if type >= N_TYPES:
+    if type >= <uint64_t>N_TYPES:
         c.bad(f"value type {type} is not known", c.at - 4)
     return <int>type
 
