@@ -3,7 +3,7 @@ import ctypes
 
 from .._core cimport arg_address, arg_bool, arg_callback, arg_graph, arg_size, arg_tensor, enter, fail
 from .._graph.graph cimport threads
-from .._handle cimport HANDLE, Handle, find
+from .._handle cimport HANDLE, find
 from .device cimport Backend, CpuBackend, Device, Event, Plan, backend_arg, buft_arg, cpu_device, live
 from .. import _structs
 from .._core import as_callback

@@ -2,12 +2,11 @@
 import ctypes
 
 from .._core cimport arg_address, arg_buffer, arg_int32, arg_size, arg_tensor, engine, enter, fail, ggml_tensor, release
-from .._handle cimport HANDLE, handles, memory_at
+from .._handle cimport HANDLE, handles, memory_at, opened
 from .device cimport (
     Buffer, BufferType, Device, buffer_arg, buffer_dead, buft_arg, cpu_buft, cpu_device, live, place, place_view,
 )
 from .. import _constants, _structs
-from .device import _open
 from .foreign import _buffer_init
 
 # ---- buffer types ----------------------------------------------------------------------------------------------------
@@ -168,7 +167,7 @@ cdef Buffer multi_buffer(list parts):
     m.parts, m.buft = parts, (<Buffer>parts[0]).buft
     for b in parts:
         m.size += b.size
-    _open(m)
+    opened(m)
     return m
 
 def ggml_backend_multi_buffer_alloc_buffer(buffers, n_buffers):

@@ -11,8 +11,7 @@ from libc.string cimport memmove, memset
 
 from .._core cimport (
     GGML_MAX_SRC, GGML_STATUS_SUCCESS, GG_BUFFER, GG_MESSAGE, arg_graph, buffer_region, buffer_retire, cbool, engine,
-    fail, gg_call,
-    gg_nbytes, gg_region, ggml_cgraph, ggml_tensor, name_text, region_add, region_leave, release,
+    fail, gg_call, gg_nbytes, gg_region, ggml_cgraph, ggml_tensor, name_text, region_add, region_leave,
 )
 from .._handle cimport HANDLE, Handle, handle_at, opened, set_title
 from .._graph.graph cimport run
@@ -108,14 +107,6 @@ cdef type _kind
 for _kind, _words in ((BufferType, "buffer type"), (Buffer, "buffer"), (Device, "device"), (Event, "event"),
                       (Registry, "backend registry"), (Plan, "graph plan"), (Backend, "backend")):
     set_title(_kind, _words)
-
-def _open(h):
-    """See `opened`."""
-    return opened(h)
-
-def _title(kind, title):
-    """See `set_title`."""
-    set_title(kind, title)
 
 # ---- memory that the CPU reads and writes ----------------------------------------------------------------------------
 cdef class HostBuffer(Buffer):

@@ -6,17 +6,16 @@ is given to a function, when a callback returns its address, or when it is regis
 import ctypes
 
 from libc.stdint cimport uint8_t
-from libc.stdlib cimport calloc, free
+from libc.stdlib cimport calloc
 
 from .._core cimport (
     GGML_STATUS_FAILED, GGML_STATUS_SUCCESS, GG_BUFFER, engine, fail, gg_nbytes, gg_region, ggml_cgraph, ggml_tensor,
     region_add, region_leave, release, wrap_graph, wrap_tensor,
 )
-from .._handle cimport HANDLE, Handle, adopted, known, memory_at
+from .._handle cimport HANDLE, Handle, adopted, known, memory_at, opened
 from .device cimport Backend, Buffer, BufferType, Device, Event, Plan, Registry, adopters
 from .. import _structs
 from .._core import unpark
-from .device import _open
 
 cdef object call(object function, tuple args):
     """Calls a callback and raises the exception that it raised."""
@@ -252,7 +251,7 @@ cdef class ForeignBackend(Backend):
         cdef Plan plan
         if not self.iface.graph_plan_create:
             return Backend.plan_new(self, g, graph)
-        plan = <Plan>_open(Plan())
+        plan = <Plan>opened(Plan())
         plan.graph, plan.keep = graph, self
         plan.token = <void *><size_t>(call(self.iface.graph_plan_create, (HANDLE(self), wrap_graph(g))) or 0)
         return plan

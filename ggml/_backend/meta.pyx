@@ -13,15 +13,14 @@ from libc.string cimport memcpy
 from .._core cimport (
     GGML_MAX_SRC, GGML_STATUS_SUCCESS, GGML_TENSOR_FLAG_COMPUTE, arg_address, arg_callback, arg_int32, arg_size,
     context_free, context_new, engine, enter, fail, gg_nbytes, gg_types, ggml_cgraph, ggml_context, ggml_tensor,
-    graph_new, new_tensor, node_append, node_init, release, wrap_tensor,
+    graph_new, new_tensor, node_append, node_init, wrap_tensor,
 )
 from .._enums cimport GGML_OP_MUL_MAT
 from .._graph.alloc cimport alloc_context
-from .._handle cimport HANDLE, handles
+from .._handle cimport HANDLE, handles, opened
 from .device cimport Backend, Buffer, BufferType, Device, buffer_of_tensor, cpu_device, read, write
 from .. import _constants, _structs
 from .._core import unpark
-from .device import _open
 
 cdef enum:
     ALIGNMENT = 32, MAX_SEGMENTS = 16
@@ -121,7 +120,7 @@ cdef class MetaBufferType(BufferType):
             return None
         b.buft, b.size, b.base, b.shards = self, size, <uint8_t *>next_base, {}
         next_base += (size + 4096) & ~<size_t>4095
-        _open(b)
+        opened(b)
         return b
 
 cdef class MetaBuffer(Buffer):
@@ -216,7 +215,7 @@ cdef class MetaDevice(Device):
                     member.release()
             return None
         b.cpu = cpu_device.init(None)
-        return _open(b)
+        return opened(b)
 
     cdef Shards split_tensor(self, ggml_tensor *t):
         """New parts for a tensor, as the caller's function says."""
@@ -491,5 +490,5 @@ def ggml_backend_meta_device(devs, n_devs, get_split_state, get_split_state_ud):
             fail(TypeError, "get_split_state is NULL: need a function")
         d.split, d.keep = _GetSplitState(address), get_split_state
     d.memory_kind, buft.device = buft, d
-    _open(buft)
-    return HANDLE(_open(d))
+    opened(buft)
+    return HANDLE(opened(d))

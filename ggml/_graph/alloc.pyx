@@ -7,15 +7,14 @@ import ctypes
 
 from .._core cimport (
     GGML_OBJECT_TYPE_TENSOR, arg_buffer, arg_context, arg_graph, arg_int32, arg_tensor, engine, enter, fail,
-    ggml_cgraph, ggml_context, ggml_object, ggml_tensor, name_text, release,
+    ggml_cgraph, ggml_context, ggml_object, ggml_tensor, name_text,
 )
 from .._backend.buffer cimport multi_buffer
 from .._backend.device cimport Buffer, BufferType, backend_arg, buffer_arg, buffer_dead, buft_arg, place, place_view
-from .._handle cimport HANDLE, Handle, find, handles
+from .._handle cimport HANDLE, Handle, find, handles, opened, set_title
 from .alloc_layout cimport Index, Item, Layout, aligned, analyse, new_pool, number_of, pack
 from .alloc_record cimport DIFFERS, SAME, Record
 from .. import _structs
-from .._backend.device import _open, _title
 
 # ---- one tensor after the other --------------------------------------------------------------------------------------
 def ggml_tallocr_new(buffer):
@@ -264,7 +263,7 @@ cdef class Galloc(Handle):
         self.pool.release()
         return self.close()
 
-_title(Galloc, "graph allocator")
+set_title(Galloc, "graph allocator")
 
 cdef Galloc new_galloc(list bufts):
     cdef Galloc a = Galloc()
@@ -288,7 +287,7 @@ def ggml_gallocr_new(buft):
         RuntimeError: buft is not a live buffer type.
     """
     enter(b"ggml_gallocr_new")
-    return HANDLE(_open(new_galloc([buft_arg(buft, "buft")])))
+    return HANDLE(opened(new_galloc([buft_arg(buft, "buft")])))
 
 def ggml_gallocr_new_n(bufts, n_bufs):
     """Creates a graph allocator with several buffer types.
@@ -308,7 +307,7 @@ def ggml_gallocr_new_n(bufts, n_bufs):
     cdef int n = arg_int32(n_bufs, b"n_bufs")
     if n < 1 or n > 1024:
         fail(ValueError, f"n_bufs is {n}: need 1 to 1024")
-    return HANDLE(_open(new_galloc(handles(bufts, n, BufferType, "bufts"))))
+    return HANDLE(opened(new_galloc(handles(bufts, n, BufferType, "bufts"))))
 
 def ggml_gallocr_free(galloc):
     """Frees a graph allocator and its buffers.

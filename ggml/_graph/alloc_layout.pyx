@@ -10,7 +10,6 @@ from libc.string cimport memmove, memset
 
 from .._core cimport (
     GGML_MAX_SRC, GGML_TENSOR_FLAG_INPUT, GGML_TENSOR_FLAG_OUTPUT, engine, fail, ggml_cgraph, ggml_tensor, name_text,
-    release,
 )
 from .._enums cimport GGML_OP_NONE
 from .._backend.device cimport Buffer, BufferType, buffer_dead, live, same_layout

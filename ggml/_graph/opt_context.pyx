@@ -9,7 +9,7 @@ from libc.stdint cimport int32_t, int64_t
 
 from .._core cimport (
     GGML_TENSOR_FLAG_COMPUTE, GGML_TENSOR_FLAG_PARAM, arg_graph, arg_tensor, enter, entered, fail, gg_nelements,
-    ggml_cgraph, ggml_context, ggml_tensor, name_text, new_tensor, release, set_name, wrap_tensor,
+    ggml_cgraph, ggml_context, ggml_tensor, name_text, new_tensor, set_name, wrap_tensor,
 )
 from .._enums cimport GGML_TYPE_F32
 from .._backend.device cimport write

@@ -14,7 +14,7 @@ from .._core cimport (
     wrap_tensor,
 )
 from .._backend.device cimport Backend, BufferType, CpuBackend, Event, backend_arg, copy, live
-from .._handle cimport HANDLE, Handle, find, handles
+from .._handle cimport HANDLE, Handle, find, handles, opened, set_title
 from .alloc cimport Galloc, new_galloc
 from .alloc_layout cimport number_of
 from .alloc_record cimport DIFFERS, SAME, Record
@@ -23,7 +23,6 @@ from .sched_assign cimport MAX_BACKENDS, Assignment, assign, new_assignment
 from .sched_split cimport Input, Split, Splits, new_splits, plan_memory
 from .. import _structs
 from .._core import unpark
-from .._backend.device import _open, _title
 
 cdef enum:
     PARALLEL_COPIES = 4        # of each input that is copied, with parallel=True
@@ -158,7 +157,7 @@ cdef class Sched(Handle):
         self.galloc.release()
         return self.close()
 
-_title(Sched, "scheduler")
+set_title(Sched, "scheduler")
 
 # ---- computing -------------------------------------------------------------------------------------------------------
 cdef int compute(Sched s, ggml_cgraph *g, object graph) except? -99:
@@ -323,13 +322,13 @@ def ggml_backend_sched_new(backends, bufts, n_backends, graph_size, parallel, op
     cdef int n_copies = PARALLEL_COPIES if arg_bool(parallel, b"parallel") else 1
     cdef bint offload = arg_bool(op_offload, b"op_offload")
     s.galloc = new_galloc(s.bufts)
-    _open(s.galloc)
+    opened(s.galloc)
     s.assignment = new_assignment(s.backends, s.galloc.pool, offload)
     s.splits = new_splits(s.assignment, s.bufts, n_copies)
     s.record, s.pins = Record(), GraphPins()
     s.repeatable = all([isinstance(b, CpuBackend) for b in s.backends])
     s.events = [[(<Backend>b).event_new() for i in range(n_copies)] for b in s.backends] if n_copies > 1 else []
-    _open(s)
+    opened(s)
     return HANDLE(s)
 
 def ggml_backend_sched_free(sched):
