@@ -150,13 +150,6 @@ static inline bool gg_is_float(int type) {
     ;
 #undef TYPE
 }
-static inline bool gg_is_int(int type) {
-#define TYPE(id, NAME, name, blck, bytes, kind, ...) || (GG_KIND_##kind == GG_KIND_INT && type == id)
-    return false
-#include "../tables/types.h"
-    ;
-#undef TYPE
-}
 
 /* ---- integers ---------------------------------------------------------------------------------------------------- */
 static inline int64_t gg_min(int64_t a, int64_t b) { return a < b ? a : b; }
