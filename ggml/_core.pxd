@@ -113,6 +113,10 @@ cdef extern from "runtime/compute.h" nogil:
         char message[256]
         void *exception
 
+cdef extern from "runtime/prepare.h" nogil:
+    ctypedef struct gg_prepared:
+        cbool outside
+
 cdef extern from "runtime/kernel.h" nogil:
     ctypedef void (*gg_to_f32_fn)(const void *x, float *y, int64_t n) noexcept nogil
     ctypedef void (*gg_from_f32_fn)(const float *x, void *y, int64_t n) noexcept nogil
@@ -149,13 +153,17 @@ cdef extern from "runtime/api.h" nogil:
         gg_region *(*region_of_data)(const void *address) noexcept nogil
         void (*region_view)(gg_region *region, int delta) noexcept nogil
         int (*compute)(gg_call *call) noexcept nogil
-        int (*until_callback)(ggml_tensor **nodes, int n) noexcept nogil
-        size_t (*work_size)(ggml_tensor **nodes, int n, int n_threads) noexcept nogil
         gg_call *(*current_call)() noexcept nogil
         void (*stop)(gg_call *call, int status) noexcept nogil
         int (*default_threads)() noexcept nogil
         void (*parallel_for)(int n_threads, int64_t n, void (*body)(void *, int64_t) noexcept nogil,
                              void *data) noexcept nogil
+        int (*until_callback)(ggml_tensor **nodes, int n) noexcept nogil
+        size_t (*work_size)(ggml_tensor **nodes, int n, int n_threads) noexcept nogil
+        gg_prepared *(*prepared_find)(const ggml_cgraph *graph) noexcept nogil
+        void (*prepared_note)(const ggml_cgraph *graph) noexcept nogil
+        bint (*prepared_begin)(gg_prepared *p, gg_call *call, gg_pins *pins) noexcept nogil
+        void (*prepared_end)(gg_prepared *p) noexcept nogil
         const gg_kernels *(*isa_active)() noexcept nogil
         const void *(*type_traits)(int type) noexcept nogil
         const void *(*type_traits_cpu)(int type) noexcept nogil
@@ -247,6 +255,8 @@ cdef void buffer_retire(gg_region *region) noexcept
 cdef object region_owner(gg_region *region)
 # Keeps the memory that nodes use mapped until release(), and appends the Python objects that own it to `kept`.
 cdef int hold(gg_pins *pins, list kept, ggml_tensor **nodes, int n) except -1
+# The second part of it, for ranges from number `first` on.
+cdef int hold_owners(gg_pins *pins, size_t first, list kept) except -1
 cdef void release(gg_pins *pins) noexcept
 # Raises unless a tensor's fields are valid and its data lies in live memory; role: what messages call the tensor.
 cdef int check_data(ggml_tensor *t, str role) except -1

@@ -946,11 +946,15 @@ cdef object dereference(object owner):
     return owner() if isinstance(owner, weakref.ref) else owner
 
 cdef int hold(gg_pins *pins, list kept, ggml_tensor **nodes, int n) except -1:
-    cdef size_t i, before = pins.n
-    cdef gg_region *region
+    cdef size_t before = pins.n
     if not gg_pin(pins, nodes, n):
         fail(MemoryError, f"no memory to hold what {n} nodes use")
-    for i in range(before, pins.n):
+    return hold_owners(pins, before, kept)
+
+cdef int hold_owners(gg_pins *pins, size_t first, list kept) except -1:
+    cdef size_t i
+    cdef gg_region *region
+    for i in range(first, pins.n):
         region = pins.v[i]
         if region.ctx != NULL and region.ctx.keep != NULL:
             kept.append(<object><PyObject *>region.ctx.keep)

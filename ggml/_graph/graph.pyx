@@ -12,9 +12,9 @@ from .._core cimport (
     GG_MESSAGE, GGML_DEFAULT_GRAPH_SIZE, GGML_MAX_NAME, GGML_MAX_SRC, GGML_STATUS_ABORTED, GGML_STATUS_ALLOC_FAILED,
     GGML_STATUS_FAILED, GGML_STATUS_SUCCESS, GGML_TENSOR_FLAG_COMPUTE, GGML_TENSOR_FLAG_LOSS, GGML_TENSOR_FLAG_PARAM,
     arg_address, arg_bool, arg_callback, arg_context, arg_graph, arg_int32, arg_size, arg_tensor, arg_tensors, arg_text,
-    cbool, check_data, engine, enter, entered, fail, gg_call, gg_is_empty, gg_nbytes, gg_pins, gg_types, ggml_cgraph,
-    ggml_context, ggml_cplan, ggml_object, ggml_tensor, graph_expand, graph_new, hold, name_text, release, wrap_graph,
-    wrap_handle, wrap_tensor,
+    cbool, check_data, engine, enter, entered, fail, gg_call, gg_is_empty, gg_nbytes, gg_pins, gg_prepared, gg_types,
+    ggml_cgraph, ggml_context, ggml_cplan, ggml_object, ggml_tensor, graph_expand, graph_new, hold, hold_owners,
+    name_text, release, wrap_graph, wrap_handle, wrap_tensor,
 )
 from .._enums cimport GGML_OP_NONE, GGML_OP_OPT_STEP_ADAMW
 from .. import _constants, _structs
@@ -615,13 +615,18 @@ cdef int run(ggml_cgraph *g, gg_call *call) except? -99:
     cdef const char *caller = entered()
     cdef int n = g.n_nodes, first = 0, end, status = GGML_STATUS_SUCCESS
     cdef ggml_tensor **nodes
-    check_nodes(g.nodes, 0, n)
+    cdef gg_prepared *prepared = engine.prepared_find(g)
+    if prepared == NULL or prepared.outside:
+        check_nodes(g.nodes, 0, n)
+    call.poll = poll_signals
+    if prepared != NULL:
+        return run_prepared(prepared, call)
+    engine.prepared_note(g)
     nodes = <ggml_tensor **>malloc((<size_t>n + 1) * sizeof(void *))
     if nodes == NULL:
         fail(MemoryError, f"no memory for a list of {n} nodes")
     memcpy(nodes, g.nodes, <size_t>n * sizeof(void *))
     memset(&pins, 0, sizeof(pins))
-    call.poll = poll_signals
     try:
         hold(&pins, kept, nodes, n)
         while True:
@@ -637,6 +642,20 @@ cdef int run(ggml_cgraph *g, gg_call *call) except? -99:
     finally:
         release(&pins)
         free(nodes)
+
+cdef int run_prepared(gg_prepared *prepared, gg_call *call) except? -99:
+    cdef gg_pins pins
+    cdef list kept = []
+    cdef const char *caller = entered()
+    memset(&pins, 0, sizeof(pins))
+    if not engine.prepared_begin(prepared, call, &pins):
+        fail(MemoryError, "no memory for the plan of the graph")
+    try:
+        hold_owners(&pins, 0, kept)
+        return compute_nodes(call, 0, caller)
+    finally:
+        release(&pins)
+        engine.prepared_end(prepared)
 
 def ggml_graph_compute(cgraph, cplan):
     """Computes a graph according to a plan.

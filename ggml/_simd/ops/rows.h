@@ -243,6 +243,15 @@ static inline bool gg_streams(const ggml_tensor *v, int n, int64_t *shift) {
     return at % sizeof(float) == 0;
 }
 
+/* The number of elements if all operands are f32, contiguous, of one shape and no larger than a tile; otherwise 0. */
+static inline int64_t gg_single_tile(ggml_tensor *const *t, int n) {
+    for (int i = 0; i < n; i++)
+        if (t[i]->type != GGML_TYPE_F32 || memcmp(t[i]->ne, t[0]->ne, sizeof t[0]->ne)
+            || memcmp(t[i]->nb, t[0]->nb, sizeof t[0]->nb)) return 0;
+    const int64_t count = gg_nelements(t[0]);
+    return count <= 4 * GG_TILE && gg_contiguous(t[0]) ? count : 0;
+}
+
 /* Calls fn for all tiles of the operands t[0..n). The first n_out operands are written (and read before, if update);
  * the others are repeated to the shape of t[0]. An output may share its memory with an input of the same layout. */
 static inline int gg_map(const gg_work *w, const ggml_tensor *node, ggml_tensor *const *t, int n, int n_out,
@@ -251,6 +260,13 @@ static inline int gg_map(const gg_work *w, const ggml_tensor *node, ggml_tensor 
     _Alignas(64) float tmp[GG_MAP_MAX][GG_TILE];
     float *p[GG_MAP_MAX] = {NULL};
     bool direct = true;
+    int64_t u, end;
+    const int64_t single = gg_single_tile(t, n);         /* the fast path of small nodes */
+    if (single) {
+        for (int i = 0; i < n; i++) p[i] = t[i]->data;
+        if (gg_claim_chunk(w, 1, 1, &u, &end)) fn(p, single, false, arg);
+        return GGML_STATUS_SUCCESS;
+    }
     for (int i = 0; i < n; i++) {
         const int type = t[i]->type;
         const bool known = i < n_out ? w->kernels->from_f32[type] != NULL : w->kernels->to_f32[type] != NULL;
@@ -266,7 +282,6 @@ static inline int gg_map(const gg_work *w, const ggml_tensor *node, ggml_tensor 
     const int64_t ne0 = v[0].ne[0], ne1 = v[0].ne[1], ne2 = v[0].ne[2], tile = direct ? 4 * GG_TILE : GG_TILE;
     const int64_t tiles = (ne0 + shift + tile - 1) / tile;
     const int64_t grain = ne0 > 0 ? 4 * GG_TILE / (ne0 < tile ? ne0 : tile) : 1;
-    int64_t u, end;
     bool stepped = direct && tiles == 1;                 /* the next row is a step from the one before */
     size_t step[GG_MAP_MAX];
     for (int i = 0; i < n; i++) {

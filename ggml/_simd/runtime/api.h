@@ -5,7 +5,7 @@
 #include "check.h"
 #include "compute.h"
 #include "dispatch.h"
-#include "memory.h"
+#include "prepare.h"
 #include "traits.h"
 #include "../quants/quantize.h"
 #include "../quants/rows.h"
@@ -32,12 +32,17 @@
     X(void, region_view, (gg_region *region, int delta))                                                               \
     /* compute.h */                                                                                                    \
     X(int, compute, (gg_call *call))                                                                                   \
-    X(int, until_callback, (ggml_tensor **nodes, int n))                                                               \
-    X(size_t, work_size, (ggml_tensor **nodes, int n, int n_threads))                                                  \
     X(gg_call *, current_call, (void))                                                                                 \
     X(void, stop, (gg_call *call, int status))                                                                         \
     X(int, default_threads, (void))                                                                                    \
     X(void, parallel_for, (int n_threads, int64_t n, void (*body)(void *data, int64_t i), void *data))                 \
+    /* plan.h, prepare.h */                                                                                            \
+    X(int, until_callback, (ggml_tensor **nodes, int n))                                                               \
+    X(size_t, work_size, (ggml_tensor **nodes, int n, int n_threads))                                                  \
+    X(gg_prepared *, prepared_find, (const ggml_cgraph *graph))                                                        \
+    X(void, prepared_note, (const ggml_cgraph *graph))                                                                 \
+    X(bool, prepared_begin, (gg_prepared *p, gg_call *call, gg_pins *pins))                                            \
+    X(void, prepared_end, (gg_prepared *p))                                                                            \
     /* dispatch.h, traits.h, quantize.h, rows.h */                                                                     \
     X(const gg_kernels *, isa_active, (void))                                                                          \
     X(const ggml_type_traits *, type_traits, (int type))                                                               \

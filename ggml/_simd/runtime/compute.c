@@ -1,8 +1,6 @@
 /* The graph loop, and the services that kernels call while it runs. */
 #define _GNU_SOURCE
 #include "compute.h"
-#include "check.h"
-#include "custom_layout.h"
 #include "dispatch.h"
 #include <stdarg.h>
 #include <stdio.h>
@@ -28,21 +26,17 @@
 #define PAUSE() ((void)0)
 #endif
 
-/* Costs are estimates in ns. A node runs on one thread if it costs less than SPLIT_COST for each thread and less than
- * SPLIT_MOST: a barrier of many threads takes longer. Threads are started if the nodes of a call cost CALL_COST. */
-enum { SPLIT_COST = 1000, SPLIT_MOST = 6000, CALL_COST = 6000, SPINS = 1 << 16, PENDING = 16,
-       GG_PRODUCTS_PER_NS = 25 };
-static const int64_t POLL_NS = 20000000;
+enum { SPINS = 1 << 16 };
+static const int64_t POLL_NS = 20000000;    /* between two looks for Ctrl-C */
+static const float LOOK_NS = 50000;         /* estimated cost of nodes between two looks at the clock */
 
 struct gg_team {
     gg_call *call;
-    const gg_kernels *kernels;
-    struct task *tasks;
+    const gg_plan *plan;
     int n;                              /* threads */
     _Atomic int arrived, phase, stop;   /* stop: set at a barrier, so that all threads see the same value */
     _Atomic int want_stop;
 };
-struct task { bool split, sync; int threads; _Atomic int64_t chunk; };
 
 static _Thread_local gg_call *this_call;
 /* Work memory of this thread, freed when the thread ends. */
@@ -175,111 +169,7 @@ bool gg_claim_chunk(const gg_work *w, int64_t n, int64_t grain, int64_t *i0, int
     return true;
 }
 
-/* ---- which nodes to share, where to wait ------------------------------------------------------------------------- */
-/* Estimates the time of a node on one thread in ns, by the cost model of its operation (tables/ops.h). */
-static double node_cost(const ggml_tensor *t) {
-    const gg_op_info *op = gg_op(t->op);
-    const double n = (double)gg_nelements(t), a = t->src[0] ? (double)gg_nelements(t->src[0]) : 0;
-    double most = n;
-    switch (op->cost_model) {
-    case GG_COST_FREE: return 0;
-    case GG_COST_PER_RESULT: return n * op->cost / 64;
-    case GG_COST_PER_SOURCE: return a * op->cost / 64;
-    case GG_COST_PER_PRODUCT: return n * (double)t->src[0]->ne[op->cost] / GG_PRODUCTS_PER_NS;
-    case GG_COST_PER_ELEMENT:
-        for (int i = 0; i < 3; i++)
-            if (t->src[i] && (double)gg_nelements(t->src[i]) > most) most = (double)gg_nelements(t->src[i]);
-        return most * op->cost / 64;
-    default: return 1e9;                                /* no estimate: always shared */
-    }
-}
-static bool has_flag(const ggml_tensor *t, uint32_t flags) { return gg_op(t->op)->flags & flags; }
-static bool runs(const ggml_tensor *t) {
-    return gg_op_computes(t->op) && t->flags & GGML_TENSOR_FLAG_COMPUTE && !gg_is_empty(t);
-}
-static int node_threads(const ggml_tensor *t, int n) {
-    if (has_flag(t, GG_FLAG_CALLBACK) && gg_custom_tasks(t, n) < n) return gg_custom_tasks(t, n);
-    const double cost = node_cost(t);
-    return cost < SPLIT_MOST && cost < SPLIT_COST * n ? 1 : n;
-}
-/* Whether all nodes together cost enough to start threads. Asking how many there are takes time too. */
-static bool worth_threads(const gg_call *c) {
-    double cost = 0;
-    for (int i = 0; i < c->n_nodes && cost < CALL_COST; i++)
-        if (runs(c->nodes[i])) cost += node_cost(c->nodes[i]);
-    return cost >= CALL_COST;
-}
-int gg_until_callback(ggml_tensor **nodes, int n) {
-    for (int i = 0; i < n; i++)
-        if (has_flag(nodes[i], GG_FLAG_CALLBACK) && runs(nodes[i])) return i + 1;
-    return n;
-}
-static size_t work_size(const gg_kernels *k, ggml_tensor **nodes, int n, int n_threads) {
-    size_t most = 0;
-    for (int i = 0; i < n; i++) {
-        if (!runs(nodes[i]) || !k->work[nodes[i]->op]) continue;
-        const size_t w = k->work[nodes[i]->op](nodes[i], node_threads(nodes[i], n_threads));
-        if (w > most) most = w;
-    }
-    return most ? most + 64 : 0;
-}
-size_t gg_work_size(ggml_tensor **nodes, int n, int n_threads) {
-    const size_t active = work_size(gg_isa_active(), nodes, n, n_threads);
-    const size_t reference = work_size(gg_isa_kernels(GG_ISA_REFERENCE), nodes, n, n_threads);
-    return active > reference ? active : reference;
-}
-
-typedef struct { uintptr_t lo, hi; } span;
-typedef struct { span v[PENDING * 4]; int n; bool full; } spans;
-static span span_of(const ggml_tensor *t) { return (span){(uintptr_t)t->data, (uintptr_t)t->data + gg_nbytes(t)}; }
-static void remember(spans *s, span x) {
-    if (s->n == PENDING * 4) s->full = true; else s->v[s->n++] = x;
-}
-static bool touches(const spans *s, span x) {
-    if (s->full) return true;
-    for (int i = 0; i < s->n; i++)
-        if (x.lo < s->v[i].hi && s->v[i].lo < x.hi) return true;
-    return false;
-}
-/* Fills in tasks; false when there is too little to share to start threads. A barrier precedes a node that reads or
- * writes what an unfinished node writes, or writes what one reads. Consecutive nodes on one thread need no barrier. */
-static bool arrange(gg_call *c, const gg_kernels *k, struct task *tasks, int n) {
-    spans reads = {.n = 0}, writes = {.n = 0};
-    bool work_used = false, others = false;
-    double shared = 0;
-    for (int i = 0; i < c->n_nodes; i++) {
-        const ggml_tensor *t = c->nodes[i];
-        tasks[i] = (struct task){.threads = 0};
-        if (!runs(t)) continue;
-        tasks[i].threads = node_threads(t, n);
-        tasks[i].split = tasks[i].threads > 1;
-        if (tasks[i].split) shared += node_cost(t);
-        const bool works = k->work[t->op] && k->work[t->op](t, tasks[i].threads);
-        const bool writes_any = has_flag(t, GG_FLAG_CALLBACK | GG_FLAG_STEP);      /* memory other than its own */
-        bool clash = writes_any || (works && work_used) || touches(&reads, span_of(t)) || touches(&writes, span_of(t));
-        for (int j = 0; j < GGML_MAX_SRC && !clash; j++)
-            if (t->src[j]) clash = touches(&writes, span_of(t->src[j]));
-        if (c->abort || (clash && (tasks[i].split || others))) {
-            tasks[i].sync = true;
-            reads.n = writes.n = 0, reads.full = writes.full = work_used = others = false;
-        }
-        others |= tasks[i].split;                       /* a thread other than the first may be working */
-        work_used |= works;
-        remember(&writes, span_of(t));
-        if (writes_any) writes.full = true;
-        for (int j = 0; j < GGML_MAX_SRC; j++)
-            if (t->src[j]) remember(&reads, span_of(t->src[j]));
-    }
-    return shared >= CALL_COST;
-}
-
 /* ---- running ----------------------------------------------------------------------------------------------------- */
-/* A callback may change any node, even its own. That node is the last one, whose operation is read from a copy. */
-static int run_node(const gg_kernels *k, const gg_work *w, int i) {
-    const gg_call *c = w->team->call;
-    ggml_tensor *t = c->nodes[i];
-    return k->op[i == c->n_nodes - 1 ? c->last.op : t->op](w, t);
-}
 static void failed(gg_call *c, int node, int status) {
     if (c->status == GGML_STATUS_SUCCESS || c->failed < 0) c->failed = node;
     gg_stop(c, status);
@@ -297,57 +187,56 @@ static int64_t now_ns(void) {
     return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
 #endif
 }
-/* By the first thread between nodes: whether the caller, or Ctrl-C, stops the computation. */
-static void ask(gg_call *c, int64_t *polled) {
+/* What the first thread does between nodes: it asks the caller, and now and then looks for Ctrl-C. */
+typedef struct { float cost; int64_t asked; } poller;
+static void ask(gg_call *c, poller *p, float cost) {
     if (c->abort && c->abort(c->abort_data)) gg_stop(c, GGML_STATUS_ABORTED);
     if (!c->poll) return;
+    if (p->asked && (p->cost += cost) < LOOK_NS) return;
     const int64_t t = now_ns();
-    if (!*polled) *polled = t;
-    if (t - *polled < POLL_NS) return;
-    *polled = t;
+    if (!p->asked) p->asked = t;
+    p->cost = 0;
+    if (t - p->asked < POLL_NS) return;
+    p->asked = t;
     if (c->poll()) gg_stop(c, GGML_STATUS_FAILED);
 }
-static void run_alone(gg_call *c, const gg_kernels *k) {
-    _Atomic int64_t chunk;
-    struct gg_team team = {.call = c, .kernels = k, .n = 1};
-    const gg_work w = {.kernels = k, .ith = 0, .nth = 1, .wdata = c->wdata, .wsize = c->wsize, .team = &team,
-                       .chunk = &chunk, .node = &c->last, .n_threads = c->n_threads};
+static void run_alone(gg_call *c, const gg_plan *plan) {
+    struct gg_team team = {.call = c, .plan = plan, .n = 1};
+    gg_work w = {.kernels = plan->request.kernels, .nth = 1, .wdata = c->wdata, .wsize = c->wsize, .team = &team,
+                 .node = &c->last, .n_threads = c->n_threads};
     gg_call *outer = this_call;
-    int64_t polled = 0;
+    poller poller = {.asked = 0};
     this_call = c;
-    for (int i = 0; i < c->n_nodes; i++) {
-        ggml_tensor *t = c->nodes[i];
-        if (!runs(t)) continue;
-        ask(c, &polled);
-        if (c->status) { if (c->failed < 0) c->failed = i; break; }
-        atomic_store_explicit(&chunk, 0, memory_order_relaxed);
-        const int st = run_node(k, &w, i);
-        if (st || c->status) { failed(c, i, st); break; }
+    for (gg_step *s = plan->steps, *end = s + plan->n_steps; s < end; s++) {
+        ask(c, &poller, s->cost);
+        if (c->status) { if (c->failed < 0) c->failed = s->index; break; }
+        w.chunk = &s->chunk;
+        const int st = s->run(&w, s->node);
+        if (st || c->status) { failed(c, s->index, st); break; }
     }
     this_call = outer;
 }
 static void run_thread(struct gg_team *team, int ith) {
+    const gg_plan *const plan = team->plan;
     gg_call *c = team->call, *outer = this_call;
-    int64_t polled = 0;
+    gg_work w = {.kernels = plan->request.kernels, .ith = ith, .wdata = c->wdata, .wsize = c->wsize, .team = team,
+                 .node = &c->last, .n_threads = c->n_threads};
+    poller poller = {.asked = 0};
     this_call = c;
-    for (int i = 0; i < c->n_nodes; i++) {
-        struct task *task = &team->tasks[i];
-        if (!task->threads) continue;
+    for (gg_step *s = plan->steps, *end = s + plan->n_steps; s < end; s++) {
         if (ith == 0) {
-            ask(c, &polled);
+            ask(c, &poller, s->cost);
             if (c->status) atomic_store_explicit(&team->want_stop, 1, memory_order_relaxed);
         }
-        if (task->sync) {
+        if (s->sync) {
             team_wait(team, team->n);
             if (atomic_load_explicit(&team->stop, memory_order_relaxed)) break;
         }
-        if (ith >= task->threads) continue;
-        const gg_work w = {.kernels = team->kernels, .ith = ith, .nth = task->threads, .wdata = c->wdata,
-                           .wsize = c->wsize, .team = team, .chunk = &task->chunk, .node = &c->last,
-                           .n_threads = c->n_threads};
-        const int st = run_node(team->kernels, &w, i);
+        if (ith >= s->threads) continue;
+        w.nth = s->threads, w.chunk = &s->chunk;
+        const int st = s->run(&w, s->node);
         if (st || c->status) {
-            failed(c, i, st);
+            failed(c, s->index, st);
             atomic_store_explicit(&team->want_stop, 1, memory_order_relaxed);
         }
     }
@@ -383,21 +272,16 @@ static void team_region(void *p) {
         if (n == team->n) run_thread(team, ith);
         else if (ith == 0) atomic_store(&granted, n);
     }
-    if (atomic_load(&granted)) run_alone(team->call, team->kernels);
+    if (atomic_load(&granted)) run_alone(team->call, team->plan);
 #else
-    run_alone(team->call, team->kernels);
+    run_alone(team->call, team->plan);
 #endif
 }
 
-int gg_compute(gg_call *c) {
-    const gg_kernels *k = c->use_ref ? gg_isa_kernels(GG_ISA_REFERENCE) : gg_isa_active();
-    c->status = GGML_STATUS_SUCCESS, c->failed = -1, c->message[0] = 0, c->exception = NULL;
-    if (c->n_nodes) c->last = *c->nodes[c->n_nodes - 1];
-    /* More threads than processors would only wait for each other. */
-    const int threads = c->n_threads > 1 && worth_threads(c) ? gg_default_threads() : 1;
-    struct gg_team team = {.call = c, .kernels = k, .n = threads};
-    if (team.n > c->n_threads) team.n = c->n_threads;
-    const size_t need = work_size(k, c->nodes, c->n_nodes, team.n);
+/* Computes c by a plan whose steps were not begun. */
+static int compute_by(gg_call *c, const gg_plan *plan) {
+    struct gg_team team = {.call = c, .plan = plan, .n = plan->threads};
+    const size_t need = plan->work_size;
     void *own = NULL;
     const uintptr_t pad = -(uintptr_t)c->wdata & 63;
     if (need && (!c->wdata || c->wsize < need)) {
@@ -406,16 +290,29 @@ int gg_compute(gg_call *c) {
     } else if (c->wdata && c->wsize > pad) {
         c->wdata += pad, c->wsize -= pad;
     }
-    if (team.n > 1 && c->n_nodes) {
-        team.tasks = malloc((size_t)c->n_nodes * sizeof *team.tasks);
-        if (team.tasks && arrange(c, k, team.tasks, team.n)) enter_region(team_region, &team);
-        else run_alone(c, k);
-        free(team.tasks);
-    } else {
-        run_alone(c, k);
-    }
+    if (plan->threads > 1) enter_region(team_region, &team);
+    else run_alone(c, plan);
     aligned_free(own);
     if (scratch.size > (size_t)64 << 20) resize_scratch(0);
+    return c->status;
+}
+gg_plan_request gg_call_request(const gg_call *c) {
+    return (gg_plan_request){.kernels = c->use_ref ? gg_isa_kernels(GG_ISA_REFERENCE) : gg_isa_active(),
+                             .n_threads = c->n_threads, .sync_all = c->abort != NULL};
+}
+int gg_compute(gg_call *c) {
+    c->status = GGML_STATUS_SUCCESS, c->failed = -1, c->message[0] = 0, c->exception = NULL;
+    if (c->n_nodes) c->last = *c->nodes[c->n_nodes - 1];
+    if (c->plan) {
+        for (gg_step *s = c->plan->steps, *end = s + c->plan->n_steps; s < end; s++)
+            atomic_store_explicit(&s->chunk, 0, memory_order_relaxed);
+        return compute_by(c, c->plan);
+    }
+    const gg_plan_request request = gg_call_request(c);
+    gg_plan plan;
+    if (!gg_plan_make(&plan, c->nodes, c->n_nodes, &request)) return c->status = GGML_STATUS_ALLOC_FAILED;
+    compute_by(c, &plan);
+    gg_plan_free(&plan);
     return c->status;
 }
 

@@ -1,11 +1,12 @@
 /* The graph loop: one OpenMP region for each compute call, barriers only where data require them. */
 #ifndef GG_COMPUTE_H
 #define GG_COMPUTE_H
-#include "kernel.h"
+#include "plan.h"
 
 typedef struct gg_call {            /* one compute call; the caller fills the first part */
     ggml_tensor **nodes;            /* no custom operation before the last: see gg_until_callback */
     int n_nodes, n_threads;
+    const gg_plan *plan;            /* of these nodes; NULL: the call makes one */
     uint8_t *wdata;                 /* NULL: taken from the heap */
     size_t wsize;
     bool use_ref;                   /* the kernels of GG_ISA_REFERENCE instead of those in use */
@@ -20,9 +21,7 @@ typedef struct gg_call {            /* one compute call; the caller fills the fi
 } gg_call;
 
 int gg_compute(gg_call *call);                                      /* returns call->status */
-int gg_until_callback(ggml_tensor **nodes, int n);                  /* how many up to and with the first callback */
-size_t gg_work_size(ggml_tensor **nodes, int n, int n_threads);     /* bytes of shared work memory: enough with
-                                                                      * and without use_ref */
+gg_plan_request gg_call_request(const gg_call *call);               /* what its plan depends on beside the nodes */
 gg_call *gg_current_call(void);                                     /* of this thread, NULL outside a compute */
 void gg_stop(gg_call *call, int status);                            /* from a callback: starts no further node */
 int gg_default_threads(void);                                       /* min(CPU affinity, cgroup quota) */

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "memory.h"
 #include "check.h"
+#include "prepare.h"
 #include <stdlib.h>
 #ifdef _WIN32
 #include <windows.h>
@@ -124,6 +125,9 @@ bool gg_readable(const void *addr, size_t size) {
 
 /* ---- regions: an array of each kind, sorted by address ----------------------------------------------------------- */
 static struct { gg_region **v; size_t n, cap; gg_region *last; } live[GG_REGION_KINDS];
+static uint64_t serials, epoch;
+
+uint64_t gg_region_epoch(void) { return epoch; }
 
 static size_t position(int kind, const void *addr) {   /* of the first range that begins after addr */
     size_t lo = 0, hi = live[kind].n;
@@ -161,6 +165,7 @@ bool gg_region_add(int kind, gg_region *r) {
     memmove(live[kind].v + i + 1, live[kind].v + i, (live[kind].n - i) * sizeof *live[kind].v);
     live[kind].v[i] = r;
     live[kind].n++;
+    r->serial = ++serials;
     return true;
 }
 void gg_region_remove(int kind, gg_region *r) {
@@ -169,6 +174,7 @@ void gg_region_remove(int kind, gg_region *r) {
     if (!i) return;
     memmove(live[kind].v + i - 1, live[kind].v + i, (live[kind].n - i) * sizeof *live[kind].v);
     live[kind].n--;
+    epoch++;
     if (live[kind].last == r) live[kind].last = NULL;
 }
 
@@ -351,6 +357,7 @@ static size_t chunk_end(const ggml_context *ctx) {   /* bytes used of the curren
 static void chunk_release(gg_region *r) {
     if (r->ctx->chunk == r) r->used = chunk_end(r->ctx);
     r->ctx = NULL;
+    gg_prepared_forget(r);
     if (!r->mapped) return;                    /* memory of the caller stays registered (see _core.pyx) */
     gg_region_remove(GG_ARENA, r);
     gg_region_retire(r);
@@ -368,6 +375,7 @@ void gg_context_reset(ggml_context *ctx) {
     ctx->first = ctx->last = NULL;
     ctx->n_objects = 0, ctx->closed = 0, ctx->touched = 0;
     ctx->scratch = NULL;
+    ctx->chunk->serial = ++serials, epoch++;
 }
 size_t gg_context_used(const ggml_context *ctx) { return ctx->closed + chunk_end(ctx); }
 

@@ -18,6 +18,7 @@ typedef struct gg_region {
     int64_t views;          /* NumPy and DLPack views, running computations. The pages are unmapped once the region is
                              * freed and its last view is released */
     uint64_t pins;          /* the id of the gg_pins that pinned it last */
+    uint64_t serial;        /* a new number whenever the range is registered, or its context is reset */
     size_t used;            /* ARENA: bytes in use, after its context has stopped filling it */
     bool mapped, warm, file;   /* pages of this library; pages of a freed arena, not zeroed; pages of a file */
     bool freed, orphan;     /* kept in quarantine; pushed out of it while views hold it */
@@ -27,6 +28,7 @@ typedef struct gg_region {
 gg_region *gg_region_find(int kind, const void *addr);        /* the live range that holds addr, or NULL */
 bool gg_region_add(int kind, gg_region *r);                   /* false: no memory */
 void gg_region_remove(int kind, gg_region *r);
+uint64_t gg_region_epoch(void);                               /* changes when a range is removed or reset */
 gg_region *gg_region_overlap(int kind, const void *base, size_t size);   /* any live range that overlaps, or NULL */
 /* Returns the pages of a range that has left its registry to the system; keeps the addresses reserved in quarantine. */
 void gg_region_retire(gg_region *r);

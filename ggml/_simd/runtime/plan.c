@@ -1,0 +1,141 @@
+/* Plans of compute calls: what nodes cost, which are shared between threads, where barriers are. */
+#include "plan.h"
+#include "compute.h"
+#include "custom_layout.h"
+#include "dispatch.h"
+#include "op_info.h"
+#include <stdlib.h>
+
+/* Costs are estimates in ns. A node runs on one thread if it costs less than SPLIT_COST for each thread and less than
+ * SPLIT_MOST: a barrier of many threads takes longer. Threads are started if the nodes of a call cost CALL_COST. */
+enum { SPLIT_COST = 1000, SPLIT_MOST = 6000, CALL_COST = 6000, PENDING = 16, GG_PRODUCTS_PER_NS = 25 };
+
+/* Estimates the time of a node on one thread in ns, by the cost model of its operation (tables/ops.h). */
+static double node_cost(const gg_op_info *op, const ggml_tensor *t) {
+    const double n = (double)gg_nelements(t), a = t->src[0] ? (double)gg_nelements(t->src[0]) : 0;
+    double most = n;
+    switch (op->cost_model) {
+    case GG_COST_FREE: return 0;
+    case GG_COST_PER_RESULT: return n * op->cost / 64;
+    case GG_COST_PER_SOURCE: return a * op->cost / 64;
+    case GG_COST_PER_PRODUCT: return n * (double)t->src[0]->ne[op->cost] / GG_PRODUCTS_PER_NS;
+    case GG_COST_PER_ELEMENT:
+        for (int i = 0; i < 3; i++)
+            if (t->src[i] && (double)gg_nelements(t->src[i]) > most) most = (double)gg_nelements(t->src[i]);
+        return most * op->cost / 64;
+    default: return 1e9;                                /* no estimate: always shared */
+    }
+}
+static bool has_flag(const ggml_tensor *t, uint32_t flags) { return gg_op(t->op)->flags & flags; }
+static bool runs(const ggml_tensor *t) {
+    return t->flags & GGML_TENSOR_FLAG_COMPUTE && gg_op_computes(t->op) && !gg_is_empty(t);
+}
+static int node_threads(const ggml_tensor *t, double cost, int n) {
+    if (n > 1 && has_flag(t, GG_FLAG_CALLBACK) && gg_custom_tasks(t, n) < n) return gg_custom_tasks(t, n);
+    return cost < SPLIT_MOST && cost < SPLIT_COST * (double)n ? 1 : n;
+}
+int gg_until_callback(ggml_tensor **nodes, int n) {
+    for (int i = 0; i < n; i++)
+        if (has_flag(nodes[i], GG_FLAG_CALLBACK) && runs(nodes[i])) return i + 1;
+    return n;
+}
+static size_t work_size(const gg_kernels *k, ggml_tensor **nodes, int n, int n_threads) {
+    size_t most = 0;
+    for (int i = 0; i < n; i++) {
+        if (!runs(nodes[i]) || !k->work[nodes[i]->op]) continue;
+        const double cost = node_cost(gg_op(nodes[i]->op), nodes[i]);
+        const size_t w = k->work[nodes[i]->op](nodes[i], node_threads(nodes[i], cost, n_threads));
+        if (w > most) most = w;
+    }
+    return most ? most + 64 : 0;
+}
+size_t gg_work_size(ggml_tensor **nodes, int n, int n_threads) {
+    const size_t active = work_size(gg_isa_active(), nodes, n, n_threads);
+    const size_t reference = work_size(gg_isa_kernels(GG_ISA_REFERENCE), nodes, n, n_threads);
+    return active > reference ? active : reference;
+}
+
+typedef struct { uintptr_t lo, hi; } span;
+typedef struct { span v[PENDING * 4]; int n; bool full; } spans;
+static span span_of(const ggml_tensor *t) { return (span){(uintptr_t)t->data, (uintptr_t)t->data + gg_nbytes(t)}; }
+static void remember(spans *s, span x) {
+    if (s->n == PENDING * 4) s->full = true; else s->v[s->n++] = x;
+}
+static bool touches(const spans *s, span x) {
+    if (s->full) return true;
+    for (int i = 0; i < s->n; i++)
+        if (x.lo < s->v[i].hi && s->v[i].lo < x.hi) return true;
+    return false;
+}
+/* Distributes the steps over the threads and returns whether there is enough to share. A barrier precedes a node that
+ * reads or writes what an unfinished node writes, or writes what one reads. Consecutive nodes on one thread need no
+ * barrier. */
+static bool arrange(gg_plan *plan, int n) {
+    const gg_kernels *const k = plan->request.kernels;
+    spans reads = {.n = 0}, writes = {.n = 0};
+    bool work_used = false, others = false;
+    double shared = 0;
+    for (gg_step *s = plan->steps, *end = s + plan->n_steps; s < end; s++) {
+        const ggml_tensor *t = s->node;
+        s->threads = node_threads(t, s->cost, n);
+        const bool split = s->threads > 1;
+        if (split) shared += s->cost;
+        const bool works = k->work[t->op] && k->work[t->op](t, s->threads);
+        const bool writes_any = has_flag(t, GG_FLAG_CALLBACK | GG_FLAG_STEP);      /* memory other than its own */
+        bool clash = writes_any || (works && work_used) || touches(&reads, span_of(t)) || touches(&writes, span_of(t));
+        for (int j = 0; j < GGML_MAX_SRC && !clash; j++)
+            if (t->src[j]) clash = touches(&writes, span_of(t->src[j]));
+        if (plan->request.sync_all || (clash && (split || others))) {
+            s->sync = true;
+            reads.n = writes.n = 0, reads.full = writes.full = work_used = others = false;
+        }
+        others |= split;                                /* a thread other than the first may be working */
+        work_used |= works;
+        remember(&writes, span_of(t));
+        if (writes_any) writes.full = true;
+        for (int j = 0; j < GGML_MAX_SRC; j++)
+            if (t->src[j]) remember(&reads, span_of(t->src[j]));
+    }
+    return shared >= CALL_COST;
+}
+
+/* More threads than processors would only wait for each other. Asking how many there are takes time. */
+static int available(const gg_plan *plan, const gg_plan_request *request) {
+    return request->n_threads > 1 && plan->large ? (int)gg_min(request->n_threads, gg_default_threads()) : 1;
+}
+bool gg_plan_make(gg_plan *plan, ggml_tensor *const *nodes, int n, const gg_plan_request *request) {
+    const gg_kernels *const k = request->kernels;
+    double cost = 0;
+    *plan = (gg_plan){.request = *request, .threads = 1};
+    if (n && !(plan->steps = malloc((size_t)n * sizeof *plan->steps))) return false;
+    for (int i = 0; i < n; i++) {
+        ggml_tensor *const t = nodes[i];
+        if (!runs(t)) continue;
+        gg_step *const s = &plan->steps[plan->n_steps++];
+        *s = (gg_step){.run = k->op[t->op], .node = t, .index = i, .threads = 1};
+        s->cost = (float)node_cost(gg_op(t->op), t);
+        cost += s->cost;
+    }
+    plan->large = cost >= CALL_COST;
+    plan->available = available(plan, request);
+    if (plan->available > 1 && arrange(plan, plan->available)) plan->threads = plan->available;
+    for (gg_step *s = plan->steps, *end = s + plan->n_steps; s < end; s++) {
+        if (plan->threads == 1) s->threads = 1;
+        const gg_work_fn size = k->work[s->node->op];
+        if (!size) continue;
+        /* that of one thread, too: a team may turn out to be smaller than planned */
+        const size_t work = (size_t)gg_max((int64_t)size(s->node, s->threads), (int64_t)size(s->node, 1));
+        if (work > plan->work_size) plan->work_size = work;
+    }
+    if (plan->work_size) plan->work_size += 64;         /* for alignment */
+    return true;
+}
+bool gg_plan_serves(const gg_plan *plan, const gg_plan_request *request) {
+    const gg_plan_request *const made = &plan->request;
+    return made->kernels == request->kernels && made->n_threads == request->n_threads
+        && made->sync_all == request->sync_all && plan->available == available(plan, request);
+}
+void gg_plan_free(gg_plan *plan) {
+    free(plan->steps);
+    plan->steps = NULL;
+}

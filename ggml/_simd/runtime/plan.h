@@ -1,0 +1,41 @@
+/* The plan of a compute call: which nodes run, on how many threads, and where the threads wait for each other. */
+#ifndef GG_PLAN_H
+#define GG_PLAN_H
+#include "kernel.h"
+
+typedef struct gg_step {                /* a node that computes something */
+    gg_op_fn run;
+    ggml_tensor *node;
+    int index;                          /* of the node in the list that the plan was made of */
+    int threads;                        /* that share the node; 1: the first thread computes it */
+    bool sync;                          /* the threads wait for each other before the node */
+    float cost;                         /* estimated time on one thread, ns */
+    _Atomic int64_t chunk;              /* see gg_work; 0 at the start of each compute call */
+} gg_step;
+
+typedef struct gg_plan_request {        /* what a plan depends on beside the nodes */
+    const gg_kernels *kernels;
+    int n_threads;                      /* that the caller asked for */
+    bool sync_all;                      /* all threads wait before every node: the caller decides whether it starts */
+} gg_plan_request;
+
+typedef struct gg_plan {
+    gg_plan_request request;
+    gg_step *steps;
+    int n_steps;
+    int available;                      /* threads that the call could use: at most one a processor, 1 for little work */
+    int threads;                        /* threads that it uses: 1 if no node is worth sharing */
+    size_t work_size;                   /* bytes of work memory */
+    bool large;                         /* there is enough work for several threads */
+} gg_plan;
+
+/* Makes a plan of nodes that were checked; false: no memory. gg_plan_free releases what it holds. */
+bool gg_plan_make(gg_plan *plan, ggml_tensor *const *nodes, int n, const gg_plan_request *request);
+/* Whether the plan is one for this request, and as many threads are available as when it was made. */
+bool gg_plan_serves(const gg_plan *plan, const gg_plan_request *request);
+void gg_plan_free(gg_plan *plan);
+
+int gg_until_callback(ggml_tensor **nodes, int n);                  /* how many up to and with the first callback */
+size_t gg_work_size(ggml_tensor **nodes, int n, int n_threads);     /* bytes of shared work memory: enough with
+                                                                      * and without use_ref */
+#endif

@@ -1,0 +1,212 @@
+/* Prepared graphs: a table by the address of the graph. */
+#include "prepare.h"
+#include "op_info.h"
+#include <stdlib.h>
+
+enum { BUCKETS = 256, MOST_GRAPHS = 512, LONGEST_WAIT = 64 };
+static const size_t MOST_BYTES = (size_t)128 << 20;
+
+/* The fields of a tensor from `type` to `data`: what a computation depends on. */
+enum { SNAPSHOT_BYTES = offsetof(ggml_tensor, name), PAIRS = SNAPSHOT_BYTES / 16 };
+_Static_assert(SNAPSHOT_BYTES % 16 == 0 && offsetof(ggml_tensor, data) < SNAPSHOT_BYTES, "fields of a snapshot");
+typedef struct gg_snapshot { gg_pair v[PAIRS]; } gg_snapshot;
+typedef struct gg_held { gg_region *region; const uint8_t *base; uint64_t serial; } gg_held;
+
+static gg_prepared *table[BUCKETS];
+static size_t n_graphs, n_bytes;
+static uint64_t uses;
+
+static gg_prepared **bucket(const ggml_cgraph *g) {
+    return &table[((uintptr_t)g >> 4) * 0x9e3779b97f4a7c15u >> 56];
+}
+static gg_prepared *lookup(const ggml_cgraph *g) {
+    gg_prepared *p = *bucket(g);
+    while (p && p->graph != g) p = p->next;
+    return p;
+}
+
+/* ---- forgetting -------------------------------------------------------------------------------------------------- */
+/* Frees what was prepared; the entry stays. */
+static void discard(gg_prepared *p) {
+    for (int i = 0; i < 2; i++) gg_plan_free(&p->plans[i]), p->plans[i] = (gg_plan){.n_steps = 0};
+    free(p->nodes), free(p->tensors), free(p->snapshots), free(p->regions);
+    p->nodes = p->tensors = NULL, p->snapshots = NULL, p->regions = NULL;
+    p->n_nodes = 0, p->n_tensors = p->n_regions = 0, p->outside = false;
+    n_bytes -= p->bytes;
+    p->bytes = 0;
+}
+static void unlink_entry(gg_prepared *p) {
+    gg_prepared **at = bucket(p->graph);
+    while (*at != p) at = &(*at)->next;
+    *at = p->next;
+    n_graphs--;
+    if (p->busy) { p->forgotten = true; return; }
+    discard(p);
+    free(p);
+}
+void gg_prepared_forget(const gg_region *region) {
+    for (int i = 0; i < BUCKETS && n_graphs; i++)
+        for (gg_prepared *p = table[i], *next; p; p = next) {
+            next = p->next;
+            if ((uintptr_t)p->graph - (uintptr_t)region->base < region->size) unlink_entry(p);
+        }
+}
+/* Makes room for another graph by dropping those that were not used for the longest time. */
+static bool make_room(size_t bytes, const gg_prepared *keep) {
+    if (bytes > MOST_BYTES) return false;
+    while (n_graphs > MOST_GRAPHS || n_bytes + bytes > MOST_BYTES) {
+        gg_prepared *oldest = NULL;
+        for (int i = 0; i < BUCKETS; i++)
+            for (gg_prepared *p = table[i]; p; p = p->next)
+                if (p != keep && !p->busy && (!oldest || p->used < oldest->used)) oldest = p;
+        if (!oldest) return false;
+        unlink_entry(oldest);
+    }
+    return true;
+}
+
+/* ---- preparing --------------------------------------------------------------------------------------------------- */
+static bool computes(const ggml_tensor *t) { return t->flags & GGML_TENSOR_FLAG_COMPUTE && gg_op_computes(t->op); }
+
+/* Collects tensors, each once. `seen` is a hash table of n_seen slots, a power of two, twice as large as needed. */
+typedef struct { ggml_tensor **v; size_t n; ggml_tensor **seen; size_t n_seen; } collection;
+static void collect(collection *c, ggml_tensor *t) {
+    size_t at = ((uintptr_t)t >> 4) * 0x9e3779b97f4a7c15u >> 20 & (c->n_seen - 1);
+    while (c->seen[at] && c->seen[at] != t) at = (at + 1) & (c->n_seen - 1);
+    if (!c->seen[at]) c->v[c->n++] = c->seen[at] = t;
+}
+/* All nodes, and the sources of those that compute. Those whose data is used come first; *n_data is their number. */
+static bool collect_tensors(const ggml_cgraph *g, collection *c, size_t *n_data) {
+    size_t most = (size_t)g->n_nodes;
+    for (int i = 0; i < g->n_nodes; i++)
+        for (int k = 0; k < GGML_MAX_SRC && computes(g->nodes[i]); k++) most += g->nodes[i]->src[k] != NULL;
+    for (c->n_seen = 16; c->n_seen < 2 * most;) c->n_seen *= 2;
+    c->v = malloc((most + 1) * sizeof *c->v), c->seen = calloc(c->n_seen, sizeof *c->seen);
+    if (!c->v || !c->seen) return false;
+    for (int i = 0; i < g->n_nodes; i++) {
+        ggml_tensor *const t = g->nodes[i];
+        if (!computes(t)) continue;
+        collect(c, t);
+        for (int k = 0; k < GGML_MAX_SRC; k++)
+            if (t->src[k]) collect(c, t->src[k]);
+    }
+    *n_data = c->n;
+    for (int i = 0; i < g->n_nodes; i++) collect(c, g->nodes[i]);
+    return true;
+}
+static gg_snapshot snapshot(const ggml_tensor *t) {
+    gg_snapshot s;
+    memcpy(&s, t, sizeof s);
+    return s;
+}
+static bool keep_tensors(gg_prepared *p, const ggml_cgraph *g) {
+    collection c = {.n = 0};
+    size_t n_data = 0;
+    const bool collected = collect_tensors(g, &c, &n_data);
+    free(c.seen);
+    p->tensors = c.v, p->n_tensors = c.n;
+    if (!collected || !(p->snapshots = malloc((c.n + 1) * sizeof *p->snapshots))) return false;
+    for (size_t i = 0; i < c.n; i++) p->snapshots[i] = snapshot(c.v[i]);
+    for (size_t i = 0; i < n_data; i++) p->outside |= !gg_is_empty(c.v[i]) && !gg_data_ok(c.v[i]);
+    return true;
+}
+static bool keep_regions(gg_prepared *p) {
+    gg_pins pins = {.n = 0};
+    bool kept = gg_pin(&pins, p->nodes, p->n_nodes) && (p->regions = malloc((pins.n + 1) * sizeof *p->regions));
+    for (size_t i = 0; kept && i < pins.n; i++) {
+        gg_region *const r = pins.v[i];
+        kept = !r->freed;                               /* memory that only views keep is not worth the trouble */
+        p->regions[p->n_regions++] = (gg_held){.region = r, .base = r->base, .serial = r->serial};
+    }
+    gg_unpin(&pins);
+    p->epoch = gg_region_epoch();
+    return kept;
+}
+static bool prepare(gg_prepared *p, const ggml_cgraph *g) {
+    const size_t n = (size_t)g->n_nodes;
+    if (!(p->nodes = malloc((n + 1) * sizeof *p->nodes))) return false;
+    memcpy(p->nodes, g->nodes, n * sizeof *p->nodes);
+    p->n_nodes = g->n_nodes;
+    if (!keep_tensors(p, g) || !keep_regions(p)) return false;
+    p->bytes = n * (sizeof *p->nodes + 2 * sizeof(gg_step)) + p->n_tensors * (2 * sizeof(void *) + sizeof(gg_snapshot));
+    n_bytes += p->bytes;
+    return make_room(0, p);
+}
+void gg_prepared_note(const ggml_cgraph *g) {
+    for (int i = 0; i < g->n_nodes; i++)                /* a callback may change the nodes after its own */
+        if (gg_op(g->nodes[i]->op)->flags & GG_FLAG_CALLBACK) return;
+    gg_prepared *p = lookup(g);
+    if (!p) {
+        if (!make_room(0, NULL) || !(p = calloc(1, sizeof *p))) return;
+        *p = (gg_prepared){.graph = g, .next = *bucket(g), .wait = 1, .used = ++uses};
+        *bucket(g) = p;
+        n_graphs++;
+    } else if (!p->busy && !p->snapshots && ++p->seen > p->wait) {
+        if (!prepare(p, g)) discard(p), p->seen = 0;
+    }
+}
+
+/* ---- using ------------------------------------------------------------------------------------------------------- */
+static bool unchanged(const ggml_tensor *t, const gg_snapshot *s) {
+    gg_pair difference = {0, 0};
+    for (int i = 0; i < PAIRS; i++) difference |= ((const gg_pair *)t)[i] ^ s->v[i];
+    return !(difference[0] | difference[1]);
+}
+static bool regions_live(gg_prepared *p) {
+    const uint64_t epoch = gg_region_epoch();
+    if (p->epoch == epoch) return true;
+    for (size_t i = 0; i < p->n_regions; i++) {
+        const gg_held *const h = &p->regions[i];
+        bool found = false;
+        for (int kind = 0; kind < GG_REGION_KINDS && !found; kind++) {
+            const gg_region *const r = gg_region_find(kind, h->base);
+            found = r && r == h->region && r->serial == h->serial;
+        }
+        if (!found) return false;
+    }
+    p->epoch = epoch;
+    return true;
+}
+static bool valid(gg_prepared *p, const ggml_cgraph *g) {
+    if (g->n_nodes != p->n_nodes || memcmp(g->nodes, p->nodes, (size_t)p->n_nodes * sizeof *p->nodes)
+        || !regions_live(p)) return false;
+    for (size_t i = 0; i < p->n_tensors; i++)
+        if (!unchanged(p->tensors[i], &p->snapshots[i])) return false;
+    return true;
+}
+gg_prepared *gg_prepared_find(const ggml_cgraph *g) {
+    gg_prepared *const p = lookup(g);
+    if (!p || p->busy || !p->snapshots) return NULL;
+    if (valid(p, g)) return p;
+    discard(p);                                         /* graphs that change often are prepared less often */
+    p->seen = 0;
+    if (p->wait < LONGEST_WAIT) p->wait *= 2;
+    return NULL;
+}
+bool gg_prepared_begin(gg_prepared *p, gg_call *call, gg_pins *pins) {
+    const gg_plan_request request = gg_call_request(call);
+    const gg_plan *plan = NULL;
+    for (int i = 0; i < 2 && !plan; i++)
+        if (p->plans[i].request.kernels && gg_plan_serves(&p->plans[i], &request)) plan = &p->plans[i];
+    if (!plan) {
+        gg_plan *const made = &p->plans[p->older];
+        gg_plan_free(made);
+        if (!gg_plan_make(made, p->nodes, p->n_nodes, &request)) { made->request.kernels = NULL; return false; }
+        p->older = !p->older;
+        plan = made;
+    }
+    if (!(pins->v = malloc((p->n_regions + 1) * sizeof *pins->v))) return false;
+    for (size_t i = 0; i < p->n_regions; i++) {
+        gg_region_view(p->regions[i].region, 1);
+        pins->v[pins->n++] = p->regions[i].region;
+    }
+    call->nodes = p->nodes, call->n_nodes = p->n_nodes, call->plan = plan;
+    p->busy = true, p->used = ++uses;
+    return true;
+}
+void gg_prepared_end(gg_prepared *p) {
+    p->busy = false;
+    if (!p->forgotten) return;
+    discard(p);
+    free(p);
+}

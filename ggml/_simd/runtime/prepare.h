@@ -1,0 +1,39 @@
+/* Prepared graphs. Callers compute the same graph thousands of times. From the third time on it is not checked and
+ * planned again: a comparison with a snapshot of its tensors shows that nothing was written to them since.
+ * All functions are called under the GIL. */
+#ifndef GG_PREPARE_H
+#define GG_PREPARE_H
+#include "compute.h"
+#include "memory.h"
+
+typedef struct gg_prepared {
+    const ggml_cgraph *graph;
+    ggml_tensor **nodes;                /* the list of nodes as it was */
+    int n_nodes;
+    bool outside;                       /* data lies in memory that is not registered: nodes are checked every time */
+    /* for prepare.c */
+    ggml_tensor **tensors;              /* nodes and their sources, each once, and a snapshot of each */
+    struct gg_snapshot *snapshots;
+    size_t n_tensors;
+    struct gg_held *regions;            /* the ranges of memory that they lie in */
+    size_t n_regions;
+    uint64_t epoch;                     /* gg_region_epoch() when the regions were last looked up */
+    gg_plan plans[2];
+    int older;                          /* index of the plan to replace next */
+    size_t bytes;
+    uint64_t used;                      /* when it was last used, as a count of uses */
+    int seen, wait;                     /* computations since the last change; how many to wait for */
+    bool busy, forgotten;               /* it is being computed; to be freed after that */
+    struct gg_prepared *next;
+} gg_prepared;
+
+/* The prepared form of a graph, if its tensors, and the memory they lie in, are as when it was checked. Else NULL. */
+gg_prepared *gg_prepared_find(const ggml_cgraph *graph);
+/* Tells that all nodes of a graph were just found valid. Prepares it if it was computed before. */
+void gg_prepared_note(const ggml_cgraph *graph);
+/* Fills in nodes and plan of a call, and holds the memory that the nodes use; false: no memory. */
+bool gg_prepared_begin(gg_prepared *p, gg_call *call, gg_pins *pins);
+void gg_prepared_end(gg_prepared *p);
+/* Drops the prepared forms of graphs that lie in this range. */
+void gg_prepared_forget(const gg_region *region);
+#endif
