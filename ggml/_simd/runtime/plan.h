@@ -23,7 +23,7 @@ typedef struct gg_plan {
     gg_plan_request request;
     gg_step *steps;
     int n_steps;
-    int available;                      /* threads that the call could use: at most one a processor, 1 for little work */
+    int available;                      /* threads that it could use: at most one a processor, 1 for little work */
     int threads;                        /* threads that it uses: 1 if no node is worth sharing */
     size_t work_size;                   /* bytes of work memory */
     bool large;                         /* there is enough work for several threads */
