@@ -6,6 +6,7 @@
 #include "compute.h"
 #include "dispatch.h"
 #include "memory.h"
+#include "threads.h"
 #include "traits.h"
 #include "../quants/quantize.h"
 #include "../quants/rows.h"
@@ -36,8 +37,9 @@
     X(size_t, work_size, (ggml_tensor **nodes, int n, int n_threads))                                                  \
     X(gg_call *, current_call, (void))                                                                                 \
     X(void, stop, (gg_call *call, int status))                                                                         \
-    X(int, default_threads, (void))                                                                                    \
     X(void, parallel_for, (int n_threads, int64_t n, void (*body)(void *data, int64_t i), void *data))                 \
+    /* threads.h */                                                                                                    \
+    X(int, default_threads, (void))                                                                                    \
     /* dispatch.h, traits.h, quantize.h, rows.h */                                                                     \
     X(const gg_kernels *, isa_active, (void))                                                                          \
     X(const ggml_type_traits *, type_traits, (int type))                                                               \

@@ -4,20 +4,16 @@
 #include "check.h"
 #include "custom_layout.h"
 #include "dispatch.h"
+#include "threads.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 #ifdef _WIN32
 #include <windows.h>
 #include <malloc.h>
 #else
 #include <pthread.h>
 #include <sched.h>
-#include <unistd.h>
-#endif
-#ifdef _OPENMP
-#include <omp.h>
 #endif
 
 #if defined __x86_64__ || defined _M_X64
@@ -284,24 +280,11 @@ static void failed(gg_call *c, int node, int status) {
     if (c->status == GGML_STATUS_SUCCESS || c->failed < 0) c->failed = node;
     gg_stop(c, status);
 }
-static int64_t now_ns(void) {
-#ifdef _WIN32
-    return (int64_t)GetTickCount64() * 1000000;
-#else
-    struct timespec ts;
-#ifdef CLOCK_MONOTONIC_COARSE
-    clock_gettime(CLOCK_MONOTONIC_COARSE, &ts);
-#else
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-#endif
-    return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
-#endif
-}
 /* By the first thread between nodes: whether the caller, or Ctrl-C, stops the computation. */
 static void ask(gg_call *c, int64_t *polled) {
     if (c->abort && c->abort(c->abort_data)) gg_stop(c, GGML_STATUS_ABORTED);
     if (!c->poll) return;
-    const int64_t t = now_ns();
+    const int64_t t = gg_coarse_ns();
     if (!*polled) *polled = t;
     if (t - *polled < POLL_NS) return;
     *polled = t;
@@ -354,49 +337,23 @@ static void run_thread(struct gg_team *team, int ith) {
     this_call = outer;
 }
 
-#ifndef _WIN32
-/* The threads of libgomp do not survive a fork. In a child process, the thread that forked enters the region from a new
- * thread. */
-static _Thread_local pid_t region_pid;
-static void *in_thread(void *p) { void **a = p; ((void (*)(void *))a[0])(a[1]); return NULL; }
-#endif
-static void enter_region(void (*body)(void *), void *data) {
-#ifndef _WIN32
-    const pid_t pid = getpid();
-    if (region_pid && region_pid != pid) {
-        pthread_t th;
-        void *a[2] = {(void *)body, data};
-        if (!pthread_create(&th, NULL, in_thread, a)) { pthread_join(th, NULL); return; }
-    }
-    region_pid = pid;
-#endif
-    body(data);
-}
-static void team_region(void *p) {
+static void team_region(void *p, int ith, int nth) {
     struct gg_team *team = p;
-#ifdef _OPENMP
-    _Atomic int granted = 0;
-#pragma omp parallel num_threads(team->n)
-    {
-        /* OpenMP may start fewer threads (nested regions, limits): then the first thread computes everything */
-        const int ith = omp_get_thread_num(), n = omp_get_num_threads();
-        if (n == team->n) run_thread(team, ith);
-        else if (ith == 0) atomic_store(&granted, n);
-    }
-    if (atomic_load(&granted)) run_alone(team->call, team->kernels);
-#else
-    run_alone(team->call, team->kernels);
-#endif
+    if (nth == team->n) run_thread(team, ith);
+    else if (ith == 0) run_alone(team->call, team->kernels);
 }
 
+static void compute_elsewhere(void *c) { gg_compute(c); }
 int gg_compute(gg_call *c) {
     const gg_kernels *k = c->use_ref ? gg_isa_kernels(GG_ISA_REFERENCE) : gg_isa_active();
     c->status = GGML_STATUS_SUCCESS, c->failed = -1, c->message[0] = 0, c->exception = NULL;
     if (c->n_nodes) c->last = *c->nodes[c->n_nodes - 1];
     /* More threads than processors would only wait for each other. */
-    const int threads = c->n_threads > 1 && worth_threads(c) ? gg_default_threads() : 1;
-    struct gg_team team = {.call = c, .kernels = k, .n = threads};
-    if (team.n > c->n_threads) team.n = c->n_threads;
+    int threads = c->n_threads > 1 && worth_threads(c) ? gg_default_threads() : 1;
+    if (threads > c->n_threads) threads = c->n_threads;
+    if (!gg_thread_suffices(threads > 1))
+        return gg_run_elsewhere(compute_elsewhere, c) ? c->status : (c->status = GGML_STATUS_ALLOC_FAILED);
+    struct gg_team team = {.call = c, .kernels = k, .n = gg_team_size(threads)};
     const size_t need = work_size(k, c->nodes, c->n_nodes, team.n);
     void *own = NULL;
     const uintptr_t pad = -(uintptr_t)c->wdata & 63;
@@ -408,7 +365,7 @@ int gg_compute(gg_call *c) {
     }
     if (team.n > 1 && c->n_nodes) {
         team.tasks = malloc((size_t)c->n_nodes * sizeof *team.tasks);
-        if (team.tasks && arrange(c, k, team.tasks, team.n)) enter_region(team_region, &team);
+        if (team.tasks && arrange(c, k, team.tasks, team.n)) gg_run_team(team.n, team_region, &team);
         else run_alone(c, k);
         free(team.tasks);
     } else {
@@ -420,64 +377,22 @@ int gg_compute(gg_call *c) {
 }
 
 typedef struct { int n_threads; int64_t n; void (*body)(void *, int64_t); void *data; _Atomic int64_t next; } loop;
-static void loop_region(void *p) {
+static void loop_region(void *p, int ith, int nth) {
     loop *l = p;
-#ifdef _OPENMP
-#pragma omp parallel num_threads(l->n_threads)
-#endif
+    (void)ith, (void)nth;
     for (int64_t i; (i = atomic_fetch_add(&l->next, 1)) < l->n;) l->body(l->data, i);
+}
+static void loop_elsewhere(void *p) {
+    const loop *l = p;
+    gg_parallel_for(l->n_threads, l->n, l->body, l->data);
 }
 void gg_parallel_for(int n_threads, int64_t n, void (*body)(void *, int64_t), void *data) {
     loop l = {.n_threads = n_threads < n ? n_threads : (int)n, .n = n, .body = body, .data = data};
-    if (l.n_threads > 1) { enter_region(loop_region, &l); return; }
-    for (int64_t i = 0; i < n; i++) body(data, i);
-}
-
-/* ---- how many threads -------------------------------------------------------------------------------------------- */
-#ifdef __linux__
-static int read_quota(void) {
-    long long most = 0, period = 0;
-    char first[32];
-    FILE *f = fopen("/sys/fs/cgroup/cpu.max", "r");
-    if (f) {
-        if (fscanf(f, "%31s %lld", first, &period) == 2 && strcmp(first, "max")) most = atoll(first);
-        fclose(f);
-    } else if ((f = fopen("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "r"))) {
-        if (fscanf(f, "%lld", &most) != 1) most = 0;
-        fclose(f);
-        if ((f = fopen("/sys/fs/cgroup/cpu/cpu.cfs_period_us", "r"))) {
-            if (fscanf(f, "%lld", &period) != 1) period = 0;
-            fclose(f);
-        }
+    if (!gg_thread_suffices(l.n_threads > 1)) {
+        if (gg_run_elsewhere(loop_elsewhere, &l)) return;
+        l.n_threads = 1;
     }
-    return most > 0 && period > 0 ? (int)((most + period - 1) / period) : 0;
-}
-static int quota(void) {   /* processors of the cgroup, 0: no limit; read again after a second */
-    static _Atomic int known;
-    static _Atomic int64_t read_at;
-    const int64_t now = now_ns(), last = atomic_load(&read_at);
-    if (!last || now - last > 1000000000) {
-        atomic_store(&known, read_quota());
-        atomic_store(&read_at, now);
-    }
-    return atomic_load(&known);
-}
-#else
-static int quota(void) { return 0; }
-#endif
-int gg_default_threads(void) {
-    int n = 1;
-#ifdef __linux__
-    cpu_set_t set;
-    if (!sched_getaffinity(0, sizeof set, &set)) n = CPU_COUNT(&set);
-#elif defined _WIN32
-    SYSTEM_INFO si;
-    GetSystemInfo(&si);
-    n = (int)si.dwNumberOfProcessors;
-#else
-    n = (int)sysconf(_SC_NPROCESSORS_ONLN);
-#endif
-    const int q = quota();
-    if (q && q < n) n = q;
-    return n < 1 ? 1 : n > GGML_MAX_N_THREADS ? GGML_MAX_N_THREADS : n;
+    l.n_threads = gg_team_size(l.n_threads);
+    if (l.n_threads > 1) gg_run_team(l.n_threads, loop_region, &l);
+    else loop_region(&l, 0, 1);
 }
