@@ -60,6 +60,7 @@ cdef extern from "runtime/check.h" nogil:
 cdef extern from "runtime/compute.h" nogil:
     gg_call *gg_current_call()
     void gg_stop(gg_call *call, int status)
+cdef extern from "runtime/threads.h" nogil:
     int gg_default_threads()
 cdef extern from "runtime/dispatch.h" nogil:
     int gg_isa_count()

@@ -6,6 +6,7 @@
 #include "compute.h"
 #include "dispatch.h"
 #include "prepare.h"
+#include "threads.h"
 #include "traits.h"
 #include "../quants/quantize.h"
 #include "../quants/rows.h"
@@ -34,7 +35,6 @@
     X(int, compute, (gg_call *call))                                                                                   \
     X(gg_call *, current_call, (void))                                                                                 \
     X(void, stop, (gg_call *call, int status))                                                                         \
-    X(int, default_threads, (void))                                                                                    \
     X(void, parallel_for, (int n_threads, int64_t n, void (*body)(void *data, int64_t i), void *data))                 \
     /* plan.h, prepare.h */                                                                                            \
     X(int, until_callback, (ggml_tensor **nodes, int n))                                                               \
@@ -43,6 +43,8 @@
     X(void, prepared_note, (const ggml_cgraph *graph))                                                                 \
     X(bool, prepared_begin, (gg_prepared *p, gg_call *call, gg_pins *pins))                                            \
     X(void, prepared_end, (gg_prepared *p))                                                                            \
+    /* threads.h */                                                                                                    \
+    X(int, default_threads, (void))                                                                                    \
     /* dispatch.h, traits.h, quantize.h, rows.h */                                                                     \
     X(const gg_kernels *, isa_active, (void))                                                                          \
     X(const ggml_type_traits *, type_traits, (int type))                                                               \

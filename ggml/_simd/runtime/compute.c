@@ -2,20 +2,16 @@
 #define _GNU_SOURCE
 #include "compute.h"
 #include "dispatch.h"
+#include "threads.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 #ifdef _WIN32
 #include <windows.h>
 #include <malloc.h>
 #else
 #include <pthread.h>
 #include <sched.h>
-#include <unistd.h>
-#endif
-#ifdef _OPENMP
-#include <omp.h>
 #endif
 
 #if defined __x86_64__ || defined _M_X64
@@ -174,26 +170,13 @@ static void failed(gg_call *c, int node, int status) {
     if (c->status == GGML_STATUS_SUCCESS || c->failed < 0) c->failed = node;
     gg_stop(c, status);
 }
-static int64_t now_ns(void) {
-#ifdef _WIN32
-    return (int64_t)GetTickCount64() * 1000000;
-#else
-    struct timespec ts;
-#ifdef CLOCK_MONOTONIC_COARSE
-    clock_gettime(CLOCK_MONOTONIC_COARSE, &ts);
-#else
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-#endif
-    return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
-#endif
-}
 /* What the first thread does between nodes: it asks the caller, and now and then looks for Ctrl-C. */
 typedef struct { float cost; int64_t asked; } poller;
 static void ask(gg_call *c, poller *p, float cost) {
     if (c->abort && c->abort(c->abort_data)) gg_stop(c, GGML_STATUS_ABORTED);
     if (!c->poll) return;
     if (p->asked && (p->cost += cost) < LOOK_NS) return;
-    const int64_t t = now_ns();
+    const int64_t t = gg_coarse_ns();
     if (!p->asked) p->asked = t;
     p->cost = 0;
     if (t - p->asked < POLL_NS) return;
@@ -243,44 +226,15 @@ static void run_thread(struct gg_team *team, int ith) {
     this_call = outer;
 }
 
-#ifndef _WIN32
-/* The threads of libgomp do not survive a fork. In a child process, the thread that forked enters the region from a new
- * thread. */
-static _Thread_local pid_t region_pid;
-static void *in_thread(void *p) { void **a = p; ((void (*)(void *))a[0])(a[1]); return NULL; }
-#endif
-static void enter_region(void (*body)(void *), void *data) {
-#ifndef _WIN32
-    const pid_t pid = getpid();
-    if (region_pid && region_pid != pid) {
-        pthread_t th;
-        void *a[2] = {(void *)body, data};
-        if (!pthread_create(&th, NULL, in_thread, a)) { pthread_join(th, NULL); return; }
-    }
-    region_pid = pid;
-#endif
-    body(data);
-}
-static void team_region(void *p) {
+static void team_region(void *p, int ith, int nth) {
     struct gg_team *team = p;
-#ifdef _OPENMP
-    _Atomic int granted = 0;
-#pragma omp parallel num_threads(team->n)
-    {
-        /* OpenMP may start fewer threads (nested regions, limits): then the first thread computes everything */
-        const int ith = omp_get_thread_num(), n = omp_get_num_threads();
-        if (n == team->n) run_thread(team, ith);
-        else if (ith == 0) atomic_store(&granted, n);
-    }
-    if (atomic_load(&granted)) run_alone(team->call, team->plan);
-#else
-    run_alone(team->call, team->plan);
-#endif
+    if (nth == team->n) run_thread(team, ith);
+    else if (ith == 0) run_alone(team->call, team->plan);
 }
 
-/* Computes c by a plan whose steps were not begun. */
-static int compute_by(gg_call *c, const gg_plan *plan) {
-    struct gg_team team = {.call = c, .plan = plan, .n = plan->threads};
+/* Computes c on the threads of its plan, or on one. */
+static int compute_on(gg_call *c, const gg_plan *plan, int threads) {
+    struct gg_team team = {.call = c, .plan = plan, .n = threads};
     const size_t need = plan->work_size;
     void *own = NULL;
     const uintptr_t pad = -(uintptr_t)c->wdata & 63;
@@ -290,10 +244,24 @@ static int compute_by(gg_call *c, const gg_plan *plan) {
     } else if (c->wdata && c->wsize > pad) {
         c->wdata += pad, c->wsize -= pad;
     }
-    if (plan->threads > 1) enter_region(team_region, &team);
+    if (threads > 1) gg_run_team(threads, team_region, &team);
     else run_alone(c, plan);
     aligned_free(own);
     if (scratch.size > (size_t)64 << 20) resize_scratch(0);
+    return c->status;
+}
+static void compute_elsewhere(void *c) { gg_compute(c); }
+static int compute_by(gg_call *c, const gg_plan *plan) {
+    if (!gg_thread_suffices(plan->threads > 1))
+        return gg_run_elsewhere(compute_elsewhere, c) ? c->status : (c->status = GGML_STATUS_ALLOC_FAILED);
+    const int threads = gg_team_size(plan->threads);
+    if (threads == 1 || threads == plan->threads) return compute_on(c, plan, threads);
+    gg_plan_request request = plan->request;            /* fewer threads can be had than planned */
+    gg_plan smaller;
+    request.n_threads = threads;
+    if (!gg_plan_make(&smaller, c->nodes, c->n_nodes, &request)) return c->status = GGML_STATUS_ALLOC_FAILED;
+    compute_on(c, &smaller, smaller.threads);
+    gg_plan_free(&smaller);
     return c->status;
 }
 gg_plan_request gg_call_request(const gg_call *c) {
@@ -317,64 +285,22 @@ int gg_compute(gg_call *c) {
 }
 
 typedef struct { int n_threads; int64_t n; void (*body)(void *, int64_t); void *data; _Atomic int64_t next; } loop;
-static void loop_region(void *p) {
+static void loop_region(void *p, int ith, int nth) {
     loop *l = p;
-#ifdef _OPENMP
-#pragma omp parallel num_threads(l->n_threads)
-#endif
+    (void)ith, (void)nth;
     for (int64_t i; (i = atomic_fetch_add(&l->next, 1)) < l->n;) l->body(l->data, i);
+}
+static void loop_elsewhere(void *p) {
+    const loop *l = p;
+    gg_parallel_for(l->n_threads, l->n, l->body, l->data);
 }
 void gg_parallel_for(int n_threads, int64_t n, void (*body)(void *, int64_t), void *data) {
     loop l = {.n_threads = n_threads < n ? n_threads : (int)n, .n = n, .body = body, .data = data};
-    if (l.n_threads > 1) { enter_region(loop_region, &l); return; }
-    for (int64_t i = 0; i < n; i++) body(data, i);
-}
-
-/* ---- how many threads -------------------------------------------------------------------------------------------- */
-#ifdef __linux__
-static int read_quota(void) {
-    long long most = 0, period = 0;
-    char first[32];
-    FILE *f = fopen("/sys/fs/cgroup/cpu.max", "r");
-    if (f) {
-        if (fscanf(f, "%31s %lld", first, &period) == 2 && strcmp(first, "max")) most = atoll(first);
-        fclose(f);
-    } else if ((f = fopen("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "r"))) {
-        if (fscanf(f, "%lld", &most) != 1) most = 0;
-        fclose(f);
-        if ((f = fopen("/sys/fs/cgroup/cpu/cpu.cfs_period_us", "r"))) {
-            if (fscanf(f, "%lld", &period) != 1) period = 0;
-            fclose(f);
-        }
+    if (!gg_thread_suffices(l.n_threads > 1)) {
+        if (gg_run_elsewhere(loop_elsewhere, &l)) return;
+        l.n_threads = 1;
     }
-    return most > 0 && period > 0 ? (int)((most + period - 1) / period) : 0;
-}
-static int quota(void) {   /* processors of the cgroup, 0: no limit; read again after a second */
-    static _Atomic int known;
-    static _Atomic int64_t read_at;
-    const int64_t now = now_ns(), last = atomic_load(&read_at);
-    if (!last || now - last > 1000000000) {
-        atomic_store(&known, read_quota());
-        atomic_store(&read_at, now);
-    }
-    return atomic_load(&known);
-}
-#else
-static int quota(void) { return 0; }
-#endif
-int gg_default_threads(void) {
-    int n = 1;
-#ifdef __linux__
-    cpu_set_t set;
-    if (!sched_getaffinity(0, sizeof set, &set)) n = CPU_COUNT(&set);
-#elif defined _WIN32
-    SYSTEM_INFO si;
-    GetSystemInfo(&si);
-    n = (int)si.dwNumberOfProcessors;
-#else
-    n = (int)sysconf(_SC_NPROCESSORS_ONLN);
-#endif
-    const int q = quota();
-    if (q && q < n) n = q;
-    return n < 1 ? 1 : n > GGML_MAX_N_THREADS ? GGML_MAX_N_THREADS : n;
+    l.n_threads = gg_team_size(l.n_threads);
+    if (l.n_threads > 1) gg_run_team(l.n_threads, loop_region, &l);
+    else loop_region(&l, 0, 1);
 }

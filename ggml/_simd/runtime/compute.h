@@ -24,7 +24,6 @@ int gg_compute(gg_call *call);                                      /* returns c
 gg_plan_request gg_call_request(const gg_call *call);               /* what its plan depends on beside the nodes */
 gg_call *gg_current_call(void);                                     /* of this thread, NULL outside a compute */
 void gg_stop(gg_call *call, int status);                            /* from a callback: starts no further node */
-int gg_default_threads(void);                                       /* min(CPU affinity, cgroup quota) */
 
 /* Runs body(data, i) for i in [0, n) on up to n_threads threads, in any order. */
 void gg_parallel_for(int n_threads, int64_t n, void (*body)(void *data, int64_t i), void *data);

@@ -1,9 +1,9 @@
 /* Plans of compute calls: what nodes cost, which are shared between threads, where barriers are. */
 #include "plan.h"
-#include "compute.h"
 #include "custom_layout.h"
 #include "dispatch.h"
 #include "op_info.h"
+#include "threads.h"
 #include <stdlib.h>
 
 /* Costs are estimates in ns. A node runs on one thread if it costs less than SPLIT_COST for each thread and less than

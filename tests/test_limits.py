@@ -1,0 +1,340 @@
+"""Nothing ends the process: computing where threads, their stacks or memory are limited, and in forked children."""
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+
+import pytest
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits and forks as on Linux")
+
+# Functions for the child processes. The graph is large enough for several threads: check() computes it and compares.
+START = """if 1:
+    import ctypes, os, resource, signal, sys, threading, warnings
+    import numpy as np
+    import ggml
+    from ggml.utils import from_numpy, to_numpy
+    warnings.simplefilter("ignore")     # Python warns of a fork with several threads
+
+    class Product:
+        def __init__(self, n=256):
+            self.ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0))
+            x = np.random.default_rng(1).standard_normal((n, n)).astype(np.float32)
+            self.out = ggml.ggml_mul_mat(self.ctx, from_numpy(x, self.ctx), from_numpy(x, self.ctx))
+            self.graph = ggml.ggml_new_graph(self.ctx)
+            ggml.ggml_build_forward_expand(self.graph, self.out)
+            self.expected = x.astype(float) @ x.T.astype(float)
+
+        def check(self, threads=2):
+            ggml.ggml_set_f32(self.out, 0)
+            assert ggml.ggml_graph_compute_with_ctx(self.ctx, self.graph, threads) == 0
+            np.testing.assert_allclose(to_numpy(self.out), self.expected, atol=1e-3)
+
+    def quantize():
+        # Large enough for gg_parallel_for to use several threads.
+        x = np.ones(1 << 20, np.float32)
+        y = np.zeros(len(x) // 32 * 34, np.uint8)
+        size = ggml.ggml_quantize_chunk(
+            ggml.GGML_TYPE_Q8_0, x.ctypes.data_as(ctypes.POINTER(ctypes.c_float)), y.ctypes.data, 0, 1024, 1024, None
+        )
+        assert size == len(y) and y.reshape(-1, 34)[:, 2:].min() == 127
+
+    def in_child(function):
+        # Forks, calls the function in the child, and returns once that has ended without an error.
+        pid = os.fork()
+        if not pid:
+            signal.alarm(50)    # ends a child that hangs
+            try:
+                function()
+                os._exit(0)
+            except BaseException:
+                import traceback
+                traceback.print_exc()
+            os._exit(1)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+    def threads_of_process():
+        return len(os.listdir("/proc/self/task"))
+
+    def unprivileged():
+        # Limits of threads do not apply to root.
+        if os.getuid() == 0:
+            os.setresgid(65534, 65534, 65534)
+            os.setresuid(54321, 54321, 54321)
+
+    def no_more_threads():
+        # Whether from now on no thread can be created.
+        unprivileged()
+        resource.setrlimit(resource.RLIMIT_NPROC, (1, 1))
+        try:
+            threading.Thread(target=int).start()
+        except RuntimeError:
+            return
+        raise AssertionError("RLIMIT_NPROC has no effect")
+
+    def leave_address_space(size):
+        # From now on the process can map this many bytes.
+        with open("/proc/self/statm") as f:
+            used = int(f.read().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (used + size, used + size))
+
+    product = Product()
+"""
+ENVIRONMENT = {k: v for k, v in os.environ.items() if not k.startswith(("OMP_", "GOMP_"))}
+
+
+@pytest.fixture
+def limited(child):
+    """Runs START and then Python code in a process of its own, with environment variables, and returns its output."""
+
+    def run(code, timeout=60, **variables):
+        return child(START + code, timeout=timeout, env=ENVIRONMENT | variables)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def other_user(tmp_path_factory):
+    """A shared object whose function `region` runs a parallel region of the OpenMP run-time that ggml uses."""
+    folder = tmp_path_factory.mktemp("other_user")
+    (folder / "other.c").write_text(
+        "int region(int n) {\n    int sum = 0;\n"
+        "#pragma omp parallel num_threads(n) reduction(+ : sum)\n    sum += 1;\n    return sum;\n}\n"
+    )
+    compiler = (os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc").split()
+    compiler = compiler if shutil.which(compiler[0]) else ["cc"]
+    if not shutil.which(compiler[0]):
+        pytest.skip("no C compiler")
+    command = [*compiler, "-fopenmp", "-shared", "-fPIC", "-O1", "other.c", "-o", "other.so"]
+    subprocess.run(command, cwd=folder, check=True)
+    return str(folder / "other.so")
+
+
+@pytest.mark.parametrize("order", ["region, ggml", "ggml, region", "region in the child"])
+def test_fork_after_a_region_of_another_library(limited, other_user, order):
+    """The threads of a region do not exist in a forked child, whoever ran the region."""
+    out = limited(
+        """
+    other = ctypes.CDLL(os.environ["OTHER"])
+    if os.environ["ORDER"] == "ggml, region":
+        product.check()
+    if os.environ["ORDER"] != "region in the child":
+        assert other.region(2) == 2
+
+    def compute():
+        for generation in range(3):
+            product.check()
+            assert other.region(2) == 2
+            quantize()
+
+    in_child(lambda: (compute(), in_child(compute)))
+    compute()
+    in_child(compute)
+    thread = threading.Thread(target=lambda: (compute(), in_child(compute), compute(), print("thread")))
+    thread.start()
+    thread.join()
+    """,
+        OTHER=other_user,
+        ORDER=order,
+    )
+    assert out.split() == ["thread"]
+
+
+def test_importing_ggml_in_a_forked_child(child, other_user):
+    """The child cannot know that its OpenMP threads are lost, because ggml was imported after the fork."""
+    started = START.replace("    import ggml\n    from ggml.utils", "    from ggml.utils")
+    assert started != START
+    code = """if 1:
+    import ctypes, os, signal
+    other = ctypes.CDLL(os.environ["OTHER"])
+    assert other.region(2) == 2
+    pid = os.fork()
+    signal.alarm(50)
+    if pid:
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        print("child")
+        os._exit(0)
+    """
+    end = """
+    for _ in range(3):
+        product.check()
+    quantize()
+    threading.Thread(target=product.check).start()
+    """
+    code = code.rstrip() + START.replace("if 1:", "", 1) + end
+    assert child(code, env=ENVIRONMENT | {"OTHER": other_user}).split() == ["child"]
+
+
+@pytest.mark.parametrize("before", ["", "product.check()"])
+def test_no_thread_can_be_created(limited, before):
+    """One thread computes; in a forked child too. Threads that exist are used."""
+    out = limited(f"""
+    {before}
+    before = threads_of_process()
+    no_more_threads()
+    for _ in range(3):
+        product.check()
+        quantize()
+    assert threads_of_process() == before
+    in_child(product.check)
+    product.check()
+    print("computed")
+    """)
+    assert out.split() == ["computed"]
+
+
+def test_no_thread_can_be_created_in_the_child(limited):
+    out = limited("""
+    product.check()
+    in_child(lambda: (no_more_threads(), product.check(), quantize()))
+    print("computed")
+    """)
+    assert out.split() == ["computed"]
+
+
+def test_threads_are_used_once_they_can_be_created(limited):
+    """A limit that is lifted: the team is tried again."""
+    out = limited("""
+    import time
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    before = threads_of_process()
+    leave_address_space(4 << 20)
+    product.check()
+    assert threads_of_process() == before
+    resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+    time.sleep(1.2)
+    product.check()
+    print(threads_of_process() - before)
+    """)
+    assert int(out) == (1 if ggml_threads() > 1 else 0)
+
+
+def ggml_threads():
+    import ggml
+
+    return ggml._core.build_info()["threads"]
+
+
+@pytest.mark.parametrize("mebibytes", [0, 1, 4, 8, 9, 12, 16, 24, 40])
+def test_little_address_space(limited, mebibytes):
+    """A thread, its stack or libgomp's memory cannot be had: fewer threads compute."""
+    out = limited(
+        f"""
+    other = Product(320)
+    data = np.ones(1 << 20, np.float32)
+    ggml.ggml_graph_compute_with_ctx(product.ctx, product.graph, 1)     # has what one thread needs
+    leave_address_space({mebibytes} << 20)
+    for work in product.check, other.check, quantize:
+        try:
+            work()
+        except MemoryError:
+            pass
+    print("survived")
+    """,
+        timeout=60,
+    )
+    assert out.split() == ["survived"]
+
+
+@pytest.mark.parametrize("size", ["16k", "20000B", "48k", "100k", "300k", "64M", "1g", "100g", "9999999g", "nonsense"])
+def test_stacks_of_threads(limited, size):
+    """Kernels run only where the stack suffices; a stack that is too large is not tried."""
+    out = limited(
+        """
+    for _ in range(3):
+        product.check()
+        quantize()
+    thread = threading.Thread(target=product.check)
+    thread.start()
+    thread.join()
+    in_child(product.check)
+    print("computed")
+    """,
+        OMP_STACKSIZE=size,
+    )
+    assert out.split()[-1] == "computed"
+
+
+@pytest.mark.parametrize("size", [32 << 10, 64 << 10, 200 << 10])
+def test_python_threads_with_small_stacks(limited, size):
+    out = limited(f"""
+    done = []
+    threading.stack_size({size})
+    thread = threading.Thread(target=lambda: done.append(ggml.ggml_graph_compute_with_ctx(product.ctx, product.graph, 2)))
+    thread.start()
+    thread.join()
+    print(done)
+    """)
+    assert out.split() == ["[0]"]
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"OMP_NUM_THREADS": "1"},
+        {"OMP_THREAD_LIMIT": "1"},
+        {"OMP_THREAD_LIMIT": "2"},
+        {"OMP_DYNAMIC": "true"},
+        {"OMP_MAX_ACTIVE_LEVELS": "3", "OMP_NESTED": "true"},
+        {"OMP_WAIT_POLICY": "passive"},
+        {"OMP_PROC_BIND": "true"},
+    ],
+    ids=lambda v: ",".join(map("=".join, v.items())),
+)
+def test_variables_of_openmp(limited, variables):
+    """Custom operations are called n_tasks times, however many threads there are, and may compute themselves."""
+    out = limited(
+        """
+    inner = Product(192)
+    calls, lock = [], threading.Lock()
+
+    @ggml.ggml_custom1_op_t
+    def op(dst, a, ith, nth, userdata):
+        with lock:
+            calls.append((ith, nth))
+            inner.check()
+
+    ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0))
+    x = ggml.ggml_new_tensor_2d(ctx, ggml.GGML_TYPE_F32, 1024, 1024)
+    ggml.ggml_set_f32(x, 1)
+    graph = ggml.ggml_new_graph(ctx)
+    ggml.ggml_build_forward_expand(graph, ggml.ggml_map_custom1(ctx, ggml.ggml_sqr(ctx, x), op, 3, None))
+    assert ggml.ggml_graph_compute_with_ctx(ctx, graph, 3) == 0
+    assert sorted(calls) == [(0, 3), (1, 3), (2, 3)], calls
+    product.check()
+    quantize()
+    print("computed")
+    """,
+        **variables,
+    )
+    assert out.split() == ["computed"]
+
+
+def test_many_python_threads_at_once_with_little_address_space(limited):
+    """Each Python thread has OpenMP threads of its own."""
+    out = limited("""
+    products, failures = [Product(160) for _ in range(12)], []
+    start = threading.Barrier(len(products))
+
+    def work(p):
+        start.wait()
+        for _ in range(10):
+            try:
+                p.check()
+            except MemoryError:
+                pass
+            except BaseException as e:
+                failures.append(e)
+
+    threads = [threading.Thread(target=work, args=(p,)) for p in products]
+    for thread in threads[:-1]:
+        thread.start()
+    leave_address_space(80 << 20)
+    threads[-1].start()
+    for thread in threads:
+        thread.join()
+    print(failures)
+    """)
+    assert out.split() == ["[]"]
