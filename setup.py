@@ -155,7 +155,7 @@ modules = [
     Extension(".".join(p.with_suffix("").parts), [str(p)], include_dirs=["ggml/_simd"], depends=headers)
     for p in sorted(Path("ggml").rglob("*.pyx"))
 ]
-directives = {"language_level": 3, "binding": True, "cdivision": True,
+directives = {"language_level": 3, "binding": True, "cdivision": False,
               "embedsignature": False, "auto_pickle": False, "legacy_implicit_noexcept": False}
 requested = {argument for argument in sys.argv[1:] if not argument.startswith("-")}
 if not requested & {"egg_info", "dist_info", "sdist", "clean"}:  # these need no C files

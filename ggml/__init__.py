@@ -5,11 +5,22 @@ names: see `ggml.ggml_init`, `ggml.ggml_new_tensor_2d`, `ggml.ggml_mul_mat`, `gg
 `ggml.ggml_graph_compute`.
 """
 
+import ctypes as _ctypes
 import os as _os
 import warnings as _warnings
 from importlib import import_module as _import_module
 from importlib.util import find_spec as _find_spec
 from pkgutil import iter_modules as _iter_modules
+
+
+
+def _interpreter(function):
+    return _ctypes.PYFUNCTYPE(_ctypes.c_void_p)((function, _ctypes.pythonapi))()
+
+
+# The extension modules can be loaded by one interpreter: were a subinterpreter the first, the main one no longer could.
+if _interpreter("PyInterpreterState_Get") != _interpreter("PyInterpreterState_Main"):
+    raise ImportError("ggml: this is a subinterpreter: only the main interpreter of a process can import ggml")
 
 try:
     from . import _absent, _core

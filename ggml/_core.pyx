@@ -149,7 +149,11 @@ cdef object fail(type kind, str message):
     raise kind(f"{where()}: {message}")
 
 cdef str repr_short(object value):
-    cdef str text = repr(value)
+    cdef str text
+    try:
+        text = repr(value)
+    except Exception:      # Python refuses to print integers of thousands of digits; others have a broken __repr__
+        text = f"<{type(value).__name__}>"
     return text if len(text) <= 60 else text[:57] + "..."
 
 cdef str shape_text(const ggml_tensor *t):
@@ -294,14 +298,21 @@ cdef bytes arg_text(object value, const char *name):
         try:
             return value.encode()
         except UnicodeEncodeError:
-            fail(ValueError, f"{name.decode()} is {value!r}: it can't be encoded as UTF-8")
+            fail(ValueError, f"{name.decode()} is {repr_short(value)}: it can't be encoded as UTF-8")
     value = scalar_value(value)
     if isinstance(value, bytes):
         return value
     fail(TypeError, f"{name.decode()} is {repr_short(value)}: need bytes or str")
 
 cdef bytes arg_path(object value, const char *name):
-    return os.fsencode(value) if isinstance(value, (str, os.PathLike)) else arg_text(value, name)
+    cdef bytes path
+    try:
+        path = os.fsencode(value) if isinstance(value, (str, os.PathLike)) else arg_text(value, name)
+    except UnicodeEncodeError:
+        fail(ValueError, f"{name.decode()} is {repr_short(value)}: it can't be encoded as the name of a file")
+    if b"\0" in path:
+        fail(ValueError, f"{name.decode()} is {repr_short(value)}: the name of a file contains no NUL")
+    return path
 
 cdef object owner_of(object value, size_t address, int depth=0):
     """The ctypes object whose memory begins at `address`, among those that `value` keeps alive; None: not known."""

@@ -4,6 +4,9 @@
   are excepted.
 - No Cython module contains the number of an operation or a type. The numbers are in ggml/_simd/tables, from which the
   names are generated.
+- No division can end the process. Cython checks divisors (the directive cdivision stays off), except that a function
+  declared noexcept would only print the error: divisors there are constants. The C checks of operations, which see
+  fields that callers may have written, divide by a constant or by the helpers of checks/common.h.
 
     python scripts/check_sources.py [FOLDER]
 
@@ -21,6 +24,9 @@ SUFFIXES = (".py", ".pyx", ".pxd", ".c", ".h")
 COLUMNS, LINES = 120, 1500
 GENERATED = re.compile(r"\b(generated|written) by \S*(Cython|scripts/|setup\.py)", re.IGNORECASE)
 PREFIX = re.compile(r"^GGML_(OP|UNARY_OP|GLU_OP|TYPE)_")
+
+CONSTANT = re.compile(r"<?\(?\w*\)?>?\s*(\d|[A-Z][A-Z0-9_]+\b|sizeof\b|GGML_)")  # what a divisor may begin with
+DIVISION = re.compile(r"(?<![*/])(?://|[/%])=?\s*(?=\S)")
 
 Violation = tuple[int, str]  # line number, reason
 
@@ -94,12 +100,48 @@ def written_numbers(text: str, numbers: dict[str, set[str]]) -> Iterator[Violati
             yield i, "the number of an operation is compared with .op: cimport its name"
 
 
+def code_lines(text: str, is_c: bool) -> Iterator[str]:
+    """The lines of a source without comments, strings and docstrings."""
+    pattern = r'/\*.*?\*/|"(?:\\.|[^"\\\n])*"|//[^\n]*' if is_c else (
+        r'""".*?"""|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|#[^\n]*'
+    )
+    yield from re.sub(pattern, lambda m: re.sub(r"[^\n]", " ", m[0]), text, flags=re.DOTALL).splitlines()
+
+
+def divides_by_variable(code: str) -> bool:
+    return any(not CONSTANT.match(code[m.end() :]) for m in DIVISION.finditer(code))
+
+
+def unchecked_divisions(path: Path, text: str) -> Iterator[Violation]:
+    """Divisions that a zero, or the least integer divided by -1, would turn into the end of the process."""
+    for i, line in enumerate(text.splitlines(), 1):
+        if re.search(r"cdivision\W+True", line) and (path.suffix in (".pyx", ".pxd") or path.name == "setup.py"):
+            yield i, "the directive cdivision lets a division by zero end the process"
+    if path.parent.name == "checks" and path.name != "common.h":
+        for i, code in enumerate(code_lines(text, is_c=True), 1):
+            if not code.lstrip().startswith("#") and divides_by_variable(code):
+                yield i, "a check divides by a variable: use multiple() or quotient() of checks/common.h"
+    if path.suffix in (".pyx", ".pxd"):
+        start = depth = None  # the indentation of the last definition, and of the noexcept function that the line is in
+        for i, code in enumerate(code_lines(text, is_c=False), 1):
+            indent = len(code) - len(code.lstrip())
+            if depth is not None and code.strip() and indent <= depth:
+                depth = None
+            if re.match(r"\s*(cdef|cpdef|def)\b", code):
+                start = indent
+            if re.search(r"\bnoexcept(\s+nogil)?\s*:", code):
+                depth = start
+            if depth is not None and divides_by_variable(code):
+                yield i, "a noexcept function divides by a variable: the error would only be printed"
+
+
 def violations(root: Path) -> Iterator[str]:
     """The violations of all rules in a tree, each as `file:line: reason`."""
     numbers = table_numbers(root)
     for path in sources(root):
         text = path.read_text(encoding="utf-8")
         found = [*long_lines(text), *long_file(text)]
+        found += unchecked_divisions(path.relative_to(root), text)
         if path.suffix == ".pyx":
             found += written_numbers(text, numbers)
         for line, reason in sorted(found):

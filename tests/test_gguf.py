@@ -485,7 +485,7 @@ def test_wrong_calls(ctx):
             "gguf_init_from_file: No such file",
             lambda: ggml.gguf_init_from_file(b"/no/such", params()),
         ),
-        (OSError, "no regular file", lambda: ggml.gguf_init_from_file(b"/dev", params())),
+        (OSError, "need a regular file", lambda: ggml.gguf_init_from_file(b"/dev", params())),
         (TypeError, "need a GGUF context", lambda: ggml.gguf_get_n_kv(None)),
         (TypeError, "gguf_get_n_kv: ctx is a training result: need a GGUF context", lambda: ggml.gguf_get_n_kv(result)),
         (RuntimeError, "no live GGUF context", lambda: ggml.gguf_get_n_kv(12345)),

@@ -42,3 +42,28 @@ def test_source_folder_that_is_not_built(copy):
         module.unlink()
     run = imported(copy)
     assert run.returncode == 1 and "is a source folder that is not built, and hides the installed package" in run.stderr
+
+
+def test_a_subinterpreter_cannot_import_and_the_main_one_still_can(child):
+    code = """
+import sys
+try:
+    import _interpreters as interpreters
+except ImportError:  # before Python 3.13
+    import _xxsubinterpreters as interpreters
+# One that may load every extension module, as programs that embed Python make them.
+if sys.version_info >= (3, 13):
+    sub = interpreters.create("legacy")
+elif sys.version_info >= (3, 12):
+    sub = interpreters.create(isolated=False)
+else:
+    sub = interpreters.create()
+try:
+    error = interpreters.run_string(sub, "import ggml")
+except Exception as raised:
+    error = raised
+print("this is a subinterpreter" in str(error))
+import ggml
+print(ggml.ggml_type_size(ggml.GGML_TYPE_F32))
+"""
+    assert child(code).split() == ["True", "4"]

@@ -110,5 +110,42 @@ def test_other_comparisons(tree, condition):
     assert tree("ggml/_ops/a.pyx", f"if {condition}:\n    pass\n") == []
 
 
+@pytest.mark.parametrize(
+    "path, text",
+    [
+        ("setup.py", 'directives = {"cdivision": True}\n'),
+        ("ggml/a.pyx", "# cython: cdivision=True\n"),
+        ("ggml/a.pyx", "@cython.cdivision(True)\n"),
+        ("ggml/a.pyx", "cdef int f(int a, int b) noexcept nogil: return a // b\n"),
+        ("ggml/_simd/checks/a.h", "CHECK(A) { return a->ne[0] % b->ne[0] ? msg : NULL; }\n"),
+        ("ggml/_simd/checks/a.h", "int x = (int)(a / b.c);\n"),
+    ],
+)
+def test_division_that_could_end_the_process(tree, path, text):
+    assert [line.split(": ")[0] for line in tree(path, text)] == [f"{path}:1"]
+
+
+def test_division_in_a_noexcept_function_with_a_long_signature(tree):
+    text = "cdef int f(int a,\n           int b) noexcept:\n    cdef int c\n    c = a\n\n    return c % b\n"
+    (found,) = tree("ggml/a.pyx", text)
+    assert found.startswith("ggml/a.pyx:6: ")
+
+
+@pytest.mark.parametrize(
+    "path, text",
+    [
+        ("setup.py", 'directives = {"cdivision": False}\n'),
+        ("ggml/a.pyx", "cdef int f(int a) noexcept:\n    return a // 2 + a % SIZE  # a / a\n"),
+        ("ggml/a.pyx", "cdef int f(int a) noexcept:\n    return a\ncdef int g(int a, int b):\n    return a // b\n"),
+        ("ggml/a.pyx", 'cdef str f(int a) noexcept:\n    """a / b"""\n    return "a % b"\n'),
+        ("ggml/_simd/checks/common.h", "int f(int a, int b) { return b ? a / b : 0; }\n"),
+        ("ggml/_simd/checks/a.h", '#include "../a/b.h"\nint f(int a) { return a / 2 % SIZE; }   /* a / b */\n'),
+        ("ggml/_simd/ops/a.h", "int f(int a, int b) { return a / b; }\n"),
+    ],
+)
+def test_other_divisions(tree, path, text):
+    assert tree(path, text) == []
+
+
 def test_the_sources_follow_the_rules():
     assert check(ROOT) == []

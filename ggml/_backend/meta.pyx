@@ -86,8 +86,8 @@ cdef class Shards:
                 free(data)
         return 0
 
-cdef void copy_piece(ggml_tensor *t, int axis, uint8_t *block, int64_t start, ggml_tensor *part, uint8_t *data,
-                     int64_t at, int64_t count, bint gather) noexcept:
+cdef int copy_piece(ggml_tensor *t, int axis, uint8_t *block, int64_t start, ggml_tensor *part, uint8_t *data,
+                    int64_t at, int64_t count, bint gather) except -1:
     """Copies `count` elements along an axis, for all indices of the outer axes, between a tensor and a part.
 
     The elements begin with number `start` of the tensor, which lies in `block`, and number `at` of the part, which
@@ -108,6 +108,7 @@ cdef void copy_piece(ggml_tensor *t, int axis, uint8_t *block, int64_t start, gg
             memcpy(a, b, size)
         else:
             memcpy(b, a, size)
+    return 0
 
 cdef class MetaBufferType(BufferType):
     cdef bytes name(self): return self.device.name()

@@ -1,7 +1,7 @@
 """Devices and the registries that list them, by index, name and kind."""
 import ctypes
 
-from .._core cimport arg_buffer, arg_int32, arg_size, arg_tensor, arg_text, engine, enter, fail
+from .._core cimport arg_buffer, arg_int32, arg_path, arg_size, arg_tensor, arg_text, engine, enter, fail
 from .buffer cimport from_ptr, struct_of
 from .._handle cimport HANDLE, adopted, find
 from .device cimport Device, Registry, all_devices, all_registries, buft_arg, cpu_device, device_arg, live
@@ -222,9 +222,10 @@ def ggml_backend_load(path):
         None, which means that nothing was loaded.
     Raises:
         TypeError: path is None or not text.
+        ValueError: path contains a NUL.
     """
     enter(b"ggml_backend_load")
-    arg_text(path, b"path")
+    arg_path(path, b"path")
     return None
 
 def ggml_backend_load_all():
@@ -243,10 +244,11 @@ def ggml_backend_load_all_from_path(dir_path):
         None.
     Raises:
         TypeError: dir_path is not text.
+        ValueError: dir_path contains a NUL.
     """
     enter(b"ggml_backend_load_all_from_path")
     if dir_path is not None:
-        arg_text(dir_path, b"dir_path")
+        arg_path(dir_path, b"dir_path")
 
 def ggml_backend_dev_count():
     """Returns the number of devices that programs can search.

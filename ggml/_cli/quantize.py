@@ -12,7 +12,7 @@ import sys
 
 import ggml
 
-from .._io.gguf_write import _write_file
+from .._io.files import write_file
 from .._io.interop import dequantize_row
 from .arguments import pattern_and_type
 from .inspect import TYPES, size_text
@@ -334,7 +334,7 @@ def write_model(g, tensors, new, importance, options):
                     progress(ggml.ggml_nelements(tensor))
                 write(bytes(-ggml.gguf_get_tensor_size(out, i) % alignment))
 
-        _write_file(options.output, body)
+        write_file(options.output, body)
     finally:
         ggml.gguf_free(out)
 

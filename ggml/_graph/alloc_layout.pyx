@@ -366,10 +366,10 @@ cdef Layout analyse(BufferPool pool, ggml_cgraph *g, const int *node_ids, const 
         refs += REFS_PER_NODE
         if l.entries[e].item >= 0:
             l.items[l.entries[e].item].death = i
-    for e in range(l.index.n):                           # results stay: tensors that no node reads, and outputs
+    for e in range(l.index.n):                           # results stay: outputs, and nodes that no node reads
         k, t = l.entries[e].item, l.index.tensors[e]
-        if (k >= 0 and (not l.entries[e].used or t.flags & GGML_TENSOR_FLAG_OUTPUT)
-                and (t.view_src == NULL or t.op != GGML_OP_NONE)):
+        if k >= 0 and (t.flags & GGML_TENSOR_FLAG_OUTPUT
+                       or not (l.entries[e].used or (t.view_src != NULL and t.op == GGML_OP_NONE))):
             l.items[k].death = FOREVER
     for i in range(g.n_nodes):
         reuse_operand(l, g.nodes[i], i)

@@ -8,8 +8,8 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
 from .._core cimport (
-    GGML_MAX_SRC, GGML_TENSOR_FLAG_COMPUTE, GGML_TENSOR_FLAG_LOSS, GGML_TENSOR_FLAG_PARAM, GG_OP_MAX, arg_context,
-    arg_graph, arg_int32, arg_tensor_or_null, arg_tensors, engine, enter, fail, gg_contiguous, gg_is_float,
+    GG_MESSAGE, GGML_MAX_SRC, GGML_TENSOR_FLAG_COMPUTE, GGML_TENSOR_FLAG_LOSS, GGML_TENSOR_FLAG_PARAM, GG_OP_MAX,
+    arg_context, arg_graph, arg_int32, arg_tensor_or_null, arg_tensors, engine, enter, fail, gg_contiguous, gg_is_float,
     gg_nelements, gg_same_shape, ggml_cgraph, ggml_context, ggml_tensor, graph_expand, new_tensor, node1, node2,
     node2_in_place, node_append, node_like, node_text, set_name,
 )
@@ -146,6 +146,7 @@ cdef int prepare(Backward b, object accs, bint accumulate) except -1:
     for i in range(b.n_forward):
         t = g.nodes[i]
         k = hash_slot(g, t)
+        check_node(t)
         if t.flags & GGML_TENSOR_FLAG_PARAM and not gg_is_float(t.type):
             fail(ValueError, f"parameter {node_text(t)}: only floating-point tensors have gradients")
         b.any_in_place |= t.view_src != NULL and engine.op_computes(t.op)
@@ -163,6 +164,17 @@ cdef int prepare(Backward b, object accs, bint accumulate) except -1:
     if not reached:
         fail(ValueError, f"no parameter is reached from the loss {node_text(loss)}: "
                          "call ggml_set_param on the tensors to take gradients by")
+    return 0
+
+cdef int check_node(ggml_tensor *t) except -1:
+    """Checks again what callers may have written into a node: the gradients rely on it."""
+    cdef char message[GG_MESSAGE]
+    cdef int k
+    for k in range(GGML_MAX_SRC):
+        if t.src[k] != NULL and not engine.tensor_usable(t.src[k]):
+            fail(RuntimeError, f"source {k} of {node_text(t)} was freed or written over")
+    if engine.check(t, message) != NULL:
+        fail(ValueError, f"{node_text(t)} was written over: {message.decode(errors='replace')}")
     return 0
 
 cdef ggml_tensor *accumulator(Backward b, int i, object accs, bint accumulate) except? NULL:

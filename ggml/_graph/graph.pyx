@@ -9,16 +9,18 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset, strncmp
 
 from .._core cimport (
-    GG_MESSAGE, GGML_DEFAULT_GRAPH_SIZE, GGML_MAX_NAME, GGML_MAX_SRC, GGML_STATUS_ABORTED, GGML_STATUS_ALLOC_FAILED,
-    GGML_STATUS_FAILED, GGML_STATUS_SUCCESS, GGML_TENSOR_FLAG_COMPUTE, GGML_TENSOR_FLAG_LOSS, GGML_TENSOR_FLAG_PARAM,
-    arg_address, arg_bool, arg_callback, arg_context, arg_graph, arg_int32, arg_size, arg_tensor, arg_tensors, arg_text,
-    cbool, check_data, engine, enter, entered, fail, gg_call, gg_is_empty, gg_nbytes, gg_pins, gg_prepared, gg_types,
-    ggml_cgraph, ggml_context, ggml_cplan, ggml_object, ggml_tensor, graph_expand, graph_new, hold, hold_owners,
-    name_text, release, wrap_graph, wrap_handle, wrap_tensor,
+    GGML_DEFAULT_GRAPH_SIZE, GGML_MAX_NAME, GGML_MAX_SRC, GGML_STATUS_ABORTED, GGML_STATUS_ALLOC_FAILED,
+    GGML_STATUS_FAILED, GGML_STATUS_SUCCESS, GGML_TENSOR_FLAG_COMPUTE, GGML_TENSOR_FLAG_LOSS,
+    GGML_TENSOR_FLAG_PARAM, GG_MESSAGE, arg_address, arg_bool, arg_callback, arg_context, arg_graph, arg_int32,
+    arg_path, arg_size, arg_tensor, arg_tensors, arg_text, cbool, check_data, engine, enter, entered, fail, gg_call,
+    gg_is_empty, gg_nbytes, gg_pins, gg_prepared, gg_types, ggml_cgraph, ggml_context, ggml_cplan, ggml_object,
+    ggml_tensor, graph_expand, graph_new, hold, hold_owners, name_text, release, where, wrap_graph, wrap_handle,
+    wrap_tensor,
 )
 from .._enums cimport GGML_OP_NONE, GGML_OP_OPT_STEP_ADAMW
 from .. import _constants, _structs
 from .._core import as_callback, park
+from .._io.files import save
 from .._system.messages import log
 
 cdef enum:
@@ -485,7 +487,11 @@ def ggml_graph_reset(cgraph):
             zero(acc)
 
 cdef int zero(ggml_tensor *t) except -1:
-    if t != NULL and not gg_is_empty(t) and t.data != NULL:
+    if t == NULL:
+        return 0
+    if not engine.tensor_usable(t):
+        fail(RuntimeError, "a moment of an optimiser step or an accumulated gradient was freed or written over")
+    if not gg_is_empty(t) and t.data != NULL:
         check_data(t, "tensor")
         memset(t.data, 0, gg_nbytes(t))
     return 0
@@ -807,12 +813,12 @@ def ggml_graph_dump_dot(gb, gf, filename):
     Args:
         gb: graph to draw.
         gf: forward graph whose nodes are marked, or None.
-        filename: file to write, bytes or str; an existing file is overwritten.
+        filename: file to write, bytes, str or os.PathLike; an existing file is replaced.
     Returns:
         None.
     Raises:
-        TypeError: gb or gf is not a graph pointer, or filename is neither bytes nor str.
-        ValueError: gb is a NULL pointer, or a graph has an invalid field.
+        TypeError: gb or gf is not a graph pointer, or filename is no path.
+        ValueError: gb is a NULL pointer, filename contains a NUL, or a graph has an invalid field.
         RuntimeError: a graph, or a node or leaf of gb, belongs to no live context.
         OSError: the file cannot be written.
     """
@@ -821,6 +827,7 @@ def ggml_graph_dump_dot(gb, gf, filename):
     cdef ggml_cgraph *f = NULL if gf is None or not gf else arg_graph(gf, b"gf")
     cdef int i, k
     cdef ggml_tensor *t
+    name = os.fsdecode(arg_path(filename, b"filename"))
     lines = ["digraph G {", "  newrank = true;", "  rankdir = TB;"]
     for i in range(g.n_nodes + g.n_leafs):
         t = g.nodes[i] if i < g.n_nodes else g.leafs[i - g.n_nodes]
@@ -834,5 +841,4 @@ def ggml_graph_dump_dot(gb, gf, filename):
             if t.src[k] != NULL:
                 lines.append(f'  "{<size_t>t.src[k]:#x}" -> "{<size_t>t:#x}" [label="src {k}"];')
     lines.append("}")
-    with open(os.fsdecode(arg_text(filename, b"filename")), "w", encoding="utf-8") as out:
-        out.write("\n".join(lines) + "\n")
+    save(name, ("\n".join(lines) + "\n").encode(), where())

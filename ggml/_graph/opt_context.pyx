@@ -9,7 +9,7 @@ from libc.stdint cimport int32_t, int64_t
 
 from .._core cimport (
     GGML_TENSOR_FLAG_COMPUTE, GGML_TENSOR_FLAG_PARAM, arg_graph, arg_tensor, enter, entered, fail, gg_nelements,
-    ggml_cgraph, ggml_context, ggml_tensor, name_text, new_tensor, set_name, wrap_tensor,
+    ggml_cgraph, ggml_context, ggml_tensor, name_text, new_tensor, set_name, where, wrap_tensor,
 )
 from .._enums cimport GGML_TYPE_F32
 from .._backend.device cimport write
@@ -104,7 +104,7 @@ cdef object loss_nodes(Context o, object outputs, object nodes, object fixed):
         summands = ggml_sqr(nodes, ggml_sub(nodes, outputs, labels)) if o.loss_type == SQUARED_ERROR else outputs
         loss = ggml_sum(nodes, summands)
         if o.loss_type != SUM:
-            factor /= <float>gg_nelements(t)
+            factor /= <float>max(gg_nelements(t), 1)
     if factor != 1 and o.loss_type != SUM:
         loss = ggml_scale(nodes, loss, factor)
     named(loss, "loss")
@@ -158,7 +158,22 @@ cdef int allocate_states(Context o, object fixed) except -1:
     return 0
 
 cdef int build(Context o, object graph) except -1:
-    """Builds the whole graph from the caller's forward graph; None: from everything that the outputs depend on."""
+    """Builds the whole graph from the caller's forward graph; None: from everything that the outputs depend on.
+
+    Errors of the functions that build it are reported as errors of the public function that runs.
+    """
+    cdef const char *name = entered()
+    try:
+        build_graph(o, graph)
+    except (TypeError, ValueError, MemoryError, RuntimeError) as error:
+        enter(name)
+        if str(error).startswith(where() + ": "):
+            raise
+        fail(type(error), str(error))
+    enter(name)
+    return 0
+
+cdef int build_graph(Context o, object graph) except -1:
     cdef ggml_cgraph *f
     cdef object outputs = wrap_tensor(o.outputs), fixed = new_context(True)
     cdef float one = 1

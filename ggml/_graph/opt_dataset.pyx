@@ -22,7 +22,7 @@ cdef uint64_t draw(uint64_t *state) noexcept:
     z = (z ^ (z >> 27)) * <uint64_t>0x94D049BB133111EB
     return z ^ (z >> 31)
 
-cdef uint64_t below(uint64_t *state, uint64_t n) noexcept:
+cdef uint64_t below(uint64_t *state, uint64_t n) except? 0:
     """A uniform number below n: draws below 2^64 mod n are rejected."""
     cdef uint64_t least = (0 - n) % n, x = draw(state)
     while x < least:

@@ -18,14 +18,15 @@ from libc.stdint cimport uint8_t
 from libc.string cimport memcpy
 
 from .._core cimport (
-    GGML_MAX_NAME, GGML_MAX_SRC, GG_OP_MAX, arg_buffer, arg_graph, arg_text, arg_type, check_data, engine, enter, fail,
+    GGML_MAX_NAME, GGML_MAX_SRC, GG_OP_MAX, arg_buffer, arg_graph, arg_path, arg_type, check_data, engine, enter, fail,
     gg_add, gg_extent, gg_mul, gg_nbytes, gg_types, ggml_cgraph, ggml_context, ggml_tensor, graph_new, name_text,
-    node_append, node_init, repr_short, wrap_graph, wrap_tensor,
+    node_append, node_init, repr_short, where, wrap_graph, wrap_tensor,
 )
 from .._enums cimport GGML_OP_NONE
 from .._backend.transfer import ggml_backend_tensor_get
 from .._core import ggml_free, ggml_init
 from .._structs import ggml_init_params
+from .files import open_regular, save
 
 cdef enum:
     VERSION = 1
@@ -90,7 +91,7 @@ cdef bint stored(ggml_tensor *t) noexcept:
     """Whether the values of a tensor are stored: no operation computes them."""
     return t.op == GGML_OP_NONE and t.view_src == NULL
 
-cdef bint fits(const ggml_tensor *t) noexcept:
+cdef bint fits(const ggml_tensor *t) except -1:
     """Whether the shape is possible; a tensor that is not a view must also lie within its contiguous size."""
     cdef size_t plain = <size_t>gg_types[t.type].bytes, extent
     cdef int d
@@ -133,13 +134,13 @@ def ggml_graph_export(cgraph, fname):
 
     Args:
         cgraph: graph to write.
-        fname: file to write, bytes or str; an existing file is overwritten.
+        fname: file to write, bytes, str or os.PathLike; an existing file is replaced once the new one is complete.
     Returns:
         None.
     Raises:
-        TypeError: cgraph is not a graph pointer, or fname is neither bytes nor str.
-        ValueError: cgraph is a NULL pointer, or the graph has a custom operation (a callback), a cycle or a tensor
-            with gaps between its elements.
+        TypeError: cgraph is not a graph pointer, or fname is no path.
+        ValueError: cgraph is a NULL pointer, fname contains a NUL, or the graph has a custom operation (a
+            callback), a cycle or a tensor with gaps between its elements.
         RuntimeError: the graph or a tensor it uses was freed.
         OSError: the file cannot be written.
     See also:
@@ -149,7 +150,7 @@ def ggml_graph_export(cgraph, fname):
     cdef ggml_cgraph *g = arg_graph(cgraph, b"cgraph")
     cdef int i
     cdef size_t a
-    name = os.fsdecode(arg_text(fname, b"fname"))
+    name = os.fsdecode(arg_path(fname, b"fname"))
     nodes = [<size_t>g.nodes[i] for i in range(g.n_nodes)]
     leafs = [<size_t>g.leafs[i] for i in range(g.n_leafs)]
     pairs = [] if g.grads == NULL else [(a, grad_of(g, g.grads, a), grad_of(g, g.grad_accs, a)) for a in nodes + leafs]
@@ -173,8 +174,7 @@ def ggml_graph_export(cgraph, fname):
     flags = WITH_GRADS if g.grads != NULL else 0
     head = HEADER.pack(MAGIC, VERSION, flags, g.size, g.n_nodes, g.n_leafs, len(number), start)
     body = b"".join([head, lists.tobytes(), *records])
-    with open(name, "wb") as out:
-        out.writelines([body, bytes(start - len(body)), *data])
+    save(name, b"".join([body, bytes(start - len(body)), *data]), where())
 
 # ---- reading ---------------------------------------------------------------------------------------------------------
 cdef dict numbers_of_ops():
@@ -327,16 +327,16 @@ def ggml_graph_import(fname, ctx_data, ctx_eval):
     record is checked as if its tensor were created by calls.
 
     Args:
-        fname: file to read, bytes or str.
+        fname: file to read, bytes, str or os.PathLike.
         ctx_data: pointer to a c_void_p that receives the context of the weights and inputs.
         ctx_eval: pointer to a c_void_p that receives the context of all other tensors and the graph.
     Returns:
         Pointer to the ggml_cgraph, in the second context.
     Raises:
-        TypeError: fname is neither bytes nor str, or ctx_data or ctx_eval is not a pointer.
-        ValueError: the file is damaged or has another format or version.
+        TypeError: fname is no path, or ctx_data or ctx_eval is not a pointer.
+        ValueError: fname contains a NUL, or the file is damaged or has another format or version.
         MemoryError: the memory for the tensors cannot be allocated.
-        OSError: the file cannot be read.
+        OSError: the file cannot be read or is no regular file.
     Example:
         data, evaluated = ctypes.c_void_p(), ctypes.c_void_p()
         graph = ggml.ggml_graph_import("model.graph", ctypes.byref(data), ctypes.byref(evaluated))
@@ -346,7 +346,7 @@ def ggml_graph_import(fname, ctx_data, ctx_eval):
     cdef void **to_eval = arg_result(ctx_eval, b"ctx_eval")
     cdef Reader r = Reader.__new__(Reader)
     cdef ggml_cgraph *g
-    with open(os.fsdecode(arg_text(fname, b"fname")), "rb") as file:
+    with open_regular(os.fsdecode(arg_path(fname, b"fname")), where()) as file:
         r.file = file.read()
     r.tensors, r.ops = [], numbers_of_ops()
     data, evaluated = (ggml_init(ggml_init_params(mem_size=0, mem_buffer=None, no_alloc=False)) for _ in range(2))

@@ -4,7 +4,6 @@ The metadata are read over a prefix of the file that grows until it holds them a
 with the bytes that are left in the file before memory is allocated for it.
 """
 import os
-import stat
 
 cimport cython
 from cpython.buffer cimport PyBUF_WRITE
@@ -16,7 +15,7 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memchr, memcpy
 
 from .._core cimport (
-    GGML_MAX_NAME, arg_address, arg_buffer, arg_callback, arg_context, arg_size, arg_text, engine, enter, fail,
+    GGML_MAX_NAME, arg_address, arg_buffer, arg_callback, arg_context, arg_path, arg_size, engine, enter, fail,
     file_region, gg_add, gg_type_ok, ggml_context, ggml_object, ggml_tensor, keep, new_tensor, repr_short, set_name,
     where,
 )
@@ -27,6 +26,7 @@ from .gguf cimport (
     set_size, valid_utf8,
 )
 from .. import _structs
+from .files import open_regular
 from .._core import as_callback, ggml_free, ggml_init, unpark
 
 cdef extern from *:
@@ -441,13 +441,8 @@ cdef object read_from(Source s, object params, const char *fn):
 
 cdef object open_path(object fname):
     """Opens a regular file; returns it and its size."""
-    name = os.fspath(fname if isinstance(fname, (str, os.PathLike)) else arg_text(fname, b"fname"))
-    try:
-        if not stat.S_ISREG(os.stat(name).st_mode):
-            raise OSError(0, "no regular file")
-        file = open(name, "rb", buffering=0)
-    except OSError as error:
-        raise type(error)(error.errno, f"{where()}: {error.strerror}", name) from None
+    cdef bytes path = arg_path(fname, b"fname")
+    file = open_regular(os.fspath(fname) if isinstance(fname, (str, os.PathLike)) else path, where())
     return file, os.fstat(file.fileno()).st_size
 
 def gguf_init_from_file(fname, params):

@@ -1,9 +1,7 @@
 """Changing GGUF contexts, and writing them to files, memory and C FILEs."""
 import ctypes
-import itertools
 import operator
 import os
-import stat
 import struct
 
 from cpython.buffer cimport PyBUF_READ
@@ -24,9 +22,9 @@ from .gguf cimport (
 )
 from .. import _constants
 from .._system.messages import log
+from .files import write_file
 from .gguf_types import TYPES, setter_text
 
-cdef object serial = itertools.count()       # makes the names of temporary files unique
 
 cdef int check_text(bytes text, str what) except -1:
     if not valid_utf8(<const uint8_t *>PyBytes_AS_STRING(text), len(text)):
@@ -401,38 +399,12 @@ def gguf_get_meta_data(ctx, data):
         fail(ValueError, f"data ({<size_t>p:#x}) is no memory of {len(meta)} bytes")
     memcpy(p, PyBytes_AS_STRING(meta), len(meta))
 
-def _replacing(fname):
-    """The path to write to, and the path to rename it to when it is complete; None: written directly."""
-    path = os.path.realpath(os.fsdecode(fname))
-    if os.path.lexists(path) and not os.path.isfile(path):
-        return path, None                   # a device or a pipe
-    return f"{path}.{os.getpid():x}-{next(serial):x}.tmp", path
-
-def _write_file(fname, write):
-    """Calls write(function that takes bytes) for a new file, which replaces `fname` once it is complete."""
-    place, final = _replacing(fname)
-    try:
-        with open(place, "wb", buffering=0) as file:
-            write(lambda data: _write_all(file, data))
-        if final is not None:
-            if os.path.exists(final):
-                os.chmod(place, stat.S_IMODE(os.stat(final).st_mode))
-            os.replace(place, final)
-    except BaseException:
-        if final is not None and os.path.exists(place):
-            os.unlink(place)
-        raise
-
-def _write_all(file, data):
-    view = memoryview(data)
-    while len(view):                        # the operating system writes at most 2 GiB per call
-        view = view[file.write(view):]
-
 def gguf_write_to_file(ctx, fname, only_meta):
     """Writes a GGUF context to a file.
 
-    The bytes go to a temporary file beside it, which replaces a file of that name once it is complete, so that an
-    interrupted call never leaves half a file. Devices and pipes are written directly.
+    The file replaces one of that name once it is complete, so that an interrupted call never leaves half a file of
+    this name. On Linux file systems that have files without a name, a killed process leaves nothing behind; elsewhere
+    it may leave a file NAME.PID-N.tmp in the folder. Devices and pipes are written directly.
 
     Args:
         ctx: GGUF context.
@@ -443,14 +415,15 @@ def gguf_write_to_file(ctx, fname, only_meta):
         ggml_log_set).
     Raises:
         TypeError: an argument is of the wrong kind.
-        ValueError: a tensor has no data, or its data reach beyond their memory (unless only_meta).
+        ValueError: fname contains a NUL, a tensor has no data, or its data reach beyond their memory (unless
+            only_meta).
         RuntimeError: ctx or the data of a tensor were freed.
     """
     cdef File f = arg_gguf(ctx, b"gguf_write_to_file")
     cdef bint meta = arg_bool(only_meta, b"only_meta")
     name = arg_path(fname, b"fname")
     try:
-        _write_file(name, lambda write: write_to(f, write, meta))
+        write_file(name, lambda write: write_to(f, write, meta))
     except OSError as error:
         log(_constants.GGML_LOG_LEVEL_ERROR, f"gguf_write_to_file: {error.strerror}: {fname!r}\n")
         return False

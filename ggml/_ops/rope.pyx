@@ -423,7 +423,7 @@ cdef int grad_rope(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
     return 0
 
 # ---- YaRN ------------------------------------------------------------------------------------------------------------
-cdef double corr_dim(int n_dims, int n_ctx, float base, float rotations) noexcept:
+cdef double corr_dim(int n_dims, int n_ctx, float base, float rotations) except? -1:
     """The index of the pair that makes the given number of rotations within the context."""
     return n_dims * log(n_ctx / (rotations * 2 * M_PI)) / (2 * log(base))
 

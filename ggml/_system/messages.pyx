@@ -7,7 +7,8 @@ from libc.stdio cimport FILE
 from libc.string cimport memcmp
 
 from .._core cimport (
-    arg_address, arg_callback, arg_context, arg_int32, arg_text, enter, fail, ggml_context, ggml_object, wrap_handle,
+    arg_address, arg_callback, arg_context, arg_int32, arg_path, arg_text, enter, fail, ggml_context, ggml_object,
+    wrap_handle,
 )
 from .numbers cimport arg_array
 from .. import _constants, _structs
@@ -184,16 +185,18 @@ def ggml_fopen(fname, mode):
     Close it with fclose of the same C library, for example via ctypes.
 
     Args:
-        fname: name of the file, bytes or str (encoded as UTF-8).
+        fname: name of the file, bytes, str or os.PathLike.
         mode: mode of fopen, bytes or str, as "rb".
     Returns:
         Address of the FILE (int); None if the file cannot be opened.
     Raises:
         TypeError: fname or mode is neither bytes nor str.
-        ValueError: fname or mode cannot be encoded.
+        ValueError: fname contains a NUL or cannot be encoded, or mode contains a NUL.
     """
     enter(b"ggml_fopen")
-    cdef bytes name = arg_text(fname, b"fname"), how = arg_text(mode, b"mode")
+    cdef bytes name = arg_path(fname, b"fname"), how = arg_text(mode, b"mode")
+    if b"\0" in how:
+        fail(ValueError, f"mode is {how!r}: need a mode of fopen, as \"rb\"")
     return wrap_handle(fopen(name, how))
 
 def ggml_guid_matches(guid_a, guid_b):

@@ -731,7 +731,9 @@ def ggml_set_input(tensor):
 def ggml_set_output(tensor):
     """Marks a tensor as an output of the graph.
 
-    Graph allocators do not reuse its memory for later nodes, so that it can be read when the graph was computed.
+    Graph allocators do not reuse its memory for later nodes, so that it can be read when the graph was computed. For
+    a view this is the memory of the tensor that it views. They see only tensors that are in the graph: expand the
+    graph by a view that no node reads.
 
     Args:
         tensor: tensor of any shape and any type; GGML_TENSOR_FLAG_OUTPUT is set in its flags.

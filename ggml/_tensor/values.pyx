@@ -91,6 +91,14 @@ cdef int64_t truncated(double v, int64_t most) except? -1:
             return i
     fail(ValueError, f"value is {v}: the type holds {-most - 1} to {most}")
 
+cdef object whole(double v):
+    """The integer part of an element."""
+    if v != v:
+        fail(ValueError, "the element is NaN: no integer")
+    if v - v != 0:
+        fail(OverflowError, f"the element is {v}: no integer")
+    return int(v)
+
 cdef void *at(ggml_tensor *t, int64_t i0, int64_t i1, int64_t i2, int64_t i3) except NULL:
     """The address of the element at [i0, i1, i2, i3]."""
     check_data(t, "tensor")
@@ -176,7 +184,7 @@ def ggml_get_i32_1d(tensor, i):
     """
     enter(b"ggml_get_i32_1d")
     cdef ggml_tensor *t = arg_tensor(tensor, b"tensor")
-    return int(read(t, at_flat(t, arg_int(i, b"i"))))
+    return whole(read(t, at_flat(t, arg_int(i, b"i"))))
 
 def ggml_set_i32_1d(tensor, i, value):
     """Writes an integer to one element of a tensor by its flat index.
@@ -268,7 +276,7 @@ def ggml_get_i32_nd(tensor, i0, i1, i2, i3):
     """
     enter(b"ggml_get_i32_nd")
     cdef ggml_tensor *t = arg_tensor(tensor, b"tensor")
-    return int(read(t, at(t, arg_int(i0, b"i0"), arg_int(i1, b"i1"), arg_int(i2, b"i2"), arg_int(i3, b"i3"))))
+    return whole(read(t, at(t, arg_int(i0, b"i0"), arg_int(i1, b"i1"), arg_int(i2, b"i2"), arg_int(i3, b"i3"))))
 
 def ggml_set_i32_nd(tensor, i0, i1, i2, i3, value):
     """Writes an integer to the element at [i0, i1, i2, i3] of a tensor.

@@ -60,6 +60,10 @@ static const char *require_sources(const ggml_tensor *t, int n, char *msg) {
 
 /* Whether a is a whole number of times b; of b = 0, only a = 0 is. */
 static bool multiple(int64_t a, int64_t b) { return b ? a % b == 0 : a == 0; }
+/* a / b rounded down or up, 0 unless b is positive. Checks divide only by these functions and multiple(): a divisor
+ * may be a field that a caller has written. */
+static int64_t quotient(int64_t a, int64_t b) { return b > 0 ? a / b : 0; }
+static int64_t quotient_up(int64_t a, int64_t b) { return b > 0 ? (a + b - 1) / b : 0; }
 
 /* Whether elements can be converted. Only ggml_quantize_chunk makes types that need importance weights. */
 static bool converts(int from, int to) {

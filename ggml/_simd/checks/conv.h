@@ -60,7 +60,8 @@ CHECK(IM2COL) {
     REQUIRE(gg_contiguous(t), "result is %s: must be contiguous", SHAPE(t));
     if (back) REQUIRE_F32(t, "result");
     REQUIRE(q.ic > 0 || !one, "oc is %" PRId64 ": need 1 or more", q.ic);
-    REQUIRE(q.kind != GG_CONV_3D || (q.ic > 0 && q.x->ne[3] % q.ic == 0), "b is %s: IC is %" PRId64, SHAPE(q.x), q.ic);
+    REQUIRE(q.kind != GG_CONV_3D || (q.ic > 0 && multiple(q.x->ne[3], q.ic)),
+            "b is %s: IC is %" PRId64, SHAPE(q.x), q.ic);
     REQUIRE(conv_flat(q.x, q.kind) && conv_flat(q.columns, q.kind),
             "b is %s, columns are %s: ne[3] must be 1", SHAPE(q.x), SHAPE(q.columns));
     const gg_conv_part x = gg_conv_part_of(q.x, q.kind, q.ic);

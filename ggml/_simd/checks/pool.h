@@ -15,7 +15,7 @@ CHECK(POOL) {
     for (int i = 0; i < 2; i++) {
         REQUIRE(q.k[i] >= 1 && q.s[i] >= 1, "k%d is %d, s%d is %d: need 1 or more", i, (int)q.k[i], i, (int)q.s[i]);
         REQUIRE(q.p[i] >= 0, "p%d is %d: must not be negative", i, (int)q.p[i]);
-        REQUIRE(q.x->ne[i] <= INT64_MAX / 4 && q.y->ne[i] <= (q.x->ne[i] + 2 * q.p[i] + 2) / q.s[i] + 1,
+        REQUIRE(q.x->ne[i] <= INT64_MAX / 4 && q.y->ne[i] <= quotient(q.x->ne[i] + 2 * q.p[i] + 2, q.s[i]) + 1,
                 "a is %s, result is %s: too many windows", SHAPE(a), SHAPE(t));
     }
     REQUIRE(q.k[0] * q.k[1] <= 1 << 24, "windows are %d x %d: too large", (int)q.k[0], (int)q.k[1]);

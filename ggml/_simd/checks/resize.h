@@ -12,7 +12,7 @@ static const char *scaled(const ggml_tensor *t, const ggml_tensor *small, const 
             "mode is %d: need nearest, bilinear or bicubic, align corners or antialias", PARAM(0));
     REQUIRE(gg_is_empty(large) || !gg_is_empty(small), "%s is %s: nothing to interpolate", name, SHAPE(small));
     for (int i = 0; i < 2 && PARAM(0) & 512; i++)   /* the number of weights with antialiasing */
-        REQUIRE(!large->ne[i] || small->ne[i] / large->ne[i] < 1 << 28,
+        REQUIRE(quotient(small->ne[i], large->ne[i]) < 1 << 28,
                 "a is %s, result is %s: too small", SHAPE(a), SHAPE(t));
     REQUIRE(small->ne[0] <= INT32_MAX && small->ne[1] <= INT32_MAX, "%s is %s: too large", name, SHAPE(small));
     return NULL;

@@ -33,7 +33,7 @@ CHECK(CONCAT) {
         REQUIRE(t->ne[d] == (d == dim ? a->ne[d] + b->ne[d] : a->ne[d]),
                 "result is %s, a is %s, b is %s", SHAPE(t), SHAPE(a), SHAPE(b));
     }
-    REQUIRE(dim || !gg_types[a->type].quantized || a->ne[0] % gg_types[a->type].blck == 0,
+    REQUIRE(dim || !gg_types[a->type].quantized || multiple(a->ne[0], gg_types[a->type].blck),
             "a is %s: rows must be whole blocks", SHAPE(a));
     return NULL;
 }
@@ -51,11 +51,12 @@ CHECK(SET) {
     for (int i = 0; i < 3; i++) {
         REQUIRE(t->op_params[i] >= 0, "nb%d is %d: must not be negative", i + 1, t->op_params[i]);
         v.nb[i + 1] = (size_t)t->op_params[i];
-        REQUIRE(b->ne[i + 1] < 2 || v.nb[i + 1] % v.nb[0] == 0,
+        REQUIRE(b->ne[i + 1] < 2 || multiple(t->op_params[i], gg_types[a->type].bytes),
                 "nb%d is %d: need a multiple of %zu", i + 1, t->op_params[i], v.nb[0]);
     }
     REQUIRE(t->op_params[3] >= 0, "offset is %d: must not be negative", t->op_params[3]);
-    REQUIRE((size_t)t->op_params[3] % v.nb[0] == 0, "offset is %d: need a multiple of %zu", t->op_params[3], v.nb[0]);
+    REQUIRE(multiple(t->op_params[3], gg_types[a->type].bytes),
+            "offset is %d: need a multiple of %zu", t->op_params[3], v.nb[0]);
     REQUIRE(gg_extent(&v, &end) && gg_add(end, (size_t)t->op_params[3], &end)
             && (gg_is_empty(b) || end <= gg_nbytes(t)),
             "a is %s (%zu bytes): the view of %s at offset %d ends beyond it", SHAPE(a), gg_nbytes(t), SHAPE(b),

@@ -9,7 +9,7 @@ CHECK(WIN_PART) {
     const int64_t across = PARAM(0), down = PARAM(1), w = PARAM(2);
     REQUIRE(w > 0, "w is %d: must be positive", PARAM(2));
     REQUIRE(a->ne[3] == 1, "a is %s: ne[3] must be 1", SHAPE(a));
-    REQUIRE(across == (a->ne[1] + w - 1) / w && down == (a->ne[2] + w - 1) / w,
+    REQUIRE(across == quotient_up(a->ne[1], w) && down == quotient_up(a->ne[2], w),
             "a is %s, windows of %d: %d by %d do not cover it", SHAPE(a), PARAM(2), PARAM(0), PARAM(1));
     REQUIRE_SIZE(a->ne[0], w, w, across * down);
     return NULL;
@@ -21,7 +21,7 @@ CHECK(WIN_UNPART) {
     REQUIRE(w > 0, "w is %d: must be positive", PARAM(0));
     REQUIRE(a->ne[0] == t->ne[0] && a->ne[1] == w && a->ne[2] == w && t->ne[3] == 1,
             "a is %s, result is %s, w is %d", SHAPE(a), SHAPE(t), PARAM(0));
-    REQUIRE(a->ne[3] == (t->ne[1] + w - 1) / w * ((t->ne[2] + w - 1) / w),
+    REQUIRE(a->ne[3] == quotient_up(t->ne[1], w) * quotient_up(t->ne[2], w),
             "a is %s, result is %s: need a window for each part", SHAPE(a), SHAPE(t));
     return NULL;
 }
