@@ -6,12 +6,12 @@ import platform
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF
 from libc.stdint cimport uint8_t
-from libc.stdlib cimport calloc, free, malloc
+from libc.stdlib cimport free
 from libc.string cimport memmove, memset
 
 from .._core cimport (
-    GGML_MAX_SRC, GGML_STATUS_SUCCESS, GG_BUFFER, GG_MESSAGE, arg_graph, buffer_region, buffer_retire, cbool, engine,
-    fail, gg_call, gg_nbytes, gg_region, ggml_cgraph, ggml_tensor, name_text, region_add, region_leave,
+    GGML_MAX_SRC, GGML_STATUS_SUCCESS, GG_BUFFER, GG_MESSAGE, allocate, arg_graph, buffer_region, buffer_retire, cbool,
+    engine, fail, gg_call, gg_nbytes, gg_region, ggml_cgraph, ggml_tensor, name_text, region_add, region_leave,
 )
 from .._handle cimport HANDLE, Handle, handle_at, opened, set_title
 from .._graph.graph cimport run
@@ -36,9 +36,7 @@ cdef class Buffer(Handle):
     cdef int get(self, ggml_tensor *t, void *data, size_t offset, size_t size) except -1:
         raise NotImplementedError
     cdef int fill(self, ggml_tensor *t, int value, size_t offset, size_t size) except -1:
-        cdef void *block = malloc(size)
-        if block == NULL:
-            raise MemoryError()
+        cdef void *block = allocate(1, size)
         memset(block, value, size)
         try:
             return self.set(t, block, offset, size)
@@ -158,9 +156,7 @@ cdef HostBuffer host_buffer(BufferType buft, void *p, size_t size, object owner)
         if b.region == NULL:
             return None
     else:
-        b.region = <gg_region *>calloc(1, sizeof(gg_region))
-        if b.region == NULL:
-            raise MemoryError()
+        b.region = <gg_region *>allocate(1, sizeof(gg_region))
         b.region.base, b.region.size = <uint8_t *>p, size
         region_add(GG_BUFFER, b.region)
         Py_INCREF(owner)
@@ -364,9 +360,7 @@ cdef int copy(ggml_tensor *src, ggml_tensor *dst) except -1:
     b = buffer_of_tensor(dst)
     if b is not None and b.copy_in(src, dst):
         return 0
-    block = malloc(n)
-    if block == NULL:
-        raise MemoryError()
+    block = allocate(1, n)
     try:
         read(src, block, 0, n)
         write(dst, block, 0, n)

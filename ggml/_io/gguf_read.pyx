@@ -12,13 +12,13 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.memoryview cimport PyMemoryView_FromMemory
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdio cimport FILE, SEEK_END, SEEK_SET, fread
-from libc.stdlib cimport free, malloc
+from libc.stdlib cimport free
 from libc.string cimport memchr, memcpy
 
 from .._core cimport (
     GGML_MAX_NAME, arg_address, arg_buffer, arg_callback, arg_context, arg_size, arg_text, engine, enter, fail,
-    file_region, gg_add, gg_type_ok, ggml_context, ggml_object, ggml_tensor, keep, new_tensor, repr_short, set_name,
-    where,
+    file_region, gg_add, gg_type_ok, ggml_context, ggml_object, ggml_tensor, keep, new_tensor, repr_short, resized,
+    set_name, where,
 )
 from .._enums cimport GGML_TYPE_I8
 from .._handle cimport HANDLE, opened
@@ -341,19 +341,12 @@ cdef Cursor cursor(const uint8_t *p, Source s, size_t have):
 cdef File parse(Source s):
     """Reads the metadata of a file, over a prefix of it that grows until it is long enough."""
     cdef size_t want = min(<size_t>FIRST_READ, s.end - s.start), got, have = 0
-    cdef uint8_t *old
     cdef uint8_t *p = NULL
     if s.memory != NULL or s.start == s.end:
         return read_metadata(cursor(s.memory, s, s.end - s.start))
     try:
         while True:
-            old, p = p, <uint8_t *>malloc(want)
-            if p == NULL:
-                p = old
-                fail(MemoryError, f"there is no memory for {want} bytes of metadata")
-            if old != NULL:
-                memcpy(p, old, have)
-                free(old)
+            p = <uint8_t *>resized(p, want, 1)
             got = s.fill(p + have, s.start + have, want - have)
             if got < want - have:
                 if s.end != NOWHERE and not isinstance(s, CallbackSource):

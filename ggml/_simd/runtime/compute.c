@@ -2,8 +2,10 @@
 #define _GNU_SOURCE
 #include "compute.h"
 #include "check.h"
+#include "../quants/quantize.h"
 #include "custom_layout.h"
 #include "dispatch.h"
+#include "memory.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,13 +52,17 @@ static _Thread_local struct { void *p; size_t size; } scratch;
 
 gg_call *gg_current_call(void) { return this_call; }
 
-static void *aligned(size_t size) {
+static void *try_aligned(size_t size) {
 #ifdef _WIN32
     return _aligned_malloc(size, 64);
 #else
     void *p = NULL;
     return posix_memalign(&p, 64, size) ? NULL : p;
 #endif
+}
+static void *aligned(size_t size) {
+    void *p = try_aligned(size);
+    return p || !gg_reclaim() ? p : try_aligned(size);
 }
 static void aligned_free(void *p) {
 #ifdef _WIN32
@@ -196,6 +202,14 @@ static double node_cost(const ggml_tensor *t) {
 static bool has_flag(const ggml_tensor *t, uint32_t flags) { return gg_op(t->op)->flags & flags; }
 static bool runs(const ggml_tensor *t) {
     return gg_op_computes(t->op) && t->flags & GGML_TENSOR_FLAG_COMPUTE && !gg_is_empty(t);
+}
+/* Whether the tables exist with which nodes are quantised. */
+static bool quantizers_ready(const gg_call *c) {
+    for (int i = 0; i < c->n_nodes; i++) {
+        const ggml_tensor *t = c->nodes[i];
+        if (gg_types[t->type].quantized && runs(t) && !gg_quantizer_ready(t->type)) return false;
+    }
+    return true;
 }
 static int node_threads(const ggml_tensor *t, int n) {
     if (has_flag(t, GG_FLAG_CALLBACK) && gg_custom_tasks(t, n) < n) return gg_custom_tasks(t, n);
@@ -392,6 +406,7 @@ static void team_region(void *p) {
 int gg_compute(gg_call *c) {
     const gg_kernels *k = c->use_ref ? gg_isa_kernels(GG_ISA_REFERENCE) : gg_isa_active();
     c->status = GGML_STATUS_SUCCESS, c->failed = -1, c->message[0] = 0, c->exception = NULL;
+    if (!quantizers_ready(c)) return c->status = GGML_STATUS_ALLOC_FAILED;
     if (c->n_nodes) c->last = *c->nodes[c->n_nodes - 1];
     /* More threads than processors would only wait for each other. */
     const int threads = c->n_threads > 1 && worth_threads(c) ? gg_default_threads() : 1;
@@ -407,7 +422,7 @@ int gg_compute(gg_call *c) {
         c->wdata += pad, c->wsize -= pad;
     }
     if (team.n > 1 && c->n_nodes) {
-        team.tasks = malloc((size_t)c->n_nodes * sizeof *team.tasks);
+        team.tasks = gg_malloc((size_t)c->n_nodes * sizeof *team.tasks);
         if (team.tasks && arrange(c, k, team.tasks, team.n)) enter_region(team_region, &team);
         else run_alone(c, k);
         free(team.tasks);
