@@ -58,7 +58,10 @@ void faults_add_range(uintptr_t lo, uintptr_t hi) {
     if (n_ranges < RANGES) ranges[n_ranges].lo = lo, ranges[n_ranges++].hi = hi;
 }
 void faults_arm(long from, long to) {
-    calls = 0, failed = 0, first = from, last = to;
+    calls = 0;
+    failed = 0;
+    first = from;
+    last = to;
     last_failed = "";
     armed = true;
 }

@@ -43,6 +43,7 @@ except ImportError:  # a Python without its test modules
 
 TIME_LIMIT = 60  # seconds for a child
 PYTHON_CALLS = 3000  # of a phase: which of Python's allocations fail
+FOREVER = 1 << 40  # a number of a call that is never reached
 REPEATS = 5  # a leak grows with each repetition
 NAMED = re.compile(r"(ggml|gguf|legacy|quantize|dequantize)_?\w*[:( ]")
 EXPECTED = (MemoryError, OSError, RuntimeError, BufferError)
@@ -224,9 +225,10 @@ def placed(stack, backend, ctx):
 
 
 def backends(stack):
-    made = [checked(ggml.ggml_backend_cpu_init()) for _ in range(2)]
-    for backend in made:
-        stack.callback(ggml.ggml_backend_free, backend)
+    made = []
+    for _ in range(2):
+        made.append(checked(ggml.ggml_backend_cpu_init()))
+        stack.callback(ggml.ggml_backend_free, made[-1])
     return made
 
 
@@ -275,8 +277,8 @@ def buffers(stack):
             raise Refused
     own = np.zeros(1024, np.float32)
     over = checked(ggml.ggml_backend_cpu_buffer_from_ptr(own.ctypes.data, own.nbytes))
+    stack.callback(ggml.ggml_backend_buffer_free, over)
     ggml.ggml_backend_buffer_clear(over, 1)
-    ggml.ggml_backend_buffer_free(over)
     return to_numpy(y).tobytes(), to_numpy(z).tobytes(), own[0]
 
 
@@ -433,7 +435,7 @@ class Faults:
 
     def arm(self, first, last):
         if self.python and first:
-            _testcapi.set_nomemory(first, last + 1 if last < 1 << 30 else 0)
+            _testcapi.set_nomemory(first, 0 if last == FOREVER else last + 1)
         else:
             self.library.faults_arm(first, last)
 
@@ -443,8 +445,12 @@ class Faults:
         self.library.faults_disarm()
 
     def used(self):
-        """Blocks and mappings that were made by the callers and not released."""
+        """Blocks and mappings that were made by the callers and not released, without what freed arenas keep."""
         gc.collect()
+        self.library.faults_arm(1, FOREVER)
+        with contextlib.suppress(MemoryError):  # an allocation that fails releases it
+            ggml.ggml_init(ggml.ggml_init_params())
+        self.library.faults_disarm()
         return self.library.faults_blocks(), self.library.faults_mappings()
 
 
@@ -551,12 +557,12 @@ def fuzz(args):
     todo, right = [], {}
     for name in args.phase or PHASES:
         text, ended = forked(lambda run=PHASES[name]: f"{attempt(run, faults)!r}\n{faults.library.faults_calls()}")
-        if ended or not text.startswith(("(", "[", "b'")):
+        if ended or not text.startswith(("(", "[", "b")):
             sys.exit(f"{name} without failures: {ended or text}")
         right[name], _, calls = text.rpartition("\n")
         print(f"{name}: {calls} calls", flush=True)
         most = PYTHON_CALLS if faults.python else int(calls)
-        todo += [(name, n, last) for n in range(1, most + 1) for last in (n, 1 << 40)]
+        todo += [(name, n, last) for n in range(1, most + 1) for last in (n, FOREVER)]
     rng.shuffle(todo)
     end, done, bad = time.monotonic() + args.seconds, 0, 0
     for name, n, last in todo:

@@ -529,7 +529,7 @@ def ggml_init(params):
         free_overlapping(buffer, size)
     ctx = gg_context_new(size, buffer, no_alloc)
     if ctx == NULL:
-        fail(MemoryError, f"{size} bytes can't be allocated")
+        fail(MemoryError, f"there is no memory for {f'{size} bytes' if size else 'a context'}")
     if owner is not None:
         keep(ctx, owner)
         try:
@@ -1013,7 +1013,7 @@ cdef int arena_full(ggml_context *ctx, size_t need) except -1:
     if need == <size_t>-1:
         fail(ValueError, "the tensor or graph is larger than any memory")
     if ctx.grows:
-        fail(MemoryError, f"the context can't grow: {need} bytes can't be allocated")
+        fail(MemoryError, f"the context can't grow: there is no memory for {need} bytes")
     fail(MemoryError, f"the context is full: it would need mem_size={need}, it has {ctx.mem_size}")
 
 cdef void *work_buffer(ggml_context *ctx, size_t size) except NULL:

@@ -16,6 +16,9 @@ from .._core cimport (
 from .._handle cimport HANDLE, Handle, handle_at, opened, set_title
 from .._graph.graph cimport run
 
+cdef extern from "runtime/poison.h" nogil:
+    void gg_unpoison(const void *p, size_t n)
+
 cdef enum:
     ALIGNMENT = 32
 
@@ -135,11 +138,16 @@ cdef class HostBuffer(Buffer):
         return True
 
     cdef int clear(self, int value) except -1:
+        if self.own:
+            gg_unpoison(self.base, self.size)
         memset(self.base, value, self.size)
         return 0
 
     cdef int release(self) except -1:
         self.close()
+        return self.free_memory()
+
+    cdef int free_memory(self) except -1:
         if self.own:
             buffer_retire(self.region)
         else:
@@ -162,7 +170,11 @@ cdef HostBuffer host_buffer(BufferType buft, void *p, size_t size, object owner)
         Py_INCREF(owner)
         b.region.owner = <PyObject *>owner
     b.base = b.region.base
-    opened(b)
+    try:
+        opened(b)
+    except BaseException:
+        b.free_memory()
+        raise
     return b
 
 def _host_buffer(buft, size_t p, size_t size, owner):
@@ -370,6 +382,8 @@ cdef int copy(ggml_tensor *src, ggml_tensor *dst) except -1:
 
 cdef int place(Buffer b, ggml_tensor *t, size_t offset) except? -9:
     t.buffer, t.data = b.at, b.base + offset
+    if isinstance(b, HostBuffer) and (<HostBuffer>b).own:
+        gg_unpoison(t.data, gg_nbytes(t))
     return b.init_tensor(t)
 
 cdef int place_view(ggml_tensor *t) except? -9:

@@ -112,9 +112,10 @@ cdef class ForeignBuffer(Buffer):
     cdef int enter_region(self) except -1:
         if not engine.readable(self.base, self.size):
             fail(ValueError, f"get_base returned {<size_t>self.base:#x}: no readable memory of {self.size} bytes")
-        self.region = <gg_region *>allocate(1, sizeof(gg_region))
-        self.region.base, self.region.size = self.base, self.size
-        region_add(GG_BUFFER, self.region)
+        cdef gg_region *region = <gg_region *>allocate(1, sizeof(gg_region))
+        region.base, region.size = self.base, self.size
+        region_add(GG_BUFFER, region)
+        self.region = region
         return 0
 
     cdef bytes name(self):

@@ -79,8 +79,9 @@ cdef object copy_to_backend(Backend backend, ggml_cgraph *g):
     cdef int i
     cdef ggml_cgraph *made
     result = _structs.ggml_backend_graph_copy()
-    result.ctx_allocated, result.ctx_unallocated = new_context(), new_context()
     try:
+        result.ctx_allocated = new_context()
+        result.ctx_unallocated = new_context()
         c.allocated = arg_context(result.ctx_allocated, b"ggml_backend_graph_copy")
         c.views = arg_context(result.ctx_unallocated, b"ggml_backend_graph_copy")
         c.copies, c.pending = {}, []

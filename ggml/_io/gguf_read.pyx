@@ -421,6 +421,16 @@ cdef int read_data(Source s, uint8_t *out, size_t offset, size_t n) except -1:
         fail(ValueError, f"the tensor data end at offset {offset + got}: need {offset + n}")
     return 0
 
+cdef object load(File f, Source s, object params, const char *fn):
+    """Loads what `params` requests of a parsed file, and returns the handle."""
+    opened(f)
+    try:
+        load_tensors(f, s, params, fn)
+    except BaseException:
+        f.close()
+        raise
+    return HANDLE(f)
+
 # ---- functions -------------------------------------------------------------------------------------------------------
 cdef int check_params(object params) except -1:
     if not isinstance(params, _structs.gguf_init_params):
@@ -428,9 +438,7 @@ cdef int check_params(object params) except -1:
     return 0
 
 cdef object read_from(Source s, object params, const char *fn):
-    cdef File f = parse(s)
-    load_tensors(f, s, params, fn)
-    return HANDLE(opened(f))
+    return load(parse(s), s, params, fn)
 
 cdef object open_path(object fname):
     """Opens a regular file; returns it and its size."""
@@ -515,8 +523,7 @@ def gguf_init_from_file_mmap(fname, params):
     f.mapping = mapping
     if f.data_present:
         f.data = (<Mapping>mapping).region.base + f.data_offset
-    load_tensors(f, s, params, b"gguf_init_from_file_mmap")
-    return HANDLE(opened(f))
+    return load(f, s, params, b"gguf_init_from_file_mmap")
 
 def gguf_init_from_file_ptr(file, params):
     """Reads GGUF data from an open C FILE, starting at its current position.
