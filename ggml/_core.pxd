@@ -146,6 +146,8 @@ cdef extern from "runtime/api.h" nogil:
         size_t (*hash_find)(const ggml_hash_set *set, const ggml_tensor *key) noexcept nogil
         bint (*hash_used)(const ggml_hash_set *set, size_t slot) noexcept nogil
         bint (*hash_contains)(const ggml_hash_set *set, const ggml_tensor *key) noexcept nogil
+        void *(*calloc)(size_t n, size_t size) noexcept nogil
+        void *(*realloc)(void *block, size_t size) noexcept nogil
         bint (*readable)(const void *address, size_t size) noexcept nogil
         bint (*tensor_live)(const ggml_tensor *t) noexcept nogil
         bint (*tensor_usable)(const ggml_tensor *t) noexcept nogil
@@ -170,6 +172,7 @@ cdef extern from "runtime/api.h" nogil:
         size_t (*quantize_rows)(int type, const float *src, void *dst, int64_t nrows, int64_t n_per_row,
                                 const float *imatrix) noexcept nogil
         bint (*requires_imatrix)(int type) noexcept nogil
+        bint (*quantizer_ready)(int type) noexcept nogil
         bint (*validate_rows)(int type, const void *data, size_t nbytes) noexcept nogil
         void (*byteswap_rows)(int type, void *data, size_t nbytes) noexcept nogil
 
@@ -192,6 +195,12 @@ cdef str shape_text(const ggml_tensor *t)
 cdef str name_text(const ggml_tensor *t)
 cdef str tensor_text(const ggml_tensor *t)
 cdef str node_text(const ggml_tensor *t)
+
+# ---- memory of the C library, which free() releases: both raise MemoryError ----------------------------------------
+# n zeroed elements of `size` bytes; at least one byte.
+cdef void *allocate(size_t n, size_t size) except NULL
+# A block with room for n elements, with the content of `block`, which stays valid if there is no memory.
+cdef void *resized(void *block, size_t n, size_t size) except NULL
 
 # ---- arguments: each raises an exception that names the argument, `name` ---------------------------------------------
 # A context; function: the name of the public function, as for enter().

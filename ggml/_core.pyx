@@ -8,7 +8,7 @@ from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
 from cpython.long cimport PyLong_AsLongLongAndOverflow, PyLong_CheckExact, PyLong_AsVoidPtr, PyLong_FromVoidPtr
 from cpython.object cimport PyObject, Py_TYPE
 from cpython.ref cimport Py_INCREF, Py_DECREF, Py_XDECREF
-from libc.stdlib cimport calloc, free
+from libc.stdlib cimport free
 from libc.string cimport memcpy, strlen
 
 from . import _structs
@@ -147,6 +147,23 @@ cdef str where():
 
 cdef object fail(type kind, str message):
     raise kind(f"{where()}: {message}")
+
+cdef object no_memory(size_t n, size_t size):
+    fail(MemoryError, f"there is no memory for {int(n) * int(size)} bytes")
+
+cdef void *allocate(size_t n, size_t size) except NULL:
+    cdef void *block = engine.calloc(n if n else 1, size if size else 1)
+    if block == NULL:
+        no_memory(n, size)
+    return block
+
+cdef void *resized(void *block, size_t n, size_t size) except NULL:
+    cdef void *moved = NULL
+    if n <= (<size_t>-1) // size:
+        moved = engine.realloc(block, n * size if n else 1)
+    if moved == NULL:
+        no_memory(n, size)
+    return moved
 
 cdef str repr_short(object value):
     cdef str text
@@ -524,7 +541,7 @@ def ggml_init(params):
         free_overlapping(buffer, size)
     ctx = gg_context_new(size, buffer, no_alloc)
     if ctx == NULL:
-        fail(MemoryError, f"{size} bytes can't be allocated")
+        fail(MemoryError, f"there is no memory for {f'{size} bytes' if size else 'a context'}")
     if owner is not None:
         keep(ctx, owner)
         try:
@@ -817,13 +834,9 @@ cdef int adopt(object owner, void *address, size_t size) except -1:
     cdef gg_region *region
     if key in adopted:
         return 0
-    region = <gg_region *>calloc(1, sizeof(gg_region))
-    if region == NULL:
-        raise MemoryError()
+    region = <gg_region *>allocate(1, sizeof(gg_region))
     region.base, region.size = <uint8_t *>address, size
-    if not gg_region_add(GG_STRUCT, region):
-        free(region)
-        raise MemoryError()
+    region_add(GG_STRUCT, region)
     try:
         reference = weakref.ref(owner, lambda _, k=key: _disown(k))
     except TypeError:      # the owner does not support weak references
@@ -913,7 +926,8 @@ cdef int check_data(ggml_tensor *t, str role) except -1:
 
 cdef object region_add(int kind, gg_region *region):
     if not gg_region_add(kind, region):
-        raise MemoryError()
+        free(region)
+        fail(MemoryError, "there is no memory to register a region")
 
 cdef int region_leave(int kind, gg_region *region) except -1:
     cdef PyObject *owner = <PyObject *>region.owner
@@ -937,7 +951,7 @@ cdef gg_region *pages_region(void *pages, size_t size) noexcept:
     cdef gg_region *region
     if pages == NULL:
         return NULL
-    region = <gg_region *>calloc(1, sizeof(gg_region))
+    region = <gg_region *>engine.calloc(1, sizeof(gg_region))
     if region != NULL:
         region.base, region.size, region.mapped = <uint8_t *>pages, size, True
         if gg_region_add(GG_BUFFER, region):
@@ -1015,7 +1029,7 @@ cdef int arena_full(ggml_context *ctx, size_t need) except -1:
     if need == <size_t>-1:
         fail(ValueError, "the tensor or graph is larger than any memory")
     if ctx.grows:
-        fail(MemoryError, f"the context can't grow: {need} bytes can't be allocated")
+        fail(MemoryError, f"the context can't grow: there is no memory for {need} bytes")
     fail(MemoryError, f"the context is full: it would need mem_size={need}, it has {ctx.mem_size}")
 
 cdef void *work_buffer(ggml_context *ctx, size_t size) except NULL:

@@ -6,9 +6,9 @@ not reused until DEAD other handles were closed, so that a stale handle is repor
 import ctypes
 
 from cpython.object cimport PyObject
-from libc.stdlib cimport calloc, free
+from libc.stdlib cimport free
 
-from ._core cimport engine, fail, repr_short
+from ._core cimport allocate, engine, fail, repr_short
 
 cdef enum:
     DEAD = 4096
@@ -57,9 +57,7 @@ cdef class Handle:
         return 0
 
 cdef Handle opened(Handle h):
-    h.at = calloc(1, 64)
-    if h.at == NULL:
-        raise MemoryError()
+    h.at = allocate(1, 64)
     known(h)
     return h
 

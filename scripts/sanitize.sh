@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Builds with the address and undefined-behaviour sanitizers and runs the tests. Linux, with GCC or clang.
-# Usage: [PYTHON=python3.12] scripts/sanitize.sh [core|all]
+# Builds with the address and undefined-behaviour sanitizers and runs the tests, or the fuzzers for
+# SECONDS_EACH. Arenas are poisoned around tensors (runtime/poison.h). Linux, with GCC or clang.
+# Usage: [PYTHON=python3.12] [SECONDS_EACH=300] scripts/sanitize.sh [core|all|fuzz]
 . "$(dirname "$0")/lib.sh"
-choose_tests "$@"
+[ "${1-all}" = fuzz ] || choose_tests "$@"
 temporary_folder
 copy_tree "$WORK/tree"
 
@@ -23,8 +24,16 @@ export LD_PRELOAD="$runtime $($cc -print-file-name=libstdc++.so.6)"
 ASAN_OPTIONS=detect_leaks=0:strict_string_checks=1:allocator_may_return_null=1:handle_segv=1
 export ASAN_OPTIONS=$ASAN_OPTIONS:log_path=$WORK/asan
 export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1:log_path=$WORK/ubsan PYTHONMALLOC=malloc
-say "running the tests"
-run_pytest "$WORK/venv/bin/python" -p no:faulthandler ${SELECT[@]+"${SELECT[@]}"} || status=$?
+if [ "${1-all}" = fuzz ]; then
+  cd "$WORK"
+  for fuzzer in calls gguf; do
+    say "running fuzz/$fuzzer.py"
+    "$WORK/venv/bin/python" "$ROOT/fuzz/$fuzzer.py" --seconds "${SECONDS_EACH:-300}" || status=$?
+  done
+else
+  say "running the tests"
+  run_pytest "$WORK/venv/bin/python" -p no:faulthandler ${SELECT[@]+"${SELECT[@]}"} || status=$?
+fi
 for report in "$WORK"/asan.* "$WORK"/ubsan.*; do
   if [ -e "$report" ]; then cat "$report" && status=1; fi
 done

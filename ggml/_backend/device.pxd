@@ -33,6 +33,7 @@ cdef class Buffer(Handle):
 
 cdef class HostBuffer(Buffer):
     cdef bint own
+    cdef int free_memory(self) except -1
     cdef uint8_t *within(self, ggml_tensor *t, size_t offset, size_t size) except? NULL
 
 cdef class Device(Handle):

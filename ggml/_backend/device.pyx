@@ -6,15 +6,18 @@ import platform
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF
 from libc.stdint cimport uint8_t
-from libc.stdlib cimport calloc, free, malloc
+from libc.stdlib cimport free
 from libc.string cimport memmove, memset
 
 from .._core cimport (
-    GGML_MAX_SRC, GGML_STATUS_SUCCESS, GG_BUFFER, GG_MESSAGE, arg_graph, buffer_region, buffer_retire, cbool, engine,
-    fail, gg_call, gg_nbytes, gg_region, ggml_cgraph, ggml_tensor, name_text, region_add, region_leave,
+    GGML_MAX_SRC, GGML_STATUS_SUCCESS, GG_BUFFER, GG_MESSAGE, allocate, arg_graph, buffer_region, buffer_retire, cbool,
+    engine, fail, gg_call, gg_nbytes, gg_region, ggml_cgraph, ggml_tensor, name_text, region_add, region_leave,
 )
 from .._handle cimport HANDLE, Handle, handle_at, opened, set_title
 from .._graph.graph cimport run
+
+cdef extern from "runtime/poison.h" nogil:
+    void gg_unpoison(const void *p, size_t n)
 
 cdef enum:
     ALIGNMENT = 32
@@ -36,9 +39,7 @@ cdef class Buffer(Handle):
     cdef int get(self, ggml_tensor *t, void *data, size_t offset, size_t size) except -1:
         raise NotImplementedError
     cdef int fill(self, ggml_tensor *t, int value, size_t offset, size_t size) except -1:
-        cdef void *block = malloc(size)
-        if block == NULL:
-            raise MemoryError()
+        cdef void *block = allocate(1, size)
         memset(block, value, size)
         try:
             return self.set(t, block, offset, size)
@@ -137,11 +138,16 @@ cdef class HostBuffer(Buffer):
         return True
 
     cdef int clear(self, int value) except -1:
+        if self.own:
+            gg_unpoison(self.base, self.size)
         memset(self.base, value, self.size)
         return 0
 
     cdef int release(self) except -1:
         self.close()
+        return self.free_memory()
+
+    cdef int free_memory(self) except -1:
         if self.own:
             buffer_retire(self.region)
         else:
@@ -158,15 +164,17 @@ cdef HostBuffer host_buffer(BufferType buft, void *p, size_t size, object owner)
         if b.region == NULL:
             return None
     else:
-        b.region = <gg_region *>calloc(1, sizeof(gg_region))
-        if b.region == NULL:
-            raise MemoryError()
+        b.region = <gg_region *>allocate(1, sizeof(gg_region))
         b.region.base, b.region.size = <uint8_t *>p, size
         region_add(GG_BUFFER, b.region)
         Py_INCREF(owner)
         b.region.owner = <PyObject *>owner
     b.base = b.region.base
-    opened(b)
+    try:
+        opened(b)
+    except BaseException:
+        b.free_memory()
+        raise
     return b
 
 def _host_buffer(buft, size_t p, size_t size, owner):
@@ -364,9 +372,7 @@ cdef int copy(ggml_tensor *src, ggml_tensor *dst) except -1:
     b = buffer_of_tensor(dst)
     if b is not None and b.copy_in(src, dst):
         return 0
-    block = malloc(n)
-    if block == NULL:
-        raise MemoryError()
+    block = allocate(1, n)
     try:
         read(src, block, 0, n)
         write(dst, block, 0, n)
@@ -376,6 +382,8 @@ cdef int copy(ggml_tensor *src, ggml_tensor *dst) except -1:
 
 cdef int place(Buffer b, ggml_tensor *t, size_t offset) except? -9:
     t.buffer, t.data = b.at, b.base + offset
+    if isinstance(b, HostBuffer) and (<HostBuffer>b).own:
+        gg_unpoison(t.data, gg_nbytes(t))
     return b.init_tensor(t)
 
 cdef int place_view(ggml_tensor *t) except? -9:

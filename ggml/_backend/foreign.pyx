@@ -6,11 +6,10 @@ is given to a function, when a callback returns its address, or when it is regis
 import ctypes
 
 from libc.stdint cimport uint8_t
-from libc.stdlib cimport calloc
 
 from .._core cimport (
-    GGML_STATUS_FAILED, GGML_STATUS_SUCCESS, GG_BUFFER, engine, fail, gg_nbytes, gg_region, ggml_cgraph, ggml_tensor,
-    region_add, region_leave, release, wrap_graph, wrap_tensor,
+    GGML_STATUS_FAILED, GGML_STATUS_SUCCESS, GG_BUFFER, allocate, engine, fail, gg_nbytes, gg_region, ggml_cgraph,
+    ggml_tensor, region_add, region_leave, release, wrap_graph, wrap_tensor,
 )
 from .._handle cimport HANDLE, Handle, adopted, known, memory_at, opened
 from .device cimport Backend, Buffer, BufferType, Device, Event, Plan, Registry, adopters
@@ -113,11 +112,10 @@ cdef class ForeignBuffer(Buffer):
     cdef int enter_region(self) except -1:
         if not engine.readable(self.base, self.size):
             fail(ValueError, f"get_base returned {<size_t>self.base:#x}: no readable memory of {self.size} bytes")
-        self.region = <gg_region *>calloc(1, sizeof(gg_region))
-        if self.region == NULL:
-            raise MemoryError()
-        self.region.base, self.region.size = self.base, self.size
-        region_add(GG_BUFFER, self.region)
+        cdef gg_region *region = <gg_region *>allocate(1, sizeof(gg_region))
+        region.base, region.size = self.base, self.size
+        region_add(GG_BUFFER, region)
+        self.region = region
         return 0
 
     cdef bytes name(self):

@@ -7,13 +7,13 @@ For all other nodes, the operands are gathered in host memory, the CPU computes 
 import ctypes
 
 from libc.stdint cimport int64_t, uint8_t
-from libc.stdlib cimport calloc, free, malloc
+from libc.stdlib cimport free
 from libc.string cimport memcpy
 
 from .._core cimport (
-    GGML_MAX_SRC, GGML_STATUS_SUCCESS, GGML_TENSOR_FLAG_COMPUTE, arg_address, arg_callback, arg_int32, arg_size,
-    context_free, context_new, engine, enter, fail, gg_nbytes, gg_types, ggml_cgraph, ggml_context, ggml_tensor,
-    graph_new, new_tensor, node_append, node_init, wrap_tensor,
+    GGML_MAX_SRC, GGML_STATUS_SUCCESS, GGML_TENSOR_FLAG_COMPUTE, allocate, arg_address, arg_callback, arg_int32,
+    arg_size, context_free, context_new, engine, enter, fail, gg_nbytes, gg_types, ggml_cgraph, ggml_context,
+    ggml_tensor, graph_new, new_tensor, node_append, node_init, wrap_tensor,
 )
 from .._enums cimport GGML_OP_MUL_MAT
 from .._graph.alloc cimport alloc_context
@@ -71,9 +71,7 @@ cdef class Shards:
                     return 0
                 write(part, block, 0, n)
                 continue
-            data = <uint8_t *>malloc(n + 1)
-            if data == NULL:
-                raise MemoryError()
+            data = <uint8_t *>allocate(1, n + 1)
             try:
                 if gather:
                     read(part, data, 0, n)
@@ -150,9 +148,7 @@ cdef class MetaBuffer(Buffer):
         cdef uint8_t *block
         if at > n or size > n - at:
             fail(ValueError, "the view reaches beyond its tensor")
-        block = <uint8_t *>malloc(n + 1)
-        if block == NULL:
-            raise MemoryError()
+        block = <uint8_t *>allocate(1, n + 1)
         try:
             if gather or size < n:
                 s.move(root, block, True)
@@ -295,9 +291,7 @@ cdef class MetaBackend(Backend):
         address = self.gathered.get(<size_t>root)
         if address is not None:
             return <uint8_t *><size_t>address
-        p = <uint8_t *>calloc(1, gg_nbytes(root) + 1)
-        if p == NULL:
-            raise MemoryError()
+        p = <uint8_t *>allocate(1, gg_nbytes(root) + 1)
         self.gathered[<size_t>root] = <size_t>p
         if gather:
             read(root, p, 0, gg_nbytes(root))
@@ -415,9 +409,7 @@ cdef bint multiply_rows(MetaBackend meta, ggml_tensor *t, Shards s, int i) excep
         if backend.compute(g):
             fail(RuntimeError, f"{backend.name().decode()} failed")
         backend.synchronize()
-        rows = <uint8_t *>malloc(gg_nbytes(y) + 1)
-        if rows == NULL:
-            raise MemoryError()
+        rows = <uint8_t *>allocate(1, gg_nbytes(y) + 1)
         try:
             read(y, rows, 0, gg_nbytes(y))
             for device, start, count, at in s.pieces:

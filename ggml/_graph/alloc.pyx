@@ -5,16 +5,24 @@ share memory (see alloc_layout). It recognises a graph that equals the last one 
 """
 import ctypes
 
+from libc.stdint cimport uint8_t
+
 from .._core cimport (
     GGML_OBJECT_TYPE_TENSOR, arg_buffer, arg_context, arg_graph, arg_int32, arg_tensor, engine, enter, fail,
-    ggml_cgraph, ggml_context, ggml_object, ggml_tensor, name_text,
+    gg_nbytes, ggml_cgraph, ggml_context, ggml_object, ggml_tensor, name_text,
 )
 from .._backend.buffer cimport multi_buffer
-from .._backend.device cimport Buffer, BufferType, backend_arg, buffer_arg, buffer_dead, buft_arg, place, place_view
+from .._backend.device cimport (
+    Buffer, BufferType, CpuBufferType, backend_arg, buffer_arg, buffer_dead, buft_arg, place, place_view,
+)
 from .._handle cimport HANDLE, Handle, find, handles, opened, set_title
 from .alloc_layout cimport Index, Item, Layout, aligned, analyse, new_pool, number_of, pack
 from .alloc_record cimport DIFFERS, SAME, Record
 from .. import _structs
+
+cdef extern from "runtime/poison.h" nogil:
+    const size_t GG_RED_ZONE
+    void gg_poison(const void *p, size_t n)
 
 # ---- one tensor after the other --------------------------------------------------------------------------------------
 def ggml_tallocr_new(buffer):
@@ -80,9 +88,14 @@ cdef ggml_tensor *tensor_from(ggml_object *o) noexcept:
 cdef ggml_tensor *tensor_after(ggml_tensor *t) noexcept:
     return tensor_from((<ggml_object *>t - 1).next)
 
+cdef size_t room_for(ggml_tensor *t, BufferType buft) except? 0:
+    """Bytes from a tensor to the next one. In sanitizer builds a red zone follows each tensor in the CPU's memory."""
+    cdef size_t n = buft.alloc_size(t)
+    return aligned(n + GG_RED_ZONE if n and isinstance(buft, CpuBufferType) else n, buft.alignment())
+
 cdef list context_sizes(ggml_context *ctx, BufferType buft):
     """Bytes of the buffers that hold the context's tensors: several buffers only if the type limits their size."""
-    cdef size_t max_size = buft.max_size(), alignment = buft.alignment(), n, used = 0
+    cdef size_t max_size = buft.max_size(), n, used = 0
     cdef ggml_tensor *t = tensor_from(ctx.first)
     cdef list sizes = []
     while t != NULL:
@@ -90,7 +103,7 @@ cdef list context_sizes(ggml_context *ctx, BufferType buft):
             fail(ValueError, f"tensor '{name_text(t)}' of the context was written over: "
                              "its type, shape or view_src is invalid")
         if t.view_src == NULL and (t.data == NULL or buffer_dead(t)):
-            n = aligned(buft.alloc_size(t), alignment)
+            n = room_for(t, buft)
             if used and n > max_size - min(used, max_size):
                 sizes.append(used)
                 used = 0
@@ -100,7 +113,7 @@ cdef list context_sizes(ggml_context *ctx, BufferType buft):
 
 cdef Buffer alloc_context(ggml_context *ctx, BufferType buft):
     cdef list sizes = context_sizes(ctx, buft), buffers = []
-    cdef size_t alignment = buft.alignment(), n, used = 0
+    cdef size_t n, used = 0
     cdef int chunk = 0
     cdef Buffer b
     cdef ggml_tensor *t = tensor_from(ctx.first)
@@ -115,11 +128,13 @@ cdef Buffer alloc_context(ggml_context *ctx, BufferType buft):
         buffers.append(b)
     while t != NULL:
         if t.view_src == NULL and (t.data == NULL or buffer_dead(t)):
-            n = aligned(buft.alloc_size(t), alignment)
+            n = room_for(t, buft)
             if n and used == sizes[chunk]:
                 chunk, used = chunk + 1, 0
             if n:
                 place(<Buffer>buffers[chunk], t, used)
+                if isinstance(buft, CpuBufferType):
+                    gg_poison(<uint8_t *>t.data + gg_nbytes(t), n - gg_nbytes(t))
             used += n
         elif t.view_src != NULL and (t.data == NULL or buffer_dead(t)) and t.view_src.data != NULL:
             place_view(t)

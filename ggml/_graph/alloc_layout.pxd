@@ -29,7 +29,6 @@ cdef inline int number_of(Index x, const ggml_tensor *t) noexcept:
     """The number of a tensor; -1: it has none."""
     return x.table[probe(x, t)]
 
-cdef void *resized(void *array, size_t n, size_t item_size) except NULL      # realloc that raises MemoryError
 
 # ---- buffers ---------------------------------------------------------------------------------------------------------
 cdef class BufferPool:         # the buffers of a graph allocator; a buffer id is a position in `bufts`

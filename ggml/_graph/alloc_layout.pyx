@@ -5,11 +5,12 @@ share memory. `analyse` finds the lifetimes, `pack` the offsets.
 """
 from libc.limits cimport INT_MAX
 from libc.stdint cimport uint32_t
-from libc.stdlib cimport free, malloc, qsort, realloc
+from libc.stdlib cimport free, qsort
 from libc.string cimport memmove, memset
 
 from .._core cimport (
-    GGML_MAX_SRC, GGML_TENSOR_FLAG_INPUT, GGML_TENSOR_FLAG_OUTPUT, engine, fail, ggml_cgraph, ggml_tensor, name_text,
+    GGML_MAX_SRC, GGML_TENSOR_FLAG_INPUT, GGML_TENSOR_FLAG_OUTPUT, allocate, engine, fail, ggml_cgraph, ggml_tensor,
+    name_text, resized,
 )
 from .._enums cimport GGML_OP_NONE
 from .._backend.device cimport Buffer, BufferType, buffer_dead, live, same_layout
@@ -26,12 +27,6 @@ cdef int no_chain(const ggml_tensor *t) except -1:
         fail(ValueError, f"the view_src of '{name_text(t)}' is a view itself: "
                          "views are of the tensor that has the memory")
     return 0
-
-cdef void *resized(void *array, size_t n, size_t item_size) except NULL:
-    cdef void *moved = realloc(array, n * item_size if n else 1)
-    if moved == NULL:
-        raise MemoryError()
-    return moved
 
 # ---- numbers of tensors ----------------------------------------------------------------------------------------------
 cdef class Index:
@@ -231,12 +226,12 @@ cdef int by_size(const void *a, const void *b) noexcept nogil:
 cdef list pack(Layout l, BufferPool pool):
     cdef int k, id, n, chunk
     cdef size_t max_size, peak = 0
-    cdef Item **todo = <Item **>malloc(<size_t>(l.n_items + 1) * sizeof(Item *))
-    cdef Item **placed = <Item **>malloc(<size_t>(l.n_items + 1) * sizeof(Item *))
+    cdef Item **todo = NULL
+    cdef Item **placed = NULL
     cdef list sizes = []
     try:
-        if todo == NULL or placed == NULL:
-            raise MemoryError()
+        todo = <Item **>allocate(<size_t>(l.n_items + 1), sizeof(Item *))
+        placed = <Item **>allocate(<size_t>(l.n_items + 1), sizeof(Item *))
         for id in range(len(pool.bufts)):
             n, chunk, max_size = 0, 0, (<BufferType>pool.bufts[id]).max_size()
             sizes.append([])

@@ -2,10 +2,10 @@
 from libc.stdlib cimport free
 from libc.string cimport memcmp, memcpy, memset
 
-from .._core cimport GGML_MAX_SRC, engine, ggml_cgraph, ggml_tensor
+from .._core cimport GGML_MAX_SRC, engine, ggml_cgraph, ggml_tensor, resized
 from .._enums cimport GGML_OP_NONE
 from .._backend.device cimport Buffer, live
-from .alloc_layout cimport REFS_PER_NODE, BufferPool, Index, n_references, number_of, resized
+from .alloc_layout cimport REFS_PER_NODE, BufferPool, Index, n_references, number_of
 
 cdef enum:
     SEEN = 64                  # entries of the cache of buffers that `take` has looked up

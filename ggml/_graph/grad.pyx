@@ -4,14 +4,14 @@ The forward nodes are visited in reverse order. The gradient function of a node'
 node, adds its terms to the gradients by the sources.
 """
 from libc.stdint cimport uint8_t
-from libc.stdlib cimport calloc, free
+from libc.stdlib cimport free
 from libc.string cimport memcpy
 
 from .._core cimport (
-    GG_MESSAGE, GGML_MAX_SRC, GGML_TENSOR_FLAG_COMPUTE, GGML_TENSOR_FLAG_LOSS, GGML_TENSOR_FLAG_PARAM, GG_OP_MAX,
-    arg_context, arg_graph, arg_int32, arg_tensor_or_null, arg_tensors, engine, enter, fail, gg_contiguous, gg_is_float,
-    gg_nelements, gg_same_shape, ggml_cgraph, ggml_context, ggml_tensor, graph_expand, new_tensor, node1, node2,
-    node2_in_place, node_append, node_like, node_text, set_name,
+    GGML_MAX_SRC, GGML_TENSOR_FLAG_COMPUTE, GGML_TENSOR_FLAG_LOSS, GGML_TENSOR_FLAG_PARAM, GG_MESSAGE, GG_OP_MAX,
+    allocate, arg_context, arg_graph, arg_int32, arg_tensor_or_null, arg_tensors, engine, enter, fail,
+    gg_contiguous, gg_is_float, gg_nelements, gg_same_shape, ggml_cgraph, ggml_context, ggml_tensor, graph_expand,
+    new_tensor, node1, node2, node2_in_place, node_append, node_like, node_text, set_name,
 )
 from .._enums cimport (
     GGML_OP_ADD, GGML_OP_CONT, GGML_OP_CUSTOM, GGML_OP_MAP_CUSTOM1, GGML_OP_NONE, GGML_OP_SET_ROWS, GGML_TYPE_F32,
@@ -126,9 +126,7 @@ cdef Backward build(ggml_context *ctx, ggml_cgraph *g, object accs, bint accumul
     if accs is not None and not hasattr(accs, "__getitem__"):
         fail(TypeError, f"grad_accs is {accs!r}: need an array of tensors or None")
     b.ctx, b.graph, b.n_forward = ctx, g, n
-    b.wanted = <uint8_t *>calloc(g.visited_hash_set.size, 1)
-    if b.wanted == NULL:
-        raise MemoryError()
+    b.wanted = <uint8_t *>allocate(g.visited_hash_set.size, 1)
     prepare(b, accs, accumulate)
     for i in range(n - 1, -1, -1):
         backward(b, g.nodes[i])
@@ -317,10 +315,9 @@ cdef Recompute new_recompute(ggml_context *ctx, ggml_cgraph *forward, object che
     cdef ggml_tensor *t
     cdef int i
     r.ctx, r.forward = ctx, forward
-    r.kept, r.needed = <uint8_t *>calloc(size, 1), <uint8_t *>calloc(size, 1)
-    r.copies = <ggml_tensor **>calloc(size, sizeof(ggml_tensor *))
-    if r.kept == NULL or r.needed == NULL or r.copies == NULL:
-        raise MemoryError()
+    r.kept = <uint8_t *>allocate(size, 1)
+    r.needed = <uint8_t *>allocate(size, 1)
+    r.copies = <ggml_tensor **>allocate(size, sizeof(ggml_tensor *))
     if n > 0 and <size_t>n > size:
         fail(ValueError, f"n_checkpoints is {n}: the graph has {forward.n_nodes} nodes")
     arg_tensors(checkpoints, max(n, 0), b"checkpoints", r.copies)      # only a buffer for the moment

@@ -5,17 +5,17 @@ import os
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF
-from libc.stdlib cimport free, malloc
+from libc.stdlib cimport free
 from libc.string cimport memcpy, memset, strncmp
 
 from .._core cimport (
     GGML_DEFAULT_GRAPH_SIZE, GGML_MAX_NAME, GGML_MAX_SRC, GGML_STATUS_ABORTED, GGML_STATUS_ALLOC_FAILED,
     GGML_STATUS_FAILED, GGML_STATUS_SUCCESS, GGML_TENSOR_FLAG_COMPUTE, GGML_TENSOR_FLAG_LOSS,
-    GGML_TENSOR_FLAG_PARAM, GG_MESSAGE, arg_address, arg_bool, arg_callback, arg_context, arg_graph, arg_int32,
-    arg_path, arg_size, arg_tensor, arg_tensors, arg_text, cbool, check_data, engine, enter, entered, fail, gg_call,
-    gg_is_empty, gg_nbytes, gg_pins, gg_prepared, gg_types, ggml_cgraph, ggml_context, ggml_cplan, ggml_object,
-    ggml_tensor, graph_expand, graph_new, hold, hold_owners, name_text, release, where, wrap_graph, wrap_handle,
-    wrap_tensor,
+    GGML_TENSOR_FLAG_PARAM, GG_MESSAGE, allocate, arg_address, arg_bool, arg_callback, arg_context, arg_graph,
+    arg_int32, arg_path, arg_size, arg_tensor, arg_tensors, arg_text, cbool, check_data, engine, enter, entered,
+    fail, gg_call, gg_is_empty, gg_nbytes, gg_pins, gg_prepared, gg_types, ggml_cgraph, ggml_context, ggml_cplan,
+    ggml_object, ggml_tensor, graph_expand, graph_new, hold, hold_owners, name_text, release, where, wrap_graph,
+    wrap_handle, wrap_tensor,
 )
 from .._enums cimport GGML_OP_NONE, GGML_OP_OPT_STEP_ADAMW
 from .. import _constants, _structs
@@ -133,9 +133,7 @@ def ggml_build_forward_select(cgraph, tensors, n_tensors, idx):
     if n < 1 or i < 0 or i >= n or n > g.size:
         fail(ValueError, f"n_tensors is {n}, idx is {i}: idx must be one of the tensors, "
                          f"and the graph has room for {g.size}")
-    found = <ggml_tensor **>malloc(<size_t>n * sizeof(void *))
-    if found == NULL:
-        raise MemoryError()
+    found = <ggml_tensor **>allocate(<size_t>n, sizeof(void *))
     try:
         arg_tensors(tensors, n, b"tensors", found)
         for k in range(n):
@@ -628,9 +626,7 @@ cdef int run(ggml_cgraph *g, gg_call *call) except? -99:
     if prepared != NULL:
         return run_prepared(prepared, call)
     engine.prepared_note(g)
-    nodes = <ggml_tensor **>malloc((<size_t>n + 1) * sizeof(void *))
-    if nodes == NULL:
-        fail(MemoryError, f"no memory for a list of {n} nodes")
+    nodes = <ggml_tensor **>allocate(<size_t>n, sizeof(void *))
     memcpy(nodes, g.nodes, <size_t>n * sizeof(void *))
     memset(&pins, 0, sizeof(pins))
     try:

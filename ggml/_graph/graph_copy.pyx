@@ -1,12 +1,12 @@
 """Copies of graphs on other backends, and the comparison of two backends by such a copy."""
 import ctypes
 
-from libc.stdlib cimport free, malloc
+from libc.stdlib cimport free
 from libc.string cimport memcpy
 
 from .._core cimport (
-    GGML_MAX_NAME, GGML_MAX_SRC, arg_context, arg_graph, arg_int32, arg_tensors, engine, enter, fail, ggml_cgraph,
-    ggml_context, ggml_tensor, graph_expand, graph_new, node_append, node_like, wrap_graph, wrap_tensor,
+    GGML_MAX_NAME, GGML_MAX_SRC, allocate, arg_context, arg_graph, arg_int32, arg_tensors, engine, enter, fail,
+    ggml_cgraph, ggml_context, ggml_tensor, graph_expand, graph_new, node_append, node_like, wrap_graph, wrap_tensor,
 )
 from .._enums cimport GGML_OP_NONE
 from .._backend.device cimport Backend, backend_arg, buffer_dead, copy, place_view
@@ -79,8 +79,9 @@ cdef object copy_to_backend(Backend backend, ggml_cgraph *g):
     cdef int i
     cdef ggml_cgraph *made
     result = _structs.ggml_backend_graph_copy()
-    result.ctx_allocated, result.ctx_unallocated = new_context(), new_context()
     try:
+        result.ctx_allocated = new_context()
+        result.ctx_unallocated = new_context()
         c.allocated = arg_context(result.ctx_allocated, b"ggml_backend_graph_copy")
         c.views = arg_context(result.ctx_unallocated, b"ggml_backend_graph_copy")
         c.copies, c.pending = {}, []
@@ -173,10 +174,8 @@ def ggml_backend_graph_copy_free(copy):
 # ---- comparison of two backends --------------------------------------------------------------------------------------
 cdef set addresses(object nodes, int n):
     """The addresses of the n tensors in an array that a caller gives."""
-    cdef ggml_tensor **found = <ggml_tensor **>malloc(<size_t>max(n, 1) * sizeof(void *))
+    cdef ggml_tensor **found = <ggml_tensor **>allocate(<size_t>max(n, 0), sizeof(void *))
     cdef int i
-    if found == NULL:
-        raise MemoryError()
     try:
         arg_tensors(nodes, n, b"test_nodes", found)
         return {<size_t>found[i] for i in range(n)}

@@ -222,12 +222,13 @@ def ggml_opt_init(params):
     if o.static_graphs:
         arg_context(params.ctx_compute, b"ggml_opt_init")
         o.inputs, o.outputs = arg_tensor(params.inputs, b"inputs"), arg_tensor(params.outputs, b"outputs")
-        try:
+    try:
+        if o.static_graphs:
             build(o, None)
-        except BaseException:
-            o.release()
-            raise
-    return HANDLE(opened(o))
+        return HANDLE(opened(o))
+    except BaseException:
+        o.release()
+        raise
 
 def ggml_opt_free(opt_ctx):
     """Frees an optimisation context with its graph, moments and accumulated gradients.

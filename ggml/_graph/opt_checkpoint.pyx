@@ -83,9 +83,10 @@ def ggml_opt_save(opt_ctx, fname, dataset=None):
     cdef ggml_tensor *copy
     fname = arg_path(fname, b"fname")
     need_states(o)
-    file, ctx = gguf_init_empty(), new_context(False)
     sums = array("I", [key_sum(o.iter, o.index, o.random)])       # of the keys, then of each tensor
+    ctx, file = new_context(False), None
     try:
+        file = gguf_init_empty()
         gguf_set_val_u64(file, VERSION, FORMAT)
         gguf_set_val_str(file, b"ggml.opt.optimizer", ggml_opt_optimizer_name(o.optimizer))
         gguf_set_val_i64(file, b"ggml.opt.period", o.period)
@@ -103,7 +104,8 @@ def ggml_opt_save(opt_ctx, fname, dataset=None):
         gguf_set_arr_data(file, b"ggml.opt.sums", _constants.GGUF_TYPE_UINT32, sums, len(sums))
         done = gguf_write_to_file(file, fname, False)
     finally:
-        gguf_free(file)
+        if file is not None:
+            gguf_free(file)
         ggml_free(ctx)
     if not done:
         enter(b"ggml_opt_save")

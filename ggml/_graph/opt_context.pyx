@@ -142,20 +142,18 @@ cdef int add_states(Context o, object fixed) except -1:
         o.states[address] = s
     return 0
 
-cdef int allocate_states(Context o, object fixed) except -1:
-    """Allocates the tensors of a context, all zero, for as long as `o` lives."""
+cdef bint allocate_states(Context o, object fixed) except -1:
+    """Allocates the tensors of a context, all zero, for as long as `o` lives; False: there are none."""
     cdef const char *name = entered()
     if not ggml_get_first_tensor(fixed):
-        ggml_free(fixed)
-        return 0
+        return False
     buffer = ggml_backend_alloc_ctx_tensors(fixed, ggml_backend_sched_get_backend(o.sched, 0))
     if buffer is None:
-        ggml_free(fixed)
         enter(name)
         fail(MemoryError, "there is no memory for the optimiser's state")
-    ggml_backend_buffer_clear(buffer, 0)
     o.arenas.append((fixed, buffer))
-    return 0
+    ggml_backend_buffer_clear(buffer, 0)
+    return True
 
 cdef int build(Context o, object graph) except -1:
     """Builds the whole graph from the caller's forward graph; None: from everything that the outputs depend on.
@@ -174,11 +172,32 @@ cdef int build(Context o, object graph) except -1:
     return 0
 
 cdef int build_graph(Context o, object graph) except -1:
-    cdef ggml_cgraph *f
-    cdef object outputs = wrap_tensor(o.outputs), fixed = new_context(True)
+    cdef ggml_tensor *seed = o.seed
+    cdef dict states = dict(o.states)
     cdef float one = 1
-    cdef int size = 1024
+    cdef bint used = False
     o.drop_graph()
+    fixed = new_context(True)
+    try:
+        build_forward(o, graph, fixed)
+        used = allocate_states(o, fixed)
+    finally:
+        if not used:
+            o.seed, o.states = seed, states
+            ggml_free(fixed)
+    write(o.seed, &one, 0, 4)
+    if o.build_type != FORWARD:
+        ggml_build_backward_expand(o.nodes, o.graph, accumulators(o))
+        o.n_grad = o.g.n_nodes
+    if o.build_type == OPT:
+        add_steps(o)
+    return 0
+
+cdef int build_forward(Context o, object graph, object fixed) except -1:
+    """Builds the graph of the loss, and creates in `fixed` what is kept from step to step."""
+    cdef ggml_cgraph *f
+    cdef object outputs = wrap_tensor(o.outputs)
+    cdef int size = 1024
     o.nodes = nodes = new_context(True)
     if graph is None:
         graph = ggml_new_graph_custom(nodes, 65536, False)
@@ -199,13 +218,6 @@ cdef int build_graph(Context o, object graph) except -1:
         o.rates = new_named(fixed, GGML_TYPE_F32, (7 if o.optimizer == ADAMW else 2,), "rates")
     if o.build_type != FORWARD:
         add_states(o, fixed)
-    allocate_states(o, fixed)
-    write(o.seed, &one, 0, 4)
-    if o.build_type != FORWARD:
-        ggml_build_backward_expand(nodes, o.graph, accumulators(o))
-        o.n_grad = o.g.n_nodes
-    if o.build_type == OPT:
-        add_steps(o)
     return 0
 
 cdef list accumulators(Context o):

@@ -130,14 +130,14 @@ def ggml_opt_dataset_init(type_data, type_label, ne_datapoint, ne_label, ndata, 
     try:
         d.data = new_named(d.ctx, td, (nd, n), "dataset data")
         d.labels = new_named(d.ctx, tl, (nl, n), "dataset labels") if nl > 0 else NULL
+        d.ndata, d.shard = n, shard
+        d.order = array("q", range(n // shard))
+        d.data_bytes = gg_nbytes(d.data) // <size_t>n * <size_t>shard
+        d.label_bytes = gg_nbytes(d.labels) // <size_t>n * <size_t>shard if nl > 0 else 0
+        return HANDLE(opened(d))
     except BaseException:
         ggml_free(d.ctx)
         raise
-    d.ndata, d.shard = n, shard
-    d.order = array("q", range(n // shard))
-    d.data_bytes = gg_nbytes(d.data) // <size_t>n * <size_t>shard
-    d.label_bytes = gg_nbytes(d.labels) // <size_t>n * <size_t>shard if nl > 0 else 0
-    return HANDLE(opened(d))
 
 def ggml_opt_dataset_free(dataset):
     """Frees a dataset together with its tensors.

@@ -322,13 +322,17 @@ def ggml_backend_sched_new(backends, bufts, n_backends, graph_size, parallel, op
     cdef int n_copies = PARALLEL_COPIES if arg_bool(parallel, b"parallel") else 1
     cdef bint offload = arg_bool(op_offload, b"op_offload")
     s.galloc = new_galloc(s.bufts)
-    opened(s.galloc)
     s.assignment = new_assignment(s.backends, s.galloc.pool, offload)
     s.splits = new_splits(s.assignment, s.bufts, n_copies)
     s.record, s.pins = Record(), GraphPins()
     s.repeatable = all([isinstance(b, CpuBackend) for b in s.backends])
     s.events = [[(<Backend>b).event_new() for i in range(n_copies)] for b in s.backends] if n_copies > 1 else []
-    opened(s)
+    opened(s.galloc)
+    try:
+        opened(s)
+    except BaseException:
+        s.galloc.close()
+        raise
     return HANDLE(s)
 
 def ggml_backend_sched_free(sched):

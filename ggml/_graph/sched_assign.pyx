@@ -13,9 +13,9 @@ The passes, in their order:
 from libc.stdint cimport uint64_t
 from libc.stdlib cimport free
 
-from .._core cimport GGML_MAX_SRC, GGML_TENSOR_FLAG_INPUT, engine, fail, ggml_cgraph, ggml_tensor, name_text
+from .._core cimport GGML_MAX_SRC, GGML_TENSOR_FLAG_INPUT, engine, fail, ggml_cgraph, ggml_tensor, name_text, resized
 from .._backend.device cimport Backend, Buffer, BufferType, buffer_dead, buffer_of_tensor, cpu_buft
-from .alloc_layout cimport REFS_PER_NODE, BufferPool, Index, n_references, no_chain, number_of, resized
+from .alloc_layout cimport REFS_PER_NODE, BufferPool, Index, n_references, no_chain, number_of
 from .graph cimport op_and_name
 
 cdef enum:

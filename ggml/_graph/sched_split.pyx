@@ -3,12 +3,12 @@
 Operands that a split's backend cannot read where they lie are copied. While a graph is computed, the nodes refer to the
 copies; after each call they refer to their own operands again.
 """
-from libc.stdlib cimport free, malloc
+from libc.stdlib cimport free
 from libc.string cimport memcpy
 
 from .._core cimport (
-    GGML_MAX_SRC, GGML_TENSOR_FLAG_INPUT, GGML_TENSOR_FLAG_OUTPUT, context_free, context_new, engine, ggml_cgraph,
-    ggml_tensor, graph_new, name_text, set_name,
+    GGML_MAX_SRC, GGML_TENSOR_FLAG_INPUT, GGML_TENSOR_FLAG_OUTPUT, allocate, context_free, context_new, engine,
+    ggml_cgraph, ggml_tensor, graph_new, name_text, set_name,
 )
 from .._enums cimport GGML_OP_CPY, GGML_OP_NONE
 from .._backend.device cimport Backend
@@ -139,11 +139,11 @@ cdef list plan_memory(Splits s, ggml_cgraph *g, Galloc galloc, bint size_only):
     cdef Assignment a = s.assignment
     cdef ggml_cgraph all = g[0]
     cdef int i, n = g.n_nodes + s.n_copies * len(s.inputs)
-    cdef int *ids = <int *>malloc(<size_t>(n + g.n_leafs + 1) * sizeof(int))
-    all.nodes = <ggml_tensor **>malloc(<size_t>(n + 1) * sizeof(void *))
+    cdef int *ids = NULL
+    all.nodes = NULL
     try:
-        if all.nodes == NULL or ids == NULL:
-            raise MemoryError()
+        ids = <int *>allocate(<size_t>(n + g.n_leafs + 1), sizeof(int))
+        all.nodes = <ggml_tensor **>allocate(<size_t>(n + 1), sizeof(void *))
         all.n_nodes = list_nodes(s, g, all.nodes, ids)
         for i in range(g.n_leafs):
             ids[all.n_nodes + i] = max(a.slots[a.refs[i]].backend, 0)

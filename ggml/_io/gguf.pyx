@@ -9,11 +9,11 @@ cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdio cimport FILE
-from libc.stdlib cimport free, malloc
+from libc.stdlib cimport free
 from libc.string cimport memcpy
 
 from .._core cimport (
-    arg_address, arg_int, arg_int32, arg_size, arg_text, buffer_retire, engine, enter, fail, gg_mul, gg_types,
+    allocate, arg_address, arg_int, arg_int32, arg_size, arg_text, buffer_retire, engine, enter, fail, gg_mul, gg_types,
 )
 from .._handle cimport HANDLE, Handle, find, opened, set_title
 from .. import _constants
@@ -427,9 +427,7 @@ cdef object string_at(Pair p, size_t i):
     cdef uint64_t n
     cdef const char *data = PyBytes_AS_STRING(p.data)
     if p.starts == NULL and p.n > 1:
-        p.starts = <size_t *>malloc(p.n * sizeof(size_t))
-        if p.starts == NULL:
-            raise MemoryError()
+        p.starts = <size_t *>allocate(p.n, sizeof(size_t))
         for k in range(p.n):
             p.starts[k] = at
             memcpy(&n, data + at, 8)

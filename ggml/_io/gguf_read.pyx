@@ -11,13 +11,13 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.memoryview cimport PyMemoryView_FromMemory
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdio cimport FILE, SEEK_END, SEEK_SET, fread
-from libc.stdlib cimport free, malloc
+from libc.stdlib cimport free
 from libc.string cimport memchr, memcpy
 
 from .._core cimport (
-    GGML_MAX_NAME, arg_address, arg_buffer, arg_callback, arg_context, arg_path, arg_size, engine, enter, fail,
-    file_region, gg_add, gg_type_ok, ggml_context, ggml_object, ggml_tensor, keep, new_tensor, repr_short, set_name,
-    where,
+    GGML_MAX_NAME, arg_address, arg_buffer, arg_callback, arg_context, arg_path, arg_size, engine, enter,
+    fail, file_region, gg_add, gg_type_ok, ggml_context, ggml_object, ggml_tensor, keep, new_tensor, repr_short,
+    resized, set_name, where,
 )
 from .._enums cimport GGML_TYPE_I8
 from .._handle cimport HANDLE, opened
@@ -341,19 +341,12 @@ cdef Cursor cursor(const uint8_t *p, Source s, size_t have):
 cdef File parse(Source s):
     """Reads the metadata of a file, over a prefix of it that grows until it is long enough."""
     cdef size_t want = min(<size_t>FIRST_READ, s.end - s.start), got, have = 0
-    cdef uint8_t *old
     cdef uint8_t *p = NULL
     if s.memory != NULL or s.start == s.end:
         return read_metadata(cursor(s.memory, s, s.end - s.start))
     try:
         while True:
-            old, p = p, <uint8_t *>malloc(want)
-            if p == NULL:
-                p = old
-                fail(MemoryError, f"there is no memory for {want} bytes of metadata")
-            if old != NULL:
-                memcpy(p, old, have)
-                free(old)
+            p = <uint8_t *>resized(p, want, 1)
             got = s.fill(p + have, s.start + have, want - have)
             if got < want - have:
                 if s.end != NOWHERE and not isinstance(s, CallbackSource):
@@ -428,6 +421,16 @@ cdef int read_data(Source s, uint8_t *out, size_t offset, size_t n) except -1:
         fail(ValueError, f"the tensor data end at offset {offset + got}: need {offset + n}")
     return 0
 
+cdef object load(File f, Source s, object params, const char *fn):
+    """Loads what `params` requests of a parsed file, and returns the handle."""
+    opened(f)
+    try:
+        load_tensors(f, s, params, fn)
+    except BaseException:
+        f.close()
+        raise
+    return HANDLE(f)
+
 # ---- functions -------------------------------------------------------------------------------------------------------
 cdef int check_params(object params) except -1:
     if not isinstance(params, _structs.gguf_init_params):
@@ -435,9 +438,7 @@ cdef int check_params(object params) except -1:
     return 0
 
 cdef object read_from(Source s, object params, const char *fn):
-    cdef File f = parse(s)
-    load_tensors(f, s, params, fn)
-    return HANDLE(opened(f))
+    return load(parse(s), s, params, fn)
 
 cdef object open_path(object fname):
     """Opens a regular file; returns it and its size."""
@@ -517,8 +518,7 @@ def gguf_init_from_file_mmap(fname, params):
     f.mapping = mapping
     if f.data_present:
         f.data = (<Mapping>mapping).region.base + f.data_offset
-    load_tensors(f, s, params, b"gguf_init_from_file_mmap")
-    return HANDLE(opened(f))
+    return load(f, s, params, b"gguf_init_from_file_mmap")
 
 def gguf_init_from_file_ptr(file, params):
     """Reads GGUF data from an open C FILE, starting at its current position.

@@ -16,12 +16,12 @@ from cpython.object cimport PyObject
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid, PyCapsule_New, PyCapsule_SetName
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
-from libc.stdlib cimport free, malloc
+from libc.stdlib cimport free
 from libc.string cimport memcpy, strchr
 
 from .._core cimport (
-    GGML_TYPE_COUNT, arg_buffer, arg_context, arg_extent, arg_tensor, arg_type, check_data, engine, enter, fail,
-    gg_bf16_to_f32, gg_is_empty, gg_region, gg_row_size, gg_types, ggml_context, ggml_tensor, keep, new_tensor,
+    GGML_TYPE_COUNT, allocate, arg_buffer, arg_context, arg_extent, arg_tensor, arg_type, check_data, engine, enter,
+    fail, gg_bf16_to_f32, gg_is_empty, gg_region, gg_row_size, gg_types, ggml_context, ggml_tensor, keep, new_tensor,
     node_append, node_init, region_owner, wrap_tensor,
 )
 from .._enums cimport (
@@ -284,9 +284,7 @@ def _dlpack(self, *, stream=None, max_version=None, dl_device=None, copy=None):
     if copy:
         h = copied(h, self)
     cdef bint versioned = max_version is not None and max_version[0] >= 1
-    cdef Exported *e = <Exported *>malloc(sizeof(Exported))
-    if e == NULL:
-        raise MemoryError()
+    cdef Exported *e = <Exported *>allocate(1, sizeof(Exported))
     cdef DLTensor *x = &e.versioned.tensor if versioned else &e.plain.tensor
     x.data, x.device_type, x.device_id, x.ndim, x.byte_offset = h.data, DL_CPU, 0, h.ndim, 0
     x.bits, x.lanes = <uint8_t>(8 * h.itemsize), 1
@@ -690,6 +688,7 @@ def quantize_row(data_f32, nelements, ttype, work=None):
         TypeError: an argument is of the wrong kind.
         ValueError: nelements is not such a multiple, memory is too small, or the type cannot be quantised to in
             this way.
+        MemoryError: there is no memory for the type's tables.
     """
     enter(b"quantize_row")
     cdef int ty = arg_type(ttype, b"ttype")
@@ -700,6 +699,8 @@ def quantize_row(data_f32, nelements, ttype, work=None):
     from_f32 = engine.isa_active().from_f32[ty]
     if from_f32 == NULL:
         fail(ValueError, f"ttype is {gg_types[ty].name.decode()}, which cannot be quantised to in this way")
+    if not engine.quantizer_ready(ty):
+        fail(MemoryError, f"there is no memory for the tables of {gg_types[ty].name.decode()}")
     arg_buffer(data_f32, b"data_f32", <size_t>n * sizeof(float), &x)
     out = row_work(work, n)
     arg_buffer(out, b"work", gg_row_size(ty, n), &y)

@@ -99,6 +99,7 @@ def ggml_quantize_chunk(type, src, dst, start, nrows, n_per_row, imatrix):
         TypeError: src or dst is None or no memory.
         ValueError: type, start or n_per_row is invalid, src, dst or imatrix is too small, the type needs importance
             weights and imatrix is None, or there is no conversion to the type.
+        MemoryError: there is no memory for the type's tables.
     """
     enter(b"ggml_quantize_chunk")
     cdef Job job
@@ -125,6 +126,8 @@ def ggml_quantize_chunk(type, src, dst, start, nrows, n_per_row, imatrix):
         job.imatrix = <const float *>memory_of(imatrix, b"imatrix", <size_t>job.width * 4)
     if job.imatrix == NULL and engine.requires_imatrix(job.type):
         fail(ValueError, f"{name} needs importance weights: imatrix is None")
+    if not engine.quantizer_ready(job.type):
+        fail(MemoryError, f"there is no memory for the tables of {name}")
     n_threads = engine.default_threads() if job.rows * job.width >= 65536 else 1
     parts = min(job.rows, 8 * n_threads) if n_threads > 1 else 1
     job.step = (job.rows + parts - 1) // parts

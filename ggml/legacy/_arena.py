@@ -8,7 +8,7 @@ into a struct reach the engine tensor the next time that a function receives the
 
 import ctypes
 import re
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from ctypes import c_void_p
 from typing import Any
 
@@ -182,9 +182,13 @@ class Context:
 
     def __init__(self, size, buffer, no_alloc):
         params = ggml.ggml_init_params
-        self.memory = ggml.ggml_init(params(mem_size=size or MEM_ALIGN, mem_buffer=buffer, no_alloc=True))
-        self.engine = ggml.ggml_init(params(mem_size=0, mem_buffer=None, no_alloc=True))
-        self.store = ggml.ggml_init(params(mem_size=0, mem_buffer=None, no_alloc=False))
+        with ExitStack() as made:  # frees the first contexts if another one cannot be made
+            self.memory = ggml.ggml_init(params(mem_size=size or MEM_ALIGN, mem_buffer=buffer, no_alloc=True))
+            made.callback(ggml.ggml_free, self.memory)
+            self.engine = ggml.ggml_init(params(mem_size=0, mem_buffer=None, no_alloc=True))
+            made.callback(ggml.ggml_free, self.engine)
+            self.store = ggml.ggml_init(params(mem_size=0, mem_buffer=None, no_alloc=False))
+            made.pop_all()
         self.arena = Arena(ggml.ggml_get_mem_buffer(self.memory), size)
         self.no_alloc = no_alloc
         self.kept: list[Any] = []  # objects that nodes refer to by address: scratch buffers, callbacks

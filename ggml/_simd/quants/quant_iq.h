@@ -156,7 +156,7 @@ static float fit_iq_block(const iq_spec *s, const float *x, const float *w, iq_b
     const int count = 256 / s->n;
     float max = 0;
     memset(b, 0, sizeof *b);
-    if (!g) return 0;                       /* out of memory, which gg_quantize_rows reports */
+    if (!g) return 0;                       /* out of memory, which gg_quantizer_ready reports */
     for (int j = 0; j < count; j++) {
         b->scale[j] = fit_grid(s, g, x + j * s->n, w + j * s->n, b->index + j * s->n / g->dims,
                                b->signs + j * s->n / 8);

@@ -1,6 +1,7 @@
 /* Quantises rows with the kernels in use; builds the tables that map groups of elements to points of the IQ grids. */
 #include "quantize.h"
 #include "../runtime/dispatch.h"
+#include "../runtime/pages.h"
 #include "tables.h"
 #include <stdlib.h>
 
@@ -51,11 +52,11 @@ static int neighbours(const gg_grid *g, int point, int rings, uint16_t *dist, ui
     return n + 1;
 }
 static gg_grid *build_grid(int which) {
-    gg_grid *g = malloc(sizeof *g);
+    gg_grid *g = gg_malloc(sizeof *g);
     const int n = 1 << (specs[which].grid.dims * specs[which].grid.bits);
-    int32_t *map = malloc((size_t)n * sizeof *map);
+    int32_t *map = gg_malloc((size_t)n * sizeof *map);
     size_t used = 0, room = 1 << 16;
-    uint16_t *lists = malloc(room * sizeof *lists), dist[2048];
+    uint16_t *lists = gg_malloc(room * sizeof *lists), dist[2048];
     if (!g || !map || !lists) goto fail;
     *g = specs[which].grid;
     memset(map, -1, (size_t)n * sizeof *map);
@@ -63,7 +64,7 @@ static gg_grid *build_grid(int which) {
     for (int p = 0; p < n; p++) {
         if (map[p] >= 0 || !reachable(g, p)) continue;
         if (used + (size_t)g->size + 1 > room) {
-            uint16_t *more = realloc(lists, (room *= 2) * sizeof *lists);
+            uint16_t *more = gg_realloc(lists, (room *= 2) * sizeof *lists);
             if (!more) goto fail;
             lists = more;
         }
@@ -95,12 +96,12 @@ static const struct { int8_t encoder, grid; } types[GGML_TYPE_COUNT] = {
 
 bool gg_requires_imatrix(int type) { return types[type].encoder == ENCODER_WEIGHTED; }
 
-static bool grid_ready(int type) { return types[type].grid == GG_GRID_NONE || gg_grid_get(types[type].grid); }
+bool gg_quantizer_ready(int type) { return types[type].grid == GG_GRID_NONE || gg_grid_get(types[type].grid); }
 
 size_t gg_quantize_rows(int type, const float *src, void *dst, int64_t nrows, int64_t n_per_row, const float *imatrix) {
     const gg_quantize_fn quantize = gg_isa_active()->quantize[type];
     const gg_from_f32_fn from_f32 = gg_isa_active()->from_f32[type];
-    if (!(quantize || from_f32) || (gg_requires_imatrix(type) && !imatrix) || !grid_ready(type)) return 0;
+    if (!(quantize || from_f32) || (gg_requires_imatrix(type) && !imatrix) || !gg_quantizer_ready(type)) return 0;
     const size_t row = gg_row_size(type, n_per_row);
     for (int64_t i = 0; i < nrows; i++, src += n_per_row) {
         void *y = (char *)dst + (size_t)i * row;

@@ -4,10 +4,12 @@
 #include "../runtime/engine.h"
 
 /* n_per_row is a multiple of the type's block. imatrix holds n_per_row importance weights, or is NULL. Returns the
- * number of bytes written; 0 if there is no conversion to the type, a required imatrix is missing or memory runs out.
- * */
+ * number of bytes written; 0 if there is no conversion to the type, a required imatrix is missing or memory runs out
+ * (see gg_quantizer_ready). */
 size_t gg_quantize_rows(int type, const float *src, void *dst, int64_t nrows, int64_t n_per_row, const float *imatrix);
 bool gg_requires_imatrix(int type);
+/* Builds the tables that quantising to a type needs; false: out of memory. */
+bool gg_quantizer_ready(int type);
 
 /* The tables with which the IQ types round eight (IQ3: four) levels to a point of a grid. They are built on first
  * use and never freed; NULL: out of memory. */

@@ -25,6 +25,8 @@
     X(size_t, hash_find, (const ggml_hash_set *set, const ggml_tensor *key))                                           \
     X(bool, hash_used, (const ggml_hash_set *set, size_t slot))                                                        \
     X(bool, hash_contains, (const ggml_hash_set *set, const ggml_tensor *key))                                         \
+    X(void *, calloc, (size_t n, size_t size))                                                                         \
+    X(void *, realloc, (void *block, size_t size))                                                                     \
     X(bool, readable, (const void *address, size_t size))                                                              \
     X(bool, tensor_live, (const ggml_tensor *t))                                                                       \
     X(bool, tensor_usable, (const ggml_tensor *t))                                                                     \
@@ -52,6 +54,7 @@
     X(size_t, quantize_rows,                                                                                           \
       (int type, const float *src, void *dst, int64_t nrows, int64_t n_per_row, const float *imatrix))                 \
     X(bool, requires_imatrix, (int type))                                                                              \
+    X(bool, quantizer_ready, (int type))                                                                               \
     X(bool, validate_rows, (int type, const void *data, size_t nbytes))                                                \
     X(void, byteswap_rows, (int type, void *data, size_t nbytes))
 

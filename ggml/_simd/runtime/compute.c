@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "compute.h"
 #include "dispatch.h"
+#include "memory.h"
 #include "threads.h"
 #include <stdarg.h>
 #include <stdio.h>
@@ -40,13 +41,17 @@ static _Thread_local struct { void *p; size_t size; } scratch;
 
 gg_call *gg_current_call(void) { return this_call; }
 
-static void *aligned(size_t size) {
+static void *try_aligned(size_t size) {
 #ifdef _WIN32
     return _aligned_malloc(size, 64);
 #else
     void *p = NULL;
     return posix_memalign(&p, 64, size) ? NULL : p;
 #endif
+}
+static void *aligned(size_t size) {
+    void *p = try_aligned(size);
+    return p || !gg_reclaim() ? p : try_aligned(size);
 }
 static void aligned_free(void *p) {
 #ifdef _WIN32

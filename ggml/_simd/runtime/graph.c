@@ -1,6 +1,5 @@
 /* Graphs in an arena: layout, the hash set of visited tensors, expansion in dependency order. */
 #include "memory.h"
-#include <stdlib.h>
 
 /* Sizes of hash tables: those of the C library, so that a graph takes the bytes that programs reserve for it. */
 static const size_t primes[] = {
@@ -114,7 +113,7 @@ static struct { frame *v; size_t cap; } stack;   /* kept between calls (under th
 static bool push(size_t *depth, ggml_tensor *t) {
     if (*depth == stack.cap) {
         const size_t cap = stack.cap ? 2 * stack.cap : 256;
-        frame *v = realloc(stack.v, cap * sizeof *v);
+        frame *v = gg_realloc(stack.v, cap * sizeof *v);
         if (!v) return false;
         stack.v = v, stack.cap = cap;
     }

@@ -1,127 +1,14 @@
-/* Pages, regions and contexts. */
-#define _GNU_SOURCE
+/* Regions and contexts. */
 #include "memory.h"
 #include "check.h"
 #include "prepare.h"
+#include "poison.h"
+#include <stdatomic.h>
 #include <stdlib.h>
-#ifdef _WIN32
-#include <windows.h>
-#include <io.h>
-#else
-#include <sys/mman.h>
-#include <unistd.h>
+#ifndef _WIN32
+#include <pthread.h>
+#include <sched.h>
 #endif
-#ifdef __linux__
-#include <errno.h>
-#include <sys/syscall.h>
-#endif
-
-/* ---- pages ------------------------------------------------------------------------------------------------------- */
-#define LARGE ((size_t)32 << 20)   /* larger areas use pages of 2 MiB, if the system has them: fewer TLB misses */
-
-void *gg_pages_alloc(size_t size) {
-#ifdef _WIN32
-    return VirtualAlloc(NULL, size, MEM_RESERVE | MEM_COMMIT, PAGE_READWRITE);
-#else
-    void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (p == MAP_FAILED) return NULL;
-#ifdef MADV_HUGEPAGE
-    if (size >= LARGE) madvise(p, size, MADV_HUGEPAGE);
-#endif
-    return p;
-#endif
-}
-void gg_pages_free(void *p, size_t size) {
-#ifdef _WIN32
-    (void)size;
-    VirtualFree(p, 0, MEM_RELEASE);
-#else
-    munmap(p, size);
-#endif
-}
-void *gg_pages_of_file(int fd, size_t size) {
-#ifdef _WIN32
-    HANDLE map = CreateFileMappingW((HANDLE)_get_osfhandle(fd), NULL, PAGE_WRITECOPY, 0, 0, NULL);
-    if (!map) return NULL;
-    void *p = MapViewOfFile(map, FILE_MAP_COPY, 0, 0, size);
-    CloseHandle(map);
-    return p;
-#else
-    void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, fd, 0);
-    return p == MAP_FAILED ? NULL : p;
-#endif
-}
-/* Pages of freed arenas are kept in memory for the next arena of the same size: programs make and free the same
- * contexts repeatedly, and a page fault costs as much as five calls. */
-enum { WARM = 4 };
-#define WARM_BYTES ((size_t)16 << 20)
-static struct { void *p; size_t size; } warm[WARM];
-
-/* Returns the memory to the system and keeps the addresses readable (as zeros), so that a stale pointer is harmless. */
-static void pages_return(void *p, size_t size) {
-#ifdef _WIN32
-    VirtualFree(p, size, MEM_DECOMMIT), VirtualAlloc(p, size, MEM_COMMIT, PAGE_READONLY);
-#else
-#ifdef MREMAP_DONTUNMAP
-    for (int i = 0; i < WARM && size <= WARM_BYTES; i++) {
-        if (warm[i].p) continue;
-        const size_t whole = (size + 4095) & ~(size_t)4095;
-        void *moved = mremap(p, whole, whole, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, NULL);
-        if (moved == MAP_FAILED) break;
-        warm[i].p = moved, warm[i].size = size;
-        return;
-    }
-#endif
-    madvise(p, size, MADV_DONTNEED);
-#ifdef __APPLE__
-    mmap(p, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
-#endif
-#endif
-}
-static void *pages_warm(size_t size) {   /* not zeroed */
-    for (int i = 0; i < WARM; i++) {
-        if (!warm[i].p || warm[i].size != size) continue;
-        void *p = warm[i].p;
-        warm[i].p = NULL;
-        return p;
-    }
-    for (int i = 0; i < WARM; i++)   /* none fits: make room for the sizes in use now */
-        if (warm[i].p) { gg_pages_free(warm[i].p, warm[i].size), warm[i].p = NULL; break; }
-    return NULL;
-}
-/* Populates pages before the first access: one call for many pages is cheaper than a page fault for each. */
-static void pages_touch(void *p, size_t size) {
-#if defined __linux__ && defined MADV_POPULATE_WRITE
-    const uintptr_t a = ((uintptr_t)p + 4095) & ~(uintptr_t)4095, b = ((uintptr_t)p + size) & ~(uintptr_t)4095;
-    if (b > a) madvise((void *)a, b - a, MADV_POPULATE_WRITE);
-#else
-    (void)p, (void)size;
-#endif
-}
-/* Whether the whole range is mapped, and readable at both ends and every PROBE bytes. */
-#define PROBE ((uintptr_t)2 << 20)
-bool gg_readable(const void *addr, size_t size) {
-    const uintptr_t a = (uintptr_t)addr, last = a + (size ? size - 1 : 0);
-    if (a < 4096 || last < a) return false;
-#ifdef _WIN32
-    MEMORY_BASIC_INFORMATION m;
-    for (uintptr_t p = a; p <= last && p >= a; p = (uintptr_t)m.BaseAddress + m.RegionSize)
-        if (!VirtualQuery((void *)p, &m, sizeof m) || m.State != MEM_COMMIT || m.Protect & (PAGE_NOACCESS | PAGE_GUARD))
-            return false;
-#else
-    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = a & ~(page - 1), end = last & ~(page - 1);
-    if (msync((void *)begin, end - begin + page, MS_ASYNC)) return false;      /* ENOMEM: not mapped */
-#ifdef __linux__
-    /* Pages without read permission, such as guard pages: the system call fails with EFAULT before it checks its
-     * invalid first argument. */
-    for (uintptr_t p = begin; ; p = end - p > PROBE ? p + PROBE : end) {
-        if (syscall(SYS_rt_sigprocmask, ~0, p, NULL, 8) && errno == EFAULT) return false;
-        if (p == end) break;
-    }
-#endif
-#endif
-    return true;
-}
 
 /* ---- regions: an array of each kind, sorted by address ----------------------------------------------------------- */
 static struct { gg_region **v; size_t n, cap; gg_region *last; } live[GG_REGION_KINDS];
@@ -157,7 +44,7 @@ gg_region *gg_region_overlap(int kind, const void *base, size_t size) {
 bool gg_region_add(int kind, gg_region *r) {
     if (live[kind].n == live[kind].cap) {
         const size_t cap = live[kind].cap ? 2 * live[kind].cap : 64;
-        gg_region **v = realloc(live[kind].v, cap * sizeof *v);
+        gg_region **v = gg_realloc(live[kind].v, cap * sizeof *v);
         if (!v) return false;
         live[kind].v = v, live[kind].cap = cap;
     }
@@ -178,73 +65,116 @@ void gg_region_remove(int kind, gg_region *r) {
     if (live[kind].last == r) live[kind].last = NULL;
 }
 
-/* Freed arenas: their addresses stay reserved for a while, and the oldest are released first. An arena with views stays
- * until the last view is released. */
+/* ---- quarantine -------------------------------------------------------------------------------------------------- */
+/* Freed arenas, oldest first. Their addresses stay reserved for a while, and the oldest are released first. An arena
+ * with views stays until the last view is released. All functions but gg_reclaim are called under the GIL; that one is
+ * called by any thread whose allocation fails, so a lock protects the list and the regions in it. */
 enum { QUARANTINE = 1024 };
-static const size_t QUARANTINE_BYTES = (size_t)1 << 36;
-static gg_region *quarantine[QUARANTINE];
-static size_t q_head, q_len, q_bytes;
+static gg_region *oldest, **newest = &oldest;   /* newest: the last field `next` */
+static size_t q_len, q_bytes;                   /* q_bytes: of regions without views */
+static atomic_flag busy = ATOMIC_FLAG_INIT;
 
-/* Unmaps the file and keeps the addresses reserved. */
-static void region_close_file(gg_region *r) {
-#ifdef _WIN32
-    UnmapViewOfFile(r->base);
-    r->mapped = VirtualAlloc(r->base, r->size, MEM_RESERVE, PAGE_NOACCESS) != NULL;
-#else
-    mmap(r->base, r->size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+static void lock(void) {
+    while (atomic_flag_test_and_set_explicit(&busy, memory_order_acquire)) {
+#ifndef _WIN32
+        sched_yield();
 #endif
-    r->file = false;
+    }
 }
-static void region_return(gg_region *r) {
-    if (r->file) region_close_file(r);
-    else if (r->mapped) pages_return(r->base, r->size);
-}
+static void unlock(void) { atomic_flag_clear_explicit(&busy, memory_order_release); }
+#ifndef _WIN32
+/* A fork waits until no other thread holds the lock, which would stay locked in the child process. */
+__attribute__((constructor)) static void lock_while_forking(void) { pthread_atfork(lock, unlock, unlock); }
+#endif
+
 static void region_destroy(gg_region *r) {
-    if (r->file) region_close_file(r);
+    if (r->file && !gg_pages_close_file(r->base, r->size)) r->mapped = false;
     if (r->mapped) gg_pages_free(r->base, r->size);
     free(r);
 }
-static void quarantine_push(gg_region *r) {
-    while (q_len == QUARANTINE || (q_len && q_bytes + r->size > QUARANTINE_BYTES)) {
-        gg_region *old = quarantine[q_head];
-        q_head = (q_head + 1) % QUARANTINE, q_len--, q_bytes -= old->size;
-        if (old->views) old->orphan = true;          /* leaves the list; its views keep it */
-        else region_destroy(old);
+static void quarantine_remove(gg_region **at) {
+    gg_region *r = *at;
+    *at = r->next;
+    if (!r->next) newest = at;
+    q_len--;
+    if (!r->views) q_bytes -= r->size;
+}
+/* Releases the oldest regions without views until at most `bytes` are reserved. */
+static void quarantine_trim(size_t bytes) {
+    for (gg_region **at = &oldest; *at && q_bytes > bytes;) {
+        gg_region *r = *at;
+        if (r->views) at = &r->next;
+        else quarantine_remove(at), region_destroy(r);
     }
-    quarantine[(q_head + q_len++) % QUARANTINE] = r;
+}
+/* Returns the memory of a region that has no views any more; keeps its addresses unless they are too many. */
+static void region_rest(gg_region *r) {
+    const size_t limit = gg_spare_addresses();
     q_bytes += r->size;
+    bool keeps = r->size <= limit;
+    if (keeps && r->file) keeps = r->mapped = gg_pages_close_file(r->base, r->size), r->file = false;
+    else if (keeps && r->mapped) gg_pages_return(r->base, r->size, limit / 8);
+    if (keeps) { quarantine_trim(limit); return; }
+    gg_region **at = &oldest;
+    while (*at != r) at = &(*at)->next;
+    quarantine_remove(at), region_destroy(r);
 }
 static gg_region *quarantined(const void *addr) {
-    for (size_t i = 0; i < q_len; i++) {
-        gg_region *r = quarantine[(q_head + i) % QUARANTINE];
+    for (gg_region *r = oldest; r; r = r->next)
         if (holds(r, addr)) return r;
-    }
     return NULL;
 }
 void gg_region_retire(gg_region *r) {
-    r->freed = true;
-    if (!r->views) region_return(r);
-    quarantine_push(r);
+    lock();
+    r->freed = true, r->next = NULL;
+    *newest = r, newest = &r->next, q_len++;
+    if (!r->views) region_rest(r);
+    if (q_len > QUARANTINE) {
+        gg_region *old = oldest;
+        quarantine_remove(&oldest);
+        if (old->views) old->orphan = true;          /* leaves the list; its views keep it */
+        else region_destroy(old);
+    }
+    unlock();
 }
 void gg_region_leave(gg_region *r) {
     if (r->views) r->freed = r->orphan = true;
     else free(r);
 }
-bool gg_region_stale(const void *addr) { return quarantined(addr) != NULL; }
+bool gg_region_stale(const void *addr) {
+    lock();
+    const bool stale = quarantined(addr) != NULL;
+    unlock();
+    return stale;
+}
+bool gg_reclaim(void) {
+    lock();
+    const size_t before = q_bytes;
+    quarantine_trim(0);
+    const bool dropped = gg_pages_drop_warm();
+    unlock();
+    return before || dropped;
+}
 
 gg_region *gg_region_of_data(const void *addr) {
     gg_region *r = gg_region_find(GG_ARENA, addr);
     if (!r) r = gg_region_find(GG_BUFFER, addr);
-    if (!r && (r = quarantined(addr)) && !r->views) r = NULL;
+    if (r) return r;
+    lock();
+    if ((r = quarantined(addr)) && !r->views) r = NULL;
+    unlock();
     return r;
 }
 void gg_region_view(gg_region *r, int delta) {
+    if (!r->freed) { r->views += delta; return; }
+    lock();
     r->views += delta;
-    if (r->views || !r->freed) return;
-    if (r->orphan) region_destroy(r);
-    else region_return(r);                                 /* still in quarantine */
+    if (!r->views && r->orphan) region_destroy(r);
+    else if (!r->views) region_rest(r);
+    unlock();
 }
 
+/* ---- pins -------------------------------------------------------------------------------------------------------- */
 static bool pin_new(gg_pins *p, gg_region **last, const void *addr) {
     static uint64_t id;
     gg_region *r = gg_region_of_data(addr);
@@ -255,12 +185,12 @@ static bool pin_new(gg_pins *p, gg_region **last, const void *addr) {
     if (r->pins == p->id) return true;
     if (p->n == p->cap) {
         const size_t cap = p->cap ? 2 * p->cap : 8;
-        gg_region **v = realloc(p->v, cap * sizeof *v);
+        gg_region **v = gg_realloc(p->v, cap * sizeof *v);
         if (!v) return false;
         p->v = v, p->cap = cap;
     }
     r->pins = p->id;
-    r->views++;
+    gg_region_view(r, 1);
     p->v[p->n++] = r;
     return true;
 }
@@ -307,7 +237,7 @@ ggml_context *gg_context_find(const void *handle) {
 static bool context_enter(ggml_context *ctx) {
     if (contexts.n == contexts.cap) {
         const size_t cap = contexts.cap ? 2 * contexts.cap : 64;
-        ggml_context **v = realloc(contexts.v, cap * sizeof *v);
+        ggml_context **v = gg_realloc(contexts.v, cap * sizeof *v);
         if (!v) return false;
         contexts.v = v, contexts.cap = cap;
     }
@@ -327,20 +257,24 @@ static void context_leave(ggml_context *ctx) {
 }
 
 static gg_region *chunk_new(ggml_context *ctx, void *buffer, size_t size) {
-    gg_region *r = calloc(1, sizeof *r);
+    gg_region *r = gg_calloc(1, sizeof *r);
     if (!r) return NULL;
     r->ctx = ctx, r->base = buffer, r->size = size;
     if (!buffer) {
         r->mapped = true;
-        r->warm = (r->base = pages_warm(size)) != NULL;
-        if (!r->base && !(r->base = gg_pages_alloc(size))) { free(r); return NULL; }
+        if (GG_RED_ZONE) r->size += r->slack = size / 4 + 4096;
+        lock();
+        r->warm = (r->base = gg_pages_warm(r->size)) != NULL;
+        unlock();
+        if (!r->base && !(r->base = gg_pages_alloc(r->size))) { free(r); return NULL; }
+        gg_poison(r->base, r->size);
     }
     if (!gg_region_add(GG_ARENA, r)) { region_destroy(r); return NULL; }
     return r;
 }
 static size_t padded(size_t size) { return (size + GGML_MEM_ALIGN - 1) & ~(size_t)(GGML_MEM_ALIGN - 1); }
 ggml_context *gg_context_new(size_t mem_size, void *buffer, bool no_alloc) {
-    ggml_context *ctx = calloc(1, sizeof *ctx);
+    ggml_context *ctx = gg_calloc(1, sizeof *ctx);
     if (!ctx) return NULL;
     if (!buffer) mem_size = padded(mem_size);   /* callers add up unpadded sizes of data */
     ctx->magic = MAGIC, ctx->mem_size = mem_size, ctx->no_alloc = no_alloc, ctx->grows = !mem_size && !buffer;
@@ -376,38 +310,47 @@ void gg_context_reset(ggml_context *ctx) {
     ctx->n_objects = 0, ctx->closed = 0, ctx->touched = 0;
     ctx->scratch = NULL;
     ctx->chunk->serial = ++serials, epoch++;
+    ctx->chunk->gaps = 0;
+    if (ctx->chunk->mapped) gg_poison(ctx->chunk->base, ctx->chunk->size);
 }
-size_t gg_context_used(const ggml_context *ctx) { return ctx->closed + chunk_end(ctx); }
+size_t gg_context_used(const ggml_context *ctx) { return ctx->closed + chunk_end(ctx) - ctx->chunk->gaps; }
 
 ggml_object *gg_context_object(ggml_context *ctx, int type, size_t size, size_t *need) {
-    size_t end = chunk_end(ctx), total;
+    const size_t asked = size, left = ctx->chunk->slack - ctx->chunk->gaps;
+    size_t end = chunk_end(ctx), gap = end && left >= GG_RED_ZONE ? GG_RED_ZONE : 0, total;
     *need = (size_t)-1;
     if (size > (size_t)PTRDIFF_MAX / 2) return NULL;
     size = padded(size);
     /* an unaligned buffer of the caller */
     const uintptr_t misaligned = (uintptr_t)(ctx->chunk->base + end) % GGML_MEM_ALIGN;
     if (misaligned) end += GGML_MEM_ALIGN - misaligned;
+    end += gap;
     if (!gg_add(end, sizeof(ggml_object), &total) || !gg_add(total, size, &total)) return NULL;
-    if (total > ctx->chunk->size) {
-        *need = ctx->closed + total;
+    const size_t gaps = ctx->chunk->gaps + gap;
+    if (total - gaps > ctx->chunk->size - ctx->chunk->slack) {
+        *need = ctx->closed + total - gaps;
         if (!ctx->grows) return NULL;
-        size_t next = 2 * ctx->chunk->size < (size_t)1 << 30 ? 2 * ctx->chunk->size : (size_t)1 << 30;
+        const size_t twice = 2 * (ctx->chunk->size - ctx->chunk->slack);
+        size_t next = twice < (size_t)1 << 30 ? twice : (size_t)1 << 30;
         if (next < size + sizeof(ggml_object)) next = size + sizeof(ggml_object);
         gg_region *r = chunk_new(ctx, NULL, next);
         if (!r) return NULL;
         r->prev = ctx->chunk;
-        ctx->closed += end;
+        end -= gap, gap = 0;
+        ctx->closed += end - ctx->chunk->gaps;
         ctx->chunk->used = end;
         ctx->chunk = r, ctx->touched = 0;
-        end = 0, total = sizeof(ggml_object) + size;
+        end = 0;
     }
+    ctx->chunk->gaps += gap;
     const size_t head = end + sizeof(ggml_object) + sizeof(ggml_tensor);
     if (ctx->chunk->mapped && !ctx->chunk->warm && head > ctx->touched && size <= 4 * TOUCH) {
         const size_t ahead = ctx->chunk->size - ctx->touched < TOUCH ? ctx->chunk->size - ctx->touched : TOUCH;
         if (head > ctx->touched + ahead) ctx->touched = end;
-        else pages_touch(ctx->chunk->base + ctx->touched, ahead), ctx->touched += ahead;
+        else gg_pages_touch(ctx->chunk->base + ctx->touched, ahead), ctx->touched += ahead;
     }
     ggml_object *o = (ggml_object *)(ctx->chunk->base + end);
+    gg_unpoison(o, sizeof *o + asked);
     *o = (ggml_object){.offs = end + sizeof *o, .size = size, .type = type};
     if (ctx->last) ctx->last->next = o; else ctx->first = o;
     ctx->last = o;

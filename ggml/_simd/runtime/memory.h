@@ -1,8 +1,9 @@
 /* The memory of tensors: regions (a registry of live address ranges), contexts (arenas of objects), graphs in them.
- * All functions are called under the GIL. */
+ * All functions but gg_reclaim are called under the GIL. */
 #ifndef GG_MEMORY_H
 #define GG_MEMORY_H
 #include "engine.h"
+#include "pages.h"
 
 typedef struct ggml_context ggml_context;
 
@@ -21,7 +22,9 @@ typedef struct gg_region {
     uint64_t serial;        /* a new number whenever the range is registered, or its context is reset */
     size_t used;            /* ARENA: bytes in use, after its context has stopped filling it */
     bool mapped, warm, file;   /* pages of this library; pages of a freed arena, not zeroed; pages of a file */
-    bool freed, orphan;     /* kept in quarantine; pushed out of it while views hold it */
+    bool freed, orphan;     /* in quarantine; not in it (any more) and kept by views */
+    struct gg_region *next; /* in quarantine: the region that was freed after this one */
+    size_t slack, gaps;     /* ARENA, sanitizer builds: bytes for red zones beyond the context's, those in use */
     struct gg_region *prev; /* earlier chunk of a context that grows */
 } gg_region;
 
@@ -37,10 +40,9 @@ void gg_region_leave(gg_region *r);                           /* the same for me
 bool gg_region_stale(const void *addr);
 void gg_region_view(gg_region *r, int delta);                 /* counts views; unmaps the pages after the last */
 gg_region *gg_region_of_data(const void *addr);               /* ARENA, BUFFER or freed but still viewed; NULL: none */
-bool gg_readable(const void *addr, size_t size);              /* the pages are mapped and readable (see memory.c) */
-void *gg_pages_alloc(size_t size);                            /* zeroed pages, NULL: none */
-void *gg_pages_of_file(int fd, size_t size);                  /* copy on write; NULL: the file cannot be mapped */
-void gg_pages_free(void *p, size_t size);
+/* Releases what freed arenas keep reserved, for an allocation that failed; false: there was nothing. Any thread may
+ * call it. */
+bool gg_reclaim(void);
 
 /* The ranges that a running computation uses. Each counts as viewed, so that its memory stays if it is freed
  * meanwhile. */

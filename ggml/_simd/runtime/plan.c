@@ -3,7 +3,9 @@
 #include "custom_layout.h"
 #include "dispatch.h"
 #include "op_info.h"
+#include "pages.h"
 #include "threads.h"
+#include "../quants/quantize.h"
 #include <stdlib.h>
 
 /* Costs are estimates in ns. A node runs on one thread if it costs less than SPLIT_COST for each thread and less than
@@ -107,7 +109,7 @@ bool gg_plan_make(gg_plan *plan, ggml_tensor *const *nodes, int n, const gg_plan
     const gg_kernels *const k = request->kernels;
     double cost = 0;
     *plan = (gg_plan){.request = *request, .threads = 1};
-    if (n && !(plan->steps = malloc((size_t)n * sizeof *plan->steps))) return false;
+    if (n && !(plan->steps = gg_malloc((size_t)n * sizeof *plan->steps))) return false;
     for (int i = 0; i < n; i++) {
         ggml_tensor *const t = nodes[i];
         if (!runs(t)) continue;
@@ -115,6 +117,7 @@ bool gg_plan_make(gg_plan *plan, ggml_tensor *const *nodes, int n, const gg_plan
         *s = (gg_step){.run = k->op[t->op], .node = t, .index = i, .threads = 1};
         s->cost = (float)node_cost(gg_op(t->op), t);
         cost += s->cost;
+        if (gg_types[t->type].quantized && !gg_quantizer_ready(t->type)) { gg_plan_free(plan); return false; }
     }
     plan->large = cost >= CALL_COST;
     plan->available = available(plan, request);

@@ -1,6 +1,7 @@
 /* Prepared graphs: a table by the address of the graph. */
 #include "prepare.h"
 #include "op_info.h"
+#include "pages.h"
 #include <stdlib.h>
 
 enum { BUCKETS = 256, MOST_GRAPHS = 512, LONGEST_WAIT = 64 };
@@ -81,7 +82,7 @@ static bool collect_tensors(const ggml_cgraph *g, collection *c, size_t *n_data)
     for (int i = 0; i < g->n_nodes; i++)
         for (int k = 0; k < GGML_MAX_SRC && computes(g->nodes[i]); k++) most += g->nodes[i]->src[k] != NULL;
     for (c->n_seen = 16; c->n_seen < 2 * most;) c->n_seen *= 2;
-    c->v = malloc((most + 1) * sizeof *c->v), c->seen = calloc(c->n_seen, sizeof *c->seen);
+    c->v = gg_malloc((most + 1) * sizeof *c->v), c->seen = gg_calloc(c->n_seen, sizeof *c->seen);
     if (!c->v || !c->seen) return false;
     for (int i = 0; i < g->n_nodes; i++) {
         ggml_tensor *const t = g->nodes[i];
@@ -105,14 +106,14 @@ static bool keep_tensors(gg_prepared *p, const ggml_cgraph *g) {
     const bool collected = collect_tensors(g, &c, &n_data);
     free(c.seen);
     p->tensors = c.v, p->n_tensors = c.n;
-    if (!collected || !(p->snapshots = malloc((c.n + 1) * sizeof *p->snapshots))) return false;
+    if (!collected || !(p->snapshots = gg_malloc((c.n + 1) * sizeof *p->snapshots))) return false;
     for (size_t i = 0; i < c.n; i++) p->snapshots[i] = snapshot(c.v[i]);
     for (size_t i = 0; i < n_data; i++) p->outside |= !gg_is_empty(c.v[i]) && !gg_data_ok(c.v[i]);
     return true;
 }
 static bool keep_regions(gg_prepared *p) {
     gg_pins pins = {.n = 0};
-    bool kept = gg_pin(&pins, p->nodes, p->n_nodes) && (p->regions = malloc((pins.n + 1) * sizeof *p->regions));
+    bool kept = gg_pin(&pins, p->nodes, p->n_nodes) && (p->regions = gg_malloc((pins.n + 1) * sizeof *p->regions));
     for (size_t i = 0; kept && i < pins.n; i++) {
         gg_region *const r = pins.v[i];
         kept = !r->freed;                               /* memory that only views keep is not worth the trouble */
@@ -124,7 +125,7 @@ static bool keep_regions(gg_prepared *p) {
 }
 static bool prepare(gg_prepared *p, const ggml_cgraph *g) {
     const size_t n = (size_t)g->n_nodes;
-    if (!(p->nodes = malloc((n + 1) * sizeof *p->nodes))) return false;
+    if (!(p->nodes = gg_malloc((n + 1) * sizeof *p->nodes))) return false;
     memcpy(p->nodes, g->nodes, n * sizeof *p->nodes);
     p->n_nodes = g->n_nodes;
     if (!keep_tensors(p, g) || !keep_regions(p)) return false;
@@ -137,7 +138,7 @@ void gg_prepared_note(const ggml_cgraph *g) {
         if (gg_op(g->nodes[i]->op)->flags & GG_FLAG_CALLBACK) return;
     gg_prepared *p = lookup(g);
     if (!p) {
-        if (!make_room(0, NULL) || !(p = calloc(1, sizeof *p))) return;
+        if (!make_room(0, NULL) || !(p = gg_calloc(1, sizeof *p))) return;
         *p = (gg_prepared){.graph = g, .next = *bucket(g), .wait = 1, .used = ++uses};
         *bucket(g) = p;
         n_graphs++;
@@ -195,7 +196,7 @@ bool gg_prepared_begin(gg_prepared *p, gg_call *call, gg_pins *pins) {
         p->older = !p->older;
         plan = made;
     }
-    if (!(pins->v = malloc((p->n_regions + 1) * sizeof *pins->v))) return false;
+    if (!(pins->v = gg_malloc((p->n_regions + 1) * sizeof *pins->v))) return false;
     for (size_t i = 0; i < p->n_regions; i++) {
         gg_region_view(p->regions[i].region, 1);
         pins->v[pins->n++] = p->regions[i].region;

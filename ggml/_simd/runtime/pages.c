@@ -1,0 +1,180 @@
+/* Pages and blocks of the system. */
+#define _GNU_SOURCE
+#include "memory.h"
+#include "poison.h"
+#include <stdlib.h>
+#ifdef _WIN32
+#include <windows.h>
+#include <io.h>
+#else
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+#endif
+#ifdef __linux__
+#include <errno.h>
+#include <sys/syscall.h>
+#endif
+
+/* ---- blocks ------------------------------------------------------------------------------------------------------ */
+void *gg_malloc(size_t size) {
+    void *p = malloc(size);
+    return p || !gg_reclaim() ? p : malloc(size);
+}
+void *gg_calloc(size_t n, size_t size) {
+    void *p = calloc(n, size);
+    return p || !gg_reclaim() ? p : calloc(n, size);
+}
+void *gg_realloc(void *block, size_t size) {
+    void *p = realloc(block, size);
+    return p || !gg_reclaim() ? p : realloc(block, size);
+}
+
+/* ---- pages ------------------------------------------------------------------------------------------------------- */
+#define LARGE ((size_t)32 << 20)   /* larger areas use pages of 2 MiB, if the system has them: fewer TLB misses */
+
+static void *map_pages(size_t size) {
+#ifdef _WIN32
+    return VirtualAlloc(NULL, size, MEM_RESERVE | MEM_COMMIT, PAGE_READWRITE);
+#else
+    void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED) return NULL;
+#ifdef MADV_HUGEPAGE
+    if (size >= LARGE) madvise(p, size, MADV_HUGEPAGE);
+#endif
+    return p;
+#endif
+}
+static void *map_file(int fd, size_t size) {
+#ifdef _WIN32
+    HANDLE map = CreateFileMappingW((HANDLE)_get_osfhandle(fd), NULL, PAGE_WRITECOPY, 0, 0, NULL);
+    if (!map) return NULL;
+    void *p = MapViewOfFile(map, FILE_MAP_COPY, 0, 0, size);
+    CloseHandle(map);
+    return p;
+#else
+    void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, fd, 0);
+    return p == MAP_FAILED ? NULL : p;
+#endif
+}
+void *gg_pages_alloc(size_t size) {
+    void *p = map_pages(size);
+    return p || !gg_reclaim() ? p : map_pages(size);
+}
+void *gg_pages_of_file(int fd, size_t size) {
+    void *p = map_file(fd, size);
+    return p || !gg_reclaim() ? p : map_file(fd, size);
+}
+void gg_pages_free(void *p, size_t size) {
+    gg_unpoison(p, size);
+#ifdef _WIN32
+    VirtualFree(p, 0, MEM_RELEASE);
+#else
+    munmap(p, size);
+#endif
+}
+bool gg_pages_close_file(void *p, size_t size) {
+#ifdef _WIN32
+    UnmapViewOfFile(p);
+    return VirtualAlloc(p, size, MEM_RESERVE, PAGE_NOACCESS) != NULL;
+#else
+    const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
+    if (mmap(p, size, PROT_READ, flags, -1, 0) != MAP_FAILED) return true;
+    munmap(p, size);
+    return false;
+#endif
+}
+
+/* Pages of freed arenas are kept in memory for the next arena of the same size: programs make and free the same
+ * contexts repeatedly, and a page fault costs as much as five calls. */
+enum { WARM = 4 };
+#define WARM_BYTES ((size_t)16 << 20)
+static struct { void *p; size_t size; } warm[WARM];
+
+void gg_pages_return(void *p, size_t size, size_t warm_size) {
+#ifdef _WIN32
+    (void)warm_size;
+    VirtualFree(p, size, MEM_DECOMMIT), VirtualAlloc(p, size, MEM_COMMIT, PAGE_READONLY);
+#else
+#ifdef MREMAP_DONTUNMAP
+    for (int i = 0; i < WARM && size <= WARM_BYTES && size <= warm_size; i++) {
+        if (warm[i].p) continue;
+        const size_t whole = (size + 4095) & ~(size_t)4095;
+        void *moved = mremap(p, whole, whole, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, NULL);
+        if (moved == MAP_FAILED) break;
+        warm[i].p = moved, warm[i].size = size;
+        gg_poison(p, size);
+        return;
+    }
+#else
+    (void)warm_size;
+#endif
+    madvise(p, size, MADV_DONTNEED);
+#ifdef __APPLE__
+    mmap(p, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+#endif
+#endif
+    gg_poison(p, size);
+}
+static void drop_warm(int i) { gg_pages_free(warm[i].p, warm[i].size), warm[i].p = NULL; }
+void *gg_pages_warm(size_t size) {
+    for (int i = 0; i < WARM; i++) {
+        if (!warm[i].p || warm[i].size != size) continue;
+        void *p = warm[i].p;
+        warm[i].p = NULL;
+        return p;
+    }
+    for (int i = 0; i < WARM; i++)   /* none fits: make room for the sizes in use now */
+        if (warm[i].p) { drop_warm(i); break; }
+    return NULL;
+}
+bool gg_pages_drop_warm(void) {
+    bool any = false;
+    for (int i = 0; i < WARM; i++)
+        if (warm[i].p) drop_warm(i), any = true;
+    return any;
+}
+void gg_pages_touch(void *p, size_t size) {
+#if defined __linux__ && defined MADV_POPULATE_WRITE
+    const uintptr_t a = ((uintptr_t)p + 4095) & ~(uintptr_t)4095, b = ((uintptr_t)p + size) & ~(uintptr_t)4095;
+    if (b > a) madvise((void *)a, b - a, MADV_POPULATE_WRITE);
+#else
+    (void)p, (void)size;
+#endif
+}
+
+size_t gg_spare_addresses(void) {
+    const size_t most = (size_t)1 << 36;
+#if !defined _WIN32 && defined RLIMIT_AS
+    enum { SHARE = 32 };
+    struct rlimit limit;
+    if (!getrlimit(RLIMIT_AS, &limit) && limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur / SHARE < most)
+        return (size_t)limit.rlim_cur / SHARE;
+#endif
+    return most;
+}
+
+/* Whether the whole range is mapped, and readable at both ends and every PROBE bytes. */
+#define PROBE ((uintptr_t)2 << 20)
+bool gg_readable(const void *addr, size_t size) {
+    const uintptr_t a = (uintptr_t)addr, last = a + (size ? size - 1 : 0);
+    if (a < 4096 || last < a) return false;
+#ifdef _WIN32
+    MEMORY_BASIC_INFORMATION m;
+    for (uintptr_t p = a; p <= last && p >= a; p = (uintptr_t)m.BaseAddress + m.RegionSize)
+        if (!VirtualQuery((void *)p, &m, sizeof m) || m.State != MEM_COMMIT || m.Protect & (PAGE_NOACCESS | PAGE_GUARD))
+            return false;
+#else
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = a & ~(page - 1), end = last & ~(page - 1);
+    if (msync((void *)begin, end - begin + page, MS_ASYNC)) return false;      /* ENOMEM: not mapped */
+#ifdef __linux__
+    /* Pages without read permission, such as guard pages: the system call fails with EFAULT before it checks its
+     * invalid first argument. */
+    for (uintptr_t p = begin; ; p = end - p > PROBE ? p + PROBE : end) {
+        if (syscall(SYS_rt_sigprocmask, ~0, p, NULL, 8) && errno == EFAULT) return false;
+        if (p == end) break;
+    }
+#endif
+#endif
+    return true;
+}

@@ -1,0 +1,29 @@
+/* Memory from the system: pages, and blocks of the C library. When the system has no more, what freed arenas keep
+ * reserved is released (gg_reclaim in memory.h), and the allocation is tried again. Functions without another word may
+ * be called by any thread; those marked (locked) are called by memory.c, which holds its lock. */
+#ifndef GG_PAGES_H
+#define GG_PAGES_H
+#include <stdbool.h>
+#include <stddef.h>
+
+void *gg_malloc(size_t size);                         /* as those of the C library; free() frees the blocks */
+void *gg_calloc(size_t n, size_t size);
+void *gg_realloc(void *p, size_t size);
+
+void *gg_pages_alloc(size_t size);                    /* zeroed pages, NULL: none */
+void *gg_pages_of_file(int fd, size_t size);          /* copy on write; NULL: the file cannot be mapped */
+void gg_pages_free(void *p, size_t size);
+/* Replaces the pages of a file by a reservation of their addresses; false: the addresses are free now. */
+bool gg_pages_close_file(void *p, size_t size);
+/* Returns the memory to the system and keeps the addresses readable (as zeros), so that a stale pointer is harmless.
+ * The pages may be kept for gg_pages_warm if they take at most `warm_size` bytes. (locked) */
+void gg_pages_return(void *p, size_t size, size_t warm_size);
+void *gg_pages_warm(size_t size);                     /* pages of a freed arena, not zeroed; NULL: none (locked) */
+bool gg_pages_drop_warm(void);                        /* releases all of these; false: there were none (locked) */
+/* Populates pages before the first access: one call for many pages is cheaper than a page fault for each. */
+void gg_pages_touch(void *p, size_t size);
+bool gg_readable(const void *addr, size_t size);      /* the pages are mapped and readable (see pages.c) */
+/* How many bytes of addresses freed arenas may keep reserved: a small share of what the process may use (RLIMIT_AS),
+ * so that other allocations find room. */
+size_t gg_spare_addresses(void);
+#endif
