@@ -22,8 +22,11 @@ def _interpreter(function):
 if _interpreter("PyInterpreterState_Get") != _interpreter("PyInterpreterState_Main"):
     raise ImportError("ggml: this is a subinterpreter: only the main interpreter of a process can import ggml")
 
+from ._openmp import sleeping_threads as _sleeping_threads  # noqa: E402
+
 try:
-    from . import _absent, _core
+    with _sleeping_threads():
+        from . import _absent, _core
 except ImportError:
     if _find_spec("ggml._core") is not None:
         raise

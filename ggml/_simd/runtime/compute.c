@@ -14,6 +14,12 @@
 #include <pthread.h>
 #include <sched.h>
 #endif
+#ifdef __linux__
+#include <limits.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 #if defined __x86_64__ || defined _M_X64
 #define PAUSE() __builtin_ia32_pause()
@@ -23,7 +29,6 @@
 #define PAUSE() ((void)0)
 #endif
 
-enum { SPINS = 1 << 16 };
 static const int64_t POLL_NS = 20000000;    /* between two looks for Ctrl-C */
 static const float LOOK_NS = 50000;         /* estimated cost of nodes between two looks at the clock */
 
@@ -31,7 +36,8 @@ struct gg_team {
     gg_call *call;
     const gg_plan *plan;
     int n;                              /* threads */
-    _Atomic int arrived, phase, stop;   /* stop: set at a barrier, so that all threads see the same value */
+    _Atomic int arrived, stop;          /* stop: set at a barrier, so that all threads see the same value */
+    _Atomic int phase, sleepers;        /* barriers passed; threads that sleep until the next is */
     _Atomic int want_stop;
 };
 
@@ -110,13 +116,30 @@ int gg_fail(const ggml_tensor *node, const char *fmt, ...) {
     return GGML_STATUS_FAILED;
 }
 
-/* ---- barrier: spins, then yields the processor --------------------------------------------------------------- */
-static void relax(int *spins) {
-    if (++*spins < SPINS) { PAUSE(); return; }
-#ifdef _WIN32
-    SwitchToThread();
+/* ---- barrier ----------------------------------------------------------------------------------------------------- */
+/* A thread that waits spins for some 20 us: as long as it takes to be woken. Then it sleeps. On a busy machine another
+ * thread may have lost its processor, and a thread that sleeps leaves its own to others, which the scheduler rewards. */
+enum { SPINS = 1 << 11 };
+static void sleep_while(struct gg_team *t, int phase) {
+#ifdef __linux__
+    atomic_fetch_add(&t->sleepers, 1);
+    while (atomic_load(&t->phase) == phase) syscall(SYS_futex, &t->phase, FUTEX_WAIT_PRIVATE, phase, NULL, NULL, 0);
+    atomic_fetch_sub(&t->sleepers, 1);
 #else
-    sched_yield();
+    while (atomic_load(&t->phase) == phase) {
+#ifdef _WIN32
+        SwitchToThread();
+#else
+        sched_yield();
+#endif
+    }
+#endif
+}
+static void wake_sleepers(struct gg_team *t) {
+#ifdef __linux__
+    if (atomic_load(&t->sleepers)) syscall(SYS_futex, &t->phase, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+#else
+    (void)t;
 #endif
 }
 static void team_wait(struct gg_team *t, int n) {
@@ -125,10 +148,15 @@ static void team_wait(struct gg_team *t, int n) {
         atomic_store_explicit(&t->arrived, 0, memory_order_relaxed);
         const int stop = atomic_load_explicit(&t->want_stop, memory_order_relaxed);
         atomic_store_explicit(&t->stop, stop, memory_order_relaxed);
-        atomic_store_explicit(&t->phase, phase + 1, memory_order_release);
+        atomic_store(&t->phase, phase + 1);             /* before the sleepers are counted */
+        wake_sleepers(t);
         return;
     }
-    for (int spins = 0; atomic_load_explicit(&t->phase, memory_order_acquire) == phase;) relax(&spins);
+    for (int i = 0; i < SPINS; i++) {
+        if (atomic_load_explicit(&t->phase, memory_order_acquire) != phase) return;
+        PAUSE();
+    }
+    sleep_while(t, phase);
 }
 void gg_barrier(const gg_work *w) {
     if (w->nth > 1) team_wait(w->team, w->nth);
