@@ -4,6 +4,8 @@ The source tree defines what is built: the instruction sets are the rows of ggml
 those of families.h, and the modules are the .pyx files in ggml/. Environment variables:
   GGML_JOBS=N         number of compilers that run simultaneously (default: number of CPUs)
   GGML_SANITIZE=1     builds with the address and undefined-behaviour sanitizers
+  GGML_SANITIZE=thread
+                      builds with ThreadSanitizer and without OpenMP, because the sanitizer does not understand libgomp
   GGML_COVERAGE=1     builds with gcov counters in the C sources
   GGML_WERROR=1       treats warnings in the C sources as errors
 """
@@ -59,6 +61,9 @@ def flags():
     link = []
     if os.environ.get("GGML_WERROR"):
         cc.append("-Werror")
+    if os.environ.get("GGML_SANITIZE") == "thread":
+        san = ["-fsanitize=thread", "-fno-omit-frame-pointer", "-g", "-O1", "-fPIC"]
+        return [*cc, *san, "-DGG_OWN_THREADS"], san, [], []
     if os.environ.get("GGML_SANITIZE"):
         # No alignment check: strides come from the caller, and all supported CPUs allow unaligned access.
         san = ["-fsanitize=address,undefined", "-fno-sanitize=alignment", "-fno-sanitize-recover=undefined",

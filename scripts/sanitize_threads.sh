@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Builds with ThreadSanitizer, on threads that libgomp does not manage, and runs the tests of concurrency. Linux, GCC.
+# Usage: [PYTHON=python3.12] scripts/sanitize_threads.sh
+. "$(dirname "$0")/lib.sh"
+temporary_folder
+copy_tree "$WORK/tree"
+
+say "building"
+"$PYTHON" -m venv "$WORK/venv"
+GGML_SANITIZE=thread "$WORK/venv/bin/pip" install -q "$WORK/tree[test]"
+
+# Python is not instrumented: only accesses of this package's modules count. The addresses of some kernels are too random
+# for the run-time, hence setarch.
+say "running the tests"
+export TSAN_OPTIONS=ignore_noninstrumented_modules=1:report_signal_unsafe=0:exitcode=0:log_path=$WORK/tsan
+export LD_PRELOAD=$("${CC:-gcc}" -print-file-name=libtsan.so) OPENBLAS_NUM_THREADS=1
+cd "$WORK"
+setarch -R "$WORK/venv/bin/python" -m pytest -q -p no:cacheprovider -p no:faulthandler \
+  "$ROOT"/tests/test_threads.py || status=$?
+for report in "$WORK"/tsan.*; do
+  if [ -e "$report" ]; then cat "$report" && status=1; fi
+done
+[ "${status:-0}" = 0 ] || die "failed"
+say "sanitize_threads: passed"
