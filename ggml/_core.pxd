@@ -84,6 +84,7 @@ cdef extern from "runtime/memory.h" nogil:
         void *owner
         int64_t views
         cbool mapped, file
+        size_t slack
         gg_region *prev
     ctypedef struct gg_pins:
         gg_region **v

@@ -52,6 +52,8 @@ cdef extern from "runtime/memory.h" nogil:
     ggml_cgraph *gg_graph_new(ggml_context *ctx, size_t size, bint grads, size_t *need)
     bint gg_graph_sound(const ggml_cgraph *g)
     int gg_graph_expand(ggml_cgraph *g, ggml_tensor *t, bint compute, const ggml_tensor **bad)
+cdef extern from "runtime/poison.h" nogil:
+    void gg_unpoison(const void *p, size_t n)
 cdef extern from "runtime/check.h" nogil:
     const char *gg_check(const ggml_tensor *t, char *msg)
     const char *gg_op_name(int op)
@@ -632,7 +634,7 @@ def ggml_get_mem_size(ctx):
         RuntimeError: ctx is not a live context.
     """
     cdef ggml_context *c = arg_context(ctx, b"ggml_get_mem_size")
-    return c.closed + c.chunk.size if c.grows else c.mem_size
+    return c.closed + c.chunk.size - c.chunk.slack if c.grows else c.mem_size
 
 def ggml_get_mem_buffer(ctx):
     """Gives the address of a context's arena.
@@ -645,7 +647,9 @@ def ggml_get_mem_buffer(ctx):
         TypeError: ctx is not a context handle.
         RuntimeError: ctx is not a live context.
     """
-    return wrap_handle(arg_context(ctx, b"ggml_get_mem_buffer").chunk.base)
+    cdef ggml_context *c = arg_context(ctx, b"ggml_get_mem_buffer")
+    gg_unpoison(c.chunk.base, c.chunk.size)      # the caller may use all of it
+    return wrap_handle(c.chunk.base)
 
 def ggml_get_no_alloc(ctx):
     """Tells whether new tensors of a context get no data.

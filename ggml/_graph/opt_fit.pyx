@@ -192,9 +192,11 @@ def ggml_opt_fit(backend_sched, ctx_compute, inputs, outputs, dataset, loss_type
     params.ctx_compute, params.inputs, params.outputs = ctx_compute, inputs, outputs
     params.opt_period, params.optimizer = logical // physical, optimizer
     params.get_opt_pars, params.get_opt_pars_ud = getter, ctypes.addressof(epoch)
-    opt_ctx, results = ggml_opt_init(params), [ggml_opt_result_init(), ggml_opt_result_init()]
+    opt_ctx, results = ggml_opt_init(params), []
     bar = None if quiet else ggml_opt_epoch_callback_progress_bar
     try:
+        results.append(ggml_opt_result_init())
+        results.append(ggml_opt_result_init())
         if logical < d.ndata:
             ggml_opt_dataset_shuffle(opt_ctx, dataset, -1)   # validation takes a random part
         while epoch.value <= epochs:

@@ -359,7 +359,8 @@ ggml_object *gg_context_object(ggml_context *ctx, int type, size_t size, size_t 
 }
 
 /* ---- objects ----------------------------------------------------------------------------------------------------- */
-static inline bool object_live(const void *payload, int type, size_t size) {
+/* payload may be any address in an arena, so what is read may be a red zone. */
+GG_READS_RED_ZONES static inline bool object_live(const void *payload, int type, size_t size) {
     const gg_region *r = gg_region_find(GG_ARENA, payload);
     if (!r) return (r = gg_region_find(GG_STRUCT, payload)) && r->base == (const uint8_t *)payload && r->size == size;
     if ((uintptr_t)payload % GGML_MEM_ALIGN) return false;

@@ -176,5 +176,5 @@ bool gg_readable(const void *addr, size_t size) {
     }
 #endif
 #endif
-    return true;
+    return !gg_poisoned(addr, size);
 }

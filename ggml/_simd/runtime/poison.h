@@ -1,6 +1,7 @@
 /* Marks memory that nothing may touch, for the address sanitizer. Empty in ordinary builds. */
 #ifndef GG_POISON_H
 #define GG_POISON_H
+#include <stdbool.h>
 #include <stddef.h>
 #if defined __has_feature
 #if __has_feature(address_sanitizer)
@@ -18,7 +19,11 @@ static inline void gg_poison(const void *p, size_t n) {
     __asan_poison_memory_region(p, n < (size_t)1 << 28 ? n : (size_t)1 << 28);
 }
 static inline void gg_unpoison(const void *p, size_t n) { __asan_unpoison_memory_region(p, n); }
+#define GG_READS_RED_ZONES __attribute__((no_sanitize("address")))   /* a function that may do so */
+static inline bool gg_poisoned(const void *p, size_t n) { return __asan_region_is_poisoned((void *)p, n); }
 #else
+#define GG_READS_RED_ZONES
+static inline bool gg_poisoned(const void *p, size_t n) { (void)p, (void)n; return false; }
 static const size_t GG_RED_ZONE = 0;
 static inline void gg_poison(const void *p, size_t n) { (void)p, (void)n; }
 static inline void gg_unpoison(const void *p, size_t n) { (void)p, (void)n; }
