@@ -1,0 +1,146 @@
+"""Makes a failing program shorter, and prints one as a Python script."""
+
+import base64
+import copy
+import time
+
+import numpy as np
+
+from .make import decoded, is_tensor
+
+
+def without(program, gone):
+    """A copy of the program without some items and without all that depends on them."""
+    gone, numbers = set(gone), {}
+    for i, item in enumerate(program.items):
+        if i in gone or any(is_tensor(a) and a["t"] in gone for a in item.get("args", ())):
+            gone.add(i)
+        else:
+            numbers[i] = len(numbers)
+    made = copy.copy(program)
+    made.items, made.calls = [], []
+    for i in numbers:
+        item = dict(program.items[i])
+        if "fn" in item:
+            item["args"] = [{"t": numbers[a["t"]]} if is_tensor(a) else a for a in item["args"]]
+        made.items.append(item)
+        made.calls.append(program.calls[i])
+    made.outputs = [numbers[k] for k in program.outputs if k in numbers]
+    made.grads = None
+    if program.grads and program.grads[1] in numbers:
+        parameters = [numbers[k] for k in program.grads[0] if k in numbers]
+        made.grads = (parameters, numbers[program.grads[1]]) if parameters else None
+    return made
+
+
+def unused(program):
+    """The leaves that nothing reads."""
+    used = {a["t"] for item in program.items for a in item.get("args", ()) if is_tensor(a)}
+    return [i for i, item in enumerate(program.items) if "type" in item and i not in used]
+
+
+def with_leaf(program, i, data):
+    """A copy of the program in which a leaf with the computed bytes stands for call i."""
+    made = copy.copy(program)
+    made.items, made.calls = list(program.items), list(program.calls)
+    text = base64.b64encode(data).decode()
+    made.items[i] = {"type": program.calls[i].type, "ne": list(program.calls[i].ne), "a": text, "b": text}
+    made.calls[i] = copy.copy(program.calls[i])
+    made.calls[i].row = None
+    made.outputs = [k for k in program.outputs if k != i]
+    return made
+
+
+def shrink(program, fails, values=None, seconds=60):
+    """The shortest program found for which fails(program) stays true: items are dropped, half of them first, then one
+    by one, and calls become leaves with the values that they gave.
+    """
+    end, size = time.monotonic() + seconds, max(1, len(program.items) // 2)
+    values = dict(values or {})
+    for i in sorted(map(int, values), reverse=True):
+        if time.monotonic() < end and "fn" in program.items[i]:
+            candidate = with_leaf(program, i, values[str(i)])
+            if fails(candidate):
+                program = candidate
+    while size:
+        start = len(program.items) - size
+        while start > -size and time.monotonic() < end:
+            candidate = without(program, range(max(0, start), start + size))
+            candidate = without(candidate, unused(candidate))
+            if len(candidate.items) < len(program.items) and candidate.items and fails(candidate):
+                program = candidate
+            start = min(start, len(program.items)) - size
+        size //= 2
+    return program
+
+
+# ---- scripts ---------------------------------------------------------------------------------------------------------
+HEAD = '''"""{title}"""
+
+import base64
+import ctypes
+
+import ggml
+
+
+def leaf(type, ne, data):
+    """A tensor with these bytes, which are written by base64."""
+    t = ggml.ggml_new_tensor_4d(ctx, getattr(ggml, "GGML_TYPE_" + type), *ne)
+    data = base64.b64decode(data)
+    ctypes.memmove(t.contents.data, data, len(data))
+    return t
+
+
+ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0))
+graph = ggml.ggml_new_graph_custom(ctx, 4096, {gradients})
+'''
+TAIL = """ggml.ggml_graph_compute_with_ctx(ctx, graph, 1)
+for i, t in enumerate(({results},)):
+    print(i, t, [ggml.ggml_get_f32_1d(t, k) for k in range(min(8, ggml.ggml_nelements(t)))])
+"""
+WIDTH = 8  # values of a leaf that a comment shows
+
+
+def script(program, title):
+    """A Python script that builds and computes the program."""
+    lines = [HEAD.format(title=title, gradients=bool(program.grads))]
+    names = [f"t{i}" for i in range(len(program.items))]
+    for i, (item, made) in enumerate(zip(program.items, program.calls)):
+        if "type" in item:
+            first = decoded(base64.b64decode(item["a"]), made.type, made.ne).ravel()[:WIDTH]
+            shown = np.array2string(first, precision=4, max_line_width=10**6)
+            lines.append(f"# {names[i]}: {made.type} {list(made.ne)}, {shown} ...")
+            lines.append(f"{names[i]} = leaf({item['type']!r}, {item['ne']}, {item['a']!r})")
+            if item.get("param") or program.grads and i in program.grads[0]:
+                lines.append(f"ggml.ggml_set_param({names[i]})")
+        else:
+            args = ", ".join(argument(a, names) for a in item["args"])
+            lines.append(f"{names[i]} = ggml.ggml_{item['fn']}(ctx, {args})  # {made.type} {list(made.ne)}")
+            lines.append(f"ggml.ggml_build_forward_expand(graph, {names[i]})")
+    results = [names[i] for i, item in enumerate(program.items) if "fn" in item]
+    if program.grads:
+        lines.append(f"ggml.ggml_set_loss({names[program.grads[1]]})")
+        lines.append("ggml.ggml_build_backward_expand(ctx, graph, None)\nggml.ggml_graph_reset(graph)")
+        results += [f"ggml.ggml_graph_get_grad(graph, {names[k]})" for k in program.grads[0]]
+    return "\n".join(lines) + "\n" + TAIL.format(results=", ".join(results))
+
+
+def argument(a, names):
+    if not isinstance(a, dict):
+        return f"float({str(a)!r})" if isinstance(a, float) and not np.isfinite(a) else repr(a)
+    (kind, value), = a.items()
+    if kind == "t":
+        return names[value]
+    if kind == "callback":
+        return f"{value}"
+    return f"(ctypes.c_int{'64' if kind == 'i64' else '32'} * {len(value)})(*{value})"
+
+
+def listing(program):
+    """One line for each item."""
+    lines = []
+    for i, (item, made) in enumerate(zip(program.items, program.calls)):
+        args = [f"t{a['t']}" if is_tensor(a) else str(a) for a in item.get("args", ())]
+        what = f"{item['fn']}({', '.join(args)})" if args else item.get("fn", "leaf")
+        lines.append(f"  t{i} = {what}: {made.type} {list(made.ne)}")
+    return "\n".join(lines)
