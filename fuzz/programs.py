@@ -58,7 +58,8 @@ class Worker:
         self.errors = tempfile.TemporaryFile()
         self.process = subprocess.Popen(
             [self.python, str(HERE / "program" / "execute.py")], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=self.errors, env={**os.environ, **self.environment}, cwd=tempfile.gettempdir())  # fmt: skip
+            stderr=self.errors, bufsize=0, env={**os.environ, **self.environment}, cwd=tempfile.gettempdir())  # fmt: skip
+        os.set_blocking(self.process.stdin.fileno(), False)
         self.rest = b""
 
     def ask(self, request):
@@ -66,23 +67,28 @@ class Worker:
         if self.process is None:
             self.start()
         self.last, end = "start", time.monotonic() + TIME_LIMIT
-        try:
-            self.process.stdin.write(json.dumps(request).encode() + b"\n")
-            self.process.stdin.flush()
-        except OSError:
-            return self.died()
+        waiting = json.dumps(request).encode() + b"\n"  # what was not written yet: the process may not read it
+        to, answers = self.process.stdin.fileno(), self.process.stdout.fileno()
         while True:
             while b"\n" in self.rest:
                 line, _, self.rest = self.rest.partition(b"\n")
                 if not line.startswith(b"#"):
                     return json.loads(line)
                 self.last = line[2:].decode()
-            if not select.select([self.process.stdout], [], [], max(0.0, end - time.monotonic()))[0]:
+            readable, writable, _ = select.select([answers], [to] if waiting else [], [],
+                                                  max(0.0, end - time.monotonic()))  # fmt: skip
+            if readable:
+                data = os.read(answers, 1 << 20)
+                if not data:
+                    return self.died()
+                self.rest += data
+            elif writable:
+                try:
+                    waiting = waiting[os.write(to, waiting) :]
+                except BrokenPipeError:
+                    waiting = b""  # it ended: the next read says so
+            if time.monotonic() >= end:
                 return self.died("hung")
-            data = os.read(self.process.stdout.fileno(), 1 << 20)
-            if not data:
-                return self.died()
-            self.rest += data
 
     def died(self, how=None):
         if how:

@@ -167,7 +167,8 @@ class Built:
         """Writes the data of the leaves, and bytes that are NaN over the results."""
         for item, t in zip(self.items, self.tensors):
             if "type" in item:
-                put(t, unpack(item[which]))
+                if self.place != "inputs" or t.contents.data:  # the allocator places what the graph reads
+                    put(t, unpack(item[which]))
             elif not self.place and not is_view(t) and not PEER:
                 ctypes.memset(t.contents.data, 0xFF, ggml.ggml_nbytes(t))
         if self.gradients:
@@ -368,15 +369,17 @@ def perturbed(built, program):
 
         def disturb(i, t, rng=rng):
             name = type_name(t)
-            if is_view(t) and t.contents.op in VIEWS or name not in ("f32", "f16") or not ggml.ggml_nelements(t):
+            if t.contents.op in VIEWS or name not in ("f32", "f16", "bf16") or not ggml.ggml_nelements(t):
                 return
-            x = array_over(t)
+            bits = array_over(t)
+            x = (bits.astype(np.uint32) << 16).view(np.float32) if name == "bf16" else bits
             tol = program["items"][i].get("tol", program["grad_tol"]) if i >= 0 else program["grad_tol"]
             with np.errstate(all="ignore"):
                 size = np.abs(x.astype(np.float64))
                 mean = np.mean(size[np.isfinite(size)]) if np.isfinite(size).any() else 0.0
                 noise = np.maximum(size, mean) * tol * rng.choice((-1.0, 1.0), x.shape)
-                x[...] = (x + np.where(np.isfinite(noise) & (size > 0), noise, 0)).astype(x.dtype)
+                x = x + np.where(np.isfinite(noise) & (size > 0), noise, 0)
+                bits[...] = x.astype(np.float32).view(np.uint32) >> 16 if name == "bf16" else x.astype(bits.dtype)
 
         say(f"perturbed run {seed}")
         values, _ = built.step(after=disturb)

@@ -27,6 +27,7 @@ QUANTISED = (
 FIXED = {
     "solve_tri": {0}, "soft_max_ext_back": {1}, "cross_entropy_loss": {1}, "cross_entropy_loss_back": {2},
     "opt_step_adamw": {0, 1, 2, 3, 4}, "opt_step_sgd": {0, 1, 2}, "ssm_scan": {6}, "gated_delta_net": {3, 4},
+    "pool_2d_back": {1},
 }  # fmt: skip
 INDEX = {"get_rows": 1, "get_rows_back": 1, "add_id": 2}  # the operand that may be any index in range
 VIEWS = {"reshape", "reshape_1d", "reshape_2d", "reshape_3d", "reshape_4d", "view_1d", "view_2d", "view_3d", "view_4d",
@@ -327,11 +328,12 @@ class Maker:
                 args.append({"t": item})
             else:
                 args.append(encoded(x))
-        if row.inplace and self.rng.random() < 0.25 and not self.wants_gradients:
-            roots = [self.known[x["t"]].root for x in args if is_tensor(x)]
-            if roots.count(self.known[args[row.target]["t"]].root) == 1:
-                return self.call(row, args, row.inplace)
-        return self.call(row, args)
+        # what a call writes to must not be another of its operands: threads would read what others have written
+        roots = [self.known[x["t"]].root if is_tensor(x) else None for x in args]
+        if any(roots.count(roots[k]) > 1 for k in WRITES.get(base_name(row), ())):
+            return None
+        in_place = row.inplace and not self.wants_gradients and roots.count(roots[row.target]) == 1
+        return self.call(row, args, row.inplace if in_place and self.rng.random() < 0.25 else None)
 
     def quantised_step(self, name):
         """A product with quantised weights, or their rows and values."""
