@@ -7,9 +7,10 @@
 A program (program/make.py) has 5 to 40 operations on tensors of all types, layouts and in-place forms, sometimes with
 gradients. A process for each instruction set of this machine (GGML_ISA) computes it (program/execute.py) node by node,
 with 1, 2 and 3 threads, with other inputs, with other parameters, by a graph allocator and by a scheduler with two
-CPUs: all must give equal bits. Then contexts, buffers and allocators are freed in random order, and NumPy views of the
-results must still show them. Every result is compared with the float64 reference of its row in tests/cases, every
-instruction set with `scalar`, every gradient with differences of the float64 loss (program/judge.py).
+CPUs: all must give equal bits, and the reference kernels (use_ref) those of `scalar`. Then contexts, buffers and
+allocators are freed in random order, and NumPy views of the results must still show them. Every result is compared with
+the float64 reference of its row in tests/cases, every instruction set with `scalar`, every gradient with differences of
+the float64 loss (program/judge.py).
 
 A program that fails, hangs or ends its process is made shorter and written to --out as a script. The exit status is 1
 if there was one. Only for Linux.
@@ -40,9 +41,9 @@ SHRINK = 60  # seconds to make a failing program shorter
 PEER_TRIES = 8  # programs of which the bindings may end their process so often
 # Rows whose gradient the C library has for operands in f32; it ends the process for all others.
 PEER_GRADIENTS = set(
-    "dup add sub mul div add1 sqr sqrt log sin cos sum sum_rows mean repeat rms_norm mul_mat scale cont cont_2d cast_F32 "
-    "reshape reshape_1d reshape_2d reshape_3d reshape_4d view_1d view_2d view_3d view_4d permute transpose soft_max "
-    "diag_mask_zero abs neg relu silu exp expm1 softplus sgn step get_rows pool_2d_avg swiglu_split "
+    "dup add sub mul div add1 sqr sqrt log sin cos sum sum_rows mean repeat rms_norm mul_mat scale cont cont_2d "
+    "cast_F32 reshape reshape_1d reshape_2d reshape_3d reshape_4d view_1d view_2d view_3d view_4d permute transpose "
+    "soft_max diag_mask_zero abs neg relu silu exp expm1 softplus sgn step get_rows pool_2d_avg swiglu_split "
     "cross_entropy_loss".split()
 )
 
@@ -58,7 +59,8 @@ class Worker:
         self.errors = tempfile.TemporaryFile()
         self.process = subprocess.Popen(
             [self.python, str(HERE / "program" / "execute.py")], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=self.errors, bufsize=0, env={**os.environ, **self.environment}, cwd=tempfile.gettempdir())  # fmt: skip
+            stderr=self.errors, bufsize=0, env={**os.environ, **self.environment},
+            cwd=tempfile.gettempdir())  # fmt: skip
         os.set_blocking(self.process.stdin.fileno(), False)
         self.rest = b""
 
@@ -166,19 +168,24 @@ class Judge:
 
     def against_scalar(self, program, worker, answer, first, changed):
         self.count("comparisons: results over instruction sets", len(program.items))
+        for k, value in answer["scalar"].items():
+            if value != first["final"][k]:
+                return "reference kernels", f"{worker.label} with use_ref: t{k} has other bits than scalar"
         here, base = judge.Values(program, answer["values"]), judge.Values(program, first["values"])
         noisy = [judge.Values(program, run) for run in first["noisy"]]
         doubtful = set()  # what cancellation changes, and what is computed from it
         for k in changed:
-            if any(make.is_tensor(a) and a["t"] in doubtful for a in program.items[k].get("args", ())):
+            item = program.items[k]
+            if item.get("fn") and (program.calls[k].row == "quantise" or any(
+                    make.is_tensor(a) and a["t"] in doubtful for a in item["args"])):  # fmt: skip
                 doubtful.add(k)
                 continue
-            problem = judge.apart(here[k], base[k], [run[k] for run in noisy], program.items[k].get("tol", 0.0))
+            problem = judge.apart(here[k], base[k], [run[k] for run in noisy], item.get("tol", 0.0))
             if problem == "unstable" or problem and judge.cancels(program, k, here[k], base):
                 self.count("skipped: results that rounding changes altogether")
                 doubtful.add(k)
             elif problem:
-                return "instruction sets", f"{worker.label} and scalar: t{k} = {program.items[k].get('fn')}: {problem}"
+                return "instruction sets", f"{worker.label} and scalar: t{k} = {item.get('fn')}: {problem}"
         return None
 
     def examine_gradients(self, program, worker, answer, first):
@@ -211,7 +218,7 @@ class Judge:
             program = shrink.without(program, known)
             if not any("fn" in item for item in program.items):
                 break
-            if program.grads and any("fn" in i and c.row not in PEER_GRADIENTS for i, c in zip(program.items, program.calls)):
+            if not {made.row for made in program.calls} <= {None, *PEER_GRADIENTS}:
                 program.grads = None
             answer = self.peer.ask(program.sent(noise=False))
             if "values" in answer:
@@ -328,7 +335,8 @@ def operations():
     """The names under which operations are counted: those of unary operations and GLU are their own."""
     names = {row["name"] for row in _core.op_table()} - {"NONE", "UNARY", "GLU"}
     for prefix, name_of in (("GGML_UNARY_OP_", ggml.ggml_unary_op_name), ("GGML_GLU_OP_", ggml.ggml_glu_op_name)):
-        names |= {name_of(v).decode() for k, v in vars(ggml).items() if k.startswith(prefix) and not k.endswith("_COUNT")}
+        numbers = {v for k, v in vars(ggml).items() if k.startswith(prefix) and not k.endswith("_COUNT")}
+        names |= {name_of(number).decode() for number in numbers}
     return names
 
 

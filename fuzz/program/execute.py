@@ -311,7 +311,9 @@ def with_numbers_of(built, program, want):
 
 
 def check_all(program, rng):
-    """Computes a program in every way. Returns the values of its items, the end values and the names of the nodes."""
+    """Computes a program in every way. Returns the values of its items when they were computed and at the end, what
+    the reference kernels give, and the names of the nodes.
+    """
     built = Built(program["items"])
     say("node by node")
     values, stale = built.step()
@@ -328,6 +330,9 @@ def check_all(program, rng):
         made.append(placed)
         for which, threads, want in (("a", 1, final), ("b", 2, other), ("a", 3, final)):
             equal(placed.compute(which, threads), want, f"{how}, inputs {which}, {threads} threads")
+    say("reference kernels")
+    ggml.ggml_backend_cpu_set_use_ref(made[1].cpu, True)
+    scalar = made[1].compute("a", 2)
     if program.get("variant"):
         say("other parameters")
         with_numbers_of(built, program, final)
@@ -336,7 +341,7 @@ def check_all(program, rng):
     for one in rng.sample(made, len(made)):
         one.free(rng)
     after_freeing(built, views)
-    return values, stale, final, names
+    return {"values": values, "stale": stale, "final": final, "scalar": scalar, "names": names}
 
 
 def gradients(program):
@@ -395,8 +400,7 @@ def answer(program):
     if PEER:
         return peer_answer(program)
     try:
-        values, stale, final, names = check_all(program, random.Random(program["seed"]))
-        found = {"values": values, "stale": stale, "final": final, "names": names}
+        found = check_all(program, random.Random(program["seed"]))
         if program["noise"]:
             built = Built(program["items"])
             found["noisy"] = perturbed(built, program)

@@ -158,7 +158,7 @@ def apart(got, want, noisy, tol):
 def loss_at(program, leaves):
     """The loss in float64, from the values of the leaves."""
     values = {}
-    for i, item in enumerate(program.items):
+    for i in range(len(program.items)):
         if i in leaves:
             values[i] = leaves[i]
             continue

@@ -11,7 +11,7 @@ import random
 from dataclasses import dataclass, field
 
 import numpy as np
-from cases import As, Random, rows
+from cases import As, Op, Random, rows
 from cases.harness import AXES, DTYPES, EPS, memory, tensor, type_id, type_of, values_of
 
 import ggml
@@ -23,6 +23,9 @@ QUANTISED = (
     "Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K Q3_K Q4_K Q5_K Q6_K IQ2_XXS IQ2_XS IQ3_XXS IQ1_S IQ4_NL IQ3_S IQ2_S IQ4_XS IQ1_M "
     "TQ1_0 TQ2_0 MXFP4 NVFP4 Q1_0"
 ).split()
+# Rounds to a quantised type, with errors of any size below that of the largest value of a block.
+QUANTISE = Op("cast", lambda x, _: x, (), tol=4.0, types=("F32",), name="quantise")
+ROWS[QUANTISE.name] = QUANTISE
 # Operands whose values have a meaning that no other values have: they stay those of the sample.
 FIXED = {
     "solve_tri": {0}, "soft_max_ext_back": {1}, "cross_entropy_loss": {1}, "cross_entropy_loss_back": {2},
@@ -86,9 +89,8 @@ class Program:
 
     def sent(self, noise):
         """What execute.py is sent."""
-        found = {"seed": self.seed, "items": self.items, "outputs": self.outputs, "grads": self.grads, "noise": noise,
-                 "variant": self.variant(), "grad_tol": 2e-5}  # fmt: skip
-        return found
+        return {"seed": self.seed, "items": self.items, "outputs": self.outputs, "grads": self.grads, "noise": noise,
+                "variant": self.variant(), "grad_tol": 2e-5}  # fmt: skip
 
     def variant(self):
         """The items with other numbers, or None."""
@@ -169,7 +171,7 @@ class Maker:
             root = self.known[args[first]["t"]].root
         for k in written:
             self.overwrite(self.known[args[k]["t"]].root)
-        exact = fn in VIEWS or row.tol == 0
+        exact = fn in VIEWS or row.tol == 0 and type_of(t) not in ("F16", "BF16")
         item = {"fn": fn, "args": args, "tol": 0.0 if exact else row.tol + 1.01 * EPS.get(type_of(t), 0)}
         if any(self.program.items[k].get("type") in QUANTISED for k in operands):
             item["tol"] = 0.03 if fn == "mul_mat" else max(item["tol"], 1e-6)
@@ -251,7 +253,8 @@ class Maker:
         if not found or not like.size or not np.isfinite(like).all():
             return None
         same = [k for k in found if self.known[k].values.shape == four(like).shape]
-        k = self.rng.choice(same if same and self.rng.random() < 0.5 else found[-8:] if self.rng.random() < 0.7 else found)
+        late = found[-8:] if self.rng.random() < 0.7 else found
+        k = self.rng.choice(same if same and self.rng.random() < 0.5 else late)
         k = self.ranged(self.shaped(k, four(like).shape, strided), like)
         if k is not None and type_of(self.known[k].t) != type:
             k = self.apply("cast_" + type, k, type_id(type))
@@ -301,7 +304,9 @@ class Maker:
             if fed is not None:
                 return fed
         if isinstance(a, As):
-            return self.leaf(a.type, a.array, b.array, param=k in row.params)
+            other = k in WRITES.get(row.fn, ()) and not row.params and not self.peer and self.rng.random() < 0.3
+            type = self.rng.choice(("F16", "BF16")) if other else a.type
+            return self.leaf(type, a.array, b.array, param=k in row.params)
         if type is None:
             return self.indices(row, k, a, b)
         return self.laid_out(type, a, b) if free and not fixed else self.leaf(type, a, b)
@@ -309,8 +314,8 @@ class Maker:
     def indices(self, row, k, a, b):
         """An integer operand: a leaf, or earlier results that are indices."""
         if INDEX.get(row.fn) == k and a.size:
-            fit = [i for i, v in enumerate(self.known) if v.alive and v.values.dtype.kind == "i" and v.values.size
-                   and v.values.shape == four(a).shape and v.values.max() <= a.max() and type_of(v.t) == "I32"]  # fmt: skip
+            fit = [i for i, v in enumerate(self.known) if v.alive and type_of(v.t) == "I32" and v.values.size
+                   and v.values.shape == four(a).shape and v.values.max() <= a.max()]  # fmt: skip
             if fit:
                 return self.rng.choice(fit)
         return self.leaf({"i4": "I32", "i8": "I64"}[a.dtype.str[1:]], a, b)
@@ -346,7 +351,11 @@ class Maker:
             x = self.fed(like, "F32", True)
             return self.call(ROWS["mul_mat"], [{"t": w}, {"t": self.leaf("F32", like, b(k, n)) if x is None else x}])
         if self.rng.random() < 0.3:
-            return self.call(ROWS["cast_F32"], [{"t": w}, type_id("F32")])
+            return self.apply("cast_F32", w, type_id("F32"))
+        if self.rng.random() < 0.4 and not ggml.ggml_quantize_requires_imatrix(type_id(type)):
+            x = self.fed(a(k, m), "F32", True)
+            x = self.leaf("F32", a(k, m), b(k, m)) if x is None else x
+            return self.apply("cast_F32", self.apply("quantise", x, type_id(type)), type_id("F32"))
         return self.call(ROWS["get_rows"], [{"t": w}, {"t": self.leaf("I32", a.ints(m, n), b.ints(m, n))}])
 
     def make(self, subject, allowed=None):
