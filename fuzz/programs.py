@@ -151,7 +151,7 @@ class Judge:
 
     def examine_answer(self, program, worker, answer, first):
         values = judge.Values(program, answer["values"], answer["stale"].items())
-        self.count("comparisons: threads, other inputs, allocators, scheduler", 1)
+        self.count("comparisons: bits over threads, inputs, parameters, allocators", answer["compared"])
         changed = None if first is None else [
             k for k in range(len(program.items)) if answer["values"][str(k)] != first["values"][str(k)]]  # fmt: skip
         if first is None or changed or answer["stale"] != first["stale"]:
@@ -167,7 +167,7 @@ class Judge:
         return self.examine_gradients(program, worker, answer, first)
 
     def against_scalar(self, program, worker, answer, first, changed):
-        self.count("comparisons: results over instruction sets", len(program.items))
+        self.count("comparisons: results over instruction sets", sum("fn" in item for item in program.items))
         for k, value in answer["scalar"].items():
             if value != first["final"][k]:
                 return "reference kernels", f"{worker.label} with use_ref: t{k} has other bits than scalar"
@@ -180,7 +180,7 @@ class Judge:
                     make.is_tensor(a) and a["t"] in doubtful for a in item["args"])):  # fmt: skip
                 doubtful.add(k)
                 continue
-            problem = judge.apart(here[k], base[k], [run[k] for run in noisy], item.get("tol", 0.0))
+            problem = judge.apart(here[k], base[k], [run[k] for run in noisy], item.get("tol", 0.0), program.calls[k].type)
             if problem == "unstable" or problem and judge.cancels(program, k, here[k], base):
                 self.count("skipped: results that rounding changes altogether")
                 doubtful.add(k)
@@ -197,8 +197,10 @@ class Judge:
             return None if found["refused"].startswith("ggml_build_backward_expand") else ("message", found["refused"])
         noisy = (first or answer)["gradients"]["noisy"]
         said = judge.gradient_problem(program, found["grads"], noisy)
-        self.count("comparisons: gradients with float64" if said == "checked" else said)
-        return None if said == "checked" or said.startswith("skipped") else ("gradient", f"{worker.label}: {said}")
+        if said != "checked" and not said.startswith("skipped"):
+            return "gradient", f"{worker.label}: {said}"
+        self.count("comparisons: gradients with float64" if said == "checked" else f"{said} (gradients)")
+        return None
 
     # ---- the bindings ------------------------------------------------------------------------------------------------
     def signature(self, program, k):

@@ -90,6 +90,16 @@ def count_part(dst, ith, nth, userdata):
     array_over(dst)[..., ith::nth] = counted[..., ith::nth]
 
 
+def callback_type(fn):
+    """The name of the ctypes type of the callback of a constructor."""
+    return f"ggml_{fn.removeprefix('map_').removesuffix('_inplace').removesuffix('_4d')}_op_t"
+
+
+def numbers(kind, values):
+    """A ctypes array; kind is i32 or i64."""
+    return ((ctypes.c_int64 if kind == "i64" else ctypes.c_int) * len(values))(*values)
+
+
 CALLBACKS = {"compute_part": product_part, "count_part": count_part}
 
 
@@ -152,11 +162,9 @@ class Built:
         if kind == "t":
             return self.tensors[value]
         if kind == "callback":
-            prototype = fn.removeprefix("map_").removesuffix("_inplace").removesuffix("_4d")
-            made = getattr(ggml, f"ggml_{prototype}_op_t")(CALLBACKS[value])
+            made = getattr(ggml, callback_type(fn))(CALLBACKS[value])
         else:
-            made = (ctypes.c_int64 if kind == "i64" else ctypes.c_int)(0) if not value else (
-                (ctypes.c_int64 if kind == "i64" else ctypes.c_int) * len(value))(*value)
+            made = numbers(kind, value)
         self.kept.append(made)
         return made
 
@@ -218,7 +226,12 @@ class Built:
             function()
 
 
+compared = 0  # results of the current program that were compared bit by bit
+
+
 def equal(got, want, what):
+    global compared
+    compared += len(got)
     for k in got:
         if got[k] != want[k]:
             raise Fault(f"{what}: item {k} has other bits")
@@ -397,6 +410,8 @@ VIEWS = [getattr(ggml, "GGML_OP_" + name) for name in ("NONE", "RESHAPE", "VIEW"
 
 def answer(program):
     """All that is wanted of one program."""
+    global compared
+    compared = 0
     if PEER:
         return peer_answer(program)
     try:
@@ -408,7 +423,7 @@ def answer(program):
         if program.get("grads"):
             found["gradients"], more = gradients(program)
             found["names"] += more
-        return found
+        return found | {"compared": compared}
     except Fault as fault:
         return {"fault": str(fault)}
     except BaseException as error:

@@ -7,7 +7,8 @@ from cases.harness import EPS
 
 from .make import ROWS, decoded, evaluate, reference_arguments
 
-TINY = 1e-37  # the kernels may take subnormal numbers for zero
+# The absolute error of a rounding: half the distance of subnormal numbers, which f32 kernels may take for zero.
+TINY = {"F16": 2.0**-25, "F32": 1e-37, "BF16": 1e-37}
 
 
 def unpack(text):
@@ -80,7 +81,7 @@ def float_difference(row, item, operands, want, got, made):
         return None
     tol = 1.01 * EPS.get(made.type, 0) + row.tol
     w, g = want[finite], got[finite]
-    allowed = tol * np.maximum(np.abs(w), np.mean(np.abs(w))) + TINY
+    allowed = tol * np.maximum(np.abs(w), np.mean(np.abs(w))) + TINY.get(made.type, 0)
     if item["fn"] == "mul_mat" and item["tol"] == 0.03:
         allowed = allowed + rounded_operand(row, operands)[finite]
     if np.all(np.abs(g - w) <= allowed):
@@ -134,7 +135,7 @@ def cancels(program, i, got, values):
         return bool(np.all(np.abs(got - values[i]) <= far))
 
 
-def apart(got, want, noisy, tol):
+def apart(got, want, noisy, tol, type):
     """What differs between two instruction sets by more than errors of each operation explain; "unstable" if these
     errors change everything; None if nothing differs.
     """
@@ -147,7 +148,8 @@ def apart(got, want, noisy, tol):
         if not known.any():
             return None if np.array_equal(got, want, equal_nan=True) else "unstable"
         far, w, g = far[known], want[known], got[known]
-        allowed = 16 * np.maximum(far, far.mean()) + 2 * max(tol, 2e-6) * np.maximum(np.abs(w), np.abs(w).mean()) + TINY
+        allowed = 16 * np.maximum(far, far.mean()) + 2 * max(tol, 2e-6) * np.maximum(np.abs(w), np.abs(w).mean())
+        allowed += 2 * TINY.get(type, 0)
         ratio = np.where(np.isfinite(g), np.abs(g - w) / allowed, np.inf)
         if ratio.max() <= 1:
             return None

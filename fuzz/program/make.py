@@ -16,6 +16,8 @@ from cases.harness import AXES, DTYPES, EPS, memory, tensor, type_id, type_of, v
 
 import ggml
 
+from .execute import callback_type, numbers
+
 ROWS = rows()
 NAMES = sorted(ROWS)
 SUBJECTS = [*NAMES, "quantised product", "quantised rows"]
@@ -184,9 +186,8 @@ class Maker:
         if kind == "t":
             return self.known[value].t
         if kind == "callback":
-            prototype = fn.removeprefix("map_").removesuffix("_inplace").removesuffix("_4d")
-            return getattr(ggml, f"ggml_{prototype}_op_t")(lambda *_: None)
-        return ((ctypes.c_int64 if kind == "i64" else ctypes.c_int) * len(value))(*value)
+            return getattr(ggml, callback_type(fn))(lambda *_: None)
+        return numbers(kind, value)
 
     def overwrite(self, root):
         """Later steps do not read memory that a step wrote to, unless the program shall read it."""

@@ -2,10 +2,12 @@
 
 import base64
 import copy
+import inspect
 import time
 
 import numpy as np
 
+from . import execute
 from .make import decoded, is_tensor
 
 
@@ -94,9 +96,11 @@ def leaf(type, ne, data):
 ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0))
 graph = ggml.ggml_new_graph_custom(ctx, 4096, {gradients})
 '''
-TAIL = """ggml.ggml_graph_compute_with_ctx(ctx, graph, 1)
-for i, t in enumerate(({results},)):
-    print(i, t, [ggml.ggml_get_f32_1d(t, k) for k in range(min(8, ggml.ggml_nelements(t)))])
+TAIL = """for threads in 1, 2, 3:
+    {reset}ggml.ggml_graph_compute_with_ctx(ctx, graph, threads)
+    for name in "{results}".split():
+        t = globals()[name]
+        print(threads, name, t, [ggml.ggml_get_f32_1d(t, k) for k in range(min(8, ggml.ggml_nelements(t)))])
 """
 WIDTH = 8  # values of a leaf that a comment shows
 
@@ -104,35 +108,48 @@ WIDTH = 8  # values of a leaf that a comment shows
 def script(program, title):
     """A Python script that builds and computes the program."""
     lines = [HEAD.format(title=title, gradients=bool(program.grads))]
-    names = [f"t{i}" for i in range(len(program.items))]
+    parameters, loss = program.grads or ((), None)
+    if any(callback_of(item) for item in program.items):
+        used = (execute.type_name, execute.array_over, execute.product_part, execute.count_part)
+        lines += ["import numpy as np", f"DTYPES = {execute.DTYPES}", *map(inspect.getsource, used)]
     for i, (item, made) in enumerate(zip(program.items, program.calls)):
         if "type" in item:
             first = decoded(base64.b64decode(item["a"]), made.type, made.ne).ravel()[:WIDTH]
             shown = np.array2string(first, precision=4, max_line_width=10**6)
-            lines.append(f"# {names[i]}: {made.type} {list(made.ne)}, {shown} ...")
-            lines.append(f"{names[i]} = leaf({item['type']!r}, {item['ne']}, {item['a']!r})")
-            if item.get("param") or program.grads and i in program.grads[0]:
-                lines.append(f"ggml.ggml_set_param({names[i]})")
+            lines.append(f"# t{i}: {made.type} {list(made.ne)}, {shown} ...")
+            lines.append(f"t{i} = leaf({item['type']!r}, {item['ne']}, {item['a']!r})")
+            if item.get("param") or i in parameters:
+                lines.append(f"ggml.ggml_set_param(t{i})")
         else:
-            args = ", ".join(argument(a, names) for a in item["args"])
-            lines.append(f"{names[i]} = ggml.ggml_{item['fn']}(ctx, {args})  # {made.type} {list(made.ne)}")
-            lines.append(f"ggml.ggml_build_forward_expand(graph, {names[i]})")
-    results = [names[i] for i, item in enumerate(program.items) if "fn" in item]
+            if callback := callback_of(item):
+                kind = execute.callback_type(item["fn"])
+                lines.append(f"f{i} = ggml.{kind}({execute.CALLBACKS[callback].__name__})")
+            args = ", ".join(argument(a, i) for a in item["args"])
+            lines.append(f"t{i} = ggml.ggml_{item['fn']}(ctx, {args})  # {made.type} {list(made.ne)}")
+            lines.append(f"ggml.ggml_build_forward_expand(graph, t{i})")
+    results = [f"t{i}" for i, item in enumerate(program.items) if "fn" in item]
     if program.grads:
-        lines.append(f"ggml.ggml_set_loss({names[program.grads[1]]})")
-        lines.append("ggml.ggml_build_backward_expand(ctx, graph, None)\nggml.ggml_graph_reset(graph)")
-        results += [f"ggml.ggml_graph_get_grad(graph, {names[k]})" for k in program.grads[0]]
-    return "\n".join(lines) + "\n" + TAIL.format(results=", ".join(results))
+        lines += [f"ggml.ggml_set_loss(t{loss})", "ggml.ggml_build_backward_expand(ctx, graph, None)"]
+        lines += [f"g{k} = ggml.ggml_graph_get_grad(graph, t{k})" for k in parameters]
+        results += [f"g{k}" for k in parameters]
+    reset = "ggml.ggml_graph_reset(graph)\n    " if program.grads else ""
+    return "\n".join(lines) + "\n" + TAIL.format(results=" ".join(results), reset=reset)
 
 
-def argument(a, names):
+def callback_of(item):
+    """The name of the callback of a call, or None."""
+    return next((a["callback"] for a in item.get("args", ()) if isinstance(a, dict) and "callback" in a), None)
+
+
+def argument(a, i):
+    """An argument of call i as source text."""
     if not isinstance(a, dict):
         return f"float({str(a)!r})" if isinstance(a, float) and not np.isfinite(a) else repr(a)
     (kind, value), = a.items()
     if kind == "t":
-        return names[value]
+        return f"t{value}"
     if kind == "callback":
-        return f"{value}"
+        return f"f{i}"
     return f"(ctypes.c_int{'64' if kind == 'i64' else '32'} * {len(value)})(*{value})"
 
 

@@ -398,6 +398,9 @@ int gg_compute(gg_call *c) {
     struct gg_team team = {.call = c, .kernels = k, .n = threads};
     if (team.n > c->n_threads) team.n = c->n_threads;
     const size_t need = work_size(k, c->nodes, c->n_nodes, team.n);
+    /* The caller may use c again for further nodes: it gets back the work memory that it gave. */
+    uint8_t *const given = c->wdata;
+    const size_t given_size = c->wsize;
     void *own = NULL;
     const uintptr_t pad = -(uintptr_t)c->wdata & 63;
     if (need && (!c->wdata || c->wsize < need)) {
@@ -415,6 +418,7 @@ int gg_compute(gg_call *c) {
         run_alone(c, k);
     }
     aligned_free(own);
+    c->wdata = given, c->wsize = given_size;
     if (scratch.size > (size_t)64 << 20) resize_scratch(0);
     return c->status;
 }
