@@ -180,7 +180,8 @@ class Judge:
                     make.is_tensor(a) and a["t"] in doubtful for a in item["args"])):  # fmt: skip
                 doubtful.add(k)
                 continue
-            problem = judge.apart(here[k], base[k], [run[k] for run in noisy], item.get("tol", 0.0), program.calls[k].type)
+            type = program.calls[k].type
+            problem = judge.apart(here[k], base[k], [run[k] for run in noisy], item.get("tol", 0.0), type)
             if problem == "unstable" or problem and judge.cancels(program, k, here[k], base):
                 self.count("skipped: results that rounding changes altogether")
                 doubtful.add(k)

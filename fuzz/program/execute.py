@@ -22,6 +22,7 @@ import ggml
 
 PEER = not hasattr(ggml, "_core")  # the ctypes bindings
 DTYPES = {"f32": "f4", "f16": "f2", "bf16": "u2", "f64": "f8", "i8": "i1", "i16": "i2", "i32": "i4", "i64": "i8"}
+SIZE = 1 << 29 if PEER else 0  # bytes of a context; those of the bindings cannot grow
 NODES, THREADS, NOISY_RUNS = 4096, (1, 2, 3), 3
 out = None  # the stream of answers
 
@@ -107,11 +108,11 @@ CALLBACKS = {"compute_part": product_part, "count_part": count_part}
 class Built:
     """The tensors and the graph of a program, in one context. `freeing` holds (what, function that frees it)."""
 
-    def __init__(self, items, grads=None, place=None, outputs=()):
+    def __init__(self, items, grads=None, place=None, outputs=(), size=SIZE):
         """grads: (the items that are parameters, the item that is the loss). place: None for tensors in the context,
-        "buffer" for leaves in a buffer of their own, "inputs" for leaves that the allocator places.
+        "buffer" for leaves in a buffer of their own, "inputs" for leaves that the allocator places. size: bytes of the
+        context, 0 for one that grows.
         """
-        size = 0 if not PEER else 1 << 29
         self.items, self.place, self.freeing, self.kept, self.tensors, self.ends = items, place, [], [], [], []
         self.ctx = self.context(size, bool(place))
         self.leaf_ctx = self.context(0, True) if place == "buffer" else self.ctx
@@ -220,10 +221,17 @@ class Built:
         return end
 
     def free(self, rng):
+        """Frees everything in random order. What is left is used in between: it raises or computes."""
         rng.shuffle(self.freeing)
         for what, function in self.freeing:
             say(f"frees {what}")
             function()
+            if not PEER:
+                with contextlib.suppress(ValueError, RuntimeError):
+                    self.use()
+
+    def use(self):
+        ggml.ggml_graph_compute_with_ctx(self.ctx, self.graph, 2)
 
 
 compared = 0  # results of the current program that were compared bit by bit
@@ -264,18 +272,25 @@ class Placed(Built):
             for t in rng.sample(self.nodes(), rng.randint(0, len(self.nodes()))):
                 ggml.ggml_backend_sched_set_tensor_backend(self.allocator, t, rng.choice((second, self.cpu)))
 
+    def allocate(self):
+        place = ggml.ggml_gallocr_alloc_graph if self.how == "gallocr" else ggml.ggml_backend_sched_alloc_graph
+        if not place(self.allocator, self.graph):
+            raise Fault("the allocator could not place the graph")
+
+    def run(self):
+        if self.how == "gallocr":
+            return ggml.ggml_backend_graph_compute(self.cpu, self.graph)
+        return ggml.ggml_backend_sched_graph_compute(self.allocator, self.graph)
+
+    def use(self):
+        self.allocate()
+        self.run()
+
     def compute(self, which, threads):
         ggml.ggml_backend_cpu_set_n_threads(self.cpu, threads)
-        if self.how == "gallocr":
-            placed, run = ggml.ggml_gallocr_alloc_graph(self.allocator, self.graph), (
-                lambda: ggml.ggml_backend_graph_compute(self.cpu, self.graph))
-        else:
-            placed = ggml.ggml_backend_sched_alloc_graph(self.allocator, self.graph)
-            run = lambda: ggml.ggml_backend_sched_graph_compute(self.allocator, self.graph)  # noqa: E731
-        if not placed:
-            raise Fault("the allocator could not place the graph")
+        self.allocate()
         self.restore(which)
-        if run() != ggml.GGML_STATUS_SUCCESS:
+        if self.run() != ggml.GGML_STATUS_SUCCESS:
             raise Fault("the compute returned another status than success")
         found = {str(i): read(self.tensors[i]) for i in self.outputs}
         found |= {f"grad {i}": read(t) for i, t in self.gradients.items()}
@@ -327,7 +342,7 @@ def check_all(program, rng):
     """Computes a program in every way. Returns the values of its items when they were computed and at the end, what
     the reference kernels give, and the names of the nodes.
     """
-    built = Built(program["items"])
+    built = Built(program["items"], size=rng.choice((SIZE, 1 << 25)))
     say("node by node")
     values, stale = built.step()
     final = built.final()
