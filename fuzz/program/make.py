@@ -20,7 +20,10 @@ from .execute import callback_type, numbers
 
 ROWS = rows()
 NAMES = sorted(ROWS)
-SUBJECTS = [*NAMES, "quantised product", "quantised rows"]
+# What a program begins with: a row, or a step that no row describes.
+OTHERS = ("quantised product", "quantised rows", "moved")
+SUBJECTS = [*NAMES, *OTHERS]
+MOVED = ("I8", "I16", "I32", "I64", "F64")  # types that are copied and viewed, not computed with
 QUANTISED = (
     "Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K Q3_K Q4_K Q5_K Q6_K IQ2_XXS IQ2_XS IQ3_XXS IQ1_S IQ4_NL IQ3_S IQ2_S IQ4_XS IQ1_M "
     "TQ1_0 TQ2_0 MXFP4 NVFP4 Q1_0"
@@ -359,9 +362,23 @@ class Maker:
             return self.apply("cast_F32", self.apply("quantise", x, type_id(type)), type_id("F32"))
         return self.call(ROWS["get_rows"], [{"t": w}, {"t": self.leaf("I32", a.ints(m, n), b.ints(m, n))}])
 
-    def make(self, subject, allowed=None):
-        """A program whose first step is the subject, of 5 to 40 calls. `allowed` restricts the rows."""
-        wanted, chosen = self.rng.randint(5, 40), [n for n in NAMES if allowed is None or n in allowed]
+    def moved_step(self):
+        """Views and copies of a tensor of a type without arithmetic."""
+        type, r = self.rng.choice(MOVED), self.rng.getrandbits(30)
+        a, b = Random([r, 1]), Random([r, 2])
+        k = self.leaf(type, a.ints(100, 5, 4, 3, 2), b.ints(100, 5, 4, 3, 2))
+        k = self.apply("permute", k, *self.rng.sample(range(4), 4))
+        k = self.apply(self.rng.choice(("cont", "dup")), k)
+        k = self.apply("reshape_2d", k, 12, 10)
+        k = self.apply("transpose", k)
+        return self.apply("cont", k)
+
+    def other_step(self, name):
+        return self.moved_step() if name == "moved" else self.quantised_step(name)
+
+    def make(self, subject):
+        """A program whose first step is the subject, of 5 to 40 calls."""
+        wanted, chosen = self.rng.randint(5, 40), NAMES
         if self.wants_gradients:
             chosen = [n for n in chosen if ROWS[n].diff and not ROWS[n].params]
             wanted = min(wanted, 20)
@@ -371,9 +388,9 @@ class Maker:
         while sum("fn" in item for item in self.program.items) < wanted and len(names) < 3 * wanted:
             name = names[-1]
             with np.errstate(all="ignore"):
-                self.quantised_step(name) if name not in ROWS else self.step(ROWS[name])
-            quantised = not self.peer and self.rng.random() < 0.06
-            names.append(self.rng.choice(SUBJECTS[-2:]) if quantised else self.rng.choice(chosen))
+                self.other_step(name) if name in OTHERS else self.step(ROWS[name])
+            other = not self.peer and self.rng.random() < 0.06
+            names.append(self.rng.choice(OTHERS if other else chosen))
         if self.wants_gradients:
             with np.errstate(all="ignore"):
                 self.loss()
