@@ -114,7 +114,7 @@ class Worker:
 
 
 # ---- one program -----------------------------------------------------------------------------------------------------
-class Judge:
+class Examiner:
     """Has programs computed and compares the answers. `counts` is what was done since it was last taken."""
 
     def __init__(self, peer=None):
@@ -225,7 +225,7 @@ class Judge:
                 program.grads = None
             answer = self.peer.ask(program.sent(noise=False))
             if "values" in answer:
-                return self.judge_peer(program, answer)
+                return self.examinerpeer(program, answer)
             words = self.peer.last.split()
             if "fault" in answer and "AttributeError" not in answer["fault"] and "ArgumentError" not in answer["fault"]:
                 self.count(f"bindings: {answer['fault'][:60]}")
@@ -238,10 +238,14 @@ class Judge:
         self.count("skipped: programs that the bindings refuse")
         return None
 
-    def judge_peer(self, program, answer):
+    def examinerpeer(self, program, answer):
         failure = self.examine(program)
         if failure:
             return failure
+        other = [i for i, (ne, made) in enumerate(zip(answer["ne"], program.calls)) if tuple(ne) != made.ne]
+        if other:
+            self.count(f"bindings differ in the sizes of the result: {program.items[other[0]].get('fn')}")
+            return None
         ours = self.workers[0].ask(program.sent(noise=True))
         wrong, n = judge.wrong_items(program, judge.Values(program, answer["values"], answer["stale"].items()))
         self.count("comparisons: results with the bindings", n)
@@ -254,32 +258,32 @@ class Judge:
         return None
 
 
-def examine_seed(judge_, seed, peer):
+def examine_seed(examiner, seed, peer):
     """Makes and examines the program of a seed. Returns the failing program with its failure, or None."""
     maker = make.Maker(seed, peer)
     try:
         program = maker.make(make.SUBJECTS[seed % len(make.SUBJECTS)])
     finally:
         maker.close()
-    judge_.count("operations", sum("fn" in item for item in program.items))
-    judge_.counts.update("skipped: calls refused while a program was made" for _ in program.refused)
-    failure = judge_.compare_with_peer(program) if peer else judge_.examine(program)
+    examiner.count("operations", sum("fn" in item for item in program.items))
+    examiner.counts.update("skipped: calls refused while a program was made" for _ in program.refused)
+    failure = examiner.compare_with_peer(program) if peer else examiner.examine(program)
     return failure and (program, *failure)
 
 
-def report(judge_, seed, found, out):
+def report(examiner, seed, found, out):
     """Shortens a failing program and writes it. Returns what to print."""
     program, kind, message, answer = found
     values = {k: judge.unpack(v) for k, v in (answer or {}).get("values", {}).items()}
 
     def fails(candidate):
-        failure = judge_.examine(candidate)
+        failure = examiner.examine(candidate)
         return bool(failure) and failure[0] == kind
 
-    before = Counter(judge_.counts)
+    before = Counter(examiner.counts)
     short = shrink.shrink(program, fails, values, SHRINK)
-    judge_.counts = before
-    failure = judge_.examine(short) or (kind, message, None)
+    examiner.counts = before
+    failure = examiner.examine(short) or (kind, message, None)
     path = out / f"program-{seed}.py"
     path.write_text(shrink.script(short, f"Program {seed} of fuzz/programs.py: {failure[0]}."))
     return f"FAILED: seed {seed}: {kind}: {message}\nshortened, in {path}: {failure[1]}\n{shrink.listing(short)}"
@@ -287,21 +291,21 @@ def report(judge_, seed, found, out):
 
 def child(args):
     """Examines one seed after the other, and prints the counts of each as a line of JSON."""
-    judge_, end = Judge(args.peer), time.monotonic() + args.seconds
+    examiner, end = Examiner(args.peer), time.monotonic() + args.seconds
     try:
         for seed in range(args.seed, args.seed + (args.programs or sys.maxsize)):
             if not args.programs and time.monotonic() > end:
                 break
             print(f"seed {seed}", flush=True)
             # every third program is made for the bindings and compared with them too
-            found = examine_seed(judge_, seed, bool(args.peer) and seed % 3 == 0)
+            found = examine_seed(examiner, seed, bool(args.peer) and seed % 3 == 0)
             if found:
-                judge_.count("failures")
-                print(report(judge_, seed, found, args.out), flush=True)
-            print(json.dumps(judge_.counts), flush=True)
-            judge_.counts.clear()
+                examiner.count("failures")
+                print(report(examiner, seed, found, args.out), flush=True)
+            print(json.dumps(examiner.counts), flush=True)
+            examiner.counts.clear()
     finally:
-        judge_.close()
+        examiner.close()
 
 
 # ---- the command -----------------------------------------------------------------------------------------------------

@@ -23,11 +23,12 @@ def programs():
 
 
 @pytest.fixture(scope="module")
-def judge(programs):
-    made = programs.Judge()
-    made.workers = made.workers[:1]
-    yield made
-    made.close()
+def scalar(programs):
+    """An examiner with one process."""
+    examiner = programs.Examiner()
+    examiner.workers = examiner.workers[:1]
+    yield examiner
+    examiner.close()
 
 
 def made(programs, seed, wanted=lambda program: True):
@@ -56,11 +57,10 @@ def test_programs_are_reproducible(programs):
 
 
 
-
-def test_a_wrong_result_is_found(programs, judge):
+def test_a_wrong_result_is_found(programs, scalar):
     """Every result of a program, made wrong by a little in one element, is reported; the right ones are not."""
     program = made(programs, 12)
-    answer = judge.workers[0].ask(program.sent(noise=True))
+    answer = scalar.workers[0].ask(program.sent(noise=True))
     wrong, count = programs.judge.wrong_items(program, programs.judge.Values(program, answer["values"]))
     assert wrong == [] and count > 4
     found = tried = 0
@@ -75,10 +75,10 @@ def test_a_wrong_result_is_found(programs, judge):
     assert tried > 3 and found >= 0.7 * tried
 
 
-def test_a_wrong_gradient_is_found(programs, judge):
+def test_a_wrong_gradient_is_found(programs, scalar):
     program = made(programs, 1, lambda program: program.grads)
     while True:
-        answer = judge.workers[0].ask(program.sent(noise=True))
+        answer = scalar.workers[0].ask(program.sent(noise=True))
         found = answer["gradients"]
         if "grads" in found and programs.judge.gradient_problem(program, found["grads"], found["noisy"]) == "checked":
             break
@@ -105,7 +105,7 @@ def test_shrinking_keeps_the_failure(programs):
     assert f"ggml.ggml_{culprit}(ctx" in source
 
 
-def test_scripts_compute_what_the_fuzzer_computed(programs, judge, tmp_path):
+def test_scripts_compute_what_the_fuzzer_computed(programs, tmp_path):
     """The printed script, run as it is, gives the values of the program."""
     maker = programs.make.Maker(1)
     a = maker.leaf("F32", *(np.arange(6.0).reshape(1, 1, 2, 3),) * 2)
@@ -116,7 +116,6 @@ def test_scripts_compute_what_the_fuzzer_computed(programs, judge, tmp_path):
     done = subprocess.run([sys.executable, path], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     assert "[3.0, 12.0]" in done.stdout
-
 
 @pytest.mark.parametrize("script, what", [("exit 3", "ended with status 3"), ("sleep 60", "hung")])
 def test_a_process_that_ends_or_hangs_is_reported(programs, monkeypatch, tmp_path, script, what):

@@ -399,9 +399,8 @@ class Maker:
 
     def loss(self):
         """The sum of all results that nothing uses, each multiplied by weights, and the parameters."""
-        items = self.program.items
-        used = {a["t"] for item in items for a in item.get("args", ()) if is_tensor(a)}
-        total = None
+        items, total = self.program.items, None
+        used = operands_in(items)
         for k in [k for k, v in enumerate(self.known) if k not in used and "fn" in items[k]]:
             v = self.known[k]
             if not v.alive or v.values.dtype.kind != "f" or not v.values.size or type_of(v.t) not in EPS:
@@ -419,9 +418,8 @@ class Maker:
             self.program.grads = (sorted(self.rng.sample(usable, min(len(usable), self.rng.randint(1, 6)))), total)
 
     def choose_outputs(self):
-        items = self.program.items
-        used = {a["t"] for item in items for a in item.get("args", ()) if is_tensor(a)}
-        for k, item in enumerate(items):
+        used = operands_in(self.program.items)
+        for k, item in enumerate(self.program.items):
             if "fn" in item and (k not in used or self.rng.random() < 0.15):
                 self.program.outputs.append(k)
 
@@ -431,7 +429,13 @@ def is_tensor(a):
     return isinstance(a, dict) and "t" in a
 
 
+def operands_in(items):
+    """The items that a call reads."""
+    return {a["t"] for item in items for a in item.get("args", ()) if is_tensor(a)}
+
+
 def is_operand(x):
+    """Whether an argument of a sample is a tensor."""
     return isinstance(x, As | np.ndarray)
 
 

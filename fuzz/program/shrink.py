@@ -8,7 +8,7 @@ import time
 import numpy as np
 
 from . import execute
-from .make import decoded, is_tensor
+from .make import decoded, is_tensor, operands_in
 
 
 def without(program, gone):
@@ -37,7 +37,7 @@ def without(program, gone):
 
 def unused(program):
     """The leaves that nothing reads."""
-    used = {a["t"] for item in program.items for a in item.get("args", ()) if is_tensor(a)}
+    used = operands_in(program.items)
     return [i for i, item in enumerate(program.items) if "type" in item and i not in used]
 
 
