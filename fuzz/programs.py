@@ -144,6 +144,7 @@ class Examiner:
             first = first or answer
         self.count("programs")
         self.counts.update(f"operation {name}" for name in first["names"])
+        self.counts.update(f"type {made.type}" for made in program.calls)
         return None
 
     def count(self, what, n=1):
@@ -347,11 +348,20 @@ def operations():
     return names
 
 
+def types():
+    """The names of all types but those that only the second operand of a product is rounded to."""
+    return {*make.EPS, *make.MOVED, *make.QUANTISED}
+
+
 def summary(counts):
-    used = {name.removeprefix("operation "): n for name, n in counts.items() if name.startswith("operation ")}
-    lines = [f"{name}: {n}" for name, n in sorted(counts.items()) if not name.startswith("operation ")]
-    lines.append("nodes by operation: " + ", ".join(f"{name} {n}" for name, n in sorted(used.items())))
-    lines.append("never computed: " + (", ".join(sorted(operations() - set(used))) or "none"))
+    """What was done: nodes by operation and tensors by type, with those that never occurred, and all other counts."""
+    kinds = {"operation": operations(), "type": types()}
+    lines = [f"instruction sets: {', '.join(ISAS)}"]
+    lines += [f"{name}: {n}" for name, n in sorted(counts.items()) if name.split()[0] not in kinds]
+    for kind, wanted in kinds.items():
+        used = {name.removeprefix(kind + " "): n for name, n in counts.items() if name.split()[0] == kind}
+        lines.append(f"by {kind}: " + ", ".join(f"{name} {n}" for name, n in sorted(used.items())))
+        lines.append(f"by {kind}, never: " + (", ".join(sorted(wanted - set(used))) or "none"))
     return "\n".join(lines)
 
 
