@@ -8,6 +8,7 @@ The references compute along in float64: they tell the range of values, and late
 import base64
 import ctypes
 import random
+import re
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -21,7 +22,7 @@ from .execute import callback_type, numbers
 ROWS = rows()
 NAMES = sorted(ROWS)
 # What a program begins with: a row, or a step that no row describes.
-OTHERS = ("quantised product", "quantised rows", "moved")
+OTHERS = ("quantised product", "quantised rows", "moved", "bare view")
 SUBJECTS = [*NAMES, *OTHERS]
 MOVED = ("I8", "I16", "I32", "I64", "F64")  # types that are copied and viewed, not computed with
 QUANTISED = (
@@ -30,7 +31,8 @@ QUANTISED = (
 ).split()
 # Rounds to a quantised type, with errors of any size below that of the largest value of a block.
 QUANTISE = Op("cast", lambda x, _: x, (), tol=4.0, types=("F32",), name="quantise")
-ROWS[QUANTISE.name] = QUANTISE
+BARE_VIEW = Op("view_tensor", lambda a: a, (), tol=0)  # a view without an operation, of which there are no gradients
+ROWS |= {row.name: row for row in (QUANTISE, BARE_VIEW)}
 # Operands whose values have a meaning that no other values have: they stay those of the sample.
 FIXED = {
     "solve_tri": {0}, "soft_max_ext_back": {1}, "cross_entropy_loss": {1}, "cross_entropy_loss_back": {2},
@@ -39,7 +41,7 @@ FIXED = {
 }  # fmt: skip
 INDEX = {"get_rows": 1, "get_rows_back": 1, "add_id": 2}  # the operand that may be any index in range
 VIEWS = {"reshape", "reshape_1d", "reshape_2d", "reshape_3d", "reshape_4d", "view_1d", "view_2d", "view_3d", "view_4d",
-         "permute", "transpose"}  # fmt: skip
+         "permute", "transpose", "view_tensor"}  # fmt: skip
 # The operands that a function writes to. The result lies in the memory of the first.
 WRITES = {"cpy": (1,), "set_rows": (0,), "leaky_relu_over_a": (0,), "custom_inplace": (0,),
           "opt_step_adamw": (0, 2, 3), "opt_step_sgd": (0,)}  # fmt: skip
@@ -373,8 +375,17 @@ class Maker:
         k = self.apply("transpose", k)
         return self.apply("cont", k)
 
+    def bare_view_step(self):
+        """A view without an operation, of the last result that may be read."""
+        found = [k for k, v in enumerate(self.known) if v.alive and v.root == k and "fn" in self.program.items[k]]
+        if not found:
+            found = [self.apply("sqr", self.leaf("F32", np.ones((3, 40)), np.ones((3, 40))))]
+        return None if self.wants_gradients else self.apply("view_tensor", self.rng.choice(found[-3:]))
+
     def other_step(self, name):
-        return self.moved_step() if name == "moved" else self.quantised_step(name)
+        if name == "moved":
+            return self.moved_step()
+        return self.bare_view_step() if name == "bare view" else self.quantised_step(name)
 
     def make(self, subject):
         """A program whose first step is the subject, of 5 to 40 calls."""
@@ -458,7 +469,7 @@ def reference_arguments(fn, args, value_of, type):
     """
     found = [value_of(k, a["t"]) if is_tensor(a) else next(iter(a.values())) if isinstance(a, dict) else a
              for k, a in enumerate(args)]  # fmt: skip
-    if fn.startswith("view_") and type in EPS:
+    if re.fullmatch(r"view_\dd", fn) and type in EPS:
         dims, size = int(fn[5]), np.dtype(DTYPES[type]).itemsize
         found[1 + dims :] = [n * 4 // size for n in found[1 + dims :]]
     return found
