@@ -260,7 +260,8 @@ class Placed(Built):
                 self.freeing.append(("buffer", lambda: ggml.ggml_backend_buffer_free(buffer)))
         if how == "gallocr":
             self.allocator = ggml.ggml_gallocr_new(ggml.ggml_backend_cpu_buffer_type())
-            self.freeing.append(("allocator", lambda: ggml.ggml_gallocr_free(self.allocator)))
+            own = self.allocator
+            self.freeing.append(("allocator", lambda: ggml.ggml_gallocr_free(own)))
         else:
             from ggml._backend import device
 
@@ -297,6 +298,18 @@ class Placed(Built):
         if self.how != "gallocr":
             ggml.ggml_backend_sched_reset(self.allocator)
         return found
+
+
+def another_graph_between(placed, program, final):
+    """The allocator of a program serves its first half, which another plan fits, and then the whole again."""
+    half = len(program["items"]) // 2
+    part = {**program, "items": program["items"][:half], "outputs": [k for k in program["outputs"] if k < half]}
+    plain, other = Built(part["items"]), Placed(part, "gallocr")
+    own, other.allocator = other.allocator, placed.allocator
+    equal(other.compute("a", 2), plain.compute("a", 1), "the first half by the allocator of the whole")
+    equal(placed.compute("a", 2), final, "the whole after its first half")
+    other.allocator = own
+    plain.free(random.Random(6)), other.free(random.Random(7))
 
 
 def keep_views(built):
@@ -358,6 +371,8 @@ def check_all(program, rng):
         made.append(placed)
         for which, threads, want in (("a", 1, final), ("b", 2, other), ("a", 3, final)):
             equal(placed.compute(which, threads), want, f"{how}, inputs {which}, {threads} threads")
+    say("another graph between")
+    another_graph_between(made[1], program, final)
     say("reference kernels")
     ggml.ggml_backend_cpu_set_use_ref(made[1].cpu, True)
     scalar = made[1].compute("a", 2)
