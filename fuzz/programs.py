@@ -161,17 +161,14 @@ class Examiner:
             if wrong:
                 i, message = wrong[0]
                 return "reference", f"{worker.label}: t{i} = {program.items[i]['fn']}: {message}"
-        if first:
-            problem = self.against_scalar(program, worker, answer, first, changed)
-            if problem:
-                return problem
-        return self.examine_gradients(program, worker, answer, first)
+        for k, value in answer["scalar"].items():
+            if value != (first or answer)["final"][k]:
+                return "reference kernels", f"{worker.label} with use_ref: t{k} has other bits than scalar"
+        problem = self.against_scalar(program, worker, answer, first, changed) if first else None
+        return problem or self.examine_gradients(program, worker, answer, first or answer)
 
     def against_scalar(self, program, worker, answer, first, changed):
         self.count("comparisons: results over instruction sets", sum("fn" in item for item in program.items))
-        for k, value in answer["scalar"].items():
-            if value != first["final"][k]:
-                return "reference kernels", f"{worker.label} with use_ref: t{k} has other bits than scalar"
         here, base = judge.Values(program, answer["values"]), judge.Values(program, first["values"])
         noisy = [judge.Values(program, run) for run in first["noisy"]]
         doubtful = set()  # what cancellation changes, and what is computed from it
@@ -197,7 +194,11 @@ class Examiner:
         if "refused" in found:
             self.count("skipped: gradients refused")
             return None if found["refused"].startswith("ggml_build_backward_expand") else ("message", found["refused"])
-        noisy = (first or answer)["gradients"]["noisy"]
+        noisy = first["gradients"]["noisy"]
+        for k, (got, base, *runs) in judge.gradients_of(program, found, first["gradients"]).items():
+            problem = judge.apart(got, base, runs, 2e-5, "F32")
+            if problem and problem != "unstable":
+                return "instruction sets", f"{worker.label} and scalar: the gradient of t{k}: {problem}"
         said = judge.gradient_problem(program, found["grads"], noisy)
         if said != "checked" and not said.startswith("skipped"):
             return "gradient", f"{worker.label}: {said}"
@@ -226,7 +227,7 @@ class Examiner:
                 program.grads = None
             answer = self.peer.ask(program.sent(noise=False))
             if "values" in answer:
-                return self.examinerpeer(program, answer)
+                return self.judge_peer(program, answer)
             words = self.peer.last.split()
             if "fault" in answer and "AttributeError" not in answer["fault"] and "ArgumentError" not in answer["fault"]:
                 self.count(f"bindings: {answer['fault'][:60]}")
@@ -239,7 +240,7 @@ class Examiner:
         self.count("skipped: programs that the bindings refuse")
         return None
 
-    def examinerpeer(self, program, answer):
+    def judge_peer(self, program, answer):
         failure = self.examine(program)
         if failure:
             return failure

@@ -186,6 +186,13 @@ def slope(program, leaves, direction, h):
     return (8 * (at(h) - at(-h)) - at(2 * h) + at(-2 * h)) / (12 * h)
 
 
+def gradients_of(program, found, first):
+    """By parameter: its gradient, that of scalar, and those of the perturbed runs of scalar."""
+    values = {k: [found["grads"][k], first["grads"][k], *(run[f"grad {k}"] for run in first["noisy"])]
+              for k in found["grads"]}  # fmt: skip
+    return {k: [decoded(unpack(v), "F32", program.calls[int(k)].ne) for v in texts] for k, texts in values.items()}
+
+
 def gradient_problem(program, gradients, noisy):
     """"checked", why there is no check, or what is wrong with the gradients: their product with a random direction
     against the slope of the float64 loss along it.
@@ -199,7 +206,7 @@ def gradient_problem(program, gradients, noisy):
     for i in program.grads[0]:
         x = leaves[i]
         direction[i] = rng.choice((-1.0, 1.0), x.shape) * np.maximum(np.abs(x), np.mean(np.abs(x)) if x.size else 0)
-    with np.errstate(all="ignore"):  # masks hold -inf
+    with np.errstate(all="ignore"):
         slopes = [slope(program, leaves, direction, h) for h in (2e-4, 1e-4)]
 
     def along(found):

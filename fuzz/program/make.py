@@ -424,7 +424,8 @@ class Maker:
             total = part if total is None or part is None else self.call(ROWS["add"], [{"t": total}, {"t": part}])
         if total is None:
             return
-        usable = [k for k in self.known[total].depends if items[k].get("type") in EPS and "param" not in items[k]]
+        usable = [k for k in self.known[total].depends if items[k].get("type") in EPS and "param" not in items[k]
+                  and np.isfinite(self.known[k].values).all()]  # fmt: skip
         if usable:
             self.program.grads = (sorted(self.rng.sample(usable, min(len(usable), self.rng.randint(1, 6)))), total)
 
