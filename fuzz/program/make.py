@@ -129,7 +129,7 @@ class Maker:
         self.ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0, mem_buffer=None, no_alloc=True))
         self.data = ggml.ggml_init(ggml.ggml_init_params(mem_size=0, mem_buffer=None, no_alloc=False))
         self.program = Program(seed, stale=self.rng.random() < 0.1 and not peer)
-        self.known, self.large = [], self.rng.random() < 0.1
+        self.known, self.subject, self.large = [], None, self.rng.random() < 0.1
         self.wants_gradients = not self.program.stale and self.rng.random() < 0.4
 
     def close(self):
@@ -399,7 +399,8 @@ class Maker:
         while sum("fn" in item for item in self.program.items) < wanted and len(names) < 3 * wanted:
             name = names[-1]
             with np.errstate(all="ignore"):
-                self.other_step(name) if name in OTHERS else self.step(ROWS[name])
+                made = self.other_step(name) if name in OTHERS else self.step(ROWS[name])
+            self.subject = made if len(names) == 1 else self.subject
             other = not self.peer and self.rng.random() < 0.06
             names.append(self.rng.choice(OTHERS if other else chosen))
         if self.wants_gradients:
@@ -427,7 +428,10 @@ class Maker:
         usable = [k for k in self.known[total].depends if items[k].get("type") in EPS and "param" not in items[k]
                   and np.isfinite(self.known[k].values).all()]  # fmt: skip
         if usable:
-            self.program.grads = (sorted(self.rng.sample(usable, min(len(usable), self.rng.randint(1, 6)))), total)
+            chosen = self.rng.sample(usable, min(len(usable), self.rng.randint(1, 6)))
+            if self.subject is not None:  # its gradients by all operands, if the loss depends on it
+                chosen += [k for k in usable if k in self.known[self.subject].depends]
+            self.program.grads = (sorted(set(chosen)), total)
 
     def choose_outputs(self):
         used = operands_in(self.program.items)
