@@ -43,12 +43,12 @@ def made(programs, seed, wanted=lambda program: True):
 
 
 def test_random_programs(tmp_path):
-    command = [sys.executable, FUZZ / "programs.py", "--programs", "15", "--seed", "200", "--out", tmp_path]
+    command = [sys.executable, FUZZ / "programs.py", "--programs", "10", "--seed", "200", "--out", tmp_path]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-3000:]
     counts = dict(re.findall(r"^([a-z0-9:, ]+): (\d+)$", done.stdout, re.M))
-    assert int(counts["programs"]) == 15
-    assert int(counts["comparisons: results with float64"]) > 100
+    assert int(counts["programs"]) == 10
+    assert int(counts["comparisons: results with float64"]) > 60
 
 
 def test_programs_are_reproducible(programs):
