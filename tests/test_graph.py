@@ -505,6 +505,36 @@ def test_custom_operation(ctx, name, form):
     assert sorted(row[:3] for row in seen) == [(0, 2, 77), (1, 2, 77)]
 
 
+def test_work_memory_after_a_callback(child):
+    """Nodes before and behind a callback need work memory, those behind it less. It is not that which the first ones
+    have freed.
+    """
+    out = child("""
+import ctypes, ggml
+ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0))
+matrices = ggml.ggml_set_f32(ggml.ggml_new_tensor_3d(ctx, ggml.GGML_TYPE_F32, 5, 4, 3), 1.0)
+b = ggml.ggml_set_f32(ggml.ggml_new_tensor_3d(ctx, ggml.GGML_TYPE_F32, 5, 1, 100), 2.0)
+ids = ggml.ggml_set_i32(ggml.ggml_new_tensor_2d(ctx, ggml.GGML_TYPE_I32, 2, 100), 1)
+product = ggml.ggml_mul_mat_id(ctx, matrices, b, ids)
+kept = []
+def fun(dst, a, ith, nth, userdata):
+    ggml.ggml_set_f32(dst, 3.0)
+    kept[:] = [ctypes.create_string_buffer(b"x" * size, size) for size in range(2048, 4096, 64)]  # takes what was freed
+made = ggml.ggml_custom1_op_t(fun)
+custom = ggml.ggml_map_custom1(ctx, product, made, 1, None)
+logits = ggml.ggml_set_f32(ggml.ggml_new_tensor_2d(ctx, ggml.GGML_TYPE_F32, 7, 5), 0.5)
+loss = ggml.ggml_cross_entropy_loss(ctx, logits, ggml.ggml_set_f32(ggml.ggml_dup_tensor(ctx, logits), 1.0))
+graph = ggml.ggml_new_graph(ctx)
+for t in (product, custom, loss):
+    ggml.ggml_build_forward_expand(graph, t)
+for i in range(300):
+    ggml.ggml_graph_compute_with_ctx(ctx, graph, 1 + i % 3)
+    assert all(set(x.raw) == {ord("x")} for x in kept)
+print(ggml.ggml_get_f32_1d(product, 0), ggml.ggml_get_f32_1d(custom, 0), round(ggml.ggml_get_f32_1d(loss, 0), 4))
+""")
+    assert out.split() == ["10.0", "3.0", "13.6214"]
+
+
 @pytest.mark.parametrize("form", ["ggml_custom_4d", "ggml_custom_inplace"])
 def test_custom_of_any_sources(ctx, form):
     def fun(dst, ith, nth, userdata):

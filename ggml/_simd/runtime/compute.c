@@ -269,6 +269,9 @@ static void team_region(void *p, int ith, int nth) {
 static int compute_on(gg_call *c, const gg_plan *plan, int threads) {
     struct gg_team team = {.call = c, .plan = plan, .n = threads};
     const size_t need = plan->work_size;
+    /* The caller may use c again for further nodes: it gets back the work memory that it gave. */
+    uint8_t *const given = c->wdata;
+    const size_t given_size = c->wsize;
     void *own = NULL;
     const uintptr_t pad = -(uintptr_t)c->wdata & 63;
     if (need && (!c->wdata || c->wsize < need)) {
@@ -280,6 +283,7 @@ static int compute_on(gg_call *c, const gg_plan *plan, int threads) {
     if (threads > 1) gg_run_team(threads, team_region, &team);
     else run_alone(c, plan);
     aligned_free(own);
+    c->wdata = given, c->wsize = given_size;
     if (scratch.size > (size_t)64 << 20) resize_scratch(0);
     return c->status;
 }
