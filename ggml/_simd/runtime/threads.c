@@ -1,12 +1,12 @@
 /* Parallel regions that cannot end the process.
  *
  * OpenMP owns the threads, and each thread that enters regions has a team of its own. libgomp ends the process if it
- * cannot create a thread, if it has no memory for one, or if the stack of a thread is too small for what runs on it; and
- * a region in a forked child waits forever for threads that the fork did not copy. Therefore:
+ * cannot create a thread or has no memory for one. Kernels end it if the stack of a thread is too small. A region in a
+ * forked child waits forever for threads that the fork did not copy. Therefore:
  *
- * - Before a team grows, a probe creates as many threads with stacks of the same size, all alive together, and ends them.
- *   If that fails, the team gets fewer threads. Then an empty region makes OpenMP create its threads, and each measures
- *   its stack. A mutex is held meanwhile, so that no other team of this process takes what the probe has found.
+ * - Before a team grows, a probe creates as many threads with stacks of the same size, all alive together, and ends
+ *   them. If that fails, the team gets fewer threads. Then an empty region makes OpenMP create its threads, and each
+ *   measures its stack. A mutex is held meanwhile, so that no other team of this process takes what the probe found.
  * - The pool of a thread counts the OpenMP threads that are alive. While a team of the size asked for exists, a region
  *   costs one comparison more.
  * - Before a fork the OpenMP threads of the forking thread end. Parent and child create new ones when they need them.
@@ -267,7 +267,7 @@ static void before_fork(void) {
 static void after_fork(void) { pthread_mutex_unlock(&growing); }
 
 #if defined LIBGOMP && defined __linux__
-/* For each loaded object, in the order of loading: whether libgomp was loaded before this library, which ends the loop. */
+/* For each loaded object, in the order of loading: is it libgomp? The loop ends at this library. */
 static int find_earlier(struct dl_phdr_info *object, size_t size, void *found) {
     (void)size;
     const char *slash = strrchr(object->dlpi_name, '/'), *name = slash ? slash + 1 : object->dlpi_name;

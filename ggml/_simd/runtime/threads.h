@@ -7,8 +7,8 @@
 int gg_default_threads(void);               /* min(CPU affinity, cgroup quota) */
 int64_t gg_coarse_ns(void);                 /* a clock that is cheap to read and advances every few milliseconds */
 
-/* How many threads a region that this thread enters next may have: n, or fewer where OpenMP cannot have n threads. Starts
- * the threads if they do not exist. */
+/* How many threads a region that this thread enters next may have: n, or fewer where OpenMP cannot have n threads.
+ * Starts the threads if they do not exist. */
 int gg_team_size(int n);
 /* Runs body(data, ith, nth) on n threads, a number that gg_team_size returned. OpenMP may give the region another
  * number of threads: nth is what it has. */
