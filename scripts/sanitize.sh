@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds with the address and undefined-behaviour sanitizers and runs the tests, or the fuzzers for
-# SECONDS_EACH. Arenas are poisoned around tensors (runtime/poison.h). Linux, with GCC or clang.
+# Builds with the address and undefined-behaviour sanitizers and runs the tests, or the fuzzers for SECONDS_EACH.
+# Arenas are poisoned around tensors (runtime/poison.h). Linux, with GCC or clang.
 # Usage: [PYTHON=python3.12] [SECONDS_EACH=300] scripts/sanitize.sh [core|all|fuzz]
 . "$(dirname "$0")/lib.sh"
 [ "${1-all}" = fuzz ] || choose_tests "$@"

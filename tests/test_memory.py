@@ -1,9 +1,9 @@
 """Memory that runs out: limits of the address space, failing allocations, tables that cannot be built."""
 
-import ctypes
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -102,10 +102,10 @@ for size in (1 << 20, 300 << 20):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="fuzz/faults.py needs Linux and a C compiler")
-@pytest.mark.parametrize("callers, seconds", [("modules", 8)])
-def test_failing_allocations(callers, seconds):
+def test_failing_allocations():
     """A short run of fuzz/faults.py: programs in which an allocation fails raise an exception and work afterwards."""
-    command = [sys.executable, FAULTS, "--callers", callers, "--seconds", str(seconds), "--seed", str(ctypes.addressof(ctypes.c_int()) >> 4)]
+    seed = str(time.time_ns() % 10**6)
+    command = [sys.executable, FAULTS, "--seconds", "8", "--seed", seed]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-3000:]
     assert int(re.search(r"^(\d+) of \d+ runs", done.stdout, re.M)[1]) > 0
