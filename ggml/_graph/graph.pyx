@@ -14,7 +14,7 @@ from .._core cimport (
     GG_MESSAGE, arg_address, arg_bool, arg_callback, arg_context, arg_graph, arg_int32, arg_path, arg_size, arg_tensor,
     arg_tensors, arg_text, cbool, check_data, engine, enter, entered, fail, gg_call, gg_is_empty, gg_nbytes, gg_pins,
     gg_types, ggml_cgraph, ggml_context, ggml_cplan, ggml_object, ggml_tensor, graph_expand, graph_new, hold, name_text,
-    release, where, wrap_graph, wrap_handle, wrap_tensor,
+    release, repr_short, where, wrap_graph, wrap_handle, wrap_tensor,
 )
 from .._enums cimport GGML_OP_NONE, GGML_OP_OPT_STEP_ADAMW
 from .. import _constants, _structs
@@ -673,7 +673,7 @@ def ggml_graph_compute(cgraph, cplan):
     elif hasattr(plan, "_obj"):
         plan = plan._obj
     if not isinstance(plan, _structs.ggml_cplan):
-        fail(TypeError, f"cplan is {cplan!r}: need a ggml_cplan or a pointer to one")
+        fail(TypeError, f"cplan is {repr_short(cplan)}: need a ggml_cplan or a pointer to one")
     cdef ggml_cplan *p = <ggml_cplan *><size_t>ctypes.addressof(plan)
     memset(&call, 0, sizeof(call))
     call.n_threads = threads(p.n_threads, "cplan.n_threads")
