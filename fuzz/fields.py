@@ -1,4 +1,6 @@
-"""Overwrites fields and data of nodes before they are computed. The result is an error or values, never a crash.
+"""Overwrites fields and data of nodes before they are used. The result is an error or values, never a crash.
+
+The nodes are computed, or given to what else reads them: the backward pass, allocators, the scheduler, copies, files.
 
     python fuzz/fields.py --seconds 600 --seed 1
 
@@ -69,7 +71,7 @@ class Guarded:
 def spoil(rng, t, others, size):
     """Overwrites a field, a parameter or the data of a tensor. Returns a description of what it overwrote."""
     c, d = t.contents, rng.randrange(4)
-    how = rng.choice(("param", "param", "ne", "swap", "nb", "type", "src", "op", "bytes"))
+    how = rng.choice(("param", "param", "ne", "swap", "nb", "type", "src", "op", "bytes", "data"))
     if how == "param":
         d = rng.randrange(16)
         c.op_params[d] = rng.choice((*PARAMETERS, rng.getrandbits(31)))
@@ -87,9 +89,87 @@ def spoil(rng, t, others, size):
     elif how == "op":
         c.op = rng.choice(OPS)
         c.flags |= ggml.GGML_TENSOR_FLAG_COMPUTE
-    elif c.data and size < 1 << 20:
+    elif how == "data" and c.data and not c.view_src:  # no longer aligned
+        c.data -= rng.choice((1, 2, 3, 5))
+    elif how == "bytes" and c.data and size < 1 << 20 and (c.view_src or (c.data + size) % 4096 == 0):
         ctypes.memmove(c.data, rng.choice((os.urandom(size), b"\xff" * size, b"\x7f" * size, b"\0" * size)), size)
     return f"{how} {d} of {t!r}"
+
+
+def backward(ctx, graph):
+    ggml.ggml_build_backward_expand(ctx, graph, None)
+    ggml.ggml_graph_reset(graph)
+    ggml.ggml_graph_compute_with_ctx(ctx, graph, 1)
+
+
+def checkpointed(ctx, graph):
+    both = [ggml.ggml_new_graph_custom(ctx, 4096, True) for _ in range(2)]
+    checkpoint = (ggml.ggml_tensor_p * 1)(ggml.ggml_graph_node(graph, 0))
+    ggml.ggml_build_backward_gradient_checkpointing(ctx, graph, *both, checkpoint, 1)
+
+
+def allocated(ctx, graph):
+    galloc = ggml.ggml_gallocr_new(ggml.ggml_backend_cpu_buffer_type())
+    try:
+        ggml.ggml_gallocr_reserve(galloc, graph)
+        ggml.ggml_gallocr_alloc_graph(galloc, graph)
+    finally:
+        ggml.ggml_gallocr_free(galloc)
+
+
+def scheduled(ctx, graph):
+    cpu = ggml.ggml_backend_cpu_init()
+    sched = ggml.ggml_backend_sched_new((ctypes.c_void_p * 1)(cpu), None, 1, 64, False)
+    try:
+        ggml.ggml_backend_sched_graph_compute(sched, graph)
+    finally:
+        ggml.ggml_backend_sched_free(sched)
+        ggml.ggml_backend_free(cpu)
+
+
+def copied(ctx, graph):
+    target = ggml.ggml_graph_dup(ctx, graph, True)
+    ggml.ggml_graph_cpy(graph, target)
+    ggml.ggml_graph_view(graph, 0, 1)
+
+
+def copied_to_backend(ctx, graph):
+    cpu = ggml.ggml_backend_cpu_init()
+    try:
+        ggml.ggml_backend_graph_copy_free(ggml.ggml_backend_graph_copy(cpu, graph))
+    finally:
+        ggml.ggml_backend_free(cpu)
+
+
+def printed(ctx, graph):
+    ggml.ggml_graph_plan(graph, 2, None)
+    ggml.ggml_graph_dump_dot(graph, None, os.devnull)
+    ggml.ggml_graph_export(graph, os.devnull)
+
+
+def described(ctx, graph):
+    """The functions of one tensor."""
+    for i in range(ggml.ggml_graph_n_nodes(graph)):
+        t = ggml.ggml_graph_node(graph, i)
+        repr(t)
+        for f in (
+            ggml.ggml_nbytes,
+            ggml.ggml_nelements,
+            ggml.ggml_nrows,
+            ggml.ggml_op_desc,
+            ggml.ggml_is_contiguous,
+            ggml.ggml_n_dims,
+            ggml.ggml_nbytes_pad,
+            ggml.ggml_are_same_shape,
+            ggml.ggml_get_f32_1d,
+            ggml.ggml_set_zero,
+        ):
+            f(*[t, t][: 2 if f is ggml.ggml_are_same_shape else 1], *([0] if f is ggml.ggml_get_f32_1d else []))
+        for f in (ggml.ggml_dup, ggml.ggml_cont, ggml.ggml_sqr, ggml.ggml_transpose, ggml.ggml_dup_tensor):
+            f(ctx, t)
+
+
+USES = (backward, checkpointed, allocated, scheduled, copied, copied_to_backend, printed, described)
 
 
 def attempt(rng, name, op):
@@ -97,8 +177,18 @@ def attempt(rng, name, op):
     _core.isa_select(rng.choice(ISAS))
     with context() as ctx:
         args = op.args(rng.randrange(len(op.samples)))
-        out = Call(ctx, op, args, param=(0,) if op.fn.startswith("opt_step") else ()).out
-        graph = graph_of(ctx, out)
+        call = Call(ctx, op, args, param=(0,) if op.fn.startswith("opt_step") else ())
+        out = call.out
+        use = rng.choice((None, *USES))
+        if use in (backward, checkpointed) and not ggml.ggml_is_empty(out) and out.contents.type == 0:
+            for t in call.roots.values():
+                if t.contents.type == ggml.GGML_TYPE_F32 and t.contents.op == ggml.GGML_OP_NONE:
+                    ggml.ggml_set_param(t)
+            loss = ggml.ggml_sum(ctx, ggml.ggml_sqr(ctx, call.build(ctx, *call.passed)))
+            ggml.ggml_set_loss(loss)
+            graph = graph_of(ctx, loss, grads=True)
+        else:
+            graph = graph_of(ctx, out, grads=True)
         nodes = [ggml.ggml_graph_node(graph, i) for i in range(ggml.ggml_graph_n_nodes(graph))]
         found = {ctypes.addressof(t.contents) for n in nodes for t in (n, *n.contents.src) if t}
         tensors = [ctypes.cast(address, ggml.ggml_tensor_p) for address in sorted(found)]
@@ -107,12 +197,15 @@ def attempt(rng, name, op):
         for _ in range(rng.choice((0, 1, 1, 1, 2, 2, 3))):
             t = rng.choice(rng.choice((tensors, nodes)))
             done.append(spoil(rng, t, tensors, guarded.sizes[ctypes.addressof(t.contents)]))
-        print(name, "; ".join(done), flush=True)
+        print(name, use.__name__ if use else "computed", "; ".join(done), flush=True)
         try:
-            ggml.ggml_graph_compute_with_ctx(ctx, graph, rng.choice((1, 2)))
+            if use is None:
+                ggml.ggml_graph_compute_with_ctx(ctx, graph, rng.choice((1, 2)))
+            else:
+                use(ctx, graph)
             return True
-        except (ValueError, RuntimeError, MemoryError) as error:
-            assert str(error).startswith("ggml_graph_compute_with_ctx: "), error
+        except (ValueError, RuntimeError, MemoryError, IndexError) as error:
+            assert str(error).startswith("ggml_graph_compute_with_ctx: " if use is None else "ggml_"), error
             return False
         finally:
             guarded.close()

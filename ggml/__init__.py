@@ -13,7 +13,6 @@ from importlib.util import find_spec as _find_spec
 from pkgutil import iter_modules as _iter_modules
 
 
-
 def _interpreter(function):
     return _ctypes.PYFUNCTYPE(_ctypes.c_void_p)((function, _ctypes.pythonapi))()
 
@@ -34,8 +33,8 @@ except ImportError:
         f"ggml: {_os.path.dirname(__file__)} is a source folder that is not built, and hides the installed package: "
         "start Python elsewhere (`python -m` puts the current folder first on its path)"
     ) from None
-from ._constants import *  # noqa: F403
-from ._structs import *  # noqa: F403
+from ._constants import *  # noqa: E402, F403
+from ._structs import *  # noqa: E402, F403
 
 __version__ = "0.1.0"
 

@@ -107,7 +107,7 @@ cdef Handle find(object o, type kind, str name):
         return adopters[kind][1](address, o)
     if not isinstance(address, int):
         fail(TypeError, f"{name} is {repr_short(o)}: need {with_article(title)}")
-    fail(RuntimeError, f"{name} ({address:#x}) is no live {title}: freed, or never one")
+    fail(RuntimeError, f"{name} ({hex(address)[:18]}) is no live {title}: freed, or never one")
 
 cdef bint memory_at(object address, size_t size) except -1:
     return 0 < address < 1 << 63 and engine.readable(<void *><size_t>address, size)

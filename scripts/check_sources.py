@@ -102,8 +102,10 @@ def written_numbers(text: str, numbers: dict[str, set[str]]) -> Iterator[Violati
 
 def code_lines(text: str, is_c: bool) -> Iterator[str]:
     """The lines of a source without comments, strings and docstrings."""
-    pattern = r'/\*.*?\*/|"(?:\\.|[^"\\\n])*"|//[^\n]*' if is_c else (
-        r'""".*?"""|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|#[^\n]*'
+    pattern = (
+        r'/\*.*?\*/|"(?:\\.|[^"\\\n])*"|//[^\n]*'
+        if is_c
+        else (r'""".*?"""|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|#[^\n]*')
     )
     yield from re.sub(pattern, lambda m: re.sub(r"[^\n]", " ", m[0]), text, flags=re.DOTALL).splitlines()
 

@@ -109,6 +109,7 @@ def usable():
     ggml.ggml_free(ctx)
 '''
 
+
 def parameters(name):
     """The number of positional arguments that the function takes."""
     params = inspect.signature(getattr(ggml, name)).parameters.values()
@@ -146,6 +147,52 @@ def test_fields_written_before_computing():
     assert done.returncode == 0, last[0] + done.stderr[-3000:]
     cases, computed, refused = (int(n) for n in re.findall(r"\d+", last[0]))
     assert cases == computed + refused and computed and refused
+
+
+@pytest.mark.parametrize("size", [5000, 10**5])
+def test_integers_too_long_to_print(size, ctx):
+    """Python refuses to print them; the message still begins with the function's name."""
+    huge = 10**size
+    t = ggml.ggml_new_f32(ctx, 1.0)
+    for name, call in {
+        "ggml_new_tensor_1d": lambda: ggml.ggml_new_tensor_1d(ctx, ggml.GGML_TYPE_F32, huge),
+        "ggml_nbytes": lambda: ggml.ggml_nbytes(huge),
+        "ggml_free": lambda: ggml.ggml_free(huge),
+        "ggml_gallocr_free": lambda: ggml.ggml_gallocr_free(huge),
+        "ggml_set_name": lambda: ggml.ggml_set_name(t, huge),
+        "ggml_backend_tensor_set": lambda: ggml.ggml_backend_tensor_set(t, huge, 0, 4),
+        "ggml_tallocr_alloc": lambda: ggml.ggml_tallocr_alloc(huge, t),
+    }.items():
+        with pytest.raises((ValueError, TypeError, RuntimeError), match=f"^{name}: ") as raised:
+            call()
+        assert len(str(raised.value)) < 200
+
+
+def test_an_element_that_is_no_integer(ctx):
+    for value, error in ((float("inf"), OverflowError), (float("nan"), ValueError)):
+        t = ggml.ggml_new_f32(ctx, value)
+        with pytest.raises(error, match="^ggml_get_i32_1d: the element is"):
+            ggml.ggml_get_i32_1d(t, 0)
+        with pytest.raises(error, match="^ggml_get_i32_nd: the element is"):
+            ggml.ggml_get_i32_nd(t, 0, 0, 0, 0)
+
+
+@pytest.mark.parametrize("new", ["ggml_new_i32", "ggml_new_f32"])
+def test_a_constant_without_memory_leaves_nothing_behind(new):
+    ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0, mem_buffer=None, no_alloc=True))
+    before = ggml.ggml_used_mem(ctx)
+    with pytest.raises(ValueError, match=f"^{new}: ctx was made with no_alloc"):
+        getattr(ggml, new)(ctx, 1)
+    assert ggml.ggml_used_mem(ctx) == before and not ggml.ggml_get_first_tensor(ctx)
+    ggml.ggml_free(ctx)
+
+
+def test_the_old_graph_writer_names_itself_once():
+    import ggml.legacy as legacy
+
+    for gf, message in ((5, "gf is 5"), (legacy.ggml_cgraph(n_nodes=5000), "gf.n_nodes is 5000")):
+        with pytest.raises((TypeError, ValueError), match=f"^ggml_graph_dump_dot: {message}"):
+            legacy.ggml_graph_dump_dot(legacy.ggml_cgraph(), gf, b"file")
 
 
 ONE_WRONG = (

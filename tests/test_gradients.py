@@ -7,7 +7,7 @@ import ctypes
 
 import numpy as np
 import pytest
-from cases.harness import ISAS, close, compute, context, difference, isa, load, shape, store, tensor
+from cases.harness import ISAS, close, compute, context, difference, graph_of, isa, load, shape, store, tensor
 from cases.norm import rms_norm
 from cases.softmax import log_soft_max, soft_max
 from cases.unary import gelu, gelu_erf, gelu_quick, sigmoid, silu, softplus
@@ -549,3 +549,40 @@ def test_every_operation_has_a_gradient():
     """
     lacking = {ggml.ggml_op_name(op).decode() for op in range(ggml.GGML_OP_COUNT) if not _grad.has_gradient(op)}
     assert lacking == NO_DERIVATIVE | ONCE_ONLY
+
+
+def test_rows_written_over_get_no_gradient(ctx):
+    """Where an index of SET_ROWS repeats, only the last row reaches the result."""
+    rng = np.random.default_rng(0)
+    index = np.array([[[0, 3, 3, 5, 3], [1, 1, 1, 2, 4]]])  # [1, c1 = 2, n = 5]
+    x, rows, weights = (tensor(ctx, rng.standard_normal((3, 4, n, 2)), "F32") for n in (6, 5, 6))
+    ggml.ggml_set_param(rows)
+    out = ggml.ggml_set_rows(ctx, x, rows, tensor(ctx, index, "I32"))
+    loss = ggml.ggml_sum(ctx, ggml.ggml_mul(ctx, out, weights))
+    ggml.ggml_set_loss(loss)
+    graph = graph_of(ctx, loss, grads=True)
+    ggml.ggml_build_backward_expand(ctx, graph, None)
+    ggml.ggml_graph_reset(graph)
+    compute(ctx, graph)
+    want = np.zeros((3, 4, 5, 2))
+    for j in range(4):
+        last = {place: i for i, place in enumerate(index[0, j % 2])}
+        for place, i in last.items():
+            want[:, j, i] = load(weights)[:, j, place]
+    np.testing.assert_array_equal(load(ggml.ggml_graph_get_grad(graph, rows)), want)
+
+
+def test_a_node_that_was_written_over_is_refused(ctx):
+    """The gradient of GROUP_NORM divides by the number of groups."""
+    x = tensor(ctx, np.ones((1, 4, 3, 2)), "F32")
+    ggml.ggml_set_param(x)
+    t = ggml.ggml_group_norm(ctx, x, 2, 1e-5)
+    loss = ggml.ggml_sum(ctx, t)
+    ggml.ggml_set_loss(loss)
+    graph = graph_of(ctx, loss, grads=True)
+    for groups in (0, -1, -(2**31)):
+        t.contents.op_params[0] = groups
+        with pytest.raises(ValueError, match=f"^ggml_build_backward_expand: .*written over: n_groups is {groups}"):
+            ggml.ggml_build_backward_expand(ctx, graph, None)
+    t.contents.op_params[0] = 2
+    ggml.ggml_build_backward_expand(ctx, graph, None)

@@ -251,6 +251,21 @@ def test_fit_and_epoch_callbacks(model, capfd):
         ggml.ggml_opt_epoch(opt, model.dataset, None, None, -1, ggml.ggml_opt_epoch_callback(stop), None)
 
 
+def test_errors_of_builders_begin_with_the_public_name(model):
+    model.outputs = ggml.ggml_argmax(model.ctx, model.outputs)  # has no gradient
+    with pytest.raises(ValueError, match=r"^ggml_opt_init: ggml_\w+: "):
+        model.opt(ggml.GGML_OPT_LOSS_TYPE_SUM)
+    with pytest.raises(RuntimeError, match="^ggml_opt_loss: "):  # later errors do not
+        ggml.ggml_opt_loss(12345)
+
+
+@pytest.mark.parametrize("loss", ["MEAN", "SUM", "MEAN_SQUARED_ERROR", "CROSS_ENTROPY"])
+def test_outputs_without_elements(model, loss):
+    model.inputs, model.outputs = model.forward(model.ctx, batch=0)
+    opt = model.opt(getattr(ggml, "GGML_OPT_LOSS_TYPE_" + loss))
+    assert ggml.ggml_nelements(ggml.ggml_opt_outputs(opt)) == 0
+
+
 @pytest.mark.parametrize(
     "batch, epochs, message",
     [(0, 1, "inputs hold a batch of 0 datapoints: need 1 or more"), (8, -1, "nepoch is -1: must not be negative")],

@@ -1,7 +1,9 @@
 """Buffer types, buffers, and the places of tensors in buffers."""
 import ctypes
 
-from .._core cimport arg_address, arg_buffer, arg_int32, arg_size, arg_tensor, engine, enter, fail, ggml_tensor, release
+from .._core cimport (
+    arg_address, arg_buffer, arg_int32, arg_size, arg_tensor, engine, enter, fail, ggml_tensor, release, repr_short,
+)
 from .._handle cimport HANDLE, handles, memory_at, opened
 from .device cimport (
     Buffer, BufferType, Device, buffer_arg, buffer_dead, buft_arg, cpu_buft, cpu_device, live, place, place_view,
@@ -248,7 +250,7 @@ cdef object struct_of(object value, object struct, str name):
     cdef object address = value.value if isinstance(value, ctypes.c_void_p) else value
     if isinstance(address, int) and address not in live and memory_at(address, ctypes.sizeof(struct)):
         return struct.from_address(address)
-    fail(TypeError, f"{name} is {value!r}: need a {struct.__name__} or a pointer to one")
+    fail(TypeError, f"{name} is {repr_short(value)}: need a {struct.__name__} or a pointer to one")
 
 def ggml_backend_cpu_buffer_from_ptr(ptr, size):
     """Wraps memory of the caller in a CPU buffer, without copying it.

@@ -1,7 +1,7 @@
 """Devices and the registries that list them, by index, name and kind."""
 import ctypes
 
-from .._core cimport arg_buffer, arg_int32, arg_path, arg_size, arg_tensor, arg_text, engine, enter, fail
+from .._core cimport arg_buffer, arg_int32, arg_path, arg_size, arg_tensor, arg_text, engine, enter, fail, repr_short
 from .buffer cimport from_ptr, struct_of
 from .._handle cimport HANDLE, adopted, find
 from .device cimport Device, Registry, all_devices, all_registries, buft_arg, cpu_device, device_arg, live
@@ -359,7 +359,7 @@ cdef int put_size(object o, const char *name, size_t value) except -1:
     cdef void *p
     arg_buffer(o, name, sizeof(size_t), &p)
     if p == NULL or not engine.readable(p, sizeof(size_t)):
-        fail(TypeError, f"{name.decode()} is {o!r}: need a pointer to size_t")
+        fail(TypeError, f"{name.decode()} is {repr_short(o)}: need a pointer to size_t")
     (<size_t *>p)[0] = value
     return 0
 

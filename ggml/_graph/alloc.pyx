@@ -8,8 +8,8 @@ import ctypes
 from libc.stdint cimport uint8_t
 
 from .._core cimport (
-    GGML_OBJECT_TYPE_TENSOR, arg_buffer, arg_context, arg_graph, arg_int32, arg_tensor, engine, enter, fail,
-    gg_nbytes, ggml_cgraph, ggml_context, ggml_object, ggml_tensor, name_text,
+    GGML_OBJECT_TYPE_TENSOR, arg_buffer, arg_context, arg_graph, arg_int32, arg_tensor, engine, enter, fail, gg_nbytes,
+    ggml_cgraph, ggml_context, ggml_object, ggml_tensor, name_text, repr_short,
 )
 from .._backend.buffer cimport multi_buffer
 from .._backend.device cimport (
@@ -66,7 +66,7 @@ def ggml_tallocr_alloc(talloc, tensor):
     elif isinstance(state, ctypes._Pointer) and state:
         state = state.contents
     if not isinstance(state, _structs.ggml_tallocr):
-        fail(TypeError, f"talloc is {talloc!r}: need a ggml_tallocr or a pointer to one")
+        fail(TypeError, f"talloc is {repr_short(talloc)}: need a ggml_tallocr or a pointer to one")
     cdef Buffer b = buffer_arg(state.buffer, "talloc.buffer")
     cdef ggml_tensor *t = arg_tensor(tensor, b"tensor")
     if t.view_src != NULL or (t.data != NULL and not buffer_dead(t)):

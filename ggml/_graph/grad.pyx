@@ -9,9 +9,9 @@ from libc.string cimport memcpy
 
 from .._core cimport (
     GGML_MAX_SRC, GGML_TENSOR_FLAG_COMPUTE, GGML_TENSOR_FLAG_LOSS, GGML_TENSOR_FLAG_PARAM, GG_MESSAGE, GG_OP_MAX,
-    allocate, arg_context, arg_graph, arg_int32, arg_tensor_or_null, arg_tensors, engine, enter, fail,
-    gg_contiguous, gg_is_float, gg_nelements, gg_same_shape, ggml_cgraph, ggml_context, ggml_tensor, graph_expand,
-    new_tensor, node1, node2, node2_in_place, node_append, node_like, node_text, set_name,
+    allocate, arg_context, arg_graph, arg_int32, arg_tensor_or_null, arg_tensors, engine, enter, fail, gg_contiguous,
+    gg_is_float, gg_nelements, gg_same_shape, ggml_cgraph, ggml_context, ggml_tensor, graph_expand, new_tensor, node1,
+    node2, node2_in_place, node_append, node_like, node_text, repr_short, set_name,
 )
 from .._enums cimport (
     GGML_OP_ADD, GGML_OP_CONT, GGML_OP_CUSTOM, GGML_OP_MAP_CUSTOM1, GGML_OP_NONE, GGML_OP_SET_ROWS, GGML_TYPE_F32,
@@ -124,7 +124,7 @@ cdef Backward build(ggml_context *ctx, ggml_cgraph *g, object accs, bint accumul
     if n == 0:
         fail(ValueError, "the graph is empty")
     if accs is not None and not hasattr(accs, "__getitem__"):
-        fail(TypeError, f"grad_accs is {accs!r}: need an array of tensors or None")
+        fail(TypeError, f"grad_accs is {repr_short(accs)}: need an array of tensors or None")
     b.ctx, b.graph, b.n_forward = ctx, g, n
     b.wanted = <uint8_t *>allocate(g.visited_hash_set.size, 1)
     prepare(b, accs, accumulate)

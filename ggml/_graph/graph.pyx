@@ -10,12 +10,11 @@ from libc.string cimport memcpy, memset, strncmp
 
 from .._core cimport (
     GGML_DEFAULT_GRAPH_SIZE, GGML_MAX_NAME, GGML_MAX_SRC, GGML_STATUS_ABORTED, GGML_STATUS_ALLOC_FAILED,
-    GGML_STATUS_FAILED, GGML_STATUS_SUCCESS, GGML_TENSOR_FLAG_COMPUTE, GGML_TENSOR_FLAG_LOSS,
-    GGML_TENSOR_FLAG_PARAM, GG_MESSAGE, allocate, arg_address, arg_bool, arg_callback, arg_context, arg_graph,
-    arg_int32, arg_path, arg_size, arg_tensor, arg_tensors, arg_text, cbool, check_data, engine, enter, entered,
-    fail, gg_call, gg_is_empty, gg_nbytes, gg_pins, gg_prepared, gg_types, ggml_cgraph, ggml_context, ggml_cplan,
-    ggml_object, ggml_tensor, graph_expand, graph_new, hold, hold_owners, name_text, release, where, wrap_graph,
-    wrap_handle, wrap_tensor,
+    GGML_STATUS_FAILED, GGML_STATUS_SUCCESS, GGML_TENSOR_FLAG_COMPUTE, GGML_TENSOR_FLAG_LOSS, GGML_TENSOR_FLAG_PARAM,
+    GG_MESSAGE, allocate, arg_address, arg_bool, arg_callback, arg_context, arg_graph, arg_int32, arg_path, arg_size,
+    arg_tensor, arg_tensors, arg_text, cbool, check_data, engine, enter, entered, fail, gg_call, gg_is_empty, gg_nbytes,
+    gg_pins, gg_prepared, gg_types, ggml_cgraph, ggml_context, ggml_cplan, ggml_object, ggml_tensor, graph_expand,
+    graph_new, hold, hold_owners, name_text, release, repr_short, where, wrap_graph, wrap_handle, wrap_tensor,
 )
 from .._enums cimport GGML_OP_NONE, GGML_OP_OPT_STEP_ADAMW
 from .. import _constants, _structs
@@ -689,7 +688,7 @@ def ggml_graph_compute(cgraph, cplan):
     elif hasattr(plan, "_obj"):
         plan = plan._obj
     if not isinstance(plan, _structs.ggml_cplan):
-        fail(TypeError, f"cplan is {cplan!r}: need a ggml_cplan or a pointer to one")
+        fail(TypeError, f"cplan is {repr_short(cplan)}: need a ggml_cplan or a pointer to one")
     cdef ggml_cplan *p = <ggml_cplan *><size_t>ctypes.addressof(plan)
     memset(&call, 0, sizeof(call))
     call.n_threads = threads(p.n_threads, "cplan.n_threads")

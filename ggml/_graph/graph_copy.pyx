@@ -6,7 +6,8 @@ from libc.string cimport memcpy
 
 from .._core cimport (
     GGML_MAX_NAME, GGML_MAX_SRC, allocate, arg_context, arg_graph, arg_int32, arg_tensors, engine, enter, fail,
-    ggml_cgraph, ggml_context, ggml_tensor, graph_expand, graph_new, node_append, node_like, wrap_graph, wrap_tensor,
+    ggml_cgraph, ggml_context, ggml_tensor, graph_expand, graph_new, node_append, node_like, repr_short, wrap_graph,
+    wrap_tensor,
 )
 from .._enums cimport GGML_OP_NONE
 from .._backend.device cimport Backend, backend_arg, buffer_dead, copy, place_view
@@ -164,7 +165,7 @@ def ggml_backend_graph_copy_free(copy):
     enter(b"ggml_backend_graph_copy_free")
     copied = copy.contents if isinstance(copy, ctypes._Pointer) and copy else getattr(copy, "_obj", copy)
     if not isinstance(copied, _structs.ggml_backend_graph_copy):
-        fail(TypeError, f"copy is {copy!r}: need a ggml_backend_graph_copy")
+        fail(TypeError, f"copy is {repr_short(copy)}: need a ggml_backend_graph_copy")
     try:
         free_copy(copied)
     except (TypeError, RuntimeError) as error:           # fields that a caller wrote

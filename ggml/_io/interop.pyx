@@ -22,7 +22,7 @@ from libc.string cimport memcpy, strchr
 from .._core cimport (
     GGML_TYPE_COUNT, allocate, arg_buffer, arg_context, arg_extent, arg_tensor, arg_type, check_data, engine, enter,
     fail, gg_bf16_to_f32, gg_is_empty, gg_region, gg_row_size, gg_types, ggml_context, ggml_tensor, keep, new_tensor,
-    node_append, node_init, region_owner, wrap_tensor,
+    node_append, node_init, region_owner, repr_short, wrap_tensor,
 )
 from .._enums cimport (
     GGML_OP_NONE, GGML_TYPE_BF16, GGML_TYPE_F16, GGML_TYPE_F32, GGML_TYPE_F64, GGML_TYPE_I16, GGML_TYPE_I32,
@@ -271,9 +271,9 @@ def _dlpack(self, *, stream=None, max_version=None, dl_device=None, copy=None):
     """A DLPack capsule over the tensor's memory: versioned if the caller accepts 1.0, otherwise unversioned."""
     enter(b"__dlpack__")
     if stream is not None:
-        fail(BufferError, f"stream is {stream!r}: tensors are in CPU memory, need None")
+        fail(BufferError, f"stream is {repr_short(stream)}: tensors are in CPU memory, need None")
     if dl_device is not None and tuple(dl_device) != (DL_CPU, 0):
-        fail(BufferError, f"dl_device is {dl_device!r}: tensors are in CPU memory, need ({DL_CPU}, 0)")
+        fail(BufferError, f"dl_device is {repr_short(dl_device)}: tensors are in CPU memory, need ({DL_CPU}, 0)")
     cdef Hold h = hold(arg_tensor(self, b"tensor"))
     if gg_types[h.type].quantized:
         fail(BufferError, f"the tensor is {gg_types[h.type].name.decode()}: DLPack has no such type")

@@ -2,16 +2,18 @@
 from libc.stdint cimport int64_t
 
 from .._core cimport (
-    arg_context, arg_extent, arg_int32, arg_tensor, fail, gg_is_float, gg_types, ggml_context, ggml_tensor, node1,
-    node_append, node_in_place, node_init, node_like, shape_text, wrap_tensor,
+    arg_context, arg_extent, arg_int32, arg_tensor, fail, gg_is_empty, gg_is_float, gg_types, ggml_context,
+    ggml_tensor, node1, node_append, node_in_place, node_init, node_like, shape_text, wrap_tensor,
 )
 from .._enums cimport (
     GGML_OP_ADD_ID, GGML_OP_ARGSORT, GGML_OP_DUP, GGML_OP_GET_ROWS, GGML_OP_GET_ROWS_BACK, GGML_OP_SET_ROWS,
     GGML_OP_TOP_K, GGML_TYPE_F32, GGML_TYPE_I32,
 )
 from .._graph.grad cimport Backward, gradients
-from .fill cimport zeros
+from .elementwise cimport mul, scale, sqr, sub
+from .fill cimport arange, zeros
 from .shape cimport contiguous, repeat, reshape, view_slice
+from .unary cimport step
 from .. import _constants
 
 cdef int SORT_ORDER_DESC = _constants.GGML_SORT_ORDER_DESC
@@ -96,7 +98,7 @@ def ggml_set_rows(ctx, a, b, c):
     """Overwrites rows of a by index, converting to its type: a[:, c[i, j mod c1, k mod c2], j, k] = b[:, i, j, k].
 
     Where an index occurs more than once, the last row wins. An index outside a's rows makes the compute fail.
-    The gradient flows to b from the rows written and to a from the others; it is right only where no index repeats.
+    The gradient flows to b from the rows that stay and to a from the rows that are not written.
 
     Args:
         ctx: context that receives the node; it needs room for the header only.
@@ -113,20 +115,41 @@ def ggml_set_rows(ctx, a, b, c):
     cdef ggml_context *context = arg_context(ctx, b"ggml_set_rows")
     return wrap_tensor(set_rows(context, arg_tensor(a, b"a"), arg_tensor(b, b"b"), arg_tensor(c, b"c")))
 
+cdef ggml_tensor *rows_that_stay(ggml_context *ctx, ggml_tensor *t, ggml_tensor *index,
+                                 ggml_tensor *each) except NULL:
+    """[1, n, ne2, ne3]: 1 for rows of a SET_ROWS node that no later row overwrites, else 0.
+
+    The same SET_ROWS with the rows' numbers (exact below 2^24) tells which row stays in each place. `each` is the index
+    repeated for all matrices.
+    """
+    cdef ggml_tensor *rows = t.src[0]
+    cdef ggml_tensor *number = reshape(ctx, arange(ctx, 1, <float>(rows.ne[1] + 1), 1), 1, rows.ne[1], 1, 1)
+    number = repeat(ctx, number, 1, rows.ne[1], rows.ne[2], rows.ne[3])
+    cdef ggml_tensor *last = set_rows(ctx, zeros(ctx, 1, t.ne[1], t.ne[2], t.ne[3]), number, index)
+    cdef ggml_tensor *is_lost = step(ctx, sqr(ctx, sub(ctx, get_rows(ctx, last, each), number)))
+    return scale(ctx, is_lost, -1, 1, False)
+
 cdef int grad_set_rows(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
-    """t = x with t[:, index[i]] = rows[:, i]: d(rows)[:, i] = g[:, index[i]], dx = g with zeros in these rows."""
+    """t = x with t[:, index[i]] = rows[:, i]: d(rows)[:, i] = g[:, index[i]], dx = g with zeros in these rows.
+
+    Of rows with the same index, only the last has a gradient.
+    """
     cdef ggml_tensor *rows = t.src[0]
     cdef ggml_tensor *index = t.src[1]
     cdef ggml_tensor *x = t.src[2]
     cdef ggml_tensor *no_rows
+    cdef ggml_tensor *each
     b.require_not_overwritten(t, index)
     if b.needs(x):
         no_rows = zeros(b.ctx, rows.ne[0], rows.ne[1], rows.ne[2], rows.ne[3])
         b.add(x, set_rows(b.ctx, node1(b.ctx, GGML_OP_DUP, g), no_rows, index))
     if b.needs(rows):
+        if gg_is_empty(rows):
+            return b.add(rows, zeros(b.ctx, rows.ne[0], rows.ne[1], rows.ne[2], rows.ne[3]))
+        each = index
         if index.ne[1] != rows.ne[2] or index.ne[2] != rows.ne[3]:
-            index = repeat(b.ctx, index, index.ne[0], rows.ne[2], rows.ne[3], 1)
-        b.add(rows, get_rows(b.ctx, g, index))
+            each = repeat(b.ctx, index, index.ne[0], rows.ne[2], rows.ne[3], 1)
+        b.add(rows, mul(b.ctx, get_rows(b.ctx, g, each), rows_that_stay(b.ctx, t, index, each)))
     return 0
 
 # ---- ADD_ID ----------------------------------------------------------------------------------------------------------

@@ -37,6 +37,10 @@ def ggml_mul_mat(ctx, a, b):
     blocks of 8-bit integers if b has only a few rows or if the instruction set multiplies bytes; else a is unpacked to
     f32. The gradient flows to b, and to a if it is not quantised.
 
+    A rounded block whose elements are all at most 2^-120 (8e-37) counts as zero. The products with one or two rows of b
+    keep the scales of blocks of 32 as f16, as the C library does: types other than the K, IQ and ternary ones lose
+    precision there if all elements of a block are below 8e-3, and the block counts as zero if they are below 4e-6.
+
     Args:
         ctx: context that receives the result.
         a: f32, f16, bf16 or quantised, [k, n, ne2, ne3]; unlike in the C library it may be a transposed view.

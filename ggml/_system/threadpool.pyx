@@ -2,7 +2,7 @@
 import ctypes
 import itertools
 
-from .._core cimport arg_int32, enter, fail
+from .._core cimport arg_int32, enter, fail, repr_short
 from .. import _constants, _structs
 
 cdef dict pools = {}                                  # handle: its parameters
@@ -13,7 +13,7 @@ cdef object pool_params(object p, str name):
     if isinstance(p, ctypes._Pointer) and p:
         p = p.contents
     if not isinstance(p, _structs.ggml_threadpool_params):
-        fail(TypeError, f"{name} is {p!r}: need a pointer to ggml_threadpool_params")
+        fail(TypeError, f"{name} is {repr_short(p)}: need a pointer to ggml_threadpool_params")
     return p
 
 cdef int pool_threads(object n) except -1:
@@ -98,7 +98,7 @@ def ggml_threadpool_new(params):
 cdef object pool(object handle):
     key = handle.value if isinstance(handle, ctypes.c_void_p) else handle
     if not isinstance(key, int) or key not in pools:
-        fail(RuntimeError, f"threadpool is {handle!r}: no live thread pool")
+        fail(RuntimeError, f"threadpool is {repr_short(handle)}: no live thread pool")
     return key
 
 def ggml_threadpool_free(threadpool):

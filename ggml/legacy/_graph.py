@@ -7,7 +7,8 @@ from ctypes import c_void_p
 
 import ggml
 
-from ._api import api
+from .._io.files import save
+from ._api import READERS, api
 from ._arena import OP, Context, Tensor, address_of, by_engine, is_live, tensor_at, view_address
 from ._structs import GGML_TENSOR_SIZE, MAX_NODES, constants, ggml_cgraph, ggml_tensor_p
 
@@ -356,11 +357,6 @@ def ggml_graph_dump_dot(gb: ggml_cgraph, gf, filename: bytes):
     """
     forward = set()
     if gf is not None and not (isinstance(gf, ctypes._Pointer) and not gf):
-        forward = _addresses(gf)
-    with open(os.fsdecode(filename), "w", encoding="utf-8") as out:
-        out.write("\n".join(["digraph G {", "  newrank = true;", "  rankdir = TB;", *_dot_lines(gb, forward), "}", ""]))
-
-
-@api
-def _addresses(gf: ggml_cgraph):
-    return {t.address for t in nodes_of(gf)}
+        forward = {t.address for t in nodes_of(READERS[ggml_cgraph](gf, "gf"))}
+    lines = ["digraph G {", "  newrank = true;", "  rankdir = TB;", *_dot_lines(gb, forward), "}", ""]
+    save(os.fsdecode(filename), "\n".join(lines).encode(), "ggml_graph_dump_dot")
