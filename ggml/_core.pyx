@@ -788,6 +788,9 @@ cdef void *arg_struct(object value, const char *name, object pointer_type, str k
             fail(ValueError, f"{argument} is a NULL pointer: need a {kind}")
         owner = owner_of(value, <size_t>address)
     else:
+        if kind == "tensor" and type(value).__module__ == "numpy" and hasattr(value, "shape"):
+            fail(TypeError, f"{argument} is a NumPy array of shape {value.shape}: need a tensor, which "
+                            "ggml.utils.from_numpy makes from it")
         fail(TypeError, f"{argument} is {repr_short(value)}: need a {kind} ({pointer_type.__name__})")
     is_live = gg_graph_live(<ggml_cgraph *>address) if is_graph else gg_tensor_live(<ggml_tensor *>address)
     if not is_live and (owner is None or gg_region_find(GG_ARENA, address) != NULL or gg_region_stale(address)):

@@ -352,8 +352,8 @@ def test_removed_types_have_no_blocks():
             with pytest.raises(ValueError, match=f"type is {t}: no tensor type"):
                 call(t)
     assert ggml.ggml_type_name(43) is None and ggml.ggml_type_name(-1) is None
-    with pytest.raises(ValueError, match="ggml_blck_size: type is 42: no tensor type"):
-        ggml.ggml_blck_size(ggml.GGML_TYPE_COUNT)
+    with pytest.raises(ValueError, match="ggml_blck_size: type is 43: no tensor type"):
+        ggml.ggml_blck_size(43)
 
 
 # ---- dot products ----------------------------------------------------------------------------------------------------

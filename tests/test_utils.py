@@ -432,3 +432,10 @@ def test_the_first_operation_says_how_to_convert(ctx, array):
     for name, operands in (("ggml_add", (t, t)), ("ggml_mul_mat", (t, t)), ("ggml_relu", (t,))):
         with pytest.raises(ValueError, match="^" + name + message):
             getattr(ggml, name)(ctx, *operands)
+
+
+def test_an_array_in_place_of_a_tensor(ctx):
+    t = utils.from_numpy(ramp(2, 3), ctx)
+    message = r"^ggml_add: b is a NumPy array of shape \(2, 3\): need a tensor, which ggml.utils.from_numpy makes"
+    with pytest.raises(TypeError, match=message):
+        ggml.ggml_add(ctx, t, ramp(2, 3))
