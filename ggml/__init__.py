@@ -7,6 +7,7 @@ names: see `ggml.ggml_init`, `ggml.ggml_new_tensor_2d`, `ggml.ggml_mul_mat`, `gg
 
 import ctypes as _ctypes
 import os as _os
+import sys as _sys
 import warnings as _warnings
 from importlib import import_module as _import_module
 from importlib.util import find_spec as _find_spec
@@ -33,6 +34,11 @@ except ImportError:
         f"ggml: {_os.path.dirname(__file__)} is a source folder that is not built, and hides the installed package: "
         "start Python elsewhere (`python -m` puts the current folder first on its path)"
     ) from None
+except ValueError as _error:  # GGML_ISA is invalid
+    if _os.path.basename(_sys.argv[0]) in ("ggml", "ggml.exe"):  # the command reports errors in one line
+        _sys.exit(f"ggml: {_error}")
+    raise
+from ._absent import ctypes_function_for_shared_library, load_shared_library  # noqa: E402, F401
 from ._constants import *  # noqa: E402, F403
 from ._structs import *  # noqa: E402, F403
 
@@ -55,5 +61,10 @@ for _module in _modules:
 globals().update(_absent.functions)
 lib = _absent.Library(globals())
 ggml_function = lib.function
+module_name = lib_base_name = "ggml"
+byref = _ctypes.byref
+for _name in dir(lib):
+    if _name.startswith(("ggml_", "gguf_")) and not hasattr(getattr(lib, _name), "_as_parameter_"):
+        getattr(lib, _name)._as_parameter_ = _absent.no_address
 
 from . import ggml  # noqa: E402, F401  (last: it holds the finished namespace)

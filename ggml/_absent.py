@@ -1,8 +1,10 @@
 """The functions of GPU, accelerator and network backends, which this build does not have.
 
 They exist with their parameters and docstrings, so that programs that refer to them can be imported. A call raises
-RuntimeError.
+RuntimeError, whatever its arguments: programs call them to find out which backends there are.
 """
+
+import functools
 
 # One row for each function: its prototype, and what it does in a build with its backend.
 _BACKENDS = {
@@ -194,7 +196,7 @@ def _document(backend, parameters, what):
     meanings = [_PARAMETERS.get(f"{backend}.{name}") or _PARAMETERS[name] for name in parameters]
     lines = [f"Would {what} ({backend} backend, not part of this build).", ""]
     if parameters:
-        lines += ["The arguments are not examined.", "", "Args:"]
+        lines += ["Arguments are not examined: any number of any kind leads to the same error.", "", "Args:"]
         lines += [f"    {name}: {meaning}" for name, meaning in zip(parameters, meanings)]
     lines += ["Returns:", "    Nothing: the function always raises.", "Raises:"]
     return "\n".join([*lines, f"    RuntimeError: always, because this build lacks the {backend} backend."])
@@ -204,23 +206,38 @@ def _make(backend, row):
     """Python text of the function that a row describes."""
     prototype, _, what = row.strip().partition(": ")
     name, _, parameters = prototype.removesuffix(")").partition("(")
-    message = f"{name}: the {backend} backend is not part of this build"
     doc = _document(backend, parameters.split(", ") if parameters else [], what)
-    return f"def {prototype}:\n    {doc!r}\n    raise RuntimeError({message!r})\n"
+    return f"@_absent({backend!r})\ndef {prototype}:\n    {doc!r}\n"
 
 
-functions = {"__name__": "ggml"}
+def _absent(backend):
+    """Returns a decorator: the function accepts any arguments and raises; its signature remains the prototype's."""
+
+    def replace(prototype):
+        @functools.wraps(prototype)
+        def function(*args, **kwargs):
+            raise RuntimeError(f"{prototype.__name__}: the {backend} backend is not part of this build")
+
+        return function
+
+    return replace
+
+
+functions = {"__name__": "ggml", "_absent": _absent}
 exec("".join(_make(b, row) for b, table in _BACKENDS.items() for row in table.strip().splitlines()), functions)
-functions = {name: f for name, f in functions.items() if not name.startswith("__")}
+functions = {name: f for name, f in functions.items() if not name.startswith("_")}
 
 
 class Library:
     """The functions of this build as attributes, like the shared library that the ctypes bindings load.
 
     `hasattr(lib, "ggml_backend_cuda_init")` is False; `lib.ggml_add` and `lib["ggml_add"]` are the function.
+    `lib._name` is the file of the extension module. It exports no C functions: `lib._handle` and `ctypes.CDLL` are of
+    no use.
     """
 
     def __init__(self, namespace):
+        self._name = namespace["_core"].__file__
         for name, f in namespace.items():
             is_type = isinstance(f, type) or hasattr(f, "__supertype__")  # the second: typing.NewType
             if callable(f) and not is_type and not name.startswith("_") and name not in functions:
@@ -228,6 +245,17 @@ class Library:
 
     def __getitem__(self, name):
         return getattr(self, name)
+
+    def __getattr__(self, name):
+        if name == "_handle":
+            raise AttributeError(
+                "ggml.lib._handle: there is no shared library, the functions belong to Python extension modules: "
+                "call them from Python, or from C through a ctypes.CFUNCTYPE callback"
+            )
+        raise AttributeError(f"ggml.lib: this build has no function {name!r}")
+
+    def __repr__(self):
+        return f"<functions of {self._name}>"
 
     def function(self, name, argtypes, restype, enabled=True):
         """Returns a decorator that replaces the declaration of a C function by the function of this build.
@@ -251,3 +279,55 @@ class Library:
             raise RuntimeError(f"{name}: not part of this build")
 
         return lambda declaration: getattr(self, name) if enabled else unavailable
+
+
+class _NoAddress:
+    """What functions have as `_as_parameter_`, which ctypes asks for an address: it explains that there is none."""
+
+    @property
+    def _as_parameter_(self):
+        raise TypeError(
+            "functions of the ggml package have no C address: pass ctypes.CFUNCTYPE(restype, *argtypes)(function), or "
+            "for operators and callbacks the type that ggml has for them, as ggml.ggml_custom1_op_t(function)"
+        )
+
+
+no_address = _NoAddress()
+
+
+def load_shared_library(module_name, lib_base_name):
+    """Returns the functions of this build; the ctypes bindings load their shared library with it.
+
+    There is nothing to load here: the functions belong to extension modules that `import ggml` has loaded.
+
+    Args:
+        module_name: name of the package, "ggml".
+        lib_base_name: name of the library, "ggml".
+    Returns:
+        ggml.lib.
+    Raises:
+        FileNotFoundError: another package or library is asked for.
+    """
+    if (module_name, lib_base_name) != ("ggml", "ggml"):
+        raise FileNotFoundError(
+            f"load_shared_library: {lib_base_name!r} of {module_name!r}: this package holds the library 'ggml' alone, "
+            "use ctypes.CDLL for other ones"
+        )
+    import ggml
+
+    return ggml.lib
+
+
+def ctypes_function_for_shared_library(lib):
+    """Returns the decorator with which the ctypes bindings declare the functions of a library.
+
+    Args:
+        lib: ggml.lib.
+    Returns:
+        ggml.ggml_function, a function (name, argtypes, restype, enabled) that returns a decorator.
+    Raises:
+        TypeError: lib is not ggml.lib.
+    """
+    if not isinstance(lib, Library):
+        raise TypeError(f"ctypes_function_for_shared_library: lib is {lib!r}: need ggml.lib")
+    return lib.function

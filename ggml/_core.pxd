@@ -6,7 +6,7 @@ cdef extern from "<stdbool.h>":
 
 # ---- the engine ------------------------------------------------------------------------------------------------------
 cdef extern from "runtime/engine.h" nogil:
-    enum: GGML_TYPE_COUNT, GGML_OP_COUNT, GG_OP_MAX, GGML_MAX_SRC, GGML_MAX_NAME
+    enum: GGML_TYPE_COUNT, GG_TYPE_MAX, GGML_OP_COUNT, GG_OP_MAX, GGML_MAX_SRC, GGML_MAX_NAME
     enum: GGML_DEFAULT_GRAPH_SIZE, GGML_N_TASKS_MAX
     enum: GGML_TENSOR_FLAG_INPUT, GGML_TENSOR_FLAG_OUTPUT, GGML_TENSOR_FLAG_PARAM, GGML_TENSOR_FLAG_LOSS
     enum: GGML_TENSOR_FLAG_COMPUTE
@@ -122,8 +122,8 @@ cdef extern from "runtime/kernel.h" nogil:
     ctypedef void (*gg_to_f32_fn)(const void *x, float *y, int64_t n) noexcept nogil
     ctypedef void (*gg_from_f32_fn)(const float *x, void *y, int64_t n) noexcept nogil
     ctypedef struct gg_kernels:
-        gg_to_f32_fn to_f32[GGML_TYPE_COUNT]
-        gg_from_f32_fn from_f32[GGML_TYPE_COUNT]
+        gg_to_f32_fn to_f32[GG_TYPE_MAX]
+        gg_from_f32_fn from_f32[GG_TYPE_MAX]
 
 cdef extern from "runtime/op_info.h" nogil:
     enum: GG_FLAG_LEAF, GG_FLAG_VIEW, GG_FLAG_WORK, GG_FLAG_CALLBACK, GG_FLAG_STEP, GG_FLAG_GRAD
@@ -280,6 +280,8 @@ cdef void node_like(ggml_tensor *node, int op, int type, const ggml_tensor *a) n
 cdef void node_view(ggml_tensor *node, ggml_tensor *a, size_t offset) noexcept
 # Makes a node a view of all of a, with the strides of a: its result lies in the memory of a.
 cdef void node_in_place(ggml_tensor *node, ggml_tensor *a) noexcept
+# Raises ValueError if a node fails the check of its operation.
+cdef int check_node(const ggml_tensor *node) except -1
 # Checks a node and copies it into the context, with contiguous strides unless it is a view.
 cdef ggml_tensor *node_append(ggml_context *ctx, ggml_tensor *node) except NULL
 # New nodes with one or two sources and the type and shape of a; in_place: with the result in the memory of a.

@@ -12,7 +12,7 @@ from libc.stdlib cimport free
 from libc.string cimport memcpy, strlen
 
 from . import _structs
-from ._enums cimport GGML_OP_NONE
+from ._enums cimport GGML_OP_NONE, GGML_TYPE_F64, GGML_TYPE_I64
 
 cdef extern from "Python.h":
     ctypedef struct PyTypeObject:
@@ -196,6 +196,8 @@ cdef object graph_p = _structs.ggml_cgraph_p
 cdef object simple_base = ctypes.c_int.__mro__[1]
 cdef object cdata_base = ctypes.c_int.__mro__[2]
 cdef object byref_type = type(ctypes.byref(ctypes.c_int()))
+cdef tuple address_types = (ctypes.c_void_p, ctypes.c_char_p, ctypes._Pointer, ctypes._CFuncPtr)
+cdef object sizeof_cdata = ctypes.sizeof
 cdef PyTypeObject *tensor_p_type = <PyTypeObject *>tensor_p
 cdef PyTypeObject *graph_p_type = <PyTypeObject *>graph_p
 cdef tuple no_args = ()
@@ -300,7 +302,7 @@ cdef bint arg_bool(object value, const char *name) except -1:
 cdef int arg_type_number(object value, const char *name) except -1:
     """GGML_TYPE_*, also of a type that earlier releases of the C library removed: its block and bytes are 0 here."""
     cdef int64_t i = arg_int(value, name)
-    if i < 0 or i >= GGML_TYPE_COUNT:
+    if i < 0 or i >= GG_TYPE_MAX:
         fail(ValueError, f"{name.decode()} is {i}: no tensor type has this number")
     return <int>i
 
@@ -336,13 +338,14 @@ cdef bytes arg_path(object value, const char *name):
 cdef object owner_of(object value, size_t address, int depth=0):
     """The ctypes object whose memory begins at `address`, among those that `value` keeps alive; None: not known."""
     cdef object kept = getattr(value, "_objects", None) if isinstance(value, cdata_base) else value
-    if isinstance(kept, dict) and depth < 6:
-        for item in kept.values():
-            if isinstance(item, cdata_base) and ctypes.addressof(item) == address:
-                return item
-            found = owner_of(item, address, depth + 1)
-            if found is not None:
-                return found
+    if kept is None or depth >= 6 or not isinstance(kept, dict):
+        return None
+    for item in (<dict>kept).values():
+        if isinstance(item, cdata_base) and <size_t>memory(item) == address:
+            return item
+        found = owner_of(item, address, depth + 1)
+        if found is not None:
+            return found
     return None
 
 cdef void *int_address(object value, const char *name) except? NULL:
@@ -353,24 +356,26 @@ cdef void *int_address(object value, const char *name) except? NULL:
 
 cdef int arg_buffer(object value, const char *name, size_t need, void **out) except -1:
     cdef size_t address = 0
-    cdef object size = None      # None: not known
+    cdef Py_ssize_t size = -1       # -1: not known
     out[0] = NULL
     if value is None:
         return 0
     if PyLong_CheckExact(value):
         address = <size_t>int_address(value, name)
+    elif isinstance(value, cdata_base):
+        if isinstance(value, address_types):
+            address = <size_t>memory(value)[0]
+            owner = owner_of(value, address)
+            if owner is not None:
+                size = sizeof_cdata(owner)
+        elif isinstance(value, simple_base):
+            fail(TypeError, f"{name.decode()} is {repr_short(value)}: need an address or a buffer")
+        else:
+            address, size = <size_t>memory(value), sizeof_cdata(value)
     elif isinstance(value, byref_type):
-        address, size = <size_t>memory(value._obj), ctypes.sizeof(value._obj)
+        address, size = <size_t>memory(value._obj), sizeof_cdata(value._obj)
     elif isinstance(value, bytes):
         address, size = <size_t>PyBytes_AsString(value), len(value)
-    elif isinstance(value, (simple_base, ctypes._Pointer, ctypes._CFuncPtr)):
-        if not isinstance(value, (ctypes.c_char_p, ctypes.c_void_p, ctypes._Pointer, ctypes._CFuncPtr)):
-            fail(TypeError, f"{name.decode()} is {repr_short(value)}: need an address or a buffer")
-        address = <size_t>memory(value)[0]
-        owner = owner_of(value, address)
-        size = None if owner is None else ctypes.sizeof(owner)
-    elif isinstance(value, cdata_base):
-        address, size = <size_t>memory(value), ctypes.sizeof(value)
     elif hasattr(value, "_as_parameter_"):
         return arg_buffer(value._as_parameter_, name, need, out)
     elif isinstance(value, str):
@@ -383,9 +388,9 @@ cdef int arg_buffer(object value, const char *name, size_t need, void **out) exc
         if not view.c_contiguous:
             fail(ValueError, f"{name.decode()} is not contiguous")
         address, size = buffer_address(view), view.nbytes
-    if address and size is not None and size < need:
+    if address and size >= 0 and <size_t>size < need:
         fail(ValueError, f"{name.decode()} has {size} bytes: need {need}")
-    if address and size is None and need and not gg_readable(<void *>address, need):
+    if address and size < 0 and need and not gg_readable(<void *>address, need):
         fail(ValueError, f"{name.decode()} ({address:#x}) is no memory of {need} bytes")
     out[0] = <void *>address
     return 0
@@ -816,6 +821,9 @@ cdef void *arg_struct(object value, const char *name, object pointer_type, str k
             fail(ValueError, f"{argument} is a NULL pointer: need a {kind}")
         owner = owner_of(value, <size_t>address)
     else:
+        if kind == "tensor" and type(value).__module__ == "numpy" and hasattr(value, "shape"):
+            fail(TypeError, f"{argument} is a NumPy array of shape {value.shape}: need a tensor, which "
+                            "ggml.utils.from_numpy makes from it")
         fail(TypeError, f"{argument} is {repr_short(value)}: need a {kind} ({pointer_type.__name__})")
     is_live = gg_graph_live(<ggml_cgraph *>address) if is_graph else gg_tensor_live(<ggml_tensor *>address)
     if not is_live and (owner is None or gg_region_find(GG_ARENA, address) != NULL or gg_region_stale(address)):
@@ -1012,14 +1020,26 @@ cdef void node_view(ggml_tensor *node, ggml_tensor *a, size_t offset) noexcept:
         node.view_src = a.view_src
         node.view_offs += a.view_offs
 
-cdef ggml_tensor *node_append(ggml_context *ctx, ggml_tensor *node) except NULL:
+cdef int check_node(const ggml_tensor *node) except -1:
     cdef char message[GG_MESSAGE]
+    cdef int i
+    if node.op != GGML_OP_NONE and gg_check(node, message) != NULL:
+        text = message.decode(errors="replace")
+        for i in range(2):                   # what arrays of Python numbers become by default
+            if node.src[i] == NULL:
+                continue
+            if node.src[i].type == GGML_TYPE_F64 or (i == 0 and node.src[i].type == GGML_TYPE_I64):
+                fail(ValueError, f"{text} (operations do not compute with {gg_types[node.src[i].type].name.decode()}: "
+                                 "convert the array with .astype(numpy.float32) first)")
+        fail(ValueError, text)
+    return 0
+
+cdef ggml_tensor *node_append(ggml_context *ctx, ggml_tensor *node) except NULL:
     cdef size_t need, nbytes = 0
     cdef ggml_tensor *t
     if node.view_src == NULL and not gg_set_contiguous(node, &nbytes):
         fail(ValueError, "the tensor is larger than any memory")
-    if node.op != GGML_OP_NONE and gg_check(node, message) != NULL:
-        fail(ValueError, message.decode(errors="replace"))
+    check_node(node)
     if ctx.scratch != NULL and not ctx.no_alloc and not gg_scratch_fits(ctx, nbytes):
         fail(MemoryError, f"the scratch buffer is full: {ctx.scratch_used} of {ctx.scratch_size} bytes are used, "
                           f"{nbytes} more are needed")
@@ -1181,7 +1201,7 @@ def build_info():
 def enums():
     """The constants that the tables define: GGML_TYPE_*, GGML_OP_*, GGML_UNARY_OP_*."""
     names = {}
-    for i in range(GGML_TYPE_COUNT):
+    for i in range(GG_TYPE_MAX):
         if gg_type_ok(i):
             names["GGML_TYPE_" + gg_types[i].name.decode().upper()] = i
     names["GGML_TYPE_COUNT"] = GGML_TYPE_COUNT

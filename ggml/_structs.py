@@ -5,6 +5,7 @@ This module needs neither NumPy nor the compiled core. The core sets `_core_park
 """
 
 import ctypes
+import functools
 import sys
 from ctypes import (
     CFUNCTYPE,
@@ -64,6 +65,31 @@ class _StructPointer(ctypes._Pointer):
             return f"<{name} NULL>"
         words = describe(self) if describe else None
         return f"<{name} {words} at {self._address():#x}>" if words else f"<{name} at {self._address():#x}>"
+
+
+class _Struct(Structure):
+    """A ctypes struct whose constructor refuses names that are not those of fields; ctypes would ignore them."""
+
+    def __init__(self, *values, **fields):
+        for name in fields:
+            if name not in _field_names(type(self)):
+                _no_such_field(type(self), name)
+        Structure.__init__(self, *values, **fields)
+
+
+@functools.cache
+def _field_names(struct):
+    return tuple(field[0] for class_ in struct.__mro__ for field in class_.__dict__.get("_fields_", ()))
+
+
+def _no_such_field(struct, name):
+    """Raises the TypeError for a keyword that is not a field, with the nearest name."""
+    from difflib import get_close_matches  # here, because it is slow to import
+
+    names = _field_names(struct)
+    nearest = get_close_matches(name, names, 1, 0.5)
+    hint = f"did you mean {nearest[0]!r}?" if nearest else f"need one of {', '.join(names)}"
+    raise TypeError(f"{struct.__name__}: {name!r} is not a field: {hint}")
 
 
 def _is_pointer_to(struct, pointer):
@@ -222,7 +248,7 @@ ggml_guid_t_ctypes = POINTER(ggml_guid_ctypes)
 ggml_fp16_t = c_uint16
 
 
-class ggml_bf16_t(Structure):
+class ggml_bf16_t(_Struct):
     """A bfloat16 number: the upper half of a float32.
 
     bits: the 16 bits.
@@ -231,7 +257,7 @@ class ggml_bf16_t(Structure):
     _fields_ = [("bits", c_uint16)]
 
 
-class ggml_init_params(Structure):
+class ggml_init_params(_Struct):
     """Parameters of `ggml_init`.
 
     mem_size: bytes of the arena; 0 for one that grows.
@@ -242,7 +268,7 @@ class ggml_init_params(Structure):
     _fields_ = [("mem_size", c_size_t), ("mem_buffer", c_void_p), ("no_alloc", c_bool)]
 
 
-class ggml_scratch(Structure):
+class ggml_scratch(_Struct):
     """A scratch buffer: while it is set, tensor data is placed there instead of in the context's arena.
 
     offs: bytes in use.
@@ -253,7 +279,7 @@ class ggml_scratch(Structure):
     _fields_ = [("offs", c_size_t), ("size", c_size_t), ("data", c_void_p)]
 
 
-class ggml_object(Structure):
+class ggml_object(_Struct):
     """Header of an object in a context's arena.
 
     offs: offset of the content from the arena's start, in bytes.
@@ -281,7 +307,7 @@ ggml_object._fields_ = [
 ]
 
 
-class ggml_tensor(Structure):
+class ggml_tensor(_Struct):
     """An array of up to four dimensions, and the operation that computes it.
 
     type: GGML_TYPE_* of the elements.
@@ -347,7 +373,7 @@ ggml_log_callback = callback(
 )
 
 
-class ggml_hash_set(Structure):
+class ggml_hash_set(_Struct):
     """A hash table of the tensors of a graph, by address.
 
     size: number of slots.
@@ -358,7 +384,7 @@ class ggml_hash_set(Structure):
     _fields_ = [("size", c_size_t), ("used", POINTER(c_uint32)), ("keys", POINTER(ggml_tensor_p))]
 
 
-class ggml_cgraph(Structure):
+class ggml_cgraph(_Struct):
     """Tensors in the order in which they are computed.
 
     size: largest number of nodes, and of leafs.
@@ -396,7 +422,7 @@ ggml_cgraph._fields_ = [
 ]
 
 
-class ggml_cplan(Structure):
+class ggml_cplan(_Struct):
     """A plan for computing a graph, returned by `ggml_graph_plan`.
 
     work_size: bytes of work memory that the caller provides in work_data.
@@ -429,7 +455,7 @@ ggml_cplan._fields_ = [
 GGML_CPLAN_SIZE = sizeof(ggml_cplan)
 
 
-class ggml_compute_params(Structure):
+class ggml_compute_params(_Struct):
     """Parameters of a thread that computes a node.
 
     type: GGML_TASK_TYPE_*.
@@ -456,7 +482,7 @@ ggml_compute_params._fields_ = [
 ]
 
 
-class ggml_threadpool_params(Structure):
+class ggml_threadpool_params(_Struct):
     """Parameters of a thread pool.
 
     cpumask: True for each CPU that may be used; all False for any CPU.
@@ -547,7 +573,7 @@ ggml_vec_dot_t = callback(
 )
 
 
-class ggml_type_traits(Structure):
+class ggml_type_traits(_Struct):
     """Properties of an element type.
 
     type_name: name of the type.
@@ -580,7 +606,7 @@ ggml_type_traits._fields_ = [
 ggml_type_traits_t = ggml_type_traits
 
 
-class ggml_type_traits_cpu(Structure):
+class ggml_type_traits_cpu(_Struct):
     """Functions of the CPU for an element type.
 
     from_float: converts a row from float32.
@@ -620,7 +646,7 @@ gguf_reader_callback_t = callback(
 )
 
 
-class gguf_init_params(Structure):
+class gguf_init_params(_Struct):
     """Parameters of `gguf_init_from_file`.
 
     no_alloc: True to create the tensors without their data.
@@ -630,7 +656,7 @@ class gguf_init_params(Structure):
     _fields_ = [("no_alloc", c_bool), ("ctx", POINTER(c_void_p))]
 
 
-class ggml_opt_optimizer_params_adamw(Structure):
+class ggml_opt_optimizer_params_adamw(_Struct):
     """Parameters of AdamW.
 
     alpha: learning rate.
@@ -642,7 +668,7 @@ class ggml_opt_optimizer_params_adamw(Structure):
     _fields_ = [("alpha", c_float), ("beta1", c_float), ("beta2", c_float), ("eps", c_float), ("wd", c_float)]
 
 
-class ggml_opt_optimizer_params_sgd(Structure):
+class ggml_opt_optimizer_params_sgd(_Struct):
     """Parameters of stochastic gradient descent.
 
     alpha: learning rate.
@@ -652,13 +678,13 @@ class ggml_opt_optimizer_params_sgd(Structure):
     _fields_ = [("alpha", c_float), ("wd", c_float)]
 
 
-class ggml_opt_optimizer_params(Structure):
+class ggml_opt_optimizer_params(_Struct):
     """Parameters of both optimisers, adamw and sgd; the one that is used reads its own."""
 
     _fields_ = [("adamw", ggml_opt_optimizer_params_adamw), ("sgd", ggml_opt_optimizer_params_sgd)]
 
 
-class ggml_opt_params(Structure):
+class ggml_opt_params(_Struct):
     """Parameters of an optimisation context.
 
     backend_sched: handle of the scheduler that computes.
@@ -700,7 +726,7 @@ ggml_opt_epoch_callback = callback(
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-class ggml_tallocr(Structure):
+class ggml_tallocr(_Struct):
     """An allocator that places tensors one after the other in a buffer.
 
     buffer: handle of the buffer; base: address of its memory.
@@ -713,7 +739,7 @@ class ggml_tallocr(Structure):
 ggml_tallocr_t_ctypes = POINTER(ggml_tallocr)
 
 
-class ggml_backend_dev_caps(Structure):
+class ggml_backend_dev_caps(_Struct):
     """Capabilities of a device.
 
     async: True if it computes asynchronously.
@@ -725,7 +751,7 @@ class ggml_backend_dev_caps(Structure):
     _fields_ = [("async", c_bool), ("host_buffer", c_bool), ("buffer_from_host_ptr", c_bool), ("events", c_bool)]
 
 
-class ggml_backend_dev_props(Structure):
+class ggml_backend_dev_props(_Struct):
     """Properties of a device.
 
     name, description: text.
@@ -746,7 +772,7 @@ class ggml_backend_dev_props(Structure):
     ]
 
 
-class ggml_backend_meta_split_state(Structure):
+class ggml_backend_meta_split_state(_Struct):
     """How a tensor is split over the devices of a meta device.
 
     axis: GGML_BACKEND_SPLIT_AXIS_*.
@@ -782,7 +808,7 @@ ggml_backend_eval_callback = callback(
 )
 
 
-class ggml_backend_graph_copy(Structure):
+class ggml_backend_graph_copy(_Struct):
     """A copy of a graph on another backend. The call ggml_backend_graph_copy(backend, graph) creates the copy.
 
     buffer: handle of the buffer that holds the copied tensors.
@@ -846,7 +872,7 @@ ggml_backend_buffer_i_is_host = callback(
 )
 
 
-class ggml_backend_buffer_type_i(Structure):
+class ggml_backend_buffer_type_i(_Struct):
     """Callbacks of a buffer type. get_name, alloc_buffer and get_alignment are required, the others may be NULL."""
 
     _fields_ = _table(
@@ -860,7 +886,7 @@ class ggml_backend_buffer_type_i(Structure):
     )
 
 
-class ggml_backend_buffer_type(Structure):
+class ggml_backend_buffer_type(_Struct):
     """A buffer type.
 
     iface: callbacks.
@@ -905,7 +931,7 @@ ggml_backend_buffer_i_reset = callback(
 )
 
 
-class ggml_backend_buffer_i(Structure):
+class ggml_backend_buffer_i(_Struct):
     """Callbacks of a buffer. get_base, set_tensor, get_tensor and clear are required, the others may be NULL."""
 
     _fields_ = _table(
@@ -921,7 +947,7 @@ class ggml_backend_buffer_i(Structure):
     )
 
 
-class ggml_backend_buffer(Structure):
+class ggml_backend_buffer(_Struct):
     """A buffer.
 
     iface: callbacks; context: data of the callbacks.
@@ -994,7 +1020,7 @@ ggml_backend_i_event_synchronize = callback(
 )
 
 
-class ggml_backend_i(Structure):
+class ggml_backend_i(_Struct):
     """Callbacks of a backend.
 
     get_name, get_default_buffer_type, graph_compute and supports_op are required, the others may be NULL.
@@ -1022,7 +1048,7 @@ class ggml_backend_i(Structure):
     )
 
 
-class ggml_backend(Structure):
+class ggml_backend(_Struct):
     """A backend.
 
     guid: 16 bytes that identify its kind.
@@ -1032,7 +1058,7 @@ class ggml_backend(Structure):
     _fields_ = [("guid", ggml_guid_t_ctypes), ("iface", ggml_backend_i), ("context", c_void_p)]
 
 
-class ggml_backend_event(Structure):
+class ggml_backend_event(_Struct):
     """An event.
 
     backend: handle of the backend that created it.
@@ -1110,7 +1136,7 @@ ggml_backend_device_i_event_synchronize = callback(
 )
 
 
-class ggml_backend_device_i(Structure):
+class ggml_backend_device_i(_Struct):
     """Callbacks of a device.
 
     get_name, get_description, get_memory, get_type, get_props, init_backend, get_buffer_type, supports_op and
@@ -1136,7 +1162,7 @@ class ggml_backend_device_i(Structure):
     )
 
 
-class ggml_backend_device(Structure):
+class ggml_backend_device(_Struct):
     """A device.
 
     iface: callbacks.
@@ -1159,7 +1185,7 @@ ggml_backend_reg_i_get_proc_address = callback(
 )
 
 
-class ggml_backend_reg_i(Structure):
+class ggml_backend_reg_i(_Struct):
     """Callbacks of a registry of devices. get_proc_address may be NULL."""
 
     _fields_ = _table(
@@ -1170,7 +1196,7 @@ class ggml_backend_reg_i(Structure):
     )
 
 
-class ggml_backend_reg(Structure):
+class ggml_backend_reg(_Struct):
     """A registry of devices, for `ggml_backend_register`.
 
     iface: callbacks; context: data of the callbacks.

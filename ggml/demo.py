@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 import ggml
+from ggml._cli.dot import drawn
 from ggml.utils import to_numpy
 
 WIDTHS = (64, 256, 128, 10)  # pixels, two hidden layers, classes
@@ -176,6 +177,7 @@ def picture(result, test_set, path):
     """Draws the curves, the confusion matrix and the first misread digits."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
 
     figure = Figure(figsize=(12, 7), layout="constrained")
     FigureCanvasAgg(figure)
@@ -184,6 +186,8 @@ def picture(result, test_set, path):
     epochs = range(1, len(result.loss) + 1)
     curves.semilogy(epochs, result.loss)
     curves.set(title="Loss", xlabel="epoch")
+    for axes in (curves, accuracy):
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     accuracy.plot(epochs, result.accuracy, label="training, shifted")
     accuracy.plot(epochs, result.held_out, label="held out")
     accuracy.set(title="Accuracy", xlabel="epoch", ylim=(max(0.0, min(result.held_out) - 0.02), 1.005))
@@ -209,16 +213,11 @@ def picture(result, test_set, path):
 
 
 def draw_graph(graph, path):
-    """Writes the graph as DOT, and as SVG if Graphviz is installed; returns the files that were written."""
-    import graphviz
-
+    """Writes the graph as DOT and as SVG; returns the paths of both files."""
     ggml.ggml_graph_dump_dot(graph, None, str(path).encode())
-    try:
-        svg = graphviz.render("dot", "svg", path, outfile=path.with_suffix(".svg"))
-    except graphviz.ExecutableNotFound:
-        print("no SVG of the graph: Graphviz (the program `dot`) is not installed")
-        return [path]
-    return [path, Path(svg)]
+    svg = path.with_suffix(".svg")
+    svg.write_text(drawn(path.read_text(encoding="utf-8")), encoding="utf-8")
+    return path, svg
 
 
 def run(seed, epochs, threads, out):

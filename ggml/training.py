@@ -4,71 +4,233 @@ A `Session` holds the weights. Its method `start` builds the graph of a training
 on arrays.
 """
 
+from __future__ import annotations
+
 import ctypes
 import math
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from . import ggml
-from .utils import GGML_TYPE_TO_NUMPY_DTYPE, from_numpy, to_numpy
+from .utils import GGML_TYPE_TO_NUMPY_DTYPE, from_numpy, get_shape, to_numpy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    import numpy.typing as npt
+
+    Tensor = ggml.ggml_tensor_p
+    PathName = str | bytes | os.PathLike
 
 F32 = ggml.GGML_TYPE_F32
 
 
-def adamw(rate, decay=0.0, steps=0):
+def adamw(rate: float, decay: float = 0.0, steps: int = 0) -> _Schedule:
     """Creates a function that gives the optimiser's parameters, with a constant or a cosine learning rate.
 
     Step t, counted from 0, has the rate: rate * (1 + cos(pi * min(t / steps, 1))) / 2. The same rate and weight
     decay are set for AdamW and SGD; the other parameters are the defaults.
 
     Args:
-        rate: learning rate at the beginning.
+        rate: learning rate at the beginning, more than 0, at most 1e6; usual ones are below 1.
         decay: weight decay, 0 to 1.
         steps: steps until the rate is 0; 0 keeps it constant.
     Returns:
-        Function for Session.start or ggml_opt_get_optimizer_params. Each call counts as a step.
+        Function for Session.start or ggml_opt_get_optimizer_params. Each call counts as a step; the attribute done
+        is their number.
+    Raises:
+        ValueError: rate or decay is out of range.
     """
-    done = 0
+    if not 0 < rate <= 1e6 or not 0 <= decay <= 1:
+        raise ValueError(f"adamw: rate is {rate}, decay is {decay}: need a rate above 0 up to 1e6, a decay of 0 to 1")
+    return _Schedule(rate, decay, steps)
 
-    def parameters(_):
-        nonlocal done
+
+class _Schedule:
+    """The function that adamw returns."""
+
+    def __init__(self, rate, decay, steps):
+        self.rate, self.decay, self.steps, self.done = rate, decay, steps, 0
+
+    def __call__(self, _: object) -> ggml.ggml_opt_optimizer_params:
         made = ggml.ggml_opt_get_default_optimizer_params(None)
-        factor = (1 + math.cos(math.pi * min(done / steps, 1))) / 2 if steps else 1
-        made.adamw.alpha = made.sgd.alpha = rate * factor
-        made.adamw.wd = made.sgd.wd = decay
-        done += 1
+        factor = (1 + math.cos(math.pi * min(self.done / self.steps, 1))) / 2 if self.steps else 1
+        made.adamw.alpha = made.sgd.alpha = self.rate * factor
+        made.adamw.wd = made.sgd.wd = self.decay
+        self.done += 1
         return made
 
-    return parameters
+
+def check_picture(path: str | os.PathLike) -> None:
+    """Checks that picture will be able to write a file, before a long training rather than after it.
+
+    Args:
+        path: path of the file.
+    Returns:
+        None.
+    Raises:
+        ImportError: matplotlib is not installed.
+        ValueError: the file's suffix is not one that matplotlib can write.
+        OSError: the folder of the file does not exist.
+    """
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+    except ImportError as error:
+        raise ImportError(f"check_picture: {error}: pip install 'ggml-cython[demo]'") from None
+    suffixes = FigureCanvasAgg.get_supported_filetypes()
+    if (suffix := Path(path).suffix[1:].lower()) not in suffixes:
+        raise ValueError(f"check_picture: {path} ends in {suffix!r}: need one of {', '.join(suffixes)}")
+    if not Path(path).absolute().parent.is_dir():
+        raise FileNotFoundError(f"check_picture: the folder of {path} does not exist")
 
 
-def picture(path, title, **curves):
-    """Draws one curve per keyword over the epochs and saves the figure, for example as PNG.
+def picture(
+    path: str | os.PathLike,
+    title: str,
+    *drawings: Callable[[Any], object],
+    **curves: Sequence[float] | dict[str, Sequence[float]],
+) -> None:
+    """Draws each quantity over the epochs on axes of its own, side by side, and saves the figure, for example as PNG.
 
     It requires matplotlib.
 
     Args:
         path: path of the file.
         title: title of the figure.
-        **curves: values of each curve, for the epochs 1, 2, 3 ... Underscores in a name become spaces in the
-            legend.
+        *drawings: functions that draw something else, each called with axes of its own.
+        **curves: the values of a quantity for the epochs 1, 2, 3 ..., or a dict of several such curves by their
+            labels. Underscores in names become spaces.
     Returns:
         None.
     Raises:
         ImportError: matplotlib is not installed.
+        ValueError: there is nothing to draw.
         OSError: the file cannot be written.
+
+    Example:
+        picture("digits.png", "Digits", loss=losses, accuracy={"training": seen, "held out": unseen})
     """
+    check_picture(path)
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
 
-    figure = Figure(figsize=(6, 4), layout="constrained")
+    n = len(curves) + len(drawings)
+    if n == 0:
+        raise ValueError("picture: there is nothing to draw: need a curve or a drawing")
+    figure = Figure(figsize=(1 + 4 * n, 4), layout="constrained")
     FigureCanvasAgg(figure)
-    axes = figure.subplots()
-    for name, values in curves.items():
-        axes.plot(range(1, len(values) + 1), values, label=name.replace("_", " "))
-    axes.set(title=title, xlabel="epoch")
-    axes.legend()
+    figure.suptitle(title)
+    places = figure.subplots(1, n, squeeze=False)[0]
+    for axes, (name, values) in zip(places, curves.items()):
+        labelled = values if isinstance(values, dict) else {None: values}
+        for label, curve in labelled.items():
+            axes.plot(range(1, len(curve) + 1), curve, label=label, marker="." if len(curve) < 3 else "")
+        axes.set(title=name.replace("_", " "), xlabel="epoch")
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        if isinstance(values, dict):
+            axes.legend()
+    for axes, draw in zip(places[len(curves) :], drawings):
+        draw(axes)
     figure.savefig(path, dpi=110)
+
+
+def save_weights(ctx: int | None, path: PathName) -> None:
+    """Writes the named tensors of a context to a GGUF file, for example the weights of a Session.
+
+    Args:
+        ctx: context with tensors that have data, as Session.weights.
+        path: path of the file, as str, bytes or os.PathLike; a file of that name is replaced.
+    Returns:
+        None.
+    Raises:
+        TypeError: ctx is not a context.
+        ValueError: the context has no named tensor, or two tensors of one name.
+        OSError: the file cannot be written.
+        RuntimeError: ctx was freed.
+    """
+    file = ggml.gguf_init_empty()
+    try:
+        tensors = _named("save_weights", ctx)
+        for tensor in tensors.values():
+            ggml.gguf_add_tensor(file, tensor)
+        with open(path, "ab"):  # gguf_write_to_file logs errors of the operating system; this raises them
+            pass
+        if not ggml.gguf_write_to_file(file, os.fsencode(path), False):
+            raise OSError(f"save_weights: {os.fsdecode(path)} was not written completely")
+    finally:
+        ggml.gguf_free(file)
+
+
+def load_weights(ctx: int | None, path: PathName) -> None:
+    """Reads the values of all named tensors of a context from a GGUF file, as save_weights writes them.
+
+    Everything is checked before a value is changed. Tensors of the file that the context lacks are ignored.
+
+    Args:
+        ctx: context with tensors of the names, shapes and types of the file.
+        path: path of the file, as str, bytes or os.PathLike.
+    Returns:
+        None.
+    Raises:
+        TypeError: ctx is not a context.
+        ValueError: the file lacks a tensor or has it in another shape or type, or is not a GGUF file; or a tensor of
+            the context has no data.
+        OSError: the file cannot be read.
+        RuntimeError: ctx was freed.
+    """
+    tensors, handle = _named("load_weights", ctx), ctypes.c_void_p()
+    places = {name: np.asarray(tensor) for name, tensor in tensors.items()}  # also checks that there is memory
+    params = ggml.gguf_init_params(no_alloc=False, ctx=ctypes.pointer(handle))
+    file = ggml.gguf_init_from_file(os.fsencode(path), params)
+    try:
+        sources = {name: ggml.ggml_get_tensor(handle.value, name) for name in tensors}
+        for name, tensor in tensors.items():
+            source = sources[name]
+            if not source:
+                raise ValueError(f"load_weights: {os.fsdecode(path)} has no tensor {name.decode()!r}")
+            if not ggml.ggml_are_same_shape(source, tensor) or source.contents.type != tensor.contents.type:
+                raise ValueError(f"load_weights: tensor {name.decode()!r} is {_kind(source)} in the file: "
+                                 f"need {_kind(tensor)}")  # fmt: skip
+        for name, place in places.items():
+            place[...] = np.asarray(sources[name])
+    finally:
+        ggml.gguf_free(file)
+        ggml.ggml_free(handle.value)
+
+
+def _named(function, ctx):
+    """The tensors of a context that have names, by name."""
+    found: dict = {}
+    tensor = ggml.ggml_get_first_tensor(ctx)
+    while tensor:
+        name = tensor.contents.name
+        if name in found:
+            raise ValueError(f"{function}: two tensors are named {name.decode()!r}")
+        if name:
+            found[name] = tensor
+        tensor = ggml.ggml_get_next_tensor(ctx, tensor)
+    if not found:
+        raise ValueError(f"{function}: the context has no named tensor")
+    return found
+
+
+def _kind(tensor):
+    return f"{ggml.ggml_type_name(tensor.contents.type).decode()} {list(get_shape(tensor))}"
+
+
+@dataclass(frozen=True)
+class Step:
+    """What the callbacks of a Session get after each training step."""
+
+    epoch: int  # number of the epoch, from 0
+    batch: int  # number of the batch within the epoch, from 0
+    batches: int  # number of batches of the epoch
+    loss: float  # of this batch, before the step
 
 
 class Session:
@@ -79,6 +241,8 @@ class Session:
 
     Args:
         threads: number of threads; 0 for the default.
+        callbacks: a function or several, each called after each training step with a Step (epoch, batch, batches,
+            loss), for progress bars and records. An exception that one raises ends Session.epoch.
 
     Example:
         with Session() as s:
@@ -88,19 +252,23 @@ class Session:
             mean_loss, accuracy = s.epoch(images, labels)
     """
 
-    def __init__(self, threads=0):
+    def __init__(self, threads: int = 0, callbacks: Callable[[Step], object] | Iterable[Callable[[Step], object]] = ()):
+        self.callbacks = (callbacks,) if callable(callbacks) else tuple(callbacks)
+        self.epochs = 0
         self.backend = ggml.ggml_backend_cpu_init()
         if threads:
             ggml.ggml_backend_cpu_set_n_threads(self.backend, threads)
         self.sched = ggml.ggml_backend_sched_new((ctypes.c_void_p * 1)(self.backend), None, 1, 1024, False)
         self.weights = ggml.ggml_init(ggml.ggml_init_params(mem_size=0))
         self.nodes = ggml.ggml_init(ggml.ggml_init_params(mem_size=0, no_alloc=True))
-        self.opt = self.dataset = None
+        self.opt: int | None = None
+        self.dataset: int | None = None
+        self.shape: tuple[int, int, int] = (0, 0, 0)
 
-    def __enter__(self):
+    def __enter__(self) -> Session:
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         ggml.ggml_opt_free(self.opt)
         ggml.ggml_opt_dataset_free(self.dataset)
         ggml.ggml_backend_sched_free(self.sched)
@@ -108,7 +276,7 @@ class Session:
         ggml.ggml_free(self.nodes)
         ggml.ggml_free(self.weights)
 
-    def parameter(self, name, values):
+    def parameter(self, name: str, values: npt.ArrayLike) -> Tensor:
         """Creates an f32 tensor that is trained, with its initial values.
 
         Args:
@@ -125,7 +293,7 @@ class Session:
         ggml.ggml_set_param(tensor)
         return tensor
 
-    def frozen(self, name, values, kind=F32):
+    def frozen(self, name: str, values: npt.ArrayLike, kind: int = F32) -> Tensor:
         """Creates a tensor that is not trained, quantised if wanted.
 
         Args:
@@ -139,13 +307,23 @@ class Session:
             MemoryError: there is not enough memory.
         """
         values = np.ascontiguousarray(values, np.float32)
-        tensor = ggml.ggml_new_tensor(self.weights, kind, values.ndim, values.shape[::-1])
+        tensor = ggml.ggml_new_tensor(self.weights, kind, values.ndim, values.shape[::-1])  # type: ignore[arg-type]
         ggml.ggml_set_name(tensor, name.encode())
         width = values.shape[-1]
-        ggml.ggml_quantize_chunk(kind, values, tensor.contents.data, 0, values.size // width, width, None)
+        rows, place = values.size // width, tensor.contents.data
+        ggml.ggml_quantize_chunk(kind, values, place, 0, rows, width, None)  # type: ignore[arg-type]
         return tensor
 
-    def start(self, forward, width, batch, loss, parameters, optimizer=ggml.GGML_OPT_OPTIMIZER_TYPE_ADAMW, kind=F32):
+    def start(
+        self,
+        forward: Callable[[Any, Tensor], Tensor],
+        width: int,
+        batch: int,
+        loss: int,
+        parameters: Callable[[Any], ggml.ggml_opt_optimizer_params],
+        optimizer: int = ggml.GGML_OPT_OPTIMIZER_TYPE_ADAMW,
+        kind: int = F32,
+    ) -> Session:
         """Builds the graph of a training step. Call it once, after the weights are created.
 
         Args:
@@ -165,7 +343,7 @@ class Session:
             ValueError: outputs and loss do not fit, or a number is not allowed.
             MemoryError: there is not enough memory.
         """
-        self.batch, self.kind = batch, kind
+        self.batch, self.kind, self.parameters = batch, kind, parameters
         inputs = ggml.ggml_new_tensor_2d(self.nodes, kind, width, batch)
         ggml.ggml_set_name(inputs, b"inputs")
         params = ggml.ggml_opt_default_params(self.sched, loss)
@@ -175,7 +353,7 @@ class Session:
         self.opt = ggml.ggml_opt_init(params)
         return self
 
-    def epoch(self, data, labels=None):
+    def epoch(self, data: np.ndarray, labels: np.ndarray | None = None) -> list[float]:
         """Trains on all datapoints once, in random order.
 
         The datapoints that do not fill a whole batch are left out; other ones each time.
@@ -195,9 +373,7 @@ class Session:
         if n == 0:
             raise ValueError(f"Session.epoch: data has {len(data)} rows: need a batch of {self.batch} or more")
         shape = (data.shape[1], labels.shape[1] if labels is not None else 0, len(data))
-        if self.dataset is None or shape != self.shape:  # type: ignore[has-type]
-            ggml.ggml_opt_dataset_free(self.dataset)
-            self.dataset, self.shape = ggml.ggml_opt_dataset_init(self.kind, F32, *shape, 1), shape
+        self._make_dataset(shape)
         to_numpy(ggml.ggml_opt_dataset_data(self.dataset))[:] = data
         if labels is not None:
             to_numpy(ggml.ggml_opt_dataset_labels(self.dataset))[:] = labels
@@ -209,11 +385,16 @@ class Session:
                 inputs, targets = ggml.ggml_opt_inputs(self.opt), ggml.ggml_opt_labels(self.opt)
                 ggml.ggml_opt_dataset_get_batch(self.dataset, inputs, targets, i)
                 ggml.ggml_opt_eval(self.opt, result)
+                if self.callbacks:
+                    step = Step(self.epochs, i, n // self.batch, float(to_numpy(ggml.ggml_opt_loss(self.opt)).item()))
+                    for callback in self.callbacks:
+                        callback(step)
+            self.epochs += 1
             return [_number(f, result) for f in (ggml.ggml_opt_result_loss, ggml.ggml_opt_result_accuracy)]
         finally:
             ggml.ggml_opt_result_free(result)
 
-    def predict(self, data):
+    def predict(self, data: np.ndarray) -> npt.NDArray[np.float32]:
         """Computes the outputs for datapoints, without training.
 
         Args:
@@ -240,6 +421,55 @@ class Session:
             found.append(to_numpy(ggml.ggml_opt_outputs(self.opt)).reshape(self.batch, -1).copy())
         return np.concatenate(found)[:n]
 
+    def save(self, path: PathName) -> None:
+        """Writes the state of the training to a file: weights, moments, steps, order of the datapoints.
+
+        Args:
+            path: path of the file, as str, bytes or os.PathLike.
+        Returns:
+            None.
+        Raises:
+            TypeError: start was not called.
+            OSError: the file cannot be written.
+        See also:
+            save_weights writes the weights alone.
+        """
+        ggml.ggml_opt_save(self.opt, path, self.dataset)
+
+    def load(self, path: PathName) -> Session:
+        """Reads a state that save wrote, so that epoch continues exactly where the other session was.
+
+        Create the same weights and call start with the same arguments first. The learning rate of adamw continues
+        too; other functions for the optimiser's parameters have to count on by themselves.
+
+        Args:
+            path: path of the file, as str, bytes or os.PathLike.
+        Returns:
+            The session itself.
+        Raises:
+            TypeError: start was not called.
+            ValueError: the file is damaged or belongs to another model.
+            OSError: the file cannot be read.
+        """
+        ggml.ggml_opt_load(self.opt, path)  # checks the file
+        n, done = _saved_state(path)
+        if hasattr(self.parameters, "done"):
+            self.parameters.done = done
+        if n:
+            self.epochs = done // max(n // self.batch, 1)
+            labels = ggml.ggml_opt_labels(self.opt)
+            n_out = ggml.ggml_nelements(labels) // self.batch if labels else 0
+            self._make_dataset((ggml.ggml_opt_inputs(self.opt).contents.ne[0], n_out, n))
+            ggml.ggml_opt_load(self.opt, path, self.dataset)
+        return self
+
+    def _make_dataset(self, shape: tuple[int, int, int]):
+        """Makes the dataset of that shape (width, n_out, n) unless there is one."""
+        if self.dataset is None or shape != self.shape:
+            ggml.ggml_opt_dataset_free(self.dataset)
+            width, n_out, n = self.shape = shape
+            self.dataset = ggml.ggml_opt_dataset_init(self.kind, F32, width, n_out, n, 1)
+
     def _rows(self, name, data):
         """The number of datapoints; raises ValueError if they do not fit the model."""
         width = ggml.ggml_opt_inputs(self.opt).contents.ne[0]
@@ -253,3 +483,14 @@ def _number(function, result):
     value = ctypes.c_double()
     function(result, ctypes.byref(value), None)
     return value.value
+
+
+def _saved_state(path):
+    """Of a file of Session.save: the number of datapoints whose order it holds, 0 for none, and of steps."""
+    file = ggml.gguf_init_from_file(os.fsencode(path), ggml.gguf_init_params(no_alloc=True))
+    try:
+        key = ggml.gguf_find_key(file, "ggml.opt.order")
+        n = ggml.gguf_get_arr_n(file, key) if key >= 0 else 0
+        return n, ggml.gguf_get_val_i64(file, ggml.gguf_find_key(file, "ggml.opt.iteration")) - 1
+    finally:
+        ggml.gguf_free(file)

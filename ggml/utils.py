@@ -10,7 +10,7 @@ import ctypes
 import enum
 import faulthandler
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from . import _core, ggml
 from ._io.interop import (
@@ -25,6 +25,8 @@ from ._io.interop import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     NUMPY_DTYPE_TO_GGML_TYPE: dict
     GGML_TYPE_TO_NUMPY_DTYPE: dict
 
@@ -72,7 +74,7 @@ def __getattr__(name):
     return globals()[name]
 
 
-def copy_to_cpu(ctx, tensor):
+def copy_to_cpu(ctx: int, tensor: ggml.ggml_tensor_p) -> ggml.ggml_tensor_p:
     """Adds a node that copies a tensor to memory of a CPU context.
 
     The result has the values once a graph that contains it is computed.
@@ -90,7 +92,9 @@ def copy_to_cpu(ctx, tensor):
     return ggml.ggml_dup(ctx, tensor)
 
 
-def quantize_0(data_f32, nelements, ne0, ttype, work=None, imatrix=None):
+def quantize_0(
+    data_f32: Any, nelements: int, ne0: int, ttype: int, work: Any = None, imatrix: Any = None
+) -> tuple[ctypes.c_void_p, int]:
     """Quantises an array of floats, row by row.
 
     Args:
@@ -119,7 +123,7 @@ def quantize_0(data_f32, nelements, ne0, ttype, work=None, imatrix=None):
     return out, ggml.ggml_quantize_chunk(int(ttype), data_f32, out, 0, rows, ne0, imatrix)
 
 
-def slice_tensor(ctx, tensor, indices):
+def slice_tensor(ctx: int, tensor: ggml.ggml_tensor_p, indices: Sequence[slice]) -> ggml.ggml_tensor_p:
     """Selects a part of a tensor by slices, over the same memory.
 
     Slices mean what they mean in Python: negative and open ends are allowed, steps must be positive. The gradient
@@ -175,7 +179,7 @@ def _view(ctx, tensor, counts, strides, offset):
     return view_nd(ctx, tensor, *counts, *strides, offset)  # type: ignore[call-arg]
 
 
-def setup_sigabrt_handler():
+def setup_sigabrt_handler() -> None:
     """Makes Python print its stack to stderr when the process aborts or crashes, through faulthandler.
 
     Errors of ggml raise exceptions and do not abort the process; this helps with other libraries.

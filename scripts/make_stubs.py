@@ -1,7 +1,7 @@
-"""Writes ggml/__init__.pyi and ggml/ggml.pyi from the built module. `--check` fails if they are out of date.
+"""Writes the type stubs from the built module, with docstrings. `--check` fails if they are out of date.
 
 Names, parameters and defaults are those of the imported module. The types of parameters are those of
-tests/data/api_current.json.
+tests/data/api_current.json; for functions that the manifest lacks they are listed here.
 """
 
 import argparse
@@ -9,7 +9,9 @@ import ctypes
 import inspect
 import json
 import keyword
+import re
 import sys
+import textwrap
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -38,7 +40,7 @@ POINTERS: set[str] = set()
 CALLBACKS: set[str] = set()
 HANDLES: set[str] = set()
 
-# Functions that the bindings define in Python, so that the manifest has no types for them
+# Functions that the bindings define in Python or do not have, so that the manifest has no types for them
 UNTYPED = {
     "ggml_graph_plan": ("[POINTER(ggml_cgraph), c_int, ggml_threadpool_t_ctypes]", "ggml_cplan"),
     "ggml_graph_dup": ("[ggml_context_p_ctypes, POINTER(ggml_cgraph), c_bool]", "POINTER(ggml_cgraph)"),
@@ -48,9 +50,37 @@ UNTYPED = {
     ),
     "ggml_internal_get_type_traits": ("[c_int]", "ggml_type_traits"),
     "ggml_backend_cpu_hbm_buffer_type": ("[]", "ggml_backend_buffer_type_t_ctypes"),
+    "ggml_build_forward_order": ("[POINTER(ggml_cgraph), POINTER(ggml_tensor)]", "None"),
+    "ggml_rope_set_offset": ("[POINTER(ggml_tensor), c_int]", "POINTER(ggml_tensor)"),
+    **{f"ggml_is_contiguous_to_{n}": ("[POINTER(ggml_tensor)]", "c_bool") for n in (1, 2, 3)},
+    "ggml_cpu_has_sme2": ("[]", "c_int"),
+    "gguf_get_tensor_ne": ("[gguf_context_p_ctypes, c_int64]", "c_int64 * 4"),
     "ggml_set_param": (None, "None"),
     "ggml_build_backward_expand": (None, "None"),
 }
+
+# Functions of ggml._io.interop, which ggml.utils offers: the types of their parameters and results
+HELPERS = {
+    "from_numpy": "(x: npt.ArrayLike | Buffer, ctx: _Address) -> ggml_tensor_p",
+    "from_dlpack": "(ctx: _Address, x: Any) -> ggml_tensor_p",
+    "to_numpy": "(tensor: _To[ggml_tensor], shape: Sequence[int] | None = ...) -> npt.NDArray[Any]",
+    "get_ndims": "(tensor: _To[ggml_tensor]) -> int",
+    "get_shape": "(tensor: _To[ggml_tensor]) -> tuple[int, ...]",
+    "get_strides": "(tensor: _To[ggml_tensor]) -> tuple[int, ...]",
+    "quantize_row": "(data_f32: Any, nelements: _Int, ttype: _Int, work: Any = ...) -> Any",
+    "dequantize_row": "(data_q: Any, nelements: _Int, ttype: _Int, work: Any = ...) -> Any",
+}
+HELPERS_HEADER = """# Written by scripts/make_stubs.py from the built module: run it again instead of editing this file.
+from collections.abc import Sequence
+from typing import Any
+
+import numpy.typing as npt
+
+from .. import _Address, _Int, _To, ggml_tensor, ggml_tensor_p
+
+Buffer = Any  # an object with the buffer protocol
+
+"""
 
 HEADER = '''# Written by scripts/make_stubs.py from the built module: run it again instead of editing this file.
 import ctypes
@@ -59,6 +89,7 @@ from typing import Any, Final, Generic, NewType, SupportsFloat, SupportsIndex, T
 
 from . import ggml as ggml
 
+__version__: str
 _core: Any
 _Int = SupportsIndex | ctypes._SimpleCData[int]
 _Float = SupportsFloat | ctypes._SimpleCData[float]
@@ -107,6 +138,8 @@ def converted(text, is_result=False):
         if not is_result:
             return f"_To[{struct}]"
         return f"{struct}_p" if f"{struct}_p" in POINTERS else f"ctypes._Pointer[{struct}]"
+    if text == "c_int64 * 4":
+        return "ctypes.Array[ctypes.c_int64]"
     if text == "ggml_guid_t_ctypes":
         return "Any" if is_result else "_Pointer"
     if text.removesuffix("_ctypes") in HANDLES:
@@ -116,9 +149,19 @@ def converted(text, is_result=False):
     return text if text in STRUCTS else "Any"
 
 
+def documented(head, docstring):
+    """A definition with its docstring as its body; without one, with an empty body."""
+    if not docstring:
+        return f"{head} ..."
+    text = inspect.cleandoc(docstring)
+    quotes = 'r"""' if "\\" in text else '"""'
+    body = textwrap.indent(quotes + text + ('\n"""' if "\n" in text else '"""'), "    ")
+    return f"{head}\n{body}"
+
+
 def function_stub(name, function, facts):
-    """The `def` line of a function. A parameter has the type that the manifest gives for its name."""
-    facts = facts or {"params": []}
+    """The stub of a function. A parameter has the type that the manifest gives for its name."""
+    facts = facts or {"params": list(inspect.signature(function).parameters)}
     argtypes, result = UNTYPED.get(name) or (facts.get("argtypes"), facts.get("restype"))
     types = dict(zip(facts["params"], argtypes.strip("[]").split(", "))) if argtypes else {}
     words, has_star = [], False
@@ -127,10 +170,10 @@ def function_stub(name, function, facts):
             words.append("*")
         has_star |= p.kind in (p.VAR_POSITIONAL, p.KEYWORD_ONLY)
         star = "*" if p.kind is p.VAR_POSITIONAL else "**" if p.kind is p.VAR_KEYWORD else ""
-        known = converted(types[p.name]) if p.name in types else "Any"
+        known = converted(types[p.name]) if p.name in types else "_Int" if type(p.default) is int else "Any"
         words.append(f"{star}{p.name}: {known}" + ("" if p.default is p.empty else " = ..."))
     result = "Any" if result is None else converted(result, is_result=True)
-    return f"def {name}({', '.join(words)}) -> {result}: ..."
+    return documented(f"def {name}({', '.join(words)}) -> {result}:", function.__doc__)
 
 
 def field_type(type_):
@@ -158,7 +201,7 @@ def class_stub(name, class_):
     else:
         fields = [(f, t) for f, t in class_._fields_ if not keyword.iskeyword(f)]
         body, base = [f"    {field}: {field_type(type_)}" for field, type_ in fields], "ctypes.Structure"
-    return "\n".join([f"class {name}({base}):", *body]) if body else f"class {name}({base}): ..."
+    return "\n".join([documented(f"class {name}({base}):", class_.__doc__), *body])
 
 
 def alias_stub(name, class_):
@@ -179,6 +222,8 @@ def stub(module):
             continue
         if isinstance(value, (bool, int, float, str, bytes)):
             constants.append(f"{name}: Final = {value!r}")
+        elif value is getattr(ctypes, name, None):
+            others.append(f"{name} = ctypes.{name}")
         elif hasattr(value, "__supertype__"):
             handles.append(f'{name} = NewType("{name}", int)')
         elif name in STRUCTS | POINTERS | CALLBACKS:
@@ -191,6 +236,20 @@ def stub(module):
             others.append(f"{name}: Any")
     parts = [sorted(constants), sorted(handles), sorted(classes), sorted(others), sorted(functions)]
     return HEADER + "".join("\n" + "\n".join(part) + "\n" for part in parts if part)
+
+
+def helpers_stub():
+    """The text of the stub of ggml._io.interop."""
+    from ggml._io import interop
+
+    parts = [HELPERS_HEADER]
+    for name, types in HELPERS.items():
+        function = getattr(interop, name)
+        names = re.findall(r"(\w+): ", types)
+        if names != list(inspect.signature(function).parameters):
+            sys.exit(f"make_stubs.py: HELPERS has other parameters than {name}{inspect.signature(function)}")
+        parts.append(documented(f"def {name}{types}:", function.__doc__) + "\n")
+    return "".join(parts)
 
 
 def sort_names(module):
@@ -215,6 +274,7 @@ def main():
     wanted = {
         "__init__.pyi": stub(ggml),
         "ggml.pyi": "# Written by scripts/make_stubs.py.\nfrom . import *\n",
+        "_io/interop.pyi": helpers_stub(),
     }
     stale = []
     for name, text in wanted.items():

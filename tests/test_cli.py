@@ -4,6 +4,8 @@ import re
 import subprocess
 import sys
 import sysconfig
+import zipfile
+from importlib.metadata import distributions
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -33,6 +35,18 @@ def test_info_names_one_chosen_instruction_set():
     assert re.search(r"^threads   [1-9]", out, re.M)
 
 
+def test_version():
+    import ggml as package
+
+    assert ggml("--version")[0] == f"ggml-cython {package.__version__}\n"
+
+
+def test_an_unknown_instruction_set_is_one_line(monkeypatch):
+    monkeypatch.setenv("GGML_ISA", "foo")
+    _, err = ggml("info", code=1)
+    assert err.startswith("ggml: GGML_ISA: 'foo' is not in this build, which has scalar") and err.count("\n") == 1
+
+
 def test_python_dash_m_does_the_same(tmp_path):
     done = subprocess.run([sys.executable, "-m", "ggml", "info"], cwd=tmp_path, capture_output=True, text=True)
     assert done.stdout == ggml("info")[0]
@@ -46,10 +60,10 @@ def test_demo_learns_and_writes_its_files(tmp_path):
     assert (written / "digits.png").read_bytes()[:4] == b"\x89PNG"
     dot = (written / "digits.dot").read_text()
     assert dot.startswith("digraph") and "layer 1 weight" in dot and "loss" in dot
-    if (written / "digits.svg").exists():
-        assert "</svg>" in (written / "digits.svg").read_text()
-    else:
-        assert "Graphviz" in out
+    words = [e.text for e in ElementTree.parse(written / "digits.svg").iter() if e.tag.endswith("text")]
+    assert words.count("relu(x)") == 2 and "layer 1 weight (f32)" in words and "unary(x)" not in words
+    ggml("dot", written / "digits.dot", "-o", tmp_path / "again.svg")
+    assert "layer 1 weight" in (tmp_path / "again.svg").read_text()
 
 
 def test_demo_is_reproducible(tmp_path):
@@ -79,7 +93,7 @@ def test_demo_into_a_file_is_an_error(tmp_path):
     assert err.startswith("ggml demo: ") and "taken" in err and "Traceback" not in err
 
 
-@pytest.mark.parametrize("module", ["sklearn", "matplotlib", "tqdm", "graphviz"])
+@pytest.mark.parametrize("module", ["sklearn", "matplotlib", "tqdm"])
 def test_demo_names_a_missing_extra(module, tmp_path):
     code = f"""
 import sys
@@ -136,11 +150,14 @@ def test_dot_as_svg(graphviz, exported, tmp_path, monkeypatch):
     if not graphviz:
         boxes = {e.text: float(e.get("y")) for e in picture.iter() if e.tag.endswith("text")}
         assert boxes["w (f32)"] < boxes["X*Y"] < boxes["out (f32)"]  # rows are drawn downwards
-        assert len([e for e in picture.iter() if e.tag.endswith("line")]) == 4
+        assert len([e for e in picture.iter() if e.get("marker-end") == "url(#arrow)"]) == 4
 
 
 def test_dot_of_an_invalid_file(exported, tmp_path):
     whole, broken = exported.read_bytes(), tmp_path / "broken"
+    broken.write_text("digraph { a -> b }")
+    _, err = ggml("dot", broken, code=1)
+    assert err.startswith("ggml dot: ") and "use Graphviz to draw it" in err
     for content in (b"", b"GGUF" + bytes(100), whole[:100], whole[: len(whole) // 2]):
         broken.write_bytes(content)
         out, err = ggml("dot", broken, code=1)
@@ -148,3 +165,47 @@ def test_dot_of_an_invalid_file(exported, tmp_path):
     for arguments in ((tmp_path / "none",), (exported, "-o", tmp_path / "no" / "folder.svg")):
         _, err = ggml("dot", *arguments, code=1)
         assert err.startswith("ggml dot: ") and "Traceback" not in err
+
+
+# ---- ggml replace-bindings -------------------------------------------------------------------------------------------
+def test_the_stand_in_has_metadata_only(tmp_path):
+    from ggml._cli import replace_bindings
+
+    path = replace_bindings.write_wheel(tmp_path, "1.2.3")
+    assert path.name == "ggml_python-1.2.3-py3-none-any.whl"
+    with zipfile.ZipFile(path) as wheel:
+        assert {Path(name).parts[0] for name in wheel.namelist()} == {"ggml_python-1.2.3.dist-info"}
+        metadata = wheel.read("ggml_python-1.2.3.dist-info/METADATA").decode()
+        record = wheel.read("ggml_python-1.2.3.dist-info/RECORD").decode()
+    assert "Name: ggml-python\nVersion: 1.2.3\n" in metadata and "Requires-Dist: ggml-cython" in metadata
+    assert record.count("\n") == 3 and record.count("sha256=") == 2
+
+
+def test_pip_counts_the_stand_in_as_ggml_python(tmp_path, monkeypatch, capsys):
+    """pip installs it into a folder of its own, so that the environment of the tests does not change."""
+    from ggml import _cli
+    from ggml._cli import replace_bindings
+
+    run = subprocess.run
+    into = ["--target", str(tmp_path / "site")]
+    monkeypatch.setattr(replace_bindings.subprocess, "run", lambda command, **k: run([*command, *into], **k))
+    assert _cli.main(["replace-bindings"]) == 0
+    assert "pip now regards ggml-python 0.0.45 as installed" in capsys.readouterr().out
+    (found,) = distributions(path=[str(tmp_path / "site")])
+    assert (found.name, found.version) == ("ggml-python", "0.0.45")
+    assert not any(file.parts[0] == "ggml" for file in found.files)
+    assert _cli.main(["replace-bindings", "--version", "latest"]) == 1
+    assert "need numbers separated by periods" in capsys.readouterr().err
+
+
+def test_the_real_bindings_are_not_hidden(monkeypatch):
+    from ggml._cli import replace_bindings
+
+    class Installed:
+        files = [Path("ggml/ggml.py"), Path("ggml_python-0.0.45.dist-info/METADATA")]
+
+    monkeypatch.setattr(replace_bindings, "distribution", lambda name: Installed)
+    with pytest.raises(RuntimeError, match="pip uninstall ggml-python"):
+        replace_bindings.check_installed()
+    Installed.files = Installed.files[1:]
+    replace_bindings.check_installed()

@@ -251,3 +251,19 @@ def test_equal_texts_and_summaries_are_found():
     assert repeated({"a": one, "b": other}) == []
     assert repeated({"a": one, "b": other, "c": "Adds.\n\n  Returns:\n  Sum."}) == [("a", "c")]
     assert repeated({"a": one, "b": one + "\n    More."}) == [("a", "b")]
+
+
+WITHOUT_OPERANDS = ("ggml_new_", "ggml_dup_tensor", "ggml_get_")  # these make tensors that nothing computes
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        name
+        for name, facts in FACTS.items()
+        if facts["params"][:1] == ["ctx"] and "ggml_tensor" in str(facts.get("restype"))
+        if not name.startswith((*WITHOUT_OPERANDS, "gguf_"))
+    ],
+)
+def test_builders_say_whether_there_is_a_gradient(name):
+    assert "gradient" in getattr(ggml, name).__doc__.lower(), "the docstring does not say to what the gradient flows"

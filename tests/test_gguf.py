@@ -654,7 +654,7 @@ def test_sparse_file_beyond_4_gib(tmp_path):
 # ---- broken files ----------------------------------------------------------------------------------------------------
 HUGE = 2**63
 BROKEN = {
-    "no magic": (b"GGML" + bytes(40), "header at offset 0: this is no GGUF file"),
+    "no magic": (b"GGML" + bytes(40), "header at offset 0: this is not a GGUF file"),
     "empty": (b"", "header at offset 0: 4 bytes are needed"),
     "version 1": (gguf(version=1), "version 1 is not known"),
     "version 4": (gguf(version=4), "version 4 is not known"),

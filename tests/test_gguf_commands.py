@@ -1,5 +1,6 @@
 """`ggml inspect` and `ggml quantize`."""
 
+import ctypes
 import json
 import struct
 
@@ -40,6 +41,26 @@ def test_inspect_as_json_has_everything(every_kind, capsys):
         "F16": {"tensors": 1, "bytes": 10},
         "I32": {"tensors": 1, "bytes": 4},
     }
+
+
+def test_long_arrays_are_marked_as_shortened(tmp_path, capsys):
+    g = ggml.gguf_init_empty()
+    words = [f"word{i}" for i in range(1000)]
+    ggml.gguf_set_arr_str(g, "tokens", [w.encode() for w in words], len(words))
+    ggml.gguf_set_arr_data(g, "short", ggml.GGUF_TYPE_INT32, (ctypes.c_int * 20)(*range(20)), 20)
+    ggml.gguf_set_arr_data(g, "zeros", ggml.GGUF_TYPE_INT8, bytes(64), 64)
+    ggml.gguf_write_to_file(g, str(tmp_path / "x.gguf"), True)
+    ggml.gguf_free(g)
+    lines = command(capsys, "inspect", tmp_path / "x.gguf").out.splitlines()
+    assert next(line for line in lines if "tokens" in line).endswith(', "word6", ...]')
+    assert next(line for line in lines if "short" in line).endswith(", 18, 19]")
+    assert next(line for line in lines if "zeros" in line).endswith(" 0, 0, ...]")
+    assert all(len(line) < 100 for line in lines[1:])
+    keys = json.loads(command(capsys, "inspect", tmp_path / "x.gguf", "--json").out)["keys"]
+    assert keys["tokens"] == {"type": "str[1000]", "first": words[:8]}
+    assert keys["short"] == {"type": "i32[20]", "value": list(range(20))} and len(keys["zeros"]["value"]) == 64
+    keys = json.loads(command(capsys, "inspect", tmp_path / "x.gguf", "--json", "--full").out)["keys"]
+    assert keys["tokens"] == {"type": "str[1000]", "value": words}
 
 
 def test_inspect_as_text(every_kind, capsys):
@@ -156,7 +177,7 @@ def test_which_tensor_gets_which_type(model, tmp_path, capsys):
 
 def test_options_change_the_types(model, tmp_path, capsys):
     def types(*options):
-        command(capsys, "quantize", model, tmp_path / "out.gguf", *options)
+        command(capsys, "quantize", "--force", model, tmp_path / "out.gguf", *options)
         return types_of(tmp_path / "out.gguf")
 
     pure = types("Q4_K_M", "--pure")
@@ -182,8 +203,50 @@ def test_quantised_weights_are_quantised_again_only_if_asked(model, tmp_path, ca
     command(capsys, "quantize", model, tmp_path / "q8.gguf", "Q8_0")
     err = command(capsys, "quantize", tmp_path / "q8.gguf", tmp_path / "q4.gguf", "Q4_0", code=1).err
     assert "'token_embd.weight' is Q8_0 already" in err and not (tmp_path / "q4.gguf").exists()
-    command(capsys, "quantize", tmp_path / "q8.gguf", tmp_path / "q8.gguf", "Q4_0", "--allow-requantize")
-    assert types_of(tmp_path / "q8.gguf")["blk.0.attn_q.weight"] == "Q4_0"
+    command(capsys, "quantize", tmp_path / "q8.gguf", tmp_path / "q4.gguf", "Q4_0", "--allow-requantize")
+    assert types_of(tmp_path / "q4.gguf")["blk.0.attn_q.weight"] == "Q4_0"
+
+
+def test_the_input_is_never_overwritten(model, tmp_path, capsys):
+    source, link, hard = tmp_path / "a.gguf", tmp_path / "link.gguf", tmp_path / "hard.gguf"
+    source.write_bytes(model.read_bytes())
+    link.symlink_to(source)
+    hard.hardlink_to(source)
+    for output in (source, link, hard, tmp_path / "." / "x" / ".." / "a.gguf"):
+        (tmp_path / "x").mkdir(exist_ok=True)
+        err = command(capsys, "quantize", "--force", source, output, "Q4_0", code=1).err
+        assert "is the same file as" in err and err.count("\n") == 1
+    imatrix = tmp_path / "new.gguf"
+    importance_files(tmp_path)
+    err = command(capsys, "quantize", "--force", source, imatrix, "Q4_0", "--imatrix", imatrix, code=1).err
+    assert "new.gguf is the same file as" in err
+    assert source.read_bytes() == model.read_bytes()
+
+
+def test_an_existing_output_needs_force(model, tmp_path, capsys):
+    out = tmp_path / "out.gguf"
+    out.write_text("precious")
+    assert "out.gguf exists: --force replaces it" in command(capsys, "quantize", model, out, "Q8_0", code=1).err
+    assert out.read_text() == "precious"
+    command(capsys, "quantize", model, out, "Q8_0", "--dry-run")
+    err = command(capsys, "quantize", model, out, "IQ2_XXS", "--force", code=1).err  # fails while it writes
+    assert "needs an importance matrix" in err and out.read_text() == "precious"
+    assert list(tmp_path.iterdir()) == [out]
+    command(capsys, "quantize", model, out, "Q8_0", "--force")
+    assert types_of(out)["blk.0.attn_q.weight"] == "Q8_0"
+
+
+def test_the_summary_names_what_was_not_done(model, tmp_path, capsys):
+    patterns = ["nothing.*=Q4_0", "bias=Q8_0", "blk.1.*=Q5_1"]
+    options = [word for pattern in patterns for word in ("--tensor-type", pattern)]
+    *_, summary, odd, prime, nothing, unchanged = (
+        command(capsys, "quantize", model, tmp_path / "out.gguf", "Q4_K_M", *options).out.splitlines()
+    )
+    assert "bits per weight" in summary
+    assert odd == "Q5_0 instead of Q4_K: odd.weight, rows of 96 are not a multiple of 256"
+    assert prime == "F16 instead of Q4_K: prime.weight, rows of 31 are not a multiple of 256"
+    assert nothing == "--tensor-type nothing.*=Q4_0 matches no tensor"
+    assert unchanged == "--tensor-type bias=Q8_0 matches only tensors that do not change"
 
 
 def importance_files(tmp_path):
@@ -241,7 +304,7 @@ def test_types_that_need_importance(model, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(("raw", "message"), [
-    (b"", "neither GGUF nor a whole file"), (struct.pack("<ii", 1, 1 << 30), "neither GGUF nor a whole file"),
+    (b"", "neither GGUF nor complete"), (struct.pack("<ii", 1, 1 << 30), "neither GGUF nor complete"),
     (struct.pack("<ii", 1, -5), "a count of -5"), (all_kinds(), "no tensor '*.in_sum2'"),
     (struct.pack("<ii14siif", 1, 14, b"experts.weight", 1, 1, 2), "has 1 values for tensor 'experts.weight'")])
 def test_broken_importance(raw, message, model, tmp_path, capsys):
@@ -255,7 +318,7 @@ def test_broken_importance(raw, message, model, tmp_path, capsys):
 
 @pytest.mark.parametrize("options", [["Q9"], ["Q4_0", "--output-tensor-type", "X"], ["Q4_0", "--tensor-type", "a=b"]])
 def test_unknown_types_are_named(options, model, tmp_path, capsys):
-    assert "no t" in command(capsys, "quantize", model, tmp_path / "out.gguf", *options, code=1).err
+    assert "is not a t" in command(capsys, "quantize", model, tmp_path / "out.gguf", *options, code=1).err
 
 
 def test_files_that_cannot_be_mapped_are_quantised_too(tmp_path, capsys):

@@ -586,3 +586,20 @@ def test_a_node_that_was_written_over_is_refused(ctx):
             ggml.ggml_build_backward_expand(ctx, graph, None)
     t.contents.op_params[0] = 2
     ggml.ggml_build_backward_expand(ctx, graph, None)
+
+
+# ---- the gradient of the loss without a reset ------------------------------------------------------------------------
+@pytest.mark.parametrize("accumulate", [False, True])
+def test_gradients_need_no_reset(accumulate):
+    with context() as ctx:
+        x = parameter(ctx, np.array([1.0, 2.0, 3.0]).reshape(1, 1, 1, 3))
+        loss = ggml.ggml_sum(ctx, ggml.ggml_sqr(ctx, x))
+        ggml.ggml_set_loss(loss)
+        graph = ggml.ggml_new_graph_custom(ctx, 64, True)
+        ggml.ggml_build_forward_expand(graph, loss)
+        ggml.ggml_build_backward_expand(*((ctx, ctx, graph, True) if accumulate else (ctx, graph, None)))
+        for times in (1, 2 if accumulate else 1):
+            compute(ctx, graph, 1)
+            assert grad(graph, x).ravel().tolist() == [2 * times, 4 * times, 6 * times]
+        run(ctx, graph)
+        assert grad(graph, x).ravel().tolist() == [2, 4, 6]

@@ -44,7 +44,7 @@ def test_no_name_is_missing():
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_parameters(name):
     """The names are equal and in the same order, by position or keyword. `*args` may stand for the last ones, where
-    several forms exist.
+    several forms exist. Parameters that later releases of the C library added have defaults.
     """
     facts = FUNCTIONS[name]
     params = inspect.signature(getattr(ggml, name)).parameters.values()
@@ -54,7 +54,9 @@ def test_parameters(name):
         assert [p.kind for p in rest] == [inspect.Parameter.VAR_POSITIONAL]
         assert [p.name for p in named] == facts["params"][: len(named)]
     else:
-        assert [p.name for p in named] == facts["params"] and "varargs" not in facts
+        n = len(facts["params"])
+        assert [p.name for p in named[:n]] == facts["params"] and "varargs" not in facts
+        assert all(p.default is not p.empty for p in named[n:])
         assert {p.name for p in named if p.default is not p.empty} >= set(facts["defaults"])
 
 
@@ -211,8 +213,8 @@ def test_function_of_a_backend_that_is_not_built(facts):
     assert inspect.isfunction(function) and function.__name__ == facts["name"] and function.__doc__
     with pytest.raises(RuntimeError, match=rf"^{facts['name']}: the \w+ backend is not part of this build$"):
         function(**dict.fromkeys(facts["params"]))
-    with pytest.raises(TypeError):
-        function(*facts["params"], "one too many")
+    with pytest.raises(RuntimeError, match=rf"^{facts['name']}: "):  # programs probe for backends in many ways
+        function(*facts["params"], "one too many", extra=1)
     assert not hasattr(ggml.lib, facts["name"])
 
 
@@ -226,6 +228,55 @@ def test_lib_has_what_the_build_has():
     assert all(getattr(ggml.lib, name) is getattr(ggml, name) is ggml.lib[name] for name in built)
     with pytest.raises(AttributeError):
         ggml.lib.ggml_nothing_of_the_kind
+
+
+def test_the_library_explains_itself():
+    assert ggml.lib._name == ggml._core.__file__ and ggml.lib._name in repr(ggml.lib)
+    assert ggml.load_shared_library("ggml", "ggml") is ggml.lib
+    assert ggml.ctypes_function_for_shared_library(ggml.lib)("ggml_add", [], None)(None) is ggml.ggml_add
+    assert ggml.byref is ctypes.byref and ggml.module_name == ggml.lib_base_name == "ggml"
+    with pytest.raises(FileNotFoundError, match="use ctypes.CDLL"):
+        ggml.load_shared_library("llama_cpp", "llama")
+    with pytest.raises(TypeError, match="need ggml.lib"):
+        ggml.ctypes_function_for_shared_library(None)
+    with pytest.raises(AttributeError, match="no shared library"):
+        ggml.lib._handle
+    with pytest.raises(AttributeError, match="no function 'ggml_nothing'"):
+        ggml.lib.ggml_nothing
+
+
+def test_the_address_of_a_function_is_refused_with_the_way_out():
+    with pytest.raises(ctypes.ArgumentError, match=r"no C address: pass ctypes.CFUNCTYPE"):
+        ctypes.cast(ggml.ggml_add, ctypes.c_void_p)
+    assert ctypes.cast(ggml.ggml_custom1_op_t(ggml.ggml_add), ctypes.c_void_p).value
+
+
+@pytest.mark.parametrize("name", [*API["structs"], "legacy"])
+def test_unknown_keywords_of_structs_are_refused(name):
+    from ggml.legacy import ggml_opt_params_adam
+
+    struct = ggml_opt_params_adam if name == "legacy" else getattr(ggml, name)
+    field = struct._fields_[0][0]
+    with pytest.raises(TypeError, match=rf"^{struct.__name__}: '{field}x' is not a field: did you mean '{field}'\?$"):
+        struct(**{field + "x": 0})
+    with pytest.raises(TypeError, match=rf"^{struct.__name__}: 'zzz_unlike_all' is not a field: need one of "):
+        struct(zzz_unlike_all=0)
+    with pytest.raises(TypeError):
+        struct(*[0] * (len(struct._fields_) + 1))
+
+
+def test_structs_otherwise_behave_as_ctypes_structs():
+    params = ggml.ggml_init_params(1, mem_buffer=None, no_alloc=True)
+    assert (params.mem_size, params.mem_buffer, params.no_alloc) == (1, None, True)
+    params.note = "attributes of one's own, as programs for the bindings set them to keep objects alive"
+    assert isinstance(params, ctypes.Structure) and bytes(ggml.ggml_init_params()) == bytes(24)
+
+    class Extended(ggml.ggml_init_params):
+        _fields_ = [("more", ctypes.c_int)]
+
+    assert Extended(mem_size=2, more=3).more == 3
+    with pytest.raises(TypeError, match="did you mean 'more'"):
+        Extended(mor=3)
 
 
 def test_ggml_function_finds_functions_of_the_build():
@@ -246,6 +297,23 @@ def test_stubs_are_up_to_date():
     script = Path(__file__).parent.parent / "scripts" / "make_stubs.py"
     done = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_stubs_have_docstrings_and_types():
+    folder = Path(__file__).parent.parent / "ggml"
+    text = (folder / "__init__.pyi").read_text()
+    assert '    """Adds two tensors element by element' in text
+    for line in (
+        "def ggml_rope_set_offset(a: _To[ggml_tensor], n_offs: _Int) -> ggml_tensor_p:",
+        "def ggml_ssm_scan(",
+        "K: _Int = ...) -> ggml_tensor_p:",
+    ):
+        assert line in text, line
+    helpers = (folder / "_io" / "interop.pyi").read_text()
+    assert "def from_numpy(x: npt.ArrayLike | Buffer, ctx: _Address) -> ggml_tensor_p:" in helpers
+    assert "def to_numpy(tensor: _To[ggml_tensor], shape: Sequence[int] | None = ...) -> npt.NDArray[Any]:" in helpers
+    for part in (text, helpers):
+        compile(part, "stub", "exec")
 
 
 def test_structs_need_neither_numpy_nor_the_core():

@@ -60,7 +60,9 @@ PARAMETERS = {
 @pytest.mark.parametrize("name", PARAMETERS)
 def test_signatures(name):
     function = getattr(utils, name)
-    assert str(inspect.signature(function)) == f"({PARAMETERS[name]})"
+    signature = inspect.signature(function)
+    bare = [p.replace(annotation=p.empty) for p in signature.parameters.values()]
+    assert str(signature.replace(parameters=bare, return_annotation=signature.empty)) == f"({PARAMETERS[name]})"
     assert function.__doc__
 
 
@@ -201,7 +203,7 @@ def test_from_numpy_without_data():
 
 
 @pytest.mark.parametrize("bad, text", [
-    (np.array([1, 2], np.uint8), "uint8"),
+    (np.array([1, 2], np.uint8), r"uint8: .*x\.astype\(numpy\.float32\)"),
     (np.array([True]), "bool"),
     (np.array([1j]), "complex128"),
     (np.array([None, 1]), "object"),
@@ -403,3 +405,37 @@ def test_sigabrt_handler_prints_the_stack():
     out = python(code)
     assert out.returncode != 0
     assert "named_here" in out.stderr
+
+
+# ---- what does not reach the tensor ----------------------------------------------------------------------------------
+@pytest.mark.parametrize("kind", ["BF16", "Q8_0", "Q4_K", "Q2_0"])
+def test_decoded_arrays_are_read_only(ctx, kind):
+    t = ggml.ggml_new_tensor_2d(ctx, GGML_TYPE[kind], 256, 2)
+    np.asarray(t)[...] = 0
+    for array in (utils.to_numpy(t), utils.to_numpy(t, (1, 7)), utils.to_numpy(t, (512,))):
+        with pytest.raises(ValueError, match="read-only"):
+            array[...] = 1
+    assert utils.to_numpy(ggml.ggml_new_tensor_1d(ctx, ggml.GGML_TYPE_F16, 4)).flags.writeable
+
+
+def test_leading_dimensions_of_size_1(ctx):
+    x = ramp(1, 3)
+    t = utils.from_numpy(x, ctx)
+    assert utils.to_numpy(t).shape == (3,)
+    np.testing.assert_array_equal(utils.to_numpy(t, x.shape), x)
+
+
+@pytest.mark.parametrize("array", [np.ones((2, 3)), np.ones((2, 3), np.int64)], ids=["float64", "int64"])
+def test_the_first_operation_says_how_to_convert(ctx, array):
+    t = utils.from_numpy(array, ctx)
+    message = r": .*convert the array with \.astype\(numpy\.float32\) first\)$"
+    for name, operands in (("ggml_add", (t, t)), ("ggml_mul_mat", (t, t)), ("ggml_relu", (t,))):
+        with pytest.raises(ValueError, match="^" + name + message):
+            getattr(ggml, name)(ctx, *operands)
+
+
+def test_an_array_in_place_of_a_tensor(ctx):
+    t = utils.from_numpy(ramp(2, 3), ctx)
+    message = r"^ggml_add: b is a NumPy array of shape \(2, 3\): need a tensor, which ggml.utils.from_numpy makes"
+    with pytest.raises(TypeError, match=message):
+        ggml.ggml_add(ctx, t, ramp(2, 3))

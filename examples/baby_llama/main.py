@@ -7,7 +7,7 @@ import numpy as np
 from tqdm import trange
 
 import ggml
-from ggml.training import Session, adamw, picture
+from ggml.training import Session, adamw, check_picture, picture
 from ggml.utils import from_numpy
 
 LEVELS = 32  # vocabulary: the values of a wave
@@ -100,9 +100,10 @@ def main():
     parser.add_argument("--epochs", type=int, default=30)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=0, help="0: the default number of the CPU backend")
-    parser.add_argument("--plot", default="baby_llama.png", help="file for the curves of loss and accuracy")
+    parser.add_argument("--plot", default="baby_llama.png", help="file for loss, accuracy and the wave")
     parser.add_argument("--quick", action="store_true", help="a short run for CI")
     args = parser.parse_args()
+    check_picture(args.plot)  # now rather than after the training
     epochs = 4 if args.quick else args.epochs
     rng = np.random.default_rng(args.seed)
     with Session(args.threads) as s:
@@ -122,7 +123,15 @@ def main():
     error = np.sqrt(np.mean((drawn - wave)[LENGTH:] ** 2)) / (LEVELS - 1) * 2  # in units of the wave's amplitude
     print(f"loss {losses[-1]:.4f}, next level right {accuracies[-1]:.2%}; "
           f"root mean square error of the continued wave {error:.3f}")  # fmt: skip
-    picture(args.plot, "Baby LLaMA", loss=losses, accuracy=accuracies)
+
+    def draw_wave(axes):
+        axes.plot(wave, color="lightgray", linewidth=5, label="wave")
+        axes.plot(range(LENGTH), drawn[:LENGTH], label="given")
+        axes.plot(range(LENGTH, 2 * LENGTH), drawn[LENGTH:], ".-", label="continued by the model")
+        axes.set(title="wave", xlabel="step", ylabel="level", ylim=(-2, 1.5 * LEVELS))  # with room for the legend
+        axes.legend(loc="upper right")
+
+    picture(args.plot, "Baby LLaMA", draw_wave, loss=losses, accuracy=accuracies)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from tqdm import tqdm
 
 import ggml
 from ggml.demo import load, shifted
-from ggml.training import Session, adamw, picture
+from ggml.training import Session, adamw, check_picture, picture
 
 BATCH, CLASSES = 64, 10
 
@@ -65,18 +65,20 @@ def cnn(session, rng):
 
 
 def train(model, seed, epochs, threads, progress):
-    """Trains one network. Returns the loss and the held-out accuracy of each epoch."""
+    """Trains one network. Returns the loss of each epoch, and the accuracies in training and held out."""
     rng = np.random.default_rng(seed)
     train_set, test_set = load(seed)
-    labels, losses, accuracies = np.eye(CLASSES)[train_set.labels], [], []
+    labels, losses, seen, held_out = np.eye(CLASSES)[train_set.labels], [], [], []
     with Session(threads) as s:
         rates = adamw(4e-3, 0.05, epochs * (len(train_set) // BATCH))
         s.start(model(s, rng), 64, BATCH, ggml.GGML_OPT_LOSS_TYPE_CROSS_ENTROPY, rates)
         for _ in range(epochs):
-            losses.append(s.epoch(shifted(train_set.images, rng), labels)[0])
-            accuracies.append(np.mean(s.predict(test_set.images).argmax(1) == test_set.labels))
-            progress(losses[-1], accuracies[-1])
-    return losses, accuracies
+            loss, accuracy = s.epoch(shifted(train_set.images, rng), labels)
+            losses.append(loss)
+            seen.append(accuracy)
+            held_out.append(np.mean(s.predict(test_set.images).argmax(1) == test_set.labels))
+            progress(losses[-1], held_out[-1])
+    return losses, seen, held_out
 
 
 def main():
@@ -88,6 +90,7 @@ def main():
     parser.add_argument("--plot", default="digits.png", help="file for the curves of the first run")
     parser.add_argument("--quick", action="store_true", help="a short run for CI")
     args = parser.parse_args()
+    check_picture(args.plot)  # now rather than after the training
     epochs, seeds = (8, 1) if args.quick else (args.epochs, args.seeds)
     model = {"mlp": mlp, "cnn": cnn}[args.model]
     runs = []
@@ -99,9 +102,10 @@ def main():
 
         for seed in range(seeds):
             runs.append(train(model, seed, epochs, args.threads, progress))
-    last = [accuracies[-1] for _, accuracies in runs]
+    last = [held_out[-1] for *_, held_out in runs]
     print(f"{args.model}: held-out accuracy {np.mean(last):.2%}, mean of {seeds}:", *(f"{a:.2%}" for a in last))
-    picture(args.plot, f"Digits, {args.model}, seed 0", loss=runs[0][0], held_out_accuracy=runs[0][1])
+    losses, seen, held_out = runs[0]
+    picture(args.plot, f"Digits, {args.model}, seed 0", loss=losses, accuracy={"training": seen, "held out": held_out})
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Trains a small Gemma to write sequences of digits backwards.
 
-It takes less than a minute on two cores. With matplotlib, it draws the loss in bits per token and the share of
+It takes less than a minute on two cores, and draws the loss in bits per token and the share of
 sequences that are right.
 """
 
@@ -11,6 +11,7 @@ import numpy as np
 from model import Config, bits, logits, parameters
 
 import ggml
+from ggml.training import check_picture
 from ggml.utils import to_numpy
 
 DIGITS, LENGTH = 10, 5
@@ -111,21 +112,15 @@ def train(steps=2000, batch=64, threads=2, seed=1, show=bar):
 
 def plot(history, path):
     """Draws the loss and the share of right sequences over the steps."""
-    import matplotlib
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
 
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    step, loss, right = zip(*history, strict=True)
-    figure, left = pyplot.subplots(figsize=(6, 3.5), layout="constrained")
-    left.plot(step, loss, color="tab:blue")
-    left.set_xlabel("step")
-    left.set_ylabel("bits per token", color="tab:blue")
-    left.set_ylim(0)
-    other = left.twinx()
-    other.plot(step, right, color="tab:orange")
-    other.set_ylabel("sequences right", color="tab:orange")
-    other.set_ylim(0, 1.03)
+    step, *quantities = zip(*history, strict=True)
+    figure = Figure(figsize=(9, 3.5), layout="constrained")
+    FigureCanvasAgg(figure)
+    for axes, title, values in zip(figure.subplots(1, 2), ("bits per token", "sequences right"), quantities):
+        axes.plot(step, values)
+        axes.set(title=title, xlabel="step", ylim=(0, 1.03 * max(values)))
     figure.savefig(path, dpi=120)
 
 
@@ -136,9 +131,7 @@ if __name__ == "__main__":
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--plot", default="gemma.png", help="file for the curves")
     args = parser.parse_args()
+    check_picture(args.plot)  # now rather than after the training
     history = train(args.steps, args.batch, args.threads)
-    try:
-        plot(history, args.plot)
-    except ImportError:
-        print("no plot: matplotlib is not installed")
+    plot(history, args.plot)
     sys.exit(0 if history[-1][2] == 1 else "not converged")

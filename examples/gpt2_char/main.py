@@ -8,7 +8,7 @@ from model import gpt2
 from tqdm import trange
 
 import ggml
-from ggml.training import Session, adamw, picture
+from ggml.training import Session, adamw, check_picture, picture
 
 LENGTH, WIDTH, HEADS, LAYERS = 128, 128, 4, 4
 BATCH, WINDOWS = 16, 512  # windows of the text in a training step, and in an epoch
@@ -55,6 +55,7 @@ def main():
     parser.add_argument("--plot", default="gpt2_char.png", help="file for the curves of the losses")
     parser.add_argument("--quick", action="store_true", help="a short run for CI")
     args = parser.parse_args()
+    check_picture(args.plot)  # now rather than after the training
     epochs, characters = (3, 20) if args.quick else (args.epochs, args.characters)
     text, rng = BOOK.read_text(), np.random.default_rng(args.seed)
     alphabet = sorted(set(text))
@@ -79,7 +80,7 @@ def main():
         texts = generated(s, rng, start, characters, args.temperature)
     print(f"loss {losses[-1]:.3f}, held out {unseen[-1]:.3f} nats per character; generated text:\n")
     print("".join(alphabet[i] for i in texts[0]))
-    picture(args.plot, "GPT-2 of characters", loss=losses, held_out=unseen)
+    picture(args.plot, "GPT-2 of characters", nats_per_character={"training": losses, "held out": unseen})
 
 
 if __name__ == "__main__":

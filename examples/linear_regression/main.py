@@ -6,7 +6,7 @@ import numpy as np
 from tqdm import trange
 
 import ggml
-from ggml.training import Session, adamw, picture
+from ggml.training import Session, adamw, check_picture, picture
 
 WIDTH, POINTS, BATCH = 10, 1000, 50
 
@@ -18,6 +18,7 @@ def main():
     parser.add_argument("--plot", default="linear_regression.png", help="file for the curve of the loss")
     parser.add_argument("--quick", action="store_true", help="a short run for CI")
     args = parser.parse_args()
+    check_picture(args.plot)  # now rather than after the training
     epochs = 15 if args.quick else args.epochs
 
     # y = X w + 0.5 + noise, with X [POINTS, WIDTH], w [WIDTH, 1] and noise of standard deviation 0.1

@@ -11,7 +11,7 @@ from tqdm import tqdm
 
 import ggml
 from ggml.demo import load
-from ggml.training import Session, adamw, picture
+from ggml.training import Session, adamw, check_picture, picture
 from ggml.utils import to_numpy
 
 BATCH, SIZES, KIND = 64, [(64, 256), (256, 256), (256, 10)], ggml.GGML_TYPE_Q8_0
@@ -91,6 +91,7 @@ def main():
     parser.add_argument("--plot", default="lora.png", help="file for the curves of the second training")
     parser.add_argument("--quick", action="store_true", help="a short run for CI")
     args = parser.parse_args()
+    check_picture(args.plot)  # now rather than after the training
     epochs = 6 if args.quick else args.epochs
     rng = np.random.default_rng(args.seed)
     train_set, test_set = load(args.seed)

@@ -8,7 +8,7 @@ from sklearn.model_selection import train_test_split
 from tqdm import trange
 
 import ggml
-from ggml.training import Session, adamw, picture
+from ggml.training import Session, adamw, check_picture, picture
 
 BATCH = 25
 
@@ -34,6 +34,7 @@ def main():
     parser.add_argument("--plot", default="svm.png", help="file for the curves of loss and accuracy")
     parser.add_argument("--quick", action="store_true", help="a short run for CI")
     args = parser.parse_args()
+    check_picture(args.plot)  # now rather than after the training
     epochs = 10 if args.quick else args.epochs
     train_x, test_x, train_y, test_y = load(args.seed)
     width = train_x.shape[1]

@@ -3,15 +3,25 @@
 import argparse
 import sys
 
-from . import demo, dot, info, inspect, quantize
+import ggml
+
+from . import demo, dot, info, inspect, quantize, replace_bindings
 
 # Each module has add_arguments(parser) and run(options). The first line of its docstring is the help text.
-COMMANDS = {"info": info, "demo": demo, "inspect": inspect, "quantize": quantize, "dot": dot}
+COMMANDS = {
+    "info": info,
+    "demo": demo,
+    "inspect": inspect,
+    "quantize": quantize,
+    "dot": dot,
+    "replace-bindings": replace_bindings,
+}
 
 
 def parser():
     """The parser of the whole command line."""
     top = argparse.ArgumentParser(prog="ggml", description="The ggml tensor library for Python.", allow_abbrev=False)
+    top.add_argument("--version", action="version", version=f"ggml-cython {ggml.__version__}")
     commands = top.add_subparsers(title="commands", required=True, metavar="COMMAND")
     for name, module in COMMANDS.items():
         text = (module.__doc__ or "").partition("\n")[0]

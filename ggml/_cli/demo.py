@@ -7,7 +7,7 @@ from ggml import _core
 
 from .arguments import between
 
-NEEDS = {"sklearn": "scikit-learn", "matplotlib": "matplotlib", "tqdm": "tqdm", "graphviz": "graphviz"}
+NEEDS = {"sklearn": "scikit-learn", "matplotlib": "matplotlib", "tqdm": "tqdm"}
 
 
 def add_arguments(parser):

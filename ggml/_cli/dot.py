@@ -1,4 +1,4 @@
-"""Draws a graph that ggml_graph_export wrote, as SVG or in Graphviz's language DOT."""
+"""Draws a graph that ggml_graph_export or ggml_graph_dump_dot wrote, as SVG or in Graphviz's language DOT."""
 
 import ctypes
 import os
@@ -13,11 +13,22 @@ import ggml
 
 NODE = re.compile(r'  "(\w+)" \[.*fillcolor=(\w+), .*label="(.*)"\];')
 EDGE = re.compile(r'  "(\w+)" -> "(\w+)"')
-LINE, CHARACTER, MARGIN, ROW = 16, 7.3, 10, 100  # in pixels: line height, character width, margin, distance of rows
+LINE, CHARACTER, MARGIN, ROW = 16, 7.3, 10, 110  # in pixels: line height, character width, margin, distance of rows
+ARROW = (
+    '<marker id="arrow" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="8" markerHeight="8" orient="auto">'
+    '<path d="M0 0L8 4L0 8z" fill="gray" stroke="none"/></marker>'
+)
 
 
 def dot(file):
-    """The graph of a file in DOT."""
+    """The graph of a file in DOT: the text of a DOT file, or the graph of a file of ggml_graph_export."""
+    with open(file, "rb") as stream:
+        if re.match(rb"\s*(strict\s+)?digraph\b", stream.read(4096)):
+            stream.seek(0)
+            text = stream.read().decode(errors="replace")
+            if not NODE.search(text):
+                raise ValueError(f"{file} is in DOT, but not as ggml_graph_dump_dot writes it: use Graphviz to draw it")
+            return text
     data, evaluated = ctypes.c_void_p(), ctypes.c_void_p()
     graph = ggml.ggml_graph_import(os.fsencode(file), ctypes.byref(data), ctypes.byref(evaluated))
     try:
@@ -69,7 +80,7 @@ def rows(boxes, edges):
 
 
 def drawn(text):
-    """An SVG of boxes in rows and straight lines between them."""
+    """An SVG of boxes in rows and arrows between them."""
     boxes = {}
     for name, colour, label in NODE.findall(text):
         boxes[name] = colour, re.sub(r"\\(.)", r"\1", label.replace("\\n", "\n")).split("\n")
@@ -84,10 +95,14 @@ def drawn(text):
     width = max((x + w for x, _, w, _ in at.values()), default=0) + MARGIN - left
     height = max((y + h for _, y, _, h in at.values()), default=0) + MARGIN
     size = f'width="{width:.0f}" height="{height:.0f}" viewBox="{left:.0f} 0 {width:.0f} {height:.0f}"'
-    out = [f'<svg xmlns="http://www.w3.org/2000/svg" {size}>', '<g stroke="gray">']
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" {size}>', f"<defs>{ARROW}</defs>"]
+    out.append(f'<rect x="{left:.0f}" width="{width:.0f}" height="{height:.0f}" fill="white"/>')  # for dark viewers
+    out.append('<g stroke="gray" fill="none">')
     for a, b in edges:
         (x1, y1, w1, h1), (x2, y2, w2, _) = at[a], at[b]
-        out.append(f'<line x1="{x1 + w1 / 2:.0f}" y1="{y1 + h1:.0f}" x2="{x2 + w2 / 2:.0f}" y2="{y2:.0f}"/>')
+        x1, y1, x2, bend = x1 + w1 / 2, y1 + h1, x2 + w2 / 2, ROW / 3
+        curve = f"M{x1:.0f} {y1:.0f}C{x1:.0f} {y1 + bend:.0f} {x2:.0f} {y2 - bend:.0f} {x2:.0f} {y2:.0f}"
+        out.append(f'<path d="{curve}" marker-end="url(#arrow)"/>')
     out.append('</g>\n<g stroke="black" font-family="monospace" font-size="12">')
     for b, (x, y, w, h) in at.items():
         colour, lines = boxes[b]
@@ -98,7 +113,7 @@ def drawn(text):
 
 
 def add_arguments(parser):
-    parser.add_argument("file", metavar="FILE")
+    parser.add_argument("file", metavar="FILE", help="exported graph, or DOT file of a graph")
     parser.add_argument(
         "-o",
         "--out",

@@ -12,6 +12,7 @@ import ggml
 from .._io.gguf_types import TYPES as VALUE_TYPES
 
 PREFIX = "GGML_TYPE_"
+LONG, SHOWN = 64, 8  # JSON has the first SHOWN items of arrays of more than LONG
 TYPES = {v: k[len(PREFIX) :] for k, v in vars(ggml).items() if k.startswith(PREFIX) and k != "GGML_TYPE_COUNT"}
 
 
@@ -73,9 +74,31 @@ def size_text(n):
 
 
 def short(value, width=70):
-    """A value on one line; of an array, the first items."""
-    text = json.dumps(value[:16] if isinstance(value, list) else value, ensure_ascii=False)
-    return text if len(text) <= width else text[: width - 3] + "..."
+    """A value on one line; of an array as many items as fit, with "..." in place of the others."""
+    text = json.dumps(value[:width] if isinstance(value, list) else value, ensure_ascii=False)
+    if len(text) <= width and not (isinstance(value, list) and len(value) > width):
+        return text
+    if not isinstance(value, list):
+        return text[: width - 3] + "..."
+    words, room = [], width - len("[, ...]")
+    for item in value:
+        word = json.dumps(item, ensure_ascii=False)
+        if len(word) > room:
+            break
+        words.append(word)
+        room -= len(word) + 2
+    return f"[{', '.join([*words, '...'])}]"
+
+
+def without_long_arrays(about):
+    """The report with the first items of long arrays, as those of the vocabulary, under "first" instead of "value"."""
+    keys = {
+        key: {"type": v["type"], "first": v["value"][:SHOWN]}
+        if isinstance(v["value"], list) and len(v["value"]) > LONG
+        else v
+        for key, v in about["keys"].items()
+    }
+    return about | {"keys": keys}
 
 
 def in_json(value):
@@ -110,10 +133,17 @@ def lines(about):
 
 
 def add_arguments(parser):
-    parser.add_argument("file", metavar="FILE")
-    parser.add_argument("--json", action="store_true", help="print everything as JSON")
+    parser.add_argument("file", metavar="FILE", help="GGUF file")
+    parser.add_argument(
+        "--json", action="store_true", help=f"print JSON, with the first {SHOWN} items of arrays of more than {LONG}"
+    )
+    parser.add_argument("--full", action="store_true", help="with --json: print all items of all arrays")
 
 
 def run(options):
     about = read(options.file)
-    print(json.dumps(in_json(about), ensure_ascii=False, indent=1) if options.json else "\n".join(lines(about)))
+    if options.json:
+        shown = about if options.full else without_long_arrays(about)
+        print(json.dumps(in_json(shown), ensure_ascii=False, indent=1))
+    else:
+        print(*lines(about), sep="\n")

@@ -1,4 +1,4 @@
-"""Writes a GGUF file with its weights in another type; 1-d tensors do not change.
+"""Writes a GGUF file with its weights in another type; tensors of one dimension do not change.
 
 Names of types, mixtures of types and the tensors that do not change are those of the tool of this name in llama.cpp.
 """
@@ -22,7 +22,7 @@ NUMBERS = {name: number for number, name in TYPES.items()}
 # general.file_type of files in which all weights have one type
 PLAIN = {"F32": 0, "F16": 1, "BF16": 32, "Q4_0": 2, "Q4_1": 3, "Q5_0": 8, "Q5_1": 9, "Q8_0": 7, "Q6_K": 18,
          "IQ1_S": 24, "IQ1_M": 31, "IQ2_XXS": 19, "IQ2_XS": 20, "IQ2_S": 28, "IQ3_XXS": 23, "IQ3_S": 26, "IQ4_NL": 25,
-         "IQ4_XS": 30, "TQ1_0": 36, "TQ2_0": 37, "MXFP4": 38}  # fmt: skip
+         "IQ4_XS": 30, "TQ1_0": 36, "TQ2_0": 37, "MXFP4": 38, "NVFP4": 39, "Q1_0": 40, "Q2_0": 41}  # fmt: skip
 # Name: (type of most weights, general.file_type, {part of a layer: rules}). A rule is (layers, type); the first rule
 # that applies to a layer counts. Layers: "all"; a number: so many layers at the beginning; "1/8": that fraction of the
 # layers, at the beginning; "more": see more_bits.
@@ -46,7 +46,8 @@ MIXES |= {
 MIXES |= {"Q3_K": MIXES["Q3_K_M"], "Q4_K": MIXES["Q4_K_M"], "Q5_K": MIXES["Q5_K_M"]}
 
 # The type for rows that are not a whole number of blocks; F16 if they are not one of this type either
-FALLBACK = {"Q4_K": "Q5_0", "Q5_K": "Q5_1", "Q6_K": "Q8_0", "TQ1_0": "Q4_0", "TQ2_0": "Q4_0"}
+FALLBACK = {"Q4_K": "Q5_0", "Q5_K": "Q5_1", "Q6_K": "Q8_0", "TQ1_0": "Q4_0", "TQ2_0": "Q4_0", "NVFP4": "MXFP4"}
+FALLBACK |= dict.fromkeys(("Q1_0", "Q2_0", "MXFP4"), "Q4_0")
 FALLBACK |= dict.fromkeys([t for t in NUMBERS if re.match("Q[23]_K|IQ", t) and t != "IQ4_NL"], "IQ4_NL")
 
 UNCHANGED = ("*_norm.weight", "*ffn_gate_inp.weight", "*position_embd.weight", "*token_types.weight",
@@ -62,7 +63,7 @@ class Unfit(ValueError):
 def type_name(text):
     """The name of a type in capitals."""
     if text.upper() not in NUMBERS:
-        raise Unfit(f"{text!r} is no tensor type")
+        raise Unfit(f"{text!r} is not a tensor type: need one of {', '.join(NUMBERS)}")
     return text.upper()
 
 
@@ -107,8 +108,8 @@ def wanted_type(name, options, names, layers):
 
 
 def plan(g, options):
-    """The new type of each tensor that changes, by name."""
-    new = {}
+    """The new type of each tensor that changes, by name; and by name (type, width of rows) where another was wanted."""
+    new, misfits = {}, {}
     names = [ggml.gguf_get_tensor_name(g, i).decode() for i in range(ggml.gguf_get_n_tensors(g))]
     layers = 1 + max((int(n[1]) for n in (re.match(r"blk\.(\d+)\.", n) for n in names) if n), default=-1)
     for i, name in enumerate(names):
@@ -119,9 +120,11 @@ def plan(g, options):
             continue
         if name == "output.weight" and options.leave_output_tensor:
             continue
-        kind = wanted_type(name, options, names, layers)
+        kind = wanted = wanted_type(name, options, names, layers)
         while shape[0] % ggml.ggml_blck_size(NUMBERS[kind]):
             kind = FALLBACK.get(kind, "F16")
+        if kind != wanted:
+            misfits[name] = wanted, shape[0]
         if kind == old:
             continue
         if old not in ("F32", "F16", "BF16"):
@@ -130,7 +133,7 @@ def plan(g, options):
             if not ggml.ggml_is_quantized(NUMBERS[old]):
                 continue
         new[name] = kind
-    return new
+    return new, misfits
 
 
 # ---- importance ------------------------------------------------------------------------------------------------------
@@ -154,7 +157,7 @@ def read_importance(path):
     finally:
         ggml.ggml_free(ctx.value)
     if not found:
-        raise Unfit(f"{path} is no importance matrix: there is no tensor '*.in_sum2'")
+        raise Unfit(f"{path} is not an importance matrix: it has no tensor '*.in_sum2'")
     return found
 
 
@@ -183,14 +186,14 @@ def old_importance(raw):
     def take(form):
         nonlocal at
         if struct.calcsize(form) > len(raw) - at:
-            raise Unfit("no importance matrix: neither GGUF nor a whole file of the older format")
+            raise Unfit("the file is not an importance matrix: neither GGUF nor complete in the older format")
         at += struct.calcsize(form)
         return struct.unpack_from(form, raw, at - struct.calcsize(form))
 
     def number():
         (n,) = take("<i")
         if n < 0:
-            raise Unfit(f"no importance matrix: a count of {n} at offset {at - 4}")
+            raise Unfit(f"the file is not an importance matrix: a count of {n} at offset {at - 4}")
         return n
 
     for _ in range(number()):
@@ -261,9 +264,11 @@ def open_model(path):
 
 
 def add_arguments(parser):
-    parser.add_argument("input", metavar="IN")
-    parser.add_argument("output", metavar="OUT")
-    parser.add_argument("type", metavar="TYPE", help="such as Q4_K_M, Q8_0, IQ4_XS, F16; Q4_K means Q4_K_M")
+    parser.add_argument("input", metavar="IN", help="GGUF file to read")
+    parser.add_argument("output", metavar="OUT", help="GGUF file to write; it is complete or absent at any time")
+    parser.add_argument(
+        "type", metavar="TYPE", help="type of the weights, such as Q4_K_M, Q8_0, IQ4_XS, F16; Q4_K means Q4_K_M"
+    )
     parser.add_argument("--imatrix", metavar="FILE", help="importance matrix of llama.cpp, as GGUF or .dat")
     parser.add_argument("--pure", action="store_true", help="use one type for all weights instead of a mixture")
     parser.add_argument("--allow-requantize", action="store_true", help="convert weights that are already quantised")
@@ -278,6 +283,7 @@ def add_arguments(parser):
         default=[],
         help="type of weights whose name matches, as in 'blk.*.ffn_down.weight=q6_k'; may be repeated",
     )
+    parser.add_argument("--force", action="store_true", help="replace OUT if it exists")
     parser.add_argument("--dry-run", action="store_true", help="list the new types without writing a file")
     parser.add_argument("--verbose", action="store_true", help="list every tensor")
 
@@ -285,23 +291,35 @@ def add_arguments(parser):
 def run(options):
     options.type = options.type.upper()
     if options.type not in MIXES:
-        raise Unfit(f"{options.type!r} is no type to convert to: need one of {', '.join(MIXES)}")
+        raise Unfit(f"{options.type!r} is not a type to convert to: need one of {', '.join(MIXES)}")
     for name in ("output_tensor_type", "token_embedding_type"):
         if getattr(options, name):
             setattr(options, name, type_name(getattr(options, name)))
     options.tensor_type = [(pattern, type_name(kind)) for pattern, kind in options.tensor_type]
+    check_output(options)
     importance = read_importance(options.imatrix) if options.imatrix else {}
     g, ctx = open_model(options.input)
     try:
-        new = plan(g, options)
+        new, misfits = plan(g, options)
         n_tensors = ggml.gguf_get_n_tensors(g)
         tensors = [ggml.ggml_get_tensor(ctx, ggml.gguf_get_tensor_name(g, i)) for i in range(n_tensors)]
         if not options.dry_run:
             write_model(g, tensors, new, importance, options)
-        print(*report(tensors, new, options), sep="\n")
+        print(*report(tensors, new, options), *remarks(tensors, new, misfits, options), sep="\n")
     finally:
         ggml.gguf_free(g)
         ggml.ggml_free(ctx)
+
+
+def check_output(options):
+    """Refuses to write over a file that is read, and without --force over any file."""
+    if options.dry_run or not os.path.exists(options.output):
+        return
+    for source in (options.input, options.imatrix):
+        if source and os.path.exists(source) and os.path.samefile(source, options.output):
+            raise Unfit(f"{options.output} is the same file as {source}: the output needs another name")
+    if os.path.isfile(options.output) and not options.force:
+        raise Unfit(f"{options.output} exists: --force replaces it")
 
 
 def write_model(g, tensors, new, importance, options):
@@ -350,5 +368,25 @@ def report(tensors, new, options):
         if options.verbose or options.dry_run:
             old = TYPES[tensor.contents.type]
             yield f"  {name:<40}  {old + (' -> ' + new[name] if name in new else ''):<16}  {size_text(size)}"
-    bits = f", {8 * after / elements:.2f} bits for each weight" if elements else ""
+    bits = f", {8 * after / elements:.2f} bits per weight" if elements else ""
     yield f"{len(tensors)} tensors, {len(new)} converted: {size_text(before)} -> {size_text(after)}{bits}"
+
+
+def remarks(tensors, new, misfits, options):
+    """The lines about tensors that did not get the type that was wanted, and patterns that match no tensor."""
+    names = [tensor.contents.name.decode() for tensor in tensors]
+    groups: dict = {}
+    for tensor, name in zip(tensors, names):
+        if name in misfits:
+            wanted, width = misfits[name]
+            got = new.get(name, TYPES[tensor.contents.type])
+            groups.setdefault((wanted, got, width), []).append(name)
+    for (wanted, got, width), members in groups.items():
+        block = ggml.ggml_blck_size(NUMBERS[wanted])
+        rest = f" and {len(members) - 1} more" if len(members) > 1 else ""
+        yield f"{got} instead of {wanted}: {members[0]}{rest}, rows of {width} are not a multiple of {block}"
+    for pattern, kind in options.tensor_type:
+        if not any(fnmatch.fnmatchcase(name, pattern) for name in names):
+            yield f"--tensor-type {pattern}={kind} matches no tensor"
+        elif not any(fnmatch.fnmatchcase(name, pattern) for name in new):
+            yield f"--tensor-type {pattern}={kind} matches only tensors that do not change"

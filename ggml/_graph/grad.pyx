@@ -5,13 +5,13 @@ node, adds its terms to the gradients by the sources.
 """
 from libc.stdint cimport uint8_t
 from libc.stdlib cimport free
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 
 from .._core cimport (
     GGML_MAX_SRC, GGML_TENSOR_FLAG_COMPUTE, GGML_TENSOR_FLAG_LOSS, GGML_TENSOR_FLAG_PARAM, GG_MESSAGE, GG_OP_MAX,
     allocate, arg_context, arg_graph, arg_int32, arg_tensor_or_null, arg_tensors, engine, enter, fail, gg_contiguous,
-    gg_is_float, gg_nelements, gg_same_shape, ggml_cgraph, ggml_context, ggml_tensor, graph_expand, new_tensor, node1,
-    node2, node2_in_place, node_append, node_like, node_text, repr_short, set_name,
+    gg_is_float, gg_nbytes, gg_nelements, gg_same_shape, ggml_cgraph, ggml_context, ggml_tensor, graph_expand,
+    new_tensor, node1, node2, node2_in_place, node_append, node_like, node_text, repr_short, set_name,
 )
 from .._enums cimport (
     GGML_OP_ADD, GGML_OP_CONT, GGML_OP_CUSTOM, GGML_OP_MAP_CUSTOM1, GGML_OP_NONE, GGML_OP_SET_ROWS, GGML_TYPE_F32,
@@ -78,7 +78,8 @@ def ggml_build_backward_expand(*args):
     """Appends the nodes that compute the gradients of the loss with respect to the parameters to a graph.
 
     The loss is the f32 scalar marked by ggml_set_loss, the parameters are the tensors marked by ggml_set_param.
-    ggml_graph_get_grad returns the gradients, ggml_graph_reset must be called before the first compute. Integer and
+    ggml_graph_get_grad returns the gradients. The gradient of the loss with respect to itself becomes 1, and new
+    accumulators become 0; where ctx has no_alloc, ggml_graph_reset must do that once they have memory. Integer and
     quantised nodes pass no gradient on.
 
     Args:
@@ -191,6 +192,10 @@ cdef ggml_tensor *accumulator(Backward b, int i, object accs, bint accumulate) e
     if acc == NULL and (t.flags & GGML_TENSOR_FLAG_LOSS or (accumulate and t.flags & GGML_TENSOR_FLAG_PARAM)):
         acc = new_tensor(b.ctx, GGML_TYPE_F32, 4, t.ne)
         set_name(acc, b"grad acc for ", t.name)
+        if acc.data != NULL:
+            memset(acc.data, 0, gg_nbytes(acc))
+            if t.flags & GGML_TENSOR_FLAG_LOSS:
+                (<float *>acc.data)[0] = 1.0
     return acc
 
 cdef int append_gradients(Backward b) except -1:

@@ -16,11 +16,12 @@ from .._core cimport (
     gg_pins, gg_prepared, gg_types, ggml_cgraph, ggml_context, ggml_cplan, ggml_object, ggml_tensor, graph_expand,
     graph_new, hold, hold_owners, name_text, release, repr_short, where, wrap_graph, wrap_handle, wrap_tensor,
 )
-from .._enums cimport GGML_OP_NONE, GGML_OP_OPT_STEP_ADAMW
+from .._enums cimport GGML_OP_GLU, GGML_OP_NONE, GGML_OP_OPT_STEP_ADAMW, GGML_OP_UNARY
 from .. import _constants, _structs
 from .._core import as_callback, park
 from .._io.files import save
 from .._system.messages import log
+from .._tensor.properties import GLU_NAMES
 
 cdef enum:
     MAX_THREADS = 512
@@ -105,6 +106,27 @@ def ggml_build_forward_expand(cgraph, tensor):
     enter(b"ggml_build_forward_expand")
     cdef ggml_cgraph *g = arg_graph(cgraph, b"cgraph")
     graph_expand(g, arg_tensor(tensor, b"tensor"), True)
+
+def ggml_build_forward_order(cgraph, tensor):
+    """Adds a tensor and everything it depends on to a graph, without selecting them to be computed.
+
+    This fixes the order of nodes: what a later ggml_build_forward_expand or ggml_build_forward_select reaches is
+    computed at its place here. Nodes that nothing selects are skipped.
+
+    Args:
+        cgraph: graph to extend.
+        tensor: tensor of any shape and any type.
+    Returns:
+        None.
+    Raises:
+        TypeError: cgraph is not a graph pointer or tensor is not a tensor pointer.
+        ValueError: cgraph or tensor is a NULL pointer or has an invalid field.
+        MemoryError: the graph is full (see ggml_new_graph_custom).
+        RuntimeError: cgraph, tensor or one of its sources belongs to no live context.
+    """
+    enter(b"ggml_build_forward_order")
+    cdef ggml_cgraph *g = arg_graph(cgraph, b"cgraph")
+    graph_expand(g, arg_tensor(tensor, b"tensor"), False)
 
 def ggml_build_forward_select(cgraph, tensors, n_tensors, idx):
     """Adds several alternative results to a graph and selects the one that is computed.
@@ -799,6 +821,15 @@ cdef str colour(ggml_cgraph *g, ggml_cgraph *forward, int i):
         return "green"
     return "lightblue" if gradient_of(g, g.grads, t) != NULL else "white"
 
+cdef str op_text(const ggml_tensor *t):
+    """The operation of a node in pictures: its symbol, with the function's name for unary and GLU operations."""
+    cdef const char *name = engine.unary_name(t.op_params[0])
+    if t.op == GGML_OP_UNARY and name != NULL:
+        return f"{name.decode().lower()}(x)"
+    if t.op == GGML_OP_GLU and t.op_params[0] in GLU_NAMES:
+        return f"{GLU_NAMES[t.op_params[0]].decode().lower()}({'x' if t.src[1] == NULL else 'x,y'})"
+    return engine.op_symbol(t.op).decode()
+
 def ggml_graph_dump_dot(gb, gf, filename):
     """Writes a graph to a file in Graphviz's DOT language.
 
@@ -829,7 +860,7 @@ def ggml_graph_dump_dot(gb, gf, filename):
         shape = ", ".join([str(t.ne[k]) for k in range(4) if k == 0 or t.ne[k] != 1])
         text = f"{name_text(t)} ({gg_types[t.type].name.decode()})\n{i if i < g.n_nodes else i - g.n_nodes} [{shape}]"
         if t.op != GGML_OP_NONE:
-            text += "\n" + engine.op_symbol(t.op).decode()
+            text += "\n" + op_text(t)
         style = f"style=filled, fillcolor={colour(g, f, i)}, shape=box, label={quoted(text)}"
         lines.append(f'  "{<size_t>t:#x}" [{style}];')
         for k in range(GGML_MAX_SRC):

@@ -49,6 +49,8 @@ cdef int prepare_batch(Context o, bint backward) except -1:
     o.ready = True
     return 0
 
+cdef double LARGEST_RATE = 1e6      # larger learning rates are mistakes: f32 weights overflow after a few steps
+
 cdef int check_rate(str name, double value, double low, double high) except -1:
     if not low <= value <= high or not isfinite(value):
         fail(ValueError, f"get_opt_pars: {name} is {value}: need {low:g} to {high:g}")
@@ -67,11 +69,11 @@ cdef int set_rates(Context o) except -1:
         fail(TypeError, f"get_opt_pars returned {repr_short(made)}: need a ggml_opt_optimizer_params")
     memcpy(&r, <void *><size_t>ctypes.addressof(made), sizeof(Rates))
     if o.optimizer == SGD:
-        check_rate("sgd.alpha (learning rate)", r.sgd_alpha, 0, math.inf)
+        check_rate("sgd.alpha (learning rate)", r.sgd_alpha, 0, LARGEST_RATE)
         check_rate("sgd.wd (weight decay)", r.sgd_wd, 0, 1)
         k[0], k[1] = r.sgd_alpha, r.sgd_wd
         return write(o.rates, k, 0, 8)
-    check_rate("adamw.alpha (learning rate)", r.alpha, 0, math.inf)
+    check_rate("adamw.alpha (learning rate)", r.alpha, 0, LARGEST_RATE)
     check_rate("adamw.beta1", r.beta1, 0, 0.9999999)
     check_rate("adamw.beta2", r.beta2, 0, 0.9999999)
     check_rate("adamw.eps", r.eps, 0, math.inf)

@@ -3,6 +3,7 @@
 Values are kept as the bytes that they have in a file. `gguf_read` creates contexts from files, `gguf_write` changes and
 writes them.
 """
+import ctypes
 import struct
 
 cimport cython
@@ -622,6 +623,24 @@ def gguf_get_tensor_size(ctx, tensor_id):
         RuntimeError: ctx was freed, or is not a GGUF context.
     """
     return arg_gguf(ctx, b"gguf_get_tensor_size").tensor(tensor_id).size
+
+def gguf_get_tensor_ne(ctx, tensor_id):
+    """Gives the sizes of the four dimensions of a tensor.
+
+    Args:
+        ctx: GGUF context.
+        tensor_id: index of the tensor, 0 to gguf_get_n_tensors(ctx) - 1.
+    Returns:
+        New ctypes array of four c_int64, dimension 0 (the innermost) first; 1 for dimensions that the tensor lacks.
+    Raises:
+        TypeError: ctx is not a handle, or tensor_id is not an integer.
+        ValueError: there is no tensor with this index.
+        RuntimeError: ctx was freed, or is not a GGUF context.
+    See also:
+        gguf_get_tensor_shape has as many dimensions as the file states.
+    """
+    cdef Info t = arg_gguf(ctx, b"gguf_get_tensor_ne").tensor(tensor_id)
+    return (ctypes.c_int64 * 4)(*[t.ne[i] if i < t.n_dims else 1 for i in range(4)])
 
 def gguf_get_tensor_shape(ctx, tensor_id):
     """Gives the shape of a tensor as the file states it.

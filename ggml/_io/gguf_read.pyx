@@ -186,7 +186,7 @@ cdef size_t read_header(Cursor c, File f, size_t *n_pairs) except? 0:
     """Reads the header; returns the number of tensors."""
     c.what, c.subject = "header", None
     if c.take(4)[:4] != b"GGUF":
-        c.bad("this is no GGUF file (it does not begin with 'GGUF')", 0)
+        c.bad("this is not a GGUF file (it does not begin with 'GGUF')", 0)
     f.version = <uint32_t>c.number(4)
     if f.version and not f.version & 0xffff:
         f.swapped = c.swapped = True

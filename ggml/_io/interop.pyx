@@ -20,8 +20,8 @@ from libc.stdlib cimport free
 from libc.string cimport memcpy, strchr
 
 from .._core cimport (
-    GGML_TYPE_COUNT, allocate, arg_buffer, arg_context, arg_extent, arg_tensor, arg_type, check_data, engine, enter,
-    fail, gg_bf16_to_f32, gg_is_empty, gg_region, gg_row_size, gg_types, ggml_context, ggml_tensor, keep, new_tensor,
+    GG_TYPE_MAX, allocate, arg_buffer, arg_context, arg_extent, arg_tensor, arg_type, check_data, engine, enter, fail,
+    gg_bf16_to_f32, gg_is_empty, gg_region, gg_row_size, gg_types, ggml_context, ggml_tensor, keep, new_tensor,
     node_append, node_init, region_owner, repr_short, wrap_tensor,
 )
 from .._enums cimport (
@@ -49,7 +49,7 @@ cdef extern from "Python.h":
 
 cdef bint big_endian = sys.byteorder == "big"
 cdef object numpy = None              # imported when it is first needed
-cdef list dtypes = [None] * GGML_TYPE_COUNT     # NumPy dtypes by tensor type; None: values have to be decoded
+cdef list dtypes = [None] * GG_TYPE_MAX     # NumPy dtypes by tensor type; None: values have to be decoded
 
 cdef int need_numpy() except -1:
     global numpy
@@ -481,7 +481,7 @@ def from_dlpack(ctx, x):
 
 # ---- NumPy -----------------------------------------------------------------------------------------------------------
 cdef object decoded(ggml_tensor *t):
-    """The values of a BF16 or quantised tensor as a new float32 array."""
+    """The values of a BF16 or quantised tensor as a new float32 array, which is read-only."""
     cdef Hold h = hold(t)
     cdef ggml_tensor as_is = t[0]                        # a copy: another thread may free the tensor
     cdef int64_t i1, i2, i3, i0, n = t.ne[0]
@@ -508,6 +508,7 @@ cdef object decoded(ggml_tensor *t):
                             y[i0] = gg_bf16_to_f32((<const uint16_t *>(row + <size_t>i0 * as_is.nb[0]))[0])
                     y += n
     PyBuffer_Release(&view)
+    out.setflags(write=False)                # writes would not reach the tensor
     return out
 
 cdef object reshaped(object array, object shape):
@@ -524,15 +525,17 @@ def to_numpy(tensor, shape=None):
     """Gives the values of a tensor as a NumPy array, its dimensions in NumPy's order (dimension 0 of ggml last).
 
     For f32, f16, f64 and integers, the array is a view: it shares the tensor's memory and keeps it alive, also
-    after ggml_free. bf16 and quantised values are decoded to a new float32 array; numpy.asarray(tensor) gives their
-    bits.
+    after ggml_free. bf16 and quantised values are decoded to a new float32 array, which is read-only because writes
+    would not reach the tensor; numpy.asarray(tensor) gives their bits.
 
     Args:
-        tensor: tensor with data, any shape and any type. Trailing dimensions of size 1 are left out.
+        tensor: tensor with data, any shape and any type. Every tensor has four dimensions, and none records how many
+            of them were given: trailing dimensions of size 1, the first ones of the array, are left out, so that an
+            array of shape (1, 3) comes back as (3,). shape restores them.
         shape: None, or a shape for the array. If it has as many dimensions as the array and none is larger, the
             result holds the first elements of each dimension; otherwise the elements are reshaped.
     Returns:
-        numpy.ndarray.
+        numpy.ndarray; read-only if the type is bf16 or quantised.
     Raises:
         TypeError: tensor is not a tensor.
         ValueError: the tensor has no data, its type cannot be decoded, or its elements do not fit shape.
@@ -588,7 +591,8 @@ cdef object imported(ggml_context *c, object x):
         PyBuffer_Release(&view)
 
 cdef int no_such_type(object x, str code) except -1:
-    fail(TypeError, f"x has dtype {getattr(x, 'dtype', code)}: need float16/32/64 or int8/16/32/64")
+    fail(TypeError, f"x has dtype {getattr(x, 'dtype', code)}: need float16/32/64 or int8/16/32/64; "
+                    "for values to compute with, convert the array: x.astype(numpy.float32)")
 
 cdef object imported_bf16(ggml_context *c, object x):
     tensor = imported(c, x.view("int16"))
@@ -603,10 +607,11 @@ def from_numpy(x, ctx):
 
     Args:
         x: array, or another object with the buffer protocol, of float16, float32, float64, int8, int16, int32,
-            int64 or bfloat16 (ml_dtypes), with at most 4 dimensions.
+            int64 or bfloat16 (ml_dtypes), with at most 4 dimensions. Operations compute with float32, float16 and
+            bfloat16; convert other arrays first: x.astype(numpy.float32).
         ctx: context that receives the tensor. With no_alloc, the tensor gets type and shape but no data.
     Returns:
-        Contiguous tensor of the corresponding type.
+        Contiguous tensor of the corresponding type. Leading dimensions of size 1 of x do not show in it: see to_numpy.
     Raises:
         TypeError: ctx is not a context, x has no buffer, or no tensor type corresponds to its dtype.
         ValueError: x has more than 4 dimensions.

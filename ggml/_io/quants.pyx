@@ -1,6 +1,7 @@
 """Quantising rows, checking them, and the properties of types."""
 import ctypes
 
+from cpython.long cimport PyLong_AsLongLongAndOverflow, PyLong_CheckExact
 from libc.stdint cimport int64_t, uint8_t
 from libc.string cimport memset
 
@@ -12,18 +13,24 @@ from .. import _structs
 
 cdef void *memory_of(object o, const char *name, size_t need) except? NULL:
     """The address of `need` bytes of the caller, which are checked as far as their extent is known."""
-    cdef void *p
+    cdef void *p = NULL
     cdef gg_region *r
-    arg_buffer(o, name, need, &p)
+    cdef int overflow                        # gives -1, which is in no region
+    if PyLong_CheckExact(o):                 # often the address of a tensor's data, which needs no system call
+        p = <void *><size_t>PyLong_AsLongLongAndOverflow(o, &overflow)
+        r = region_holding(p, need)
+        if r != NULL and <size_t>(<uint8_t *>p - r.base) + need <= r.size:
+            return p
+    arg_buffer(o, name, need, &p)            # checks what lies in no region
     if p == NULL:
         fail(TypeError, f"{name.decode()} is None: need {need} bytes")
     r = region_holding(p, need)
-    if r != NULL:
-        if <size_t>(<uint8_t *>p - r.base) + need > r.size:
-            fail(ValueError, f"{name.decode()} ends beyond the memory that holds it: need {need} bytes")
-    elif not engine.readable(p, need):
-        fail(ValueError, f"{name.decode()} ({<size_t>p:#x}) is no memory of {need} bytes")
+    if r != NULL and <size_t>(<uint8_t *>p - r.base) + need > r.size:
+        fail(ValueError, f"{name.decode()} ends beyond the memory that holds it: need {need} bytes")
     return p
+
+cdef str type_name(int type):
+    return gg_types[type].name.decode()
 
 cdef struct Job:                  # a call of ggml_quantize_chunk, which threads share
     int type
@@ -108,11 +115,11 @@ def ggml_quantize_chunk(type, src, dst, start, nrows, n_per_row, imatrix):
     cdef int64_t first = arg_extent(start, b"start")
     cdef int64_t first_row, parts, n_threads
     job.rows, job.width = arg_extent(nrows, b"nrows"), arg_extent(n_per_row, b"n_per_row")
-    name = gg_types[job.type].name.decode()
     if job.width == 0 or job.rows == 0:
         return 0
     if job.width % gg_types[job.type].blck:
-        fail(ValueError, f"n_per_row is {job.width}: need a multiple of {name}'s block of {gg_types[job.type].blck}")
+        fail(ValueError, f"n_per_row is {job.width}: need a multiple of {type_name(job.type)}'s block of "
+                         f"{gg_types[job.type].blck}")
     if first % job.width:
         fail(ValueError, f"start is {first}: need a multiple of n_per_row, {job.width}")
     if job.width > (1 << 40) or job.rows > (1 << 60) // job.width or first > (1 << 60):
@@ -125,9 +132,9 @@ def ggml_quantize_chunk(type, src, dst, start, nrows, n_per_row, imatrix):
     if imatrix is not None and (not isinstance(imatrix, ctypes._Pointer) or imatrix):
         job.imatrix = <const float *>memory_of(imatrix, b"imatrix", <size_t>job.width * 4)
     if job.imatrix == NULL and engine.requires_imatrix(job.type):
-        fail(ValueError, f"{name} needs importance weights: imatrix is None")
+        fail(ValueError, f"{type_name(job.type)} needs importance weights: imatrix is None")
     if not engine.quantizer_ready(job.type):
-        fail(MemoryError, f"there is no memory for the tables of {name}")
+        fail(MemoryError, f"there is no memory for the tables of {type_name(job.type)}")
     n_threads = engine.default_threads() if job.rows * job.width >= 65536 else 1
     parts = min(job.rows, 8 * n_threads) if n_threads > 1 else 1
     job.step = (job.rows + parts - 1) // parts
@@ -135,7 +142,7 @@ def ggml_quantize_chunk(type, src, dst, start, nrows, n_per_row, imatrix):
     with nogil:
         engine.parallel_for(<int>n_threads, parts, quantize_part, &job)
     if job.failed:
-        fail(ValueError, f"there is no conversion to {name}")
+        fail(ValueError, f"there is no conversion to {type_name(job.type)}")
     return <size_t>job.rows * job.row_size
 
 def ggml_validate_row_data(type, data, nbytes):

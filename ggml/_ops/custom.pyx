@@ -140,7 +140,7 @@ def ggml_map_custom2_inplace(ctx, a, b, fun, n_tasks, userdata):
     """Lets a callback overwrite its first of two operands.
 
     Computing the node calls fun(dst, a, b, ith, nth, userdata) once for each of nth tasks; dst and a have the same
-    data. See ggml_map_custom1 for tasks and exceptions.
+    data. See ggml_map_custom1 for tasks and exceptions. ggml_custom_set_backward gives the node a gradient.
 
     Args:
         ctx: context that receives the node. It keeps fun and userdata alive.
@@ -185,7 +185,7 @@ def ggml_map_custom3_inplace(ctx, a, b, c, fun, n_tasks, userdata):
     """Lets a callback overwrite its first of three operands.
 
     Computing the node calls fun(dst, a, b, c, ith, nth, userdata) once for each of nth tasks; dst and a have the
-    same data. See ggml_map_custom1 for tasks and exceptions.
+    same data. See ggml_map_custom1 for tasks and exceptions. ggml_custom_set_backward gives the node a gradient.
 
     Args:
         ctx: context that receives the node. It keeps fun and userdata alive.
@@ -251,6 +251,7 @@ def ggml_custom_inplace(ctx, a, args, n_args, fun, n_tasks, userdata):
 
     Computing the node calls fun(dst, ith, nth, userdata) once for each of nth tasks. dst.contents.src[0] is a,
     whose data dst shares; args follow from src[1] on. See ggml_map_custom1 for tasks and exceptions.
+    ggml_custom_set_backward gives the node a gradient.
 
     Args:
         ctx: context that receives the node. It keeps fun and userdata alive.
@@ -362,6 +363,7 @@ def ggml_map_unary_f32(ctx, a, fun):
 
     Computing the node calls fun(n, dst, a) for each row on one thread: n is the number of elements, dst and a are
     pointers to float. Older releases offered this form; ggml_map_custom1 is the general one.
+    ggml_custom_set_backward gives the node a gradient.
 
     Args:
         ctx: context that receives the result. It keeps fun alive.
@@ -381,7 +383,7 @@ def ggml_map_unary_inplace_f32(ctx, a, fun):
     """Lets a callback overwrite the rows of an f32 tensor one by one.
 
     Computing the node calls fun(n, dst, a) for each row of n elements on one thread; dst and a are the same
-    address.
+    address. ggml_custom_set_backward gives the node a gradient.
 
     Args:
         ctx: context that receives the node. It keeps fun alive.
@@ -402,6 +404,7 @@ def ggml_map_binary_f32(ctx, a, b, fun):
 
     Computing the node calls fun(n, dst, a, b) for each row on one thread: n is the number of elements, the others
     are pointers to float. Older releases offered this form; ggml_map_custom2 is the general one.
+    ggml_custom_set_backward gives the node a gradient.
 
     Args:
         ctx: context that receives the result. It keeps fun alive.
@@ -422,7 +425,7 @@ def ggml_map_binary_inplace_f32(ctx, a, b, fun):
     """Lets a callback overwrite the rows of a with results from the rows of a and b.
 
     Computing the node calls fun(n, dst, a, b) for each row of n elements on one thread; dst and a are the same
-    address.
+    address. ggml_custom_set_backward gives the node a gradient.
 
     Args:
         ctx: context that receives the node. It keeps fun alive.
@@ -443,7 +446,7 @@ def ggml_map_custom1_f32(ctx, a, fun):
     """Creates an f32 tensor that a callback computes as a whole from one operand.
 
     Computing the node calls fun(dst, a) with two tensor pointers, once and on one thread. Older releases offered
-    this form; ggml_map_custom1 is the general one.
+    this form; ggml_map_custom1 is the general one. ggml_custom_set_backward gives the node a gradient.
 
     Args:
         ctx: context that receives the result. It keeps fun alive.
@@ -462,7 +465,8 @@ def ggml_map_custom1_f32(ctx, a, fun):
 def ggml_map_custom1_inplace_f32(ctx, a, fun):
     """Lets a callback overwrite an f32 tensor as a whole.
 
-    Computing the node calls fun(dst, a) once and on one thread; dst is a view of a.
+    Computing the node calls fun(dst, a) once and on one thread; dst is a view of a. ggml_custom_set_backward gives
+    the node a gradient.
 
     Args:
         ctx: context that receives the node. It keeps fun alive.
@@ -482,7 +486,7 @@ def ggml_map_custom2_f32(ctx, a, b, fun):
     """Creates an f32 tensor that a callback computes as a whole from two operands.
 
     Computing the node calls fun(dst, a, b) with three tensor pointers, once and on one thread. Older releases
-    offered this form; ggml_map_custom2 is the general one.
+    offered this form; ggml_map_custom2 is the general one. ggml_custom_set_backward gives the node a gradient.
 
     Args:
         ctx: context that receives the result. It keeps fun alive.
@@ -502,7 +506,8 @@ def ggml_map_custom2_f32(ctx, a, b, fun):
 def ggml_map_custom2_inplace_f32(ctx, a, b, fun):
     """Lets a callback overwrite the f32 tensor a as a whole, with b as a second operand.
 
-    Computing the node calls fun(dst, a, b) once and on one thread; dst is a view of a.
+    Computing the node calls fun(dst, a, b) once and on one thread; dst is a view of a. ggml_custom_set_backward
+    gives the node a gradient.
 
     Args:
         ctx: context that receives the node. It keeps fun alive.
@@ -523,7 +528,7 @@ def ggml_map_custom3_f32(ctx, a, b, c, fun):
     """Creates an f32 tensor that a callback computes as a whole from three operands.
 
     Computing the node calls fun(dst, a, b, c) with four tensor pointers, once and on one thread. Older releases
-    offered this form; ggml_map_custom3 is the general one.
+    offered this form; ggml_map_custom3 is the general one. ggml_custom_set_backward gives the node a gradient.
 
     Args:
         ctx: context that receives the result. It keeps fun alive.
@@ -544,7 +549,8 @@ def ggml_map_custom3_f32(ctx, a, b, c, fun):
 def ggml_map_custom3_inplace_f32(ctx, a, b, c, fun):
     """Lets a callback overwrite the f32 tensor a as a whole, with b and c as further operands.
 
-    Computing the node calls fun(dst, a, b, c) once and on one thread; dst is a view of a.
+    Computing the node calls fun(dst, a, b, c) once and on one thread; dst is a view of a. ggml_custom_set_backward
+    gives the node a gradient.
 
     Args:
         ctx: context that receives the node. It keeps fun alive.

@@ -73,7 +73,7 @@ cdef int grad_ssm_conv(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
     return b.add(w, reshape(b.ctx, view_slice(b.ctx, both, 0, n_x, n_w), w.ne[0], w.ne[1], 1, 1))
 
 # ---- scans -----------------------------------------------------------------------------------------------------------
-def ggml_ssm_scan(ctx, s, x, dt, A, B, C, ids):
+def ggml_ssm_scan(ctx, s, x, dt, A, B, C, ids, K=1):
     """Computes the selective scan of Mamba (arXiv:2312.00752) and Mamba-2 (arXiv:2405.21060).
 
     For each token, with the head's state S and d = softplus(dt): S = S * exp(d A) + (d x) B^T, y = S C. Consecutive
@@ -89,18 +89,24 @@ def ggml_ssm_scan(ctx, s, x, dt, A, B, C, ids):
         B: input projections, f32 [d_state, n_groups, n_tokens, n_seqs]; n_heads is a multiple of n_groups.
         C: output projections, f32 in the shape of B.
         ids: i32 [n_seqs], the initial state of each sequence.
+        K: number of states to return, 1 or more: those after the last K tokens.
     Returns:
-        f32 vector: y in the shape of x, then the final states [d_state, dim, n_heads, n_seqs].
+        f32 vector: y in the shape of x, then K times states [d_state, dim, n_heads, n_seqs], the final ones first.
+        With fewer than K tokens the rest is 0.
     Raises:
-        ValueError: a shape or type does not fit, or s is not contiguous.
+        ValueError: a shape or type does not fit, s is not contiguous, or K is less than 1.
         MemoryError: the context is full.
     """
     cdef ggml_context *c = arg_context(ctx, b"ggml_ssm_scan")
     cdef ggml_tensor node
     cdef ggml_tensor *states = arg_tensor(s, b"s")
     cdef ggml_tensor *inputs = arg_tensor(x, b"x")
-    cdef int64_t state_size = states.ne[0] * states.ne[1] * states.ne[2]
-    node_init(&node, GGML_OP_SSM_SCAN, GGML_TYPE_F32, gg_nelements(inputs) + state_size * inputs.ne[3], 1, 1, 1)
+    cdef int64_t state_size = states.ne[0] * states.ne[1] * states.ne[2], n_states = arg_int32(K, b"K")
+    if n_states < 1:
+        fail(ValueError, f"K is {n_states}: need 1 or more")
+    node_init(&node, GGML_OP_SSM_SCAN, GGML_TYPE_F32, gg_nelements(inputs) + n_states * state_size * inputs.ne[3],
+              1, 1, 1)
+    node.op_params[0] = <int>n_states
     node.src[0], node.src[1], node.src[2], node.src[3] = states, inputs, arg_tensor(dt, b"dt"), arg_tensor(A, b"A")
     node.src[4], node.src[5], node.src[6] = arg_tensor(B, b"B"), arg_tensor(C, b"C"), arg_tensor(ids, b"ids")
     return wrap_tensor(node_append(c, &node))

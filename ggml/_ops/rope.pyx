@@ -4,15 +4,16 @@ from libc.stdint cimport int32_t
 from libc.string cimport memcpy
 
 from .._core cimport (
-    arg_bool, arg_buffer, arg_context, arg_float, arg_int32, arg_tensor, arg_tensor_or_null, enter, fail,
-    gg_set_param_f32, ggml_context, ggml_tensor, node_append, node_in_place, node_like, wrap_tensor,
+    arg_bool, arg_buffer, arg_context, arg_float, arg_int32, arg_tensor, arg_tensor_or_null, check_node, enter,
+    fail, gg_set_param_f32, ggml_context, ggml_tensor, node_append, node_in_place, node_like, node_text, wrap_tensor,
 )
 from .._enums cimport GGML_OP_ROPE, GGML_OP_ROPE_BACK, GGML_OP_ROPE_FACTORS_BACK, GGML_TYPE_F32
 from .._graph.grad cimport Backward, gradients
 
 cdef enum:     # in op_params of ROPE and ROPE_BACK
     PARAM_N_DIMS = 1, PARAM_MODE = 2, PARAM_N_CTX = 4, PARAM_SCALING = 5, PARAM_SECTIONS = 11
-    PARAM_BACK = 15     # of ROPE_FACTORS_BACK: 1 for the factors of ROPE_BACK
+    PARAM_OFFSET = 15
+    PARAM_BACK = 3      # of ROPE_FACTORS_BACK: 1 for the factors of ROPE_BACK
 
 cdef tuple SCALING_NAMES = (b"freq_base", b"freq_scale", b"ext_factor", b"attn_factor", b"beta_fast", b"beta_slow")
 cdef tuple NO_SCALING = (10000.0, 1.0, 0.0, 1.0, 0.0, 0.0)
@@ -395,6 +396,36 @@ def ggml_rope_back(ctx, a, b, c, n_dims, mode, n_ctx, n_orig_ctx, freq_base, fre
         fail(ValueError, f"xpos_base is {xpos_base}: need 0, xPos is not supported")
     return rope_of(ctx, b"ggml_rope_back", GGML_OP_ROPE_BACK, a, b, c, n_dims, None, mode, n_orig_ctx,
                    (freq_base, freq_scale, ext_factor, attn_factor, beta_fast, beta_slow), False)
+
+def ggml_rope_set_offset(a, n_offs):
+    """Moves the rotated part of the rows of a rotary position embedding: elements n_offs to n_offs + n_dims - 1.
+
+    The elements before and after that part are copied. Call it before the gradients of the graph are built: they are
+    rotated in the same part.
+
+    Args:
+        a: result of a ggml_rope function, except in mode GGML_ROPE_TYPE_VISION; any type and shape.
+        n_offs: number of leading elements of a row that are not rotated, 0 to ne[0] - n_dims.
+    Returns:
+        a itself.
+    Raises:
+        TypeError: a is not a tensor pointer, or n_offs is not an integer.
+        ValueError: a is not the result of a ggml_rope function, or n_offs is out of range.
+        RuntimeError: a does not belong to a live context.
+    """
+    enter(b"ggml_rope_set_offset")
+    cdef ggml_tensor *t = arg_tensor(a, b"a")
+    cdef int n = arg_int32(n_offs, b"n_offs"), before
+    if t.op != GGML_OP_ROPE and t.op != GGML_OP_ROPE_BACK:
+        fail(ValueError, f"a is {node_text(t)}: need the result of a ggml_rope function")
+    before = t.op_params[<int>PARAM_OFFSET]
+    t.op_params[<int>PARAM_OFFSET] = n
+    try:
+        check_node(t)
+    except ValueError:
+        t.op_params[<int>PARAM_OFFSET] = before
+        raise
+    return a
 
 cdef int grad_rope(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
     """t = R(c) x, the pairs of x rotated by angles p w / c: dx = R(c)^T g, the pairs of g rotated back.

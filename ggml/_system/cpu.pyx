@@ -326,6 +326,14 @@ def ggml_cpu_has_sme():
     """
     return 0
 
+def ggml_cpu_has_sme2():
+    """Tells whether kernels can use SME2, the second version of ARM's matrix extension; this build has none.
+
+    Returns:
+        0, also on CPUs with SME2.
+    """
+    return 0
+
 # ---- other CPUs and other builds -------------------------------------------------------------------------------------
 def ggml_cpu_has_riscv_v():
     """Tells whether kernels can use V, the vector extension of RISC-V; this build has none.

@@ -3,7 +3,7 @@ from libc.stdint cimport int64_t
 
 from .._core cimport (
     GGML_MAX_NAME, GGML_TENSOR_FLAG_INPUT, GGML_TENSOR_FLAG_LOSS, GGML_TENSOR_FLAG_OUTPUT, GGML_TENSOR_FLAG_PARAM,
-    GGML_TYPE_COUNT, arg_extent, arg_int, arg_int32, arg_tensor, arg_text, arg_type, arg_type_number, engine, enter,
+    GG_TYPE_MAX, arg_extent, arg_int, arg_int32, arg_tensor, arg_text, arg_type, arg_type_number, engine, enter,
     fail, gg_can_repeat, gg_contiguous, gg_contiguous_n, gg_extent, gg_is_empty, gg_nelements, gg_nrows, gg_row_size,
     gg_same_shape, gg_type_ok, gg_types, ggml_object, ggml_tensor, name_text, set_name, tensor_text, wrap_tensor,
 )
@@ -13,8 +13,8 @@ from .. import _constants
 cdef extern from "runtime/engine.h" nogil:
     enum: GGML_MEM_ALIGN
 
-cdef dict GLU_NAMES = {value: name.removeprefix("GGML_GLU_OP_").encode() for name, value in vars(_constants).items()
-                       if name.startswith("GGML_GLU_OP_") and value != _constants.GGML_GLU_OP_COUNT}
+GLU_NAMES = {value: name.removeprefix("GGML_GLU_OP_").encode() for name, value in vars(_constants).items()
+             if name.startswith("GGML_GLU_OP_") and value != _constants.GGML_GLU_OP_COUNT}
 
 # ---- sizes, types, operations, shapes --------------------------------------------------------------------------------
 def ggml_nelements(tensor):
@@ -108,7 +108,7 @@ def ggml_blck_size(type):
     """Returns the number of elements that one block of a type holds.
 
     Args:
-        type: GGML_TYPE_*, 0 to GGML_TYPE_COUNT - 1.
+        type: GGML_TYPE_*, or the number of a removed type.
     Returns:
         Elements of a block (int): 1 for types that are not quantised, 0 for numbers of removed types.
     Raises:
@@ -122,7 +122,7 @@ def ggml_type_size(type):
     """Returns the size in bytes of one block of a type.
 
     Args:
-        type: GGML_TYPE_*, 0 to GGML_TYPE_COUNT - 1.
+        type: GGML_TYPE_*, or the number of a removed type.
     Returns:
         Bytes of a block, or of an element where the type is not quantised (int); 0 for numbers of removed types.
     Raises:
@@ -177,14 +177,14 @@ def ggml_type_name(type):
         type: number of a type, GGML_TYPE_*.
     Returns:
         Name in lower case except for the K of the k-quants (bytes), as b"f32" or b"q4_K"; b"DEPRECATED" for the
-        number of a removed type, None for a number outside 0 to GGML_TYPE_COUNT - 1.
+        number of a removed type, None for a number that no type has.
     Raises:
         TypeError: type is not an integer.
         ValueError: type does not fit 64 bits.
     """
     enter(b"ggml_type_name")
     cdef int64_t ty = arg_int(type, b"type")
-    if not 0 <= ty < GGML_TYPE_COUNT:
+    if not 0 <= ty < GG_TYPE_MAX:
         return None
     return gg_types[ty].name if gg_type_ok(<int>ty) else b"DEPRECATED"
 
@@ -192,7 +192,7 @@ def ggml_is_quantized(type):
     """Tells whether a type stores quantised values in blocks.
 
     Args:
-        type: GGML_TYPE_*, 0 to GGML_TYPE_COUNT - 1.
+        type: GGML_TYPE_*, or the number of a removed type.
     Returns:
         True for quantised types; False for float and integer types and for numbers of removed types.
     Raises:
@@ -424,6 +424,59 @@ def ggml_is_contiguous_2(tensor):
     """
     enter(b"ggml_is_contiguous_2")
     return bool(gg_contiguous_n(arg_tensor(tensor, b"tensor"), 2))
+
+cdef bint contiguous_below(ggml_tensor *t, int n) noexcept:
+    """Whether the first n dimensions are contiguous."""
+    cdef ggml_tensor inner = t[0]
+    cdef int i
+    for i in range(n, 4):
+        inner.ne[i] = 1                      # strides of dimensions of size 1 do not count
+    return gg_contiguous(&inner)
+
+def ggml_is_contiguous_to_1(tensor):
+    """Tells whether the elements of each row are adjacent; all other strides are arbitrary.
+
+    Args:
+        tensor: tensor of any shape and any type.
+    Returns:
+        True if dimension 0 is contiguous.
+    Raises:
+        TypeError: tensor is not a tensor pointer.
+        ValueError: tensor is a NULL pointer or has an invalid field.
+        RuntimeError: tensor does not belong to a live context.
+    """
+    enter(b"ggml_is_contiguous_to_1")
+    return contiguous_below(arg_tensor(tensor, b"tensor"), 1)
+
+def ggml_is_contiguous_to_2(tensor):
+    """Tells whether each matrix is contiguous; the strides of dimensions 2 and 3 are arbitrary.
+
+    Args:
+        tensor: tensor of any shape and any type.
+    Returns:
+        True if dimensions 0 and 1 are contiguous. Strides of dimensions of size 1 do not count.
+    Raises:
+        TypeError: tensor is not a tensor pointer.
+        ValueError: tensor is a NULL pointer or has an invalid field.
+        RuntimeError: tensor does not belong to a live context.
+    """
+    enter(b"ggml_is_contiguous_to_2")
+    return contiguous_below(arg_tensor(tensor, b"tensor"), 2)
+
+def ggml_is_contiguous_to_3(tensor):
+    """Tells whether dimensions 0 to 2 are contiguous; the stride of dimension 3 is arbitrary.
+
+    Args:
+        tensor: tensor of any shape and any type.
+    Returns:
+        True if dimensions 0 to 2 are contiguous. Strides of dimensions of size 1 do not count.
+    Raises:
+        TypeError: tensor is not a tensor pointer.
+        ValueError: tensor is a NULL pointer or has an invalid field.
+        RuntimeError: tensor does not belong to a live context.
+    """
+    enter(b"ggml_is_contiguous_to_3")
+    return contiguous_below(arg_tensor(tensor, b"tensor"), 3)
 
 def ggml_is_contiguously_allocated(tensor):
     """Tells whether the elements of a tensor fill their memory without gaps, in any order of dimensions.

@@ -1,10 +1,11 @@
 """Constants, structs and callback types of the header of May 2023."""
 
 import ctypes
-from ctypes import POINTER, Structure, c_bool, c_char, c_float, c_int, c_int64, c_size_t, c_uint16, c_void_p
+from ctypes import POINTER, c_bool, c_char, c_float, c_int, c_int64, c_size_t, c_uint16, c_void_p
 
 from .._structs import (
     _is_pointer_to,
+    _Struct,
     _StructPointer,
     callback,
     ggml_binary_op_f32_t,
@@ -82,7 +83,7 @@ ggml_fp16_t = c_uint16
 ggml_context_p = c_void_p
 
 
-class ggml_object(Structure):
+class ggml_object(_Struct):
     """The header of an object in an arena.
 
     offs: offset of the object's payload from the start of the arena, in bytes.
@@ -104,7 +105,7 @@ ggml_object._fields_ = [("offs", c_size_t), ("size", c_size_t), ("next", ggml_ob
 GGML_OBJECT_SIZE = ctypes.sizeof(ggml_object)
 
 
-class ggml_tensor(Structure):
+class ggml_tensor(_Struct):
     """A tensor.
 
     type, backend: GGML_TYPE_*, GGML_BACKEND_*.
@@ -148,7 +149,7 @@ ggml_tensor._fields_ = [
 GGML_TENSOR_SIZE = ctypes.sizeof(ggml_tensor)
 
 
-class ggml_cgraph(Structure):
+class ggml_cgraph(_Struct):
     """A graph, passed by value.
 
     n_nodes, nodes: tensors to compute, in this order; grads: the gradient of each, or NULL.
@@ -182,13 +183,13 @@ ggml_cgraph._fields_ = [
 ]
 
 
-class ggml_scratch(Structure):
+class ggml_scratch(_Struct):
     """Memory for the data of new tensors: `size` bytes at `data`, of which the first `offs` are in use."""
 
     _fields_ = [("offs", c_size_t), ("size", c_size_t), ("data", c_void_p)]
 
 
-class ggml_opt_params_adam(Structure):
+class ggml_opt_params_adam(_Struct):
     """Settings of Adam.
 
     n_iter: largest number of iterations; alpha: step size; beta1, beta2: decay rates of the averages.
@@ -198,7 +199,7 @@ class ggml_opt_params_adam(Structure):
     _fields_ = [("n_iter", c_int)] + [(name, c_float) for name in "alpha beta1 beta2 eps eps_f eps_g".split()]
 
 
-class ggml_opt_params_lbfgs(Structure):
+class ggml_opt_params_lbfgs(_Struct):
     """Settings of L-BFGS.
 
     m: number of corrections; n_iter: largest number of iterations, 0 for no limit.
@@ -214,7 +215,7 @@ class ggml_opt_params_lbfgs(Structure):
     ]
 
 
-class ggml_opt_params(Structure):
+class ggml_opt_params(_Struct):
     """Settings of ggml_opt.
 
     type: GGML_OPT_ADAM or GGML_OPT_LBFGS; adam, lbfgs: the settings of each.
@@ -251,7 +252,7 @@ vec_dot_q_t = callback(
 )  # fmt: skip
 
 
-class quantize_fns_t(Structure):
+class quantize_fns_t(_Struct):
     """The functions of a quantised type.
 
     dequantize_row_q, quantize_row_q, quantize_row_q_reference: conversions of a row to and from f32.

@@ -19,17 +19,21 @@ def ssm_conv(sx, c):
     return np.einsum("sctk,ck->stc", windows, c[0, 0])
 
 
-def ssm_scan(s, x, dt, a, b, c, ids):
+def ssm_scan(s, x, dt, a, b, c, ids, slots=1):
     seqs, tokens, heads, _ = x.shape
+    kept = np.zeros((slots, seqs, *s.shape[1:]))
     states, y = s[ids.ravel().astype(int)].copy(), np.zeros_like(x)
     dt = np.logaddexp(dt[0], 0)  # sequence, token, head
     groups = np.arange(heads) // (heads // b.shape[2])
+    kept[0] = states
     for i, t in np.ndindex(seqs, tokens):
         d = dt[i, t][:, None, None]
         v = x[i, t][:, :, None] * d
         states[i] = states[i] * np.exp(d * a[0, 0][:, None]) + v * b[i, t, groups][:, None]
         y[i, t] = np.einsum("hrn,hn->hr", states[i], c[i, t, groups])
-    return join(y, states)
+        if tokens - 1 - t < slots:
+            kept[tokens - 1 - t, i] = states[i]
+    return join(y, kept)
 
 
 def recurrence(state, operands, step):
@@ -167,6 +171,8 @@ OPS = [
             lambda r: ssm_scan_args(r, 67, 5, 2, 2, 5, 2, 67, 4),
             lambda r: ssm_scan_args(r, 5, 1, 38, 2, 3, 2, 5, 2),
             lambda r: ssm_scan_args(r, 3, 2, 2, 1, 0, 2, 1, 3),
+            lambda r: [*ssm_scan_args(r, 3, 2, 2, 1, 4, 2, 1, 3), 3],
+            lambda r: [*ssm_scan_args(r, 3, 1, 2, 2, 2, 2, 3, 2), 4],
         ),
         diff=(0, 1, 2, 3, 4, 5),
         strided=(1, 2, 3, 4, 5),
@@ -180,6 +186,7 @@ OPS = [
                 ValueError,
                 "A is",
             ),
+            (lambda r: [*ssm_scan_args(r, 3, 2, 2, 1, 3, 2, 1, 3), 0], ValueError, "K is 0: need 1 or more"),
         ),
         **COMMON,
     ),

@@ -75,6 +75,8 @@ CHECK(SSM_SCAN) {
     REQUIRE_SOURCES(7);
     const ggml_tensor *s = a, *x = b, *rates = t->src[3], *b_groups = t->src[4], *ids = t->src[6];
     const int64_t n = s->ne[0], rows = s->ne[1], heads = s->ne[2], tokens = x->ne[2], seqs = x->ne[3];
+    const int64_t slots = t->op_params[0];
+    REQUIRE(slots >= 1, "K is %" PRId64 ": need 1 or more", slots);
     REQUIRE(n > 0 && (rates->ne[0] == 1 || rates->ne[0] == n),
             "A is %s, s is %s: A.ne[0] must be 1 or s.ne[0]", SHAPE(rates), SHAPE(s));
     REQUIRE_NE(x, "x", rows, heads, tokens, seqs);
@@ -87,7 +89,7 @@ CHECK(SSM_SCAN) {
     REQUIRE(ids->type == GGML_TYPE_I32, "ids is %s: need i32", SHAPE(ids));
     REQUIRE_NE(ids, "ids", seqs, 1, 1, 1);
     REQUIRE(gg_contiguous(s), "s is %s: need a contiguous tensor", SHAPE(s));
-    REQUIRE_NE(t, "result", gg_nelements(x) + n * rows * heads * seqs, 1, 1, 1);
+    REQUIRE_NE(t, "result", gg_nelements(x) + n * rows * heads * seqs * slots, 1, 1, 1);
     return NULL;
 }
 CHECK(SSM_CONV) {

@@ -6,13 +6,17 @@
 /* The parameters of a ROPE node, its positions and factors (may be NULL), for the tensor x that it turns */
 static const char *rope_fits(const ggml_tensor *t, const ggml_tensor *x, const ggml_tensor *positions,
                              const ggml_tensor *factors, char *msg) {
-    const int32_t n_dims = t->op_params[1], mode = t->op_params[2], *sections = t->op_params + 11;
+    const int32_t n_dims = t->op_params[1], mode = t->op_params[2], n_offs = t->op_params[15];
+    const int32_t *sections = t->op_params + 11;
     const bool known = mode == 0 || mode == 2 || mode == 8 || mode == 24 || mode == 40, multi = mode & 8;
     REQUIRE(known, "mode is %d: need GGML_ROPE_TYPE_NORMAL, NEOX, MROPE, VISION or IMROPE (0, 2, 8, 24, 40)", mode);
     REQUIRE(n_dims >= 0 && n_dims % 2 == 0 && n_dims <= x->ne[0],
             "n_dims is %d, a is %s: need an even number up to ne[0]", n_dims, SHAPE(x));
     REQUIRE(mode != 24 || (int64_t)n_dims * 2 == x->ne[0],
             "n_dims is %d, a is %s: mode VISION needs half of ne[0]", n_dims, SHAPE(x));
+    REQUIRE(n_offs == 0 || mode != 24, "n_offs is %d: mode VISION rotates whole rows, need 0", n_offs);
+    REQUIRE(n_offs >= 0 && (int64_t)n_offs + n_dims <= x->ne[0],
+            "n_offs is %d, n_dims is %d, a is %s: need 0 or more, and a sum up to ne[0]", n_offs, n_dims, SHAPE(x));
     REQUIRE(positions->type == GGML_TYPE_I32 && is_vector(positions) && positions->ne[0] == x->ne[2] * (multi ? 4 : 1),
             "b is %s, a is %s: need %s i32 for each of a's ne[2]", SHAPE(positions), SHAPE(x), multi ? "four" : "one");
     const int64_t pairs = mode == 24 ? n_dims : n_dims / 2;

@@ -12,6 +12,7 @@ enum { ROPE_PARTS = 64 };           /* the number of partial sums over tokens, w
 
 typedef struct rope {
     int64_t pairs, apart;           /* the distance of the elements of a pair */
+    int64_t offset;                 /* of the first rotated element in a row */
     bool neighbours;                /* pairs are (0, 1), (2, 3) ...; otherwise (0, apart), (1, apart + 1) ... */
     double *rate;                   /* angle of a pair at position 1 */
     int32_t *section, *quarter;     /* the position that drives a pair; quarter turns of its angle */
@@ -66,6 +67,7 @@ static bool rope_make(rope *p, const ggml_tensor *t, const ggml_tensor *x, const
     const int64_t n = t->op_params[1], mode = t->op_params[2];
     p->pairs = mode == ROPE_VISION ? n : n / 2;
     p->apart = p->pairs;
+    p->offset = t->op_params[15];
     p->neighbours = !(mode & (ROPE_NEOX | ROPE_SECTIONS));
     const int64_t size = (p->pairs + 15) / 16 * 16, row = (x->ne[0] + 15) / 16 * 16;
     p->rate = gg_scratch((size_t)size * (sizeof(double) + 8 * sizeof(float)) + (size_t)row * 2 * sizeof(float));
@@ -118,7 +120,12 @@ static inline vf rope_swap(vf v) {
 }
 /* y may be x */
 static void rope_row(const rope *p, int64_t n, const float *x, float *y) {
-    const int64_t turned = 2 * p->pairs;
+    const int64_t turned = 2 * p->pairs, end = p->offset + turned;
+    if (x != y) {
+        memcpy(y, x, (size_t)p->offset * sizeof *y);
+        memcpy(y + end, x + end, (size_t)(n - end) * sizeof *y);
+    }
+    x += p->offset, y += p->offset;
     if (p->neighbours)
         EACH_VEC(i, turned) {
             const vf v = ld(x + i, turned - i), c = vf_load(p->wide_cos + i), s = vf_load(p->wide_sin + i);
@@ -131,7 +138,6 @@ static void rope_row(const rope *p, int64_t n, const float *x, float *y) {
             st(y + i, vf_fnma(b, s, vf_mul(a, c)), k);
             st(y + p->apart + i, vf_fma(b, c, vf_mul(a, s)), k);
         }
-    if (x != y) memcpy(y + turned, x + turned, (size_t)(n - turned) * sizeof *y);
 }
 static int rope_run(const gg_work *w, ggml_tensor *dst, float sign) {
     const ggml_tensor *a = dst->src[0], *positions = dst->src[1];
@@ -155,7 +161,7 @@ static int op_ROPE_BACK(const gg_work *w, ggml_tensor *dst) { return rope_run(w,
  * rotated pair (y0, y1) by (-y1, y0), so a pair contributes (y0 g1 - y1 g0) times -angle / factor. */
 static void rope_turning(const rope *p, const float *x, const float *g, double *sum) {
     for (int64_t i = 0; i < p->pairs; i++) {
-        const int64_t i0 = p->neighbours ? 2 * i : i, i1 = p->neighbours ? i0 + 1 : i + p->apart;
+        const int64_t i0 = p->offset + (p->neighbours ? 2 * i : i), i1 = i0 + (p->neighbours ? 1 : p->apart);
         const double c = (double)p->cos[i], s = (double)p->sin[i], x0 = (double)x[i0], x1 = (double)x[i1];
         sum[i] += (x0 * c - x1 * s) * (double)g[i1] - (x0 * s + x1 * c) * (double)g[i0];
     }
@@ -183,7 +189,7 @@ static void rope_part(rope *p, const ggml_tensor *t, int64_t part, float sign, d
 }
 static int op_ROPE_FACTORS_BACK(const gg_work *w, ggml_tensor *dst) {
     const int64_t n = dst->src[1]->ne[0];
-    const float sign = dst->op_params[15] ? -1 : 1;      /* 1: of ROPE_BACK */
+    const float sign = dst->op_params[3] ? -1 : 1;       /* 1: of ROPE_BACK */
     double *const parts = w->wdata;
     rope p;
     const bool ok = rope_make(&p, dst, dst->src[1], dst->src[3]);

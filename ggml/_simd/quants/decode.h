@@ -37,13 +37,24 @@ INLINED vb nvfp4_chunk(const void *b, int j) {
 }
 INLINED uint32_t q1_0_plus(const void *b, int j) { return load_u32(((const block_q1_0 *)b)->qs + 4 * j); }
 INLINED vb q1_0_chunk(const void *b, int j) { return vb_and(vb_mask(q1_0_plus(b, j)), vb_set1(2)); }
+/* Two bytes of four codes as eight bytes, the code of an element in the low two bits */
+INLINED uint64_t spread_codes(const uint8_t *two) {
+    uint64_t w = two[0] | (uint64_t)two[1] << 32;
+    w |= w << 6;
+    return w | w << 12;
+}
+INLINED vb q2_0_chunk(const void *b, int j) {
+    const uint8_t *q = ((const block_q2_0 *)b)->qs + 8 * j;
+    const vb codes = vb_u64(spread_codes(q), spread_codes(q + 2), spread_codes(q + 4), spread_codes(q + 6));
+    return vb_and(codes, vb_set1(3));
+}
 
 /* The block begins with its scale. */
 #define LEADING_SCALE(t, n) INLINED void t##_scales(const void *b, float *d) { \
     const float x = gg_half_of_two(b, 0); \
     for (int i = 0; i < n; i++) d[i] = x; }
 LEADING_SCALE(q4_0, 2) LEADING_SCALE(q4_1, 2) LEADING_SCALE(q5_0, 2) LEADING_SCALE(q5_1, 2)
-LEADING_SCALE(q8_0, 2) LEADING_SCALE(q8_1, 2) LEADING_SCALE(iq4_nl, 2) LEADING_SCALE(q1_0, 8)
+LEADING_SCALE(q8_0, 2) LEADING_SCALE(q8_1, 2) LEADING_SCALE(iq4_nl, 2) LEADING_SCALE(q1_0, 8) LEADING_SCALE(q2_0, 4)
 INLINED void mxfp4_scales(const void *b, float *d) { d[0] = d[1] = gg_e8m0_half(((const block_mxfp4 *)b)->e); }
 INLINED void nvfp4_scales(const void *b, float *d) {
     for (int i = 0; i < 4; i++) d[i] = gg_ue4m3_half(((const block_nvfp4 *)b)->d[i]);
@@ -63,6 +74,7 @@ SMALL_TYPE(iq4_nl, 1, 0, NULL, 128, 241, false, NULL)
 SMALL_TYPE(mxfp4, 1, 0, NULL, 12, 24, false, NULL)
 SMALL_TYPE(nvfp4, 2, 0, NULL, 12, 24, true, NULL)
 SMALL_TYPE(q1_0, 4, 1, NULL, 0, 2, false, q1_0_plus)
+SMALL_TYPE(q2_0, 2, 1, NULL, 0, 3, false, NULL)
 
 /* ---- bytes in 64-bit words -------------------------------------------------------------------------------------- */
 INLINED uint64_t load_u64(const void *p) { uint64_t u; memcpy(&u, p, 8); return u; }

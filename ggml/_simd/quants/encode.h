@@ -196,6 +196,12 @@ static void nvfp4_from_f32(const float *x, void *y, int64_t n) {
         }
 }
 
+/* Rounds n elements to the codes 0, 1, 2 of -d, 0, d; returns d. */
+static inline float ternary(uint8_t *q, const float *x, int n) {
+    const float d = max_abs(x, n);
+    for (int i = 0; i < n; i += 32) vb_store(q + i, vb_add(round_levels(x + i, reciprocal(d), 1), vb_set1(1)));
+    return d;
+}
 static void q1_0_from_f32(const float *x, void *y, int64_t n) {
     for (block_q1_0 *b = y; n > 0; b++, x += 128, n -= 128) {
         float sum = 0;
@@ -206,6 +212,16 @@ static void q1_0_from_f32(const float *x, void *y, int64_t n) {
             for (int k = 0; k < 8; k++) bits |= (x[8 * i + k] >= 0) << k;
             b->qs[i] = (uint8_t)bits;
         }
+    }
+}
+
+/* Rounds to -d, 0, d, where d is the largest absolute value; the fourth code, 2 d, is left to other encoders. */
+static void q2_0_from_f32(const float *x, void *y, int64_t n) {
+    uint8_t q[64];
+    for (block_q2_0 *b = y; n > 0; b++, x += 64, n -= 64) {
+        b->d = gg_f32_half(ternary(q, x, 64));
+        for (int i = 0; i < 16; i++)
+            b->qs[i] = (uint8_t)(q[4 * i] | q[4 * i + 1] << 2 | q[4 * i + 2] << 4 | q[4 * i + 3] << 6);
     }
 }
 
@@ -222,12 +238,6 @@ static void q8_K_from_f32(const float *x, void *y, int64_t n) {
         b->d = max_abs_or_inf(x, 256) < GG_INF ? reciprocal(scale) : GG_INF;
     }
 }
-/* Rounds 256 elements to 0, 1, 2; returns the scale. */
-static inline float ternary(uint8_t *q, const float *x) {
-    const float d = max_abs(x, 256);
-    for (int i = 0; i < 256; i += 32) vb_store(q + i, vb_add(round_levels(x + i, reciprocal(d), 1), vb_set1(1)));
-    return d;
-}
 /* The base-3 digits q[0], q[step], ... as a fraction of 256, rounded up, so that a multiplication by 3^k makes digit
  * k the first one (tq1_0_chunk). */
 static inline uint8_t pack_trits(const uint8_t *q, int step, int count) {
@@ -238,7 +248,7 @@ static inline uint8_t pack_trits(const uint8_t *q, int step, int count) {
 static void tq1_0_from_f32(const float *x, void *y, int64_t n) {
     uint8_t q[256];
     for (block_tq1_0 *b = y; n > 0; b++, x += 256, n -= 256) {
-        b->d = gg_f32_half(ternary(q, x));
+        b->d = gg_f32_half(ternary(q, x, 256));
         for (int i = 0; i < 32; i++) b->qs[i] = pack_trits(q + i, 32, 5);
         for (int i = 0; i < 16; i++) b->qs[32 + i] = pack_trits(q + 160 + i, 16, 5);
         for (int i = 0; i < 4; i++) b->qh[i] = pack_trits(q + 240 + i, 4, 4);
@@ -247,7 +257,7 @@ static void tq1_0_from_f32(const float *x, void *y, int64_t n) {
 static void tq2_0_from_f32(const float *x, void *y, int64_t n) {
     uint8_t q[256];
     for (block_tq2_0 *b = y; n > 0; b++, x += 256, n -= 256) {
-        b->d = gg_f32_half(ternary(q, x));
+        b->d = gg_f32_half(ternary(q, x, 256));
         pack_two_bits(b->qs, q);
     }
 }

@@ -88,7 +88,7 @@ const gg_grid *gg_grid_get(int which) {
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 enum { ENCODER_NONE, ENCODER_DIRECT, ENCODER_SEARCH, ENCODER_EITHER, ENCODER_WEIGHTED };
-static const struct { int8_t encoder, grid; } types[GGML_TYPE_COUNT] = {
+static const struct { int8_t encoder, grid; } types[GG_TYPE_MAX] = {
 #define TYPE(id, NAME, name, blck, bytes, kind, activation, encoder, grid) [id] = {ENCODER_##encoder, GG_GRID_##grid},
 #include "../tables/types.h"
 #undef TYPE

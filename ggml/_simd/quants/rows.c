@@ -16,7 +16,7 @@ static const struct { uint8_t width, together; uint64_t exponent; } numbers[] = 
 /* The fields of a block lie one behind the other, as the size of its struct proves; a count of 0 ends the list. */
 enum { MAX_FIELDS = 5 };
 typedef struct { uint8_t number; uint16_t count; } field;
-static const field fields[GGML_TYPE_COUNT][MAX_FIELDS + 1] = {
+static const field fields[GG_TYPE_MAX][MAX_FIELDS + 1] = {
 #define ONE(number, name) {NUMBER_##number, 1},
 #define MANY(number, name, count) {NUMBER_##number, count},
 #define TYPE(id, NAME, name, blck, bytes, kind, activation, encoder, grid) [id] = {BLOCK_##name(ONE, MANY)},

@@ -17,7 +17,8 @@ enum ggml_type {
 #define TYPE(id, NAME, ...) GGML_TYPE_##NAME = id,
 #include "../tables/types.h"
 #undef TYPE
-    GGML_TYPE_COUNT = 42
+    GGML_TYPE_COUNT = 42,   /* of the public surface */
+    GG_TYPE_MAX = 43        /* ids lie below it */
 };
 enum { GGML_TYPE_NONE = -1 };
 
@@ -135,14 +136,14 @@ typedef struct gg_type_info {
     int32_t activation;                 /* type of the second operand of dot products; GGML_TYPE_NONE: there are none */
 } gg_type_info;
 
-static const gg_type_info gg_types[GGML_TYPE_COUNT] = {
+static const gg_type_info gg_types[GG_TYPE_MAX] = {
 #define TYPE(id, NAME, name, blck, bytes, kind, activation, ...) \
     [id] = {#name, blck, bytes, GG_KIND_##kind >= GG_KIND_WEIGHT, GGML_TYPE_##activation},
 #include "../tables/types.h"
 #undef TYPE
 };
 
-static inline bool gg_type_ok(int type) { return type >= 0 && type < GGML_TYPE_COUNT && gg_types[type].bytes; }
+static inline bool gg_type_ok(int type) { return type >= 0 && type < GG_TYPE_MAX && gg_types[type].bytes; }
 static inline bool gg_is_float(int type) {
 #define TYPE(id, NAME, name, blck, bytes, kind, ...) || (GG_KIND_##kind == GG_KIND_FLOAT && type == id)
     return false

@@ -52,12 +52,12 @@ typedef struct gg_ints {
 struct gg_kernels {
     gg_op_fn op[GG_OP_MAX];
     gg_work_fn work[GG_OP_MAX];     /* NULL: the operation needs no shared work memory */
-    gg_to_f32_fn to_f32[GGML_TYPE_COUNT];
-    gg_from_f32_fn from_f32[GGML_TYPE_COUNT];
-    gg_quantize_fn quantize[GGML_TYPE_COUNT];   /* NULL: from_f32 does it, weights make no difference */
-    gg_dot_fn dot[GGML_TYPE_COUNT];
-    gg_lay_out_fn lay_out[GGML_TYPE_COUNT];     /* of the quantised activation types */
-    gg_ints ints[GGML_TYPE_COUNT];
+    gg_to_f32_fn to_f32[GG_TYPE_MAX];
+    gg_from_f32_fn from_f32[GG_TYPE_MAX];
+    gg_quantize_fn quantize[GG_TYPE_MAX];   /* NULL: from_f32 does it, weights make no difference */
+    gg_dot_fn dot[GG_TYPE_MAX];
+    gg_lay_out_fn lay_out[GG_TYPE_MAX];     /* of the quantised activation types */
+    gg_ints ints[GG_TYPE_MAX];
 };
 
 /* ---- services for kernels (compute.c) ---------------------------------------------------------------------------- */

@@ -166,7 +166,12 @@ bool gg_readable(const void *addr, size_t size) {
             return false;
 #else
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = a & ~(page - 1), end = last & ~(page - 1);
-    if (msync((void *)begin, end - begin + page, MS_ASYNC)) return false;      /* ENOMEM: not mapped */
+#ifdef __linux__
+    const bool both_ends = end - begin <= page;         /* one or two pages: the loop below meets all of them */
+#else
+    const bool both_ends = false;
+#endif
+    if (!both_ends && msync((void *)begin, end - begin + page, MS_ASYNC)) return false;     /* ENOMEM: not mapped */
 #ifdef __linux__
     /* Pages without read permission, such as guard pages: the system call fails with EFAULT before it checks its
      * invalid first argument. */

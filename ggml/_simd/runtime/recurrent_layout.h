@@ -15,7 +15,7 @@ static inline gg_seq gg_seq_of(const ggml_tensor *t, int op) {
     if (op == GGML_OP_SSM_SCAN) {           /* s [n, rows, heads, states], x [rows, heads, tokens, sequences] */
         z.state = src[0], z.ids = src[6];
         z.n = src[0]->ne[0], z.rows = src[0]->ne[1], z.heads = src[0]->ne[2], z.states = src[0]->ne[3];
-        z.tokens = src[1]->ne[2], z.seqs = src[1]->ne[3];
+        z.tokens = src[1]->ne[2], z.seqs = src[1]->ne[3], z.slots = t->op_params[0];
     } else if (op == GGML_OP_GATED_DELTA_NET) {
         z.state = src[5], z.slots = t->op_params[0];
         z.n = src[0]->ne[0], z.rows = src[2]->ne[0], z.heads = src[2]->ne[1], z.tokens = src[2]->ne[2];

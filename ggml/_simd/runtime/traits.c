@@ -33,13 +33,13 @@ static void vec_dot(int type, int64_t n, float *s, const char *x, const char *y)
 #include "../tables/types.h"
 #undef TYPE
 
-static ggml_type_traits traits[GGML_TYPE_COUNT] = {
+static ggml_type_traits traits[GG_TYPE_MAX] = {
 #define TYPE(id, NAME, name, blck, bytes, kind, ...) \
     [id] = {#name, blck, 0, bytes, GG_KIND_##kind >= GG_KIND_WEIGHT, name##_to_float, name##_from_float},
 #include "../tables/types.h"
 #undef TYPE
 };
-static ggml_type_traits_cpu traits_cpu[GGML_TYPE_COUNT] = {
+static ggml_type_traits_cpu traits_cpu[GG_TYPE_MAX] = {
 #define TYPE(id, NAME, name, ...) [id] = {name##_from_float, name##_vec_dot, 0, 1},
 #include "../tables/types.h"
 #undef TYPE

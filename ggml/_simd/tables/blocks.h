@@ -51,6 +51,7 @@
  * elements 0..7, the high ones 8..15. */
 #define BLOCK_nvfp4(ONE, MANY) MANY(e4m3, d, 4) MANY(u8, qs, 32)
 #define BLOCK_q1_0(ONE, MANY) ONE(f16, d) MANY(u8, qs, 16)                      /* bit set: d, clear: -d */
+#define BLOCK_q2_0(ONE, MANY) ONE(f16, d) MANY(u8, qs, 16)                      /* (q - 1) d; four codes q a byte */
 
 /* ---- 256 elements in groups, whose scales s and minima m are integers -------------------------------------------- */
 /* K types: an element is d s (q - bias) - dmin m. decode.h says where the bits of q, s and m lie. */
