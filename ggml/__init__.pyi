@@ -2781,6 +2781,7 @@ def ggml_backend_load(path: _Text) -> ggml_backend_reg_t | None:
         None, which means that nothing was loaded.
     Raises:
         TypeError: path is None or not text.
+        ValueError: path contains a NUL.
     """
 def ggml_backend_load_all() -> None:
     """Does nothing: the CPU backend is built in, and this build loads no others.
@@ -2797,6 +2798,7 @@ def ggml_backend_load_all_from_path(dir_path: _Text) -> None:
         None.
     Raises:
         TypeError: dir_path is not text.
+        ValueError: dir_path contains a NUL.
     """
 def ggml_backend_meta_device(devs: _Pointer, n_devs: _Int, get_split_state: _Address, get_split_state_ud: _Address) -> ggml_backend_dev_t | None:
     """Combines several devices into one that splits its tensors over them.
@@ -5899,13 +5901,13 @@ def ggml_fopen(fname: _Text, mode: _Text) -> int | None:
     Close it with fclose of the same C library, for example via ctypes.
 
     Args:
-        fname: name of the file, bytes or str (encoded as UTF-8).
+        fname: name of the file, bytes, str or os.PathLike.
         mode: mode of fopen, bytes or str, as "rb".
     Returns:
         Address of the FILE (int); None if the file cannot be opened.
     Raises:
         TypeError: fname or mode is neither bytes nor str.
-        ValueError: fname or mode cannot be encoded.
+        ValueError: fname contains a NUL or cannot be encoded, or mode contains a NUL.
     """
 def ggml_format_name(tensor: _To[ggml_tensor], fmt: _Text, *args: Any) -> ggml_tensor_p:
     """Sets the name of a tensor from a printf format and its arguments.
@@ -6932,12 +6934,12 @@ def ggml_graph_dump_dot(gb: _To[ggml_cgraph], gf: _To[ggml_cgraph], filename: _T
     Args:
         gb: graph to draw.
         gf: forward graph whose nodes are marked, or None.
-        filename: file to write, bytes or str; an existing file is overwritten.
+        filename: file to write, bytes, str or os.PathLike; an existing file is replaced.
     Returns:
         None.
     Raises:
-        TypeError: gb or gf is not a graph pointer, or filename is neither bytes nor str.
-        ValueError: gb is a NULL pointer, or a graph has an invalid field.
+        TypeError: gb or gf is not a graph pointer, or filename is no path.
+        ValueError: gb is a NULL pointer, filename contains a NUL, or a graph has an invalid field.
         RuntimeError: a graph, or a node or leaf of gb, belongs to no live context.
         OSError: the file cannot be written.
     """
@@ -6967,13 +6969,13 @@ def ggml_graph_export(cgraph: _To[ggml_cgraph], fname: _Text) -> None:
 
     Args:
         cgraph: graph to write.
-        fname: file to write, bytes or str; an existing file is overwritten.
+        fname: file to write, bytes, str or os.PathLike; an existing file is replaced once the new one is complete.
     Returns:
         None.
     Raises:
-        TypeError: cgraph is not a graph pointer, or fname is neither bytes nor str.
-        ValueError: cgraph is a NULL pointer, or the graph has a custom operation (a callback), a cycle or a tensor
-            with gaps between its elements.
+        TypeError: cgraph is not a graph pointer, or fname is no path.
+        ValueError: cgraph is a NULL pointer, fname contains a NUL, or the graph has a custom operation (a
+            callback), a cycle or a tensor with gaps between its elements.
         RuntimeError: the graph or a tensor it uses was freed.
         OSError: the file cannot be written.
     See also:
@@ -7027,16 +7029,16 @@ def ggml_graph_import(fname: _Text, ctx_data: _Pointer, ctx_eval: _Pointer) -> g
     record is checked as if its tensor were created by calls.
 
     Args:
-        fname: file to read, bytes or str.
+        fname: file to read, bytes, str or os.PathLike.
         ctx_data: pointer to a c_void_p that receives the context of the weights and inputs.
         ctx_eval: pointer to a c_void_p that receives the context of all other tensors and the graph.
     Returns:
         Pointer to the ggml_cgraph, in the second context.
     Raises:
-        TypeError: fname is neither bytes nor str, or ctx_data or ctx_eval is not a pointer.
-        ValueError: the file is damaged or has another format or version.
+        TypeError: fname is no path, or ctx_data or ctx_eval is not a pointer.
+        ValueError: fname contains a NUL, or the file is damaged or has another format or version.
         MemoryError: the memory for the tensors cannot be allocated.
-        OSError: the file cannot be read.
+        OSError: the file cannot be read or is no regular file.
     Example:
         data, evaluated = ctypes.c_void_p(), ctypes.c_void_p()
         graph = ggml.ggml_graph_import("model.graph", ctypes.byref(data), ctypes.byref(evaluated))
@@ -8098,6 +8100,10 @@ def ggml_mul_mat(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor]) -> ggm
     In NumPy's order of dimensions, result = b @ a.T. Sums are f32. With quantised a, the rows of b are rounded to
     blocks of 8-bit integers if b has only a few rows or if the instruction set multiplies bytes; else a is unpacked to
     f32. The gradient flows to b, and to a if it is not quantised.
+
+    A rounded block whose elements are all at most 2^-120 (8e-37) counts as zero. The products with one or two rows of b
+    keep the scales of blocks of 32 as f16, as the C library does: types other than the K, IQ and ternary ones lose
+    precision there if all elements of a block are below 8e-3, and the block counts as zero if they are below 4e-6.
 
     Args:
         ctx: context that receives the result.
@@ -9413,6 +9419,7 @@ def ggml_quantize_chunk(type: _Int, src: _Pointer, dst: _Address, start: _Int, n
         TypeError: src or dst is None or no memory.
         ValueError: type, start or n_per_row is invalid, src, dst or imatrix is too small, the type needs importance
             weights and imatrix is None, or there is no conversion to the type.
+        MemoryError: there is no memory for the type's tables.
     """
 def ggml_quantize_free() -> None:
     """Does nothing: the tables of quantisation stay for the life of the process.
@@ -10521,7 +10528,9 @@ def ggml_set_no_alloc(ctx: _Address, no_alloc: _Bool) -> None:
 def ggml_set_output(tensor: _To[ggml_tensor]) -> None:
     """Marks a tensor as an output of the graph.
 
-    Graph allocators do not reuse its memory for later nodes, so that it can be read when the graph was computed.
+    Graph allocators do not reuse its memory for later nodes, so that it can be read when the graph was computed. For
+    a view this is the memory of the tensor that it views. They see only tensors that are in the graph: expand the
+    graph by a view that no node reads.
 
     Args:
         tensor: tensor of any shape and any type; GGML_TENSOR_FLAG_OUTPUT is set in its flags.
@@ -10552,7 +10561,7 @@ def ggml_set_rows(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor], c: _T
     """Overwrites rows of a by index, converting to its type: a[:, c[i, j mod c1, k mod c2], j, k] = b[:, i, j, k].
 
     Where an index occurs more than once, the last row wins. An index outside a's rows makes the compute fail.
-    The gradient flows to b from the rows written and to a from the others; it is right only where no index repeats.
+    The gradient flows to b from the rows that stay and to a from the rows that are not written.
 
     Args:
         ctx: context that receives the node; it needs room for the header only.
@@ -12816,8 +12825,9 @@ def gguf_type_name(type: _Int) -> bytes:
 def gguf_write_to_file(ctx: _Address, fname: _Text, only_meta: _Bool) -> bool:
     """Writes a GGUF context to a file.
 
-    The bytes go to a temporary file beside it, which replaces a file of that name once it is complete, so that an
-    interrupted call never leaves half a file. Devices and pipes are written directly.
+    The file replaces one of that name once it is complete, so that an interrupted call never leaves half a file of
+    this name. On Linux file systems that have files without a name, a killed process leaves nothing behind; elsewhere
+    it may leave a file NAME.PID-N.tmp in the folder. Devices and pipes are written directly.
 
     Args:
         ctx: GGUF context.
@@ -12828,7 +12838,8 @@ def gguf_write_to_file(ctx: _Address, fname: _Text, only_meta: _Bool) -> bool:
         ggml_log_set).
     Raises:
         TypeError: an argument is of the wrong kind.
-        ValueError: a tensor has no data, or its data reach beyond their memory (unless only_meta).
+        ValueError: fname contains a NUL, a tensor has no data, or its data reach beyond their memory (unless
+            only_meta).
         RuntimeError: ctx or the data of a tensor were freed.
     """
 def gguf_write_to_file_ptr(ctx: _Address, file: _Address, only_meta: _Bool) -> bool:

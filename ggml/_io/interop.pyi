@@ -123,6 +123,7 @@ def quantize_row(data_f32: Any, nelements: _Int, ttype: _Int, work: Any = ...) -
         TypeError: an argument is of the wrong kind.
         ValueError: nelements is not such a multiple, memory is too small, or the type cannot be quantised to in
             this way.
+        MemoryError: there is no memory for the type's tables.
     """
 def dequantize_row(data_q: Any, nelements: _Int, ttype: _Int, work: Any = ...) -> Any:
     """Decodes one row of a quantised or float type to float32.

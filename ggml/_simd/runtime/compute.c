@@ -117,8 +117,8 @@ int gg_fail(const ggml_tensor *node, const char *fmt, ...) {
 }
 
 /* ---- barrier ----------------------------------------------------------------------------------------------------- */
-/* A thread that waits spins for some 20 us: as long as it takes to be woken. Then it sleeps. On a busy machine another
- * thread may have lost its processor, and a thread that sleeps leaves its own to others, which the scheduler rewards. */
+/* A thread that waits spins for some 20 us, which is as long as it takes to wake a thread. Then it sleeps: on a busy
+ * machine the thread it waits for may have lost its processor, and one that sleeps leaves its own to others. */
 enum { SPINS = 1 << 11 };
 static void sleep_while(struct gg_team *t, int phase) {
 #ifdef __linux__
