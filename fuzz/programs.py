@@ -164,14 +164,14 @@ class Examiner:
         for k, value in answer["scalar"].items():
             if value != (first or answer)["final"][k]:
                 return "reference kernels", f"{worker.label} with use_ref: t{k} has other bits than scalar"
-        problem = self.against_scalar(program, worker, answer, first, changed) if first else None
-        return problem or self.examine_gradients(program, worker, answer, first or answer)
+        doubtful = set()  # what cancellation changes, and what is computed from it
+        problem = self.against_scalar(program, worker, answer, first, changed, doubtful) if first else None
+        return problem or self.examine_gradients(program, worker, answer, first or answer, doubtful)
 
-    def against_scalar(self, program, worker, answer, first, changed):
+    def against_scalar(self, program, worker, answer, first, changed, doubtful):
         self.count("comparisons: results over instruction sets", sum("fn" in item for item in program.items))
         here, base = judge.Values(program, answer["values"]), judge.Values(program, first["values"])
         noisy = [judge.Values(program, run) for run in first["noisy"]]
-        doubtful = set()  # what cancellation changes, and what is computed from it
         for k in changed:
             item = program.items[k]
             if item.get("fn") and (program.calls[k].row == "quantise" or any(
@@ -180,14 +180,16 @@ class Examiner:
                 continue
             type = program.calls[k].type
             problem = judge.apart(here[k], base[k], [run[k] for run in noisy], item.get("tol", 0.0), type)
-            if problem == "unstable" or problem and judge.cancels(program, k, here[k], base):
+            if problem == "coarse":
+                doubtful.add(k)
+            elif problem == "unstable" or problem and judge.cancels(program, k, here[k], base):
                 self.count("skipped: results that rounding changes altogether")
                 doubtful.add(k)
             elif problem:
                 return "instruction sets", f"{worker.label} and scalar: t{k} = {item.get('fn')}: {problem}"
         return None
 
-    def examine_gradients(self, program, worker, answer, first):
+    def examine_gradients(self, program, worker, answer, first, doubtful):
         found = answer.get("gradients")
         if not found:
             return None
@@ -197,7 +199,7 @@ class Examiner:
         noisy = first["gradients"]["noisy"]
         for k, (got, base, *runs) in judge.gradients_of(program, found, first["gradients"]).items():
             problem = judge.apart(got, base, runs, 2e-5, "F32")
-            if problem and problem != "unstable":
+            if problem not in (None, "unstable", "coarse") and not doubtful:
                 return "instruction sets", f"{worker.label} and scalar: the gradient of t{k}: {problem}"
         said = judge.gradient_problem(program, found["grads"], noisy)
         if said != "checked" and not said.startswith("skipped"):

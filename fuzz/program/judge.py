@@ -137,7 +137,8 @@ def cancels(program, i, got, values):
 
 def apart(got, want, noisy, tol, type):
     """What differs between two instruction sets by more than errors of each operation explain; "unstable" if these
-    errors change everything; None if nothing differs.
+    errors change everything, "coarse" if only the errors of other elements or the spacing of the type explain it
+    (what is computed from some of the elements may differ by more); None if nothing differs.
     """
     if want.dtype.kind == "i":
         stable = all(np.array_equal(x, want) for x in noisy)
@@ -148,11 +149,13 @@ def apart(got, want, noisy, tol, type):
         if not known.any():
             return None if np.array_equal(got, want, equal_nan=True) else "unstable"
         far, w, g = far[known], want[known], got[known]
-        allowed = 16 * np.maximum(far, far.mean()) + 2 * max(tol, 2e-6) * np.maximum(np.abs(w), np.abs(w).mean())
-        allowed += 2 * TINY.get(type, 0)
-        ratio = np.where(np.isfinite(g), np.abs(g - w) / allowed, np.inf)
-        if ratio.max() <= 1:
+        differs = np.where(np.isfinite(g), np.abs(g - w), np.inf)
+        if np.all(differs <= 16 * far + 2 * max(tol, 2e-6) * np.abs(w)):
             return None
+        allowed = 16 * np.maximum(far, far.mean()) + 2 * max(tol, 2e-6) * np.maximum(np.abs(w), np.abs(w).mean())
+        ratio = differs / (allowed + 2 * TINY.get(type, 0))
+        if ratio.max() <= 1:
+            return "coarse"
         return f"{g[ratio.argmax()]!r} and {w[ratio.argmax()]!r}, {ratio.max():.3g} times what errors explain"
 
 
