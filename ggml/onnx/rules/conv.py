@@ -1,0 +1,161 @@
+"""Convolutions."""
+
+import numpy as np
+
+import ggml
+
+from ..values import Known, OnHost, count, extents, is_float
+from . import rule
+
+
+def window(node, size, kernel):
+    """Strides, dilations and padding of a window operator.
+
+    Args:
+        node: Node with the attributes strides, dilations, pads and auto_pad.
+        size: spatial dimensions.
+        kernel: dimensions of the window.
+    Returns:
+        Strides, dilations, and pairs of padding before and after, one entry per spatial dimension.
+    """
+    rank = len(size)
+    strides, dilations = node.attr("strides") or [1] * rank, node.attr("dilations") or [1] * rank
+    auto = node.attr("auto_pad", "NOTSET")
+    if auto in ("SAME_UPPER", "SAME_LOWER"):
+        pads = []
+        for n, k, s, d in zip(size, kernel, strides, dilations):
+            total = max((-(-n // s) - 1) * s + d * (k - 1) + 1 - n, 0)
+            less, more = total // 2, total - total // 2
+            pads.append((less, more) if auto == "SAME_UPPER" else (more, less))
+    else:
+        flat = node.attr("pads") if auto == "NOTSET" else None
+        flat = flat or [0] * 2 * rank
+        pads = list(zip(flat[:rank], flat[rank:]))
+    return strides, dilations, pads
+
+
+def padded(b, x, pads):
+    """x with zeros around its last axes, as one ggml node."""
+    if not any(p for pair in pads for p in pair):
+        return x
+    x = b.contiguous(x)
+    widths = [0] * 8
+    for i, (before, after) in enumerate(reversed(pads)):
+        widths[2 * i : 2 * i + 2] = before, after
+    lead = x.shape[: len(x.shape) - len(pads)]
+    flat = b.reshape(x, (count(lead), *x.shape[len(lead) :]))
+    t = ggml.ggml_pad_ext(b.ctx, flat.t, *widths)
+    shape = [n + p + q for n, (p, q) in zip(x.shape[len(lead) :], pads)]
+    return b.reshape(b.with_shape(t, (count(lead), *shape), x), (*lead, *shape))
+
+
+@rule("Conv")
+def conv(b, node, x, w, bias=None):
+    if not is_float(x.dtype):
+        raise OnHost(f"{x.dtype} is computed on the host")
+    strides, dilations, pads = window(node, x.shape[2:], w.shape[2:])
+    y = convolve(b, x, w, strides, dilations, pads, node.attr("group", 1))
+    return y if bias is None else b.add(y, b.reshape(bias, (1, -1 if False else w.shape[0], *(1,) * (len(x.shape) - 2))))
+
+
+def convolve(b, x, w, strides, dilations, pads, groups):
+    """The convolution of x (n, c, spatial...) with w (m, c / groups, kernel...)."""
+    rank = len(x.shape) - 2
+    if rank > 3 or rank < 1:
+        raise OnHost(f"convolution in {rank} dimensions")
+    if x.shape[1] != w.shape[1] * groups or w.shape[0] % groups:
+        raise ValueError(f"ggml.onnx: convolution of {list(x.shape)} with {list(w.shape)} in {groups} groups")
+    if rank == 1:
+        y = convolve(b, b.reshape(x, (*x.shape[:2], 1, x.shape[2])), b.reshape(w, (*w.shape[:2], 1, w.shape[2])),
+                     [1, *strides], [1, *dilations], [(0, 0), *pads], groups)
+        return b.reshape(y, (*y.shape[:2], y.shape[3]))
+    if any(p != q for p, q in pads):
+        x, pads = padded(b, x, pads), [(0, 0)] * rank
+    before = [p for p, _ in pads]
+    depthwise = groups == x.shape[1] == w.shape[0] and rank == 2
+    if groups > 1 and not depthwise:
+        c, m = x.shape[1] // groups, w.shape[0] // groups
+        parts = [convolve(b, b.slice(x, 1, g * c, c), b.slice(w, 0, g * m, m), strides, dilations, pads, 1)
+                 for g in range(groups)]
+        return b.concat(parts, 1)
+    x, w = b.contiguous(x), b.contiguous(w)
+    size = [(n + p + q - d * (k - 1) - 1) // s + 1
+            for n, k, s, d, (p, q) in zip(x.shape[2:], w.shape[2:], strides, dilations, pads)]
+    if min(size) < 1:
+        raise ValueError(f"ggml.onnx: a window of {list(w.shape[2:])} does not fit into {list(x.shape[2:])}")
+    places = [*strides[::-1], *before[::-1], *dilations[::-1]]
+    shape = (x.shape[0], w.shape[0], *size)
+    if rank == 3:
+        kernel = ggml.ggml_reshape_4d(b.ctx, w.t, *w.shape[:1:-1], w.shape[0] * w.shape[1])
+        data = ggml.ggml_reshape_4d(b.ctx, x.t, *x.shape[:1:-1], x.shape[0] * x.shape[1])
+        t = ggml.ggml_conv_3d_direct(b.ctx, kernel, data, *places, x.shape[1], x.shape[0], w.shape[0])
+        return b.with_shape(ggml.ggml_reshape_4d(b.ctx, t, *extents(shape)), shape, x)
+    function = ggml.ggml_conv_2d_dw_direct if depthwise else ggml.ggml_conv_2d_direct
+    return b.with_shape(function(b.ctx, w.t, x.t, *places), shape, x)
+
+
+@rule("ConvTranspose")
+def conv_transpose(b, node, x, w, bias=None):
+    if not is_float(x.dtype):
+        raise OnHost(f"{x.dtype} is computed on the host")
+    rank, groups = len(x.shape) - 2, node.attr("group", 1)
+    kernel = w.shape[2:]
+    strides, dilations = node.attr("strides") or [1] * rank, node.attr("dilations") or [1] * rank
+    extra = node.attr("output_padding") or [0] * rank
+    reach = [d * (k - 1) for d, k in zip(dilations, kernel)]
+    full = [(n - 1) * s + r + 1 + e for n, s, r, e in zip(x.shape[2:], strides, reach, extra)]
+    auto, size = node.attr("auto_pad", "NOTSET"), node.attr("output_shape")
+    if size or auto in ("SAME_UPPER", "SAME_LOWER"):
+        size = size[-rank:] if size else [n * s for n, s in zip(x.shape[2:], strides)]
+        total = [max(f - o, 0) for f, o in zip(full, size)]
+        pads = [(t // 2, t - t // 2) if auto == "SAME_UPPER" else (t - t // 2, t // 2) for t in total]
+        short = [max(o - f, 0) for f, o in zip(full, size)]
+        extra = [e + s for e, s in zip(extra, short)]
+    else:
+        flat = (node.attr("pads") if auto == "NOTSET" else None) or [0] * 2 * rank
+        pads = list(zip(flat[:rank], flat[rank:]))
+    x = spaced(b, x, strides)
+    m = w.shape[1]
+    kernels = b.reshape(w, (groups, w.shape[0] // groups, m, *kernel))
+    kernels = b.reshape(b.move(kernels, 1, 2), (groups * m, w.shape[0] // groups, *kernel))
+    for a in range(rank):
+        kernels = b.slice(kernels, 2 + a, kernel[a] - 1, kernel[a], -1)
+    around = [(r - p, r - q + e) for r, (p, q), e in zip(reach, pads, extra)]
+    for a, (p, q) in enumerate(around):  # negative padding crops
+        if p < 0 or q < 0:
+            n = x.shape[2 + a]
+            x = b.slice(x, 2 + a, max(-p, 0), n - max(-p, 0) - max(-q, 0))
+    around = [(max(p, 0), max(q, 0)) for p, q in around]
+    y = convolve(b, x, kernels, [1] * rank, dilations, around, groups)
+    return y if bias is None else b.add(y, b.reshape(bias, (1, groups * m, *(1,) * rank)))
+
+
+def spaced(b, x, strides):
+    """x with stride - 1 zeros between neighbours."""
+    for a, s in enumerate(strides):
+        axis = 2 + a
+        n = x.shape[axis]
+        if s == 1 or n == 1:
+            continue
+        outer, inner = count(x.shape[:axis]), count(x.shape[axis + 1 :])
+        wide = padded(b, b.reshape(x, (outer * n, 1, inner)), [(0, s - 1), (0, 0)])
+        wide = b.reshape(wide, (*x.shape[:axis], n * s, *x.shape[axis + 1 :]))
+        x = b.slice(wide, axis, 0, (n - 1) * s + 1)
+    return x
+
+
+@rule("ConvInteger")
+def conv_integer(b, node, x, w, x_zero=None, w_zero=None):
+    from .matmul import centred
+
+    if w_zero is not None and count(w_zero.shape) > 1:
+        raise OnHost("a zero point per channel")
+    x, w = centred(b, x, x_zero, -1), centred(b, w, w_zero, -1)
+    strides, dilations, pads = window(node, x.shape[2:], w.shape[2:])
+    terms = count(w.shape[1:])
+    corners = [p * q * terms for p in (*x.bounds, 0) for q in w.bounds]
+    y = convolve(b, x, w, strides, dilations, pads, node.attr("group", 1))
+    return b.like(y.t, y.shape, np.dtype(np.int32), (min(corners), max(corners)))
+
+
+__all__ = ["Known"]
