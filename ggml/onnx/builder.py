@@ -346,6 +346,13 @@ class Builder:
         """A Known number with the type of another value."""
         return Known(np.asarray(value).astype(like.dtype))
 
+    def rounded(self, x, dtype=None):
+        """A float rounded to the half precision that its type has."""
+        dtype = dtype or x.dtype
+        half = ggml.GGML_TYPE_F16 if dtype == np.float16 else ggml.GGML_TYPE_BF16
+        t = ggml.ggml_cast(self.ctx, ggml.ggml_cast(self.ctx, self.use(x).t, half), ggml.GGML_TYPE_F32)
+        return Tensor(t, x.shape, dtype)
+
     def negative(self, x):
         bounds = x.bounds and (-x.bounds[1], -x.bounds[0])
         return self.unary(ggml.ggml_neg, x, bounds=bounds)

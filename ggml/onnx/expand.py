@@ -67,7 +67,11 @@ def inline(lowering, node, body):
     opsets.update({"" if o.domain == "ai.onnx" else o.domain: o.version for o in body.opset_import})
     reader = Reader(Scope(opsets, node.scope.functions), None)
     given = {a.name: a for a in node.proto.attribute}
-    given = {**{a.name: a for a in body.attribute_proto}, **given}
+    defaults = {a.name: a for a in body.attribute_proto}
+    if onnx.defs.has(node.proto.op_type, node.proto.domain):
+        schema = onnx.defs.get_schema(node.proto.op_type, node.version, node.proto.domain)
+        defaults.update((n, a.default_value) for n, a in schema.attributes.items() if a.default_value.type)
+    given = {**defaults, **given}
     protos = [resolved(p, given) for p in body.node]
     nodes = [reader.node(p, i) for i, p in enumerate(protos)]
     names = dict(zip(body.input, [*node.inputs, *[""] * len(body.input)]))

@@ -135,7 +135,7 @@ class Lowering:
         for name, value, part in zip(program.inputs, values, key):
             if part == "opaque":
                 self.env[name] = Opaque(name)
-            elif name in program.by_value:
+            elif name in program.by_value or not value.size:  # an empty array is known by its shape
                 self.env[name] = Known(value)
             else:
                 self.env[name] = Feed(name, value.shape, value.dtype, part[2])
@@ -178,7 +178,8 @@ class Lowering:
             return self.replace(node, rule(self, node, *values))
         if any(isinstance(v, Opaque) for v in values):
             raise OnHost("strings, sequences and optionals are no tensors")
-        if all(v is None or isinstance(v, Known) for v in values) and node.op not in host.RANDOM:
+        known = all(v is None or isinstance(v, Known) for v in values) and node.op not in host.RANDOM
+        if known and not node.op.startswith("ggml."):
             return self.folded(node, values)
         if rule is None:
             self.require_tensors(values)

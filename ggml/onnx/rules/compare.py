@@ -55,6 +55,7 @@ def is_inf(b, node, x):
     both = [node.attr("detect_positive", 1), node.attr("detect_negative", 1)]
     if not any(both):
         return b.full(x.shape, False, BOOL)
+    x = b.use(x)
     size = b.unary(ggml.ggml_abs, x) if all(both) else x if both[0] else b.negative(x)
     return b.less(b.scalar(np.finfo(np.float32).max, b.constant(0, F32)), b.like(size.t, size.shape, F32))
 

@@ -6,7 +6,7 @@ import numpy as np
 
 import ggml
 
-from ..values import BOOL, F32, I64, Known, OnHost, is_float, is_integer
+from ..values import BOOL, EXACT, F32, I64, Known, OnHost, is_float, is_integer
 from . import rule
 
 
@@ -153,6 +153,8 @@ def leaky_relu(b, node, x):
 @rule("PRelu")
 def prelu(b, node, x, slope):
     floats(b, x)
+    if node.version < 7 and len(slope.shape) == 1:
+        slope = b.reshape(slope, (*slope.shape, *(1,) * (len(x.shape) - 2)))
     below = b.unary(ggml.ggml_relu, b.negative(x))
     return b.sub(b.unary(ggml.ggml_relu, x), b.mul(below, slope))
 
@@ -229,8 +231,8 @@ def arithmetic(b, node, x, y):
 
 @rule("Div")
 def div(b, node, x, y):
-    if is_float(x.dtype):
-        return b.div(x, y)
+    if not is_integer(x.dtype):
+        return b.div(*floats(b, x, y))
     return truncated_quotient(b, x, y)
 
 
@@ -248,10 +250,17 @@ def truncated_quotient(b, x, y):
 
 @rule("Mod")
 def mod(b, node, x, y):
-    if is_float(x.dtype):
-        q = b.div(x, y)
-        whole = b.unary(ggml.ggml_trunc if node.attr("fmod", 0) else ggml.ggml_floor, q)
-        return b.sub(x, b.mul(whole, y))
+    if not is_integer(x.dtype):
+        floats(b, x)
+        x, y = b.use(x), b.use(y)
+        whole = b.unary(ggml.ggml_trunc if node.attr("fmod", 0) else ggml.ggml_floor, b.div(x, y))
+        rest = b.sub(x, b.mul(whole, y))
+        infinite = b.less(b.scalar(np.finfo(np.float32).max, b.constant(0, F32)), b.unary(ggml.ggml_abs, y))
+        other = x  # of an infinite divisor: itself, or the divisor where the signs differ
+        if not node.attr("fmod", 0):
+            other = b.select(b.less(b.mul(x, b.unary(ggml.ggml_sgn, y)), b.scalar(0, x)), y, x)
+        finite = b.less(b.unary(ggml.ggml_abs, x), b.scalar(np.inf, x))
+        return b.select(b.logical_and(infinite, finite), other, rest)
     q = truncated_quotient(b, x, y)
     rest = b.binary(ggml.ggml_sub, x, b.binary(ggml.ggml_mul, q, y, dtype=F32), dtype=F32)
     return b.like(rest.t, rest.shape, x.dtype, (0, y.bounds[1] - 1))
@@ -356,16 +365,14 @@ def convert(b, x, dtype):
     if dtype == BOOL:
         return b.unary(ggml.ggml_step, b.unary(ggml.ggml_abs, b.like(x.t, x.shape, F32)), dtype=BOOL)
     if is_float(dtype):
-        half = ggml.GGML_TYPE_F16 if dtype == np.float16 else ggml.GGML_TYPE_BF16
-        rounded = ggml.ggml_cast(b.ctx, ggml.ggml_cast(b.ctx, x.t, half), ggml.GGML_TYPE_F32)
-        return b.like(rounded, x.shape, dtype)
+        return b.rounded(x, dtype)
     if not is_integer(dtype):
         raise OnHost(f"conversion to {dtype}")
     if x.bounds:
         return b.like(x.t, x.shape, dtype, x.bounds)
-    if dtype.itemsize < 4:
-        raise OnHost(f"floats beyond {dtype} wrap around")
     y = b.unary(ggml.ggml_trunc, x)
+    if dtype.itemsize < 4:  # what lies beyond the type wraps around
+        return b.like(y.t, x.shape, dtype, (-EXACT, EXACT))
     y = b.like(y.t, y.shape, dtype)
     y.bounds = (-(1 << 62), 1 << 62) if dtype == I64 else (-(1 << 31), (1 << 31) - 1)
     return y

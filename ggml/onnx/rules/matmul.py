@@ -49,7 +49,7 @@ def matmul(b, x, y):
     """numpy.matmul."""
     if len(x.shape) == 1:
         z = matmul(b, b.reshape(x, (1, *x.shape)), y)
-        return b.reshape(z, (*z.shape[:-2], z.shape[-1]))
+        return b.reshape(z, z.shape[:-1] if len(y.shape) == 1 else (*z.shape[:-2], z.shape[-1]))
     if len(y.shape) == 1:
         z = matmul(b, x, b.reshape(y, (*y.shape, 1)))
         return b.reshape(z, z.shape[:-1])

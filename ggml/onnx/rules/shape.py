@@ -161,7 +161,8 @@ def depth_to_space(b, node, x):
     n, c, h, w = x.shape
     s = node.attr("blocksize")
     if node.op == "SpaceToDepth":
-        y = b.transpose(b.reshape(x, (n, c, h // s, s, w // s, s)), (0, 3, 5, 1, 2, 4))
+        order = (0, 3, 5, 1, 2, 4) if node.attr("mode", "DCR") == "DCR" else (0, 1, 3, 5, 2, 4)
+        y = b.transpose(b.reshape(x, (n, c, h // s, s, w // s, s)), order)
         return b.reshape(y, (n, c * s * s, h // s, w // s))
     if node.attr("mode", "DCR") == "DCR":
         y = b.transpose(b.reshape(x, (n, s, s, c // (s * s), h, w)), (0, 3, 4, 1, 5, 2))
