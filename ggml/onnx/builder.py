@@ -11,7 +11,7 @@ import numpy as np
 import ggml
 
 from ..utils import from_numpy
-from .values import BOOL, EXACT, F32, Known, NeedValue, OnHost, Tensor, count, extents, integer_range
+from .values import BOOL, EXACT, F32, NARROW, Known, NeedValue, OnHost, Tensor, count, extents, integer_range
 from .values import is_float, is_integer
 
 PARAMETER = 4096  # operands up to this many elements may decide the shape of a graph
@@ -92,7 +92,7 @@ class Builder:
     def require_held(self, value):
         """Raises OnHost if F32 does not represent the values exactly."""
         dtype = value.dtype
-        if dtype == BOOL or is_float(dtype):
+        if dtype == BOOL or is_float(dtype) or dtype in NARROW:
             return
         if not is_integer(dtype):
             raise OnHost(f"{dtype} is computed on the host")
@@ -146,7 +146,7 @@ class Builder:
         """The same elements in another shape."""
         shape = tuple(int(d) for d in shape)
         if isinstance(x, Known):
-            return Known(x.array.reshape(shape), x.arena)
+            return x.derived(("reshape", shape), lambda a: a.reshape(shape))
         x = self.use(x)
         if x.shape == shape:
             return x
@@ -159,7 +159,7 @@ class Builder:
         """The axes in another order, as a view where four dimensions suffice."""
         perm = [int(p) for p in perm]
         if isinstance(x, Known):
-            return Known(np.ascontiguousarray(x.array.transpose(perm)), x.arena)
+            return x.derived(("transpose", *perm), lambda a: np.ascontiguousarray(a.transpose(perm)))
         x = self.use(x)
         shape = tuple(x.shape[p] for p in perm)
         if perm == sorted(perm):
@@ -195,7 +195,7 @@ class Builder:
         """Broadcasts a value to a shape."""
         shape = tuple(int(d) for d in shape)
         if isinstance(x, Known):
-            return Known(np.broadcast_to(x.array, shape), x.arena)
+            return Known(np.broadcast_to(x.array, shape))
         x = self.use(x)
         if x.shape == shape:
             return x
@@ -229,7 +229,8 @@ class Builder:
         """Elements start, start + step, ... of an axis; negative steps go backwards."""
         axis %= len(x.shape)
         if isinstance(x, Known):
-            return Known(np.take(x.array, np.arange(start, start + size * step, step), axis), x.arena)
+            index = np.arange(start, start + size * step, step)
+            return x.derived(("slice", axis, start, size, step), lambda a: np.take(a, index, axis))
         x = self.use(x)
         if start == 0 and step == 1 and size == x.shape[axis]:
             return x
@@ -427,6 +428,18 @@ class Builder:
         pair = [self.reshape(self.expand(v, shape), (*shape, 1)) for v in (x, y)]
         top = self.reduce_max(self.concat(pair, -1), [len(shape)], False)
         return Tensor(top.t, shape, x.dtype, bounds)
+
+    def sums(self, node, function, x, y):
+        """Sums of products of integers, as int32: function(builder, x, y).
+
+        They are exact, or the host computes them; except that sums which the model converts to a float right away may
+        be rounded as that float is.
+        """
+        if node.attr("ggml.rounded"):
+            floats = [Tensor(v.t, v.shape, F32) for v in map(self.use, (x, y))]
+            z = function(self, *floats)
+            return Tensor(z.t, z.shape, np.dtype(np.int32), None)
+        return function(self, x, y)
 
     # Reductions
 

@@ -45,7 +45,7 @@ class Model:
         self.graph_def, self.engine = graph, engine
         self.inputs, self.outputs = graph.inputs, graph.outputs
         known = {n: Known(a, engine.arena) for n, a in graph.constants.items()}
-        nodes = fold(graph.nodes, known, engine)
+        nodes = fold(graph.nodes, known, engine, {o.name for o in self.outputs})
         self.program = Program(engine, nodes, known, [i.name for i in self.inputs], [o.name for o in self.outputs])
         self.lock = threading.RLock()
 
@@ -114,7 +114,7 @@ def checked(info, value):
     return array
 
 
-def fold(nodes, known, engine):
+def fold(nodes, known, engine, graph_outputs):
     """Evaluates the nodes whose inputs are constants, once; returns the others."""
     rest = []
     for node in nodes:
@@ -131,7 +131,20 @@ def fold(nodes, known, engine):
             known.update((n, Known(a, engine.arena)) for n, a in zip(node.outputs, arrays) if n)
         else:
             rest.append(node)
+    mark_rounded(rest, graph_outputs)
     return rest
+
+
+def mark_rounded(nodes, outputs):
+    """Marks the integer products that are converted to F32 at once: they may be rounded as that conversion does."""
+    readers: dict = {}
+    for node in nodes:
+        for name in node.uses():
+            readers.setdefault(name, []).append(node)
+    for node in nodes:
+        if node.op in ("MatMulInteger", "ConvInteger") and node.outputs[0] not in outputs:
+            casts = readers.get(node.outputs[0], ())
+            node.attrs["ggml.rounded"] = all(n.op == "Cast" and n.attr("to") == 1 for n in casts)
 
 
 def load(model, *, threads=None, weights=None, strict=False):

@@ -29,6 +29,7 @@ def extra_types(*names):
 
 
 WIDENED = {np.dtype(np.float16)} | extra_types("bfloat16")
+NARROW = extra_types("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "float4_e2m1fn")
 SMALL_INTEGERS = extra_types("int4", "uint4", "int2", "uint2")
 
 
@@ -71,6 +72,19 @@ class Known:
         self.array = array
         self.arena = arena  # where its tensors live, None: with the plan that uses it
         self.tensors = {}  # by layout
+
+    def derived(self, key, function):
+        """A Known value computed from this one; that of a weight is made once.
+
+        Args:
+            key: what identifies the computation.
+            function: array -> array.
+        """
+        if self.arena is None:
+            return Known(function(self.array))
+        if key not in self.tensors:
+            self.tensors[key] = Known(function(self.array), self.arena)
+        return self.tensors[key]
 
     @property
     def shape(self):

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 RULES: dict[str, Callable[..., Any]] = {}
-FAMILIES = ["elementwise", "compare", "shape", "index", "reduce", "matmul", "conv", "pool", "norm", "control"]
+FAMILIES = ["elementwise", "compare", "shape", "index", "reduce", "matmul", "conv", "pool", "norm", "control", "recurrent",
+            "resize", "quantized", "signal", "microsoft"]
 
 
 def rule(*ops):

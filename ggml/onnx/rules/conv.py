@@ -55,7 +55,7 @@ def conv(b, node, x, w, bias=None):
         raise OnHost(f"{x.dtype} is computed on the host")
     strides, dilations, pads = window(node, x.shape[2:], w.shape[2:])
     y = convolve(b, x, w, strides, dilations, pads, node.attr("group", 1))
-    return y if bias is None else b.add(y, b.reshape(bias, (1, -1 if False else w.shape[0], *(1,) * (len(x.shape) - 2))))
+    return y if bias is None else b.add(y, b.reshape(bias, (1, w.shape[0], *(1,) * (len(x.shape) - 2))))
 
 
 def convolve(b, x, w, strides, dilations, pads, groups):
@@ -152,10 +152,14 @@ def conv_integer(b, node, x, w, x_zero=None, w_zero=None):
         raise OnHost("a zero point per channel")
     x, w = centred(b, x, x_zero, -1), centred(b, w, w_zero, -1)
     strides, dilations, pads = window(node, x.shape[2:], w.shape[2:])
-    terms = count(w.shape[1:])
+    terms, groups = count(w.shape[1:]), node.attr("group", 1)
     corners = [p * q * terms for p in (*x.bounds, 0) for q in w.bounds]
-    y = convolve(b, x, w, strides, dilations, pads, node.attr("group", 1))
-    return b.like(y.t, y.shape, np.dtype(np.int32), (min(corners), max(corners)))
+
+    def sums(b, x, w):
+        y = convolve(b, x, w, strides, dilations, pads, groups)
+        return b.like(y.t, y.shape, y.dtype, y.bounds and (min(corners), max(corners)))
+
+    return b.sums(node, sums, x, w)
 
 
 __all__ = ["Known"]

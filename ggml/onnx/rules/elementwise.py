@@ -55,13 +55,16 @@ def sign(b, node, x):
 
 
 @rule("Round")
-def round_half_even(b, node, x):
-    floats(b, x)
-    nearest = b.unary(ggml.ggml_round, x)
-    part = b.sub(x, b.unary(ggml.ggml_trunc, x))
-    tie = b.equal(b.unary(ggml.ggml_abs, part), b.scalar(0.5, x))
-    even = b.affine(b.unary(ggml.ggml_round, b.affine(x, 0.5)), 2.0)
-    return b.select(tie, even, nearest)
+def round_rule(b, node, x):
+    return round_half_even(b, *floats(b, x))
+
+
+def round_half_even(b, x):
+    """Rounds as F32 itself does: from 2^23 on it has no fractions, so that |x| + 2^23 is rounded to a whole number."""
+    size, whole = b.unary(ggml.ggml_abs, x), float(1 << 23)
+    low = b.clamp(size, 0.0, whole)
+    rounded = b.affine(b.affine(low, 1.0, whole), 1.0, -whole)
+    return b.mul(b.add(rounded, b.sub(size, low)), b.unary(ggml.ggml_sgn, x))
 
 
 @rule("Reciprocal")
@@ -233,19 +236,18 @@ def arithmetic(b, node, x, y):
 def div(b, node, x, y):
     if not is_integer(x.dtype):
         return b.div(*floats(b, x, y))
-    return truncated_quotient(b, x, y)
+    q = whole_quotient(b, x, y, ggml.ggml_trunc)
+    largest = max(map(abs, x.bounds))
+    return b.like(q.t, q.shape, x.dtype, (-largest if min(*x.bounds, *y.bounds) < 0 else 0, largest))
 
 
-def truncated_quotient(b, x, y):
-    """Integer division toward zero: the quotient of F32 is at most one off, which its remainder shows."""
-    if y.bounds[0] <= 0 <= y.bounds[1] or x.bounds[0] < 0 or y.bounds[0] < 0:
-        raise OnHost("integer division of negative numbers, or perhaps by zero")
-    q = b.unary(ggml.ggml_floor, b.binary(ggml.ggml_div, x, y, dtype=F32))
-    left = b.binary(ggml.ggml_sub, x, b.binary(ggml.ggml_mul, q, y), dtype=F32)
-    q = b.sub(q, b.unary(ggml.ggml_step, b.negative(left)))
-    full = b.less(b.affine(y, 1.0, -1.0, dtype=F32), b.add(left, b.mul(b.unary(ggml.ggml_step, b.negative(left)), y)))
-    q = b.binary(ggml.ggml_add, q, full, dtype=F32)
-    return b.like(q.t, q.shape, x.dtype, (0, x.bounds[1]))
+def whole_quotient(b, x, y, towards):
+    """The rounded quotient of integers, as F32.
+
+    The quotient of F32 rounds to a whole number only if it is one: otherwise its distance to the next is at least 1/|y|,
+    and half a unit in the last place is less, because |x| <= 2^24.
+    """
+    return b.unary(towards, b.binary(ggml.ggml_div, x, y, dtype=F32))
 
 
 @rule("Mod")
@@ -261,9 +263,34 @@ def mod(b, node, x, y):
             other = b.select(b.less(b.mul(x, b.unary(ggml.ggml_sgn, y)), b.scalar(0, x)), y, x)
         finite = b.less(b.unary(ggml.ggml_abs, x), b.scalar(np.inf, x))
         return b.select(b.logical_and(infinite, finite), other, rest)
-    q = truncated_quotient(b, x, y)
+    fmod, largest = node.attr("fmod", 0), max(map(abs, y.bounds))
+    if max(map(abs, x.bounds)) + largest > EXACT:
+        raise OnHost("integers beyond F32: they stay exact on the host")
+    q = whole_quotient(b, x, y, ggml.ggml_trunc if fmod else ggml.ggml_floor)
     rest = b.binary(ggml.ggml_sub, x, b.binary(ggml.ggml_mul, q, y, dtype=F32), dtype=F32)
-    return b.like(rest.t, rest.shape, x.dtype, (0, y.bounds[1] - 1))
+    signed = (x if fmod else y).bounds
+    return b.like(rest.t, rest.shape, x.dtype, (-largest if signed[0] < 0 else 0, largest if signed[1] > 0 else 0))
+
+
+@rule("BitShift")
+def bit_shift(b, node, x, places):
+    """x * 2^places or floor(x / 2^places): scaling by a power of two is exact."""
+    bits = 8 * x.dtype.itemsize
+    left = node.attr("direction") == "LEFT"
+    if min(*x.bounds, *places.bounds) < 0 or max(x.bounds) << (min(max(places.bounds), bits) if left and bits > 16 else 0) > EXACT:
+        raise OnHost("integers beyond F32: they stay exact on the host")
+    exponent = b.clamp(b.like(b.use(places).t, places.shape, F32), 0.0, 32.0)
+    parts = b.clamp(exponent, 0.0, 16.0), b.clamp(b.affine(exponent, 1.0, -16.0), 0.0, 16.0)
+    parts = [b.unary(ggml.ggml_exp, b.affine(p, math.log(2))) for p in parts]
+    power = b.mul(*(b.unary(ggml.ggml_round, p) for p in parts))
+    if not left:
+        moved = b.unary(ggml.ggml_floor, b.binary(ggml.ggml_div, x, power, dtype=F32))
+        return b.like(moved.t, moved.shape, x.dtype, (0, max(x.bounds)))
+    moved, size = b.binary(ggml.ggml_mul, x, power, dtype=F32), 2.0**bits
+    if bits > 16:
+        return b.like(moved.t, moved.shape, x.dtype, (0, max(x.bounds) << min(max(places.bounds), bits)))
+    rest = b.sub(moved, b.affine(b.unary(ggml.ggml_floor, b.affine(moved, 1 / size)), size))
+    return b.like(rest.t, rest.shape, x.dtype, (0, 2**bits - 1))
 
 
 @rule("Pow")

@@ -97,14 +97,12 @@ def transposed(b, y):
     """The transpose of a matrix; that of a constant is made once."""
     if not isinstance(y, Known):
         return b.transpose(y, (1, 0))
-    if "turned" not in y.tensors:
-        y.tensors["turned"] = Known(y.array.T, y.arena)
-    return y.tensors["turned"]
+    return y.derived("turned", lambda a: a.T)
 
 
 @rule("MatMulInteger")
 def matmul_integer(b, node, x, y, x_zero=None, y_zero=None):
-    return matmul(b, centred(b, x, x_zero, -2), centred(b, y, y_zero, -1))
+    return b.sums(node, matmul, centred(b, x, x_zero, -2), centred(b, y, y_zero, -1))
 
 
 def centred(b, x, zero, axis):
@@ -112,9 +110,7 @@ def centred(b, x, zero, axis):
     shape = x.shape
     if isinstance(x, Known) and (zero is None or isinstance(zero, Known)):
         z = 0 if zero is None else along(zero.array.astype(np.int32), axis, len(shape))
-        if "centred" not in x.tensors:
-            x.tensors["centred"] = Known(x.array.astype(np.int32) - z, x.arena)
-        return x.tensors["centred"]
+        return x.derived("centred", lambda a: a.astype(np.int32) - z)
     x = b.use(x)
     wide = b.like(x.t, shape, np.dtype(np.int32), x.bounds)
     if zero is None:

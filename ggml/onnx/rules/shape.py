@@ -181,9 +181,13 @@ def trilu(b, node, x, k=None):
 
 @rule("ReverseSequence")
 def reverse_sequence(b, node, x, lengths):
-    batch, time = node.attr("batch_axis", 1), node.attr("time_axis", 0)
+    return reverse_sequence_of(b, x, b.ints(lengths), node.attr("batch_axis", 1), node.attr("time_axis", 0))
+
+
+def reverse_sequence_of(b, x, lengths, batch, time):
+    """The first lengths[i] entries of the time axis reversed, for each i of the batch axis."""
     place = np.moveaxis(np.arange(count(x.shape)).reshape(x.shape), (batch, time), (0, 1)).copy()
-    for row, n in zip(place, b.ints(lengths)):
+    for row, n in zip(place, lengths):
         row[:n] = row[:n][::-1].copy()
     return b.take(x, np.moveaxis(place, (0, 1), (batch, time)))
 
