@@ -11,9 +11,10 @@ try:
 except ImportError as error:
     raise ImportError("ggml.onnx needs the onnx package: pip install 'ggml-cython[onnx]'") from error
 
+from .backend import Backend, BackendRep
 from .graph import ModelError, ValueInfo
 from .host import HostError
 from .model import Model, load
 from .program import Entry, HostRefused
 
-__all__ = ["Entry", "HostError", "HostRefused", "Model", "ModelError", "ValueInfo", "load"]
+__all__ = ["Backend", "BackendRep", "Entry", "HostError", "HostRefused", "Model", "ModelError", "ValueInfo", "load"]

@@ -78,6 +78,16 @@ class Model:
             self.program.run(values, entries)
         return entries
 
+    def graph(self, *arrays, **named):
+        """The ggml graph for given inputs, to profile or draw; the arguments are those of run.
+
+        Returns:
+            ggml_cgraph, valid as long as the model lives and keeps the plan; None if the plan begins on the host.
+        """
+        values = self.operands(arrays, named)
+        with self.lock:
+            return self.program.plan(values).graph
+
     def operands(self, arrays, named):
         """The checked operands in the model's order."""
         if len(arrays) == 1 and isinstance(arrays[0], dict) and not named:
@@ -109,7 +119,7 @@ def checked(info, value):
         array = array.astype(info.dtype)
     shape = info.shape
     if shape is not None and (len(shape) != array.ndim
-                              or any(isinstance(d, int) and d != n for d, n in zip(shape, array.shape))):
+                              or any(isinstance(d, int) and d not in (n, -1) for d, n in zip(shape, array.shape))):
         raise ValueError(f"Model.run: input {info.name!r} is {list(array.shape)}: need {list(shape)}")
     return array
 

@@ -236,18 +236,18 @@ def arithmetic(b, node, x, y):
 def div(b, node, x, y):
     if not is_integer(x.dtype):
         return b.div(*floats(b, x, y))
-    q = whole_quotient(b, x, y, ggml.ggml_trunc)
+    q = whole_quotient(b, x, y)
     largest = max(map(abs, x.bounds))
     return b.like(q.t, q.shape, x.dtype, (-largest if min(*x.bounds, *y.bounds) < 0 else 0, largest))
 
 
-def whole_quotient(b, x, y, towards):
-    """The rounded quotient of integers, as F32.
+def whole_quotient(b, x, y):
+    """The quotient of integers rounded toward zero, as F32.
 
     The quotient of F32 rounds to a whole number only if it is one: otherwise its distance to the next is at least 1/|y|,
     and half a unit in the last place is less, because |x| <= 2^24.
     """
-    return b.unary(towards, b.binary(ggml.ggml_div, x, y, dtype=F32))
+    return b.unary(ggml.ggml_trunc, b.binary(ggml.ggml_div, x, y, dtype=F32))
 
 
 @rule("Mod")
@@ -264,10 +264,10 @@ def mod(b, node, x, y):
         finite = b.less(b.unary(ggml.ggml_abs, x), b.scalar(np.inf, x))
         return b.select(b.logical_and(infinite, finite), other, rest)
     fmod, largest = node.attr("fmod", 0), max(map(abs, y.bounds))
-    if max(map(abs, x.bounds)) + largest > EXACT:
-        raise OnHost("integers beyond F32: they stay exact on the host")
-    q = whole_quotient(b, x, y, ggml.ggml_trunc if fmod else ggml.ggml_floor)
-    rest = b.binary(ggml.ggml_sub, x, b.binary(ggml.ggml_mul, q, y, dtype=F32), dtype=F32)
+    rest = b.binary(ggml.ggml_sub, x, b.binary(ggml.ggml_mul, whole_quotient(b, x, y), y, dtype=F32), dtype=F32)
+    if not fmod:  # the sign is the divisor's
+        other = b.unary(ggml.ggml_step, b.negative(b.mul(rest, b.unary(ggml.ggml_sgn, b.like(b.use(y).t, y.shape, F32)))))
+        rest = b.add(rest, b.binary(ggml.ggml_mul, other, y, dtype=F32))
     signed = (x if fmod else y).bounds
     return b.like(rest.t, rest.shape, x.dtype, (-largest if signed[0] < 0 else 0, largest if signed[1] > 0 else 0))
 
