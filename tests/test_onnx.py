@@ -15,7 +15,7 @@ from onnx.reference import ReferenceEvaluator  # noqa: E402
 import ggml.onnx  # noqa: E402
 from ggml._cli import main  # noqa: E402
 
-F, I, B = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
+F, I64, B = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
 node, info = helper.make_node, helper.make_tensor_value_info
 
 
@@ -90,7 +90,7 @@ def test_ranks_above_four_and_broadcasting():
 
 
 def test_integers_are_exact_at_any_size():
-    model = ggml.onnx.load(one("Add", [3], [3], kind=I))
+    model = ggml.onnx.load(one("Add", [3], [3], kind=I64))
     for a in ([1, -2, 3], [(1 << 24) - 1, 1 << 24, 5], [(1 << 53) + 1, -(1 << 62), 0]):
         a = np.array(a, np.int64)
         np.testing.assert_array_equal(model.run(a, np.ones(3, np.int64))[0], a + 1)
@@ -112,9 +112,9 @@ def test_division_of_integers_is_exact():
     r = np.random.default_rng(0)
     a = np.concatenate([r.integers(-(1 << 23), 1 << 23, 5000), np.arange(-2000, 2000)])
     b = np.concatenate([r.integers(1, 1 << 12, 5000), np.arange(4000) % 97 + 1]) * r.choice([-1, 1], 9000)
-    (q,) = ggml.onnx.load(one("Div", [9000], [9000], kind=I), strict=True).run(a, b)
+    (q,) = ggml.onnx.load(one("Div", [9000], [9000], kind=I64), strict=True).run(a, b)
     np.testing.assert_array_equal(q, np.sign(a) * np.sign(b) * (abs(a) // abs(b)))
-    (m,) = ggml.onnx.load(one("Mod", [9000], [9000], kind=I), strict=True).run(a, b)
+    (m,) = ggml.onnx.load(one("Mod", [9000], [9000], kind=I64), strict=True).run(a, b)
     np.testing.assert_array_equal(m, a % b)
 
 
@@ -146,7 +146,8 @@ def test_the_cache_of_plans_is_bounded():
 
 
 def test_an_input_that_is_a_shape():
-    proto = model_of([node("Reshape", ["x", "s"], ["y"])], [info("x", F, ["n"]), info("s", I, ["r"])], [info("y", F, None)])
+    inputs = [info("x", F, ["n"]), info("s", I64, ["r"])]
+    proto = model_of([node("Reshape", ["x", "s"], ["y"])], inputs, [info("y", F, None)])
     model = ggml.onnx.load(proto, strict=True)
     x = floats(12)
     for shape in ([3, 4], [2, -1], [1, 2, 6]):
@@ -178,10 +179,11 @@ def test_if_on_a_computed_condition():
 def test_loop_until_a_computed_condition_fails():
     body = helper.make_graph(
         [node("Add", ["v", "v"], ["d"]), node("Less", ["d", "limit"], ["again"]), node("Identity", ["d"], ["scan"])],
-        "body", [info("i", I, []), info("go", B, []), info("v", F, [])],
+        "body", [info("i", I64, []), info("go", B, []), info("v", F, [])],
         [info("again", B, []), info("d", F, []), info("scan", F, [])])
-    proto = model_of([node("Loop", ["", "", "x"], ["last", "all"], body=body)], [info("x", F, []), info("limit", F, [])],
-                     [info("last", F, []), info("all", F, ["n"])])
+    outputs = [info("last", F, []), info("all", F, ["n"])]
+    loop = node("Loop", ["", "", "x"], ["last", "all"], body=body)
+    proto = model_of([loop], [info("x", F, []), info("limit", F, [])], outputs)
     model = ggml.onnx.load(proto, strict=True)
     for limit in (20, 3, 100):
         last, history = model.run(np.float32(3), np.float32(limit))
@@ -277,7 +279,7 @@ def test_wrong_operands():
 
 
 def test_an_index_out_of_range_raises():
-    inputs = [info("x", F, [3, 2]), info("i", I, [1])]
+    inputs = [info("x", F, [3, 2]), info("i", I64, [1])]
     model = ggml.onnx.load(model_of([node("Gather", ["x", "i"], ["y"])], inputs, [info("y", F, None)]), strict=True)
     x = floats(3, 2)
     np.testing.assert_array_equal(model.run(x, np.array([-1]))[0], x[[2]])
@@ -287,7 +289,8 @@ def test_an_index_out_of_range_raises():
 
 
 def test_sizes_that_overflow():
-    proto = model_of([node("Expand", ["x", "s"], ["y"])], [info("x", F, [1]), info("s", I, [3])], [info("y", F, None)])
+    inputs = [info("x", F, [1]), info("s", I64, [3])]
+    proto = model_of([node("Expand", ["x", "s"], ["y"])], inputs, [info("y", F, None)])
     with pytest.raises((ValueError, MemoryError, RuntimeError)):
         ggml.onnx.load(proto).run(floats(1), np.array([1 << 40, 1 << 40, 1 << 40]))
 
@@ -342,7 +345,7 @@ def test_backend():
 
 def test_command(tmp_path, capsys):
     path, data, out = tmp_path / "m.onnx", tmp_path / "in.npz", tmp_path / "out.npz"
-    path.write_bytes(one("NonZero", ["n", 2], out=I).SerializeToString())
+    path.write_bytes(one("NonZero", ["n", 2], out=I64).SerializeToString())
     assert main(["onnx", str(path), "--shape", "a=3,2"]) == 0
     text = capsys.readouterr().out
     assert "float32 [n, 2]" in text and "on the host: NonZero_0 (NonZero)" in text

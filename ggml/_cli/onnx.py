@@ -20,7 +20,7 @@ def add_arguments(parser):
     parser.add_argument("--run", dest="data", metavar="INPUTS.npz", help="run the model on the arrays of a file")
     parser.add_argument("-o", "--out", metavar="OUTPUTS.npz", help="write the outputs (with --run)")
     parser.add_argument("--shape", metavar="NAME=2,3,4", type=shape, action="append", default=[],
-                        help="shape of an input for the overview (default: 1 for dimensions that the model leaves open)")
+                        help="shape of an input for the overview (default: 1 for open dimensions)")
     parser.add_argument("--threads", type=int, metavar="N", help="number of threads (default: one per usable CPU)")
     parser.add_argument("--weights", choices=["f16", "q8_0", "q4_0"], help="type to store matrices in")
     parser.add_argument("--strict", action="store_true", help="fail if an operator would run on the host")

@@ -11,8 +11,21 @@ import numpy as np
 import ggml
 
 from ..utils import from_numpy
-from .values import BOOL, EXACT, F32, NARROW, Known, NeedValue, OnHost, Tensor, count, extents, integer_range
-from .values import is_float, is_integer
+from .values import (
+    BOOL,
+    EXACT,
+    F32,
+    NARROW,
+    Known,
+    NeedValue,
+    OnHost,
+    Tensor,
+    count,
+    extents,
+    integer_range,
+    is_float,
+    is_integer,
+)
 
 PARAMETER = 4096  # operands up to this many elements may decide the shape of a graph
 
@@ -220,8 +233,8 @@ class Builder:
         joined = self.reshape(values[0], (outer, values[0].shape[axis], inner)).t
         for v in values[1:]:
             joined = ggml.ggml_concat(self.ctx, joined, self.reshape(v, (outer, v.shape[axis], inner)).t, 1)
-        bounds = [v.bounds for v in values if v.bounds]
-        bounds = (min(b[0] for b in bounds), max(b[1] for b in bounds)) if bounds else None
+        ends = list(zip(*(v.bounds for v in values if v.bounds)))
+        bounds = (min(ends[0]), max(ends[1])) if ends else None
         y = Tensor(joined, (outer, shape[axis], inner), values[0].dtype, bounds)
         return self.reshape(y, shape)
 

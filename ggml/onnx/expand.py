@@ -50,8 +50,7 @@ def standard_body(node, values):
         raise OnHost("there is no rule for the operator")
     if not text:
         raise OnHost("there is no rule for the operator")
-    body = text if isinstance(text, FunctionProto) else FunctionProto.FromString(text)
-    return body
+    return text if isinstance(text, FunctionProto) else FunctionProto.FromString(text)
 
 
 def type_of(value):

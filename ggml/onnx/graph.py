@@ -254,7 +254,7 @@ def dense(sparse, folder):
 
 def ordered(nodes, graph_name):
     """The nodes in an order in which producers come before consumers."""
-    producer = {}
+    producer: dict[str, Node] = {}
     for node in nodes:
         for name in node.outputs:
             if name and producer.setdefault(name, node) is not node:

@@ -1,9 +1,9 @@
 """Programs and plans: lowering a list of nodes for operands of given shapes, and running the result.
 
 A `Program` is a list of nodes with named inputs and outputs. For every signature of its inputs (shapes, types, and the
-values of the few operands that decide shapes) it lowers the nodes once, into a `Plan`: one ggml graph. Where a node must
-run on the host, or the values of something computed decide what comes next, the plan ends, and the remaining nodes are
-another Program, whose inputs are the values that are alive there.
+values of the few operands that decide shapes) it lowers the nodes once, into a `Plan`: one ggml graph. Where a node
+must run on the host, or the values of something computed decide what comes next, the plan ends, and the remaining nodes
+are another Program, whose inputs are the values that are alive there.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import ggml
 from ..utils import to_numpy
 from . import expand, host
 from .builder import Arena, Builder
-from .values import BOOL, EXACT, Feed, Known, NeedValue, OnHost, Opaque, Tensor, extents, integer_range, is_integer
+from .values import BOOL, EXACT, Feed, Known, NeedValue, OnHost, Opaque, extents, integer_range, is_integer
 
 PLANS = 16  # prepared graphs that a program keeps
 ROOT = 64  # integer inputs of up to this many elements are read by value if they decide a shape
@@ -29,7 +29,7 @@ class HostRefused(RuntimeError):
     """A strict model has a node that would run on the host."""
 
 
-class Retrace(Exception):
+class RetraceError(Exception):
     """The signature of the program has changed: an input is now read by value."""
 
 
@@ -78,7 +78,7 @@ class Program:
                 return plan
             try:
                 plan = Lowering(self, values, key).plan()
-            except Retrace:
+            except RetraceError:
                 self.plans.clear()
                 continue
             self.plans[key] = plan
@@ -155,7 +155,7 @@ class Lowering:
                 self.nodes.appendleft(node)
                 return self.finish(None, {n for n in node.inputs if n and self.env[n] is need.value})
             except OnHost as reason:
-                return self.finish(self.on_host(node, str(reason)), ())
+                return self.finish(self.on_host(node, str(reason)), (), node)
         return self.finish(None, ())
 
     def lower(self, node):
@@ -204,7 +204,7 @@ class Lowering:
 
     def opaque(self, node, value):
         if value is None:
-            return None
+            return
         raise OnHost("strings, sequences and optionals are no tensors")
 
     def replace(self, node, expansion):
@@ -240,10 +240,10 @@ class Lowering:
                     and (f is value or f.dtype.kind in "biu") for f in feeds)
         if isinstance(value, Feed):
             self.program.by_value.add(value.name)
-            raise Retrace
+            raise RetraceError
         if small and not all(isinstance(f, Known) for f in feeds):
             self.program.by_value |= roots
-            raise Retrace
+            raise RetraceError
 
     def on_host(self, node, reason):
         """The function that runs a node on the host: arrays by name -> outputs by name."""
@@ -255,21 +255,27 @@ class Lowering:
             arrays = [values[n] if n else None for n in node.inputs]
             return {n: a for n, a in zip(node.outputs, host.evaluate(node, arrays)) if n}
 
-        step.node = node
         return step
 
-    def finish(self, step, by_value):
-        """The plan of what was lowered, and the program of what remains."""
+    def finish(self, step, by_value, node=None):
+        """The plan of what was lowered, and the program of what remains.
+
+        Args:
+            step: function that runs a node on the host after the graph, or None.
+            by_value: inputs of the remaining program that it reads by value.
+            node: the node that step runs.
+        """
         program = self.program
         if step is None and not self.nodes:
             return Plan(self, program.outputs, None, None)
-        remaining, made = list(self.nodes), set(step.node.outputs) - {""} if step else set()
+        remaining, made = list(self.nodes), set(node.outputs) - {""} if node else set()
         needed = set(program.outputs).union(*(n.uses() for n in remaining))
         names = [n for n in needed if n in self.env or n in made]
-        known = {n: self.env[n] for n in names if n not in made and (self.env[n] is None or isinstance(self.env[n], Known))}
+        there = {n: self.env[n] for n in names if n not in made}
+        known = {n: v for n, v in there.items() if v is None or isinstance(v, Known)}
         inputs = sorted(n for n in names if n not in known)
         live = [n for n in inputs if n not in made]
-        live += [n for n in (step.node.inputs if step else ()) if n and n not in live]
+        live += [n for n in (node.inputs if node else ()) if n and n not in live]
         rest = Program(self.model, remaining, known, inputs, program.outputs, by_value)
         return Plan(self, live, step, rest)
 
@@ -355,6 +361,3 @@ class Memory:
         if getattr(self, "allocator", None):
             ggml.ggml_gallocr_free(self.allocator)
             self.allocator = None
-
-
-__all__ = ["Entry", "HostRefused", "Plan", "Program", "Tensor"]

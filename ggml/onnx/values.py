@@ -9,11 +9,9 @@ the model casts or returns it.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
-ml_dtypes: Any
 try:
     import ml_dtypes
 except ImportError:  # onnx before 1.17 knows no types beyond NumPy's
@@ -29,7 +27,8 @@ def extra_types(*names):
 
 
 WIDENED = {np.dtype(np.float16)} | extra_types("bfloat16")
-NARROW = extra_types("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "float4_e2m1fn")
+NARROW = extra_types("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu",
+                     "float4_e2m1fn")
 SMALL_INTEGERS = extra_types("int4", "uint4", "int2", "uint2")
 
 

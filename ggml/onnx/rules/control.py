@@ -99,7 +99,8 @@ def scan(lowering, node, *values):
     backward = node.attr("scan_input_directions") or [0] * n
     axes = node.attr("scan_input_axes") or [0] * n
     length = values[kept].shape[axes[0]]
-    carried, pieces, nodes = node.inputs[:kept], [[] for _ in range(outs)], []
+    pieces: list[list[str]] = [[] for _ in range(outs)]
+    carried, nodes = node.inputs[:kept], []
     for turn in range(length):
         prefix, entries = lowering.unique(node), []
         for i in range(n):
@@ -122,7 +123,8 @@ def scan(lowering, node, *values):
 def batched_scan(lowering, node, lengths, *values):
     """Scan of operator set 8: every operand has a batch in front, whose entries are scanned one after the other."""
     batch, n = values[0].shape[0], node.attr("num_scan_inputs")
-    nodes, results = [], [[] for _ in node.outputs]
+    results: list[list[str]] = [[] for _ in node.outputs]
+    nodes = []
     attrs = {"body": node.attr("body"), "num_scan_inputs": n, "scan_input_directions": node.attr("directions")}
     for i in range(batch):
         prefix = lowering.unique(node)

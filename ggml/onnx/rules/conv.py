@@ -1,10 +1,9 @@
 """Convolutions."""
 
-import numpy as np
 
 import ggml
 
-from ..values import Known, OnHost, count, extents, is_float
+from ..values import OnHost, count, extents, is_float
 from . import rule
 
 
@@ -86,9 +85,10 @@ def convolve(b, x, w, strides, dilations, pads, groups):
     places = [*strides[::-1], *before[::-1], *dilations[::-1]]
     shape = (x.shape[0], w.shape[0], *size)
     if rank == 3:
-        kernel = ggml.ggml_reshape_4d(b.ctx, w.t, *w.shape[:1:-1], w.shape[0] * w.shape[1])
-        data = ggml.ggml_reshape_4d(b.ctx, x.t, *x.shape[:1:-1], x.shape[0] * x.shape[1])
-        t = ggml.ggml_conv_3d_direct(b.ctx, kernel, data, *places, x.shape[1], x.shape[0], w.shape[0])
+        kernel = b.reshape(w, (w.shape[0] * w.shape[1], *w.shape[2:]))
+        data = b.reshape(x, (x.shape[0] * x.shape[1], *x.shape[2:]))
+        channels = x.shape[1], x.shape[0], w.shape[0]
+        t = ggml.ggml_conv_3d_direct(b.ctx, kernel.t, data.t, *places, *channels)  # type: ignore[call-arg]
         return b.with_shape(ggml.ggml_reshape_4d(b.ctx, t, *extents(shape)), shape, x)
     function = ggml.ggml_conv_2d_dw_direct if depthwise else ggml.ggml_conv_2d_direct
     return b.with_shape(function(b.ctx, w.t, x.t, *places), shape, x)
@@ -160,6 +160,3 @@ def conv_integer(b, node, x, w, x_zero=None, w_zero=None):
         return b.like(y.t, y.shape, y.dtype, y.bounds and (min(corners), max(corners)))
 
     return b.sums(node, sums, x, w)
-
-
-__all__ = ["Known"]

@@ -244,8 +244,8 @@ def div(b, node, x, y):
 def whole_quotient(b, x, y):
     """The quotient of integers rounded toward zero, as F32.
 
-    The quotient of F32 rounds to a whole number only if it is one: otherwise its distance to the next is at least 1/|y|,
-    and half a unit in the last place is less, because |x| <= 2^24.
+    The quotient of F32 rounds to a whole number only if it is one: otherwise its distance to the next is at least
+    1/|y|, and half a unit in the last place is less, because |x| <= 2^24.
     """
     return b.unary(ggml.ggml_trunc, b.binary(ggml.ggml_div, x, y, dtype=F32))
 
@@ -266,7 +266,8 @@ def mod(b, node, x, y):
     fmod, largest = node.attr("fmod", 0), max(map(abs, y.bounds))
     rest = b.binary(ggml.ggml_sub, x, b.binary(ggml.ggml_mul, whole_quotient(b, x, y), y, dtype=F32), dtype=F32)
     if not fmod:  # the sign is the divisor's
-        other = b.unary(ggml.ggml_step, b.negative(b.mul(rest, b.unary(ggml.ggml_sgn, b.like(b.use(y).t, y.shape, F32)))))
+        divisor = b.like(b.use(y).t, y.shape, F32)
+        other = b.unary(ggml.ggml_step, b.negative(b.mul(rest, b.unary(ggml.ggml_sgn, divisor))))
         rest = b.add(rest, b.binary(ggml.ggml_mul, other, y, dtype=F32))
     signed = (x if fmod else y).bounds
     return b.like(rest.t, rest.shape, x.dtype, (-largest if signed[0] < 0 else 0, largest if signed[1] > 0 else 0))
@@ -277,18 +278,19 @@ def bit_shift(b, node, x, places):
     """x * 2^places or floor(x / 2^places): scaling by a power of two is exact."""
     bits = 8 * x.dtype.itemsize
     left = node.attr("direction") == "LEFT"
-    if min(*x.bounds, *places.bounds) < 0 or max(x.bounds) << (min(max(places.bounds), bits) if left and bits > 16 else 0) > EXACT:
+    most = min(max(places.bounds), bits) if left and bits > 16 else 0
+    if min(*x.bounds, *places.bounds) < 0 or max(x.bounds) << most > EXACT:
         raise OnHost("integers beyond F32: they stay exact on the host")
     exponent = b.clamp(b.like(b.use(places).t, places.shape, F32), 0.0, 32.0)
-    parts = b.clamp(exponent, 0.0, 16.0), b.clamp(b.affine(exponent, 1.0, -16.0), 0.0, 16.0)
-    parts = [b.unary(ggml.ggml_exp, b.affine(p, math.log(2))) for p in parts]
+    halves = b.clamp(exponent, 0.0, 16.0), b.clamp(b.affine(exponent, 1.0, -16.0), 0.0, 16.0)
+    parts = [b.unary(ggml.ggml_exp, b.affine(p, math.log(2))) for p in halves]
     power = b.mul(*(b.unary(ggml.ggml_round, p) for p in parts))
     if not left:
         moved = b.unary(ggml.ggml_floor, b.binary(ggml.ggml_div, x, power, dtype=F32))
         return b.like(moved.t, moved.shape, x.dtype, (0, max(x.bounds)))
     moved, size = b.binary(ggml.ggml_mul, x, power, dtype=F32), 2.0**bits
     if bits > 16:
-        return b.like(moved.t, moved.shape, x.dtype, (0, max(x.bounds) << min(max(places.bounds), bits)))
+        return b.like(moved.t, moved.shape, x.dtype, (0, max(x.bounds) << most))
     rest = b.sub(moved, b.affine(b.unary(ggml.ggml_floor, b.affine(moved, 1 / size)), size))
     return b.like(rest.t, rest.shape, x.dtype, (0, 2**bits - 1))
 

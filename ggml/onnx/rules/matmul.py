@@ -6,7 +6,7 @@ import numpy as np
 
 import ggml
 
-from ..values import F32, Known, OnHost, count, extents, is_float
+from ..values import Known, OnHost, count, extents, is_float
 from . import rule
 
 
@@ -123,6 +123,3 @@ def centred(b, x, zero, axis):
 def along(array, axis, rank):
     """A vector as an array that broadcasts along an axis."""
     return array.reshape((*array.shape, *(1,) * (-1 - axis))) if array.ndim == 1 and array.size > 1 else array
-
-
-__all__ = ["F32", "matmul"]

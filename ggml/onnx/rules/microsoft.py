@@ -17,7 +17,8 @@ def activated(b, node, x):
     if not name:
         return x
     names = {"LeakyRelu": ["alpha"], "HardSigmoid": ["alpha", "beta"], "Clip": ["min", "max"]}.get(name, [])
-    attrs = dict(zip(names, parameters)) or {k: node.attr(f"activation_{k}") for k in names if node.attr(f"activation_{k}")}
+    attrs = dict(zip(names, parameters))
+    attrs.update((k, node.attr(f"activation_{k}")) for k in names if node.attr(f"activation_{k}") is not None)
     if name not in ("Relu", "Sigmoid", "Tanh", "LeakyRelu", "HardSigmoid", "Clip"):
         raise OnHost(f"activation {name}")
     inner = type(node)(name, node.inputs, node.outputs, attrs, 7, node.name, node.proto, node.scope)

@@ -1,12 +1,10 @@
 """Pooling."""
 
-import math
-
 import numpy as np
 
 import ggml
 
-from ..values import F32, I64, Known, OnHost, Tensor, count, is_float
+from ..values import F32, I64, OnHost, Tensor, count, is_float
 from . import rule
 from .conv import window
 
@@ -71,8 +69,8 @@ def maxima(b, node, x, y, place, out):
     """Where the maxima are, as positions in the flattened input."""
     n, k, channels = y.shape
     rows = b.slice(b.transpose(y, (0, 2, 1)), 2, k - 1, k, -1)  # ggml_argmax finds the last of equal maxima
-    found = ggml.ggml_argmax(b.ctx, b.contiguous(b.reshape(rows, (n * channels, k))).t)
-    found = Tensor(ggml.ggml_cast(b.ctx, found, ggml.GGML_TYPE_F32), (n * channels,), I64, (0, k - 1))
+    t = ggml.ggml_argmax(b.ctx, b.contiguous(b.reshape(rows, (n * channels, k))).t)
+    found = Tensor(ggml.ggml_cast(b.ctx, t, ggml.GGML_TYPE_F32), (n * channels,), I64, (0, k - 1))
     table = place[:, ::-1]
     if node.attr("storage_order", 0):
         spatial = np.unravel_index(np.maximum(table, 0), x.shape[2:])
@@ -165,6 +163,3 @@ def max_unpool(b, node, x, index, shape=None):
         raise OnHost("an output shape smaller than the pooled one")
     place = np.arange(count(inferred)).reshape(inferred)
     return b.take(y, np.pad(place, [(0, a - c) for a, c in zip(size, inferred)], constant_values=-1))
-
-
-__all__ = ["Known", "math"]

@@ -94,8 +94,7 @@ def rescaled(b, sums, scale, out_scale, out_zero):
 
 def raw(b, x, zero, axis):
     """x - zero as F32."""
-    y = as_float(b, centred(b, x, zero, axis))
-    return y
+    return as_float(b, centred(b, x, zero, axis))
 
 
 @rule("QLinearMatMul")

@@ -43,7 +43,7 @@ class Cell:
         self.w, self.r, bias, peephole = weights
         self.hidden = self.r.shape[1]
         n = GATES[self.kind] * self.hidden
-        self.w_bias, self.r_bias = (b.slice(bias, 0, 0, n), b.slice(bias, 0, n, n)) if bias is not None else (None, None)
+        self.w_bias, self.r_bias = (bias and b.slice(bias, 0, first, n) for first in (0, n))
         self.peepholes = [b.slice(peephole, 0, i * self.hidden, self.hidden) for i in range(3)] if peephole else None
         defaults = {"RNN": ["Tanh"], "GRU": ["Sigmoid", "Tanh"], "LSTM": ["Sigmoid", "Tanh", "Tanh"]}[self.kind]
         k = len(defaults)

@@ -1,10 +1,12 @@
 """Reductions over axes."""
 
+from typing import Any
+
 import numpy as np
 
 import ggml
 
-from ..values import OnHost, count, is_float
+from ..values import OnHost, is_float
 from . import rule
 from .shape import parameter
 
@@ -67,7 +69,7 @@ def minimum(b, x, axes, keep):
     return b.unary(ggml.ggml_neg, top, dtype=x.dtype, bounds=x.bounds)
 
 
-REDUCTIONS = {
+REDUCTIONS: dict[str, Any] = {
     "Sum": lambda b, x, axes, keep: b.reduce_sum(x, axes, keep),
     "Mean": lambda b, x, axes, keep: b.reduce_sum(x, axes, keep, mean=True),
     "Max": lambda b, x, axes, keep: b.reduce_max(x, axes, keep),
@@ -79,5 +81,3 @@ REDUCTIONS = {
     "LogSum": lambda b, x, axes, keep: b.unary(ggml.ggml_log, b.reduce_sum(x, axes, keep)),
     "LogSumExp": log_sum_exp,
 }
-
-__all__ = ["count"]

@@ -85,7 +85,7 @@ def einsum(b, node, *values):
     labels, value = diagonal(b, full[0], values[0])
     for term, v in zip(full[1:], values[1:]):
         rest = out + "".join(full[full.index(term) + 1 :])
-        labels, value = contract(b, labels, value, *diagonal(b, term, v), rest)
+        labels, value = contract(b, (labels, value), diagonal(b, term, v), rest)
     gone = [i for i, c in enumerate(labels) if c not in out]
     if gone:
         value = b.reduce_sum(value, gone, False)
@@ -104,8 +104,9 @@ def diagonal(b, labels, x):
     return labels, x
 
 
-def contract(b, one, x, two, y, kept):
+def contract(b, left, right, kept):
     """The product of two terms as a batched matrix product: batch labels, rows, inner labels, columns."""
+    (one, x), (two, y) = left, right
     batch = [c for c in one if c in two and c in kept]
     inner = [c for c in one if c in two and c not in kept]
     rows, columns = [c for c in one if c not in two], [c for c in two if c not in one]
