@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 import numpy as np
+from onnx import TensorProto
 
 import ggml
 
@@ -146,15 +147,20 @@ def fold(nodes, known, engine, graph_outputs):
 
 
 def mark_rounded(nodes, outputs):
-    """Marks the integer products that are converted to F32 at once: they may be rounded as that conversion does."""
+    """Marks the integer products that are only added to, moved, and converted to F32: they may be rounded like that."""
     readers: dict = {}
     for node in nodes:
         for name in node.uses():
             readers.setdefault(name, []).append(node)
-    for node in nodes:
-        if node.op in ("MatMulInteger", "ConvInteger") and node.outputs[0] not in outputs:
-            casts = readers.get(node.outputs[0], ())
-            node.attrs["ggml.rounded"] = all(n.op == "Cast" and n.attr("to") == 1 for n in casts)
+    passing = {"Add", "Sub", "Reshape", "Transpose", "Identity", "Squeeze", "Unsqueeze"}
+    converted: set = set()  # names of which only such conversions are made
+    for node in reversed(nodes):
+        name, users = node.outputs[0], readers.get(node.outputs[0], ())
+        if name not in outputs and users and all(
+                n.op == "Cast" and n.attr("to") == TensorProto.FLOAT
+                or n.op in passing and n.outputs[0] in converted for n in users):
+            converted.add(name)
+            node.attrs["ggml.rounded"] = node.op in ("MatMulInteger", "ConvInteger")
 
 
 def load(model, *, threads=None, weights=None, strict=False):

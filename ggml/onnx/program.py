@@ -19,7 +19,7 @@ import ggml
 from ..utils import to_numpy
 from . import expand, host
 from .builder import Arena, Builder
-from .values import BOOL, EXACT, Feed, Known, NeedValue, OnHost, Opaque, extents, integer_range, is_integer
+from .values import BOOL, EXACT, Feed, Known, NeedValue, OnHost, Opaque, Sequence, extents, integer_range, is_integer
 
 PLANS = 16  # prepared graphs that a program keeps
 ROOT = 64  # integer inputs of up to this many elements are read by value if they decide a shape
@@ -176,10 +176,11 @@ class Lowering:
         rule = self.model.rules.get(node.op)
         if getattr(rule, "expands", False):
             return self.replace(node, rule(self, node, *values))
-        if any(isinstance(v, Opaque) for v in values):
+        sequences = getattr(rule, "sequences", False)
+        if any(isinstance(v, Opaque) or isinstance(v, Sequence) and rule and not sequences for v in values):
             raise OnHost("strings, sequences and optionals are no tensors")
         known = all(v is None or isinstance(v, Known) for v in values) and node.op not in host.RANDOM
-        if known and not node.op.startswith("ggml."):
+        if known and not sequences and not node.op.startswith("ggml."):
             return self.folded(node, values)
         if rule is None:
             self.require_tensors(values)
@@ -293,11 +294,14 @@ class Plan:
     def __init__(self, lowering, live, step, rest):
         self.step, self.rest, self.entries = step, rest, lowering.entries
         self.builder, self.backend = lowering.builder, lowering.model.backend
-        self.passed, self.fixed, self.results = [], {}, []
-        computed = []
-        for name in live:
-            value = lowering.env[name]
-            if isinstance(value, (Feed, Opaque)):
+        self.passed, self.fixed, self.results, self.lists = [], {}, [], []
+        computed, places = [], [(name, lowering.env[name]) for name in live]
+        for name, value in places:  # grows: the elements of a sequence are results of their own
+            if isinstance(value, Sequence):
+                names = [f"{name}[{i}]" for i in range(len(value.items))]
+                places += zip(names, value.items)
+                self.lists.append((name, names))
+            elif isinstance(value, (Feed, Opaque)):
                 self.passed.append((name, lowering.program.inputs.index(value.name)))
             elif value is None or isinstance(value, Known):
                 self.fixed[name] = None if value is None else np.array(value.array)
@@ -346,6 +350,8 @@ class Plan:
         for name, view, dtype in self.results:
             with np.errstate(all="ignore"):
                 results[name] = view.astype(dtype)
+        for name, names in reversed(self.lists):
+            results[name] = [results.pop(n) for n in names]
         return results
 
 

@@ -138,6 +138,15 @@ class Opaque:
         self.name = name
 
 
+class Sequence:
+    """A sequence that the model makes itself: its elements are values, so that it costs nothing in a graph."""
+
+    __slots__ = ("items",)
+
+    def __init__(self, items):
+        self.items = list(items)
+
+
 def count(shape):
     """The number of elements of a shape."""
     return math.prod(shape)

@@ -12,7 +12,7 @@ from typing import Any
 
 RULES: dict[str, Callable[..., Any]] = {}
 FAMILIES = ["elementwise", "compare", "shape", "index", "reduce", "matmul", "conv", "pool", "norm", "control",
-            "recurrent", "resize", "quantized", "signal", "microsoft"]
+            "recurrent", "resize", "quantized", "signal", "sequence", "microsoft"]
 
 
 def rule(*ops):

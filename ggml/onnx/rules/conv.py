@@ -114,20 +114,39 @@ def conv_transpose(b, node, x, w, bias=None):
     else:
         flat = (node.attr("pads") if auto == "NOTSET" else None) or [0] * 2 * rank
         pads = list(zip(flat[:rank], flat[rank:]))
-    x = spaced(b, x, strides)
     m = w.shape[1]
+    if rank <= 2 and groups == 1 and len(set(strides)) == 1 and set(dilations) == {1} and not any(extra):
+        y = cropped(b, transposed(b, x, w, strides[-1]), pads)
+        return y if bias is None else b.add(y, b.reshape(bias, (1, m, *(1,) * rank)))
+    x = spaced(b, x, strides)
     kernels = b.reshape(w, (groups, w.shape[0] // groups, m, *kernel))
     kernels = b.reshape(b.move(kernels, 1, 2), (groups * m, w.shape[0] // groups, *kernel))
     for a in range(rank):
         kernels = b.slice(kernels, 2 + a, kernel[a] - 1, kernel[a], -1)
     around = [(r - p, r - q + e) for r, (p, q), e in zip(reach, pads, extra)]
-    for a, (p, q) in enumerate(around):  # negative padding crops
-        if p < 0 or q < 0:
-            n = x.shape[2 + a]
-            x = b.slice(x, 2 + a, max(-p, 0), n - max(-p, 0) - max(-q, 0))
+    x = cropped(b, x, [(max(-p, 0), max(-q, 0)) for p, q in around])
     around = [(max(p, 0), max(q, 0)) for p, q in around]
     y = convolve(b, x, kernels, [1] * rank, dilations, around, groups)
     return y if bias is None else b.add(y, b.reshape(bias, (1, groups * m, *(1,) * rank)))
+
+
+def cropped(b, x, pads):
+    """x without what lies in the padding."""
+    for a, (p, q) in enumerate(pads):
+        if p or q:
+            x = b.slice(x, 2 + a, p, x.shape[2 + a] - p - q)
+    return x
+
+
+def transposed(b, x, w, stride):
+    """The transposed convolution of planes, or of rows: planes of one row whose other stride does not matter."""
+    flat = len(x.shape) == 3
+    if flat:
+        x, w = b.reshape(x, (*x.shape[:2], 1, x.shape[2])), b.reshape(w, (*w.shape[:2], 1, w.shape[2]))
+    t = ggml.ggml_conv_transpose_2d_p0(b.ctx, b.contiguous(w).t, b.contiguous(x).t, stride)
+    size = [(n - 1) * stride + k for n, k in zip(x.shape[2:], w.shape[2:])]
+    shape = (x.shape[0], w.shape[1], *size)
+    return b.reshape(b.with_shape(t, shape, x), (*shape[:2], size[1]) if flat else shape)
 
 
 def spaced(b, x, strides):

@@ -275,23 +275,23 @@ def mod(b, node, x, y):
 
 @rule("BitShift")
 def bit_shift(b, node, x, places):
-    """x * 2^places or floor(x / 2^places): scaling by a power of two is exact."""
-    bits = 8 * x.dtype.itemsize
-    left = node.attr("direction") == "LEFT"
+    """x * 2^places or floor(x / 2^places): scaling by a power of two is exact. Negative places shift everything out."""
+    bits, left = 8 * x.dtype.itemsize, node.attr("direction") == "LEFT"
     most = min(max(places.bounds), bits) if left and bits > 16 else 0
-    if min(*x.bounds, *places.bounds) < 0 or max(x.bounds) << most > EXACT:
+    if max(map(abs, x.bounds)) << most > EXACT:
         raise OnHost("integers beyond F32: they stay exact on the host")
-    exponent = b.clamp(b.like(b.use(places).t, places.shape, F32), 0.0, 32.0)
+    exponent = b.like(b.use(places).t, places.shape, F32)
+    exponent = b.clamp(b.add(exponent, b.affine(b.unary(ggml.ggml_step, b.negative(exponent)), 2.0**12)), 0.0, 32.0)
     halves = b.clamp(exponent, 0.0, 16.0), b.clamp(b.affine(exponent, 1.0, -16.0), 0.0, 16.0)
     parts = [b.unary(ggml.ggml_exp, b.affine(p, math.log(2))) for p in halves]
     power = b.mul(*(b.unary(ggml.ggml_round, p) for p in parts))
     if not left:
         moved = b.unary(ggml.ggml_floor, b.binary(ggml.ggml_div, x, power, dtype=F32))
-        return b.like(moved.t, moved.shape, x.dtype, (0, max(x.bounds)))
-    moved, size = b.binary(ggml.ggml_mul, x, power, dtype=F32), 2.0**bits
+        return b.like(moved.t, moved.shape, x.dtype, (min(x.bounds[0], 0), max(x.bounds[1], 0)))
+    moved = b.binary(ggml.ggml_mul, x, power, dtype=F32)
     if bits > 16:
-        return b.like(moved.t, moved.shape, x.dtype, (0, max(x.bounds) << most))
-    rest = b.sub(moved, b.affine(b.unary(ggml.ggml_floor, b.affine(moved, 1 / size)), size))
+        return b.like(moved.t, moved.shape, x.dtype, tuple(v << most for v in x.bounds))
+    rest = b.sub(moved, b.affine(b.unary(ggml.ggml_floor, b.affine(moved, 0.5**bits)), 2.0**bits))
     return b.like(rest.t, rest.shape, x.dtype, (0, 2**bits - 1))
 
 

@@ -71,6 +71,11 @@ def weights(node, x, n, scale):
 def apply(b, x, axis, matrix):
     """Multiplies an axis by a matrix that is mostly zeros: by gathering, weighted sums, or a product."""
     used = matrix != 0
+    size, n = matrix.shape
+    if size % n == 0 and (matrix[np.arange(size), np.arange(size) // (size // n)] == 1).all():  # each entry repeated
+        wide = b.reshape(x, (*x.shape[: axis + 1], 1, *x.shape[axis + 1 :]))
+        wide = b.expand(wide, (*x.shape[: axis + 1], size // n, *x.shape[axis + 1 :]))
+        return b.reshape(wide, (*x.shape[:axis], size, *x.shape[axis + 1 :]))
     taps = int(used.sum(1).max())
     if taps > 4 and matrix.shape[1] > 8:
         return b.move(matmul(b, b.move(x, axis, -1), b.constant(matrix.T.astype(np.float32))), -1, axis)
