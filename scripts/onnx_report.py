@@ -165,6 +165,11 @@ def document(results, columns):
     return "\n".join(lines) + "\n"
 
 
+def listed():
+    """The cases that the document lists as not passing."""
+    return {line.split("`")[1] for line in DOCUMENT.read_text(encoding="utf-8").splitlines() if line.startswith("- `")}
+
+
 def reason(text):
     """The operator and the reason of a refusal of a strict model."""
     head, _, why = text.partition(" would run on the host, which strict=True refuses: ")
@@ -175,6 +180,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("cases", nargs="*", metavar="CASE", help="names or patterns (default: all)")
     parser.add_argument("-v", "--verbose", action="store_true", help="print tracebacks")
+    parser.add_argument("--check", action="store_true", help="fail if a case fails that the document does not list")
     parser.add_argument("--compare", action="store_true", help="run the reference evaluator and onnxruntime too")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -200,6 +206,10 @@ def main():
             if options.cases:
                 print(case.name, *(f"{c}: {result[c] or 'passes'}" for c in columns), sep="\n    ")
     print("\n".join(table(results, columns)), f"\n{time.time() - start:.0f} s")
+    if options.check:
+        new = [r["name"] for r in results if r["ggml"] and r["name"] not in listed()]
+        print("\n".join(f"fails, but is not in {DOCUMENT.name}: {name}" for name in new))
+        return bool(new)
     if not options.cases:
         DOCUMENT.write_text(document(results, columns), encoding="utf-8")
     return any(r["ggml"] for r in results) if options.cases else 0

@@ -15,6 +15,6 @@ from .backend import Backend, BackendRep
 from .graph import ModelError, ValueInfo
 from .host import HostError
 from .model import Model, load
-from .program import Entry, HostRefused
+from .program import Entry, HostRefused, NodeError
 
-__all__ = ["Backend", "BackendRep", "Entry", "HostError", "HostRefused", "Model", "ModelError", "ValueInfo", "load"]
+__all__ = ["Backend", "BackendRep", "Entry", "HostError", "HostRefused", "Model", "ModelError", "NodeError", "ValueInfo", "load"]

@@ -12,6 +12,9 @@ from .graph import Graph, Node, Reader, Scope
 from .values import Known, OnHost
 
 
+DEPTH = 32  # functions that call functions
+
+
 def function(lowering, node, values):
     """The nodes of the body of the function that a node calls.
 
@@ -80,9 +83,13 @@ def inline(lowering, node, body):
         for name in inner.outputs:
             if name:
                 names[name] = results.get(name) or prefix + name
+    depth = node.attr("ggml.depth", 0) + 1
+    if depth > DEPTH:
+        raise ValueError(f"functions are nested more than {DEPTH} deep")
     nodes = [n.renamed(names) for n in nodes]
     for n in nodes:
         n.name = f"{node.name}/{n.name}"
+        n.attrs["ggml.depth"] = depth
     written = {o for n in nodes for o in n.outputs}
     copies = [(names[o], given) for o, given in results.items() if given and given not in written]
     return nodes + [identity(node, a, b) for a, b in copies]

@@ -19,7 +19,7 @@ import ggml
 from ..utils import to_numpy
 from . import expand, host
 from .builder import Arena, Builder
-from .values import BOOL, EXACT, Feed, Known, NeedValue, OnHost, Opaque, Sequence, extents, integer_range, is_integer
+from .values import BOOL, EXACT, Drive, Feed, Known, NeedValue, OnHost, Opaque, Sequence, extents, integer_range, is_integer
 
 PLANS = 16  # prepared graphs that a program keeps
 ROOT = 64  # integer inputs of up to this many elements are read by value if they decide a shape
@@ -29,13 +29,17 @@ class HostRefused(RuntimeError):
     """A strict model has a node that would run on the host."""
 
 
+class NodeError(ValueError):
+    """A node whose operands or attributes do not fit."""
+
+
 class RetraceError(Exception):
     """The signature of the program has changed: an input is now read by value."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One line of a report: a node, where it runs ("graph", "host", "folded", "expanded"), and why."""
+    """One line of a report: a node, where it runs ("graph", "host", "folded", "expanded", "control"), and why."""
 
     name: str
     op: str
@@ -156,6 +160,15 @@ class Lowering:
                 return self.finish(None, {n for n in node.inputs if n and self.env[n] is need.value})
             except OnHost as reason:
                 return self.finish(self.on_host(node, str(reason)), (), node)
+            except Drive as control:
+                self.note(node, "control", str(control))
+                return self.finish(control.step, (), node)
+            except (HostRefused, RetraceError, host.HostError, NodeError, MemoryError):
+                raise
+            except Exception as error:
+                values = [(n, getattr(self.env.get(n), "shape", None)) for n in node.inputs]
+                shapes = ", ".join(f"{n!r} {'' if s is None else list(s)}" for n, s in values)
+                raise NodeError(f"ggml.onnx: {node} with {shapes}: {type(error).__name__}: {error}") from error
         return self.finish(None, ())
 
     def lower(self, node):
@@ -276,7 +289,7 @@ class Lowering:
         known = {n: v for n, v in there.items() if v is None or isinstance(v, Known)}
         inputs = sorted(n for n in names if n not in known)
         live = [n for n in inputs if n not in made]
-        live += [n for n in (node.inputs if node else ()) if n and n not in live]
+        live += [n for n in (node.uses() if node else ()) if n not in live]
         rest = Program(self.model, remaining, known, inputs, program.outputs, by_value)
         return Plan(self, live, step, rest)
 

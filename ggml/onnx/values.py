@@ -62,6 +62,14 @@ def integer_range(dtype):
     return int(info.min), int(info.max)
 
 
+class Drive(Exception):
+    """A rule of control flow runs its body repeatedly from the host: step maps arrays by name to outputs by name."""
+
+    def __init__(self, step):
+        super().__init__("the body runs once per iteration")
+        self.step = step
+
+
 class Known:
     """A value that is known when the graph is built: a constant, a shape, or what follows from them."""
 

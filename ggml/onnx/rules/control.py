@@ -1,7 +1,8 @@
 """Control flow: If, Loop and Scan are replaced by the nodes of their bodies.
 
 These rules are called with the Lowering instead of the Builder and return nodes. A condition or a number of iterations
-that is computed ends the plan first (NeedValue), so that the branch taken becomes part of the next plan.
+that is computed ends the plan first (NeedValue), so that the branch taken becomes part of the next plan. The body of a
+long Loop, or of one without a limit, is a program of its own instead, which the host runs once per iteration.
 """
 
 from dataclasses import replace
@@ -10,8 +11,11 @@ import numpy as np
 
 from ..expand import identity, subgraph
 from ..graph import Node
-from ..values import Known, NeedValue
+from ..values import Drive, Known, NeedValue
 from . import rule
+
+
+UNROLLED = 64  # a Loop of at most so many iterations becomes part of the graph
 
 
 def expands(function):
@@ -56,6 +60,38 @@ def entry(b, node, x):
     return b.reshape(b.slice(x, axis, node.attr("index"), 1), x.shape[:axis] + x.shape[axis + 1 :])
 
 
+def driven(lowering, node, limit):
+    """The step of a Loop whose body is a program of its own: arrays by name -> outputs by name."""
+    body, captured = node.attr("body"), sorted(node.attr("body").captures())
+    known = {n: lowering.env[n] for n in captured if isinstance(lowering.env.get(n), Known)}
+    known.update((n, Known(a, lowering.model.arena)) for n, a in body.constants.items())
+    rest = [n for n in captured if n not in known]
+    inputs, outputs = [i.name for i in body.inputs], [o.name for o in body.outputs]
+    program = type(lowering.program)(lowering.model, body.nodes, known, inputs + rest, outputs)
+    kept = len(node.inputs) - 2
+
+    def step(values):
+        first = [values[n] if n else None for n in node.inputs]
+        go = True if first[1] is None else bool(np.ravel(first[1])[0])
+        carried, turn = first[2:], 0
+        scans: list[list] = [[] for _ in outputs[1 + kept :]]
+        while go and turn < limit:
+            operands = [np.array(turn, np.int64), np.array(True), *carried, *(values[n] for n in rest)]
+            again, *results = program.run(operands)
+            go, carried, turn = bool(np.ravel(again)[0]), results[:kept], turn + 1
+            for pieces, piece in zip(scans, results[kept:]):
+                pieces.append(piece)
+        stacked = [np.stack(p) if p else nothing(info) for p, info in zip(scans, body.outputs[1 + kept :])]
+        return {n: a for n, a in zip(node.outputs, [*carried, *stacked]) if n}
+
+    return step
+
+
+def nothing(info):
+    """The scan output of a loop without iterations."""
+    return np.empty([0, *(d if isinstance(d, int) else 0 for d in info.shape or ())], info.dtype)
+
+
 @rule("Loop")
 @expands
 def loop(lowering, node, count=None, condition=None, *carried):
@@ -65,14 +101,15 @@ def loop(lowering, node, count=None, condition=None, *carried):
     if count is not None and not isinstance(count, Known):
         raise NeedValue(count)
     limit = np.inf if count is None else int(np.ravel(count.array)[0])
+    if not turn and limit > UNROLLED:
+        raise Drive(driven(lowering, node, limit))
     if turn >= limit or not truth(condition):
         done = [identity(node, a, o) for a, o in zip(node.inputs[2:], node.outputs) if o]
         for pieces, info, output in zip(scans, body.outputs[1 + kept :], node.outputs[kept:]):
             if pieces:
                 done.append(private(node, "ggml.Stack", pieces, [output]))
             else:
-                shape = [d if isinstance(d, int) else 0 for d in info.shape or ()]
-                lowering.env[output] = Known(np.empty([0, *shape], info.dtype))
+                lowering.env[output] = Known(nothing(info))
         return done
     prefix = lowering.unique(node)
     lowering.define(prefix + "turn", np.array(turn, np.int64))
