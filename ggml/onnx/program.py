@@ -177,6 +177,8 @@ class Lowering:
         results = self.results(node, values)
         if results is None:  # expanded
             return
+        if any(node.outputs[len(results) :]):
+            raise ValueError(f"it has {len(node.outputs)} outputs, the operator gives {len(results)}")
         for name, value in zip(node.outputs, results):
             if name:
                 self.env[name] = value

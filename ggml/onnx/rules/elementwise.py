@@ -6,7 +6,7 @@ import numpy as np
 
 import ggml
 
-from ..values import BOOL, EXACT, F32, I64, Known, OnHost, is_float, is_integer
+from ..values import BOOL, EXACT, F32, I64, NARROW, Known, OnHost, is_float, is_integer, ml_dtypes
 from . import rule
 
 
@@ -273,6 +273,17 @@ def mod(b, node, x, y):
     return b.like(rest.t, rest.shape, x.dtype, (-largest if signed[0] < 0 else 0, largest if signed[1] > 0 else 0))
 
 
+def power_of_two(b, exponent):
+    """2^exponent, exact, for whole numbers from -32 to 32: products and quotients of rounded factors up to 2^16."""
+    product = None
+    for sign in (1.0, -1.0):
+        size = b.clamp(b.affine(exponent, sign), 0.0, 32.0)
+        for part in (b.clamp(size, 0.0, 16.0), b.clamp(b.affine(size, 1.0, -16.0), 0.0, 16.0)):
+            factor = b.unary(ggml.ggml_round, b.unary(ggml.ggml_exp, b.affine(part, math.log(2))))
+            product = factor if product is None else b.mul(product, factor) if sign > 0 else b.div(product, factor)
+    return product
+
+
 @rule("BitShift")
 def bit_shift(b, node, x, places):
     """x * 2^places or floor(x / 2^places): scaling by a power of two is exact. Negative places shift everything out."""
@@ -282,9 +293,7 @@ def bit_shift(b, node, x, places):
         raise OnHost("integers beyond F32: they stay exact on the host")
     exponent = b.like(b.use(places).t, places.shape, F32)
     exponent = b.clamp(b.add(exponent, b.affine(b.unary(ggml.ggml_step, b.negative(exponent)), 2.0**12)), 0.0, 32.0)
-    halves = b.clamp(exponent, 0.0, 16.0), b.clamp(b.affine(exponent, 1.0, -16.0), 0.0, 16.0)
-    parts = [b.unary(ggml.ggml_exp, b.affine(p, math.log(2))) for p in halves]
-    power = b.mul(*(b.unary(ggml.ggml_round, p) for p in parts))
+    power = power_of_two(b, exponent)
     if not left:
         moved = b.unary(ggml.ggml_floor, b.binary(ggml.ggml_div, x, power, dtype=F32))
         return b.like(moved.t, moved.shape, x.dtype, (min(x.bounds[0], 0), max(x.bounds[1], 0)))
@@ -376,15 +385,37 @@ def clip(b, node, x, lo=None, hi=None):
 def cast(b, node, x):
     from ..graph import numpy_type
 
-    return convert(b, x, numpy_type(node.attr("to"), str(node)))
+    return convert(b, x, numpy_type(node.attr("to"), str(node)), node.attr("saturate", 1))
 
 
 @rule("CastLike")
 def cast_like(b, node, x, like):
-    return convert(b, x, like.dtype)
+    return convert(b, x, like.dtype, node.attr("saturate", 1))
 
 
-def convert(b, x, dtype):
+def narrowed(b, x, dtype, saturate):
+    """A float rounded to a type of 8 or fewer bits: to a multiple of the unit in the last place at its magnitude."""
+    info = ml_dtypes.finfo(dtype)
+    if info.nmant < 1:
+        raise OnHost(f"conversion to {dtype}")
+    size = b.unary(ggml.ggml_abs, b.like(x.t, x.shape, F32))
+    exponent = b.unary(ggml.ggml_floor, b.affine(b.unary(ggml.ggml_log, size), 1 / math.log(2)))
+    power = power_of_two(b, b.clamp(exponent, float(info.minexp), 31.0))
+    for wrong, factor in ((b.less(size, power), -0.5), (b.less(power, b.affine(size, 0.5, 1e-30)), 1.0)):
+        power = b.mul(power, b.affine(wrong, factor, 1.0, dtype=F32))  # the logarithm is rounded: one off at most
+    power = b.clamp(power, 2.0**info.minexp, 2.0**32)
+    unit = b.affine(power, 2.0**-info.nmant)
+    y, largest = b.mul(round_half_even(b, b.div(b.like(x.t, x.shape, F32), unit)), unit), float(info.max)
+    if saturate:
+        return b.like(b.clamp(y, -largest, largest).t, x.shape, dtype)
+    over = b.like(b.less(b.scalar(largest, y), b.unary(ggml.ggml_abs, y)).t, x.shape, F32)
+    if dtype.name == "float8_e5m2":  # the only one with infinities: -log(0)
+        far = b.negative(b.unary(ggml.ggml_log, b.affine(over, -1.0, 1.0)))
+        return b.like(b.add(y, b.mul(far, b.unary(ggml.ggml_sgn, y))).t, x.shape, dtype)
+    return b.like(b.add(y, b.unary(ggml.ggml_sqrt, b.negative(over))).t, x.shape, dtype)
+
+
+def convert(b, x, dtype, saturate=1):
     """The value in another type."""
     if isinstance(x, Known) or dtype == x.dtype:
         return x if dtype == x.dtype else Known(x.array.astype(dtype), x.arena)
@@ -395,6 +426,8 @@ def convert(b, x, dtype):
         return b.unary(ggml.ggml_step, b.unary(ggml.ggml_abs, b.like(x.t, x.shape, F32)), dtype=BOOL)
     if is_float(dtype):
         return b.rounded(x, dtype)
+    if dtype in NARROW:
+        return narrowed(b, x, dtype, saturate)
     if not is_integer(dtype):
         raise OnHost(f"conversion to {dtype}")
     if x.bounds:
