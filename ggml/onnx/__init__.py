@@ -17,4 +17,5 @@ from .host import HostError
 from .model import Model, load
 from .program import Entry, HostRefused, NodeError
 
-__all__ = ["Backend", "BackendRep", "Entry", "HostError", "HostRefused", "Model", "ModelError", "NodeError", "ValueInfo", "load"]
+__all__ = ["Backend", "BackendRep", "Entry", "HostError", "HostRefused", "Model", "ModelError", "NodeError"]
+__all__ += ["ValueInfo", "load"]

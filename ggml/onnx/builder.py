@@ -285,9 +285,11 @@ class Builder:
     def gather_known(self, x, axis, index):
         """Entries of an axis by a known 1-d index."""
         outer, inner = count(x.shape[:axis]), count(x.shape[axis + 1 :])
-        n = x.shape[axis]
-        flat = (np.arange(outer)[:, None, None] * n + np.asarray(index)[None, :, None]) * inner + np.arange(inner)
-        return self.reshape(self.take(x, flat), (*x.shape[:axis], len(index), *x.shape[axis + 1 :]))
+        source = self.contiguous(self.reshape(x, (outer, x.shape[axis], inner)))
+        rows = self.arena.upload(np.tile(np.asarray(index, np.int32), (outer, 1)))
+        taken = ggml.ggml_get_rows(self.ctx, source.t, rows)
+        shape = (*x.shape[:axis], len(index), *x.shape[axis + 1 :])
+        return self.reshape(self.with_shape(taken, (outer, len(index), inner), source), shape)
 
     def index(self, x):
         """An I32 ggml tensor of an integer value, contiguous."""

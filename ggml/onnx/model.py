@@ -155,6 +155,8 @@ def mark_rounded(nodes, outputs):
     passing = {"Add", "Sub", "Reshape", "Transpose", "Identity", "Squeeze", "Unsqueeze"}
     converted: set = set()  # names of which only such conversions are made
     for node in reversed(nodes):
+        if not node.outputs:
+            continue
         name, users = node.outputs[0], readers.get(node.outputs[0], ())
         if name not in outputs and users and all(
                 n.op == "Cast" and n.attr("to") == TensorProto.FLOAT

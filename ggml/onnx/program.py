@@ -283,6 +283,9 @@ class Lowering:
         """
         program = self.program
         if step is None and not self.nodes:
+            missing = [n for n in program.outputs if n not in self.env]
+            if missing:
+                raise NodeError(f"ggml.onnx: no node gives {', '.join(map(repr, missing))}")
             return Plan(self, program.outputs, None, None)
         remaining, made = list(self.nodes), set(node.outputs) - {""} if node else set()
         needed = set(program.outputs).union(*(n.uses() for n in remaining))
