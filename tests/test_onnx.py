@@ -137,6 +137,21 @@ def test_rounding_is_half_to_even():
     np.testing.assert_array_equal(ggml.onnx.load(one("Round", [10]), strict=True).run(x)[0], np.round(x))
 
 
+@pytest.mark.parametrize("name", ["float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float4_e2m1fn"])
+def test_narrow_floats_are_rounded_half_to_even(name):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    dtype = getattr(ml_dtypes, name)
+    codes = np.arange(16 if "4" in name[:6] else 256, dtype=np.uint8).view(dtype).astype(np.float32)
+    grid = np.unique(codes[np.isfinite(codes)])
+    middle = (grid[1:] + grid[:-1]) / 2
+    x = np.concatenate([grid, middle, np.nextafter(middle, np.float32(9e9)), np.nextafter(middle, np.float32(-9e9))])
+    x = x.astype(np.float32)
+    nodes = [node("Cast", ["x"], ["n"], to=helper.np_dtype_to_tensor_dtype(np.dtype(dtype))),
+             node("Cast", ["n"], ["y"], to=F)]
+    model = ggml.onnx.load(model_of(nodes, [info("x", F, ["k"])], [info("y", F, None)], opset=24), strict=True)
+    np.testing.assert_array_equal(model.run(x)[0], x.astype(dtype).astype(np.float32))
+
+
 # ---- Plans -----------------------------------------------------------------------------------------------------------
 def test_the_cache_of_plans_is_bounded():
     model = ggml.onnx.load(one("Neg", ["n"]))
@@ -191,6 +206,40 @@ def test_loop_until_a_computed_condition_fails():
         while want[-1] < limit:
             want.append(2 * want[-1])
         assert last == want[-1] and history.tolist() == want
+
+
+def test_a_long_loop_keeps_its_plan():
+    body = helper.make_graph(
+        [node("Add", ["v", "step"], ["w"]), node("Identity", ["go"], ["again"])],
+        "body", [info("i", I64, []), info("go", B, []), info("v", F, [2])], [info("again", B, []), info("w", F, [2])])
+    proto = model_of([node("Loop", ["n", "", "x"], ["y"], body=body)],
+                     [info("n", I64, []), info("x", F, [2]), info("step", F, [2])], [info("y", F, [2])])
+    model = ggml.onnx.load(proto, strict=True)
+    for n in (0, 3, 200):
+        np.testing.assert_array_equal(model.run(np.array(n), np.zeros(2, np.float32), np.float32([1, 2]))[0], [n, 2 * n])
+    assert places(model, np.array(200), np.zeros(2, np.float32), np.float32([1, 2]))["Loop"] == {"control"}
+
+
+def test_functions_that_call_themselves():
+    function = helper.make_function("own", "Again", ["p"], ["q"], [node("Again", ["p"], ["q"], domain="own")],
+                                    [helper.make_opsetid("own", 1)])
+    proto = model_of([node("Again", ["x"], ["y"], domain="own")], [info("x", F, [1])], [info("y", F, [1])],
+                     functions=[function], opsets=[helper.make_opsetid("own", 1)])
+    with pytest.raises(ggml.onnx.NodeError, match="nested more than"):
+        ggml.onnx.load(proto).run(floats(1))
+
+
+def test_sequences_inside_a_model():
+    nodes = [node("SplitToSequence", ["x", "two"], ["s"], axis=0), node("SequenceInsert", ["s", "x"], ["t"]),
+             node("SequenceAt", ["t", "one"], ["a"]), node("ConcatFromSequence", ["t"], ["c"], axis=0),
+             node("SequenceLength", ["t"], ["n"])]
+    outputs = [info("a", F, None), info("c", F, None), info("n", I64, None)]
+    proto = model_of(nodes, [info("x", F, [5, 2])], outputs, [("two", np.array(2)), ("one", np.array(1))])
+    x = floats(5, 2)
+    a, c, n = ggml.onnx.load(proto, strict=True).run(x)
+    np.testing.assert_array_equal(a, x[2:4])
+    np.testing.assert_array_equal(c, np.concatenate([x, x]))
+    assert n == 4
 
 
 def test_several_outputs_constants_and_passed_inputs():

@@ -11,7 +11,6 @@ from onnx import FunctionProto, TypeProto, helper
 from .graph import Graph, Node, Reader, Scope
 from .values import Known, OnHost
 
-
 DEPTH = 32  # functions that call functions
 
 

@@ -19,7 +19,20 @@ import ggml
 from ..utils import to_numpy
 from . import expand, host
 from .builder import Arena, Builder
-from .values import BOOL, EXACT, Drive, Feed, Known, NeedValue, OnHost, Opaque, Sequence, extents, integer_range, is_integer
+from .values import (
+    BOOL,
+    EXACT,
+    Drive,
+    Feed,
+    Known,
+    NeedValue,
+    OnHost,
+    Opaque,
+    Sequence,
+    extents,
+    integer_range,
+    is_integer,
+)
 
 PLANS = 16  # prepared graphs that a program keeps
 ROOT = 64  # integer inputs of up to this many elements are read by value if they decide a shape

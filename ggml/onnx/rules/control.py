@@ -14,7 +14,6 @@ from ..graph import Node
 from ..values import Drive, Known, NeedValue
 from . import rule
 
-
 UNROLLED = 64  # a Loop of at most so many iterations becomes part of the graph
 
 

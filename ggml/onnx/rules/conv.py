@@ -7,6 +7,9 @@ from ..values import OnHost, count, extents, is_float
 from . import rule
 
 
+FEW = 8  # output places of a convolution that is computed as a product of vectors
+
+
 def window(node, size, kernel):
     """Strides, dilations and padding of a window operator.
 
@@ -90,6 +93,8 @@ def convolve(b, x, w, strides, dilations, pads, groups):
         channels = x.shape[1], x.shape[0], w.shape[0]
         t = ggml.ggml_conv_3d_direct(b.ctx, kernel.t, data.t, *places, *channels)  # type: ignore[call-arg]
         return b.with_shape(ggml.ggml_reshape_4d(b.ctx, t, *extents(shape)), shape, x)
+    if not depthwise and x.shape[0] * count(size) <= FEW:
+        return few_places(b, x, w, places, shape)
     function = ggml.ggml_conv_2d_dw_direct if depthwise else ggml.ggml_conv_2d_direct
     return b.with_shape(function(b.ctx, w.t, x.t, *places), shape, x)
 
@@ -128,6 +133,16 @@ def conv_transpose(b, node, x, w, bias=None):
     around = [(max(p, 0), max(q, 0)) for p, q in around]
     y = convolve(b, x, kernels, [1] * rank, dilations, around, groups)
     return y if bias is None else b.add(y, b.reshape(bias, (1, groups * m, *(1,) * rank)))
+
+
+def few_places(b, x, w, places, shape):
+    """A convolution of few output places, as a product that streams the kernels once."""
+    columns = ggml.ggml_im2col(b.ctx, w.t, x.t, *places, True, ggml.GGML_TYPE_F32)
+    depth, points = count(w.shape[1:]), count(shape[2:])
+    columns = ggml.ggml_reshape_2d(b.ctx, columns, depth, shape[0] * points)
+    product = ggml.ggml_mul_mat(b.ctx, ggml.ggml_reshape_2d(b.ctx, w.t, depth, w.shape[0]), columns)
+    y = b.with_shape(product, (shape[0] * points, shape[1]), x)
+    return b.reshape(b.transpose(b.reshape(y, (shape[0], points, shape[1])), (0, 2, 1)), shape)
 
 
 def cropped(b, x, pads):
