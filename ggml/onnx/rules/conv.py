@@ -6,7 +6,6 @@ import ggml
 from ..values import OnHost, count, extents, is_float
 from . import rule
 
-
 FEW = 8  # output places of a convolution that is computed as a product of vectors
 
 
@@ -71,6 +70,10 @@ def convolve(b, x, w, strides, dilations, pads, groups):
         y = convolve(b, b.reshape(x, (*x.shape[:2], 1, x.shape[2])), b.reshape(w, (*w.shape[:2], 1, w.shape[2])),
                      [1, *strides], [1, *dilations], [(0, 0), *pads], groups)
         return b.reshape(y, (*y.shape[:2], y.shape[3]))
+    if rank == 2 and x.shape[3] == w.shape[3] == 1 < x.shape[2] and not any(pads[1]):  # a column: as a row
+        x, w = (b.reshape(v, (*v.shape[:2], 1, v.shape[2])) for v in (x, w))
+        y = convolve(b, x, w, strides[::-1], dilations[::-1], pads[::-1], groups)
+        return b.reshape(y, (*y.shape[:2], y.shape[3], 1))
     if any(p != q for p, q in pads):
         x, pads = padded(b, x, pads), [(0, 0)] * rank
     before = [p for p, _ in pads]
@@ -137,7 +140,8 @@ def conv_transpose(b, node, x, w, bias=None):
 
 def few_places(b, x, w, places, shape):
     """A convolution of few output places, as a product that streams the kernels once."""
-    columns = ggml.ggml_im2col(b.ctx, w.t, x.t, *places, True, ggml.GGML_TYPE_F32)
+    s0, s1, p0, p1, d0, d1 = places
+    columns = ggml.ggml_im2col(b.ctx, w.t, x.t, s0, s1, p0, p1, d0, d1, True, ggml.GGML_TYPE_F32)
     depth, points = count(w.shape[1:]), count(shape[2:])
     columns = ggml.ggml_reshape_2d(b.ctx, columns, depth, shape[0] * points)
     product = ggml.ggml_mul_mat(b.ctx, ggml.ggml_reshape_2d(b.ctx, w.t, depth, w.shape[0]), columns)
