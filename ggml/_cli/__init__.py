@@ -5,7 +5,7 @@ import sys
 
 import ggml
 
-from . import demo, dot, info, inspect, quantize, replace_bindings
+from . import demo, dot, info, inspect, onnx, quantize, replace_bindings
 
 # Each module has add_arguments(parser) and run(options). The first line of its docstring is the help text.
 COMMANDS = {
@@ -14,6 +14,7 @@ COMMANDS = {
     "inspect": inspect,
     "quantize": quantize,
     "dot": dot,
+    "onnx": onnx,
     "replace-bindings": replace_bindings,
 }
 
@@ -42,6 +43,6 @@ def main(arguments=None):
     except BrokenPipeError:  # `ggml info | head -1`: the reader has closed the pipe
         sys.stderr.close()
         return 1
-    except (ValueError, OSError, MemoryError, RuntimeError) as error:
+    except (ValueError, TypeError, OSError, MemoryError, RuntimeError, ImportError) as error:
         print(f"ggml {options.name}: {error}", file=sys.stderr)
         return 1

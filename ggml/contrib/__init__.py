@@ -1,0 +1,1 @@
+"""Modules that the ctypes bindings have under this name."""

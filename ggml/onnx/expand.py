@@ -1,0 +1,148 @@
+"""Expansion: nodes that are replaced by the nodes of a function body."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import FunctionProto, TypeProto, helper
+
+from .graph import Graph, Node, Reader, Scope
+from .values import Known, OnHost
+
+DEPTH = 32  # functions that call functions
+
+
+def function(lowering, node, values):
+    """The nodes of the body of the function that a node calls.
+
+    Args:
+        lowering: Lowering, which knows the types of values.
+        node: Node without a rule.
+        values: its operands.
+    Returns:
+        List of nodes that write the node's outputs.
+    Raises:
+        OnHost: the operator is no function.
+    """
+    body = node.scope.functions.get((node.proto.domain, node.proto.op_type))
+    if body is None:
+        body = standard_body(node, values)
+    return inline(lowering, node, body)
+
+
+def standard_body(node, values):
+    """The FunctionProto that ONNX defines an operator by."""
+    try:
+        schema = onnx.defs.get_schema(node.proto.op_type, node.version, node.proto.domain)
+    except onnx.defs.SchemaError:
+        raise OnHost("there is no rule for the operator") from None
+    if schema.has_function:
+        versions = [v for v in schema.function_opset_versions if v <= node.version]
+        text = schema.get_function_with_opset_version(versions[-1]) if versions else schema.function_body
+    elif schema.has_context_dependent_function:
+        versions = [v for v in schema.context_dependent_function_opset_versions if v <= node.version]
+        types = [type_of(v).SerializeToString() for v in values]
+        proto = type(node.proto)()
+        proto.CopyFrom(node.proto)
+        text = schema.get_context_dependent_function_with_opset_version(
+            versions[-1] if versions else node.version, proto.SerializeToString(), types)
+    else:
+        raise OnHost("there is no rule for the operator")
+    if not text:
+        raise OnHost("there is no rule for the operator")
+    return text if isinstance(text, FunctionProto) else FunctionProto.FromString(text)
+
+
+def type_of(value):
+    """The TypeProto of a value, with its shape."""
+    if value is None:
+        return TypeProto()
+    return helper.make_tensor_type_proto(helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
+
+
+def inline(lowering, node, body):
+    """The nodes of a FunctionProto with the names and attributes of the node that calls it."""
+    opsets = dict(node.scope.opsets)
+    opsets.update({"" if o.domain == "ai.onnx" else o.domain: o.version for o in body.opset_import})
+    reader = Reader(Scope(opsets, node.scope.functions), None)
+    given = {a.name: a for a in node.proto.attribute}
+    defaults = {a.name: a for a in body.attribute_proto}
+    if onnx.defs.has(node.proto.op_type, node.proto.domain):
+        schema = onnx.defs.get_schema(node.proto.op_type, node.version, node.proto.domain)
+        defaults.update((n, a.default_value) for n, a in schema.attributes.items() if a.default_value.type)
+    given = {**defaults, **given}
+    protos = [resolved(p, given) for p in body.node]
+    nodes = [reader.node(p, i) for i, p in enumerate(protos)]
+    names = dict(zip(body.input, [*node.inputs, *[""] * len(body.input)]))
+    prefix = lowering.unique(node)
+    results = dict(zip(body.output, node.outputs))
+    for inner in nodes:
+        for name in inner.outputs:
+            if name:
+                names[name] = results.get(name) or prefix + name
+    depth = node.attr("ggml.depth", 0) + 1
+    if depth > DEPTH:
+        raise ValueError(f"functions are nested more than {DEPTH} deep")
+    nodes = [n.renamed(names) for n in nodes]
+    for n in nodes:
+        n.name = f"{node.name}/{n.name}"
+        n.attrs["ggml.depth"] = depth
+    written = {o for n in nodes for o in n.outputs}
+    copies = [(names[o], given) for o, given in results.items() if given and given not in written]
+    return nodes + [identity(node, a, b) for a, b in copies]
+
+
+def resolved(proto, given):
+    """A node of a body with the attributes that refer to those of the calling node filled in."""
+    copy = type(proto)()
+    copy.CopyFrom(proto)
+    del copy.attribute[:]
+    for a in proto.attribute:
+        if a.ref_attr_name:
+            if a.ref_attr_name in given:
+                new = copy.attribute.add()
+                new.CopyFrom(given[a.ref_attr_name])
+                new.name = a.name
+        else:
+            new = copy.attribute.add()
+            new.CopyFrom(a)
+            if a.HasField("g"):
+                for k, inner in enumerate(a.g.node):
+                    new.g.node[k].CopyFrom(resolved(inner, given))
+    return copy
+
+
+def identity(node, source, target):
+    """A node that gives a value another name."""
+    proto = helper.make_node("Identity", [source], [target])
+    return Node("Identity", [source], [target], {}, node.scope.opsets.get("", 1), f"{node.name}/Identity", proto,
+                node.scope)
+
+
+def subgraph(lowering, node, graph: Graph, inputs, outputs):
+    """The nodes of a subgraph in place of a node of control flow.
+
+    Args:
+        lowering: Lowering that receives the graph's constants.
+        node: node that owns the graph.
+        graph: its subgraph.
+        inputs: names for the subgraph's inputs.
+        outputs: names for its outputs.
+    Returns:
+        List of nodes.
+    """
+    prefix = lowering.unique(node)
+    nodes, constants, copies = graph.inlined(prefix, inputs, outputs)
+    for name, array in constants.items():
+        lowering.env[name] = Known(array, lowering.model.arena)
+    for n in nodes:
+        n.name = f"{node.name}/{n.name}"
+    return nodes + [identity(node, a, b) for a, b in copies]
+
+
+def constant(lowering, name, array: Any):
+    """Defines a constant that expanded nodes read."""
+    lowering.env[name] = Known(np.asarray(array))
+    return name

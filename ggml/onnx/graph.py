@@ -1,0 +1,331 @@
+"""Import: from protobuf to a small typed graph.
+
+A `Graph` holds nodes whose attributes are Python objects, constants as arrays, and the descriptions of inputs and
+outputs. Everything after this module works on these classes; protobuf messages stay for the host fallback alone.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import AttributeProto, TensorProto, helper, numpy_helper
+
+
+class ModelError(ValueError):
+    """A model that cannot be loaded: broken, cyclic, or with a name that nothing defines."""
+
+
+@dataclass(frozen=True)
+class ValueInfo:
+    """What a model says about an input or output.
+
+    Args:
+        name: its name.
+        shape: one entry per dimension, an int, a symbolic name or None if unknown; None if the rank is unknown.
+        dtype: NumPy type of the elements, or None for sequences, optionals and maps.
+        kind: "tensor", "sequence", "optional" or "map".
+    """
+
+    name: str
+    shape: tuple | None
+    dtype: Any
+    kind: str = "tensor"
+
+
+@dataclass
+class Node:
+    """One operator of a graph.
+
+    Args:
+        op: operator, with the domain in front unless it is ONNX's own: "Add", "com.microsoft.FusedConv".
+        inputs: names; "" is an omitted one.
+        outputs: names; "" is an omitted one.
+        attrs: attributes as Python objects: numbers, lists, str, arrays, Graph.
+        version: version of the operator set that the graph imports for this domain.
+        name: the node's name, or one made of the operator and its position.
+        proto: the protobuf message.
+        model: the ModelProto's operator sets and functions, which expansion needs.
+    """
+
+    op: str
+    inputs: list[str]
+    outputs: list[str]
+    attrs: dict[str, Any]
+    version: int
+    name: str
+    proto: Any
+    scope: Scope
+
+    def attr(self, name, default=None):
+        """An attribute, or the default if the node does not have it."""
+        return self.attrs.get(name, default)
+
+    def renamed(self, names):
+        """The node with inputs, outputs and names that its subgraphs capture replaced by a mapping."""
+        attrs = {k: v.renamed(names) if isinstance(v, Graph) else v for k, v in self.attrs.items()}
+        pick = [names.get(n, n) for n in self.inputs], [names.get(n, n) for n in self.outputs]
+        return replace(self, inputs=pick[0], outputs=pick[1], attrs=attrs)
+
+    def uses(self):
+        """The names that the node reads, with those that its subgraphs capture."""
+        found = set(self.inputs) - {""}
+        for value in self.attrs.values():
+            if isinstance(value, Graph):
+                found |= value.captures()
+        return found.union(*self.attrs.get("ggml.scans", ()))
+
+    def __str__(self):
+        return f"node {self.name!r} ({self.op})"
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What a model knows beside its graph: versions of operator sets, and functions by (domain, name)."""
+
+    opsets: dict[str, int]
+    functions: dict[tuple[str, str], Any] = field(default_factory=dict)
+
+
+@dataclass
+class Graph:
+    """Nodes in an order in which every input is defined before its use."""
+
+    nodes: list[Node]
+    inputs: list[ValueInfo]
+    outputs: list[ValueInfo]
+    constants: dict[str, np.ndarray]
+    name: str = ""
+
+    def renamed(self, names):
+        """The graph with captured names replaced by a mapping; a name that the graph defines itself stays."""
+        own = {i.name for i in self.inputs} | set(self.constants) | {o for n in self.nodes for o in n.outputs}
+        names = {k: v for k, v in names.items() if k not in own}
+        outputs = [replace(o, name=names.get(o.name, o.name)) for o in self.outputs]
+        return replace(self, nodes=[n.renamed(names) for n in self.nodes], outputs=outputs)
+
+    def captures(self):
+        """The names that the graph reads and does not define."""
+        own = {i.name for i in self.inputs} | set(self.constants)
+        found = set()
+        for node in self.nodes:
+            found |= node.uses() - own
+            own |= set(node.outputs)
+        return found | ({o.name for o in self.outputs} - own)
+
+    def inlined(self, prefix, inputs, outputs):
+        """The nodes and constants of the graph with unique names, to put in place of a node that calls it.
+
+        Args:
+            prefix: put in front of the names that the graph defines.
+            inputs: names that replace the graph's inputs; "" for one that is omitted.
+            outputs: names that replace the graph's outputs; "" for one that is not needed.
+        Returns:
+            Triple of nodes, constants by name, and pairs (name in the graph, name of the result) for outputs that
+            no node could be made to write: constants, inputs, captures, and outputs that appear twice.
+        """
+        names = {i.name: given for i, given in zip(self.inputs, inputs)}
+        own = set(self.constants) | {o for n in self.nodes for o in n.outputs if o}
+        names.update((n, prefix + n) for n in own)
+        copies = [(names.get(o.name, o.name), given) for o, given in zip(self.outputs, outputs) if given]
+        constants = {names[k]: v for k, v in self.constants.items()}
+        return [n.renamed(names) for n in self.nodes], constants, copies
+
+
+def numpy_type(number, what):
+    """The NumPy type of a TensorProto data type."""
+    try:
+        return np.dtype(helper.tensor_dtype_to_np_dtype(number))
+    except (KeyError, TypeError, ValueError):
+        raise ModelError(f"ggml.onnx: {what} has element type {number}, which does not exist") from None
+
+
+def value_info(info):
+    """A ValueInfo of a ValueInfoProto."""
+    kind = info.type.WhichOneof("value") or "tensor_type"
+    if kind != "tensor_type":
+        return ValueInfo(info.name, None, None, kind.removesuffix("_type"))
+    tensor = info.type.tensor_type
+    if not tensor.elem_type:
+        return ValueInfo(info.name, None, None)
+    shape = None
+    if tensor.HasField("shape"):
+        shape = tuple(d.dim_value if d.HasField("dim_value") else d.dim_param or None for d in tensor.shape.dim)
+    return ValueInfo(info.name, shape, numpy_type(tensor.elem_type, f"{info.name!r}"))
+
+
+def array_of(tensor, folder):
+    """The array of a TensorProto; external data is mapped, and must lie inside the model's folder."""
+    if tensor.data_location == TensorProto.EXTERNAL:
+        return external_array(tensor, folder)
+    try:
+        array = numpy_helper.to_array(tensor)
+    except Exception as error:
+        raise ModelError(f"ggml.onnx: tensor {tensor.name!r} is broken: {error}") from None
+    if array.shape != tuple(tensor.dims):
+        raise ModelError(f"ggml.onnx: tensor {tensor.name!r} says {tuple(tensor.dims)} and holds {array.shape}")
+    return array
+
+
+def external_array(tensor, folder):
+    """Maps an array that is stored in a file beside the model."""
+    where = {e.key: e.value for e in tensor.external_data}
+    if folder is None:
+        raise ModelError(f"ggml.onnx: tensor {tensor.name!r} is stored in a file: load the model from its path")
+    root = Path(folder).resolve()
+    path = (root / where.get("location", "")).resolve()
+    if not path.is_relative_to(root) or not path.is_file():
+        raise ModelError(f"ggml.onnx: tensor {tensor.name!r} is stored in {where.get('location')!r}: "
+                         "need a file in the model's folder")
+    dtype, shape = numpy_type(tensor.data_type, f"tensor {tensor.name!r}"), tuple(tensor.dims)
+    try:
+        offset, length = int(where.get("offset", 0)), int(where.get("length", 0))
+    except ValueError:
+        raise ModelError(f"ggml.onnx: tensor {tensor.name!r} has an offset or length that is no number") from None
+    count = 1
+    for d in shape:
+        count *= d
+    size = os.path.getsize(path)
+    need = count * dtype.itemsize
+    if offset < 0 or count < 0 or offset + max(need, length) > size or dtype.hasobject:
+        raise ModelError(f"ggml.onnx: tensor {tensor.name!r} needs bytes {offset} to {offset + max(need, length)} "
+                         f"of {path.name}, which has {size}")
+    if not count:
+        return np.empty(shape, dtype)
+    return np.memmap(path, dtype, "r", offset, shape)
+
+
+class Reader:
+    """Reads the graphs of one model."""
+
+    def __init__(self, scope, folder):
+        self.scope, self.folder = scope, folder
+
+    def attribute(self, a):
+        """The Python object of an AttributeProto."""
+        if a.type == AttributeProto.GRAPH:
+            return self.graph(a.g)
+        if a.type == AttributeProto.TENSOR:
+            return array_of(a.t, self.folder)
+        if a.type == AttributeProto.STRING:
+            return a.s.decode("utf-8", "replace")
+        if a.type == AttributeProto.STRINGS:
+            return [s.decode("utf-8", "replace") for s in a.strings]
+        if a.type in (AttributeProto.FLOATS, AttributeProto.INTS):
+            return list(helper.get_attribute_value(a))
+        return helper.get_attribute_value(a)
+
+    def node(self, proto, index):
+        """The Node of a NodeProto; index names nodes that have no name."""
+        domain = "" if proto.domain in ("", "ai.onnx") else proto.domain
+        op = f"{domain}.{proto.op_type}" if domain else proto.op_type
+        attrs = {a.name: self.attribute(a) for a in proto.attribute if not a.ref_attr_name}
+        name = proto.name or f"{proto.op_type}_{index}"
+        version = self.scope.opsets.get(domain, 1)
+        return Node(op, list(proto.input), list(proto.output), attrs, version, name, proto, self.scope)
+
+    def graph(self, proto):
+        """The Graph of a GraphProto, its nodes sorted."""
+        constants = {t.name: array_of(t, self.folder) for t in proto.initializer}
+        for sparse in proto.sparse_initializer:
+            constants[sparse.values.name] = dense(sparse, self.folder)
+        inputs = [value_info(i) for i in proto.input if i.name not in constants]
+        nodes = [self.node(n, i) for i, n in enumerate(proto.node)]
+        return Graph(ordered(nodes, proto.name), inputs, [value_info(o) for o in proto.output], constants, proto.name)
+
+
+def dense(sparse, folder):
+    """The array of a SparseTensorProto."""
+    values, indices = array_of(sparse.values, folder), array_of(sparse.indices, folder)
+    array = np.zeros(tuple(sparse.dims), values.dtype)
+    try:
+        if indices.ndim == 2:
+            array[tuple(indices.T)] = values
+        else:
+            array.reshape(-1)[indices] = values
+    except (IndexError, ValueError) as error:
+        raise ModelError(f"ggml.onnx: sparse tensor {sparse.values.name!r}: {error}") from None
+    return array
+
+
+def ordered(nodes, graph_name):
+    """The nodes in an order in which producers come before consumers."""
+    producer: dict[str, Node] = {}
+    for node in nodes:
+        for name in node.outputs:
+            if name and producer.setdefault(name, node) is not node:
+                raise ModelError(f"ggml.onnx: {node} writes {name!r}, which {producer[name]} writes too")
+    waiting = {id(n): {id(producer[u]) for u in n.uses() if u in producer} for n in nodes}
+    readers: dict[int, list[Node]] = {}
+    for node in nodes:
+        for source in waiting[id(node)]:
+            readers.setdefault(source, []).append(node)
+    place = {id(n): i for i, n in enumerate(nodes)}
+    if all(place[s] < place[k] for k, sources in waiting.items() for s in sources):
+        return nodes
+    ready, done = [n for n in nodes if not waiting[id(n)]], []
+    while ready:
+        node = ready.pop(0)
+        done.append(node)
+        for reader in readers.get(id(node), ()):
+            waiting[id(reader)].discard(id(node))
+            if not waiting[id(reader)]:
+                ready.append(reader)
+    if len(done) < len(nodes):
+        cycle = next(n for n in nodes if waiting[id(n)])
+        raise ModelError(f"ggml.onnx: graph {graph_name!r} has a cycle through {cycle}")
+    return done
+
+
+def read_model(model):
+    """Reads a model.
+
+    Args:
+        model: path, bytes, or onnx.ModelProto.
+    Returns:
+        Graph of the model.
+    Raises:
+        ModelError: the file is not a model, or its graph is not valid.
+        OSError: the file cannot be read.
+        TypeError: model is of another kind.
+    """
+    folder = None
+    if isinstance(model, (str, os.PathLike)):
+        folder = Path(model).resolve().parent
+        model = Path(model).read_bytes()
+    if isinstance(model, (bytes, bytearray, memoryview)):
+        proto = onnx.ModelProto()
+        try:
+            proto.ParseFromString(bytes(model))
+        except Exception as error:
+            raise ModelError(f"ggml.onnx.load: not an ONNX model: {error}") from None
+        model = proto
+    if not isinstance(model, onnx.ModelProto):
+        raise TypeError(f"ggml.onnx.load: model is {type(model).__name__}: need a path, bytes or onnx.ModelProto")
+    if not model.HasField("graph"):
+        raise ModelError("ggml.onnx.load: not an ONNX model: it has no graph")
+    opsets = {"" if o.domain == "ai.onnx" else o.domain: o.version for o in model.opset_import}
+    functions = {(f.domain, f.name): f for f in model.functions}
+    graph = Reader(Scope(opsets, functions), folder).graph(model.graph)
+    check_names(graph, set())
+    return graph
+
+
+def check_names(graph, outer):
+    """Raises ModelError if a node reads a name that nothing defines."""
+    known = outer | {i.name for i in graph.inputs} | set(graph.constants)
+    for node in graph.nodes:
+        for name in node.inputs:
+            if name and name not in known:
+                raise ModelError(f"ggml.onnx: {node} reads {name!r}, which nothing defines")
+        for value in node.attrs.values():
+            if isinstance(value, Graph):
+                check_names(value, known)
+        known |= set(node.outputs)
+    for output in graph.outputs:
+        if output.name not in known:
+            raise ModelError(f"ggml.onnx: output {output.name!r} is defined by nothing")

@@ -1,0 +1,68 @@
+"""Evaluation on the host: constants, shapes, and operators that no rule lowers.
+
+The reference implementation of the onnx package computes them, so that what is folded means what ONNX says.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+from onnx import TypeProto, ValueInfoProto, helper
+from onnx.reference import ReferenceEvaluator
+
+RANDOM = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli"}
+
+
+class HostError(RuntimeError):
+    """An operator that could not be evaluated."""
+
+
+def evaluator(node):
+    """The reference evaluator of one node, kept with it."""
+    found = node.attrs.get("ggml.evaluator")
+    if found is None:
+        proto = type(node.proto)()
+        proto.CopyFrom(node.proto)
+        inputs = [f"i{k}" if name else "" for k, name in enumerate(node.inputs)]
+        outputs = [f"o{k}" if name else "" for k, name in enumerate(node.outputs)]
+        del proto.input[:], proto.output[:]
+        proto.input.extend(inputs)
+        proto.output.extend(outputs)
+        infos = [[ValueInfoProto(name=n, type=TypeProto()) for n in names if n] for names in (inputs, outputs)]
+        opsets = [helper.make_opsetid(d, v) for d, v in node.scope.opsets.items()]
+        model = helper.make_model(helper.make_graph([proto], "one node", *infos), opset_imports=opsets)
+        node.attrs["ggml.evaluator"] = found = ReferenceEvaluator(model)
+    return found
+
+
+def gather_elements(node, x, index):
+    """GatherElements; the reference implementation does not return for an index far out of range."""
+    return [np.take_along_axis(x, index, node.attr("axis", 0))]
+
+
+OWN = {"GatherElements": gather_elements}
+
+
+def evaluate(node, values):
+    """The outputs of a node.
+
+    Args:
+        node: Node.
+        values: one array, list or None per input.
+    Returns:
+        List with one array, list or None per output.
+    Raises:
+        HostError: there is no implementation, or the operands do not fit.
+    """
+    feeds = {f"i{k}": v for k, v in enumerate(values) if node.inputs[k]}
+    try:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            run = OWN.get(node.op)
+            results = iter(run(node, *values) if run else evaluator(node).run(None, feeds))
+    except Exception as error:
+        shapes = ", ".join(f"{n!r} {getattr(v, 'shape', type(v).__name__)}" for n, v in zip(node.inputs, values))
+        raise HostError(f"ggml.onnx: {node} with {shapes}: {type(error).__name__}: {error}") from error
+    outputs = [next(results) if name else None for name in node.outputs]
+    return [np.asarray(o) if isinstance(o, np.generic) else o for o in outputs]

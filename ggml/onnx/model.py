@@ -1,0 +1,187 @@
+"""`Model`: a loaded ONNX model, and `load`."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+from onnx import TensorProto
+
+import ggml
+
+from . import host, rules
+from .builder import Arena
+from .graph import read_model
+from .program import Program
+from .values import Known
+
+WEIGHTS = {None: None, "f32": None, "f16": ggml.GGML_TYPE_F16, "q8_0": ggml.GGML_TYPE_Q8_0, "q4_0": ggml.GGML_TYPE_Q4_0}
+
+
+class Engine:
+    """What the programs of a model share."""
+
+    def __init__(self, threads, weights, strict):
+        self.rules, self.weights, self.strict = rules.load(), weights, strict
+        self.arena, self.expansions = Arena(), 0
+        self.backend = ggml.ggml_backend_cpu_init()
+        if threads is not None:
+            ggml.ggml_backend_cpu_set_n_threads(self.backend, threads)
+
+    def __del__(self):
+        if getattr(self, "backend", None):
+            ggml.ggml_backend_free(self.backend)
+            self.backend = None
+
+
+class Model:
+    """An ONNX model that computes with ggml. Made by ggml.onnx.load.
+
+    Attributes:
+        inputs: list of ValueInfo (name, shape with symbolic dimensions, dtype, kind).
+        outputs: list of ValueInfo.
+    """
+
+    def __init__(self, graph, engine):
+        self.graph_def, self.engine = graph, engine
+        self.inputs, self.outputs = graph.inputs, graph.outputs
+        known = {n: Known(a, engine.arena) for n, a in graph.constants.items()}
+        nodes = fold(graph.nodes, known, engine, {o.name for o in self.outputs})
+        self.program = Program(engine, nodes, known, [i.name for i in self.inputs], [o.name for o in self.outputs])
+        self.lock = threading.RLock()
+
+    def run(self, *arrays, **named):
+        """Computes the outputs.
+
+        Args:
+            arrays: one array per input in the model's order, or one dict of arrays by name.
+            named: arrays by name.
+        Returns:
+            List of arrays in the order of the outputs.
+        Raises:
+            ValueError: an input is missing, unknown, or has the wrong shape.
+            TypeError: an input has the wrong type.
+            RuntimeError: an operator cannot be computed, or would run on the host of a strict model.
+        """
+        values = self.operands(arrays, named)
+        with self.lock:
+            return self.program.run(values)
+
+    def report(self, *arrays, **named):
+        """Where the nodes run for given inputs; the arguments are those of run.
+
+        Returns:
+            List of Entry (name, op, where, why) in the order of execution.
+        """
+        entries: list = []
+        values = self.operands(arrays, named)
+        with self.lock:
+            self.program.run(values, entries)
+        return entries
+
+    def graph(self, *arrays, **named):
+        """The ggml graph for given inputs, to profile or draw; the arguments are those of run.
+
+        Returns:
+            ggml_cgraph, valid as long as the model lives and keeps the plan; None if the plan begins on the host.
+        """
+        values = self.operands(arrays, named)
+        with self.lock:
+            return self.program.plan(values).graph
+
+    def operands(self, arrays, named):
+        """The checked operands in the model's order."""
+        if len(arrays) == 1 and isinstance(arrays[0], dict) and not named:
+            arrays, named = (), arrays[0]
+        if len(arrays) > len(self.inputs):
+            raise ValueError(f"Model.run: {len(arrays)} arrays were given, the model has {len(self.inputs)} inputs")
+        given = dict(zip((i.name for i in self.inputs), arrays))
+        for name, value in named.items():
+            if name in given or all(i.name != name for i in self.inputs):
+                names = ", ".join(repr(i.name) for i in self.inputs)
+                raise ValueError(f"Model.run: input {name!r} is not one of {names}, or was given twice")
+            given[name] = value
+        missing = [i.name for i in self.inputs if i.name not in given]
+        if missing:
+            raise ValueError(f"Model.run: inputs are missing: {', '.join(map(repr, missing))}")
+        return [checked(i, given[i.name]) for i in self.inputs]
+
+
+def checked(info, value):
+    """One operand as an array of the type and shape that the model declares."""
+    if info.kind != "tensor" or isinstance(value, (list, type(None))) and info.dtype is None:
+        return value
+    array = np.asarray(value)
+    if info.dtype is not None and array.dtype != info.dtype:
+        strings = info.dtype.kind == "O" and array.dtype.kind in "US"
+        python = not hasattr(value, "dtype") and np.can_cast(array.dtype, info.dtype, "same_kind")
+        if not (strings or python):
+            raise TypeError(f"Model.run: input {info.name!r} is {array.dtype}: need {info.dtype}")
+        array = array.astype(info.dtype)
+    shape = info.shape
+    if shape is not None and (len(shape) != array.ndim
+                              or any(isinstance(d, int) and d not in (n, -1) for d, n in zip(shape, array.shape))):
+        raise ValueError(f"Model.run: input {info.name!r} is {list(array.shape)}: need {list(shape)}")
+    return array
+
+
+def fold(nodes, known, engine, graph_outputs):
+    """Evaluates the nodes whose inputs are constants, once; returns the others."""
+    rest = []
+    for node in nodes:
+        control = getattr(engine.rules.get(node.op), "expands", False)
+        if node.op in host.RANDOM or control or any(n and n not in known for n in node.uses()):
+            rest.append(node)
+            continue
+        try:
+            arrays = host.evaluate(node, [known[n].array if n else None for n in node.inputs])
+        except host.HostError:
+            rest.append(node)
+            continue
+        if all(isinstance(a, np.ndarray) and a.dtype.kind not in "OUS" for a in arrays):
+            known.update((n, Known(a, engine.arena)) for n, a in zip(node.outputs, arrays) if n)
+        else:
+            rest.append(node)
+    mark_rounded(rest, graph_outputs)
+    return rest
+
+
+def mark_rounded(nodes, outputs):
+    """Marks the integer products that are only added to, moved, and converted to F32: they may be rounded like that."""
+    readers: dict = {}
+    for node in nodes:
+        for name in node.uses():
+            readers.setdefault(name, []).append(node)
+    passing = {"Add", "Sub", "Reshape", "Transpose", "Identity", "Squeeze", "Unsqueeze"}
+    converted: set = set()  # names of which only such conversions are made
+    for node in reversed(nodes):
+        if not node.outputs:
+            continue
+        name, users = node.outputs[0], readers.get(node.outputs[0], ())
+        if name not in outputs and users and all(
+                n.op == "Cast" and n.attr("to") == TensorProto.FLOAT
+                or n.op in passing and n.outputs[0] in converted for n in users):
+            converted.add(name)
+            node.attrs["ggml.rounded"] = node.op in ("MatMulInteger", "ConvInteger")
+
+
+def load(model, *, threads=None, weights=None, strict=False):
+    """Loads an ONNX model.
+
+    Args:
+        model: path (external data is mapped), bytes, or onnx.ModelProto.
+        threads: number of threads, None for one per usable CPU.
+        weights: None keeps matrices in F32; "f16", "q8_0" and "q4_0" convert them on load.
+        strict: refuse to run operators on the host; constants, shapes and control flow stay there.
+    Returns:
+        Model.
+    Raises:
+        ModelError: the model is broken (a ValueError).
+        OSError: the file cannot be read.
+        ValueError, TypeError: an argument is not allowed.
+    """
+    if weights not in WEIGHTS:
+        raise ValueError(f"ggml.onnx.load: weights is {weights!r}: need one of {', '.join(map(repr, WEIGHTS))}")
+    if threads is not None and (not isinstance(threads, int) or threads < 1):
+        raise ValueError(f"ggml.onnx.load: threads is {threads!r}: need a positive number, or None")
+    return Model(read_model(model), Engine(threads, WEIGHTS[weights], strict))

@@ -1,0 +1,400 @@
+"""Programs and plans: lowering a list of nodes for operands of given shapes, and running the result.
+
+A `Program` is a list of nodes with named inputs and outputs. For every signature of its inputs (shapes, types, and the
+values of the few operands that decide shapes) it lowers the nodes once, into a `Plan`: one ggml graph. Where a node
+must run on the host, or the values of something computed decide what comes next, the plan ends, and the remaining nodes
+are another Program, whose inputs are the values that are alive there.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import ggml
+
+from ..utils import to_numpy
+from . import expand, host
+from .builder import Arena, Builder
+from .values import (
+    BOOL,
+    EXACT,
+    Drive,
+    Feed,
+    Known,
+    NeedValue,
+    OnHost,
+    Opaque,
+    Sequence,
+    extents,
+    integer_range,
+    is_integer,
+)
+
+PLANS = 16  # prepared graphs that a program keeps
+ROOT = 64  # integer inputs of up to this many elements are read by value if they decide a shape
+
+
+class HostRefused(RuntimeError):
+    """A strict model has a node that would run on the host."""
+
+
+class NodeError(ValueError):
+    """A node whose operands or attributes do not fit."""
+
+
+class RetraceError(Exception):
+    """The signature of the program has changed: an input is now read by value."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of a report: a node, where it runs ("graph", "host", "folded", "expanded", "control"), and why."""
+
+    name: str
+    op: str
+    where: str
+    why: str = ""
+
+
+class Program:
+    """Nodes to run.
+
+    Args:
+        model: what all programs of a model share: rules, strict, backend, weights, arena (see model.Engine).
+        nodes: nodes in order.
+        known: values by name that do not change between runs.
+        inputs: names of the values that do.
+        outputs: names of the results.
+        by_value: inputs that are part of the signature with their values.
+    """
+
+    def __init__(self, model, nodes, known, inputs, outputs, by_value=()):
+        self.model, self.nodes, self.known = model, nodes, known
+        self.inputs, self.outputs, self.by_value = inputs, outputs, set(by_value)
+        self.plans: OrderedDict[Any, Plan] = OrderedDict()
+
+    def signature(self, name, value):
+        """The part of the key that one operand contributes, and the value it has in the trace."""
+        if not isinstance(value, np.ndarray) or value.dtype.kind in "OUSMm":
+            return "opaque"
+        if name in self.by_value:
+            return value.shape, value.dtype, value.tobytes()
+        return value.shape, value.dtype, bounds_of(value)
+
+    def plan(self, values):
+        """The plan for operands, made if there is none yet."""
+        while True:
+            key = tuple(self.signature(n, v) for n, v in zip(self.inputs, values))
+            plan = self.plans.get(key)
+            if plan is not None:
+                self.plans.move_to_end(key)
+                return plan
+            try:
+                plan = Lowering(self, values, key).plan()
+            except RetraceError:
+                self.plans.clear()
+                continue
+            self.plans[key] = plan
+            if len(self.plans) > PLANS:
+                self.plans.popitem(last=False)
+            return plan
+
+    def run(self, values, report=None):
+        """Runs the nodes.
+
+        Args:
+            values: one array (or list, str, None) per input.
+            report: list to append Entry objects to, or None.
+        Returns:
+            List of outputs.
+        """
+        program = self
+        while True:
+            plan = program.plan(values)
+            if report is not None:
+                report.extend(plan.entries)
+            results = plan.compute(values)
+            if plan.rest is None:
+                return [results[n] for n in program.outputs]
+            if plan.step is not None:
+                results.update(plan.step(results))
+            program, values = plan.rest, [results[n] for n in plan.rest.inputs]
+
+
+def bounds_of(array):
+    """An interval that the values of an integer array lie in, one of few; None for other types."""
+    dtype = array.dtype
+    if dtype == BOOL:
+        return 0, 1
+    if not is_integer(dtype):
+        return None
+    smallest, largest = integer_range(dtype)
+    if max(-smallest, largest) <= EXACT or not array.size:
+        return smallest, largest
+    lo, hi = int(array.min()), int(array.max())
+    for limit in (1 << 11, EXACT):
+        if -limit <= lo and hi <= limit:
+            return (0 if lo >= 0 else -limit), limit
+    return smallest, largest
+
+
+class Lowering:
+    """One pass over the nodes of a program, for operands of one signature."""
+
+    def __init__(self, program, values, key):
+        self.program, self.model = program, program.model
+        self.nodes, self.env = deque(program.nodes), dict(program.known)
+        self.roots: dict[str, frozenset] = {}  # name -> inputs of the program that it is computed from
+        for name, value, part in zip(program.inputs, values, key):
+            if part == "opaque":
+                self.env[name] = Opaque(name)
+            elif name in program.by_value or not value.size:  # an empty array is known by its shape
+                self.env[name] = Known(value)
+            else:
+                self.env[name] = Feed(name, value.shape, value.dtype, part[2])
+            self.roots[name] = frozenset([name])
+        self.entries: list[Entry] = []
+        self.builder = Builder(Arena(), self.model.weights)
+        self.names = 0
+
+    def plan(self):
+        """Lowers nodes until the end, or until one that the host must run."""
+        while self.nodes:
+            node = self.nodes.popleft()
+            try:
+                self.lower(node)
+            except NeedValue as need:
+                self.read_by_value(node, need.value)
+                self.nodes.appendleft(node)
+                return self.finish(None, {n for n in node.inputs if n and self.env[n] is need.value})
+            except OnHost as reason:
+                return self.finish(self.on_host(node, str(reason)), (), node)
+            except Drive as control:
+                self.note(node, "control", str(control))
+                return self.finish(control.step, (), node)
+            except (HostRefused, RetraceError, host.HostError, NodeError, MemoryError):
+                raise
+            except Exception as error:
+                values = [(n, getattr(self.env.get(n), "shape", None)) for n in node.inputs]
+                shapes = ", ".join(f"{n!r} {'' if s is None else list(s)}" for n, s in values)
+                raise NodeError(f"ggml.onnx: {node} with {shapes}: {type(error).__name__}: {error}") from error
+        return self.finish(None, ())
+
+    def lower(self, node):
+        """Puts values into the environment for the outputs of one node."""
+        values = [self.env[n] if n else None for n in node.inputs]
+        results = self.results(node, values)
+        if results is None:  # expanded
+            return
+        if any(node.outputs[len(results) :]):
+            raise ValueError(f"it has {len(node.outputs)} outputs, the operator gives {len(results)}")
+        for name, value in zip(node.outputs, results):
+            if name:
+                self.env[name] = value
+                self.roots[name] = frozenset().union(*(self.roots.get(n, ()) for n in node.uses()))
+
+    def results(self, node, values):
+        """One value per output, or None if the node was replaced by others."""
+        if node.op == "Identity":
+            return values
+        rule = self.model.rules.get(node.op)
+        if getattr(rule, "expands", False):
+            return self.replace(node, rule(self, node, *values))
+        sequences = getattr(rule, "sequences", False)
+        if any(isinstance(v, Opaque) or isinstance(v, Sequence) and rule and not sequences for v in values):
+            raise OnHost("strings, sequences and optionals are no tensors")
+        known = all(v is None or isinstance(v, Known) for v in values) and node.op not in host.RANDOM
+        if known and not sequences and not node.op.startswith("ggml."):
+            return self.folded(node, values)
+        if rule is None:
+            self.require_tensors(values)
+            return self.replace(node, expand.function(self, node, values))
+        results = rule(self.builder, node, *values)
+        results = results if isinstance(results, tuple) else (results,)
+        self.note(node, "folded" if all(isinstance(r, Known) for r in results) else "graph")
+        return results
+
+    def require_tensors(self, values):
+        """Expanding a function whose operands are computed on the host anyway would gain nothing."""
+        for value in values:
+            if isinstance(value, Feed):
+                self.builder.require_held(value)
+
+    def folded(self, node, values):
+        """The outputs of a node whose inputs are known."""
+        self.note(node, "folded")
+        arrays = host.evaluate(node, [None if v is None else v.array for v in values])
+        return [Known(a) if isinstance(a, np.ndarray) and a.dtype.kind not in "OUS" else self.opaque(node, a)
+                for a in arrays]
+
+    def opaque(self, node, value):
+        if value is None:
+            return
+        raise OnHost("strings, sequences and optionals are no tensors")
+
+    def replace(self, node, expansion):
+        """Puts nodes in place of one; a list is nodes, a tuple is results."""
+        if isinstance(expansion, tuple):
+            return expansion
+        self.note(node, "expanded")
+        self.nodes.extendleft(reversed(expansion))
+        return None
+
+    def note(self, node, where, why=""):
+        self.entries.append(Entry(node.name, node.op, where, why))
+
+    def unique(self, node):
+        """A prefix for the names of nodes that replace this one."""
+        self.model.expansions += 1
+        return f"{node.name}#{self.model.expansions}/"
+
+    def define(self, name, array):
+        """Defines a constant."""
+        self.env[name] = Known(array)
+
+    # Where a plan ends
+
+    def read_by_value(self, node, value):
+        """Makes the inputs that decide a shape part of the signature, if they are few and small."""
+        names = [n for n in node.inputs if n and self.env[n] is value]
+        if not names:
+            raise OnHost("the values of an operand decide the shape of the result")
+        roots = set().union(*(self.roots[n] for n in names))
+        feeds = [self.env[r] for r in roots]
+        small = all(isinstance(f, Known) or isinstance(f, Feed) and np.prod(f.shape) <= ROOT
+                    and (f is value or f.dtype.kind in "biu") for f in feeds)
+        if isinstance(value, Feed):
+            self.program.by_value.add(value.name)
+            raise RetraceError
+        if small and not all(isinstance(f, Known) for f in feeds):
+            self.program.by_value |= roots
+            raise RetraceError
+
+    def on_host(self, node, reason):
+        """The function that runs a node on the host: arrays by name -> outputs by name."""
+        if self.model.strict:
+            raise HostRefused(f"ggml.onnx: {node} would run on the host, which strict=True refuses: {reason}")
+        self.note(node, "host", reason)
+
+        def step(values):
+            arrays = [values[n] if n else None for n in node.inputs]
+            return {n: a for n, a in zip(node.outputs, host.evaluate(node, arrays)) if n}
+
+        return step
+
+    def finish(self, step, by_value, node=None):
+        """The plan of what was lowered, and the program of what remains.
+
+        Args:
+            step: function that runs a node on the host after the graph, or None.
+            by_value: inputs of the remaining program that it reads by value.
+            node: the node that step runs.
+        """
+        program = self.program
+        if step is None and not self.nodes:
+            missing = [n for n in program.outputs if n not in self.env]
+            if missing:
+                raise NodeError(f"ggml.onnx: no node gives {', '.join(map(repr, missing))}")
+            return Plan(self, program.outputs, None, None)
+        remaining, made = list(self.nodes), set(node.outputs) - {""} if node else set()
+        needed = set(program.outputs).union(*(n.uses() for n in remaining))
+        names = [n for n in needed if n in self.env or n in made]
+        there = {n: self.env[n] for n in names if n not in made}
+        known = {n: v for n, v in there.items() if v is None or isinstance(v, Known)}
+        inputs = sorted(n for n in names if n not in known)
+        live = [n for n in inputs if n not in made]
+        live += [n for n in (node.uses() if node else ()) if n not in live]
+        rest = Program(self.model, remaining, known, inputs, program.outputs, by_value)
+        return Plan(self, live, step, rest)
+
+
+class Plan:
+    """A prepared graph, and what follows it.
+
+    Args:
+        lowering: the finished Lowering.
+        live: names of the values to return.
+        step: function that runs a node on the host after the graph, or None.
+        rest: Program of the remaining nodes, or None.
+    """
+
+    def __init__(self, lowering, live, step, rest):
+        self.step, self.rest, self.entries = step, rest, lowering.entries
+        self.builder, self.backend = lowering.builder, lowering.model.backend
+        self.passed, self.fixed, self.results, self.lists = [], {}, [], []
+        computed, places = [], [(name, lowering.env[name]) for name in live]
+        for name, value in places:  # grows: the elements of a sequence are results of their own
+            if isinstance(value, Sequence):
+                names = [f"{name}[{i}]" for i in range(len(value.items))]
+                places += zip(names, value.items)
+                self.lists.append((name, names))
+            elif isinstance(value, (Feed, Opaque)):
+                self.passed.append((name, lowering.program.inputs.index(value.name)))
+            elif value is None or isinstance(value, Known):
+                self.fixed[name] = None if value is None else np.array(value.array)
+            else:
+                computed.append((name, value))
+        self.graph, self.memory = None, None
+        if computed:
+            self.build(computed)
+        self.feeds = [(lowering.program.inputs.index(f.name), to_numpy(f.tensor.t).reshape(extents(f.shape)[::-1]),
+                       extents(f.shape)[::-1]) for f in self.builder.feeds] if computed else []
+
+    def build(self, computed):
+        """Builds the graph of results, and gives its tensors memory."""
+        ctx, outputs = self.builder.ctx, []
+        for name, value in computed:
+            t = value.t
+            if t.contents.view_src or not ggml.ggml_is_contiguous(t) or t.contents.op == ggml.GGML_OP_NONE:
+                t = ggml.ggml_cont(ctx, t)
+            ggml.ggml_set_output(t)
+            ggml.ggml_set_name(t, name[-63:])
+            outputs.append((name, value, t))
+        size = ggml.ggml_used_mem(ctx) // ggml.ggml_tensor_overhead() + 16
+        self.graph = ggml.ggml_new_graph_custom(ctx, size, False)
+        for _, _, t in outputs:
+            ggml.ggml_build_forward_expand(self.graph, t)
+        self.memory = Memory(self.graph)
+        self.builder.feeds = [f for f in self.builder.feeds if ggml.ggml_get_data(f.tensor.t)]
+        self.results = [(n, to_numpy(t).reshape(v.shape), v.dtype) for n, v, t in outputs]
+
+    def compute(self, values):
+        """Runs the graph.
+
+        Args:
+            values: operands of the program.
+        Returns:
+            Arrays by name.
+        """
+        for place, view, shape in self.feeds:
+            np.copyto(view, values[place].reshape(shape), casting="unsafe")
+        if self.graph is not None:
+            status = ggml.ggml_backend_graph_compute(self.backend, self.graph)
+            if status != ggml.GGML_STATUS_SUCCESS:
+                raise RuntimeError(f"ggml.onnx: computing failed: {ggml.ggml_status_to_string(status).decode()}")
+        results = {name: values[place] for name, place in self.passed}
+        results.update(self.fixed)
+        for name, view, dtype in self.results:
+            with np.errstate(all="ignore"):
+                results[name] = view.astype(dtype)
+        for name, names in reversed(self.lists):
+            results[name] = [results.pop(n) for n in names]
+        return results
+
+
+class Memory:
+    """The memory of a graph's tensors, shared between those that do not live together."""
+
+    def __init__(self, graph):
+        self.allocator = ggml.ggml_gallocr_new(ggml.ggml_backend_cpu_buffer_type())
+        if not ggml.ggml_gallocr_alloc_graph(self.allocator, graph):
+            raise MemoryError("ggml.onnx: no memory for the graph's tensors")
+
+    def __del__(self):
+        if getattr(self, "allocator", None):
+            ggml.ggml_gallocr_free(self.allocator)
+            self.allocator = None

@@ -1,0 +1,35 @@
+"""The table of rules: operator -> function that builds its ggml nodes.
+
+A rule is called with the Builder, the Node and one value per input (None for an omitted one), and returns a value, or a
+tuple of values for several outputs. It declines by raising OnHost with the reason. See docs/onnx.md.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+RULES: dict[str, Callable[..., Any]] = {}
+FAMILIES = ["elementwise", "compare", "shape", "index", "reduce", "matmul", "conv", "pool", "norm", "control",
+            "recurrent", "resize", "quantized", "signal", "sequence", "microsoft"]
+
+
+def rule(*ops):
+    """Decorator: registers a function as the rule of operators."""
+
+    def register(function):
+        for op in ops:
+            if op in RULES:
+                raise ValueError(f"ggml.onnx: {op} has two rules")
+            RULES[op] = function
+        return function
+
+    return register
+
+
+def load():
+    """Imports the families, once."""
+    for family in FAMILIES:
+        importlib.import_module(f"{__name__}.{family}")
+    return RULES

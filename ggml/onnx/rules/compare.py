@@ -1,0 +1,65 @@
+"""Comparisons, logic and selection."""
+
+import numpy as np
+
+import ggml
+
+from ..values import BOOL, F32, OnHost, is_float
+from . import rule
+
+
+@rule("Less", "Greater")
+def less(b, node, x, y):
+    return b.less(x, y) if node.op == "Less" else b.less(y, x)
+
+
+@rule("LessOrEqual", "GreaterOrEqual")
+def less_or_equal(b, node, x, y):
+    if node.op == "GreaterOrEqual":
+        x, y = y, x
+    inside = b.logical_not(b.less(y, x))
+    return b.logical_and(inside, b.logical_and(b.number(x), b.number(y))) if is_float(x.dtype) else inside
+
+
+@rule("Equal")
+def equal(b, node, x, y):
+    return b.equal(x, y)
+
+
+@rule("Not")
+def logical_not(b, node, x):
+    return b.logical_not(x)
+
+
+@rule("And", "Or")
+def logical(b, node, x, y):
+    return b.logical_and(x, y) if node.op == "And" else b.logical_or(x, y)
+
+
+@rule("Xor")
+def xor(b, node, x, y):
+    return b.unary(ggml.ggml_abs, b.binary(ggml.ggml_sub, x, y, dtype=F32), dtype=BOOL)
+
+
+@rule("IsNaN")
+def is_nan(b, node, x):
+    if not is_float(x.dtype):
+        raise OnHost(f"{x.dtype} is computed on the host")
+    return b.logical_not(b.number(x))
+
+
+@rule("IsInf")
+def is_inf(b, node, x):
+    if not is_float(x.dtype):
+        raise OnHost(f"{x.dtype} is computed on the host")
+    both = [node.attr("detect_positive", 1), node.attr("detect_negative", 1)]
+    if not any(both):
+        return b.full(x.shape, False, BOOL)
+    x = b.use(x)
+    size = b.unary(ggml.ggml_abs, x) if all(both) else x if both[0] else b.negative(x)
+    return b.less(b.scalar(np.finfo(np.float32).max, b.constant(0, F32)), b.like(size.t, size.shape, F32))
+
+
+@rule("Where")
+def where(b, node, condition, x, y):
+    return b.select(condition, x, y)

@@ -1,0 +1,174 @@
+"""Control flow: If, Loop and Scan are replaced by the nodes of their bodies.
+
+These rules are called with the Lowering instead of the Builder and return nodes. A condition or a number of iterations
+that is computed ends the plan first (NeedValue), so that the branch taken becomes part of the next plan. The body of a
+long Loop, or of one without a limit, is a program of its own instead, which the host runs once per iteration.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from ..expand import identity, subgraph
+from ..graph import Node
+from ..values import Drive, Known, NeedValue
+from . import rule
+
+UNROLLED = 64  # a Loop of at most so many iterations becomes part of the graph
+
+
+def expands(function):
+    """Decorator: the rule returns nodes."""
+    function.expands = True
+    return function
+
+
+def truth(value, default=True):
+    """A condition that is known."""
+    if value is None:
+        return default
+    if not isinstance(value, Known):
+        raise NeedValue(value)
+    return bool(np.ravel(value.array)[0])
+
+
+@rule("If")
+@expands
+def if_(lowering, node, condition):
+    body = node.attr("then_branch" if truth(condition) else "else_branch")
+    return subgraph(lowering, node, body, [], node.outputs)
+
+
+def private(node, op, inputs, outputs, **attrs):
+    """A node of an operator that only expansions use."""
+    return Node(op, inputs, outputs, attrs, node.scope.opsets.get("", 1), f"{node.name}/{op}", node.proto, node.scope)
+
+
+@rule("ggml.Stack")
+def stack(b, node, *values):
+    """Joins values along a new axis."""
+    axis = node.attr("axis", 0)
+    axis %= len(values[0].shape) + 1
+    return b.concat([b.reshape(v, (*v.shape[:axis], 1, *v.shape[axis:])) for v in values], axis)
+
+
+@rule("ggml.Entry")
+def entry(b, node, x):
+    """One entry of an axis, without the axis."""
+    axis = node.attr("axis") % len(x.shape)
+    return b.reshape(b.slice(x, axis, node.attr("index"), 1), x.shape[:axis] + x.shape[axis + 1 :])
+
+
+def driven(lowering, node, limit):
+    """The step of a Loop whose body is a program of its own: arrays by name -> outputs by name."""
+    body, captured = node.attr("body"), sorted(node.attr("body").captures())
+    known = {n: lowering.env[n] for n in captured if isinstance(lowering.env.get(n), Known)}
+    known.update((n, Known(a, lowering.model.arena)) for n, a in body.constants.items())
+    rest = [n for n in captured if n not in known]
+    inputs, outputs = [i.name for i in body.inputs], [o.name for o in body.outputs]
+    program = type(lowering.program)(lowering.model, body.nodes, known, inputs + rest, outputs)
+    kept = len(node.inputs) - 2
+
+    def step(values):
+        first = [values[n] if n else None for n in node.inputs]
+        go = True if first[1] is None else bool(np.ravel(first[1])[0])
+        carried, turn = first[2:], 0
+        scans: list[list] = [[] for _ in outputs[1 + kept :]]
+        while go and turn < limit:
+            operands = [np.array(turn, np.int64), np.array(True), *carried, *(values[n] for n in rest)]
+            again, *results = program.run(operands)
+            go, carried, turn = bool(np.ravel(again)[0]), results[:kept], turn + 1
+            for pieces, piece in zip(scans, results[kept:]):
+                pieces.append(piece)
+        stacked = [np.stack(p) if p else nothing(info) for p, info in zip(scans, body.outputs[1 + kept :])]
+        return {n: a for n, a in zip(node.outputs, [*carried, *stacked]) if n}
+
+    return step
+
+
+def nothing(info):
+    """The scan output of a loop without iterations."""
+    return np.empty([0, *(d if isinstance(d, int) else 0 for d in info.shape or ())], info.dtype)
+
+
+@rule("Loop")
+@expands
+def loop(lowering, node, count=None, condition=None, *carried):
+    body, turn = node.attr("body"), node.attr("ggml.turn", 0)
+    kept = len(node.inputs) - 2
+    scans = node.attr("ggml.scans") or [[] for _ in body.outputs[1 + kept :]]
+    if count is not None and not isinstance(count, Known):
+        raise NeedValue(count)
+    limit = np.inf if count is None else int(np.ravel(count.array)[0])
+    if not turn and limit > UNROLLED:
+        raise Drive(driven(lowering, node, limit))
+    if turn >= limit or not truth(condition):
+        done = [identity(node, a, o) for a, o in zip(node.inputs[2:], node.outputs) if o]
+        for pieces, info, output in zip(scans, body.outputs[1 + kept :], node.outputs[kept:]):
+            if pieces:
+                done.append(private(node, "ggml.Stack", pieces, [output]))
+            else:
+                lowering.env[output] = Known(nothing(info))
+        return done
+    prefix = lowering.unique(node)
+    lowering.define(prefix + "turn", np.array(turn, np.int64))
+    inputs = [prefix + "turn", node.inputs[1], *node.inputs[2:]]
+    if not node.inputs[1]:
+        inputs[1] = prefix + "true"
+        lowering.define(inputs[1], np.array(True))
+    outputs = [f"{prefix}{i}" for i in range(len(body.outputs))]
+    nodes = subgraph(lowering, node, body, inputs, outputs)
+    scans = [[*pieces, o] for pieces, o in zip(scans, outputs[1 + kept :])]
+    following = replace(node, inputs=[node.inputs[0], outputs[0], *outputs[1 : 1 + kept]],
+                        attrs={**node.attrs, "ggml.turn": turn + 1, "ggml.scans": scans})
+    return [*nodes, following]
+
+
+@rule("Scan")
+@expands
+def scan(lowering, node, *values):
+    if node.version < 9:
+        return batched_scan(lowering, node, *values)
+    body, n = node.attr("body"), node.attr("num_scan_inputs")
+    kept = len(node.inputs) - n
+    outs = len(body.outputs) - kept
+    backward = node.attr("scan_input_directions") or [0] * n
+    axes = node.attr("scan_input_axes") or [0] * n
+    length = values[kept].shape[axes[0]]
+    pieces: list[list[str]] = [[] for _ in range(outs)]
+    carried, nodes = node.inputs[:kept], []
+    for turn in range(length):
+        prefix, entries = lowering.unique(node), []
+        for i in range(n):
+            entries.append(f"{prefix}in{i}")
+            index = length - 1 - turn if backward[i] else turn
+            nodes.append(private(node, "ggml.Entry", [node.inputs[kept + i]], [entries[-1]], axis=axes[i], index=index))
+        outputs = [f"{prefix}{i}" for i in range(len(body.outputs))]
+        nodes += subgraph(lowering, node, body, [*carried, *entries], outputs)
+        carried = outputs[:kept]
+        for p, o in zip(pieces, outputs[kept:]):
+            p.append(o)
+    nodes += [identity(node, a, o) for a, o in zip(carried, node.outputs) if o]
+    turned = node.attr("scan_output_directions") or [0] * outs
+    axes = node.attr("scan_output_axes") or [0] * outs
+    nodes += [private(node, "ggml.Stack", p[::-1] if t else p, [o], axis=a)
+              for p, o, t, a in zip(pieces, node.outputs[kept:], turned, axes) if o]
+    return nodes
+
+
+def batched_scan(lowering, node, lengths, *values):
+    """Scan of operator set 8: every operand has a batch in front, whose entries are scanned one after the other."""
+    batch, n = values[0].shape[0], node.attr("num_scan_inputs")
+    results: list[list[str]] = [[] for _ in node.outputs]
+    nodes = []
+    attrs = {"body": node.attr("body"), "num_scan_inputs": n, "scan_input_directions": node.attr("directions")}
+    for i in range(batch):
+        prefix = lowering.unique(node)
+        entries = [f"{prefix}in{k}" for k in range(len(values))]
+        nodes += [private(node, "ggml.Entry", [a], [e], axis=0, index=i) for a, e in zip(node.inputs[1:], entries)]
+        outputs = [f"{prefix}out{k}" for k in range(len(node.outputs))]
+        nodes.append(replace(node, inputs=entries, outputs=outputs, attrs=attrs, version=9))
+        for r, o in zip(results, outputs):
+            r.append(o)
+    return nodes + [private(node, "ggml.Stack", r, [o]) for r, o in zip(results, node.outputs) if o]
+

@@ -1,0 +1,200 @@
+"""Convolutions."""
+
+
+import ggml
+
+from ..values import OnHost, count, extents, is_float
+from . import rule
+
+FEW = 8  # output places of a convolution that is computed as a product of vectors
+
+
+def window(node, size, kernel):
+    """Strides, dilations and padding of a window operator.
+
+    Args:
+        node: Node with the attributes strides, dilations, pads and auto_pad.
+        size: spatial dimensions.
+        kernel: dimensions of the window.
+    Returns:
+        Strides, dilations, and pairs of padding before and after, one entry per spatial dimension.
+    """
+    rank = len(size)
+    strides, dilations = node.attr("strides") or [1] * rank, node.attr("dilations") or [1] * rank
+    auto = node.attr("auto_pad", "NOTSET")
+    if auto in ("SAME_UPPER", "SAME_LOWER"):
+        pads = []
+        for n, k, s, d in zip(size, kernel, strides, dilations):
+            total = max((-(-n // s) - 1) * s + d * (k - 1) + 1 - n, 0)
+            less, more = total // 2, total - total // 2
+            pads.append((less, more) if auto == "SAME_UPPER" else (more, less))
+    else:
+        flat = node.attr("pads") if auto == "NOTSET" else None
+        flat = flat or [0] * 2 * rank
+        pads = list(zip(flat[:rank], flat[rank:]))
+    return strides, dilations, pads
+
+
+def padded(b, x, pads):
+    """x with zeros around its last axes, as one ggml node."""
+    if not any(p for pair in pads for p in pair):
+        return x
+    x = b.contiguous(x)
+    widths = [0] * 8
+    for i, (before, after) in enumerate(reversed(pads)):
+        widths[2 * i : 2 * i + 2] = before, after
+    lead = x.shape[: len(x.shape) - len(pads)]
+    flat = b.reshape(x, (count(lead), *x.shape[len(lead) :]))
+    t = ggml.ggml_pad_ext(b.ctx, flat.t, *widths)
+    shape = [n + p + q for n, (p, q) in zip(x.shape[len(lead) :], pads)]
+    return b.reshape(b.with_shape(t, (count(lead), *shape), x), (*lead, *shape))
+
+
+@rule("Conv")
+def conv(b, node, x, w, bias=None):
+    if not is_float(x.dtype):
+        raise OnHost(f"{x.dtype} is computed on the host")
+    strides, dilations, pads = window(node, x.shape[2:], w.shape[2:])
+    y = convolve(b, x, w, strides, dilations, pads, node.attr("group", 1))
+    return y if bias is None else b.add(y, b.reshape(bias, (1, w.shape[0], *(1,) * (len(x.shape) - 2))))
+
+
+def convolve(b, x, w, strides, dilations, pads, groups):
+    """The convolution of x (n, c, spatial...) with w (m, c / groups, kernel...)."""
+    rank = len(x.shape) - 2
+    if rank > 3 or rank < 1:
+        raise OnHost(f"convolution in {rank} dimensions")
+    if x.shape[1] != w.shape[1] * groups or w.shape[0] % groups:
+        raise ValueError(f"ggml.onnx: convolution of {list(x.shape)} with {list(w.shape)} in {groups} groups")
+    if rank == 1:
+        y = convolve(b, b.reshape(x, (*x.shape[:2], 1, x.shape[2])), b.reshape(w, (*w.shape[:2], 1, w.shape[2])),
+                     [1, *strides], [1, *dilations], [(0, 0), *pads], groups)
+        return b.reshape(y, (*y.shape[:2], y.shape[3]))
+    if rank == 2 and x.shape[3] == w.shape[3] == 1 < x.shape[2] and not any(pads[1]):  # a column: as a row
+        x, w = (b.reshape(v, (*v.shape[:2], 1, v.shape[2])) for v in (x, w))
+        y = convolve(b, x, w, strides[::-1], dilations[::-1], pads[::-1], groups)
+        return b.reshape(y, (*y.shape[:2], y.shape[3], 1))
+    if any(p != q for p, q in pads):
+        x, pads = padded(b, x, pads), [(0, 0)] * rank
+    before = [p for p, _ in pads]
+    depthwise = groups == x.shape[1] == w.shape[0] and rank == 2
+    if groups > 1 and not depthwise:
+        c, m = x.shape[1] // groups, w.shape[0] // groups
+        parts = [convolve(b, b.slice(x, 1, g * c, c), b.slice(w, 0, g * m, m), strides, dilations, pads, 1)
+                 for g in range(groups)]
+        return b.concat(parts, 1)
+    x, w = b.contiguous(x), b.contiguous(w)
+    size = [(n + p + q - d * (k - 1) - 1) // s + 1
+            for n, k, s, d, (p, q) in zip(x.shape[2:], w.shape[2:], strides, dilations, pads)]
+    if min(size) < 1:
+        raise ValueError(f"ggml.onnx: a window of {list(w.shape[2:])} does not fit into {list(x.shape[2:])}")
+    places = [*strides[::-1], *before[::-1], *dilations[::-1]]
+    shape = (x.shape[0], w.shape[0], *size)
+    if rank == 3:
+        kernel = b.reshape(w, (w.shape[0] * w.shape[1], *w.shape[2:]))
+        data = b.reshape(x, (x.shape[0] * x.shape[1], *x.shape[2:]))
+        channels = x.shape[1], x.shape[0], w.shape[0]
+        t = ggml.ggml_conv_3d_direct(b.ctx, kernel.t, data.t, *places, *channels)  # type: ignore[call-arg]
+        return b.with_shape(ggml.ggml_reshape_4d(b.ctx, t, *extents(shape)), shape, x)
+    if not depthwise and x.shape[0] * count(size) <= FEW:
+        return few_places(b, x, w, places, shape)
+    function = ggml.ggml_conv_2d_dw_direct if depthwise else ggml.ggml_conv_2d_direct
+    return b.with_shape(function(b.ctx, w.t, x.t, *places), shape, x)
+
+
+@rule("ConvTranspose")
+def conv_transpose(b, node, x, w, bias=None):
+    if not is_float(x.dtype):
+        raise OnHost(f"{x.dtype} is computed on the host")
+    rank, groups = len(x.shape) - 2, node.attr("group", 1)
+    kernel = w.shape[2:]
+    strides, dilations = node.attr("strides") or [1] * rank, node.attr("dilations") or [1] * rank
+    extra = node.attr("output_padding") or [0] * rank
+    reach = [d * (k - 1) for d, k in zip(dilations, kernel)]
+    full = [(n - 1) * s + r + 1 + e for n, s, r, e in zip(x.shape[2:], strides, reach, extra)]
+    auto, size = node.attr("auto_pad", "NOTSET"), node.attr("output_shape")
+    if size or auto in ("SAME_UPPER", "SAME_LOWER"):
+        size = size[-rank:] if size else [n * s for n, s in zip(x.shape[2:], strides)]
+        total = [max(f - o, 0) for f, o in zip(full, size)]
+        pads = [(t // 2, t - t // 2) if auto == "SAME_UPPER" else (t - t // 2, t // 2) for t in total]
+        short = [max(o - f, 0) for f, o in zip(full, size)]
+        extra = [e + s for e, s in zip(extra, short)]
+    else:
+        flat = (node.attr("pads") if auto == "NOTSET" else None) or [0] * 2 * rank
+        pads = list(zip(flat[:rank], flat[rank:]))
+    m = w.shape[1]
+    if rank <= 2 and groups == 1 and len(set(strides)) == 1 and set(dilations) == {1} and not any(extra):
+        y = cropped(b, transposed(b, x, w, strides[-1]), pads)
+        return y if bias is None else b.add(y, b.reshape(bias, (1, m, *(1,) * rank)))
+    x = spaced(b, x, strides)
+    kernels = b.reshape(w, (groups, w.shape[0] // groups, m, *kernel))
+    kernels = b.reshape(b.move(kernels, 1, 2), (groups * m, w.shape[0] // groups, *kernel))
+    for a in range(rank):
+        kernels = b.slice(kernels, 2 + a, kernel[a] - 1, kernel[a], -1)
+    around = [(r - p, r - q + e) for r, (p, q), e in zip(reach, pads, extra)]
+    x = cropped(b, x, [(max(-p, 0), max(-q, 0)) for p, q in around])
+    around = [(max(p, 0), max(q, 0)) for p, q in around]
+    y = convolve(b, x, kernels, [1] * rank, dilations, around, groups)
+    return y if bias is None else b.add(y, b.reshape(bias, (1, groups * m, *(1,) * rank)))
+
+
+def few_places(b, x, w, places, shape):
+    """A convolution of few output places, as a product that streams the kernels once."""
+    s0, s1, p0, p1, d0, d1 = places
+    columns = ggml.ggml_im2col(b.ctx, w.t, x.t, s0, s1, p0, p1, d0, d1, True, ggml.GGML_TYPE_F32)
+    depth, points = count(w.shape[1:]), count(shape[2:])
+    columns = ggml.ggml_reshape_2d(b.ctx, columns, depth, shape[0] * points)
+    product = ggml.ggml_mul_mat(b.ctx, ggml.ggml_reshape_2d(b.ctx, w.t, depth, w.shape[0]), columns)
+    y = b.with_shape(product, (shape[0] * points, shape[1]), x)
+    return b.reshape(b.transpose(b.reshape(y, (shape[0], points, shape[1])), (0, 2, 1)), shape)
+
+
+def cropped(b, x, pads):
+    """x without what lies in the padding."""
+    for a, (p, q) in enumerate(pads):
+        if p or q:
+            x = b.slice(x, 2 + a, p, x.shape[2 + a] - p - q)
+    return x
+
+
+def transposed(b, x, w, stride):
+    """The transposed convolution of planes, or of rows: planes of one row whose other stride does not matter."""
+    flat = len(x.shape) == 3
+    if flat:
+        x, w = b.reshape(x, (*x.shape[:2], 1, x.shape[2])), b.reshape(w, (*w.shape[:2], 1, w.shape[2]))
+    t = ggml.ggml_conv_transpose_2d_p0(b.ctx, b.contiguous(w).t, b.contiguous(x).t, stride)
+    size = [(n - 1) * stride + k for n, k in zip(x.shape[2:], w.shape[2:])]
+    shape = (x.shape[0], w.shape[1], *size)
+    return b.reshape(b.with_shape(t, shape, x), (*shape[:2], size[1]) if flat else shape)
+
+
+def spaced(b, x, strides):
+    """x with stride - 1 zeros between neighbours."""
+    for a, s in enumerate(strides):
+        axis = 2 + a
+        n = x.shape[axis]
+        if s == 1 or n == 1:
+            continue
+        outer, inner = count(x.shape[:axis]), count(x.shape[axis + 1 :])
+        wide = padded(b, b.reshape(x, (outer * n, 1, inner)), [(0, s - 1), (0, 0)])
+        wide = b.reshape(wide, (*x.shape[:axis], n * s, *x.shape[axis + 1 :]))
+        x = b.slice(wide, axis, 0, (n - 1) * s + 1)
+    return x
+
+
+@rule("ConvInteger")
+def conv_integer(b, node, x, w, x_zero=None, w_zero=None):
+    from .matmul import centred
+
+    if w_zero is not None and count(w_zero.shape) > 1:
+        raise OnHost("a zero point per channel")
+    x, w = centred(b, x, x_zero, -1), centred(b, w, w_zero, -1)
+    strides, dilations, pads = window(node, x.shape[2:], w.shape[2:])
+    terms, groups = count(w.shape[1:]), node.attr("group", 1)
+    corners = [p * q * terms for p in (*x.bounds, 0) for q in w.bounds]
+
+    def sums(b, x, w):
+        y = convolve(b, x, w, strides, dilations, pads, groups)
+        return b.like(y.t, y.shape, y.dtype, y.bounds and (min(corners), max(corners)))
+
+    return b.sums(node, sums, x, w)

@@ -1,0 +1,440 @@
+"""Arithmetic and functions, element by element."""
+
+import math
+
+import numpy as np
+
+import ggml
+
+from ..values import BOOL, EXACT, F32, I64, NARROW, Known, OnHost, is_float, is_integer, ml_dtypes
+from . import rule
+
+
+def floats(b, *values):
+    """Declines unless the operands are floats."""
+    for v in values:
+        if not is_float(v.dtype):
+            raise OnHost(f"{v.dtype} is computed on the host")
+    return values
+
+
+UNARY = {
+    "Sqrt": ggml.ggml_sqrt, "Exp": ggml.ggml_exp, "Log": ggml.ggml_log, "Sin": ggml.ggml_sin, "Cos": ggml.ggml_cos,
+    "Tanh": ggml.ggml_tanh, "Sigmoid": ggml.ggml_sigmoid, "Softplus": ggml.ggml_softplus, "Floor": ggml.ggml_floor,
+    "Ceil": ggml.ggml_ceil, "HardSwish": ggml.ggml_hardswish,
+}
+
+
+@rule(*UNARY)
+def unary(b, node, x):
+    return b.unary(UNARY[node.op], *floats(b, x))
+
+
+@rule("Identity", "Dropout")
+def identity(b, node, x, ratio=None, training=None):
+    if node.op == "Dropout" and (training is not None and np.any(b.known(training)) or node.version < 7):
+        raise OnHost("dropout of training is random")
+    mask = b.full(x.shape, True, BOOL) if len(node.outputs) > 1 else None
+    return (x, mask) if mask else x
+
+
+@rule("Abs")
+def absolute(b, node, x):
+    lo, hi = x.bounds or (0, 0)
+    return b.unary(ggml.ggml_abs, x, bounds=x.bounds and (0, max(-lo, hi)))
+
+
+@rule("Neg")
+def negative(b, node, x):
+    return b.negative(x)
+
+
+@rule("Sign")
+def sign(b, node, x):
+    return b.unary(ggml.ggml_sgn, x, bounds=x.bounds and (-1, 1))
+
+
+@rule("Round")
+def round_rule(b, node, x):
+    return round_half_even(b, *floats(b, x))
+
+
+def round_half_even(b, x):
+    """Rounds as F32 itself does: from 2^23 on it has no fractions, so that |x| + 2^23 is rounded to a whole number."""
+    size, whole = b.unary(ggml.ggml_abs, x), float(1 << 23)
+    low = b.clamp(size, 0.0, whole)
+    rounded = b.affine(b.affine(low, 1.0, whole), 1.0, -whole)
+    return b.mul(b.add(rounded, b.sub(size, low)), b.unary(ggml.ggml_sgn, x))
+
+
+@rule("Reciprocal")
+def reciprocal(b, node, x):
+    return b.reciprocal(*floats(b, x))
+
+
+@rule("Tan")
+def tan(b, node, x):
+    floats(b, x)
+    return b.div(b.unary(ggml.ggml_sin, x), b.unary(ggml.ggml_cos, x))
+
+
+@rule("Sinh", "Cosh")
+def hyperbolic(b, node, x):
+    floats(b, x)
+    if node.op == "Sinh":
+        return b.affine(b.sub(b.unary(ggml.ggml_expm1, x), b.unary(ggml.ggml_expm1, b.negative(x))), 0.5)
+    return b.affine(b.add(b.unary(ggml.ggml_exp, x), b.unary(ggml.ggml_exp, b.negative(x))), 0.5)
+
+
+@rule("Asinh", "Acosh", "Atanh")
+def area(b, node, x):
+    floats(b, x)
+    if node.op == "Atanh":
+        return b.affine(b.unary(ggml.ggml_log, b.div(b.affine(x, 1, 1), b.affine(x, -1, 1))), 0.5)
+    size = b.unary(ggml.ggml_abs, x)
+    square = b.affine(b.unary(ggml.ggml_sqr, x), 1, 1 if node.op == "Asinh" else -1)
+    value = b.unary(ggml.ggml_log, b.add(size, b.unary(ggml.ggml_sqrt, square)))
+    return b.mul(value, b.unary(ggml.ggml_sgn, x)) if node.op == "Asinh" else value
+
+
+# atan(x) / x on [0, 1] as a polynomial of x^2, highest power first: a Chebyshev fit, error below 1e-7.
+ATAN = np.polynomial.Chebyshev.interpolate(
+    lambda u: np.arctan(np.sqrt(u)) / np.sqrt(u), 10, domain=[0, 1]).convert(kind=np.polynomial.Polynomial).coef[::-1]
+
+
+def arctan(b, x):
+    """atan: a polynomial of min(|x|, 1/|x|), reflected."""
+    size = b.unary(ggml.ggml_abs, x)
+    large = b.less(b.scalar(1.0, x), size)
+    small = b.select(large, b.reciprocal(size), size)
+    square = b.unary(ggml.ggml_sqr, small)
+    y = b.affine(square, ATAN[0], ATAN[1])
+    for c in ATAN[2:]:
+        y = b.affine(b.mul(y, square), 1.0, c)
+    y = b.mul(y, small)
+    y = b.select(large, b.affine(y, -1.0, math.pi / 2), y)
+    return b.mul(y, b.unary(ggml.ggml_sgn, x))
+
+
+@rule("Atan", "Asin", "Acos")
+def inverse_circular(b, node, x):
+    floats(b, x)
+    if node.op == "Atan":
+        return arctan(b, x)
+    leg = b.unary(ggml.ggml_sqrt, b.mul(b.affine(x, -1, 1), b.affine(x, 1, 1)))
+    angle = arctan(b, b.div(x, leg))
+    return angle if node.op == "Asin" else b.affine(angle, -1.0, math.pi / 2)
+
+
+@rule("Erf")
+def erf(b, node, x):
+    floats(b, x)
+    t = b.affine(x, math.sqrt(2))
+    zero = b.logical_not(b.unary(ggml.ggml_step, b.unary(ggml.ggml_abs, t), dtype=BOOL))
+    t = b.binary(ggml.ggml_add, t, b.affine(zero, 1e-30, dtype=F32), dtype=x.dtype)
+    return b.clamp(b.affine(b.div(b.unary(ggml.ggml_gelu_erf, t), t), 2.0, -1.0), -1.0, 1.0)
+
+
+@rule("Gelu")
+def gelu(b, node, x):
+    tanh = node.attr("approximate", "none") == "tanh"
+    return b.unary(ggml.ggml_gelu if tanh else ggml.ggml_gelu_erf, *floats(b, x))
+
+
+@rule("Relu")
+def relu(b, node, x):
+    return b.unary(ggml.ggml_relu, x, bounds=x.bounds and (max(x.bounds[0], 0), max(x.bounds[1], 0)))
+
+
+@rule("LeakyRelu")
+def leaky_relu(b, node, x):
+    floats(b, x)
+    x = b.use(x)
+    return b.with_shape(ggml.ggml_leaky_relu(b.ctx, x.t, node.attr("alpha", 0.01), False), x.shape, x)
+
+
+@rule("PRelu")
+def prelu(b, node, x, slope):
+    floats(b, x)
+    if node.version < 7 and len(slope.shape) == 1:
+        slope = b.reshape(slope, (*slope.shape, *(1,) * (len(x.shape) - 2)))
+    below = b.unary(ggml.ggml_relu, b.negative(x))
+    return b.sub(b.unary(ggml.ggml_relu, x), b.mul(below, slope))
+
+
+def exponential_unit(b, x, alpha, gamma=1.0, width=1.0):
+    """gamma * (max(x, 0) + min(alpha * (exp(x / width) - 1), 0))."""
+    floats(b, x)
+    below = b.unary(ggml.ggml_expm1, b.affine(b.clamp(x, -math.inf, 0.0), 1 / width))
+    return b.add(b.affine(b.unary(ggml.ggml_relu, x), gamma), b.affine(below, alpha * gamma))
+
+
+@rule("Elu")
+def elu(b, node, x):
+    return exponential_unit(b, x, node.attr("alpha", 1.0))
+
+
+@rule("Selu")
+def selu(b, node, x):
+    return exponential_unit(b, x, node.attr("alpha", 1.6732632), node.attr("gamma", 1.0507010))
+
+
+@rule("Celu")
+def celu(b, node, x):
+    alpha = node.attr("alpha", 1.0)
+    return exponential_unit(b, x, alpha, 1.0, alpha)
+
+
+@rule("ThresholdedRelu")
+def thresholded_relu(b, node, x):
+    floats(b, x)
+    return b.select(b.less(b.scalar(node.attr("alpha", 1.0), x), x), x, b.scalar(0, x))
+
+
+@rule("HardSigmoid")
+def hard_sigmoid(b, node, x):
+    return b.clamp(b.affine(*floats(b, x), node.attr("alpha", 0.2), node.attr("beta", 0.5)), 0.0, 1.0)
+
+
+@rule("Softsign")
+def softsign(b, node, x):
+    floats(b, x)
+    return b.div(x, b.affine(b.unary(ggml.ggml_abs, x), 1.0, 1.0))
+
+
+@rule("Mish")
+def mish(b, node, x):
+    floats(b, x)
+    return b.mul(x, b.unary(ggml.ggml_tanh, b.unary(ggml.ggml_softplus, x)))
+
+
+@rule("Swish", "com.microsoft.QuickGelu")
+def swish(b, node, x):
+    floats(b, x)
+    alpha = node.attr("alpha", 1.0 if node.op == "Swish" else 1.702)
+    if alpha == 1.0:
+        return b.unary(ggml.ggml_silu, x)
+    return b.mul(x, b.unary(ggml.ggml_sigmoid, b.affine(x, alpha)))
+
+
+@rule("Shrink")
+def shrink(b, node, x):
+    floats(b, x)
+    bias, limit = node.attr("bias", 0.0), node.attr("lambd", 0.5)
+    zero = b.scalar(0, x)
+    above = b.select(b.less(b.scalar(limit, x), x), b.affine(x, 1.0, -bias), zero)
+    below = b.select(b.less(x, b.scalar(-limit, x)), b.affine(x, 1.0, bias), zero)
+    return b.add(above, below)
+
+
+@rule("Add", "Sub", "Mul")
+def arithmetic(b, node, x, y):
+    return getattr(b, node.op.lower())(x, y)
+
+
+@rule("Div")
+def div(b, node, x, y):
+    if not is_integer(x.dtype):
+        return b.div(*floats(b, x, y))
+    q = whole_quotient(b, x, y)
+    largest = max(map(abs, x.bounds))
+    return b.like(q.t, q.shape, x.dtype, (-largest if min(*x.bounds, *y.bounds) < 0 else 0, largest))
+
+
+def whole_quotient(b, x, y):
+    """The quotient of integers rounded toward zero, as F32.
+
+    The quotient of F32 rounds to a whole number only if it is one: otherwise its distance to the next is at least
+    1/|y|, and half a unit in the last place is less, because |x| <= 2^24.
+    """
+    return b.unary(ggml.ggml_trunc, b.binary(ggml.ggml_div, x, y, dtype=F32))
+
+
+@rule("Mod")
+def mod(b, node, x, y):
+    if not is_integer(x.dtype):
+        floats(b, x)
+        x, y = b.use(x), b.use(y)
+        whole = b.unary(ggml.ggml_trunc if node.attr("fmod", 0) else ggml.ggml_floor, b.div(x, y))
+        rest = b.sub(x, b.mul(whole, y))
+        infinite = b.less(b.scalar(np.finfo(np.float32).max, b.constant(0, F32)), b.unary(ggml.ggml_abs, y))
+        other = x  # of an infinite divisor: itself, or the divisor where the signs differ
+        if not node.attr("fmod", 0):
+            other = b.select(b.less(b.mul(x, b.unary(ggml.ggml_sgn, y)), b.scalar(0, x)), y, x)
+        finite = b.less(b.unary(ggml.ggml_abs, x), b.scalar(np.inf, x))
+        return b.select(b.logical_and(infinite, finite), other, rest)
+    fmod, largest = node.attr("fmod", 0), max(map(abs, y.bounds))
+    rest = b.binary(ggml.ggml_sub, x, b.binary(ggml.ggml_mul, whole_quotient(b, x, y), y, dtype=F32), dtype=F32)
+    if not fmod:  # the sign is the divisor's
+        divisor = b.like(b.use(y).t, y.shape, F32)
+        other = b.unary(ggml.ggml_step, b.negative(b.mul(rest, b.unary(ggml.ggml_sgn, divisor))))
+        rest = b.add(rest, b.binary(ggml.ggml_mul, other, y, dtype=F32))
+    signed = (x if fmod else y).bounds
+    return b.like(rest.t, rest.shape, x.dtype, (-largest if signed[0] < 0 else 0, largest if signed[1] > 0 else 0))
+
+
+def power_of_two(b, exponent):
+    """2^exponent, exact, for whole numbers from -32 to 32: products and quotients of rounded factors up to 2^16."""
+    product = None
+    for sign in (1.0, -1.0):
+        size = b.clamp(b.affine(exponent, sign), 0.0, 32.0)
+        for part in (b.clamp(size, 0.0, 16.0), b.clamp(b.affine(size, 1.0, -16.0), 0.0, 16.0)):
+            factor = b.unary(ggml.ggml_round, b.unary(ggml.ggml_exp, b.affine(part, math.log(2))))
+            product = factor if product is None else b.mul(product, factor) if sign > 0 else b.div(product, factor)
+    return product
+
+
+@rule("BitShift")
+def bit_shift(b, node, x, places):
+    """x * 2^places or floor(x / 2^places): scaling by a power of two is exact. Negative places shift everything out."""
+    bits, left = 8 * x.dtype.itemsize, node.attr("direction") == "LEFT"
+    most = min(max(places.bounds), bits) if left and bits > 16 else 0
+    if max(map(abs, x.bounds)) << most > EXACT:
+        raise OnHost("integers beyond F32: they stay exact on the host")
+    exponent = b.like(b.use(places).t, places.shape, F32)
+    exponent = b.clamp(b.add(exponent, b.affine(b.unary(ggml.ggml_step, b.negative(exponent)), 2.0**12)), 0.0, 32.0)
+    power = power_of_two(b, exponent)
+    if not left:
+        moved = b.unary(ggml.ggml_floor, b.binary(ggml.ggml_div, x, power, dtype=F32))
+        return b.like(moved.t, moved.shape, x.dtype, (min(x.bounds[0], 0), max(x.bounds[1], 0)))
+    moved = b.binary(ggml.ggml_mul, x, power, dtype=F32)
+    if bits > 16:
+        return b.like(moved.t, moved.shape, x.dtype, tuple(v << most for v in x.bounds))
+    rest = b.sub(moved, b.affine(b.unary(ggml.ggml_floor, b.affine(moved, 0.5**bits)), 2.0**bits))
+    return b.like(rest.t, rest.shape, x.dtype, (0, 2**bits - 1))
+
+
+@rule("Pow")
+def power(b, node, x, y):
+    if not is_float(x.dtype):
+        if isinstance(y, Known) and y.array.size == 1 and is_integer(x.dtype) and float(y.array) in (1.0, 2.0, 3.0):
+            result = x
+            for _ in range(int(y.array) - 1):
+                result = b.mul(result, x)
+            return result
+        raise OnHost("powers of integers")
+    if isinstance(y, Known) and y.array.size == 1 and len(y.shape) <= len(x.shape):
+        e = float(y.array.reshape(()))
+        simple = {2.0: ggml.ggml_sqr, 0.5: ggml.ggml_sqrt}.get(e)
+        if simple:
+            return b.unary(simple, x)
+        if e in (1.0, 3.0, 4.0):
+            square = b.unary(ggml.ggml_sqr, x)
+            return {1.0: x, 3.0: b.mul(square, x), 4.0: b.mul(square, square)}[e]
+    return general_power(b, x, y)
+
+
+def general_power(b, x, y):
+    """x^y = ±exp(y log|x|); the sign is that of x for odd y, a fractional power of a negative number is NaN."""
+    y = b.use(y)
+    exponent = b.binary(ggml.ggml_mul, b.unary(ggml.ggml_log, b.unary(ggml.ggml_abs, x)), y, dtype=x.dtype)
+    size = b.unary(ggml.ggml_exp, exponent)
+    zero = b.logical_not(b.unary(ggml.ggml_step, b.unary(ggml.ggml_abs, y), dtype=BOOL))
+    size = b.select(zero, b.scalar(1, x), size)
+    negative = b.binary(ggml.ggml_mul, b.less(x, b.scalar(0, x)), b.logical_not(zero), dtype=F32)
+    whole = b.with_shape(ggml.ggml_floor(b.ctx, y.t), y.shape, b.constant(0, F32))
+    half = b.affine(whole, 0.5)
+    odd = b.affine(b.sub(half, b.unary(ggml.ggml_floor, half)), 2.0)
+    sign = b.affine(b.mul(odd, negative), -2.0, 1.0)
+    fraction = b.unary(ggml.ggml_step, b.unary(ggml.ggml_abs, b.binary(ggml.ggml_sub, y, whole, dtype=F32)))
+    bad = b.unary(ggml.ggml_sqrt, b.negative(b.mul(fraction, negative)))  # sqrt(-1) = NaN
+    return b.add(b.binary(ggml.ggml_mul, size, sign), bad)
+
+
+@rule("Sum", "Mean")
+def total(b, node, *values):
+    result = values[0]
+    for v in values[1:]:
+        result = b.add(result, v)
+    return b.affine(*floats(b, result), 1 / len(values)) if node.op == "Mean" and len(values) > 1 else result
+
+
+@rule("Max", "Min")
+def extremum(b, node, *values):
+    result = values[0]
+    for v in values[1:]:
+        if node.op == "Max":
+            result = b.maximum(result, v)
+        else:
+            result = minimum(b, result, v)
+    return result
+
+
+def minimum(b, x, y):
+    """The smaller of two values; works for unsigned types because the negation is held in F32."""
+    bounds = x.bounds and (min(x.bounds[0], y.bounds[0]), min(x.bounds[1], y.bounds[1]))
+    pair = [b.with_shape(ggml.ggml_neg(b.ctx, b.use(v).t), v.shape, b.constant(0, F32)) for v in (x, y)]
+    return b.unary(ggml.ggml_neg, b.maximum(*pair), dtype=x.dtype, bounds=bounds)
+
+
+@rule("Clip")
+def clip(b, node, x, lo=None, hi=None):
+    if node.version < 11:
+        return b.clamp(x, node.attr("min", -math.inf), node.attr("max", math.inf))
+    if all(v is None or isinstance(v, Known) for v in (lo, hi)):
+        limits = [default if v is None else float(v.array.reshape(())) for v, default in
+                  ((lo, -math.inf), (hi, math.inf))]
+        if limits[0] <= limits[1]:
+            return b.clamp(x, *limits)
+    if lo is not None:
+        x = b.maximum(x, lo)
+    return x if hi is None else minimum(b, x, hi)
+
+
+@rule("Cast")
+def cast(b, node, x):
+    from ..graph import numpy_type
+
+    return convert(b, x, numpy_type(node.attr("to"), str(node)), node.attr("saturate", 1))
+
+
+@rule("CastLike")
+def cast_like(b, node, x, like):
+    return convert(b, x, like.dtype, node.attr("saturate", 1))
+
+
+def narrowed(b, x, dtype, saturate):
+    """A float rounded to a type of 8 or fewer bits: to a multiple of the unit in the last place at its magnitude."""
+    info = ml_dtypes.finfo(dtype)
+    if info.nmant < 1:
+        raise OnHost(f"conversion to {dtype}")
+    size = b.unary(ggml.ggml_abs, b.like(x.t, x.shape, F32))
+    exponent = b.unary(ggml.ggml_floor, b.affine(b.unary(ggml.ggml_log, size), 1 / math.log(2)))
+    power = power_of_two(b, b.clamp(exponent, float(info.minexp), 31.0))
+    for wrong, factor in ((b.less(size, power), -0.5), (b.less(power, b.affine(size, 0.5, 1e-30)), 1.0)):
+        power = b.mul(power, b.affine(wrong, factor, 1.0, dtype=F32))  # the logarithm is rounded: one off at most
+    power = b.clamp(power, 2.0**info.minexp, 2.0**32)
+    unit = b.affine(power, 2.0**-info.nmant)
+    y, largest = b.mul(round_half_even(b, b.div(b.like(x.t, x.shape, F32), unit)), unit), float(info.max)
+    if saturate:
+        return b.like(b.clamp(y, -largest, largest).t, x.shape, dtype)
+    over = b.like(b.less(b.scalar(largest, y), b.unary(ggml.ggml_abs, y)).t, x.shape, F32)
+    if dtype.name == "float8_e5m2":  # the only one with infinities: -log(0)
+        far = b.negative(b.unary(ggml.ggml_log, b.affine(over, -1.0, 1.0)))
+        return b.like(b.add(y, b.mul(far, b.unary(ggml.ggml_sgn, y))).t, x.shape, dtype)
+    return b.like(b.add(y, b.unary(ggml.ggml_sqrt, b.negative(over))).t, x.shape, dtype)
+
+
+def convert(b, x, dtype, saturate=1):
+    """The value in another type."""
+    if isinstance(x, Known) or dtype == x.dtype:
+        return x if dtype == x.dtype else Known(x.array.astype(dtype), x.arena)
+    x = b.use(x)
+    if dtype == F32:
+        return b.like(x.t, x.shape, F32)
+    if dtype == BOOL:
+        return b.unary(ggml.ggml_step, b.unary(ggml.ggml_abs, b.like(x.t, x.shape, F32)), dtype=BOOL)
+    if is_float(dtype):
+        return b.rounded(x, dtype)
+    if dtype in NARROW:
+        return narrowed(b, x, dtype, saturate)
+    if not is_integer(dtype):
+        raise OnHost(f"conversion to {dtype}")
+    if x.bounds:
+        return b.like(x.t, x.shape, dtype, x.bounds)
+    y = b.unary(ggml.ggml_trunc, x)
+    if dtype.itemsize < 4:  # what lies beyond the type wraps around
+        return b.like(y.t, x.shape, dtype, (-EXACT, EXACT))
+    y = b.like(y.t, y.shape, dtype)
+    y.bounds = (-(1 << 62), 1 << 62) if dtype == I64 else (-(1 << 31), (1 << 31) - 1)
+    return y

@@ -1,0 +1,210 @@
+"""Gathering, scattering, sorting."""
+
+import numpy as np
+
+import ggml
+
+from ..values import F32, I64, Known, OnHost, Tensor, count
+from . import rule
+
+
+def wrapped(b, index, size):
+    """An index whose negative entries count from the end."""
+    if isinstance(index, Known):
+        array = np.where(index.array < 0, index.array + size, index.array)
+        if array.size and (array.min() < 0 or array.max() >= size):
+            raise ValueError(f"ggml.onnx: index {array.min()} to {array.max()} of an axis of {size} elements")
+        return Known(array, index.arena)
+    index = b.use(index)
+    if index.bounds and index.bounds[0] >= 0:
+        return index
+    below = b.unary(ggml.ggml_step, b.unary(ggml.ggml_neg, b.like(index.t, index.shape, F32)))
+    moved = b.binary(ggml.ggml_add, b.affine(below, float(size)), index, dtype=F32)
+    return Tensor(moved.t, index.shape, I64, (0, size - 1))
+
+
+@rule("Gather")
+def gather(b, node, x, index):
+    axis = node.attr("axis", 0) % len(x.shape)
+    index = wrapped(b, index, x.shape[axis])
+    shape = (*x.shape[:axis], *index.shape, *x.shape[axis + 1 :])
+    if isinstance(index, Known):
+        if index.array.size == 1:
+            return b.reshape(b.slice(x, axis, int(index.array.reshape(())), 1), shape)
+        if axis:
+            return b.reshape(b.gather_known(x, axis, index.array.reshape(-1)), shape)
+    n, outer, inner = count(index.shape), count(x.shape[:axis]), count(x.shape[axis + 1 :])
+    source = b.contiguous(b.reshape(x, (outer, x.shape[axis], inner)))
+    rows = b.index(b.reshape(index, (1, n)))
+    if outer > 1:
+        rows = b.index(b.expand(b.reshape(index, (1, n)), (outer, n)))
+    taken = ggml.ggml_get_rows(b.ctx, source.t, ggml.ggml_reshape_2d(b.ctx, rows, n, outer))
+    return b.reshape(b.with_shape(taken, (outer, n, inner), source), shape)
+
+
+def flat_positions(b, shape, index, axis):
+    """Positions in the flattened value of the entries that GatherElements and ScatterElements mean."""
+    strides = np.cumprod([1, *shape[:0:-1]])[::-1]
+    grid = np.indices(index.shape)
+    rest = sum(grid[a] * int(strides[a]) for a in range(len(shape)) if a != axis)
+    rest = rest if isinstance(rest, np.ndarray) else np.zeros(index.shape, np.int64)
+    if isinstance(index, Known):
+        return Known(index.array.astype(np.int64) * int(strides[axis]) + rest)
+    scaled = b.affine(index, float(strides[axis]), dtype=F32)
+    return b.binary(ggml.ggml_add, scaled, b.constant(rest.astype(np.float32)))
+
+
+def nd_positions(b, shape, index, batch=0):
+    """Positions of the slices that GatherND and ScatterND mean, and the number of elements of a slice."""
+    depth = index.shape[-1]
+    width = count(shape[batch + depth :])
+    strides = [count(shape[batch + i + 1 : batch + depth]) for i in range(depth)]
+    lead = index.shape[:-1]
+    offset = np.zeros(lead, np.int64)
+    if batch:
+        offset += np.arange(count(shape[:batch])).reshape(shape[:batch] + (1,) * (len(lead) - batch)) \
+            * count(shape[batch : batch + depth])
+    parts = [wrapped(b, b.reshape(b.slice(index, -1, i, 1), lead), shape[batch + i]) for i in range(depth)]
+    if all(isinstance(p, Known) for p in parts):
+        return Known(sum((p.array * s for p, s in zip(parts, strides)), offset)), width
+    total = b.constant(offset.astype(np.float32))
+    for part, stride in zip(parts, strides):
+        total = b.binary(ggml.ggml_add, b.affine(part, float(stride), dtype=F32), total)
+    return total, width
+
+
+@rule("GatherElements")
+def gather_elements(b, node, x, index):
+    axis = node.attr("axis", 0) % len(x.shape)
+    place = flat_positions(b, x.shape, wrapped(b, index, x.shape[axis]), axis)
+    return b.take(x, place.array) if isinstance(place, Known) else b.pick(x, place)
+
+
+@rule("GatherND")
+def gather_nd(b, node, x, index):
+    batch = node.attr("batch_dims", 0)
+    place, width = nd_positions(b, x.shape, index, batch)
+    n = count(place.shape)
+    source = ggml.ggml_reshape_2d(b.ctx, b.contiguous(x).t, width, count(x.shape) // width)
+    rows = b.index(b.reshape(place, (n,)))
+    taken = ggml.ggml_get_rows(b.ctx, source, ggml.ggml_reshape_1d(b.ctx, rows, n))
+    shape = (*index.shape[:-1], *x.shape[batch + index.shape[-1] :])
+    return b.reshape(b.with_shape(taken, (n, width), x), shape)
+
+
+def scatter(b, x, place, updates, width, reduction):
+    """x with rows of width elements replaced, or increased."""
+    n, rows = count(place.shape), count(x.shape) // width
+    where = ggml.ggml_reshape_1d(b.ctx, b.index(b.reshape(place, (n,))), n)
+    target = b.contiguous(b.reshape(x, (rows, width)))
+    source = b.contiguous(b.reshape(updates, (n, width)))
+    bounds = None
+    if reduction == "none":
+        copy = ggml.ggml_dup(b.ctx, target.t)
+        t = ggml.ggml_set_rows(b.ctx, copy, source.t, where)
+        if x.bounds:
+            bounds = min(x.bounds[0], updates.bounds[0]), max(x.bounds[1], updates.bounds[1])
+    elif reduction == "add":
+        t = ggml.ggml_add(b.ctx, target.t, ggml.ggml_get_rows_back(b.ctx, source.t, where, target.t))
+        if x.bounds:
+            lo, hi = updates.bounds
+            bounds = x.bounds[0] + min(lo * n, 0), x.bounds[1] + max(hi * n, 0)
+    else:
+        raise OnHost(f"scattering with reduction {reduction!r}")
+    return b.reshape(b.like(t, (rows, width), x.dtype, bounds), x.shape)
+
+
+@rule("ScatterElements", "Scatter")
+def scatter_elements(b, node, x, index, updates):
+    axis = node.attr("axis", 0) % len(x.shape)
+    place = flat_positions(b, x.shape, wrapped(b, index, x.shape[axis]), axis)
+    return scatter(b, x, place, updates, 1, node.attr("reduction", "none"))
+
+
+@rule("ScatterND")
+def scatter_nd(b, node, x, index, updates):
+    place, width = nd_positions(b, x.shape, index)
+    return scatter(b, x, place, updates, width, node.attr("reduction", "none"))
+
+
+@rule("ArgMax", "ArgMin")
+def arg_max(b, node, x):
+    axis = node.attr("axis", 0) % len(x.shape)
+    n, last = x.shape[axis], node.attr("select_last_index", 0)
+    x = b.use(x)
+    rows = b.rows(b.with_shape(x.t, x.shape, b.constant(0, F32)), [axis])
+    if node.op == "ArgMin":
+        rows = b.negative(rows)
+    if not last:  # ggml_argmax finds the last of equal maxima
+        rows = b.slice(rows, 1, n - 1, n, -1)
+    found = ggml.ggml_cast(b.ctx, ggml.ggml_argmax(b.ctx, b.contiguous(rows).t), ggml.GGML_TYPE_F32)
+    if not last:
+        found = ggml.ggml_scale_bias(b.ctx, found, -1.0, float(n - 1))
+    keep = node.attr("keepdims", 1)
+    shape = [1 if a == axis else d for a, d in enumerate(x.shape) if keep or a != axis]
+    return b.reshape(Tensor(found, (count(shape),), I64, (0, n - 1)), shape)
+
+
+@rule("Hardmax")
+def hardmax(b, node, x):
+    axis = node.attr("axis", 1 if node.version < 13 else -1) % len(x.shape)
+    if node.version < 13:
+        flat = b.reshape(x, (count(x.shape[:axis]), count(x.shape[axis:])))
+        return b.reshape(one_hot_of_max(b, flat, 1), x.shape)
+    return one_hot_of_max(b, x, axis)
+
+
+def one_hot_of_max(b, x, axis):
+    n = x.shape[axis]
+    rows = b.slice(b.move(x, axis, -1), -1, n - 1, n, -1)
+    flat = b.contiguous(b.reshape(rows, (count(rows.shape) // n, n)))
+    found = ggml.ggml_cast(b.ctx, ggml.ggml_argmax(b.ctx, flat.t), ggml.GGML_TYPE_F32)
+    place = b.reshape(Tensor(found, (flat.shape[0],), I64, (0, n - 1)), (flat.shape[0], 1))
+    hot = b.equal(place, b.constant(np.arange(n)[::-1]))
+    hot = b.like(hot.t, hot.shape, x.dtype)
+    return b.move(b.reshape(hot, rows.shape), -1, axis)
+
+
+@rule("OneHot")
+def one_hot(b, node, index, depth, values):
+    n = int(b.known(depth).reshape(-1)[0])
+    axis = node.attr("axis", -1) % (len(index.shape) + 1)
+    array = np.arange(n).reshape([-1 if a == axis else 1 for a in range(len(index.shape) + 1)])
+    spread = b.reshape(index, (*index.shape[:axis], 1, *index.shape[axis:]))
+    if not (index.bounds or index.dtype == F32):
+        raise OnHost(f"an index of type {index.dtype}")
+    index = b.use(spread)
+    index = b.like(index.t, index.shape, F32)
+    below = b.affine(b.unary(ggml.ggml_step, b.negative(index)), float(n))
+    hot = b.equal(b.add(index, below), b.constant(array.astype(np.float32)))
+    off, on = b.reshape(b.slice(values, 0, 0, 1), ()), b.reshape(b.slice(values, 0, 1, 1), ())
+    return b.select(hot, on, off)
+
+
+@rule("TopK")
+def top_k(b, node, x, k=None):
+    axis, k = node.attr("axis", -1) % len(x.shape), int(b.ints(k)[0]) if k is not None else node.attr("k")
+    order = ggml.GGML_SORT_ORDER_DESC if node.attr("largest", 1) else ggml.GGML_SORT_ORDER_ASC
+    n = x.shape[axis]
+    rows = b.contiguous(b.move(x, axis, -1))
+    flat = b.reshape(rows, (count(rows.shape) // n, n))
+    sorted_ = ggml.ggml_cast(b.ctx, ggml.ggml_argsort(b.ctx, flat.t, order), ggml.GGML_TYPE_F32)
+    chosen = b.contiguous(b.slice(Tensor(sorted_, flat.shape, I64, (0, n - 1)), 1, 0, k))
+    place = flat_positions(b, flat.shape, chosen, 1)
+    values = b.pick(flat, place)
+    shape = (*rows.shape[:-1], k)
+    return tuple(b.move(b.reshape(v, shape), -1, axis) for v in (values, chosen))
+
+
+@rule("CumSum")
+def cumsum(b, node, x, axis):
+    axis = b.ints(axis)[0] % len(x.shape)
+    n, reverse, exclusive = x.shape[axis], node.attr("reverse", 0), node.attr("exclusive", 0)
+    y = b.move(x, axis, -1)
+    y = b.slice(y, -1, n - 1, n, -1) if reverse else y
+    bounds = x.bounds and (min(x.bounds[0] * n, 0), max(x.bounds[1] * n, 0))
+    total = b.like(ggml.ggml_cumsum(b.ctx, b.contiguous(y).t), y.shape, x.dtype, bounds)
+    if exclusive:
+        total = b.sub(total, y)
+    total = b.slice(total, -1, n - 1, n, -1) if reverse else total
+    return b.move(total, -1, axis)

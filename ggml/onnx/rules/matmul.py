@@ -1,0 +1,125 @@
+"""Matrix products."""
+
+import ctypes
+
+import numpy as np
+
+import ggml
+
+from ..values import Known, OnHost, count, extents, is_float
+from . import rule
+
+
+def weight(b, y):
+    """The transposed matrices of y as a ggml tensor, in the type that the model stores weights in."""
+    if not isinstance(y, Known):
+        view = b.transpose(y, [*range(len(y.shape) - 2), len(y.shape) - 1, len(y.shape) - 2])
+        return b.use(view).t
+    b.require_held(y)
+    if "transposed" not in y.tensors:
+        home = y.arena or b.arena
+        array = np.ascontiguousarray(np.swapaxes(y.array, -1, -2)).astype(np.float32)
+        array = array.reshape(extents(array.shape)[::-1])
+        stored = stored_type(b, y) if y.arena else ggml.GGML_TYPE_F32
+        y.tensors["transposed"] = home, stored_as(home, array, stored)
+    return y.tensors["transposed"][1]
+
+
+def stored_type(b, y):
+    """The type that a matrix of weights is stored in: rows of a quantised type must be whole blocks."""
+    kind = b.weights
+    if kind is None or len(y.shape) < 2 or y.shape[-2] % ggml.ggml_blck_size(kind) or y.shape[-1] < 2:
+        return ggml.GGML_TYPE_F32
+    return kind if is_float(y.dtype) else ggml.GGML_TYPE_F32
+
+
+def stored_as(arena, array, kind):
+    """A tensor with the values of an F32 array in a type."""
+    if kind == ggml.GGML_TYPE_F32:
+        return arena.upload(array)
+    t = ggml.ggml_new_tensor_4d(arena.ctx, kind, *extents(array.shape))
+    source = np.ascontiguousarray(array)
+    rows = count(array.shape[:-1])
+    ggml.ggml_quantize_chunk(kind, source.ctypes.data_as(ctypes.POINTER(ctypes.c_float)),
+                             ctypes.c_void_p(ggml.ggml_get_data(t)), 0, rows, array.shape[-1], None)
+    return t
+
+
+def matmul(b, x, y):
+    """numpy.matmul."""
+    if len(x.shape) == 1:
+        z = matmul(b, b.reshape(x, (1, *x.shape)), y)
+        return b.reshape(z, z.shape[:-1] if len(y.shape) == 1 else (*z.shape[:-2], z.shape[-1]))
+    if len(y.shape) == 1:
+        z = matmul(b, x, b.reshape(y, (*y.shape, 1)))
+        return b.reshape(z, z.shape[:-1])
+    (m, k), n = x.shape[-2:], y.shape[-1]
+    if y.shape[-2] != k:
+        raise ValueError(f"ggml.onnx: the product of {list(x.shape)} and {list(y.shape)}: inner dimensions differ")
+    batch = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
+    bounds = None
+    if x.bounds and y.bounds:
+        corners = [a * c * k for a in x.bounds for c in y.bounds]
+        bounds = min(corners), max(corners)
+    if count(y.shape[:-2]) == 1:
+        matrix = weight(b, b.reshape(y, (k, n)) if len(y.shape) > 2 else y)
+        rows = b.reshape(x, (count(x.shape[:-1]), k))
+        shape = (*batch, m, n)
+    else:
+        both = count(batch)
+        matrix = weight(b, b.reshape(b.expand(y, (*batch, k, n)), (both, k, n)) if y.shape[:-2] != (both,) else y)
+        rows = b.reshape(b.expand(x, (*batch, m, k)), (both, m, k))
+        shape = (*batch, m, n)
+    product = ggml.ggml_mul_mat(b.ctx, matrix, b.contiguous(rows).t)
+    return b.reshape(b.like(product, (*rows.shape[:-1], n), x.dtype, bounds), shape)
+
+
+@rule("MatMul")
+def matmul_rule(b, node, x, y):
+    return matmul(b, x, y)
+
+
+@rule("Gemm")
+def gemm(b, node, x, y, c=None):
+    if not is_float(x.dtype):
+        raise OnHost(f"{x.dtype} is computed on the host")
+    x = b.transpose(x, (1, 0)) if node.attr("transA", 0) else x
+    y = transposed(b, y) if node.attr("transB", 0) else y
+    z = matmul(b, x, y)
+    alpha, beta = node.attr("alpha", 1.0), node.attr("beta", 1.0)
+    z = b.affine(z, alpha) if alpha != 1.0 else z
+    if c is None or not beta:
+        return z
+    return b.add(z, b.affine(c, beta) if beta != 1.0 else c)
+
+
+def transposed(b, y):
+    """The transpose of a matrix; that of a constant is made once."""
+    if not isinstance(y, Known):
+        return b.transpose(y, (1, 0))
+    return y.derived("turned", lambda a: a.T)
+
+
+@rule("MatMulInteger")
+def matmul_integer(b, node, x, y, x_zero=None, y_zero=None):
+    return b.sums(node, matmul, centred(b, x, x_zero, -2), centred(b, y, y_zero, -1))
+
+
+def centred(b, x, zero, axis):
+    """An integer operand minus its zero point, as int32; a zero point per row or column stands along an axis."""
+    shape = x.shape
+    if isinstance(x, Known) and (zero is None or isinstance(zero, Known)):
+        z = 0 if zero is None else along(zero.array.astype(np.int32), axis, len(shape))
+        return x.derived("centred", lambda a: a.astype(np.int32) - z)
+    x = b.use(x)
+    wide = b.like(x.t, shape, np.dtype(np.int32), x.bounds)
+    if zero is None:
+        return wide
+    if len(zero.shape) == 1 and zero.shape[0] > 1:
+        zero = b.reshape(zero, (*zero.shape, *(1,) * (-1 - axis)))
+    return b.sub(wide, zero)
+
+
+def along(array, axis, rank):
+    """A vector as an array that broadcasts along an axis."""
+    return array.reshape((*array.shape, *(1,) * (-1 - axis))) if array.ndim == 1 and array.size > 1 else array

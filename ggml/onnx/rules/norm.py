@@ -1,0 +1,157 @@
+"""Normalisations and softmax."""
+
+import numpy as np
+
+import ggml
+
+from ..values import F32, Known, OnHost, count, is_float
+from . import rule
+from .pool import norm_of
+
+
+def held(b, *values):
+    for v in values:
+        if v is not None and not is_float(v.dtype):
+            raise OnHost(f"{v.dtype} is computed on the host")
+
+
+@rule("Softmax", "LogSoftmax")
+def softmax(b, node, x):
+    held(b, x)
+    axis = node.attr("axis", 1 if node.version < 13 else -1) % max(len(x.shape), 1)
+    if node.version < 13:  # all axes from this one on are one
+        flat = b.reshape(x, (count(x.shape[:axis]), count(x.shape[axis:])))
+        return b.reshape(softmax_of(b, node.op, flat), x.shape)
+    return b.move(softmax_of(b, node.op, b.move(x, axis, -1)), -1, axis)
+
+
+def softmax_of(b, op, x):
+    """Softmax or its logarithm over the last axis."""
+    x = b.contiguous(x)
+    if op == "Softmax":
+        return b.with_shape(ggml.ggml_soft_max(b.ctx, x.t), x.shape, x)
+    top = b.reduce_max(x, [-1], True)
+    x = b.sub(x, top)
+    return b.sub(x, b.unary(ggml.ggml_log, b.reduce_sum(b.unary(ggml.ggml_exp, x), [-1], True)))
+
+
+def normalised(b, x, axes, epsilon, root_mean_square=False):
+    """(x - mean) / sqrt(variance + epsilon) over the last axes; or x / sqrt(mean of squares + epsilon)."""
+    flat = b.contiguous(b.reshape(x, (count(x.shape[: len(x.shape) - axes]), count(x.shape[len(x.shape) - axes :]))))
+    function = ggml.ggml_rms_norm if root_mean_square else ggml.ggml_norm
+    return b.reshape(b.with_shape(function(b.ctx, flat.t, epsilon), flat.shape, x), x.shape)
+
+
+@rule("LayerNormalization")
+def layer_norm(b, node, x, scale, bias=None):
+    held(b, x)
+    axis, epsilon = node.attr("axis", -1) % len(x.shape), node.attr("epsilon", 1e-5)
+    y = b.mul(normalised(b, x, len(x.shape) - axis, epsilon), scale)
+    y = y if bias is None else b.add(y, bias)
+    if len(node.outputs) < 2:
+        return y
+    axes = list(range(axis, len(x.shape)))
+    mean = b.reduce_sum(x, axes, True, mean=True)
+    variance = b.reduce_sum(b.unary(ggml.ggml_sqr, b.sub(x, mean)), axes, True, mean=True)
+    return y, mean, b.reciprocal(b.unary(ggml.ggml_sqrt, b.affine(variance, 1.0, epsilon)))
+
+
+@rule("RMSNormalization", "SimplifiedLayerNormalization")
+def rms_norm(b, node, x, scale):
+    held(b, x)
+    axis = node.attr("axis", -1) % len(x.shape)
+    return b.mul(normalised(b, x, len(x.shape) - axis, node.attr("epsilon", 1e-5), True), scale)
+
+
+def channels(b, v, rank):
+    """A vector of channels as (1, c, 1, ...)."""
+    return b.reshape(v, (1, count(v.shape), *(1,) * (rank - 2)))
+
+
+@rule("InstanceNormalization")
+def instance_norm(b, node, x, scale, bias):
+    held(b, x)
+    rank = len(x.shape)
+    y = normalised(b, x, rank - 2, node.attr("epsilon", 1e-5))
+    return b.add(b.mul(y, channels(b, scale, rank)), channels(b, bias, rank))
+
+
+@rule("GroupNormalization")
+def group_norm(b, node, x, scale, bias):
+    held(b, x)
+    groups, rank = node.attr("num_groups"), len(x.shape)
+    y = b.reshape(x, (x.shape[0], groups, count(x.shape[1:]) // groups))
+    y = normalised(b, y, 1, node.attr("epsilon", 1e-5))
+    if node.version < 21:  # one factor per group
+        y = b.add(b.mul(y, channels(b, scale, 3)), channels(b, bias, 3))
+        return b.reshape(y, x.shape)
+    return b.add(b.mul(b.reshape(y, x.shape), channels(b, scale, rank)), channels(b, bias, rank))
+
+
+@rule("BatchNormalization")
+def batch_norm(b, node, x, scale, bias, mean, variance):
+    held(b, x)
+    rank, epsilon = len(x.shape), node.attr("epsilon", 1e-5)
+    if node.attr("training_mode", 0):
+        return trained_batch_norm(b, node, x, scale, bias, mean, variance)
+    if len([o for o in node.outputs if o]) > 1 or not node.attr("spatial", 1):
+        raise OnHost("batch normalisation of training")
+    if all(isinstance(v, Known) for v in (scale, bias, mean, variance)):
+        arrays = [v.array.astype(np.float64) for v in (scale, bias, mean, variance)]
+        factor = arrays[0] / np.sqrt(arrays[3] + epsilon)
+        scale, bias = b.constant(factor, F32), b.constant(arrays[1] - arrays[2] * factor, F32)
+        return b.add(b.mul(x, channels(b, scale, rank)), channels(b, bias, rank))
+    return scaled(b, x, scale, bias, channels(b, mean, rank), channels(b, variance, rank), epsilon)
+
+
+def scaled(b, x, scale, bias, mean, variance, epsilon):
+    """(x - mean) / sqrt(variance + epsilon) * scale + bias with factors per channel."""
+    rank = len(x.shape)
+    deviation = b.unary(ggml.ggml_sqrt, b.affine(variance, 1.0, epsilon))
+    y = b.div(b.sub(x, mean), deviation)
+    return b.add(b.mul(y, channels(b, scale, rank)), channels(b, bias, rank))
+
+
+def trained_batch_norm(b, node, x, scale, bias, mean, variance):
+    """Normalises by the batch's own statistics, and returns the running ones."""
+    axes, momentum = [0, *range(2, len(x.shape))], node.attr("momentum", 0.9)
+    own = b.reduce_sum(x, axes, True, mean=True)
+    spread = b.reduce_sum(b.unary(ggml.ggml_sqr, b.sub(x, own)), axes, True, mean=True)
+    y = scaled(b, x, scale, bias, own, spread, node.attr("epsilon", 1e-5))
+    running = [b.add(b.affine(old, momentum), b.affine(b.reshape(new, old.shape), 1 - momentum))
+               for old, new in ((mean, own), (variance, spread))]
+    return (y, *running)[: len(node.outputs)]
+
+
+@rule("LpNormalization")
+def lp_norm(b, node, x):
+    held(b, x)
+    axis, p = node.attr("axis", -1), node.attr("p", 2)
+    size = norm_of(b, x, [axis], True, p)
+    zero = b.equal(size, b.scalar(0, x))
+    return b.div(x, b.select(zero, b.scalar(1, x), size))
+
+
+@rule("MeanVarianceNormalization")
+def mean_variance(b, node, x):
+    held(b, x)
+    axes = node.attr("axes", [0, 2, 3])
+    centred = b.sub(x, b.reduce_sum(x, axes, True, mean=True))
+    variance = b.reduce_sum(b.unary(ggml.ggml_sqr, centred), axes, True, mean=True)
+    return b.div(centred, b.affine(b.unary(ggml.ggml_sqrt, variance), 1.0, 1e-9))
+
+
+@rule("LRN")
+def local_response(b, node, x):
+    held(b, x)
+    size, c = node.attr("size"), x.shape[1]
+    before, after = (size - 1) // 2, size // 2
+    near = np.abs(np.arange(c)[:, None] - np.arange(c)) * 2
+    near = np.where(np.arange(c)[None] >= np.arange(c)[:, None], near <= 2 * after, near <= 2 * before)
+    from .matmul import matmul
+
+    squares = b.reshape(b.unary(ggml.ggml_sqr, x), (x.shape[0], c, count(x.shape[2:])))
+    total = b.reshape(matmul(b, b.constant(near.astype(np.float32)), squares), x.shape)
+    base = b.affine(total, node.attr("alpha", 1e-4) / size, node.attr("bias", 1.0))
+    power = b.unary(ggml.ggml_exp, b.affine(b.unary(ggml.ggml_log, base), -node.attr("beta", 0.75)))
+    return b.mul(x, power)

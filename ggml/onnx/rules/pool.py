@@ -1,0 +1,165 @@
+"""Pooling."""
+
+import numpy as np
+
+import ggml
+
+from ..values import F32, I64, OnHost, Tensor, count, is_float
+from . import rule
+from .conv import window
+
+
+def geometry(node, size):
+    """Kernel, strides, dilations, pads and result size of a pooling operator."""
+    kernel = node.attr("kernel_shape")
+    strides, dilations, pads = window(node, size, kernel)
+    out = []
+    for n, k, s, d, (p, q) in zip(size, kernel, strides, dilations, pads):
+        room = n + p + q - d * (k - 1) - 1
+        if room < 0:
+            raise ValueError(f"ggml.onnx: {node}: a window of {list(kernel)} does not fit into {list(size)}")
+        places = -(-room // s) + 1 if node.attr("ceil_mode", 0) else room // s + 1
+        if node.attr("ceil_mode", 0) and (places - 1) * s >= n + p:  # a window must not start in the padding
+            places -= 1
+        out.append(places)
+    return kernel, strides, dilations, pads, out
+
+
+def windows(size, kernel, strides, dilations, pads, out):
+    """Positions (out..., kernel...) flattened to (windows, elements); -1 in the padding, -2 beyond it."""
+    place, beyond, inside = np.zeros((1, 1), np.int64), np.zeros((1, 1), bool), np.ones((1, 1), bool)
+    for n, k, s, d, (p, q), o in zip(size, kernel, strides, dilations, pads, out):
+        at = np.arange(o)[:, None] * s + np.arange(k) * d - p
+        joined = [np.multiply.outer(place, np.ones_like(at)) * n + at]
+        joined += [np.logical_or.outer(beyond, (at >= n + q)), np.logical_and.outer(inside, (at >= 0) & (at < n))]
+        place, beyond, inside = (j.transpose(0, 2, 1, 3).reshape(place.shape[0] * o, -1) for j in joined)
+    return np.where(inside, place, np.where(beyond, -2, -1))
+
+
+def unfolded(b, x, place):
+    """The elements of each window: (windows, elements, n * c), zeros where place is negative."""
+    channels = count(x.shape[:2])
+    y = b.contiguous(b.transpose(b.reshape(x, (channels, count(x.shape[2:]))), (1, 0)))
+    index = np.where(place < 0, -1, place)[..., None] * channels + np.arange(channels)
+    return b.take(y, np.where(place[..., None] < 0, -1, index))
+
+
+def folded(b, y, x, out):
+    """(windows, n * c) as (n, c, out...)."""
+    return b.reshape(b.transpose(y, (1, 0)), (*x.shape[:2], *out))
+
+
+@rule("MaxPool")
+def max_pool(b, node, x):
+    kernel, strides, dilations, pads, out = geometry(node, x.shape[2:])
+    if simple(node, kernel, dilations, pads, x) and is_float(x.dtype):
+        return pooled(b, ggml.GGML_OP_POOL_MAX, x, kernel, strides, pads, out)
+    place = windows(x.shape[2:], kernel, strides, dilations, pads, out)
+    y = unfolded(b, x, place)
+    if (place < 0).any():
+        b_mask = b.constant(np.where(place < 0, -3.0e38, 0)[..., None].astype(np.float32))
+        y = Tensor(b.binary(ggml.ggml_add, y, b_mask, dtype=F32).t, y.shape, x.dtype, x.bounds)
+    top = folded(b, b.reduce_max(y, [1], False), x, out)
+    if len(node.outputs) < 2 or not node.outputs[1]:
+        return top
+    return top, maxima(b, node, x, y, place, out)
+
+
+def maxima(b, node, x, y, place, out):
+    """Where the maxima are, as positions in the flattened input."""
+    n, k, channels = y.shape
+    rows = b.slice(b.transpose(y, (0, 2, 1)), 2, k - 1, k, -1)  # ggml_argmax finds the last of equal maxima
+    t = ggml.ggml_argmax(b.ctx, b.contiguous(b.reshape(rows, (n * channels, k))).t)
+    found = Tensor(ggml.ggml_cast(b.ctx, t, ggml.GGML_TYPE_F32), (n * channels,), I64, (0, k - 1))
+    table = place[:, ::-1]
+    if node.attr("storage_order", 0):
+        spatial = np.unravel_index(np.maximum(table, 0), x.shape[2:])
+        table = np.ravel_multi_index(spatial[::-1], x.shape[:1:-1])
+    base = np.repeat(np.arange(n) * k, channels).astype(np.float32)
+    chosen = b.pick(b.constant(np.ascontiguousarray(table, np.float32)),
+                    b.binary(ggml.ggml_add, found, b.constant(base), dtype=F32))
+    plane = np.tile(np.arange(channels) * count(x.shape[2:]), n).astype(np.float32)
+    position = b.binary(ggml.ggml_add, chosen, b.constant(plane), dtype=F32)
+    result = folded(b, b.reshape(position, (n, channels)), x, out)
+    return b.like(result.t, result.shape, I64, (0, count(x.shape) - 1))
+
+
+def simple(node, kernel, dilations, pads, x):
+    """Whether ggml's pooling of planes does what the node says."""
+    return (len(kernel) <= 2 and not any(d != 1 for d in dilations) and not node.attr("ceil_mode", 0)
+            and all(p == q for p, q in pads) and (len(node.outputs) < 2 or not node.outputs[1]))
+
+
+def pooled(b, kind, x, kernel, strides, pads, out):
+    """ggml_pool_2d; one dimension is a plane of one row."""
+    if len(kernel) == 1:
+        kernel, strides, pads = [1, *kernel], [1, *strides], [(0, 0), *pads]
+        x4 = b.reshape(x, (*x.shape[:2], 1, x.shape[2]))
+    else:
+        x4 = x
+    sizes = *kernel[::-1], *strides[::-1], *(float(p) for p, _ in pads[::-1])
+    t = ggml.ggml_pool_2d(b.ctx, b.contiguous(x4).t, kind, *sizes)
+    shape = (*x.shape[:2], *([1] if len(out) == 1 else []), *out)
+    return b.reshape(b.with_shape(t, shape, x), (*x.shape[:2], *out))
+
+
+@rule("AveragePool")
+def average_pool(b, node, x):
+    if not is_float(x.dtype):
+        raise OnHost(f"{x.dtype} is computed on the host")
+    kernel, strides, dilations, pads, out = geometry(node, x.shape[2:])
+    if simple(node, kernel, dilations, pads, x) and not any(p for pair in pads for p in pair):
+        return pooled(b, ggml.GGML_OP_POOL_AVG, x, kernel, strides, pads, out)
+    place = windows(x.shape[2:], kernel, strides, dilations, pads, out)
+    counted = (place >= (-1 if node.attr("count_include_pad", 0) else 0)).sum(1)
+    total = b.reduce_sum(unfolded(b, x, place), [1], False)
+    return folded(b, b.mul(total, b.constant((1 / counted)[:, None].astype(np.float32))), x, out)
+
+
+@rule("LpPool")
+def lp_pool(b, node, x):
+    kernel, strides, dilations, pads, out = geometry(node, x.shape[2:])
+    place = windows(x.shape[2:], kernel, strides, dilations, pads, out)
+    return folded(b, norm_of(b, unfolded(b, x, place), [1], False, node.attr("p", 2)), x, out)
+
+
+def norm_of(b, x, axes, keep, p):
+    """The p-norm over axes."""
+    if not is_float(x.dtype):
+        raise OnHost(f"{x.dtype} is computed on the host")
+    size = b.unary(ggml.ggml_abs, x)
+    if p == 1:
+        return b.reduce_sum(size, axes, keep)
+    if p == 2:
+        return b.unary(ggml.ggml_sqrt, b.reduce_sum(b.mul(x, x), axes, keep))
+    total = b.reduce_sum(b.unary(ggml.ggml_exp, b.affine(b.unary(ggml.ggml_log, size), p)), axes, keep)
+    return b.unary(ggml.ggml_exp, b.affine(b.unary(ggml.ggml_log, total), 1 / p))
+
+
+@rule("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")
+def global_pool(b, node, x):
+    axes = list(range(2, len(x.shape)))
+    if node.op == "GlobalMaxPool":
+        return b.reduce_max(x, axes, True)
+    if node.op == "GlobalLpPool":
+        return norm_of(b, x, axes, True, node.attr("p", 2))
+    return b.reduce_sum(x, axes, True, mean=True)
+
+
+@rule("MaxUnpool")
+def max_unpool(b, node, x, index, shape=None):
+    from .index import scatter
+
+    size = b.ints(shape)
+    kernel, strides = node.attr("kernel_shape"), node.attr("strides") or [1] * (len(x.shape) - 2)
+    flat = node.attr("pads") or [0] * 2 * len(kernel)
+    inferred = [(n - 1) * s + k - p - q
+                for n, s, k, p, q in zip(x.shape[2:], strides, kernel, flat, flat[len(kernel) :])]
+    inferred = [*x.shape[:2], *inferred]
+    y = scatter(b, b.full(inferred, 0, x.dtype), b.reshape(index, (count(index.shape),)), x, 1, "none")
+    if size is None or size == inferred:
+        return y
+    if any(a < c for a, c in zip(size, inferred)):
+        raise OnHost("an output shape smaller than the pooled one")
+    place = np.arange(count(inferred)).reshape(inferred)
+    return b.take(y, np.pad(place, [(0, a - c) for a, c in zip(size, inferred)], constant_values=-1))

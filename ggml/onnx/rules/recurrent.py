@@ -1,0 +1,179 @@
+"""Recurrent networks: unrolled over the time steps, with the products of the inputs made for all steps together."""
+
+import numpy as np
+
+import ggml
+
+from ..values import F32, Known, OnHost, is_float
+from . import rule
+from .elementwise import exponential_unit
+from .matmul import matmul
+from .shape import reverse_sequence_of
+
+ACTIVATIONS = {
+    "Sigmoid": lambda b, x, p, q: b.unary(ggml.ggml_sigmoid, x),
+    "Tanh": lambda b, x, p, q: b.unary(ggml.ggml_tanh, x),
+    "Relu": lambda b, x, p, q: b.unary(ggml.ggml_relu, x),
+    "Softplus": lambda b, x, p, q: b.unary(ggml.ggml_softplus, x),
+    "Softsign": lambda b, x, p, q: b.div(x, b.affine(b.unary(ggml.ggml_abs, x), 1.0, 1.0)),
+    "Affine": lambda b, x, p, q: b.affine(x, 1.0 if p is None else p, q or 0.0),
+    "LeakyRelu": lambda b, x, p, q: b.sub(b.unary(ggml.ggml_relu, x), b.affine(
+        b.unary(ggml.ggml_relu, b.negative(x)), 0.01 if p is None else p)),
+    "HardSigmoid": lambda b, x, p, q: b.clamp(
+        b.affine(x, 0.2 if p is None else p, 0.5 if q is None else q), 0.0, 1.0),
+    "ScaledTanh": lambda b, x, p, q: b.affine(b.unary(ggml.ggml_tanh, b.affine(x, q)), p),
+    "Elu": lambda b, x, p, q: exponential_unit(b, x, 1.0 if p is None else p),
+}
+GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
+
+
+class Cell:
+    """One direction of a recurrent operator.
+
+    Args:
+        b, node: Builder and Node.
+        weights: input weights (gates * hidden, inputs), recurrent weights (gates * hidden, hidden), bias
+            (2 * gates * hidden,) or None, peephole weights (3 * hidden,) or None.
+        direction: its number.
+    """
+
+    def __init__(self, b, node, weights, direction):
+        self.b, self.node = b, node
+        self.kind = node.op.rpartition(".")[2].removeprefix("DynamicQuantize")
+        self.w, self.r, bias, peephole = weights
+        self.hidden = self.r.shape[1]
+        n = GATES[self.kind] * self.hidden
+        self.w_bias, self.r_bias = (bias and b.slice(bias, 0, first, n) for first in (0, n))
+        self.peepholes = [b.slice(peephole, 0, i * self.hidden, self.hidden) for i in range(3)] if peephole else None
+        defaults = {"RNN": ["Tanh"], "GRU": ["Sigmoid", "Tanh"], "LSTM": ["Sigmoid", "Tanh", "Tanh"]}[self.kind]
+        k = len(defaults)
+        names = (node.attr("activations") or defaults * 2)[direction * k : direction * k + k]
+        alphas = (node.attr("activation_alpha") or [])[direction * k : direction * k + k]
+        betas = (node.attr("activation_beta") or [])[direction * k : direction * k + k]
+        if any(name not in ACTIVATIONS for name in names):
+            raise OnHost(f"activations {names}")
+        pad = [None] * k
+        self.activations = [(ACTIVATIONS[f], p, q) for f, p, q in zip(names, alphas + pad, betas + pad)]
+
+    def activate(self, which, x):
+        function, alpha, beta = self.activations[which]
+        clip = self.node.attr("clip")
+        return function(self.b, self.b.clamp(x, -clip, clip) if clip else x, alpha, beta)
+
+    def gate(self, x, i, n=1):
+        """n gates from the i-th on of (batch, gates * hidden)."""
+        return self.b.slice(x, 1, i * self.hidden, n * self.hidden)
+
+    def inputs(self, x):
+        """What the inputs (steps, batch, inputs) add to the gates, with the biases that may be added beforehand."""
+        y = matmul(self.b, x, self.b.transpose(self.w, (1, 0)))
+        if self.w_bias is not None:
+            y = self.b.add(y, self.w_bias)
+            if not (self.kind == "GRU" and self.node.attr("linear_before_reset", 0)):
+                y = self.b.add(y, self.r_bias)
+        return y
+
+    def recurrent(self, h, first=0, n=None):
+        """What the state adds to n gates from the first on."""
+        n = GATES[self.kind] - first if n is None else n
+        rows = self.b.slice(self.r, 0, first * self.hidden, n * self.hidden)
+        return matmul(self.b, h, self.b.transpose(rows, (1, 0)))
+
+    def step(self, x, h, c):
+        """One time step: the new state and cell."""
+        return getattr(self, self.kind.lower())(x, h, c)
+
+    def rnn(self, x, h, c):
+        return self.activate(0, self.b.add(x, self.recurrent(h))), None
+
+    def gru(self, x, h, c):
+        b, early = self.b, self.node.attr("linear_before_reset", 0)
+        if early:
+            part = self.recurrent(h) if self.r_bias is None else b.add(self.recurrent(h), self.r_bias)
+            zr = self.activate(0, b.add(self.gate(x, 0, 2), self.gate(part, 0, 2)))
+            candidate = b.mul(self.gate(zr, 1), self.gate(part, 2))
+        else:
+            zr = self.activate(0, b.add(self.gate(x, 0, 2), self.recurrent(h, 0, 2)))
+            candidate = self.recurrent(b.mul(self.gate(zr, 1), h), 2, 1)
+        candidate = self.activate(1, b.add(self.gate(x, 2), candidate))
+        return b.add(candidate, b.mul(self.gate(zr, 0), b.sub(h, candidate))), None
+
+    def lstm(self, x, h, c):
+        b, gates = self.b, self.b.add(x, self.recurrent(h))
+        if self.peepholes is None:  # gates are i, o, f, c
+            three = self.activate(0, self.gate(gates, 0, 3))
+            i, o, f = (self.gate(three, k) for k in range(3))
+        else:
+            i = self.activate(0, b.add(self.gate(gates, 0), b.mul(c, self.peepholes[0])))
+            f = self.activate(0, b.add(self.gate(gates, 2), b.mul(c, self.peepholes[2])))
+        if self.node.attr("input_forget", 0):
+            f = b.affine(i, -1.0, 1.0)
+        c = b.add(b.mul(f, c), b.mul(i, self.activate(1, self.gate(gates, 3))))
+        if self.peepholes is not None:
+            o = self.activate(0, b.add(self.gate(gates, 1), b.mul(c, self.peepholes[1])))
+        return b.mul(o, self.activate(2, c)), c
+
+    def run(self, x, lengths, h, c):
+        """All steps: the states (steps, batch, hidden), the last state and cell."""
+        b, (steps, batch, _) = self.b, x.shape
+        gates, states = self.inputs(x), []
+        for t in range(steps):
+            step = b.reshape(b.slice(gates, 0, t, 1), (batch, gates.shape[2]))
+            new_h, new_c = self.step(step, h, c)
+            out = new_h
+            if lengths is not None and (t >= lengths).any():  # sequences that have ended keep their state
+                alive = b.constant((t < lengths)[:, None])
+                out = b.select(alive, new_h, b.scalar(0, new_h))
+                new_h = b.select(alive, new_h, h)
+                new_c = new_c and b.select(alive, new_c, c)
+            h, c = new_h, new_c
+            states.append(b.reshape(out, (1, batch, self.hidden)))
+        return b.concat(states, 0), h, c
+
+
+@rule("RNN", "GRU", "LSTM")
+def recurrent(b, node, x, w, r, bias=None, lengths=None, h0=None, c0=None, peephole=None):
+    if not is_float(x.dtype):
+        raise OnHost(f"{x.dtype} is computed on the host")
+    batch_first = node.attr("layout", 0)
+    if batch_first:
+        x = b.transpose(x, (1, 0, 2))
+        h0, c0 = (v if v is None else b.transpose(v, (1, 0, 2)) for v in (h0, c0))
+    steps, batch, _ = x.shape
+    hidden, directions = r.shape[2], w.shape[0]
+    if not steps:
+        raise OnHost("no time steps")
+    lengths = b.known(lengths)
+    lengths = None if lengths is None or (np.ravel(lengths) >= steps).all() else np.ravel(lengths)
+    states, lasts, cells = [], [], []
+    for d in range(directions):
+        part = [None if v is None else b.reshape(b.slice(v, 0, d, 1), v.shape[1:]) for v in (w, r, bias, peephole)]
+        zero = b.full((batch, hidden), 0, F32)
+        h, c = (zero if v is None else b.reshape(b.slice(v, 0, d, 1), (batch, hidden)) for v in (h0, c0))
+        backward = d == 1 or node.attr("direction", "forward") == "reverse"
+        ends = np.full(batch, steps) if lengths is None else lengths
+        own = reverse_sequence_of(b, x, ends, 1, 0) if backward else x
+        y, h, c = Cell(b, node, part, d).run(own, lengths, h, c)
+        states.append(b.reshape(reverse_sequence_of(b, y, ends, 1, 0) if backward else y, (steps, 1, batch, hidden)))
+        lasts.append(b.reshape(h, (1, batch, hidden)))
+        cells.append(c and b.reshape(c, (1, batch, hidden)))
+    y, h = b.concat(states, 1), b.concat(lasts, 0)
+    c = b.concat(cells, 0) if cells[0] else None
+    if batch_first:
+        y = b.transpose(y, (2, 0, 1, 3))
+        h, c = (v and b.transpose(v, (1, 0, 2)) for v in (h, c))
+    return (y, h, c)[: len(node.outputs)]
+
+
+@rule("com.microsoft.DynamicQuantizeLSTM")
+def quantized_lstm(b, node, x, w, r, bias, lengths, h0, c0, peephole, w_scale, w_zero, r_scale, r_zero):
+    """The weights are converted to floats once; the inputs are not rounded to 8 bits."""
+    floats = []
+    for v, scale, zero in ((w, w_scale, w_zero), (r, r_scale, r_zero)):
+        if not all(isinstance(p, Known) for p in (v, scale, zero)):
+            raise OnHost("weights that are computed")
+        s, z = (p.array.astype(np.float32).reshape(v.shape[0], 1, -1) for p in (scale, zero))
+        floats.append(v.derived("lstm", lambda a, s=s, z=z: ((a.astype(np.float32) - z) * s).transpose(0, 2, 1)))
+    return recurrent(b, node, x, *floats, bias, lengths, h0, c0, peephole)
+
+

@@ -1,0 +1,226 @@
+"""Resize, Upsample and sampling at computed coordinates."""
+
+import math
+
+import numpy as np
+
+import ggml
+
+from ..values import F32, OnHost, count, is_float
+from . import rule
+from .matmul import matmul
+
+
+def coordinates(mode, n, size, scale, span):
+    """Where the size positions of a resized axis lie on the original one of n entries."""
+    i = np.arange(size, dtype=np.float64)
+    if mode == "align_corners":
+        return i * (n - 1) / (scale * n - 1) if scale * n > 1 else i * 0
+    if mode == "asymmetric":
+        return i / scale
+    if mode == "tf_half_pixel_for_nn":
+        return (i + 0.5) / scale
+    if mode == "tf_crop_and_resize":
+        start, end = span
+        return start * (n - 1) + (i * (end - start) * (n - 1) / (size - 1) if size > 1 else (end - start) * (n - 1) / 2)
+    x = (i + 0.5) / scale - 0.5
+    if mode == "pytorch_half_pixel" and size == 1:
+        return x * 0
+    if mode == "half_pixel_symmetric":
+        x += n / 2 * (1 - size / (scale * n))
+    return x
+
+
+def nearest(x, mode):
+    """Coordinates rounded to entries."""
+    if mode == "floor":
+        return np.floor(x)
+    if mode == "ceil":
+        return np.ceil(x)
+    return np.floor(x + 0.5) if mode == "round_prefer_ceil" else np.ceil(x - 0.5)
+
+
+def cubic(t, a):
+    """The cubic convolution kernel at distances t."""
+    t = np.abs(t)
+    inner = (a + 2) * t**3 - (a + 3) * t**2 + 1
+    outer = a * t**3 - 5 * a * t**2 + 8 * a * t - 4 * a
+    return np.where(t <= 1, inner, np.where(t < 2, outer, 0))
+
+
+def weights(node, x, n, scale):
+    """The matrix (resized, original) of an axis."""
+    mode, out = node.attr("mode", "nearest"), np.zeros((len(x), n))
+    rows = np.arange(len(x))
+    if mode == "nearest":
+        out[rows, np.clip(nearest(x, node.attr("nearest_mode", "round_prefer_floor")), 0, n - 1).astype(int)] = 1
+        return out
+    stretch = min(scale, 1.0) if node.attr("antialias", 0) else 1.0
+    reach = math.ceil((1 if mode == "linear" else 2) / stretch)
+    first = np.floor(x).astype(int)
+    taps = first[:, None] + np.arange(1 - reach, reach + 1)
+    distance = (taps - x[:, None]) * stretch
+    w = np.maximum(1 - np.abs(distance), 0) if mode == "linear" else cubic(distance, node.attr("cubic_coeff_a", -0.75))
+    if node.attr("exclude_outside", 0):
+        w = np.where((taps < 0) | (taps >= n), 0, w)
+    w /= w.sum(1, keepdims=True)
+    np.add.at(out, (rows[:, None], np.clip(taps, 0, n - 1)), w)
+    return out
+
+
+def apply(b, x, axis, matrix):
+    """Multiplies an axis by a matrix that is mostly zeros: by gathering, weighted sums, or a product."""
+    used = matrix != 0
+    size, n = matrix.shape
+    if size % n == 0 and (matrix[np.arange(size), np.arange(size) // (size // n)] == 1).all():  # each entry repeated
+        wide = b.reshape(x, (*x.shape[: axis + 1], 1, *x.shape[axis + 1 :]))
+        wide = b.expand(wide, (*x.shape[: axis + 1], size // n, *x.shape[axis + 1 :]))
+        return b.reshape(wide, (*x.shape[:axis], size, *x.shape[axis + 1 :]))
+    taps = int(used.sum(1).max())
+    if taps > 4 and matrix.shape[1] > 8:
+        return b.move(matmul(b, b.move(x, axis, -1), b.constant(matrix.T.astype(np.float32))), -1, axis)
+    order = np.argsort(~used, 1, kind="stable")[:, :taps]
+    rows = np.arange(len(matrix))
+    total = None
+    for k in range(taps):
+        part = b.gather_known(x, axis, order[:, k])
+        w = matrix[rows, order[:, k]].astype(np.float32)
+        if not (w == 1).all():
+            part = b.mul(part, b.constant(w.reshape([-1 if a == axis else 1 for a in range(len(x.shape))])))
+        total = part if total is None else b.add(total, part)
+    return total
+
+
+@rule("Resize", "Upsample")
+def resize(b, node, x, *operands):
+    if node.op == "Upsample" or node.version < 11:
+        scales = b.known(operands[0]) if operands else np.array(node.attr("scales"))
+        attrs = {"mode": node.attr("mode", "nearest").replace("bilinear", "linear"), "nearest_mode": "floor",
+                 "coordinate_transformation_mode": "asymmetric"}
+        node = type(node)(node.op, node.inputs, node.outputs, {**node.attrs, **attrs}, node.version, node.name,
+                          node.proto, node.scope)
+        roi, sizes = None, None
+    else:
+        roi, scales, sizes = (b.known(v) for v in (*operands, None, None, None)[:3])
+    if not (is_float(x.dtype) or node.attr("mode", "nearest") == "nearest"):
+        raise OnHost(f"{x.dtype} is computed on the host")
+    rank = len(x.shape)
+    axes = [a % rank for a in node.attr("axes", range(rank))]
+    if sizes is not None and sizes.size:
+        scales, sizes = policy(node, [x.shape[a] for a in axes], sizes.astype(int))
+    else:
+        scales = np.asarray(scales, np.float64)
+        sizes = [int(math.floor(x.shape[a] * s)) for a, s in zip(axes, scales)]
+    mode = node.attr("coordinate_transformation_mode", "half_pixel")
+    inside, beyond = np.ones((1,) * rank, bool), node.attr("extrapolation_value", 0.0)
+    result = x
+    for i, (a, size, scale) in enumerate(zip(axes, sizes, scales)):
+        n = x.shape[a]
+        span = (roi[i], roi[i + len(axes)]) if mode == "tf_crop_and_resize" and roi is not None else (0, 1)
+        at = coordinates(mode, n, size, scale, span)
+        if n != size or not np.allclose(at, np.arange(n)):
+            result = apply(b, result, a, weights(node, at, n, scale))
+        if mode == "tf_crop_and_resize":
+            fits = (at >= 0) & (at <= n - 1)
+            inside = inside & fits.reshape([-1 if k == a else 1 for k in range(rank)])
+    if inside.all():
+        return result
+    return b.select(b.constant(np.broadcast_to(inside, result.shape)), result, b.scalar(beyond, x))
+
+
+def policy(node, old, sizes):
+    """Scales and sizes that keep the aspect ratio as asked for."""
+    keep = node.attr("keep_aspect_ratio_policy", "stretch")
+    scales = [s / n for s, n in zip(sizes, old)]
+    if keep != "stretch":
+        scale = min(scales) if keep == "not_larger" else max(scales)
+        return [scale] * len(old), [int(math.floor(scale * n + 0.5)) for n in old]
+    return scales, [int(s) for s in sizes]
+
+
+@rule("GridSample")
+def grid_sample(b, node, x, grid):
+    """Samples at computed coordinates: the taps of each are picked by their positions and weighted."""
+    if not is_float(x.dtype):
+        raise OnHost(f"{x.dtype} is computed on the host")
+    mode = {"bilinear": "linear", "bicubic": "cubic"}.get(node.attr("mode", "linear"), node.attr("mode", "linear"))
+    corners, padding = node.attr("align_corners", 0), node.attr("padding_mode", "zeros")
+    rank, batch, channels, size = len(x.shape) - 2, x.shape[0], x.shape[1], x.shape[2:]
+    shape, points = grid.shape[1:-1], count(grid.shape[1:-1])
+    grid = b.reshape(grid, (batch, points, rank))
+    axes = []
+    for d, n in enumerate(size):  # the grid has x first
+        at = b.reshape(b.slice(grid, 2, rank - 1 - d, 1), (batch, 1, points))
+        at = b.affine(at, (n - 1) / 2, (n - 1) / 2) if corners else b.affine(at, n / 2, (n - 1) / 2)
+        axes.append(list(taps_of(b, at, n, mode, padding, corners)))
+    base = b.constant((np.arange(batch * channels, dtype=np.float32) * count(size)).reshape(batch, channels, 1))
+    total, plane = None, b.contiguous(x)
+    for taps in product_of(axes):
+        place, weight = b.full((1, 1, 1), 0.0), None
+        for (index, w), n in zip(taps, size):
+            place = b.add(b.affine(place, float(n)), index)
+            weight = w if weight is None or w is None else b.mul(weight, w)
+        part = b.pick(plane, b.binary(ggml.ggml_add, base, place, dtype=F32))
+        part = part if weight is None else b.mul(part, weight)
+        total = part if total is None else b.add(total, part)
+    return b.reshape(total, (batch, channels, *shape))
+
+
+def product_of(axes):
+    """All combinations of one tap per axis."""
+    if not axes:
+        return [[]]
+    return [[tap, *rest] for tap in axes[0] for rest in product_of(axes[1:])]
+
+
+def reflected(b, at, low, high):
+    """Coordinates reflected at two borders until they lie between them."""
+    span = high - low
+    if span <= 0:
+        return b.affine(at, 0.0, low)
+    away = b.unary(ggml.ggml_abs, b.affine(at, 1.0, -low))
+    turns = b.unary(ggml.ggml_floor, b.affine(away, 1 / span))
+    rest = b.sub(away, b.affine(turns, span))
+    odd = b.affine(b.sub(b.affine(turns, 0.5), b.unary(ggml.ggml_floor, b.affine(turns, 0.5))), 2.0)
+    return b.affine(b.add(rest, b.mul(odd, b.affine(rest, -2.0, span))), 1.0, low)
+
+
+def taps_of(b, at, n, mode, padding, corners):
+    """Pairs of an index and a weight (None: 1, of nearest without zeros) for the taps of one axis."""
+    low, high = (0.0, n - 1.0) if corners else (-0.5, n - 0.5)
+    if padding == "border" and mode != "cubic":
+        at = b.clamp(at, 0.0, n - 1.0)
+    if padding == "reflection" and mode != "cubic":
+        at = b.clamp(reflected(b, at, low, high), 0.0, n - 1.0)
+    if mode == "nearest":
+        from .elementwise import round_half_even
+
+        at = round_half_even(b, at)
+        offsets = [(at, None)]
+    else:
+        first = b.unary(ggml.ggml_floor, at)
+        part = b.sub(at, first)
+        offsets = [(b.affine(first, 1.0, float(k)), kernel(b, part, k, mode))
+                   for k in (range(2) if mode == "linear" else range(-1, 3))]
+    for index, w in offsets:
+        if padding == "reflection" and mode == "cubic":
+            index = reflected(b, index, low, high)
+        inside = b.clamp(index, 0.0, n - 1.0)
+        if padding == "zeros":
+            hit = b.equal(inside, index)
+            hit = b.like(hit.t, hit.shape, F32)
+            w = hit if w is None else b.mul(w, hit)
+        yield inside, w
+
+
+def kernel(b, part, k, mode):
+    """The weight of the tap k entries from the floor of a coordinate with this fractional part."""
+    if mode == "linear":
+        return b.affine(part, 1.0) if k else b.affine(part, -1.0, 1.0)
+    a = -0.75
+    t = b.affine(part, 1.0 if k < 1 else -1.0, float(-k) if k < 1 else float(k))  # distance |part - k|
+    inner = k in (0, 1)
+    c3, c2, c1, c0 = (a + 2, -(a + 3), 0.0, 1.0) if inner else (a, -5 * a, 8 * a, -4 * a)
+    y = b.affine(b.mul(b.affine(t, c3, c2), t), 1.0, c1)
+    return b.affine(b.mul(y, t), 1.0, c0)
+

@@ -1,0 +1,208 @@
+"""Shapes, and moving whole parts of tensors."""
+
+import numpy as np
+
+from ..values import I64, Known, OnHost, count
+from . import rule
+
+
+def parameter(b, node, name, operand, default=None):
+    """A list that older operator sets give as an attribute and newer ones as an operand."""
+    return b.ints(operand) if operand is not None else node.attr(name, default)
+
+
+@rule("Shape")
+def shape(b, node, x):
+    return b.constant(x.shape[node.attr("start", 0) : node.attr("end")], I64)
+
+
+@rule("Size")
+def size(b, node, x):
+    return b.constant(count(x.shape), I64)
+
+
+@rule("Constant")
+def constant(b, node):
+    raise OnHost("constants are folded")
+
+
+@rule("ConstantOfShape")
+def constant_of_shape(b, node, dims):
+    value = node.attr("value")
+    value = np.zeros(1, np.float32) if value is None else value
+    return Known(np.full(b.ints(dims), value.reshape(-1)[0], value.dtype))
+
+
+@rule("Range")
+def arange(b, node, start, limit, delta):
+    a, z, d = (b.known(v).reshape(()) for v in (start, limit, delta))
+    n = max(int(np.ceil((z - a) / d)), 0)
+    return Known((a + np.arange(n) * d).astype(start.dtype))
+
+
+@rule("EyeLike")
+def eye_like(b, node, x):
+    from ..graph import numpy_type
+
+    dtype = numpy_type(node.attr("dtype"), str(node)) if node.attr("dtype") else x.dtype
+    return Known(np.eye(x.shape[0], x.shape[1], node.attr("k", 0)).astype(dtype))
+
+
+@rule("Reshape")
+def reshape(b, node, x, dims=None):
+    dims = parameter(b, node, "shape", dims)
+    if not node.attr("allowzero", 0):
+        if any(d == 0 and i >= len(x.shape) for i, d in enumerate(dims)):
+            raise ValueError(f"ggml.onnx: {node}: 0 in {dims} copies a dimension that {list(x.shape)} does not have")
+        dims = [x.shape[i] if d == 0 else d for i, d in enumerate(dims)]
+    if -1 in dims:
+        rest = count(d for d in dims if d != -1)
+        dims = [(count(x.shape) // rest if rest else 0) if d == -1 else d for d in dims]
+    if count(dims) != count(x.shape) or min(dims, default=0) < 0:
+        raise ValueError(f"ggml.onnx: {node}: {list(x.shape)} cannot become {dims}")
+    return b.reshape(x, dims)
+
+
+@rule("Flatten")
+def flatten(b, node, x):
+    axis = node.attr("axis", 1)
+    axis += len(x.shape) if axis < 0 else 0
+    return b.reshape(x, (count(x.shape[:axis]), count(x.shape[axis:])))
+
+
+@rule("Squeeze")
+def squeeze(b, node, x, axes=None):
+    axes = parameter(b, node, "axes", axes)
+    rank = len(x.shape)
+    drop = {a % rank for a in axes} if axes is not None else {i for i, d in enumerate(x.shape) if d == 1}
+    return b.reshape(x, [d for i, d in enumerate(x.shape) if i not in drop])
+
+
+@rule("Unsqueeze")
+def unsqueeze(b, node, x, axes=None):
+    axes = parameter(b, node, "axes", axes)
+    rank = len(x.shape) + len(axes)
+    new = {a % rank for a in axes}
+    old = iter(x.shape)
+    return b.reshape(x, [1 if i in new else next(old) for i in range(rank)])
+
+
+@rule("Transpose")
+def transpose(b, node, x):
+    return b.transpose(x, node.attr("perm") or range(len(x.shape))[::-1])
+
+
+@rule("Expand")
+def expand(b, node, x, dims):
+    return b.expand(x, np.broadcast_shapes(x.shape, tuple(b.ints(dims))))
+
+
+@rule("Tile")
+def tile(b, node, x, repeats):
+    repeats = b.ints(repeats)
+    doubled = [d for n in x.shape for d in (1, n)]
+    wide = [d for r, n in zip(repeats, x.shape) for d in (r, n)]
+    return b.reshape(b.expand(b.reshape(x, doubled), wide), [r * n for r, n in zip(repeats, x.shape)])
+
+
+@rule("Concat")
+def concat(b, node, *values):
+    return b.concat(values, node.attr("axis", 1))
+
+
+@rule("Split")
+def split(b, node, x, parts=None):
+    axis = node.attr("axis", 0) % len(x.shape)
+    n, parts = len(node.outputs), parameter(b, node, "split", parts)
+    if parts is None:
+        step = -(-x.shape[axis] // n)
+        parts = [min(step, x.shape[axis] - i * step) for i in range(n)]
+    starts = np.cumsum([0, *parts])
+    return tuple(b.slice(x, axis, int(s), int(p)) for s, p in zip(starts, parts))
+
+
+@rule("Slice")
+def slices(b, node, x, starts=None, ends=None, axes=None, steps=None):
+    starts, ends = parameter(b, node, "starts", starts), parameter(b, node, "ends", ends)
+    axes = parameter(b, node, "axes", axes, range(len(starts)))
+    for start, end, axis, step in zip(starts, ends, axes, b.ints(steps, [1] * len(starts))):
+        chosen = range(x.shape[axis])[slice(start, None if step < 0 and end < -x.shape[axis] else end, step)]
+        if not chosen:
+            return Known(np.empty([0 if i == axis % len(x.shape) else d for i, d in enumerate(x.shape)], x.dtype))
+        x = b.slice(x, axis, chosen.start, len(chosen), step)
+    return x
+
+
+@rule("Pad")
+def pad(b, node, x, pads=None, value=None, axes=None):
+    pads, mode, rank = parameter(b, node, "pads", pads), node.attr("mode", "constant"), len(x.shape)
+    axes = [a % rank for a in b.ints(axes, range(rank))]
+    widths = [(0, 0)] * rank
+    for i, a in enumerate(axes):
+        widths[a] = pads[i], pads[i + len(axes)]
+    fill = float(b.known(value, np.zeros(())).reshape(())) if node.version >= 11 else node.attr("value", 0.0)
+    place = np.arange(count(x.shape)).reshape(x.shape)
+    for a, (before, after) in enumerate(widths):  # negative widths crop
+        place = place.take(range(max(-before, 0), place.shape[a] - max(-after, 0)), a)
+    widths = [(max(p, 0), max(q, 0)) for p, q in widths]
+    if mode != "constant":
+        return b.take(x, np.pad(place, widths, mode=mode))
+    place = np.pad(place, widths, constant_values=-1)
+    padded = b.take(x, place)
+    if not fill:
+        return padded
+    if not np.isfinite(fill) or padded.bounds:
+        return b.select(b.constant(place >= 0), padded, b.scalar(fill, x))
+    return b.add(padded, b.constant(np.where(place < 0, fill, 0).astype(np.float32)))
+
+
+@rule("DepthToSpace", "SpaceToDepth")
+def depth_to_space(b, node, x):
+    n, c, h, w = x.shape
+    s = node.attr("blocksize")
+    if node.op == "SpaceToDepth":
+        order = (0, 3, 5, 1, 2, 4) if node.attr("mode", "DCR") == "DCR" else (0, 1, 3, 5, 2, 4)
+        y = b.transpose(b.reshape(x, (n, c, h // s, s, w // s, s)), order)
+        return b.reshape(y, (n, c * s * s, h // s, w // s))
+    if node.attr("mode", "DCR") == "DCR":
+        y = b.transpose(b.reshape(x, (n, s, s, c // (s * s), h, w)), (0, 3, 4, 1, 5, 2))
+    else:
+        y = b.transpose(b.reshape(x, (n, c // (s * s), s, s, h, w)), (0, 1, 4, 2, 5, 3))
+    return b.reshape(y, (n, c // (s * s), h * s, w * s))
+
+
+@rule("Trilu")
+def trilu(b, node, x, k=None):
+    k = int(b.known(k, np.zeros(())).reshape(()))
+    place = np.arange(count(x.shape)).reshape(x.shape)
+    keep = (np.triu if node.attr("upper", 1) else np.tril)(np.ones(x.shape, bool), k)
+    return b.take(x, np.where(keep, place, -1))
+
+
+@rule("ReverseSequence")
+def reverse_sequence(b, node, x, lengths):
+    return reverse_sequence_of(b, x, b.ints(lengths), node.attr("batch_axis", 1), node.attr("time_axis", 0))
+
+
+def reverse_sequence_of(b, x, lengths, batch, time):
+    """The first lengths[i] entries of the time axis reversed, for each i of the batch axis."""
+    place = np.moveaxis(np.arange(count(x.shape)).reshape(x.shape), (batch, time), (0, 1)).copy()
+    for row, n in zip(place, lengths):
+        row[:n] = row[:n][::-1].copy()
+    return b.take(x, np.moveaxis(place, (0, 1), (batch, time)))
+
+
+@rule("CenterCropPad")
+def center_crop_pad(b, node, x, dims):
+    axes = node.attr("axes", list(range(len(x.shape))))
+    place = np.arange(count(x.shape)).reshape(x.shape)
+    for axis, size in zip(axes, b.ints(dims)):
+        have = place.shape[axis]
+        if have > size:
+            start = (have - size) // 2
+            place = place.take(range(start, start + size), axis)
+        elif have < size:
+            widths = [(0, 0)] * place.ndim
+            widths[axis] = (size - have) // 2, size - have - (size - have) // 2
+            place = np.pad(place, widths, constant_values=-1)
+    return b.take(x, place)

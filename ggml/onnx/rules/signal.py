@@ -1,0 +1,163 @@
+"""Transforms as products with known matrices; Einstein sums; overlapping sums."""
+
+import numpy as np
+
+import ggml
+
+from ..values import Known, OnHost, count, is_float
+from . import rule
+from .matmul import matmul
+
+
+@rule("DFT")
+def dft(b, node, x, length=None, axis=None):
+    if not is_float(x.dtype):
+        raise OnHost(f"{x.dtype} is computed on the host")
+    given = node.attr("axis", 1) if node.version < 20 else int(b.ints(axis, [-2])[0])
+    axis, n = given % len(x.shape), None if length is None else int(b.ints(length)[0])
+    return fourier(b, x, axis, n, node.attr("inverse", 0), node.attr("onesided", 0))
+
+
+def fourier(b, x, axis, n, inverse, onesided):
+    """The discrete Fourier transform of an axis; the last axis holds real and imaginary parts."""
+    real = x.shape[-1] == 1
+    if inverse and onesided:
+        n = n or (x.shape[axis] - 1) * 2
+        have = n // 2 + 1
+    else:
+        n = have = n or x.shape[axis]
+    k = np.arange(n // 2 + 1 if onesided and not inverse else n)
+    used = min(have, x.shape[axis])
+    angle = (1 if inverse else -1) * 2 * np.pi * np.outer(np.arange(used), k) / n
+    weight = np.ones((used, 1))
+    if inverse:
+        weight /= n
+        if onesided:  # the other half is the conjugate: each but the first and the middle one counts twice
+            weight[1 : (n + 1) // 2] *= 2
+    cos, sin = np.cos(angle) * weight, np.sin(angle) * weight
+    y = b.slice(b.move(x, axis, -2), -2, 0, used)
+    lead = y.shape[:-2]
+    if real:
+        matrix = np.stack([cos, sin], -1).reshape(used, -1)
+        y = b.reshape(y, (count(lead), used))
+    else:
+        top, low = np.stack([cos, sin], -1), np.stack([-sin, cos], -1)
+        matrix = np.stack([top, low], 1).reshape(2 * used, -1)
+        y = b.reshape(y, (count(lead), 2 * used))
+    z = b.reshape(matmul(b, y, b.constant(matrix.astype(np.float32))), (*lead, len(k), 2))
+    if inverse and onesided:
+        z = b.slice(z, -1, 0, 1)
+    return b.move(z, -2, axis)
+
+
+@rule("STFT")
+def stft(b, node, x, step, window=None, length=None):
+    if not is_float(x.dtype):
+        raise OnHost(f"{x.dtype} is computed on the host")
+    step = b.ints(step)[0]
+    n = b.ints(length)[0] if length is not None else window.shape[0]
+    frames = (x.shape[1] - n) // step + 1
+    index = (np.arange(frames)[:, None] * step + np.arange(n)).reshape(-1)
+    y = b.reshape(b.gather_known(x, 1, index), (x.shape[0], frames, n, x.shape[2] if len(x.shape) > 2 else 1))
+    if window is not None:
+        y = b.mul(y, b.reshape(window, (1, 1, n, 1)))
+    return fourier(b, y, 2, None, 0, node.attr("onesided", 1))
+
+
+@rule("Einsum")
+def einsum(b, node, *values):
+    for v in values:
+        if not is_float(v.dtype):
+            raise OnHost(f"{v.dtype} is computed on the host")
+    left, arrow, right = node.attr("equation").replace(" ", "").partition("->")
+    terms = left.split(",")
+    free = [chr(0x100 + i) for i in range(max(len(v.shape) for v in values))]  # labels of "..."
+    full = []
+    for term, v in zip(terms, values):
+        missing = len(v.shape) - len(term.replace("...", ""))
+        full.append(term.replace("...", "".join(free[len(free) - missing :]) if missing else ""))
+    used = "".join(f for f in free if any(f in t for t in full))
+    if arrow:
+        out = right.replace("...", used)
+    else:
+        letters = "".join(full)
+        out = used + "".join(sorted(c for c in set(letters) - set(used) if letters.count(c) == 1))
+    labels, value = diagonal(b, full[0], values[0])
+    for term, v in zip(full[1:], values[1:]):
+        rest = out + "".join(full[full.index(term) + 1 :])
+        labels, value = contract(b, (labels, value), diagonal(b, term, v), rest)
+    gone = [i for i, c in enumerate(labels) if c not in out]
+    if gone:
+        value = b.reduce_sum(value, gone, False)
+        labels = "".join(c for c in labels if c in out)
+    return b.transpose(value, [labels.index(c) for c in out])
+
+
+def diagonal(b, labels, x):
+    """The diagonal over labels that appear twice."""
+    for c in set(labels):
+        while labels.count(c) > 1:
+            i, j = labels.index(c), labels.rindex(c)
+            place = np.arange(count(x.shape)).reshape(x.shape)
+            x = b.take(x, np.moveaxis(np.diagonal(place, 0, i, j), -1, i))
+            labels = labels[:j] + labels[j + 1 :]
+    return labels, x
+
+
+def contract(b, left, right, kept):
+    """The product of two terms as a batched matrix product: batch labels, rows, inner labels, columns."""
+    (one, x), (two, y) = left, right
+    batch = [c for c in one if c in two and c in kept]
+    inner = [c for c in one if c in two and c not in kept]
+    rows, columns = [c for c in one if c not in two], [c for c in two if c not in one]
+    sizes = dict(zip(one, x.shape))
+    for c, n in zip(two, y.shape):
+        sizes[c] = max(n, sizes.get(c, 1))
+    shape = [[sizes[c] for c in group] for group in (batch, rows, inner, columns)]
+    x = b.transpose(x, [one.index(c) for c in batch + rows + inner])
+    y = b.transpose(y, [two.index(c) for c in batch + inner + columns])
+    x = b.reshape(b.expand(x, shape[0] + shape[1] + shape[2]), [count(shape[i]) for i in (0, 1, 2)])
+    y = b.reshape(b.expand(y, shape[0] + shape[2] + shape[3]), [count(shape[i]) for i in (0, 2, 3)])
+    return "".join(batch + rows + columns), b.reshape(matmul(b, x, y), shape[0] + shape[1] + shape[3])
+
+
+@rule("CumProd")
+def cumprod(b, node, x, axis):
+    """Products of all entries before each one, in log2(n) steps that double the distance."""
+    if not is_float(x.dtype):
+        raise OnHost(f"{x.dtype} is computed on the host")
+    axis = b.ints(axis)[0] % len(x.shape)
+    n, reverse = x.shape[axis], node.attr("reverse", 0)
+    y = b.move(x, axis, -1)
+    y = b.slice(y, -1, n - 1, n, -1) if reverse else y
+    ones = b.full((*y.shape[:-1], n), 1, np.float32)
+    if node.attr("exclusive", 0):
+        y = b.concat([b.slice(ones, -1, 0, 1), b.slice(y, -1, 0, n - 1)], -1)
+    far = 1
+    while far < n:
+        shifted = b.concat([b.slice(ones, -1, 0, far), b.slice(y, -1, 0, n - far)], -1)
+        y, far = b.mul(y, shifted), 2 * far
+    y = b.slice(y, -1, n - 1, n, -1) if reverse else y
+    return b.move(y, -1, axis)
+
+
+@rule("Col2Im")
+def col2im(b, node, x, image, block):
+    """Adds the columns to the places of the image that they were taken from."""
+    from .pool import windows
+
+    image, block = b.ints(image), b.ints(block)
+    rank = len(image)
+    strides, dilations = node.attr("strides") or [1] * rank, node.attr("dilations") or [1] * rank
+    flat = node.attr("pads") or [0] * 2 * rank
+    pads = list(zip(flat[:rank], flat[rank:]))
+    out = [(n + p + q - d * (k - 1) - 1) // s + 1
+           for n, p, q, k, s, d in zip(image, flat[:rank], flat[rank:], block, strides, dilations)]
+    place = windows(image, block, strides, dilations, pads, out).T  # (elements, windows), as the columns
+    n, c, size = x.shape[0], x.shape[1] // count(block), count(image)
+    place = np.where(place < 0, size, place).reshape(-1).astype(np.int32)  # the padding adds to a row that is cut off
+    rows = b.contiguous(b.transpose(b.reshape(x, (n * c, place.size)), (1, 0)))
+    blank = b.use(b.full((size + 1, n * c), 0.0))
+    total = ggml.ggml_get_rows_back(b.ctx, rows.t, b.index(Known(place)), blank.t)
+    y = b.slice(b.with_shape(total, (size + 1, n * c), x), 0, 0, size)
+    return b.reshape(b.transpose(y, (1, 0)), (n, c, *image))

@@ -1,0 +1,168 @@
+"""What the names of a model stand for while it is lowered, and the exceptions by which a rule declines.
+
+Every value in a ggml graph is F32, whatever type the model gives it (the one exception are weights, which may be F16 or
+quantised). That is exact: booleans are 0 and 1; integers carry the interval [lo, hi] that they lie in, and a rule may
+hold them in F32 only while the interval proves that F32 represents them; half precision is widened, and rounded where
+the model casts or returns it.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+try:
+    import ml_dtypes
+except ImportError:  # onnx before 1.17 knows no types beyond NumPy's
+    ml_dtypes = None
+
+EXACT = 1 << 24  # F32 represents every integer up to this magnitude
+BOOL, F32, I64 = np.dtype(bool), np.dtype(np.float32), np.dtype(np.int64)
+
+
+def extra_types(*names):
+    """Those of the named types that ml_dtypes has."""
+    return {np.dtype(getattr(ml_dtypes, n)) for n in names if hasattr(ml_dtypes, n)}
+
+
+WIDENED = {np.dtype(np.float16)} | extra_types("bfloat16")
+NARROW = extra_types("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu",
+                     "float4_e2m1fn")
+SMALL_INTEGERS = extra_types("int4", "uint4", "int2", "uint2")
+
+
+class OnHost(Exception):
+    """A rule declines: the node runs on the host, or is expanded. Its message is the reason."""
+
+
+class NeedValue(Exception):
+    """A rule needs the values of an operand before it can build anything: a shape, an axis, a condition."""
+
+    def __init__(self, value):
+        super().__init__("the values of an operand decide the graph")
+        self.value = value
+
+
+def is_float(dtype):
+    """Whether a type is held with rounding: F32, F16 or BF16."""
+    return dtype == F32 or dtype in WIDENED
+
+
+def is_integer(dtype):
+    """Whether a type is an integer of any width, not a boolean."""
+    return dtype.kind in "iu" or dtype in SMALL_INTEGERS
+
+
+def integer_range(dtype):
+    """The smallest and largest value of a boolean or integer type."""
+    if dtype == BOOL:
+        return 0, 1
+    info = ml_dtypes.iinfo(dtype) if dtype in SMALL_INTEGERS else np.iinfo(dtype)
+    return int(info.min), int(info.max)
+
+
+class Drive(Exception):
+    """A rule of control flow runs its body repeatedly from the host: step maps arrays by name to outputs by name."""
+
+    def __init__(self, step):
+        super().__init__("the body runs once per iteration")
+        self.step = step
+
+
+class Known:
+    """A value that is known when the graph is built: a constant, a shape, or what follows from them."""
+
+    __slots__ = ("array", "arena", "tensors")
+
+    def __init__(self, array, arena=None):
+        self.array = array
+        self.arena = arena  # where its tensors live, None: with the plan that uses it
+        self.tensors = {}  # by layout
+
+    def derived(self, key, function):
+        """A Known value computed from this one; that of a weight is made once.
+
+        Args:
+            key: what identifies the computation.
+            function: array -> array.
+        """
+        if self.arena is None:
+            return Known(function(self.array))
+        if key not in self.tensors:
+            self.tensors[key] = Known(function(self.array), self.arena)
+        return self.tensors[key]
+
+    @property
+    def shape(self):
+        return self.array.shape
+
+    @property
+    def dtype(self):
+        return self.array.dtype
+
+    @property
+    def bounds(self):
+        if not (self.dtype == BOOL or is_integer(self.dtype)):
+            return None
+        if not self.array.size:
+            return 0, 0
+        return int(self.array.min()), int(self.array.max())
+
+
+class Tensor:
+    """A value in a ggml graph.
+
+    Args:
+        t: ggml tensor of type F32. Up to rank 4, its dimensions are those of shape reversed; beyond that, it is
+            contiguous and has the leading dimensions of shape collapsed into ne3.
+        shape: ONNX's shape.
+        dtype: the type that the model gives the value.
+        bounds: (lo, hi) for booleans and integers, otherwise None.
+    """
+
+    __slots__ = ("t", "shape", "dtype", "bounds")
+
+    def __init__(self, t, shape, dtype, bounds=None):
+        self.t, self.shape, self.dtype, self.bounds = t, tuple(shape), dtype, bounds
+
+
+class Feed:
+    """An input of a program: it becomes a tensor when the first rule uses it in a graph."""
+
+    __slots__ = ("name", "shape", "dtype", "bounds", "tensor")
+
+    def __init__(self, name, shape, dtype, bounds):
+        self.name, self.shape, self.dtype, self.bounds = name, tuple(shape), dtype, bounds
+        self.tensor = None
+
+
+class Opaque:
+    """An input that no tensor can hold: strings, sequences, optionals. Nodes that read it run on the host."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name):
+        self.name = name
+
+
+class Sequence:
+    """A sequence that the model makes itself: its elements are values, so that it costs nothing in a graph."""
+
+    __slots__ = ("items",)
+
+    def __init__(self, items):
+        self.items = list(items)
+
+
+def count(shape):
+    """The number of elements of a shape."""
+    return math.prod(shape)
+
+
+def extents(shape):
+    """The four dimensions of a tensor that holds a shape: ne0 first."""
+    shape = tuple(shape)
+    if len(shape) > 4:
+        shape = (math.prod(shape[:-3]), *shape[-3:])
+    return tuple(reversed(shape)) + (1,) * (4 - len(shape))

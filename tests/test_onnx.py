@@ -1,0 +1,439 @@
+"""ggml.onnx: import, lowering, plans, bad input, the backend interface and the command."""
+
+import warnings
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx")  # part of the [test] extra; not installed on emulated CPUs
+
+from onnx import TensorProto, helper, numpy_helper  # noqa: E402
+from onnx.reference import ReferenceEvaluator  # noqa: E402
+
+import ggml.onnx  # noqa: E402
+from ggml._cli import main  # noqa: E402
+
+F, I64, B = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
+node, info = helper.make_node, helper.make_tensor_value_info
+
+
+def model_of(nodes, inputs, outputs, constants=(), opset=22, **more):
+    """A ModelProto; constants are pairs of a name and an array."""
+    tensors = [numpy_helper.from_array(np.asarray(a), n) for n, a in constants]
+    graph = helper.make_graph(nodes, "test", inputs, outputs, tensors)
+    opsets = [helper.make_opsetid("", opset), *more.pop("opsets", [])]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=10, **more)
+
+
+def one(op, *shapes, out=None, kind=F, opset=22, **attrs):
+    """A model of one node with inputs a, b, ..."""
+    names = "abcdef"[: len(shapes)]
+    inputs = [info(n, kind, s) for n, s in zip(names, shapes)]
+    return model_of([node(op, list(names), ["y"], **attrs)], inputs, [info("y", out or kind, None)], opset=opset)
+
+
+def floats(*shape, seed=0):
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def places(model, *arrays):
+    """Operator -> set of where its nodes ran."""
+    found = {}
+    for entry in model.report(*arrays):
+        found.setdefault(entry.op, set()).add(entry.where)
+    return found
+
+
+# ---- Values ----------------------------------------------------------------------------------------------------------
+def test_a_network_equals_the_reference():
+    w, bias = floats(4, 3, 3, 3, seed=1), floats(4, seed=2)
+    nodes = [
+        node("Conv", ["x", "w", "bias"], ["c"], pads=[1, 1, 1, 1], strides=[2, 2]),
+        node("Relu", ["c"], ["r"]),
+        node("Shape", ["r"], ["s"]),
+        node("Gather", ["s", "zero"], ["n"]),
+        node("Concat", ["n", "minus"], ["dims"], axis=0),
+        node("Reshape", ["r", "dims"], ["flat"]),
+        node("MatMul", ["flat", "m"], ["p"]),
+        node("Softmax", ["p"], ["y"]),
+    ]
+    constants = [("w", w), ("bias", bias), ("zero", np.array([0])), ("minus", np.array([-1])), ("m", floats(64, 5))]
+    proto = model_of(nodes, [info("x", F, ["n", 3, 8, 8])], [info("y", F, ["n", 5])], constants)
+    model = ggml.onnx.load(proto, strict=True, threads=2)
+    for n in (1, 3, 1):
+        x = floats(n, 3, 8, 8, seed=n)
+        (want,) = ReferenceEvaluator(proto).run(None, {"x": x})
+        (got,) = model.run({"x": x})
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+    assert len(model.program.plans) == 2
+    assert places(model, x)["Shape"] == {"folded"} and places(model, x)["MatMul"] == {"graph"}
+
+
+@pytest.mark.parametrize("kind", ["q8_0", "q4_0", "f16"])
+def test_weights_are_stored_smaller(kind):
+    m = floats(64, 32)
+    proto = model_of([node("MatMul", ["x", "m"], ["y"])], [info("x", F, [2, 64])], [info("y", F, None)], [("m", m)])
+    x = floats(2, 64, seed=3)
+    (y,) = ggml.onnx.load(proto, weights=kind).run(x)
+    error = np.abs(y - x @ m).max() / np.abs(x @ m).max()
+    assert 0 < error < {"q8_0": 0.02, "q4_0": 0.2, "f16": 0.002}[kind]
+
+
+def test_ranks_above_four_and_broadcasting():
+    a, b = floats(2, 1, 3, 1, 2, 2), floats(3, 3, 5, 1, 2, seed=1)
+    model = ggml.onnx.load(one("Add", a.shape, b.shape), strict=True)
+    np.testing.assert_array_equal(model.run(a, b)[0], a + b)
+    model = ggml.onnx.load(one("Transpose", a.shape, perm=[5, 2, 0, 4, 1, 3]), strict=True)
+    np.testing.assert_array_equal(model.run(a)[0], a.transpose(5, 2, 0, 4, 1, 3))
+
+
+def test_integers_are_exact_at_any_size():
+    model = ggml.onnx.load(one("Add", [3], [3], kind=I64))
+    for a in ([1, -2, 3], [(1 << 24) - 1, 1 << 24, 5], [(1 << 53) + 1, -(1 << 62), 0]):
+        a = np.array(a, np.int64)
+        np.testing.assert_array_equal(model.run(a, np.ones(3, np.int64))[0], a + 1)
+    assert places(model, np.arange(3), np.arange(3))["Add"] == {"graph"}
+    assert places(model, np.arange(3) << 30, np.arange(3))["Add"] == {"host"}
+
+
+@pytest.mark.parametrize("kind", ["uint8", "int8", "uint16", "int16"])
+def test_narrow_integers_wrap(kind):
+    dtype = np.dtype(kind)
+    r = np.random.default_rng(0)
+    a, b = (r.integers(np.iinfo(dtype).min, np.iinfo(dtype).max, 50, dtype, endpoint=True) for _ in range(2))
+    for op, function in (("Add", np.add), ("Sub", np.subtract)):
+        model = ggml.onnx.load(one(op, [50], [50], kind=helper.np_dtype_to_tensor_dtype(dtype)), strict=True)
+        np.testing.assert_array_equal(model.run(a, b)[0], function(a, b))
+
+
+def test_division_of_integers_is_exact():
+    r = np.random.default_rng(0)
+    a = np.concatenate([r.integers(-(1 << 23), 1 << 23, 5000), np.arange(-2000, 2000)])
+    b = np.concatenate([r.integers(1, 1 << 12, 5000), np.arange(4000) % 97 + 1]) * r.choice([-1, 1], 9000)
+    (q,) = ggml.onnx.load(one("Div", [9000], [9000], kind=I64), strict=True).run(a, b)
+    np.testing.assert_array_equal(q, np.sign(a) * np.sign(b) * (abs(a) // abs(b)))
+    (m,) = ggml.onnx.load(one("Mod", [9000], [9000], kind=I64), strict=True).run(a, b)
+    np.testing.assert_array_equal(m, a % b)
+
+
+def test_infinities_and_nan():
+    x = np.array([np.inf, -np.inf, np.nan, 0, 1, -1], np.float32)
+    y = np.array([np.inf, np.inf, np.nan, np.nan, 1, 2], np.float32)
+    for op, function in (("Equal", np.equal), ("Less", np.less), ("GreaterOrEqual", np.greater_equal)):
+        got = ggml.onnx.load(one(op, [6], [6], out=B), strict=True).run(x, y)[0]
+        np.testing.assert_array_equal(got, function(x, y), err_msg=op)
+    inputs = [info("c", B, [6]), info("x", F, [6]), info("y", F, [6])]
+    where = ggml.onnx.load(model_of([node("Where", ["c", "x", "y"], ["z"])], inputs, [info("z", F, None)]), strict=True)
+    c = np.array([1, 0, 1, 0, 1, 0], bool)
+    np.testing.assert_array_equal(where.run(c, x, y)[0], np.where(c, x, y))
+    top = ggml.onnx.load(one("ReduceMax", [2, 3], keepdims=0, axes=[1], opset=13), strict=True)
+    np.testing.assert_array_equal(top.run(np.full((2, 3), -np.inf, np.float32))[0], [-np.inf] * 2)
+
+
+def test_rounding_is_half_to_even():
+    x = np.array([0.5, 1.5, 2.5, -0.5, -2.5, 2**22 + 0.5, 2**22 + 1.5, 2**23 - 0.5, 1e30, np.inf], np.float32)
+    np.testing.assert_array_equal(ggml.onnx.load(one("Round", [10]), strict=True).run(x)[0], np.round(x))
+
+
+NARROW = ["float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float4_e2m1fn"]
+
+
+@pytest.mark.parametrize("name", NARROW)
+def test_narrow_floats_are_rounded_half_to_even(name):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    dtype = getattr(ml_dtypes, name)
+    codes = np.arange(16 if "4" in name[:6] else 256, dtype=np.uint8).view(dtype).astype(np.float32)
+    grid = np.unique(codes[np.isfinite(codes)])
+    middle = (grid[1:] + grid[:-1]) / 2
+    x = np.concatenate([grid, middle, np.nextafter(middle, np.float32(9e9)), np.nextafter(middle, np.float32(-9e9))])
+    x = x.astype(np.float32)
+    nodes = [node("Cast", ["x"], ["n"], to=helper.np_dtype_to_tensor_dtype(np.dtype(dtype))),
+             node("Cast", ["n"], ["y"], to=F)]
+    model = ggml.onnx.load(model_of(nodes, [info("x", F, ["k"])], [info("y", F, None)], opset=24), strict=True)
+    np.testing.assert_array_equal(model.run(x)[0], x.astype(dtype).astype(np.float32))
+
+
+# ---- Plans -----------------------------------------------------------------------------------------------------------
+def test_the_cache_of_plans_is_bounded():
+    model = ggml.onnx.load(one("Neg", ["n"]))
+    for n in range(1, 40):
+        np.testing.assert_array_equal(model.run(np.ones(n, np.float32))[0], -np.ones(n))
+    assert len(model.program.plans) == 16
+
+
+def test_an_input_that_is_a_shape():
+    inputs = [info("x", F, ["n"]), info("s", I64, ["r"])]
+    proto = model_of([node("Reshape", ["x", "s"], ["y"])], inputs, [info("y", F, None)])
+    model = ggml.onnx.load(proto, strict=True)
+    x = floats(12)
+    for shape in ([3, 4], [2, -1], [1, 2, 6]):
+        np.testing.assert_array_equal(model.run(x, np.array(shape))[0], x.reshape(shape))
+
+
+def test_shapes_that_depend_on_values():
+    nodes = [node("NonZero", ["x"], ["i"]), node("Transpose", ["i"], ["t"]), node("GatherND", ["x", "t"], ["v"]),
+             node("Mul", ["v", "v"], ["y"])]
+    proto = model_of(nodes, [info("x", F, [2, 3])], [info("y", F, ["n"])])
+    model = ggml.onnx.load(proto)
+    for x in (np.array([[1, 0, 2], [0, 0, 3]], np.float32), np.array([[0, 0, 0], [0, 5, 0]], np.float32)):
+        np.testing.assert_array_equal(model.run(x)[0], x[x != 0] ** 2)
+    assert places(model, x)["NonZero"] == {"host"} and places(model, x)["Mul"] == {"graph"}
+    with pytest.raises(ggml.onnx.HostRefused, match="NonZero"):
+        ggml.onnx.load(proto, strict=True).run(x)
+
+
+def test_if_on_a_computed_condition():
+    branches = [helper.make_graph([node(op, ["x"], ["b"])], op, [], [info("b", F, None)]) for op in ("Neg", "Abs")]
+    nodes = [node("ReduceSum", ["x"], ["s"], keepdims=0), node("Greater", ["s", "zero"], ["c"]),
+             node("If", ["c"], ["y"], then_branch=branches[0], else_branch=branches[1])]
+    proto = model_of(nodes, [info("x", F, [3])], [info("y", F, None)], [("zero", np.float32(0))])
+    model = ggml.onnx.load(proto, strict=True)
+    for x in (np.array([1, 2, -1], np.float32), np.array([-1, -2, 1], np.float32)):
+        np.testing.assert_array_equal(model.run(x)[0], -x if x.sum() > 0 else abs(x))
+
+
+def test_loop_until_a_computed_condition_fails():
+    body = helper.make_graph(
+        [node("Add", ["v", "v"], ["d"]), node("Less", ["d", "limit"], ["again"]), node("Identity", ["d"], ["scan"])],
+        "body", [info("i", I64, []), info("go", B, []), info("v", F, [])],
+        [info("again", B, []), info("d", F, []), info("scan", F, [])])
+    outputs = [info("last", F, []), info("all", F, ["n"])]
+    loop = node("Loop", ["", "", "x"], ["last", "all"], body=body)
+    proto = model_of([loop], [info("x", F, []), info("limit", F, [])], outputs)
+    model = ggml.onnx.load(proto, strict=True)
+    for limit in (20, 3, 100):
+        last, history = model.run(np.float32(3), np.float32(limit))
+        want = [6.0]
+        while want[-1] < limit:
+            want.append(2 * want[-1])
+        assert last == want[-1] and history.tolist() == want
+
+
+def test_a_long_loop_keeps_its_plan():
+    body = helper.make_graph(
+        [node("Add", ["v", "step"], ["w"]), node("Identity", ["go"], ["again"])],
+        "body", [info("i", I64, []), info("go", B, []), info("v", F, [2])], [info("again", B, []), info("w", F, [2])])
+    proto = model_of([node("Loop", ["n", "", "x"], ["y"], body=body)],
+                     [info("n", I64, []), info("x", F, [2]), info("step", F, [2])], [info("y", F, [2])])
+    model = ggml.onnx.load(proto, strict=True)
+    x, step = np.zeros(2, np.float32), np.float32([1, 2])
+    for n in (0, 3, 200):
+        np.testing.assert_array_equal(model.run(np.array(n), x, step)[0], n * step)
+    assert places(model, np.array(200), x, step)["Loop"] == {"control"}
+
+
+def test_functions_that_call_themselves():
+    function = helper.make_function("own", "Again", ["p"], ["q"], [node("Again", ["p"], ["q"], domain="own")],
+                                    [helper.make_opsetid("own", 1)])
+    proto = model_of([node("Again", ["x"], ["y"], domain="own")], [info("x", F, [1])], [info("y", F, [1])],
+                     functions=[function], opsets=[helper.make_opsetid("own", 1)])
+    with pytest.raises(ggml.onnx.NodeError, match="nested more than"):
+        ggml.onnx.load(proto).run(floats(1))
+
+
+def test_sequences_inside_a_model():
+    nodes = [node("SplitToSequence", ["x", "two"], ["s"], axis=0), node("SequenceInsert", ["s", "x"], ["t"]),
+             node("SequenceAt", ["t", "one"], ["a"]), node("ConcatFromSequence", ["t"], ["c"], axis=0),
+             node("SequenceLength", ["t"], ["n"])]
+    outputs = [info("a", F, None), info("c", F, None), info("n", I64, None)]
+    proto = model_of(nodes, [info("x", F, [5, 2])], outputs, [("two", np.array(2)), ("one", np.array(1))])
+    x = floats(5, 2)
+    a, c, n = ggml.onnx.load(proto, strict=True).run(x)
+    np.testing.assert_array_equal(a, x[2:4])
+    np.testing.assert_array_equal(c, np.concatenate([x, x]))
+    assert n == 4
+
+
+def test_several_outputs_constants_and_passed_inputs():
+    nodes = [node("Split", ["x"], ["a", "b"], num_outputs=2), node("Identity", ["x"], ["same"])]
+    outputs = [info(n, F, None) for n in ("b", "a", "same", "k")]
+    proto = model_of(nodes, [info("x", F, [4])], outputs, [("k", floats(2))])
+    x = floats(4, seed=1)
+    b, a, same, k = ggml.onnx.load(proto, strict=True).run(x)
+    for got, want in ((a, x[:2]), (b, x[2:]), (same, x), (k, floats(2))):
+        np.testing.assert_array_equal(got, want)
+
+
+def test_functions_of_the_model():
+    opsets = [helper.make_opsetid("", 22)]
+    body = [node("Mul", ["p", "p"], ["q"]), helper.make_node("Elu", ["q"], ["r"])]
+    alpha = body[1].attribute.add()
+    alpha.name, alpha.ref_attr_name, alpha.type = "alpha", "strength", onnx.AttributeProto.FLOAT
+    function = helper.make_function("own", "Twice", ["p"], ["r"], body, opsets, ["strength"])
+    nodes = [node("Twice", ["x"], ["t"], domain="own", strength=2.0), node("Neg", ["t"], ["y"])]
+    proto = model_of(nodes, [info("x", F, [3])], [info("y", F, [3])], functions=[function],
+                     opsets=[helper.make_opsetid("own", 1)])
+    x = floats(3)
+    np.testing.assert_allclose(ggml.onnx.load(proto, strict=True).run(x)[0], -(x * x), rtol=1e-6)
+
+
+def test_the_graph_can_be_had():
+    model = ggml.onnx.load(one("Exp", [3]))
+    assert ggml.ggml_graph_n_nodes(model.graph(floats(3))) >= 1
+
+
+# ---- Bad input -------------------------------------------------------------------------------------------------------
+def test_broken_models(tmp_path):
+    with pytest.raises(ggml.onnx.ModelError, match="not an ONNX model"):
+        ggml.onnx.load(b"no protobuf at all")
+    with pytest.raises(ggml.onnx.ModelError, match="it has no graph"):
+        ggml.onnx.load(b"")
+    with pytest.raises(TypeError, match="model is int"):
+        ggml.onnx.load(3)
+    with pytest.raises(FileNotFoundError):
+        ggml.onnx.load(tmp_path / "none.onnx")
+    whole = one("Add", [2], [2]).SerializeToString()
+    for size in range(0, len(whole), 3):
+        with pytest.raises((ValueError, RuntimeError, TypeError)):
+            ggml.onnx.load(whole[:size]).run(floats(2), floats(2))
+            raise ValueError  # a shorter model may be a valid one
+
+
+def test_broken_graphs():
+    x, y = [info("x", F, [2])], [info("y", F, [2])]
+    cycle = [node("Add", ["x", "b"], ["y"], name="first"), node("Neg", ["y"], ["b"])]
+    with pytest.raises(ggml.onnx.ModelError, match="cycle through node 'first'"):
+        ggml.onnx.load(model_of(cycle, x, y))
+    with pytest.raises(ggml.onnx.ModelError, match="reads 'nowhere', which nothing defines"):
+        ggml.onnx.load(model_of([node("Neg", ["nowhere"], ["y"])], x, y))
+    with pytest.raises(ggml.onnx.ModelError, match="writes 'y', which node"):
+        ggml.onnx.load(model_of([node("Neg", ["x"], ["y"]), node("Abs", ["x"], ["y"])], x, y))
+    with pytest.raises(ggml.onnx.ModelError, match="output 'z' is defined by nothing"):
+        ggml.onnx.load(model_of([node("Neg", ["x"], ["y"])], x, [info("z", F, [2])]))
+    unsorted = [node("Neg", ["a"], ["y"]), node("Abs", ["x"], ["a"])]
+    np.testing.assert_array_equal(ggml.onnx.load(model_of(unsorted, x, y)).run(np.float32([1, -2]))[0], [-1, -2])
+    with pytest.raises(RuntimeError, match="'Nothing_0' .Nothing."):
+        ggml.onnx.load(model_of([node("Nothing", ["x"], ["y"])], x, y)).run(floats(2))
+
+
+def test_wrong_operands():
+    model = ggml.onnx.load(one("Add", [2], ["n"]))
+    x = floats(2)
+    for arguments, text in (
+        (({"a": x},), "missing: 'b'"),
+        (({"a": x, "b": x, "q": x},), "'q' is not one of 'a', 'b'"),
+        ((x, x, x), "3 arrays were given"),
+        ((floats(3), x), "'a' is .3.: need .2."),
+        ((x, floats(2, 2)), "'b' is .2, 2.: need"),
+    ):
+        with pytest.raises(ValueError, match=text):
+            model.run(*arguments)
+    with pytest.raises(TypeError, match="'a' is float64: need float32"):
+        model.run(x.astype(float), x)
+    with pytest.raises((ValueError, RuntimeError)):
+        model.run(x, floats(3))
+    np.testing.assert_array_equal(model.run(x, x)[0], 2 * x)  # the model still works
+    with pytest.raises(ValueError, match="weights is 'q9'"):
+        ggml.onnx.load(one("Neg", [1]), weights="q9")
+    with pytest.raises(ValueError, match="threads is 0"):
+        ggml.onnx.load(one("Neg", [1]), threads=0)
+
+
+def test_an_index_out_of_range_raises():
+    inputs = [info("x", F, [3, 2]), info("i", I64, [1])]
+    model = ggml.onnx.load(model_of([node("Gather", ["x", "i"], ["y"])], inputs, [info("y", F, None)]), strict=True)
+    x = floats(3, 2)
+    np.testing.assert_array_equal(model.run(x, np.array([-1]))[0], x[[2]])
+    for i in (3, -4, 1 << 23):
+        with pytest.raises((RuntimeError, ValueError)):
+            model.run(x, np.array([i]))
+
+
+def test_sizes_that_overflow():
+    inputs = [info("x", F, [1]), info("s", I64, [3])]
+    proto = model_of([node("Expand", ["x", "s"], ["y"])], inputs, [info("y", F, None)])
+    with pytest.raises((ValueError, MemoryError, RuntimeError)):
+        ggml.onnx.load(proto).run(floats(1), np.array([1 << 40, 1 << 40, 1 << 40]))
+
+
+@pytest.mark.parametrize("location, offset, length", [
+    ("../secret.bin", 0, 8), ("/etc/hostname", 0, 4), ("w.bin", 4, 8), ("w.bin", -4, 8), ("w.bin", 0, 1 << 62),
+    ("missing.bin", 0, 8),
+])
+def test_external_data_must_lie_in_the_folder(tmp_path, location, offset, length):
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (tmp_path / "secret.bin").write_bytes(b"12345678")
+    (folder / "w.bin").write_bytes(np.float32([1, 2]).tobytes())
+    path = folder / "m.onnx"
+
+    def write(location, offset, length):
+        proto = model_of([node("Add", ["x", "w"], ["y"])], [info("x", F, [2])], [info("y", F, [2])], [("w", floats(2))])
+        w = proto.graph.initializer[0]
+        w.ClearField("raw_data")
+        w.data_location = TensorProto.EXTERNAL
+        for key, value in (("location", location), ("offset", str(offset)), ("length", str(length))):
+            entry = w.external_data.add()
+            entry.key, entry.value = key, value
+        path.write_bytes(proto.SerializeToString())
+
+    write("w.bin", 0, 8)
+    np.testing.assert_array_equal(ggml.onnx.load(path).run(np.float32([1, 1]))[0], [2, 3])
+    write(location, offset, length)
+    with pytest.raises(ggml.onnx.ModelError, match="tensor 'w'"):
+        ggml.onnx.load(path)
+    with pytest.raises(ggml.onnx.ModelError, match="load the model from its path"):
+        ggml.onnx.load(path.read_bytes())
+
+
+# ---- Interfaces ------------------------------------------------------------------------------------------------------
+def test_backend():
+    from ggml.contrib.onnx import GgmlRuntimeBackend
+
+    proto = one("Add", [2], [2])
+    x = floats(2)
+    assert GgmlRuntimeBackend is ggml.onnx.Backend and GgmlRuntimeBackend.supports_device("CPU")
+    assert not GgmlRuntimeBackend.supports_device("CUDA") and GgmlRuntimeBackend.is_compatible(proto)
+    with pytest.raises(ValueError, match="device is 'CUDA'"):
+        GgmlRuntimeBackend.prepare(proto, "CUDA")
+    rep = GgmlRuntimeBackend.prepare(proto, "CPU")
+    for inputs in ([x, x], {"a": x, "b": x}):
+        np.testing.assert_array_equal(rep.run(inputs)[0], 2 * x)
+    np.testing.assert_array_equal(GgmlRuntimeBackend.run_model(proto, [x, x])[0], 2 * x)
+    (y,) = GgmlRuntimeBackend.run_node(node("Mul", ["p", "q"], ["r"]), [x, x])
+    np.testing.assert_array_equal(y, x * x)
+
+
+def test_command(tmp_path, capsys):
+    path, data, out = tmp_path / "m.onnx", tmp_path / "in.npz", tmp_path / "out.npz"
+    path.write_bytes(one("NonZero", ["n", 2], out=I64).SerializeToString())
+    assert main(["onnx", str(path), "--shape", "a=3,2"]) == 0
+    text = capsys.readouterr().out
+    assert "float32 [n, 2]" in text and "on the host: NonZero_0 (NonZero)" in text
+    np.savez(data, a=np.float32([[0, 1], [2, 0]]))
+    assert main(["onnx", str(path), "--run", str(data), "--out", str(out)]) == 0
+    assert "y: int64 [2, 2]" in capsys.readouterr().out
+    np.testing.assert_array_equal(np.load(out)["y"], [[0, 1], [1, 0]])
+    assert main(["onnx", str(path), "--strict"]) == 1
+    assert "strict" in capsys.readouterr().err
+
+
+# ---- ONNX's own tests ------------------------------------------------------------------------------------------------
+DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "onnx_operators.md"
+SHARE = 7  # one case in so many runs here, all of them nightly (scripts/onnx_report.py)
+
+
+def test_a_share_of_onnx_own_tests():
+    """The cases that docs/onnx_operators.md does not list pass."""
+    import importlib.util
+
+    spec = importlib.util.spec_from_file_location("onnx_report", DOCUMENT.parent.parent / "scripts" / "onnx_report.py")
+    report = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(report)
+    text = DOCUMENT.read_text(encoding="utf-8")
+    if f"of onnx {onnx.__version__} " not in text:
+        pytest.skip(f"{DOCUMENT.name} is of another release of onnx than {onnx.__version__}")
+    failed, ran = {}, 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for kind in report.KINDS:
+            for case in report.load_model_tests(kind=kind):
+                if zlib.crc32(case.name.encode()) % SHARE or case.name in report.listed():
+                    continue
+                ran += 1
+                reason = report.attempt(report.through_ggml(False), case, report.model_of(case))
+                if reason:
+                    failed[case.name] = reason
+    assert ran > 200 and not failed
