@@ -1,0 +1,20 @@
+"""Language models from GGUF files: run them, look inside, change them.
+
+    from ggml.models import load
+
+    with load("model.gguf") as model:
+        for piece in model.generate("Once upon a time", max_tokens=64):
+            print(piece, end="", flush=True)
+
+Tokenizers and chat templates need the extra `[llm]` (pip install 'ggml-cython[llm]').
+"""
+
+from ._arch import FAMILIES as _FAMILIES
+from ._config import Config
+from ._generate import Generation, TokenProbability
+from ._model import Edit, Model, Trace, load
+from ._sampling import Sampler
+
+ARCHITECTURES = tuple(_FAMILIES)
+
+__all__ = ["ARCHITECTURES", "Config", "Edit", "Generation", "Model", "Sampler", "TokenProbability", "Trace", "load"]
