@@ -12,7 +12,8 @@ Tokenizers and chat templates need the extra `[llm]` (pip install 'ggml-cython[l
 from ._arch import FAMILIES as _FAMILIES
 from ._config import Config
 from ._generate import Generation, TokenProbability
-from ._model import Edit, Model, Trace, load
+from ._inspect import Edit, Trace
+from ._model import Model, load
 from ._sampling import Sampler
 
 ARCHITECTURES = tuple(_FAMILIES)

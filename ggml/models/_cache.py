@@ -20,6 +20,7 @@ from ._config import Config
 
 Tensor = Any
 TYPES = {"f32": ggml.GGML_TYPE_F32, "f16": ggml.GGML_TYPE_F16, "q8_0": ggml.GGML_TYPE_Q8_0}
+SEEN, HIDDEN = np.float16(0), np.float16(-np.inf)
 MAGIC = b"GGKV\x01\0\0\0"
 
 
@@ -32,7 +33,7 @@ class CacheView(NamedTuple):
 
     cache: Cache
     first: int  # sequence
-    count: int  # of sequences
+    sequences: int
     keys: dict[bool, int]  # cells that attention reads, by "has a sliding window"
     cells: dict[bool, Tensor]  # i64 [T, 1, S]: the cells in which the tokens of the step are stored
 
@@ -42,9 +43,11 @@ class CacheView(NamedTuple):
         for tensor, new in zip(self.cache.tensors[layer], (k, v), strict=True):
             d, cells, g, _ = tensor.contents.ne[:4]
             _, nb1, nb2, nb3 = tensor.contents.nb[:4]
-            part = ggml.ggml_view_4d(ctx, tensor, d, cells, g, self.count, nb1, nb2, nb3, self.first * nb3)
+            part = tensor
+            if self.sequences != self.cache.n_seq:
+                part = ggml.ggml_view_4d(ctx, tensor, d, cells, g, self.sequences, nb1, nb2, nb3, self.first * nb3)
             part = ggml.ggml_set_rows(ctx, part, new, self.cells[local])
-            results.append(ggml.ggml_view_4d(ctx, part, d, self.keys[local], g, self.count, nb1, nb2, nb3, 0))
+            results.append(ggml.ggml_view_4d(ctx, part, d, self.keys[local], g, self.sequences, nb1, nb2, nb3, 0))
         return results
 
 
@@ -111,25 +114,23 @@ class Cache:
         return len(ids)
 
     # ---- inputs of a step --------------------------------------------------------------------------------------------
-    def mask(self, out: np.ndarray, local: bool, start: int, count: int, n: int | None = None) -> None:
+    def mask(self, out: np.ndarray, local: bool, start: int) -> None:
         """Fills in the mask of one sequence: 0 where the query sees the key, -inf elsewhere.
 
         Args:
-            out: f16 [T, keys]; rows from `count` on are padding and see nothing.
+            out: f16 [T, keys].
             local: True for layers with a sliding window.
-            start: position of the first query.
-            count: number of queries.
+            start: position of the first of the T queries.
         """
-        size, keys = self.sizes[local], out.shape[1]
+        count, keys = out.shape
         newest = start + count - 1
         # the position that each cell holds: the largest p <= newest with p mod size = cell; negative if there is none
-        held = newest - (newest - np.arange(keys)) % size
+        held = newest - (newest - np.arange(keys)) % self.sizes[local]
         queries = np.arange(start, start + count)[:, None]
         seen = (held >= 0) & (held <= queries)
         if local:
             seen &= held > queries - self.config.window
-        out[:count] = np.where(seen, np.float16(0), np.float16(-np.inf))
-        out[count:] = -np.inf
+        out[...] = np.where(seen, SEEN, HIDDEN)
 
     # ---- states ------------------------------------------------------------------------------------------------------
     def _raw(self, tensor: Tensor, sequence: int, tokens: int, local: bool) -> np.ndarray:

@@ -31,7 +31,8 @@ class Keys:
             value = value[0]
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
             raise ValueError(
-                f"load: {self.path}: key '{self.arch}.{name}' is {str(value)[:60]}: need an integer from {low} to {high}"
+                f"load: {self.path}: key '{self.arch}.{name}' is {str(value)[:60]}: "
+                f"need an integer from {low} to {high}"
             )
         return value
 
@@ -60,7 +61,7 @@ class Rope:
     beta_fast: float
     beta_slow: float
 
-    def arguments(self) -> tuple[float, ...]:
+    def arguments(self) -> tuple[Any, ...]:
         return tuple(vars(self).values())
 
 
@@ -91,7 +92,8 @@ class Config:
     n_expert_used: int
     expert_scale: float  # factor of the experts' weights
     pooling: str  # "mean", "cls", "last", or "none" if the file does not say
-    causal: bool
+    causal: bool  # tokens see those before them; else the whole text
+    logits: bool  # the model predicts tokens; else it gives embeddings only
 
 
 POOLING = {0: "none", 1: "mean", 2: "cls", 3: "last"}
@@ -122,6 +124,7 @@ def read_config(metadata: Mapping[str, Any], arch: str, n_vocab: int, path: str,
     if n_rot % 2:
         raise ValueError(f"load: {path}: key '{arch}.rope.dimension_count' is {n_rot}: need an even number")
     rope, rope_local = _ropes(k, family)
+    causal = bool(k.value("attention.causal", family.causal))
     n_expert = k.integer("expert_count", 0, low=0, high=65536)
     pooling = k.integer("pooling_type", 0, low=0, high=4)
     if pooling not in POOLING:
@@ -151,7 +154,8 @@ def read_config(metadata: Mapping[str, Any], arch: str, n_vocab: int, path: str,
         n_expert_used=k.integer("expert_used_count", high=n_expert) if n_expert else 0,
         expert_scale=k.number("expert_weights_scale", 1.0) or 1.0,
         pooling=POOLING[pooling],
-        causal=bool(k.value("attention.causal", family.causal)),
+        causal=causal,
+        logits=causal and family.logits,
     )
 
 
@@ -177,7 +181,9 @@ def _ropes(k: Keys, family: Any) -> tuple[Rope, Rope]:
     if kind not in ("none", "linear", "yarn"):
         raise ValueError(f"load: {k.path}: key '{k.arch}.rope.scaling.type' is {kind!r}: need none, linear or yarn")
     yarn = kind == "yarn"
-    n_ctx_orig = k.integer("rope.scaling.original_context_length", k.integer("context_length", high=1 << 30), high=1 << 30)
+    n_ctx_orig = k.integer(
+        "rope.scaling.original_context_length", k.integer("context_length", high=1 << 30), high=1 << 30
+    )
     rope = Rope(
         n_ctx_orig=n_ctx_orig,
         freq_base=base,

@@ -74,7 +74,7 @@ class ModelFile:
 
     def __init__(self, path: str | os.PathLike[str], mmap: bool = True, caller: str = "load") -> None:
         self.path = os.fspath(path)
-        self._handles: list[int] = []
+        self._handles: list[Any] = []
         self._contexts: list[int] = []
         self.tensors: dict[str, Any] = {}
         try:
@@ -92,7 +92,7 @@ class ModelFile:
             self.close()
             raise
 
-    def _open(self, path: str, mmap: bool, caller: str) -> int:
+    def _open(self, path: str, mmap: bool, caller: str) -> Any:
         """Opens one file and adds its tensors."""
         context = ctypes.c_void_p()
         params = ggml.gguf_init_params(no_alloc=False, ctx=ctypes.pointer(context))

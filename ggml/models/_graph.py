@@ -165,9 +165,9 @@ class Builder:
 
         def by_head(t: Tensor) -> Tensor:
             """[D, heads, N] as [D, T, heads, S]."""
-            size, count = t.contents.ne[:2]
-            nb = t.contents.nb
-            t = ggml.ggml_view_4d(self.ctx, t, size, count, n, sequences, nb[1], nb[2], n * nb[2], 0)
+            if sequences > 1:
+                (size, count), nb = t.contents.ne[:2], t.contents.nb
+                t = ggml.ggml_view_4d(self.ctx, t, size, count, n, sequences, nb[1], nb[2], n * nb[2], 0)
             return ggml.ggml_permute(self.ctx, t, 0, 2, 1, 3)
 
         q, k, v = by_head(q), by_head(k), by_head(v)
@@ -210,7 +210,7 @@ class Builder:
         return ggml.ggml_cont(ctx, total) if c.n_expert_used == 1 else total
 
     def linear_of_experts(self, x: Tensor, name: str, n_out: int, chosen: Tensor) -> Tensor:
-        """W[expert] x for each chosen expert: [n_out, used, N] from x [n_in, 1 or used, N] and W [n_in, n_out, experts]."""
+        """W[expert] x for each chosen expert: [n_out, used, N] from x [n_in, 1 or used, N]."""
         w = self.weight(name + ".weight", x.contents.ne[0], n_out, self.config.n_expert)
         y = ggml.ggml_mul_mat_id(self.ctx, w, x, chosen)
         for pair in self.adapters.get(name + ".weight", ()):
@@ -240,7 +240,7 @@ class Builder:
         return ggml.ggml_view_2d(self.ctx, x, ne0, self.inputs.n_sequences, n * row, (n - 1) * row)
 
     def keep_last(self, layer: int, *tensors: Tensor) -> Sequence[Tensor]:
-        """In the last layer, after attention: only the tokens whose result is needed. Nothing if values are looked at."""
+        """After the attention of the last layer: only the tokens whose result is needed; all if values are traced."""
         if layer != self.config.n_layer - 1 or self.traced or self.edits:
             return tensors
         return [self.last(x) for x in tensors]

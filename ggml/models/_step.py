@@ -70,7 +70,9 @@ class Step:
 
     def __init__(self, shape: Shape, parts: Parts, cache: Cache | None, threads: int) -> None:
         self.shape, self.threads = shape, threads
-        self.inputs_ctx = self.ctx = self.allocator = None
+        self.inputs_ctx: Any = None
+        self.ctx: Any = None
+        self.allocator: Any = None
         try:
             self._build(shape, parts, cache)
         except BaseException:
