@@ -5,6 +5,7 @@ scripts/record_models.py writes them too and records the logits that llama.cpp c
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,9 @@ import gguf
 import numpy as np
 from gguf.quants import quantize
 
-VOCAB, LAYERS, CONTEXT = 96, 3, 128
+VOCAB, LAYERS, CONTEXT = 96, 3, 256
 IDS = np.random.default_rng(7).integers(3, VOCAB, 40).tolist()  # what the recorded logits are of
-QUANTIZED = ("Q8_0", "Q4_0")
+TYPES = ("F32", "Q8_0", "Q4_0")
 
 # Keys by architecture; {arch}. precedes each name
 SIZES: dict[str, dict[str, Any]] = {
@@ -31,7 +32,7 @@ SIZES: dict[str, dict[str, Any]] = {
     "nomic-bert": {"attention.causal": False, "pooling_type": 1, "rope.freq_base": 1000.0},
 }  # fmt: skip
 WIDTH, HIDDEN, HEADS = 64, 96, 4
-FLOATS = ("token_types", "position_embd")  # no program quantises these, nor the routers of experts
+FLOATS = re.compile("token_types|position_embd|gate_inp")  # no program quantises these, nor the routers of experts
 
 
 def architecture(kind: str) -> str:
@@ -165,7 +166,7 @@ def write(path: Path | str, kind: str, type_: str = "F32", seed: int = 0, drop: 
     for name, values in (tensors or weights(kind, seed)).items():
         if name in drop:
             continue
-        if type_ != "F32" and values.ndim > 1 and values.shape[-1] % 32 == 0 and not name.startswith(FLOATS) and "gate_inp" not in name:
+        if type_ != "F32" and values.ndim > 1 and values.shape[-1] % 32 == 0 and not FLOATS.search(name):
             kind_of = getattr(gguf.GGMLQuantizationType, type_)
             writer.add_tensor(name, quantize(values, kind_of), raw_dtype=kind_of)
         else:
