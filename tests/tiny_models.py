@@ -194,3 +194,22 @@ def add_vocabulary(writer: gguf.GGUFWriter, kind: str) -> None:
     writer.add_bos_token_id(0)
     writer.add_eos_token_id(1)
     writer.add_add_bos_token(False)
+
+
+def write_lora(path: Path | str, kind: str, seed: int = 1, rank: int = 4, alpha: float = 8.0) -> Path:
+    """Writes an adapter of random pairs for the matrices of the layers; returns the path."""
+    rng = np.random.default_rng(seed)
+    writer = gguf.GGUFWriter(path, architecture(kind))
+    writer.add_string("general.type", "adapter")
+    writer.add_string("adapter.type", "lora")
+    writer.add_float32("adapter.lora.alpha", alpha)
+    for name, shape in shapes(kind).items():
+        if name.startswith("blk.") and len(shape) == 2 and not FLOATS.search(name):
+            for part, size in (("a", (rank, shape[1])), ("b", (shape[0], rank))):
+                values = rng.standard_normal(size, dtype=np.float32) / np.sqrt(size[1])
+                writer.add_tensor(f"{name}.lora_{part}", (0.3 * values).astype(np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return Path(path)

@@ -13,9 +13,21 @@ from ._arch import FAMILIES as _FAMILIES
 from ._config import Config
 from ._generate import Generation, TokenProbability
 from ._inspect import Edit, Trace
+from ._merge import merge
 from ._model import Model, load
 from ._sampling import Sampler
 
 ARCHITECTURES = tuple(_FAMILIES)
 
-__all__ = ["ARCHITECTURES", "Config", "Edit", "Generation", "Model", "Sampler", "TokenProbability", "Trace", "load"]
+__all__ = [
+    "ARCHITECTURES",
+    "Config",
+    "Edit",
+    "Generation",
+    "Model",
+    "Sampler",
+    "TokenProbability",
+    "Trace",
+    "load",
+    "merge",
+]

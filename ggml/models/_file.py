@@ -79,7 +79,8 @@ class ModelFile:
         self.tensors: dict[str, Any] = {}
         try:
             first, *rest = _parts(self.path, caller)
-            self.metadata = Metadata(self._open(first, mmap, caller))
+            self.handle = self._open(first, mmap, caller)  # of the first part
+            self.metadata = Metadata(self.handle)
             announced = self.metadata.get("split.count", 0)
             if announced and announced != 1 + len(rest):
                 raise ValueError(

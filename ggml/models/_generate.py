@@ -63,7 +63,8 @@ class Generation(Iterator[str]):
         while not self._pending:
             if self.finish_reason is not None:
                 raise StopIteration
-            self._accept(self.model._next_logits(self))
+            with self.model._lock:  # the logits are a view of the graph
+                self._accept(self.model._next_logits(self))
         return self._pending.pop(0)
 
     def close(self) -> None:
@@ -74,6 +75,8 @@ class Generation(Iterator[str]):
 
     def _accept(self, logits: np.ndarray) -> None:
         """Chooses the next token from logits [n_vocab] and takes note of its text."""
+        if self._top is not None:
+            logits = logits.copy()  # a filter may call the model, which overwrites them
         token = self.sampler(logits, self._context)
         if token in self.model.tokenizer.eog:
             self._finish("stop")

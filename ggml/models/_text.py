@@ -127,6 +127,7 @@ class Generating(Computing):
         return self._decode_together(texts)
 
     def _decode_together(self, texts: list[Generation]) -> Iterator[tuple[int, str]]:
+        """Pieces of several texts: each waits for a free sequence, then goes on with the others."""
         waiting = list(range(len(texts)))[::-1]
         active: dict[int, int] = {}  # sequence: index of the text
         try:
@@ -139,20 +140,14 @@ class Generating(Computing):
                             self._advance_alone(texts[index])
                             if texts[index].finish_reason is None:
                                 active[sequence] = index
-                            yield from self._pieces(index, texts[index])
                     self._advance_together(active, texts)
-                for sequence, index in list(active.items()):
-                    yield from self._pieces(index, texts[index])
-                    if texts[index].finish_reason is not None:
-                        del active[sequence]
+                for index, text in enumerate(texts):
+                    while text._pending:
+                        yield index, text._pending.pop(0)
+                active = {s: index for s, index in active.items() if texts[index].finish_reason is None}
         finally:
             for text in texts:
                 text.close()
-
-    @staticmethod
-    def _pieces(index: int, text: Generation) -> Iterator[tuple[int, str]]:
-        while text._pending:
-            yield index, text._pending.pop(0)
 
     def _advance_alone(self, text: Generation) -> None:
         if text.finish_reason is None:
