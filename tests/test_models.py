@@ -10,6 +10,9 @@ from tiny_models import CONTEXT, IDS, VOCAB
 
 import ggml
 from ggml.models import Model, Sampler, load, merge
+from ggml.models._graph import Builder, Inputs, Pair
+from ggml.models._step import build
+from ggml.utils import to_numpy
 
 DECODERS = [kind for kind in tiny_models.SIZES if "bert" not in kind]
 RECORDED = np.load(Path(__file__).parent / "data" / "models" / "logits.npz")
@@ -601,3 +604,65 @@ def test_threads_take_turns(open_model):
 @pytest.mark.parametrize("threads", [1, 2, 3])
 def test_the_number_of_threads_changes_nothing(threads, open_model):
     assert np.array_equal(open_model("mixtral", threads=threads).logits(IDS), open_model("mixtral").logits(IDS))
+
+
+# ---- training --------------------------------------------------------------------------------------------------------
+# not a quantised mixture of experts: steps that outweigh its rounding change the choice of experts
+@pytest.mark.parametrize("kind, type_", [(kind, "F32") for kind in DECODERS] + [
+    (kind, "Q8_0") for kind in DECODERS if kind != "mixtral"])  # fmt: skip
+def test_the_graph_of_a_model_has_gradients(kind, type_, open_model, tmp_path):
+    """The gradients of an adapter's matrices, with respect to the cross entropy of a text, against differences."""
+    model = open_model(tiny_models.write(tmp_path / "model.gguf", kind, type_))
+    weights, ids, n = model._weights, IDS[:25], 24
+    ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0))
+    rng = np.random.default_rng(0)
+    adapters, parameters = {}, []
+    for name in [n for n in weights if n.startswith("blk.") and n.endswith(("attn_q.weight", "attn_qkv.weight",
+                                                                            "ffn_down.weight"))]:  # fmt: skip
+        n_in, n_out = weights[name].contents.ne[:2]
+        a, b = (ggml.ggml_new_tensor_2d(ctx, ggml.GGML_TYPE_F32, *ne) for ne in ((n_in, 2), (2, n_out)))
+        for tensor in (a, b):
+            values = to_numpy(tensor)
+            values[...] = rng.standard_normal(values.shape) / 8
+            ggml.ggml_set_param(tensor)
+            parameters.append(tensor)
+        adapters[name] = [Pair(a, b, 0.5)]
+    tokens, positions = (ggml.ggml_new_tensor_1d(ctx, ggml.GGML_TYPE_I32, n) for _ in range(2))
+    to_numpy(tokens)[:], to_numpy(positions)[:] = ids[:-1], np.arange(n)
+    masks = {local: ggml.ggml_new_tensor_4d(ctx, ggml.GGML_TYPE_F16, n, n, 1, 1) for local in (False, True)}
+    age = np.arange(n)[:, None] - np.arange(n)
+    for local, mask in masks.items():
+        seen = (age >= 0) & (age < (model.config.window if local else n))
+        to_numpy(mask).reshape(n, n)[...] = np.where(seen, 0, -np.inf)
+    labels = ggml.ggml_new_tensor_2d(ctx, ggml.GGML_TYPE_F32, VOCAB, n)
+    to_numpy(labels)[...] = np.eye(VOCAB)[ids[1:]]
+    builder = Builder(ctx, model.config, weights, Inputs(tokens, positions, masks, 1), adapters=adapters)
+    loss = ggml.ggml_cross_entropy_loss(ctx, build(builder), labels)
+    ggml.ggml_set_loss(loss)
+    graph = ggml.ggml_new_graph_custom(ctx, 16384, True)
+    ggml.ggml_build_forward_expand(graph, loss)
+    forward = ggml.ggml_graph_dup(ctx, graph, False)
+    ggml.ggml_build_backward_expand(ctx, graph, None)
+    ggml.ggml_graph_reset(graph)
+    ggml.ggml_graph_compute_with_ctx(ctx, graph, 1)
+    expected = -model.log_probabilities(ids).mean()  # of the model without the adapter, which is small
+    assert abs(to_numpy(loss)[0] - expected) < 0.5
+    gradients = [to_numpy(ggml.ggml_graph_get_grad(graph, p)).copy() for p in parameters]
+
+    def value():
+        ggml.ggml_graph_compute_with_ctx(ctx, forward, 1)
+        return float(to_numpy(loss)[0])
+
+    # the derivative in a random direction of all parameters; quantised products round, so their steps are larger
+    directions = [g / np.linalg.norm(g) + rng.standard_normal(g.shape) / np.sqrt(g.size) for g in gradients]
+    step = 1e-3 if type_ == "F32" else 0.1
+    sides = []
+    for sign in (1, -1):
+        for p, d in zip(parameters, directions, strict=True):
+            to_numpy(p)[...] += np.float32(sign * step) * d.astype(np.float32)
+        sides.append(value())
+        for p, d in zip(parameters, directions, strict=True):
+            to_numpy(p)[...] -= np.float32(sign * step) * d.astype(np.float32)
+    slope = sum(float((g * d).sum()) for g, d in zip(gradients, directions, strict=True))
+    assert np.isclose((sides[0] - sides[1]) / (2 * step), slope, rtol=0.01 if type_ == "F32" else 0.1)
+    ggml.ggml_free(ctx)
