@@ -10,19 +10,23 @@ Tokenizers and chat templates need the extra `[llm]` (pip install 'ggml-cython[l
 """
 
 from ._arch import FAMILIES as _FAMILIES
+from ._arch import Family, register
 from ._config import Config
 from ._generate import Generation, TokenProbability
+from ._graph import Builder
 from ._inspect import Edit, Trace
 from ._merge import merge
 from ._model import Model, load
 from ._sampling import Sampler
 
-ARCHITECTURES = tuple(_FAMILIES)
+ARCHITECTURES = _FAMILIES.keys()
 
 __all__ = [
     "ARCHITECTURES",
     "Config",
+    "Builder",
     "Edit",
+    "Family",
     "Generation",
     "Model",
     "Sampler",
@@ -30,4 +34,5 @@ __all__ = [
     "Trace",
     "load",
     "merge",
+    "register",
 ]
