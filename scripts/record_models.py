@@ -53,7 +53,7 @@ def main() -> None:
             lora = tiny_models.write_lora(Path(folder) / "lora.gguf", kind)
             results[f"{kind}/lora"] = result(path, False, lora)
     OUT.parent.mkdir(parents=True, exist_ok=True)
-    np.savez_compressed(OUT, **results)
+    np.savez_compressed(OUT, **results)  # type: ignore[arg-type]
 
 
 if __name__ == "__main__":
