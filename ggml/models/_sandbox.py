@@ -94,6 +94,7 @@ def require_operation(operator: str, left: Any, right: Any) -> None:
 
 def require_call(function: Any, arguments: list[Any]) -> None:
     """Raises for calls of methods of strings whose result would be large."""
+    function = getattr(function, "__wrapped__", function)  # Jinja wraps str.format
     owner, name = getattr(function, "__self__", None), getattr(function, "__name__", "")
     if not isinstance(owner, str):
         return
@@ -206,6 +207,11 @@ def environment() -> Any:
 
         visit_CallBlock = visit_Macro
 
+        def visit_AssignBlock(self, node: Any) -> Any:
+            self.generic_visit(node)
+            node.filter = nodes.Filter(node.filter, "_small", [], [], None, None)
+            return node
+
         def visit_List(self, node: Any) -> Any:
             self.generic_visit(node)
             return call("_small", node)
@@ -229,11 +235,11 @@ def environment() -> Any:
         def call(self, context: Any, function: Any, /, *args: Any, **kwargs: Any) -> Any:
             self.budget.check()
             require_call(function, [*args, *kwargs.values()])
-            return super().call(context, function, *args, **kwargs)
+            return require_small(super().call(context, function, *args, **kwargs))
 
     jinja = Sandbox(trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols", Generation])
     jinja.budget = budget = Budget()
-    jinja.filters["tojson"] = to_json
+    jinja.filters |= {"tojson": to_json, "_small": require_small}
     jinja.filters = {name: limited_filter(name, function, budget) for name, function in jinja.filters.items()}
     del jinja.globals["lipsum"]
     jinja.globals |= {"raise_exception": raise_exception, "strftime_now": strftime_now}
