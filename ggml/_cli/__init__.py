@@ -3,10 +3,13 @@
 import argparse
 import sys
 
-from . import demo, dot, info, inspect, quantize
+from . import bench, chat, demo, dot, embed, imatrix, info, inspect, perplexity, quantize, run
 
 # Each module has add_arguments(parser) and run(options). The first line of its docstring is the help text.
-COMMANDS = {"info": info, "demo": demo, "inspect": inspect, "quantize": quantize, "dot": dot}
+COMMANDS = {
+    "info": info, "demo": demo, "run": run, "chat": chat, "embed": embed, "bench": bench, "perplexity": perplexity,
+    "inspect": inspect, "quantize": quantize, "imatrix": imatrix, "dot": dot,
+}  # fmt: skip
 
 
 def parser():
@@ -32,6 +35,6 @@ def main(arguments=None):
     except BrokenPipeError:  # `ggml info | head -1`: the reader has closed the pipe
         sys.stderr.close()
         return 1
-    except (ValueError, OSError, MemoryError, RuntimeError) as error:
+    except (ValueError, OSError, MemoryError, RuntimeError, ModuleNotFoundError) as error:
         print(f"ggml {options.name}: {error}", file=sys.stderr)
         return 1

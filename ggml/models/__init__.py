@@ -15,6 +15,7 @@ from ._config import Config
 from ._generate import Generation, TokenProbability
 from ._graph import Builder
 from ._inspect import Edit, Trace
+from ._llama import Llama
 from ._merge import merge
 from ._model import Model, load
 from ._sampling import Sampler
@@ -28,6 +29,7 @@ __all__ = [
     "Edit",
     "Family",
     "Generation",
+    "Llama",
     "Model",
     "Sampler",
     "TokenProbability",

@@ -94,6 +94,7 @@ class Builder:
     def linear(self, x: Tensor, name: str, n_out: int) -> Tensor:
         """W x + b, with the adapters of W: [n_out, N] from x [n_in, N]. b is added where the file has one."""
         w = self.weight(name + ".weight", x.contents.ne[0], n_out)
+        x = self.point(name + ".in", x)
         y = ggml.ggml_mul_mat(self.ctx, w, x)
         for pair in self.adapters.get(name + ".weight", ()):
             low = ggml.ggml_mul_mat(self.ctx, pair.b, ggml.ggml_mul_mat(self.ctx, pair.a, x))
@@ -212,6 +213,7 @@ class Builder:
     def linear_of_experts(self, x: Tensor, name: str, n_out: int, chosen: Tensor) -> Tensor:
         """W[expert] x for each chosen expert: [n_out, used, N] from x [n_in, 1 or used, N]."""
         w = self.weight(name + ".weight", x.contents.ne[0], n_out, self.config.n_expert)
+        x = self.point(name + ".in", x)
         y = ggml.ggml_mul_mat_id(self.ctx, w, x, chosen)
         for pair in self.adapters.get(name + ".weight", ()):
             low = ggml.ggml_mul_mat_id(self.ctx, pair.a, x, chosen)
@@ -253,7 +255,7 @@ class Builder:
         if name == "output":
             y = self.linear(x, name, c.n_vocab)
         else:
-            y = ggml.ggml_mul_mat(self.ctx, w, x)
+            y = ggml.ggml_mul_mat(self.ctx, w, self.point(name + ".in", x))
         return self.softcap(y, c.final_softcap)
 
     def default_scale(self) -> float:

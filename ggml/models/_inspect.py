@@ -56,6 +56,20 @@ class Inspecting(Computing):
             self._changed()
         return Edit(self, name, function)
 
+    def weight_shape(self, name: str) -> tuple[int, int, int, int]:
+        """The sizes of a weight, ne0 first.
+
+        Args:
+            name: its name in the file.
+        Raises:
+            ValueError: there is no such weight.
+            RuntimeError: the model is closed.
+        """
+        self._check("weight_shape")
+        if name not in self._weights:
+            raise ValueError(f"weight_shape: there is no weight {name!r}")
+        return tuple(self._weights[name].contents.ne[:4])
+
     def _match(self, caller: str, names: Sequence[str], exact: bool = False) -> list[str]:
         """The points that names or patterns mean."""
         found = []
