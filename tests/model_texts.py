@@ -114,3 +114,13 @@ def lines(count, seed=17):
         if 0 not in data and not any(byte >= 0xF4 for byte in data):
             found.append(data[:400])
     return found
+
+
+CONVERSATIONS = [
+    [{"role": "user", "content": "Hello!"}],
+    [{"role": "user", "content": "What is 2 + 2?"}, {"role": "assistant", "content": "4"},
+     {"role": "user", "content": "And 3 + 3?\nThink.  "}],
+    [{"role": "system", "content": "You answer in one word."}, {"role": "user", "content": "Gr\u00fc\u00dfe, \u4f60\u597d \U0001f600"}],
+    [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "<|im_end|> {{ 1 }}"},
+     {"role": "assistant", "content": "\n\tdef f(): pass"}, {"role": "user", "content": ""}],
+]

@@ -6,6 +6,12 @@ from collections import Counter
 import numpy as np
 from model_texts import Writer
 
+LINES, SEED = 120, 5  # of the texts on which they are compared
+# One name of each set of rules for byte-level BPE.
+PRE_TOKENIZERS = (
+    "default llama-bpe dbrx glm4 deepseek-llm deepseek-coder deepseek-v3 falcon smollm gpt-2 qwen2 qwen35 ufakzeka laguna"
+    " minicpm5 seed-coder bailingmoe bloom viking tekken gpt-4o"
+).split()
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
 SPACE = "\u2581"
 
@@ -67,7 +73,7 @@ def bpe(pre, merges=300):
     }
 
 
-def pieces(seed, count, marks=True):
+def pieces(seed, count):
     """Substrings of texts by frequency, with U+2581 for spaces."""
     counts = Counter()
     for text in corpus(seed):
@@ -79,7 +85,7 @@ def pieces(seed, count, marks=True):
     return sorted(usable, key=lambda p: (-counts[p] * len(p), p))[:count]
 
 
-def spm(space_prefix=True, scores=None):
+def spm(space_prefix=True):
     """SentencePiece BPE with byte fallback; some scores are equal."""
     names = ["<unk>", "<s>", "</s>"] + [f"<0x{b:02X}>" for b in range(256)] + ["<h1>", "\n\n", "\t"]
     found = [p for p in pieces(5, 1500) if p not in names]
