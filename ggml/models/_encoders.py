@@ -110,7 +110,7 @@ class Bpe:
         name = metadata.get("tokenizer.ggml.pre") or "default"
         if metadata.get("tokenizer.ggml.model") == "gemma4":
             name = "gemma4"
-        if name not in PRE_TOKENIZERS:
+        if not isinstance(name, str) or name not in PRE_TOKENIZERS:
             known = ", ".join(sorted(PRE_TOKENIZERS))
             raise ValueError(f"Tokenizer: pre-tokenizer {name!r} (tokenizer.ggml.pre) is unknown: need one of {known}")
         if "tokenizer.ggml.merges" not in metadata:
@@ -142,7 +142,7 @@ class Bpe:
         if len(set(pairs)) == len(pairs):
             try:
                 return library.models.BPE(vocab=vocabulary, merges=pairs, **options)
-            except (ValueError, TypeError, UnicodeEncodeError):
+            except Exception:  # the library's errors are of no class of their own
                 pass
         vocabulary = {t: i for t, i in vocabulary.items() if not SURROGATES.search(t)}
         pairs = [(a, b) for a, b in dict.fromkeys(pairs) if {a, b, a + b} <= vocabulary.keys()]

@@ -52,7 +52,7 @@ class Tokenizer:
 
     def __init__(self, metadata: Mapping[str, Any]) -> None:
         self.model = metadata.get("tokenizer.ggml.model")
-        if self.model not in ENCODERS:
+        if not isinstance(self.model, str) or self.model not in ENCODERS:
             known = ", ".join(map(repr, ENCODERS))
             raise ValueError(f"Tokenizer: tokenizer.ggml.model is {self.model!r}: need one of {known}")
         tokens = metadata.get("tokenizer.ggml.tokens")
