@@ -65,11 +65,11 @@ def tiny_tokens(folder):
 
 def checksums(model):
     """A checksum of each line's tokens, without and with special tokens."""
-    texts = model_texts.lines(10_000)
-    return [
-        np.array([zlib.crc32(np.array(model.tokenize(t, add_bos=s, special=s), "<i4")) for t in texts], np.uint32)
-        for s in (False, True)
-    ]
+    texts, found = model_texts.lines(10_000), []
+    for special in (False, True):
+        ids = (np.array(model.tokenize(text, add_bos=special, special=special), "<i4") for text in texts)
+        found.append(np.array([zlib.crc32(line.tobytes()) for line in ids], np.uint32))
+    return found
 
 
 def built_in(name, messages):

@@ -15,15 +15,19 @@ SCRIPTS = [  # first and last code point
 ]
 SIGNS = [(0x2010, 0x2027), (0x20A0, 0x20BF), (0x2190, 0x21FF), (0x2200, 0x22FF), (0x2460, 0x2473), (0x2500, 0x257F)]
 EMOJI = [(0x1F300, 0x1F5FF), (0x1F600, 0x1F64F), (0x1F680, 0x1F6C5), (0x1F900, 0x1F9FF), (0x2600, 0x26FF)]
-SPACES = [" ", " ", " ", "  ", "   ", "\t", "\n", "\n\n", "\r\n", "\v", "\f", "\u00a0", "\u2003", "\u3000", "\u200b", "\x85"]
+SPACES = [
+    " ", " ", " ", "  ", "   ", "\t", "\n", "\n\n", "\r\n", "\v", "\f", "\u00a0", "\u2003", "\u3000", "\u200b", "\x85",
+]
 SPECIAL = [
     "<|endoftext|>", "<|im_start|>", "<|im_end|>", "<bos>", "<eos>", "<unk>", "<s>", "</s>", "<start_of_turn>",
     "<end_of_turn>", "<unused7>", "<h1>", "</h1>", "<table>", "<|im_end|", "[CLS]", "<0x0A>", "\u2581", "\u2581\u2581",
 ]
 CODE = [
     "def {}({}, *args):\n    return {} + {}[{}:]", "for (int {} = 0; {} < {}; ++{}) {{ {}({}); }}", "if {} != {}: # {}",
-    "<div class=\"{}\">{}</div>", "SELECT {}, {} FROM {} WHERE {} >= {};", "{}->{}({}) && !{}", "let {}: Vec<{}> = vec![{}];",
-    "#include <{}.h>\n#define {} ({} << {})", "$ {} --{}={} | {} > {}.txt", "\\frac{{{}}}{{{}}} \\leq \\sum_{{{}}}^{{{}}}",
+    "<div class=\"{}\">{}</div>", "SELECT {}, {} FROM {} WHERE {} >= {};", "{}->{}({}) && !{}",
+    "let {}: Vec<{}> = vec![{}];",
+    "#include <{}.h>\n#define {} ({} << {})", "$ {} --{}={} | {} > {}.txt",
+    "\\frac{{{}}}{{{}}} \\leq \\sum_{{{}}}^{{{}}}",
     "{{\"{}\": [{}, {}, null], \"{}\": true}}", "{}'s, {}'LL, I'{} they'Re {}",
 ]
 
@@ -63,7 +67,8 @@ class Writer:
 
     def numbers(self):
         parts = [str(self.below(10 ** (1 + self.below(9)))) for _ in range(1 + self.below(5))]
-        return self.one([".", ",", " ", "-", "/", "e+", " = "]).join(parts) + self.characters([(0x660, 0x669)], self.below(3))
+        text = self.one([".", ",", " ", "-", "/", "e+", " = "]).join(parts)
+        return text + self.characters([(0x660, 0x669)], self.below(3))
 
     def spaces(self):
         return "".join(self.one(SPACES) + self.one(["", "x", "Word", "!", "12"]) for _ in range(1 + self.below(9)))
@@ -99,7 +104,8 @@ class Writer:
             elif change == 2:
                 data[at:at] = bytes([0x80 + self.below(128)])
             else:  # a surrogate, an overlong encoding, a cut character
-                data[at:at] = self.one([b"\xed\xa0\xbd", b"\xed\xb8\x80", b"\xc0\xaf", b"\xe0\x80\xa9", b"\xf0\x9f\x98"])
+                wrong = [b"\xed\xa0\xbd", b"\xed\xb8\x80", b"\xc0\xaf", b"\xe0\x80\xa9", b"\xf0\x9f\x98"]
+                data[at:at] = self.one(wrong)
         return bytes(data)
 
 
@@ -120,7 +126,8 @@ CONVERSATIONS = [
     [{"role": "user", "content": "Hello!"}],
     [{"role": "user", "content": "What is 2 + 2?"}, {"role": "assistant", "content": "4"},
      {"role": "user", "content": "And 3 + 3?\nThink.  "}],
-    [{"role": "system", "content": "You answer in one word."}, {"role": "user", "content": "Gr\u00fc\u00dfe, \u4f60\u597d \U0001f600"}],
+    [{"role": "system", "content": "You answer in one word."},
+     {"role": "user", "content": "Gr\u00fc\u00dfe, \u4f60\u597d \U0001f600"}],
     [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "<|im_end|> {{ 1 }}"},
      {"role": "assistant", "content": "\n\tdef f(): pass"}, {"role": "user", "content": ""}],
 ]

@@ -11,10 +11,10 @@ import model_vocabularies as vocabularies
 import numpy as np
 import pytest
 import real_models
+from ggml.models._tokens import TokenTable, repair
 
 from ggml.models._file import ModelFile
 from ggml.models._tokenizer import Tokenizer
-from ggml.models._tokens import TokenTable, repair
 
 RECORDED = np.load(Path(__file__).parent / "data" / "models" / "tokens.npz")
 TEXTS = model_texts.lines(vocabularies.LINES, vocabularies.SEED)
@@ -191,7 +191,8 @@ def test_wrong_vocabularies_are_named(change, message, bpe):
 def test_strange_vocabularies_do_not_fail(bpe):
     tokens = [*bpe["tokenizer.ggml.tokens"], "", "a", "\udcff", "\ud800"]
     types = bpe["tokenizer.ggml.token_type"] + [99, -1, 1, 1]
-    merges = [*bpe["tokenizer.ggml.merges"], "x", "", " ", "  ", "no such", "a b", "a b", bpe["tokenizer.ggml.merges"][0]]
+    merges = bpe["tokenizer.ggml.merges"]
+    merges = [*merges, "x", "", " ", "  ", "no such", "a b", "a b", merges[0]]
     tokenizer = Tokenizer({**bpe, "tokenizer.ggml.tokens": tokens, "tokenizer.ggml.token_type": types,
                            "tokenizer.ggml.merges": merges, "tokenizer.ggml.eos_token_id": 10**9,
                            "tokenizer.ggml.bos_token_id": -5})  # fmt: skip

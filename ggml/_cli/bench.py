@@ -11,10 +11,13 @@ from .models import add_model_arguments, open_model
 
 def add_arguments(parser):
     add_model_arguments(parser)
-    parser.add_argument("--prompt", type=between(1, 1 << 20), default=256, metavar="N", help="tokens to read (%(default)s)")
-    parser.add_argument("--gen", type=between(1, 1 << 20), default=48, metavar="N", help="tokens to write (%(default)s)")
-    parser.add_argument("--repeat", type=between(1, 1000), default=3, metavar="N", help="runs; the best one counts"
-                        " (%(default)s)")  # fmt: skip
+    rows = [
+        ("--prompt", between(1, 1 << 20), 256, "tokens to read"),
+        ("--gen", between(1, 1 << 20), 48, "tokens to write"),
+        ("--repeat", between(1, 1000), 3, "runs; the best one counts"),
+    ]
+    for name, kind, default, text in rows:
+        parser.add_argument(name, type=kind, default=default, metavar="N", help=f"{text} (%(default)s)")
     parser.add_argument("--json", action="store_true", help="print one line of JSON, last")
 
 

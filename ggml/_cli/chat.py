@@ -48,14 +48,14 @@ class Conversation:
         self.messages = list(self.first)
 
     def prompt(self):
-        """The tokens of the conversation. The oldest messages are dropped if it does not fit with half of the answer."""
+        """The tokens of the conversation. The oldest messages go if there is no room for half an answer."""
         room = self.model.n_ctx - min(self.settings["max_tokens"], self.model.n_ctx) // 2
         while len(ids := self.template.tokens(self.messages)) > room and len(self.messages) > len(self.first) + 1:
             del self.messages[len(self.first) : len(self.first) + 2]
         return ids
 
     def answer(self, line, show):
-        """Answers a line; `show` gets each piece. Ctrl-C ends the answer: what there is of it stays in the conversation."""
+        """Answers a line; `show` gets each piece. Ctrl-C ends the answer; its beginning stays in the conversation."""
         self.messages.append({"role": "user", "content": line})
         text, first, start = "", 0.0, time.perf_counter()
         try:

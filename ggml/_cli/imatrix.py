@@ -11,12 +11,10 @@ from ggml.utils import from_numpy
 
 from .models import add_model_arguments, open_model, progress, read_text
 
-SUFFIX = ".in"  # of the points at which the operand of a weight's product passes
-
 
 def add_arguments(parser):
     add_model_arguments(parser)
-    parser.add_argument("file", metavar="FILE", help="text file like what the model will be used for; - for standard input")
+    parser.add_argument("file", metavar="FILE", help="text like what the model will be used for; - for standard input")
     parser.add_argument("-o", "--out", default="imatrix.gguf", metavar="OUT", help="file to write (%(default)s)")
     parser.set_defaults(ctx=512)
 
@@ -33,7 +31,8 @@ def collect(model, ids, advance):
         (dict from the names of weights to the sums, f64 [n_in], and the number of vectors summed, number of windows,
         mean negative log-probability of a token).
     """
-    sums, done, windows, total = {}, 0, 0, 0.0
+    sums: dict = {}
+    done, windows, total = 0, 0, 0.0
 
     def observer(name):
         def add(values):
@@ -43,9 +42,9 @@ def collect(model, ids, advance):
         return add
 
     with ExitStack() as edits:
-        for point in model.points():
-            if point.endswith(SUFFIX):
-                edits.enter_context(model.edit(point, observer(point.removesuffix(SUFFIX) + ".weight")))
+        for point in model.points(inputs=True):
+            if point.endswith(".in"):
+                edits.enter_context(model.edit(point, observer(point.removesuffix(".in") + ".weight")))
         while done < len(ids):
             window = ids[done : done + model.n_ctx]
             if len(window) > 1:

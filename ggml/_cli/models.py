@@ -3,6 +3,7 @@
 import argparse
 import sys
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 
 from .arguments import between
@@ -27,17 +28,18 @@ def number(low, high):
 
 def add_model_arguments(parser):
     """Adds the model and the options of ggml.models.load."""
-    parser.add_argument("model", metavar="MODEL", help="GGUF file; of a split file, any part")
+    parser.add_argument("model", metavar="MODEL", help="GGUF file (of a split file, any part), or an installed"
+                        " package with one")  # fmt: skip
     parser.add_argument("--threads", type=between(1, 512), metavar="N", help="threads (default: all CPUs)")
-    parser.add_argument("--ctx", type=between(1, 1 << 24), metavar="N", help="tokens of context (default: at most 4096)")
-    parser.add_argument("--kv-type", choices=KV_TYPES, default="f16", help="type of stored keys and values (%(default)s)")
+    parser.add_argument("--ctx", type=between(1, 1 << 24), metavar="N", help="tokens of context (default: up to 4096)")
+    parser.add_argument("--kv-type", choices=KV_TYPES, default="f16", help="type of keys and values (%(default)s)")
     parser.add_argument("--lora", action="append", default=[], metavar="FILE", help="adapter; can be repeated")
 
 
 def add_sampling_arguments(parser):
     """Adds the options of Model.generate."""
-    parser.add_argument("-n", "--max-tokens", type=between(1, 1 << 30), default=256, metavar="N", help="most tokens of an"
-                        " answer (%(default)s)")  # fmt: skip
+    parser.add_argument("-n", "--max-tokens", type=between(1, 1 << 30), default=256, metavar="N",
+                        help="most tokens of an answer (%(default)s)")  # fmt: skip
     rows = [
         ("--temperature", number(0, 100), 0.8, "0 takes the most likely token"),
         ("--top-k", between(0, 1 << 30), 40, "keep the K best tokens; 0: all"),
@@ -58,12 +60,26 @@ def sampling(options):
     return {name: getattr(options, name) for name in names}
 
 
+def model_path(name):
+    """The path of a model: a file, or the one GGUF file in an installed package of that name.
+
+    The package is not imported.
+    """
+    package = name.replace("-", "_")
+    if Path(name).exists() or not package.isidentifier():
+        return name
+    spec = find_spec(package)
+    folders = spec.submodule_search_locations if spec else None
+    files = [file for folder in folders or () for file in Path(folder).rglob("*.gguf")]
+    return str(files[0]) if len(files) == 1 else name
+
+
 def open_model(options, **more):
     """Opens the model of a command line."""
     from ggml.models import load
 
     settings = {"n_ctx": options.ctx, "threads": options.threads, "kv_type": options.kv_type, "lora": options.lora}
-    return load(options.model, **settings | more)
+    return load(model_path(options.model), **settings | more)
 
 
 def read_text(path):

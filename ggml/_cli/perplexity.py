@@ -18,4 +18,5 @@ def run(options):
         with progress(len(ids), "tokens", "perplexity") as advance:
             value = model.perplexity(ids, progress=lambda done, total: advance(done))
         seconds = time.perf_counter() - start
-    print(f"perplexity {value:.4f}  ({len(ids):,} tokens in windows of {min(model.n_ctx, len(ids)):,}, {seconds:.1f} s)")
+    window = min(model.n_ctx, len(ids))
+    print(f"perplexity {value:.4f}  ({len(ids):,} tokens in windows of {window:,}, {seconds:.1f} s)")

@@ -10,7 +10,7 @@ def add_arguments(parser):
     prompt = parser.add_mutually_exclusive_group(required=True)
     prompt.add_argument("-p", "--prompt", metavar="TEXT", help="the text")
     prompt.add_argument("-f", "--file", metavar="FILE", help="file with the text; - for standard input")
-    parser.add_argument("--special", action="store_true", help="names such as <|im_end|> in the text are special tokens")
+    parser.add_argument("--special", action="store_true", help="names such as <|im_end|> are special tokens")
     add_sampling_arguments(parser)
 
 

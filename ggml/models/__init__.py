@@ -11,6 +11,7 @@ Tokenizers and chat templates need the extra `[llm]` (pip install 'ggml-cython[l
 
 from ._arch import FAMILIES as _FAMILIES
 from ._arch import Family, register
+from ._chat import ChatTemplate
 from ._config import Config
 from ._generate import Generation, TokenProbability
 from ._graph import Builder
@@ -19,11 +20,13 @@ from ._llama import Llama
 from ._merge import merge
 from ._model import Model, load
 from ._sampling import Sampler
+from ._tokenizer import Tokenizer
 
 ARCHITECTURES = _FAMILIES.keys()
 
 __all__ = [
     "ARCHITECTURES",
+    "ChatTemplate",
     "Config",
     "Builder",
     "Edit",
@@ -33,6 +36,7 @@ __all__ = [
     "Model",
     "Sampler",
     "TokenProbability",
+    "Tokenizer",
     "Trace",
     "load",
     "merge",

@@ -1,14 +1,14 @@
 """Text to token ids, one class for each kind of vocabulary.
 
-Each class has `encode(data, after_special)`, which turns text without special tokens into ids, and `piece(id)`, the bytes
-of a token that is not special. The text comes as bytes and need not be valid UTF-8.
+The text comes as bytes and need not be valid UTF-8.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from importlib import import_module
 from typing import Any
@@ -72,16 +72,47 @@ def byte_characters() -> dict[int, str]:
     return {b: chr(b) for b in printable} | {b: chr(0x100 + i) for i, b in enumerate(others)}
 
 
-class Spm:
+class Encoder(ABC):
+    """One kind of vocabulary.
+
+    Args:
+        metadata: the file's keys.
+        tokens: names of the tokens.
+        types: type of each token.
+    """
+
+    add_bos = True  # unless the file says otherwise
+    space_prefix = False  # whether decoding drops the space before a text
+    find: Callable[[bytes], int]  # the token of a name, or -1
+
+    def __init__(self, metadata: Mapping[str, Any], tokens: list[str], types: list[int]) -> None:
+        self.tokens, self.types = tokens, types
+
+    @abstractmethod
+    def encode(self, data: bytes, after_special: bool) -> list[int]:
+        """The tokens of text without special tokens."""
+
+    def piece(self, token: int) -> bytes:
+        """The bytes of a token; none for tokens that are not text."""
+        kind = self.types[token]
+        if kind == BYTE:
+            return byte_of(self.tokens[token])
+        return to_bytes(self.tokens[token].replace(SPACE, " ")) if kind == NORMAL else b""
+
+
+def finder(vocabulary: Mapping[str, int]) -> Callable[[bytes], int]:
+    """The function `find` of a vocabulary in a dict."""
+    return lambda text: vocabulary.get(text.decode(errors="surrogateescape"), -1)
+
+
+class Spm(Encoder):
     """SentencePiece BPE with byte fallback (`llama`): our own, as libraries take seconds for large vocabularies."""
 
-    add_bos = True
-
-    def __init__(self, metadata: Mapping[str, Any], tokens: list[str], types: list[int] | None) -> None:
+    def __init__(self, metadata: Mapping[str, Any], tokens: list[str], types: list[int]) -> None:
         scores = metadata.get("tokenizer.ggml.scores")
         if scores is not None and len(scores) < len(tokens):
             raise ValueError(f"Tokenizer: tokenizer.ggml.scores has {len(scores)} items: need {len(tokens)}")
-        self.tokens, self.types = tokens, types
+        super().__init__(metadata, tokens, types)
         self.table = TokenTable([to_bytes(t) for t in tokens], scores)
         self.space_prefix = bool(metadata.get("tokenizer.ggml.add_space_prefix", True))
         unknown = special_id(metadata, "unknown", 0, len(tokens))
@@ -93,19 +124,11 @@ class Spm:
             data = b" " + data
         return self.table.merge(data.replace(b" ", SPACE.encode()), self.unknown)
 
-    def piece(self, token: int) -> bytes:
-        kind = NORMAL if self.types is None else self.types[token]
-        if kind == BYTE:
-            return byte_of(self.tokens[token])
-        return to_bytes(self.tokens[token].replace(SPACE, " ")) if kind == NORMAL else b""
 
-
-class Bpe:
+class Bpe(Encoder):
     """Byte-level BPE (`gpt2`) with the library `tokenizers`."""
 
-    space_prefix = False
-
-    def __init__(self, metadata: Mapping[str, Any], tokens: list[str], types: list[int] | None) -> None:
+    def __init__(self, metadata: Mapping[str, Any], tokens: list[str], types: list[int]) -> None:
         library = optional_module("tokenizers")
         name = metadata.get("tokenizer.ggml.pre") or "default"
         if metadata.get("tokenizer.ggml.model") == "gemma4":
@@ -117,9 +140,9 @@ class Bpe:
             raise ValueError("Tokenizer: the file has no tokenizer.ggml.merges, which byte-level BPE needs")
         self.rules = PRE_TOKENIZERS[name]
         self.add_bos = self.rules.add_bos
-        self.tokens, self.types = tokens, types
+        super().__init__(metadata, tokens, types)
         vocabulary = {t: i for i, t in enumerate(tokens)}
-        self.find = lambda text: vocabulary.get(text.decode(errors="surrogateescape"), -1)
+        self.find = finder(vocabulary)
         self.model = self._model(library, vocabulary, metadata["tokenizer.ggml.merges"])
         splits = [
             library.pre_tokenizers.Split(library.Regex(pattern), "isolated") for pattern in self.rules.patterns
@@ -167,29 +190,23 @@ class Bpe:
         return ids
 
     def piece(self, token: int) -> bytes:
-        text, kind = self.tokens[token], NORMAL if self.types is None else self.types[token]
-        if kind == BYTE:
-            return byte_of(text)
-        if kind != NORMAL:
-            return b""
-        if self.rules.plain:
-            return to_bytes(text.replace(SPACE, " "))
-        return b"".join(bytes([self.bytes[c]]) if c in self.bytes else to_bytes(c) for c in text)
+        if self.rules.plain or self.types[token] != NORMAL:
+            return super().piece(token)
+        return b"".join(bytes([self.bytes[c]]) if c in self.bytes else to_bytes(c) for c in self.tokens[token])
 
 
-class WordPiece:
+class WordPiece(Encoder):
     """BERT's vocabulary (`bert`): the longest token that fits, word by word, with U+2581 before the first of a word.
 
     The library's WordPiece takes quadratic time for long words, and replaces words of more than 100 characters.
     """
 
-    add_bos = True
-    space_prefix = True  # decoding drops the space of the first word
+    space_prefix = True  # of the first word
 
-    def __init__(self, metadata: Mapping[str, Any], tokens: list[str], types: list[int] | None) -> None:
-        self.tokens, self.types = tokens, types
+    def __init__(self, metadata: Mapping[str, Any], tokens: list[str], types: list[int]) -> None:
+        super().__init__(metadata, tokens, types)
         self.vocabulary = {t: i for i, t in enumerate(tokens)}
-        self.find = lambda text: self.vocabulary.get(text.decode(errors="surrogateescape"), -1)
+        self.find = finder(self.vocabulary)
         self.longest = max(map(len, tokens), default=0)
         unknown = special_id(metadata, "unknown", 100, len(tokens))
         self.unknown = [] if unknown is None else [unknown]
@@ -217,10 +234,6 @@ class WordPiece:
             else:
                 return self.unknown
         return ids
-
-    def piece(self, token: int) -> bytes:
-        kind = NORMAL if self.types is None else self.types[token]
-        return to_bytes(self.tokens[token].replace(SPACE, " ")) if kind == NORMAL else b""
 
 
 def normalized(character: str, lower: bool, strip: bool) -> str:
@@ -255,21 +268,20 @@ def is_ideograph(point: int) -> bool:
     )
 
 
-class Unigram:
+class Unigram(Encoder):
     """SentencePiece's Unigram model (`t5`) with the library `tokenizers`."""
 
     add_bos = False
 
-    def __init__(self, metadata: Mapping[str, Any], tokens: list[str], types: list[int] | None) -> None:
+    def __init__(self, metadata: Mapping[str, Any], tokens: list[str], types: list[int]) -> None:
         library = optional_module("tokenizers")
         scores = metadata.get("tokenizer.ggml.scores", [])
         if len(scores) < len(tokens):
             raise ValueError(f"Tokenizer: tokenizer.ggml.scores has {len(scores)} items: need {len(tokens)}")
-        self.tokens, self.types = tokens, types
-        kinds = types or [NORMAL] * len(tokens)
-        lowest = min((s for s, kind in zip(scores, kinds, strict=False) if kind == NORMAL), default=0.0)
+        super().__init__(metadata, tokens, types)
+        lowest = min((s for s, kind in zip(scores, types, strict=False) if kind == NORMAL), default=0.0)
         pieces = []
-        for i, (text, score, kind) in enumerate(zip(tokens, scores, kinds, strict=False)):
+        for i, (text, score, kind) in enumerate(zip(tokens, scores, types, strict=False)):
             if kind in (NORMAL, UNUSED):
                 pieces.append((text, max(float(score), lowest)))
             elif kind == USER_DEFINED:
@@ -284,8 +296,7 @@ class Unigram:
         self.normalizer = library.normalizers.Precompiled(bytes(b & 255 for b in charsmap)) if charsmap else None
         self.space_prefix = bool(metadata.get("tokenizer.ggml.add_space_prefix", False))
         self.merge_spaces = bool(metadata.get("tokenizer.ggml.remove_extra_whitespaces", False))
-        index = {t: i for i, t in enumerate(tokens)}
-        self.find = lambda text: index.get(text.decode(errors="surrogateescape"), -1)
+        self.find = finder({t: i for i, t in enumerate(tokens)})
 
     def encode(self, data: bytes, after_special: bool) -> list[int]:
         text = to_text(data, strict=True)
@@ -300,11 +311,5 @@ class Unigram:
             text = text.replace(" ", SPACE)
         return [token.id for token in self.model.tokenize(text)] if text else []
 
-    def piece(self, token: int) -> bytes:
-        kind = NORMAL if self.types is None else self.types[token]
-        if kind == BYTE:
-            return byte_of(self.tokens[token])
-        return to_bytes(self.tokens[token].replace(SPACE, " ")) if kind == NORMAL else b""
 
-
-ENCODERS = {"llama": Spm, "gpt2": Bpe, "gemma4": Bpe, "bert": WordPiece, "t5": Unigram}
+ENCODERS: dict[str, type[Encoder]] = {"llama": Spm, "gpt2": Bpe, "gemma4": Bpe, "bert": WordPiece, "t5": Unigram}

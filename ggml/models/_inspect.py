@@ -10,13 +10,20 @@ import numpy as np
 from ._compute import Computing
 from ._step import Step
 
+INPUT = ".in"  # ends the names of points that are operands of matrices
+
 
 class Inspecting(Computing):
     """Methods of Model for the values inside."""
 
-    def points(self) -> list[str]:
-        """The names of the values that trace and edit accept, in the order in which they are computed."""
-        return list(self._points)
+    def points(self, inputs: bool = False) -> list[str]:
+        """The names of the values that trace and edit accept, in the order in which they are computed.
+
+        Args:
+            inputs: True to list also what each matrix is multiplied with: "blk.0.attn_q.in" for the matrix
+                "blk.0.attn_q.weight". Patterns match these only if they end in ".in".
+        """
+        return [p for p in self._points if inputs or not p.endswith(INPUT)]
 
     def trace(self, *names: str) -> Trace:
         """Keeps values that are computed in a `with` statement.
@@ -74,7 +81,9 @@ class Inspecting(Computing):
         """The points that names or patterns mean."""
         found = []
         for name in names:
-            matching = [p for p in self._points if p == name or (not exact and fnmatchcase(p, name))]
+            inputs = name.endswith(INPUT)
+            usual = [p for p in self._points if p.endswith(INPUT) == inputs]
+            matching = [p for p in usual if p == name or (not exact and fnmatchcase(p, name))]
             if not matching:
                 known = ", ".join(self._points[:8])
                 raise ValueError(f"{caller}: there is no point {name!r}: need one of points(): {known}, ...")

@@ -1,8 +1,8 @@
 """How text is cut into words before byte-level BPE merges characters, by the name in `tokenizer.ggml.pre`.
 
-A pre-tokenizer is a sequence of regular expressions in Oniguruma's syntax. Each one cuts the pieces of the one before it
-into its matches and what lies between them; merges never cross a cut. Where llama.cpp's reading of an expression differs
-from that of the model's authors (it knows one class of letters, not upper and lower case ones), llama.cpp's is used.
+A pre-tokenizer is a sequence of regular expressions in Oniguruma's syntax. Each one cuts the pieces of the one before
+it into its matches and what lies between them; merges never cross a cut. Where llama.cpp reads an expression in another
+way than the model's authors (it knows one class of letters, not upper and lower case ones), llama.cpp's way is used.
 """
 
 from __future__ import annotations

@@ -119,7 +119,9 @@ def strftime_now(form: str) -> str:
     return datetime.now().strftime(form)
 
 
-def to_json(value: Any, ensure_ascii: bool = False, indent: int | None = None, sort_keys: bool = False, **_: Any) -> str:
+def to_json(
+    value: Any, ensure_ascii: bool = False, indent: int | None = None, sort_keys: bool = False, **_: Any
+) -> str:
     """The filter `tojson`, without the escapes for HTML of Jinja's own."""
     return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, sort_keys=sort_keys)
 

@@ -11,11 +11,11 @@ from ._tokens import TokenTable
 
 # The texts of tokens that end an answer in one of the common chat formats.
 END_TEXTS = (
-    "<|eot_id|> <|im_end|> <|end|> <|return|> <|call|> <|flush|> <|calls|> <end_of_turn> <|endoftext|> </s> <|eom_id|> <EOT>"
-    " _<EOT> [EOT] [EOS] <|end_of_text|> <end_of_utterance> <eos> <turn|> <|tool_response>"
+    "<|eot_id|> <|im_end|> <|end|> <|return|> <|call|> <|flush|> <|calls|> <end_of_turn> <|endoftext|> </s> <|eom_id|>"
+    " <EOT> _<EOT> [EOT] [EOS] <|end_of_text|> <end_of_utterance> <eos> <turn|> <|tool_response>"
     " <\uff5cend\u2581of\u2581sentence\uff5c> [e~["
 ).split()
-# Tokens that separate files and fill gaps in code models: of each line, the first one that the vocabulary has ends text.
+# Tokens that separate files and fill gaps in code models: of each line, the first that the vocabulary has ends a text.
 END_KEYS = {
     "fim_pad": "<|fim_pad|> <fim-pad> <fim_pad> <PAD> [PAD]".split(),
     "fim_rep": "<|fim_repo|> <|repo_name|> <fim-repo> <REPO> <reponame>".split(),
@@ -51,10 +51,11 @@ class Tokenizer:
     """
 
     def __init__(self, metadata: Mapping[str, Any]) -> None:
-        self.model = metadata.get("tokenizer.ggml.model")
-        if not isinstance(self.model, str) or self.model not in ENCODERS:
+        model = metadata.get("tokenizer.ggml.model")
+        if not isinstance(model, str) or model not in ENCODERS:
             known = ", ".join(map(repr, ENCODERS))
-            raise ValueError(f"Tokenizer: tokenizer.ggml.model is {self.model!r}: need one of {known}")
+            raise ValueError(f"Tokenizer: tokenizer.ggml.model is {model!r}: need one of {known}")
+        self.model = model
         tokens = metadata.get("tokenizer.ggml.tokens")
         if not isinstance(tokens, list) or not tokens or not isinstance(tokens[0], str):
             raise ValueError("Tokenizer: tokenizer.ggml.tokens is missing or no array of strings")
@@ -202,7 +203,7 @@ class Tokenizer:
         return parts
 
     def _stripped(self, pieces: list[Any], token: int) -> list[bytes | int]:
-        """Pieces of text between special tokens, without white space where the token takes it, and without empty ones."""
+        """Text between special tokens, without white space where the token takes it, and without empty pieces."""
         for i, piece in enumerate(pieces):
             if i % 2 == 0 and token in self._strip_left and i + 1 < len(pieces):
                 piece = piece.rstrip(WHITE)

@@ -186,7 +186,8 @@ cdef class TokenTable:
         """The text of a token as bytes."""
         if not 0 <= token < self.count:
             raise IndexError(f"TokenTable: token {token} of {self.count}")
-        return PyBytes_FromStringAndSize(<char*>self.data + self.start[token], self.start[token + 1] - self.start[token])
+        cdef Py_ssize_t size = self.start[token + 1] - self.start[token]
+        return PyBytes_FromStringAndSize(<char*>self.data + self.start[token], size)
 
     def find(self, bytes text not None):
         """The token of a text, or -1."""
