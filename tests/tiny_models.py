@@ -21,12 +21,18 @@ TYPES = ("F32", "Q8_0", "Q4_0")
 SIZES: dict[str, dict[str, Any]] = {
     "llama": {"attention.head_count_kv": 2},
     "mixtral": {"attention.head_count_kv": 2, "expert_count": 4, "expert_used_count": 2},
+    "llama+yarn": {"attention.head_count_kv": 2, "rope.scaling.type": "yarn", "rope.scaling.factor": 4.0,
+                   "rope.scaling.original_context_length": 32},
+    "llama+freqs": {"attention.head_count_kv": 2, "rope.freq_base": 5e5},  # as Llama 3: factors of the frequencies
     "qwen2": {"attention.head_count_kv": 2, "rope.freq_base": 1e6},
     "qwen3": {"attention.head_count_kv": 2, "attention.key_length": 32, "attention.value_length": 32},
     "gemma2": {"attention.head_count_kv": 2, "attention.key_length": 32, "attention.value_length": 32,
                "attention.sliding_window": 16, "attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0},
     "gemma3": {"attention.head_count_kv": 1, "attention.key_length": 32, "attention.value_length": 32,
                "attention.sliding_window": 16, "rope.freq_base": 1e6},
+    "gemma3+linear": {"attention.head_count_kv": 1, "attention.key_length": 32, "attention.value_length": 32,
+                      "attention.sliding_window": 16, "rope.freq_base": 1e6, "rope.scaling.type": "linear",
+                      "rope.scaling.factor": 8.0, "rope.freq_base_swa": 20000.0},
     "gpt2": {},
     "bert": {"attention.causal": False, "pooling_type": 1},
     "nomic-bert": {"attention.causal": False, "pooling_type": 1, "rope.freq_base": 1000.0},
@@ -37,7 +43,7 @@ FLOATS = re.compile("token_types|position_embd|gate_inp")  # no program quantise
 
 def architecture(kind: str) -> str:
     """The value of general.architecture: mixtures of experts are of the architecture llama."""
-    return "llama" if kind == "mixtral" else kind
+    return "llama" if kind == "mixtral" else kind.split("+")[0]
 
 
 def keys(kind: str) -> dict[str, Any]:
@@ -45,7 +51,7 @@ def keys(kind: str) -> dict[str, Any]:
     layer_norm = kind in ("gpt2", "bert", "nomic-bert")
     # more layers, so that Gemma 3 has one that attends to everything
     return {
-        "block_count": 6 if kind == "gemma3" else LAYERS,
+        "block_count": 6 if architecture(kind) == "gemma3" else LAYERS,
         "context_length": CONTEXT,
         "embedding_length": WIDTH,
         "feed_forward_length": HIDDEN,
@@ -70,7 +76,9 @@ def shapes(kind: str) -> dict[str, tuple[int, ...]]:
         out["output_norm.weight"] = (WIDTH,)
     if kind == "gpt2":
         out["output_norm.bias"] = (WIDTH,)
-    if kind in ("llama", "mixtral", "qwen2"):  # the others use the embedding's matrix
+    if kind == "llama+freqs":
+        out["rope_freqs.weight"] = (dim // 2,)
+    if architecture(kind) in ("llama", "qwen2"):  # the others use the embedding's matrix
         out["output.weight"] = (VOCAB, WIDTH)
     for i in range(k["block_count"]):
         out |= {f"blk.{i}.{name}": shape for name, shape in layer_shapes(kind, q, kv, dim).items()}
@@ -106,9 +114,9 @@ def layer_shapes(kind: str, q: int, kv: int, dim: int) -> dict[str, tuple[int, .
             out["attn_output.bias"] = norm
     else:
         out |= {"attn_norm.weight": norm, "ffn_norm.weight": norm}
-    if kind in ("qwen3", "gemma3"):
+    if architecture(kind) in ("qwen3", "gemma3"):
         out |= {"attn_q_norm.weight": (dim,), "attn_k_norm.weight": (dim,)}
-    if kind in ("gemma2", "gemma3"):
+    if architecture(kind) in ("gemma2", "gemma3"):
         out |= {"post_attention_norm.weight": norm, "post_ffw_norm.weight": norm}
     return out
 
@@ -120,6 +128,8 @@ def weights(kind: str, seed: int = 0) -> dict[str, np.ndarray]:
         values = rng.standard_normal(shape, dtype=np.float32)
         if name.endswith("norm.weight"):
             values = 1 + 0.2 * values
+        elif name == "rope_freqs.weight":
+            values = np.linspace(1, 8, *shape)
         elif name.endswith("bias"):
             values *= 0.1
         else:

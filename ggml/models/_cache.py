@@ -86,6 +86,9 @@ class Cache:
             )
             self.tensors.append((k, v))
         self.buffer = ggml.ggml_backend_alloc_ctx_tensors_from_buft(self.ctx, ggml.ggml_backend_cpu_buffer_type())
+        if not self.buffer:
+            ggml.ggml_free(self.ctx)
+            raise MemoryError(f"load: no memory for the keys and values of {n_seq} * {n_ctx} tokens (n_seq, n_ctx)")
 
     def close(self) -> None:
         if self.buffer is not None:

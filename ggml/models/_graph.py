@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ._cache import CacheView
 
 Tensor = Any  # POINTER(ggml_tensor)
+FLOATS = (ggml.GGML_TYPE_F32, ggml.GGML_TYPE_F16, ggml.GGML_TYPE_BF16)
 
 
 class Pair(NamedTuple):
@@ -89,6 +90,10 @@ class Builder:
         if shape != [*ne, *[1] * (4 - len(ne))]:
             given = " x ".join(map(str, shape[: max(len(ne), 1 + max(i for i in range(4) if i == 0 or shape[i] != 1))]))
             raise ValueError(f"load: tensor {name!r} is {given}: need {' x '.join(map(str, ne))}")
+        kind = tensor.contents.type
+        if kind not in FLOATS and (len(ne) == 1 or not ggml.ggml_is_quantized(kind)):
+            need = "f32, f16 or bf16" if len(ne) == 1 else "a float type or a quantised one"
+            raise ValueError(f"load: tensor {name!r} is {ggml.ggml_type_name(kind).decode()}: need {need}")
         return tensor
 
     def linear(self, x: Tensor, name: str, n_out: int) -> Tensor:

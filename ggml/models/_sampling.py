@@ -60,8 +60,7 @@ class Sampler:
         logits = self._penalised(logits, history)
         if self.temperature == 0:
             best = int(logits.argmax())
-            if logits[best] == -np.inf:
-                raise ValueError("generate: logits_filter excluded all tokens")
+            _check_best(logits[best])
             return best
         candidates, values = self._candidates(logits)
         p = np.exp((values - values[0]) / self.temperature)
@@ -86,8 +85,7 @@ class Sampler:
     def _candidates(self, logits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The ids that may be drawn and their logits in float64, the best first."""
         best = logits.max()
-        if best == -np.inf:
-            raise ValueError("generate: logits_filter excluded all tokens")
+        _check_best(best)
         k = min(self.top_k or logits.size, logits.size)
         # tokens far below the best have no part: exp(-40) of its probability at temperature 1
         if k == logits.size:
@@ -104,6 +102,14 @@ class Sampler:
             ids, values, p = ids[:keep], values[:keep], p[:keep]
         keep = max(1, int((p >= self.min_p).sum()))
         return ids[:keep], values[:keep]
+
+
+def _check_best(best: float) -> None:
+    """Refuses logits of which none can be drawn."""
+    if best == -np.inf:
+        raise ValueError("generate: logits_filter excluded all tokens")
+    if not np.isfinite(best):
+        raise ValueError(f"generate: the largest logit is {best}: need finite weights, and a filter that keeps them so")
 
 
 def _top(logits: np.ndarray, k: int, best: float) -> np.ndarray:

@@ -15,6 +15,8 @@ class States(Computing):
     def feed(self, ids: Sequence[int], sequence: int = 0) -> np.ndarray:
         """Appends tokens to what a sequence holds.
 
+        Texts that are generated use the sequences too: with n_seq 1, a text that goes on replaces what was fed.
+
         Args:
             ids: token ids.
             sequence: which of the n_seq sequences.

@@ -14,7 +14,7 @@ def embed(g):
         types = g.weights["token_types.weight"].contents.ne[1]
         first = g.weight("token_types.weight", c.n_embd, types)
         x = g.add(x, ggml.ggml_view_1d(g.ctx, first, c.n_embd, 0))
-    if c.rope_mode is None:
+    if c.arch == "bert":
         x = g.add(x, g.embedding(g.inputs.positions, "position_embd", c.n_ctx_train))
     return g.point("token_embd", g.layer_norm(x, "token_embd_norm"))
 
@@ -38,7 +38,7 @@ def layer(g, i, x):
     h = g.attention(i, q, k, v, g.default_scale())
     h = g.point(b + "attn_out", g.linear(h, b + "attn_output", c.n_embd))
     x = g.point(b + "ffn_in", g.layer_norm(g.add(x, h), b + "attn_output_norm"))
-    if g.has(b + "ffn_gate.weight"):
+    if c.arch == "nomic-bert":
         h = g.gated(x, b + "ffn", ggml.ggml_swiglu_split)
     else:
         h = g.linear(ggml.ggml_gelu(g.ctx, g.linear(x, b + "ffn_up", c.n_ff)), b + "ffn_down", c.n_embd)

@@ -18,7 +18,7 @@ def layer(g, i, x):
     q = g.heads(g.linear(h, b + "attn_q", c.n_head * c.key_dim), c.n_head)
     k = g.heads(g.linear(h, b + "attn_k", c.n_head_kv * c.key_dim), c.n_head_kv)
     v = g.heads(g.linear(h, b + "attn_v", c.n_head_kv * c.value_dim), c.n_head_kv)
-    if g.has(b + "attn_q_norm.weight"):
+    if c.arch == "qwen3":
         q, k = g.rms_norm(q, b + "attn_q_norm"), g.rms_norm(k, b + "attn_k_norm")
     mode, factors = c.rope_mode, None
     if g.has("rope_freqs.weight"):
