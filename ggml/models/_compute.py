@@ -16,7 +16,7 @@ from ._step import Shape, Step
 KEYS = 256  # the number of cells that attention reads is a multiple
 KEPT_STEPS = 12  # prepared graphs
 KEPT_BYTES = 64 << 20  # and their memory
-RESULT_FLOATS = 1 << 25  # most logits that one graph keeps
+RESULT_FLOATS = 1 << 24  # most logits that one graph keeps
 
 
 class Graphs(Core):
