@@ -31,7 +31,7 @@ def round_up(n: int, multiple: int) -> int:
 class CacheView(NamedTuple):
     """The part of a cache that one graph uses: some consecutive sequences, and the first cells of each."""
 
-    cache: Cache
+    cache: Cells
     first: int  # sequence
     sequences: int
     keys: dict[bool, int]  # cells that attention reads, by "has a sliding window"
@@ -51,16 +51,8 @@ class CacheView(NamedTuple):
         return results
 
 
-class Cache:
-    """The memory of all sequences, and the token ids that each of them holds.
-
-    Args:
-        config: sizes of the model.
-        n_ctx: most tokens of a sequence.
-        n_seq: number of sequences.
-        kv_type: "f16", "f32" or "q8_0".
-        step: most tokens that one compute stores.
-    """
+class Cells:
+    """The memory of a cache, and who is where in it; see Cache."""
 
     def __init__(self, config: Config, n_ctx: int, n_seq: int, kv_type: str, step: int) -> None:
         if kv_type not in TYPES:
@@ -116,7 +108,6 @@ class Cache:
             del ids[length:]
         return len(ids)
 
-    # ---- inputs of a step --------------------------------------------------------------------------------------------
     def mask(self, out: np.ndarray, local: bool, start: int) -> None:
         """Fills in the mask of one sequence: 0 where the query sees the key, -inf elsewhere.
 
@@ -135,7 +126,18 @@ class Cache:
             seen &= held > queries - self.config.window
         out[...] = np.where(seen, SEEN, HIDDEN)
 
-    # ---- states ------------------------------------------------------------------------------------------------------
+
+class Cache(Cells):
+    """The memory of all sequences, and the token ids that each of them holds.
+
+    Args:
+        config: sizes of the model.
+        n_ctx: most tokens of a sequence.
+        n_seq: number of sequences.
+        kv_type: "f16", "f32" or "q8_0".
+        step: most tokens that one compute stores.
+    """
+
     def _raw(self, tensor: Tensor, sequence: int, tokens: int, local: bool) -> np.ndarray:
         """The bytes of the first cells of a sequence, as many as it uses: u8 [G, cells, bytes of D]."""
         t = tensor.contents

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numpy as np
 
 from ._cache import Cache, round_up
-from ._core import STEP, Core
+from ._core import STEP, Parted
 from ._generate import Generation
 from ._step import Shape, Step
 
@@ -19,7 +19,7 @@ KEPT_BYTES = 64 << 20  # and their memory
 RESULT_FLOATS = 1 << 24  # most logits that one graph keeps
 
 
-class Graphs(Core):
+class Graphs(Parted):
     """The prepared graphs of a model."""
 
     def _open(self, n_ctx: int | None, n_seq: int, kv_type: str, lora: Iterable[str | os.PathLike[str]]) -> None:

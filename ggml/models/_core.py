@@ -121,6 +121,10 @@ class Core:
             if hasattr(self, "_file"):
                 self._file.close()
 
+    def _forget_steps(self) -> None:
+        while self._steps:
+            self._steps.popitem()[1].close()
+
     def _check(self, caller: str) -> None:
         """Refuses calls that cannot be served."""
         if self._closed:
@@ -134,7 +138,10 @@ class Core:
             raise ValueError(f"{caller}: a model of architecture {self.config.arch!r} gives embeddings only")
         return self._cache
 
-    # ---- what graphs are built of ------------------------------------------------------------------------------------
+
+class Parted(Core):
+    """What graphs are built of, and tokens."""
+
     def _parts(self) -> Parts:
         adapters: dict[str, list] = {}
         for lora in self._loras:
@@ -142,10 +149,6 @@ class Core:
                 adapters.setdefault(name, []).append(pair)
         traced = self._trace.names if self._trace else frozenset()
         return Parts(self.config, self._weights, adapters, self._edits, traced)
-
-    def _forget_steps(self) -> None:
-        while self._steps:
-            self._steps.popitem()[1].close()
 
     def _changed(self) -> None:
         """After a change of what graphs are built of: neither graphs nor stored keys and values are valid any more."""
@@ -157,7 +160,6 @@ class Core:
                 owner._state = None
         self._owners = [None] * self.n_seq
 
-    # ---- tokens ------------------------------------------------------------------------------------------------------
     @property
     def tokenizer(self) -> Any:
         with self._lock:

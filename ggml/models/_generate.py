@@ -10,7 +10,7 @@ import numpy as np
 from ._sampling import Sampler, log_softmax
 
 if TYPE_CHECKING:
-    from ._text import Generating
+    from ._text import Tokens
 
 
 class TokenProbability(NamedTuple):
@@ -35,7 +35,7 @@ class Generation(Iterator[str]):
 
     def __init__(
         self,
-        model: Generating,
+        model: Tokens,
         prompt_ids: Sequence[int],
         sampler: Sampler,
         max_tokens: int | None,

@@ -43,20 +43,8 @@ class Inputs(NamedTuple):
     n_sequences: int  # S
 
 
-class Builder:
-    """Adds the nodes of a model to a context.
-
-    Args:
-        ctx: context that receives the nodes.
-        config: sizes of the model.
-        weights: the tensors of the file by name.
-        inputs: what a step fills in.
-        cache: where keys and values are stored, or None.
-        adapters: low-rank pairs by the name of the weight beside which they are added.
-        traced: names of points whose values are kept.
-        edits: functions by the name of the point whose values they change.
-        last_only: True if the result is needed for the last token of each sequence only.
-    """
+class Linear:
+    """Weights, and the products with them."""
 
     def __init__(
         self,
@@ -77,7 +65,6 @@ class Builder:
         self.points: dict[str, Tensor] = {}  # every point that was built
         self.n_tokens = inputs.ids.contents.ne[0]
 
-    # ---- weights -----------------------------------------------------------------------------------------------------
     def has(self, name: str) -> bool:
         return name in self.weights
 
@@ -121,7 +108,10 @@ class Builder:
             y = ggml.ggml_add(self.ctx, y, ggml.ggml_scale(self.ctx, low, pair.scale))
         return y
 
-    # ---- element-wise parts ------------------------------------------------------------------------------------------
+
+class Norms(Linear):
+    """Sums, factors, norms, limits."""
+
     def add(self, a: Tensor, b: Tensor) -> Tensor:
         return ggml.ggml_add(self.ctx, a, b)
 
@@ -144,7 +134,14 @@ class Builder:
             return x
         return self.scale(ggml.ggml_tanh(self.ctx, self.scale(x, 1 / limit)), limit)
 
-    # ---- attention ---------------------------------------------------------------------------------------------------
+    def default_scale(self) -> float:
+        """1 / sqrt(D), the usual factor of attention scores."""
+        return 1 / math.sqrt(self.config.key_dim)
+
+
+class Attention(Norms):
+    """Heads, rotary positions, attention."""
+
     def heads(self, x: Tensor, n: int) -> Tensor:
         """The n heads of each token: [D, n, N] from x [D n, N]."""
         return ggml.ggml_reshape_3d(self.ctx, x, x.contents.ne[0] // n, n, self.n_tokens)
@@ -184,7 +181,10 @@ class Builder:
         )  # [D, H, T, S]
         return ggml.ggml_reshape_2d(self.ctx, y, y.contents.ne[0] * y.contents.ne[1], self.n_tokens)
 
-    # ---- feed-forward ------------------------------------------------------------------------------------------------
+
+class FeedForward(Attention):
+    """What follows attention in a layer."""
+
     def gated(self, x: Tensor, name: str, activation: Callable) -> Tensor:
         """down(activation(gate x) * up x), with the weights name_gate, name_up and name_down: [C, N] -> [C, N]."""
         n_ff = self.config.n_ff
@@ -226,7 +226,22 @@ class Builder:
             y = self.add(y, self.scale(low, pair.scale))
         return y
 
-    # ---- points and results ------------------------------------------------------------------------------------------
+
+class Builder(FeedForward):
+    """Adds the nodes of a model to a context.
+
+    Args:
+        ctx: context that receives the nodes.
+        config: sizes of the model.
+        weights: the tensors of the file by name.
+        inputs: what a step fills in.
+        cache: where keys and values are stored, or None.
+        adapters: low-rank pairs by the name of the weight beside which they are added.
+        traced: names of points whose values are kept.
+        edits: functions by the name of the point whose values they change.
+        last_only: True if the result is needed for the last token of each sequence only.
+    """
+
     def point(self, name: str, x: Tensor) -> Tensor:
         """Names a value: it can be traced, and edits change it on the way."""
         for edit in self.edits.get(name, ()):
@@ -262,10 +277,6 @@ class Builder:
         else:
             y = ggml.ggml_mul_mat(self.ctx, w, self.point(name + ".in", x))
         return self.softcap(y, c.final_softcap)
-
-    def default_scale(self) -> float:
-        """1 / sqrt(D), the usual factor of attention scores."""
-        return 1 / math.sqrt(self.config.key_dim)
 
 
 def edited_by(function: Callable, name: str) -> Callable:

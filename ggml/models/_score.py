@@ -100,6 +100,10 @@ class Scoring(Computing):
                 progress(scored, len(ids))
         return float(np.exp(total / (len(ids) - 1)))
 
+
+class Embedding(Computing):
+    """Methods of Model that embed texts."""
+
     def embed(
         self, texts: str | Sequence[str | bytes | Sequence[int]], *, pooling: str | None = None, normalize: bool = False
     ) -> np.ndarray:

@@ -12,8 +12,8 @@ from ._generate import Generation, check_options, stop_strings
 from ._sampling import Filter, Sampler
 
 
-class Generating(Computing):
-    """Methods of Model that write text."""
+class Tokens(Computing):
+    """Methods of Model for tokens, and the next token of a text."""
 
     def tokenize(self, text: str | bytes, add_bos: bool | None = None, special: bool = False) -> list[int]:
         """Splits a text into tokens.
@@ -30,6 +30,34 @@ class Generating(Computing):
     def detokenize(self, ids: Sequence[int]) -> str:
         """The text of token ids; invalid UTF-8 is replaced by U+FFFD."""
         return self.tokenizer.decode(ids)
+
+    def _next_logits(self, text: Generation) -> np.ndarray:
+        """The logits of the token that follows a text."""
+        with self._lock:
+            cache = self._causal_cache("generate")
+            if len(text._context) > self.n_ctx:
+                if text.overflow == "error":
+                    text.close()
+                    raise RuntimeError(
+                        f"generate: the context of {self.n_ctx} tokens is full: load the model with a larger n_ctx, "
+                        "or generate with overflow='shift'"
+                    )
+                text._context[:] = text._context[:1] + text._context[-(self.n_ctx // 2) :]
+            sequence = text._sequence if text._sequence is not None else self._free_sequence(text._context)
+            text._sequence = sequence
+            self._claim(sequence, text)
+            assert cache is self._cache
+            return self._extend("generate", sequence, text._context)
+
+    def _free_sequence(self, ids: Sequence[int]) -> int:
+        """The sequence that no live text has, with the longest common beginning; the first if there is none."""
+        assert self._cache is not None
+        free = [s for s, owner in enumerate(self._owners) if owner is None or owner.finish_reason is not None]
+        return max(free, key=lambda s: common_length(self._cache.ids[s], ids), default=0)  # type: ignore[union-attr]
+
+
+class Generating(Tokens):
+    """Methods of Model that write a text."""
 
     def generate(
         self,
@@ -106,6 +134,10 @@ class Generating(Computing):
         text = ChatTemplate(self.metadata, self.tokenizer).render(messages, add_generation_prompt=True)
         return self.generate(self.tokenize(text, add_bos=False, special=True), **options)
 
+
+class GeneratingMany(Generating):
+    """Methods of Model that write several texts together."""
+
     def generate_many(
         self, prompts: Sequence[str | bytes | Sequence[int]], *, seed: int | None = None, **options: Any
     ) -> Iterator[tuple[int, str]]:
@@ -168,27 +200,3 @@ class Generating(Computing):
         if ready:
             for sequence, logits in self._feed_many({s: t._context[-1] for s, t in ready.items()}).items():
                 ready[sequence]._accept(logits)
-
-    def _next_logits(self, text: Generation) -> np.ndarray:
-        """The logits of the token that follows a text."""
-        with self._lock:
-            cache = self._causal_cache("generate")
-            if len(text._context) > self.n_ctx:
-                if text.overflow == "error":
-                    text.close()
-                    raise RuntimeError(
-                        f"generate: the context of {self.n_ctx} tokens is full: load the model with a larger n_ctx, "
-                        "or generate with overflow='shift'"
-                    )
-                text._context[:] = text._context[:1] + text._context[-(self.n_ctx // 2) :]
-            sequence = text._sequence if text._sequence is not None else self._free_sequence(text._context)
-            text._sequence = sequence
-            self._claim(sequence, text)
-            assert cache is self._cache
-            return self._extend("generate", sequence, text._context)
-
-    def _free_sequence(self, ids: Sequence[int]) -> int:
-        """The sequence that no live text has, with the longest common beginning; the first if there is none."""
-        assert self._cache is not None
-        free = [s for s, owner in enumerate(self._owners) if owner is None or owner.finish_reason is not None]
-        return max(free, key=lambda s: common_length(self._cache.ids[s], ids), default=0)  # type: ignore[union-attr]
