@@ -16,6 +16,7 @@ from ggml.models._tokens import TokenTable, repair
 from ggml.models._file import ModelFile
 from ggml.models._tokenizer import Tokenizer
 
+pytest.importorskip("tokenizers")  # of the extra [test]; not installed on emulated CPUs
 RECORDED = np.load(Path(__file__).parent / "data" / "models" / "tokens.npz")
 TEXTS = model_texts.lines(vocabularies.LINES, vocabularies.SEED)
 

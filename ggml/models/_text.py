@@ -131,8 +131,8 @@ class Generating(Tokens):
         self._causal_cache("chat")
         from ._chat import ChatTemplate
 
-        text = ChatTemplate(self.metadata, self.tokenizer).render(messages, add_generation_prompt=True)
-        return self.generate(self.tokenize(text, add_bos=False, special=True), **options)
+        template = ChatTemplate(self.metadata, self.tokenizer)
+        return self.generate(template.tokens(messages, add_generation_prompt=True), **options)
 
 
 class GeneratingMany(Generating):

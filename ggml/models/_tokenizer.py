@@ -95,15 +95,12 @@ class Tokenizer:
         by_text = {text: token for text in END_TEXTS if (token := find(text.encode())) >= 0}
         ends = set(by_text.values())
         for key, texts in END_KEYS.items():
-            token = special_id(metadata, key, None, self.n_vocab)
-            if token is None:
-                token = next((t for text in texts if (t := find(text.encode())) >= 0), None)
-            if token is not None:
-                ends.add(token)
+            named = [special_id(metadata, key, None, self.n_vocab), *(find(text.encode()) for text in texts)]
+            ends |= set([token for token in named if token is not None and token >= 0][:1])
         for token in ends:  # not all files mark these as control tokens
             self._types[token] = CONTROL
-        named = [self.eos, *(special_id(metadata, key, None, self.n_vocab) for key in ("eot", "eom"))]
-        ends |= {token for token in named if token is not None}
+        stops = [self.eos, *(special_id(metadata, key, None, self.n_vocab) for key in ("eot", "eom"))]
+        ends |= {token for token in stops if token is not None}
         for text in SHOWN:
             if (token := find(text.encode())) >= 0:
                 self._types[token] = USER_DEFINED
