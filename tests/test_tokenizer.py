@@ -208,6 +208,16 @@ def test_strange_vocabularies_do_not_fail(bpe):
     assert set(Tokenizer(spm).encode("\u4e00zz")) == {0, 1}  # unknown, and the beginning
 
 
+def test_bytes_without_a_token_are_left_out_and_separate(bpe):
+    pairs = [tuple(merge.split(" ")) for merge in bpe["tokenizer.ggml.merges"]]
+    left, right = next((a, b) for a, b in pairs if (a + b).isalpha() and (a + b).isascii() and len(a + b) == 2)
+    tokens = [t if t != "X" else "[none]" for t in bpe["tokenizer.ggml.tokens"]]
+    tokenizer = Tokenizer({**bpe, "tokenizer.ggml.tokens": tokens})
+    ids = tokenizer.encode(f"{left}X{right}1{left}{right}")
+    assert [tokenizer.text(i) for i in ids] == [left, right, "1", left + right]
+    assert tokenizer.encode(b"X") == [] and tokenizer.decode(tokenizer.encode(b"\xed\xa0\xbdX1")) == "\ufffd" * 3 + "1"
+
+
 def test_wrong_arguments(bpe):
     tokenizer = Tokenizer(bpe)
     for wrong in (3, None, ["a"]):

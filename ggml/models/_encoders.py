@@ -19,6 +19,7 @@ from ._tokens import TokenTable, repair
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)  # values in tokenizer.ggml.token_type
 SPACE = "\u2581"  # stands for a space in SentencePiece vocabularies
 SURROGATES = re.compile("[\ud800-\udfff]")
+MISSING = "\U0010fffe"  # the name of a token for bytes without one, which is not in the result
 BYTE_NAME = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 
 
@@ -143,6 +144,10 @@ class Bpe(Encoder):
         super().__init__(metadata, tokens, types)
         vocabulary = {t: i for i, t in enumerate(tokens)}
         self.find = finder(vocabulary)
+        self.characters = byte_characters()
+        self.bytes = {character: byte for byte, character in self.characters.items()}
+        # some vocabularies lack bytes that no text has: the library must not merge what stands around them
+        self.complete = self.rules.plain or self.bytes.keys() <= vocabulary.keys()
         self.model = self._model(library, vocabulary, metadata["tokenizer.ggml.merges"])
         splits = [
             library.pre_tokenizers.Split(library.Regex(pattern), "isolated") for pattern in self.rules.patterns
@@ -152,8 +157,6 @@ class Bpe(Encoder):
         if not self.rules.plain:
             splits.append(library.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False))
         self.pipeline.pre_tokenizer = library.pre_tokenizers.Sequence(splits)
-        self.characters = byte_characters()
-        self.bytes = {character: byte for byte, character in self.characters.items()}
 
     def _model(self, library: Any, vocabulary: dict[str, int], merges: list[str]) -> Any:
         """The library's model; merges of or into texts that are no tokens are left out, which it would refuse."""
@@ -162,6 +165,9 @@ class Bpe(Encoder):
             at = merge.find(" ", 1)
             pairs.append((merge[:at], merge[at + 1 :]))
         options = {"ignore_merges": self.rules.ignore_merges, "byte_fallback": self.rules.plain}
+        if not self.complete:
+            vocabulary = {**vocabulary, MISSING: len(self.tokens)}
+            options["unk_token"] = MISSING
         if len(set(pairs)) == len(pairs):
             try:
                 return library.models.BPE(vocab=vocabulary, merges=pairs, **options)
@@ -174,10 +180,12 @@ class Bpe(Encoder):
     def encode(self, data: bytes, after_special: bool) -> list[int]:
         text = to_text(data)
         if self.rules.plain:
-            text = text.replace(" ", SPACE)
-        if SURROGATES.search(text):
-            return self._encode_surrogates(text)
-        return self.pipeline.encode(text, add_special_tokens=False).ids
+            ids = self.pipeline.encode(SURROGATES.sub("\ufffd", text.replace(" ", SPACE)), add_special_tokens=False).ids
+        elif SURROGATES.search(text):
+            ids = self._encode_surrogates(text)
+        else:
+            ids = self.pipeline.encode(text, add_special_tokens=False).ids
+        return ids if self.complete else [token for token in ids if token < len(self.tokens)]
 
     def _encode_surrogates(self, text: str) -> list[int]:
         """Encodes text that the library cannot take: it splits a copy, in which an unassigned code point replaces
