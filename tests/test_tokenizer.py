@@ -241,7 +241,8 @@ def test_long_texts_of_one_character(text, bpe):
 def test_a_missing_library_is_named(tmp_path):
     code = """
 import sys
-sys.modules["tokenizers"] = None
+sys.modules["tokenizers"] = sys.modules["jinja2"] = sys.modules["tqdm"] = None
+import ggml.models
 sys.path.insert(0, sys.argv[1])
 import model_vocabularies as v
 from ggml.models._tokenizer import Tokenizer
@@ -294,3 +295,4 @@ def test_merging_takes_the_best_score_and_then_the_leftmost():
 ])
 def test_repairing_utf8(data, text, strict):
     assert repair(data) == text and repair(data, strict=True) == strict
+    assert repair(data, strict=True, replacement=33) == strict.replace("\ufffd", "!")

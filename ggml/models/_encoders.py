@@ -19,7 +19,7 @@ from ._tokens import TokenTable, repair
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)  # values in tokenizer.ggml.token_type
 SPACE = "\u2581"  # stands for a space in SentencePiece vocabularies
 SURROGATES = re.compile("[\ud800-\udfff]")
-MISSING = "\U0010fffe"  # the name of a token for bytes without one, which is not in the result
+MISSING = "\U0010fffe"  # a code point that no text has: stands for what has no token, or cannot be read
 BYTE_NAME = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 
 
@@ -44,12 +44,12 @@ def to_bytes(text: str) -> bytes:
         return text.encode(errors="surrogatepass")
 
 
-def to_text(data: bytes, strict: bool = False) -> str:
+def to_text(data: bytes) -> str:
     """Text from bytes that need not be valid UTF-8."""
     try:
         return data.decode()
     except UnicodeDecodeError:
-        return repair(data, strict)
+        return repair(data)
 
 
 def special_id(metadata: Mapping[str, Any], name: str, default: int | None, count: int) -> int | None:
@@ -307,9 +307,10 @@ class Unigram(Encoder):
         self.find = finder({t: i for i, t in enumerate(tokens)})
 
     def encode(self, data: bytes, after_special: bool) -> list[int]:
-        text = to_text(data, strict=True)
-        if self.normalizer is not None:
-            text = self.normalizer.normalize_str(text)
+        try:
+            text = self._normalized(data.decode())
+        except UnicodeDecodeError:  # what stands for wrong bytes is not normalized
+            text = self._normalized(repair(data, strict=True, replacement=ord(MISSING))).replace(MISSING, "\ufffd")
         if self.merge_spaces:
             text = "".join(SPACE + word for word in text.split(" ") if word)
         else:
@@ -318,6 +319,9 @@ class Unigram(Encoder):
                 text = text[:start] + " " + text[start:]
             text = text.replace(" ", SPACE)
         return [token.id for token in self.model.tokenize(text)] if text else []
+
+    def _normalized(self, text: str) -> str:
+        return text if self.normalizer is None else self.normalizer.normalize_str(text)
 
 
 ENCODERS: dict[str, type[Encoder]] = {"llama": Spm, "gpt2": Bpe, "gemma4": Bpe, "bert": WordPiece, "t5": Unigram}

@@ -44,7 +44,7 @@ _GPT4O = _camel(f"(?:{_CASED})?", r"\p{N}{1,3}")
 _ASCII_PUNCTUATION = r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~]"
 _WORDS_OR_SIGNS = rf"{_ASCII_PUNCTUATION}[A-Za-z]+|[^\r\n\p{{L}}\p{{P}}\p{{S}}]?[\p{{L}}\p{{M}}]+| ?[\p{{P}}\p{{S}}]+"
 _IDEOGRAPHS = "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+"
-_CJK = "[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+"
+_CJK = "[[\u0800-\u9fa5\uac00-\ud7ff]&&[^\\s]]+"  # llama.cpp replaces white space before it looks
 _BLOOM = " ?[^(\\s|.,!?\u2026\u3002\uff0c\u3001\u0964\u06d4\u060c)]+"
 # the letters with case of the Latin, Greek, Cyrillic, Armenian, Georgian, Cherokee, Coptic and related scripts
 _DEEPSEEK_LETTERS = (
@@ -81,7 +81,7 @@ _GROUPS: list[tuple[str, PreTokenizer]] = [
             (
                 r"[\r\n]",
                 rf"\s?[{_DEEPSEEK_LETTERS}]+",
-                "\\s?[!-/:-~\uff01-\uff0f\uff1a-\uff5e\u2018-\u201f\u3000-\u3002]+",
+                "\\s?[!-/:-~\uff01-\uff0f\uff1a-\uff5e\u2018-\u201f\u3001\u3002]+",
                 r"\s+$",
                 _CJK,
                 r"\p{N}+",

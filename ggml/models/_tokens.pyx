@@ -315,15 +315,16 @@ cdef class TokenTable:
         return pending + 1
 
 
-def repair(bytes data not None, bint strict=False):
+def repair(bytes data not None, bint strict=False, uint32_t replacement=0xFFFD):
     """Text from bytes that need not be valid UTF-8.
 
-    A byte that does not begin a complete character becomes U+FFFD. Encodings that UTF-8 forbids (too long, or of halves
+    A byte that does not begin a complete character is replaced by U+FFFD. Encodings that UTF-8 forbids (too long, or of halves
     of surrogate pairs) are read as the code point they spell, beyond U+10FFFF as U+FFFD: the rules of llama.cpp.
 
     Args:
         data: bytes.
-        strict: bool; whether each forbidden encoding becomes U+FFFD instead.
+        strict: bool; whether each forbidden encoding is replaced instead.
+        replacement: int; code point that stands for what is wrong.
 
     Returns:
         str; unless strict it may contain surrogates, and then cannot be encoded in UTF-8.
@@ -340,16 +341,16 @@ def repair(bytes data not None, bint strict=False):
         if text[at] < 0x80:
             point = text[at]
         elif length == 1 or text[at] >= 0xF8 or at + length > size:
-            point, length = 0xFFFD, 1
+            point, length = replacement, 1
         else:
             point = text[at] & (0x7F >> length)
             for k in range(1, length):
                 if text[at + k] & 0xC0 != 0x80:
-                    point, length = 0xFFFD, 1
+                    point, length = replacement, 1
                     break
                 point = point << 6 | (text[at + k] & 0x3F)
-        if point > 0x10FFFF or (strict and (0xD800 <= point < 0xE000 or point < SMALLEST[length])):
-            point = 0xFFFD
+        if point > 0x10FFFF or (strict and length > 1 and (0xD800 <= point < 0xE000 or point < SMALLEST[length])):
+            point = replacement
         points[count] = point
         count += 1
         at += length
