@@ -399,6 +399,9 @@ int gg_compute(gg_call *c) {
     if (team.n > c->n_threads) team.n = c->n_threads;
     const size_t need = work_size(k, c->nodes, c->n_nodes, team.n);
     void *own = NULL;
+    /* The call may compute its nodes in several parts: each part gets the caller's work memory, or some of its own. */
+    uint8_t *const given = c->wdata;
+    const size_t given_size = c->wsize;
     const uintptr_t pad = -(uintptr_t)c->wdata & 63;
     if (need && (!c->wdata || c->wsize < need)) {
         if (!(own = aligned(need))) return c->status = GGML_STATUS_ALLOC_FAILED;
@@ -415,6 +418,7 @@ int gg_compute(gg_call *c) {
         run_alone(c, k);
     }
     aligned_free(own);
+    c->wdata = given, c->wsize = given_size;
     if (scratch.size > (size_t)64 << 20) resize_scratch(0);
     return c->status;
 }
