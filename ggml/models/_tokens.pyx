@@ -318,8 +318,8 @@ cdef class TokenTable:
 def repair(bytes data not None, bint strict=False, uint32_t replacement=0xFFFD):
     """Text from bytes that need not be valid UTF-8.
 
-    A byte that does not begin a complete character is replaced by U+FFFD. Encodings that UTF-8 forbids (too long, or of halves
-    of surrogate pairs) are read as the code point they spell, beyond U+10FFFF as U+FFFD: the rules of llama.cpp.
+    A byte that does not begin a complete character is replaced by U+FFFD. Encodings that UTF-8 forbids (too long, or of
+    halves of surrogate pairs) are read as the code point they spell, beyond U+10FFFF as U+FFFD: the rules of llama.cpp.
 
     Args:
         data: bytes.
