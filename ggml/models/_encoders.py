@@ -164,7 +164,7 @@ class Bpe(Encoder):
         for merge in merges:
             at = merge.find(" ", 1)
             pairs.append((merge[:at], merge[at + 1 :]))
-        options = {"ignore_merges": self.rules.ignore_merges, "byte_fallback": self.rules.plain}
+        options: dict[str, Any] = {"ignore_merges": self.rules.ignore_merges, "byte_fallback": self.rules.plain}
         if not self.complete:
             vocabulary = {**vocabulary, MISSING: len(self.tokens)}
             options["unk_token"] = MISSING

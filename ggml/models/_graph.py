@@ -83,6 +83,17 @@ class Linear:
             raise ValueError(f"load: tensor {name!r} is {ggml.ggml_type_name(kind).decode()}: need {need}")
         return tensor
 
+    def point(self, name: str, x: Tensor) -> Tensor:
+        """Names a value: it can be traced, and edits change it on the way."""
+        for edit in self.edits.get(name, ()):
+            x = ggml.ggml_map_custom1(self.ctx, x, edited_by(edit, name), 1, None)
+        self.points[name] = x
+        if name in self.traced:
+            if not ggml.ggml_is_contiguous(x):
+                x = self.points[name] = ggml.ggml_cont(self.ctx, x)
+            ggml.ggml_set_output(x)
+        return x
+
     def linear(self, x: Tensor, name: str, n_out: int) -> Tensor:
         """W x + b, with the adapters of W: [n_out, N] from x [n_in, N]. b is added where the file has one."""
         w = self.weight(name + ".weight", x.contents.ne[0], n_out)
@@ -241,17 +252,6 @@ class Builder(FeedForward):
         edits: functions by the name of the point whose values they change.
         last_only: True if the result is needed for the last token of each sequence only.
     """
-
-    def point(self, name: str, x: Tensor) -> Tensor:
-        """Names a value: it can be traced, and edits change it on the way."""
-        for edit in self.edits.get(name, ()):
-            x = ggml.ggml_map_custom1(self.ctx, x, edited_by(edit, name), 1, None)
-        self.points[name] = x
-        if name in self.traced:
-            if not ggml.ggml_is_contiguous(x):
-                x = self.points[name] = ggml.ggml_cont(self.ctx, x)
-            ggml.ggml_set_output(x)
-        return x
 
     def last(self, x: Tensor) -> Tensor:
         """The last token of each sequence, [C, S], if no other result is needed; else x."""
