@@ -10,6 +10,7 @@ import pytest
 from cases.harness import compute, context, graph_of, load, store
 
 import ggml
+from ggml.utils import to_numpy
 
 F32 = ggml.GGML_TYPE_F32
 
@@ -788,3 +789,25 @@ def test_a_graph_with_an_invalid_tensor(ctx, tmp_path, which, field, value):
     ):
         with pytest.raises(ValueError, match=f"^ggml_.*: {which} has an invalid type, operation, shape or view_src"):
             call()
+
+
+def test_work_memory_is_not_used_after_a_callback():
+    """An operation after a callback gets work memory of its own: that of the operation before the callback is free."""
+    n = 1_100_000  # more than 32 MiB of work memory, which the system takes back at once: using it then is a fault
+    ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0))
+    matrices = ggml.ggml_new_tensor_3d(ctx, F32, 1, 1, 2)
+    x = ggml.ggml_new_tensor_3d(ctx, F32, 1, 1, n)
+    ids = ggml.ggml_new_tensor_2d(ctx, ggml.GGML_TYPE_I32, 1, n)
+    for tensor, value in ((matrices, 2), (x, 3), (ids, 1)):
+        to_numpy(tensor)[...] = value
+
+    def copy(dst, a, ith, nth, userdata):
+        to_numpy(dst)[...] = to_numpy(a)
+
+    y = ggml.ggml_map_custom1(ctx, ggml.ggml_mul_mat_id(ctx, matrices, x, ids), copy, 1, None)
+    y = ggml.ggml_mul_mat_id(ctx, matrices, y, ids)
+    graph = ggml.ggml_new_graph(ctx)
+    ggml.ggml_build_forward_expand(graph, y)
+    ggml.ggml_graph_compute_with_ctx(ctx, graph, 1)
+    assert (to_numpy(y) == 12).all()
+    ggml.ggml_free(ctx)

@@ -5,18 +5,16 @@ import sys
 
 import ggml
 
-from . import demo, dot, info, inspect, onnx, quantize, replace_bindings
+from . import (
+    bench, chat, demo, dot, embed, imatrix, info, inspect, onnx, perplexity, quantize, replace_bindings, run,
+)  # fmt: skip
 
 # Each module has add_arguments(parser) and run(options). The first line of its docstring is the help text.
 COMMANDS = {
-    "info": info,
-    "demo": demo,
-    "inspect": inspect,
-    "quantize": quantize,
-    "dot": dot,
-    "onnx": onnx,
+    "info": info, "demo": demo, "run": run, "chat": chat, "embed": embed, "bench": bench, "perplexity": perplexity,
+    "inspect": inspect, "quantize": quantize, "imatrix": imatrix, "dot": dot, "onnx": onnx,
     "replace-bindings": replace_bindings,
-}
+}  # fmt: skip
 
 
 def parser():

@@ -1,0 +1,107 @@
+"""A conversation with a language model in the terminal."""
+
+import sys
+import time
+
+from .models import add_model_arguments, add_sampling_arguments, open_model, report_speed, sampling
+
+HELP = """Ctrl-C stops an answer. Ctrl-D or /exit ends. /reset begins a new conversation, /speed shows tokens/s."""
+
+
+def add_arguments(parser):
+    add_model_arguments(parser)
+    parser.add_argument("--system", metavar="TEXT", help="instructions before the conversation")
+    add_sampling_arguments(parser)
+    parser.set_defaults(max_tokens=1024)
+
+
+def ask(terminal):
+    """The next line of the user, None at the end."""
+    while True:
+        try:
+            return input("> " if terminal else "")
+        except EOFError:
+            return None
+        except KeyboardInterrupt:
+            print("\nCtrl-D or /exit ends.", file=sys.stderr)
+
+
+class Conversation:
+    """The messages so far, and the answers to them.
+
+    Args:
+        model: Model.
+        system: str or None; instructions before the first message.
+        settings: dict; arguments of Model.generate.
+    """
+
+    def __init__(self, model, system, settings):
+        from ggml.models._chat import ChatTemplate
+
+        self.model, self.settings = model, settings
+        self.template = ChatTemplate(model.metadata, model.tokenizer)
+        self.first = [{"role": "system", "content": system}] if system else []
+        self.messages = list(self.first)
+        self.speed = None
+
+    def reset(self):
+        self.messages = list(self.first)
+
+    def prompt(self):
+        """The tokens of the conversation. The oldest messages go if there is no room for half an answer."""
+        room = self.model.n_ctx - min(self.settings["max_tokens"], self.model.n_ctx) // 2
+        while len(ids := self.template.tokens(self.messages)) > room and len(self.messages) > len(self.first) + 1:
+            del self.messages[len(self.first) : len(self.first) + 2]
+        return ids
+
+    def answer(self, line, show):
+        """Answers a line; `show` gets each piece. Ctrl-C ends the answer; its beginning stays in the conversation."""
+        self.messages.append({"role": "user", "content": line})
+        text, first, start = "", 0.0, time.perf_counter()
+        try:
+            ids = self.prompt()
+            generation = self.model.generate(ids, overflow="shift", **self.settings)
+        except BaseException:
+            self.messages.pop()
+            raise
+        try:
+            for piece in generation:
+                first = first or time.perf_counter() - start
+                text += piece
+                show(piece)
+        except KeyboardInterrupt:
+            generation.close()
+        self.speed = len(ids), first, len(generation.ids), time.perf_counter() - start
+        self.messages.append({"role": "assistant", "content": text})
+        return text
+
+
+def show(piece):
+    print(piece, end="", flush=True)
+
+
+def run(options):
+    terminal = sys.stdin.isatty()
+    if terminal:
+        try:
+            import readline  # noqa: F401 - arrow keys and history in input()
+        except ImportError:  # Windows
+            pass
+    with open_model(options) as model:
+        talk = Conversation(model, options.system, sampling(options))
+        if terminal:
+            print(HELP, file=sys.stderr)
+        while (line := ask(terminal)) is not None and line.strip() != "/exit":
+            if line.strip() == "/reset":
+                talk.reset()
+            elif line.strip() == "/speed":
+                if talk.speed:
+                    report_speed(*talk.speed)
+            elif line.strip():
+                try:
+                    talk.answer(line, show)
+                except ValueError as error:  # a message that is too long, or that the template refuses
+                    print(f"ggml chat: {error}", file=sys.stderr)
+                print(flush=True)
+        if terminal:
+            print()

@@ -1,0 +1,75 @@
+"""The table of architectures: what `general.architecture` of a GGUF file may be.
+
+A row names the module whose functions build the graph, and what differs where a file has no key. A module has three
+functions, of which g is a Builder and x [C, N] the residual stream:
+
+    embed(g) -> x           the embedding of the tokens
+    layer(g, i, x) -> x     layer i
+    head(g, x) -> x         what follows the last layer, without the output matrix
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import ggml
+
+from . import bert, gemma, gpt2, llama
+
+
+class Family(NamedTuple):
+    """A row of the table: an architecture.
+
+    Attributes:
+        module: module, or another object, with the functions embed, layer and head.
+        rope: GGML_ROPE_TYPE_*, or None without rotary positions.
+        rms: whether the norms are RMS norms: the file's epsilon is that of RMS norms, else that of layer norms.
+        causal: whether tokens see only those before them, where the file does not say.
+        logits: whether the model predicts tokens; else it gives embeddings only.
+        window: default of attention.sliding_window.
+        window_pattern: every n-th layer attends to everything; 0 if no layer has a sliding window.
+        rope_base_local: default of rope.freq_base_swa; 0 if layers with a sliding window rotate like the others.
+        attn_softcap, final_softcap: defaults of attn_logit_softcapping and final_logit_softcapping; 0 for none.
+    """
+
+    module: Any
+    rope: int | None = None
+    rms: bool = True
+    causal: bool = True
+    logits: bool = True
+    window: int = 0
+    window_pattern: int = 0
+    rope_base_local: float = 0.0
+    attn_softcap: float = 0.0
+    final_softcap: float = 0.0
+
+
+NORMAL, NEOX = ggml.GGML_ROPE_TYPE_NORMAL, ggml.GGML_ROPE_TYPE_NEOX
+
+FAMILIES = {
+    "llama": Family(llama, NORMAL),  # also Mistral, SmolLM, Mixtral
+    "qwen2": Family(llama, NEOX),
+    "qwen3": Family(llama, NEOX),
+    "gemma2": Family(gemma, NEOX, window=4096, window_pattern=2, attn_softcap=50.0, final_softcap=30.0),
+    "gemma3": Family(gemma, NEOX, window_pattern=6, rope_base_local=10000.0),
+    "gpt2": Family(gpt2, rms=False),
+    "bert": Family(bert, rms=False, causal=False, logits=False),
+    "nomic-bert": Family(bert, NEOX, rms=False, causal=False, logits=False),
+}
+
+
+def register(name: str, family: Family) -> None:
+    """Adds an architecture, so that `load` opens files of it.
+
+    Args:
+        name: value of general.architecture; one that is known already is replaced.
+        family: its functions and settings.
+    Raises:
+        TypeError: name is not a string, family is not a Family, or its module lacks a function.
+    """
+    if not isinstance(name, str) or not isinstance(family, Family):
+        raise TypeError(f"register: got {name!r} and {type(family).__name__}: need a string and a Family")
+    for function in ("embed", "layer", "head"):
+        if not callable(getattr(family.module, function, None)):
+            raise TypeError(f"register: the module of architecture {name!r} has no function {function!r}")
+    FAMILIES[name] = family

@@ -1,0 +1,51 @@
+"""BERT (arXiv:1810.04805) and nomic-bert: encoders whose tokens see the whole text; norms follow the residual sums.
+
+BERT has learned positions and a GELU between two matrices; nomic-bert has rotary positions and a gated SiLU.
+"""
+
+import ggml
+
+
+def embed(g):
+    """x = norm(token_embd[id] + token_types[0] + position_embd[position])."""
+    c = g.config
+    x = g.embedding(g.inputs.ids, "token_embd", c.n_vocab)
+    if g.has("token_types.weight"):
+        types = g.weights["token_types.weight"].contents.ne[1]
+        first = g.weight("token_types.weight", c.n_embd, types)
+        x = g.add(x, ggml.ggml_view_1d(g.ctx, first, c.n_embd, 0))
+    if c.arch == "bert":
+        x = g.add(x, g.embedding(g.inputs.positions, "position_embd", c.n_ctx_train))
+    return g.point("token_embd", g.layer_norm(x, "token_embd_norm"))
+
+
+def queries_keys_values(g, i, x):
+    """q [D, H, N], k and v [D, G, N], from one matrix or from three."""
+    c, b = g.config, f"blk.{i}."
+    if g.has(b + "attn_qkv.weight"):
+        qkv = g.linear(x, b + "attn_qkv", (c.n_head + 2 * c.n_head_kv) * c.key_dim)
+        return g.split(qkv, c.n_head, c.n_head_kv, c.n_head_kv)
+    counts = {"attn_q": c.n_head, "attn_k": c.n_head_kv, "attn_v": c.n_head_kv}
+    return [g.heads(g.linear(x, b + name, n * c.key_dim), n) for name, n in counts.items()]
+
+
+def layer(g, i, x):
+    """x = norm(x + attention(x)), then x = norm(x + ffn(x))."""
+    c, b = g.config, f"blk.{i}."
+    q, k, v = queries_keys_values(g, i, x)
+    if c.rope_mode is not None:
+        q, k = g.rope(q, c.rope_mode, c.rope), g.rope(k, c.rope_mode, c.rope)
+    h = g.attention(i, q, k, v, g.default_scale())
+    h = g.point(b + "attn_out", g.linear(h, b + "attn_output", c.n_embd))
+    x = g.point(b + "ffn_in", g.layer_norm(g.add(x, h), b + "attn_output_norm"))
+    if c.arch == "nomic-bert":
+        h = g.gated(x, b + "ffn", ggml.ggml_swiglu_split)
+    else:
+        h = g.linear(ggml.ggml_gelu(g.ctx, g.linear(x, b + "ffn_up", c.n_ff)), b + "ffn_down", c.n_embd)
+    h = g.point(b + "ffn_out", h)
+    return g.point(b + "out", g.layer_norm(g.add(x, h), b + "layer_output_norm"))
+
+
+def head(g, x):
+    """x: the last layer ends with a norm."""
+    return x

@@ -1,0 +1,114 @@
+"""Chat templates: Jinja programs in GGUF files that turn messages into a prompt.
+
+A template comes with the model from a stranger: see _sandbox.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ._encoders import optional_module
+from ._sandbox import TemplateError, environment, require_total
+
+# For files without a template: the format is recognised by a token of the vocabulary.
+BUILT_IN = {
+    "<|im_start|>": (
+        "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}"
+        "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+    ),
+    "<start_of_turn>": (
+        "{{ bos_token }}{% set ns = namespace(system='') %}{% for message in messages %}"
+        "{% if message.role == 'system' %}{% set ns.system = message.content ~ '\n\n' %}{% else %}"
+        "<start_of_turn>{{ 'model' if message.role == 'assistant' else message.role }}\n"
+        "{{ ns.system }}{{ message.content | trim }}<end_of_turn>\n{% set ns.system = '' %}{% endif %}{% endfor %}"
+        "{% if add_generation_prompt %}<start_of_turn>model\n{% endif %}"
+    ),
+}
+
+
+class ChatTemplate:
+    """The chat template of a model.
+
+    Args:
+        metadata: mapping of the file's keys to values: `tokenizer.chat_template` is read.
+        tokenizer: Tokenizer; gives the texts of bos and eos, and the format of files without a template.
+
+    Attributes:
+        source: str; the template's text.
+
+    Raises:
+        ValueError: the file has no template and its vocabulary suggests none, or the template has an error.
+        ModuleNotFoundError: jinja2 is missing (extra `llm`).
+    """
+
+    def __init__(self, metadata: Mapping[str, Any], tokenizer: Any) -> None:
+        self._tokenizer = tokenizer
+        source = metadata.get("tokenizer.chat_template")
+        if source is None:
+            source = next((text for mark, text in BUILT_IN.items() if tokenizer.has(mark)), None)
+        if not isinstance(source, str):
+            raise ValueError("chat: the file has no chat template: need tokenizer.chat_template, or use generate()")
+        require_total(len(source))
+        self.source = source
+        self._environment = environment()
+        errors = optional_module("jinja2.exceptions")
+        self._errors = (errors.TemplateError, errors.SecurityError)
+        try:
+            self._template = self._environment.from_string(source)
+        except self._errors as error:
+            raise TemplateError(f"chat: the chat template is not valid: {error}") from error
+        except RecursionError as error:
+            raise TemplateError("chat: the chat template is nested too deeply") from error
+
+    def render(
+        self, messages: Sequence[Mapping[str, Any]], add_generation_prompt: bool = True, **variables: Any
+    ) -> str:
+        """The prompt of a conversation.
+
+        Args:
+            messages: sequence of mappings with `role` (`system`, `user` or `assistant`) and `content`.
+            add_generation_prompt: bool; whether the prompt ends with the beginning of an answer.
+            variables: others that the template knows, such as `tools`.
+
+        Returns:
+            str; it contains the texts of special tokens.
+
+        Raises:
+            TypeError: messages is no sequence of mappings with a role.
+            ValueError: the template fails, refuses the messages, or exceeds the limits.
+        """
+        if isinstance(messages, (str, bytes, Mapping)) or not all(
+            isinstance(message, Mapping) and isinstance(message.get("role"), str) for message in messages
+        ):
+            raise TypeError('chat: messages must be a list such as [{"role": "user", "content": "Hello"}]')
+        budget, parts, total = self._environment.budget, [], 0
+        budget.start()
+        names = {"bos": self._tokenizer.bos, "eos": self._tokenizer.eos}
+        texts = {f"{k}_token": "" if i is None else self._tokenizer.text(i) for k, i in names.items()}
+        given = {"messages": list(messages), "add_generation_prompt": add_generation_prompt}
+        try:
+            for part in self._template.generate({**texts, **given, **variables}):
+                parts.append(part)
+                total += len(part)
+                require_total(total)
+                budget.check()
+        except TemplateError:
+            raise
+        except self._errors as error:
+            raise TemplateError(f"chat: the chat template failed: {error}") from error
+        except RecursionError as error:
+            raise TemplateError("chat: the chat template calls itself too often") from error
+        except (TypeError, ValueError, KeyError, ArithmeticError, AttributeError, LookupError) as error:
+            raise TemplateError(f"chat: the chat template failed: {type(error).__name__}: {error}") from error
+        return "".join(parts)
+
+    def tokens(
+        self, messages: Sequence[Mapping[str, Any]], add_generation_prompt: bool = True, **variables: Any
+    ) -> list[int]:
+        """The tokens of a conversation's prompt; the token for the beginning of a text stands there at most once."""
+        tokenizer = self._tokenizer
+        ids = tokenizer.encode(self.render(messages, add_generation_prompt, **variables), add_bos=False, special=True)
+        if tokenizer.add_bos and tokenizer.bos is not None and ids[:1] != [tokenizer.bos]:
+            ids.insert(0, tokenizer.bos)
+        return ids

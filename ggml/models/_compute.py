@@ -1,0 +1,145 @@
+"""Computing with prepared graphs: appending tokens to the sequences of the cache."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from ._cache import Cache, round_up
+from ._core import STEP, Parted
+from ._generate import Generation
+from ._step import Shape, Step
+
+KEYS = 256  # the number of cells that attention reads is a multiple
+KEPT_STEPS = 12  # prepared graphs
+KEPT_BYTES = 64 << 20  # and their memory
+RESULT_FLOATS = 1 << 24  # most logits that one graph keeps
+
+
+class Graphs(Parted):
+    """The prepared graphs of a model."""
+
+    def _open(self, n_ctx: int | None, n_seq: int, kv_type: str, lora: Iterable[str | os.PathLike[str]]) -> None:
+        super()._open(n_ctx, n_seq, kv_type, lora)
+        # the first graph shows whether all tensors are there and fit, and which points there are
+        first = self._step(1, "last") if self._cache else self._step_without_cache(1, 1)
+        self._points = first.points
+
+    def _prepared(self, shape: Shape, cache: Cache | None) -> Step:
+        """The graph of a shape: one that was kept, or a new one."""
+        step = self._steps.get(shape)
+        if step is None:
+            step = self._steps[shape] = Step(shape, self._parts(), cache, self._threads)
+            while len(self._steps) > 1 and (
+                len(self._steps) > KEPT_STEPS or sum(s.bytes for s in self._steps.values()) > KEPT_BYTES
+            ):
+                self._steps.popitem(last=False)[1].close()
+        else:
+            self._steps.move_to_end(shape)
+        return step
+
+    def _step(self, tokens: int, result: str, first: int = 0, count: int = 1) -> Step:
+        """A graph that appends `tokens` tokens to each of `count` sequences from `first` on."""
+        cache = self._cache
+        assert cache is not None
+        end = max(len(cache.ids[s]) for s in range(first, first + count)) + tokens
+        keys = {local: min(size, round_up(end, KEYS)) for local, size in cache.sizes.items()}
+        local = keys[True] if any(self.config.local) else 0
+        return self._prepared(Shape(tokens, first, count, keys[False], local, result), cache)
+
+    def _step_without_cache(self, tokens: int, count: int) -> Step:
+        return self._prepared(Shape(tokens, 0, count, 0, 0, "hidden"), None)
+
+
+class Computing(Graphs):
+    """The steps of which all calls consist."""
+
+    def _run(self, step: Step) -> None:
+        self._computing = threading.get_ident()
+        try:
+            step.run()
+        finally:
+            self._computing = None
+        if self._trace is not None:
+            self._trace._collect(step)
+
+    def _feed(self, caller: str, sequence: int, ids: Sequence[int], result: str, size: int = STEP) -> Iterator[Step]:
+        """Appends ids to a sequence, in steps of at most `size` tokens; yields the graph after each.
+
+        Only the last step computes logits if result is "last".
+        """
+        cache = self._causal_cache(caller)
+        have = cache.ids[sequence]
+        if len(have) + len(ids) > self.n_ctx:
+            raise ValueError(f"{caller}: {len(have)} + {len(ids)} tokens exceed the context of {self.n_ctx} (n_ctx)")
+        for begin in range(0, len(ids), size):
+            part = ids[begin : begin + size]
+            final = begin + size >= len(ids)
+            step = self._step(len(part), result if final or result != "last" else "none", sequence)
+            start = len(have)
+            step.ids[:] = part
+            step.positions[:] = np.arange(start, start + len(part))
+            self._place(step, 0, start, len(part))
+            self._run(step)
+            have.extend(part)
+            yield step
+
+    def _place(self, step: Step, row: int, start: int, count: int) -> None:
+        """Fills in the cells and masks of one sequence of a step."""
+        cache = self._cache
+        assert cache is not None
+        for local, mask in step.masks.items():
+            cache.mask(mask[row, 0], local, start)
+            step.cells[local][row, 0] = np.arange(start, start + count) % cache.sizes[local]
+
+    def _feed_many(self, tokens: Mapping[int, int]) -> dict[int, np.ndarray]:
+        """Appends one token to each of several sequences; returns the logits [n_vocab] of each, views of the graph."""
+        cache = self._causal_cache("generate_many")
+        first, last = min(tokens), max(tokens)
+        step = self._step(1, "last", first, last - first + 1)
+        limit = self.config.n_ctx_train - 1
+        for row in range(last - first + 1):
+            start = len(cache.ids[first + row])
+            step.ids[row] = tokens.get(first + row, 0)
+            step.positions[row] = min(start, limit)
+            self._place(step, row, start, 1)
+        self._run(step)
+        for sequence, token in tokens.items():
+            cache.ids[sequence].append(token)
+        return {sequence: step.out[sequence - first] for sequence in tokens}
+
+    def _claim(self, sequence: int, owner: Generation | None) -> None:
+        """Gives a sequence to another owner; the former one gets its keys and values back when it goes on."""
+        former = self._owners[sequence]
+        if former is owner:
+            return
+        cache = self._cache
+        assert cache is not None
+        if former is not None and former.finish_reason is None:
+            former._state = cache.save(sequence)
+        self._owners[sequence] = owner
+        if owner is not None and owner._state is not None:
+            cache.load(sequence, owner._state)
+            owner._state = None
+
+    def _extend(self, caller: str, sequence: int, ids: Sequence[int]) -> np.ndarray:
+        """Makes a sequence hold exactly `ids`, of which it keeps the beginning it has; returns the last logits."""
+        cache = self._causal_cache(caller)
+        have = cache.ids[sequence]
+        if len(ids) - len(have) == 1 and ids[:-1] == have:
+            kept = len(have)
+        else:
+            kept = cache.rewind(sequence, min(common_length(have, ids), len(ids) - 1))
+        *_, step = self._feed(caller, sequence, ids[kept:], "last")
+        return step.out[-1]
+
+
+def common_length(a: Sequence[int], b: Sequence[int]) -> int:
+    """The length of the common beginning of two lists."""
+    n = min(len(a), len(b))
+    if a[:n] == b[:n]:
+        return n
+    return next(i for i in range(n) if a[i] != b[i])

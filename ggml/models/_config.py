@@ -1,0 +1,198 @@
+"""The sizes and settings of a model, read from the keys of its GGUF file and checked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+LARGEST = 1 << 24  # of a dimension: no model is near it, and products of two stay far from overflow
+
+
+class Keys:
+    """Reads the keys `ARCH.name` of a file. Errors name the file and the key."""
+
+    def __init__(self, metadata: Mapping[str, Any], arch: str, path: str) -> None:
+        self.metadata, self.arch, self.path = metadata, arch, path
+
+    def value(self, name: str, default: Any = None) -> Any:
+        key = f"{self.arch}.{name}"
+        if key not in self.metadata:
+            if default is None:
+                raise ValueError(f"load: {self.path}: key {key!r} is missing")
+            return default
+        return self.metadata[key]
+
+    def integer(self, name: str, default: int | None = None, low: int = 1, high: int = LARGEST) -> int:
+        """An integer in a range; of an array with equal values (one for each layer), that value."""
+        value = self.value(name, default)
+        if isinstance(value, list) and value and all(v == value[0] for v in value):
+            value = value[0]
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+            raise ValueError(
+                f"load: {self.path}: key '{self.arch}.{name}' is {str(value)[:60]}: "
+                f"need an integer from {low} to {high}"
+            )
+        return value
+
+    def number(self, name: str, default: float | None = None) -> float:
+        value = self.value(name, default)
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+            raise ValueError(f"load: {self.path}: key '{self.arch}.{name}' is {str(value)[:60]}: need a finite number")
+        return float(value)
+
+    def text(self, name: str, default: str) -> str:
+        value = self.value(name, default)
+        if not isinstance(value, str):
+            raise ValueError(f"load: {self.path}: key '{self.arch}.{name}' is {str(value)[:60]}: need a string")
+        return value
+
+
+@dataclass(frozen=True)
+class Rope:
+    """The parameters of ggml_rope_ext after n_dims and mode, in its order."""
+
+    n_ctx_orig: int
+    freq_base: float
+    freq_scale: float
+    ext_factor: float
+    attn_factor: float
+    beta_fast: float
+    beta_slow: float
+
+    def arguments(self) -> tuple[Any, ...]:
+        return tuple(vars(self).values())
+
+
+@dataclass(frozen=True)
+class Config:
+    """Sizes and settings of a model; names as in GGUF keys where there is one."""
+
+    arch: str
+    n_layer: int
+    n_ctx_train: int
+    n_embd: int
+    n_vocab: int
+    n_ff: int
+    n_head: int
+    n_head_kv: int
+    key_dim: int  # elements of a head of queries and keys
+    value_dim: int  # elements of a head of values
+    n_rot: int  # elements of a head that are rotated
+    rope_mode: int | None  # GGML_ROPE_TYPE_*, or None without rotary positions
+    eps: float  # of the norms
+    rope: Rope
+    rope_local: Rope  # in layers with a sliding window
+    window: int  # tokens that a query sees in layers with a sliding window; 0 if there are none
+    local: tuple[bool, ...]  # for each layer whether it has the sliding window
+    attn_softcap: float  # limit of the attention scores, 0 for none
+    final_softcap: float  # limit of the logits, 0 for none
+    n_expert: int
+    n_expert_used: int
+    expert_scale: float  # factor of the experts' weights
+    pooling: str  # "mean", "cls", "last", or "none" if the file does not say
+    causal: bool  # tokens see those before them; else the whole text
+    logits: bool  # the model predicts tokens; else it gives embeddings only
+
+
+POOLING = {0: "none", 1: "mean", 2: "cls", 3: "last"}
+
+
+def read_config(metadata: Mapping[str, Any], arch: str, n_vocab: int, path: str, family: Any) -> Config:
+    """The settings of the model in a file.
+
+    Args:
+        metadata: the file's keys.
+        arch: value of general.architecture.
+        n_vocab: rows of the embedding.
+        path: name of the file, for messages.
+        family: row of the table of architectures; it says what differs where a file has no key.
+    Returns:
+        Config.
+    Raises:
+        ValueError: a key is missing or its value is not allowed; the message names it.
+    """
+    k = Keys(metadata, arch, path)
+    n_layer = k.integer("block_count", high=4096)
+    n_embd, n_head = k.integer("embedding_length"), k.integer("attention.head_count", high=65536)
+    n_head_kv = k.integer("attention.head_count_kv", n_head, high=65536)
+    if n_head % n_head_kv:
+        raise ValueError(f"load: {path}: {n_head} heads can't share {n_head_kv} heads of keys and values")
+    key_dim = k.integer("attention.key_length", n_embd // n_head or 1, high=65536)
+    n_rot = k.integer("rope.dimension_count", key_dim, low=2, high=key_dim) if family.rope is not None else 0
+    if n_rot % 2:
+        raise ValueError(f"load: {path}: key '{arch}.rope.dimension_count' is {n_rot}: need an even number")
+    rope, rope_local = _ropes(k, family)
+    causal = bool(k.value("attention.causal", family.causal))
+    n_expert = k.integer("expert_count", 0, low=0, high=65536)
+    pooling = k.integer("pooling_type", 0, low=0, high=4)
+    if pooling not in POOLING:
+        raise ValueError(f"load: {path}: key '{arch}.pooling_type' is {pooling}: need one of {sorted(POOLING)}")
+    window = k.integer("attention.sliding_window", family.window, low=0, high=1 << 30) if family.window_pattern else 0
+    return Config(
+        arch=arch,
+        n_layer=n_layer,
+        n_ctx_train=k.integer("context_length", high=1 << 30),
+        n_embd=n_embd,
+        n_vocab=n_vocab,
+        n_ff=k.integer("feed_forward_length", 4 * n_embd),
+        n_head=n_head,
+        n_head_kv=n_head_kv,
+        key_dim=key_dim,
+        value_dim=k.integer("attention.value_length", key_dim, high=65536),
+        n_rot=n_rot,
+        rope_mode=family.rope,
+        eps=k.number("attention.layer_norm_rms_epsilon" if family.rms else "attention.layer_norm_epsilon"),
+        rope=rope,
+        rope_local=rope_local,
+        window=window,
+        local=_local_layers(k, n_layer, family.window_pattern) if window else (False,) * n_layer,
+        attn_softcap=k.number("attn_logit_softcapping", family.attn_softcap),
+        final_softcap=k.number("final_logit_softcapping", family.final_softcap),
+        n_expert=n_expert,
+        n_expert_used=k.integer("expert_used_count", high=n_expert) if n_expert else 0,
+        expert_scale=k.number("expert_weights_scale", 1.0) or 1.0,
+        pooling=POOLING[pooling],
+        causal=causal,
+        logits=causal and family.logits,
+    )
+
+
+def _local_layers(k: Keys, n_layer: int, default: int) -> tuple[bool, ...]:
+    """Which layers have the sliding window: all but every n-th, or as an array of the file says."""
+    pattern = k.value("attention.sliding_window_pattern", default)
+    if isinstance(pattern, list):
+        if len(pattern) < n_layer:
+            raise ValueError(
+                f"load: {k.path}: key '{k.arch}.attention.sliding_window_pattern' has {len(pattern)} values: "
+                f"need one for each of {n_layer} layers"
+            )
+        return tuple(bool(value) for value in pattern[:n_layer])
+    every = k.integer("attention.sliding_window_pattern", default, high=4096)
+    return tuple((i + 1) % every != 0 for i in range(n_layer))
+
+
+def _ropes(k: Keys, family: Any) -> tuple[Rope, Rope]:
+    """The rotary positions of global layers, and of layers with a sliding window."""
+    base = k.number("rope.freq_base", 10000.0)
+    kind = k.text("rope.scaling.type", "linear")
+    factor = k.number("rope.scaling.factor", 0.0) or k.number("rope.scale_linear", 1.0) or 1.0
+    if kind not in ("none", "linear", "yarn"):
+        raise ValueError(f"load: {k.path}: key '{k.arch}.rope.scaling.type' is {kind!r}: need none, linear or yarn")
+    yarn = kind == "yarn"
+    n_ctx_orig = k.integer(
+        "rope.scaling.original_context_length", k.integer("context_length", high=1 << 30), high=1 << 30
+    )
+    rope = Rope(
+        n_ctx_orig=n_ctx_orig,
+        freq_base=base,
+        freq_scale=1.0 if kind == "none" else 1.0 / factor,
+        ext_factor=1.0 if yarn else 0.0,
+        attn_factor=k.number("rope.scaling.attn_factor", 1.0),
+        beta_fast=k.number("rope.scaling.yarn_beta_fast", 32.0),
+        beta_slow=k.number("rope.scaling.yarn_beta_slow", 1.0),
+    )
+    local_base = k.number("rope.freq_base_swa", family.rope_base_local or base)
+    local = Rope(n_ctx_orig, local_base, 1.0, 0.0, 1.0, 32.0, 1.0) if family.rope_base_local else rope
+    return rope, local

@@ -1,0 +1,187 @@
+"""What every model has: its file, its sizes, its memory, and the lock that makes calls take turns."""
+
+from __future__ import annotations
+
+import os
+import threading
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ._arch import FAMILIES
+from ._cache import Cache
+from ._config import Config, read_config
+from ._file import ModelFile
+from ._lora import Lora
+from ._step import Parts, Shape, Step
+
+if TYPE_CHECKING:
+    from ._generate import Generation
+    from ._inspect import Trace
+
+STEP = 512  # most tokens that one graph takes
+DEFAULT_CTX = 4096
+
+
+class Core:
+    """The state of a model; see Model."""
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        n_ctx: int | None = None,
+        n_seq: int = 1,
+        threads: int | None = None,
+        kv_type: str = "f16",
+        lora: Iterable[str | os.PathLike[str]] = (),
+        mmap: bool = True,
+    ) -> None:
+        self._lock = threading.RLock()
+        self._closed = False
+        self._computing: int | None = None  # the thread that computes
+        self._steps: OrderedDict[Shape, Step] = OrderedDict()
+        self._loras: list[Lora] = []
+        self._edits: dict[str, list[Callable]] = {}
+        self._trace: Trace | None = None
+        self._cache: Cache | None = None
+        self._tokenizer: Any = None
+        self._threads = -1 if threads is None else threads
+        self._file = ModelFile(path, mmap)
+        try:
+            self._open(n_ctx, n_seq, kv_type, lora)
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self, n_ctx: int | None, n_seq: int, kv_type: str, lora: Iterable[str | os.PathLike[str]]) -> None:
+        self.metadata, self._weights = self._file.metadata, self._file.tensors
+        self.config: Config = self._read_config()
+        self._check_sizes(n_ctx, n_seq)
+        if isinstance(lora, (str, os.PathLike)):
+            raise TypeError(f"load: lora is {lora!r}: need a list of paths")
+        for item in lora:
+            self._loras.append(Lora(item, self._weights, self.config.arch))
+        if self.config.logits:
+            self._cache = Cache(self.config, self.n_ctx, self.n_seq, kv_type, min(STEP, self.n_ctx))
+        self._owners: list[Generation | None] = [None] * self.n_seq
+
+    def _read_config(self) -> Config:
+        path, arch = self._file.path, self.metadata.get("general.architecture")
+        if not isinstance(arch, str) or arch not in FAMILIES:
+            raise ValueError(f"load: {path}: architecture {str(arch)[:60]!r}: need one of {', '.join(FAMILIES)}")
+        if "token_embd.weight" not in self._weights:
+            raise ValueError(f"load: {path}: tensor 'token_embd.weight' is missing")
+        n_vocab = self._weights["token_embd.weight"].contents.ne[1]
+        return read_config(self.metadata, arch, n_vocab, path, FAMILIES[arch])
+
+    def _check_sizes(self, n_ctx: int | None, n_seq: int) -> None:
+        path, limit = self._file.path, self.config.n_ctx_train
+        self.n_ctx = self._positive("n_ctx", min(limit, DEFAULT_CTX) if n_ctx is None else n_ctx, 1 << 24)
+        self.n_seq = self._positive("n_seq", n_seq, 1 << 16)
+        if self._threads != -1:
+            self._positive("threads", self._threads, 512)
+        if self.n_ctx > limit and self.config.rope_mode is None:
+            raise ValueError(f"load: n_ctx is {self.n_ctx}: {path} has positions for {limit} tokens")
+        if self.n_ctx > limit:
+            warnings.warn(f"load: n_ctx is {self.n_ctx}: {path} was trained with {limit} tokens", stacklevel=6)
+
+    @staticmethod
+    def _positive(name: str, value: Any, high: int) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= high:
+            raise ValueError(f"load: {name} is {value!r}: need an integer from 1 to {high}")
+        return value
+
+    def __del__(self) -> None:
+        if hasattr(self, "_lock"):
+            self.close()
+
+    def __repr__(self) -> str:
+        if self._closed:
+            return "<Model, closed>"
+        name = self.metadata.get("general.name", os.path.basename(self._file.path))
+        return f"<Model {name!r}: {self.config.arch}, {self.config.n_layer} layers, n_ctx {self.n_ctx}>"
+
+    def close(self) -> None:
+        """Frees the model's memory. Waits for a call that runs in another thread."""
+        with self._lock:
+            if self._computing is not None:
+                raise RuntimeError("close: the model is computing: a function given to edit can't close it")
+            self._closed = True
+            self._forget_steps()
+            if self._cache is not None:
+                self._cache.close()
+                self._cache = None
+            for lora in self._loras:
+                lora.close()
+            self._loras = []
+            if hasattr(self, "_file"):
+                self._file.close()
+
+    def _forget_steps(self) -> None:
+        while self._steps:
+            self._steps.popitem()[1].close()
+
+    def _check(self, caller: str) -> None:
+        """Refuses calls that cannot be served."""
+        if self._closed:
+            raise RuntimeError(f"{caller}: the model is closed")
+        if self._computing == threading.get_ident():
+            raise RuntimeError(f"{caller}: the model is computing: a function given to edit can't call it")
+
+    def _causal_cache(self, caller: str) -> Cache:
+        self._check(caller)
+        if self._cache is None:
+            raise ValueError(f"{caller}: a model of architecture {self.config.arch!r} gives embeddings only")
+        return self._cache
+
+
+class Parted(Core):
+    """What graphs are built of, and tokens."""
+
+    def _parts(self) -> Parts:
+        adapters: dict[str, list] = {}
+        for lora in self._loras:
+            for name, pair in lora.pairs.items():
+                adapters.setdefault(name, []).append(pair)
+        traced = self._trace.names if self._trace else frozenset()
+        return Parts(self.config, self._weights, adapters, self._edits, traced)
+
+    def _changed(self) -> None:
+        """After a change of what graphs are built of: neither graphs nor stored keys and values are valid any more."""
+        self._forget_steps()
+        if self._cache is not None:
+            self._cache.forget()
+        for owner in self._owners:
+            if owner is not None:
+                owner._state = None
+        self._owners = [None] * self.n_seq
+
+    @property
+    def tokenizer(self) -> Any:
+        with self._lock:
+            if self._tokenizer is None:
+                self._check("tokenizer")
+                from ._tokenizer import Tokenizer
+
+                self._tokenizer = Tokenizer(self.metadata)
+            return self._tokenizer
+
+    def _ids(self, caller: str, prompt: str | bytes | Sequence[int], special: bool = False) -> list[int]:
+        """The token ids of a prompt, checked."""
+        if isinstance(prompt, (str, bytes)):
+            ids = self.tokenizer.encode(prompt, None, special)
+        else:
+            ids = np.asarray(prompt)
+            if ids.ndim != 1 or (ids.size and ids.dtype.kind not in "iu"):
+                raise TypeError(f"{caller}: the tokens are {str(prompt)[:60]}: need a text or a list of integers")
+            ids = ids.tolist()
+        if not ids:
+            raise ValueError(f"{caller}: need at least one token")
+        bad = [i for i in ids if not 0 <= i < self.config.n_vocab]
+        if bad:
+            raise ValueError(f"{caller}: token {bad[0]}: need ids from 0 to {self.config.n_vocab - 1}")
+        return ids

@@ -1,0 +1,327 @@
+"""Text to token ids, one class for each kind of vocabulary.
+
+The text comes as bytes and need not be valid UTF-8.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from importlib import import_module
+from typing import Any
+
+from ._pretokenizers import PRE_TOKENIZERS
+from ._tokens import TokenTable, repair
+
+NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)  # values in tokenizer.ggml.token_type
+SPACE = "\u2581"  # stands for a space in SentencePiece vocabularies
+SURROGATES = re.compile("[\ud800-\udfff]")
+MISSING = "\U0010fffe"  # a code point that no text has: stands for what has no token, or cannot be read
+BYTE_NAME = re.compile(r"<0x([0-9A-Fa-f]{2})>")
+
+
+def optional_module(name: str) -> Any:
+    """A module of the extra `llm`."""
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        package = name.partition(".")[0]
+        raise ModuleNotFoundError(f"{package} is missing: pip install 'ggml-cython[llm]'", name=package) from error
+
+
+def to_bytes(text: str) -> bytes:
+    """A token or text in UTF-8; escaped and other surrogates become the bytes that they stand for."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        pass
+    try:
+        return text.encode(errors="surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode(errors="surrogatepass")
+
+
+def to_text(data: bytes) -> str:
+    """Text from bytes that need not be valid UTF-8."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return repair(data)
+
+
+def special_id(metadata: Mapping[str, Any], name: str, default: int | None, count: int) -> int | None:
+    """The id of a special token from the file; the default if the file names none or one beyond the vocabulary."""
+    value = metadata.get(f"tokenizer.ggml.{name}_token_id", default)
+    if not isinstance(value, int) or not 0 <= value < count:
+        value = default
+    return value if value is not None and value < count else None
+
+
+def byte_of(text: str) -> bytes:
+    """The byte that a token such as <0x0A> stands for; other tokens of that type stand for their text."""
+    match = BYTE_NAME.fullmatch(text)
+    return bytes([int(match[1], 16)]) if match else to_bytes(text)
+
+
+def byte_characters() -> dict[int, str]:
+    """The character that stands for each byte in byte-level vocabularies: printable Latin-1, then U+0100 and on."""
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [b for b in range(256) if b not in printable]
+    return {b: chr(b) for b in printable} | {b: chr(0x100 + i) for i, b in enumerate(others)}
+
+
+class Encoder(ABC):
+    """One kind of vocabulary.
+
+    Args:
+        metadata: the file's keys.
+        tokens: names of the tokens.
+        types: type of each token.
+    """
+
+    add_bos = True  # unless the file says otherwise
+    space_prefix = False  # whether decoding drops the space before a text
+    find: Callable[[bytes], int]  # the token of a name, or -1
+
+    def __init__(self, metadata: Mapping[str, Any], tokens: list[str], types: list[int]) -> None:
+        self.tokens, self.types = tokens, types
+
+    @abstractmethod
+    def encode(self, data: bytes, after_special: bool) -> list[int]:
+        """The tokens of text without special tokens."""
+
+    def piece(self, token: int) -> bytes:
+        """The bytes of a token; none for tokens that are not text."""
+        kind = self.types[token]
+        if kind == BYTE:
+            return byte_of(self.tokens[token])
+        return to_bytes(self.tokens[token].replace(SPACE, " ")) if kind == NORMAL else b""
+
+
+def finder(vocabulary: Mapping[str, int]) -> Callable[[bytes], int]:
+    """The function `find` of a vocabulary in a dict."""
+    return lambda text: vocabulary.get(text.decode(errors="surrogateescape"), -1)
+
+
+class Spm(Encoder):
+    """SentencePiece BPE with byte fallback (`llama`): our own, as libraries take seconds for large vocabularies."""
+
+    def __init__(self, metadata: Mapping[str, Any], tokens: list[str], types: list[int]) -> None:
+        scores = metadata.get("tokenizer.ggml.scores")
+        if scores is not None and len(scores) < len(tokens):
+            raise ValueError(f"Tokenizer: tokenizer.ggml.scores has {len(scores)} items: need {len(tokens)}")
+        super().__init__(metadata, tokens, types)
+        self.table = TokenTable([to_bytes(t) for t in tokens], scores)
+        self.space_prefix = bool(metadata.get("tokenizer.ggml.add_space_prefix", True))
+        unknown = special_id(metadata, "unknown", 0, len(tokens))
+        self.unknown = -1 if unknown is None else unknown
+        self.find = self.table.find
+
+    def encode(self, data: bytes, after_special: bool) -> list[int]:
+        if self.space_prefix and after_special:
+            data = b" " + data
+        return self.table.merge(data.replace(b" ", SPACE.encode()), self.unknown)
+
+
+class Bpe(Encoder):
+    """Byte-level BPE (`gpt2`) with the library `tokenizers`."""
+
+    def __init__(self, metadata: Mapping[str, Any], tokens: list[str], types: list[int]) -> None:
+        library = optional_module("tokenizers")
+        name = metadata.get("tokenizer.ggml.pre") or "default"
+        if metadata.get("tokenizer.ggml.model") == "gemma4":
+            name = "gemma4"
+        if not isinstance(name, str) or name not in PRE_TOKENIZERS:
+            known = ", ".join(sorted(PRE_TOKENIZERS))
+            raise ValueError(f"Tokenizer: pre-tokenizer {name!r} (tokenizer.ggml.pre) is unknown: need one of {known}")
+        if "tokenizer.ggml.merges" not in metadata:
+            raise ValueError("Tokenizer: the file has no tokenizer.ggml.merges, which byte-level BPE needs")
+        self.rules = PRE_TOKENIZERS[name]
+        self.add_bos = self.rules.add_bos
+        super().__init__(metadata, tokens, types)
+        vocabulary = {t: i for i, t in enumerate(tokens)}
+        self.find = finder(vocabulary)
+        self.characters = byte_characters()
+        self.bytes = {character: byte for byte, character in self.characters.items()}
+        # some vocabularies lack bytes that no text has: the library must not merge what stands around them
+        self.complete = self.rules.plain or self.bytes.keys() <= vocabulary.keys()
+        self.model = self._model(library, vocabulary, metadata["tokenizer.ggml.merges"])
+        splits = [
+            library.pre_tokenizers.Split(library.Regex(pattern), "isolated") for pattern in self.rules.patterns
+        ]
+        self.split = library.pre_tokenizers.Sequence(splits)
+        self.pipeline = library.Tokenizer(self.model)
+        if not self.rules.plain:
+            splits.append(library.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False))
+        self.pipeline.pre_tokenizer = library.pre_tokenizers.Sequence(splits)
+
+    def _model(self, library: Any, vocabulary: dict[str, int], merges: list[str]) -> Any:
+        """The library's model; merges of or into texts that are no tokens are left out, which it would refuse."""
+        pairs = []
+        for merge in merges:
+            at = merge.find(" ", 1)
+            pairs.append((merge[:at], merge[at + 1 :]))
+        options: dict[str, Any] = {"ignore_merges": self.rules.ignore_merges, "byte_fallback": self.rules.plain}
+        if not self.complete:
+            vocabulary = {**vocabulary, MISSING: len(self.tokens)}
+            options["unk_token"] = MISSING
+        if len(set(pairs)) == len(pairs):
+            try:
+                return library.models.BPE(vocab=vocabulary, merges=pairs, **options)
+            except Exception:  # the library's errors are of no class of their own
+                pass
+        vocabulary = {t: i for t, i in vocabulary.items() if not SURROGATES.search(t)}
+        pairs = [(a, b) for a, b in dict.fromkeys(pairs) if {a, b, a + b} <= vocabulary.keys()]
+        return library.models.BPE(vocab=vocabulary, merges=pairs, **options)
+
+    def encode(self, data: bytes, after_special: bool) -> list[int]:
+        text = to_text(data)
+        if self.rules.plain:
+            ids = self.pipeline.encode(SURROGATES.sub("\ufffd", text.replace(" ", SPACE)), add_special_tokens=False).ids
+        elif SURROGATES.search(text):
+            ids = self._encode_surrogates(text)
+        else:
+            ids = self.pipeline.encode(text, add_special_tokens=False).ids
+        return ids if self.complete else [token for token in ids if token < len(self.tokens)]
+
+    def _encode_surrogates(self, text: str) -> list[int]:
+        """Encodes text that the library cannot take: it splits a copy, in which an unassigned code point replaces
+        surrogates, and gets the bytes of each word one by one."""
+        ids = []
+        for _, (start, end) in self.split.pre_tokenize_str(SURROGATES.sub("\u0378", text)):
+            word = text[start:end].encode(errors="surrogatepass")
+            spelled = "".join(self.characters[b] for b in word)
+            ids += [token.id for token in self.model.tokenize(spelled)]
+        return ids
+
+    def piece(self, token: int) -> bytes:
+        if self.rules.plain or self.types[token] != NORMAL:
+            return super().piece(token)
+        return b"".join(bytes([self.bytes[c]]) if c in self.bytes else to_bytes(c) for c in self.tokens[token])
+
+
+class WordPiece(Encoder):
+    """BERT's vocabulary (`bert`): the longest token that fits, word by word, with U+2581 before the first of a word.
+
+    The library's WordPiece takes quadratic time for long words, and replaces words of more than 100 characters.
+    """
+
+    space_prefix = True  # of the first word
+
+    def __init__(self, metadata: Mapping[str, Any], tokens: list[str], types: list[int]) -> None:
+        super().__init__(metadata, tokens, types)
+        self.vocabulary = {t: i for i, t in enumerate(tokens)}
+        self.find = finder(self.vocabulary)
+        self.longest = max(map(len, tokens), default=0)
+        unknown = special_id(metadata, "unknown", 100, len(tokens))
+        self.unknown = [] if unknown is None else [unknown]
+        lower = bool(metadata.get("tokenizer.ggml.normalizer.lowercase", True))
+        strip = bool(metadata.get("tokenizer.ggml.normalizer.strip_accents", lower))
+        self.normalized = lru_cache(maxsize=1 << 16)(lambda character: normalized(character, lower, strip))
+
+    def encode(self, data: bytes, after_special: bool) -> list[int]:
+        ids: list[int] = []
+        for word in "".join(map(self.normalized, to_text(data))).split(" "):
+            if word:
+                ids += self._word(SPACE + word)
+        return ids
+
+    def _word(self, word: str) -> list[int]:
+        """The tokens of a word; the token for unknown words if a part has none."""
+        ids, start = [], 0
+        while start < len(word):
+            for end in range(min(len(word), start + self.longest), start, -1):
+                token = self.vocabulary.get(word[start:end])
+                if token is not None:
+                    ids.append(token)
+                    start = end
+                    break
+            else:
+                return self.unknown
+        return ids
+
+
+def normalized(character: str, lower: bool, strip: bool) -> str:
+    """What BERT's normalizer makes of a character: nothing, a space, a word of its own between spaces, or a letter.
+
+    With `strip`, a character with an accent is replaced by the first of its decomposition.
+    """
+    if strip:
+        character = unicodedata.normalize("NFD", character)[0]
+    category, point = unicodedata.category(character), ord(character)
+    if character.isspace() and point not in range(0x1C, 0x20):
+        return " "
+    if point in (0, 0xFFFD) or (category[0] == "C" and category != "Cn") or (strip and category[0] == "M"):
+        return ""
+    alone = category[0] == "P" or (category[0] == "S" and point < 0x7F) or is_ideograph(point)
+    if lower:
+        character = character.lower()[0]
+    return f" {character} " if alone else character
+
+
+def is_ideograph(point: int) -> bool:
+    """Whether BERT makes a word of each character: the CJK ideographs (with the gap of the original program)."""
+    return (
+        0x4E00 <= point <= 0x9FFF
+        or 0x3400 <= point <= 0x4DBF
+        or 0x20000 <= point <= 0x2A6DF
+        or 0x2A700 <= point <= 0x2B73F
+        or 0x2B740 <= point <= 0x2B81F
+        or 0x2B920 <= point <= 0x2CEAF
+        or 0xF900 <= point <= 0xFAFF
+        or 0x2F800 <= point <= 0x2FA1F
+    )
+
+
+class Unigram(Encoder):
+    """SentencePiece's Unigram model (`t5`) with the library `tokenizers`."""
+
+    add_bos = False
+
+    def __init__(self, metadata: Mapping[str, Any], tokens: list[str], types: list[int]) -> None:
+        library = optional_module("tokenizers")
+        scores = metadata.get("tokenizer.ggml.scores", [])
+        if len(scores) < len(tokens):
+            raise ValueError(f"Tokenizer: tokenizer.ggml.scores has {len(scores)} items: need {len(tokens)}")
+        super().__init__(metadata, tokens, types)
+        lowest = min((s for s, kind in zip(scores, types, strict=False) if kind == NORMAL), default=0.0)
+        pieces = []
+        for i, (text, score, kind) in enumerate(zip(tokens, scores, types, strict=False)):
+            if kind in (NORMAL, UNUSED):
+                pieces.append((text, max(float(score), lowest)))
+            elif kind == USER_DEFINED:
+                pieces.append((text, 0.0))
+            else:  # special tokens are never part of the text: a private name keeps their place
+                pieces.append((f"\U0010fffe{i}\U0010fffe", lowest))
+        unknown = special_id(metadata, "unknown", 2, len(tokens))
+        if unknown is None:
+            raise ValueError("Tokenizer: the vocabulary has no token for unknown text (unknown_token_id)")
+        self.model = library.models.Unigram(pieces, unknown, False)
+        charsmap = metadata.get("tokenizer.ggml.precompiled_charsmap")
+        self.normalizer = library.normalizers.Precompiled(bytes(b & 255 for b in charsmap)) if charsmap else None
+        self.space_prefix = bool(metadata.get("tokenizer.ggml.add_space_prefix", False))
+        self.merge_spaces = bool(metadata.get("tokenizer.ggml.remove_extra_whitespaces", False))
+        self.find = finder({t: i for i, t in enumerate(tokens)})
+
+    def encode(self, data: bytes, after_special: bool) -> list[int]:
+        try:
+            text = self._normalized(data.decode())
+        except UnicodeDecodeError:  # what stands for wrong bytes is not normalized
+            text = self._normalized(repair(data, strict=True, replacement=ord(MISSING))).replace(MISSING, "\ufffd")
+        if self.merge_spaces:
+            text = "".join(SPACE + word for word in text.split(" ") if word)
+        else:
+            start = len(text) - len(text.lstrip(" "))
+            if self.space_prefix and start < len(text):
+                text = text[:start] + " " + text[start:]
+            text = text.replace(" ", SPACE)
+        return [token.id for token in self.model.tokenize(text)] if text else []
+
+    def _normalized(self, text: str) -> str:
+        return text if self.normalizer is None else self.normalizer.normalize_str(text)
+
+
+ENCODERS: dict[str, type[Encoder]] = {"llama": Spm, "gpt2": Bpe, "gemma4": Bpe, "bert": WordPiece, "t5": Unigram}

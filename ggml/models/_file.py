@@ -1,0 +1,145 @@
+"""GGUF files of language models: metadata as a mapping, tensors mapped into memory, files split into parts."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import struct
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import ggml
+
+from .._io.gguf_types import TYPES as VALUE_TYPES
+
+PART = re.compile(r"^(?P<stem>.*)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf$")
+
+
+class Metadata(Mapping[str, Any]):
+    """The keys of an open GGUF file. A value is read when it is first asked for, and then kept.
+
+    Strings are `str` (invalid UTF-8 as surrogate escapes), arrays are lists, numbers are `int`, `float` or `bool`.
+    """
+
+    def __init__(self, handle: int) -> None:
+        self._handle: int | None = handle
+        count = ggml.gguf_get_n_kv(handle)
+        self._index = {ggml.gguf_get_key(handle, i).decode(errors="surrogateescape"): i for i in range(count)}
+        self._values: dict[str, Any] = {}
+
+    def __getitem__(self, key: str) -> Any:
+        if key not in self._values:
+            index = self._index[key]
+            if self._handle is None:
+                raise RuntimeError(f"Metadata: {key!r} was not read before the model was closed")
+            self._values[key] = _value(self._handle, index)
+        return self._values[key]
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._index
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._index)
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def detach(self) -> None:
+        """Forgets the file: values that were read stay."""
+        self._handle = None
+
+
+def _value(handle: int, index: int) -> Any:
+    """The value of key number `index` as a Python object."""
+    kind = VALUE_TYPES[ggml.gguf_get_kv_type(handle, index)].name
+    if kind != "arr":
+        value = getattr(ggml, f"gguf_get_val_{kind}")(handle, index)
+        return value.decode(errors="surrogateescape") if kind == "str" else value
+    count = ggml.gguf_get_arr_n(handle, index)
+    element = VALUE_TYPES[ggml.gguf_get_arr_type(handle, index)]
+    if element.name == "str":
+        read = ggml.gguf_get_arr_str
+        return [read(handle, index, i).decode(errors="surrogateescape") for i in range(count)]
+    form = struct.Struct(f"={count}{element.code}")
+    address = ggml.gguf_get_arr_data(handle, index)
+    return list(form.unpack(ctypes.string_at(address, form.size))) if count and address else []
+
+
+class ModelFile:
+    """An open GGUF file, or all parts of one: `metadata` of the first part, `tensors` of all by name.
+
+    The tensors live in the file's pages (mapped) or in memory (`mmap=False`, or a file that cannot be used in place).
+    """
+
+    def __init__(self, path: str | os.PathLike[str], mmap: bool = True, caller: str = "load") -> None:
+        self.path = os.fspath(path)
+        self._handles: list[Any] = []
+        self._contexts: list[int] = []
+        self.tensors: dict[str, Any] = {}
+        try:
+            first, *rest = _parts(self.path, caller)
+            self.handle = self._open(first, mmap, caller)  # of the first part
+            self.metadata = Metadata(self.handle)
+            announced = self.metadata.get("split.count", 0)
+            if announced and announced != 1 + len(rest):
+                raise ValueError(
+                    f"{caller}: {self.path} is one of {announced} parts: need a name that ends in "
+                    f"-00001-of-{announced:05d}.gguf, and all parts in one folder"
+                )
+            for part in rest:
+                self._open(part, mmap, caller)
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self, path: str, mmap: bool, caller: str) -> Any:
+        """Opens one file and adds its tensors."""
+        context = ctypes.c_void_p()
+        params = ggml.gguf_init_params(no_alloc=False, ctx=ctypes.pointer(context))
+        try:
+            read = ggml.gguf_init_from_file_mmap if mmap else ggml.gguf_init_from_file
+            try:
+                handle = read(path, params)
+            except ValueError as error:
+                if not mmap or "in place" not in str(error):
+                    raise
+                handle = ggml.gguf_init_from_file(path, params)
+        except ValueError as error:
+            raise ValueError(f"{caller}: {path}: {error}") from None
+        self._handles.append(handle)
+        if context.value is None:
+            raise ValueError(f"{caller}: {path} has no tensors")
+        self._contexts.append(context.value)
+        for i in range(ggml.gguf_get_n_tensors(handle)):
+            raw = ggml.gguf_get_tensor_name(handle, i)
+            name = raw.decode(errors="surrogateescape")
+            if name in self.tensors:
+                raise ValueError(f"{caller}: {path}: tensor {name!r} is also in an earlier part")
+            self.tensors[name] = ggml.ggml_get_tensor(context.value, raw)
+        return handle
+
+    def close(self) -> None:
+        """Releases the memory or the mapping."""
+        if hasattr(self, "metadata"):
+            self.metadata.detach()
+        self.tensors.clear()
+        while self._handles:
+            ggml.gguf_free(self._handles.pop())
+        while self._contexts:
+            ggml.ggml_free(self._contexts.pop())
+
+
+def _parts(path: str, caller: str) -> list[str]:
+    """The paths of all parts of a split file, or the path alone."""
+    match = PART.match(path)
+    if match is None:
+        return [path]
+    count = int(match["count"])
+    if not 1 <= int(match["number"]) <= count:
+        raise ValueError(f"{caller}: {path}: part {int(match['number'])} of {count} does not exist")
+    parts = [f"{match['stem']}-{i:05d}-of-{count:05d}.gguf" for i in range(1, count + 1)]
+    for part in parts:
+        if not os.path.exists(part):
+            raise FileNotFoundError(2, f"{caller}: a part of the model is missing", part)
+    return parts

@@ -1,0 +1,163 @@
+"""Generating text: one iterator for each text, which several can share one model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ._sampling import Sampler, log_softmax
+
+if TYPE_CHECKING:
+    from ._text import Tokens
+
+
+class TokenProbability(NamedTuple):
+    """A generated token and what else was likely: `top` is a list of (id, log-probability), the best first."""
+
+    id: int
+    text: str
+    logprob: float
+    top: list[tuple[int, float]]
+
+
+class Generation(Iterator[str]):
+    """Yields the pieces of a generated text. Other calls of the model may come between the pieces.
+
+    Attributes:
+        prompt_ids: token ids of the prompt.
+        ids: token ids that were generated so far, without the one that ended the text.
+        finish_reason: None while it goes on, then "stop" (the model ended the text, or a stop string occurred) or
+            "length" (max_tokens).
+        logprobs: a TokenProbability for each id, if log-probabilities were asked for.
+    """
+
+    def __init__(
+        self,
+        model: Tokens,
+        prompt_ids: Sequence[int],
+        sampler: Sampler,
+        max_tokens: int | None,
+        stop: Sequence[str],
+        overflow: str,
+        logprobs: int | None,
+    ) -> None:
+        self.model, self.sampler, self.overflow = model, sampler, overflow
+        self.prompt_ids = list(prompt_ids)
+        self.ids: list[int] = []
+        self.finish_reason: str | None = None
+        self.logprobs: list[TokenProbability] = []
+        self._context = list(prompt_ids)  # what the model's cache must hold; shorter than all ids after a shift
+        self._max = max_tokens
+        self._top = logprobs
+        self._decoder = model.tokenizer.decoder()
+        self._text = StopFilter(stop)
+        self._pending: list[str] = []
+        self._sequence: int | None = None  # of the cache
+        self._state: bytes | None = None  # keys and values, while another generation has the sequence
+        if max_tokens == 0:
+            self.finish_reason = "length"
+
+    def __next__(self) -> str:
+        while not self._pending:
+            if self.finish_reason is not None:
+                raise StopIteration
+            with self.model._lock:  # the logits are a view of the graph
+                self._accept(self.model._next_logits(self))
+        return self._pending.pop(0)
+
+    def close(self) -> None:
+        """Ends the text here and releases its memory."""
+        self.finish_reason = self.finish_reason or "stop"
+        self._pending.clear()
+        self._state = None
+
+    def _accept(self, logits: np.ndarray) -> None:
+        """Chooses the next token from logits [n_vocab] and takes note of its text."""
+        if self._top is not None:
+            logits = logits.copy()  # a filter may call the model, which overwrites them
+        token = self.sampler(logits, self._context)
+        if token in self.model.tokenizer.eog:
+            self._finish("stop")
+            return
+        self.ids.append(token)
+        self._context.append(token)
+        text = self._decoder.push(token)
+        if self._top is not None:
+            values = log_softmax(logits)
+            best = np.argsort(-values, kind="stable")[: self._top]
+            top = [(int(i), float(values[i])) for i in best]
+            self.logprobs.append(TokenProbability(token, text, float(values[token]), top))
+        self._put(self._text.push(text))
+        if self._text.found:
+            self._finish("stop", flush=False)
+        elif self._max is not None and len(self.ids) >= self._max:
+            self._finish("length")
+
+    def _put(self, text: str) -> None:
+        if text:
+            self._pending.append(text)
+
+    def _finish(self, reason: str, flush: bool = True) -> None:
+        """Ends the text; what was held back comes out unless a stop string cut it off."""
+        if flush:
+            self._put(self._text.push(self._decoder.flush()))
+            if not self._text.found:
+                self._put(self._text.flush())
+        self.finish_reason = reason
+
+
+class StopFilter:
+    """Passes text on until one of the stop strings occurs; holds back what may be the beginning of one."""
+
+    def __init__(self, stop: Iterable[str]) -> None:
+        self.stop = [s for s in stop if s]
+        self.held = ""
+        self.found: str | None = None
+
+    def push(self, text: str) -> str:
+        """The text that is certain to precede any stop string."""
+        if self.found is not None:
+            return ""
+        self.held += text
+        places = [(place, s) for s in self.stop if (place := self.held.find(s)) >= 0]
+        if places:
+            place, self.found = min(places)
+            out, self.held = self.held[:place], ""
+            return out
+        keep = max((_overlap(self.held, s) for s in self.stop), default=0)
+        cut = len(self.held) - keep
+        out, self.held = self.held[:cut], self.held[cut:]
+        return out
+
+    def flush(self) -> str:
+        """What was held back, at the end of the text."""
+        out, self.held = self.held, ""
+        return out
+
+
+def _overlap(text: str, stop: str) -> int:
+    """The length of the longest end of text that is a beginning of stop, but not all of it."""
+    for n in range(min(len(text), len(stop) - 1), 0, -1):
+        if stop.startswith(text[-n:]):
+            return n
+    return 0
+
+
+def stop_strings(stop: str | Sequence[str] | None) -> list[str]:
+    """The stop strings of a call as a list."""
+    strings = [stop] if isinstance(stop, str) else list(stop or ())
+    if any(not isinstance(s, str) for s in strings):
+        raise TypeError(f"generate: stop is {stop!r}: need a string or a list of strings")
+    return strings
+
+
+def check_options(max_tokens: Any, overflow: Any, logprobs: Any) -> None:
+    """Refuses options of generate that are out of range."""
+    if max_tokens is not None and (isinstance(max_tokens, bool) or not isinstance(max_tokens, int) or max_tokens < 0):
+        raise ValueError(f"generate: max_tokens is {max_tokens!r}: need an integer from 0, or None for no limit")
+    if overflow not in ("error", "shift"):
+        raise ValueError(f"generate: overflow is {overflow!r}: need 'error' or 'shift'")
+    if logprobs is not None and (isinstance(logprobs, bool) or not isinstance(logprobs, int) or logprobs < 0):
+        raise ValueError(f"generate: logprobs is {logprobs!r}: need an integer from 0, or None")

@@ -1,0 +1,66 @@
+"""`Model`: a language model from a GGUF file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+from ._adapters import Adapting
+from ._inspect import Inspecting
+from ._score import Embedding, Scoring
+from ._state import States
+from ._text import GeneratingMany
+
+
+class Model(GeneratingMany, Scoring, Embedding, States, Inspecting, Adapting):
+    """A language model from a GGUF file. Made by `load`; use it in a `with` statement or call `close`.
+
+    All methods may be called from several Python threads: calls on one model take turns, calls on different models run
+    at the same time.
+
+    Attributes:
+        config: sizes and settings.
+        metadata: the keys of the file as a mapping.
+        n_ctx: most tokens of a sequence.
+        n_seq: sequences that are decoded together.
+        tokenizer: built from the file on first use.
+    """
+
+    def __enter__(self) -> Model:
+        self._check("__enter__")
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+
+def load(
+    path: str | os.PathLike[str],
+    *,
+    n_ctx: int | None = None,
+    n_seq: int = 1,
+    threads: int | None = None,
+    kv_type: str = "f16",
+    lora: Iterable[str | os.PathLike[str]] = (),
+    mmap: bool = True,
+) -> Model:
+    """Opens a language model.
+
+    Args:
+        path: GGUF file; of a split file, any part.
+        n_ctx: most tokens of a sequence; None for what the file allows, at most 4,096.
+        n_seq: sequences that can be decoded together.
+        threads: threads to compute with; None for one on each available CPU.
+        kv_type: type of the stored keys and values: "f16", "q8_0" or "f32".
+        lora: paths of adapters.
+        mmap: True to map the file, so that its pages are read on first use and shared with other processes; False to
+            copy it into memory.
+    Returns:
+        Model.
+    Raises:
+        OSError: a file cannot be read.
+        ValueError: the file is not a valid GGUF file or no model of a known architecture, a tensor or key is missing
+            or has a wrong shape or value, or an argument is out of range. The message names what is wrong.
+        MemoryError: there is not enough memory.
+    """
+    return Model(path, n_ctx=n_ctx, n_seq=n_seq, threads=threads, kv_type=kv_type, lora=lora, mmap=mmap)

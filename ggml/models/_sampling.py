@@ -1,0 +1,128 @@
+"""Choosing the next token from logits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+Filter = Callable[[Sequence[int], np.ndarray], "np.ndarray | None"]
+
+
+@dataclass
+class Sampler:
+    """Draws token ids. The filters apply in the order of the fields; `temperature` 0 takes the best token.
+
+    Args:
+        temperature: divides the logits before drawing: below 1 favours likely tokens. 0: always the best.
+        top_k: keep the k best tokens; 0 for all.
+        top_p: keep the best tokens whose probabilities add up to at least this; 1 for all (arXiv:1904.09751).
+        min_p: keep tokens with at least this share of the best one's probability; 0 for all (arXiv:2407.01082).
+        repeat_penalty: logits of recent tokens are divided by it if positive, else multiplied; 1 for none.
+        repeat_last_n: number of recent tokens to which the penalty applies.
+        seed: seed of the random numbers, or None for a new one.
+        logits_filter: called with the ids so far and the logits [n_vocab], a copy; it changes them in place or
+            returns others. -inf excludes a token.
+    """
+
+    temperature: float = 0.8
+    top_k: int = 40
+    top_p: float = 0.95
+    min_p: float = 0.05
+    repeat_penalty: float = 1.0
+    repeat_last_n: int = 64
+    seed: int | None = None
+    logits_filter: Filter | None = None
+    _rng: np.random.Generator = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        for name, low, high in (("temperature", 0, 1e6), ("top_k", 0, 1 << 31), ("top_p", 0, 1), ("min_p", 0, 1),
+                                ("repeat_penalty", 1e-6, 1e6), ("repeat_last_n", 0, 1 << 31)):  # fmt: skip
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not low <= value <= high:
+                raise ValueError(f"generate: {name} is {value!r}: need a number from {low} to {high}")
+        if self.logits_filter is not None and not callable(self.logits_filter):
+            raise TypeError(f"generate: logits_filter is {self.logits_filter!r}: need a function")
+        self._rng = np.random.default_rng(self.seed)
+
+    def __call__(self, logits: np.ndarray, history: Sequence[int]) -> int:
+        """The id of the next token.
+
+        Args:
+            logits: f32 [n_vocab]; not changed.
+            history: ids of the tokens so far.
+        Returns:
+            A token id.
+        Raises:
+            ValueError: logits_filter excluded all tokens, or returned an array of another size.
+        """
+        logits = self._penalised(logits, history)
+        if self.temperature == 0:
+            best = int(logits.argmax())
+            _check_best(logits[best])
+            return best
+        candidates, values = self._candidates(logits)
+        p = np.exp((values - values[0]) / self.temperature)
+        p = p.cumsum()
+        return int(candidates[min(np.searchsorted(p, self._rng.random() * p[-1], "right"), len(p) - 1)])
+
+    def _penalised(self, logits: np.ndarray, history: Sequence[int]) -> np.ndarray:
+        """The logits after the filter and the penalty for repetitions."""
+        if self.logits_filter is not None:
+            own = logits.copy()
+            changed = self.logits_filter(history, own)
+            size, logits = logits.shape, np.asarray(own if changed is None else changed, np.float32)
+            if logits.shape != size:
+                raise ValueError(f"generate: logits_filter returned an array {logits.shape}: need {size}")
+        if self.repeat_penalty != 1 and self.repeat_last_n:
+            recent = np.unique(np.asarray(history[-self.repeat_last_n :], np.int64))
+            logits = logits.copy()
+            values = logits[recent]
+            logits[recent] = np.where(values > 0, values / self.repeat_penalty, values * self.repeat_penalty)
+        return logits
+
+    def _candidates(self, logits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The ids that may be drawn and their logits in float64, the best first."""
+        best = logits.max()
+        _check_best(best)
+        k = min(self.top_k or logits.size, logits.size)
+        # tokens far below the best have no part: exp(-40) of its probability at temperature 1
+        if k == logits.size:
+            ids = np.flatnonzero(logits > best - 40 * max(1.0, self.temperature))
+        else:
+            ids = _top(logits, k, best)
+        ids = ids[logits[ids] > -np.inf]
+        values = logits[ids].astype(np.float64)
+        order = np.argsort(-values, kind="stable")[:k]
+        ids, values = ids[order], values[order]
+        p = np.exp(values - values[0])
+        if self.top_p < 1:
+            keep = int(np.searchsorted(p.cumsum(), self.top_p * p.sum())) + 1
+            ids, values, p = ids[:keep], values[:keep], p[:keep]
+        keep = max(1, int((p >= self.min_p).sum()))
+        return ids[:keep], values[:keep]
+
+
+def _check_best(best: float) -> None:
+    """Refuses logits of which none can be drawn."""
+    if best == -np.inf:
+        raise ValueError("generate: logits_filter excluded all tokens")
+    if not np.isfinite(best):
+        raise ValueError(f"generate: the largest logit is {best}: need finite weights, and a filter that keeps them so")
+
+
+def _top(logits: np.ndarray, k: int, best: float) -> np.ndarray:
+    """Ids of a few tokens that contain the k best: one comparison per token in place of a partition."""
+    for margin in (8.0, 16.0, 32.0):
+        ids = np.flatnonzero(logits >= best - margin)
+        if ids.size >= k:
+            return ids
+    return np.argpartition(-logits, k - 1)[:k]
+
+
+def log_softmax(logits: np.ndarray) -> np.ndarray:
+    """The logarithms of the probabilities, by rows, in float64."""
+    values = logits.astype(np.float64)
+    values -= values.max(-1, keepdims=True)
+    return values - np.log(np.exp(values).sum(-1, keepdims=True))

@@ -1,0 +1,86 @@
+"""What the sequences of a model hold: appending to it, shortening it, saving and loading it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ._compute import Computing
+
+
+class States(Computing):
+    """Methods of Model for its sequences."""
+
+    def feed(self, ids: Sequence[int], sequence: int = 0) -> np.ndarray:
+        """Appends tokens to what a sequence holds.
+
+        Texts that are generated use the sequences too: with n_seq 1, a text that goes on replaces what was fed.
+
+        Args:
+            ids: token ids.
+            sequence: which of the n_seq sequences.
+        Returns:
+            f32 [n_vocab]: the logits of the token that follows.
+        Raises:
+            TypeError, ValueError: the tokens are of the wrong kind, out of range, or do not fit into the context.
+            RuntimeError: the model is closed.
+        """
+        with self._lock:
+            self._causal_cache("feed")
+            tokens = self._ids("feed", ids)
+            self._claim(self._sequence("feed", sequence), None)
+            *_, step = self._feed("feed", sequence, tokens, "last")
+            return step.out[-1].copy()
+
+    def reset(self, length: int = 0, sequence: int = 0) -> int:
+        """Shortens what a sequence holds to its first tokens.
+
+        Args:
+            length: number of tokens to keep.
+            sequence: which of the n_seq sequences.
+        Returns:
+            Number of tokens that remain: 0 if a layer with a sliding window no longer has what it needs.
+        """
+        with self._lock:
+            cache = self._causal_cache("reset")
+            self._claim(self._sequence("reset", sequence), None)
+            return cache.rewind(sequence, max(0, length))
+
+    def held(self, sequence: int = 0) -> list[int]:
+        """The token ids that a sequence holds."""
+        with self._lock:
+            return list(self._causal_cache("held").ids[self._sequence("held", sequence)])
+
+    def _sequence(self, caller: str, sequence: int) -> int:
+        if isinstance(sequence, bool) or not isinstance(sequence, int) or not 0 <= sequence < self.n_seq:
+            raise ValueError(f"{caller}: sequence is {sequence!r}: need an integer from 0 to {self.n_seq - 1}")
+        return sequence
+
+    def save_state(self, sequence: int = 0) -> bytes:
+        """Copies the tokens of a sequence with their keys and values.
+
+        Args:
+            sequence: which of the n_seq sequences.
+        Returns:
+            bytes for load_state, of this model or of another one of the same file and kv_type.
+        Raises:
+            RuntimeError: the model is closed.
+        """
+        with self._lock:
+            return self._causal_cache("save_state").save(self._sequence("save_state", sequence))
+
+    def load_state(self, state: bytes, sequence: int = 0) -> None:
+        """Restores what save_state returned: prompts that begin with these tokens continue from there.
+
+        Args:
+            state: bytes of save_state.
+            sequence: which of the n_seq sequences.
+        Raises:
+            ValueError: the bytes are no state, or one of another model; nothing is changed.
+            RuntimeError: the model is closed.
+        """
+        with self._lock:
+            cache = self._causal_cache("load_state")
+            self._claim(self._sequence("load_state", sequence), None)
+            cache.load(sequence, state)

@@ -1,0 +1,202 @@
+"""Texts: tokens, completions, conversations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ._compute import Computing, common_length
+from ._generate import Generation, check_options, stop_strings
+from ._sampling import Filter, Sampler
+
+
+class Tokens(Computing):
+    """Methods of Model for tokens, and the next token of a text."""
+
+    def tokenize(self, text: str | bytes, add_bos: bool | None = None, special: bool = False) -> list[int]:
+        """Splits a text into tokens.
+
+        Args:
+            text: str, or bytes that need not be valid UTF-8.
+            add_bos: True to begin with the token for the beginning of a text; None for what the file says.
+            special: True to recognise the names of control tokens in the text.
+        Returns:
+            List of token ids.
+        """
+        return self.tokenizer.encode(text, add_bos, special)
+
+    def detokenize(self, ids: Sequence[int]) -> str:
+        """The text of token ids; invalid UTF-8 is replaced by U+FFFD."""
+        return self.tokenizer.decode(ids)
+
+    def _next_logits(self, text: Generation) -> np.ndarray:
+        """The logits of the token that follows a text."""
+        with self._lock:
+            cache = self._causal_cache("generate")
+            if len(text._context) > self.n_ctx:
+                if text.overflow == "error":
+                    text.close()
+                    raise RuntimeError(
+                        f"generate: the context of {self.n_ctx} tokens is full: load the model with a larger n_ctx, "
+                        "or generate with overflow='shift'"
+                    )
+                text._context[:] = text._context[:1] + text._context[-(self.n_ctx // 2) :]
+            sequence = text._sequence if text._sequence is not None else self._free_sequence(text._context)
+            text._sequence = sequence
+            self._claim(sequence, text)
+            assert cache is self._cache
+            return self._extend("generate", sequence, text._context)
+
+    def _free_sequence(self, ids: Sequence[int]) -> int:
+        """The sequence that no live text has, with the longest common beginning; the first if there is none."""
+        assert self._cache is not None
+        free = [s for s, owner in enumerate(self._owners) if owner is None or owner.finish_reason is not None]
+        return max(free, key=lambda s: common_length(self._cache.ids[s], ids), default=0)  # type: ignore[union-attr]
+
+
+class Generating(Tokens):
+    """Methods of Model that write a text."""
+
+    def generate(
+        self,
+        prompt: str | bytes | Sequence[int],
+        *,
+        max_tokens: int | None = 256,
+        temperature: float = 0.8,
+        top_k: int = 40,
+        top_p: float = 0.95,
+        min_p: float = 0.05,
+        repeat_penalty: float = 1.0,
+        stop: str | Sequence[str] | None = None,
+        seed: int | None = None,
+        logits_filter: Filter | None = None,
+        overflow: str = "error",
+        logprobs: int | None = None,
+    ) -> Generation:
+        """Continues a text.
+
+        A prompt that begins like what was computed last is evaluated from where they differ.
+
+        Args:
+            prompt: text or token ids.
+            max_tokens: most tokens to generate; None for no limit.
+            temperature, top_k, top_p, min_p, repeat_penalty, seed, logits_filter: see Sampler. Temperature 0 takes
+                the most likely token.
+            stop: strings before which the text ends.
+            overflow: what to do when the context is full: "error" raises, "shift" drops the older half of the tokens
+                (except the first) and goes on.
+            logprobs: number of alternatives whose log-probabilities are kept for each token, see Generation.
+        Returns:
+            Generation: an iterator over pieces of text, without the prompt.
+        Raises:
+            TypeError: an argument is of the wrong kind.
+            ValueError: an option is out of range, or the prompt is empty or longer than the context.
+            RuntimeError: the model is closed; from the iterator also: the context is full and overflow is "error".
+        """
+        sampler = Sampler(temperature, top_k, top_p, min_p, repeat_penalty, seed=seed, logits_filter=logits_filter)
+        return self._generation("generate", prompt, sampler, max_tokens, stop, overflow, logprobs)
+
+    def _generation(
+        self,
+        caller: str,
+        prompt: str | bytes | Sequence[int],
+        sampler: Sampler,
+        max_tokens: int | None,
+        stop: str | Sequence[str] | None,
+        overflow: str,
+        logprobs: int | None,
+        special: bool = False,
+    ) -> Generation:
+        self._causal_cache(caller)
+        check_options(max_tokens, overflow, logprobs)
+        ids = self._ids(caller, prompt, special)
+        if len(ids) > self.n_ctx:
+            raise ValueError(f"{caller}: the prompt has {len(ids)} tokens, the context {self.n_ctx} (n_ctx)")
+        return Generation(self, ids, sampler, max_tokens, stop_strings(stop), overflow, logprobs)
+
+    def chat(self, messages: Sequence[Mapping[str, str]], **options: Any) -> Generation:
+        """Answers a conversation, which the file's template turns into a prompt.
+
+        Args:
+            messages: dicts with "role" ("system", "user" or "assistant") and "content", the oldest first.
+            options: those of generate.
+        Returns:
+            Generation: an iterator over pieces of the answer.
+        Raises:
+            ValueError: the file has no template, or the template refuses the messages.
+            TypeError, RuntimeError: as generate.
+        """
+        self._causal_cache("chat")
+        from ._chat import ChatTemplate
+
+        template = ChatTemplate(self.metadata, self.tokenizer)
+        return self.generate(template.tokens(messages, add_generation_prompt=True), **options)
+
+
+class GeneratingMany(Generating):
+    """Methods of Model that write several texts together."""
+
+    def generate_many(
+        self, prompts: Sequence[str | bytes | Sequence[int]], *, seed: int | None = None, **options: Any
+    ) -> Iterator[tuple[int, str]]:
+        """Continues several texts at the same time, up to n_seq of them together.
+
+        Args:
+            prompts: texts or lists of token ids.
+            seed: seed of the first text; the next ones get the numbers that follow.
+            options: those of generate.
+        Returns:
+            Iterator over pairs of a prompt's index and a piece of its text.
+        Raises:
+            TypeError, ValueError, RuntimeError: as generate.
+        """
+        texts = [
+            self.generate(prompt, seed=None if seed is None else seed + i, **options)
+            for i, prompt in enumerate(prompts)
+        ]
+        return self._decode_together(texts)
+
+    def _decode_together(self, texts: list[Generation]) -> Iterator[tuple[int, str]]:
+        """Pieces of several texts: each waits for a free sequence, then goes on with the others."""
+        waiting = list(range(len(texts)))[::-1]
+        active: dict[int, int] = {}  # sequence: index of the text
+        try:
+            while waiting or active:
+                with self._lock:
+                    for sequence in range(self.n_seq):
+                        while waiting and sequence not in active:
+                            index = waiting.pop()
+                            texts[index]._sequence = sequence
+                            self._advance_alone(texts[index])
+                            if texts[index].finish_reason is None:
+                                active[sequence] = index
+                    self._advance_together(active, texts)
+                for index, text in enumerate(texts):
+                    while text._pending:
+                        yield index, text._pending.pop(0)
+                active = {s: index for s, index in active.items() if texts[index].finish_reason is None}
+        finally:
+            for text in texts:
+                text.close()
+
+    def _advance_alone(self, text: Generation) -> None:
+        if text.finish_reason is None:
+            text._accept(self._next_logits(text))
+
+    def _advance_together(self, active: Mapping[int, int], texts: Sequence[Generation]) -> None:
+        """One more token for each active text: those that only lack their last token share one step."""
+        cache = self._causal_cache("generate_many")
+        ready = {}
+        for sequence, index in active.items():
+            text = texts[index]
+            self._claim(sequence, text)
+            have = cache.ids[sequence]
+            if len(text._context) <= self.n_ctx and len(text._context) == len(have) + 1 and text._context[:-1] == have:
+                ready[sequence] = text
+            else:
+                self._advance_alone(text)
+        if ready:
+            for sequence, logits in self._feed_many({s: t._context[-1] for s, t in ready.items()}).items():
+                ready[sequence]._accept(logits)

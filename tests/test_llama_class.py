@@ -1,0 +1,191 @@
+"""`Llama`: the names and answers of llama-cpp-python, on a tiny model and on SmolLM2."""
+
+import itertools
+
+import numpy as np
+import pytest
+import real_models
+
+for library in ("gguf", "jinja2", "tokenizers"):  # of the extra [test]; not installed on emulated CPUs
+    pytest.importorskip(library)
+
+import tiny_models  # noqa: E402
+
+from ggml.models import Llama, load  # noqa: E402
+
+TEMPLATE = "{% for m in messages %}{{ m.role[0] }}:{{ m.content }};{% endfor %}{{ tools or '' }}A:"
+GREEDY = {"temperature": 0, "max_tokens": 12}
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("llama")
+    return tiny_models.write(folder / "tiny.gguf", "llama", change={"tokenizer.chat_template": TEMPLATE})
+
+
+@pytest.fixture
+def llama(path):
+    with Llama(path, n_ctx=64, n_threads=1, seed=3, verbose=False) as model:
+        yield model
+
+
+@pytest.fixture(scope="module")
+def expected(path):
+    """What Model generates."""
+    with load(path, n_ctx=64, threads=1) as model:
+        return "".join(model.generate("abc", temperature=0, max_tokens=12))
+
+
+def test_completion(llama, path, expected):
+    answer = llama("abc", **GREEDY)
+    (choice,) = answer["choices"]
+    assert choice == {"index": 0, "text": expected, "logprobs": None, "finish_reason": "length"} and expected
+    assert answer["usage"] == {"prompt_tokens": 3, "completion_tokens": 12, "total_tokens": 15}
+    assert answer["object"] == "text_completion" and answer["model"] == str(path)
+    assert answer["id"].startswith("cmpl-") and answer["created"] > 0
+    assert llama.create_completion([*llama.tokenize(b"abc")], **GREEDY)["choices"][0]["text"] == expected
+    assert llama("abc", echo=True, model="me", **GREEDY)["choices"][0]["text"] == "abc" + expected
+
+
+def test_streaming(llama, expected):
+    chunks = list(llama("abc", stream=True, echo=True, **GREEDY))
+    assert "".join(c["choices"][0]["text"] for c in chunks) == "abc" + expected
+    assert [c["choices"][0]["finish_reason"] for c in chunks] == [None] * (len(chunks) - 1) + ["length"]
+    assert len({c["id"] for c in chunks}) == 1 and "usage" not in chunks[0]
+
+
+def test_chat(llama):
+    messages = [{"role": "user", "content": "hi"}]
+    answer = llama.create_chat_completion(messages, **GREEDY)
+    (choice,) = answer["choices"]
+    assert choice["message"]["role"] == "assistant" and answer["object"] == "chat.completion"
+    assert choice["message"]["content"] == llama("u:hi;A:", **GREEDY)["choices"][0]["text"]
+    head, *chunks, last = llama.create_chat_completion(messages, stream=True, **GREEDY)
+    assert head["choices"][0]["delta"] == {"role": "assistant"} and head["object"] == "chat.completion.chunk"
+    assert "".join(c["choices"][0]["delta"]["content"] for c in chunks) == choice["message"]["content"]
+    assert last["choices"][0]["delta"] == {} and last["choices"][0]["finish_reason"] == "length"
+    with_tools = llama.create_chat_completion(messages, tools=[1], max_tokens=1)
+    assert with_tools["usage"]["prompt_tokens"] == len("u:hi;[1]A:")
+
+
+def test_a_named_format_replaces_the_template(path):
+    with Llama(path, chat_format="chatml", n_ctx=64, n_threads=1) as model:
+        answer = model.create_chat_completion([{"role": "user", "content": "hi"}], max_tokens=1)
+    prompt = answer["usage"]["prompt_tokens"]
+    assert prompt == len("<|im_start|>userhi<|im_end|><|im_start|>assistant")  # the vocabulary has no line break
+
+
+def test_stop_and_limits(llama, expected):
+    at = max(i for i in range(11) if expected.find(expected[i : i + 2]) == i)
+    cut = llama("abc", stop=[expected[at : at + 2]], **GREEDY)["choices"][0]
+    assert cut["text"] == expected[:at] and cut["finish_reason"] == "stop"
+    whole = llama("abc", max_tokens=None, temperature=0)
+    assert whole["usage"]["total_tokens"] <= llama.n_ctx()
+    with pytest.raises(ValueError, match="create_completion: the prompt has 65 tokens, the context 64"):
+        llama("a" * 65)
+
+
+def test_log_probabilities(llama):
+    found = llama("abc", logprobs=3, **GREEDY)["choices"][0]["logprobs"]
+    assert len(found["tokens"]) == len(found["token_logprobs"]) == 12
+    logits = llama.model.logits(llama.tokenize(b"abc"))[-1].astype(np.float64)
+    wanted = logits - logits.max()
+    wanted -= np.log(np.exp(wanted).sum())
+    assert found["token_logprobs"][0] == pytest.approx(wanted.max(), abs=1e-5)
+    assert len(found["top_logprobs"][0]) == 3 and max(found["top_logprobs"][0].values()) == found["token_logprobs"][0]
+    chat = llama.create_chat_completion([{"role": "user", "content": "x"}], logprobs=True, top_logprobs=2, max_tokens=2)
+    assert [len(t["top_logprobs"]) for t in chat["choices"][0]["logprobs"]["content"]] == [2, 2]
+
+
+def test_changes_of_the_logits(llama, expected):
+    first = llama.tokenize(expected[0].encode())[0]
+    other = llama("abc", logit_bias={first: -100.0}, **GREEDY)["choices"][0]["text"]
+    assert other[0] != expected[0]
+
+
+    def one_token(ids, scores):
+        return np.where(np.arange(len(scores)) == 40, scores, -np.inf)
+
+    only = llama("abc", logits_processor=[one_token], **GREEDY)
+    assert set(only["choices"][0]["text"]) == {chr(40 - 3 + 33)}
+    free = llama("abc", temperature=0, max_tokens=40)["choices"][0]["text"]
+    varied = llama("abc", temperature=0, max_tokens=40, frequency_penalty=1.5, presence_penalty=1.5)
+    assert len(set(varied["choices"][0]["text"])) > len(set(free))
+
+
+def test_seeds(llama):
+    def draw(**options):
+        return llama("abc", max_tokens=20, temperature=2.0, **options)["choices"][0]["text"]
+
+    assert draw(seed=1) == draw(seed=1) != draw(seed=2)
+    assert draw() == draw() == draw(seed=3)
+    llama.set_seed(0xFFFFFFFF)
+    assert len({draw() for _ in range(4)}) > 1
+
+
+def test_tokens(llama):
+    ids = llama.tokenize(b"abc</s>")
+    assert llama.tokenize(b"abc</s>", special=True) == [*ids[:3], llama.token_eos()]
+    assert llama.detokenize(ids) == b"abc</s>" and llama.detokenize([1, *ids[:2]], special=True) == b"</s>ab"
+    assert (llama.token_bos(), llama.token_eos(), llama.n_vocab()) == (0, 1, tiny_models.VOCAB)
+    assert llama.n_embd() == tiny_models.WIDTH and llama.metadata["general.architecture"] == "llama"
+    with pytest.raises(TypeError, match="tokenize: text is a str: need bytes"):
+        llama.tokenize("abc")
+
+
+def test_step_by_step(llama, expected):
+    with pytest.raises(RuntimeError, match="call eval first"):
+        llama.sample()
+    llama.eval(llama.tokenize(b"ab"))
+    llama.eval(llama.tokenize(b"c"))
+    assert llama.n_tokens == 3 and llama.detokenize(llama.eval_tokens) == b"abc"
+    assert llama.detokenize([llama.sample(temp=0)]).decode() == expected[0]
+    llama.reset()
+    assert llama.n_tokens == 0
+    for _ in range(2):  # the second time with tokens that are there already
+        tokens = list(itertools.islice(llama.generate(llama.tokenize(b"abc"), temp=0), 12))
+        assert llama.detokenize(tokens).decode() == expected
+
+
+def test_embeddings(llama):
+    answer = llama.create_embedding(["abc", "xyz"])
+    assert [d["index"] for d in answer["data"]] == [0, 1] and answer["usage"]["total_tokens"] == 6
+    assert len(answer["data"][0]["embedding"]) == tiny_models.WIDTH
+    one = llama.embed("abc", normalize=True)
+    assert np.linalg.norm(one) == pytest.approx(1, abs=1e-5)
+    row = np.array(answer["data"][0]["embedding"])
+    assert np.allclose(row / np.linalg.norm(row), one, atol=1e-5)
+    assert len(llama.embed("a" * 100)) == tiny_models.WIDTH
+    with pytest.raises(ValueError, match="100 tokens, the context 64"):
+        llama.embed("a" * 100, truncate=False)
+
+
+@pytest.mark.parametrize("options", [{"grammar": "x"}, {"suffix": "x"}, {"mirostat_mode": 2}, {"typical_p": 0.5}])
+def test_what_is_not_there_says_so(options, llama):
+    (name,) = options
+    with pytest.raises(NotImplementedError, match=f"create_completion: {name}=.* is not supported: need"):
+        llama("abc", **options)
+
+
+def test_wrong_constructor_arguments(path):
+    for name, value in (("rope_freq_base", 5.0), ("draft_model", 1), ("vocab_only", True), ("kv_overrides", {"a": 1})):
+        with pytest.raises(NotImplementedError, match=f"Llama: {name}="):
+            Llama(path, **{name: value})
+    with pytest.raises(NotImplementedError, match="Llama: type_k=2, type_v=None"):
+        Llama(path, type_k=2)
+    with pytest.raises(NotImplementedError, match="Llama: chat_format='vicuna' is not supported: need 'chatml'"):
+        Llama(path, chat_format="vicuna")
+    with pytest.raises(TypeError, match="Llama: there is no argument 'n_context'"):
+        Llama(path, n_context=3)
+    with pytest.raises(OSError):
+        Llama("no such file")
+    with Llama(path, n_ctx=0, n_gpu_layers=-1, flash_attn=True, type_k=0, type_v=0, n_threads=1) as model:
+        assert model.n_ctx() == tiny_models.CONTEXT and model("a", max_tokens=2)["usage"]["completion_tokens"] == 2
+
+
+def test_smollm2_answers():
+    with Llama(real_models.smollm2(), n_ctx=128, verbose=False) as model:
+        assert "Paris" in model("The capital of France is", **GREEDY)["choices"][0]["text"]
+        question = [{"role": "user", "content": "Say hello."}]
+        answer = model.create_chat_completion(question, max_tokens=8, temperature=0)
+        assert answer["choices"][0]["message"]["content"].startswith("Hello")

@@ -1,0 +1,250 @@
+"""The commands for language models: run, chat, bench, perplexity, embed, imatrix; wrong files and options."""
+
+import builtins
+import json
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import real_models
+
+for library in ("gguf", "jinja2", "tokenizers"):  # of the extra [test]; not installed on emulated CPUs
+    pytest.importorskip(library)
+
+import tiny_models  # noqa: E402
+
+from ggml._cli import main  # noqa: E402
+from ggml._cli.imatrix import collect  # noqa: E402
+from ggml.models import load  # noqa: E402
+
+TEMPLATE = "{% for m in messages %}{{ m.role[0] }}:{{ m.content }};{% endfor %}A:"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("commands")
+
+
+@pytest.fixture(scope="module")
+def model(folder):
+    return tiny_models.write(folder / "tiny.gguf", "llama", change={"tokenizer.chat_template": TEMPLATE})
+
+
+@pytest.fixture(scope="module")
+def text(folder):
+    path = folder / "text.txt"
+    path.write_bytes(bytes(np.random.default_rng(2).integers(33, 120, 700).astype(np.uint8)))
+    return path
+
+
+@pytest.fixture
+def command(capsys):
+    """Runs a command; returns its output and error output."""
+
+    def run(*arguments, code=0):
+        try:
+            result = main([str(a) for a in arguments])
+        except SystemExit as end:
+            result = end.code
+        out, err = capsys.readouterr()
+        assert result == code, out + err
+        return out, err
+
+    return run
+
+
+def generated(model, prompt, **options):
+    with load(model, threads=1) as m:
+        return "".join(m.generate(prompt, **options))
+
+
+# ---- run -------------------------------------------------------------------------------------------------------------
+def test_run(command, model, folder):
+    out, err = command("run", model, "-p", "abc", "-n", 10, "--temperature", 0, "--threads", 1)
+    assert out == generated(model, "abc", max_tokens=10, temperature=0) + "\n"
+    assert re.fullmatch(r"prompt 3 tokens in [\d.]+ s, then [\d.]+ tokens/s \(10 tokens\)\n", err)
+    (folder / "prompt").write_text("abc")
+    assert command("run", model, "-f", folder / "prompt", "-n", 10, "--temperature", 0, "--threads", 1)[0] == out
+    more = ("--seed", 5, "--temperature", 2, "--stop", "zz")
+    drawn = command("run", model, "-p", "abc", "-n", 10, "--threads", 1, *more)
+    assert drawn[0] == generated(model, "abc", max_tokens=10, seed=5, temperature=2.0, stop=["zz"]) + "\n"
+
+
+def test_run_with_an_adapter(command, model, folder):
+    lora = tiny_models.write_lora(folder / "lora.gguf", "llama")
+    arguments = ("run", model, "-p", "abc", "-n", 20, "--temperature", 0, "--threads", 1)
+    assert command(*arguments, "--lora", lora)[0] != command(*arguments)[0]
+
+
+# ---- chat ------------------------------------------------------------------------------------------------------------
+def chat(command, monkeypatch, model, lines, *options):
+    """A conversation with these lines; an exception among them is raised."""
+    waiting = iter(lines)
+
+    def read(prompt=""):
+        line = next(waiting, EOFError())
+        if isinstance(line, BaseException):
+            raise line
+        return line
+
+    monkeypatch.setattr(builtins, "input", read)
+    return command("chat", model, "--threads", 1, "--temperature", 0, "-n", 6, *options)
+
+
+def test_chat_remembers(command, monkeypatch, model):
+    options = {"max_tokens": 6, "temperature": 0}
+    first = generated(model, "s:be;u:hi;A:", **options)
+    second = generated(model, f"s:be;u:hi;a:{first};u:yo;A:", **options)
+    lines = ["hi", "", "yo", "/reset", "hi", "/speed", "/exit", "no"]
+    out, _ = chat(command, monkeypatch, model, lines, "--system", "be")
+    assert out == f"{first}\n{second}\n{first}\n"
+
+
+def test_ctrl_c_stops_the_answer_and_not_the_program(command, monkeypatch, model):
+    from ggml.models._generate import Generation
+
+    following, count = Generation.__next__, 0
+
+    def interrupted(self):
+        nonlocal count
+        count += 1
+        if count == 3:
+            raise KeyboardInterrupt
+        return following(self)
+
+    monkeypatch.setattr(Generation, "__next__", interrupted)
+    out, err = chat(command, monkeypatch, model, ["hi", KeyboardInterrupt(), "yo"])
+    first, second = out.splitlines()
+    assert len(first) == 2 and len(second) == 6 and "Ctrl-D or /exit ends" in err
+
+
+def test_a_long_conversation_drops_its_oldest_messages(command, monkeypatch, model):
+    out, err = chat(command, monkeypatch, model, ["abcdefghij"] * 12 + ["x" * 100], "--ctx", 60, "--system", "s")
+    assert len(out.splitlines()) == 13 and "ggml chat: generate: the prompt has" in err
+
+
+def test_chat_without_a_template(command, monkeypatch, folder):
+    plain = tiny_models.write(folder / "plain.gguf", "llama")
+    monkeypatch.setattr(builtins, "input", lambda prompt="": "hi")
+    assert "ggml chat: chat: the file has no chat template" in command("chat", plain, code=1)[1]
+
+
+# ---- bench, perplexity, embed ----------------------------------------------------------------------------------------
+def test_bench(command, model):
+    out, _ = command("bench", model, "--prompt", 100, "--gen", 20, "--threads", 2, "--json", "--repeat", 2)
+    result = json.loads(out.splitlines()[-1])
+    assert result.keys() == {"prefill_tok_s", "decode_tok_s", "load_s", "rss_mb", "tokens"}
+    ids = np.random.default_rng(0).integers(3, tiny_models.VOCAB, 100).tolist()
+    wanted = []
+    with load(model, threads=1) as m:
+        for _ in range(20):
+            wanted.append(int(m.logits(ids + wanted)[-1].argmax()))
+    assert result["tokens"] == wanted and min(result[k] for k in ("prefill_tok_s", "decode_tok_s", "load_s")) > 0
+    out, _ = command("bench", model, "--prompt", 10, "--gen", 2)
+    assert [line.split()[0] for line in out.splitlines()][:3] == ["load", "prefill", "decode"]
+    assert "--ctx is 50: need 120" in command("bench", model, "--prompt", 100, "--gen", 20, "--ctx", 50, code=1)[1]
+
+
+def test_perplexity(command, model, text):
+    out, _ = command("perplexity", model, text, "--ctx", 128, "--threads", 1)
+    with load(model, n_ctx=128, threads=1) as m:
+        wanted = m.perplexity(text.read_bytes())
+    assert re.match(rf"perplexity {wanted:.4f}  \(700 tokens in windows of 128", out)
+
+
+def test_embed(command, model):
+    rows = [json.loads(line) for line in command("embed", model, "abc", "xyz", "--normalize")[0].splitlines()]
+    assert np.allclose(np.linalg.norm(rows, axis=1), 1, atol=1e-5)
+    table = command("embed", model, "abc", "xyz", "--similarity")[0]
+    assert np.allclose(np.loadtxt(table.splitlines()), np.array(rows) @ np.array(rows).T, atol=1e-3)
+
+
+# ---- imatrix ---------------------------------------------------------------------------------------------------------
+def test_imatrix_holds_the_squares_of_the_operands(model):
+    ids = tiny_models.IDS
+    with load(model, n_ctx=32, threads=1) as m:
+        sums, windows, _ = collect(m, ids, lambda done: None)
+        assert windows == 2 and not any(m._edits.values())
+        matrices = {name for name, shape in tiny_models.shapes("llama").items() if len(shape) == 2}
+        assert sums.keys() == matrices - {"token_embd.weight"}
+        wanted = 0.0
+        for part in (ids[:32], ids[32:]):
+            with m.trace("blk.1.ffn_down.in", "output.in") as t:
+                m.logits(part)
+            wanted = wanted + np.square(t["blk.1.ffn_down.in"], dtype=np.float64).sum(0)
+    squares, count = sums["blk.1.ffn_down.weight"]
+    assert count == len(ids) and np.allclose(squares, wanted, rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["llama", "mixtral"])
+def test_imatrix_serves_quantize(kind, command, text, folder):
+    from ggml._cli.quantize import read_importance
+
+    source = tiny_models.write(folder / f"{kind}.gguf", kind)
+    out = folder / f"{kind}-imatrix.gguf"
+    printed, _ = command("imatrix", source, text, "-o", out, "--ctx", 128, "--threads", 1)
+    assert re.match(rf"{re.escape(str(out))}: \d+ weights, 700 tokens, perplexity [\d.]+\n", printed)
+    importance = read_importance(out)
+    shapes = tiny_models.shapes(kind)
+    assert all(len(values) == shapes[name][-1] * (shapes[name][0] if "exps" in name else 1)
+               for name, values in importance.items())  # fmt: skip
+    small, plain = folder / f"{kind}-q4.gguf", folder / f"{kind}-plain.gguf"
+    command("quantize", "--imatrix", out, "--pure", source, small, "Q4_1")
+    command("quantize", "--pure", source, plain, "Q4_1")
+    assert small.read_bytes()[-20000:] != plain.read_bytes()[-20000:]
+    with load(small, threads=1) as m:
+        assert m.config.n_layer == 3
+
+
+# ---- errors ----------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("arguments", [
+    ("run", "-p", "x"), ("bench",), ("perplexity", __file__), ("embed", "x"), ("imatrix", __file__), ("chat",),
+])
+def test_wrong_files_are_named(arguments, command, folder):
+    name, *rest = arguments
+    _, err = command(name, folder / "missing.gguf", *rest, code=1)
+    assert err.startswith(f"ggml {name}: ") and "missing.gguf" in err and "Traceback" not in err
+    (folder / "wrong.gguf").write_bytes(b"not a GGUF file")
+    _, err = command(name, folder / "wrong.gguf", *rest, code=1)
+    assert err.startswith(f"ggml {name}: ") and "Traceback" not in err
+
+
+def test_models_that_cannot_be_loaded(command, folder):
+    missing = tiny_models.write(folder / "tensor.gguf", "llama", drop=("blk.1.attn_k.weight",))
+    assert "'blk.1.attn_k.weight' is missing" in command("run", missing, "-p", "x", code=1)[1]
+    encoder = tiny_models.write(folder / "bert.gguf", "bert")
+    assert "gives embeddings only" in command("run", encoder, "-p", "x", code=1)[1]
+
+
+@pytest.mark.parametrize("arguments", [
+    ("run", "m"), ("run", "m", "-p", "x", "-f", "y"), ("run", "m", "-p", "x", "--temperature", "hot"),
+    ("run", "m", "-p", "x", "--top-p", "2"), ("run", "m", "-p", "x", "--kv-type", "q4"), ("bench", "m", "--gen", "0"),
+    ("chat",), ("perplexity", "m"), ("embed", "m"), ("imatrix", "m"), ("run", "m", "-p", "x", "--seed", "-1"),
+])
+def test_wrong_options_are_named(arguments, command):
+    out, err = command(*arguments, code=2)
+    assert out == "" and "usage: ggml" in err and "error: " in err
+
+
+def test_a_missing_library_is_named(model, tmp_path):
+    code = """
+import sys
+sys.modules["tokenizers"] = None
+from ggml._cli import main
+sys.exit(main(["run", sys.argv[1], "-p", "x"]))"""
+    command = [sys.executable, "-c", code, model]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1 and done.stderr == "ggml run: tokenizers is missing: pip install 'ggml-cython[llm]'\n"
+
+
+def test_smollm2_in_the_terminal(command, tmp_path):
+    path = real_models.smollm2()
+    out, _ = command("run", path, "-p", "The capital of France is", "-n", 6, "--temperature", 0)
+    assert "Paris" in out
+    words, values = "Alice was beginning to get very tired of sitting by her sister on the bank.".split(), []
+    for i, text in enumerate((words, words[::-1])):
+        (tmp_path / str(i)).write_text(" ".join(text))
+        values.append(float(command("perplexity", path, tmp_path / str(i))[0].split()[1]))
+    assert 1 < values[0] < values[1] / 4
