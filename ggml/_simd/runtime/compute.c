@@ -273,9 +273,6 @@ static int compute_on(gg_call *c, const gg_plan *plan, int threads) {
     uint8_t *const given = c->wdata;
     const size_t given_size = c->wsize;
     void *own = NULL;
-    /* The call may compute its nodes in several parts: each part gets the caller's work memory, or some of its own. */
-    uint8_t *const given = c->wdata;
-    const size_t given_size = c->wsize;
     const uintptr_t pad = -(uintptr_t)c->wdata & 63;
     if (need && (!c->wdata || c->wsize < need)) {
         if (!(own = aligned(need))) return c->status = GGML_STATUS_ALLOC_FAILED;
