@@ -6,7 +6,19 @@ import sys
 import ggml
 
 from . import (
-    bench, chat, demo, dot, embed, imatrix, info, inspect, onnx, perplexity, quantize, replace_bindings, run,
+    bench,
+    chat,
+    demo,
+    dot,
+    embed,
+    imatrix,
+    info,
+    inspect,
+    onnx,
+    perplexity,
+    quantize,
+    replace_bindings,
+    run,
 )  # fmt: skip
 
 # Each module has add_arguments(parser) and run(options). The first line of its docstring is the help text.

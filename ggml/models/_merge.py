@@ -13,7 +13,7 @@ import ggml
 
 from .._cli.inspect import TYPES
 from .._cli.quantize import PLAIN, UNCHANGED
-from .._io.gguf_write import _write_file
+from .._io.files import write_file
 from .._io.interop import dequantize_row
 from ._core import Core
 from ._file import ModelFile
@@ -85,7 +85,7 @@ def _write(source: ModelFile, pairs: dict[str, Pair], out: str, kind: str | None
                     write((ctypes.c_ubyte * ggml.ggml_nbytes(tensor)).from_address(tensor.contents.data))
                 write(bytes(-ggml.gguf_get_tensor_size(new, i) % alignment))
 
-        _write_file(out, body)
+        write_file(out, body)
     finally:
         ggml.gguf_free(new)
 
