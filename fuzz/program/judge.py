@@ -193,7 +193,14 @@ def gradients_of(program, found, first):
     """By parameter: its gradient, that of scalar, and those of the perturbed runs of scalar."""
     values = {k: [found["grads"][k], first["grads"][k], *(run[f"grad {k}"] for run in first["noisy"])]
               for k in found["grads"]}  # fmt: skip
-    return {k: [decoded(unpack(v), "F32", program.calls[int(k)].ne) for v in texts] for k, texts in values.items()}
+    return {k: [gradient(program, int(k), v) for v in texts] for k, texts in values.items()}
+
+
+def gradient(program, k, text):
+    """The values of a gradient. Some operations give it the type of the parameter."""
+    made, data = program.calls[k], unpack(text)
+    wide = len(data) == 4 * int(np.prod(made.ne))
+    return decoded(data, "F32" if wide else made.type, made.ne)
 
 
 def gradient_problem(program, gradients, noisy):
@@ -213,7 +220,7 @@ def gradient_problem(program, gradients, noisy):
         slopes = [slope(program, leaves, direction, h) for h in (2e-4, 1e-4)]
 
     def along(found):
-        return [float((decoded(unpack(found[str(i)]), "F32", program.calls[i].ne) * direction[i]).sum())
+        return [float((gradient(program, i, found[str(i)]) * direction[i]).sum())
                 for i in program.grads[0] if str(i) in found]  # fmt: skip
 
     parts = along(gradients)
