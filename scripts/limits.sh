@@ -7,7 +7,8 @@ choose_tests "$@"
 temporary_folder
 cd "$WORK"
 CORE=(-m core "$ROOT/tests")
-ALONE="not environment and not unknown_isa"     # the core tests that start no process
+# the core tests that start no process
+ALONE="not environment and not unknown_isa and not no_regular_file and not killed_process"
 TESTS=("${CORE[@]}")
 if [ "${1-all}" = all ]; then
   TESTS=("$ROOT"/tests/test_{core,copies,conv,quants,threads,graph,attention,recurrent}.py)

@@ -108,9 +108,9 @@ def limits(operands):
 def spread(row, operands, want, made, tol):
     """How far the reference moves when the operands have relative errors of tol."""
     far, rng = np.zeros(want.shape), np.random.default_rng(0)
-    for _ in range(4):
-        near = [x * (1 + tol * rng.choice((-1, 1), x.shape)) if isinstance(x, np.ndarray) and x.dtype.kind == "f" else x
-                for x in operands]  # fmt: skip
+    for _ in range(8):
+        near = [x * (1 + tol * rng.uniform(-1.5, 1.5, x.shape))
+                if isinstance(x, np.ndarray) and x.dtype.kind == "f" else x for x in operands]  # fmt: skip
         moved = evaluate(row, near, made.shape, made.type, smooth=True)
         if moved is not None:
             far = np.maximum(far, np.nan_to_num(np.abs(moved - want), nan=0.0, posinf=0.0))
