@@ -13,6 +13,7 @@ from ._arch import FAMILIES as _FAMILIES
 from ._arch import Family, register
 from ._chat import ChatTemplate
 from ._config import Config
+from ._finetune import FinetuneResult, FinetuneStep
 from ._generate import Generation, TokenProbability
 from ._graph import Builder
 from ._inspect import Edit, Trace
@@ -21,6 +22,7 @@ from ._merge import merge
 from ._model import Model, load
 from ._sampling import Sampler
 from ._tokenizer import Tokenizer
+from ._train_data import read_chats
 
 ARCHITECTURES = _FAMILIES.keys()
 
@@ -31,6 +33,8 @@ __all__ = [
     "Builder",
     "Edit",
     "Family",
+    "FinetuneResult",
+    "FinetuneStep",
     "Generation",
     "Llama",
     "Model",
@@ -40,5 +44,6 @@ __all__ = [
     "Trace",
     "load",
     "merge",
+    "read_chats",
     "register",
 ]
