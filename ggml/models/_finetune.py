@@ -250,7 +250,7 @@ class Run:
         crc = 0
         for row in self.rows:
             crc = crc32(row.targets.tobytes(), crc32(row.ids.tobytes(), crc))
-        return {"arch": self.arch, "data": crc} | {name: getattr(self.options, name) for name in same}
+        return {"arch": self.arch} | {name: getattr(self.options, name) for name in same} | {"checksum of the data": crc}
 
     def save(self) -> None:
         """Writes the adapter, and the state if it has a file."""
