@@ -403,9 +403,8 @@ def test_rows_without_targets_are_left_out():
 
 # ---- the command -----------------------------------------------------------------------------------------------------
 def command(*arguments):
-    return subprocess.run(
-        [sys.executable, "-P", "-m", "ggml", "finetune", *map(str, arguments)], capture_output=True, text=True, timeout=120
-    )  # fmt: skip
+    program = [sys.executable, "-P", "-m", "ggml", "finetune", *map(str, arguments)]
+    return subprocess.run(program, capture_output=True, text=True, timeout=120)
 
 
 def test_command(tmp_path):

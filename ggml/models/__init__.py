@@ -13,7 +13,6 @@ from ._arch import FAMILIES as _FAMILIES
 from ._arch import Family, register
 from ._chat import ChatTemplate
 from ._config import Config
-from ._finetune import FinetuneResult, FinetuneStep
 from ._generate import Generation, TokenProbability
 from ._graph import Builder
 from ._inspect import Edit, Trace
@@ -23,6 +22,7 @@ from ._model import Model, load
 from ._sampling import Sampler
 from ._tokenizer import Tokenizer
 from ._train_data import read_chats
+from ._train_run import FinetuneResult, FinetuneStep
 
 ARCHITECTURES = _FAMILIES.keys()
 
