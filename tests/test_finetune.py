@@ -64,7 +64,7 @@ def trainer_of():
 def gradients(trainer, row, total=None):
     """The loss of a row and the gradients of all matrices."""
     trainer.adapter.zero_gradients()
-    loss = trainer.loss(row, total or row.count)
+    loss = trainer.loss(row, total or row.n_targets)
     return loss, {name: to_numpy(t).copy() for name, t in trainer.adapter.gradients.items()}
 
 
@@ -143,7 +143,7 @@ def test_gradients_equal_differences(kind, open_model, trainer_of):
     for sign in (1, -2):
         for name, direction in directions.items():
             to_numpy(trainer.adapter.tensors[name])[...] += np.float32(sign * 2e-3) * direction.astype(np.float32)
-        sides.append(trainer.loss(row, row.count, gradients=False))
+        sides.append(trainer.loss(row, row.n_targets, gradients=False))
     slope = sum(float((found[name] * direction).sum()) for name, direction in directions.items())
     assert np.isclose((sides[0] - sides[1]) / 4e-3, slope, rtol=0.01)
 
@@ -183,7 +183,7 @@ def test_texts_of_a_row_do_not_see_each_other(kind, open_model, trainer_of):
     for tensor in trainer.adapter.tensors.values():
         to_numpy(tensor)[...] = 0
     (row,) = rows([whole(IDS[:21]), whole(IDS[21:])], 48)
-    assert row.count == 20 + 18 and (row.texts < 0).sum() == 10
+    assert row.n_targets == 20 + 18 and (row.texts < 0).sum() == 10
     wanted = -sum(model.log_probabilities(ids).sum() for ids in (IDS[:21], IDS[21:]))
     assert np.isclose(trainer.loss(row, 1, gradients=False), wanted, rtol=1e-5)
 

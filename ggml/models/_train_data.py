@@ -20,7 +20,7 @@ class Row(NamedTuple):
     texts: np.ndarray  # i32 [N]: number of the text within the row
 
     @property
-    def count(self) -> int:
+    def n_targets(self) -> int:
         """The number of targets."""
         return int((self.targets >= 0).sum())
 
@@ -99,7 +99,7 @@ def read_chats(lines: Iterable[str | bytes], name: str = "the data") -> list[Cha
     Raises:
         ValueError: a line is not of that form; the message names it.
     """
-    chats = []
+    chats: list[Chat] = []
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
@@ -146,7 +146,7 @@ def rows(examples: Iterable[Example], length: int) -> list[Row]:
         row.ids[place], row.targets[place], row.positions[place] = ids, targets, np.arange(len(ids))
         row.texts[place] = used
         used += len(ids)
-    return [row for row in made if row.count]
+    return [row for row in made if row.n_targets]
 
 
 def examples_of(data: Any, ids_of: Callable[[Any], list[int]], chat: Callable[[Chat], Example]) -> list[Example]:

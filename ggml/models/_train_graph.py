@@ -139,7 +139,8 @@ class Segment:
         y = self._tensors["y"]
         ggml.ggml_set_output(y)
         ggml.ggml_build_forward_expand(self.graph, y)
-        self.forward_graph, self.backward_graph = self.graph, None
+        self.forward_graph: Any = self.graph
+        self.backward_graph: Any = None
         if adapter is not None:
             self._add_backward(x, y, dy, adapter, nodes)
 
@@ -184,7 +185,7 @@ class Segment:
         ggml.ggml_graph_compute_with_ctx(self.ctx, self.backward_graph, self.threads)
 
     def close(self) -> None:
-        self.x = self.y = self.dx = None
+        self.x, self.dx, self.y = None, None, np.empty(0)
         for name in ("ctx", "_constants"):
             if getattr(self, name, None) is not None:
                 ggml.ggml_free(getattr(self, name))

@@ -149,7 +149,7 @@ class Run:
 
     def validate(self) -> float | None:
         """The mean loss of the validation data; None if there is none."""
-        total = sum(row.count for row in self.held_out)
+        total = sum(row.n_targets for row in self.held_out)
         if not total:
             return None
         return sum(self.trainer.loss(row, total, gradients=False) for row in self.held_out)
@@ -179,7 +179,7 @@ class Run:
     def step(self, rate: float) -> tuple[float, float]:
         """One step; returns its loss and the norm of its gradients."""
         batch = self.step_rows(self.result.steps)
-        total = sum(row.count for row in batch)
+        total = sum(row.n_targets for row in batch)
         self.adapter.zero_gradients()
         loss = sum(self.trainer.loss(row, total) for row in batch)
         if not math.isfinite(loss):
