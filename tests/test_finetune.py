@@ -5,17 +5,21 @@ import re
 import subprocess
 import sys
 
-import gguf
 import numpy as np
 import pytest
-import tiny_models
-from tiny_models import IDS, VOCAB
 
-from ggml.models import FinetuneStep, load, merge, read_chats
-from ggml.models._chat import ChatTemplate
-from ggml.models._train_data import Example, chat_example, divide, rows, whole
-from ggml.models._train_graph import Adapter, Trainer
-from ggml.utils import to_numpy
+for library in ("gguf", "jinja2", "tokenizers"):  # of the extra [test]; not installed on emulated CPUs
+    pytest.importorskip(library)
+
+import gguf  # noqa: E402
+import tiny_models  # noqa: E402
+from tiny_models import IDS, VOCAB  # noqa: E402
+
+from ggml.models import FinetuneStep, load, merge, read_chats  # noqa: E402
+from ggml.models._chat import ChatTemplate  # noqa: E402
+from ggml.models._train_data import Example, chat_example, divide, rows, whole  # noqa: E402
+from ggml.models._train_graph import Adapter, Trainer  # noqa: E402
+from ggml.utils import to_numpy  # noqa: E402
 
 DECODERS = [kind for kind in tiny_models.SIZES if "bert" not in kind]
 TEXT = np.random.default_rng(5).integers(3, 12, 400).tolist()  # a few of the tokens: that can be learned
@@ -320,8 +324,9 @@ def test_bad_data_and_models(open_model, tmp_path):
     for data in (None, 5, {"messages": []}, [None], [[1.5, 2.5]], 3.5):
         with pytest.raises(TypeError, match="^finetune: "):
             model.finetune(data, tmp_path / "a.gguf")
-    with pytest.raises(OSError):
-        model.finetune(TEXT, tmp_path / "no" / "a.gguf", **QUICK)
+    for files in ({"lora": tmp_path / "no" / "a.gguf"}, {"state": tmp_path / "no" / "s.npz"}):
+        with pytest.raises(FileNotFoundError, match="^finetune: the folder of .* does not exist"):
+            model.finetune(TEXT, **{"lora": tmp_path / "a.gguf", **QUICK, **files})
     model.close()
     with pytest.raises(RuntimeError, match="finetune: the model is closed"):
         model.finetune(TEXT, tmp_path / "a.gguf")
@@ -352,6 +357,13 @@ def test_the_end_is_kept_for_validation():
     assert train[0].ids == list(range(90)) and held_out[0].ids == list(range(90, 100))
     train, held_out = divide([whole([i, i]) for i in range(3)], 0.1)
     assert [e.ids[0] for e in train] == [0, 1] and [e.ids[0] for e in held_out] == [2]
+
+
+def test_a_share_of_long_data_is_measured_in_few_rows(open_model):
+    train, held_out = open_model()._finetune_rows(IDS * 100, 0.5, 20)
+    assert len(train) == 100 and 12 <= len(held_out) <= 16
+    train, held_out = open_model()._finetune_rows(IDS, IDS * 100, 20)
+    assert len(train) == 2 and len(held_out) == 200
 
 
 def chat(*contents):

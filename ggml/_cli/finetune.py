@@ -62,9 +62,6 @@ def read_data(path, chat):
 def run(options):
     from ggml.models import load
 
-    folder = Path(options.lora).absolute().parent
-    if not folder.is_dir():
-        raise FileNotFoundError(f"the folder of {options.lora} does not exist")
     data = read_data(options.text, options.chat)
     validation = 0.1 if options.validation is None else read_data(options.validation, options.chat)
     names = ("rank", "alpha", "steps", "rate", "decay", "clip", "accumulate", "tokens", "seed", "checkpoint", "state",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import os
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
@@ -13,6 +14,8 @@ from ._compute import Computing
 from ._train_data import Row, chat_example, divide, examples_of, rows
 from ._train_graph import Adapter, Trainer
 from ._train_run import FinetuneResult, FinetuneStep, Options, Path, Run, draw, progress_bar
+
+VALIDATION_ROWS = 16  # most rows of the data that measure the loss
 
 
 class Finetuning(Computing):
@@ -45,7 +48,8 @@ class Finetuning(Computing):
         """Trains an adapter and writes it to a file, which `load(..., lora=)`, `set_lora` and llama.cpp read.
 
         The weights stay as they are, quantised or not; beside each chosen matrix W an f32 pair is trained, so that
-        W x + alpha / rank B (A x) takes the place of W x. Adapters that the model has already are used and kept.
+        W x + alpha / rank B (A x) takes the place of W x. Adapters that the model has already are used and kept. Calls
+        of the model in other threads wait for the end.
 
         Args:
             data: a text (str, bytes or token ids), or a list of texts, or a list of conversations, each a list of
@@ -61,8 +65,8 @@ class Finetuning(Computing):
             accumulate: rows of tokens in a step, whose gradients are summed.
             tokens: tokens of a row, at most n_ctx; None for 512 or n_ctx. Short texts share a row without seeing each
                 other.
-            validation: share of the data, at its end, that is not trained on and measures the loss; or data of its
-                own, of the same kinds; 0 for none.
+            validation: share of the data, at its end, that is not trained on and measures the loss (at most 16 rows of
+                it); or data of its own, of the same kinds, of which all is measured; 0 for none.
             validate_every: steps between two validations; None for a tenth of all steps.
             seed: seed of the pairs' first values and of the order of the rows.
             checkpoint: True to keep the activations of one layer at a time and compute the others again, which takes
@@ -85,6 +89,9 @@ class Finetuning(Computing):
         """
         if plot is not None:
             check_picture(plot)
+        for path in (lora, state):
+            if path is not None and not os.path.isdir(os.path.dirname(os.path.abspath(path))):
+                raise FileNotFoundError(f"finetune: the folder of {os.fspath(path)} does not exist")
         if resume and state is None:
             raise ValueError("finetune: resume needs the state file")
         calls = (callbacks,) if callable(callbacks) else tuple(callbacks)
@@ -139,10 +146,12 @@ class Finetuning(Computing):
             train, held_out = divide(train, validation)
         else:
             held_out = examples(validation)
-        made = rows(train, tokens), rows(held_out, tokens)
-        if not made[0]:
+        made, measured = rows(train, tokens), rows(held_out, tokens)
+        if not made:
             raise ValueError("finetune: there is nothing to train on")
-        return made
+        if isinstance(validation, (int, float)):
+            measured = measured[:: -(-len(measured) // VALIDATION_ROWS) or 1]
+        return made, measured
 
     def _finetune_shapes(self, targets: str | Sequence[str]) -> dict[str, tuple[int, int, int]]:
         """The shapes (n_in, n_out, experts) of the matrices that get a pair."""

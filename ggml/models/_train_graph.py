@@ -41,7 +41,14 @@ class Adapter:
         self, shapes: Mapping[str, tuple[int, int, int]], rank: int, alpha: float, seed: int, threads: int
     ) -> None:
         self.alpha, self.threads, self.iteration = alpha, threads, 0
-        self.ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0))
+        self.ctx: Any = ggml.ggml_init(ggml.ggml_init_params(mem_size=0))
+        try:
+            self._build(shapes, rank, seed)
+        except BaseException:
+            self.close()
+            raise
+
+    def _build(self, shapes: Mapping[str, tuple[int, int, int]], rank: int, seed: int) -> None:
         self.pairs: dict[str, Pair] = {}
         self.tensors: dict[str, Any] = {}  # by the names that they have in a file
         rng = np.random.default_rng([seed, 0])
@@ -50,7 +57,7 @@ class Adapter:
             b = self._matrix(f"{name}.lora_b", rank, n_out, experts)
             values = to_numpy(a)
             values[...] = rng.uniform(-1, 1, values.shape) / np.sqrt(n_in)
-            self.pairs[name] = Pair(a, b, alpha / rank)
+            self.pairs[name] = Pair(a, b, self.alpha / rank)
         kinds = ({name: ggml.ggml_dup_tensor(self.ctx, t) for name, t in self.tensors.items()} for _ in range(3))
         self.gradients, self.first_moments, self.second_moments = kinds
         self._gradient_arrays = [to_numpy(t) for t in self.gradients.values()]
@@ -131,9 +138,18 @@ class Segment:
     def __init__(
         self, x: Any, dy: Any, make: Callable[[Any], Any], adapter: Adapter | None, nodes: int, threads: int
     ) -> None:
-        self.threads = threads
-        self.ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0, no_alloc=True))
+        self.threads, self.y = threads, np.empty(0)
+        self._constants: Any = None
         self.x = None if x is None else to_numpy(x)
+        self.dx: np.ndarray | None = None
+        self.ctx: Any = ggml.ggml_init(ggml.ggml_init_params(mem_size=0, no_alloc=True))
+        try:
+            self._build(x, dy, make, adapter, nodes)
+        except BaseException:
+            self.close()
+            raise
+
+    def _build(self, x: Any, dy: Any, make: Callable[[Any], Any], adapter: Adapter | None, nodes: int) -> None:
         self._tensors: dict[str, Any] = {"y": make(self.ctx)}
         self.graph = ggml.ggml_new_graph_custom(self.ctx, nodes * (8 if adapter else 1), adapter is not None)
         y = self._tensors["y"]
@@ -187,7 +203,7 @@ class Segment:
     def close(self) -> None:
         self.x, self.dx, self.y = None, None, np.empty(0)
         for name in ("ctx", "_constants"):
-            if getattr(self, name, None) is not None:
+            if getattr(self, name) is not None:
                 ggml.ggml_free(getattr(self, name))
                 setattr(self, name, None)
 

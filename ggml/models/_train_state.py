@@ -82,8 +82,9 @@ def load_state(path: str | os.PathLike[str], adapter: Adapter, fingerprint: Mapp
         if about["format"] != FORMAT:
             raise ValueError(f"its format is {about['format']}: need {FORMAT}")
         theirs, progress = about["fingerprint"], about["progress"]
-        for name in ("steps", "tokens", "losses", "validation"):
-            progress[name]  # noqa: B018 - raises KeyError
+        for name, kind in {"steps": int, "tokens": int, "losses": list, "validation": list}.items():
+            if not isinstance(progress[name], kind):
+                raise ValueError(f"its {name} are {progress[name]!r}")
     except (ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
         raise ValueError(f"finetune: {place} is no state of a training: {error}") from None
     for name, value in fingerprint.items():
