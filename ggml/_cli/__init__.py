@@ -11,6 +11,7 @@ from . import (
     demo,
     dot,
     embed,
+    finetune,
     imatrix,
     info,
     inspect,
@@ -24,7 +25,7 @@ from . import (
 # Each module has add_arguments(parser) and run(options). The first line of its docstring is the help text.
 COMMANDS = {
     "info": info, "demo": demo, "run": run, "chat": chat, "embed": embed, "bench": bench, "perplexity": perplexity,
-    "inspect": inspect, "quantize": quantize, "imatrix": imatrix, "dot": dot, "onnx": onnx,
+    "finetune": finetune, "inspect": inspect, "quantize": quantize, "imatrix": imatrix, "dot": dot, "onnx": onnx,
     "replace-bindings": replace_bindings,
 }  # fmt: skip
 

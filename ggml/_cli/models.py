@@ -26,11 +26,16 @@ def number(low, high):
     return parsed
 
 
-def add_model_arguments(parser):
-    """Adds the model and the options of ggml.models.load."""
+def add_model(parser):
+    """Adds the model and the number of threads."""
     parser.add_argument("model", metavar="MODEL", help="GGUF file (of a split file, any part), or an installed"
                         " package with one")  # fmt: skip
     parser.add_argument("--threads", type=between(1, 512), metavar="N", help="threads (default: all CPUs)")
+
+
+def add_model_arguments(parser):
+    """Adds the model and the options of ggml.models.load."""
+    add_model(parser)
     parser.add_argument("--ctx", type=between(1, 1 << 24), metavar="N", help="tokens of context (default: up to 4096)")
     parser.add_argument("--kv-type", choices=KV_TYPES, default="f16", help="type of keys and values (%(default)s)")
     parser.add_argument("--lora", action="append", default=[], metavar="FILE", help="adapter; can be repeated")

@@ -21,6 +21,8 @@ from ._merge import merge
 from ._model import Model, load
 from ._sampling import Sampler
 from ._tokenizer import Tokenizer
+from ._train_data import read_chats
+from ._train_run import FinetuneResult, FinetuneStep
 
 ARCHITECTURES = _FAMILIES.keys()
 
@@ -31,6 +33,8 @@ __all__ = [
     "Builder",
     "Edit",
     "Family",
+    "FinetuneResult",
+    "FinetuneStep",
     "Generation",
     "Llama",
     "Model",
@@ -40,5 +44,6 @@ __all__ = [
     "Trace",
     "load",
     "merge",
+    "read_chats",
     "register",
 ]

@@ -109,7 +109,7 @@ class Core:
         """Frees the model's memory. Waits for a call that runs in another thread."""
         with self._lock:
             if self._computing is not None:
-                raise RuntimeError("close: the model is computing: a function given to edit can't close it")
+                raise RuntimeError("close: the model is computing: a callback can't close it")
             self._closed = True
             self._forget_steps()
             if self._cache is not None:
@@ -130,7 +130,7 @@ class Core:
         if self._closed:
             raise RuntimeError(f"{caller}: the model is closed")
         if self._computing == threading.get_ident():
-            raise RuntimeError(f"{caller}: the model is computing: a function given to edit can't call it")
+            raise RuntimeError(f"{caller}: the model is computing: a callback can't call it")
 
     def _causal_cache(self, caller: str) -> Cache:
         self._check(caller)

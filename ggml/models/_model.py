@@ -6,13 +6,14 @@ import os
 from collections.abc import Iterable
 
 from ._adapters import Adapting
+from ._finetune import Finetuning
 from ._inspect import Inspecting
 from ._score import Embedding, Scoring
 from ._state import States
 from ._text import GeneratingMany
 
 
-class Model(GeneratingMany, Scoring, Embedding, States, Inspecting, Adapting):
+class Model(GeneratingMany, Scoring, Embedding, States, Inspecting, Adapting, Finetuning):
     """A language model from a GGUF file. Made by `load`; use it in a `with` statement or call `close`.
 
     All methods may be called from several Python threads: calls on one model take turns, calls on different models run

@@ -1,0 +1,79 @@
+"""Trains a low-rank adapter (LoRA) of a language model on a text or on conversations."""
+
+from pathlib import Path
+
+from .arguments import between
+from .models import add_model, model_path, number, read_text
+
+LARGEST = 1 << 30
+
+
+def add_arguments(parser):
+    add_model(parser)
+    parser.add_argument("text", metavar="TEXT", help="text file, or conversations as JSON lines (*.jsonl); - for"
+                        " standard input")  # fmt: skip
+    parser.add_argument("--lora", required=True, metavar="OUT", help="adapter to write (GGUF)")
+    parser.add_argument("--chat", action="store_true", default=None, help="TEXT is conversations whatever its name is:"
+                        " in each line {\"messages\": [{\"role\": ..., \"content\": ...}, ...]}; the answers are"
+                        " learned")  # fmt: skip
+    parser.add_argument("--validation", metavar="FILE", help="file like TEXT that measures the loss (default: the last"
+                        " tenth of TEXT, which is not trained on)")  # fmt: skip
+    rows = [
+        ("--rank", between(1, 1024), 8, "rank of the matrices"),
+        ("--steps", between(1, LARGEST), 100, "steps"),
+        ("--tokens", between(1, 1 << 24), 512, "tokens that are computed together"),
+        ("--accumulate", between(1, 1 << 20), 1, "computations whose gradients make a step"),
+        ("--rate", number(1e-12, 10), 1e-3, "learning rate at the beginning"),
+        ("--decay", number(0, 1), 0.0, "weight decay"),
+        ("--clip", number(0, 1e9), 1.0, "largest norm of the gradients; 0: any"),
+        ("--seed", between(0, 2**64 - 1), 0, "seed of random numbers"),
+    ]
+    for name, kind, default, text in rows:
+        parser.add_argument(name, type=kind, default=default, metavar="N", help=f"{text} (%(default)s)")
+    parser.add_argument("--alpha", type=number(1e-6, 1e6), metavar="X", help="scale of the matrices (default: twice the"
+                        " rank)")  # fmt: skip
+    parser.add_argument("--every", type=between(1, LARGEST), metavar="N", help="steps between two measurements of the"
+                        " loss, after which the files are written (default: a tenth of the steps)")  # fmt: skip
+    parser.add_argument("--targets", action="append", metavar="PATTERN", help="names of the adapted matrices, such as"
+                        " 'blk.*.attn_q'; can be repeated (default: all in layers)")  # fmt: skip
+    parser.add_argument("--checkpoint", action="store_true", default=None, help="compute activations again rather than"
+                        " keep them: less memory, more time (default: from 1,024 tokens on)")  # fmt: skip
+    parser.add_argument("--state", metavar="FILE", help="file for the state of the training, from which --resume goes"
+                        " on")  # fmt: skip
+    parser.add_argument("--resume", action="store_true", help="go on from the file of --state")
+    parser.add_argument("--plot", metavar="FILE", help="picture of the losses to write, such as loss.png")
+
+
+def read_data(path, chat):
+    """A text, or conversations from a file of JSON lines.
+
+    Args:
+        path: the file; "-" for standard input.
+        chat: True if it is of JSON lines whatever its name is.
+    """
+    data = read_text(path)
+    if chat or Path(path).suffix in (".jsonl", ".ndjson"):
+        from ggml.models import read_chats
+
+        return read_chats(data.splitlines(), path)
+    return data
+
+
+def run(options):
+    from ggml.models import load
+
+    data = read_data(options.text, options.chat)
+    validation = 0.1 if options.validation is None else read_data(options.validation, options.chat)
+    names = ("rank", "alpha", "steps", "rate", "decay", "clip", "accumulate", "tokens", "seed", "checkpoint", "state",
+             "resume", "plot")  # fmt: skip
+    settings = {name: getattr(options, name) for name in names}
+    if options.targets:
+        settings["targets"] = options.targets
+    with load(model_path(options.model), n_ctx=options.tokens, threads=options.threads) as model:
+        result = model.finetune(data, options.lora, validation=validation, validate_every=options.every, progress=True,
+                                **settings)  # fmt: skip
+    line = f"{options.lora}: {result.parameters:,} trained numbers, {result.steps} steps, {result.tokens:,} tokens"
+    if result.validation:
+        (_, first), (_, last) = result.validation[0], result.validation[-1]
+        line += f", loss on unseen text {first:.4f} before, {last:.4f} after"
+    print(line)

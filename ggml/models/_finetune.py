@@ -1,0 +1,164 @@
+"""Fine-tuning: trains low-rank adapters (LoRA, arXiv:2106.09685) beside the weights of a model."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+from ..training import check_picture
+from ._compute import Computing
+from ._train_data import Row, chat_example, divide, examples_of, rows
+from ._train_graph import Adapter, Trainer
+from ._train_run import FinetuneResult, FinetuneStep, Options, Path, Run, draw, progress_bar
+
+VALIDATION_ROWS = 16  # most rows of the data that measure the loss
+
+
+class Finetuning(Computing):
+    """The method of Model that trains adapters."""
+
+    def finetune(
+        self,
+        data: Any,
+        lora: Path,
+        *,
+        rank: int = 8,
+        alpha: float | None = None,
+        targets: str | Sequence[str] = ("blk.*.attn_*", "blk.*.ffn_*"),
+        steps: int = 100,
+        rate: float = 1e-3,
+        decay: float = 0.0,
+        clip: float = 1.0,
+        accumulate: int = 1,
+        tokens: int | None = None,
+        validation: Any = 0.1,
+        validate_every: int | None = None,
+        seed: int = 0,
+        checkpoint: bool | None = None,
+        state: Path | None = None,
+        resume: bool = False,
+        callbacks: Callable[[FinetuneStep], Any] | Iterable[Callable[[FinetuneStep], Any]] = (),
+        progress: bool = False,
+        plot: Path | None = None,
+    ) -> FinetuneResult:
+        """Trains an adapter and writes it to a file, which `load(..., lora=)`, `set_lora` and llama.cpp read.
+
+        The weights stay as they are, quantised or not; beside each chosen matrix W an f32 pair is trained, so that
+        W x + alpha / rank B (A x) takes the place of W x. Adapters that the model has already are used and kept. Calls
+        of the model in other threads wait for the end.
+
+        Args:
+            data: a text (str, bytes or token ids), or a list of texts, or a list of conversations, each a list of
+                {"role", "content"} messages, of which the answers are learned.
+            lora: the GGUF file to write; it is written at each validation and at the end.
+            rank: columns of the pairs, 1 to 1,024.
+            alpha: scale of the pairs; None for 2 rank.
+            targets: patterns (fnmatch) of the names of the matrices beside which pairs are trained.
+            steps: steps of AdamW.
+            rate: learning rate of the first step, from which it falls to 0 by half a cosine.
+            decay: weight decay, 0 to 1.
+            clip: the gradients are scaled down to this norm if theirs is larger; 0 for no limit.
+            accumulate: rows of tokens in a step, whose gradients are summed.
+            tokens: tokens of a row, at most n_ctx; None for 512 or n_ctx. Short texts share a row without seeing each
+                other.
+            validation: share of the data, at its end, that is not trained on and measures the loss (at most 16 rows of
+                it); or data of its own, of the same kinds, of which all is measured; 0 for none.
+            validate_every: steps between two validations; None for a tenth of all steps.
+            seed: seed of the pairs' first values and of the order of the rows.
+            checkpoint: True to keep the activations of one layer at a time and compute the others again, which takes
+                less memory and more time; None to do so from 1,024 tokens a row on.
+            state: file for the state of the training (NumPy's npz), written when the adapter is.
+            resume: True to go on from the state file, with the same data and settings; steps and rate may differ.
+            callbacks: a function or several, called with a FinetuneStep after each step; training ends after the step
+                for which one returns True. They can't call the model's methods.
+            progress: True for a progress bar on standard error (tqdm, extra `[llm]`).
+            plot: picture of the losses to write at the end (matplotlib, extra `[demo]`).
+        Returns:
+            FinetuneResult.
+        Raises:
+            TypeError: data or another argument is of the wrong kind.
+            ValueError: an argument is out of range, there are too few tokens, no matrix fits targets, the state file
+                belongs to another training, or the loss is not finite.
+            OSError: a file cannot be read or written.
+            RuntimeError: the model is closed.
+            ImportError: a package for progress or plot is missing.
+        """
+        if plot is not None:
+            check_picture(plot)
+        for path in (lora, state):
+            if path is not None and not os.path.isdir(os.path.dirname(os.path.abspath(path))):
+                raise FileNotFoundError(f"finetune: the folder of {os.fspath(path)} does not exist")
+        if resume and state is None:
+            raise ValueError("finetune: resume needs the state file")
+        calls = (callbacks,) if callable(callbacks) else tuple(callbacks)
+        with self._lock:
+            self._causal_cache("finetune")
+            options = Options(
+                self.n_ctx, rank, alpha, steps, rate, decay, clip, accumulate, tokens, validate_every, seed, checkpoint
+            )
+            train, held_out = self._finetune_rows(data, validation, options.tokens)
+            shapes = self._finetune_shapes(targets)
+            with ExitStack() as stack:
+                adapter = Adapter(shapes, options.rank, options.alpha, options.seed, self._threads)
+                stack.callback(adapter.close)
+                parts = self._parts()._replace(edits={}, traced=frozenset())
+                trainer = Trainer(parts, adapter, options.tokens, options.checkpoint, self._threads)
+                stack.callback(trainer.close)
+                run = Run(trainer, adapter, self.config.arch, options, train, held_out, lora, state)
+                if resume:
+                    run.resume()
+                if progress:
+                    calls += (stack.enter_context(progress_bar(run)),)
+                self._computing = threading.get_ident()
+                try:
+                    run.train(calls)
+                finally:
+                    self._computing = None
+        if plot is not None:
+            draw(plot, run.result)
+        return run.result
+
+    def _finetune_rows(self, data: Any, validation: Any, tokens: int) -> tuple[list[Row], list[Row]]:
+        """The rows to train on, and those of the validation."""
+        templates: list[Any] = []
+
+        def chat(messages: Any) -> Any:
+            if not templates:
+                from ._chat import ChatTemplate
+
+                templates.append(ChatTemplate(self.metadata, self.tokenizer))
+            return chat_example(messages, templates[0], self.tokenizer)
+
+        def examples(source: Any) -> Any:
+            found = examples_of(source, lambda text: self._ids("finetune", text), chat)
+            for example in found:
+                self._ids("finetune", example.ids)
+            return found
+
+        train = examples(data)
+        if isinstance(validation, (int, float)):
+            if not 0 <= validation < 1:
+                raise ValueError(f"finetune: validation is {validation!r}: need a share from 0 to below 1, or data")
+            train, held_out = divide(train, validation)
+        else:
+            held_out = examples(validation)
+        made, measured = rows(train, tokens), rows(held_out, tokens)
+        if not made:
+            raise ValueError("finetune: there is nothing to train on")
+        if isinstance(validation, (int, float)):
+            measured = measured[:: -(-len(measured) // VALIDATION_ROWS) or 1]
+        return made, measured
+
+    def _finetune_shapes(self, targets: str | Sequence[str]) -> dict[str, tuple[int, int, int]]:
+        """The shapes (n_in, n_out, experts) of the matrices that get a pair."""
+        patterns = (targets,) if isinstance(targets, str) else tuple(targets)
+        names = [point.removesuffix(".in") for point in self._points if point.endswith(".in")]
+        names = [n for n in names if n.startswith("blk.") and not n.endswith("ffn_gate_inp")]  # not routers of experts
+        chosen = [n for n in names if any(fnmatch.fnmatchcase(n, pattern) for pattern in patterns)]
+        if not chosen:
+            raise ValueError(f"finetune: targets are {patterns}: they fit no matrix, such as {', '.join(names[:7])}")
+        return {f"{n}.weight": tuple(self._weights[f"{n}.weight"].contents.ne[:3]) for n in chosen}

@@ -1,0 +1,196 @@
+"""Texts and conversations as rows of tokens to train on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+Chat = Sequence[Mapping[str, Any]]
+
+
+class Row(NamedTuple):
+    """A row of N tokens: one text or several, of which no token sees another's."""
+
+    ids: np.ndarray  # i32 [N]
+    targets: np.ndarray  # i32 [N]: the token that follows, or -1 where it does not count
+    positions: np.ndarray  # i32 [N], from 0 in each text
+    texts: np.ndarray  # i32 [N]: number of the text within the row
+
+    @property
+    def n_targets(self) -> int:
+        """The number of targets."""
+        return int((self.targets >= 0).sum())
+
+    def seen(self, window: int) -> np.ndarray:
+        """Which tokens (columns) each token (row) sees: bool [N, N]. `window` limits how far back; 0 for no limit."""
+        place = np.arange(len(self.ids))
+        age = place[:, None] - place
+        seen = (age >= 0) & (self.texts[:, None] == self.texts)
+        return seen & (age < window) if window else seen
+
+
+class Example(NamedTuple):
+    """A text to train on: its tokens, and for each whether the model should learn to write it."""
+
+    ids: list[int]
+    learned: list[bool]
+
+
+def whole(ids: Sequence[int]) -> Example:
+    """An example of which all tokens are learned."""
+    return Example(list(ids), [True] * len(ids))
+
+
+def chat_example(messages: Chat, template: Any, tokenizer: Any) -> Example:
+    """A conversation as an example of which the answers are learned, up to the token that ends each.
+
+    What precedes an answer is tokenised apart from it, as it is when the model answers.
+
+    Args:
+        messages: mappings with role and content.
+        template: ChatTemplate.
+        tokenizer: Tokenizer.
+    Raises:
+        TypeError: messages is no list of messages.
+        ValueError: there is no answer, or the template changes earlier messages when later ones follow.
+    """
+    example, done = Example([], []), ""
+
+    def add(text: str, learned: bool) -> None:
+        ids = tokenizer.encode(text, add_bos=False, special=True)
+        ends = [i for i, token in enumerate(ids) if token in tokenizer.eog]
+        last = ends[-1] if ends else len(ids) - 1
+        example.ids.extend(ids)
+        example.learned.extend(learned and i <= last for i in range(len(ids)))
+
+    full = template.render(messages, add_generation_prompt=False)  # checks the messages
+    for i, message in enumerate(messages):
+        if message["role"] != "assistant":
+            continue
+        for text, learned in (
+            (template.render(messages[:i], add_generation_prompt=True), False),
+            (template.render(messages[: i + 1], add_generation_prompt=False), True),
+        ):
+            if not text.startswith(done) or (learned and not full.startswith(text)):
+                raise ValueError(
+                    "finetune: the chat template changes earlier messages when later ones follow: "
+                    "give conversations with one answer each"
+                )
+            add(text[len(done) :], learned)
+            done = text
+    if not any(example.learned):
+        raise ValueError("finetune: a conversation has no message of the role 'assistant'")
+    if tokenizer.add_bos and tokenizer.bos is not None and example.ids[:1] != [tokenizer.bos]:
+        example = Example([tokenizer.bos, *example.ids], [False, *example.learned])
+    return example
+
+
+def read_chats(lines: Iterable[str | bytes], name: str = "the data") -> list[Chat]:
+    """Conversations from JSON lines: in each line a list of messages, or an object with such a list as "messages".
+
+    Args:
+        lines: lines of a file; empty ones are ignored.
+        name: name of the file, for messages.
+    Returns:
+        A list of messages (mappings with the strings "role" and "content") for each line.
+    Raises:
+        ValueError: a line is not of that form; the message names it.
+    """
+    chats: list[Chat] = []
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            value = json.loads(line)
+        except ValueError as error:
+            raise ValueError(f"read_chats: {name}, line {number} is no JSON: {error}") from None
+        messages = value.get("messages") if isinstance(value, dict) else value
+        if not isinstance(messages, list) or not messages or not all(map(_is_message, messages)):
+            raise ValueError(
+                f'read_chats: {name}, line {number}: need {{"messages": [{{"role": "user", "content": "..."}}, ...]}}'
+            )
+        chats.append(messages)
+    return chats
+
+
+def _is_message(value: Any) -> bool:
+    return isinstance(value, dict) and all(isinstance(value.get(key), str) for key in ("role", "content"))
+
+
+def rows(examples: Iterable[Example], length: int) -> list[Row]:
+    """Puts examples into rows of `length` tokens, in their order; longer ones are divided.
+
+    Args:
+        examples: texts with at least two tokens.
+        length: N.
+    Returns:
+        The rows that have at least one target.
+    """
+    pieces = []
+    for example in examples:
+        for begin in range(0, len(example.ids) - 1, length):
+            ids = np.array(example.ids[begin : begin + length + 1], np.int32)
+            learned = np.array(example.learned[begin : begin + length + 1])
+            pieces.append((ids[:-1], np.where(learned[1:], ids[1:], -1)))
+    made: list[Row] = []
+    used = length
+    for ids, targets in pieces:
+        if used + len(ids) > length:
+            # unused places at the end are a text of their own, number -1
+            made.append(Row(*(np.full(length, value, np.int32) for value in (0, -1, 0, -1))))
+            used = 0
+        row, place = made[-1], slice(used, used + len(ids))
+        row.ids[place], row.targets[place], row.positions[place] = ids, targets, np.arange(len(ids))
+        row.texts[place] = used
+        used += len(ids)
+    return [row for row in made if row.n_targets]
+
+
+def examples_of(data: Any, ids_of: Callable[[Any], list[int]], chat: Callable[[Chat], Example]) -> list[Example]:
+    """The examples in what a caller gives.
+
+    Args:
+        data: a text (str, bytes or token ids), or a sequence of texts or conversations.
+        ids_of: function that gives the token ids of a text.
+        chat: function that gives the example of a conversation.
+    Raises:
+        TypeError: data is of another kind.
+        ValueError: there is no text with at least two tokens.
+    """
+    if isinstance(data, (str, bytes)) or _is_ids(data):
+        found = [whole(ids_of(data))]
+    elif isinstance(data, Mapping) or not isinstance(data, (Sequence, np.ndarray)):
+        raise TypeError(f"finetune: data is {type(data).__name__}: need a text, or a list of texts or conversations")
+    else:
+        found = [chat(item) if _is_chat(item) else whole(ids_of(item)) for item in data]
+    found = [example for example in found if len(example.ids) > 1]
+    if not found:
+        raise ValueError("finetune: the data has no text with at least two tokens")
+    return found
+
+
+def _is_ids(data: Any) -> bool:
+    return isinstance(data, (Sequence, np.ndarray)) and len(data) > 0 and isinstance(data[0], (int, np.integer))
+
+
+def _is_chat(item: Any) -> bool:
+    return not isinstance(item, (str, bytes)) and isinstance(item, Sequence) and bool(item) and isinstance(
+        item[0], Mapping
+    )  # fmt: skip
+
+
+def divide(examples: list[Example], share: float) -> tuple[list[Example], list[Example]]:
+    """Keeps the end of the data apart: of several examples the last ones, of a single one its last tokens."""
+    if share == 0:
+        return examples, []
+    if len(examples) > 1:
+        cut = min(max(1, round(len(examples) * (1 - share))), len(examples) - 1)
+        return examples[:cut], examples[cut:]
+    ids, learned = examples[0]
+    cut = round(len(ids) * (1 - share))
+    if cut < 2 or len(ids) - cut < 2:
+        raise ValueError(f"finetune: {len(ids)} tokens are too few to keep a share of {share:g} for validation")
+    return [Example(ids[:cut], learned[:cut])], [Example(ids[cut:], learned[cut:])]
