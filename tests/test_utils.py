@@ -356,6 +356,9 @@ def test_rows(name):
     out = (ctypes.c_float * 512)()
     assert utils.dequantize_row(packed, 512, kind, out) is out
     np.testing.assert_allclose(out[:], want, rtol=1e-6, atol=1e-6)
+    array = np.zeros(512, np.float32)
+    assert utils.dequantize_row(packed, 512, kind, array) is array
+    assert np.array_equal(array, np.frombuffer(out, np.float32, 512))
     fresh = utils.dequantize_row(packed, 512, kind)
     assert isinstance(fresh, ctypes.c_void_p)
     assert ctypes.string_at(fresh, 2048) == bytes(out)

@@ -677,7 +677,9 @@ def get_strides(tensor):
 
 # ---- rows ------------------------------------------------------------------------------------------------------------
 cdef object row_work(object work, int64_t n):
-    return work if work else ctypes.cast((ctypes.c_float * n)(), ctypes.c_void_p)
+    if hasattr(work, "__array_interface__") or work:     # NumPy arrays have no truth value
+        return work
+    return ctypes.cast((ctypes.c_float * n)(), ctypes.c_void_p)
 
 def quantize_row(data_f32, nelements, ttype, work=None):
     """Quantises one row of floats, without importance weights.

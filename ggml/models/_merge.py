@@ -118,7 +118,7 @@ def _floats(tensor: Any) -> np.ndarray:
     if t.type == ggml.GGML_TYPE_F32:
         ctypes.memmove(out.ctypes.data, t.data, out.nbytes)
     else:
-        dequantize_row(t.data, out.size, t.type, out.ctypes.data)
+        dequantize_row(t.data, out.size, t.type, out)
     return out
 
 
