@@ -99,19 +99,21 @@ void *gg_scratch(size_t size) {
     return scratch.size >= size ? scratch.p : NULL;
 }
 
-void gg_stop(gg_call *call, int status) {
-    if (call->status == GGML_STATUS_SUCCESS) call->status = status;
+/* Several threads may fail: the first says how. */
+static int status_of(const gg_call *c) { return __atomic_load_n(&c->status, __ATOMIC_RELAXED); }
+static void set_once(int *p, int unset, int value) {
+    __atomic_compare_exchange_n(p, &unset, value, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
+void gg_stop(gg_call *call, int status) { set_once(&call->status, GGML_STATUS_SUCCESS, status); }
 int gg_fail(const ggml_tensor *node, const char *fmt, ...) {
     gg_call *call = this_call;
     (void)node;
-    if (call && !call->message[0]) {
-        char text[sizeof call->message];
+    char empty = 0;
+    if (call && __atomic_compare_exchange_n(call->message, &empty, '?', false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
         va_list ap;
         va_start(ap, fmt);
-        vsnprintf(text, sizeof text, fmt, ap);
+        vsnprintf(call->message, sizeof call->message, fmt, ap);
         va_end(ap);
-        memcpy(call->message, text, sizeof text);
     }
     return GGML_STATUS_FAILED;
 }
@@ -200,7 +202,7 @@ bool gg_claim_chunk(const gg_work *w, int64_t n, int64_t grain, int64_t *i0, int
 
 /* ---- running ----------------------------------------------------------------------------------------------------- */
 static void failed(gg_call *c, int node, int status) {
-    if (c->status == GGML_STATUS_SUCCESS || c->failed < 0) c->failed = node;
+    set_once(&c->failed, -1, node);
     gg_stop(c, status);
 }
 /* What the first thread does between nodes: it asks the caller, and now and then looks for Ctrl-C. */
@@ -225,10 +227,10 @@ static void run_alone(gg_call *c, const gg_plan *plan) {
     this_call = c;
     for (gg_step *s = plan->steps, *end = s + plan->n_steps; s < end; s++) {
         ask(c, &poller, s->cost);
-        if (c->status) { if (c->failed < 0) c->failed = s->index; break; }
+        if (status_of(c)) { set_once(&c->failed, -1, s->index); break; }
         w.chunk = &s->chunk;
         const int st = s->run(&w, s->node);
-        if (st || c->status) { failed(c, s->index, st); break; }
+        if (st || status_of(c)) { failed(c, s->index, st); break; }
     }
     this_call = outer;
 }
@@ -242,7 +244,7 @@ static void run_thread(struct gg_team *team, int ith) {
     for (gg_step *s = plan->steps, *end = s + plan->n_steps; s < end; s++) {
         if (ith == 0) {
             ask(c, &poller, s->cost);
-            if (c->status) atomic_store_explicit(&team->want_stop, 1, memory_order_relaxed);
+            if (status_of(c)) atomic_store_explicit(&team->want_stop, 1, memory_order_relaxed);
         }
         if (s->sync) {
             team_wait(team, team->n);
@@ -251,7 +253,7 @@ static void run_thread(struct gg_team *team, int ith) {
         if (ith >= s->threads) continue;
         w.nth = s->threads, w.chunk = &s->chunk;
         const int st = s->run(&w, s->node);
-        if (st || c->status) {
+        if (st || status_of(c)) {
             failed(c, s->index, st);
             atomic_store_explicit(&team->want_stop, 1, memory_order_relaxed);
         }
