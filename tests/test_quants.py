@@ -517,6 +517,21 @@ def test_mul_mat(type, n, layout):
             on_each(ctx, out, lambda note: near_any(load(out), wants, scale, note))
 
 
+@each(QUANTISED)
+@pytest.mark.parametrize("n", [1, 2, 3, 19])
+def test_mul_mat_of_precision_f32(type, n):
+    """The product equals that of the decoded values; with 8-bit codes of y the error is about a thousand times larger."""
+    r = Random(n)
+    with context() as ctx:
+        a, x = operand(ctx, type, r(width(type, 2), 37))
+        y = r(width(type, 2), n)
+        x = x.reshape(-1, width(type, 2))
+        out = ggml.ggml_mul_mat(ctx, a, tensor(ctx, y, "F32"))
+        ggml.ggml_mul_mat_set_prec(out, ggml.GGML_PREC_F32)
+        scale = np.abs(y) @ np.abs(x).T
+        on_each(ctx, out, lambda note: near_any(load(out), [y @ x.T], scale, note, 1e-6))
+
+
 @each(["Q8_0", "Q4_K"])
 @pytest.mark.parametrize("n", [2, 8])
 def test_mul_mat_of_extreme_columns(type, n):

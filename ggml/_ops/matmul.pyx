@@ -137,9 +137,10 @@ cdef ggml_tensor *arg_product(object a) except NULL:
     return t
 
 def ggml_mul_mat_set_prec(a, prec):
-    """Requests a precision of a matrix product.
+    """Chooses the precision of a matrix product.
 
-    The number is stored in the node. It changes nothing here: sums are f32 with any precision.
+    Sums are f32 with any precision. By default, the second operand of a quantised matrix is rounded to 8 bits, which is
+    fast. With GGML_PREC_F32 it is not: the matrix is unpacked to f32 instead.
 
     Args:
         a: result of ggml_mul_mat, f32, [n, m, b2, b3].

@@ -5,10 +5,12 @@
  *   MR, NR   the register tile: the micro-kernel computes MR rows and NR columns of c in registers. MR is MV vectors.
  *            MV * NR accumulators, MV vectors of a and one of b fit into the registers of the ISA (micro_<isa>.h).
  *   NR_PAD   NR rounded up to whole vectors.
+ *   INT8_NR  columns that the micro-kernels of quantised panels compute: integer sums and sums of floats fit into the
+ *            registers.
  *   KC       elements of k that are unpacked at a time. It is a multiple of the block of every type, so that rows are
- *            divided between blocks.
+ *            divided between blocks. Panels are KC or 2 KC deep.
  *   MC       rows of a that are packed at a time where neighbouring rows are contiguous. Elsewhere MR rows are.
- *   NC       columns of b that a task packs at most. KC x NC floats fit into L2.
+ *   NC       columns of b that a task packs at most. They fit into L2 or, where that is small, L3.
  *
  * Panels
  *   Operands are packed into panels: MR rows of a, or up to NR columns of b. A panel consists of 32-bit words. Word w
@@ -17,14 +19,15 @@
  *
  *   The panel format (struct panel_format) says what the words are. A panel is a sequence of steps. A step covers
  *   `step` elements of k; it has a_words words for each row of a and b_words words for each column of b. A panel covers
- *   `depth` elements of k in at most KC words, so that L1 holds a panel of a.
+ *   `depth` elements of k.
  *
  *   floats (tile.h)
  *     A step is one element, which is its only word.
  *   groups (int8_groups.h)
- *     a is quantised and the ISA multiplies bytes (vi_dot of vec/). A step is a scale group of 16, 32 or 64 elements.
- *     Rows of a hold the codes q of the type: element = d (q - bias) - m (gg_ints). Columns of b are rounded to codes p
- *     in -127..127 with a scale for each step: element = e p. Four codes are a word. The words of a step are
+ *     a is quantised and the ISA multiplies bytes. A step is a scale group of 16, 32 or 64 elements. Rows of a hold the
+ *     codes q of the type: element = d (q - bias) - m (gg_ints). Columns of b are rounded to codes p in -127..127 with
+ *     a scale for each step: element = e p. Four codes are a word; two, extended to 16 bits, where the ISA has only
+ *     products of bytes that are added in 16 bits, and those of the type would not fit. The words of a step are
  *       a: codes, d, and m if the type has minima
  *       b: codes, e, -bias (sum of p), and -e (sum of p) if the type has minima
  *     A step adds d e (sum of q p - bias sum of p) - m e (sum of p). The sum in brackets is exact. The scale of b is at
@@ -63,6 +66,7 @@ struct gemm {
     /* Byte offset of c[i, j]; NULL: i * c_m + j * c_n. If c_n is not 0, columns are c_n bytes apart. */
     size_t (*c_at)(const gemm *g, int64_t i, int64_t j);
     bool add;                       /* adds to c instead of overwriting it */
+    bool exact;                     /* b is not rounded to the codes of an activation type */
 };
 
 enum {
@@ -74,6 +78,10 @@ static inline int64_t gemm_next_task(const gg_work *w) {
     return atomic_fetch_add_explicit(w->chunk, 1, memory_order_relaxed);
 }
 static inline const panel_format *gemm_format(const gemm *g) { return g->format.kernels ? &g->format : &float_panels; }
+/* The floats of a panel of `width` rows or columns and full depth. */
+static inline int64_t gemm_panel_floats(const panel_format *f, int words, int64_t width) {
+    return f->depth / f->step * words * width;
+}
 static inline float *gemm_c(const gemm *g, int64_t i, int64_t j) {
     return (float *)(g->c + (g->c_at ? g->c_at(g, i, j) : (size_t)i * g->c_m + (size_t)j * g->c_n));
 }
@@ -84,7 +92,11 @@ static inline bool gemm_c_packed(const gemm *g, int64_t i, int64_t m) {
 
 /* The ISA has integer panels for the type. */
 static inline bool gemm_has_ints(const gemm_src *s) {
-    return GG_VEC_DOT && s->kernels && s->kernels->ints[s->type].unpack;
+    return GG_VEC_INT8 && s->kernels && s->kernels->ints[s->type].unpack;
+}
+/* Likewise, and unpacking is cheap. */
+static inline bool gemm_unpacks_fast(const gemm_src *s) {
+    return gemm_has_ints(s) && !s->kernels->ints[s->type].is_signed;
 }
 
 /* The same product with a and b exchanged: c transposed = b a. */
@@ -167,10 +179,14 @@ static void gemm_tile_row(const gemm *g, const gemm_tiling *tiling, int64_t row,
     const micro_fn *const kernels = f->kernels[gg_ceil_div(m, VW)];
     const bool packed = gemm_c_packed(g, i, m);
     for (int64_t p = p0; p < p1; p++, b += steps * f->b_words * NR_PAD) {
-        const int64_t j = gemm_first_column(tiling, p), n = gemm_first_column(tiling, p + 1) - j;
-        if (packed && (g->c_n || n == 1))
-            kernels[n](f, steps, a, b, gemm_c(g, i, j), (int64_t)(g->c_n / sizeof(float)), m, add);
-        else gemm_scatter(g, kernels[n], steps, a, b, i, m, j, n, packed, add);
+        const int64_t j0 = gemm_first_column(tiling, p), j1 = gemm_first_column(tiling, p + 1);
+        const int64_t each = gg_ceil_div(j1 - j0, gg_ceil_div(j1 - j0, f->columns));
+        for (int64_t j = j0; j < j1; j += each) {
+            const int64_t n = gg_min(j1 - j, each);
+            if (packed && (g->c_n || n == 1))
+                kernels[n](f, steps, a, b + (j - j0), gemm_c(g, i, j), (int64_t)(g->c_n / sizeof(float)), m, add);
+            else gemm_scatter(g, kernels[n], steps, a, b + (j - j0), i, m, j, n, packed, add);
+        }
     }
 }
 
@@ -190,13 +206,14 @@ static void gemm_pack_columns(const gemm *g, const gemm_tiling *tiling, int64_t 
     }
 }
 
-/* Computes panels of rows r0 .. r1-1 and panels of columns p0 .. p1-1 of c. packed_a holds the panels of a that one
- * call packs, packed_b the panels of b. With few columns b is packed for several depths, so that a is read in long
- * runs. */
+/* Computes panels of rows r0 .. r1-1 and panels of columns p0 .. p1-1 of c. The scratch memory has
+ * gemm_scratch_floats floats: for the panels of a that one call packs, then for the panels of b. With few columns b is
+ * packed for several depths, so that a is read in long runs. */
 static void gemm_task(const gemm *g, const gemm_tiling *tiling, int64_t r0, int64_t r1, int64_t p0, int64_t p1,
-                      float *packed_a, float *packed_b) {
+                      float *scratch) {
     const panel_format *const f = gemm_format(g);
-    const int64_t all = tiling->depths * f->depth, room = (p1 - p0) * NR_PAD * KC;
+    float *const packed_a = scratch, *const packed_b = scratch + g->a.panels * gemm_panel_floats(f, f->a_words, MR);
+    const int64_t all = tiling->depths * f->depth, room = (p1 - p0) * gemm_panel_floats(f, f->b_words, NR_PAD);
     int64_t k0 = 0;
     do {                            /* at least once, because k = 0 makes c 0 */
         const int64_t k1 = gg_min(k0 + all, g->k);
@@ -207,10 +224,11 @@ static void gemm_task(const gemm *g, const gemm_tiling *tiling, int64_t r0, int6
             int64_t k = k0;
             do {
                 const int64_t kn = gg_min(k1 - k, f->depth), panel = kn / f->step * f->a_words * MR;
+                const int64_t unit = g->a.panels > 1 ? f->depth : KC;
                 int64_t q = 0;
-                do g->a.pack(&g->a, r * MR, (int)n, k + q, (int)gg_min(kn - q, KC),
+                do g->a.pack(&g->a, r * MR, (int)n, k + q, (int)gg_min(kn - q, unit),
                              packed_a + q / f->step * f->a_words * MR, MR);
-                while ((q += KC) < kn);
+                while ((q += unit) < kn);
                 const float *const b = packed_b + (k - k0) / f->depth * room;
                 for (int64_t i = r; i < end; i++)
                     gemm_tile_row(g, tiling, i, p0, p1, kn, packed_a + (i - r) * panel, b, g->add || k > 0);
@@ -221,12 +239,13 @@ static void gemm_task(const gemm *g, const gemm_tiling *tiling, int64_t r0, int6
 
 /* Computes panels of rows r0 .. r1-1 of c, all columns, on this thread; scratch has gemm_scratch_floats floats. */
 static inline int64_t gemm_scratch_floats(const gemm *g, const gemm_tiling *tiling) {
-    return (g->a.panels * MR + tiling->task_columns * NR_PAD * tiling->depths) * KC;
+    const panel_format *const f = gemm_format(g);
+    return g->a.panels * gemm_panel_floats(f, f->a_words, MR)
+        + tiling->task_columns * tiling->depths * gemm_panel_floats(f, f->b_words, NR_PAD);
 }
 static void gemm_rows(const gemm *g, const gemm_tiling *tiling, int64_t r0, int64_t r1, float *scratch) {
     for (int64_t p = 0; p < tiling->columns; p += tiling->task_columns)
-        gemm_task(g, tiling, r0, r1, p, gg_min(p + tiling->task_columns, tiling->columns), scratch,
-                  scratch + g->a.panels * MR * KC);
+        gemm_task(g, tiling, r0, r1, p, gg_min(p + tiling->task_columns, tiling->columns), scratch);
 }
 
 /* Computes g with the threads of w; false: out of memory. */
@@ -241,7 +260,7 @@ static bool gemm_run(const gg_work *w, const gemm *g) {
         const int64_t r1 = gg_min(r + tiling.task_rows, tiling.rows);
         const int64_t p1 = gg_min(p + tiling.task_columns, tiling.columns);
         const gemm one = gemm_matrix(g, t / per_matrix);
-        gemm_task(&one, &tiling, r, r1, p, p1, own, own + g->a.panels * MR * KC);
+        gemm_task(&one, &tiling, r, r1, p, p1, own);
     }
     return true;
 }

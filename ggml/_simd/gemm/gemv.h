@@ -5,7 +5,8 @@
 
 enum {
     GEMV_VECTORS = 4,               /* vectors that a kernel multiplies simultaneously */
-    GEMV_MAX_VECTORS = 8,           /* vectors for which reading without packing is faster; of quantised types half */
+    GEMV_MAX_VECTORS = 8,           /* vectors for which reading without packing is faster; of quantised types half, */
+    GEMV_INT8_VECTORS = 2,          /* or two if they are unpacked to panels of bytes */
     GEMV_ROWS = 1024,               /* sums that a product by columns keeps for each vector */
 };
 
@@ -94,7 +95,7 @@ static const struct { gemv_fn rows, columns; } gemv_table[GGML_TYPE_BF16 + 1][GE
 static inline int64_t gemv_max_vectors(const gemm_src *a) {
     if (a->pack == pack_along_i) return GEMV_VECTORS;
     if (a->pack != pack_along_k) return 0;
-    return gg_is_float(a->type) ? GEMV_MAX_VECTORS : GEMV_VECTORS;
+    return gg_is_float(a->type) ? GEMV_MAX_VECTORS : gemm_unpacks_fast(a) ? GEMV_INT8_VECTORS : GEMV_VECTORS;
 }
 /* Whether g is such a product: rows or columns of a are contiguous, and the vectors of b can be read one by one. */
 static inline bool gemv_fits(const gemm *g) {
@@ -110,15 +111,16 @@ typedef struct gemv_vectors {
 } gemv_vectors;
 
 static inline size_t gemv_round(size_t bytes) { return (bytes | 63) + 1; }   /* a multiple of 64, never 0 */
-static inline bool gemv_has_dot(const gemm_src *s) {
-    const gg_kernels *k = s->kernels;
-    return !gg_is_float(s->type) && k->dot[s->type] && k->from_f32[gg_types[s->type].activation];
+static inline bool gemv_has_dot(const gemm *g) {
+    const gemm_src *const s = &g->a;
+    const gg_kernels *const k = s->kernels;
+    return !g->exact && !gg_is_float(s->type) && k->dot[s->type] && k->from_f32[gg_types[s->type].activation];
 }
 static inline size_t gemv_activation_size(const gemm *g) {
-    return gemv_has_dot(&g->a) ? gemv_round(gg_row_size(gg_types[g->a.type].activation, g->k)) : 0;
+    return gemv_has_dot(g) ? gemv_round(gg_row_size(gg_types[g->a.type].activation, g->k)) : 0;
 }
 static inline size_t gemv_layout_size(const gemm *g) {
-    return gemv_has_dot(&g->a) ? gemv_round((size_t)g->k / 32 * GG_LAYOUT_BYTES) : 0;
+    return gemv_has_dot(g) ? gemv_round((size_t)g->k / 32 * GG_LAYOUT_BYTES) : 0;
 }
 static inline size_t gemv_scratch(const gemm *g) {
     return (size_t)(g->n + 1) * gemv_round((size_t)g->k * sizeof(float))
@@ -136,7 +138,7 @@ static const float *gemv_vector(const gemm_src *s, int64_t i, int64_t k, float *
 static void gemv_prepare(const gemm *g, char *own, gemv_vectors *v) {
     const size_t size = gemv_round((size_t)g->k * sizeof(float)), activation_size = gemv_activation_size(g),
         layout_size = gemv_layout_size(g);
-    v->dot = gemv_has_dot(&g->a) ? g->a.kernels->dot[g->a.type] : NULL;
+    v->dot = gemv_has_dot(g) ? g->a.kernels->dot[g->a.type] : NULL;
     v->row = (float *)own;
     for (int64_t j = 0; j < g->n; j++) v->f32[j] = gemv_vector(&g->b, j, g->k, (float *)(own += size));
     own += size;

@@ -3,7 +3,7 @@
 #ifndef GG_GEMM_INT8_H
 #define GG_GEMM_INT8_H
 #include "gemm.h"
-#if GG_VEC_DOT
+#if GG_VEC_INT8
 
 /* The scale with which n floats of VW columns become integers in -127..127. A NaN or infinity makes the scale, and
  * with it the result, NaN or infinite. If the scale is too small for a reciprocal, the integers are 0. */
@@ -18,35 +18,38 @@ static inline int8_scale int8_scale_of(const float *x, int n) {
     return (int8_scale){vf_mul(vi_float(max), vf_set1(1 / 127.0f)),
                         vf_select(fits, vf_div(vf_set1(127), vi_float(max)), vf_zero())};
 }
-/* Rounds two elements of each column to the low half of a word; adds them to sum. */
+/* Rounds an element of each column to a code, which is added to sum. */
+static inline vi int8_round(int8_scale s, const float *x, vi *sum) {
+    const vi p = vf_to_vi(vf_mul(vf_load(x), s.inverse));
+    *sum = vi_add(*sum, p);
+    return p;
+}
+/* Rounds two elements of each column to the low half of a word. */
 static inline vi int8_two(int8_scale s, const float *x, vi *sum) {
-    const vi p = vf_to_vi(vf_mul(vf_load(x), s.inverse)), q = vf_to_vi(vf_mul(vf_load(x + NR_PAD), s.inverse));
-    *sum = vi_add(*sum, vi_add(p, q));
+    const vi p = int8_round(s, x, sum), q = int8_round(s, x + NR_PAD, sum);
     return vi_or(vi_and(p, vi_set1(255)), vi_shl(vi_and(q, vi_set1(255)), 8));
 }
 static inline vi int8_word(vi low, vi high) { return vi_or(low, vi_shl(high, 16)); }
 
-/* The micro-kernel. It keeps the sums of floats in memory and leaves the registers to the sums of integers. */
-typedef void (*int8_step_fn)(const panel_format *format, const float *a, const float *b, void *sum);
-GG_INLINE void int8_kernel(const int v, const int n, int8_step_fn step, MICRO_ARGS) {
+/* The micro-kernel. step adds the products of a step to the sums. */
+typedef void (*int8_step_fn)(const int v, const int n, const int kind, const panel_format *format, const float *a,
+                             const float *b, vf sum[NR][MV]);
+GG_INLINE void int8_kernel(const int v, const int n, const int kind, int8_step_fn step, MICRO_ARGS) {
     vf sum[NR][MV];
     GG_UNROLL for (int j = 0; j < n; j++)
         GG_UNROLL for (int i = 0; i < v; i++) sum[j][i] = vf_zero();
     if (add) micro_prefetch(n, c, ldc, m);
-    for (; steps > 0; steps--, a += format->a_words * MR, b += format->b_words * NR_PAD) step(format, a, b, sum);
+    for (; steps > 0; steps--, a += format->a_words * MR, b += format->b_words * NR_PAD)
+        step(v, n, kind, format, a, b, sum);
     micro_store(v, n, sum, c, ldc, m, add);
 }
 
 /* int8_table_KIND: the micro-kernels of all sizes whose steps are STEP(v, n, INT8_KIND, format, a, b, sum). */
 #define INT8_MICRO(n, v, STEP, KIND) \
-    static __attribute__((noinline)) void int8_step_##KIND##_##v##_##n(const panel_format *f, const float *a, \
-                                                                       const float *b, void *sum) { \
-        STEP(v, n < NR ? n : NR, INT8_##KIND, f, a, b, sum); \
-    } \
     static void int8_##KIND##_##v##_##n(MICRO_ARGS) { \
-        int8_kernel(v, n < NR ? n : NR, int8_step_##KIND##_##v##_##n, format, steps, a, b, c, ldc, m, add); \
+        int8_kernel(v, n < INT8_NR ? n : INT8_NR, INT8_##KIND, STEP, format, steps, a, b, c, ldc, m, add); \
     }
-#define INT8_ENTRY(n, v, KIND) [n] = n <= NR ? int8_##KIND##_##v##_##n : NULL,
+#define INT8_ENTRY(n, v, KIND) [n] = n <= INT8_NR ? int8_##KIND##_##v##_##n : NULL,
 #define INT8_TABLE(STEP, KIND) \
     MICRO_SIZES(INT8_MICRO, 1, STEP, KIND) MICRO_SIZES(INT8_MICRO, 2, STEP, KIND) \
     static const micro_fn int8_table_##KIND[][NR_MAX + 1] = {[1] = {MICRO_SIZES(INT8_ENTRY, 1, KIND)}, \

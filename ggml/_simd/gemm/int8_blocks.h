@@ -38,13 +38,15 @@ static void blocks_convert_b(const panel_format *f, const float *x, int kn, floa
         for (int i = 0; i < NR_PAD; i += VW) blocks_quantise(f, x + k * NR_PAD + i, out + i);
 }
 
-/* The integer sums of scale groups stay in memory, too. */
+/* The sums of floats and the integer sums of scale groups stay in memory: the registers hold sums in 16 bits. */
 enum { INT8_BLOCKS, INT8_BIASED_BLOCKS };
 GG_INLINE void blocks_step(const int v, const int n, const int kind, const panel_format *format, const float *a,
                            const float *b, vf sum[NR][MV]) {
     const bool biased = kind == INT8_BIASED_BLOCKS;
     const int acc_depth = format->acc_depth, scale_group = format->scale_group;
     vi total[NR][MV];
+    vf (*kept)[MV] = sum;
+    __asm__("" : "+r"(kept) : : "memory");
     GG_UNROLL for (int j = 0; j < n; j++)
         GG_UNROLL for (int i = 0; i < v; i++) total[j][i] = vi_set1(0);
     for (int words = BLOCK_WORDS; words > 0; words -= scale_group, a += MR) {
@@ -69,7 +71,7 @@ GG_INLINE void blocks_step(const int v, const int n, const int kind, const panel
     GG_UNROLL for (int j = 0; j < n; j++) {
         const vf e = vf_set1_at(b, j);
         GG_UNROLL for (int i = 0; i < v; i++)
-            local[j][i] = vf_fma(vi_to_vf(total[j][i]), vf_mul(vf_load(a + i * VW), e), sum[j][i]);
+            local[j][i] = vf_fma(vi_to_vf(total[j][i]), vf_mul(vf_load(a + i * VW), e), kept[j][i]);
     }
     for (int k = 0; k < format->minima; k++) {
         a += MR, b += NR_PAD;
@@ -79,7 +81,7 @@ GG_INLINE void blocks_step(const int v, const int n, const int kind, const panel
         }
     }
     GG_UNROLL for (int j = 0; j < n; j++)
-        GG_UNROLL for (int i = 0; i < v; i++) sum[j][i] = local[j][i];
+        GG_UNROLL for (int i = 0; i < v; i++) kept[j][i] = local[j][i];
 }
 INT8_TABLE(blocks_step, BLOCKS)
 INT8_TABLE(blocks_step, BIASED_BLOCKS)
@@ -88,7 +90,7 @@ INT8_TABLE(blocks_step, BIASED_BLOCKS)
 static inline panel_format blocks_format(const gg_ints *ints) {
     const int max = ints->max - ints->bias > ints->bias ? ints->max - ints->bias : ints->bias;
     const int fit = INT16_MAX / (2 * 127 * max), minima = ints->minima ? KC / ints->group : 0;
-    panel_format f = {.depth = 2 * KC, .step = KC, .convert_b = blocks_convert_b, .bias = ints->bias, .minima = minima,
+    panel_format f = {.columns = INT8_NR, .depth = 2 * KC, .step = KC, .convert_b = blocks_convert_b, .bias = ints->bias, .minima = minima,
                       .scale_group = ints->scale_group, .acc_depth = ints->scale_group,
                       .kernels = ints->bias ? int8_table_BIASED_BLOCKS : int8_table_BLOCKS};
     while (f.acc_depth > fit) f.acc_depth /= 2;

@@ -3,13 +3,17 @@
 #ifndef GG_GEMM_INT8_GROUPS_H
 #define GG_GEMM_INT8_GROUPS_H
 #include "int8_blocks.h"
-#if GG_VEC_DOT
+#if GG_VEC_INT8
 
 /* Converts a step of VW columns of b. */
 static inline void groups_quantise(const panel_format *f, const float *x, float *out) {
     const int8_scale s = int8_scale_of(x, f->step);
     vi sum = vi_set1(0);
-    for (int k = 0; k < f->step; k += 4, x += 4 * NR_PAD, out += NR_PAD) {
+    for (int k = 0; f->wide && k < f->step; k += 2, x += 2 * NR_PAD, out += NR_PAD) {
+        const vi p = int8_round(s, x, &sum), q = int8_round(s, x + NR_PAD, &sum);
+        vf_store(out, vi_float(int8_word(vi_and(p, vi_set1(0xffff)), q)));
+    }
+    for (int k = 0; !f->wide && k < f->step; k += 4, x += 4 * NR_PAD, out += NR_PAD) {
         const vi first = int8_two(s, x, &sum);
         vf_store(out, vi_float(int8_word(first, int8_two(s, x + 2 * NR_PAD, &sum))));
     }
@@ -22,14 +26,10 @@ static void groups_convert_b(const panel_format *f, const float *x, int kn, floa
         for (int i = 0; i < NR_PAD; i += VW) groups_quantise(f, x + k * NR_PAD + i, out + i);
 }
 
-/* How the products of a step are added: DOT four at a time in 32 bits; SIGNED likewise, with signed codes of a;
- * PAIRS two at a time in 16 bits up to the accumulation depth, which takes two instructions, vi_dot three. */
-enum { INT8_DOT, INT8_SIGNED, INT8_PAIRS };
-#if defined GG_VEC_PAIRS && GG_VEC_DOT < 256
-#define INT8_PAIRED                                 /* all three are compiled */
-#endif
-#ifdef INT8_PAIRED
-
+/* How the products of a step are added: DOT four at a time in 32 bits; PAIRS two at a time in 16 bits up to the
+ * accumulation depth; WIDE two codes of 16 bits at a time in 32 bits. */
+enum { INT8_DOT, INT8_PAIRS, INT8_WIDE };
+#ifdef GG_VEC_PAIRS
 /* The step is one accumulation depth, or two. */
 GG_INLINE void groups_sum_pairs(const int v, const int n, const panel_format *format, const float *a, const float *b,
                                 vi dot[NR][MV]) {
@@ -51,17 +51,15 @@ GG_INLINE void groups_sum_pairs(const int v, const int n, const panel_format *fo
     }
 }
 #endif
-/* dot + the products of the bytes of x and y. */
-GG_INLINE vi groups_add(const int kind, vi dot, vi x, vi y) {
-#ifdef INT8_PAIRED
-    if (kind == INT8_SIGNED) return vi_dot(dot, vi_abs_bytes(x), vi_sign_bytes(y, x));
-#endif
-    (void)kind;
+/* dot + the products of the codes of two words. */
+GG_INLINE vi groups_add(vi dot, vi x, vi y) {
+#ifdef GG_VEC_PAIRS
+    return vi_madd_pairs(dot, x, y);
+#else
     return vi_dot(dot, x, y);
+#endif
 }
-GG_INLINE void groups_sum(const int v, const int n, const int kind, const panel_format *format, const float *a,
-                          const float *b, vi dot[NR][MV]) {
-    const int words = format->step / 4;
+GG_INLINE void groups_sum(const int v, const int n, const int words, const float *a, const float *b, vi dot[NR][MV]) {
     GG_UNROLL for (int j = 0; j < n; j++)
         GG_UNROLL for (int i = 0; i < v; i++) dot[j][i] = vf_bits(vf_set1_at(b + (words + 1) * NR_PAD, j));
     for (int q = 0; q < words; q++, a += MR, b += NR_PAD) {
@@ -69,19 +67,19 @@ GG_INLINE void groups_sum(const int v, const int n, const int kind, const panel_
         GG_UNROLL for (int i = 0; i < v; i++) x[i] = vf_bits(vf_load(a + i * VW));
         GG_UNROLL for (int j = 0; j < n; j++) {
             const vi y = vf_bits(vf_set1_at(b, j));
-            GG_UNROLL for (int i = 0; i < v; i++) dot[j][i] = groups_add(kind, dot[j][i], x[i], y);
+            GG_UNROLL for (int i = 0; i < v; i++) dot[j][i] = groups_add(dot[j][i], x[i], y);
         }
     }
 }
 GG_INLINE void groups_step(const int v, const int n, const int kind, const panel_format *format, const float *a,
                            const float *b, vf sum[NR][MV]) {
-    const int words = format->step / 4;
+    const int words = format->step / (kind == INT8_WIDE ? 2 : 4);
     vi dot[NR][MV];
-#ifdef INT8_PAIRED
+#ifdef GG_VEC_PAIRS
     if (kind == INT8_PAIRS) groups_sum_pairs(v, n, format, a, b, dot);
     else
 #endif
-        groups_sum(v, n, kind, format, a, b, dot);
+        groups_sum(v, n, words, a, b, dot);
     a += words * MR, b += words * NR_PAD;
     GG_UNROLL for (int j = 0; j < n; j++) {
         const vf e = vf_set1_at(b, j);
@@ -94,40 +92,59 @@ GG_INLINE void groups_step(const int v, const int n, const int kind, const panel
             GG_UNROLL for (int i = 0; i < v; i++) sum[j][i] = vf_fma(vf_load(a + MR + i * VW), e, sum[j][i]);
         }
 }
-INT8_TABLE(groups_step, DOT)
-#ifdef INT8_PAIRED
-INT8_TABLE(groups_step, SIGNED)
+#ifdef GG_VEC_PAIRS
 INT8_TABLE(groups_step, PAIRS)
+INT8_TABLE(groups_step, WIDE)
+#else
+INT8_TABLE(groups_step, DOT)
 #endif
 
 static inline panel_format int8_format(const gg_ints *ints) {
-    const int words = ints->group / 4 + 1 + ints->minima;
-    panel_format f = {.depth = 2 * KC, .step = ints->group, .a_words = words, .b_words = words + 1, .bias = ints->bias,
-                      .convert_b = groups_convert_b, .minima = ints->minima, .kernels = int8_table_DOT};
+    panel_format f = {.depth = 2 * KC, .step = ints->group, .bias = ints->bias, .convert_b = groups_convert_b,
+                      .minima = ints->minima, .columns = INT8_NR};
 #ifdef GG_VEC_PAIRS
     if (ints->scale_group) return blocks_format(ints);
-#endif
-#ifdef INT8_PAIRED
     const int fit = INT16_MAX / (2 * 127 * ints->max);
-    if (ints->is_signed || fit > 1) f.kernels = ints->is_signed ? int8_table_SIGNED : int8_table_PAIRS;
+    f.wide = ints->is_signed || fit < 2;
+    if (f.wide) f.depth = KC;
+    f.kernels = f.wide ? int8_table_WIDE : int8_table_PAIRS;
     for (f.acc_depth = 1; 2 * f.acc_depth <= fit && 2 * f.acc_depth <= f.step / 4;) f.acc_depth *= 2;
+#else
+    f.kernels = int8_table_DOT;
 #endif
+    f.a_words = ints->group / (f.wide ? 2 : 4) + 1 + f.minima, f.b_words = f.a_words + 1;
     return f;
+}
+
+/* Copies the steps of a row of a with codes of 16 instead of 8 bits. */
+static inline void groups_widen(const panel_format *f, const float *x, int steps, float *out) {
+    for (; steps > 0; steps--, out += f->a_words) {
+        const int8_t *const restrict from = (const int8_t *)x;
+        int16_t *const restrict to = (int16_t *)out;
+        for (int k = 0; k < f->step; k += 16)
+            for (int i = 0; i < 16; i++) to[k + i] = from[k + i];
+        x += f->step / 4;
+        for (int i = 0; i <= f->minima; i++) out[f->step / 2 + i] = *x++;
+    }
 }
 
 /* Packs rows of a, like pack_along_k for floats. */
 static void pack_ints(const gemm_src *s, int64_t i0, int n, int64_t k0, int kn, float *out, int width) {
     const gg_ints *ints = &s->kernels->ints[s->type];
     const panel_format format = int8_format(ints);
+    const size_t bytes = gg_row_size(s->type, kn);
     const int words = kn / format.step * format.a_words;
     const int64_t block = k0 / gg_types[s->type].blck;
-    float tmp[VW][KC / 16 * (4 + 2)] __attribute__((aligned(64)));     /* at most */
+    float tmp[VW][KC / 16 * (8 + 2)] __attribute__((aligned(64))), narrow[KC / 16 * (4 + 2)];    /* at most */
     for (int g = 0; g < n; g += VW) {
         const float *row[VW];
         for (int i = 0; i < VW; i++) {
-            if (g + i >= n) { row[i] = tmp[0]; continue; }
-            ints->unpack(pack_at(s, i0 + g + i, block), tmp[i], kn);
-            row[i] = tmp[i];
+            row[i] = tmp[g + i < n ? i : 0];
+            if (g + i >= n) continue;
+            const char *const from = pack_at(s, i0 + g + i, block);
+            for (size_t p = 0; p < bytes; p += 64) __builtin_prefetch(from + bytes + p);    /* for the next call */
+            ints->unpack(from, format.wide ? narrow : tmp[i], kn);
+            if (format.wide) groups_widen(&format, narrow, kn / format.step, tmp[i]);
         }
         pack_transpose(row, words, pack_lane(out, g, words, width), width);
     }

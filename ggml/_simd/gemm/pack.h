@@ -5,7 +5,7 @@
 #include "tile.h"
 
 enum {
-    MC = 256,
+    MC = 128,
     GEMM_BLOCK_MAX = 256,           /* the largest block of a type */
 };
 
@@ -13,7 +13,7 @@ enum {
 typedef struct gemm_src gemm_src;
 /* Writes x_{i0+i}[k0+k] to out[k*width + i] for i < n and k < kn. Lanes from n up to a multiple of VW get any
  * values. Each further `width` vectors make a panel of their own, kn*width floats behind the last one. k0 is a multiple
- * of KC. */
+ * of KC. kn is KC at most, except for operands of which one call packs several panels. */
 typedef void (*gemm_pack_fn)(const gemm_src *s, int64_t i0, int n, int64_t k0, int kn, float *out, int width);
 
 struct gemm_src {

@@ -16,8 +16,10 @@ enum {
 #else
 #define GG_UNROLL _Pragma("GCC unroll 16")
 #endif
-#ifndef GG_VEC_DOT
-#define GG_VEC_DOT 0
+#if defined GG_VEC_DOT || defined GG_VEC_PAIRS      /* the ISA multiplies bytes */
+#define GG_VEC_INT8 1
+#else
+#define GG_VEC_INT8 0
 #endif
 /* Functions whose sizes and types are constants in every copy. */
 #define GG_INLINE static inline __attribute__((always_inline))
@@ -32,13 +34,15 @@ typedef void (*micro_fn)(MICRO_ARGS);
 /* A panel format: what panels hold, and the micro-kernels that multiply such panels (gemm.h). */
 struct panel_format {
     const micro_fn (*kernels)[NR_MAX + 1];  /* [vectors of rows, at most MV][columns] */
+    int columns;                            /* the most columns of c that a kernel computes */
     int depth;                              /* elements of k of a panel */
     int step, a_words, b_words;             /* elements of k of a step; its words for a row of a and a column of b */
     void (*convert_b)(const panel_format *format, const float *x, int kn, float *out);  /* NULL: floats */
     int bias;                               /* integer panels: the bias of the codes of a, */
     int acc_depth;                          /* the accumulation depth, */
     int scale_group;                        /* the words of codes that share a word of scales (int8_blocks.h), */
-    int minima;                             /* the words of minima in a step */
+    int minima;                             /* the words of minima in a step, */
+    bool wide;                              /* codes of 16 instead of 8 bits */
 };
 
 GG_INLINE void micro_store(const int v, const int n, vf sum[NR][MV], float *c, int64_t ldc, int64_t m, bool add) {
@@ -87,6 +91,8 @@ MICRO_SIZES(MICRO, 2)
 static const micro_fn micro_table[][NR_MAX + 1] = {[1] = {MICRO_SIZES(MICRO, 1)}, [2] = {MICRO_SIZES(MICRO, 2)}};
 #undef MICRO
 
-static const panel_format float_panels = {.kernels = micro_table, .depth = KC, .step = 1, .a_words = 1, .b_words = 1};
+/* The deeper a panel, the less often c is read and written. */
+static const panel_format float_panels = {.kernels = micro_table, .columns = NR, .depth = 2 * KC, .step = 1,
+                                          .a_words = 1, .b_words = 1};
 
 #endif

@@ -15,7 +15,7 @@ enum {
     ATTN_FEW = 8,                   /* tiles of at most that many rows read keys and values in place */
     ATTN_UNPACK = 16,               /* rows of quantised keys or values to unpack at a time */
     ATTN_TASKS = 32, ATTN_SPLIT = 256,   /* tasks that keys are split to reach; least keys of a piece */
-    ATTN_ROOM = (MC + 2 * NC) * KC,   /* floats for the panels of any product */
+    ATTN_ROOM = (MC + (NC / NR + 3) * NR_PAD) * 2 * KC,  /* floats for the panels of any product */
 };
 
 typedef struct attn {

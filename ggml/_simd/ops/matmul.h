@@ -5,6 +5,8 @@
 #include "../gemm/int8_groups.h"
 #include "matmul_id.h"
 
+enum { MATMUL_PREC_F32 = 10 };     /* GGML_PREC_F32 */
+
 /* Merges neighbours of the batch that share a into one wider product, if b and c continue at an even stride: a batch
  * through one layer, or the query heads of a token that share keys. */
 static inline void matmul_merge(gemm *g) {
@@ -27,6 +29,7 @@ static inline gemm matmul_problem(const gg_kernels *kernels, const ggml_tensor *
     const ggml_tensor *a = dst->src[0], *b = dst->src[1];
     gemm g = {.m = dst->ne[0], .n = dst->ne[1], .k = b->ne[along], .ne2 = dst->ne[2], .ne3 = dst->ne[3],
               .a = gemm_tensor(kernels, a, along, dst), .b = gemm_tensor(kernels, b, along, dst),
+              .exact = dst->op == GGML_OP_MUL_MAT && dst->op_params[0] == MATMUL_PREC_F32,
               .c = dst->data, .c_m = dst->nb[0], .c_n = dst->nb[1], .c_2 = dst->nb[2], .c_3 = dst->nb[3]};
     matmul_merge(&g);
     const gemm t = gemm_swapped(&g);
@@ -43,7 +46,7 @@ static int matmul_run(const gg_work *w, ggml_tensor *dst, int along) {
         return gg_fail(dst, "no product of %s and %s", gg_types[a].name, gg_types[b].name);
     gemm g = matmul_problem(w->kernels, dst, along);
     const bool vectors = gemv_fits(&g);
-    if (!vectors) gemm_use_ints(&g);
+    if (!vectors && !g.exact) gemm_use_ints(&g);
     if (vectors ? gemv_run(w, &g) : gemm_run(w, &g)) return GGML_STATUS_SUCCESS;
     return gg_fail(dst, "no memory for panels");
 }

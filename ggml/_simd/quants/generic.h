@@ -19,21 +19,19 @@ typedef vb (*chunk_fn)(const void *block, int j);                    /* the code
 typedef vb (*grid_fn)(const void *block, const volatile uint64_t *at, int j);   /* likewise; at: grid indices */
 typedef vb (*apply_fn)(vb v, const void *block, int j);
 
-/* Codes that need all eight bits stay signed where vi_dot (vec/) requires smaller unsigned bytes. */
-#if defined GG_VEC_DOT && GG_VEC_DOT < 256
+/* Codes that need all eight bits stay signed where the byte products of vec/ require smaller unsigned bytes. */
+#if defined GG_VEC_PAIRS || (defined GG_VEC_DOT && GG_VEC_DOT < 256)
 #define INTS_SIGNED(signed_by) ((signed_by) == 128)
 #else
 #define INTS_SIGNED(signed_by) false
 #endif
 
-/* gg_ints.scale_group: types with blocks of 256 are unpacked into blocks (gemm/int8_blocks.h) where adding products in
- * 16 bits is fastest: always if vi_dot takes three instructions, else if the sums of four words fit. */
-#ifndef GG_VEC_PAIRS
-#define INTS_SCALE_GROUP(group, signed_by, max) 0
-#elif GG_VEC_DOT < 256
-#define INTS_SCALE_GROUP(group, signed_by, max) (INTS_SIGNED(signed_by) ? 0 : (group) == 64 ? 64 : 8)
+/* gg_ints.scale_group: types with blocks of 256 are unpacked into blocks (gemm/int8_blocks.h) where products are added
+ * in 16 bits. */
+#ifdef GG_VEC_PAIRS
+#define INTS_SCALE_GROUP(group, signed_by) (INTS_SIGNED(signed_by) ? 0 : (group) == 64 ? 64 : 8)
 #else
-#define INTS_SCALE_GROUP(group, signed_by, max) ((group) < 64 && (max) < 64 ? 8 : 0)
+#define INTS_SCALE_GROUP(group, signed_by) 0
 #endif
 
 /* Stores chunk j in the format of gg_ints at p: half of a scale group of 64, one of 32, or two of 16. d and m hold two
@@ -357,11 +355,11 @@ INLINED void k_dot(k_type t, int64_t n, float *s, const void *x, const void *y) 
     INSTANCE(t, t##_type, small, TWO_SCALES ? 16 : 32, BIAS, SIGNED_BY, MAX, (MIN) != NULL, 0)
 #define K_TYPE(t, UNIT, GROUP, BIAS, SIGNS, DMIN, SIGNED_BY, MAX, SHIFTED) \
     INSTANCE(t, ((k_type){sizeof(block_##t), BIAS, UNIT, t##_d, DMIN, t##_chunk, SHIFTED, t##_scales, SIGNS, \
-                          SIGNED_BY, GROUP, NULL, NULL, NULL, INTS_SCALE_GROUP(GROUP, SIGNED_BY, MAX)}), \
-             k, GROUP, BIAS, SIGNED_BY, MAX, (DMIN) != NULL, INTS_SCALE_GROUP(GROUP, SIGNED_BY, MAX))
+                          SIGNED_BY, GROUP, NULL, NULL, NULL, INTS_SCALE_GROUP(GROUP, SIGNED_BY)}), \
+             k, GROUP, BIAS, SIGNED_BY, MAX, (DMIN) != NULL, INTS_SCALE_GROUP(GROUP, SIGNED_BY))
 #define GRID_TYPE(t, UNIT, GROUP, BIAS, SIGNS, ADJUST, SIGNED_BY, MAX) \
     INSTANCE(t, ((k_type){sizeof(block_##t), BIAS, UNIT, t##_d, NULL, NULL, NULL, t##_scales, SIGNS, SIGNED_BY, \
-                          GROUP, t##_grid, t##_indices, ADJUST, INTS_SCALE_GROUP(GROUP, SIGNED_BY, MAX)}), \
-             k, GROUP, BIAS, SIGNED_BY, MAX, false, INTS_SCALE_GROUP(GROUP, SIGNED_BY, MAX))
+                          GROUP, t##_grid, t##_indices, ADJUST, INTS_SCALE_GROUP(GROUP, SIGNED_BY)}), \
+             k, GROUP, BIAS, SIGNED_BY, MAX, false, INTS_SCALE_GROUP(GROUP, SIGNED_BY))
 
 #endif

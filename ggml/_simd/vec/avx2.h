@@ -44,27 +44,21 @@ static inline vi vf_bits(vf v) { return _mm256_castps_si256(v); }
 static inline vm vi_gt(vi a, vi b) { return vi_float(_mm256_cmpgt_epi32(a, b)); }
 static inline vm vi_eq(vi a, vi b) { return vi_float(_mm256_cmpeq_epi32(a, b)); }
 
-#define GG_VEC_PAIRS
-static inline vi vi_pairs(vi u, vi s) { return _mm256_maddubs_epi16(u, s); }
-static inline vi vi_add_pairs(vi a, vi b) {
-    /* kept in its register: GCC would spill or copy it each time */
-    __asm__("vpaddw %1, %0, %0" : "+x"(a) : "x"(b));
-    return a;
-}
 #ifdef __AVXVNNI__
 #define GG_VEC_DOT 256
 static inline vi vi_dot(vi acc, vi u, vi s) {
     acc = _mm256_dpbusd_avx_epi32(acc, u, s);
-    __asm__("" : "+x"(acc));                             /* as above */
+    __asm__("" : "+x"(acc));                             /* kept in its register: GCC would spill or copy it */
     return acc;
 }
-static inline vi vi_madd_pairs(vi acc, vi a, vi b) { return _mm256_dpwssd_avx_epi32(acc, a, b); }
 #else
-#define GG_VEC_DOT 128                                   /* two products fit into 16 bits */
+#define GG_VEC_PAIRS
+static inline vi vi_pairs(vi u, vi s) { return _mm256_maddubs_epi16(u, s); }
+static inline vi vi_add_pairs(vi a, vi b) {
+    __asm__("vpaddw %1, %0, %0" : "+x"(a) : "x"(b));     /* kept in its register: GCC would spill or copy it */
+    return a;
+}
 static inline vi vi_madd_pairs(vi acc, vi a, vi b) { return _mm256_add_epi32(acc, _mm256_madd_epi16(a, b)); }
-static inline vi vi_dot(vi acc, vi u, vi s) { return vi_madd_pairs(acc, vi_pairs(u, s), _mm256_set1_epi16(1)); }
-static inline vi vi_abs_bytes(vi a) { return _mm256_abs_epi8(a); }
-static inline vi vi_sign_bytes(vi a, vi b) { return _mm256_sign_epi8(a, b); }
 #endif
 
 /* ---- masks */

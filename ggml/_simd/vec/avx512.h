@@ -44,29 +44,21 @@ static inline vi vf_bits(vf v) { return _mm512_castps_si512(v); }
 static inline vm vi_gt(vi a, vi b) { return _mm512_cmpgt_epi32_mask(a, b); }
 static inline vm vi_eq(vi a, vi b) { return _mm512_cmpeq_epi32_mask(a, b); }
 
-#define GG_VEC_PAIRS
-static inline vi vi_pairs(vi u, vi s) { return _mm512_maddubs_epi16(u, s); }
-static inline vi vi_add_pairs(vi a, vi b) {
-    /* kept in its register: GCC would spill or copy it each time */
-    __asm__("vpaddw %1, %0, %0" : "+v"(a) : "v"(b));
-    return a;
-}
 #ifdef __AVX512VNNI__
 #define GG_VEC_DOT 256
 static inline vi vi_dot(vi acc, vi u, vi s) {
     acc = _mm512_dpbusd_epi32(acc, u, s);
-    __asm__("" : "+v"(acc));                             /* as above */
+    __asm__("" : "+v"(acc));                             /* kept in its register: GCC would spill or copy it */
     return acc;
 }
-static inline vi vi_madd_pairs(vi acc, vi a, vi b) { return _mm512_dpwssd_epi32(acc, a, b); }
 #else
-#define GG_VEC_DOT 128                                   /* two products fit into 16 bits */
-static inline vi vi_madd_pairs(vi acc, vi a, vi b) { return _mm512_add_epi32(acc, _mm512_madd_epi16(a, b)); }
-static inline vi vi_dot(vi acc, vi u, vi s) { return vi_madd_pairs(acc, vi_pairs(u, s), _mm512_set1_epi16(1)); }
-static inline vi vi_abs_bytes(vi a) { return _mm512_abs_epi8(a); }
-static inline vi vi_sign_bytes(vi a, vi b) {
-    return _mm512_mask_sub_epi8(a, _mm512_movepi8_mask(b), _mm512_setzero_si512(), a);
+#define GG_VEC_PAIRS
+static inline vi vi_pairs(vi u, vi s) { return _mm512_maddubs_epi16(u, s); }
+static inline vi vi_add_pairs(vi a, vi b) {
+    __asm__("vpaddw %1, %0, %0" : "+v"(a) : "v"(b));     /* kept in its register: GCC would spill or copy it */
+    return a;
 }
+static inline vi vi_madd_pairs(vi acc, vi a, vi b) { return _mm512_add_epi32(acc, _mm512_madd_epi16(a, b)); }
 #endif
 
 /* ---- masks */

@@ -28,11 +28,10 @@
  * int32         vi_add vi_sub vi_mul vi_and vi_or vi_xor (a,b) vi_shl(a,k) vi_sra(a,k) vi_srl(a,k)
  *                              (0 <= k < 32)   vi_gt vi_eq (a,b) -> vm
  * bytes         vi_dot(acc,u,s): acc + the four products of u's unsigned and s's signed bytes, in each lane; bytes of
- *                              u are below GG_VEC_DOT, which is not defined where there is no such function
- *               where GG_VEC_PAIRS is defined: vi_pairs(u,s): sums of two such products in 16 bits, u < 128
- *               vi_add_pairs(a,b) adds int16   vi_madd_pairs(acc,a,b) acc + the two products of the int16 in each lane
- *               and if GG_VEC_DOT is 128: vi_abs_bytes(a), 128 for -128, which vi_dot takes there
- *               vi_sign_bytes(a,b): a with the sign of b, where b is 0 anything
+ *                              u are below GG_VEC_DOT, which is not defined where there is no such instruction
+ *               where GG_VEC_PAIRS is defined, which excludes GG_VEC_DOT:
+ *               vi_pairs(u,s): sums of two such products in 16 bits, u < 128      vi_add_pairs(a,b) adds int16
+ *               vi_madd_pairs(acc,a,b): acc + the two products of the int16 in each lane
  * convert       vf_to_vi(v) nearest even  vf_whole(v) towards zero, |v| < 2^31  vi_to_vf(v)
  *               vf_bits(v) vi_float(v): same bits, other type
  * reduce        vf_hsum(v) vf_hmax(v) vf_hmin(v) -> float
