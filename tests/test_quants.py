@@ -520,7 +520,7 @@ def test_mul_mat(type, n, layout):
 @each(QUANTISED)
 @pytest.mark.parametrize("n", [1, 2, 3, 19])
 def test_mul_mat_of_precision_f32(type, n):
-    """The product equals that of the decoded values; with 8-bit codes of y the error is about a thousand times larger."""
+    """The product equals that of the decoded values; 8-bit codes of y would make errors a thousand times larger."""
     r = Random(n)
     with context() as ctx:
         a, x = operand(ctx, type, r(width(type, 2), 37))
