@@ -8,7 +8,7 @@
  *   INT8_NR  columns that the micro-kernels of quantised panels compute: integer sums and sums of floats fit into the
  *            registers.
  *   KC       elements of k that are unpacked at a time. It is a multiple of the block of every type, so that rows are
- *            divided between blocks. Panels are KC or 2 KC deep.
+ *            divided between blocks. A panel is a few times as deep.
  *   MC       rows of a that are packed at a time where neighbouring rows are contiguous. Elsewhere MR rows are.
  *   NC       columns of b that a task packs at most. They fit into L2 or, where that is small, L3.
  *

@@ -5,6 +5,8 @@
 #include "gemm.h"
 #if GG_VEC_INT8
 
+enum { INT8_DEPTH = 4 * KC };       /* elements of k of a panel; half as many if codes have 16 bits */
+
 /* The scale with which n floats of VW columns become integers in -127..127. A NaN or infinity makes the scale, and
  * with it the result, NaN or infinite. If the scale is too small for a reciprocal, the integers are 0. */
 typedef struct { vf scale, inverse; } int8_scale;

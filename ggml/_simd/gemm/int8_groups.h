@@ -100,13 +100,13 @@ INT8_TABLE(groups_step, DOT)
 #endif
 
 static inline panel_format int8_format(const gg_ints *ints) {
-    panel_format f = {.depth = 2 * KC, .step = ints->group, .bias = ints->bias, .convert_b = groups_convert_b,
+    panel_format f = {.depth = INT8_DEPTH, .step = ints->group, .bias = ints->bias, .convert_b = groups_convert_b,
                       .minima = ints->minima, .columns = INT8_NR};
 #ifdef GG_VEC_PAIRS
     if (ints->scale_group) return blocks_format(ints);
     const int fit = INT16_MAX / (2 * 127 * ints->max);
     f.wide = ints->is_signed || fit < 2;
-    if (f.wide) f.depth = KC;
+    if (f.wide) f.depth /= 2;
     f.kernels = f.wide ? int8_table_WIDE : int8_table_PAIRS;
     for (f.acc_depth = 1; 2 * f.acc_depth <= fit && 2 * f.acc_depth <= f.step / 4;) f.acc_depth *= 2;
 #else
