@@ -7,6 +7,7 @@
  *   NR_PAD   NR rounded up to whole vectors.
  *   INT8_NR  columns that the micro-kernels of quantised panels compute: integer sums and sums of floats fit into the
  *            registers.
+ *   GEMV_MOST  the most columns for which a matrix of floats is multiplied without packing (gemv.h).
  *   KC       elements of k that are unpacked at a time. It is a multiple of the block of every type, so that rows are
  *            divided between blocks. A panel is a few times as deep.
  *   MC       rows of a that are packed at a time where neighbouring rows are contiguous. Elsewhere MR rows are.

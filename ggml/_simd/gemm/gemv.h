@@ -1,4 +1,4 @@
-/* A matrix times one to eight vectors. The matrix is read once, in the order in which it is stored, without packing. */
+/* A matrix times one to GEMV_MOST vectors. The matrix is read once, in the order in which it is stored, without packing. */
 #ifndef GG_GEMM_GEMV_H
 #define GG_GEMM_GEMV_H
 #include "gemm.h"
@@ -7,6 +7,7 @@ enum {
     GEMV_VECTORS = 4,               /* vectors that a kernel multiplies simultaneously */
     GEMV_MAX_VECTORS = 8,           /* vectors for which reading without packing is faster; of quantised types half, */
     GEMV_INT8_VECTORS = 2,          /* or two if they are unpacked to panels of bytes */
+    GEMV_LONG_K = 512,              /* sums of that many products are so long that GEMV_MOST vectors are worth it */
     GEMV_ROWS = 1024,               /* sums that a product by columns keeps for each vector */
 };
 
@@ -99,13 +100,14 @@ static inline int64_t gemv_max_vectors(const gemm_src *a) {
 }
 /* Whether g is such a product: rows or columns of a are contiguous, and the vectors of b can be read one by one. */
 static inline bool gemv_fits(const gemm *g) {
-    return g->n <= gemv_max_vectors(&g->a) && g->b.pack != pack_blocks_along_i && !g->add;
+    const bool many = g->k >= GEMV_LONG_K && gg_is_float(g->a.type) && g->a.pack == pack_along_k;
+    return g->n <= (many ? GEMV_MOST : gemv_max_vectors(&g->a)) && g->b.pack != pack_blocks_along_i && !g->add;
 }
 
 /* The vectors as kernels read them: as f32 and, for a quantised matrix with dot products, in the activation layout. */
 typedef struct gemv_vectors {
-    const float *f32[GEMV_MAX_VECTORS];
-    const void *activation[GEMV_MAX_VECTORS];
+    const float *f32[GEMV_MOST];
+    const void *activation[GEMV_MOST];
     gg_dot_fn dot;                  /* NULL: rows are unpacked to f32 */
     float *row;                     /* an unpacked row of a */
 } gemv_vectors;
