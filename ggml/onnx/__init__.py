@@ -3,6 +3,8 @@
     model = ggml.onnx.load("model.onnx")
     outputs = model.run({"input": array})
 
+`Training` computes gradients of a loss by the weights, and trains them.
+
 Needs the onnx package: pip install 'ggml-cython[onnx]'.
 """
 
@@ -16,6 +18,7 @@ from .graph import ModelError, ValueInfo
 from .host import HostError
 from .model import Model, load
 from .program import Entry, HostRefused, NodeError
+from .training import Training
 
 __all__ = ["Backend", "BackendRep", "Entry", "HostError", "HostRefused", "Model", "ModelError", "NodeError"]
-__all__ += ["ValueInfo", "load"]
+__all__ += ["Training", "ValueInfo", "load"]

@@ -5,15 +5,16 @@ from __future__ import annotations
 import threading
 
 import numpy as np
-from onnx import TensorProto
+from onnx import TensorProto, numpy_helper
 
 import ggml
 
+from ..utils import to_numpy
 from . import host, rules
 from .builder import Arena
 from .graph import read_model
 from .program import Program
-from .values import Known
+from .values import Known, Parameter, extents, is_float
 
 WEIGHTS = {None: None, "f32": None, "f16": ggml.GGML_TYPE_F16, "q8_0": ggml.GGML_TYPE_Q8_0, "q4_0": ggml.GGML_TYPE_Q4_0}
 
@@ -45,10 +46,17 @@ class Model:
     def __init__(self, graph, engine):
         self.graph_def, self.engine = graph, engine
         self.inputs, self.outputs = graph.inputs, graph.outputs
-        known = {n: Known(a, engine.arena) for n, a in graph.constants.items()}
-        nodes = fold(graph.nodes, known, engine, {o.name for o in self.outputs})
-        self.program = Program(engine, nodes, known, [i.name for i in self.inputs], [o.name for o in self.outputs])
+        self.trained: dict[str, Parameter] = {}
         self.lock = threading.RLock()
+        self.prepare()
+
+    def prepare(self):
+        """Folds constants; parameters are none."""
+        graph, engine = self.graph_def, self.engine
+        known = {n: Known(a, engine.arena) for n, a in graph.constants.items() if n not in self.trained}
+        nodes = fold(graph.nodes, known, engine, {o.name for o in self.outputs})
+        inputs, outputs = ([v.name for v in values] for values in (self.inputs, self.outputs))
+        self.program = Program(engine, nodes, {**known, **self.trained}, inputs, outputs)
 
     def run(self, *arrays, **named):
         """Computes the outputs.
@@ -89,6 +97,54 @@ class Model:
         with self.lock:
             return self.program.plan(values).graph
 
+    def parameters(self, names=None):
+        """Makes constants of the model trainable, and returns them; see Training.
+
+        The first call decides which they are; then the model computes with the arrays that it returns.
+
+        Args:
+            names: names of the model's initialisers, or None for all of type float with at least one dimension,
+                except the statistics of BatchNormalization and the factors of Resize and of quantisation.
+        Returns:
+            dict of float32 arrays by name: views, so that writing into one changes the model.
+        Raises:
+            ValueError: a name is unknown or no float, or an earlier call chose others.
+        """
+        constants = self.graph_def.constants
+        with self.lock:
+            if not self.trained:
+                chosen = trainable(self.graph_def) if names is None else list(names)
+                wrong = [n for n in chosen if n not in constants or not is_float(constants[n].dtype)]
+                if wrong or not chosen:
+                    raise ValueError(f"Model.parameters: {', '.join(map(repr, wrong)) or 'the model'}: no initialiser "
+                                     "of type float")
+                for name in chosen:
+                    array, shape = constants[name], constants[name].shape
+                    t = self.engine.arena.upload(array.astype(np.float32).reshape(extents(shape)[::-1]))
+                    ggml.ggml_set_param(t)
+                    self.trained[name] = Parameter(t, shape, array.dtype)
+                self.prepare()
+            elif names is not None and set(names) != set(self.trained):
+                raise ValueError("Model.parameters: an earlier call chose other parameters")
+            return {n: to_numpy(p.t).reshape(p.shape) for n, p in self.trained.items()}
+
+    def update(self, proto):
+        """Writes the values of the parameters into the initialisers of a ModelProto, to save what was trained.
+
+        Args:
+            proto: onnx.ModelProto that the model was loaded from, or a copy; changed in place.
+        Returns:
+            proto.
+        Raises:
+            ValueError: it has no initialiser of the name and shape of a parameter.
+        """
+        found = {t.name: t for t in proto.graph.initializer}
+        for name, array in self.parameters().items():
+            if name not in found or tuple(found[name].dims) != array.shape:
+                raise ValueError(f"Model.update: the ModelProto has no initialiser {name!r} {list(array.shape)}")
+            found[name].CopyFrom(numpy_helper.from_array(array.astype(self.trained[name].dtype), name))
+        return proto
+
     def operands(self, arrays, named):
         """The checked operands in the model's order."""
         if len(arrays) == 1 and isinstance(arrays[0], dict) and not named:
@@ -105,6 +161,17 @@ class Model:
         if missing:
             raise ValueError(f"Model.run: inputs are missing: {', '.join(map(repr, missing))}")
         return [checked(i, given[i.name]) for i in self.inputs]
+
+
+FIXED = {"BatchNormalization": (3, 4), "Resize": (1, 2, 3), "Upsample": (1,), "QuantizeLinear": (1, 2),
+         "DequantizeLinear": (0, 1, 2)}  # operands that are no weights, by operator
+
+
+def trainable(graph):
+    """The names of the constants that are weights."""
+    fixed = {n for node in graph.nodes for i in FIXED.get(node.op, ()) for n in node.inputs[i : i + 1]}
+    read = {n for node in graph.nodes for n in node.inputs}
+    return [n for n, a in graph.constants.items() if is_float(a.dtype) and a.ndim and n in read - fixed]
 
 
 def checked(info, value):

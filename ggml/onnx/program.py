@@ -28,6 +28,7 @@ from .values import (
     NeedValue,
     OnHost,
     Opaque,
+    Parameter,
     Sequence,
     extents,
     integer_range,
@@ -304,7 +305,7 @@ class Lowering:
         needed = set(program.outputs).union(*(n.uses() for n in remaining))
         names = [n for n in needed if n in self.env or n in made]
         there = {n: self.env[n] for n in names if n not in made}
-        known = {n: v for n, v in there.items() if v is None or isinstance(v, Known)}
+        known = {n: v for n, v in there.items() if v is None or isinstance(v, (Known, Parameter))}
         inputs = sorted(n for n in names if n not in known)
         live = [n for n in inputs if n not in made]
         live += [n for n in (node.uses() if node else ()) if n not in live]

@@ -127,6 +127,12 @@ class Tensor:
         self.t, self.shape, self.dtype, self.bounds = t, tuple(shape), dtype, bounds
 
 
+class Parameter(Tensor):
+    """A constant that is trained: a tensor with data, which every plan and Training of the model reads."""
+
+    __slots__ = ()
+
+
 class Feed:
     """An input of a program: it becomes a tensor when the first rule uses it in a graph."""
 

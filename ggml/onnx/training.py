@@ -1,0 +1,184 @@
+"""Training: a loss on the outputs of a model, its gradients by the parameters, and steps of AdamW.
+
+    training = ggml.onnx.Training(model, "cross_entropy", {"x": images}, one_hot)
+    for images, one_hot in batches:
+        loss = training.step({"x": images}, one_hot, rate=1e-3)
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+import ggml
+
+from ..utils import to_numpy
+from .builder import Arena
+from .program import Lowering, Memory, NodeError, RetraceError
+from .values import F32, extents
+
+
+def cross_entropy(ctx, outputs, targets):
+    """The mean over all rows of minus the sum of the targets times the logarithm of the softmax of the output."""
+    return ggml.ggml_cross_entropy_loss(ctx, outputs[0], targets[0])
+
+
+def mean_squared_error(ctx, outputs, targets):
+    """The mean of the squares of output minus target."""
+    difference = ggml.ggml_sub(ctx, outputs[0], targets[0])
+    total = ggml.ggml_sum(ctx, ggml.ggml_sqr(ctx, difference))
+    return ggml.ggml_scale(ctx, total, 1 / ggml.ggml_nelements(difference))
+
+
+LOSSES = {"cross_entropy": cross_entropy, "mean_squared_error": mean_squared_error}
+
+
+class OneGraph(Lowering):
+    """Lowers a whole program into one graph, which gradients need."""
+
+    def finish(self, step, by_value, node=None):
+        if step is not None or self.nodes:
+            last = self.entries[-1] if step is not None else None
+            where = f"node {last.name!r} ({last.op}) runs outside of the graph: {last.why}" if last else \
+                f"a computed value decides the shapes after node {self.entries[-1].name!r}" if self.entries else \
+                "a computed value decides the shapes"
+            raise NodeError(f"ggml.onnx.Training: the model is not one graph: {where}")
+        return self
+
+
+class Training:
+    """The graph of a training step, for batches of one shape.
+
+    Args:
+        model: Model; its parameters (Model.parameters, all of them unless that was called with names) are trained.
+        loss: "cross_entropy" (a row of targets holds one probability per class), "mean_squared_error", or a function
+            (ctx, outputs, targets) that builds a ggml tensor of one element from lists of ggml tensors.
+        inputs: dict, list or tuple of arrays as Model.run takes, or one array: a batch, for its shapes.
+        targets: array or list of arrays, for their shapes.
+    Attributes:
+        outputs: arrays of the model's outputs for the last batch.
+        gradients: dict of the gradients for the last batch by the parameter's name, as views.
+    Raises:
+        TypeError, ValueError: arguments do not fit; NodeError if the model is not one graph.
+    """
+
+    def __init__(self, model, loss, inputs, targets):
+        function = LOSSES.get(loss, loss)
+        if not callable(function):
+            raise ValueError(f"ggml.onnx.Training: loss is {loss!r}: need one of {', '.join(LOSSES)}, or a function")
+        self.model, self.parameters = model, model.parameters()
+        values = self.values(inputs)
+        while True:
+            self.key = self.signature(values)
+            try:
+                lowering = OneGraph(model.program, values, self.key)
+                lowering.plan()
+                break
+            except RetraceError:
+                continue
+        self.builder, self.arena = lowering.builder, Arena()
+        outputs = [self.builder.contiguous(lowering.env[o.name]) for o in model.outputs]
+        self.targets = [self.target(np.asarray(t)) for t in listed(targets)]
+        self.loss = function(self.builder.ctx, [o.t for o in outputs], [t for t, _ in self.targets])
+        self.build(outputs)
+        self.feeds = [(model.program.inputs.index(f.name), to_numpy(f.tensor.t)) for f in self.builder.feeds]
+        self.outputs = [to_numpy(o.t).reshape(o.shape) for o in outputs]
+        self.steps = 0
+
+    def values(self, inputs):
+        """The checked operands of a batch."""
+        arrays = (inputs,) if isinstance(inputs, dict) else listed(inputs)
+        return self.model.operands(arrays, {})
+
+    def signature(self, values):
+        """What the graph depends on."""
+        program = self.model.program
+        return tuple(program.signature(n, v) for n, v in zip(program.inputs, values))
+
+    def target(self, array):
+        """A tensor for targets, and their shape."""
+        t = ggml.ggml_new_tensor_4d(self.builder.ctx, ggml.GGML_TYPE_F32, *extents(array.shape))
+        ggml.ggml_set_input(t)
+        return t, array.shape
+
+    def build(self, outputs):
+        """Appends the gradients and the steps of the optimiser to the graph of the loss, and gives it memory."""
+        ctx, tensors = self.builder.ctx, self.model.trained
+        for t in (self.loss, *(o.t for o in outputs)):
+            ggml.ggml_set_output(t)
+        ggml.ggml_set_loss(self.loss)
+        size = 16 * (ggml.ggml_used_mem(ctx) // ggml.ggml_tensor_overhead()) + 16 * len(tensors) + 64
+        self.graph = ggml.ggml_new_graph_custom(ctx, size, True)
+        ggml.ggml_build_forward_expand(self.graph, self.loss)
+        ggml.ggml_build_backward_expand(ctx, self.graph, None)
+        self.seed = ggml.ggml_graph_get_grad_acc(self.graph, self.loss)
+        ggml.ggml_set_output(self.seed)
+        found = {name: ggml.ggml_graph_get_grad(self.graph, p.t) for name, p in tensors.items()}
+        found = {name: gradient for name, gradient in found.items() if gradient}
+        for gradient in found.values():
+            ggml.ggml_set_output(gradient)
+            ggml.ggml_build_forward_expand(self.graph, gradient)
+        backward = ggml.ggml_graph_n_nodes(self.graph)
+        self.rates = self.arena.upload(np.zeros(7, np.float32))
+        for name, gradient in found.items():
+            p = tensors[name].t
+            m, v = (self.arena.upload(np.zeros_like(to_numpy(p))) for _ in range(2))
+            ggml.ggml_build_forward_expand(self.graph, ggml.ggml_opt_step_adamw(ctx, p, gradient, m, v, self.rates))
+        self.memory = Memory(self.graph)
+        self.backward = ggml.ggml_graph_view(self.graph, 0, backward)
+        to_numpy(self.seed)[...] = 1
+        self.gradients = {n: to_numpy(g).reshape(self.parameters[n].shape) for n, g in found.items()}
+
+    def compute(self, inputs, targets, graph):
+        """Computes a graph for a batch; returns the loss."""
+        values, targets = self.values(inputs), [np.asarray(t) for t in listed(targets)]
+        shapes = [list(t.shape) for t in targets], [list(shape) for _, shape in self.targets]
+        if self.signature(values) != self.key or shapes[0] != shapes[1]:
+            given, need = ([p[0] for p in key if p != "opaque"] for key in (self.signature(values), self.key))
+            raise ValueError(f"ggml.onnx.Training: the batch has inputs {given} and targets {shapes[0]}: need inputs "
+                             f"{need} and targets {shapes[1]}, and equal values where they decide shapes")
+        with self.model.lock:
+            for place, view in self.feeds:
+                np.copyto(view, values[place].reshape(view.shape), casting="unsafe")
+            for (t, _), array in zip(self.targets, targets):
+                view = to_numpy(t)
+                np.copyto(view, array.astype(F32).reshape(view.shape))
+            status = ggml.ggml_backend_graph_compute(self.model.engine.backend, graph)
+        if status != ggml.GGML_STATUS_SUCCESS:
+            raise RuntimeError(f"ggml.onnx.Training: computing failed: {ggml.ggml_status_to_string(status).decode()}")
+        return float(to_numpy(self.loss).item())
+
+    def evaluate(self, inputs, targets):
+        """Computes loss, outputs and gradients of a batch, and leaves the parameters as they are.
+
+        Args:
+            inputs, targets: a batch of the shapes that the constructor got.
+        Returns:
+            float, the loss.
+        Raises:
+            ValueError: the batch has other shapes.
+        """
+        return self.compute(inputs, targets, self.backward)
+
+    def step(self, inputs, targets, rate=1e-3, decay=0.0, betas=(0.9, 0.999), epsilon=1e-8):
+        """Computes loss, outputs and gradients of a batch, and changes the parameters by a step of AdamW.
+
+        Args:
+            inputs, targets: a batch of the shapes that the constructor got.
+            rate: learning rate.
+            decay: weight decay.
+            betas, epsilon: AdamW's other parameters.
+        Returns:
+            float, the loss before the step.
+        Raises:
+            ValueError: the batch has other shapes.
+        """
+        corrections = [1 / (1 - b ** (self.steps + 1)) for b in betas]
+        to_numpy(self.rates)[:] = rate, *betas, epsilon, decay, *corrections
+        loss = self.compute(inputs, targets, self.graph)
+        self.steps += 1
+        return loss
+
+
+def listed(value):
+    """A list or tuple as it is, anything else as its only element."""
+    return value if isinstance(value, (list, tuple)) else (value,)
