@@ -1,5 +1,6 @@
 """ggml.onnx: import, lowering, plans, bad input, the backend interface and the command."""
 
+import math
 import warnings
 import zlib
 from pathlib import Path
@@ -384,7 +385,7 @@ def test_backend():
 
     proto = one("Add", [2], [2])
     x = floats(2)
-    assert GgmlRuntimeBackend is ggml.onnx.Backend and GgmlRuntimeBackend.supports_device("CPU")
+    assert issubclass(GgmlRuntimeBackend, ggml.onnx.Backend) and GgmlRuntimeBackend.supports_device("CPU")
     assert not GgmlRuntimeBackend.supports_device("CUDA") and GgmlRuntimeBackend.is_compatible(proto)
     with pytest.raises(ValueError, match="device is 'CUDA'"):
         GgmlRuntimeBackend.prepare(proto, "CUDA")
@@ -394,6 +395,59 @@ def test_backend():
     np.testing.assert_array_equal(GgmlRuntimeBackend.run_model(proto, [x, x])[0], 2 * x)
     (y,) = GgmlRuntimeBackend.run_node(node("Mul", ["p", "q"], ["r"]), [x, x])
     np.testing.assert_array_equal(y, x * x)
+
+
+def test_the_bindings_module():
+    from ggml.contrib import onnx as bindings
+
+    rep = bindings.GgmlRuntimeBackend.prepare(one("NonZero", ["n"], out=I64), "CPU")
+    (y,) = rep.run({"a": np.float32([0, 2])})
+    assert y.tolist() == [[1]] and [n.op_type for n in rep.fallback_nodes] == ["NonZero"]
+    with pytest.raises(ValueError, match="Unexpected input data type"):
+        rep.run([np.zeros(2)])
+    with pytest.raises(ValueError, match="fallback_policy is 'none': need one of 'compat', 'strict'"):
+        bindings.GgmlRuntimeBackend.prepare(one("Neg", [1]), fallback_policy="none")
+    strict = bindings.GgmlRuntimeBackend.prepare(one("NonZero", ["n"], out=I64), fallback_policy="strict")
+    with pytest.raises(ggml.onnx.HostRefused):
+        strict.run([np.float32([0, 2])])
+    relu = bindings.onnx_operators.get("Relu")
+    (y,) = relu.eval_numpy(node("Relu", ["x"], ["y"]), [np.float32([-1, 2])])
+    assert y.tolist() == [0, 2] and bindings.onnx_operators.get("Nothing") is None
+
+
+EXTENSIONS = ["SiLU", "QuickGelu", "ReGLU", "GeGLU", "SwiGLU", "GeGLUErf", "GeGLUQuick", "Roll", "ArgSort"]
+
+
+@pytest.mark.parametrize("op", EXTENSIONS)
+def test_operators_of_the_bindings(op):
+    from ggml.contrib.onnx import GgmlRuntimeBackend
+
+    x, attrs = floats(3, 4, seed=5), {"shifts": [1, -1]} if op == "Roll" else {}
+    a, c = x[:, :2], x[:, 2:]
+    want = {
+        "SiLU": lambda: x / (1 + np.exp(-x)), "QuickGelu": lambda: x / (1 + np.exp(-1.702 * x)),
+        "ReGLU": lambda: np.maximum(a, 0) * c, "SwiGLU": lambda: a / (1 + np.exp(-a)) * c,
+        "GeGLU": lambda: a / (1 + np.exp(-np.sqrt(8 / np.pi) * (a + 0.044715 * a**3))) * c,
+        "GeGLUErf": lambda: a * (1 + np.vectorize(math.erf)(a / np.sqrt(2))) / 2 * c,
+        "GeGLUQuick": lambda: a / (1 + np.exp(-1.702 * a)) * c,
+        "Roll": lambda: np.roll(x, (1, -1), (0, 1)), "ArgSort": lambda: x.argsort(1).astype(np.int32),
+    }[op]()
+    (y,) = GgmlRuntimeBackend.run_node(node(op, ["x"], ["y"], domain="com.ggml", **attrs), [x], strict=True)
+    assert y.dtype == (np.int32 if op == "ArgSort" else np.float32)
+    np.testing.assert_allclose(y, want, rtol=1e-5, atol=1e-6)
+
+
+def test_flash_attention_of_the_bindings():
+    from ggml.contrib.onnx import GgmlRuntimeBackend
+
+    q, k, v = (floats(2, 3, n, 8, seed=n) for n in (4, 5, 5))
+    mask = np.where(np.arange(5) > np.arange(4)[:, None] + 1, -np.inf, 0).astype(np.float32)[None, None]
+    scores = q @ k.swapaxes(2, 3) / np.sqrt(8) + mask
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    want = weights / weights.sum(-1, keepdims=True) @ v
+    attention = node("FlashAttention", ["q", "k", "v", "mask"], ["y"], domain="com.ggml")
+    (y,) = GgmlRuntimeBackend.run_node(attention, [q, k, v, mask], strict=True)
+    np.testing.assert_allclose(y, want, rtol=1e-4, atol=1e-5)
 
 
 def test_command(tmp_path, capsys):

@@ -37,13 +37,14 @@ class BackendRep(onnx.backend.base.BackendRep):
         Raises:
             TypeError, ValueError, RuntimeError: as ggml.onnx.Model.run.
         """
+        return tuple(self.model.run(*self.operands(inputs)))
+
+    def operands(self, inputs):
+        """The arguments of Model.run for inputs of run."""
         if isinstance(inputs, dict):
             names = {i.name for i in self.inputs} - {i.name for i in self.model.inputs}
-            values = {k: array_of(v) for k, v in inputs.items() if k not in names}
-            return tuple(self.model.run(values))
-        if not isinstance(inputs, (list, tuple)):
-            inputs = [inputs]
-        return tuple(self.model.run(*(array_of(v) for v in inputs)))
+            return [{k: array_of(v) for k, v in inputs.items() if k not in names}]
+        return [array_of(v) for v in (inputs if isinstance(inputs, (list, tuple)) else [inputs])]
 
 
 def array_of(value):
@@ -53,6 +54,8 @@ def array_of(value):
 
 class Backend(onnx.backend.base.Backend):
     """Runs ONNX models on ggml. Keyword arguments go to ggml.onnx.load (threads, weights, strict)."""
+
+    representation = BackendRep
 
     @classmethod
     def is_compatible(cls, model, device="CPU", **kwargs: Any):
@@ -77,10 +80,10 @@ class Backend(onnx.backend.base.Backend):
             ValueError: the device is not supported, or the model is broken.
         """
         if not cls.supports_device(device or "CPU"):
-            raise ValueError(f"Backend.prepare: device is {device!r}: need 'CPU'")
+            raise ValueError(f"Backend.prepare: device is {device!r}: ggml.onnx supports CPU only")
         if not isinstance(model, onnx.ModelProto):
             model = onnx.load_model_from_string(model) if isinstance(model, bytes) else onnx.load(model)
-        return BackendRep(model, load(model, **kwargs))
+        return cls.representation(model, load(model, **kwargs))
 
     @classmethod
     def run_model(cls, model, inputs, device=None, **kwargs: Any):

@@ -6,7 +6,7 @@ import numpy as np
 
 import ggml
 
-from ..values import BOOL, EXACT, F32, I64, NARROW, Known, OnHost, is_float, is_integer, ml_dtypes
+from ..values import BOOL, EXACT, F32, I64, NARROW, Known, OnHost, integer_range, is_float, is_integer, ml_dtypes
 from . import rule
 
 
@@ -302,6 +302,12 @@ def bit_shift(b, node, x, places):
         return b.like(moved.t, moved.shape, x.dtype, tuple(v << most for v in x.bounds))
     rest = b.sub(moved, b.affine(b.unary(ggml.ggml_floor, b.affine(moved, 0.5**bits)), 2.0**bits))
     return b.like(rest.t, rest.shape, x.dtype, (0, 2**bits - 1))
+
+
+@rule("BitwiseNot")
+def bitwise_not(b, node, x):
+    top = integer_range(x.dtype)[1] if x.dtype.kind == "u" else -1
+    return b.affine(x, -1.0, float(top), bounds=(top - x.bounds[1], top - x.bounds[0]))
 
 
 @rule("Pow")

@@ -73,6 +73,15 @@ def nd_positions(b, shape, index, batch=0):
     return total, width
 
 
+@rule("Compress")
+def compress(b, node, x, condition):
+    x = b.reshape(x, (count(x.shape),)) if node.attr("axis") is None else x
+    axis, chosen = node.attr("axis", 0) % len(x.shape), np.flatnonzero(b.known(condition))
+    if not chosen.size or chosen[-1] >= x.shape[axis]:
+        raise OnHost("a condition that chooses nothing, or more than there is")
+    return b.gather_known(x, axis, chosen)
+
+
 @rule("GatherElements")
 def gather_elements(b, node, x, index):
     axis = node.attr("axis", 0) % len(x.shape)
