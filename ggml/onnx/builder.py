@@ -483,10 +483,8 @@ class Builder:
 
     def reduce_max(self, x, axes, keep):
         """Maxima over axes."""
-        top, n = self.contiguous(self.rows(x, axes)).t, count(x.shape[a] for a in {a % len(x.shape) for a in axes})
-        part = next((d for d in range(1024, 63, -1) if n % d == 0), n) if n > 1024 else n
-        for size in (part, n // part) if part < n else (n,):  # long rows in two steps, which threads can share
-            top = ggml.ggml_pool_1d(self.ctx, top, ggml.GGML_OP_POOL_MAX, size, size, 0)
+        rows = self.contiguous(self.rows(x, axes))
+        top = ggml.ggml_pool_1d(self.ctx, rows.t, ggml.GGML_OP_POOL_MAX, rows.shape[1], rows.shape[1], 0)
         if is_float(x.dtype):  # a row of -inf gives the smallest number: log(0) restores -inf
             above = ggml.ggml_step(self.ctx, ggml.ggml_scale_bias(self.ctx, top, 1.0, float(np.finfo(np.float32).max)))
             top = ggml.ggml_add(self.ctx, top, ggml.ggml_log(self.ctx, above))

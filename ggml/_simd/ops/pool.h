@@ -47,19 +47,24 @@ static float pool_window(const patches *v, bool max, const char *x, patch_range 
         }
     return max ? vf_hmax(r) : vf_hsum(r);
 }
-static void pool_windows(const gg_pool *q, const patches *v, const char *x, int64_t o, int64_t end, const float *scale,
-                         char *y) {
+static int pool_windows(const gg_work *w, ggml_tensor *dst, const gg_pool *q, const patches *v) {
     const bool max = q->kind == GGML_OP_POOL_MAX;
-    for (; o < end; o++) {
-        const patch_range down = patch_inside(v->ax[1].in, o * q->s[1] - q->p[1], 1, q->k[1]);
-        for (int64_t j = 0; j < v->ax[0].out; j++) {
-            const int64_t x0 = j * q->s[0] - q->p[0], y0 = o * q->s[1] - q->p[1];
-            patch_range across = patch_inside(v->ax[0].in, x0, 1, q->k[0]);
-            across.lo += x0, across.hi += x0;
-            const float r = pool_window(v, max, x, across, (patch_range){down.lo + y0, down.hi + y0});
-            *(float *)(y + (size_t)o * v->to[1] + (size_t)j * v->to[0]) = max ? r : r * scale[j];
+    const int64_t columns = v->ax[0].out, rows = v->ax[1].out;
+    int64_t i0, i1;
+    while (gg_claim_chunk(w, columns * rows * v->c * v->n, 1, &i0, &i1))
+        for (int64_t i = i0; i < i1; i++) {
+            const int64_t j = i % columns, o = i / columns % rows, c = i / columns / rows % v->c;
+            const int64_t n = i / columns / rows / v->c, x0 = j * q->s[0] - q->p[0], y0 = o * q->s[1] - q->p[1];
+            const patch_range across = patch_inside(v->ax[0].in, x0, 1, q->k[0]);
+            const patch_range down = patch_inside(v->ax[1].in, y0, 1, q->k[1]);
+            const char *x = (const char *)q->x->data + (size_t)c * v->nb_c + (size_t)n * v->nb_n;
+            char *y = (char *)dst->data + (size_t)c * dst->nb[2] + (size_t)n * v->to_n;
+            const float r = pool_window(v, max, x, (patch_range){across.lo + x0, across.hi + x0},
+                                        (patch_range){down.lo + y0, down.hi + y0});
+            const int64_t taps = q->inside ? across.hi - across.lo : q->k[0] * q->k[1];
+            *(float *)(y + (size_t)o * v->to[1] + (size_t)j * v->to[0]) = max ? r : taps ? r * (1.0f / (float)taps) : 0;
         }
-    }
+    return GGML_STATUS_SUCCESS;
 }
 /* Rows of outputs from o to end; row: room for one row. */
 static void pool_strip(const gg_pool *q, const patches *v, const channel_plane *p, const char *x, int64_t o,
@@ -79,7 +84,8 @@ enum { POOL_PIECE = 1024 };     /* outputs of a long row at a time */
 static int pool_forward(const gg_work *w, ggml_tensor *dst) {
     const gg_pool q = gg_pool_of(dst);
     const patches v = pool_view(&q);
-    const bool wide = v.ax[0].out <= VW / 4 && q.k[0] > v.ax[0].out && gg_row_direct(q.x);
+    const bool few = v.ax[0].out <= VW / 4 && q.k[0] > v.ax[0].out, apart = q.k[0] >= 4 * VW && 2 * q.s[0] >= q.k[0];
+    if ((few || apart) && gg_row_direct(q.x)) return pool_windows(w, dst, &q, &v);
     patches part = v;
     part.ax[0].out = gg_min(v.ax[0].out, POOL_PIECE);
     const int64_t pieces = gg_ceil_div(v.ax[0].out, POOL_PIECE), items = v.c * v.n * pieces;
@@ -97,8 +103,7 @@ static int pool_forward(const gg_work *w, ggml_tensor *dst) {
             char *y = (char *)dst->data + (size_t)c * dst->nb[2] + (size_t)n * v.to_n + (size_t)first * v.to[0];
             part.ax[0].out = gg_min(v.ax[0].out - first, POOL_PIECE);
             part.ax[0].base = v.ax[0].base + first * v.ax[0].stride, p.low[0] = low + first * v.ax[0].stride;
-            if (wide) pool_windows(&q, &v, x, o, end, scale, y);
-            else pool_strip(&q, &part, &p, x, o, end, scale + first, row, y);
+            pool_strip(&q, &part, &p, x, o, end, scale + first, row, y);
         }
     return GGML_STATUS_SUCCESS;
 }

@@ -6,28 +6,39 @@ import numpy as np
 
 import ggml
 
-from ..values import Known, OnHost, count, extents, is_float
+from ..values import Known, OnHost, count, extents, is_float, is_integer
 from . import rule
 
 
-def weight(b, y):
-    """The transposed matrices of y as a ggml tensor, in the type that the model stores weights in."""
+FEW = 4  # rows whose product reads the weights mostly: small integers, exact in F16, are stored in it
+
+
+def weight(b, y, rows):
+    """The transposed matrices of y as a ggml tensor, in the type that the model stores weights in.
+
+    Args:
+        b, y: Builder and value.
+        rows: rows of the other operand.
+    """
     if not isinstance(y, Known):
         view = b.transpose(y, [*range(len(y.shape) - 2), len(y.shape) - 1, len(y.shape) - 2])
         return b.use(view).t
     b.require_held(y)
-    if "transposed" not in y.tensors:
+    kind = stored_type(b, y, rows) if y.arena else ggml.GGML_TYPE_F32
+    key = "transposed", kind
+    if key not in y.tensors:
         home = y.arena or b.arena
         array = np.ascontiguousarray(np.swapaxes(y.array, -1, -2)).astype(np.float32)
         array = array.reshape(extents(array.shape)[::-1])
-        stored = stored_type(b, y) if y.arena else ggml.GGML_TYPE_F32
-        y.tensors["transposed"] = home, stored_as(home, array, stored)
-    return y.tensors["transposed"][1]
+        y.tensors[key] = home, stored_as(home, array, kind)
+    return y.tensors[key][1]
 
 
-def stored_type(b, y):
+def stored_type(b, y, rows):
     """The type that a matrix of weights is stored in: rows of a quantised type must be whole blocks."""
     kind = b.weights
+    if is_integer(y.dtype) and rows <= FEW and y.bounds and max(map(abs, y.bounds)) <= 2048:
+        return ggml.GGML_TYPE_F16
     if kind is None or len(y.shape) < 2 or y.shape[-2] % ggml.ggml_blck_size(kind) or y.shape[-1] < 2:
         return ggml.GGML_TYPE_F32
     return kind if is_float(y.dtype) else ggml.GGML_TYPE_F32
@@ -62,12 +73,13 @@ def matmul(b, x, y):
         corners = [a * c * k for a in x.bounds for c in y.bounds]
         bounds = min(corners), max(corners)
     if count(y.shape[:-2]) == 1:
-        matrix = weight(b, b.reshape(y, (k, n)) if len(y.shape) > 2 else y)
+        matrix = weight(b, b.reshape(y, (k, n)) if len(y.shape) > 2 else y, count(x.shape[:-1]))
         rows = b.reshape(x, (count(x.shape[:-1]), k))
         shape = (*batch, m, n)
     else:
         both = count(batch)
-        matrix = weight(b, b.reshape(b.expand(y, (*batch, k, n)), (both, k, n)) if y.shape[:-2] != (both,) else y)
+        y = b.reshape(b.expand(y, (*batch, k, n)), (both, k, n)) if y.shape[:-2] != (both,) else y
+        matrix = weight(b, y, m)
         rows = b.reshape(b.expand(x, (*batch, m, k)), (both, m, k))
         shape = (*batch, m, n)
     product = ggml.ggml_mul_mat(b.ctx, matrix, b.contiguous(rows).t)

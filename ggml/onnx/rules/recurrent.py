@@ -35,12 +35,14 @@ class Cell:
         weights: input weights (gates * hidden, inputs), recurrent weights (gates * hidden, hidden), bias
             (2 * gates * hidden,) or None, peephole weights (3 * hidden,) or None.
         direction: its number.
+        scales: factors by which the products with both weights are multiplied, or None.
     """
 
-    def __init__(self, b, node, weights, direction):
+    def __init__(self, b, node, weights, direction, scales=None):
         self.b, self.node = b, node
         self.kind = node.op.rpartition(".")[2].removeprefix("DynamicQuantize")
         self.w, self.r, bias, peephole = weights
+        self.scales = scales
         self.hidden = self.r.shape[1]
         n = GATES[self.kind] * self.hidden
         self.w_bias, self.r_bias = (bias and b.slice(bias, 0, first, n) for first in (0, n))
@@ -67,6 +69,7 @@ class Cell:
     def inputs(self, x):
         """What the inputs (steps, batch, inputs) add to the gates, with the biases that may be added beforehand."""
         y = matmul(self.b, x, self.b.transpose(self.w, (1, 0)))
+        y = self.b.affine(y, self.scales[0]) if self.scales else y
         if self.w_bias is not None:
             y = self.b.add(y, self.w_bias)
             if not (self.kind == "GRU" and self.node.attr("linear_before_reset", 0)):
@@ -77,7 +80,8 @@ class Cell:
         """What the state adds to n gates from the first on."""
         n = GATES[self.kind] - first if n is None else n
         rows = self.b.slice(self.r, 0, first * self.hidden, n * self.hidden)
-        return matmul(self.b, h, self.b.transpose(rows, (1, 0)))
+        y = matmul(self.b, h, self.b.transpose(rows, (1, 0)))
+        return self.b.affine(y, self.scales[1]) if self.scales else y
 
     def step(self, x, h, c):
         """One time step: the new state and cell."""
@@ -132,7 +136,7 @@ class Cell:
 
 
 @rule("RNN", "GRU", "LSTM")
-def recurrent(b, node, x, w, r, bias=None, lengths=None, h0=None, c0=None, peephole=None):
+def recurrent(b, node, x, w, r, bias=None, lengths=None, h0=None, c0=None, peephole=None, scales=None):
     if not is_float(x.dtype):
         raise OnHost(f"{x.dtype} is computed on the host")
     batch_first = node.attr("layout", 0)
@@ -153,7 +157,7 @@ def recurrent(b, node, x, w, r, bias=None, lengths=None, h0=None, c0=None, peeph
         backward = d == 1 or node.attr("direction", "forward") == "reverse"
         ends = np.full(batch, steps) if lengths is None else lengths
         own = reverse_sequence_of(b, x, ends, 1, 0) if backward else x
-        y, h, c = Cell(b, node, part, d).run(own, lengths, h, c)
+        y, h, c = Cell(b, node, part, d, scales and scales[d]).run(own, lengths, h, c)
         states.append(b.reshape(reverse_sequence_of(b, y, ends, 1, 0) if backward else y, (steps, 1, batch, hidden)))
         lasts.append(b.reshape(h, (1, batch, hidden)))
         cells.append(c and b.reshape(c, (1, batch, hidden)))
@@ -167,13 +171,15 @@ def recurrent(b, node, x, w, r, bias=None, lengths=None, h0=None, c0=None, peeph
 
 @rule("com.microsoft.DynamicQuantizeLSTM")
 def quantized_lstm(b, node, x, w, r, bias, lengths, h0, c0, peephole, w_scale, w_zero, r_scale, r_zero):
-    """The weights are converted to floats once; the inputs are not rounded to 8 bits."""
-    floats = []
-    for v, scale, zero in ((w, w_scale, w_zero), (r, r_scale, r_zero)):
-        if not all(isinstance(p, Known) for p in (v, scale, zero)):
-            raise OnHost("weights that are computed")
-        s, z = (p.array.astype(np.float32).reshape(v.shape[0], 1, -1) for p in (scale, zero))
-        floats.append(v.derived("lstm", lambda a, s=s, z=z: ((a.astype(np.float32) - z) * s).transpose(0, 2, 1)))
-    return recurrent(b, node, x, *floats, bias, lengths, h0, c0, peephole)
-
-
+    """The weights stay integers, their products are scaled; the inputs are not rounded to 8 bits."""
+    operands = (w, w_scale, w_zero), (r, r_scale, r_zero)
+    if not all(isinstance(p, Known) for group in operands for p in group):
+        raise OnHost("weights that are computed")
+    factors, whole = [], []
+    for v, scale, zero in operands:
+        z, s = (p.array.reshape(v.shape[0], -1) for p in (zero, scale))
+        if s.shape[1] > 1:
+            raise OnHost("a scale per column")
+        factors.append(s[:, 0].tolist())
+        whole.append(v.derived("lstm", lambda a, z=z: (a.astype(np.int16) - z[:, None]).transpose(0, 2, 1)))
+    return recurrent(b, node, x, *whole, bias, lengths, h0, c0, peephole, list(zip(*factors)))
