@@ -34,16 +34,25 @@ class Arena:
     """A ggml context that owns tensors with data, freed with the object."""
 
     def __init__(self):
-        self.ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0))
+        self.contexts = [ggml.ggml_init(ggml.ggml_init_params(mem_size=0, no_alloc=n)) for n in (False, True)]
+        self.ctx, self.views = self.contexts
+        self.arrays = []  # that tensors lie over
 
     def upload(self, array):
         """A tensor with the values of an array of up to 4 dimensions."""
         return from_numpy(np.ascontiguousarray(array), self.ctx)
 
+    def hold(self, array, shape):
+        """An F32 tensor of a shape over the memory of an array, which is copied only if it has another layout."""
+        array = np.require(array, np.float32, ["C", "A"])
+        self.arrays.append(array)
+        t = ggml.ggml_new_tensor_4d(self.views, ggml.GGML_TYPE_F32, *extents(shape))
+        t.contents.data = array.ctypes.data
+        return t
+
     def __del__(self):
-        if getattr(self, "ctx", None):
-            ggml.ggml_free(self.ctx)
-            self.ctx = None
+        for ctx in vars(self).pop("contexts", ()):
+            ggml.ggml_free(ctx)
 
 
 class Builder:
@@ -92,8 +101,7 @@ class Builder:
         if isinstance(value, Known):
             if "f32" not in value.tensors:
                 home = value.arena or self.arena
-                array = np.asarray(value.array).astype(np.float32).reshape(extents(value.shape)[::-1])
-                value.tensors["f32"] = home, home.upload(array)
+                value.tensors["f32"] = home, home.hold(value.array, value.shape)
             return Tensor(value.tensors["f32"][1], value.shape, value.dtype, value.bounds)
         if value.tensor is None:
             t = ggml.ggml_new_tensor_4d(self.ctx, ggml.GGML_TYPE_F32, *extents(value.shape))

@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 from onnx import FunctionProto, TypeProto, helper
 
-from .graph import Graph, Node, Reader, Scope
+from .graph import Graph, Node, Reader, Scope, copied
 from .values import Known, OnHost
 
 DEPTH = 32  # functions that call functions
@@ -44,8 +44,7 @@ def standard_body(node, values):
     elif schema.has_context_dependent_function:
         versions = [v for v in schema.context_dependent_function_opset_versions if v <= node.version]
         types = [type_of(v).SerializeToString() for v in values]
-        proto = type(node.proto)()
-        proto.CopyFrom(node.proto)
+        proto = copied(node.proto)
         text = schema.get_context_dependent_function_with_opset_version(
             versions[-1] if versions else node.version, proto.SerializeToString(), types)
     else:
@@ -96,8 +95,7 @@ def inline(lowering, node, body):
 
 def resolved(proto, given):
     """A node of a body with the attributes that refer to those of the calling node filled in."""
-    copy = type(proto)()
-    copy.CopyFrom(proto)
+    copy = copied(proto)
     del copy.attribute[:]
     for a in proto.attribute:
         if a.ref_attr_name:

@@ -226,6 +226,7 @@ class Reader:
         attrs = {a.name: self.attribute(a) for a in proto.attribute if not a.ref_attr_name}
         name = proto.name or f"{proto.op_type}_{index}"
         version = self.scope.opsets.get(domain, 1)
+        proto = copied(proto)  # a message keeps the whole model alive that it is part of
         return Node(op, list(proto.input), list(proto.output), attrs, version, name, proto, self.scope)
 
     def graph(self, proto):
@@ -236,6 +237,13 @@ class Reader:
         inputs = [value_info(i) for i in proto.input if i.name not in constants]
         nodes = [self.node(n, i) for i, n in enumerate(proto.node)]
         return Graph(ordered(nodes, proto.name), inputs, [value_info(o) for o in proto.output], constants, proto.name)
+
+
+def copied(message):
+    """A copy of a protobuf message."""
+    copy = type(message)()
+    copy.CopyFrom(message)
+    return copy
 
 
 def dense(sparse, folder):
@@ -309,7 +317,7 @@ def read_model(model):
     if not model.HasField("graph"):
         raise ModelError("ggml.onnx.load: not an ONNX model: it has no graph")
     opsets = {"" if o.domain == "ai.onnx" else o.domain: o.version for o in model.opset_import}
-    functions = {(f.domain, f.name): f for f in model.functions}
+    functions = {(f.domain, f.name): copied(f) for f in model.functions}
     graph = Reader(Scope(opsets, functions), folder).graph(model.graph)
     check_names(graph, set())
     return graph

@@ -11,6 +11,8 @@ import numpy as np
 from onnx import TypeProto, ValueInfoProto, helper
 from onnx.reference import ReferenceEvaluator
 
+from .graph import copied
+
 RANDOM = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli"}
 
 
@@ -22,8 +24,7 @@ def evaluator(node):
     """The reference evaluator of one node, kept with it."""
     found = node.attrs.get("ggml.evaluator")
     if found is None:
-        proto = type(node.proto)()
-        proto.CopyFrom(node.proto)
+        proto = copied(node.proto)
         inputs = [f"i{k}" if name else "" for k, name in enumerate(node.inputs)]
         outputs = [f"o{k}" if name else "" for k, name in enumerate(node.outputs)]
         del proto.input[:], proto.output[:]

@@ -46,17 +46,18 @@ class Model:
     def __init__(self, graph, engine):
         self.graph_def, self.engine = graph, engine
         self.inputs, self.outputs = graph.inputs, graph.outputs
+        self.constants = {n: Known(a, engine.arena) for n, a in graph.constants.items()}
+        graph.constants.clear()  # whose arrays are replaced by those of the tensors
         self.trained: dict[str, Parameter] = {}
         self.lock = threading.RLock()
         self.prepare()
 
     def prepare(self):
         """Folds constants; parameters are none."""
-        graph, engine = self.graph_def, self.engine
-        known = {n: Known(a, engine.arena) for n, a in graph.constants.items() if n not in self.trained}
-        nodes = fold(graph.nodes, known, engine, {o.name for o in self.outputs})
+        known = {n: v for n, v in self.constants.items() if n not in self.trained}
+        nodes = fold(self.graph_def.nodes, known, self.engine, {o.name for o in self.outputs})
         inputs, outputs = ([v.name for v in values] for values in (self.inputs, self.outputs))
-        self.program = Program(engine, nodes, {**known, **self.trained}, inputs, outputs)
+        self.program = Program(self.engine, nodes, {**known, **self.trained}, inputs, outputs)
 
     def run(self, *arrays, **named):
         """Computes the outputs.
@@ -110,16 +111,16 @@ class Model:
         Raises:
             ValueError: a name is unknown or no float, or an earlier call chose others.
         """
-        constants = self.graph_def.constants
+        constants = self.constants
         with self.lock:
             if not self.trained:
-                chosen = trainable(self.graph_def) if names is None else list(names)
+                chosen = trainable(self.graph_def.nodes, constants) if names is None else list(names)
                 wrong = [n for n in chosen if n not in constants or not is_float(constants[n].dtype)]
                 if wrong or not chosen:
                     raise ValueError(f"Model.parameters: {', '.join(map(repr, wrong)) or 'the model'}: no initialiser "
                                      "of type float")
                 for name in chosen:
-                    array, shape = constants[name], constants[name].shape
+                    array, shape = constants[name].array, constants[name].shape
                     t = self.engine.arena.upload(array.astype(np.float32).reshape(extents(shape)[::-1]))
                     ggml.ggml_set_param(t)
                     self.trained[name] = Parameter(t, shape, array.dtype)
@@ -167,11 +168,11 @@ FIXED = {"BatchNormalization": (3, 4), "Resize": (1, 2, 3), "Upsample": (1,), "Q
          "DequantizeLinear": (0, 1, 2)}  # operands that are no weights, by operator
 
 
-def trainable(graph):
+def trainable(nodes, constants):
     """The names of the constants that are weights."""
-    fixed = {n for node in graph.nodes for i in FIXED.get(node.op, ()) for n in node.inputs[i : i + 1]}
-    read = {n for node in graph.nodes for n in node.inputs}
-    return [n for n, a in graph.constants.items() if is_float(a.dtype) and a.ndim and n in read - fixed]
+    fixed = {n for node in nodes for i in FIXED.get(node.op, ()) for n in node.inputs[i : i + 1]}
+    read = {n for node in nodes for n in node.inputs} - fixed
+    return [n for n, v in constants.items() if is_float(v.dtype) and v.shape and n in read]
 
 
 def checked(info, value):

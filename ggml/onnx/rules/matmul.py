@@ -28,9 +28,10 @@ def weight(b, y, rows):
     key = "transposed", kind
     if key not in y.tensors:
         home = y.arena or b.arena
-        array = np.ascontiguousarray(np.swapaxes(y.array, -1, -2)).astype(np.float32)
-        array = array.reshape(extents(array.shape)[::-1])
+        array = np.require(np.swapaxes(y.array, -1, -2), np.float32, ["C", "A"])
         y.tensors[key] = home, stored_as(home, array, kind)
+        if y.dtype == array.dtype and kind == ggml.GGML_TYPE_F32:
+            y.array = np.swapaxes(array, -1, -2)  # so that the weights are held once
     return y.tensors[key][1]
 
 
@@ -47,11 +48,10 @@ def stored_type(b, y, rows):
 def stored_as(arena, array, kind):
     """A tensor with the values of an F32 array in a type."""
     if kind == ggml.GGML_TYPE_F32:
-        return arena.upload(array)
+        return arena.hold(array, array.shape)
     t = ggml.ggml_new_tensor_4d(arena.ctx, kind, *extents(array.shape))
-    source = np.ascontiguousarray(array)
     rows = count(array.shape[:-1])
-    ggml.ggml_quantize_chunk(kind, source.ctypes.data_as(ctypes.POINTER(ctypes.c_float)),
+    ggml.ggml_quantize_chunk(kind, array.ctypes.data_as(ctypes.POINTER(ctypes.c_float)),
                              ctypes.c_void_p(ggml.ggml_get_data(t)), 0, rows, array.shape[-1], None)
     return t
 
