@@ -109,7 +109,7 @@ def test_wrong_arguments_of_training():
     training = ggml.onnx.Training(model, "mean_squared_error", x, y)
     with pytest.raises(ValueError, match=r"has inputs \[\(3, 3\)\]"):
         training.step(np.ones((3, 3), np.float32), y)
-    with pytest.raises(ValueError, match=r"targets \[\[2, 3\]\]: need"):
+    with pytest.raises(ValueError, match=r"targets \[\(2, 3\)\]: need"):
         training.step(x, x)
     with pytest.raises(ValueError, match="inputs are missing: 'x'"):
         training.step({}, y)

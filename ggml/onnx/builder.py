@@ -459,8 +459,9 @@ class Builder:
         be rounded as that float is.
         """
         if node.attr("ggml.rounded"):
-            floats = [Tensor(v.t, v.shape, F32) for v in map(self.use, (x, y))]
-            z = function(self, *floats)
+            x = self.use(x)
+            y = y if isinstance(y, Known) else Tensor(self.use(y).t, y.shape, F32)
+            z = function(self, Tensor(x.t, x.shape, F32), y)
             return Tensor(z.t, z.shape, np.dtype(np.int32), None)
         return function(self, x, y)
 

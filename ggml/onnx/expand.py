@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
 import onnx
 from onnx import FunctionProto, TypeProto, helper
 
@@ -138,9 +135,3 @@ def subgraph(lowering, node, graph: Graph, inputs, outputs):
     for n in nodes:
         n.name = f"{node.name}/{n.name}"
     return nodes + [identity(node, a, b) for a, b in copies]
-
-
-def constant(lowering, name, array: Any):
-    """Defines a constant that expanded nodes read."""
-    lowering.env[name] = Known(np.asarray(array))
-    return name

@@ -44,10 +44,13 @@ class Model:
     """
 
     def __init__(self, graph, engine):
-        self.graph_def, self.engine = graph, engine
+        self.engine = engine
         self.inputs, self.outputs = graph.inputs, graph.outputs
         self.constants = {n: Known(a, engine.arena) for n, a in graph.constants.items()}
+        self.initialisers = list(graph.constants)
         graph.constants.clear()  # whose arrays are replaced by those of the tensors
+        self.nodes = fold([n for n in graph.nodes if not n.uses()], self.constants, engine, set())
+        self.nodes += [n for n in graph.nodes if n.uses()]
         self.trained: dict[str, Parameter] = {}
         self.lock = threading.RLock()
         self.prepare()
@@ -55,7 +58,7 @@ class Model:
     def prepare(self):
         """Folds constants; parameters are none."""
         known = {n: v for n, v in self.constants.items() if n not in self.trained}
-        nodes = fold(self.graph_def.nodes, known, self.engine, {o.name for o in self.outputs})
+        nodes = fold(self.nodes, known, self.engine, {o.name for o in self.outputs})
         inputs, outputs = ([v.name for v in values] for values in (self.inputs, self.outputs))
         self.program = Program(self.engine, nodes, {**known, **self.trained}, inputs, outputs)
 
@@ -111,10 +114,10 @@ class Model:
         Raises:
             ValueError: a name is unknown or no float, or an earlier call chose others.
         """
-        constants = self.constants
+        constants = {n: self.constants[n] for n in self.initialisers}
         with self.lock:
             if not self.trained:
-                chosen = trainable(self.graph_def.nodes, constants) if names is None else list(names)
+                chosen = trainable(self.nodes, constants) if names is None else list(names)
                 wrong = [n for n in chosen if n not in constants or not is_float(constants[n].dtype)]
                 if wrong or not chosen:
                     raise ValueError(f"Model.parameters: {', '.join(map(repr, wrong)) or 'the model'}: no initialiser "

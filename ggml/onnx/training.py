@@ -1,9 +1,4 @@
-"""Training: a loss on the outputs of a model, its gradients by the parameters, and steps of AdamW.
-
-    training = ggml.onnx.Training(model, "cross_entropy", {"x": images}, one_hot)
-    for images, one_hot in batches:
-        loss = training.step({"x": images}, one_hot, rate=1e-3)
-"""
+"""Training: a loss on the outputs of a model, its gradients by the parameters, and steps of AdamW."""
 
 from __future__ import annotations
 
@@ -36,13 +31,12 @@ class OneGraph(Lowering):
     """Lowers a whole program into one graph, which gradients need."""
 
     def finish(self, step, by_value, node=None):
-        if step is not None or self.nodes:
-            last = self.entries[-1] if step is not None else None
-            where = f"node {last.name!r} ({last.op}) runs outside of the graph: {last.why}" if last else \
-                f"a computed value decides the shapes after node {self.entries[-1].name!r}" if self.entries else \
-                "a computed value decides the shapes"
-            raise NodeError(f"ggml.onnx.Training: the model is not one graph: {where}")
-        return self
+        if step is not None:
+            last = self.entries[-1]
+            raise NodeError(f"ggml.onnx.Training: the model is not one graph: node {last.name!r} ({last.op}) runs "
+                            f"outside of the graph: {last.why}")
+        if self.nodes:
+            raise NodeError(f"ggml.onnx.Training: the model is not one graph: computed values decide {self.nodes[0]}")
 
 
 class Training:
@@ -66,43 +60,35 @@ class Training:
         if not callable(function):
             raise ValueError(f"ggml.onnx.Training: loss is {loss!r}: need one of {', '.join(LOSSES)}, or a function")
         self.model, self.parameters = model, model.parameters()
-        values = self.values(inputs)
-        while True:
-            self.key = self.signature(values)
+        lowering = None
+        while lowering is None:
+            values, self.key = self.batch(inputs)
             try:
                 lowering = OneGraph(model.program, values, self.key)
                 lowering.plan()
-                break
             except RetraceError:
-                continue
-        self.builder, self.arena = lowering.builder, Arena()
+                lowering = None
+        self.builder, self.arena, ctx = lowering.builder, Arena(), lowering.builder.ctx
         outputs = [self.builder.contiguous(lowering.env[o.name]) for o in model.outputs]
-        self.targets = [self.target(np.asarray(t)) for t in listed(targets)]
-        self.loss = function(self.builder.ctx, [o.t for o in outputs], [t for t, _ in self.targets])
+        shapes = [np.shape(t) for t in listed(targets)]
+        self.targets = [(ggml.ggml_new_tensor_4d(ctx, ggml.GGML_TYPE_F32, *extents(s)), s) for s in shapes]
+        self.loss = function(ctx, [o.t for o in outputs], [t for t, _ in self.targets])
         self.build(outputs)
         self.feeds = [(model.program.inputs.index(f.name), to_numpy(f.tensor.t)) for f in self.builder.feeds]
         self.outputs = [to_numpy(o.t).reshape(o.shape) for o in outputs]
         self.steps = 0
 
-    def values(self, inputs):
-        """The checked operands of a batch."""
-        arrays = (inputs,) if isinstance(inputs, dict) else listed(inputs)
-        return self.model.operands(arrays, {})
-
-    def signature(self, values):
-        """What the graph depends on."""
+    def batch(self, inputs):
+        """The checked operands of a batch, and what of them the graph depends on."""
+        values = self.model.operands((inputs,) if isinstance(inputs, dict) else listed(inputs), {})
         program = self.model.program
-        return tuple(program.signature(n, v) for n, v in zip(program.inputs, values))
-
-    def target(self, array):
-        """A tensor for targets, and their shape."""
-        t = ggml.ggml_new_tensor_4d(self.builder.ctx, ggml.GGML_TYPE_F32, *extents(array.shape))
-        ggml.ggml_set_input(t)
-        return t, array.shape
+        return values, tuple(program.signature(n, v) for n, v in zip(program.inputs, values))
 
     def build(self, outputs):
         """Appends the gradients and the steps of the optimiser to the graph of the loss, and gives it memory."""
         ctx, tensors = self.builder.ctx, self.model.trained
+        for t, _ in self.targets:
+            ggml.ggml_set_input(t)
         for t in (self.loss, *(o.t for o in outputs)):
             ggml.ggml_set_output(t)
         ggml.ggml_set_loss(self.loss)
@@ -130,18 +116,17 @@ class Training:
 
     def compute(self, inputs, targets, graph):
         """Computes a graph for a batch; returns the loss."""
-        values, targets = self.values(inputs), [np.asarray(t) for t in listed(targets)]
-        shapes = [list(t.shape) for t in targets], [list(shape) for _, shape in self.targets]
-        if self.signature(values) != self.key or shapes[0] != shapes[1]:
-            given, need = ([p[0] for p in key if p != "opaque"] for key in (self.signature(values), self.key))
+        (values, key), targets = self.batch(inputs), [np.asarray(t, F32) for t in listed(targets)]
+        shapes = [t.shape for t in targets], [shape for _, shape in self.targets]
+        if key != self.key or shapes[0] != shapes[1]:
+            given, need = ([p[0] for p in k if p != "opaque"] for k in (key, self.key))
             raise ValueError(f"ggml.onnx.Training: the batch has inputs {given} and targets {shapes[0]}: need inputs "
                              f"{need} and targets {shapes[1]}, and equal values where they decide shapes")
         with self.model.lock:
             for place, view in self.feeds:
                 np.copyto(view, values[place].reshape(view.shape), casting="unsafe")
             for (t, _), array in zip(self.targets, targets):
-                view = to_numpy(t)
-                np.copyto(view, array.astype(F32).reshape(view.shape))
+                np.copyto(to_numpy(t), array.reshape(to_numpy(t).shape))
             status = ggml.ggml_backend_graph_compute(self.model.engine.backend, graph)
         if status != ggml.GGML_STATUS_SUCCESS:
             raise RuntimeError(f"ggml.onnx.Training: computing failed: {ggml.ggml_status_to_string(status).decode()}")

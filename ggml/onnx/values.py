@@ -49,6 +49,14 @@ def is_float(dtype):
     return dtype == F32 or dtype in WIDENED
 
 
+def floats(*values):
+    """The values; raises OnHost unless they are floats, or None."""
+    for v in values:
+        if v is not None and not is_float(v.dtype):
+            raise OnHost(f"{v.dtype} is computed on the host")
+    return values
+
+
 def is_integer(dtype):
     """Whether a type is an integer of any width, not a boolean."""
     return dtype.kind in "iu" or dtype in SMALL_INTEGERS

@@ -4,7 +4,7 @@ import numpy as np
 
 import ggml
 
-from ..values import BOOL, F32, OnHost, is_float
+from ..values import BOOL, F32, floats, is_float
 from . import rule
 
 
@@ -43,15 +43,13 @@ def xor(b, node, x, y):
 
 @rule("IsNaN")
 def is_nan(b, node, x):
-    if not is_float(x.dtype):
-        raise OnHost(f"{x.dtype} is computed on the host")
+    floats(x)
     return b.logical_not(b.number(x))
 
 
 @rule("IsInf")
 def is_inf(b, node, x):
-    if not is_float(x.dtype):
-        raise OnHost(f"{x.dtype} is computed on the host")
+    floats(x)
     both = [node.attr("detect_positive", 1), node.attr("detect_negative", 1)]
     if not any(both):
         return b.full(x.shape, False, BOOL)

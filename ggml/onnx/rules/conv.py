@@ -1,10 +1,12 @@
 """Convolutions."""
 
+import numpy as np
 
 import ggml
 
-from ..values import OnHost, count, extents, is_float
+from ..values import OnHost, count, extents, floats
 from . import rule
+from .matmul import centred
 
 FEW = 8  # output places of a convolution that is computed as a product of vectors
 
@@ -52,8 +54,7 @@ def padded(b, x, pads):
 
 @rule("Conv")
 def conv(b, node, x, w, bias=None):
-    if not is_float(x.dtype):
-        raise OnHost(f"{x.dtype} is computed on the host")
+    floats(x)
     strides, dilations, pads = window(node, x.shape[2:], w.shape[2:])
     y = convolve(b, x, w, strides, dilations, pads, node.attr("group", 1))
     return y if bias is None else b.add(y, b.reshape(bias, (1, w.shape[0], *(1,) * (len(x.shape) - 2))))
@@ -104,8 +105,7 @@ def convolve(b, x, w, strides, dilations, pads, groups):
 
 @rule("ConvTranspose")
 def conv_transpose(b, node, x, w, bias=None):
-    if not is_float(x.dtype):
-        raise OnHost(f"{x.dtype} is computed on the host")
+    floats(x)
     rank, groups = len(x.shape) - 2, node.attr("group", 1)
     kernel = w.shape[2:]
     strides, dilations = node.attr("strides") or [1] * rank, node.attr("dilations") or [1] * rank
@@ -184,11 +184,9 @@ def spaced(b, x, strides):
 
 @rule("ConvInteger")
 def conv_integer(b, node, x, w, x_zero=None, w_zero=None):
-    from .matmul import centred
-
     if w_zero is not None and count(w_zero.shape) > 1:
         raise OnHost("a zero point per channel")
-    x, w = centred(b, x, x_zero, -1), centred(b, w, w_zero, -1)
+    x, w = centred(b, x, x_zero, -1), centred(b, w, w_zero, -1, np.int16)
     strides, dilations, pads = window(node, x.shape[2:], w.shape[2:])
     terms, groups = count(w.shape[1:]), node.attr("group", 1)
     corners = [p * q * terms for p in (*x.bounds, 0) for q in w.bounds]

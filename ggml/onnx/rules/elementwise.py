@@ -6,17 +6,8 @@ import numpy as np
 
 import ggml
 
-from ..values import BOOL, EXACT, F32, I64, NARROW, Known, OnHost, integer_range, is_float, is_integer, ml_dtypes
+from ..values import BOOL, EXACT, F32, I64, NARROW, Known, OnHost, floats, is_float, is_integer, ml_dtypes
 from . import rule
-
-
-def floats(b, *values):
-    """Declines unless the operands are floats."""
-    for v in values:
-        if not is_float(v.dtype):
-            raise OnHost(f"{v.dtype} is computed on the host")
-    return values
-
 
 UNARY = {
     "Sqrt": ggml.ggml_sqrt, "Exp": ggml.ggml_exp, "Log": ggml.ggml_log, "Sin": ggml.ggml_sin, "Cos": ggml.ggml_cos,
@@ -27,7 +18,7 @@ UNARY = {
 
 @rule(*UNARY)
 def unary(b, node, x):
-    return b.unary(UNARY[node.op], *floats(b, x))
+    return b.unary(UNARY[node.op], *floats(x))
 
 
 @rule("Identity", "Dropout")
@@ -56,7 +47,7 @@ def sign(b, node, x):
 
 @rule("Round")
 def round_rule(b, node, x):
-    return round_half_even(b, *floats(b, x))
+    return round_half_even(b, *floats(x))
 
 
 def round_half_even(b, x):
@@ -69,18 +60,18 @@ def round_half_even(b, x):
 
 @rule("Reciprocal")
 def reciprocal(b, node, x):
-    return b.reciprocal(*floats(b, x))
+    return b.reciprocal(*floats(x))
 
 
 @rule("Tan")
 def tan(b, node, x):
-    floats(b, x)
+    floats(x)
     return b.div(b.unary(ggml.ggml_sin, x), b.unary(ggml.ggml_cos, x))
 
 
 @rule("Sinh", "Cosh")
 def hyperbolic(b, node, x):
-    floats(b, x)
+    floats(x)
     if node.op == "Sinh":
         return b.affine(b.sub(b.unary(ggml.ggml_expm1, x), b.unary(ggml.ggml_expm1, b.negative(x))), 0.5)
     return b.affine(b.add(b.unary(ggml.ggml_exp, x), b.unary(ggml.ggml_exp, b.negative(x))), 0.5)
@@ -88,7 +79,7 @@ def hyperbolic(b, node, x):
 
 @rule("Asinh", "Acosh", "Atanh")
 def area(b, node, x):
-    floats(b, x)
+    floats(x)
     if node.op == "Atanh":
         return b.affine(b.unary(ggml.ggml_log, b.div(b.affine(x, 1, 1), b.affine(x, -1, 1))), 0.5)
     size = b.unary(ggml.ggml_abs, x)
@@ -118,7 +109,7 @@ def arctan(b, x):
 
 @rule("Atan", "Asin", "Acos")
 def inverse_circular(b, node, x):
-    floats(b, x)
+    floats(x)
     if node.op == "Atan":
         return arctan(b, x)
     leg = b.unary(ggml.ggml_sqrt, b.mul(b.affine(x, -1, 1), b.affine(x, 1, 1)))
@@ -128,7 +119,7 @@ def inverse_circular(b, node, x):
 
 @rule("Erf")
 def erf(b, node, x):
-    floats(b, x)
+    floats(x)
     t = b.affine(x, math.sqrt(2))
     zero = b.logical_not(b.unary(ggml.ggml_step, b.unary(ggml.ggml_abs, t), dtype=BOOL))
     t = b.binary(ggml.ggml_add, t, b.affine(zero, 1e-30, dtype=F32), dtype=x.dtype)
@@ -138,7 +129,7 @@ def erf(b, node, x):
 @rule("Gelu")
 def gelu(b, node, x):
     tanh = node.attr("approximate", "none") == "tanh"
-    return b.unary(ggml.ggml_gelu if tanh else ggml.ggml_gelu_erf, *floats(b, x))
+    return b.unary(ggml.ggml_gelu if tanh else ggml.ggml_gelu_erf, *floats(x))
 
 
 @rule("Relu")
@@ -148,14 +139,14 @@ def relu(b, node, x):
 
 @rule("LeakyRelu")
 def leaky_relu(b, node, x):
-    floats(b, x)
+    floats(x)
     x = b.use(x)
     return b.with_shape(ggml.ggml_leaky_relu(b.ctx, x.t, node.attr("alpha", 0.01), False), x.shape, x)
 
 
 @rule("PRelu")
 def prelu(b, node, x, slope):
-    floats(b, x)
+    floats(x)
     if node.version < 7 and len(slope.shape) == 1:
         slope = b.reshape(slope, (*slope.shape, *(1,) * (len(x.shape) - 2)))
     below = b.unary(ggml.ggml_relu, b.negative(x))
@@ -164,7 +155,7 @@ def prelu(b, node, x, slope):
 
 def exponential_unit(b, x, alpha, gamma=1.0, width=1.0):
     """gamma * (max(x, 0) + min(alpha * (exp(x / width) - 1), 0))."""
-    floats(b, x)
+    floats(x)
     below = b.unary(ggml.ggml_expm1, b.affine(b.clamp(x, -math.inf, 0.0), 1 / width))
     return b.add(b.affine(b.unary(ggml.ggml_relu, x), gamma), b.affine(below, alpha * gamma))
 
@@ -185,46 +176,18 @@ def celu(b, node, x):
     return exponential_unit(b, x, alpha, 1.0, alpha)
 
 
-@rule("ThresholdedRelu")
-def thresholded_relu(b, node, x):
-    floats(b, x)
-    return b.select(b.less(b.scalar(node.attr("alpha", 1.0), x), x), x, b.scalar(0, x))
-
-
 @rule("HardSigmoid")
 def hard_sigmoid(b, node, x):
-    return b.clamp(b.affine(*floats(b, x), node.attr("alpha", 0.2), node.attr("beta", 0.5)), 0.0, 1.0)
-
-
-@rule("Softsign")
-def softsign(b, node, x):
-    floats(b, x)
-    return b.div(x, b.affine(b.unary(ggml.ggml_abs, x), 1.0, 1.0))
-
-
-@rule("Mish")
-def mish(b, node, x):
-    floats(b, x)
-    return b.mul(x, b.unary(ggml.ggml_tanh, b.unary(ggml.ggml_softplus, x)))
+    return b.clamp(b.affine(*floats(x), node.attr("alpha", 0.2), node.attr("beta", 0.5)), 0.0, 1.0)
 
 
 @rule("Swish", "com.microsoft.QuickGelu")
 def swish(b, node, x):
-    floats(b, x)
+    floats(x)
     alpha = node.attr("alpha", 1.0 if node.op == "Swish" else 1.702)
     if alpha == 1.0:
         return b.unary(ggml.ggml_silu, x)
     return b.mul(x, b.unary(ggml.ggml_sigmoid, b.affine(x, alpha)))
-
-
-@rule("Shrink")
-def shrink(b, node, x):
-    floats(b, x)
-    bias, limit = node.attr("bias", 0.0), node.attr("lambd", 0.5)
-    zero = b.scalar(0, x)
-    above = b.select(b.less(b.scalar(limit, x), x), b.affine(x, 1.0, -bias), zero)
-    below = b.select(b.less(x, b.scalar(-limit, x)), b.affine(x, 1.0, bias), zero)
-    return b.add(above, below)
 
 
 @rule("Add", "Sub", "Mul")
@@ -235,7 +198,7 @@ def arithmetic(b, node, x, y):
 @rule("Div")
 def div(b, node, x, y):
     if not is_integer(x.dtype):
-        return b.div(*floats(b, x, y))
+        return b.div(*floats(x, y))
     q = whole_quotient(b, x, y)
     largest = max(map(abs, x.bounds))
     return b.like(q.t, q.shape, x.dtype, (-largest if min(*x.bounds, *y.bounds) < 0 else 0, largest))
@@ -253,7 +216,7 @@ def whole_quotient(b, x, y):
 @rule("Mod")
 def mod(b, node, x, y):
     if not is_integer(x.dtype):
-        floats(b, x)
+        floats(x)
         x, y = b.use(x), b.use(y)
         whole = b.unary(ggml.ggml_trunc if node.attr("fmod", 0) else ggml.ggml_floor, b.div(x, y))
         rest = b.sub(x, b.mul(whole, y))
@@ -304,12 +267,6 @@ def bit_shift(b, node, x, places):
     return b.like(rest.t, rest.shape, x.dtype, (0, 2**bits - 1))
 
 
-@rule("BitwiseNot")
-def bitwise_not(b, node, x):
-    top = integer_range(x.dtype)[1] if x.dtype.kind == "u" else -1
-    return b.affine(x, -1.0, float(top), bounds=(top - x.bounds[1], top - x.bounds[0]))
-
-
 @rule("Pow")
 def power(b, node, x, y):
     if not is_float(x.dtype):
@@ -352,7 +309,7 @@ def total(b, node, *values):
     result = values[0]
     for v in values[1:]:
         result = b.add(result, v)
-    return b.affine(*floats(b, result), 1 / len(values)) if node.op == "Mean" and len(values) > 1 else result
+    return b.affine(*floats(result), 1 / len(values)) if node.op == "Mean" and len(values) > 1 else result
 
 
 @rule("Max", "Min")

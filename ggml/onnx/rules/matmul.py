@@ -6,25 +6,17 @@ import numpy as np
 
 import ggml
 
-from ..values import Known, OnHost, count, extents, is_float, is_integer
+from ..values import Known, count, extents, floats, is_float, is_integer
 from . import rule
 
 
-FEW = 4  # rows whose product reads the weights mostly: small integers, exact in F16, are stored in it
-
-
-def weight(b, y, rows):
-    """The transposed matrices of y as a ggml tensor, in the type that the model stores weights in.
-
-    Args:
-        b, y: Builder and value.
-        rows: rows of the other operand.
-    """
+def weight(b, x, y):
+    """The transposed matrices of y as a ggml tensor to multiply x with, in the type that weights are stored in."""
     if not isinstance(y, Known):
         view = b.transpose(y, [*range(len(y.shape) - 2), len(y.shape) - 1, len(y.shape) - 2])
         return b.use(view).t
     b.require_held(y)
-    kind = stored_type(b, y, rows) if y.arena else ggml.GGML_TYPE_F32
+    kind = stored_type(b, x, y) if y.arena else ggml.GGML_TYPE_F32
     key = "transposed", kind
     if key not in y.tensors:
         home = y.arena or b.arena
@@ -35,10 +27,13 @@ def weight(b, y, rows):
     return y.tensors[key][1]
 
 
-def stored_type(b, y, rows):
-    """The type that a matrix of weights is stored in: rows of a quantised type must be whole blocks."""
+def stored_type(b, x, y):
+    """The type that a matrix of weights is stored in: rows of a quantised type must be whole blocks.
+
+    F16 represents small integers exactly, and products with it are summed in F32.
+    """
     kind = b.weights
-    if is_integer(y.dtype) and rows <= FEW and y.bounds and max(map(abs, y.bounds)) <= 2048:
+    if is_integer(y.dtype) and max(map(abs, y.bounds + (x.bounds or (0,)))) <= 2048:
         return ggml.GGML_TYPE_F16
     if kind is None or len(y.shape) < 2 or y.shape[-2] % ggml.ggml_blck_size(kind) or y.shape[-1] < 2:
         return ggml.GGML_TYPE_F32
@@ -73,13 +68,13 @@ def matmul(b, x, y):
         corners = [a * c * k for a in x.bounds for c in y.bounds]
         bounds = min(corners), max(corners)
     if count(y.shape[:-2]) == 1:
-        matrix = weight(b, b.reshape(y, (k, n)) if len(y.shape) > 2 else y, count(x.shape[:-1]))
+        matrix = weight(b, x, b.reshape(y, (k, n)) if len(y.shape) > 2 else y)
         rows = b.reshape(x, (count(x.shape[:-1]), k))
         shape = (*batch, m, n)
     else:
         both = count(batch)
         y = b.reshape(b.expand(y, (*batch, k, n)), (both, k, n)) if y.shape[:-2] != (both,) else y
-        matrix = weight(b, y, m)
+        matrix = weight(b, x, y)
         rows = b.reshape(b.expand(x, (*batch, m, k)), (both, m, k))
         shape = (*batch, m, n)
     product = ggml.ggml_mul_mat(b.ctx, matrix, b.contiguous(rows).t)
@@ -93,8 +88,7 @@ def matmul_rule(b, node, x, y):
 
 @rule("Gemm")
 def gemm(b, node, x, y, c=None):
-    if not is_float(x.dtype):
-        raise OnHost(f"{x.dtype} is computed on the host")
+    floats(x)
     x = b.transpose(x, (1, 0)) if node.attr("transA", 0) else x
     y = transposed(b, y) if node.attr("transB", 0) else y
     z = matmul(b, x, y)
@@ -114,15 +108,19 @@ def transposed(b, y):
 
 @rule("MatMulInteger")
 def matmul_integer(b, node, x, y, x_zero=None, y_zero=None):
-    return b.sums(node, matmul, centred(b, x, x_zero, -2), centred(b, y, y_zero, -1))
+    return b.sums(node, matmul, centred(b, x, x_zero, -2), centred(b, y, y_zero, -1, np.int16))
 
 
-def centred(b, x, zero, axis):
-    """An integer operand minus its zero point, as int32; a zero point per row or column stands along an axis."""
+def centred(b, x, zero, axis, held=np.int32):
+    """An integer operand minus its zero point, as int32; a zero point per row or column stands along an axis.
+
+    A constant second operand of 8 bits may be held as int16: the first one gives the sums their type.
+    """
     shape = x.shape
     if isinstance(x, Known) and (zero is None or isinstance(zero, Known)):
-        z = 0 if zero is None else along(zero.array.astype(np.int32), axis, len(shape))
-        return x.derived("centred", lambda a: a.astype(np.int32) - z)
+        held = held if x.dtype.itemsize == 1 else np.int32
+        z = held(0) if zero is None else along(zero.array.astype(held), axis, len(shape))
+        return x.derived("centred", lambda a: a.astype(held) - z)
     x = b.use(x)
     wide = b.like(x.t, shape, np.dtype(np.int32), x.bounds)
     if zero is None:

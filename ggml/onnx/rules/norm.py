@@ -4,20 +4,14 @@ import numpy as np
 
 import ggml
 
-from ..values import F32, Known, OnHost, count, is_float
+from ..values import F32, Known, OnHost, count, floats
 from . import rule
 from .pool import norm_of
 
 
-def held(b, *values):
-    for v in values:
-        if v is not None and not is_float(v.dtype):
-            raise OnHost(f"{v.dtype} is computed on the host")
-
-
 @rule("Softmax", "LogSoftmax")
 def softmax(b, node, x):
-    held(b, x)
+    floats(x)
     axis = node.attr("axis", 1 if node.version < 13 else -1) % max(len(x.shape), 1)
     if node.version < 13:  # all axes from this one on are one
         flat = b.reshape(x, (count(x.shape[:axis]), count(x.shape[axis:])))
@@ -44,7 +38,7 @@ def normalised(b, x, axes, epsilon, root_mean_square=False):
 
 @rule("LayerNormalization")
 def layer_norm(b, node, x, scale, bias=None):
-    held(b, x)
+    floats(x)
     axis, epsilon = node.attr("axis", -1) % len(x.shape), node.attr("epsilon", 1e-5)
     y = b.mul(normalised(b, x, len(x.shape) - axis, epsilon), scale)
     y = y if bias is None else b.add(y, bias)
@@ -58,7 +52,7 @@ def layer_norm(b, node, x, scale, bias=None):
 
 @rule("RMSNormalization", "SimplifiedLayerNormalization")
 def rms_norm(b, node, x, scale):
-    held(b, x)
+    floats(x)
     axis = node.attr("axis", -1) % len(x.shape)
     return b.mul(normalised(b, x, len(x.shape) - axis, node.attr("epsilon", 1e-5), True), scale)
 
@@ -70,7 +64,7 @@ def channels(b, v, rank):
 
 @rule("InstanceNormalization")
 def instance_norm(b, node, x, scale, bias):
-    held(b, x)
+    floats(x)
     rank = len(x.shape)
     y = normalised(b, x, rank - 2, node.attr("epsilon", 1e-5))
     return b.add(b.mul(y, channels(b, scale, rank)), channels(b, bias, rank))
@@ -78,7 +72,7 @@ def instance_norm(b, node, x, scale, bias):
 
 @rule("GroupNormalization")
 def group_norm(b, node, x, scale, bias):
-    held(b, x)
+    floats(x)
     groups, rank = node.attr("num_groups"), len(x.shape)
     y = b.reshape(x, (x.shape[0], groups, count(x.shape[1:]) // groups))
     y = normalised(b, y, 1, node.attr("epsilon", 1e-5))
@@ -90,7 +84,7 @@ def group_norm(b, node, x, scale, bias):
 
 @rule("BatchNormalization")
 def batch_norm(b, node, x, scale, bias, mean, variance):
-    held(b, x)
+    floats(x)
     rank, epsilon = len(x.shape), node.attr("epsilon", 1e-5)
     if node.attr("training_mode", 0):
         return trained_batch_norm(b, node, x, scale, bias, mean, variance)
@@ -125,25 +119,16 @@ def trained_batch_norm(b, node, x, scale, bias, mean, variance):
 
 @rule("LpNormalization")
 def lp_norm(b, node, x):
-    held(b, x)
+    floats(x)
     axis, p = node.attr("axis", -1), node.attr("p", 2)
     size = norm_of(b, x, [axis], True, p)
     zero = b.equal(size, b.scalar(0, x))
     return b.div(x, b.select(zero, b.scalar(1, x), size))
 
 
-@rule("MeanVarianceNormalization")
-def mean_variance(b, node, x):
-    held(b, x)
-    axes = node.attr("axes", [0, 2, 3])
-    centred = b.sub(x, b.reduce_sum(x, axes, True, mean=True))
-    variance = b.reduce_sum(b.unary(ggml.ggml_sqr, centred), axes, True, mean=True)
-    return b.div(centred, b.affine(b.unary(ggml.ggml_sqrt, variance), 1.0, 1e-9))
-
-
 @rule("LRN")
 def local_response(b, node, x):
-    held(b, x)
+    floats(x)
     size, c = node.attr("size"), x.shape[1]
     before, after = (size - 1) // 2, size // 2
     near = np.abs(np.arange(c)[:, None] - np.arange(c)) * 2

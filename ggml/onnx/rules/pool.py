@@ -4,7 +4,7 @@ import numpy as np
 
 import ggml
 
-from ..values import F32, I64, OnHost, Tensor, count, is_float
+from ..values import F32, I64, OnHost, Tensor, count, floats, is_float
 from . import rule
 from .conv import window
 
@@ -105,8 +105,7 @@ def pooled(b, kind, x, kernel, strides, pads, out):
 
 @rule("AveragePool")
 def average_pool(b, node, x):
-    if not is_float(x.dtype):
-        raise OnHost(f"{x.dtype} is computed on the host")
+    floats(x)
     kernel, strides, dilations, pads, out = geometry(node, x.shape[2:])
     if simple(node, kernel, dilations, pads, x) and not any(p for pair in pads for p in pair):
         return pooled(b, ggml.GGML_OP_POOL_AVG, x, kernel, strides, pads, out)
@@ -125,8 +124,7 @@ def lp_pool(b, node, x):
 
 def norm_of(b, x, axes, keep, p):
     """The p-norm over axes."""
-    if not is_float(x.dtype):
-        raise OnHost(f"{x.dtype} is computed on the host")
+    floats(x)
     size = b.unary(ggml.ggml_abs, x)
     if p == 1:
         return b.reduce_sum(size, axes, keep)

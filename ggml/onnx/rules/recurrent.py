@@ -4,7 +4,7 @@ import numpy as np
 
 import ggml
 
-from ..values import F32, Known, OnHost, is_float
+from ..values import F32, Known, OnHost, floats
 from . import rule
 from .elementwise import exponential_unit
 from .matmul import matmul
@@ -137,8 +137,7 @@ class Cell:
 
 @rule("RNN", "GRU", "LSTM")
 def recurrent(b, node, x, w, r, bias=None, lengths=None, h0=None, c0=None, peephole=None, scales=None):
-    if not is_float(x.dtype):
-        raise OnHost(f"{x.dtype} is computed on the host")
+    floats(x)
     batch_first = node.attr("layout", 0)
     if batch_first:
         x = b.transpose(x, (1, 0, 2))

@@ -6,7 +6,7 @@ import numpy as np
 
 import ggml
 
-from ..values import F32, OnHost, count, is_float
+from ..values import F32, OnHost, count, floats, is_float
 from . import rule
 from .matmul import matmul
 
@@ -141,8 +141,7 @@ def policy(node, old, sizes):
 @rule("GridSample")
 def grid_sample(b, node, x, grid):
     """Samples at computed coordinates: the taps of each are picked by their positions and weighted."""
-    if not is_float(x.dtype):
-        raise OnHost(f"{x.dtype} is computed on the host")
+    floats(x)
     mode = {"bilinear": "linear", "bicubic": "cubic"}.get(node.attr("mode", "linear"), node.attr("mode", "linear"))
     corners, padding = node.attr("align_corners", 0), node.attr("padding_mode", "zeros")
     rank, batch, channels, size = len(x.shape) - 2, x.shape[0], x.shape[1], x.shape[2:]

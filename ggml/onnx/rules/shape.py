@@ -190,19 +190,3 @@ def reverse_sequence_of(b, x, lengths, batch, time):
     for row, n in zip(place, lengths):
         row[:n] = row[:n][::-1].copy()
     return b.take(x, np.moveaxis(place, (0, 1), (batch, time)))
-
-
-@rule("CenterCropPad")
-def center_crop_pad(b, node, x, dims):
-    axes = node.attr("axes", list(range(len(x.shape))))
-    place = np.arange(count(x.shape)).reshape(x.shape)
-    for axis, size in zip(axes, b.ints(dims)):
-        have = place.shape[axis]
-        if have > size:
-            start = (have - size) // 2
-            place = place.take(range(start, start + size), axis)
-        elif have < size:
-            widths = [(0, 0)] * place.ndim
-            widths[axis] = (size - have) // 2, size - have - (size - have) // 2
-            place = np.pad(place, widths, constant_values=-1)
-    return b.take(x, place)

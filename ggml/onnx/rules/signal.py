@@ -4,15 +4,14 @@ import numpy as np
 
 import ggml
 
-from ..values import Known, OnHost, count, is_float
+from ..values import Known, count, floats
 from . import rule
 from .matmul import matmul
 
 
 @rule("DFT")
 def dft(b, node, x, length=None, axis=None):
-    if not is_float(x.dtype):
-        raise OnHost(f"{x.dtype} is computed on the host")
+    floats(x)
     given = node.attr("axis", 1) if node.version < 20 else int(b.ints(axis, [-2])[0])
     axis, n = given % len(x.shape), None if length is None else int(b.ints(length)[0])
     return fourier(b, x, axis, n, node.attr("inverse", 0), node.attr("onesided", 0))
@@ -52,8 +51,7 @@ def fourier(b, x, axis, n, inverse, onesided):
 
 @rule("STFT")
 def stft(b, node, x, step, window=None, length=None):
-    if not is_float(x.dtype):
-        raise OnHost(f"{x.dtype} is computed on the host")
+    floats(x)
     step = b.ints(step)[0]
     n = b.ints(length)[0] if length is not None else window.shape[0]
     frames = (x.shape[1] - n) // step + 1
@@ -67,8 +65,7 @@ def stft(b, node, x, step, window=None, length=None):
 @rule("Einsum")
 def einsum(b, node, *values):
     for v in values:
-        if not is_float(v.dtype):
-            raise OnHost(f"{v.dtype} is computed on the host")
+        floats(v)
     left, arrow, right = node.attr("equation").replace(" ", "").partition("->")
     terms = left.split(",")
     free = [chr(0x100 + i) for i in range(max(len(v.shape) for v in values))]  # labels of "..."
@@ -124,8 +121,7 @@ def contract(b, left, right, kept):
 @rule("CumProd")
 def cumprod(b, node, x, axis):
     """Products of all entries before each one, in log2(n) steps that double the distance."""
-    if not is_float(x.dtype):
-        raise OnHost(f"{x.dtype} is computed on the host")
+    floats(x)
     axis = b.ints(axis)[0] % len(x.shape)
     n, reverse = x.shape[axis], node.attr("reverse", 0)
     y = b.move(x, axis, -1)
