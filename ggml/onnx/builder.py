@@ -180,7 +180,7 @@ class Builder:
         """The axes in another order, as a view where four dimensions suffice."""
         perm = [int(p) for p in perm]
         if isinstance(x, Known):
-            return x.derived(("transpose", *perm), lambda a: np.ascontiguousarray(a.transpose(perm)))
+            return x.derived(("transpose", *perm), lambda a: a.transpose(perm))
         x = self.use(x)
         shape = tuple(x.shape[p] for p in perm)
         if perm == sorted(perm):
@@ -250,8 +250,9 @@ class Builder:
         """Elements start, start + step, ... of an axis; negative steps go backwards."""
         axis %= len(x.shape)
         if isinstance(x, Known):
-            index = np.arange(start, start + size * step, step)
-            return x.derived(("slice", axis, start, size, step), lambda a: np.take(a, index, axis))
+            end = start + size * step
+            part = (slice(None),) * axis + (slice(start, end if end >= 0 else None, step),)
+            return x.derived(("slice", axis, start, size, step), lambda a: a[part])
         x = self.use(x)
         if start == 0 and step == 1 and size == x.shape[axis]:
             return x
