@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from ._nodes import ORDERS, Nodes
+from ._gradients import Gradients
+from ._nodes import ORDERS
 from ._transport import Alone, Mpi, started_by_launcher
 
 
-class Communicator(Nodes):
+class Communicator(Gradients):
     """The ranks that compute together. Made by `mpi`.
 
     Its methods add collectives to a graph: all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, send and
