@@ -235,7 +235,7 @@ cdef list accumulators(Context o):
     return accs
 
 cdef int move_behind(Context o, ggml_tensor *node, set others) except -1:
-    """Moves the last node of the graph to the place behind the last one of `others` (addresses) in the backward pass."""
+    """Moves the last node of the graph to the place behind the last of `others` (addresses) in the backward pass."""
     cdef ggml_cgraph *g = o.g
     cdef int i = g.n_nodes - 1
     if g.nodes[i] != node:

@@ -154,6 +154,16 @@ class Collectives:
         """
         self._run("barrier", lambda: None)
 
+    def agree(self, label: str) -> None:
+        """Compares a text between the ranks.
+
+        Args:
+            label: what must be equal on all ranks, such as the sizes of a program's data.
+        Raises:
+            RuntimeError: on every rank, if the texts differ; the message has the beginning of each.
+        """
+        self._run(label, lambda: None)
+
     def share(self, values: np.ndarray, root: int = 0) -> np.ndarray:
         """Gives all ranks the root's values of an array.
 
