@@ -61,8 +61,8 @@ def mpi(communicator: Any = None, *, order: str = "rank", timeout: float | None 
         except (ImportError, RuntimeError) as error:
             if started_by_launcher():
                 raise ImportError(
-                    f"mpi: {str(error).splitlines()[0]}: pip install 'ggml-cython[mpi]', and an MPI library: that of the "
-                    "cluster or system, or pip install mpich"
+                    f"mpi: {str(error).splitlines()[0]}: pip install 'ggml-cython[mpi]', and an MPI library: that of "
+                    "the cluster or system, or pip install mpich"
                 ) from None
             return Communicator(Alone(), order)
         communicator = MPI.COMM_WORLD

@@ -66,10 +66,10 @@ class Gradients(Nodes):
                 memory[first : first + size] = elements(token.contents.src[k])
                 first += size
             elements(token)[...] = 0
-            jobs.append(self._start(label, reduce))
+            jobs.append(self._start(reduce))
 
         def reduce() -> None:
-            self._reduce_all(memory, memory, "sum", F32, self.order, "gradients")
+            self._reduce_all(label, memory, memory, "sum", F32, self.order)
 
         def finish(sums: Tensor, ith: int, nth: int, userdata: Any) -> None:
             if jobs:

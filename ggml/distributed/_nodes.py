@@ -54,7 +54,7 @@ class Nodes(Collectives):
             )
 
         def compute(label: str, out: np.ndarray, values: np.ndarray) -> None:
-            self._run(label, lambda: self._reduce_all(values, out, op, kind, order, "all_reduce"))
+            self._reduce_all(label, values, out, op, kind, order)
 
         def backward(ctx: int, y: Tensor, g: Tensor) -> Tensor:
             g = self.all_reduce(ctx, g, "sum", order)
@@ -95,7 +95,7 @@ class Nodes(Collectives):
             direct = outer == 1
             parts = out if direct else np.empty(out.size, out.dtype)
             counts = [outer * size * inner for size in sizes]
-            self._run(label, lambda: self._gather_all(values, parts, counts, "all_gather"))
+            self._gather_all(label, values, parts, counts)
             if not direct:
                 _join(parts, out, outer, sizes, inner)
 
@@ -131,7 +131,7 @@ class Nodes(Collectives):
         def compute(label: str, out: np.ndarray, values: np.ndarray) -> None:
             parts = values if outer == 1 else _divide(values, outer, sizes, inner)
             counts = [outer * size * inner for size in sizes]
-            self._run(label, lambda: self._reduce_shares(parts, out, counts, "sum", kind, "reduce_scatter"))
+            self._reduce_shares(label, parts, out, counts, "sum", kind)
 
         def backward(ctx: int, y: Tensor, g: Tensor) -> Tensor:
             return self.all_gather(ctx, g, dim, sizes)
@@ -139,7 +139,7 @@ class Nodes(Collectives):
         return self._node(ctx, f"reduce_scatter(dim {dim}, sizes {sizes})", x, ne, compute, backward, kind)
 
     def all_to_all(self, ctx: int, x: Tensor, dim: int = 0) -> Tensor:
-        """Adds a node that sends part r of a tensor to rank r, and concatenates what arrives, in the order of the ranks.
+        """Adds a node that sends part r of a tensor to rank r, and concatenates what arrives in the order of the ranks.
 
         The gradient is the all_to_all of the ranks' gradients.
 
@@ -163,7 +163,7 @@ class Nodes(Collectives):
             direct = outer == 1
             parts = values if direct else _divide(values, outer, sizes, inner)
             arrived = out if direct else np.empty(out.size, out.dtype)
-            self._run(label, lambda: self._exchange_all(parts, arrived, "all_to_all"))
+            self._exchange_all(label, parts, arrived)
             if not direct:
                 _join(arrived, out, outer, sizes, inner)
 
@@ -192,13 +192,9 @@ class Nodes(Collectives):
         self._check_rank("broadcast", "root", root)
 
         def compute(label: str, out: np.ndarray, values: np.ndarray) -> None:
-            def run() -> None:
-                if self.rank == root:
-                    out[...] = values
-                    self.sent += out.nbytes * (self.size - 1)  # at most: MPI may let others pass it on
-                self._transport.broadcast(out, root, "broadcast")
-
-            self._run(label, run)
+            if self.rank == root:
+                out[...] = values
+            self._broadcast(label, out, root)
 
         def backward(ctx: int, y: Tensor, g: Tensor) -> Tensor:
             return self._reduce(ctx, g, root)
@@ -210,7 +206,7 @@ class Nodes(Collectives):
         kind = _check_type("broadcast", x)
 
         def compute(label: str, out: np.ndarray, values: np.ndarray) -> None:
-            self._run(label, lambda: self._reduce_to(values, out, root, kind, "broadcast"))
+            self._reduce_to(label, values, out, root, kind)
 
         def backward(ctx: int, y: Tensor, g: Tensor) -> Tensor:
             return self.broadcast(ctx, g, root)
@@ -297,6 +293,7 @@ class Nodes(Collectives):
         message = f"send {_type_name(type_)} {ne} tag {tag}"
 
         def run(y: Tensor, ith: int, nth: int, userdata: Any) -> None:
+            self._finish_jobs()
             self._receive(message, elements(y), source, tag)
 
         y = ggml.ggml_custom_4d(ctx, type_, *ne, list(operands), len(operands), run, 1, None)
@@ -319,6 +316,7 @@ class Nodes(Collectives):
         label = f"{title} of {_type_name(x.contents.type)} {self._common(title, x)}"
 
         def run(y: Tensor, ith: int, nth: int, userdata: Any) -> None:
+            self._finish_jobs()
             compute(label, elements(y), elements(y.contents.src[0]))
 
         y = ggml.ggml_custom_4d(ctx, kind, *ne, [source], 1, run, 1, None)

@@ -83,7 +83,7 @@ class Core:
         if self._comm is not None:
             from ._split import Split
 
-            self.split = Split(self._comm, config, self._weights, copy=not mmap)
+            self.split = Split(self._comm, config, self._file, copy=not mmap)
             config = self.split.cache_config
         if config.logits:
             self._cache = Cache(config, self.n_ctx, self.n_seq, kv_type, min(STEP, self.n_ctx))
@@ -158,7 +158,7 @@ class Core:
         """Refuses calls that need the whole model."""
         self._check(caller)
         if self.split is not None:
-            raise ValueError(f"{caller}: the model is divided among {self._comm.size} ranks")  # type: ignore[union-attr]
+            raise ValueError(f"{caller}: the model is divided among {self.split.comm.size} ranks")
 
     def _causal_cache(self, caller: str) -> Cache:
         self._check(caller)

@@ -2,7 +2,7 @@
 
 Every matrix is divided by its rows, the outputs of a linear layer; so each rank computes some of the outputs with the
 whole of the input, and an all_gather joins them where the next layer needs all. No sum is divided: the results are
-those of one rank, and rows are consecutive in the file, of which a rank therefore reads its part only.
+those of one rank, and rows are consecutive in the file, of which a rank therefore maps its part only.
 
     attn_q, attn_k, attn_v       the rows of this rank's heads, if the heads can be shared out; else equal shares
     ffn_gate, ffn_up             equal shares; what follows is computed on this rank's part
@@ -15,7 +15,7 @@ Norms, position tables and experts are replicated.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping
+import mmap
 from dataclasses import replace
 from typing import Any
 
@@ -27,6 +27,7 @@ from ggml.utils import to_numpy
 
 from ..distributed._reduce import shares
 from ._config import Config
+from ._file import ModelFile
 from ._graph import Builder, Tensor
 
 WHOLE_INPUT = ("attn_output", "ffn_down")  # their inputs are gathered
@@ -46,7 +47,7 @@ class Split:
     Args:
         comm: the ranks.
         config: sizes of the whole model.
-        weights: tensors of the file by name.
+        file: the model file.
         copy: whether to copy this rank's parts into memory instead of using the file's pages.
 
     Attributes:
@@ -57,8 +58,8 @@ class Split:
         bytes: size of this rank's tensors.
     """
 
-    def __init__(self, comm: Communicator, config: Config, weights: Mapping[str, Tensor], copy: bool) -> None:
-        self.comm, self.whole, self.copy = comm, config, copy
+    def __init__(self, comm: Communicator, config: Config, file: ModelFile, copy: bool) -> None:
+        self.comm, self.whole, self.file, self.copy = comm, config, file, copy
         n, g = comm.size, config.n_head_kv
         smallest = min(config.n_embd, config.n_vocab, config.n_ff)
         if n > smallest:
@@ -74,10 +75,10 @@ class Split:
         self.replicated: dict[str, int] = {}
         self.weights: dict[str, Tensor] = {}
         self.bytes = 0
-        self._kept: list[Any] = []  # memory of copies
+        self._buffers: list[Any] = []  # memory of this rank's parts
         self.ctx: Any = ggml.ggml_init(ggml.ggml_init_params(mem_size=0, no_alloc=True))
         try:
-            for name, tensor in weights.items():
+            for name, tensor in file.tensors.items():
                 self._add(name, tensor)
         except BaseException:
             self.close()
@@ -88,7 +89,8 @@ class Split:
             self.weights.clear()
             ggml.ggml_free(self.ctx)
             self.ctx = None
-            self._kept.clear()
+            while self._buffers:
+                ggml.ggml_backend_buffer_free(self._buffers.pop())
 
     # ---- which rows --------------------------------------------------------------------------------------------------
     def ranges(self, name: str, n: int) -> list[Range] | None:
@@ -131,40 +133,40 @@ class Split:
         if ranges is None:
             self.replicated[name] = ggml.ggml_nbytes(tensor)
             part = tensor
-        elif self.copy or len(ranges) > 1:
-            part = self._copied(tensor, ranges, is_bias)
-        elif is_bias:
-            part = ggml.ggml_view_1d(self.ctx, tensor, ranges[0][1], ranges[0][0] * t.nb[0])
         else:
-            part = ggml.ggml_view_2d(self.ctx, tensor, t.ne[0], ranges[0][1], t.nb[1], ranges[0][0] * t.nb[1])
+            part = self._part(name, tensor, ranges, is_bias)
         self.weights[name] = part
         self.bytes += ggml.ggml_nbytes(part)
 
-    def _copied(self, tensor: Tensor, ranges: list[Range], is_bias: bool) -> Tensor:
-        """A tensor of some rows in memory of its own."""
+    def _part(self, name: str, tensor: Tensor, ranges: list[Range], is_bias: bool) -> Tensor:
+        """A tensor of some rows: in pages of the file that are mapped for it, or in memory of its own."""
         t, rows = tensor.contents, sum(count for _, count in ranges)
         stride = t.nb[0] if is_bias else t.nb[1]
-        ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0))
-        self._kept.append(Context(ctx))
-        part = ggml.ggml_new_tensor_2d(ctx, t.type, *((rows, 1) if is_bias else (t.ne[0], rows)))
-        place = part.contents.data
-        for first, count in ranges:
-            ctypes.memmove(place, t.data + first * stride, count * stride)
-            place += count * stride
+        if self.copy or len(ranges) > 1 or name not in self.file.places:
+            memory = np.empty(rows * stride, np.uint8)
+            place = memory.ctypes.data
+            for first, count in ranges:
+                ctypes.memmove(place, t.data + first * stride, count * stride)
+                place += count * stride
+        else:
+            path, offset = self.file.places[name]
+            memory = mapped(path, offset + ranges[0][0] * stride, rows * stride)
+        buffer = ggml.ggml_backend_cpu_buffer_from_ptr(memory, memory.size)
+        self._buffers.append(buffer)
+        part = ggml.ggml_new_tensor_2d(self.ctx, t.type, *((rows, 1) if is_bias else (t.ne[0], rows)))
+        ggml.ggml_backend_tensor_alloc(buffer, part, memory.ctypes.data)
         return part
 
     def builder(self, *args: Any, **options: Any) -> SplitBuilder:
         return SplitBuilder(self, *args, **options)
 
 
-class Context:
-    """A context that is freed with the object."""
-
-    def __init__(self, ctx: int) -> None:
-        self.ctx = ctx
-
-    def __del__(self) -> None:
-        ggml.ggml_free(self.ctx)
+def mapped(path: str, offset: int, size: int) -> np.ndarray:
+    """Bytes of a file, in pages that are read on first use. A mapping of its own keeps the kernel from loading more."""
+    begin = offset // mmap.ALLOCATIONGRANULARITY * mmap.ALLOCATIONGRANULARITY
+    with open(path, "rb") as file:
+        pages = mmap.mmap(file.fileno(), offset + size - begin, access=mmap.ACCESS_READ, offset=begin)
+    return np.frombuffer(pages, np.uint8)[offset - begin :]
 
 
 class SplitBuilder(Builder):
