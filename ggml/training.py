@@ -425,7 +425,7 @@ class Session:
         finally:
             ggml.ggml_opt_result_free(result)
 
-    def _step(self, number: int, result: int) -> npt.NDArray[np.float32]:
+    def _step(self, number: int, result: Any) -> npt.NDArray[np.float32]:
         """Computes this rank's batches of a step; returns the losses of all ranks' batches, in their order."""
         count = self.accumulate // self.ranks
         losses = np.empty(count, np.float32)

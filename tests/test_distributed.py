@@ -6,12 +6,12 @@ tests/test_distributed.py`. Without mpiexec there is one rank. tests/test_mpi.py
 
 import numpy as np
 import pytest
+from ranks import comm
 
 import ggml
 from ggml.distributed import mpi
 from ggml.utils import from_numpy, to_numpy
 
-comm = mpi(timeout=60)
 RANK, SIZE = comm.rank, comm.size
 F32 = ggml.GGML_TYPE_F32
 several = pytest.mark.skipif(SIZE == 1, reason="needs two ranks")

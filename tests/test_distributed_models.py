@@ -10,7 +10,7 @@ for library in ("gguf", "jinja2", "tokenizers"):  # of the extra [test]
     pytest.importorskip(library)
 
 import tiny_models  # noqa: E402
-from test_distributed import comm  # noqa: E402
+from ranks import comm  # noqa: E402
 from tiny_models import IDS, VOCAB  # noqa: E402
 
 from ggml.models import load  # noqa: E402

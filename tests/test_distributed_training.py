@@ -5,13 +5,12 @@ These tests run on any number of ranks, like those of test_distributed.py.
 
 import numpy as np
 import pytest
+from ranks import comm
 
 import ggml
-from ggml.distributed import mpi
 from ggml.training import Session, adamw
 from ggml.utils import to_numpy
 
-comm = mpi(timeout=60)
 RANK, SIZE = comm.rank, comm.size
 BATCH, WIDTH, CLASSES = 8, 12, 5
 several = pytest.mark.skipif(SIZE == 1, reason="needs two ranks")

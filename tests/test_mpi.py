@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+import real_models
 
 HERE = Path(__file__).parent
 LIMIT = 10  # seconds after which all ranks must have ended
@@ -132,3 +133,25 @@ def test_import_of_ggml_does_not_start_mpi():
     program = "import sys, ggml, ggml.models, ggml.distributed; print('mpi4py' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, cwd="/")
     assert found.stdout == "False\n"
+
+
+def run_example(name, ranks, *options):
+    """The output of a program of examples/distributed."""
+    command = [mpiexec(), "-n", str(ranks), sys.executable, HERE.parent / "examples" / "distributed" / name, *options]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert found.returncode == 0, found.stderr
+    return found.stdout
+
+
+@pytest.mark.parametrize("model", ["digits", "gpt2_char"])
+def test_training_example_has_the_losses_of_one_rank(model):
+    pytest.importorskip("sklearn")
+    options = ("--quick", "--batches", "2", "--model", model)
+    losses = [run_example("train.py", ranks, *options).partition(":")[2] for ranks in (1, 2)]
+    assert "first loss" in losses[0] and losses[0] == losses[1]
+
+
+def test_generating_example_writes_the_text_of_one_rank():
+    options = (real_models.smollm2(), "--tokens", "12")
+    texts = [run_example("generate.py", ranks, *options).rpartition("\n12 tokens")[0] for ranks in (1, 3)]
+    assert len(texts[0]) > 20 and texts[0] == texts[1]

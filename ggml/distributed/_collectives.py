@@ -229,5 +229,5 @@ def elements(tensor: Any) -> np.ndarray:
     t = tensor.contents
     dtype = DTYPES[t.type]
     n = ggml.ggml_nelements(tensor)
-    memory = (ctypes.c_uint8 * (n * dtype.itemsize)).from_address(t.data)
+    memory: Any = (ctypes.c_uint8 * (n * dtype.itemsize)).from_address(t.data)
     return np.frombuffer(memory, dtype)

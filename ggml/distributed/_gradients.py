@@ -11,7 +11,7 @@ import numpy as np
 import ggml
 
 from ._collectives import elements
-from ._nodes import F32, Nodes, Tensor
+from ._nodes import F32, Nodes, Tensor, custom_node
 
 BUCKET_BYTES = 4 << 20  # a bucket is closed when it has as much
 BUCKET_TENSORS = 10  # GGML_MAX_SRC: a node has no more operands
@@ -37,7 +37,9 @@ class Gradients(Nodes):
         Returns:
             List of Bucket.
         """
-        buckets, group, size = [], [], 0
+        buckets: list[Bucket] = []
+        group: list[Tensor] = []
+        size = 0
         for gradient in gradients:
             group.append(gradient)
             size += ggml.ggml_nbytes(gradient)
@@ -76,13 +78,13 @@ class Gradients(Nodes):
                 jobs.pop().result()
             elements(sums)[...] = memory
 
-        start = ggml.ggml_custom_4d(ctx, F32, 1, 1, 1, 1, list(gradients), len(gradients), begin, 1, None)
+        start = custom_node(ctx, F32, [1, 1, 1, 1], list(gradients), begin)
         ggml.ggml_set_name(start, b"start of gradients %d" % number)
-        total = ggml.ggml_custom_4d(ctx, F32, memory.size, 1, 1, 1, [start], 1, finish, 1, None)
+        total = custom_node(ctx, F32, [memory.size, 1, 1, 1], [start], finish)
         ggml.ggml_set_name(total, b"sum of gradients %d" % number)
         sums, offset = [], 0
         for gradient, size in zip(gradients, sizes, strict=True):
-            nb = gradient.contents.nb
-            sums.append(ggml.ggml_view_4d(ctx, total, *gradient.contents.ne[:4], *nb[1:4], offset))
+            (n0, n1, n2, n3), (_, nb1, nb2, nb3) = gradient.contents.ne[:4], gradient.contents.nb[:4]
+            sums.append(ggml.ggml_view_4d(ctx, total, n0, n1, n2, n3, nb1, nb2, nb3, offset))
             offset += 4 * size
         return Bucket(list(gradients), start, sums)

@@ -296,7 +296,7 @@ class Nodes(Collectives):
             self._finish_jobs()
             self._receive(message, elements(y), source, tag)
 
-        y = ggml.ggml_custom_4d(ctx, type_, *ne, list(operands), len(operands), run, 1, None)
+        y = custom_node(ctx, type_, ne, list(operands), run)
         return ggml.ggml_set_name(y, f"recv(from {source})".encode())
 
     # ---- helpers -----------------------------------------------------------------------------------------------------
@@ -319,7 +319,7 @@ class Nodes(Collectives):
             self._finish_jobs()
             compute(label, elements(y), elements(y.contents.src[0]))
 
-        y = ggml.ggml_custom_4d(ctx, kind, *ne, [source], 1, run, 1, None)
+        y = custom_node(ctx, kind, ne, [source], run)
         ggml.ggml_set_name(y, f"{title} {x.contents.name.decode(errors='replace')}".encode()[:63])
         return ggml.ggml_custom_set_backward(y, backward)
 
@@ -361,6 +361,12 @@ class Nodes(Collectives):
             raise ValueError(f"{caller}: {name} is {rank}, this rank itself: need another one")
         if isinstance(tag, bool) or not isinstance(tag, int) or not 0 <= tag <= 16383:
             raise ValueError(f"{caller}: tag is {tag!r}: need 0 to 16383")
+
+
+def custom_node(ctx: int, kind: int, ne: Sequence[int], operands: Any, run: Callable) -> Tensor:
+    """A node of type kind and of four extents that run(result, ith, nth, userdata) computes from a list of operands."""
+    n0, n1, n2, n3 = ne
+    return ggml.ggml_custom_4d(ctx, kind, n0, n1, n2, n3, operands, len(operands), run, 1, None)
 
 
 def _check_type(caller: str, x: Tensor, integers: bool = True) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 import ggml
 
 # The types that collectives take, and as what NumPy sees their elements; bf16 as bits
-DTYPES = {
+DTYPES: dict[int, np.dtype] = {
     ggml.GGML_TYPE_F32: np.dtype(np.float32),
     ggml.GGML_TYPE_F16: np.dtype(np.float16),
     ggml.GGML_TYPE_BF16: np.dtype(np.uint16),

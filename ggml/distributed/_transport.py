@@ -7,6 +7,7 @@ other ranks of the same machine need, Ctrl-C works, and the end of another rank 
 from __future__ import annotations
 
 import atexit
+import itertools
 import os
 import sys
 import time
@@ -96,8 +97,23 @@ class Mpi:
     def all_to_all(
         self, send: np.ndarray, sent: Sequence[int], receive: np.ndarray, received: Sequence[int], what: str
     ) -> None:
-        """Sends consecutive parts of sent[rank] bytes to the ranks, and receives received[rank] bytes from each."""
-        self.wait(self.data.Ialltoallv(self._parts(send, sent), self._parts(receive, received)), what)
+        """Sends consecutive parts of sent[rank] bytes to the ranks, and receives received[rank] bytes from each.
+
+        These are messages between two ranks, because libraries send a rank's part for itself over the network too.
+        """
+        source, target = (memory.reshape(-1).view(np.uint8) for memory in (send, receive))
+        first, place = ([0, *itertools.accumulate(counts)] for counts in (sent, received))
+        requests = []
+        for step in range(1, self.size):
+            peer = (self.rank - step) % self.size
+            part = target[place[peer] : place[peer + 1]]
+            requests.append(self.data.Irecv(self._bytes(part), peer))
+        target[place[self.rank] : place[self.rank + 1]] = source[first[self.rank] : first[self.rank + 1]]
+        for step in range(1, self.size):
+            peer = (self.rank + step) % self.size
+            requests.append(self.data.Isend(self._bytes(source[first[peer] : first[peer + 1]]), peer))
+        for request in requests:
+            self.wait(request, what)
 
     def gather(self, send: np.ndarray, receive: np.ndarray | None, root: int, what: str) -> None:
         """Concatenates what the ranks send, equally many bytes each, at the root; the others give no `receive`."""

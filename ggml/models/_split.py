@@ -25,6 +25,7 @@ import ggml
 from ggml.distributed import Communicator
 from ggml.utils import to_numpy
 
+from ..distributed._nodes import custom_node
 from ..distributed._reduce import shares
 from ._config import Config
 from ._file import ModelFile
@@ -142,6 +143,7 @@ class Split:
         """A tensor of some rows: in pages of the file that are mapped for it, or in memory of its own."""
         t, rows = tensor.contents, sum(count for _, count in ranges)
         stride = t.nb[0] if is_bias else t.nb[1]
+        memory: Any
         if self.copy or len(ranges) > 1 or name not in self.file.places:
             memory = np.empty(rows * stride, np.uint8)
             place = memory.ctypes.data
@@ -215,9 +217,11 @@ class SplitBuilder(Builder):
             values = to_numpy(result.contents.src[1]) - first
             to_numpy(result).reshape(len(values), -1)[(values < 0) | (values >= count)] = 0
 
-        local = ggml.ggml_custom_4d(self.ctx, ggml.GGML_TYPE_I32, self.n_tokens, 1, 1, 1, [ids], 1, own, 1, None)
+        operands: Any = [ids]
+        local = custom_node(self.ctx, ggml.GGML_TYPE_I32, [self.n_tokens, 1, 1, 1], operands, own)
         x = super().embedding(local, name, rows)
-        return comm.all_reduce(self.ctx, ggml.ggml_custom_inplace(self.ctx, x, [ids], 1, clear, 1, None), order="rank")
+        x = ggml.ggml_custom_inplace(self.ctx, x, operands, 1, clear, 1, None)
+        return comm.all_reduce(self.ctx, x, order="rank")
 
     def output(self, x: Tensor) -> Tensor:
         return self.gathered(super().output(x), self.whole.n_vocab)
