@@ -1,4 +1,4 @@
-"""The ranks that run the tests: those of mpiexec, or one without MPI, which other tests of this process would notice."""
+"""The ranks that run the tests: those of mpiexec, or one without MPI, so that other tests of the process have none."""
 
 from ggml.distributed import Communicator, mpi
 from ggml.distributed._transport import Alone, started_by_launcher

@@ -149,6 +149,36 @@ def test_bad_arguments():
         ggml.ggml_opt_init(params, comm=5)
 
 
+def test_gradients_travel_while_the_backward_pass_runs(monkeypatch):
+    """The last layers' gradients are under way when the gradient of the first layer is computed."""
+    events = []
+    start = comm._start
+    monkeypatch.setattr(comm, "_start", lambda function: (events.append("start"), start(function))[1])
+
+    def copy(result, operand, ith, nth, userdata):
+        to_numpy(result)[...] = to_numpy(operand)
+
+    def copy_gradient(result, operand, ith, nth, userdata):
+        copy(result, operand, ith, nth, userdata)
+        events.append("first layer")
+
+    with Session(comm=comm, threads=1) as session:
+        gains = [session.parameter(f"gain {i}", np.ones(WIDTH)) for i in range(14)]
+
+        def forward(ctx, x):
+            x = ggml.ggml_map_custom1(ctx, ggml.ggml_mul(ctx, x, gains[0]), copy, 1, None)
+            ggml.ggml_custom_set_backward(x, lambda ctx, y, g: ggml.ggml_map_custom1(ctx, g, copy_gradient, 1, None))
+            for gain in gains[1:]:
+                x = ggml.ggml_mul(ctx, x, gain)
+            return x
+
+        loss = ggml.GGML_OPT_LOSS_TYPE_MEAN_SQUARED_ERROR
+        session.start(forward, WIDTH, BATCH * SIZE, loss, adamw(1e-2))
+        x, _ = data(BATCH * SIZE * SIZE)
+        session.epoch(x, x)
+    assert events == ["start", "first layer", "start"]
+
+
 @several
 def test_a_model_that_differs_between_ranks_is_named():
     with Session(comm=comm) as session:
