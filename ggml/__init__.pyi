@@ -8840,23 +8840,26 @@ def ggml_opt_grad_acc(opt_ctx: _Address, node: _To[ggml_tensor]) -> ggml_tensor_
         TypeError: opt_ctx is not an optimisation context, or node is not a tensor.
         RuntimeError: opt_ctx or the context of node was freed.
     """
-def ggml_opt_init(params: ggml_opt_params) -> ggml_opt_context_t | None:
+def ggml_opt_init(params: ggml_opt_params, comm: Any = ...) -> ggml_opt_context_t | None:
     """Creates an optimisation context, which builds and computes the graph of a training step.
 
     With params.ctx_compute, params.inputs and params.outputs, the graph is built now and used for every batch
     (static graphs). Without them, ggml_opt_prepare_alloc supplies a graph. The graph consists of the forward pass,
     the loss, and, as params.build_type says, the gradients and the steps of the optimiser for all tensors that were
     marked with ggml_set_param. A step is taken every params.opt_period batches; the gradients of these batches are
-    averaged (summed for GGML_OPT_LOSS_TYPE_SUM).
+    averaged (summed for GGML_OPT_LOSS_TYPE_SUM). With comm, those of all ranks are: before a step the gradients are
+    summed over the ranks, while the backward pass still runs. All ranks must create the same context and compute the
+    same number of batches.
 
     Args:
         params: ggml_opt_params (see ggml_opt_default_params). params.backend_sched must be a live scheduler,
             opt_period 1 or more.
+        comm: ggml.distributed.Communicator, or None. The parameter is an addition of this library.
     Returns:
         Handle (int) of the context. Free it with ggml_opt_free.
     Raises:
-        TypeError: params or a field of it is of the wrong kind, or params.backend_sched or params.get_opt_pars is
-            NULL.
+        TypeError: params or a field of it is of the wrong kind, params.backend_sched or params.get_opt_pars is NULL,
+            or comm is no communicator.
         ValueError: a field has a value that is not allowed, only some of ctx_compute, inputs and outputs are set,
             or outputs and loss do not fit.
         RuntimeError: the scheduler or a tensor's context was freed.
@@ -8892,7 +8895,8 @@ def ggml_opt_load(opt_ctx: Any, fname: Any, dataset: Any = ...) -> Any:
     checked before anything is changed. This function is not part of the C library.
 
     Args:
-        opt_ctx: handle of an optimisation context with the same parameters, optimiser and opt_period.
+        opt_ctx: handle of an optimisation context with the same parameters, optimiser and opt_period; with
+            communicators, opt_period times the number of ranks must be the same.
         fname: path of the checkpoint, as str, bytes or os.PathLike.
         dataset: dataset whose order is restored, with as many shards as then; None to leave the order out.
     Returns:
@@ -8907,7 +8911,8 @@ def ggml_opt_load(opt_ctx: Any, fname: Any, dataset: Any = ...) -> Any:
 def ggml_opt_loss(opt_ctx: _Address) -> ggml_tensor_p:
     """Gives the tensor of the loss that is minimised.
 
-    Its value is the loss of the last computed batch, divided by opt_period unless the loss type is SUM:
+    Its value is the loss of the last computed batch, divided by opt_period and the number of ranks (see
+    ggml_opt_init) unless the loss type is SUM:
     CROSS_ENTROPY is the mean over the rows (see ggml_cross_entropy_loss), MEAN_SQUARED_ERROR the mean over all
     elements.
 
@@ -9096,8 +9101,9 @@ def ggml_opt_save(opt_ctx: Any, fname: Any, dataset: Any = ...) -> Any:
 
     It holds the parameters, the optimiser's moments, the accumulated gradients of an unfinished period, the number
     of steps, the state of the random numbers, checksums, and the order of a dataset's shards. The file is complete
-    or absent at any time: it replaces an older one only when it is fully written. This function is not part of the
-    C library.
+    or absent at any time: it replaces an older one only when it is fully written. With a communicator (see
+    ggml_opt_init) all ranks have the same state, and one of them writes it; another number of ranks may resume. This
+    function is not part of the C library.
 
     Args:
         opt_ctx: handle of an optimisation context that has a graph.
@@ -9108,7 +9114,8 @@ def ggml_opt_save(opt_ctx: Any, fname: Any, dataset: Any = ...) -> Any:
     Raises:
         TypeError: an argument is of the wrong kind.
         OSError: the file cannot be written.
-        RuntimeError: opt_ctx or dataset was freed, or the context has no parameters yet.
+        RuntimeError: opt_ctx or dataset was freed, the context has no parameters yet, or several ranks are within a
+            period.
     See also:
         ggml_opt_load, which resumes the run exactly.
     """

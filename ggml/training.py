@@ -19,9 +19,11 @@ from . import ggml
 from .utils import GGML_TYPE_TO_NUMPY_DTYPE, from_numpy, get_shape, to_numpy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     import numpy.typing as npt
+
+    from .distributed import Communicator
 
     Tensor = ggml.ggml_tensor_p
     PathName = str | bytes | os.PathLike
@@ -228,9 +230,9 @@ class Step:
     """What the callbacks of a Session get after each training step."""
 
     epoch: int  # number of the epoch, from 0
-    batch: int  # number of the batch within the epoch, from 0
-    batches: int  # number of batches of the epoch
-    loss: float  # of this batch, before the step
+    batch: int  # number of the step within the epoch, from 0
+    batches: int  # number of steps of the epoch; one batch each, unless the Session accumulates several
+    loss: float  # of these batches, before the step
 
 
 class Session:
@@ -243,6 +245,12 @@ class Session:
         threads: number of threads; 0 for the default.
         callbacks: a function or several, each called after each training step with a Step (epoch, batch, batches,
             loss), for progress bars and records. An exception that one raises ends Session.epoch.
+        comm: ggml.distributed.Communicator to train on several machines, or None. All ranks make the same calls with
+            the same data, and each computes its share of every step. Rank 0's initial weights count, and rank 0
+            writes the files. One rank that accumulates as many batches gets the same losses, bit for bit if each
+            of the ranks computes one batch a step.
+        accumulate: batches whose gradients make up a step, on all ranks together: a multiple of their number; 0 for
+            one on each rank.
 
     Example:
         with Session() as s:
@@ -252,8 +260,20 @@ class Session:
             mean_loss, accuracy = s.epoch(images, labels)
     """
 
-    def __init__(self, threads: int = 0, callbacks: Callable[[Step], object] | Iterable[Callable[[Step], object]] = ()):
+    def __init__(
+        self,
+        threads: int = 0,
+        callbacks: Callable[[Step], object] | Iterable[Callable[[Step], object]] = (),
+        comm: Communicator | None = None,
+        accumulate: int = 0,
+    ):
         self.callbacks = (callbacks,) if callable(callbacks) else tuple(callbacks)
+        self.comm, self.rank, self.ranks = comm, comm.rank if comm else 0, comm.size if comm else 1
+        self.accumulate = accumulate or self.ranks
+        if self.accumulate < 1 or self.accumulate % self.ranks:
+            raise ValueError(f"Session: accumulate is {accumulate}: need a multiple of {self.ranks}, one for each rank")
+        if comm is not None:
+            threads = threads or comm.threads
         self.epochs = 0
         self.backend = ggml.ggml_backend_cpu_init()
         if threads:
@@ -343,56 +363,80 @@ class Session:
             ValueError: outputs and loss do not fit, or a number is not allowed.
             MemoryError: there is not enough memory.
         """
-        self.batch, self.kind, self.parameters = batch, kind, parameters
+        self.batch, self.kind, self.parameters, self.loss_type = batch, kind, parameters, loss
+        if self.comm is not None and self.ranks > 1:
+            for tensor in self._trained():
+                values = to_numpy(tensor)
+                values[...] = self.comm.share(values)
         inputs = ggml.ggml_new_tensor_2d(self.nodes, kind, width, batch)
         ggml.ggml_set_name(inputs, b"inputs")
         params = ggml.ggml_opt_default_params(self.sched, loss)
         params.ctx_compute, params.inputs, params.outputs = self.nodes, inputs, forward(self.nodes, inputs)
         params.get_opt_pars = ggml.ggml_opt_get_optimizer_params(parameters)
-        params.optimizer = optimizer
-        self.opt = ggml.ggml_opt_init(params)
+        params.optimizer, params.opt_period = optimizer, self.accumulate // self.ranks
+        self.opt = ggml.ggml_opt_init(params, self.comm)
         return self
+
+    def _trained(self) -> Iterator[Tensor]:
+        """The tensors that are trained."""
+        tensor = ggml.ggml_get_first_tensor(self.weights)
+        while tensor:
+            if tensor.contents.flags & ggml.GGML_TENSOR_FLAG_PARAM:
+                yield tensor
+            tensor = ggml.ggml_get_next_tensor(self.weights, tensor)
 
     def epoch(self, data: np.ndarray, labels: np.ndarray | None = None) -> list[float]:
         """Trains on all datapoints once, in random order.
 
-        The datapoints that do not fill a whole batch are left out; other ones each time.
+        The datapoints that do not fill the batches of a whole step are left out; other ones each time. With several
+        ranks, all are given the same data, and step k consists of the batches of all ranks.
 
         Args:
-            data: array [n, width] with one datapoint per row, at least one batch of them.
+            data: array [n, width] with one datapoint per row, at least the batches of one step.
             labels: float array [n, n_out]; None for the losses MEAN and SUM, which take no labels.
         Returns:
             List of loss and accuracy (float) over the batches; the accuracy is NaN if there are no predictions (see
             ggml_opt_result_accuracy).
         Raises:
             TypeError: start was not called.
-            ValueError: data or labels do not fit the model, or there is less than one batch.
-            RuntimeError: the loss is NaN or infinite (see ggml_opt_eval).
+            ValueError: data or labels do not fit the model, or there are less than the batches of one step.
+            RuntimeError: the loss is NaN or infinite (see ggml_opt_eval), or another rank failed.
         """
-        n = self._rows("epoch", data) // self.batch * self.batch
-        if n == 0:
-            raise ValueError(f"Session.epoch: data has {len(data)} rows: need a batch of {self.batch} or more")
+        steps = self._rows("epoch", data) // (self.batch * self.accumulate)
+        if steps == 0:
+            need = "a batch" if self.accumulate == 1 else f"{self.accumulate} batches"
+            raise ValueError(f"Session.epoch: data has {len(data)} rows: need {need} of {self.batch} or more")
         shape = (data.shape[1], labels.shape[1] if labels is not None else 0, len(data))
         self._make_dataset(shape)
         to_numpy(ggml.ggml_opt_dataset_data(self.dataset))[:] = data
         if labels is not None:
             to_numpy(ggml.ggml_opt_dataset_labels(self.dataset))[:] = labels
         ggml.ggml_opt_dataset_shuffle(self.opt, self.dataset, -1)
-        result = ggml.ggml_opt_result_init()
+        result, losses = ggml.ggml_opt_result_init(), []
         try:
-            for i in range(n // self.batch):
-                ggml.ggml_opt_alloc(self.opt, True)
-                inputs, targets = ggml.ggml_opt_inputs(self.opt), ggml.ggml_opt_labels(self.opt)
-                ggml.ggml_opt_dataset_get_batch(self.dataset, inputs, targets, i)
-                ggml.ggml_opt_eval(self.opt, result)
-                if self.callbacks:
-                    step = Step(self.epochs, i, n // self.batch, float(to_numpy(ggml.ggml_opt_loss(self.opt)).item()))
-                    for callback in self.callbacks:
-                        callback(step)
+            for i in range(steps):
+                losses.append(math.fsum(self._step(i, result)))
+                for callback in self.callbacks:
+                    callback(Step(self.epochs, i, steps, losses[-1]))
             self.epochs += 1
-            return [_number(f, result) for f in (ggml.ggml_opt_result_loss, ggml.ggml_opt_result_accuracy)]
+            loss = math.fsum(losses) / (1 if self.loss_type == ggml.GGML_OPT_LOSS_TYPE_SUM else steps)
+            accuracy = _number(ggml.ggml_opt_result_accuracy, result)
+            return [loss, float(np.mean(self.comm.collect(np.array(accuracy))) if self.comm else accuracy)]
         finally:
             ggml.ggml_opt_result_free(result)
+
+    def _step(self, number: int, result: Any) -> npt.NDArray[np.float32]:
+        """Computes this rank's batches of a step; returns the losses of all ranks' batches, in their order."""
+        count = self.accumulate // self.ranks
+        losses = np.empty(count, np.float32)
+        for k in range(count):
+            ggml.ggml_opt_alloc(self.opt, True)
+            inputs, targets = ggml.ggml_opt_inputs(self.opt), ggml.ggml_opt_labels(self.opt)
+            batch = number * self.accumulate + self.rank * count + k
+            ggml.ggml_opt_dataset_get_batch(self.dataset, inputs, targets, batch)
+            ggml.ggml_opt_eval(self.opt, result)
+            losses[k] = to_numpy(ggml.ggml_opt_loss(self.opt)).item()
+        return losses if self.comm is None else self.comm.collect(losses).reshape(-1)
 
     def predict(self, data: np.ndarray) -> npt.NDArray[np.float32]:
         """Computes the outputs for datapoints, without training.
@@ -431,16 +475,28 @@ class Session:
         Raises:
             TypeError: start was not called.
             OSError: the file cannot be written.
+            RuntimeError: rank 0, which writes the file, could not (see comm).
         See also:
             save_weights writes the weights alone.
         """
-        ggml.ggml_opt_save(self.opt, path, self.dataset)
+        error: Exception | None = None
+        if self.rank == 0:
+            try:
+                ggml.ggml_opt_save(self.opt, path, self.dataset)
+            except Exception as raised:
+                error = raised
+        failed = self.comm is not None and self.comm.share(np.array(error is not None)).item()
+        if error is not None:
+            raise error
+        if failed:
+            raise RuntimeError(f"Session.save: rank 0 could not write {os.fsdecode(path)!r}")
 
     def load(self, path: PathName) -> Session:
         """Reads a state that save wrote, so that epoch continues exactly where the other session was.
 
         Create the same weights and call start with the same arguments first. The learning rate of adamw continues
-        too; other functions for the optimiser's parameters have to count on by themselves.
+        too; other functions for the optimiser's parameters have to count on by themselves. The number of ranks may be
+        another one, if accumulate is the same; all ranks read the file.
 
         Args:
             path: path of the file, as str, bytes or os.PathLike.
@@ -456,7 +512,7 @@ class Session:
         if hasattr(self.parameters, "done"):
             self.parameters.done = done
         if n:
-            self.epochs = done // max(n // self.batch, 1)
+            self.epochs = done // max(n // (self.batch * self.accumulate), 1)
             labels = ggml.ggml_opt_labels(self.opt)
             n_out = ggml.ggml_nelements(labels) // self.batch if labels else 0
             self._make_dataset((ggml.ggml_opt_inputs(self.opt).contents.ne[0], n_out, n))

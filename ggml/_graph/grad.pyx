@@ -156,7 +156,9 @@ cdef int prepare(Backward b, object accs, bint accumulate) except -1:
             loss = t
             reached |= b.wanted[k]
         g.grads[k] = g.grad_accs[k] = NULL
-        g.grads[k] = g.grad_accs[k] = accumulator(b, i, accs, accumulate)
+        g.grad_accs[k] = accumulator(b, i, accs, accumulate)
+        if t.op != GGML_OP_NONE or t.flags & GGML_TENSOR_FLAG_LOSS:
+            g.grads[k] = g.grad_accs[k]
     if loss == NULL:
         fail(ValueError, f"no node is a loss: call ggml_set_loss on one, as {node_text(g.nodes[b.n_forward - 1])}, "
                          "before the graph is expanded")
@@ -210,6 +212,11 @@ cdef int append_gradients(Backward b) except -1:
     for i in range(b.n_forward - 1, -1, -1):
         t = g.nodes[i]
         k = hash_slot(g, t)
+        # The gradient of one compute is summed before it is added to those of others, so that neither the number of
+        # computes nor of machines changes how its terms are rounded.
+        if t.op == GGML_OP_NONE and g.grad_accs[k] != NULL and g.grads[k] != g.grad_accs[k]:
+            g.grads[k] = (g.grad_accs[k] if g.grads[k] == NULL else
+                          node2_in_place(b.ctx, GGML_OP_ADD, g.grad_accs[k], g.grads[k]))
         if g.grads[k] == NULL:
             continue
         if t.flags & GGML_TENSOR_FLAG_PARAM and not gg_contiguous(g.grads[k]):    # callers read the data directly

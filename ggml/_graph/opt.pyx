@@ -120,7 +120,7 @@ cdef int record(Context o, Result r, float loss) except -1:
         fail(ValueError, "result has losses of another kind: sums and means don't add up (ggml_opt_result_reset)")
     r.per_datapoint = per_datapoint
     r.ndata += o.outputs.ne[1]
-    r.losses.append(loss * o.period if per_datapoint else loss)
+    r.losses.append(loss * o.summands if per_datapoint else loss)
     if o.pred == NULL:
         r.ncorrect = -1
         return 0
@@ -175,23 +175,26 @@ cdef int reset(Context o, bint optimizer) except -1:
     return 0
 
 # ---- functions of contexts -------------------------------------------------------------------------------------------
-def ggml_opt_init(params):
+def ggml_opt_init(params, comm=None):
     """Creates an optimisation context, which builds and computes the graph of a training step.
 
     With params.ctx_compute, params.inputs and params.outputs, the graph is built now and used for every batch
     (static graphs). Without them, ggml_opt_prepare_alloc supplies a graph. The graph consists of the forward pass,
     the loss, and, as params.build_type says, the gradients and the steps of the optimiser for all tensors that were
     marked with ggml_set_param. A step is taken every params.opt_period batches; the gradients of these batches are
-    averaged (summed for GGML_OPT_LOSS_TYPE_SUM).
+    averaged (summed for GGML_OPT_LOSS_TYPE_SUM). With comm, those of all ranks are: before a step the gradients are
+    summed over the ranks, while the backward pass still runs. All ranks must create the same context and compute the
+    same number of batches.
 
     Args:
         params: ggml_opt_params (see ggml_opt_default_params). params.backend_sched must be a live scheduler,
             opt_period 1 or more.
+        comm: ggml.distributed.Communicator, or None. The parameter is an addition of this library.
     Returns:
         Handle (int) of the context. Free it with ggml_opt_free.
     Raises:
-        TypeError: params or a field of it is of the wrong kind, or params.backend_sched or params.get_opt_pars is
-            NULL.
+        TypeError: params or a field of it is of the wrong kind, params.backend_sched or params.get_opt_pars is NULL,
+            or comm is no communicator.
         ValueError: a field has a value that is not allowed, only some of ctx_compute, inputs and outputs are set,
             or outputs and loss do not fit.
         RuntimeError: the scheduler or a tensor's context was freed.
@@ -217,6 +220,9 @@ def ggml_opt_init(params):
     if o.period < 1:
         fail(ValueError, f"opt_period is {o.period}: need 1 or more")
     o.getter, o.userdata = getter_of(params.get_opt_pars), params.get_opt_pars_ud
+    if comm is not None and not hasattr(comm, "_reduce_gradients"):
+        fail(TypeError, f"comm is {repr_short(comm)}: need a ggml.distributed.Communicator")
+    o.comm, o.summands = comm, o.period * (1 if comm is None else comm.size)
     o.arenas, o.states = [], {}
     if o.static_graphs != bool(params.inputs) or o.static_graphs != bool(params.outputs):
         fail(ValueError, "only some of ctx_compute, inputs and outputs are set: static graphs need all three, "
@@ -324,7 +330,8 @@ def ggml_opt_labels(opt_ctx):
 def ggml_opt_loss(opt_ctx):
     """Gives the tensor of the loss that is minimised.
 
-    Its value is the loss of the last computed batch, divided by opt_period unless the loss type is SUM:
+    Its value is the loss of the last computed batch, divided by opt_period and the number of ranks (see
+    ggml_opt_init) unless the loss type is SUM:
     CROSS_ENTROPY is the mean over the rows (see ggml_cross_entropy_loss), MEAN_SQUARED_ERROR the mean over all
     elements.
 

@@ -12,6 +12,7 @@ from .._core cimport (
 from .._backend.device cimport read, write
 from .opt_context cimport Context, State, arg_opt_context, new_context, new_named
 from .opt_dataset cimport Dataset, arg_dataset
+from .opt_params cimport OPT
 from .. import _constants, _structs
 from .._core import ggml_free
 from .._io.gguf import (
@@ -29,8 +30,9 @@ cdef bytes VERSION = b"ggml.opt.version"
 cdef enum:
     FORMAT = 1
 
-cdef list content(Context o):
-    """The tensors that a checkpoint holds: (name, address)."""
+cdef list content(Context o, int64_t index):
+    """The tensors that a checkpoint holds: (name, address). Gradients are among them within a period, at its index."""
+    cdef bint accumulated = index > 0 or o.build_type != OPT     # else they are set to zero before they are used
     cdef State s
     cdef list all = []
     cdef set seen = set()
@@ -40,7 +42,7 @@ cdef list content(Context o):
             name = f"opt.param.{i}"
         seen.add(name)
         all.append((name, <size_t>s.param))
-        kept = (("acc", <size_t>s.acc), ("m", <size_t>s.m), ("v", <size_t>s.v))
+        kept = (("acc", <size_t>s.acc if accumulated else 0), ("m", <size_t>s.m), ("v", <size_t>s.v))
         all += [(f"opt.{kind}.{i}", address) for kind, address in kept if address]
     return all
 
@@ -60,8 +62,9 @@ def ggml_opt_save(opt_ctx, fname, dataset=None):
 
     It holds the parameters, the optimiser's moments, the accumulated gradients of an unfinished period, the number
     of steps, the state of the random numbers, checksums, and the order of a dataset's shards. The file is complete
-    or absent at any time: it replaces an older one only when it is fully written. This function is not part of the
-    C library.
+    or absent at any time: it replaces an older one only when it is fully written. With a communicator (see
+    ggml_opt_init) all ranks have the same state, and one of them writes it; another number of ranks may resume. This
+    function is not part of the C library.
 
     Args:
         opt_ctx: handle of an optimisation context that has a graph.
@@ -72,7 +75,8 @@ def ggml_opt_save(opt_ctx, fname, dataset=None):
     Raises:
         TypeError: an argument is of the wrong kind.
         OSError: the file cannot be written.
-        RuntimeError: opt_ctx or dataset was freed, or the context has no parameters yet.
+        RuntimeError: opt_ctx or dataset was freed, the context has no parameters yet, or several ranks are within a
+            period.
     See also:
         ggml_opt_load, which resumes the run exactly.
     """
@@ -83,19 +87,22 @@ def ggml_opt_save(opt_ctx, fname, dataset=None):
     cdef ggml_tensor *copy
     fname = arg_path(fname, b"fname")
     need_states(o)
+    if o.index and o.summands != o.period:
+        fail(RuntimeError, f"{o.index} of {o.period} batches of a step are computed, and other ranks have other "
+                           "gradients: save after a step")
     sums = array("I", [key_sum(o.iter, o.index, o.random)])       # of the keys, then of each tensor
     ctx, file = new_context(False), None
     try:
         file = gguf_init_empty()
         gguf_set_val_u64(file, VERSION, FORMAT)
         gguf_set_val_str(file, b"ggml.opt.optimizer", ggml_opt_optimizer_name(o.optimizer))
-        gguf_set_val_i64(file, b"ggml.opt.period", o.period)
+        gguf_set_val_i64(file, b"ggml.opt.period", o.summands)
         gguf_set_val_i64(file, b"ggml.opt.iteration", o.iter)
         gguf_set_val_i64(file, b"ggml.opt.index", o.index)
         gguf_set_val_u64(file, b"ggml.opt.random", o.random)
         if d is not None:
             gguf_set_arr_data(file, b"ggml.opt.order", _constants.GGUF_TYPE_INT64, d.order, len(d.order))
-        for name, address in content(o):
+        for name, address in content(o, o.index):
             t = <ggml_tensor *><size_t>address
             copy = new_named(ctx, t.type, [t.ne[i] for i in range(4)], name)
             read(t, copy.data, 0, gg_nbytes(t))
@@ -164,11 +171,11 @@ cdef tuple checked_keys(Context o, object file, str fname):
     if optimizer != ours:
         fail(ValueError, f"key 'ggml.opt.optimizer' of {fname!r} is {optimizer.decode()!r}: "
                          f"the context has {ours.decode()!r}")
-    if period != o.period:
-        fail(ValueError, f"key 'ggml.opt.period' of {fname!r} is {period}: the context has {o.period}")
+    if period != o.summands:
+        fail(ValueError, f"key 'ggml.opt.period' of {fname!r} is {period}: the context has {o.summands}")
     if iteration < 1:
         fail(ValueError, f"key 'ggml.opt.iteration' of {fname!r} is {iteration}: need 1 or more")
-    if not 0 <= index < o.period:
+    if not 0 <= index < (o.period if o.period == o.summands else 1):
         fail(ValueError, f"key 'ggml.opt.index' of {fname!r} is {index}: need 0 to {o.period - 1}")
     return iteration, index, random
 
@@ -196,7 +203,7 @@ cdef int load(Context o, Dataset d, object file, object ctx, str fname) except -
     cdef dict found = tensors_of(ctx)
     iteration, index, random = checked_keys(o, file, fname)
     order = order_of(file, d, fname) if d is not None else None
-    wanted = content(o)
+    wanted = content(o, index)
     sums = array_of(file, b"ggml.opt.sums", fname, _constants.GGUF_TYPE_UINT32, "I", len(wanted) + 1, "checksums")
     if sums[0] != key_sum(iteration, index, random):
         fail(ValueError, f"keys 'ggml.opt.iteration', 'ggml.opt.index' or 'ggml.opt.random' of {fname!r} are damaged: "
@@ -217,7 +224,8 @@ def ggml_opt_load(opt_ctx, fname, dataset=None):
     checked before anything is changed. This function is not part of the C library.
 
     Args:
-        opt_ctx: handle of an optimisation context with the same parameters, optimiser and opt_period.
+        opt_ctx: handle of an optimisation context with the same parameters, optimiser and opt_period; with
+            communicators, opt_period times the number of ranks must be the same.
         fname: path of the checkpoint, as str, bytes or os.PathLike.
         dataset: dataset whose order is restored, with as many shards as then; None to leave the order out.
     Returns:

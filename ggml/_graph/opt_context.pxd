@@ -13,7 +13,10 @@ cdef class State:
 cdef class Context(Handle):
     cdef object __weakref__
     cdef object sched, getter, userdata      # getter: function that gives the optimiser's parameters
+    cdef object comm                         # ggml.distributed.Communicator, or None
     cdef int loss_type, build_type, period, optimizer
+    cdef int summands                        # batches whose losses make up a step's: period, times the ranks of comm
+    cdef list starts                         # the nodes after which gradients travel to other ranks
     cdef bint static_graphs, ready           # ready: the graph is allocated
     cdef int64_t iter                        # number of the next step, from 1
     cdef int index                           # batches since the last step

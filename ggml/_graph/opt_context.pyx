@@ -9,7 +9,8 @@ from libc.stdint cimport int32_t, int64_t
 
 from .._core cimport (
     GGML_TENSOR_FLAG_COMPUTE, GGML_TENSOR_FLAG_PARAM, arg_graph, arg_tensor, enter, entered, fail, gg_nelements,
-    ggml_cgraph, ggml_context, ggml_tensor, name_text, new_tensor, set_name, where, wrap_tensor,
+    ggml_cgraph, ggml_context, ggml_tensor, graph_expand, name_text, new_tensor, set_name, tensor_text, where,
+    wrap_tensor,
 )
 from .._enums cimport GGML_TYPE_F32
 from .._backend.device cimport write
@@ -66,7 +67,7 @@ cdef class Context(Handle):
                 ggml_backend_sched_reset(self.sched)     # raises while it computes
             del allocated[self.sched]
         self.labels = self.loss = self.pred = self.ncorrect = NULL
-        self.g, self.graph, self.ready = NULL, None, False
+        self.g, self.graph, self.ready, self.starts = NULL, None, False, []
         if self.nodes is not None:
             nodes, self.nodes = self.nodes, None
             ggml_free(nodes)
@@ -89,11 +90,11 @@ cdef Context arg_opt_context(object o):
 cdef object loss_nodes(Context o, object outputs, object nodes, object fixed):
     """Builds the loss; sets labels, pred and ncorrect where the type of loss has them.
 
-    The loss is divided by the number of batches in a period (unless it is a sum), because their gradients add up.
+    The loss is divided by the number of batches in a step (unless it is a sum), because their gradients add up.
     """
     cdef object labels = None, loss, pred, right
     cdef ggml_tensor *t = o.outputs
-    cdef float factor = <float>(1.0 / o.period)
+    cdef float factor = <float>(1.0 / o.summands)
     if o.loss_type in (CROSS_ENTROPY, SQUARED_ERROR):
         o.labels = new_named(fixed, GGML_TYPE_F32, shape_of(t), "labels")
         labels = wrap_tensor(o.labels)
@@ -190,7 +191,7 @@ cdef int build_graph(Context o, object graph) except -1:
         ggml_build_backward_expand(o.nodes, o.graph, accumulators(o))
         o.n_grad = o.g.n_nodes
     if o.build_type == OPT:
-        add_steps(o)
+        add_steps(o, {} if o.comm is None else add_reductions(o))
     return 0
 
 cdef int build_forward(Context o, object graph, object fixed) except -1:
@@ -233,13 +234,50 @@ cdef list accumulators(Context o):
             accs[i] = wrap_tensor(o.seed)
     return accs
 
-cdef int add_steps(Context o) except -1:
-    """Adds the step of the optimiser for each parameter that has a gradient."""
+cdef int move_behind(Context o, ggml_tensor *node, set others) except -1:
+    """Moves the last node of the graph to the place behind the last of `others` (addresses) in the backward pass."""
+    cdef ggml_cgraph *g = o.g
+    cdef int i = g.n_nodes - 1
+    if g.nodes[i] != node:
+        fail(RuntimeError, f"internal: {tensor_text(node)} is not the last node")
+    while i > o.n_forward and <size_t>g.nodes[i - 1] not in others:
+        g.nodes[i] = g.nodes[i - 1]
+        i -= 1
+    g.nodes[i] = node
+    o.n_grad = g.n_nodes
+    return 0
+
+cdef dict add_reductions(Context o):
+    """Lets o.comm add the sums of all ranks' gradients: by address of a parameter, the tensor of the sum.
+
+    Sums start to travel as soon as the backward pass has the gradients.
+    """
+    cdef ggml_tensor *start
+    cdef dict sums = {}, owners = {}
+    gradients = []
+    for address in reversed(parameters(o)):
+        gradient = ggml_graph_get_grad(o.graph, wrap_tensor(<ggml_tensor *><size_t>address))
+        if gradient:
+            owners[len(gradients)] = address
+            gradients.append(gradient)
+    count = 0
+    for bucket in o.comm._reduce_gradients(o.nodes, gradients):
+        start = arg_tensor(bucket.start, b"start")
+        graph_expand(o.g, start, True)
+        move_behind(o, start, {<size_t>arg_tensor(gradient, b"gradient") for gradient in bucket.gradients})
+        o.starts.append(<size_t>start)
+        for total in bucket.sums:
+            sums[owners[count]] = total
+            count += 1
+    return sums
+
+cdef int add_steps(Context o, dict sums) except -1:
+    """Adds the step of the optimiser for each parameter that has a gradient; sums: see add_reductions."""
     cdef State s
-    for address in parameters(o):
+    for address in list(sums) or parameters(o):
         s = o.states[address]
         param, rates = wrap_tensor(s.param), wrap_tensor(o.rates)
-        gradient = ggml_graph_get_grad(o.graph, param)
+        gradient = sums.get(address) or ggml_graph_get_grad(o.graph, param)
         if not gradient:
             continue
         if o.optimizer == ADAMW:
@@ -257,5 +295,8 @@ cdef int select_passes(Context o, int passes) except -1:
             o.g.nodes[i].flags |= GGML_TENSOR_FLAG_COMPUTE
         else:
             o.g.nodes[i].flags &= ~<int32_t>GGML_TENSOR_FLAG_COMPUTE
+    if passes == GRAD:
+        for address in o.starts:
+            (<ggml_tensor *><size_t>address).flags &= ~<int32_t>GGML_TENSOR_FLAG_COMPUTE
     o.passes = passes
     return 0

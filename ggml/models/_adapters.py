@@ -21,7 +21,7 @@ class Adapting(Computing):
             OSError: a file cannot be read.
         """
         with self._lock:
-            self._check("set_lora")
+            self._check_undivided("set_lora")
             loaded: list[Lora] = []
             try:
                 for item in adapters:

@@ -22,8 +22,10 @@ RESULT_FLOATS = 1 << 24  # most logits that one graph keeps
 class Graphs(Parted):
     """The prepared graphs of a model."""
 
-    def _open(self, n_ctx: int | None, n_seq: int, kv_type: str, lora: Iterable[str | os.PathLike[str]]) -> None:
-        super()._open(n_ctx, n_seq, kv_type, lora)
+    def _open(
+        self, n_ctx: int | None, n_seq: int, kv_type: str, lora: Iterable[str | os.PathLike[str]], mmap: bool
+    ) -> None:
+        super()._open(n_ctx, n_seq, kv_type, lora, mmap)
         # the first graph shows whether all tensors are there and fit, and which points there are
         first = self._step(1, "last") if self._cache else self._step_without_cache(1, 1)
         self._points = first.points

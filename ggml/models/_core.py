@@ -19,8 +19,10 @@ from ._lora import Lora
 from ._step import Parts, Shape, Step
 
 if TYPE_CHECKING:
+    from ..distributed import Communicator
     from ._generate import Generation
     from ._inspect import Trace
+    from ._split import Split
 
 STEP = 512  # most tokens that one graph takes
 DEFAULT_CTX = 4096
@@ -39,8 +41,12 @@ class Core:
         kv_type: str = "f16",
         lora: Iterable[str | os.PathLike[str]] = (),
         mmap: bool = True,
+        comm: Communicator | None = None,
+        split: str = "tensor",
     ) -> None:
         self._lock = threading.RLock()
+        self._comm = comm if comm is not None and comm.size > 1 else None
+        self.split: Split | None = None
         self._closed = False
         self._computing: int | None = None  # the thread that computes
         self._steps: OrderedDict[Shape, Step] = OrderedDict()
@@ -50,14 +56,22 @@ class Core:
         self._cache: Cache | None = None
         self._tokenizer: Any = None
         self._threads = -1 if threads is None else threads
-        self._file = ModelFile(path, mmap)
+        if split != "tensor":
+            raise ValueError(f"load: split is {split!r}: need 'tensor'")
+        if self._comm is not None and lora:
+            raise ValueError("load: lora and comm are given: adapters can't be divided among ranks")
+        if self._comm is not None and threads is None:
+            self._threads = self._comm.threads
+        self._file = ModelFile(path, mmap or self._comm is not None)  # a rank copies its part only
         try:
-            self._open(n_ctx, n_seq, kv_type, lora)
+            self._open(n_ctx, n_seq, kv_type, lora, mmap)
         except BaseException:
             self.close()
             raise
 
-    def _open(self, n_ctx: int | None, n_seq: int, kv_type: str, lora: Iterable[str | os.PathLike[str]]) -> None:
+    def _open(
+        self, n_ctx: int | None, n_seq: int, kv_type: str, lora: Iterable[str | os.PathLike[str]], mmap: bool
+    ) -> None:
         self.metadata, self._weights = self._file.metadata, self._file.tensors
         self.config: Config = self._read_config()
         self._check_sizes(n_ctx, n_seq)
@@ -65,8 +79,14 @@ class Core:
             raise TypeError(f"load: lora is {lora!r}: need a list of paths")
         for item in lora:
             self._loras.append(Lora(item, self._weights, self.config.arch))
-        if self.config.logits:
-            self._cache = Cache(self.config, self.n_ctx, self.n_seq, kv_type, min(STEP, self.n_ctx))
+        config = self.config
+        if self._comm is not None:
+            from ._split import Split
+
+            self.split = Split(self._comm, config, self._file, copy=not mmap)
+            config = self.split.cache_config
+        if config.logits:
+            self._cache = Cache(config, self.n_ctx, self.n_seq, kv_type, min(STEP, self.n_ctx))
         self._owners: list[Generation | None] = [None] * self.n_seq
 
     def _read_config(self) -> Config:
@@ -118,6 +138,8 @@ class Core:
             for lora in self._loras:
                 lora.close()
             self._loras = []
+            if self.split is not None:
+                self.split.close()
             if hasattr(self, "_file"):
                 self._file.close()
 
@@ -131,6 +153,12 @@ class Core:
             raise RuntimeError(f"{caller}: the model is closed")
         if self._computing == threading.get_ident():
             raise RuntimeError(f"{caller}: the model is computing: a callback can't call it")
+
+    def _check_undivided(self, caller: str) -> None:
+        """Refuses calls that need the whole model."""
+        self._check(caller)
+        if self.split is not None:
+            raise ValueError(f"{caller}: the model is divided among {self.split.comm.size} ranks")
 
     def _causal_cache(self, caller: str) -> Cache:
         self._check(caller)
@@ -148,6 +176,8 @@ class Parted(Core):
             for name, pair in lora.pairs.items():
                 adapters.setdefault(name, []).append(pair)
         traced = self._trace.names if self._trace else frozenset()
+        if self.split is not None:
+            return Parts(self.split.config, self.split.weights, adapters, self._edits, traced, self.split.builder)
         return Parts(self.config, self._weights, adapters, self._edits, traced)
 
     def _changed(self) -> None:

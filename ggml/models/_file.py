@@ -70,6 +70,7 @@ class ModelFile:
     """An open GGUF file, or all parts of one: `metadata` of the first part, `tensors` of all by name.
 
     The tensors live in the file's pages (mapped) or in memory (`mmap=False`, or a file that cannot be used in place).
+    Of those that are mapped, `places` has the path of the file and the offset of the data.
     """
 
     def __init__(self, path: str | os.PathLike[str], mmap: bool = True, caller: str = "load") -> None:
@@ -77,6 +78,7 @@ class ModelFile:
         self._handles: list[Any] = []
         self._contexts: list[int] = []
         self.tensors: dict[str, Any] = {}
+        self.places: dict[str, tuple[str, int]] = {}
         try:
             first, *rest = _parts(self.path, caller)
             self.handle = self._open(first, mmap, caller)  # of the first part
@@ -104,6 +106,7 @@ class ModelFile:
             except ValueError as error:
                 if not mmap or "in place" not in str(error):
                     raise
+                mmap = False
                 handle = ggml.gguf_init_from_file(path, params)
         except ValueError as error:
             raise ValueError(f"{caller}: {path}: {error}") from None
@@ -117,6 +120,8 @@ class ModelFile:
             if name in self.tensors:
                 raise ValueError(f"{caller}: {path}: tensor {name!r} is also in an earlier part")
             self.tensors[name] = ggml.ggml_get_tensor(context.value, raw)
+            if mmap:
+                self.places[name] = (path, ggml.gguf_get_data_offset(handle) + ggml.gguf_get_tensor_offset(handle, i))
         return handle
 
     def close(self) -> None:

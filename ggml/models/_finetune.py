@@ -96,6 +96,7 @@ class Finetuning(Computing):
             raise ValueError("finetune: resume needs the state file")
         calls = (callbacks,) if callable(callbacks) else tuple(callbacks)
         with self._lock:
+            self._check_undivided("finetune")
             self._causal_cache("finetune")
             options = Options(
                 self.n_ctx, rank, alpha, steps, rate, decay, clip, accumulate, tokens, validate_every, seed, checkpoint

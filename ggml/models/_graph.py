@@ -59,6 +59,7 @@ class Linear:
         last_only: bool = False,
     ) -> None:
         self.ctx, self.config, self.weights, self.inputs, self.cache = ctx, config, weights, inputs, cache
+        self.whole = config  # sizes of the whole model, where config has those of a rank's part
         self.adapters, self.edits = adapters or {}, edits or {}
         self.traced = set(traced)
         self.last_only = last_only

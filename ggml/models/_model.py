@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from ._adapters import Adapting
 from ._finetune import Finetuning
@@ -11,6 +12,9 @@ from ._inspect import Inspecting
 from ._score import Embedding, Scoring
 from ._state import States
 from ._text import GeneratingMany
+
+if TYPE_CHECKING:
+    from ..distributed import Communicator
 
 
 class Model(GeneratingMany, Scoring, Embedding, States, Inspecting, Adapting, Finetuning):
@@ -25,6 +29,8 @@ class Model(GeneratingMany, Scoring, Embedding, States, Inspecting, Adapting, Fi
         n_ctx: most tokens of a sequence.
         n_seq: sequences that are decoded together.
         tokenizer: built from the file on first use.
+        split: of a model that is divided among ranks, this rank's part; else None. Its `replicated` names the tensors
+            that every rank has as a whole.
     """
 
     def __enter__(self) -> Model:
@@ -44,6 +50,8 @@ def load(
     kv_type: str = "f16",
     lora: Iterable[str | os.PathLike[str]] = (),
     mmap: bool = True,
+    comm: Communicator | None = None,
+    split: str = "tensor",
 ) -> Model:
     """Opens a language model.
 
@@ -56,6 +64,10 @@ def load(
         lora: paths of adapters.
         mmap: True to map the file, so that its pages are read on first use and shared with other processes; False to
             copy it into memory.
+        comm: ggml.distributed.Communicator whose ranks compute together, or None. Each rank has its part of the weights
+            and of the keys and values only; all ranks make the same calls and get the same results, which are those of
+            one rank. See docs/distributed.md.
+        split: how the model is divided among the ranks: "tensor", each matrix by its rows.
     Returns:
         Model.
     Raises:
@@ -64,4 +76,5 @@ def load(
             or has a wrong shape or value, or an argument is out of range. The message names what is wrong.
         MemoryError: there is not enough memory.
     """
-    return Model(path, n_ctx=n_ctx, n_seq=n_seq, threads=threads, kv_type=kv_type, lora=lora, mmap=mmap)
+    return Model(path, n_ctx=n_ctx, n_seq=n_seq, threads=threads, kv_type=kv_type, lora=lora, mmap=mmap,
+                 comm=comm, split=split)  # fmt: skip

@@ -42,6 +42,7 @@ class Parts(NamedTuple):
     adapters: Mapping[str, Sequence[Pair]]
     edits: Mapping[str, Sequence[Callable]]
     traced: frozenset[str]
+    builder: Callable[..., Builder] = Builder
 
 
 def build(g: Builder, result: str = "all") -> Any:
@@ -97,7 +98,7 @@ class Step:
                 cells[local] = ggml.ggml_new_tensor_3d(self.inputs_ctx, I64, shape.tokens, 1, s)
                 self.cells[local] = to_numpy(cells[local]).reshape(s, 1, shape.tokens)
         view = CacheView(cache, shape.first, s, keys, cells) if cache else None
-        builder = Builder(
+        builder = parts.builder(
             self.ctx, parts.config, parts.weights, Inputs(ids, positions, masks, s), view, parts.adapters,
             parts.traced, parts.edits, last_only=shape.result in ("none", "last"),
         )  # fmt: skip

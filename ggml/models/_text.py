@@ -95,6 +95,8 @@ class Generating(Tokens):
             ValueError: an option is out of range, or the prompt is empty or longer than the context.
             RuntimeError: the model is closed; from the iterator also: the context is full and overflow is "error".
         """
+        if seed is None and self._comm is not None:  # all ranks draw the same tokens
+            seed = int(self._comm.share(np.array(np.random.default_rng().integers(1 << 62))))
         sampler = Sampler(temperature, top_k, top_p, min_p, repeat_penalty, seed=seed, logits_filter=logits_filter)
         return self._generation("generate", prompt, sampler, max_tokens, stop, overflow, logprobs)
 

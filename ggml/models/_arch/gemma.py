@@ -29,7 +29,7 @@ def layer(g, i, x):
         q, k = g.rms_norm(q, b + "attn_q_norm"), g.rms_norm(k, b + "attn_k_norm")
     rope = c.rope_local if c.local[i] else c.rope
     q, k = g.rope(q, c.rope_mode, rope), g.rope(k, c.rope_mode, rope)
-    size = c.n_embd // c.n_head if (c.arch, c.n_layer) in LARGE else c.key_dim
+    size = c.n_embd // g.whole.n_head if (c.arch, c.n_layer) in LARGE else c.key_dim
     h = g.attention(i, q, k, v, 1 / math.sqrt(size))
     h = g.point(b + "attn_out", g.linear(h, b + "attn_output", c.n_embd))
     x, h = g.keep_last(i, x, h)

@@ -1,0 +1,110 @@
+"""Language models that are divided among ranks: the results are those of one rank.
+
+These tests run on any number of ranks, like those of test_distributed.py.
+"""
+
+import numpy as np
+import pytest
+
+for library in ("gguf", "jinja2", "tokenizers"):  # of the extra [test]
+    pytest.importorskip(library)
+
+import tiny_models  # noqa: E402
+from ranks import comm  # noqa: E402
+from tiny_models import IDS, VOCAB  # noqa: E402
+
+from ggml.models import load  # noqa: E402
+
+RANK, SIZE = comm.rank, comm.size
+DECODERS = [kind for kind in tiny_models.SIZES if "bert" not in kind]
+several = pytest.mark.skipif(SIZE == 1, reason="needs two ranks")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Each rank has its own copy of the models, which are written from a seed."""
+    path = tmp_path_factory.mktemp("models")
+    for kind in tiny_models.SIZES:
+        tiny_models.write(path / f"{kind}.gguf", kind)
+    return path
+
+
+def results(path, **options):
+    """Logits of a text that is computed in pieces, and of one token after another."""
+    with load(path, n_ctx=64, threads=1, kv_type="f32", **options) as model:
+        logits = model.logits(IDS[:24])
+        steps = [model.feed(IDS[24:25]), model.feed(IDS[25:26]), model.feed(IDS[26:30])]
+        return np.concatenate([logits, np.stack(steps)])
+
+
+@pytest.mark.parametrize("kind, mmap", [*((kind, True) for kind in DECODERS), ("llama", False), ("gpt2", False)])
+def test_logits_are_those_of_one_rank(folder, kind, mmap):
+    path = folder / f"{kind}.gguf"
+    np.testing.assert_allclose(results(path, comm=comm, mmap=mmap), results(path), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("type_", ["Q8_0", "Q4_0"])
+def test_quantised_weights(tmp_path, type_):
+    """Products with few rows round the activations otherwise than products with many."""
+    path = tiny_models.write(tmp_path / "model.gguf", "llama", type_)
+    found, wanted = results(path, comm=comm), results(path)
+    assert np.mean((found - wanted) ** 2) <= 3e-3 * np.mean(wanted**2)
+
+
+@pytest.mark.parametrize("kind", ["bert", "nomic-bert"])
+def test_embeddings_are_those_of_one_rank(folder, kind):
+    found = []
+    for options in ({"comm": comm}, {}):
+        with load(folder / f"{kind}.gguf", threads=1, **options) as model:
+            found.append(model.embed([IDS[:9], IDS[3:20]]))
+    np.testing.assert_allclose(*found, rtol=0, atol=1e-5)
+
+
+@several
+@pytest.mark.parametrize("kind", DECODERS)
+def test_a_rank_has_its_part_only(folder, kind):
+    with load(folder / f"{kind}.gguf", n_ctx=32, comm=comm) as model:
+        split = model.split
+        whole = sum(4 * int(np.prod(shape)) for shape in tiny_models.shapes(kind).values())
+        replicated = sum(split.replicated.values())
+        matrices = [name for name in split.replicated if "norm" not in name and "bias" not in name]
+        allowed = ("experts", "gate_inp", "exps", "position_embd", "rope_freqs")
+        assert all(any(part in name for part in allowed) for name in matrices), matrices
+        # heads of keys and values may be on several ranks; rows are shared out as whole ones
+        assert split.bytes <= 1.15 * (whole - replicated) / SIZE + replicated + 4 * 64 * 200
+        cached = model._cache.tensors[0][0].contents.ne[2]
+        heads = model.config.n_head_kv
+        assert cached == (max(1, heads // SIZE) if split.heads else heads)
+    with load(folder / f"{kind}.gguf", n_ctx=32) as model:
+        assert model.split is None
+
+
+@several
+def test_ranks_that_feed_different_tokens_are_named(folder):
+    with load(folder / "llama.gguf", comm=comm) as model:
+        with pytest.raises(RuntimeError, match=r"rank 0: tokens 2: \[5, 0\]; rank 1: tokens 2: \[5, 1\]"):
+            model.feed([5, RANK])
+
+
+def test_generated_texts_are_equal_without_a_seed(folder):
+    with load(folder / "llama.gguf", n_ctx=64, comm=comm) as model:
+        text = model.generate(IDS[:4], max_tokens=8, temperature=2.0)
+        list(text)
+    ranks = comm.collect(np.array(text.ids[:1] or [VOCAB]))
+    assert (ranks == ranks[0]).all()
+
+
+@several
+def test_what_needs_the_whole_model_is_refused(folder, tmp_path):
+    lora = tiny_models.write_lora(tmp_path / "lora.gguf", "llama")
+    with load(folder / "llama.gguf", comm=comm) as model:
+        for call in (lambda: model.set_lora(lora), lambda: model.finetune("text", tmp_path / "out.gguf")):
+            with pytest.raises(ValueError, match=f"divided among {SIZE} ranks"):
+                call()
+    with pytest.raises(ValueError, match="lora and comm"):
+        load(folder / "llama.gguf", comm=comm, lora=[lora])
+
+
+def test_bad_arguments(folder):
+    with pytest.raises(ValueError, match="load: split is 'layer'"):
+        load(folder / "llama.gguf", comm=comm, split="layer")
