@@ -19,7 +19,7 @@ static double packed_bytes(const ggml_tensor *t, double n) {
     return t ? n * gg_types[t->type].bytes / gg_types[t->type].blck : 0;
 }
 /* Products are counted exactly, as two operations each: a multiplication and an addition. Other operations count one
- * for each element of the result or of an operand, whichever has most. */
+ * for each element of the result or of an operand, whichever has most; those with tables do not count the table. */
 static double node_flops(const ggml_tensor *t, const gg_op_info *op) {
     const ggml_tensor *const a = t->src[0], *const b = t->src[1];
     if (op->cost_model == GG_COST_FREE) return 0;
@@ -34,7 +34,8 @@ static double node_flops(const ggml_tensor *t, const gg_op_info *op) {
     case GGML_OP_FLASH_ATTN_EXT:        /* q k^T, then the weighted sum of v */
         return 2 * elements(a) / (double)gg_max(a->ne[0], 1) * (double)b->ne[1] * (double)(b->ne[0] + t->src[2]->ne[0]);
     default: {
-        double most = elements(t);
+        double most = op->cost_model == GG_COST_PER_SOURCE ? elements(a) : elements(t);
+        if (op->cost_model == GG_COST_PER_RESULT || op->cost_model == GG_COST_PER_SOURCE) return most;
         for (int k = 0; k < 3; k++)
             if (elements(t->src[k]) > most) most = elements(t->src[k]);
         return most;
