@@ -67,6 +67,5 @@ for _name in dir(lib):
     if _name.startswith(("ggml_", "gguf_")) and not hasattr(getattr(lib, _name), "_as_parameter_"):
         getattr(lib, _name)._as_parameter_ = _absent.no_address
 
-from .profiler import profile  # noqa: E402, F401
-
 from . import ggml  # noqa: E402, F401  (last: it holds the finished namespace)
+from .profiler import profile  # noqa: E402, F401

@@ -15,9 +15,10 @@ from __future__ import annotations
 import operator
 import os
 import time
+import weakref
 from functools import cached_property
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,8 +39,8 @@ def profile(*, memory: bool = False, limit: int = LIMIT) -> Profile:
 
     Args:
         memory: True to record also where the tensors of each graph lie (see Profile.memory).
-        limit: most records (int), one for each thread and node, of 32 bytes each. Compute calls beyond are counted only,
-            and summary() says so.
+        limit: most records (int), one for each thread and node, of 32 bytes each. Compute calls beyond are counted
+            only, and summary() says so.
     Returns:
         A Profile.
     Raises:
@@ -53,6 +54,30 @@ def profile(*, memory: bool = False, limit: int = LIMIT) -> Profile:
     if not 0 <= number < 1 << 62:
         raise ValueError(f"profile: limit is {limit}: need 0 or more records")
     return Profile(bool(memory), number)
+
+
+_last: list[weakref.ref[Profile]] = []  # the profile that ended last, which colours graphs
+
+
+def graph_svg(graph: Any, profile: Profile | None = None) -> str | None:
+    """Draws a graph: a box for each node or, of large graphs, for each layer. Notebooks show graphs so.
+
+    Boxes are coloured by the mean time of the nodes of the same operation, name and shape in a profile.
+
+    Args:
+        graph: graph pointer.
+        profile: Profile; None for the one that ended last, if it still exists.
+    Returns:
+        SVG text; None if the graph was freed.
+    """
+    from ._view.graph import svg
+
+    if profile is None and _last:
+        profile = _last[0]()
+    try:
+        return svg(graph, profile.node_times() if profile is not None else None)
+    except (RuntimeError, ValueError, TypeError):
+        return None
 
 
 class Profile:
@@ -81,6 +106,7 @@ class Profile:
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._recorder.stop()
         self._wall += time.monotonic_ns() - self._began
+        _last[:] = [weakref.ref(self)]
 
     def __repr__(self) -> str:
         state = "on" if self._recorder.on else "off"
@@ -111,8 +137,8 @@ class Profile:
     def _note(self) -> str:
         if not self.dropped:
             return ""
-        return (f"{self.dropped:,} more compute calls of {self._recorder.dropped_ns / 1e6:,.1f} ms in all are not in the "
-                "figures: use a larger limit.")  # fmt: skip
+        return (f"{self.dropped:,} more compute calls of {self._recorder.dropped_ns / 1e6:,.1f} ms in all are not in "
+                "the figures: use a larger limit.")  # fmt: skip
 
     @cached_property
     def machine(self) -> Machine:
@@ -144,15 +170,28 @@ class Profile:
             raise ValueError(f"table: by is {by!r}: need one of {', '.join(map(repr, KEYS))}")
         return table(self.calls, by, self.machine, self._note())
 
+    def node_times(self) -> dict[tuple[int, bytes, tuple[int, ...]], float]:
+        """The mean ns of nodes by operation (number), name (bytes) and shape (ggml order)."""
+        from ._profile.calls import shape_of
+        from ._profile.table import node_sums
+
+        sums: dict[tuple[int, bytes, tuple[int, ...]], list[int]] = {}
+        for graph, node, count, ns in node_sums(self.calls):
+            facts = graph.facts[node.index]
+            row = sums.setdefault((int(facts["op"]), bytes(facts["name"]), shape_of(facts["ne"])), [0, 0])
+            row[0] += count
+            row[1] += ns
+        return {key: ns / count for key, (count, ns) in sums.items()}
+
     def timeline(self) -> np.recarray:
         """One record for each thread and node.
 
         Returns:
             NumPy record array with the fields call (number of the compute call), thread (of the call, 0 for the first),
-            python_thread, node (index in the graph), op, name, layer (-1: none), type, ne (shape in ggml order), arrived,
-            begin, end (ns since the profile began; from arrived to begin the thread waited for others; begin equals end
-            if other threads computed the node), waited (ns at barriers inside the node), flops, bytes (of the whole
-            node, estimates).
+            python_thread, node (index in the graph), op, name, layer (-1: none), type, ne (shape in ggml order),
+            arrived, begin, end (ns since the profile began; from arrived to begin the thread waited for others; begin
+            equals end if other threads computed the node), waited (ns at barriers inside the node), flops and
+            bytes (estimates, of the whole node).
         """
         from ._profile.trace import timeline
 

@@ -64,7 +64,13 @@ def test_parts_sum_up_to_the_whole(ctx, threads):
     assert parts <= whole * 1.0001
     if threads == 1:  # the start of several threads takes its time on a busy machine
         assert parts > 0.95 * whole
-    assert {r.key: r.calls for r in table} == {"MUL_MAT": 120, "RELU": 90, "NORM": 90, "(waiting)": 30, "(start and end)": 30}
+    assert {r.key: r.calls for r in table} == {
+        "MUL_MAT": 120,
+        "RELU": 90,
+        "NORM": 90,
+        "(waiting)": 30,
+        "(start and end)": 30,
+    }
 
 
 @pytest.mark.core
@@ -133,10 +139,14 @@ def test_trace_is_in_the_trace_event_format(ctx, tmp_path):
     assert trace["displayTimeUnit"] in ("ns", "ms")
     complete = [e for e in trace["traceEvents"] if e["ph"] == "X"]
     named = {e["tid"]: e["args"]["name"] for e in trace["traceEvents"] if e["name"] == "thread_name"}
-    assert all(e["ph"] in "XM" and isinstance(e["pid"], int) and isinstance(e["tid"], int) for e in trace["traceEvents"])
+    assert all(
+        e["ph"] in "XM" and isinstance(e["pid"], int) and isinstance(e["tid"], int) for e in trace["traceEvents"]
+    )
     assert all(isinstance(e["name"], str) and e["dur"] >= 0 and e["ts"] >= 0 for e in complete)
     assert {e["tid"] for e in complete} == set(named)
-    assert sum(e["cat"] == "graph" for e in complete) == 3 and "graph of 10 nodes, to 'logits'" in {e["name"] for e in complete}
+    assert sum(e["cat"] == "graph" for e in complete) == 3 and "graph of 10 nodes, to 'logits'" in {
+        e["name"] for e in complete
+    }
     node = next(e for e in complete if e["name"] == "mul_mat blk.0.ffn.weight")
     assert node["cat"] == "MUL_MAT" and node["args"]["shape"] == "[512, 64]" and node["args"]["layer"] == 0
     assert node["args"]["operands"] == "f32 [512, 512], f32 [512, 64]"
@@ -295,8 +305,8 @@ def test_memory_without_gaps():
 
 @pytest.mark.parametrize(
     "name, layer",
-    [("blk.3.attn_q.weight", 3), ("Qcur-12", 12), ("/model/layers.7/mlp/MatMul", 7), ("model.h.2.ln", 2), ("output.weight", -1),
-     ("node_7", -1), ("", -1)],
+    [("blk.3.attn_q.weight", 3), ("Qcur-12", 12), ("/model/layers.7/mlp/MatMul", 7), ("model.h.2.ln", 2),
+     ("output.weight", -1), ("node_7", -1), ("", -1)],
 )  # fmt: skip
 def test_layers_in_names(name, layer):
     assert calls.layer_in(name) == layer
@@ -312,7 +322,9 @@ def test_words_name_the_limit(ctx):
     from ggml._profile.table import table as make
 
     assert limit(usual._replace(wall=3 * ns), table, machine).startswith("Python limits: 67%")
-    assert limit(usual._replace(waited=ns // 2), table, machine).startswith("Waiting limits: threads waited for each other 50%")
+    assert limit(usual._replace(waited=ns // 2), table, machine).startswith(
+        "Waiting limits: threads waited for each other 50%"
+    )
     assert limit(usual, make(p.calls, "op", slow), slow).startswith("Arithmetic limits")
     assert limit(usual, make(p.calls, "op", fast), fast).startswith("Memory limits")
     assert p.summary().count("\n") == 3

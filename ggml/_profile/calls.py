@@ -107,7 +107,9 @@ class Graph:
             if AUTOMATIC.match(name):
                 name = f"{ops[i].lower()} {name if AUTOMATIC.match(weights[i]) else weights[i]}".rstrip()
             operands = tuple(
-                f"{type_name(int(kind))} {list(shape_of(ne))}" for kind, ne in zip(r["src_type"], r["src_ne"]) if kind >= 0
+                f"{type_name(int(kind))} {list(shape_of(ne))}"
+                for kind, ne in zip(r["src_type"], r["src_ne"])
+                if kind >= 0
             )
             found.append(
                 Node(i, ops[i], type_name(int(r["type"])), name, layer, shape_of(r["ne"]), operands, float(r["flops"]),

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .calls import Computed, Node
+from .calls import Computed, Graph, Node
 from .machine import Machine
 
 KEYS = {
@@ -77,7 +77,9 @@ class Table:
     def _repr_html_(self) -> str:
         head = "".join(f"<th>{escape(h)}</th>" for h in (self.by, *HEAD))
         body = "".join(
-            f"<tr><td style='text-align:left'>{escape(r.key)}</td>" + "".join(f"<td>{c}</td>" for c in cells(r)) + "</tr>"
+            f"<tr><td style='text-align:left'>{escape(r.key)}</td>"
+            + "".join(f"<td>{c}</td>" for c in cells(r))
+            + "</tr>"
             for r in self.rows
         )
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p>{escape(self.note)}</p>"
@@ -90,8 +92,8 @@ def cells(r: Row) -> list[str]:
     return [f"{r.calls:,}", f"{r.ns / 1e6:.3f}", f"{r.share:.1%}", *rates, *shares]
 
 
-def node_sums(calls: list[Computed]) -> Iterator[tuple[Node, int, int]]:
-    """For each node of each graph that was computed: the node, how often, and its ns in sum."""
+def node_sums(calls: list[Computed]) -> Iterator[tuple[Graph, Node, int, int]]:
+    """For each node of each graph that was computed: the graph, the node, how often, and its ns in sum."""
     graphs = {id(c.graph): c.graph for c in calls}
     for key, graph in graphs.items():
         n = len(graph.facts)
@@ -102,13 +104,13 @@ def node_sums(calls: list[Computed]) -> Iterator[tuple[Node, int, int]]:
                 np.add.at(count, nodes, 1)
                 np.add.at(ns, nodes, times)
         for i in np.flatnonzero(count):
-            yield graph.nodes[i], int(count[i]), int(ns[i])
+            yield graph, graph.nodes[i], int(count[i]), int(ns[i])
 
 
 def table(calls: list[Computed], by: str, machine: Machine, note: str = "") -> Table:
     """The table of some calls: rows by key, and two for the time in the calls between and outside nodes."""
     sums: dict[str, list[float]] = {}
-    for node, count, ns in node_sums(calls):
+    for _, node, count, ns in node_sums(calls):
         row = sums.setdefault(KEYS[by](node), [0, 0, 0.0, 0.0])
         for k, value in enumerate((count, ns, count * node.flops, count * node.bytes)):
             row[k] += value

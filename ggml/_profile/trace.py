@@ -38,7 +38,9 @@ def events(calls: list[Computed], origin: int) -> Iterator[dict[str, Any]]:
                     yield event(WAIT, WAIT, tid, arrived, begin, {"call": number, "before node": node})
                 if end > begin:
                     found = call.graph.nodes[node]
-                    yield event(found.name, found.op, tid, begin, end, node_arguments(found, number, end - begin, waited))
+                    yield event(
+                        found.name, found.op, tid, begin, end, node_arguments(found, number, end - begin, waited)
+                    )
             last = int(call.lanes[0]["end"][-1])
             if len(spans) and last > int(spans["end"][-1]):
                 yield event(WAIT, WAIT, tid, int(spans["end"][-1]), last, {"call": number, "before node": "end"})

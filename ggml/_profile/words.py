@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from .calls import Computed
 from .machine import Machine
-from .table import OUTSIDE, WAITING, Table
+from .table import OUTSIDE, WAITING, Row, Table
 
 LIMIT = 0.3  # a share above which something is called the limit
 SMALL_NS = 2000  # nodes below it cost more to start than to compute
@@ -34,28 +34,33 @@ def totals(calls: list[Computed], wall: int) -> Totals:
                   max((len(c.lanes) for c in calls), default=0))  # fmt: skip
 
 
+def computing(rows: Table) -> list[Row]:
+    """The rows of nodes."""
+    return [r for r in rows if r.key not in (OUTSIDE, WAITING)]
+
+
 def limit(t: Totals, rows: Table, machine: Machine) -> str:
     """The sentence that names the limit."""
     outside = 1 - t.computing / max(t.wall, 1)
     waiting = t.waited / max(t.thread_ns, 1)
-    nodes = [r for r in rows if r.key not in (OUTSIDE, WAITING)]
+    nodes = computing(rows)
     if not nodes:
         return "The graphs have no nodes that compute."
     ns = max(sum(r.ns for r in nodes), 1)
     count = sum(r.calls for r in nodes)
     arithmetic, memory = (sum(getattr(r, key) * r.ns for r in nodes) / ns for key in ("of_peak", "of_memory"))
     if outside > 0.5:
-        return (f"Python limits: {outside:.0%} of the time passed between compute calls, in the program that calls them, "
-                "in NumPy, or in tokenizers.")  # fmt: skip
+        return (f"Python limits: {outside:.0%} of the time passed between compute calls, in the program that calls "
+                "them, in NumPy, or in tokenizers.")  # fmt: skip
     if waiting > LIMIT:
-        return (f"Waiting limits: threads waited for each other {waiting:.0%} of their time. Other programs may use the "
-                "processors; fewer threads, or larger nodes (more tokens together), may be faster.")  # fmt: skip
+        return (f"Waiting limits: threads waited for each other {waiting:.0%} of their time. Other programs may use "
+                "the processors; fewer threads, or larger nodes (more tokens together), may be faster.")  # fmt: skip
     if max(arithmetic, memory) < LIMIT and ns / max(count, 1) < SMALL_NS:
         return (f"The number of nodes limits: a node takes {ns / max(count, 1):,.0f} ns on average. Larger batches, or "
                 "fewer and larger operations, are faster.")  # fmt: skip
     if memory > max(arithmetic, LIMIT):
-        return (f"Memory limits: nodes read and write at {memory:.0%} of the {machine.gbytes:.0f} GB/s that this machine "
-                "reaches. Smaller types, such as quantised weights, or more tokens together are faster.")  # fmt: skip
+        return (f"Memory limits: nodes read and write at {memory:.0%} of the {machine.gbytes:.0f} GB/s that this "
+                "machine reaches. Quantised weights, or more tokens together, are faster.")  # fmt: skip
     if arithmetic > LIMIT:
         return (f"Arithmetic limits: nodes compute at {arithmetic:.0%} of the {machine.gflops:.0f} GFLOP/s of an f32 "
                 "product on this machine. Only less work, more threads or smaller types are faster.")  # fmt: skip
@@ -69,9 +74,9 @@ def summary(t: Totals, rows: Table, machine: Machine, dropped: str) -> str:
     if not t.calls:
         return "Nothing was computed during the profile." + (" " + dropped if dropped else "")
     lines = [
-        f"{t.wall / 1e6:,.1f} ms, of which {t.computing / 1e6:,.1f} ms ({t.computing / max(t.wall, 1):.0%}) in {t.calls:,} "
-        f"compute calls on up to {t.threads} threads.",
-        "Most time: " + ", ".join(f"{r.key} {r.share:.0%}" for r in list(rows)[:4]) + ".",
+        f"{t.wall / 1e6:,.1f} ms, of which {t.computing / 1e6:,.1f} ms ({t.computing / max(t.wall, 1):.0%}) in "
+        f"{t.calls:,} compute calls on up to {t.threads} threads.",
+        "Most time: " + ", ".join(f"{r.key} {r.share:.0%}" for r in computing(rows)[:4]) + ".",
         f"Threads waited for each other {t.waited / max(t.thread_ns, 1):.0%} of their time in compute calls.",
         limit(t, rows, machine),
     ]
