@@ -177,7 +177,7 @@ class Profile:
 
         sums: dict[tuple[int, bytes, tuple[int, ...]], list[int]] = {}
         for graph, node, count, ns in node_sums(self.calls):
-            facts = graph.facts[node.index]
+            facts = graph.facts[node.number]
             row = sums.setdefault((int(facts["op"]), bytes(facts["name"]), shape_of(facts["ne"])), [0, 0])
             row[0] += count
             row[1] += ns

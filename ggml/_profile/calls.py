@@ -27,7 +27,7 @@ GATHERED = ("NORM", "RMS_NORM", "L2_NORM", "GROUP_NORM")  # belong to the layer 
 class Node(NamedTuple):
     """A node of a graph. Shapes are in ggml order."""
 
-    index: int
+    number: int  # index in the graph
     op: str
     type: str
     name: str
@@ -76,11 +76,9 @@ def layers_of(names: list[str], weights: list[str], ops: list[str]) -> list[int]
     """
     known: list[int | None] = []
     for name, weight in zip(names, weights):
-        layer = layer_in(name)
-        if layer < 0 and weight:
-            layer = layer_in(weight)
-        outside = layer < 0 and weight and not AUTOMATIC.match(weight)
-        known.append(layer if layer >= 0 else -1 if outside else None)
+        number = max(layer_in(name), layer_in(weight))
+        outside = number < 0 and weight and not AUTOMATIC.match(weight)
+        known.append(number if number >= 0 else -1 if outside else None)
     layers, current = [], -1
     for i, layer in enumerate(known):
         if layer is None and ops[i] in GATHERED:

@@ -118,11 +118,13 @@ def table(calls: list[Computed], by: str, machine: Machine, note: str = "") -> T
     if calls:
         sums[WAITING] = [len(calls), sum(c.first_waited() for c in calls), 0.0, 0.0]
         sums[OUTSIDE] = [len(calls), whole - sum(s[1] for s in sums.values()), 0.0, 0.0]
-    rows = [make_row(key, *values, whole, machine) for key, values in sums.items()]  # type: ignore[arg-type]
+    rows = [make_row(key, values, whole, machine) for key, values in sums.items()]
     return Table(by, sorted(rows, key=lambda r: -r.ns), note)
 
 
-def make_row(key: str, calls: int, ns: int, flops: float, size: float, whole: int, machine: Machine) -> Row:
+def make_row(key: str, sums: list[float], whole: int, machine: Machine) -> Row:
+    """The row of a key, whose sums are calls, ns, operations and bytes."""
+    calls, ns, flops, size = sums
     gflops, gbytes = flops / max(ns, 1), size / max(ns, 1)
     shares = gflops / machine.gflops, gbytes / machine.gbytes
     return Row(key, int(calls), int(ns), ns / max(whole, 1), flops, size, gflops, gbytes, *shares)

@@ -52,7 +52,7 @@ def events(calls: list[Computed], origin: int) -> Iterator[dict[str, Any]]:
 
 def node_arguments(node: Node, call: int, ns: int, waited: int) -> dict[str, Any]:
     """What a viewer shows of a node."""
-    found: dict[str, Any] = {"call": call, "node": node.index, "op": node.op, "type": node.type}
+    found: dict[str, Any] = {"call": call, "node": node.number, "op": node.op, "type": node.type}
     found |= {"shape": str(list(node.shape)), "operands": ", ".join(node.operands)}
     if node.layer >= 0:
         found["layer"] = node.layer

@@ -53,7 +53,7 @@ def draw(boxes: Mapping[str, tuple[str, list[str]]], edges: Iterable[tuple[str, 
     at: dict[str, tuple[float, float, float, float]] = {}  # left, top, width, height
     for y, row in enumerate(rows(boxes, edges)):
         widths = [CHARACTER * max(map(len, boxes[b][1])) + 2 * MARGIN for b in row]
-        x = -(sum(widths) + MARGIN * (len(row) - 1)) / 2
+        x: float = -(sum(widths) + MARGIN * (len(row) - 1)) / 2
         for b, width in zip(row, widths, strict=True):
             at[b] = x, MARGIN + ROW * y, width, LINE * len(boxes[b][1]) + MARGIN
             x += width + MARGIN
