@@ -70,10 +70,10 @@ def draw(boxes: Mapping[str, tuple[str, list[str]]], edges: Iterable[tuple[str, 
         curve = f"M{x1:.0f} {y1:.0f}C{x1:.0f} {y1 + bend:.0f} {x2:.0f} {y2 - bend:.0f} {x2:.0f} {y2:.0f}"
         out.append(f'<path d="{curve}" marker-end="url(#arrow)"/>')
     out.append('</g>\n<g stroke="black" font-family="monospace" font-size="12">')
-    for b, (x, y, w, h) in at.items():
+    for b, (left, top, w, h) in at.items():
         colour, lines = boxes[b]
-        out.append(f'<rect x="{x:.0f}" y="{y:.0f}" width="{w:.0f}" height="{h:.0f}" fill="{colour}"/>')
+        out.append(f'<rect x="{left:.0f}" y="{top:.0f}" width="{w:.0f}" height="{h:.0f}" fill="{colour}"/>')
         for i, line in enumerate(lines):
             words = escape(printable(line))
-            out.append(f'<text x="{x + MARGIN:.0f}" y="{y + LINE * (i + 1):.0f}" stroke="none">{words}</text>')
+            out.append(f'<text x="{left + MARGIN:.0f}" y="{top + LINE * (i + 1):.0f}" stroke="none">{words}</text>')
     return "\n".join([*out, "</g>", "</svg>", ""])
