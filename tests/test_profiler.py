@@ -52,18 +52,20 @@ def test_parts_sum_up_to_the_whole(ctx, threads):
     graph = network(ctx, 512)
     for _ in range(5):
         ggml.ggml_graph_compute_with_ctx(ctx, graph, threads)
-    with ggml.profile() as p:
-        start = time.perf_counter()
-        for _ in range(30):
-            ggml.ggml_graph_compute_with_ctx(ctx, graph, threads)
-        whole = time.perf_counter() - start
-    table = p.table()
-    assert sum(r.ns for r in table) == sum(c.ns for c in p.calls)
-    assert abs(sum(r.share for r in table) - 1) < 1e-9
-    parts = sum(r.ns for r in table if r.key != "(start and end)") / 1e9
-    assert parts <= whole * 1.0001
+    shares = []
+    for _ in range(4):  # another program may take the processor between two calls, but hardly always
+        with ggml.profile() as p:
+            start = time.perf_counter()
+            for _ in range(30):
+                ggml.ggml_graph_compute_with_ctx(ctx, graph, threads)
+            whole = time.perf_counter() - start
+        table = p.table()
+        assert sum(r.ns for r in table) == sum(c.ns for c in p.calls)
+        assert abs(sum(r.share for r in table) - 1) < 1e-9
+        shares.append(sum(r.ns for r in table if r.key != "(start and end)") / 1e9 / whole)
+    assert max(shares) <= 1
     if threads == 1:  # the start of several threads takes its time on a busy machine
-        assert parts > 0.95 * whole
+        assert max(shares) > 0.95, shares
     assert {r.key: r.calls for r in table} == {
         "MUL_MAT": 120,
         "RELU": 90,
