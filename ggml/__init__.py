@@ -68,3 +68,4 @@ for _name in dir(lib):
         getattr(lib, _name)._as_parameter_ = _absent.no_address
 
 from . import ggml  # noqa: E402, F401  (last: it holds the finished namespace)
+from .profiler import profile  # noqa: E402, F401

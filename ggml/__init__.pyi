@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any, Final, Generic, NewType, SupportsFloat, SupportsIndex, TypeVar, overload
 
 from . import ggml as ggml
+from .profiler import profile as profile
 
 __version__: str
 _core: Any

@@ -102,6 +102,18 @@ cdef extern from "runtime/memory.h" nogil:
 cdef extern from "runtime/check.h" nogil:
     enum: GG_MESSAGE     # size of a buffer for the message of a check
 
+cdef extern from "runtime/profile.h" nogil:
+    ctypedef struct gg_span:
+        pass
+    ctypedef struct gg_lane:
+        gg_span *spans
+        int n
+    ctypedef struct gg_profile:
+        int n_lanes
+        gg_lane *lanes
+    ctypedef struct gg_node_facts:
+        pass
+
 cdef extern from "runtime/compute.h" nogil:
     ctypedef struct gg_call:
         ggml_tensor **nodes
@@ -110,6 +122,7 @@ cdef extern from "runtime/compute.h" nogil:
         cbool (*abort)(void *) noexcept nogil
         void *abort_data
         cbool (*poll)() noexcept nogil
+        gg_profile *profile
         int status, failed
         char message[256]
         void *exception
@@ -159,6 +172,9 @@ cdef extern from "runtime/api.h" nogil:
         gg_call *(*current_call)() noexcept nogil
         void (*stop)(gg_call *call, int status) noexcept nogil
         int (*default_threads)() noexcept nogil
+        int64_t (*clock_ns)() noexcept nogil
+        gg_profile *(*profile_new)(int n_lanes, int n_nodes) noexcept nogil
+        void (*node_describe)(gg_node_facts *facts, const ggml_tensor *node) noexcept nogil
         void (*parallel_for)(int n_threads, int64_t n, void (*body)(void *, int64_t) noexcept nogil,
                              void *data) noexcept nogil
         int (*until_callback)(ggml_tensor **nodes, int n) noexcept nogil

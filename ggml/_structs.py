@@ -332,6 +332,11 @@ class ggml_tensor_p(_StructPointer):
 
     _type_ = ggml_tensor
 
+    def _repr_html_(self):
+        from ._view.tensor import html
+
+        return html(self)
+
 
 _is_pointer_to(ggml_tensor, ggml_tensor_p)
 ggml_tensor._fields_ = [
@@ -404,6 +409,11 @@ class ggml_cgraph_p(_StructPointer):
     __slots__ = ()
 
     _type_ = ggml_cgraph
+
+    def _repr_svg_(self):
+        from .profiler import graph_svg
+
+        return graph_svg(self)
 
 
 _is_pointer_to(ggml_cgraph, ggml_cgraph_p)

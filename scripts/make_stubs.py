@@ -88,6 +88,7 @@ from collections.abc import Callable
 from typing import Any, Final, Generic, NewType, SupportsFloat, SupportsIndex, TypeVar, overload
 
 from . import ggml as ggml
+from .profiler import profile as profile
 
 __version__: str
 _core: Any
@@ -218,7 +219,7 @@ def stub(module):
     facts = {f["name"]: f for f in json.loads(MANIFEST.read_text())["functions"]}
     constants, handles, classes, functions, others = [], [], [], [], []
     for name, value in vars(module).items():
-        if name.startswith("_") or inspect.ismodule(value):
+        if name.startswith("_") or inspect.ismodule(value) or value is module.profile:
             continue
         if isinstance(value, (bool, int, float, str, bytes)):
             constants.append(f"{name}: Final = {value!r}")

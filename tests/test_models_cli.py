@@ -248,3 +248,18 @@ def test_smollm2_in_the_terminal(command, tmp_path):
         (tmp_path / str(i)).write_text(" ".join(text))
         values.append(float(command("perplexity", path, tmp_path / str(i))[0].split()[1]))
     assert 1 < values[0] < values[1] / 4
+
+
+def test_profile_of_commands(command, model, text, folder):
+    """--profile writes a trace of what the command computes, and a summary to standard error."""
+    runs = [
+        ("run", model, "-p", "abc", "-n", 3, "--temperature", 0),
+        ("bench", model, "--prompt", 8, "--gen", 2, "--repeat", 1),
+        ("finetune", model, text, "--lora", folder / "p.gguf", "--steps", 1, "--tokens", 32, "--rank", 2),
+    ]
+    for name, *arguments in runs:
+        out = folder / f"{name}.json"
+        _, err = command(name, *arguments, "--threads", 1, "--profile", out)
+        kinds = {e["cat"] for e in json.loads(out.read_text(encoding="utf-8"))["traceEvents"] if e["ph"] == "X"}
+        assert {"MUL_MAT", "graph"} <= kinds
+        assert "compute calls on up to 1 threads" in err and "(start and end)" in err

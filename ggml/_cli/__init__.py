@@ -20,13 +20,14 @@ from . import (
     quantize,
     replace_bindings,
     run,
+    view,
 )  # fmt: skip
 
 # Each module has add_arguments(parser) and run(options). The first line of its docstring is the help text.
 COMMANDS = {
     "info": info, "demo": demo, "run": run, "chat": chat, "embed": embed, "bench": bench, "perplexity": perplexity,
-    "finetune": finetune, "inspect": inspect, "quantize": quantize, "imatrix": imatrix, "dot": dot, "onnx": onnx,
-    "replace-bindings": replace_bindings,
+    "finetune": finetune, "inspect": inspect, "view": view, "quantize": quantize, "imatrix": imatrix, "dot": dot,
+    "onnx": onnx, "replace-bindings": replace_bindings,
 }  # fmt: skip
 
 

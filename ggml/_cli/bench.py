@@ -6,7 +6,7 @@ import time
 import numpy as np
 
 from .arguments import between
-from .models import add_model_arguments, open_model
+from .models import add_model_arguments, add_profile, open_model, profiled
 
 
 def add_arguments(parser):
@@ -19,6 +19,7 @@ def add_arguments(parser):
     for name, kind, default, text in rows:
         parser.add_argument(name, type=kind, default=default, metavar="N", help=f"{text} (%(default)s)")
     parser.add_argument("--json", action="store_true", help="print one line of JSON, last")
+    add_profile(parser)
 
 
 def peak_memory():
@@ -62,7 +63,8 @@ def run(options):
             raise ValueError(f"--ctx is {model.n_ctx}: need {need} for --prompt and --gen")
         high = min(32000, model.config.n_vocab)
         ids = np.random.default_rng(0).integers(min(3, high - 1), high, options.prompt).tolist()
-        runs = [measure(model, ids, options.gen) for _ in range(options.repeat)]
+        with profiled(options.profile):
+            runs = [measure(model, ids, options.gen) for _ in range(options.repeat)]
     result = {
         "prefill_tok_s": round(options.prompt / min(r[0] for r in runs), 2),
         "decode_tok_s": round(options.gen / min(r[1] for r in runs), 2),

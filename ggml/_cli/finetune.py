@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from .arguments import between
-from .models import add_model, model_path, number, read_text
+from .models import add_model, add_profile, model_path, number, profiled, read_text
 
 LARGEST = 1 << 30
 
@@ -42,6 +42,7 @@ def add_arguments(parser):
                         " on")  # fmt: skip
     parser.add_argument("--resume", action="store_true", help="go on from the file of --state")
     parser.add_argument("--plot", metavar="FILE", help="picture of the losses to write, such as loss.png")
+    add_profile(parser)
 
 
 def read_data(path, chat):
@@ -69,7 +70,10 @@ def run(options):
     settings = {name: getattr(options, name) for name in names}
     if options.targets:
         settings["targets"] = options.targets
-    with load(model_path(options.model), n_ctx=options.tokens, threads=options.threads) as model:
+    with (
+        load(model_path(options.model), n_ctx=options.tokens, threads=options.threads) as model,
+        profiled(options.profile),
+    ):
         result = model.finetune(data, options.lora, validation=validation, validate_every=options.every, progress=True,
                                 **settings)  # fmt: skip
     line = f"{options.lora}: {result.parameters:,} trained numbers, {result.steps} steps, {result.tokens:,} tokens"

@@ -59,6 +59,29 @@ def add_sampling_arguments(parser):
                         " repeated")  # fmt: skip
 
 
+def add_profile(parser):
+    """Adds the option for a trace."""
+    parser.add_argument("--profile", metavar="OUT", help="trace of all computes to write as JSON, for ui.perfetto.dev;"
+                        " a summary goes to standard error")  # fmt: skip
+
+
+@contextmanager
+def profiled(path):
+    """Profiles what runs inside and writes the trace, also after Ctrl-C; without a path it does nothing."""
+    if path is None:
+        yield
+        return
+    from ggml.profiler import profile
+
+    p = profile()
+    try:
+        with p:
+            yield
+    finally:
+        p.chrome_trace(path)
+        print(p.summary(), p.table(), sep="\n\n", file=sys.stderr)
+
+
 def sampling(options):
     """The arguments of Model.generate."""
     names = ("max_tokens", "temperature", "top_k", "top_p", "min_p", "repeat_penalty", "seed", "stop")

@@ -2,7 +2,16 @@
 
 import time
 
-from .models import add_model_arguments, add_sampling_arguments, open_model, read_text, report_speed, sampling
+from .models import (
+    add_model_arguments,
+    add_profile,
+    add_sampling_arguments,
+    open_model,
+    profiled,
+    read_text,
+    report_speed,
+    sampling,
+)
 
 
 def add_arguments(parser):
@@ -12,11 +21,12 @@ def add_arguments(parser):
     prompt.add_argument("-f", "--file", metavar="FILE", help="file with the text; - for standard input")
     parser.add_argument("--special", action="store_true", help="names such as <|im_end|> are special tokens")
     add_sampling_arguments(parser)
+    add_profile(parser)
 
 
 def run(options):
     text = options.prompt if options.file is None else read_text(options.file)
-    with open_model(options) as model:
+    with open_model(options) as model, profiled(options.profile):
         ids = model.tokenize(text, special=options.special)
         start = time.perf_counter()
         first, answer = 0.0, model.generate(ids, **sampling(options))

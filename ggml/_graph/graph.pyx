@@ -17,6 +17,7 @@ from .._core cimport (
     graph_new, hold, hold_owners, name_text, release, repr_short, where, wrap_graph, wrap_handle, wrap_tensor,
 )
 from .._enums cimport GGML_OP_GLU, GGML_OP_NONE, GGML_OP_OPT_STEP_ADAMW, GGML_OP_UNARY
+from .record cimport compute_recorded, recorders
 from .. import _constants, _structs
 from .._core import as_callback, park
 from .._io.files import save
@@ -613,8 +614,11 @@ cdef int compute_nodes(gg_call *call, int first, const char *caller) except? -99
     Returns GGML_STATUS_SUCCESS or GGML_STATUS_ABORTED; raises if an operation, a callback or an allocation failed.
     """
     cdef int status
-    with nogil:
-        status = engine.compute(call)
+    if recorders:
+        status = compute_recorded(call)
+    else:
+        with nogil:
+            status = engine.compute(call)
     enter(caller)                                        # callbacks may have entered other functions
     if call.exception != NULL:
         error = <object><PyObject *>call.exception

@@ -89,6 +89,8 @@ class Linear:
         for edit in self.edits.get(name, ()):
             x = ggml.ggml_map_custom1(self.ctx, x, edited_by(edit, name), 1, None)
         self.points[name] = x
+        if not x.contents.name and not name.endswith(".in"):
+            ggml.ggml_set_name(x, name.encode()[:63])  # profiles show it
         if name in self.traced:
             if not ggml.ggml_is_contiguous(x):
                 x = self.points[name] = ggml.ggml_cont(self.ctx, x)

@@ -47,6 +47,10 @@
     X(void, prepared_end, (gg_prepared *p))                                                                            \
     /* threads.h */                                                                                                    \
     X(int, default_threads, (void))                                                                                    \
+    X(int64_t, clock_ns, (void))                                                                                       \
+    /* profile.h */                                                                                                    \
+    X(gg_profile *, profile_new, (int n_lanes, int n_nodes))                                                           \
+    X(void, node_describe, (gg_node_facts *facts, const ggml_tensor *node))                                            \
     /* dispatch.h, traits.h, quantize.h, rows.h */                                                                     \
     X(const gg_kernels *, isa_active, (void))                                                                          \
     X(const ggml_type_traits *, type_traits, (int type))                                                               \

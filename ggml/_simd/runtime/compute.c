@@ -118,6 +118,22 @@ int gg_fail(const ggml_tensor *node, const char *fmt, ...) {
     return GGML_STATUS_FAILED;
 }
 
+/* ---- profile ----------------------------------------------------------------------------------------------------- */
+static gg_lane *lane_of(const gg_call *c, int ith) {
+    return c->profile && ith < c->profile->n_lanes ? &c->profile->lanes[ith] : NULL;
+}
+static gg_lane *lane_start(const gg_call *c, int ith) {
+    gg_lane *const lane = lane_of(c, ith);
+    if (lane) lane->now = gg_clock_ns();
+    return lane;
+}
+/* A node begins when the last one ended, unless the thread has waited: one reading of the clock serves both. */
+static void lane_add(gg_lane *lane, int node, int64_t arrived, int64_t begin, int64_t end) {
+    const uint32_t waited = lane->waited < UINT32_MAX ? (uint32_t)lane->waited : UINT32_MAX;
+    lane->spans[lane->n++] = (gg_span){arrived, begin, end, node, waited};
+    lane->waited = 0, lane->now = end;
+}
+
 /* ---- barrier ----------------------------------------------------------------------------------------------------- */
 /* A thread that waits spins for some 20 us, which is as long as it takes to wake a thread. Then it sleeps: on a busy
  * machine the thread it waits for may have lost its processor, and one that sleeps leaves its own to others. */
@@ -161,7 +177,11 @@ static void team_wait(struct gg_team *t, int n) {
     sleep_while(t, phase);
 }
 void gg_barrier(const gg_work *w) {
-    if (w->nth > 1) team_wait(w->team, w->nth);
+    if (w->nth < 2) return;
+    gg_lane *const lane = lane_of(w->team->call, w->ith);
+    const int64_t start = lane ? gg_clock_ns() : 0;
+    team_wait(w->team, w->nth);
+    if (lane) lane->waited += gg_clock_ns() - start;
 }
 
 /* ---- pieces of a node -------------------------------------------------------------------------------------------- */
@@ -201,6 +221,13 @@ bool gg_claim_chunk(const gg_work *w, int64_t n, int64_t grain, int64_t *i0, int
 }
 
 /* ---- running ----------------------------------------------------------------------------------------------------- */
+static int run_step(const gg_step *s, const gg_work *w, gg_lane *lane, int64_t arrived) {
+    if (!lane) return s->run(w, s->node);
+    const int64_t begin = lane->now;
+    const int st = s->run(w, s->node);
+    lane_add(lane, s->index, arrived, begin, gg_clock_ns());
+    return st;
+}
 static void failed(gg_call *c, int node, int status) {
     set_once(&c->failed, -1, node);
     gg_stop(c, status);
@@ -224,12 +251,13 @@ static void run_alone(gg_call *c, const gg_plan *plan) {
                  .node = &c->last, .n_threads = c->n_threads};
     gg_call *outer = this_call;
     poller poller = {.asked = 0};
+    gg_lane *const lane = lane_start(c, 0);
     this_call = c;
     for (gg_step *s = plan->steps, *end = s + plan->n_steps; s < end; s++) {
         ask(c, &poller, s->cost);
         if (status_of(c)) { set_once(&c->failed, -1, s->index); break; }
         w.chunk = &s->chunk;
-        const int st = s->run(&w, s->node);
+        const int st = run_step(s, &w, lane, lane ? lane->now : 0);
         if (st || status_of(c)) { failed(c, s->index, st); break; }
     }
     this_call = outer;
@@ -240,8 +268,10 @@ static void run_thread(struct gg_team *team, int ith) {
     gg_work w = {.kernels = plan->request.kernels, .ith = ith, .wdata = c->wdata, .wsize = c->wsize, .team = team,
                  .node = &c->last, .n_threads = c->n_threads};
     poller poller = {.asked = 0};
+    gg_lane *const lane = lane_start(c, ith);
     this_call = c;
     for (gg_step *s = plan->steps, *end = s + plan->n_steps; s < end; s++) {
+        const int64_t arrived = lane ? lane->now : 0;
         if (ith == 0) {
             ask(c, &poller, s->cost);
             if (status_of(c)) atomic_store_explicit(&team->want_stop, 1, memory_order_relaxed);
@@ -249,10 +279,14 @@ static void run_thread(struct gg_team *team, int ith) {
         if (s->sync) {
             team_wait(team, team->n);
             if (atomic_load_explicit(&team->stop, memory_order_relaxed)) break;
+            if (lane) lane->now = gg_clock_ns();
         }
-        if (ith >= s->threads) continue;
+        if (ith >= s->threads) {
+            if (lane && s->sync) lane_add(lane, s->index, arrived, lane->now, lane->now);
+            continue;
+        }
         w.nth = s->threads, w.chunk = &s->chunk;
-        const int st = s->run(&w, s->node);
+        const int st = run_step(s, &w, lane, arrived);
         if (st || status_of(c)) {
             failed(c, s->index, st);
             atomic_store_explicit(&team->want_stop, 1, memory_order_relaxed);

@@ -2,6 +2,7 @@
 #ifndef GG_COMPUTE_H
 #define GG_COMPUTE_H
 #include "plan.h"
+#include "profile.h"
 
 typedef struct gg_call {            /* one compute call; the caller fills the first part */
     ggml_tensor **nodes;            /* no custom operation before the last: see gg_until_callback */
@@ -13,6 +14,7 @@ typedef struct gg_call {            /* one compute call; the caller fills the fi
     bool (*abort)(void *data);      /* called by the first thread before each node; true: stop */
     void *abort_data;
     bool (*poll)(void);             /* called at intervals by the first thread; true: stop (Ctrl-C); may be NULL */
+    gg_profile *profile;            /* what the threads record; NULL: nothing */
     /* out */
     int status, failed;             /* ggml_status; index of the node that failed, or -1 */
     char message[256];              /* why it failed, may be empty */

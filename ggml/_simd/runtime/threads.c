@@ -46,6 +46,19 @@
 #define LIBGOMP 1
 #endif
 
+enum { SECOND = 1000000000 };       /* in ns */
+
+int64_t gg_clock_ns(void) {
+#ifdef _WIN32
+    LARGE_INTEGER ticks, second;
+    QueryPerformanceCounter(&ticks), QueryPerformanceFrequency(&second);
+    return ticks.QuadPart / second.QuadPart * SECOND + ticks.QuadPart % second.QuadPart * SECOND / second.QuadPart;
+#else
+    struct timespec ts;
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (int64_t)ts.tv_sec * SECOND + ts.tv_nsec;
+#endif
+}
 int64_t gg_coarse_ns(void) {
 #ifdef _WIN32
     return (int64_t)GetTickCount64() * 1000000;
@@ -63,7 +76,7 @@ int64_t gg_coarse_ns(void) {
 /* ---- stacks ------------------------------------------------------------------------------------------------------ */
 /* Kernels need KERNEL_STACK bytes at most: the largest frame has 45 KiB (gcc -fstack-usage). Callbacks run Python code:
  * a thread that is made for want of stack gets more. */
-enum { KERNEL_STACK = 96 << 10, OWN_STACK = 1 << 20, SECOND = 1000000000 };
+enum { KERNEL_STACK = 96 << 10, OWN_STACK = 1 << 20 };
 
 #ifdef _WIN32
 static bool stack_suffices(void) { return true; }

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 int gg_default_threads(void);               /* min(CPU affinity, cgroup quota) */
+int64_t gg_clock_ns(void);                  /* a precise monotonic clock */
 int64_t gg_coarse_ns(void);                 /* a clock that is cheap to read and advances every few milliseconds */
 
 /* How many threads a region that this thread enters next may have: n, or fewer where OpenMP cannot have n threads.

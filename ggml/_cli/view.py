@@ -1,0 +1,25 @@
+"""Writes a page of HTML that shows a GGUF file, or a graph that ggml_graph_export wrote; it needs no network."""
+
+from pathlib import Path
+
+from .._io.files import save
+from .models import model_path
+
+
+def add_arguments(parser):
+    parser.add_argument("file", metavar="FILE", help="GGUF file, an installed package with one, or an exported graph")
+    parser.add_argument("-o", "--out", metavar="OUT", help="page to write (default: the name of FILE with .html, here)")
+    parser.add_argument("--no-values", action="store_true", help="no histograms of values")
+    parser.add_argument("--no-graph", action="store_true", help="no picture of the graph")
+
+
+def run(options):
+    from ..view import file_page, graph_page
+
+    path = model_path(options.file)
+    with open(path, "rb") as stream:
+        is_gguf = stream.read(4) == b"GGUF"
+    text = file_page(path, not options.no_values, not options.no_graph) if is_gguf else graph_page(path)
+    out = options.out or Path(path).with_suffix(".html").name
+    save(out, text.encode(), "view")
+    print(out)

@@ -1,0 +1,1 @@
+"""What ggml.profiler consists of: reading recordings, tables, words, traces, memory."""

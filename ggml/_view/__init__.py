@@ -1,0 +1,1 @@
+"""How tensors, graphs and files show themselves in notebooks and on pages."""
