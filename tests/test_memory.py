@@ -120,7 +120,7 @@ def test_no_memory_for_python_objects(tmp_path):
     child("""
 import _testcapi, ctypes, itertools, os
 path = os.environ["MADE"]
-cpu = ggml.ggml_backend_cpu_init()
+cpu, second = ggml.ggml_backend_cpu_init(), ggml.ggml_backend_cpu_init()
 sched = ggml.ggml_backend_sched_new((ctypes.c_void_p * 1)(cpu), None, 1, 64, False)
 ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0, no_alloc=True))
 x = ggml.ggml_set_name(ggml.ggml_new_tensor_1d(ctx, ggml.GGML_TYPE_F32, 4), b"x")
@@ -143,6 +143,7 @@ def without_memory(first, function, *args):
     return True
 for call in (
     (ggml.gguf_init_from_file, path, params), (ggml.gguf_init_from_file_mmap, path, params),
+    (ggml.ggml_backend_sched_new, (ctypes.c_void_p * 1)(second), None, 1, 64, False),
     (ggml.ggml_backend_sched_alloc_graph, sched, graph), (ggml.ggml_backend_sched_graph_compute, sched, graph),
     (ggml.ggml_backend_sched_reserve, sched, graph), (ggml.ggml_backend_sched_reset, sched),
 ):
@@ -150,7 +151,9 @@ for call in (
         pid = os.fork()
         if not pid:
             done = without_memory(n, *call)
+            others = [AttributeError() for _ in range(1000)]  # take the place of what was freed too early
             call[0](*call[1:])
+            ggml.ggml_backend_free(second)
             os._exit(77 if done else 0)
         status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         if status == 77:
