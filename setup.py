@@ -154,6 +154,18 @@ class Build(build_ext):
         return [*parts, *extra, *(os.environ.get("ARCHFLAGS", "").split() if MAC else [])]
 
 
+def repair(module):
+    """Corrects what Cython 3.3.0 and 3.3.1 write for list comprehensions.
+
+    An element for which the list gets no memory is released twice. Other versions do not write this text.
+    """
+    for source in map(Path, module.sources):
+        before = source.read_bytes()
+        after = re.sub(rb"(int result = PyList_Append\(list, x\);\s+)(Py_DECREF\(x\);)", rb"\1if (!result) \2", before)
+        if after != before:
+            source.write_bytes(after)
+
+
 os.chdir(ROOT)
 headers = [str(p) for folder in ("runtime", "tables", "quants") for p in sorted((SIMD / folder).glob("*.h"))]
 modules = [
@@ -165,4 +177,6 @@ directives = {"language_level": 3, "binding": True, "cdivision": False,
 requested = {argument for argument in sys.argv[1:] if not argument.startswith("-")}
 if not requested & {"egg_info", "dist_info", "sdist", "clean"}:  # these need no C files
     modules = cythonize(modules, compiler_directives=directives, build_dir="build/cython", nthreads=JOBS, quiet=True)
+    for module in modules:
+        repair(module)
 setup(ext_modules=modules, cmdclass={"build_ext": Build})

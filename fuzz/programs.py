@@ -122,7 +122,8 @@ class Examiner:
         # of the others sleep at once, which is faster where more processes run than there are cores.
         self.workers = [Worker(name, GGML_ISA=name, OMP_WAIT_POLICY="passive") for name in ISAS[:-1]]
         self.workers.append(Worker(ISAS[-1], GGML_ISA=ISAS[-1]))
-        self.peer = Worker("bindings", peer) if peer else None
+        # Without this variable the C library starts a debugger for a back-trace whenever it ends its process.
+        self.peer = Worker("bindings", peer, GGML_NO_BACKTRACE="1") if peer else None
         self.refused_by_peer, self.counts = set(), Counter()
 
     def close(self):

@@ -7,6 +7,8 @@
 - No division can end the process. Cython checks divisors (the directive cdivision stays off), except that a function
   declared noexcept would only print the error: divisors there are constants. The C checks of operations, which see
   fields that callers may have written, divide by a constant or by the helpers of checks/common.h.
+- No `with` statement in Cython, except `with gil` and `with nogil`. Where there is no memory for a traceback, Cython's
+  code passes a null pointer to __exit__, or does not call it. `try` and `finally` work.
 
     python scripts/check_sources.py [FOLDER]
 
@@ -26,6 +28,7 @@ GENERATED = re.compile(r"\b(generated|written) by \S*(Cython|scripts/|setup\.py)
 PREFIX = re.compile(r"^GGML_(OP|UNARY_OP|GLU_OP|TYPE)_")
 
 CONSTANT = re.compile(r"<?\(?\w*\)?>?\s*(\d|[A-Z][A-Z0-9_]+\b|sizeof\b|GGML_)")  # what a divisor may begin with
+WITH = re.compile(r"\s*with\s+(?!(?:no)?gil\b).*:\s*$")
 DIVISION = re.compile(r"(?<![*/])(?://|[/%])=?\s*(?=\S)")
 
 Violation = tuple[int, str]  # line number, reason
@@ -137,6 +140,12 @@ def unchecked_divisions(path: Path, text: str) -> Iterator[Violation]:
                 yield i, "a noexcept function divides by a variable: the error would only be printed"
 
 
+def context_managers(text: str) -> Iterator[Violation]:
+    for i, code in enumerate(code_lines(text, is_c=False), 1):
+        if WITH.match(code):
+            yield i, "a with statement in Cython ends the process where there is no memory: use try and finally"
+
+
 def violations(root: Path) -> Iterator[str]:
     """The violations of all rules in a tree, each as `file:line: reason`."""
     numbers = table_numbers(root)
@@ -146,6 +155,7 @@ def violations(root: Path) -> Iterator[str]:
         found += unchecked_divisions(path.relative_to(root), text)
         if path.suffix == ".pyx":
             found += written_numbers(text, numbers)
+            found += context_managers(text)
         for line, reason in sorted(found):
             yield f"{path.relative_to(root).as_posix()}:{line}: {reason}"
 

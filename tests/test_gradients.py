@@ -551,11 +551,14 @@ def test_every_operation_has_a_gradient():
     assert lacking == NO_DERIVATIVE | ONCE_ONLY
 
 
-def test_rows_written_over_get_no_gradient(ctx):
-    """Where an index of SET_ROWS repeats, only the last row reaches the result."""
+@pytest.mark.parametrize("largest", [1, np.inf])
+def test_rows_written_over_get_no_gradient(ctx, largest):
+    """Where an index of SET_ROWS repeats, only the last row reaches the result, whatever its gradient is."""
     rng = np.random.default_rng(0)
     index = np.array([[[0, 3, 3, 5, 3], [1, 1, 1, 2, 4]]])  # [1, c1 = 2, n = 5]
-    x, rows, weights = (tensor(ctx, rng.standard_normal((3, 4, n, 2)), "F32") for n in (6, 5, 6))
+    x, rows, weights = (rng.standard_normal((3, 4, n, 2)) for n in (6, 5, 6))
+    weights[:, :, 3, 1] *= largest
+    x, rows, weights = (tensor(ctx, values, "F32") for values in (x, rows, weights))
     ggml.ggml_set_param(rows)
     out = ggml.ggml_set_rows(ctx, x, rows, tensor(ctx, index, "I32"))
     loss = ggml.ggml_sum(ctx, ggml.ggml_mul(ctx, out, weights))

@@ -1,5 +1,6 @@
 """Memory that runs out: limits of the address space, failing allocations, tables that cannot be built."""
 
+import os
 import re
 import subprocess
 import sys
@@ -28,7 +29,8 @@ def cycle(size):
 
 
 def child(code, **environment):
-    done = subprocess.run([sys.executable, "-c", LIMITED + code], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", LIMITED + code], capture_output=True, text=True, timeout=120,
+                          env=os.environ | environment)  # fmt: skip
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
     return done.stdout
 
@@ -109,3 +111,53 @@ def test_failing_allocations():
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-3000:]
     assert int(re.search(r"^(\d+) of \d+ runs", done.stdout, re.M)[1]) > 0
+
+
+@linux
+def test_no_memory_for_python_objects(tmp_path):
+    """Calls without memory for Python's objects, tracebacks included, end nothing, and work afterwards."""
+    pytest.importorskip("_testcapi", reason="a Python without its test modules")
+    child("""
+import _testcapi, ctypes, itertools, os
+path = os.environ["MADE"]
+cpu, second = ggml.ggml_backend_cpu_init(), ggml.ggml_backend_cpu_init()
+sched = ggml.ggml_backend_sched_new((ctypes.c_void_p * 1)(cpu), None, 1, 64, False)
+ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0, no_alloc=True))
+x = ggml.ggml_set_name(ggml.ggml_new_tensor_1d(ctx, ggml.GGML_TYPE_F32, 4), b"x")
+graph = ggml.ggml_new_graph(ctx)
+ggml.ggml_build_forward_expand(graph, ggml.ggml_sqr(ctx, x))
+file = ggml.gguf_init_empty()
+ggml.gguf_set_arr_str(file, b"strings", [b"a", b"bc"], 2)
+ggml.gguf_write_to_file(file, path.encode(), False)
+data = ctypes.c_void_p()
+params = ggml.gguf_init_params(no_alloc=True, ctx=ctypes.pointer(data))
+def without_memory(first, function, *args):
+    # Whether the call succeeds when all allocations from the first on fail.
+    _testcapi.set_nomemory(first, 0)
+    try:
+        function(*args)
+    except Exception:
+        return False
+    finally:
+        _testcapi.remove_mem_hooks()
+    return True
+for call in (
+    (ggml.gguf_init_from_file, path, params), (ggml.gguf_init_from_file_mmap, path, params),
+    (ggml.ggml_backend_sched_new, (ctypes.c_void_p * 1)(second), None, 1, 64, False),
+    (ggml.ggml_backend_sched_alloc_graph, sched, graph), (ggml.ggml_backend_sched_graph_compute, sched, graph),
+    (ggml.ggml_backend_sched_reserve, sched, graph), (ggml.ggml_backend_sched_reset, sched),
+):
+    for n in itertools.count(1):
+        pid = os.fork()
+        if not pid:
+            done = without_memory(n, *call)
+            others = [AttributeError() for _ in range(1000)]  # take the place of what was freed too early
+            call[0](*call[1:])
+            ggml.ggml_backend_free(second)
+            os._exit(77 if done else 0)
+        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        if status == 77:
+            break
+        if status:
+            sys.exit(f"{call[0]} without memory from allocation {n} on: status {status}")
+""", MADE=str(tmp_path / "made.gguf"))

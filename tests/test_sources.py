@@ -147,5 +147,12 @@ def test_other_divisions(tree, path, text):
     assert tree(path, text) == []
 
 
+def test_with_statement_in_cython(tree):
+    assert tree("ggml/a.pyx", "with nogil:\n    f()\nwith gil: g()\n") == []
+    assert tree("ggml/a.pyx", '"""\nwith x:\n"""\n# with x:\n') == tree("ggml/a.py", "with x:\n    f()\n") == []
+    (found,) = tree("ggml/a.pyx", "def f():\n    with open(x) as file:  # of x\n        g()\n")
+    assert found.startswith("ggml/a.pyx:2: ")
+
+
 def test_the_sources_follow_the_rules():
     assert check(ROOT) == []

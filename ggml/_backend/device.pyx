@@ -2,6 +2,7 @@
 import ctypes
 import os
 import platform
+from pathlib import Path
 
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF
@@ -260,10 +261,9 @@ def _new_cpu_device(name=b"CPU1"):
 
 cdef bytes cpu_name():
     try:
-        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as f:
-            for line in f:
-                if line.startswith("model name"):
-                    return line.split(":", 1)[1].strip().encode()
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip().encode()
     except OSError:
         pass
     return (platform.processor() or platform.machine() or "CPU").encode()

@@ -12,7 +12,7 @@ import sys
 
 import ggml
 
-from .._io.files import write_file
+from .._io.files import open_regular, write_file
 from .._io.interop import dequantize_row
 from .arguments import pattern_and_type
 from .inspect import TYPES, size_text
@@ -139,7 +139,7 @@ def plan(g, options):
 # ---- importance ------------------------------------------------------------------------------------------------------
 def read_importance(path):
     """Reads an importance matrix, in GGUF or the older format (.dat): arrays of floats by the weights' names."""
-    with open(path, "rb") as file:
+    with open_regular(path, "--imatrix") as file:
         raw = file.read(4)
         if raw != b"GGUF":
             return old_importance(raw + file.read())

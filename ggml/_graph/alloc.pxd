@@ -8,7 +8,8 @@ from .alloc_record cimport Record
 cdef class Galloc(Handle):
     cdef BufferPool pool
     cdef bytes node_ids, leaf_ids        # the buffer ids that the caller wants: arrays of int; None: all are 0
-    cdef Layout layout                   # of the last graph
+    cdef Layout layout                   # of the last graph that has its buffers
+    cdef Layout planned                  # of the last graph, whose buffers are to grow; None: they suffice
     cdef Record record                   # of the last graph that was allocated
     cdef list plan(self, ggml_cgraph *g, const int *node_ids, const int *leaf_ids)
     cdef bint grow(self, list sizes) except -1

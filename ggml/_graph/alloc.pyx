@@ -205,11 +205,12 @@ cdef class Galloc(Handle):
     """Places the tensors of graphs in its buffers."""
 
     cdef list plan(self, ggml_cgraph *g, const int *node_ids, const int *leaf_ids):
-        """Makes the layout of a graph; gives the sizes of the buffers of each id: [[bytes, ...], ...].
+        """Makes the layout of a graph; gives the sizes of the buffers of each id for `grow`: [[bytes, ...], ...].
 
         The list is empty if the last layout, and so the buffers, suffice.
         """
         cdef Layout l
+        self.planned = None
         self.record.forget()
         if self.pool.drop_freed():
             self.layout = None
@@ -218,15 +219,16 @@ cdef class Galloc(Handle):
             l.adopt(self.layout)
             self.layout = l
             return []
-        self.layout = l
+        self.layout, self.planned = None, l
         return pack(l, self.pool)
 
     cdef bint grow(self, list sizes) except -1:
-        """Allocates buffers of at least these sizes; False: there is no memory."""
-        if self.pool.grow(sizes):
-            return True
-        self.layout = None
-        return False
+        """Allocates buffers of at least these sizes for the layout of `plan`; False: there is no memory."""
+        if not self.pool.grow(sizes):
+            return False
+        if self.planned is not None:
+            self.layout, self.planned = self.planned, None
+        return True
 
     cdef bint reserve(self, ggml_cgraph *g, const int *node_ids, const int *leaf_ids) except -1:
         return self.grow(self.plan(g, node_ids, leaf_ids))

@@ -248,22 +248,20 @@ cdef bint ask(Sched s, object callback, ggml_tensor *t, bint before) except -1:
 cdef Sched sched_arg(object o):
     return <Sched>find(o, Sched, "sched")
 
-cdef class Exclusive:
-    """Context manager: the scheduler of a handle, with which no callback or other thread can work meanwhile."""
-    cdef Sched sched
+cdef Sched begin_work(object o):
+    """The scheduler of a handle. Callbacks and other threads cannot work with it until end_work(), which a `finally`
+    must call.
+    """
+    cdef Sched s = sched_arg(o)
+    if s.busy:
+        fail(RuntimeError, "sched is at work with a graph: a callback or another thread can't change that")
+    s.busy = True
+    return s
 
-    def __init__(self, o):
-        self.sched = sched_arg(o)
-
-    def __enter__(self):
-        if self.sched.busy:
-            fail(RuntimeError, "sched is at work with a graph: a callback or another thread can't change that")
-        self.sched.busy = True
-        return self.sched
-
-    def __exit__(self, *error):
-        self.sched.busy = False
-        self.sched.pins.release()
+cdef int end_work(Sched s) except -1:
+    s.busy = False
+    s.pins.release()
+    return 0
 
 cdef int position(Sched s, object backend) except -1:
     cdef Backend b = backend_arg(backend, "backend")
@@ -349,8 +347,11 @@ def ggml_backend_sched_free(sched):
     enter(b"ggml_backend_sched_free")
     cdef Sched s
     if sched is not None:
-        with Exclusive(sched) as s:
+        s = begin_work(sched)
+        try:
             s.release()
+        finally:
+            end_work(s)
 
 def ggml_backend_sched_reserve_size(sched, measure_graph, sizes):
     """Computes how much memory a graph would take on each backend, without allocating it.
@@ -377,10 +378,13 @@ def ggml_backend_sched_reserve_size(sched, measure_graph, sizes):
     arg_buffer(sizes, b"sizes", n * sizeof(size_t), &p)
     if p == NULL or not engine.readable(p, n * sizeof(size_t)):
         fail(TypeError, f"sizes is no array of {n} size_t")
-    with Exclusive(sched):
+    begin_work(sched)
+    try:
         s.split(g)
         need = plan_memory(s.splits, g, s.galloc, True)
         s.reset()
+    finally:
+        end_work(s)
     for i in range(n):
         (<size_t *>p)[i] = sum(need[i])
 
@@ -401,11 +405,13 @@ def ggml_backend_sched_reserve(sched, measure_graph):
         RuntimeError: something was freed, the scheduler is computing, or no backend can compute a node.
     """
     enter(b"ggml_backend_sched_reserve")
-    cdef Sched s
+    cdef Sched s = begin_work(sched)
     cdef bint done = False
-    with Exclusive(sched) as s:
+    try:
         done = s.reserve(arg_graph(measure_graph, b"measure_graph"))
         s.reset()
+    finally:
+        end_work(s)
     return bool(done)
 
 def ggml_backend_sched_get_n_backends(sched):
@@ -561,9 +567,11 @@ def ggml_backend_sched_split_graph(sched, graph):
         RuntimeError: something was freed, the scheduler is computing, or no backend can compute a node.
     """
     enter(b"ggml_backend_sched_split_graph")
-    cdef Sched s
-    with Exclusive(sched) as s:
+    cdef Sched s = begin_work(sched)
+    try:
         s.split(arg_graph(graph, b"graph"))
+    finally:
+        end_work(s)
 
 def ggml_backend_sched_alloc_graph(sched, graph):
     """Assigns the nodes of a graph to backends and gives every tensor without data its memory.
@@ -583,9 +591,11 @@ def ggml_backend_sched_alloc_graph(sched, graph):
         RuntimeError: something was freed, the scheduler is computing, or no backend can compute a node.
     """
     enter(b"ggml_backend_sched_alloc_graph")
-    cdef Sched s
-    with Exclusive(sched) as s:
+    cdef Sched s = begin_work(sched)
+    try:
         return bool(s.alloc(arg_graph(graph, b"graph"), graph))
+    finally:
+        end_work(s)
 
 def ggml_backend_sched_graph_compute(sched, graph):
     """Computes a graph on the backends of a scheduler and waits for the results.
@@ -605,13 +615,15 @@ def ggml_backend_sched_graph_compute(sched, graph):
             operation failed.
     """
     enter(b"ggml_backend_sched_graph_compute")
-    cdef Sched s
+    cdef Sched s = begin_work(sched)
     cdef int status = GGML_STATUS_SUCCESS
-    with Exclusive(sched) as s:
+    try:
         try:
             status = compute(s, arg_graph(graph, b"graph"), graph)
         finally:
             s.synchronize()
+    finally:
+        end_work(s)
     return status
 
 def ggml_backend_sched_graph_compute_async(sched, graph):
@@ -631,13 +643,15 @@ def ggml_backend_sched_graph_compute_async(sched, graph):
             operation failed. Before an exception is raised, the call waits for all backends.
     """
     enter(b"ggml_backend_sched_graph_compute_async")
-    cdef Sched s
-    with Exclusive(sched) as s:
+    cdef Sched s = begin_work(sched)
+    try:
         try:
             return compute(s, arg_graph(graph, b"graph"), graph)
         except BaseException:
             s.synchronize()
             raise
+    finally:
+        end_work(s)
 
 def ggml_backend_sched_synchronize(sched):
     """Waits until all backends of a scheduler have completed their work.
@@ -667,9 +681,11 @@ def ggml_backend_sched_reset(sched):
         RuntimeError: sched was freed, or is computing (the call comes from a callback or another thread).
     """
     enter(b"ggml_backend_sched_reset")
-    cdef Sched s
-    with Exclusive(sched) as s:
+    cdef Sched s = begin_work(sched)
+    try:
         s.reset()
+    finally:
+        end_work(s)
 
 def ggml_backend_sched_set_eval_callback(sched, callback, user_data):
     """Sets a function that observes the nodes while a scheduler computes.

@@ -346,8 +346,11 @@ def ggml_graph_import(fname, ctx_data, ctx_eval):
     cdef void **to_eval = arg_result(ctx_eval, b"ctx_eval")
     cdef Reader r = Reader.__new__(Reader)
     cdef ggml_cgraph *g
-    with open_regular(os.fsdecode(arg_path(fname, b"fname")), where()) as file:
+    file = open_regular(os.fsdecode(arg_path(fname, b"fname")), where())
+    try:
         r.file = file.read()
+    finally:
+        file.close()
     r.tensors, r.ops = [], numbers_of_ops()
     data, evaluated = (ggml_init(ggml_init_params(mem_size=0, mem_buffer=None, no_alloc=False)) for _ in range(2))
     enter(b"ggml_graph_import")

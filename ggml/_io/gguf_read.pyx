@@ -475,8 +475,10 @@ def gguf_init_from_file(fname, params):
     cdef PathSource s = PathSource()
     check_params(params)
     s.file, s.end = open_path(fname)
-    with s.file:
+    try:
         return read_from(s, params, b"gguf_init_from_file")
+    finally:
+        s.file.close()
 
 def gguf_init_from_file_mmap(fname, params):
     """Maps a GGUF file into memory, so that its tensors use the pages of the file without a copy.
@@ -504,13 +506,15 @@ def gguf_init_from_file_mmap(fname, params):
     cdef File f
     check_params(params)
     file, s.end = open_path(fname)
-    with file:
+    try:
         mapping = Mapping()
         if s.end:
             (<Mapping>mapping).region = file_region(file.fileno(), s.end)
             if (<Mapping>mapping).region == NULL:
                 fail(OSError, f"{fname!r} can't be mapped")
             s.memory = (<Mapping>mapping).region.base
+    finally:
+        file.close()
     f = parse(s)
     if f.swapped or f.alignment < 8:
         why = "the file has the other byte order" if f.swapped else f"the alignment is {f.alignment}"

@@ -10,10 +10,8 @@ from .._enums cimport (
     GGML_OP_TOP_K, GGML_TYPE_F32, GGML_TYPE_I32,
 )
 from .._graph.grad cimport Backward, gradients
-from .elementwise cimport mul, scale, sqr, sub
 from .fill cimport arange, zeros
-from .shape cimport contiguous, repeat, reshape, view_slice
-from .unary cimport step
+from .shape cimport cast, contiguous, repeat, reshape, view_slice
 from .. import _constants
 
 cdef int SORT_ORDER_DESC = _constants.GGML_SORT_ORDER_DESC
@@ -115,19 +113,19 @@ def ggml_set_rows(ctx, a, b, c):
     cdef ggml_context *context = arg_context(ctx, b"ggml_set_rows")
     return wrap_tensor(set_rows(context, arg_tensor(a, b"a"), arg_tensor(b, b"b"), arg_tensor(c, b"c")))
 
-cdef ggml_tensor *rows_that_stay(ggml_context *ctx, ggml_tensor *t, ggml_tensor *index,
-                                 ggml_tensor *each) except NULL:
-    """[1, n, ne2, ne3]: 1 for rows of a SET_ROWS node that no later row overwrites, else 0.
+cdef ggml_tensor *rows_back(ggml_context *ctx, ggml_tensor *t, ggml_tensor *g) except NULL:
+    """The gradient of the rows that a SET_ROWS node writes: zeros for those that a later row overwrites.
 
-    The same SET_ROWS with the rows' numbers (exact below 2^24) tells which row stays in each place. `each` is the index
-    repeated for all matrices.
+    The same SET_ROWS with the rows' numbers, from 1 (exact below 2^24), tells which row stays in each place; 0: none.
+    So it tells where each row of g goes, and row 0 receives what belongs to none.
     """
     cdef ggml_tensor *rows = t.src[0]
     cdef ggml_tensor *number = reshape(ctx, arange(ctx, 1, <float>(rows.ne[1] + 1), 1), 1, rows.ne[1], 1, 1)
     number = repeat(ctx, number, 1, rows.ne[1], rows.ne[2], rows.ne[3])
-    cdef ggml_tensor *last = set_rows(ctx, zeros(ctx, 1, t.ne[1], t.ne[2], t.ne[3]), number, index)
-    cdef ggml_tensor *is_lost = step(ctx, sqr(ctx, sub(ctx, get_rows(ctx, last, each), number)))
-    return scale(ctx, is_lost, -1, 1, False)
+    cdef ggml_tensor *stays = set_rows(ctx, zeros(ctx, 1, t.ne[1], t.ne[2], t.ne[3]), number, t.src[1])
+    stays = reshape(ctx, cast(ctx, stays, GGML_TYPE_I32), t.ne[1], t.ne[2], t.ne[3], 1)
+    cdef ggml_tensor *sorted = set_rows(ctx, zeros(ctx, t.ne[0], rows.ne[1] + 1, t.ne[2], t.ne[3]), g, stays)
+    return contiguous(ctx, view_slice(ctx, sorted, 1, 1, rows.ne[1]))
 
 cdef int grad_set_rows(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
     """t = x with t[:, index[i]] = rows[:, i]: d(rows)[:, i] = g[:, index[i]], dx = g with zeros in these rows.
@@ -138,7 +136,6 @@ cdef int grad_set_rows(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
     cdef ggml_tensor *index = t.src[1]
     cdef ggml_tensor *x = t.src[2]
     cdef ggml_tensor *no_rows
-    cdef ggml_tensor *each
     b.require_not_overwritten(t, index)
     if b.needs(x):
         no_rows = zeros(b.ctx, rows.ne[0], rows.ne[1], rows.ne[2], rows.ne[3])
@@ -146,10 +143,7 @@ cdef int grad_set_rows(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
     if b.needs(rows):
         if gg_is_empty(rows):
             return b.add(rows, zeros(b.ctx, rows.ne[0], rows.ne[1], rows.ne[2], rows.ne[3]))
-        each = index
-        if index.ne[1] != rows.ne[2] or index.ne[2] != rows.ne[3]:
-            each = repeat(b.ctx, index, index.ne[0], rows.ne[2], rows.ne[3], 1)
-        b.add(rows, mul(b.ctx, get_rows(b.ctx, g, each), rows_that_stay(b.ctx, t, index, each)))
+        b.add(rows, rows_back(b.ctx, t, g))
     return 0
 
 # ---- ADD_ID ----------------------------------------------------------------------------------------------------------
