@@ -1,4 +1,5 @@
-/* A matrix times one to GEMV_MOST vectors. The matrix is read once, in the order in which it is stored, without packing. */
+/* A matrix times one to GEMV_MOST vectors. The matrix is read once, in the order in which it is stored, without
+ * packing. */
 #ifndef GG_GEMM_GEMV_H
 #define GG_GEMM_GEMV_H
 #include "gemm.h"
