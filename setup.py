@@ -251,7 +251,6 @@ modules = [
     Extension(".".join(p.with_suffix("").parts), [str(p)], include_dirs=["ggml/_simd"], depends=headers)
     for p in sorted(Path("ggml").rglob("*.pyx"))
 ]
-SHARED = "ggml._cyutility"  # Cython's code for memoryviews, which would else be in every module that has one
 directives = {"language_level": 3, "binding": True, "cdivision": False,
               "embedsignature": False, "auto_pickle": False, "legacy_implicit_noexcept": False}
 
@@ -259,16 +258,13 @@ directives = {"language_level": 3, "binding": True, "cdivision": False,
 def generate(modules):
     """The modules with their C files, which Cython writes anew where a source or its own version has changed."""
     words = [Cython.__version__, json.dumps(directives)]
-    modules = [*modules, Extension(SHARED, [SHARED.replace(".", "/") + ".c"])]  # which cythonize writes
-    stamps = {ext.sources[0]: Stamp(Path("build/cython", ext.sources[0]).with_suffix(".c"), words)
-              for ext in modules if ext.name != SHARED}
+    stamps = {ext.sources[0]: Stamp(Path("build/cython", ext.sources[0]).with_suffix(".c"), words) for ext in modules}
     for stamp in stamps.values():
         if stamp.holds():
             os.utime(stamp.product)  # for cythonize, which compares times
         else:
             stamp.product.unlink(missing_ok=True)
-    modules = cythonize(modules, compiler_directives=directives, build_dir="build/cython", nthreads=JOBS, quiet=True,
-                        shared_utility_qualified_name=SHARED)
+    modules = cythonize(modules, compiler_directives=directives, build_dir="build/cython", nthreads=JOBS, quiet=True)
     for source, stamp in stamps.items():
         if not stamp.holds():
             used = create_dependency_tree().all_dependencies(source)  # those outside come with Cython

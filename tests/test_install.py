@@ -96,7 +96,7 @@ x = from_numpy(np.arange(6, dtype=np.float32), ctx)
 pointers = [ggml.ggml_view_tensor(ctx, x) for _ in range(200)]
 del pointers
 array = (ctypes.POINTER(ggml.ggml_tensor) * 1)(x)
-assert ggml.ggml_nelements(array[0]) == ggml.ggml_nelements(ctypes.cast(x, ctypes.c_void_p)) == 6
+assert ggml.ggml_nelements(array[0]) == ggml.ggml_nelements(ctypes.cast(x, ggml.ggml_tensor_p)) == 6
 assert ggml.ggml_nelements(ctypes.byref(x.contents)) == 6
 
 @ggml.ggml_custom1_op_t
