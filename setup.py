@@ -8,8 +8,15 @@ those of families.h, and the modules are the .pyx files in ggml/. Environment va
                       builds with ThreadSanitizer and without OpenMP, because the sanitizer does not understand libgomp
   GGML_COVERAGE=1     builds with gcov counters in the C sources
   GGML_WERROR=1       treats warnings in the C sources as errors
+  GGML_DEBUG=1        keeps debugging information and symbols, for debuggers and profilers: the modules get larger
+
+A product (a generated C file, an object, a module) is made again if its command or the content of a file that it was
+made from has changed. Times do not count: pip builds in environments whose files, those of Cython included, are new.
 """
 
+import functools
+import hashlib
+import json
 import os
 import re
 import shutil
@@ -19,14 +26,47 @@ import sysconfig
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import Cython
 from Cython.Build import cythonize
+from Cython.Build.Dependencies import create_dependency_tree
 from setuptools import Extension, setup
+from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 
 ROOT = Path(__file__).resolve().parent
 SIMD = Path("ggml/_simd")
 JOBS = int(os.environ.get("GGML_JOBS", os.cpu_count() or 1))
 WINDOWS, MAC = sys.platform == "win32", sys.platform == "darwin"
+INSTRUMENTED = any(os.environ.get(name) for name in ("GGML_SANITIZE", "GGML_COVERAGE"))
+DEBUG = INSTRUMENTED or bool(os.environ.get("GGML_DEBUG"))
+
+
+@functools.cache
+def content(path):
+    """The hash of a file's content. Nothing changes a file after it was first asked for in a build."""
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+
+
+class Stamp:
+    """The file beside a product that tells what it was made from: the words of its command, hashes of its inputs."""
+
+    def __init__(self, product, words):
+        self.product, self.file = Path(product), Path(str(product) + ".stamp")
+        # A virtual environment that lives for this build alone is part of no product.
+        self.words = [str(word).replace(sys.prefix, sys.base_prefix) for word in words]
+
+    def holds(self):
+        """Whether the product exists and would be made again from the same."""
+        try:
+            known = json.loads(self.file.read_text())
+            return (self.product.exists() and known["words"] == self.words
+                    and all(content(path) == hash_ for path, hash_ in known["inputs"].items()))
+        except (OSError, ValueError):
+            return False
+
+    def write(self, inputs):
+        found = {str(path): content(path) for path in sorted(map(str, inputs))}
+        self.file.write_text(json.dumps({"words": self.words, "inputs": found}, indent=0))
 
 
 def machine():
@@ -58,7 +98,8 @@ def flags():
     """The compiler and linker flags of all C sources, and those of OpenMP: (compile, link, OpenMP, OpenMP link)."""
     cc = ["-std=c11", "-O3", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off", "-fvisibility=hidden",
           "-Wall", "-Wextra", "-Wno-unused-function", "-DNDEBUG"]
-    link = []
+    link = [] if DEBUG or WINDOWS else ["-Wl,-x"] if MAC else ["-Wl,-s"]  # without the names of static functions
+    cc.append("-g" if DEBUG else "-g0")  # Python's own flags may ask for -g
     if os.environ.get("GGML_WERROR"):
         cc.append("-Werror")
     if os.environ.get("GGML_SANITIZE") == "thread":
@@ -106,12 +147,23 @@ class Build(build_ext):
                 ext.depends += objects
                 ext.extra_link_args += omp_l
         self.parallel = JOBS
+        self.force = True  # build_extension decides
         super().build_extensions()
         if WINDOWS:  # Windows finds a DLL in the folder of the module that needs it
             shutil.copy(llvm() / "bin" / "libomp.dll", Path(self.get_ext_fullpath("ggml._core")).parent)
 
+    def build_extension(self, ext):
+        """Compiles and links a module, unless it was made from the same."""
+        words = [str(getattr(self.compiler, name, "")) for name in ("compiler_so", "linker_so")]
+        words += [sys.version, *ext.extra_compile_args, *ext.extra_link_args, *ext.extra_objects]
+        stamp = Stamp(self.get_ext_fullpath(ext.name), words)
+        if not stamp.holds():
+            super().build_extension(ext)
+            stamp.write([*ext.sources, *ext.depends, *ext.extra_objects])
+
     def compile_c(self, cflags, omp):
-        out = Path(self.build_temp) / "simd"
+        # Not in build_temp, which belongs to one version of Python: the kernels serve all of them.
+        out = Path("build") / f"simd.{sysconfig.get_platform()}-{machine()}"
         out.mkdir(parents=True, exist_ok=True)
         common = [*cflags, f"-DGG_ARCH_{machine()}"]
         # The checks add and multiply sizes from the caller before they compare them with limits: these may overflow.
@@ -129,19 +181,22 @@ class Build(build_ext):
         return [str(obj) for _, obj, _ in jobs]
 
     def compile_one(self, src, obj, args):
-        """Compiles an object, unless it is newer than the source and its headers (-MD) and the command is the same."""
-        cc = self.c_compiler()
-        cmd = [*cc, *args, "-c", str(src), "-o", str(obj), "-MD", "-MF", str(obj) + ".d"]
-        if WINDOWS:
-            cmd = [*cc, *args, "-c", str(src), f"/Fo{obj}"]
-        stamp, dep = Path(str(obj) + ".cmd"), Path(str(obj) + ".d")
-        if obj.exists() and dep.exists() and stamp.exists() and stamp.read_text() == " ".join(cmd):
-            files = dep.read_text().split(":", 1)[1].replace("\\\n", " ").split()
-            if all(Path(f).exists() and Path(f).stat().st_mtime <= obj.stat().st_mtime for f in files):
-                return
-        print(" ".join(cmd), flush=True)
-        subprocess.run(cmd, check=True)
-        stamp.write_text(" ".join(cmd))
+        """Compiles an object, unless it was made from the same. The compiler lists the headers (-MD)."""
+        found = Path(str(obj) + ".d")
+        cmd = [*self.c_compiler(), *args]
+        cmd += ["-c", str(src), *([f"/Fo{obj}", "/clang:-MD", f"/clang:-MF{found}"] if WINDOWS else
+                                  ["-o", str(obj), "-MD", "-MF", str(found)])]
+        stamp = Stamp(obj, [self.c_compiler_version(), *cmd])
+        if not stamp.holds():
+            print(" ".join(cmd), flush=True)
+            subprocess.run(cmd, check=True)
+            # a blank separates names; one within a name is escaped
+            names = re.findall(r"(?:\\ |\S)+", found.read_text().split(": ", 1)[1].replace("\\\n", " "))
+            stamp.write(name.replace("\\ ", " ") for name in names)
+
+    @functools.cache  # noqa: B019 - there is one Build
+    def c_compiler_version(self):
+        return subprocess.run([*self.c_compiler(), "--version"], capture_output=True, text=True, check=True).stdout
 
     def c_compiler(self):
         if WINDOWS:
@@ -166,6 +221,42 @@ def repair(module):
             source.write_bytes(after)
 
 
+class CompileC(Build):
+    """Compiles the C sources alone, by the compiler $CC for the system $_PYTHON_HOST_PLATFORM, of any Python."""
+
+    def run(self):
+        cflags, _, omp, _ = flags()
+        self.compile_c(cflags, omp)
+
+
+class Wheel(bdist_wheel):
+    """Adds a list of the software that is in the modules (PEP 770, CycloneDX). auditwheel adds what it copies."""
+
+    def write_wheelfile(self, wheelfile_base, *args, **kwargs):
+        super().write_wheelfile(wheelfile_base, *args, **kwargs)
+        folder = Path(wheelfile_base) / "sboms"
+        folder.mkdir()
+        (folder / "ggml-cython.cdx.json").write_text(json.dumps(self.materials(), indent=1) + "\n")
+
+    def materials(self):
+        def library(name, version, licence, **more):
+            return {"type": "library", "bom-ref": name, "name": name, "version": version,
+                    "licenses": [{"license": {"id": licence}}], **more}
+
+        name, version = self.distribution.get_name(), self.distribution.get_version()
+        parts = [library("cython", Cython.__version__, "Apache-2.0", purl=f"pkg:pypi/cython@{Cython.__version__}",
+                         description="its run-time code is part of the generated C files")]
+        if WINDOWS:
+            found = subprocess.run(["clang-cl", "--version"], capture_output=True, text=True, check=True).stdout
+            release = re.search(r"version (\S+)", found)[1]
+            parts.append({"type": "library", "bom-ref": "libomp", "name": "libomp", "version": release,
+                          "licenses": [{"expression": "Apache-2.0 WITH LLVM-exception"}]})
+        return {"bomFormat": "CycloneDX", "specVersion": "1.6", "version": 1,
+                "metadata": {"component": library(name, version, "MIT", purl=f"pkg:pypi/{name}@{version}")},
+                "components": parts,
+                "dependencies": [{"ref": name, "dependsOn": [part["bom-ref"] for part in parts]}]}
+
+
 os.chdir(ROOT)
 headers = [str(p) for folder in ("runtime", "tables", "quants") for p in sorted((SIMD / folder).glob("*.h"))]
 modules = [
@@ -174,9 +265,46 @@ modules = [
 ]
 directives = {"language_level": 3, "binding": True, "cdivision": False,
               "embedsignature": False, "auto_pickle": False, "legacy_implicit_noexcept": False}
-requested = {argument for argument in sys.argv[1:] if not argument.startswith("-")}
-if not requested & {"egg_info", "dist_info", "sdist", "clean"}:  # these need no C files
+
+
+def generate(modules):
+    """The modules with their C files, which Cython writes anew where a source or its own version has changed."""
+    words = [Cython.__version__, json.dumps(directives)]
+    stamps = {ext.sources[0]: Stamp(Path("build/cython", ext.sources[0]).with_suffix(".c"), words) for ext in modules}
+    for stamp in stamps.values():
+        if stamp.holds():
+            os.utime(stamp.product)  # for cythonize, which compares times
+        else:
+            stamp.product.unlink(missing_ok=True)
     modules = cythonize(modules, compiler_directives=directives, build_dir="build/cython", nthreads=JOBS, quiet=True)
     for module in modules:
         repair(module)
-setup(ext_modules=modules, cmdclass={"build_ext": Build})
+    for source, stamp in stamps.items():
+        if not stamp.holds():
+            used = create_dependency_tree().all_dependencies(source)  # those outside come with Cython
+            stamp.write(os.path.relpath(path) for path in used if Path(path).resolve().is_relative_to(ROOT))
+    return modules
+
+
+def repository():
+    """The address of the repository that builds, if it is known: that of a workflow, or GGML_REPOSITORY_URL."""
+    server, name = os.environ.get("GITHUB_SERVER_URL"), os.environ.get("GITHUB_REPOSITORY")
+    return os.environ.get("GGML_REPOSITORY_URL") or (f"{server}/{name}" if server and name else "")
+
+
+def metadata():
+    """What of the metadata depends on the repository's address: the links of the README, which lead there, and URLs."""
+    text, url = Path("README.md").read_text(encoding="utf-8"), repository()
+    if url:
+        text = re.sub(r"(!?)(\[[^\]]*\])\((?!\w+:|#)",
+                      lambda m: f"{m[1]}{m[2]}({url}/{'raw' if m[1] else 'blob'}/main/", text)
+    pages = {"Source": "", "Documentation": "/blob/main/docs/getting_started.md", "Issues": "/issues",
+             "Changelog": "/blob/main/CHANGELOG.md"}
+    return {"long_description": text, "long_description_content_type": "text/markdown",
+            "project_urls": {name: url + path for name, path in pages.items()} if url else {}}
+
+
+requested = {argument for argument in sys.argv[1:] if not argument.startswith("-")}
+if not requested & {"egg_info", "dist_info", "sdist", "clean", "compile_c"}:  # these need no C files
+    modules = generate(modules)
+setup(ext_modules=modules, cmdclass={"build_ext": Build, "compile_c": CompileC, "bdist_wheel": Wheel}, **metadata())

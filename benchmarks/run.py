@@ -1,16 +1,19 @@
 """Compares the speed of this library with that of NumPy and, optionally, of PyTorch and of the ctypes bindings.
 
     python benchmarks/run.py [--bindings PYTHON] [--torch PYTHON] [--threads N] [--rounds N] [--only TEXT]
+                             [--json FILE] [--limit UNIT=RATE]...
 
 PYTHON is the interpreter of an environment with `ggml-python` or `torch`. The bindings need an environment of their
 own, because their package is also called `ggml`. In each round, every library runs all its workloads in a new process.
 The best rate of all rounds is reported. A ratio above 1 means that this library is faster. The table shows "–" for a
-workload that a library does not have, and "fails" for one that raised an error.
+workload that a library does not have, and "fails" for one that raised an error. `--json` records the results for the
+documentation (docs/performance.md), `--limit GB/s=38` the most that the machine can do.
 """
 
 import argparse
 import json
 import os
+import platform
 import subprocess
 import sys
 import time
@@ -86,6 +89,33 @@ def table(results, libraries):
     return lines
 
 
+def version(python, package):
+    """The version of a package in the environment of an interpreter."""
+    program = f"from importlib.metadata import version; print(version({package!r}))"
+    return subprocess.run([python, "-c", program], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def record(results, args):
+    """Writes the results with what they depend on to the file of `--json`."""
+    import ggml._core
+
+    chosen = ", ".join(isa["name"] for isa in ggml._core.isa_info() if isa["chosen"])
+    versions = {"Python": platform.python_version(), "NumPy": version(sys.executable, "numpy")}
+    versions |= {"PyTorch": version(args.torch, "torch")} if args.torch else {}
+    versions |= {"ggml-python": version(args.bindings, "ggml-python")} if args.bindings else {}
+    given = ["bindings" if word == args.bindings else "torch" if word == args.torch else word for word in sys.argv[1:]]
+    content = {
+        "date": time.strftime("%Y-%m-%d"),
+        "machine": f"{args.machine or platform.processor() or platform.machine()} ({chosen})",
+        "threads": args.threads,
+        "versions": versions,
+        "command": " ".join(["python benchmarks/run.py", *given]),
+        "limits": {unit: float(rate) for unit, rate in (limit.split("=") for limit in args.limit)},
+        "results": results,
+    }
+    args.json.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--bindings", metavar="PYTHON", help="interpreter with ggml-python")
@@ -93,6 +123,9 @@ def main():
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--only", default="", help="only workloads whose names contain this text")
+    parser.add_argument("--json", metavar="FILE", type=Path, help="also write the results to this file")
+    parser.add_argument("--machine", default="", help="name of the machine in that file")
+    parser.add_argument("--limit", metavar="UNIT=RATE", action="append", default=[], help="a limit of the machine")
     parser.add_argument("--measure", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.measure:
@@ -107,6 +140,8 @@ def main():
                 if "rate" not in results[name].get(key, {}) or row.get("rate", 0) > results[name][key]["rate"]:
                     results[name][key] = row
     print("\n".join(table(results, libraries)))
+    if args.json:
+        record(results, args)
     return 0
 
 

@@ -38,6 +38,8 @@ except ValueError as _error:  # GGML_ISA is invalid
     if _os.path.basename(_sys.argv[0]) in ("ggml", "ggml.exe"):  # the command reports errors in one line
         _sys.exit(f"ggml: {_error}")
     raise
+if not getattr(_sys, "_is_gil_enabled", lambda: True)():
+    raise ImportError("ggml: the extension modules need the GIL: unset PYTHON_GIL and leave out -X gil=0")
 from ._absent import ctypes_function_for_shared_library, load_shared_library  # noqa: E402, F401
 from ._constants import *  # noqa: E402, F403
 from ._structs import *  # noqa: E402, F403

@@ -84,7 +84,7 @@ cdef extern from *:
     static const gg_engine gg_engine_table = GG_ENGINE_TABLE;
 
     /* The first fields of every ctypes object: the address of its memory and the objects that it keeps alive. The
-     * layout is checked at import. */
+     * layout is checked at import; if another Python has another one, ctypes' public functions are used. */
     typedef struct {
         PyObject_HEAD char *b_ptr;
         int b_needsfree;
@@ -94,7 +94,8 @@ cdef extern from *:
     } gg_cdata;
 
     /* A free list: every call creates and frees tensor pointers, so up to 64 freed ones are kept for reuse, as CPython
-     * does with floats. */
+     * does with floats. It relies on details of CPython, so it exists in the versions where it was tried. */
+    #if PY_VERSION_HEX >= 0x030A0000 && PY_VERSION_HEX < 0x030E0000 && !defined Py_GIL_DISABLED && !defined PYPY_VERSION
     static struct { PyTypeObject *type, *base; PyObject *v[64]; int n; } gg_spare;
 
     static void gg_pointer_dealloc(PyObject *o) {
@@ -122,6 +123,10 @@ cdef extern from *:
         _Py_NewReference(o);
         return o;
     }
+    #else
+    static void gg_spare_init(PyTypeObject *type) { (void)type; }
+    static PyObject *gg_spare_take(void) { return NULL; }
+    #endif
     """
     void gg_spare_init(PyTypeObject *type)
     PyObject *gg_spare_take()
@@ -202,22 +207,30 @@ cdef PyTypeObject *tensor_p_type = <PyTypeObject *>tensor_p
 cdef PyTypeObject *graph_p_type = <PyTypeObject *>graph_p
 cdef tuple no_args = ()
 
+cdef object addressof = ctypes.addressof
+cdef bint layout_known = False      # whether gg_cdata is the layout of this Python's ctypes objects
+
 cdef inline void **memory(object cdata) noexcept:
     """The memory of a ctypes object; that of a pointer holds one address."""
-    return <void **>(<gg_cdata *><PyObject *>cdata).b_ptr
+    if layout_known:
+        return <void **>(<gg_cdata *><PyObject *>cdata).b_ptr
+    return <void **><size_t>addressof(cdata)
 
 def _has_known_layout():
     """Whether the fields of gg_cdata lie where this Python's ctypes objects have them."""
     scalar = ctypes.c_void_p(0x1234567890)
-    known = (<size_t>memory(scalar) == <size_t>ctypes.addressof(scalar) and <size_t>memory(scalar)[0] == 0x1234567890
+    if ctypes.c_void_p.__basicsize__ < sizeof(gg_cdata):
+        return False
+    known = (<size_t>(<gg_cdata *><PyObject *>scalar).b_ptr == <size_t>addressof(scalar)
              and (<gg_cdata *><PyObject *>scalar).b_objects == NULL)
     pointer = ctypes.pointer(scalar)
     kept = pointer._objects
     return known and (<gg_cdata *><PyObject *>pointer).b_objects == <PyObject *>kept
 
-if not _has_known_layout():
-    raise ImportError("ggml: this Python's ctypes objects have a layout that this build does not know")
-gg_spare_init(tensor_p_type)
+# The tests set GGML_PUBLIC_CTYPES, so that the way for unknown layouts is tried.
+if not os.environ.get("GGML_PUBLIC_CTYPES") and _has_known_layout():
+    layout_known = True
+    gg_spare_init(tensor_p_type)
 
 cdef object new_pointer(PyTypeObject *type, void *target):
     cdef object pointer = type.tp_new(type, <PyObject *>no_args, NULL)

@@ -17,6 +17,15 @@ else
   mv "$WORK/raw" "$WORK/wheel"
 fi
 ls -l "$WORK"/wheel/*.whl
+"$PYTHON" - "$WORK"/wheel/*.whl <<'CODE'
+import json, sys, zipfile
+
+wheel = zipfile.ZipFile(sys.argv[1])
+size, unpacked = sum(i.compress_size for i in wheel.infolist()) / 1e6, sum(i.file_size for i in wheel.infolist()) / 1e6
+print(f"{size:.1f} MB, {unpacked:.1f} MB installed")
+boms = [json.loads(wheel.read(name)) for name in wheel.namelist() if "/sboms/" in name]
+assert boms and all(bom["bomFormat"] == "CycloneDX" for bom in boms), "the wheel has no list of its materials"
+CODE
 
 say "comparing the sdist with git"
 "$WORK/tools/bin/python" -m build -q --sdist -o "$WORK/sdist" "$ROOT" >"$WORK/sdist.log" 2>&1 ||
@@ -29,7 +38,8 @@ missing=$(comm -13 "$WORK/in_sdist" "$WORK/in_git")
 
 say "testing the wheel in a new environment"
 "$PYTHON" -m venv "$WORK/venv"
-"$WORK/venv/bin/pip" install -q --only-binary :all: "$(echo "$WORK"/wheel/*.whl)[test]"
+# no compiler on the path
+PATH=$WORK/venv/bin "$WORK/venv/bin/pip" install -q --only-binary :all: "$(echo "$WORK"/wheel/*.whl)[test]"
 (cd "$WORK" && venv/bin/python -c 'import ggml, sys; assert ggml.__file__.startswith(sys.prefix), ggml.__file__')
 (cd "$WORK" && venv/bin/ggml info)
 run_pytest "$WORK/venv/bin/python" ${SELECT[@]+"${SELECT[@]}"}

@@ -67,3 +67,56 @@ import ggml
 print(ggml.ggml_type_size(ggml.GGML_TYPE_F32))
 """
     assert child(code).split() == ["True", "4"]
+
+
+def test_an_interpreter_without_the_gil_is_refused(child):
+    code = """
+import sys
+sys._is_gil_enabled = lambda: False  # as in a free-threaded build that runs with PYTHON_GIL=0
+try:
+    import ggml
+except ImportError as error:
+    print("need the GIL" in str(error))
+"""
+    assert child(code).split() == ["True"]
+
+
+def test_a_python_with_unknown_ctypes_objects_uses_the_public_functions(child):
+    """The same program as with the known layout: pointers of every kind, a full free list, gradients, a callback."""
+    code = """
+import os
+os.environ["GGML_PUBLIC_CTYPES"] = "1"
+import ctypes
+import numpy as np
+import ggml
+from ggml.utils import from_numpy, to_numpy
+
+ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0))
+x = from_numpy(np.arange(6, dtype=np.float32), ctx)
+pointers = [ggml.ggml_view_tensor(ctx, x) for _ in range(200)]
+del pointers
+array = (ctypes.POINTER(ggml.ggml_tensor) * 1)(x)
+assert ggml.ggml_nelements(array[0]) == ggml.ggml_nelements(ctypes.cast(x, ggml.ggml_tensor_p)) == 6
+assert ggml.ggml_nelements(ctypes.byref(x.contents)) == 6
+
+@ggml.ggml_custom1_op_t
+def double(dst, a, ith, nth, userdata):
+    to_numpy(dst)[:] = 2 * to_numpy(a)
+
+y = ggml.ggml_sum(ctx, ggml.ggml_mul(ctx, x, x))
+z = ggml.ggml_map_custom1(ctx, x, double, 1, None)
+ggml.ggml_set_param(x)
+ggml.ggml_set_loss(y)
+graph = ggml.ggml_new_graph_custom(ctx, 64, True)
+ggml.ggml_build_forward_expand(graph, y)
+ggml.ggml_build_backward_expand(ctx, graph, None)
+ggml.ggml_build_forward_expand(graph, z)
+ggml.ggml_graph_compute_with_ctx(ctx, graph, 1)
+print(to_numpy(y)[0], *to_numpy(ggml.ggml_graph_get_grad(graph, x)), *to_numpy(z))
+ggml.ggml_free(ctx)
+try:
+    ggml.ggml_nelements(x)
+except (ValueError, RuntimeError):
+    print("freed")
+"""
+    assert child(code).split() == [*"55.0 0.0 2.0 4.0 6.0 8.0 10.0 0.0 2.0 4.0 6.0 8.0 10.0".split(), "freed"]

@@ -17,7 +17,13 @@ GG_NUMBERS(NUMBER)
     typedef struct { BLOCK_##name(ONE, MANY) } block_##name; \
     _Static_assert(sizeof(block_##name) == bytes, \
                    #name ": the fields (tables/blocks.h) make up the block (types.h)");
+#ifdef _WIN32
+#pragma pack(push, 2)   /* structs of Windows' ABI disregard the alignment of gg_u32 */
+#endif
 #include "../tables/types.h"
+#ifdef _WIN32
+#pragma pack(pop)
+#endif
 #undef TYPE
 #undef ONE
 #undef MANY

@@ -1,0 +1,207 @@
+"""Hooks of mkdocs (mkdocs.yml): the files of the documentation site, and what is generated.
+
+The site's tree is that of the repository, so that relative links are right in both: the folder docs/, the other pages
+that the README leads to, and the files that pages link to. Generated are the reference (from the stubs and the modules'
+docstrings) and the results on the page docs/performance.md (by scripts/site_plots.py from benchmarks/results).
+"""
+
+import ast
+import posixpath
+import re
+import sys
+from pathlib import Path
+
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "scripts"))
+
+import site_plots  # noqa: E402
+
+PAGES = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CODE_OF_CONDUCT.md", "CHANGELOG.md", "benchmarks/README.md")
+STUB = "ggml/__init__.pyi"
+# The reference: title, and the modules whose functions the page describes. Each module in _ops has a page of its own.
+ROOMS = (
+    ("Contexts", ["_core"]),
+    ("Creating tensors", ["_tensor/create"]),
+    ("Properties of tensors", ["_tensor/properties"]),
+    ("Values of tensors", ["_tensor/values"]),
+    ("Graphs and gradients", ["_graph/graph", "_graph/grad", "_graph/graph_copy", "_io/export"]),
+    ("Allocating graphs", ["_graph/alloc"]),
+    ("Scheduler", ["_graph/sched"]),
+    ("Training", [f"_graph/opt{part}" for part in ("", "_dataset", "_params", "_result", "_fit", "_checkpoint")]),
+    ("Backends and devices", ["_backend/backend", "_backend/registry", "_backend/device", "_backend/meta"]),
+    ("Buffers and copies", ["_backend/buffer", "_backend/transfer"]),
+    ("GGUF files", ["_io/gguf", "_io/gguf_read", "_io/gguf_write"]),
+    ("Quantised types", ["_io/quants", "_system/numbers"]),
+    ("CPU, threads and messages", ["_system/cpu", "_system/threadpool", "_system/messages"]),
+)
+PACKAGES = (  # module, its title, what it is
+    ("ggml.utils", "ggml.utils", "NumPy arrays, DLPack and other helpers"),
+    ("ggml.training", "ggml.training", "helpers for training"),
+    ("ggml.models", "ggml.models", "language models"),
+    ("ggml.onnx", "ggml.onnx", "ONNX models"),
+)
+FENCE = re.compile(r"^ *(```|~~~)")
+LINK = re.compile(r"(?<!!)\[([^\[\]]*)\]\(([^)\s#]+)(#[^)\s]*)?\)")
+NAMED_FUNCTION = re.compile(r"(?<![\[`])`(g(?:gml|guf)_\w+)(?:\(\))?`(?![`\]])")
+
+
+def stub_tree():
+    return ast.parse((ROOT / STUB).read_text(encoding="utf-8"))
+
+
+def summary(module):
+    """The first paragraph of the docstring of a Cython module, as one line."""
+    found = re.match(r'\s*r?"""(.*?)(?:\n\n|""")', (ROOT / "ggml" / f"{module}.pyx").read_text(encoding="utf-8"), re.S)
+    return " ".join(found[1].split()) if found else ""
+
+
+def functions_by_module(names):
+    """{module: the public functions that it defines}; what no Cython module defines is under "generated"."""
+    found, left = {}, set(names)
+    for path in sorted((ROOT / "ggml").rglob("*.pyx")):
+        module = path.relative_to(ROOT / "ggml").with_suffix("").as_posix()
+        defined = re.findall(r"^def (g(?:gml|guf)_\w+)\(", path.read_text(encoding="utf-8"), re.M)
+        found[module] = [name for name in defined if name in left]
+        left -= set(found[module])
+    found["_io/gguf"] += sorted(name for name in left if name.startswith("gguf_"))  # made in a loop over types
+    found["generated"] = sorted(name for name in left if not name.startswith("gguf_"))
+    return found
+
+
+def reference_page(title, intro, objects):
+    """A page on which mkdocstrings describes objects."""
+    return "\n\n".join([f"# {title}", intro, *(f"::: {name}" for name in objects)]) + "\n"
+
+
+def constants_page(tree):
+    rows = [f"| `{node.target.id}` | `{ast.unparse(node.value)}` |" for node in tree.body
+            if isinstance(node, ast.AnnAssign) and node.value and ast.unparse(node.annotation) == "Final"]
+    return "# Constants\n\n| name | value |\n| --- | ---: |\n" + "\n".join(rows) + "\n"
+
+
+def structs_page(tree):
+    parts = ["# Structs", "The structs of the C library as `ctypes.Structure`. *Type* is what reading the field gives."]
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef) and any(ast.unparse(base) == "ctypes.Structure" for base in node.bases):
+            parts += [f"## {node.name}", ast.get_docstring(node) or ""]
+            fields = [(field.target.id, field.annotation.slice.elts[0]) for field in node.body
+                      if isinstance(field, ast.AnnAssign)]
+            if fields:
+                lines = [f"| `{name}` | `{ast.unparse(type_)}` |".replace(" | None`", "` or None")
+                         for name, type_ in fields]
+                parts.append("\n".join(["| field | type |", "| --- | --- |", *lines]))
+    return "\n\n".join(parts) + "\n"
+
+
+def reference():
+    """The pages of the reference: {path: text}, in the order of the navigation."""
+    tree = stub_tree()
+    names = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
+    modules = functions_by_module(names)
+    pages = {}
+    index = ["# Reference", "The functions of `ggml` by subject, then the modules beside them.",
+             "| page | about |\n| --- | --- |"]
+
+    def add(path, title, about, text):
+        pages[f"docs/api/{path}.md"] = text
+        index[-1] += f"\n| [{title}]({path}.md) | {about} |"
+
+    def add_modules(path, title, sources):
+        listed = [f"ggml.{name}" for source in sources for name in modules.pop(source)]
+        about = summary(sources[0])
+        add(path, title, about, reference_page(title, about, listed))
+
+    for title, sources in ROOMS:
+        add_modules(re.sub(r"\W+", "_", title.lower()), title, sources)
+    for module in sorted(name for name in modules if name.startswith("_ops/")):
+        add_modules("op_" + module[5:], f"Operations: {module[5:]}", [module])
+    for module, title, about in PACKAGES:
+        add(module.replace(".", "_"), title, about, reference_page(title, "", [module]))
+    add("structs", "Structs", "the structs and their fields", structs_page(tree))
+    add("constants", "Constants", "names and values", constants_page(tree))
+    absent = [f"ggml.{name}" for name in modules.pop("generated")]
+    about = "functions of backends that are not built: they raise RuntimeError; helpers of the bindings"
+    add("absent", "Backends that are not built", about, reference_page("Backends that are not built", about, absent))
+    forgotten = sorted(name for left in modules.values() for name in left)
+    if forgotten:
+        raise SystemExit(f"scripts/site.py: no page of the reference has {', '.join(forgotten)}: add them to ROOMS")
+    return {"docs/api/index.md": "\n\n".join(index) + "\n", **pages}
+
+
+def examples():
+    return sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "examples").glob("*/README.md"))
+
+
+def linked_files(pages):
+    """Files outside docs/ that pages link to and that are no pages themselves."""
+    for page in pages:
+        for _, target, _ in LINK.findall((ROOT / page).read_text(encoding="utf-8")):
+            path = posixpath.normpath(posixpath.join(posixpath.dirname(page), target))
+            if (ROOT / path).is_file() and path not in pages and not path.startswith("../"):
+                yield path
+
+
+# ---- hooks -----------------------------------------------------------------------------------------------------------
+def on_config(config):
+    global REFERENCE
+    REFERENCE = reference()
+    filled = {"Examples": examples(), "Reference": ["docs/api/index.md", "docs/operations.md", *list(REFERENCE)[1:]]}
+
+    def fill(entries):
+        for entry in entries:
+            for name, value in entry.items() if isinstance(entry, dict) else ():
+                entry[name] = filled.get(name, value)
+                if isinstance(value, list):
+                    fill(value)
+
+    fill(config.nav)
+    return config
+
+
+def on_files(files, config):
+    docs = ROOT / "docs"
+    theme = [file for file in files if not file.abs_src_path or not Path(file.abs_src_path).is_relative_to(docs)]
+    pages = [*PAGES, *examples(), *(f"docs/{file.src_uri}" for file in files.documentation_pages())]
+    others = [path.relative_to(ROOT).as_posix() for path in docs.rglob("*")
+              if path.is_file() and path.suffix != ".md"]
+    others += [path.relative_to(ROOT).as_posix() for path in (ROOT / "examples").rglob("*.png")]
+    paths = dict.fromkeys([*pages, *others, *linked_files(pages)])
+    own = [File(path, str(ROOT), config.site_dir, config.use_directory_urls) for path in paths]
+    made = [File.generated(config, path, content=text) for path, text in REFERENCE.items()]
+    plots = [File.generated(config, path, content=text) for path, text in site_plots.files().items()]
+    return Files([*theme, *own, *made, *plots])
+
+
+def on_page_markdown(markdown, page, config, files):
+    """Inserts the results, lets links to folders lead to their README, links functions' names to the reference."""
+    path = page.file.src_uri
+    if path.startswith("docs/api/"):
+        return markdown
+    if path == "docs/performance.md":
+        markdown = markdown.replace("<!-- results -->", site_plots.tables())
+    known = {name[5:] for text in REFERENCE.values() for name in re.findall(r"^::: (ggml\.\w+)$", text, re.M)}
+
+    def link(found):
+        words, target, anchor = found[1], found[2], found[3] or ""
+        folder = ROOT / posixpath.dirname(path) / target
+        if not folder.is_dir():
+            return found[0]
+        return f"[{words}]({target}/README.md{anchor})" if (folder / "README.md").is_file() else words
+
+    def function(found):
+        return f"[{found[0]}][ggml.{found[1]}]" if found[1] in known else found[0]
+
+    lines, fenced = [], False
+    for line in markdown.split("\n"):
+        if FENCE.match(line):
+            fenced = not fenced
+        if not fenced and not line.startswith(("#", "    ")):
+            line = LINK.sub(link, line)
+            line = NAMED_FUNCTION.sub(function, line)
+        lines.append(line)
+    return "\n".join(lines)
+
+
+REFERENCE: dict[str, str] = {}

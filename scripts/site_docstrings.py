@@ -1,0 +1,39 @@
+"""An extension of griffe, which reads docstrings and stubs for the reference (mkdocs.yml): this project's style.
+
+Sections of a docstring follow each other without an empty line here, which griffe needs; and the stubs' private names
+of what an argument may be are replaced by words.
+"""
+
+import re
+
+import griffe
+
+SECTION = re.compile(r"\n(?=(?:Args|Returns|Yields|Raises|See also|Example|Examples|Note|Attributes):\s*\n)")
+WORDS = (
+    (r"_Int\b", "int"),
+    (r"_Float\b", "float"),
+    (r"_Bool\b", "bool"),
+    (r"_Text\b", "str | bytes"),
+    (r"\b_To\[(\w+)\]", r"\1"),
+    (r"_(Address|Pointer)\b", "pointer"),
+)
+
+
+def described(annotation):
+    text = str(annotation)
+    for pattern, word in WORDS:
+        text = re.sub(pattern, word, text)
+    return text if text != str(annotation) else annotation
+
+
+class ProjectStyle(griffe.Extension):
+    """Separates the sections of docstrings and names the types of parameters."""
+
+    def on_object(self, *, obj, **_):
+        if obj.docstring:
+            obj.docstring.value = SECTION.sub("\n\n", obj.docstring.value)
+
+    def on_function(self, *, func, **_):
+        for parameter in func.parameters:
+            if parameter.annotation is not None:
+                parameter.annotation = described(parameter.annotation)
