@@ -76,7 +76,7 @@ def reference_page(title, intro, objects):
 
 
 def constants_page(tree):
-    rows = [f"| `{node.target.id}` | `{ast.unparse(node.value)}` |" for node in tree.body
+    rows = [f"| `{ast.unparse(node.target)}` | `{ast.unparse(node.value)}` |" for node in tree.body
             if isinstance(node, ast.AnnAssign) and node.value and ast.unparse(node.annotation) == "Final"]
     return "# Constants\n\n| name | value |\n| --- | ---: |\n" + "\n".join(rows) + "\n"
 
@@ -86,8 +86,10 @@ def structs_page(tree):
     for node in tree.body:
         if isinstance(node, ast.ClassDef) and any(ast.unparse(base) == "ctypes.Structure" for base in node.bases):
             parts += [f"## {node.name}", ast.get_docstring(node) or ""]
-            fields = [(field.target.id, field.annotation.slice.elts[0]) for field in node.body
-                      if isinstance(field, ast.AnnAssign)]
+            # field: _Field[what reading gives, what may be written]
+            fields = [(ast.unparse(field.target), field.annotation.slice.elts[0]) for field in node.body
+                      if isinstance(field, ast.AnnAssign) and isinstance(field.annotation, ast.Subscript)
+                      and isinstance(field.annotation.slice, ast.Tuple)]
             if fields:
                 lines = [f"| `{name}` | `{ast.unparse(type_)}` |".replace(" | None`", "` or None")
                          for name, type_ in fields]

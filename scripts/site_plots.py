@@ -27,7 +27,7 @@ def group(name, unit):
 
 def groups(result):
     """{plot: names of its workloads}: the plots with at least two workloads that two libraries have."""
-    found = {}
+    found: dict[str, list[str]] = {}
     others = [rows for library, rows in result["results"].items() if library != "ours"]
     for name, ours in result["results"]["ours"].items():
         if "rate" in ours and any("rate" in rows.get(name, {}) for rows in others):
