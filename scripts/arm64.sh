@@ -37,7 +37,7 @@ setup() {
   fi
   fetch_sysroot
   "$PYTHON" -m venv "$ARM64/venv"
-  "$ARM64/venv/bin/pip" install -q 'setuptools>=69' wheel 'Cython>=3.1' numpy
+  "$ARM64/venv/bin/pip" install -q 'setuptools>=77' wheel 'Cython>=3.3' numpy
   # pip uses the tags as given: it does not know that 2_28 includes the older ones.
   "$ARM64/venv/bin/pip" install -q --target "$ARM64/site" --only-binary :all: --python-version $VERSION \
     --implementation cp --abi cp${VERSION/./} --abi abi3 --abi none --platform manylinux_2_28_aarch64 \

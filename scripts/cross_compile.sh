@@ -11,7 +11,7 @@ declare -A PLATFORMS=(
 )
 temporary_folder
 "$PYTHON" -m venv "$WORK/tools"
-"$WORK/tools/bin/pip" install -q ziglang 'setuptools>=77' 'Cython>=3.1'
+"$WORK/tools/bin/pip" install -q ziglang 'setuptools>=77' 'Cython>=3.3'
 mkdir "$WORK/include"
 cp "$("${CC:-gcc}" -print-file-name=include/omp.h)" "$WORK/include" # the compiler knows OpenMP, but has no header for it
 copy_tree "$WORK/tree"
