@@ -10,7 +10,7 @@ LINES, SEED = 120, 5  # of the texts on which they are compared
 # One name of each set of rules for byte-level BPE.
 PRE_TOKENIZERS = (
     "default llama-bpe dbrx glm4 deepseek-llm deepseek-coder deepseek-v3 falcon smollm gpt-2 qwen2 qwen35 ufakzeka"
-    " laguna minicpm5 seed-coder bailingmoe bloom viking tekken gpt-4o"
+    " laguna minicpm5 seed-coder bailingmoe bloom viking tekken gpt-4o superbpe"
 ).split()
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
 SPACE = "\u2581"

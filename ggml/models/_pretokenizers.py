@@ -111,6 +111,7 @@ _GROUPS: list[tuple[str, PreTokenizer]] = [
     ("viking", PreTokenizer((_BLOOM, r"\p{N}"))),
     ("tekken", PreTokenizer((_TEKKEN,), ignore_merges=True, add_bos=True)),
     ("gpt-4o llama4 kanana2 talkie minimax-m2", PreTokenizer((_GPT4O,))),
+    ("superbpe", PreTokenizer((r"\p{N}+", r"(?=([0-9]{3})+(?![0-9]))"))),  # digits in groups of three from the right
     ("gemma4 granite-embed-multi-311m", _GEMMA4),
     ("sarvam-moe", PreTokenizer((r"[^\n]+|\n+",), plain=True)),
 ]

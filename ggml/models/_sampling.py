@@ -94,6 +94,9 @@ class Sampler:
             ids = _top(logits, k, best)
         ids = ids[logits[ids] > -np.inf]
         values = logits[ids].astype(np.float64)
+        if ids.size > 4 * k:  # a full sort of what cannot be among the k best would take longer than all the rest
+            likely = values >= np.partition(values, ids.size - k)[ids.size - k]
+            ids, values = ids[likely], values[likely]
         order = np.argsort(-values, kind="stable")[:k]
         ids, values = ids[order], values[order]
         p = np.exp(values - values[0])

@@ -1,0 +1,170 @@
+"""The vocabulary in a model's GGUF file, and its special tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ._encoders import CONTROL, ENCODERS, NORMAL, UNKNOWN, USER_DEFINED, Encoder, special_id, to_bytes
+from ._tokens import TokenTable
+
+# The texts of tokens that end an answer in one of the common chat formats.
+END_TEXTS = (
+    "<|eot_id|> <|im_end|> <|end|> <|return|> <|call|> <|flush|> <|calls|> <end_of_turn> <|endoftext|> </s> <|eom_id|>"
+    " <EOT> _<EOT> [EOT] [EOS] <|end_of_text|> <end_of_utterance> <eos> <turn|> <|tool_response>"
+    " <\uff5cend\u2581of\u2581sentence\uff5c> [e~["
+).split()
+# Tokens that separate files and fill gaps in code models: of each line, the first that the vocabulary has ends a text.
+END_KEYS = {
+    "fim_pad": "<|fim_pad|> <fim-pad> <fim_pad> <PAD> [PAD]".split(),
+    "fim_rep": "<|fim_repo|> <|repo_name|> <fim-repo> <REPO> <reponame>".split(),
+    "fim_sep": "<|file_sep|>".split(),
+}
+SHOWN = "<|channel|> <|message|> <|start|> <|constrain|>".split()  # gpt-oss: text between these is part of the answer
+DEFAULTS = {  # ids where the file names none: bos, eos, unknown, separator, padding
+    "llama": (1, 2, 0, None, None),
+    "gpt2": (11, 11, None, None, None),
+    "gemma4": (None, None, None, None, None),
+    "bert": (101, None, 100, 102, 0),
+    "t5": (None, 1, 2, None, 0),
+}
+WHITE = b" \t\n\v\f\r"
+
+
+class Vocabulary:
+    """Tokens by id, the rules to make them of text, and the ids with a special meaning; see Tokenizer."""
+
+    def __init__(self, metadata: Mapping[str, Any]) -> None:
+        model = metadata.get("tokenizer.ggml.model")
+        if not isinstance(model, str) or model not in ENCODERS:
+            known = ", ".join(map(repr, ENCODERS))
+            raise ValueError(f"Tokenizer: tokenizer.ggml.model is {model!r}: need one of {known}")
+        self.model = model
+        tokens = metadata.get("tokenizer.ggml.tokens")
+        if not isinstance(tokens, list) or not tokens or not isinstance(tokens[0], str):
+            raise ValueError("Tokenizer: tokenizer.ggml.tokens is missing or no array of strings")
+        types = metadata.get("tokenizer.ggml.token_type")
+        if types is not None and len(types) < len(tokens):
+            raise ValueError(f"Tokenizer: tokenizer.ggml.token_type has {len(types)} items: need {len(tokens)}")
+        self.n_vocab = len(tokens)
+        self._tokens = tokens
+        self._types = list(types) if types is not None else [NORMAL] * len(tokens)
+        self._encoder = ENCODERS[self.model](metadata, tokens, self._types)
+        self._read_ids(metadata)
+        self._find_ends(metadata)
+
+    def _read_ids(self, metadata: Mapping[str, Any]) -> None:
+        """Reads the ids of special tokens, and what encode adds."""
+        keys = ("bos", "eos", "unknown", "seperator", "padding")  # with GGUF's spelling
+        found = [
+            special_id(metadata, key, default, self.n_vocab)
+            for key, default in zip(keys, DEFAULTS[self.model], strict=True)
+        ]
+        self.bos, self.eos, self.unknown, self.separator, self.padding = found
+        if metadata.get("tokenizer.ggml.pre") in ("chatglm-bpe", "glm4", "glm5"):
+            self.bos = special_id(metadata, "bos", None, self.n_vocab)  # without the default
+        self.add_bos = bool(metadata.get("tokenizer.ggml.add_bos_token", self._encoder.add_bos))
+        self.add_eos = bool(metadata.get("tokenizer.ggml.add_eos_token", self.model == "t5"))
+        if self.model == "bert":  # always between [CLS] and [SEP]
+            self.add_bos = self.add_eos = True
+        if self.model == "gemma4":
+            self.add_bos = True
+
+    def _find_ends(self, metadata: Mapping[str, Any]) -> None:
+        """Finds the tokens that end a generation, from the file's keys and from well-known texts."""
+        find = self._encoder.find
+        by_text = {text: token for text in END_TEXTS if (token := find(text.encode())) >= 0}
+        ends = set(by_text.values())
+        for key, texts in END_KEYS.items():
+            named = [special_id(metadata, key, None, self.n_vocab), *(find(text.encode()) for text in texts)]
+            ends |= set([token for token in named if token is not None and token >= 0][:1])
+        for token in ends:  # not all files mark these as control tokens
+            self._types[token] = CONTROL
+        stops = [self.eos, *(special_id(metadata, key, None, self.n_vocab) for key in ("eot", "eom"))]
+        ends |= {token for token in stops if token is not None}
+        for text in SHOWN:
+            if (token := find(text.encode())) >= 0:
+                self._types[token] = USER_DEFINED
+        has = by_text.keys()
+        if "<|end|>" in has and ({"<|return|>", "<|call|>"} <= has or {"<|calls|>", "<|flush|>"} <= has):
+            ends.discard(by_text["<|end|>"])  # ends a part of an answer
+            self._types[by_text["<|end|>"]] = USER_DEFINED
+        if "</s>" in has and "<|tool_response>" in has:
+            ends.discard(by_text["</s>"])  # HTML
+            self._types[by_text["</s>"]] = NORMAL
+        self.eog = ends
+
+
+class SpecialTokens:
+    """The tokens that text is split at before it is encoded: control tokens, and those that the user defined.
+
+    Args:
+        metadata: mapping of the file's keys to values.
+        tokens: texts of all tokens.
+        types: kinds of all tokens.
+        encoder: finds the tokens that take white space from the text beside them.
+
+    Attributes:
+        control: set of int; special tokens, which have no text.
+        texts: bytes of the special tokens by id.
+    """
+
+    def __init__(self, metadata: Mapping[str, Any], tokens: list[str], types: list[int], encoder: Encoder) -> None:
+        kinds = enumerate(types)
+        found = [(i, kind) for i, kind in kinds if kind == USER_DEFINED or kind == CONTROL or kind == UNKNOWN]
+        self.control = {i for i, kind in found if kind != USER_DEFINED}
+        texts = {i: to_bytes(tokens[i]) for i, _ in found}
+        order = sorted((i for i in texts if texts[i]), key=lambda i: -len(texts[i]))
+        self._all = order, TokenTable([texts[i] for i in order])
+        plain = [i for i in order if i not in self.control]
+        self._user_defined = plain, TokenTable([texts[i] for i in plain])
+        self.texts = texts
+        name, pre = str(metadata.get("general.name", "")).lower(), str(metadata.get("tokenizer.ggml.pre", ""))
+        self._strip_left: set[int] = set()
+        self._strip_right: set[int] = set()
+        find = encoder.find
+        if pre in ("jina-v2-de", "jina-v2-es", "jina-v2-code"):
+            self._strip_left.add(find(b"<mask>"))
+        elif "phi-3" in name or "phi3" in name:
+            self._strip_right = set(order) - {find(t) for t in (b"<unk>", b"<s>", b"<|endoftext|>")}
+        elif "modern-bert" in name:
+            self._strip_left.add(find(b"[MASK]"))
+
+    def split(self, data: bytes, special: bool) -> list[bytes | int]:
+        """Splits text at special tokens: the longest first, each from left to right.
+
+        Args:
+            data: text.
+            special: bool; False to split only at the tokens that the user defined.
+
+        Returns:
+            list of texts (bytes) and tokens (int).
+        """
+        ids, table = self._all if special else self._user_defined
+        parts: list[bytes | int] = [data] if data else []
+        if not ids:
+            return parts
+        for index in table.occurring(data):
+            token = ids[index]
+            text, split = self.texts[token], []
+            for part in parts:
+                if isinstance(part, int) or text not in part:
+                    split.append(part)
+                    continue
+                first, *rest = part.split(text)
+                pieces = [first]
+                for piece in rest:
+                    pieces += [token, piece]
+                split += self._stripped(pieces, token)
+            parts = split
+        return parts
+
+    def _stripped(self, pieces: list[Any], token: int) -> list[bytes | int]:
+        """Text between special tokens, without white space where the token takes it, and without empty pieces."""
+        for i, piece in enumerate(pieces):
+            if i % 2 == 0 and token in self._strip_left and i + 1 < len(pieces):
+                piece = piece.rstrip(WHITE)
+            if i % 2 == 0 and token in self._strip_right and i > 0:
+                piece = piece.lstrip(WHITE)
+            pieces[i] = piece
+        return [piece for piece in pieces if isinstance(piece, int) or piece]
