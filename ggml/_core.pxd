@@ -49,7 +49,7 @@ cdef extern from "runtime/engine.h" nogil:
         void *threadpool
         void *abort_callback
         void *abort_callback_data
-        cbool use_ref
+        unsigned char use_ref
     ctypedef struct gg_type_info:
         const char *name
         int32_t blck, bytes, quantized

@@ -7,6 +7,7 @@ import sys
 import sysconfig
 
 import pytest
+from cases.harness import not_sanitized
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits and forks as on Linux")
 
@@ -90,6 +91,8 @@ def limited(child):
     """Runs START and then Python code in a process of its own, with environment variables, and returns its output."""
 
     def run(code, timeout=60, **variables):
+        if "leave_address_space" in code:
+            not_sanitized()
         return child(START + code, timeout=timeout, env=ENVIRONMENT | variables)
 
     return run

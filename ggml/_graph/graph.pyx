@@ -718,7 +718,7 @@ def ggml_graph_compute(cgraph, cplan):
     cdef ggml_cplan *p = <ggml_cplan *><size_t>ctypes.addressof(plan)
     memset(&call, 0, sizeof(call))
     call.n_threads = threads(p.n_threads, "cplan.n_threads")
-    call.use_ref = p.use_ref
+    call.use_ref = p.use_ref != 0
     call.abort = <cbool (*)(void *) noexcept nogil>p.abort_callback
     call.abort_data = p.abort_callback_data
     callback = dict(plan._objects or {})                 # keeps it, even if the plan gets another one meanwhile

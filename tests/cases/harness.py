@@ -4,6 +4,7 @@ compares results and gradients with their references.
 
 import contextlib
 import ctypes
+import os
 from itertools import cycle
 
 import numpy as np
@@ -38,6 +39,14 @@ def isa(name):
         yield
     finally:
         _core.isa_select(chosen)
+
+
+def not_sanitized():
+    """Skips a test of a limited address space where the address sanitizer runs."""
+    if "asan" in os.environ.get("LD_PRELOAD", ""):
+        import pytest
+
+        pytest.skip("the address sanitizer's own memory needs more addresses than the limit leaves")
 
 
 def type_id(name):

@@ -106,7 +106,7 @@ typedef struct ggml_cplan {
     void *threadpool;
     ggml_abort_callback abort_callback;
     void *abort_callback_data;
-    bool use_ref;
+    uint8_t use_ref;                /* a bool that callers write: any value but 0 is true */
 } ggml_cplan;
 
 _Static_assert(sizeof(void *) == 8, "ggml for Python is built for 64-bit systems");
