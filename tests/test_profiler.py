@@ -1,6 +1,8 @@
 """ggml.profile: what is recorded, sums, traces, memory, and what happens when things go wrong."""
 
+import ctypes
 import json
+import sys
 import threading
 import time
 
@@ -8,6 +10,7 @@ import numpy as np
 import pytest
 
 import ggml
+import ggml.training
 from ggml._profile import calls, memory
 from ggml._profile.words import Totals, limit
 from ggml.utils import from_numpy
@@ -253,13 +256,103 @@ def test_several_python_threads_and_changed_graphs():
     assert shapes == [(64, 64)] * 6 + [(96, 64)] * 3
 
 
-def test_a_schedulers_and_a_backends_computes(ctx):
+def test_a_backends_computes(ctx):
     backend = ggml.ggml_backend_cpu_init()
     graph = network(ctx)
     with ggml.profile() as p:
         ggml.ggml_backend_graph_compute(backend, graph)
     ggml.ggml_backend_free(backend)
     assert p.table()["MUL_MAT"].calls == 4
+
+
+def test_a_schedulers_computes():
+    """Each node of all splits once, whatever backend has it."""
+    backends = [ggml.ggml_backend_cpu_init() for _ in range(2)]
+    sched = ggml.ggml_backend_sched_new((ctypes.c_void_p * 2)(*backends), None, 2, 256, False)
+    ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0, no_alloc=True))
+    x = ggml.ggml_new_tensor_2d(ctx, ggml.GGML_TYPE_F32, 64, 64)
+    middle = ggml.ggml_sqr(ctx, ggml.ggml_mul_mat(ctx, x, x))
+    graph = graph_of(ctx, ggml.ggml_relu(ctx, ggml.ggml_mul_mat(ctx, middle, x)))
+    ggml.ggml_backend_sched_set_tensor_backend(sched, middle, backends[0])
+    assert ggml.ggml_backend_sched_alloc_graph(sched, graph)
+    with ggml.profile() as p:
+        for _ in range(3):
+            assert ggml.ggml_backend_sched_graph_compute(sched, graph) == ggml.GGML_STATUS_SUCCESS
+    ggml.ggml_backend_sched_free(sched)
+    for backend in backends:
+        ggml.ggml_backend_free(backend)
+    ggml.ggml_free(ctx)
+    assert {row.key: row.calls for row in p.table() if row.calls and row.key.isupper()} == {
+        "MUL_MAT": 6,
+        "SQR": 3,
+        "RELU": 3,
+    }
+
+
+def test_a_training():
+    """A step's forward and backward nodes, and those of the optimiser."""
+    rng = np.random.default_rng(1)
+    with ggml.training.Session(threads=1) as session:
+        w = session.parameter("w", rng.standard_normal((3, 8)))
+        loss = ggml.GGML_OPT_LOSS_TYPE_MEAN_SQUARED_ERROR
+        optimiser = ggml.training.adamw(1e-3)
+        session.start(lambda ctx, x: ggml.ggml_mul_mat(ctx, w, x), 8, 4, loss, optimiser)
+        with ggml.profile() as p:
+            session.epoch(rng.standard_normal((16, 8)), rng.standard_normal((16, 3)))
+    table = p.table()
+    assert table["OPT_STEP_ADAMW"].calls == 4 and table["MUL_MAT"].calls >= 4
+
+
+def test_an_onnx_model():
+    onnx = pytest.importorskip("onnx")
+    import ggml.onnx
+
+    def value(name):
+        return onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [32, 32])
+
+    nodes = [onnx.helper.make_node("MatMul", ["x", "x"], ["h"]), onnx.helper.make_node("Exp", ["h"], ["y"])]
+    graph = onnx.helper.make_graph(nodes, "test", [value("x")], [value("y")])
+    made = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 22)], ir_version=10)
+    model = ggml.onnx.load(made)
+    with ggml.profile() as p:
+        for _ in range(2):
+            model.run({"x": np.full((32, 32), 0.1, np.float32)})
+    assert p.table()["MUL_MAT"].calls == 2 and p.table()["EXP"].calls == 2
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals as on POSIX systems")
+def test_an_interrupted_compute(child):
+    """Ctrl-C raises, and the profile has the nodes that were computed until then."""
+    out = child("""if 1:
+        import signal, threading, ggml
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        running = threading.Event()
+
+        @ggml.ggml_custom1_op_t
+        def begin(dst, a, ith, nth, userdata):
+            running.set()
+
+        def press():
+            running.wait()
+            signal.raise_signal(signal.SIGINT)
+
+        ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0))
+        x = ggml.ggml_set_f32(ggml.ggml_new_tensor_2d(ctx, 0, 4096, 64), 1)
+        t = ggml.ggml_map_custom1(ctx, x, begin, 1, None)
+        for _ in range(250000):
+            t = ggml.ggml_tanh_inplace(ctx, t)
+        graph = ggml.ggml_new_graph_custom(ctx, 300000, False)
+        ggml.ggml_build_forward_expand(graph, t)
+        threading.Thread(target=press).start()
+        with ggml.profile() as p:
+            try:
+                ggml.ggml_graph_compute_with_ctx(ctx, graph, 1)
+            except KeyboardInterrupt:
+                print("stopped")
+        calls = p.table()["TANH"].calls
+        print(0 < calls < 250000, len(p.timeline()) >= calls)
+    """)
+    assert out.split() == ["stopped", "True", "True"]
 
 
 def test_results_are_the_same(ctx):
