@@ -2513,7 +2513,7 @@ def ggml_backend_graph_copy_(backend: _Address, graph: _To[ggml_cgraph]) -> Any:
         ggml_backend_graph_copy with the fields graph, buffer, and two contexts that hold the tensors
         (ctx_allocated) and the views (ctx_unallocated). Free it with ggml_backend_graph_copy_free.
     Raises:
-        TypeError: backend is no backend, or graph is no graph.
+        TypeError: backend is not a backend, or graph is not a graph.
         ValueError: a tensor is a view of a view.
         RuntimeError: the backend, or a tensor or its memory, was freed.
         MemoryError: there is no memory for the copies.
@@ -3294,7 +3294,7 @@ def ggml_backend_sched_alloc_graph(sched: _Address, graph: _To[ggml_cgraph]) -> 
     Returns:
         True, or False if the memory is not available.
     Raises:
-        TypeError: sched is no scheduler, or graph is no graph.
+        TypeError: sched is not a scheduler, or graph is not a graph.
         ValueError: the graph is malformed, for example with a view of a view.
         RuntimeError: something was freed, the scheduler is computing, or no backend can compute a node.
     """
@@ -3318,7 +3318,7 @@ def ggml_backend_sched_get_backend(sched: _Address, i: _Int) -> ggml_backend_t |
     Returns:
         Handle of the backend.
     Raises:
-        TypeError: sched is no scheduler, or i is no integer.
+        TypeError: sched is not a scheduler, or i is not an integer.
         IndexError: i is negative or too large.
         RuntimeError: sched was freed, or never was a handle.
     """
@@ -3331,7 +3331,7 @@ def ggml_backend_sched_get_buffer_size(sched: _Address, backend: _Address) -> in
     Returns:
         Bytes; 0 before the first allocation, and for a backend whose buffer type an earlier backend uses too.
     Raises:
-        TypeError: sched is no scheduler, or backend is no backend.
+        TypeError: sched is not a scheduler, or backend is not a backend.
         ValueError: the scheduler does not have that backend.
         RuntimeError: the scheduler or the backend was freed.
     """
@@ -3344,7 +3344,7 @@ def ggml_backend_sched_get_buffer_type(sched: _Address, backend: _Address) -> gg
     Returns:
         Handle of the type: that of bufts in ggml_backend_sched_new, or the backend's default.
     Raises:
-        TypeError: sched is no scheduler, or backend is no backend.
+        TypeError: sched is not a scheduler, or backend is not a backend.
         ValueError: the scheduler does not have that backend.
         RuntimeError: the scheduler or the backend was freed.
     """
@@ -3392,7 +3392,7 @@ def ggml_backend_sched_get_tensor_backend(sched: _Address, node: _To[ggml_tensor
     Returns:
         Handle of the backend; None if the tensor has been assigned neither explicitly nor with a graph.
     Raises:
-        TypeError: sched is no scheduler, or node is no tensor.
+        TypeError: sched is not a scheduler, or node is not a tensor.
         RuntimeError: the scheduler or the tensor was freed.
     """
 def ggml_backend_sched_graph_compute(sched: _Address, graph: _To[ggml_cgraph]) -> int:
@@ -3407,7 +3407,7 @@ def ggml_backend_sched_graph_compute(sched: _Address, graph: _To[ggml_cgraph]) -
         GGML_STATUS_SUCCESS (0), also if the evaluation callback cancelled the rest; GGML_STATUS_ALLOC_FAILED (-2)
         if the memory is not available; or the status of the backend that stopped, as of ggml_backend_graph_compute.
     Raises:
-        TypeError: sched is no scheduler, or graph is no graph.
+        TypeError: sched is not a scheduler, or graph is not a graph.
         ValueError: the graph is malformed, or a node does not fit its operands.
         RuntimeError: something was freed, the scheduler is computing already, no backend can compute a node, or an
             operation failed.
@@ -3423,7 +3423,7 @@ def ggml_backend_sched_graph_compute_async(sched: _Address, graph: _To[ggml_cgra
     Returns:
         Status, as of ggml_backend_sched_graph_compute.
     Raises:
-        TypeError: sched is no scheduler, or graph is no graph.
+        TypeError: sched is not a scheduler, or graph is not a graph.
         ValueError: the graph is malformed, or a node does not fit its operands.
         RuntimeError: something was freed, the scheduler is computing already, no backend can compute a node, or an
             operation failed. Before an exception is raised, the call waits for all backends.
@@ -3449,9 +3449,9 @@ def ggml_backend_sched_new(backends: _Pointer, bufts: _Pointer, n_backends: _Int
         Handle of the scheduler (int). Free it with ggml_backend_sched_free; keep the backends until then.
     Raises:
         TypeError: backends is None or no array, or an entry or another argument is of the wrong kind.
-        ValueError: n_backends is not 1 to 64, graph_size is negative, an array has fewer entries or is no readable
+        ValueError: n_backends is not 1 to 64, graph_size is negative, an array has fewer entries or is not a readable
             memory, or a backend does not support its type in bufts.
-        RuntimeError: an entry is no live handle.
+        RuntimeError: an entry is not a live handle.
     """
 def ggml_backend_sched_reserve(sched: _Address, measure_graph: _To[ggml_cgraph]) -> bool:
     """Allocates buffers that suffice for a graph, so that later graphs of up to this size need no new ones.
@@ -3465,7 +3465,7 @@ def ggml_backend_sched_reserve(sched: _Address, measure_graph: _To[ggml_cgraph])
     Returns:
         True, or False if the memory is not available.
     Raises:
-        TypeError: sched is no scheduler, or measure_graph is no graph.
+        TypeError: sched is not a scheduler, or measure_graph is not a graph.
         ValueError: the graph is malformed, for example with a view of a view.
         RuntimeError: something was freed, the scheduler is computing, or no backend can compute a node.
     """
@@ -3482,7 +3482,7 @@ def ggml_backend_sched_reserve_size(sched: _Address, measure_graph: _To[ggml_cgr
     Returns:
         None.
     Raises:
-        TypeError: sched is no scheduler, measure_graph is no graph, or sizes is no array.
+        TypeError: sched is not a scheduler, measure_graph is not a graph, or sizes is not an array.
         ValueError: sizes is too short, or the graph is malformed.
         RuntimeError: something was freed, the scheduler is computing, or no backend can compute a node.
     """
@@ -3514,7 +3514,7 @@ def ggml_backend_sched_set_eval_callback(sched: _Address, callback: ggml_backend
     Returns:
         None.
     Raises:
-        TypeError: sched is no scheduler, or callback is no function or one of another signature.
+        TypeError: sched is not a scheduler, or callback is not a function or one of another signature.
         ValueError: callback is an address at which there is no function.
         RuntimeError: sched was freed, or never was a handle.
     """
@@ -3530,7 +3530,7 @@ def ggml_backend_sched_set_tensor_backend(sched: _Address, node: _To[ggml_tensor
     Returns:
         None.
     Raises:
-        TypeError: sched is no scheduler, node is no tensor, or backend is no backend.
+        TypeError: sched is not a scheduler, node is not a tensor, or backend is not a backend.
         ValueError: the scheduler does not have that backend.
         RuntimeError: the scheduler, the node or the backend was freed.
     """
@@ -3545,7 +3545,7 @@ def ggml_backend_sched_split_graph(sched: _Address, graph: _To[ggml_cgraph]) -> 
     Returns:
         None.
     Raises:
-        TypeError: sched is no scheduler, or graph is no graph.
+        TypeError: sched is not a scheduler, or graph is not a graph.
         ValueError: the graph is malformed, for example with a view of a view.
         RuntimeError: something was freed, the scheduler is computing, or no backend can compute a node.
     """
@@ -4205,7 +4205,7 @@ def ggml_build_backward_expand(*args: Any) -> None:
         None.
     Raises:
         TypeError: the number or kinds of the arguments fit none of the forms.
-        ValueError: the graph is empty or was made without gradients, no node is a loss or it is no f32 scalar, no
+        ValueError: the graph is empty or was made without gradients, no node is a loss or it is not an f32 scalar, no
             parameter is reached from it, a parameter is not of a float type, a node on the way has no gradient, an
             entry of grad_accs does not fit, or a gradient needs a value that an in-place node overwrites.
         RuntimeError: the graph, or a node or leaf of it, belongs to no live context.
@@ -4231,7 +4231,7 @@ def ggml_build_backward_gradient_checkpointing(ctx: _Address, gf: _To[ggml_cgrap
         ValueError: two of the graphs are the same, gb or gb_tmp was made without gradients or is smaller than gf, a
             checkpoint is not in gf, a node to recompute writes in place, or what ggml_build_backward_expand raises
             it for.
-        RuntimeError: an entry of an array of checkpoints is no tensor of a live context.
+        RuntimeError: an entry of an array of checkpoints is not a tensor of a live context.
         MemoryError: the context or a graph is full.
     """
 def ggml_build_forward_expand(cgraph: _To[ggml_cgraph], tensor: _To[ggml_tensor]) -> None:
@@ -4317,7 +4317,7 @@ def ggml_cast(ctx: _Address, a: _To[ggml_tensor], type_: _Int) -> ggml_tensor_p:
     Returns:
         Tensor of type type_ in the shape of a.
     Raises:
-        ValueError: type_ is not the number of a type, ne0 is no multiple of its block, it needs importance weights
+        ValueError: type_ is not the number of a type, ne0 is not a multiple of its block, it needs importance weights
             (ggml_quantize_chunk makes those types), or there is no conversion.
         MemoryError: the context is full.
     """
@@ -4523,7 +4523,7 @@ def ggml_col2im_1d(ctx: _Address, a: _To[ggml_tensor], s0: _Int, oc: _Int, p0: _
     Returns:
         Tensor [(length - 1) * s0 + k - 2 * p0, oc, batch] of a's type.
     Raises:
-        ValueError: oc is no divisor, s0 or p0 is invalid, a is empty or not of a float type, or p0 leaves nothing.
+        ValueError: oc is not a divisor, s0 or p0 is invalid, a is empty or not of a float type, or p0 leaves nothing.
         MemoryError: the context is full.
     """
 def ggml_commit() -> bytes:
@@ -4574,7 +4574,7 @@ def ggml_cont_1d(ctx: _Address, a: _To[ggml_tensor], ne0: _Int) -> ggml_tensor_p
     Returns:
         Contiguous tensor [ne0] of a's type.
     Raises:
-        ValueError: a has another number of elements, or a is quantised and either ne0 is no multiple of the block
+        ValueError: a has another number of elements, or a is quantised and either ne0 is not a multiple of the block
             or a is not contiguous and its rows have another length.
         MemoryError: the context is full.
     """
@@ -4592,7 +4592,7 @@ def ggml_cont_2d(ctx: _Address, a: _To[ggml_tensor], ne0: _Int, ne1: _Int) -> gg
     Returns:
         Contiguous tensor [ne0, ne1] of a's type.
     Raises:
-        ValueError: a has another number of elements, or a is quantised and either ne0 is no multiple of the block
+        ValueError: a has another number of elements, or a is quantised and either ne0 is not a multiple of the block
             or a is not contiguous and its rows have another length.
         MemoryError: the context is full.
     """
@@ -4611,7 +4611,7 @@ def ggml_cont_3d(ctx: _Address, a: _To[ggml_tensor], ne0: _Int, ne1: _Int, ne2: 
     Returns:
         Contiguous tensor [ne0, ne1, ne2] of a's type.
     Raises:
-        ValueError: a has another number of elements, or a is quantised and either ne0 is no multiple of the block
+        ValueError: a has another number of elements, or a is quantised and either ne0 is not a multiple of the block
             or a is not contiguous and its rows have another length.
         MemoryError: the context is full.
     """
@@ -4631,7 +4631,7 @@ def ggml_cont_4d(ctx: _Address, a: _To[ggml_tensor], ne0: _Int, ne1: _Int, ne2: 
     Returns:
         Contiguous tensor [ne0, ne1, ne2, ne3] of a's type.
     Raises:
-        ValueError: a has another number of elements, or a is quantised and either ne0 is no multiple of the block
+        ValueError: a has another number of elements, or a is quantised and either ne0 is not a multiple of the block
             or a is not contiguous and its rows have another length.
         MemoryError: the context is full.
     """
@@ -4861,7 +4861,7 @@ def ggml_conv_3d(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor], IC: _I
         f32 tensor [ow, oh, od, out_channels * batch] with ow = (width + 2 * p0 - d0 * (kw - 1) - 1) // s0 + 1, oh
             and od likewise.
     Raises:
-        ValueError: IC is no divisor, a type or parameter is invalid, or the kernel is larger than the padded
+        ValueError: IC is not a divisor, a type or parameter is invalid, or the kernel is larger than the padded
             volume.
         MemoryError: the context is full.
     """
@@ -5418,9 +5418,9 @@ def ggml_custom_4d(ctx: _Address, type_: _Int, ne0: _Int, ne1: _Int, ne2: _Int, 
     Returns:
         Contiguous tensor [ne0, ne1, ne2, ne3] of type type_.
     Raises:
-        TypeError: fun is no callback of this kind, or an operand or userdata is of the wrong kind.
+        TypeError: fun is not a callback of this kind, or an operand or userdata is of the wrong kind.
         ValueError: type_, a size, n_args or n_tasks is invalid, args has fewer entries, or fun is None.
-        RuntimeError: an entry of an array is no tensor of a live context.
+        RuntimeError: an entry of an array is not a tensor of a live context.
         MemoryError: the context is full.
     """
 def ggml_custom_inplace(ctx: _Address, a: _To[ggml_tensor], args: _Pointer, n_args: _Int, fun: ggml_custom_op_t | Callable[..., Any] | int | None, n_tasks: _Int, userdata: _Address) -> ggml_tensor_p:
@@ -5441,9 +5441,9 @@ def ggml_custom_inplace(ctx: _Address, a: _To[ggml_tensor], args: _Pointer, n_ar
     Returns:
         View of all of a, which fun receives as dst.
     Raises:
-        TypeError: fun is no callback of this kind, or an operand or userdata is of the wrong kind.
+        TypeError: fun is not a callback of this kind, or an operand or userdata is of the wrong kind.
         ValueError: n_args or n_tasks is invalid, args has fewer entries, or fun is None.
-        RuntimeError: an entry of an array is no tensor of a live context.
+        RuntimeError: an entry of an array is not a tensor of a live context.
         MemoryError: the context is full.
     """
 def ggml_custom_set_backward(tensor: Any, backward: Any) -> Any:
@@ -6132,7 +6132,7 @@ def ggml_gallocr_new_n(bufts: _Pointer, n_bufs: _Int) -> ggml_gallocr | None:
     Returns:
         Handle of the allocator (int); free it with ggml_gallocr_free. It has no buffer yet.
     Raises:
-        TypeError: bufts is None or not an array, an entry is no buffer type, or n_bufs is not an integer.
+        TypeError: bufts is None or not an array, an entry is not a buffer type, or n_bufs is not an integer.
         ValueError: n_bufs is out of range, or bufts has too few entries.
         RuntimeError: an entry is not a live buffer type.
     """
@@ -6939,7 +6939,7 @@ def ggml_graph_dump_dot(gb: _To[ggml_cgraph], gf: _To[ggml_cgraph], filename: _T
     Returns:
         None.
     Raises:
-        TypeError: gb or gf is not a graph pointer, or filename is no path.
+        TypeError: gb or gf is not a graph pointer, or filename is not a path.
         ValueError: gb is a NULL pointer, filename contains a NUL, or a graph has an invalid field.
         RuntimeError: a graph, or a node or leaf of gb, belongs to no live context.
         OSError: the file cannot be written.
@@ -6974,7 +6974,7 @@ def ggml_graph_export(cgraph: _To[ggml_cgraph], fname: _Text) -> None:
     Returns:
         None.
     Raises:
-        TypeError: cgraph is not a graph pointer, or fname is no path.
+        TypeError: cgraph is not a graph pointer, or fname is not a path.
         ValueError: cgraph is a NULL pointer, fname contains a NUL, or the graph has a custom operation (a
             callback), a cycle or a tensor with gaps between its elements.
         RuntimeError: the graph or a tensor it uses was freed.
@@ -7036,10 +7036,10 @@ def ggml_graph_import(fname: _Text, ctx_data: _Pointer, ctx_eval: _Pointer) -> g
     Returns:
         Pointer to the ggml_cgraph, in the second context.
     Raises:
-        TypeError: fname is no path, or ctx_data or ctx_eval is not a pointer.
+        TypeError: fname is not a path, or ctx_data or ctx_eval is not a pointer.
         ValueError: fname contains a NUL, or the file is damaged or has another format or version.
         MemoryError: the memory for the tensors cannot be allocated.
-        OSError: the file cannot be read or is no regular file.
+        OSError: the file cannot be read or is not a regular file.
     Example:
         data, evaluated = ctypes.c_void_p(), ctypes.c_void_p()
         graph = ggml.ggml_graph_import("model.graph", ctypes.byref(data), ctypes.byref(evaluated))
@@ -7304,7 +7304,7 @@ def ggml_im2col_3d(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor], IC: 
         Tensor [kw * kh * kd * IC, ow, oh, od * batch] of type dst_type, with
             ow = (width + 2 * p0 - d0 * (kw - 1) - 1) // s0 + 1, oh and od likewise.
     Raises:
-        ValueError: IC is no divisor, a type or parameter is invalid, or the kernel is larger than the padded
+        ValueError: IC is not a divisor, a type or parameter is invalid, or the kernel is larger than the padded
             volume.
         MemoryError: the context is full.
     """
@@ -7760,7 +7760,7 @@ def ggml_map_binary_f32(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor],
     Returns:
         Contiguous f32 tensor in the shape of a.
     Raises:
-        TypeError: fun is no callback of this kind.
+        TypeError: fun is not a callback of this kind.
         ValueError: a or b is not f32 or has no packed rows, the shapes differ, or fun is None.
         MemoryError: the context is full.
     """
@@ -7778,7 +7778,7 @@ def ggml_map_binary_inplace_f32(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_
     Returns:
         View of all of a.
     Raises:
-        TypeError: fun is no callback of this kind.
+        TypeError: fun is not a callback of this kind.
         ValueError: a or b is not f32 or has no packed rows, the shapes differ, or fun is None.
         MemoryError: the context is full.
     """
@@ -7800,7 +7800,7 @@ def ggml_map_custom1(ctx: _Address, a: _To[ggml_tensor], fun: ggml_custom1_op_t 
     Returns:
         Contiguous tensor of a's type and shape.
     Raises:
-        TypeError: fun is no callback of this kind, or a or userdata is of the wrong kind.
+        TypeError: fun is not a callback of this kind, or a or userdata is of the wrong kind.
         ValueError: fun is None, or n_tasks is neither positive nor GGML_N_TASKS_MAX.
         MemoryError: the context is full.
     """
@@ -7817,7 +7817,7 @@ def ggml_map_custom1_f32(ctx: _Address, a: _To[ggml_tensor], fun: ggml_custom1_o
     Returns:
         Contiguous f32 tensor in the shape of a.
     Raises:
-        TypeError: fun is no callback of this kind.
+        TypeError: fun is not a callback of this kind.
         ValueError: a is not f32, or fun is None.
         MemoryError: the context is full.
     """
@@ -7836,7 +7836,7 @@ def ggml_map_custom1_inplace(ctx: _Address, a: _To[ggml_tensor], fun: ggml_custo
     Returns:
         View of all of a, which fun receives as dst.
     Raises:
-        TypeError: fun is no callback of this kind, or a or userdata is of the wrong kind.
+        TypeError: fun is not a callback of this kind, or a or userdata is of the wrong kind.
         ValueError: fun is None, or n_tasks is neither positive nor GGML_N_TASKS_MAX.
         MemoryError: the context is full.
     """
@@ -7853,7 +7853,7 @@ def ggml_map_custom1_inplace_f32(ctx: _Address, a: _To[ggml_tensor], fun: ggml_c
     Returns:
         View of all of a.
     Raises:
-        TypeError: fun is no callback of this kind.
+        TypeError: fun is not a callback of this kind.
         ValueError: a is not f32, or fun is None.
         MemoryError: the context is full.
     """
@@ -7873,7 +7873,7 @@ def ggml_map_custom2(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor], fu
     Returns:
         Contiguous tensor of a's type and shape.
     Raises:
-        TypeError: fun is no callback of this kind, or a tensor or userdata is of the wrong kind.
+        TypeError: fun is not a callback of this kind, or a tensor or userdata is of the wrong kind.
         ValueError: fun is None, or n_tasks is neither positive nor GGML_N_TASKS_MAX.
         MemoryError: the context is full.
     """
@@ -7891,7 +7891,7 @@ def ggml_map_custom2_f32(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor]
     Returns:
         Contiguous f32 tensor in the shape of a.
     Raises:
-        TypeError: fun is no callback of this kind.
+        TypeError: fun is not a callback of this kind.
         ValueError: a or b is not f32, or fun is None.
         MemoryError: the context is full.
     """
@@ -7911,7 +7911,7 @@ def ggml_map_custom2_inplace(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_ten
     Returns:
         View of all of a, which fun receives as dst.
     Raises:
-        TypeError: fun is no callback of this kind, or a tensor or userdata is of the wrong kind.
+        TypeError: fun is not a callback of this kind, or a tensor or userdata is of the wrong kind.
         ValueError: fun is None, or n_tasks is neither positive nor GGML_N_TASKS_MAX.
         MemoryError: the context is full.
     """
@@ -7929,7 +7929,7 @@ def ggml_map_custom2_inplace_f32(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml
     Returns:
         View of all of a.
     Raises:
-        TypeError: fun is no callback of this kind.
+        TypeError: fun is not a callback of this kind.
         ValueError: a or b is not f32, or fun is None.
         MemoryError: the context is full.
     """
@@ -7950,7 +7950,7 @@ def ggml_map_custom3(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor], c:
     Returns:
         Contiguous tensor of a's type and shape.
     Raises:
-        TypeError: fun is no callback of this kind, or a tensor or userdata is of the wrong kind.
+        TypeError: fun is not a callback of this kind, or a tensor or userdata is of the wrong kind.
         ValueError: fun is None, or n_tasks is neither positive nor GGML_N_TASKS_MAX.
         MemoryError: the context is full.
     """
@@ -7969,7 +7969,7 @@ def ggml_map_custom3_f32(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor]
     Returns:
         Contiguous f32 tensor in the shape of a.
     Raises:
-        TypeError: fun is no callback of this kind.
+        TypeError: fun is not a callback of this kind.
         ValueError: a, b or c is not f32, or fun is None.
         MemoryError: the context is full.
     """
@@ -7990,7 +7990,7 @@ def ggml_map_custom3_inplace(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_ten
     Returns:
         View of all of a, which fun receives as dst.
     Raises:
-        TypeError: fun is no callback of this kind, or a tensor or userdata is of the wrong kind.
+        TypeError: fun is not a callback of this kind, or a tensor or userdata is of the wrong kind.
         ValueError: fun is None, or n_tasks is neither positive nor GGML_N_TASKS_MAX.
         MemoryError: the context is full.
     """
@@ -8009,7 +8009,7 @@ def ggml_map_custom3_inplace_f32(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml
     Returns:
         View of all of a.
     Raises:
-        TypeError: fun is no callback of this kind.
+        TypeError: fun is not a callback of this kind.
         ValueError: a, b or c is not f32, or fun is None.
         MemoryError: the context is full.
     """
@@ -8027,7 +8027,7 @@ def ggml_map_unary_f32(ctx: _Address, a: _To[ggml_tensor], fun: ggml_unary_op_f3
     Returns:
         Contiguous f32 tensor in the shape of a.
     Raises:
-        TypeError: fun is no callback of this kind.
+        TypeError: fun is not a callback of this kind.
         ValueError: a is not f32 or its rows are not packed, or fun is None.
         MemoryError: the context is full.
     """
@@ -8044,7 +8044,7 @@ def ggml_map_unary_inplace_f32(ctx: _Address, a: _To[ggml_tensor], fun: ggml_una
     Returns:
         View of all of a.
     Raises:
-        TypeError: fun is no callback of this kind.
+        TypeError: fun is not a callback of this kind.
         ValueError: a is not f32 or its rows are not packed, or fun is None.
         MemoryError: the context is full.
     """
@@ -8114,7 +8114,7 @@ def ggml_mul_mat(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor]) -> ggm
     Returns:
         f32 tensor [n, m, b2, b3].
     Raises:
-        ValueError: the rows of a and b differ in length, b2 or b3 is no multiple, or a type is not supported.
+        ValueError: the rows of a and b differ in length, b2 or b3 is not a multiple, or a type is not supported.
         MemoryError: the context is full.
     See also:
         ggml_out_prod, which sums over dimension 1.
@@ -8860,7 +8860,7 @@ def ggml_opt_init(params: ggml_opt_params, comm: Any = ...) -> ggml_opt_context_
         Handle (int) of the context. Free it with ggml_opt_free.
     Raises:
         TypeError: params or a field of it is of the wrong kind, params.backend_sched or params.get_opt_pars is NULL,
-            or comm is no communicator.
+            or comm is not a communicator.
         ValueError: a field has a value that is not allowed, only some of ctx_compute, inputs and outputs are set,
             or outputs and loss do not fit.
         RuntimeError: the scheduler or a tensor's context was freed.
@@ -9189,7 +9189,7 @@ def ggml_out_prod(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor]) -> gg
     Returns:
         f32 tensor [m, n, b2, b3].
     Raises:
-        ValueError: ne1 of a and b differ, b2 or b3 is no multiple, or a type is not supported.
+        ValueError: ne1 of a and b differ, b2 or b3 is not a multiple, or a type is not supported.
         MemoryError: the context is full.
     """
 def ggml_pad(ctx: _Address, a: _To[ggml_tensor], p0: _Int, p1: _Int, p2: _Int, p3: _Int) -> ggml_tensor_p:
@@ -9543,7 +9543,7 @@ def ggml_repeat(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor]) -> ggml
     Returns:
         Tensor of a's type and b's shape.
     Raises:
-        ValueError: a is quantised, or a dimension of b is no multiple of a's.
+        ValueError: a is quantised, or a dimension of b is not a multiple of a's.
         MemoryError: the context is full.
     See also:
         ggml_repeat_back, the sum over the repetitions.
@@ -9563,7 +9563,7 @@ def ggml_repeat_4d(ctx: _Address, a: _To[ggml_tensor], ne0: _Int, ne1: _Int, ne2
     Returns:
         Tensor [ne0, ne1, ne2, ne3] of a's type.
     Raises:
-        ValueError: a is quantised, or a size is no multiple of a's.
+        ValueError: a is quantised, or a size is not a multiple of a's.
         MemoryError: the context is full.
     """
 def ggml_repeat_back(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor]) -> ggml_tensor_p:
@@ -9579,7 +9579,7 @@ def ggml_repeat_back(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor]) ->
     Returns:
         f32 tensor of b's shape.
     Raises:
-        ValueError: a dimension of a is no multiple of b's, or a is not f32, f16 or bf16.
+        ValueError: a dimension of a is not a multiple of b's, or a is not f32, f16 or bf16.
         MemoryError: the context is full.
     """
 def ggml_reset(ctx: _Address) -> None:
@@ -11409,7 +11409,7 @@ def ggml_timestep_embedding(ctx: _Address, timesteps: _To[ggml_tensor], dim: _In
     Returns:
         f32 tensor [dim, n].
     Raises:
-        ValueError: timesteps is no f32 vector, dim is negative, or max_period is not positive.
+        ValueError: timesteps is not an f32 vector, dim is negative, or max_period is not positive.
         MemoryError: the context is full.
     """
 def ggml_top_k(ctx: _Address, a: _To[ggml_tensor], k: _Int) -> ggml_tensor_p:
@@ -11658,7 +11658,7 @@ def ggml_validate_row_data(type: _Int, data: _Address, nbytes: _Int) -> bool:
         data: rows to check: ctypes or NumPy memory, bytes, or an address.
         nbytes: size of the rows in bytes.
     Returns:
-        True if the data is valid; False if nbytes is no multiple of the block's size, or a scale or value is
+        True if the data is valid; False if nbytes is not a multiple of the block's size, or a scale or value is
             infinite or NaN.
     Raises:
         TypeError: data is None or no memory.
@@ -12463,7 +12463,7 @@ def gguf_init_from_file(fname: _Text, params: gguf_init_params) -> gguf_context_
     Returns:
         Handle (int) of the new GGUF context. Free it with gguf_free.
     Raises:
-        TypeError: fname is no path, or params is not a gguf_init_params.
+        TypeError: fname is not a path, or params is not a gguf_init_params.
         OSError: the file cannot be opened or read, or is not a regular file.
         ValueError: the file is not a valid GGUF file. The message names the key or tensor and the offset in the
             file.
@@ -12486,7 +12486,7 @@ def gguf_init_from_file_mmap(fname: Any, params: Any) -> Any:
     Returns:
         Handle (int) of the new GGUF context. Free it with gguf_free.
     Raises:
-        TypeError: fname is no path, or params is not a gguf_init_params.
+        TypeError: fname is not a path, or params is not a gguf_init_params.
         OSError: the file cannot be opened or mapped, or is not a regular file.
         ValueError: the file is not a valid GGUF file, or its data cannot be used in place because it has the other
             byte order or an alignment below 8.

@@ -404,7 +404,7 @@ cdef int arg_buffer(object value, const char *name, size_t need, void **out) exc
     if address and size >= 0 and <size_t>size < need:
         fail(ValueError, f"{name.decode()} has {size} bytes: need {need}")
     if address and size < 0 and need and not gg_readable(<void *>address, need):
-        fail(ValueError, f"{name.decode()} ({address:#x}) is no memory of {need} bytes")
+        fail(ValueError, f"{name.decode()} ({address:#x}) is not memory of {need} bytes")
     out[0] = <void *>address
     return 0
 
@@ -465,7 +465,7 @@ cdef ggml_context *arg_context(object value, const char *function) except NULL:
     cdef int overflow
     global running
     running = function
-    if PyLong_CheckExact(value):      # an int that overflows gives -1, which is no context
+    if PyLong_CheckExact(value):      # an int that overflows gives -1, which is not a context
         ctx = gg_context_find(<void *><size_t>PyLong_AsLongLongAndOverflow(value, &overflow))
         if ctx != NULL:
             return ctx
@@ -484,7 +484,7 @@ cdef ggml_context *arg_context_slow(object value) except NULL:
     if 0 < handle < 1 << 64:
         ctx = gg_context_find(<void *><size_t>handle)
     if ctx == NULL:
-        fail(RuntimeError, f"ctx ({repr_short(value)}) is no live context: freed, or never made")
+        fail(RuntimeError, f"ctx ({repr_short(value)}) is not a live context: freed, or never made")
     return ctx
 
 cdef ggml_context *context_of(const void *address) noexcept:
@@ -557,7 +557,7 @@ def ggml_init(params):
         if owner is not None and ctypes.sizeof(owner) < size:
             fail(ValueError, f"mem_buffer has {ctypes.sizeof(owner)} bytes, mem_size is {size}")
         if owner is None and not gg_readable(buffer, size):
-            fail(ValueError, f"mem_buffer ({<size_t>buffer:#x}) is no readable memory of {size} bytes")
+            fail(ValueError, f"mem_buffer ({<size_t>buffer:#x}) is not readable memory of {size} bytes")
         free_overlapping(buffer, size)
     ctx = gg_context_new(size, buffer, no_alloc)
     if ctx == NULL:
@@ -724,7 +724,7 @@ def ggml_set_scratch(ctx, scratch):
     if used > size:
         fail(ValueError, f"scratch.offs is {used}: need 0 to scratch.size, {size}")
     if data and size and (size > ctypes.sizeof(owner) if owner is not None else not gg_readable(<void *>data, size)):
-        fail(ValueError, f"scratch.data ({data:#x}) is no memory of {size} bytes")
+        fail(ValueError, f"scratch.data ({data:#x}) is not memory of {size} bytes")
     if owner is not None and (c.keep == NULL or not any([kept is owner for kept in <list><object><PyObject *>c.keep])):
         keep(c, owner)
     used += (16 - (data + used) % 16) % 16
@@ -796,11 +796,11 @@ cdef int arg_tensors(object value, int n, const char *name, ggml_tensor **out) e
         return 0
     arg_buffer(value, name, <size_t>n * sizeof(void *), &address)
     if n and address == NULL:
-        fail(ValueError, f"{name.decode()} is no array of {n} tensor pointers")
+        fail(ValueError, f"{name.decode()} is not an array of {n} tensor pointers")
     for i in range(n):
         out[i] = (<ggml_tensor **>address)[i]
         if not gg_tensor_usable(out[i]):
-            fail(RuntimeError, f"{name.decode()}[{i}] is no tensor of a live context: freed, reset, or never one")
+            fail(RuntimeError, f"{name.decode()}[{i}] is not a tensor of a live context: freed, reset, or never one")
     return 0
 
 cdef ggml_cgraph *arg_graph(object value, const char *name) except NULL:
@@ -840,7 +840,7 @@ cdef void *arg_struct(object value, const char *name, object pointer_type, str k
         fail(TypeError, f"{argument} is {repr_short(value)}: need a {kind} ({pointer_type.__name__})")
     is_live = gg_graph_live(<ggml_cgraph *>address) if is_graph else gg_tensor_live(<ggml_tensor *>address)
     if not is_live and (owner is None or gg_region_find(GG_ARENA, address) != NULL or gg_region_stale(address)):
-        fail(RuntimeError, f"{argument} ({<size_t>address:#x}) is no {kind} of a live context: "
+        fail(RuntimeError, f"{argument} ({<size_t>address:#x}) is not a {kind} of a live context: "
                            "freed, reset, or never one")
     if is_live and not is_graph and gg_tensor_sound(<ggml_tensor *>address):
         return address
@@ -884,7 +884,7 @@ cdef object tensor_problem(const ggml_tensor *t):
         if t.ne[i] < 0:
             return f"ne[{i}] is {t.ne[i]}: must not be negative"
     if t.view_src != NULL and not gg_tensor_live(t.view_src):
-        return "view_src is no tensor of a live context"
+        return "view_src is not a tensor of a live context"
     type = &gg_types[t.type]
     if t.ne[0] % type.blck:
         return f"ne[0] is {t.ne[0]}: need a multiple of {type.name.decode()}'s block of {type.blck}"
@@ -894,7 +894,7 @@ cdef object tensor_problem(const ggml_tensor *t):
         return f"op is {t.op}: no operation of this build"
     for i in range(GGML_MAX_SRC):
         if t.src[i] != NULL and not gg_tensor_live(t.src[i]):
-            return f"src[{i}] is no tensor of a live context"
+            return f"src[{i}] is not a tensor of a live context"
     return None
 
 cdef object graph_problem(const ggml_cgraph *graph):
@@ -905,9 +905,9 @@ cdef object graph_problem(const ggml_cgraph *graph):
     if graph.n_nodes < 0 or graph.n_leafs < 0:
         return "n_nodes and n_leafs must not be negative"
     if graph.n_nodes and not is_pointer_array(graph.nodes, graph.n_nodes):
-        return f"nodes is no array of {graph.n_nodes} pointers"
+        return f"nodes is not an array of {graph.n_nodes} pointers"
     if graph.n_leafs and not is_pointer_array(graph.leafs, graph.n_leafs):
-        return f"leafs is no array of {graph.n_leafs} pointers"
+        return f"leafs is not an array of {graph.n_leafs} pointers"
     if visited.size and (visited.size >> 40 or not is_pointer_array(visited.keys, visited.size)
                          or not gg_readable(visited.used, visited.size // 8 + 1)):
         return f"visited_hash_set has no arrays for {visited.size} tensors"
@@ -1182,7 +1182,7 @@ cdef int graph_expand(ggml_cgraph *graph, ggml_tensor *t, bint compute) except -
         fail(MemoryError, f"the graph is full: it has room for {graph.size} nodes and as many leafs "
                           "(see ggml_new_graph_custom)")
     if status == GGML_STATUS_ABORTED:
-        fail(RuntimeError, f"a source of '{name_text(bad)}' is no tensor of a live context")
+        fail(RuntimeError, f"a source of '{name_text(bad)}' is not a tensor of a live context")
     if status:
         raise MemoryError(f"{where()}: out of memory")
     return 0

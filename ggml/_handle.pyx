@@ -107,7 +107,7 @@ cdef Handle find(object o, type kind, str name):
         return adopters[kind][1](address, o)
     if not isinstance(address, int):
         fail(TypeError, f"{name} is {repr_short(o)}: need {with_article(title)}")
-    fail(RuntimeError, f"{name} ({hex(address)[:18]}) is no live {title}: freed, or never one")
+    fail(RuntimeError, f"{name} ({hex(address)[:18]}) is not a live {title}: freed, or never one")
 
 cdef bint memory_at(object address, size_t size) except -1:
     return 0 < address < 1 << 63 and engine.readable(<void *><size_t>address, size)
@@ -130,7 +130,7 @@ cdef list handles(object array, size_t n, type kind, str name):
     elif isinstance(array, int) or isinstance(array, ctypes.c_void_p):
         address = array if isinstance(array, int) else array.value
         if not address or n > 1 << 20 or not memory_at(address, n * 8):
-            fail(ValueError, f"{name} is no array of {n} handles")
+            fail(ValueError, f"{name} is not an array of {n} handles")
         array = (ctypes.c_void_p * n).from_address(address)
     elif array is None:
         fail(TypeError, f"{name} is None: need an array of {n}")

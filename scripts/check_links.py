@@ -47,7 +47,7 @@ def missing(folder):
 def main():
     folder = Path(sys.argv[1])
     if not (folder / "index.html").is_file():
-        sys.exit(f"check_links.py: {folder} is no built site")
+        sys.exit(f"check_links.py: {folder} is not a built site")
     found = sorted(set(missing(folder)))
     print(*found, sep="\n", end="\n" if found else "")
     return 1 if found else 0

@@ -137,7 +137,7 @@ def examples():
 
 
 def linked_files(pages):
-    """Files outside docs/ that pages link to and that are no pages themselves."""
+    """Files outside docs/ that pages link to and that are not pages themselves."""
     for page in pages:
         for _, target, _ in LINK.findall((ROOT / page).read_text(encoding="utf-8")):
             path = posixpath.normpath(posixpath.join(posixpath.dirname(page), target))

@@ -110,7 +110,7 @@ class Writer:
 
 
 def lines(count, seed=17):
-    """Lines as bytes; one of five is no valid UTF-8 (mostly). None is beyond U+10FFFF or holds a zero byte."""
+    """Lines as bytes; one of five is not valid UTF-8 (mostly). None is beyond U+10FFFF or holds a zero byte."""
     writer = Writer(seed)
     found = []
     while len(found) < count:

@@ -49,7 +49,7 @@ def test_tallocr_places_tensors_consecutively(ctx):
     with pytest.raises(TypeError, match="need a ggml_tallocr"):
         ggml.ggml_tallocr_alloc(None, c)
     ggml.ggml_backend_buffer_free(buf)
-    with pytest.raises(RuntimeError, match="is no live buffer"):
+    with pytest.raises(RuntimeError, match="is not a live buffer"):
         ggml.ggml_tallocr_alloc(ctypes.byref(talloc), c)
 
 

@@ -150,7 +150,7 @@ def test_precision_and_sinks_are_checked(ctx):
     with pytest.raises(ValueError, match=r"sinks is f32 \[3\]"):
         ggml.ggml_flash_attn_ext_add_sinks(out, tensor(ctx, r(3), "F32"))
     assert not out.contents.src[4]
-    with pytest.raises(ValueError, match="no result of ggml_flash_attn_ext"):
+    with pytest.raises(ValueError, match="not a result of ggml_flash_attn_ext"):
         ggml.ggml_flash_attn_ext_get_prec(tensor(ctx, r(3), "F32"))
 
 

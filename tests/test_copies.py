@@ -89,7 +89,7 @@ def test_between_plain_types(source, target):
     "source, target", [("F32", "F32"), ("F16", "F32"), ("F32", "I32"), ("I8", "F64"), ("Q8_0", "F32")]
 )
 def test_between_shapes_of_different_row_lengths(source, target):
-    """Elements are copied in the order of their indices, although the row length of one tensor is no multiple of the
+    """Elements are copied in the order of their indices, although the row length of one tensor is not a multiple of the
     other's.
     """
     first, second = ((32, 6, 4), (32, 4, 6)) if source == "Q8_0" else ((6, 10, 4), (4, 15, 4))

@@ -160,7 +160,7 @@ def test_graph_outlives_its_context_in_memory_of_the_caller():
     stale = ctypes.cast(graph, ctypes.c_void_p).value
     del buffer
     gc.collect()
-    with pytest.raises(RuntimeError, match="^ggml_graph_n_nodes: .* is no graph of a live context"):
+    with pytest.raises(RuntimeError, match="^ggml_graph_n_nodes: .* is not a graph of a live context"):
         ggml.ggml_graph_n_nodes(ctypes.cast(stale, ctypes.POINTER(ggml.ggml_cgraph)))
 
 
@@ -188,7 +188,7 @@ def test_memory_that_may_not_be_read():
     libc.mmap.restype = ctypes.c_size_t
     libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
     page = libc.mmap(None, 1 << 20, 0, 0x22, -1, 0)  # PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS
-    with pytest.raises(ValueError, match="^ggml_init: mem_buffer .*no readable memory"):
+    with pytest.raises(ValueError, match="^ggml_init: mem_buffer .*not readable memory"):
         init(1 << 20, page)
     with pytest.raises(ValueError, match="^ggml_guid_matches: "):
         ggml.ggml_guid_matches(page, page)
@@ -199,7 +199,7 @@ def test_memory_that_may_not_be_read():
             libc.munmap(ctypes.c_void_p(begin + (6 << 20)), ctypes.c_size_t(4096))
         else:
             libc.mprotect(ctypes.c_void_p(begin + (4 << 20)), ctypes.c_size_t(4 << 20), guard)
-        with pytest.raises(ValueError, match="^ggml_init: mem_buffer .*no readable memory"):
+        with pytest.raises(ValueError, match="^ggml_init: mem_buffer .*not readable memory"):
             init(12 << 20, begin)
         libc.munmap(ctypes.c_void_p(begin), ctypes.c_size_t(12 << 20))
 
@@ -208,7 +208,7 @@ def test_bad_contexts():
     small = (ctypes.c_uint8 * 100)()
     with pytest.raises(ValueError, match="^ggml_init: mem_buffer has 100 bytes, mem_size is 200"):
         init(200, ctypes.cast(small, ctypes.c_void_p))
-    with pytest.raises(ValueError, match="^ggml_init: mem_buffer .*no readable memory"):
+    with pytest.raises(ValueError, match="^ggml_init: mem_buffer .*not readable memory"):
         init(1 << 20, 5)
     with pytest.raises(MemoryError, match="^ggml_init: "):
         init(1 << 63)
@@ -415,7 +415,7 @@ def test_names(ctx):
     [
         ("type", 5, "type is 5: no tensor type"),
         ("type", 1 << 30, "no tensor type"),
-        ("view_src", 0x1000, "view_src is no tensor"),
+        ("view_src", 0x1000, "view_src is not a tensor"),
         ("op", 999, "op is 999: no operation"),
     ],
 )

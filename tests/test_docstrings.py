@@ -72,7 +72,7 @@ def form_problems(doc):
         return ["has no summary"]
     found = []
     if not lines[0].endswith("."):
-        found.append(f"the summary {lines[0]!r} is no line that ends in a period")
+        found.append(f"the summary {lines[0]!r} is not a line that ends in a period")
     if len(lines) > 1 and lines[1].strip():
         found.append("no blank line follows the summary")
     found += [f"a line has {len(line)} columns, at most {COLUMNS}: {line!r}" for line in lines if len(line) > COLUMNS]

@@ -285,7 +285,7 @@ def test_damaged_states_are_refused(open_model, tmp_path):
     good = state.read_bytes()
     for bad in (b"", b"nonsense", good[:100], good[: len(good) // 2], good[:-30]):
         state.write_bytes(bad)
-        with pytest.raises(ValueError, match="finetune: .* is no state of a training"):
+        with pytest.raises(ValueError, match="finetune: .* is not a state of a training"):
             model.finetune(**options, resume=True)
     with pytest.raises(ValueError, match="resume needs the state file"):
         model.finetune(TEXT, tmp_path / "a.gguf", resume=True)
@@ -437,7 +437,7 @@ def test_command(tmp_path):
     for arguments, message in [
         ((tmp_path / "text.txt", tmp_path / "text.txt"), "is not a GGUF file"),
         ((model, tmp_path / "none.txt"), "none.txt"),
-        ((model, tmp_path / "text.txt", "--chat"), "line 1 is no JSON"),
+        ((model, tmp_path / "text.txt", "--chat"), "line 1 is not JSON"),
         ((model, tmp_path / "text.txt", "--resume"), "resume needs the state file"),
     ]:
         done = command(*arguments, *settings)

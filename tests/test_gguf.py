@@ -428,7 +428,7 @@ def test_writing_through_a_c_file(tmp_path):
         libc.fclose(ctypes.c_void_p(file))
         assert path.read_bytes() == all_kinds()
         for bad in (5, 1 << 46):
-            with pytest.raises(ValueError, match="no C FILE"):
+            with pytest.raises(ValueError, match="not a C FILE"):
                 ggml.gguf_write_to_file_ptr(g, bad, False)
 
 
@@ -488,7 +488,7 @@ def test_wrong_calls(ctx):
         (OSError, "need a regular file", lambda: ggml.gguf_init_from_file(b"/dev", params())),
         (TypeError, "need a GGUF context", lambda: ggml.gguf_get_n_kv(None)),
         (TypeError, "gguf_get_n_kv: ctx is a training result: need a GGUF context", lambda: ggml.gguf_get_n_kv(result)),
-        (RuntimeError, "no live GGUF context", lambda: ggml.gguf_get_n_kv(12345)),
+        (RuntimeError, "not a live GGUF context", lambda: ggml.gguf_get_n_kv(12345)),
     ]
     for error, message, call in calls:
         with pytest.raises(error, match=re.escape(message)):

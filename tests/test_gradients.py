@@ -408,7 +408,7 @@ def test_bad_checkpoints(ctx):
     build = ggml.ggml_build_backward_gradient_checkpointing
     with pytest.raises(
         ValueError,
-        match="^ggml_build_backward_gradient_checkpointing: checkpoint 'stranger' .* is no tensor of the graph",
+        match="^ggml_build_backward_gradient_checkpointing: checkpoint 'stranger' .* is not a tensor of the graph",
     ):
         build(ctx, *graphs, array, 1)
     with pytest.raises(ValueError, match="must be three graphs"):
@@ -442,7 +442,7 @@ def test_loss_that_is_not_a_scalar(ctx):
         ggml.ggml_set_loss(named(ggml.ggml_sqr(ctx, a), "many"))
     loss = named(ggml.ggml_sqr(ctx, a), "many")
     loss.contents.flags |= 8
-    refuses(ctx, loss, "the loss 'many' .* is no scalar")
+    refuses(ctx, loss, "the loss 'many' .* is not a scalar")
 
 
 def test_no_parameter_reached(ctx):

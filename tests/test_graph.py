@@ -312,7 +312,7 @@ def test_tensors_of_several_contexts(ctx):
         assert load(out).ravel().tolist() == [10] * 4
         keep = graph_of(ctx, out)
     with pytest.raises(
-        RuntimeError, match="^ggml_graph_compute_with_ctx: source 0 of node 0 .* is no tensor of a live context"
+        RuntimeError, match="^ggml_graph_compute_with_ctx: source 0 of node 0 .* is not a tensor of a live context"
     ):
         ggml.ggml_graph_compute_with_ctx(ctx, keep, 1)
     with pytest.raises(RuntimeError, match="^ggml_build_forward_expand: "):
@@ -675,12 +675,15 @@ def test_compute_after_fork(child):
         ("nxt.contents.data = 8", "has data at 0x8"),
         ("nxt.contents.type = 999", "type is 999"),
         ("nxt.contents.op = 12345", "op is 12345"),
-        ("nxt.contents.src[0] = ctypes.cast(8, ggml.ggml_tensor_p)", "source 0 of node 1 (SQR 'node_1') is no tensor"),
+        (
+            "nxt.contents.src[0] = ctypes.cast(8, ggml.ggml_tensor_p)",
+            "source 0 of node 1 (SQR 'node_1') is not a tensor",
+        ),
         ("nxt.contents.src[0] = ggml.ggml_tensor_p()", "source a is missing"),
-        ("ggml.ggml_free(ctx)", "RuntimeError: ggml_graph_compute_with_ctx: node 1 is no tensor of a live context"),
+        ("ggml.ggml_free(ctx)", "RuntimeError: ggml_graph_compute_with_ctx: node 1 is not a tensor of a live context"),
         (
             "ggml.ggml_free(ctx); [ggml.ggml_free(arena()) for _ in range(1100)]",
-            "node 1 is no tensor of a live context",
+            "node 1 is not a tensor of a live context",
         ),
         (
             "ggml.ggml_reset(ctx)",

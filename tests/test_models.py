@@ -205,7 +205,7 @@ def test_stop_strings_end_the_text_before_them(open_model):
     stop = whole[10:13]
     text = model.generate("abc", max_tokens=40, temperature=0, stop=["###", stop])
     assert "".join(text) == whole[: whole.index(stop)] and text.finish_reason == "stop"
-    # a beginning of a stop string that is no stop string comes out after all
+    # a beginning of a stop string that is not a stop string comes out after all
     held = model.generate("abc", max_tokens=40, temperature=0, stop=whole[-2:] + "#")
     assert "".join(held) == whole
 
@@ -528,7 +528,7 @@ def test_files_that_are_no_models(tmp_path):
     {"threads": True}, {"kv_type": "f64"}, {"kv_type": "q8_0"},
 ])  # fmt: skip
 def test_bad_arguments_of_load(options, open_model):
-    with pytest.raises(ValueError, match="load: "):  # heads of 16 elements are no whole blocks of Q8_0
+    with pytest.raises(ValueError, match="load: "):  # heads of 16 elements are not whole blocks of Q8_0
         open_model("llama", **options)
 
 

@@ -362,7 +362,7 @@ def test_operands_of_a_freed_context(op):
                 for k, a in enumerate(args)
             ]
             passed[i] = t
-            with pytest.raises(RuntimeError, match=f"^ggml_{op.fn}: .* is no tensor of a live context"):
+            with pytest.raises(RuntimeError, match=f"^ggml_{op.fn}: .* is not a tensor of a live context"):
                 getattr(ggml, "ggml_" + op.fn)(ctx, *passed)
     with pytest.raises(RuntimeError, match=f"^ggml_{op.fn}: ctx"):
         getattr(ggml, "ggml_" + op.fn)(gone, *args)

@@ -385,7 +385,7 @@ def test_checkpoints_that_do_not_fit(model, tmp_path):
     foreign = ggml.gguf_init_empty()
     ggml.gguf_write_to_file(foreign, path, False)
     ggml.gguf_free(foreign)
-    with pytest.raises(ValueError, match=r"no checkpoint of a training run: key 'ggml.opt.version' is missing"):
+    with pytest.raises(ValueError, match=r"not a checkpoint of a training run: key 'ggml.opt.version' is missing"):
         ggml.ggml_opt_load(opt, path)
     with pytest.raises(OSError):
         ggml.ggml_opt_load(opt, tmp_path / "none.gguf")
@@ -457,7 +457,7 @@ def test_handles_are_checked(model):
     with pytest.raises(RuntimeError, match="call ggml_opt_alloc first"):
         ggml.ggml_opt_eval(opt, None)
     ggml.ggml_opt_free(model.contexts.pop())
-    with pytest.raises(RuntimeError, match="no live optimisation context"):
+    with pytest.raises(RuntimeError, match="not a live optimisation context"):
         ggml.ggml_opt_reset(opt, True)
     for free in (ggml.ggml_opt_free, ggml.ggml_opt_dataset_free, ggml.ggml_opt_result_free):
         free(None)

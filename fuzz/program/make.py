@@ -460,7 +460,7 @@ def array_of(x):
 
 
 def encoded(x):
-    """An argument that is no tensor, as execute.py reads it."""
+    """An argument that is not a tensor, as execute.py reads it."""
     if isinstance(x, ctypes.Array):
         return {"i64" if x._type_ is ctypes.c_int64 else "i32": list(x)}
     if callable(x):

@@ -276,7 +276,7 @@ cdef Buffer from_ptr(Device d, object ptr, object size, size_t max_tensor_size):
     if p == NULL:
         fail(TypeError, "ptr is NULL: need the address of memory")
     if n and not engine.readable(p, n):
-        fail(ValueError, f"ptr ({<size_t>p:#x}) is no memory of {n} bytes")
+        fail(ValueError, f"ptr ({<size_t>p:#x}) is not memory of {n} bytes")
     return d.from_ptr(p, n, max_tensor_size, ptr)
 
 def ggml_backend_buffer_name(buffer):

@@ -34,7 +34,7 @@ cdef int check_callbacks(object iface, tuple required, str kind) except -1:
         if issubclass(field, ctypes._CFuncPtr):
             function = ctypes.cast(getattr(iface, name), ctypes.c_void_p).value
             if function and not memory_at(function, 1):
-                fail(ValueError, f"the {kind}'s callback {name} ({function:#x}) is no function")
+                fail(ValueError, f"the {kind}'s callback {name} ({function:#x}) is not a function")
     return 0
 
 def _adopter(cls, struct_type, required, kind):

@@ -11,7 +11,7 @@ cdef const void *arg_data(object data, size_t size) except? NULL:
     if size and p == NULL:
         fail(TypeError, "data is None: need memory to copy from or to")
     if size and not engine.readable(p, size):
-        fail(ValueError, f"data ({<size_t>p:#x}) is no memory of {size} bytes")
+        fail(ValueError, f"data ({<size_t>p:#x}) is not memory of {size} bytes")
     return p
 
 def ggml_backend_tensor_set(tensor, data, offset, size):

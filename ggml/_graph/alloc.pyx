@@ -316,7 +316,7 @@ def ggml_gallocr_new_n(bufts, n_bufs):
     Returns:
         Handle of the allocator (int); free it with ggml_gallocr_free. It has no buffer yet.
     Raises:
-        TypeError: bufts is None or not an array, an entry is no buffer type, or n_bufs is not an integer.
+        TypeError: bufts is None or not an array, an entry is not a buffer type, or n_bufs is not an integer.
         ValueError: n_bufs is out of range, or bufts has too few entries.
         RuntimeError: an entry is not a live buffer type.
     """
@@ -357,7 +357,7 @@ cdef bytes arg_ids(object array, int n, int n_bufs, str name):
     if p == NULL:
         return None
     if n and not engine.readable(p, <size_t>n * sizeof(int)):
-        fail(ValueError, f"{name} is no array of {n} int")
+        fail(ValueError, f"{name} is not an array of {n} int")
     for i in range(n):
         if not 0 <= (<int *>p)[i] < n_bufs:
             fail(ValueError, f"{name} has {(<int *>p)[i]}: there are {n_bufs} buffer types")
@@ -435,7 +435,7 @@ def ggml_gallocr_reserve_n_size(galloc, graph, node_buffer_ids, leaf_buffer_ids,
     cdef void *p
     arg_buffer(sizes, b"sizes", <size_t>n * sizeof(size_t), &p)
     if p == NULL or not engine.readable(p, <size_t>n * sizeof(size_t)):
-        fail(TypeError, f"sizes is no array of {n} size_t")
+        fail(TypeError, f"sizes is not an array of {n} size_t")
     node_ids = arg_ids(node_buffer_ids, g.n_nodes, n, "node_buffer_ids")
     leaf_ids = arg_ids(leaf_buffer_ids, g.n_leafs, n, "leaf_buffer_ids")
     cdef Layout l = analyse(a.pool, g, ints(node_ids), ints(leaf_ids))

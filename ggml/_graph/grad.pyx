@@ -96,7 +96,7 @@ def ggml_build_backward_expand(*args):
         None.
     Raises:
         TypeError: the number or kinds of the arguments fit none of the forms.
-        ValueError: the graph is empty or was made without gradients, no node is a loss or it is no f32 scalar, no
+        ValueError: the graph is empty or was made without gradients, no node is a loss or it is not an f32 scalar, no
             parameter is reached from it, a parameter is not of a float type, a node on the way has no gradient, an
             entry of grad_accs does not fit, or a gradient needs a value that an in-place node overwrites.
         RuntimeError: the graph, or a node or leaf of it, belongs to no live context.
@@ -152,7 +152,7 @@ cdef int prepare(Backward b, object accs, bint accumulate) except -1:
         b.wanted[k] = depends_on_parameter(t, g, b.wanted)
         if t.flags & GGML_TENSOR_FLAG_LOSS:
             if t.type != GGML_TYPE_F32 or gg_nelements(t) != 1:
-                fail(ValueError, f"the loss {node_text(t)} is no scalar: need one f32")
+                fail(ValueError, f"the loss {node_text(t)} is not a scalar: need one f32")
             loss = t
             reached |= b.wanted[k]
         g.grads[k] = g.grad_accs[k] = NULL
@@ -336,7 +336,7 @@ cdef Recompute new_recompute(ggml_context *ctx, ggml_cgraph *forward, object che
     for i in range(n):
         t, r.copies[i] = r.copies[i], NULL
         if not engine.hash_contains(&forward.visited_hash_set, t):
-            fail(ValueError, f"checkpoint {node_text(t)} is no tensor of the graph")
+            fail(ValueError, f"checkpoint {node_text(t)} is not a tensor of the graph")
         r.kept[r.slot(t)] = True
     return r
 
@@ -360,7 +360,7 @@ def ggml_build_backward_gradient_checkpointing(ctx, gf, gb, gb_tmp, checkpoints,
         ValueError: two of the graphs are the same, gb or gb_tmp was made without gradients or is smaller than gf, a
             checkpoint is not in gf, a node to recompute writes in place, or what ggml_build_backward_expand raises
             it for.
-        RuntimeError: an entry of an array of checkpoints is no tensor of a live context.
+        RuntimeError: an entry of an array of checkpoints is not a tensor of a live context.
         MemoryError: the context or a graph is full.
     """
     cdef ggml_context *c = arg_context(ctx, b"ggml_build_backward_gradient_checkpointing")

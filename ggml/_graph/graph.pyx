@@ -422,7 +422,7 @@ cdef ggml_cgraph *arg_sound_graph(object cgraph, const char *name) except NULL:
             continue
         what = f"node {i}" if i < g.n_nodes else f"leaf {i - g.n_nodes}"
         if not engine.tensor_live(t):
-            fail(RuntimeError, f"{what} is no tensor of a live context: freed, reset, or never one")
+            fail(RuntimeError, f"{what} is not a tensor of a live context: freed, reset, or never one")
         fail(ValueError, f"{what} has an invalid type, operation, shape or view_src: written over, or the tensor that "
                          "it views was freed")
     return g
@@ -572,7 +572,7 @@ cdef int check_nodes(ggml_tensor **nodes, int first, int end) except -1:
     for i in range(first, end):
         t = nodes[i]
         if not engine.tensor_live(t):
-            fail(RuntimeError, f"node {i} is no tensor of a live context: freed, reset, or never one")
+            fail(RuntimeError, f"node {i} is not a tensor of a live context: freed, reset, or never one")
         if engine.op_name(t.op) == NULL:
             fail(ValueError, f"node {i} ('{name_text(t)}'): op is {t.op}: no operation has this number")
         if not t.flags & GGML_TENSOR_FLAG_COMPUTE or not engine.op_computes(t.op):
@@ -582,7 +582,7 @@ cdef int check_nodes(ggml_tensor **nodes, int first, int end) except -1:
             if s == NULL:
                 continue
             if not engine.tensor_live(s):
-                fail(RuntimeError, f"source {k} of node {i} ({op_and_name(t)}) is no tensor of a live context: "
+                fail(RuntimeError, f"source {k} of node {i} ({op_and_name(t)}) is not a tensor of a live context: "
                                    "freed, reset, or never one")
             if not engine.data_ok(s):
                 check_data(s, f"source {k} of node {i} ({op_and_name(t)}),")
@@ -723,7 +723,7 @@ def ggml_graph_compute(cgraph, cplan):
     call.abort_data = p.abort_callback_data
     callback = dict(plan._objects or {})                 # keeps it, even if the plan gets another one meanwhile
     if p.abort_callback != NULL and not engine.readable(p.abort_callback, 1):
-        fail(ValueError, f"cplan.abort_callback ({<size_t>p.abort_callback:#x}) is no function")
+        fail(ValueError, f"cplan.abort_callback ({<size_t>p.abort_callback:#x}) is not a function")
     return run(g, &call)
 
 def ggml_graph_compute_with_ctx(ctx, cgraph, n_threads):
@@ -847,7 +847,7 @@ def ggml_graph_dump_dot(gb, gf, filename):
     Returns:
         None.
     Raises:
-        TypeError: gb or gf is not a graph pointer, or filename is no path.
+        TypeError: gb or gf is not a graph pointer, or filename is not a path.
         ValueError: gb is a NULL pointer, filename contains a NUL, or a graph has an invalid field.
         RuntimeError: a graph, or a node or leaf of gb, belongs to no live context.
         OSError: the file cannot be written.

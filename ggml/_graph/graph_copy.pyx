@@ -138,7 +138,7 @@ def ggml_backend_graph_copy_(backend, graph):
         ggml_backend_graph_copy with the fields graph, buffer, and two contexts that hold the tensors
         (ctx_allocated) and the views (ctx_unallocated). Free it with ggml_backend_graph_copy_free.
     Raises:
-        TypeError: backend is no backend, or graph is no graph.
+        TypeError: backend is not a backend, or graph is not a graph.
         ValueError: a tensor is a view of a view.
         RuntimeError: the backend, or a tensor or its memory, was freed.
         MemoryError: there is no memory for the copies.

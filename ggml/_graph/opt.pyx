@@ -194,7 +194,7 @@ def ggml_opt_init(params, comm=None):
         Handle (int) of the context. Free it with ggml_opt_free.
     Raises:
         TypeError: params or a field of it is of the wrong kind, params.backend_sched or params.get_opt_pars is NULL,
-            or comm is no communicator.
+            or comm is not a communicator.
         ValueError: a field has a value that is not allowed, only some of ctx_compute, inputs and outputs are set,
             or outputs and loss do not fit.
         RuntimeError: the scheduler or a tensor's context was freed.

@@ -125,7 +125,7 @@ cdef object value(object file, bytes key, str fname, object get, int type):
     if i < 0 or gguf_get_kv_type(file, i) != type:
         enter(b"ggml_opt_load")
         problem = "missing" if i < 0 else "of another type"
-        fail(ValueError, f"{fname!r} is no checkpoint of a training run: key {key.decode()!r} is {problem}")
+        fail(ValueError, f"{fname!r} is not a checkpoint of a training run: key {key.decode()!r} is {problem}")
     return get(file, i)
 
 cdef object array_of(object file, bytes key, str fname, int type, str code, Py_ssize_t count, str what):

@@ -282,7 +282,7 @@ def ggml_opt_dataset_get_batch_host(dataset, data_batch, nb_data_batch, labels_b
     arg_buffer(data_batch, b"data_batch", size, &data)
     arg_buffer(labels_batch, b"labels_batch", <size_t>n * d.label_bytes, &labels)
     if data == NULL or not engine.readable(data, size):
-        fail(ValueError, f"data_batch is no memory of {size} bytes")
+        fail(ValueError, f"data_batch is not memory of {size} bytes")
     if (labels == NULL) != (d.labels == NULL):
         fail(ValueError, f"labels_batch: the dataset has {'no ' if d.labels == NULL else ''}labels")
     for i in range(n):

@@ -85,7 +85,7 @@ cdef object getter_of(object o):
     if known is not None:
         return known.function
     if not 0 < address < 1 << 63 or not engine.readable(<void *><size_t>address, 1):
-        fail(ValueError, f"get_opt_pars is {address:#x}: that is no address of a function")
+        fail(ValueError, f"get_opt_pars is {address:#x}: that is not an address of a function")
     return getter_type(address)
 
 def ggml_opt_get_default_optimizer_params(userdata):

@@ -305,9 +305,9 @@ def ggml_backend_sched_new(backends, bufts, n_backends, graph_size, parallel, op
         Handle of the scheduler (int). Free it with ggml_backend_sched_free; keep the backends until then.
     Raises:
         TypeError: backends is None or no array, or an entry or another argument is of the wrong kind.
-        ValueError: n_backends is not 1 to 64, graph_size is negative, an array has fewer entries or is no readable
+        ValueError: n_backends is not 1 to 64, graph_size is negative, an array has fewer entries or is not a readable
             memory, or a backend does not support its type in bufts.
-        RuntimeError: an entry is no live handle.
+        RuntimeError: an entry is not a live handle.
     """
     enter(b"ggml_backend_sched_new")
     cdef int n = arg_int32(n_backends, b"n_backends"), i
@@ -366,7 +366,7 @@ def ggml_backend_sched_reserve_size(sched, measure_graph, sizes):
     Returns:
         None.
     Raises:
-        TypeError: sched is no scheduler, measure_graph is no graph, or sizes is no array.
+        TypeError: sched is not a scheduler, measure_graph is not a graph, or sizes is not an array.
         ValueError: sizes is too short, or the graph is malformed.
         RuntimeError: something was freed, the scheduler is computing, or no backend can compute a node.
     """
@@ -377,7 +377,7 @@ def ggml_backend_sched_reserve_size(sched, measure_graph, sizes):
     cdef void *p
     arg_buffer(sizes, b"sizes", n * sizeof(size_t), &p)
     if p == NULL or not engine.readable(p, n * sizeof(size_t)):
-        fail(TypeError, f"sizes is no array of {n} size_t")
+        fail(TypeError, f"sizes is not an array of {n} size_t")
     begin_work(sched)
     try:
         s.split(g)
@@ -400,7 +400,7 @@ def ggml_backend_sched_reserve(sched, measure_graph):
     Returns:
         True, or False if the memory is not available.
     Raises:
-        TypeError: sched is no scheduler, or measure_graph is no graph.
+        TypeError: sched is not a scheduler, or measure_graph is not a graph.
         ValueError: the graph is malformed, for example with a view of a view.
         RuntimeError: something was freed, the scheduler is computing, or no backend can compute a node.
     """
@@ -437,7 +437,7 @@ def ggml_backend_sched_get_backend(sched, i):
     Returns:
         Handle of the backend.
     Raises:
-        TypeError: sched is no scheduler, or i is no integer.
+        TypeError: sched is not a scheduler, or i is not an integer.
         IndexError: i is negative or too large.
         RuntimeError: sched was freed, or never was a handle.
     """
@@ -487,7 +487,7 @@ def ggml_backend_sched_get_buffer_type(sched, backend):
     Returns:
         Handle of the type: that of bufts in ggml_backend_sched_new, or the backend's default.
     Raises:
-        TypeError: sched is no scheduler, or backend is no backend.
+        TypeError: sched is not a scheduler, or backend is not a backend.
         ValueError: the scheduler does not have that backend.
         RuntimeError: the scheduler or the backend was freed.
     """
@@ -504,7 +504,7 @@ def ggml_backend_sched_get_buffer_size(sched, backend):
     Returns:
         Bytes; 0 before the first allocation, and for a backend whose buffer type an earlier backend uses too.
     Raises:
-        TypeError: sched is no scheduler, or backend is no backend.
+        TypeError: sched is not a scheduler, or backend is not a backend.
         ValueError: the scheduler does not have that backend.
         RuntimeError: the scheduler or the backend was freed.
     """
@@ -524,7 +524,7 @@ def ggml_backend_sched_set_tensor_backend(sched, node, backend):
     Returns:
         None.
     Raises:
-        TypeError: sched is no scheduler, node is no tensor, or backend is no backend.
+        TypeError: sched is not a scheduler, node is not a tensor, or backend is not a backend.
         ValueError: the scheduler does not have that backend.
         RuntimeError: the scheduler, the node or the backend was freed.
     """
@@ -541,7 +541,7 @@ def ggml_backend_sched_get_tensor_backend(sched, node):
     Returns:
         Handle of the backend; None if the tensor has been assigned neither explicitly nor with a graph.
     Raises:
-        TypeError: sched is no scheduler, or node is no tensor.
+        TypeError: sched is not a scheduler, or node is not a tensor.
         RuntimeError: the scheduler or the tensor was freed.
     """
     enter(b"ggml_backend_sched_get_tensor_backend")
@@ -562,7 +562,7 @@ def ggml_backend_sched_split_graph(sched, graph):
     Returns:
         None.
     Raises:
-        TypeError: sched is no scheduler, or graph is no graph.
+        TypeError: sched is not a scheduler, or graph is not a graph.
         ValueError: the graph is malformed, for example with a view of a view.
         RuntimeError: something was freed, the scheduler is computing, or no backend can compute a node.
     """
@@ -586,7 +586,7 @@ def ggml_backend_sched_alloc_graph(sched, graph):
     Returns:
         True, or False if the memory is not available.
     Raises:
-        TypeError: sched is no scheduler, or graph is no graph.
+        TypeError: sched is not a scheduler, or graph is not a graph.
         ValueError: the graph is malformed, for example with a view of a view.
         RuntimeError: something was freed, the scheduler is computing, or no backend can compute a node.
     """
@@ -609,7 +609,7 @@ def ggml_backend_sched_graph_compute(sched, graph):
         GGML_STATUS_SUCCESS (0), also if the evaluation callback cancelled the rest; GGML_STATUS_ALLOC_FAILED (-2)
         if the memory is not available; or the status of the backend that stopped, as of ggml_backend_graph_compute.
     Raises:
-        TypeError: sched is no scheduler, or graph is no graph.
+        TypeError: sched is not a scheduler, or graph is not a graph.
         ValueError: the graph is malformed, or a node does not fit its operands.
         RuntimeError: something was freed, the scheduler is computing already, no backend can compute a node, or an
             operation failed.
@@ -637,7 +637,7 @@ def ggml_backend_sched_graph_compute_async(sched, graph):
     Returns:
         Status, as of ggml_backend_sched_graph_compute.
     Raises:
-        TypeError: sched is no scheduler, or graph is no graph.
+        TypeError: sched is not a scheduler, or graph is not a graph.
         ValueError: the graph is malformed, or a node does not fit its operands.
         RuntimeError: something was freed, the scheduler is computing already, no backend can compute a node, or an
             operation failed. Before an exception is raised, the call waits for all backends.
@@ -702,7 +702,7 @@ def ggml_backend_sched_set_eval_callback(sched, callback, user_data):
     Returns:
         None.
     Raises:
-        TypeError: sched is no scheduler, or callback is no function or one of another signature.
+        TypeError: sched is not a scheduler, or callback is not a function or one of another signature.
         ValueError: callback is an address at which there is no function.
         RuntimeError: sched was freed, or never was a handle.
     """

@@ -9,7 +9,7 @@ cdef enum:
     MAX_BACKENDS = 64, MAX_TYPES = 64
 
 ctypedef struct Slot:          # what is known of a tensor of the graph; backends are given by their positions
-    int root                   # the slot of the tensor that it views; its own slot if it is no view
+    int root                   # the slot of the tensor that it views; its own slot if it is not a view
     int backend                # the backend that computes it; -1: none yet
     int buft                   # number of the type of the buffer that it lies in; -1: the scheduler allocates it
     int writes                 # how many nodes so far were computed in its memory

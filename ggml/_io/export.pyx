@@ -138,7 +138,7 @@ def ggml_graph_export(cgraph, fname):
     Returns:
         None.
     Raises:
-        TypeError: cgraph is not a graph pointer, or fname is no path.
+        TypeError: cgraph is not a graph pointer, or fname is not a path.
         ValueError: cgraph is a NULL pointer, fname contains a NUL, or the graph has a custom operation (a
             callback), a cycle or a tensor with gaps between its elements.
         RuntimeError: the graph or a tensor it uses was freed.
@@ -333,10 +333,10 @@ def ggml_graph_import(fname, ctx_data, ctx_eval):
     Returns:
         Pointer to the ggml_cgraph, in the second context.
     Raises:
-        TypeError: fname is no path, or ctx_data or ctx_eval is not a pointer.
+        TypeError: fname is not a path, or ctx_data or ctx_eval is not a pointer.
         ValueError: fname contains a NUL, or the file is damaged or has another format or version.
         MemoryError: the memory for the tensors cannot be allocated.
-        OSError: the file cannot be read or is no regular file.
+        OSError: the file cannot be read or is not a regular file.
     Example:
         data, evaluated = ctypes.c_void_p(), ctypes.c_void_p()
         graph = ggml.ggml_graph_import("model.graph", ctypes.byref(data), ctypes.byref(evaluated))

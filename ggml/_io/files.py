@@ -19,7 +19,7 @@ def open_regular(path, function):
     Returns:
         The file object.
     Raises:
-        OSError: the file cannot be opened, or is no regular file.
+        OSError: the file cannot be opened, or is not a regular file.
     """
     try:
         _require_regular(os.stat(path).st_mode)

@@ -145,7 +145,7 @@ cdef FILE *arg_file(object file) except NULL:
     if f == NULL:
         fail(TypeError, "file is None: need a C FILE (see ggml_fopen)")
     if not engine.readable(f, 64) or not gg_may_be_file(f):
-        fail(ValueError, f"file ({<size_t>f:#x}) is no C FILE")
+        fail(ValueError, f"file ({<size_t>f:#x}) is not a C FILE")
     return f
 
 cdef size_t padded(size_t n, size_t alignment) noexcept:

@@ -463,7 +463,7 @@ def gguf_init_from_file(fname, params):
     Returns:
         Handle (int) of the new GGUF context. Free it with gguf_free.
     Raises:
-        TypeError: fname is no path, or params is not a gguf_init_params.
+        TypeError: fname is not a path, or params is not a gguf_init_params.
         OSError: the file cannot be opened or read, or is not a regular file.
         ValueError: the file is not a valid GGUF file. The message names the key or tensor and the offset in the
             file.
@@ -495,7 +495,7 @@ def gguf_init_from_file_mmap(fname, params):
     Returns:
         Handle (int) of the new GGUF context. Free it with gguf_free.
     Raises:
-        TypeError: fname is no path, or params is not a gguf_init_params.
+        TypeError: fname is not a path, or params is not a gguf_init_params.
         OSError: the file cannot be opened or mapped, or is not a regular file.
         ValueError: the file is not a valid GGUF file, or its data cannot be used in place because it has the other
             byte order or an alignment below 8.
@@ -576,7 +576,7 @@ def gguf_init_from_buffer(data, size, params):
     s.end = arg_size(size, b"size")
     arg_buffer(data, b"data", s.end, &p)
     if s.end and (p == NULL or not engine.readable(p, s.end)):
-        fail(ValueError, f"data ({<size_t>p:#x}) is no memory of {s.end} bytes")
+        fail(ValueError, f"data ({<size_t>p:#x}) is not memory of {s.end} bytes")
     s.memory = <const uint8_t *>p
     return read_from(s, params, b"gguf_init_from_buffer")
 

@@ -140,7 +140,7 @@ def gguf_set_arr_data(ctx, key, type, data, n):
         fail(ValueError, f"n is {count}: larger than any memory")
     arg_buffer(data, b"data", size, &p)
     if size and (p == NULL or not engine.readable(p, size)):
-        fail(ValueError, f"data ({<size_t>p:#x}) is no memory of {size} bytes")
+        fail(ValueError, f"data ({<size_t>p:#x}) is not memory of {size} bytes")
     cdef bytes copy = PyBytes_FromStringAndSize(<const char *>p, <Py_ssize_t>size) if size else b""
     if k == BOOLEAN and copy.translate(None, b"\0\1"):
         fail(ValueError, "data has bools that are neither 0 nor 1")
@@ -174,7 +174,7 @@ def gguf_set_arr_str(ctx, key, data, n):
     if isinstance(data, ctypes._Pointer):
         address = ctypes.addressof(data.contents)
         if not engine.readable(<void *>address, count * sizeof(void *)):
-            fail(ValueError, f"data is no array of {count} strings")
+            fail(ValueError, f"data is not an array of {count} strings")
     strings = [string_bytes(data[i], b"a string of data") for i in range(count)]
     f.set_pair(new_pair(key, STRING, True, count, b"".join(strings)))
 
@@ -396,7 +396,7 @@ def gguf_get_meta_data(ctx, data):
     cdef void *p
     arg_buffer(data, b"data", len(meta), &p)
     if p == NULL or not engine.readable(p, len(meta)):
-        fail(ValueError, f"data ({<size_t>p:#x}) is no memory of {len(meta)} bytes")
+        fail(ValueError, f"data ({<size_t>p:#x}) is not memory of {len(meta)} bytes")
     memcpy(p, PyBytes_AS_STRING(meta), len(meta))
 
 def gguf_write_to_file(ctx, fname, only_meta):

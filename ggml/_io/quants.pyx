@@ -155,7 +155,7 @@ def ggml_validate_row_data(type, data, nbytes):
         data: rows to check: ctypes or NumPy memory, bytes, or an address.
         nbytes: size of the rows in bytes.
     Returns:
-        True if the data is valid; False if nbytes is no multiple of the block's size, or a scale or value is
+        True if the data is valid; False if nbytes is not a multiple of the block's size, or a scale or value is
             infinite or NaN.
     Raises:
         TypeError: data is None or no memory.

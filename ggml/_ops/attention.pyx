@@ -62,7 +62,7 @@ cdef ggml_tensor *arg_attention(object a) except NULL:
     """The argument a, which must be a result of ggml_flash_attn_ext."""
     cdef ggml_tensor *t = arg_tensor(a, b"a")
     if t.op != GGML_OP_FLASH_ATTN_EXT:
-        fail(ValueError, "a is no result of ggml_flash_attn_ext")
+        fail(ValueError, "a is not a result of ggml_flash_attn_ext")
     return t
 
 def ggml_flash_attn_ext_set_prec(a, prec):

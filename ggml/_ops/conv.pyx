@@ -508,7 +508,7 @@ def ggml_conv_3d(ctx, a, b, IC, s0, s1, s2, p0, p1, p2, d0, d1, d2):
         f32 tensor [ow, oh, od, out_channels * batch] with ow = (width + 2 * p0 - d0 * (kw - 1) - 1) // s0 + 1, oh
             and od likewise.
     Raises:
-        ValueError: IC is no divisor, a type or parameter is invalid, or the kernel is larger than the padded
+        ValueError: IC is not a divisor, a type or parameter is invalid, or the kernel is larger than the padded
             volume.
         MemoryError: the context is full.
     """
@@ -733,7 +733,7 @@ def ggml_im2col_3d(ctx, a, b, IC, s0, s1, s2, p0, p1, p2, d0, d1, d2, dst_type):
         Tensor [kw * kh * kd * IC, ow, oh, od * batch] of type dst_type, with
             ow = (width + 2 * p0 - d0 * (kw - 1) - 1) // s0 + 1, oh and od likewise.
     Raises:
-        ValueError: IC is no divisor, a type or parameter is invalid, or the kernel is larger than the padded
+        ValueError: IC is not a divisor, a type or parameter is invalid, or the kernel is larger than the padded
             volume.
         MemoryError: the context is full.
     """
@@ -788,7 +788,7 @@ def ggml_col2im_1d(ctx, a, s0, oc, p0):
     Returns:
         Tensor [(length - 1) * s0 + k - 2 * p0, oc, batch] of a's type.
     Raises:
-        ValueError: oc is no divisor, s0 or p0 is invalid, a is empty or not of a float type, or p0 leaves nothing.
+        ValueError: oc is not a divisor, s0 or p0 is invalid, a is empty or not of a float type, or p0 leaves nothing.
         MemoryError: the context is full.
     """
     cdef ggml_context *c = arg_context(ctx, b"ggml_col2im_1d")

@@ -87,7 +87,7 @@ def ggml_map_custom1(ctx, a, fun, n_tasks, userdata):
     Returns:
         Contiguous tensor of a's type and shape.
     Raises:
-        TypeError: fun is no callback of this kind, or a or userdata is of the wrong kind.
+        TypeError: fun is not a callback of this kind, or a or userdata is of the wrong kind.
         ValueError: fun is None, or n_tasks is neither positive nor GGML_N_TASKS_MAX.
         MemoryError: the context is full.
     """
@@ -108,7 +108,7 @@ def ggml_map_custom1_inplace(ctx, a, fun, n_tasks, userdata):
     Returns:
         View of all of a, which fun receives as dst.
     Raises:
-        TypeError: fun is no callback of this kind, or a or userdata is of the wrong kind.
+        TypeError: fun is not a callback of this kind, or a or userdata is of the wrong kind.
         ValueError: fun is None, or n_tasks is neither positive nor GGML_N_TASKS_MAX.
         MemoryError: the context is full.
     """
@@ -130,7 +130,7 @@ def ggml_map_custom2(ctx, a, b, fun, n_tasks, userdata):
     Returns:
         Contiguous tensor of a's type and shape.
     Raises:
-        TypeError: fun is no callback of this kind, or a tensor or userdata is of the wrong kind.
+        TypeError: fun is not a callback of this kind, or a tensor or userdata is of the wrong kind.
         ValueError: fun is None, or n_tasks is neither positive nor GGML_N_TASKS_MAX.
         MemoryError: the context is full.
     """
@@ -152,7 +152,7 @@ def ggml_map_custom2_inplace(ctx, a, b, fun, n_tasks, userdata):
     Returns:
         View of all of a, which fun receives as dst.
     Raises:
-        TypeError: fun is no callback of this kind, or a tensor or userdata is of the wrong kind.
+        TypeError: fun is not a callback of this kind, or a tensor or userdata is of the wrong kind.
         ValueError: fun is None, or n_tasks is neither positive nor GGML_N_TASKS_MAX.
         MemoryError: the context is full.
     """
@@ -175,7 +175,7 @@ def ggml_map_custom3(ctx, a, b, c, fun, n_tasks, userdata):
     Returns:
         Contiguous tensor of a's type and shape.
     Raises:
-        TypeError: fun is no callback of this kind, or a tensor or userdata is of the wrong kind.
+        TypeError: fun is not a callback of this kind, or a tensor or userdata is of the wrong kind.
         ValueError: fun is None, or n_tasks is neither positive nor GGML_N_TASKS_MAX.
         MemoryError: the context is full.
     """
@@ -198,7 +198,7 @@ def ggml_map_custom3_inplace(ctx, a, b, c, fun, n_tasks, userdata):
     Returns:
         View of all of a, which fun receives as dst.
     Raises:
-        TypeError: fun is no callback of this kind, or a tensor or userdata is of the wrong kind.
+        TypeError: fun is not a callback of this kind, or a tensor or userdata is of the wrong kind.
         ValueError: fun is None, or n_tasks is neither positive nor GGML_N_TASKS_MAX.
         MemoryError: the context is full.
     """
@@ -234,9 +234,9 @@ def ggml_custom_4d(ctx, type_, ne0, ne1, ne2, ne3, args, n_args, fun, n_tasks, u
     Returns:
         Contiguous tensor [ne0, ne1, ne2, ne3] of type type_.
     Raises:
-        TypeError: fun is no callback of this kind, or an operand or userdata is of the wrong kind.
+        TypeError: fun is not a callback of this kind, or an operand or userdata is of the wrong kind.
         ValueError: type_, a size, n_args or n_tasks is invalid, args has fewer entries, or fun is None.
-        RuntimeError: an entry of an array is no tensor of a live context.
+        RuntimeError: an entry of an array is not a tensor of a live context.
         MemoryError: the context is full.
     """
     cdef ggml_context *c = arg_context(ctx, b"ggml_custom_4d")
@@ -264,9 +264,9 @@ def ggml_custom_inplace(ctx, a, args, n_args, fun, n_tasks, userdata):
     Returns:
         View of all of a, which fun receives as dst.
     Raises:
-        TypeError: fun is no callback of this kind, or an operand or userdata is of the wrong kind.
+        TypeError: fun is not a callback of this kind, or an operand or userdata is of the wrong kind.
         ValueError: n_args or n_tasks is invalid, args has fewer entries, or fun is None.
-        RuntimeError: an entry of an array is no tensor of a live context.
+        RuntimeError: an entry of an array is not a tensor of a live context.
         MemoryError: the context is full.
     """
     cdef ggml_context *c = arg_context(ctx, b"ggml_custom_inplace")
@@ -372,7 +372,7 @@ def ggml_map_unary_f32(ctx, a, fun):
     Returns:
         Contiguous f32 tensor in the shape of a.
     Raises:
-        TypeError: fun is no callback of this kind.
+        TypeError: fun is not a callback of this kind.
         ValueError: a is not f32 or its rows are not packed, or fun is None.
         MemoryError: the context is full.
     """
@@ -392,7 +392,7 @@ def ggml_map_unary_inplace_f32(ctx, a, fun):
     Returns:
         View of all of a.
     Raises:
-        TypeError: fun is no callback of this kind.
+        TypeError: fun is not a callback of this kind.
         ValueError: a is not f32 or its rows are not packed, or fun is None.
         MemoryError: the context is full.
     """
@@ -414,7 +414,7 @@ def ggml_map_binary_f32(ctx, a, b, fun):
     Returns:
         Contiguous f32 tensor in the shape of a.
     Raises:
-        TypeError: fun is no callback of this kind.
+        TypeError: fun is not a callback of this kind.
         ValueError: a or b is not f32 or has no packed rows, the shapes differ, or fun is None.
         MemoryError: the context is full.
     """
@@ -435,7 +435,7 @@ def ggml_map_binary_inplace_f32(ctx, a, b, fun):
     Returns:
         View of all of a.
     Raises:
-        TypeError: fun is no callback of this kind.
+        TypeError: fun is not a callback of this kind.
         ValueError: a or b is not f32 or has no packed rows, the shapes differ, or fun is None.
         MemoryError: the context is full.
     """
@@ -455,7 +455,7 @@ def ggml_map_custom1_f32(ctx, a, fun):
     Returns:
         Contiguous f32 tensor in the shape of a.
     Raises:
-        TypeError: fun is no callback of this kind.
+        TypeError: fun is not a callback of this kind.
         ValueError: a is not f32, or fun is None.
         MemoryError: the context is full.
     """
@@ -475,7 +475,7 @@ def ggml_map_custom1_inplace_f32(ctx, a, fun):
     Returns:
         View of all of a.
     Raises:
-        TypeError: fun is no callback of this kind.
+        TypeError: fun is not a callback of this kind.
         ValueError: a is not f32, or fun is None.
         MemoryError: the context is full.
     """
@@ -496,7 +496,7 @@ def ggml_map_custom2_f32(ctx, a, b, fun):
     Returns:
         Contiguous f32 tensor in the shape of a.
     Raises:
-        TypeError: fun is no callback of this kind.
+        TypeError: fun is not a callback of this kind.
         ValueError: a or b is not f32, or fun is None.
         MemoryError: the context is full.
     """
@@ -517,7 +517,7 @@ def ggml_map_custom2_inplace_f32(ctx, a, b, fun):
     Returns:
         View of all of a.
     Raises:
-        TypeError: fun is no callback of this kind.
+        TypeError: fun is not a callback of this kind.
         ValueError: a or b is not f32, or fun is None.
         MemoryError: the context is full.
     """
@@ -539,7 +539,7 @@ def ggml_map_custom3_f32(ctx, a, b, c, fun):
     Returns:
         Contiguous f32 tensor in the shape of a.
     Raises:
-        TypeError: fun is no callback of this kind.
+        TypeError: fun is not a callback of this kind.
         ValueError: a, b or c is not f32, or fun is None.
         MemoryError: the context is full.
     """
@@ -561,7 +561,7 @@ def ggml_map_custom3_inplace_f32(ctx, a, b, c, fun):
     Returns:
         View of all of a.
     Raises:
-        TypeError: fun is no callback of this kind.
+        TypeError: fun is not a callback of this kind.
         ValueError: a, b or c is not f32, or fun is None.
         MemoryError: the context is full.
     """

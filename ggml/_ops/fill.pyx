@@ -116,7 +116,7 @@ def ggml_timestep_embedding(ctx, timesteps, dim, max_period):
     Returns:
         f32 tensor [dim, n].
     Raises:
-        ValueError: timesteps is no f32 vector, dim is negative, or max_period is not positive.
+        ValueError: timesteps is not an f32 vector, dim is negative, or max_period is not positive.
         MemoryError: the context is full.
     """
     cdef ggml_context *c = arg_context(ctx, b"ggml_timestep_embedding")

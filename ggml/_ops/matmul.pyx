@@ -49,7 +49,7 @@ def ggml_mul_mat(ctx, a, b):
     Returns:
         f32 tensor [n, m, b2, b3].
     Raises:
-        ValueError: the rows of a and b differ in length, b2 or b3 is no multiple, or a type is not supported.
+        ValueError: the rows of a and b differ in length, b2 or b3 is not a multiple, or a type is not supported.
         MemoryError: the context is full.
     See also:
         ggml_out_prod, which sums over dimension 1.
@@ -71,7 +71,7 @@ def ggml_out_prod(ctx, a, b):
     Returns:
         f32 tensor [m, n, b2, b3].
     Raises:
-        ValueError: ne1 of a and b differ, b2 or b3 is no multiple, or a type is not supported.
+        ValueError: ne1 of a and b differ, b2 or b3 is not a multiple, or a type is not supported.
         MemoryError: the context is full.
     """
     cdef ggml_context *c = arg_context(ctx, b"ggml_out_prod")
@@ -133,7 +133,7 @@ cdef ggml_tensor *arg_product(object a) except NULL:
     """The argument a, which must be a result of ggml_mul_mat."""
     cdef ggml_tensor *t = arg_tensor(a, b"a")
     if t.op != GGML_OP_MUL_MAT:
-        fail(ValueError, "a is no result of ggml_mul_mat")
+        fail(ValueError, "a is not a result of ggml_mul_mat")
     return t
 
 def ggml_mul_mat_set_prec(a, prec):

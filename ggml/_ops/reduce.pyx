@@ -161,7 +161,7 @@ def ggml_repeat_back(ctx, a, b):
     Returns:
         f32 tensor of b's shape.
     Raises:
-        ValueError: a dimension of a is no multiple of b's, or a is not f32, f16 or bf16.
+        ValueError: a dimension of a is not a multiple of b's, or a is not f32, f16 or bf16.
         MemoryError: the context is full.
     """
     cdef ggml_context *c = arg_context(ctx, b"ggml_repeat_back")

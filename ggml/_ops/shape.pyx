@@ -119,7 +119,7 @@ def ggml_cast(ctx, a, type_):
     Returns:
         Tensor of type type_ in the shape of a.
     Raises:
-        ValueError: type_ is not the number of a type, ne0 is no multiple of its block, it needs importance weights
+        ValueError: type_ is not the number of a type, ne0 is not a multiple of its block, it needs importance weights
             (ggml_quantize_chunk makes those types), or there is no conversion.
         MemoryError: the context is full.
     """
@@ -179,7 +179,7 @@ def ggml_cont_1d(ctx, a, ne0):
     Returns:
         Contiguous tensor [ne0] of a's type.
     Raises:
-        ValueError: a has another number of elements, or a is quantised and either ne0 is no multiple of the block
+        ValueError: a has another number of elements, or a is quantised and either ne0 is not a multiple of the block
             or a is not contiguous and its rows have another length.
         MemoryError: the context is full.
     """
@@ -200,7 +200,7 @@ def ggml_cont_2d(ctx, a, ne0, ne1):
     Returns:
         Contiguous tensor [ne0, ne1] of a's type.
     Raises:
-        ValueError: a has another number of elements, or a is quantised and either ne0 is no multiple of the block
+        ValueError: a has another number of elements, or a is quantised and either ne0 is not a multiple of the block
             or a is not contiguous and its rows have another length.
         MemoryError: the context is full.
     """
@@ -222,7 +222,7 @@ def ggml_cont_3d(ctx, a, ne0, ne1, ne2):
     Returns:
         Contiguous tensor [ne0, ne1, ne2] of a's type.
     Raises:
-        ValueError: a has another number of elements, or a is quantised and either ne0 is no multiple of the block
+        ValueError: a has another number of elements, or a is quantised and either ne0 is not a multiple of the block
             or a is not contiguous and its rows have another length.
         MemoryError: the context is full.
     """
@@ -246,7 +246,7 @@ def ggml_cont_4d(ctx, a, ne0, ne1, ne2, ne3):
     Returns:
         Contiguous tensor [ne0, ne1, ne2, ne3] of a's type.
     Raises:
-        ValueError: a has another number of elements, or a is quantised and either ne0 is no multiple of the block
+        ValueError: a has another number of elements, or a is quantised and either ne0 is not a multiple of the block
             or a is not contiguous and its rows have another length.
         MemoryError: the context is full.
     """
@@ -902,7 +902,7 @@ def ggml_repeat(ctx, a, b):
     Returns:
         Tensor of a's type and b's shape.
     Raises:
-        ValueError: a is quantised, or a dimension of b is no multiple of a's.
+        ValueError: a is quantised, or a dimension of b is not a multiple of a's.
         MemoryError: the context is full.
     See also:
         ggml_repeat_back, the sum over the repetitions.
@@ -927,7 +927,7 @@ def ggml_repeat_4d(ctx, a, ne0, ne1, ne2, ne3):
     Returns:
         Tensor [ne0, ne1, ne2, ne3] of a's type.
     Raises:
-        ValueError: a is quantised, or a size is no multiple of a's.
+        ValueError: a is quantised, or a size is not a multiple of a's.
         MemoryError: the context is full.
     """
     cdef ggml_context *c = arg_context(ctx, b"ggml_repeat_4d")

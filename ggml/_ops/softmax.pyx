@@ -146,7 +146,7 @@ def ggml_soft_max_add_sinks(a, sinks):
     cdef ggml_tensor *t = arg_tensor(a, b"a")
     cdef ggml_tensor *s = arg_tensor_or_null(sinks, b"sinks")
     if t.op != GGML_OP_SOFT_MAX:
-        fail(ValueError, "a is no result of ggml_soft_max or ggml_soft_max_ext")
+        fail(ValueError, "a is not a result of ggml_soft_max or ggml_soft_max_ext")
     if s != NULL and (s.type != GGML_TYPE_F32 or s.ne[0] != t.src[0].ne[2] or gg_nrows(s) != 1):
         fail(ValueError, f"sinks is {shape_text(s)}: need f32 [{t.src[0].ne[2]}], one for each head")
     t.src[2] = s

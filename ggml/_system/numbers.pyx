@@ -84,7 +84,7 @@ cdef void *arg_array(object value, const char *name, int64_t n, size_t size) exc
     if n == 0:
         return NULL
     if p == NULL or not engine.readable(p, <size_t>n * size):
-        fail(ValueError, f"{name.decode()} ({<size_t>p:#x}) is no memory of {<size_t>n * size} bytes")
+        fail(ValueError, f"{name.decode()} ({<size_t>p:#x}) is not memory of {<size_t>n * size} bytes")
     return p
 
 cdef object convert_to_f32(int type, object x, const char *x_name, object y, const char *y_name, object n,

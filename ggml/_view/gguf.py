@@ -27,7 +27,7 @@ class File:
         about: what `ggml inspect --json` prints.
     Raises:
         OSError: the file cannot be read.
-        ValueError: it is no GGUF file.
+        ValueError: it is not a GGUF file.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:

@@ -185,7 +185,7 @@ class Nodes(Collectives):
             Contiguous tensor of x's type and shape.
         Raises:
             TypeError: x is not a tensor of one of these types.
-            ValueError: root is no rank.
+            ValueError: root is not a rank.
             MemoryError: the context is full.
         """
         _check_type("broadcast", x)
@@ -229,7 +229,7 @@ class Nodes(Collectives):
             f32 [1], 0.
         Raises:
             TypeError: x is not a tensor of one of these types.
-            ValueError: dest is no other rank, or tag is out of range.
+            ValueError: dest is not another rank, or tag is out of range.
             MemoryError: the context is full.
         """
         kind, ne = _check_type("send", x), _extents(x)
@@ -263,7 +263,7 @@ class Nodes(Collectives):
             Contiguous tensor of that type and shape.
         Raises:
             TypeError: type_ is another type.
-            ValueError: source is no other rank, or ne or tag is out of range.
+            ValueError: source is not another rank, or ne or tag is out of range.
             MemoryError: the context is full.
         """
         self._check_peer("recv", "source", source, tag)

@@ -33,7 +33,7 @@ def arg_context(value, name):
     if not isinstance(handle, int):
         raise TypeError(f"{name} is {value!r:.60}: need a context")
     if handle not in contexts:
-        raise RuntimeError(f"{name} ({handle}) is no live context: freed, or never made")
+        raise RuntimeError(f"{name} ({handle}) is not a live context: freed, or never made")
     return contexts[handle]
 
 

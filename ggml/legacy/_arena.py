@@ -126,7 +126,7 @@ def tensor_at(address, name):
         return None
     found = tensors.get(address)
     if found is None:
-        raise RuntimeError(f"{name} ({address:#x}) is no tensor of a live context: freed, or never one")
+        raise RuntimeError(f"{name} ({address:#x}) is not a tensor of a live context: freed, or never one")
     return found
 
 
@@ -282,7 +282,7 @@ class Context:
 
 
 def inner_nodes(engine):
-    """The engine tensors that an engine tensor depends on and that are no live tensors' own, sources first."""
+    """The engine tensors that an engine tensor depends on and that are not live tensors' own, sources first."""
     order, seen, stack = [], set(), [(engine, False)]
     while stack:
         t, done = stack.pop()

@@ -8,5 +8,5 @@ def address(value, str name, size_t need):
     if p == NULL:
         fail(ValueError, f"{name} is NULL: need memory of {need} bytes")
     if not engine.readable(p, need):
-        fail(ValueError, f"{name} ({<size_t>p:#x}) is no memory of {need} bytes")
+        fail(ValueError, f"{name} ({<size_t>p:#x}) is not memory of {need} bytes")
     return <size_t>p

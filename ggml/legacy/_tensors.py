@@ -69,7 +69,7 @@ def ggml_free(ctx):
         if not isinstance(handle, int):
             raise TypeError(f"ctx is {ctx!r:.60}: need a context")
         if handle not in contexts:
-            raise RuntimeError(f"ctx ({handle}) is no live context: freed, or never made")
+            raise RuntimeError(f"ctx ({handle}) is not a live context: freed, or never made")
         contexts[handle].free()
 
 

@@ -17,7 +17,7 @@ class Adapting(Computing):
         Args:
             adapters: paths of GGUF files, or pairs of a path and a factor.
         Raises:
-            ValueError: a file is no adapter, or does not fit the model; the adapters in use stay.
+            ValueError: a file is not an adapter, or does not fit the model; the adapters in use stay.
             OSError: a file cannot be read.
         """
         with self._lock:

@@ -75,7 +75,7 @@ class ChatTemplate:
             str; it contains the texts of special tokens.
 
         Raises:
-            TypeError: messages is no sequence of mappings with a role.
+            TypeError: messages is not a sequence of mappings with a role.
             ValueError: the template fails, refuses the messages, or exceeds the limits.
         """
         if isinstance(messages, (str, bytes, Mapping)) or not all(

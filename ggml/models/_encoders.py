@@ -159,7 +159,7 @@ class Bpe(Encoder):
         self.pipeline.pre_tokenizer = library.pre_tokenizers.Sequence(splits)
 
     def _model(self, library: Any, vocabulary: dict[str, int], merges: list[str]) -> Any:
-        """The library's model; merges of or into texts that are no tokens are left out, which it would refuse."""
+        """The library's model; merges of or into texts that are not tokens are left out, which it would refuse."""
         pairs = []
         for merge in merges:
             at = merge.find(" ", 1)

@@ -19,7 +19,7 @@ class Lora:
         arch: the model's general.architecture.
         scale: factor of what the adapter adds.
     Raises:
-        ValueError: the file is no adapter, or does not fit the model.
+        ValueError: the file is not an adapter, or does not fit the model.
     """
 
     def __init__(self, path: str | os.PathLike[str], weights: Mapping[str, Any], arch: str, scale: float = 1.0) -> None:

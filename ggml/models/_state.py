@@ -77,7 +77,7 @@ class States(Computing):
             state: bytes of save_state.
             sequence: which of the n_seq sequences.
         Raises:
-            ValueError: the bytes are no state, or one of another model; nothing is changed.
+            ValueError: the bytes are not state, or one of another model; nothing is changed.
             RuntimeError: the model is closed.
         """
         with self._lock:

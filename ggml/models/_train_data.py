@@ -54,7 +54,7 @@ def chat_example(messages: Chat, template: Any, tokenizer: Any) -> Example:
         template: ChatTemplate.
         tokenizer: Tokenizer.
     Raises:
-        TypeError: messages is no list of messages.
+        TypeError: messages is not a list of messages.
         ValueError: there is no answer, or the template changes earlier messages when later ones follow.
     """
     example, done = Example([], []), ""
@@ -106,7 +106,7 @@ def read_chats(lines: Iterable[str | bytes], name: str = "the data") -> list[Cha
         try:
             value = json.loads(line)
         except ValueError as error:
-            raise ValueError(f"read_chats: {name}, line {number} is no JSON: {error}") from None
+            raise ValueError(f"read_chats: {name}, line {number} is not JSON: {error}") from None
         messages = value.get("messages") if isinstance(value, dict) else value
         if not isinstance(messages, list) or not messages or not all(map(_is_message, messages)):
             raise ValueError(

@@ -86,7 +86,7 @@ def load_state(path: str | os.PathLike[str], adapter: Adapter, fingerprint: Mapp
             if not isinstance(progress[name], kind):
                 raise ValueError(f"its {name} are {progress[name]!r}")
     except (ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
-        raise ValueError(f"finetune: {place} is no state of a training: {error}") from None
+        raise ValueError(f"finetune: {place} is not a state of a training: {error}") from None
     for name, value in fingerprint.items():
         if theirs.get(name) != value:
             raise ValueError(f"finetune: {place} is of a training with {name} {theirs.get(name)!r}: this has {value!r}")

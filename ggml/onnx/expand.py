@@ -21,7 +21,7 @@ def function(lowering, node, values):
     Returns:
         List of nodes that write the node's outputs.
     Raises:
-        OnHost: the operator is no function.
+        OnHost: the operator is not a function.
     """
     body = node.scope.functions.get((node.proto.domain, node.proto.op_type))
     if body is None:

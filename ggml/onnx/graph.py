@@ -185,7 +185,7 @@ def external_array(tensor, folder):
     try:
         offset, length = int(where.get("offset", 0)), int(where.get("length", 0))
     except ValueError:
-        raise ModelError(f"ggml.onnx: tensor {tensor.name!r} has an offset or length that is no number") from None
+        raise ModelError(f"ggml.onnx: tensor {tensor.name!r} has an offset or length that is not a number") from None
     count = 1
     for d in shape:
         count *= d

@@ -168,7 +168,7 @@ class Model:
 
 
 FIXED = {"BatchNormalization": (3, 4), "Resize": (1, 2, 3), "Upsample": (1,), "QuantizeLinear": (1, 2),
-         "DequantizeLinear": (0, 1, 2)}  # operands that are no weights, by operator
+         "DequantizeLinear": (0, 1, 2)}  # operands that are not weights, by operator
 
 
 def trainable(nodes, constants):

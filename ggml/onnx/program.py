@@ -207,7 +207,7 @@ class Lowering:
             return self.replace(node, rule(self, node, *values))
         sequences = getattr(rule, "sequences", False)
         if any(isinstance(v, Opaque) or isinstance(v, Sequence) and rule and not sequences for v in values):
-            raise OnHost("strings, sequences and optionals are no tensors")
+            raise OnHost("strings, sequences and optionals are not tensors")
         known = all(v is None or isinstance(v, Known) for v in values) and node.op not in host.RANDOM
         if known and not sequences and not node.op.startswith("ggml."):
             return self.folded(node, values)
@@ -235,7 +235,7 @@ class Lowering:
     def opaque(self, node, value):
         if value is None:
             return
-        raise OnHost("strings, sequences and optionals are no tensors")
+        raise OnHost("strings, sequences and optionals are not tensors")
 
     def replace(self, node, expansion):
         """Puts nodes in place of one; a list is nodes, a tuple is results."""

@@ -70,7 +70,7 @@ OPS = [
         (lambda r: [r(7, 3), r(7, 3), glu_id("swiglu")],),
         diff=(0, 1),
         tol=4e-6,
-        bad=((lambda r: [r(7), r(7), 9], ValueError, "9 is no GLU operation"),),
+        bad=((lambda r: [r(7), r(7), 9], ValueError, "9 is not a GLU operation"),),
     ),
     Op(
         "swiglu_oai",

@@ -127,8 +127,8 @@ OPS = [
         diff=(0,),
         inplace="unary_inplace",
         bad=(
-            (lambda r: [r(3), 99], ValueError, "99 is no unary operation"),
-            (lambda r: [r(3), -1], ValueError, "-1 is no unary operation"),
+            (lambda r: [r(3), 99], ValueError, "99 is not a unary operation"),
+            (lambda r: [r(3), -1], ValueError, "-1 is not a unary operation"),
             (lambda r: [r(3), 17], ValueError, "use ggml_xielu"),
             (lambda r: [r(3), 1.5], TypeError, "op is 1.5"),
         ),

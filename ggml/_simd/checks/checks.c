@@ -35,7 +35,7 @@ enum {
     GRAD = GG_FLAG_GRAD,
 };
 
-static const char *check_unknown(const ggml_tensor *t, char *msg) { return fail(msg, "%d is no operation", t->op); }
+static const char *check_unknown(const ggml_tensor *t, char *msg) { return fail(msg, "%d is not an operation", t->op); }
 static const gg_op_info unknown = {.check = check_unknown};
 static const gg_op_info rows[GG_OP_MAX] = {
 #define OP(id, NAME, symbol, family, check, cost, overwrites, flags) \

@@ -27,7 +27,7 @@ CHECK(CONV) {
     REQUIRE_FLOAT(b, "b");
     REQUIRE_F32(t, "result");
     const gg_conv v = gg_conv_of(t);
-    REQUIRE(v.kind >= 0 && v.kind < GG_CONV_KINDS, "%d is no kind of convolution", v.kind);
+    REQUIRE(v.kind >= 0 && v.kind < GG_CONV_KINDS, "%d is not a kind of convolution", v.kind);
     if (v.kind == GG_CONV_3D) {
         REQUIRE(v.ic > 0 && v.oc >= 0 && v.n >= 0,
                 "channels are %" PRId64 " and %" PRId64 ", batch is %" PRId64 ": need 1 or more channels", v.ic, v.oc,

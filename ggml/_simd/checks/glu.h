@@ -6,7 +6,7 @@
 CHECK(GLU) {
     const int op = t->op_params[0];
     REQUIRE_SOURCES(1);
-    REQUIRE(gg_glu_name(op), "%d is no GLU operation", op);
+    REQUIRE(gg_glu_name(op), "%d is not a GLU operation", op);
     REQUIRE_FLOAT(a, "a");
     REQUIRE_FLOAT(t, "result");
     if (b) {

@@ -6,7 +6,7 @@
 static const char *step(const ggml_tensor *t, int n_state, int n_params, char *msg) {
     REQUIRE_SOURCES(n_state + 1);
     const ggml_tensor *a = t->src[0], *p = t->src[n_state];
-    REQUIRE(a->flags & GGML_TENSOR_FLAG_PARAM, "a ('%s') is no parameter: call ggml_set_param on it", a->name);
+    REQUIRE(a->flags & GGML_TENSOR_FLAG_PARAM, "a ('%s') is not a parameter: call ggml_set_param on it", a->name);
     for (int i = 0; i < n_state; i++) {
         REQUIRE(gg_same_shape(a, t->src[i]),
                 "a is %s, source %d is %s: shapes must be equal", SHAPE(a), i, SHAPE(t->src[i]));

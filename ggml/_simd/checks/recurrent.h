@@ -108,7 +108,7 @@ CHECK(RECURRENT_BACK) {
     const ggml_tensor *g = t->src[GG_SEQ_GRADIENT];
     REQUIRE(op == GGML_OP_SSM_SCAN || op == GGML_OP_RWKV_WKV6 || op == GGML_OP_RWKV_WKV7
             || op == GGML_OP_GATED_LINEAR_ATTN || op == GGML_OP_GATED_DELTA_NET,
-            "%d is no recurrent operation", op);
+            "%d is not a recurrent operation", op);
     REQUIRE(g && g->type == GGML_TYPE_F32 && gg_contiguous(g), "the gradient must be f32 and contiguous");
     ggml_tensor forward = *t;
     forward.op = op;

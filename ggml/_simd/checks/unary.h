@@ -5,7 +5,7 @@
 
 CHECK(UNARY_OP) {
     const int op = t->op_params[0];
-    REQUIRE(gg_unary_name(op), "%d is no unary operation", op);
+    REQUIRE(gg_unary_name(op), "%d is not a unary operation", op);
     return check_UNARY(t, msg);
 }
 

@@ -27,7 +27,7 @@ static int op_UNARY(const gg_work *w, ggml_tensor *dst) {
     };
     const int32_t id = dst->op_params[0];
     if (id < 0 || id >= (int32_t)(sizeof tiles / sizeof *tiles) || !tiles[id])
-        return gg_fail(dst, "%d is no unary operation", (int)id);
+        return gg_fail(dst, "%d is not a unary operation", (int)id);
     gg_tile_fn fn = tiles[id];
     if (dst->type == GGML_TYPE_F16 && dst->src[0]->type == GGML_TYPE_F16) {      /* 11 bits of precision are enough */
         if (id == GGML_UNARY_OP_GELU) fn = tile_half_GELU;

@@ -103,6 +103,6 @@ bool gg_hash_contains(const ggml_hash_set *h, const ggml_tensor *key);
 bool gg_graph_sound(const ggml_cgraph *g);
 void gg_graph_clear(ggml_cgraph *g);
 /* Adds t and all it depends on, sources first. Returns SUCCESS, FAILED (the graph is full), ALLOC_FAILED, or ABORTED (a
- * source of *bad is no live tensor). */
+ * source of *bad is not a live tensor). */
 int gg_graph_expand(ggml_cgraph *g, ggml_tensor *t, bool compute, const ggml_tensor **bad);
 #endif

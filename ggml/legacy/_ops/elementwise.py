@@ -274,7 +274,7 @@ def ggml_add(ctx: Context, a: Tensor, b: Tensor) -> Tensor:
         Tensor with the type and shape of a.
     Raises:
         TypeError: an argument is of the wrong kind.
-        ValueError: a dimension of a is no multiple of b's, or a type is not supported.
+        ValueError: a dimension of a is not a multiple of b's, or a type is not supported.
         RuntimeError: ctx or a tensor was freed.
         MemoryError: the arena or the scratch buffer is full.
     """
@@ -296,7 +296,7 @@ def ggml_add_inplace(ctx: Context, a: Tensor, b: Tensor) -> Tensor:
         View of a.
     Raises:
         TypeError: an argument is of the wrong kind.
-        ValueError: a dimension of a is no multiple of b's, or a type is not supported.
+        ValueError: a dimension of a is not a multiple of b's, or a type is not supported.
         RuntimeError: ctx or a tensor was freed.
         MemoryError: the arena is full.
     """
@@ -338,7 +338,7 @@ def ggml_sub(ctx: Context, a: Tensor, b: Tensor) -> Tensor:
         Tensor with the type and shape of a.
     Raises:
         TypeError: an argument is of the wrong kind.
-        ValueError: a dimension of a is no multiple of b's, or a type is not supported.
+        ValueError: a dimension of a is not a multiple of b's, or a type is not supported.
         RuntimeError: ctx or a tensor was freed.
         MemoryError: the arena or the scratch buffer is full.
     """
@@ -359,7 +359,7 @@ def ggml_mul(ctx: Context, a: Tensor, b: Tensor) -> Tensor:
         Tensor with the type and shape of a.
     Raises:
         TypeError: an argument is of the wrong kind.
-        ValueError: a dimension of a is no multiple of b's, or a type is not supported.
+        ValueError: a dimension of a is not a multiple of b's, or a type is not supported.
         RuntimeError: ctx or a tensor was freed.
         MemoryError: the arena or the scratch buffer is full.
     """
@@ -380,7 +380,7 @@ def ggml_div(ctx: Context, a: Tensor, b: Tensor) -> Tensor:
         Tensor with the type and shape of a.
     Raises:
         TypeError: an argument is of the wrong kind.
-        ValueError: a dimension of a is no multiple of b's, or a type is not supported.
+        ValueError: a dimension of a is not a multiple of b's, or a type is not supported.
         RuntimeError: ctx or a tensor was freed.
         MemoryError: the arena or the scratch buffer is full.
     """
