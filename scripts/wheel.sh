@@ -23,7 +23,7 @@ import json, sys, zipfile
 wheel = zipfile.ZipFile(sys.argv[1])
 size, unpacked = sum(i.compress_size for i in wheel.infolist()) / 1e6, sum(i.file_size for i in wheel.infolist()) / 1e6
 print(f"{size:.1f} MB, {unpacked:.1f} MB installed")
-boms = [json.loads(wheel.read(name)) for name in wheel.namelist() if "/sboms/" in name]
+boms = [json.loads(wheel.read(name)) for name in wheel.namelist() if "/sboms/" in name and name.endswith(".json")]
 assert boms and all(bom["bomFormat"] == "CycloneDX" for bom in boms), "the wheel has no list of its materials"
 CODE
 
