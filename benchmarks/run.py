@@ -8,6 +8,9 @@ own, because their package is also called `ggml`. In each round, every library r
 The best rate of all rounds is reported. A ratio above 1 means that this library is faster. The table shows "–" for a
 workload that a library does not have, and "fails" for one that raised an error. `--json` records the results for the
 documentation (docs/performance.md), `--limit GB/s=38` the most that the machine can do.
+
+The limits of the machine (peaks.py) are printed after the table, with the share that matrix products reach: GEMM of the
+multiply-adds or products of bytes of the instruction set in use, GEMV of the rate at which memory is read.
 """
 
 import argparse
@@ -18,6 +21,11 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+
+import peaks
+
+# The instruction set with whose limit products of floats are compared, where it is not the one in use.
+FLOATS = {"scalar": "sse2", "avx2vnni": "avx2", "avx512vnni": "avx512", "dotprod": "neon", "i8mm": "neon"}
 
 
 def best_time(run, seconds=0.3, rounds=4):
@@ -116,6 +124,37 @@ def record(results, args):
     args.json.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
+def limit_of(name, rows, threads):
+    """The limit of a matrix product in the unit of its rate, and what limits it; None: none was measured.
+
+    name: "GEMM TYPE SHAPE" or "GEMV TYPE SHAPE".
+    """
+    import ggml
+
+    kind, type_name, shape = name.split(" ", 2)
+    if kind == "GEMV":
+        width = int(shape.split("x")[1])
+        row_size = ggml.ggml_row_size(getattr(ggml, "GGML_TYPE_" + type_name), width)
+        read = peaks.rate_of(rows, "memory", "read", threads)
+        return read and (read * 2 * width / row_size, "reading")
+    isa = next(isa["name"] for isa in ggml._core.isa_info() if isa["chosen"])
+    what = "fma" if type_name in ("F32", "F16", "BF16") else "bytes"
+    if what == "fma":
+        isa = FLOATS.get(isa, isa)
+    rate = peaks.rate_of(rows, isa, what, threads)
+    return rate and (rate, f"{isa}, {peaks.TITLES[what]}")
+
+
+def share_table(ours, rows, threads):
+    """The lines of a Markdown table: the share of its limit that each matrix product reaches."""
+    lines = ["| workload | rate | limit | share | of |", "| --- | ---: | ---: | ---: | --- |"]
+    for name, row in ours.items():
+        limit = limit_of(name, rows, threads) if name.startswith("GEM") and "rate" in row else None
+        if limit:
+            lines.append(f"| {name} | {row['rate']:.3g} | {limit[0]:.3g} | {row['rate'] / limit[0]:.2f} | {limit[1]} |")
+    return lines if len(lines) > 2 else []
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--bindings", metavar="PYTHON", help="interpreter with ggml-python")
@@ -142,6 +181,13 @@ def main():
     print("\n".join(table(results, libraries)))
     if args.json:
         record(results, args)
+    try:
+        rows = peaks.measure(sorted({1, args.threads}))
+    except RuntimeError as error:
+        print(error, file=sys.stderr)
+        return 0
+    for lines in (peaks.table(rows), share_table(results["ours"], rows, args.threads)):
+        print("\n" + "\n".join(lines))
     return 0
 
 

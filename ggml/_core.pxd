@@ -166,6 +166,7 @@ cdef extern from "runtime/api.h" nogil:
         bint (*tensor_live)(const ggml_tensor *t) noexcept nogil
         bint (*tensor_usable)(const ggml_tensor *t) noexcept nogil
         bint (*data_ok)(const ggml_tensor *t) noexcept nogil
+        uint64_t (*region_epoch)() noexcept nogil
         gg_region *(*region_of_data)(const void *address) noexcept nogil
         void (*region_view)(gg_region *region, int delta) noexcept nogil
         int (*compute)(gg_call *call) noexcept nogil

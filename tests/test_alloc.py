@@ -425,6 +425,64 @@ def test_graphs_of_equal_structure_alternate(ctx, cpu, alloc):
     assert len(sizes) == 1
 
 
+def test_known_graphs_keep_their_places(ctx, cpu, alloc):
+    """Graphs of different structures alternate. The places of each one stay until the buffer is replaced."""
+    made = [chain(ctx, 64), chain(ctx, 300), chain(ctx, 64)]
+    other_operand(*made[2])
+
+    def places():
+        return [[span(t) for t in tensors[:-1]] for tensors in made]
+
+    for *_, graph in made:
+        assert ggml.ggml_gallocr_alloc_graph(alloc, graph)
+    for *_, graph in made:                          # their buffer may have been replaced in the first round
+        assert ggml.ggml_gallocr_alloc_graph(alloc, graph)
+    before, size = places(), ggml.ggml_gallocr_get_buffer_size(alloc, 0)
+    for turn in (0, 1, 2, 2, 0, 1):
+        assert ggml.ggml_gallocr_alloc_graph(alloc, made[turn][-1])
+        assert places() == before
+    large = chain(ctx, 5000)
+    assert ggml.ggml_gallocr_alloc_graph(alloc, large[-1])
+    assert ggml.ggml_gallocr_get_buffer_size(alloc, 0) > size
+    for *_, graph in made:
+        assert ggml.ggml_gallocr_alloc_graph(alloc, graph)
+        check(graph)
+    buffer = large[0].contents.buffer
+    base = ggml.ggml_backend_buffer_get_base(buffer)
+    assert all(t.contents.buffer == buffer and span(t)[0] >= base for tensors in made for t in tensors[:-1])
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_many_graphs_in_random_order(seed, ctx, cpu, alloc):
+    """More graphs than an allocator has plans for: known ones, rebuilt ones, and ones that changed since."""
+    rng = np.random.default_rng(seed)
+    made = {}
+    for step in range(60):
+        key = int(rng.integers(7))
+        if key not in made or rng.random() < 0.2:
+            n = int(rng.choice([7, 64, 64, 300 + 100 * step]))
+            made[key] = [*chain(ctx, n), ggml.GGML_OP_SQR]
+        *tensors, graph, op = made[key]
+        x, *_, out = tensors
+        if op == ggml.GGML_OP_SQR and rng.random() < 0.1:
+            other_operand(*tensors, graph)
+            made[key][-1] = op = ggml.GGML_OP_ADD
+        if rng.random() < 0.1:
+            no_data(*tensors, graph)
+        if rng.random() < 0.05:
+            assert ggml.ggml_gallocr_reserve(alloc, made[int(rng.choice(list(made)))][-2])
+        assert ggml.ggml_gallocr_alloc_graph(alloc, graph)
+        check(graph)
+        base = ggml.ggml_backend_buffer_get_base(out.contents.buffer)
+        end = base + ggml.ggml_gallocr_get_buffer_size(alloc, 0)
+        assert all(base <= span(t)[0] and span(t)[1] <= end for t in tensors)
+        values = rng.random(ggml.ggml_nelements(x), np.float32)
+        put(x, values)
+        assert ggml.ggml_backend_graph_compute(cpu, graph) == 0
+        sq = values**2
+        np.testing.assert_allclose(get(out), 3 * sq + sq if op == ggml.GGML_OP_ADD else 9 * sq * sq, rtol=1e-5)
+
+
 def test_a_buffer_field_that_is_not_a_buffer(ctx, alloc):
     *_, graph = made = chain(ctx)
     assert ggml.ggml_gallocr_alloc_graph(alloc, graph)

@@ -1,7 +1,7 @@
 """Allocators: a buffer filled one tensor after the other, all tensors of a context, and graphs.
 
 The graph allocator sees a whole graph before it places anything, so that tensors which are not needed at the same time
-share memory (see alloc_layout). It recognises a graph that equals the last one (see alloc_record).
+share memory (see alloc_layout). It recognises graphs that equal one of the last few (see alloc_record).
 """
 import ctypes
 
@@ -17,7 +17,7 @@ from .._backend.device cimport (
 )
 from .._handle cimport HANDLE, Handle, find, handles, opened, set_title
 from .alloc_layout cimport Index, Item, Layout, aligned, analyse, new_pool, number_of, pack
-from .alloc_record cimport DIFFERS, SAME, Record
+from .alloc_record cimport DIFFERS, MOVED, SAME, Record
 from .. import _structs
 
 cdef extern from "runtime/poison.h" nogil:
@@ -201,6 +201,17 @@ def ggml_backend_alloc_ctx_tensors(ctx, backend):
     return HANDLE(alloc_context(c, backend_arg(backend, "backend").buft()))
 
 # ---- the graph allocator ---------------------------------------------------------------------------------------------
+cdef enum:
+    MOST_PLANS = 4             # that an allocator keeps: each copies the fields of the graph's tensors
+
+cdef class Plan:
+    """A layout and a graph that has it."""
+
+cdef Plan new_plan(Layout layout, Record record):
+    cdef Plan p = Plan()
+    p.layout, p.record = layout, record
+    return p
+
 cdef class Galloc(Handle):
     """Places the tensors of graphs in its buffers."""
 
@@ -211,9 +222,9 @@ cdef class Galloc(Handle):
         """
         cdef Layout l
         self.planned = None
-        self.record.forget()
         if self.pool.drop_freed():
             self.layout = None
+            self.plans.clear()
         l = analyse(self.pool, g, node_ids, leaf_ids)
         if l.fits(self.layout):
             l.adopt(self.layout)
@@ -225,25 +236,62 @@ cdef class Galloc(Handle):
     cdef bint grow(self, list sizes) except -1:
         """Allocates buffers of at least these sizes for the layout of `plan`; False: there is no memory."""
         if not self.pool.grow(sizes):
+            self.plans.clear()
             return False
         if self.planned is not None:
             self.layout, self.planned = self.planned, None
         return True
 
     cdef bint reserve(self, ggml_cgraph *g, const int *node_ids, const int *leaf_ids) except -1:
+        self.plans.clear()
         return self.grow(self.plan(g, node_ids, leaf_ids))
 
     cdef bint alloc(self, ggml_cgraph *g, const int *node_ids, const int *leaf_ids) except -1:
-        cdef int similarity = self.record.compare(g, self.pool)
-        if similarity == DIFFERS and not self.reserve(g, node_ids, leaf_ids):
+        cdef Plan p
+        cdef int similarity = self.find_plan(g)
+        if similarity == DIFFERS and not self.grow(self.plan(g, node_ids, leaf_ids)):
             return False
-        if similarity != DIFFERS:
-            self.layout.index = self.record.index
         if similarity != SAME:
             self.place_tensors()
         if similarity == DIFFERS:
-            self.record.take(g, self.layout.index, self.layout.refs, self.pool)
+            p = new_plan(self.layout, Record())
+            p.record.take(g, self.layout.index, self.layout.refs, self.pool)
+            if p.record.index is not None:
+                self.use(p)
         return True
+
+    cdef int use(self, Plan p) except -1:
+        """Makes a plan the latest one. The oldest of too many is dropped."""
+        if p in self.plans:
+            self.plans.remove(p)
+        self.plans.insert(0, p)
+        del self.plans[MOST_PLANS:]
+        self.layout = p.layout
+        self.layout.index = p.record.index
+        return 0
+
+    cdef int find_plan(self, ggml_cgraph *g) except -1:
+        """Looks for a plan that suits a graph, and makes it the latest: SAME, MOVED or DIFFERS, as Record.match.
+
+        A graph that has its places already will probably be allocated again, alternately with others: it gets a record
+        of its own. One that has to be placed replaces the recorded graph: programs build a graph per step.
+        """
+        cdef Plan p
+        cdef int similarity
+        for p in self.plans:
+            if p.record.holds(g):
+                self.use(p)
+                return SAME
+        for p in self.plans:
+            similarity = p.record.match(g, self.pool)
+            if similarity == SAME:
+                self.use(p if p.record.refresh() else new_plan(p.layout, p.record.copy()))
+                return SAME
+            if similarity == MOVED:
+                p.record.exchange()
+                self.use(p)
+                return MOVED
+        return DIFFERS
 
     cdef int replace_tensors(self, Index old, Index new) except -1:
         """Applies the layout to another graph: a tensor of `old` is replaced by that with the same number in `new`."""
@@ -284,7 +332,7 @@ set_title(Galloc, "graph allocator")
 
 cdef Galloc new_galloc(list bufts):
     cdef Galloc a = Galloc()
-    a.pool, a.record = new_pool(bufts), Record()
+    a.pool, a.plans = new_pool(bufts), []
     return a
 
 cdef Galloc galloc_arg(object o):
@@ -446,9 +494,9 @@ def ggml_gallocr_reserve_n_size(galloc, graph, node_buffer_ids, leaf_buffer_ids,
 def ggml_gallocr_alloc_graph(galloc, graph):
     """Places the tensors of a graph in the memory of an allocator.
 
-    The buffers grow if necessary. A graph with the structure of the previous one reuses its plan. Write the inputs
-    after this call: the memory of inputs and weights that the allocator has placed is reused after their last
-    reader, unless they are marked with ggml_set_output. Tensors that have data elsewhere stay where they are.
+    The buffers grow if necessary. A graph with the structure of one of the last four reuses its plan. Write the
+    inputs after this call: the memory of inputs and weights that the allocator has placed is reused after their
+    last reader, unless they are marked with ggml_set_output. Tensors that have data elsewhere stay where they are.
 
     Args:
         galloc: handle of the graph allocator.

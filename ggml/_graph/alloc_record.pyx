@@ -53,37 +53,86 @@ cdef class Record:
                 if not isinstance(buffer, Buffer):
                     return 0
                 self.usages[buffer] = (<Buffer>buffer).usage
-        self.n_leafs, self.n_nodes, self.index = g.n_leafs, g.n_nodes, index
-        if self.spare is None or self.spare.capacity < index.n:
-            self.spare = Index(index.capacity)
+        self.n_leafs, self.n_nodes, self.index, self.epoch = g.n_leafs, g.n_nodes, index, engine.region_epoch()
         return 0
 
     cdef int forget(self) noexcept:
         self.index = None
         return 0
 
-    cdef int compare(self, ggml_cgraph *g, BufferPool pool) except -1:
-        """Whether the plan suits a graph: SAME; MOVED if some tensors have to be placed again; or DIFFERS.
+    cdef bint same_size(self, ggml_cgraph *g) noexcept:
+        return self.index is not None and g.n_leafs == self.n_leafs and g.n_nodes == self.n_nodes
 
-        Unless it is DIFFERS, `index` has the tensors of this graph afterwards.
-        """
+    cdef bint buffers_live(self) except -1:
         cdef Buffer b
-        cdef int answer
-        if self.index is None or g.n_leafs != self.n_leafs or g.n_nodes != self.n_nodes:
-            return DIFFERS
         for b, usage in self.usages.items():
             if live.get(<size_t>b.at) is not b or b.usage != usage:
-                return DIFFERS
-        if unchanged(self, g):
-            return SAME
+                return False
+        return True
+
+    cdef bint holds(self, ggml_cgraph *g) except -1:
+        """Whether it is the recorded graph itself, without a change in its tensors since."""
+        return self.same_size(g) and unchanged(self, g) and self.buffers_live()
+
+    cdef int match(self, ggml_cgraph *g, BufferPool pool) except -1:
+        """Whether the plan suits a graph: SAME; MOVED if some tensors have to be placed again; or DIFFERS.
+
+        Unless it is DIFFERS, `spare` has the tensors of this graph afterwards.
+        """
+        cdef int answer
+        if not self.same_size(g) or not self.buffers_live():
+            return DIFFERS
+        if self.spare is None or self.spare.capacity < self.index.n:
+            self.spare = Index(self.index.capacity)
         memset(self.spare.tensors, 0, <size_t>self.index.n * sizeof(void *))
         answer = compare_graph(self, g, pool)
-        if answer == DIFFERS:
+        if answer != DIFFERS and not self.same_tensors() and not self.spare.renumber(self.index.n):
             return DIFFERS
-        if memcmp(self.spare.tensors, self.index.tensors, <size_t>self.index.n * sizeof(void *)):
-            if not self.spare.renumber(self.index.n):
-                return DIFFERS
+        return answer
+
+    cdef bint same_tensors(self) noexcept:
+        """Whether the graph that `match` has compared has the recorded tensors, maybe with other fields."""
+        return memcmp(self.spare.tensors, self.index.tensors, <size_t>self.index.n * sizeof(void *)) == 0
+
+    cdef int exchange(self) noexcept:
+        """Makes the graph that `match` has compared the recorded one. The recorded fields stay those of the old one."""
+        if not self.same_tensors():
             self.index, self.spare = self.spare, self.index
+        return 0
+
+    cdef bint refresh(self) noexcept:
+        """Records the fields anew if `match` has found the recorded tensors; False: they are others."""
+        cdef int e
+        if not self.same_tensors():
+            return False
+        for e in range(self.index.n):
+            memcpy(&self.heads[e], self.index.tensors[e], sizeof(Head))
+        self.epoch = engine.region_epoch()
+        return True
+
+    cdef Record copy(self):
+        """A record of the graph that `match` has found to be the SAME, with other tensors than the recorded ones."""
+        cdef Record r = Record()
+        cdef size_t n = self.index.n, n_refs = self.n_leafs + <size_t>self.n_nodes * REFS_PER_NODE
+        cdef size_t e
+        r.reserve(n, n_refs)
+        memcpy(r.refs, self.refs, n_refs * sizeof(int))
+        memcpy(r.own, self.own, n * sizeof(char))
+        memcpy(r.roots, self.roots, n * sizeof(int))
+        for e in range(n):
+            memcpy(&r.heads[e], self.spare.tensors[e], sizeof(Head))
+        r.index, self.spare, r.usages = self.spare, None, self.usages
+        r.n_leafs, r.n_nodes, r.epoch = self.n_leafs, self.n_nodes, engine.region_epoch()
+        return r
+
+    cdef int compare(self, ggml_cgraph *g, BufferPool pool) except -1:
+        """The answer of `match`. Unless it is DIFFERS, `index` has the tensors of this graph afterwards."""
+        cdef int answer
+        if self.holds(g):
+            return SAME
+        answer = self.match(g, pool)
+        if answer != DIFFERS:
+            self.exchange()
         return answer
 
 cdef bint unchanged(Record r, ggml_cgraph *g) noexcept:
@@ -97,8 +146,13 @@ cdef bint unchanged(Record r, ggml_cgraph *g) noexcept:
     for i in range(g.n_nodes):
         if recorded[refs[i * <size_t>REFS_PER_NODE + GGML_MAX_SRC]] != g.nodes[i]:
             return False
+    if r.epoch != engine.region_epoch():                 # otherwise no memory of a context was freed or reset since
+        for i in range(r.index.n):
+            if not engine.tensor_live(recorded[i]):
+                return False
+        r.epoch = engine.region_epoch()
     for i in range(r.index.n):
-        if not engine.tensor_live(recorded[i]) or memcmp(recorded[i], &r.heads[i], sizeof(Head)):
+        if memcmp(recorded[i], &r.heads[i], sizeof(Head)):
             return False
     return True
 

@@ -31,6 +31,7 @@
     X(bool, tensor_live, (const ggml_tensor *t))                                                                       \
     X(bool, tensor_usable, (const ggml_tensor *t))                                                                     \
     X(bool, data_ok, (const ggml_tensor *t))                                                                           \
+    X(uint64_t, region_epoch, (void))                                                                                  \
     X(gg_region *, region_of_data, (const void *address))                                                              \
     X(void, region_view, (gg_region *region, int delta))                                                               \
     /* compute.h */                                                                                                    \

@@ -1,0 +1,66 @@
+"""The programs in benchmarks/ run, and their tables are right. No test depends on how fast the machine is."""
+
+import importlib.util
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parent.parent / "benchmarks"
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux" or not any(map(shutil.which, ("cc", "gcc", "clang"))),
+    reason="needs a C compiler with OpenMP",
+)
+
+
+@pytest.fixture
+def load(monkeypatch):
+    """A function that imports a program of benchmarks/ by name."""
+    monkeypatch.syspath_prepend(str(FOLDER))
+
+    def module(name):
+        spec = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
+        loaded = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(loaded)
+        return loaded
+
+    return module
+
+
+def test_peaks_measures_every_limit_for_each_number_of_threads():
+    command = [sys.executable, FOLDER / "peaks.py", "--json", "--threads", "2", "--megabytes", "2", "--rounds", "1"]
+    rows = json.loads(subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout)
+    limits = {n: {(row["name"], row["what"]) for row in rows if row["threads"] == n} for n in (1, 2)}
+    assert limits[1] == limits[2] and ("memory", "read") in limits[1]
+    assert all(row["rate"] > 0 for row in rows)
+
+
+def test_peaks_without_a_compiler(load, monkeypatch):
+    peaks = load("peaks")
+    monkeypatch.setattr(peaks.shutil, "which", lambda name: None)
+    with pytest.raises(RuntimeError, match=r"^peaks: no C compiler was found"):
+        peaks.measure([1])
+
+
+def test_shares_of_the_limits(load):
+    run = load("run")
+    isas = ("sse2", "avx2", "avx512", "neon")
+    limits = [{"name": isa, "what": "fma", "threads": 2, "rate": 200.0, "unit": "GFLOP/s"} for isa in isas]
+    limits.append({"name": "memory", "what": "read", "threads": 2, "rate": 10.0, "unit": "GB/s"})
+    ours = {
+        "GEMM F16 64x64 by 64": {"rate": 150.0},
+        "GEMV F32 128x256": {"rate": 4.0},  # 2 operations take 4 bytes: at most 5
+        "GEMV Q8_0 128x256": {"rate": 8.0},  # 34 bytes for 64 operations: at most 18.8
+        "GEMM F32 32x32 by 4": {"error": "no memory"},
+        "add": {"rate": 3.0},
+    }
+    lines = run.share_table(ours, limits, 2)
+    assert [line.split(" | ")[1:4] for line in lines[2:]] == [
+        ["150", "200", "0.75"],
+        ["4", "5", "0.80"],
+        ["8", "18.8", "0.42"],
+    ]
+    assert run.share_table(ours, limits, 1) == []  # nothing was measured with one thread
