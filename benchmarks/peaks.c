@@ -1,5 +1,6 @@
 /* What this machine can do at most: multiply-adds of floats and products of bytes for each instruction set, and reading
- * memory. `peaks THREADS MEGABYTES ROUNDS` prints a line of JSON for each limit, the best of the rounds. See peaks.py. */
+ * memory. `peaks THREADS MEGABYTES ROUNDS` prints a line of JSON for each limit, the best of the rounds. See
+ * peaks.py. */
 #include <omp.h>
 #include <stdint.h>
 #include <stdio.h>
