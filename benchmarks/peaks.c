@@ -1,5 +1,6 @@
 /* What this machine can do at most: multiply-adds of floats and products of bytes for each instruction set, reading
- * memory, and starting a team of threads. `peaks THREADS MEGABYTES ROUNDS` prints a line of JSON for each. See peaks.py. */
+ * memory, and starting a team of threads. `peaks THREADS MEGABYTES ROUNDS` prints a line of JSON for each limit.
+ * See peaks.py. */
 #include <omp.h>
 #include <stdint.h>
 #include <stdio.h>
