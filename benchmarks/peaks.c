@@ -1,6 +1,6 @@
-/* What this machine can do at most: multiply-adds of floats and products of bytes for each instruction set, and reading
- * memory. `peaks THREADS MEGABYTES ROUNDS` prints a line of JSON for each limit, the best of the rounds. See
- * peaks.py. */
+/* What this machine can do at most: multiply-adds of floats and products of bytes for each instruction set, reading
+ * memory, and starting a team of threads. `peaks THREADS MEGABYTES ROUNDS` prints a line of JSON for each limit.
+ * See peaks.py. */
 #include <omp.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -89,6 +89,24 @@ static void print(const char *name, const char *what, int threads, double rate, 
            threads, rate, unit);
 }
 
+static int ascending(const void *a, const void *b) {
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+/* The median time of an empty parallel region in microseconds. */
+static double region_time(int threads) {
+    enum { REGIONS = 101 };
+    double times[REGIONS];
+    for (int i = 0; i < REGIONS; i++) {
+        const double start = now();
+#pragma omp parallel num_threads(threads)
+        __asm__ volatile("");
+        times[i] = 1e6 * (now() - start);
+    }
+    qsort(times, REGIONS, sizeof *times, ascending);
+    return times[REGIONS / 2];
+}
+
 int main(int argc, char **argv) {
     if (argc != 4) return fprintf(stderr, "usage: peaks THREADS MEGABYTES ROUNDS\n"), 2;
     const int threads = atoi(argv[1]), rounds = atoi(argv[3]);
@@ -119,6 +137,7 @@ int main(int argc, char **argv) {
         if (rate > best) best = rate;
     }
     print("memory", "read", threads, best, "GB/s");
+    print("OpenMP", "region", threads, region_time(threads), "us");
     free(p);
     return 0;
 }

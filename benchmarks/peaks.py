@@ -3,8 +3,9 @@
     python benchmarks/peaks.py [--threads N] [--megabytes N] [--rounds N] [--json]
 
 For one thread and for all threads: multiply-adds of 32-bit floats (two operations each) and products of bytes for each
-instruction set of the CPU, and the rate at which memory is read. Products of bytes are `maddubs` with 16-bit sums, or
-`dpbusd` where the name has "vnni"; a kernel that has to add more often than that stays below this limit.
+instruction set of the CPU, the rate at which memory is read, and the median time of an empty OpenMP region. Products of
+bytes are `maddubs` with 16-bit sums, or `dpbusd` where the name has "vnni"; a kernel that has to add more often than
+that stays below this limit.
 
 The program peaks.c is compiled at run time by the C compiler ($CC, cc, gcc or clang), which must know OpenMP.
 """
@@ -20,7 +21,12 @@ import tempfile
 from pathlib import Path
 
 SOURCE = Path(__file__).with_name("peaks.c")
-TITLES = {"fma": "multiply-adds of floats", "bytes": "products of bytes", "read": "reading"}
+TITLES = {
+    "fma": "multiply-adds of floats",
+    "bytes": "products of bytes",
+    "read": "reading",
+    "region": "an empty parallel region",
+}
 
 
 def compiler():
@@ -40,8 +46,8 @@ def measure(threads, megabytes=256, rounds=12):
         megabytes: size of the array that is read, several times the last cache.
         rounds: how often each limit is measured; the best counts.
     Returns:
-        A list of dicts: "name" (an instruction set, or "memory"), "what" ("fma", "bytes" or "read"), "threads",
-        "rate" in 10^9 operations or bytes per second, and "unit".
+        A list of dicts: "name" (an instruction set, "memory" or "OpenMP"), "what" ("fma", "bytes", "read" or "region"),
+        "threads", "rate" in 10^9 operations or bytes per second (of a region: microseconds), and "unit".
     Raises:
         RuntimeError: there is no C compiler, or the program cannot be compiled or run.
     """

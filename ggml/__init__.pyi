@@ -6067,9 +6067,9 @@ def ggml_function(name: Any, argtypes: Any, restype: Any, enabled: Any = ...) ->
 def ggml_gallocr_alloc_graph(galloc: _Address, graph: _To[ggml_cgraph]) -> bool:
     """Places the tensors of a graph in the memory of an allocator.
 
-    The buffers grow if necessary. A graph with the structure of the previous one reuses its plan. Write the inputs
-    after this call: the memory of inputs and weights that the allocator has placed is reused after their last
-    reader, unless they are marked with ggml_set_output. Tensors that have data elsewhere stay where they are.
+    The buffers grow if necessary. A graph with the structure of one of the last four reuses its plan. Write the
+    inputs after this call: the memory of inputs and weights that the allocator has placed is reused after their
+    last reader, unless they are marked with ggml_set_output. Tensors that have data elsewhere stay where they are.
 
     Args:
         galloc: handle of the graph allocator.

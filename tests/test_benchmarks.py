@@ -45,6 +45,43 @@ def test_peaks_without_a_compiler(load, monkeypatch):
         peaks.measure([1])
 
 
+def test_scale_measures_every_plot():
+    command = [sys.executable, FOLDER / "scale.py", "--json", "--tiny", "--threads", "1"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
+    plots = json.loads(done.stdout)
+    assert set(plots) == {"gemm", "gemv", "attention", "decode", "graphs", "contexts", "threads", "regions"}
+    for data in plots.values():
+        for points in data["series"].values():
+            assert len(points) == 2 and all(rate > 0 for _, rate in points)
+    assert "reading" in plots["gemv"]["limits"]
+
+
+def test_scale_draws(tmp_path):
+    pytest.importorskip("matplotlib")
+    command = [
+        sys.executable,
+        FOLDER / "scale.py",
+        "--tiny",
+        "--threads",
+        "1",
+        "--only",
+        "decode",
+        "--output",
+        tmp_path,
+    ]
+    subprocess.run([*command, "--format", "svg"], capture_output=True, check=True, timeout=300)
+    svg = (tmp_path / "decode.svg").read_text()
+    assert svg.startswith("<?xml") and "</svg>" in svg
+
+
+def test_scale_says_where_growth_is_not_linear(load):
+    scale = load("scale")
+    points = {"steady": [[1, 4.0], [2, 3.5], [4, 4.5]], "falling": [[1, 4.0], [2, 8.0], [4, 5.0], [8, 2.0]]}
+    sentences = list(scale.falls("gemm", scale.plot("rows", "GFLOP/s", points, {})))
+    assert sentences == ["gemm, falling: not linear: 2 GFLOP/s at 8 rows, 0.25 of the 8 at 2"]
+    assert not list(scale.falls("threads", scale.plot("threads", "GFLOP/s", points, {}, linear=False)))
+
+
 def test_shares_of_the_limits(load):
     run = load("run")
     isas = ("sse2", "avx2", "avx512", "neon")
