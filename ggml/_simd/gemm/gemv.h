@@ -175,13 +175,18 @@ static void gemv_few_rows(const gemm *g, const gemv_vectors *v, int type, const 
     }
 }
 static void gemv_by_rows(const gemm *g, const gemv_vectors *v, int64_t i0, int64_t i1) {
-    const int type = g->a.type, step = gg_is_float(type) ? 4 : 1;
+    const int type = g->a.type, step = gg_is_float(type) ? 4 : v->dot ? GG_DOT_ROWS : 1;
     for (int64_t i = i0; i < i1; i += step) {
         const char *a = pack_at(&g->a, i, 0);
+        const int rows = (int)gg_min(i1 - i, step);
         if (gg_is_float(type)) {
-            gemv_few_rows(g, v, type, a, i, gg_min(i1 - i, step));
+            gemv_few_rows(g, v, type, a, i, rows);
         } else if (v->dot) {
-            for (int64_t j = 0; j < g->n; j++) v->dot(g->k, gemm_c(g, i, j), a, v->activation[j]);
+            for (int64_t j = 0; j < g->n; j++) {
+                float out[GG_DOT_ROWS];
+                v->dot(g->k, rows, out, a, g->a.nb_i, v->activation[j]);
+                for (int r = 0; r < rows; r++) *gemm_c(g, i + r, j) = out[r];
+            }
         } else {
             g->a.kernels->to_f32[type](a, v->row, g->k);
             gemv_few_rows(g, v, GGML_TYPE_F32, (const char *)v->row, i, 1);
@@ -194,12 +199,12 @@ static bool gemv_run(const gg_work *w, const gemm *g) {
     char *const own = gg_scratch(gemv_scratch(g));
     if (!own) return false;
     const bool by_rows = g->a.pack == pack_along_k;
-    const int64_t batch = g->ne2 * g->ne3, least = by_rows ? 16 : 64, want = w->nth * (by_rows ? 8 : 2) * least;
+    const int64_t batch = g->ne2 * g->ne3, least = by_rows ? 8 : 64, want = w->nth * (by_rows ? 16 : 2) * least;
     const int64_t size = w->nth == 1 ? g->m : gg_ceil_div(g->m * batch, want) * least, cuts = gg_ceil_div(g->m, size);
     int64_t ready = -1;
     gemm one = *g;
     gemv_vectors v;
-    for (int64_t t; (t = gemm_next_task(w)) < batch * cuts;) {
+    for (int64_t t; (t = gg_claim_piece(w, batch * cuts)) >= 0;) {
         if (t / cuts != ready) one = gemm_matrix(g, ready = t / cuts), gemv_prepare(&one, own, &v);
         const int64_t i0 = t % cuts * size, i1 = gg_min(i0 + size, g->m);
         if (by_rows) gemv_by_rows(&one, &v, i0, i1);

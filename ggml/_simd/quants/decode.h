@@ -65,16 +65,16 @@ INLINED float q5_1_min(const void *b) { return gg_half_of_two(b, 1); }
 static void q8_0_lay_out(const void *y, void *out, int64_t n) { small_lay_out(sizeof(block_q8_0), y, out, n); }
 static void q8_1_lay_out(const void *y, void *out, int64_t n) { small_lay_out(sizeof(block_q8_1), y, out, n); }
 
-SMALL_TYPE(q4_0, 1, 8, NULL, 0, 15, false, NULL)
-SMALL_TYPE(q4_1, 1, 0, q4_1_min, 0, 15, false, NULL)
-SMALL_TYPE(q5_0, 1, 16, NULL, 0, 31, false, NULL)
-SMALL_TYPE(q5_1, 1, 0, q5_1_min, 0, 31, false, NULL)
-SMALL_TYPE(q8_0, 1, 0, NULL, 128, 255, false, NULL)
-SMALL_TYPE(iq4_nl, 1, 0, NULL, 128, 241, false, NULL)
-SMALL_TYPE(mxfp4, 1, 0, NULL, 12, 24, false, NULL)
-SMALL_TYPE(nvfp4, 2, 0, NULL, 12, 24, true, NULL)
-SMALL_TYPE(q1_0, 4, 1, NULL, 0, 2, false, q1_0_plus)
-SMALL_TYPE(q2_0, 2, 1, NULL, 0, 3, false, NULL)
+SMALL_TYPE(q4_0, 1, 8, NULL, 0, 15, false, NULL, true)
+SMALL_TYPE(q4_1, 1, 0, q4_1_min, 0, 15, false, NULL, true)
+SMALL_TYPE(q5_0, 1, 16, NULL, 0, 31, false, NULL, true)
+SMALL_TYPE(q5_1, 1, 0, q5_1_min, 0, 31, false, NULL, true)
+SMALL_TYPE(q8_0, 1, 0, NULL, 128, 255, false, NULL, true)
+SMALL_TYPE(iq4_nl, 1, 0, NULL, 128, 241, false, NULL, true)
+SMALL_TYPE(mxfp4, 1, 0, NULL, 12, 24, false, NULL, false)
+SMALL_TYPE(nvfp4, 2, 0, NULL, 12, 24, true, NULL, false)
+SMALL_TYPE(q1_0, 4, 1, NULL, 0, 2, false, q1_0_plus, false)
+SMALL_TYPE(q2_0, 2, 1, NULL, 0, 3, false, NULL, false)
 
 /* ---- bytes in 64-bit words -------------------------------------------------------------------------------------- */
 INLINED uint64_t load_u64(const void *p) { uint64_t u; memcpy(&u, p, 8); return u; }
@@ -299,7 +299,7 @@ K_TYPE(iq4_xs, 1, 32, 0, NULL, NULL, 128, 241, NULL)
 
 /* ---- activation types -------------------------------------------------------------------------------------------- */
 static void q8_1_to_f32(const void *x, float *y, int64_t n) {
-    small_to_f32((small_type){sizeof(block_q8_1), 1, 0, q8_1_chunk, q8_1_scales, NULL, false, 128, NULL}, x, y, n);
+    small_to_f32((small_type){sizeof(block_q8_1), 1, 0, q8_1_chunk, q8_1_scales, NULL, false, 128, NULL, false}, x, y, n);
 }
 static void q8_K_to_f32(const void *x, float *y, int64_t n) {
     for (const block_q8_K *b = x; n > 0; b++, n -= 256)

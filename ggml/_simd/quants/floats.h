@@ -11,7 +11,7 @@ static inline vf bf16_load(const uint16_t *p) { return vf_load_bf16(p); }
 static inline vf bf16_loadn(const uint16_t *p, int n) { return vf_load_bf16n(p, n); }
 
 #define FLOAT_TYPE(t, T) \
-    static void t##_dot(int64_t n, float *s, const void *vx, const void *vy) { \
+    static void t##_dot_row(int64_t n, float *s, const void *vx, const void *vy) { \
         const T *x = vx, *y = vy; \
         vf a = vf_zero(), b = a, c = a, d = a; \
         int64_t i = 0; \
@@ -24,6 +24,9 @@ static inline vf bf16_loadn(const uint16_t *p, int n) { return vf_load_bf16n(p, 
         for (; i + VW <= n; i += VW) a = vf_fma(t##_load(x + i), t##_load(y + i), a); \
         if (i < n) b = vf_fma(t##_loadn(x + i, (int)(n - i)), t##_loadn(y + i, (int)(n - i)), b); \
         *s = vf_hsum(vf_add(vf_add(a, b), vf_add(c, d))); \
+    } \
+    static void t##_dot(int64_t n, int rows, float *s, const void *x, size_t nb, const void *y) { \
+        for (int r = 0; r < rows; r++) t##_dot_row(n, s + r, (const char *)x + (size_t)r * nb, y); \
     }
 #define HALF_TYPE(t) FLOAT_TYPE(t, uint16_t) \
     static void t##_to_f32(const void *vx, float *y, int64_t n) { \

@@ -54,9 +54,9 @@ INLINED char *store_ints(char *p, int j, int group, vb q, int signed_by, bool mi
     return p;
 }
 
-/* Prefetches for dot products. Types of fewer than 6 bits an element are limited by arithmetic and need none. */
-INLINED void prefetch(const char *b, int bytes, int elements) {
-    for (int i = 0; 8 * bytes > 6 * elements && i < bytes; i += 64) __builtin_prefetch(b + GG_PREFETCH_BYTES + i);
+/* Prefetches for dot products. */
+INLINED void prefetch(const char *b, int bytes) {
+    for (int i = 0; i < bytes; i += 64) __builtin_prefetch(b + GG_PREFETCH_BYTES + i);
 }
 
 /* ---- small types: blocks of 32, 64 and 128 elements, a float scale for each 16 elements -------------------------- */
@@ -69,6 +69,7 @@ typedef struct {
     bool two_scales;                                /* the scales of a chunk differ */
     int signed_by;                                  /* 0: codes are unsigned; else signed, and q + signed_by unsigned */
     uint32_t (*plus)(const void *block, int j);     /* types of one bit: a set bit is d, a clear one -d; else NULL */
+    bool halves;                                    /* a block is one chunk and begins with its scale and minimum */
 } small_type;
 
 INLINED void small_to_f32(small_type t, const void *x, float *y, int64_t n) {
@@ -111,43 +112,60 @@ INLINED void small_lay_out(int block, const void *row, void *laid_out, int64_t n
         scale->sum = scale->d * (float)sum;
     }
 }
-/* Adds the products of one block and t.chunks blocks of the activation to sum and *minima. */
-INLINED va small_step(small_type t, const char *b, const int8_t *qs, const layout_scale *a, va sum, vd *minima) {
-    if (t.min) {
-        const vd scaled = vd_mul_halves(b, &a->d);
-        *minima = vd_add(*minima, scaled);
-        return va_madd1(sum, vq_dot_us(t.chunk(b, 0), vb_load(qs)), vd_first(scaled));
-    }
-    float d[8];
-    t.scales(b, d);
-    va all = va_zero();                         /* all chunks share one scale */
+/* The products of chunk j of a block with v, a chunk of the activation, from which `from` was made. */
+INLINED vq small_products(small_type t, const char *b, int j, vb v, vq from) {
+    if (t.plus) return vq_dot_us(vb_set1(1), vb_negate(v, t.plus(b, j)));
+    return t.signed_by ? vq_dot_signed(from, t.chunk(b, j), v) : vq_dot_from(from, t.chunk(b, j), v);
+}
+/* Adds the products of a block of each row and t.chunks blocks of the activation to sum, and returns the scales and
+ * minima times those of the activation. */
+INLINED vp small_step(small_type t, const int rows, const char *b, size_t nb, const int8_t *qs, const layout_scale *a,
+                      va *sum) {
+    float d[GG_DOT_ROWS][8];
+    va all[GG_DOT_ROWS];
+    const vp pairs = t.halves ? vp_mul_halves(b, rows > 1 ? nb : 0, &a->d) : vp_zero();
+    for (int r = 0; !t.halves && r < rows; r++) t.scales(b + (size_t)r * nb, d[r]);
 #pragma GCC unroll 4
     for (int j = 0; j < t.chunks; j++) {
         const vb v = vb_load(qs + 32 * j);
-        const vq dot = t.plus ? vq_dot_us(vb_set1(1), vb_negate(v, t.plus(b, j)))
-            : t.signed_by ? vq_dot_ss(t.chunk(b, j), v) : vq_dot_biased(t.chunk(b, j), t.bias, v);
-        const float dy = a[j].d;
-        if (t.plus) all = va_madd1(all, dot, dy);
-        else if (t.two_scales) sum = va_madd(sum, dot, d[2 * j] * dy, d[2 * j + 1] * dy);
-        else sum = va_madd1(sum, dot, d[2 * j] * dy);
+        const vq from = t.signed_by ? vq_offset(128, v) : t.bias && !t.plus ? vq_offset(t.bias, v) : vq_zero();
+        const float dy = t.halves ? 0 : a[j].d;
+#pragma GCC unroll 4
+        for (int r = 0; r < rows; r++) {
+            const vq dot = small_products(t, b + (size_t)r * nb, j, v, from);
+            if (t.plus) all[r] = va_madd1(j ? all[r] : va_zero(), dot, dy);
+            else if (t.halves) sum[r] = va_madd_pair(sum[r], dot, pairs, r);
+            else if (t.two_scales) sum[r] = va_madd(sum[r], dot, d[r][2 * j] * dy, d[r][2 * j + 1] * dy);
+            else sum[r] = va_madd1(sum[r], dot, d[r][2 * j] * dy);
+        }
     }
-    return t.plus ? va_scale(sum, all, -d[0]) : sum;
+    for (int r = 0; t.plus && r < rows; r++) sum[r] = va_scale(sum[r], all[r], -d[r][0]);
+    return pairs;
 }
-INLINED void small_dot(small_type t, int64_t n, float *s, const void *x, const void *y) {
-    const char *b = x, *end = b + n / (32 * t.chunks) * t.bytes;
+/* The sums of a row do not depend on the number of rows. */
+INLINED void small_dot_rows(small_type t, const int rows, int64_t n, float *s, const char *b, size_t nb,
+                            const void *y) {
+    const int step = 32 * t.chunks;
     const int8_t *qs = y;
     const layout_scale *a = (const layout_scale *)(qs + n);
-    const int step = 32 * t.chunks;
-    va even = va_zero(), odd = va_zero();       /* two accumulators hide the latency of additions */
-    vd minima_even = vd_zero(), minima_odd = vd_zero();
-    for (; end - b >= 2 * t.bytes; b += 2 * t.bytes, qs += 2 * step, a += 2 * t.chunks) {
-        prefetch(b, 2 * t.bytes, 2 * step);
-        even = small_step(t, b, qs, a, even, &minima_even);
-        odd = small_step(t, b + t.bytes, qs + step, a + t.chunks, odd, &minima_odd);
+    const char *ahead = b, *const end = b + n / step * t.bytes;
+    va sum[GG_DOT_ROWS];
+    vp minima = vp_zero();
+#pragma GCC unroll 4
+    for (int r = 0; r < rows; r++) sum[r] = va_zero();
+#pragma GCC unroll 2
+    for (; b < end; b += t.bytes, ahead += rows * t.bytes, qs += step, a += t.chunks) {
+        prefetch(ahead, rows * t.bytes);
+        const vp pairs = small_step(t, rows, b, nb, qs, a, sum);
+        if (t.min) minima = vp_add(minima, pairs);
     }
-    if (b < end) even = small_step(t, b, qs, a, even, &minima_even);
-    *s = va_sum(va_add(even, odd));
-    if (t.min) *s += vd_second(vd_add(minima_even, minima_odd));
+    va_sums(s, sum, rows);
+    if (t.min) vp_add_seconds(s, minima, rows);
+}
+INLINED void small_dot(small_type t, int64_t n, int rows, float *s, const void *x, size_t nb, const void *y) {
+    const char *b = x;
+    if (rows == GG_DOT_ROWS) small_dot_rows(t, GG_DOT_ROWS, n, s, b, nb, y);
+    else for (int r = 0; r < rows; r++) small_dot_rows(t, 1, n, s + r, b + (size_t)r * nb, nb, y);
 }
 
 /* ---- types with blocks of 256 elements: an integer scale s, and maybe a minimum m, for each 16 elements ---------- */
@@ -306,7 +324,7 @@ INLINED vq k_block(k_type t, const char *b, const uint64_t *at, const uint32_t *
 /* Processes four blocks at a time: indices and signs of all four are stored before the first is used, which hides the
  * latency of the loads. With a bias, terms that cancel lie in different lanes; `exact` therefore sums the integers of
  * all lanes before it rounds. */
-INLINED void k_dot(k_type t, int64_t n, float *s, const void *x, const void *y) {
+INLINED void k_dot_row(k_type t, int64_t n, float *s, const void *x, const void *y) {
     const bool exact = t.bias && t.group < 64;
     const char *b = x;
     const q8_K_layout *a = y, *end = a + n / 256;
@@ -325,7 +343,7 @@ INLINED void k_dot(k_type t, int64_t n, float *s, const void *x, const void *y) 
         if (t.dmin) k_halves(t.dmin, t.bytes, b, m, d, min);
 #pragma GCC unroll 1
         for (int i = 0; i < m; i++, a++, b += t.bytes) {
-            prefetch(b, t.bytes, 256);
+            prefetch(b, t.bytes);
             const k_scales k = t.scales(b);
             const vq block = k_block(t, b, at[i], minus[i], k.s, a);
             if (exact) q[i] = vq_sub(block, vq_dot_vs(t.adjust ? k.m : vs_mul(k.s, vs_set1(t.bias)), a->bsums));
@@ -341,17 +359,22 @@ INLINED void k_dot(k_type t, int64_t n, float *s, const void *x, const void *y) 
     *s = va_sum(sum) * t.unit;
     if (t.dmin) *s -= va_sum(minima);
 }
+INLINED void k_dot(k_type t, int64_t n, int rows, float *s, const void *x, size_t nb, const void *y) {
+    for (int r = 0; r < rows; r++) k_dot_row(t, n, s + r, (const char *)x + (size_t)r * nb, y);
+}
 
 /* Instances: <t>_to_f32, <t>_dot and <t>_ints of a type with this DESCRIPTION. MAX: the largest unsigned code. */
 #define INSTANCE(t, DESCRIPTION, KIND, GROUP, BIAS, SIGNED_BY, MAX, MINIMA, SCALE_GROUP) \
     static void t##_to_f32(const void *x, float *y, int64_t n) { KIND##_to_f32(DESCRIPTION, x, y, n); } \
-    static void t##_dot(int64_t n, float *s, const void *x, const void *y) { KIND##_dot(DESCRIPTION, n, s, x, y); } \
+    static void t##_dot(int64_t n, int rows, float *s, const void *x, size_t nb, const void *y) { \
+        KIND##_dot(DESCRIPTION, n, rows, s, x, nb, y); \
+    } \
     static void t##_unpack(const void *x, void *groups, int64_t n) { KIND##_unpack(DESCRIPTION, x, groups, n); } \
     static const gg_ints t##_ints = {t##_unpack, GROUP, INTS_SIGNED(SIGNED_BY) ? 0 : (BIAS) + (SIGNED_BY), MAX, \
                                      MINIMA, INTS_SIGNED(SIGNED_BY), SCALE_GROUP};
-#define SMALL_TYPE(t, CHUNKS, BIAS, MIN, SIGNED_BY, MAX, TWO_SCALES, PLUS) \
+#define SMALL_TYPE(t, CHUNKS, BIAS, MIN, SIGNED_BY, MAX, TWO_SCALES, PLUS, HALVES) \
     static const small_type t##_type = {sizeof(block_##t), CHUNKS, BIAS, t##_chunk, t##_scales, MIN, TWO_SCALES, \
-                                        SIGNED_BY, PLUS}; \
+                                        SIGNED_BY, PLUS, HALVES}; \
     INSTANCE(t, t##_type, small, TWO_SCALES ? 16 : 32, BIAS, SIGNED_BY, MAX, (MIN) != NULL, 0)
 #define K_TYPE(t, UNIT, GROUP, BIAS, SIGNS, DMIN, SIGNED_BY, MAX, SHIFTED) \
     INSTANCE(t, ((k_type){sizeof(block_##t), BIAS, UNIT, t##_d, DMIN, t##_chunk, SHIFTED, t##_scales, SIGNS, \

@@ -185,10 +185,24 @@ void gg_barrier(const gg_work *w) {
 }
 
 /* ---- pieces of a node -------------------------------------------------------------------------------------------- */
-/* Work stealing: each thread first takes its own contiguous chunks, which are likely still in its cache, then steals
- * chunks of others from the end. w->chunk has a bit for each chunk that is taken. Beyond 64 chunks it is a counter, and
- * threads take the next chunk in order. */
+/* Work stealing: w->chunk has a bit for each piece that is taken. Beyond 64 pieces it is a counter. */
+enum { MOST_PIECES = 64 };
 static inline uint64_t low_bits(int n) { return n < 64 ? ((uint64_t)1 << n) - 1 : ~(uint64_t)0; }   /* the lowest n */
+int64_t gg_claim_piece(const gg_work *w, int64_t n) {
+    if (w->nth == 1 || n > MOST_PIECES) {
+        const int64_t i = atomic_fetch_add_explicit(w->chunk, 1, memory_order_relaxed);
+        return i < n ? i : -1;
+    }
+    const int pieces = (int)n, first = pieces * w->ith / w->nth, end = pieces * (w->ith + 1) / w->nth;
+    const uint64_t all = low_bits(pieces), own = low_bits(end) & ~low_bits(first);
+    uint64_t taken = (uint64_t)atomic_load_explicit(w->chunk, memory_order_relaxed), bit;
+    do {
+        if (!(all & ~taken)) return -1;
+        bit = own & ~taken ? own & ~taken & -(own & ~taken) : (uint64_t)1 << (63 - __builtin_clzll(all & ~taken));
+        taken = (uint64_t)atomic_fetch_or_explicit(w->chunk, (int64_t)bit, memory_order_relaxed);
+    } while (taken & bit);
+    return __builtin_ctzll(bit);
+}
 bool gg_claim_chunk(const gg_work *w, int64_t n, int64_t grain, int64_t *i0, int64_t *i1) {
     if (w->nth == 1) {              /* small nodes: no divisions, no locked instruction */
         const bool first = !atomic_load_explicit(w->chunk, memory_order_relaxed);
@@ -197,26 +211,13 @@ bool gg_claim_chunk(const gg_work *w, int64_t n, int64_t grain, int64_t *i0, int
         return first && n > 0;
     }
     const int64_t most = 4 * (int64_t)w->nth;
-    int64_t step = (n + most - 1) / most, i;
+    int64_t step = (n + most - 1) / most;
     if (step < grain) step = grain;
     if (step < 1) step = 1;
-    if (most > 64) {
-        i = atomic_fetch_add_explicit(w->chunk, step, memory_order_relaxed);
-    } else {
-        const int pieces = (int)((n + step - 1) / step);
-        const int first = pieces * w->ith / w->nth, end = pieces * (w->ith + 1) / w->nth;
-        const uint64_t all = low_bits(pieces), own = low_bits(end) & ~low_bits(first);
-        uint64_t taken = (uint64_t)atomic_load_explicit(w->chunk, memory_order_relaxed), bit;
-        do {
-            if (!(all & ~taken)) return false;
-            bit = own & ~taken ? own & ~taken & -(own & ~taken) : (uint64_t)1 << (63 - __builtin_clzll(all & ~taken));
-            taken = (uint64_t)atomic_fetch_or_explicit(w->chunk, (int64_t)bit, memory_order_relaxed);
-        } while (taken & bit);
-        i = __builtin_ctzll(bit) * step;
-    }
-    if (i >= n) return false;
-    *i0 = i;
-    *i1 = i + step < n ? i + step : n;
+    const int64_t i = gg_claim_piece(w, (n + step - 1) / step);
+    if (i < 0) return false;
+    *i0 = i * step;
+    *i1 = *i0 + step < n ? *i0 + step : n;
     return true;
 }
 

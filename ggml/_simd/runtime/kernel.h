@@ -28,9 +28,10 @@ typedef void (*gg_to_f32_fn)(const void *x, float *y, int64_t n);
 typedef void (*gg_from_f32_fn)(const float *x, void *y, int64_t n);
 /* As from_f32, one whole row, with an importance weight for each element (NULL: none) and the slower searches. */
 typedef void (*gg_quantize_fn)(const float *x, void *y, int64_t n, const float *im);
-/* sum(x[i]*y[i]): x a packed row of the type, y one of its activation type (gg_types), if that is quantised in the
- * activation layout. */
-typedef void (*gg_dot_fn)(int64_t n, float *s, const void *x, const void *y);
+/* s[r] = sum(x_r[i] * y[i]) for r < rows <= GG_DOT_ROWS: x_r a packed row of the type at x + r * nb, y one of its
+ * activation type (gg_types), if that is quantised in the activation layout. s[r] does not depend on other rows. */
+typedef void (*gg_dot_fn)(int64_t n, int rows, float *s, const void *x, size_t nb, const void *y);
+enum { GG_DOT_ROWS = 4 };
 /* Brings a packed row of a quantised activation type into the activation layout, in which it enters dot products with
  * many rows: GG_LAYOUT_BYTES for 32 elements, at a multiple of 64 (quants/generic.h). */
 typedef void (*gg_lay_out_fn)(const void *row, void *laid_out, int64_t n);
@@ -67,6 +68,9 @@ void *gg_scratch(size_t bytes);
 /* Keeps the reason why a node failed; returns GGML_STATUS_FAILED. */
 int gg_fail(const ggml_tensor *node, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
+/* Claims one of n pieces of a node for this thread, -1 when none is left: first its own, which are
+ * contiguous and likely in its cache, then those of others from the end. More than 64 pieces are claimed in order. */
+int64_t gg_claim_piece(const gg_work *w, int64_t n);
 /* Claims a chunk of [0, n) for this thread, at least `grain` long except the last one; false when none is left:
  * int64_t i0, i1; while (gg_claim_chunk(w, n, grain, &i0, &i1)) { ... i0..i1 ... } */
 bool gg_claim_chunk(const gg_work *w, int64_t n, int64_t grain, int64_t *i0, int64_t *i1);

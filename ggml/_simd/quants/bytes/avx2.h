@@ -12,7 +12,7 @@ typedef __m256i vq;
 typedef __m256i vs;
 typedef __m256i vn;
 typedef __m256 va;
-typedef __m128 vd;
+typedef __m256 vp;
 
 static inline float gg_half_f32(gg_half h) { return _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(h))); }
 static inline gg_half gg_f32_half(float x) {
@@ -140,15 +140,18 @@ static inline vq vq_dot_us(vb u, vb s) {
     return _mm256_madd_epi16(_mm256_maddubs_epi16(u, s), _mm256_set1_epi16(1));
 #endif
 }
-static inline vq vq_dot_biased(vb u, int k, vb s) {
-#ifdef GG_DPBUSD
-    return _mm256_sub_epi32(vq_dot_us(u, s), vq_dot_us(vb_set1(k), s));
-#else
-    const __m256i pairs = _mm256_sub_epi16(_mm256_maddubs_epi16(u, s), _mm256_maddubs_epi16(vb_set1(k), s));
-    return _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
-#endif
-}
 static inline vq vq_dot_ss(vb a, vb b) { return vq_dot_us(_mm256_abs_epi8(a), _mm256_sign_epi8(b, a)); }
+#ifdef GG_DPBUSD
+static inline vq vq_offset(int k, vb s) { return _mm256_sub_epi32(_mm256_setzero_si256(), vq_dot_us(vb_set1(k), s)); }
+static inline vq vq_dot_from(vq from, vb u, vb s) { return GG_DPBUSD(from, u, s); }
+static inline vq vq_dot_signed(vq from, vb a, vb s) { return GG_DPBUSD(from, _mm256_xor_si256(a, vb_set1(128)), s); }
+#else       /* the offset: sums of pairs */
+static inline vq vq_offset(int k, vb s) { return _mm256_maddubs_epi16(vb_set1(k), s); }
+static inline vq vq_dot_from(vq from, vb u, vb s) {
+    return _mm256_madd_epi16(_mm256_sub_epi16(_mm256_maddubs_epi16(u, s), from), _mm256_set1_epi16(1));
+}
+static inline vq vq_dot_signed(vq from, vb a, vb s) { (void)from; return vq_dot_ss(a, s); }
+#endif
 
 static inline vs vs_set(uint64_t lo, uint64_t hi) {
     return _mm256_cvtepi8_epi16(_mm_set_epi64x((int64_t)hi, (int64_t)lo));
@@ -260,6 +263,19 @@ static inline float va_sum(va a) {
     s = _mm_add_ps(s, _mm_movehl_ps(s, s));
     return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
 }
+/* In the order of va_sum, four rows at once. */
+static inline void va_sums(float *s, const va *a, const int rows) {
+    if (rows == 1) {
+        *s = va_sum(*a);
+        return;
+    }
+    const __m256 p = _mm256_add_ps(_mm256_permute2f128_ps(a[0], a[1], 0x20), _mm256_permute2f128_ps(a[0], a[1], 0x31));
+    const __m256 q = _mm256_add_ps(_mm256_permute2f128_ps(a[2], a[3], 0x20), _mm256_permute2f128_ps(a[2], a[3], 0x31));
+    const __m256 t = _mm256_add_ps(_mm256_shuffle_ps(p, q, 0x44), _mm256_shuffle_ps(p, q, 0xee));
+    const __m256 u = _mm256_add_ps(t, _mm256_movehdup_ps(t));   /* rows 0, 2, 1, 3 at lanes 0, 2, 4, 6 */
+    _mm_storeu_ps(s, _mm_unpacklo_ps(_mm_shuffle_ps(_mm256_castps256_ps128(u), _mm256_castps256_ps128(u), 0x08),
+                                     _mm_shuffle_ps(_mm256_extractf128_ps(u, 1), _mm256_extractf128_ps(u, 1), 0x08)));
+}
 static inline va va_madd(va acc, vq q, float lo, float hi) {
     return _mm256_fmadd_ps(_mm256_cvtepi32_ps(q), _mm256_set_m128(_mm_set1_ps(hi), _mm_set1_ps(lo)), acc);
 }
@@ -271,15 +287,24 @@ static inline va va_madd_sums(va acc, const vq *q, const float *x) {
     const __m128i sums = _mm_add_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
     return _mm256_add_ps(acc, _mm256_zextps128_ps256(_mm_mul_ps(_mm_cvtepi32_ps(sums), _mm_loadu_ps(x))));
 }
-static inline vd vd_zero(void) { return _mm_setzero_ps(); }
-static inline vd vd_add(vd a, vd b) { return _mm_add_ps(a, b); }
-static inline vd vd_mul_halves(const void *p, const float *f) {
-    int32_t two;
-    memcpy(&two, p, 4);
-    return _mm_mul_ps(_mm_cvtph_ps(_mm_cvtsi32_si128(two)), _mm_castsi128_ps(_mm_loadl_epi64((const void *)f)));
+static inline vp vp_zero(void) { return _mm256_setzero_ps(); }
+static inline vp vp_add(vp a, vp b) { return _mm256_add_ps(a, b); }
+static inline vp vp_mul_halves(const char *p, size_t nb, const float *f) {
+    int32_t h[4];
+    double pair;
+    for (int i = 0; i < 4; i++) memcpy(h + i, p + (size_t)i * nb, 4);
+    memcpy(&pair, f, 8);
+    const __m256 halves = _mm256_cvtph_ps(_mm_set_epi32(h[3], h[2], h[1], h[0]));
+    return _mm256_mul_ps(halves, _mm256_castpd_ps(_mm256_set1_pd(pair)));
 }
-static inline float vd_first(vd a) { return _mm_cvtss_f32(a); }
-static inline float vd_second(vd a) { return _mm_cvtss_f32(_mm_movehdup_ps(a)); }
+static inline void vp_add_seconds(float *s, vp a, const int rows) {
+    const __m128 lo = _mm256_castps256_ps128(a);
+    if (rows == 1) *s += _mm_cvtss_f32(_mm_movehdup_ps(lo));
+    else _mm_storeu_ps(s, _mm_add_ps(_mm_loadu_ps(s), _mm_shuffle_ps(lo, _mm256_extractf128_ps(a, 1), 0xdd)));
+}
+static inline va va_madd_pair(va acc, vq q, vp p, int i) {
+    return _mm256_fmadd_ps(_mm256_cvtepi32_ps(q), _mm256_permutevar8x32_ps(p, _mm256_set1_epi32(2 * i)), acc);
+}
 static inline void vd_scale4(float *d, gg_half h0, gg_half h1, gg_half h2, gg_half h3, const float *f) {
     const __m128i h = _mm_insert_epi16(_mm_insert_epi16(_mm_insert_epi16(_mm_cvtsi32_si128(h0), h1, 1), h2, 2), h3, 3);
     _mm_storeu_ps(d, _mm_mul_ps(_mm_cvtph_ps(h), _mm_loadu_ps(f)));

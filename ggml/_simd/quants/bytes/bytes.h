@@ -8,7 +8,7 @@
  *   vs   16 scales or minima of a block of 256, as int16; chunk j has scales 2 j and 2 j + 1
  *   vn   sums of products of small numbers for one block of 256, in lanes that may be narrower
  *   va   accumulator of float lanes
- *   vd   two floats
+ *   vp   four pairs of floats
  *
  * Load and create
  *   vb_load(p)               32 bytes
@@ -39,7 +39,8 @@
  *                            of 8 uint64
  * Products
  *   vq_dot_us(u, s)          unsigned u < 128 times signed s; vq_dot_ss(a, b): both signed, b > -128
- *   vq_dot_biased(u, k, s)   (u - k) s for u and k < 32
+ *   vq_dot_from(o, u, s)     (u - k) s for u < 128, where o = vq_offset(k, s), k < 32; or u s, where o = vq_zero()
+ *   vq_dot_signed(o, a, s)   a s for signed a, where o = vq_offset(128, s); cheaper than vq_dot_ss for several a
  *   vq_madd_us(acc, u, s, scales, j)    acc + u s times the scales of chunk j, a constant; vq_madd_ss likewise
  *   vq_dot_vs(scales, p)     products with 16 int16 at p
  *   vq_zero() vq_add vq_sub (a, b)   vq_div4(a) all lanes are multiples of 4
@@ -58,9 +59,11 @@
  * Accumulate
  *   va_zero() va_add(a, b) va_scale(acc, a, x) acc + a x   va_sum(a) sum of the lanes
  *   va_madd(acc, q, lo, hi)  acc + q times a scale for lo and one for hi; va_madd1(acc, q, x): one scale
+ *   va_madd_pair(acc, q, p, i)   acc + q times the first of pair i
  *   va_madd_sums(acc, q, x)  acc + q[i] x[i], i < 4; the lanes of each q are added first, without rounding
- *   vd_zero() vd_add(a, b) vd_first(a) vd_second(a)
- *   vd_mul_halves(p, f)      two halves at p times two floats at f
+ *   va_sums(s, a, rows)      s[r] = va_sum(a[r]) for 1 or 4 rows
+ *   vp_zero() vp_add(a, b)   vp_add_seconds(s, a, rows): s[r] += the second of pair r for 1 or 4 rows
+ *   vp_mul_halves(p, nb, f)  pair i: two halves at p + i nb times two floats at f
  *   vd_scale4(d, h0, h1, h2, h3, f)   d[i] = h_i f[i]
  * Scalars
  *   gg_half_f32(h) gg_f32_half(x)

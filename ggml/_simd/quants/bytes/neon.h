@@ -75,18 +75,23 @@ static inline vb vb_negate(vb a, uint32_t bits) {
     return vb_sub((vb){veorq_u8(a.lo, m.lo), veorq_u8(a.hi, m.hi)}, m);
 }
 
-static inline int32x4_t vq_dot16(uint8x16_t a, uint8x16_t b) {
+static inline int32x4_t vq_dot16(int32x4_t from, uint8x16_t a, uint8x16_t b) {
     const int8x16_t x = vreinterpretq_s8_u8(a), y = vreinterpretq_s8_u8(b);
 #ifdef __ARM_FEATURE_DOTPROD
-    return vdotq_s32(vdupq_n_s32(0), x, y);
+    return vdotq_s32(from, x, y);
 #else
-    return vpadalq_s16(vpaddlq_s16(vmull_s8(vget_low_s8(x), vget_low_s8(y))),
+    return vpadalq_s16(vpadalq_s16(from, vmull_s8(vget_low_s8(x), vget_low_s8(y))),
                        vmull_s8(vget_high_s8(x), vget_high_s8(y)));
 #endif
 }
-static inline vq vq_dot_ss(vb a, vb b) { return (vq){vq_dot16(a.lo, b.lo), vq_dot16(a.hi, b.hi)}; }
+static inline vq vq_zero(void) { return (vq){vdupq_n_s32(0), vdupq_n_s32(0)}; }
+static inline vq vq_dot_from(vq from, vb u, vb s) {
+    return (vq){vq_dot16(from.lo, u.lo, s.lo), vq_dot16(from.hi, u.hi, s.hi)};
+}
+static inline vq vq_dot_ss(vb a, vb b) { return vq_dot_from(vq_zero(), a, b); }
 static inline vq vq_dot_us(vb u, vb s) { return vq_dot_ss(u, s); }
-static inline vq vq_dot_biased(vb u, int k, vb s) { return vq_dot_ss(vb_sub(u, vb_set1(k)), s); }
+static inline vq vq_offset(int k, vb s) { return vq_dot_ss(vb_set1(-k), s); }
+static inline vq vq_dot_signed(vq from, vb a, vb s) { (void)from; return vq_dot_ss(a, s); }
 
 static inline vs vs_set(uint64_t lo, uint64_t hi) {
     vs r;
@@ -102,7 +107,6 @@ static inline vs vs_set_pairs(uint64_t a) {
 static inline void vs_to_f32(float *d, vs s, float x) {
     for (int i = 0; i < 16; i += 4) vst1q_f32(d + i, vmulq_n_f32(vcvtq_f32_s32(vmovl_s16(vld1_s16(s.v + i))), x));
 }
-static inline vq vq_zero(void) { return (vq){vdupq_n_s32(0), vdupq_n_s32(0)}; }
 static inline vq vq_madd_ss(vq acc, vb a, vb b, vs s, int j) {
     const vq q = vq_dot_ss(a, b);
     return (vq){vmlaq_n_s32(acc.lo, q.lo, s.v[2 * j]), vmlaq_n_s32(acc.hi, q.hi, s.v[2 * j + 1])};

@@ -53,15 +53,20 @@ static inline vn vn_div4(vn a) { return vq_div4(a); }
 static inline vn vn_sub_i16(vn acc, const int16_t *p) { return vq_sub(acc, vq_dot_vs(vs_set1(1), p)); }
 static inline vq vn_sum(vn acc) { return acc; }
 
-/* ---- two floats ------------------------------------------------------------------------------------------------- */
-typedef struct { float a, b; } vd;
-static inline vd vd_zero(void) { return (vd){0, 0}; }
-static inline vd vd_add(vd x, vd y) { return (vd){x.a + y.a, x.b + y.b}; }
-static inline vd vd_mul_halves(const void *p, const float *f) {
-    return (vd){gg_half_of_two(p, 0) * f[0], gg_half_of_two(p, 1) * f[1]};
+/* ---- floats ----------------------------------------------------------------------------------------------------- */
+typedef struct { float v[8]; } vp;
+static inline vp vp_zero(void) { return (vp){{0}}; }
+static inline vp vp_add(vp a, vp b) { for (int i = 0; i < 8; i++) a.v[i] += b.v[i]; return a; }
+static inline vp vp_mul_halves(const char *p, size_t nb, const float *f) {
+    vp r;
+    for (int i = 0; i < 8; i++) r.v[i] = gg_half_of_two(p + (size_t)(i / 2) * nb, i % 2) * f[i % 2];
+    return r;
 }
-static inline float vd_first(vd x) { return x.a; }
-static inline float vd_second(vd x) { return x.b; }
+static inline void vp_add_seconds(float *s, vp a, const int rows) {
+    for (int r = 0; r < rows; r++) s[r] += a.v[2 * r + 1];
+}
+static inline va va_madd_pair(va acc, vq q, vp p, int i) { return va_madd1(acc, q, p.v[2 * i]); }
+static inline void va_sums(float *s, const va *a, const int rows) { for (int r = 0; r < rows; r++) s[r] = va_sum(a[r]); }
 static inline void vd_scale4(float *d, gg_half h0, gg_half h1, gg_half h2, gg_half h3, const float *f) {
     const gg_half h[4] = {h0, h1, h2, h3};
     for (int i = 0; i < 4; i++) d[i] = gg_half_f32(h[i]) * f[i];

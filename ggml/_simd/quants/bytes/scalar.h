@@ -57,7 +57,12 @@ static inline vq vq_dot_ss(vb a, vb b) {
     return r;
 }
 static inline vq vq_dot_us(vb u, vb s) { return vq_dot_ss(u, s); }
-static inline vq vq_dot_biased(vb u, int k, vb s) { return vq_dot_ss(vb_sub(u, vb_set1(k)), s); }
+static inline vq vq_dot_from(vq from, vb u, vb s) {
+    const vq q = vq_dot_ss(u, s);
+    return (vq){from.lo + q.lo, from.hi + q.hi};
+}
+static inline vq vq_offset(int k, vb s) { return vq_dot_ss(vb_set1(-k), s); }
+static inline vq vq_dot_signed(vq from, vb a, vb s) { (void)from; return vq_dot_ss(a, s); }
 
 static inline vs vs_set(uint64_t lo, uint64_t hi) {
     vs r;
