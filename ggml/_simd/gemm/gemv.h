@@ -9,6 +9,7 @@ enum {
     GEMV_MAX_VECTORS = 8,           /* vectors for which reading without packing is faster; of quantised types half, */
     GEMV_INT8_VECTORS = 2,          /* or two if they are unpacked to panels of bytes */
     GEMV_LONG_K = 512,              /* sums of that many products are so long that GEMV_MOST vectors are worth it */
+    GEMV_PIECE_BYTES = 8192,        /* of a matrix: the least that a thread claims */
     GEMV_ROWS = 1024,               /* sums that a product by columns keeps for each vector */
 };
 
@@ -194,13 +195,20 @@ static void gemv_by_rows(const gemm *g, const gemv_vectors *v, int64_t i0, int64
     }
 }
 
+/* The rows of a piece. Threads end at about the same time if there are many pieces; each should take about a
+ * microsecond, as claiming one takes a tenth of that. */
+static int64_t gemv_piece(const gg_work *w, const gemm *g) {
+    if (g->a.pack != pack_along_k) return gg_ceil_div(g->m * g->ne2 * g->ne3, w->nth * 2 * 64) * 64;
+    const int64_t least = gg_ceil_div(GEMV_PIECE_BYTES, (int64_t)gg_row_size(g->a.type, g->k)), step = GG_DOT_ROWS;
+    const int64_t size = gg_ceil_div(g->m * g->ne2 * g->ne3, w->nth * 16);
+    return gg_ceil_div(gg_max(size, least), step) * step;
+}
 /* Each thread prepares the vectors for itself, which costs about as much as a row. */
 static bool gemv_run(const gg_work *w, const gemm *g) {
     char *const own = gg_scratch(gemv_scratch(g));
     if (!own) return false;
     const bool by_rows = g->a.pack == pack_along_k;
-    const int64_t batch = g->ne2 * g->ne3, least = by_rows ? 8 : 64, want = w->nth * (by_rows ? 16 : 2) * least;
-    const int64_t size = w->nth == 1 ? g->m : gg_ceil_div(g->m * batch, want) * least, cuts = gg_ceil_div(g->m, size);
+    const int64_t batch = g->ne2 * g->ne3, size = w->nth == 1 ? g->m : gemv_piece(w, g), cuts = gg_ceil_div(g->m, size);
     int64_t ready = -1;
     gemm one = *g;
     gemv_vectors v;

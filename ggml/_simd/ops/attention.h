@@ -12,6 +12,7 @@
 enum {
     ATTN_ROWS = 128,                /* rows of a tile */
     ATTN_KEYS = 256,                /* keys of a block */
+    ATTN_STEP = 64,                 /* a multiple of the keys that ROW_SUM adds at a time */
     ATTN_FEW = 8,                   /* tiles of at most that many rows read keys and values in place */
     ATTN_UNPACK = 16,               /* rows of quantised keys or values to unpack at a time */
     ATTN_TASKS = 32, ATTN_SPLIT = 256,   /* tasks that keys are split to reach; least keys of a piece */
@@ -212,14 +213,34 @@ static void attn_scale(float *x, int64_t n, float factor) {
 /* exp(x - top); if top is -inf, all x are -inf */
 static float attn_exp(float x, float top) { return x == -GG_INF ? 0 : expf(x - top); }
 
-/* Whether none of these rows attends to any of these keys. */
-static bool attn_hidden(const attn *a, int64_t set, int64_t row, int64_t rows, int64_t first, int64_t n, float *tmp) {
-    if (!a->mask && !a->causal) return false;
-    for (int64_t r = row; r < row + rows; r++) {
+/* The mask of n keys from `first` on if the row attends to one of them, else NULL. */
+static const float *attn_seen_mask(const attn *a, attn_row at, int64_t first, int64_t n, float *tmp) {
+    const float *const m = n > 0 ? attn_mask(a, at, first, n, tmp) : NULL;
+    return m && max_row(WHOLE_ROW(n), m) != -GG_INF ? m : NULL;
+}
+/* Narrows keys first .. first+n-1 to those from the first to the last that one of these rows attends to; false: there
+ * is none. Sums of weights do not change, because ATTN_STEP keys are left out at a time. */
+static bool attn_narrow(const attn *a, int64_t set, int64_t row, int64_t rows, int64_t *first, int64_t *n, float *tmp) {
+    if (!a->mask && !a->causal) return true;
+    int64_t lo = *n, hi = 0;
+    for (int64_t r = row + rows - 1; r >= row && (lo > 0 || hi < *n); r--) {      /* the last row often sees most */
         const attn_row at = attn_at(a, set, r);
-        if (a->causal && attn_seen(a, at) <= first) continue;
-        if (!a->mask || max_row(WHOLE_ROW(n), attn_mask(a, at, first, n, tmp)) != -GG_INF) return false;
+        int64_t end = a->causal ? gg_max(gg_min(attn_seen(a, at) - *first, *n), 0) : *n;
+        if (!a->mask) {
+            if (end) lo = 0, hi = gg_max(hi, end);
+            continue;
+        }
+        const float *m = attn_seen_mask(a, at, *first + hi, end - hi, tmp);
+        if (m) {
+            for (m -= hi; m[end - 1] == -GG_INF;) end--;
+            hi = end;
+        }
+        m = attn_seen_mask(a, at, *first, gg_min(lo, end), tmp);
+        if (m) for (lo = 0; m[lo] == -GG_INF;) lo++;
     }
+    if (lo >= hi) return false;
+    lo = lo / ATTN_STEP * ATTN_STEP, hi = gg_min(gg_ceil_div(hi, ATTN_STEP) * ATTN_STEP, *n);
+    *first += lo, *n = hi - lo;
     return true;
 }
 /* Turns scores into weights. Where the maximum grows, the sums and values so far are scaled down. */
@@ -244,11 +265,11 @@ static void attn_run_tile(const attn *a, const attn_tile *t, int64_t first, int6
     for (int64_t r = 0; r < t->n; r++) t->max[r] = -GG_INF, t->sum[r] = 0;
     memset(t->out, 0, (size_t)(t->n * t->ld) * sizeof *t->out);
     for (; first < end; first += ATTN_KEYS) {
-        const int64_t n = gg_min(end - first, ATTN_KEYS);
-        if (attn_hidden(a, t->set, t->row, t->n, first, n, t->tmp)) continue;
-        attn_scores(a, t, first, n);
-        attn_weigh(a, t, first, n);
-        attn_seen_values(a, t, first, n);
+        int64_t key = first, n = gg_min(end - first, ATTN_KEYS);
+        if (!attn_narrow(a, t->set, t->row, t->n, &key, &n, t->tmp)) continue;
+        attn_scores(a, t, key, n);
+        attn_weigh(a, t, key, n);
+        attn_seen_values(a, t, key, n);
     }
 }
 /* A row of the result from its sum of weighted values; the sink takes its share of the weight. */

@@ -106,11 +106,13 @@ static void attn_back_logits(const attn *a, int64_t n, const float *w, float dot
 }
 
 /* ---- by rows ----------------------------------------------------------------------------------------------------- */
-static void attn_back_row(const attn_back *b, int64_t set, int64_t row, float *w, float *dw) {
+/* Row `row` and keys key .. key+n-1; it attends to no others. */
+static void attn_back_row(const attn_back *b, int64_t set, int64_t row, int64_t key, int64_t n, float *w,
+                          float *dw) {
     const attn *a = &b->a;
     const attn_row at = attn_at(a, set, row);
-    const int64_t index = (at.batch * a->heads + at.head) * a->n_q + at.query, n = a->n_kv;
-    const float most = attn_logits(a, at, 0, n, w, b->bend, b->tmp), sink = attn_sink(a, at);
+    const int64_t index = (at.batch * a->heads + at.head) * a->n_q + at.query;
+    const float most = attn_logits(a, at, key, n, w, b->bend, b->tmp), sink = attn_sink(a, at);
     const float top = sink > most ? sink : most, alone = attn_exp(sink, top);
     const double sum = exp_row(WHOLE_ROW(n), w, w, vf_set1(top == -GG_INF ? 0 : top)) + (double)alone;
     attn_softmax *s = &b->rows[set * a->rows + row];
@@ -120,9 +122,11 @@ static void attn_back_row(const attn_back *b, int64_t set, int64_t row, float *w
     if (b->sinks) b->sinks[index] = -alone * s->part * s->dot;
     if (b->mask) {
         const vf slope = vf_set1(alibi_slope(a->max_bias, a->heads, at.head)), dot = vf_set1(s->dot);
+        float *const y = b->mask + index * a->n_kv;
+        memset(y, 0, (size_t)a->n_kv * sizeof *y);
         EACH_VEC(i, n) {
             const int64_t k = n - i;
-            st(b->mask + index * n + i, vf_mul(slope, vf_mul(ld(w + i, k), vf_sub(ld(dw + i, k), dot))), k);
+            st(y + key + i, vf_mul(slope, vf_mul(ld(w + i, k), vf_sub(ld(dw + i, k), dot))), k);
         }
     }
     attn_back_logits(a, n, w, s->dot, b->bend, dw);
@@ -130,10 +134,13 @@ static void attn_back_row(const attn_back *b, int64_t set, int64_t row, float *w
 static void attn_back_tile(const attn_back *b, int64_t set, int64_t row) {
     const attn *a = &b->a;
     const int64_t n = gg_min(BACK_ROWS, a->rows - row), d = attn_round(a->d);
-    attn_back_scores(b, set, row, n, 0, a->n_kv);
-    for (int64_t r = 0; r < n; r++) attn_back_row(b, set, row + r, b->w + r * b->stride, b->dw + r * b->stride);
+    int64_t key = 0, keys = a->n_kv;
+    attn_narrow(a, set, row, n, &key, &keys, b->tmp);
+    attn_back_scores(b, set, row, n, key, keys);
+    for (int64_t r = 0; r < n; r++)
+        attn_back_row(b, set, row + r, key, keys, b->w + r * b->stride, b->dw + r * b->stride);
     if (!b->q) return;
-    attn_product_rows(a->d, n, a->n_kv, attn_matrix(a, &a->k, 1, set, 0), attn_floats(b->dw, b->stride, 1), b->tq, d,
+    attn_product_rows(a->d, n, keys, attn_matrix(a, &a->k, 1, set, key), attn_floats(b->dw, b->stride, 1), b->tq, d,
                       false, b->room);
     for (int64_t r = 0; r < n; r++) {
         const attn_row at = attn_at(a, set, row + r);
@@ -156,18 +163,19 @@ static void attn_back_keys(const attn_back *b, int64_t set, int64_t first) {
     attn_back_add(b, &b->k, set, first, m, 0, b->tq, b->dw);
     for (int64_t row = 0; row < a->rows; row += BACK_ROWS) {
         const int64_t n = gg_min(BACK_ROWS, a->rows - row);
-        if (attn_hidden(a, set, row, n, first, m, b->tmp)) continue;
-        attn_back_scores(b, set, row, n, first, m);
+        int64_t key = first, keys = m;
+        if (!attn_narrow(a, set, row, n, &key, &keys, b->tmp)) continue;
+        attn_back_scores(b, set, row, n, key, keys);
         for (int64_t r = 0; r < n; r++) {
             const attn_softmax *s = &b->rows[set * a->rows + row + r];
             float *w = b->w + r * b->stride, *dw = b->dw + r * b->stride;
-            attn_logits(a, attn_at(a, set, row + r), first, m, w, b->bend, b->tmp);
-            exp_row(WHOLE_ROW(m), w, w, vf_set1(s->max));
-            attn_scale(w, m, s->part);
-            attn_back_logits(a, m, w, s->dot, b->bend, dw);
+            attn_logits(a, attn_at(a, set, row + r), key, keys, w, b->bend, b->tmp);
+            exp_row(WHOLE_ROW(keys), w, w, vf_set1(s->max));
+            attn_scale(w, keys, s->part);
+            attn_back_logits(a, keys, w, s->dot, b->bend, dw);
         }
-        attn_back_add(b, &b->v, set, first, m, n, b->td, b->w);
-        attn_back_add(b, &b->k, set, first, m, n, b->tq, b->dw);
+        attn_back_add(b, &b->v, set, key, keys, n, b->td, b->w);
+        attn_back_add(b, &b->k, set, key, keys, n, b->tq, b->dw);
     }
 }
 
