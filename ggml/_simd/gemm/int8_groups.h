@@ -138,15 +138,19 @@ static void pack_ints(const gemm_src *s, int64_t i0, int n, int64_t k0, int kn, 
     float tmp[VW][KC / 16 * (8 + 2)] __attribute__((aligned(64))), narrow[KC / 16 * (4 + 2)];    /* at most */
     for (int g = 0; g < n; g += VW) {
         const float *row[VW];
+        const bool together = ints->pack && g + VW <= n;
         for (int i = 0; i < VW; i++) {
             row[i] = tmp[g + i < n ? i : 0];
             if (g + i >= n) continue;
             const char *const from = pack_at(s, i0 + g + i, block);
             for (size_t p = 0; p < bytes; p += 64) __builtin_prefetch(from + bytes + p);    /* for the next call */
+            if (together) continue;
             ints->unpack(from, format.wide ? narrow : tmp[i], kn);
             if (format.wide) groups_widen(&format, narrow, kn / format.step, tmp[i]);
         }
-        pack_transpose(row, words, pack_lane(out, g, words, width), width);
+        float *const lane = pack_lane(out, g, words, width);
+        if (together) ints->pack(pack_at(s, i0 + g, block), s->nb_i, kn, lane, width);
+        else pack_transpose(row, words, lane, width);
     }
 }
 

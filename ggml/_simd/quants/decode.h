@@ -65,16 +65,52 @@ INLINED float q5_1_min(const void *b) { return gg_half_of_two(b, 1); }
 static void q8_0_lay_out(const void *y, void *out, int64_t n) { small_lay_out(sizeof(block_q8_0), y, out, n); }
 static void q8_1_lay_out(const void *y, void *out, int64_t n) { small_lay_out(sizeof(block_q8_1), y, out, n); }
 
-SMALL_TYPE(q4_0, 1, 8, NULL, 0, 15, false, NULL, true)
-SMALL_TYPE(q4_1, 1, 0, q4_1_min, 0, 15, false, NULL, true)
-SMALL_TYPE(q5_0, 1, 16, NULL, 0, 31, false, NULL, true)
-SMALL_TYPE(q5_1, 1, 0, q5_1_min, 0, 31, false, NULL, true)
-SMALL_TYPE(q8_0, 1, 0, NULL, 128, 255, false, NULL, true)
-SMALL_TYPE(iq4_nl, 1, 0, NULL, 128, 241, false, NULL, true)
-SMALL_TYPE(mxfp4, 1, 0, NULL, 12, 24, false, NULL, false)
-SMALL_TYPE(nvfp4, 2, 0, NULL, 12, 24, true, NULL, false)
-SMALL_TYPE(q1_0, 4, 1, NULL, 0, 2, false, q1_0_plus, false)
-SMALL_TYPE(q2_0, 2, 1, NULL, 0, 3, false, NULL, false)
+/* <t>_pack: where words are packed in columns, else NULL */
+#ifdef GG_VEC_COLUMNS
+INLINED void q4_0_words(vi *w, const char *b, size_t nb) { vc_nibbles(w, b + offsetof(block_q4_0, qs), nb); }
+INLINED void q4_1_words(vi *w, const char *b, size_t nb) { vc_nibbles(w, b + offsetof(block_q4_1, qs), nb); }
+INLINED void five_bits_words(vi *w, const char *qs, const char *qh, size_t nb) {
+    const vi bits = vc_load(qh, nb);
+    vc_nibbles(w, qs, nb);
+#pragma GCC unroll 8
+    for (int q = 0; q < 8; q++) w[q] = vc_add_bits(w[q], bits, q);
+}
+INLINED void q5_0_words(vi *w, const char *b, size_t nb) {
+    five_bits_words(w, b + offsetof(block_q5_0, qs), b + offsetof(block_q5_0, qh), nb);
+}
+INLINED void q5_1_words(vi *w, const char *b, size_t nb) {
+    five_bits_words(w, b + offsetof(block_q5_1, qs), b + offsetof(block_q5_1, qh), nb);
+}
+INLINED void q8_0_words(vi *w, const char *b, size_t nb) {
+    vc_load4(w, b + offsetof(block_q8_0, qs), nb);
+    vc_load4(w + 4, b + offsetof(block_q8_0, qs) + 16, nb);
+    for (int q = 0; q < 8; q++) w[q] = vc_flip_signs(w[q]);
+}
+INLINED void iq4_nl_words(vi *w, const char *b, size_t nb) {
+    vc_nibbles(w, b + offsetof(block_iq4_nl, qs), nb);
+    for (int q = 0; q < 8; q++) w[q] = vc_flip_signs(vc_lut(gg_levels_iq4nl, w[q]));
+}
+#define PACK(t, MINIMA) \
+    static void t##_pack(const char *x, size_t nb, int64_t n, float *out, int width) { \
+        small_pack(sizeof(block_##t), t##_words, MINIMA, x, nb, n, out, width); \
+    }
+PACK(q4_0, false) PACK(q4_1, true) PACK(q5_0, false) PACK(q5_1, true) PACK(q8_0, false) PACK(iq4_nl, false)
+#undef PACK
+#define PACKED(t) t##_pack
+#else
+#define PACKED(t) NULL
+#endif
+
+SMALL_TYPE(q4_0, 1, 8, NULL, 0, 15, false, NULL, true, PACKED(q4_0))
+SMALL_TYPE(q4_1, 1, 0, q4_1_min, 0, 15, false, NULL, true, PACKED(q4_1))
+SMALL_TYPE(q5_0, 1, 16, NULL, 0, 31, false, NULL, true, PACKED(q5_0))
+SMALL_TYPE(q5_1, 1, 0, q5_1_min, 0, 31, false, NULL, true, PACKED(q5_1))
+SMALL_TYPE(q8_0, 1, 0, NULL, 128, 255, false, NULL, true, PACKED(q8_0))
+SMALL_TYPE(iq4_nl, 1, 0, NULL, 128, 241, false, NULL, true, PACKED(iq4_nl))
+SMALL_TYPE(mxfp4, 1, 0, NULL, 12, 24, false, NULL, false, NULL)
+SMALL_TYPE(nvfp4, 2, 0, NULL, 12, 24, true, NULL, false, NULL)
+SMALL_TYPE(q1_0, 4, 1, NULL, 0, 2, false, q1_0_plus, false, NULL)
+SMALL_TYPE(q2_0, 2, 1, NULL, 0, 3, false, NULL, false, NULL)
 
 /* ---- bytes in 64-bit words -------------------------------------------------------------------------------------- */
 INLINED uint64_t load_u64(const void *p) { uint64_t u; memcpy(&u, p, 8); return u; }

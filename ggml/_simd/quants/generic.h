@@ -97,6 +97,23 @@ INLINED void small_unpack(small_type t, const void *x, void *groups, int64_t n) 
     }
 }
 
+#ifdef GG_VEC_COLUMNS
+/* Unpacks blocks that begin with their scale and minimum, a block of all rows at a time. words: unsigned codes */
+typedef void (*words_fn)(vi w[8], const char *block, size_t nb);
+INLINED void small_pack(int bytes, words_fn words, bool minima, const char *x, size_t nb, int64_t n, float *out,
+                        int width) {
+    for (const char *end = x + n / 32 * bytes; x < end; x += bytes, out += (9 + minima) * width) {
+        vi w[8];
+        const vi halves = vc_load(x, nb);
+        words(w, x, nb);
+#pragma GCC unroll 8
+        for (int q = 0; q < 8; q++) vf_store(out + q * width, vi_float(w[q]));
+        vf_store(out + 8 * width, vc_half(halves, 0));
+        if (minima) vf_store(out + 9 * width, vf_neg(vc_half(halves, 1)));
+    }
+}
+#endif
+
 /* Activation layout of Q8_0 and Q8_1: the codes of all blocks, then for each block its scale d and d times the sum of
  * its codes. */
 typedef struct { float d, sum; } layout_scale;
@@ -364,25 +381,25 @@ INLINED void k_dot(k_type t, int64_t n, int rows, float *s, const void *x, size_
 }
 
 /* Instances: <t>_to_f32, <t>_dot and <t>_ints of a type with this DESCRIPTION. MAX: the largest unsigned code. */
-#define INSTANCE(t, DESCRIPTION, KIND, GROUP, BIAS, SIGNED_BY, MAX, MINIMA, SCALE_GROUP) \
+#define INSTANCE(t, DESCRIPTION, KIND, GROUP, BIAS, SIGNED_BY, MAX, MINIMA, SCALE_GROUP, PACK) \
     static void t##_to_f32(const void *x, float *y, int64_t n) { KIND##_to_f32(DESCRIPTION, x, y, n); } \
     static void t##_dot(int64_t n, int rows, float *s, const void *x, size_t nb, const void *y) { \
         KIND##_dot(DESCRIPTION, n, rows, s, x, nb, y); \
     } \
     static void t##_unpack(const void *x, void *groups, int64_t n) { KIND##_unpack(DESCRIPTION, x, groups, n); } \
     static const gg_ints t##_ints = {t##_unpack, GROUP, INTS_SIGNED(SIGNED_BY) ? 0 : (BIAS) + (SIGNED_BY), MAX, \
-                                     MINIMA, INTS_SIGNED(SIGNED_BY), SCALE_GROUP};
-#define SMALL_TYPE(t, CHUNKS, BIAS, MIN, SIGNED_BY, MAX, TWO_SCALES, PLUS, HALVES) \
+                                     MINIMA, INTS_SIGNED(SIGNED_BY), SCALE_GROUP, PACK};
+#define SMALL_TYPE(t, CHUNKS, BIAS, MIN, SIGNED_BY, MAX, TWO_SCALES, PLUS, HALVES, PACK) \
     static const small_type t##_type = {sizeof(block_##t), CHUNKS, BIAS, t##_chunk, t##_scales, MIN, TWO_SCALES, \
                                         SIGNED_BY, PLUS, HALVES}; \
-    INSTANCE(t, t##_type, small, TWO_SCALES ? 16 : 32, BIAS, SIGNED_BY, MAX, (MIN) != NULL, 0)
+    INSTANCE(t, t##_type, small, TWO_SCALES ? 16 : 32, BIAS, SIGNED_BY, MAX, (MIN) != NULL, 0, PACK)
 #define K_TYPE(t, UNIT, GROUP, BIAS, SIGNS, DMIN, SIGNED_BY, MAX, SHIFTED) \
     INSTANCE(t, ((k_type){sizeof(block_##t), BIAS, UNIT, t##_d, DMIN, t##_chunk, SHIFTED, t##_scales, SIGNS, \
                           SIGNED_BY, GROUP, NULL, NULL, NULL, INTS_SCALE_GROUP(GROUP, SIGNED_BY)}), \
-             k, GROUP, BIAS, SIGNED_BY, MAX, (DMIN) != NULL, INTS_SCALE_GROUP(GROUP, SIGNED_BY))
+             k, GROUP, BIAS, SIGNED_BY, MAX, (DMIN) != NULL, INTS_SCALE_GROUP(GROUP, SIGNED_BY), NULL)
 #define GRID_TYPE(t, UNIT, GROUP, BIAS, SIGNS, ADJUST, SIGNED_BY, MAX) \
     INSTANCE(t, ((k_type){sizeof(block_##t), BIAS, UNIT, t##_d, NULL, NULL, NULL, t##_scales, SIGNS, SIGNED_BY, \
                           GROUP, t##_grid, t##_indices, ADJUST, INTS_SCALE_GROUP(GROUP, SIGNED_BY)}), \
-             k, GROUP, BIAS, SIGNED_BY, MAX, false, INTS_SCALE_GROUP(GROUP, SIGNED_BY))
+             k, GROUP, BIAS, SIGNED_BY, MAX, false, INTS_SCALE_GROUP(GROUP, SIGNED_BY), NULL)
 
 #endif

@@ -38,6 +38,9 @@ typedef void (*gg_lay_out_fn)(const void *row, void *laid_out, int64_t n);
 enum { GG_LAYOUT_BYTES = 44 };
 /* How far ahead a product with a vector prefetches the matrix: hardware prefetchers stop at the end of a page. */
 enum { GG_PREFETCH_BYTES = 4096 };
+/* Unpacks n elements of as many rows as a vector has lanes, nb bytes apart: word i of each row, as gg_ints.unpack
+ * writes them, to out[i * width ..]. */
+typedef void (*gg_pack_fn)(const char *x, size_t nb, int64_t n, float *out, int width);
 /* How a packed row is unpacked for products of integers. unpack writes for each `group` elements their codes q, one
  * byte each, a float scale d and, if the type has minima, a float m: element = d (q - bias) - m. If scale_group is not
  * 0 it writes blocks of 256 elements instead (gemm/int8_blocks.h), with scales and minima for each `group` elements. */
@@ -48,6 +51,7 @@ typedef struct gg_ints {
     bool minima;
     bool is_signed;                 /* codes are signed; bias is 0 */
     uint8_t scale_group;            /* 32-bit words of codes that share a word of two int16 scales; 0: no blocks */
+    gg_pack_fn pack;                /* or NULL */
 } gg_ints;
 
 struct gg_kernels {

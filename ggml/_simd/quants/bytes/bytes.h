@@ -65,6 +65,12 @@
  *   vp_zero() vp_add(a, b)   vp_add_seconds(s, a, rows): s[r] += the second of pair r for 1 or 4 rows
  *   vp_mul_halves(p, nb, f)  pair i: two halves at p + i nb times two floats at f
  *   vd_scale4(d, h0, h1, h2, h3, f)   d[i] = h_i f[i]
+ * Columns, only where GG_VEC_COLUMNS is defined: a vi (vec/) holds a word of each of VW rows, which are nb bytes apart
+ *   vc_load(p, nb)   vc_load4(w, p, nb): w[0] .. w[3], words 0 to 3 of the rows
+ *   vc_nibbles(w, p, nb)     of 16 bytes the low four bits to w[0] .. w[3], the high ones to w[4] .. w[7]
+ *   vc_add_bits(c, bits, q)  c plus 16 in byte i of a row if bit 4 q + i of its word in bits is set
+ *   vc_flip_signs(w)   vc_lut(table, w)   of bytes
+ *   vc_half(w, i)            half i of each word
  * Scalars
  *   gg_half_f32(h) gg_f32_half(x)
  *   gg_half_of_two(p, i)     half i of the two at p; reads all four bytes */
