@@ -207,18 +207,22 @@ static void gemm_pack_columns(const gemm *g, const gemm_tiling *tiling, int64_t 
     }
 }
 
+/* Whether a task packs all of k of its columns of b at a time. */
+static inline bool gemm_packs_once(const gemm *g, const gemm_tiling *tiling) {
+    return tiling->depths * gemm_format(g)->depth >= g->k;
+}
 /* Computes panels of rows r0 .. r1-1 and panels of columns p0 .. p1-1 of c. The scratch memory has
  * gemm_scratch_floats floats: for the panels of a that one call packs, then for the panels of b. With few columns b is
- * packed for several depths, so that a is read in long runs. */
+ * packed for several depths, so that a is read in long runs. ready: the panels of b are there, from the last task. */
 static void gemm_task(const gemm *g, const gemm_tiling *tiling, int64_t r0, int64_t r1, int64_t p0, int64_t p1,
-                      float *scratch) {
+                      bool ready, float *scratch) {
     const panel_format *const f = gemm_format(g);
     float *const packed_a = scratch, *const packed_b = scratch + g->a.panels * gemm_panel_floats(f, f->a_words, MR);
     const int64_t all = tiling->depths * f->depth, room = (p1 - p0) * gemm_panel_floats(f, f->b_words, NR_PAD);
     int64_t k0 = 0;
     do {                            /* at least once, because k = 0 makes c 0 */
         const int64_t k1 = gg_min(k0 + all, g->k);
-        for (int64_t k = k0; k < k1; k += f->depth)
+        for (int64_t k = k0; k < k1 && !ready; k += f->depth)
             gemm_pack_columns(g, tiling, p0, p1, k, gg_min(k + f->depth, k1), packed_b + (k - k0) / f->depth * room);
         for (int64_t r = r0; r < r1; r += g->a.panels) {
             const int64_t end = gg_min(r + g->a.panels, r1), n = gg_min(end * MR, g->m) - r * MR;
@@ -246,7 +250,7 @@ static inline int64_t gemm_scratch_floats(const gemm *g, const gemm_tiling *tili
 }
 static void gemm_rows(const gemm *g, const gemm_tiling *tiling, int64_t r0, int64_t r1, float *scratch) {
     for (int64_t p = 0; p < tiling->columns; p += tiling->task_columns)
-        gemm_task(g, tiling, r0, r1, p, gg_min(p + tiling->task_columns, tiling->columns), scratch);
+        gemm_task(g, tiling, r0, r1, p, gg_min(p + tiling->task_columns, tiling->columns), false, scratch);
 }
 
 /* Computes g with the threads of w; false: out of memory. */
@@ -256,12 +260,15 @@ static bool gemm_run(const gg_work *w, const gemm *g) {
     if (!own) return false;
     const int64_t across = gg_ceil_div(tiling.columns, tiling.task_columns);
     const int64_t per_matrix = across * gg_ceil_div(tiling.rows, tiling.task_rows);
+    int64_t packed = -1;                    /* which columns of b were packed last */
     for (int64_t t; (t = gemm_next_task(w)) < tiling.tasks;) {
+        const int64_t columns = t / per_matrix * across + t % across;
         const int64_t r = t % per_matrix / across * tiling.task_rows, p = t % across * tiling.task_columns;
         const int64_t r1 = gg_min(r + tiling.task_rows, tiling.rows);
         const int64_t p1 = gg_min(p + tiling.task_columns, tiling.columns);
         const gemm one = gemm_matrix(g, t / per_matrix);
-        gemm_task(&one, &tiling, r, r1, p, p1, own);
+        gemm_task(&one, &tiling, r, r1, p, p1, columns == packed, own);
+        packed = gemm_packs_once(g, &tiling) ? columns : -1;
     }
     return true;
 }

@@ -143,7 +143,10 @@ static void pack_ints(const gemm_src *s, int64_t i0, int n, int64_t k0, int kn, 
             row[i] = tmp[g + i < n ? i : 0];
             if (g + i >= n) continue;
             const char *const from = pack_at(s, i0 + g + i, block);
-            for (size_t p = 0; p < bytes; p += 64) __builtin_prefetch(from + bytes + p);    /* for the next call */
+            for (size_t p = 0; p < bytes; p += 64) {        /* for the next call, and for the next panel */
+                __builtin_prefetch(from + bytes + p);
+                __builtin_prefetch(from + (size_t)width * s->nb_i + p, 0, 2);
+            }
             if (together) continue;
             ints->unpack(from, format.wide ? narrow : tmp[i], kn);
             if (format.wide) groups_widen(&format, narrow, kn / format.step, tmp[i]);
