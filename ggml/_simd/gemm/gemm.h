@@ -49,8 +49,9 @@
  *
  * Loops
  *   A task computes a rectangle of c. It packs its columns of b, which stay in L2. Then it packs one panel of a after
- *   the other and multiplies each by all panels of b. Tasks share only the counter that distributes them. Two tasks may
- *   pack the same columns, which costs a few per cent, less than waiting for each other.
+ *   the other and multiplies each by all panels of b. Tasks share only the counter that distributes them. A thread
+ *   packs columns anew unless its last task had the same and all of k. Two threads may pack the same columns, which
+ *   costs a few per cent, less than waiting for each other.
  *   Every element of c is summed panel by panel in the order of k, whatever the tasks are. So the number of threads
  *   changes no result. */
 #ifndef GG_GEMM_GEMM_H
@@ -123,6 +124,7 @@ typedef struct gemm_tiling {
     int64_t tasks;
     int64_t depths;                     /* panels along k of b that a task packs at a time */
     int64_t width, wider;               /* columns of a panel; the first `wider` panels have one more */
+    bool keep_columns;                  /* tasks are divided by rows only */
 } gemm_tiling;
 
 /* First column of a panel. Panels are of even width: 65 columns are 5 panels of 13 instead of 4 of 14 and one of 9. */
@@ -130,26 +132,33 @@ static inline int64_t gemm_first_column(const gemm_tiling *tiling, int64_t panel
     return panel * tiling->width + gg_min(panel, tiling->wider);
 }
 
-/* Divides c into at least four tasks a thread, which balances threads that other processes slow down. It keeps tasks
- * square because of equal sizes these pack least. */
-static inline void gemm_split(gemm_tiling *p, const gemm *g, int nth) {
+/* Divides c into at least `most` tasks, which balances threads that other processes slow down. It keeps tasks square
+ * because of equal sizes these pack least. */
+static inline void gemm_split(gemm_tiling *p, const gemm *g, int64_t most) {
     for (;;) {
         const int64_t m = p->task_rows * MR, n = p->task_columns * NR;
         p->tasks = gg_ceil_div(p->rows, p->task_rows) * gg_ceil_div(p->columns, p->task_columns) * g->ne2 * g->ne3;
-        if (nth == 1 || p->tasks >= 4 * nth || (double)m * (double)n * (double)g->k < 2 * GEMM_MIN_TASK) return;
-        if (p->task_rows > 1 && (m >= n || p->task_columns == 1)) p->task_rows = (p->task_rows + 1) / 2;
-        else if (p->task_columns > 1) p->task_columns = (p->task_columns + 1) / 2;
+        if (p->tasks >= most || (double)m * (double)n * (double)g->k < 2 * GEMM_MIN_TASK) return;
+        const bool columns = p->task_columns > 1 && !p->keep_columns;
+        if (p->task_rows > 1 && (m >= n || !columns)) p->task_rows = (p->task_rows + 1) / 2;
+        else if (columns) p->task_columns = (p->task_columns + 1) / 2;
         else return;
     }
+}
+/* Whether a task packs all of k of its columns of b at a time. */
+static inline bool gemm_packs_once(const gemm *g, const gemm_tiling *tiling) {
+    return tiling->depths * gemm_format(g)->depth >= g->k;
 }
 static inline gemm_tiling gemm_plan(const gemm *g, int nth) {
     gemm_tiling p = {.rows = gg_ceil_div(g->m, MR), .columns = gg_ceil_div(g->n, NR)};
     p.width = g->n / p.columns, p.wider = g->n % p.columns;
     p.task_rows = p.rows;
     p.task_columns = gg_ceil_div(p.columns, gg_ceil_div(g->n, NC));
-    gemm_split(&p, g, nth);
+    gemm_split(&p, g, nth == 1 ? 1 : 4 * nth);
     const int64_t fit = gg_max(NC / (p.task_columns * NR_PAD), 1);
     p.depths = gg_max(gg_min(fit, gg_ceil_div(g->k, gemm_format(g)->depth)), 1);
+    p.keep_columns = true;
+    if (nth > 1 && gemm_packs_once(g, &p)) gemm_split(&p, g, 16 * nth);     /* more tasks cost nothing then */
     return p;
 }
 
@@ -207,10 +216,6 @@ static void gemm_pack_columns(const gemm *g, const gemm_tiling *tiling, int64_t 
     }
 }
 
-/* Whether a task packs all of k of its columns of b at a time. */
-static inline bool gemm_packs_once(const gemm *g, const gemm_tiling *tiling) {
-    return tiling->depths * gemm_format(g)->depth >= g->k;
-}
 /* Computes panels of rows r0 .. r1-1 and panels of columns p0 .. p1-1 of c. The scratch memory has
  * gemm_scratch_floats floats: for the panels of a that one call packs, then for the panels of b. With few columns b is
  * packed for several depths, so that a is read in long runs. ready: the panels of b are there, from the last task. */
@@ -259,16 +264,18 @@ static bool gemm_run(const gg_work *w, const gemm *g) {
     float *const own = gg_scratch((size_t)gemm_scratch_floats(g, &tiling) * sizeof(float));
     if (!own) return false;
     const int64_t across = gg_ceil_div(tiling.columns, tiling.task_columns);
-    const int64_t per_matrix = across * gg_ceil_div(tiling.rows, tiling.task_rows);
-    int64_t packed = -1;                    /* which columns of b were packed last */
+    const int64_t down = gg_ceil_div(tiling.rows, tiling.task_rows);
+    const bool once = gemm_packs_once(g, &tiling);      /* then tasks with the same columns follow each other, */
+    int64_t packed = -1;                                /* and these need not be packed again */
     for (int64_t t; (t = gemm_next_task(w)) < tiling.tasks;) {
-        const int64_t columns = t / per_matrix * across + t % across;
-        const int64_t r = t % per_matrix / across * tiling.task_rows, p = t % across * tiling.task_columns;
+        const int64_t matrix = t / (across * down), task = t % (across * down);
+        const int64_t row = once ? task % down : task / across, column = once ? task / down : task % across;
+        const int64_t r = row * tiling.task_rows, p = column * tiling.task_columns, columns = matrix * across + column;
         const int64_t r1 = gg_min(r + tiling.task_rows, tiling.rows);
         const int64_t p1 = gg_min(p + tiling.task_columns, tiling.columns);
-        const gemm one = gemm_matrix(g, t / per_matrix);
-        gemm_task(&one, &tiling, r, r1, p, p1, columns == packed, own);
-        packed = gemm_packs_once(g, &tiling) ? columns : -1;
+        const gemm one = gemm_matrix(g, matrix);
+        gemm_task(&one, &tiling, r, r1, p, p1, once && columns == packed, own);
+        packed = columns;
     }
     return true;
 }
