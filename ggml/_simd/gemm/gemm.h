@@ -11,7 +11,8 @@
  *   KC       elements of k that are unpacked at a time. It is a multiple of the block of every type, so that rows are
  *            divided between blocks. A panel is a few times as deep.
  *   MC       rows of a that are packed at a time where neighbouring rows are contiguous. Elsewhere MR rows are.
- *   NC       columns of b that a task packs at most. They fit into L2 or, where that is small, L3.
+ *   NC       columns of b that a task packs at most. They fit into L2 or, where that is small, L3. Fewer columns are
+ *            packed for several panels along k, NC_ALL in all, padding included.
  *
  * Panels
  *   Operands are packed into panels: MR rows of a, or up to NR columns of b. A panel consists of 32-bit words. Word w
@@ -72,7 +73,7 @@ struct gemm {
 };
 
 enum {
-    NC = 512,
+    NC = 512, NC_ALL = 640,
     GEMM_MIN_TASK = 1 << 16,        /* multiply-adds that are worth a task */
 };
 
@@ -155,7 +156,7 @@ static inline gemm_tiling gemm_plan(const gemm *g, int nth) {
     p.task_rows = p.rows;
     p.task_columns = gg_ceil_div(p.columns, gg_ceil_div(g->n, NC));
     gemm_split(&p, g, nth == 1 ? 1 : 4 * nth);
-    const int64_t fit = gg_max(NC / (p.task_columns * NR_PAD), 1);
+    const int64_t fit = gg_max(NC_ALL / (p.task_columns * NR_PAD), 1);
     p.depths = gg_max(gg_min(fit, gg_ceil_div(g->k, gemm_format(g)->depth)), 1);
     p.keep_columns = true;
     if (nth > 1 && gemm_packs_once(g, &p)) gemm_split(&p, g, 16 * nth);     /* more tasks cost nothing then */
