@@ -66,7 +66,9 @@ static inline void vp_add_seconds(float *s, vp a, const int rows) {
     for (int r = 0; r < rows; r++) s[r] += a.v[2 * r + 1];
 }
 static inline va va_madd_pair(va acc, vq q, vp p, int i) { return va_madd1(acc, q, p.v[2 * i]); }
-static inline void va_sums(float *s, const va *a, const int rows) { for (int r = 0; r < rows; r++) s[r] = va_sum(a[r]); }
+static inline void va_sums(float *s, const va *a, const int rows) {
+    for (int r = 0; r < rows; r++) s[r] = va_sum(a[r]);
+}
 static inline void vd_scale4(float *d, gg_half h0, gg_half h1, gg_half h2, gg_half h3, const float *f) {
     const gg_half h[4] = {h0, h1, h2, h3};
     for (int i = 0; i < 4; i++) d[i] = gg_half_f32(h[i]) * f[i];
