@@ -133,7 +133,7 @@ def limit_of(name, rows, threads):
 
     kind, type_name, shape = name.split(" ", 2)
     if kind == "GEMV":
-        width = int(shape.split("x")[1])
+        width = int(shape.split(",")[0].split("x")[1])
         row_size = ggml.ggml_row_size(getattr(ggml, "GGML_TYPE_" + type_name), width)
         read = peaks.rate_of(rows, "memory", "read", threads)
         return read and (read * 2 * width / row_size, "reading")

@@ -18,6 +18,7 @@ WEIGHTS = ("F16", "BF16", "Q4_0", "Q8_0", "Q4_K", "Q6_K", "IQ4_XS")
 ELEMENTWISE = ("add", "exp", "tanh", "silu", "gelu")
 WIDTH, HEIGHT = 4096, 2048  # of the operands of elementwise operations
 MLP = (784, 500, 10, 500)  # inputs, hidden units, classes, batch
+ROTATING = 192  # megabytes: several times the last cache
 MLP_NAME = "MLP 784-500-10, batch 500, forward and backward"
 RNG = np.random.default_rng
 
@@ -152,7 +153,10 @@ def products(g):
     """Matrix products."""
     work = {f"GEMM F32 {name}": (lambda s=shape: gemm(g, *s)) for name, shape in GEMM.items()}
     work |= {f"GEMM {kind} 2048x4096 by 512": (lambda t=kind: gemm(g, 4096, 2048, 512, t)) for kind in WEIGHTS}
-    return work | {f"GEMV {kind} 4096x4096": (lambda t=kind: gemm(g, 4096, 4096, 1, t)) for kind in ("F32", *WEIGHTS)}
+    for kind in ("F32", *WEIGHTS):
+        work[f"GEMV {kind} 4096x4096"] = lambda t=kind: gemm(g, 4096, 4096, 1, t)
+        work[f"GEMV {kind} 4096x4096, {ROTATING} MB"] = lambda t=kind: rotating(g, t)
+    return work
 
 
 def gemm(g, k, m, n, kind="F32"):
@@ -161,6 +165,24 @@ def gemm(g, k, m, n, kind="F32"):
     a = g.tensor(ctx, random(m, k)) if kind == "F32" else g.quantized(ctx, kind, random(m, k))
     out = g.ggml.ggml_mul_mat(ctx, a, g.tensor(ctx, random(n, k)))
     return g.runner(ctx, out), gemm_flops(k, m, n), "GFLOP/s"
+
+
+def rotating(g, kind):
+    """A product of a vector with each of several matrices of a type, which no cache holds together."""
+    ggml, width = g.ggml, 4096
+    size = ggml.ggml_row_size(getattr(ggml, "GGML_TYPE_" + kind), width) * width
+    count = -(-(ROTATING << 20) // size)
+    ctx = g.context(ROTATING + 2 * (size >> 20) + 16)
+    matrix = random(width, width)
+    weights = [g.tensor(ctx, matrix) if kind == "F32" else g.quantized(ctx, kind, matrix)]
+    for _ in range(count - 1):
+        weights.append(ggml.ggml_dup_tensor(ctx, weights[0]))
+        ctypes.memmove(ggml.ggml_get_data(weights[-1]), ggml.ggml_get_data(weights[0]), size)
+    vector = g.tensor(ctx, random(1, width))
+    graph = ggml.ggml_new_graph(ctx)
+    for w in weights:
+        ggml.ggml_build_forward_expand(graph, ggml.ggml_mul_mat(ctx, w, vector))
+    return g.runner(ctx, None, graph=graph), count * gemm_flops(width, width, 1), "GFLOP/s"
 
 
 def streams(g):

@@ -335,7 +335,8 @@ K_TYPE(iq4_xs, 1, 32, 0, NULL, NULL, 128, 241, NULL)
 
 /* ---- activation types -------------------------------------------------------------------------------------------- */
 static void q8_1_to_f32(const void *x, float *y, int64_t n) {
-    small_to_f32((small_type){sizeof(block_q8_1), 1, 0, q8_1_chunk, q8_1_scales, NULL, false, 128, NULL, false}, x, y, n);
+    const small_type t = {sizeof(block_q8_1), 1, 0, q8_1_chunk, q8_1_scales, NULL, false, 128, NULL, false};
+    small_to_f32(t, x, y, n);
 }
 static void q8_K_to_f32(const void *x, float *y, int64_t n) {
     for (const block_q8_K *b = x; n > 0; b++, n -= 256)
