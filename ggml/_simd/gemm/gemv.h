@@ -9,7 +9,8 @@ enum {
     GEMV_MAX_VECTORS = 8,           /* vectors for which reading without packing is faster; of quantised types half, */
     GEMV_INT8_VECTORS = 2,          /* or two if they are unpacked to panels of bytes */
     GEMV_LONG_K = 512,              /* sums of that many products are so long that GEMV_MOST vectors are worth it */
-    GEMV_PIECE_BYTES = 8192,        /* of a matrix: the least that a thread claims */
+    GEMV_LEAST_BYTES = 8 << 10,     /* of a matrix that a thread claims at a time */
+    GEMV_MOST_BYTES = 256 << 10,
     GEMV_ROWS = 1024,               /* sums that a product by columns keeps for each vector */
 };
 
@@ -195,13 +196,14 @@ static void gemv_by_rows(const gemm *g, const gemv_vectors *v, int64_t i0, int64
     }
 }
 
-/* The rows of a piece. Threads end at about the same time if there are many pieces; each should take about a
- * microsecond, as claiming one takes a tenth of that. */
+/* The rows of a piece. Threads end at about the same time if pieces are small; each should take about a microsecond, as
+ * claiming one takes a tenth of that. */
 static int64_t gemv_piece(const gg_work *w, const gemm *g) {
     if (g->a.pack != pack_along_k) return gg_ceil_div(g->m * g->ne2 * g->ne3, w->nth * 2 * 64) * 64;
-    const int64_t least = gg_ceil_div(GEMV_PIECE_BYTES, (int64_t)gg_row_size(g->a.type, g->k)), step = GG_DOT_ROWS;
-    const int64_t size = gg_ceil_div(g->m * g->ne2 * g->ne3, w->nth * 16);
-    return gg_ceil_div(gg_max(size, least), step) * step;
+    const int64_t row = gg_max((int64_t)gg_row_size(g->a.type, g->k), 1), step = GG_DOT_ROWS;
+    const int64_t even = gg_ceil_div(g->m * g->ne2 * g->ne3, w->nth * 16);
+    const int64_t size = gg_max(gg_min(even, GEMV_MOST_BYTES / row), GEMV_LEAST_BYTES / row);
+    return gg_ceil_div(gg_max(size, 1), step) * step;
 }
 /* Each thread prepares the vectors for itself, which costs about as much as a row. */
 static bool gemv_run(const gg_work *w, const gemm *g) {
