@@ -9,7 +9,8 @@
 enum {
     DIRECT_K = 1 << 12,             /* most taps of all channels */
     DIRECT_FLOATS = 1 << 17,        /* of the copy, and */
-    DIRECT_KERNEL = 1 << 16,        /* of the kernel, so that both stay in the L2 cache */
+    DIRECT_KERNEL = 1 << 17,        /* of the kernel, so that both stay in the L2 cache */
+    DIRECT_DEPTH = 128,             /* taps whose elements stay in the L1 cache for all channels */
     DIRECT_WASTE = 12,              /* positions in the padding, times channels, that cost less than gathering */
 };
 
@@ -43,10 +44,11 @@ static bool direct_plan(const patches *v, const gemm *g, direct *d) {
 }
 
 /* The tile of gemm/tile.h over a copy: row k of a begins at x + at[k]. */
-GG_INLINE void direct_tile(const int n, int64_t k, const int32_t *at, const float *x, const float *b, float *out) {
+GG_INLINE void direct_tile(const int n, int64_t k, const int32_t *at, const float *x, const float *b, float *out,
+                           bool add) {
     vf sum[NR][MV];
     GG_UNROLL for (int j = 0; j < n; j++)
-        GG_UNROLL for (int i = 0; i < MV; i++) sum[j][i] = vf_zero();
+        GG_UNROLL for (int i = 0; i < MV; i++) sum[j][i] = add ? vf_load(out + j * MR + i * VW) : vf_zero();
     for (; k > 0; k--, at++, b += NR_PAD) {
         vf a[MV];
         GG_UNROLL for (int i = 0; i < MV; i++) a[i] = vf_load(x + *at + i * VW);
@@ -59,13 +61,13 @@ GG_INLINE void direct_tile(const int n, int64_t k, const int32_t *at, const floa
         GG_UNROLL for (int i = 0; i < MV; i++) vf_store(out + j * MR + i * VW, sum[j][i]);
 }
 #define DIRECT(n, v) \
-    static void direct_##n(int64_t k, const int32_t *at, const float *x, const float *b, float *out) { \
-        direct_tile(n < NR ? n : NR, k, at, x, b, out); \
+    static void direct_##n(int64_t k, const int32_t *at, const float *x, const float *b, float *out, bool add) { \
+        direct_tile(n < NR ? n : NR, k, at, x, b, out, add); \
     }
 MICRO_SIZES(DIRECT, 2)
 #undef DIRECT
 #define DIRECT(n, v) [n] = n <= NR ? direct_##n : NULL,
-static void (*const direct_table[])(int64_t, const int32_t *, const float *, const float *, float *) = {
+static void (*const direct_table[])(int64_t, const int32_t *, const float *, const float *, float *, bool) = {
     MICRO_SIZES(DIRECT, 2)
 };
 #undef DIRECT
@@ -102,10 +104,10 @@ static bool direct_run(const gg_work *w, const patches *v, const gemm *g, const 
     const int64_t each = gg_ceil_div(g->n, d->groups), panel = g->k * NR_PAD;
     /* the last lanes of the last panel read beyond the copy */
     const int64_t plane = d->height * d->width, size = gg_ceil_div(v->c * d->planes * plane + MR, VW) * VW;
-    float *const x = gg_scratch((size_t)(size + d->groups * panel + NR * MR + g->k) * sizeof *x);
+    float *const x = gg_scratch((size_t)(size + d->groups * panel + d->groups * NR * MR + g->k) * sizeof *x);
     if (!x) return false;
-    float *const b = x + size, *const tile = b + d->groups * panel;
-    int32_t *const at = (int32_t *)(tile + NR * MR);
+    float *const b = x + size, *const tiles = b + d->groups * panel;
+    int32_t *const at = (int32_t *)(tiles + d->groups * NR * MR);
     memset(x + size - MR - VW, 0, (MR + VW) * sizeof *x);
     for (int64_t k = 0; k < g->k; k++) {
         int64_t t[3], c;
@@ -125,12 +127,13 @@ static bool direct_run(const gg_work *w, const patches *v, const gemm *g, const 
             const int64_t image = u / d->panels / d->strips, strip = u / d->panels % d->strips, f = u % d->panels * MR;
             const int64_t first = strip * d->rows, rows = gg_min(d->rows, v->ax[1].out - first);
             if (u / d->panels != have) direct_load(v, g, d, image, strip, x), have = u / d->panels;
-            for (int64_t p = 0; p < d->groups; p++) {
-                const int64_t n = gg_min(each, g->n - p * each);
-                direct_table[n](g->k, at, x + f, b + p * panel, tile);
-                direct_store(v, g, d, g->c + (size_t)image * v->to_n + (size_t)first * v->to[1], rows, f, p * each, n,
-                             tile);
-            }
+            for (int64_t k = 0; k < g->k; k += DIRECT_DEPTH)
+                for (int64_t p = 0; p < d->groups; p++)
+                    direct_table[gg_min(each, g->n - p * each)](gg_min(g->k - k, DIRECT_DEPTH), at + k, x + f,
+                                                                b + p * panel + k * NR_PAD, tiles + p * NR * MR, k > 0);
+            for (int64_t p = 0; p < d->groups; p++)
+                direct_store(v, g, d, g->c + (size_t)image * v->to_n + (size_t)first * v->to[1], rows, f, p * each,
+                             gg_min(each, g->n - p * each), tiles + p * NR * MR);
         }
     return true;
 }
