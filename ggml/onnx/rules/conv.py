@@ -6,6 +6,7 @@ import ggml
 
 from ..values import OnHost, count, extents, floats
 from . import rule
+from .fused import biased
 from .matmul import centred
 
 FEW = 8  # output places of a convolution that is computed as a product of vectors
@@ -56,8 +57,8 @@ def padded(b, x, pads):
 def conv(b, node, x, w, bias=None):
     floats(x)
     strides, dilations, pads = window(node, x.shape[2:], w.shape[2:])
-    y = convolve(b, x, w, strides, dilations, pads, node.attr("group", 1))
-    return y if bias is None else b.add(y, b.reshape(bias, (1, w.shape[0], *(1,) * (len(x.shape) - 2))))
+    groups = node.attr("group", 1)
+    return biased(b, node, lambda kernel: convolve(b, x, kernel, strides, dilations, pads, groups), w, bias)
 
 
 def convolve(b, x, w, strides, dilations, pads, groups):

@@ -90,20 +90,13 @@ def matmul_rule(b, node, x, y):
 def gemm(b, node, x, y, c=None):
     floats(x)
     x = b.transpose(x, (1, 0)) if node.attr("transA", 0) else x
-    y = transposed(b, y) if node.attr("transB", 0) else y
+    y = b.transpose(y, (1, 0)) if node.attr("transB", 0) else y
     z = matmul(b, x, y)
     alpha, beta = node.attr("alpha", 1.0), node.attr("beta", 1.0)
     z = b.affine(z, alpha) if alpha != 1.0 else z
     if c is None or not beta:
         return z
     return b.add(z, b.affine(c, beta) if beta != 1.0 else c)
-
-
-def transposed(b, y):
-    """The transpose of a matrix; that of a constant is made once."""
-    if not isinstance(y, Known):
-        return b.transpose(y, (1, 0))
-    return y.derived("turned", lambda a: a.T)
 
 
 @rule("MatMulInteger")
