@@ -38,19 +38,9 @@ def absolute(b, node, x):
     return b.unary(ggml.ggml_abs, x, bounds=x.bounds and (0, max(-lo, hi)))
 
 
-@rule("Neg")
-def negative(b, node, x):
-    return b.negative(x)
-
-
-@rule("Sign")
-def sign(b, node, x):
-    return b.unary(ggml.ggml_sgn, x, bounds=x.bounds and (-1, 1))
-
-
-@rule("Round")
-def round_rule(b, node, x):
-    return round_half_even(b, *floats(x))
+rule("Neg")(lambda b, node, x: b.negative(x))
+rule("Sign")(lambda b, node, x: b.unary(ggml.ggml_sgn, x, bounds=x.bounds and (-1, 1)))
+rule("Round")(lambda b, node, x: round_half_even(b, *floats(x)))
 
 
 def round_half_even(b, x):
@@ -61,9 +51,7 @@ def round_half_even(b, x):
     return b.mul(b.add(rounded, b.sub(size, low)), b.unary(ggml.ggml_sgn, x))
 
 
-@rule("Reciprocal")
-def reciprocal(b, node, x):
-    return b.reciprocal(*floats(x))
+rule("Reciprocal")(lambda b, node, x: b.reciprocal(*floats(x)))
 
 
 @rule("Tan")
@@ -163,14 +151,8 @@ def exponential_unit(b, x, alpha, gamma=1.0, width=1.0):
     return b.add(b.affine(b.unary(ggml.ggml_relu, x), gamma), b.affine(below, alpha * gamma))
 
 
-@rule("Elu")
-def elu(b, node, x):
-    return exponential_unit(b, x, node.attr("alpha", 1.0))
-
-
-@rule("Selu")
-def selu(b, node, x):
-    return exponential_unit(b, x, node.attr("alpha", 1.6732632), node.attr("gamma", 1.0507010))
+rule("Elu")(lambda b, node, x: exponential_unit(b, x, node.attr("alpha", 1.0)))
+rule("Selu")(lambda b, node, x: exponential_unit(b, x, node.attr("alpha", 1.6732632), node.attr("gamma", 1.0507010)))
 
 
 @rule("Celu")
@@ -367,9 +349,7 @@ def cast(b, node, x):
     return convert(b, x, numpy_type(node.attr("to"), str(node)), node.attr("saturate", 1))
 
 
-@rule("CastLike")
-def cast_like(b, node, x, like):
-    return convert(b, x, like.dtype, node.attr("saturate", 1))
+rule("CastLike")(lambda b, node, x, like: convert(b, x, like.dtype, node.attr("saturate", 1)))
 
 
 def narrowed(b, x, dtype, saturate):
