@@ -8106,8 +8106,8 @@ def ggml_mul_mat(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor], offset
     keep the scales of blocks of 32 as f16, as the C library does: types other than the K, IQ and ternary ones lose
     precision there if all elements of a block are below 8e-3, and the block counts as zero if they are below 4e-6.
 
-    With a of type i8, rows of b whose elements are whole numbers that span at most 255 with 0 are multiplied exactly, in
-    32-bit integers, which are rounded to f32; other rows are multiplied in f32.
+    With a of type i8, rows of b whose elements are whole numbers that span at most 255 with 0 are multiplied exactly,
+    in 32-bit integers, which are rounded to f32; other rows are multiplied in f32.
 
     Args:
         ctx: context that receives the result.

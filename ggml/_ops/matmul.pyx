@@ -41,8 +41,8 @@ def ggml_mul_mat(ctx, a, b, offset=0):
     keep the scales of blocks of 32 as f16, as the C library does: types other than the K, IQ and ternary ones lose
     precision there if all elements of a block are below 8e-3, and the block counts as zero if they are below 4e-6.
 
-    With a of type i8, rows of b whose elements are whole numbers that span at most 255 with 0 are multiplied exactly, in
-    32-bit integers, which are rounded to f32; other rows are multiplied in f32.
+    With a of type i8, rows of b whose elements are whole numbers that span at most 255 with 0 are multiplied exactly,
+    in 32-bit integers, which are rounded to f32; other rows are multiplied in f32.
 
     Args:
         ctx: context that receives the result.

@@ -43,7 +43,7 @@ class Arena:
         return from_numpy(np.ascontiguousarray(array), self.ctx)
 
     def hold(self, array, shape, dtype=np.float32):
-        """A tensor (F32 or I8) of a shape over the memory of an array, which is copied only if it has another layout."""
+        """A tensor (F32 or I8) of a shape over the memory of an array, copied only if it has another layout."""
         array = np.require(array, dtype, ["C", "A"])
         self.arrays.append(array)
         kind = ggml.GGML_TYPE_F32 if dtype == np.float32 else ggml.GGML_TYPE_I8

@@ -7,7 +7,6 @@ import ggml
 from ..values import BOOL, F32, floats, is_float
 from . import rule
 
-
 rule("Less", "Greater")(lambda b, node, x, y: b.less(x, y) if node.op == "Less" else b.less(y, x))
 
 

@@ -13,7 +13,7 @@ FEW = 8  # output places of a convolution that is computed as a product of vecto
 
 
 def window(node, size, kernel):
-    """Strides, dilations and pairs of padding before and after: one entry per spatial dimension of a window operator."""
+    """Strides, dilations and pairs of padding before and after: one entry per spatial dimension of a window."""
     rank = len(size)
     strides, dilations = node.attr("strides") or [1] * rank, node.attr("dilations") or [1] * rank
     auto = node.attr("auto_pad", "NOTSET")

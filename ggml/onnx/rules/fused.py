@@ -1,7 +1,7 @@
 """Operators that are computed together with those before them.
 
-A Tensor may say what it was made from (`made`), and a rule that continues it builds the whole anew. The nodes of the part
-are then used by nothing, and are not in the graph.
+A Tensor may say what it was made from (`made`), and a rule that continues it builds the whole anew. The nodes of the
+part are then used by nothing, and are not in the graph.
 """
 
 import numpy as np

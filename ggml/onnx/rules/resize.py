@@ -76,7 +76,8 @@ def apply(b, x, axis, matrix):
         outer, inner = count(x.shape[:axis]), count(x.shape[axis + 1 :])
         flat = b.contiguous(b.reshape(x, (outer, n, inner) if inner > 1 else (outer, n)))
         shape = (outer, size, inner) if inner > 1 else (outer, size)
-        t = ggml.ggml_interpolate(b.ctx, flat.t, *extents(shape), ggml.GGML_SCALE_MODE_NEAREST)
+        ne0, ne1, ne2, ne3 = extents(shape)
+        t = ggml.ggml_interpolate(b.ctx, flat.t, ne0, ne1, ne2, ne3, ggml.GGML_SCALE_MODE_NEAREST)
         return b.reshape(b.with_shape(t, shape, x), (*x.shape[:axis], size, *x.shape[axis + 1 :]))
     taps = int(used.sum(1).max())
     if taps > 4 and matrix.shape[1] > 8:
