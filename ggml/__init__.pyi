@@ -8095,7 +8095,7 @@ def ggml_mul_inplace(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor]) ->
         ValueError: b cannot be repeated to a's shape, or a type is not f32, f16 or bf16.
         MemoryError: the context is full.
     """
-def ggml_mul_mat(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor]) -> ggml_tensor_p:
+def ggml_mul_mat(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor], offset: _Int = ...) -> ggml_tensor_p:
     """Multiplies matrices: each row of the result holds the dot products of one row of b with all rows of a.
 
     In NumPy's order of dimensions, result = b @ a.T. Sums are f32. With quantised a, the rows of b are rounded to
@@ -8106,15 +8106,21 @@ def ggml_mul_mat(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor]) -> ggm
     keep the scales of blocks of 32 as f16, as the C library does: types other than the K, IQ and ternary ones lose
     precision there if all elements of a block are below 8e-3, and the block counts as zero if they are below 4e-6.
 
+    With a of type i8, rows of b whose elements are whole numbers that span at most 255 with 0 are multiplied exactly,
+    in 32-bit integers, which are rounded to f32; other rows are multiplied in f32.
+
     Args:
         ctx: context that receives the result.
-        a: f32, f16, bf16 or quantised, [k, n, ne2, ne3]; unlike in the C library it may be a transposed view.
+        a: f32, f16, bf16 or quantised, [k, n, ne2, ne3]; unlike in the C library it may be a transposed view. Or a
+            matrix [k, n] of type i8 with contiguous rows, which the C library does not offer.
         b: f32, f16 or bf16, [k, m, b2, b3]; b2 is a multiple of ne2 and b3 of ne3. Consecutive matrices of b
             share one of a.
+        offset: int from -255 to 255 that is added to each element of a matrix of type i8; others ignore it.
     Returns:
         f32 tensor [n, m, b2, b3].
     Raises:
-        ValueError: the rows of a and b differ in length, b2 or b3 is not a multiple, or a type is not supported.
+        ValueError: the rows of a and b differ in length, b2 or b3 is not a multiple, or a type or the offset is not
+            supported.
         MemoryError: the context is full.
     See also:
         ggml_out_prod, which sums over dimension 1.

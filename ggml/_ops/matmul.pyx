@@ -30,7 +30,7 @@ cdef ggml_tensor *out_prod(ggml_context *ctx, ggml_tensor *a, ggml_tensor *b) ex
     node.src[0], node.src[1] = a, b
     return node_append(ctx, &node)
 
-def ggml_mul_mat(ctx, a, b):
+def ggml_mul_mat(ctx, a, b, offset=0):
     """Multiplies matrices: each row of the result holds the dot products of one row of b with all rows of a.
 
     In NumPy's order of dimensions, result = b @ a.T. Sums are f32. With quantised a, the rows of b are rounded to
@@ -41,21 +41,32 @@ def ggml_mul_mat(ctx, a, b):
     keep the scales of blocks of 32 as f16, as the C library does: types other than the K, IQ and ternary ones lose
     precision there if all elements of a block are below 8e-3, and the block counts as zero if they are below 4e-6.
 
+    With a of type i8, rows of b whose elements are whole numbers that span at most 255 with 0 are multiplied exactly,
+    in 32-bit integers, which are rounded to f32; other rows are multiplied in f32.
+
     Args:
         ctx: context that receives the result.
-        a: f32, f16, bf16 or quantised, [k, n, ne2, ne3]; unlike in the C library it may be a transposed view.
+        a: f32, f16, bf16 or quantised, [k, n, ne2, ne3]; unlike in the C library it may be a transposed view. Or a
+            matrix [k, n] of type i8 with contiguous rows, which the C library does not offer.
         b: f32, f16 or bf16, [k, m, b2, b3]; b2 is a multiple of ne2 and b3 of ne3. Consecutive matrices of b
             share one of a.
+        offset: int from -255 to 255 that is added to each element of a matrix of type i8; others ignore it.
     Returns:
         f32 tensor [n, m, b2, b3].
     Raises:
-        ValueError: the rows of a and b differ in length, b2 or b3 is not a multiple, or a type is not supported.
+        ValueError: the rows of a and b differ in length, b2 or b3 is not a multiple, or a type or the offset is not
+            supported.
         MemoryError: the context is full.
     See also:
         ggml_out_prod, which sums over dimension 1.
     """
     cdef ggml_context *c = arg_context(ctx, b"ggml_mul_mat")
-    return wrap_tensor(mul_mat(c, arg_tensor(a, b"a"), arg_tensor(b, b"b")))
+    cdef int more = arg_int32(offset, b"offset")
+    cdef ggml_tensor *product = mul_mat(c, arg_tensor(a, b"a"), arg_tensor(b, b"b"))
+    if not -255 <= more <= 255:
+        fail(ValueError, f"offset is {more}: need -255 to 255")
+    product.op_params[2] = more
+    return wrap_tensor(product)
 
 def ggml_out_prod(ctx, a, b):
     """Sums outer products: result[i, j] = sum over k of a[i, k] * b[j, k].

@@ -42,11 +42,12 @@ class Arena:
         """A tensor with the values of an array of up to 4 dimensions."""
         return from_numpy(np.ascontiguousarray(array), self.ctx)
 
-    def hold(self, array, shape):
-        """An F32 tensor of a shape over the memory of an array, which is copied only if it has another layout."""
-        array = np.require(array, np.float32, ["C", "A"])
+    def hold(self, array, shape, dtype=np.float32):
+        """A tensor (F32 or I8) of a shape over the memory of an array, copied only if it has another layout."""
+        array = np.require(array, dtype, ["C", "A"])
         self.arrays.append(array)
-        t = ggml.ggml_new_tensor_4d(self.views, ggml.GGML_TYPE_F32, *extents(shape))
+        kind = ggml.GGML_TYPE_F32 if dtype == np.float32 else ggml.GGML_TYPE_I8
+        t = ggml.ggml_new_tensor_4d(self.views, kind, *extents(shape))
         t.contents.data = array.ctypes.data
         return t
 
@@ -126,13 +127,7 @@ class Builder:
         return Known(np.asarray(array, dtype))
 
     def like(self, t, shape, dtype, bounds=None):
-        """A Tensor of a computed ggml tensor: integers wrap as their type does, or are refused.
-
-        Args:
-            t: ggml tensor.
-            shape, dtype: of the result.
-            bounds: interval of integers before wrapping.
-        """
+        """A Tensor of a computed ggml tensor: integers, in an interval, wrap as their type does, or are refused."""
         if dtype == BOOL:
             return Tensor(t, shape, dtype, (0, 1))
         if bounds is None or not is_integer(dtype):
@@ -462,7 +457,7 @@ class Builder:
         if node.attr("ggml.rounded"):
             x = self.use(x)
             y = y if isinstance(y, Known) else Tensor(self.use(y).t, y.shape, F32)
-            z = function(self, Tensor(x.t, x.shape, F32), y)
+            z = function(self, Tensor(x.t, x.shape, F32, x.bounds), y)
             return Tensor(z.t, z.shape, np.dtype(np.int32), None)
         return function(self, x, y)
 
@@ -518,13 +513,7 @@ def row_width(flat, shape, total):
 
 
 def collapse(shapes):
-    """Merges neighbouring axes that are broadcast alike.
-
-    Args:
-        shapes: shapes of one rank, the last the result's.
-    Returns:
-        List of tuples, with as few axes as possible.
-    """
+    """Shapes of one rank, the last the result's, with neighbouring axes merged that are broadcast alike."""
     result = shapes[-1]
     merged: list[list[int]] = [[] for _ in shapes]
     last = None

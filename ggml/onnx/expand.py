@@ -12,17 +12,7 @@ DEPTH = 32  # functions that call functions
 
 
 def function(lowering, node, values):
-    """The nodes of the body of the function that a node calls.
-
-    Args:
-        lowering: Lowering, which knows the types of values.
-        node: Node without a rule.
-        values: its operands.
-    Returns:
-        List of nodes that write the node's outputs.
-    Raises:
-        OnHost: the operator is not a function.
-    """
+    """The nodes of the body of the function that a node without a rule calls; raises OnHost if it is none."""
     body = node.scope.functions.get((node.proto.domain, node.proto.op_type))
     if body is None:
         body = standard_body(node, values)
@@ -117,17 +107,7 @@ def identity(node, source, target):
 
 
 def subgraph(lowering, node, graph: Graph, inputs, outputs):
-    """The nodes of a subgraph in place of a node of control flow.
-
-    Args:
-        lowering: Lowering that receives the graph's constants.
-        node: node that owns the graph.
-        graph: its subgraph.
-        inputs: names for the subgraph's inputs.
-        outputs: names for its outputs.
-    Returns:
-        List of nodes.
-    """
+    """The nodes of a subgraph, with names for its inputs and outputs, in place of a node of control flow."""
     prefix = lowering.unique(node)
     nodes, constants, copies = graph.inlined(prefix, inputs, outputs)
     for name, array in constants.items():

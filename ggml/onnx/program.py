@@ -364,13 +364,7 @@ class Plan:
         self.results = [(n, to_numpy(t).reshape(v.shape), v.dtype) for n, v, t in outputs]
 
     def compute(self, values):
-        """Runs the graph.
-
-        Args:
-            values: operands of the program.
-        Returns:
-            Arrays by name.
-        """
+        """Runs the graph for operands of the program; returns arrays by name."""
         for place, view, shape in self.feeds:
             np.copyto(view, values[place].reshape(shape), casting="unsafe")
         if self.graph is not None:

@@ -127,12 +127,13 @@ class Tensor:
         shape: ONNX's shape.
         dtype: the type that the model gives the value.
         bounds: (lo, hi) for booleans and integers, otherwise None.
+        made: what it was made from, for the rules of rules/fused.py, or None.
     """
 
-    __slots__ = ("t", "shape", "dtype", "bounds")
+    __slots__ = ("t", "shape", "dtype", "bounds", "made")
 
     def __init__(self, t, shape, dtype, bounds=None):
-        self.t, self.shape, self.dtype, self.bounds = t, tuple(shape), dtype, bounds
+        self.t, self.shape, self.dtype, self.bounds, self.made = t, tuple(shape), dtype, bounds, None
 
 
 class Parameter(Tensor):

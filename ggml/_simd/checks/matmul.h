@@ -8,7 +8,14 @@ CHECK(MUL_MAT) {
     REQUIRE(a->ne[0] == b->ne[0], "a is %s, b is %s: ne[0] must be equal", SHAPE(a), SHAPE(b));
     REQUIRE(multiple(b->ne[2], a->ne[2]) && multiple(b->ne[3], a->ne[3]),
             "a is %s, b is %s: dimensions 2 and 3 of b must be multiples of a's", SHAPE(a), SHAPE(b));
-    REQUIRE(gg_is_float(a->type) || gg_types[a->type].quantized, "a is %s: need a float or quantised type", SHAPE(a));
+    if (a->type == GGML_TYPE_I8)
+        REQUIRE(a->nb[0] == 1 && a->ne[2] == 1 && a->ne[3] == 1 && gg_contiguous(t),
+                "a is %s: need one matrix with contiguous rows, and a contiguous result", SHAPE(a));
+    if (a->type == GGML_TYPE_I8)
+        REQUIRE(t->op_params[2] >= -255 && t->op_params[2] <= 255, "offset is %d: need -255 to 255", t->op_params[2]);
+    else
+        REQUIRE(gg_is_float(a->type) || gg_types[a->type].quantized, "a is %s: need a float, quantised or i8 type",
+                SHAPE(a));
     REQUIRE_FLOAT(b, "b");
     REQUIRE_F32(t, "result");
     REQUIRE(t->ne[0] == a->ne[1] && t->ne[1] == b->ne[1] && t->ne[2] == b->ne[2] && t->ne[3] == b->ne[3],

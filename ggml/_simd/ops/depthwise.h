@@ -3,52 +3,73 @@
 #define GG_OPS_DEPTHWISE_H
 #include "channel_plane.h"
 
-/* out[i] = sum over the taps, for n outputs of row o; out has room for whole vectors */
-static void depthwise_row(const channel_plane *p, const float *weights, int64_t o, int64_t n, float *out) {
+/* A part of the convolution of one channel: the plane that it reads, and the taps of the kernel. */
+typedef struct depthwise {
+    channel_plane plane;
+    float *out, *weights;           /* results of a part; the kernel of a channel */
+    size_t *from;                   /* byte offsets of the taps in a kernel */
+    int64_t span;                   /* outputs that are computed together: a row, or all rows with their padding */
+} depthwise;
+
+/* out[i] = sum over the taps, for `vecs` vectors of outputs */
+GG_INLINE void depthwise_some(const int vecs, const channel_plane *p, const float *weights, const float *x,
+                              float *out) {
     const int64_t taps = p->ax[0].taps * p->ax[1].taps;
-    int64_t i = 0;
-    for (; i + 4 * VW <= n; i += 4 * VW) {
-        vf sum[4] = {vf_zero(), vf_zero(), vf_zero(), vf_zero()};
-        for (int64_t t = 0; t < taps; t++) {
-            const float *x = plane_at(p, o, t) + i;
-            const vf w = vf_set1(weights[t]);
-            for (int j = 0; j < 4; j++) sum[j] = vf_fma(w, vf_load(x + j * VW), sum[j]);
-        }
-        for (int j = 0; j < 4; j++) vf_store(out + i + j * VW, sum[j]);
+    vf sum[4];
+    GG_UNROLL for (int j = 0; j < vecs; j++) sum[j] = vf_zero();
+    for (int64_t t = 0; t < taps; t++) {
+        const float *from = x + p->tap[t];
+        const vf w = vf_set1(weights[t]);
+        GG_UNROLL for (int j = 0; j < vecs; j++) sum[j] = vf_fma(w, vf_load(from + j * VW), sum[j]);
     }
-    for (; i < n; i += VW) {
-        vf sum = vf_zero();
-        for (int64_t t = 0; t < taps; t++) sum = vf_fma(vf_set1(weights[t]), vf_load(plane_at(p, o, t) + i), sum);
-        vf_store(out + i, sum);
-    }
+    GG_UNROLL for (int j = 0; j < vecs; j++) vf_store(out + j * VW, sum[j]);
 }
-/* Computes rows o to end of the result for channel c of image n, from the patches v of `data` and the taps first[],
- * first[] + step[] ... of the kernel. */
-static bool depthwise_plane(const gg_conv *q, const patches *v, const ggml_tensor *data, const int64_t first[3],
-                            const int64_t step[3], int64_t c, int64_t n, channel_plane p, int64_t o, int64_t end,
-                            char *out) {
+/* The same for n outputs that follow each other in the copy; out has room for whole vectors. */
+static void depthwise_row(const channel_plane *p, const float *weights, const float *x, int64_t n, float *out) {
+    for (; n > 3 * VW; n -= 4 * VW, x += 4 * VW, out += 4 * VW) depthwise_some(4, p, weights, x, out);
+    if (n > 2 * VW) depthwise_some(3, p, weights, x, out);
+    else if (n > VW) depthwise_some(2, p, weights, x, out);
+    else if (n > 0) depthwise_some(1, p, weights, x, out);
+}
+/* Prepares for the patches v and the taps first[], first[] + step[] ... of the kernel; false: no memory. */
+static bool depthwise_prepare(const gg_conv *q, const patches *v, const int64_t first[3], const int64_t step[3],
+                              channel_plane p, depthwise *d) {
     const gg_conv_part k = gg_conv_w(q);
-    const int64_t across = v->ax[0].out, taps = (int64_t)plane_taps(&p);
-    float *const row = (float *)plane_scratch(&p, (size_t)(plane_round(across) + taps) * sizeof *row);
-    float *const weights = row + plane_round(across);
-    if (!row) return false;
+    const int64_t taps = (int64_t)plane_taps(&p), across = v->ax[0].out;
+    const bool together = v->ax[1].stride == 1 && 2 * p.width < 3 * across;
+    d->span = together ? (p.rows - 1) * p.width + across : across;
+    const size_t room = plane_lines((size_t)plane_round(d->span) * sizeof(float));
+    char *const more = plane_scratch(&p, room + (size_t)taps * (sizeof(size_t) + sizeof(float)));
+    if (!more) return false;
+    d->plane = p, d->out = (float *)more, d->from = (size_t *)(more + room), d->weights = (float *)(d->from + taps);
     for (int64_t t = 0; t < taps; t++) {
         const int64_t t0 = first[0] + t % v->ax[0].taps * step[0], t1 = first[1] + t / v->ax[0].taps * step[1];
-        weights[t] = pack_value(q->w->type, (const char *)q->w->data + (size_t)t0 * k.nb[0] + (size_t)t1 * k.nb[1]
-                                                + (size_t)c * k.nb_n);
+        d->from[t] = (size_t)t0 * k.nb[0] + (size_t)t1 * k.nb[1];
     }
+    return true;
+}
+/* Computes rows o to end of the result for channel c of image n of `data`. */
+static void depthwise_plane(const gg_conv *q, const patches *v, const ggml_tensor *data, depthwise *d, int64_t c,
+                            int64_t n, int64_t o, int64_t end, char *out) {
+    const channel_plane *const p = &d->plane;
+    const int64_t across = v->ax[0].out, taps = (int64_t)plane_taps(p);
+    const char *const kernel = (const char *)q->w->data + (size_t)c * gg_conv_w(q).nb_n;
+    for (int64_t t = 0; t < taps; t++) d->weights[t] = pack_value(q->w->type, kernel + d->from[t]);
     const char *x = (const char *)data->data + (size_t)c * v->nb_c + (size_t)n * v->nb_n;
-    for (; o < end; o += p.rows) {
-        const int64_t rows = gg_min(p.rows, end - o);
-        plane_load(&p, v, data->type, x, o, rows, 0);
+    for (; o < end; o += p->rows) {
+        const int64_t rows = gg_min(p->rows, end - o);
+        plane_load(p, v, data->type, x, o, rows, 0);
+        const bool together = d->span > across;
+        if (together) depthwise_row(p, d->weights, p->data, (rows - 1) * p->width + across, d->out);
         for (int64_t r = 0; r < rows; r++) {
-            depthwise_row(&p, weights, r, across, row);
+            const float *const row = together ? d->out + r * p->width : d->out;
+            if (!together)
+                depthwise_row(p, d->weights, p->data + r * v->ax[1].stride * p->width, across, d->out);
             char *to = out + (size_t)n * v->to_n + (size_t)(o + r) * v->to[1];
-            if (v->to[0] == sizeof *row) memcpy(to, row, (size_t)across * sizeof *row);
+            if (v->to[0] == sizeof *row) patch_copy(row, across, (float *)to);
             else gg_from_floats(GGML_TYPE_F32, row, across, to, v->to[0]);
         }
     }
-    return true;
 }
 static int op_CONV_2D_DW(const gg_work *w, ggml_tensor *dst) {
     const gg_conv q = gg_conv_of(dst);
@@ -57,13 +78,14 @@ static int op_CONV_2D_DW(const gg_work *w, ggml_tensor *dst) {
     const patches v = patches_of_x(&q);
     const channel_plane p = plane_plan(&v, plane_parts(w, v.c * v.n));
     const int64_t strips = plane_strips(&p);
+    depthwise d;
     int64_t i0, i1;
+    if (!depthwise_prepare(&q, &v, first, step, p, &d)) return plane_memory(dst);
     while (gg_claim_chunk(w, v.c * v.n * strips, 1, &i0, &i1))
         for (int64_t i = i0; i < i1; i++) {
             const int64_t c = i / strips % v.c, n = i / strips / v.c, o = i % strips * p.rows;
             char *out = (char *)dst->data + (size_t)c * g.nb_c;
-            if (!depthwise_plane(&q, &v, q.x, first, step, c, n, p, o, gg_min(o + p.rows, v.ax[1].out), out))
-                return plane_memory(dst);
+            depthwise_plane(&q, &v, q.x, &d, c, n, o, gg_min(o + p.rows, v.ax[1].out), out);
         }
     return GGML_STATUS_SUCCESS;
 }
@@ -81,8 +103,9 @@ static int depthwise_data(const gg_work *w, ggml_tensor *dst) {
             const patches v = patches_of_g(&q, first, tap, step);
             char *out = (char *)dst->data + (size_t)c * x.nb_c;
             out += (size_t)first[0] * x.nb[0] + (size_t)first[1] * x.nb[1];
-            if (!depthwise_plane(&q, &v, q.g, tap, step, c, n, plane_plan(&v, 1), 0, v.ax[1].out, out))
-                return plane_memory(dst);
+            depthwise d;
+            if (!depthwise_prepare(&q, &v, tap, step, plane_plan(&v, 1), &d)) return plane_memory(dst);
+            depthwise_plane(&q, &v, q.g, &d, c, n, 0, v.ax[1].out, out);
         }
     return GGML_STATUS_SUCCESS;
 }

@@ -1,42 +1,54 @@
-/* Convolutions with few output channels and a stride of 1, without packed panels: gathering them would cost more than
- * the product. The image is copied with its padding, and positions are counted through the padded rows, so that the
- * elements that a tap reads for neighbouring positions are contiguous. Positions in the padding are computed and
- * dropped. */
+/* Convolutions without packed panels: gathering them costs much of the time of the product if there are few output
+ * channels. Some rows of an image are copied with their padding, and positions are counted through the padded rows, so
+ * that the elements that a tap reads for neighbouring positions are contiguous. With a stride, every remainder of rows
+ * and of columns modulo the stride is a plane of its own. Positions in the padding are computed and dropped. */
 #ifndef GG_OPS_DIRECT_H
 #define GG_OPS_DIRECT_H
 #include "patches.h"
 
 enum {
-    DIRECT_N = 32,                  /* most channels of the result */
     DIRECT_K = 1 << 12,             /* most taps of all channels */
-    DIRECT_FLOATS = 1 << 16,        /* of the copy, so that it stays in the L2 cache */
+    DIRECT_FLOATS = 1 << 17,        /* of the copy, and */
+    DIRECT_KERNEL = 1 << 17,        /* of the kernel, so that both stay in the L2 cache */
+    DIRECT_DEPTH = 128,             /* taps whose elements stay in the L1 cache for all channels */
+    DIRECT_WASTE = 12,              /* positions in the padding, times channels, that cost less than gathering */
 };
 
 typedef struct direct {
-    int64_t low[2], width, height;  /* the first element that output 0 reads; the padded image */
-    int64_t places, panels;         /* from the first to the last, padding included; panels of an image */
+    int64_t low[2], width, height;  /* the first element that output 0 reads; a plane of the copy */
+    int64_t planes;                 /* of a channel */
+    int64_t rows, strips;           /* rows of outputs that a copy is for; copies of an image */
+    int64_t panels;                 /* of a strip, from the first position to the last, padding included */
     int64_t groups;                 /* of columns of the kernel, each a panel */
 } direct;
 
 /* False: a product of panels is faster, or is the only way. */
 static bool direct_plan(const patches *v, const gemm *g, direct *d) {
     const patch_axis *ax = v->ax;
-    if (g->n > DIRECT_N || g->k < 1 || g->k > DIRECT_K || v->to[0] != sizeof(float)) return false;
-    if (ax[0].stride != 1 || ax[1].stride != 1 || ax[2].out != 1 || ax[2].taps != 1 || ax[2].base) return false;
-    d->width = ax[0].out + patch_extent(&ax[0]), d->height = ax[1].out + patch_extent(&ax[1]);
-    if (2 * d->width > 3 * ax[0].out || d->width > DIRECT_FLOATS / d->height / v->c) return false;
-    for (int i = 0; i < 2; i++) d->low[i] = ax[i].base - (ax[i].dilation < 0 ? patch_extent(&ax[i]) : 0);
-    d->places = (ax[1].out - 1) * d->width + ax[0].out;
-    d->panels = gg_ceil_div(d->places, MR);
+    if (g->k < 1 || g->k > DIRECT_K || g->n < 1 || v->to[0] != sizeof(float)) return false;
+    if (ax[0].out < 1 || ax[1].out < 1 || ax[2].out != 1 || ax[2].taps != 1 || ax[2].base) return false;
+    const int64_t around = patch_extent(&ax[1]) / ax[1].stride;
+    d->width = ax[0].out + patch_extent(&ax[0]) / ax[0].stride, d->planes = ax[0].stride * ax[1].stride;
     d->groups = gg_ceil_div(g->n, NR);
+    if (2 * d->width > 3 * ax[0].out || g->n > DIRECT_WASTE * ax[0].out
+        || (d->width - ax[0].out) * g->n > DIRECT_WASTE * ax[0].out || g->k * d->groups * NR_PAD > DIRECT_KERNEL)
+        return false;
+    if (d->planes > DIRECT_FLOATS || d->width > DIRECT_FLOATS / d->planes / v->c) return false;
+    d->rows = gg_min(ax[1].out, DIRECT_FLOATS / d->planes / v->c / d->width - around);
+    if (d->rows < gg_min(ax[1].out, 1 + around)) return false;
+    d->strips = gg_ceil_div(ax[1].out, d->rows), d->rows = gg_ceil_div(ax[1].out, d->strips);
+    d->height = d->rows + around;
+    for (int i = 0; i < 2; i++) d->low[i] = ax[i].base - (ax[i].dilation < 0 ? patch_extent(&ax[i]) : 0);
+    d->panels = gg_ceil_div((d->rows - 1) * d->width + ax[0].out, MR);
     return true;
 }
 
 /* The tile of gemm/tile.h over a copy: row k of a begins at x + at[k]. */
-GG_INLINE void direct_tile(const int n, int64_t k, const int32_t *at, const float *x, const float *b, float *out) {
+GG_INLINE void direct_tile(const int n, int64_t k, const int32_t *at, const float *x, const float *b, float *out,
+                           bool add) {
     vf sum[NR][MV];
     GG_UNROLL for (int j = 0; j < n; j++)
-        GG_UNROLL for (int i = 0; i < MV; i++) sum[j][i] = vf_zero();
+        GG_UNROLL for (int i = 0; i < MV; i++) sum[j][i] = add ? vf_load(out + j * MR + i * VW) : vf_zero();
     for (; k > 0; k--, at++, b += NR_PAD) {
         vf a[MV];
         GG_UNROLL for (int i = 0; i < MV; i++) a[i] = vf_load(x + *at + i * VW);
@@ -49,36 +61,39 @@ GG_INLINE void direct_tile(const int n, int64_t k, const int32_t *at, const floa
         GG_UNROLL for (int i = 0; i < MV; i++) vf_store(out + j * MR + i * VW, sum[j][i]);
 }
 #define DIRECT(n, v) \
-    static void direct_##n(int64_t k, const int32_t *at, const float *x, const float *b, float *out) { \
-        direct_tile(n < NR ? n : NR, k, at, x, b, out); \
+    static void direct_##n(int64_t k, const int32_t *at, const float *x, const float *b, float *out, bool add) { \
+        direct_tile(n < NR ? n : NR, k, at, x, b, out, add); \
     }
 MICRO_SIZES(DIRECT, 2)
 #undef DIRECT
 #define DIRECT(n, v) [n] = n <= NR ? direct_##n : NULL,
-static void (*const direct_table[])(int64_t, const int32_t *, const float *, const float *, float *) = {
+static void (*const direct_table[])(int64_t, const int32_t *, const float *, const float *, float *, bool) = {
     MICRO_SIZES(DIRECT, 2)
 };
 #undef DIRECT
 
-static void direct_load(const patches *v, const gemm *g, const direct *d, int64_t image, float *x) {
+static void direct_load(const patches *v, const gemm *g, const direct *d, int64_t image, int64_t strip, float *x) {
+    const patch_axis *ax = v->ax;
     for (int64_t c = 0; c < v->c; c++)
-        for (int64_t r = 0; r < d->height; r++, x += d->width) {
-            const int64_t y = d->low[1] + r;
-            const int64_t in = y >= 0 && y < v->ax[1].in ? v->ax[0].in : 0;
-            const char *row = g->a.data + (size_t)image * v->nb_n + (size_t)c * v->nb_c;
-            if (in) row += (size_t)y * v->nb[1];
-            patch_row(g->a.type, row, v->nb[0], in, in ? d->low[0] : 0, 1, d->width, 0, x);
-        }
+        for (int64_t plane = 0; plane < d->planes; plane++)
+            for (int64_t r = 0; r < d->height; r++, x += d->width) {
+                const int64_t y = d->low[1] + (strip * d->rows + r) * ax[1].stride + plane / ax[0].stride;
+                const int64_t in = y >= 0 && y < ax[1].in ? ax[0].in : 0;
+                const char *row = g->a.data + (size_t)image * v->nb_n + (size_t)c * v->nb_c;
+                if (in) row += (size_t)y * v->nb[1];
+                patch_row(g->a.type, row, v->nb[0], in, in ? d->low[0] + plane % ax[0].stride : 0, ax[0].stride,
+                          d->width, 0, x);
+            }
 }
-/* Stores columns j0 to j0+n of the positions from f on, except those in the padding. */
-static void direct_store(const patches *v, const gemm *g, const direct *d, int64_t image, int64_t f, int64_t j0,
-                         int64_t n, const float *tile) {
-    const int64_t end = gg_min(f + MR, d->places);
+/* Stores columns j0 to j0+n of the positions of a strip from f on, except those in the padding. */
+static void direct_store(const patches *v, const gemm *g, const direct *d, char *strip, int64_t rows, int64_t f,
+                         int64_t j0, int64_t n, const float *tile) {
+    const int64_t end = gg_min(f + MR, (rows - 1) * d->width + v->ax[0].out);
     for (int64_t i = f, m; i < end; i += m) {
         const int64_t y = i / d->width, x = i % d->width;
         m = gg_min(end - i, (x < v->ax[0].out ? v->ax[0].out : d->width) - x);
         if (x >= v->ax[0].out) continue;
-        char *to = g->c + (size_t)image * v->to_n + (size_t)y * v->to[1] + (size_t)x * sizeof(float);
+        char *to = strip + (size_t)y * v->to[1] + (size_t)x * sizeof(float);
         for (int64_t j = 0; j < n; j++)
             patch_lanes(tile + j * MR + (i - f), m, (float *)(to + (size_t)(j0 + j) * g->c_n));
     }
@@ -88,32 +103,37 @@ static void direct_store(const patches *v, const gemm *g, const direct *d, int64
 static bool direct_run(const gg_work *w, const patches *v, const gemm *g, const direct *d) {
     const int64_t each = gg_ceil_div(g->n, d->groups), panel = g->k * NR_PAD;
     /* the last lanes of the last panel read beyond the copy */
-    const int64_t size = gg_ceil_div(v->c * d->height * d->width + MR, VW) * VW;
-    float *const x = gg_scratch((size_t)(size + d->groups * panel + NR * MR + g->k) * sizeof *x);
+    const int64_t plane = d->height * d->width, size = gg_ceil_div(v->c * d->planes * plane + MR, VW) * VW;
+    float *const x = gg_scratch((size_t)(size + d->groups * panel + d->groups * NR * MR + g->k) * sizeof *x);
     if (!x) return false;
-    float *const b = x + size, *const tile = b + d->groups * panel;
-    int32_t *const at = (int32_t *)(tile + NR * MR);
+    float *const b = x + size, *const tiles = b + d->groups * panel;
+    int32_t *const at = (int32_t *)(tiles + d->groups * NR * MR);
     memset(x + size - MR - VW, 0, (MR + VW) * sizeof *x);
     for (int64_t k = 0; k < g->k; k++) {
         int64_t t[3], c;
         patch_tap(v, k, t, &c);
         for (int i = 0; i < 2; i++) t[i] = t[i] * v->ax[i].dilation + v->ax[i].base - d->low[i];
-        at[k] = (int32_t)((c * d->height + t[1]) * d->width + t[0]);
+        const int64_t s0 = v->ax[0].stride, s1 = v->ax[1].stride, which = t[1] % s1 * s0 + t[0] % s0;
+        at[k] = (int32_t)((c * d->planes + which) * plane + t[1] / s1 * d->width + t[0] / s0);
     }
     for (int64_t p = 0; p < d->groups; p++)
         for (int64_t k = 0; k < g->k; k += KC)
             g->b.pack(&g->b, p * each, (int)gg_min(each, g->n - p * each), k, (int)gg_min(g->k - k, KC),
                       b + p * panel + k * NR_PAD, NR_PAD);
     int64_t have = -1;
-    for (int64_t u0, u1; gg_claim_chunk(w, v->n * d->panels, GEMM_MIN_TASK / (MR * g->k * g->n) + 1, &u0, &u1);)
+    const int64_t units = v->n * d->strips * d->panels;
+    for (int64_t u0, u1; gg_claim_chunk(w, units, GEMM_MIN_TASK / (MR * g->k * g->n) + 1, &u0, &u1);)
         for (int64_t u = u0; u < u1; u++) {
-            const int64_t image = u / d->panels, f = u % d->panels * MR;
-            if (image != have) direct_load(v, g, d, have = image, x);
-            for (int64_t p = 0; p < d->groups; p++) {
-                const int64_t n = gg_min(each, g->n - p * each);
-                direct_table[n](g->k, at, x + f, b + p * panel, tile);
-                direct_store(v, g, d, image, f, p * each, n, tile);
-            }
+            const int64_t image = u / d->panels / d->strips, strip = u / d->panels % d->strips, f = u % d->panels * MR;
+            const int64_t first = strip * d->rows, rows = gg_min(d->rows, v->ax[1].out - first);
+            if (u / d->panels != have) direct_load(v, g, d, image, strip, x), have = u / d->panels;
+            for (int64_t k = 0; k < g->k; k += DIRECT_DEPTH)
+                for (int64_t p = 0; p < d->groups; p++)
+                    direct_table[gg_min(each, g->n - p * each)](gg_min(g->k - k, DIRECT_DEPTH), at + k, x + f,
+                                                                b + p * panel + k * NR_PAD, tiles + p * NR * MR, k > 0);
+            for (int64_t p = 0; p < d->groups; p++)
+                direct_store(v, g, d, g->c + (size_t)image * v->to_n + (size_t)first * v->to[1], rows, f, p * each,
+                             gg_min(each, g->n - p * each), tiles + p * NR * MR);
         }
     return true;
 }

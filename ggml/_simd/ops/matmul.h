@@ -3,6 +3,7 @@
 #define GG_OPS_MATMUL_H
 #include "../gemm/gemv.h"
 #include "../gemm/int8_groups.h"
+#include "matmul_bytes.h"
 #include "matmul_id.h"
 
 enum { MATMUL_PREC_F32 = 10 };     /* GGML_PREC_F32 */
@@ -89,7 +90,10 @@ static int outer_run(const gg_work *w, ggml_tensor *dst) {
     return GGML_STATUS_SUCCESS;
 }
 
-static int op_MUL_MAT(const gg_work *w, ggml_tensor *dst) { return matmul_run(w, dst, 0); }
+static int op_MUL_MAT(const gg_work *w, ggml_tensor *dst) {
+    if (dst->src[0]->type == GGML_TYPE_I8 && !gg_is_empty(dst)) return bytes_run(w, dst);
+    return matmul_run(w, dst, 0);
+}
 static int op_OUT_PROD(const gg_work *w, ggml_tensor *dst) {
     if (!gg_is_empty(dst) && outer_fits(dst)) return outer_run(w, dst);
     return matmul_run(w, dst, 1);

@@ -7,10 +7,7 @@ import ggml
 from ..values import BOOL, F32, floats, is_float
 from . import rule
 
-
-@rule("Less", "Greater")
-def less(b, node, x, y):
-    return b.less(x, y) if node.op == "Less" else b.less(y, x)
+rule("Less", "Greater")(lambda b, node, x, y: b.less(x, y) if node.op == "Less" else b.less(y, x))
 
 
 @rule("LessOrEqual", "GreaterOrEqual")
@@ -21,24 +18,10 @@ def less_or_equal(b, node, x, y):
     return b.logical_and(inside, b.logical_and(b.number(x), b.number(y))) if is_float(x.dtype) else inside
 
 
-@rule("Equal")
-def equal(b, node, x, y):
-    return b.equal(x, y)
-
-
-@rule("Not")
-def logical_not(b, node, x):
-    return b.logical_not(x)
-
-
-@rule("And", "Or")
-def logical(b, node, x, y):
-    return b.logical_and(x, y) if node.op == "And" else b.logical_or(x, y)
-
-
-@rule("Xor")
-def xor(b, node, x, y):
-    return b.unary(ggml.ggml_abs, b.binary(ggml.ggml_sub, x, y, dtype=F32), dtype=BOOL)
+rule("Equal")(lambda b, node, x, y: b.equal(x, y))
+rule("Not")(lambda b, node, x: b.logical_not(x))
+rule("And", "Or")(lambda b, node, x, y: b.logical_and(x, y) if node.op == "And" else b.logical_or(x, y))
+rule("Xor")(lambda b, node, x, y: b.unary(ggml.ggml_abs, b.binary(ggml.ggml_sub, x, y, dtype=F32), dtype=BOOL))
 
 
 @rule("IsNaN")
@@ -58,6 +41,4 @@ def is_inf(b, node, x):
     return b.less(b.scalar(np.finfo(np.float32).max, b.constant(0, F32)), b.like(size.t, size.shape, F32))
 
 
-@rule("Where")
-def where(b, node, condition, x, y):
-    return b.select(condition, x, y)
+rule("Where")(lambda b, node, condition, x, y: b.select(condition, x, y))

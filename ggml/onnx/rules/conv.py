@@ -6,21 +6,14 @@ import ggml
 
 from ..values import OnHost, count, extents, floats
 from . import rule
-from .matmul import centred
+from .fused import biased
+from .matmul import bytes_of, centred
 
 FEW = 8  # output places of a convolution that is computed as a product of vectors
 
 
 def window(node, size, kernel):
-    """Strides, dilations and padding of a window operator.
-
-    Args:
-        node: Node with the attributes strides, dilations, pads and auto_pad.
-        size: spatial dimensions.
-        kernel: dimensions of the window.
-    Returns:
-        Strides, dilations, and pairs of padding before and after, one entry per spatial dimension.
-    """
+    """Strides, dilations and pairs of padding before and after: one entry per spatial dimension of a window."""
     rank = len(size)
     strides, dilations = node.attr("strides") or [1] * rank, node.attr("dilations") or [1] * rank
     auto = node.attr("auto_pad", "NOTSET")
@@ -56,12 +49,12 @@ def padded(b, x, pads):
 def conv(b, node, x, w, bias=None):
     floats(x)
     strides, dilations, pads = window(node, x.shape[2:], w.shape[2:])
-    y = convolve(b, x, w, strides, dilations, pads, node.attr("group", 1))
-    return y if bias is None else b.add(y, b.reshape(bias, (1, w.shape[0], *(1,) * (len(x.shape) - 2))))
+    groups = node.attr("group", 1)
+    return biased(b, node, lambda kernel: convolve(b, x, kernel, strides, dilations, pads, groups), w, bias)
 
 
-def convolve(b, x, w, strides, dilations, pads, groups):
-    """The convolution of x (n, c, spatial...) with w (m, c / groups, kernel...)."""
+def convolve(b, x, w, strides, dilations, pads, groups, zero=None):
+    """The convolution of x (n, c, spatial...) with w (m, c / groups, kernel...) minus its zero point."""
     rank = len(x.shape) - 2
     if rank > 3 or rank < 1:
         raise OnHost(f"convolution in {rank} dimensions")
@@ -69,11 +62,11 @@ def convolve(b, x, w, strides, dilations, pads, groups):
         raise ValueError(f"ggml.onnx: convolution of {list(x.shape)} with {list(w.shape)} in {groups} groups")
     if rank == 1:
         y = convolve(b, b.reshape(x, (*x.shape[:2], 1, x.shape[2])), b.reshape(w, (*w.shape[:2], 1, w.shape[2])),
-                     [1, *strides], [1, *dilations], [(0, 0), *pads], groups)
+                     [1, *strides], [1, *dilations], [(0, 0), *pads], groups, zero)
         return b.reshape(y, (*y.shape[:2], y.shape[3]))
     if rank == 2 and x.shape[3] == w.shape[3] == 1 < x.shape[2] and not any(pads[1]):  # a column: as a row
         x, w = (b.reshape(v, (*v.shape[:2], 1, v.shape[2])) for v in (x, w))
-        y = convolve(b, x, w, strides[::-1], dilations[::-1], pads[::-1], groups)
+        y = convolve(b, x, w, strides[::-1], dilations[::-1], pads[::-1], groups, zero)
         return b.reshape(y, (*y.shape[:2], y.shape[3], 1))
     if any(p != q for p, q in pads):
         x, pads = padded(b, x, pads), [(0, 0)] * rank
@@ -81,24 +74,25 @@ def convolve(b, x, w, strides, dilations, pads, groups):
     depthwise = groups == x.shape[1] == w.shape[0] and rank == 2
     if groups > 1 and not depthwise:
         c, m = x.shape[1] // groups, w.shape[0] // groups
-        parts = [convolve(b, b.slice(x, 1, g * c, c), b.slice(w, 0, g * m, m), strides, dilations, pads, 1)
+        parts = [convolve(b, b.slice(x, 1, g * c, c), b.slice(w, 0, g * m, m), strides, dilations, pads, 1, zero)
                  for g in range(groups)]
         return b.concat(parts, 1)
-    x, w = b.contiguous(x), b.contiguous(w)
+    x = b.contiguous(x)
     size = [(n + p + q - d * (k - 1) - 1) // s + 1
             for n, k, s, d, (p, q) in zip(x.shape[2:], w.shape[2:], strides, dilations, pads)]
     if min(size) < 1:
         raise ValueError(f"ggml.onnx: a window of {list(w.shape[2:])} does not fit into {list(x.shape[2:])}")
     places = [*strides[::-1], *before[::-1], *dilations[::-1]]
     shape = (x.shape[0], w.shape[0], *size)
+    if rank == 2 and not depthwise and (x.shape[0] * count(size) <= FEW or w.dtype.itemsize == 1):
+        return columns(b, x, w, places, shape, zero)
+    w = b.contiguous(w if zero is None else centred(b, w, zero, -1, np.int16))
     if rank == 3:
         kernel = b.reshape(w, (w.shape[0] * w.shape[1], *w.shape[2:]))
         data = b.reshape(x, (x.shape[0] * x.shape[1], *x.shape[2:]))
         channels = x.shape[1], x.shape[0], w.shape[0]
         t = ggml.ggml_conv_3d_direct(b.ctx, kernel.t, data.t, *places, *channels)  # type: ignore[call-arg]
         return b.with_shape(ggml.ggml_reshape_4d(b.ctx, t, *extents(shape)), shape, x)
-    if not depthwise and x.shape[0] * count(size) <= FEW:
-        return few_places(b, x, w, places, shape)
     function = ggml.ggml_conv_2d_dw_direct if depthwise else ggml.ggml_conv_2d_direct
     return b.with_shape(function(b.ctx, w.t, x.t, *places), shape, x)
 
@@ -138,13 +132,18 @@ def conv_transpose(b, node, x, w, bias=None):
     return y if bias is None else b.add(y, b.reshape(bias, (1, groups * m, *(1,) * rank)))
 
 
-def few_places(b, x, w, places, shape):
-    """A convolution of few output places, as a product that streams the kernels once."""
+def columns(b, x, w, places, shape, zero):
+    """A convolution as a product with a matrix of windows: of few output places, or of bytes."""
     s0, s1, p0, p1, d0, d1 = places
-    columns = ggml.ggml_im2col(b.ctx, w.t, x.t, s0, s1, p0, p1, d0, d1, True, ggml.GGML_TYPE_F32)
     depth, points = count(w.shape[1:]), count(shape[2:])
-    columns = ggml.ggml_reshape_2d(b.ctx, columns, depth, shape[0] * points)
-    product = ggml.ggml_mul_mat(b.ctx, ggml.ggml_reshape_2d(b.ctx, w.t, depth, w.shape[0]), columns)
+    matrix = bytes_of(b, x, w, zero, depth)
+    if matrix is None:
+        matrix = (b.contiguous(w if zero is None else centred(b, w, zero, -1, np.int16)).t,)
+    kernel = ggml.ggml_reshape_4d(b.ctx, matrix[0], *extents(w.shape))
+    windows = ggml.ggml_im2col(b.ctx, kernel, x.t, s0, s1, p0, p1, d0, d1, True, ggml.GGML_TYPE_F32)
+    windows = ggml.ggml_reshape_2d(b.ctx, windows, depth, shape[0] * points)
+    flat = ggml.ggml_reshape_2d(b.ctx, kernel, depth, shape[1])
+    product = ggml.ggml_mul_mat(b.ctx, flat, windows, *matrix[1:])
     y = b.with_shape(product, (shape[0] * points, shape[1]), x)
     return b.reshape(b.transpose(b.reshape(y, (shape[0], points, shape[1])), (0, 2, 1)), shape)
 
@@ -186,13 +185,14 @@ def spaced(b, x, strides):
 def conv_integer(b, node, x, w, x_zero=None, w_zero=None):
     if w_zero is not None and count(w_zero.shape) > 1:
         raise OnHost("a zero point per channel")
-    x, w = centred(b, x, x_zero, -1), centred(b, w, w_zero, -1, np.int16)
+    x = centred(b, x, x_zero, -1)
     strides, dilations, pads = window(node, x.shape[2:], w.shape[2:])
     terms, groups = count(w.shape[1:]), node.attr("group", 1)
-    corners = [p * q * terms for p in (*x.bounds, 0) for q in w.bounds]
+    zeros = (0,) if w_zero is None else w_zero.bounds
+    corners = [p * (q - z) * terms for p in (*x.bounds, 0) for q in w.bounds for z in zeros]
 
     def sums(b, x, w):
-        y = convolve(b, x, w, strides, dilations, pads, groups)
+        y = convolve(b, x, w, strides, dilations, pads, groups, w_zero)
         return b.like(y.t, y.shape, y.dtype, y.bounds and (min(corners), max(corners)))
 
     return b.sums(node, sums, x, w)

@@ -8,6 +8,7 @@ import ggml
 
 from ..values import BOOL, EXACT, F32, I64, NARROW, Known, OnHost, floats, is_float, is_integer, ml_dtypes
 from . import rule
+from .fused import linear, number, product
 
 UNARY = {
     "Sqrt": ggml.ggml_sqrt, "Exp": ggml.ggml_exp, "Log": ggml.ggml_log, "Sin": ggml.ggml_sin, "Cos": ggml.ggml_cos,
@@ -18,7 +19,9 @@ UNARY = {
 
 @rule(*UNARY)
 def unary(b, node, x):
-    return b.unary(UNARY[node.op], *floats(x))
+    y = b.unary(UNARY[node.op], *floats(x))
+    y.made = ("sigmoid", x) if node.op == "Sigmoid" else None
+    return y
 
 
 @rule("Identity", "Dropout")
@@ -35,19 +38,9 @@ def absolute(b, node, x):
     return b.unary(ggml.ggml_abs, x, bounds=x.bounds and (0, max(-lo, hi)))
 
 
-@rule("Neg")
-def negative(b, node, x):
-    return b.negative(x)
-
-
-@rule("Sign")
-def sign(b, node, x):
-    return b.unary(ggml.ggml_sgn, x, bounds=x.bounds and (-1, 1))
-
-
-@rule("Round")
-def round_rule(b, node, x):
-    return round_half_even(b, *floats(x))
+rule("Neg")(lambda b, node, x: b.negative(x))
+rule("Sign")(lambda b, node, x: b.unary(ggml.ggml_sgn, x, bounds=x.bounds and (-1, 1)))
+rule("Round")(lambda b, node, x: round_half_even(b, *floats(x)))
 
 
 def round_half_even(b, x):
@@ -58,9 +51,7 @@ def round_half_even(b, x):
     return b.mul(b.add(rounded, b.sub(size, low)), b.unary(ggml.ggml_sgn, x))
 
 
-@rule("Reciprocal")
-def reciprocal(b, node, x):
-    return b.reciprocal(*floats(x))
+rule("Reciprocal")(lambda b, node, x: b.reciprocal(*floats(x)))
 
 
 @rule("Tan")
@@ -160,14 +151,8 @@ def exponential_unit(b, x, alpha, gamma=1.0, width=1.0):
     return b.add(b.affine(b.unary(ggml.ggml_relu, x), gamma), b.affine(below, alpha * gamma))
 
 
-@rule("Elu")
-def elu(b, node, x):
-    return exponential_unit(b, x, node.attr("alpha", 1.0))
-
-
-@rule("Selu")
-def selu(b, node, x):
-    return exponential_unit(b, x, node.attr("alpha", 1.6732632), node.attr("gamma", 1.0507010))
+rule("Elu")(lambda b, node, x: exponential_unit(b, x, node.attr("alpha", 1.0)))
+rule("Selu")(lambda b, node, x: exponential_unit(b, x, node.attr("alpha", 1.6732632), node.attr("gamma", 1.0507010)))
 
 
 @rule("Celu")
@@ -178,7 +163,10 @@ def celu(b, node, x):
 
 @rule("HardSigmoid")
 def hard_sigmoid(b, node, x):
-    return b.clamp(b.affine(*floats(x), node.attr("alpha", 0.2), node.attr("beta", 0.5)), 0.0, 1.0)
+    alpha, beta = node.attr("alpha", 0.2), node.attr("beta", 0.5)
+    y = b.clamp(b.affine(*floats(x), alpha, beta), 0.0, 1.0)
+    y.made = ("hard", x, 1.0) if abs(6 * alpha - 1) < 1e-6 and beta == 0.5 else None
+    return y
 
 
 @rule("Swish", "com.microsoft.QuickGelu")
@@ -192,13 +180,21 @@ def swish(b, node, x):
 
 @rule("Add", "Sub", "Mul")
 def arithmetic(b, node, x, y):
+    if node.op == "Mul":
+        return product(b, node, x, y)
+    for value, other in ((x, y), (y, x))[: 2 if node.op == "Add" else 1]:
+        c = number(value, other)
+        if c is not None:
+            return linear(b, node, value, 1.0, c if node.op == "Add" else -c)
     return getattr(b, node.op.lower())(x, y)
 
 
 @rule("Div")
 def div(b, node, x, y):
     if not is_integer(x.dtype):
-        return b.div(*floats(x, y))
+        floats(x, y)
+        c = number(x, y) if (getattr(x, "made", None) or [None])[0] == "scaled" else None
+        return linear(b, node, x, 1 / c, 0.0) if c else b.div(x, y)
     q = whole_quotient(b, x, y)
     largest = max(map(abs, x.bounds))
     return b.like(q.t, q.shape, x.dtype, (-largest if min(*x.bounds, *y.bounds) < 0 else 0, largest))
@@ -338,7 +334,9 @@ def clip(b, node, x, lo=None, hi=None):
         limits = [default if v is None else float(v.array.reshape(())) for v, default in
                   ((lo, -math.inf), (hi, math.inf))]
         if limits[0] <= limits[1]:
-            return b.clamp(x, *limits)
+            y, made = b.clamp(x, *limits), getattr(x, "made", None)
+            y.made = ("hard", made[1], 6.0) if limits == [0, 6] and made and made[0::2] == ("plus", 3.0) else None
+            return y
     if lo is not None:
         x = b.maximum(x, lo)
     return x if hi is None else minimum(b, x, hi)
@@ -351,9 +349,7 @@ def cast(b, node, x):
     return convert(b, x, numpy_type(node.attr("to"), str(node)), node.attr("saturate", 1))
 
 
-@rule("CastLike")
-def cast_like(b, node, x, like):
-    return convert(b, x, like.dtype, node.attr("saturate", 1))
+rule("CastLike")(lambda b, node, x, like: convert(b, x, like.dtype, node.attr("saturate", 1)))
 
 
 def narrowed(b, x, dtype, saturate):

@@ -51,46 +51,63 @@ def stored_as(arena, array, kind):
     return t
 
 
-def matmul(b, x, y):
-    """numpy.matmul."""
+def bytes_of(b, x, y, zero, k, turned=False):
+    """The constant bytes y, (n, ...) or if turned (k, n), as an I8 matrix, and what ggml_mul_mat adds to its elements.
+
+    None if y, its zero point, or what it is multiplied with are of another kind.
+    """
+    if not (isinstance(y, Known) and y.dtype in (np.uint8, np.int8) and x.bounds and max(map(abs, x.bounds)) <= 255
+            and (zero is None or isinstance(zero, Known) and zero.array.size == 1) and k <= 1 << 14):
+        return None
+    if ("bytes", turned) not in y.tensors:
+        home = y.arena or b.arena
+        array = np.ascontiguousarray(y.array.T if turned else y.array.reshape(y.shape[0], -1))
+        array = array if y.dtype == np.int8 else (array ^ 128).view(np.int8)
+        y.tensors["bytes", turned] = home, home.hold(array, array.shape, np.int8)
+    offset = (0 if y.dtype == np.int8 else 128) - (0 if zero is None else int(zero.array.reshape(())))
+    return y.tensors["bytes", turned][1], offset
+
+
+def matmul(b, x, y, zero=None):
+    """numpy.matmul of x and y - zero."""
     if len(x.shape) == 1:
-        z = matmul(b, b.reshape(x, (1, *x.shape)), y)
+        z = matmul(b, b.reshape(x, (1, *x.shape)), y, zero)
         return b.reshape(z, z.shape[:-1] if len(y.shape) == 1 else (*z.shape[:-2], z.shape[-1]))
     if len(y.shape) == 1:
-        z = matmul(b, x, b.reshape(y, (*y.shape, 1)))
+        z = matmul(b, x, b.reshape(y, (*y.shape, 1)), zero)
         return b.reshape(z, z.shape[:-1])
     (m, k), n = x.shape[-2:], y.shape[-1]
     if y.shape[-2] != k:
         raise ValueError(f"ggml.onnx: the product of {list(x.shape)} and {list(y.shape)}: inner dimensions differ")
     batch = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
+    known = bytes_of(b, x, y, zero, k, True) if len(y.shape) == 2 else None
+    y = y if zero is None or known else centred(b, y, zero, -1, np.int16)
     bounds = None
     if x.bounds and y.bounds:
-        corners = [a * c * k for a in x.bounds for c in y.bounds]
+        ends = zero.bounds if zero is not None and known else (0,)
+        corners = [a * (c - z) * k for a in x.bounds for c in y.bounds for z in ends]
         bounds = min(corners), max(corners)
+    shape = (*batch, m, n)
     if count(y.shape[:-2]) == 1:
-        matrix = weight(b, x, b.reshape(y, (k, n)) if len(y.shape) > 2 else y)
+        matrix = known or (weight(b, x, b.reshape(y, (k, n)) if len(y.shape) > 2 else y),)
         rows = b.reshape(x, (count(x.shape[:-1]), k))
-        shape = (*batch, m, n)
     else:
         both = count(batch)
         y = b.reshape(b.expand(y, (*batch, k, n)), (both, k, n)) if y.shape[:-2] != (both,) else y
-        matrix = weight(b, x, y)
+        matrix = (weight(b, x, y),)
         rows = b.reshape(b.expand(x, (*batch, m, k)), (both, m, k))
-        shape = (*batch, m, n)
-    product = ggml.ggml_mul_mat(b.ctx, matrix, b.contiguous(rows).t)
+    product = ggml.ggml_mul_mat(b.ctx, matrix[0], b.contiguous(rows).t, *matrix[1:])
     return b.reshape(b.like(product, (*rows.shape[:-1], n), x.dtype, bounds), shape)
 
 
-@rule("MatMul")
-def matmul_rule(b, node, x, y):
-    return matmul(b, x, y)
+rule("MatMul")(lambda b, node, x, y: matmul(b, x, y))
 
 
 @rule("Gemm")
 def gemm(b, node, x, y, c=None):
     floats(x)
     x = b.transpose(x, (1, 0)) if node.attr("transA", 0) else x
-    y = transposed(b, y) if node.attr("transB", 0) else y
+    y = b.transpose(y, (1, 0)) if node.attr("transB", 0) else y
     z = matmul(b, x, y)
     alpha, beta = node.attr("alpha", 1.0), node.attr("beta", 1.0)
     z = b.affine(z, alpha) if alpha != 1.0 else z
@@ -99,16 +116,9 @@ def gemm(b, node, x, y, c=None):
     return b.add(z, b.affine(c, beta) if beta != 1.0 else c)
 
 
-def transposed(b, y):
-    """The transpose of a matrix; that of a constant is made once."""
-    if not isinstance(y, Known):
-        return b.transpose(y, (1, 0))
-    return y.derived("turned", lambda a: a.T)
-
-
 @rule("MatMulInteger")
 def matmul_integer(b, node, x, y, x_zero=None, y_zero=None):
-    return b.sums(node, matmul, centred(b, x, x_zero, -2), centred(b, y, y_zero, -1, np.int16))
+    return b.sums(node, lambda b, x, y: matmul(b, x, y, y_zero), centred(b, x, x_zero, -2), y)
 
 
 def centred(b, x, zero, axis, held=np.int32):

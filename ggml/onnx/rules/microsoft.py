@@ -31,9 +31,7 @@ def fused_conv(b, node, x, w, bias=None, z=None):
     return activated(b, node, y if z is None else b.add(y, z))
 
 
-@rule("com.microsoft.FusedGemm")
-def fused_gemm(b, node, x, y, c=None):
-    return activated(b, node, gemm(b, node, x, y, c))
+rule("com.microsoft.FusedGemm")(lambda b, node, x, y, c=None: activated(b, node, gemm(b, node, x, y, c)))
 
 
 @rule("com.microsoft.FusedMatMul")
@@ -63,9 +61,7 @@ def skip_layer_norm(b, node, x, skip, gamma, beta=None, bias=None):
     return (y, None, None, total)[: extra + 1] if extra else y
 
 
-@rule("com.microsoft.LayerNormalization")
-def ms_layer_norm(b, node, x, scale, bias=None):
-    return layer_norm(b, node, x, scale, bias)
+rule("com.microsoft.LayerNormalization")(lambda b, node, x, scale, bias=None: layer_norm(b, node, x, scale, bias))
 
 
 @rule("com.microsoft.MultiHeadAttention")

@@ -4,10 +4,9 @@ import numpy as np
 
 import ggml
 
-from ..values import F32, NARROW, Known, OnHost, Tensor, count, integer_range, is_float, is_integer
+from ..values import EXACT, F32, NARROW, Known, OnHost, Tensor, count, integer_range, is_float, is_integer
 from . import rule
 from .conv import convolve, window
-from .elementwise import round_half_even
 from .matmul import centred, matmul
 
 
@@ -45,7 +44,8 @@ def quantized(b, x, scale, zero, dtype):
     """x / scale rounded half to even, plus zero, limited to a type."""
     if not is_integer(dtype):
         raise OnHost(f"conversion to {dtype}")
-    y = round_half_even(b, b.div(as_float(b, x), as_float(b, scale)))
+    y = b.clamp(b.div(as_float(b, x), as_float(b, scale)), -EXACT / 16, EXACT / 16)
+    y = b.affine(b.affine(y, 1.0, 0.75 * EXACT), 1.0, -0.75 * EXACT)  # rounds: F32 has no fractions there
     if zero is not None:
         y = b.add(y, as_float(b, zero))
     lo, hi = integer_range(dtype)
@@ -79,9 +79,8 @@ def quantize(b, node, x, scale, zero=None):
 @rule("DynamicQuantizeLinear")
 def dynamic_quantize(b, node, x):
     axes = list(range(len(x.shape)))
-    zero = b.full((), 0.0)
-    top = b.maximum(b.reduce_max(x, axes, False), zero)
-    low = b.negative(b.maximum(b.reduce_max(b.negative(x), axes, False), zero))
+    top = b.unary(ggml.ggml_relu, b.reduce_max(x, axes, False))
+    low = b.negative(b.unary(ggml.ggml_relu, b.reduce_max(b.negative(x), axes, False)))
     scale = b.affine(b.sub(top, low), 1 / 255)
     point = quantized(b, b.negative(low), scale, None, np.dtype(np.uint8))
     return quantized(b, x, scale, point, np.dtype(np.uint8)), scale, point

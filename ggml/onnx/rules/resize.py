@@ -6,7 +6,7 @@ import numpy as np
 
 import ggml
 
-from ..values import F32, OnHost, count, floats, is_float
+from ..values import F32, OnHost, count, extents, floats, is_float
 from . import rule
 from .matmul import matmul
 
@@ -73,9 +73,12 @@ def apply(b, x, axis, matrix):
     used = matrix != 0
     size, n = matrix.shape
     if size % n == 0 and (matrix[np.arange(size), np.arange(size) // (size // n)] == 1).all():  # each entry repeated
-        wide = b.reshape(x, (*x.shape[: axis + 1], 1, *x.shape[axis + 1 :]))
-        wide = b.expand(wide, (*x.shape[: axis + 1], size // n, *x.shape[axis + 1 :]))
-        return b.reshape(wide, (*x.shape[:axis], size, *x.shape[axis + 1 :]))
+        outer, inner = count(x.shape[:axis]), count(x.shape[axis + 1 :])
+        flat = b.contiguous(b.reshape(x, (outer, n, inner) if inner > 1 else (outer, n)))
+        shape = (outer, size, inner) if inner > 1 else (outer, size)
+        ne0, ne1, ne2, ne3 = extents(shape)
+        t = ggml.ggml_interpolate(b.ctx, flat.t, ne0, ne1, ne2, ne3, ggml.GGML_SCALE_MODE_NEAREST)
+        return b.reshape(b.with_shape(t, shape, x), (*x.shape[:axis], size, *x.shape[axis + 1 :]))
     taps = int(used.sum(1).max())
     if taps > 4 and matrix.shape[1] > 8:
         return b.move(matmul(b, b.move(x, axis, -1), b.constant(matrix.T.astype(np.float32))), -1, axis)

@@ -20,16 +20,9 @@ def position(b, where, n, default):
     return i + n if i < 0 else i
 
 
-@rule("SequenceConstruct")
-@sequence
-def construct(b, node, *values):
-    return Sequence(values)
-
-
-@rule("SequenceEmpty")
-@sequence
-def empty(b, node):
-    return Sequence([])
+rule("SequenceConstruct")(sequence(lambda b, node, *values: Sequence(values)))
+rule("SequenceEmpty")(sequence(lambda b, node: Sequence([])))
+rule("SequenceLength")(sequence(lambda b, node, values: Known(np.array(len(values.items), I64))))
 
 
 @rule("SequenceInsert")
@@ -52,12 +45,6 @@ def erase(b, node, values, where=None):
 @sequence
 def at(b, node, values, where):
     return values.items[position(b, where, len(values.items), 0)]
-
-
-@rule("SequenceLength")
-@sequence
-def length(b, node, values):
-    return Known(np.array(len(values.items), I64))
 
 
 @rule("ConcatFromSequence")

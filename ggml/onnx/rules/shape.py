@@ -11,14 +11,8 @@ def parameter(b, node, name, operand, default=None):
     return b.ints(operand) if operand is not None else node.attr(name, default)
 
 
-@rule("Shape")
-def shape(b, node, x):
-    return b.constant(x.shape[node.attr("start", 0) : node.attr("end")], I64)
-
-
-@rule("Size")
-def size(b, node, x):
-    return b.constant(count(x.shape), I64)
+rule("Shape")(lambda b, node, x: b.constant(x.shape[node.attr("start", 0) : node.attr("end")], I64))
+rule("Size")(lambda b, node, x: b.constant(count(x.shape), I64))
 
 
 @rule("Constant")
@@ -87,14 +81,8 @@ def unsqueeze(b, node, x, axes=None):
     return b.reshape(x, [1 if i in new else next(old) for i in range(rank)])
 
 
-@rule("Transpose")
-def transpose(b, node, x):
-    return b.transpose(x, node.attr("perm") or range(len(x.shape))[::-1])
-
-
-@rule("Expand")
-def expand(b, node, x, dims):
-    return b.expand(x, np.broadcast_shapes(x.shape, tuple(b.ints(dims))))
+rule("Transpose")(lambda b, node, x: b.transpose(x, node.attr("perm") or range(len(x.shape))[::-1]))
+rule("Expand")(lambda b, node, x, dims: b.expand(x, np.broadcast_shapes(x.shape, tuple(b.ints(dims)))))
 
 
 @rule("Tile")
@@ -105,9 +93,7 @@ def tile(b, node, x, repeats):
     return b.reshape(b.expand(b.reshape(x, doubled), wide), [r * n for r, n in zip(repeats, x.shape)])
 
 
-@rule("Concat")
-def concat(b, node, *values):
-    return b.concat(values, node.attr("axis", 1))
+rule("Concat")(lambda b, node, *values: b.concat(values, node.attr("axis", 1)))
 
 
 @rule("Split")
