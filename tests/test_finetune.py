@@ -246,6 +246,25 @@ def test_adapters_of_other_architectures(kind, open_model, tmp_path):
     assert np.isclose(-model.log_probabilities(TEXT[360:391]).mean() * 30, 30 * result.validation[-1][1], rtol=0.2)
 
 
+@pytest.mark.parametrize("targets", ["output", ["output", "blk.2.*"]])
+def test_the_output_matrix_can_be_trained(targets, open_model, trainer_of, tmp_path):
+    model = open_model()
+    trainer = trainer_of(model, 20, targets=targets)
+    (row,) = rows([whole(IDS[:21])], 20)
+    _, found = gradients(trainer, row)
+    values, step = to_numpy(trainer.adapter.tensors["output.weight.lora_b"]), np.zeros((tiny_models.VOCAB, 2), np.float32)
+    step[::3] = 1e-3
+    values += step
+    above = trainer.loss(row, row.n_targets, gradients=False)
+    values -= 2 * step
+    below = trainer.loss(row, row.n_targets, gradients=False)
+    assert np.isclose(above - below, 2 * (found["output.weight.lora_b"] * step).sum(), rtol=1e-2)
+    result = model.finetune(TEXT, tmp_path / "a.gguf", **QUICK | {"steps": 12}, targets=targets)
+    assert result.validation[-1][1] < result.validation[0][1] - 0.05
+    model.set_lora(tmp_path / "a.gguf")
+    assert np.isclose(-model.log_probabilities(TEXT[360:393]).mean(), result.validation[-1][1], rtol=0.2)
+
+
 def test_training_on_top_of_an_adapter(open_model, tmp_path):
     model = open_model()
     first = model.finetune(TEXT, tmp_path / "a.gguf", **QUICK)

@@ -209,12 +209,19 @@ def add_vocabulary(writer: gguf.GGUFWriter, kind: str) -> None:
 LORA_RANK, LORA_ALPHA = 4, 8.0
 
 
-def lora_weights(kind: str, seed: int = 1) -> dict[str, np.ndarray]:
-    """Random pairs of matrices for the weights of the layers, by their names in a file."""
+def lora_weights(kind: str, tables: bool = False, seed: int = 1) -> dict[str, np.ndarray]:
+    """Random pairs of matrices for the weights of the layers, by their names in a file.
+
+    With `tables` also for the embedding, whose pair is that of the transposed table, and the output matrix if any.
+    """
     rng, out = np.random.default_rng(seed), {}
     for name, shape in shapes(kind).items():
-        if name.startswith("blk.") and len(shape) == 2 and not FLOATS.search(name):
-            for part, size in (("a", (LORA_RANK, shape[1])), ("b", (shape[0], LORA_RANK))):
+        if len(shape) == 2 and not FLOATS.search(name) and (tables or name.startswith("blk.")):
+            n_out, n_in = shape[::-1] if name.startswith("token_embd") else shape
+            pair = {"a": (LORA_RANK, n_in), "b": (n_out, LORA_RANK)}
+            if name.startswith("token_embd"):
+                pair["a"] = pair["a"][::-1]
+            for part, size in pair.items():
                 values = rng.standard_normal(size, dtype=np.float32) / np.sqrt(size[1])
                 out[f"{name}.lora_{part}"] = (0.3 * values).astype(np.float32)
     return out
