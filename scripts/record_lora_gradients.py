@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path += [str(ROOT / "tests"), str(ROOT / "benchmarks")]
 
 import tiny_models  # noqa: E402
-from torch_llama import LoraLlama  # noqa: E402
+from torch_llama import LoraLlama  # type: ignore[import-not-found]  # noqa: E402
 
 OUT = ROOT / "tests" / "data" / "models" / "lora_gradients.npz"
 
@@ -28,7 +28,8 @@ def main() -> None:
     names = sorted({name.rsplit(".lora_", 1)[0] for name in matrices})
     pairs = {name: (matrices[name + ".lora_a"], matrices[name + ".lora_b"]) for name in names}
     eps = float(np.float32(tiny_models.keys("llama")["attention.layer_norm_rms_epsilon"]))
-    model = LoraLlama(weights, tiny_models.HEADS, 2, eps, 10000.0, pairs, tiny_models.LORA_ALPHA / tiny_models.LORA_RANK)
+    scale = tiny_models.LORA_ALPHA / tiny_models.LORA_RANK
+    model = LoraLlama(weights, tiny_models.HEADS, 2, eps, 10000.0, pairs, scale)
     loss = model.loss(torch.tensor(tiny_models.IDS))
     loss.backward()
     found = {}

@@ -252,7 +252,8 @@ def test_the_output_matrix_can_be_trained(targets, open_model, trainer_of, tmp_p
     trainer = trainer_of(model, 20, targets=targets)
     (row,) = rows([whole(IDS[:21])], 20)
     _, found = gradients(trainer, row)
-    values, step = to_numpy(trainer.adapter.tensors["output.weight.lora_b"]), np.zeros((tiny_models.VOCAB, 2), np.float32)
+    values = to_numpy(trainer.adapter.tensors["output.weight.lora_b"])
+    step = np.zeros_like(values)
     step[::3] = 1e-3
     values += step
     above = trainer.loss(row, row.n_targets, gradients=False)
