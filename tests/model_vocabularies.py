@@ -11,6 +11,7 @@ LINES, SEED = 120, 5  # of the texts on which they are compared
 PRE_TOKENIZERS = (
     "default llama-bpe dbrx glm4 deepseek-llm deepseek-coder deepseek-v3 falcon smollm gpt-2 qwen2 qwen35 ufakzeka"
     " laguna minicpm5 seed-coder bailingmoe bloom viking tekken gpt-4o superbpe"
+    " granite-embed-multi-97m youtu tiny_aya afmoe exaone-moe jais-2 kimi-k2"
 ).split()
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
 SPACE = "\u2581"

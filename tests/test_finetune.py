@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -50,8 +51,8 @@ def trainer_of():
     """Makes trainers of models with random adapters; closes them at the end."""
     made = []
 
-    def run(model, tokens, checkpoint=False, targets="blk.*", rank=2):
-        adapter = Adapter(model._finetune_shapes(targets), rank, 3.0, 0, 1)
+    def run(model, tokens, checkpoint=False, targets="blk.*", rank=2, alpha=3.0):
+        adapter = Adapter(model._finetune_shapes(targets), rank, alpha, 0, 1)
         made.append(adapter)
         rng = np.random.default_rng(1)
         for tensor in adapter.tensors.values():
@@ -134,6 +135,19 @@ def test_gradients_equal_a_float64_reference(open_model, trainer_of):
         slope = at().imag / 1e-20
         values[name] = values[name].real.astype(np.complex128)
         assert abs((gradient * direction).sum() - slope) < 1e-5 * np.linalg.norm(gradient) * np.sqrt(gradient.size)
+
+
+def test_gradients_equal_pytorch(open_model, trainer_of):
+    """All elements, against what PyTorch computes in float64 (scripts/record_lora_gradients.py)."""
+    trainer = trainer_of(open_model(), len(IDS) - 1, rank=tiny_models.LORA_RANK, alpha=tiny_models.LORA_ALPHA)
+    for name, values in tiny_models.lora_weights("llama").items():
+        to_numpy(trainer.adapter.tensors[name])[...] = values
+    loss, found = gradients(trainer, *rows([whole(IDS)], len(IDS) - 1))
+    with np.load(Path(__file__).parent / "data" / "models" / "lora_gradients.npz") as recorded:
+        assert np.isclose(loss, recorded["loss"], rtol=1e-6)
+        assert set(recorded.files) == found.keys() | {"loss"}
+        for name, gradient in found.items():
+            assert np.abs(gradient - recorded[name]).max() < 1e-5 * np.abs(recorded[name]).max(), name
 
 
 @pytest.mark.parametrize("kind", [kind for kind in DECODERS if kind != "llama"])
@@ -230,6 +244,26 @@ def test_adapters_of_other_architectures(kind, open_model, tmp_path):
     assert result.validation[-1][1] < result.validation[0][1] - 0.05
     model.set_lora(tmp_path / "a.gguf")
     assert np.isclose(-model.log_probabilities(TEXT[360:391]).mean() * 30, 30 * result.validation[-1][1], rtol=0.2)
+
+
+@pytest.mark.parametrize("targets", ["output", ["output", "blk.2.*"]])
+def test_the_output_matrix_can_be_trained(targets, open_model, trainer_of, tmp_path):
+    model = open_model()
+    trainer = trainer_of(model, 20, targets=targets)
+    (row,) = rows([whole(IDS[:21])], 20)
+    _, found = gradients(trainer, row)
+    values = to_numpy(trainer.adapter.tensors["output.weight.lora_b"])
+    step = np.zeros_like(values)
+    step[::3] = 1e-3
+    values += step
+    above = trainer.loss(row, row.n_targets, gradients=False)
+    values -= 2 * step
+    below = trainer.loss(row, row.n_targets, gradients=False)
+    assert np.isclose(above - below, 2 * (found["output.weight.lora_b"] * step).sum(), rtol=1e-2)
+    result = model.finetune(TEXT, tmp_path / "a.gguf", **QUICK | {"steps": 12}, targets=targets)
+    assert result.validation[-1][1] < result.validation[0][1] - 0.05
+    model.set_lora(tmp_path / "a.gguf")
+    assert np.isclose(-model.log_probabilities(TEXT[360:393]).mean(), result.validation[-1][1], rtol=0.2)
 
 
 def test_training_on_top_of_an_adapter(open_model, tmp_path):

@@ -431,6 +431,17 @@ def test_adapters_equal_llama_cpp(kind, folder, open_model, tmp_path):
     assert 1e-6 < nmse(small.logits(IDS), RECORDED[f"{kind}/lora"]) < 1e-2
 
 
+@pytest.mark.parametrize("kind", ["llama", "gemma3"])
+def test_adapters_of_the_embedding_and_the_output(kind, folder, open_model, tmp_path):
+    """Gemma multiplies with the embedding's matrix at the end too; llama.cpp aborts on such an adapter."""
+    lora = tiny_models.write_lora(tmp_path / "lora.gguf", kind, tiny_models.lora_weights(kind, tables=True))
+    adapted = open_model(kind, lora=[lora]).logits(IDS)
+    merge(folder / f"{kind}.gguf", lora, tmp_path / "merged.gguf")
+    assert nmse(open_model(tmp_path / "merged.gguf").logits(IDS), adapted) < 1e-6
+    if kind == "llama":
+        assert nmse(adapted, RECORDED["llama/lora of tables"]) < 1e-6
+
+
 def test_files_that_are_no_adapters(folder, open_model, tmp_path):
     model = open_model()
     lora = tiny_models.write_lora(tmp_path / "lora.gguf", "llama")

@@ -206,18 +206,35 @@ def add_vocabulary(writer: gguf.GGUFWriter, kind: str) -> None:
     writer.add_add_bos_token(False)
 
 
-def write_lora(path: Path | str, kind: str, seed: int = 1, rank: int = 4, alpha: float = 8.0) -> Path:
-    """Writes an adapter of random pairs for the matrices of the layers; returns the path."""
-    rng = np.random.default_rng(seed)
+LORA_RANK, LORA_ALPHA = 4, 8.0
+
+
+def lora_weights(kind: str, tables: bool = False, seed: int = 1) -> dict[str, np.ndarray]:
+    """Random pairs of matrices for the weights of the layers, by their names in a file.
+
+    With `tables` also for the embedding, whose pair is that of the transposed table, and the output matrix if any.
+    """
+    rng, out = np.random.default_rng(seed), {}
+    for name, shape in shapes(kind).items():
+        if len(shape) == 2 and not FLOATS.search(name) and (tables or name.startswith("blk.")):
+            n_out, n_in = shape[::-1] if name.startswith("token_embd") else shape
+            pair = {"a": (LORA_RANK, n_in), "b": (n_out, LORA_RANK)}
+            if name.startswith("token_embd"):
+                pair["a"] = pair["a"][::-1]
+            for part, size in pair.items():
+                values = rng.standard_normal(size, dtype=np.float32) / np.sqrt(size[1])
+                out[f"{name}.lora_{part}"] = (0.3 * values).astype(np.float32)
+    return out
+
+
+def write_lora(path: Path | str, kind: str, tensors: dict[str, np.ndarray] | None = None) -> Path:
+    """Writes an adapter of random pairs for the matrices of the layers, or of other tensors; returns the path."""
     writer = gguf.GGUFWriter(path, architecture(kind))
     writer.add_string("general.type", "adapter")
     writer.add_string("adapter.type", "lora")
-    writer.add_float32("adapter.lora.alpha", alpha)
-    for name, shape in shapes(kind).items():
-        if name.startswith("blk.") and len(shape) == 2 and not FLOATS.search(name):
-            for part, size in (("a", (rank, shape[1])), ("b", (shape[0], rank))):
-                values = rng.standard_normal(size, dtype=np.float32) / np.sqrt(size[1])
-                writer.add_tensor(f"{name}.lora_{part}", (0.3 * values).astype(np.float32))
+    writer.add_float32("adapter.lora.alpha", LORA_ALPHA)
+    for name, values in (tensors or lora_weights(kind)).items():
+        writer.add_tensor(name, values)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

@@ -57,7 +57,8 @@ class Finetuning(Computing):
             lora: the GGUF file to write; it is written at each validation and at the end.
             rank: columns of the pairs, 1 to 1,024.
             alpha: scale of the pairs; None for 2 rank.
-            targets: patterns (fnmatch) of the names of the matrices beside which pairs are trained.
+            targets: patterns (fnmatch) of the names of the matrices beside which pairs are trained: those of layers,
+                and "output" where the model has that matrix.
             steps: steps of AdamW.
             rate: learning rate of the first step, from which it falls to 0 by half a cosine.
             decay: weight decay, 0 to 1.
@@ -158,7 +159,8 @@ class Finetuning(Computing):
         """The shapes (n_in, n_out, experts) of the matrices that get a pair."""
         patterns = (targets,) if isinstance(targets, str) else tuple(targets)
         names = [point.removesuffix(".in") for point in self._points if point.endswith(".in")]
-        names = [n for n in names if n.startswith("blk.") and not n.endswith("ffn_gate_inp")]  # not routers of experts
+        # neither routers of experts nor the embedding, which models without an output matrix multiply with
+        names = [n for n in names if not n.endswith("ffn_gate_inp") and n != "token_embd"]
         chosen = [n for n in names if any(fnmatch.fnmatchcase(n, pattern) for pattern in patterns)]
         if not chosen:
             raise ValueError(f"finetune: targets are {patterns}: they fit no matrix, such as {', '.join(names[:7])}")

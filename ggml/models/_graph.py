@@ -278,7 +278,12 @@ class Builder(FeedForward):
         if name == "output":
             y = self.linear(x, name, c.n_vocab)
         else:
-            y = ggml.ggml_mul_mat(self.ctx, w, self.point(name + ".in", x))
+            x = self.point(name + ".in", x)
+            y = ggml.ggml_mul_mat(self.ctx, w, x)
+            for pair in self.adapters.get(name + ".weight", ()):  # of a table: the product is (scale A B^T) x
+                b = ggml.ggml_cont(self.ctx, ggml.ggml_transpose(self.ctx, pair.b))
+                low = ggml.ggml_mul_mat(self.ctx, pair.a, ggml.ggml_mul_mat(self.ctx, b, x))
+                y = ggml.ggml_add(self.ctx, y, ggml.ggml_scale(self.ctx, low, pair.scale))
         return self.softcap(y, c.final_softcap)
 
 

@@ -29,21 +29,39 @@ _QWEN2 = rf"{_CASED}|{_LETTERS}|\p{{N}}|{_PUNCTUATION}|{_SPACES}"
 _QWEN35 = (
     rf"{_CASED}|[^\r\n\p{{L}}\p{{N}}]?[\p{{L}}\p{{M}}]+|\p{{N}}| ?[^\s\p{{L}}\p{{M}}\p{{N}}]+[\r\n]*|{_SPACES}"
 )
-_UPPER, _LOWER = r"(?:(?=\p{L})[^a-z])", r"(?:(?=\p{L})[^A-Z])"  # letters that are not lower, upper case in ASCII
+_CONTRACTION = f"(?:{_CASED})?"
 
 
-def _camel(contractions: str, digits: str) -> str:
+def _camel(contractions: str, digits: str, letters: str = r"\p{L}") -> str:
     """Words end where lower case ASCII letters are followed by upper case ones."""
     start = r"[^\r\n\p{L}\p{N}]?"
-    words = rf"{start}{_UPPER}*{_LOWER}+{contractions}|{start}{_UPPER}+{_LOWER}*{contractions}"
+    upper, lower = rf"(?:(?=[{letters}])[^a-z])", rf"(?:(?=[{letters}])[^A-Z])"  # not lower, not upper case in ASCII
+    words = rf"{start}{upper}*{lower}+{contractions}|{start}{upper}+{lower}*{contractions}"
     return rf"{words}|{digits}| ?[^\s\p{{L}}\p{{N}}]+[\r\n/]*|{_SPACES}"
 
 
+def _words(contractions: str, digits: str, letters: str = r"\p{L}\p{M}", end: str = r"[\r\n/]*") -> str:
+    """Words of letters with the character before them and a contraction after them."""
+    word = rf"[^\r\n\p{{L}}\p{{N}}]?[{letters}]+{contractions}"
+    return rf"{word}|{digits}| ?[^\s\p{{L}}\p{{N}}]+{end}|{_SPACES}"
+
+
 _TEKKEN = _camel("", r"\p{N}")
-_GPT4O = _camel(f"(?:{_CASED})?", r"\p{N}{1,3}")
+_GPT4O = _camel(_CONTRACTION, r"\p{N}{1,3}")
+_GPT4O_MARKS = _camel(_CONTRACTION, r"\p{N}{1,3}", r"\p{L}\p{M}")
 _ASCII_PUNCTUATION = r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~]"
 _WORDS_OR_SIGNS = rf"{_ASCII_PUNCTUATION}[A-Za-z]+|[^\r\n\p{{L}}\p{{P}}\p{{S}}]?[\p{{L}}\p{{M}}]+| ?[\p{{P}}\p{{S}}]+"
 _IDEOGRAPHS = "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+"
+_CJK_AND_SIGNS = (
+    "[\uac00-\ud7a3\u3131-\u318e]+|[\uff01\u2026\u201c\u201d\u2018\u2019\u2014\uff1a\uff1b\uff0c\u3001-\u303f"
+    f"\ufe30-\ufe4f]+|[\u3105-\u312f]+|{_IDEOGRAPHS}"
+)
+_NO_SPACES_BETWEEN_WORDS = (  # scripts of East and South East Asia
+    "[\u4e00-\u9fff\u3400-\u4dbf\uf900-\ufaff\u3040-\u30ff\uff65-\uff9f\u2f00-\u2fdf\u0e40-\u0eff\u1780-\u17ff"
+    "\u1000-\u109f\uaa60-\uaa7f\ua9e0-\ua9ff\uac00-\ud7af\u1100-\u11ff]+"
+)
+# cuts after digits, so that those that follow are groups of three; what precedes a number stays with its first group
+_AFTER_DIGITS = r"(?<=\p{N})(?=(?:\p{N}{3})*(?!\p{N}))"
 _CJK = "[[\u0800-\u9fa5\uac00-\ud7ff]&&[^\\s]]+"  # llama.cpp replaces white space before it looks
 _BLOOM = " ?[^(\\s|.,!?\u2026\u3002\uff0c\u3001\u0964\u06d4\u060c)]+"
 # the letters with case of the Latin, Greek, Cyrillic, Armenian, Georgian, Cherokee, Coptic and related scripts
@@ -65,6 +83,14 @@ _DIGIT_BY_DIGIT = PreTokenizer((r"\p{N}", _GPT2))
 _LLAMA_BPE = PreTokenizer((_LLAMA3,), ignore_merges=True, add_bos=True)
 _DEEPSEEK_V3 = PreTokenizer((r"\p{N}{1,3}", _IDEOGRAPHS, rf"{_WORDS_OR_SIGNS}[\r\n]*|{_SPACES}"))
 _GEMMA4 = PreTokenizer((r"[^\n]+|\n+",), ignore_merges=True, plain=True, add_bos=True)
+# letters may be separated by single spaces
+_EXAONE = (
+    rf"{_CASED}|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}\p{{M}}*(?: ?\p{{L}}\p{{M}}*)*|\p{{N}}| ?[^\s\p{{L}}\p{{N}}]+[\r\n/]?"
+    r"|\s*[\r\n]|\s+(?!\S)|\s+"
+)
+_SPACES_BY_POWERS = "|".join(rf"\s{{{2**n}}}(?!\S)" for n in range(9, 1, -1))
+_JAIS = rf"{_CASED}|{_LETTERS}|\p{{N}}{{1,3}}|{_PUNCTUATION}|\s*[\r\n]+|{_SPACES_BY_POWERS}|\s{{1,2}}(?!\S)|\s"
+_KIMI = r"\p{Han}+|" + _words(_CONTRACTION, r"\p{N}{1,3}", r"\p{L}&&[^\p{Han}]", r"[\r\n]*")
 _BAILING = (
     rf"'(?:[sSdDmMtT]|[lL][lL]|[vV][eE]|[rR][eE])|{_LETTERS}|\p{{N}}| ?[^\s\p{{L}}\p{{N}}]+[\r\n]*"
     r"|\s*[\r\n]|\s+(?!\S)|\s+"
@@ -113,6 +139,13 @@ _GROUPS: list[tuple[str, PreTokenizer]] = [
     ("gpt-4o llama4 kanana2 talkie minimax-m2", PreTokenizer((_GPT4O,))),
     ("superbpe", PreTokenizer((r"\p{N}+", r"(?=([0-9]{3})+(?![0-9]))"))),  # digits in groups of three from the right
     ("gemma4 granite-embed-multi-311m", _GEMMA4),
+    ("granite-embed-multi-97m", PreTokenizer((_GPT4O_MARKS,), ignore_merges=True)),
+    ("youtu", PreTokenizer((_CJK_AND_SIGNS, _words(_CONTRACTION, r"\p{N}")), ignore_merges=True)),
+    ("tiny_aya cohere2moe", PreTokenizer((_AFTER_DIGITS, _words(_CONTRACTION, r"\p{N}{1,3}")))),
+    ("afmoe", PreTokenizer((_AFTER_DIGITS, _NO_SPACES_BETWEEN_WORDS, rf"{_WORDS_OR_SIGNS}[\r\n]*|{_SPACES}"))),
+    ("exaone-moe", PreTokenizer((_EXAONE,))),
+    ("jais-2", PreTokenizer((_JAIS,))),
+    ("kimi-k2", PreTokenizer((_KIMI,))),
     ("sarvam-moe", PreTokenizer((r"[^\n]+|\n+",), plain=True)),
 ]
 PRE_TOKENIZERS = {name: rules for names, rules in _GROUPS for name in names.split()}

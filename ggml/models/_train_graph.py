@@ -262,11 +262,11 @@ class Trainer:
                 ggml.ggml_set_param(tensor)
             return tensor
 
-        trained = sorted({int(name.split(".")[1]) for name in self.adapter.pairs})
+        trained = [int(name.split(".")[1]) for name in self.adapter.pairs if name.startswith("blk.")]
         dy = state(False)
         self._dy = to_numpy(dy)
         room = NODES_PER_LAYER * (1 + c.n_expert_used)
-        first = trained[0]
+        first = min(trained, default=c.n_layer)  # all are computed without gradients if only the head is trained
         self._embedding = Segment(None, None, layers(0, first, None), None, first * room + 64, self.threads)
         size = 1 if checkpoint else c.n_layer
         for begin in range(first, c.n_layer, size):

@@ -42,7 +42,7 @@ class Vocabulary:
         self.model = model
         tokens = metadata.get("tokenizer.ggml.tokens")
         if not isinstance(tokens, list) or not tokens or not isinstance(tokens[0], str):
-            raise ValueError("Tokenizer: tokenizer.ggml.tokens is missing or no array of strings")
+            raise ValueError("Tokenizer: tokenizer.ggml.tokens is missing or is not an array of strings")
         types = metadata.get("tokenizer.ggml.token_type")
         if types is not None and len(types) < len(tokens):
             raise ValueError(f"Tokenizer: tokenizer.ggml.token_type has {len(types)} items: need {len(tokens)}")
