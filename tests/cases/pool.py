@@ -84,6 +84,7 @@ OPS = [
                 with_distinct((8, 5), op, 2, 2, 2, 2, 0.5, 0.5),
                 with_distinct((6, 7, 2), op, 3, 2, 1, 3, 1.0, 0.0),
                 lambda r, op=op: [r(112, 57, 9, 2), op, 3, 3, 2, 2, 1.0, 1.0],
+                lambda r, op=op: [r(83, 7, 3, 2), op, 2, 2, 2, 2, 0.0, 0.0],
                 lambda r, op=op: [r(11, 7, 3), op, 11, 7, 11, 7, 0.0, 0.0],
                 lambda r, op=op: [r(19, 13, 2), op, 12, 9, 9, 5, 2.0, 1.0],
                 lambda r, op=op: [r(400, 9, 2), op, 66, 3, 60, 2, 5.0, 1.0],
@@ -105,6 +106,7 @@ OPS = [
             pool_2d_back,
             (
                 lambda r, op=op: [r(4, 3, 2, 2), distinct(8, 6, 2, 2)(r), op, 2, 2, 2, 2, 0.0, 0.0],
+                lambda r, op=op: [r(20, 2, 2), distinct(41, 5, 2)(r), op, 2, 2, 2, 2, 0.0, 0.0],
                 lambda r, op=op: [r(4, 5, 2), distinct(7, 9, 2)(r), op, 3, 3, 2, 2, 1.0, 1.0],
                 lambda r, op=op: [r(8, 3), distinct(8, 5)(r), op, 3, 2, 1, 2, 1.0, 0.5],
             ),

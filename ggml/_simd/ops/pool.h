@@ -80,9 +80,80 @@ static void pool_strip(const gg_pool *q, const patches *v, const channel_plane *
         gg_from_floats(GGML_TYPE_F32, row, v->ax[0].out, y + (size_t)(o + r) * v->to[1], v->to[0]);
     }
 }
+
+/* ---- windows of 2 by 2 that tile contiguous rows of f32, without a copy of the plane --------------------------- */
+static bool pool_halves(const gg_pool *q) {
+    for (int i = 0; i < 2; i++)
+        if (q->k[i] != 2 || q->s[i] != 2 || q->p[i] != 0 || 2 * q->y->ne[i] > q->x->ne[i]) return false;
+    return gg_row_direct(q->x) && gg_row_direct(q->y);
+}
+/* n outputs of two rows. The compiler makes vectors of these loops. */
+static void pool_halve_row(bool max, const float *a, const float *b, int64_t n, float *restrict y) {
+    for (int64_t j = 0; max && j < n; j++) {
+        float r = a[2 * j] > POOL_NOTHING ? a[2 * j] : POOL_NOTHING;
+        r = a[2 * j + 1] > r ? a[2 * j + 1] : r;
+        r = b[2 * j] > r ? b[2 * j] : r;
+        y[j] = b[2 * j + 1] > r ? b[2 * j + 1] : r;
+    }
+    for (int64_t j = 0; !max && j < n; j++)
+        y[j] = (0.0f + a[2 * j] + a[2 * j + 1] + b[2 * j] + b[2 * j + 1]) * 0.25f;
+}
+static int pool_halve(const gg_work *w, ggml_tensor *dst, const gg_pool *q) {
+    const ggml_tensor *x = q->x;
+    for (int64_t u0, u1; gg_claim_chunk(w, gg_nrows(dst), 2048 / (dst->ne[0] + 1) + 1, &u0, &u1);)
+        for (int64_t u = u0; u < u1; u++) {
+            const row_index at = nth_row(dst, u);
+            const float *a = (const float *)gg_row_ptr(x, 2 * at.i1, at.i2, at.i3);
+            pool_halve_row(q->kind == GGML_OP_POOL_MAX, a, (const float *)((const char *)a + x->nb[1]), dst->ne[0],
+                           (float *)gg_row_ptr(dst, at.i1, at.i2, at.i3));
+        }
+    return GGML_STATUS_SUCCESS;
+}
+/* Masks instead of conditions, so that the compiler makes vectors of this loop too. */
+static inline uint32_t pool_mask(bool yes) { return 0u - (uint32_t)yes; }
+static inline float pool_masked(float x, uint32_t mask) {
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof x), bits &= mask, memcpy(&x, &bits, sizeof x);
+    return x;
+}
+/* The gradients ya and yb of two rows from that of their n outputs: the first maximum of a window gets it. */
+static void pool_double_row(bool max, const float *a, const float *b, const float *g, int64_t n, float *restrict ya,
+                            float *restrict yb) {
+    for (int64_t j = 0; max && j < n; j++) {
+        const float a0 = a[2 * j], a1 = a[2 * j + 1], b0 = b[2 * j], b1 = b[2 * j + 1], share = 0.0f + g[j];
+        const float m0 = a0 > POOL_NOTHING ? a0 : POOL_NOTHING, m1 = a1 > m0 ? a1 : m0, m2 = b0 > m1 ? b0 : m1;
+        const uint32_t is_a1 = pool_mask(a1 > m0), is_b0 = pool_mask(b0 > m1), is_b1 = pool_mask(b1 > m2);
+        ya[2 * j] = pool_masked(share, pool_mask(a0 > POOL_NOTHING) & ~(is_a1 | is_b0 | is_b1));
+        ya[2 * j + 1] = pool_masked(share, is_a1 & ~(is_b0 | is_b1));
+        yb[2 * j] = pool_masked(share, is_b0 & ~is_b1);
+        yb[2 * j + 1] = pool_masked(share, is_b1);
+    }
+    for (int64_t j = 0; !max && j < n; j++)
+        ya[2 * j] = ya[2 * j + 1] = yb[2 * j] = yb[2 * j + 1] = 0.0f + g[j] * 0.25f;
+}
+static int pool_double(const gg_work *w, ggml_tensor *dst, const gg_pool *q) {
+    const ggml_tensor *g = q->y, *f = dst->src[1];
+    const int64_t n = g->ne[0], pairs = gg_ceil_div(dst->ne[1], 2), rest = dst->ne[0] - 2 * n;
+    for (int64_t u0, u1; gg_claim_chunk(w, pairs * dst->ne[2] * dst->ne[3], 2048 / (dst->ne[0] + 1) + 1, &u0, &u1);)
+        for (int64_t u = u0; u < u1; u++) {
+            const int64_t o = u % pairs, i2 = u / pairs % dst->ne[2], i3 = u / pairs / dst->ne[2];
+            float *const ya = (float *)gg_row_ptr(dst, 2 * o, i2, i3), *const yb = (float *)((char *)ya + dst->nb[1]);
+            if (o >= g->ne[1]) {                          /* the last row, if there is an odd number of them */
+                memset(ya, 0, (size_t)dst->ne[0] * sizeof *ya);
+                continue;
+            }
+            const float *a = (const float *)gg_row_ptr(f, 2 * o, i2, i3);
+            pool_double_row(q->kind == GGML_OP_POOL_MAX, a, (const float *)((const char *)a + f->nb[1]),
+                            (const float *)gg_row_ptr(g, o, i2, i3), n, ya, yb);
+            for (int64_t i = 0; i < rest; i++) ya[2 * n + i] = yb[2 * n + i] = 0;
+        }
+    return GGML_STATUS_SUCCESS;
+}
+
 enum { POOL_PIECE = 1024 };     /* outputs of a long row at a time */
 static int pool_forward(const gg_work *w, ggml_tensor *dst) {
     const gg_pool q = gg_pool_of(dst);
+    if (pool_halves(&q)) return pool_halve(w, dst, &q);
     const patches v = pool_view(&q);
     const bool few = v.ax[0].out <= VW / 4 && q.k[0] > v.ax[0].out, apart = q.k[0] >= 4 * VW && 2 * q.s[0] >= q.k[0];
     if ((few || apart) && gg_row_direct(q.x)) return pool_windows(w, dst, &q, &v);
@@ -140,6 +211,7 @@ static void pool_spread(const channel_plane *sum, const channel_plane *x, int ki
 static int op_POOL_2D_BACK(const gg_work *w, ggml_tensor *dst) {
     const gg_pool q = gg_pool_of(dst);
     const ggml_tensor *g = q.y, *f = dst->src[1];
+    if (pool_halves(&q) && gg_row_direct(f) && dst->ne[1] <= 2 * g->ne[1] + 1) return pool_double(w, dst, &q);
     patches v = pool_view(&q);
     for (int i = 0; i < 2; i++) v.nb[i] = f->nb[i];
     channel_plane sum = plane_plan(&v, 0), x = sum;

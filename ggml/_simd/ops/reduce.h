@@ -165,7 +165,12 @@ static void sum_whole_row(double *acc, const ggml_tensor *a, row_index at, float
 /* Elements i0 to i0+n of the row `at` of dst, to s->total; false: a sum of a group is not finite. */
 static bool back_tile(column_sums *s, const ggml_tensor *dst, row_index at, int64_t i0, int64_t n, int group) {
     const ggml_tensor *a = dst->src[0];
+    ggml_tensor joined;
     row_index k;
+    if (dst->ne[0] == 1 && dst->ne[1] == 1 && a->nb[1] == (size_t)a->ne[0] * a->nb[0]) {
+        joined = *a, a = &joined;                        /* planes without gaps are summed as rows */
+        joined.ne[0] *= joined.ne[1], joined.ne[1] = 1;
+    }
     s->rows = 0, s->group = group;
     for (int64_t i = 0; i < n; i++) s->total[i] = 0;
     for (k.i3 = at.i3; k.i3 < a->ne[3]; k.i3 += dst->ne[3])
