@@ -35,7 +35,8 @@ except ImportError:
         "start Python elsewhere (`python -m` puts the current folder first on its path)"
     ) from None
 except ValueError as _error:  # GGML_ISA is invalid
-    if _os.path.basename(_sys.argv[0]) in ("ggml", "ggml.exe"):  # the command reports errors in one line
+    # The command reports errors in one line. With `python -m ggml` Python imports the package under the name "-m".
+    if _os.path.basename(_sys.argv[0]) in ("ggml", "ggml.exe", "-m"):
         _sys.exit(f"ggml: {_error}")
     raise
 if not getattr(_sys, "_is_gil_enabled", lambda: True)():
