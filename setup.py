@@ -48,10 +48,10 @@ def content(path):
 
 
 class Stamp:
-    """The file beside a product that tells what it was made from: the words of its command, hashes of its inputs."""
+    """A file that tells what a product was made from: the words of its command, hashes of its inputs."""
 
-    def __init__(self, product, words):
-        self.product, self.file = Path(product), Path(str(product) + ".stamp")
+    def __init__(self, product, words, file=None):
+        self.product, self.file = Path(product), Path(file or f"{product}.stamp")
         # A virtual environment that lives for this build alone is part of no product.
         self.words = [str(word).replace(sys.prefix, sys.base_prefix) for word in words]
 
@@ -156,7 +156,8 @@ class Build(build_ext):
         """Compiles and links a module, unless it was made from the same."""
         words = [str(getattr(self.compiler, name, "")) for name in ("compiler_so", "linker_so")]
         words += [sys.version, *ext.extra_compile_args, *ext.extra_link_args, *ext.extra_objects]
-        stamp = Stamp(self.get_ext_fullpath(ext.name), words)
+        # Not beside the module: all that is there becomes part of the wheel.
+        stamp = Stamp(self.get_ext_fullpath(ext.name), words, Path(self.build_temp, ext.name + ".stamp"))
         if not stamp.holds():
             super().build_extension(ext)
             stamp.write([*ext.sources, *ext.depends, *ext.extra_objects])
@@ -263,25 +264,29 @@ modules = [
     Extension(".".join(p.with_suffix("").parts), [str(p)], include_dirs=["ggml/_simd"], depends=headers)
     for p in sorted(Path("ggml").rglob("*.pyx"))
 ]
+shared = "ggml._cython"  # what Cython would otherwise write into each module: the types of functions, memory views
+modules.append(Extension(shared, ["ggml/_cython.c"]))
 directives = {"language_level": 3, "binding": True, "cdivision": False,
               "embedsignature": False, "auto_pickle": False, "legacy_implicit_noexcept": False}
 
 
 def generate(modules):
     """The modules with their C files, which Cython writes anew where a source or its own version has changed."""
-    words = [Cython.__version__, json.dumps(directives)]
+    words = [Cython.__version__, json.dumps(directives), shared]
     stamps = {ext.sources[0]: Stamp(Path("build/cython", ext.sources[0]).with_suffix(".c"), words) for ext in modules}
     for stamp in stamps.values():
         if stamp.holds():
             os.utime(stamp.product)  # for cythonize, which compares times
         else:
             stamp.product.unlink(missing_ok=True)
-    modules = cythonize(modules, compiler_directives=directives, build_dir="build/cython", nthreads=JOBS, quiet=True)
+    modules = cythonize(modules, compiler_directives=directives, build_dir="build/cython", nthreads=JOBS, quiet=True,
+                        shared_utility_qualified_name=shared)
     for module in modules:
         repair(module)
     for source, stamp in stamps.items():
         if not stamp.holds():
-            used = create_dependency_tree().all_dependencies(source)  # those outside come with Cython
+            # Those outside come with Cython, and so does the shared module.
+            used = create_dependency_tree().all_dependencies(source) if source.endswith(".pyx") else []
             stamp.write(os.path.relpath(path) for path in used if Path(path).resolve().is_relative_to(ROOT))
     return modules
 

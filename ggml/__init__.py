@@ -35,12 +35,14 @@ except ImportError:
         "start Python elsewhere (`python -m` puts the current folder first on its path)"
     ) from None
 except ValueError as _error:  # GGML_ISA is invalid
-    if _os.path.basename(_sys.argv[0]) in ("ggml", "ggml.exe"):  # the command reports errors in one line
+    # The command reports errors in one line. With `python -m ggml` Python imports the package under the name "-m".
+    if _os.path.basename(_sys.argv[0]) in ("ggml", "ggml.exe", "-m"):
         _sys.exit(f"ggml: {_error}")
     raise
 if not getattr(_sys, "_is_gil_enabled", lambda: True)():
     raise ImportError("ggml: the extension modules need the GIL: unset PYTHON_GIL and leave out -X gil=0")
 from ._absent import ctypes_function_for_shared_library, load_shared_library  # noqa: E402, F401
+from ._annotations import annotate as _annotate  # noqa: E402
 from ._constants import *  # noqa: E402, F403
 from ._structs import *  # noqa: E402, F403
 
@@ -68,6 +70,7 @@ byref = _ctypes.byref
 for _name in dir(lib):
     if _name.startswith(("ggml_", "gguf_")) and not hasattr(getattr(lib, _name), "_as_parameter_"):
         getattr(lib, _name)._as_parameter_ = _absent.no_address
+_annotate(globals())
 
 from . import ggml  # noqa: E402, F401  (last: it holds the finished namespace)
 from .profiler import profile  # noqa: E402, F401

@@ -1,5 +1,6 @@
 # Written by scripts/make_stubs.py from the built module: run it again instead of editing this file.
 import ctypes
+import os
 from collections.abc import Callable
 from typing import Any, Final, Generic, NewType, SupportsFloat, SupportsIndex, TypeVar, overload
 
@@ -12,6 +13,7 @@ _Int = SupportsIndex | ctypes._SimpleCData[int]
 _Float = SupportsFloat | ctypes._SimpleCData[float]
 _Bool = bool | SupportsIndex | ctypes.c_bool
 _Text = bytes | str | ctypes.c_char_p | ctypes.Array[ctypes.c_char] | None
+_Path = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 _Ref = ctypes._CArgObject
 _Address = int | bytes | ctypes.c_void_p | ctypes.c_char_p | ctypes._Pointer[Any] | ctypes.Array[Any] | _Ref | None
 _Pointer = int | ctypes._Pointer[Any] | ctypes.Array[Any] | ctypes.c_void_p | _Ref | None
@@ -2500,7 +2502,7 @@ def ggml_backend_graph_compute_async(backend: _Address, cgraph: _To[ggml_cgraph]
         RuntimeError: the backend or a tensor was freed, or an operation failed.
         MemoryError: there is no memory for intermediate values of operations.
     """
-def ggml_backend_graph_copy_(backend: _Address, graph: _To[ggml_cgraph]) -> Any:
+def ggml_backend_graph_copy_(backend: _Address, graph: _To[ggml_cgraph]) -> ggml_backend_graph_copy:
     """Copies a graph with all its tensors and their data into the memory of a backend.
 
     Calling the struct type ggml_backend_graph_copy(backend, graph) does the same. Tensors without data are copied
@@ -2518,7 +2520,7 @@ def ggml_backend_graph_copy_(backend: _Address, graph: _To[ggml_cgraph]) -> Any:
         RuntimeError: the backend, or a tensor or its memory, was freed.
         MemoryError: there is no memory for the copies.
     """
-def ggml_backend_graph_copy_free(copy: Any) -> None:
+def ggml_backend_graph_copy_free(copy: ggml_backend_graph_copy | _To[ggml_backend_graph_copy]) -> None:
     """Frees the buffer and the contexts of a copied graph.
 
     All fields of the struct become None or NULL, so that a second call does nothing.
@@ -4472,7 +4474,7 @@ def ggml_clamp(ctx: _Address, a: _To[ggml_tensor], min: _Float, max: _Float) -> 
         ValueError: min is above max, one of them is NaN, or a is not f32, f16 or bf16.
         MemoryError: the context is full.
     """
-def ggml_clamp_back(ctx: Any, a: Any, b: Any, min: Any, max: Any) -> Any:
+def ggml_clamp_back(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor], min: _Float, max: _Float) -> ggml_tensor_p:
     """Computes the gradient of ggml_clamp: a where min <= b <= max, else 0.
 
     The result is also 0 where b is NaN. The gradient flows to a where b lies in the range; b has none.
@@ -4491,7 +4493,7 @@ def ggml_clamp_back(ctx: Any, a: Any, b: Any, min: Any, max: Any) -> Any:
             bf16.
         MemoryError: the context is full.
     """
-def ggml_clamp_inplace(ctx: Any, a: Any, min: Any, max: Any) -> Any:
+def ggml_clamp_inplace(ctx: _Address, a: _To[ggml_tensor], min: _Float, max: _Float) -> ggml_tensor_p:
     """Limits the elements of a to a range and stores them back to a, as the C library's ggml_clamp does.
 
     The gradient depends on which elements were in the range: ggml_build_backward_expand raises ValueError if a
@@ -5446,7 +5448,7 @@ def ggml_custom_inplace(ctx: _Address, a: _To[ggml_tensor], args: _Pointer, n_ar
         RuntimeError: an entry of an array is not a tensor of a live context.
         MemoryError: the context is full.
     """
-def ggml_custom_set_backward(tensor: Any, backward: Any) -> Any:
+def ggml_custom_set_backward(tensor: _To[ggml_tensor], backward: Callable[..., Any]) -> ggml_tensor_p:
     """Gives the node of a custom operation a gradient.
 
     ggml_build_backward_expand and ggml_build_backward_gradient_checkpointing call backward(ctx, tensor, grad) when
@@ -5665,7 +5667,7 @@ def ggml_elu(ctx: _Address, a: _To[ggml_tensor]) -> ggml_tensor_p:
     See also:
         ggml_elu_back, its gradient.
     """
-def ggml_elu_back(ctx: Any, a: Any, b: Any) -> Any:
+def ggml_elu_back(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor]) -> ggml_tensor_p:
     """Computes the gradient of ggml_elu: a where b > 0, else a * exp(b).
 
     The gradient flows to a and to b.
@@ -6047,7 +6049,7 @@ def ggml_ftype_to_ggml_type(ftype: _Int) -> int:
         TypeError: ftype is not an integer.
         ValueError: ftype is unknown or stands for no single type, as GGML_FTYPE_MOSTLY_Q4_1_SOME_F16.
     """
-def ggml_function(name: Any, argtypes: Any, restype: Any, enabled: Any = ...) -> Any:
+def ggml_function(name: str, argtypes: Any, restype: Any, enabled: bool = ...) -> Any:
     """Returns a decorator that replaces the declaration of a C function by the function of this build.
 
     The ctypes bindings declare their functions with it. The functions of this build convert their arguments
@@ -6377,7 +6379,7 @@ def ggml_gelu(ctx: _Address, a: _To[ggml_tensor]) -> ggml_tensor_p:
     See also:
         ggml_gelu_erf, the exact form; ggml_gelu_quick, a cheaper approximation.
     """
-def ggml_gelu_back(ctx: Any, a: Any, b: Any) -> Any:
+def ggml_gelu_back(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor]) -> ggml_tensor_p:
     """Computes the gradient of ggml_gelu: a times the derivative of the tanh form at b.
 
     The gradient flows to a and to b.
@@ -6406,7 +6408,7 @@ def ggml_gelu_erf(ctx: _Address, a: _To[ggml_tensor]) -> ggml_tensor_p:
         ValueError: a is not f32, f16 or bf16.
         MemoryError: the context is full.
     """
-def ggml_gelu_erf_back(ctx: Any, a: Any, b: Any) -> Any:
+def ggml_gelu_erf_back(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor]) -> ggml_tensor_p:
     """Computes the gradient of ggml_gelu_erf: a * (Phi(b) + b * phi(b)).
 
     Phi is the normal distribution function and phi its density. The gradient flows to a and to b.
@@ -6465,7 +6467,7 @@ def ggml_gelu_quick(ctx: _Address, a: _To[ggml_tensor]) -> ggml_tensor_p:
         ValueError: a is not f32, f16 or bf16.
         MemoryError: the context is full.
     """
-def ggml_gelu_quick_back(ctx: Any, a: Any, b: Any) -> Any:
+def ggml_gelu_quick_back(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor]) -> ggml_tensor_p:
     """Computes the gradient of ggml_gelu_quick: a * s * (1 + 1.702 * b * (1 - s)) with s = sigmoid(1.702 * b).
 
     The gradient flows to a and to b.
@@ -8895,7 +8897,7 @@ def ggml_opt_labels(opt_ctx: _Address) -> ggml_tensor_p:
         TypeError: opt_ctx is not an optimisation context.
         RuntimeError: opt_ctx was freed.
     """
-def ggml_opt_load(opt_ctx: Any, fname: Any, dataset: Any = ...) -> Any:
+def ggml_opt_load(opt_ctx: _Address, fname: _Path, dataset: _Address = ...) -> None:
     """Restores a checkpoint of ggml_opt_save, so that training continues exactly where it was saved.
 
     The context, its parameters and the dataset must have been made as they were then. Everything in the file is
@@ -9103,7 +9105,7 @@ def ggml_opt_result_reset(result: _Address) -> None:
         TypeError: result is not a training result.
         RuntimeError: result was freed.
     """
-def ggml_opt_save(opt_ctx: Any, fname: Any, dataset: Any = ...) -> Any:
+def ggml_opt_save(opt_ctx: _Address, fname: _Path, dataset: _Address = ...) -> None:
     """Writes a checkpoint of a training run to a GGUF file.
 
     It holds the parameters, the optimiser's moments, the accumulated gradients of an unfinished period, the number
@@ -11221,7 +11223,7 @@ def ggml_swiglu_swapped(ctx: _Address, a: _To[ggml_tensor]) -> ggml_tensor_p:
         ValueError: ne0 of a is odd, or a is not f32, f16 or bf16.
         MemoryError: the context is full.
     """
-def ggml_tallocr_alloc(talloc: Any, tensor: _To[ggml_tensor]) -> int:
+def ggml_tallocr_alloc(talloc: ggml_tallocr | _To[ggml_tallocr], tensor: _To[ggml_tensor]) -> int:
     """Places a tensor at the next free position of a buffer.
 
     The data and buffer fields of the tensor are set, and the offset of the allocator advances by its aligned size.
@@ -12179,7 +12181,7 @@ def gguf_get_tensor_offset(ctx: _Address, tensor_id: _Int) -> int:
         ValueError: there is no tensor with this index.
         RuntimeError: ctx was freed, or is not a GGUF context.
     """
-def gguf_get_tensor_shape(ctx: Any, tensor_id: Any) -> Any:
+def gguf_get_tensor_shape(ctx: _Address, tensor_id: _Int) -> tuple[int, ...]:
     """Gives the shape of a tensor as the file states it.
 
     This function is not part of the C library.
@@ -12477,7 +12479,7 @@ def gguf_init_from_file(fname: _Text, params: gguf_init_params) -> gguf_context_
     See also:
         gguf_init_from_file_mmap, which does not copy the tensor data.
     """
-def gguf_init_from_file_mmap(fname: Any, params: Any) -> Any:
+def gguf_init_from_file_mmap(fname: _Path, params: gguf_init_params) -> gguf_context_p:
     """Maps a GGUF file into memory, so that its tensors use the pages of the file without a copy.
 
     The operating system reads pages on first access, and processes that map the same file share them. Writing to a
@@ -12873,7 +12875,7 @@ def gguf_write_to_file_ptr(ctx: _Address, file: _Address, only_meta: _Bool) -> b
         ValueError: file is not the address of a C FILE, or a tensor has no data (unless only_meta).
         RuntimeError: ctx or the data of a tensor were freed.
     """
-def load_shared_library(module_name: Any, lib_base_name: Any) -> Any:
+def load_shared_library(module_name: str, lib_base_name: str) -> Any:
     """Returns the functions of this build; the ctypes bindings load their shared library with it.
 
     There is nothing to load here: the functions belong to extension modules that `import ggml` has loaded.

@@ -4,7 +4,10 @@ They exist with their parameters and docstrings, so that programs that refer to 
 RuntimeError, whatever its arguments: programs call them to find out which backends there are.
 """
 
+from __future__ import annotations
+
 import functools
+from typing import Any
 
 # One row for each function: its prototype, and what it does in a build with its backend.
 _BACKENDS = {
@@ -257,7 +260,7 @@ class Library:
     def __repr__(self):
         return f"<functions of {self._name}>"
 
-    def function(self, name, argtypes, restype, enabled=True):
+    def function(self, name: str, argtypes: Any, restype: Any, enabled: bool = True) -> Any:
         """Returns a decorator that replaces the declaration of a C function by the function of this build.
 
         The ctypes bindings declare their functions with it. The functions of this build convert their arguments
@@ -295,7 +298,7 @@ class _NoAddress:
 no_address = _NoAddress()
 
 
-def load_shared_library(module_name, lib_base_name):
+def load_shared_library(module_name: str, lib_base_name: str) -> Any:
     """Returns the functions of this build; the ctypes bindings load their shared library with it.
 
     There is nothing to load here: the functions belong to extension modules that `import ggml` has loaded.
@@ -318,7 +321,7 @@ def load_shared_library(module_name, lib_base_name):
     return ggml.lib
 
 
-def ctypes_function_for_shared_library(lib):
+def ctypes_function_for_shared_library(lib: Any) -> Any:
     """Returns the decorator with which the ctypes bindings declare the functions of a library.
 
     Args:

@@ -6,7 +6,7 @@ import weakref
 from cpython.bytes cimport PyBytes_AsString
 from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
 from cpython.long cimport PyLong_AsLongLongAndOverflow, PyLong_CheckExact, PyLong_AsVoidPtr, PyLong_FromVoidPtr
-from cpython.object cimport PyObject, Py_TYPE
+from cpython.object cimport PyObject, PyObject_TypeCheck, Py_TYPE
 from cpython.ref cimport Py_INCREF, Py_DECREF, Py_XDECREF
 from libc.stdlib cimport free
 from libc.string cimport memcpy, strlen
@@ -83,7 +83,7 @@ cdef extern from *:
     #endif
     static const gg_engine gg_engine_table = GG_ENGINE_TABLE;
 
-    /* The first fields of every ctypes object: the address of its memory and the objects that it keeps alive. The
+    /* The first fields of every ctypes object: the address and size of its memory, the objects that it keeps alive. The
      * layout is checked at import; if another Python has another one, ctypes' public functions are used. */
     typedef struct {
         PyObject_HEAD char *b_ptr;
@@ -134,6 +134,7 @@ cdef extern from *:
     const gg_engine gg_engine_table
     ctypedef struct gg_cdata:
         char *b_ptr
+        Py_ssize_t b_size
         PyObject *b_objects
 
 engine = &gg_engine_table
@@ -216,12 +217,33 @@ cdef inline void **memory(object cdata) noexcept:
         return <void **>(<gg_cdata *><PyObject *>cdata).b_ptr
     return <void **><size_t>addressof(cdata)
 
+cdef inline Py_ssize_t memory_size(object cdata) except -1:
+    """The bytes of a ctypes object's memory."""
+    return (<gg_cdata *><PyObject *>cdata).b_size if layout_known else sizeof_cdata(cdata)
+
+cdef inline object kept_by(object cdata):
+    """The objects that a ctypes object keeps alive: a dictionary, another object, or None."""
+    if layout_known:
+        return <object>(<gg_cdata *><PyObject *>cdata).b_objects if (<gg_cdata *><PyObject *>cdata).b_objects else None
+    return cdata._objects
+
+cdef inline bint is_cdata(object value) noexcept:
+    return PyObject_TypeCheck(value, <PyTypeObject *>cdata_base)
+
+cdef inline bint is_address(object value) noexcept:
+    """Whether a ctypes object holds an address."""
+    for type in address_types:
+        if PyObject_TypeCheck(value, <PyTypeObject *>type):
+            return True
+    return False
+
 def _has_known_layout():
     """Whether the fields of gg_cdata lie where this Python's ctypes objects have them."""
     scalar = ctypes.c_void_p(0x1234567890)
     if ctypes.c_void_p.__basicsize__ < sizeof(gg_cdata):
         return False
     known = (<size_t>(<gg_cdata *><PyObject *>scalar).b_ptr == <size_t>addressof(scalar)
+             and (<gg_cdata *><PyObject *>scalar).b_size == sizeof(void *)
              and (<gg_cdata *><PyObject *>scalar).b_objects == NULL)
     pointer = ctypes.pointer(scalar)
     kept = pointer._objects
@@ -350,11 +372,11 @@ cdef bytes arg_path(object value, const char *name):
 
 cdef object owner_of(object value, size_t address, int depth=0):
     """The ctypes object whose memory begins at `address`, among those that `value` keeps alive; None: not known."""
-    cdef object kept = getattr(value, "_objects", None) if isinstance(value, cdata_base) else value
-    if kept is None or depth >= 6 or not isinstance(kept, dict):
+    cdef object kept = kept_by(value) if is_cdata(value) else value
+    if depth >= 6 or not isinstance(kept, dict):
         return None
     for item in (<dict>kept).values():
-        if isinstance(item, cdata_base) and <size_t>memory(item) == address:
+        if is_cdata(item) and <size_t>memory(item) == address:
             return item
         found = owner_of(item, address, depth + 1)
         if found is not None:
@@ -375,18 +397,18 @@ cdef int arg_buffer(object value, const char *name, size_t need, void **out) exc
         return 0
     if PyLong_CheckExact(value):
         address = <size_t>int_address(value, name)
-    elif isinstance(value, cdata_base):
-        if isinstance(value, address_types):
+    elif is_cdata(value):
+        if is_address(value):
             address = <size_t>memory(value)[0]
             owner = owner_of(value, address)
             if owner is not None:
-                size = sizeof_cdata(owner)
+                size = memory_size(owner)
         elif isinstance(value, simple_base):
             fail(TypeError, f"{name.decode()} is {repr_short(value)}: need an address or a buffer")
         else:
-            address, size = <size_t>memory(value), sizeof_cdata(value)
+            address, size = <size_t>memory(value), memory_size(value)
     elif isinstance(value, byref_type):
-        address, size = <size_t>memory(value._obj), sizeof_cdata(value._obj)
+        address, size = <size_t>memory(value._obj), memory_size(value._obj)
     elif isinstance(value, bytes):
         address, size = <size_t>PyBytes_AsString(value), len(value)
     elif hasattr(value, "_as_parameter_"):

@@ -152,9 +152,9 @@ class Profile:
 
         The rows sum up to the time in compute calls. Times are those of the first thread of a call, which takes part in
         every node; "(waiting)" is its time at barriers between nodes, "(start and end)" that before the first node and
-        after the last. Operations and bytes are estimates from the shapes: products count two
-        for each multiplication, other nodes one for each element, and each operand is read once. Products of quantised
-        types use integers, so that they can exceed the peak, which is measured in f32; so can memory that is in caches.
+        after the last. Operations and bytes are estimates from the shapes: products count two for each multiplication,
+        other nodes one for each element, and each operand is read once. Products of quantised types use integers, so
+        that they can exceed the peak, which is measured in f32; so can memory that is in caches.
 
         Args:
             by: "op" (unary and GLU operations by function), "name" (of the node, or of the weight that it uses),

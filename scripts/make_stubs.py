@@ -1,10 +1,13 @@
-"""Writes the type stubs from the built module, with docstrings. `--check` fails if they are out of date.
+"""Writes the type stubs from the built module, with docstrings, and ggml/_signatures.py, which holds the annotations of
+functions at run time. `--check` fails if they are out of date.
 
 Names, parameters and defaults are those of the imported module. The types of parameters are those of
 tests/data/api_current.json; for functions that the manifest lacks they are listed here.
 """
 
 import argparse
+import ast
+import builtins
 import ctypes
 import inspect
 import json
@@ -13,6 +16,7 @@ import re
 import sys
 import textwrap
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 MANIFEST = ROOT / "tests" / "data" / "api_current.json"
@@ -31,6 +35,7 @@ CONVERSIONS = {  # ctypes name: (type of an argument, type of a result)
     "ggml_fp16_t": ("_Int", "int"),
     "ggml_opt_get_optimizer_params": ("_Address", "int | None"),
     "ggml_backend_meta_get_split_state_t": ("_Address", "int | None"),
+    "ggml_backend_graph_copy_t": ("ggml_backend_graph_copy", "ggml_backend_graph_copy"),
     "None": ("None", "None"),
 }
 
@@ -40,7 +45,9 @@ POINTERS: set[str] = set()
 CALLBACKS: set[str] = set()
 HANDLES: set[str] = set()
 
-# Functions that the bindings define in Python or do not have, so that the manifest has no types for them
+# Functions that the bindings define in Python or do not have, so that the manifest has no types for them: types in
+# ctypes, as in the manifest
+_BACK = "[ggml_context_p_ctypes, POINTER(ggml_tensor), POINTER(ggml_tensor)]"
 UNTYPED = {
     "ggml_graph_plan": ("[POINTER(ggml_cgraph), c_int, ggml_threadpool_t_ctypes]", "ggml_cplan"),
     "ggml_graph_dup": ("[ggml_context_p_ctypes, POINTER(ggml_cgraph), c_bool]", "POINTER(ggml_cgraph)"),
@@ -55,20 +62,37 @@ UNTYPED = {
     **{f"ggml_is_contiguous_to_{n}": ("[POINTER(ggml_tensor)]", "c_bool") for n in (1, 2, 3)},
     "ggml_cpu_has_sme2": ("[]", "c_int"),
     "gguf_get_tensor_ne": ("[gguf_context_p_ctypes, c_int64]", "c_int64 * 4"),
+    **{f"ggml_{name}_back": (_BACK, "POINTER(ggml_tensor)") for name in ("elu", "gelu", "gelu_erf", "gelu_quick")},
+    "ggml_clamp_back": (_BACK[:-1] + ", c_float, c_float]", "POINTER(ggml_tensor)"),
+    "ggml_clamp_inplace": (
+        "[ggml_context_p_ctypes, POINTER(ggml_tensor), c_float, c_float]",
+        "POINTER(ggml_tensor)",
+    ),
     "ggml_set_param": (None, "None"),
     "ggml_build_backward_expand": (None, "None"),
 }
 
-# Functions of ggml._io.interop, which ggml.utils offers: the types of their parameters and results
+# Additions of this package whose types ctypes has no names for
+ADDITIONS = {
+    "ggml_backend_graph_copy_free": "(copy: ggml_backend_graph_copy | _To[ggml_backend_graph_copy]) -> None",
+    "ggml_custom_set_backward": "(tensor: _To[ggml_tensor], backward: Callable[..., Any]) -> ggml_tensor_p",
+    "ggml_opt_load": "(opt_ctx: _Address, fname: _Path, dataset: _Address) -> None",
+    "ggml_opt_save": "(opt_ctx: _Address, fname: _Path, dataset: _Address) -> None",
+    "ggml_tallocr_alloc": "(talloc: ggml_tallocr | _To[ggml_tallocr], tensor: _To[ggml_tensor]) -> int",
+    "gguf_get_tensor_shape": "(ctx: _Address, tensor_id: _Int) -> tuple[int, ...]",
+    "gguf_init_from_file_mmap": "(fname: _Path, params: gguf_init_params) -> gguf_context_p",
+}
+
+# Functions of ggml._io.interop, which ggml.utils offers
 HELPERS = {
-    "from_numpy": "(x: npt.ArrayLike | Buffer, ctx: _Address) -> ggml_tensor_p",
+    "from_numpy": "(x: npt.ArrayLike | _Buffer, ctx: _Address) -> ggml_tensor_p",
     "from_dlpack": "(ctx: _Address, x: Any) -> ggml_tensor_p",
-    "to_numpy": "(tensor: _To[ggml_tensor], shape: Sequence[int] | None = ...) -> npt.NDArray[Any]",
+    "to_numpy": "(tensor: _To[ggml_tensor], shape: Sequence[int] | None) -> npt.NDArray[Any]",
     "get_ndims": "(tensor: _To[ggml_tensor]) -> int",
     "get_shape": "(tensor: _To[ggml_tensor]) -> tuple[int, ...]",
     "get_strides": "(tensor: _To[ggml_tensor]) -> tuple[int, ...]",
-    "quantize_row": "(data_f32: Any, nelements: _Int, ttype: _Int, work: Any = ...) -> Any",
-    "dequantize_row": "(data_q: Any, nelements: _Int, ttype: _Int, work: Any = ...) -> Any",
+    "quantize_row": "(data_f32: Any, nelements: _Int, ttype: _Int, work: Any) -> Any",
+    "dequantize_row": "(data_q: Any, nelements: _Int, ttype: _Int, work: Any) -> Any",
 }
 HELPERS_HEADER = """# Written by scripts/make_stubs.py from the built module: run it again instead of editing this file.
 from collections.abc import Sequence
@@ -78,12 +102,22 @@ import numpy.typing as npt
 
 from .. import _Address, _Int, _To, ggml_tensor, ggml_tensor_p
 
-Buffer = Any  # an object with the buffer protocol
+_Buffer = Any  # an object with the buffer protocol
 
 """
 
+SIGNATURES_HEADER = '''"""The annotations of functions, by the name of the module whose globals they use.
+
+Each module has the names that its annotations use, and for each function the types of its parameters and of its
+result. Written by scripts/make_stubs.py: run it again instead of editing this file.
+"""
+
+signatures: dict[str, tuple[tuple[str, ...], dict[str, tuple[str, ...]]]] = {
+'''
+
 HEADER = '''# Written by scripts/make_stubs.py from the built module: run it again instead of editing this file.
 import ctypes
+import os
 from collections.abc import Callable
 from typing import Any, Final, Generic, NewType, SupportsFloat, SupportsIndex, TypeVar, overload
 
@@ -96,6 +130,7 @@ _Int = SupportsIndex | ctypes._SimpleCData[int]
 _Float = SupportsFloat | ctypes._SimpleCData[float]
 _Bool = bool | SupportsIndex | ctypes.c_bool
 _Text = bytes | str | ctypes.c_char_p | ctypes.Array[ctypes.c_char] | None
+_Path = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 _Ref = ctypes._CArgObject
 _Address = int | bytes | ctypes.c_void_p | ctypes.c_char_p | ctypes._Pointer[Any] | ctypes.Array[Any] | _Ref | None
 _Pointer = int | ctypes._Pointer[Any] | ctypes.Array[Any] | ctypes.c_void_p | _Ref | None
@@ -160,21 +195,43 @@ def documented(head, docstring):
     return f"{head}\n{body}"
 
 
-def function_stub(name, function, facts):
-    """The stub of a function. A parameter has the type that the manifest gives for its name."""
-    facts = facts or {"params": list(inspect.signature(function).parameters)}
+def listed_types(text):
+    """The types in a text such as "(tensor: _To[ggml_tensor]) -> int", as those of parameter_types."""
+    function: Any = ast.parse(f"def f{text}: ...").body[0]
+    hints = {p.arg: p.annotation for p in function.args.args} | {"return": function.returns}
+    return {name: ast.unparse(hint) for name, hint in hints.items()}
+
+
+def parameter_types(name, function, facts):
+    """The types of a function's parameters by name, and that of its result under "return"."""
+    if is_annotated(function):
+        return function.__annotations__
+    if name in ADDITIONS | HELPERS:
+        return listed_types((ADDITIONS | HELPERS)[name])
+    params = inspect.signature(function).parameters.values()
+    facts = facts.get(name) or {"params": [p.name for p in params]}
     argtypes, result = UNTYPED.get(name) or (facts.get("argtypes"), facts.get("restype"))
     types = dict(zip(facts["params"], argtypes.strip("[]").split(", "))) if argtypes else {}
+    found = {p.name: converted(types[p.name]) if p.name in types else "_Int" if type(p.default) is int else "Any"
+             for p in params}
+    return {**found, "return": "Any" if result is None else converted(result, is_result=True)}
+
+
+def is_annotated(function):
+    """Whether a function has its annotations in its source, or none, instead of those that this script writes."""
+    return function.__module__ in ("ggml._absent", "ggml.profiler", "_ctypes")
+
+
+def function_stub(name, function, types):
+    """The stub of a function, whose parameters have these types."""
     words, has_star = [], False
     for p in inspect.signature(function).parameters.values():
         if p.kind is p.KEYWORD_ONLY and not has_star:
             words.append("*")
         has_star |= p.kind in (p.VAR_POSITIONAL, p.KEYWORD_ONLY)
         star = "*" if p.kind is p.VAR_POSITIONAL else "**" if p.kind is p.VAR_KEYWORD else ""
-        known = converted(types[p.name]) if p.name in types else "_Int" if type(p.default) is int else "Any"
-        words.append(f"{star}{p.name}: {known}" + ("" if p.default is p.empty else " = ..."))
-    result = "Any" if result is None else converted(result, is_result=True)
-    return documented(f"def {name}({', '.join(words)}) -> {result}:", function.__doc__)
+        words.append(f"{star}{p.name}: {types[p.name]}" + ("" if p.default is p.empty else " = ..."))
+    return documented(f"def {name}({', '.join(words)}) -> {types['return']}:", function.__doc__)
 
 
 def field_type(type_):
@@ -216,7 +273,7 @@ def alias_stub(name, class_):
 
 def stub(module):
     """The text of the package's stub."""
-    facts = {f["name"]: f for f in json.loads(MANIFEST.read_text())["functions"]}
+    facts = manifest()
     constants, handles, classes, functions, others = [], [], [], [], []
     for name, value in vars(module).items():
         if name.startswith("_") or inspect.ismodule(value) or value is module.profile:
@@ -232,25 +289,63 @@ def stub(module):
         elif isinstance(value, type):
             others.append(alias_stub(name, value))
         elif callable(value):
-            functions.append(function_stub(name, value, facts.get(name)))
+            functions.append(function_stub(name, value, parameter_types(name, value, facts)))
         else:
             others.append(f"{name}: Any")
     parts = [sorted(constants), sorted(handles), sorted(classes), sorted(others), sorted(functions)]
     return HEADER + "".join("\n" + "\n".join(part) + "\n" for part in parts if part)
 
 
-def helpers_stub():
-    """The text of the stub of ggml._io.interop."""
+def manifest():
+    """The facts of the manifest about each function."""
+    return {f["name"]: f for f in json.loads(MANIFEST.read_text())["functions"]}
+
+
+def helpers():
+    """The functions of HELPERS by name."""
     from ggml._io import interop
 
+    return {name: getattr(interop, name) for name in HELPERS}
+
+
+def helpers_stub():
+    """The text of the stub of ggml._io.interop."""
     parts = [HELPERS_HEADER]
-    for name, types in HELPERS.items():
-        function = getattr(interop, name)
-        names = re.findall(r"(\w+): ", types)
-        if names != list(inspect.signature(function).parameters):
-            sys.exit(f"make_stubs.py: HELPERS has other parameters than {name}{inspect.signature(function)}")
-        parts.append(documented(f"def {name}{types}:", function.__doc__) + "\n")
+    for name, function in helpers().items():
+        parts.append(function_stub(name, function, parameter_types(name, function, {})) + "\n")
     return "".join(parts)
+
+
+def entry(head, words, indent):
+    """A line `head(words),` of a Python file as lines of at most 120 columns, which end between the words."""
+    quoted = [f'"{word}",'.replace(" ", "\0") for word in words]
+    text = " ".join(quoted) if len(quoted) == 1 else " ".join(quoted)[:-1]
+    for first, rest in [(f"{indent}{head}(", ""), (f"{indent}{head}(\n", indent + "    ")]:
+        lines = textwrap.wrap(text, 118 - len(rest or first), break_long_words=False, break_on_hyphens=False)
+        margin = rest or " " * len(first)
+        found = first + rest + ("\n" + margin).join(lines) + "),\n"
+        if max(map(len, found.splitlines())) <= 120:
+            break
+    return found.replace("\0", " ")
+
+
+def signatures(module):
+    """The text of ggml/_signatures.py."""
+    facts = manifest()
+    spaces: dict[str, dict[str, list[str]]] = {}
+    for name, value in [*vars(module).items(), *helpers().items()]:
+        if not name.startswith("_") and inspect.isroutine(value) and not is_annotated(value):
+            types = parameter_types(name, value, facts)
+            order = [p for p in inspect.unwrap(value).__code__.co_varnames if p in types]
+            spaces.setdefault(value.__module__, {})[name] = [types[p] for p in [*order, "return"]]
+    lines = [SIGNATURES_HEADER]
+    for space, functions in sorted(spaces.items()):
+        texts = " ".join(text for types in functions.values() for text in types)
+        names = sorted(set(re.findall(r"(?<![\w.])[A-Za-z_]\w*", texts)) - set(dir(builtins)))
+        lines += [f'    "{space}": (\n', entry("", names, " " * 8), "        {\n"]
+        lines += [entry(f'"{name}": ', types, " " * 12) for name, types in sorted(functions.items())]
+        lines.append("        },\n    ),\n")
+    return "".join([*lines, "}\n"])
 
 
 def sort_names(module):
@@ -276,6 +371,7 @@ def main():
         "__init__.pyi": stub(ggml),
         "ggml.pyi": "# Written by scripts/make_stubs.py.\nfrom . import *\n",
         "_io/interop.pyi": helpers_stub(),
+        "_signatures.py": signatures(ggml),
     }
     stale = []
     for name, text in wanted.items():

@@ -23,6 +23,9 @@ import json, sys, zipfile
 wheel = zipfile.ZipFile(sys.argv[1])
 size, unpacked = sum(i.compress_size for i in wheel.infolist()) / 1e6, sum(i.file_size for i in wheel.infolist()) / 1e6
 print(f"{size:.1f} MB, {unpacked:.1f} MB installed")
+known = (".py", ".pyi", ".so", ".pyd", ".dll", ".dylib", ".html", "/py.typed")
+extra = [n for n in wheel.namelist() if not n.endswith((*known, "/")) and ".dist-info/" not in n and ".so." not in n]
+assert not extra, f"the wheel contains {extra}"
 boms = [json.loads(wheel.read(name)) for name in wheel.namelist() if "/sboms/" in name and name.endswith(".json")]
 assert boms and all(bom["bomFormat"] == "CycloneDX" for bom in boms), "the wheel has no list of its materials"
 CODE

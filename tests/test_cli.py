@@ -1,5 +1,6 @@
 """The console script: `ggml info`, `ggml demo`, `ggml dot`, invalid options, and a missing extra."""
 
+import os
 import re
 import subprocess
 import sys
@@ -10,6 +11,8 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+
+import ggml as package
 
 SCRIPT = Path(sysconfig.get_path("scripts")) / ("ggml.exe" if sys.platform == "win32" else "ggml")
 CLONE = Path(__file__).resolve().parent.parent
@@ -36,8 +39,6 @@ def test_info_names_one_chosen_instruction_set():
 
 
 def test_version():
-    import ggml as package
-
     assert ggml("--version")[0] == f"ggml-cython {package.__version__}\n"
 
 
@@ -50,6 +51,42 @@ def test_an_unknown_instruction_set_is_one_line(monkeypatch):
 def test_python_dash_m_does_the_same(tmp_path):
     done = subprocess.run([sys.executable, "-m", "ggml", "info"], cwd=tmp_path, capture_output=True, text=True)
     assert done.stdout == ggml("info")[0]
+
+
+def test_python_dash_m_reports_an_unknown_instruction_set_in_one_line(tmp_path):
+    command, env = [sys.executable, "-m", "ggml", "info"], os.environ | {"GGML_ISA": "foo"}
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert done.returncode == 1 and done.stderr.startswith("ggml: GGML_ISA: 'foo' ") and done.stderr.count("\n") == 1
+
+
+def test_errors_of_files_name_the_file_and_no_number(tmp_path):
+    no, out = tmp_path / "no.gguf", tmp_path / "no folder" / "out.gguf"
+    assert ggml("inspect", no, code=1)[1] == f"ggml inspect: {no}: No such file or directory\n"
+    assert ggml("inspect", tmp_path, code=1)[1] == f"ggml inspect: {tmp_path}: a folder: need a regular file\n"
+    make_model(tmp_path / "in.gguf", ["layer.weight"])
+    assert ggml("quantize", tmp_path / "in.gguf", out, "Q8_0", code=1)[1] == (
+        f"ggml quantize: {out}: No such file or directory\n")
+    assert os.listdir(tmp_path) == ["in.gguf"]
+
+
+def make_model(path, names):
+    """Writes a GGUF file with F32 tensors of 4 rows of 64."""
+    g, ctx = package.gguf_init_empty(), package.ggml_init(package.ggml_init_params(mem_size=0))
+    for name in names:
+        tensor = package.ggml_new_tensor_2d(ctx, package.GGML_TYPE_F32, 64, 4)
+        package.gguf_add_tensor(g, package.ggml_set_name(package.ggml_set_f32(tensor, 1.0), name))
+    assert package.gguf_write_to_file(g, path, False)
+    package.gguf_free(g)
+    package.ggml_free(ctx)
+
+
+def test_quantize_says_why_nothing_was_converted(tmp_path):
+    make_model(tmp_path / "in.gguf", ["one", "two", "three", "four"])
+    out, _ = ggml("quantize", tmp_path / "in.gguf", tmp_path / "out.gguf", "Q4_0")
+    assert "4 tensors, 0 converted" in out and "name ends in 'weight'" in out and "one, two, three, ..." in out
+    make_model(tmp_path / "weights.gguf", ["one.weight"])
+    out, _ = ggml("quantize", tmp_path / "weights.gguf", tmp_path / "new.gguf", "Q4_0")
+    assert "1 tensors, 1 converted" in out and "nothing" not in out
 
 
 def test_demo_learns_and_writes_its_files(tmp_path):

@@ -99,6 +99,19 @@ array = (ctypes.POINTER(ggml.ggml_tensor) * 1)(x)
 assert ggml.ggml_nelements(array[0]) == ggml.ggml_nelements(ctypes.cast(x, ggml.ggml_tensor_p)) == 6
 assert ggml.ggml_nelements(ctypes.byref(x.contents)) == 6
 
+floats, halves = (ctypes.c_float * 32)(*range(32)), (ctypes.c_uint16 * 32)()
+for source in (floats, ctypes.byref(floats), ctypes.cast(floats, ctypes.c_void_p), ctypes.addressof(floats)):
+    for target in (halves, ctypes.byref(halves), ctypes.pointer(halves)):
+        halves[31] = 0
+        ggml.ggml_quantize_chunk(ggml.GGML_TYPE_F16, source, target, 0, 1, 32, None)
+        assert np.frombuffer(halves, np.float16)[31] == 31
+        try:
+            ggml.ggml_quantize_chunk(ggml.GGML_TYPE_F16, source, target, 0, 2, 32, None)
+        except ValueError as error:
+            assert "need" in str(error)
+        else:
+            raise AssertionError("a row too many")
+
 @ggml.ggml_custom1_op_t
 def double(dst, a, ith, nth, userdata):
     to_numpy(dst)[:] = 2 * to_numpy(a)

@@ -24,6 +24,31 @@ def context(megabytes=16, **kwargs):
     return G.ggml_init(G.ggml_init_params(mem_size=megabytes << 20, mem_buffer=None, no_alloc=False, **kwargs))
 
 
+HEADER = json.loads((DATA / "api_ggml_h_2023_05.json").read_text())
+
+
+@pytest.mark.parametrize("facts", HEADER["functions"], ids=lambda facts: facts["name"])
+def test_parameters_are_those_of_the_header(facts):
+    declared = [text for text in facts["params"] if text not in ("void", "...")]
+    names = [re.search(r"(\w+)(\[\w*\])?$", text.strip())[1] for text in declared]
+    assert list(inspect.signature(getattr(G, facts["name"])).parameters) == names
+
+
+def test_constants_are_those_of_the_header():
+    wanted = {name: int(text, 0) for name, text in HEADER["defines"].items() if text != "restrict"}
+    for values in HEADER["enums"].values():
+        wanted |= values
+    assert len(wanted) > 100 and {name: getattr(G, name, None) for name in wanted} == wanted
+
+
+@pytest.mark.parametrize("name", HEADER["structs"])
+def test_fields_are_those_of_the_header(name):
+    text = "; ".join(HEADER["structs"][name])
+    text = re.sub(r"\{[^}]*\}", "", text)  # the fields of inner structs
+    names = [re.search(r"(\w+)(\[\w+\])?$", field.strip())[1] for field in text.split(";")]
+    assert [field for field, *_ in getattr(G, name)._fields_] == names
+
+
 @pytest.fixture
 def c():
     handle = context()

@@ -299,6 +299,19 @@ def test_part_of_the_rows_and_threads():
     np.testing.assert_array_equal(out, whole)
 
 
+@pytest.mark.parametrize("type", ["F32", "F16", "Q8_0", "Q4_K"])
+@pytest.mark.parametrize("start, rows, width", [
+    (0, 1, 1 << 57), (0, 1 << 57, 256), (0, 1 << 49, 256), (1 << 62, 1, 256), (0, 1 << 30, 1 << 30), (0, 1 << 55, 256),
+    (0, 1, 2048), (0, 2, 1024), (1024, 1, 1024)])
+def test_more_rows_than_the_memory_holds(type, start, rows, width):
+    """Sizes up to those whose products overflow are refused, and nothing is written."""
+    x, out = np.ones(1024, np.float32), np.full(4096, 7, np.uint8)
+    pointer = ctypes.cast((ctypes.c_float * 1024).from_buffer(x), FP)
+    with pytest.raises(ValueError, match="^ggml_quantize_chunk: (src .* need|.* larger than any memory)"):
+        ggml.ggml_quantize_chunk(type_id(type), pointer, out.ctypes.data, start, rows, width, None)
+    assert (out == 7).all()
+
+
 def test_another_reader():
     """The package gguf of PyPI gives the same decoded values and, for the types that it can quantise, the same
     bytes.

@@ -2,17 +2,20 @@
 types.
 """
 
+import ast
 import ctypes
 import inspect
 import json
 import subprocess
 import sys
+import typing
 from pathlib import Path
 
 import pytest
 
 import ggml
-from ggml import _absent, _structs
+from ggml import _absent, _annotations, _structs
+from ggml._io import interop
 
 DATA = Path(__file__).parent / "data"
 API = json.loads((DATA / "api_current.json").read_text())
@@ -310,10 +313,49 @@ def test_stubs_have_docstrings_and_types():
     ):
         assert line in text, line
     helpers = (folder / "_io" / "interop.pyi").read_text()
-    assert "def from_numpy(x: npt.ArrayLike | Buffer, ctx: _Address) -> ggml_tensor_p:" in helpers
+    assert "def from_numpy(x: npt.ArrayLike | _Buffer, ctx: _Address) -> ggml_tensor_p:" in helpers
     assert "def to_numpy(tensor: _To[ggml_tensor], shape: Sequence[int] | None = ...) -> npt.NDArray[Any]:" in helpers
     for part in (text, helpers):
         compile(part, "stub", "exec")
+
+
+def stub_functions(path):
+    """The functions of a stub by name, as syntax trees."""
+    folder = Path(__file__).parent.parent / "ggml"
+    nodes = ast.parse((folder / path).read_text()).body
+    return {node.name: node for node in nodes if isinstance(node, ast.FunctionDef)}
+
+
+@pytest.mark.parametrize("path, module", [("__init__.pyi", ggml), ("_io/interop.pyi", interop)])
+def test_signatures_and_annotations_are_those_of_the_stubs(path, module):
+    found = {}
+    for name, node in stub_functions(path).items():
+        parameters = inspect.signature(getattr(module, name)).parameters.values()
+        given = [*node.args.posonlyargs, *node.args.args, node.args.vararg, *node.args.kwonlyargs, node.args.kwarg]
+        given = [(arg.arg, ast.unparse(arg.annotation)) for arg in given if arg]
+        assert [(p.name, p.annotation) for p in parameters] == given, name
+        result = inspect.signature(getattr(module, name)).return_annotation
+        assert result == ast.unparse(node.returns), name
+        n_defaults = len(node.args.defaults) + sum(default is not None for default in node.args.kw_defaults)
+        assert sum(p.default is not p.empty for p in parameters) == n_defaults, name
+        found[name] = dict(given) | {"return": result}
+    functions = {name for name in FUNCTIONS if inspect.isroutine(getattr(ggml, name))}
+    assert len(found) > 5 and (module is interop or functions <= found.keys())
+    for name, texts in found.items():  # every name in a text is found from the function, and is the package's
+        hints = typing.get_type_hints(getattr(module, name))
+        names = {**vars(_annotations), **vars(ggml)}
+        assert hints == {key: eval(text, names) or type(None) for key, text in texts.items()}, name
+        assert {type(hint) for hint in hints.values()} & {str, typing.ForwardRef} == set(), name
+
+
+def test_annotations_say_what_is_accepted():
+    hints = typing.get_type_hints(ggml.ggml_scale)
+    tensor = ctypes.pointer(ggml.ggml_tensor())
+    assert hints["return"] is ggml.ggml_tensor_p and isinstance(tensor, hints["a"])
+    assert isinstance(ctypes.byref(tensor.contents), hints["a"]) and not isinstance(1, hints["a"])
+    assert isinstance(ctypes.c_float(1), hints["s"]) and isinstance(1, hints["s"]) and not isinstance("1", hints["s"])
+    hints = typing.get_type_hints(ggml.ggml_backend_cuda_init)
+    assert isinstance(0, hints["device"]) and ggml.ggml_backend_t in typing.get_args(hints["return"])
 
 
 def test_structs_need_neither_numpy_nor_the_core():

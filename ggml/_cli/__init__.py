@@ -1,6 +1,8 @@
 """The console script `ggml`: one module per command; `python -m ggml` is the same."""
 
 import argparse
+import os
+import re
 import sys
 
 import ggml
@@ -56,5 +58,13 @@ def main(arguments=None):
         sys.stderr.close()
         return 1
     except (ValueError, TypeError, OSError, MemoryError, RuntimeError, ImportError) as error:
-        print(f"ggml {options.name}: {error}", file=sys.stderr)
+        print(f"ggml {options.name}: {message(error)}", file=sys.stderr)
         return 1
+
+
+def message(error):
+    """The text of an error: for one of the system, the file and the problem, without the number."""
+    if isinstance(error, OSError) and error.strerror and isinstance(error.filename, (str, bytes)):
+        problem = re.sub(r"^(ggml|gguf)_\w+: ", "", error.strerror)
+        return f"{os.fsdecode(error.filename)}: {problem}"
+    return str(error)

@@ -4,7 +4,9 @@ import os
 from array import array
 from zlib import crc32
 
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from cpython.buffer cimport PyBUF_READ
+from cpython.memoryview cimport PyMemoryView_FromMemory
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from .._core cimport (
     arg_path, arg_tensor, enter, fail, gg_nbytes, gg_same_shape, ggml_tensor, name_text, tensor_text, wrap_tensor,
@@ -55,7 +57,7 @@ cdef uint32_t key_sum(int64_t iteration, int64_t index, uint64_t random):
     return crc32(b"%d %d %d" % (iteration, index, random))
 
 cdef uint32_t data_sum(ggml_tensor *t):
-    return crc32(<const uint8_t[:gg_nbytes(t)]>t.data)
+    return crc32(PyMemoryView_FromMemory(<char *>t.data, gg_nbytes(t), PyBUF_READ))
 
 def ggml_opt_save(opt_ctx, fname, dataset=None):
     """Writes a checkpoint of a training run to a GGUF file.

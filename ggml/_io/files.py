@@ -53,9 +53,19 @@ def write_file(path, write):
         path: str, bytes or os.PathLike; symbolic links are followed.
         write: function that is called once with a function that takes bytes.
     Raises:
-        OSError: the file cannot be written.
+        OSError: the file cannot be written; the error names `path`, not the file that takes the bytes meanwhile.
     """
-    path = os.path.realpath(os.fsdecode(path))
+    path, given = os.path.realpath(os.fsdecode(path)), os.fsdecode(path)
+    try:
+        _write(path, write)
+    except OSError as error:
+        name = os.fsdecode(error.filename) if isinstance(error.filename, (str, bytes)) else path
+        if not name.startswith((path, "/proc/self/fd/")):  # an error of another file, such as one that `write` reads
+            raise
+        raise type(error)(error.errno, error.strerror or str(error), given) from None
+
+
+def _write(path, write):
     if os.path.lexists(path) and not os.path.isfile(path):
         with open(path, "wb", buffering=0) as file:
             write(lambda data: _write_all(file, data))

@@ -6,9 +6,9 @@ import numpy.typing as npt
 
 from .. import _Address, _Int, _To, ggml_tensor, ggml_tensor_p
 
-Buffer = Any  # an object with the buffer protocol
+_Buffer = Any  # an object with the buffer protocol
 
-def from_numpy(x: npt.ArrayLike | Buffer, ctx: _Address) -> ggml_tensor_p:
+def from_numpy(x: npt.ArrayLike | _Buffer, ctx: _Address) -> ggml_tensor_p:
     """Creates a tensor with the values of a NumPy array.
 
     The values are copied; the dimensions are reversed, so that the array's last one becomes dimension 0. Arrays of

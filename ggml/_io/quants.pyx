@@ -32,6 +32,8 @@ cdef void *memory_of(object o, const char *name, size_t need) except? NULL:
 cdef str type_name(int type):
     return gg_types[type].name.decode()
 
+cdef int64_t most_elements = <int64_t>1 << 56     # of an array: more have no addresses
+
 cdef struct Job:                  # a call of ggml_quantize_chunk, which threads share
     int type
     const float *src
@@ -122,7 +124,7 @@ def ggml_quantize_chunk(type, src, dst, start, nrows, n_per_row, imatrix):
                          f"{gg_types[job.type].blck}")
     if first % job.width:
         fail(ValueError, f"start is {first}: need a multiple of n_per_row, {job.width}")
-    if job.width > (1 << 40) or job.rows > (1 << 60) // job.width or first > (1 << 60):
+    if job.width > most_elements or job.rows > most_elements // job.width or first > most_elements:
         fail(ValueError, f"{job.rows} rows of {job.width} from {first} on are larger than any memory")
     job.row_size = gg_row_size(job.type, job.width)
     first_row = first // job.width
