@@ -758,7 +758,7 @@ signatures: dict[str, tuple[tuple[str, ...], dict[str, tuple[str, ...]]]] = {
     "ggml._ops.matmul": (
         ("_Address", "_Int", "_To", "ggml_tensor", "ggml_tensor_p"),
         {
-            "ggml_mul_mat": ("_Address", "_To[ggml_tensor]", "_To[ggml_tensor]", "ggml_tensor_p"),
+            "ggml_mul_mat": ("_Address", "_To[ggml_tensor]", "_To[ggml_tensor]", "_Int", "ggml_tensor_p"),
             "ggml_mul_mat_id": ("_Address", "_To[ggml_tensor]", "_To[ggml_tensor]", "_To[ggml_tensor]",
                                 "ggml_tensor_p"),
             "ggml_mul_mat_set_hint": ("_To[ggml_tensor]", "_Int", "None"),
