@@ -35,7 +35,7 @@ import numpy as np
 
 import ggml
 import ggml.legacy
-from ggml.utils import from_numpy, to_numpy
+from ggml.utils import from_dlpack, from_numpy, to_numpy
 
 try:
     import _testcapi
@@ -380,7 +380,8 @@ def numpy_views(stack):
     t = from_numpy(values(6, 8), ctx)
     view, other = to_numpy(t), np.asarray(memoryview(t))
     shared = np.from_dlpack(t)
-    return view.tobytes(), other.tobytes(), shared.sum()
+    foreign = to_numpy(from_dlpack(ctx, values(4, 8)))
+    return view.tobytes(), other.tobytes(), shared.sum(), foreign.tobytes()
 
 
 @phase
