@@ -284,6 +284,27 @@ def test_little_address_space(limited, mebibytes):
     assert out.split() == ["survived"]
 
 
+def test_tables_of_types_without_memory(limited):
+    """Types whose encoders make tables at their first use."""
+    out = limited("""
+    rows, weights, data = np.ones((8, 256), np.float32), np.ones(256, np.float32), np.zeros(1 << 14, np.uint8)
+    leave_address_space(0)
+    taken = []      # what the C library has in reserve
+    for size in 1 << 18, 1 << 14:
+        try:
+            while True:
+                taken.append(bytearray(size))
+        except MemoryError:
+            pass
+    for kind in ggml.GGML_TYPE_IQ2_XXS, ggml.GGML_TYPE_IQ1_S, ggml.GGML_TYPE_IQ3_S:
+        try:
+            print(ggml.ggml_quantize_chunk(kind, rows, data, 0, 8, 256, weights))
+        except MemoryError as error:
+            print(str(error).split(":")[0])
+    """)
+    assert out.split() == ["ggml_quantize_chunk"] * 3
+
+
 @pytest.mark.parametrize("size", ["16k", "20000B", "48k", "100k", "300k", "64M", "1g", "100g", "9999999g", "nonsense"])
 def test_stacks_of_threads(limited, size):
     """Kernels run only where the stack suffices; a stack that is too large is not tried."""
