@@ -259,6 +259,16 @@ say("usable")
     )
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="fuzzers limit memory and time as on POSIX systems")
+@pytest.mark.parametrize("script", sorted(FUZZER.parent.glob("*.py")), ids=lambda path: path.stem)
+def test_fuzzers_start(script):
+    """A script whose name is that of a library would be imported in its place."""
+    if script.stem == "onnx_models":
+        pytest.importorskip("onnx")
+    done = subprocess.run([sys.executable, script, "--help"], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0 and "--seconds" in done.stdout, done.stderr
+
+
 class Odd:
     """An object that isinstance raises an exception for."""
 
