@@ -35,7 +35,7 @@ import numpy as np
 
 import ggml
 import ggml.legacy
-from ggml.utils import from_numpy, to_numpy
+from ggml.utils import from_dlpack, from_numpy, to_numpy
 
 try:
     import _testcapi
@@ -83,7 +83,7 @@ def context(stack, mem_size=0, no_alloc=False):
 
 def values(*shape):
     """Numbers of a shape in NumPy's order, always the same."""
-    count = math.prod(shape)  # np.prod without memory may raise SystemError
+    count = math.prod(shape)  # NumPy's reductions without memory may raise SystemError, here and below
     return (np.arange(count, dtype=np.float32) * 37 % 101 / 50 - 1).reshape(shape)
 
 
@@ -370,7 +370,7 @@ def checkpoint(stack):
     after = to_numpy(t.w).copy()
     to_numpy(t.w)[:] = 0
     ggml.ggml_opt_load(opt, path, t.dataset)
-    assert (to_numpy(t.w) == after).all()
+    assert to_numpy(t.w).tobytes() == after.tobytes()
     return after.tobytes()
 
 
@@ -380,7 +380,8 @@ def numpy_views(stack):
     t = from_numpy(values(6, 8), ctx)
     view, other = to_numpy(t), np.asarray(memoryview(t))
     shared = np.from_dlpack(t)
-    return view.tobytes(), other.tobytes(), shared.sum()
+    foreign = to_numpy(from_dlpack(ctx, values(4, 8)))
+    return view.tobytes(), other.tobytes(), shared.tobytes(), foreign.tobytes()
 
 
 @phase

@@ -244,6 +244,7 @@ cdef int arg_type_number(object value, const char *name) except -1
 # Bytes from bytes or str; the name of a file, also from os.PathLike.
 cdef bytes arg_text(object value, const char *name)
 cdef bytes arg_path(object value, const char *name)
+cdef bint is_path(object value) except -1       # str or os.PathLike
 # Anything that c_void_p accepts; None gives NULL.
 cdef void *arg_address(object value, const char *name) except? NULL
 # The same, written to `out`, with at least `need` bytes. A size that is not known is not checked, only whether memory

@@ -360,10 +360,13 @@ cdef bytes arg_text(object value, const char *name):
         return value
     fail(TypeError, f"{name.decode()} is {repr_short(value)}: need bytes or str")
 
+cdef bint is_path(object value) except -1:
+    return isinstance(value, str) or isinstance(value, os.PathLike)
+
 cdef bytes arg_path(object value, const char *name):
     cdef bytes path
     try:
-        path = os.fsencode(value) if isinstance(value, (str, os.PathLike)) else arg_text(value, name)
+        path = os.fsencode(value) if is_path(value) else arg_text(value, name)
     except UnicodeEncodeError:
         fail(ValueError, f"{name.decode()} is {repr_short(value)}: it can't be encoded as the name of a file")
     if b"\0" in path:
@@ -477,7 +480,9 @@ cdef void *arg_callback(object value, object callback_type, const char *name) ex
 
 def as_callback(value, callback_type):
     """A Python callable wrapped as a callback_type, which the caller must keep alive; other objects unchanged."""
-    if value is None or isinstance(value, (int, ctypes.c_void_p, ctypes._CFuncPtr)) or not callable(value):
+    if value is None or isinstance(value, int) or isinstance(value, ctypes.c_void_p):
+        return value
+    if isinstance(value, ctypes._CFuncPtr) or not callable(value):
         return value
     return callback_type(value)
 

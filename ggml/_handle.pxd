@@ -18,6 +18,6 @@ cdef inline object HANDLE(Handle h): return <size_t>h.at if h is not None else N
 cdef dict adopters                          # class: (struct type, function(address, owner) that wraps such a struct)
 cdef Handle find(object o, type kind, str name)                     # of an argument; raises unless it is a live `kind`
 cdef list handles(object array, size_t n, type kind, str name)      # the same for an array of handles
-cdef PyObject *handle_at(void *at) noexcept                         # by address, borrowed; NULL: no handle
+cdef PyObject *handle_at(void *at) except? NULL                     # by address, borrowed; NULL: no handle
 cdef bint memory_at(object address, size_t size) except -1          # whether so many bytes can be read there
 cdef Handle adopted(object address, type kind)                      # for what a callback returned; None for NULL

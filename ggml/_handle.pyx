@@ -28,7 +28,7 @@ cdef Near near[NEAR]
 cdef inline Near *near_of(void *at) noexcept:
     return &near[(<size_t>at >> 4) % NEAR]
 
-cdef PyObject *handle_at(void *at) noexcept:
+cdef PyObject *handle_at(void *at) except? NULL:
     cdef Near *n = near_of(at)
     if n.at != at:
         found = live.get(<size_t>at)

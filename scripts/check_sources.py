@@ -9,12 +9,15 @@
   fields that callers may have written, divide by a constant or by the helpers of checks/common.h.
 - No `with` statement in Cython, except `with gil` and `with nogil`. Where there is no memory for a traceback, Cython's
   code passes a null pointer to __exit__, or does not call it. `try` and `finally` work.
+- No `isinstance` in Cython with a tuple of classes that are not built in: Cython's code takes an exception, which a
+  property __class__ or an abstract class may raise, for a yes. Calls joined by `or` work.
 
     python scripts/check_sources.py [FOLDER]
 
 The exit status is 1 if a rule is violated. FOLDER is the root of a source tree, by default that of this script.
 """
 
+import builtins
 import re
 import sys
 from collections.abc import Iterator
@@ -29,6 +32,8 @@ PREFIX = re.compile(r"^GGML_(OP|UNARY_OP|GLU_OP|TYPE)_")
 
 CONSTANT = re.compile(r"<?\(?\w*\)?>?\s*(\d|[A-Z][A-Z0-9_]+\b|sizeof\b|GGML_)")  # what a divisor may begin with
 WITH = re.compile(r"\s*with\s+(?!(?:no)?gil\b).*:\s*$")
+ISINSTANCE = re.compile(r"\bisinstance\((?:[^()]|\([^()]*\))*?,\s*\(([^()]*)\)\s*\)")
+BUILT_IN = {name for name, value in vars(builtins).items() if isinstance(value, type)}
 DIVISION = re.compile(r"(?<![*/])(?://|[/%])=?\s*(?=\S)")
 
 Violation = tuple[int, str]  # line number, reason
@@ -146,6 +151,14 @@ def context_managers(text: str) -> Iterator[Violation]:
             yield i, "a with statement in Cython ends the process where there is no memory: use try and finally"
 
 
+def classes_in_tuples(text: str) -> Iterator[Violation]:
+    code = "\n".join(code_lines(text, is_c=False))
+    for m in ISINSTANCE.finditer(code):
+        if {name.strip() for name in m[1].split(",")} - BUILT_IN - {""}:
+            line = code.count("\n", 0, m.start()) + 1
+            yield line, "isinstance with a tuple in Cython ignores exceptions: join calls with one class by `or`"
+
+
 def violations(root: Path) -> Iterator[str]:
     """The violations of all rules in a tree, each as `file:line: reason`."""
     numbers = table_numbers(root)
@@ -156,6 +169,7 @@ def violations(root: Path) -> Iterator[str]:
         if path.suffix == ".pyx":
             found += written_numbers(text, numbers)
             found += context_managers(text)
+            found += classes_in_tuples(text)
         for line, reason in sorted(found):
             yield f"{path.relative_to(root).as_posix()}:{line}: {reason}"
 

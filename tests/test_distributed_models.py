@@ -23,10 +23,7 @@ several = pytest.mark.skipif(SIZE == 1, reason="needs two ranks")
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """Each rank has its own copy of the models, which are written from a seed."""
-    path = tmp_path_factory.mktemp("models")
-    for kind in tiny_models.SIZES:
-        tiny_models.write(path / f"{kind}.gguf", kind)
-    return path
+    return tiny_models.write_all(tmp_path_factory.mktemp("models"))
 
 
 def results(path, **options):

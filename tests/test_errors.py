@@ -259,6 +259,43 @@ say("usable")
     )
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="fuzzers limit memory and time as on POSIX systems")
+@pytest.mark.parametrize("script", sorted(FUZZER.parent.glob("*.py")), ids=lambda path: path.stem)
+def test_fuzzers_start(script):
+    """A script whose name is that of a library would be imported in its place."""
+    if script.stem == "onnx_models":
+        pytest.importorskip("onnx")
+    done = subprocess.run([sys.executable, script, "--help"], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0 and "--seconds" in done.stdout, done.stderr
+
+
+class Odd:
+    """An object that isinstance raises an exception for."""
+
+    @property
+    def __class__(self):
+        raise LookupError("no class")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda odd: ggml.gguf_init_from_file(odd, ggml.gguf_init_params()),
+        lambda odd: ggml.gguf_set_arr_str(ggml.gguf_init_empty(), b"key", odd, 2),
+        lambda odd: ggml.ggml_backend_sched_new((ctypes.c_void_p * 1)(ggml.ggml_backend_cpu_init()), odd, 1, 64, False),
+        lambda odd: ggml.ggml_backend_buffer_init(
+            ggml.ggml_backend_cpu_buffer_type(), ggml.ggml_backend_buffer_i(), odd, 4
+        ),
+        lambda odd: ggml.ggml_log_set(odd, None),
+    ],
+    ids=["file name", "array of strings", "buffer types", "context of a buffer", "callback"],
+)
+def test_objects_whose_class_cannot_be_read(call):
+    """The object's own exception arrives, and no SystemError."""
+    with pytest.raises(LookupError, match="no class"):
+        call(Odd())
+
+
 def test_more_elements_than_memory(ctx):
     t = ggml.ggml_new_tensor_2d(ctx, 0, 4, 3)
     graph = ggml.ggml_new_graph(ctx)

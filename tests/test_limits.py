@@ -1,5 +1,6 @@
 """Nothing ends the process: computing where threads, their stacks or memory are limited, and in forked children."""
 
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -150,6 +151,42 @@ def test_fork_after_a_region_of_another_library(limited, other_user, order):
     assert out.split() == ["thread"]
 
 
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch is not installed")
+@pytest.mark.parametrize("size", ["", "16k", "64M", "100g"])
+@pytest.mark.parametrize("order", ["torch, ggml", "ggml, torch", "ggml, fork, torch, ggml"])
+def test_fork_after_regions_of_pytorch(limited, order, size):
+    """PyTorch brings an OpenMP run-time, which ggml shares unless its wheel brings another."""
+    out = limited(
+        """
+    def train():
+        import torch
+        torch.set_num_threads(1 if os.environ.get("OMP_STACKSIZE") == "100g" else 2)    # two would end the process
+        x = torch.ones(500, 500)
+        assert (x @ x)[3, 3] == 500 and float((torch.ones(3000, 1000) * 2).sum()) == 6e6
+
+    def compute():
+        for _ in range(2):
+            product.check()
+            quantize()
+
+    def compute_alone():
+        no_more_threads()
+        compute()
+
+    for step in os.environ["ORDER"].split(", "):
+        {"torch": train, "ggml": compute, "fork": lambda: in_child(compute)}[step]()
+    in_child(lambda: (compute(), in_child(compute)))
+    in_child(compute_alone)
+    compute()
+    print("computed")
+    """,
+        ORDER=order,
+        timeout=300,
+        **({"OMP_STACKSIZE": size} if size else {}),
+    )
+    assert out.split()[-1] == "computed"
+
+
 def test_importing_ggml_in_a_forked_child(child, other_user):
     """The child cannot know that its OpenMP threads are lost, because ggml was imported after the fork."""
     started = START.replace("    import ggml\n    from ggml.utils", "    from ggml.utils")
@@ -245,6 +282,27 @@ def test_little_address_space(limited, mebibytes):
         timeout=60,
     )
     assert out.split() == ["survived"]
+
+
+def test_tables_of_types_without_memory(limited):
+    """Types whose encoders make tables at their first use."""
+    out = limited("""
+    rows, weights, data = np.ones((8, 256), np.float32), np.ones(256, np.float32), np.zeros(1 << 14, np.uint8)
+    leave_address_space(0)
+    taken = []      # what the C library has in reserve
+    for size in 1 << 18, 1 << 14:
+        try:
+            while True:
+                taken.append(bytearray(size))
+        except MemoryError:
+            pass
+    for kind in ggml.GGML_TYPE_IQ2_XXS, ggml.GGML_TYPE_IQ1_S, ggml.GGML_TYPE_IQ3_S:
+        try:
+            print(ggml.ggml_quantize_chunk(kind, rows, data, 0, 8, 256, weights))
+        except MemoryError as error:
+            print(str(error).split(":")[0])
+    """)
+    assert out.split() == ["ggml_quantize_chunk"] * 3
 
 
 @pytest.mark.parametrize("size", ["16k", "20000B", "48k", "100k", "300k", "64M", "1g", "100g", "9999999g", "nonsense"])

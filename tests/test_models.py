@@ -47,11 +47,7 @@ class Letters:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A folder with the F32 model of each architecture."""
-    path = tmp_path_factory.mktemp("models")
-    for kind in tiny_models.SIZES:
-        tiny_models.write(path / f"{kind}.gguf", kind)
-    return path
+    return tiny_models.write_all(tmp_path_factory.mktemp("models"))
 
 
 @pytest.fixture

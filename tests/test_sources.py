@@ -154,5 +154,11 @@ def test_with_statement_in_cython(tree):
     assert found.startswith("ggml/a.pyx:2: ")
 
 
+def test_isinstance_with_a_tuple_in_cython(tree):
+    assert tree("ggml/a.pyx", "isinstance(f(x), (str, int))\nisinstance(x, A)  # isinstance(x, (A, B))\n") == []
+    (found,) = tree("ggml/a.pyx", "x\nif isinstance(f(x, 1), (str, os.PathLike)):\n    g((x, y))\n")
+    assert found.startswith("ggml/a.pyx:2: ") and "isinstance" in found
+
+
 def test_the_sources_follow_the_rules():
     assert check(ROOT) == []

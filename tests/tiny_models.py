@@ -188,6 +188,13 @@ def write(path: Path | str, kind: str, type_: str = "F32", seed: int = 0, drop: 
     return Path(path)
 
 
+def write_all(folder: Path) -> Path:
+    """Writes the F32 model of each architecture to files named after it. Returns the folder."""
+    for kind in SIZES:
+        write(folder / f"{kind}.gguf", kind)
+    return folder
+
+
 def add_vocabulary(writer: gguf.GGUFWriter, kind: str) -> None:
     """Byte-pair tokens, or WordPiece for the encoders."""
     tokens = vocabulary()

@@ -410,7 +410,10 @@ def gradients(program):
 
 
 def perturbed(built, program):
-    """The end values of runs in which every result gets a random error of the size that its operation may have."""
+    """The end values of runs in which every result gets a random error of the size that its operation may have.
+
+    Errors of equal sizes could cancel in all runs, where few elements are summed.
+    """
     runs = []
     for seed in range(NOISY_RUNS):
         rng = np.random.default_rng(seed)
@@ -425,7 +428,7 @@ def perturbed(built, program):
             with np.errstate(all="ignore"):
                 size = np.abs(x.astype(np.float64))
                 mean = np.mean(size[np.isfinite(size)]) if np.isfinite(size).any() else 0.0
-                noise = np.maximum(size, mean) * tol * rng.choice((-1.0, 1.0), x.shape)
+                noise = np.maximum(size, mean) * tol * rng.choice((-1.0, 1.0), x.shape) * rng.uniform(0.5, 1.5, x.shape)
                 x = x + np.where(np.isfinite(noise) & (size > 0), noise, 0)
                 bits[...] = x.astype(np.float32).view(np.uint32) >> 16 if name == "bf16" else x.astype(bits.dtype)
 

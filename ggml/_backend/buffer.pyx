@@ -235,7 +235,7 @@ def ggml_backend_buffer_init(buft, iface, context, size):
     enter(b"ggml_backend_buffer_init")
     cdef BufferType t = buft_arg(buft, "buft")
     table = struct_of(iface, _structs.ggml_backend_buffer_i, "iface")
-    if context is not None and not isinstance(context, (int, ctypes.c_void_p)):
+    if context is not None and not isinstance(context, int) and not isinstance(context, ctypes.c_void_p):
         context = <size_t>arg_address(context, b"context")
     return HANDLE(_buffer_init(t, table, context, arg_size(size, b"size")))
 

@@ -114,7 +114,7 @@ cdef inline Device device_arg(object o, str name): return <Device>find(o, Device
 
 # ---- tensors in buffers ----------------------------------------------------------------------------------------------
 cdef Buffer buffer_of_tensor(const ggml_tensor *t)      # None: its data lie in a context; raises if it was freed
-cdef bint buffer_dead(const ggml_tensor *t) noexcept                # the buffer it lay in was freed
+cdef bint buffer_dead(const ggml_tensor *t) except -1               # the buffer it lay in was freed
 cdef int place(Buffer b, ggml_tensor *t, size_t offset) except? -9
 cdef int place_view(ggml_tensor *t) except? -9
 cdef int write(ggml_tensor *t, const void *data, size_t offset, size_t size) except -1

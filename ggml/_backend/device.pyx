@@ -295,7 +295,7 @@ def _set_procs(procs):
     cpu_registry.procs = procs
 
 # ---- tensors in buffers ----------------------------------------------------------------------------------------------
-cdef bint buffer_dead(const ggml_tensor *t) noexcept:
+cdef bint buffer_dead(const ggml_tensor *t) except -1:
     cdef void *handle = t.view_src.buffer if t.view_src != NULL and engine.tensor_live(t.view_src) else t.buffer
     return handle != NULL and handle_at(handle) == NULL
 

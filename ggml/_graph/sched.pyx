@@ -275,7 +275,7 @@ cdef list arg_bufts(object bufts, list backends):
     """The buffer type of each backend: those that the caller gives, or the default types."""
     cdef Backend b
     cdef list types = [(<Backend>a).buft() for a in backends]
-    if bufts is None or (isinstance(bufts, (ctypes._Pointer, ctypes.c_void_p)) and not bufts):
+    if bufts is None or (isinstance(bufts, ctypes._Pointer) or isinstance(bufts, ctypes.c_void_p)) and not bufts:
         return types
     types = handles(bufts, len(backends), BufferType, "bufts")
     for i, b in enumerate(backends):

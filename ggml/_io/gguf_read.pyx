@@ -16,8 +16,8 @@ from libc.string cimport memchr, memcpy
 
 from .._core cimport (
     GGML_MAX_NAME, arg_address, arg_buffer, arg_callback, arg_context, arg_path, arg_size, engine, enter,
-    fail, file_region, gg_add, gg_type_ok, ggml_context, ggml_object, ggml_tensor, keep, new_tensor, repr_short,
-    resized, set_name, where,
+    fail, file_region, gg_add, gg_type_ok, ggml_context, ggml_object, ggml_tensor, is_path, keep, new_tensor,
+    repr_short, resized, set_name, where,
 )
 from .._enums cimport GGML_TYPE_I8
 from .._handle cimport HANDLE, opened
@@ -443,7 +443,7 @@ cdef object read_from(Source s, object params, const char *fn):
 cdef object open_path(object fname):
     """Opens a regular file; returns it and its size."""
     cdef bytes path = arg_path(fname, b"fname")
-    file = open_regular(os.fspath(fname) if isinstance(fname, (str, os.PathLike)) else path, where())
+    file = open_regular(os.fspath(fname) if is_path(fname) else path, where())
     return file, os.fstat(file.fileno()).st_size
 
 def gguf_init_from_file(fname, params):

@@ -166,12 +166,13 @@ def gguf_set_arr_str(ctx, key, data, n):
     """
     cdef File f = arg_gguf(ctx, b"gguf_set_arr_str")
     cdef size_t count = arg_size(n, b"n")
-    if not isinstance(data, (list, tuple, ctypes.Array, ctypes._Pointer)) or (count and not data):
+    is_pointer = isinstance(data, ctypes._Pointer)
+    if not (is_pointer or isinstance(data, (list, tuple)) or isinstance(data, ctypes.Array)) or (count and not data):
         fail(TypeError, f"data is {repr_short(data)}: need {count} strings, as a list, a ctypes array or a pointer")
     if hasattr(data, "__len__") and <size_t>len(data) < count:
         fail(ValueError, f"n is {count}: data has {len(data)} strings")
     cdef size_t address
-    if isinstance(data, ctypes._Pointer):
+    if is_pointer:
         address = ctypes.addressof(data.contents)
         if not engine.readable(<void *>address, count * sizeof(void *)):
             fail(ValueError, f"data is not an array of {count} strings")

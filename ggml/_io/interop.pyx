@@ -313,15 +313,16 @@ ggml_tensor_p.__dlpack_device__ = _dlpack_device
 # ---- tensors over foreign memory -------------------------------------------------------------------------------------
 cdef dict sources = {}   # address of a tensor over foreign memory: address of its Source
 
+@cython.no_gc
 cdef class Source:
     """Keeps the memory of such a tensor alive; its context and the views of the tensor hold it."""
     cdef RawBuffer view
     cdef DLManaged *plain
     cdef DLVersioned *versioned
-    cdef size_t tensor
+    cdef object tensor, address     # as in `sources`: numbers that exist already need no memory here
 
     def __dealloc__(self):
-        if sources.get(self.tensor) == <size_t><PyObject *>self:
+        if self.address is not None and sources.get(self.tensor) == self.address:
             del sources[self.tensor]
         if self.view.obj != NULL:
             PyBuffer_Release(<Py_buffer *>&self.view)
@@ -338,7 +339,7 @@ cdef object source_of(ggml_tensor *t):
 
 cdef int type_of(const char *code, Py_ssize_t size, bint *swapped) noexcept:
     """The tensor type of items by their struct code; -1: there is none."""
-    swapped[0] = code != NULL and code[0] in (b"<" if big_endian else b">!")
+    swapped[0] = code != NULL and (code[0] == b"<" if big_endian else code[0] == b">" or code[0] == b"!")
     if code != NULL and code[0] != 0 and strchr(b"@=<>!", code[0]) != NULL:
         code += 1
     if code == NULL or code[0] == 0 or code[1] != 0:
@@ -387,10 +388,10 @@ cdef ggml_tensor *shared(ggml_context *c, Source s, int type, int ndim, const in
     finally:
         c.no_alloc = no_alloc
     memcpy(t.nb, nb, sizeof(nb))
-    t.data = data
-    s.tensor = <size_t>t
-    sources[s.tensor] = <size_t><PyObject *>s
+    s.tensor, s.address = <size_t>t, <size_t><PyObject *>s
     keep(c, s)
+    sources[s.tensor] = s.address
+    t.data = data
     return t
 
 cdef ggml_tensor *over_buffer(ggml_context *c, object x) except? NULL:

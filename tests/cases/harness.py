@@ -41,12 +41,15 @@ def isa(name):
         _core.isa_select(chosen)
 
 
-def not_sanitized():
-    """Skips a test of a limited address space where the address sanitizer runs."""
-    if "asan" in os.environ.get("LD_PRELOAD", ""):
+SANITIZED = "asan" in os.environ.get("LD_PRELOAD", "")  # the address sanitizer runs: see scripts/sanitize.sh
+
+
+def not_sanitized(reason="its own memory needs more addresses than the limit leaves"):
+    """Skips a test where the address sanitizer runs."""
+    if SANITIZED:
         import pytest
 
-        pytest.skip("the address sanitizer's own memory needs more addresses than the limit leaves")
+        pytest.skip(f"the address sanitizer: {reason}")
 
 
 def type_id(name):

@@ -1,6 +1,6 @@
 """Loads and runs mutants of ONNX models. Each gives outputs or an exception: no crash, no hang.
 
-    python fuzz/onnx.py --seconds 600
+    python fuzz/onnx_models.py --seconds 600
 
 The models are those of onnx's own tests. A mutant has bytes, attributes, names, shapes, types or nodes changed. The
 memory is limited, and so is the time of a mutant; the last one is in the file --last, for a crash to be looked into.
