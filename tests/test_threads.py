@@ -122,6 +122,47 @@ def test_results_do_not_depend_on_threads(threads):
                     np.testing.assert_array_equal(load(out), first, name)
 
 
+@pytest.mark.parametrize("layout", ["plain", "permuted"])
+def test_products_of_one_operand(layout):
+    """Threads pack such an operand once for all products with weights of one type, unless it has changed since."""
+    rng = np.random.default_rng(2)
+    k, m = 512, 1200  # enough rows for 3 threads on every ISA
+    with context() as ctx:
+        weights = {
+            name: [tensor(ctx, rng.standard_normal((m, k)).astype(np.float32), name) for _ in range(2)]
+            for name in ("F32", "F16", "Q4_0", "Q5_0", "Q8_0", "Q6_K")
+        }
+        # 20 columns are one or two panels, 130 are many; 40 of another tensor make the threads change the slot
+        x, y, other = (tensor(ctx, np.ones((n, k), np.float32), "F32", layout) for n in (20, 130, 40))
+        parts = [x, y, other]
+        results = []
+        for a, b in weights.values():
+            results += [ggml.ggml_mul_mat(ctx, w, part) for part in parts for w in (a, b)]
+            results += [ggml.ggml_mul_mat(ctx, w, part) for w in (a, b) for part in parts]
+        exact = ggml.ggml_mul_mat(ctx, weights["Q4_0"][0], y)
+        ggml.ggml_mul_mat_set_prec(exact, ggml.GGML_PREC_F32)
+        turned = [ggml.ggml_cont(ctx, ggml.ggml_transpose(ctx, t)) for t in (weights["F32"][0], y)]
+        results += [exact, ggml.ggml_out_prod(ctx, *turned)]
+        for factor in (0.5, -3):  # the operand itself changes in between
+            results.append(ggml.ggml_scale_inplace(ctx, y, factor))
+            results += [ggml.ggml_mul_mat(ctx, w, y) for w in weights["Q8_0"]]
+        graph = graph_of(ctx, *results)
+        values = [rng.standard_normal(load(part).shape) for part in parts]
+
+        def outcome(threads):
+            for part, given in zip(parts, values):
+                store(part, given)
+            compute(ctx, graph, threads)
+            return [load(t) for t in results]
+
+        for name in ISAS:
+            with isa(name):
+                expected = outcome(1)
+                for threads in (2, 3, 2):
+                    for got, wanted in zip(outcome(threads), expected):
+                        np.testing.assert_array_equal(got, wanted, name)
+
+
 def test_chains_of_small_and_large_nodes():
     """Nodes that run on one thread and on several alternate, and each reads the result of the one before: a missing
     barrier gives wrong results.

@@ -624,13 +624,13 @@ cdef int compute_nodes(gg_call *call, int first, const char *caller) except? -99
         error = <object><PyObject *>call.exception
         Py_DECREF(error)
         raise error
-    if status == GGML_STATUS_FAILED:
-        what = call.message.decode(errors="replace") or "the operation failed"
+    if status == GGML_STATUS_FAILED or status == GGML_STATUS_ALLOC_FAILED:
+        lacking = status == GGML_STATUS_ALLOC_FAILED
+        what = call.message.decode(errors="replace")
+        what = what or ("no memory for the work buffer" if lacking else "the operation failed")
         if call.failed >= 0:
             what = f"node {first + call.failed} ({op_and_name(call.nodes[call.failed])}): {what}"
-        fail(RuntimeError, what)
-    if status == GGML_STATUS_ALLOC_FAILED:
-        fail(MemoryError, "no memory for the work buffer")
+        fail(MemoryError if lacking else RuntimeError, what)
     return status
 
 cdef int run(ggml_cgraph *g, gg_call *call) except? -99:

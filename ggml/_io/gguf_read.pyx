@@ -45,7 +45,7 @@ cdef extern from *:
 cdef enum:
     MIN_KV = 8 + 1 + 4 + 1            # bytes of the shortest key with its value
     MIN_TENSOR = 8 + 1 + 4 + 4 + 8    # bytes of the shortest description of a tensor
-    FIRST_READ = 1 << 20
+    FIRST_READ = 1 << 16
 
 # ---- byte order ------------------------------------------------------------------------------------------------------
 cdef void swap(uint8_t *p, size_t n, int size) noexcept nogil:

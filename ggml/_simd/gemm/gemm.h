@@ -51,8 +51,8 @@
  * Loops
  *   A task computes a rectangle of c. It packs its columns of b, which stay in L2. Then it packs one panel of a after
  *   the other and multiplies each by all panels of b. Tasks share only the counter that distributes them. A thread
- *   packs columns anew unless its last task had the same and all of k. Two threads may pack the same columns, which
- *   costs a few per cent, less than waiting for each other.
+ *   packs columns anew unless its last task had the same and all of k. Where many rows would make several threads pack
+ *   the same columns, they pack all of b together first, into memory that they share, and wait for each other once.
  *   Every element of c is summed panel by panel in the order of k, whatever the tasks are. So the number of threads
  *   changes no result. */
 #ifndef GG_GEMM_GEMM_H
@@ -217,18 +217,31 @@ static void gemm_pack_columns(const gemm *g, const gemm_tiling *tiling, int64_t 
     }
 }
 
+/* Where panel p of b from k on lies if all of b is packed, depth by depth; kn: the elements of k of its depth. */
+static inline float *gemm_shared_panel(const gemm *g, const gemm_tiling *tiling, float *shared, int64_t p, int64_t k,
+                                       int64_t kn) {
+    const panel_format *const f = gemm_format(g);
+    return shared + k / f->depth * tiling->columns * gemm_panel_floats(f, f->b_words, NR_PAD)
+         + p * (kn / f->step * f->b_words * NR_PAD);
+}
+/* Bytes that suffice for that, whatever the format is: it has at most one word for each element of k. */
+static inline int64_t gemm_shared_bytes(int64_t n, int64_t k) {
+    return gg_ceil_div(n, NR) * NR_PAD * k * (int64_t)sizeof(float);
+}
+
 /* Computes panels of rows r0 .. r1-1 and panels of columns p0 .. p1-1 of c. The scratch memory has
  * gemm_scratch_floats floats: for the panels of a that one call packs, then for the panels of b. With few columns b is
- * packed for several depths, so that a is read in long runs. ready: the panels of b are there, from the last task. */
+ * packed for several depths, so that a is read in long runs. ready: the panels of b are there, from the last task.
+ * shared: all of b, packed; or NULL. */
 static void gemm_task(const gemm *g, const gemm_tiling *tiling, int64_t r0, int64_t r1, int64_t p0, int64_t p1,
-                      bool ready, float *scratch) {
+                      bool ready, float *shared, float *scratch) {
     const panel_format *const f = gemm_format(g);
     float *const packed_a = scratch, *const packed_b = scratch + g->a.panels * gemm_panel_floats(f, f->a_words, MR);
     const int64_t all = tiling->depths * f->depth, room = (p1 - p0) * gemm_panel_floats(f, f->b_words, NR_PAD);
     int64_t k0 = 0;
     do {                            /* at least once, because k = 0 makes c 0 */
         const int64_t k1 = gg_min(k0 + all, g->k);
-        for (int64_t k = k0; k < k1 && !ready; k += f->depth)
+        for (int64_t k = k0; k < k1 && !ready && !shared; k += f->depth)
             gemm_pack_columns(g, tiling, p0, p1, k, gg_min(k + f->depth, k1), packed_b + (k - k0) / f->depth * room);
         for (int64_t r = r0; r < r1; r += g->a.panels) {
             const int64_t end = gg_min(r + g->a.panels, r1), n = gg_min(end * MR, g->m) - r * MR;
@@ -240,7 +253,8 @@ static void gemm_task(const gemm *g, const gemm_tiling *tiling, int64_t r0, int6
                 do g->a.pack(&g->a, r * MR, (int)n, k + q, (int)gg_min(kn - q, unit),
                              packed_a + q / f->step * f->a_words * MR, MR);
                 while ((q += unit) < kn);
-                const float *const b = packed_b + (k - k0) / f->depth * room;
+                const float *const b = shared ? gemm_shared_panel(g, tiling, shared, p0, k, kn)
+                                              : packed_b + (k - k0) / f->depth * room;
                 for (int64_t i = r; i < end; i++)
                     gemm_tile_row(g, tiling, i, p0, p1, kn, packed_a + (i - r) * panel, b, g->add || k > 0);
             } while ((k += f->depth) < k1);
@@ -256,26 +270,41 @@ static inline int64_t gemm_scratch_floats(const gemm *g, const gemm_tiling *tili
 }
 static void gemm_rows(const gemm *g, const gemm_tiling *tiling, int64_t r0, int64_t r1, float *scratch) {
     for (int64_t p = 0; p < tiling->columns; p += tiling->task_columns)
-        gemm_task(g, tiling, r0, r1, p, gg_min(p + tiling->task_columns, tiling->columns), false, scratch);
+        gemm_task(g, tiling, r0, r1, p, gg_min(p + tiling->task_columns, tiling->columns), false, NULL, scratch);
 }
 
-/* Computes g with the threads of w; false: out of memory. */
-static bool gemm_run(const gg_work *w, const gemm *g) {
+/* Packs all of b, panel by panel with the other threads. Returns the first claimed number that is not a panel. */
+static int64_t gemm_pack_together(const gg_work *w, const gemm *g, const gemm_tiling *tiling, float *shared) {
+    const int64_t depth = gemm_format(g)->depth, panels = tiling->columns * gg_ceil_div(g->k, depth);
+    int64_t t;
+    while ((t = gemm_next_task(w)) < panels) {
+        const int64_t p = t % tiling->columns, k = t / tiling->columns * depth, kn = gg_min(g->k - k, depth);
+        gemm_pack_columns(g, tiling, p, p + 1, k, k + kn, gemm_shared_panel(g, tiling, shared, p, k, kn));
+    }
+    gg_barrier(w);
+    return t - panels;
+}
+
+/* Computes g with the threads of w; false: out of memory. shared: gemm_shared_bytes bytes that the threads share, in
+ * which they pack b together (one matrix, not a batch) unless w->packed says that it is there; or NULL. */
+static bool gemm_run(const gg_work *w, const gemm *g, float *shared) {
     const gemm_tiling tiling = gemm_plan(g, w->nth);
     float *const own = gg_scratch((size_t)gemm_scratch_floats(g, &tiling) * sizeof(float));
-    if (!own) return false;
     const int64_t across = gg_ceil_div(tiling.columns, tiling.task_columns);
     const int64_t down = gg_ceil_div(tiling.rows, tiling.task_rows);
     const bool once = gemm_packs_once(g, &tiling);      /* then tasks with the same columns follow each other, */
-    int64_t packed = -1;                                /* and these need not be packed again */
-    for (int64_t t; (t = gemm_next_task(w)) < tiling.tasks;) {
+    const bool pack = shared && !w->packed;             /* and these need not be packed again */
+    int64_t packed = -1, t = pack ? gemm_pack_together(w, g, &tiling, shared) : gemm_next_task(w);
+    const int64_t skip = pack ? tiling.columns * gg_ceil_div(g->k, gemm_format(g)->depth) : 0;
+    if (!own) return false;
+    for (; t < tiling.tasks; t = gemm_next_task(w) - skip) {
         const int64_t matrix = t / (across * down), task = t % (across * down);
         const int64_t row = once ? task % down : task / across, column = once ? task / down : task % across;
         const int64_t r = row * tiling.task_rows, p = column * tiling.task_columns, columns = matrix * across + column;
         const int64_t r1 = gg_min(r + tiling.task_rows, tiling.rows);
         const int64_t p1 = gg_min(p + tiling.task_columns, tiling.columns);
         const gemm one = gemm_matrix(g, matrix);
-        gemm_task(&one, &tiling, r, r1, p, p1, once && columns == packed, own);
+        gemm_task(&one, &tiling, r, r1, p, p1, once && columns == packed, shared, own);
         packed = columns;
     }
     return true;

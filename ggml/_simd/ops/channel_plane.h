@@ -96,6 +96,6 @@ static char *plane_scratch(channel_plane *p, size_t more) {
     char *memory = gg_scratch(plane_size(p) + more);
     return memory ? plane_place(p, memory) : NULL;
 }
-static int plane_memory(const ggml_tensor *dst) { return gg_fail(dst, "no memory for a channel plane"); }
+static int plane_memory(const ggml_tensor *dst) { return gg_no_memory(dst, "no memory for a channel plane"); }
 
 #endif

@@ -8,7 +8,7 @@
 static size_t conv_at(const gemm *g, int64_t i, int64_t j) {
     return patch_target(g->a.context, i) + (size_t)j * g->c_n;
 }
-static int conv_memory(const ggml_tensor *dst) { return gg_fail(dst, "no memory for panels"); }
+static int conv_memory(const ggml_tensor *dst) { return gg_no_memory(dst, "no memory for panels"); }
 
 /* The kernel as the second operand: its vectors are output channels (input channels for the gradient), k runs over the
  * taps of the other channels. Only the taps first[], first[] + step[] ... are used. */
@@ -45,7 +45,7 @@ static gemm conv_product(const gg_kernels *k, const gg_conv *v, const patches *s
 }
 static int conv_run(const gg_work *w, ggml_tensor *dst, const patches *seen, const gemm *g) {
     direct d;
-    const bool ok = direct_plan(seen, g, &d) ? direct_run(w, seen, g, &d) : gemm_run(w, g);
+    const bool ok = direct_plan(seen, g, &d) ? direct_run(w, seen, g, &d) : gemm_run(w, g, NULL);
     return ok ? GGML_STATUS_SUCCESS : conv_memory(dst);
 }
 
@@ -233,7 +233,7 @@ static int conv_kernel_gradient(const gg_work *w, ggml_tensor *dst) {
               .c = cuts > 1 ? w->wdata : dst->data, .c_m = sizeof(float), .c_n = k.nb_n,
               .c_2 = (size_t)size * sizeof(float)};
     p.a.nb2 = (size_t)seen.n * x.nb_n, p.b.nb2 = (size_t)seen.n * g.nb_n;
-    const bool ok = gemm_run(w, &p);
+    const bool ok = gemm_run(w, &p, NULL);
     if (cuts > 1) {
         gg_barrier(w);
         const float *part = w->wdata;

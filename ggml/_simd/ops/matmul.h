@@ -40,6 +40,23 @@ static inline gemm matmul_problem(const gg_kernels *kernels, const ggml_tensor *
     return 8 * cost > 9 * swapped ? t : g;
 }
 
+/* Whether the threads pack b together: several of them need it, and it is large enough to be worth a barrier. Depends
+ * on the shapes only. Never true where matmul_problem swaps the operands or gemv_fits. */
+enum { SHARED_LEAST = 1 << 14, SHARED_MOST = 32 << 20 };   /* elements, bytes */
+static bool matmul_shares(const ggml_tensor *dst, int nth) {
+    const ggml_tensor *b = dst->src[1];
+    const int64_t m = dst->ne[0], n = dst->ne[1], k = b->ne[dst->op == GGML_OP_OUT_PROD];
+    return nth > 1 && dst->ne[2] * dst->ne[3] == 1 && dst->src[0]->type != GGML_TYPE_I8 && n > GEMV_MOST
+        && m >= 2 * nth * MR && 8 * gg_ceil_div(m, VW) * n <= 9 * gg_ceil_div(n, VW) * m
+        && n * k >= SHARED_LEAST && gemm_shared_bytes(n, k) <= SHARED_MOST;
+}
+static size_t matmul_work(const ggml_tensor *dst, int nth) {
+    return matmul_shares(dst, nth) ? (size_t)gemm_shared_bytes(dst->ne[1], dst->src[1]->ne[dst->op == GGML_OP_OUT_PROD])
+                                   : 0;
+}
+static size_t work_MUL_MAT(const ggml_tensor *dst, int nth) { return matmul_work(dst, nth); }
+static size_t work_OUT_PROD(const ggml_tensor *dst, int nth) { return matmul_work(dst, nth); }
+
 static int matmul_run(const gg_work *w, ggml_tensor *dst, int along) {
     if (gg_is_empty(dst)) return GGML_STATUS_SUCCESS;
     const int a = dst->src[0]->type, b = dst->src[1]->type;
@@ -48,8 +65,9 @@ static int matmul_run(const gg_work *w, ggml_tensor *dst, int along) {
     gemm g = matmul_problem(w->kernels, dst, along);
     const bool vectors = gemv_fits(&g);
     if (!vectors && !g.exact) gemm_use_ints(&g);
-    if (vectors ? gemv_run(w, &g) : gemm_run(w, &g)) return GGML_STATUS_SUCCESS;
-    return gg_fail(dst, "no memory for panels");
+    float *const shared = matmul_shares(dst, w->nth) ? w->wdata : NULL;
+    if (vectors ? gemv_run(w, &g) : gemm_run(w, &g, shared)) return GGML_STATUS_SUCCESS;
+    return gg_no_memory(dst, "no memory for panels");
 }
 
 /* Outer products of a few vectors: the time is that of writing the result, so it is written column by column. */

@@ -160,7 +160,7 @@ static int bytes_run(const gg_work *w, ggml_tensor *dst) {
     const ggml_tensor *a = dst->src[0], *b = dst->src[1];
     bytes_work q;
     int64_t p0, p1;
-    if (!bytes_prepare(dst, &q)) return gg_fail(dst, "no memory for panels");
+    if (!bytes_prepare(dst, &q)) return gg_no_memory(dst, "no memory for panels");
     while (gg_claim_chunk(w, gg_ceil_div(a->ne[1], MR), 1, &p0, &p1))
         for (int64_t i = p0 * MR; i < gg_min(p1 * MR, a->ne[1]); i += MR) {
             const int64_t m = gg_min(a->ne[1] - i, MR);

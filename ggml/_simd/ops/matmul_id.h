@@ -95,7 +95,7 @@ static gemm_src id_matrix(const gg_kernels *k, const ggml_tensor *as, int64_t e,
 static bool id_run(const gg_work *w, _Atomic int64_t *chunk, const gemm *g, bool vectors) {
     gg_work own = *w;
     own.chunk = chunk;
-    return vectors ? gemv_run(&own, g) : gemm_run(&own, g);
+    return vectors ? gemv_run(&own, g) : gemm_run(&own, g, NULL);
 }
 
 /* A group as one product with the pairs as columns; id_c_at gives the address of their results. */
@@ -145,7 +145,7 @@ static int matmul_id_run(const gg_work *w, ggml_tensor *dst, int along) {
     const int status = id_prepare(w, dst, as->ne[2], &all);
     if (status != GGML_STATUS_SUCCESS) return status;
     for (int64_t e = 0; e < as->ne[2]; e++)
-        if (!id_product(w, dst, along, &all, e)) return gg_fail(dst, "no memory for panels");
+        if (!id_product(w, dst, along, &all, e)) return gg_no_memory(dst, "no memory for panels");
     return GGML_STATUS_SUCCESS;
 }
 
@@ -169,7 +169,7 @@ static int op_MUL_MAT_ID_BACK_AS(const gg_work *w, ggml_tensor *dst) {
                         .a = id_src(w->kernels, b, &x, pack_across_pairs),
                         .b = id_src(w->kernels, g, &y, pack_across_pairs),
                         .c = (char *)dst->data + (size_t)e * dst->nb[2], .c_m = dst->nb[0], .c_n = dst->nb[1]};
-        if (!id_run(w, all.chunk + e, &p, false)) return gg_fail(dst, "no memory for panels");
+        if (!id_run(w, all.chunk + e, &p, false)) return gg_no_memory(dst, "no memory for panels");
     }
     return GGML_STATUS_SUCCESS;
 }

@@ -155,7 +155,7 @@ static bool row_scratch(float *tmp[], int k, const ggml_tensor *const t[]) {
     return p;
 }
 static int no_memory(const ggml_tensor *t) {
-    return gg_fail(t, "no memory for a row of %lld elements", (long long)t->ne[0]);
+    return gg_no_memory(t, "no memory for a row of %lld elements", (long long)t->ne[0]);
 }
 
 /* For parts of rows: all threads have memory, or none continues. */

@@ -42,8 +42,13 @@ struct gg_team {
 };
 
 static _Thread_local gg_call *this_call;
-/* Work memory of this thread, freed when the thread ends. */
-static _Thread_local struct { void *p; size_t size; } scratch;
+/* Memory of this thread, freed when the thread ends: for kernels, and for the work memory of the calls that it makes.
+ * A call that a callback makes while the thread's work memory is in use gets its own. */
+enum { SCRATCH, WORK, BUFFERS };
+static const size_t LARGE_BUFFER = (size_t)64 << 20;       /* larger ones are freed after each call */
+typedef struct { void *p; size_t size; } buffer;
+static _Thread_local buffer buffers[BUFFERS];
+static _Thread_local bool work_in_use;
 
 gg_call *gg_current_call(void) { return this_call; }
 
@@ -66,38 +71,48 @@ static void aligned_free(void *p) {
     free(p);
 #endif
 }
-/* The system frees the work memory of each thread that ends. */
+/* The system frees the buffers of each thread that ends. */
 #ifdef _WIN32
-static DWORD scratch_key;
-static void WINAPI free_scratch(void *p) { aligned_free(p); }
-static BOOL CALLBACK make_key(INIT_ONCE *once, void *a, void **b) {
+static DWORD keys[BUFFERS];
+static void WINAPI free_buffer(void *p) { aligned_free(p); }
+static BOOL CALLBACK make_keys(INIT_ONCE *once, void *a, void **b) {
     (void)once, (void)a, (void)b;
-    return (scratch_key = FlsAlloc(free_scratch)) != FLS_OUT_OF_INDEXES;
+    for (int i = 0; i < BUFFERS; i++)
+        if ((keys[i] = FlsAlloc(free_buffer)) == FLS_OUT_OF_INDEXES) return FALSE;
+    return TRUE;
 }
-static void own_scratch(void *p) {
+static void own_buffer(int which, void *p) {
     static INIT_ONCE once = INIT_ONCE_STATIC_INIT;
-    if (InitOnceExecuteOnce(&once, make_key, NULL, NULL)) FlsSetValue(scratch_key, p);
+    if (InitOnceExecuteOnce(&once, make_keys, NULL, NULL)) FlsSetValue(keys[which], p);
 }
 #else
-static pthread_key_t scratch_key;
-static int no_scratch_key;
-static void make_key(void) { no_scratch_key = pthread_key_create(&scratch_key, aligned_free); }
-static void own_scratch(void *p) {
+static pthread_key_t keys[BUFFERS];
+static int no_keys;
+static void make_keys(void) {
+    for (int i = 0; i < BUFFERS; i++) no_keys |= pthread_key_create(&keys[i], aligned_free);
+}
+static void own_buffer(int which, void *p) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, make_key);
-    if (!no_scratch_key) pthread_setspecific(scratch_key, p);
+    pthread_once(&once, make_keys);
+    if (!no_keys) pthread_setspecific(keys[which], p);
 }
 #endif
-static void resize_scratch(size_t size) {
-    aligned_free(scratch.p);
-    scratch.p = size ? aligned(size) : NULL;
-    scratch.size = scratch.p ? size : 0;
-    own_scratch(scratch.p);
+static void resize(int which, size_t size) {
+    buffer *const b = &buffers[which];
+    aligned_free(b->p);
+    b->p = size ? aligned(size) : NULL;
+    b->size = b->p ? size : 0;
+    own_buffer(which, b->p);
 }
-void *gg_scratch(size_t size) {
-    if (size > scratch.size) resize_scratch(size);
-    return scratch.size >= size ? scratch.p : NULL;
+static void *reserve(int which, size_t size) {
+    if (size > buffers[which].size) resize(which, size);
+    return buffers[which].size >= size ? buffers[which].p : NULL;
 }
+static void drop_large_buffers(void) {
+    for (int i = 0; i < BUFFERS; i++)
+        if (buffers[i].size > LARGE_BUFFER && !(i == WORK && work_in_use)) resize(i, 0);
+}
+void *gg_scratch(size_t size) { return reserve(SCRATCH, size); }
 
 /* Several threads may fail: the first says how. */
 static int status_of(const gg_call *c) { return __atomic_load_n(&c->status, __ATOMIC_RELAXED); }
@@ -105,17 +120,23 @@ static void set_once(int *p, int unset, int value) {
     __atomic_compare_exchange_n(p, &unset, value, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 void gg_stop(gg_call *call, int status) { set_once(&call->status, GGML_STATUS_SUCCESS, status); }
-int gg_fail(const ggml_tensor *node, const char *fmt, ...) {
+static void explain(const char *fmt, va_list arguments) {
     gg_call *call = this_call;
-    (void)node;
     char empty = 0;
-    if (call && __atomic_compare_exchange_n(call->message, &empty, '?', false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
-        va_list ap;
-        va_start(ap, fmt);
-        vsnprintf(call->message, sizeof call->message, fmt, ap);
-        va_end(ap);
-    }
+    if (call && __atomic_compare_exchange_n(call->message, &empty, '?', false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        vsnprintf(call->message, sizeof call->message, fmt, arguments);
+}
+#define EXPLAIN(fmt) \
+    do { va_list ap; va_start(ap, fmt); explain(fmt, ap); va_end(ap); } while (0)
+int gg_fail(const ggml_tensor *node, const char *fmt, ...) {
+    (void)node;
+    EXPLAIN(fmt);
     return GGML_STATUS_FAILED;
+}
+int gg_no_memory(const ggml_tensor *node, const char *fmt, ...) {
+    (void)node;
+    EXPLAIN(fmt);
+    return GGML_STATUS_ALLOC_FAILED;
 }
 
 /* ---- profile ----------------------------------------------------------------------------------------------------- */
@@ -246,9 +267,12 @@ static void ask(gg_call *c, poller *p, float cost) {
     p->asked = t;
     if (c->poll()) gg_stop(c, GGML_STATUS_FAILED);
 }
+static void *slot_of(const gg_call *c, const gg_plan *plan, const gg_step *s) {
+    return c->wdata ? c->wdata + (size_t)s->slot * plan->slot_size : NULL;
+}
 static void run_alone(gg_call *c, const gg_plan *plan) {
     struct gg_team team = {.call = c, .plan = plan, .n = 1};
-    gg_work w = {.kernels = plan->request.kernels, .nth = 1, .wdata = c->wdata, .wsize = c->wsize, .team = &team,
+    gg_work w = {.kernels = plan->request.kernels, .nth = 1, .wsize = plan->slot_size, .team = &team,
                  .node = &c->last, .n_threads = c->n_threads};
     gg_call *outer = this_call;
     poller poller = {.asked = 0};
@@ -257,7 +281,7 @@ static void run_alone(gg_call *c, const gg_plan *plan) {
     for (gg_step *s = plan->steps, *end = s + plan->n_steps; s < end; s++) {
         ask(c, &poller, s->cost);
         if (status_of(c)) { set_once(&c->failed, -1, s->index); break; }
-        w.chunk = &s->chunk;
+        w.chunk = &s->chunk, w.wdata = slot_of(c, plan, s);
         const int st = run_step(s, &w, lane, lane ? lane->now : 0);
         if (st || status_of(c)) { failed(c, s->index, st); break; }
     }
@@ -266,7 +290,7 @@ static void run_alone(gg_call *c, const gg_plan *plan) {
 static void run_thread(struct gg_team *team, int ith) {
     const gg_plan *const plan = team->plan;
     gg_call *c = team->call, *outer = this_call;
-    gg_work w = {.kernels = plan->request.kernels, .ith = ith, .wdata = c->wdata, .wsize = c->wsize, .team = team,
+    gg_work w = {.kernels = plan->request.kernels, .ith = ith, .wsize = plan->slot_size, .team = team,
                  .node = &c->last, .n_threads = c->n_threads};
     poller poller = {.asked = 0};
     gg_lane *const lane = lane_start(c, ith);
@@ -286,7 +310,7 @@ static void run_thread(struct gg_team *team, int ith) {
             if (lane && s->sync) lane_add(lane, s->index, arrived, lane->now, lane->now);
             continue;
         }
-        w.nth = s->threads, w.chunk = &s->chunk;
+        w.nth = s->threads, w.chunk = &s->chunk, w.wdata = slot_of(c, plan, s), w.packed = s->packed;
         const int st = run_step(s, &w, lane, arrived);
         if (st || status_of(c)) {
             failed(c, s->index, st);
@@ -310,10 +334,13 @@ static int compute_on(gg_call *c, const gg_plan *plan, int threads) {
     uint8_t *const given = c->wdata;
     const size_t given_size = c->wsize;
     void *own = NULL;
+    bool mine = false;
     const uintptr_t pad = -(uintptr_t)c->wdata & 63;
     if (need && (!c->wdata || c->wsize < need)) {
-        if (!(own = aligned(need))) return c->status = GGML_STATUS_ALLOC_FAILED;
-        c->wdata = own, c->wsize = need;
+        mine = !work_in_use;
+        c->wdata = mine ? reserve(WORK, need) : (own = aligned(need)), c->wsize = need;
+        if (!c->wdata) return c->wdata = given, c->wsize = given_size, c->status = GGML_STATUS_ALLOC_FAILED;
+        work_in_use = true;
     } else if (c->wdata && c->wsize > pad) {
         c->wdata += pad, c->wsize -= pad;
     }
@@ -321,7 +348,8 @@ static int compute_on(gg_call *c, const gg_plan *plan, int threads) {
     else run_alone(c, plan);
     aligned_free(own);
     c->wdata = given, c->wsize = given_size;
-    if (scratch.size > (size_t)64 << 20) resize_scratch(0);
+    if (mine) work_in_use = false;
+    drop_large_buffers();
     return c->status;
 }
 static void compute_elsewhere(void *c) { gg_compute(c); }

@@ -17,6 +17,7 @@ typedef struct gg_work {
     const ggml_tensor *node;        /* a copy of the last node (gg_call), for operations with a callback */
     int n_threads;                  /* that the caller asked for */
     _Atomic int64_t *chunk;         /* of this node, 0 at the start: see gg_claim_chunk */
+    bool packed;                    /* wdata holds the second operand as a product before this one has packed it */
 } gg_work;
 
 /* Computes a node; returns a ggml_status. gg_fail says why it failed. */
@@ -71,6 +72,8 @@ void gg_barrier(const gg_work *w);                 /* waits for the w->nth threa
 void *gg_scratch(size_t bytes);
 /* Keeps the reason why a node failed; returns GGML_STATUS_FAILED. */
 int gg_fail(const ggml_tensor *node, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* The same if memory is lacking ("no memory for ..."); returns GGML_STATUS_ALLOC_FAILED. */
+int gg_no_memory(const ggml_tensor *node, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* Claims one of n pieces of a node for this thread, -1 when none is left: first its own, which are
  * contiguous and likely in its cache, then those of others from the end. More than 64 pieces are claimed in order. */

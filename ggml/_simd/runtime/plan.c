@@ -12,6 +12,9 @@
  * SPLIT_MOST: a barrier of many threads takes longer. Threads are started if the nodes of a call cost CALL_COST. */
 enum { SPLIT_COST = 1000, SPLIT_MOST = 6000, CALL_COST = 6000, PENDING = 16, GG_PRODUCTS_PER_NS = 25 };
 
+/* Work memory has two slots, so that a product may pack its operand while threads still read that of the one before. */
+enum { SLOTS = 2 };
+
 /* Estimates the time of a node on one thread in ns, by the cost model of its operation (tables/ops.h). */
 static double node_cost(const gg_op_info *op, const ggml_tensor *t) {
     const double n = (double)gg_nelements(t), a = t->src[0] ? (double)gg_nelements(t->src[0]) : 0;
@@ -41,6 +44,7 @@ int gg_until_callback(ggml_tensor **nodes, int n) {
         if (has_flag(nodes[i], GG_FLAG_CALLBACK) && runs(nodes[i])) return i + 1;
     return n;
 }
+static size_t slot_size(size_t bytes) { return (bytes + 63) / 64 * 64; }
 static size_t work_size(const gg_kernels *k, ggml_tensor **nodes, int n, int n_threads) {
     size_t most = 0;
     for (int i = 0; i < n; i++) {
@@ -49,7 +53,7 @@ static size_t work_size(const gg_kernels *k, ggml_tensor **nodes, int n, int n_t
         const size_t w = k->work[nodes[i]->op](nodes[i], node_threads(nodes[i], cost, n_threads));
         if (w > most) most = w;
     }
-    return most ? most + 64 : 0;
+    return most ? SLOTS * slot_size(most) + 64 : 0;
 }
 size_t gg_work_size(ggml_tensor **nodes, int n, int n_threads) {
     const size_t active = work_size(gg_isa_active(), nodes, n, n_threads);
@@ -69,34 +73,70 @@ static bool touches(const spans *s, span x) {
         if (x.lo < s->v[i].hi && s->v[i].lo < x.hi) return true;
     return false;
 }
+/* What steps read and write, and the slots that they use, since the last barrier. */
+typedef struct { spans reads, writes; unsigned slots; } pending;
+static bool writes_any(const ggml_tensor *t) {          /* memory other than its own */
+    return has_flag(t, GG_FLAG_CALLBACK | GG_FLAG_STEP);
+}
+static bool clashes(const pending *p, const ggml_tensor *t) {
+    bool clash = writes_any(t) || touches(&p->reads, span_of(t)) || touches(&p->writes, span_of(t));
+    for (int j = 0; j < GGML_MAX_SRC && !clash; j++)
+        if (t->src[j]) clash = touches(&p->writes, span_of(t->src[j]));
+    return clash;
+}
+static void await(pending *p, const gg_step *s, bool works) {
+    const ggml_tensor *const t = s->node;
+    if (works) p->slots |= 1u << s->slot;
+    remember(&p->writes, span_of(t));
+    if (writes_any(t)) p->writes.full = true;
+    for (int j = 0; j < GGML_MAX_SRC; j++)
+        if (t->src[j]) remember(&p->reads, span_of(t->src[j]));
+}
+/* The products whose packed second operand the slots hold; NULL: none. */
+typedef struct { const gg_step *of[SLOTS]; } packs;
+static bool packed_alike(const gg_step *a, const gg_step *b) {
+    return a && a->node->op == GGML_OP_MUL_MAT && b->node->op == GGML_OP_MUL_MAT && a->threads == b->threads
+        && a->node->src[1] == b->node->src[1] && a->node->src[0]->type == b->node->src[0]->type
+        && a->node->op_params[0] == b->node->op_params[0];
+}
+/* Chooses the slot of a step that uses work memory; true: it must wait for one. */
+static bool choose_slot(gg_step *s, const pending *p, packs *held) {
+    for (s->slot = 0; s->slot < SLOTS; s->slot++)
+        if ((s->packed = packed_alike(held->of[s->slot], s))) return false;
+    for (s->slot = 0; s->slot < SLOTS - 1 && p->slots >> s->slot & 1;) s->slot++;
+    held->of[s->slot] = s;
+    return p->slots >> s->slot & 1;
+}
+/* Packed operands are of no use once the tensor has changed. */
+static void note_write(packs *held, const ggml_tensor *t) {
+    const span x = span_of(t);
+    for (int i = 0; i < SLOTS; i++) {
+        if (!held->of[i]) continue;
+        const ggml_tensor *const b = held->of[i]->node->src[1];
+        const span y = b ? span_of(b) : (span){0, 0};
+        if (writes_any(t) || (x.lo < y.hi && y.lo < x.hi)) held->of[i] = NULL;
+    }
+}
 /* Distributes the steps over the threads and returns whether there is enough to share. A barrier precedes a node that
  * reads or writes what an unfinished node writes, or writes what one reads. Consecutive nodes on one thread need no
  * barrier. */
 static bool arrange(gg_plan *plan, int n) {
     const gg_kernels *const k = plan->request.kernels;
-    spans reads = {.n = 0}, writes = {.n = 0};
-    bool work_used = false, others = false;
+    pending p = {.slots = 0};
+    packs held = {{NULL}};
+    bool others = false;
     double shared = 0;
     for (gg_step *s = plan->steps, *end = s + plan->n_steps; s < end; s++) {
         const ggml_tensor *t = s->node;
         s->threads = node_threads(t, s->cost, n);
-        const bool split = s->threads > 1;
+        const bool split = s->threads > 1, works = k->work[t->op] && k->work[t->op](t, s->threads);
         if (split) shared += s->cost;
-        const bool works = k->work[t->op] && k->work[t->op](t, s->threads);
-        const bool writes_any = has_flag(t, GG_FLAG_CALLBACK | GG_FLAG_STEP);      /* memory other than its own */
-        bool clash = writes_any || (works && work_used) || touches(&reads, span_of(t)) || touches(&writes, span_of(t));
-        for (int j = 0; j < GGML_MAX_SRC && !clash; j++)
-            if (t->src[j]) clash = touches(&writes, span_of(t->src[j]));
-        if (plan->request.sync_all || (clash && (split || others))) {
-            s->sync = true;
-            reads.n = writes.n = 0, reads.full = writes.full = work_used = others = false;
-        }
+        const bool clash = (works && choose_slot(s, &p, &held)) | clashes(&p, t);
+        note_write(&held, t);
+        if (plan->request.sync_all || (clash && (split || others)))
+            s->sync = true, p = (pending){.slots = 0}, others = false;
         others |= split;                                /* a thread other than the first may be working */
-        work_used |= works;
-        remember(&writes, span_of(t));
-        if (writes_any) writes.full = true;
-        for (int j = 0; j < GGML_MAX_SRC; j++)
-            if (t->src[j]) remember(&reads, span_of(t->src[j]));
+        await(&p, s, works);
     }
     return shared >= CALL_COST;
 }
@@ -108,6 +148,7 @@ static int available(const gg_plan *plan, const gg_plan_request *request) {
 bool gg_plan_make(gg_plan *plan, ggml_tensor *const *nodes, int n, const gg_plan_request *request) {
     const gg_kernels *const k = request->kernels;
     double cost = 0;
+    int64_t slots = 1;
     *plan = (gg_plan){.request = *request, .threads = 1};
     if (n && !(plan->steps = gg_malloc((size_t)n * sizeof *plan->steps))) return false;
     for (int i = 0; i < n; i++) {
@@ -123,14 +164,14 @@ bool gg_plan_make(gg_plan *plan, ggml_tensor *const *nodes, int n, const gg_plan
     plan->available = available(plan, request);
     if (plan->available > 1 && arrange(plan, plan->available)) plan->threads = plan->available;
     for (gg_step *s = plan->steps, *end = s + plan->n_steps; s < end; s++) {
-        if (plan->threads == 1) s->threads = 1;
+        if (plan->threads == 1) s->threads = 1, s->slot = 0, s->packed = false;
         const gg_work_fn size = k->work[s->node->op];
         if (!size) continue;
         /* that of one thread, too: a team may turn out to be smaller than planned */
         const size_t work = (size_t)gg_max((int64_t)size(s->node, s->threads), (int64_t)size(s->node, 1));
-        if (work > plan->work_size) plan->work_size = work;
+        plan->slot_size = gg_max(plan->slot_size, slot_size(work)), slots = gg_max(slots, s->slot + 1);
     }
-    if (plan->work_size) plan->work_size += 64;         /* for alignment */
+    if (plan->slot_size) plan->work_size = slots * plan->slot_size + 64;        /* for alignment */
     return true;
 }
 bool gg_plan_serves(const gg_plan *plan, const gg_plan_request *request) {

@@ -9,6 +9,8 @@ typedef struct gg_step {                /* a node that computes something */
     int index;                          /* of the node in the list that the plan was made of */
     int threads;                        /* that share the node; 1: the first thread computes it */
     bool sync;                          /* the threads wait for each other before the node */
+    bool packed;                        /* see gg_work */
+    int slot;                           /* of the work memory that the node uses */
     float cost;                         /* estimated time on one thread, ns */
     _Atomic int64_t chunk;              /* see gg_work; 0 at the start of each compute call */
 } gg_step;
@@ -25,7 +27,7 @@ typedef struct gg_plan {
     int n_steps;
     int available;                      /* threads that it could use: at most one a processor, 1 for little work */
     int threads;                        /* threads that it uses: 1 if no node is worth sharing */
-    size_t work_size;                   /* bytes of work memory */
+    size_t work_size, slot_size;        /* bytes of work memory, and of each of its slots */
     bool large;                         /* there is enough work for several threads */
 } gg_plan;
 
