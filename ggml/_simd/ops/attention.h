@@ -10,7 +10,7 @@
 #include "logits.h"
 
 enum {
-    ATTN_ROWS = 128,                /* rows of a tile */
+    ATTN_ROWS = 128,                /* rows of a tile; half as many if there are few keys and a mask: it may hide many */
     ATTN_KEYS = 256,                /* keys of a block */
     ATTN_STEP = 64,                 /* a multiple of the keys that ROW_SUM adds at a time */
     ATTN_FEW = 8,                   /* tiles of at most that many rows read keys and values in place */
@@ -287,7 +287,8 @@ static void attn_finish(const attn *a, ggml_tensor *dst, attn_row at, float max,
 typedef struct attn_cut { int64_t tiles, rows, pieces, keys; } attn_cut;
 
 static attn_cut attn_plan(const attn *a) {
-    attn_cut c = {.tiles = gg_ceil_div(a->rows, ATTN_ROWS), .pieces = 1};
+    const bool low = a->mask && a->n_kv <= 2 * ATTN_KEYS;
+    attn_cut c = {.tiles = gg_ceil_div(a->rows, low ? ATTN_ROWS / 2 : ATTN_ROWS), .pieces = 1};
     c.rows = gg_ceil_div(a->rows, c.tiles), c.tiles = gg_ceil_div(a->rows, c.rows);
     const int64_t want = gg_ceil_div(ATTN_TASKS, c.tiles * a->sets);
     if (want > 2) c.pieces = gg_max(gg_min(want, a->n_kv / ATTN_SPLIT), 1);
