@@ -126,14 +126,14 @@ def test_results_do_not_depend_on_threads(threads):
 def test_products_of_one_operand(layout):
     """Threads pack such an operand once for all products with weights of one type, unless it has changed since."""
     rng = np.random.default_rng(2)
-    k, m = 512, 1200  # enough rows for 3 threads on every ISA
+    k, m = 1024, 400  # enough rows for 3 threads on every ISA
     with context() as ctx:
         weights = {
             name: [tensor(ctx, rng.standard_normal((m, k)).astype(np.float32), name) for _ in range(2)]
             for name in ("F32", "F16", "Q4_0", "Q5_0", "Q8_0", "Q6_K")
         }
-        # 20 columns are one or two panels, 130 are many; 40 of another tensor make the threads change the slot
-        x, y, other = (tensor(ctx, np.ones((n, k), np.float32), "F32", layout) for n in (20, 130, 40))
+        # enough columns to pack together: several panels; another tensor makes the threads change the slot
+        x, y, other = (tensor(ctx, np.ones((n, k), np.float32), "F32", layout) for n in (70, 130, 90))
         parts = [x, y, other]
         results = []
         for a, b in weights.values():
