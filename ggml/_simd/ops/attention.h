@@ -10,7 +10,7 @@
 #include "logits.h"
 
 enum {
-    ATTN_ROWS = 128,                /* rows of a tile; half as many if there are few keys and a mask: it may hide many */
+    ATTN_ROWS = 128,                /* rows of a tile; half as many with few keys and a mask, which may hide many */
     ATTN_KEYS = 256,                /* keys of a block */
     ATTN_STEP = 64,                 /* a multiple of the keys that ROW_SUM adds at a time */
     ATTN_FEW = 8,                   /* tiles of at most that many rows read keys and values in place */
