@@ -41,6 +41,9 @@ PACKAGES = (  # module, its title, what it is
     ("ggml.training", "ggml.training", "helpers for training"),
     ("ggml.models", "ggml.models", "language models"),
     ("ggml.onnx", "ggml.onnx", "ONNX models"),
+    ("ggml.distributed", "ggml.distributed", "collectives over MPI, training on several machines"),
+    ("ggml.profiler", "ggml.profiler", "where the time and memory of computes go"),
+    ("ggml.view", "ggml.view", "how tensors, graphs and files show themselves"),
 )
 FENCE = re.compile(r"^ *(```|~~~)")
 LINK = re.compile(r"(?<!!)\[([^\[\]]*)\]\(([^)\s#]+)(#[^)\s]*)?\)")
