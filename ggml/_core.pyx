@@ -7,6 +7,7 @@ from cpython.bytes cimport PyBytes_AsString
 from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
 from cpython.long cimport PyLong_AsLongLongAndOverflow, PyLong_CheckExact, PyLong_AsVoidPtr, PyLong_FromVoidPtr
 from cpython.object cimport PyObject, PyObject_TypeCheck, Py_TYPE
+from cpython.pythread cimport PyThread_get_thread_ident
 from cpython.ref cimport Py_INCREF, Py_DECREF, Py_XDECREF
 from libc.stdlib cimport free
 from libc.string cimport memcpy, strlen
@@ -83,6 +84,13 @@ cdef extern from *:
     #endif
     static const gg_engine gg_engine_table = GG_ENGINE_TABLE;
 
+    /* The name of the public function that runs in this thread. With glibc the access is one instruction: it keeps room
+     * for such variables of libraries that are loaded later. */
+    #if defined __GLIBC__
+    __attribute__((tls_model("initial-exec")))
+    #endif
+    static _Thread_local const char *gg_running = "ggml";
+
     /* The first fields of every ctypes object: the address and size of its memory, the objects that it keeps alive. The
      * layout is checked at import; if another Python has another one, ctypes' public functions are used. */
     typedef struct {
@@ -132,6 +140,7 @@ cdef extern from *:
     PyObject *gg_spare_take()
     const char *GG_COMPILER
     const gg_engine gg_engine_table
+    const char *gg_running
     ctypedef struct gg_cdata:
         char *b_ptr
         Py_ssize_t b_size
@@ -140,18 +149,16 @@ cdef extern from *:
 engine = &gg_engine_table
 
 # ---- errors ----------------------------------------------------------------------------------------------------------
-cdef const char *running = b"ggml"      # the name of the public function that runs
-
 cdef int enter(const char *name) noexcept:
-    global running
-    running = name
+    global gg_running
+    gg_running = name
     return 0
 
 cdef const char *entered() noexcept:
-    return running
+    return gg_running
 
 cdef str where():
-    return running.decode()
+    return gg_running.decode()
 
 cdef object fail(type kind, str message):
     raise kind(f"{where()}: {message}")
@@ -490,8 +497,7 @@ def as_callback(value, callback_type):
 cdef ggml_context *arg_context(object value, const char *function) except NULL:
     cdef ggml_context *ctx
     cdef int overflow
-    global running
-    running = function
+    enter(function)
     if PyLong_CheckExact(value):      # an int that overflows gives -1, which is not a context
         ctx = gg_context_find(<void *><size_t>PyLong_AsLongLongAndOverflow(value, &overflow))
         if ctx != NULL:
@@ -1164,13 +1170,13 @@ def _describe(pointer):
 tensor_p._describe = _describe
 
 # ---- callbacks -------------------------------------------------------------------------------------------------------
-cdef list parked = []      # exceptions of callbacks that ran outside of a compute
+cdef dict parked = {}      # thread: the first exception of its callbacks that ran outside of a compute
 
 def park(error):
-    """Stores an exception of a callback: the compute that runs the callback raises it, else the next unpark()."""
+    """Stores an exception of a callback: the compute that runs it raises it, else the thread's next unpark()."""
     cdef gg_call *call = gg_current_call()
     if call == NULL:
-        parked.append(error)
+        parked.setdefault(PyThread_get_thread_ident(), error)
         return
     if call.exception == NULL:
         Py_INCREF(error)
@@ -1178,18 +1184,16 @@ def park(error):
     gg_stop(call, GGML_STATUS_FAILED)
 
 def unpark():
-    """Raises the first stored exception of a callback that ran outside of a compute, if there is one."""
-    if parked:
-        error = parked[0]
-        parked.clear()
+    """Raises the first exception of this thread's callbacks that ran outside of a compute, if there is one."""
+    error = parked.pop(PyThread_get_thread_ident(), None) if parked else None
+    if error is not None:
         raise error
 
 def name_of_running(size_t name=0):
     """The address of the name of the public function that runs, after setting it unless `name` is 0."""
-    global running
     if name:
-        running = <const char *>name
-    return <size_t>running
+        enter(<const char *>name)
+    return <size_t>gg_running
 
 _structs._core_park = park
 _structs._core_entered = name_of_running

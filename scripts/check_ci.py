@@ -63,21 +63,27 @@ def check_schemas():
         print("valid:", *(path.name for path in paths))
 
 
-def check_pins():
-    """Every action is pinned to a commit, with its release in a comment; every script that a job runs exists."""
+def check_jobs():
+    """Every action is pinned to a commit, with its release in a comment; every script that a job runs exists and knows
+    the options that it gets.
+    """
     for path in sorted((ROOT / ".github" / "workflows").glob("*.yml")):
         for i, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
             if "uses:" in line and not re.search(r"uses: [\w./-]+@[0-9a-f]{40} # v\d", line):
                 sys.exit(f"{path.name}:{i}: pin the action to a commit and name its release: {line.strip()}")
-            for script in re.findall(r"\b(?:scripts|fuzz)/\w+\.(?:sh|py)\b", line):
+            for script, words in re.findall(r"\b((?:scripts|fuzz)/\w+\.(?:sh|py))\b([^&|;]*)", line):
                 if not (ROOT / script).is_file():
                     sys.exit(f"{path.name}:{i}: there is no {script}")
+                text = (ROOT / script).read_text(encoding="utf-8")
+                for option in re.findall(r"(?<!\S)(--[\w-]+|core|all|setup|fuzz|tests|network)(?!\S)", words):
+                    if option not in text:
+                        sys.exit(f"{path.name}:{i}: {script} has no option {option}")
 
 
 def main():
     check_wheels()
     check_schemas()
-    check_pins()
+    check_jobs()
 
 
 if __name__ == "__main__":

@@ -41,6 +41,9 @@ PACKAGES = (  # module, its title, what it is
     ("ggml.training", "ggml.training", "helpers for training"),
     ("ggml.models", "ggml.models", "language models"),
     ("ggml.onnx", "ggml.onnx", "ONNX models"),
+    ("ggml.distributed", "ggml.distributed", "collectives over MPI, training on several machines"),
+    ("ggml.profiler", "ggml.profiler", "where the time and memory of computes go"),
+    ("ggml.view", "ggml.view", "how tensors, graphs and files show themselves"),
 )
 FENCE = re.compile(r"^ *(```|~~~)")
 LINK = re.compile(r"(?<!!)\[([^\[\]]*)\]\(([^)\s#]+)(#[^)\s]*)?\)")
@@ -70,9 +73,10 @@ def functions_by_module(names):
     return found
 
 
-def reference_page(title, intro, objects):
-    """A page on which mkdocstrings describes objects."""
-    return "\n\n".join([f"# {title}", intro, *(f"::: {name}" for name in objects)]) + "\n"
+def reference_page(title, intro, objects, inherited=False):
+    """A page on which mkdocstrings describes objects, with the methods that their classes inherit if `inherited`."""
+    options = "\n    options:\n      inherited_members: true" if inherited else ""
+    return "\n\n".join([f"# {title}", intro, *(f"::: {name}{options}" for name in objects)]) + "\n"
 
 
 def constants_page(tree):
@@ -120,7 +124,7 @@ def reference():
     for module in sorted(name for name in modules if name.startswith("_ops/")):
         add_modules("op_" + module[5:], f"Operations: {module[5:]}", [module])
     for module, title, about in PACKAGES:
-        add(module.replace(".", "_"), title, about, reference_page(title, "", [module]))
+        add(module.replace(".", "_"), title, about, reference_page(title, "", [module], inherited=True))
     add("structs", "Structs", "the structs and their fields", structs_page(tree))
     add("constants", "Constants", "names and values", constants_page(tree))
     absent = [f"ggml.{name}" for name in modules.pop("generated")]

@@ -4,6 +4,7 @@ import array
 import ctypes
 import gc
 import sys
+import types
 
 import numpy as np
 import pytest
@@ -144,10 +145,7 @@ def as_bytes_view(t):
 
 
 def as_interface(t):
-    class Other:
-        __array_interface__ = t.__array_interface__
-
-    return np.asarray(Other())
+    return np.asarray(types.SimpleNamespace(__array_interface__=t.__array_interface__))
 
 
 def as_dlpack(t):

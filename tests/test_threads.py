@@ -1,13 +1,19 @@
 """Several Python threads at a time, and results that do not depend on the number of threads."""
 
+import ctypes
+import gc
 import os
+import sys
 import threading
+import weakref
 
 import numpy as np
 import pytest
 from cases.harness import ISAS, compute, context, elements, graph_of, isa, load, store, tensor
 
 import ggml
+from ggml import _core
+from ggml.utils import from_numpy, to_numpy
 
 F32 = ggml.GGML_TYPE_F32
 
@@ -35,27 +41,47 @@ def expected(seed, n=96):
     return x
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-def test_separate_graphs_in_several_python_threads(threads):
-    errors, barrier = [], threading.Barrier(4)
+def in_threads(n, work):
+    """Calls work(0) to work(n - 1), each in a thread of its own, and raises the first exception."""
+    errors = []
 
-    def work(seed):
+    def guarded(k):
         try:
-            with context() as ctx:
-                graph, out = network(ctx, seed)
-                barrier.wait()
-                for _ in range(20):
-                    compute(ctx, graph, threads)
-                    np.testing.assert_allclose(load(out)[0, 0], expected(seed), atol=2e-5)
+            work(k)
         except BaseException as e:  # noqa: BLE001
             errors.append(e)
 
-    workers = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    workers = [threading.Thread(target=guarded, args=(k,)) for k in range(n)]
     for t in workers:
         t.start()
     for t in workers:
         t.join()
-    assert not errors, errors
+    if errors:
+        raise errors[0]
+
+
+@pytest.fixture
+def switching():
+    """Python changes the thread as often as it can."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(interval)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_separate_graphs_in_several_python_threads(threads):
+    barrier = threading.Barrier(4)
+
+    def work(seed):
+        with context() as ctx:
+            graph, out = network(ctx, seed)
+            barrier.wait()
+            for _ in range(20):
+                compute(ctx, graph, threads)
+                np.testing.assert_allclose(load(out)[0, 0], expected(seed), atol=2e-5)
+
+    in_threads(4, work)
 
 
 def test_exceptions_arrive_in_the_thread_that_computes():
@@ -76,12 +102,109 @@ def test_exceptions_arrive_in_the_thread_that_computes():
                 except KeyError as e:
                     caught.setdefault(k, []).append(e.args[0])
 
-    workers = [threading.Thread(target=work, args=(k,)) for k in range(3)]
-    for t in workers:
-        t.start()
-    for t in workers:
-        t.join()
+    in_threads(3, work)
     assert caught == {k: [k] * 10 for k in range(3)}
+
+
+def test_exceptions_outside_of_computes_stay_in_their_thread():
+    """An exception of a callback waits for the function that called it, not for one of another thread."""
+    _core.park(KeyError("here"))
+    in_threads(1, lambda k: _core.unpark())
+    with pytest.raises(KeyError, match="here"):
+        _core.unpark()
+    _core.unpark()
+
+
+def test_messages_name_the_function_of_their_thread():
+    """Converting an argument may run Python code, during which other threads call other functions."""
+
+    class Busy:
+        def __index__(self):
+            in_threads(1, lambda k: ggml.ggml_threadpool_params_default(1))
+            return -1
+
+    with context() as ctx, pytest.raises(ValueError, match="^ggml_new_tensor_1d: "):
+        ggml.ggml_new_tensor_1d(ctx, F32, Busy())
+
+
+def test_a_callback_for_messages_lives_until_it_returns(capfd):
+    """It may set another one, and so may another thread."""
+    alive = []
+
+    def replace(level, text, data):
+        ggml.ggml_log_set(None, None)
+        gc.collect()
+        alive.append(callback() is not None)
+
+    made = ggml.ggml_log_callback(replace)
+    callback = weakref.ref(made)
+    ggml.ggml_log_set(made, None)
+    del made
+    with context() as ctx:
+        ggml.ggml_print_objects(ctx)
+    gc.collect()
+    assert alive == [True] and callback() is None
+    assert capfd.readouterr().err.endswith("--- end ---\n")
+
+
+def test_threads_that_make_and_free_everything(switching, tmp_path):
+    """Contexts, views that outlive them, gradients, backends, schedulers, files, and messages of mistakes: what threads
+    share unknowingly are the registries and caches of the library.
+    """
+
+    def gradient(x):
+        with context() as ctx:
+            t = from_numpy(x, ctx)
+            ggml.ggml_set_param(t)
+            loss = ggml.ggml_sum(ctx, ggml.ggml_sqr(ctx, t))
+            ggml.ggml_set_loss(loss)
+            graph = ggml.ggml_new_graph_custom(ctx, 32, True)
+            ggml.ggml_build_forward_expand(graph, loss)
+            ggml.ggml_build_backward_expand(ctx, graph, None)
+            for _ in range(3):  # the third compute uses the plan of a prepared graph
+                ggml.ggml_graph_reset(graph)
+                compute(ctx, graph, 1)
+            return to_numpy(ggml.ggml_graph_get_grad(graph, t))  # a view that outlives its context
+
+    def scheduled(x):
+        cpu = ggml.ggml_backend_cpu_init()
+        sched = ggml.ggml_backend_sched_new((ctypes.c_void_p * 1)(cpu), None, 1, 32, False)
+        with context(no_alloc=True) as ctx:
+            t = ggml.ggml_new_tensor_1d(ctx, F32, len(x))
+            ggml.ggml_set_input(t)
+            doubled = ggml.ggml_add(ctx, t, t)
+            graph = graph_of(ctx, doubled)
+            assert ggml.ggml_backend_sched_alloc_graph(sched, graph)
+            ggml.ggml_backend_tensor_set(t, x, 0, x.nbytes)
+            assert ggml.ggml_backend_sched_graph_compute(sched, graph) == ggml.GGML_STATUS_SUCCESS
+            out = np.empty_like(x)
+            ggml.ggml_backend_tensor_get(doubled, out, 0, out.nbytes)
+            ggml.ggml_backend_sched_free(sched)
+            ggml.ggml_backend_free(cpu)
+        return out
+
+    def in_file(path, n):
+        file = ggml.gguf_init_empty()
+        ggml.gguf_set_val_u32(file, "n", n)
+        assert ggml.gguf_write_to_file(file, path, True)
+        ggml.gguf_free(file)
+        file = ggml.gguf_init_from_file(path, ggml.gguf_init_params(no_alloc=True, ctx=None))
+        found = ggml.gguf_get_val_u32(file, ggml.gguf_find_key(file, "n"))
+        ggml.gguf_free(file)
+        return found
+
+    def work(k):
+        x = np.random.default_rng(k).standard_normal(50).astype(np.float32)
+        for i in range(100):
+            np.testing.assert_array_equal(gradient(x), 2 * x)
+            np.testing.assert_array_equal(scheduled(x), 2 * x)
+            assert in_file(tmp_path / f"{k}.gguf", i) == i
+            with context() as ctx, pytest.raises(ValueError, match="^ggml_mul_mat: "):
+                ggml.ggml_mul_mat(ctx, ggml.ggml_new_tensor_1d(ctx, F32, k + 1), ggml.ggml_new_tensor_1d(ctx, F32, 99))
+            with pytest.raises(RuntimeError, match="^ggml_new_graph: .* is not a live context"):
+                ggml.ggml_new_graph(ctx)
+
+    in_threads(6, work)
 
 
 def test_python_runs_while_a_graph_computes():
