@@ -1,7 +1,9 @@
 """Fine-tuning of language models: gradients, data, files, the command."""
 
 import json
+import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -18,8 +20,9 @@ from tiny_models import IDS, VOCAB  # noqa: E402
 
 from ggml.models import FinetuneStep, load, merge, read_chats  # noqa: E402
 from ggml.models._chat import ChatTemplate  # noqa: E402
+from ggml.models._train_adapter import Adapter  # noqa: E402
 from ggml.models._train_data import Example, chat_example, divide, rows, whole  # noqa: E402
-from ggml.models._train_graph import Adapter, Trainer  # noqa: E402
+from ggml.models._train_graph import Trainer  # noqa: E402
 from ggml.utils import to_numpy  # noqa: E402
 
 DECODERS = [kind for kind in tiny_models.SIZES if "bert" not in kind]
@@ -477,3 +480,33 @@ def test_command(tmp_path):
         done = command(*arguments, *settings)
         assert done.returncode == 1 and done.stderr.startswith("ggml finetune: ") and message in done.stderr
         assert done.stderr.count("\n") == 1
+
+
+def test_command_without_a_terminal_prints_lines(tmp_path):
+    model = tiny_models.write(tmp_path / "m.gguf", "llama", "Q8_0")
+    (tmp_path / "text.txt").write_text("Alice,was,beginning,to,get,very,tired." * 20)
+    done = command(model, tmp_path / "text.txt", "--lora", tmp_path / "a.gguf", "--steps", 4, "--tokens", 64,
+                   "--every", 2, "--threads", 1)  # fmt: skip
+    lines = done.stderr.splitlines()
+    assert [re.sub(r"[\d.]+(?=,| s$)", "X", line.split(" ", 3)[3]) for line in lines] == [
+        "loss X, X s", "loss X, validation X, X s", "loss X, X s", "loss X, validation X, X s",
+    ], done.stderr  # fmt: skip
+    assert [line.split(",")[0] for line in lines] == [f"finetune: step {i}/4" for i in (1, 2, 3, 4)]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals")
+def test_command_stops_after_a_step_and_goes_on(tmp_path):
+    model = tiny_models.write(tmp_path / "m.gguf", "llama", "Q8_0")
+    (tmp_path / "text.txt").write_text("Alice,was,beginning,to,get,very,tired." * 20)
+    arguments = [model, tmp_path / "text.txt", "--lora", tmp_path / "a.gguf", "--tokens", 64, "--threads", 1,
+                 "--state", tmp_path / "s.npz", "--every", 1]  # fmt: skip
+    program = [sys.executable, "-P", "-m", "ggml", "finetune", *map(str, arguments), "--steps", "100000"]
+    with subprocess.Popen(program, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        process.stderr.readline()  # after the first step
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=120)
+    assert process.returncode == 130 and "--resume goes on" in err and "Traceback" not in err
+    steps = int(re.search(r"(\d+) steps", out)[1])
+    assert steps >= 1
+    done = command(*arguments, "--steps", steps + 2, "--resume")
+    assert f"{steps + 2} steps" in done.stdout and f"step {steps + 1}/{steps + 2}" in done.stderr, done.stderr

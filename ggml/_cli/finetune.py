@@ -1,5 +1,8 @@
 """Trains a low-rank adapter (LoRA) of a language model on a text or on conversations."""
 
+import signal
+import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 from .arguments import between
@@ -60,6 +63,24 @@ def read_data(path, chat):
     return data
 
 
+@contextmanager
+def stop_on_interrupt():
+    """Yields a callback of a training that ends it after the step in which Ctrl-C is pressed; a second one raises."""
+    stopped = []
+
+    def interrupt(number, frame):
+        if stopped:
+            raise KeyboardInterrupt
+        stopped.append(number)
+        print("\nfinetune: stops after this step; Ctrl-C again stops at once", file=sys.stderr)
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield lambda report: bool(stopped)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def run(options):
     from ggml.models import load
 
@@ -73,11 +94,16 @@ def run(options):
     with (
         load(model_path(options.model), n_ctx=options.tokens, threads=options.threads) as model,
         profiled(options.profile),
+        stop_on_interrupt() as stop,
     ):
         result = model.finetune(data, options.lora, validation=validation, validate_every=options.every, progress=True,
-                                **settings)  # fmt: skip
+                                callbacks=stop, **settings)  # fmt: skip
     line = f"{options.lora}: {result.parameters:,} trained numbers, {result.steps} steps, {result.tokens:,} tokens"
-    if result.validation:
+    if len(result.validation) > 1:
         (_, first), (_, last) = result.validation[0], result.validation[-1]
         line += f", loss on unseen text {first:.4f} before, {last:.4f} after"
     print(line)
+    if result.steps < options.steps:
+        print(f"stopped before step {options.steps}" + ("; --resume goes on" if options.state else ""), file=sys.stderr)
+        return 130
+    return 0
