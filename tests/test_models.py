@@ -255,6 +255,24 @@ def test_the_samplers_filters():
             Sampler(**bad)
 
 
+@pytest.mark.parametrize("options", [{}, {"top_k": 0}, {"top_k": 3}, {"top_k": 0, "min_p": 0.0}, {"top_p": 1.0},
+                                     {"top_k": 0, "top_p": 1.0}, {"top_k": 0, "top_p": 1.0, "min_p": 0.0}])  # fmt: skip
+@pytest.mark.parametrize("n_vocab", [5, 3000])
+def test_the_samplers_candidates(n_vocab, options):
+    """Against the definitions, computed for all tokens; with many likely tokens and with few."""
+    rng = np.random.default_rng(0)
+    for spread in (0.3, 2.0, 6.0):
+        logits = (rng.standard_normal(n_vocab) * spread).astype(np.float32)
+        logits[rng.integers(0, n_vocab, n_vocab // 3)] = -np.inf
+        sampler = Sampler(temperature=2.0, **options)
+        order = np.argsort(-logits, kind="stable")[: sampler.top_k or n_vocab]
+        p = np.exp(logits[order].astype(np.float64) - logits.max())
+        enough = p.cumsum() - p <= sampler.top_p * p.sum()
+        kept = order[(p > 0) & (p >= sampler.min_p) & (enough | (sampler.top_p == 1))]
+        ids, values = sampler._candidates(logits)
+        assert sorted(ids) == sorted(kept) and (values == logits[ids]).all()
+
+
 def test_a_full_context_is_an_error_or_shifts(open_model):
     model = open_model(n_ctx=32)
     never_end = {"logits_filter": lambda ids, logits: logits.__setitem__(1, -np.inf), "temperature": 0}

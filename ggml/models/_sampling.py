@@ -63,7 +63,7 @@ class Sampler:
             _check_best(logits[best])
             return best
         candidates, values = self._candidates(logits)
-        p = np.exp((values - values[0]) / self.temperature)
+        p = np.exp((values - values.max()) / self.temperature)
         p = p.cumsum()
         return int(candidates[min(np.searchsorted(p, self._rng.random() * p[-1], "right"), len(p) - 1)])
 
@@ -83,28 +83,21 @@ class Sampler:
         return logits
 
     def _candidates(self, logits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The ids that may be drawn and their logits in float64, the best first."""
-        best = logits.max()
+        """The ids that may be drawn and their logits in float64."""
+        best = float(logits.max())
         _check_best(best)
-        k = min(self.top_k or logits.size, logits.size)
-        # tokens far below the best have no part: exp(-40) of its probability at temperature 1
-        if k == logits.size:
-            ids = np.flatnonzero(logits > best - 40 * max(1.0, self.temperature))
+        if 0 < self.top_k < logits.size:
+            ids = _top(logits, int(self.top_k), best)
         else:
-            ids = _top(logits, k, best)
-        ids = ids[logits[ids] > -np.inf]
+            # tokens far below the best have no part: exp(-40) of its probability at temperature 1
+            ids = np.flatnonzero(logits > best - 40 * max(1.0, self.temperature))
         values = logits[ids].astype(np.float64)
-        if ids.size > 4 * k:  # a full sort of what cannot be among the k best would take longer than all the rest
-            likely = values >= np.partition(values, ids.size - k)[ids.size - k]
-            ids, values = ids[likely], values[likely]
-        order = np.argsort(-values, kind="stable")[:k]
-        ids, values = ids[order], values[order]
-        p = np.exp(values - values[0])
+        p = np.exp(values - best)
         if self.top_p < 1:
-            keep = int(np.searchsorted(p.cumsum(), self.top_p * p.sum())) + 1
-            ids, values, p = ids[:keep], values[:keep], p[:keep]
-        keep = max(1, int((p >= self.min_p).sum()))
-        return ids[:keep], values[:keep]
+            chosen = _most(p, self.top_p)
+            ids, values, p = ids[chosen], values[chosen], p[chosen]
+        keep = p >= self.min_p  # that of the best is 1
+        return ids[keep], values[keep]
 
 
 def _check_best(best: float) -> None:
@@ -116,12 +109,30 @@ def _check_best(best: float) -> None:
 
 
 def _top(logits: np.ndarray, k: int, best: float) -> np.ndarray:
-    """Ids of a few tokens that contain the k best: one comparison per token in place of a partition."""
-    for margin in (8.0, 16.0, 32.0):
+    """The ids of the k largest finite logits, the best first."""
+    for margin in (8.0, 16.0, 32.0):  # one comparison for each token takes less time than a partition
         ids = np.flatnonzero(logits >= best - margin)
         if ids.size >= k:
-            return ids
-    return np.argpartition(-logits, k - 1)[:k]
+            break
+    else:
+        ids = np.argpartition(-logits, k - 1)[:k]
+        ids = ids[logits[ids] > -np.inf]
+    values = logits[ids]
+    if ids.size > 4 * k:  # a full sort of what cannot be among the k best would take longer than all the rest
+        likely = values >= np.partition(values, ids.size - k)[ids.size - k]
+        ids, values = ids[likely], values[likely]
+    return ids[np.argsort(-values, kind="stable")[:k]]
+
+
+def _most(p: np.ndarray, share: float) -> np.ndarray:
+    """The indices of the largest elements that add up to a share of the sum of all, the largest first."""
+    need = share * p.sum()
+    for least in (1e-2, 1e-4, 1e-6, 0.0) if p.size > 256 else (0.0,):  # so that few are sorted
+        likely = np.flatnonzero(p >= least)
+        if p[likely].sum() >= need:
+            break
+    order = likely[np.argsort(-p[likely], kind="stable")]
+    return order[: int(np.searchsorted(p[order].cumsum(), need)) + 1]
 
 
 def log_softmax(logits: np.ndarray) -> np.ndarray:
