@@ -17,7 +17,7 @@ from ._train_graph import Trainer
 from ._train_report import FinetuneResult, FinetuneStep, draw, progress_report
 from ._train_run import Options, Path, Run
 
-VALIDATION_ROWS = 16  # most rows of the data that measure the loss
+VALIDATION_ROWS = 8  # most rows of the data that measure the loss
 
 
 def check_files(lora: Path, state: Path | None, resume: bool, plot: Path | None) -> None:
@@ -125,9 +125,9 @@ class Finetuning(TrainingInputs):
             accumulate: rows of tokens in a step, whose gradients are summed.
             tokens: tokens of a row, at most n_ctx; None for 512 or n_ctx. Short texts share a row without seeing each
                 other.
-            validation: share of the data, at its end, that is not trained on and measures the loss (at most 16 rows of
+            validation: share of the data, at its end, that is not trained on and measures the loss (at most 8 rows of
                 it); or data of its own, of the same kinds, of which all is measured; 0 for none.
-            validate_every: steps between two validations; None for a tenth of all steps.
+            validate_every: steps between two validations; None for a tenth of all steps, and 10 at least.
             seed: seed of the pairs' first values and of the order of the rows.
             checkpoint: True to keep the activations of one layer at a time and compute the others again, which takes
                 less memory and more time; None to do so from 1,024 tokens a row on.

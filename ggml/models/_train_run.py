@@ -51,7 +51,7 @@ class Options:
         self.checkpoint = self.tokens >= CHECKPOINT_FROM if self.checkpoint is None else bool(self.checkpoint)
 
     def _every(self) -> int:
-        return max(1, self.steps // 10) if isinstance(self.steps, int) else 1
+        return max(10, self.steps // 10) if isinstance(self.steps, int) else 10
 
     def _integer(self, name: str, low: int, high: int) -> None:
         value = getattr(self, name)
