@@ -52,13 +52,14 @@ class TrainingInputs(Computing):
             return found
 
         train = examples(data)
+        bos = self.metadata.get("tokenizer.ggml.bos_token_id") if tokens > 1 else None
         if isinstance(validation, (int, float)):
             if not 0 <= validation < 1:
                 raise ValueError(f"finetune: validation is {validation!r}: need a share from 0 to below 1, or data")
-            train, held_out = divide(train, validation)
+            train, held_out = divide(train, validation, bos)
         else:
             held_out = examples(validation)
-        made, measured = rows(train, tokens), rows(held_out, tokens)
+        made, measured = rows(train, tokens, bos), rows(held_out, tokens, bos)
         if not made:
             raise ValueError("finetune: there is nothing to train on")
         if isinstance(validation, (int, float)):
