@@ -10,6 +10,7 @@ for library in ("gguf", "jinja2", "tokenizers"):  # of the extra [test]; not ins
     pytest.importorskip(library)
 
 import tiny_models  # noqa: E402
+from ggml.models._largest import largest  # noqa: E402
 from tiny_models import CONTEXT, IDS, VOCAB  # noqa: E402
 
 import ggml  # noqa: E402
@@ -701,3 +702,22 @@ def test_the_graph_of_a_model_has_gradients(kind, type_, open_model, tmp_path):
     slope = sum(float((g * d).sum()) for g, d in zip(gradients, directions, strict=True))
     assert np.isclose((sides[0] - sides[1]) / (2 * step), slope, rtol=0.01 if type_ == "F32" else 0.1)
     ggml.ggml_free(ctx)
+
+
+def test_the_largest_values():
+    rng = np.random.default_rng(0)
+    for n, k in ((1, 1), (5, 5), (31, 3), (32, 32), (33, 7), (4000, 40), (4000, 3999)):
+        for values in (rng.standard_normal(n), rng.integers(0, 4, n), np.arange(n), -np.arange(n)):
+            values = values.astype(np.float32)
+            values[rng.random(n) < 0.1] = -np.inf
+            order = np.argsort(-values, kind="stable")[:k]
+            order = order[values[order] > -np.inf]
+            assert largest(values, k) == (order.tolist(), values[order].tolist())
+        values[n // 2] = np.nan
+        with pytest.raises(ValueError, match="largest: a value is not a number"):
+            largest(values, k)
+    for k in (0, 6, -1):
+        with pytest.raises(ValueError, match="largest: k is"):
+            largest(np.zeros(5, np.float32), k)
+    with pytest.raises(ValueError, match="largest: k is 1"):
+        largest(np.zeros(0, np.float32), 1)

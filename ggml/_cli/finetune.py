@@ -36,7 +36,8 @@ def add_arguments(parser):
     parser.add_argument("--alpha", type=number(1e-6, 1e6), metavar="X", help="scale of the matrices (default: twice the"
                         " rank)")  # fmt: skip
     parser.add_argument("--every", type=between(1, LARGEST), metavar="N", help="steps between two measurements of the"
-                        " loss, after which the files are written (default: a tenth of the steps, at least 10)")  # fmt: skip
+                        " loss, after which the files are written (default: a tenth of the steps, and 10 at"
+                        " least)")  # fmt: skip
     parser.add_argument("--targets", action="append", metavar="PATTERN", help="names of the adapted matrices, such as"
                         " 'blk.*.attn_q'; can be repeated (default: all in layers)")  # fmt: skip
     parser.add_argument("--checkpoint", action="store_true", default=None, help="compute activations again rather than"

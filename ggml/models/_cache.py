@@ -178,6 +178,8 @@ class Cache(Cells):
             if bytes(view[:8]) != MAGIC:
                 raise ValueError("the first bytes are not those of a state")
             (length,) = struct.unpack("<I", view[8:12])
+            if len(view) < 12 + length:
+                raise ValueError("the state is incomplete")
             header = json.loads(bytes(view[12 : 12 + length]))
             tokens = header.pop("tokens")
             if header != self._format():

@@ -202,7 +202,7 @@ def _is_chat(item: Any) -> bool:
 
 
 def divide(examples: list[Example], share: float, bos: int | None = None) -> tuple[list[Example], list[Example]]:
-    """Keeps the end of the data apart: of several examples the last ones, of a single one its last tokens (see rows)."""
+    """Keeps the end of the data apart: the last ones of several examples, the last tokens of one. bos: see rows."""
     if share == 0:
         return examples, []
     if len(examples) > 1:
