@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
+from typing import Any
 
 import numpy as np
 
@@ -67,11 +68,13 @@ class Sampler:
             best = int(logits.argmax())
             _check_best(logits[best])
             return best
-        candidates, found = self._candidates(logits)
-        values = np.asarray(found)
-        p = np.exp((values - values.max()) / self.temperature)
-        p = p.cumsum()
-        return int(candidates[min(np.searchsorted(p, self._rng.random() * p[-1], "right"), len(p) - 1)])
+        ids, values = self._candidates(logits)
+        chance = self._rng.random()
+        if isinstance(values, list):
+            sums = list(accumulate([math.exp((value - values[0]) / self.temperature) for value in values]))
+            return ids[min(bisect_right(sums, chance * sums[-1]), len(sums) - 1)]
+        p = np.exp((values - values.max()) / self.temperature).cumsum()
+        return int(ids[min(np.searchsorted(p, chance * p[-1], "right"), len(p) - 1)])
 
     def _penalised(self, logits: np.ndarray, history: Sequence[int]) -> np.ndarray:
         """The logits after the filter and the penalty for repetitions."""
@@ -88,8 +91,8 @@ class Sampler:
             logits[recent] = np.where(values > 0, values / self.repeat_penalty, values * self.repeat_penalty)
         return logits
 
-    def _candidates(self, logits: np.ndarray) -> tuple[Sequence[int] | np.ndarray, Sequence[float] | np.ndarray]:
-        """The ids that may be drawn and their logits."""
+    def _candidates(self, logits: np.ndarray) -> tuple[Any, Any]:
+        """The ids that may be drawn and their logits: of few tokens lists, the best first; else arrays."""
         if 0 < self.top_k < logits.size:
             return self._best(logits, int(self.top_k))
         best = float(logits.max())
