@@ -67,7 +67,7 @@ def read_data(path, chat):
 @contextmanager
 def stop_on_interrupt():
     """Yields a callback of a training that ends it after the step in which Ctrl-C is pressed; a second one raises."""
-    stopped = []
+    stopped: list[int] = []
 
     def interrupt(number, frame):
         if stopped:
