@@ -10,6 +10,7 @@ for library in ("gguf", "jinja2", "tokenizers"):  # of the extra [test]; not ins
     pytest.importorskip(library)
 
 import tiny_models  # noqa: E402
+from ggml.models._largest import largest  # noqa: E402
 from tiny_models import CONTEXT, IDS, VOCAB  # noqa: E402
 
 import ggml  # noqa: E402
@@ -253,6 +254,24 @@ def test_the_samplers_filters():
     for bad in ({"temperature": -1}, {"top_p": 2}, {"top_k": "3"}, {"min_p": float("nan")}):
         with pytest.raises(ValueError, match="generate: "):
             Sampler(**bad)
+
+
+@pytest.mark.parametrize("options", [{}, {"top_k": 0}, {"top_k": 3}, {"top_k": 0, "min_p": 0.0}, {"top_p": 1.0},
+                                     {"top_k": 0, "top_p": 1.0}, {"top_k": 0, "top_p": 1.0, "min_p": 0.0}])  # fmt: skip
+@pytest.mark.parametrize("n_vocab", [5, 3000])
+def test_the_samplers_candidates(n_vocab, options):
+    """Against the definitions, computed for all tokens; with many likely tokens and with few."""
+    rng = np.random.default_rng(0)
+    for spread in (0.3, 2.0, 6.0):
+        logits = (rng.standard_normal(n_vocab) * spread).astype(np.float32)
+        logits[rng.integers(0, n_vocab, n_vocab // 3)] = -np.inf
+        sampler = Sampler(temperature=2.0, **options)
+        order = np.argsort(-logits, kind="stable")[: sampler.top_k or n_vocab]
+        p = np.exp(logits[order].astype(np.float64) - logits.max())
+        enough = p.cumsum() - p <= sampler.top_p * p.sum()
+        kept = order[(p > 0) & (p >= sampler.min_p) & (enough | (sampler.top_p == 1))]
+        ids, values = sampler._candidates(logits)
+        assert sorted(ids) == sorted(kept) and (values == logits[ids]).all()
 
 
 def test_a_full_context_is_an_error_or_shifts(open_model):
@@ -683,3 +702,22 @@ def test_the_graph_of_a_model_has_gradients(kind, type_, open_model, tmp_path):
     slope = sum(float((g * d).sum()) for g, d in zip(gradients, directions, strict=True))
     assert np.isclose((sides[0] - sides[1]) / (2 * step), slope, rtol=0.01 if type_ == "F32" else 0.1)
     ggml.ggml_free(ctx)
+
+
+def test_the_largest_values():
+    rng = np.random.default_rng(0)
+    for n, k in ((1, 1), (5, 5), (31, 3), (32, 32), (33, 7), (4000, 40), (4000, 3999)):
+        for values in (rng.standard_normal(n), rng.integers(0, 4, n), np.arange(n), -np.arange(n)):
+            values = values.astype(np.float32)
+            values[rng.random(n) < 0.1] = -np.inf
+            order = np.argsort(-values, kind="stable")[:k]
+            order = order[values[order] > -np.inf]
+            assert largest(values, k) == (order.tolist(), values[order].tolist())
+        values[n // 2] = np.nan
+        with pytest.raises(ValueError, match="largest: a value is not a number"):
+            largest(values, k)
+    for k in (0, 6, -1):
+        with pytest.raises(ValueError, match="largest: k is"):
+            largest(np.zeros(5, np.float32), k)
+    with pytest.raises(ValueError, match="largest: k is 1"):
+        largest(np.zeros(0, np.float32), 1)

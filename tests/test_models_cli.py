@@ -218,6 +218,14 @@ def test_models_that_cannot_be_loaded(command, folder):
     assert "gives embeddings only" in command("run", encoder, "-p", "x", code=1)[1]
 
 
+def test_warnings_are_lines(model):
+    program = [sys.executable, "-P", "-m", "ggml", "run", str(model), "-p", "x", "-n", "1", "--ctx", "1000"]
+    done = subprocess.run(program, capture_output=True, text=True, timeout=120, check=True)
+    first, speed = done.stderr.splitlines()
+    assert re.fullmatch(r"ggml run: warning: load: n_ctx is 1000: .* was trained with \d+ tokens", first)
+    assert speed.startswith("prompt 1 tokens")
+
+
 @pytest.mark.parametrize("arguments", [
     ("run", "m"), ("run", "m", "-p", "x", "-f", "y"), ("run", "m", "-p", "x", "--temperature", "hot"),
     ("run", "m", "-p", "x", "--top-p", "2"), ("run", "m", "-p", "x", "--kv-type", "q4"), ("bench", "m", "--gen", "0"),

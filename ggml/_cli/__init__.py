@@ -4,6 +4,7 @@ import argparse
 import os
 import re
 import sys
+import warnings
 
 import ggml
 
@@ -50,7 +51,9 @@ def main(arguments=None):
     """Runs a command and returns its exit status; errors in or with files are reported in one line."""
     options = parser().parse_args(arguments)
     try:
-        return options.run(options) or 0
+        with warnings.catch_warnings():
+            warnings.showwarning = lambda text, *_: print(f"ggml {options.name}: warning: {text}", file=sys.stderr)
+            return options.run(options) or 0
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130

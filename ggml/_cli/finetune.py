@@ -1,5 +1,8 @@
 """Trains a low-rank adapter (LoRA) of a language model on a text or on conversations."""
 
+import signal
+import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 from .arguments import between
@@ -33,7 +36,8 @@ def add_arguments(parser):
     parser.add_argument("--alpha", type=number(1e-6, 1e6), metavar="X", help="scale of the matrices (default: twice the"
                         " rank)")  # fmt: skip
     parser.add_argument("--every", type=between(1, LARGEST), metavar="N", help="steps between two measurements of the"
-                        " loss, after which the files are written (default: a tenth of the steps)")  # fmt: skip
+                        " loss, after which the files are written (default: a tenth of the steps, and 10 at"
+                        " least)")  # fmt: skip
     parser.add_argument("--targets", action="append", metavar="PATTERN", help="names of the adapted matrices, such as"
                         " 'blk.*.attn_q'; can be repeated (default: all in layers)")  # fmt: skip
     parser.add_argument("--checkpoint", action="store_true", default=None, help="compute activations again rather than"
@@ -60,6 +64,24 @@ def read_data(path, chat):
     return data
 
 
+@contextmanager
+def stop_on_interrupt():
+    """Yields a callback of a training that ends it after the step in which Ctrl-C is pressed; a second one raises."""
+    stopped: list[int] = []
+
+    def interrupt(number, frame):
+        if stopped:
+            raise KeyboardInterrupt
+        stopped.append(number)
+        print("\nfinetune: stops after this step; Ctrl-C again stops at once", file=sys.stderr)
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield lambda report: bool(stopped)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def run(options):
     from ggml.models import load
 
@@ -73,11 +95,16 @@ def run(options):
     with (
         load(model_path(options.model), n_ctx=options.tokens, threads=options.threads) as model,
         profiled(options.profile),
+        stop_on_interrupt() as stop,
     ):
         result = model.finetune(data, options.lora, validation=validation, validate_every=options.every, progress=True,
-                                **settings)  # fmt: skip
+                                callbacks=stop, **settings)  # fmt: skip
     line = f"{options.lora}: {result.parameters:,} trained numbers, {result.steps} steps, {result.tokens:,} tokens"
-    if result.validation:
+    if len(result.validation) > 1:
         (_, first), (_, last) = result.validation[0], result.validation[-1]
         line += f", loss on unseen text {first:.4f} before, {last:.4f} after"
     print(line)
+    if result.steps < options.steps:
+        print(f"stopped before step {options.steps}" + ("; --resume goes on" if options.state else ""), file=sys.stderr)
+        return 130
+    return 0

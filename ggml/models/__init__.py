@@ -22,7 +22,7 @@ from ._model import Model, load
 from ._sampling import Sampler
 from ._tokenizer import Tokenizer
 from ._train_data import read_chats
-from ._train_run import FinetuneResult, FinetuneStep
+from ._train_report import FinetuneResult, FinetuneStep
 
 ARCHITECTURES = _FAMILIES.keys()
 

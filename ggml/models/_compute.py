@@ -49,7 +49,7 @@ class Graphs(Parted):
         assert cache is not None
         end = max(len(cache.ids[s]) for s in range(first, first + count)) + tokens
         keys = {local: min(size, round_up(end, KEYS)) for local, size in cache.sizes.items()}
-        local = keys[True] if any(self.config.local) else 0
+        local = keys[True] if self.config.window else 0
         return self._prepared(Shape(tokens, first, count, keys[False], local, result), cache)
 
     def _step_without_cache(self, tokens: int, count: int) -> Step:
@@ -83,7 +83,7 @@ class Computing(Graphs):
             step = self._step(len(part), result if final or result != "last" else "none", sequence)
             start = len(have)
             step.ids[:] = part
-            step.positions[:] = np.arange(start, start + len(part))
+            step.positions[:] = np.arange(start, start + len(part)) if len(part) > 1 else start
             self._place(step, 0, start, len(part))
             self._run(step)
             have.extend(part)
@@ -95,7 +95,8 @@ class Computing(Graphs):
         assert cache is not None
         for local, mask in step.masks.items():
             cache.mask(mask[row, 0], local, start)
-            step.cells[local][row, 0] = np.arange(start, start + count) % cache.sizes[local]
+            size = cache.sizes[local]
+            step.cells[local][row, 0] = np.arange(start, start + count) % size if count > 1 else start % size
 
     def _feed_many(self, tokens: Mapping[int, int]) -> dict[int, np.ndarray]:
         """Appends one token to each of several sequences; returns the logits [n_vocab] of each, views of the graph."""

@@ -28,6 +28,33 @@ STEP = 512  # most tokens that one graph takes
 DEFAULT_CTX = 4096
 
 
+def config_of(file: ModelFile) -> Config:
+    """The sizes and settings of a model."""
+    path, arch = file.path, file.metadata.get("general.architecture")
+    if not isinstance(arch, str) or arch not in FAMILIES:
+        raise ValueError(f"load: {path}: architecture {str(arch)[:60]!r}: need one of {', '.join(FAMILIES)}")
+    if "token_embd.weight" not in file.tensors:
+        raise ValueError(f"load: {path}: tensor 'token_embd.weight' is missing")
+    n_vocab = file.tensors["token_embd.weight"].contents.ne[1]
+    return read_config(file.metadata, arch, n_vocab, path, FAMILIES[arch])
+
+
+def check_context(n_ctx: int, config: Config, path: str) -> None:
+    """Warns of, or refuses, more tokens than a model was trained with."""
+    limit = config.n_ctx_train
+    if n_ctx > limit and config.rope_mode is None:
+        raise ValueError(f"load: n_ctx is {n_ctx}: {path} has positions for {limit} tokens")
+    if n_ctx > limit:
+        warnings.warn(f"load: n_ctx is {n_ctx}: {path} was trained with {limit} tokens", stacklevel=6)
+
+
+def positive(name: str, value: Any, high: int) -> int:
+    """An argument of load that must be an integer from 1 to `high`."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= high:
+        raise ValueError(f"load: {name} is {value!r}: need an integer from 1 to {high}")
+    return value
+
+
 class Core:
     """The state of a model; see Model."""
 
@@ -73,8 +100,13 @@ class Core:
         self, n_ctx: int | None, n_seq: int, kv_type: str, lora: Iterable[str | os.PathLike[str]], mmap: bool
     ) -> None:
         self.metadata, self._weights = self._file.metadata, self._file.tensors
-        self.config: Config = self._read_config()
-        self._check_sizes(n_ctx, n_seq)
+        self.config: Config = config_of(self._file)
+        limit = min(self.config.n_ctx_train, DEFAULT_CTX)
+        self.n_ctx = positive("n_ctx", limit if n_ctx is None else n_ctx, 1 << 24)
+        self.n_seq = positive("n_seq", n_seq, 1 << 16)
+        if self._threads != -1:
+            positive("threads", self._threads, 512)
+        check_context(self.n_ctx, self.config, self._file.path)
         if isinstance(lora, (str, os.PathLike)):
             raise TypeError(f"load: lora is {lora!r}: need a list of paths")
         for item in lora:
@@ -88,32 +120,6 @@ class Core:
         if config.logits:
             self._cache = Cache(config, self.n_ctx, self.n_seq, kv_type, min(STEP, self.n_ctx))
         self._owners: list[Generation | None] = [None] * self.n_seq
-
-    def _read_config(self) -> Config:
-        path, arch = self._file.path, self.metadata.get("general.architecture")
-        if not isinstance(arch, str) or arch not in FAMILIES:
-            raise ValueError(f"load: {path}: architecture {str(arch)[:60]!r}: need one of {', '.join(FAMILIES)}")
-        if "token_embd.weight" not in self._weights:
-            raise ValueError(f"load: {path}: tensor 'token_embd.weight' is missing")
-        n_vocab = self._weights["token_embd.weight"].contents.ne[1]
-        return read_config(self.metadata, arch, n_vocab, path, FAMILIES[arch])
-
-    def _check_sizes(self, n_ctx: int | None, n_seq: int) -> None:
-        path, limit = self._file.path, self.config.n_ctx_train
-        self.n_ctx = self._positive("n_ctx", min(limit, DEFAULT_CTX) if n_ctx is None else n_ctx, 1 << 24)
-        self.n_seq = self._positive("n_seq", n_seq, 1 << 16)
-        if self._threads != -1:
-            self._positive("threads", self._threads, 512)
-        if self.n_ctx > limit and self.config.rope_mode is None:
-            raise ValueError(f"load: n_ctx is {self.n_ctx}: {path} has positions for {limit} tokens")
-        if self.n_ctx > limit:
-            warnings.warn(f"load: n_ctx is {self.n_ctx}: {path} was trained with {limit} tokens", stacklevel=6)
-
-    @staticmethod
-    def _positive(name: str, value: Any, high: int) -> int:
-        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= high:
-            raise ValueError(f"load: {name} is {value!r}: need an integer from 1 to {high}")
-        return value
 
     def __del__(self) -> None:
         if hasattr(self, "_lock"):

@@ -11,14 +11,74 @@ from typing import Any
 
 from ..training import check_picture
 from ._compute import Computing
+from ._train_adapter import Adapter
 from ._train_data import Row, chat_example, divide, examples_of, rows
-from ._train_graph import Adapter, Trainer
-from ._train_run import FinetuneResult, FinetuneStep, Options, Path, Run, draw, progress_bar
+from ._train_graph import Trainer
+from ._train_report import FinetuneResult, FinetuneStep, draw, progress_report
+from ._train_run import Options, Path, Run
 
-VALIDATION_ROWS = 16  # most rows of the data that measure the loss
+VALIDATION_ROWS = 8  # most rows of the data that measure the loss
 
 
-class Finetuning(Computing):
+def check_files(lora: Path, state: Path | None, resume: bool, plot: Path | None) -> None:
+    """Raises before the training for files that could not be written after it."""
+    if plot is not None:
+        check_picture(plot)
+    for path in (lora, state):
+        if path is not None and not os.path.isdir(os.path.dirname(os.path.abspath(path))):
+            raise FileNotFoundError(f"finetune: the folder of {os.fspath(path)} does not exist")
+    if resume and state is None:
+        raise ValueError("finetune: resume needs the state file")
+
+
+class TrainingInputs(Computing):
+    """What a training of a model reads and what it trains."""
+
+    def _finetune_rows(self, data: Any, validation: Any, tokens: int) -> tuple[list[Row], list[Row]]:
+        """The rows to train on, and those of the validation."""
+        templates: list[Any] = []
+
+        def chat(messages: Any) -> Any:
+            if not templates:
+                from ._chat import ChatTemplate
+
+                templates.append(ChatTemplate(self.metadata, self.tokenizer))
+            return chat_example(messages, templates[0], self.tokenizer)
+
+        def examples(source: Any) -> Any:
+            found = examples_of(source, lambda text: self._ids("finetune", text), chat)
+            for example in found:
+                self._ids("finetune", example.ids)
+            return found
+
+        train = examples(data)
+        bos = self.metadata.get("tokenizer.ggml.bos_token_id") if tokens > 1 else None
+        if isinstance(validation, (int, float)):
+            if not 0 <= validation < 1:
+                raise ValueError(f"finetune: validation is {validation!r}: need a share from 0 to below 1, or data")
+            train, held_out = divide(train, validation, bos)
+        else:
+            held_out = examples(validation)
+        made, measured = rows(train, tokens, bos), rows(held_out, tokens, bos)
+        if not made:
+            raise ValueError("finetune: there is nothing to train on")
+        if isinstance(validation, (int, float)):
+            measured = measured[:: -(-len(measured) // VALIDATION_ROWS) or 1]
+        return made, measured
+
+    def _finetune_shapes(self, targets: str | Sequence[str]) -> dict[str, tuple[int, int, int]]:
+        """The shapes (n_in, n_out, experts) of the matrices that get a pair."""
+        patterns = (targets,) if isinstance(targets, str) else tuple(targets)
+        names = [point.removesuffix(".in") for point in self._points if point.endswith(".in")]
+        # neither routers of experts nor the embedding, which models without an output matrix multiply with
+        names = [n for n in names if not n.endswith("ffn_gate_inp") and n != "token_embd"]
+        chosen = [n for n in names if any(fnmatch.fnmatchcase(n, pattern) for pattern in patterns)]
+        if not chosen:
+            raise ValueError(f"finetune: targets are {patterns}: they fit no matrix, such as {', '.join(names[:7])}")
+        return {f"{n}.weight": tuple(self._weights[f"{n}.weight"].contents.ne[:3]) for n in chosen}
+
+
+class Finetuning(TrainingInputs):
     """The method of Model that trains adapters."""
 
     def finetune(
@@ -66,9 +126,9 @@ class Finetuning(Computing):
             accumulate: rows of tokens in a step, whose gradients are summed.
             tokens: tokens of a row, at most n_ctx; None for 512 or n_ctx. Short texts share a row without seeing each
                 other.
-            validation: share of the data, at its end, that is not trained on and measures the loss (at most 16 rows of
+            validation: share of the data, at its end, that is not trained on and measures the loss (at most 8 rows of
                 it); or data of its own, of the same kinds, of which all is measured; 0 for none.
-            validate_every: steps between two validations; None for a tenth of all steps.
+            validate_every: steps between two validations; None for a tenth of all steps, and 10 at least.
             seed: seed of the pairs' first values and of the order of the rows.
             checkpoint: True to keep the activations of one layer at a time and compute the others again, which takes
                 less memory and more time; None to do so from 1,024 tokens a row on.
@@ -76,7 +136,8 @@ class Finetuning(Computing):
             resume: True to go on from the state file, with the same data and settings; steps and rate may differ.
             callbacks: a function or several, called with a FinetuneStep after each step; training ends after the step
                 for which one returns True. They can't call the model's methods.
-            progress: True for a progress bar on standard error (tqdm, extra `[llm]`).
+            progress: True to report on standard error: a progress bar on a terminal (tqdm, extra `[llm]`), elsewhere
+                a line after each tenth of the steps.
             plot: picture of the losses to write at the end (matplotlib, extra `[demo]`).
         Returns:
             FinetuneResult.
@@ -88,13 +149,7 @@ class Finetuning(Computing):
             RuntimeError: the model is closed.
             ImportError: a package for progress or plot is missing.
         """
-        if plot is not None:
-            check_picture(plot)
-        for path in (lora, state):
-            if path is not None and not os.path.isdir(os.path.dirname(os.path.abspath(path))):
-                raise FileNotFoundError(f"finetune: the folder of {os.fspath(path)} does not exist")
-        if resume and state is None:
-            raise ValueError("finetune: resume needs the state file")
+        check_files(lora, state, resume, plot)
         calls = (callbacks,) if callable(callbacks) else tuple(callbacks)
         with self._lock:
             self._check_undivided("finetune")
@@ -114,7 +169,7 @@ class Finetuning(Computing):
                 if resume:
                     run.resume()
                 if progress:
-                    calls += (stack.enter_context(progress_bar(run)),)
+                    calls += (stack.enter_context(progress_report(run.result, options.steps)),)
                 self._computing = threading.get_ident()
                 try:
                     run.train(calls)
@@ -123,45 +178,3 @@ class Finetuning(Computing):
         if plot is not None:
             draw(plot, run.result)
         return run.result
-
-    def _finetune_rows(self, data: Any, validation: Any, tokens: int) -> tuple[list[Row], list[Row]]:
-        """The rows to train on, and those of the validation."""
-        templates: list[Any] = []
-
-        def chat(messages: Any) -> Any:
-            if not templates:
-                from ._chat import ChatTemplate
-
-                templates.append(ChatTemplate(self.metadata, self.tokenizer))
-            return chat_example(messages, templates[0], self.tokenizer)
-
-        def examples(source: Any) -> Any:
-            found = examples_of(source, lambda text: self._ids("finetune", text), chat)
-            for example in found:
-                self._ids("finetune", example.ids)
-            return found
-
-        train = examples(data)
-        if isinstance(validation, (int, float)):
-            if not 0 <= validation < 1:
-                raise ValueError(f"finetune: validation is {validation!r}: need a share from 0 to below 1, or data")
-            train, held_out = divide(train, validation)
-        else:
-            held_out = examples(validation)
-        made, measured = rows(train, tokens), rows(held_out, tokens)
-        if not made:
-            raise ValueError("finetune: there is nothing to train on")
-        if isinstance(validation, (int, float)):
-            measured = measured[:: -(-len(measured) // VALIDATION_ROWS) or 1]
-        return made, measured
-
-    def _finetune_shapes(self, targets: str | Sequence[str]) -> dict[str, tuple[int, int, int]]:
-        """The shapes (n_in, n_out, experts) of the matrices that get a pair."""
-        patterns = (targets,) if isinstance(targets, str) else tuple(targets)
-        names = [point.removesuffix(".in") for point in self._points if point.endswith(".in")]
-        # neither routers of experts nor the embedding, which models without an output matrix multiply with
-        names = [n for n in names if not n.endswith("ffn_gate_inp") and n != "token_embd"]
-        chosen = [n for n in names if any(fnmatch.fnmatchcase(n, pattern) for pattern in patterns)]
-        if not chosen:
-            raise ValueError(f"finetune: targets are {patterns}: they fit no matrix, such as {', '.join(names[:7])}")
-        return {f"{n}.weight": tuple(self._weights[f"{n}.weight"].contents.ne[:3]) for n in chosen}

@@ -5,253 +5,18 @@ Methods return dictionaries of the same shape. What is not there raises NotImple
 
 from __future__ import annotations
 
-import os
-import time
-import uuid
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
-import ggml
-
 from ._chat import BUILT_IN, ChatTemplate
-from ._generate import Generation, TokenProbability
-from ._model import load
-from ._sampling import Sampler
-
-RANDOM_SEED = 0xFFFFFFFF  # llama.cpp's name for "a new seed each time"
-KV_TYPES = {None: "f16", ggml.GGML_TYPE_F16: "f16", ggml.GGML_TYPE_F32: "f32", ggml.GGML_TYPE_Q8_0: "q8_0"}
-POOLING = {-1: None, 1: "mean", 2: "cls", 3: "last"}
-FORMATS = {"chatml": "<|im_start|>", "gemma": "<start_of_turn>"}
-# Arguments of the constructor that change nothing here: they are about GPUs, batches and messages.
-IGNORED = frozenset(
-    "n_gpu_layers split_mode main_gpu tensor_split use_mlock n_batch n_ubatch n_threads_batch offload_kqv flash_attn"
-    " op_offload swa_full no_perf numa verbose logits_all embedding spm_infill".split()
-)
-# Arguments with the only value that is supported.
-CONSTRUCTOR_DEFAULTS = {
-    "vocab_only": False, "kv_overrides": None, "rope_scaling_type": -1, "attention_type": -1, "rope_freq_base": 0.0,
-    "rope_freq_scale": 0.0, "yarn_ext_factor": -1.0, "yarn_attn_factor": 1.0, "yarn_beta_fast": 32.0,
-    "yarn_beta_slow": 1.0, "yarn_orig_ctx": 0, "lora_base": None, "lora_scale": 1.0, "chat_handler": None,
-    "draft_model": None, "tokenizer": None,
-}  # fmt: skip
-CALL_DEFAULTS = {
-    "suffix": None, "typical_p": 1.0, "tfs_z": 1.0, "mirostat_mode": 0, "mirostat_tau": 5.0, "mirostat_eta": 0.1,
-    "stopping_criteria": None, "grammar": None, "penalize_nl": True, "functions": None, "function_call": None,
-    "tool_choice": None, "response_format": None,
-}  # fmt: skip
+from ._completion import Completion
+from ._generate import Generation
+from ._llama_base import CALL_DEFAULTS, FORMATS, RANDOM_SEED, Stepping, refuse_others
 
 
-def refuse_others(caller: str, given: Mapping[str, Any], supported: Mapping[str, Any]) -> None:
-    """Raises for arguments that are unknown, or that ask for something that is not there."""
-    for name, value in given.items():
-        if name not in supported:
-            raise TypeError(f"{caller}: there is no argument {name!r}")
-        if value != supported[name]:
-            raise NotImplementedError(f"{caller}: {name}={value!r} is not supported: need {supported[name]!r}")
+class Completing(Stepping):
+    """Methods of Llama that write texts."""
 
-
-class Llama:
-    """A language model with the methods of llama-cpp-python's class of this name.
-
-    Args:
-        model_path: path of a GGUF file.
-        n_ctx: int; most tokens of a sequence, 0 for what the model was trained with.
-        n_threads: int or None; None for one on each available CPU.
-        seed: int; seed of random numbers, 4294967295 for a new one each time.
-        use_mmap: bool; whether the file is mapped.
-        lora_path: path of an adapter, or None.
-        chat_format: None for the file's template, "chatml" or "gemma".
-        type_k, type_v: type of the stored keys and values, equal: None, GGML_TYPE_F16, GGML_TYPE_F32, GGML_TYPE_Q8_0.
-        pooling_type: int; -1 for what the file says, 1 mean, 2 first token, 3 last token.
-        last_n_tokens_size: int; number of tokens to which penalties apply.
-        others: arguments about GPUs, batches and messages are accepted and have no effect.
-
-    Raises:
-        NotImplementedError: an argument asks for something that is not there.
-        OSError, ValueError, MemoryError: see ggml.models.load.
-    """
-
-    def __init__(
-        self,
-        model_path: str | os.PathLike[str],
-        *,
-        n_ctx: int = 512,
-        n_threads: int | None = None,
-        seed: int = RANDOM_SEED,
-        use_mmap: bool = True,
-        lora_path: str | None = None,
-        chat_format: str | None = None,
-        type_k: int | None = None,
-        type_v: int | None = None,
-        pooling_type: int = -1,
-        last_n_tokens_size: int = 64,
-        **others: Any,
-    ) -> None:
-        refuse_others("Llama", {k: v for k, v in others.items() if k not in IGNORED}, CONSTRUCTOR_DEFAULTS)
-        kinds = {KV_TYPES.get(type_k), KV_TYPES.get(type_v)}
-        if len(kinds) > 1 or None in kinds:
-            raise NotImplementedError(f"Llama: type_k={type_k}, type_v={type_v}: need F16, F32 or Q8_0 for both")
-        if pooling_type not in POOLING:
-            raise NotImplementedError(f"Llama: pooling_type={pooling_type} is not supported: need -1, 1, 2 or 3")
-        if chat_format is not None and chat_format not in FORMATS:
-            known = ", ".join(map(repr, FORMATS))
-            raise NotImplementedError(f"Llama: chat_format={chat_format!r} is not supported: need {known} or None")
-        self.model_path = os.fspath(model_path)
-        self.chat_format = chat_format
-        lora = [] if lora_path is None else [lora_path]
-        options = {"threads": n_threads, "kv_type": kinds.pop(), "lora": lora, "mmap": use_mmap}
-        self.model = load(model_path, n_ctx=n_ctx or None, **options)  # type: ignore[arg-type]
-        if n_ctx == 0 and self.model.config.n_ctx_train > self.model.n_ctx:
-            trained = self.model.config.n_ctx_train
-            self.model.close()
-            self.model = load(model_path, n_ctx=trained, **options)  # type: ignore[arg-type]
-        self.metadata = {key: str(value) for key, value in self._scalars()}
-        self._pooling = POOLING[pooling_type]
-        self._last_n = last_n_tokens_size
-        self._template: ChatTemplate | None = None
-        self._logits: np.ndarray | None = None
-        self.eval_logits: list[np.ndarray] = []
-        self.set_seed(seed)
-
-    def _scalars(self) -> Iterator[tuple[str, Any]]:
-        return ((k, v) for k in self.model.metadata if not isinstance(v := self.model.metadata[k], list))
-
-    # ---- properties --------------------------------------------------------------------------------------------------
-    def n_ctx(self) -> int:
-        """Most tokens of a sequence."""
-        return self.model.n_ctx
-
-    def n_embd(self) -> int:
-        """The size of an embedding."""
-        return self.model.config.n_embd
-
-    def n_vocab(self) -> int:
-        """The number of tokens."""
-        return self.model.config.n_vocab
-
-    def token_bos(self) -> int:
-        """The token that begins a text, -1 if there is none."""
-        return -1 if self.model.tokenizer.bos is None else self.model.tokenizer.bos
-
-    def token_eos(self) -> int:
-        """The token that ends a text, -1 if there is none."""
-        return -1 if self.model.tokenizer.eos is None else self.model.tokenizer.eos
-
-    def token_nl(self) -> int:
-        """The token of a line break."""
-        return self.model.tokenizer.encode("\n", add_bos=False)[-1]
-
-    @property
-    def n_tokens(self) -> int:
-        """The number of tokens that `eval` has taken since the last `reset`."""
-        return len(self.model.held())
-
-    @property
-    def eval_tokens(self) -> list[int]:
-        """The tokens that `eval` has taken."""
-        return self.model.held()
-
-    def set_seed(self, seed: int) -> None:
-        """Sets the seed of the calls that follow."""
-        self._seed = None if seed == RANDOM_SEED else seed
-
-    def close(self) -> None:
-        """Frees the model's memory."""
-        self.model.close()
-
-    def __enter__(self) -> Llama:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
-
-    # ---- tokens ------------------------------------------------------------------------------------------------------
-    def tokenize(self, text: bytes, add_bos: bool = True, special: bool = False) -> list[int]:
-        """The tokens of a text.
-
-        Args:
-            text: bytes.
-            add_bos: bool; whether the tokens that the file asks for at the beginning and end are added.
-            special: bool; whether names of special tokens become these tokens.
-        """
-        if not isinstance(text, bytes):
-            raise TypeError(f"tokenize: text is a {type(text).__name__}: need bytes")
-        return self.model.tokenizer.encode(text, add_bos=None if add_bos else False, special=special)
-
-    def detokenize(
-        self, tokens: Sequence[int], prev_tokens: Sequence[int] | None = None, special: bool = False
-    ) -> bytes:
-        """The bytes of tokens.
-
-        Args:
-            tokens: sequence of int.
-            prev_tokens: tokens before them, or None for the beginning of a text.
-            special: bool; whether special tokens are shown.
-        """
-        tokenizer = self.model.tokenizer
-        data = b"".join(tokenizer.piece(int(token), special) for token in tokens)
-        begins = prev_tokens is None and len(tokens) > 0 and tokens[0] == tokenizer.bos
-        return data[1:] if begins and data[:1] == b" " else data
-
-    # ---- step by step ------------------------------------------------------------------------------------------------
-    def reset(self) -> None:
-        """Forgets the tokens that `eval` has taken."""
-        self.model.reset()
-        self._logits = None
-        self.eval_logits = []
-
-    def eval(self, tokens: Sequence[int]) -> None:
-        """Appends tokens to those evaluated so far; `sample` chooses the next one."""
-        self._logits = self.model.feed(tokens)
-        self.eval_logits = [self._logits]
-
-    def sample(
-        self,
-        top_k: int = 40,
-        top_p: float = 0.95,
-        min_p: float = 0.05,
-        temp: float = 0.80,
-        repeat_penalty: float = 1.0,
-        logits_processor: Any = None,
-        **others: Any,
-    ) -> int:
-        """Chooses the token that follows those of `eval`."""
-        if self._logits is None:
-            raise RuntimeError("sample: no token was evaluated: call eval first")
-        frequency, presence = (others.pop(f"{name}_penalty", 0.0) for name in ("frequency", "presence"))
-        refuse_others("sample", others, CALL_DEFAULTS)
-        change = self._filter(logits_processor, None, frequency, presence)
-        sampler = Sampler(temp, top_k, top_p, min_p, repeat_penalty, self._last_n, self._next_seed(), change)
-        return sampler(self._logits, self.model.held())
-
-    def generate(self, tokens: Sequence[int], reset: bool = True, **options: Any) -> Iterator[int]:
-        """Yields the tokens that follow some tokens, without end: the caller stops.
-
-        Args:
-            tokens: sequence of int.
-            reset: bool; whether the tokens of earlier calls of `eval` are forgotten.
-            options: those of `sample`.
-        """
-        if reset:
-            held = self.model.held()
-            same = next((i for i, (a, b) in enumerate(zip(held, tokens)) if a != b), min(len(held), len(tokens)))
-            tokens = tokens[self.model.reset(min(same, len(tokens) - 1)) :]
-        while True:
-            self.eval(tokens)
-            token = self.sample(**options)
-            yield token
-            tokens = [token]
-
-    def _next_seed(self) -> int | None:
-        """The seed of the next random number when tokens are drawn one by one."""
-        if self._seed is not None:
-            self._seed += 1
-        return self._seed
-
-    # ---- completions -------------------------------------------------------------------------------------------------
     def __call__(self, prompt: str | Sequence[int], **options: Any) -> Any:
         """The same as create_completion."""
         return self.create_completion(prompt, **options)
@@ -357,27 +122,34 @@ class Llama:
             logits_filter=change, logprobs=logprobs, **chosen,
         )  # fmt: skip
 
-    def _filter(
-        self, processors: Any, bias: Mapping[Any, float] | None, frequency: float, presence: float
-    ) -> Callable[[Sequence[int], np.ndarray], np.ndarray] | None:
-        """The change of the logits that options ask for, None if they ask for none."""
-        functions = [processors] if callable(processors) and not isinstance(processors, list) else processors or []
-        if not functions and not bias and not frequency and not presence:
-            return None
-        biased = {int(token): float(value) for token, value in (bias or {}).items()}
 
-        def change(ids: Sequence[int], logits: np.ndarray) -> np.ndarray:
-            for token, count in Counter(ids[-self._last_n :]).items() if frequency or presence else ():
-                logits[token] -= count * frequency + presence
-            for token, value in biased.items():
-                logits[token] += value
-            for function in functions:
-                logits = function(np.asarray(ids, np.intc), logits)
-            return logits
+class Llama(Completing):
+    """A language model with the methods of llama-cpp-python's class of this name.
 
-        return change
+    Args:
+        model_path: path of a GGUF file.
+        n_ctx: int; most tokens of a sequence, 0 for what the model was trained with.
+        n_threads: int or None; None for one on each available CPU.
+        seed: int; seed of random numbers, 4294967295 for a new one each time.
+        use_mmap: bool; whether the file is mapped.
+        lora_path: path of an adapter, or None.
+        chat_format: None for the file's template, "chatml" or "gemma".
+        type_k, type_v: type of the stored keys and values, equal: None, GGML_TYPE_F16, GGML_TYPE_F32, GGML_TYPE_Q8_0.
+        pooling_type: int; -1 for what the file says, 1 mean, 2 first token, 3 last token.
+        last_n_tokens_size: int; number of tokens to which penalties apply.
+        others: arguments about GPUs, batches and messages are accepted and have no effect.
 
-    # ---- embeddings --------------------------------------------------------------------------------------------------
+    Raises:
+        NotImplementedError: an argument asks for something that is not there.
+        OSError, ValueError, MemoryError: see ggml.models.load.
+    """
+
+    def __enter__(self) -> Llama:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
     def embed(self, input: str | Sequence[str], normalize: bool = False, truncate: bool = True) -> Any:
         """The embedding of a text, or of each of several.
 
@@ -403,60 +175,3 @@ class Llama:
         data = [{"object": "embedding", "embedding": row, "index": i} for i, row in enumerate(self.embed(texts))]
         usage = {"prompt_tokens": total, "total_tokens": total}
         return {"object": "list", "data": data, "model": model or self.model_path, "usage": usage}
-
-
-class Completion:
-    """An answer as dictionaries of the shape that OpenAI's interface has."""
-
-    def __init__(self, model: str, text: Generation, prefix: str, chat: bool = False) -> None:
-        self.text, self.prefix, self.chat = text, prefix, chat
-        kind = "chat.completion" if chat else "text_completion"
-        name = f"{'chat' if chat else ''}cmpl-{uuid.uuid4()}"
-        self.head = {"id": name, "object": kind, "created": int(time.time()), "model": model}
-
-    def whole(self) -> dict[str, Any]:
-        """The finished answer."""
-        content = self.prefix + "".join(self.text)
-        choice: dict[str, Any] = {"index": 0}
-        choice |= {"message": {"role": "assistant", "content": content}} if self.chat else {"text": content}
-        choice |= {"logprobs": self._logprobs(self.text.logprobs), "finish_reason": self.text.finish_reason}
-        asked, given = len(self.text.prompt_ids), len(self.text.ids)
-        usage = {"prompt_tokens": asked, "completion_tokens": given, "total_tokens": asked + given}
-        return {**self.head, "choices": [choice], "usage": usage}
-
-    def chunks(self) -> Iterator[dict[str, Any]]:
-        """The parts of the answer as they come; the last one has the reason of the end and no text."""
-        if self.chat:
-            self.head["object"] = "chat.completion.chunk"
-            yield self._chunk({"delta": {"role": "assistant"}}, None)
-        if self.prefix:
-            yield self._chunk({"text": self.prefix}, None)
-        done = 0
-        for piece in self.text:
-            probabilities = self._logprobs(self.text.logprobs[done:])
-            done = len(self.text.logprobs)
-            yield self._chunk({"delta": {"content": piece}} if self.chat else {"text": piece}, None, probabilities)
-        yield self._chunk({"delta": {}} if self.chat else {"text": ""}, self.text.finish_reason)
-
-    def _chunk(self, part: dict[str, Any], reason: str | None, logprobs: Any = None) -> dict[str, Any]:
-        return {**self.head, "choices": [{"index": 0, **part, "logprobs": logprobs, "finish_reason": reason}]}
-
-    def _logprobs(self, tokens: Sequence[TokenProbability]) -> dict[str, Any] | None:
-        """Log-probabilities of tokens in the shape of the interface, None if none were asked for."""
-        if self.text._top is None:
-            return None
-        name = self.text.model.tokenizer.piece
-        texts = [name(t.id).decode(errors="ignore") for t in tokens]
-        tops = [{name(i).decode(errors="ignore"): value for i, value in t.top} for t in tokens]
-        if self.chat:
-            content = [
-                {"token": text, "logprob": t.logprob, "bytes": None,
-                 "top_logprobs": [{"token": k, "logprob": v, "bytes": None} for k, v in top.items()]}
-                for text, t, top in zip(texts, tokens, tops)
-            ]  # fmt: skip
-            return {"content": content, "refusal": None}
-        for top, text, token in zip(tops, texts, tokens):
-            top[text] = token.logprob
-        offsets = np.cumsum([len(self.prefix), *map(len, texts)])[:-1].tolist()
-        probabilities = [t.logprob for t in tokens]
-        return {"tokens": texts, "text_offset": offsets, "token_logprobs": probabilities, "top_logprobs": tops}

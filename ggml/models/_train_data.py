@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -120,24 +120,43 @@ def _is_message(value: Any) -> bool:
     return isinstance(value, dict) and all(isinstance(value.get(key), str) for key in ("role", "content"))
 
 
-def rows(examples: Iterable[Example], length: int) -> list[Row]:
+def part(example: Example, begin: int, end: int, bos: int | None) -> Example:
+    """The tokens from `begin` to before `end`, behind the token `bos` if the whole example begins with it.
+
+    Some models, such as Gemma, predict badly without that token.
+    """
+    ids, learned = example.ids[begin:end], example.learned[begin:end]
+    if begin == 0 or bos is None or example.ids[0] != bos:
+        return Example(ids, learned)
+    return Example([bos, *ids], [False, False, *learned[1:]])  # no text begins here: its first token is not learned
+
+
+def pieces(example: Example, length: int, bos: int | None) -> Iterator[Example]:
+    """Parts of at most `length` tokens and the target of the last; each begins with the target of the one before."""
+    begin, added = 0, bos is not None and example.ids[0] == bos
+    while begin < len(example.ids) - 1:
+        end = begin + length + 1 - (added and begin > 0)
+        yield part(example, begin, end, bos)
+        begin = end - 1
+
+
+def rows(examples: Iterable[Example], length: int, bos: int | None = None) -> list[Row]:
     """Puts examples into rows of `length` tokens, in their order; longer ones are divided.
 
     Args:
         examples: texts with at least two tokens.
-        length: N.
+        length: N, at least 2 if there is bos.
+        bos: token for the beginning of a text, which then also begins each part of a text that has it; None for none.
     Returns:
         The rows that have at least one target.
     """
-    pieces = []
-    for example in examples:
-        for begin in range(0, len(example.ids) - 1, length):
-            ids = np.array(example.ids[begin : begin + length + 1], np.int32)
-            learned = np.array(example.learned[begin : begin + length + 1])
-            pieces.append((ids[:-1], np.where(learned[1:], ids[1:], -1)))
+    parts = []
+    for piece in (piece for example in examples for piece in pieces(example, length, bos)):
+        ids, learned = np.array(piece.ids, np.int32), np.array(piece.learned)
+        parts.append((ids[:-1], np.where(learned[1:], ids[1:], -1)))
     made: list[Row] = []
     used = length
-    for ids, targets in pieces:
+    for ids, targets in parts:
         if used + len(ids) > length:
             # unused places at the end are a text of their own, number -1
             made.append(Row(*(np.full(length, value, np.int32) for value in (0, -1, 0, -1))))
@@ -182,8 +201,8 @@ def _is_chat(item: Any) -> bool:
     )  # fmt: skip
 
 
-def divide(examples: list[Example], share: float) -> tuple[list[Example], list[Example]]:
-    """Keeps the end of the data apart: of several examples the last ones, of a single one its last tokens."""
+def divide(examples: list[Example], share: float, bos: int | None = None) -> tuple[list[Example], list[Example]]:
+    """Keeps the end of the data apart: the last ones of several examples, the last tokens of one. bos: see rows."""
     if share == 0:
         return examples, []
     if len(examples) > 1:
@@ -193,4 +212,4 @@ def divide(examples: list[Example], share: float) -> tuple[list[Example], list[E
     cut = round(len(ids) * (1 - share))
     if cut < 2 or len(ids) - cut < 2:
         raise ValueError(f"finetune: {len(ids)} tokens are too few to keep a share of {share:g} for validation")
-    return [Example(ids[:cut], learned[:cut])], [Example(ids[cut:], learned[cut:])]
+    return [Example(ids[:cut], learned[:cut])], [part(examples[0], cut, len(ids), bos)]

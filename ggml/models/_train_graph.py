@@ -1,14 +1,14 @@
-"""The graphs of a fine-tuning: the model in segments, each with its backward pass, and the steps of the optimiser.
+"""The graphs of a fine-tuning: the model in segments, each with its backward pass.
 
 The model is a chain of segments y = f(x); x and y [C, N] are the residual stream between two layers (ggml order). Each
 segment gives, from dy, the gradient of the loss with respect to y, dx and the gradients of its adapters. With one
 segment for each layer, only the activations of one layer are kept: those of the others are computed again from x
-(activation checkpointing, arXiv:1604.06174).
+(activation checkpointing, arXiv:1604.06174). The last segment, the head, gives the loss of a group of tokens.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,195 +17,143 @@ import ggml
 from ggml.utils import to_numpy
 
 from ._arch import FAMILIES
-from ._graph import Builder, Inputs, Pair
+from ._config import Config
+from ._graph import Builder, Inputs
 from ._step import NODES_PER_LAYER, Parts
+from ._train_adapter import Adapter
 from ._train_data import Row
+from ._train_segment import Segment
 
 F16, F32, I32 = ggml.GGML_TYPE_F16, ggml.GGML_TYPE_F32, ggml.GGML_TYPE_I32
 HEAD_FLOATS = 1 << 22  # most logits that are computed together
-BETAS, EPSILON = (0.9, 0.999), 1e-8  # of AdamW
 
 
-class Adapter:
-    """The trained pairs of matrices, their gradients, and the optimiser's state.
+class RowInputs:
+    """The tensors that a row of tokens fills in.
 
     Args:
-        shapes: (n_in, n_out, experts) of each weight that gets a pair, by its name.
-        rank: inner dimension of the pairs.
-        alpha: the pairs are scaled by alpha / rank.
-        seed: seed of the first values: A is uniform in +-1 / sqrt(n_in), B is 0.
-        threads: threads of the optimiser's steps.
+        ctx: context that receives them.
+        config: sizes of the model.
+        tokens: N, the length of a row.
+
+    Attributes:
+        inputs: Inputs; the tensors as architectures take them.
     """
 
-    def __init__(
-        self, shapes: Mapping[str, tuple[int, int, int]], rank: int, alpha: float, seed: int, threads: int
-    ) -> None:
-        self.alpha, self.threads, self.iteration = alpha, threads, 0
-        self.ctx: Any = ggml.ggml_init(ggml.ggml_init_params(mem_size=0))
-        try:
-            self._build(shapes, rank, seed)
-        except BaseException:
-            self.close()
-            raise
+    def __init__(self, ctx: Any, config: Config, tokens: int) -> None:
+        self._window = config.window
+        ids, positions = (ggml.ggml_new_tensor_1d(ctx, I32, tokens) for _ in range(2))
+        masks: dict[bool, Any] = {False: None, True: None}
+        masks |= {local: ggml.ggml_new_tensor_4d(ctx, F16, tokens, tokens, 1, 1) for local in set(config.local)}
+        self.inputs = Inputs(ids, positions, masks, 1)
+        self._ids, self._positions = to_numpy(ids), to_numpy(positions)
+        self._masks = {k: to_numpy(mask).reshape(tokens, tokens) for k, mask in masks.items() if mask is not None}
 
-    def _build(self, shapes: Mapping[str, tuple[int, int, int]], rank: int, seed: int) -> None:
-        self.pairs: dict[str, Pair] = {}
-        self.tensors: dict[str, Any] = {}  # by the names that they have in a file
-        rng = np.random.default_rng([seed, 0])
-        for name, (n_in, n_out, experts) in shapes.items():
-            a = self._matrix(f"{name}.lora_a", n_in, rank, experts)
-            b = self._matrix(f"{name}.lora_b", rank, n_out, experts)
-            values = to_numpy(a)
-            values[...] = rng.uniform(-1, 1, values.shape) / np.sqrt(n_in)
-            self.pairs[name] = Pair(a, b, self.alpha / rank)
-        kinds = ({name: ggml.ggml_dup_tensor(self.ctx, t) for name, t in self.tensors.items()} for _ in range(3))
-        self.gradients, self.first_moments, self.second_moments = kinds
-        self._gradient_arrays = [to_numpy(t) for t in self.gradients.values()]
-        for kind in (self.gradients, self.first_moments, self.second_moments):
-            for tensor in kind.values():
-                ggml.ggml_set_zero(tensor)
-        rates = ggml.ggml_new_tensor_1d(self.ctx, F32, 7)
-        self._rates = to_numpy(rates)
-        self._graph = ggml.ggml_new_graph_custom(self.ctx, 4 * len(self.tensors) + 16, False)
-        for name, tensor in self.tensors.items():
-            moments = self.first_moments[name], self.second_moments[name]
-            step = ggml.ggml_opt_step_adamw(self.ctx, tensor, self.gradients[name], *moments, rates)
-            ggml.ggml_build_forward_expand(self._graph, step)
-
-    def _matrix(self, name: str, *ne: int) -> Any:
-        """A trained tensor of zeros; the third dimension is there for experts only."""
-        if ne[2] == 1:
-            tensor = ggml.ggml_new_tensor_2d(self.ctx, F32, *ne[:2])
-        else:
-            tensor = ggml.ggml_new_tensor_3d(self.ctx, F32, *ne)
-        ggml.ggml_set_name(tensor, name.encode())
-        ggml.ggml_set_param(tensor)
-        ggml.ggml_set_zero(tensor)
-        self.tensors[name] = tensor
-        return tensor
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """Views of everything that a resumed training needs, by names that are unique."""
-        kinds = {"value": self.tensors, "m": self.first_moments, "v": self.second_moments}
-        return {f"{kind}/{name}": to_numpy(t) for kind, tensors in kinds.items() for name, t in tensors.items()}
-
-    def zero_gradients(self) -> None:
-        for values in self._gradient_arrays:
-            values[...] = 0
-
-    def step(self, rate: float, decay: float, clip: float) -> float:
-        """One step of AdamW; returns the norm of all gradients, which are first scaled down to `clip` if it is larger.
-
-        Args:
-            rate: learning rate.
-            decay: weight decay.
-            clip: largest norm of the gradients; 0 for no limit.
-        """
-        norm = float(np.sqrt(sum(float(np.vdot(g, g)) for g in self._gradient_arrays)))
-        if clip and norm > clip:
-            for values in self._gradient_arrays:
-                values *= np.float32(clip / norm)
-        self.iteration += 1
-        corrections = [1 / (1 - beta**self.iteration) for beta in BETAS]
-        self._rates[:] = [rate, *BETAS, EPSILON, decay, *corrections]
-        ggml.ggml_graph_compute_with_ctx(self.ctx, self._graph, self.threads)
-        return norm
-
-    def close(self) -> None:
-        self._gradient_arrays, self._rates = [], np.empty(0)
-        if self.ctx is not None:
-            ggml.ggml_free(self.ctx)
-        self.ctx = None
+    def fill(self, row: Row) -> None:
+        """Makes the graphs compute a row."""
+        self._ids[:], self._positions[:] = row.ids, row.positions
+        for local, mask in self._masks.items():
+            mask[...] = np.where(row.seen(self._window if local else 0), np.float16(0), np.float16(-np.inf))
 
 
-class Segment:
-    """A part y = f(x) of the chain, and its backward pass.
+class Nodes:
+    """Adds parts of a model with its adapters to contexts.
 
     Args:
-        x: the tensor that it reads, which has memory; None if it begins with the tokens.
-        dy: tensor [C, N] with the gradient of the loss with respect to y; None if y is the loss, or if nothing in the
-            segment is trained.
-        make: function that adds the nodes of y to a context.
-        adapter: the trained matrices.
-        nodes: room in the graph.
+        parts: what the model consists of.
+        adapter: the trained pairs, beside those that the model has.
+        inputs: what a row fills in.
+    """
+
+    def __init__(self, parts: Parts, adapter: Adapter, inputs: Inputs) -> None:
+        self._parts, self._inputs = parts, inputs
+        self._adapters = {name: list(pairs) for name, pairs in parts.adapters.items()}
+        for name, pair in adapter.pairs.items():
+            self._adapters.setdefault(name, []).append(pair)
+        self._module = FAMILIES[parts.config.arch].module
+
+    def _builder(self, ctx: Any) -> Builder:
+        return Builder(ctx, self._parts.config, self._parts.weights, self._inputs, adapters=self._adapters)
+
+    def layers(self, first: int, end: int, x: Any) -> Callable[[Any], Any]:
+        """A function that adds the layers from `first` to before `end`: of a state x [C, N], or None for the tokens."""
+
+        def make(ctx: Any) -> Any:
+            g = self._builder(ctx)
+            y = self._module.embed(g) if x is None else x
+            for i in range(first, end):
+                y = self._module.layer(g, i, y)
+            return y
+
+        return make
+
+    def logits(self, ctx: Any, x: Any) -> Any:
+        """Adds the logits [vocabulary, N] of the last layer's result x [C, N]."""
+        g = self._builder(ctx)
+        return g.output(self._module.head(g, x))
+
+
+class Head:
+    """The loss of the last layer's result, a group of targets at a time.
+
+    Args:
+        ctx: context that receives the inputs.
+        config: sizes of the model.
+        rows: targets of a group.
+        logits: function that adds the nodes of the logits [vocabulary, rows] of a state [C, rows] to a context.
+        adapter: the trained pairs.
         threads: threads to compute with.
 
     Attributes:
-        x, y: f32 arrays [N, C] (NumPy order); y of the loss is [1].
-        dx: the gradient of the loss with respect to x, if x is marked by ggml_set_param; else None.
+        segment: its graphs, which the caller places in memory.
     """
 
     def __init__(
-        self, x: Any, dy: Any, make: Callable[[Any], Any], adapter: Adapter | None, nodes: int, threads: int
+        self, ctx: Any, config: Config, rows: int, logits: Callable[[Any, Any], Any], adapter: Adapter, threads: int
     ) -> None:
-        self.threads, self.y = threads, np.empty(0)
-        self._constants: Any = None
-        self.x = None if x is None else to_numpy(x)
-        self.dx: np.ndarray | None = None
-        self.ctx: Any = ggml.ggml_init(ggml.ggml_init_params(mem_size=0, no_alloc=True))
-        try:
-            self._build(x, dy, make, adapter, nodes)
-        except BaseException:
-            self.close()
-            raise
+        x = ggml.ggml_new_tensor_2d(ctx, F32, config.n_embd, rows)
+        ggml.ggml_set_param(x)
+        labels = ggml.ggml_new_tensor_2d(ctx, F32, config.n_vocab, rows)
+        self._labels = to_numpy(labels)
+        self._labels[...] = 0
 
-    def _build(self, x: Any, dy: Any, make: Callable[[Any], Any], adapter: Adapter | None, nodes: int) -> None:
-        self._tensors: dict[str, Any] = {"y": make(self.ctx)}
-        self.graph = ggml.ggml_new_graph_custom(self.ctx, nodes * (8 if adapter else 1), adapter is not None)
-        y = self._tensors["y"]
-        ggml.ggml_set_output(y)
-        ggml.ggml_build_forward_expand(self.graph, y)
-        self.forward_graph: Any = self.graph
-        self.backward_graph: Any = None
-        if adapter is not None:
-            self._add_backward(x, y, dy, adapter, nodes)
+        def loss(nodes: Any) -> Any:
+            return ggml.ggml_cross_entropy_loss(nodes, logits(nodes, x), labels)
 
-    def _add_backward(self, x: Any, y: Any, dy: Any, adapter: Adapter, nodes: int) -> None:
-        """Adds the backward pass of the loss, or of sum(y dy), and divides the nodes among two graphs."""
-        n_forward = ggml.ggml_graph_n_nodes(self.graph)
-        loss = y if dy is None else ggml.ggml_sum(self.ctx, ggml.ggml_mul(self.ctx, y, dy))
-        ggml.ggml_set_loss(loss)
-        ggml.ggml_build_forward_expand(self.graph, loss)
-        self._constants = ggml.ggml_init(ggml.ggml_init_params(mem_size=0))
-        one = ggml.ggml_new_tensor_1d(self._constants, F32, 1)
-        ggml.ggml_set_f32(one, 1.0)
-        sums = {tensor: adapter.gradients[name] for name, tensor in adapter.tensors.items()}
-        sums[loss] = one
-        expanded = [ggml.ggml_graph_node(self.graph, i) for i in range(ggml.ggml_graph_n_nodes(self.graph))]
-        ggml.ggml_build_backward_expand(self.ctx, self.graph, [sums.get(node) for node in expanded])
-        if x is not None and ggml.ggml_graph_get_grad(self.graph, x):
-            self._tensors["dx"] = ggml.ggml_graph_get_grad(self.graph, x)
-            ggml.ggml_set_output(self._tensors["dx"])
-        count = ggml.ggml_graph_n_nodes(self.graph)
-        self.forward_graph, self.backward_graph = (
-            ggml.ggml_new_graph_custom(self.ctx, count, False) for _ in range(2)
-        )  # fmt: skip
-        for i in range(count):
-            half = self.forward_graph if i < n_forward else self.backward_graph
-            ggml.ggml_graph_add_node(half, ggml.ggml_graph_node(self.graph, i))
+        self.segment = Segment(x, None, loss, adapter, 256, threads)
 
-    def place(self, allocator: Any) -> None:
-        """Places the nodes in the memory of an allocator."""
-        if not ggml.ggml_gallocr_alloc_graph(allocator, self.graph):
-            raise MemoryError("finetune: there is no memory for the graphs")
-        self.y = to_numpy(self._tensors["y"])
-        self.dx = to_numpy(self._tensors["dx"]) if "dx" in self._tensors else None
+    def loss(self, x: np.ndarray, targets: np.ndarray, total: int, dx: np.ndarray | None) -> float:
+        """The sum of the losses of all targets, divided by `total`.
 
-    def forward(self) -> np.ndarray:
-        """Computes y from x."""
-        ggml.ggml_graph_compute_with_ctx(self.ctx, self.forward_graph, self.threads)
-        return self.y
-
-    def backward(self) -> None:
-        """Computes dx, and adds to the gradients of the adapter. It follows forward, whose activations it reads."""
-        ggml.ggml_graph_compute_with_ctx(self.ctx, self.backward_graph, self.threads)
+        Args:
+            x: f32 [N, C], the last layer's result.
+            targets: i32 [N], -1 where a token has none.
+            total: number by which the loss and its gradient are divided.
+            dx: receives the gradient with respect to x; the adapter's gradients are added to. None for neither.
+        """
+        segment, loss = self.segment, 0.0
+        assert segment.x is not None
+        places = np.flatnonzero(targets >= 0)
+        size = len(self._labels)
+        if dx is not None:
+            dx[...] = 0
+        for begin in range(0, len(places), size):
+            group = places[begin : begin + size]
+            here = np.arange(len(group))
+            segment.x[: len(group)], segment.x[len(group) :] = x[group], 0
+            # the node divides by its number of rows, and rows without a label contribute nothing
+            self._labels[here, targets[group]] = size / total
+            loss += float(segment.forward().item())
+            if dx is not None:
+                segment.backward()
+                assert segment.dx is not None
+                dx[group] = segment.dx[: len(group)]
+            self._labels[here, targets[group]] = 0
+        return loss
 
     def close(self) -> None:
-        self.x, self.dx, self.y = None, None, np.empty(0)
-        for name in ("ctx", "_constants"):
-            if getattr(self, name) is not None:
-                ggml.ggml_free(getattr(self, name))
-                setattr(self, name, None)
+        self._labels = np.empty(0)
+        self.segment.close()
 
 
 class Trainer:
@@ -222,6 +170,8 @@ class Trainer:
     def __init__(self, parts: Parts, adapter: Adapter, tokens: int, checkpoint: bool, threads: int) -> None:
         self.config, self.adapter, self.tokens, self.threads = parts.config, adapter, tokens, threads
         self.segments: list[Segment] = []
+        self._embedding: Segment | None = None
+        self._head: Head | None = None
         self._allocators: list[Any] = []
         self._ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0))
         try:
@@ -232,61 +182,31 @@ class Trainer:
 
     def _build(self, parts: Parts, checkpoint: bool) -> None:
         c, n = self.config, self.tokens
-        ids, positions = (ggml.ggml_new_tensor_1d(self._ctx, I32, n) for _ in range(2))
-        masks: dict[bool, Any] = {False: None, True: None}
-        masks |= {local: ggml.ggml_new_tensor_4d(self._ctx, F16, n, n, 1, 1) for local in set(c.local)}
-        inputs = Inputs(ids, positions, masks, 1)
-        self._ids, self._positions = to_numpy(ids), to_numpy(positions)
-        self._masks = {local: to_numpy(mask).reshape(n, n) for local, mask in masks.items() if mask is not None}
-        adapters = {name: list(pairs) for name, pairs in parts.adapters.items()}
-        for name, pair in self.adapter.pairs.items():
-            adapters.setdefault(name, []).append(pair)
-        module = FAMILIES[c.arch].module
+        self._row: RowInputs | None = RowInputs(self._ctx, c, n)
+        nodes = Nodes(parts, self.adapter, self._row.inputs)
+        self._add_layers(nodes, 1 if checkpoint else c.n_layer)
+        rows = max(1, min(n, HEAD_FLOATS // c.n_vocab))
+        self._head = Head(self._ctx, c, rows, nodes.logits, self.adapter, self.threads)
+        assert self._embedding is not None
+        self._place([self._embedding, *self.segments])
+        self._place([self._head.segment])  # apart: it is computed while the activations of a segment are kept
 
-        def builder(ctx: Any) -> Builder:
-            return Builder(ctx, c, parts.weights, inputs, adapters=adapters)
-
-        def layers(first: int, end: int, x: Any) -> Callable[[Any], Any]:
-            def make(ctx: Any) -> Any:
-                g = builder(ctx)
-                y = module.embed(g) if x is None else x
-                for i in range(first, end):
-                    y = module.layer(g, i, y)
-                return y
-
-            return make
-
-        def state(is_input: bool, rows: int = n) -> Any:
-            tensor = ggml.ggml_new_tensor_2d(self._ctx, F32, c.n_embd, rows)
-            if is_input:
-                ggml.ggml_set_param(tensor)
-            return tensor
-
+    def _add_layers(self, nodes: Nodes, size: int) -> None:
+        """Adds the segments: one without gradients before the first trained layer, then one for each `size` layers."""
+        c = self.config
         trained = [int(name.split(".")[1]) for name in self.adapter.pairs if name.startswith("blk.")]
-        dy = state(False)
-        self._dy = to_numpy(dy)
-        room = NODES_PER_LAYER * (1 + c.n_expert_used)
         first = min(trained, default=c.n_layer)  # all are computed without gradients if only the head is trained
-        self._embedding = Segment(None, None, layers(0, first, None), None, first * room + 64, self.threads)
-        size = 1 if checkpoint else c.n_layer
+        room = NODES_PER_LAYER * (1 + c.n_expert_used)
+        dy = ggml.ggml_new_tensor_2d(self._ctx, F32, c.n_embd, self.tokens)
+        self._dy = to_numpy(dy)
+        self._embedding = Segment(None, None, nodes.layers(0, first, None), None, first * room + 64, self.threads)
         for begin in range(first, c.n_layer, size):
             end = min(begin + size, c.n_layer)
-            x = state(begin > first)
-            make = layers(begin, end, x)
+            x = ggml.ggml_new_tensor_2d(self._ctx, F32, c.n_embd, self.tokens)
+            if begin > first:
+                ggml.ggml_set_param(x)
+            make = nodes.layers(begin, end, x)
             self.segments.append(Segment(x, dy, make, self.adapter, (end - begin) * room + 64, self.threads))
-
-        rows = max(1, min(n, HEAD_FLOATS // c.n_vocab))
-        x, labels = state(True, rows), ggml.ggml_new_tensor_2d(self._ctx, F32, c.n_vocab, rows)
-        self._labels = to_numpy(labels)
-        self._labels[...] = 0
-
-        def loss(ctx: Any) -> Any:
-            g = builder(ctx)
-            return ggml.ggml_cross_entropy_loss(ctx, g.output(module.head(g, x)), labels)
-
-        self._head = Segment(x, None, loss, self.adapter, 256, self.threads)
-        self._place([self._embedding, *self.segments])
-        self._place([self._head])  # its memory is apart: it is computed while the activations of a segment are kept
 
     def _place(self, segments: Sequence[Segment]) -> None:
         """Places segments in the same memory: they are computed one after the other."""
@@ -313,54 +233,34 @@ class Trainer:
         Returns:
             The loss in nats.
         """
-        self._ids[:], self._positions[:] = row.ids, row.positions
-        for local, mask in self._masks.items():
-            mask[...] = np.where(row.seen(self.config.window if local else 0), np.float16(0), np.float16(-np.inf))
+        assert self._row is not None and self._embedding is not None and self._head is not None
+        self._row.fill(row)
         x = self._embedding.forward()
         for segment in self.segments:
             assert segment.x is not None
             segment.x[...] = x
             x = segment.forward()
-        loss = self._score(x, row, total, gradients)
+        loss = self._head.loss(x, row.targets, total, self._dy if gradients else None)
         if gradients:
-            for i in reversed(range(len(self.segments))):
-                segment = self.segments[i]
-                if i + 1 < len(self.segments):
-                    segment.forward()
-                segment.backward()
-                if segment.dx is not None:
-                    self._dy[...] = segment.dx
+            self._backward()
         return loss
 
-    def _score(self, x: np.ndarray, row: Row, total: int, gradients: bool) -> float:
-        """The loss of the last state x [N, C], a group of targets at a time; fills in dy."""
-        head, loss = self._head, 0.0
-        assert head.x is not None
-        places = np.flatnonzero(row.targets >= 0)
-        size = len(self._labels)
-        self._dy[...] = 0
-        for begin in range(0, len(places), size):
-            group = places[begin : begin + size]
-            here = np.arange(len(group))
-            head.x[: len(group)], head.x[len(group) :] = x[group], 0
-            # the node divides by its number of rows, and rows without a label contribute nothing
-            self._labels[here, row.targets[group]] = size / total
-            loss += float(head.forward().item())
-            if gradients:
-                head.backward()
-                assert head.dx is not None
-                self._dy[group] = head.dx[: len(group)]
-            self._labels[here, row.targets[group]] = 0
-        return loss
+    def _backward(self) -> None:
+        """The gradients of the layers, from that of the last one's result."""
+        for i in reversed(range(len(self.segments))):
+            segment = self.segments[i]
+            if i + 1 < len(self.segments):
+                segment.forward()  # another segment's activations have taken the memory of its own
+            segment.backward()
+            if segment.dx is not None:
+                self._dy[...] = segment.dx
 
     def close(self) -> None:
         """Frees the graphs and their memory."""
-        for segment in [*self.segments, *(getattr(self, name, None) for name in ("_embedding", "_head"))]:
-            if segment is not None:
-                segment.close()
-        self.segments = []
-        self._masks, self._ids, self._positions = {}, np.empty(0), np.empty(0)
-        self._dy = self._labels = np.empty(0)
+        for part in (*self.segments, self._embedding, self._head):
+            if part is not None:
+                part.close()
+        self.segments, self._embedding, self._head, self._row, self._dy = [], None, None, None, np.empty(0)
         while self._allocators:
             ggml.ggml_gallocr_free(self._allocators.pop())
         if self._ctx is not None:

@@ -1,54 +1,24 @@
-"""The course of a fine-tuning: its options, its steps, what it reports."""
+"""The course of a fine-tuning: its options and its steps."""
 
 from __future__ import annotations
 
 import math
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 from zlib import crc32
 
 import numpy as np
 
-from ..training import picture
+from ._train_adapter import Adapter
 from ._train_data import Row
-from ._train_graph import Adapter, Trainer
+from ._train_graph import Trainer
+from ._train_report import FinetuneResult, FinetuneStep
 from ._train_state import load_state, save_adapter, save_state
 
 CHECKPOINT_FROM = 1024  # tokens of a row from which on activations are computed again by default
 Path = str | os.PathLike[str]
-
-
-class FinetuneStep(NamedTuple):
-    """What callbacks get after each step."""
-
-    step: int  # number of the step, from 1
-    steps: int  # number of all steps
-    loss: float  # mean negative log-probability of the step's targets, before the step
-    rate: float  # learning rate
-    norm: float  # of the gradients, before they were limited
-    tokens: int  # tokens that were trained on so far
-    validation: float | None  # loss on the validation data, where it was computed after this step
-
-
-@dataclass
-class FinetuneResult:
-    """What a fine-tuning did.
-
-    Attributes:
-        steps: steps that were done, also those before the training was resumed.
-        tokens: tokens that were trained on.
-        losses: loss of each step, before it.
-        validation: (step, loss) pairs of the validation data; step 0 is before the training.
-        parameters: trained numbers.
-    """
-
-    steps: int = 0
-    tokens: int = 0
-    losses: list[float] = field(default_factory=list)
-    validation: list[tuple[int, float]] = field(default_factory=list)
-    parameters: int = 0
 
 
 @dataclass
@@ -81,7 +51,7 @@ class Options:
         self.checkpoint = self.tokens >= CHECKPOINT_FROM if self.checkpoint is None else bool(self.checkpoint)
 
     def _every(self) -> int:
-        return max(1, self.steps // 10) if isinstance(self.steps, int) else 1
+        return max(10, self.steps // 10) if isinstance(self.steps, int) else 10
 
     def _integer(self, name: str, low: int, high: int) -> None:
         value = getattr(self, name)
@@ -189,40 +159,3 @@ class Run:
         self.result.tokens += sum(int((row.texts >= 0).sum()) for row in batch)
         self.result.losses.append(loss)
         return loss, norm
-
-
-class progress_bar:
-    """A context manager with a callback that drives a progress bar."""
-
-    def __init__(self, run: Run) -> None:
-        try:
-            from tqdm import tqdm
-        except ModuleNotFoundError:
-            raise ImportError("finetune: progress needs tqdm: pip install 'ggml-cython[llm]'") from None
-        done, steps = run.result.steps, run.options.steps
-        self._bar = tqdm(total=steps, initial=done, unit=" steps", desc="finetune", disable=None)
-        self._validation: dict[str, str] = {}
-
-    def __enter__(self) -> Callable[[FinetuneStep], None]:
-        return self.update
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.close()
-
-    def update(self, report: FinetuneStep) -> None:
-        if report.validation is not None:
-            self._validation = {"validation": f"{report.validation:.4f}"}
-        self._bar.set_postfix(loss=f"{report.loss:.4f}", **self._validation, refresh=False)
-        self._bar.update(report.step - self._bar.n)
-
-
-def draw(path: Path, result: FinetuneResult) -> None:
-    """Draws the losses of a training over its steps."""
-    def losses(axes: Any) -> None:
-        axes.plot(range(1, len(result.losses) + 1), result.losses, label="training", alpha=0.6)
-        if result.validation:
-            axes.plot(*zip(*result.validation, strict=True), label="validation", marker=".")
-        axes.set(xlabel="step", ylabel="loss (nats per token)")
-        axes.legend()
-
-    picture(path, "Fine-tuning", losses)

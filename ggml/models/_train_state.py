@@ -14,7 +14,7 @@ import numpy as np
 import ggml
 
 from .._io.files import write_file
-from ._train_graph import Adapter
+from ._train_adapter import Adapter
 
 FORMAT = 1
 
