@@ -139,6 +139,36 @@ def test_results_do_not_depend_on_the_number_of_threads(i):
             np.testing.assert_array_equal(elements(out), first)
 
 
+@pytest.mark.parametrize(
+    "shape", ((64, 48, 150, 200, (6, 3)), (8, 8, 70, 300, (4, 2), (2, 1)), (16, 16, 9, 140, (1, 1)))
+)
+def test_gradients_do_not_depend_on_the_number_of_threads(shape):
+    """Threads take whole sets of rows, or, if there are too few sets, go through the keys in a second pass."""
+    r = Random(3)
+    arrays = qkv(r, *shape)
+    mask = np.where(r(arrays[1].shape[2], arrays[0].shape[2]) < -0.8, -np.inf, 0.0)
+    mask[..., 130:] = -np.inf
+    with context() as ctx:
+        params = [tensor(ctx, a, "F32") for a in arrays]
+        for t in params:
+            ggml.ggml_set_param(t)
+        out = ggml.ggml_flash_attn_ext(ctx, *params, tensor(ctx, mask, "F16"), 0.2, 0.0, 0.0)
+        loss = ggml.ggml_sum(ctx, ggml.ggml_sqr(ctx, out))
+        ggml.ggml_set_loss(loss)
+        graph = graph_of(ctx, loss, grads=True)
+        ggml.ggml_build_backward_expand(ctx, graph, None)
+        for name in ISAS:
+            with isa(name):
+                first = None
+                for threads in (1, 2, 3, 4, 7):
+                    ggml.ggml_graph_reset(graph)
+                    compute(ctx, graph, threads)
+                    got = [load(ggml.ggml_graph_get_grad(graph, t)) for t in params]
+                    first = first or got
+                    for one, other in zip(got, first):
+                        np.testing.assert_array_equal(one, other, f"{name}, {threads} threads")
+
+
 def test_precision_and_sinks_are_checked(ctx):
     r = Random(1)
     out = ggml.ggml_flash_attn_ext(

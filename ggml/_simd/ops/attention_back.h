@@ -1,8 +1,9 @@
 /* The gradients of attention: FLASH_ATTN_EXT_BACK, with all options, and FLASH_ATTN_BACK, whose v is transposed and
- * whose mask is causal or none. runtime/attention_layout.h defines the layout of the result. There are two passes, and
- * in each the threads write to disjoint parts, so that no sums are shared. The first goes by tiles of rows: it gives
- * the gradients of q, mask and sinks, and the soft-max statistics of each row. The second goes by blocks of keys: it
- * computes the weights of all rows again and gives the gradients of k and v. */
+ * whose mask is causal or none. runtime/attention_layout.h defines the layout of the result. Tiles of rows
+ * give the gradients of q, mask and sinks, and, if a task is a whole set, those of k and v. If there are too few sets
+ * for the threads, a second pass by blocks of keys gives those of k and v: it computes the weights of all rows again
+ * from the soft-max statistics of each row. Threads write to disjoint parts, so that no sums are shared, and both ways
+ * add the same terms in the same order. */
 #ifndef GG_OPS_ATTENTION_BACK_H
 #define GG_OPS_ATTENTION_BACK_H
 #include "attention.h"
@@ -131,23 +132,6 @@ static void attn_back_row(const attn_back *b, int64_t set, int64_t row, int64_t 
     }
     attn_back_logits(a, n, w, s->dot, b->bend, dw);
 }
-static void attn_back_tile(const attn_back *b, int64_t set, int64_t row) {
-    const attn *a = &b->a;
-    const int64_t n = gg_min(BACK_ROWS, a->rows - row), d = attn_round(a->d);
-    int64_t key = 0, keys = a->n_kv;
-    attn_narrow(a, set, row, n, &key, &keys, b->tmp);
-    attn_back_scores(b, set, row, n, key, keys);
-    for (int64_t r = 0; r < n; r++)
-        attn_back_row(b, set, row + r, key, keys, b->w + r * b->stride, b->dw + r * b->stride);
-    if (!b->q) return;
-    attn_product_rows(a->d, n, keys, attn_matrix(a, &a->k, 1, set, key), attn_floats(b->dw, b->stride, 1), b->tq, d,
-                      false, b->room);
-    for (int64_t r = 0; r < n; r++) {
-        const attn_row at = attn_at(a, set, row + r);
-        float *y = b->q + ((at.batch * a->heads + at.head) * a->n_q + at.query) * a->d;
-        EACH_VEC(i, a->d) st(y + i, vf_mul(ld(b->tq + r * d + i, a->d - i), vf_set1(a->factor)), a->d - i);
-    }
-}
 
 /* ---- by keys ----------------------------------------------------------------------------------------------------- */
 /* y[i, key] += sum over the rows r of x[r, i] w[r, key]; without rows, y = 0 */
@@ -179,6 +163,39 @@ static void attn_back_keys(const attn_back *b, int64_t set, int64_t first) {
     }
 }
 
+/* ---- tiles of rows, and whole sets ------------------------------------------------------------------------------- */
+/* both: of k and v too */
+static void attn_back_tile(const attn_back *b, int64_t set, int64_t row, bool both) {
+    const attn *a = &b->a;
+    const int64_t n = gg_min(BACK_ROWS, a->rows - row), d = attn_round(a->d);
+    int64_t key = 0, keys = a->n_kv;
+    const bool any = attn_narrow(a, set, row, n, &key, &keys, b->tmp);
+    attn_back_scores(b, set, row, n, key, keys);
+    for (int64_t r = 0; r < n; r++)
+        attn_back_row(b, set, row + r, key, keys, b->w + r * b->stride, b->dw + r * b->stride);
+    if (both && any) {
+        attn_back_add(b, &b->v, set, key, keys, n, b->td, b->w);
+        attn_back_add(b, &b->k, set, key, keys, n, b->tq, b->dw);
+    }
+    if (!b->q) return;
+    attn_product_rows(a->d, n, keys, attn_matrix(a, &a->k, 1, set, key), attn_floats(b->dw, b->stride, 1), b->tq, d,
+                      false, b->room);
+    for (int64_t r = 0; r < n; r++) {
+        const attn_row at = attn_at(a, set, row + r);
+        float *y = b->q + ((at.batch * a->heads + at.head) * a->n_q + at.query) * a->d;
+        EACH_VEC(i, a->d) st(y + i, vf_mul(ld(b->tq + r * d + i, a->d - i), vf_set1(a->factor)), a->d - i);
+    }
+}
+static void attn_back_set(const attn_back *b, int64_t set) {
+    attn_back_add(b, &b->v, set, 0, b->a.n_kv, 0, b->td, b->w);
+    attn_back_add(b, &b->k, set, 0, b->a.n_kv, 0, b->tq, b->dw);
+    for (int64_t row = 0; row < b->a.rows; row += BACK_ROWS) attn_back_tile(b, set, row, true);
+}
+/* Whether whole sets as tasks are faster: two passes compute seven products for each row and key instead of five. */
+static bool attn_back_once(const attn_back *b, int nth) {
+    return b->kv && 5 * gg_ceil_div(b->a.sets, nth) * nth <= 7 * b->a.sets;
+}
+
 static size_t work_FLASH_ATTN_BACK(const ggml_tensor *dst, int nth) {
     (void)nth;
     return (size_t)gg_nrows(dst->src[0]) * sizeof(attn_softmax);
@@ -189,9 +206,12 @@ static int op_FLASH_ATTN_BACK(const gg_work *w, ggml_tensor *dst) {
     attn_back b = attn_back_of(w->kernels, dst);
     const bool ok = pack_type_ok(w->kernels, b.a.k.type) && pack_type_ok(w->kernels, b.a.v.type) && attn_back_make(&b);
     const int64_t blocks = gg_ceil_div(b.a.n_kv, BACK_KEYS);
+    const bool once = attn_back_once(&b, w->nth);
     b.rows = w->wdata;
-    for (int64_t i; ok && (i = gemm_next_task(w)) < b.a.sets * b.tiles;)
-        attn_back_tile(&b, i / b.tiles, i % b.tiles * BACK_ROWS);
+    for (int64_t i; ok && (i = gemm_next_task(w)) < b.a.sets * (once ? 1 : b.tiles);) {
+        if (once) attn_back_set(&b, i);
+        else attn_back_tile(&b, i / b.tiles, i % b.tiles * BACK_ROWS, false);
+    }
     gg_barrier(w);                                       /* also on failure: the other threads wait */
     if (w->ith == 0) {
         atomic_store_explicit(w->chunk, 0, memory_order_relaxed);
@@ -199,7 +219,7 @@ static int op_FLASH_ATTN_BACK(const gg_work *w, ggml_tensor *dst) {
     }
     gg_barrier(w);
     if (!ok) return gg_fail(dst, "no memory for a tile, or no conversion of %s", gg_types[b.a.k.type].name);
-    for (int64_t i; b.kv && (i = gemm_next_task(w)) < b.a.sets * blocks;)
+    for (int64_t i; b.kv && !once && (i = gemm_next_task(w)) < b.a.sets * blocks;)
         attn_back_keys(&b, i / blocks, i % blocks * BACK_KEYS);
     return GGML_STATUS_SUCCESS;
 }
