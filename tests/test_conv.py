@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from cases import Random
 from cases.conv import correlate, correlate_adjoint, correlate_each_channel
-from cases.harness import close, compute, context, difference, graph_of, load, shape, tensor
+from cases.harness import ISAS, close, compute, context, difference, graph_of, isa, load, shape, tensor
 
 import ggml
 
@@ -185,3 +185,46 @@ def test_the_stride_of_a_single_window_takes_no_memory():
         for got, want in (convolved, pooled):
             assert shape(got)[:2] == (1, 1)
             np.testing.assert_array_equal(load(got), load(want))
+
+
+KERNELS = (  # width, height, channels, images of x; kernel, channels of the result; stride, padding, dilation
+    ((28, 28, 1, 20), (5, 5, 6), (1, 1), (2, 2), (1, 1)),
+    ((14, 14, 6, 7), (5, 5, 16), (1, 1), (0, 0), (1, 1)),
+    ((37, 20, 3, 3), (3, 2, 7), (2, 3), (1, 2), (2, 1)),
+    ((300, 200, 2, 2), (3, 3, 32), (1, 1), (1, 1), (1, 1)),
+    ((16, 16, 4, 3), (3, 3, 40), (1, 1), (1, 1), (1, 1)),
+)
+
+
+@pytest.mark.parametrize("i", range(len(KERNELS)))
+def test_gradients_of_kernels_of_few_and_of_many_channels(i):
+    (width, height, channels, images), (k0, k1, n), s, p, d = KERNELS[i]
+    r = Random(i)
+    w, x = r(k0, k1, channels, n), r(width, height, channels, images)
+    y = correlate(w, x, s, p, d)
+    v = r(*y.shape[::-1])
+    padded = np.pad(x.astype(float), ((0, 0), (0, 0), (p[1], p[1]), (p[0], p[0])))
+    want = np.zeros(w.shape)
+    for a in range(k1):
+        for b in range(k0):
+            down, across = slice(a * d[1], None, s[1]), slice(b * d[0], None, s[0])
+            seen = padded[:, :, down, across][:, :, : y.shape[2], : y.shape[3]]
+            want[:, :, a, b] = np.tensordot(v, seen, ((0, 2, 3), (0, 2, 3)))
+    with context() as ctx:
+        kernel = tensor(ctx, w, "F32")
+        ggml.ggml_set_param(kernel)
+        out = ggml.ggml_conv_2d_direct(ctx, kernel, tensor(ctx, x, "F32"), *s, *p, *d)
+        loss = ggml.ggml_sum(ctx, ggml.ggml_mul(ctx, out, tensor(ctx, v, "F32")))
+        ggml.ggml_set_loss(loss)
+        graph = graph_of(ctx, loss, grads=True)
+        ggml.ggml_build_backward_expand(ctx, graph, None)
+        for name in ISAS:
+            with isa(name):
+                first = None
+                for threads in (1, 2, 5):
+                    ggml.ggml_graph_reset(graph)
+                    compute(ctx, graph, threads)
+                    got = load(ggml.ggml_graph_get_grad(graph, kernel))
+                    close(got, want, 1e-5, f"{name}, {threads} threads")
+                    first = got if first is None else first
+                    np.testing.assert_array_equal(got, first)

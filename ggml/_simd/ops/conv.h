@@ -2,7 +2,7 @@
  * if it is the result (IM2COL). runtime/geometry.h defines the geometry. */
 #ifndef GG_OPS_CONV_H
 #define GG_OPS_CONV_H
-#include "direct.h"
+#include "correlate.h"
 #include "depthwise.h"
 
 static size_t conv_at(const gemm *g, int64_t i, int64_t j) {
@@ -220,27 +220,39 @@ static int64_t conv_cuts(const gg_conv *v) {
     while (n < g.n && g.n % n) n++;
     return n;
 }
-/* w from x and g */
-static int conv_kernel_gradient(const gg_work *w, ggml_tensor *dst) {
+/* The gradient of a kernel: its product of panels, and how it is computed. */
+typedef struct conv_gradient { patches seen, other; gemm g; correlate c; bool direct; int64_t cuts; } conv_gradient;
+static void conv_gradient_make(const gg_kernels *kernels, conv_gradient *r, const ggml_tensor *dst) {
     const gg_conv v = gg_conv_of(dst);
     const gg_conv_part k = gg_conv_w(&v), x = gg_conv_x(&v), g = gg_conv_g(&v);
-    patches seen = patches_of_x(&v), other = patches_plain(&g);
-    const int64_t cuts = conv_cuts(&v), size = gg_nelements(dst);
-    seen.n = other.n = g.n / cuts;
-    gemm p = {.m = patches_taps(&seen) * seen.c, .n = g.c, .k = patches_places(&seen) * seen.n, .ne2 = cuts, .ne3 = 1,
-              .a = patch_source(w->kernels, v.x->data, v.x->type, &seen, pack_taps),
-              .b = patch_source(w->kernels, v.g->data, v.g->type, &other, pack_taps),
-              .c = cuts > 1 ? w->wdata : dst->data, .c_m = sizeof(float), .c_n = k.nb_n,
-              .c_2 = (size_t)size * sizeof(float)};
-    p.a.nb2 = (size_t)seen.n * x.nb_n, p.b.nb2 = (size_t)seen.n * g.nb_n;
-    const bool ok = gemm_run(w, &p, NULL);
-    if (cuts > 1) {
+    r->seen = patches_of_x(&v), r->other = patches_plain(&g);
+    r->g = (gemm){.m = patches_taps(&r->seen) * r->seen.c, .n = g.c, .ne2 = 1, .ne3 = 1,
+                  .a = patch_source(kernels, v.x->data, v.x->type, &r->seen, pack_taps),
+                  .b = patch_source(kernels, v.g->data, v.g->type, &r->other, pack_taps),
+                  .c = dst->data, .c_m = sizeof(float), .c_n = k.nb_n,
+                  .c_2 = (size_t)gg_nelements(dst) * sizeof(float)};
+    r->g.k = r->g.m;                                     /* the taps, which direct.h counts along k */
+    r->direct = correlate_plan(&r->seen, &r->g, &r->c);
+    r->cuts = r->direct ? r->c.cuts : conv_cuts(&v);
+    if (r->direct) return;
+    r->seen.n = r->other.n = g.n / r->cuts;
+    r->g.k = patches_places(&r->seen) * r->seen.n, r->g.ne2 = r->cuts;
+    r->g.a.nb2 = (size_t)r->seen.n * x.nb_n, r->g.b.nb2 = (size_t)r->seen.n * g.nb_n;
+}
+/* w from x and g */
+static int conv_kernel_gradient(const gg_work *w, ggml_tensor *dst) {
+    conv_gradient r;
+    conv_gradient_make(w->kernels, &r, dst);
+    if (r.cuts > 1) r.g.c = w->wdata;
+    const bool ok = r.direct ? correlate_run(w, &r.seen, &r.g, &r.c, &r.other) : gemm_run(w, &r.g, NULL);
+    if (r.cuts > 1) {
         gg_barrier(w);
+        const int64_t size = gg_nelements(dst);
         const float *part = w->wdata;
         float *y = dst->data;
         for (int64_t i = size * w->ith / w->nth; i < size * (w->ith + 1) / w->nth; i++) {
             float sum = 0;
-            for (int64_t j = 0; j < cuts; j++) sum += part[j * size + i];
+            for (int64_t j = 0; j < r.cuts; j++) sum += part[j * size + i];
             y[i] = sum;
         }
     }
@@ -248,10 +260,10 @@ static int conv_kernel_gradient(const gg_work *w, ggml_tensor *dst) {
 }
 static size_t work_CONV_BACK_KERNEL(const ggml_tensor *dst, int nth) {
     (void)nth;
-    const gg_conv v = gg_conv_of(dst);
-    if (gg_conv_is_depthwise(v.kind)) return 0;
-    const int64_t cuts = conv_cuts(&v);
-    return cuts > 1 ? (size_t)cuts * (size_t)gg_nelements(dst) * sizeof(float) : 0;
+    if (gg_conv_is_depthwise(dst->op_params[0])) return 0;
+    conv_gradient r;
+    conv_gradient_make(NULL, &r, dst);
+    return r.cuts > 1 ? (size_t)r.cuts * (size_t)gg_nelements(dst) * sizeof(float) : 0;
 }
 
 static int op_CONV_2D(const gg_work *w, ggml_tensor *dst) { return conv_forward(w, dst); }

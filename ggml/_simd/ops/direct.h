@@ -72,6 +72,14 @@ static void (*const direct_table[])(int64_t, const int32_t *, const float *, con
 };
 #undef DIRECT
 
+/* Where the elements that tap k of all channels reads begin in a copy, whose planes have `plane` floats. */
+static int32_t direct_offset(const patches *v, const direct *d, int64_t plane, int64_t k) {
+    int64_t t[3], c;
+    patch_tap(v, k, t, &c);
+    for (int i = 0; i < 2; i++) t[i] = t[i] * v->ax[i].dilation + v->ax[i].base - d->low[i];
+    const int64_t s0 = v->ax[0].stride, s1 = v->ax[1].stride, which = t[1] % s1 * s0 + t[0] % s0;
+    return (int32_t)((c * d->planes + which) * plane + t[1] / s1 * d->width + t[0] / s0);
+}
 static void direct_load(const patches *v, const gemm *g, const direct *d, int64_t image, int64_t strip, float *x) {
     const patch_axis *ax = v->ax;
     for (int64_t c = 0; c < v->c; c++)
@@ -109,13 +117,7 @@ static bool direct_run(const gg_work *w, const patches *v, const gemm *g, const 
     float *const b = x + size, *const tiles = b + d->groups * panel;
     int32_t *const at = (int32_t *)(tiles + d->groups * NR * MR);
     memset(x + size - MR - VW, 0, (MR + VW) * sizeof *x);
-    for (int64_t k = 0; k < g->k; k++) {
-        int64_t t[3], c;
-        patch_tap(v, k, t, &c);
-        for (int i = 0; i < 2; i++) t[i] = t[i] * v->ax[i].dilation + v->ax[i].base - d->low[i];
-        const int64_t s0 = v->ax[0].stride, s1 = v->ax[1].stride, which = t[1] % s1 * s0 + t[0] % s0;
-        at[k] = (int32_t)((c * d->planes + which) * plane + t[1] / s1 * d->width + t[0] / s0);
-    }
+    for (int64_t k = 0; k < g->k; k++) at[k] = direct_offset(v, d, plane, k);
     for (int64_t p = 0; p < d->groups; p++)
         for (int64_t k = 0; k < g->k; k += KC)
             g->b.pack(&g->b, p * each, (int)gg_min(each, g->n - p * each), k, (int)gg_min(g->k - k, KC),
