@@ -62,10 +62,11 @@ class Builder:
     Args:
         arena: Arena for the constants of this plan.
         weights: type that matrices are stored as: None (F32), or a GGML_TYPE_* to which they are converted.
+        trains: the graph needs gradients.
     """
 
-    def __init__(self, arena, weights=None):
-        self.arena, self.weights = arena, weights
+    def __init__(self, arena, weights=None, trains=False):
+        self.arena, self.weights, self.trains = arena, weights, trains
         self.ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0, no_alloc=True))
         self.feeds = []
 

@@ -159,7 +159,8 @@ class Lowering:
                 self.env[name] = Feed(name, value.shape, value.dtype, part[2])
             self.roots[name] = frozenset([name])
         self.entries: list[Entry] = []
-        self.builder = Builder(Arena(), self.model.weights)
+        trains = any(isinstance(v, Parameter) for v in self.env.values())
+        self.builder = Builder(Arena(), self.model.weights, trains)
         self.names = 0
 
     def plan(self):

@@ -8,19 +8,24 @@ import ggml
 
 from ..values import BOOL, EXACT, F32, I64, NARROW, Known, OnHost, floats, is_float, is_integer, ml_dtypes
 from . import rule
-from .fused import linear, number, product
+from .fused import function, linear, number, product
 
 UNARY = {
     "Sqrt": ggml.ggml_sqrt, "Exp": ggml.ggml_exp, "Log": ggml.ggml_log, "Sin": ggml.ggml_sin, "Cos": ggml.ggml_cos,
-    "Tanh": ggml.ggml_tanh, "Sigmoid": ggml.ggml_sigmoid, "Softplus": ggml.ggml_softplus, "Floor": ggml.ggml_floor,
-    "Ceil": ggml.ggml_ceil, "HardSwish": ggml.ggml_hardswish,
+    "Tanh": ggml.ggml_tanh, "Softplus": ggml.ggml_softplus, "Floor": ggml.ggml_floor,
+    "Ceil": ggml.ggml_ceil,
 }
 
 
 @rule(*UNARY)
 def unary(b, node, x):
-    y = b.unary(UNARY[node.op], *floats(x))
-    y.made = ("sigmoid", x) if node.op == "Sigmoid" else None
+    return b.unary(UNARY[node.op], *floats(x))
+
+
+@rule("Sigmoid", "HardSwish")
+def activation(b, node, x):
+    y = function(b, node, node.op.upper(), *floats(x))
+    y.made = ("sigmoid", x, node.attr("ggml.readers")) if node.op == "Sigmoid" else None
     return y
 
 
@@ -125,6 +130,8 @@ def gelu(b, node, x):
 
 @rule("Relu")
 def relu(b, node, x):
+    if is_float(x.dtype):
+        return function(b, node, "RELU", x)
     return b.unary(ggml.ggml_relu, x, bounds=x.bounds and (max(x.bounds[0], 0), max(x.bounds[1], 0)))
 
 
@@ -165,7 +172,7 @@ def celu(b, node, x):
 def hard_sigmoid(b, node, x):
     alpha, beta = node.attr("alpha", 0.2), node.attr("beta", 0.5)
     y = b.clamp(b.affine(*floats(x), alpha, beta), 0.0, 1.0)
-    y.made = ("hard", x, 1.0) if abs(6 * alpha - 1) < 1e-6 and beta == 0.5 else None
+    y.made = ("hard", x, 1.0, node.attr("ggml.readers")) if abs(6 * alpha - 1) < 1e-6 and beta == 0.5 else None
     return y
 
 
@@ -174,7 +181,7 @@ def swish(b, node, x):
     floats(x)
     alpha = node.attr("alpha", 1.0 if node.op == "Swish" else 1.702)
     if alpha == 1.0:
-        return b.unary(ggml.ggml_silu, x)
+        return function(b, node, "SILU", x)
     return b.mul(x, b.unary(ggml.ggml_sigmoid, b.affine(x, alpha)))
 
 
@@ -335,7 +342,8 @@ def clip(b, node, x, lo=None, hi=None):
                   ((lo, -math.inf), (hi, math.inf))]
         if limits[0] <= limits[1]:
             y, made = b.clamp(x, *limits), getattr(x, "made", None)
-            y.made = ("hard", made[1], 6.0) if limits == [0, 6] and made and made[0::2] == ("plus", 3.0) else None
+            if limits == [0, 6] and made and made[0::2] == ("plus", 3.0):
+                y.made = ("hard", made[1], 6.0, node.attr("ggml.readers"))
             return y
     if lo is not None:
         x = b.maximum(x, lo)

@@ -94,7 +94,7 @@ def batch_norm(b, node, x, scale, bias, mean, variance):
         x = b.use(x)
         arrays = [v.array.astype(np.float64) for v in (scale, bias, mean, variance)]
         factor = arrays[0] / np.sqrt(arrays[3] + epsilon)
-        if x.made and x.made[0] == "conv":
+        if x.made and x.made[0::2] == ("conv", 1):
             return x.made[1](node, factor, arrays[1] - arrays[2] * factor)
         scale, bias = b.constant(factor, F32), b.constant(arrays[1] - arrays[2] * factor, F32)
         return b.add(b.mul(x, channels(b, scale, rank)), channels(b, bias, rank))
