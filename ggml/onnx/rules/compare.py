@@ -4,7 +4,7 @@ import numpy as np
 
 import ggml
 
-from ..values import BOOL, F32, floats, is_float
+from ..values import BOOL, F32, Known, count, floats, is_float
 from . import rule
 
 rule("Less", "Greater")(lambda b, node, x, y: b.less(x, y) if node.op == "Less" else b.less(y, x))
@@ -18,7 +18,15 @@ def less_or_equal(b, node, x, y):
     return b.logical_and(inside, b.logical_and(b.number(x), b.number(y))) if is_float(x.dtype) else inside
 
 
-rule("Equal")(lambda b, node, x, y: b.equal(x, y))
+@rule("Equal")
+def equal(b, node, x, y):
+    z, made, n = b.equal(x, y), getattr(x, "made", None), y.shape[-1] if y.shape else 0
+    if made and made[0] == "expanded" and count(y.shape) == n and isinstance(y, Known) and (
+            np.ravel(y.array) == np.arange(n)).all():
+        z.made = "one hot", made[1], n
+    return z
+
+
 rule("Not")(lambda b, node, x: b.logical_not(x))
 rule("And", "Or")(lambda b, node, x, y: b.logical_and(x, y) if node.op == "And" else b.logical_or(x, y))
 rule("Xor")(lambda b, node, x, y: b.unary(ggml.ggml_abs, b.binary(ggml.ggml_sub, x, y, dtype=F32), dtype=BOOL))

@@ -388,7 +388,9 @@ def convert(b, x, dtype, saturate=1):
         return x if dtype == x.dtype else Known(x.array.astype(dtype), x.arena)
     x = b.use(x)
     if dtype == F32:
-        return b.like(x.t, x.shape, F32)
+        y = b.like(x.t, x.shape, F32)
+        y.made = x.made if x.made and x.made[0] == "one hot" else None
+        return y
     if dtype == BOOL:
         return b.unary(ggml.ggml_step, b.unary(ggml.ggml_abs, b.like(x.t, x.shape, F32)), dtype=BOOL)
     if is_float(dtype):
