@@ -22,13 +22,18 @@ static conv_tail conv_tail_of(const ggml_tensor *t) {
     const int id = gg_conv_function(t);
     return (conv_tail){t->src[2] ? t->src[2]->data : NULL, id < 0 ? NULL : functions[id]};
 }
+/* Applies the function to n contiguous elements. */
+static inline void conv_apply(const conv_tail *tail, float *y, int64_t n) {
+    static const float none[GG_TILE_PARAMS];
+    if (tail->function) tail->function((float *const[]){y, y}, n, false, none);
+}
 /* Finishes n elements of a channel, which are contiguous. */
 static inline void conv_finish(const conv_tail *tail, int64_t channel, float *y, int64_t n) {
     if (tail->bias) {
         const vf bias = vf_set1(tail->bias[channel]);
         for (int64_t i = 0; i < n; i += VW) st(y + i, vf_add(ld(y + i, n - i), bias), n - i);
     }
-    if (tail->function) tail->function((float *const[]){y, y}, n, false, NULL);
+    conv_apply(tail, y, n);
 }
 
 #endif

@@ -90,7 +90,7 @@ static void direct_store(const patches *v, const gemm *g, const direct *d, char 
                          int64_t j0, int64_t n, float *tile) {
     const conv_tail bias = {.bias = v->tail.bias};
     for (int64_t j = 0; bias.bias && j < n; j++) conv_finish(&bias, j0 + j, tile + j * MR, MR);
-    if (v->tail.function) v->tail.function((float *const[]){tile, tile}, n * MR, false, NULL);
+    conv_apply(&v->tail, tile, n * MR);
     const int64_t end = gg_min(f + MR, (rows - 1) * d->width + v->ax[0].out);
     for (int64_t i = f, m; i < end; i += m) {
         const int64_t y = i / d->width, x = i % d->width;

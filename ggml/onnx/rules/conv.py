@@ -54,10 +54,7 @@ def conv(b, node, x, w, bias=None):
 
 
 def convolve(b, x, w, strides, dilations, pads, groups, zero=None, tail=()):
-    """The convolution of x (n, c, spatial...) with w (m, c / groups, kernel...) minus its zero point.
-
-    tail is the bias per channel and the GGML_UNARY_OP_* that follow, or empty.
-    """
+    """The convolution of x (n, c, spatial...) with w (m, c / groups, kernel...) - zero; tail: its bias, a function."""
     rank = len(x.shape) - 2
     if rank > 3 or rank < 1:
         raise OnHost(f"convolution in {rank} dimensions")

@@ -6,7 +6,7 @@ import numpy as np
 
 import ggml
 
-from ..values import Known, count, extents, floats, is_float, is_integer
+from ..values import Known, count, extents, floats, is_float, is_integer, require_held
 from . import rule
 
 
@@ -15,7 +15,7 @@ def weight(b, x, y):
     if not isinstance(y, Known):
         view = b.transpose(y, [*range(len(y.shape) - 2), len(y.shape) - 1, len(y.shape) - 2])
         return b.use(view).t
-    b.require_held(y)
+    require_held(y)
     kind = stored_type(b, x, y) if y.arena else ggml.GGML_TYPE_F32
     key = "transposed", kind
     if key not in y.tensors:

@@ -122,8 +122,8 @@ def resize(b, node, x, *operands):
         if mode == "tf_crop_and_resize":
             fits = (at >= 0) & (at <= n - 1)
             inside = inside & fits.reshape([-1 if k == a else 1 for k in range(rank)])
-    shape = [max(r, n) if r != p else n for r, n, p in zip(repeated, result.shape, x.shape)]
-    if shape != list(result.shape):
+    if repeated != list(x.shape):
+        shape = [n if r == p else r for r, n, p in zip(repeated, result.shape, x.shape)]
         t = ggml.ggml_interpolate(b.ctx, b.contiguous(result).t, *extents(shape), ggml.GGML_SCALE_MODE_NEAREST)
         result = b.with_shape(t, shape, x)
     if inside.all():
