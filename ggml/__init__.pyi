@@ -4741,8 +4741,8 @@ def ggml_conv_2d(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor], s0: _I
 def ggml_conv_2d_direct(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor], s0: _Int, s1: _Int, p0: _Int, p1: _Int, d0: _Int, d1: _Int, bias: Any = ..., function: Any = ...) -> ggml_tensor_p:
     """Convolves images without an intermediate tensor of patches, as ggml_conv_2d does in this library.
 
-    Both names make the same node, so they do not differ in speed or memory. The gradient flows to a and b. The C library
-    does not offer bias and function; with one of them there is no gradient.
+    Both names make the same node, so they do not differ in speed or memory. The gradient flows to a and b. The C
+    library does not offer bias and function; with one of them there is no gradient.
 
     Args:
         ctx: context that receives the result.

@@ -189,7 +189,7 @@ def test_the_stride_of_a_single_window_takes_no_memory():
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_bias_and_function_equal_nodes_of_their_own(threads):
-    """Direct convolutions, products of panels, planes that end within a tile, and blocks of rows of depthwise kernels."""
+    """Direct convolutions, products of panels, planes that end within a tile, blocks of rows of depthwise kernels."""
     functions = {
         None: lambda ctx, t: t, ggml.GGML_UNARY_OP_RELU: ggml.ggml_relu, ggml.GGML_UNARY_OP_SILU: ggml.ggml_silu,
         ggml.GGML_UNARY_OP_SIGMOID: ggml.ggml_sigmoid, ggml.GGML_UNARY_OP_HARDSWISH: ggml.ggml_hardswish,
@@ -219,7 +219,8 @@ def test_bias_and_function_that_do_not_fit():
     with context() as ctx:
         r = Random(1)
         w, x = tensor(ctx, r(3, 3, 2, 4), "F32"), tensor(ctx, r(6, 5, 2, 1), "F32")
-        for bias in (tensor(ctx, r(3, 1, 1, 1), "F32"), tensor(ctx, r(4, 1, 1, 1), "F16"), tensor(ctx, r(2, 2, 1, 1), "F32")):
+        for size, kind in (((3, 1, 1, 1), "F32"), ((4, 1, 1, 1), "F16"), ((2, 2, 1, 1), "F32")):
+            bias = tensor(ctx, r(*size), kind)
             with pytest.raises(ValueError, match="ggml_conv_2d_direct: bias"):
                 ggml.ggml_conv_2d_direct(ctx, w, x, *PLAIN, bias)
         for function in (-2, ggml.GGML_UNARY_OP_TANH, 1 << 20):

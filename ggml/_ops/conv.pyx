@@ -342,8 +342,8 @@ def ggml_conv_2d(ctx, a, b, s0, s1, p0, p1, d0, d1):
 def ggml_conv_2d_direct(ctx, a, b, s0, s1, p0, p1, d0, d1, bias=None, function=None):
     """Convolves images without an intermediate tensor of patches, as ggml_conv_2d does in this library.
 
-    Both names make the same node, so they do not differ in speed or memory. The gradient flows to a and b. The C library
-    does not offer bias and function; with one of them there is no gradient.
+    Both names make the same node, so they do not differ in speed or memory. The gradient flows to a and b. The C
+    library does not offer bias and function; with one of them there is no gradient.
 
     Args:
         ctx: context that receives the result.
