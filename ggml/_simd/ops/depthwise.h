@@ -5,8 +5,8 @@
 
 enum { DEPTHWISE_ROWS = 4 };    /* rows of outputs of a block */
 
-/* Rows 0 to rows - 1 of n outputs of a kernel of `size` by `size` taps: each vector that is loaded serves all rows. Each
- * output sums its taps in the same order as depthwise_some. Rows of out are `pitch` floats apart. */
+/* Rows 0 to rows - 1 of n outputs of a kernel of `size` by `size` taps: each vector that is loaded serves all rows.
+ * Each output sums its taps in the same order as depthwise_some. Rows of out are `pitch` floats apart. */
 GG_INLINE void depthwise_block(const int rows, const int size, const int step, const channel_plane *p,
                                const float *weights, const float *x, int64_t n, float *out, int64_t pitch) {
     vf w[5][5];

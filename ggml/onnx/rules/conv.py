@@ -97,7 +97,7 @@ def convolve(b, x, w, strides, dilations, pads, groups, zero=None, tail=()):
     if b.trains or not tail:
         return finished(b, b.with_shape(function(b.ctx, w.t, x.t, *places), shape, x), *tail)
     bias = None if tail[0] is None else b.use(b.reshape(tail[0], (shape[1],))).t
-    return b.with_shape(function(b.ctx, w.t, x.t, *places, bias, tail[1]), shape, x)
+    return b.with_shape(function(b.ctx, w.t, x.t, *places, bias, tail[1]), shape, x)  # type: ignore[call-arg]
 
 
 def finished(b, y, bias=None, function=None):

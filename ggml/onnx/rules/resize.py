@@ -124,7 +124,8 @@ def resize(b, node, x, *operands):
             inside = inside & fits.reshape([-1 if k == a else 1 for k in range(rank)])
     if repeated != list(x.shape):
         shape = [n if r == p else r for r, n, p in zip(repeated, result.shape, x.shape)]
-        t = ggml.ggml_interpolate(b.ctx, b.contiguous(result).t, *extents(shape), ggml.GGML_SCALE_MODE_NEAREST)
+        ne0, ne1, ne2, ne3 = extents(shape)
+        t = ggml.ggml_interpolate(b.ctx, b.contiguous(result).t, ne0, ne1, ne2, ne3, ggml.GGML_SCALE_MODE_NEAREST)
         result = b.with_shape(t, shape, x)
     if inside.all():
         return result
