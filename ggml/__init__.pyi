@@ -4738,10 +4738,11 @@ def ggml_conv_2d(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor], s0: _I
             image.
         MemoryError: the context is full.
     """
-def ggml_conv_2d_direct(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor], s0: _Int, s1: _Int, p0: _Int, p1: _Int, d0: _Int, d1: _Int) -> ggml_tensor_p:
+def ggml_conv_2d_direct(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor], s0: _Int, s1: _Int, p0: _Int, p1: _Int, d0: _Int, d1: _Int, bias: Any = ..., function: Any = ...) -> ggml_tensor_p:
     """Convolves images without an intermediate tensor of patches, as ggml_conv_2d does in this library.
 
-    Both names make the same node, so they do not differ in speed or memory. The gradient flows to a and b.
+    Both names make the same node, so they do not differ in speed or memory. The gradient flows to a and b. The C
+    library does not offer bias and function; with one of them there is no gradient.
 
     Args:
         ctx: context that receives the result.
@@ -4753,6 +4754,8 @@ def ggml_conv_2d_direct(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor],
         p1: rows of zeros above and below, 0 or more.
         d0: dilation along the width, 1 or more.
         d1: dilation along the height, 1 or more.
+        bias: f32 tensor [out_channels] that is added to the sums, or None.
+        function: GGML_UNARY_OP_RELU, SIGMOID, SILU or HARDSWISH, applied to the result, or None.
     Returns:
         f32 tensor [ow, oh, out_channels, batch] with ow = (width + 2 * p0 - d0 * (kw - 1) - 1) // s0 + 1 and oh
             likewise.
@@ -4784,11 +4787,12 @@ def ggml_conv_2d_dw(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor], s0:
             larger than the padded image.
         MemoryError: the context is full.
     """
-def ggml_conv_2d_dw_direct(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor], stride0: _Int, stride1: _Int, pad0: _Int, pad1: _Int, dilation0: _Int, dilation1: _Int) -> ggml_tensor_p:
+def ggml_conv_2d_dw_direct(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor], stride0: _Int, stride1: _Int, pad0: _Int, pad1: _Int, dilation0: _Int, dilation1: _Int, bias: Any = ..., function: Any = ...) -> ggml_tensor_p:
     """Convolves each channel of images with its own kernel and keeps the memory layout of the images.
 
     Computes the same as ggml_conv_2d_dw. Where the channels of b are adjacent in memory (a permuted view of
-    contiguous [channels, width, height, batch]), so are those of the result. The gradient flows to a and b.
+    contiguous [channels, width, height, batch]), so are those of the result. The gradient flows to a and b. The C
+    library does not offer bias and function; with one of them there is no gradient.
 
     Args:
         ctx: context that receives the result.
@@ -4800,6 +4804,8 @@ def ggml_conv_2d_dw_direct(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tenso
         pad1: rows of zeros above and below, 0 or more.
         dilation0: dilation along the width, 1 or more.
         dilation1: dilation along the height, 1 or more.
+        bias: f32 tensor [channels] that is added to the sums, or None.
+        function: GGML_UNARY_OP_RELU, SIGMOID, SILU or HARDSWISH, applied to the result, or None.
     Returns:
         f32 tensor [ow, oh, channels, batch] with ow = (width + 2 * pad0 - dilation0 * (kw - 1) - 1) // stride0 + 1
             and oh likewise.

@@ -582,7 +582,7 @@ signatures: dict[str, tuple[tuple[str, ...], dict[str, tuple[str, ...]]]] = {
         },
     ),
     "ggml._ops.conv": (
-        ("_Address", "_Bool", "_Int", "_Pointer", "_To", "ggml_tensor", "ggml_tensor_p"),
+        ("Any", "_Address", "_Bool", "_Int", "_Pointer", "_To", "ggml_tensor", "ggml_tensor_p"),
         {
             "ggml_col2im_1d": ("_Address", "_To[ggml_tensor]", "_Int", "_Int", "_Int", "ggml_tensor_p"),
             "ggml_conv_1d": ("_Address", "_To[ggml_tensor]", "_To[ggml_tensor]", "_Int", "_Int", "_Int",
@@ -594,11 +594,11 @@ signatures: dict[str, tuple[tuple[str, ...], dict[str, tuple[str, ...]]]] = {
             "ggml_conv_2d": ("_Address", "_To[ggml_tensor]", "_To[ggml_tensor]", "_Int", "_Int", "_Int", "_Int",
                              "_Int", "_Int", "ggml_tensor_p"),
             "ggml_conv_2d_direct": ("_Address", "_To[ggml_tensor]", "_To[ggml_tensor]", "_Int", "_Int", "_Int",
-                                    "_Int", "_Int", "_Int", "ggml_tensor_p"),
+                                    "_Int", "_Int", "_Int", "Any", "Any", "ggml_tensor_p"),
             "ggml_conv_2d_dw": ("_Address", "_To[ggml_tensor]", "_To[ggml_tensor]", "_Int", "_Int", "_Int", "_Int",
                                 "_Int", "_Int", "ggml_tensor_p"),
             "ggml_conv_2d_dw_direct": ("_Address", "_To[ggml_tensor]", "_To[ggml_tensor]", "_Int", "_Int", "_Int",
-                                       "_Int", "_Int", "_Int", "ggml_tensor_p"),
+                                       "_Int", "_Int", "_Int", "Any", "Any", "ggml_tensor_p"),
             "ggml_conv_2d_s1_ph": ("_Address", "_To[ggml_tensor]", "_To[ggml_tensor]", "ggml_tensor_p"),
             "ggml_conv_2d_sk_p0": ("_Address", "_To[ggml_tensor]", "_To[ggml_tensor]", "ggml_tensor_p"),
             "ggml_conv_3d": ("_Address", "_To[ggml_tensor]", "_To[ggml_tensor]", "_Int", "_Int", "_Int", "_Int",

@@ -228,3 +228,51 @@ def test_gradients_of_kernels_of_few_and_of_many_channels(i):
                     close(got, want, 1e-5, f"{name}, {threads} threads")
                     first = got if first is None else first
                     np.testing.assert_array_equal(got, first)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_bias_and_function_equal_nodes_of_their_own(threads):
+    """Direct convolutions, products of panels, planes that end within a tile, blocks of rows of depthwise kernels."""
+    functions = {
+        None: lambda ctx, t: t, ggml.GGML_UNARY_OP_RELU: ggml.ggml_relu, ggml.GGML_UNARY_OP_SILU: ggml.ggml_silu,
+        ggml.GGML_UNARY_OP_SIGMOID: ggml.ggml_sigmoid, ggml.GGML_UNARY_OP_HARDSWISH: ggml.ggml_hardswish,
+    }  # fmt: skip
+    shapes = [(1, 5, 7, 3, 3, 1), (3, 70, 9, 4, 20, 1), (3, 33, 18, 4, 6, 2), (5, 17, 11, 2, 40, 1), (1, 1, 1, 6, 9, 1)]
+    for k, width, height, channels, out, step in shapes:
+        for depthwise in (False, True):
+            make = ggml.ggml_conv_2d_dw_direct if depthwise else ggml.ggml_conv_2d_direct
+            out = channels if depthwise else out
+            with context() as ctx:
+                r = Random(k + width)
+                w, x = tensor(ctx, r(k, k, 1 if depthwise else channels, out), "F32"), tensor(
+                    ctx, r(width, height, channels, 2), "F32")  # fmt: skip
+                bias = tensor(ctx, r(out, 1, 1, 1), "F32")
+                places = (step, step, k // 2, k // 2, 1, 1)
+                for bias_, (function, node) in ((b, f) for b in (bias, None) for f in functions.items()):
+                    whole = make(ctx, w, x, *places, bias_, function)
+                    parts = make(ctx, w, x, *places)
+                    if bias_ is not None:
+                        parts = ggml.ggml_add(ctx, parts, ggml.ggml_reshape_4d(ctx, bias, 1, 1, out, 1))
+                    parts = node(ctx, parts)
+                    compute(ctx, graph_of(ctx, whole, parts), threads)
+                    np.testing.assert_array_equal(load(whole), load(parts))
+
+
+def test_bias_and_function_that_do_not_fit():
+    with context() as ctx:
+        r = Random(1)
+        w, x = tensor(ctx, r(3, 3, 2, 4), "F32"), tensor(ctx, r(6, 5, 2, 1), "F32")
+        for size, kind in (((3, 1, 1, 1), "F32"), ((4, 1, 1, 1), "F16"), ((2, 2, 1, 1), "F32")):
+            bias = tensor(ctx, r(*size), kind)
+            with pytest.raises(ValueError, match="ggml_conv_2d_direct: bias"):
+                ggml.ggml_conv_2d_direct(ctx, w, x, *PLAIN, bias)
+        for function in (-2, ggml.GGML_UNARY_OP_TANH, 1 << 20):
+            with pytest.raises(ValueError, match="ggml_conv_2d_direct: function"):
+                ggml.ggml_conv_2d_direct(ctx, w, x, *PLAIN, None, function)
+        ggml.ggml_set_param(w)
+        loss = ggml.ggml_sum(ctx, ggml.ggml_conv_2d_direct(ctx, w, x, *PLAIN, None, ggml.GGML_UNARY_OP_RELU))
+        ggml.ggml_set_loss(loss)
+        graph = ggml.ggml_new_graph_custom(ctx, 64, True)
+        ggml.ggml_build_forward_expand(graph, loss)
+        with pytest.raises(ValueError, match="has no gradient"):
+            ggml.ggml_build_backward_expand(ctx, graph, None)

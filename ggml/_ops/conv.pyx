@@ -25,6 +25,7 @@ cdef extern from "runtime/geometry.h" nogil:
     int64_t gg_conv_out(int64_t n, int64_t k, int64_t s, int64_t p, int64_t d)
     bint gg_conv_is_1d(int kind)
     bint gg_conv_is_depthwise(int kind)
+    bint gg_conv_function_ok(int id)
 
 # Strides are s, paddings p, dilations d, and kernels have k elements. Arrays of parameters hold first all strides, then
 # all paddings, then all dilations.
@@ -146,6 +147,8 @@ cdef int grad_conv(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
     cdef gg_conv geometry = gg_conv_of(t)
     cdef ggml_tensor *w = t.src[0]
     cdef ggml_tensor *x = t.src[1]
+    if t.op != GGML_OP_CONV_3D and (t.src[2] != NULL or t.op_params[7]):
+        fail(ValueError, "a convolution with a bias or a function has no gradient: make nodes of these to train")
     if b.needs(w):
         b.require_not_overwritten(t, x)
         b.add(w, conv_back(b.ctx, GGML_OP_CONV_BACK_KERNEL, &geometry, x, g, w))
@@ -179,6 +182,22 @@ cdef int grad_conv_kernel(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
         b.require_not_overwritten(t, x)
         b.add(y, conv_of_geometry(b.ctx, &geometry, g, x))
     return 0
+
+cdef int add_tail(ggml_tensor *t, object bias, object function) except -1:
+    """Lets a convolution add a bias to its channels and apply a function to the sums."""
+    cdef int id = -1 if function is None else arg_int32(function, b"function")
+    if not gg_conv_function_ok(id):
+        fail(ValueError, f"function is {id}: need GGML_UNARY_OP_RELU, SIGMOID, SILU or HARDSWISH")
+    if bias is not None:
+        t.src[2] = arg_tensor(bias, b"bias")
+        if t.src[2].type != GGML_TYPE_F32 or t.src[2].ne[0] != t.ne[2] or not gg_is_row(t.src[2]):
+            t.src[2] = NULL
+            fail(ValueError, f"bias must be a contiguous f32 tensor of {t.ne[2]} elements, one for each channel")
+    t.op_params[7] = 1 + id
+    return 0
+
+cdef bint gg_is_row(const ggml_tensor *t) noexcept:
+    return t.nb[0] == sizeof(float) and t.ne[1] == 1 and t.ne[2] == 1 and t.ne[3] == 1
 
 # ---- convolutions of signals -----------------------------------------------------------------------------------------
 cdef object conv_1d_of(object ctx, const char *name, int kind, object a, object b, object s0, object p0, object d0):
@@ -320,10 +339,11 @@ def ggml_conv_2d(ctx, a, b, s0, s1, p0, p1, d0, d1):
     """
     return conv_2d_of(ctx, b"ggml_conv_2d", GG_CONV_2D, a, b, s0, s1, p0, p1, d0, d1)
 
-def ggml_conv_2d_direct(ctx, a, b, s0, s1, p0, p1, d0, d1):
+def ggml_conv_2d_direct(ctx, a, b, s0, s1, p0, p1, d0, d1, bias=None, function=None):
     """Convolves images without an intermediate tensor of patches, as ggml_conv_2d does in this library.
 
-    Both names make the same node, so they do not differ in speed or memory. The gradient flows to a and b.
+    Both names make the same node, so they do not differ in speed or memory. The gradient flows to a and b. The C
+    library does not offer bias and function; with one of them there is no gradient.
 
     Args:
         ctx: context that receives the result.
@@ -335,6 +355,8 @@ def ggml_conv_2d_direct(ctx, a, b, s0, s1, p0, p1, d0, d1):
         p1: rows of zeros above and below, 0 or more.
         d0: dilation along the width, 1 or more.
         d1: dilation along the height, 1 or more.
+        bias: f32 tensor [out_channels] that is added to the sums, or None.
+        function: GGML_UNARY_OP_RELU, SIGMOID, SILU or HARDSWISH, applied to the result, or None.
     Returns:
         f32 tensor [ow, oh, out_channels, batch] with ow = (width + 2 * p0 - d0 * (kw - 1) - 1) // s0 + 1 and oh
             likewise.
@@ -343,7 +365,14 @@ def ggml_conv_2d_direct(ctx, a, b, s0, s1, p0, p1, d0, d1):
             image.
         MemoryError: the context is full.
     """
-    return conv_2d_of(ctx, b"ggml_conv_2d_direct", GG_CONV_2D, a, b, s0, s1, p0, p1, d0, d1)
+    cdef ggml_context *c = arg_context(ctx, b"ggml_conv_2d_direct")
+    cdef ggml_tensor *kernel = arg_tensor(a, b"a")
+    cdef ggml_tensor *data = arg_tensor(b, b"b")
+    cdef int q[6]
+    arg_params_2d(q, s0, s1, p0, p1, d0, d1)
+    cdef ggml_tensor *t = conv(c, GG_CONV_2D, kernel, data, q[0], q[1], q[2], q[3], q[4], q[5])
+    add_tail(t, bias, function)
+    return wrap_tensor(t)
 
 def ggml_conv_2d_sk_p0(ctx, a, b):
     """Convolves images patch by patch: the stride is the kernel's size and there is no padding.
@@ -442,11 +471,12 @@ cdef bint has_channels_innermost(const ggml_tensor *t) noexcept:
     return (t.ne[2] > 1 and t.nb[2] == <size_t>gg_types[t.type].bytes and t.nb[0] == t.nb[2] * t.ne[2]
             and t.nb[1] == t.nb[0] * t.ne[0])
 
-def ggml_conv_2d_dw_direct(ctx, a, b, stride0, stride1, pad0, pad1, dilation0, dilation1):
+def ggml_conv_2d_dw_direct(ctx, a, b, stride0, stride1, pad0, pad1, dilation0, dilation1, bias=None, function=None):
     """Convolves each channel of images with its own kernel and keeps the memory layout of the images.
 
     Computes the same as ggml_conv_2d_dw. Where the channels of b are adjacent in memory (a permuted view of
-    contiguous [channels, width, height, batch]), so are those of the result. The gradient flows to a and b.
+    contiguous [channels, width, height, batch]), so are those of the result. The gradient flows to a and b. The C
+    library does not offer bias and function; with one of them there is no gradient.
 
     Args:
         ctx: context that receives the result.
@@ -458,6 +488,8 @@ def ggml_conv_2d_dw_direct(ctx, a, b, stride0, stride1, pad0, pad1, dilation0, d
         pad1: rows of zeros above and below, 0 or more.
         dilation0: dilation along the width, 1 or more.
         dilation1: dilation along the height, 1 or more.
+        bias: f32 tensor [channels] that is added to the sums, or None.
+        function: GGML_UNARY_OP_RELU, SIGMOID, SILU or HARDSWISH, applied to the result, or None.
     Returns:
         f32 tensor [ow, oh, channels, batch] with ow = (width + 2 * pad0 - dilation0 * (kw - 1) - 1) // stride0 + 1
             and oh likewise.
@@ -472,6 +504,7 @@ def ggml_conv_2d_dw_direct(ctx, a, b, stride0, stride1, pad0, pad1, dilation0, d
     cdef ggml_tensor *t = conv(c, GG_CONV_DEPTHWISE, kernel, data, arg_int32(stride0, b"stride0"),
                                arg_int32(stride1, b"stride1"), arg_int32(pad0, b"pad0"), arg_int32(pad1, b"pad1"),
                                arg_int32(dilation0, b"dilation0"), arg_int32(dilation1, b"dilation1"))
+    add_tail(t, bias, function)
     if has_channels_innermost(data):
         t.nb[2] = sizeof(float)
         t.nb[0] = t.nb[2] * t.ne[2]

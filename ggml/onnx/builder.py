@@ -11,21 +11,7 @@ import numpy as np
 import ggml
 
 from ..utils import from_numpy
-from .values import (
-    BOOL,
-    EXACT,
-    F32,
-    NARROW,
-    Known,
-    NeedValue,
-    OnHost,
-    Tensor,
-    count,
-    extents,
-    integer_range,
-    is_float,
-    is_integer,
-)
+from .values import BOOL, EXACT, F32, Known, NeedValue, OnHost, Tensor, count, extents, is_float, require_held, wrapped
 
 PARAMETER = 4096  # operands up to this many elements may decide the shape of a graph
 
@@ -62,10 +48,11 @@ class Builder:
     Args:
         arena: Arena for the constants of this plan.
         weights: type that matrices are stored as: None (F32), or a GGML_TYPE_* to which they are converted.
+        trains: the graph needs gradients.
     """
 
-    def __init__(self, arena, weights=None):
-        self.arena, self.weights = arena, weights
+    def __init__(self, arena, weights=None, trains=False):
+        self.arena, self.weights, self.trains = arena, weights, trains
         self.ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0, no_alloc=True))
         self.feeds = []
 
@@ -98,7 +85,7 @@ class Builder:
         """A Tensor of any value; raises OnHost for types and magnitudes that F32 does not represent."""
         if isinstance(value, Tensor):
             return value
-        self.require_held(value)
+        require_held(value)
         if isinstance(value, Known):
             if "f32" not in value.tensors:
                 home = value.arena or self.arena
@@ -111,39 +98,17 @@ class Builder:
             self.feeds.append(value)
         return value.tensor
 
-    def require_held(self, value):
-        """Raises OnHost if F32 does not represent the values exactly."""
-        dtype = value.dtype
-        if dtype == BOOL or is_float(dtype) or dtype in NARROW:
-            return
-        if not is_integer(dtype):
-            raise OnHost(f"{dtype} is computed on the host")
-        lo, hi = value.bounds
-        if max(-lo, hi) > EXACT:
-            raise OnHost(f"integers from {lo} to {hi} are beyond F32: they stay exact on the host")
-
     def constant(self, array, dtype=None):
         """A Known value that belongs to the plan."""
         return Known(np.asarray(array, dtype))
 
     def like(self, t, shape, dtype, bounds=None):
         """A Tensor of a computed ggml tensor: integers, in an interval, wrap as their type does, or are refused."""
-        if dtype == BOOL:
-            return Tensor(t, shape, dtype, (0, 1))
-        if bounds is None or not is_integer(dtype):
-            return Tensor(t, shape, dtype, None)
-        lo, hi = bounds
-        smallest, largest = integer_range(dtype)
-        if max(-lo, hi) > EXACT:
-            raise OnHost(f"integers from {lo} to {hi} are beyond F32: they stay exact on the host")
-        if lo < smallest or hi > largest:
-            size = largest - smallest + 1
-            if size > EXACT:
-                raise OnHost(f"integers from {lo} to {hi} wrap around in {dtype}")
-            turns = ggml.ggml_floor(self.ctx, ggml.ggml_scale_bias(self.ctx, t, 1 / size, -smallest / size))
+        bounds, size = wrapped(dtype, bounds)
+        if size:
+            turns = ggml.ggml_floor(self.ctx, ggml.ggml_scale_bias(self.ctx, t, 1 / size, -bounds[0] / size))
             t = ggml.ggml_add(self.ctx, t, ggml.ggml_scale(self.ctx, turns, -float(size)))
-            lo, hi = smallest, largest
-        return Tensor(t, shape, dtype, (lo, hi))
+        return Tensor(t, shape, dtype, bounds)
 
     def contiguous(self, x):
         """The Tensor with contiguous memory."""

@@ -48,7 +48,7 @@ class Node:
         attrs: attributes as Python objects: numbers, lists, str, arrays, Graph.
         version: version of the operator set that the graph imports for this domain.
         name: the node's name, or one made of the operator and its position.
-        proto: the protobuf message.
+        proto: the protobuf message, None for a constant tensor.
         model: the ModelProto's operator sets and functions, which expansion needs.
     """
 
@@ -226,8 +226,10 @@ class Reader:
         attrs = {a.name: self.attribute(a) for a in proto.attribute if not a.ref_attr_name}
         name = proto.name or f"{proto.op_type}_{index}"
         version = self.scope.opsets.get(domain, 1)
-        proto = copied(proto)  # a message keeps the whole model alive that it is part of
-        return Node(op, list(proto.input), list(proto.output), attrs, version, name, proto, self.scope)
+        inputs, outputs = list(proto.input), list(proto.output)
+        # A message keeps the whole model alive that it is part of; constants are many, and large.
+        proto = None if op == "Constant" and "value" in attrs else copied(proto)
+        return Node(op, inputs, outputs, attrs, version, name, proto, self.scope)
 
     def graph(self, proto):
         """The Graph of a GraphProto, its nodes sorted."""

@@ -56,6 +56,8 @@ def evaluate(node, values):
     Raises:
         HostError: there is no implementation, or the operands do not fit.
     """
+    if node.proto is None:
+        return [node.attrs["value"]]
     feeds = {f"i{k}": v for k, v in enumerate(values) if node.inputs[k]}
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):

@@ -220,7 +220,7 @@ def fold(nodes, known, engine, graph_outputs):
 def mark_rounded(nodes, outputs):
     """Marks the integer products that are only added to, moved, and converted to F32: they may be rounded like that.
 
-    It also marks the nodes whose result one node reads: it may be computed together with them.
+    It also counts the readers of each node's result (an output of the graph: more): those may be computed with it.
     """
     readers: dict = {}
     for node in nodes:
@@ -232,7 +232,7 @@ def mark_rounded(nodes, outputs):
         if not node.outputs:
             continue
         name, users = node.outputs[0], readers.get(node.outputs[0], ())
-        node.attrs["ggml.once"] = len(users) == 1 and name not in outputs
+        node.attrs["ggml.readers"] = len(users) + 2 * (name in outputs)
         if name not in outputs and users and all(
                 n.op == "Cast" and n.attr("to") == TensorProto.FLOAT
                 or n.op in passing and n.outputs[0] in converted for n in users):

@@ -19,21 +19,7 @@ import ggml
 from ..utils import to_numpy
 from . import expand, host
 from .builder import Arena, Builder
-from .values import (
-    BOOL,
-    EXACT,
-    Drive,
-    Feed,
-    Known,
-    NeedValue,
-    OnHost,
-    Opaque,
-    Parameter,
-    Sequence,
-    extents,
-    integer_range,
-    is_integer,
-)
+from .values import Drive, Feed, Known, NeedValue, OnHost, Opaque, Parameter, Sequence, bounds_of, extents, require_held
 
 PLANS = 16  # prepared graphs that a program keeps
 ROOT = 64  # integer inputs of up to this many elements are read by value if they decide a shape
@@ -126,23 +112,6 @@ class Program:
             program, values = plan.rest, [results[n] for n in plan.rest.inputs]
 
 
-def bounds_of(array):
-    """An interval that the values of an integer array lie in, one of few; None for other types."""
-    dtype = array.dtype
-    if dtype == BOOL:
-        return 0, 1
-    if not is_integer(dtype):
-        return None
-    smallest, largest = integer_range(dtype)
-    if max(-smallest, largest) <= EXACT or not array.size:
-        return smallest, largest
-    lo, hi = int(array.min()), int(array.max())
-    for limit in (1 << 11, EXACT):
-        if -limit <= lo and hi <= limit:
-            return (0 if lo >= 0 else -limit), limit
-    return smallest, largest
-
-
 class Lowering:
     """One pass over the nodes of a program, for operands of one signature."""
 
@@ -159,7 +128,8 @@ class Lowering:
                 self.env[name] = Feed(name, value.shape, value.dtype, part[2])
             self.roots[name] = frozenset([name])
         self.entries: list[Entry] = []
-        self.builder = Builder(Arena(), self.model.weights)
+        trains = any(isinstance(v, Parameter) for v in self.env.values())
+        self.builder = Builder(Arena(), self.model.weights, trains)
         self.names = 0
 
     def plan(self):
@@ -223,7 +193,7 @@ class Lowering:
         """Expanding a function whose operands are computed on the host anyway would gain nothing."""
         for value in values:
             if isinstance(value, Feed):
-                self.builder.require_held(value)
+                require_held(value)
 
     def folded(self, node, values):
         """The outputs of a node whose inputs are known."""
@@ -314,14 +284,7 @@ class Lowering:
 
 
 class Plan:
-    """A prepared graph, and what follows it.
-
-    Args:
-        lowering: the finished Lowering.
-        live: names of the values to return.
-        step: function that runs a node on the host after the graph, or None.
-        rest: Program of the remaining nodes, or None.
-    """
+    """A prepared graph that computes the names in `live`, and what follows: a step on the host, the remaining nodes."""
 
     def __init__(self, lowering, live, step, rest):
         self.step, self.rest, self.entries = step, rest, lowering.entries

@@ -70,6 +70,52 @@ def integer_range(dtype):
     return int(info.min), int(info.max)
 
 
+def bounds_of(array):
+    """An interval that the values of an integer array lie in, one of few; None for other types."""
+    dtype = array.dtype
+    if dtype == BOOL:
+        return 0, 1
+    if not is_integer(dtype):
+        return None
+    smallest, largest = integer_range(dtype)
+    if max(-smallest, largest) <= EXACT or not array.size:
+        return smallest, largest
+    lo, hi = int(array.min()), int(array.max())
+    for limit in (1 << 11, EXACT):
+        if -limit <= lo and hi <= limit:
+            return (0 if lo >= 0 else -limit), limit
+    return smallest, largest
+
+
+def require_held(value):
+    """Raises OnHost if F32 does not represent the values exactly."""
+    dtype = value.dtype
+    if dtype == BOOL or is_float(dtype) or dtype in NARROW:
+        return
+    if not is_integer(dtype):
+        raise OnHost(f"{dtype} is computed on the host")
+    lo, hi = value.bounds
+    if max(-lo, hi) > EXACT:
+        raise OnHost(f"integers from {lo} to {hi} are beyond F32: they stay exact on the host")
+
+
+def wrapped(dtype, bounds):
+    """The bounds of computed integers, and the number of values of a type that they leave and so wrap around in."""
+    if dtype == BOOL:
+        return (0, 1), None
+    if bounds is None or not is_integer(dtype):
+        return None, None
+    (lo, hi), (smallest, largest) = bounds, integer_range(dtype)
+    if max(-lo, hi) > EXACT:
+        raise OnHost(f"integers from {lo} to {hi} are beyond F32: they stay exact on the host")
+    if lo >= smallest and hi <= largest:
+        return bounds, None
+    size = largest - smallest + 1
+    if size > EXACT:
+        raise OnHost(f"integers from {lo} to {hi} wrap around in {dtype}")
+    return (smallest, largest), size
+
+
 class Drive(Exception):
     """A rule of control flow runs its body repeatedly from the host: step maps arrays by name to outputs by name."""
 

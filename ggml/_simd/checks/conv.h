@@ -47,6 +47,15 @@ CHECK(CONV) {
     REQUIRE(x.n == g.n, "result is %s, a is %s, b is %s", SHAPE(t), SHAPE(a), SHAPE(b));
     for (int i = 0; i < 3; i++)
         REQUIRE_WINDOW(v.w == a ? "a" : "result", x.ne[i], w.ne[i], v.s[i], v.p[i], v.d[i], g.ne[i]);
+    if (t->op == GGML_OP_CONV_2D || t->op == GGML_OP_CONV_2D_DW) {
+        const ggml_tensor *bias = t->src[2];
+        if (bias)
+            REQUIRE(bias->type == GGML_TYPE_F32 && bias->ne[0] == g.c && gg_nelements(bias) == g.c
+                    && gg_contiguous(bias),
+                    "bias is %s, a is %s: need one contiguous f32 element a channel", SHAPE(bias), SHAPE(a));
+        REQUIRE(gg_conv_function_ok(gg_conv_function(t)), "%d is not a function of a convolution",
+                gg_conv_function(t));
+    }
     if (t->op != GGML_OP_CONV_2D_DW) REQUIRE(gg_contiguous(t), "result is %s: must be contiguous", SHAPE(t));
     return NULL;
 }

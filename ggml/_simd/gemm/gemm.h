@@ -68,6 +68,8 @@ struct gemm {
     size_t c_m, c_n, c_2, c_3;      /* byte strides of c */
     /* Byte offset of c[i, j]; NULL: i * c_m + j * c_n. If c_n is not 0, columns are c_n bytes apart. */
     size_t (*c_at)(const gemm *g, int64_t i, int64_t j);
+    /* Called when rows i .. i+m-1 of columns j .. j+n-1 have their sums; NULL: nothing follows. */
+    void (*finish)(const gemm *g, int64_t i, int64_t m, int64_t j, int64_t n);
     bool add;                       /* adds to c instead of overwriting it */
     bool exact;                     /* b is not rounded to the codes of an activation type */
 };
@@ -258,6 +260,10 @@ static void gemm_task(const gemm *g, const gemm_tiling *tiling, int64_t r0, int6
                 for (int64_t i = r; i < end; i++)
                     gemm_tile_row(g, tiling, i, p0, p1, kn, packed_a + (i - r) * panel, b, g->add || k > 0);
             } while ((k += f->depth) < k1);
+            if (g->finish && k1 == g->k) {
+                const int64_t j = gemm_first_column(tiling, p0);
+                g->finish(g, r * MR, n, j, gemm_first_column(tiling, p1) - j);
+            }
         }
     } while ((k0 += all) < g->k);
 }

@@ -43,6 +43,15 @@ static gemm conv_product(const gg_kernels *k, const gg_conv *v, const patches *s
                   .ne2 = 1, .ne3 = 1, .a = patch_source(k, data->data, data->type, seen, pack_places),
                   .b = conv_kernel_source(k, v, kernel), .c = out, .c_n = nb_c, .c_at = conv_at};
 }
+/* Applies the tail to positions i .. i+m-1 of channels j .. j+n-1. */
+static void conv_finish_places(const gemm *g, int64_t i, int64_t m, int64_t j, int64_t n) {
+    const patches *const v = g->a.context;
+    const int64_t places = patches_places(v), end = i + m;
+    for (int64_t each; i < end; i += each) {
+        each = gg_min(end - i, places - i % places);
+        for (int64_t c = j; c < j + n; c++) conv_finish(&v->tail, c, gemm_c(g, i, c), each);
+    }
+}
 static int conv_run(const gg_work *w, ggml_tensor *dst, const patches *seen, const gemm *g) {
     direct d;
     const bool ok = direct_plan(seen, g, &d) ? direct_run(w, seen, g, &d) : gemm_run(w, g, NULL);
@@ -54,8 +63,11 @@ static int conv_forward(const gg_work *w, ggml_tensor *dst) {
     const gg_conv v = gg_conv_of(dst);
     const int64_t first[3] = {0, 0, 0}, step[3] = {1, 1, 1};
     const gg_conv_part k = gg_conv_w(&v);
-    const patches seen = patches_of_x(&v), kernel = conv_kernel(&v, false, k.ne, first, step);
-    const gemm g = conv_product(w->kernels, &v, &seen, &kernel, v.x, dst->data, gg_conv_g(&v).nb_c);
+    const patches kernel = conv_kernel(&v, false, k.ne, first, step);
+    patches seen = patches_of_x(&v);
+    gemm g = conv_product(w->kernels, &v, &seen, &kernel, v.x, dst->data, gg_conv_g(&v).nb_c);
+    if (dst->op == GGML_OP_CONV_2D) seen.tail = conv_tail_of(dst);
+    if (seen.tail.bias || seen.tail.function) g.finish = conv_finish_places;
     return conv_run(w, dst, &seen, &g);
 }
 

@@ -3,12 +3,55 @@
 #define GG_OPS_DEPTHWISE_H
 #include "channel_plane.h"
 
+enum { DEPTHWISE_ROWS = 4 };    /* rows of outputs of a block */
+
+/* Rows 0 to rows - 1 of n outputs of a kernel of `size` by `size` taps: each vector that is loaded serves all rows.
+ * Each output sums its taps in the same order as depthwise_some. Rows of out are `pitch` floats apart. */
+GG_INLINE void depthwise_block(const int rows, const int size, const int step, const channel_plane *p,
+                               const float *weights, const float *x, int64_t n, float *out, int64_t pitch) {
+    vf w[5][5];
+    GG_UNROLL for (int t = 0; t < size * size; t++) w[t / size][t % size] = vf_set1(weights[t]);
+    for (int64_t i = 0; i < n; i += VW) {
+        vf sum[DEPTHWISE_ROWS];
+        GG_UNROLL for (int r = 0; r < rows; r++) sum[r] = vf_zero();
+        GG_UNROLL for (int y = 0; y < (rows - 1) * step + size; y++) {
+            const float *const row = x + y * p->width + i;
+            GG_UNROLL for (int t = 0; t < size; t++) {
+                const vf e = vf_load(row + p->tap[t]);
+                GG_UNROLL for (int r = 0; r < rows; r++)
+                    if (y >= r * step && y < r * step + size) sum[r] = vf_fma(w[y - r * step][t], e, sum[r]);
+            }
+        }
+        GG_UNROLL for (int r = 0; r < rows; r++) vf_store(out + r * pitch + i, sum[r]);
+    }
+}
+typedef void (*depthwise_fn)(int64_t rows, const channel_plane *p, const float *weights, const float *x, int64_t n,
+                             float *out, int64_t pitch);
+#define DEPTHWISE(size, step) \
+    static void depthwise_##size##_##step(int64_t rows, const channel_plane *p, const float *weights, const float *x, \
+                                          int64_t n, float *out, int64_t pitch) { \
+        if (rows == 4) depthwise_block(4, size, step, p, weights, x, n, out, pitch); \
+        else if (rows == 3) depthwise_block(3, size, step, p, weights, x, n, out, pitch); \
+        else if (rows == 2) depthwise_block(2, size, step, p, weights, x, n, out, pitch); \
+        else depthwise_block(1, size, step, p, weights, x, n, out, pitch); \
+    }
+DEPTHWISE(3, 1) DEPTHWISE(3, 2) DEPTHWISE(5, 1) DEPTHWISE(5, 2)
+#undef DEPTHWISE
+static depthwise_fn depthwise_choose(const patch_axis *ax) {
+    static const depthwise_fn functions[2][2] = {{depthwise_3_1, depthwise_3_2}, {depthwise_5_1, depthwise_5_2}};
+    const int64_t size = ax[0].taps;
+    if ((size != 3 && size != 5) || ax[1].taps != size || ax[0].dilation != 1 || ax[1].dilation != 1
+        || ax[1].stride > 2 || 2 * plane_round(ax[0].out) > 3 * ax[0].out) return NULL;
+    return functions[size == 5][ax[1].stride == 2];
+}
+
 /* A part of the convolution of one channel: the plane that it reads, and the taps of the kernel. */
 typedef struct depthwise {
     channel_plane plane;
     float *out, *weights;           /* results of a part; the kernel of a channel */
     size_t *from;                   /* byte offsets of the taps in a kernel */
     int64_t span;                   /* outputs that are computed together: a row, or all rows with their padding */
+    depthwise_fn block;             /* computes blocks of rows; NULL: no kernel has these taps */
 } depthwise;
 
 /* out[i] = sum over the taps, for `vecs` vectors of outputs */
@@ -36,8 +79,9 @@ static bool depthwise_prepare(const gg_conv *q, const patches *v, const int64_t 
                               channel_plane p, depthwise *d) {
     const gg_conv_part k = gg_conv_w(q);
     const int64_t taps = (int64_t)plane_taps(&p), across = v->ax[0].out;
-    const bool together = v->ax[1].stride == 1 && 2 * p.width < 3 * across;
-    d->span = together ? (p.rows - 1) * p.width + across : across;
+    d->block = depthwise_choose(v->ax);
+    const bool together = !d->block && v->ax[1].stride == 1 && 2 * p.width < 3 * across;
+    d->span = d->block ? DEPTHWISE_ROWS * plane_round(across) : together ? (p.rows - 1) * p.width + across : across;
     const size_t room = plane_lines((size_t)plane_round(d->span) * sizeof(float));
     char *const more = plane_scratch(&p, room + (size_t)taps * (sizeof(size_t) + sizeof(float)));
     if (!more) return false;
@@ -59,12 +103,19 @@ static void depthwise_plane(const gg_conv *q, const patches *v, const ggml_tenso
     for (; o < end; o += p->rows) {
         const int64_t rows = gg_min(p->rows, end - o);
         plane_load(p, v, data->type, x, o, rows, 0);
-        const bool together = d->span > across;
+        const bool together = !d->block && d->span > across;
         if (together) depthwise_row(p, d->weights, p->data, (rows - 1) * p->width + across, d->out);
         for (int64_t r = 0; r < rows; r++) {
-            const float *const row = together ? d->out + r * p->width : d->out;
-            if (!together)
-                depthwise_row(p, d->weights, p->data + r * v->ax[1].stride * p->width, across, d->out);
+            const float *const from = p->data + r * v->ax[1].stride * p->width;
+            float *row = d->out;
+            if (d->block) {
+                const int64_t pitch = plane_round(across);
+                row += r % DEPTHWISE_ROWS * pitch;
+                if (row == d->out)
+                    d->block(gg_min(rows - r, DEPTHWISE_ROWS), p, d->weights, from, across, row, pitch);
+            } else if (together) row += r * p->width;
+            else depthwise_row(p, d->weights, from, across, row);
+            conv_finish(&v->tail, c, row, across);
             char *to = out + (size_t)n * v->to_n + (size_t)(o + r) * v->to[1];
             if (v->to[0] == sizeof *row) patch_copy(row, across, (float *)to);
             else gg_from_floats(GGML_TYPE_F32, row, across, to, v->to[0]);
@@ -75,7 +126,8 @@ static int op_CONV_2D_DW(const gg_work *w, ggml_tensor *dst) {
     const gg_conv q = gg_conv_of(dst);
     const gg_conv_part g = gg_conv_g(&q);
     const int64_t first[3] = {0, 0, 0}, step[3] = {1, 1, 1};
-    const patches v = patches_of_x(&q);
+    patches v = patches_of_x(&q);
+    v.tail = conv_tail_of(dst);
     const channel_plane p = plane_plan(&v, plane_parts(w, v.c * v.n));
     const int64_t strips = plane_strips(&p);
     depthwise d;

@@ -3,7 +3,7 @@
 #define GG_OPS_PATCHES_H
 #include "../gemm/gemm.h"
 #include "../runtime/geometry.h"
-#include "rows.h"
+#include "conv_tail.h"
 
 /* One dimension: tap t of output o reads element o*stride + base + t*dilation, which is 0 outside the input. The
  * dilation is negative where a gradient goes through the taps in reverse. */
@@ -20,6 +20,7 @@ typedef struct patches {
     int64_t c, n;                   /* channels, images */
     size_t nb[3], nb_c, nb_n;       /* byte strides of positions, channels, images */
     size_t to[3], to_n;             /* the same of the result */
+    conv_tail tail;
 } patches;
 
 static inline int64_t patches_places(const patches *v) { return v->ax[0].out * v->ax[1].out * v->ax[2].out; }

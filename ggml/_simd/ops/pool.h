@@ -24,14 +24,35 @@ static void pool_scales(const gg_pool *q, const patches *v, float *scale) {
         scale[o] = n ? 1.0f / (float)n : 0;
     }
 }
-static inline vf pool_gather(const channel_plane *p, int kind, int64_t o, int64_t i) {
+static inline vf pool_sum(const channel_plane *p, int64_t o, int64_t i) {
     const int64_t taps = p->ax[0].taps * p->ax[1].taps;
-    vf r = vf_set1(kind == GGML_OP_POOL_MAX ? POOL_NOTHING : 0);
-    for (int64_t t = 0; t < taps; t++) {
-        const vf x = vf_load(plane_at(p, o, t) + i);
-        r = kind == GGML_OP_POOL_MAX ? vf_select(vf_gt(x, r), x, r) : vf_add(r, x);
-    }
+    vf r = vf_zero();
+    for (int64_t t = 0; t < taps; t++) r = vf_add(r, vf_load(plane_at(p, o, t) + i));
     return r;
+}
+/* The maximum of each window of `rows` rows: first along the rows of the copy into `best`, then across them. */
+static void pool_maxima(const channel_plane *p, int64_t rows, int64_t across, float *best) {
+    const patch_axis *ax = p->ax;
+    const int64_t height = (rows - 1) * ax[1].stride + ax[1].taps;
+    for (int64_t y = 0; y < height; y++)
+        for (int64_t i = 0; i < across; i += VW) {
+            vf r = vf_set1(POOL_NOTHING);
+            for (int64_t t = 0; t < ax[0].taps; t++) {
+                const vf x = vf_load(p->data + y * p->width + p->tap[t] + i);
+                r = vf_select(vf_gt(x, r), x, r);
+            }
+            vf_store(best + y * across + i, r);
+        }
+    for (int64_t o = 0; o < rows; o++)
+        for (int64_t i = 0; i < across; i += VW) {
+            const float *const from = best + o * ax[1].stride * across + i;
+            vf r = vf_load(from);
+            for (int64_t t = 1; t < ax[1].taps; t++) {
+                const vf x = vf_load(from + t * across);
+                r = vf_select(vf_gt(x, r), x, r);
+            }
+            vf_store(best + o * across + i, r);     /* no later row reads this one */
+        }
 }
 /* One window at a time, without its padding: for wide windows, few of which are neighbours. */
 static float pool_window(const patches *v, bool max, const char *x, patch_range across, patch_range down) {
@@ -66,17 +87,18 @@ static int pool_windows(const gg_work *w, ggml_tensor *dst, const gg_pool *q, co
         }
     return GGML_STATUS_SUCCESS;
 }
-/* Rows of outputs from o to end; row: room for one row. */
+/* Rows of outputs from o to end; row: room for a row, and for maxima a row for each of the copy. */
 static void pool_strip(const gg_pool *q, const patches *v, const channel_plane *p, const char *x, int64_t o,
                        int64_t end,
                        const float *scale, float *row, char *y) {
     const bool max = q->kind == GGML_OP_POOL_MAX;
+    const int64_t across = plane_round(v->ax[0].out);
     plane_load(p, v, q->x->type, x, o, end - o, max ? POOL_NOTHING : 0);
+    if (max) pool_maxima(p, end - o, across, row);
     for (int64_t r = 0; r < end - o; r++) {
-        for (int64_t j = 0; j < v->ax[0].out; j += VW) {
-            const vf value = pool_gather(p, q->kind, r, j);
-            vf_store(row + j, max ? value : vf_mul(value, vf_load(scale + j)));
-        }
+        for (int64_t j = 0; !max && j < across; j += VW)
+            vf_store(row + j, vf_mul(pool_sum(p, r, j), vf_load(scale + j)));
+        if (max && r) row += across;
         gg_from_floats(GGML_TYPE_F32, row, v->ax[0].out, y + (size_t)(o + r) * v->to[1], v->to[0]);
     }
 }
@@ -162,8 +184,10 @@ static int pool_forward(const gg_work *w, ggml_tensor *dst) {
     const int64_t pieces = gg_ceil_div(v.ax[0].out, POOL_PIECE), items = v.c * v.n * pieces;
     channel_plane p = plane_plan(&part, plane_parts(w, items));
     const int64_t across = plane_round(v.ax[0].out), strips = plane_strips(&p), low = p.low[0];
-    float *const row = (float *)plane_scratch(&p, 2 * (size_t)across * sizeof *row), *const scale = row + across;
-    if (!row) return plane_memory(dst);
+    const size_t room = (size_t)(across + p.height * plane_round(part.ax[0].out));
+    float *const scale = (float *)plane_scratch(&p, room * sizeof *scale);
+    float *const row = scale + across;
+    if (!scale) return plane_memory(dst);
     pool_scales(&q, &v, scale);
     int64_t i0, i1;
     while (gg_claim_chunk(w, items * strips, 1, &i0, &i1))

@@ -83,6 +83,23 @@ static void mix_rows(const box *row, const char *src, size_t nb, int64_t n, int 
     }
 }
 
+/* How often each element of a row of m is repeated in a row of n with elements at[]; 0: not equally often. */
+static int64_t equal_repeats(const int32_t *at, int64_t m, int64_t n) {
+    const int64_t times = m && n % m == 0 ? n / m : 0;
+    for (int64_t i = 0; times && i < n; i++)
+        if (at[i] != i / times) return 0;
+    return times;
+}
+static void repeat_elements(const float *x, int64_t m, int64_t times, float *restrict y) {
+    if (times == 1) memcpy(y, x, (size_t)m * sizeof *x);
+    else if (times == 2)
+        for (int64_t i = 0; i < m; i++) y[2 * i] = x[i], y[2 * i + 1] = x[i];
+    else if (times == 4)
+        for (int64_t i = 0; i < m; i++) y[4 * i] = x[i], y[4 * i + 1] = x[i], y[4 * i + 2] = x[i], y[4 * i + 3] = x[i];
+    else for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < times; j++) y[i * times + j] = x[i];
+}
+
 static int op_UPSCALE(const gg_work *w, ggml_tensor *dst) {
     const ggml_tensor *a = dst->src[0];
     const int flags = dst->op_params[0];
@@ -100,6 +117,7 @@ static int op_UPSCALE(const gg_work *w, ggml_tensor *dst) {
         !row_box(w->kernels, &store, dst->type, (ptrdiff_t)dst->nb[0], GGML_TYPE_F32, 4, n))
         return no_conversion(dst, a->type, dst->type);
     for (int64_t i = 0; i < n; i++) scale_taps(&x, i, ix + i * x.taps, wx + i * x.taps);
+    const int64_t times = x.mode == SCALE_NEAREST ? equal_repeats(ix, a->ne[0], n) : 0;
     while (gg_claim_chunk(w, gg_nrows(dst), 1 + 1024 / n, &r0, &r1))
         for (int64_t r = r0; r < r1; r++) {
             const row_index at = nth_row(dst, r);
@@ -109,7 +127,8 @@ static int op_UPSCALE(const gg_work *w, ggml_tensor *dst) {
                 const bool plain = !in.convert && in.s[0] == sizeof(float);
                 if (s != last && !plain) row_copy(&in, (char *)tmp, s, a->ne[0]);
                 const float *from = plain ? (const float *)s : tmp;
-                for (int64_t i = 0; i < n && s != last; i++) out[i] = from[ix[i]];
+                if (times && s != last) repeat_elements(from, a->ne[0], times, out);
+                else for (int64_t i = 0; i < n && s != last; i++) out[i] = from[ix[i]];
                 row_copy(&store, gg_row_ptr(dst, at.i1, at.i2, at.i3), (const char *)out, n);
                 last = s;
                 continue;

@@ -53,7 +53,8 @@ static inline void gg_conv_steps(gg_conv *v, const int32_t *q, int dims) {
     }
 }
 /* op_params: stride, padding and dilation of each dimension, in the order of the public constructors; then, for CONV_2D
- * and CONV_2D_DW, 1 if the tensors have one dimension less. CONV_BACK_*: the kind first, then these, then ic, n, oc. */
+ * and CONV_2D_DW, 1 if the tensors have one dimension less, and 1 + the function that is applied to the result, or 0.
+ * CONV_BACK_*: the kind first, then these, then ic, n, oc. */
 static inline gg_conv gg_conv_of(const ggml_tensor *t) {
     const int32_t *q = t->op_params;
     gg_conv v = {.w = t->src[0], .x = t->src[1], .g = t};
@@ -85,6 +86,13 @@ static inline gg_conv gg_conv_of(const ggml_tensor *t) {
         else v.x = t->src[0], v.g = t->src[1], v.w = t;
     }
     return v;
+}
+
+/* The GGML_UNARY_OP_* that CONV_2D or CONV_2D_DW applies to its result, -1: none. */
+static inline int gg_conv_function(const ggml_tensor *t) { return t->op_params[7] - 1; }
+static inline bool gg_conv_function_ok(int id) {
+    return id == -1 || id == GGML_UNARY_OP_RELU || id == GGML_UNARY_OP_SIGMOID || id == GGML_UNARY_OP_SILU
+        || id == GGML_UNARY_OP_HARDSWISH;
 }
 
 /* Positions of a window of k elements over `in` elements; -1: the window does not fit, or a parameter is invalid. */

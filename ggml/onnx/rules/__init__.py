@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 RULES: dict[str, Callable[..., Any]] = {}
-FAMILIES = ["elementwise", "compare", "shape", "index", "reduce", "matmul", "conv", "pool", "norm", "control",
-            "recurrent", "resize", "quantized", "signal", "sequence", "microsoft"]
+FAMILIES = ["elementwise", "shape", "index", "matmul", "conv", "pool", "norm", "control", "recurrent",
+            "resize", "quantized", "signal", "microsoft"]
 
 
 def rule(*ops):

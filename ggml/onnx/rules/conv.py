@@ -50,11 +50,11 @@ def conv(b, node, x, w, bias=None):
     floats(x)
     strides, dilations, pads = window(node, x.shape[2:], w.shape[2:])
     groups = node.attr("group", 1)
-    return biased(b, node, lambda kernel: convolve(b, x, kernel, strides, dilations, pads, groups), w, bias)
+    return biased(b, node, lambda *w: convolve(b, x, w[0], strides, dilations, pads, groups, tail=w[1:]), w, bias)
 
 
-def convolve(b, x, w, strides, dilations, pads, groups, zero=None):
-    """The convolution of x (n, c, spatial...) with w (m, c / groups, kernel...) minus its zero point."""
+def convolve(b, x, w, strides, dilations, pads, groups, zero=None, tail=()):
+    """The convolution of x (n, c, spatial...) with w (m, c / groups, kernel...) - zero; tail: its bias, a function."""
     rank = len(x.shape) - 2
     if rank > 3 or rank < 1:
         raise OnHost(f"convolution in {rank} dimensions")
@@ -62,11 +62,11 @@ def convolve(b, x, w, strides, dilations, pads, groups, zero=None):
         raise ValueError(f"ggml.onnx: convolution of {list(x.shape)} with {list(w.shape)} in {groups} groups")
     if rank == 1:
         y = convolve(b, b.reshape(x, (*x.shape[:2], 1, x.shape[2])), b.reshape(w, (*w.shape[:2], 1, w.shape[2])),
-                     [1, *strides], [1, *dilations], [(0, 0), *pads], groups, zero)
+                     [1, *strides], [1, *dilations], [(0, 0), *pads], groups, zero, tail)
         return b.reshape(y, (*y.shape[:2], y.shape[3]))
     if rank == 2 and x.shape[3] == w.shape[3] == 1 < x.shape[2] and not any(pads[1]):  # a column: as a row
         x, w = (b.reshape(v, (*v.shape[:2], 1, v.shape[2])) for v in (x, w))
-        y = convolve(b, x, w, strides[::-1], dilations[::-1], pads[::-1], groups, zero)
+        y = convolve(b, x, w, strides[::-1], dilations[::-1], pads[::-1], groups, zero, tail)
         return b.reshape(y, (*y.shape[:2], y.shape[3], 1))
     if any(p != q for p, q in pads):
         x, pads = padded(b, x, pads), [(0, 0)] * rank
@@ -76,7 +76,7 @@ def convolve(b, x, w, strides, dilations, pads, groups, zero=None):
         c, m = x.shape[1] // groups, w.shape[0] // groups
         parts = [convolve(b, b.slice(x, 1, g * c, c), b.slice(w, 0, g * m, m), strides, dilations, pads, 1, zero)
                  for g in range(groups)]
-        return b.concat(parts, 1)
+        return finished(b, b.concat(parts, 1), *tail)
     x = b.contiguous(x)
     size = [(n + p + q - d * (k - 1) - 1) // s + 1
             for n, k, s, d, (p, q) in zip(x.shape[2:], w.shape[2:], strides, dilations, pads)]
@@ -85,16 +85,26 @@ def convolve(b, x, w, strides, dilations, pads, groups, zero=None):
     places = [*strides[::-1], *before[::-1], *dilations[::-1]]
     shape = (x.shape[0], w.shape[0], *size)
     if rank == 2 and not depthwise and (x.shape[0] * count(size) <= FEW or w.dtype.itemsize == 1):
-        return columns(b, x, w, places, shape, zero)
+        return finished(b, columns(b, x, w, places, shape, zero), *tail)
     w = b.contiguous(w if zero is None else centred(b, w, zero, -1, np.int16))
     if rank == 3:
         kernel = b.reshape(w, (w.shape[0] * w.shape[1], *w.shape[2:]))
         data = b.reshape(x, (x.shape[0] * x.shape[1], *x.shape[2:]))
         channels = x.shape[1], x.shape[0], w.shape[0]
         t = ggml.ggml_conv_3d_direct(b.ctx, kernel.t, data.t, *places, *channels)  # type: ignore[call-arg]
-        return b.with_shape(ggml.ggml_reshape_4d(b.ctx, t, *extents(shape)), shape, x)
+        return finished(b, b.with_shape(ggml.ggml_reshape_4d(b.ctx, t, *extents(shape)), shape, x), *tail)
     function = ggml.ggml_conv_2d_dw_direct if depthwise else ggml.ggml_conv_2d_direct
-    return b.with_shape(function(b.ctx, w.t, x.t, *places), shape, x)
+    if b.trains or not tail:
+        return finished(b, b.with_shape(function(b.ctx, w.t, x.t, *places), shape, x), *tail)
+    bias = None if tail[0] is None else b.use(b.reshape(tail[0], (shape[1],))).t
+    return b.with_shape(function(b.ctx, w.t, x.t, *places, bias, tail[1]), shape, x)  # type: ignore[call-arg]
+
+
+def finished(b, y, bias=None, function=None):
+    """A convolution with what follows it."""
+    if bias is not None:
+        y = b.add(y, b.reshape(bias, (1, y.shape[1], *(1,) * (len(y.shape) - 2))))
+    return y if function is None else b.unary(lambda ctx, t: ggml.ggml_unary(ctx, t, function), y)
 
 
 @rule("ConvTranspose")

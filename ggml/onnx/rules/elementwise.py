@@ -1,4 +1,4 @@
-"""Arithmetic and functions, element by element."""
+"""Arithmetic, functions, comparisons and selection, element by element."""
 
 import math
 
@@ -6,21 +6,26 @@ import numpy as np
 
 import ggml
 
-from ..values import BOOL, EXACT, F32, I64, NARROW, Known, OnHost, floats, is_float, is_integer, ml_dtypes
+from ..values import BOOL, EXACT, F32, I64, NARROW, Known, OnHost, count, floats, is_float, is_integer, ml_dtypes
 from . import rule
-from .fused import linear, number, product
+from .fused import function, linear, number, product
 
 UNARY = {
     "Sqrt": ggml.ggml_sqrt, "Exp": ggml.ggml_exp, "Log": ggml.ggml_log, "Sin": ggml.ggml_sin, "Cos": ggml.ggml_cos,
-    "Tanh": ggml.ggml_tanh, "Sigmoid": ggml.ggml_sigmoid, "Softplus": ggml.ggml_softplus, "Floor": ggml.ggml_floor,
-    "Ceil": ggml.ggml_ceil, "HardSwish": ggml.ggml_hardswish,
+    "Tanh": ggml.ggml_tanh, "Softplus": ggml.ggml_softplus, "Floor": ggml.ggml_floor,
+    "Ceil": ggml.ggml_ceil,
 }
 
 
 @rule(*UNARY)
 def unary(b, node, x):
-    y = b.unary(UNARY[node.op], *floats(x))
-    y.made = ("sigmoid", x) if node.op == "Sigmoid" else None
+    return b.unary(UNARY[node.op], *floats(x))
+
+
+@rule("Sigmoid", "HardSwish")
+def activation(b, node, x):
+    y = function(b, node, node.op.upper(), *floats(x))
+    y.made = ("sigmoid", x, node.attr("ggml.readers")) if node.op == "Sigmoid" else None
     return y
 
 
@@ -125,6 +130,8 @@ def gelu(b, node, x):
 
 @rule("Relu")
 def relu(b, node, x):
+    if is_float(x.dtype):
+        return function(b, node, "RELU", x)
     return b.unary(ggml.ggml_relu, x, bounds=x.bounds and (max(x.bounds[0], 0), max(x.bounds[1], 0)))
 
 
@@ -165,7 +172,7 @@ def celu(b, node, x):
 def hard_sigmoid(b, node, x):
     alpha, beta = node.attr("alpha", 0.2), node.attr("beta", 0.5)
     y = b.clamp(b.affine(*floats(x), alpha, beta), 0.0, 1.0)
-    y.made = ("hard", x, 1.0) if abs(6 * alpha - 1) < 1e-6 and beta == 0.5 else None
+    y.made = ("hard", x, 1.0, node.attr("ggml.readers")) if abs(6 * alpha - 1) < 1e-6 and beta == 0.5 else None
     return y
 
 
@@ -174,7 +181,7 @@ def swish(b, node, x):
     floats(x)
     alpha = node.attr("alpha", 1.0 if node.op == "Swish" else 1.702)
     if alpha == 1.0:
-        return b.unary(ggml.ggml_silu, x)
+        return function(b, node, "SILU", x)
     return b.mul(x, b.unary(ggml.ggml_sigmoid, b.affine(x, alpha)))
 
 
@@ -335,7 +342,8 @@ def clip(b, node, x, lo=None, hi=None):
                   ((lo, -math.inf), (hi, math.inf))]
         if limits[0] <= limits[1]:
             y, made = b.clamp(x, *limits), getattr(x, "made", None)
-            y.made = ("hard", made[1], 6.0) if limits == [0, 6] and made and made[0::2] == ("plus", 3.0) else None
+            if limits == [0, 6] and made and made[0::2] == ("plus", 3.0):
+                y.made = ("hard", made[1], 6.0, node.attr("ggml.readers"))
             return y
     if lo is not None:
         x = b.maximum(x, lo)
@@ -380,7 +388,9 @@ def convert(b, x, dtype, saturate=1):
         return x if dtype == x.dtype else Known(x.array.astype(dtype), x.arena)
     x = b.use(x)
     if dtype == F32:
-        return b.like(x.t, x.shape, F32)
+        y = b.like(x.t, x.shape, F32)
+        y.made = x.made if x.made and x.made[0] == "one hot" else None
+        return y
     if dtype == BOOL:
         return b.unary(ggml.ggml_step, b.unary(ggml.ggml_abs, b.like(x.t, x.shape, F32)), dtype=BOOL)
     if is_float(dtype):
@@ -397,3 +407,50 @@ def convert(b, x, dtype, saturate=1):
     y = b.like(y.t, y.shape, dtype)
     y.bounds = (-(1 << 62), 1 << 62) if dtype == I64 else (-(1 << 31), (1 << 31) - 1)
     return y
+
+
+# Comparisons, logic and selection
+
+rule("Less", "Greater")(lambda b, node, x, y: b.less(x, y) if node.op == "Less" else b.less(y, x))
+
+
+@rule("LessOrEqual", "GreaterOrEqual")
+def less_or_equal(b, node, x, y):
+    if node.op == "GreaterOrEqual":
+        x, y = y, x
+    inside = b.logical_not(b.less(y, x))
+    return b.logical_and(inside, b.logical_and(b.number(x), b.number(y))) if is_float(x.dtype) else inside
+
+
+@rule("Equal")
+def equal(b, node, x, y):
+    z, made, n = b.equal(x, y), getattr(x, "made", None), y.shape[-1] if y.shape else 0
+    if made and made[0] == "expanded" and count(y.shape) == n and isinstance(y, Known) and (
+            np.ravel(y.array) == np.arange(n)).all():
+        z.made = "one hot", made[1], n
+    return z
+
+
+rule("Not")(lambda b, node, x: b.logical_not(x))
+rule("And", "Or")(lambda b, node, x, y: b.logical_and(x, y) if node.op == "And" else b.logical_or(x, y))
+rule("Xor")(lambda b, node, x, y: b.unary(ggml.ggml_abs, b.binary(ggml.ggml_sub, x, y, dtype=F32), dtype=BOOL))
+
+
+@rule("IsNaN")
+def is_nan(b, node, x):
+    floats(x)
+    return b.logical_not(b.number(x))
+
+
+@rule("IsInf")
+def is_inf(b, node, x):
+    floats(x)
+    both = [node.attr("detect_positive", 1), node.attr("detect_negative", 1)]
+    if not any(both):
+        return b.full(x.shape, False, BOOL)
+    x = b.use(x)
+    size = b.unary(ggml.ggml_abs, x) if all(both) else x if both[0] else b.negative(x)
+    return b.less(b.scalar(np.finfo(np.float32).max, b.constant(0, F32)), b.like(size.t, size.shape, F32))
+
+
+rule("Where")(lambda b, node, condition, x, y: b.select(condition, x, y))

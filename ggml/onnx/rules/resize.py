@@ -71,14 +71,6 @@ def weights(node, x, n, scale):
 def apply(b, x, axis, matrix):
     """Multiplies an axis by a matrix that is mostly zeros: by gathering, weighted sums, or a product."""
     used = matrix != 0
-    size, n = matrix.shape
-    if size % n == 0 and (matrix[np.arange(size), np.arange(size) // (size // n)] == 1).all():  # each entry repeated
-        outer, inner = count(x.shape[:axis]), count(x.shape[axis + 1 :])
-        flat = b.contiguous(b.reshape(x, (outer, n, inner) if inner > 1 else (outer, n)))
-        shape = (outer, size, inner) if inner > 1 else (outer, size)
-        ne0, ne1, ne2, ne3 = extents(shape)
-        t = ggml.ggml_interpolate(b.ctx, flat.t, ne0, ne1, ne2, ne3, ggml.GGML_SCALE_MODE_NEAREST)
-        return b.reshape(b.with_shape(t, shape, x), (*x.shape[:axis], size, *x.shape[axis + 1 :]))
     taps = int(used.sum(1).max())
     if taps > 4 and matrix.shape[1] > 8:
         return b.move(matmul(b, b.move(x, axis, -1), b.constant(matrix.T.astype(np.float32))), -1, axis)
@@ -116,16 +108,25 @@ def resize(b, node, x, *operands):
         sizes = [int(math.floor(x.shape[a] * s)) for a, s in zip(axes, scales)]
     mode = node.attr("coordinate_transformation_mode", "half_pixel")
     inside, beyond = np.ones((1,) * rank, bool), node.attr("extrapolation_value", 0.0)
-    result = x
+    result, repeated = x, list(x.shape)
     for i, (a, size, scale) in enumerate(zip(axes, sizes, scales)):
         n = x.shape[a]
         span = (roi[i], roi[i + len(axes)]) if mode == "tf_crop_and_resize" and roi is not None else (0, 1)
         at = coordinates(mode, n, size, scale, span)
         if n != size or not np.allclose(at, np.arange(n)):
-            result = apply(b, result, a, weights(node, at, n, scale))
+            matrix = weights(node, at, n, scale)
+            if rank <= 4 and size % n == 0 and (matrix[np.arange(size), np.arange(size) // (size // n)] == 1).all():
+                repeated[a] = size
+            else:
+                result = apply(b, result, a, matrix)
         if mode == "tf_crop_and_resize":
             fits = (at >= 0) & (at <= n - 1)
             inside = inside & fits.reshape([-1 if k == a else 1 for k in range(rank)])
+    if repeated != list(x.shape):
+        shape = [n if r == p else r for r, n, p in zip(repeated, result.shape, x.shape)]
+        ne0, ne1, ne2, ne3 = extents(shape)
+        t = ggml.ggml_interpolate(b.ctx, b.contiguous(result).t, ne0, ne1, ne2, ne3, ggml.GGML_SCALE_MODE_NEAREST)
+        result = b.with_shape(t, shape, x)
     if inside.all():
         return result
     return b.select(b.constant(np.broadcast_to(inside, result.shape)), result, b.scalar(beyond, x))
