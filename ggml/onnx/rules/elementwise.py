@@ -6,7 +6,7 @@ import numpy as np
 
 import ggml
 
-from ..values import BOOL, EXACT, F32, I64, NARROW, Known, OnHost, count, floats, is_float, is_integer, ml_dtypes
+from ..values import BOOL, EXACT, F32, I64, NARROW, Known, OnHost, floats, is_float, is_integer, ml_dtypes
 from . import rule
 from .fused import function, linear, number, product
 
@@ -388,9 +388,7 @@ def convert(b, x, dtype, saturate=1):
         return x if dtype == x.dtype else Known(x.array.astype(dtype), x.arena)
     x = b.use(x)
     if dtype == F32:
-        y = b.like(x.t, x.shape, F32)
-        y.made = x.made if x.made and x.made[0] == "one hot" else None
-        return y
+        return b.like(x.t, x.shape, F32)
     if dtype == BOOL:
         return b.unary(ggml.ggml_step, b.unary(ggml.ggml_abs, b.like(x.t, x.shape, F32)), dtype=BOOL)
     if is_float(dtype):
@@ -422,15 +420,7 @@ def less_or_equal(b, node, x, y):
     return b.logical_and(inside, b.logical_and(b.number(x), b.number(y))) if is_float(x.dtype) else inside
 
 
-@rule("Equal")
-def equal(b, node, x, y):
-    z, made, n = b.equal(x, y), getattr(x, "made", None), y.shape[-1] if y.shape else 0
-    if made and made[0] == "expanded" and count(y.shape) == n and isinstance(y, Known) and (
-            np.ravel(y.array) == np.arange(n)).all():
-        z.made = "one hot", made[1], n
-    return z
-
-
+rule("Equal")(lambda b, node, x, y: b.equal(x, y))
 rule("Not")(lambda b, node, x: b.logical_not(x))
 rule("And", "Or")(lambda b, node, x, y: b.logical_and(x, y) if node.op == "And" else b.logical_or(x, y))
 rule("Xor")(lambda b, node, x, y: b.unary(ggml.ggml_abs, b.binary(ggml.ggml_sub, x, y, dtype=F32), dtype=BOOL))

@@ -100,16 +100,7 @@ def matmul(b, x, y, zero=None):
     return b.reshape(b.like(product, (*rows.shape[:-1], n), x.dtype, bounds), shape)
 
 
-@rule("MatMul")
-def product(b, node, x, y):
-    made = getattr(x, "made", None) or [None]
-    if made[0] != "one hot" or not isinstance(y, Known) or len(y.shape) != 2 or not np.isfinite(y.array).all():
-        return matmul(b, x, y)
-    _, place, n = made  # the product picks rows of y, or zeros for positions outside
-    table = y.derived("rows", lambda a: np.pad(a, ((1, 1), (0, 0))))
-    rows = b.index(b.reshape(b.clamp(b.affine(place, 1.0, 1.0), 0, n + 1), (count(place.shape),)))
-    taken = ggml.ggml_get_rows(b.ctx, b.use(table).t, rows)
-    return b.reshape(b.with_shape(taken, (count(place.shape), y.shape[1]), y), (*x.shape[:-1], y.shape[1]))
+rule("MatMul")(lambda b, node, x, y: matmul(b, x, y))
 
 
 @rule("Gemm")
