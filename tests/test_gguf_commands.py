@@ -90,12 +90,17 @@ def test_inspect_writes_infinity_as_json(tmp_path, capsys):
         ("inspect", "{}/bad"),
         ("quantize", "{}/none", "{}/out", "Q8_0"),
         ("quantize", "{}/bad", "{}/out", "Q8_0"),
+        ("view", "{}/none"),
+        ("view", "{}/bad"),
+        ("dot", "{}/none"),
+        ("dot", "{}/bad"),
     ],
 )
 def test_an_invalid_file_is_named_in_one_line(arguments, tmp_path, capsys):
     (tmp_path / "bad").write_bytes(b"GGUF" + bytes(20))
     done = command(capsys, *[a.format(tmp_path) for a in arguments], code=1)
-    assert done.out == "" and done.err.startswith(f"ggml {arguments[0]}: ") and done.err.count("\n") == 1
+    assert done.out == "" and done.err.count("\n") == 1
+    assert done.err.startswith(f"ggml {arguments[0]}: {arguments[1].format(tmp_path)}: ")
     assert not (tmp_path / "out").exists()
 
 

@@ -3,8 +3,6 @@
 import argparse
 
 import numpy as np
-from sklearn.datasets import load_breast_cancer
-from sklearn.model_selection import train_test_split
 from tqdm import trange
 
 import ggml
@@ -18,6 +16,9 @@ def load(seed):
 
     The 30 features have mean 0 and variance 1 in the training part. A column of ones takes the place of a bias.
     """
+    from sklearn.datasets import load_breast_cancer
+    from sklearn.model_selection import train_test_split
+
     x, y = load_breast_cancer(return_X_y=True)
     train_x, test_x, train_y, test_y = train_test_split(x, 2.0 * y - 1, test_size=0.2, stratify=y, random_state=seed)
     mean, deviation = train_x.mean(0), train_x.std(0)

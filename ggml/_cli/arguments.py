@@ -1,6 +1,8 @@
-"""Types of command-line arguments that argparse lacks."""
+"""Types of command-line arguments that argparse lacks, and errors of the files that arguments name."""
 
 import argparse
+import contextlib
+import re
 
 
 def between(low, high):
@@ -24,3 +26,13 @@ def pattern_and_type(text):
     if not pattern or not kind:
         raise argparse.ArgumentTypeError(f"{text!r} is not PATTERN=TYPE")
     return pattern, kind
+
+
+@contextlib.contextmanager
+def naming(path):
+    """Puts a file's name before errors of its contents, in place of the function that reads it."""
+    try:
+        yield
+    except ValueError as error:
+        problem = re.sub(r"^(ggml|gguf)_\w+: ", "", str(error))
+        raise ValueError(f"{path}: {problem}") from None

@@ -11,6 +11,7 @@ from pathlib import Path
 import ggml
 
 from .._view.layout import draw, printable
+from .arguments import naming
 
 NODE = re.compile(r'  "(\w+)" \[.*fillcolor=(\w+), .*label="(.*)"\];')
 EDGE = re.compile(r'  "(\w+)" -> "(\w+)"')
@@ -26,7 +27,8 @@ def dot(file):
                 raise ValueError(f"{file} is in DOT, but not as ggml_graph_dump_dot writes it: use Graphviz to draw it")
             return text
     data, evaluated = ctypes.c_void_p(), ctypes.c_void_p()
-    graph = ggml.ggml_graph_import(os.fsencode(file), ctypes.byref(data), ctypes.byref(evaluated))
+    with naming(file):
+        graph = ggml.ggml_graph_import(os.fsencode(file), ctypes.byref(data), ctypes.byref(evaluated))
     try:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "graph.dot")

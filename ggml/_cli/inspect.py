@@ -10,6 +10,7 @@ from collections import Counter
 import ggml
 
 from .._io.gguf_types import TYPES as VALUE_TYPES
+from .arguments import naming
 
 PREFIX = "GGML_TYPE_"
 LONG, SHOWN = 64, 8  # JSON has the first SHOWN items of arrays of more than LONG
@@ -32,7 +33,8 @@ def key_value(g, i):
 
 def read(path):
     """The metadata of a file, as they are written to JSON."""
-    g = ggml.gguf_init_from_file(os.fsencode(path), ggml.gguf_init_params(no_alloc=True))
+    with naming(path):
+        g = ggml.gguf_init_from_file(os.fsencode(path), ggml.gguf_init_params(no_alloc=True))
     try:
         keys = {}
         for i in range(ggml.gguf_get_n_kv(g)):

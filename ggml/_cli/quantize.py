@@ -14,7 +14,7 @@ import ggml
 
 from .._io.files import open_regular, write_file
 from .._io.interop import dequantize_row
-from .arguments import pattern_and_type
+from .arguments import naming, pattern_and_type
 from .inspect import TYPES, size_text
 
 NUMBERS = {name: number for number, name in TYPES.items()}
@@ -144,7 +144,9 @@ def read_importance(path):
         if raw != b"GGUF":
             return old_importance(raw + file.read())
     ctx = ctypes.c_void_p()
-    g = ggml.gguf_init_from_file(os.fsencode(path), ggml.gguf_init_params(no_alloc=False, ctx=ctypes.pointer(ctx)))
+    params = ggml.gguf_init_params(no_alloc=False, ctx=ctypes.pointer(ctx))
+    with naming(path):
+        g = ggml.gguf_init_from_file(os.fsencode(path), params)
     ggml.gguf_free(g)
     try:
         found, tensor = {}, ggml.ggml_get_first_tensor(ctx)
@@ -298,7 +300,8 @@ def run(options):
     options.tensor_type = [(pattern, type_name(kind)) for pattern, kind in options.tensor_type]
     check_output(options)
     importance = read_importance(options.imatrix) if options.imatrix else {}
-    g, ctx = open_model(options.input)
+    with naming(options.input):
+        g, ctx = open_model(options.input)
     try:
         new, misfits = plan(g, options)
         n_tensors = ggml.gguf_get_n_tensors(g)

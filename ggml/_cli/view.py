@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from .._io.files import save
+from .arguments import naming
 from .models import model_path
 
 
@@ -19,7 +20,8 @@ def run(options):
     path = model_path(options.file)
     with open(path, "rb") as stream:
         is_gguf = stream.read(4) == b"GGUF"
-    text = file_page(path, not options.no_values, not options.no_graph) if is_gguf else graph_page(path)
+    with naming(path):
+        text = file_page(path, not options.no_values, not options.no_graph) if is_gguf else graph_page(path)
     out = options.out or Path(path).with_suffix(".html").name
     save(out, text.encode(), "view")
     print(out)
