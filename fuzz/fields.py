@@ -52,8 +52,8 @@ class Guarded:
         self.maps, self.sizes = [], {}
         for t in tensors:
             n = self.sizes[ctypes.addressof(t.contents)] = ggml.ggml_nbytes(t)
-            if n and not t.contents.view_src:
-                pages = -(-n // 4096) * 4096
+            if t.contents.data and not t.contents.view_src:
+                pages = max(-(-n // 4096), 1) * 4096  # an empty tensor too: its fields may be made larger
                 base = libc.mmap(None, pages + 2 * GAP, 0, 0x4022, -1, 0)  # MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE
                 libc.mprotect(base + GAP, pages, 3)
                 self.maps.append((base, pages + 2 * GAP))

@@ -128,6 +128,22 @@ def test_graph_without_nodes(ctx):
         ggml.ggml_build_forward_expand(graph, vector(ctx))
 
 
+def test_copies_and_memory_of_a_graph_without_arrays(ctx):
+    """A graph of size 0 has no arrays of nodes and leafs: nothing is copied from or to a null pointer."""
+    graph, other = (ggml.ggml_new_graph_custom(ctx, 0, False) for _ in range(2))
+    ggml.ggml_graph_cpy(graph, other)
+    galloc = ggml.ggml_gallocr_new(ggml.ggml_backend_cpu_buffer_type())
+    for g in (graph, graph, other, ggml.ggml_graph_dup(ctx, graph, False)):
+        assert ggml.ggml_gallocr_alloc_graph(galloc, g) and ggml.ggml_graph_n_nodes(g) == 0
+    ggml.ggml_gallocr_free(galloc)
+    cpu = ggml.ggml_backend_cpu_init()
+    sched = ggml.ggml_backend_sched_new((ctypes.c_void_p * 1)(cpu), None, 1, 64, False)
+    for g in (graph, other):
+        assert ggml.ggml_backend_sched_graph_compute(sched, g) == ggml.GGML_STATUS_SUCCESS
+    ggml.ggml_backend_sched_free(sched)
+    ggml.ggml_backend_free(cpu)
+
+
 def test_bad_sizes(ctx):
     for size in (-1, 1 << 31, 1 << 62):
         with pytest.raises((ValueError, MemoryError), match="^ggml_new_graph_custom: "):

@@ -373,7 +373,7 @@ def test_checkpoints_that_do_not_fit(model, tmp_path):
     ggml.ggml_set_name(model.w, b"w")
     for n in (0, 3, len(whole) // 2, len(whole) - 64):
         path.write_bytes(whole[:n])
-        with pytest.raises((ValueError, OSError)):
+        with pytest.raises(ValueError, match="^ggml_opt_load: .*run.gguf"):
             ggml.ggml_opt_load(opt, path)
     for at, match in (
         (whole.index(b"ggml.opt.random") + 20, r"ggml.opt.random.* damaged"),

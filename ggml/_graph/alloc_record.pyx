@@ -38,7 +38,8 @@ cdef class Record:
         cdef void *seen[SEEN]
         self.forget()
         self.reserve(index.capacity, n_references(g))
-        memcpy(self.refs, refs, n_references(g) * sizeof(int))
+        if n_references(g) > 0:  # otherwise there may be no arrays: memcpy takes no NULL
+            memcpy(self.refs, refs, n_references(g) * sizeof(int))
         memset(seen, 0, sizeof(seen))
         self.usages = {}
         for e in range(index.n):
@@ -116,9 +117,11 @@ cdef class Record:
         cdef size_t n = self.index.n, n_refs = self.n_leafs + <size_t>self.n_nodes * REFS_PER_NODE
         cdef size_t e
         r.reserve(n, n_refs)
-        memcpy(r.refs, self.refs, n_refs * sizeof(int))
-        memcpy(r.own, self.own, n * sizeof(char))
-        memcpy(r.roots, self.roots, n * sizeof(int))
+        if n_refs > 0:
+            memcpy(r.refs, self.refs, n_refs * sizeof(int))
+        if n > 0:
+            memcpy(r.own, self.own, n * sizeof(char))
+            memcpy(r.roots, self.roots, n * sizeof(int))
         for e in range(n):
             memcpy(&r.heads[e], self.spare.tensors[e], sizeof(Head))
         r.index, self.spare, r.usages = self.spare, None, self.usages

@@ -215,8 +215,10 @@ cdef int copy_graph(ggml_cgraph *a, ggml_cgraph *b) except -1:
     if b.size < a.n_nodes or b.size < a.n_leafs or b.visited_hash_set.size < a.visited_hash_set.size:
         fail(ValueError, f"dst has room for {b.size} nodes: need as much as src, {a.size}")
     b.n_nodes, b.n_leafs, b.order = a.n_nodes, a.n_leafs, a.order
-    memcpy(b.nodes, a.nodes, <size_t>a.n_nodes * sizeof(void *))
-    memcpy(b.leafs, a.leafs, <size_t>a.n_leafs * sizeof(void *))
+    if a.n_nodes > 0:  # a graph of size 0 has no arrays: memcpy takes no NULL, even for 0 bytes
+        memcpy(b.nodes, a.nodes, <size_t>a.n_nodes * sizeof(void *))
+    if a.n_leafs > 0:
+        memcpy(b.leafs, a.leafs, <size_t>a.n_leafs * sizeof(void *))
     clear_hash_set(b)
     for i in range(a.visited_hash_set.size):
         if not engine.hash_used(&a.visited_hash_set, i) or a.visited_hash_set.keys[i] == NULL:
@@ -652,7 +654,8 @@ cdef int run(ggml_cgraph *g, gg_call *call) except? -99:
         return run_prepared(prepared, call)
     engine.prepared_note(g)
     nodes = <ggml_tensor **>allocate(<size_t>n, sizeof(void *))
-    memcpy(nodes, g.nodes, <size_t>n * sizeof(void *))
+    if n > 0:
+        memcpy(nodes, g.nodes, <size_t>n * sizeof(void *))
     memset(&pins, 0, sizeof(pins))
     try:
         hold(&pins, kept, nodes, n)

@@ -245,7 +245,12 @@ def ggml_opt_load(opt_ctx, fname, dataset=None):
     fname = arg_path(fname, b"fname")
     need_states(o)
     ctx = ctypes.c_void_p()
-    file = gguf_init_from_file(fname, _structs.gguf_init_params(no_alloc=False, ctx=ctypes.pointer(ctx)))
+    try:
+        file = gguf_init_from_file(fname, _structs.gguf_init_params(no_alloc=False, ctx=ctypes.pointer(ctx)))
+    except ValueError as error:
+        problem = str(error).partition(": ")[2]
+        raise ValueError(f"ggml_opt_load: {os.fsdecode(fname)!r}: {problem}") from None
+    enter(b"ggml_opt_load")  # what was called has entered another name
     try:
         load(o, d, file, ctx.value, os.fsdecode(fname))
     finally:

@@ -109,7 +109,8 @@ cdef class Splits:
         """Enters the nodes of a graph, which may be another one with the same splits, in the splits' graphs."""
         cdef Split s
         for s in self.splits:
-            memcpy(s.graph.nodes, g.nodes + s.begin, <size_t>s.graph.n_nodes * sizeof(void *))
+            if s.graph.n_nodes > 0:
+                memcpy(s.graph.nodes, g.nodes + s.begin, <size_t>s.graph.n_nodes * sizeof(void *))
         return 0
 
     cdef int redirect(self, bint on) except -1:
