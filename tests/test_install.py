@@ -108,7 +108,7 @@ for source in (floats, ctypes.byref(floats), ctypes.cast(floats, ctypes.c_void_p
         try:
             ggml.ggml_quantize_chunk(ggml.GGML_TYPE_F16, source, target, 0, 2, 32, None)
         except ValueError as error:
-            assert "need" in str(error)
+            assert "need" in str(error) or "is not memory of" in str(error)     # the latter at the end of a mapping
         else:
             raise AssertionError("a row too many")
 
