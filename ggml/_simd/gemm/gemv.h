@@ -35,6 +35,8 @@ GG_INLINE void gemv_rows(const int type, const int rows, const int n, const int 
     for (; i + accumulators * VW <= k; i += accumulators * VW) {
         for (int64_t p = 0; rows == 1 && n == 1 && p < accumulators * VW * unit; p += 64)
             __builtin_prefetch(a + i * unit + p + GG_PREFETCH_BYTES);
+        if (rows == 1 && n == 1 && i * unit % GG_PAGE_BYTES == 0)
+            __builtin_prefetch(a + i * unit + GG_PREFETCH_PAGES);
         GG_UNROLL for (int c = 0; c < accumulators; c++)
             GG_UNROLL for (int r = 0; r < rows; r++) {
                 const vf x = gemv_load(type, a + (size_t)r * nb + (i + c * VW) * unit, VW);
@@ -184,6 +186,7 @@ static void gemv_by_rows(const gemm *g, const gemv_vectors *v, int64_t i0, int64
         if (gg_is_float(type)) {
             gemv_few_rows(g, v, type, a, i, rows);
         } else if (v->dot) {
+            for (size_t p = 0; p < rows * g->a.nb_i; p += GG_PAGE_BYTES) __builtin_prefetch(a + p + GG_PREFETCH_PAGES);
             for (int64_t j = 0; j < g->n; j++) {
                 float out[GG_DOT_ROWS];
                 v->dot(g->k, rows, out, a, g->a.nb_i, v->activation[j]);
