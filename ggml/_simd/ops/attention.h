@@ -143,7 +143,7 @@ static void attn_take(const attn *a, const ggml_tensor *x, int64_t set, int64_t 
     for (int64_t r = 0; r < n; r++, out += attn_round(ne0)) {
         const attn_row at = attn_at(a, set, row + r);
         const float *p = gg_row_in(x, at.query, at.head, at.batch, 0, ne0, out);
-        EACH_VEC(i, ne0) st(out + i, vf_mul(ld(p + i, ne0 - i), vf_set1(factor)), ne0 - i);
+        row_times(WHOLE_ROW(ne0), p, factor, out);
     }
 }
 
@@ -207,9 +207,6 @@ static void attn_seen_values(const attn *a, const attn_tile *t, int64_t first, i
     }
 }
 
-static void attn_scale(float *x, int64_t n, float factor) {
-    EACH_VEC(i, n) st(x + i, vf_mul(ld(x + i, n - i), vf_set1(factor)), n - i);
-}
 /* exp(x - top); if top is -inf, all x are -inf */
 static float attn_exp(float x, float top) { return x == -GG_INF ? 0 : expf(x - top); }
 
@@ -255,7 +252,7 @@ static void attn_weigh(const attn *a, const attn_tile *t, int64_t first, int64_t
         if (top != old) {
             const float fade = attn_exp(old, top);
             t->sum[r] *= (double)fade, t->max[r] = top;
-            attn_scale(t->out + r * t->ld, a->dv, fade);
+            row_times(WHOLE_ROW(a->dv), t->out + r * t->ld, fade, t->out + r * t->ld);
         }
         t->sum[r] += sum;
     }
@@ -324,7 +321,7 @@ static void attn_merge(const gg_work *w, const attn *a, const attn_cut *c, ggml_
         double sum;
         memcpy(&sum, piece, sizeof sum);
         total += sum * (double)fade;
-        if (p == 0) attn_scale(out, a->dv, fade);
+        if (p == 0) row_times(WHOLE_ROW(a->dv), out, fade, out);
         else EACH_VEC(i, a->dv) {
             const int64_t k = a->dv - i;
             st(out + i, vf_fma(ld(piece + 4 + i, k), vf_set1(fade), ld(out + i, k)), k);

@@ -118,7 +118,7 @@ static void attn_back_row(const attn_back *b, int64_t set, int64_t row, int64_t 
     const double sum = exp_row(WHOLE_ROW(n), w, w, vf_set1(top == -GG_INF ? 0 : top)) + (double)alone;
     attn_softmax *s = &b->rows[set * a->rows + row];
     *s = (attn_softmax){top == -GG_INF ? 0 : top, sum == 0 ? 0 : (float)(1 / sum), 0};
-    attn_scale(w, n, s->part);
+    row_times(WHOLE_ROW(n), w, s->part, w);
     s->dot = (float)dot_rows(WHOLE_ROW(n), w, dw);
     if (b->sinks) b->sinks[index] = -alone * s->part * s->dot;
     if (b->mask) {
@@ -155,7 +155,7 @@ static void attn_back_keys(const attn_back *b, int64_t set, int64_t first) {
             float *w = b->w + r * b->stride, *dw = b->dw + r * b->stride;
             attn_logits(a, attn_at(a, set, row + r), key, keys, w, b->bend, b->tmp);
             exp_row(WHOLE_ROW(keys), w, w, vf_set1(s->max));
-            attn_scale(w, keys, s->part);
+            row_times(WHOLE_ROW(keys), w, s->part, w);
             attn_back_logits(a, keys, w, s->dot, b->bend, dw);
         }
         attn_back_add(b, &b->v, set, key, keys, n, b->td, b->w);
@@ -183,7 +183,7 @@ static void attn_back_tile(const attn_back *b, int64_t set, int64_t row, bool bo
     for (int64_t r = 0; r < n; r++) {
         const attn_row at = attn_at(a, set, row + r);
         float *y = b->q + ((at.batch * a->heads + at.head) * a->n_q + at.query) * a->d;
-        EACH_VEC(i, a->d) st(y + i, vf_mul(ld(b->tq + r * d + i, a->d - i), vf_set1(a->factor)), a->d - i);
+        row_times(WHOLE_ROW(a->d), b->tq + r * d, a->factor, y);
     }
 }
 static void attn_back_set(const attn_back *b, int64_t set) {

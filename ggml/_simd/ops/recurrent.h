@@ -21,7 +21,7 @@ typedef struct { float *p[SEQ_VECTORS]; } seq_tmp;
 typedef void (*seq_fill_fn)(const ggml_tensor *t, const gg_seq *z, seq_at at, seq_tmp tmp, seq_step *s);
 
 static const float *seq_scaled(int64_t n, const float *x, float f, float *y) {
-    EACH_VEC(i, n) st(y + i, vf_mul(ld(x + i, n - i), vf_set1(f)), n - i);
+    row_times(WHOLE_ROW(n), x, f, y);
     return y;
 }
 static float seq_scalar(const ggml_tensor *t, int64_t i0, int64_t i1, int64_t i2) {

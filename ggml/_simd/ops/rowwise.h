@@ -89,9 +89,20 @@ static double sum_row(const row_part *p, const float *x) {
     return s - s == 0 ? s : sum_scaled(p, x, 0x1p-64f) * 0x1p64;
 }
 static float max_row(const row_part *p, const float *x) {      /* skips NaN; -inf if nothing is left */
-    vf m = vf_set1(-GG_INF);
-    EACH_PART(i, p) m = vf_max(keep(ld(x + i, p->end - i), -GG_INF, p->end - i), m);
-    return (float)row_largest(p, vf_hmax(m));
+    vf m = vf_set1(-GG_INF), other = m;
+    int64_t i = p->begin;
+    for (; i + 2 * VW <= p->end; i += 2 * VW) m = vf_max(vf_load(x + i), m), other = vf_max(vf_load(x + i + VW), other);
+    for (; i < p->end; i += VW) m = vf_max(keep(ld(x + i, p->end - i), -GG_INF, p->end - i), m);
+    return (float)row_largest(p, vf_hmax(vf_max(m, other)));
+}
+/* y = factor x, which may be the same row */
+static void row_times(const row_part *p, const float *x, float factor, float *y) {
+    const vf f = vf_set1(factor);
+    int64_t i = p->begin;
+    for (; i + 4 * VW <= p->end; i += 4 * VW)
+#pragma GCC unroll 4
+        for (int j = 0; j < 4 * VW; j += VW) vf_store(y + i + j, vf_mul(vf_load(x + i + j), f));
+    for (; i < p->end; i += VW) st(y + i, vf_mul(ld(x + i, p->end - i), f), p->end - i);
 }
 static float max_abs_row(const row_part *p, const float *x) {
     vf m = vf_zero();

@@ -9,8 +9,7 @@ static void softmax_row(const row_part *p, const float *x, float *y, float m, co
     if (m == -GG_INF) m = 0;                             /* -inf - -inf would be NaN */
     double sum = exp_row(p, x, y, vf_set1(m));
     if (sink) sum += exp((double)(*sink - m));
-    const vf r = vf_set1(sum == 0 ? 0 : (float)(1 / sum));
-    EACH_PART(i, p) st(y + i, vf_mul(ld(y + i, p->end - i), r), p->end - i);
+    row_times(p, y, sum == 0 ? 0 : (float)(1 / sum), y);
 }
 GG_WORK_ROWS(SOFT_MAX)
 static int op_SOFT_MAX(const gg_work *w, ggml_tensor *dst) {
@@ -59,7 +58,7 @@ static int op_SOFT_MAX_BACK(const gg_work *w, ggml_tensor *dst) {
 }
 
 /* ---- cross entropy ----------------------------------------------------------------------------------------------- */
-ROW_SUM(exp_sum, v_exp(vf_sub(ld(x + i, k), m)), const float *x, vf m)
+ROW_SUM(exp_sum, gg_exp_below(vf_sub(ld(x + i, k), m)), const float *x, vf m)
 static inline vf weigh(vf label, vf v) { return vf_select(vf_eq(label, vf_zero()), vf_zero(), vf_mul(label, v)); }
 /* sum(labels (x - m - log_sum)); a label of zero counts as zero, whatever x is. */
 ROW_SUM(weighed_row, weigh(ld(b + i, k), vf_sub(vf_sub(ld(x + i, k), m), log_sum)),

@@ -47,11 +47,13 @@ static inline vf gg_exp_minus(vf x, const vf *lo, vf *n) {
 static const float gg_exp_c[] = {1, 1, 0.49999997f, 0.166665435f, 0.0416672006f, 0.00836654752f, 0.00138825097f};
 static inline vf gg_exp_small(vf r) { return gg_poly(r, 7, gg_exp_c); }
 static inline vf gg_expm1_small(vf r) { return vf_fma(vf_mul(r, r), gg_poly(r, 5, gg_exp_c + 2), r); }
-static inline vf v_exp(vf x) {
+/* exp(x) for x up to 89 */
+static inline vf gg_exp_below(vf x) {
     vf n;
-    const vf r = gg_exp_rest(gg_clamp(x, -104, 89), NULL, &n);
+    const vf r = gg_exp_rest(vf_max(vf_set1(-104), x), NULL, &n);
     return vf_ldexp(gg_exp_small(r), n);
 }
+static inline vf v_exp(vf x) { return gg_exp_below(vf_min(vf_set1(89), x)); }
 static inline vf v_expm1(vf x) {
     vf n;
     const vf q = gg_expm1_small(gg_exp_rest(gg_clamp(x, -25, 89), NULL, &n));
@@ -59,8 +61,11 @@ static inline vf v_expm1(vf x) {
     const vf s = gg_times_pow2(vf_set1(1), vf_sub(n, vf_set1(1))), half = vf_fma(s, q, vf_sub(s, vf_set1(0.5f)));
     return vf_copysign(vf_select(vf_eq(n, vf_zero()), q, vf_add(half, half)), x);
 }
+/* t / (t + 2) with t = exp(-2 |x|) - 1 */
 static inline vf v_tanh(vf x) {
-    const vf a = vf_abs(x), t = v_expm1(vf_mul(a, vf_set1(-2)));
+    vf n;
+    const vf q = gg_expm1_small(gg_exp_rest(vf_max(vf_set1(-25), vf_mul(vf_abs(x), vf_set1(-2))), NULL, &n));
+    const vf s = gg_times_pow2(vf_set1(1), n), t = vf_fma(s, q, vf_sub(s, vf_set1(1)));
     return vf_copysign(vf_div(t, vf_add(t, vf_set1(2))), x);
 }
 static inline vf v_elu(vf x) { return vf_select(vf_gt(x, vf_zero()), x, v_expm1(x)); }
@@ -129,16 +134,14 @@ static inline vf gg_gate_slope(vf w, vf hi, const vf *lo) {
     return vf_ldexp(vf_div(vf_fma(w, vf_div(g.e, g.d), vf_set1(1)), g.d), vf_neg(g.n));
 }
 /* z of the tanh form of gelu, 2 sqrt(2/pi) (x + 0.044715 x^3), as hi + lo for |x| <= 14. All bits matter, as z reaches
- * -104 before the result underflows. Returns hi. */
+ * -104 before the result underflows. Returns hi. The larger part of c0 has so few bits that t - c0 is exact. */
 static inline vf gg_gelu_arg(vf x, vf *lo) {
-    const vf c0 = vf_set1(0x1.988454p+0f), c0l = vf_set1(-0x1.857936p-25f);
+    const vf c0 = vf_set1(0x1.98845p+0f), c0l = vf_set1(0x1.9ea1b2p-23f);
     const vf c1 = vf_set1(0x1.2444f2p-4f), c1l = vf_set1(0x1.49b16ap-29f);
     const vf s = vf_mul(x, x), sl = vf_fma_exact(x, x, vf_neg(s));
-    const vf a = vf_mul(c1, s), al = vf_add(vf_fma_exact(c1, s, vf_neg(a)), vf_fma(c1, sl, vf_mul(c1l, s)));
-    const vf t = vf_add(c0, a), b = vf_sub(t, c0);                                     /* two-sum of c0 and a */
-    const vf tl = vf_add(vf_add(vf_sub(c0, vf_sub(t, b)), vf_sub(a, b)), vf_add(al, c0l));
-    const vf z = vf_mul(x, t);
-    *lo = vf_add(vf_fma_exact(x, t, vf_neg(z)), vf_mul(x, tl));
+    const vf t = vf_fma(c1, s, c0), rounding = vf_fma_exact(c1, s, vf_sub(c0, t));
+    const vf tl = vf_add(rounding, vf_fma(c1, sl, vf_fma(c1l, s, c0l))), z = vf_mul(x, t);
+    *lo = vf_fma(x, tl, vf_fma_exact(x, t, vf_neg(z)));
     return z;
 }
 static inline vf gg_gelu_quick_arg(vf x, vf *lo) {       /* 1.702 x as hi + lo */
@@ -184,7 +187,7 @@ static inline vf v_gelu_back(vf x, vf dy) {
     vf lo;
     x = gg_clamp(x, -14, 14);
     const vf z = gg_gelu_arg(x, &lo), cubic = vf_mul(vf_set1(0x1.2444f2p-4f), vf_mul(x, vf_mul(x, x)));
-    return vf_mul(dy, gg_gate_slope(vf_fma(vf_set1(2), cubic, z), z, &lo));
+    return vf_mul(dy, gg_gate_slope(vf_fma(vf_set1(2), cubic, vf_add(z, lo)), z, &lo));
 }
 static inline vf v_gelu_quick_back(vf x, vf dy) {
     vf lo;
