@@ -54,9 +54,11 @@ INLINED char *store_ints(char *p, int j, int group, vb q, int signed_by, bool mi
     return p;
 }
 
-/* Prefetches for dot products. */
-INLINED void prefetch(const char *b, int bytes) {
-    for (int i = 0; i < bytes; i += 64) __builtin_prefetch(b + GG_PREFETCH_BYTES + i);
+/* Prefetches for dot products. far: only to the second cache, as the first would replace it before it is used */
+INLINED void prefetch(const char *b, int bytes, const bool far) {
+    for (int i = 0; i < bytes; i += 64)
+        if (far) __builtin_prefetch(b + i, 0, 2);
+        else __builtin_prefetch(b + i);
 }
 
 /* ---- small types: blocks of 32, 64 and 128 elements, a float scale for each 16 elements -------------------------- */
@@ -159,20 +161,21 @@ INLINED vp small_step(small_type t, const int rows, const char *b, size_t nb, co
     for (int r = 0; t.plus && r < rows; r++) sum[r] = va_scale(sum[r], all[r], -d[r][0]);
     return pairs;
 }
-/* The sums of a row do not depend on the number of rows. */
-INLINED void small_dot_rows(small_type t, const int rows, int64_t n, float *s, const char *b, size_t nb,
-                            const void *y) {
+/* The sums of a row do not depend on the number of rows. Prefetches the rows of the next call. */
+INLINED void small_dot_rows(small_type t, const int rows, const bool far, int64_t n, float *s, const char *b,
+                            size_t nb, const void *y) {
     const int step = 32 * t.chunks;
     const int8_t *qs = y;
     const layout_scale *a = (const layout_scale *)(qs + n);
-    const char *ahead = b, *const end = b + n / step * t.bytes;
+    const char *const end = b + n / step * t.bytes;
+    const char *ahead = b + (rows * (end - b) > GG_PREFETCH_BYTES ? rows * (end - b) : GG_PREFETCH_BYTES);
     va sum[GG_DOT_ROWS];
     vp minima = vp_zero();
 #pragma GCC unroll 4
     for (int r = 0; r < rows; r++) sum[r] = va_zero();
 #pragma GCC unroll 2
     for (; b < end; b += t.bytes, ahead += rows * t.bytes, qs += step, a += t.chunks) {
-        prefetch(ahead, rows * t.bytes);
+        prefetch(ahead, rows * t.bytes, far);
         const vp pairs = small_step(t, rows, b, nb, qs, a, sum);
         if (t.min) minima = vp_add(minima, pairs);
     }
@@ -181,8 +184,10 @@ INLINED void small_dot_rows(small_type t, const int rows, int64_t n, float *s, c
 }
 INLINED void small_dot(small_type t, int64_t n, int rows, float *s, const void *x, size_t nb, const void *y) {
     const char *b = x;
-    if (rows == GG_DOT_ROWS) small_dot_rows(t, GG_DOT_ROWS, n, s, b, nb, y);
-    else for (int r = 0; r < rows; r++) small_dot_rows(t, 1, n, s + r, b + (size_t)r * nb, nb, y);
+    if (rows < GG_DOT_ROWS)
+        for (int r = 0; r < rows; r++) small_dot_rows(t, 1, false, n, s + r, b + (size_t)r * nb, nb, y);
+    else if (rows * nb <= GG_PREFETCH_NEAR) small_dot_rows(t, GG_DOT_ROWS, false, n, s, b, nb, y);
+    else small_dot_rows(t, GG_DOT_ROWS, true, n, s, b, nb, y);
 }
 
 /* ---- types with blocks of 256 elements: an integer scale s, and maybe a minimum m, for each 16 elements ---------- */
@@ -360,7 +365,7 @@ INLINED void k_dot_row(k_type t, int64_t n, float *s, const void *x, const void 
         if (t.dmin) k_halves(t.dmin, t.bytes, b, m, d, min);
 #pragma GCC unroll 1
         for (int i = 0; i < m; i++, a++, b += t.bytes) {
-            prefetch(b, t.bytes);
+            prefetch(b + GG_PREFETCH_BYTES, t.bytes, false);
             const k_scales k = t.scales(b);
             const vq block = k_block(t, b, at[i], minus[i], k.s, a);
             if (exact) q[i] = vq_sub(block, vq_dot_vs(t.adjust ? k.m : vs_mul(k.s, vs_set1(t.bias)), a->bsums));

@@ -37,9 +37,15 @@ enum { GG_DOT_ROWS = 4 };
  * many rows: GG_LAYOUT_BYTES for 32 elements, at a multiple of 64 (quants/generic.h). */
 typedef void (*gg_lay_out_fn)(const void *row, void *laid_out, int64_t n);
 enum { GG_LAYOUT_BYTES = 44 };
-/* How far ahead a product with a vector prefetches the matrix, as hardware prefetchers stop at the end of a page; and how
- * far ahead it touches each page, as finding the address of a page takes longer than loading a line. */
-enum { GG_PAGE_BYTES = 4096, GG_PREFETCH_BYTES = GG_PAGE_BYTES, GG_PREFETCH_PAGES = 16 * GG_PAGE_BYTES };
+/* How far ahead a product with a vector prefetches the matrix, as hardware prefetchers stop at the end of a page; how far
+ * the first cache holds what is prefetched; and how far ahead each page is touched, as finding the address of a page takes
+ * longer than loading a line. */
+enum {
+    GG_PAGE_BYTES = 4096,
+    GG_PREFETCH_BYTES = GG_PAGE_BYTES,
+    GG_PREFETCH_NEAR = 2 * GG_PAGE_BYTES,
+    GG_PREFETCH_PAGES = 16 * GG_PAGE_BYTES
+};
 /* Unpacks n elements of as many rows as a vector has lanes, nb bytes apart: word i of each row, as gg_ints.unpack
  * writes them, to out[i * width ..]. */
 typedef void (*gg_pack_fn)(const char *x, size_t nb, int64_t n, float *out, int width);
