@@ -490,6 +490,9 @@ def test_split_files(open_model, tmp_path):
         open_model(tmp_path / "alone.gguf")
     with pytest.raises(FileNotFoundError, match="00001-of-00003"):
         open_model(tmp_path / "model-00002-of-00003.gguf")
+    for count in ("3", [3], True):
+        with pytest.raises(ValueError, match="^load: .*'split.count' is .*: need an integer$"):
+            load(tiny_models.write(tmp_path / "odd.gguf", "llama", change={"split.count": count}))
 
 
 @pytest.mark.parametrize("name", ["llama.block_count", "llama.embedding_length", "llama.attention.head_count",

@@ -84,6 +84,8 @@ class ModelFile:
             self.handle = self._open(first, mmap, caller)  # of the first part
             self.metadata = Metadata(self.handle)
             announced = self.metadata.get("split.count", 0)
+            if isinstance(announced, bool) or not isinstance(announced, int):
+                raise ValueError(f"{caller}: {self.path}: key 'split.count' is {str(announced)[:60]}: need an integer")
             if announced and announced != 1 + len(rest):
                 raise ValueError(
                     f"{caller}: {self.path} is one of {announced} parts: need a name that ends in "
