@@ -74,7 +74,10 @@ class ModelFile:
     """
 
     def __init__(self, path: str | os.PathLike[str], mmap: bool = True, caller: str = "load") -> None:
-        self.path = os.fspath(path)
+        try:
+            self.path = os.fsdecode(path)
+        except TypeError:
+            raise TypeError(f"{caller}: path is {str(path)[:60]}: need a str, bytes or os.PathLike") from None
         self._handles: list[Any] = []
         self._contexts: list[int] = []
         self.tensors: dict[str, Any] = {}
