@@ -30,7 +30,7 @@ from cases.harness import SANITIZED  # noqa: E402
 from ggml.models import load  # noqa: E402
 
 ALLOWED = (ValueError, TypeError, RuntimeError, MemoryError, OSError)
-NAMED = re.compile(r"(ggml[.\w]*|gguf\w*|[a-z_]+): ")
+NAMED = re.compile(r"(ggml[.\w]*|gguf\w*|[A-Za-z_]+): ")
 LIMIT = 60  # seconds for a mutant
 NUMBERS = [0, 1, 2, 3, 5, 16, 63, 65, 255, 4096, 1 << 16, 1 << 24, (1 << 31) - 1, (1 << 32) - 1]
 FLOATS = [0.0, -1.0, 1e-40, 1e-5, 1e30, float("inf"), float("-inf"), float("nan")]
