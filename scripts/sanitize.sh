@@ -26,7 +26,7 @@ export ASAN_OPTIONS=$ASAN_OPTIONS:log_path=$WORK/asan
 export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1:log_path=$WORK/ubsan PYTHONMALLOC=malloc
 if [ "${1-all}" = fuzz ]; then
   cd "$WORK"
-  for fuzzer in calls gguf; do
+  for fuzzer in calls gguf fields models onnx_models programs; do
     say "running fuzz/$fuzzer.py"
     "$WORK/venv/bin/python" "$ROOT/fuzz/$fuzzer.py" --seconds "${SECONDS_EACH:-300}" || status=$?
   done

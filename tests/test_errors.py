@@ -10,6 +10,7 @@ import json
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ import ggml
 from ggml import _absent
 
 FUZZER = Path(__file__).resolve().parent.parent / "fuzz" / "calls.py"
+LIBRARIES = {"models": ("gguf", "tokenizers", "jinja2"), "onnx_models": ("onnx",)}  # that fuzzers need
 API = json.loads((Path(__file__).parent / "data" / "api_current.json").read_text())["functions"]
 # Not called at random: they end the process by design, wait, or write files and messages.
 APART = {"ggml_abort", "ggml_print_backtrace", "ggml_set_abort_callback", "ggml_log_set", "ggml_time_init"}
@@ -260,11 +262,24 @@ say("usable")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="fuzzers limit memory and time as on POSIX systems")
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_damaged_models(name, tmp_path):
+    """A short run of fuzz/models.py and fuzz/onnx_models.py."""
+    for library in LIBRARIES[name]:
+        pytest.importorskip(library)
+    script = FUZZER.with_name(f"{name}.py")
+    command = [sys.executable, script, "--seconds", "4", "--seed", str(time.time_ns() % 10**6)]
+    done = subprocess.run([*command, "--last", tmp_path / "last"], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert int(done.stdout.split()[0]) > 0, done.stdout  # mutants
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="fuzzers limit memory and time as on POSIX systems")
 @pytest.mark.parametrize("script", sorted(FUZZER.parent.glob("*.py")), ids=lambda path: path.stem)
 def test_fuzzers_start(script):
     """A script whose name is that of a library would be imported in its place."""
-    if script.stem == "onnx_models":
-        pytest.importorskip("onnx")
+    for library in LIBRARIES.get(script.stem, ()):
+        pytest.importorskip(library)
     done = subprocess.run([sys.executable, script, "--help"], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0 and "--seconds" in done.stdout, done.stderr
 

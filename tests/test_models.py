@@ -333,6 +333,12 @@ def test_a_state_continues_where_it_was_saved(kv_type, open_model):
     for bad in (b"", state[:100], state[:-1], state + b"x", b"GGKV" + bytes(100), state.replace(b"gemma3", b"gemma2")):
         with pytest.raises(ValueError, match="load_state: "):
             model.load_state(bad)
+    for header in (b"[]", b"[" * 100_000, b'{"tokens": []}', b"\xff"):
+        with pytest.raises(ValueError, match="^load_state: "):
+            model.load_state(state[:8] + len(header).to_bytes(4, "little") + header)
+    for bad in (5, None, "state"):
+        with pytest.raises(TypeError, match="^load_state: state is a .*: need bytes"):
+            model.load_state(bad)
     assert model.held() == IDS
     with pytest.raises(ValueError, match="load_state: "):
         open_model("llama").load_state(state)
@@ -490,6 +496,9 @@ def test_split_files(open_model, tmp_path):
         open_model(tmp_path / "alone.gguf")
     with pytest.raises(FileNotFoundError, match="00001-of-00003"):
         open_model(tmp_path / "model-00002-of-00003.gguf")
+    for count in ("3", [3], True):
+        with pytest.raises(ValueError, match="^load: .*'split.count' is .*: need an integer$"):
+            load(tiny_models.write(tmp_path / "odd.gguf", "llama", change={"split.count": count}))
 
 
 @pytest.mark.parametrize("name", ["llama.block_count", "llama.embedding_length", "llama.attention.head_count",
@@ -558,6 +567,15 @@ def test_bad_arguments_of_load(options, open_model):
         open_model("llama", **options)
 
 
+def test_bad_paths_of_load():
+    for path in (None, 5, [b"x"]):
+        with pytest.raises(TypeError, match="^load: path is .*: need a str"):
+            load(path)
+    for path in (b"none.gguf", "none.gguf", Path("none.gguf")):
+        with pytest.raises(FileNotFoundError, match=r"none\.gguf"):
+            load(path)
+
+
 def test_a_context_longer_than_the_training(open_model):
     with pytest.raises(ValueError, match="positions for 256 tokens"):
         open_model("gpt2", n_ctx=257)
@@ -576,6 +594,13 @@ def test_bad_tokens(open_model):
             model.logits(bad)
     with pytest.raises(TypeError, match="need a list of texts"):
         model.embed("one text")
+    model._tokenizer = None  # that of the file
+    for bad in ("x", None, [None]):
+        with pytest.raises(TypeError, match="^detokenize: the tokens are .*: need a list of integers"):
+            model.detokenize(bad)
+    for bad in (-1, "x", 0.5, True):
+        with pytest.raises(ValueError, match="^generate: seed is .*: need an integer from 0"):
+            model.generate([3], seed=bad)
     assert model.logits(np.array([5, 6], np.int64)).shape == (2, VOCAB)
     bert = open_model("bert")
     for call in (bert.logits, bert.feed, bert.generate):

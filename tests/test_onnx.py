@@ -462,6 +462,12 @@ def test_command(tmp_path, capsys):
     np.testing.assert_array_equal(np.load(out)["y"], [[0, 1], [1, 0]])
     assert main(["onnx", str(path), "--strict"]) == 1
     assert "strict" in capsys.readouterr().err
+    whole, array = data.read_bytes(), tmp_path / "a.npy"
+    np.save(array, [0])
+    for damaged in (b"", b"PK", whole[:-30], whole[:99] + b"x" + whole[100:], array.read_bytes()):
+        data.write_bytes(damaged)
+        assert main(["onnx", str(path), "--run", str(data)]) == 1
+        assert f"{data}: need an .npz file" in capsys.readouterr().err
 
 
 # ---- ONNX's own tests ------------------------------------------------------------------------------------------------

@@ -40,13 +40,23 @@ def blank(info, shapes):
     return np.zeros(dims, info.dtype)
 
 
+def read_arrays(path):
+    """The arrays of an .npz file by their names. What NumPy raises for a damaged file depends on the damage."""
+    try:
+        with np.load(path) as arrays:
+            return dict(arrays)
+    except (OSError, MemoryError):
+        raise
+    except Exception as error:
+        raise ValueError(f"{path}: need an .npz file of arrays: {error}") from error
+
+
 def run(options):
     import ggml.onnx
 
     model = ggml.onnx.load(options.file, threads=options.threads, weights=options.weights, strict=options.strict)
     if options.data:
-        with np.load(options.data) as arrays:
-            outputs = model.run(dict(arrays))
+        outputs = model.run(read_arrays(options.data))
         for info, array in zip(model.outputs, outputs):
             print(f"{info.name}: {array.dtype} {list(array.shape)}")
             print(np.array2string(array, threshold=20, edgeitems=3))

@@ -173,7 +173,10 @@ class Cache(Cells):
 
     def load(self, sequence: int, state: bytes, caller: str = "load_state") -> None:
         """Restores what save returned. A state of another model or cache is refused before anything is changed."""
-        view = memoryview(state)
+        try:
+            view = memoryview(state).cast("B")
+        except TypeError:
+            raise TypeError(f"{caller}: state is a {type(state).__name__}: need bytes") from None
         try:
             if bytes(view[:8]) != MAGIC:
                 raise ValueError("the first bytes are not those of a state")
@@ -198,7 +201,7 @@ class Cache(Cells):
                 raise ValueError("the state is incomplete")
             if any(not 0 <= token < self.config.n_vocab for token in ids):
                 raise ValueError("the state has ids beyond the vocabulary")
-        except (ValueError, KeyError, AttributeError, struct.error) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError, struct.error) as error:
             raise ValueError(f"{caller}: {error}") from None
         for target in targets:
             target[...] = np.frombuffer(view[offset : offset + target.size], np.uint8).reshape(target.shape)

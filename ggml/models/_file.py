@@ -74,7 +74,10 @@ class ModelFile:
     """
 
     def __init__(self, path: str | os.PathLike[str], mmap: bool = True, caller: str = "load") -> None:
-        self.path = os.fspath(path)
+        try:
+            self.path = os.fsdecode(path)
+        except TypeError:
+            raise TypeError(f"{caller}: path is {str(path)[:60]}: need a str, bytes or os.PathLike") from None
         self._handles: list[Any] = []
         self._contexts: list[int] = []
         self.tensors: dict[str, Any] = {}
@@ -84,6 +87,8 @@ class ModelFile:
             self.handle = self._open(first, mmap, caller)  # of the first part
             self.metadata = Metadata(self.handle)
             announced = self.metadata.get("split.count", 0)
+            if isinstance(announced, bool) or not isinstance(announced, int):
+                raise ValueError(f"{caller}: {self.path}: key 'split.count' is {str(announced)[:60]}: need an integer")
             if announced and announced != 1 + len(rest):
                 raise ValueError(
                     f"{caller}: {self.path} is one of {announced} parts: need a name that ends in "

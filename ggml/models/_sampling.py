@@ -48,9 +48,12 @@ class Sampler:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not low <= value <= high:
                 raise ValueError(f"generate: {name} is {value!r}: need a number from {low} to {high}")
+        seed = self.seed
+        if seed is not None and (isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0):
+            raise ValueError(f"generate: seed is {str(seed)[:60]}: need an integer from 0, or None")
         if self.logits_filter is not None and not callable(self.logits_filter):
             raise TypeError(f"generate: logits_filter is {self.logits_filter!r}: need a function")
-        self._rng = np.random.default_rng(self.seed)
+        self._rng = np.random.default_rng(seed)
 
     def __call__(self, logits: np.ndarray, history: Sequence[int]) -> int:
         """The id of the next token.

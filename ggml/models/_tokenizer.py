@@ -108,7 +108,11 @@ class Tokenizer(Vocabulary):
         Returns:
             str, without the space that `encode` puts before a text with vocabularies that do so.
         """
-        data = b"".join([self.piece(int(token), special) for token in ids])
+        try:
+            tokens = [int(token) for token in ids]
+        except (TypeError, ValueError):
+            raise TypeError(f"detokenize: the tokens are {str(ids)[:60]}: need a list of integers") from None
+        data = b"".join([self.piece(token, special) for token in tokens])
         if self._encoder.space_prefix and data[:1] == b" ":
             data = data[1:]
         return data.decode(errors="replace")
