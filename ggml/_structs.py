@@ -74,7 +74,20 @@ class _Struct(Structure):
         for name in fields:
             if name not in _field_names(type(self)):
                 _no_such_field(type(self), name)
-        Structure.__init__(self, *values, **fields)
+        try:
+            Structure.__init__(self, *values, **fields)
+        except TypeError:
+            _name_wrong_value(self, values, fields)
+            raise
+
+
+def _name_wrong_value(struct, values, fields):
+    """Raises the TypeError for a value that a field cannot hold, with the field's name; ctypes does not tell it."""
+    for name, value in (*zip(_field_names(type(struct)), values), *fields.items()):
+        try:
+            setattr(struct, name, value)
+        except TypeError as error:
+            raise TypeError(f"{type(struct).__name__}: {name} is {value!r}: {error}") from None
 
 
 @functools.cache

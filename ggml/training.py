@@ -16,6 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import ggml
+from ._errors import renamed
+from ._extras import require
+from ._io.gguf_write import _write_to_file
 from .utils import GGML_TYPE_TO_NUMPY_DTYPE, from_numpy, get_shape, to_numpy
 
 if TYPE_CHECKING:
@@ -67,6 +70,24 @@ class _Schedule:
         return made
 
 
+def check_packages(*modules: str, install: str = "'ggml-cython[demo]'") -> None:
+    """Checks that optional packages are installed, before a long training rather than during it.
+
+    Args:
+        *modules: names of the modules that will be imported.
+        install: what pip has to install if one is missing, as on its command line, for the message.
+    Returns:
+        None.
+    Raises:
+        ModuleNotFoundError: a package is missing; the message names all that are, and how to install them.
+
+    Example:
+        check_packages("sklearn", "tqdm")
+        from tqdm import tqdm
+    """
+    require("check_packages: ", modules, install)
+
+
 def check_picture(path: str | os.PathLike) -> None:
     """Checks that picture will be able to write a file, before a long training rather than after it.
 
@@ -79,10 +100,9 @@ def check_picture(path: str | os.PathLike) -> None:
         ValueError: the file's suffix is not one that matplotlib can write.
         OSError: the folder of the file does not exist.
     """
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-    except ImportError as error:
-        raise ImportError(f"check_picture: {error}: pip install 'ggml-cython[demo]'") from None
+    require("check_picture: ", ["matplotlib"], "'ggml-cython[demo]'")
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
     suffixes = FigureCanvasAgg.get_supported_filetypes()
     if (suffix := Path(path).suffix[1:].lower()) not in suffixes:
         raise ValueError(f"check_picture: {path} ends in {suffix!r}: need one of {', '.join(suffixes)}")
@@ -150,7 +170,7 @@ def save_weights(ctx: int | None, path: PathName) -> None:
     Returns:
         None.
     Raises:
-        TypeError: ctx is not a context.
+        TypeError: ctx is not a context, or path is not a path.
         ValueError: the context has no named tensor, or two tensors of one name.
         OSError: the file cannot be written.
         RuntimeError: ctx was freed.
@@ -160,10 +180,8 @@ def save_weights(ctx: int | None, path: PathName) -> None:
         tensors = _named("save_weights", ctx)
         for tensor in tensors.values():
             ggml.gguf_add_tensor(file, tensor)
-        with open(path, "ab"):  # gguf_write_to_file logs errors of the operating system; this raises them
-            pass
-        if not ggml.gguf_write_to_file(file, os.fsencode(path), False):
-            raise OSError(f"save_weights: {os.fsdecode(path)} was not written completely")
+        with renamed("save_weights"):
+            _write_to_file(file, path, False)
     finally:
         ggml.gguf_free(file)
 
@@ -179,7 +197,7 @@ def load_weights(ctx: int | None, path: PathName) -> None:
     Returns:
         None.
     Raises:
-        TypeError: ctx is not a context.
+        TypeError: ctx is not a context, or path is not a path.
         ValueError: the file lacks a tensor or has it in another shape or type, or is not a GGUF file; or a tensor of
             the context has no data.
         OSError: the file cannot be read.
@@ -188,7 +206,8 @@ def load_weights(ctx: int | None, path: PathName) -> None:
     tensors, handle = _named("load_weights", ctx), ctypes.c_void_p()
     places = {name: np.asarray(tensor) for name, tensor in tensors.items()}  # also checks that there is memory
     params = ggml.gguf_init_params(no_alloc=False, ctx=ctypes.pointer(handle))
-    file = ggml.gguf_init_from_file(os.fsencode(path), params)
+    with renamed("load_weights", path):
+        file = ggml.gguf_init_from_file(path, params)  # type: ignore[arg-type]
     try:
         sources = {name: ggml.ggml_get_tensor(handle.value, name) for name in tensors}
         for name, tensor in tensors.items():
@@ -251,6 +270,9 @@ class Session:
             of the ranks computes one batch a step.
         accumulate: batches whose gradients make up a step, on all ranks together: a multiple of their number; 0 for
             one on each rank.
+    Raises:
+        TypeError: callbacks is neither a function nor several, or threads is not an integer.
+        ValueError: threads is negative, or accumulate is not a multiple of the number of ranks.
 
     Example:
         with Session() as s:
@@ -267,7 +289,14 @@ class Session:
         comm: Communicator | None = None,
         accumulate: int = 0,
     ):
-        self.callbacks = (callbacks,) if callable(callbacks) else tuple(callbacks)
+        self.callbacks = (callbacks,) if callable(callbacks) or not np.iterable(callbacks) else tuple(callbacks)
+        for callback in self.callbacks:
+            if not callable(callback):
+                raise TypeError(f"Session: {callback!r} is among the callbacks: need functions")
+        if not isinstance(threads, (int, np.integer)):
+            raise TypeError(f"Session: threads is {threads!r}: need an integer")
+        if threads < 0:
+            raise ValueError(f"Session: threads is {threads}: need 0 or more")
         self.comm, self.rank, self.ranks = comm, comm.rank if comm else 0, comm.size if comm else 1
         self.accumulate = accumulate or self.ranks
         if self.accumulate < 1 or self.accumulate % self.ranks:
@@ -305,11 +334,13 @@ class Session:
         Returns:
             Tensor, marked with ggml_set_param.
         Raises:
-            ValueError: values has more than 4 dimensions.
+            TypeError: name is not a str.
+            ValueError: values has more than 4 dimensions, or is not an array of numbers.
             MemoryError: there is not enough memory.
         """
-        tensor = from_numpy(np.ascontiguousarray(values, np.float32), self.weights)
-        ggml.ggml_set_name(tensor, name.encode())
+        with renamed("Session.parameter"):
+            tensor = from_numpy(np.ascontiguousarray(values, np.float32), self.weights)
+            ggml.ggml_set_name(tensor, name)
         ggml.ggml_set_param(tensor)
         return tensor
 
@@ -323,15 +354,20 @@ class Session:
         Returns:
             Tensor.
         Raises:
-            ValueError: the shape does not fit kind, or kind cannot be quantised to or requires importance weights.
+            TypeError: name is not a str, or kind not an integer.
+            ValueError: values is empty, the shape does not fit kind, or kind cannot be quantised to or requires
+                importance weights.
             MemoryError: there is not enough memory.
         """
-        values = np.ascontiguousarray(values, np.float32)
-        tensor = ggml.ggml_new_tensor(self.weights, kind, values.ndim, values.shape[::-1])  # type: ignore[arg-type]
-        ggml.ggml_set_name(tensor, name.encode())
-        width = values.shape[-1]
-        rows, place = values.size // width, tensor.contents.data
-        ggml.ggml_quantize_chunk(kind, values, place, 0, rows, width, None)  # type: ignore[arg-type]
+        with renamed("Session.frozen"):
+            values = np.ascontiguousarray(values, np.float32)
+            if values.size == 0:
+                raise ValueError(f"values has the shape {values.shape}: need at least one number")
+            tensor = ggml.ggml_new_tensor(self.weights, kind, values.ndim, values.shape[::-1])  # type: ignore[arg-type]
+            ggml.ggml_set_name(tensor, name)
+            width = values.shape[-1]
+            rows, place = values.size // width, tensor.contents.data
+            ggml.ggml_quantize_chunk(kind, values, place, 0, rows, width, None)  # type: ignore[arg-type]
         return tensor
 
     def start(
@@ -362,7 +398,12 @@ class Session:
             TypeError: forward did not return a tensor, or another argument is of the wrong kind.
             ValueError: outputs and loss do not fit, or a number is not allowed.
             MemoryError: there is not enough memory.
+            RuntimeError: start was called before.
         """
+        if self.opt is not None:
+            raise RuntimeError("Session.start: start was called before: another network needs another Session")
+        if not callable(parameters):
+            raise TypeError(f"Session.start: parameters is {parameters!r}: need a function, such as adamw(1e-3)")
         self.batch, self.kind, self.parameters, self.loss_type = batch, kind, parameters, loss
         if self.comm is not None and self.ranks > 1:
             for tensor in self._trained():
@@ -371,7 +412,10 @@ class Session:
         inputs = ggml.ggml_new_tensor_2d(self.nodes, kind, width, batch)
         ggml.ggml_set_name(inputs, b"inputs")
         params = ggml.ggml_opt_default_params(self.sched, loss)
-        params.ctx_compute, params.inputs, params.outputs = self.nodes, inputs, forward(self.nodes, inputs)
+        outputs = forward(self.nodes, inputs)
+        if not isinstance(outputs, ggml.ggml_tensor_p):
+            raise TypeError(f"Session.start: forward returned {outputs!r}: need a tensor")
+        params.ctx_compute, params.inputs, params.outputs = self.nodes, inputs, outputs
         params.get_opt_pars = ggml.ggml_opt_get_optimizer_params(parameters)
         params.optimizer, params.opt_period = optimizer, self.accumulate // self.ranks
         self.opt = ggml.ggml_opt_init(params, self.comm)
@@ -385,7 +429,7 @@ class Session:
                 yield tensor
             tensor = ggml.ggml_get_next_tensor(self.weights, tensor)
 
-    def epoch(self, data: np.ndarray, labels: np.ndarray | None = None) -> list[float]:
+    def epoch(self, data: npt.ArrayLike, labels: npt.ArrayLike | None = None) -> list[float]:
         """Trains on all datapoints once, in random order.
 
         The datapoints that do not fill the batches of a whole step are left out; other ones each time. With several
@@ -402,13 +446,18 @@ class Session:
             ValueError: data or labels do not fit the model, or there are less than the batches of one step.
             RuntimeError: the loss is NaN or infinite (see ggml_opt_eval), or another rank failed.
         """
-        steps = self._rows("epoch", data) // (self.batch * self.accumulate)
+        rows = self._rows("epoch", data)
+        steps = len(rows) // (self.batch * self.accumulate)
         if steps == 0:
             need = "a batch" if self.accumulate == 1 else f"{self.accumulate} batches"
-            raise ValueError(f"Session.epoch: data has {len(data)} rows: need {need} of {self.batch} or more")
-        shape = (data.shape[1], labels.shape[1] if labels is not None else 0, len(data))
-        self._make_dataset(shape)
-        to_numpy(ggml.ggml_opt_dataset_data(self.dataset))[:] = data
+            raise ValueError(f"Session.epoch: data has {len(rows)} rows: need {need} of {self.batch} or more")
+        width = self._label_width()
+        wanted = (len(rows), width) if width else None
+        shape = None if labels is None else np.shape(labels)
+        if shape != wanted:
+            raise ValueError(f"Session.epoch: the shape of labels is {shape}: need {wanted}")
+        self._make_dataset((rows.shape[1], width, len(rows)))
+        to_numpy(ggml.ggml_opt_dataset_data(self.dataset))[:] = rows
         if labels is not None:
             to_numpy(ggml.ggml_opt_dataset_labels(self.dataset))[:] = labels
         ggml.ggml_opt_dataset_shuffle(self.opt, self.dataset, -1)
@@ -438,7 +487,7 @@ class Session:
             losses[k] = to_numpy(ggml.ggml_opt_loss(self.opt)).item()
         return losses if self.comm is None else self.comm.collect(losses).reshape(-1)
 
-    def predict(self, data: np.ndarray) -> npt.NDArray[np.float32]:
+    def predict(self, data: npt.ArrayLike) -> npt.NDArray[np.float32]:
         """Computes the outputs for datapoints, without training.
 
         Args:
@@ -450,12 +499,13 @@ class Session:
             ValueError: data does not fit the model, or is empty.
             RuntimeError: the loss, which is computed with the labels of the last batch, is NaN or infinite.
         """
-        n = self._rows("predict", data)
+        given = self._rows("predict", data)
+        n = len(given)
         if n == 0:
             raise ValueError("Session.predict: data has 0 rows: need 1 or more")
         batches = -(-n // self.batch)
-        rows = np.zeros((batches * self.batch, data.shape[1]), GGML_TYPE_TO_NUMPY_DTYPE[self.kind])
-        rows[:n] = data
+        rows = np.zeros((batches * self.batch, given.shape[1]), GGML_TYPE_TO_NUMPY_DTYPE[self.kind])
+        rows[:n] = given
         found = []
         for first in range(0, len(rows), self.batch):
             ggml.ggml_opt_alloc(self.opt, False)
@@ -482,7 +532,9 @@ class Session:
         error: Exception | None = None
         if self.rank == 0:
             try:
-                ggml.ggml_opt_save(self.opt, path, self.dataset)
+                self._started("save")
+                with renamed("Session.save"):
+                    ggml.ggml_opt_save(self.opt, path, self.dataset)
             except Exception as raised:
                 error = raised
         failed = self.comm is not None and self.comm.share(np.array(error is not None)).item()
@@ -507,15 +559,15 @@ class Session:
             ValueError: the file is damaged or belongs to another model.
             OSError: the file cannot be read.
         """
-        ggml.ggml_opt_load(self.opt, path)  # checks the file
+        self._started("load")
+        with renamed("Session.load", path):
+            ggml.ggml_opt_load(self.opt, path)  # checks the file
         n, done = _saved_state(path)
         if hasattr(self.parameters, "done"):
             self.parameters.done = done
         if n:
             self.epochs = done // max(n // (self.batch * self.accumulate), 1)
-            labels = ggml.ggml_opt_labels(self.opt)
-            n_out = ggml.ggml_nelements(labels) // self.batch if labels else 0
-            self._make_dataset((ggml.ggml_opt_inputs(self.opt).contents.ne[0], n_out, n))
+            self._make_dataset((ggml.ggml_opt_inputs(self.opt).contents.ne[0], self._label_width(), n))
             ggml.ggml_opt_load(self.opt, path, self.dataset)
         return self
 
@@ -526,12 +578,24 @@ class Session:
             width, n_out, n = self.shape = shape
             self.dataset = ggml.ggml_opt_dataset_init(self.kind, F32, width, n_out, n, 1)
 
-    def _rows(self, name, data):
-        """The number of datapoints; raises ValueError if they do not fit the model."""
+    def _label_width(self) -> int:
+        """Numbers per datapoint in the labels; 0 if the loss takes none."""
+        labels = ggml.ggml_opt_labels(self.opt)
+        return ggml.ggml_nelements(labels) // self.batch if labels else 0
+
+    def _started(self, name: str) -> None:
+        """Raises TypeError unless start was called."""
+        if self.opt is None:
+            raise TypeError(f"Session.{name}: call start first")
+
+    def _rows(self, name: str, data: npt.ArrayLike) -> np.ndarray:
+        """The datapoints as an array; raises an error if they do not fit the model."""
+        self._started(name)
+        data = np.asarray(data)
         width = ggml.ggml_opt_inputs(self.opt).contents.ne[0]
         if data.ndim != 2 or data.shape[1] != width:
             raise ValueError(f"Session.{name}: data is {data.shape}: need rows of {width}, as the inputs have")
-        return len(data)
+        return data
 
 
 def _number(function, result):

@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 import pytest
 
 import ggml as package
+from ggml._cli import main
 
 SCRIPT = Path(sysconfig.get_path("scripts")) / ("ggml.exe" if sys.platform == "win32" else "ggml")
 CLONE = Path(__file__).resolve().parent.parent
@@ -67,6 +68,46 @@ def test_errors_of_files_name_the_file_and_no_number(tmp_path):
     assert ggml("quantize", tmp_path / "in.gguf", out, "Q8_0", code=1)[1] == (
         f"ggml quantize: {out}: No such file or directory\n")
     assert os.listdir(tmp_path) == ["in.gguf"]
+
+
+COMMANDS = {
+    "inspect": [], "view": ["-o", "page.html"], "quantize": ["out.gguf", "Q8_0"], "dot": [], "onnx": [],
+    "run": ["--prompt", "x"], "chat": [], "embed": ["x"], "perplexity": ["text"], "bench": [],
+    "imatrix": ["text", "-o", "out"], "finetune": ["text", "--lora", "out"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_files_that_are_none_are_one_line(command, tmp_path, monkeypatch, capsys):
+    """A missing file, a folder, empty, other, truncated and nameless files: the message names each once."""
+    if command == "onnx":
+        pytest.importorskip("onnx")
+    monkeypatch.chdir(tmp_path)
+    make_model("whole", ["layer.weight"])
+    Path("truncated").write_bytes(Path("whole").read_bytes()[:300])
+    Path("directory").mkdir()
+    Path("empty").touch()
+    Path("text").write_text("this is a text, not a model " * 10)
+    names = ["missing", "directory", "empty", "text", "truncated"]
+    if command not in ("inspect", "view", "quantize"):
+        names.append("whole")
+    for name in names:
+        assert main([command, name, *COMMANDS[command]]) == 1, name
+        err = capsys.readouterr().err
+        assert err.startswith(f"ggml {command}: ") and err.count("\n") == 1, err
+        assert re.findall(r"\b(?:missing|directory|empty|text|truncated|whole): ", err) == [f"{name}: "], err
+        assert "gguf_init" not in err and "Errno" not in err and "None" not in err, err
+    assert sorted(os.listdir()) == ["directory", "empty", "text", "truncated", "whole"]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+@pytest.mark.parametrize("command", ["view", "dot", "onnx", "inspect"])
+def test_pipes_are_refused(command, tmp_path):
+    if command == "onnx":
+        pytest.importorskip("onnx")
+    os.mkfifo(tmp_path / "pipe")
+    _, err = ggml(command, "pipe", cwd=tmp_path, code=1, timeout=60)
+    assert err.endswith("pipe: a pipe or device: need a regular file\n")
 
 
 def make_model(path, names):

@@ -479,8 +479,8 @@ def test_sessions_refuse_data_that_do_not_fit():
             (x[:, 1:], y, rf"Session.epoch: data is \(8, {N_IN - 1}\): need rows of {N_IN}"),
             (x[: BATCH - 1], y[: BATCH - 1], f"need a batch of {BATCH} or more"),
             (x, y[:, 1:], "labels"),
-            (x, None, "the dataset has no labels"),
-            (x, y[:5], "broadcast"),
+            (x, None, r"the shape of labels is None: need \(8, 3\)"),
+            (x, y[:5], r"the shape of labels is \(5, 3\): need \(8, 3\)"),
         ):
             with pytest.raises(ValueError, match=match):
                 s.epoch(data, labels)

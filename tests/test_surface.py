@@ -268,6 +268,15 @@ def test_unknown_keywords_of_structs_are_refused(name):
         struct(*[0] * (len(struct._fields_) + 1))
 
 
+def test_values_that_no_field_holds_are_named():
+    with pytest.raises(TypeError, match=r"^ggml_init_params: mem_size is 16000000.0: 'float' object"):
+        ggml.ggml_init_params(mem_size=16e6)
+    with pytest.raises(TypeError, match=r"^ggml_init_params: mem_size is 'x': "):
+        ggml.ggml_init_params("x", None)
+    with pytest.raises(TypeError, match="too many initializers"):
+        ggml.ggml_init_params(1, None, False, 4)
+
+
 def test_structs_otherwise_behave_as_ctypes_structs():
     params = ggml.ggml_init_params(1, mem_buffer=None, no_alloc=True)
     assert (params.mem_size, params.mem_buffer, params.no_alloc) == (1, None, True)

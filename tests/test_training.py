@@ -76,13 +76,58 @@ def test_loading_before_any_epoch_and_wrong_files(tmp_path):
     with session() as s:
         s.save(tmp_path / "new.gguf")
         s.load(tmp_path / "new.gguf")
-        with pytest.raises(OSError, match="none.gguf"):
-            s.load(tmp_path / "none.gguf")
-        (tmp_path / "bad.gguf").write_bytes(b"GGUF" + bytes(50))
-        with pytest.raises(ValueError):
-            s.load(tmp_path / "bad.gguf")
-    with training.Session(1) as fresh, pytest.raises(TypeError):
+    with training.Session(1) as fresh, pytest.raises(TypeError, match="^Session.save: call start first$"):
         fresh.save(tmp_path / "x.gguf")
+
+
+def test_errors_of_files_name_what_was_called_and_what_was_given(tmp_path, capfd):
+    (tmp_path / "bad.gguf").write_bytes(b"GGUF" + bytes(50))
+    with session() as s:
+        reading = {"Session.load": s.load, "load_weights": lambda path: training.load_weights(s.weights, path)}
+        writing = {"Session.save": s.save, "save_weights": lambda path: training.save_weights(s.weights, path)}
+        cases = [(name, call, tmp_path / "none.gguf", FileNotFoundError) for name, call in reading.items()]
+        cases += [(name, call, str(tmp_path), IsADirectoryError) for name, call in (reading | writing).items()]
+        cases += [(name, call, tmp_path / "no" / "x.gguf", FileNotFoundError) for name, call in writing.items()]
+        for name, call, path, kind in cases:
+            with pytest.raises(kind, match=rf"\] {name}: ") as raised:
+                call(path)
+            assert raised.value.filename == path
+        for name, call in reading.items():
+            with pytest.raises(ValueError, match=f"^{name}: .*bad.gguf'.*version 0 is not known"):
+                call(tmp_path / "bad.gguf")
+        for name, call in (reading | writing).items():
+            with pytest.raises(ValueError, match=f"^{name}: .*contains no NUL"):
+                call("a\0b")
+            with pytest.raises(TypeError, match=f"^{name}: fname is 3"):
+                call(3)
+    assert capfd.readouterr().err == ""  # an error is raised, not printed as well
+
+
+def test_mistakes_with_a_session():
+    def wrong(kind, message, call, *args, **options):
+        with pytest.raises(kind, match=f"^{message}"):
+            call(*args, **options)
+
+    with session() as s:
+        wrong(ValueError, r"Session.epoch: the shape of labels is \(5, 2\): need \(40, 2\)", s.epoch, DATA, LABELS[:5])
+        wrong(ValueError, r"Session.epoch: the shape of labels is \(40,\): need", s.epoch, DATA, LABELS[:, 0])
+        wrong(ValueError, r"Session.epoch: the shape of labels is None: need \(40, 2\)", s.epoch, DATA)
+        wrong(RuntimeError, "Session.start: start was called before", s.start, None, WIDTH, BATCH, 0, None)
+        assert s.predict(DATA.tolist()).shape == (40, 2)
+        assert np.isfinite(s.epoch(DATA.tolist(), LABELS.tolist())[0])
+    with training.Session(1) as s:
+        loss, rates = ggml.GGML_OPT_LOSS_TYPE_MEAN_SQUARED_ERROR, training.adamw(0.1)
+        wrong(TypeError, "Session.start: parameters is 0.1: need a function", s.start, None, 5, 8, loss, 0.1)
+        wrong(TypeError, "Session.start: forward returned None: need a tensor",
+              s.start, lambda ctx, x: None, 5, 8, loss, rates)  # fmt: skip
+        for call in (s.epoch, s.predict, s.load):
+            wrong(TypeError, f"Session.{call.__name__}: call start first", call, DATA)
+        wrong(TypeError, "Session.parameter: name is 3", s.parameter, 3, DATA)
+        wrong(ValueError, "Session.parameter: x has 5 dimensions", s.parameter, "w", np.zeros((1, 1, 1, 1, 1)))
+        wrong(ValueError, r"Session.frozen: values has the shape \(2, 0\)", s.frozen, "w", np.zeros((2, 0)))
+        wrong(ValueError, "Session.frozen: ne0 is 5: need a multiple", s.frozen, "w", DATA, ggml.GGML_TYPE_Q4_0)
+    wrong(ValueError, "Session: threads is -1: need 0 or more", training.Session, -1)
+    wrong(TypeError, "Session: 3 is among the callbacks: need functions", training.Session, callbacks=3)
 
 
 def weights(**arrays):
@@ -186,15 +231,18 @@ PROGRAMS = sorted(  # those in onnx/ train nothing
     for p in Path(EXAMPLES).glob("*/*.py")
     if "--plot" in p.read_text() and p.parent.name != "onnx"
 )
+NEEDS = [(p, "matplotlib", "matplotlib") for p in PROGRAMS]
+NEEDS += [(p, "tqdm", "tqdm") for p in [*PROGRAMS, "distributed/train.py"] if "gemma" not in p]
+NEEDS += [(f"{p}.py", "sklearn", "scikit-learn") for p in ("digits/main", "distributed/train", "lora/main", "svm/main")]
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
-def test_examples_need_matplotlib_at_once(program, tmp_path):
-    for module in ("sklearn", "tqdm"):
-        pytest.importorskip(module)
+@pytest.mark.parametrize("program, module, package", NEEDS)
+def test_examples_name_missing_packages_before_they_train(program, module, package, tmp_path):
+    for needed in {"sklearn", "tqdm", "matplotlib"} - {module}:
+        pytest.importorskip(needed)
     code = f"""
 import sys
-sys.modules["matplotlib"] = None
+sys.modules[{module!r}] = None
 sys.argv = ["main.py"]
 sys.path.insert(0, {str(Path(EXAMPLES, program).parent)!r})
 import ggml.training
@@ -202,4 +250,17 @@ ggml.training.Session.start = ggml.training.ggml.ggml_new_graph_custom = None  #
 import runpy
 runpy.run_path({str(Path(EXAMPLES, program))!r}, run_name="__main__")"""
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 1 and "pip install 'ggml-cython[demo]'" in done.stderr.splitlines()[-1], done.stderr
+    last = done.stderr.splitlines()[-1]
+    assert done.returncode == 1 and last.endswith(f"{package} is missing: pip install 'ggml-cython[demo]'"), done.stderr
+
+
+def test_all_missing_packages_are_named(monkeypatch):
+    for module in ("tqdm", "sklearn"):
+        monkeypatch.setitem(sys.modules, module, None)
+    training.check_packages("numpy")
+    message = "^check_packages: scikit-learn and tqdm are missing: pip install 'ggml-cython\\[demo\\]'$"
+    with pytest.raises(ModuleNotFoundError, match=message):
+        training.check_packages("sklearn", "numpy", "tqdm")
+    with pytest.raises(ModuleNotFoundError, match="^check_packages: pillow is missing: pip install pillow scipy$"):
+        monkeypatch.setitem(sys.modules, "PIL", None)
+        training.check_packages("PIL", install="pillow scipy")

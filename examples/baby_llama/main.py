@@ -4,10 +4,9 @@ import argparse
 import math
 
 import numpy as np
-from tqdm import trange
 
 import ggml
-from ggml.training import Session, adamw, check_picture, picture
+from ggml.training import Session, adamw, check_packages, check_picture, picture
 from ggml.utils import from_numpy
 
 LEVELS = 32  # vocabulary: the values of a wave
@@ -103,7 +102,10 @@ def main():
     parser.add_argument("--plot", default="baby_llama.png", help="file for loss, accuracy and the wave")
     parser.add_argument("--quick", action="store_true", help="a short run for CI")
     args = parser.parse_args()
-    check_picture(args.plot)  # now rather than after the training
+    check_packages("tqdm")  # now rather than during the training
+    check_picture(args.plot)
+    from tqdm import trange
+
     epochs = 4 if args.quick else args.epochs
     rng = np.random.default_rng(args.seed)
     with Session(args.threads) as s:

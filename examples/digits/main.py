@@ -6,11 +6,10 @@ Prints the held-out accuracy of each run and their mean. Each run has a seed and
 import argparse
 
 import numpy as np
-from tqdm import tqdm
 
 import ggml
 from ggml.demo import load, shifted
-from ggml.training import Session, adamw, check_picture, picture
+from ggml.training import Session, adamw, check_packages, check_picture, picture
 
 BATCH, CLASSES = 64, 10
 
@@ -90,7 +89,10 @@ def main():
     parser.add_argument("--plot", default="digits.png", help="file for the curves of the first run")
     parser.add_argument("--quick", action="store_true", help="a short run for CI")
     args = parser.parse_args()
-    check_picture(args.plot)  # now rather than after the training
+    check_packages("sklearn", "tqdm")  # now rather than during the training
+    check_picture(args.plot)
+    from tqdm import tqdm
+
     epochs, seeds = (8, 1) if args.quick else (args.epochs, args.seeds)
     model = {"mlp": mlp, "cnn": cnn}[args.model]
     runs = []

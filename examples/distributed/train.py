@@ -8,11 +8,10 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from tqdm import tqdm
 
 import ggml
 from ggml.distributed import mpi
-from ggml.training import Session, adamw
+from ggml.training import Session, adamw, check_packages
 
 EXAMPLES = Path(__file__).parent.parent
 
@@ -63,6 +62,9 @@ def main():
     parser.add_argument("--state", help="checkpoint to write after each epoch, and to resume from if it exists")
     parser.add_argument("--quick", action="store_true", help="a short run for CI")
     args = parser.parse_args()
+    check_packages("sklearn", "tqdm")
+    from tqdm import tqdm
+
     epochs = 2 if args.quick else args.epochs
     comm = mpi()
     losses = []

@@ -10,9 +10,9 @@ from collections import Counter
 from functools import reduce
 
 import numpy as np
-from tokenizers import Tokenizer
 
 import ggml
+from ggml.training import check_packages
 from ggml.utils import to_numpy
 
 
@@ -24,6 +24,9 @@ class Model:
     """
 
     def __init__(self, path, threads=None):
+        check_packages("tokenizers", install="tokenizers")
+        from tokenizers import Tokenizer
+
         self.backend = ggml.ggml_backend_cpu_init()
         ggml.ggml_backend_cpu_set_n_threads(self.backend, threads or os.cpu_count())
         # the memory of the graphs, reused for every batch

@@ -5,10 +5,9 @@ from pathlib import Path
 
 import numpy as np
 from model import gpt2
-from tqdm import trange
 
 import ggml
-from ggml.training import Session, adamw, check_picture, picture
+from ggml.training import Session, adamw, check_packages, check_picture, picture
 
 LENGTH, WIDTH, HEADS, LAYERS = 128, 128, 4, 4
 BATCH, WINDOWS = 16, 512  # windows of the text in a training step, and in an epoch
@@ -33,6 +32,8 @@ def held_out_loss(session, tokens):
 
 def generated(session, rng, start, steps, temperature):
     """Continues the tokens `start` BATCH times. Each token is drawn from soft_max(logits / temperature)."""
+    from tqdm import trange
+
     texts = np.tile(start, (BATCH, 1))
     for _ in trange(steps, unit="character", desc="generating"):
         seen = texts[:, -LENGTH:]
@@ -55,7 +56,10 @@ def main():
     parser.add_argument("--plot", default="gpt2_char.png", help="file for the curves of the losses")
     parser.add_argument("--quick", action="store_true", help="a short run for CI")
     args = parser.parse_args()
-    check_picture(args.plot)  # now rather than after the training
+    check_packages("tqdm")  # now rather than during the training
+    check_picture(args.plot)
+    from tqdm import trange
+
     epochs, characters = (3, 20) if args.quick else (args.epochs, args.characters)
     text, rng = BOOK.read_text(), np.random.default_rng(args.seed)
     alphabet = sorted(set(text))

@@ -3,10 +3,9 @@
 import argparse
 
 import numpy as np
-from tqdm import trange
 
 import ggml
-from ggml.training import Session, adamw, check_picture, picture
+from ggml.training import Session, adamw, check_packages, check_picture, picture
 
 WIDTH, POINTS, BATCH = 10, 1000, 50
 
@@ -18,7 +17,10 @@ def main():
     parser.add_argument("--plot", default="linear_regression.png", help="file for the curve of the loss")
     parser.add_argument("--quick", action="store_true", help="a short run for CI")
     args = parser.parse_args()
-    check_picture(args.plot)  # now rather than after the training
+    check_packages("tqdm")  # now rather than during the training
+    check_picture(args.plot)
+    from tqdm import trange
+
     epochs = 15 if args.quick else args.epochs
 
     # y = X w + 0.5 + noise, with X [POINTS, WIDTH], w [WIDTH, 1] and noise of standard deviation 0.1

@@ -7,11 +7,10 @@ inverted images (white on black) until the factors B and A of a correction B A t
 import argparse
 
 import numpy as np
-from tqdm import tqdm
 
 import ggml
 from ggml.demo import load
-from ggml.training import Session, adamw, check_picture, picture
+from ggml.training import Session, adamw, check_packages, check_picture, picture
 from ggml.utils import to_numpy
 
 BATCH, SIZES, KIND = 64, [(64, 256), (256, 256), (256, 10)], ggml.GGML_TYPE_Q8_0
@@ -91,7 +90,10 @@ def main():
     parser.add_argument("--plot", default="lora.png", help="file for the curves of the second training")
     parser.add_argument("--quick", action="store_true", help="a short run for CI")
     args = parser.parse_args()
-    check_picture(args.plot)  # now rather than after the training
+    check_packages("sklearn", "tqdm")  # now rather than during the training
+    check_picture(args.plot)
+    from tqdm import tqdm
+
     epochs = 6 if args.quick else args.epochs
     rng = np.random.default_rng(args.seed)
     train_set, test_set = load(args.seed)

@@ -75,7 +75,7 @@ def main():
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--plot", default="speech.png", help="file for the picture")
     args = parser.parse_args()
-    check_picture(args.plot)
+    check_picture(args.plot)  # now rather than at the end
     samples, rate = read_wav(args.sound)
     model = ggml.onnx.load(args.model or default_model(), threads=args.threads)
     found = probabilities(model, samples, rate)

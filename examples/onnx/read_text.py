@@ -11,11 +11,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
-import onnx
-from PIL import Image
-from scipy import ndimage
 
 import ggml.onnx
+from ggml.training import check_packages
 
 THRESHOLD = 0.3  # probability from which a pixel belongs to text
 GROWTH = 1.6  # the detector shrinks boxes by area / perimeter times this
@@ -46,6 +44,8 @@ class Reader:
     """
 
     def __init__(self, folder, threads=None, load=lambda path, threads: ggml.onnx.load(path, threads=threads)):
+        import onnx
+
         names = "ch_PP-OCRv4_det_infer", "ch_ppocr_mobile_v2.0_cls_infer", "ch_PP-OCRv4_rec_infer"
         paths = [Path(folder) / f"{name}.onnx" for name in names]
         self.detector, self.orientation, self.recogniser = (load(path, threads) for path in paths)
@@ -54,6 +54,8 @@ class Reader:
 
     def find(self, picture):
         """Boxes (left, top, right, bottom) of the lines of text, from top to bottom."""
+        from scipy import ndimage
+
         scale = min(1, 960 / max(picture.size))
         size = [max(32, round(side * scale / 32) * 32) for side in picture.size]
         (probability,) = self.detector.run(as_input(picture.resize(size)))
@@ -98,6 +100,9 @@ def main():
     parser.add_argument("--models", help="folder with the ONNX files (default: those of rapidocr-onnxruntime)")
     parser.add_argument("--threads", type=int)
     args = parser.parse_args()
+    check_packages("PIL", "scipy", install="pillow scipy")
+    from PIL import Image
+
     reader = Reader(args.models or default_models(), args.threads)
     with Image.open(args.picture) as picture:
         for box, text, probability in reader.read(picture):

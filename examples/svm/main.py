@@ -3,10 +3,9 @@
 import argparse
 
 import numpy as np
-from tqdm import trange
 
 import ggml
-from ggml.training import Session, adamw, check_picture, picture
+from ggml.training import Session, adamw, check_packages, check_picture, picture
 
 BATCH = 25
 
@@ -35,7 +34,10 @@ def main():
     parser.add_argument("--plot", default="svm.png", help="file for the curves of loss and accuracy")
     parser.add_argument("--quick", action="store_true", help="a short run for CI")
     args = parser.parse_args()
-    check_picture(args.plot)  # now rather than after the training
+    check_packages("sklearn", "tqdm")  # now rather than during the training
+    check_picture(args.plot)
+    from tqdm import trange
+
     epochs = 10 if args.quick else args.epochs
     train_x, test_x, train_y, test_y = load(args.seed)
     width = train_x.shape[1]

@@ -2,12 +2,12 @@
 
 import argparse
 import os
-import re
 import sys
 import warnings
 
 import ggml
 
+from .._errors import without_function
 from . import (
     bench,
     chat,
@@ -68,6 +68,5 @@ def main(arguments=None):
 def message(error):
     """The text of an error: for one of the system, the file and the problem, without the number."""
     if isinstance(error, OSError) and error.strerror and isinstance(error.filename, (str, bytes)):
-        problem = re.sub(r"^(ggml|gguf)_\w+: ", "", error.strerror)
-        return f"{os.fsdecode(error.filename)}: {problem}"
+        return f"{os.fsdecode(error.filename)}: {without_function(error.strerror)}"
     return str(error)

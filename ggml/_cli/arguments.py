@@ -2,7 +2,8 @@
 
 import argparse
 import contextlib
-import re
+
+from .._errors import without_function
 
 
 def between(low, high):
@@ -34,5 +35,4 @@ def naming(path):
     try:
         yield
     except ValueError as error:
-        problem = re.sub(r"^(ggml|gguf)_\w+: ", "", str(error))
-        raise ValueError(f"{path}: {problem}") from None
+        raise ValueError(f"{path}: {without_function(str(error))}") from None

@@ -1,13 +1,9 @@
 """Trains a small network on handwritten digits; writes a picture of the training and the graph."""
 
-import sys
-from importlib import import_module
-
 from ggml import _core
 
+from .._extras import require
 from .arguments import between
-
-NEEDS = {"sklearn": "scikit-learn", "matplotlib": "matplotlib", "tqdm": "tqdm"}
 
 
 def add_arguments(parser):
@@ -18,12 +14,7 @@ def add_arguments(parser):
 
 
 def run(options):
-    for module, package in NEEDS.items():
-        try:
-            import_module(module)
-        except ModuleNotFoundError:
-            print(f"ggml demo: {package} is missing: pip install 'ggml-cython[demo]'", file=sys.stderr)
-            return 1
+    require("", ["sklearn", "matplotlib", "tqdm"], "'ggml-cython[demo]'")
     from ggml import demo
 
     demo.run(options.seed, options.epochs, options.threads or _core.build_info()["threads"], options.out)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import ggml
 
+from .._io.files import open_regular
 from .._view.layout import draw, printable
 from .arguments import naming
 
@@ -19,7 +20,7 @@ EDGE = re.compile(r'  "(\w+)" -> "(\w+)"')
 
 def dot(file):
     """The graph of a file in DOT: the text of a DOT file, or the graph of a file of ggml_graph_export."""
-    with open(file, "rb") as stream:
+    with open_regular(file, "ggml_graph_import") as stream:
         if re.match(rb"\s*(strict\s+)?digraph\b", stream.read(4096)):
             stream.seek(0)
             text = stream.read().decode(errors="replace")

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from .._io.files import save
+from .._io.files import open_regular, save
 from .arguments import naming
 from .models import model_path
 
@@ -18,10 +18,13 @@ def run(options):
     from ..view import file_page, graph_page
 
     path = model_path(options.file)
-    with open(path, "rb") as stream:
+    with open_regular(path, "ggml_graph_import") as stream:
         is_gguf = stream.read(4) == b"GGUF"
-    with naming(path):
-        text = file_page(path, not options.no_values, not options.no_graph) if is_gguf else graph_page(path)
+    if is_gguf:
+        text = file_page(path, not options.no_values, not options.no_graph)
+    else:
+        with naming(path):
+            text = graph_page(path)
     out = options.out or Path(path).with_suffix(".html").name
     save(out, text.encode(), "view")
     print(out)

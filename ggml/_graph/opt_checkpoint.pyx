@@ -17,13 +17,14 @@ from .opt_dataset cimport Dataset, arg_dataset
 from .opt_params cimport OPT
 from .. import _constants, _structs
 from .._core import ggml_free
+from .._errors import renamed_os_error
 from .._io.gguf import (
     gguf_find_key, gguf_free, gguf_get_arr_data, gguf_get_arr_n, gguf_get_arr_type, gguf_get_kv_type, gguf_get_val_i64,
     gguf_get_val_str, gguf_get_val_u64, gguf_init_empty,
 )
 from .._io.gguf_read import gguf_init_from_file
 from .._io.gguf_write import (
-    gguf_add_tensor, gguf_set_arr_data, gguf_set_val_i64, gguf_set_val_str, gguf_set_val_u64, gguf_write_to_file,
+    gguf_add_tensor, gguf_set_arr_data, gguf_set_val_i64, gguf_set_val_str, gguf_set_val_u64, _write_to_file,
 )
 from .._tensor.create import ggml_get_first_tensor, ggml_get_next_tensor
 from .opt import ggml_opt_optimizer_name
@@ -87,7 +88,7 @@ def ggml_opt_save(opt_ctx, fname, dataset=None):
     cdef Dataset d = arg_dataset(dataset) if dataset is not None else None
     cdef ggml_tensor *t
     cdef ggml_tensor *copy
-    fname = arg_path(fname, b"fname")
+    given, fname = fname, arg_path(fname, b"fname")
     need_states(o)
     if o.index and o.summands != o.period:
         fail(RuntimeError, f"{o.index} of {o.period} batches of a step are computed, and other ranks have other "
@@ -111,14 +112,13 @@ def ggml_opt_save(opt_ctx, fname, dataset=None):
             gguf_add_tensor(file, wrap_tensor(copy))
             sums.append(data_sum(copy))
         gguf_set_arr_data(file, b"ggml.opt.sums", _constants.GGUF_TYPE_UINT32, sums, len(sums))
-        done = gguf_write_to_file(file, fname, False)
+        _write_to_file(file, fname, False)
+    except OSError as error:
+        raise renamed_os_error(error, "ggml_opt_save", given) from None
     finally:
         if file is not None:
             gguf_free(file)
         ggml_free(ctx)
-    if not done:
-        enter(b"ggml_opt_save")
-        fail(OSError, f"{os.fsdecode(fname)!r} can't be written")
 
 cdef object value(object file, bytes key, str fname, object get, int type):
     """The value of a key, read by get(file, index); it must be of a type."""
@@ -242,7 +242,7 @@ def ggml_opt_load(opt_ctx, fname, dataset=None):
     enter(b"ggml_opt_load")
     cdef Context o = arg_opt_context(opt_ctx)
     cdef Dataset d = arg_dataset(dataset) if dataset is not None else None
-    fname = arg_path(fname, b"fname")
+    given, fname = fname, arg_path(fname, b"fname")
     need_states(o)
     ctx = ctypes.c_void_p()
     try:
@@ -250,6 +250,8 @@ def ggml_opt_load(opt_ctx, fname, dataset=None):
     except ValueError as error:
         problem = str(error).partition(": ")[2]
         raise ValueError(f"ggml_opt_load: {os.fsdecode(fname)!r}: {problem}") from None
+    except OSError as error:
+        raise renamed_os_error(error, "ggml_opt_load", given) from None
     enter(b"ggml_opt_load")  # what was called has entered another name
     try:
         load(o, d, file, ctx.value, os.fsdecode(fname))

@@ -420,15 +420,22 @@ def gguf_write_to_file(ctx, fname, only_meta):
             only_meta).
         RuntimeError: ctx or the data of a tensor were freed.
     """
+    try:
+        _write_to_file(ctx, fname, only_meta)
+    except OSError as error:
+        log(_constants.GGML_LOG_LEVEL_ERROR, f"{error.strerror}: {fname!r}\n")
+        return False
+    return True
+
+def _write_to_file(ctx, fname, only_meta):
+    """gguf_write_to_file, but errors of the operating system are raised."""
     cdef File f = arg_gguf(ctx, b"gguf_write_to_file")
     cdef bint meta = arg_bool(only_meta, b"only_meta")
     name = arg_path(fname, b"fname")
     try:
         write_file(name, lambda write: write_to(f, write, meta))
     except OSError as error:
-        log(_constants.GGML_LOG_LEVEL_ERROR, f"gguf_write_to_file: {error.strerror}: {fname!r}\n")
-        return False
-    return True
+        raise type(error)(error.errno, f"gguf_write_to_file: {error.strerror}", fname) from None
 
 cdef class Stdio:
     """A C FILE as a Python object with a method write."""

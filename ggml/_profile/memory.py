@@ -11,6 +11,7 @@ import numpy as np
 import ggml
 from ggml._graph import record
 
+from .._extras import require
 from .calls import Computed, Graph, Node
 
 PLACE = np.dtype([("tensor", "u8"), ("data", "u8"), ("nbytes", "u8")])
@@ -141,11 +142,10 @@ class Memory:
             ValueError: matplotlib cannot write such files.
             OSError: the file cannot be written.
         """
-        try:
-            from matplotlib.figure import Figure
-            from matplotlib.patches import Patch
-        except ImportError:
-            raise ImportError("picture: need matplotlib: pip install 'ggml-cython[profile]'") from None
+        require("picture: ", ["matplotlib"], "'ggml-cython[profile]'")
+        from matplotlib.figure import Figure
+        from matplotlib.patches import Patch
+
         sizes: dict[str, int] = {}
         for b in self.blocks:
             sizes[b.node.op] = sizes.get(b.node.op, 0) + b.nbytes

@@ -31,6 +31,8 @@ DEFAULT_CTX = 4096
 def config_of(file: ModelFile) -> Config:
     """The sizes and settings of a model."""
     path, arch = file.path, file.metadata.get("general.architecture")
+    if arch is None:
+        raise ValueError(f"load: {path}: the file is not a model: it has no key 'general.architecture'")
     if not isinstance(arch, str) or arch not in FAMILIES:
         raise ValueError(f"load: {path}: architecture {str(arch)[:60]!r}: need one of {', '.join(FAMILIES)}")
     if "token_embd.weight" not in file.tensors:

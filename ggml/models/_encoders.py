@@ -13,6 +13,7 @@ from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
+from .._extras import require
 from ._pretokenizers import PRE_TOKENIZERS
 from ._tokens import TokenTable, repair
 
@@ -25,11 +26,8 @@ BYTE_NAME = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 
 def optional_module(name: str) -> Any:
     """A module of the extra `llm`."""
-    try:
-        return import_module(name)
-    except ModuleNotFoundError as error:
-        package = name.partition(".")[0]
-        raise ModuleNotFoundError(f"{package} is missing: pip install 'ggml-cython[llm]'", name=package) from error
+    require("", [name.partition(".")[0]], "'ggml-cython[llm]'")
+    return import_module(name)
 
 
 def to_bytes(text: str) -> bytes:

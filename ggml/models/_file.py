@@ -11,6 +11,7 @@ from typing import Any
 
 import ggml
 
+from .._errors import without_function
 from .._io.gguf_types import TYPES as VALUE_TYPES
 
 PART = re.compile(r"^(?P<stem>.*)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf$")
@@ -114,7 +115,7 @@ class ModelFile:
                 mmap = False
                 handle = ggml.gguf_init_from_file(path, params)
         except ValueError as error:
-            raise ValueError(f"{caller}: {path}: {error}") from None
+            raise ValueError(f"{caller}: {path}: {without_function(str(error))}") from None
         self._handles.append(handle)
         if context.value is None:
             raise ValueError(f"{caller}: {path} has no tensors")

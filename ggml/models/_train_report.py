@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from .._extras import require
 from ..training import picture
 
 
@@ -55,10 +56,9 @@ def progress_report(result: FinetuneResult, steps: int) -> Iterator[Callable[[Fi
     if not sys.stderr.isatty():
         yield progress_lines(steps)
         return
-    try:
-        from tqdm import tqdm
-    except ModuleNotFoundError:
-        raise ImportError("finetune: progress needs tqdm: pip install 'ggml-cython[llm]'") from None
+    require("finetune: ", ["tqdm"], "'ggml-cython[llm]'")
+    from tqdm import tqdm
+
     shown: dict[str, str] = {}
     with tqdm(total=steps, initial=result.steps, unit=" steps", desc="finetune") as bar:
 

@@ -15,6 +15,8 @@ import numpy as np
 import onnx
 from onnx import AttributeProto, TensorProto, helper, numpy_helper
 
+from .._io.files import open_regular
+
 
 class ModelError(ValueError):
     """A model that cannot be loaded: broken, cyclic, or with a name that nothing defines."""
@@ -303,21 +305,22 @@ def read_model(model):
         OSError: the file cannot be read.
         TypeError: model is of another kind.
     """
-    folder = None
+    folder, place = None, "ggml.onnx.load"
     if isinstance(model, (str, os.PathLike)):
-        folder = Path(model).resolve().parent
-        model = Path(model).read_bytes()
+        folder, place = Path(model).resolve().parent, f"ggml.onnx.load: {os.fspath(model)}"
+        with open_regular(os.fspath(model), "ggml.onnx.load") as file:
+            model = file.read()
     if isinstance(model, (bytes, bytearray, memoryview)):
         proto = onnx.ModelProto()
         try:
             proto.ParseFromString(bytes(model))
         except Exception as error:
-            raise ModelError(f"ggml.onnx.load: not an ONNX model: {error}") from None
+            raise ModelError(f"{place}: not an ONNX model: {error}") from None
         model = proto
     if not isinstance(model, onnx.ModelProto):
         raise TypeError(f"ggml.onnx.load: model is {type(model).__name__}: need a path, bytes or onnx.ModelProto")
     if not model.HasField("graph"):
-        raise ModelError("ggml.onnx.load: not an ONNX model: it has no graph")
+        raise ModelError(f"{place}: not an ONNX model: it has no graph")
     opsets = {"" if o.domain == "ai.onnx" else o.domain: o.version for o in model.opset_import}
     functions = {(f.domain, f.name): copied(f) for f in model.functions}
     graph = Reader(Scope(opsets, functions), folder).graph(model.graph)
