@@ -10,7 +10,7 @@ for library in ("gguf", "jinja2", "tokenizers"):  # of the extra [test]; not ins
     pytest.importorskip(library)
 
 import tiny_models  # noqa: E402
-from ggml.models._largest import largest  # noqa: E402
+from ggml.models._largest import largest, penalise  # noqa: E402
 from tiny_models import CONTEXT, IDS, VOCAB  # noqa: E402
 
 import ggml  # noqa: E402
@@ -254,6 +254,25 @@ def test_the_samplers_filters():
     for bad in ({"temperature": -1}, {"top_p": 2}, {"top_k": "3"}, {"min_p": float("nan")}):
         with pytest.raises(ValueError, match="generate: "):
             Sampler(**bad)
+
+
+def test_the_samplers_penalty():
+    logits = np.array([3.0, -1.0, 2.0, 0.5], np.float32)
+    before = logits.copy()
+    logits.flags.writeable = False
+    for given in (logits, before.copy()):
+        assert Sampler(temperature=0, repeat_penalty=2.0)(given, [3, 0, 0]) == 2
+        assert Sampler(temperature=0, repeat_penalty=2.0, repeat_last_n=1)(given, [0, 3]) == 0
+        assert (given == before).all()
+    changed = before.copy()
+    assert penalise(changed, [1, 0], 2.0) == [-1.0, 3.0] and changed.tolist() == [1.5, -2.0, 2.0, 0.5]
+    given = before.copy()
+    for history in ([0, 4], [0, -1]):
+        with pytest.raises(IndexError, match="Sampler: token .* does not exist"):
+            Sampler(repeat_penalty=2.0)(given, history)
+    with pytest.raises(ValueError, match="excluded all tokens"):
+        Sampler(repeat_penalty=2.0, top_k=2)(np.full(4, -np.inf, np.float32), [0])
+    assert (given == before).all()
 
 
 @pytest.mark.parametrize("options", [{}, {"top_k": 0}, {"top_k": 3}, {"top_k": 0, "min_p": 0.0}, {"top_p": 1.0},

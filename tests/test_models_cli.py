@@ -165,7 +165,7 @@ def test_embed(command, model):
 def test_imatrix_holds_the_squares_of_the_operands(model):
     ids = tiny_models.IDS
     with load(model, n_ctx=32, threads=1) as m:
-        sums, windows, _ = collect(m, ids, lambda done: None)
+        sums, windows, _ = collect(m, ids, 32, lambda done: None)
         assert windows == 2 and not any(m._edits.values())
         matrices = {name for name, shape in tiny_models.shapes("llama").items() if len(shape) == 2}
         assert sums.keys() == matrices - {"token_embd.weight"}
@@ -216,6 +216,20 @@ def test_models_that_cannot_be_loaded(command, folder):
     assert "'blk.1.attn_k.weight' is missing" in command("run", missing, "-p", "x", code=1)[1]
     encoder = tiny_models.write(folder / "bert.gguf", "bert")
     assert "gives embeddings only" in command("run", encoder, "-p", "x", code=1)[1]
+
+
+def test_defaults_suit_a_short_context(command, text, folder):
+    """Neither a warning nor an error: the model has positions for fewer tokens than the usual window."""
+    short = tiny_models.write(folder / "gpt2.gguf", "gpt2")
+    assert "weights, 700 tokens" in command("imatrix", short, text, "-o", folder / "short.imatrix", "--threads", 1)[0]
+    arguments = ("--lora", folder / "short.lora", "--steps", 1, "--threads", 1)
+    assert "trained numbers, 1 steps" in command("finetune", short, text, *arguments)[0]
+
+
+def test_an_imatrix_that_cannot_be_written_is_named(command, model, text, folder):
+    for out in (folder, folder / "none" / "imatrix.gguf"):
+        _, err = command("imatrix", model, text, "-o", out, code=1)
+        assert err == f"ggml imatrix: {out}: need a file in a folder that exists\n"
 
 
 def test_warnings_are_lines(model):

@@ -24,7 +24,6 @@ def add_arguments(parser):
     rows = [
         ("--rank", between(1, 1024), 8, "rank of the matrices"),
         ("--steps", between(1, LARGEST), 100, "steps"),
-        ("--tokens", between(1, 1 << 24), 512, "tokens that are computed together"),
         ("--accumulate", between(1, 1 << 20), 1, "computations whose gradients make a step"),
         ("--rate", number(1e-12, 10), 1e-3, "learning rate at the beginning"),
         ("--decay", number(0, 1), 0.0, "weight decay"),
@@ -33,6 +32,8 @@ def add_arguments(parser):
     ]
     for name, kind, default, text in rows:
         parser.add_argument(name, type=kind, default=default, metavar="N", help=f"{text} (%(default)s)")
+    parser.add_argument("--tokens", type=between(1, 1 << 24), metavar="N", help="tokens that are computed together"
+                        " (default: up to 512)")  # fmt: skip
     parser.add_argument("--alpha", type=number(1e-6, 1e6), metavar="X", help="scale of the matrices (default: twice the"
                         " rank)")  # fmt: skip
     parser.add_argument("--every", type=between(1, LARGEST), metavar="N", help="steps between two measurements of the"

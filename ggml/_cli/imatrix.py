@@ -3,6 +3,7 @@
 import ctypes
 import os
 from contextlib import ExitStack
+from pathlib import Path
 
 import numpy as np
 
@@ -11,20 +12,22 @@ from ggml.utils import from_numpy
 
 from .models import add_model_arguments, open_model, progress, read_text
 
+WINDOW = 512  # tokens that are evaluated together, unless --ctx says otherwise
+
 
 def add_arguments(parser):
-    add_model_arguments(parser)
+    add_model_arguments(parser, "up to 512")
     parser.add_argument("file", metavar="FILE", help="text like what the model will be used for; - for standard input")
     parser.add_argument("-o", "--out", default="imatrix.gguf", metavar="OUT", help="file to write (%(default)s)")
-    parser.set_defaults(ctx=512)
 
 
-def collect(model, ids, advance):
+def collect(model, ids, size, advance):
     """Sums the squares of the operands of each weight over a text.
 
     Args:
         model: Model.
-        ids: list of int; evaluated in windows of the model's context.
+        ids: list of int.
+        size: int; the text is evaluated in windows of this many tokens.
         advance: called with the number of tokens that are done.
 
     Returns:
@@ -46,7 +49,7 @@ def collect(model, ids, advance):
             if point.endswith(".in"):
                 edits.enter_context(model.edit(point, observer(point.removesuffix(".in") + ".weight")))
         while done < len(ids):
-            window = ids[done : done + model.n_ctx]
+            window = ids[done : done + size]
             if len(window) > 1:
                 total -= float(model.log_probabilities(window).sum())
             done += len(window)
@@ -87,14 +90,18 @@ def write(path, sums, windows, size, source):
 
 def run(options):
     text = read_text(options.file)
+    out = Path(options.out)
+    if out.is_dir() or not out.parent.is_dir():
+        raise ValueError(f"{out}: need a file in a folder that exists")
     with open_model(options) as model:
         ids = model.tokenize(text)
         if len(ids) < 2:
             raise ValueError(f"{options.file} has {len(ids)} tokens: need at least two")
+        size = options.ctx or min(WINDOW, model.n_ctx)
         with progress(len(ids), "tokens", "imatrix") as advance:
-            sums, windows, loss = collect(model, ids, advance)
+            sums, windows, loss = collect(model, ids, size, advance)
         for name, (squares, count) in sums.items():  # a stack of experts: what all of them saw stands for each
             experts = model.weight_shape(name)[2]
             sums[name] = (np.tile(squares, (experts, 1)) if experts > 1 else squares), count
-        write(options.out, sums, windows, model.n_ctx, os.path.basename(options.file))
+        write(out, sums, windows, size, os.path.basename(options.file))
     print(f"{options.out}: {len(sums)} weights, {len(ids):,} tokens, perplexity {np.exp(loss):.2f}")

@@ -33,10 +33,10 @@ def add_model(parser):
     parser.add_argument("--threads", type=between(1, 512), metavar="N", help="threads (default: all CPUs)")
 
 
-def add_model_arguments(parser):
-    """Adds the model and the options of ggml.models.load."""
+def add_model_arguments(parser, context="up to 4096"):
+    """Adds the model and the options of ggml.models.load; `context` tells the default of --ctx."""
     add_model(parser)
-    parser.add_argument("--ctx", type=between(1, 1 << 24), metavar="N", help="tokens of context (default: up to 4096)")
+    parser.add_argument("--ctx", type=between(1, 1 << 24), metavar="N", help=f"tokens of context (default: {context})")
     parser.add_argument("--kv-type", choices=KV_TYPES, default="f16", help="type of keys and values (%(default)s)")
     parser.add_argument("--lora", action="append", default=[], metavar="FILE", help="adapter; can be repeated")
 

@@ -47,10 +47,9 @@ class Graphs(Parted):
         """A graph that appends `tokens` tokens to each of `count` sequences from `first` on."""
         cache = self._cache
         assert cache is not None
-        end = max(len(cache.ids[s]) for s in range(first, first + count)) + tokens
-        keys = {local: min(size, round_up(end, KEYS)) for local, size in cache.sizes.items()}
-        local = keys[True] if self.config.window else 0
-        return self._prepared(Shape(tokens, first, count, keys[False], local, result), cache)
+        cells = round_up(max(map(len, cache.ids[first : first + count])) + tokens, KEYS)
+        local = min(cache.sizes[True], cells) if self.config.window else 0
+        return self._prepared(Shape(tokens, first, count, min(cache.sizes[False], cells), local, result), cache)
 
     def _step_without_cache(self, tokens: int, count: int) -> Step:
         return self._prepared(Shape(tokens, 0, count, 0, 0, "hidden"), None)
@@ -80,14 +79,18 @@ class Computing(Graphs):
         for begin in range(0, len(ids), size):
             part = ids[begin : begin + size]
             final = begin + size >= len(ids)
-            step = self._step(len(part), result if final or result != "last" else "none", sequence)
-            start = len(have)
-            step.ids[:] = part
-            step.positions[:] = np.arange(start, start + len(part)) if len(part) > 1 else start
-            self._place(step, 0, start, len(part))
-            self._run(step)
-            have.extend(part)
-            yield step
+            yield self._append(have, sequence, part, result if final or result != "last" else "none")
+
+    def _append(self, have: list[int], sequence: int, part: Sequence[int], result: str) -> Step:
+        """Appends tokens that fit into one step to a sequence, which has the ids `have`; returns the graph."""
+        step = self._step(len(part), result, sequence)
+        start = len(have)
+        step.ids[:] = part
+        step.positions[:] = np.arange(start, start + len(part)) if len(part) > 1 else start
+        self._place(step, 0, start, len(part))
+        self._run(step)
+        have.extend(part)
+        return step
 
     def _place(self, step: Step, row: int, start: int, count: int) -> None:
         """Fills in the cells and masks of one sequence of a step."""
@@ -132,10 +135,9 @@ class Computing(Graphs):
         """Makes a sequence hold exactly `ids`, of which it keeps the beginning it has; returns the last logits."""
         cache = self._causal_cache(caller)
         have = cache.ids[sequence]
-        if len(ids) - len(have) == 1 and ids[:-1] == have:
-            kept = len(have)
-        else:
-            kept = cache.rewind(sequence, min(common_length(have, ids), len(ids) - 1))
+        if len(ids) - len(have) == 1 and ids[:-1] == have:  # the usual case, quickly
+            return self._append(have, sequence, ids[-1:], "last").out[-1]
+        kept = cache.rewind(sequence, min(common_length(have, ids), len(ids) - 1))
         *_, step = self._feed(caller, sequence, ids[kept:], "last")
         return step.out[-1]
 

@@ -120,6 +120,8 @@ class StopFilter:
         """The text that is certain to precede any stop string."""
         if self.found is not None:
             return ""
+        if not self.stop:
+            return text
         self.held += text
         places = [(place, s) for s in self.stop if (place := self.held.find(s)) >= 0]
         if places:

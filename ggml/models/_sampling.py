@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ._largest import largest
+from ._largest import largest, penalise, replace
 
 Filter = Callable[[Sequence[int], np.ndarray], "np.ndarray | None"]
 
@@ -66,65 +66,75 @@ class Sampler:
         Raises:
             ValueError: logits_filter excluded all tokens, or returned an array of another size.
         """
-        logits = self._penalised(logits, history)
+        logits = self._filtered(logits, history)
+        if self.repeat_penalty == 1 or not self.repeat_last_n:
+            return self._choose(logits)
+        recent = list(set(history[-self.repeat_last_n :]))
+        if not logits.flags.writeable:
+            logits = logits.copy()
+        former = penalise(logits, recent, self.repeat_penalty)  # in place: a vocabulary may have 262,144 tokens
+        try:
+            return self._choose(logits)
+        finally:
+            replace(logits, recent, former)
+
+    def _filtered(self, logits: np.ndarray, history: Sequence[int]) -> np.ndarray:
+        """The logits after logits_filter, contiguous."""
+        if self.logits_filter is None:
+            return np.ascontiguousarray(logits, np.float32)
+        own = logits.copy()
+        changed = self.logits_filter(history, own)
+        result = np.ascontiguousarray(own if changed is None else changed, np.float32)
+        if result.shape != logits.shape:
+            raise ValueError(f"generate: logits_filter returned an array {result.shape}: need {logits.shape}")
+        return result
+
+    def _choose(self, logits: np.ndarray) -> int:
+        """The best token, or one that is drawn."""
         if self.temperature == 0:
             best = int(logits.argmax())
-            _check_best(logits[best])
+            _check_best(float(logits[best]))
             return best
         ids, values = self._candidates(logits)
-        chance = self._rng.random()
         if isinstance(values, list):
-            sums = list(accumulate([math.exp((value - values[0]) / self.temperature) for value in values]))
-            return ids[min(bisect_right(sums, chance * sums[-1]), len(sums) - 1)]
+            sums = list(accumulate([math.exp((v - values[0]) / self.temperature) for v in values]))
+            return ids[min(bisect_right(sums, self._rng.random() * sums[-1]), len(sums) - 1)]
         p = np.exp((values - values.max()) / self.temperature).cumsum()
-        return int(ids[min(np.searchsorted(p, chance * p[-1], "right"), len(p) - 1)])
-
-    def _penalised(self, logits: np.ndarray, history: Sequence[int]) -> np.ndarray:
-        """The logits after the filter and the penalty for repetitions."""
-        if self.logits_filter is not None:
-            own = logits.copy()
-            changed = self.logits_filter(history, own)
-            size, logits = logits.shape, np.ascontiguousarray(own if changed is None else changed, np.float32)
-            if logits.shape != size:
-                raise ValueError(f"generate: logits_filter returned an array {logits.shape}: need {size}")
-        if self.repeat_penalty != 1 and self.repeat_last_n:
-            recent = np.unique(np.asarray(history[-self.repeat_last_n :], np.int64))
-            logits = logits.copy()
-            values = logits[recent]
-            logits[recent] = np.where(values > 0, values / self.repeat_penalty, values * self.repeat_penalty)
-        return logits
+        return int(ids[min(np.searchsorted(p, self._rng.random() * p[-1], "right"), len(p) - 1)])
 
     def _candidates(self, logits: np.ndarray) -> tuple[Any, Any]:
-        """The ids that may be drawn and their logits: of few tokens lists, the best first; else arrays."""
+        """The ids that may be drawn and their logits: of the k best tokens lists, the best first; else arrays."""
         if 0 < self.top_k < logits.size:
-            return self._best(logits, int(self.top_k))
+            try:
+                ids, values = largest(logits, int(self.top_k), self.top_p, self.min_p)
+            except ValueError:  # a logit is not a number
+                ids, values = [], [math.nan]
+            _check_best(values[0] if values else -math.inf)
+            return ids, values
         best = float(logits.max())
         _check_best(best)
+        if self.min_p > 0:
+            return self._at_least(logits, best)
         # tokens far below the best have no part: exp(-40) of its probability at temperature 1
         ids = np.flatnonzero(logits > best - 40 * max(1.0, self.temperature))
         values = logits[ids].astype(np.float64)
-        p = np.exp(values - best)
         if self.top_p < 1:
-            chosen = _most(p, self.top_p)
-            ids, values, p = ids[chosen], values[chosen], p[chosen]
-        keep = p >= self.min_p  # that of the best is 1
-        return ids[keep], values[keep]
+            chosen = _most(np.exp(values - best), self.top_p)
+            ids, values = ids[chosen], values[chosen]
+        return ids, values
 
-    def _best(self, logits: np.ndarray, k: int) -> tuple[list[int], list[float]]:
-        """The same of the k best tokens. Few numbers: lists take less time than arrays."""
-        try:
-            ids, values = largest(logits, k)
-        except ValueError:  # a logit is not a number
-            ids, values = [], [math.nan]
-        _check_best(values[0] if values else -math.inf)
-        p = [math.exp(value - values[0]) for value in values]
-        keep = len(p)
+    def _at_least(self, logits: np.ndarray, best: float) -> tuple[np.ndarray, np.ndarray]:
+        """The same for min_p above 0, which leaves few tokens: of the others only the sum of all is needed."""
+        ids = np.flatnonzero(logits >= best + math.log(self.min_p) - 1e-3)
+        values = logits[ids].astype(np.float64)
+        p = np.exp(values - best)
+        ids, values, p = ids[p >= self.min_p], values[p >= self.min_p], p[p >= self.min_p]
         if self.top_p < 1:
-            sums = list(accumulate(p))
-            keep = 1 + bisect_left(sums, self.top_p * sums[-1])
-        while p[keep - 1] < self.min_p:
-            keep -= 1
-        return ids[:keep], values[:keep]
+            order = np.argsort(-values, kind="stable")
+            need = self.top_p * float(np.exp(logits - np.float32(best)).sum())
+            order = order[: int(np.searchsorted(p[order].cumsum(), need)) + 1]
+            ids, values = ids[order], values[order]
+        return ids, values
 
 
 def _check_best(best: float) -> None:
