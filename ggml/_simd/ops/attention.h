@@ -338,7 +338,7 @@ static int op_FLASH_ATTN_EXT(const gg_work *w, ggml_tensor *dst) {
     const bool ok = pack_type_ok(w->kernels, a.k.type) && pack_type_ok(w->kernels, a.v.type)
         && attn_tile_make(&t, &a, c.rows);
     for (int64_t i; ok && (i = gemm_next_task(w)) < tasks;) {
-        /* From the end: the last rows of a causal mask see most keys, and threads end together if short tasks are last. */
+        /* From the end: the last rows of a causal mask see most keys, and short tasks let threads end together. */
         const int64_t task = tasks - 1 - i, piece = task % c.pieces, tile = task / c.pieces % c.tiles;
         t.set = task / c.pieces / c.tiles, t.row = tile * c.rows, t.n = gg_min(c.rows, a.rows - t.row);
         attn_run_tile(&a, &t, piece * c.keys, gg_min((piece + 1) * c.keys, a.n_kv));
