@@ -38,8 +38,8 @@ enum { GG_DOT_ROWS = 4 };
 typedef void (*gg_lay_out_fn)(const void *row, void *laid_out, int64_t n);
 enum { GG_LAYOUT_BYTES = 44 };
 /* How far ahead a product with a vector prefetches the matrix, as hardware prefetchers stop at the end of a page; how
- * far the first cache holds what is prefetched; and how far ahead it touches each page, as finding the address of a page
- * takes longer than loading a line. */
+ * far the first cache holds what is prefetched; and how far ahead it touches each page, as finding the address of a
+ * page takes longer than loading a line. */
 enum {
     GG_PAGE_BYTES = 4096,
     GG_PREFETCH_BYTES = GG_PAGE_BYTES,
