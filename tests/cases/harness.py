@@ -208,6 +208,27 @@ def compute(ctx, graph, threads=1):
     assert ggml.ggml_graph_compute_with_ctx(ctx, graph, threads) == ggml.GGML_STATUS_SUCCESS
 
 
+def gradients(ctx, out, params, threads):
+    """Yields a note and the gradients of sum(out) with respect to params, for each ISA and number of threads. Asserts
+    that they do not depend on the number of threads.
+    """
+    loss = ggml.ggml_sum(ctx, out)
+    ggml.ggml_set_loss(loss)
+    graph = graph_of(ctx, loss, grads=True)
+    ggml.ggml_build_backward_expand(ctx, graph, None)
+    for name in ISAS:
+        with isa(name):
+            first = None
+            for n in threads:
+                ggml.ggml_graph_reset(graph)
+                compute(ctx, graph, n)
+                got, note = [load(ggml.ggml_graph_get_grad(graph, t)) for t in params], f"{name}, {n} threads"
+                first = first or got
+                for one, other in zip(got, first):
+                    np.testing.assert_array_equal(one, other, note)
+                yield note, got
+
+
 def close(got, want, tol, note="", least=0.0):
     """Asserts that the error is at most tol times the largest of the value's magnitude, the mean magnitude and
     `least`. Values that are not finite must be equal.

@@ -131,7 +131,7 @@ static bool arrange(gg_plan *plan, int n) {
         s->threads = node_threads(t, s->cost, n);
         const bool split = s->threads > 1, works = k->work[t->op] && k->work[t->op](t, s->threads);
         if (split) shared += s->cost;
-        const bool clash = (works && choose_slot(s, &p, &held)) | clashes(&p, t);
+        const bool taken = works && choose_slot(s, &p, &held), clash = taken || clashes(&p, t);
         note_write(&held, t);
         if (plan->request.sync_all || (clash && (split || others)))
             s->sync = true, p = (pending){.slots = 0}, others = false;
