@@ -242,6 +242,29 @@ def test_accumulated_gradients(ctx, given):
             close(grad(graph, b), x * (1 if given else k), 1e-6)
 
 
+@pytest.mark.parametrize("how", ["buffer", "allocator"])
+def test_gradient_of_the_loss_is_1_where_allocators_place_it(how):
+    cpu = ggml.ggml_backend_cpu_init()
+    with context(no_alloc=True) as ctx:
+        a = ggml.ggml_new_tensor_1d(ctx, ggml.GGML_TYPE_F32, 4)
+        ggml.ggml_set_param(a)
+        ggml.ggml_set_output(a)
+        loss = ggml.ggml_sum(ctx, ggml.ggml_scale(ctx, ggml.ggml_silu(ctx, ggml.ggml_sqr(ctx, a)), 3))
+        ggml.ggml_set_loss(loss)
+        graph = backward(ctx, loss)
+        if how == "buffer":
+            memory, free = ggml.ggml_backend_alloc_ctx_tensors(ctx, cpu), ggml.ggml_backend_buffer_free
+        else:
+            memory, free = ggml.ggml_gallocr_new(ggml.ggml_backend_cpu_buffer_type()), ggml.ggml_gallocr_free
+            assert ggml.ggml_gallocr_alloc_graph(memory, graph)
+        store(a, np.ones(4))
+        for _ in range(3):
+            assert ggml.ggml_backend_graph_compute(cpu, graph) == ggml.GGML_STATUS_SUCCESS
+            close(grad(graph, a).ravel(), np.full(4, 6 * 0.9276705), 1e-6, how)
+        free(memory)
+    ggml.ggml_backend_free(cpu)
+
+
 @pytest.mark.parametrize("type", ["F16", "BF16"])
 def test_half_precision_weights(ctx, type):
     """The gradients of F16 and BF16 weights, and through them, are F32 and exact for the rounded values of the

@@ -11,9 +11,11 @@ from libc.stdlib cimport free
 from libc.string cimport memmove, memset
 
 from .._core cimport (
-    GGML_MAX_SRC, GGML_STATUS_SUCCESS, GG_BUFFER, GG_MESSAGE, allocate, arg_graph, buffer_region, buffer_retire, cbool,
-    engine, fail, gg_call, gg_nbytes, gg_region, ggml_cgraph, ggml_tensor, name_text, region_add, region_leave,
+    GGML_MAX_SRC, GGML_STATUS_SUCCESS, GGML_TENSOR_FLAG_LOSS, GG_BUFFER, GG_MESSAGE, allocate, arg_graph,
+    buffer_region, buffer_retire, cbool, engine, fail, gg_call, gg_nbytes, gg_region, ggml_cgraph, ggml_tensor,
+    name_text, region_add, region_leave,
 )
+from .._enums cimport GGML_OP_NONE
 from .._handle cimport HANDLE, Handle, handle_at, opened, set_title
 from .._graph.graph cimport run
 
@@ -380,11 +382,16 @@ cdef int copy(ggml_tensor *src, ggml_tensor *dst) except -1:
         free(block)
     return 0
 
+cdef float ONE = 1
+
 cdef int place(Buffer b, ggml_tensor *t, size_t offset) except? -9:
     t.buffer, t.data = b.at, b.base + offset
     if isinstance(b, HostBuffer) and (<HostBuffer>b).own:
         gg_unpoison(t.data, gg_nbytes(t))
-    return b.init_tensor(t)
+    cdef int status = b.init_tensor(t)
+    if status == GGML_STATUS_SUCCESS and t.op == GGML_OP_NONE and t.flags & GGML_TENSOR_FLAG_LOSS:
+        write(t, &ONE, 0, sizeof(ONE))                  # the seed of a backward pass (see _graph/grad.pyx)
+    return status
 
 cdef int place_view(ggml_tensor *t) except? -9:
     cdef Buffer b = buffer_of_tensor(t.view_src)

@@ -8,10 +8,11 @@ from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
 from .._core cimport (
-    GGML_MAX_SRC, GGML_TENSOR_FLAG_COMPUTE, GGML_TENSOR_FLAG_LOSS, GGML_TENSOR_FLAG_PARAM, GG_MESSAGE, GG_OP_MAX,
-    allocate, arg_context, arg_graph, arg_int32, arg_tensor_or_null, arg_tensors, engine, enter, fail, gg_contiguous,
-    gg_is_float, gg_nbytes, gg_nelements, gg_same_shape, ggml_cgraph, ggml_context, ggml_tensor, graph_expand,
-    new_tensor, node1, node2, node2_in_place, node_append, node_like, node_text, repr_short, set_name,
+    GGML_MAX_SRC, GGML_TENSOR_FLAG_COMPUTE, GGML_TENSOR_FLAG_LOSS, GGML_TENSOR_FLAG_OUTPUT, GGML_TENSOR_FLAG_PARAM,
+    GG_MESSAGE, GG_OP_MAX, allocate, arg_context, arg_graph, arg_int32, arg_tensor_or_null, arg_tensors, engine,
+    enter, fail, gg_contiguous, gg_is_float, gg_nbytes, gg_nelements, gg_same_shape, ggml_cgraph, ggml_context,
+    ggml_tensor, graph_expand, new_tensor, node1, node2, node2_in_place, node_append, node_like, node_text,
+    repr_short, set_name,
 )
 from .._enums cimport (
     GGML_OP_ADD, GGML_OP_CONT, GGML_OP_CUSTOM, GGML_OP_MAP_CUSTOM1, GGML_OP_NONE, GGML_OP_SET_ROWS, GGML_TYPE_F32,
@@ -181,7 +182,8 @@ cdef int check_node(ggml_tensor *t) except -1:
 cdef ggml_tensor *accumulator(Backward b, int i, object accs, bint accumulate) except? NULL:
     """The tensor that accumulates the gradient by node i: from accs, a new one if it needs one, or NULL.
 
-    The accumulator of the loss holds the seed of the backward pass, 1.
+    The accumulator of the loss holds the seed of the backward pass, 1; its flags say so to the allocators, which write
+    it where the context has no data, and keep it from one compute to the next.
     """
     cdef ggml_tensor *t = b.graph.nodes[i]
     cdef ggml_tensor *acc = NULL
@@ -194,6 +196,8 @@ cdef ggml_tensor *accumulator(Backward b, int i, object accs, bint accumulate) e
     if acc == NULL and (t.flags & GGML_TENSOR_FLAG_LOSS or (accumulate and t.flags & GGML_TENSOR_FLAG_PARAM)):
         acc = new_tensor(b.ctx, GGML_TYPE_F32, 4, t.ne)
         set_name(acc, b"grad acc for ", t.name)
+        if t.flags & GGML_TENSOR_FLAG_LOSS:
+            acc.flags |= GGML_TENSOR_FLAG_LOSS | GGML_TENSOR_FLAG_OUTPUT
         if acc.data != NULL:
             memset(acc.data, 0, gg_nbytes(acc))
             if t.flags & GGML_TENSOR_FLAG_LOSS:
