@@ -4738,15 +4738,17 @@ def ggml_conv_2d(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor], s0: _I
             image.
         MemoryError: the context is full.
     """
-def ggml_conv_2d_direct(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor], s0: _Int, s1: _Int, p0: _Int, p1: _Int, d0: _Int, d1: _Int, bias: Any = ..., function: Any = ...) -> ggml_tensor_p:
+def ggml_conv_2d_direct(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor], s0: _Int, s1: _Int, p0: _Int, p1: _Int, d0: _Int, d1: _Int, bias: Any = ..., function: Any = ..., offset: _Int = ...) -> ggml_tensor_p:
     """Convolves images without an intermediate tensor of patches, as ggml_conv_2d does in this library.
 
     Both names make the same node, so they do not differ in speed or memory. The gradient flows to a and b. The C
-    library does not offer bias and function; with one of them there is no gradient.
+    library does not offer bias, function and kernels of bytes; with one of them there is no gradient. A kernel of bytes
+    is multiplied exactly with images of whole numbers whose range is 255 at most, and in f32 with others.
 
     Args:
         ctx: context that receives the result.
-        a: kernel [kw, kh, in_channels, out_channels], f32, f16 or bf16.
+        a: kernel [kw, kh, in_channels, out_channels], f32, f16, bf16 or i8 (fastest if it is a
+            view of contiguous [in_channels, kw, kh, out_channels]).
         b: images [width, height, in_channels, batch], f32, f16 or bf16.
         s0: stride along the width, 1 or more.
         s1: stride along the height, 1 or more.
@@ -4756,12 +4758,13 @@ def ggml_conv_2d_direct(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor],
         d1: dilation along the height, 1 or more.
         bias: f32 tensor [out_channels] that is added to the sums, or None.
         function: GGML_UNARY_OP_RELU, SIGMOID, SILU or HARDSWISH, applied to the result, or None.
+        offset: int from -255 to 255 that is added to each element of a kernel of type i8; others ignore it.
     Returns:
         f32 tensor [ow, oh, out_channels, batch] with ow = (width + 2 * p0 - d0 * (kw - 1) - 1) // s0 + 1 and oh
             likewise.
     Raises:
-        ValueError: the channels differ, a type or parameter is invalid, or the kernel is larger than the padded
-            image.
+        ValueError: the channels differ, a type, the offset or a parameter is invalid, or the kernel is larger than the
+            padded image.
         MemoryError: the context is full.
     """
 def ggml_conv_2d_dw(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor], s0: _Int, s1: _Int, p0: _Int, p1: _Int, d0: _Int, d1: _Int) -> ggml_tensor_p:

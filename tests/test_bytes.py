@@ -67,3 +67,95 @@ def test_mistakes():
     with pytest.raises(ValueError, match="contiguous rows"):
         ggml.ggml_mul_mat(ctx, ggml.ggml_transpose(ctx, from_numpy(np.zeros((3, 2), np.int8), ctx)), b)
     ggml.ggml_free(ctx)
+
+
+def convolution(kernel, x, places, offset=0, threads=1, channels_first=False, **tail):
+    """The values of ggml_conv_2d_direct; places: s0, s1, p0, p1, d0, d1; channels_first: how the kernel is stored."""
+    ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0))
+    tail = {k: from_numpy(v, ctx) if isinstance(v, np.ndarray) else v for k, v in tail.items()}
+    w = from_numpy(kernel, ctx)
+    if channels_first:
+        w = ggml.ggml_permute(ctx, from_numpy(np.ascontiguousarray(kernel.transpose(0, 2, 3, 1)), ctx), 2, 0, 1, 3)
+    y = ggml.ggml_conv_2d_direct(ctx, w, from_numpy(x, ctx), *places, offset=offset, **tail)
+    graph = ggml.ggml_new_graph(ctx)
+    ggml.ggml_build_forward_expand(graph, y)
+    assert ggml.ggml_graph_compute_with_ctx(ctx, graph, threads) == ggml.GGML_STATUS_SUCCESS
+    result = np.array(to_numpy(y)).reshape(y.contents.ne[3::-1])
+    ggml.ggml_free(ctx)
+    return result
+
+
+def sums(kernel, x, places):
+    """The same in float64, tap by tap."""
+    s0, s1, p0, p1, d0, d1 = places
+    (n, _, h, w), (m, _, kh, kw) = x.shape, kernel.shape
+    x = np.pad(x.astype(np.float64), [(0, 0), (0, 0), (p1, p1), (p0, p0)])
+    height, width = ((size + 2 * p - d * (k - 1) - 1) // s + 1
+                     for size, p, d, k, s in ((h, p1, d1, kh, s1), (w, p0, d0, kw, s0)))
+    y = np.zeros((n, m, height, width))
+    for i in range(kh):
+        for j in range(kw):
+            part = x[:, :, i * d1 :, j * d0 :][:, :, : (height - 1) * s1 + 1 : s1, : (width - 1) * s0 + 1 : s0]
+            y += np.einsum("nchw,mc->nmhw", part, kernel[:, :, i, j].astype(np.float64))
+    return y
+
+
+CONVOLUTIONS = [  # kernel, data, places
+    ((1, 1, 1, 1), (1, 1, 1, 1), (1, 1, 0, 0, 1, 1)),
+    ((13, 4, 3, 3), (1, 4, 40, 37), (1, 1, 1, 1, 1, 1)),
+    ((14, 5, 3, 3), (2, 5, 9, 11), (2, 2, 1, 1, 1, 1)),
+    ((30, 24, 1, 1), (1, 24, 7, 33), (1, 1, 0, 0, 1, 1)),
+    ((3, 6, 1, 1), (2, 6, 9, 12), (2, 3, 0, 0, 1, 1)),
+    ((5, 3, 2, 5), (1, 3, 12, 70), (3, 1, 2, 0, 2, 3)),
+    ((2, 2, 2, 2), (1, 2, 12, 12), (1, 1, 9, 9, 20, 20)),
+    ((7, 130, 3, 4), (3, 130, 5, 6), (4, 2, 3, 2, 1, 2)),
+]
+
+
+@pytest.mark.parametrize("kernel, data, places", CONVOLUTIONS)
+def test_whole_numbers_are_convolved_exactly(kernel, data, places):
+    dice = np.random.default_rng(kernel[0])
+    w = dice.integers(-128, 128, kernel).astype(np.int8)
+    for low in (0, -128, -255):
+        x = dice.integers(low, low + 256, data).astype(np.float32)
+        for offset in (0, 20, -255):
+            wanted = sums(w.astype(np.int64) + offset, x, places)
+            for threads in (1, 2):
+                for first in (False, True):
+                    got = convolution(w, x, places, offset, threads, first)
+                    np.testing.assert_array_equal(got, wanted.astype(np.float32))
+    half = x.astype(np.float16)
+    np.testing.assert_array_equal(convolution(w, half, places, -255), wanted.astype(np.float32))
+    bias = dice.integers(-9, 9, kernel[0]).astype(np.float32)
+    full = np.maximum(wanted + bias[:, None, None], 0)
+    got = convolution(w, x, places, -255, bias=bias, function=ggml.GGML_UNARY_OP_RELU)
+    np.testing.assert_allclose(got, full, rtol=2e-7)  # the sums and those with the bias are rounded
+
+
+@pytest.mark.parametrize("kernel, data, places", CONVOLUTIONS)
+def test_other_numbers_are_convolved_as_floats(kernel, data, places):
+    dice = np.random.default_rng(kernel[0])
+    w = dice.integers(-128, 128, kernel).astype(np.int8)
+    for x in (dice.standard_normal(data), dice.integers(0, 300, data) - 1.0 * (np.arange(data[3]) == 0) * 200):
+        x = x.astype(np.float32)
+        wanted = sums(w.astype(np.int64) + 7, x, places)
+        np.testing.assert_allclose(convolution(w, x, places, 7, 2), wanted, rtol=1e-5, atol=1e-6 * abs(wanted).max())
+    x[:] = np.nan
+    assert np.isnan(convolution(w, x, places)).any()
+
+
+def test_mistakes_of_convolutions():
+    ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0))
+    w, x = from_numpy(np.zeros((2, 3, 2, 2), np.int8), ctx), from_numpy(np.zeros((1, 3, 4, 4), np.float32), ctx)
+    with pytest.raises(ValueError, match="ggml_conv_2d_direct: offset is -256"):
+        ggml.ggml_conv_2d_direct(ctx, w, x, 1, 1, 0, 0, 1, 1, offset=-256)
+    with pytest.raises(ValueError, match="a is i8"):
+        ggml.ggml_conv_2d_dw_direct(ctx, w, x, 1, 1, 0, 0, 1, 1)
+    ggml.ggml_set_param(x)
+    loss = ggml.ggml_sum(ctx, ggml.ggml_conv_2d_direct(ctx, w, x, 1, 1, 0, 0, 1, 1))
+    ggml.ggml_set_loss(loss)
+    graph = ggml.ggml_new_graph_custom(ctx, 64, True)
+    ggml.ggml_build_forward_expand(graph, loss)
+    with pytest.raises(ValueError, match="has no gradient"):
+        ggml.ggml_build_backward_expand(ctx, graph, None)
+    ggml.ggml_free(ctx)

@@ -141,6 +141,16 @@ def test_rounding_is_half_to_even():
 NARROW = ["float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float4_e2m1fn"]
 
 
+@pytest.mark.parametrize("opset", [10, 13, 17, 22])
+def test_constants_of_quantised_models(opset):
+    w, scale, zero = np.arange(-6, 6, dtype=np.int8).reshape(3, 4), np.float32(0.5), np.int8(3)
+    nodes = [node("DequantizeLinear", ["w", "s", "z"], ["f"]), node("MatMul", ["x", "f"], ["y"])]
+    constants = [("w", w), ("s", scale), ("z", zero)]
+    model = ggml.onnx.load(model_of(nodes, [info("x", F, (2, 3))], [info("y", F, None)], constants, opset))
+    x = floats(2, 3)
+    np.testing.assert_allclose(model.run(x)[0], x @ (0.5 * (w - 3.0)), rtol=1e-5)
+
+
 @pytest.mark.parametrize("name", NARROW)
 def test_narrow_floats_are_rounded_half_to_even(name):
     ml_dtypes = pytest.importorskip("ml_dtypes")

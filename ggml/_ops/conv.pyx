@@ -9,7 +9,7 @@ from .._core cimport (
 from .._enums cimport (
     GGML_OP_COL2IM_1D, GGML_OP_CONV_2D, GGML_OP_CONV_2D_DW, GGML_OP_CONV_3D, GGML_OP_CONV_BACK_DATA,
     GGML_OP_CONV_BACK_KERNEL, GGML_OP_CONV_TRANSPOSE_1D, GGML_OP_CONV_TRANSPOSE_2D, GGML_OP_IM2COL, GGML_OP_IM2COL_3D,
-    GGML_OP_IM2COL_3D_BACK, GGML_OP_IM2COL_BACK, GGML_TYPE_F32,
+    GGML_OP_IM2COL_3D_BACK, GGML_OP_IM2COL_BACK, GGML_TYPE_F32, GGML_TYPE_I8,
 )
 from .._graph.grad cimport Backward, gradients
 
@@ -147,8 +147,8 @@ cdef int grad_conv(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
     cdef gg_conv geometry = gg_conv_of(t)
     cdef ggml_tensor *w = t.src[0]
     cdef ggml_tensor *x = t.src[1]
-    if t.op != GGML_OP_CONV_3D and (t.src[2] != NULL or t.op_params[7]):
-        fail(ValueError, "a convolution with a bias or a function has no gradient: make nodes of these to train")
+    if t.op != GGML_OP_CONV_3D and (t.src[2] != NULL or t.op_params[7] or w.type == GGML_TYPE_I8):
+        fail(ValueError, "a convolution with a bias, a function or a kernel of bytes has no gradient")
     if b.needs(w):
         b.require_not_overwritten(t, x)
         b.add(w, conv_back(b.ctx, GGML_OP_CONV_BACK_KERNEL, &geometry, x, g, w))
@@ -339,15 +339,17 @@ def ggml_conv_2d(ctx, a, b, s0, s1, p0, p1, d0, d1):
     """
     return conv_2d_of(ctx, b"ggml_conv_2d", GG_CONV_2D, a, b, s0, s1, p0, p1, d0, d1)
 
-def ggml_conv_2d_direct(ctx, a, b, s0, s1, p0, p1, d0, d1, bias=None, function=None):
+def ggml_conv_2d_direct(ctx, a, b, s0, s1, p0, p1, d0, d1, bias=None, function=None, offset=0):
     """Convolves images without an intermediate tensor of patches, as ggml_conv_2d does in this library.
 
     Both names make the same node, so they do not differ in speed or memory. The gradient flows to a and b. The C
-    library does not offer bias and function; with one of them there is no gradient.
+    library does not offer bias, function and kernels of bytes; with one of them there is no gradient. A kernel of bytes
+    is multiplied exactly with images of whole numbers whose range is 255 at most, and in f32 with others.
 
     Args:
         ctx: context that receives the result.
-        a: kernel [kw, kh, in_channels, out_channels], f32, f16 or bf16.
+        a: kernel [kw, kh, in_channels, out_channels], f32, f16, bf16 or i8 (fastest if it is a
+            view of contiguous [in_channels, kw, kh, out_channels]).
         b: images [width, height, in_channels, batch], f32, f16 or bf16.
         s0: stride along the width, 1 or more.
         s1: stride along the height, 1 or more.
@@ -357,21 +359,27 @@ def ggml_conv_2d_direct(ctx, a, b, s0, s1, p0, p1, d0, d1, bias=None, function=N
         d1: dilation along the height, 1 or more.
         bias: f32 tensor [out_channels] that is added to the sums, or None.
         function: GGML_UNARY_OP_RELU, SIGMOID, SILU or HARDSWISH, applied to the result, or None.
+        offset: int from -255 to 255 that is added to each element of a kernel of type i8; others ignore it.
     Returns:
         f32 tensor [ow, oh, out_channels, batch] with ow = (width + 2 * p0 - d0 * (kw - 1) - 1) // s0 + 1 and oh
             likewise.
     Raises:
-        ValueError: the channels differ, a type or parameter is invalid, or the kernel is larger than the padded
-            image.
+        ValueError: the channels differ, a type, the offset or a parameter is invalid, or the kernel is larger than the
+            padded image.
         MemoryError: the context is full.
     """
     cdef ggml_context *c = arg_context(ctx, b"ggml_conv_2d_direct")
     cdef ggml_tensor *kernel = arg_tensor(a, b"a")
     cdef ggml_tensor *data = arg_tensor(b, b"b")
+    cdef int more = arg_int32(offset, b"offset")
     cdef int q[6]
     arg_params_2d(q, s0, s1, p0, p1, d0, d1)
     cdef ggml_tensor *t = conv(c, GG_CONV_2D, kernel, data, q[0], q[1], q[2], q[3], q[4], q[5])
     add_tail(t, bias, function)
+    if kernel.type == GGML_TYPE_I8:
+        if not -255 <= more <= 255:
+            fail(ValueError, f"offset is {more}: need -255 to 255")
+        t.op_params[8] = more
     return wrap_tensor(t)
 
 def ggml_conv_2d_sk_p0(ctx, a, b):

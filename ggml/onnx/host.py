@@ -14,6 +14,7 @@ from onnx.reference import ReferenceEvaluator
 from .graph import copied
 
 RANDOM = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli"}
+LEAST = {"QuantizeLinear": 19, "DequantizeLinear": 19}  # the versions from which the reference knows them
 
 
 class HostError(RuntimeError):
@@ -31,7 +32,7 @@ def evaluator(node):
         proto.input.extend(inputs)
         proto.output.extend(outputs)
         infos = [[ValueInfoProto(name=n, type=TypeProto()) for n in names if n] for names in (inputs, outputs)]
-        opsets = [helper.make_opsetid(d, v) for d, v in node.scope.opsets.items()]
+        opsets = [helper.make_opsetid(d, max(v, LEAST.get(node.op, v))) for d, v in node.scope.opsets.items()]
         model = helper.make_model(helper.make_graph([proto], "one node", *infos), opset_imports=opsets)
         node.attrs["ggml.evaluator"] = found = ReferenceEvaluator(model)
     return found

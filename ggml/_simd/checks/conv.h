@@ -23,7 +23,11 @@ static const char *window(const char *of, int64_t in, int64_t k, int64_t s, int6
 static bool conv_flat(const ggml_tensor *t, int kind) { return !gg_conv_is_1d(kind) || t->ne[3] == 1; }
 CHECK(CONV) {
     REQUIRE_SOURCES(2);
-    REQUIRE_FLOAT(a, "a");
+    if (t->op == GGML_OP_CONV_2D && a->type == GGML_TYPE_I8)
+        REQUIRE(t->op_params[8] >= -255 && t->op_params[8] <= 255, "offset is %d: need -255 to 255",
+                t->op_params[8]);
+    else
+        REQUIRE_FLOAT(a, "a");
     REQUIRE_FLOAT(b, "b");
     REQUIRE_F32(t, "result");
     const gg_conv v = gg_conv_of(t);

@@ -126,8 +126,10 @@ static void bytes_pack(const bytes_work *q, const ggml_tensor *a, int64_t i0, in
         const float *row[VW];
         for (int i = 0; i < VW; i++) {
             char *const copy = (char *)q->copies + i * q->line;
-            const int64_t r = i0 + gg_min(g * VW + i, m - 1);
-            memcpy(copy, (const char *)a->data + (size_t)r * a->nb[1], (size_t)q->k);
+            const char *const x = (const char *)a->data + (size_t)(i0 + gg_min(g * VW + i, m - 1)) * a->nb[1];
+            row[i] = (const float *)x;
+            if (q->k % 4 == 0 && (uintptr_t)x % 4 == 0) continue;
+            memcpy(copy, x, (size_t)q->k);
             memset(copy + q->k, 0, (size_t)(q->words * 4 - q->k));
             row[i] = (const float *)copy;
         }

@@ -21,6 +21,7 @@ typedef struct patches {
     size_t nb[3], nb_c, nb_n;       /* byte strides of positions, channels, images */
     size_t to[3], to_n;             /* the same of the result */
     conv_tail tail;
+    int more;                       /* is added to each element of a kernel of bytes */
 } patches;
 
 static inline int64_t patches_places(const patches *v) { return v->ax[0].out * v->ax[1].out * v->ax[2].out; }

@@ -53,7 +53,8 @@ static inline void gg_conv_steps(gg_conv *v, const int32_t *q, int dims) {
     }
 }
 /* op_params: stride, padding and dilation of each dimension, in the order of the public constructors; then, for CONV_2D
- * and CONV_2D_DW, 1 if the tensors have one dimension less, and 1 + the function that is applied to the result, or 0.
+ * and CONV_2D_DW, 1 if the tensors have one dimension less, and 1 + the function that is applied to the result, or 0;
+ * for CONV_2D what is added to a kernel of bytes.
  * CONV_BACK_*: the kind first, then these, then ic, n, oc. */
 static inline gg_conv gg_conv_of(const ggml_tensor *t) {
     const int32_t *q = t->op_params;

@@ -84,8 +84,13 @@ def convolve(b, x, w, strides, dilations, pads, groups, zero=None, tail=()):
         raise ValueError(f"ggml.onnx: a window of {list(w.shape[2:])} does not fit into {list(x.shape[2:])}")
     places = [*strides[::-1], *before[::-1], *dilations[::-1]]
     shape = (x.shape[0], w.shape[0], *size)
-    if rank == 2 and not depthwise and (x.shape[0] * count(size) <= FEW or w.dtype.itemsize == 1):
+    if rank == 2 and not depthwise and x.shape[0] * count(size) <= FEW:
         return finished(b, columns(b, x, w, places, shape, zero), *tail)
+    codes = rank == 2 and not depthwise and bytes_of(b, x, w, zero, count(w.shape[1:]), (0, 2, 3, 1))
+    if codes:
+        kernel = ggml.ggml_permute(b.ctx, codes[0], 2, 0, 1, 3)
+        t = ggml.ggml_conv_2d_direct(b.ctx, kernel, x.t, *places, None, None, codes[1])  # type: ignore[call-arg]
+        return finished(b, b.with_shape(t, shape, x), *tail)
     w = b.contiguous(w if zero is None else centred(b, w, zero, -1, np.int16))
     if rank == 3:
         kernel = b.reshape(w, (w.shape[0] * w.shape[1], *w.shape[2:]))
@@ -143,10 +148,10 @@ def conv_transpose(b, node, x, w, bias=None):
 
 
 def columns(b, x, w, places, shape, zero):
-    """A convolution as a product with a matrix of windows: of few output places, or of bytes."""
+    """A convolution of few output places, as a product with a matrix of windows."""
     s0, s1, p0, p1, d0, d1 = places
     depth, points = count(w.shape[1:]), count(shape[2:])
-    matrix = bytes_of(b, x, w, zero, depth)
+    matrix = bytes_of(b, x, w, zero, depth, (0, 1, 2, 3))
     if matrix is None:
         matrix = (b.contiguous(w if zero is None else centred(b, w, zero, -1, np.int16)).t,)
     kernel = ggml.ggml_reshape_4d(b.ctx, matrix[0], *extents(w.shape))

@@ -20,7 +20,8 @@ def weight(b, x, y):
     key = "transposed", kind
     if key not in y.tensors:
         home = y.arena or b.arena
-        array = np.require(np.swapaxes(y.array, -1, -2), np.float32, ["C", "A"])
+        wanted = np.int8 if is_integer(y.dtype) and kind == ggml.GGML_TYPE_Q8_0 else np.float32
+        array = np.require(np.swapaxes(y.array, -1, -2), wanted, ["C", "A"])
         y.tensors[key] = home, stored_as(home, array, kind)
         if y.dtype == array.dtype and kind == ggml.GGML_TYPE_F32:
             y.array = np.swapaxes(array, -1, -2)  # so that the weights are held once
@@ -30,9 +31,12 @@ def weight(b, x, y):
 def stored_type(b, x, y):
     """The type that a matrix of weights is stored in: rows of a quantised type must be whole blocks.
 
-    F16 represents small integers exactly, and products with it are summed in F32.
+    F16 represents small integers exactly, and products with it are summed in F32. Bytes that floats are multiplied with
+    come from operators that round these floats to 8 bits, as products with Q8_0 do.
     """
     kind = b.weights
+    if y.dtype == np.int8 and is_float(x.dtype) and y.shape[-2] % ggml.ggml_blck_size(ggml.GGML_TYPE_Q8_0) == 0:
+        return ggml.GGML_TYPE_Q8_0
     if is_integer(y.dtype) and max(map(abs, y.bounds + (x.bounds or (0,)))) <= 2048:
         return ggml.GGML_TYPE_F16
     if kind is None or len(y.shape) < 2 or y.shape[-2] % ggml.ggml_blck_size(kind) or y.shape[-1] < 2:
@@ -41,31 +45,36 @@ def stored_type(b, x, y):
 
 
 def stored_as(arena, array, kind):
-    """A tensor with the values of an F32 array in a type."""
+    """A tensor with the values of an F32 array in a type, or of bytes in Q8_0."""
     if kind == ggml.GGML_TYPE_F32:
         return arena.hold(array, array.shape)
     t = ggml.ggml_new_tensor_4d(arena.ctx, kind, *extents(array.shape))
+    if array.dtype == np.int8:
+        blocks = np.empty(array.size // 32, [("scale", "<f2"), ("codes", "i1", 32)])
+        blocks["scale"], blocks["codes"] = 1, array.reshape(-1, 32)
+        ctypes.memmove(ctypes.c_void_p(ggml.ggml_get_data(t)), blocks.ctypes.data, blocks.nbytes)
+        return t
     rows = count(array.shape[:-1])
     ggml.ggml_quantize_chunk(kind, array.ctypes.data_as(ctypes.POINTER(ctypes.c_float)),
                              ctypes.c_void_p(ggml.ggml_get_data(t)), 0, rows, array.shape[-1], None)
     return t
 
 
-def bytes_of(b, x, y, zero, k, turned=False):
-    """The constant bytes y, (n, ...) or if turned (k, n), as an I8 matrix, and what ggml_mul_mat adds to its elements.
+def bytes_of(b, x, y, zero, k, axes):
+    """The constant bytes y with its axes in an order, as an I8 tensor, and what products add to its elements.
 
     None if y, its zero point, or what it is multiplied with are of another kind.
     """
     if not (isinstance(y, Known) and y.dtype in (np.uint8, np.int8) and x.bounds and max(map(abs, x.bounds)) <= 255
             and (zero is None or isinstance(zero, Known) and zero.array.size == 1) and k <= 1 << 14):
         return None
-    if ("bytes", turned) not in y.tensors:
+    if ("bytes", axes) not in y.tensors:
         home = y.arena or b.arena
-        array = np.ascontiguousarray(y.array.T if turned else y.array.reshape(y.shape[0], -1))
+        array = np.ascontiguousarray(y.array.transpose(axes))
         array = array if y.dtype == np.int8 else (array ^ 128).view(np.int8)
-        y.tensors["bytes", turned] = home, home.hold(array, array.shape, np.int8)
+        y.tensors["bytes", axes] = home, home.hold(array, array.shape, np.int8)
     offset = (0 if y.dtype == np.int8 else 128) - (0 if zero is None else int(zero.array.reshape(())))
-    return y.tensors["bytes", turned][1], offset
+    return y.tensors["bytes", axes][1], offset
 
 
 def matmul(b, x, y, zero=None):
@@ -80,7 +89,7 @@ def matmul(b, x, y, zero=None):
     if y.shape[-2] != k:
         raise ValueError(f"ggml.onnx: the product of {list(x.shape)} and {list(y.shape)}: inner dimensions differ")
     batch = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
-    known = bytes_of(b, x, y, zero, k, True) if len(y.shape) == 2 else None
+    known = bytes_of(b, x, y, zero, k, (1, 0)) if len(y.shape) == 2 else None
     y = y if zero is None or known else centred(b, y, zero, -1, np.int16)
     bounds = None
     if x.bounds and y.bounds:

@@ -168,9 +168,15 @@ def recurrent(b, node, x, w, r, bias=None, lengths=None, h0=None, c0=None, peeph
     return (y, h, c)[: len(node.outputs)]
 
 
+def narrowed(array):
+    """Integers as int8, if that holds them."""
+    small = array.astype(np.int8)
+    return small if (small == array).all() else array
+
+
 @rule("com.microsoft.DynamicQuantizeLSTM")
 def quantized_lstm(b, node, x, w, r, bias, lengths, h0, c0, peephole, w_scale, w_zero, r_scale, r_zero):
-    """The weights stay integers, their products are scaled; the inputs are not rounded to 8 bits."""
+    """The weights stay integers, their products are scaled; the inputs are rounded to 8 bits in groups."""
     operands = (w, w_scale, w_zero), (r, r_scale, r_zero)
     if not all(isinstance(p, Known) for group in operands for p in group):
         raise OnHost("weights that are computed")
@@ -180,5 +186,5 @@ def quantized_lstm(b, node, x, w, r, bias, lengths, h0, c0, peephole, w_scale, w
         if s.shape[1] > 1:
             raise OnHost("a scale per column")
         factors.append(s[:, 0].tolist())
-        whole.append(v.derived("lstm", lambda a, z=z: (a.astype(np.int16) - z[:, None]).transpose(0, 2, 1)))
+        whole.append(v.derived("lstm", lambda a, z=z: narrowed(a.astype(np.int16) - z[:, None]).transpose(0, 2, 1)))
     return recurrent(b, node, x, *whole, bias, lengths, h0, c0, peephole, list(zip(*factors)))

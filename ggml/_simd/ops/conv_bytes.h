@@ -1,0 +1,306 @@
+/* CONV_2D with a kernel of bytes (I8), to whose elements op_params[8] is added. Data of whole numbers whose range is at
+ * most 255 are convolved exactly: their elements become codes of 8 bits, element = code + offset, and
+ *     sum((w + p) * element) = sum(w * code) + offset * sum(w) + p * sum(element)
+ * in int32. A word holds the codes of four channels at one position. As in direct.h, a strip of rows is copied with its
+ * padding, and positions are counted through the padded rows. The lanes of a vector are positions. */
+#ifndef GG_OPS_CONV_BYTES_H
+#define GG_OPS_CONV_BYTES_H
+#include "matmul_bytes.h"
+#include "patches.h"
+
+enum {
+#ifdef GG_VEC_PAIRS
+    CODES_WORDS = 2,                /* words of a kernel for four channels: two of them, as 16 bits, in each */
+    CODES_N = NR - 2,               /* columns of a register tile: output channels */
+#else
+    CODES_WORDS = 1,
+    CODES_N = NR,
+#endif
+    CODES_STRIP = 1 << 15,          /* words of a copy, so that it stays in the L2 cache */
+    CODES_PANELS = 8,               /* of a strip, if each thread has one */
+};
+
+/* Where one dimension is read: position o of tap t is at o + shift in the plane `phase` of the copy. Element i of a
+ * plane is element i * stride + first - padding of the data. */
+typedef struct codes_axis { int64_t phases, extent; bool apart; } codes_axis;
+static inline codes_axis codes_axis_of(const patch_axis *ax) {
+    const int64_t extent = (ax->taps - 1) * ax->dilation / ax->stride;
+    const bool apart = ax->stride > ax->taps || extent > ax->out;           /* a plane for each tap */
+    return (codes_axis){apart ? ax->taps : ax->stride, apart ? 0 : extent, apart};
+}
+static inline int64_t codes_phase(const patch_axis *ax, const codes_axis *c, int64_t tap) {
+    return c->apart ? tap : tap * ax->dilation % ax->stride;
+}
+static inline int64_t codes_shift(const patch_axis *ax, const codes_axis *c, int64_t tap) {
+    return c->apart ? 0 : tap * ax->dilation / ax->stride;
+}
+static inline int64_t codes_first(const patch_axis *ax, const codes_axis *c, int64_t phase) {
+    return ax->base + (c->apart ? phase * ax->dilation : phase);
+}
+
+typedef struct codes_plan {
+    const patches *v;
+    gg_conv_part kernel;
+    const char *data;               /* its elements */
+    codes_axis axis[2];
+    int64_t quads, taps, steps;     /* groups of four channels; taps of a channel; words that a position is made of */
+    int64_t width, height, plane;   /* of a plane of the copy, and their product */
+    int64_t rows, strips;           /* rows of the result that a copy is for; copies of an image */
+    int64_t columns, groups, each;  /* output channels; their groups, of `each` at most */
+    int more, sums;                 /* what is added to the kernel; 1: the first column of a group sums the codes */
+    int32_t offset;
+    int32_t *at, *totals;           /* where each step begins in the copy; sums of output channels of the kernel */
+    float *panels, *copy;           /* words of the kernel, group by group, and of a strip */
+    float *tile, *floats;           /* sums of a tile; four rows of the data */
+} codes_plan;
+
+/* False: the copy would be too large. */
+static bool codes_plan_make(codes_plan *q, const ggml_tensor *dst, const patches *v, int nth) {
+    const patch_axis *ax = v->ax;
+    const gg_conv conv = gg_conv_of(dst);
+    *q = (codes_plan){.v = v, .kernel = gg_conv_w(&conv), .data = conv.w->data, .taps = patches_taps(v),
+                      .quads = gg_ceil_div(v->c, 4), .more = dst->op_params[8]};
+    if (q->taps * v->c > BYTES_K || ax[2].out != 1 || ax[2].taps != 1) return false;
+    for (int i = 0; i < 2; i++) q->axis[i] = codes_axis_of(&ax[i]);
+    q->steps = q->quads * q->taps, q->sums = q->more != 0;
+    q->columns = q->kernel.n;
+    q->groups = gg_ceil_div(q->columns, CODES_N - q->sums), q->each = gg_ceil_div(q->columns, q->groups);
+    q->width = ax[0].out + q->axis[0].extent;
+    const int64_t planes = q->quads * q->axis[0].phases * q->axis[1].phases;
+    if (q->width > INT32_MAX / planes / (2 * q->axis[1].extent + 1)) return false;
+    const int64_t most = CODES_STRIP / (planes * q->width) - q->axis[1].extent, positions = ax[1].out * q->width;
+    const int64_t split = gg_max(nth, gg_min(4 * nth, positions / (CODES_PANELS * MR)));
+    q->rows = gg_max(1, gg_min(most, gg_ceil_div(ax[1].out, nth > 1 ? split : 1)));
+    q->strips = gg_ceil_div(ax[1].out, q->rows), q->rows = gg_ceil_div(ax[1].out, q->strips);
+    q->height = q->rows + q->axis[1].extent, q->plane = q->width * q->height;
+    return true;
+}
+
+/* Whether all elements are whole numbers within a range of 255 that contains 0; sets the offset of their codes. */
+static bool codes_range(codes_plan *q, const ggml_tensor *x) {
+    const patches *v = q->v;
+    vf low = vf_zero(), high = vf_zero();
+    bool whole = true;
+    const bool plain = x->type == GGML_TYPE_F32 && gg_contiguous(x);
+    const int64_t n = plain ? gg_nelements(x) : v->ax[0].in, rows = plain ? 1 : v->ax[1].in * v->c * v->n;
+    for (int64_t r = 0; r < rows && whole; r++) {
+        const float *p = x->data;
+        if (!plain) {
+            const char *row = (const char *)x->data + (size_t)(r % v->ax[1].in) * v->nb[1]
+                + (size_t)(r / v->ax[1].in % v->c) * v->nb_c + (size_t)(r / v->ax[1].in / v->c) * v->nb_n;
+            gg_to_floats(x->type, row, v->nb[0], n, q->floats), p = q->floats;
+        }
+        vm all = vf_eq(low, low);
+        for (int64_t i = 0; i < n; i += VW) {
+            const vf e = ld(p + i, n - i);
+            all = vm_and(all, vf_eq(vf_round(e), e)), low = vf_min(low, e), high = vf_max(high, e);
+        }
+        whole = vm_all(all);
+    }
+    const float least = vf_hmin(low), most = vf_hmax(high);
+    if (!whole || !(least >= -255 && most <= 255 && most - least <= 255)) return false;
+    q->offset = (int32_t)least + BYTES_SIGNED;
+    return true;
+}
+
+/* acc + the products of the codes of four channels with the words of a column of the kernel */
+GG_INLINE vi codes_dot(vi acc, vi x, const float *b) {
+#ifdef GG_VEC_PAIRS
+    const vi low = vi_set1(0x00ff00ff);
+    acc = vi_madd_pairs(acc, vi_and(x, low), vf_bits(vf_set1(b[0])));
+    return vi_madd_pairs(acc, vi_and(vi_srl(x, 8), low), vf_bits(vf_set1(b[NR_PAD])));
+#else
+    return bytes_dot(acc, x, vf_bits(vf_set1(b[0])));
+#endif
+}
+GG_INLINE void codes_tile(const int n, int64_t steps, const int32_t *at, const float *x, const float *b, float *out) {
+    vi sum[CODES_N][MV];
+    GG_UNROLL for (int j = 0; j < n; j++)
+        GG_UNROLL for (int i = 0; i < MV; i++) sum[j][i] = vi_set1(0);
+    for (; steps > 0; steps--, at++, b += CODES_WORDS * NR_PAD) {
+        vi a[MV];
+        GG_UNROLL for (int i = 0; i < MV; i++) a[i] = vf_bits(vf_load(x + *at + i * VW));
+        GG_UNROLL for (int j = 0; j < n; j++)
+            GG_UNROLL for (int i = 0; i < MV; i++) sum[j][i] = codes_dot(sum[j][i], a[i], b + j);
+    }
+    GG_UNROLL for (int j = 0; j < n; j++)
+        GG_UNROLL for (int i = 0; i < MV; i++) vf_store(out + j * MR + i * VW, vi_float(sum[j][i]));
+}
+#define CODES(n, v) \
+    static void codes_##n(int64_t steps, const int32_t *at, const float *x, const float *b, float *out) { \
+        codes_tile(n < CODES_N ? n : CODES_N, steps, at, x, b, out); \
+    }
+MICRO_SIZES(CODES, 2)
+#undef CODES
+#define CODES(n, v) [n] = n <= CODES_N ? codes_##n : NULL,
+static void (*const codes_table[])(int64_t, const int32_t *, const float *, const float *, float *) = {
+    MICRO_SIZES(CODES, 2)
+};
+#undef CODES
+
+/* The words of output channel j of the kernel, tap by tap; in tmp if they are not in this order in memory. -1: of
+ * elements that are 1. */
+static const float *codes_row(const codes_plan *q, int64_t j, float *tmp) {
+    const gg_conv_part k = q->kernel;
+    const char *const p = q->data + (size_t)gg_max(j, 0) * k.nb_n;
+    const bool taps = (k.ne[0] == 1 || k.nb[0] == (size_t)k.c) && (k.ne[1] == 1 || k.nb[1] == (size_t)(k.c * k.ne[0]));
+    if (j >= 0 && taps && k.nb_c == 1 && k.c % 4 == 0 && (uintptr_t)p % 4 == 0) return (const float *)p;
+    int8_t *out = (int8_t *)tmp;
+    for (int64_t t = 0; t < q->taps; t++, out += 4 * q->quads)
+        for (int64_t c = 0; c < 4 * q->quads; c++) {
+            const char *const e = p + (size_t)(t % k.ne[0]) * k.nb[0] + (size_t)(t / k.ne[0]) * k.nb[1];
+            out[c] = c >= k.c ? 0 : j < 0 ? 1 : *(const int8_t *)(e + (size_t)c * k.nb_c);
+        }
+    return tmp;
+}
+/* Packs the kernel, and sums its output channels; tmp: VW rows of words. */
+static void codes_pack(const codes_plan *q, float *tmp) {
+    float *out = q->panels;
+    for (int64_t j = 0; j < q->columns; j += q->each, out += q->steps * CODES_WORDS * NR_PAD)
+        for (int64_t g = 0; g < NR_PAD; g += VW) {
+            const float *row[VW];
+            if (g >= q->each + q->sums || j + g - q->sums >= q->columns) break;
+            for (int64_t i = 0; i < VW; i++) {
+                const int64_t column = j + g + i - q->sums;
+                const bool used = g + i < q->each + q->sums && column < q->columns;
+                row[i] = used ? codes_row(q, column < j ? -1 : column, tmp + i * q->steps) : row[0];
+                int32_t total = 0;
+                for (int64_t l = 0; used && l < 4 * q->steps; l++) total += ((const int8_t *)row[i])[l];
+                if (used && column >= j) q->totals[column] = total;
+            }
+            pack_transpose(row, q->steps, out + g, CODES_WORDS * NR_PAD);
+#ifdef GG_VEC_PAIRS
+            const vi low = vi_set1(0xffff);
+            for (float *p = out + g; p < out + q->steps * CODES_WORDS * NR_PAD; p += CODES_WORDS * NR_PAD) {
+                const vi w = vf_bits(vf_load(p));
+                const vi even = vi_and(vi_sra(vi_shl(w, 24), 24), low), odd = vi_and(vi_sra(vi_shl(w, 16), 24), low);
+                vf_store(p, vi_float(vi_or(even, vi_shl(vi_sra(vi_shl(w, 8), 24), 16))));
+                vf_store(p + NR_PAD, vi_float(vi_or(odd, vi_shl(vi_sra(w, 24), 16))));
+            }
+#endif
+        }
+}
+
+/* The codes of four rows of n elements, or of one of them and none. */
+static void codes_encode(const codes_plan *q, const float *const row[4], int64_t n, float *out) {
+    const vf from = vf_set1((float)q->offset);
+    const vi byte = vi_set1(255);
+    for (int64_t i = 0; i < n; i += VW) {
+        vi word = vi_set1(0);
+        GG_UNROLL for (int l = 0; l < 4; l++) {
+            const vi code = vi_and(vf_to_vi(vf_sub(ld(row[l] + i, n - i), from)), byte);
+            word = vi_or(word, vi_shl(code, 8 * l));
+        }
+        st(out + i, vi_float(word), n - i);
+    }
+}
+/* Copies a strip. Bytes of channels that do not exist meet elements of the kernel that are 0. */
+static void codes_load(const codes_plan *q, const ggml_tensor *x, int64_t image, int64_t strip) {
+    const patches *const v = q->v;
+    const patch_axis *ax = v->ax;
+    const vf none = vi_float(vi_set1((int32_t)((uint32_t)-q->offset & 255) * 0x01010101));
+    const size_t stride = v->nb[0] * (size_t)ax[0].stride;
+    float *out = q->copy;
+    for (int64_t k = 0; k < q->quads; k++)
+        for (int64_t p1 = 0; p1 < q->axis[1].phases; p1++)
+            for (int64_t p0 = 0; p0 < q->axis[0].phases; p0++) {
+                const int64_t first = codes_first(&ax[0], &q->axis[0], p0);
+                const patch_range in = patch_inside(ax[0].in, first, ax[0].stride, q->width);
+                for (int64_t r = 0; r < q->height; r++, out += q->width) {
+                    const int64_t y = (strip * q->rows + r) * ax[1].stride + codes_first(&ax[1], &q->axis[1], p1);
+                    const bool inside = y >= 0 && y < ax[1].in && in.lo < in.hi;
+                    if (!inside || in.hi - in.lo < q->width)
+                        for (int64_t i = 0; i < q->width; i += VW) st(out + i, none, q->width - i);
+                    if (!inside) continue;
+                    const float *row[4];
+                    for (int64_t l = 0; l < 4; l++) {
+                        const int64_t c = gg_min(4 * k + l, v->c - 1);
+                        const char *const p = (const char *)x->data + (size_t)image * v->nb_n + (size_t)c * v->nb_c
+                            + (size_t)y * v->nb[1] + (size_t)(first + in.lo * ax[0].stride) * v->nb[0];
+                        row[l] = (const float *)p;
+                        if (x->type == GGML_TYPE_F32 && stride == sizeof(float)) continue;
+                        float *const copy = q->floats + l * ax[0].in;
+                        gg_to_floats(x->type, p, stride, in.hi - in.lo, copy), row[l] = copy;
+                    }
+                    codes_encode(q, row, in.hi - in.lo, out + in.lo);
+                }
+            }
+}
+
+/* Makes floats of the sums of n columns and stores them, except those of positions in the padding. f: the first
+ * position of the panel; j0: the first output channel; y: of the strip. */
+static void codes_store(const codes_plan *q, int64_t rows, int64_t f, int64_t j0, int64_t n, size_t nb_c, char *y) {
+    const patches *const v = q->v;
+    const int64_t out = v->ax[0].out, end = gg_min(f + MR, (rows - 1) * q->width + out), k = q->taps * v->c;
+    for (int64_t j = 0; j < n; j++) {
+        float *const tile = q->tile + (j + q->sums) * MR;
+        const vi add = vi_set1(q->offset * (q->totals[j0 + j] + q->more * (int32_t)k)), more = vi_set1(q->more);
+        for (int i = 0; i < MR; i += VW) {
+            vi sum = vi_add(vf_bits(vf_load(tile + i)), add);
+            if (q->sums) sum = vi_add(sum, vi_mul(vf_bits(vf_load(q->tile + i)), more));
+            vf_store(tile + i, vi_to_vf(sum));
+        }
+        conv_finish(&v->tail, j0 + j, tile, MR);
+    }
+    for (int64_t i = f, m; i < end; i += m) {
+        const int64_t r = i / q->width, x = i % q->width;
+        m = gg_min(end - i, (x < out ? out : q->width) - x);
+        if (x >= out) continue;
+        char *const to = y + (size_t)r * v->to[1] + (size_t)x * sizeof(float);
+        for (int64_t j = 0; j < n; j++)
+            patch_lanes(q->tile + (j + q->sums) * MR + (i - f), m, (float *)(to + (size_t)(j0 + j) * nb_c));
+    }
+}
+
+/* GGML_STATUS_FAILED: the data or the sizes are of another kind, for all threads alike. */
+static int codes_run(const gg_work *w, ggml_tensor *dst, const patches *v, size_t nb_c) {
+    const ggml_tensor *const x = dst->src[1];
+    codes_plan q;
+    if (!codes_plan_make(&q, dst, v, w->nth)) return GGML_STATUS_FAILED;
+    const int64_t planes = q.quads * q.axis[0].phases * q.axis[1].phases,
+        copy = gg_max(planes * q.plane, VW * q.steps) + MR + VW, tile = (CODES_N + 1) * MR,
+        panels = q.groups * q.steps * CODES_WORDS * NR_PAD;
+    const int64_t size = tile + gg_ceil_div(panels, VW) * VW + copy + 4 * v->ax[0].in + VW + q.steps + q.columns;
+    q.tile = gg_scratch((size_t)size * sizeof(float));
+    if (!q.tile) return gg_no_memory(dst, "no memory for panels");
+    q.panels = q.tile + tile, q.copy = q.panels + gg_ceil_div(panels, VW) * VW, q.floats = q.copy + copy;
+    q.at = (int32_t *)(q.floats + 4 * v->ax[0].in + VW), q.totals = q.at + q.steps;
+    if (!codes_range(&q, x)) return GGML_STATUS_FAILED;
+    int64_t have = -1;
+    for (int64_t u0, u1; gg_claim_chunk(w, v->n * q.strips, 1, &u0, &u1);)
+        for (int64_t u = u0; u < u1; u++) {
+            const int64_t strip = u % q.strips, first = strip * q.rows, rows = gg_min(q.rows, v->ax[1].out - first);
+            if (rows <= 0) continue;
+            if (have < 0) {
+                codes_pack(&q, q.copy);
+                memset(q.copy + copy - MR - VW, 0, (MR + VW) * sizeof(float));
+                for (int64_t s = 0; s < q.steps; s++) {
+                    int64_t t[3], k = s % q.quads, none;
+                    patch_tap(v, s / q.quads, t, &none);
+                    for (int i = 1; i >= 0; i--) k = k * q.axis[i].phases + codes_phase(&v->ax[i], &q.axis[i], t[i]);
+                    q.at[s] = (int32_t)(k * q.plane + codes_shift(&v->ax[1], &q.axis[1], t[1]) * q.width
+                                        + codes_shift(&v->ax[0], &q.axis[0], t[0]));
+                }
+            }
+            codes_load(&q, x, have = u / q.strips, strip);
+            char *const y = (char *)dst->data + (size_t)have * v->to_n + (size_t)first * v->to[1];
+            for (int64_t f = 0; f < (rows - 1) * q.width + v->ax[0].out; f += MR)
+                for (int64_t g = 0; g < q.groups; g++) {
+                    const int64_t j = g * q.each, n = gg_min(q.each, q.columns - j);
+                    if (n <= 0) break;
+                    codes_table[n + q.sums](q.steps, q.at, q.copy + f,
+                                            q.panels + g * q.steps * CODES_WORDS * NR_PAD, q.tile);
+                    codes_store(&q, rows, f, j, n, nb_c, y);
+                }
+        }
+    return GGML_STATUS_SUCCESS;
+}
+
+/* Packs the kernel as floats, with what is added to it: for data that are not whole numbers. */
+static void pack_taps_more(const gemm_src *s, int64_t i0, int n, int64_t k0, int kn, float *out, int width) {
+    const vf more = vf_set1((float)((const patches *)s->context)->more);
+    pack_taps(s, i0, n, k0, kn, out, width);
+    for (int64_t i = 0; i < (int64_t)kn * width; i += VW) vf_store(out + i, vf_add(vf_load(out + i), more));
+}
+
+#endif
