@@ -172,12 +172,13 @@ static void gemv_by_columns(const gemm *g, const gemv_vectors *v, int64_t i0, in
 }
 /* Rows i .. i+m-1, m <= 4, at a. Vectors beyond the first GEMV_VECTORS find the rows in the cache. */
 static void gemv_few_rows(const gemm *g, const gemv_vectors *v, int type, const char *a, int64_t i, int64_t m) {
-    const size_t next = (size_t)m * g->a.nb_i;
-    if (g->n > 1 && next <= GEMV_AHEAD && (size_t)g->m * g->a.nb_i > GEMV_CACHED)
-        for (size_t p = 0; p < next; p += 64) __builtin_prefetch(a + next + p, 0, 2);
+    const int64_t nb = (int64_t)g->a.nb_i, next = m * nb;
+    const bool ahead = g->n > 1 && next <= GEMV_AHEAD && g->m * nb > GEMV_CACHED;
     for (int64_t j0 = 0; j0 < g->n; j0 += GEMV_VECTORS) {
         const int64_t n = gg_min(g->n - j0, GEMV_VECTORS);
         float out[4 * GEMV_VECTORS];
+        const int64_t end = next * (j0 + n) / g->n;          /* prefetches are spread over the vectors */
+        for (int64_t p = next * j0 / g->n; ahead && p < end; p += 64) __builtin_prefetch(a + next + p, 0, 2);
         gemv_table[type][n].rows(m, g->k, a, g->a.nb_i, v->f32 + j0, out);
         for (int64_t r = 0; r < m; r++)
             for (int64_t j = 0; j < n; j++) *gemm_c(g, i + r, j0 + j) = out[r * GEMV_VECTORS + j];
