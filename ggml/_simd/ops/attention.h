@@ -42,6 +42,10 @@ static attn attn_ext(const gg_kernels *kernels, const ggml_tensor *t) {
     return a;
 }
 
+static bool attn_types_ok(const attn *a) {
+    return pack_type_ok(a->kernels, a->k.type) && pack_type_ok(a->kernels, a->v.type);
+}
+
 typedef struct { int64_t query, head, batch; } attn_row;
 static attn_row attn_at(const attn *a, int64_t set, int64_t row) {
     const int64_t h = row / a->n_q;
@@ -335,8 +339,9 @@ static int op_FLASH_ATTN_EXT(const gg_work *w, ggml_tensor *dst) {
     const attn_cut c = attn_plan(&a);
     const int64_t rows = a.sets * a.rows, tasks = a.sets * c.tiles * c.pieces;
     attn_tile t;
-    const bool ok = pack_type_ok(w->kernels, a.k.type) && pack_type_ok(w->kernels, a.v.type)
-        && attn_tile_make(&t, &a, c.rows);
+    if (!attn_types_ok(&a))
+        return gg_fail(dst, "no products of %s and %s", gg_types[a.k.type].name, gg_types[a.v.type].name);
+    const bool ok = attn_tile_make(&t, &a, c.rows);
     for (int64_t i; ok && (i = gemm_next_task(w)) < tasks;) {
         /* From the end: the last rows of a causal mask see most keys, and short tasks let threads end together. */
         const int64_t task = tasks - 1 - i, piece = task % c.pieces, tile = task / c.pieces % c.tiles;
@@ -347,7 +352,7 @@ static int op_FLASH_ATTN_EXT(const gg_work *w, ggml_tensor *dst) {
             else attn_finish(&a, dst, attn_at(&a, t.set, t.row + r), t.max[r], t.sum[r], t.out + r * t.ld);
     }
     if (c.pieces > 1) gg_barrier(w);                     /* also on failure: the other threads wait */
-    if (!ok) return gg_fail(dst, "no memory for a tile, or no conversion of %s", gg_types[a.k.type].name);
+    if (!ok) return gg_no_memory(dst, "no memory for a tile");
     if (c.pieces > 1)
         for (int64_t r = rows * w->ith / w->nth; r < rows * (w->ith + 1) / w->nth; r++)
             attn_merge(w, &a, &c, dst, r / a.rows, r % a.rows);

@@ -204,7 +204,9 @@ static size_t work_FLASH_ATTN_EXT_BACK(const ggml_tensor *dst, int nth) { return
 
 static int op_FLASH_ATTN_BACK(const gg_work *w, ggml_tensor *dst) {
     attn_back b = attn_back_of(w->kernels, dst);
-    const bool ok = pack_type_ok(w->kernels, b.a.k.type) && pack_type_ok(w->kernels, b.a.v.type) && attn_back_make(&b);
+    if (!attn_types_ok(&b.a))
+        return gg_fail(dst, "no products of %s and %s", gg_types[b.a.k.type].name, gg_types[b.a.v.type].name);
+    const bool ok = attn_back_make(&b);
     const int64_t blocks = gg_ceil_div(b.a.n_kv, BACK_KEYS);
     const bool once = attn_back_once(&b, w->nth);
     b.rows = w->wdata;
@@ -218,7 +220,7 @@ static int op_FLASH_ATTN_BACK(const gg_work *w, ggml_tensor *dst) {
         attn_back_gaps(dst);
     }
     gg_barrier(w);
-    if (!ok) return gg_fail(dst, "no memory for a tile, or no conversion of %s", gg_types[b.a.k.type].name);
+    if (!ok) return gg_no_memory(dst, "no memory for a tile");
     for (int64_t i; b.kv && !once && (i = gemm_next_task(w)) < b.a.sets * blocks;)
         attn_back_keys(&b, i / blocks, i % blocks * BACK_KEYS);
     return GGML_STATUS_SUCCESS;

@@ -34,7 +34,7 @@ static int op_TIMESTEP_EMBEDDING(const gg_work *w, ggml_tensor *dst) {
     const double rate = half ? -log((double)dst->op_params[1]) / (double)half : 0;
     double *freq = gg_scratch((size_t)(half + 1) * sizeof *freq);
     int64_t r0, r1;
-    if (!freq) return gg_fail(dst, "out of memory for %lld frequencies", (long long)half);
+    if (!freq) return gg_no_memory(dst, "no memory for %lld frequencies", (long long)half);
     for (int64_t j = 0; j < half; j++) freq[j] = exp(rate * (double)j);
     while (gg_claim_chunk(w, dst->ne[1], 1, &r0, &r1))
         for (int64_t r = r0; r < r1; r++) {

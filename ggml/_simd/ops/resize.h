@@ -107,7 +107,7 @@ static int op_UPSCALE(const gg_work *w, ggml_tensor *dst) {
     const scale_axis z = scale_of(a, dst, 2, flags), v = scale_of(a, dst, 3, flags);
     const int64_t n = dst->ne[0], taps = n * x.taps;
     float *wx = gg_scratch((size_t)(2 * taps + 2 * y.taps + 2 * a->ne[0] + n) * 4);
-    if (!wx) return gg_fail(dst, "out of memory for %lld weights", (long long)taps);
+    if (!wx) return gg_no_memory(dst, "no memory for %lld weights", (long long)taps);
     float *wy = wx + taps, *tmp = wy + y.taps, *mixed = tmp + a->ne[0], *out = mixed + a->ne[0];
     int32_t *ix = (int32_t *)(out + n), *iy = ix + taps;
     box in, store;
@@ -162,7 +162,7 @@ static int op_UPSCALE_BACK(const gg_work *w, ggml_tensor *dst) {
     const scale_axis z = scale_of(dst, g, 2, flags), v = scale_of(dst, g, 3, flags);
     const int64_t n = g->ne[0], m = dst->ne[0], nx = n * x.taps, ny = g->ne[1] * y.taps;
     float *wx = gg_scratch((size_t)(2 * nx + 2 * ny + 2 * n + m) * 4);
-    if (!wx) return gg_fail(dst, "out of memory for %lld weights", (long long)(nx + ny));
+    if (!wx) return gg_no_memory(dst, "no memory for %lld weights", (long long)(nx + ny));
     float *wy = wx + nx, *tmp = wy + ny, *sum = tmp + n, *out = sum + n;
     int32_t *ix = (int32_t *)(out + m), *iy = ix + nx;
     box in, store;
