@@ -63,6 +63,9 @@ void GG_JOIN(gg_install_, GG_UNIT, GG_ISA)(gg_kernels *k) {
     GG_IF_FAMILY(family, GG_ENTER(id, op_##NAME, work_##NAME, flags))
 #include "../tables/ops.h"
 #undef OP
+#ifdef GG_FAMILY_matmul
+    k->conv_bytes = codes_run;
+#endif
 #ifdef GG_UNIT_quants
     install_quants(k);
 #endif

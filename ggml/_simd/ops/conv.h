@@ -2,7 +2,6 @@
  * if it is the result (IM2COL). runtime/geometry.h defines the geometry. */
 #ifndef GG_OPS_CONV_H
 #define GG_OPS_CONV_H
-#include "conv_bytes.h"
 #include "correlate.h"
 #include "depthwise.h"
 
@@ -22,6 +21,12 @@ static patches conv_kernel(const gg_conv *v, bool back, const int64_t taps[3], c
     patches r = patches_plain(&w);
     for (int i = 0; i < 3; i++) r.ax[i].out = taps[i], r.ax[i].base = first[i], r.ax[i].stride = step[i];
     return r;
+}
+/* Packs a kernel of bytes as floats, with what is added to it. */
+static void pack_taps_more(const gemm_src *s, int64_t i0, int n, int64_t k0, int kn, float *out, int width) {
+    const vf more = vf_set1((float)((const patches *)s->context)->more);
+    pack_taps(s, i0, n, k0, kn, out, width);
+    for (int64_t i = 0; i < (int64_t)kn * width; i += VW) vf_store(out + i, vf_add(vf_load(out + i), more));
 }
 static gemm_src conv_kernel_source(const gg_kernels *k, const gg_conv *v, const patches *kernel) {
     gemm_src s = patch_source(k, v->w->data, v->w->type, kernel, pack_taps);
@@ -54,21 +59,10 @@ static void conv_finish_places(const gemm *g, int64_t i, int64_t m, int64_t j, i
         for (int64_t c = j; c < j + n; c++) conv_finish(&v->tail, c, gemm_c(g, i, c), each);
     }
 }
-/* shared: NULL, or where the threads pack the kernel together. */
-static int conv_run(const gg_work *w, ggml_tensor *dst, const patches *seen, const gemm *g, float *shared) {
+static int conv_run(const gg_work *w, ggml_tensor *dst, const patches *seen, const gemm *g) {
     direct d;
-    const bool ok = direct_plan(seen, g, &d) ? direct_run(w, seen, g, &d) : gemm_run(w, g, shared);
+    const bool ok = direct_plan(seen, g, &d) ? direct_run(w, seen, g, &d) : gemm_run(w, g, NULL);
     return ok ? GGML_STATUS_SUCCESS : conv_memory(dst);
-}
-/* Shared memory in which the threads of CONV_2D pack the kernel together, if packing takes longer than a barrier. */
-enum { CONV_SHARED_LEAST = 1 << 15, CONV_SHARED_MOST = 32 << 20 };      /* elements; bytes */
-static size_t work_CONV_2D(const ggml_tensor *dst, int nth) {
-    const gg_conv v = gg_conv_of(dst);
-    const gg_conv_part k = gg_conv_w(&v);
-    const int64_t depth = k.ne[0] * k.ne[1] * k.c;
-    if (nth == 1 || v.w->type == GGML_TYPE_I8 || k.n * depth < CONV_SHARED_LEAST
-        || k.n * depth > CONV_SHARED_MOST / (int64_t)sizeof(float)) return 0;
-    return (size_t)gemm_shared_bytes(k.n, depth);
 }
 
 /* g from w and x */
@@ -80,12 +74,11 @@ static int conv_forward(const gg_work *w, ggml_tensor *dst) {
     gemm g = conv_product(w->kernels, &v, &seen, &kernel, v.x, dst->data, gg_conv_g(&v).nb_c);
     if (dst->op == GGML_OP_CONV_2D) seen.tail = conv_tail_of(dst), kernel.more = dst->op_params[8];
     if (v.w->type == GGML_TYPE_I8) {
-        const int status = codes_run(w, dst, &seen, g.c_n);
+        const int status = w->kernels->conv_bytes(w, dst);
         if (status != GGML_STATUS_FAILED) return status;
     }
     if (seen.tail.bias || seen.tail.function) g.finish = conv_finish_places;
-    const bool share = dst->op == GGML_OP_CONV_2D && work_CONV_2D(dst, w->nth);
-    return conv_run(w, dst, &seen, &g, share ? w->wdata : NULL);
+    return conv_run(w, dst, &seen, &g);
 }
 
 /* x from w and g: one product for each phase of the stride. The phases write interleaved positions. A thread computes
@@ -226,7 +219,7 @@ static int conv_data(const gg_work *w, ggml_tensor *dst) {
     const int64_t phases = patch_phases(&v);
     conv_phase p;
     conv_phase_make(w->kernels, &p, &v, 0, dst->data);               /* no other phase has more positions */
-    if (phases == 1) return conv_run(w, dst, &p.seen, &p.g, NULL);
+    if (phases == 1) return conv_run(w, dst, &p.seen, &p.g);
     const int64_t panels = gg_ceil_div(p.g.m, MR);
     for (int64_t r0, r1; gg_claim_chunk(w, panels, gg_ceil_div(panels, w->nth), &r0, &r1);)
         for (int64_t i = 0; i < phases; i++) {

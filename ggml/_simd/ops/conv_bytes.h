@@ -5,8 +5,8 @@
  * padding, and positions are counted through the padded rows. The lanes of a vector are positions. */
 #ifndef GG_OPS_CONV_BYTES_H
 #define GG_OPS_CONV_BYTES_H
+#include "conv.h"
 #include "matmul_bytes.h"
-#include "patches.h"
 
 enum {
 #ifdef GG_VEC_PAIRS
@@ -253,9 +253,14 @@ static void codes_store(const codes_plan *q, int64_t rows, int64_t f, int64_t j0
 }
 
 /* GGML_STATUS_FAILED: the data or the sizes are of another kind, for all threads alike. */
-static int codes_run(const gg_work *w, ggml_tensor *dst, const patches *v, size_t nb_c) {
+static int codes_run(const gg_work *w, ggml_tensor *dst) {
     const ggml_tensor *const x = dst->src[1];
+    const gg_conv conv = gg_conv_of(dst);
+    const size_t nb_c = gg_conv_g(&conv).nb_c;
+    patches seen = patches_of_x(&conv);
+    const patches *const v = &seen;
     codes_plan q;
+    seen.tail = conv_tail_of(dst);
     if (!codes_plan_make(&q, dst, v, w->nth)) return GGML_STATUS_FAILED;
     const int64_t planes = q.quads * q.axis[0].phases * q.axis[1].phases,
         copy = gg_max(planes * q.plane, VW * q.steps) + MR + VW, tile = (CODES_N + 1) * MR,
@@ -294,13 +299,6 @@ static int codes_run(const gg_work *w, ggml_tensor *dst, const patches *v, size_
                 }
         }
     return GGML_STATUS_SUCCESS;
-}
-
-/* Packs the kernel as floats, with what is added to it: for data that are not whole numbers. */
-static void pack_taps_more(const gemm_src *s, int64_t i0, int n, int64_t k0, int kn, float *out, int width) {
-    const vf more = vf_set1((float)((const patches *)s->context)->more);
-    pack_taps(s, i0, n, k0, kn, out, width);
-    for (int64_t i = 0; i < (int64_t)kn * width; i += VW) vf_store(out + i, vf_add(vf_load(out + i), more));
 }
 
 #endif

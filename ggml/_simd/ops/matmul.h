@@ -3,6 +3,7 @@
 #define GG_OPS_MATMUL_H
 #include "../gemm/gemv.h"
 #include "../gemm/int8_groups.h"
+#include "conv_bytes.h"
 #include "matmul_bytes.h"
 #include "matmul_id.h"
 

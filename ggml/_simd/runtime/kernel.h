@@ -65,6 +65,7 @@ typedef struct gg_ints {
 struct gg_kernels {
     gg_op_fn op[GG_OP_MAX];
     gg_work_fn work[GG_OP_MAX];     /* NULL: the operation needs no shared work memory */
+    gg_op_fn conv_bytes;            /* CONV_2D of bytes; GGML_STATUS_FAILED: the data are no whole numbers */
     gg_to_f32_fn to_f32[GG_TYPE_MAX];
     gg_from_f32_fn from_f32[GG_TYPE_MAX];
     gg_quantize_fn quantize[GG_TYPE_MAX];   /* NULL: from_f32 does it, weights make no difference */

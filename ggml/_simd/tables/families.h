@@ -7,7 +7,7 @@
     X(rows,      base, reduce scan norm softmax)                                 \
     X(copies,    base, shape index pad window resize triangular)                 \
     X(matmul,    isa,  matmul)                                                   \
-    X(conv,      isa,  conv pool)                                                \
+    X(conv,      base, conv pool)                                                \
     X(attention, base, rope attention)                                           \
     X(recurrent, base, recurrent)                                                \
     X(quants,    isa,  )
