@@ -87,7 +87,10 @@ def main():
     options = parser.parse_args()
     surface = Surface()
     for path in options.headers:
-        surface.add(path.read_text(encoding="utf-8"))
+        try:
+            surface.add(path.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError) as error:
+            parser.error(f"{path} is not read: {getattr(error, 'strerror', None) or error}")
     if not surface.functions:
         sys.exit(f"no functions in {', '.join(map(str, options.headers))}: need headers of ggml")
     try:

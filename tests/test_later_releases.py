@@ -204,3 +204,5 @@ def test_headers_are_compared_with_the_manifest(tmp_path):
     (tmp_path / "empty.h").write_text("int main(void);")
     done = subprocess.run([sys.executable, SCRIPT, tmp_path / "empty.h"], capture_output=True, text=True)
     assert done.returncode == 1 and "need headers of ggml" in done.stderr
+    done = subprocess.run([sys.executable, SCRIPT, tmp_path / "missing.h"], capture_output=True, text=True)
+    assert done.returncode == 2 and "missing.h is not read: No such file" in done.stderr and "Trace" not in done.stderr
