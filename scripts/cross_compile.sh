@@ -20,8 +20,15 @@ cd "$WORK/tree"
 for target; do
   platform=${PLATFORMS[$target]-}
   [ -n "$platform" ] || die "unknown target $target: choose from ${!PLATFORMS[*]}"
-  printf '#!/bin/sh\nexec "%s" -m ziglang cc -target %s -isystem "%s" "$@"\n' "$WORK/tools/bin/python" "$target" \
-    "$WORK/include" >"$WORK/$target-cc"
+  cat >"$WORK/$target-cc" <<EOF
+#!/bin/sh
+for flag; do # zig knows extensions of Arm by -mcpu alone
+  shift
+  case \$flag in -march=armv8.2-a+*) flag=-mcpu=generic+v8_2a+\${flag#-march=armv8.2-a+} ;; esac
+  set -- "\$@" "\$flag"
+done
+exec "$WORK/tools/bin/python" -m ziglang cc -target $target -isystem "$WORK/include" "\$@"
+EOF
   chmod +x "$WORK/$target-cc"
   CC=$WORK/$target-cc CPPFLAGS= GGML_WERROR=1 _PYTHON_HOST_PLATFORM=$platform \
     "$WORK/tools/bin/python" setup.py -q compile_c >"$WORK/log" 2>&1 || { cat "$WORK/log" >&2; die "$target: failed"; }
