@@ -198,7 +198,7 @@ static void codes_encode(const codes_plan *q, const float *const row[4], int64_t
 static void codes_load(const codes_plan *q, const ggml_tensor *x, int64_t image, int64_t strip) {
     const patches *const v = q->v;
     const patch_axis *ax = v->ax;
-    const vf none = vi_float(vi_set1((int32_t)((uint32_t)-q->offset & 255) * 0x01010101));
+    const vf none = vi_float(vi_set1((int32_t)(((uint32_t)-q->offset & 255) * 0x01010101u)));
     const size_t stride = v->nb[0] * (size_t)ax[0].stride;
     float *out = q->copy;
     for (int64_t k = 0; k < q->quads; k++)
