@@ -480,7 +480,7 @@ def rounded_to_activation(type, b):
     return decode(name, quantise(name, b), b.size).reshape(b.shape).astype(float)
 
 
-GROUPS = dict.fromkeys(("Q2_K", "Q3_K", "Q6_K", "IQ2_XS", "IQ2_S", "IQ1_M", "NVFP4"), 16) | {"TQ1_0": 64, "TQ2_0": 64}
+GROUPS = dict.fromkeys(("Q2_K", "Q3_K", "Q6_K", "IQ2_XS", "IQ2_S", "IQ1_M", "NVFP4"), 16)
 
 
 # The bytes of a block that hold its floating-point scales: by default the first two.

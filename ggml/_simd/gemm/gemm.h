@@ -26,7 +26,7 @@
  *   floats (tile.h)
  *     A step is one element, which is its only word.
  *   groups (int8_groups.h)
- *     a is quantised and the ISA multiplies bytes. A step is a scale group of 16, 32 or 64 elements. Rows of a hold the
+ *     a is quantised and the ISA multiplies bytes. A step is a scale group of 16 or 32 elements. Rows of a hold the
  *     codes q of the type: element = d (q - bias) - m (gg_ints). Columns of b are rounded to codes p in -127..127 with
  *     a scale for each step: element = e p. Four codes are a word; two, extended to 16 bits, where the ISA has only
  *     products of bytes that are added in 16 bits, and those of the type would not fit. The words of a step are

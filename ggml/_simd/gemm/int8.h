@@ -63,9 +63,9 @@ GG_INLINE void int8_add_two_words(const int v, const int n, const bool over, con
                                   vi sum[NR][MV]) {
     GG_UNROLL for (int w = 0; w < 2; w++) {
         vi x[MV];
-        GG_UNROLL for (int i = 0; i < v; i++) x[i] = vf_bits(vf_load(a + w * MR + i * VW));
+        GG_UNROLL for (int i = 0; i < v; i++) x[i] = vi_words(a + w * MR + i * VW);
         GG_UNROLL for (int j = 0; j < n; j++) {
-            const vi y = vf_bits(vf_set1_at(b + w * NR_PAD, j));
+            const vi y = vi_word_at(b + w * NR_PAD, j);
             GG_UNROLL for (int i = 0; i < v; i++) {
                 const vi pairs = vi_pairs(x[i], y);
                 sum[j][i] = over && w == 0 ? pairs : vi_add_pairs(sum[j][i], pairs);

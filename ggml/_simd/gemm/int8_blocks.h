@@ -55,7 +55,7 @@ GG_INLINE void blocks_step(const int v, const int n, const int kind, const panel
             vi part[NR][MV];
             if (biased) {
                 GG_UNROLL for (int j = 0; j < n; j++) {
-                    const vi bias = vf_bits(vf_set1_at(b, j));
+                    const vi bias = vi_word_at(b, j);
                     GG_UNROLL for (int i = 0; i < v; i++) part[j][i] = bias;
                 }
                 b += NR_PAD;
@@ -64,7 +64,7 @@ GG_INLINE void blocks_step(const int v, const int n, const int kind, const panel
             a += acc_depth * MR, b += acc_depth * NR_PAD;
             GG_UNROLL for (int j = 0; j < n; j++)
                 GG_UNROLL for (int i = 0; i < v; i++)
-                    total[j][i] = vi_madd_pairs(total[j][i], part[j][i], vf_bits(vf_load(end + i * VW)));
+                    total[j][i] = vi_madd_pairs(total[j][i], part[j][i], vi_words(end + i * VW));
         }
     }
     vf local[NR][MV];     /* because sum may alias a and b for the compiler */

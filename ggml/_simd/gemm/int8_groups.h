@@ -26,9 +26,9 @@ static void groups_convert_b(const panel_format *f, const float *x, int kn, floa
         for (int i = 0; i < NR_PAD; i += VW) groups_quantise(f, x + k * NR_PAD + i, out + i);
 }
 
-/* How the products of a step are added: DOT four at a time in 32 bits; PAIRS two at a time in 16 bits up to the
- * accumulation depth; WIDE two codes of 16 bits at a time in 32 bits. */
-enum { INT8_DOT, INT8_PAIRS, INT8_WIDE };
+/* How the products of a step are added: DOT_<words of codes> four at a time in 32 bits; PAIRS two at a time in 16 bits
+ * up to the accumulation depth; WIDE two codes of 16 bits at a time in 32 bits. */
+enum { INT8_PAIRS, INT8_WIDE, INT8_DOT_4 = 4, INT8_DOT_8 = 8 };
 #ifdef GG_VEC_PAIRS
 /* The step is one accumulation depth, or two. */
 GG_INLINE void groups_sum_pairs(const int v, const int n, const panel_format *format, const float *a, const float *b,
@@ -51,29 +51,30 @@ GG_INLINE void groups_sum_pairs(const int v, const int n, const panel_format *fo
     }
 }
 #endif
-/* dot + the products of the codes of two words. */
-GG_INLINE vi groups_add(vi dot, vi x, vi y) {
+/* groups_add(dot, x, y): dot + the products of the codes of two words. Where `words` is a constant, the loop over them
+ * is unrolled because processors mispredict the end of so short a one. */
 #ifdef GG_VEC_PAIRS
-    return vi_madd_pairs(dot, x, y);
+#define groups_add vi_madd_pairs
+#define UNROLL_WORDS _Pragma("GCC unroll 1")
 #else
-    return vi_dot(dot, x, y);
+#define groups_add vi_dot
+#define UNROLL_WORDS GG_UNROLL
 #endif
-}
 GG_INLINE void groups_sum(const int v, const int n, const int words, const float *a, const float *b, vi dot[NR][MV]) {
-    GG_UNROLL for (int j = 0; j < n; j++)
+    GG_UNROLL for (int j = 0; j < n; j++)       /* loaded as floats: else GCC keeps the sums of AVX2 in memory */
         GG_UNROLL for (int i = 0; i < v; i++) dot[j][i] = vf_bits(vf_set1_at(b + (words + 1) * NR_PAD, j));
-    for (int q = 0; q < words; q++, a += MR, b += NR_PAD) {
+    UNROLL_WORDS for (int q = 0; q < words; q++, a += MR, b += NR_PAD) {
         vi x[MV];
-        GG_UNROLL for (int i = 0; i < v; i++) x[i] = vf_bits(vf_load(a + i * VW));
+        GG_UNROLL for (int i = 0; i < v; i++) x[i] = vi_words(a + i * VW);
         GG_UNROLL for (int j = 0; j < n; j++) {
-            const vi y = vf_bits(vf_set1_at(b, j));
+            const vi y = vi_word_at(b, j);
             GG_UNROLL for (int i = 0; i < v; i++) dot[j][i] = groups_add(dot[j][i], x[i], y);
         }
     }
 }
 GG_INLINE void groups_step(const int v, const int n, const int kind, const panel_format *format, const float *a,
                            const float *b, vf sum[NR][MV]) {
-    const int words = format->step / (kind == INT8_WIDE ? 2 : 4);
+    const int words = kind >= INT8_DOT_4 ? kind : format->step / (kind == INT8_WIDE ? 2 : 4);
     vi dot[NR][MV];
 #ifdef GG_VEC_PAIRS
     if (kind == INT8_PAIRS) groups_sum_pairs(v, n, format, a, b, dot);
@@ -96,7 +97,8 @@ GG_INLINE void groups_step(const int v, const int n, const int kind, const panel
 INT8_TABLE(groups_step, PAIRS)
 INT8_TABLE(groups_step, WIDE)
 #else
-INT8_TABLE(groups_step, DOT)
+INT8_TABLE(groups_step, DOT_4)
+INT8_TABLE(groups_step, DOT_8)
 #endif
 
 static inline panel_format int8_format(const gg_ints *ints) {
@@ -110,7 +112,7 @@ static inline panel_format int8_format(const gg_ints *ints) {
     f.kernels = f.wide ? int8_table_WIDE : int8_table_PAIRS;
     for (f.acc_depth = 1; 2 * f.acc_depth <= fit && 2 * f.acc_depth <= f.step / 4;) f.acc_depth *= 2;
 #else
-    f.kernels = int8_table_DOT;
+    f.kernels = f.step == 32 ? int8_table_DOT_8 : int8_table_DOT_4;
 #endif
     f.a_words = ints->group / (f.wide ? 2 : 4) + 1 + f.minima, f.b_words = f.a_words + 1;
     return f;

@@ -119,7 +119,7 @@ GG_INLINE void codes_tile(const int n, int64_t steps, const int32_t *at, const f
         GG_UNROLL for (int i = 0; i < MV; i++) sum[j][i] = vi_set1(0);
     for (; steps > 0; steps--, at++, b += CODES_WORDS * NR_PAD) {
         vi a[MV];
-        GG_UNROLL for (int i = 0; i < MV; i++) a[i] = vf_bits(vf_load(x + *at + i * VW));
+        GG_UNROLL for (int i = 0; i < MV; i++) a[i] = vi_words(x + *at + i * VW);
         GG_UNROLL for (int j = 0; j < n; j++)
             GG_UNROLL for (int i = 0; i < MV; i++) sum[j][i] = codes_dot(sum[j][i], a[i], b + j);
     }
@@ -172,7 +172,7 @@ static void codes_pack(const codes_plan *q, float *tmp) {
 #ifdef GG_VEC_PAIRS
             const vi low = vi_set1(0xffff);
             for (float *p = out + g; p < out + q->steps * CODES_WORDS * NR_PAD; p += CODES_WORDS * NR_PAD) {
-                const vi w = vf_bits(vf_load(p));
+                const vi w = vi_words(p);
                 const vi even = vi_and(vi_sra(vi_shl(w, 24), 24), low), odd = vi_and(vi_sra(vi_shl(w, 16), 24), low);
                 vf_store(p, vi_float(vi_or(even, vi_shl(vi_sra(vi_shl(w, 8), 24), 16))));
                 vf_store(p + NR_PAD, vi_float(vi_or(odd, vi_shl(vi_sra(w, 24), 16))));
@@ -236,8 +236,8 @@ static void codes_store(const codes_plan *q, int64_t rows, int64_t f, int64_t j0
         float *const tile = q->tile + (j + q->sums) * MR;
         const vi add = vi_set1(q->offset * (q->totals[j0 + j] + q->more * (int32_t)k)), more = vi_set1(q->more);
         for (int i = 0; i < MR; i += VW) {
-            vi sum = vi_add(vf_bits(vf_load(tile + i)), add);
-            if (q->sums) sum = vi_add(sum, vi_mul(vf_bits(vf_load(q->tile + i)), more));
+            vi sum = vi_add(vi_words(tile + i), add);
+            if (q->sums) sum = vi_add(sum, vi_mul(vi_words(q->tile + i), more));
             vf_store(tile + i, vi_to_vf(sum));
         }
         conv_finish(&v->tail, j0 + j, tile, MR);

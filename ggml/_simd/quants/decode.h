@@ -180,11 +180,73 @@ INLINED k_scales q4_K_scales(const void *b) { return k4_scales(((const block_q4_
 INLINED k_scales q5_K_scales(const void *b) { return k4_scales(((const block_q5_K *)b)->scales); }
 INLINED k_scales q6_K_scales(const void *b) { return scales_only(vs_load_i8(((const block_q6_K *)b)->scales)); }
 
-K_TYPE(q2_K, 1, 16, 0, NULL, q2_K_dmin, 0, 3, q2_K_shifted)
-K_TYPE(q3_K, 1, 16, 4, NULL, NULL, 0, 7, NULL)
-K_TYPE(q4_K, 1, 32, 0, NULL, q4_K_dmin, 0, 15, NULL)
-K_TYPE(q5_K, 1, 32, 0, NULL, q5_K_dmin, 0, 31, NULL)
-K_TYPE(q6_K, 1, 16, 32, NULL, NULL, 0, 63, NULL)
+K_TYPE(q2_K, 1, 16, 0, NULL, q2_K_dmin, 0, 3, q2_K_shifted, NULL)
+K_TYPE(q3_K, 1, 16, 4, NULL, NULL, 0, 7, NULL, NULL)
+#ifdef GG_VEC_COLUMNS
+/* w & mask, for all bytes */
+INLINED vi vc_mask(vi w, int mask) { return vi_and(w, vi_set1(mask * 0x01010101)); }
+/* Q4_K and, with `five`, Q5_K */
+INLINED void k4_pack(const bool five, const int bytes, const char *x, size_t nb, int64_t n, float *out, int width) {
+    for (const char *end = x + n / 256 * bytes; x < end; x += bytes) {
+        vi head[4], fifth[8], codes[8];
+        vc_load4(head, x, nb);                              /* d and dmin, then the scales (gg_k4_pack) */
+        const vf d = vc_half(head[0], 0), dmin = vc_half(head[0], 1);
+        vi scale[2] = {vc_mask(head[1], 63), vc_mask(head[3], 15)}, min[2] = {vc_mask(head[2], 63)};
+        scale[1] = vi_or(scale[1], vi_shl(vc_mask(vi_srl(head[1], 6), 3), 4));
+        min[1] = vi_or(vc_mask(vi_srl(head[3], 4), 15), vi_shl(vc_mask(vi_srl(head[2], 6), 3), 4));
+        for (int q = 0; five && q < 8; q += 4) vc_load4(fifth + q, x + 16 + 4 * q, nb);
+#pragma GCC unroll 8
+        for (int j = 0; j < 8; j++, out += 10 * width) {
+            const char *const qs = x + bytes - 128 + j / 2 * 32;
+            for (int q = 0; j % 2 == 0 && q < 8; q += 4) vc_load4(codes + q, qs + 4 * q, nb);
+#pragma GCC unroll 8
+            for (int q = 0; q < 8; q++) {
+                vi w = vc_mask(vi_srl(codes[q], j % 2 * 4), 15);
+                if (five) w = vi_or(w, vi_shl(vc_mask(vi_srl(fifth[q], j), 1), 4));
+                vf_store(out + q * width, vi_float(w));
+            }
+            const vi s = vi_and(vi_srl(scale[j / 4], j % 4 * 8), vi_set1(255));
+            const vi m = vi_and(vi_srl(min[j / 4], j % 4 * 8), vi_set1(255));
+            vf_store(out + 8 * width, vf_mul(vi_to_vf(s), d));
+            vf_store(out + 9 * width, vf_mul(vi_to_vf(m), dmin));
+        }
+    }
+}
+static void q4_K_pack(const char *x, size_t nb, int64_t n, float *out, int width) {
+    k4_pack(false, sizeof(block_q4_K), x, nb, n, out, width);
+}
+static void q5_K_pack(const char *x, size_t nb, int64_t n, float *out, int width) {
+    k4_pack(true, sizeof(block_q5_K), x, nb, n, out, width);
+}
+static void q6_K_pack(const char *x, size_t nb, int64_t n, float *out, int width) {
+    for (const char *end = x + n / 256 * sizeof(block_q6_K); x < end; x += sizeof(block_q6_K)) {
+        const vf d = vc_half(vc_load(x + offsetof(block_q6_K, d) - 2, nb), 1);
+        vi scales[4], low[16], high[8];
+        vc_load4(scales, x + offsetof(block_q6_K, scales), nb);
+        for (int h = 0; h < 2; h++) {
+            const char *const ql = x + offsetof(block_q6_K, ql) + 64 * h;
+            const char *const qh = x + offsetof(block_q6_K, qh) + 32 * h;
+            for (int q = 0; q < 16; q += 4) vc_load4(low + q, ql + 4 * q, nb);
+            for (int q = 0; q < 8; q += 4) vc_load4(high + q, qh + 4 * q, nb);
+#pragma GCC unroll 8
+            for (int i = 0; i < 8; i++, out += 5 * width) {     /* groups of 16 elements */
+                const int j = i / 2;
+#pragma GCC unroll 4
+                for (int q = i % 2 * 4, k = 0; k < 4; k++, q++) {
+                    const vi top = vi_shl(vc_mask(vi_srl(high[q], 2 * j), 3), 4);
+                    vf_store(out + k * width, vi_float(vi_or(vc_mask(vi_srl(low[j % 2 * 8 + q], j / 2 * 4), 15), top)));
+                }
+                const vi s = vi_sra(vi_shl(scales[2 * h + i / 4], 24 - i % 4 * 8), 24);
+                vf_store(out + 4 * width, vf_mul(vi_to_vf(s), d));
+            }
+        }
+    }
+}
+#endif
+
+K_TYPE(q4_K, 1, 32, 0, NULL, q4_K_dmin, 0, 15, NULL, PACKED(q4_K))
+K_TYPE(q5_K, 1, 32, 0, NULL, q5_K_dmin, 0, 31, NULL, PACKED(q5_K))
+K_TYPE(q6_K, 1, 16, 32, NULL, NULL, 0, 63, NULL, PACKED(q6_K))
 
 /* ---- ternary types ---------------------------------------------------------------------------------------------- */
 /* A byte is a fraction x / 256 whose first five base-3 digits are elements + 1. Multiplying by 3^k modulo 256 makes
@@ -208,8 +270,8 @@ INLINED vb tq2_0_shifted(const void *b, int j) { return two_bits_shifted(((const
 INLINED k_scales tq1_0_scales(const void *b) { (void)b; return scales_only(vs_set1(1)); }
 INLINED k_scales tq2_0_scales(const void *b) { (void)b; return scales_only(vs_set1(1)); }
 
-K_TYPE(tq1_0, 1, 64, 0, NULL, NULL, 1, 2, NULL)
-K_TYPE(tq2_0, 1, 64, 1, NULL, NULL, 0, 3, tq2_0_shifted)
+K_TYPE(tq1_0, 1, 64, 0, NULL, NULL, 1, 2, NULL, NULL)
+K_TYPE(tq2_0, 1, 64, 1, NULL, NULL, 0, 3, tq2_0_shifted, NULL)
 
 /* ---- IQ types: points of a grid, and signs ----------------------------------------------------------------------- */
 INLINED void store_indices(uint64_t *at, const uint8_t *low, vs high) {
@@ -324,14 +386,14 @@ INLINED k_scales iq4_xs_scales(const void *b) {
     return scales_only(vs_set_pairs(subtract32(unpack_nibbles(load_u32(q->scales_l)) | h << 4)));
 }
 
-K_TYPE(iq2_xxs, 0.125f, 32, 0, iq2_xxs_signs, NULL, 43, 86, NULL)
-K_TYPE(iq2_xs, 0.125f, 16, 0, iq2_xs_signs, NULL, 43, 86, NULL)
+K_TYPE(iq2_xxs, 0.125f, 32, 0, iq2_xxs_signs, NULL, 43, 86, NULL, NULL)
+K_TYPE(iq2_xs, 0.125f, 16, 0, iq2_xs_signs, NULL, 43, 86, NULL, NULL)
 GRID_TYPE(iq2_s, 0.125f, 16, 0, iq2_s_signs, NULL, 43, 86)
-K_TYPE(iq3_xxs, 0.25f, 32, 0, iq3_xxs_signs, NULL, 62, 124, NULL)
+K_TYPE(iq3_xxs, 0.25f, 32, 0, iq3_xxs_signs, NULL, 62, 124, NULL, NULL)
 GRID_TYPE(iq3_s, 1, 32, 0, iq3_s_signs, NULL, 15, 30)
 GRID_TYPE(iq1_s, 0.125f, 32, 9, NULL, iq1_s_adjust, 0, 18)
 GRID_TYPE(iq1_m, 0.125f, 16, 9, NULL, NULL, 0, 18)
-K_TYPE(iq4_xs, 1, 32, 0, NULL, NULL, 128, 241, NULL)
+K_TYPE(iq4_xs, 1, 32, 0, NULL, NULL, 128, 241, NULL, NULL)
 
 /* ---- activation types -------------------------------------------------------------------------------------------- */
 static void q8_1_to_f32(const void *x, float *y, int64_t n) {

@@ -34,16 +34,10 @@ typedef vb (*apply_fn)(vb v, const void *block, int j);
 #define INTS_SCALE_GROUP(group, signed_by) 0
 #endif
 
-/* Stores chunk j in the format of gg_ints at p: half of a scale group of 64, one of 32, or two of 16. d and m hold two
- * scales and two minima. Returns the end of what it wrote. */
-INLINED char *store_ints(char *p, int j, int group, vb q, int signed_by, bool minima, const float *d, const float *m) {
+/* Stores a chunk in the format of gg_ints at p: one scale group of 32, or two of 16. d and m hold two scales and two
+ * minima. Returns the end of what it wrote. */
+INLINED char *store_ints(char *p, int group, vb q, int signed_by, bool minima, const float *d, const float *m) {
     if (signed_by && !INTS_SIGNED(signed_by)) q = vb_add(q, vb_set1(signed_by));
-    if (group == 64) {
-        vb_store(p, q);
-        if (j % 2 == 0) return p + 32;
-        memcpy(p + 32, d, sizeof *d);
-        return p + 32 + sizeof *d;
-    }
     const int step = group + (minima ? 8 : 4);
     if (group == 32) vb_store(p, q);
     else vb_store_lo_hi(p, p + step, q);
@@ -95,7 +89,7 @@ INLINED void small_unpack(small_type t, const void *x, void *groups, int64_t n) 
         const float m = t.min ? -t.min(b) : 0;
 #pragma GCC unroll 4
         for (int j = 0; j < t.chunks; j++)
-            p = store_ints(p, j, t.two_scales ? 16 : 32, t.chunk(b, j), t.signed_by, t.min, d + 2 * j, &m);
+            p = store_ints(p, t.two_scales ? 16 : 32, t.chunk(b, j), t.signed_by, t.min, d + 2 * j, &m);
     }
 }
 
@@ -290,7 +284,7 @@ INLINED void k_unpack(k_type t, const void *x, void *groups, int64_t n) {
         for (int j = 0; j < 8; j++) {
             vb q = k_chunk(t, b, at, j);
             if (t.signs) q = vb_negate(q, minus[j]);
-            p = store_ints(p, j, t.group, q, t.signed_by, t.dmin, d + 2 * j, m + 2 * j);
+            p = store_ints(p, t.group > 32 ? 32 : t.group, q, t.signed_by, t.dmin, d + 2 * j, m + 2 * j);
         }
     }
 }
@@ -392,16 +386,17 @@ INLINED void k_dot(k_type t, int64_t n, int rows, float *s, const void *x, size_
         KIND##_dot(DESCRIPTION, n, rows, s, x, nb, y); \
     } \
     static void t##_unpack(const void *x, void *groups, int64_t n) { KIND##_unpack(DESCRIPTION, x, groups, n); } \
-    static const gg_ints t##_ints = {t##_unpack, GROUP, INTS_SIGNED(SIGNED_BY) ? 0 : (BIAS) + (SIGNED_BY), MAX, \
-                                     MINIMA, INTS_SIGNED(SIGNED_BY), SCALE_GROUP, PACK};
+    static const gg_ints t##_ints = {t##_unpack, (GROUP) > 32 ? 32 : (GROUP), \
+                                     INTS_SIGNED(SIGNED_BY) ? 0 : (BIAS) + (SIGNED_BY), MAX, MINIMA, \
+                                     INTS_SIGNED(SIGNED_BY), SCALE_GROUP, PACK};
 #define SMALL_TYPE(t, CHUNKS, BIAS, MIN, SIGNED_BY, MAX, TWO_SCALES, PLUS, HALVES, PACK) \
     static const small_type t##_type = {sizeof(block_##t), CHUNKS, BIAS, t##_chunk, t##_scales, MIN, TWO_SCALES, \
                                         SIGNED_BY, PLUS, HALVES}; \
     INSTANCE(t, t##_type, small, TWO_SCALES ? 16 : 32, BIAS, SIGNED_BY, MAX, (MIN) != NULL, 0, PACK)
-#define K_TYPE(t, UNIT, GROUP, BIAS, SIGNS, DMIN, SIGNED_BY, MAX, SHIFTED) \
+#define K_TYPE(t, UNIT, GROUP, BIAS, SIGNS, DMIN, SIGNED_BY, MAX, SHIFTED, PACK) \
     INSTANCE(t, ((k_type){sizeof(block_##t), BIAS, UNIT, t##_d, DMIN, t##_chunk, SHIFTED, t##_scales, SIGNS, \
                           SIGNED_BY, GROUP, NULL, NULL, NULL, INTS_SCALE_GROUP(GROUP, SIGNED_BY)}), \
-             k, GROUP, BIAS, SIGNED_BY, MAX, (DMIN) != NULL, INTS_SCALE_GROUP(GROUP, SIGNED_BY), NULL)
+             k, GROUP, BIAS, SIGNED_BY, MAX, (DMIN) != NULL, INTS_SCALE_GROUP(GROUP, SIGNED_BY), PACK)
 #define GRID_TYPE(t, UNIT, GROUP, BIAS, SIGNS, ADJUST, SIGNED_BY, MAX) \
     INSTANCE(t, ((k_type){sizeof(block_##t), BIAS, UNIT, t##_d, NULL, NULL, NULL, t##_scales, SIGNS, SIGNED_BY, \
                           GROUP, t##_grid, t##_indices, ADJUST, INTS_SCALE_GROUP(GROUP, SIGNED_BY)}), \

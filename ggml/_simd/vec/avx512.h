@@ -145,3 +145,6 @@ static inline void vf_transpose4(const float *const row[VW], int64_t k, vf out[4
     out[3] = _mm512_castpd_ps(_mm512_unpackhi_pd(AB, CD));
 }
 static inline vf vf_set1_at(const float *p, int i) { return vf_set1(p[i]); }
+#define GG_VEC_WORDS
+static inline vi vi_words(const float *p) { return vi_load((const int32_t *)p); }
+static inline vi vi_word_at(const float *p, int i) { int32_t w; memcpy(&w, p + i, 4); return vi_set1(w); }

@@ -17,6 +17,8 @@
  *               vf_transpose4(row,k,out)             out[j], lane i = row[i][k + j], j < 4, of VW rows
  * make          vf_zero() vf_set1(x) vi_set1(i) vi_iota()                    0, 1, 2 ...
  *               vf_set1_at(p,i)                      p[i] in every lane; p[0..i|3] are readable
+ *               vi_words(p) vi_word_at(p,i)          vf_bits of vf_load(p) and of vf_set1_at(p,i); faster: what is
+ *                              loaded as floats reaches instructions for integers a cycle later
  * f32           vf_add vf_sub vf_mul vf_div (a,b)  vf_fma(a,b,c) a*b+c  vf_fnma(a,b,c) c-a*b
  *                              (fused where the ISA has it)
  *               vf_fma_exact(a,b,c)  a*b+c whose product is not rounded, in every ISA (slow in scalar)
@@ -50,6 +52,10 @@ static inline void vf_storen(float *p, vf v, int n) { float t[VW]; vf_store(t, v
 #define GG_VEC_STREAMS 0
 static inline void vf_stream(float *p, vf v) { vf_store(p, v); }
 static inline void vf_stream_end(void) {}
+#endif
+#ifndef GG_VEC_WORDS
+static inline vi vi_words(const float *p) { return vf_bits(vf_load(p)); }
+static inline vi vi_word_at(const float *p, int i) { return vf_bits(vf_set1_at(p, i)); }
 #endif
 #ifndef GG_VEC_BYTES
 static inline void vi_store_u8(uint8_t *p, vi v) {
