@@ -4,6 +4,7 @@ The gradients of single operations are tested by the table of operations (test_o
 """
 
 import ctypes
+import re
 
 import numpy as np
 import pytest
@@ -598,20 +599,33 @@ def test_rows_written_over_get_no_gradient(ctx, largest):
     np.testing.assert_array_equal(load(ggml.ggml_graph_get_grad(graph, rows)), want)
 
 
-def test_a_node_that_was_written_over_is_refused(ctx):
-    """The gradient of GROUP_NORM divides by the number of groups."""
+def written_over(ctx, build, parameters, message):
+    """Gradients of a node are refused while its parameters are others, and built once it has its own again."""
     x = tensor(ctx, np.ones((1, 4, 3, 2)), "F32")
     ggml.ggml_set_param(x)
-    t = ggml.ggml_group_norm(ctx, x, 2, 1e-5)
-    loss = ggml.ggml_sum(ctx, t)
+    t = build(x)
+    loss = ggml.ggml_sum(ctx, ggml.ggml_sqr(ctx, t))
     ggml.ggml_set_loss(loss)
-    graph = graph_of(ctx, loss, grads=True)
-    for groups in (0, -1, -(2**31)):
-        t.contents.op_params[0] = groups
-        with pytest.raises(ValueError, match=f"^ggml_build_backward_expand: .*written over: n_groups is {groups}"):
+    graph, own = graph_of(ctx, loss, grads=True), t.contents.op_params[:]
+    for values in parameters:
+        t.contents.op_params[: len(values)] = values
+        text = re.escape(message.format(*values))
+        with pytest.raises(ValueError, match=f"^ggml_build_backward_expand: .*written over: {text}"):
             ggml.ggml_build_backward_expand(ctx, graph, None)
-    t.contents.op_params[0] = 2
+    t.contents.op_params[:] = own
     ggml.ggml_build_backward_expand(ctx, graph, None)
+
+
+def test_number_of_groups_that_was_written_over_is_refused(ctx):
+    """The gradient of GROUP_NORM divides by it."""
+    groups = [[0], [-1], [-(2**31)]]
+    written_over(ctx, lambda x: ggml.ggml_group_norm(ctx, x, 2, 1e-5), groups, "n_groups is {}")
+
+
+def test_axes_that_were_written_over_are_refused(ctx):
+    """The gradient of PERMUTE inverts them."""
+    axes = [[0, 1, 2, 4], [0, 1, 2, 2], [-1, 1, 2, 3], [2**31 - 1, -(2**31), 0, 1]]
+    written_over(ctx, lambda x: ggml.ggml_permute(ctx, x, 2, 0, 1, 3), axes, "axes are {}, {}, {}, {}")
 
 
 # ---- the gradient of the loss without a reset ------------------------------------------------------------------------

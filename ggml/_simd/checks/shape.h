@@ -5,6 +5,14 @@
 
 CHECK(NONE) { return NULL; }
 CHECK(VIEW) { REQUIRE_SOURCES(1); return NULL; }
+CHECK(PERMUTE) {
+    REQUIRE_SOURCES(1);
+    int found = 0;
+    for (int i = 0; i < 4; i++) if (t->op_params[i] >= 0 && t->op_params[i] < 4) found |= 1 << t->op_params[i];
+    REQUIRE(found == 15, "axes are %d, %d, %d, %d: need 0 to 3, each once",
+            t->op_params[0], t->op_params[1], t->op_params[2], t->op_params[3]);
+    return NULL;
+}
 CHECK(CPY) {
     REQUIRE_SOURCES(1);
     REQUIRE(gg_nelements(t) == gg_nelements(a), "a is %s, result is %s: need as many elements", SHAPE(a), SHAPE(t));

@@ -57,7 +57,7 @@ OP(34, CPY,              "x-\\>y",                 shape,       CPY,           P
 OP(35, CONT,             "cont(x)",                shape,       CPY,           PER_ELEMENT(6), A,     GRAD)
 OP(36, RESHAPE,          "reshape(x)",             shape,       VIEW,          FREE,           0,     VIEW | GRAD)
 OP(37, VIEW,             "view(x)",                shape,       VIEW,          FREE,           0,     VIEW | GRAD)
-OP(38, PERMUTE,          "permute(x)",             shape,       VIEW,          FREE,           0,     VIEW | GRAD)
+OP(38, PERMUTE,          "permute(x)",             shape,       PERMUTE,       FREE,           0,     VIEW | GRAD)
 OP(39, TRANSPOSE,        "transpose(x)",           shape,       VIEW,          FREE,           0,     VIEW | GRAD)
 OP(40, GET_ROWS,         "get_rows(x)",            index,       GET_ROWS,      PER_RESULT(6),  0,     GRAD)
 OP(41, GET_ROWS_BACK,    "get_rows_back(x)",       index,       GET_ROWS_BACK, PER_ELEMENT(6), 0,     GRAD)
