@@ -91,13 +91,14 @@ def convolve(b, x, w, strides, dilations, pads, groups, zero=None, tail=()):
         kernel = ggml.ggml_permute(b.ctx, codes[0], 2, 0, 1, 3)
         t = ggml.ggml_conv_2d_direct(b.ctx, kernel, x.t, *places, None, None, codes[1])  # type: ignore[call-arg]
         return finished(b, b.with_shape(t, shape, x), *tail)
-    w = b.contiguous(w if zero is None else centred(b, w, zero, -1, np.int16))
+    w = w if zero is None else centred(b, w, zero, -1, np.int16)
     if rank == 3:
-        kernel = b.reshape(w, (w.shape[0] * w.shape[1], *w.shape[2:]))
+        kernel = b.use(b.reshape(w, (w.shape[0] * w.shape[1], *w.shape[2:])))
         data = b.reshape(x, (x.shape[0] * x.shape[1], *x.shape[2:]))
         channels = x.shape[1], x.shape[0], w.shape[0]
         t = ggml.ggml_conv_3d_direct(b.ctx, kernel.t, data.t, *places, *channels)  # type: ignore[call-arg]
         return finished(b, b.with_shape(ggml.ggml_reshape_4d(b.ctx, t, *extents(shape)), shape, x), *tail)
+    w = b.contiguous(w)
     function = ggml.ggml_conv_2d_dw_direct if depthwise else ggml.ggml_conv_2d_direct
     if b.trains or not tail:
         return finished(b, b.with_shape(function(b.ctx, w.t, x.t, *places), shape, x), *tail)
@@ -152,8 +153,7 @@ def columns(b, x, w, places, shape, zero):
     s0, s1, p0, p1, d0, d1 = places
     depth, points = count(w.shape[1:]), count(shape[2:])
     matrix = bytes_of(b, x, w, zero, depth, (0, 1, 2, 3))
-    if matrix is None:
-        matrix = (b.contiguous(w if zero is None else centred(b, w, zero, -1, np.int16)).t,)
+    matrix = matrix or (b.contiguous(w if zero is None else centred(b, w, zero, -1, np.int16)).t,)
     kernel = ggml.ggml_reshape_4d(b.ctx, matrix[0], *extents(w.shape))
     windows = ggml.ggml_im2col(b.ctx, kernel, x.t, s0, s1, p0, p1, d0, d1, True, ggml.GGML_TYPE_F32)
     windows = ggml.ggml_reshape_2d(b.ctx, windows, depth, shape[0] * points)

@@ -16,16 +16,21 @@ def weight(b, x, y):
         view = b.transpose(y, [*range(len(y.shape) - 2), len(y.shape) - 1, len(y.shape) - 2])
         return b.use(view).t
     require_held(y)
-    kind = stored_type(b, x, y) if y.arena else ggml.GGML_TYPE_F32
-    key = "transposed", kind
-    if key not in y.tensors:
+    last = len(y.shape) - 1
+    return stored(b, y, (*range(last - 1), last, last - 1), stored_type(b, x, y) if y.arena else ggml.GGML_TYPE_F32)
+
+
+def stored(b, y, axes, kind=ggml.GGML_TYPE_F32):
+    """The constant y with its axes in an order, as a tensor of a type (I8: of unsigned bytes minus 128)."""
+    if (axes, kind) not in y.tensors:
         home = y.arena or b.arena
-        wanted = np.int8 if is_integer(y.dtype) and kind == ggml.GGML_TYPE_Q8_0 else np.float32
-        array = np.require(np.swapaxes(y.array, -1, -2), wanted, ["C", "A"])
-        y.tensors[key] = home, stored_as(home, array, kind)
-        if y.dtype == array.dtype and kind == ggml.GGML_TYPE_F32:
-            y.array = np.swapaxes(array, -1, -2)  # so that the weights are held once
-    return y.tensors[key][1]
+        array = (y.array ^ 128).view(np.int8) if (kind, y.dtype) == (ggml.GGML_TYPE_I8, np.uint8) else y.array
+        narrow = kind == ggml.GGML_TYPE_I8 or (kind == ggml.GGML_TYPE_Q8_0 and is_integer(y.dtype))
+        array = np.require(array.transpose(axes), np.int8 if narrow else np.float32, ["C", "A"])
+        y.tensors[axes, kind] = home, stored_as(home, array, kind)
+        if y.dtype == array.dtype and kind in (ggml.GGML_TYPE_F32, ggml.GGML_TYPE_I8):
+            y.array = array.transpose(np.argsort(axes))  # so that the weights are held once
+    return y.tensors[axes, kind][1]
 
 
 def stored_type(b, x, y):
@@ -45,9 +50,9 @@ def stored_type(b, x, y):
 
 
 def stored_as(arena, array, kind):
-    """A tensor with the values of an F32 array in a type, or of bytes in Q8_0."""
-    if kind == ggml.GGML_TYPE_F32:
-        return arena.hold(array, array.shape)
+    """A tensor with the values of an F32 array in a type, or of bytes in I8 or Q8_0."""
+    if kind in (ggml.GGML_TYPE_F32, ggml.GGML_TYPE_I8):
+        return arena.hold(array, array.shape, array.dtype)
     t = ggml.ggml_new_tensor_4d(arena.ctx, kind, *extents(array.shape))
     if array.dtype == np.int8:
         blocks = np.empty(array.size // 32, [("scale", "<f2"), ("codes", "i1", 32)])
@@ -68,13 +73,8 @@ def bytes_of(b, x, y, zero, k, axes):
     if not (isinstance(y, Known) and y.dtype in (np.uint8, np.int8) and x.bounds and max(map(abs, x.bounds)) <= 255
             and (zero is None or isinstance(zero, Known) and zero.array.size == 1) and k <= 1 << 14):
         return None
-    if ("bytes", axes) not in y.tensors:
-        home = y.arena or b.arena
-        array = np.ascontiguousarray(y.array.transpose(axes))
-        array = array if y.dtype == np.int8 else (array ^ 128).view(np.int8)
-        y.tensors["bytes", axes] = home, home.hold(array, array.shape, np.int8)
     offset = (0 if y.dtype == np.int8 else 128) - (0 if zero is None else int(zero.array.reshape(())))
-    return y.tensors["bytes", axes][1], offset
+    return stored(b, y, axes, ggml.GGML_TYPE_I8), offset
 
 
 def matmul(b, x, y, zero=None):

@@ -168,10 +168,11 @@ def recurrent(b, node, x, w, r, bias=None, lengths=None, h0=None, c0=None, peeph
     return (y, h, c)[: len(node.outputs)]
 
 
-def narrowed(array):
-    """Integers as int8, if that holds them."""
-    small = array.astype(np.int8)
-    return small if (small == array).all() else array
+def less(array, zero):
+    """Bytes minus their zero point: the array itself if that is 0, else int8 if that holds them."""
+    wide = array.astype(np.int16) - zero if zero.any() or array.dtype != np.int8 else array
+    small = wide.astype(np.int8, copy=False)
+    return small if (small == wide).all() else wide
 
 
 @rule("com.microsoft.DynamicQuantizeLSTM")
@@ -186,5 +187,5 @@ def quantized_lstm(b, node, x, w, r, bias, lengths, h0, c0, peephole, w_scale, w
         if s.shape[1] > 1:
             raise OnHost("a scale per column")
         factors.append(s[:, 0].tolist())
-        whole.append(v.derived("lstm", lambda a, z=z: narrowed(a.astype(np.int16) - z[:, None]).transpose(0, 2, 1)))
+        whole.append(v.derived("lstm", lambda a, z=z: less(a, z[:, None]).transpose(0, 2, 1)))
     return recurrent(b, node, x, *whole, bias, lengths, h0, c0, peephole, list(zip(*factors)))
