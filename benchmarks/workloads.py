@@ -18,6 +18,10 @@ WEIGHTS = ("F16", "BF16", "Q4_0", "Q8_0", "Q4_K", "Q6_K", "IQ4_XS")
 ELEMENTWISE = ("add", "exp", "tanh", "silu", "gelu")
 WIDTH, HEIGHT = 4096, 2048  # of the operands of elementwise operations
 MLP = (784, 500, 10, 500)  # inputs, hidden units, classes, batch
+CONV = (56, 64)  # width and height of a picture; channels before and after
+CONV_NAME = "conv2d 3x3, 64 channels, 56x56"
+ATTENTION = (64, 256, 1024, 8)  # size of a head, queries, keys, heads
+ATTENTION_NAME = "attention, 256 queries, 1024 keys, 8 heads of 64"
 ROTATING = 192  # megabytes: several times the last cache
 MLP_NAME = "MLP 784-500-10, batch 500, forward and backward"
 RNG = np.random.default_rng
@@ -32,6 +36,16 @@ def gemm_flops(k, m, n):
     return 2e-9 * k * m * n
 
 
+def conv_flops():
+    size, channels = CONV
+    return gemm_flops(9 * channels, channels, size * size)
+
+
+def attention_flops():
+    width, queries, keys, heads = ATTENTION
+    return 2 * heads * gemm_flops(width, keys, queries)
+
+
 def traffic(n_tensors):
     """10^9 bytes in that many tensors [WIDTH, HEIGHT] of f32."""
     return 4e-9 * WIDTH * HEIGHT * n_tensors
@@ -40,7 +54,8 @@ def traffic(n_tensors):
 # ---- ggml: this library and the bindings -----------------------------------------------------------------------------
 def ggml_workloads(threads):
     g = Ggml(threads)
-    return {**graphs(g), **products(g), **streams(g), MLP_NAME: lambda: mlp(g)}
+    layers = {CONV_NAME: lambda: conv(g), ATTENTION_NAME: lambda: attention(g), MLP_NAME: lambda: mlp(g)}
+    return {**graphs(g), **products(g), **streams(g), **layers}
 
 
 class Ggml:
@@ -204,6 +219,30 @@ def stream(g, build, operands=1, results=1):
     return g.runner(ctx, out), traffic(operands + results), "GB/s"
 
 
+def conv(g):
+    """A convolution of a picture whose size it keeps."""
+    (size, channels), ctx = CONV, g.context(64)
+    kernel, picture = g.tensor(ctx, random(channels * channels * 3, 3)), g.tensor(ctx, random(channels * size, size))
+    kernel = g.ggml.ggml_reshape_4d(ctx, kernel, 3, 3, channels, channels)
+    picture = g.ggml.ggml_reshape_3d(ctx, picture, size, size, channels)
+    return g.runner(ctx, g.ggml.ggml_conv_2d(ctx, kernel, picture, 1, 1, 1, 1, 1, 1)), conv_flops(), "GFLOP/s"
+
+
+def attention(g):
+    """Attention without a mask; keys and values are f16."""
+    (width, queries, keys, heads), ggml, ctx = ATTENTION, g.ggml, g.context(64)
+
+    def cached():
+        halves = ggml.ggml_new_tensor_3d(ctx, ggml.GGML_TYPE_F16, width, keys, heads)
+        values = random(keys * heads, width).astype(np.float16)
+        ctypes.memmove(ggml.ggml_get_data(halves), values.ctypes.data, values.nbytes)
+        return halves
+
+    q = ggml.ggml_reshape_3d(ctx, g.tensor(ctx, random(queries * heads, width)), width, queries, heads)
+    out = ggml.ggml_flash_attn_ext(ctx, q, cached(), cached(), None, width**-0.5, 0.0, 0.0)
+    return g.runner(ctx, out), attention_flops(), "GFLOP/s"
+
+
 def mlp(g):
     """Loss and gradients of a dense network, without an optimiser step."""
     ggml, (inputs, hidden, classes, batch), ctx = g.ggml, MLP, g.context(200)
@@ -323,8 +362,21 @@ def torch_workloads(threads):
 
         return step, 1, "steps/s"
 
+    def conv():
+        size, channels = CONV
+        kernel = torch.from_numpy(random(channels, channels, 3, 3))
+        picture = torch.from_numpy(random(1, channels, size, size))
+        return lambda: functional.conv2d(picture, kernel, padding=1), conv_flops(), "GFLOP/s"
+
+    def attention():
+        width, queries, keys, heads = ATTENTION
+        q, k, v = (torch.from_numpy(random(1, heads, n, width)) for n in (queries, keys, keys))
+        return lambda: functional.scaled_dot_product_attention(q, k, v), attention_flops(), "GFLOP/s"
+
     work = {f"GEMM F32 {name}": (lambda s=shape: gemm(*s)) for name, shape in GEMM.items()}
     return work | {
+        CONV_NAME: conv,
+        ATTENTION_NAME: attention,
         "add": lambda: into(torch.add, 2),
         "exp": lambda: into(torch.exp),
         "tanh": lambda: into(torch.tanh),

@@ -13,6 +13,7 @@ enum {
     GEMV_MOST_BYTES = 256 << 10,
     GEMV_AHEAD = 16 << 10,          /* the next four rows are prefetched if they are that short, */
     GEMV_CACHED = 4 << 20,          /* and the matrix too large for the L2 cache */
+    GEMV_SMALL = 128 << 10,         /* bytes of a matrix that is not prefetched for one vector */
     GEMV_ROWS = 1024,               /* sums that a product by columns keeps for each vector */
 };
 
@@ -25,9 +26,9 @@ GG_INLINE vf gemv_load(const int type, const char *p, int64_t n) {
 }
 
 /* out[r*GEMV_VECTORS + j] = row r times vector j, each in `accumulators` vectors of sums. The result of a row does not
- * depend on the number of rows. */
+ * depend on the number of rows. A single row times a single vector prefetches what lies `ahead` bytes ahead. */
 GG_INLINE void gemv_rows(const int type, const int rows, const int n, const int accumulators, int64_t k, const char *a,
-                         size_t nb, const float *const *y, float *out) {
+                         size_t nb, size_t ahead, const float *const *y, float *out) {
     const int64_t unit = gg_types[type].bytes;
     vf sum[4][GEMV_VECTORS][4];
     GG_UNROLL for (int r = 0; r < rows; r++)
@@ -36,7 +37,7 @@ GG_INLINE void gemv_rows(const int type, const int rows, const int n, const int 
     int64_t i = 0;
     for (; i + accumulators * VW <= k; i += accumulators * VW) {
         for (int64_t p = 0; rows == 1 && n == 1 && p < accumulators * VW * unit; p += 64)
-            __builtin_prefetch(a + i * unit + p + GG_PREFETCH_BYTES);
+            __builtin_prefetch(a + i * unit + p + ahead, 0, 2);
         if (rows == 1 && n == 1 && i * unit % GG_PAGE_BYTES == 0)
             __builtin_prefetch(a + i * unit + GG_PREFETCH_PAGES);
         GG_UNROLL for (int c = 0; c < accumulators; c++)
@@ -78,15 +79,17 @@ GG_INLINE void gemv_columns(const int type, const int columns, const int n, int6
 /* The table of kernels by type and number of vectors: m <= 4 rows; or k columns of m <= GEMV_ROWS elements. With one
  * vector memory bandwidth is the limit, and reading row after row is fastest. Several vectors are loaded once for four
  * rows. */
-#define GEMV_ARGS int64_t m, int64_t k, const char *a, size_t nb, const float *const *y, float *out
+#define GEMV_ARGS int64_t m, int64_t k, const char *a, size_t nb, size_t ahead, const float *const *y, float *out
 typedef void (*gemv_fn)(GEMV_ARGS);
 #define GEMV(T, n) \
     static void gemv_rows_##T##_##n(GEMV_ARGS) { \
-        if (m == 4 && n > 1) gemv_rows(GGML_TYPE_##T, 4, n, 1, k, a, nb, y, out); \
+        if (m == 4 && n > 1) gemv_rows(GGML_TYPE_##T, 4, n, 1, k, a, nb, ahead, y, out); \
         else for (int64_t r = 0; r < m; r++) \
-            gemv_rows(GGML_TYPE_##T, 1, n, n > 1 ? 1 : 4, k, a + (size_t)r * nb, nb, y, out + r * GEMV_VECTORS); \
+            gemv_rows(GGML_TYPE_##T, 1, n, n > 1 ? 1 : 4, k, a + (size_t)r * nb, nb, ahead, y, \
+                      out + r * GEMV_VECTORS); \
     } \
     static void gemv_columns_##T##_##n(GEMV_ARGS) { \
+        (void)ahead; \
         int64_t q = 0; \
         for (; q + 4 <= k; q += 4) gemv_columns(GGML_TYPE_##T, 4, n, m, a + (size_t)q * nb, nb, y, q, out); \
         for (; q < k; q++) gemv_columns(GGML_TYPE_##T, 1, n, m, a + (size_t)q * nb, nb, y, q, out); \
@@ -165,7 +168,7 @@ static void gemv_by_columns(const gemm *g, const gemv_vectors *v, int64_t i0, in
     for (; i0 < i1; i0 += GEMV_ROWS) {
         const int64_t m = gg_min(i1 - i0, GEMV_ROWS);
         memset(out, 0, (size_t)g->n * GEMV_ROWS * sizeof(float));
-        gemv_table[g->a.type][g->n].columns(m, g->k, pack_at(&g->a, i0, 0), g->a.nb_k, v->f32, out);
+        gemv_table[g->a.type][g->n].columns(m, g->k, pack_at(&g->a, i0, 0), g->a.nb_k, 0, v->f32, out);
         for (int64_t j = 0; j < g->n; j++)
             for (int64_t i = 0; i < m; i++) *gemm_c(g, i0 + i, j) = out[j * GEMV_ROWS + i];
     }
@@ -174,12 +177,13 @@ static void gemv_by_columns(const gemm *g, const gemv_vectors *v, int64_t i0, in
 static void gemv_few_rows(const gemm *g, const gemv_vectors *v, int type, const char *a, int64_t i, int64_t m) {
     const int64_t nb = (int64_t)g->a.nb_i, next = m * nb;
     const bool ahead = g->n > 1 && next <= GEMV_AHEAD && g->m * nb > GEMV_CACHED;
+    const size_t far = g->m * nb > GEMV_SMALL ? GG_PREFETCH_FAR : 0;
     for (int64_t j0 = 0; j0 < g->n; j0 += GEMV_VECTORS) {
         const int64_t n = gg_min(g->n - j0, GEMV_VECTORS);
         float out[4 * GEMV_VECTORS];
         const int64_t end = next * (j0 + n) / g->n;          /* prefetches are spread over the vectors */
         for (int64_t p = next * j0 / g->n; ahead && p < end; p += 64) __builtin_prefetch(a + next + p, 0, 2);
-        gemv_table[type][n].rows(m, g->k, a, g->a.nb_i, v->f32 + j0, out);
+        gemv_table[type][n].rows(m, g->k, a, g->a.nb_i, far, v->f32 + j0, out);
         for (int64_t r = 0; r < m; r++)
             for (int64_t j = 0; j < n; j++) *gemm_c(g, i + r, j0 + j) = out[r * GEMV_VECTORS + j];
     }

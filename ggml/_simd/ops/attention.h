@@ -171,7 +171,7 @@ static void attn_few_scores(const attn *a, const attn_tile *t, int64_t first, in
         const char *k = attn_unpack(a, &a->k, attn_data(&a->k, t->set, first + i), m, t->unpacked, &type, &nb);
         for (int64_t r = 0; r < t->n; r += GEMV_VECTORS) {
             const int64_t rows = gg_min(t->n - r, GEMV_VECTORS);
-            gemv_table[type][rows].rows(m, a->d, k, nb, q + r, out);
+            gemv_table[type][rows].rows(m, a->d, k, nb, GG_PREFETCH_BYTES, q + r, out);
             for (int64_t j = 0; j < rows; j++)
                 for (int64_t h = 0; h < m; h++) t->s[(r + j) * ATTN_KEYS + i + h] = out[h * GEMV_VECTORS + j];
         }
@@ -187,7 +187,7 @@ static void attn_few_values(const attn *a, const attn_tile *t, int64_t first, co
             const int64_t rows = gg_min(t->n - r, GEMV_VECTORS);
             const float *weights[GEMV_VECTORS];
             for (int64_t j = 0; j < rows; j++) weights[j] = s + (r + j) * ATTN_KEYS + i;
-            gemv_table[type][rows].columns(a->dv, m, v, nb, weights, t->out + r * GEMV_ROWS);
+            gemv_table[type][rows].columns(a->dv, m, v, nb, 0, weights, t->out + r * GEMV_ROWS);
         }
     }
 }

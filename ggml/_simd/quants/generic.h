@@ -359,7 +359,7 @@ INLINED void k_dot_row(k_type t, int64_t n, float *s, const void *x, const void 
         if (t.dmin) k_halves(t.dmin, t.bytes, b, m, d, min);
 #pragma GCC unroll 1
         for (int i = 0; i < m; i++, a++, b += t.bytes) {
-            prefetch(b + GG_PREFETCH_BYTES, t.bytes, false);
+            prefetch(b + GG_PREFETCH_FAR, t.bytes, true);
             const k_scales k = t.scales(b);
             const vq block = k_block(t, b, at[i], minus[i], k.s, a);
             if (exact) q[i] = vq_sub(block, vq_dot_vs(t.adjust ? k.m : vs_mul(k.s, vs_set1(t.bias)), a->bsums));
