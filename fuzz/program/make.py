@@ -121,21 +121,19 @@ def four(x):
     return x.reshape((1,) * (4 - x.ndim) + x.shape)
 
 
-class Maker:
-    """Makes one program. Its builder calls show types and sizes; nothing is computed with ggml but conversions."""
+class Builder:
+    """Adds leaves and calls to a program. The calls are made with tensors without memory and show types and sizes;
+    nothing is computed with ggml but conversions.
+    """
 
-    def __init__(self, seed, peer=False):
-        self.rng, self.peer = random.Random(seed), peer
+    def __init__(self, program):
+        self.program, self.known = program, []
         self.ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0, mem_buffer=None, no_alloc=True))
         self.data = ggml.ggml_init(ggml.ggml_init_params(mem_size=0, mem_buffer=None, no_alloc=False))
-        self.program = Program(seed, stale=self.rng.random() < 0.1 and not peer)
-        self.known, self.subject, self.large = [], None, self.rng.random() < 0.1
-        self.wants_gradients = not self.program.stale and self.rng.random() < 0.4
 
     def close(self):
         ggml.ggml_free(self.ctx), ggml.ggml_free(self.data)
 
-    # ---- items -------------------------------------------------------------------------------------------------------
     def leaf(self, type, a, b, param=False):
         """A leaf with values a, and values b for the second compute."""
         t = ggml.ggml_new_tensor_4d(self.ctx, type_id(type), *four(a).shape[::-1])
@@ -207,9 +205,16 @@ class Maker:
             return None
         return evaluate(row, values, tuple(t.contents.ne[:4])[::-1], type_of(t))
 
-    # ---- adapters ----------------------------------------------------------------------------------------------------
     def apply(self, fn, k, *numbers):
         return k if k is None else self.call(ROWS[fn], [{"t": k}, *numbers])
+
+
+class Feeder(Builder):
+    """Makes the operands of calls: earlier results, adapted in shape, type and range of values, and new leaves."""
+
+    def __init__(self, program, rng, peer):
+        super().__init__(program)
+        self.rng, self.peer = rng, peer
 
     def contiguous(self, k):
         return k if k is None or ggml.ggml_is_contiguous(self.known[k].t) else self.apply("cont", k)
@@ -285,7 +290,20 @@ class Maker:
         k = self.leaf(type, a.transpose(order), b.transpose(order))
         return self.apply("permute", k, *axes)
 
-    # ---- steps -------------------------------------------------------------------------------------------------------
+
+class Maker(Feeder):
+    """Makes one program, step by step.
+
+    With peer, new operands under test are F32 in the plain layout, and the steps after the first are rows of
+    tests/cases, so that the bindings can run the program too.
+    """
+
+    def __init__(self, seed, peer=False):
+        rng = random.Random(seed)
+        super().__init__(Program(seed, stale=rng.random() < 0.1 and not peer), rng, peer)
+        self.subject, self.large = None, rng.random() < 0.1
+        self.wants_gradients = not self.program.stale and rng.random() < 0.4
+
     def arguments(self, row):
         """The arguments of a sample of the row, drawn twice, and the type of each operand under test."""
         sizes, limit = range(len(row.samples)), 60_000 if self.large and not self.wants_gradients else 2500
