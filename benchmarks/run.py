@@ -1,13 +1,14 @@
 """Compares the speed of this library with that of NumPy and, optionally, of PyTorch and of the ctypes bindings.
 
     python benchmarks/run.py [--bindings PYTHON] [--torch PYTHON] [--threads N] [--rounds N] [--only TEXT]
-                             [--json FILE] [--limit UNIT=RATE]...
+                             [--types TYPE,...] [--json FILE] [--limit UNIT=RATE]...
 
 PYTHON is the interpreter of an environment with `ggml-python` or `torch`. The bindings need an environment of their
 own, because their package is also called `ggml`. In each round, every library runs all its workloads in a new process.
 The best rate of all rounds is reported. A ratio above 1 means that this library is faster. The table shows "–" for a
-workload that a library does not have, and "fails" for one that raised an error. `--json` records the results for the
-documentation (docs/performance.md), `--limit GB/s=38` the most that the machine can do.
+workload that a library does not have, and "fails" for one that raised an error. `--types` names the types of the
+weights in matrix products: types that can be quantised to without importance weights. `--json` records the results for
+the documentation (docs/performance.md), `--limit GB/s=38` the most that the machine can do.
 
 The limits of the machine (peaks.py) are printed after the table, with the share that matrix products reach: GEMM of the
 multiply-adds or products of bytes of the instruction set in use, GEMV of the rate at which memory is read.
@@ -44,10 +45,12 @@ def best_time(run, seconds=0.3, rounds=4):
     return min(times)
 
 
-def measure(library, threads, only):
+def measure(library, threads, only, types):
     """Runs in a new process: prints a line of JSON for each workload of a library."""
     import workloads
 
+    if types:
+        workloads.WEIGHTS = types.split(",")
     for name, make in getattr(workloads, library + "_workloads")(threads).items():
         if only and only.lower() not in name.lower():
             continue
@@ -62,6 +65,7 @@ def measure(library, threads, only):
 def collect(python, library, args):
     """Measures a library in a new process: {workload: row}. A row has either "rate" and "unit" or "error"."""
     command = [python, __file__, "--measure", library, "--threads", str(args.threads), "--only", args.only]
+    command += ["--types", args.types]
     env = os.environ | {"OMP_NUM_THREADS": str(args.threads), "OPENBLAS_NUM_THREADS": str(args.threads)}
     if python != sys.executable:
         env.pop("PYTHONPATH", None)  # the other interpreter must not import this library
@@ -162,13 +166,14 @@ def main():
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--only", default="", help="only workloads whose names contain this text")
+    parser.add_argument("--types", default="", help="types of the weights in matrix products, as Q2_K,MXFP4")
     parser.add_argument("--json", metavar="FILE", type=Path, help="also write the results to this file")
     parser.add_argument("--machine", default="", help="name of the machine in that file")
     parser.add_argument("--limit", metavar="UNIT=RATE", action="append", default=[], help="a limit of the machine")
     parser.add_argument("--measure", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.measure:
-        return measure(args.measure, args.threads, args.only)
+        return measure(args.measure, args.threads, args.only, args.types)
     libraries = {"ours": (sys.executable, "ggml"), "NumPy": (sys.executable, "numpy")}
     libraries |= {"PyTorch": (args.torch, "torch")} if args.torch else {}
     libraries |= {"bindings": (args.bindings, "ggml")} if args.bindings else {}
