@@ -39,6 +39,7 @@ def expected(path):
 def test_completion(llama, path, expected):
     answer = llama("abc", **GREEDY)
     (choice,) = answer["choices"]
+    assert list(choice) == ["text", "index", "logprobs", "finish_reason"]
     assert choice == {"index": 0, "text": expected, "logprobs": None, "finish_reason": "length"} and expected
     assert answer["usage"] == {"prompt_tokens": 3, "completion_tokens": 12, "total_tokens": 15}
     assert answer["object"] == "text_completion" and answer["model"] == str(path)
@@ -81,8 +82,46 @@ def test_stop_and_limits(llama, expected):
     assert cut["text"] == expected[:at] and cut["finish_reason"] == "stop"
     whole = llama("abc", max_tokens=None, temperature=0)
     assert whole["usage"]["total_tokens"] <= llama.n_ctx()
-    with pytest.raises(ValueError, match="create_completion: the prompt has 65 tokens, the context 64"):
-        llama("a" * 65)
+    for count in (64, 65):  # no room for a token
+        with pytest.raises(ValueError, match=f"create_completion: the prompt has {count} tokens, the context 64"):
+            llama("a" * count)
+    for limit in (0, -1, 1000):
+        assert llama("abc", max_tokens=limit, temperature=0)["usage"] == whole["usage"]
+
+
+def test_arguments_by_position(llama, expected):
+    named = llama("abc", max_tokens=5, temperature=0.0, top_p=0.9, min_p=0.1, logprobs=2, echo=True)
+    placed = llama("abc", None, 5, 0.0, 0.9, 0.1, 1.0, 2, True)
+    assert placed["choices"] == named["choices"] and named["choices"][0]["text"] == "abc" + expected[:5]
+    messages = [{"role": "user", "content": "hi"}]
+    found = llama.create_chat_completion(messages, None, None, None, "auto", 0.0, 0.95, 40, 0.05, 1.0, False, ["x"])
+    assert found["choices"] == llama.create_chat_completion(messages, temperature=0, stop="x")["choices"]
+    ids = llama.tokenize(b"abc")
+    tokens = list(itertools.islice(llama.generate(ids, 40, 0.95, 0.05, 1.0, 0.0), 5))
+    assert llama.detokenize(tokens).decode() == expected[:5]
+    llama.reset()
+    llama.eval(ids)
+    assert llama.sample(40, 0.95, 0.05, 1.0, 0.0) == tokens[0]
+    with pytest.raises(TypeError, match="create_completion: 26 arguments by position: need at most 25"):
+        llama("abc", *[None] * 25)
+    with pytest.raises(TypeError, match="multiple values for keyword argument 'max_tokens'"):
+        llama("abc", None, 5, max_tokens=5)
+
+
+def test_stopping_criteria(llama, expected):
+    seen = []
+
+    def at_six(ids, logits):
+        seen.append((ids.dtype, len(ids), logits.shape))
+        return len(ids) >= 6
+
+    for criteria in (at_six, [lambda ids, logits: False, at_six]):
+        seen.clear()
+        answer = llama("abc", stopping_criteria=criteria, **GREEDY)
+        assert answer["choices"][0]["text"] == expected[:3] and answer["choices"][0]["finish_reason"] == "stop"
+        assert seen == [(np.intc, n, (llama.n_vocab(),)) for n in (3, 4, 5, 6)]
+    ids = llama.tokenize(b"abc")
+    assert llama.detokenize([*llama.generate(ids, temp=0.0, stopping_criteria=at_six)]).decode() == expected[:3]
 
 
 def test_log_probabilities(llama):
@@ -93,16 +132,35 @@ def test_log_probabilities(llama):
     wanted -= np.log(np.exp(wanted).sum())
     assert found["token_logprobs"][0] == pytest.approx(wanted.max(), abs=1e-5)
     assert len(found["top_logprobs"][0]) == 3 and max(found["top_logprobs"][0].values()) == found["token_logprobs"][0]
+    assert found["text_offset"] == [*range(3, 15)]
+    parts = llama("abc", logprobs=3, stream=True, **GREEDY)
+    assert [c["choices"][0]["logprobs"]["text_offset"] for c in parts if c["choices"][0]["text"]] == [
+        [i] for i in range(3, 15)
+    ]
     question = [{"role": "user", "content": "x"}]
     chat = llama.create_chat_completion(question, logprobs=True, top_logprobs=2, max_tokens=2, temperature=0)
     assert [len(t["top_logprobs"]) for t in chat["choices"][0]["logprobs"]["content"]] == [2, 2]
+
+
+def test_log_probabilities_of_the_prompt(llama):
+    """With echo, those of the prompt's tokens come first; nothing precedes the first one."""
+    expected = llama.model.log_probabilities(llama.tokenize(b"abc"))
+    for stream in (False, True):
+        answer = llama("abc", logprobs=1, echo=True, max_tokens=2, temperature=0, stream=stream)
+        chunks = [c["choices"][0]["logprobs"] for c in answer][:-1] if stream else [answer["choices"][0]["logprobs"]]
+        found = {key: [value for chunk in chunks for value in chunk[key]] for key in chunks[0]}
+        assert found["tokens"][:3] == ["a", "b", "c"] and found["text_offset"] == [0, 1, 2, 3, 4]
+        assert found["token_logprobs"][0] is None and found["top_logprobs"][0] is None
+        assert found["token_logprobs"][1:3] == pytest.approx(expected.tolist(), abs=1e-5)
+        assert found["top_logprobs"][1]["b"] == found["token_logprobs"][1]
 
 
 def test_changes_of_the_logits(llama, expected):
     first = llama.tokenize(expected[0].encode())[0]
     other = llama("abc", logit_bias={first: -100.0}, **GREEDY)["choices"][0]["text"]
     assert other[0] != expected[0]
-
+    with pytest.raises(ValueError, match="logit_bias: token 100000 does not exist: need 0 to"):
+        llama("abc", logit_bias={100000: 1.0}, **GREEDY)
 
     def one_token(ids, scores):
         return np.where(np.arange(len(scores)) == 40, scores, -np.inf)
@@ -119,7 +177,15 @@ def test_seeds(llama):
         return llama("abc", max_tokens=20, temperature=2.0, **options)["choices"][0]["text"]
 
     assert draw(seed=1) == draw(seed=1) != draw(seed=2)
-    assert draw() == draw() == draw(seed=3)
+    llama.set_seed(3)
+    row = [draw(), draw()]
+    assert row[0] != row[1]
+    llama.set_seed(3)
+    assert [draw(), draw()] == row
+    draw(seed=5)
+    after = draw()
+    assert draw(seed=5) and draw() == after
+    assert len({draw(seed=-1) for _ in range(4)}) > 1
     llama.set_seed(0xFFFFFFFF)
     assert len({draw() for _ in range(4)}) > 1
 
@@ -146,12 +212,57 @@ def test_step_by_step(llama, expected):
     for _ in range(2):  # the second time with tokens that are there already
         tokens = list(itertools.islice(llama.generate(llama.tokenize(b"abc"), temp=0), 12))
         assert llama.detokenize(tokens).decode() == expected
+    llama.eval([])
+    steps = llama.generate(llama.tokenize(b"abc"), temp=0)
+    first, after = next(steps), llama.tokenize(b"xy")
+    steps.send(after)
+    assert llama.eval_tokens == [*llama.tokenize(b"abc"), first, *after]
+
+
+@pytest.mark.parametrize("every", [False, True])
+def test_logits_and_states(every, path):
+    with Llama(path, n_ctx=64, n_threads=1, logits_all=every) as llama:
+        ids = llama.tokenize(b"abcd")
+        expected = llama.model.logits(ids)
+        llama.reset()
+        llama.eval(ids[:2])
+        llama.eval(ids[2:])
+        assert np.allclose(llama.eval_logits[-1], expected[-1], atol=1e-5)
+        assert len(llama.eval_logits) == (4 if every else 1)
+        assert llama.input_ids.tolist() == ids + [0] * 60
+        if every:
+            assert llama.scores.shape == (64, llama.n_vocab())
+            assert np.allclose(llama.scores[: llama.n_tokens], expected, atol=1e-5)
+        else:
+            with pytest.raises(RuntimeError, match="scores: need a model that was opened with logits_all=True"):
+                llama.scores  # noqa: B018 - the property raises
+        state, choice = llama.save_state(), llama.sample(temp=0)
+        llama.reset()
+        llama.eval(ids[:1])
+        llama.load_state(state)
+        assert llama.eval_tokens == ids and llama.sample(temp=0) == choice
+        with pytest.raises(TypeError, match="load_state: state is a bytes: need what save_state returned"):
+            llama.load_state(b"")
+
+
+def test_helpers_of_programs(llama):
+    tokenizer = llama.tokenizer()
+    assert tokenizer.encode("ab</s>") == [*llama.tokenize(b"ab"), llama.token_eos()]
+    assert tokenizer.decode(tokenizer.encode("ab")) == "ab"
+    assert Llama.longest_token_prefix([1, 2, 3], [1, 2, 4, 5]) == 2
+    assert np.allclose(np.exp(Llama.logits_to_logprobs(np.zeros((2, 4), np.float32), axis=0)), 0.5)
+    assert llama.pooling_type() == -1 and llama.set_cache(None) is None
+    with pytest.raises(NotImplementedError, match="set_cache: a dict is not supported"):
+        llama.set_cache({})
+    epsilon = llama.metadata["llama.attention.layer_norm_rms_epsilon"]
+    assert float(epsilon) > 0 and len(epsilon.partition(".")[2]) == 6
 
 
 def test_embeddings(llama):
     answer = llama.create_embedding(["abc", "xyz"])
     assert [d["index"] for d in answer["data"]] == [0, 1] and answer["usage"]["total_tokens"] == 6
     assert len(answer["data"][0]["embedding"]) == tiny_models.WIDTH
+    assert llama.embed(["abc", "de"], return_count=True)[1] == 5
     one = llama.embed("abc", normalize=True)
     assert np.linalg.norm(one) == pytest.approx(1, abs=1e-5)
     row = np.array(answer["data"][0]["embedding"])
@@ -166,6 +277,16 @@ def test_what_is_not_there_says_so(options, llama):
     (name,) = options
     with pytest.raises(NotImplementedError, match=f"create_completion: {name}=.* is not supported: need"):
         llama("abc", **options)
+
+
+def test_options_of_chats(llama):
+    messages = [{"role": "user", "content": "hi"}]
+    plain = llama.create_chat_completion(messages, **GREEDY)["choices"]
+    allowed = {"response_format": {"type": "text"}, "tool_choice": "none", "mirostat_tau": 3.0}
+    assert llama.create_chat_completion(messages, **allowed, **GREEDY)["choices"] == plain
+    for name, value in (("response_format", {"type": "json_object"}), ("tool_choice", {"type": "function"})):
+        with pytest.raises(NotImplementedError, match=f"create_chat_completion: {name}=.* is not supported: need"):
+            llama.create_chat_completion(messages, **{name: value})
 
 
 def test_wrong_constructor_arguments(path):

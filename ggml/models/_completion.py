@@ -5,11 +5,10 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from typing import Any
 
-import numpy as np
-
-from ._generate import Generation, TokenProbability
+from ._generate import Generation, TokenProbability, probability
 
 
 class Completion:
@@ -18,33 +17,37 @@ class Completion:
     Args:
         model: name in the answer.
         text: the generation.
-        prefix: text before it.
+        prompt: text before it.
+        echo: True to begin the answer with the prompt.
         chat: True for the shape of chats, False for that of completions.
     """
 
-    def __init__(self, model: str, text: Generation, prefix: str, chat: bool = False) -> None:
-        self.text, self.prefix, self.chat = text, prefix, chat
+    def __init__(self, model: str, text: Generation, prompt: str = "", echo: bool = False, chat: bool = False) -> None:
+        self.text, self.chat = text, chat
+        self.prefix = prompt if echo else ""
+        self._offset = 0 if echo else len(prompt)  # of the next token that gets a log-probability
         kind = "chat.completion" if chat else "text_completion"
         name = f"{'chat' if chat else ''}cmpl-{uuid.uuid4()}"
-        self.head = {"id": name, "object": kind, "created": int(time.time()), "model": model}
+        self.head: dict[str, Any] = {"id": name, "object": kind, "created": int(time.time()), "model": model}
 
     def whole(self) -> dict[str, Any]:
         """The finished answer."""
+        first = self._of_the_prompt() if self.prefix and self.text._top is not None else []
         content = self.prefix + "".join(self.text)
-        choice: dict[str, Any] = {"index": 0}
-        choice |= {"message": {"role": "assistant", "content": content}} if self.chat else {"text": content}
-        choice |= {"logprobs": self._logprobs(self.text.logprobs), "finish_reason": self.text.finish_reason}
+        logprobs = self._logprobs([*first, *self.text.logprobs], first=bool(first))
+        part = {"message": {"role": "assistant", "content": content}} if self.chat else {"text": content}
         asked, given = len(self.text.prompt_ids), len(self.text.ids)
         usage = {"prompt_tokens": asked, "completion_tokens": given, "total_tokens": asked + given}
-        return {**self.head, "choices": [choice], "usage": usage}
+        return {**self._chunk(part, self.text.finish_reason, logprobs), "usage": usage}
 
     def chunks(self) -> Iterator[dict[str, Any]]:
         """The parts of the answer as they come; the last one has the reason of the end and no text."""
         if self.chat:
-            self.head["object"] = "chat.completion.chunk"
+            self.head["object"] += ".chunk"
             yield self._chunk({"delta": {"role": "assistant"}}, None)
         if self.prefix:
-            yield self._chunk({"text": self.prefix}, None)
+            tokens = self._of_the_prompt() if self.text._top is not None else []
+            yield self._chunk({"text": self.prefix}, None, self._logprobs(tokens, first=True))
         done = 0
         for piece in self.text:
             probabilities = self._logprobs(self.text.logprobs[done:])
@@ -53,10 +56,21 @@ class Completion:
         yield self._chunk({"delta": {}} if self.chat else {"text": ""}, self.text.finish_reason)
 
     def _chunk(self, part: dict[str, Any], reason: str | None, logprobs: Any = None) -> dict[str, Any]:
-        return {**self.head, "choices": [{"index": 0, **part, "logprobs": logprobs, "finish_reason": reason}]}
+        part = {"index": 0, **part} if self.chat else {**part, "index": 0}
+        return {**self.head, "choices": [{**part, "logprobs": logprobs, "finish_reason": reason}]}
 
-    def _logprobs(self, tokens: Sequence[TokenProbability]) -> dict[str, Any] | None:
-        """Log-probabilities of tokens in the shape of the interface, None if none were asked for."""
+    def _of_the_prompt(self) -> list[TokenProbability]:
+        """The tokens of the prompt, without the one for the beginning of a text; nothing precedes the first."""
+        model, ids, count = self.text.model, self.text.prompt_ids, self.text._top or 0
+        rows = model.logits(ids)  # type: ignore[attr-defined]
+        found = [probability(rows[max(0, i - 1)], token, "", count) for i, token in enumerate(ids)]
+        return found[1:] if ids[0] == model.tokenizer.bos else found
+
+    def _logprobs(self, tokens: Sequence[TokenProbability], first: bool = False) -> dict[str, Any] | None:
+        """Log-probabilities of tokens in the shape of the interface, None if none were asked for.
+
+        With `first`, the first of them is the prompt's first token: there is no probability of it.
+        """
         if self.text._top is None:
             return None
         name = self.text.model.tokenizer.piece
@@ -64,13 +78,17 @@ class Completion:
         tops = [{name(i).decode(errors="ignore"): value for i, value in t.top} for t in tokens]
         if self.chat:
             content = [
-                {"token": text, "logprob": t.logprob, "bytes": None,
+                {"token": text, "bytes": None, "logprob": t.logprob,
                  "top_logprobs": [{"token": k, "logprob": v, "bytes": None} for k, v in top.items()]}
                 for text, t, top in zip(texts, tokens, tops)
             ]  # fmt: skip
             return {"content": content, "refusal": None}
         for top, text, token in zip(tops, texts, tokens):
             top[text] = token.logprob
-        offsets = np.cumsum([len(self.prefix), *map(len, texts)])[:-1].tolist()
-        probabilities = [t.logprob for t in tokens]
-        return {"tokens": texts, "text_offset": offsets, "token_logprobs": probabilities, "top_logprobs": tops}
+        offsets = list(accumulate(map(len, texts), initial=self._offset))
+        self._offset = offsets.pop()
+        probabilities: list[float | None] = [t.logprob for t in tokens]
+        alternatives: list[dict[str, float] | None] = [*tops]
+        if first and tokens:
+            probabilities[0] = alternatives[0] = None
+        return {"tokens": texts, "text_offset": offsets, "token_logprobs": probabilities, "top_logprobs": alternatives}

@@ -16,6 +16,7 @@ from ._step import Shape, Step
 KEYS = 256  # the number of cells that attention reads is a multiple
 KEPT_STEPS = 12  # prepared graphs
 KEPT_BYTES = 64 << 20  # and their memory
+REPEATED = 8  # tokens at the end of a prompt that are computed together, as in a prompt of which nothing is kept
 RESULT_FLOATS = 1 << 24  # most logits that one graph keeps
 
 
@@ -81,6 +82,10 @@ class Computing(Graphs):
             final = begin + size >= len(ids)
             yield self._append(have, sequence, part, result if final or result != "last" else "none")
 
+    def _rows_of_a_step(self) -> int:
+        """The most tokens of a graph that keeps the logits of all of them."""
+        return max(1, min(STEP, RESULT_FLOATS // self.config.n_vocab))
+
     def _append(self, have: list[int], sequence: int, part: Sequence[int], result: str) -> Step:
         """Appends tokens that fit into one step to a sequence, which has the ids `have`; returns the graph."""
         step = self._step(len(part), result, sequence)
@@ -132,12 +137,16 @@ class Computing(Graphs):
             owner._state = None
 
     def _extend(self, caller: str, sequence: int, ids: Sequence[int]) -> np.ndarray:
-        """Makes a sequence hold exactly `ids`, of which it keeps the beginning it has; returns the last logits."""
+        """Makes a sequence hold exactly `ids`, of which it keeps the beginning it has; returns the last logits.
+
+        Quantised matrices times few columns are rounded otherwise than times many: the end of what is new is never
+        computed alone, so that a prompt gives the same text again.
+        """
         cache = self._causal_cache(caller)
         have = cache.ids[sequence]
         if len(ids) - len(have) == 1 and ids[:-1] == have:  # the usual case, quickly
             return self._append(have, sequence, ids[-1:], "last").out[-1]
-        kept = cache.rewind(sequence, min(common_length(have, ids), len(ids) - 1))
+        kept = cache.rewind(sequence, min(common_length(have, ids), max(0, len(ids) - REPEATED)))
         *_, step = self._feed(caller, sequence, ids[kept:], "last")
         return step.out[-1]
 

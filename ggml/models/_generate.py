@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ._largest import largest
 from ._sampling import Sampler, log_softmax
 
 if TYPE_CHECKING:
@@ -20,6 +21,13 @@ class TokenProbability(NamedTuple):
     text: str
     logprob: float
     top: list[tuple[int, float]]
+
+
+def probability(logits: np.ndarray, token: int, text: str, count: int) -> TokenProbability:
+    """The log-probability of a token, and those of the `count` most likely ones, from logits f32 [n_vocab]."""
+    values = log_softmax(logits)
+    best = largest(logits, min(count, logits.size))[0] if count else []
+    return TokenProbability(token, text, float(values[token]), [(i, float(values[i])) for i in best])
 
 
 class Generation(Iterator[str]):
@@ -55,6 +63,7 @@ class Generation(Iterator[str]):
         self._text = StopFilter(stop)
         self._pending: list[str] = []
         self._sequence: int | None = None  # of the cache
+        self._until: Callable[[Sequence[int], np.ndarray], bool] | None = None  # ends the text where it returns true
         self._state: bytes | None = None  # keys and values, while another generation has the sequence
         if max_tokens == 0:
             self.finish_reason = "length"
@@ -78,17 +87,14 @@ class Generation(Iterator[str]):
         if self._top is not None:
             logits = logits.copy()  # a filter may call the model, which overwrites them
         token = self.sampler(logits, self._context)
-        if token in self.model.tokenizer.eog:
+        if token in self.model.tokenizer.eog or (self._until is not None and self._until(self._context, logits)):
             self._finish("stop")
             return
         self.ids.append(token)
         self._context.append(token)
         text = self._decoder.push(token)
         if self._top is not None:
-            values = log_softmax(logits)
-            best = np.argsort(-values, kind="stable")[: self._top]
-            top = [(int(i), float(values[i])) for i in best]
-            self.logprobs.append(TokenProbability(token, text, float(values[token]), top))
+            self.logprobs.append(probability(logits, token, text, self._top))
         self._put(self._text.push(text))
         if self._text.found:
             self._finish("stop", flush=False)

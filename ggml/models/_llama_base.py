@@ -1,10 +1,11 @@
-"""What `Llama` is built of: opening a model with llama-cpp-python's arguments, tokens, computing step by step."""
+"""What `Llama` is built of: opening a model with llama-cpp-python's arguments, sizes, tokens."""
 
 from __future__ import annotations
 
 import os
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import random
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,9 @@ import numpy as np
 import ggml
 
 from ._chat import ChatTemplate
+from ._compute import common_length
 from ._model import load
-from ._sampling import Sampler
+from ._sampling import log_softmax
 
 RANDOM_SEED = 0xFFFFFFFF  # llama.cpp's name for "a new seed each time"
 KV_TYPES = {None: "f16", ggml.GGML_TYPE_F16: "f16", ggml.GGML_TYPE_F32: "f32", ggml.GGML_TYPE_Q8_0: "q8_0"}
@@ -22,7 +24,7 @@ FORMATS = {"chatml": "<|im_start|>", "gemma": "<start_of_turn>"}
 # Arguments of the constructor that change nothing here: they are about GPUs, batches and messages.
 IGNORED = frozenset(
     "n_gpu_layers split_mode main_gpu tensor_split use_mlock n_batch n_ubatch n_threads_batch offload_kqv flash_attn"
-    " op_offload swa_full no_perf numa verbose logits_all embedding spm_infill".split()
+    " op_offload swa_full no_perf numa verbose embedding spm_infill".split()
 )
 # Arguments with the only value that is supported.
 CONSTRUCTOR_DEFAULTS = {
@@ -31,20 +33,45 @@ CONSTRUCTOR_DEFAULTS = {
     "yarn_beta_slow": 1.0, "yarn_orig_ctx": 0, "lora_base": None, "lora_scale": 1.0, "chat_handler": None,
     "draft_model": None, "tokenizer": None,
 }  # fmt: skip
+# Arguments of calls with the only value that is supported.
 CALL_DEFAULTS = {
-    "suffix": None, "typical_p": 1.0, "tfs_z": 1.0, "mirostat_mode": 0, "mirostat_tau": 5.0, "mirostat_eta": 0.1,
-    "stopping_criteria": None, "grammar": None, "penalize_nl": True, "functions": None, "function_call": None,
-    "tool_choice": None, "response_format": None,
+    "suffix": None, "typical_p": 1.0, "tfs_z": 1.0, "mirostat_mode": 0, "grammar": None, "idx": None,
 }  # fmt: skip
+IGNORED_IN_CALLS = frozenset(("mirostat_tau", "mirostat_eta", "penalize_nl"))  # of no effect with these values
 
 
 def refuse_others(caller: str, given: Mapping[str, Any], supported: Mapping[str, Any]) -> None:
     """Raises for arguments that are unknown, or that ask for something that is not there."""
     for name, value in given.items():
+        if name in IGNORED or name in IGNORED_IN_CALLS:
+            continue
         if name not in supported:
             raise TypeError(f"{caller}: there is no argument {name!r}")
         if value != supported[name]:
             raise NotImplementedError(f"{caller}: {name}={value!r} is not supported: need {supported[name]!r}")
+
+
+def positional(names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorates a method whose arguments may also be given by position, in the order of `names`."""
+    order = names.split()
+
+    def decorate(method: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(method)
+        def call(self: Any, *args: Any, **options: Any) -> Any:
+            if len(args) > len(order):
+                raise TypeError(f"{method.__name__}: {len(args)} arguments by position: need at most {len(order)}")
+            return method(self, **dict(zip(order, args)), **options)
+
+        return call
+
+    return decorate
+
+
+def _printed(value: Any) -> str:
+    """A value of the file's keys as llama.cpp prints it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return f"{value:f}" if isinstance(value, float) else str(value)
 
 
 class Opened:
@@ -64,9 +91,10 @@ class Opened:
         type_v: int | None = None,
         pooling_type: int = -1,
         last_n_tokens_size: int = 64,
+        logits_all: bool = False,
         **others: Any,
     ) -> None:
-        refuse_others("Llama", {k: v for k, v in others.items() if k not in IGNORED}, CONSTRUCTOR_DEFAULTS)
+        refuse_others("Llama", others, CONSTRUCTOR_DEFAULTS)
         kinds = {KV_TYPES.get(type_k), KV_TYPES.get(type_v)}
         if len(kinds) > 1 or None in kinds:
             raise NotImplementedError(f"Llama: type_k={type_k}, type_v={type_v}: need F16, F32 or Q8_0 for both")
@@ -84,20 +112,26 @@ class Opened:
             trained = self.model.config.n_ctx_train
             self.model.close()
             self.model = load(model_path, n_ctx=trained, **options)  # type: ignore[arg-type]
-        self.metadata = {key: str(value) for key, value in self._scalars()}
-        self._pooling = POOLING[pooling_type]
-        self._last_n = last_n_tokens_size
+        values = ((key, self.model.metadata[key]) for key in self.model.metadata)
+        self.metadata = {key: _printed(value) for key, value in values if not isinstance(value, list)}
+        self.verbose, self.lora_path = bool(others.get("verbose", True)), lora_path
+        self.last_n_tokens_size = last_n_tokens_size
+        self._pooling_type, self._logits_all = pooling_type, bool(logits_all)
         self._template: ChatTemplate | None = None
         self._logits: np.ndarray | None = None
-        self.eval_logits: list[np.ndarray] = []
         self.set_seed(seed)
 
-    def _scalars(self) -> Iterator[tuple[str, Any]]:
-        return ((k, v) for k in self.model.metadata if not isinstance(v := self.model.metadata[k], list))
-
     def set_seed(self, seed: int) -> None:
-        """Sets the seed of the calls that follow."""
-        self._seed = None if seed == RANDOM_SEED else seed
+        """Sets the seed from which the calls that follow, if they are given none, take theirs one after the other."""
+        self._seeds = random.Random(None if seed < 0 or seed == RANDOM_SEED else seed)
+
+    def _seed(self, given: int | None) -> int:
+        """The seed of a call, which also determines those of the following calls."""
+        if given is not None:
+            self.set_seed(given)
+            if 0 <= given != RANDOM_SEED:
+                return given
+        return self._seeds.getrandbits(32)
 
     def close(self) -> None:
         """Frees the model's memory."""
@@ -118,6 +152,10 @@ class Tokens(Opened):
     def n_vocab(self) -> int:
         """The number of tokens."""
         return self.model.config.n_vocab
+
+    def pooling_type(self) -> int:
+        """How embeddings of tokens become one of a text: the argument of the constructor."""
+        return self._pooling_type
 
     def token_bos(self) -> int:
         """The token that begins a text, -1 if there is none."""
@@ -158,90 +196,41 @@ class Tokens(Opened):
         begins = prev_tokens is None and len(tokens) > 0 and tokens[0] == tokenizer.bos
         return data[1:] if begins and data[:1] == b" " else data
 
+    def tokenizer(self) -> LlamaTokenizer:
+        """The methods for texts and tokens alone."""
+        return LlamaTokenizer(self)
 
-class Stepping(Tokens):
-    """Methods of Llama for computing step by step."""
+    @staticmethod
+    def longest_token_prefix(a: Sequence[int], b: Sequence[int]) -> int:
+        """The number of tokens with which both sequences begin."""
+        return common_length(list(a), list(b))
 
-    @property
-    def n_tokens(self) -> int:
-        """The number of tokens that `eval` has taken since the last `reset`."""
-        return len(self.model.held())
+    @staticmethod
+    def logits_to_logprobs(logits: Any, axis: int = -1) -> np.ndarray:
+        """The natural logarithms of probabilities (f32) from logits along an axis."""
+        return np.moveaxis(log_softmax(np.moveaxis(np.asarray(logits), axis, -1)), -1, axis).astype(np.float32)
 
-    @property
-    def eval_tokens(self) -> list[int]:
-        """The tokens that `eval` has taken."""
-        return self.model.held()
 
-    def reset(self) -> None:
-        """Forgets the tokens that `eval` has taken."""
-        self.model.reset()
-        self._logits = None
-        self.eval_logits = []
+class LlamaTokenizer:
+    """The methods of Llama for texts and tokens; here names of special tokens in a text become these tokens."""
 
-    def eval(self, tokens: Sequence[int]) -> None:
-        """Appends tokens to those evaluated so far; `sample` chooses the next one."""
-        self._logits = self.model.feed(tokens)
-        self.eval_logits = [self._logits]
+    def __init__(self, llama: Tokens) -> None:
+        self._llama = llama
 
-    def sample(
-        self,
-        top_k: int = 40,
-        top_p: float = 0.95,
-        min_p: float = 0.05,
-        temp: float = 0.80,
-        repeat_penalty: float = 1.0,
-        logits_processor: Any = None,
-        **others: Any,
-    ) -> int:
-        """Chooses the token that follows those of `eval`."""
-        if self._logits is None:
-            raise RuntimeError("sample: no token was evaluated: call eval first")
-        frequency, presence = (others.pop(f"{name}_penalty", 0.0) for name in ("frequency", "presence"))
-        refuse_others("sample", others, CALL_DEFAULTS)
-        change = self._filter(logits_processor, None, frequency, presence)
-        sampler = Sampler(temp, top_k, top_p, min_p, repeat_penalty, self._last_n, self._next_seed(), change)
-        return sampler(self._logits, self.model.held())
+    def tokenize(self, text: bytes, add_bos: bool = True, special: bool = True) -> list[int]:
+        """See Llama.tokenize."""
+        return self._llama.tokenize(text, add_bos, special)
 
-    def generate(self, tokens: Sequence[int], reset: bool = True, **options: Any) -> Iterator[int]:
-        """Yields the tokens that follow some tokens, without end: the caller stops.
+    def detokenize(
+        self, tokens: Sequence[int], prev_tokens: Sequence[int] | None = None, special: bool = False
+    ) -> bytes:
+        """See Llama.detokenize."""
+        return self._llama.detokenize(tokens, prev_tokens, special)
 
-        Args:
-            tokens: sequence of int.
-            reset: bool; whether the tokens of earlier calls of `eval` are forgotten.
-            options: those of `sample`.
-        """
-        if reset:
-            held = self.model.held()
-            same = next((i for i, (a, b) in enumerate(zip(held, tokens)) if a != b), min(len(held), len(tokens)))
-            tokens = tokens[self.model.reset(min(same, len(tokens) - 1)) :]
-        while True:
-            self.eval(tokens)
-            token = self.sample(**options)
-            yield token
-            tokens = [token]
+    def encode(self, text: str, add_bos: bool = True, special: bool = True) -> list[int]:
+        """The tokens of a str."""
+        return self.tokenize(text.encode(errors="ignore"), add_bos, special)
 
-    def _next_seed(self) -> int | None:
-        """The seed of the next random number when tokens are drawn one by one."""
-        if self._seed is not None:
-            self._seed += 1
-        return self._seed
-
-    def _filter(
-        self, processors: Any, bias: Mapping[Any, float] | None, frequency: float, presence: float
-    ) -> Callable[[Sequence[int], np.ndarray], np.ndarray] | None:
-        """The change of the logits that options ask for, None if they ask for none."""
-        functions = [processors] if callable(processors) and not isinstance(processors, list) else processors or []
-        if not functions and not bias and not frequency and not presence:
-            return None
-        biased = {int(token): float(value) for token, value in (bias or {}).items()}
-
-        def change(ids: Sequence[int], logits: np.ndarray) -> np.ndarray:
-            for token, count in Counter(ids[-self._last_n :]).items() if frequency or presence else ():
-                logits[token] -= count * frequency + presence
-            for token, value in biased.items():
-                logits[token] += value
-            for function in functions:
-                logits = function(np.asarray(ids, np.intc), logits)
-            return logits
-
-        return change
+    def decode(self, tokens: Sequence[int]) -> str:
+        """The text of tokens as a str, without what is not UTF-8."""
+        return self.detokenize(tokens).decode(errors="ignore")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from ._cache import round_up
-from ._compute import RESULT_FLOATS, Computing
+from ._compute import Computing
 from ._core import STEP
 from ._step import Step
 
@@ -41,7 +41,7 @@ class Scoring(Computing):
         cache = self._causal_cache(caller)
         self._claim(0, None)
         cache.rewind(0, 0)
-        return self._feed(caller, 0, ids, result, max(1, min(STEP, RESULT_FLOATS // self.config.n_vocab)))
+        return self._feed(caller, 0, ids, result, self._rows_of_a_step())
 
     def log_probabilities(self, ids: str | bytes | Sequence[int]) -> np.ndarray:
         """How likely each token is after those before it.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -32,6 +32,15 @@ class States(Computing):
             self._claim(self._sequence("feed", sequence), None)
             *_, step = self._feed("feed", sequence, tokens, "last")
             return step.out[-1].copy()
+
+    def fed(self, ids: Sequence[int]) -> Iterator[np.ndarray]:
+        """The same for the first sequence and the logits of all tokens: yields arrays f32 [some tokens, n_vocab]."""
+        with self._lock:
+            self._causal_cache("feed")
+            tokens = self._ids("feed", ids)
+            self._claim(0, None)
+            for step in self._feed("feed", 0, tokens, "all", self._rows_of_a_step()):
+                yield step.out
 
     def reset(self, length: int = 0, sequence: int = 0) -> int:
         """Shortens what a sequence holds to its first tokens.
