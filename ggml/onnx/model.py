@@ -11,8 +11,8 @@ import ggml
 
 from ..utils import to_numpy
 from . import host, rules
-from .builder import Arena
 from .graph import read_model
+from .layout import Arena
 from .program import Program
 from .values import Known, Parameter, extents, is_float
 

@@ -18,7 +18,8 @@ import ggml
 
 from ..utils import to_numpy
 from . import expand, host
-from .builder import Arena, Builder
+from .builder import Builder
+from .layout import Arena
 from .values import Drive, Feed, Known, NeedValue, OnHost, Opaque, Parameter, Sequence, bounds_of, extents, require_held
 
 PLANS = 16  # prepared graphs that a program keeps

@@ -7,7 +7,7 @@ import numpy as np
 import ggml
 
 from ..utils import to_numpy
-from .builder import Arena
+from .layout import Arena
 from .program import Lowering, Memory, NodeError, RetraceError
 from .values import F32, extents
 

@@ -1,0 +1,308 @@
+"""Values as tensors of a plan's graph, their shapes, and elements that are moved by index."""
+
+import numpy as np
+
+import ggml
+
+from ..utils import from_numpy
+from .values import EXACT, Known, NeedValue, OnHost, Tensor, count, extents, require_held, wrapped
+
+PARAMETER = 4096  # operands up to this many elements may decide the shape of a graph
+
+
+class Arena:
+    """A ggml context that owns tensors with data, freed with the object."""
+
+    def __init__(self):
+        self.contexts = [ggml.ggml_init(ggml.ggml_init_params(mem_size=0, no_alloc=n)) for n in (False, True)]
+        self.ctx, self.views = self.contexts
+        self.arrays = []  # that tensors lie over
+
+    def upload(self, array):
+        """A tensor with the values of an array of up to 4 dimensions."""
+        return from_numpy(np.ascontiguousarray(array), self.ctx)
+
+    def hold(self, array, shape, dtype=np.float32):
+        """A tensor (F32 or I8) of a shape over the memory of an array, copied only if it has another layout."""
+        array = np.require(array, dtype, ["C", "A"])
+        self.arrays.append(array)
+        kind = ggml.GGML_TYPE_F32 if dtype == np.float32 else ggml.GGML_TYPE_I8
+        t = ggml.ggml_new_tensor_4d(self.views, kind, *extents(shape))
+        t.contents.data = array.ctypes.data
+        return t
+
+    def __del__(self):
+        for ctx in vars(self).pop("contexts", ()):
+            ggml.ggml_free(ctx)
+
+
+class Layout:
+    """Tensors of values, and values whose elements are moved: what a Builder computes on.
+
+    Args:
+        arena: Arena for the constants of this plan.
+        weights: type that matrices are stored as: None (F32), or a GGML_TYPE_* to which they are converted.
+        trains: the graph needs gradients.
+    """
+
+    def __init__(self, arena, weights=None, trains=False):
+        self.arena, self.weights, self.trains = arena, weights, trains
+        self.ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0, no_alloc=True))
+        self.feeds = []
+
+    def __del__(self):
+        if getattr(self, "ctx", None):
+            ggml.ggml_free(self.ctx)
+            self.ctx = None
+
+    # Values -> tensors
+
+    def known(self, value, default=None):
+        """The array of an operand that decides the graph: a shape, axes, a condition.
+
+        Raises NeedValue if it is computed: then the plan ends here, and continues when the values are there.
+        """
+        if value is None:
+            return default
+        if isinstance(value, Known):
+            return value.array
+        if count(value.shape) > PARAMETER:
+            raise OnHost(f"an operand of {count(value.shape)} elements decides the shape of the result")
+        raise NeedValue(value)
+
+    def ints(self, value, default=None):
+        """`known` as a list of Python integers."""
+        array = self.known(value)
+        return default if array is None else [int(i) for i in np.ravel(array)]
+
+    def use(self, value):
+        """A Tensor of any value; raises OnHost for types and magnitudes that F32 does not represent."""
+        if isinstance(value, Tensor):
+            return value
+        require_held(value)
+        if isinstance(value, Known):
+            if "f32" not in value.tensors:
+                home = value.arena or self.arena
+                value.tensors["f32"] = home, home.hold(value.array, value.shape)
+            return Tensor(value.tensors["f32"][1], value.shape, value.dtype, value.bounds)
+        if value.tensor is None:
+            t = ggml.ggml_new_tensor_4d(self.ctx, ggml.GGML_TYPE_F32, *extents(value.shape))
+            ggml.ggml_set_input(t)
+            value.tensor = Tensor(t, value.shape, value.dtype, value.bounds)
+            self.feeds.append(value)
+        return value.tensor
+
+    def constant(self, array, dtype=None):
+        """A Known value that belongs to the plan."""
+        return Known(np.asarray(array, dtype))
+
+    def like(self, t, shape, dtype, bounds=None):
+        """A Tensor of a computed ggml tensor: integers, in an interval, wrap as their type does, or are refused."""
+        bounds, size = wrapped(dtype, bounds)
+        if size:
+            turns = ggml.ggml_floor(self.ctx, ggml.ggml_scale_bias(self.ctx, t, 1 / size, -bounds[0] / size))
+            t = ggml.ggml_add(self.ctx, t, ggml.ggml_scale(self.ctx, turns, -float(size)))
+        return Tensor(t, shape, dtype, bounds)
+
+    def contiguous(self, x):
+        """The Tensor with contiguous memory."""
+        x = self.use(x)
+        if ggml.ggml_is_contiguous(x.t):
+            return x
+        return Tensor(ggml.ggml_cont(self.ctx, x.t), x.shape, x.dtype, x.bounds)
+
+    def with_shape(self, t, shape, like):
+        """A Tensor of moved elements of another value."""
+        return Tensor(t, shape, like.dtype, like.bounds)
+
+    # Shapes
+
+    def reshape(self, x, shape):
+        """The same elements in another shape."""
+        shape = tuple(int(d) for d in shape)
+        if isinstance(x, Known):
+            return x.derived(("reshape", shape), lambda a: a.reshape(shape))
+        x = self.use(x)
+        if x.shape == shape:
+            return x
+        if extents(x.shape) == extents(shape):
+            return self.with_shape(x.t, shape, x)
+        x = self.contiguous(x)
+        return self.with_shape(ggml.ggml_reshape_4d(self.ctx, x.t, *extents(shape)), shape, x)
+
+    def transpose(self, x, perm):
+        """The axes in another order, as a view where four dimensions suffice."""
+        perm = [int(p) for p in perm]
+        if isinstance(x, Known):
+            return x.derived(("transpose", *perm), lambda a: a.transpose(perm))
+        x = self.use(x)
+        shape = tuple(x.shape[p] for p in perm)
+        if perm == sorted(perm):
+            return x
+        groups: list[list[int]] = []  # runs of axes that stay neighbours, without those of size 1
+        for p in perm:
+            if x.shape[p] == 1:
+                continue
+            if groups and all(x.shape[q] == 1 for q in range(groups[-1][-1] + 1, p)) and p > groups[-1][-1]:
+                groups[-1].append(p)
+            else:
+                groups.append([p])
+        if len(groups) > 4:
+            return self.take(x, np.arange(count(x.shape)).reshape(x.shape).transpose(perm))
+        source = sorted(range(len(groups)), key=lambda g: groups[g][0])
+        sizes = [count(x.shape[p] for p in groups[g]) for g in source]
+        y = self.reshape(x, sizes)
+        axes = [0, 1, 2, 3]  # axes[i]: where ggml's dimension i of the source goes
+        n = len(groups)
+        for position, g in enumerate(source):
+            axes[n - 1 - position] = n - 1 - g
+        view = ggml.ggml_permute(self.ctx, y.t, *axes) if axes != [0, 1, 2, 3] else y.t
+        sizes = [count(x.shape[p] for p in g) for g in groups]
+        return self.reshape(self.with_shape(view, sizes, x), shape)
+
+    def move(self, x, axis, to):
+        """The value with one axis moved, as numpy.moveaxis."""
+        order = list(range(len(x.shape)))
+        order.insert(to % len(order), order.pop(axis % len(order)))
+        return self.transpose(x, order)
+
+    def expand(self, x, shape):
+        """Broadcasts a value to a shape."""
+        shape = tuple(int(d) for d in shape)
+        if isinstance(x, Known):
+            return Known(np.broadcast_to(x.array, shape))
+        x = self.use(x)
+        if x.shape == shape:
+            return x
+        own = (1,) * (len(shape) - len(x.shape)) + x.shape
+        merged = collapse([own, shape])
+        if len(merged[1]) > 4:
+            return self.take(x, np.broadcast_to(np.arange(count(own)).reshape(own), shape))
+        y = self.reshape(x, merged[0])
+        return self.reshape(
+            self.with_shape(ggml.ggml_repeat_4d(self.ctx, y.t, *extents(merged[1])), merged[1], x), shape)
+
+    def concat(self, values, axis):
+        """Joins values along an axis."""
+        if all(isinstance(v, Known) for v in values):
+            return Known(np.concatenate([v.array for v in values], axis))
+        values = [self.use(v) for v in values if v.shape[axis]]
+        rank = len(values[0].shape)
+        axis %= rank
+        shape = list(values[0].shape)
+        shape[axis] = sum(v.shape[axis] for v in values)
+        outer, inner = count(shape[:axis]), count(shape[axis + 1 :])
+        joined = self.reshape(values[0], (outer, values[0].shape[axis], inner)).t
+        for v in values[1:]:
+            joined = ggml.ggml_concat(self.ctx, joined, self.reshape(v, (outer, v.shape[axis], inner)).t, 1)
+        ends = list(zip(*(v.bounds for v in values if v.bounds)))
+        bounds = (min(ends[0]), max(ends[1])) if ends else None
+        y = Tensor(joined, (outer, shape[axis], inner), values[0].dtype, bounds)
+        return self.reshape(y, shape)
+
+    def slice(self, x, axis, start, size, step=1):
+        """Elements start, start + step, ... of an axis; negative steps go backwards."""
+        axis %= len(x.shape)
+        if isinstance(x, Known):
+            end = start + size * step
+            part = (slice(None),) * axis + (slice(start, end if end >= 0 else None, step),)
+            return x.derived(("slice", axis, start, size, step), lambda a: a[part])
+        x = self.use(x)
+        if start == 0 and step == 1 and size == x.shape[axis]:
+            return x
+        shape = (*x.shape[:axis], size, *x.shape[axis + 1 :])
+        outer, inner = count(x.shape[:axis]), count(x.shape[axis + 1 :])
+        if step < 0:
+            return self.gather_known(x, axis, np.arange(start, start + size * step, step))
+        y = self.contiguous(self.reshape(x, (outer, x.shape[axis], inner)))
+        nb = y.t.contents.nb[1] if inner > 1 else 4
+        if inner == 1 and step > 1:  # rows of a view are contiguous: view rows of one element
+            view = ggml.ggml_view_3d(self.ctx, y.t, 1, size, outer, 4 * step, 4 * x.shape[axis], 4 * start)
+        else:
+            view = ggml.ggml_view_3d(self.ctx, y.t, inner, size, outer, nb * step, y.t.contents.nb[2], nb * start)
+        return self.reshape(self.with_shape(view, (outer, size, inner), x), shape)
+
+    # Moving elements by index
+
+    def take(self, x, index):
+        """Elements of the flattened value by a known array of positions; -1 gives zero.
+
+        Moves the longest runs of neighbours that the index allows as rows.
+        """
+        index = np.asarray(index, np.int64)
+        x = self.contiguous(x)
+        flat, total, bounds = index.reshape(-1), count(x.shape), x.bounds
+        width = row_width(flat, index.shape, total)
+        rows = flat[::width] // width
+        source = ggml.ggml_reshape_2d(self.ctx, x.t, width, total // width)
+        if (flat < 0).any():
+            blank = self.use(self.constant(np.zeros((1, width), np.float32)))
+            source = ggml.ggml_concat(self.ctx, source, blank.t, 1)
+            rows = np.where(rows < 0, total // width, rows)
+            bounds = bounds and (min(bounds[0], 0), max(bounds[1], 0))
+        taken = ggml.ggml_get_rows(self.ctx, source, self.arena.upload(rows.astype(np.int32)))
+        moved = ggml.ggml_reshape_4d(self.ctx, taken, *extents(index.shape))
+        return Tensor(moved, index.shape, x.dtype, bounds)
+
+    def gather_known(self, x, axis, index):
+        """Entries of an axis by a known 1-d index."""
+        outer, inner = count(x.shape[:axis]), count(x.shape[axis + 1 :])
+        source = self.contiguous(self.reshape(x, (outer, x.shape[axis], inner)))
+        rows = self.arena.upload(np.tile(np.asarray(index, np.int32), (outer, 1)))
+        taken = ggml.ggml_get_rows(self.ctx, source.t, rows)
+        shape = (*x.shape[:axis], len(index), *x.shape[axis + 1 :])
+        return self.reshape(self.with_shape(taken, (outer, len(index), inner), source), shape)
+
+    def index(self, x):
+        """An I32 ggml tensor of an integer value, contiguous."""
+        if isinstance(x, Known):
+            if "i32" not in x.tensors:
+                home = x.arena or self.arena
+                array = x.array.astype(np.int32).reshape(extents(x.shape)[::-1])
+                x.tensors["i32"] = home, home.upload(array)
+            return x.tensors["i32"][1]
+        return ggml.ggml_cast(self.ctx, self.contiguous(x).t, ggml.GGML_TYPE_I32)
+
+    def pick(self, x, positions):
+        """Elements of the flattened value by a computed Tensor of positions, of any shape."""
+        if count(x.shape) > EXACT:
+            raise OnHost("more than 2^24 elements: F32 does not represent every position")
+        x, rows = self.contiguous(x), self.index(self.reshape(positions, (count(positions.shape),)))
+        source = ggml.ggml_reshape_2d(self.ctx, x.t, 1, count(x.shape))
+        taken = ggml.ggml_get_rows(self.ctx, source, ggml.ggml_reshape_1d(self.ctx, rows, count(positions.shape)))
+        return self.with_shape(
+            ggml.ggml_reshape_4d(self.ctx, taken, *extents(positions.shape)), positions.shape, x)
+
+
+def row_width(flat, shape, total):
+    """The longest rows, aligned in the source, that an index of positions moves whole; -1 stands for a zero."""
+    width = 1
+    for size in reversed(shape):
+        wider = width * size
+        if total % wider:
+            break
+        rows = flat.reshape(-1, wider)
+        first = rows[:, :1]
+        whole = (rows == first + np.arange(wider)).all(1) & (first[:, 0] % wider == 0)
+        if not (whole | (rows == -1).all(1)).all():
+            break
+        width = wider
+    return width
+
+
+def collapse(shapes):
+    """Shapes of one rank, the last the result's, with neighbouring axes merged that are broadcast alike."""
+    result = shapes[-1]
+    merged: list[list[int]] = [[] for _ in shapes]
+    last = None
+    for axis, size in enumerate(result):
+        if size == 1:
+            continue
+        pattern = tuple(s[axis] == size for s in shapes)
+        for target, s in zip(merged, shapes):
+            if pattern == last:
+                target[-1] *= s[axis]
+            else:
+                target.append(s[axis])
+        last = pattern
+    return [tuple(m) or (1,) for m in merged]
