@@ -37,9 +37,9 @@ enum { GG_DOT_ROWS = 4 };
  * many rows: GG_LAYOUT_BYTES for 32 elements, at a multiple of 64 (quants/generic.h). */
 typedef void (*gg_lay_out_fn)(const void *row, void *laid_out, int64_t n);
 enum { GG_LAYOUT_BYTES = 44 };
-/* How far ahead a product with a vector prefetches the matrix, as hardware prefetchers stop at the end of a page, to the
- * first or to the second cache; how far the first cache holds what is prefetched; and how far ahead it touches each
- * page, as finding the address of a page takes longer than loading a line. */
+/* How far ahead a product with a vector prefetches the matrix to the first or to the second cache, as hardware
+ * prefetchers stop at the end of a page; how far the first cache holds what is prefetched; and how far ahead it touches
+ * each page, as finding the address of a page takes longer than loading a line. */
 enum {
     GG_PAGE_BYTES = 4096,
     GG_PREFETCH_BYTES = GG_PAGE_BYTES,
