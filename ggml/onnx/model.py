@@ -210,7 +210,10 @@ def fold(nodes, known, engine, graph_outputs):
             rest.append(node)
             continue
         if all(isinstance(a, np.ndarray) and a.dtype.kind not in "OUS" for a in arrays):
+            operands = [known.get(n) for n in node.inputs]
             known.update((n, Known(a, engine.arena)) for n, a in zip(node.outputs, arrays) if n)
+            if node.op == "DequantizeLinear" and node.outputs[0]:
+                known[node.outputs[0]].tensors["codes"] = *operands[:2], [*operands, None][2], node.attr("axis", 1)
         else:
             rest.append(node)
     mark_rounded(rest, graph_outputs)

@@ -4,10 +4,10 @@ import numpy as np
 
 import ggml
 
-from ..values import OnHost, count, extents, floats
+from ..values import F32, OnHost, Tensor, count, extents, floats
 from . import rule
 from .fused import biased
-from .matmul import bytes_of, centred
+from .matmul import bytes_of, centred, codes_of
 
 FEW = 8  # output places of a convolution that is computed as a product of vectors
 
@@ -50,6 +50,11 @@ def conv(b, node, x, w, bias=None):
     floats(x)
     strides, dilations, pads = window(node, x.shape[2:], w.shape[2:])
     groups = node.attr("group", 1)
+    codes = codes_of(b, x, w, 0) if groups == 1 else None
+    if codes:
+        y = convolve(b, *codes[:2], strides, dilations, pads, 1, codes[2])
+        scale = b.reshape(codes[3], (count(codes[3].shape), *(1,) * (len(y.shape) - 2)))
+        return finished(b, b.mul(Tensor(y.t, y.shape, F32), scale), bias)
     return biased(b, node, lambda *w: convolve(b, x, w[0], strides, dilations, pads, groups, tail=w[1:]), w, bias)
 
 

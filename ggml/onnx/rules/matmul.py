@@ -6,7 +6,7 @@ import numpy as np
 
 import ggml
 
-from ..values import Known, count, extents, floats, is_float, is_integer, require_held
+from ..values import F32, Known, Tensor, count, extents, floats, is_float, is_integer, require_held
 from . import rule
 
 
@@ -77,8 +77,29 @@ def bytes_of(b, x, y, zero, k, axes):
     return stored(b, y, axes, ggml.GGML_TYPE_I8), offset
 
 
+def codes_of(b, x, y, axis):
+    """Operands that were made of bytes: x less its zero point, y, its zero point, and the product of both scales.
+
+    None if they were not. The scale of y is one number, or has one for each entry of the axis.
+    """
+    made, parts = getattr(x, "made", None), isinstance(y, Known) and y.tensors.get("codes")
+    if not made or made[0] != "codes" or not parts or b.trains:
+        return None
+    codes, scale, zero, along = parts
+    if (codes.dtype not in (np.uint8, np.int8) or zero is not None and np.ptp(zero.array)
+            or scale.array.size > 1 and (scale.array.ndim > 1 or along % len(y.shape) != axis)):
+        return None
+    integers = b.use(made[1])
+    return (Tensor(integers.t, x.shape, F32, made[1].bounds), codes, zero and Known(zero.array.reshape(-1)[0]),
+            b.mul(made[2], scale.derived("flat", np.ravel)))
+
+
 def matmul(b, x, y, zero=None):
     """numpy.matmul of x and y - zero."""
+    codes = codes_of(b, x, y, 1) if len(x.shape) > 1 and len(y.shape) == 2 else None
+    if codes:
+        z = matmul(b, *codes[:3])
+        return b.mul(Tensor(z.t, z.shape, F32), codes[3])
     if len(x.shape) == 1:
         z = matmul(b, b.reshape(x, (1, *x.shape)), y, zero)
         return b.reshape(z, z.shape[:-1] if len(y.shape) == 1 else (*z.shape[:-2], z.shape[-1]))
@@ -116,7 +137,11 @@ rule("MatMul")(lambda b, node, x, y: matmul(b, x, y))
 def gemm(b, node, x, y, c=None):
     floats(x)
     x = b.transpose(x, (1, 0)) if node.attr("transA", 0) else x
-    y = b.transpose(y, (1, 0)) if node.attr("transB", 0) else y
+    if node.attr("transB", 0):
+        codes = y.tensors.get("codes") if isinstance(y, Known) else None
+        y = b.transpose(y, (1, 0))
+        if codes:
+            y.tensors["codes"] = b.transpose(codes[0], (1, 0)), *codes[1:3], 1 - codes[3] % 2
     z = matmul(b, x, y)
     alpha, beta = node.attr("alpha", 1.0), node.attr("beta", 1.0)
     z = b.affine(z, alpha) if alpha != 1.0 else z
@@ -138,7 +163,8 @@ def centred(b, x, zero, axis, held=np.int32):
     shape = x.shape
     if isinstance(x, Known) and (zero is None or isinstance(zero, Known)):
         held = held if x.dtype.itemsize == 1 else np.int32
-        z = held(0) if zero is None else along(zero.array.astype(held), axis, len(shape))
+        z = held(0) if zero is None else zero.array.astype(held)
+        z = z.reshape((*z.shape, *(1,) * (-1 - axis))) if z.ndim == 1 and z.size > 1 else z
         return x.derived("centred", lambda a: a.astype(held) - z)
     x = b.use(x)
     wide = b.like(x.t, shape, np.dtype(np.int32), x.bounds)
@@ -147,8 +173,3 @@ def centred(b, x, zero, axis, held=np.int32):
     if len(zero.shape) == 1 and zero.shape[0] > 1:
         zero = b.reshape(zero, (*zero.shape, *(1,) * (-1 - axis)))
     return b.sub(wide, zero)
-
-
-def along(array, axis, rank):
-    """A vector as an array that broadcasts along an axis."""
-    return array.reshape((*array.shape, *(1,) * (-1 - axis))) if array.ndim == 1 and array.size > 1 else array

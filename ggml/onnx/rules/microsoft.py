@@ -1,6 +1,7 @@
 """Operators of the domain com.microsoft that exported and optimised models contain."""
 
 import math
+from dataclasses import replace
 
 import ggml
 
@@ -21,8 +22,7 @@ def activated(b, node, x):
     attrs.update((k, node.attr(f"activation_{k}")) for k in names if node.attr(f"activation_{k}") is not None)
     if name not in ("Relu", "Sigmoid", "Tanh", "LeakyRelu", "HardSigmoid", "Clip"):
         raise OnHost(f"activation {name}")
-    inner = type(node)(name, node.inputs, node.outputs, attrs, 7, node.name, node.proto, node.scope)
-    return RULES[name](b, inner, x)
+    return RULES[name](b, replace(node, op=name, attrs=attrs, version=7), x)
 
 
 @rule("com.microsoft.FusedConv")
@@ -57,8 +57,7 @@ def skip_layer_norm(b, node, x, skip, gamma, beta=None, bias=None):
     total = b.add(x, skip) if bias is None else b.add(b.add(x, skip), bias)
     y = b.mul(normalised(b, total, 1, node.attr("epsilon", 1e-12), "Simplified" in node.op), gamma)
     y = y if beta is None else b.add(y, beta)
-    extra = len(node.outputs) - 1
-    return (y, None, None, total)[: extra + 1] if extra else y
+    return (y, None, None, total)[: len(node.outputs)] if len(node.outputs) > 1 else y
 
 
 rule("com.microsoft.LayerNormalization")(lambda b, node, x, scale, bias=None: layer_norm(b, node, x, scale, bias))
@@ -78,7 +77,6 @@ def multi_head_attention(b, node, q, k=None, v=None, bias=None, mask=None, relat
     scale = node.attr("scale") or 1 / math.sqrt(q.shape[-1])
     scores = b.affine(matmul(b, q, b.transpose(k, (0, 1, 3, 2))), scale)
     scores = scores if relative is None else b.add(scores, relative)
-    weights = b.contiguous(scores)
-    weights = b.with_shape(ggml.ggml_soft_max(b.ctx, weights.t), scores.shape, scores)
+    weights = b.with_shape(ggml.ggml_soft_max(b.ctx, b.contiguous(scores).t), scores.shape, scores)
     y = b.transpose(matmul(b, weights, v), (0, 2, 1, 3))
     return b.reshape(y, (*y.shape[:2], y.shape[2] * y.shape[3]))

@@ -1,12 +1,13 @@
 """Quantised operators: integers of 8 bits and fewer are exact in F32, and so are their sums up to 2^24."""
 
+from dataclasses import replace
+
 import numpy as np
 
 import ggml
 
 from ..values import EXACT, F32, NARROW, Known, OnHost, Tensor, count, integer_range, is_float, is_integer
-from . import rule
-from .conv import convolve, window
+from . import RULES, rule
 from .matmul import centred, matmul
 
 
@@ -32,12 +33,20 @@ def as_float(b, x):
     return Tensor(x.t, x.shape, F32)
 
 
-def dequantized(b, x, scale, zero):
-    """(x - zero) * scale with operands that broadcast."""
+def dequantized(b, x, scale, zero=None, axis=1, block=0):
+    """(x - zero) * scale, which knows the integers that it was made of: products are computed with those."""
+    operands = along(b, scale, x, axis, block), along(b, zero, x, axis, block)
+    if scale.dtype == F32 and all(v is None or isinstance(v, Known) for v in (x, *operands)):
+        s, z = (0 if v is None else v.array.astype(np.float32) for v in operands)
+        y = x.derived(("float", s.tobytes(), np.asarray(z).tobytes()), lambda a: (a.astype(np.float32) - z) * s)
+        y.tensors["codes"] = x, scale, zero, axis
+        return y
     y = as_float(b, x)
-    if zero is not None:
-        y = b.sub(y, as_float(b, zero))
-    return b.mul(y, as_float(b, scale))
+    y = y if zero is None else b.sub(y, as_float(b, operands[1]))
+    y = Tensor(b.mul(y, as_float(b, operands[0])).t, x.shape, scale.dtype)
+    if count(scale.shape) == 1 and x.dtype in (np.uint8, np.int8) and scale.dtype == F32:
+        y.made = "codes", centred(b, x, operands[1], -1), operands[0]
+    return y
 
 
 def quantized(b, x, scale, zero, dtype):
@@ -59,9 +68,7 @@ def quantized(b, x, scale, zero, dtype):
 def dequantize(b, node, x, scale, zero=None):
     if not (is_integer(x.dtype) or x.dtype in NARROW) or not is_float(scale.dtype):
         raise OnHost(f"{x.dtype} is computed on the host")
-    axis, block = node.attr("axis", 1), node.attr("block_size", 0)
-    y = dequantized(b, x, along(b, scale, x, axis, block), along(b, zero, x, axis, block))
-    return Tensor(y.t, y.shape, scale.dtype)
+    return dequantized(b, x, scale, zero, node.attr("axis", 1), node.attr("block_size", 0))
 
 
 @rule("QuantizeLinear", "com.microsoft.QuantizeLinear")
@@ -86,52 +93,20 @@ def dynamic_quantize(b, node, x):
     return quantized(b, x, scale, point, np.dtype(np.uint8)), scale, point
 
 
-def rescaled(b, sums, scale, out_scale, out_zero):
-    """Sums of products as quantised numbers of the result's scale."""
-    return quantized(b, b.mul(Tensor(sums.t, sums.shape, F32), scale), out_scale, out_zero, out_zero.dtype)
-
-
-def raw(b, x, zero, axis):
-    """x - zero as F32."""
-    return as_float(b, centred(b, x, zero, axis))
-
-
-@rule("QLinearMatMul")
-def qlinear_matmul(b, node, x, x_scale, x_zero, y, y_scale, y_zero, z_scale, z_zero):
-    sums = matmul(b, raw(b, x, x_zero, -2), raw(b, y, y_zero, -1))
-    columns = [b.reshape(s, (*s.shape, 1)) if len(s.shape) == 1 and s.shape[0] > 1 else s for s in (x_scale,)]
-    return rescaled(b, sums, b.mul(as_float(b, columns[0]), as_float(b, y_scale)), z_scale, z_zero)
-
-
-@rule("QLinearConv")
-def qlinear_conv(b, node, x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, bias=None):
-    strides, dilations, pads = window(node, x.shape[2:], w.shape[2:])
-    rank = len(x.shape)
-    w_zero, w_scale = (along(b, v, w, 0, 0) for v in (w_zero, w_scale))
-    kernel = b.sub(as_float(b, w), as_float(b, w_zero))
-    sums = convolve(b, raw(b, x, x_zero, -1), kernel, strides, dilations, pads, node.attr("group", 1))
+@rule("QLinearMatMul", "QLinearConv", *(f"com.microsoft.QLinear{n}" for n in ("Add", "Mul", "Sigmoid", "LeakyRelu")))
+def qlinear(b, node, x, x_scale, x_zero, *rest):
+    """An operator of floats: its operands with scales and zero points, then those of the result, then a bias."""
+    name = node.op.split("QLinear")[1]
+    axes = {"MatMul": (-2, -1), "Conv": (1, 0)}.get(name, (0, 0))
+    operands = [dequantized(b, x, x_scale, x_zero, axes[0])]
+    if name not in ("Sigmoid", "LeakyRelu"):
+        operands.append(dequantized(b, *rest[:3], axes[1]))
+        y_scale, rest = rest[1], rest[3:]
+    scale, zero, bias = [*rest, None, None][:3]
     if bias is not None:
-        sums = b.add(sums, b.reshape(as_float(b, bias), (1, bias.shape[0], *(1,) * (rank - 2))))
-    if count(w_scale.shape) > 1:
-        w_scale = b.reshape(w_scale, (1, count(w_scale.shape), *(1,) * (rank - 2)))
-    return rescaled(b, sums, b.mul(as_float(b, x_scale), as_float(b, w_scale)), y_scale, y_zero)
-
-
-@rule("com.microsoft.QLinearAdd", "com.microsoft.QLinearMul")
-def qlinear_arithmetic(b, node, x, x_scale, x_zero, y, y_scale, y_zero, z_scale, z_zero=None):
-    operands = dequantized(b, x, x_scale, x_zero), dequantized(b, y, y_scale, y_zero)
-    z = (b.add if node.op.endswith("Add") else b.mul)(*operands)
-    return quantized(b, z, z_scale, z_zero, x.dtype)
-
-
-@rule("com.microsoft.QLinearSigmoid", "com.microsoft.QLinearLeakyRelu")
-def qlinear_activation(b, node, x, x_scale, x_zero, y_scale, y_zero=None):
-    y = dequantized(b, x, x_scale, x_zero)
-    if node.op.endswith("Sigmoid"):
-        y = b.unary(ggml.ggml_sigmoid, y)
-    else:
-        y = b.with_shape(ggml.ggml_leaky_relu(b.ctx, y.t, node.attr("alpha", 0.01), False), y.shape, y)
-    return quantized(b, y, y_scale, y_zero, x.dtype)
+        operands.append(b.mul(as_float(b, bias), b.mul(x_scale, b.reshape(y_scale, (count(y_scale.shape),)))))
+    y = RULES[name](b, replace(node, op=name), *operands)
+    return quantized(b, y, scale, zero, x.dtype if zero is None else zero.dtype)
 
 
 @rule("com.microsoft.QLinearGlobalAveragePool")
@@ -149,15 +124,15 @@ def qlinear_concat(b, node, y_scale, y_zero, *parts):
 
 @rule("com.microsoft.MatMulIntegerToFloat")
 def matmul_integer_to_float(b, node, x, y, x_scale, y_scale, x_zero=None, y_zero=None, bias=None):
-    sums = matmul(b, raw(b, x, x_zero, -2), raw(b, y, y_zero, -1))
-    z = b.mul(sums, b.mul(as_float(b, x_scale), as_float(b, y_scale)))
+    z = matmul(b, dequantized(b, x, x_scale, x_zero, -2), dequantized(b, y, y_scale, y_zero, -1))
     return z if bias is None else b.add(z, bias)
 
 
 @rule("com.microsoft.DynamicQuantizeMatMul")
 def dynamic_quantize_matmul(b, node, x, y, y_scale, y_zero=None, bias=None):
     """The weights are converted to floats once; the inputs are not rounded to 8 bits."""
-    return matmul_integer_to_float(b, node, x, y, b.full((), 1.0), y_scale, None, y_zero, bias)
+    z = matmul(b, x, dequantized(b, y, y_scale, y_zero, -1))
+    return z if bias is None else b.add(z, bias)
 
 
 @rule("com.microsoft.MatMulNBits")
@@ -169,10 +144,8 @@ def matmul_nbits(b, node, x, y, scales, zeros=None, groups=None, bias=None):
         raise OnHost("weights of other than 4 or 8 bits, or that are computed")
 
     def unpacked(array, per_row):
-        flat = array.reshape(n, -1)
-        if bits == 8:
-            return flat[:, :per_row]
-        return np.stack([flat & 15, flat >> 4], -1).reshape(n, -1)[:, :per_row]
+        flat = array if bits == 8 else np.stack([array & 15, array >> 4], -1)
+        return flat.reshape(n, -1)[:, :per_row]
 
     def floats(array):
         blocks = -(-k // block)
