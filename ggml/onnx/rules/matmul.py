@@ -83,7 +83,7 @@ def codes_of(b, x, y, axis):
     None if they were not. The scale of y is one number, or has one for each entry of the axis.
     """
     made, parts = getattr(x, "made", None), isinstance(y, Known) and y.tensors.get("codes")
-    if not made or made[0] != "codes" or not parts or b.trains:
+    if not made or made[0] != "codes" or not parts or b.trains or not count(y.shape):
         return None
     codes, scale, zero, along = parts
     if (codes.dtype not in (np.uint8, np.int8) or zero is not None and np.ptp(zero.array)

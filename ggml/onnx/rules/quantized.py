@@ -37,8 +37,8 @@ def dequantized(b, x, scale, zero=None, axis=1, block=0):
     """(x - zero) * scale, which knows the integers that it was made of: products are computed with those."""
     operands = along(b, scale, x, axis, block), along(b, zero, x, axis, block)
     if scale.dtype == F32 and all(v is None or isinstance(v, Known) for v in (x, *operands)):
-        s, z = (0 if v is None else v.array.astype(np.float32) for v in operands)
-        y = x.derived(("float", s.tobytes(), np.asarray(z).tobytes()), lambda a: (a.astype(np.float32) - z) * s)
+        s, z = (np.float32(0) if v is None else v.array.astype(np.float32) for v in operands)
+        y = x.derived(("float", s.shape, s.tobytes(), z.tobytes()), lambda a: (a.astype(np.float32) - z) * s)
         y.tensors["codes"] = x, scale, zero, axis
         return y
     y = as_float(b, x)
@@ -100,7 +100,7 @@ def qlinear(b, node, x, x_scale, x_zero, *rest):
     axes = {"MatMul": (-2, -1), "Conv": (1, 0)}.get(name, (0, 0))
     operands = [dequantized(b, x, x_scale, x_zero, axes[0])]
     if name not in ("Sigmoid", "LeakyRelu"):
-        operands.append(dequantized(b, *rest[:3], axes[1]))
+        operands.append(dequantized(b, rest[0], rest[1], rest[2], axes[1]))
         y_scale, rest = rest[1], rest[3:]
     scale, zero, bias = [*rest, None, None][:3]
     if bias is not None:

@@ -1,0 +1,122 @@
+"""Models of QuantizeLinear and DequantizeLinear, and QLinear operators: products are computed with bytes."""
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx")  # part of the [test] extra; not installed on emulated CPUs
+
+from onnx import TensorProto, helper, numpy_helper  # noqa: E402
+from onnx.reference import ReferenceEvaluator  # noqa: E402
+
+import ggml  # noqa: E402
+import ggml.onnx  # noqa: E402
+
+N, STEP = 10, 0.05  # output channels, the scale of the result
+SHAPES = {"Conv": ((1, 6, 12, 14), (N, 6, 3, 3), 0), "MatMul": ((1, 15, 24), (24, N), 1),
+          "Gemm": ((15, 24), (N, 24), 0)}  # of the input and the weights, and the axis of the output channels
+
+
+def model_of(nodes, constants, shape, outputs):
+    tensors = [numpy_helper.from_array(np.asarray(a), n) for n, a in constants.items()]
+    graph = helper.make_graph(
+        [helper.make_node(op, i.split(), [o], **attrs) for op, i, o, attrs in nodes], "quantised",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info(o, TensorProto.FLOAT, None) for o in outputs], tensors)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+
+
+def constants_of(shape, axis, kind, vector):
+    """Scales and zero points of an input x, weights w and a result y, a bias b of integers, and the codes of w."""
+    random = np.random.default_rng(0)
+    limits = np.iinfo(kind)
+    n = shape[axis]
+    middle = 0 if kind == np.int8 else 128
+    return {
+        "sx": np.float32(0.02), "zx": np.uint8(120), "sy": np.float32(STEP), "zy": np.uint8(128),
+        "w": random.integers(limits.min, limits.max + 1, shape).astype(kind),
+        "sw": random.uniform(0.001, 0.01, n).astype(np.float32) if vector else np.float32(0.004),
+        "zw": np.full(n, middle, kind) if vector else kind(3),
+        "b": random.integers(-1000, 1000, N).astype(np.int32),
+    }
+
+
+def floats(*shape):
+    return np.random.default_rng(1).uniform(-2.5, 2.5, shape).astype(np.float32)
+
+
+def weights_are_bytes(model, x):
+    """Whether all products of the model read weights of bytes."""
+    graph, kinds = model.graph(x), []
+    for i in range(ggml.ggml_graph_n_nodes(graph)):
+        node = ggml.ggml_graph_node(graph, i).contents
+        if node.op in (ggml.GGML_OP_MUL_MAT, ggml.GGML_OP_CONV_2D):
+            kinds.append(node.src[0].contents.type)
+    assert kinds
+    return set(kinds) == {ggml.GGML_TYPE_I8}
+
+
+def near(got, wanted):
+    """Results that are rounded to STEP: one step apart where the sums lie half way."""
+    assert got.shape == wanted.shape
+    apart = np.abs(got - wanted)
+    assert apart.max() <= 1.01 * STEP and (apart > 1e-6).mean() < 0.01
+
+
+@pytest.mark.parametrize("vector", [False, True], ids=["one scale", "scales"])
+@pytest.mark.parametrize("kind", [np.int8, np.uint8])
+@pytest.mark.parametrize("op", SHAPES)
+def test_pairs_fold_onto_products_of_bytes(op, kind, vector):
+    shape, w, axis = SHAPES[op]
+    constants = {**constants_of(w, axis, kind, vector), "sb": np.full(N, 1e-3, np.float32), "zb": np.zeros(N, np.int32)}
+    attrs = {"Conv": {"pads": [1] * 4}, "Gemm": {"transB": 1}}.get(op, {})
+    last = [(op, "xf wf bf", "y", attrs)]
+    if op == "MatMul":
+        last = [(op, "xf wf", "m", {}), ("Add", "m bf", "y", {})]
+    model = model_of([
+        ("QuantizeLinear", "x sx zx", "xq", {}), ("DequantizeLinear", "xq sx zx", "xf", {}),
+        ("DequantizeLinear", "w sw zw", "wf", {"axis": axis}), ("DequantizeLinear", "b sb zb", "bf", {"axis": 0}),
+        *last, ("QuantizeLinear", "y sy zy", "yq", {}), ("DequantizeLinear", "yq sy zy", "z", {}),
+    ], constants, shape, "yz")
+    x = floats(*shape)
+    wanted = ReferenceEvaluator(model).run(None, {"x": x})
+    ours = ggml.onnx.load(model, strict=True)
+    y, z = ours.run(x)
+    np.testing.assert_allclose(y, wanted[0], rtol=1e-5, atol=1e-5 * np.abs(wanted[0]).max())
+    near(z, wanted[1])
+    assert weights_are_bytes(ours, x)
+
+
+def test_scales_along_the_sums_do_not_fold():
+    """Of a square matrix: as many scales as columns, but along the other axis."""
+    constants = constants_of((N, N), 0, np.int8, True)
+    model = model_of([
+        ("QuantizeLinear", "x sx zx", "xq", {}), ("DequantizeLinear", "xq sx zx", "xf", {}),
+        ("DequantizeLinear", "w sw zw", "wf", {"axis": 0}), ("MatMul", "xf wf", "y", {})], constants, (4, N), "y")
+    x = floats(4, N)
+    ours = ggml.onnx.load(model, strict=True)
+    np.testing.assert_allclose(ours.run(x)[0], ReferenceEvaluator(model).run(None, {"x": x})[0], rtol=1e-4, atol=1e-4)
+    assert not weights_are_bytes(ours, x)
+
+
+@pytest.mark.parametrize("vector", [False, True], ids=["one scale", "scales"])
+@pytest.mark.parametrize("op", ["Conv", "MatMul"])
+def test_operators_of_bytes(op, vector):
+    shape, w, axis = SHAPES[op]
+    constants = constants_of(w, axis, np.int8, vector)
+    attrs = {"pads": [1] * 4} if op == "Conv" else {}
+    model = model_of([
+        ("QuantizeLinear", "x sx zx", "xq", {}),
+        ("QLinear" + op, "xq sx zx w sw zw sy zy" + " b" * (op == "Conv"), "yq", attrs),
+        ("DequantizeLinear", "yq sy zy", "y", {})], constants, shape, "y")
+    x = floats(*shape)
+    codes = np.clip(np.rint(x / constants["sx"]) + 120, 0, 255) - 120
+    scale, zero = (np.asarray(constants[n]).reshape([-1 if a == axis else 1 for a in range(len(w))])
+                   for n in ("sw", "zw"))
+    kernel = (constants["w"].astype(np.float64) - zero) * scale
+    inner = model_of([(op, "x w" + " b" * (op == "Conv"), "y", attrs)], {
+        "w": kernel.astype(np.float32), "b": (constants["b"] * constants["sw"]).astype(np.float32)}, shape, "y")
+    sums = ReferenceEvaluator(inner).run(None, {"x": codes.astype(np.float32)})[0] * constants["sx"]
+    wanted = (np.clip(np.rint(sums / STEP) + 128, 0, 255) - 128) * STEP
+    ours = ggml.onnx.load(model, strict=True)
+    near(ours.run(x)[0], wanted)
+    assert weights_are_bytes(ours, x)
