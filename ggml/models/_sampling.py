@@ -41,7 +41,6 @@ class Sampler:
     seed: int | None = None
     logits_filter: Filter | None = None
     _rng: np.random.Generator = field(init=False, repr=False)
-    _work: np.ndarray = field(init=False, repr=False)  # as large as the logits, kept from token to token
 
     def __post_init__(self) -> None:
         for name, low, high in (("temperature", 0, 1e6), ("top_k", 0, 1 << 31), ("top_p", 0, 1), ("min_p", 0, 1),
@@ -55,7 +54,6 @@ class Sampler:
         if self.logits_filter is not None and not callable(self.logits_filter):
             raise TypeError(f"generate: logits_filter is {self.logits_filter!r}: need a function")
         self._rng = np.random.default_rng(seed)
-        self._work = np.empty(0, np.float32)
 
     def __call__(self, logits: np.ndarray, history: Sequence[int]) -> int:
         """The id of the next token.
@@ -133,10 +131,7 @@ class Sampler:
         ids, values, p = ids[p >= self.min_p], values[p >= self.min_p], p[p >= self.min_p]
         if self.top_p < 1:
             order = np.argsort(-values, kind="stable")
-            if self._work.shape != logits.shape:
-                self._work = np.empty_like(logits)
-            np.subtract(logits, np.float32(best), out=self._work)
-            need = self.top_p * float(np.exp(self._work, out=self._work).sum())
+            need = self.top_p * float(np.exp(logits - np.float32(best)).sum())
             order = order[: int(np.searchsorted(p[order].cumsum(), need)) + 1]
             ids, values = ids[order], values[order]
         return ids, values
