@@ -8,7 +8,8 @@ those of families.h, and the modules are the .pyx files in ggml/. Environment va
                       builds with ThreadSanitizer and without OpenMP, because the sanitizer does not understand libgomp
   GGML_COVERAGE=1     builds with gcov counters in the C sources
   GGML_WERROR=1       treats warnings in the C sources as errors
-  GGML_DEBUG=1        keeps debugging information and symbols, for debuggers and profilers: the modules get larger
+  GGML_DEBUG=1        keeps debugging information, symbols and unwind tables, for debuggers and profilers: the modules
+                      get larger
 
 A product (a generated C file, an object, a module) is made again if its command or the content of a file that it was
 made from has changed. Times do not count: pip builds in environments whose files, those of Cython included, are new.
@@ -103,6 +104,8 @@ def flags():
           "-Wall", "-Wextra", "-Wno-unused-function", "-DNDEBUG"]
     link = [] if DEBUG or WINDOWS else ["-Wl,-x"] if MAC else ["-Wl,-s"]  # without the names of static functions
     cc.append("-g" if DEBUG else "-g0")  # Python's own flags may ask for -g
+    if not DEBUG and sys.platform == "linux":
+        cc.append("-fno-asynchronous-unwind-tables")  # they are a 25th of the modules; C code throws no exceptions
     if os.environ.get("GGML_WERROR"):
         cc.append("-Werror")
     if os.environ.get("GGML_SANITIZE") == "thread":

@@ -630,6 +630,11 @@ def test_bad_tokens(open_model):
     for bad in (-1, "x", 0.5, True):
         with pytest.raises(ValueError, match="^generate: seed is .*: need an integer from 0"):
             model.generate([3], seed=bad)
+        with pytest.raises(ValueError, match="^generate: seed is .*: need an integer from 0"):
+            model.generate_many([[3], [4]], seed=bad)
+    for bad in (3, 0.5, [3], [None]):
+        with pytest.raises(TypeError, match="^generate: stop is .*: need a string or a list of strings"):
+            model.generate([3], stop=bad)
     assert model.logits(np.array([5, 6], np.int64)).shape == (2, VOCAB)
     bert = open_model("bert")
     for call in (bert.logits, bert.feed, bert.generate):

@@ -155,7 +155,9 @@ def _overlap(text: str, stop: str) -> int:
 
 def stop_strings(stop: str | Sequence[str] | None) -> list[str]:
     """The stop strings of a call as a list."""
-    strings = [stop] if isinstance(stop, str) else list(stop or ())
+    if stop is None:
+        return []
+    strings: list[Any] = list(stop) if isinstance(stop, Iterable) and not isinstance(stop, str) else [stop]
     if any(not isinstance(s, str) for s in strings):
         raise TypeError(f"generate: stop is {stop!r}: need a string or a list of strings")
     return strings

@@ -155,7 +155,7 @@ class GeneratingMany(Generating):
             TypeError, ValueError, RuntimeError: as generate.
         """
         texts = [
-            self.generate(prompt, seed=None if seed is None else seed + i, **options)
+            self.generate(prompt, seed=seed + i if i and seed is not None else seed, **options)
             for i, prompt in enumerate(prompts)
         ]
         return self._decode_together(texts)
