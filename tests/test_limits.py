@@ -187,6 +187,30 @@ def test_fork_after_regions_of_pytorch(limited, order, size):
     assert out.split()[-1] == "computed"
 
 
+@pytest.mark.parametrize("other_thread", [False, True])
+def test_fork_during_training(limited, other_thread):
+    """A child that is forked between two steps, or while another thread trains, computes; the parent trains on."""
+    code = f"""
+    from ggml.training import Session, adamw
+    x = np.random.default_rng(2).standard_normal((512, 32)).astype(np.float32)
+    y = x @ np.ones((32, 4), np.float32)
+    fork = lambda step: in_child(product.check) if step.batch == 2 and not {other_thread} else None
+    with Session(threads=2, callbacks=fork) as s:
+        w = s.parameter("w", np.zeros((4, 32)))
+        loss = ggml.GGML_OPT_LOSS_TYPE_MEAN_SQUARED_ERROR
+        s.start(lambda ctx, x: ggml.ggml_mul_mat(ctx, w, x), 32, 64, loss, adamw(1e-2))
+        first = s.epoch(x, y)[0]
+        trainer = threading.Thread(target=lambda: [s.epoch(x, y) for _ in range(20)])
+        trainer.start()
+        if {other_thread}:
+            in_child(product.check)
+        trainer.join()
+        assert s.epoch(x, y)[0] < first / 2
+    print("trained")
+    """
+    assert limited(code).split()[-1] == "trained"
+
+
 def test_importing_ggml_in_a_forked_child(child, other_user):
     """The child cannot know that its OpenMP threads are lost, because ggml was imported after the fork."""
     started = START.replace("    import ggml\n    from ggml.utils", "    from ggml.utils")

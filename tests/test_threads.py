@@ -84,6 +84,20 @@ def test_separate_graphs_in_several_python_threads(threads):
     in_threads(4, work)
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+def test_one_graph_in_several_python_threads(threads, switching):
+    """Computes of one graph take turns."""
+    with context() as ctx:
+        graph, out = network(ctx, 5)
+
+        def work(k):
+            for _ in range(30):
+                compute(ctx, graph, threads)
+
+        in_threads(4, work)
+        np.testing.assert_allclose(load(out)[0, 0], expected(5), atol=2e-5)
+
+
 def test_exceptions_arrive_in_the_thread_that_computes():
     caught, barrier = {}, threading.Barrier(3)
 
