@@ -4,6 +4,7 @@
 #define GG_OPS_CONV_H
 #include "correlate.h"
 #include "depthwise.h"
+#include "shifted.h"
 
 static size_t conv_at(const gemm *g, int64_t i, int64_t j) {
     return patch_target(g->a.context, i) + (size_t)j * g->c_n;
@@ -61,7 +62,9 @@ static void conv_finish_places(const gemm *g, int64_t i, int64_t m, int64_t j, i
 }
 static int conv_run(const gg_work *w, ggml_tensor *dst, const patches *seen, const gemm *g) {
     direct d;
-    const bool ok = direct_plan(seen, g, &d) ? direct_run(w, seen, g, &d) : gemm_run(w, g, NULL);
+    shifted s;
+    const bool ok = shifted_plan(seen, g, w->nth, &s) ? shifted_run(w, seen, g, &s)
+        : direct_plan(seen, g, &d) ? direct_run(w, seen, g, &d) : gemm_run(w, g, NULL);
     return ok ? GGML_STATUS_SUCCESS : conv_memory(dst);
 }
 

@@ -1,0 +1,198 @@
+/* Convolutions of floats that read the kernel as it is stored and pack no patches. The input is copied once for each
+ * column of taps, shifted by that column: in such a copy the elements that a tap reads for neighbouring positions are
+ * contiguous, also from one row of the result to the next. With a stride along y, every remainder of rows modulo the
+ * stride is a copy of its own. A tile of the result is some vectors of positions times a few output channels. */
+#ifndef GG_OPS_SHIFTED_H
+#define GG_OPS_SHIFTED_H
+#include "patches.h"
+
+enum {
+    SHIFTED_V = MV * NR < 24 ? 2 : 4,       /* vectors of positions and */
+    SHIFTED_N = 6,                  /* output channels of a tile: the accumulators fill the registers */
+    SHIFTED_PLACES = 256,           /* positions of the same output channels in succession, whose kernel is in L1 */
+    SHIFTED_TILES = SHIFTED_PLACES / (SHIFTED_V * VW),
+    SHIFTED_K = SHIFTED_TILES > 4 ? 108 : 288,      /* taps of a block of input channels, about */
+    SHIFTED_FLOATS = 80 << 10,      /* of the copies of a block, so that these stay in the L2 cache */
+    SHIFTED_TAPS = 16,              /* most columns of taps */
+    SHIFTED_STRIPS = 4,             /* strips for each thread, if these have SHIFTED_PLACES positions at least */
+    SHIFTED_CHANNELS = 24,          /* output channels of a task at least, where each thread gets one */
+};
+
+typedef struct shifted {
+    int64_t remainders, around;     /* copies for rows; rows of a copy beyond those of the result */
+    int64_t strips, rows;           /* tasks of an image, and the most rows of the result that one computes */
+    int64_t chunks;                 /* tasks of a strip, among which the output channels are divided */
+    int64_t plane, depth;           /* floats of a copy; channels of a block */
+} shifted;
+
+static bool shifted_plan(const patches *v, const gemm *g, int nth, shifted *s) {
+    const patch_axis *ax = v->ax;
+    if (g->k < 1 || g->n < 1 || g->b.pack != pack_along_k || !gg_is_float(g->b.type) || v->n < 1) return false;
+    if (ax[0].out < 1 || ax[1].out < 1 || ax[2].out != 1 || ax[2].taps != 1 || ax[2].base) return false;
+    if (ax[0].dilation < 0 || ax[1].dilation < 0 || ax[0].taps > SHIFTED_TAPS || ax[0].out * ax[1].out < 2 * VW
+        || v->to[0] != sizeof(float) || v->to[1] != sizeof(float) * (size_t)ax[0].out || !g->c_n) return false;
+    s->remainders = gg_min(ax[1].stride, patch_extent(&ax[1]) + 1);
+    s->around = patch_extent(&ax[1]) / ax[1].stride;
+    const int64_t copies = ax[0].taps * s->remainders, taps = ax[0].taps * ax[1].taps;
+    s->depth = gg_min(gg_max(SHIFTED_K / taps, 1), v->c);
+    s->depth = gg_ceil_div(v->c, gg_ceil_div(v->c, s->depth));
+    if (s->remainders > SHIFTED_FLOATS || ax[0].out > SHIFTED_FLOATS / copies / s->depth) return false;
+    const int64_t fit = SHIFTED_FLOATS / (copies * s->depth * ax[0].out) - s->around;
+    if (fit < gg_min(ax[1].out, 1 + s->around)) return false;
+    const int64_t most = gg_max(ax[0].out * ax[1].out / SHIFTED_PLACES, 1);
+    s->strips = gg_max(gg_ceil_div(ax[1].out, fit), gg_min(gg_ceil_div(SHIFTED_STRIPS * nth, v->n), most));
+    if (s->strips > 1) s->strips = gg_min(gg_ceil_div(s->strips, nth) * nth, ax[1].out);
+    s->rows = gg_ceil_div(ax[1].out, s->strips);
+    s->plane = (s->rows + s->around) * ax[0].out;
+    s->chunks = gg_max(gg_min(gg_ceil_div(nth, s->strips * v->n), g->n / SHIFTED_CHANNELS), 1);
+    return true;
+}
+
+/* out[j*ldo + i] (+)= the sum over k of x[at[k] + i] w[j*ldw + k], for v vectors of positions, the last of which has
+ * `left` elements, and n output channels. */
+#define SHIFTED_ARGS int64_t k, const int32_t *at, const float *x, const float *w, int64_t ldw, float *out, \
+                     int64_t ldo, int left, bool add
+GG_INLINE void shifted_tile(const int v, const int n, SHIFTED_ARGS) {
+    vf sum[SHIFTED_N][SHIFTED_V];
+    GG_UNROLL for (int j = 0; j < n; j++)
+        GG_UNROLL for (int i = 0; i < v; i++) {
+            const float *p = out + j * ldo + i * VW;
+            sum[j][i] = !add ? vf_zero() : i < v - 1 || left == VW ? vf_load(p) : vf_loadn(p, left);
+        }
+    for (; k > 0; k--, at++, w++) {
+        vf a[SHIFTED_V];
+        GG_UNROLL for (int i = 0; i < v; i++) a[i] = vf_load(x + *at + i * VW);
+        GG_UNROLL for (int j = 0; j < n; j++) {
+            const vf y = vf_set1(w[j * ldw]);
+            GG_UNROLL for (int i = 0; i < v; i++) sum[j][i] = vf_fma(a[i], y, sum[j][i]);
+        }
+    }
+    GG_UNROLL for (int j = 0; j < n; j++)
+        GG_UNROLL for (int i = 0; i < v; i++) {
+            float *p = out + j * ldo + i * VW;
+            if (i < v - 1 || left == VW) vf_store(p, sum[j][i]);
+            else vf_storen(p, sum[j][i], left);
+        }
+}
+#define SHIFTED_SIZES(F, v) F(v, 1) F(v, 2) F(v, 3) F(v, 4) F(v, 5) F(v, 6)
+#define SHIFTED(v, n) \
+    static void shifted_##v##_##n(SHIFTED_ARGS) { \
+        shifted_tile(v < SHIFTED_V ? v : SHIFTED_V, n, k, at, x, w, ldw, out, ldo, left, add); \
+    }
+SHIFTED_SIZES(SHIFTED, 1)
+SHIFTED_SIZES(SHIFTED, 2)
+SHIFTED_SIZES(SHIFTED, 3)
+SHIFTED_SIZES(SHIFTED, 4)
+#undef SHIFTED
+#define SHIFTED(v, n) [n] = v <= SHIFTED_V ? shifted_##v##_##n : NULL,
+static void (*const shifted_table[][SHIFTED_N + 1])(SHIFTED_ARGS) = {
+    [1] = {SHIFTED_SIZES(SHIFTED, 1)}, [2] = {SHIFTED_SIZES(SHIFTED, 2)},
+    [3] = {SHIFTED_SIZES(SHIFTED, 3)}, [4] = {SHIFTED_SIZES(SHIFTED, 4)},
+};
+#undef SHIFTED
+
+/* n elements of a row, from x0 on. */
+static inline void shifted_row(const patches *v, const gemm *g, const char *row, int64_t x0, int64_t n, float *out) {
+    const size_t step = v->nb[0] * (size_t)v->ax[0].stride;
+    const char *const p = row + x0 * (ptrdiff_t)v->nb[0];
+    const float *const f = (const float *)p;
+    if (g->a.type != GGML_TYPE_F32) gg_to_floats(g->a.type, p, step, n, out);
+    else if (step == sizeof *f) patch_copy(f, n, out);
+    else if (step == 2 * sizeof *f) for (int64_t i = 0; i < n; i++) out[i] = f[2 * i];
+    else for (int64_t i = 0; i < n; i++) memcpy(out + i, p + (size_t)i * step, sizeof *out);
+}
+/* A copy of a channel for column tx of the taps: `rows` rows, from input row y on, a stride apart. */
+static void shifted_copy(const patches *v, const gemm *g, const char *channel, int64_t tx, int64_t y, int64_t rows,
+                         float *out) {
+    const patch_axis *ax = v->ax;
+    const int64_t width = ax[0].out, x = ax[0].base + tx * ax[0].dilation;
+    const patch_range in = patch_inside(ax[0].in, x, ax[0].stride, width);
+    const int64_t seen = gg_max(in.hi - in.lo, 0), lo = seen ? in.lo : width, hi = lo + seen;
+    const int64_t x0 = x + lo * ax[0].stride;
+    const bool whole = g->a.type == GGML_TYPE_F32 && ax[0].stride * ax[1].stride == 1 && ax[0].in == width && seen
+        && v->nb[0] == sizeof(float) && v->nb[1] == sizeof(float) * (size_t)width;
+    const int64_t first = gg_min(y < 0 ? gg_ceil_div(-y, ax[1].stride) : 0, rows);     /* rows within the input */
+    const int64_t end = gg_max(gg_min(gg_ceil_div(gg_max(ax[1].in - y, 0), ax[1].stride), rows), first);
+    for (int64_t i = 0; i < first * width; i++) out[i] = 0;
+    if (whole && first < end) {     /* one run of elements, whose ends of rows are set to 0 below */
+        shifted_row(v, g, channel, (y + first) * width + x0, (end - first - 1) * width + seen, out + first * width + lo);
+    } else if (seen) {
+        for (int64_t r = first; r < end; r++)
+            shifted_row(v, g, channel + (size_t)(y + r * ax[1].stride) * v->nb[1], x0, seen, out + r * width + lo);
+    }
+    for (int64_t i = 0; i < width; i++)
+        if (i == lo) i = hi - 1;
+        else for (int64_t r = first; r < end; r++) out[r * width + i] = 0;
+    for (int64_t i = end * width; i < rows * width; i++) out[i] = 0;
+}
+
+/* Taps k .. k+n-1 of output channels j0 .. j1-1 as floats, *ldw from one channel to the next: in place, or at `room`. */
+static const float *shifted_kernel(const gemm *g, int64_t j0, int64_t j1, int64_t k, int64_t n, float *room,
+                                   int64_t *ldw) {
+    if (g->b.type == GGML_TYPE_F32) {
+        *ldw = (int64_t)(g->b.nb_i / sizeof(float));
+        return (const float *)pack_at(&g->b, j0, k);
+    }
+    *ldw = n;
+    for (int64_t j = j0; j < j1; j++) g->b.kernels->to_f32[g->b.type](pack_at(&g->b, j, k), room + (j - j0) * n, n);
+    return room;
+}
+
+/* Output channels j0 .. j1-1 of a strip of rows of an image. */
+static void shifted_task(const patches *v, const gemm *g, const shifted *s, int64_t image, int64_t strip, int64_t j0,
+                         int64_t j1, const int32_t *at, float *x, float *room) {
+    const patch_axis *ax = v->ax;
+    const int64_t first = ax[1].out * strip / s->strips, rows = ax[1].out * (strip + 1) / s->strips - first;
+    const int64_t places = rows * ax[0].out, vectors = gg_ceil_div(places, VW), tiles = gg_ceil_div(vectors, SHIFTED_V);
+    const int64_t taps = ax[0].taps * ax[1].taps, ldo = (int64_t)(g->c_n / sizeof(float)), n = j1 - j0;
+    const int64_t groups = gg_ceil_div(n, SHIFTED_N);
+    float *const out = (float *)(g->c + (size_t)image * v->to_n + (size_t)j0 * g->c_n) + first * ax[0].out;
+    for (int64_t c = 0; c < v->c; c += s->depth) {
+        const int64_t depth = gg_min(s->depth, v->c - c);
+        float *copy = x;
+        for (int64_t i = c; i < c + depth; i++)
+            for (int64_t tx = 0; tx < ax[0].taps; tx++)
+                for (int64_t r = 0; r < s->remainders; r++, copy += s->plane)
+                    shifted_copy(v, g, g->a.data + (size_t)image * v->nb_n + (size_t)i * v->nb_c, tx,
+                                 ax[1].base + first * ax[1].stride + r, rows + s->around, copy);
+        int64_t ldw;
+        const float *const w = shifted_kernel(g, j0, j1, c * taps, depth * taps, room, &ldw);
+        for (int64_t t0 = 0; t0 < tiles; t0 += SHIFTED_TILES)
+            for (int64_t q = 0; q < groups; q++) {
+                const int64_t j = n * q / groups, few = n * (q + 1) / groups - j;
+                for (int64_t t = t0; t < gg_min(t0 + SHIFTED_TILES, tiles); t++) {
+                    const int64_t i = vectors * t / tiles, p = i * VW, wide = vectors * (t + 1) / tiles - i;
+                    const int left = (int)gg_min(places - p - (wide - 1) * VW, VW);
+                    shifted_table[wide][few](depth * taps, at, x + p, w + j * ldw, ldw, out + j * ldo + p, ldo, left,
+                                             c > 0);
+                }
+            }
+    }
+    if (v->tail.bias || v->tail.function)
+        for (int64_t j = 0; j < n; j++) conv_finish(&v->tail, j0 + j, out + j * ldo, places);
+}
+
+/* Computes what gemm_run would; false: no memory. */
+static bool shifted_run(const gg_work *w, const patches *v, const gemm *g, const shifted *s) {
+    const patch_axis *ax = v->ax;
+    const int64_t taps = ax[0].taps * ax[1].taps, copies = s->depth * ax[0].taps * s->remainders;
+    const int64_t size = copies * s->plane + SHIFTED_V * VW;     /* the last vector may read beyond */
+    const int64_t room = g->b.type == GGML_TYPE_F32 ? 0 : gg_ceil_div(g->n, s->chunks) * s->depth * taps;
+    float *const x = gg_scratch((size_t)(size + room + s->depth * taps) * sizeof *x);
+    if (!x) return false;
+    int32_t *const at = (int32_t *)(x + size + room);
+    memset(x, 0, (size_t)size * sizeof *x);
+    for (int64_t k = 0; k < s->depth * taps; k++) {
+        const int64_t tx = k % ax[0].taps, y = k % taps / ax[0].taps * ax[1].dilation;
+        const int64_t copy = (k / taps * ax[0].taps + tx) * s->remainders + y % ax[1].stride;
+        at[k] = (int32_t)(copy * s->plane + y / ax[1].stride * ax[0].out);
+    }
+    const int64_t units = v->n * s->strips * s->chunks;
+    for (int64_t u; (u = gg_claim_piece(w, units)) >= 0;) {
+        const int64_t chunk = u % s->chunks, strip = u / s->chunks % s->strips, image = u / s->chunks / s->strips;
+        shifted_task(v, g, s, image, strip, g->n * chunk / s->chunks, g->n * (chunk + 1) / s->chunks, at, x, x + size);
+    }
+    return true;
+}
+
+#endif
