@@ -34,11 +34,13 @@ static bool shifted_plan(const patches *v, const gemm *g, int nth, shifted *s) {
     s->remainders = gg_min(ax[1].stride, patch_extent(&ax[1]) + 1);
     s->around = patch_extent(&ax[1]) / ax[1].stride;
     const int64_t copies = ax[0].taps * s->remainders, taps = ax[0].taps * ax[1].taps;
-    s->depth = gg_min(gg_max(SHIFTED_K / taps, 1), v->c);
+    const int64_t least = gg_min(ax[1].out, 1 + s->around) + s->around;     /* rows of a copy */
+    if (s->remainders > SHIFTED_FLOATS || least > SHIFTED_FLOATS || ax[0].out > SHIFTED_FLOATS) return false;
+    const int64_t room = SHIFTED_FLOATS / copies / ax[0].out / least;       /* channels whose copies fit */
+    if (room < gg_min(v->c, 4)) return false;
+    s->depth = gg_min(gg_min(gg_max(SHIFTED_K / taps, 1), room), v->c);
     s->depth = gg_ceil_div(v->c, gg_ceil_div(v->c, s->depth));
-    if (s->remainders > SHIFTED_FLOATS || ax[0].out > SHIFTED_FLOATS / copies / s->depth) return false;
     const int64_t fit = SHIFTED_FLOATS / (copies * s->depth * ax[0].out) - s->around;
-    if (fit < gg_min(ax[1].out, 1 + s->around)) return false;
     const int64_t most = gg_max(ax[0].out * ax[1].out / SHIFTED_PLACES, 1);
     s->strips = gg_max(gg_ceil_div(ax[1].out, fit), gg_min(gg_ceil_div(SHIFTED_STRIPS * nth, v->n), most));
     if (s->strips > 1) s->strips = gg_min(gg_ceil_div(s->strips, nth) * nth, ax[1].out);
