@@ -5,7 +5,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +15,7 @@ for library in ("gguf", "jinja2", "tokenizers"):  # of the extra [test]; not ins
 
 import gguf  # noqa: E402
 import tiny_models  # noqa: E402
+from programs import PYTHON  # noqa: E402
 from tiny_models import IDS, VOCAB  # noqa: E402
 
 from ggml.models import FinetuneStep, load, merge, read_chats  # noqa: E402
@@ -463,7 +463,7 @@ def test_rows_without_targets_are_left_out():
 
 # ---- the command -----------------------------------------------------------------------------------------------------
 def command(*arguments):
-    program = [sys.executable, "-P", "-m", "ggml", "finetune", *map(str, arguments)]
+    program = [*PYTHON, "-m", "ggml", "finetune", *map(str, arguments)]
     return subprocess.run(program, capture_output=True, text=True, timeout=120)
 
 
@@ -511,7 +511,7 @@ def test_command_stops_after_a_step_and_goes_on(tmp_path):
     (tmp_path / "text.txt").write_text("Alice,was,beginning,to,get,very,tired." * 20)
     arguments = [model, tmp_path / "text.txt", "--lora", tmp_path / "a.gguf", "--tokens", 64, "--threads", 1,
                  "--state", tmp_path / "s.npz", "--every", 1]  # fmt: skip
-    program = [sys.executable, "-P", "-m", "ggml", "finetune", *map(str, arguments), "--steps", "100000"]
+    program = [*PYTHON, "-m", "ggml", "finetune", *map(str, arguments), "--steps", "100000"]
     with subprocess.Popen(program, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         process.stderr.readline()  # after the first step
         process.send_signal(signal.SIGINT)

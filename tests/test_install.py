@@ -23,6 +23,9 @@ def copy(tmp_path):
     shutil.copytree(
         PACKAGE, tmp_path / "ggml", ignore=shutil.ignore_patterns("_simd", "__pycache__", "*.c", "*.pyx", "*.pxd")
     )
+    libraries = PACKAGE.with_name("ggml_cython.libs")  # of a repaired wheel
+    if libraries.exists():
+        shutil.copytree(libraries, tmp_path / libraries.name)
     return tmp_path
 
 

@@ -14,6 +14,7 @@ for library in ("gguf", "jinja2", "tokenizers"):  # of the extra [test]; not ins
     pytest.importorskip(library)
 
 import tiny_models  # noqa: E402
+from programs import PYTHON  # noqa: E402
 
 from ggml._cli import main  # noqa: E402
 from ggml._cli.imatrix import collect  # noqa: E402
@@ -233,7 +234,7 @@ def test_an_imatrix_that_cannot_be_written_is_named(command, model, text, folder
 
 
 def test_warnings_are_lines(model):
-    program = [sys.executable, "-P", "-m", "ggml", "run", str(model), "-p", "x", "-n", "1", "--ctx", "1000"]
+    program = [*PYTHON, "-m", "ggml", "run", str(model), "-p", "x", "-n", "1", "--ctx", "1000"]
     done = subprocess.run(program, capture_output=True, text=True, timeout=120, check=True)
     first, speed = done.stderr.splitlines()
     assert re.fullmatch(r"ggml run: warning: load: n_ctx is 1000: .* was trained with \d+ tokens", first)

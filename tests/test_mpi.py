@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 import real_models
+from programs import PYTHON
 
 HERE = Path(__file__).parent
 LIMIT = 10  # seconds after which all ranks must have ended
@@ -31,8 +32,7 @@ def started(tmp_path, program, ranks=2):
     """Starts a program on several ranks."""
     path = tmp_path / "program.py"
     path.write_text(program)
-    command = [mpiexec(), "-n", str(ranks), sys.executable, "-P", str(path)] if sys.version_info >= (3, 11) else [
-        mpiexec(), "-n", str(ranks), sys.executable, str(path)]  # fmt: skip
+    command = [mpiexec(), "-n", str(ranks), *PYTHON, str(path)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=tmp_path)
 
 

@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
@@ -16,6 +15,7 @@ import pytest
 pytest.importorskip("gguf.quants")  # of the extra [test]; not installed on emulated CPUs
 
 import tiny_models  # noqa: E402
+from programs import PYTHON  # noqa: E402
 
 import ggml  # noqa: E402
 from ggml.profiler import graph_svg, profile  # noqa: E402
@@ -130,7 +130,7 @@ def content(page):
 
 def command(*arguments, cwd):
     return subprocess.run(
-        [sys.executable, "-P", "-m", "ggml", *map(str, arguments)], cwd=cwd, capture_output=True, text=True
+        [*PYTHON, "-m", "ggml", *map(str, arguments)], cwd=cwd, capture_output=True, text=True
     )
 
 
