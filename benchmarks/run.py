@@ -1,17 +1,18 @@
 """Compares the speed of this library with that of NumPy and, optionally, of PyTorch and of the ctypes bindings.
 
     python benchmarks/run.py [--bindings PYTHON] [--torch PYTHON] [--threads N] [--rounds N] [--only TEXT]
-                             [--types TYPE,...] [--json FILE] [--limit UNIT=RATE]...
+                             [--types TYPE,...] [--json FILE] [--machine NAME]
 
 PYTHON is the interpreter of an environment with `ggml-python` or `torch`. The bindings need an environment of their
 own, because their package is also called `ggml`. In each round, every library runs all its workloads in a new process.
 The best rate of all rounds is reported. A ratio above 1 means that this library is faster. The table shows "–" for a
 workload that a library does not have, and "fails" for one that raised an error. `--types` names the types of the
-weights in matrix products: types that can be quantised to without importance weights. `--json` records the results for
-the documentation (docs/performance.md), `--limit GB/s=38` the most that the machine can do.
+weights in matrix products: types that can be quantised to without importance weights. `--json` records the results and
+the limits for the documentation (docs/performance.md); `--machine` is the name of the machine there.
 
-The limits of the machine (peaks.py) are printed after the table, with the share that matrix products reach: GEMM of the
-multiply-adds or products of bytes of the instruction set in use, GEMV of the rate at which memory is read.
+The limits of the machine (peaks.py) are printed after the table, with the share of them that is reached. GEMM, the
+convolution and attention are compared with the multiply-adds or products of bytes of the instruction set in use, GEMV
+and element-wise operations with the rate at which memory is read.
 """
 
 import argparse
@@ -107,42 +108,43 @@ def version(python, package):
     return subprocess.run([python, "-c", program], capture_output=True, text=True, check=True).stdout.strip()
 
 
-def record(results, args):
-    """Writes the results with what they depend on to the file of `--json`."""
+def facts(program, args, versions=()):
+    """What results depend on, for a file of benchmarks/results. versions: {library: its version}, beside Python."""
     import ggml._core
 
     chosen = ", ".join(isa["name"] for isa in ggml._core.isa_info() if isa["chosen"])
-    versions = {"Python": platform.python_version(), "NumPy": version(sys.executable, "numpy")}
-    versions |= {"PyTorch": version(args.torch, "torch")} if args.torch else {}
-    versions |= {"ggml-python": version(args.bindings, "ggml-python")} if args.bindings else {}
-    given = ["bindings" if word == args.bindings else "torch" if word == args.torch else word for word in sys.argv[1:]]
-    content = {
+    given = ["PYTHON" if Path(word).is_file() and "python" in Path(word).name else word for word in sys.argv[1:]]
+    return {
         "date": time.strftime("%Y-%m-%d"),
         "machine": f"{args.machine or platform.processor() or platform.machine()} ({chosen})",
         "threads": args.threads,
-        "versions": versions,
-        "command": " ".join(["python benchmarks/run.py", *given]),
-        "limits": {unit: float(rate) for unit, rate in (limit.split("=") for limit in args.limit)},
-        "results": results,
+        "versions": {"Python": platform.python_version(), "NumPy": version(sys.executable, "numpy"), **dict(versions)},
+        "command": " ".join([f"python benchmarks/{program}", *given]),
     }
-    args.json.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def limit_of(name, rows, threads):
-    """The limit of a matrix product in the unit of its rate, and what limits it; None: none was measured.
+def write(path, content):
+    path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
-    name: "GEMM TYPE SHAPE" or "GEMV TYPE SHAPE".
+
+def limit_of(name, unit, rows, threads):
+    """The limit of a workload in the unit of its rate, and what limits it; None: none was measured, or there is none.
+
+    name: "GEMM TYPE SHAPE", "GEMV TYPE SHAPE", or any other, whose unit decides.
     """
     import ggml
 
-    kind, type_name, shape = name.split(" ", 2)
-    if kind == "GEMV":
+    read = peaks.rate_of(rows, "memory", "read", threads)
+    if name.startswith("GEMV "):
+        _, type_name, shape = name.split(" ", 2)
         width = int(shape.split(",")[0].split("x")[1])
         row_size = ggml.ggml_row_size(getattr(ggml, "GGML_TYPE_" + type_name), width)
-        read = peaks.rate_of(rows, "memory", "read", threads)
         return read and (read * 2 * width / row_size, "reading")
+    if unit != "GFLOP/s":
+        return read and unit == "GB/s" and (read, "reading") or None
     isa = next(isa["name"] for isa in ggml._core.isa_info() if isa["chosen"])
-    what = "fma" if type_name in ("F32", "F16", "BF16") else "bytes"
+    quantised = name.startswith("GEMM ") and name.split()[1] not in ("F32", "F16", "BF16")
+    what = "bytes" if quantised else "fma"
     if what == "fma":
         isa = FLOATS.get(isa, isa)
     rate = peaks.rate_of(rows, isa, what, threads)
@@ -150,10 +152,10 @@ def limit_of(name, rows, threads):
 
 
 def share_table(ours, rows, threads):
-    """The lines of a Markdown table: the share of its limit that each matrix product reaches."""
+    """The lines of a Markdown table: the share of its limit that each workload reaches."""
     lines = ["| workload | rate | limit | share | of |", "| --- | ---: | ---: | ---: | --- |"]
     for name, row in ours.items():
-        limit = limit_of(name, rows, threads) if name.startswith("GEM") and "rate" in row else None
+        limit = "rate" in row and limit_of(name, row["unit"], rows, threads)
         if limit:
             lines.append(f"| {name} | {row['rate']:.3g} | {limit[0]:.3g} | {row['rate'] / limit[0]:.2f} | {limit[1]} |")
     return lines if len(lines) > 2 else []
@@ -169,7 +171,6 @@ def main():
     parser.add_argument("--types", default="", help="types of the weights in matrix products, as Q2_K,MXFP4")
     parser.add_argument("--json", metavar="FILE", type=Path, help="also write the results to this file")
     parser.add_argument("--machine", default="", help="name of the machine in that file")
-    parser.add_argument("--limit", metavar="UNIT=RATE", action="append", default=[], help="a limit of the machine")
     parser.add_argument("--measure", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.measure:
@@ -184,14 +185,19 @@ def main():
                 if "rate" not in results[name].get(key, {}) or row.get("rate", 0) > results[name][key]["rate"]:
                     results[name][key] = row
     print("\n".join(table(results, libraries)))
-    if args.json:
-        record(results, args)
     try:
         rows = peaks.measure(sorted({1, args.threads}))
     except RuntimeError as error:
         print(error, file=sys.stderr)
-        return 0
-    for lines in (peaks.table(rows), share_table(results["ours"], rows, args.threads)):
+        rows = []
+    if args.json:
+        versions = {"PyTorch": version(args.torch, "torch")} if args.torch else {}
+        versions |= {"ggml-python": version(args.bindings, "ggml-python")} if args.bindings else {}
+        measured = [(name, row["unit"]) for name, row in results["ours"].items() if "rate" in row]
+        limits = {name: limit_of(name, unit, rows, args.threads) for name, unit in measured}
+        content = {"limits": {name: limit for name, limit in limits.items() if limit}, "results": results}
+        write(args.json, facts("run.py", args, versions) | content)
+    for lines in (peaks.table(rows), share_table(results["ours"], rows, args.threads)) if rows else ():
         print("\n" + "\n".join(lines))
     return 0
 

@@ -1,16 +1,17 @@
 """Shows how the speed of this library changes with the size of the work, with the limit of the machine as a line.
 
-    python benchmarks/scale.py [--output FOLDER] [--format png|svg] [--threads N] [--only TEXT] [--quick] [--json]
+    python benchmarks/scale.py [--output FOLDER] [--format png|svg] [--threads N] [--only TEXT] [--quick]
+                               [--json FILE] [--machine NAME]
 
 A plot shows a rate: work divided by time. Time grows linearly with the work where the rate stays. The program prints
 where it falls: below three quarters of the best rate at a smaller size. --quick leaves out the large sizes and takes
-about a minute. --json prints the data and draws nothing; otherwise matplotlib is needed.
+about a minute. --json writes the data to a file and draws nothing; otherwise matplotlib is needed. The documentation
+has the plots of the files in benchmarks/results (docs/performance.md).
 """
 
 import argparse
 import contextlib
 import ctypes
-import json
 import os
 import subprocess
 import sys
@@ -19,7 +20,7 @@ from pathlib import Path
 import numpy as np
 import peaks
 import workloads
-from run import best_time, limit_of
+from run import best_time, facts, limit_of, write
 
 FALL = 0.75  # a rate below this share of the best one at a smaller size is reported
 HEADS, HEAD_SIZE, QUERIES = 8, 64, 256  # of attention
@@ -53,7 +54,7 @@ class Scale:
 
     def limit(self, name):
         """The limit of a workload of run.py in its unit; None: unknown."""
-        found = limit_of(name, self.peaks, self.threads)
+        found = limit_of(name, "GFLOP/s", self.peaks, self.threads)
         return found and found[0]
 
     def read_rate(self):
@@ -231,20 +232,24 @@ def falls(name, data):
             )
 
 
-def draw(name, data, path):
-    import matplotlib
-
-    matplotlib.use("agg")
+def draw(name, data):
+    """The plot as a figure of matplotlib."""
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(figsize=(8, 5), layout="constrained")
     for series, points in data["series"].items():
         axes.plot(*zip(*points), marker="o", label=series)
     for i, (limit, points) in enumerate(data["limits"].items()):
-        axes.plot(*zip(*points), linestyle=("--", ":")[i % 2], color="black", label=f"limit: {limit}")
+        axes.plot(*zip(*points), linestyle=("--", ":")[i % 2], color="#e03131", label=f"limit: {limit}")
     axes.set(xscale="log", yscale="log", xlabel=data["x"], ylabel=data["y"], title=name)
     axes.grid(alpha=0.3)
     axes.legend()
+    return figure
+
+
+def save(figure, path):
+    from matplotlib import pyplot
+
     figure.savefig(path)
     pyplot.close(figure)
 
@@ -256,7 +261,8 @@ def main():
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--only", default="", help="only plots whose names contain this text: " + ", ".join(PLOTS))
     parser.add_argument("--quick", action="store_true", help="leaves out the large sizes")
-    parser.add_argument("--json", action="store_true", help="prints the data as JSON and draws nothing")
+    parser.add_argument("--json", metavar="FILE", type=Path, help="writes the data to this file and draws nothing")
+    parser.add_argument("--machine", default="", help="name of the machine in that file")
     parser.add_argument("--tiny", action="store_true", help=argparse.SUPPRESS)  # for the smoke test
     args = parser.parse_args()
     try:
@@ -265,6 +271,10 @@ def main():
         print(error, file=sys.stderr)
         return 1
     results = {}
+    if not args.json:
+        import matplotlib
+
+        matplotlib.use("agg")
     for name, measure in PLOTS.items():
         if args.only not in name:
             continue
@@ -274,10 +284,10 @@ def main():
         if not args.json:
             args.output.mkdir(parents=True, exist_ok=True)
             path = args.output / f"{name}.{args.format}"
-            draw(name, results[name], path)
+            save(draw(name, results[name]), path)
             print(path, flush=True)
     if args.json:
-        print(json.dumps(results, indent=1))
+        write(args.json, facts("scale.py", args) | {"plots": results})
     return 0
 
 

@@ -187,6 +187,7 @@ def on_page_markdown(markdown, page, config, files):
         return markdown
     if path == "docs/performance.md":
         markdown = markdown.replace("<!-- results -->", site_plots.tables())
+        markdown = markdown.replace("<!-- sizes -->", site_plots.sizes())
     known = {name[5:] for text in REFERENCE.values() for name in re.findall(r"^::: (ggml\.\w+)$", text, re.M)}
 
     def link(found):

@@ -45,10 +45,14 @@ def test_peaks_without_a_compiler(load, monkeypatch):
         peaks.measure([1])
 
 
-def test_scale_measures_every_plot():
-    command = [sys.executable, FOLDER / "scale.py", "--json", "--tiny", "--threads", "1"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
-    plots = json.loads(done.stdout)
+def test_scale_measures_every_plot(tmp_path):
+    path = tmp_path / "scale.json"
+    command = [sys.executable, FOLDER / "scale.py", "--json", path, "--tiny", "--threads", "1", "--machine", "any"]
+    subprocess.run(command, capture_output=True, check=True, timeout=300)
+    recorded = json.loads(path.read_text())
+    plots = recorded["plots"]
+    assert recorded["machine"].startswith("any (")
+    assert recorded["command"].startswith("python benchmarks/scale.py --json")
     assert set(plots) == {"gemm", "gemv", "attention", "decode", "graphs", "contexts", "threads", "regions"}
     for data in plots.values():
         for points in data["series"].values():
@@ -88,16 +92,20 @@ def test_shares_of_the_limits(load):
     limits = [{"name": isa, "what": "fma", "threads": 2, "rate": 200.0, "unit": "GFLOP/s"} for isa in isas]
     limits.append({"name": "memory", "what": "read", "threads": 2, "rate": 10.0, "unit": "GB/s"})
     ours = {
-        "GEMM F16 64x64 by 64": {"rate": 150.0},
-        "GEMV F32 128x256": {"rate": 4.0},  # 2 operations take 4 bytes: at most 5
-        "GEMV Q8_0 128x256": {"rate": 8.0},  # 34 bytes for 64 operations: at most 18.8
+        "GEMM F16 64x64 by 64": {"rate": 150.0, "unit": "GFLOP/s"},
+        "GEMV F32 128x256": {"rate": 4.0, "unit": "GFLOP/s"},  # 2 operations take 4 bytes: at most 5
+        "GEMV Q8_0 128x256": {"rate": 8.0, "unit": "GFLOP/s"},  # 34 bytes for 64 operations: at most 18.8
         "GEMM F32 32x32 by 4": {"error": "no memory"},
-        "add": {"rate": 3.0},
+        "add": {"rate": 3.0, "unit": "GB/s"},
+        "conv2d": {"rate": 50.0, "unit": "GFLOP/s"},
+        "a call": {"rate": 7.0, "unit": "calls/s"},
     }
     lines = run.share_table(ours, limits, 2)
     assert [line.split(" | ")[1:4] for line in lines[2:]] == [
         ["150", "200", "0.75"],
         ["4", "5", "0.80"],
         ["8", "18.8", "0.42"],
+        ["3", "10", "0.30"],
+        ["50", "200", "0.25"],
     ]
     assert run.share_table(ours, limits, 1) == []  # nothing was measured with one thread
