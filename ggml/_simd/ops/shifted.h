@@ -117,7 +117,8 @@ static void shifted_copy(const patches *v, const gemm *g, const char *channel, i
     const int64_t end = gg_max(gg_min(gg_ceil_div(gg_max(ax[1].in - y, 0), ax[1].stride), rows), first);
     for (int64_t i = 0; i < first * width; i++) out[i] = 0;
     if (whole && first < end) {     /* one run of elements, whose ends of rows are set to 0 below */
-        shifted_row(v, g, channel, (y + first) * width + x0, (end - first - 1) * width + seen, out + first * width + lo);
+        const int64_t n = (end - first - 1) * width + seen;
+        shifted_row(v, g, channel, (y + first) * width + x0, n, out + first * width + lo);
     } else if (seen) {
         for (int64_t r = first; r < end; r++)
             shifted_row(v, g, channel + (size_t)(y + r * ax[1].stride) * v->nb[1], x0, seen, out + r * width + lo);
@@ -128,7 +129,8 @@ static void shifted_copy(const patches *v, const gemm *g, const char *channel, i
     for (int64_t i = end * width; i < rows * width; i++) out[i] = 0;
 }
 
-/* Taps k .. k+n-1 of output channels j0 .. j1-1 as floats, *ldw from one channel to the next: in place, or at `room`. */
+/* Taps k .. k+n-1 of output channels j0 .. j1-1 as floats, *ldw of them from one channel to the next: where they are,
+ * or converted to `room`. */
 static const float *shifted_kernel(const gemm *g, int64_t j0, int64_t j1, int64_t k, int64_t n, float *room,
                                    int64_t *ldw) {
     if (g->b.type == GGML_TYPE_F32) {
