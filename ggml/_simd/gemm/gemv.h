@@ -11,9 +11,8 @@ enum {
     GEMV_LONG_K = 512,              /* sums of that many products are so long that GEMV_MOST vectors are worth it */
     GEMV_LEAST_BYTES = 8 << 10,     /* of a matrix that a thread claims at a time */
     GEMV_MOST_BYTES = 256 << 10,
-    GEMV_AHEAD = 16 << 10,          /* the next four rows are prefetched if they are that short, */
-    GEMV_CACHED = 4 << 20,          /* and the matrix too large for the L2 cache */
-    GEMV_SMALL = 128 << 10,         /* bytes of a matrix that is not prefetched for one vector */
+    GEMV_AHEAD = 16 << 10,          /* the next four rows are prefetched if they are that short */
+    GEMV_SMALL = 128 << 10,         /* bytes of a matrix that is not prefetched */
     GEMV_ROWS = 1024,               /* sums that a product by columns keeps for each vector */
 };
 
@@ -176,7 +175,7 @@ static void gemv_by_columns(const gemm *g, const gemv_vectors *v, int64_t i0, in
 /* Rows i .. i+m-1, m <= 4, at a. Vectors beyond the first GEMV_VECTORS find the rows in the cache. */
 static void gemv_few_rows(const gemm *g, const gemv_vectors *v, int type, const char *a, int64_t i, int64_t m) {
     const int64_t nb = (int64_t)g->a.nb_i, next = m * nb;
-    const bool ahead = g->n > 1 && next <= GEMV_AHEAD && g->m * nb > GEMV_CACHED;
+    const bool ahead = g->n > 1 && next <= GEMV_AHEAD && g->m * nb > GEMV_SMALL;
     const size_t far = g->m * nb > GEMV_SMALL ? GG_PREFETCH_FAR : 0;
     for (int64_t j0 = 0; j0 < g->n; j0 += GEMV_VECTORS) {
         const int64_t n = gg_min(g->n - j0, GEMV_VECTORS);
