@@ -54,11 +54,13 @@ GG_INLINE void gemv_rows(const int type, const int rows, const int n, const int 
                 sum[r][j][0] = vf_fma(x, v, sum[r][j][0]);
             }
         }
-    GG_UNROLL for (int r = 0; r < rows; r++)
-        GG_UNROLL for (int j = 0; j < n; j++) {
+    GG_UNROLL for (int r = 0; r < rows; r++) {
+        float *const s = out + r * GEMV_VECTORS;
+        GG_UNROLL for (int j = 0; j < n; j++)
             GG_UNROLL for (int c = 1; c < accumulators; c++) sum[r][j][0] = vf_add(sum[r][j][0], sum[r][j][c]);
-            out[r * GEMV_VECTORS + j] = vf_hsum(sum[r][j][0]);
-        }
+        if (n == 1) s[0] = vf_hsum(sum[r][0][0]);
+        else vf_hsum4(s, sum[r][0][0], sum[r][1][0], sum[r][n > 2 ? 2 : 0][0], sum[r][n > 3 ? 3 : 0][0]);
+    }
 }
 
 /* out[j*GEMV_ROWS + i] += the sum over columns q of element i of column q times y[j][k + q], for i < m. */

@@ -128,6 +128,16 @@ static inline void vf_store_f16(uint16_t *p, vf v) {
         return _mm_cvtss_f32(op1(h, _mm_movehdup_ps(h)));                                         \
     }
 GG_FOLD(vf_hsum, _mm_add_ps, _mm_add_ss)
+#define GG_VEC_HSUM4
+static inline void vf_hsum4(float *s, vf a, vf b, vf c, vf d) {
+    const vf p = _mm256_add_ps(_mm256_permute2f128_ps(a, b, 0x20), _mm256_permute2f128_ps(a, b, 0x31));
+    const vf q = _mm256_add_ps(_mm256_permute2f128_ps(c, d, 0x20), _mm256_permute2f128_ps(c, d, 0x31));
+    const vf t = _mm256_add_ps(_mm256_shuffle_ps(p, q, 0x44), _mm256_shuffle_ps(p, q, 0xee));
+    const vf u = _mm256_add_ps(t, _mm256_movehdup_ps(t));       /* a, c, b, d at lanes 0, 2, 4, 6 */
+    _mm_storeu_ps(s, _mm_castsi128_ps(_mm_unpacklo_epi32(
+        _mm_castps_si128(_mm_shuffle_ps(_mm256_castps256_ps128(u), _mm256_castps256_ps128(u), 0x08)),
+        _mm_castps_si128(_mm_shuffle_ps(_mm256_extractf128_ps(u, 1), _mm256_extractf128_ps(u, 1), 0x08)))));
+}
 GG_FOLD(vf_hmax, _mm_max_ps, _mm_max_ss)
 GG_FOLD(vf_hmin, _mm_min_ps, _mm_min_ss)
 #undef GG_FOLD

@@ -120,6 +120,14 @@ static inline void vf_store_f16(uint16_t *p, vf v) {
 
 /* ---- reduce */
 static inline float vf_hsum(vf v) { return _mm512_reduce_add_ps(v); }
+#define GG_VEC_HSUM4
+static inline void vf_hsum4(float *s, vf a, vf b, vf c, vf d) {
+    const vf p = _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xee));
+    const vf q = _mm512_add_ps(_mm512_shuffle_f32x4(c, d, 0x44), _mm512_shuffle_f32x4(c, d, 0xee));
+    const vf t = _mm512_add_ps(_mm512_shuffle_f32x4(p, q, 0x88), _mm512_shuffle_f32x4(p, q, 0xdd));
+    const vf u = _mm512_add_ps(t, _mm512_permute_ps(t, 0x4e)), v = _mm512_add_ps(u, _mm512_movehdup_ps(u));
+    _mm_storeu_ps(s, _mm512_castps512_ps128(_mm512_maskz_compress_ps(0x1111, v)));
+}
 static inline float vf_hmax(vf v) { return _mm512_reduce_max_ps(v); }
 static inline float vf_hmin(vf v) { return _mm512_reduce_min_ps(v); }
 

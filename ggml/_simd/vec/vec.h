@@ -36,7 +36,7 @@
  *               vi_madd_pairs(acc,a,b): acc + the two products of the int16 in each lane
  * convert       vf_to_vi(v) nearest even  vf_whole(v) towards zero, |v| < 2^31  vi_to_vf(v)
  *               vf_bits(v) vi_float(v): same bits, other type
- * reduce        vf_hsum(v) vf_hmax(v) vf_hmin(v) -> float
+ * reduce        vf_hsum(v) vf_hmax(v) vf_hmin(v) -> float    vf_hsum4(s,a,b,c,d) s[0] = vf_hsum(a), s[1] ...
  */
 #ifndef GG_VEC_VEC_H
 #define GG_VEC_VEC_H
@@ -56,6 +56,11 @@ static inline void vf_stream_end(void) {}
 #ifndef GG_VEC_WORDS
 static inline vi vi_words(const float *p) { return vf_bits(vf_load(p)); }
 static inline vi vi_word_at(const float *p, int i) { return vf_bits(vf_set1_at(p, i)); }
+#endif
+#ifndef GG_VEC_HSUM4
+static inline void vf_hsum4(float *s, vf a, vf b, vf c, vf d) {
+    s[0] = vf_hsum(a), s[1] = vf_hsum(b), s[2] = vf_hsum(c), s[3] = vf_hsum(d);
+}
 #endif
 #ifndef GG_VEC_BYTES
 static inline void vi_store_u8(uint8_t *p, vi v) {
