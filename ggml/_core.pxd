@@ -129,7 +129,7 @@ cdef extern from "runtime/compute.h" nogil:
 
 cdef extern from "runtime/prepare.h" nogil:
     ctypedef struct gg_prepared:
-        cbool outside
+        pass
 
 cdef extern from "runtime/kernel.h" nogil:
     ctypedef void (*gg_to_f32_fn)(const void *x, float *y, int64_t n) noexcept nogil

@@ -647,7 +647,7 @@ cdef int run(ggml_cgraph *g, gg_call *call) except? -99:
     cdef int n = g.n_nodes, first = 0, end, status = GGML_STATUS_SUCCESS
     cdef ggml_tensor **nodes
     cdef gg_prepared *prepared = engine.prepared_find(g)
-    if prepared == NULL or prepared.outside:
+    if prepared == NULL:
         check_nodes(g.nodes, 0, n)
     call.poll = poll_signals
     if prepared != NULL:

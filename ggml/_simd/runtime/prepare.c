@@ -95,6 +95,7 @@ static bool collect_tensors(const ggml_cgraph *g, collection *c, size_t *n_data)
     for (int i = 0; i < g->n_nodes; i++) collect(c, g->nodes[i]);
     return true;
 }
+static bool outside(const ggml_tensor *t) { return !gg_is_empty(t) && !gg_data_ok(t); }
 static gg_snapshot snapshot(const ggml_tensor *t) {
     gg_snapshot s;
     memcpy(&s, t, sizeof s);
@@ -102,13 +103,12 @@ static gg_snapshot snapshot(const ggml_tensor *t) {
 }
 static bool keep_tensors(gg_prepared *p, const ggml_cgraph *g) {
     collection c = {.n = 0};
-    size_t n_data = 0;
-    const bool collected = collect_tensors(g, &c, &n_data);
+    const bool collected = collect_tensors(g, &c, &p->n_data);
     free(c.seen);
     p->tensors = c.v, p->n_tensors = c.n;
     if (!collected || !(p->snapshots = gg_malloc((c.n + 1) * sizeof *p->snapshots))) return false;
     for (size_t i = 0; i < c.n; i++) p->snapshots[i] = snapshot(c.v[i]);
-    for (size_t i = 0; i < n_data; i++) p->outside |= !gg_is_empty(c.v[i]) && !gg_data_ok(c.v[i]);
+    for (size_t i = 0; i < p->n_data; i++) p->outside |= outside(c.v[i]);
     return true;
 }
 static bool keep_regions(gg_prepared *p) {
@@ -168,12 +168,21 @@ static bool regions_live(gg_prepared *p) {
     p->epoch = epoch;
     return true;
 }
+/* Memory that is not registered may have been freed. */
+static bool still_readable(const gg_prepared *p) {
+    for (size_t i = 0; p->outside && i < p->n_data; i++) {
+        const ggml_tensor *const t = p->tensors[i];
+        if (outside(t) && (gg_region_of_data(t->data) || gg_region_stale(t->data)
+                           || !gg_readable(t->data, gg_nbytes(t)))) return false;
+    }
+    return true;
+}
 static bool valid(gg_prepared *p, const ggml_cgraph *g) {
     if (g->n_nodes != p->n_nodes || memcmp(g->nodes, p->nodes, (size_t)p->n_nodes * sizeof *p->nodes)
         || !regions_live(p)) return false;
     for (size_t i = 0; i < p->n_tensors; i++)
         if (!unchanged(p->tensors[i], &p->snapshots[i])) return false;
-    return true;
+    return still_readable(p);
 }
 gg_prepared *gg_prepared_find(const ggml_cgraph *g) {
     gg_prepared *const p = lookup(g);

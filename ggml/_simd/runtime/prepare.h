@@ -10,11 +10,11 @@ typedef struct gg_prepared {
     const ggml_cgraph *graph;
     ggml_tensor **nodes;                /* the list of nodes as it was */
     int n_nodes;
-    bool outside;                       /* data lies in memory that is not registered: nodes are checked every time */
     /* for prepare.c */
+    bool outside;                       /* data lies in memory that is not registered: is it still there? */
     ggml_tensor **tensors;              /* nodes and their sources, each once, and a snapshot of each */
     struct gg_snapshot *snapshots;
-    size_t n_tensors;
+    size_t n_tensors, n_data;           /* the first n_data of them have data that is used */
     struct gg_held *regions;            /* the ranges of memory that they lie in */
     size_t n_regions;
     uint64_t epoch;                     /* gg_region_epoch() when the regions were last looked up */
