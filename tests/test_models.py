@@ -100,21 +100,59 @@ def test_types_of_stored_keys(kv_type, bound, open_model):
     assert 0 < error < bound
 
 
-def test_a_sliding_window_reuses_its_cells(open_model):
-    # the window of 16 and the step of 24 tokens give 64 cells; 240 tokens go round several times
+@pytest.fixture
+def windowed(open_model):
+    """A model whose layers with a window of 16 have 64 cells, its tokens, and their logits without such cells."""
     ids = np.random.default_rng(3).integers(3, VOCAB, 240).tolist()
     model, full = open_model("gemma2", n_ctx=CONTEXT), open_model("gemma2", n_ctx=CONTEXT)
     model._cache.close()
     model._cache = type(model._cache)(model.config, CONTEXT, 1, "f32", 24)
     assert model._cache.sizes == {False: 288, True: 64}
     model._forget_steps()
-    expected = full.logits(ids)
-    for first in range(0, len(ids), 24):
+    return model, ids, full.logits(ids)
+
+
+def test_a_sliding_window_reuses_its_cells(windowed):
+    model, ids, expected = windowed
+    for first in range(0, len(ids), 24):  # 240 tokens go round the 64 cells several times
         last = model.feed(ids[first : first + 24])
         assert np.allclose(last, expected[first + 23], atol=1e-4)
     assert model.reset(230) == 230  # the cells still hold the window before token 230
     assert np.allclose(model.feed(ids[230:]), expected[-1], atol=1e-4)
     assert model.reset(100) == 0  # but not the one before token 100
+
+
+def test_a_sliding_window_is_shortened_twice(windowed):
+    model, ids, expected = windowed
+    for first in range(0, len(ids), 24):
+        model.feed(ids[first : first + 24])
+    assert model.reset(200) == 200
+    state = model.save_state()
+    assert np.allclose(model.feed(ids[200:202]), expected[201], atol=1e-4)
+    assert model.reset(195) == 195  # its window begins at token 179; the cells hold those from 176 on
+    assert np.allclose(model.feed(ids[195:198]), expected[197], atol=1e-4)
+    assert model.reset(180) == 0
+    model.load_state(state)
+    assert model.reset(180) == 0  # a state tells what was written, too
+
+
+def test_an_interrupted_compute_may_have_overwritten_cells(windowed):
+    model, ids, expected = windowed
+
+    def interrupted(values):
+        raise KeyboardInterrupt
+
+    for first in range(0, 144, 24):
+        model.feed(ids[first : first + 24])
+    model._edits = {"blk.2.out": [interrupted]}
+    model._forget_steps()
+    with pytest.raises(KeyboardInterrupt):
+        model.feed(ids[144:168])
+    model._edits = {}
+    model._forget_steps()
+    assert len(model.held()) == 144
+    assert np.allclose(model.feed(ids[144:146]), expected[145], atol=1e-4)
+    assert model.reset(110) == 0  # its window begins at token 94; the cells hold those from 104 on
 
 
 def test_log_probabilities_and_perplexity(open_model):

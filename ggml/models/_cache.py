@@ -68,6 +68,8 @@ class Cells:
         full = round_up(n_ctx + 1, 32)  # one spare cell: a sequence that pauses in a batch writes behind its tokens
         self.sizes = {False: full, True: min(full, round_up(config.window + step, 32))}
         self.ids: list[list[int]] = [[] for _ in range(n_seq)]
+        # positions that have been written: after shortening, or where a compute was interrupted, more than the ids
+        self.written = [0] * n_seq
         self.ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0, no_alloc=True))
         self.buffer = None
         self.tensors: list[tuple[Tensor, Tensor]] = []
@@ -90,8 +92,16 @@ class Cells:
 
     def forget(self) -> None:
         """Empties all sequences."""
-        for ids in self.ids:
-            ids.clear()
+        for sequence in range(self.n_seq):
+            self._empty(sequence)
+
+    def _empty(self, sequence: int) -> None:
+        self.ids[sequence].clear()
+        self.written[sequence] = 0
+
+    def will_write(self, sequence: int, length: int) -> None:
+        """Notes, before a compute, that it writes the cells of a sequence up to that of token `length` - 1."""
+        self.written[sequence] = max(self.written[sequence], length)
 
     def rewind(self, sequence: int, length: int) -> int:
         """Shortens a sequence to its first `length` tokens; returns how many remain.
@@ -101,11 +111,13 @@ class Cells:
         ids = self.ids[sequence]
         if length < len(ids):
             if any(self.config.local):
-                # the cells hold the last `sizes` tokens; the next token needs the window before it
-                oldest = len(ids) - self.sizes[True]
+                # the cells hold the last `sizes` positions; the next token needs the window before it
+                oldest = self.written[sequence] - self.sizes[True]
                 if oldest > max(0, length - self.config.window):
                     length = 0
             del ids[length:]
+            if not ids:
+                self.written[sequence] = 0
         return len(ids)
 
     def mask(self, out: np.ndarray, local: bool, start: int) -> None:
@@ -165,7 +177,7 @@ class Cache(Cells):
     def save(self, sequence: int) -> bytes:
         """The token ids of a sequence with their keys and values."""
         ids = self.ids[sequence]
-        header = json.dumps({**self._format(), "tokens": len(ids)}).encode()
+        header = json.dumps({**self._format(), "tokens": len(ids), "written": self.written[sequence]}).encode()
         parts = [MAGIC, struct.pack("<I", len(header)), header, np.array(ids, "<i4").tobytes()]
         for pair, local in zip(self.tensors, self.config.local, strict=True):
             parts += [self._raw(tensor, sequence, len(ids), local).tobytes() for tensor in pair]
@@ -185,10 +197,13 @@ class Cache(Cells):
                 raise ValueError("the state is incomplete")
             header = json.loads(bytes(view[12 : 12 + length]))
             tokens = header.pop("tokens")
+            written = header.pop("written", tokens)
             if header != self._format():
                 raise ValueError(f"the state is of {header}, the model has {self._format()}")
             if not isinstance(tokens, int) or not 0 <= tokens <= self.n_ctx:
                 raise ValueError(f"the state has {tokens} tokens, the context {self.n_ctx}")
+            if not isinstance(written, int) or not tokens <= written <= self.sizes[False]:
+                raise ValueError(f"the state has {tokens} tokens of {written} that were written")
             offset = 12 + length
             ids = np.frombuffer(view[offset : offset + 4 * tokens], "<i4").tolist()
             targets = [
@@ -203,7 +218,9 @@ class Cache(Cells):
                 raise ValueError("the state has ids beyond the vocabulary")
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError, struct.error) as error:
             raise ValueError(f"{caller}: {error}") from None
+        self._empty(sequence)  # nothing is valid if the copy is interrupted
         for target in targets:
             target[...] = np.frombuffer(view[offset : offset + target.size], np.uint8).reshape(target.shape)
             offset += target.size
+        self.will_write(sequence, written)
         self.ids[sequence][:] = ids

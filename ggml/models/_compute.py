@@ -101,6 +101,7 @@ class Computing(Graphs):
         """Fills in the cells and masks of one sequence of a step."""
         cache = self._cache
         assert cache is not None
+        cache.will_write(step.shape.first + row, start + count)
         for local, mask in step.masks.items():
             cache.mask(mask[row, 0], local, start)
             size = cache.sizes[local]
