@@ -10,7 +10,7 @@ for library in ("gguf", "jinja2", "tokenizers"):  # of the extra [test]; not ins
     pytest.importorskip(library)
 
 import tiny_models  # noqa: E402
-from ggml.models._largest import largest, penalise  # noqa: E402
+from ggml.models._choice import choose, largest, penalise  # noqa: E402
 from tiny_models import CONTEXT, IDS, VOCAB  # noqa: E402
 
 import ggml  # noqa: E402
@@ -323,22 +323,50 @@ def test_the_samplers_penalty():
     assert (given == before).all()
 
 
+DEFAULTS = {"top_k": 40, "top_p": 0.95, "min_p": 0.05}
+
+
 @pytest.mark.parametrize("options", [{}, {"top_k": 0}, {"top_k": 3}, {"top_k": 0, "min_p": 0.0}, {"top_p": 1.0},
                                      {"top_k": 0, "top_p": 1.0}, {"top_k": 0, "top_p": 1.0, "min_p": 0.0}])  # fmt: skip
 @pytest.mark.parametrize("n_vocab", [5, 3000])
 def test_the_samplers_candidates(n_vocab, options):
-    """Against the definitions, computed for all tokens; with many likely tokens and with few."""
+    """Those that may be drawn, against the definitions, computed for all; with many likely tokens and with few."""
     rng = np.random.default_rng(0)
     for spread in (0.3, 2.0, 6.0):
         logits = (rng.standard_normal(n_vocab) * spread).astype(np.float32)
         logits[rng.integers(0, n_vocab, n_vocab // 3)] = -np.inf
-        sampler = Sampler(temperature=2.0, **options)
-        order = np.argsort(-logits, kind="stable")[: sampler.top_k or n_vocab]
+        k, top_p, min_p = (options.get(name, default) for name, default in DEFAULTS.items())
+        order = np.argsort(-logits, kind="stable")[: k or n_vocab]
         p = np.exp(logits[order].astype(np.float64) - logits.max())
-        enough = p.cumsum() - p <= sampler.top_p * p.sum()
-        kept = order[(p > 0) & (p >= sampler.min_p) & (enough | (sampler.top_p == 1))]
-        ids, values = sampler._candidates(logits)
-        assert sorted(ids) == sorted(kept) and (values == logits[ids]).all()
+        enough = p.cumsum() - p <= top_p * p.sum()
+        kept = order[(p > 0) & (p >= min_p) & (enough | (top_p == 1))]
+        # at this temperature all that remain are equally likely
+        drawn = [choose(logits, 1e6, k, top_p, min_p, (i + 0.5) / len(kept)) for i in range(len(kept))]
+        assert sorted(drawn) == sorted(kept)
+
+
+@pytest.mark.parametrize("temperature", [0.3, 1.0, 2.0])
+def test_the_probabilities_of_all_tokens(temperature):
+    rng = np.random.default_rng(1)
+    logits = (rng.standard_normal(1000) * 5).astype(np.float32)
+    logits[700:] = -np.inf
+    p = np.exp((logits.astype(np.float64) - logits.max()) / temperature).cumsum()
+    p /= p[-1]
+    for random in (*rng.random(200), *p[[3, 99, 500]] * 0.9999, 0.0, 1 - 2**-53):
+        chosen = choose(logits, temperature, 0, 1.0, 0.0, random)
+        low, high = (0, *p)[chosen], p[chosen]
+        assert low - 1e-5 <= random <= high + 1e-5 and logits[chosen] > -np.inf
+
+
+def test_choices_among_equal_tokens():
+    logits = np.full(100, 2.5, np.float32)
+    for options, kept in (((0, 0.105, 0.0), 11), ((0, 0.0, 0.0), 1), ((7, 1.0, 0.0), 7), ((0, 1.0, 1.0), 100)):
+        drawn = {choose(logits, 1.0, *options, (i + 0.5) / 200) for i in range(200)}
+        assert drawn == set(range(kept))
+    assert choose(logits, 0, 0, 1.0, 0.0, 0.7) == 0
+    assert choose(logits * np.float32(1e38), 1e-300, 0, 0.5, 0.1, 0.0) == 0
+    with pytest.raises(ValueError, match="generate: 0 logits"):
+        choose(logits[:0], 1.0, 0, 1.0, 0.0, 0.5)
 
 
 def test_a_full_context_is_an_error_or_shifts(open_model):

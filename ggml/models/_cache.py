@@ -129,16 +129,6 @@ class Cells:
             start: position of the first of the T queries.
         """
         count, keys = out.shape
-        if count == 1:  # the usual case, quickly: the cells from that of the oldest seen position to that of the newest
-            size = self.sizes[local]
-            oldest = max(0, start + 1 - min(size, self.config.window if local else size))
-            first, last = oldest % size, start % size + 1
-            out[...] = HIDDEN
-            if first < last:
-                out[0, first:last] = SEEN
-            else:
-                out[0, :last] = out[0, first:] = SEEN
-            return
         newest = start + count - 1
         # the position that each cell holds: the largest p <= newest with p mod size = cell; negative if there is none
         held = newest - (newest - np.arange(keys)) % self.sizes[local]

@@ -88,36 +88,34 @@ class Computing(Graphs):
 
     def _append(self, have: list[int], sequence: int, part: Sequence[int], result: str) -> Step:
         """Appends tokens that fit into one step to a sequence, which has the ids `have`; returns the graph."""
-        step = self._step(len(part), result, sequence)
-        start = len(have)
-        step.ids[:] = part
-        step.positions[:] = np.arange(start, start + len(part)) if len(part) > 1 else start
-        self._place(step, 0, start, len(part))
+        cache = self._cache
+        assert cache is not None
+        start, count = len(have), len(part)
+        step = self._step(count, result, sequence)
+        if step.tokens is not None:
+            step.tokens.fill(0, part[0], start, start)
+        else:
+            step.ids[:] = part
+            step.positions[:] = np.arange(start, start + count)
+            for local, mask in step.masks.items():
+                cache.mask(mask[0, 0], local, start)
+                step.cells[local][0, 0] = np.arange(start, start + count) % cache.sizes[local]
+        cache.will_write(sequence, start + count)
         self._run(step)
         have.extend(part)
         return step
-
-    def _place(self, step: Step, row: int, start: int, count: int) -> None:
-        """Fills in the cells and masks of one sequence of a step."""
-        cache = self._cache
-        assert cache is not None
-        cache.will_write(step.shape.first + row, start + count)
-        for local, mask in step.masks.items():
-            cache.mask(mask[row, 0], local, start)
-            size = cache.sizes[local]
-            step.cells[local][row, 0] = np.arange(start, start + count) % size if count > 1 else start % size
 
     def _feed_many(self, tokens: Mapping[int, int]) -> dict[int, np.ndarray]:
         """Appends one token to each of several sequences; returns the logits [n_vocab] of each, views of the graph."""
         cache = self._causal_cache("generate_many")
         first, last = min(tokens), max(tokens)
         step = self._step(1, "last", first, last - first + 1)
+        assert step.tokens is not None
         limit = self.config.n_ctx_train - 1
-        for row in range(last - first + 1):
-            start = len(cache.ids[first + row])
-            step.ids[row] = tokens.get(first + row, 0)
-            step.positions[row] = min(start, limit)
-            self._place(step, row, start, 1)
+        for sequence in range(first, last + 1):  # one that pauses gets token 0 behind its own
+            start = len(cache.ids[sequence])
+            step.tokens.fill(sequence - first, tokens.get(sequence, 0), start, min(start, limit))
+            cache.will_write(sequence, start + 1)
         self._run(step)
         for sequence, token in tokens.items():
             cache.ids[sequence].append(token)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ._largest import largest
+from ._choice import largest
 from ._sampling import Sampler, log_softmax
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Generation(Iterator[str]):
         self._context = list(prompt_ids)  # what the model's cache must hold; shorter than all ids after a shift
         self._max = max_tokens
         self._top = logprobs
-        self._decoder = model.tokenizer.decoder()
+        self._eog, self._decoder = model.tokenizer.eog, model.tokenizer.decoder()
         self._text = StopFilter(stop)
         self._pending: list[str] = []
         self._sequence: int | None = None  # of the cache
@@ -87,7 +87,7 @@ class Generation(Iterator[str]):
         if self._top is not None:
             logits = logits.copy()  # a filter may call the model, which overwrites them
         token = self.sampler(logits, self._context)
-        if token in self.model.tokenizer.eog or (self._until is not None and self._until(self._context, logits)):
+        if token in self._eog or (self._until is not None and self._until(self._context, logits)):
             self._finish("stop")
             return
         self.ids.append(token)

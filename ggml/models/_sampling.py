@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
-from ._largest import largest, penalise, replace
+from ._choice import choose, penalise, replace
 
 Filter = Callable[[Sequence[int], np.ndarray], "np.ndarray | None"]
 
@@ -91,69 +88,8 @@ class Sampler:
 
     def _choose(self, logits: np.ndarray) -> int:
         """The best token, or one that is drawn."""
-        if self.temperature == 0:
-            best = int(logits.argmax())
-            _check_best(float(logits[best]))
-            return best
-        ids, values = self._candidates(logits)
-        if isinstance(values, list):
-            sums = list(accumulate([math.exp((v - values[0]) / self.temperature) for v in values]))
-            return ids[min(bisect_right(sums, self._rng.random() * sums[-1]), len(sums) - 1)]
-        p = np.exp((values - values.max()) / self.temperature).cumsum()
-        return int(ids[min(np.searchsorted(p, self._rng.random() * p[-1], "right"), len(p) - 1)])
-
-    def _candidates(self, logits: np.ndarray) -> tuple[Any, Any]:
-        """The ids that may be drawn and their logits: of the k best tokens lists, the best first; else arrays."""
-        if 0 < self.top_k < logits.size:
-            try:
-                ids, values = largest(logits, int(self.top_k), self.top_p, self.min_p)
-            except ValueError:  # a logit is not a number
-                ids, values = [], [math.nan]
-            _check_best(values[0] if values else -math.inf)
-            return ids, values
-        best = float(logits.max())
-        _check_best(best)
-        if self.min_p > 0:
-            return self._at_least(logits, best)
-        # tokens far below the best have no part: exp(-40) of its probability at temperature 1
-        ids = np.flatnonzero(logits > best - 40 * max(1.0, self.temperature))
-        values = logits[ids].astype(np.float64)
-        if self.top_p < 1:
-            chosen = _most(np.exp(values - best), self.top_p)
-            ids, values = ids[chosen], values[chosen]
-        return ids, values
-
-    def _at_least(self, logits: np.ndarray, best: float) -> tuple[np.ndarray, np.ndarray]:
-        """The same for min_p above 0, which leaves few tokens: of the others only the sum of all is needed."""
-        ids = np.flatnonzero(logits >= best + math.log(self.min_p) - 1e-3)
-        values = logits[ids].astype(np.float64)
-        p = np.exp(values - best)
-        ids, values, p = ids[p >= self.min_p], values[p >= self.min_p], p[p >= self.min_p]
-        if self.top_p < 1:
-            order = np.argsort(-values, kind="stable")
-            need = self.top_p * float(np.exp(logits - np.float32(best)).sum())
-            order = order[: int(np.searchsorted(p[order].cumsum(), need)) + 1]
-            ids, values = ids[order], values[order]
-        return ids, values
-
-
-def _check_best(best: float) -> None:
-    """Refuses logits of which none can be drawn."""
-    if best == -np.inf:
-        raise ValueError("generate: logits_filter excluded all tokens")
-    if not np.isfinite(best):
-        raise ValueError(f"generate: the largest logit is {best}: need finite weights, and a filter that keeps them so")
-
-
-def _most(p: np.ndarray, share: float) -> np.ndarray:
-    """The indices of the largest elements that add up to a share of the sum of all, the largest first."""
-    need = share * p.sum()
-    for least in (1e-2, 1e-4, 1e-6, 0.0):  # so that few are sorted
-        likely = np.flatnonzero(p >= least)
-        if p[likely].sum() >= need:
-            break
-    order = likely[np.argsort(-p[likely], kind="stable")]
-    return order[: int(np.searchsorted(p[order].cumsum(), need)) + 1]
+        random = self._rng.random() if self.temperature else 0.0
+        return choose(logits, self.temperature, self.top_k, self.top_p, self.min_p, random)
 
 
 def log_softmax(logits: np.ndarray) -> np.ndarray:

@@ -14,6 +14,7 @@ from ._arch import FAMILIES
 from ._cache import Cache, CacheView
 from ._config import Config
 from ._graph import Builder, Inputs, Pair
+from ._inputs import Layers, TokenInputs
 
 F16, I32, I64 = ggml.GGML_TYPE_F16, ggml.GGML_TYPE_I32, ggml.GGML_TYPE_I64
 NODES_PER_LAYER = 128  # room in a graph; experts and adapters take more
@@ -64,6 +65,7 @@ class Step:
         ids, positions: i32 [N] (NumPy order here and below).
         cells: i64 [S, 1, T] by "has a sliding window".
         masks: f16 [S, 1, T, keys] by "has a sliding window".
+        tokens: fills in these inputs where T is 1 and there is a cache.
         out: f32 [rows, vocabulary or C].
         extra: further results, of "scores".
         traced: arrays of the points that are looked at.
@@ -97,6 +99,13 @@ class Step:
             if cache:
                 cells[local] = ggml.ggml_new_tensor_3d(self.inputs_ctx, I64, shape.tokens, 1, s)
                 self.cells[local] = to_numpy(cells[local]).reshape(s, 1, shape.tokens)
+        self.tokens: TokenInputs | None = None
+        if cache and shape.tokens == 1:
+            self.tokens = TokenInputs(self.ids, self.positions, [
+                Layers(self.masks[local], self.cells[local], cache.sizes[local],
+                       parts.config.window if local else cache.sizes[local])
+                for local in self.masks
+            ])  # fmt: skip
         view = CacheView(cache, shape.first, s, keys, cells) if cache else None
         builder = parts.builder(
             self.ctx, parts.config, parts.weights, Inputs(ids, positions, masks, s), view, parts.adapters,
@@ -131,7 +140,7 @@ class Step:
     def close(self) -> None:
         """Frees the graph and its memory."""
         self.out = self.ids = self.positions = np.empty(0)
-        self.extra, self.traced, self.masks, self.cells = [], {}, {}, {}
+        self.extra, self.traced, self.masks, self.cells, self.tokens = [], {}, {}, {}, None
         if self.allocator is not None:
             ggml.ggml_gallocr_free(self.allocator)
         for ctx in (self.ctx, self.inputs_ctx):

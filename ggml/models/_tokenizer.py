@@ -23,6 +23,7 @@ class Tokenizer(Vocabulary):
         eog: set of int; tokens that end a generation.
         control: set of int; special tokens, which have no text.
         add_bos, add_eos: bool; what `encode` adds unless told otherwise.
+        texts: dict; the tokens of whole characters that a Decoder has met, with their texts.
 
     Raises:
         ValueError: the file has no vocabulary, one of an unknown kind, or one that is inconsistent.
@@ -33,6 +34,7 @@ class Tokenizer(Vocabulary):
         self._special = SpecialTokens(metadata, self._tokens, self._types, self._encoder)
         self.control = self._special.control
         self._pieces: dict[int, bytes] = {}
+        self.texts: dict[int, str] = {}
 
     # ---- text to ids -------------------------------------------------------------------------------------------------
     def encode(self, text: str | bytes, add_bos: bool | None = None, special: bool = False) -> list[int]:
@@ -136,12 +138,20 @@ class Decoder:
     """Text of tokens that come one by one: a character is returned when its last byte is there."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
-        self._piece = tokenizer.piece
+        self._tokenizer = tokenizer
         self._utf8 = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        self._between = True  # whether no part of a character is held
 
     def push(self, token: int) -> str:
         """The text that a token completes, which can be empty."""
-        return self._utf8.decode(self._piece(token))
+        text = self._tokenizer.texts.get(token) if self._between else None
+        if text is None:
+            before, self._between = self._between, False
+            text = self._utf8.decode(self._tokenizer.piece(token))
+            self._between = not self._utf8.getstate()[0]
+            if before and self._between:
+                self._tokenizer.texts[token] = text
+        return text
 
     def flush(self) -> str:
         """The replacement character if the last character is incomplete, else nothing."""
