@@ -319,13 +319,13 @@ cdef int choose_of_best(
     return chosen
 
 
-def choose(const float[::1] logits not None, double temperature, Py_ssize_t k, double top_p, double min_p,
-           double random):  # fmt: skip
+def choose(logits, recent, float penalty, double temperature, Py_ssize_t k, double top_p, double min_p, double random):
     """A token that is drawn.
 
     Args:
-        logits: f32 [n], contiguous, n below 2^31.
-        temperature, k, top_p, min_p: see Sampler; k 0 for all.
+        logits: f32 [n], contiguous, n below 2^31; writable if there are recent tokens: they change during the call.
+        recent: set of int; the tokens to which the penalty applies.
+        penalty, temperature, k, top_p, min_p: see Sampler; k 0 for all.
         random: float from 0 to 1, which determines the token.
 
     Returns:
@@ -333,26 +333,55 @@ def choose(const float[::1] logits not None, double temperature, Py_ssize_t k, d
 
     Raises:
         ValueError: the largest logit is not finite, or there are none.
+        IndexError: a recent token does not exist.
     """
+    if not recent:
+        return chosen(logits, temperature, k, top_p, min_p, random)
+    cdef float[::1] values = logits
+    cdef list ids = list(recent)
+    cdef list former = penalised(values, ids, penalty)
+    cdef Py_ssize_t i
+    try:
+        return chosen(logits, temperature, k, top_p, min_p, random)
+    finally:
+        for i in range(len(ids)):
+            values[<Py_ssize_t>ids[i]] = former[i]
+
+
+cdef list penalised(float[::1] values, list ids, float penalty):
+    """Divides positive values by the penalty and multiplies the others by it; returns the former values."""
+    cdef Py_ssize_t i
+    for i in ids:
+        if not 0 <= i < values.shape[0]:
+            raise IndexError(f"Sampler: token {i} does not exist: need 0 to {values.shape[0] - 1}")
+    former = [values[i] for i in ids]
+    for i in ids:
+        values[i] = values[i] / penalty if values[i] > 0 else values[i] * penalty
+    return former
+
+
+cdef int chosen(const float[::1] logits, double temperature, Py_ssize_t k, double top_p, double min_p,
+                double random) except -1:  # fmt: skip
+    """The token of `choose`, without a penalty."""
     cdef Py_ssize_t n = logits.shape[0]
     cdef float best = 0
-    cdef int chosen
+    cdef int token
     if not 0 < n < 1 << 31:
         raise ValueError(f"generate: {n} logits: need one at least, fewer than 2^31")
     with nogil:
         if temperature == 0:
-            chosen = choose_of_best(&logits[0], n, 1, 1, 1, 0, 0, &best)
+            token = choose_of_best(&logits[0], n, 1, 1, 1, 0, 0, &best)
         elif 0 < k < n:
-            chosen = choose_of_best(&logits[0], n, temperature, k, top_p, min_p, random, &best)
+            token = choose_of_best(&logits[0], n, temperature, k, top_p, min_p, random, &best)
         else:
-            chosen = choose_of_all(&logits[0], n, temperature, top_p, min_p, random, &best)
+            token = choose_of_all(&logits[0], n, temperature, top_p, min_p, random, &best)
     if best == -INFINITY:
         raise ValueError("generate: logits_filter excluded all tokens")
     if not isfinite(best):
         raise ValueError(f"generate: the largest logit is {best}: need finite weights, and a filter that keeps them so")
-    if chosen < 0:
+    if token < 0:
         raise MemoryError(f"generate: no memory to sort {n} logits")
-    return chosen
+    return token
 
 
 def largest(const float[::1] values not None, Py_ssize_t k):
@@ -382,50 +411,3 @@ def largest(const float[::1] values not None, Py_ssize_t k):
         return [tokens[i].index for i in range(count)], [tokens[i].value for i in range(count)]
     finally:
         free(tokens)
-
-
-def penalise(float[::1] values not None, list indices not None, float factor):
-    """Divides values by a factor if they are positive, else multiplies them by it, in place.
-
-    Args:
-        values: f32 [n], contiguous, writable.
-        indices: list of int, 0 to n - 1, each at most once.
-        factor: float.
-
-    Returns:
-        list of float: the former values, for `replace`.
-
-    Raises:
-        IndexError: an index is out of range; no value is changed.
-    """
-    cdef Py_ssize_t i
-    former = [values[i] for i in checked(indices, values.shape[0])]
-    for i in indices:
-        values[i] = values[i] / factor if values[i] > 0 else values[i] * factor
-    return former
-
-
-def replace(float[::1] values not None, list indices not None, list new not None):
-    """Sets the values at some indices.
-
-    Args:
-        values: f32 [n], contiguous, writable.
-        indices: list of int, 0 to n - 1.
-        new: list of float, as many.
-
-    Raises:
-        IndexError: an index is out of range; no value is changed.
-    """
-    cdef Py_ssize_t i
-    cdef float value
-    for i, value in zip(checked(indices, values.shape[0]), new):
-        values[i] = value
-
-
-cdef list checked(list indices, Py_ssize_t size):
-    """The indices, if all are from 0 to size - 1."""
-    cdef Py_ssize_t i
-    for i in indices:
-        if not 0 <= i < size:
-            raise IndexError(f"Sampler: token {i} does not exist: need 0 to {size - 1}")
-    return indices

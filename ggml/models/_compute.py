@@ -48,7 +48,8 @@ class Graphs(Parted):
         """A graph that appends `tokens` tokens to each of `count` sequences from `first` on."""
         cache = self._cache
         assert cache is not None
-        cells = round_up(max(map(len, cache.ids[first : first + count])) + tokens, KEYS)
+        held = len(cache.ids[first]) if count == 1 else max(map(len, cache.ids[first : first + count]))
+        cells = round_up(held + tokens, KEYS)
         local = min(cache.sizes[True], cells) if self.config.window else 0
         return self._prepared(Shape(tokens, first, count, min(cache.sizes[False], cells), local, result), cache)
 
@@ -130,23 +131,30 @@ class Computing(Graphs):
         assert cache is not None
         if former is not None and former.finish_reason is None:
             former._state = cache.save(sequence)
+            former._held = -1
         self._owners[sequence] = owner
         if owner is not None and owner._state is not None:
             cache.load(sequence, owner._state)
             owner._state = None
 
-    def _extend(self, caller: str, sequence: int, ids: Sequence[int]) -> np.ndarray:
-        """Makes a sequence hold exactly `ids`, of which it keeps the beginning it has; returns the last logits.
+    def _extend(self, caller: str, sequence: int, text: Generation) -> np.ndarray:
+        """Makes a sequence hold exactly the tokens of a text, of which it keeps the beginning that it has.
 
         Quantised matrices times few columns are rounded otherwise than times many: the end of what is new is never
         computed alone, so that a prompt gives the same text again.
+
+        Returns:
+            The logits of the last token, a view of the graph.
         """
-        cache = self._causal_cache(caller)
-        have = cache.ids[sequence]
-        if len(ids) - len(have) == 1 and ids[:-1] == have:  # the usual case, quickly
-            return self._append(have, sequence, ids[-1:], "last").out[-1]
-        kept = cache.rewind(sequence, min(common_length(have, ids), max(0, len(ids) - REPEATED)))
-        *_, step = self._feed(caller, sequence, ids[kept:], "last")
+        cache = self._cache
+        assert cache is not None
+        have, ids = cache.ids[sequence], text._context
+        if text._lacks_one(have):
+            step = self._append(have, sequence, ids[-1:], "last")
+        else:
+            kept = cache.rewind(sequence, min(common_length(have, ids), max(0, len(ids) - REPEATED)))
+            *_, step = self._feed(caller, sequence, ids[kept:], "last")
+        text._held = len(ids)
         return step.out[-1]
 
 

@@ -63,6 +63,7 @@ class Generation(Iterator[str]):
         self._text = StopFilter(stop)
         self._pending: list[str] = []
         self._sequence: int | None = None  # of the cache
+        self._held = -1  # number of tokens of the context that the sequence holds; -1 if it may hold others
         self._until: Callable[[Sequence[int], np.ndarray], bool] | None = None  # ends the text where it returns true
         self._state: bytes | None = None  # keys and values, while another generation has the sequence
         if max_tokens == 0:
@@ -75,6 +76,11 @@ class Generation(Iterator[str]):
             with self.model._lock:  # the logits are a view of the graph
                 self._accept(self.model._next_logits(self))
         return self._pending.pop(0)
+
+    def _lacks_one(self, ids: list[int]) -> bool:
+        """Whether a sequence, which holds `ids`, holds all tokens of the context but the last."""
+        last = len(self._context) - 1
+        return last == len(ids) and (last == self._held or self._context[:last] == ids)
 
     def close(self) -> None:
         """Ends the text here and releases its memory."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ._choice import choose, penalise, replace
+from ._choice import choose
 
 Filter = Callable[[Sequence[int], np.ndarray], "np.ndarray | None"]
 
@@ -64,32 +64,26 @@ class Sampler:
             ValueError: logits_filter excluded all tokens, or returned an array of another size.
         """
         logits = self._filtered(logits, history)
-        if self.repeat_penalty == 1 or not self.repeat_last_n:
-            return self._choose(logits)
-        recent = list(set(history[-self.repeat_last_n :]))
-        if not logits.flags.writeable:
-            logits = logits.copy()
-        former = penalise(logits, recent, self.repeat_penalty)  # in place: a vocabulary may have 262,144 tokens
-        try:
-            return self._choose(logits)
-        finally:
-            replace(logits, recent, former)
+        recent: set[int] | None = None
+        if self.repeat_penalty != 1 and self.repeat_last_n:
+            recent = set(history[-self.repeat_last_n :])
+            if not logits.flags.writeable:
+                logits = logits.copy()
+        random = self._rng.random() if self.temperature else 0.0
+        return choose(
+            logits, recent, self.repeat_penalty, self.temperature, self.top_k, self.top_p, self.min_p, random
+        )
 
     def _filtered(self, logits: np.ndarray, history: Sequence[int]) -> np.ndarray:
         """The logits after logits_filter, contiguous."""
         if self.logits_filter is None:
             return np.ascontiguousarray(logits, np.float32)
         own = logits.copy()
-        changed = self.logits_filter(history, own)
+        changed = self.logits_filter(list(history), own)
         result = np.ascontiguousarray(own if changed is None else changed, np.float32)
         if result.shape != logits.shape:
             raise ValueError(f"generate: logits_filter returned an array {result.shape}: need {logits.shape}")
         return result
-
-    def _choose(self, logits: np.ndarray) -> int:
-        """The best token, or one that is drawn."""
-        random = self._rng.random() if self.temperature else 0.0
-        return choose(logits, self.temperature, self.top_k, self.top_p, self.min_p, random)
 
 
 def log_softmax(logits: np.ndarray) -> np.ndarray:

@@ -34,7 +34,7 @@ class Tokens(Computing):
     def _next_logits(self, text: Generation) -> np.ndarray:
         """The logits of the token that follows a text."""
         with self._lock:
-            cache = self._causal_cache("generate")
+            self._causal_cache("generate")
             if len(text._context) > self.n_ctx:
                 if text.overflow == "error":
                     text.close()
@@ -43,11 +43,10 @@ class Tokens(Computing):
                         "or generate with overflow='shift'"
                     )
                 text._context[:] = text._context[:1] + text._context[-(self.n_ctx // 2) :]
-            sequence = text._sequence if text._sequence is not None else self._free_sequence(text._context)
-            text._sequence = sequence
-            self._claim(sequence, text)
-            assert cache is self._cache
-            return self._extend("generate", sequence, text._context)
+            if text._sequence is None:
+                text._sequence = self._free_sequence(text._context)
+            self._claim(text._sequence, text)
+            return self._extend("generate", text._sequence, text)
 
     def _free_sequence(self, ids: Sequence[int]) -> int:
         """The sequence that no live text has, with the longest common beginning; the first if there is none."""
@@ -194,11 +193,11 @@ class GeneratingMany(Generating):
         for sequence, index in active.items():
             text = texts[index]
             self._claim(sequence, text)
-            have = cache.ids[sequence]
-            if len(text._context) <= self.n_ctx and len(text._context) == len(have) + 1 and text._context[:-1] == have:
+            if len(text._context) <= self.n_ctx and text._lacks_one(cache.ids[sequence]):
                 ready[sequence] = text
             else:
                 self._advance_alone(text)
         if ready:
             for sequence, logits in self._feed_many({s: t._context[-1] for s, t in ready.items()}).items():
+                ready[sequence]._held = len(ready[sequence]._context)
                 ready[sequence]._accept(logits)
