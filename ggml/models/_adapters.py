@@ -32,6 +32,6 @@ class Adapting(Computing):
                     lora.close()
                 raise
             self._changed()
-            for lora in self._loras:
+            self._loras, former = loaded, self._loras
+            for lora in former:
                 lora.close()
-            self._loras = loaded

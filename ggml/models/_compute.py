@@ -61,8 +61,8 @@ class Computing(Graphs):
     """The steps of which all calls consist."""
 
     def _run(self, step: Step) -> None:
-        self._computing = threading.get_ident()
         try:
+            self._computing = threading.get_ident()
             step.run()
         finally:
             self._computing = None

@@ -59,8 +59,8 @@ class Inspecting(Computing):
         with self._lock:
             self._check("edit")
             (point,) = self._match("edit", [name], exact=True)
-            self._edits.setdefault(point, []).append(function)
             self._changed()
+            self._edits.setdefault(point, []).append(function)
         return Edit(self, name, function)
 
     def weight_shape(self, name: str) -> tuple[int, int, int, int]:
@@ -105,8 +105,8 @@ class Trace:
             model._check("trace")
             if model._trace is not None:
                 raise RuntimeError("trace: the model is traced already: give all names to one trace")
-            model._trace = self
             model._changed()  # so that all tokens are computed, none taken from the cache
+            model._trace = self
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -147,8 +147,8 @@ class Edit:
         with model._lock:
             functions = model._edits.get(self.name, [])
             if self._function in functions and not model._closed:
-                functions.remove(self._function)
                 model._changed()
+                functions.remove(self._function)
 
     def __enter__(self) -> Edit:
         return self

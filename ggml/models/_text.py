@@ -42,7 +42,8 @@ class Tokens(Computing):
                         f"generate: the context of {self.n_ctx} tokens is full: load the model with a larger n_ctx, "
                         "or generate with overflow='shift'"
                     )
-                text._context[:] = text._context[:1] + text._context[-(self.n_ctx // 2) :]
+                dropped = max(1, len(text._context) - self.n_ctx // 2)
+                text._context[:] = text._context[:1] + text._context[dropped:]
             if text._sequence is None:
                 text._sequence = self._free_sequence(text._context)
             self._claim(text._sequence, text)
