@@ -382,6 +382,10 @@ def test_a_full_context_is_an_error_or_shifts(open_model):
     assert text.ids[13] == int(np.ma.masked_array(model.logits(shifted)[-1], np.arange(VOCAB) == 1).argmax())
     with pytest.raises(ValueError, match="the prompt has 40 tokens, the context 32"):
         model.generate(IDS)
+    for n_ctx in (1, 2, 3):
+        text = open_model(n_ctx=n_ctx).generate([5], max_tokens=9, overflow="shift", **never_end)
+        list(text)
+        assert len(text.ids) == 9
 
 
 @pytest.mark.parametrize("kind", ["llama", "gemma3", "gpt2"])

@@ -104,14 +104,14 @@ cdef Py_ssize_t likely(Token* tokens, Py_ssize_t count, double top_p, double min
     return count
 
 
-cdef int draw_of(const Token* tokens, Py_ssize_t count, double temperature, double random) noexcept nogil:
-    """The id of one of the sorted tokens, drawn by a random number from 0 to 1."""
+cdef int draw_of(const Token* tokens, Py_ssize_t count, double factor, double random) noexcept nogil:
+    """The id of one of the sorted tokens, drawn by a random number from 0 to 1; `factor` is 1 / temperature."""
     cdef double total = 0, part = 0
     cdef Py_ssize_t i
     for i in range(count):
-        total += exp((<double>tokens[i].value - tokens[0].value) / temperature)
+        total += exp((<double>tokens[i].value - tokens[0].value) * factor)
     for i in range(count - 1):
-        part += exp((<double>tokens[i].value - tokens[0].value) / temperature)
+        part += exp((<double>tokens[i].value - tokens[0].value) * factor)
         if part > random * total:
             return tokens[i].index
     return tokens[count - 1].index
@@ -121,7 +121,7 @@ cdef int draw_of(const Token* tokens, Py_ssize_t count, double temperature, doub
 cdef inline void exp_block(const float* block, float best, float factor, float limit, float* out) noexcept nogil:
     """exp((value - best) factor) of the values from `limit` on, with a relative error of 4e-6; 0 of the others.
 
-    `limit` must be at least `lowest(best, factor)`.
+    `limit` must be at least `lowest(best, 1 / factor)`.
     """
     cdef float rounder = 12582912.0  # 1.5 * 2^23: its sum with x has round(x) in the low bits
     cdef float x, r, shifted, p
@@ -142,9 +142,9 @@ cdef inline void exp_block(const float* block, float best, float factor, float l
         out[i] = p if block[i] >= limit else 0
 
 
-cdef inline float lowest(float best, double factor) noexcept nogil:
-    """The least value of which exp((value - best) factor) counts."""
-    return <float>max(best - 87 / factor, <double>-FLT_MAX)
+cdef inline float lowest(float best, double temperature) noexcept nogil:
+    """The least value of which exp((value - best) / temperature) counts."""
+    return <float>max(best - 87 * temperature, <double>-FLT_MAX)
 
 
 cdef float maximum(const float* values, Py_ssize_t count) noexcept nogil:
@@ -167,13 +167,16 @@ cdef float maximum(const float* values, Py_ssize_t count) noexcept nogil:
 
 
 cdef Py_ssize_t add_up(
-    const float* values, Py_ssize_t count, float best, double factor, Token last, double enough, double* total
+    const float* values, Py_ssize_t count, float best, double temperature, double factor, Token last, double enough,
+    double* total,
 ) noexcept nogil:
     """Adds exp((value - best) factor) of the tokens up to `last`, by ids, to `total` until that exceeds `enough`.
 
+    The factor is 1 / temperature.
+
     Returns the id at which it does; if it never does, the last one that adds anything.
     """
-    cdef float limit = max(last.value, lowest(best, factor)), below = nextafterf(limit, -INFINITY)
+    cdef float limit = max(last.value, lowest(best, temperature)), below = nextafterf(limit, -INFINITY)
     cdef float[BLOCK] spare, p
     cdef float[8] sums
     cdef const float* block
@@ -242,7 +245,7 @@ cdef Token last_needed(Token* tokens, Py_ssize_t count, double need) noexcept no
     cdef Token pivot, token
     while True:
         random = random * 1664525 + 1013904223
-        i = low + <Py_ssize_t>(random >> 8) % (high - low)
+        i = low + (<Py_ssize_t>(random >> 8) * (high - low) >> 24)
         pivot, tokens[i] = tokens[i], tokens[high - 1]
         place, part = low, 0
         for i in range(low, high - 1):  # those before the pivot go to the front; without branches
@@ -263,7 +266,7 @@ cdef Token last_needed(Token* tokens, Py_ssize_t count, double need) noexcept no
 
 
 cdef bint limit_share(const float* values, Py_ssize_t count, float best, double top_p, Token* last) noexcept nogil:
-    """Moves `last` forward to the token at which the p, in order, reach the share top_p of all. False without memory."""
+    """Moves `last` to the token at which the p, in order, reach the share top_p of all. False without memory."""
     cdef Token every = last[0]
     cdef double total = 0, part = 0
     cdef float distance = 4, least = max(last.value, lowest(best, 1)), limit = best
@@ -272,7 +275,7 @@ cdef bint limit_share(const float* values, Py_ssize_t count, float best, double 
     if tokens == NULL:
         return False
     every.value, every.index = -INFINITY, <int>count
-    add_up(values, count, best, 1, every, INFINITY, &total)
+    add_up(values, count, best, 1, 1, every, INFINITY, &total)
     while limit > least:  # few tokens, as a rule, have enough
         limit = max(best - distance, least)
         distance *= 4
@@ -286,11 +289,12 @@ cdef bint limit_share(const float* values, Py_ssize_t count, float best, double 
 
 # ---- for Python ------------------------------------------------------------------------------------------------------
 cdef int choose_of_all(
-    const float* values, Py_ssize_t count, double temperature, double top_p, double min_p, double random, float* best
+    const float* values, Py_ssize_t count, double temperature, double factor, double top_p, double min_p,
+    double random, float* best,
 ) noexcept nogil:
     """The id of a token that is drawn from all that top_p and min_p leave. -1 without memory."""
     cdef Token last
-    cdef double total = 0, part = 0, factor = 1 / max(temperature, 1e-30)
+    cdef double total = 0, part = 0
     best[0] = maximum(values, count)
     if not isfinite(best[0]):
         return 0
@@ -298,12 +302,12 @@ cdef int choose_of_all(
     last.value = <float>(best[0] + log(min_p)) if min_p > 0 else -INFINITY
     if top_p < 1 and not limit_share(values, count, best[0], top_p, &last):
         return -1
-    add_up(values, count, best[0], factor, last, INFINITY, &total)
-    return <int>add_up(values, count, best[0], factor, last, random * total, &part)
+    add_up(values, count, best[0], temperature, factor, last, INFINITY, &total)
+    return <int>add_up(values, count, best[0], temperature, factor, last, random * total, &part)
 
 
 cdef int choose_of_best(
-    const float* values, Py_ssize_t count, double temperature, Py_ssize_t k, double top_p, double min_p, double random,
+    const float* values, Py_ssize_t count, double factor, Py_ssize_t k, double top_p, double min_p, double random,
     float* best,
 ) noexcept nogil:
     """The id of a token that is drawn from the best k that top_p and min_p leave. -1 without memory."""
@@ -314,7 +318,7 @@ cdef int choose_of_best(
     k = select(values, count, tokens, k)
     best[0] = NAN if k < 0 else -INFINITY if k == 0 else tokens[0].value
     if isfinite(best[0]):
-        chosen = draw_of(tokens, likely(tokens, k, top_p, min_p), temperature, random) if k > 1 else tokens[0].index
+        chosen = draw_of(tokens, likely(tokens, k, top_p, min_p), factor, random) if k > 1 else tokens[0].index
     free(tokens)
     return chosen
 
@@ -364,6 +368,7 @@ cdef int chosen(const float[::1] logits, double temperature, Py_ssize_t k, doubl
                 double random) except -1:  # fmt: skip
     """The token of `choose`, without a penalty."""
     cdef Py_ssize_t n = logits.shape[0]
+    cdef double factor = 1 / max(temperature, 1e-30)
     cdef float best = 0
     cdef int token
     if not 0 < n < 1 << 31:
@@ -372,9 +377,9 @@ cdef int chosen(const float[::1] logits, double temperature, Py_ssize_t k, doubl
         if temperature == 0:
             token = choose_of_best(&logits[0], n, 1, 1, 1, 0, 0, &best)
         elif 0 < k < n:
-            token = choose_of_best(&logits[0], n, temperature, k, top_p, min_p, random, &best)
+            token = choose_of_best(&logits[0], n, factor, k, top_p, min_p, random, &best)
         else:
-            token = choose_of_all(&logits[0], n, temperature, top_p, min_p, random, &best)
+            token = choose_of_all(&logits[0], n, temperature, factor, top_p, min_p, random, &best)
     if best == -INFINITY:
         raise ValueError("generate: logits_filter excluded all tokens")
     if not isfinite(best):

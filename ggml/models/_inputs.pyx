@@ -27,7 +27,7 @@ cdef class Layers:
         self.cells = cells.reshape(-1)
         self.size, self.window = size, min(size, window)
 
-    cdef void fill(self, Py_ssize_t row, Py_ssize_t position) noexcept:
+    cdef int fill(self, Py_ssize_t row, Py_ssize_t position) except -1:
         """The token at `position` is stored in cell `position` mod size, and sees the window that ends with it."""
         cdef uint16_t* mask = &self.mask[row, 0]
         cdef Py_ssize_t i, keys = self.mask.shape[1]
