@@ -66,7 +66,7 @@ def test_errors_of_files_name_the_file_and_no_number(tmp_path):
     assert ggml("inspect", tmp_path, code=1)[1] == f"ggml inspect: {tmp_path}: a folder: need a regular file\n"
     make_model(tmp_path / "in.gguf", ["layer.weight"])
     assert ggml("quantize", tmp_path / "in.gguf", out, "Q8_0", code=1)[1] == (
-        f"ggml quantize: {out}: No such file or directory\n")
+        f"ggml quantize: {out}: the folder {out.parent} does not exist\n")
     assert os.listdir(tmp_path) == ["in.gguf"]
 
 

@@ -129,7 +129,7 @@ def test_a_long_conversation_drops_its_oldest_messages(command, monkeypatch, mod
 def test_chat_without_a_template(command, monkeypatch, folder):
     plain = tiny_models.write(folder / "plain.gguf", "llama")
     monkeypatch.setattr(builtins, "input", lambda prompt="": "hi")
-    assert "ggml chat: chat: the file has no chat template" in command("chat", plain, code=1)[1]
+    assert "ggml chat: the file has no chat template" in command("chat", plain, code=1)[1]
 
 
 # ---- bench, perplexity, embed ----------------------------------------------------------------------------------------
@@ -227,10 +227,52 @@ def test_defaults_suit_a_short_context(command, text, folder):
     assert "trained numbers, 1 steps" in command("finetune", short, text, *arguments)[0]
 
 
-def test_an_imatrix_that_cannot_be_written_is_named(command, model, text, folder):
-    for out in (folder, folder / "none" / "imatrix.gguf"):
-        _, err = command("imatrix", model, text, "-o", out, code=1)
-        assert err == f"ggml imatrix: {out}: need a file in a folder that exists\n"
+WRITERS = [
+    ("imatrix", "MODEL", "TEXT", "-o"), ("finetune", "MODEL", "TEXT", "--lora"),
+    ("finetune", "MODEL", "TEXT", "--lora", "x", "--state"), ("finetune", "MODEL", "TEXT", "--lora", "x", "--plot"),
+    ("run", "MODEL", "-p", "x", "--profile"), ("bench", "MODEL", "--profile"), ("view", "MODEL", "-o"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("arguments", WRITERS, ids=lambda words: f"{words[0]} {words[-1]}")
+def test_outputs_are_checked_before_the_work(arguments, command, model, text, folder, monkeypatch):
+    """Nothing is written over a file that is read, and no hours are lost on a name that is no file's."""
+    monkeypatch.chdir(folder)
+    before = model.read_bytes(), text.read_bytes(), set(folder.iterdir())
+    places = {"MODEL": model, "TEXT": text}
+    options = [places.get(word, word) for word in arguments]
+    for out in (folder, folder / "none" / "out.png", model):
+        _, err = command(*options, out, code=1)
+        assert err.startswith(f"ggml {arguments[0]}: ") and err.count("\n") == 1, err
+        assert str(out) in err and not re.search(r"Errno|step", err), err
+    assert before == (model.read_bytes(), text.read_bytes(), set(folder.iterdir()))
+
+
+def test_two_outputs_are_not_one_file(command, model, text, folder):
+    out = folder / "both"
+    _, err = command("finetune", model, text, "--lora", out, "--state", out, code=1)
+    assert err == f"ggml finetune: {out} is the same file as {out}: the output needs another name\n"
+
+
+@pytest.mark.parametrize("arguments", [("run", "-f"), ("perplexity",), ("imatrix",), ("finetune", "--lora", "x")])
+def test_empty_texts_are_named(arguments, command, model, folder):
+    (folder / "empty").touch()
+    name, *rest = arguments
+    assert command(name, model, *rest, folder / "empty", code=1)[1] == (
+        f"ggml {name}: {folder / 'empty'}: the file is empty\n")
+
+
+def test_a_row_of_a_training_has_two_tokens_at_least(command, model, text, folder):
+    assert "'1' is not an integer from 2" in command(
+        "finetune", model, text, "--lora", folder / "x", "--tokens", 1, code=2)[1]
+    with load(model, threads=1) as m, pytest.raises(ValueError, match="^finetune: tokens is 1: need an integer from 2"):
+        m.finetune(text.read_bytes(), folder / "x", tokens=1)
+
+
+def test_chat_reads_lines_that_are_not_utf_8(model):
+    program = [sys.executable, "-P", "-m", "ggml", "chat", str(model), "-n", "1"]
+    done = subprocess.run(program, input=b"a\xff\xfe\nb\n", capture_output=True, timeout=120, check=True)
+    assert done.stderr == b""
 
 
 def test_warnings_are_lines(model):

@@ -61,7 +61,8 @@ def main(arguments=None):
         sys.stderr.close()
         return 1
     except (ValueError, TypeError, OSError, MemoryError, RuntimeError, ImportError) as error:
-        print(f"ggml {options.name}: {message(error)}", file=sys.stderr)
+        text = message(error).removeprefix(f"{options.name}: ")  # some functions have a command's name
+        print(f"ggml {options.name}: {text}", file=sys.stderr)
         return 1
 
 

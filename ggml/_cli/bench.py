@@ -6,7 +6,7 @@ import time
 import numpy as np
 
 from .arguments import between
-from .models import add_model_arguments, add_profile, open_model, profiled
+from .models import add_model_arguments, add_profile, check_model_outputs, open_model, profiled
 
 
 def add_arguments(parser):
@@ -55,6 +55,7 @@ def measure(model, ids, count):
 
 
 def run(options):
+    check_model_outputs(options, options.profile, inputs=options.lora)
     start = time.perf_counter()
     need = options.prompt + options.gen
     with open_model(options, n_ctx=options.ctx or need) as model:

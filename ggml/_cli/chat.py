@@ -1,5 +1,6 @@
 """A conversation with a language model in the terminal."""
 
+import io
 import sys
 import time
 
@@ -82,6 +83,8 @@ def show(piece):
 
 def run(options):
     terminal = sys.stdin.isatty()
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(errors="surrogateescape")  # a line need not be valid UTF-8
     if terminal:
         try:
             import readline  # noqa: F401 - arrow keys and history in input()

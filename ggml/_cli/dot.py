@@ -12,7 +12,7 @@ import ggml
 
 from .._io.files import open_regular
 from .._view.layout import draw, printable
-from .arguments import naming
+from .arguments import check_outputs, naming
 
 NODE = re.compile(r'  "(\w+)" \[.*fillcolor=(\w+), .*label="(.*)"\];')
 EDGE = re.compile(r'  "(\w+)" -> "(\w+)"')
@@ -70,6 +70,7 @@ def add_arguments(parser):
 
 
 def run(options):
+    check_outputs([options.out], [options.file])
     text, out = dot(options.file), options.out
     if out is None:
         print(text, end="")

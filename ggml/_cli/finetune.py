@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from .arguments import between
-from .models import add_model, add_profile, model_path, number, profiled, read_text
+from .models import add_model, add_profile, check_model_outputs, model_path, number, profiled, read_text
 
 LARGEST = 1 << 30
 
@@ -32,7 +32,7 @@ def add_arguments(parser):
     ]
     for name, kind, default, text in rows:
         parser.add_argument(name, type=kind, default=default, metavar="N", help=f"{text} (%(default)s)")
-    parser.add_argument("--tokens", type=between(1, 1 << 24), metavar="N", help="tokens that are computed together"
+    parser.add_argument("--tokens", type=between(2, 1 << 24), metavar="N", help="tokens that are computed together"
                         " (default: up to 512)")  # fmt: skip
     parser.add_argument("--alpha", type=number(1e-6, 1e6), metavar="X", help="scale of the matrices (default: twice the"
                         " rank)")  # fmt: skip
@@ -86,6 +86,8 @@ def stop_on_interrupt():
 def run(options):
     from ggml.models import load
 
+    outputs = (options.lora, options.state, options.plot, options.profile)
+    check_model_outputs(options, *outputs, inputs=[options.text, options.validation])
     data = read_data(options.text, options.chat)
     validation = 0.1 if options.validation is None else read_data(options.validation, options.chat)
     names = ("rank", "alpha", "steps", "rate", "decay", "clip", "accumulate", "tokens", "seed", "checkpoint", "state",

@@ -3,14 +3,13 @@
 import ctypes
 import os
 from contextlib import ExitStack
-from pathlib import Path
 
 import numpy as np
 
 import ggml
 from ggml.utils import from_numpy
 
-from .models import add_model_arguments, open_model, progress, read_text
+from .models import add_model_arguments, check_model_outputs, open_model, progress, read_text
 
 WINDOW = 512  # tokens that are evaluated together, unless --ctx says otherwise
 
@@ -89,10 +88,8 @@ def write(path, sums, windows, size, source):
 
 
 def run(options):
+    check_model_outputs(options, options.out, inputs=[options.file, *options.lora])
     text = read_text(options.file)
-    out = Path(options.out)
-    if out.is_dir() or not out.parent.is_dir():
-        raise ValueError(f"{out}: need a file in a folder that exists")
     with open_model(options) as model:
         ids = model.tokenize(text)
         if len(ids) < 2:
@@ -103,5 +100,5 @@ def run(options):
         for name, (squares, count) in sums.items():  # a stack of experts: what all of them saw stands for each
             experts = model.weight_shape(name)[2]
             sums[name] = (np.tile(squares, (experts, 1)) if experts > 1 else squares), count
-        write(out, sums, windows, size, os.path.basename(options.file))
+        write(options.out, sums, windows, size, os.path.basename(options.file))
     print(f"{options.out}: {len(sums)} weights, {len(ids):,} tokens, perplexity {np.exp(loss):.2f}")

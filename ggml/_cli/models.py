@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
-from .arguments import between
+from .arguments import between, check_outputs
 
 KV_TYPES = ("f16", "q8_0", "f32")
 
@@ -110,9 +110,21 @@ def open_model(options, **more):
     return load(model_path(options.model), **settings | more)
 
 
+def check_model_outputs(options, *outputs, inputs=()):
+    """Refuses outputs that could not be written, or that would replace the model, an adapter or another input."""
+    check_outputs(outputs, [model_path(options.model), *inputs])
+
+
 def read_text(path):
-    """The bytes of a text file, or of standard input for "-"."""
-    return sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+    """The bytes of a text file, or of standard input for "-".
+
+    Raises:
+        ValueError: there are none.
+    """
+    text = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+    if not text:
+        raise ValueError("standard input is empty" if path == "-" else f"{path}: the file is empty")
+    return text
 
 
 @contextmanager

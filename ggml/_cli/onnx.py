@@ -5,6 +5,8 @@ from collections import Counter
 
 import numpy as np
 
+from .arguments import check_outputs
+
 
 def shape(text):
     """An argument NAME=2,3,4."""
@@ -54,6 +56,7 @@ def read_arrays(path):
 def run(options):
     import ggml.onnx
 
+    check_outputs([options.out], [options.file, options.data])
     model = ggml.onnx.load(options.file, threads=options.threads, weights=options.weights, strict=options.strict)
     if options.data:
         outputs = model.run(read_arrays(options.data))

@@ -14,7 +14,7 @@ import ggml
 
 from .._io.files import open_regular, write_file
 from .._io.interop import dequantize_row
-from .arguments import naming, pattern_and_type
+from .arguments import check_outputs, naming, pattern_and_type
 from .inspect import TYPES, size_text
 
 NUMBERS = {name: number for number, name in TYPES.items()}
@@ -142,7 +142,8 @@ def read_importance(path):
     with open_regular(path, "--imatrix") as file:
         raw = file.read(4)
         if raw != b"GGUF":
-            return old_importance(raw + file.read())
+            with naming(path):
+                return old_importance(raw + file.read())
     ctx = ctypes.c_void_p()
     params = ggml.gguf_init_params(no_alloc=False, ctx=ctypes.pointer(ctx))
     with naming(path):
@@ -316,11 +317,9 @@ def run(options):
 
 def check_output(options):
     """Refuses to write over a file that is read, and without --force over any file."""
-    if options.dry_run or not os.path.exists(options.output):
+    if options.dry_run:
         return
-    for source in (options.input, options.imatrix):
-        if source and os.path.exists(source) and os.path.samefile(source, options.output):
-            raise Unfit(f"{options.output} is the same file as {source}: the output needs another name")
+    check_outputs([options.output], [options.input, options.imatrix])
     if os.path.isfile(options.output) and not options.force:
         raise Unfit(f"{options.output} exists: --force replaces it")
 

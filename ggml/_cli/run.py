@@ -6,6 +6,7 @@ from .models import (
     add_model_arguments,
     add_profile,
     add_sampling_arguments,
+    check_model_outputs,
     open_model,
     profiled,
     read_text,
@@ -25,6 +26,7 @@ def add_arguments(parser):
 
 
 def run(options):
+    check_model_outputs(options, options.profile, inputs=[options.file, *options.lora])
     text = options.prompt if options.file is None else read_text(options.file)
     with open_model(options) as model, profiled(options.profile):
         ids = model.tokenize(text, special=options.special)

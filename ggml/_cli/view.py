@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from .._io.files import open_regular, save
-from .arguments import naming
+from .arguments import check_outputs, naming
 from .models import model_path
 
 
@@ -18,6 +18,8 @@ def run(options):
     from ..view import file_page, graph_page
 
     path = model_path(options.file)
+    out = options.out or Path(path).with_suffix(".html").name
+    check_outputs([out], [path])
     with open_regular(path, "ggml_graph_import") as stream:
         is_gguf = stream.read(4) == b"GGUF"
     if is_gguf:
@@ -25,6 +27,5 @@ def run(options):
     else:
         with naming(path):
             text = graph_page(path)
-    out = options.out or Path(path).with_suffix(".html").name
     save(out, text.encode(), "view")
     print(out)

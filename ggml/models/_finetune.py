@@ -27,6 +27,8 @@ def check_files(lora: Path, state: Path | None, resume: bool, plot: Path | None)
     for path in (lora, state):
         if path is not None and not os.path.isdir(os.path.dirname(os.path.abspath(path))):
             raise FileNotFoundError(f"finetune: the folder of {os.fspath(path)} does not exist")
+        if path is not None and os.path.isdir(path):
+            raise IsADirectoryError(f"finetune: {os.fspath(path)} is a folder: need a file")
     if resume and state is None:
         raise ValueError("finetune: resume needs the state file")
 
@@ -52,7 +54,7 @@ class TrainingInputs(Computing):
             return found
 
         train = examples(data)
-        bos = self.metadata.get("tokenizer.ggml.bos_token_id") if tokens > 1 else None
+        bos = self.metadata.get("tokenizer.ggml.bos_token_id")
         if isinstance(validation, (int, float)):
             if not 0 <= validation < 1:
                 raise ValueError(f"finetune: validation is {validation!r}: need a share from 0 to below 1, or data")
@@ -124,7 +126,7 @@ class Finetuning(TrainingInputs):
             decay: weight decay, 0 to 1.
             clip: the gradients are scaled down to this norm if theirs is larger; 0 for no limit.
             accumulate: rows of tokens in a step, whose gradients are summed.
-            tokens: tokens of a row, at most n_ctx; None for 512 or n_ctx. Short texts share a row without seeing each
+            tokens: tokens of a row, from 2 to n_ctx; None for 512 or n_ctx. Short texts share a row without seeing each
                 other.
             validation: share of the data, at its end, that is not trained on and measures the loss (at most 8 rows of
                 it); or data of its own, of the same kinds, of which all is measured; 0 for none.

@@ -43,7 +43,7 @@ class Options:
         high = {"rank": 1024, "steps": 1 << 30, "accumulate": 1 << 20, "tokens": self.n_ctx, "validate_every": 1 << 30}
         self.validate_every = self._every() if self.validate_every is None else self.validate_every
         for name, top in high.items():
-            self._integer(name, 1, top)
+            self._integer(name, 2 if name == "tokens" else 1, top)
         self._integer("seed", 0, (1 << 64) - 1)
         self.alpha = 2.0 * self.rank if self.alpha is None else self.alpha
         for name, ends in {"alpha": (1e-6, 1e6), "rate": (1e-12, 10), "decay": (0, 1), "clip": (0, 1e9)}.items():
