@@ -11,7 +11,8 @@ import numpy as np
 import ggml
 
 from ._collectives import elements
-from ._nodes import F32, Nodes, Tensor, custom_node
+from ._node_maker import F32, Tensor, custom_node
+from ._nodes import Nodes
 
 BUCKET_BYTES = 4 << 20  # a bucket is closed when it has as much
 BUCKET_TENSORS = 10  # GGML_MAX_SRC: a node has no more operands

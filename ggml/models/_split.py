@@ -25,7 +25,7 @@ import ggml
 from ggml.distributed import Communicator
 from ggml.utils import to_numpy
 
-from ..distributed._nodes import custom_node
+from ..distributed._node_maker import custom_node
 from ..distributed._reduce import shares
 from ._config import Config
 from ._file import ModelFile
