@@ -13,7 +13,7 @@ folder=$(mktemp -d)
 
 have() { for tool; do command -v "$tool" >/dev/null || return 1; done; }
 
-# run_tests RANKS...: every rank runs all tests; -P and another folder, so that the clone does not hide the package
+# run_tests RANKS...: every rank runs all tests, in another folder, so that the clone does not hide the package
 run_tests() {
   local ranks
   for ranks; do
