@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     import numpy.typing as npt
+    from typing_extensions import Self
 
     from .distributed import Communicator
 
@@ -254,45 +255,10 @@ class Step:
     loss: float  # of these batches, before the step
 
 
-class Session:
-    """Trains a model on NumPy arrays: holds backend, scheduler, weights and optimisation context.
+class _Network:
+    """What a Session trains: the weights, the graph of a step, and the backend that computes it."""
 
-    Create the weights with parameter and frozen, call start once, then epoch and predict as often as needed. Use it
-    in a with statement, at whose end everything is freed; NumPy views of weights stay valid.
-
-    Args:
-        threads: number of threads; 0 for the default.
-        callbacks: a function or several, each called after each training step with a Step (epoch, batch, batches,
-            loss), for progress bars and records. An exception that one raises ends Session.epoch.
-        comm: ggml.distributed.Communicator to train on several machines, or None. All ranks make the same calls with
-            the same data, and each computes its share of every step. Rank 0's initial weights count, and rank 0
-            writes the files. One rank that accumulates as many batches gets the same losses, bit for bit if each
-            of the ranks computes one batch a step.
-        accumulate: batches whose gradients make up a step, on all ranks together: a multiple of their number; 0 for
-            one on each rank.
-    Raises:
-        TypeError: callbacks is neither a function nor several, or threads is not an integer.
-        ValueError: threads is negative, or accumulate is not a multiple of the number of ranks.
-
-    Example:
-        with Session() as s:
-            w = s.parameter("w", 0.1 * rng.standard_normal((10, 784)))
-            loss = ggml.GGML_OPT_LOSS_TYPE_CROSS_ENTROPY
-            s.start(lambda ctx, x: ggml.ggml_mul_mat(ctx, w, x), 784, 64, loss, adamw(1e-3))
-            mean_loss, accuracy = s.epoch(images, labels)
-    """
-
-    def __init__(
-        self,
-        threads: int = 0,
-        callbacks: Callable[[Step], object] | Iterable[Callable[[Step], object]] = (),
-        comm: Communicator | None = None,
-        accumulate: int = 0,
-    ):
-        self.callbacks = (callbacks,) if callable(callbacks) or not np.iterable(callbacks) else tuple(callbacks)
-        for callback in self.callbacks:
-            if not callable(callback):
-                raise TypeError(f"Session: {callback!r} is among the callbacks: need functions")
+    def __init__(self, threads: int, comm: Communicator | None, accumulate: int):
         if not isinstance(threads, (int, np.integer)):
             raise TypeError(f"Session: threads is {threads!r}: need an integer")
         if threads < 0:
@@ -303,7 +269,6 @@ class Session:
             raise ValueError(f"Session: accumulate is {accumulate}: need a multiple of {self.ranks}, one for each rank")
         if comm is not None:
             threads = threads or comm.threads
-        self.epochs = 0
         self.backend = ggml.ggml_backend_cpu_init()
         if threads:
             ggml.ggml_backend_cpu_set_n_threads(self.backend, threads)
@@ -311,15 +276,9 @@ class Session:
         self.weights = ggml.ggml_init(ggml.ggml_init_params(mem_size=0))
         self.nodes = ggml.ggml_init(ggml.ggml_init_params(mem_size=0, no_alloc=True))
         self.opt: int | None = None
-        self.dataset: int | None = None
-        self.shape: tuple[int, int, int] = (0, 0, 0)
 
-    def __enter__(self) -> Session:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def _free(self) -> None:
         ggml.ggml_opt_free(self.opt)
-        ggml.ggml_opt_dataset_free(self.dataset)
         ggml.ggml_backend_sched_free(self.sched)
         ggml.ggml_backend_free(self.backend)
         ggml.ggml_free(self.nodes)
@@ -379,7 +338,7 @@ class Session:
         parameters: Callable[[Any], ggml.ggml_opt_optimizer_params],
         optimizer: int = ggml.GGML_OPT_OPTIMIZER_TYPE_ADAMW,
         kind: int = F32,
-    ) -> Session:
+    ) -> Self:
         """Builds the graph of a training step. Call it once, after the weights are created.
 
         Args:
@@ -428,6 +387,77 @@ class Session:
             if tensor.contents.flags & ggml.GGML_TENSOR_FLAG_PARAM:
                 yield tensor
             tensor = ggml.ggml_get_next_tensor(self.weights, tensor)
+
+    def _label_width(self) -> int:
+        """Numbers per datapoint in the labels; 0 if the loss takes none."""
+        labels = ggml.ggml_opt_labels(self.opt)
+        return ggml.ggml_nelements(labels) // self.batch if labels else 0
+
+    def _started(self, name: str) -> None:
+        """Raises TypeError unless start was called."""
+        if self.opt is None:
+            raise TypeError(f"Session.{name}: call start first")
+
+    def _rows(self, name: str, data: npt.ArrayLike) -> np.ndarray:
+        """The datapoints as an array; raises an error if they do not fit the model."""
+        self._started(name)
+        data = np.asarray(data)
+        width = ggml.ggml_opt_inputs(self.opt).contents.ne[0]
+        if data.ndim != 2 or data.shape[1] != width:
+            raise ValueError(f"Session.{name}: data is {data.shape}: need rows of {width}, as the inputs have")
+        return data
+
+
+class Session(_Network):
+    """Trains a model on NumPy arrays: holds backend, scheduler, weights and optimisation context.
+
+    Create the weights with parameter and frozen, call start once, then epoch and predict as often as needed. Use it
+    in a with statement, at whose end everything is freed; NumPy views of weights stay valid.
+
+    Args:
+        threads: number of threads; 0 for the default.
+        callbacks: a function or several, each called after each training step with a Step (epoch, batch, batches,
+            loss), for progress bars and records. An exception that one raises ends Session.epoch.
+        comm: ggml.distributed.Communicator to train on several machines, or None. All ranks make the same calls with
+            the same data, and each computes its share of every step. Rank 0's initial weights count, and rank 0
+            writes the files. One rank that accumulates as many batches gets the same losses, bit for bit if each
+            of the ranks computes one batch a step.
+        accumulate: batches whose gradients make up a step, on all ranks together: a multiple of their number; 0 for
+            one on each rank.
+    Raises:
+        TypeError: callbacks is neither a function nor several, or threads is not an integer.
+        ValueError: threads is negative, or accumulate is not a multiple of the number of ranks.
+
+    Example:
+        with Session() as s:
+            w = s.parameter("w", 0.1 * rng.standard_normal((10, 784)))
+            loss = ggml.GGML_OPT_LOSS_TYPE_CROSS_ENTROPY
+            s.start(lambda ctx, x: ggml.ggml_mul_mat(ctx, w, x), 784, 64, loss, adamw(1e-3))
+            mean_loss, accuracy = s.epoch(images, labels)
+    """
+
+    def __init__(
+        self,
+        threads: int = 0,
+        callbacks: Callable[[Step], object] | Iterable[Callable[[Step], object]] = (),
+        comm: Communicator | None = None,
+        accumulate: int = 0,
+    ):
+        self.callbacks = (callbacks,) if callable(callbacks) or not np.iterable(callbacks) else tuple(callbacks)
+        for callback in self.callbacks:
+            if not callable(callback):
+                raise TypeError(f"Session: {callback!r} is among the callbacks: need functions")
+        super().__init__(threads, comm, accumulate)
+        self.epochs = 0
+        self.dataset: int | None = None
+        self.shape: tuple[int, int, int] = (0, 0, 0)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._free()
+        ggml.ggml_opt_dataset_free(self.dataset)
 
     def epoch(self, data: npt.ArrayLike, labels: npt.ArrayLike | None = None) -> list[float]:
         """Trains on all datapoints once, in random order.
@@ -543,7 +573,7 @@ class Session:
         if failed:
             raise RuntimeError(f"Session.save: rank 0 could not write {os.fsdecode(path)!r}")
 
-    def load(self, path: PathName) -> Session:
+    def load(self, path: PathName) -> Self:
         """Reads a state that save wrote, so that epoch continues exactly where the other session was.
 
         Create the same weights and call start with the same arguments first. The learning rate of adamw continues
@@ -577,25 +607,6 @@ class Session:
             ggml.ggml_opt_dataset_free(self.dataset)
             width, n_out, n = self.shape = shape
             self.dataset = ggml.ggml_opt_dataset_init(self.kind, F32, width, n_out, n, 1)
-
-    def _label_width(self) -> int:
-        """Numbers per datapoint in the labels; 0 if the loss takes none."""
-        labels = ggml.ggml_opt_labels(self.opt)
-        return ggml.ggml_nelements(labels) // self.batch if labels else 0
-
-    def _started(self, name: str) -> None:
-        """Raises TypeError unless start was called."""
-        if self.opt is None:
-            raise TypeError(f"Session.{name}: call start first")
-
-    def _rows(self, name: str, data: npt.ArrayLike) -> np.ndarray:
-        """The datapoints as an array; raises an error if they do not fit the model."""
-        self._started(name)
-        data = np.asarray(data)
-        width = ggml.ggml_opt_inputs(self.opt).contents.ne[0]
-        if data.ndim != 2 or data.shape[1] != width:
-            raise ValueError(f"Session.{name}: data is {data.shape}: need rows of {width}, as the inputs have")
-        return data
 
 
 def _number(function, result):
