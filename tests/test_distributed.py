@@ -132,10 +132,6 @@ def test_broadcast_and_operands_that_are_not_contiguous(ctx):
 
 
 # ---- gradients -------------------------------------------------------------------------------------------------------
-def sizes_of(n):
-    return [n + rank for rank in range(SIZE)]
-
-
 COLLECTIVES = {
     "sum": lambda ctx, x: comm.all_reduce(ctx, x),
     "mean": lambda ctx, x: comm.all_reduce(ctx, x, "mean"),

@@ -202,7 +202,7 @@ def ggml_backend_alloc_ctx_tensors(ctx, backend):
 
 # ---- the graph allocator ---------------------------------------------------------------------------------------------
 cdef enum:
-    MOST_PLANS = 4             # that an allocator keeps: each copies the fields of the graph's tensors
+    MOST_PLANS = 4             # of an allocator: each is a copy of the fields of a graph's tensors
 
 cdef class Plan:
     """A layout and a graph that has it."""

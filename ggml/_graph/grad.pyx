@@ -336,7 +336,7 @@ cdef Recompute new_recompute(ggml_context *ctx, ggml_cgraph *forward, object che
     r.copies = <ggml_tensor **>allocate(size, sizeof(ggml_tensor *))
     if n > 0 and <size_t>n > size:
         fail(ValueError, f"n_checkpoints is {n}: the graph has {forward.n_nodes} nodes")
-    arg_tensors(checkpoints, max(n, 0), b"checkpoints", r.copies)      # only a buffer for the moment
+    arg_tensors(checkpoints, max(n, 0), b"checkpoints", r.copies)      # `copies` serves as a buffer here
     for i in range(n):
         t, r.copies[i] = r.copies[i], NULL
         if not engine.hash_contains(&forward.visited_hash_set, t):

@@ -30,7 +30,7 @@ cdef class Recorder:
         places: True to keep where the tensors lie.
     """
     cdef readonly int64_t limit, n_spans
-    cdef readonly int64_t dropped_calls, dropped_ns     # that were not kept, and their time
+    cdef readonly int64_t dropped_calls, dropped_ns     # calls that were not kept, and their time
     cdef readonly bint places, on
     cdef readonly list calls                            # of Call
 

@@ -32,7 +32,7 @@ cdef void *memory_of(object o, const char *name, size_t need) except? NULL:
 cdef str type_name(int type):
     return gg_types[type].name.decode()
 
-cdef int64_t most_elements = <int64_t>1 << 56     # of an array: more have no addresses
+cdef int64_t most_elements = <int64_t>1 << 56     # of an array: a larger one exceeds the address space
 
 cdef struct Job:                  # a call of ggml_quantize_chunk, which threads share
     int type
