@@ -15,7 +15,7 @@ for library in ("gguf", "jinja2", "tokenizers"):  # of the extra [test]; not ins
 
 import gguf  # noqa: E402
 import tiny_models  # noqa: E402
-from programs import PYTHON  # noqa: E402
+from python_command import PYTHON  # noqa: E402
 from tiny_models import IDS, VOCAB  # noqa: E402
 
 from ggml.models import FinetuneStep, load, merge, read_chats  # noqa: E402

@@ -14,7 +14,7 @@ for library in ("gguf", "jinja2", "tokenizers"):  # of the extra [test]; not ins
     pytest.importorskip(library)
 
 import tiny_models  # noqa: E402
-from programs import PYTHON  # noqa: E402
+from python_command import PYTHON  # noqa: E402
 
 from ggml._cli import main  # noqa: E402
 from ggml._cli.imatrix import collect  # noqa: E402

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 import real_models
-from programs import PYTHON
+from python_command import PYTHON
 
 HERE = Path(__file__).parent
 LIMIT = 10  # seconds after which all ranks must have ended

@@ -15,7 +15,7 @@ import pytest
 pytest.importorskip("gguf.quants")  # of the extra [test]; not installed on emulated CPUs
 
 import tiny_models  # noqa: E402
-from programs import PYTHON  # noqa: E402
+from python_command import PYTHON  # noqa: E402
 
 import ggml  # noqa: E402
 from ggml.profiler import graph_svg, profile  # noqa: E402
