@@ -270,7 +270,7 @@ def test_a_row_of_a_training_has_two_tokens_at_least(command, model, text, folde
 
 
 def test_chat_reads_lines_that_are_not_utf_8(model):
-    program = [sys.executable, "-P", "-m", "ggml", "chat", str(model), "-n", "1"]
+    program = [*PYTHON, "-m", "ggml", "chat", str(model), "-n", "1"]
     done = subprocess.run(program, input=b"a\xff\xfe\nb\n", capture_output=True, timeout=120, check=True)
     assert done.stderr == b""
 
