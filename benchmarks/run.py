@@ -19,6 +19,7 @@ import argparse
 import json
 import os
 import platform
+import shlex
 import subprocess
 import sys
 import time
@@ -113,13 +114,15 @@ def facts(program, args, versions=()):
     import ggml._core
 
     chosen = ", ".join(isa["name"] for isa in ggml._core.isa_info() if isa["chosen"])
-    given = ["PYTHON" if Path(word).is_file() and "python" in Path(word).name else word for word in sys.argv[1:]]
+    names = {args.json and str(args.json): args.json and args.json.name}
+    names |= dict.fromkeys((getattr(args, "bindings", None), getattr(args, "torch", None)), "PYTHON")
+    given = shlex.join(names.get(word, word) for word in sys.argv[1:])
     return {
         "date": time.strftime("%Y-%m-%d"),
         "machine": f"{args.machine or platform.processor() or platform.machine()} ({chosen})",
         "threads": args.threads,
         "versions": {"Python": platform.python_version(), "NumPy": version(sys.executable, "numpy"), **dict(versions)},
-        "command": " ".join([f"python benchmarks/{program}", *given]),
+        "command": f"python benchmarks/{program} {given}",
     }
 
 

@@ -1,8 +1,8 @@
 /* One row an instruction set, from the most general to the most capable:
  * ISA(name, "what it needs", architecture, base). A build holds the rows of its architecture (GG_ARCH_*); `scalar`
  * is in every build. A row that only adds ways to multiply bytes takes the other kernels from its base
- * (families.h). setup.py reads the compiler flags of each row from the comment after it. -O2 makes the reference kernels,
- * which few CPUs need, a quarter smaller. */
+ * (families.h). setup.py reads the compiler flags of each row from the comment after it. -O2 makes the reference
+ * kernels, which few CPUs need, a quarter smaller. */
 ISA(scalar,     "the compiler's baseline",        ANY, scalar) /* flags: -O2 */
 ISA(avx2,       "AVX2, FMA, F16C",                X86, avx2)   /* flags: -mavx2 -mfma -mf16c */
 ISA(avx2vnni,   "AVX2, FMA, F16C, AVX-VNNI",      X86, avx2)   /* flags: -mavx2 -mfma -mf16c -mavxvnni */
