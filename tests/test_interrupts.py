@@ -132,6 +132,15 @@ def test_each_line_of_a_call_can_be_interrupted(open_model, files):
             line += stride
 
 
+@pytest.fixture
+def ctrl_c():
+    """SIGINT raises KeyboardInterrupt, also in processes that were started with it ignored, as background jobs are."""
+    former = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, former)
+
+
+@pytest.mark.usefixtures("ctrl_c")
 @pytest.mark.parametrize("point", ["token_embd", "blk.1.attn_out", "blk.2.out"])
 def test_a_compute_can_be_interrupted(point, open_model):
     """Signals are handled between nodes: keys and values of some layers are stored then."""
