@@ -152,8 +152,9 @@ static inline void gemm_split(gemm_tiling *p, const gemm *g, int64_t most) {
 static inline bool gemm_packs_once(const gemm *g, const gemm_tiling *tiling) {
     return tiling->depths * gemm_format(g)->depth >= g->k;
 }
-static inline gemm_tiling gemm_plan(const gemm *g, int nth) {
-    gemm_tiling p = {.rows = gg_ceil_div(g->m, MR), .columns = gg_ceil_div(g->n, NR)};
+/* together: the threads pack b together, so tasks that have all its columns pack least. */
+static inline gemm_tiling gemm_plan(const gemm *g, int nth, bool together) {
+    gemm_tiling p = {.rows = gg_ceil_div(g->m, MR), .columns = gg_ceil_div(g->n, NR), .keep_columns = together};
     p.width = g->n / p.columns, p.wider = g->n % p.columns;
     p.task_rows = p.rows;
     p.task_columns = gg_ceil_div(p.columns, gg_ceil_div(g->n, NC));
@@ -294,7 +295,7 @@ static int64_t gemm_pack_together(const gg_work *w, const gemm *g, const gemm_ti
 /* Computes g with the threads of w; false: out of memory. shared: gemm_shared_bytes bytes that the threads share, in
  * which they pack b together (one matrix, not a batch) unless w->packed says that it is there; or NULL. */
 static bool gemm_run(const gg_work *w, const gemm *g, float *shared) {
-    const gemm_tiling tiling = gemm_plan(g, w->nth);
+    const gemm_tiling tiling = gemm_plan(g, w->nth, shared != NULL);
     float *const own = gg_scratch((size_t)gemm_scratch_floats(g, &tiling) * sizeof(float));
     const int64_t across = gg_ceil_div(tiling.columns, tiling.task_columns);
     const int64_t down = gg_ceil_div(tiling.rows, tiling.task_rows);

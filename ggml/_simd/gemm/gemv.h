@@ -11,7 +11,7 @@ enum {
     GEMV_LONG_K = 512,              /* sums of that many products are so long that GEMV_MOST vectors are worth it */
     GEMV_LEAST_BYTES = 8 << 10,     /* of a matrix that a thread claims at a time */
     GEMV_MOST_BYTES = 256 << 10,
-    GEMV_AHEAD = 16 << 10,          /* the next four rows are prefetched if they are that short */
+    GEMV_AHEAD = 16 << 10,          /* the rows after the next four are prefetched if they are that short */
     GEMV_SMALL = 128 << 10,         /* bytes of a matrix that is not prefetched */
     GEMV_ROWS = 1024,               /* sums that a product by columns keeps for each vector */
 };
@@ -179,11 +179,13 @@ static void gemv_few_rows(const gemm *g, const gemv_vectors *v, int type, const 
     const int64_t nb = (int64_t)g->a.nb_i, next = m * nb;
     const bool ahead = g->n > 1 && next <= GEMV_AHEAD && g->m * nb > GEMV_SMALL;
     const size_t far = g->m * nb > GEMV_SMALL ? GG_PREFETCH_FAR : 0;
+    for (int64_t p = 0; ahead && p < next; p += GG_PAGE_BYTES) __builtin_prefetch(a + p + GG_PREFETCH_PAGES);
     for (int64_t j0 = 0; j0 < g->n; j0 += GEMV_VECTORS) {
         const int64_t n = gg_min(g->n - j0, GEMV_VECTORS);
         float out[4 * GEMV_VECTORS];
         const int64_t end = next * (j0 + n) / g->n;          /* prefetches are spread over the vectors */
-        for (int64_t p = next * j0 / g->n; ahead && p < end; p += 64) __builtin_prefetch(a + next + p, 0, 2);
+        for (int64_t p = next * j0 / g->n; ahead && p < end; p += 64)
+            __builtin_prefetch(a + next + GG_PAGE_BYTES + p, 0, 2);
         gemv_table[type][n].rows(m, g->k, a, g->a.nb_i, far, v->f32 + j0, out);
         for (int64_t r = 0; r < m; r++)
             for (int64_t j = 0; j < n; j++) *gemm_c(g, i + r, j0 + j) = out[r * GEMV_VECTORS + j];

@@ -64,8 +64,9 @@ GG_INLINE void micro_kernel(const int v, const int n, MICRO_ARGS) {
     GG_UNROLL for (int j = 0; j < n; j++)
         GG_UNROLL for (int i = 0; i < v; i++) sum[j][i] = vf_zero();
     if (add) micro_prefetch(n, c, ldc, m);
-    for (; steps > 0; steps--, a += MR, b += NR_PAD) {
+    for (const int64_t panel = steps * NR_PAD; steps > 0; steps--, a += MR, b += NR_PAD) {
         vf x[MV];
+        __builtin_prefetch(b + panel);              /* the next panel, which may lie in L3 */
         GG_UNROLL for (int i = 0; i < v; i++) x[i] = vf_load(a + i * VW);
         GG_UNROLL for (int j = 0; j < n; j++) {
             const vf y = vf_set1_at(b, j);

@@ -83,7 +83,7 @@ static void attn_product(int64_t m, int64_t n, int64_t k, gemm_src a, gemm_src b
     if (!m || !n) return;
     const gemm g = {.m = m, .n = n, .k = k, .ne2 = 1, .ne3 = 1, .a = a, .b = b, .c = c, .c_m = c_m, .c_n = c_n,
                     .add = add};
-    const gemm_tiling tiling = gemm_plan(&g, 1);
+    const gemm_tiling tiling = gemm_plan(&g, 1, false);
     gemm_rows(&g, &tiling, 0, tiling.rows, room);
 }
 /* c[r*stride + i] of floats */

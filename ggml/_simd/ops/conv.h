@@ -150,7 +150,7 @@ static int spread_run(const gg_work *w, ggml_tensor *dst, const gg_conv *v) {
                 l1 = gg_min(g.ne[0], (o + n - 1 + v->p[0]) / s + 1);
             p.m = gg_max(l1 - l0, 0);
             p.a = spread_source(w->kernels, v->g, (size_t)image * g.nb_n + (size_t)l0 * g.nb[0], g.nb[0], g.nb_c);
-            const gemm_tiling tiling = gemm_plan(&p, 1);
+            const gemm_tiling tiling = gemm_plan(&p, 1, false);
             const int64_t floats = columns * SPREAD_ROW + gemm_scratch_floats(&p, &tiling);
             float *const products = gg_scratch((size_t)floats * sizeof(float));
             if (!products) return conv_memory(dst);
@@ -204,7 +204,7 @@ static int apart_run(const gg_work *w, ggml_tensor *dst, const gg_conv *v) {
             const int64_t image = u / tiles, first = u % tiles * SPREAD_PLACES;
             p.m = gg_min(places - first, SPREAD_PLACES);
             p.a = spread_source(w->kernels, v->g, (size_t)image * g.nb_n + (size_t)first * g.nb[0], g.nb[0], g.nb_c);
-            const gemm_tiling tiling = gemm_plan(&p, 1);
+            const gemm_tiling tiling = gemm_plan(&p, 1, false);
             const int64_t floats = p.n * SPREAD_PLACES + gemm_scratch_floats(&p, &tiling);
             float *const products = gg_scratch((size_t)floats * sizeof(float));
             if (!products) return conv_memory(dst);
@@ -227,7 +227,7 @@ static int conv_data(const gg_work *w, ggml_tensor *dst) {
     for (int64_t r0, r1; gg_claim_chunk(w, panels, gg_ceil_div(panels, w->nth), &r0, &r1);)
         for (int64_t i = 0; i < phases; i++) {
             conv_phase_make(w->kernels, &p, &v, i, dst->data);
-            const gemm_tiling tiling = gemm_plan(&p.g, 1);
+            const gemm_tiling tiling = gemm_plan(&p.g, 1, false);
             float *const room = gg_scratch((size_t)gemm_scratch_floats(&p.g, &tiling) * sizeof(float));
             if (!room) return conv_memory(dst);
             if (r0 < tiling.rows) gemm_rows(&p.g, &tiling, r0, gg_min(r1, tiling.rows), room);
