@@ -48,9 +48,34 @@ static int op_SUM(const gg_work *w, ggml_tensor *dst) {
     gg_from_floats(dst->type, &(float){(float)total}, 1, dst->data, dst->nb[0]);
     return GGML_STATUS_SUCCESS;
 }
+/* Rows whose elements are far apart, but next to those of neighbouring rows: they are summed side by side. */
+enum { SUM_ROWS_TOGETHER = 64 };
+static bool rows_interleave(const ggml_tensor *a) {
+    return a->type == GGML_TYPE_F32 && a->nb[0] > sizeof(float) && a->nb[1] == sizeof(float) && a->ne[1] >= VW;
+}
+static inline void add_together(int64_t count, const char *x, size_t stride, const int n, double *sum) {
+    for (int64_t i = 0; i < count; i++, x += stride)
+        for (int j = 0; j < n; j++) sum[j] += ((const float *)x)[j];
+}
+static int sum_rows_together(const gg_work *w, ggml_tensor *dst, double count) {
+    const ggml_tensor *a = dst->src[0];
+    const int64_t groups = gg_ceil_div(a->ne[1], SUM_ROWS_TOGETHER), grain = SUM_BLOCK / (a->ne[0] + 1) / 16 + 1;
+    for (int64_t u0, u1; gg_claim_chunk(w, groups * a->ne[2] * a->ne[3], grain, &u0, &u1);)
+        for (int64_t u = u0; u < u1; u++) {
+            const int64_t i1 = u % groups * SUM_ROWS_TOGETHER, i2 = u / groups % a->ne[2], i3 = u / groups / a->ne[2];
+            const int n = (int)gg_min(a->ne[1] - i1, SUM_ROWS_TOGETHER);
+            double sum[SUM_ROWS_TOGETHER] = {0};
+            const char *const x = gg_row_ptr(a, i1, i2, i3);
+            if (n == SUM_ROWS_TOGETHER) add_together(a->ne[0], x, a->nb[0], SUM_ROWS_TOGETHER, sum);
+            else add_together(a->ne[0], x, a->nb[0], n, sum);
+            for (int j = 0; j < n; j++) *(float *)gg_row_ptr(dst, i1 + j, i2, i3) = (float)(sum[j] / count);
+        }
+    return GGML_STATUS_SUCCESS;
+}
 /* dst = row sums / count */
 static int sum_rows(const gg_work *w, ggml_tensor *dst, double count) {
     const ggml_tensor *a = dst->src[0];
+    if (rows_interleave(a)) return sum_rows_together(w, dst, count);
     const int64_t rows = gg_nrows(a), blocks = row_blocks(a);
     const double *parts = w->wdata;
     sum_parts(w, a, w->wdata);

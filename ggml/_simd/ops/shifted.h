@@ -16,6 +16,7 @@ enum {
     SHIFTED_TAPS = 16,              /* most columns of taps */
     SHIFTED_STRIPS = 4,             /* strips for each thread, if these have SHIFTED_PLACES positions at least */
     SHIFTED_CHANNELS = 24,          /* output channels of a task at least, where each thread gets one */
+    SHIFTED_CROWDED = 1024,         /* channels whose distance is a multiple of that share few sets of the L1 cache */
 };
 
 typedef struct shifted {
@@ -23,7 +24,18 @@ typedef struct shifted {
     int64_t strips, rows;           /* tasks of an image, and the most rows of the result that one computes */
     int64_t chunks;                 /* tasks of a strip, among which the output channels are divided */
     int64_t plane, depth;           /* floats of a copy; channels of a block */
+    bool in_place;                  /* elements need not be copied */
 } shifted;
+
+/* Whether a tap reads neighbouring positions from neighbouring floats. */
+static bool shifted_in_place(const patches *v, const gemm *g) {
+    const patch_axis *ax = v->ax;
+    for (int i = 0; i < 2; i++)
+        if (ax[i].taps != 1 || ax[i].stride != 1 || ax[i].base || ax[i].in != ax[i].out) return false;
+    return g->a.type == GGML_TYPE_F32 && v->nb[0] == sizeof(float) && v->nb[1] == sizeof(float) * (size_t)ax[0].in
+        && v->nb_c % sizeof(float) == 0 && v->nb_c % SHIFTED_CROWDED && v->nb_c <= INT32_MAX / SHIFTED_K
+        && v->nb_c >= v->nb[1] * (size_t)ax[1].in;
+}
 
 static bool shifted_plan(const patches *v, const gemm *g, int nth, shifted *s) {
     const patch_axis *ax = v->ax;
@@ -47,6 +59,7 @@ static bool shifted_plan(const patches *v, const gemm *g, int nth, shifted *s) {
     s->rows = gg_ceil_div(ax[1].out, s->strips);
     s->plane = (s->rows + s->around) * ax[0].out;
     s->chunks = gg_max(gg_min(gg_ceil_div(nth, s->strips * v->n), g->n / SHIFTED_CHANNELS), 1);
+    s->in_place = shifted_in_place(v, g);
     return true;
 }
 
@@ -142,7 +155,17 @@ static const float *shifted_kernel(const gemm *g, int64_t j0, int64_t j1, int64_
     return room;
 }
 
-/* Output channels j0 .. j1-1 of a strip of rows of an image. */
+/* Copies channels c .. c+depth-1 for `rows` rows of the result, of which the first reads input row y. */
+static void shifted_block(const patches *v, const gemm *g, const shifted *s, int64_t image, int64_t c, int64_t depth,
+                          int64_t y, int64_t rows, float *copy) {
+    for (int64_t i = c; i < c + depth; i++)
+        for (int64_t tx = 0; tx < v->ax[0].taps; tx++)
+            for (int64_t r = 0; r < s->remainders; r++, copy += s->plane)
+                shifted_copy(v, g, g->a.data + (size_t)image * v->nb_n + (size_t)i * v->nb_c, tx, y + r,
+                             rows + s->around, copy);
+}
+
+/* Output channels j0 .. j1-1 of a strip of rows of an image. at: what shifted_run makes. */
 static void shifted_task(const patches *v, const gemm *g, const shifted *s, int64_t image, int64_t strip, int64_t j0,
                          int64_t j1, const int32_t *at, float *x, float *room) {
     const patch_axis *ax = v->ax;
@@ -153,12 +176,13 @@ static void shifted_task(const patches *v, const gemm *g, const shifted *s, int6
     float *const out = (float *)(g->c + (size_t)image * v->to_n + (size_t)j0 * g->c_n) + first * ax[0].out;
     for (int64_t c = 0; c < v->c; c += s->depth) {
         const int64_t depth = gg_min(s->depth, v->c - c);
-        float *copy = x;
-        for (int64_t i = c; i < c + depth; i++)
-            for (int64_t tx = 0; tx < ax[0].taps; tx++)
-                for (int64_t r = 0; r < s->remainders; r++, copy += s->plane)
-                    shifted_copy(v, g, g->a.data + (size_t)image * v->nb_n + (size_t)i * v->nb_c, tx,
-                                 ax[1].base + first * ax[1].stride + r, rows + s->around, copy);
+        /* the last vector may end behind the strip, but not behind the tensor */
+        const bool in_place = s->in_place
+            && (c + depth < v->c || vectors * VW <= (ax[1].out - first) * ax[0].out);
+        const char *const channels = g->a.data + (size_t)image * v->nb_n + (size_t)c * v->nb_c;
+        const float *const from = in_place ? (const float *)channels + first * ax[0].out : x;
+        const int32_t *const offsets = in_place ? at + s->depth * taps : at;
+        if (!in_place) shifted_block(v, g, s, image, c, depth, ax[1].base + first * ax[1].stride, rows, x);
         int64_t ldw;
         const float *const w = shifted_kernel(g, j0, j1, c * taps, depth * taps, room, &ldw);
         for (int64_t t0 = 0; t0 < tiles; t0 += SHIFTED_TILES)
@@ -167,8 +191,8 @@ static void shifted_task(const patches *v, const gemm *g, const shifted *s, int6
                 for (int64_t t = t0; t < gg_min(t0 + SHIFTED_TILES, tiles); t++) {
                     const int64_t i = vectors * t / tiles, p = i * VW, wide = vectors * (t + 1) / tiles - i;
                     const int left = (int)gg_min(places - p - (wide - 1) * VW, VW);
-                    shifted_table[wide][few](depth * taps, at, x + p, w + j * ldw, ldw, out + j * ldo + p, ldo, left,
-                                             c > 0);
+                    shifted_table[wide][few](depth * taps, offsets, from + p, w + j * ldw, ldw, out + j * ldo + p,
+                                             ldo, left, c > 0);
                 }
             }
     }
@@ -182,14 +206,15 @@ static bool shifted_run(const gg_work *w, const patches *v, const gemm *g, const
     const int64_t taps = ax[0].taps * ax[1].taps, copies = s->depth * ax[0].taps * s->remainders;
     const int64_t size = copies * s->plane + SHIFTED_V * VW;     /* the last vector may read beyond */
     const int64_t room = g->b.type == GGML_TYPE_F32 ? 0 : gg_ceil_div(g->n, s->chunks) * s->depth * taps;
-    float *const x = gg_scratch((size_t)(size + room + s->depth * taps) * sizeof *x);
+    float *const x = gg_scratch((size_t)(size + room + 2 * s->depth * taps) * sizeof *x);
     if (!x) return false;
-    int32_t *const at = (int32_t *)(x + size + room);
+    int32_t *const at = (int32_t *)(x + size + room);    /* of each tap in the copies; then, in place, in the input */
     memset(x, 0, (size_t)size * sizeof *x);
     for (int64_t k = 0; k < s->depth * taps; k++) {
         const int64_t tx = k % ax[0].taps, y = k % taps / ax[0].taps * ax[1].dilation;
         const int64_t copy = (k / taps * ax[0].taps + tx) * s->remainders + y % ax[1].stride;
         at[k] = (int32_t)(copy * s->plane + y / ax[1].stride * ax[0].out);
+        if (s->in_place) at[s->depth + k] = (int32_t)(k * (int64_t)(v->nb_c / sizeof(float)));
     }
     const int64_t units = v->n * s->strips * s->chunks;
     for (int64_t u; (u = gg_claim_piece(w, units)) >= 0;) {
