@@ -14,6 +14,7 @@ enum {
     ATTN_KEYS = 256,                /* keys of a block */
     ATTN_STEP = 64,                 /* a multiple of the keys that ROW_SUM adds at a time */
     ATTN_FEW = 8,                   /* tiles of at most that many rows read keys and values in place */
+    ATTN_AHEAD = 16,                /* keys or values between those that are read and those that are prefetched */
     ATTN_UNPACK = 16,               /* rows of quantised keys or values to unpack at a time */
     ATTN_TASKS = 32, ATTN_SPLIT = 256,   /* tasks that keys are split to reach; least keys of a piece */
     ATTN_ROOM = (MC + (NC / NR + 3) * NR_PAD) * 2 * KC,  /* floats for the panels of any product */
@@ -160,6 +161,12 @@ static const char *attn_unpack(const attn *a, const ggml_tensor *x, const char *
     *type = GGML_TYPE_F32, *nb = (size_t)x->ne[0] * sizeof *tmp;
     return (const char *)tmp;
 }
+/* Prefetches for the n rows that follow those at p: they are short runs, far apart where other heads lie between. */
+static inline void attn_prefetch(const ggml_tensor *x, const char *p, int64_t n) {
+    const size_t bytes = gg_row_size(x->type, x->ne[0]);
+    for (int64_t i = ATTN_AHEAD; i < n + ATTN_AHEAD; i++)
+        for (size_t b = 0; b < bytes; b += 64) __builtin_prefetch(p + (size_t)i * x->nb[1] + b);
+}
 static void attn_few_scores(const attn *a, const attn_tile *t, int64_t first, int64_t n) {
     const float *q[ATTN_FEW];
     float out[4 * GEMV_VECTORS];
@@ -168,7 +175,9 @@ static void attn_few_scores(const attn *a, const attn_tile *t, int64_t first, in
     for (int64_t r = 0; r < t->n; r++) q[r] = t->q + r * attn_round(a->d);
     for (int64_t i = 0; i < n; i += 4) {
         const int64_t m = gg_min(n - i, 4);
-        const char *k = attn_unpack(a, &a->k, attn_data(&a->k, t->set, first + i), m, t->unpacked, &type, &nb);
+        const char *k = attn_data(&a->k, t->set, first + i);
+        attn_prefetch(&a->k, k, m);
+        k = attn_unpack(a, &a->k, k, m, t->unpacked, &type, &nb);
         for (int64_t r = 0; r < t->n; r += GEMV_VECTORS) {
             const int64_t rows = gg_min(t->n - r, GEMV_VECTORS);
             gemv_table[type][rows].rows(m, a->d, k, nb, GG_PREFETCH_BYTES, q + r, out);
@@ -182,7 +191,9 @@ static void attn_few_values(const attn *a, const attn_tile *t, int64_t first, co
     size_t nb;
     for (int64_t i = 0; i < n; i += ATTN_UNPACK) {
         const int64_t m = gg_min(n - i, ATTN_UNPACK);
-        const char *v = attn_unpack(a, &a->v, attn_data(&a->v, t->set, first + i), m, t->unpacked, &type, &nb);
+        const char *v = attn_data(&a->v, t->set, first + i);
+        attn_prefetch(&a->v, v, m);
+        v = attn_unpack(a, &a->v, v, m, t->unpacked, &type, &nb);
         for (int64_t r = 0; r < t->n; r += GEMV_VECTORS) {
             const int64_t rows = gg_min(t->n - r, GEMV_VECTORS);
             const float *weights[GEMV_VECTORS];
