@@ -8,26 +8,13 @@ import time
 
 import numpy as np
 import pytest
+from cases.harness import graph_of
 
 import ggml
 import ggml.training
 from ggml._profile import calls, memory
 from ggml._profile.words import Totals, limit
 from ggml.utils import from_numpy
-
-
-@pytest.fixture
-def ctx():
-    c = ggml.ggml_init(ggml.ggml_init_params(mem_size=0))
-    yield c
-    ggml.ggml_free(c)
-
-
-def graph_of(ctx, *results, size=4096):
-    graph = ggml.ggml_new_graph_custom(ctx, size, False)
-    for result in results:
-        ggml.ggml_build_forward_expand(graph, result)
-    return graph
 
 
 def random(ctx, *shape):
