@@ -461,7 +461,7 @@ class Faults:
 
 
 def fill_rings():
-    """Frees so many objects that later ones replace them where freed ones are kept for a while."""
+    """Frees enough objects that none of an earlier program is among the freed ones that are kept for a while."""
     buft = ggml.ggml_backend_cpu_buffer_type()
     for _ in range(4200):
         ggml.ggml_free(ggml.ggml_init(ggml.ggml_init_params(mem_size=1024)))

@@ -74,7 +74,7 @@ def stop_on_interrupt():
         if stopped:
             raise KeyboardInterrupt
         stopped.append(number)
-        print("\nfinetune: stops after this step; Ctrl-C again stops at once", file=sys.stderr)
+        print("\nfinetune: stops after this step; Ctrl-C again stops immediately", file=sys.stderr)
 
     before = signal.signal(signal.SIGINT, interrupt)
     try:
