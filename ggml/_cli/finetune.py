@@ -5,8 +5,8 @@ import sys
 from contextlib import contextmanager
 from pathlib import Path
 
-from .arguments import between
-from .models import add_model, add_profile, check_model_outputs, model_path, number, profiled, read_text
+from .arguments import between, number
+from .models import add_model, add_profile, check_model_outputs, model_path, profiled, read_text
 
 LARGEST = 1 << 30
 
