@@ -430,7 +430,7 @@ class Faults:
         self.library.faults_add_range.argtypes = [ctypes.c_size_t] * 2
         self.library.faults_arm.argtypes = [ctypes.c_long] * 2
         self.library.faults_last.restype = ctypes.c_char_p
-        for name in ("calls", "failed", "blocks", "mappings"):
+        for name in ("calls", "blocks", "mappings"):
             getattr(self.library, f"faults_{name}").restype = ctypes.c_long
         modules = str(Path(ggml.__file__).parent)
         wanted = (lambda path: "libgomp" in path) if callers == "libgomp" else (
