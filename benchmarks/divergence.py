@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-ROWS = 64  # logits of so many tokens are in memory together
+ROWS = 64  # tokens whose logits are in memory together
 
 
 # ---- the reference ---------------------------------------------------------------------------------------------------

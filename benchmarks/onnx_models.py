@@ -77,7 +77,7 @@ def runner(library, path, inputs, threads):
 
 
 def best_times(functions, seconds, rounds):
-    """The best time of each function in seconds: they run in turns."""
+    """The best time of each function in seconds. They run alternately."""
     best = [math.inf] * len(functions)
     for function in functions:
         function()

@@ -83,7 +83,7 @@ class Scale:
         sizes = self.sizes(1 << 16, 1 << 30, 1 << 26, 4)
         for kind in ("F32", *workloads.WEIGHTS):
             row_size = ggml.ggml_row_size(getattr(ggml, "GGML_TYPE_" + kind), width)
-            rows = [max(32, size // row_size // 32 * 32) for size in sizes]
+            rows = sorted({max(32, size // row_size // 32 * 32) for size in sizes})
             per_operation = row_size / (2 * width)
             series[kind] = [[n * row_size, per_operation * self.product(kind, width, n, 1)] for n in rows]
         return plot("bytes of the matrix", "GB/s", series, flat(sizes, {"reading": self.read_rate()}))
@@ -227,14 +227,14 @@ def falls(name, data):
         if worst and data["linear"]:
             x, rate, share, best_x, best = worst
             yield (
-                f"{name}, {series}: not linear: {rate:.3g} {data['y']} at {x} {data['x']}, {share:.2f} of the "
-                f"{best:.3g} at {best_x}"
+                f"{name}, {series}: {rate:.3g} {data['y']} at {x:,} {data['x']} is {share:.2f} of the {best:.3g} "
+                f"{data['y']} at {best_x:,}"
             )
 
 
 def draw(name, data):
-    """The plot as a figure of matplotlib."""
-    from matplotlib import pyplot
+    """The plot as a figure of matplotlib. The axis of the rates spans more than a decade: small changes look small."""
+    from matplotlib import pyplot, ticker
 
     figure, axes = pyplot.subplots(figsize=(8, 5), layout="constrained")
     for series, points in data["series"].items():
@@ -242,8 +242,17 @@ def draw(name, data):
     for i, (limit, points) in enumerate(data["limits"].items()):
         axes.plot(*zip(*points), linestyle=("--", ":")[i % 2], color="#e03131", label=f"limit: {limit}")
     axes.set(xscale="log", yscale="log", xlabel=data["x"], ylabel=data["y"], title=name)
+    bottom, top = axes.get_ylim()
+    axes.set_ylim(min(bottom, top / 12), 1.1 * top)
+    axes.yaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_major_formatter("{x:,g}")
+    axes.yaxis.set_minor_formatter(ticker.NullFormatter())
+    if not data["linear"]:  # a few small numbers, each with its label
+        places = sorted({x for points in data["series"].values() for x, _ in points})
+        axes.set_xticks(places, map(str, places))
+        axes.set_xticks([], minor=True)
     axes.grid(alpha=0.3)
-    axes.legend()
+    figure.legend(frameon=False, loc="outside upper center", ncols=3)
     return figure
 
 

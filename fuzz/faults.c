@@ -24,7 +24,7 @@ static struct { uintptr_t lo, hi; } ranges[RANGES];
 static int n_ranges;
 static volatile bool armed;
 static long first, last;
-static _Atomic long calls, failed, blocks, mappings;
+static _Atomic long calls, blocks, mappings;
 static const char *last_failed;
 
 /* ---- blocks in use: a hash table of addresses with linear probing ------------------------------------------------ */
@@ -53,13 +53,11 @@ static void leave(void *block) {
 }
 
 /* ---- control: called through ctypes ------------------------------------------------------------------------------ */
-void faults_clear_ranges(void) { n_ranges = 0; }
 void faults_add_range(uintptr_t lo, uintptr_t hi) {
     if (n_ranges < RANGES) ranges[n_ranges].lo = lo, ranges[n_ranges++].hi = hi;
 }
 void faults_arm(long from, long to) {
     calls = 0;
-    failed = 0;
     first = from;
     last = to;
     last_failed = "";
@@ -67,7 +65,6 @@ void faults_arm(long from, long to) {
 }
 void faults_disarm(void) { armed = false; }
 long faults_calls(void) { return calls; }
-long faults_failed(void) { return failed; }
 long faults_blocks(void) { return blocks; }
 long faults_mappings(void) { return mappings; }
 const char *faults_last(void) { return last_failed; }
@@ -81,7 +78,6 @@ static bool fails(const char *what) {
     if (!armed) return false;
     const long n = ++calls;
     if (n < first || n > last) return false;
-    failed++;
     last_failed = what;
     return true;
 }

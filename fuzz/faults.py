@@ -430,7 +430,7 @@ class Faults:
         self.library.faults_add_range.argtypes = [ctypes.c_size_t] * 2
         self.library.faults_arm.argtypes = [ctypes.c_long] * 2
         self.library.faults_last.restype = ctypes.c_char_p
-        for name in ("calls", "failed", "blocks", "mappings"):
+        for name in ("calls", "blocks", "mappings"):
             getattr(self.library, f"faults_{name}").restype = ctypes.c_long
         modules = str(Path(ggml.__file__).parent)
         wanted = (lambda path: "libgomp" in path) if callers == "libgomp" else (
@@ -461,7 +461,7 @@ class Faults:
 
 
 def fill_rings():
-    """Frees so many objects that later ones replace them where freed ones are kept for a while."""
+    """Frees enough objects that none of an earlier program is among the freed ones that are kept for a while."""
     buft = ggml.ggml_backend_cpu_buffer_type()
     for _ in range(4200):
         ggml.ggml_free(ggml.ggml_init(ggml.ggml_init_params(mem_size=1024)))

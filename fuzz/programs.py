@@ -119,7 +119,7 @@ class Examiner:
 
     def __init__(self, peer=None):
         # scalar comes first: the others are compared with it. The threads of the last wait as they do by default; those
-        # of the others sleep at once, which is faster where more processes run than there are cores.
+        # of the others sleep immediately, which is faster where more processes run than there are cores.
         self.workers = [Worker(name, GGML_ISA=name, OMP_WAIT_POLICY="passive") for name in ISAS[:-1]]
         self.workers.append(Worker(ISAS[-1], GGML_ISA=ISAS[-1]))
         # Without this variable the C library starts a debugger for a back-trace whenever it ends its process.
@@ -373,7 +373,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--programs", type=int, default=0, help="so many programs, without a time limit")
+    parser.add_argument("--programs", type=int, default=0, help="run this many programs, without a time limit")
     parser.add_argument("--peer", help="the Python of an environment that has the ctypes bindings")
     parser.add_argument("--out", type=Path, default=Path(tempfile.gettempdir()), help="folder for failing programs")
     parser.add_argument("--show", action="store_true", help="prints the program of the seed as a script, and ends")

@@ -1,5 +1,5 @@
 # What the other modules cimport: the engine's structs and functions, errors, arguments, results, memory, nodes, graphs.
-from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 cdef extern from "<stdbool.h>":
     ctypedef bint cbool "bool"

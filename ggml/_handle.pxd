@@ -19,5 +19,5 @@ cdef dict adopters                          # class: (struct type, function(addr
 cdef Handle find(object o, type kind, str name)                     # of an argument; raises unless it is a live `kind`
 cdef list handles(object array, size_t n, type kind, str name)      # the same for an array of handles
 cdef PyObject *handle_at(void *at) except? NULL                     # by address, borrowed; NULL: no handle
-cdef bint memory_at(object address, size_t size) except -1          # whether so many bytes can be read there
+cdef bint memory_at(object address, size_t size) except -1          # whether `size` bytes can be read there
 cdef Handle adopted(object address, type kind)                      # for what a callback returned; None for NULL

@@ -9,6 +9,7 @@ import argparse
 import fnmatch
 import functools
 import sys
+import textwrap
 import time
 import traceback
 import warnings
@@ -67,7 +68,11 @@ def check(got, wanted, rtol, atol):
     assert got.dtype == wanted.dtype, f"type {got.dtype}, not {wanted.dtype}"
     if wanted.dtype.kind == "V" or wanted.dtype.name not in np.sctypeDict:
         got, wanted = got.astype(np.float32), wanted.astype(np.float32)
-    np.testing.assert_allclose(got, wanted, rtol=rtol, atol=atol)
+    wrong = ~np.isclose(got, wanted, rtol=rtol, atol=atol, equal_nan=True)
+    if wrong.any():
+        first = tuple(np.argwhere(wrong)[0])
+        text = f"{wrong.sum()} of {wrong.size} elements differ, the first: {got[first]}, not {wanted[first]}"
+        raise AssertionError(text)
 
 
 def outside(model):
@@ -123,8 +128,8 @@ def attempt(run, case, model, verbose=False):
     except Exception as error:
         if verbose:
             traceback.print_exc()
-        text = " ".join(str(error).split())
-        return f"{type(error).__name__}: {text}"[:240]
+        kind = "" if isinstance(error, AssertionError) else f"{type(error).__name__}: "
+        return textwrap.shorten(f"{kind}{error}", 240, placeholder=" ...") or "an assertion failed"
     return ""
 
 

@@ -36,15 +36,15 @@ ROOMS = (
     ("Quantised types", ["_io/quants", "_system/numbers"]),
     ("CPU, threads and messages", ["_system/cpu", "_system/threadpool", "_system/messages"]),
 )
-PACKAGES = (  # module, its title, what it is
-    ("ggml.utils", "ggml.utils", "NumPy arrays, DLPack and other helpers"),
-    ("ggml.training", "ggml.training", "helpers for training"),
-    ("ggml.models", "ggml.models", "language models"),
-    ("ggml.onnx", "ggml.onnx", "ONNX models"),
-    ("ggml.distributed", "ggml.distributed", "collectives over MPI, training on several machines"),
-    ("ggml.profiler", "ggml.profiler", "where the time and memory of computes go"),
-    ("ggml.view", "ggml.view", "how tensors, graphs and files show themselves"),
-)
+MODULES = {  # what each is
+    "ggml.utils": "NumPy arrays, DLPack and other helpers",
+    "ggml.training": "helpers for training",
+    "ggml.models": "language models",
+    "ggml.onnx": "ONNX models",
+    "ggml.distributed": "collectives over MPI, training on several machines",
+    "ggml.profiler": "where the time and memory of computes go",
+    "ggml.view": "how tensors, graphs and files show themselves",
+}
 FENCE = re.compile(r"^ *(```|~~~)")
 LINK = re.compile(r"(?<!!)\[([^\[\]]*)\]\(([^)\s#]+)(#[^)\s]*)?\)")
 NAMED_FUNCTION = re.compile(r"(?<![\[`])`(g(?:gml|guf)_\w+)(?:\(\))?`(?![`\]])")
@@ -56,6 +56,8 @@ def stub_tree():
 
 def summary(module):
     """The first paragraph of the docstring of a Cython module, as one line."""
+    if module == "_core":  # its docstring is about what other modules take from it
+        return "Contexts: creating them, how much memory they take, emptying and freeing them."
     found = re.match(r'\s*r?"""(.*?)(?:\n\n|""")', (ROOT / "ggml" / f"{module}.pyx").read_text(encoding="utf-8"), re.S)
     return " ".join(found[1].split()) if found else ""
 
@@ -73,10 +75,15 @@ def functions_by_module(names):
     return found
 
 
-def reference_page(title, intro, objects, inherited=False):
-    """A page on which mkdocstrings describes objects, with the methods that their classes inherit if `inherited`."""
-    options = "\n    options:\n      inherited_members: true" if inherited else ""
-    return "\n\n".join([f"# {title}", intro, *(f"::: {name}{options}" for name in objects)]) + "\n"
+def reference_page(title, intro, objects):
+    """A page on which mkdocstrings describes objects."""
+    return "\n\n".join([f"# {title}", intro, *(f"::: {name}" for name in objects)]) + "\n"
+
+
+def module_page(module):
+    """A page on which mkdocstrings describes a module, with the methods that its classes inherit."""
+    options = ("inherited_members: true", "show_root_heading: false", "show_root_toc_entry: false")
+    return "\n".join([f"# {module}\n", f"::: {module}", "    options:", *(f"      {line}" for line in options)]) + "\n"
 
 
 def constants_page(tree):
@@ -123,8 +130,8 @@ def reference():
         add_modules(re.sub(r"\W+", "_", title.lower()), title, sources)
     for module in sorted(name for name in modules if name.startswith("_ops/")):
         add_modules("op_" + module[5:], f"Operations: {module[5:]}", [module])
-    for module, title, about in PACKAGES:
-        add(module.replace(".", "_"), title, about, reference_page(title, "", [module], inherited=True))
+    for module, about in MODULES.items():
+        add(module.replace(".", "_"), module, about, module_page(module))
     add("structs", "Structs", "the structs and their fields", structs_page(tree))
     add("constants", "Constants", "names and values", constants_page(tree))
     absent = [f"ggml.{name}" for name in modules.pop("generated")]

@@ -9,6 +9,7 @@ import re
 import griffe
 
 SECTION = re.compile(r"\n(?=(?:Args|Returns|Yields|Raises|See also|Example|Examples|Note|Attributes):\s*\n)")
+SHARED = re.compile(r"^( +)((?:\w+, )+\w+): (.*(?:\n\1 +.*)*)", re.M)
 WORDS = (
     (r"_Int\b", "int"),
     (r"_Float\b", "float"),
@@ -26,12 +27,19 @@ def described(annotation):
     return text if text != str(annotation) else annotation
 
 
+def one_each(text):
+    """Attributes that share a description, `a, b: what they are`, get one entry each."""
+    head, section, attributes = text.partition("Attributes:\n")
+    return head + section + SHARED.sub(
+        lambda found: "\n".join(f"{found[1]}{name}: {found[3]}" for name in found[2].split(", ")), attributes)
+
+
 class ProjectStyle(griffe.Extension):
-    """Separates the sections of docstrings and names the types of parameters."""
+    """Separates the sections of docstrings, and the attributes; names the types of parameters."""
 
     def on_object(self, *, obj, **_):
         if obj.docstring:
-            obj.docstring.value = SECTION.sub("\n\n", obj.docstring.value)
+            obj.docstring.value = SECTION.sub("\n\n", one_each(obj.docstring.value))
 
     def on_function(self, *, func, **_):
         for parameter in func.parameters:

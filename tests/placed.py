@@ -26,13 +26,6 @@ def context():
     return ggml.ggml_init(ggml.ggml_init_params(mem_size=0, mem_buffer=None, no_alloc=True))
 
 
-def graph_of(ctx, *outs):
-    graph = ggml.ggml_new_graph(ctx)
-    for out in outs:
-        ggml.ggml_build_forward_expand(graph, out)
-    return graph
-
-
 def put(t, values):
     values = np.ascontiguousarray(values, np.float32)
     ggml.ggml_backend_tensor_set(t, values.ctypes.data, 0, values.nbytes)

@@ -9,7 +9,8 @@ import os
 import ggml._backend.device
 import numpy as np
 import pytest
-from placed import context, get, graph_of, put
+from cases.harness import graph_of
+from placed import context, get, put
 
 import ggml
 

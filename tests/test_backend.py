@@ -7,7 +7,8 @@ import weakref
 import ggml._backend.device
 import numpy as np
 import pytest
-from placed import F32, context, example, get, graph_of, put
+from cases.harness import graph_of
+from placed import F32, context, example, get, put
 
 import ggml
 from ggml.utils import to_numpy

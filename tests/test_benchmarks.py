@@ -56,7 +56,9 @@ def test_scale_measures_every_plot(tmp_path):
     assert set(plots) == {"gemm", "gemv", "attention", "decode", "graphs", "contexts", "threads", "regions"}
     for data in plots.values():
         for points in data["series"].values():
-            assert len(points) == 2 and all(rate > 0 for _, rate in points)
+            sizes = [x for x, _ in points]
+            assert sizes == sorted(set(sizes)) and len(sizes) <= 2 and all(rate > 0 for _, rate in points)
+        assert any(len(points) == 2 for points in data["series"].values())
     assert "reading" in plots["gemv"]["limits"]
 
 
@@ -82,7 +84,7 @@ def test_scale_says_where_growth_is_not_linear(load):
     scale = load("scale")
     points = {"steady": [[1, 4.0], [2, 3.5], [4, 4.5]], "falling": [[1, 4.0], [2, 8.0], [4, 5.0], [8, 2.0]]}
     sentences = list(scale.falls("gemm", scale.plot("rows", "GFLOP/s", points, {})))
-    assert sentences == ["gemm, falling: not linear: 2 GFLOP/s at 8 rows, 0.25 of the 8 at 2"]
+    assert sentences == ["gemm, falling: 2 GFLOP/s at 8 rows is 0.25 of the 8 GFLOP/s at 2"]
     assert not list(scale.falls("threads", scale.plot("threads", "GFLOP/s", points, {}, linear=False)))
 
 

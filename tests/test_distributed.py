@@ -6,6 +6,7 @@ tests/test_distributed.py`. Without mpiexec there is one rank. tests/test_mpi.py
 
 import numpy as np
 import pytest
+from cases.harness import compute, graph_of
 from ranks import comm
 
 import ggml
@@ -17,23 +18,9 @@ F32 = ggml.GGML_TYPE_F32
 several = pytest.mark.skipif(SIZE == 1, reason="needs two ranks")
 
 
-@pytest.fixture
-def ctx():
-    made = ggml.ggml_init(ggml.ggml_init_params(mem_size=0))
-    yield made
-    ggml.ggml_free(made)
-
-
 def of_rank(rank, shape, seed=0):
     """The values that a rank contributes: all ranks know those of all."""
     return np.random.default_rng([seed, rank]).standard_normal(shape).astype(np.float32)
-
-
-def compute(ctx, *tensors):
-    graph = ggml.ggml_new_graph(ctx)
-    for tensor in tensors:
-        ggml.ggml_build_forward_expand(graph, tensor)
-    ggml.ggml_graph_compute_with_ctx(ctx, graph, 2)
 
 
 def in_rank_order(parts, kind):
@@ -56,7 +43,7 @@ def test_all_reduce_adds_in_rank_order(ctx, shape):
     y = comm.all_reduce(ctx, x)
     z = comm.all_reduce(ctx, x, "mean")
     by_mpi = comm.all_reduce(ctx, x, order="mpi")
-    compute(ctx, y, z, by_mpi)
+    compute(ctx, graph_of(ctx, y, z, by_mpi), 2)
     wanted = in_rank_order([of_rank(rank, shape) for rank in range(SIZE)], F32)
     np.testing.assert_array_equal(to_numpy(y), wanted)
     np.testing.assert_allclose(to_numpy(z), wanted / SIZE, rtol=1e-6)
@@ -68,7 +55,7 @@ def test_all_reduce_max_min_and_integers(ctx):
     whole = [np.arange(5, dtype=np.int32) * (rank + 1) for rank in range(SIZE)]
     x, i = from_numpy(parts[RANK], ctx), from_numpy(whole[RANK], ctx)
     high, low, total = comm.all_reduce(ctx, x, "max"), comm.all_reduce(ctx, x, "min"), comm.all_reduce(ctx, i)
-    compute(ctx, high, low, total)
+    compute(ctx, graph_of(ctx, high, low, total), 2)
     np.testing.assert_array_equal(to_numpy(high), np.max(parts, 0))
     np.testing.assert_array_equal(to_numpy(low), np.min(parts, 0))
     np.testing.assert_array_equal(to_numpy(total), np.sum(whole, 0))
@@ -81,10 +68,10 @@ def test_half_precision_is_rounded_once(ctx, kind):
     values = [ggml.ggml_cast(ctx, from_numpy(of_rank(rank, shape), ctx), kind) for rank in range(SIZE)]
     y = comm.all_reduce(ctx, narrow)
     gathered = comm.all_gather(ctx, narrow, 0)
-    compute(ctx, y, gathered, *values)
+    compute(ctx, graph_of(ctx, y, gathered, *values), 2)
     arrays = [np.asarray(to_numpy(v), np.float32) for v in values]
     wanted = ggml.ggml_cast(ctx, from_numpy(in_rank_order(arrays, kind), ctx), kind)
-    compute(ctx, wanted)
+    compute(ctx, graph_of(ctx, wanted), 2)
     assert y.contents.type == kind
     np.testing.assert_array_equal(to_numpy(y), to_numpy(wanted))
     np.testing.assert_array_equal(np.asarray(to_numpy(gathered), np.float32), np.concatenate(arrays, 1))
@@ -102,7 +89,7 @@ def test_parts_along_each_dimension(ctx, dim):
     part = comm.reduce_scatter(ctx, joined, dim)
     exchanged = comm.all_to_all(ctx, joined, dim)
     back = comm.all_to_all(ctx, exchanged, dim)
-    compute(ctx, joined, part, exchanged, back)
+    compute(ctx, graph_of(ctx, joined, part, exchanged, back), 2)
     whole = np.concatenate(parts, axis)
     np.testing.assert_array_equal(to_numpy(joined), whole)
     np.testing.assert_allclose(to_numpy(part), SIZE * parts[RANK], rtol=1e-6)
@@ -117,7 +104,7 @@ def test_unequal_parts(ctx, dim):
     parts = [of_rank(rank, shape) for rank, shape in enumerate(shapes)]
     joined = comm.all_gather(ctx, from_numpy(parts[RANK], ctx), dim, sizes)
     part = comm.reduce_scatter(ctx, joined, dim, sizes)
-    compute(ctx, joined, part)
+    compute(ctx, graph_of(ctx, joined, part), 2)
     np.testing.assert_array_equal(to_numpy(joined), np.concatenate(parts, 1 - dim))
     np.testing.assert_allclose(to_numpy(part), SIZE * parts[RANK], rtol=1e-6)
 
@@ -126,7 +113,7 @@ def test_broadcast_and_operands_that_are_not_contiguous(ctx):
     parts = [of_rank(rank, (4, 5)) for rank in range(SIZE)]
     x = ggml.ggml_transpose(ctx, from_numpy(parts[RANK], ctx))
     y, z = comm.broadcast(ctx, x, SIZE - 1), comm.all_reduce(ctx, x)
-    compute(ctx, y, z)
+    compute(ctx, graph_of(ctx, y, z), 2)
     np.testing.assert_array_equal(to_numpy(y), parts[-1].T)
     np.testing.assert_array_equal(to_numpy(z), in_rank_order([p.T for p in parts], F32))
 
@@ -217,20 +204,20 @@ def test_ranks_that_differ_are_named_and_all_raise(ctx):
     x = from_numpy(np.ones((2, 3 + (RANK == 1)), np.float32), ctx)
     ggml.ggml_set_name(x, b"hidden state")
     with pytest.raises(RuntimeError, match=r"do not compute the same: rank 0: all_reduce.*f32 \[3, 2.*rank 1.*\[4, 2"):
-        compute(ctx, comm.all_reduce(ctx, x))
+        compute(ctx, graph_of(ctx, comm.all_reduce(ctx, x)), 2)
     y = from_numpy(np.ones((2, SIZE), np.float32), ctx)
     with pytest.raises(RuntimeError, match="rank 0: all_reduce.*rank 1: all_gather"):
-        compute(ctx, comm.all_gather(ctx, y) if RANK == 1 else comm.all_reduce(ctx, y))
+        compute(ctx, graph_of(ctx, comm.all_gather(ctx, y) if RANK == 1 else comm.all_reduce(ctx, y)), 2)
     comm.barrier()  # the communicator remains usable
 
 
 @several
 def test_recv_of_another_shape_is_named(ctx):
     if RANK == 0:
-        compute(ctx, comm.send(ctx, from_numpy(np.ones(6, np.float32), ctx), 1))
+        compute(ctx, graph_of(ctx, comm.send(ctx, from_numpy(np.ones(6, np.float32), ctx), 1)), 2)
     elif RANK == 1:
         with pytest.raises(RuntimeError, match=r"waits for send f32 \[5, .*rank 0 sent send f32 \[6, "):
-            compute(ctx, comm.recv(ctx, F32, [5], 0))
+            compute(ctx, graph_of(ctx, comm.recv(ctx, F32, [5], 0)), 2)
         comm._transport.receive(np.empty(24, np.uint8), 0, 0, "recv")  # what was sent, for the tests that follow
     comm.barrier()
 

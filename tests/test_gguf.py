@@ -7,12 +7,14 @@ import ctypes
 import os
 import re
 import struct
+import sys
 import time
 import types
 
 import numpy as np
 import pytest
 from blocks import BLOCKS, dtype
+from cases.harness import not_sanitized
 from gguf_files import F16, F32, I32, Q4_0, SAMPLES, TYPES, all_kinds, gguf, pair, tensor, text
 
 import ggml
@@ -21,6 +23,17 @@ from ggml.utils import from_numpy, to_numpy
 peer = pytest.importorskip("gguf")  # part of the [test] extra; not installed on emulated CPUs
 
 NAMES = dict(enumerate(TYPES))
+linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self")
+# Defines grown() for a child process: by how many bytes a peak of its memory has grown, VmHWM for the resident memory
+# and VmPeak for the address space.
+GROWN = """
+import sys, ggml
+def peak(name):
+    return next(int(line.split()[1]) << 10 for line in open("/proc/self/status") if line.startswith(name))
+before = {name: peak(name) for name in ("VmHWM", "VmPeak")}
+def grown(name="VmHWM"):
+    return peak(name) - before[name]
+"""
 
 
 def params(no_alloc=True, ctx=None):
@@ -576,7 +589,8 @@ def test_mapped_tensors_show_the_file_and_outlive_the_contexts(tmp_path):
     g = ggml.gguf_init_from_file_mmap(path, params(False, ctx))
     t = ggml.ggml_get_tensor(ctx, b"a")
     assert t.contents.data == ggml.gguf_get_data(g) and t.contents.data % 32 == 0
-    assert str(path) in next(x for x in mappings() if x[0] <= t.contents.data < x[1])[2]
+    if sys.platform == "linux":
+        assert str(path) in next(x for x in mappings() if x[0] <= t.contents.data < x[1])[2]
     view = to_numpy(t)
     view[0, 0] = 42
     assert path.read_bytes() == all_kinds()
@@ -585,10 +599,12 @@ def test_mapped_tensors_show_the_file_and_outlive_the_contexts(tmp_path):
     ggml.ggml_free(ctx.value)
     assert view.tolist() == [[42, 1, 2], [3, 4, 5]]
     del view, t
-    assert not any(str(path) in x[2] for x in mappings())
+    if sys.platform == "linux":
+        assert not any(str(path) in x[2] for x in mappings())
 
 
 def mappings():
+    """The parts of this process's address space: begin, end and description."""
     with open("/proc/self/maps") as f:
         for line in f:
             low, high = (int(x, 16) for x in line.split()[0].split("-"))
@@ -632,23 +648,26 @@ def test_what_cannot_be_mapped(data, message, tmp_path):
         ggml.gguf_init_from_file_mmap(tmp_path / "in.gguf", params(False, ctypes.c_void_p()))
 
 
-def test_sparse_file_beyond_4_gib(tmp_path):
-    path, half = tmp_path / "big.gguf", 5 << 29  # holds two tensors of 2.5 GiB
+@linux
+def test_sparse_file_beyond_4_gib(child, tmp_path):
+    """Two tensors of 2.5 GiB are used in place: opening the file neither copies nor reads them."""
+    path, half = tmp_path / "big.gguf", 5 << 29
     data = gguf([], [tensor("a", (half // 4,), F32, 0), tensor("b", (half // 4,), F32, half)])
     with open(path, "wb") as f:
         f.write(data)
         f.truncate(len(data) + 2 * half)
         f.seek(len(data) + 2 * half - 4)
         f.write(struct.pack("<f", 1.5))
-    ctx = ctypes.c_void_p()
-    start = time.process_time()
-    g = ggml.gguf_init_from_file_mmap(path, params(False, ctx))
-    assert time.process_time() - start < 1  # CPU time: nothing is copied
-    b = to_numpy(ggml.ggml_get_tensor(ctx, b"b"))
-    assert b[-1] == 1.5 and b[0] == 0 and ggml.gguf_get_tensor_offset(g, 1) == half
-    del b
-    ggml.gguf_free(g)
-    ggml.ggml_free(ctx.value)
+    code = """
+import ctypes
+from ggml.utils import to_numpy
+ctx = ctypes.c_void_p()
+g = ggml.gguf_init_from_file_mmap(sys.argv[1], ggml.gguf_init_params(no_alloc=False, ctx=ctypes.pointer(ctx)))
+b = to_numpy(ggml.ggml_get_tensor(ctx, b"b"))
+print(b[-1], b[0], ggml.gguf_get_tensor_offset(g, 1), grown())"""
+    last, first, offset, memory = child(GROWN + code, str(path)).split()
+    assert (float(last), float(first), int(offset)) == (1.5, 0, half)
+    assert int(memory) < 64 << 20
 
 
 # ---- broken files ----------------------------------------------------------------------------------------------------
@@ -723,10 +742,27 @@ def test_broken_file(name):
     data, message = BROKEN[name]
     for no_alloc in (False, True):
         ctx = ctypes.c_void_p()
-        start = time.process_time()
         with pytest.raises(ValueError, match=message):
             ggml.gguf_init_from_buffer(data, len(data), params(no_alloc, ctx))
-        assert time.process_time() - start < 1 and not ctx  # whatever sizes the file states
+        assert not ctx
+
+
+@linux
+def test_broken_files_take_no_memory(child, tmp_path):
+    """No memory is allocated for the sizes that a file states but does not have."""
+    not_sanitized()
+    for i, (data, _) in enumerate(BROKEN.values()):
+        (tmp_path / f"{i}.gguf").write_bytes(data)
+    code = """
+import glob
+for path in glob.glob(sys.argv[1] + "/*.gguf"):
+    try:
+        ggml.gguf_init_from_file(path, ggml.gguf_init_params(no_alloc=True))
+    except ValueError:
+        continue
+    sys.exit(path + " was accepted")
+print(grown("VmPeak"))"""
+    assert int(child(GROWN + code, str(tmp_path))) < 16 << 20
 
 
 def test_empty_tensors_are_valid(tmp_path):
@@ -767,6 +803,7 @@ def test_mutants(child, tmp_path):
     assert "no fault" in out and int(re.search(r"(\d+) kinds", out)[1]) > 25
 
 
+@linux
 def test_memory_is_a_small_multiple_of_the_file(child, tmp_path):
     """The worst files: one with only the shortest keys, and one with only the shortest tensor names."""
     keys = [pair(f"{i:x}", "u8", 1) for i in range(200_000)]
@@ -774,23 +811,30 @@ def test_memory_is_a_small_multiple_of_the_file(child, tmp_path):
     (tmp_path / "tensors").write_bytes(gguf([], [tensor(f"{i:x}", (0,), F32, 0) for i in range(200_000)]))
     (tmp_path / "strings").write_bytes(gguf([pair("k", "arr:str", [b""] * 1_000_000)]))
     code = """
-import sys, os, resource, ggml
-def used(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-before = used()
+import os
 g = ggml.gguf_init_from_file(sys.argv[1], ggml.gguf_init_params(no_alloc=True))
 if ggml.gguf_get_n_kv(g) == 1: ggml.gguf_get_arr_str(g, 0, 5)
-print((used() - before) / os.path.getsize(sys.argv[1]))"""
-    factors = {name: float(child(code, str(tmp_path / name))) for name in ("keys", "tensors", "strings")}
+print(grown() / os.path.getsize(sys.argv[1]))"""
+    factors = {name: float(child(GROWN + code, str(tmp_path / name))) for name in ("keys", "tensors", "strings")}
     assert factors["strings"] < 5 and max(factors.values()) < 25, factors
 
 
 # ---- many tensors ----------------------------------------------------------------------------------------------------
-def test_ten_thousand_tensors_open_quickly(tmp_path):
-    tensors = [tensor(f"model.layers.{i}.weight", (8,), F32, 32 * i) for i in range(10_000)]
-    (tmp_path / "many.gguf").write_bytes(gguf([], tensors, bytes(32 * 10_000)))
+def test_ten_thousand_tensors_are_read_once():
+    """The prefix with the metadata grows geometrically: a byte is not read again for every tensor."""
+    names = [f"model.layers.{i}.weight" for i in range(10_000)]
+    data = gguf([], [tensor(name, (8,), F32, 32 * i) for i, name in enumerate(names)], bytes(32 * 10_000))
+    sizes = []
+
+    def read(userdata, output, offset, size):
+        sizes.append(size)
+        ctypes.memmove(output, data[offset : offset + size], size)
+        return size
+
     ctx = ctypes.c_void_p()
-    start = time.process_time()
-    with opened(tmp_path / "many.gguf", False, ctx) as g:
-        assert ggml.gguf_find_tensor(g, "model.layers.9999.weight") == 9999
-        took = time.process_time() - start
-    assert took < 1, took  # CPU time: the file is read in linear time
+    g = ggml.gguf_init_from_callback(read, None, 0, len(data), params(False, ctx))
+    assert sum(sizes) < 2 * len(data) and len(sizes) < 10, sizes
+    assert [ggml.gguf_find_tensor(g, name) for name in names] == list(range(10_000))
+    assert ggml.ggml_get_tensor(ctx, names[-1].encode()).contents.ne[0] == 8
+    ggml.gguf_free(g)
+    ggml.ggml_free(ctx.value)

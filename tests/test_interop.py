@@ -8,7 +8,7 @@ import types
 
 import numpy as np
 import pytest
-from cases.harness import not_sanitized
+from cases.harness import not_sanitized, ramp
 
 import ggml
 from ggml import utils
@@ -26,10 +26,6 @@ def ctx():
     handle = context()
     yield handle
     ggml.ggml_free(handle)
-
-
-def ramp(*shape, dtype=np.float32):
-    return np.arange(np.prod(shape, dtype=int)).astype(dtype).reshape(shape)
 
 
 def transposed(t):

@@ -16,20 +16,6 @@ F32 = ggml.GGML_TYPE_F32
 SCRIPT = Path(__file__).parent.parent / "scripts" / "upstream.py"
 
 
-@pytest.fixture
-def ctx():
-    handle = ggml.ggml_init(ggml.ggml_init_params(mem_size=0))
-    yield handle
-    ggml.ggml_free(handle)
-
-
-def compute(ctx, *tensors):
-    graph = ggml.ggml_new_graph(ctx)
-    for tensor in tensors:
-        ggml.ggml_build_forward_expand(graph, tensor)
-    ggml.ggml_graph_compute_with_ctx(ctx, graph, 2)
-
-
 # ---- types and constants ---------------------------------------------------------------------------------------------
 def test_the_new_type_leaves_the_numbers_of_the_bindings_alone():
     assert ggml.GGML_TYPE_Q2_0 == 42 and ggml.GGML_TYPE_COUNT == 42 and ggml.GGML_FTYPE_MOSTLY_Q2_0 == 28

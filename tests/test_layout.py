@@ -78,7 +78,7 @@ def test_graph_in_memory(ctx, grads):
     b = ggml.ggml_sqr(ctx, a)
     graph = graph_of(ctx, b, grads=grads)
     facts = raw("ggml_cgraph", ctypes.cast(graph, ctypes.c_void_p).value)
-    assert (facts["size"], facts["n_nodes"], facts["n_leafs"]) == (512, 1, 1)
+    assert (facts["size"], facts["n_nodes"], facts["n_leafs"]) == (2048, 1, 1)
     pointer = ctypes.POINTER(ctypes.c_void_p)
     assert ctypes.cast(facts["nodes"], pointer)[0] == ctypes.cast(b, ctypes.c_void_p).value
     assert ctypes.cast(facts["leafs"], pointer)[0] == ctypes.cast(a, ctypes.c_void_p).value

@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -17,7 +16,7 @@ import real_models
 from python_command import PYTHON
 
 HERE = Path(__file__).parent
-LIMIT = 10  # seconds after which all ranks must have ended
+LIMIT = 60  # seconds; a process that still runs then waits for a rank that has ended
 
 
 def mpiexec():
@@ -36,10 +35,10 @@ def started(tmp_path, program, ranks=2):
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=tmp_path)
 
 
-def output(process, limit):
-    """What a process wrote; it must end within some seconds."""
+def output(process):
+    """What a process wrote. It must end."""
     try:
-        return process.communicate(timeout=limit)[0]
+        return process.communicate(timeout=LIMIT)[0]
     except subprocess.TimeoutExpired:
         process.kill()
         raise
@@ -92,9 +91,7 @@ FAILURES = {
 @pytest.mark.parametrize("failure", FAILURES)
 def test_a_rank_that_fails_ends_all(failure, ranks, tmp_path):
     process = started(tmp_path, PROGRAM.replace("{failure}", FAILURES[failure]), ranks)
-    begin = time.monotonic()
-    text = output(process, LIMIT + 5)
-    assert time.monotonic() - begin < LIMIT + 2.5  # the import and half a second of sleep included
+    text = output(process)
     assert "rank 0 started" in text and "went on" not in text
     assert process.returncode != 0 or failure == "leaves at once"  # the launcher ends the others, and reports 0
     if failure == "raises":
@@ -104,14 +101,12 @@ def test_a_rank_that_fails_ends_all(failure, ranks, tmp_path):
 
 
 def test_sigint_ends_all_ranks(tmp_path):
-    process = started(tmp_path, PROGRAM.replace("{failure}", "time.sleep(60)"), 3)
+    process = started(tmp_path, PROGRAM.replace("{failure}", "time.sleep(600)"), 3)
     lines = [process.stdout.readline() for _ in range(3)]
     assert sorted(lines) == [f"rank {rank} started\n" for rank in range(3)]
-    begin = time.monotonic()
     process.send_signal(signal.SIGINT)
-    text = output(process, LIMIT)
-    assert time.monotonic() - begin < LIMIT and process.returncode != 0
-    assert "went on" not in text
+    text = output(process)
+    assert process.returncode != 0 and "went on" not in text
 
 
 def test_a_program_without_mpi_is_one_rank(tmp_path):

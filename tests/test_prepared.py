@@ -215,8 +215,11 @@ def test_one_graph_from_several_threads(ctx):
     """The second of two simultaneous computations does not use what the first one does."""
     rng = np.random.default_rng(1)
     a = ggml.utils.from_numpy(rng.standard_normal((128, 256), dtype=np.float32), ctx)
-    graph = graph_of(ctx, ggml.ggml_mul_mat(ctx, a, a))
+    product = ggml.ggml_mul_mat(ctx, a, a)
+    graph = graph_of(ctx, product)
     compute(ctx, graph, times=BEFORE)
+    want = ggml.utils.to_numpy(product).copy()
+    ggml.utils.to_numpy(product)[:] = 0
     errors = []
 
     def work(n_threads):
@@ -230,7 +233,7 @@ def test_one_graph_from_several_threads(ctx):
         t.start()
     for t in threads:
         t.join()
-    assert errors == []
+    assert errors == [] and np.array_equal(ggml.utils.to_numpy(product), want)
 
 
 def test_a_context_freed_while_its_graph_is_computed(ctx):

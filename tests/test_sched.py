@@ -7,7 +7,8 @@ import ctypes
 import ggml._backend.device
 import numpy as np
 import pytest
-from placed import F32, context, example, get, graph_of, put
+from cases.harness import graph_of
+from placed import F32, context, example, get, put
 
 import ggml
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cases.harness import ramp
 
 import ggml
 from ggml import utils
@@ -27,10 +28,6 @@ def ctx():
     handle = ggml.ggml_init(ggml.ggml_init_params(mem_size=MIB))
     yield handle
     ggml.ggml_free(handle)
-
-
-def ramp(*shape, dtype=np.float32):
-    return np.arange(np.prod(shape, dtype=int)).astype(dtype).reshape(shape)
 
 
 def noise(*shape):

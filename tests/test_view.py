@@ -23,13 +23,6 @@ from ggml.utils import from_numpy, quantize_row  # noqa: E402
 from ggml.view import File, file_page  # noqa: E402
 
 
-@pytest.fixture
-def ctx():
-    c = ggml.ggml_init(ggml.ggml_init_params(mem_size=0))
-    yield c
-    ggml.ggml_free(c)
-
-
 class Tags(HTMLParser):
     """Collects the start tags, and checks that tags are closed in order."""
 

@@ -193,7 +193,7 @@ class Builder:
         return numbers(kind, value)
 
     def overwrite(self, root):
-        """Later steps do not read memory that a step wrote to, unless the program shall read it."""
+        """Later steps do not read memory that a step has overwritten, unless the program may (`stale`)."""
         if not self.program.stale:
             for value in self.known:
                 value.alive = value.alive and value.root != root

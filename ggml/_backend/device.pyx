@@ -180,10 +180,6 @@ cdef HostBuffer host_buffer(BufferType buft, void *p, size_t size, object owner)
         raise
     return b
 
-def _host_buffer(buft, size_t p, size_t size, owner):
-    """See `host_buffer`; for the other modules."""
-    return host_buffer(buft, <void *>p, size, owner)
-
 # ---- the CPU ---------------------------------------------------------------------------------------------------------
 GUID = (ctypes.c_uint8 * 16)(170, 103, 199, 67, 150, 230, 163, 138, 227, 175, 234, 146, 54, 188, 252, 137)
 

@@ -7,19 +7,29 @@ import os
 from .._errors import without_function
 
 
-def between(low, high):
-    """Returns an argparse type: an integer from low to high."""
+def bounded(convert, low, high, words):
+    """Returns an argparse type: what `convert` makes of a text, if it lies from low to high."""
 
-    def number(text):
+    def parsed(text):
         try:
-            value = int(text)
+            value = convert(text)
         except ValueError:
             value = None
         if value is None or not low <= value <= high:
-            raise argparse.ArgumentTypeError(f"{text!r} is not an integer from {low:,} to {high:,}")
+            raise argparse.ArgumentTypeError(f"{text!r} is not {words}")
         return value
 
-    return number
+    return parsed
+
+
+def between(low, high):
+    """Returns an argparse type: an integer from low to high."""
+    return bounded(int, low, high, f"an integer from {low:,} to {high:,}")
+
+
+def number(low, high):
+    """Returns an argparse type: a number from low to high."""
+    return bounded(float, low, high, f"a number from {low:g} to {high:g}")
 
 
 def pattern_and_type(text):

@@ -5,8 +5,8 @@ import sys
 from contextlib import contextmanager
 from pathlib import Path
 
-from .arguments import between
-from .models import add_model, add_profile, check_model_outputs, model_path, number, profiled, read_text
+from .arguments import between, number
+from .models import add_model, add_profile, check_model_outputs, model_path, profiled, read_text
 
 LARGEST = 1 << 30
 
@@ -74,7 +74,7 @@ def stop_on_interrupt():
         if stopped:
             raise KeyboardInterrupt
         stopped.append(number)
-        print("\nfinetune: stops after this step; Ctrl-C again stops at once", file=sys.stderr)
+        print("\nfinetune: stops after this step; Ctrl-C again stops immediately", file=sys.stderr)
 
     before = signal.signal(signal.SIGINT, interrupt)
     try:

@@ -1,29 +1,13 @@
 """What the commands for language models share: options, opening a model, progress."""
 
-import argparse
 import sys
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
-from .arguments import between, check_outputs
+from .arguments import between, check_outputs, number
 
 KV_TYPES = ("f16", "q8_0", "f32")
-
-
-def number(low, high):
-    """Returns an argparse type: a number from low to high."""
-
-    def parsed(text):
-        try:
-            value = float(text)
-        except ValueError:
-            value = None
-        if value is None or not low <= value <= high:
-            raise argparse.ArgumentTypeError(f"{text!r} is not a number from {low:g} to {high:g}")
-        return value
-
-    return parsed
 
 
 def add_model(parser):

@@ -24,8 +24,8 @@ PLAIN = {"F32": 0, "F16": 1, "BF16": 32, "Q4_0": 2, "Q4_1": 3, "Q5_0": 8, "Q5_1"
          "IQ1_S": 24, "IQ1_M": 31, "IQ2_XXS": 19, "IQ2_XS": 20, "IQ2_S": 28, "IQ3_XXS": 23, "IQ3_S": 26, "IQ4_NL": 25,
          "IQ4_XS": 30, "TQ1_0": 36, "TQ2_0": 37, "MXFP4": 38, "NVFP4": 39, "Q1_0": 40, "Q2_0": 41}  # fmt: skip
 # Name: (type of most weights, general.file_type, {part of a layer: rules}). A rule is (layers, type); the first rule
-# that applies to a layer counts. Layers: "all"; a number: so many layers at the beginning; "1/8": that fraction of the
-# layers, at the beginning; "more": see more_bits.
+# that applies to a layer counts. Layers: "all"; a number: that many at the beginning; "1/8": that fraction of them, at
+# the beginning; "more": see more_bits.
 MIXES: dict = {name: (name, number, {}) for name, number in PLAIN.items()}
 MIXES |= {
     "Q2_K": ("Q2_K", 10, {"attn_v": [("all", "Q3_K")], "ffn_down": [("all", "Q3_K")],

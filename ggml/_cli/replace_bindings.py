@@ -46,8 +46,8 @@ def check_installed():
         return
     if any(file.parts[0] == "ggml" for file in files):
         raise RuntimeError(
-            f"{NAME} is installed. Run: pip uninstall {NAME} && pip install --force-reinstall --no-deps ggml-cython, "
-            "then this command again"
+            f"{NAME} is installed. Run: pip uninstall {NAME}, then reinstall ggml-cython with "
+            "pip install --force-reinstall --no-deps, then run this command again"
         )
 
 

@@ -12,7 +12,7 @@ cdef class Dataset(Handle):
     cdef int64_t ndata, shard               # datapoints; datapoints of a shard
     cdef size_t data_bytes, label_bytes     # of a shard
     cdef int64_t shards(self)
-    cdef int64_t shards_of(self, size_t bytes, str what) except -1          # shards in a batch of so many bytes
+    cdef int64_t shards_of(self, size_t bytes, str what) except -1          # shards in a batch of `bytes` bytes
     cdef int64_t first(self, int64_t ibatch, int64_t n) except -1           # first shard of batch i of n shards each
     cdef const uint8_t *data_at(self, int64_t i)                            # of the i-th shard in the current order
     cdef const uint8_t *labels_at(self, int64_t i)

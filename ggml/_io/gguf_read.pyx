@@ -168,7 +168,7 @@ cdef class Cursor:
         return n64
 
     cdef bytes text(self, size_t most, str role):
-        """Reads a key or a name of at most so many bytes."""
+        """Reads a key or a name of at most `most` bytes."""
         cdef size_t at = self.at
         cdef uint64_t n = self.number(8)
         if n == 0:

@@ -1,7 +1,6 @@
 """Changing GGUF contexts, and writing them to files, memory and C FILEs."""
 import ctypes
 import operator
-import os
 import struct
 
 from cpython.buffer cimport PyBUF_READ

@@ -155,7 +155,7 @@ class Llama(Completing):
         model_path: path of a GGUF file.
         n_ctx: int; most tokens of a sequence, 0 for what the model was trained with.
         n_threads: int or None; None for one on each available CPU.
-        seed: int; from which the seeds of calls follow one after the other, 4294967295 for new ones each time.
+        seed: int; determines the seeds of calls that are given none; 4294967295 for other ones in each process.
         use_mmap: bool; whether the file is mapped.
         lora_path: path of an adapter, or None.
         chat_format: None for the file's template, "chatml" or "gemma".

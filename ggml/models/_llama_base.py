@@ -122,7 +122,7 @@ class Opened:
         self.set_seed(seed)
 
     def set_seed(self, seed: int) -> None:
-        """Sets the seed from which the calls that follow, if they are given none, take theirs one after the other."""
+        """Sets the seed of the generator that gives a seed to each later call without one of its own."""
         self._seeds = random.Random(None if seed < 0 or seed == RANDOM_SEED else seed)
 
     def _seed(self, given: int | None) -> int:

@@ -52,6 +52,11 @@ def not_sanitized(reason="its own memory needs more addresses than the limit lea
         pytest.skip(f"the address sanitizer: {reason}")
 
 
+def ramp(*shape, dtype=np.float32):
+    """0, 1, 2, ... as an array of a shape."""
+    return np.arange(np.prod(shape, dtype=int)).astype(dtype).reshape(shape)
+
+
 def type_id(name):
     return getattr(ggml, "GGML_TYPE_" + name)
 
@@ -197,8 +202,8 @@ class Call:
                 store(t, self.values[i])
 
 
-def graph_of(ctx, *results, grads=False):
-    graph = ggml.ggml_new_graph_custom(ctx, 512, grads)
+def graph_of(ctx, *results, size=2048, grads=False):
+    graph = ggml.ggml_new_graph_custom(ctx, size, grads)
     for t in results:
         ggml.ggml_build_forward_expand(graph, t)
     return graph

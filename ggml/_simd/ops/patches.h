@@ -231,8 +231,8 @@ static inline int64_t patch_gcd(int64_t a, int64_t b) {
     while (b) { const int64_t r = a % b; a = b, b = r; }
     return a;
 }
-/* g, as the positions of x read it that are `first` modulo the stride: tap t of w meets g at (position + p - t*d)/s,
- * where that is an integer. first_tap, tap_step: the taps for which it is. */
+/* g, as the positions of x that are `first` modulo the stride read it: tap t of w is multiplied by the element of g at
+ * (position + p - t*d)/s, if that is an integer. It is for the taps first_tap, first_tap + tap_step ... */
 static inline patches patches_of_g(const gg_conv *v, const int64_t first[3], int64_t first_tap[3],
                                    int64_t tap_step[3]) {
     const gg_conv_part w = gg_conv_w(v), x = gg_conv_x(v), g = gg_conv_g(v);

@@ -167,7 +167,7 @@ bool gg_readable(const void *addr, size_t size) {
 #else
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = a & ~(page - 1), end = last & ~(page - 1);
 #ifdef __linux__
-    const bool both_ends = end - begin <= page;         /* one or two pages: the loop below meets all of them */
+    const bool both_ends = end - begin <= page;         /* one or two pages: the loop below tests all of them */
 #else
     const bool both_ends = false;
 #endif

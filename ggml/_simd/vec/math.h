@@ -82,24 +82,13 @@ static inline vf gg_log_core(vf u, vf c, vf e0) {
     t = vf_add(f, vf_fnma(vf_set1(0.5f), ff, t));
     return vf_fma(ef, vf_set1(0x1.62e4p-1f), t);
 }
-/* y where 0 < u < inf, otherwise the special value of log */
-static inline vf gg_log_ends(vf u, vf y) {
-    const vf inf = vf_set1(GG_INF);
-    y = vf_select(vf_lt(u, inf), y, u);
-    y = vf_select(vf_lt(u, vf_zero()), vf_set1(GG_NAN), y);
-    return vf_select(vf_eq(u, vf_zero()), vf_neg(inf), y);
-}
 static inline vf v_log(vf x) {
     const vm tiny = vf_lt(x, vf_set1(0x1p-126f));
     const vf u = vf_select(tiny, vf_mul(x, vf_set1(0x1p24f)), x), e0 = vf_select(tiny, vf_set1(-24), vf_zero());
-    return gg_log_ends(x, gg_log_core(u, vf_zero(), e0));
-}
-/* log of u = 1 + x rounded, corrected by the rounding error divided by u */
-static inline vf v_log1p(vf x) {
-    const vf one = vf_set1(1), u = vf_add(one, x);
-    const vf lost = vf_select(vf_lt(x, one), vf_sub(x, vf_sub(u, one)), vf_sub(one, vf_sub(u, x)));
-    const vf y = gg_log_ends(u, gg_log_core(u, vf_div(lost, u), vf_zero()));
-    return vf_select(vf_eq(x, vf_zero()), x, y);
+    vf y = gg_log_core(u, vf_zero(), e0);
+    y = vf_select(vf_lt(x, vf_set1(GG_INF)), y, x);
+    y = vf_select(vf_lt(x, vf_zero()), vf_set1(GG_NAN), y);
+    return vf_select(vf_eq(x, vf_zero()), vf_set1(-GG_INF), y);
 }
 /* max(x, 0) + log(1 + e); e <= 1, so an approximate 1/u is enough */
 static inline vf v_softplus(vf x) {
@@ -207,14 +196,6 @@ static inline vf gg_mills(vf t) {
     const vf rest = vf_mul(r, gg_poly(vf_mul(vf_sub(t, a), r), 10, c));
     /* c[0] in two parts: the largest term is not rounded */
     return vf_fma_exact(r, vf_set1(0.744416058f), rest);
-}
-static inline vf v_erf(vf x) {
-    static const float c[] = {0.128379166f, -0.376126319f, 0.112836644f, -0.0268577095f,
-                              0.00519696064f, -0.000809777761f, 8.18534463e-05f};
-    const vf a = vf_min(vf_set1(4.5f), vf_abs(x)), aa = vf_mul(a, a);
-    const vf near = vf_fma(a, gg_poly(aa, 7, c), a);
-    const vf tail = vf_mul(v_exp(vf_neg(aa)), gg_mills(vf_mul(a, vf_set1(1.41421356f))));
-    return vf_copysign(vf_select(vf_lt(a, vf_set1(0.95f)), near, vf_fnma(vf_set1(2), tail, vf_set1(1))), x);
 }
 /* exp(-x*x/2) = (1 + q) 2^n; x is capped where larger values underflow; t = |x| */
 typedef struct gg_bell { vf t, q, n; } gg_bell;

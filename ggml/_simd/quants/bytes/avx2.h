@@ -263,7 +263,7 @@ static inline float va_sum(va a) {
     s = _mm_add_ps(s, _mm_movehl_ps(s, s));
     return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
 }
-/* In the order of va_sum, four rows at once. */
+/* In the order of va_sum, four rows simultaneously. */
 static inline void va_sums(float *s, const va *a, const int rows) {
     if (rows == 1) {
         *s = va_sum(*a);
