@@ -160,6 +160,7 @@ def write(path: Path | str, kind: str, type_: str = "F32", seed: int = 0, drop: 
     """
     arch = architecture(kind)
     writer = gguf.GGUFWriter(path, arch)
+    add_vocabulary(writer, kind)
     fields = {**{f"{arch}.{name}": value for name, value in keys(kind).items()}, **(change or {})}
     for name, value in fields.items():
         if name in drop:
@@ -172,7 +173,6 @@ def write(path: Path | str, kind: str, type_: str = "F32", seed: int = 0, drop: 
             writer.add_array(name, value)
         else:
             (writer.add_float32 if isinstance(value, float) else writer.add_uint32)(name, value)
-    add_vocabulary(writer, kind)
     for name, values in (tensors or weights(kind, seed)).items():
         if name in drop:
             continue
