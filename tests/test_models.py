@@ -679,7 +679,7 @@ def test_files_that_are_no_models(tmp_path):
         path.write_bytes(content)
         with pytest.raises(ValueError, match="load: "):
             load(path)
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(FileNotFoundError, match="load: No such file or directory: .*none.gguf"):
         load(tmp_path / "none.gguf")
     good = tiny_models.write(path, "llama").read_bytes()
     path.write_bytes(good[: len(good) // 2])

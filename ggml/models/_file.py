@@ -11,7 +11,7 @@ from typing import Any
 
 import ggml
 
-from .._errors import without_function
+from .._errors import renamed_os_error, without_function
 from .._io.gguf_types import TYPES as VALUE_TYPES
 
 PART = re.compile(r"^(?P<stem>.*)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf$")
@@ -120,6 +120,8 @@ class ModelFile:
                 handle = ggml.gguf_init_from_file(path, params)
         except ValueError as error:
             raise ValueError(f"{caller}: {path}: {without_function(str(error))}") from None
+        except OSError as error:
+            raise renamed_os_error(error, caller, path) from None
         self._handles.append(handle)
         if context.value is None:
             raise ValueError(f"{caller}: {path} has no tensors")
