@@ -105,7 +105,7 @@ def log_softmax(z):
 
 
 # ---- the programs: they yield logits [rows, vocabulary] --------------------------------------------------------------
-def ours(path, ids, step, threads, lora):
+def ours(path, ids, step, lora, threads):
     from ggml.models import load
 
     with load(path, n_ctx=len(ids), threads=threads, lora=[lora] if lora else []) as model:
@@ -117,7 +117,7 @@ def ours(path, ids, step, threads, lora):
                 yield prepared.out
 
 
-def llama_cpp(path, ids, step, threads, lora):
+def llama_cpp(path, ids, step, lora, threads):
     import llama_cpp
 
     model = llama_cpp.Llama(
@@ -164,7 +164,7 @@ def main():
         if args.measure:  # in the process of a program
             program, step = args.measure
             ids = np.load(folder / "ids.npy").tolist()
-            rows = PROGRAMS[program](args.model, ids, int(step), args.threads, args.lora)
+            rows = PROGRAMS[program](args.model, ids, int(step), args.lora, args.threads)
             np.save(folder / "out.npy", divergences(np.load(place, mmap_mode="r"), rows))
             return
         if not place.exists():
