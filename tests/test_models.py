@@ -571,8 +571,9 @@ def test_files_that_are_no_adapters(folder, open_model, tmp_path):
     with pytest.raises(FileNotFoundError):
         model.set_lora(tmp_path / "missing.gguf")
     assert nmse(model.logits(IDS), RECORDED["llama/lora"]) < 1e-6
-    with pytest.raises(ValueError, match="merge: type is"):
-        merge(model, lora, tmp_path / "out.gguf", "Q9")
+    for wrong in ("Q9", "Q4_K_M", "IQ2_XXS"):
+        with pytest.raises(ValueError, match=f"merge: type is '{wrong}': need None or one of F32, .*Q8_0.*mixtures$"):
+            merge(model, lora, tmp_path / "out.gguf", wrong)
     with pytest.raises(TypeError, match="need a list"):
         open_model(lora=str(lora))
 
