@@ -691,6 +691,8 @@ def test_files_that_are_no_models(tmp_path):
     path.write_bytes(good.replace(b"llama", b"lamma"))
     with pytest.raises(ValueError, match="architecture 'lamma': need one of llama"):
         load(path)
+    with pytest.raises(ValueError, match="load: .*model.gguf: the file is an adapter: need a model"):
+        load(tiny_models.write_lora(path, "llama"))
 
 
 @pytest.mark.parametrize("options", [

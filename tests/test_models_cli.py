@@ -271,11 +271,12 @@ def test_two_outputs_are_not_one_file(command, model, text, folder):
 
 
 @pytest.mark.parametrize("arguments", [("run", "-f"), ("perplexity",), ("imatrix",), ("finetune", "--lora", "x")])
-def test_empty_texts_are_named(arguments, command, model, folder):
+def test_texts_that_are_empty_or_models_are_named(arguments, command, model, folder):
     (folder / "empty").touch()
     name, *rest = arguments
     assert command(name, model, *rest, folder / "empty", code=1)[1] == (
         f"ggml {name}: {folder / 'empty'}: the file is empty\n")
+    assert command(name, model, *rest, model, code=1)[1] == f"ggml {name}: {model} is a GGUF file: need a text\n"
 
 
 def test_a_row_of_a_training_has_two_tokens_at_least(command, model, text, folder):
