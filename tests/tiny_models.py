@@ -165,6 +165,8 @@ def write(path: Path | str, kind: str, type_: str = "F32", seed: int = 0, drop: 
     for name, value in fields.items():
         if name in drop:
             continue
+        for known in writer.kv_data:  # of the vocabulary
+            known.pop(name, None)
         if isinstance(value, bool):
             writer.add_bool(name, value)
         elif isinstance(value, str):
