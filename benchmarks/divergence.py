@@ -1,6 +1,7 @@
 """Measures how far the probabilities of a model's next tokens are from a float64 reference, here and in llama.cpp.
 
-    python benchmarks/divergence.py MODEL TEXT [--llama PYTHON] [--tokens N] [--lora ADAPTER] [--work FOLDER]
+    python benchmarks/divergence.py MODEL TEXT [--llama PYTHON] [--tokens N] [--threads N] [--lora ADAPTER]
+        [--work FOLDER]
 
 PYTHON is the interpreter of an environment with llama-cpp-python. The reference is NumPy in float64 with the
 dequantised weights, for the architectures llama and gemma3. Each program takes the same token ids as one sequence, in
@@ -104,10 +105,10 @@ def log_softmax(z):
 
 
 # ---- the programs: they yield logits [rows, vocabulary] --------------------------------------------------------------
-def ours(path, ids, step, lora):
+def ours(path, ids, step, lora, threads):
     from ggml.models import load
 
-    with load(path, n_ctx=len(ids), lora=[lora] if lora else []) as model:
+    with load(path, n_ctx=len(ids), threads=threads, lora=[lora] if lora else []) as model:
         if step == 1:
             for token in ids:
                 yield model.feed([token])[None]
@@ -116,12 +117,13 @@ def ours(path, ids, step, lora):
                 yield prepared.out
 
 
-def llama_cpp(path, ids, step, lora):
+def llama_cpp(path, ids, step, lora, threads):
     import llama_cpp
 
     model = llama_cpp.Llama(
-        path, n_ctx=len(ids), n_batch=step, n_ubatch=step, n_threads=2, logits_all=True, lora_path=lora, verbose=False
-    )
+        path, n_ctx=len(ids), n_batch=step, n_ubatch=step, n_threads=threads, n_threads_batch=threads, logits_all=True,
+        lora_path=lora, verbose=False,
+    )  # fmt: skip
     for begin in range(0, len(ids), step):
         part = ids[begin : begin + step]
         model.eval(part)
@@ -150,6 +152,7 @@ def main():
     parser.add_argument("text", help="text file; its beginning is taken")
     parser.add_argument("--llama", metavar="PYTHON", help="interpreter with llama-cpp-python")
     parser.add_argument("--tokens", type=int, default=2000)
+    parser.add_argument("--threads", type=int, default=2, help="of both programs; 1 is faster on a busy machine")
     parser.add_argument("--lora", metavar="ADAPTER", help="adapter (GGUF) that both programs use")
     parser.add_argument("--work", metavar="FOLDER", help="folder that keeps the reference for further runs")
     parser.add_argument("--measure", nargs=2, help=argparse.SUPPRESS)
@@ -161,7 +164,7 @@ def main():
         if args.measure:  # in the process of a program
             program, step = args.measure
             ids = np.load(folder / "ids.npy").tolist()
-            rows = PROGRAMS[program](args.model, ids, int(step), args.lora)
+            rows = PROGRAMS[program](args.model, ids, int(step), args.lora, args.threads)
             np.save(folder / "out.npy", divergences(np.load(place, mmap_mode="r"), rows))
             return
         if not place.exists():
@@ -183,8 +186,9 @@ def main():
             for program, python in (("ours", sys.executable), ("llama.cpp", args.llama)):
                 if python is None:
                     continue
-                command = [python, __file__, args.model, args.text, "--work", folder, "--measure", program, str(step)]
-                subprocess.run([*command, *(["--lora", args.lora] if args.lora else [])], check=True)
+                command = [python, __file__, args.model, args.text, "--work", folder, "--threads", str(args.threads)]
+                command += ["--lora", args.lora] if args.lora else []
+                subprocess.run([*command, "--measure", program, str(step)], check=True)
                 found = np.load(folder / "out.npy")
                 means[program] = found.mean()
                 print(f"{name} {program}: {found.mean():.6f} +- {found.std() / len(found) ** 0.5:.6f}", flush=True)

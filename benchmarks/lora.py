@@ -32,7 +32,7 @@ RATE = 1e-3
 
 
 # ---- what an adapter does, here and in llama.cpp ---------------------------------------------------------------------
-def compute(folder, program, model, lora):
+def compute(folder, program, model, lora, threads):
     """The mean loss of the held-out tokens, and the mean divergence from the probabilities that "ours" stored before.
 
     Args:
@@ -40,11 +40,12 @@ def compute(folder, program, model, lora):
         program: "ours", which stores its log-probabilities, or "llama.cpp".
         model: path of the model.
         lora: path of the adapter, or None.
+        threads: threads to compute with.
     """
     ids, place = np.load(folder / "ids.npy"), folder / "ours.npy"
     losses, divergences, stored = [], [], []
     ours = np.load(place, mmap_mode="r") if program != "ours" else None
-    for logits in divergence.PROGRAMS[program](model, ids.tolist(), 512, lora):
+    for logits in divergence.PROGRAMS[program](model, ids.tolist(), 512, lora, threads):
         log_q = divergence.log_softmax(logits)
         targets = ids[1 + len(losses) :][: len(log_q)]
         losses.extend(-log_q[np.arange(len(targets)), targets])
@@ -97,7 +98,7 @@ def proof(args, folder):
     for model, kind in ((args.model, "file"), (folder / "f32.gguf", "F32")):
         for lora in (None, adapter):
             for program, python in (("ours", sys.executable), ("llama.cpp", args.llama)):
-                options = ["--adapter", lora] if lora else []
+                options = [f"--threads={args.threads}", *(["--adapter", lora] if lora else [])]
                 command = [python, __file__, model, args.text, *options, "--measure", program, folder]
                 done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
                 loss, kl = found[kind, lora is not None, program] = json.loads(done.stdout.splitlines()[-1])
@@ -205,7 +206,7 @@ def measure(args):
     """What a process of one program prints: a line of JSON."""
     program, folder = args.measure[0], Path(args.measure[1])
     if program in divergence.PROGRAMS:
-        return [float(x) for x in compute(folder, program, args.model, args.adapter)]
+        return [float(x) for x in compute(folder, program, args.model, args.adapter, args.threads)]
     times, losses = MEASURE[program](args, folder)
     return [min(times), resident("VmHWM"), losses]
 

@@ -35,9 +35,15 @@ LIMIT = 60  # seconds for a mutant
 NUMBERS = [0, 1, 2, 3, 5, 16, 63, 65, 255, 4096, 1 << 16, 1 << 24, (1 << 31) - 1, (1 << 32) - 1]
 FLOATS = [0.0, -1.0, 1e-40, 1e-5, 1e30, float("inf"), float("-inf"), float("nan")]
 TEMPLATES = ["{{ messages[0].content }}", "{% for m in messages %}{{ m.role * 3 }}", "{{ x.y.z }}", "{% raw"]
-TEXTS = ["", "llama", "gemma3", "bert", "gpt2", "none", "yarn", "linear", "x" * 1000, "\N{GREEK SMALL LETTER PHI}"]
-LISTS = [[], [0], [1, 2, 3], [2] * tiny_models.LAYERS, [True, False] * 8, ["a", "b"], [""], [0.5]]
-KEYS = ["general.architecture", "general.alignment", "general.type", "split.count", "tokenizer.chat_template"]
+TEXTS = ["", "llama", "t5", "gemma3", "bert", "gpt2", "yarn", "linear", "x" * 1000, "\N{GREEK SMALL LETTER PHI}"]
+VOCAB = tiny_models.VOCAB
+LISTS = [[], [0], [1, 2, 3], [2] * tiny_models.LAYERS, [True, False] * 8, ["a", "b"], [""], [0.5],
+         ["a b", "b a", "a b"] * VOCAB, ["x"] * VOCAB, [9] * VOCAB, [0.5] * VOCAB]  # fmt: skip
+VOCABULARY = ["model", "pre", "tokens", "token_type", "merges", "scores", "add_bos_token", "add_eos_token",
+              "bos_token_id", "eos_token_id", "eot_token_id", "unknown_token_id", "add_space_prefix",
+              "normalizer.lowercase"]  # fmt: skip
+KEYS = ["general.architecture", "general.alignment", "general.type", "split.count", "split.no", "split.tensors.count",
+        "tokenizer.chat_template", *(f"tokenizer.ggml.{name}" for name in VOCABULARY)]  # fmt: skip
 OPTIONS = ["attention.key_length", "attention.value_length", "attention.sliding_window", "rope.dimension_count",
            "attention.sliding_window_pattern", "rope.scaling.type", "rope.scaling.factor", "rope.freq_base_swa",
            "rope.scaling.original_context_length", "rope.scaling.attn_factor", "expert_count", "expert_used_count",

@@ -101,14 +101,19 @@ def check_picture(path: str | os.PathLike) -> None:
         ValueError: the file's suffix is not one that matplotlib can write.
         OSError: the folder of the file does not exist.
     """
-    require("check_picture: ", ["matplotlib"], "'ggml-cython[demo]'")
+    _require_picture("check_picture", path)
+
+
+def _require_picture(caller: str, path: str | os.PathLike) -> None:
+    """What check_picture does, for the function of a name."""
+    require(f"{caller}: ", ["matplotlib"], "'ggml-cython[demo]'")
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     suffixes = FigureCanvasAgg.get_supported_filetypes()
     if (suffix := Path(path).suffix[1:].lower()) not in suffixes:
-        raise ValueError(f"check_picture: {path} ends in {suffix!r}: need one of {', '.join(suffixes)}")
+        raise ValueError(f"{caller}: {path} ends in {suffix!r}: need one of {', '.join(suffixes)}")
     if not Path(path).absolute().parent.is_dir():
-        raise FileNotFoundError(f"check_picture: the folder of {path} does not exist")
+        raise FileNotFoundError(f"{caller}: the folder of {path} does not exist")
 
 
 def picture(
@@ -137,7 +142,7 @@ def picture(
     Example:
         picture("digits.png", "Digits", loss=losses, accuracy={"training": seen, "held out": unseen})
     """
-    check_picture(path)
+    _require_picture("picture", path)
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator

@@ -55,6 +55,8 @@ def test_formats_of_files_without_a_template(name, mark):
 def test_a_file_without_template_and_format(tokenizer):
     with pytest.raises(ValueError, match="chat: the file has no chat template"):
         ChatTemplate({}, tokenizer)
+    with pytest.raises(ValueError, match="chat: tokenizer.chat_template is 7: need a string"):
+        ChatTemplate({"tokenizer.chat_template": 7}, tokenizer)
 
 
 def test_what_templates_expect(tokenizer):

@@ -362,7 +362,10 @@ def test_bad_data_and_models(open_model, tmp_path):
         with pytest.raises(TypeError, match="^finetune: "):
             model.finetune(data, tmp_path / "a.gguf")
     for files in ({"lora": tmp_path / "no" / "a.gguf"}, {"state": tmp_path / "no" / "s.npz"}):
-        with pytest.raises(FileNotFoundError, match="^finetune: the folder of .* does not exist"):
+        with pytest.raises(FileNotFoundError, match="^finetune: .*the folder .* does not exist"):
+            model.finetune(TEXT, **{"lora": tmp_path / "a.gguf", **QUICK, **files})
+    for files, message in ({"lora": model._file.path}, "is the same file as .*gguf"), ({"plot": "a.xyz"}, "'xyz'"):
+        with pytest.raises(ValueError, match="^finetune: .*" + message):
             model.finetune(TEXT, **{"lora": tmp_path / "a.gguf", **QUICK, **files})
     model.close()
     with pytest.raises(RuntimeError, match="finetune: the model is closed"):

@@ -1,6 +1,7 @@
 """`Llama`: the names and answers of llama-cpp-python, on a tiny model and on SmolLM2."""
 
 import itertools
+import pickle
 
 import numpy as np
 import pytest
@@ -277,6 +278,15 @@ def test_what_is_not_there_says_so(options, llama):
     (name,) = options
     with pytest.raises(NotImplementedError, match=f"create_completion: {name}=.* is not supported: need"):
         llama("abc", **options)
+
+
+def test_methods_that_are_not_there_say_so(llama):
+    with pytest.raises(NotImplementedError, match="from_pretrained is not supported: download .*Q4.gguf of 'a/b'"):
+        Llama.from_pretrained("a/b", "*Q4.gguf", n_ctx=5)
+    with pytest.raises(NotImplementedError, match="create_chat_completion_openai_v1 is not supported: create_chat"):
+        llama.create_chat_completion_openai_v1(messages=[])
+    with pytest.raises(TypeError, match="Llama: a model can't be pickled"):
+        pickle.dumps(llama)
 
 
 def test_options_of_chats(llama):

@@ -571,8 +571,9 @@ def test_files_that_are_no_adapters(folder, open_model, tmp_path):
     with pytest.raises(FileNotFoundError):
         model.set_lora(tmp_path / "missing.gguf")
     assert nmse(model.logits(IDS), RECORDED["llama/lora"]) < 1e-6
-    with pytest.raises(ValueError, match="merge: type is"):
-        merge(model, lora, tmp_path / "out.gguf", "Q9")
+    for wrong in ("Q9", "Q4_K_M", "IQ2_XXS"):
+        with pytest.raises(ValueError, match=f"merge: type is '{wrong}': need None or one of F32, .*Q8_0.*mixtures$"):
+            merge(model, lora, tmp_path / "out.gguf", wrong)
     with pytest.raises(TypeError, match="need a list"):
         open_model(lora=str(lora))
 
@@ -590,9 +591,31 @@ def test_split_files(open_model, tmp_path):
         model.close()
     (tmp_path / "model-00001-of-00003.gguf").rename(tmp_path / "alone.gguf")
     with pytest.raises(ValueError, match="one of 3 parts"):
-        open_model(tmp_path / "alone.gguf")
+        load(tmp_path / "alone.gguf")
     with pytest.raises(FileNotFoundError, match="00001-of-00003"):
-        open_model(tmp_path / "model-00002-of-00003.gguf")
+        load(tmp_path / "model-00002-of-00003.gguf")
+
+
+def test_parts_that_disagree(tmp_path):
+    weights = list(tiny_models.weights("llama").items())
+
+    def write(i, tensors, **keys):
+        extra = {"split.no": i, "split.count": 2} | {f"split.{k}": v for k, v in keys.items()}
+        return tiny_models.write(tmp_path / f"m-{i + 1:05d}-of-00002.gguf", "llama", tensors=tensors, change=extra)
+
+    first = write(0, dict(weights[::2]), **{"tensors.count": len(weights)})
+    for i, keys, message in ((0, {"no": 0}, "'split.no' is 0: need 1"), (0, {"count": 5}, "'split.count' is 5: need 2"),
+                             (1, {}, f"'split.tensors.count' is {len(weights)}: the parts have"),
+                             (0, {"no": "1"}, "'split.no' is 1: need an integer")):  # fmt: skip
+        second = write(1, dict(weights[1 + 2 * i :: 2]), **keys)
+        with pytest.raises(ValueError, match=f"^load: .*{message}"):
+            load(second)
+    write(1, dict(weights[1::2]))
+    with load(first) as model:
+        assert nmse(model.logits(IDS), RECORDED["llama/F32"]) < 1e-3
+
+
+def test_the_number_of_parts_is_an_integer(tmp_path):
     for count in ("3", [3], True):
         with pytest.raises(ValueError, match="^load: .*'split.count' is .*: need an integer$"):
             load(tiny_models.write(tmp_path / "odd.gguf", "llama", change={"split.count": count}))
@@ -611,12 +634,14 @@ def test_missing_keys_are_named(name, tmp_path):
     ("llama.rope.dimension_count", 7), ("llama.rope.dimension_count", 1000), ("llama.rope.scaling.type", "odd"),
     ("llama.attention.layer_norm_rms_epsilon", float("nan")), ("llama.feed_forward_length", "many"),
     ("llama.context_length", 0), ("llama.expert_count", 1 << 30), ("llama.attention.key_length", 1 << 20),
-    ("llama.block_count", [1, 2, 3]), ("llama.rope.freq_base", "x"),
+    ("llama.block_count", [1, 2, 3]), ("llama.rope.freq_base", "x"), ("llama.rope.freq_base", 0.0),
+    ("llama.attention.layer_norm_rms_epsilon", -1.0), ("llama.rope.scaling.factor", -2.0),
+    ("llama.attention.causal", "no"), ("llama.rope.scaling.factor", float("inf")),
 ])  # fmt: skip
 def test_bad_keys_are_named(name, value, tmp_path):
     with pytest.raises(ValueError, match="load: ") as error:
         load(tiny_models.write(tmp_path / "model.gguf", "llama", change={name: value}))
-    assert name.split(".")[-1] in str(error.value) or "heads" in str(error.value)
+    assert f"model.gguf: key {name!r}" in str(error.value)
 
 
 @pytest.mark.parametrize("kind", tiny_models.SIZES)
@@ -627,15 +652,28 @@ def test_missing_and_wrong_tensors_are_named(kind, tmp_path):
     for name in [n for n in weights if not n.startswith("blk.") or n.startswith("blk.1.")]:
         if not name.endswith(optional) and name != "output.weight":
             missing = {n: w for n, w in weights.items() if n != name}
-            with pytest.raises(ValueError, match="load: .*missing"):
+            with pytest.raises(ValueError, match="load: .*model.gguf: tensor .*missing"):
                 load(tiny_models.write(tmp_path / "model.gguf", kind, tensors=missing))
         wrong = {**weights, name: np.zeros([*weights[name].shape[:-1], 2 * weights[name].shape[-1]], np.float32)}
-        with pytest.raises(ValueError, match="load: tensor .*need"):
+        with pytest.raises(ValueError, match="load: .*model.gguf: tensor .*need"):
             load(tiny_models.write(tmp_path / "model.gguf", kind, tensors=wrong))
     for name, type_ in {"blk.1.attn_output.weight": np.int8, "token_embd.weight": np.int32}.items():
         integers = {**weights, name: weights[name].astype(type_)}
-        with pytest.raises(ValueError, match=f"load: tensor {name!r} is i.*need a float type or a quantised one"):
+        with pytest.raises(ValueError, match=f"model.gguf: tensor {name!r} is i.*need a float type or a quantised one"):
             load(tiny_models.write(tmp_path / "model.gguf", kind, tensors=integers))
+
+
+@pytest.mark.parametrize("change, message", [
+    ({"tokenizer.ggml.model": 3}, "tokenizer.ggml.model is 3: need one of 'llama'"),
+    ({"tokenizer.ggml.pre": "odd"}, "tokenizer.ggml.pre is 'odd': need one of"),
+    ({"tokenizer.ggml.merges": [1, 2]}, "tokenizer.ggml.merges is .*: need an array of strings"),
+    ({"tokenizer.ggml.tokens": ["a", "b"]}, f"tokenizer.ggml.tokens has 2 items: need {VOCAB}"),
+    ({"tokenizer.ggml.tokens": ["a"] * 97, "tokenizer.ggml.token_type": [1] * 97}, "tokens has 97 items: need 96"),
+])  # fmt: skip
+def test_wrong_vocabularies_are_named(change, message, tmp_path):
+    path = tiny_models.write(tmp_path / "model.gguf", "llama", change=change)
+    with load(path) as model, pytest.raises(ValueError, match=f"^Tokenizer: .*model.gguf: .*{message}"):
+        model.tokenize("a")
 
 
 def test_files_that_are_no_models(tmp_path):
@@ -644,7 +682,7 @@ def test_files_that_are_no_models(tmp_path):
         path.write_bytes(content)
         with pytest.raises(ValueError, match="load: "):
             load(path)
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(FileNotFoundError, match="load: No such file or directory: .*none.gguf"):
         load(tmp_path / "none.gguf")
     good = tiny_models.write(path, "llama").read_bytes()
     path.write_bytes(good[: len(good) // 2])
@@ -653,6 +691,8 @@ def test_files_that_are_no_models(tmp_path):
     path.write_bytes(good.replace(b"llama", b"lamma"))
     with pytest.raises(ValueError, match="architecture 'lamma': need one of llama"):
         load(path)
+    with pytest.raises(ValueError, match="load: .*model.gguf: the file is an adapter: need a model"):
+        load(tiny_models.write_lora(path, "llama"))
 
 
 @pytest.mark.parametrize("options", [

@@ -121,6 +121,22 @@ def test_ctrl_c_stops_the_answer_and_not_the_program(command, monkeypatch, model
     assert len(first) == 2 and len(second) == 6 and "Ctrl-D or /exit ends" in err
 
 
+def test_ctrl_c_before_the_answer_forgets_the_message(command, monkeypatch, model):
+    from ggml._cli.chat import Conversation
+
+    prompt, calls = Conversation.prompt, []
+
+    def interrupted(self):
+        calls.append([message["content"] for message in self.messages])
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        return prompt(self)
+
+    monkeypatch.setattr(Conversation, "prompt", interrupted)
+    out, _ = chat(command, monkeypatch, model, ["hi", "yo"])
+    assert calls == [["hi"], ["yo"]] and [bool(line) for line in out.splitlines()] == [False, True]
+
+
 def test_a_long_conversation_drops_its_oldest_messages(command, monkeypatch, model):
     out, err = chat(command, monkeypatch, model, ["abcdefghij"] * 12 + ["x" * 100], "--ctx", 60, "--system", "s")
     assert len(out.splitlines()) == 13 and "ggml chat: generate: the prompt has" in err
@@ -255,11 +271,12 @@ def test_two_outputs_are_not_one_file(command, model, text, folder):
 
 
 @pytest.mark.parametrize("arguments", [("run", "-f"), ("perplexity",), ("imatrix",), ("finetune", "--lora", "x")])
-def test_empty_texts_are_named(arguments, command, model, folder):
+def test_texts_that_are_empty_or_models_are_named(arguments, command, model, folder):
     (folder / "empty").touch()
     name, *rest = arguments
     assert command(name, model, *rest, folder / "empty", code=1)[1] == (
         f"ggml {name}: {folder / 'empty'}: the file is empty\n")
+    assert command(name, model, *rest, model, code=1)[1] == f"ggml {name}: {model} is a GGUF file: need a text\n"
 
 
 def test_a_row_of_a_training_has_two_tokens_at_least(command, model, text, folder):

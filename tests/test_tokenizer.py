@@ -177,16 +177,42 @@ def test_white_space_around_special_tokens_of_phi3(bpe):
     ({"tokenizer.ggml.model": "rwkv"}, "'rwkv': need one of 'llama', 'gpt2'"),
     ({"tokenizer.ggml.model": None}, "None: need one of"),
     ({"tokenizer.ggml.model": ["gpt2"]}, "need one of"),
-    ({"tokenizer.ggml.tokens": None}, "tokenizer.ggml.tokens is missing or is not an array of strings"),
-    ({"tokenizer.ggml.tokens": [1, 2]}, "is not an array of strings"),
+    ({"tokenizer.ggml.model": "x" * 1000}, "tokenizer.ggml.model is 'x{20}': need one of"),
+    ({"tokenizer.ggml.tokens": None}, "tokenizer.ggml.tokens is missing or empty"),
+    ({"tokenizer.ggml.tokens": []}, "tokenizer.ggml.tokens is missing or empty"),
+    ({"tokenizer.ggml.tokens": [1, 2]}, r"tokenizer.ggml.tokens is \[1, 2\]: need an array of strings"),
     ({"tokenizer.ggml.token_type": [1]}, "tokenizer.ggml.token_type has 1 items: need"),
-    ({"tokenizer.ggml.pre": "mine"}, "pre-tokenizer 'mine' .* is unknown: need one of .*llama-bpe"),
+    ({"tokenizer.ggml.token_type": 1.5}, "tokenizer.ggml.token_type is 1.5: need an array of integers"),
+    ({"tokenizer.ggml.token_type": [True] * 999}, "tokenizer.ggml.token_type is .*: need an array of integers"),
+    ({"tokenizer.ggml.pre": "mine"}, "tokenizer.ggml.pre is 'mine': need one of .*llama-bpe"),
+    ({"tokenizer.ggml.pre": 7}, "tokenizer.ggml.pre is 7: need one of"),
     ({"tokenizer.ggml.merges": None}, "tokenizer.ggml.merges"),
+    ({"tokenizer.ggml.merges": "a b"}, "tokenizer.ggml.merges is 'a b': need an array of strings"),
+    ({"tokenizer.ggml.merges": [3, 4]}, r"tokenizer.ggml.merges is \[3, 4\]: need an array of strings"),
+    ({"tokenizer.ggml.add_bos_token": "no"}, "tokenizer.ggml.add_bos_token is 'no': need a bool"),
+    ({"tokenizer.ggml.eos_token_id": 1.0}, "tokenizer.ggml.eos_token_id is 1.0: need an integer"),
+    ({"tokenizer.ggml.eot_token_id": True}, "tokenizer.ggml.eot_token_id is True: need an integer"),
 ])
 def test_wrong_vocabularies_are_named(change, message, bpe):
     metadata = {k: v for k, v in {**bpe, **change}.items() if v is not None}
     with pytest.raises(ValueError, match="^Tokenizer: .*" + message):
         Tokenizer(metadata)
+
+
+@pytest.mark.parametrize(("kind", "change", "message"), [
+    ("llama", {"scores": ["a"] * 9999}, "scores is .*: need an array of numbers"),
+    ("llama", {"scores": 1.0}, "scores is 1.0: need an array of numbers"),
+    ("llama", {"add_space_prefix": 1}, "add_space_prefix is 1: need a bool"),
+    ("bert", {"normalizer.lowercase": "x"}, "normalizer.lowercase is 'x': need a bool"),
+    ("t5", {"scores": None}, "the file has no tokenizer.ggml.scores"),
+    ("t5", {"precompiled_charsmap": [0.5]}, "precompiled_charsmap is .*: need an array of integers"),
+    ("t5", {"precompiled_charsmap": [99] * 50}, "precompiled_charsmap: .*parse"),
+])
+def test_wrong_vocabularies_of_other_kinds_are_named(kind, change, message):
+    metadata = vocabularies.wordpiece() if kind == "bert" else {**vocabularies.spm(), "tokenizer.ggml.model": kind}
+    metadata |= {f"tokenizer.ggml.{key}": value for key, value in change.items()}
+    with pytest.raises(ValueError, match="^Tokenizer: .*" + message):
+        Tokenizer({k: v for k, v in metadata.items() if v is not None})
 
 
 def test_strange_vocabularies_do_not_fail(bpe):

@@ -160,10 +160,13 @@ def write(path: Path | str, kind: str, type_: str = "F32", seed: int = 0, drop: 
     """
     arch = architecture(kind)
     writer = gguf.GGUFWriter(path, arch)
+    add_vocabulary(writer, kind)
     fields = {**{f"{arch}.{name}": value for name, value in keys(kind).items()}, **(change or {})}
     for name, value in fields.items():
         if name in drop:
             continue
+        for known in writer.kv_data:  # of the vocabulary
+            known.pop(name, None)
         if isinstance(value, bool):
             writer.add_bool(name, value)
         elif isinstance(value, str):
@@ -172,7 +175,6 @@ def write(path: Path | str, kind: str, type_: str = "F32", seed: int = 0, drop: 
             writer.add_array(name, value)
         else:
             (writer.add_float32 if isinstance(value, float) else writer.add_uint32)(name, value)
-    add_vocabulary(writer, kind)
     for name, values in (tensors or weights(kind, seed)).items():
         if name in drop:
             continue

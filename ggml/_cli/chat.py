@@ -103,6 +103,8 @@ def run(options):
             elif line.strip():
                 try:
                     talk.answer(line, show)
+                except KeyboardInterrupt:  # before the first token: the message is forgotten
+                    pass
                 except ValueError as error:  # a message that is too long, or that the template refuses
                     print(f"ggml chat: {error}", file=sys.stderr)
                 print(flush=True)

@@ -103,11 +103,13 @@ def read_text(path):
     """The bytes of a text file, or of standard input for "-".
 
     Raises:
-        ValueError: there are none.
+        ValueError: there are none, or they are a model.
     """
     text = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
     if not text:
         raise ValueError("standard input is empty" if path == "-" else f"{path}: the file is empty")
+    if text.startswith(b"GGUF"):
+        raise ValueError(f"{path} is a GGUF file: need a text")
     return text
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ._encoders import optional_module
+from ._keys import shown
 from ._sandbox import TemplateError, environment, require_total
 
 # For files without a template: the format is recognised by a token of the vocabulary.
@@ -47,7 +48,9 @@ class ChatTemplate:
         source = metadata.get("tokenizer.chat_template")
         if source is None:
             source = next((text for mark, text in BUILT_IN.items() if tokenizer.has(mark)), None)
-        if not isinstance(source, str):
+        if source is not None and not isinstance(source, str):
+            raise ValueError(f"chat: tokenizer.chat_template is {shown(source)}: need a string")
+        if source is None:
             raise ValueError("chat: the file has no chat template: need tokenizer.chat_template, or use generate()")
         require_total(len(source))
         self.source = source

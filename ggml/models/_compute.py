@@ -28,7 +28,10 @@ class Graphs(Parted):
     ) -> None:
         super()._open(n_ctx, n_seq, kv_type, lora, mmap)
         # the first graph shows whether all tensors are there and fit, and which points there are
-        first = self._step(1, "last") if self._cache else self._step_without_cache(1, 1)
+        try:
+            first = self._step(1, "last") if self._cache else self._step_without_cache(1, 1)
+        except ValueError as error:
+            raise ValueError(f"load: {self._file.path}: {str(error).removeprefix('load: ')}") from None
         self._points = first.points
 
     def _prepared(self, shape: Shape, cache: Cache | None) -> Step:

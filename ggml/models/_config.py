@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+LARGEST_NUMBER, SMALLEST_BASE = 1e12, 1e-6  # no factor is near them, and their quotients are finite in 32 bits
 LARGEST = 1 << 24  # of a dimension: no model is near it, and products of two stay far from overflow
 
 
@@ -36,11 +36,23 @@ class Keys:
             )
         return value
 
-    def number(self, name: str, default: float | None = None) -> float:
+    def number(
+        self, name: str, default: float | None = None, low: float = 0.0, high: float = LARGEST_NUMBER
+    ) -> float:
+        """A number in a range, which excludes NaN and infinities."""
         value = self.value(name, default)
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-            raise ValueError(f"load: {self.path}: key '{self.arch}.{name}' is {str(value)[:60]}: need a finite number")
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
+            raise ValueError(
+                f"load: {self.path}: key '{self.arch}.{name}' is {str(value)[:60]}: "
+                f"need a number from {low:g} to {high:g}"
+            )
         return float(value)
+
+    def flag(self, name: str, default: bool) -> bool:
+        value = self.value(name, default)
+        if not isinstance(value, bool):
+            raise ValueError(f"load: {self.path}: key '{self.arch}.{name}' is {str(value)[:60]}: need a bool")
+        return value
 
     def text(self, name: str, default: str) -> str:
         value = self.value(name, default)
@@ -118,13 +130,15 @@ def read_config(metadata: Mapping[str, Any], arch: str, n_vocab: int, path: str,
     n_embd, n_head = k.integer("embedding_length"), k.integer("attention.head_count", high=65536)
     n_head_kv = k.integer("attention.head_count_kv", n_head, high=65536)
     if n_head % n_head_kv:
-        raise ValueError(f"load: {path}: {n_head} heads can't share {n_head_kv} heads of keys and values")
+        raise ValueError(
+            f"load: {path}: key '{arch}.attention.head_count_kv' is {n_head_kv}: need a divisor of the {n_head} heads"
+        )
     key_dim = k.integer("attention.key_length", n_embd // n_head or 1, high=65536)
     n_rot = k.integer("rope.dimension_count", key_dim, low=2, high=key_dim) if family.rope is not None else 0
     if n_rot % 2:
         raise ValueError(f"load: {path}: key '{arch}.rope.dimension_count' is {n_rot}: need an even number")
     rope, rope_local = _ropes(k, family)
-    causal = bool(k.value("attention.causal", family.causal))
+    causal = k.flag("attention.causal", family.causal)
     n_expert = k.integer("expert_count", 0, low=0, high=65536)
     pooling = k.integer("pooling_type", 0, low=0, high=4)
     if pooling not in POOLING:
@@ -143,7 +157,7 @@ def read_config(metadata: Mapping[str, Any], arch: str, n_vocab: int, path: str,
         value_dim=k.integer("attention.value_length", key_dim, high=65536),
         n_rot=n_rot,
         rope_mode=family.rope,
-        eps=k.number("attention.layer_norm_rms_epsilon" if family.rms else "attention.layer_norm_epsilon"),
+        eps=k.number("attention.layer_norm_rms_epsilon" if family.rms else "attention.layer_norm_epsilon", high=1.0),
         rope=rope,
         rope_local=rope_local,
         window=window,
@@ -175,7 +189,7 @@ def _local_layers(k: Keys, n_layer: int, default: int) -> tuple[bool, ...]:
 
 def _ropes(k: Keys, family: Any) -> tuple[Rope, Rope]:
     """The rotary positions of global layers, and of layers with a sliding window."""
-    base = k.number("rope.freq_base", 10000.0)
+    base = k.number("rope.freq_base", 10000.0, SMALLEST_BASE)
     kind = k.text("rope.scaling.type", "linear")
     factor = k.number("rope.scaling.factor", 0.0) or k.number("rope.scale_linear", 1.0) or 1.0
     if kind not in ("none", "linear", "yarn"):
@@ -193,6 +207,6 @@ def _ropes(k: Keys, family: Any) -> tuple[Rope, Rope]:
         beta_fast=k.number("rope.scaling.yarn_beta_fast", 32.0),
         beta_slow=k.number("rope.scaling.yarn_beta_slow", 1.0),
     )
-    local_base = k.number("rope.freq_base_swa", family.rope_base_local or base)
+    local_base = k.number("rope.freq_base_swa", family.rope_base_local or base, SMALLEST_BASE)
     local = Rope(n_ctx_orig, local_base, 1.0, 0.0, 1.0, 32.0, 1.0) if family.rope_base_local else rope
     return rope, local

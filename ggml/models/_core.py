@@ -35,6 +35,8 @@ def config_of(file: ModelFile) -> Config:
         raise ValueError(f"load: {path}: the file is not a model: it has no key 'general.architecture'")
     if not isinstance(arch, str) or arch not in FAMILIES:
         raise ValueError(f"load: {path}: architecture {str(arch)[:60]!r}: need one of {', '.join(FAMILIES)}")
+    if file.metadata.get("general.type") == "adapter":
+        raise ValueError(f"load: {path}: the file is an adapter: need a model; load(..., lora=) takes adapters")
     if "token_embd.weight" not in file.tensors:
         raise ValueError(f"load: {path}: tensor 'token_embd.weight' is missing")
     n_vocab = file.tensors["token_embd.weight"].contents.ne[1]
@@ -203,10 +205,24 @@ class Parted(Core):
         with self._lock:
             if self._tokenizer is None:
                 self._check("tokenizer")
-                from ._tokenizer import Tokenizer
-
-                self._tokenizer = Tokenizer(self.metadata)
+                self._tokenizer = self._read_tokenizer()
             return self._tokenizer
+
+    def _read_tokenizer(self) -> Any:
+        """The tokenizer of the file, whose name errors have."""
+        from ._tokenizer import Tokenizer
+
+        path, rows = self._file.path, self.config.n_vocab
+        try:
+            tokenizer = Tokenizer(self.metadata)
+        except ValueError as error:
+            raise ValueError(f"Tokenizer: {path}: {str(error).removeprefix('Tokenizer: ')}") from None
+        if tokenizer.n_vocab != rows:
+            raise ValueError(
+                f"Tokenizer: {path}: tokenizer.ggml.tokens has {tokenizer.n_vocab} items: need {rows}, as many as "
+                "token_embd.weight has rows"
+            )
+        return tokenizer
 
     def _ids(self, caller: str, prompt: str | bytes | Sequence[int], special: bool = False) -> list[int]:
         """The token ids of a prompt, checked."""

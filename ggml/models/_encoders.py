@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import Any
 
 from .._extras import require
+from ._keys import array, flag, special_id, wrong
 from ._pretokenizers import PRE_TOKENIZERS
 from ._tokens import TokenTable, repair
 
@@ -48,14 +49,6 @@ def to_text(data: bytes) -> str:
         return data.decode()
     except UnicodeDecodeError:
         return repair(data)
-
-
-def special_id(metadata: Mapping[str, Any], name: str, default: int | None, count: int) -> int | None:
-    """The id of a special token from the file; the default if the file names none or one beyond the vocabulary."""
-    value = metadata.get(f"tokenizer.ggml.{name}_token_id", default)
-    if not isinstance(value, int) or not 0 <= value < count:
-        value = default
-    return value if value is not None and value < count else None
 
 
 def byte_of(text: str) -> bytes:
@@ -108,12 +101,10 @@ class Spm(Encoder):
     """SentencePiece BPE with byte fallback (`llama`): our own, as libraries take seconds for large vocabularies."""
 
     def __init__(self, metadata: Mapping[str, Any], tokens: list[str], types: list[int]) -> None:
-        scores = metadata.get("tokenizer.ggml.scores")
-        if scores is not None and len(scores) < len(tokens):
-            raise ValueError(f"Tokenizer: tokenizer.ggml.scores has {len(scores)} items: need {len(tokens)}")
+        scores = array(metadata, "scores", "numbers", len(tokens))
         super().__init__(metadata, tokens, types)
         self.table = TokenTable([to_bytes(t) for t in tokens], scores)
-        self.space_prefix = bool(metadata.get("tokenizer.ggml.add_space_prefix", True))
+        self.space_prefix = flag(metadata, "add_space_prefix", True)
         unknown = special_id(metadata, "unknown", 0, len(tokens))
         self.unknown = -1 if unknown is None else unknown
         self.find = self.table.find
@@ -129,13 +120,15 @@ class Bpe(Encoder):
 
     def __init__(self, metadata: Mapping[str, Any], tokens: list[str], types: list[int]) -> None:
         library = optional_module("tokenizers")
-        name = metadata.get("tokenizer.ggml.pre") or "default"
+        name = metadata.get("tokenizer.ggml.pre", "default")
+        name = "default" if name == "" else name
         if metadata.get("tokenizer.ggml.model") == "gemma4":
             name = "gemma4"
         if not isinstance(name, str) or name not in PRE_TOKENIZERS:
             known = ", ".join(sorted(PRE_TOKENIZERS))
-            raise ValueError(f"Tokenizer: pre-tokenizer {name!r} (tokenizer.ggml.pre) is unknown: need one of {known}")
-        if "tokenizer.ggml.merges" not in metadata:
+            raise wrong("pre", name, f"one of {known}")
+        merges = array(metadata, "merges", "strings")
+        if merges is None:
             raise ValueError("Tokenizer: the file has no tokenizer.ggml.merges, which byte-level BPE needs")
         self.rules = PRE_TOKENIZERS[name]
         self.add_bos = self.rules.add_bos
@@ -146,7 +139,7 @@ class Bpe(Encoder):
         self.bytes = {character: byte for byte, character in self.characters.items()}
         # some vocabularies lack bytes that no text has: the library must not merge what stands around them
         self.complete = self.rules.plain or self.bytes.keys() <= vocabulary.keys()
-        self.model = self._model(library, vocabulary, metadata["tokenizer.ggml.merges"])
+        self.model = self._model(library, vocabulary, merges)
         splits = [
             library.pre_tokenizers.Split(library.Regex(pattern), "isolated") for pattern in self.rules.patterns
         ]
@@ -173,7 +166,10 @@ class Bpe(Encoder):
                 pass
         vocabulary = {t: i for t, i in vocabulary.items() if not SURROGATES.search(t)}
         pairs = [(a, b) for a, b in dict.fromkeys(pairs) if {a, b, a + b} <= vocabulary.keys()]
-        return library.models.BPE(vocab=vocabulary, merges=pairs, **options)
+        try:
+            return library.models.BPE(vocab=vocabulary, merges=pairs, **options)
+        except Exception as error:
+            raise ValueError(f"Tokenizer: tokenizer.ggml.merges: {error}") from None
 
     def encode(self, data: bytes, after_special: bool) -> list[int]:
         text = to_text(data)
@@ -216,8 +212,8 @@ class WordPiece(Encoder):
         self.longest = max(map(len, tokens), default=0)
         unknown = special_id(metadata, "unknown", 100, len(tokens))
         self.unknown = [] if unknown is None else [unknown]
-        lower = bool(metadata.get("tokenizer.ggml.normalizer.lowercase", True))
-        strip = bool(metadata.get("tokenizer.ggml.normalizer.strip_accents", lower))
+        lower = flag(metadata, "normalizer.lowercase", True)
+        strip = flag(metadata, "normalizer.strip_accents", lower)
         self.normalized = lru_cache(maxsize=1 << 16)(lambda character: normalized(character, lower, strip))
 
     def encode(self, data: bytes, after_special: bool) -> list[int]:
@@ -281,9 +277,9 @@ class Unigram(Encoder):
 
     def __init__(self, metadata: Mapping[str, Any], tokens: list[str], types: list[int]) -> None:
         library = optional_module("tokenizers")
-        scores = metadata.get("tokenizer.ggml.scores", [])
-        if len(scores) < len(tokens):
-            raise ValueError(f"Tokenizer: tokenizer.ggml.scores has {len(scores)} items: need {len(tokens)}")
+        scores = array(metadata, "scores", "numbers", len(tokens))
+        if scores is None:
+            raise ValueError("Tokenizer: the file has no tokenizer.ggml.scores, which Unigram needs")
         super().__init__(metadata, tokens, types)
         lowest = min((s for s, kind in zip(scores, types, strict=False) if kind == NORMAL), default=0.0)
         pieces = []
@@ -297,12 +293,24 @@ class Unigram(Encoder):
         unknown = special_id(metadata, "unknown", 2, len(tokens))
         if unknown is None:
             raise ValueError("Tokenizer: the vocabulary has no token for unknown text (unknown_token_id)")
-        self.model = library.models.Unigram(pieces, unknown, False)
-        charsmap = metadata.get("tokenizer.ggml.precompiled_charsmap")
-        self.normalizer = library.normalizers.Precompiled(bytes(b & 255 for b in charsmap)) if charsmap else None
-        self.space_prefix = bool(metadata.get("tokenizer.ggml.add_space_prefix", False))
-        self.merge_spaces = bool(metadata.get("tokenizer.ggml.remove_extra_whitespaces", False))
+        try:
+            self.model = library.models.Unigram(pieces, unknown, False)
+        except Exception as error:  # the library's errors are of no class of their own
+            raise ValueError(f"Tokenizer: tokenizer.ggml.tokens: {error}") from None
+        self.normalizer = self._charsmap(library, array(metadata, "precompiled_charsmap", "integers"))
+        self.space_prefix = flag(metadata, "add_space_prefix", False)
+        self.merge_spaces = flag(metadata, "remove_extra_whitespaces", False)
         self.find = finder({t: i for i, t in enumerate(tokens)})
+
+    @staticmethod
+    def _charsmap(library: Any, data: list[int] | None) -> Any:
+        """The normalizer of SentencePiece, None where the file has none."""
+        if not data:
+            return None
+        try:
+            return library.normalizers.Precompiled(bytes(b & 255 for b in data))
+        except Exception as error:
+            raise ValueError(f"Tokenizer: tokenizer.ggml.precompiled_charsmap: {error}") from None
 
     def encode(self, data: bytes, after_special: bool) -> list[int]:
         try:

@@ -11,7 +11,7 @@ from typing import Any
 
 import ggml
 
-from .._errors import without_function
+from .._errors import renamed_os_error, without_function
 from .._io.gguf_types import TYPES as VALUE_TYPES
 
 PART = re.compile(r"^(?P<stem>.*)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf$")
@@ -85,18 +85,22 @@ class ModelFile:
         self.places: dict[str, tuple[str, int]] = {}
         try:
             first, *rest = _parts(self.path, caller)
-            self.handle = self._open(first, mmap, caller)  # of the first part
-            self.metadata = Metadata(self.handle)
-            announced = self.metadata.get("split.count", 0)
-            if isinstance(announced, bool) or not isinstance(announced, int):
-                raise ValueError(f"{caller}: {self.path}: key 'split.count' is {str(announced)[:60]}: need an integer")
+            self.handle = self._open(first, mmap, caller)
+            self.metadata = Metadata(self.handle)  # of the first part
+            announced = _split_key(self.metadata, "split.count", 0, first, caller)
             if announced and announced != 1 + len(rest):
                 raise ValueError(
                     f"{caller}: {self.path} is one of {announced} parts: need a name that ends in "
                     f"-00001-of-{announced:05d}.gguf, and all parts in one folder"
                 )
-            for part in rest:
-                self._open(part, mmap, caller)
+            _check_part(self.metadata, 0, 1 + len(rest), first, caller)
+            for i, part in enumerate(rest, 1):
+                _check_part(Metadata(self._open(part, mmap, caller)), i, 1 + len(rest), part, caller)
+            total = _split_key(self.metadata, "split.tensors.count", len(self.tensors), first, caller)
+            if total != len(self.tensors):
+                raise ValueError(
+                    f"{caller}: {first}: key 'split.tensors.count' is {total}: the parts have {len(self.tensors)}"
+                )
         except BaseException:
             self.close()
             raise
@@ -116,6 +120,8 @@ class ModelFile:
                 handle = ggml.gguf_init_from_file(path, params)
         except ValueError as error:
             raise ValueError(f"{caller}: {path}: {without_function(str(error))}") from None
+        except OSError as error:
+            raise renamed_os_error(error, caller, path) from None
         self._handles.append(handle)
         if context.value is None:
             raise ValueError(f"{caller}: {path} has no tensors")
@@ -139,6 +145,22 @@ class ModelFile:
             ggml.gguf_free(self._handles.pop())
         while self._contexts:
             ggml.ggml_free(self._contexts.pop())
+
+
+def _split_key(metadata: Metadata, key: str, default: int, path: str, caller: str) -> int:
+    """A key `split.*`, which is an integer."""
+    value = metadata.get(key, default)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ValueError(f"{caller}: {path}: key {key!r} is {str(value)[:60]}: need an integer")
+    return value
+
+
+def _check_part(metadata: Metadata, number: int, count: int, path: str, caller: str) -> None:
+    """Refuses a file whose keys say that it is another part than its name says, counted from 0."""
+    for key, wanted in {"split.no": number, "split.count": count}.items():
+        value = _split_key(metadata, key, wanted, path, caller)
+        if value != wanted and (count > 1 or value > 0):
+            raise ValueError(f"{caller}: {path}: key {key!r} is {value}: need {wanted}, as the file's name says")
 
 
 def _parts(path: str, caller: str) -> list[str]:

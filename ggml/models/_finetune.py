@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import fnmatch
-import os
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from typing import Any
 
-from ..training import check_picture
+from .._cli.arguments import check_outputs
+from ..training import _require_picture
 from ._compute import Computing
 from ._train_adapter import Adapter
 from ._train_data import Row, chat_example, divide, examples_of, rows
@@ -20,15 +20,14 @@ from ._train_run import Options, Path, Run
 VALIDATION_ROWS = 8  # most rows of the data that measure the loss
 
 
-def check_files(lora: Path, state: Path | None, resume: bool, plot: Path | None) -> None:
-    """Raises before the training for files that could not be written after it."""
+def check_files(inputs: Iterable[Path], lora: Path, state: Path | None, resume: bool, plot: Path | None) -> None:
+    """Raises before the training for files that could not be written after it, or that would replace an input."""
     if plot is not None:
-        check_picture(plot)
-    for path in (lora, state):
-        if path is not None and not os.path.isdir(os.path.dirname(os.path.abspath(path))):
-            raise FileNotFoundError(f"finetune: the folder of {os.fspath(path)} does not exist")
-        if path is not None and os.path.isdir(path):
-            raise IsADirectoryError(f"finetune: {os.fspath(path)} is a folder: need a file")
+        _require_picture("finetune", plot)
+    try:
+        check_outputs((lora, state, plot), inputs)
+    except (OSError, ValueError) as error:
+        raise type(error)(f"finetune: {error}") from None
     if resume and state is None:
         raise ValueError("finetune: resume needs the state file")
 
@@ -151,7 +150,8 @@ class Finetuning(TrainingInputs):
             RuntimeError: the model is closed.
             ImportError: a package for progress or plot is missing.
         """
-        check_files(lora, state, resume, plot)
+        parts_of_the_file = {path for path, _ in self._file.places.values()}
+        check_files([self._file.path, *parts_of_the_file], lora, state, resume, plot)
         calls = (callbacks,) if callable(callbacks) else tuple(callbacks)
         with self._lock:
             self._check_undivided("finetune")

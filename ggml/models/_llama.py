@@ -171,6 +171,23 @@ class Llama(Completing):
         OSError, ValueError, MemoryError: see ggml.models.load.
     """
 
+    @classmethod
+    def from_pretrained(cls, repo_id: str, filename: str | None = None, **options: Any) -> Llama:
+        """Not supported: nothing is downloaded here."""
+        raise NotImplementedError(
+            f"Llama.from_pretrained is not supported: download {filename or 'the file'} of {repo_id!r}, and give its "
+            "path to Llama(model_path=)"
+        )
+
+    def create_chat_completion_openai_v1(self, *args: Any, **options: Any) -> Any:
+        """Not supported: create_chat_completion returns the same as a dict."""
+        raise NotImplementedError(
+            "Llama.create_chat_completion_openai_v1 is not supported: create_chat_completion returns the same as a dict"
+        )
+
+    def __getstate__(self) -> Any:
+        raise TypeError("Llama: a model can't be pickled: open the file again in the other process")
+
     def __enter__(self) -> Llama:
         return self
 

@@ -21,6 +21,7 @@ from ._graph import Pair
 from ._lora import Lora
 
 NUMBERS = {name: number for number, name in TYPES.items()}
+ONE_TYPE = [name for name in PLAIN if not ggml.ggml_quantize_requires_imatrix(NUMBERS[name])]
 
 
 def merge(
@@ -42,11 +43,13 @@ def merge(
         scale: factor of what the adapter adds.
     Raises:
         OSError: a file cannot be read or written.
-        ValueError: a file is not valid, the adapter does not fit the model, or type is unknown or needs an importance
-            matrix.
+        ValueError: a file is not valid, the adapter does not fit the model, or type is unknown, a mixture such as
+            Q4_K_M, or one that needs an importance matrix.
     """
-    if type is not None and (type.upper() not in PLAIN or ggml.ggml_quantize_requires_imatrix(NUMBERS[type.upper()])):
-        raise ValueError(f"merge: type is {type!r}: need None or a type that needs no importance matrix")
+    if type is not None and type.upper() not in ONE_TYPE:
+        raise ValueError(
+            f"merge: type is {type!r}: need None or one of {', '.join(ONE_TYPE)}; `ggml quantize` knows mixtures"
+        )
     source = ModelFile(model._file.path if isinstance(model, Core) else model, caller="merge")
     try:
         arch = str(source.metadata.get("general.architecture"))

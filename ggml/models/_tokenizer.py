@@ -14,7 +14,7 @@ class Tokenizer(Vocabulary):
     """Text to token ids and back, by the rules of llama.cpp.
 
     Args:
-        metadata: mapping of the file's keys to values; `tokenizer.ggml.*` are read. Arrays are sequences, strings `str`
+        metadata: mapping of the file's keys to values; `tokenizer.ggml.*` are read. Arrays are lists, strings `str`
             (bytes that are not UTF-8 as surrogate escapes).
 
     Attributes:
@@ -26,7 +26,8 @@ class Tokenizer(Vocabulary):
         texts: dict; the tokens of whole characters that a Decoder has met, with their texts.
 
     Raises:
-        ValueError: the file has no vocabulary, one of an unknown kind, or one that is inconsistent.
+        ValueError: the file has no vocabulary, one of an unknown kind, or one that is inconsistent, or a key has a
+            value of the wrong kind.
     """
 
     def __init__(self, metadata: Mapping[str, Any]) -> None:

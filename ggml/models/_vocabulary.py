@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ._encoders import CONTROL, ENCODERS, NORMAL, UNKNOWN, USER_DEFINED, Encoder, special_id, to_bytes
+from ._encoders import CONTROL, ENCODERS, NORMAL, UNKNOWN, USER_DEFINED, Encoder, to_bytes
+from ._keys import array, flag, special_id, wrong
 from ._tokens import TokenTable
 
 # The texts of tokens that end an answer in one of the common chat formats.
@@ -38,17 +39,15 @@ class Vocabulary:
         model = metadata.get("tokenizer.ggml.model")
         if not isinstance(model, str) or model not in ENCODERS:
             known = ", ".join(map(repr, ENCODERS))
-            raise ValueError(f"Tokenizer: tokenizer.ggml.model is {model!r}: need one of {known}")
+            raise wrong("model", model, f"one of {known}")
         self.model = model
-        tokens = metadata.get("tokenizer.ggml.tokens")
-        if not isinstance(tokens, list) or not tokens or not isinstance(tokens[0], str):
-            raise ValueError("Tokenizer: tokenizer.ggml.tokens is missing or is not an array of strings")
-        types = metadata.get("tokenizer.ggml.token_type")
-        if types is not None and len(types) < len(tokens):
-            raise ValueError(f"Tokenizer: tokenizer.ggml.token_type has {len(types)} items: need {len(tokens)}")
+        tokens = array(metadata, "tokens", "strings")
+        if not tokens:
+            raise ValueError("Tokenizer: tokenizer.ggml.tokens is missing or empty")
+        types = array(metadata, "token_type", "integers", len(tokens))
         self.n_vocab = len(tokens)
         self._tokens = tokens
-        self._types = list(types) if types is not None else [NORMAL] * len(tokens)
+        self._types = types[: len(tokens)] if types is not None else [NORMAL] * len(tokens)
         self._encoder = ENCODERS[self.model](metadata, tokens, self._types)
         self._read_ids(metadata)
         self._find_ends(metadata)
@@ -63,8 +62,8 @@ class Vocabulary:
         self.bos, self.eos, self.unknown, self.separator, self.padding = found
         if metadata.get("tokenizer.ggml.pre") in ("chatglm-bpe", "glm4", "glm5"):
             self.bos = special_id(metadata, "bos", None, self.n_vocab)  # without the default
-        self.add_bos = bool(metadata.get("tokenizer.ggml.add_bos_token", self._encoder.add_bos))
-        self.add_eos = bool(metadata.get("tokenizer.ggml.add_eos_token", self.model == "t5"))
+        self.add_bos = flag(metadata, "add_bos_token", self._encoder.add_bos)
+        self.add_eos = flag(metadata, "add_eos_token", self.model == "t5")
         if self.model == "bert":  # always between [CLS] and [SEP]
             self.add_bos = self.add_eos = True
         if self.model == "gemma4":
