@@ -170,7 +170,7 @@ class Builder(Layout):
 
     def reduce_sum(self, x, axes, keep, mean=False):
         """Sums (or means) over axes."""
-        rows = self.rows(x, axes)
+        rows = self.use(self.rows(x, axes))
         n = rows.shape[1]
         bounds = x.bounds and not mean and (min(x.bounds[0] * n, 0), max(x.bounds[1] * n, 0)) or None
         t = (ggml.ggml_mean if mean else ggml.ggml_sum_rows)(self.ctx, rows.t)

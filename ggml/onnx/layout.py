@@ -222,6 +222,11 @@ class Layout:
             view = ggml.ggml_view_3d(self.ctx, y.t, inner, size, outer, nb * step, y.t.contents.nb[2], nb * start)
         return self.reshape(self.with_shape(view, (outer, size, inner), x), shape)
 
+    def flip(self, x, axis):
+        """The entries of an axis in reverse order."""
+        n = x.shape[axis]
+        return self.slice(x, axis, n - 1, n, -1)
+
     # Moving elements by index
 
     def take(self, x, index):

@@ -1,30 +1,29 @@
 """Arithmetic, functions, comparisons and selection, element by element."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
 import ggml
 
+from ..graph import numpy_type
 from ..values import BOOL, EXACT, F32, I64, NARROW, Known, OnHost, floats, is_float, is_integer, ml_dtypes
-from . import rule
+from . import RULES, rule
 from .fused import function, linear, number, product
 
 UNARY = {
     "Sqrt": ggml.ggml_sqrt, "Exp": ggml.ggml_exp, "Log": ggml.ggml_log, "Sin": ggml.ggml_sin, "Cos": ggml.ggml_cos,
-    "Tanh": ggml.ggml_tanh, "Softplus": ggml.ggml_softplus, "Floor": ggml.ggml_floor,
-    "Ceil": ggml.ggml_ceil,
+    "Tanh": ggml.ggml_tanh, "Softplus": ggml.ggml_softplus, "Floor": ggml.ggml_floor, "Ceil": ggml.ggml_ceil,
 }
 
 
-@rule(*UNARY)
-def unary(b, node, x):
-    return b.unary(UNARY[node.op], *floats(x))
+rule(*UNARY, on_floats=True)(lambda b, node, x: b.unary(UNARY[node.op], x))
 
 
-@rule("Sigmoid", "HardSwish")
+@rule("Sigmoid", "HardSwish", on_floats=True)
 def activation(b, node, x):
-    y = function(b, node, node.op.upper(), *floats(x))
+    y = function(b, node, node.op.upper(), x)
     y.made = ("sigmoid", x, node.attr("ggml.readers")) if node.op == "Sigmoid" else None
     return y
 
@@ -39,13 +38,12 @@ def identity(b, node, x, ratio=None, training=None):
 
 @rule("Abs")
 def absolute(b, node, x):
-    lo, hi = x.bounds or (0, 0)
-    return b.unary(ggml.ggml_abs, x, bounds=x.bounds and (0, max(-lo, hi)))
+    return b.unary(ggml.ggml_abs, x, bounds=x.bounds and (0, max(-x.bounds[0], x.bounds[1])))
 
 
 rule("Neg")(lambda b, node, x: b.negative(x))
 rule("Sign")(lambda b, node, x: b.unary(ggml.ggml_sgn, x, bounds=x.bounds and (-1, 1)))
-rule("Round")(lambda b, node, x: round_half_even(b, *floats(x)))
+rule("Round", on_floats=True)(lambda b, node, x: round_half_even(b, x))
 
 
 def round_half_even(b, x):
@@ -56,26 +54,19 @@ def round_half_even(b, x):
     return b.mul(b.add(rounded, b.sub(size, low)), b.unary(ggml.ggml_sgn, x))
 
 
-rule("Reciprocal")(lambda b, node, x: b.reciprocal(*floats(x)))
+rule("Reciprocal", on_floats=True)(lambda b, node, x: b.reciprocal(x))
+rule("Tan", on_floats=True)(lambda b, node, x: b.div(b.unary(ggml.ggml_sin, x), b.unary(ggml.ggml_cos, x)))
 
 
-@rule("Tan")
-def tan(b, node, x):
-    floats(x)
-    return b.div(b.unary(ggml.ggml_sin, x), b.unary(ggml.ggml_cos, x))
-
-
-@rule("Sinh", "Cosh")
+@rule("Sinh", "Cosh", on_floats=True)
 def hyperbolic(b, node, x):
-    floats(x)
     if node.op == "Sinh":
         return b.affine(b.sub(b.unary(ggml.ggml_expm1, x), b.unary(ggml.ggml_expm1, b.negative(x))), 0.5)
     return b.affine(b.add(b.unary(ggml.ggml_exp, x), b.unary(ggml.ggml_exp, b.negative(x))), 0.5)
 
 
-@rule("Asinh", "Acosh", "Atanh")
+@rule("Asinh", "Acosh", "Atanh", on_floats=True)
 def area(b, node, x):
-    floats(x)
     if node.op == "Atanh":
         return b.affine(b.unary(ggml.ggml_log, b.div(b.affine(x, 1, 1), b.affine(x, -1, 1))), 0.5)
     size = b.unary(ggml.ggml_abs, x)
@@ -103,9 +94,8 @@ def arctan(b, x):
     return b.mul(y, b.unary(ggml.ggml_sgn, x))
 
 
-@rule("Atan", "Asin", "Acos")
+@rule("Atan", "Asin", "Acos", on_floats=True)
 def inverse_circular(b, node, x):
-    floats(x)
     if node.op == "Atan":
         return arctan(b, x)
     leg = b.unary(ggml.ggml_sqrt, b.mul(b.affine(x, -1, 1), b.affine(x, 1, 1)))
@@ -113,19 +103,19 @@ def inverse_circular(b, node, x):
     return angle if node.op == "Asin" else b.affine(angle, -1.0, math.pi / 2)
 
 
-@rule("Erf")
+@rule("Erf", on_floats=True)
 def erf(b, node, x):
-    floats(x)
     t = b.affine(x, math.sqrt(2))
     zero = b.logical_not(b.unary(ggml.ggml_step, b.unary(ggml.ggml_abs, t), dtype=BOOL))
     t = b.binary(ggml.ggml_add, t, b.affine(zero, 1e-30, dtype=F32), dtype=x.dtype)
     return b.clamp(b.affine(b.div(b.unary(ggml.ggml_gelu_erf, t), t), 2.0, -1.0), -1.0, 1.0)
 
 
-@rule("Gelu")
-def gelu(b, node, x):
-    tanh = node.attr("approximate", "none") == "tanh"
-    return b.unary(ggml.ggml_gelu if tanh else ggml.ggml_gelu_erf, *floats(x))
+@rule("Gelu", "com.microsoft.Gelu", "com.microsoft.BiasGelu", "com.microsoft.FastGelu", on_floats=True)
+def gelu(b, node, x, bias=None):
+    tanh = node.attr("approximate", "none") == "tanh" or node.op.endswith("FastGelu")
+    x = x if bias is None else b.add(x, bias)
+    return b.unary(ggml.ggml_gelu if tanh else ggml.ggml_gelu_erf, x)
 
 
 @rule("Relu")
@@ -135,50 +125,64 @@ def relu(b, node, x):
     return b.unary(ggml.ggml_relu, x, bounds=x.bounds and (max(x.bounds[0], 0), max(x.bounds[1], 0)))
 
 
-@rule("LeakyRelu")
+@rule("LeakyRelu", on_floats=True)
 def leaky_relu(b, node, x):
-    floats(x)
     x = b.use(x)
     return b.with_shape(ggml.ggml_leaky_relu(b.ctx, x.t, node.attr("alpha", 0.01), False), x.shape, x)
 
 
-@rule("PRelu")
+@rule("PRelu", on_floats=True)
 def prelu(b, node, x, slope):
-    floats(x)
     if node.version < 7 and len(slope.shape) == 1:
         slope = b.reshape(slope, (*slope.shape, *(1,) * (len(x.shape) - 2)))
     below = b.unary(ggml.ggml_relu, b.negative(x))
     return b.sub(b.unary(ggml.ggml_relu, x), b.mul(below, slope))
 
 
-def exponential_unit(b, x, alpha, gamma=1.0, width=1.0):
+@rule("Elu", "Selu", "Celu", on_floats=True)
+def exponential_unit(b, node, x):
     """gamma * (max(x, 0) + min(alpha * (exp(x / width) - 1), 0))."""
-    floats(x)
+    gamma = node.attr("gamma", 1.0507010) if node.op == "Selu" else 1.0
+    alpha = node.attr("alpha", 1.6732632 if node.op == "Selu" else 1.0)
+    width = alpha if node.op == "Celu" else 1.0
     below = b.unary(ggml.ggml_expm1, b.affine(b.clamp(x, -math.inf, 0.0), 1 / width))
     return b.add(b.affine(b.unary(ggml.ggml_relu, x), gamma), b.affine(below, alpha * gamma))
 
 
-rule("Elu")(lambda b, node, x: exponential_unit(b, x, node.attr("alpha", 1.0)))
-rule("Selu")(lambda b, node, x: exponential_unit(b, x, node.attr("alpha", 1.6732632), node.attr("gamma", 1.0507010)))
+# Functions of recurrent networks that ONNX defined as operators until version 1.
+rule("Affine")(lambda b, node, x: b.affine(x, node.attr("alpha", 1.0), node.attr("beta", 0.0)))
+rule("ScaledTanh")(lambda b, node, x: b.affine(b.unary(ggml.ggml_tanh, b.affine(x, node.attr("beta"))),
+                                               node.attr("alpha")))
 
 
-@rule("Celu")
-def celu(b, node, x):
-    alpha = node.attr("alpha", 1.0)
-    return exponential_unit(b, x, alpha, 1.0, alpha)
+@rule("Softsign", on_floats=True)
+def softsign(b, node, x):
+    return b.div(x, b.affine(b.unary(ggml.ggml_abs, x), 1.0, 1.0))
 
 
-@rule("HardSigmoid")
+def activated(b, node, x, name, *parameters):
+    """A function that other operators apply to their results: its name and attributes, in order; None: the default."""
+    names = {"Clip": ("min", "max")}.get(name, ("alpha", "beta"))
+    if name not in ACTIVATIONS:
+        raise OnHost(f"activation {name}")
+    attrs = {k: v for k, v in zip(names, parameters) if v is not None}
+    return RULES[name](b, replace(node, op=name, attrs=attrs, version=7), x)
+
+
+ACTIVATIONS = {"Sigmoid", "Tanh", "Relu", "Softplus", "Softsign", "Affine", "LeakyRelu", "HardSigmoid", "ScaledTanh",
+               "Elu", "Clip"}
+
+
+@rule("HardSigmoid", on_floats=True)
 def hard_sigmoid(b, node, x):
     alpha, beta = node.attr("alpha", 0.2), node.attr("beta", 0.5)
-    y = b.clamp(b.affine(*floats(x), alpha, beta), 0.0, 1.0)
+    y = b.clamp(b.affine(x, alpha, beta), 0.0, 1.0)
     y.made = ("hard", x, 1.0, node.attr("ggml.readers")) if abs(6 * alpha - 1) < 1e-6 and beta == 0.5 else None
     return y
 
 
-@rule("Swish", "com.microsoft.QuickGelu")
+@rule("Swish", "com.microsoft.QuickGelu", on_floats=True)
 def swish(b, node, x):
-    floats(x)
     alpha = node.attr("alpha", 1.0 if node.op == "Swish" else 1.702)
     if alpha == 1.0:
         return function(b, node, "SILU", x)
@@ -352,8 +356,6 @@ def clip(b, node, x, lo=None, hi=None):
 
 @rule("Cast")
 def cast(b, node, x):
-    from ..graph import numpy_type
-
     return convert(b, x, numpy_type(node.attr("to"), str(node)), node.attr("saturate", 1))
 
 
@@ -414,8 +416,7 @@ rule("Less", "Greater")(lambda b, node, x, y: b.less(x, y) if node.op == "Less" 
 
 @rule("LessOrEqual", "GreaterOrEqual")
 def less_or_equal(b, node, x, y):
-    if node.op == "GreaterOrEqual":
-        x, y = y, x
+    x, y = (y, x) if node.op == "GreaterOrEqual" else (x, y)
     inside = b.logical_not(b.less(y, x))
     return b.logical_and(inside, b.logical_and(b.number(x), b.number(y))) if is_float(x.dtype) else inside
 
@@ -426,15 +427,13 @@ rule("And", "Or")(lambda b, node, x, y: b.logical_and(x, y) if node.op == "And" 
 rule("Xor")(lambda b, node, x, y: b.unary(ggml.ggml_abs, b.binary(ggml.ggml_sub, x, y, dtype=F32), dtype=BOOL))
 
 
-@rule("IsNaN")
+@rule("IsNaN", on_floats=True)
 def is_nan(b, node, x):
-    floats(x)
     return b.logical_not(b.number(x))
 
 
-@rule("IsInf")
+@rule("IsInf", on_floats=True)
 def is_inf(b, node, x):
-    floats(x)
     both = [node.attr("detect_positive", 1), node.attr("detect_negative", 1)]
     if not any(both):
         return b.full(x.shape, False, BOOL)

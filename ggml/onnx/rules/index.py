@@ -4,7 +4,7 @@ import numpy as np
 
 import ggml
 
-from ..values import F32, I64, Known, OnHost, Tensor, count
+from ..values import F32, I64, Known, OnHost, Tensor, count, floats
 from . import rule
 
 
@@ -23,9 +23,12 @@ def wrapped(b, index, size):
     return Tensor(moved.t, index.shape, I64, (0, size - 1))
 
 
-@rule("Gather")
-def gather(b, node, x, index):
-    axis = node.attr("axis", 0) % len(x.shape)
+rule("Gather")(lambda b, node, x, index: gather(b, x, index, node.attr("axis", 0)))
+
+
+def gather(b, x, index, axis=0):
+    """The entries of an axis, in the shape of the index."""
+    axis %= len(x.shape)
     index = wrapped(b, index, x.shape[axis])
     shape = (*x.shape[:axis], *index.shape, *x.shape[axis + 1 :])
     if isinstance(index, Known):
@@ -136,22 +139,22 @@ def scatter_nd(b, node, x, index, updates):
     return scatter(b, x, place, updates, width, node.attr("reduction", "none"))
 
 
+def place_of_max(b, rows, last=False):
+    """Where the maxima of rows are: the first of equal ones, or the last."""
+    count, n = rows.shape
+    rows = rows if last else b.flip(rows, 1)  # ggml_argmax finds the last
+    t = ggml.ggml_cast(b.ctx, ggml.ggml_argmax(b.ctx, b.contiguous(rows).t), ggml.GGML_TYPE_F32)
+    found = Tensor(t, (count,), I64, (0, n - 1))
+    return found if last else b.affine(found, -1.0, float(n - 1), bounds=(0, n - 1))
+
+
 @rule("ArgMax", "ArgMin")
 def arg_max(b, node, x):
-    axis = node.attr("axis", 0) % len(x.shape)
-    n, last = x.shape[axis], node.attr("select_last_index", 0)
+    axis, keep = node.attr("axis", 0) % len(x.shape), node.attr("keepdims", 1)
     x = b.use(x)
     rows = b.rows(b.with_shape(x.t, x.shape, b.constant(0, F32)), [axis])
-    if node.op == "ArgMin":
-        rows = b.negative(rows)
-    if not last:  # ggml_argmax finds the last of equal maxima
-        rows = b.slice(rows, 1, n - 1, n, -1)
-    found = ggml.ggml_cast(b.ctx, ggml.ggml_argmax(b.ctx, b.contiguous(rows).t), ggml.GGML_TYPE_F32)
-    if not last:
-        found = ggml.ggml_scale_bias(b.ctx, found, -1.0, float(n - 1))
-    keep = node.attr("keepdims", 1)
-    shape = [1 if a == axis else d for a, d in enumerate(x.shape) if keep or a != axis]
-    return b.reshape(Tensor(found, (count(shape),), I64, (0, n - 1)), shape)
+    found = place_of_max(b, b.negative(rows) if node.op == "ArgMin" else rows, node.attr("select_last_index", 0))
+    return b.reshape(found, [1 if a == axis else d for a, d in enumerate(x.shape) if keep or a != axis])
 
 
 @rule("Hardmax")
@@ -164,12 +167,9 @@ def hardmax(b, node, x):
 
 
 def one_hot_of_max(b, x, axis):
-    n = x.shape[axis]
-    rows = b.slice(b.move(x, axis, -1), -1, n - 1, n, -1)
-    flat = b.contiguous(b.reshape(rows, (count(rows.shape) // n, n)))
-    found = ggml.ggml_cast(b.ctx, ggml.ggml_argmax(b.ctx, flat.t), ggml.GGML_TYPE_F32)
-    place = b.reshape(Tensor(found, (flat.shape[0],), I64, (0, n - 1)), (flat.shape[0], 1))
-    hot = b.equal(place, b.constant(np.arange(n)[::-1]))
+    n, rows = x.shape[axis], b.move(x, axis, -1)
+    place = place_of_max(b, b.reshape(rows, (count(rows.shape) // n, n)))
+    hot = b.equal(b.reshape(place, (*place.shape, 1)), b.constant(np.arange(n)))
     hot = b.like(hot.t, hot.shape, x.dtype)
     return b.move(b.reshape(hot, rows.shape), -1, axis)
 
@@ -205,15 +205,34 @@ def top_k(b, node, x, k=None):
     return tuple(b.move(b.reshape(v, shape), -1, axis) for v in (values, chosen))
 
 
-@rule("CumSum")
-def cumsum(b, node, x, axis):
+@rule("CumSum", "CumProd")
+def cumulated(b, node, x, axis):
     axis = b.ints(axis)[0] % len(x.shape)
-    n, reverse, exclusive = x.shape[axis], node.attr("reverse", 0), node.attr("exclusive", 0)
     y = b.move(x, axis, -1)
-    y = b.slice(y, -1, n - 1, n, -1) if reverse else y
+    y = b.flip(y, -1) if node.attr("reverse", 0) else y
+    y = (cumsum if node.op == "CumSum" else cumprod)(b, y, node.attr("exclusive", 0))
+    y = b.flip(y, -1) if node.attr("reverse", 0) else y
+    return b.move(y, -1, axis)
+
+
+def cumsum(b, x, exclusive):
+    """The sums of all entries of the last axis up to each one, which may be excluded."""
+    n = x.shape[-1]
     bounds = x.bounds and (min(x.bounds[0] * n, 0), max(x.bounds[1] * n, 0))
-    total = b.like(ggml.ggml_cumsum(b.ctx, b.contiguous(y).t), y.shape, x.dtype, bounds)
-    if exclusive:
-        total = b.sub(total, y)
-    total = b.slice(total, -1, n - 1, n, -1) if reverse else total
-    return b.move(total, -1, axis)
+    total = b.like(ggml.ggml_cumsum(b.ctx, b.contiguous(x).t), x.shape, x.dtype, bounds)
+    return b.sub(total, x) if exclusive else total
+
+
+def cumprod(b, x, exclusive):
+    """The same for products, in log2(n) steps that double the distance."""
+    floats(x)
+    n, far = x.shape[-1], 1
+    ones = b.full(x.shape, 1, np.float32)
+
+    def shifted(y, far):
+        return b.concat([b.slice(ones, -1, 0, far), b.slice(y, -1, 0, n - far)], -1)
+
+    y = shifted(x, 1) if exclusive else x
+    while far < n:
+        y, far = b.mul(y, shifted(y, far)), 2 * far
+    return y

@@ -6,7 +6,7 @@ import numpy as np
 
 import ggml
 
-from ..values import F32, Known, Tensor, count, extents, floats, is_float, is_integer, require_held
+from ..values import F32, Known, Tensor, count, extents, is_float, is_integer, require_held
 from . import rule
 
 
@@ -133,9 +133,8 @@ def matmul(b, x, y, zero=None):
 rule("MatMul")(lambda b, node, x, y: matmul(b, x, y))
 
 
-@rule("Gemm")
+@rule("Gemm", on_floats=True)
 def gemm(b, node, x, y, c=None):
-    floats(x)
     x = b.transpose(x, (1, 0)) if node.attr("transA", 0) else x
     if node.attr("transB", 0):
         codes = y.tensors.get("codes") if isinstance(y, Known) else None

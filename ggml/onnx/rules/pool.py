@@ -6,22 +6,18 @@ import ggml
 
 from ..values import F32, I64, OnHost, Tensor, count, floats, is_float
 from . import rule
-from .conv import window
+from .conv import places, window
+from .index import place_of_max, scatter
 
 
 def geometry(node, size):
     """Kernel, strides, dilations, pads and result size of a pooling operator."""
     kernel = node.attr("kernel_shape")
     strides, dilations, pads = window(node, size, kernel)
-    out = []
-    for n, k, s, d, (p, q) in zip(size, kernel, strides, dilations, pads):
-        room = n + p + q - d * (k - 1) - 1
-        if room < 0:
-            raise ValueError(f"ggml.onnx: {node}: a window of {list(kernel)} does not fit into {list(size)}")
-        places = -(-room // s) + 1 if node.attr("ceil_mode", 0) else room // s + 1
-        if node.attr("ceil_mode", 0) and (places - 1) * s >= n + p:  # a window must not start in the padding
-            places -= 1
-        out.append(places)
+    out = places(size, kernel, strides, dilations, pads)
+    if node.attr("ceil_mode", 0):  # one more that is not whole, unless it starts in the padding
+        rest = [(n + p + q - d * (k - 1) - 1) % s for n, k, s, d, (p, q) in zip(size, kernel, strides, dilations, pads)]
+        out = [o + (r > 0 and o * s < n + p) for n, s, (p, _), o, r in zip(size, strides, pads, out, rest)]
     return kernel, strides, dilations, pads, out
 
 
@@ -68,10 +64,8 @@ def max_pool(b, node, x):
 def maxima(b, node, x, y, place, out):
     """Where the maxima are, as positions in the flattened input."""
     n, k, channels = y.shape
-    rows = b.slice(b.transpose(y, (0, 2, 1)), 2, k - 1, k, -1)  # ggml_argmax finds the last of equal maxima
-    t = ggml.ggml_argmax(b.ctx, b.contiguous(b.reshape(rows, (n * channels, k))).t)
-    found = Tensor(ggml.ggml_cast(b.ctx, t, ggml.GGML_TYPE_F32), (n * channels,), I64, (0, k - 1))
-    table = place[:, ::-1]
+    found = place_of_max(b, b.reshape(b.transpose(y, (0, 2, 1)), (n * channels, k)))
+    table = place
     if node.attr("storage_order", 0):
         spatial = np.unravel_index(np.maximum(table, 0), x.shape[2:])
         table = np.ravel_multi_index(spatial[::-1], x.shape[:1:-1])
@@ -103,9 +97,8 @@ def pooled(b, kind, x, kernel, strides, pads, out):
     return b.reshape(b.with_shape(t, shape, x), (*x.shape[:2], *out))
 
 
-@rule("AveragePool")
+@rule("AveragePool", on_floats=True)
 def average_pool(b, node, x):
-    floats(x)
     kernel, strides, dilations, pads, out = geometry(node, x.shape[2:])
     if simple(node, kernel, dilations, pads, x) and not any(p for pair in pads for p in pair):
         return pooled(b, ggml.GGML_OP_POOL_AVG, x, kernel, strides, pads, out)
@@ -146,8 +139,6 @@ def global_pool(b, node, x):
 
 @rule("MaxUnpool")
 def max_unpool(b, node, x, index, shape=None):
-    from .index import scatter
-
     size = b.ints(shape)
     kernel, strides = node.attr("kernel_shape"), node.attr("strides") or [1] * (len(x.shape) - 2)
     flat = node.attr("pads") or [0] * 2 * len(kernel)

@@ -6,6 +6,7 @@ import numpy as np
 
 import ggml
 
+from ..graph import numpy_type
 from ..values import EXACT, F32, NARROW, Known, OnHost, Tensor, count, integer_range, is_float, is_integer
 from . import RULES, rule
 from .matmul import centred, matmul
@@ -73,8 +74,6 @@ def dequantize(b, node, x, scale, zero=None):
 
 @rule("QuantizeLinear", "com.microsoft.QuantizeLinear")
 def quantize(b, node, x, scale, zero=None):
-    from ..graph import numpy_type
-
     kind = node.attr("output_dtype", 0)
     dtype = zero.dtype if zero is not None else numpy_type(kind, str(node)) if kind else np.dtype(np.uint8)
     if x.bounds is None and not is_float(x.dtype):

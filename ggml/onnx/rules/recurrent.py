@@ -1,29 +1,15 @@
 """Recurrent networks: unrolled over the time steps, with the products of the inputs made for all steps together."""
 
+from itertools import zip_longest
+
 import numpy as np
 
-import ggml
-
-from ..values import F32, Known, OnHost, floats
+from ..values import F32, Known, OnHost
 from . import rule
-from .elementwise import exponential_unit
+from .elementwise import activated
 from .matmul import matmul
 from .shape import reverse_sequence_of
 
-ACTIVATIONS = {
-    "Sigmoid": lambda b, x, p, q: b.unary(ggml.ggml_sigmoid, x),
-    "Tanh": lambda b, x, p, q: b.unary(ggml.ggml_tanh, x),
-    "Relu": lambda b, x, p, q: b.unary(ggml.ggml_relu, x),
-    "Softplus": lambda b, x, p, q: b.unary(ggml.ggml_softplus, x),
-    "Softsign": lambda b, x, p, q: b.div(x, b.affine(b.unary(ggml.ggml_abs, x), 1.0, 1.0)),
-    "Affine": lambda b, x, p, q: b.affine(x, 1.0 if p is None else p, q or 0.0),
-    "LeakyRelu": lambda b, x, p, q: b.sub(b.unary(ggml.ggml_relu, x), b.affine(
-        b.unary(ggml.ggml_relu, b.negative(x)), 0.01 if p is None else p)),
-    "HardSigmoid": lambda b, x, p, q: b.clamp(
-        b.affine(x, 0.2 if p is None else p, 0.5 if q is None else q), 0.0, 1.0),
-    "ScaledTanh": lambda b, x, p, q: b.affine(b.unary(ggml.ggml_tanh, b.affine(x, q)), p),
-    "Elu": lambda b, x, p, q: exponential_unit(b, x, 1.0 if p is None else p),
-}
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 
 
@@ -52,15 +38,11 @@ class Cell:
         names = (node.attr("activations") or defaults * 2)[direction * k : direction * k + k]
         alphas = (node.attr("activation_alpha") or [])[direction * k : direction * k + k]
         betas = (node.attr("activation_beta") or [])[direction * k : direction * k + k]
-        if any(name not in ACTIVATIONS for name in names):
-            raise OnHost(f"activations {names}")
-        pad = [None] * k
-        self.activations = [(ACTIVATIONS[f], p, q) for f, p, q in zip(names, alphas + pad, betas + pad)]
+        self.activations = list(zip_longest(names, alphas, betas))
 
     def activate(self, which, x):
-        function, alpha, beta = self.activations[which]
         clip = self.node.attr("clip")
-        return function(self.b, self.b.clamp(x, -clip, clip) if clip else x, alpha, beta)
+        return activated(self.b, self.node, self.b.clamp(x, -clip, clip) if clip else x, *self.activations[which])
 
     def gate(self, x, i, n=1):
         """n gates from the i-th on of (batch, gates * hidden)."""
@@ -135,9 +117,8 @@ class Cell:
         return b.concat(states, 0), h, c
 
 
-@rule("RNN", "GRU", "LSTM")
+@rule("RNN", "GRU", "LSTM", on_floats=True)
 def recurrent(b, node, x, w, r, bias=None, lengths=None, h0=None, c0=None, peephole=None, scales=None):
-    floats(x)
     batch_first = node.attr("layout", 0)
     if batch_first:
         x = b.transpose(x, (1, 0, 2))

@@ -1,13 +1,15 @@
 """Resize, Upsample and sampling at computed coordinates."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
 import ggml
 
-from ..values import F32, OnHost, count, extents, floats, is_float
+from ..values import F32, OnHost, count, extents, is_float
 from . import rule
+from .elementwise import round_half_even
 from .matmul import matmul
 
 
@@ -92,8 +94,7 @@ def resize(b, node, x, *operands):
         scales = b.known(operands[0]) if operands else np.array(node.attr("scales"))
         attrs = {"mode": node.attr("mode", "nearest").replace("bilinear", "linear"), "nearest_mode": "floor",
                  "coordinate_transformation_mode": "asymmetric"}
-        node = type(node)(node.op, node.inputs, node.outputs, {**node.attrs, **attrs}, node.version, node.name,
-                          node.proto, node.scope)
+        node = replace(node, attrs={**node.attrs, **attrs})
         roi, sizes = None, None
     else:
         roi, scales, sizes = (b.known(v) for v in (*operands, None, None, None)[:3])
@@ -142,10 +143,9 @@ def policy(node, old, sizes):
     return scales, [int(s) for s in sizes]
 
 
-@rule("GridSample")
+@rule("GridSample", on_floats=True)
 def grid_sample(b, node, x, grid):
     """Samples at computed coordinates: the taps of each are picked by their positions and weighted."""
-    floats(x)
     mode = {"bilinear": "linear", "bicubic": "cubic"}.get(node.attr("mode", "linear"), node.attr("mode", "linear"))
     corners, padding = node.attr("align_corners", 0), node.attr("padding_mode", "zeros")
     rank, batch, channels, size = len(x.shape) - 2, x.shape[0], x.shape[1], x.shape[2:]
@@ -196,8 +196,6 @@ def taps_of(b, at, n, mode, padding, corners):
     if padding == "reflection" and mode != "cubic":
         at = b.clamp(reflected(b, at, low, high), 0.0, n - 1.0)
     if mode == "nearest":
-        from .elementwise import round_half_even
-
         at = round_half_even(b, at)
         offsets = [(at, None)]
     else:

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from ..graph import numpy_type
 from ..values import I64, Known, OnHost, count
 from . import rule
 
@@ -36,8 +37,6 @@ def arange(b, node, start, limit, delta):
 
 @rule("EyeLike")
 def eye_like(b, node, x):
-    from ..graph import numpy_type
-
     dtype = numpy_type(node.attr("dtype"), str(node)) if node.attr("dtype") else x.dtype
     return Known(np.eye(x.shape[0], x.shape[1], node.attr("k", 0)).astype(dtype))
 
