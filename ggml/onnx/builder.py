@@ -134,8 +134,7 @@ class Builder(Layout):
     def maximum(self, x, y):
         """The larger of two values, element by element."""
         shape = np.broadcast_shapes(x.shape, y.shape)
-        pair = [self.reshape(self.expand(v, shape), (*shape, 1)) for v in (x, y)]
-        top = self.reduce_max(self.concat(pair, -1), [len(shape)], False)
+        top = self.reduce_max(self.stack([self.expand(x, shape), self.expand(y, shape)], -1), [-1], False)
         return Tensor(top.t, shape, x.dtype, combine(x, y, max, ends=True))
 
     def sums(self, node, function, x, y):

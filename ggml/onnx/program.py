@@ -200,13 +200,9 @@ class Lowering:
         """The outputs of a node whose inputs are known."""
         self.note(node, "folded")
         arrays = host.evaluate(node, [None if v is None else v.array for v in values])
-        return [Known(a) if isinstance(a, np.ndarray) and a.dtype.kind not in "OUS" else self.opaque(node, a)
-                for a in arrays]
-
-    def opaque(self, node, value):
-        if value is None:
-            return
-        raise OnHost("strings, sequences and optionals are not tensors")
+        if any(a is not None and (not isinstance(a, np.ndarray) or a.dtype.kind in "OUS") for a in arrays):
+            raise OnHost("strings, sequences and optionals are not tensors")
+        return [a if a is None else Known(a) for a in arrays]
 
     def replace(self, node, expansion):
         """Puts nodes in place of one; a list is nodes, a tuple is results."""
@@ -223,10 +219,6 @@ class Lowering:
         """A prefix for the names of nodes that replace this one."""
         self.model.expansions += 1
         return f"{node.name}#{self.model.expansions}/"
-
-    def define(self, name, array):
-        """Defines a constant."""
-        self.env[name] = Known(array)
 
     # Where a plan ends
 

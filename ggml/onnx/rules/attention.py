@@ -9,7 +9,6 @@ import ggml
 
 from ..values import F32, OnHost, Tensor
 from . import rule
-from .index import gather
 from .matmul import matmul
 from .quantized import dequantized
 
@@ -96,11 +95,11 @@ def self_attention(b, node, qkv, mask, past, *scores):
     parts = split(b, qkv, node.attr("qkv_hidden_sizes") or [qkv.shape[2] // 3] * 3)
     q, k, v = (heads_of(b, x, node.attr("num_heads")) for x in parts)
     if past is not None:
-        k, v = (joined(b, b.reshape(b.slice(past, 0, i, 1), past.shape[1:]), x) for i, x in enumerate((k, v)))
+        k, v = (joined(b, b.entry(past, 0, i), x) for i, x in enumerate((k, v)))
     y = attend(b, node, q, k, v, [padding(b, node, mask, q, k), future(b, node, q, k), *scores])
     if len(node.outputs) < 2:
         return y
-    return y, b.concat([b.reshape(x, (1, *x.shape)) for x in (k, v)], 0)
+    return y, b.stack([k, v], 0)
 
 
 @rule("com.microsoft.Attention")
@@ -122,8 +121,8 @@ def multi_head_attention(b, node, q, k=None, v=None, bias=None, mask=None, score
         raise OnHost("a shared buffer of keys and values, or scores as an output")
     packed = q if k is None else k if v is None else None  # (batch, tokens, heads, 2 or 3, width)
     if packed is not None:
-        parts = [b.slice(packed, 3, i, 1) for i in range(packed.shape[3])]
-        parts = [b.reshape(x, (*x.shape[:2], x.shape[2] * x.shape[4])) for x in parts]
+        parts = [b.entry(packed, 3, i) for i in range(packed.shape[3])]
+        parts = [b.reshape(x, (*x.shape[:2], x.shape[2] * x.shape[3])) for x in parts]
         q, k, v = parts if k is None else (q, *parts)
     if bias is not None:  # keys and values that have four dimensions have theirs already
         biases = split(b, bias, [q.shape[2]] * 2 + [bias.shape[0] - 2 * q.shape[2]])
@@ -136,13 +135,12 @@ def multi_head_attention(b, node, q, k=None, v=None, bias=None, mask=None, score
 
 def rotated(b, x, positions, cos, sin, interleaved):
     """Heads (batch, heads, tokens, width) with pairs of elements rotated by angles from tables of their cos and sin."""
-    cos, sin = (b.reshape(t, (t.shape[0], 1, *t.shape[1:])) for t in (gather(b, t, positions) for t in (cos, sin)))
+    cos, sin = (b.reshape(t, (t.shape[0], 1, *t.shape[1:])) for t in (b.gather(t, 0, positions) for t in (cos, sin)))
     half, step = cos.shape[3], 2 if interleaved else 1
     one, two = b.slice(x, 3, 0, half, step), b.slice(x, 3, 1 if interleaved else half, half, step)
     parts = [b.sub(b.mul(one, cos), b.mul(two, sin)), b.add(b.mul(one, sin), b.mul(two, cos))]
     if interleaved:
-        pairs = b.concat([b.reshape(p, (*p.shape, 1)) for p in parts], 4)
-        parts = [b.reshape(pairs, (*x.shape[:3], 2 * half))]
+        parts = [b.reshape(b.stack(parts, 4), (*x.shape[:3], 2 * half))]
     return b.concat([*parts, b.slice(x, 3, 2 * half, x.shape[3] - 2 * half)], 3)
 
 

@@ -127,7 +127,7 @@ def finished(b, y, bias=None, function=None):
 def conv_transpose(b, node, x, w, bias=None):
     rank, groups = len(x.shape) - 2, node.attr("group", 1)
     kernel = w.shape[2:]
-    strides, dilations = node.attr("strides") or [1] * rank, node.attr("dilations") or [1] * rank
+    strides, dilations, pads = window(node, x.shape[2:], kernel)
     extra = node.attr("output_padding") or [0] * rank
     reach = [d * (k - 1) for d, k in zip(dilations, kernel)]
     full = [(n - 1) * s + r + 1 + e for n, s, r, e in zip(x.shape[2:], strides, reach, extra)]
@@ -138,9 +138,6 @@ def conv_transpose(b, node, x, w, bias=None):
         pads = [(t // 2, t - t // 2) if auto == "SAME_UPPER" else (t - t // 2, t // 2) for t in total]
         short = [max(o - f, 0) for f, o in zip(full, size)]
         extra = [e + s for e, s in zip(extra, short)]
-    else:
-        flat = (node.attr("pads") if auto == "NOTSET" else None) or [0] * 2 * rank
-        pads = list(zip(flat[:rank], flat[rank:]))
     m = w.shape[1]
     if rank <= 2 and groups == 1 and len(set(strides)) == 1 and set(dilations) == {1} and not any(extra):
         y = cropped(b, transposed(b, x, w, strides[-1]), pads)
@@ -148,8 +145,8 @@ def conv_transpose(b, node, x, w, bias=None):
     x = spaced(b, x, strides)
     kernels = b.reshape(w, (groups, w.shape[0] // groups, m, *kernel))
     kernels = b.reshape(b.move(kernels, 1, 2), (groups * m, w.shape[0] // groups, *kernel))
-    for a in range(rank):
-        kernels = b.slice(kernels, 2 + a, kernel[a] - 1, kernel[a], -1)
+    for axis in range(2, 2 + rank):
+        kernels = b.flip(kernels, axis)
     around = [(r - p, r - q + e) for r, (p, q), e in zip(reach, pads, extra)]
     x = cropped(b, x, [(max(-p, 0), max(-q, 0)) for p, q in around])
     around = [(max(p, 0), max(q, 0)) for p, q in around]

@@ -139,14 +139,10 @@ def prelu(b, node, x, slope):
     return b.sub(b.unary(ggml.ggml_relu, x), b.mul(below, slope))
 
 
-@rule("Elu", "Selu", "Celu", on_floats=True)
-def exponential_unit(b, node, x):
-    """gamma * (max(x, 0) + min(alpha * (exp(x / width) - 1), 0))."""
-    gamma = node.attr("gamma", 1.0507010) if node.op == "Selu" else 1.0
-    alpha = node.attr("alpha", 1.6732632 if node.op == "Selu" else 1.0)
-    width = alpha if node.op == "Celu" else 1.0
-    below = b.unary(ggml.ggml_expm1, b.affine(b.clamp(x, -math.inf, 0.0), 1 / width))
-    return b.add(b.affine(b.unary(ggml.ggml_relu, x), gamma), b.affine(below, alpha * gamma))
+@rule("Elu", on_floats=True)
+def elu(b, node, x):
+    below = b.unary(ggml.ggml_expm1, b.clamp(x, -math.inf, 0.0))
+    return b.add(b.unary(ggml.ggml_relu, x), b.affine(below, node.attr("alpha", 1.0)))
 
 
 # Functions of recurrent networks that ONNX defined as operators until version 1.
@@ -155,9 +151,7 @@ rule("ScaledTanh")(lambda b, node, x: b.affine(b.unary(ggml.ggml_tanh, b.affine(
                                                node.attr("alpha")))
 
 
-@rule("Softsign", on_floats=True)
-def softsign(b, node, x):
-    return b.div(x, b.affine(b.unary(ggml.ggml_abs, x), 1.0, 1.0))
+rule("Softsign")(lambda b, node, x: b.div(x, b.affine(b.unary(ggml.ggml_abs, *floats(x)), 1.0, 1.0)))
 
 
 def activated(b, node, x, name, *parameters):
@@ -227,7 +221,7 @@ def mod(b, node, x, y):
         x, y = b.use(x), b.use(y)
         whole = b.unary(ggml.ggml_trunc if node.attr("fmod", 0) else ggml.ggml_floor, b.div(x, y))
         rest = b.sub(x, b.mul(whole, y))
-        infinite = b.less(b.scalar(np.finfo(np.float32).max, b.constant(0, F32)), b.unary(ggml.ggml_abs, y))
+        infinite = b.less(b.full((), np.finfo(np.float32).max), b.unary(ggml.ggml_abs, y))
         other = x  # of an infinite divisor: itself, or the divisor where the signs differ
         if not node.attr("fmod", 0):
             other = b.select(b.less(b.mul(x, b.unary(ggml.ggml_sgn, y)), b.scalar(0, x)), y, x)
@@ -236,22 +230,16 @@ def mod(b, node, x, y):
     fmod, largest = node.attr("fmod", 0), max(map(abs, y.bounds))
     rest = b.binary(ggml.ggml_sub, x, b.binary(ggml.ggml_mul, whole_quotient(b, x, y), y, dtype=F32), dtype=F32)
     if not fmod:  # the sign is the divisor's
-        divisor = b.like(b.use(y).t, y.shape, F32)
-        other = b.unary(ggml.ggml_step, b.negative(b.mul(rest, b.unary(ggml.ggml_sgn, divisor))))
+        other = b.unary(ggml.ggml_step, b.negative(b.mul(rest, b.unary(ggml.ggml_sgn, b.as_float(y)))))
         rest = b.add(rest, b.binary(ggml.ggml_mul, other, y, dtype=F32))
     signed = (x if fmod else y).bounds
     return b.like(rest.t, rest.shape, x.dtype, (-largest if signed[0] < 0 else 0, largest if signed[1] > 0 else 0))
 
 
 def power_of_two(b, exponent):
-    """2^exponent, exact, for whole numbers from -32 to 32: products and quotients of rounded factors up to 2^16."""
-    product = None
-    for sign in (1.0, -1.0):
-        size = b.clamp(b.affine(exponent, sign), 0.0, 32.0)
-        for part in (b.clamp(size, 0.0, 16.0), b.clamp(b.affine(size, 1.0, -16.0), 0.0, 16.0)):
-            factor = b.unary(ggml.ggml_round, b.unary(ggml.ggml_exp, b.affine(part, math.log(2))))
-            product = factor if product is None else b.mul(product, factor) if sign > 0 else b.div(product, factor)
-    return product
+    """2^exponent, exact, for whole numbers from -32 to 32."""
+    table = b.constant(2.0 ** np.arange(-32, 33), F32)
+    return b.pick(table, b.affine(b.clamp(exponent, -32.0, 32.0), 1.0, 32.0))
 
 
 @rule("BitShift")
@@ -261,7 +249,7 @@ def bit_shift(b, node, x, places):
     most = min(max(places.bounds), bits) if left and bits > 16 else 0
     if max(map(abs, x.bounds)) << most > EXACT:
         raise OnHost("integers beyond F32: they stay exact on the host")
-    exponent = b.like(b.use(places).t, places.shape, F32)
+    exponent = b.as_float(places)
     exponent = b.clamp(b.add(exponent, b.affine(b.unary(ggml.ggml_step, b.negative(exponent)), 2.0**12)), 0.0, 32.0)
     power = power_of_two(b, exponent)
     if not left:
@@ -302,7 +290,7 @@ def general_power(b, x, y):
     zero = b.logical_not(b.unary(ggml.ggml_step, b.unary(ggml.ggml_abs, y), dtype=BOOL))
     size = b.select(zero, b.scalar(1, x), size)
     negative = b.binary(ggml.ggml_mul, b.less(x, b.scalar(0, x)), b.logical_not(zero), dtype=F32)
-    whole = b.with_shape(ggml.ggml_floor(b.ctx, y.t), y.shape, b.constant(0, F32))
+    whole = b.unary(ggml.ggml_floor, b.as_float(y))
     half = b.affine(whole, 0.5)
     odd = b.affine(b.sub(half, b.unary(ggml.ggml_floor, half)), 2.0)
     sign = b.affine(b.mul(odd, negative), -2.0, 1.0)
@@ -333,8 +321,8 @@ def extremum(b, node, *values):
 def minimum(b, x, y):
     """The smaller of two values; works for unsigned types because the negation is held in F32."""
     bounds = x.bounds and (min(x.bounds[0], y.bounds[0]), min(x.bounds[1], y.bounds[1]))
-    pair = [b.with_shape(ggml.ggml_neg(b.ctx, b.use(v).t), v.shape, b.constant(0, F32)) for v in (x, y)]
-    return b.unary(ggml.ggml_neg, b.maximum(*pair), dtype=x.dtype, bounds=bounds)
+    top = b.maximum(b.negative(b.as_float(x)), b.negative(b.as_float(y)))
+    return b.unary(ggml.ggml_neg, top, dtype=x.dtype, bounds=bounds)
 
 
 @rule("Clip")
@@ -414,22 +402,13 @@ def convert(b, x, dtype, saturate=1):
 rule("Less", "Greater")(lambda b, node, x, y: b.less(x, y) if node.op == "Less" else b.less(y, x))
 
 
-@rule("LessOrEqual", "GreaterOrEqual")
-def less_or_equal(b, node, x, y):
-    x, y = (y, x) if node.op == "GreaterOrEqual" else (x, y)
-    inside = b.logical_not(b.less(y, x))
-    return b.logical_and(inside, b.logical_and(b.number(x), b.number(y))) if is_float(x.dtype) else inside
-
-
 rule("Equal")(lambda b, node, x, y: b.equal(x, y))
 rule("Not")(lambda b, node, x: b.logical_not(x))
 rule("And", "Or")(lambda b, node, x, y: b.logical_and(x, y) if node.op == "And" else b.logical_or(x, y))
 rule("Xor")(lambda b, node, x, y: b.unary(ggml.ggml_abs, b.binary(ggml.ggml_sub, x, y, dtype=F32), dtype=BOOL))
 
 
-@rule("IsNaN", on_floats=True)
-def is_nan(b, node, x):
-    return b.logical_not(b.number(x))
+rule("IsNaN", on_floats=True)(lambda b, node, x: b.logical_not(b.number(x)))
 
 
 @rule("IsInf", on_floats=True)
@@ -439,7 +418,7 @@ def is_inf(b, node, x):
         return b.full(x.shape, False, BOOL)
     x = b.use(x)
     size = b.unary(ggml.ggml_abs, x) if all(both) else x if both[0] else b.negative(x)
-    return b.less(b.scalar(np.finfo(np.float32).max, b.constant(0, F32)), b.like(size.t, size.shape, F32))
+    return b.less(b.full((), np.finfo(np.float32).max), b.as_float(size))
 
 
 rule("Where")(lambda b, node, condition, x, y: b.select(condition, x, y))

@@ -18,31 +18,19 @@ def wrapped(b, index, size):
     index = b.use(index)
     if index.bounds and index.bounds[0] >= 0:
         return index
-    below = b.unary(ggml.ggml_step, b.unary(ggml.ggml_neg, b.like(index.t, index.shape, F32)))
+    below = b.unary(ggml.ggml_step, b.negative(b.as_float(index)))
     moved = b.binary(ggml.ggml_add, b.affine(below, float(size)), index, dtype=F32)
     return Tensor(moved.t, index.shape, I64, (0, size - 1))
 
 
-rule("Gather")(lambda b, node, x, index: gather(b, x, index, node.attr("axis", 0)))
-
-
-def gather(b, x, index, axis=0):
-    """The entries of an axis, in the shape of the index."""
-    axis %= len(x.shape)
+@rule("Gather")
+def gather(b, node, x, index):
+    axis = node.attr("axis", 0) % len(x.shape)
     index = wrapped(b, index, x.shape[axis])
-    shape = (*x.shape[:axis], *index.shape, *x.shape[axis + 1 :])
-    if isinstance(index, Known):
-        if index.array.size == 1:
-            return b.reshape(b.slice(x, axis, int(index.array.reshape(())), 1), shape)
-        if axis:
-            return b.reshape(b.gather_known(x, axis, index.array.reshape(-1)), shape)
-    n, outer, inner = count(index.shape), count(x.shape[:axis]), count(x.shape[axis + 1 :])
-    source = b.contiguous(b.reshape(x, (outer, x.shape[axis], inner)))
-    rows = b.index(b.reshape(index, (1, n)))
-    if outer > 1:
-        rows = b.index(b.expand(b.reshape(index, (1, n)), (outer, n)))
-    taken = ggml.ggml_get_rows(b.ctx, source.t, ggml.ggml_reshape_2d(b.ctx, rows, n, outer))
-    return b.reshape(b.with_shape(taken, (outer, n, inner), source), shape)
+    if isinstance(index, Known) and index.array.size == 1:
+        y = b.slice(x, axis, int(index.array.reshape(())), 1)
+        return b.reshape(y, (*x.shape[:axis], *index.shape, *x.shape[axis + 1 :]))
+    return b.gather(x, axis, index)
 
 
 def flat_positions(b, shape, index, axis):
@@ -67,7 +55,7 @@ def nd_positions(b, shape, index, batch=0):
     if batch:
         offset += np.arange(count(shape[:batch])).reshape(shape[:batch] + (1,) * (len(lead) - batch)) \
             * count(shape[batch : batch + depth])
-    parts = [wrapped(b, b.reshape(b.slice(index, -1, i, 1), lead), shape[batch + i]) for i in range(depth)]
+    parts = [wrapped(b, b.entry(index, -1, i), shape[batch + i]) for i in range(depth)]
     if all(isinstance(p, Known) for p in parts):
         return Known(sum((p.array * s for p, s in zip(parts, strides)), offset)), width
     total = b.constant(offset.astype(np.float32))
@@ -82,7 +70,7 @@ def compress(b, node, x, condition):
     axis, chosen = node.attr("axis", 0) % len(x.shape), np.flatnonzero(b.known(condition))
     if not chosen.size or chosen[-1] >= x.shape[axis]:
         raise OnHost("a condition that chooses nothing, or more than there is")
-    return b.gather_known(x, axis, chosen)
+    return b.gather(x, axis, b.constant(chosen))
 
 
 @rule("GatherElements")
@@ -151,27 +139,9 @@ def place_of_max(b, rows, last=False):
 @rule("ArgMax", "ArgMin")
 def arg_max(b, node, x):
     axis, keep = node.attr("axis", 0) % len(x.shape), node.attr("keepdims", 1)
-    x = b.use(x)
-    rows = b.rows(b.with_shape(x.t, x.shape, b.constant(0, F32)), [axis])
+    rows = b.rows(b.as_float(x), [axis])
     found = place_of_max(b, b.negative(rows) if node.op == "ArgMin" else rows, node.attr("select_last_index", 0))
     return b.reshape(found, [1 if a == axis else d for a, d in enumerate(x.shape) if keep or a != axis])
-
-
-@rule("Hardmax")
-def hardmax(b, node, x):
-    axis = node.attr("axis", 1 if node.version < 13 else -1) % len(x.shape)
-    if node.version < 13:
-        flat = b.reshape(x, (count(x.shape[:axis]), count(x.shape[axis:])))
-        return b.reshape(one_hot_of_max(b, flat, 1), x.shape)
-    return one_hot_of_max(b, x, axis)
-
-
-def one_hot_of_max(b, x, axis):
-    n, rows = x.shape[axis], b.move(x, axis, -1)
-    place = place_of_max(b, b.reshape(rows, (count(rows.shape) // n, n)))
-    hot = b.equal(b.reshape(place, (*place.shape, 1)), b.constant(np.arange(n)))
-    hot = b.like(hot.t, hot.shape, x.dtype)
-    return b.move(b.reshape(hot, rows.shape), -1, axis)
 
 
 @rule("OneHot")
@@ -179,15 +149,12 @@ def one_hot(b, node, index, depth, values):
     n = int(b.known(depth).reshape(-1)[0])
     axis = node.attr("axis", -1) % (len(index.shape) + 1)
     array = np.arange(n).reshape([-1 if a == axis else 1 for a in range(len(index.shape) + 1)])
-    spread = b.reshape(index, (*index.shape[:axis], 1, *index.shape[axis:]))
     if not (index.bounds or index.dtype == F32):
         raise OnHost(f"an index of type {index.dtype}")
-    index = b.use(spread)
-    index = b.like(index.t, index.shape, F32)
+    index = b.as_float(b.reshape(index, (*index.shape[:axis], 1, *index.shape[axis:])))
     below = b.affine(b.unary(ggml.ggml_step, b.negative(index)), float(n))
     hot = b.equal(b.add(index, below), b.constant(array.astype(np.float32)))
-    off, on = b.reshape(b.slice(values, 0, 0, 1), ()), b.reshape(b.slice(values, 0, 1, 1), ())
-    return b.select(hot, on, off)
+    return b.select(hot, b.entry(values, 0, 1), b.entry(values, 0, 0))
 
 
 @rule("TopK")

@@ -2,13 +2,12 @@
 
 import numpy as np
 
-from ..values import OnHost
-from . import rule
+from . import RULES, rule
 from .conv import conv
 from .elementwise import activated
-from .index import gather
+from .fused import linear
 from .matmul import gemm, matmul
-from .norm import layer_norm, normalised
+from .norm import normalised
 
 
 def fused(b, node, x, z=None):
@@ -27,14 +26,19 @@ def fused_conv(b, node, x, w, bias=None, z=None):
 rule("com.microsoft.FusedGemm")(lambda b, node, x, y, c=None: fused(b, node, gemm(b, node, x, y, c)))
 
 
-@rule("com.microsoft.FusedMatMul")
-def fused_matmul(b, node, x, y):
-    if node.attr("transBatchA", 0) or node.attr("transBatchB", 0):
-        raise OnHost("transposed batches")
-    x = b.move(x, -1, -2) if node.attr("transA", 0) else x
-    y = b.move(y, -1, -2) if node.attr("transB", 0) else y
-    z, alpha = matmul(b, x, y), node.attr("alpha", 1.0)
-    return z if alpha == 1.0 else b.affine(z, alpha)
+@rule("com.microsoft.NhwcConv", "com.microsoft.NhwcFusedConv", "com.microsoft.NhwcMaxPool")
+def channels_last(b, node, *operands):
+    """The same with the channels as the last axis of images."""
+    build = RULES["MaxPool"] if node.op.endswith("MaxPool") else fused_conv
+    first = (b.move(v, -1, 1) if i in (0, 3) and v else v for i, v in enumerate(operands))
+    return b.move(build(b, node, *first), 1, -1)
+
+
+@rule("com.microsoft.FusedMatMul", "com.microsoft.TransposeMatMul")
+def fused_matmul(b, node, *operands):
+    x, y = (b.move(v, 0, -2) if node.attr(f"transBatch{n}", 0) else v for v, n in zip(operands, "AB"))
+    x, y = (b.move(v, -1, -2) if node.attr(f"trans{n}", 0) else v for v, n in zip((x, y), "AB"))
+    return linear(b, node, matmul(b, x, y), node.attr("alpha", 1.0), 0.0)
 
 
 @rule("com.microsoft.SkipLayerNormalization", "com.microsoft.SkipSimplifiedLayerNormalization")
@@ -49,11 +53,8 @@ def skip_layer_norm(b, node, x, skip, gamma, beta=None, bias=None):
 
 @rule("com.microsoft.EmbedLayerNormalization")
 def embed_layer_norm(b, node, word, segment, words, places, segments, gamma, beta, mask=None, positions=None):
-    place = b.slice(places, 0, 0, word.shape[1]) if positions is None else gather(b, places, positions)
-    total = b.add(gather(b, words, word), place)
-    total = total if segment is None else b.add(total, gather(b, segments, segment))
+    place = b.slice(places, 0, 0, word.shape[1]) if positions is None else b.gather(places, 0, positions)
+    total = b.add(b.gather(words, 0, word), place)
+    total = total if segment is None else b.add(total, b.gather(segments, 0, segment))
     y = b.add(b.mul(normalised(b, total, 1, node.attr("epsilon", 1e-12)), gamma), beta)
     return y, b.full(word.shape[:1], 0, np.int32) if mask is None else b.reduce_sum(mask, [1], False), total
-
-
-rule("com.microsoft.LayerNormalization")(lambda b, node, x, scale, bias=None: layer_norm(b, node, x, scale, bias))

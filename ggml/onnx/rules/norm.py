@@ -9,12 +9,13 @@ import ggml
 from ..values import F32, Known, OnHost, count, is_float
 from . import rule
 from .elementwise import absolute
+from .index import place_of_max
 from .matmul import matmul
 from .pool import norm_of
 from .shape import parameter
 
 
-@rule("Softmax", "LogSoftmax", on_floats=True)
+@rule("Softmax", "LogSoftmax", "Hardmax", on_floats=True)
 def softmax(b, node, x):
     axis = node.attr("axis", 1 if node.version < 13 else -1) % max(len(x.shape), 1)
     if node.version < 13:  # all axes from this one on are one
@@ -24,8 +25,12 @@ def softmax(b, node, x):
 
 
 def softmax_of(b, op, x):
-    """Softmax or its logarithm over the last axis."""
+    """Softmax, its logarithm, or 1 for the maximum, over the last axis."""
     x = b.contiguous(x)
+    if op == "Hardmax":
+        place = place_of_max(b, b.reshape(x, (count(x.shape[:-1]), x.shape[-1])))
+        hot = b.equal(b.reshape(place, (*x.shape[:-1], 1)), b.constant(np.arange(x.shape[-1])))
+        return b.like(hot.t, hot.shape, x.dtype)
     if op == "Softmax":
         return b.with_shape(ggml.ggml_soft_max(b.ctx, x.t), x.shape, x)
     top = b.reduce_max(x, [-1], True)
@@ -40,7 +45,7 @@ def normalised(b, x, axes, epsilon, root_mean_square=False):
     return b.reshape(b.with_shape(function(b.ctx, flat.t, epsilon), flat.shape, x), x.shape)
 
 
-@rule("LayerNormalization", on_floats=True)
+@rule("LayerNormalization", "com.microsoft.LayerNormalization", on_floats=True)
 def layer_norm(b, node, x, scale, bias=None):
     axis, epsilon = node.attr("axis", -1) % len(x.shape), node.attr("epsilon", 1e-5)
     y = b.mul(normalised(b, x, len(x.shape) - axis, epsilon), scale)
@@ -172,9 +177,7 @@ def log_sum_exp(b, x, axes, keep):
     top = b.reduce_max(x, axes, True)
     top = b.clamp(top, float(np.finfo(np.float32).min), float(np.finfo(np.float32).max))
     total = b.unary(ggml.ggml_log, b.reduce_sum(b.unary(ggml.ggml_exp, b.sub(x, top)), axes, True))
-    result = b.add(total, top)
-    return result if keep else b.reshape(result, [d for a, d in enumerate(x.shape)
-                                                  if a not in {i % len(x.shape) for i in axes}])
+    return b.reduce_sum(b.add(total, top), axes, keep)
 
 
 def product(b, x, axes, keep):
@@ -190,8 +193,7 @@ def product(b, x, axes, keep):
 
 
 def minimum(b, x, axes, keep):
-    held = b.use(x)
-    top = b.reduce_max(b.with_shape(ggml.ggml_neg(b.ctx, held.t), x.shape, b.constant(0, F32)), axes, keep)
+    top = b.reduce_max(b.negative(b.as_float(x)), axes, keep)
     return b.unary(ggml.ggml_neg, top, dtype=x.dtype, bounds=x.bounds)
 
 

@@ -101,11 +101,10 @@ class Cell:
 
     def run(self, x, lengths, h, c):
         """All steps: the states (steps, batch, hidden), the last state and cell."""
-        b, (steps, batch, _) = self.b, x.shape
+        b = self.b
         gates, states = self.inputs(x), []
-        for t in range(steps):
-            step = b.reshape(b.slice(gates, 0, t, 1), (batch, gates.shape[2]))
-            new_h, new_c = self.step(step, h, c)
+        for t in range(x.shape[0]):
+            new_h, new_c = self.step(b.entry(gates, 0, t), h, c)
             out = new_h
             if lengths is not None and (t >= lengths).any():  # sequences that have ended keep their state
                 alive = b.constant((t < lengths)[:, None])
@@ -113,8 +112,8 @@ class Cell:
                 new_h = b.select(alive, new_h, h)
                 new_c = new_c and b.select(alive, new_c, c)
             h, c = new_h, new_c
-            states.append(b.reshape(out, (1, batch, self.hidden)))
-        return b.concat(states, 0), h, c
+            states.append(out)
+        return b.stack(states, 0), h, c
 
 
 @rule("RNN", "GRU", "LSTM", on_floats=True)
@@ -131,18 +130,18 @@ def recurrent(b, node, x, w, r, bias=None, lengths=None, h0=None, c0=None, peeph
     lengths = None if lengths is None or (np.ravel(lengths) >= steps).all() else np.ravel(lengths)
     states, lasts, cells = [], [], []
     for d in range(directions):
-        part = [None if v is None else b.reshape(b.slice(v, 0, d, 1), v.shape[1:]) for v in (w, r, bias, peephole)]
+        part = [v and b.entry(v, 0, d) for v in (w, r, bias, peephole)]
         zero = b.full((batch, hidden), 0, F32)
-        h, c = (zero if v is None else b.reshape(b.slice(v, 0, d, 1), (batch, hidden)) for v in (h0, c0))
+        h, c = (zero if v is None else b.entry(v, 0, d) for v in (h0, c0))
         backward = d == 1 or node.attr("direction", "forward") == "reverse"
         ends = np.full(batch, steps) if lengths is None else lengths
         own = reverse_sequence_of(b, x, ends, 1, 0) if backward else x
         y, h, c = Cell(b, node, part, d, scales and scales[d]).run(own, lengths, h, c)
-        states.append(b.reshape(reverse_sequence_of(b, y, ends, 1, 0) if backward else y, (steps, 1, batch, hidden)))
-        lasts.append(b.reshape(h, (1, batch, hidden)))
-        cells.append(c and b.reshape(c, (1, batch, hidden)))
-    y, h = b.concat(states, 1), b.concat(lasts, 0)
-    c = b.concat(cells, 0) if cells[0] else None
+        states.append(reverse_sequence_of(b, y, ends, 1, 0) if backward else y)
+        lasts.append(h)
+        cells.append(c)
+    y, h = b.stack(states, 1), b.stack(lasts, 0)
+    c = b.stack(cells, 0) if cells[0] else None
     if batch_first:
         y = b.transpose(y, (2, 0, 1, 3))
         h, c = (v and b.transpose(v, (1, 0, 2)) for v in (h, c))

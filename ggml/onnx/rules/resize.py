@@ -80,7 +80,7 @@ def apply(b, x, axis, matrix):
     rows = np.arange(len(matrix))
     total = None
     for k in range(taps):
-        part = b.gather_known(x, axis, order[:, k])
+        part = b.gather(x, axis, b.constant(order[:, k]))
         w = matrix[rows, order[:, k]].astype(np.float32)
         if not (w == 1).all():
             part = b.mul(part, b.constant(w.reshape([-1 if a == axis else 1 for a in range(len(x.shape))])))

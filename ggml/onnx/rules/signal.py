@@ -55,8 +55,8 @@ def stft(b, node, x, step, window=None, length=None):
     step = b.ints(step)[0]
     n = b.ints(length)[0] if length is not None else window.shape[0]
     frames = (x.shape[1] - n) // step + 1
-    index = (np.arange(frames)[:, None] * step + np.arange(n)).reshape(-1)
-    y = b.reshape(b.gather_known(x, 1, index), (x.shape[0], frames, n, x.shape[2] if len(x.shape) > 2 else 1))
+    y = b.gather(x, 1, b.constant(np.arange(frames)[:, None] * step + np.arange(n)))
+    y = b.reshape(y, (x.shape[0], frames, n, x.shape[2] if len(x.shape) > 2 else 1))
     if window is not None:
         y = b.mul(y, b.reshape(window, (1, 1, n, 1)))
     return fourier(b, y, 2, None, 0, node.attr("onesided", 1))
