@@ -5,7 +5,7 @@ import pytest
 
 onnx = pytest.importorskip("onnx")  # part of the [test] extra; not installed on emulated CPUs
 
-from onnx import TypeProto, ValueInfoProto, helper, numpy_helper  # noqa: E402
+from onnx_models import codes, floats, model_of, near, through_onnxruntime  # noqa: E402
 
 import ggml.onnx  # noqa: E402
 
@@ -14,26 +14,8 @@ HIDDEN, TOTAL = HEADS * WIDTH, PAST + TOKENS
 LOW = -10000.0
 
 
-def floats(*shape, seed=0):
-    return np.random.default_rng([seed, *shape]).standard_normal(shape).astype(np.float32)
-
-
 def ints(*values):
     return np.array(values, np.int32)
-
-
-def model_of(op, operands, outputs, constant, **attrs):
-    """A model of one operator: operands from the one called `constant` on are constants, None is left out."""
-    names = [f"i{k}" if v is not None else "" for k, v in enumerate(operands)]
-    fed = {n: v for k, (n, v) in enumerate(zip(names, operands)) if n and k < constant}
-    node = helper.make_node(op, names, [f"o{k}" for k in range(outputs)], domain="com.microsoft", **attrs)
-    graph = helper.make_graph(
-        [node], "one",
-        [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(v.dtype), v.shape) for n, v in fed.items()],
-        [ValueInfoProto(name=n, type=TypeProto()) for n in node.output],
-        [numpy_helper.from_array(v, n) for n, v in zip(names, operands) if n and n not in fed])
-    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=8), fed
 
 
 def heads_of(x, heads=HEADS):
@@ -113,8 +95,7 @@ def merged_reference(qkv, widths, state, added, attrs):
 def quantised(form="none", past=False, per_column=False, kind=np.int8, **attrs):
     """QAttention: the same."""
     random = np.random.default_rng(4)
-    x = random.integers(0, 256, (BATCH, TOKENS, INPUT)).astype(np.uint8)
-    w = random.integers(np.iinfo(kind).min, np.iinfo(kind).max + 1, (INPUT, 3 * HIDDEN)).astype(kind)
+    x, w = codes(BATCH, TOKENS, INPUT), codes(INPUT, 3 * HIDDEN, kind=kind)
     n = (3 * HIDDEN,) if per_column else ()
     scales = np.float32(0.02), random.uniform(0.001, 0.004, n).astype(np.float32)
     zeros = np.uint8(120), random.integers(100, 140, n).astype(kind) if kind == np.uint8 else np.zeros(n, kind)
@@ -298,20 +279,12 @@ CASES = {
 }
 
 
-def near(got, wanted, tolerance):
-    assert len(got) == len(wanted)
-    for a, b in zip(got, wanted):
-        assert a.shape == b.shape
-        apart = np.abs(a - b).max()
-        assert apart <= tolerance * max(np.abs(b).max(), 1)
-
-
-@pytest.mark.parametrize("constant", [99, 1], ids=["fed", "constant"])
+@pytest.mark.parametrize("fed", [range(99), [0]], ids=["inputs", "constants"])
 @pytest.mark.parametrize("case", CASES)
-def test_operators(case, constant):
+def test_operators(case, fed):
     make, arguments = CASES[case]
     op, operands, attrs, wanted = make(**arguments)
-    model, feeds = model_of(op, operands, len(wanted), constant, **attrs)
+    model, feeds = model_of(op, operands, len(wanted), fed, **attrs)
     near(ggml.onnx.load(model, strict=True).run(feeds), wanted, 1e-5)
 
 
@@ -322,11 +295,7 @@ DECLINED = ["Attention, mask: most keys", "Attention with a past, mask: most key
 @pytest.mark.parametrize("case", [c for c in CASES if c not in DECLINED])
 def test_operators_as_onnxruntime(case):
     """Those that its CPU kernels compute."""
-    runtime = pytest.importorskip("onnxruntime")
     make, arguments = CASES[case]
     op, operands, attrs, wanted = make(**arguments)
-    model, feeds = model_of(op, operands, len(wanted), 99, **attrs)
-    options = runtime.SessionOptions()
-    options.log_severity_level = 4
-    session = runtime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
-    near(ggml.onnx.load(model, strict=True).run(feeds), session.run(None, feeds), 1e-4)
+    model, feeds = model_of(op, operands, len(wanted), **attrs)
+    near(ggml.onnx.load(model, strict=True).run(feeds), through_onnxruntime(model, feeds), 1e-4)
