@@ -180,7 +180,7 @@ class Lowering:
         if any(isinstance(v, Opaque) or isinstance(v, Sequence) and rule and not sequences for v in values):
             raise OnHost("strings, sequences and optionals are not tensors")
         known = all(v is None or isinstance(v, Known) for v in values) and node.op not in host.RANDOM
-        if known and not sequences and not node.op.startswith("ggml."):
+        if known and not sequences and (rule is None or "." not in node.op):  # the host knows ONNX's own domain
             return self.folded(node, values)
         if rule is None:
             self.require_tensors(values)

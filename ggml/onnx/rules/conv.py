@@ -58,9 +58,10 @@ def padded(b, x, pads):
 def conv(b, node, x, w, bias=None):
     strides, dilations, pads = window(node, x.shape[2:], w.shape[2:])
     groups = node.attr("group", 1)
-    codes = codes_of(b, x, w, 0) if groups == 1 else None
+    depthwise = groups == x.shape[1] == w.shape[0]  # has no kernel for bytes
+    codes = None if depthwise else codes_of(b, x, w, 0)
     if codes:
-        y = convolve(b, codes[0], codes[1], strides, dilations, pads, 1, codes[2])
+        y = convolve(b, codes[0], codes[1], strides, dilations, pads, groups, codes[2])
         scale = b.reshape(codes[3], (count(codes[3].shape), *(1,) * (len(y.shape) - 2)))
         return finished(b, b.mul(Tensor(y.t, y.shape, F32), scale), bias)
     return biased(b, node, lambda *w: convolve(b, x, w[0], strides, dilations, pads, groups, tail=w[1:]), w, bias)
