@@ -5,7 +5,7 @@ import pytest
 
 onnx = pytest.importorskip("onnx")  # part of the [test] extra; not installed on emulated CPUs
 
-from onnx_models import codes, floats, model_of, near, through_onnxruntime  # noqa: E402
+from one_operator import codes, floats, model_of, near, through_onnxruntime  # noqa: E402
 
 import ggml.onnx  # noqa: E402
 
@@ -279,12 +279,22 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("fed", [range(99), [0]], ids=["inputs", "constants"])
-@pytest.mark.parametrize("case", CASES)
-def test_operators(case, fed):
-    make, arguments = CASES[case]
+def case_of(name, fed):
+    """A model, its inputs, and its outputs."""
+    make, arguments = CASES[name]
     op, operands, attrs, wanted = make(**arguments)
-    model, feeds = model_of(op, operands, len(wanted), fed, **attrs)
+    return *model_of(op, operands, len(wanted), fed, **attrs), wanted
+
+
+def inputs(name):
+    """The operand that is not a constant in models of constants."""
+    return [0]
+
+
+@pytest.mark.parametrize("constants", [False, True])
+@pytest.mark.parametrize("case", CASES)
+def test_operators(case, constants):
+    model, feeds, wanted = case_of(case, inputs(case) if constants else range(99))
     near(ggml.onnx.load(model, strict=True).run(feeds), wanted, 1e-5)
 
 
@@ -295,7 +305,5 @@ DECLINED = ["Attention, mask: most keys", "Attention with a past, mask: most key
 @pytest.mark.parametrize("case", [c for c in CASES if c not in DECLINED])
 def test_operators_as_onnxruntime(case):
     """Those that its CPU kernels compute."""
-    make, arguments = CASES[case]
-    op, operands, attrs, wanted = make(**arguments)
-    model, feeds = model_of(op, operands, len(wanted), **attrs)
+    model, feeds, _ = case_of(case, range(99))
     near(ggml.onnx.load(model, strict=True).run(feeds), through_onnxruntime(model, feeds), 1e-4)

@@ -7,8 +7,8 @@ import pytest
 
 onnx = pytest.importorskip("onnx")  # part of the [test] extra; not installed on emulated CPUs
 
+from one_operator import codes, floats, model_of, near, through_onnxruntime  # noqa: E402
 from onnx.reference import ReferenceEvaluator  # noqa: E402
-from onnx_models import codes, floats, model_of, near, through_onnxruntime  # noqa: E402
 
 import ggml.onnx  # noqa: E402
 
