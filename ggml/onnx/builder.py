@@ -58,10 +58,6 @@ class Builder(Layout):
         """A Known array of one value."""
         return Known(np.full(shape, value, dtype))
 
-    def scalar(self, value, like):
-        """A Known number with the type of another value."""
-        return Known(np.asarray(value).astype(like.dtype))
-
     def rounded(self, x, dtype=None):
         """A float rounded to the half precision that its type has."""
         dtype = dtype or x.dtype

@@ -231,6 +231,10 @@ class Layout:
             view = ggml.ggml_view_3d(self.ctx, y.t, inner, size, outer, nb * step, y.t.contents.nb[2], nb * start)
         return self.reshape(self.with_shape(view, (outer, size, inner), x), shape)
 
+    def split(self, x, axis, sizes):
+        """Parts of an axis."""
+        return [self.slice(x, axis, int(end - n), int(n)) for end, n in zip(np.cumsum(sizes), sizes)]
+
     def flip(self, x, axis):
         """The entries of an axis in reverse order."""
         n = x.shape[axis]

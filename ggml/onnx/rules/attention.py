@@ -40,12 +40,6 @@ def heads_of(b, x, heads):
     return b.transpose(b.reshape(x, (*x.shape[:2], heads, x.shape[2] // heads)), (0, 2, 1, 3))
 
 
-def split(b, x, sizes):
-    """Parts of the last axis."""
-    ends = np.cumsum(sizes)
-    return [b.slice(x, -1, int(end - size), size) for end, size in zip(ends, sizes)]
-
-
 def hidden(b, where):
     """The mask that hides keys from tokens: -inf where an array (..., tokens, keys) is true; None if it hides none."""
     where = where.reshape((1,) * (4 - where.ndim) + where.shape)
@@ -78,7 +72,7 @@ def padding(b, node, mask, q, k):
     else:
         if rank == 4:
             mask = b.slice(b.slice(mask, 2, keys - tokens, tokens), 3, 0, keys)
-        seen = b.less(b.scalar(0, mask), b.reshape(mask, (batch, 1, tokens if rank > 2 else 1, keys)))
+        seen = b.less(b.full((), 0, mask.dtype), b.reshape(mask, (batch, 1, tokens if rank > 2 else 1, keys)))
     low = node.attr("mask_filter_value", -10000.0)
     return b.affine(seen, -low, low, dtype=F32)
 
@@ -92,7 +86,7 @@ def self_attention(b, node, qkv, mask, past, *scores):
     """Attention of queries, keys and values that are one tensor, and the keys and values for the next tokens."""
     if node.attr("do_rotary", 0) or node.attr("past_present_share_buffer", 0):
         raise OnHost("rotary positions, or a shared buffer of keys and values")
-    parts = split(b, qkv, node.attr("qkv_hidden_sizes") or [qkv.shape[2] // 3] * 3)
+    parts = b.split(qkv, 2, node.attr("qkv_hidden_sizes") or [qkv.shape[2] // 3] * 3)
     q, k, v = (heads_of(b, x, node.attr("num_heads")) for x in parts)
     if past is not None:
         k, v = (joined(b, b.entry(past, 0, i), x) for i, x in enumerate((k, v)))
@@ -125,7 +119,7 @@ def multi_head_attention(b, node, q, k=None, v=None, bias=None, mask=None, score
         parts = [b.reshape(x, (*x.shape[:2], x.shape[2] * x.shape[3])) for x in parts]
         q, k, v = parts if k is None else (q, *parts)
     if bias is not None:  # keys and values that have four dimensions have theirs already
-        biases = split(b, bias, [q.shape[2]] * 2 + [bias.shape[0] - 2 * q.shape[2]])
+        biases = b.split(bias, 0, [q.shape[2]] * 2 + [bias.shape[0] - 2 * q.shape[2]])
         q, k, v = (b.add(x, c) if len(x.shape) == 3 else x for x, c in zip((q, k, v), biases))
     heads = node.attr("num_heads")
     q, k, v = (x if len(x.shape) == 4 else heads_of(b, x, heads) for x in (q, k, v))
@@ -162,7 +156,7 @@ def group_query_attention(b, node, q, k, v, past_k, past_v, lengths, total, cos=
     heads, groups, window = node.attr("num_heads"), node.attr("kv_num_heads"), node.attr("local_window_size", -1)
     if k is None:
         width = q.shape[2] // (heads + 2 * groups)
-        q, k, v = split(b, q, [heads * width, groups * width, groups * width])
+        q, k, v = b.split(q, 2, [heads * width, groups * width, groups * width])
     q, k, v = heads_of(b, q, heads), heads_of(b, k, groups), heads_of(b, v, groups)
     (batch, _, tokens, _), (total,) = q.shape, b.ints(total)
     ends = np.array([total] if batch == 1 else b.ints(lengths))[:, None] + (batch > 1)

@@ -197,10 +197,7 @@ def erase(b, node, values, where=None):
     return Sequence(items)
 
 
-@rule("SequenceAt")
-@sequence
-def at(b, node, values, where):
-    return values.items[position(b, where, len(values.items), 0)]
+rule("SequenceAt")(sequence(lambda b, node, values, where: values.items[position(b, where, len(values.items), 0)]))
 
 
 @rule("ConcatFromSequence")
@@ -221,6 +218,5 @@ def split_to(b, node, x, split=None):
         if step < 1:
             raise OnHost(f"parts of {step} entries")
         sizes = [min(step, n - i) for i in range(0, n, step)]
-    starts = np.cumsum([0, *sizes])
-    parts = [b.slice(x, axis, int(s), int(p)) for s, p in zip(starts, sizes)]
+    parts = b.split(x, axis, sizes)
     return Sequence(parts if keep else [b.reshape(p, x.shape[:axis] + x.shape[axis + 1 :]) for p in parts])

@@ -142,7 +142,7 @@ def conv_transpose(b, node, x, w, bias=None):
     m = w.shape[1]
     if rank <= 2 and groups == 1 and len(set(strides)) == 1 and set(dilations) == {1} and not any(extra):
         y = cropped(b, transposed(b, x, w, strides[-1]), pads)
-        return y if bias is None else b.add(y, b.reshape(bias, (1, m, *(1,) * rank)))
+        return finished(b, y, bias)
     x = spaced(b, x, strides)
     kernels = b.reshape(w, (groups, w.shape[0] // groups, m, *kernel))
     kernels = b.reshape(b.move(kernels, 1, 2), (groups * m, w.shape[0] // groups, *kernel))
@@ -151,8 +151,7 @@ def conv_transpose(b, node, x, w, bias=None):
     around = [(r - p, r - q + e) for r, (p, q), e in zip(reach, pads, extra)]
     x = cropped(b, x, [(max(-p, 0), max(-q, 0)) for p, q in around])
     around = [(max(p, 0), max(q, 0)) for p, q in around]
-    y = convolve(b, x, kernels, [1] * rank, dilations, around, groups)
-    return y if bias is None else b.add(y, b.reshape(bias, (1, groups * m, *(1,) * rank)))
+    return finished(b, convolve(b, x, kernels, [1] * rank, dilations, around, groups), bias)
 
 
 def columns(b, x, w, sizes, shape, zero):

@@ -1,5 +1,6 @@
 """Arithmetic, functions, comparisons and selection, element by element."""
 
+import functools
 import math
 from dataclasses import replace
 
@@ -28,9 +29,9 @@ def activation(b, node, x):
     return y
 
 
-@rule("Identity", "Dropout")
-def identity(b, node, x, ratio=None, training=None):
-    if node.op == "Dropout" and (training is not None and np.any(b.known(training)) or node.version < 7):
+@rule("Dropout")
+def dropout(b, node, x, ratio=None, training=None):
+    if training is not None and np.any(b.known(training)) or node.version < 7:
         raise OnHost("dropout of training is random")
     mask = b.full(x.shape, True, BOOL) if len(node.outputs) > 1 else None
     return (x, mask) if mask else x
@@ -83,7 +84,7 @@ ATAN = np.polynomial.Chebyshev.interpolate(
 def arctan(b, x):
     """atan: a polynomial of min(|x|, 1/|x|), reflected."""
     size = b.unary(ggml.ggml_abs, x)
-    large = b.less(b.scalar(1.0, x), size)
+    large = b.less(b.full((), 1.0, x.dtype), size)
     small = b.select(large, b.reciprocal(size), size)
     square = b.unary(ggml.ggml_sqr, small)
     y = b.affine(square, ATAN[0], ATAN[1])
@@ -125,10 +126,8 @@ def relu(b, node, x):
     return b.unary(ggml.ggml_relu, x, bounds=x.bounds and (max(x.bounds[0], 0), max(x.bounds[1], 0)))
 
 
-@rule("LeakyRelu", on_floats=True)
-def leaky_relu(b, node, x):
-    x = b.use(x)
-    return b.with_shape(ggml.ggml_leaky_relu(b.ctx, x.t, node.attr("alpha", 0.01), False), x.shape, x)
+rule("LeakyRelu", on_floats=True)(lambda b, node, x: b.unary(
+    lambda ctx, t: ggml.ggml_leaky_relu(ctx, t, node.attr("alpha", 0.01), False), x))
 
 
 @rule("PRelu", on_floats=True)
@@ -224,8 +223,8 @@ def mod(b, node, x, y):
         infinite = b.less(b.full((), np.finfo(np.float32).max), b.unary(ggml.ggml_abs, y))
         other = x  # of an infinite divisor: itself, or the divisor where the signs differ
         if not node.attr("fmod", 0):
-            other = b.select(b.less(b.mul(x, b.unary(ggml.ggml_sgn, y)), b.scalar(0, x)), y, x)
-        finite = b.less(b.unary(ggml.ggml_abs, x), b.scalar(np.inf, x))
+            other = b.select(b.less(b.mul(x, b.unary(ggml.ggml_sgn, y)), b.full((), 0, x.dtype)), y, x)
+        finite = b.less(b.unary(ggml.ggml_abs, x), b.full((), np.inf, x.dtype))
         return b.select(b.logical_and(infinite, finite), other, rest)
     fmod, largest = node.attr("fmod", 0), max(map(abs, y.bounds))
     rest = b.binary(ggml.ggml_sub, x, b.binary(ggml.ggml_mul, whole_quotient(b, x, y), y, dtype=F32), dtype=F32)
@@ -264,22 +263,13 @@ def bit_shift(b, node, x, places):
 
 @rule("Pow")
 def power(b, node, x, y):
+    single = isinstance(y, Known) and y.array.size == 1 and len(y.shape) <= len(x.shape)
+    e = float(y.array.reshape(())) if single else None
+    if e in (1.0, 2.0, 3.0, 4.0):
+        return functools.reduce(b.mul, [x] * int(e))
     if not is_float(x.dtype):
-        if isinstance(y, Known) and y.array.size == 1 and is_integer(x.dtype) and float(y.array) in (1.0, 2.0, 3.0):
-            result = x
-            for _ in range(int(y.array) - 1):
-                result = b.mul(result, x)
-            return result
         raise OnHost("powers of integers")
-    if isinstance(y, Known) and y.array.size == 1 and len(y.shape) <= len(x.shape):
-        e = float(y.array.reshape(()))
-        simple = {2.0: ggml.ggml_sqr, 0.5: ggml.ggml_sqrt}.get(e)
-        if simple:
-            return b.unary(simple, x)
-        if e in (1.0, 3.0, 4.0):
-            square = b.unary(ggml.ggml_sqr, x)
-            return {1.0: x, 3.0: b.mul(square, x), 4.0: b.mul(square, square)}[e]
-    return general_power(b, x, y)
+    return b.unary(ggml.ggml_sqrt, x) if e == 0.5 else general_power(b, x, y)
 
 
 def general_power(b, x, y):
@@ -288,8 +278,8 @@ def general_power(b, x, y):
     exponent = b.binary(ggml.ggml_mul, b.unary(ggml.ggml_log, b.unary(ggml.ggml_abs, x)), y, dtype=x.dtype)
     size = b.unary(ggml.ggml_exp, exponent)
     zero = b.logical_not(b.unary(ggml.ggml_step, b.unary(ggml.ggml_abs, y), dtype=BOOL))
-    size = b.select(zero, b.scalar(1, x), size)
-    negative = b.binary(ggml.ggml_mul, b.less(x, b.scalar(0, x)), b.logical_not(zero), dtype=F32)
+    size = b.select(zero, b.full((), 1, x.dtype), size)
+    negative = b.binary(ggml.ggml_mul, b.less(x, b.full((), 0, x.dtype)), b.logical_not(zero), dtype=F32)
     whole = b.unary(ggml.ggml_floor, b.as_float(y))
     half = b.affine(whole, 0.5)
     odd = b.affine(b.sub(half, b.unary(ggml.ggml_floor, half)), 2.0)
@@ -301,21 +291,12 @@ def general_power(b, x, y):
 
 @rule("Sum", "Mean")
 def total(b, node, *values):
-    result = values[0]
-    for v in values[1:]:
-        result = b.add(result, v)
+    result = functools.reduce(b.add, values)
     return b.affine(*floats(result), 1 / len(values)) if node.op == "Mean" and len(values) > 1 else result
 
 
-@rule("Max", "Min")
-def extremum(b, node, *values):
-    result = values[0]
-    for v in values[1:]:
-        if node.op == "Max":
-            result = b.maximum(result, v)
-        else:
-            result = minimum(b, result, v)
-    return result
+rule("Max")(lambda b, node, *values: functools.reduce(b.maximum, values))
+rule("Min")(lambda b, node, *values: functools.reduce(functools.partial(minimum, b), values))
 
 
 def minimum(b, x, y):
@@ -342,11 +323,7 @@ def clip(b, node, x, lo=None, hi=None):
     return x if hi is None else minimum(b, x, hi)
 
 
-@rule("Cast")
-def cast(b, node, x):
-    return convert(b, x, numpy_type(node.attr("to"), str(node)), node.attr("saturate", 1))
-
-
+rule("Cast")(lambda b, node, x: convert(b, x, numpy_type(node.attr("to"), str(node)), node.attr("saturate", 1)))
 rule("CastLike")(lambda b, node, x, like: convert(b, x, like.dtype, node.attr("saturate", 1)))
 
 
@@ -365,7 +342,7 @@ def narrowed(b, x, dtype, saturate):
     y, largest = b.mul(round_half_even(b, b.div(b.like(x.t, x.shape, F32), unit)), unit), float(info.max)
     if saturate:
         return b.like(b.clamp(y, -largest, largest).t, x.shape, dtype)
-    over = b.like(b.less(b.scalar(largest, y), b.unary(ggml.ggml_abs, y)).t, x.shape, F32)
+    over = b.like(b.less(b.full((), largest, y.dtype), b.unary(ggml.ggml_abs, y)).t, x.shape, F32)
     if dtype.name == "float8_e5m2":  # the only one with infinities: -log(0)
         far = b.negative(b.unary(ggml.ggml_log, b.affine(over, -1.0, 1.0)))
         return b.like(b.add(y, b.mul(far, b.unary(ggml.ggml_sgn, y))).t, x.shape, dtype)

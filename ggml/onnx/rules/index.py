@@ -35,13 +35,12 @@ def gather(b, node, x, index):
 
 def flat_positions(b, shape, index, axis):
     """Positions in the flattened value of the entries that GatherElements and ScatterElements mean."""
-    strides = np.cumprod([1, *shape[:0:-1]])[::-1]
-    grid = np.indices(index.shape)
-    rest = sum(grid[a] * int(strides[a]) for a in range(len(shape)) if a != axis)
-    rest = rest if isinstance(rest, np.ndarray) else np.zeros(index.shape, np.int64)
+    grid, stride = np.indices(index.shape), count(shape[axis + 1 :])
+    grid[axis] = 0
+    rest = np.ravel_multi_index(tuple(grid), shape)
     if isinstance(index, Known):
-        return Known(index.array.astype(np.int64) * int(strides[axis]) + rest)
-    scaled = b.affine(index, float(strides[axis]), dtype=F32)
+        return Known(index.array.astype(np.int64) * stride + rest)
+    scaled = b.affine(index, float(stride), dtype=F32)
     return b.binary(ggml.ggml_add, scaled, b.constant(rest.astype(np.float32)))
 
 

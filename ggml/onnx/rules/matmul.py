@@ -149,9 +149,8 @@ def gemm(b, node, x, y, c=None):
     return b.add(z, b.affine(c, beta) if beta != 1.0 else c)
 
 
-@rule("MatMulInteger")
-def matmul_integer(b, node, x, y, x_zero=None, y_zero=None):
-    return b.sums(node, lambda b, x, y: matmul(b, x, y, y_zero), centred(b, x, x_zero, -2), y)
+rule("MatMulInteger")(lambda b, node, x, y, x_zero=None, y_zero=None: b.sums(
+    node, lambda b, x, y: matmul(b, x, y, y_zero), centred(b, x, x_zero, -2), y))
 
 
 def centred(b, x, zero, axis, held=np.int32):

@@ -48,7 +48,7 @@ def skip_layer_norm(b, node, x, skip, gamma, beta=None, bias=None):
     total = b.add(x, skip) if bias is None else b.add(b.add(x, skip), bias)
     y = b.mul(normalised(b, total, 1, node.attr("epsilon", 1e-12), "Simplified" in node.op), gamma)
     y = y if beta is None else b.add(y, beta)
-    return (y, None, None, total)[: len(node.outputs)] if len(node.outputs) > 1 else y
+    return y, None, None, total
 
 
 @rule("com.microsoft.EmbedLayerNormalization")

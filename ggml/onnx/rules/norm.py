@@ -121,15 +121,15 @@ def trained_batch_norm(b, node, x, scale, bias, mean, variance):
     y = scaled(b, x, scale, bias, own, spread, node.attr("epsilon", 1e-5))
     running = [b.add(b.affine(old, momentum), b.affine(b.reshape(new, old.shape), 1 - momentum))
                for old, new in ((mean, own), (variance, spread))]
-    return (y, *running)[: len(node.outputs)]
+    return y, *running
 
 
 @rule("LpNormalization", on_floats=True)
 def lp_norm(b, node, x):
     axis, p = node.attr("axis", -1), node.attr("p", 2)
     size = norm_of(b, x, [axis], True, p)
-    zero = b.equal(size, b.scalar(0, x))
-    return b.div(x, b.select(zero, b.scalar(1, x), size))
+    zero = b.equal(size, b.full((), 0, x.dtype))
+    return b.div(x, b.select(zero, b.full((), 1, x.dtype), size))
 
 
 @rule("LRN", on_floats=True)

@@ -108,7 +108,7 @@ class Cell:
             out = new_h
             if lengths is not None and (t >= lengths).any():  # sequences that have ended keep their state
                 alive = b.constant((t < lengths)[:, None])
-                out = b.select(alive, new_h, b.scalar(0, new_h))
+                out = b.select(alive, new_h, b.full((), 0, new_h.dtype))
                 new_h = b.select(alive, new_h, h)
                 new_c = new_c and b.select(alive, new_c, c)
             h, c = new_h, new_c
@@ -145,7 +145,7 @@ def recurrent(b, node, x, w, r, bias=None, lengths=None, h0=None, c0=None, peeph
     if batch_first:
         y = b.transpose(y, (2, 0, 1, 3))
         h, c = (v and b.transpose(v, (1, 0, 2)) for v in (h, c))
-    return (y, h, c)[: len(node.outputs)]
+    return y, h, c
 
 
 def less(array, zero):

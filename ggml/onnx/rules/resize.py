@@ -1,5 +1,6 @@
 """Resize, Upsample and sampling at computed coordinates."""
 
+import itertools
 import math
 from dataclasses import replace
 
@@ -130,7 +131,7 @@ def resize(b, node, x, *operands):
         result = b.with_shape(t, shape, x)
     if inside.all():
         return result
-    return b.select(b.constant(np.broadcast_to(inside, result.shape)), result, b.scalar(beyond, x))
+    return b.select(b.constant(np.broadcast_to(inside, result.shape)), result, b.full((), beyond, x.dtype))
 
 
 def policy(node, old, sizes):
@@ -158,7 +159,7 @@ def grid_sample(b, node, x, grid):
         axes.append(list(taps_of(b, at, n, mode, padding, corners)))
     base = b.constant((np.arange(batch * channels, dtype=np.float32) * count(size)).reshape(batch, channels, 1))
     total, plane = None, b.contiguous(x)
-    for taps in product_of(axes):
+    for taps in itertools.product(*axes):
         place, weight = b.full((1, 1, 1), 0.0), None
         for (index, w), n in zip(taps, size):
             place = b.add(b.affine(place, float(n)), index)
@@ -167,13 +168,6 @@ def grid_sample(b, node, x, grid):
         part = part if weight is None else b.mul(part, weight)
         total = part if total is None else b.add(total, part)
     return b.reshape(total, (batch, channels, *shape))
-
-
-def product_of(axes):
-    """All combinations of one tap per axis."""
-    if not axes:
-        return [[]]
-    return [[tap, *rest] for tap in axes[0] for rest in product_of(axes[1:])]
 
 
 def reflected(b, at, low, high):
