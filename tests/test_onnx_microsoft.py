@@ -103,11 +103,11 @@ def single(op, *shape, reference_shape=None, kind=np.uint8, onnx_attrs=None, **a
     return f"QLinear{op}", [*x[0], *end], attrs, [rounded(z, *end)]
 
 
-def convolution(last, groups=1, channels=6):
+def convolution(last, groups=1, channels=6, bias=1000):
     """QLinearConv: the same."""
     x, n = scaled(1, channels, 9, 8), 2 * channels
     w = scaled(n, channels // groups, 3, 3, kind=np.int8, zero=0, scale=0.01, n=(n,))
-    c = np.random.default_rng(5).integers(-1000, 1000, n).astype(np.int32)
+    c = np.random.default_rng(5).integers(-bias, bias, n).astype(np.int32)
     scales = w[2].reshape(n, 1, 1, 1)
     operands = [numbers(x), w[1] * scales, c * w[2] * x[2]]
     (y,) = reference("Conv", [v.astype(np.float32) for v in operands], pads=[1] * 4, group=groups)
@@ -268,6 +268,7 @@ CASES = {  # name: a function and its arguments
     "QLinearGlobalAveragePool, channels last": (lambda: single("GlobalAveragePool", 2, 9, 8, 3, channels_last=1)),
     "QLinearConv": (convolution, False),
     "QLinearConv, groups": (convolution, False, 3),
+    "QLinearConv, large biases": (convolution, False, 1, 6, 1 << 30),
     "QLinearConv, channels last": (convolution, True),
     "QLinearConv, a channel per group, channels last": (convolution, True, 6),
     "QLinearConcat": (joined,),
@@ -320,7 +321,8 @@ def test_operators(name):
     near(ggml.onnx.load(model, strict=True).run(feeds), wanted, 1e-4 if "LSTM" in name else 1e-5)
 
 
-FED = [n for n in CASES if not n.startswith(("MatMulNBits", "GatherBlock", "DynamicQuantizeLSTM"))]
+WEIGHTS = "MatMulNBits", "GatherBlock", "DynamicQuantizeLSTM", "QLinearConv, large"  # must be constants
+FED = [n for n in CASES if not n.startswith(WEIGHTS)]
 
 
 @pytest.mark.parametrize("name", FED)

@@ -9,6 +9,7 @@ import ggml
 from ..graph import numpy_type
 from ..values import EXACT, F32, NARROW, Known, OnHost, Tensor, count, integer_range, is_float, is_integer
 from . import RULES, rule
+from .elementwise import convert
 from .matmul import centred, gemm, matmul
 
 UNITS = 0.75 * EXACT  # F32 has no fractions near this number: adding it rounds, half to even
@@ -81,7 +82,7 @@ def dynamic_quantize(b, node, x):
     axes = list(range(len(x.shape)))
     top = b.unary(ggml.ggml_relu, b.reduce_max(x, axes, False))
     low = b.negative(b.unary(ggml.ggml_relu, b.reduce_max(b.negative(x), axes, False)))
-    scale = b.affine(b.sub(top, low), 1 / 255)
+    scale = b.div(b.sub(top, low), b.full((), 255.0))
     point = quantized(b, b.negative(low), scale, None, np.dtype(np.uint8))
     return quantized(b, x, scale, point, np.dtype(np.uint8)), scale, point
 
@@ -98,7 +99,7 @@ def qlinear(b, node, x, x_scale, x_zero, *rest):
         y_scale, rest = rest[1], rest[3:]
     scale, zero, bias = [*rest, None, None][:3]
     if bias is not None:
-        operands.append(b.mul(b.as_float(bias), b.mul(x_scale, b.reshape(y_scale, (count(y_scale.shape),)))))
+        operands.append(b.mul(convert(b, bias, F32), b.mul(x_scale, b.reshape(y_scale, (count(y_scale.shape),)))))
     y = RULES[name](b, replace(node, op=name, version=node.attr("opset", node.version)), *operands)
     y = quantized(b, y, scale, zero, x.dtype if zero is None else zero.dtype)
     return b.move(y, 1, -1) if last else y
@@ -120,7 +121,7 @@ def qlinear_where(b, node, condition, *operands):
 def qgemm(b, node, x, x_scale, x_zero, y, y_scale, y_zero, c=None, scale=None, zero=None):
     factor = b.affine(b.mul(x_scale, y_scale), node.attr("alpha", 1.0))
     y = dequantized(b, y, y_scale, y_zero, 0 if node.attr("transB", 0) else 1)
-    z = gemm(b, node, dequantized(b, x, x_scale, x_zero), y, c and b.mul(b.as_float(c), factor))
+    z = gemm(b, node, dequantized(b, x, x_scale, x_zero), y, c and b.mul(convert(b, c, F32), factor))
     return z if scale is None else quantized(b, z, scale, zero, zero.dtype)
 
 
