@@ -273,6 +273,7 @@ CASES = {
     "GroupQueryAttention, sinks": (grouped, {"sinks": True, "smooth_softmax": 1}),
     "GroupQueryAttention, smooth": (grouped, {"smooth_softmax": 1}),
     "GroupQueryAttention, scores": (grouped, {"scores": True, "softcap": 1.5}),
+    "GroupQueryAttention, scores and room": (grouped, {"scores": True, "before": (4, 2), "have": 9, "tokens": 1}),
     "GroupQueryAttention, not causal": (grouped, {"causal": 0}),
     "EmbedLayerNormalization": (embedding, {}),
     "EmbedLayerNormalization, words and positions": (embedding, {"segments": False, "mask": False, "positions": True}),

@@ -166,12 +166,13 @@ def group_query_attention(b, node, q, k, v, past_k, past_v, lengths, total, cos=
         positions = b.constant(place) if positions is None else positions
         q, k = (rotated(b, x, positions, cos, sin, node.attr("rotary_interleaved", 0)) for x in (q, k))
     k, v = (cached(b, past, x, before, total) for past, x in ((past_k, k), (past_v, v)))
-    keys = np.arange(k.shape[2])
+    keys = np.arange(total)
     where = keys > place[..., None] if node.attr("causal", 1) else keys >= ends[..., None]
     where = where | (keys <= place[..., None] - window) if window > 0 else where
     if sinks is None and node.attr("smooth_softmax", 0):
         sinks = b.full((heads,), 0.0)
-    return attend(b, node, q, k, v, [hidden(b, where[:, None]), scores], node.attr("softcap", 0.0), sinks), k, v
+    there = (b.slice(x, 2, 0, total) for x in (k, v))
+    return attend(b, node, q, *there, [hidden(b, where[:, None]), scores], node.attr("softcap", 0.0), sinks), k, v
 
 
 def cached(b, past, new, before, total):
