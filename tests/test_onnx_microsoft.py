@@ -228,7 +228,7 @@ def pool(kind):
 
 
 def product(turned=(0, 0), batches=(0, 0)):
-    """FusedMatMul: the same."""
+    """FusedMatMul and TransposeMatMul, which knows no batches: the same."""
     x, y = floats(2, 3, 4, 5), floats(2, 3, 5, 6, seed=1)
     z = 0.5 * x.astype(np.float64) @ y
 
@@ -236,9 +236,9 @@ def product(turned=(0, 0), batches=(0, 0)):
         v = v.swapaxes(-1, -2) if turn else v
         return np.moveaxis(v, -2, 0).copy() if batch else v.copy()
 
-    operands = [moved(v, *how) for v, *how in zip((x, y), turned, batches)]
-    attrs = dict(zip(("transA", "transB", "transBatchA", "transBatchB"), (*turned, *batches)))
-    return "FusedMatMul", operands, {"alpha": 0.5, **attrs}, [z]
+    operands = [moved(v, *how) for v, *how in zip((x, y), turned, batches or (0, 0))]
+    attrs = dict(zip(("transA", "transB", "transBatchA", "transBatchB"), (*turned, *(batches or ()))))
+    return "FusedMatMul" if batches else "TransposeMatMul", operands, {"alpha": 0.5, **attrs}, [z]
 
 
 def fused_gemm():
@@ -266,6 +266,7 @@ CASES = {  # name: a function and its arguments
     "QLinearAveragePool, channels last": (lambda: single("AveragePool", 1, 9, 8, 3, channels_last=1, **WINDOW)),
     "QLinearGlobalAveragePool": (lambda: single("GlobalAveragePool", 2, 3, 9, 8, channels_last=0)),
     "QLinearGlobalAveragePool, channels last": (lambda: single("GlobalAveragePool", 2, 9, 8, 3, channels_last=1)),
+    "QLinearReduceMean": (lambda: single("ReduceMean", 3, 4, 10, axes=[1], keepdims=1)),
     "QLinearConv": (convolution, False),
     "QLinearConv, groups": (convolution, False, 3),
     "QLinearConv, large biases": (convolution, False, 1, 6, 1 << 30),
@@ -292,6 +293,7 @@ CASES = {  # name: a function and its arguments
     "NhwcMaxPool": (pool, np.int8),
     "FusedMatMul": (product,),
     "FusedMatMul, transposed": (product, (1, 1)),
+    "TransposeMatMul": (product, (1, 0), None),
     "FusedMatMul, batches transposed": (product, (0, 0), (1, 1)),
     "FusedMatMul, all transposed": (product, (1, 1), (1, 1)),
     "FusedGemm": (fused_gemm,),
@@ -331,7 +333,10 @@ def test_operators_without_constants(name):
     near(ggml.onnx.load(model, strict=True).run(feeds), wanted, 1e-5)
 
 
-@pytest.mark.parametrize("name", [n for n in CASES if n != "NhwcFusedConv"])  # which it does not compute on CPUs
+DECLINED = "NhwcFusedConv", "QLinearReduceMean"  # which it does not compute on CPUs
+
+
+@pytest.mark.parametrize("name", [n for n in CASES if n not in DECLINED])
 def test_operators_as_onnxruntime(name):
     """Which rounds the inputs of DynamicQuantizeLSTM to 8 bits in every step: up to 0.036 from exact."""
     model, feeds, _ = case_of(name, inputs(name))

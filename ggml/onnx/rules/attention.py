@@ -171,8 +171,8 @@ def group_query_attention(b, node, q, k, v, past_k, past_v, lengths, total, cos=
     where = where | (keys <= place[..., None] - window) if window > 0 else where
     if sinks is None and node.attr("smooth_softmax", 0):
         sinks = b.full((heads,), 0.0)
-    there = (b.slice(x, 2, 0, total) for x in (k, v))
-    return attend(b, node, q, *there, [hidden(b, where[:, None]), scores], node.attr("softcap", 0.0), sinks), k, v
+    seen, masks = [b.slice(x, 2, 0, total) for x in (k, v)], [hidden(b, where[:, None]), scores]
+    return attend(b, node, q, seen[0], seen[1], masks, node.attr("softcap", 0.0), sinks), k, v
 
 
 def cached(b, past, new, before, total):
