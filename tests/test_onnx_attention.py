@@ -299,6 +299,46 @@ def test_operators(case, constants):
     near(ggml.onnx.load(model, strict=True).run(feeds), wanted, 1e-5)
 
 
+def test_prompts_of_different_length():
+    """The keys and the result of a shorter sequence, which others pad, are those of its own tokens."""
+    op, operands, attrs, wanted = grouped(rope=8)
+    operands[5] = ints(4, 2)  # the last place of each sequence
+    model, feeds = model_of(op, operands, 3, **attrs)
+    y, *caches = ggml.onnx.load(model, strict=True).run(feeds)
+    np.testing.assert_allclose(y[0], wanted[0][0], atol=1e-5)
+    np.testing.assert_allclose(y[1, :3], wanted[0][1, :3], atol=1e-5)
+    for cache, whole in zip(caches, wanted[1:]):
+        np.testing.assert_allclose(cache[1, :, :3], whole[1, :, :3], atol=1e-5)
+
+
+def test_more_earlier_tokens_than_there_are():
+    op, operands, attrs, _ = grouped(before=(6,), have=6, tokens=1)
+    operands[5], operands[6] = ints(9), np.array(10, np.int32)
+    model, feeds = model_of(op, operands, 3, **attrs)
+    with pytest.raises(ValueError, match="9 earlier tokens"):
+        ggml.onnx.load(model, strict=True).run(feeds)
+
+
+@pytest.mark.parametrize("form", ["none", "keys"])
+def test_gradients(form):
+    """Those of the weights of Attention, against differences of the outputs."""
+    op, operands, attrs, (wanted,) = merged(form, unidirectional=1)
+    model, feeds = model_of(op, operands, 1, [0, 3], **attrs)
+    model.graph.output[0].CopyFrom(onnx.helper.make_tensor_value_info("o0", onnx.TensorProto.FLOAT, wanted.shape))
+    model, target = ggml.onnx.load(model), floats(*wanted.shape, seed=5)
+    training = ggml.onnx.Training(model, "mean_squared_error", feeds, target)
+    training.evaluate(feeds, target)
+    weights, gradient = model.parameters()["i1"], training.gradients["i1"].copy()
+    assert np.abs(gradient).max() > 1e-4
+    for place in [(0, 0), (5, HIDDEN + 3), (INPUT - 1, 3 * HIDDEN - 1), (7, 2 * HIDDEN)]:
+        losses, old = [], weights[place]
+        for step in (0.01, -0.01):
+            weights[place] = old + step
+            losses.append(training.evaluate(feeds, target))
+        weights[place] = old
+        assert abs((losses[0] - losses[1]) / 0.02 - gradient[place]) < 1e-4
+
+
 DECLINED = ["Attention, mask: most keys", "Attention with a past, mask: most keys", "MultiHeadAttention, qkv",
             "MultiHeadAttention, kv"]
 

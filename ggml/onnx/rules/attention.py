@@ -178,6 +178,8 @@ def group_query_attention(b, node, q, k, v, past_k, past_v, lengths, total, cos=
 def cached(b, past, new, before, total):
     """The keys or values of earlier tokens, of which each sequence has a number, with new ones after them."""
     have, tokens = 0 if past is None else past.shape[2], new.shape[2]
+    if before.max() > have:
+        raise ValueError(f"ggml.onnx: keys of {before.max()} earlier tokens are needed, there are {have}")
     size = max(have, total)
     new = joined(b, past, new)
     place = np.arange(size) - before
