@@ -2,12 +2,14 @@
 
     python fuzz/onnx_models.py --seconds 600
 
-The models are those of onnx's own tests. A mutant has bytes, attributes, names, shapes, types or nodes changed. The
-memory is limited, and so is the time of a mutant; the last one is in the file --last, for a crash to be looked into. A
-mutant that loops, or that asks for a million of anything, may take its time: it is interrupted and counted as "long".
+The models are those of onnx's own tests, and those of the tests of the domain com.microsoft. A mutant has bytes,
+attributes, names, shapes, types or nodes changed. The memory is limited, and so is the time of a mutant; the last one
+is in the file --last, for a crash to be looked into. A mutant that loops, or that asks for a million of anything, may
+take its time: it is interrupted and counted as "long".
 """
 
 import argparse
+import itertools
 import random
 import resource
 import signal
@@ -17,6 +19,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import onnx
@@ -27,6 +30,8 @@ from onnx.backend.test.loader import load_model_tests
 import ggml.onnx
 
 sys.path.append(str(Path(__file__).resolve().parent.parent / "tests"))
+import test_onnx_attention  # noqa: E402
+import test_onnx_microsoft  # noqa: E402
 from cases.harness import SANITIZED  # noqa: E402
 
 ALLOWED = (ValueError, TypeError, RuntimeError, MemoryError, OSError)
@@ -135,6 +140,14 @@ def operands(proto, inputs, dice):
     return changed
 
 
+def microsoft():
+    """The models of the tests of com.microsoft, as cases of onnx.backend.test."""
+    for module, constants in itertools.product((test_onnx_attention, test_onnx_microsoft), (False, True)):
+        for name in module.CASES:
+            model, feeds, _ = module.case_of(name, module.inputs(name) if constants else range(99))
+            yield SimpleNamespace(name=name, model=model, data_sets=[(list(feeds.values()), [])])
+
+
 def attempt(data, inputs):
     """Loads and runs a mutant; the kind of exception, or ""."""
     try:
@@ -164,6 +177,7 @@ def main():
     dice, found = random.Random(options.seed), Counter()
     np.random.seed(options.seed)
     cases = [c for c in load_model_tests(kind="node") if c.model is not None and c.model.ByteSize() < 20000]
+    cases += [c for c in microsoft() for _ in range(4)]  # a third of all mutants
     OPERATORS.extend(sorted({n.op_type for c in cases for n in c.model.graph.node}))
     end = time.monotonic() + options.seconds
     while time.monotonic() < end:

@@ -86,6 +86,60 @@ def test_pairs_fold_onto_products_of_bytes(op, kind, vector):
     assert weights_are_bytes(ours, x)
 
 
+@pytest.mark.parametrize("groups, outputs", [(2, N), (6, 12), (6, 6)], ids=["groups", "two outputs", "depthwise"])
+@pytest.mark.parametrize("kind", [np.int8, np.uint8])
+def test_pairs_around_groups(groups, outputs, kind):
+    """Products of bytes, except where each channel is a group of its own, which floats compute."""
+    constants = constants_of((outputs, 6 // groups, 3, 3), 0, kind, True)
+    model = model_of([
+        ("QuantizeLinear", "x sx zx", "xq", {}), ("DequantizeLinear", "xq sx zx", "xf", {}),
+        ("DequantizeLinear", "w sw zw", "wf", {"axis": 0}), ("Conv", "xf wf", "y", {"group": groups, "pads": [1] * 4}),
+        ("Relu", "y", "r", {}), ("QuantizeLinear", "r sy zy", "yq", {}), ("DequantizeLinear", "yq sy zy", "z", {}),
+    ], constants, SHAPES["Conv"][0], "yz")
+    x = floats(*SHAPES["Conv"][0])
+    wanted = ReferenceEvaluator(model).run(None, {"x": x})
+    ours = ggml.onnx.load(model, strict=True)
+    y, z = ours.run(x)
+    np.testing.assert_allclose(y, wanted[0], rtol=1e-5, atol=1e-5 * np.abs(wanted[0]).max())
+    near(z, wanted[1])
+    if groups < outputs:
+        assert weights_are_bytes(ours, x)
+
+
+@pytest.mark.parametrize("groups, outputs", [(1, N), (2, N), (6, 12), (6, 6)])
+def test_pairs_as_onnxruntime(groups, outputs):
+    runtime = pytest.importorskip("onnxruntime")
+    constants = {**constants_of((outputs, 6 // groups, 3, 3), 0, np.int8, True), "zb": np.zeros(outputs, np.int32)}
+    constants.update(sb=constants["sw"] * constants["sx"], b=np.arange(outputs, dtype=np.int32) * 100)
+    model = model_of([
+        ("QuantizeLinear", "x sx zx", "xq", {}), ("DequantizeLinear", "xq sx zx", "xf", {}),
+        ("DequantizeLinear", "w sw zw", "wf", {"axis": 0}), ("DequantizeLinear", "b sb zb", "bf", {"axis": 0}),
+        ("Conv", "xf wf bf", "y", {"group": groups, "pads": [1] * 4}), ("Relu", "y", "r", {}),
+        ("QuantizeLinear", "r sy zy", "yq", {}), ("DequantizeLinear", "yq sy zy", "z", {}),
+    ], constants, SHAPES["Conv"][0], "z")
+    x = floats(*SHAPES["Conv"][0])
+    session = runtime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    near(ggml.onnx.load(model, strict=True).run(x)[0], session.run(None, {"x": x})[0])
+
+
+def test_pairs_of_another_domain():
+    """Older models have these operators of the domain com.microsoft, whose constants the onnx package cannot fold."""
+    shape, w, axis = SHAPES["Conv"]
+    constants = constants_of(w, axis, np.uint8, False)
+    last = [("Conv", "xf wf", "y", {"pads": [1] * 4}), ("QuantizeLinear", "y sy zy", "yq", {}),
+            ("DequantizeLinear", "yq sy zy", "z", {})]
+    model = model_of([("QuantizeLinear", "x sx zx", "xq", {}), ("DequantizeLinear", "xq sx zx", "xf", {}),
+                      ("DequantizeLinear", "w sw zw", "wf", {}), *last], constants, shape, "z")
+    x = floats(*shape)
+    (wanted,) = ReferenceEvaluator(model).run(None, {"x": x})
+    for node in model.graph.node:
+        node.domain = "" if node.op_type == "Conv" else "com.microsoft"
+    model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    ours = ggml.onnx.load(model, strict=True)
+    near(ours.run(x)[0], wanted)
+    assert weights_are_bytes(ours, x)
+
+
 def test_scales_along_the_sums_do_not_fold():
     """Of a square matrix: as many scales as columns, but along the other axis."""
     constants = constants_of((N, N), 0, np.int8, True)

@@ -106,11 +106,9 @@ class Backend(onnx.backend.base.Backend):
             TypeError, ValueError, RuntimeError: as ggml.onnx.Model.run.
         """
         version = kwargs.pop("opset_version", None) or onnx.defs.onnx_opset_version()
-        names = [n for n in node.input if n]
-        infos = []
-        for name, value in zip(names, inputs):
-            array = np.asarray(value)
-            infos.append(helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape))
+        names, arrays = [n for n in node.input if n], [np.asarray(v) for v in inputs]
+        infos = [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape)
+                 for n, a in zip(names, arrays)]
         results = [ValueInfoProto(name=n, type=TypeProto()) for n in node.output if n]
         opsets = [helper.make_opsetid("", version)]
         if node.domain:

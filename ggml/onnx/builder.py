@@ -58,10 +58,6 @@ class Builder(Layout):
         """A Known array of one value."""
         return Known(np.full(shape, value, dtype))
 
-    def scalar(self, value, like):
-        """A Known number with the type of another value."""
-        return Known(np.asarray(value).astype(like.dtype))
-
     def rounded(self, x, dtype=None):
         """A float rounded to the half precision that its type has."""
         dtype = dtype or x.dtype
@@ -134,8 +130,7 @@ class Builder(Layout):
     def maximum(self, x, y):
         """The larger of two values, element by element."""
         shape = np.broadcast_shapes(x.shape, y.shape)
-        pair = [self.reshape(self.expand(v, shape), (*shape, 1)) for v in (x, y)]
-        top = self.reduce_max(self.concat(pair, -1), [len(shape)], False)
+        top = self.reduce_max(self.stack([self.expand(x, shape), self.expand(y, shape)], -1), [-1], False)
         return Tensor(top.t, shape, x.dtype, combine(x, y, max, ends=True))
 
     def sums(self, node, function, x, y):
@@ -170,7 +165,7 @@ class Builder(Layout):
 
     def reduce_sum(self, x, axes, keep, mean=False):
         """Sums (or means) over axes."""
-        rows = self.rows(x, axes)
+        rows = self.use(self.rows(x, axes))
         n = rows.shape[1]
         bounds = x.bounds and not mean and (min(x.bounds[0] * n, 0), max(x.bounds[1] * n, 0)) or None
         t = (ggml.ggml_mean if mean else ggml.ggml_sum_rows)(self.ctx, rows.t)

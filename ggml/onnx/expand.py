@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnx
 from onnx import FunctionProto, TypeProto, helper
 
-from .graph import Graph, Node, Reader, Scope, copied
+from .graph import Graph, Node, Reader, Scope, ValueInfo, copied
 from .values import Known, OnHost
 
 DEPTH = 32  # functions that call functions
@@ -25,17 +25,15 @@ def standard_body(node, values):
         schema = onnx.defs.get_schema(node.proto.op_type, node.version, node.proto.domain)
     except onnx.defs.SchemaError:
         raise OnHost("there is no rule for the operator") from None
+    text = None
     if schema.has_function:
         versions = [v for v in schema.function_opset_versions if v <= node.version]
         text = schema.get_function_with_opset_version(versions[-1]) if versions else schema.function_body
     elif schema.has_context_dependent_function:
         versions = [v for v in schema.context_dependent_function_opset_versions if v <= node.version]
         types = [type_of(v).SerializeToString() for v in values]
-        proto = copied(node.proto)
         text = schema.get_context_dependent_function_with_opset_version(
-            versions[-1] if versions else node.version, proto.SerializeToString(), types)
-    else:
-        raise OnHost("there is no rule for the operator")
+            versions[-1] if versions else node.version, node.proto.SerializeToString(), types)
     if not text:
         raise OnHost("there is no rule for the operator")
     return text if isinstance(text, FunctionProto) else FunctionProto.FromString(text)
@@ -59,25 +57,16 @@ def inline(lowering, node, body):
         schema = onnx.defs.get_schema(node.proto.op_type, node.version, node.proto.domain)
         defaults.update((n, a.default_value) for n, a in schema.attributes.items() if a.default_value.type)
     given = {**defaults, **given}
-    protos = [resolved(p, given) for p in body.node]
-    nodes = [reader.node(p, i) for i, p in enumerate(protos)]
-    names = dict(zip(body.input, [*node.inputs, *[""] * len(body.input)]))
-    prefix = lowering.unique(node)
-    results = dict(zip(body.output, node.outputs))
-    for inner in nodes:
-        for name in inner.outputs:
-            if name:
-                names[name] = results.get(name) or prefix + name
+    nodes = [reader.node(resolved(p, given), i) for i, p in enumerate(body.node)]
+    inputs, outputs = ([ValueInfo(name, None, None) for name in names] for names in (body.input, body.output))
+    graph = Graph(nodes, inputs, outputs, {})
     depth = node.attr("ggml.depth", 0) + 1
     if depth > DEPTH:
         raise ValueError(f"functions are nested more than {DEPTH} deep")
-    nodes = [n.renamed(names) for n in nodes]
+    nodes = subgraph(lowering, node, graph, [*node.inputs, *[""] * len(inputs)], node.outputs)
     for n in nodes:
-        n.name = f"{node.name}/{n.name}"
         n.attrs["ggml.depth"] = depth
-    written = {o for n in nodes for o in n.outputs}
-    copies = [(names[o], given) for o, given in results.items() if given and given not in written]
-    return nodes + [identity(node, a, b) for a, b in copies]
+    return nodes
 
 
 def resolved(proto, given):

@@ -6,8 +6,10 @@ outputs. Everything after this module works on these classes; protobuf messages 
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass, field, replace
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any
 
@@ -188,9 +190,7 @@ def external_array(tensor, folder):
         offset, length = int(where.get("offset", 0)), int(where.get("length", 0))
     except ValueError:
         raise ModelError(f"ggml.onnx: tensor {tensor.name!r} has an offset or length that is not a number") from None
-    count = 1
-    for d in shape:
-        count *= d
+    count = math.prod(shape)
     size = os.path.getsize(path)
     need = count * dtype.itemsize
     if offset < 0 or count < 0 or offset + max(need, length) > size or dtype.hasobject:
@@ -266,31 +266,19 @@ def dense(sparse, folder):
 
 def ordered(nodes, graph_name):
     """The nodes in an order in which producers come before consumers."""
-    producer: dict[str, Node] = {}
-    for node in nodes:
+    producer: dict[str, int] = {}
+    for i, node in enumerate(nodes):
         for name in node.outputs:
-            if name and producer.setdefault(name, node) is not node:
-                raise ModelError(f"ggml.onnx: {node} writes {name!r}, which {producer[name]} writes too")
-    waiting = {id(n): {id(producer[u]) for u in n.uses() if u in producer} for n in nodes}
-    readers: dict[int, list[Node]] = {}
-    for node in nodes:
-        for source in waiting[id(node)]:
-            readers.setdefault(source, []).append(node)
-    place = {id(n): i for i, n in enumerate(nodes)}
-    if all(place[s] < place[k] for k, sources in waiting.items() for s in sources):
+            if name and producer.setdefault(name, i) != i:
+                raise ModelError(f"ggml.onnx: {node} writes {name!r}, which {nodes[producer[name]]} writes too")
+    sources = {i: {producer[u] for u in node.uses() if u in producer} for i, node in enumerate(nodes)}
+    if all(max(before, default=-1) < i for i, before in sources.items()):
         return nodes
-    ready, done = [n for n in nodes if not waiting[id(n)]], []
-    while ready:
-        node = ready.pop(0)
-        done.append(node)
-        for reader in readers.get(id(node), ()):
-            waiting[id(reader)].discard(id(node))
-            if not waiting[id(reader)]:
-                ready.append(reader)
-    if len(done) < len(nodes):
-        cycle = next(n for n in nodes if waiting[id(n)])
-        raise ModelError(f"ggml.onnx: graph {graph_name!r} has a cycle through {cycle}")
-    return done
+    try:
+        return [nodes[i] for i in TopologicalSorter(sources).static_order()]
+    except CycleError as error:
+        cycle = nodes[error.args[1][0]]
+        raise ModelError(f"ggml.onnx: graph {graph_name!r} has a cycle through {cycle}") from None
 
 
 def read_model(model):

@@ -5,7 +5,7 @@ import numpy as np
 import ggml
 
 from ..utils import from_numpy
-from .values import EXACT, Known, NeedValue, OnHost, Tensor, count, extents, require_held, wrapped
+from .values import EXACT, F32, Feed, Known, NeedValue, OnHost, Tensor, count, extents, require_held, wrapped
 
 PARAMETER = 4096  # operands up to this many elements may decide the shape of a graph
 
@@ -92,6 +92,14 @@ class Layout:
             self.feeds.append(value)
         return value.tensor
 
+    def as_float(self, x):
+        """The numbers of a value as floats."""
+        if isinstance(x, Known):
+            require_held(x)
+            return x.derived("float", lambda a: a.astype(np.float32))
+        x = self.use(x)
+        return Tensor(x.t, x.shape, F32)
+
     def constant(self, array, dtype=None):
         """A Known value that belongs to the plan."""
         return Known(np.asarray(array, dtype))
@@ -139,24 +147,20 @@ class Layout:
         shape = tuple(x.shape[p] for p in perm)
         if perm == sorted(perm):
             return x
+        order = [p for p in perm if x.shape[p] != 1]
+        place = {p: i for i, p in enumerate(sorted(order))}
         groups: list[list[int]] = []  # runs of axes that stay neighbours, without those of size 1
-        for p in perm:
-            if x.shape[p] == 1:
-                continue
-            if groups and all(x.shape[q] == 1 for q in range(groups[-1][-1] + 1, p)) and p > groups[-1][-1]:
+        for p in order:
+            if groups and place[p] == place[groups[-1][-1]] + 1:
                 groups[-1].append(p)
             else:
                 groups.append([p])
-        if len(groups) > 4:
+        n, source = len(groups), sorted(groups)
+        if n > 4:
             return self.take(x, np.arange(count(x.shape)).reshape(x.shape).transpose(perm))
-        source = sorted(range(len(groups)), key=lambda g: groups[g][0])
-        sizes = [count(x.shape[p] for p in groups[g]) for g in source]
-        y = self.reshape(x, sizes)
-        axes = [0, 1, 2, 3]  # axes[i]: where ggml's dimension i of the source goes
-        n = len(groups)
-        for position, g in enumerate(source):
-            axes[n - 1 - position] = n - 1 - g
-        view = ggml.ggml_permute(self.ctx, y.t, *axes) if axes != [0, 1, 2, 3] else y.t
+        y = self.reshape(x, [count(x.shape[p] for p in g) for g in source])
+        axes = [n - 1 - groups.index(g) for g in reversed(source)]  # where ggml's dimensions of the source go
+        view = ggml.ggml_permute(self.ctx, y.t, *axes, *range(n, 4)) if groups != source else y.t
         sizes = [count(x.shape[p] for p in g) for g in groups]
         return self.reshape(self.with_shape(view, sizes, x), shape)
 
@@ -169,11 +173,11 @@ class Layout:
     def expand(self, x, shape):
         """Broadcasts a value to a shape."""
         shape = tuple(int(d) for d in shape)
+        if x.shape == shape:
+            return self.use(x) if isinstance(x, Feed) else x
         if isinstance(x, Known):
             return Known(np.broadcast_to(x.array, shape))
         x = self.use(x)
-        if x.shape == shape:
-            return x
         own = (1,) * (len(shape) - len(x.shape)) + x.shape
         merged = collapse([own, shape])
         if len(merged[1]) > 4:
@@ -200,6 +204,11 @@ class Layout:
         y = Tensor(joined, (outer, shape[axis], inner), values[0].dtype, bounds)
         return self.reshape(y, shape)
 
+    def stack(self, values, axis):
+        """Joins values along a new axis."""
+        axis %= len(values[0].shape) + 1
+        return self.concat([self.reshape(v, (*v.shape[:axis], 1, *v.shape[axis:])) for v in values], axis)
+
     def slice(self, x, axis, start, size, step=1):
         """Elements start, start + step, ... of an axis; negative steps go backwards."""
         axis %= len(x.shape)
@@ -213,7 +222,7 @@ class Layout:
         shape = (*x.shape[:axis], size, *x.shape[axis + 1 :])
         outer, inner = count(x.shape[:axis]), count(x.shape[axis + 1 :])
         if step < 0:
-            return self.gather_known(x, axis, np.arange(start, start + size * step, step))
+            return self.gather(x, axis, self.constant(np.arange(start, start + size * step, step)))
         y = self.contiguous(self.reshape(x, (outer, x.shape[axis], inner)))
         nb = y.t.contents.nb[1] if inner > 1 else 4
         if inner == 1 and step > 1:  # rows of a view are contiguous: view rows of one element
@@ -221,6 +230,20 @@ class Layout:
         else:
             view = ggml.ggml_view_3d(self.ctx, y.t, inner, size, outer, nb * step, y.t.contents.nb[2], nb * start)
         return self.reshape(self.with_shape(view, (outer, size, inner), x), shape)
+
+    def split(self, x, axis, sizes):
+        """Parts of an axis."""
+        return [self.slice(x, axis, int(end - n), int(n)) for end, n in zip(np.cumsum(sizes), sizes)]
+
+    def flip(self, x, axis):
+        """The entries of an axis in reverse order."""
+        n = x.shape[axis]
+        return self.slice(x, axis, n - 1, n, -1)
+
+    def entry(self, x, axis, i):
+        """One entry of an axis, without the axis."""
+        axis %= len(x.shape)
+        return self.reshape(self.slice(x, axis, i, 1), x.shape[:axis] + x.shape[axis + 1 :])
 
     # Moving elements by index
 
@@ -244,14 +267,14 @@ class Layout:
         moved = ggml.ggml_reshape_4d(self.ctx, taken, *extents(index.shape))
         return Tensor(moved, index.shape, x.dtype, bounds)
 
-    def gather_known(self, x, axis, index):
-        """Entries of an axis by a known 1-d index."""
-        outer, inner = count(x.shape[:axis]), count(x.shape[axis + 1 :])
+    def gather(self, x, axis, index):
+        """Entries of an axis by an index of positions, in the shape of the index."""
+        n, outer, inner = count(index.shape), count(x.shape[:axis]), count(x.shape[axis + 1 :])
         source = self.contiguous(self.reshape(x, (outer, x.shape[axis], inner)))
-        rows = self.arena.upload(np.tile(np.asarray(index, np.int32), (outer, 1)))
-        taken = ggml.ggml_get_rows(self.ctx, source.t, rows)
-        shape = (*x.shape[:axis], len(index), *x.shape[axis + 1 :])
-        return self.reshape(self.with_shape(taken, (outer, len(index), inner), source), shape)
+        rows = self.index(self.expand(self.reshape(index, (1, n)), (outer, n)))
+        taken = ggml.ggml_get_rows(self.ctx, source.t, ggml.ggml_reshape_2d(self.ctx, rows, n, outer))
+        shape = (*x.shape[:axis], *index.shape, *x.shape[axis + 1 :])
+        return self.reshape(self.with_shape(taken, (outer, n, inner), source), shape)
 
     def index(self, x):
         """An I32 ggml tensor of an integer value, contiguous."""

@@ -180,33 +180,25 @@ class Lowering:
         if any(isinstance(v, Opaque) or isinstance(v, Sequence) and rule and not sequences for v in values):
             raise OnHost("strings, sequences and optionals are not tensors")
         known = all(v is None or isinstance(v, Known) for v in values) and node.op not in host.RANDOM
-        if known and not sequences and not node.op.startswith("ggml."):
+        if known and not sequences and (rule is None or "." not in node.op):  # the host knows ONNX's own domain
             return self.folded(node, values)
         if rule is None:
-            self.require_tensors(values)
+            for value in values:  # expanding a function whose operands stay on the host would gain nothing
+                if isinstance(value, Feed):
+                    require_held(value)
             return self.replace(node, expand.function(self, node, values))
         results = rule(self.builder, node, *values)
         results = results if isinstance(results, tuple) else (results,)
         self.note(node, "folded" if all(isinstance(r, Known) for r in results) else "graph")
         return results
 
-    def require_tensors(self, values):
-        """Expanding a function whose operands are computed on the host anyway would gain nothing."""
-        for value in values:
-            if isinstance(value, Feed):
-                require_held(value)
-
     def folded(self, node, values):
         """The outputs of a node whose inputs are known."""
         self.note(node, "folded")
         arrays = host.evaluate(node, [None if v is None else v.array for v in values])
-        return [Known(a) if isinstance(a, np.ndarray) and a.dtype.kind not in "OUS" else self.opaque(node, a)
-                for a in arrays]
-
-    def opaque(self, node, value):
-        if value is None:
-            return
-        raise OnHost("strings, sequences and optionals are not tensors")
+        if any(a is not None and (not isinstance(a, np.ndarray) or a.dtype.kind in "OUS") for a in arrays):
+            raise OnHost("strings, sequences and optionals are not tensors")
+        return [a if a is None else Known(a) for a in arrays]
 
     def replace(self, node, expansion):
         """Puts nodes in place of one; a list is nodes, a tuple is results."""
@@ -223,10 +215,6 @@ class Lowering:
         """A prefix for the names of nodes that replace this one."""
         self.model.expansions += 1
         return f"{node.name}#{self.model.expansions}/"
-
-    def define(self, name, array):
-        """Defines a constant."""
-        self.env[name] = Known(array)
 
     # Where a plan ends
 
@@ -332,9 +320,7 @@ class Plan:
         for place, view, shape in self.feeds:
             np.copyto(view, values[place].reshape(shape), casting="unsafe")
         if self.graph is not None:
-            status = ggml.ggml_backend_graph_compute(self.backend, self.graph)
-            if status != ggml.GGML_STATUS_SUCCESS:
-                raise RuntimeError(f"ggml.onnx: computing failed: {ggml.ggml_status_to_string(status).decode()}")
+            compute(self.backend, self.graph)
         results = {name: values[place] for name, place in self.passed}
         results.update(self.fixed)
         for name, view, dtype in self.results:
@@ -343,6 +329,13 @@ class Plan:
         for name, names in reversed(self.lists):
             results[name] = [results.pop(n) for n in names]
         return results
+
+
+def compute(backend, graph):
+    """Computes a graph; raises RuntimeError if that fails."""
+    status = ggml.ggml_backend_graph_compute(backend, graph)
+    if status != ggml.GGML_STATUS_SUCCESS:
+        raise RuntimeError(f"ggml.onnx: computing failed: {ggml.ggml_status_to_string(status).decode()}")
 
 
 class Memory:

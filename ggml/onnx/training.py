@@ -8,7 +8,7 @@ import ggml
 
 from ..utils import to_numpy
 from .layout import Arena
-from .program import Lowering, Memory, NodeError, RetraceError
+from .program import Lowering, Memory, NodeError, RetraceError, compute
 from .values import F32, extents
 
 
@@ -127,9 +127,7 @@ class Training:
                 np.copyto(view, values[place].reshape(view.shape), casting="unsafe")
             for (t, _), array in zip(self.targets, targets):
                 np.copyto(to_numpy(t), array.reshape(to_numpy(t).shape))
-            status = ggml.ggml_backend_graph_compute(self.model.engine.backend, graph)
-        if status != ggml.GGML_STATUS_SUCCESS:
-            raise RuntimeError(f"ggml.onnx.Training: computing failed: {ggml.ggml_status_to_string(status).decode()}")
+            compute(self.model.engine.backend, graph)
         return float(to_numpy(self.loss).item())
 
     def evaluate(self, inputs, targets):

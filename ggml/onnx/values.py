@@ -127,10 +127,10 @@ class Drive(Exception):
 class Known:
     """A value that is known when the graph is built: a constant, a shape, or what follows from them."""
 
-    __slots__ = ("array", "arena", "tensors")
+    __slots__ = ("array", "shape", "dtype", "arena", "tensors")
 
     def __init__(self, array, arena=None):
-        self.array = array
+        self.array, self.shape, self.dtype = array, array.shape, array.dtype
         self.arena = arena  # where its tensors live, None: with the plan that uses it
         self.tensors = {}  # by layout
 
@@ -146,14 +146,6 @@ class Known:
         if key not in self.tensors:
             self.tensors[key] = Known(function(self.array), self.arena)
         return self.tensors[key]
-
-    @property
-    def shape(self):
-        return self.array.shape
-
-    @property
-    def dtype(self):
-        return self.array.dtype
 
     @property
     def bounds(self):

@@ -10,15 +10,18 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
+from ..values import floats
+
 RULES: dict[str, Callable[..., Any]] = {}
 FAMILIES = ["elementwise", "shape", "index", "matmul", "conv", "pool", "norm", "control", "recurrent",
-            "resize", "quantized", "signal", "microsoft"]
+            "resize", "quantized", "signal", "attention", "microsoft"]
 
 
-def rule(*ops):
-    """Decorator: registers a function as the rule of operators."""
+def rule(*ops, on_floats=False):
+    """Decorator: registers a function as the rule of operators; on_floats: the host computes those of other types."""
 
-    def register(function):
+    def register(build):
+        function = checked(build) if on_floats else build
         for op in ops:
             if op in RULES:
                 raise ValueError(f"ggml.onnx: {op} has two rules")
@@ -26,6 +29,15 @@ def rule(*ops):
         return function
 
     return register
+
+
+def checked(build):
+    """A rule that declines a first operand of another type than floats."""
+
+    def function(b, node, x, *rest):
+        return build(b, node, *floats(x), *rest)
+
+    return function
 
 
 def load():

@@ -50,19 +50,8 @@ def private(node, op, inputs, outputs, **attrs):
     return Node(op, inputs, outputs, attrs, node.scope.opsets.get("", 1), f"{node.name}/{op}", node.proto, node.scope)
 
 
-@rule("ggml.Stack")
-def stack(b, node, *values):
-    """Joins values along a new axis."""
-    axis = node.attr("axis", 0)
-    axis %= len(values[0].shape) + 1
-    return b.concat([b.reshape(v, (*v.shape[:axis], 1, *v.shape[axis:])) for v in values], axis)
-
-
-@rule("ggml.Entry")
-def entry(b, node, x):
-    """One entry of an axis, without the axis."""
-    axis = node.attr("axis") % len(x.shape)
-    return b.reshape(b.slice(x, axis, node.attr("index"), 1), x.shape[:axis] + x.shape[axis + 1 :])
+rule("ggml.Stack")(lambda b, node, *values: b.stack(values, node.attr("axis", 0)))
+rule("ggml.Entry")(lambda b, node, x: b.entry(x, node.attr("axis"), node.attr("index")))
 
 
 def driven(lowering, node, limit):
@@ -117,11 +106,11 @@ def loop(lowering, node, count=None, condition=None, *carried):
                 lowering.env[output] = Known(nothing(info))
         return done
     prefix = lowering.unique(node)
-    lowering.define(prefix + "turn", np.array(turn, np.int64))
+    lowering.env[prefix + "turn"] = Known(np.array(turn, np.int64))
     inputs = [prefix + "turn", node.inputs[1], *node.inputs[2:]]
     if not node.inputs[1]:
         inputs[1] = prefix + "true"
-        lowering.define(inputs[1], np.array(True))
+        lowering.env[inputs[1]] = Known(np.array(True))
     outputs = [f"{prefix}{i}" for i in range(len(body.outputs))]
     nodes = subgraph(lowering, node, body, inputs, outputs)
     scans = [[*pieces, o] for pieces, o in zip(scans, outputs[1 + kept :])]
@@ -208,20 +197,13 @@ def erase(b, node, values, where=None):
     return Sequence(items)
 
 
-@rule("SequenceAt")
-@sequence
-def at(b, node, values, where):
-    return values.items[position(b, where, len(values.items), 0)]
+rule("SequenceAt")(sequence(lambda b, node, values, where: values.items[position(b, where, len(values.items), 0)]))
 
 
 @rule("ConcatFromSequence")
 @sequence
 def concat_from(b, node, values):
-    axis, items = node.attr("axis"), values.items
-    if node.attr("new_axis", 0):
-        axis %= len(items[0].shape) + 1
-        items = [b.reshape(v, (*v.shape[:axis], 1, *v.shape[axis:])) for v in items]
-    return b.concat(items, axis)
+    return (b.stack if node.attr("new_axis", 0) else b.concat)(values.items, node.attr("axis"))
 
 
 @rule("SplitToSequence")
@@ -236,6 +218,5 @@ def split_to(b, node, x, split=None):
         if step < 1:
             raise OnHost(f"parts of {step} entries")
         sizes = [min(step, n - i) for i in range(0, n, step)]
-    starts = np.cumsum([0, *sizes])
-    parts = [b.slice(x, axis, int(s), int(p)) for s, p in zip(starts, sizes)]
+    parts = b.split(x, axis, sizes)
     return Sequence(parts if keep else [b.reshape(p, x.shape[:axis] + x.shape[axis + 1 :]) for p in parts])

@@ -4,7 +4,7 @@ import numpy as np
 
 import ggml
 
-from ..values import F32, OnHost, Tensor, count, extents, floats
+from ..values import F32, OnHost, Tensor, count, extents
 from . import rule
 from .fused import biased
 from .matmul import bytes_of, centred, codes_of
@@ -30,6 +30,15 @@ def window(node, size, kernel):
     return strides, dilations, pads
 
 
+def places(size, kernel, strides, dilations, pads):
+    """The number of places of a window along each spatial dimension."""
+    out = [(n + p + q - d * (k - 1) - 1) // s + 1
+           for n, k, s, d, (p, q) in zip(size, kernel, strides, dilations, pads)]
+    if min(out) < 1:
+        raise ValueError(f"ggml.onnx: a window of {list(kernel)} does not fit into {list(size)}")
+    return out
+
+
 def padded(b, x, pads):
     """x with zeros around its last axes, as one ggml node."""
     if not any(p for pair in pads for p in pair):
@@ -45,14 +54,14 @@ def padded(b, x, pads):
     return b.reshape(b.with_shape(t, (count(lead), *shape), x), (*lead, *shape))
 
 
-@rule("Conv")
+@rule("Conv", on_floats=True)
 def conv(b, node, x, w, bias=None):
-    floats(x)
     strides, dilations, pads = window(node, x.shape[2:], w.shape[2:])
     groups = node.attr("group", 1)
-    codes = codes_of(b, x, w, 0) if groups == 1 else None
+    depthwise = groups == x.shape[1] == w.shape[0]  # has no kernel for bytes
+    codes = None if depthwise else codes_of(b, x, w, 0)
     if codes:
-        y = convolve(b, codes[0], codes[1], strides, dilations, pads, 1, codes[2])
+        y = convolve(b, codes[0], codes[1], strides, dilations, pads, groups, codes[2])
         scale = b.reshape(codes[3], (count(codes[3].shape), *(1,) * (len(y.shape) - 2)))
         return finished(b, b.mul(Tensor(y.t, y.shape, F32), scale), bias)
     return biased(b, node, lambda *w: convolve(b, x, w[0], strides, dilations, pads, groups, tail=w[1:]), w, bias)
@@ -83,32 +92,29 @@ def convolve(b, x, w, strides, dilations, pads, groups, zero=None, tail=()):
                  for g in range(groups)]
         return finished(b, b.concat(parts, 1), *tail)
     x = b.contiguous(x)
-    size = [(n + p + q - d * (k - 1) - 1) // s + 1
-            for n, k, s, d, (p, q) in zip(x.shape[2:], w.shape[2:], strides, dilations, pads)]
-    if min(size) < 1:
-        raise ValueError(f"ggml.onnx: a window of {list(w.shape[2:])} does not fit into {list(x.shape[2:])}")
-    places = [*strides[::-1], *before[::-1], *dilations[::-1]]
+    size = places(x.shape[2:], w.shape[2:], strides, dilations, pads)
+    sizes = [*strides[::-1], *before[::-1], *dilations[::-1]]
     shape = (x.shape[0], w.shape[0], *size)
     if rank == 2 and not depthwise and x.shape[0] * count(size) <= FEW:
-        return finished(b, columns(b, x, w, places, shape, zero), *tail)
+        return finished(b, columns(b, x, w, sizes, shape, zero), *tail)
     codes = rank == 2 and not depthwise and bytes_of(b, x, w, zero, count(w.shape[1:]), (0, 2, 3, 1))
     if codes:
         kernel = ggml.ggml_permute(b.ctx, codes[0], 2, 0, 1, 3)
-        t = ggml.ggml_conv_2d_direct(b.ctx, kernel, x.t, *places, None, None, codes[1])  # type: ignore[call-arg]
+        t = ggml.ggml_conv_2d_direct(b.ctx, kernel, x.t, *sizes, None, None, codes[1])  # type: ignore[call-arg]
         return finished(b, b.with_shape(t, shape, x), *tail)
     w = w if zero is None else centred(b, w, zero, -1, np.int16)
     if rank == 3:
         kernel = b.use(b.reshape(w, (w.shape[0] * w.shape[1], *w.shape[2:])))
         data = b.reshape(x, (x.shape[0] * x.shape[1], *x.shape[2:]))
         channels = x.shape[1], x.shape[0], w.shape[0]
-        t = ggml.ggml_conv_3d_direct(b.ctx, kernel.t, data.t, *places, *channels)  # type: ignore[call-arg]
+        t = ggml.ggml_conv_3d_direct(b.ctx, kernel.t, data.t, *sizes, *channels)  # type: ignore[call-arg]
         return finished(b, b.with_shape(ggml.ggml_reshape_4d(b.ctx, t, *extents(shape)), shape, x), *tail)
     w = b.contiguous(w)
     function = ggml.ggml_conv_2d_dw_direct if depthwise else ggml.ggml_conv_2d_direct
     if b.trains or not tail:
-        return finished(b, b.with_shape(function(b.ctx, w.t, x.t, *places), shape, x), *tail)
+        return finished(b, b.with_shape(function(b.ctx, w.t, x.t, *sizes), shape, x), *tail)
     bias = None if tail[0] is None else b.use(b.reshape(tail[0], (shape[1],))).t
-    return b.with_shape(function(b.ctx, w.t, x.t, *places, bias, tail[1]), shape, x)  # type: ignore[call-arg]
+    return b.with_shape(function(b.ctx, w.t, x.t, *sizes, bias, tail[1]), shape, x)  # type: ignore[call-arg]
 
 
 def finished(b, y, bias=None, function=None):
@@ -118,12 +124,11 @@ def finished(b, y, bias=None, function=None):
     return y if function is None else b.unary(lambda ctx, t: ggml.ggml_unary(ctx, t, function), y)
 
 
-@rule("ConvTranspose")
+@rule("ConvTranspose", on_floats=True)
 def conv_transpose(b, node, x, w, bias=None):
-    floats(x)
     rank, groups = len(x.shape) - 2, node.attr("group", 1)
     kernel = w.shape[2:]
-    strides, dilations = node.attr("strides") or [1] * rank, node.attr("dilations") or [1] * rank
+    strides, dilations, pads = window(node, x.shape[2:], kernel)
     extra = node.attr("output_padding") or [0] * rank
     reach = [d * (k - 1) for d, k in zip(dilations, kernel)]
     full = [(n - 1) * s + r + 1 + e for n, s, r, e in zip(x.shape[2:], strides, reach, extra)]
@@ -134,28 +139,24 @@ def conv_transpose(b, node, x, w, bias=None):
         pads = [(t // 2, t - t // 2) if auto == "SAME_UPPER" else (t - t // 2, t // 2) for t in total]
         short = [max(o - f, 0) for f, o in zip(full, size)]
         extra = [e + s for e, s in zip(extra, short)]
-    else:
-        flat = (node.attr("pads") if auto == "NOTSET" else None) or [0] * 2 * rank
-        pads = list(zip(flat[:rank], flat[rank:]))
     m = w.shape[1]
     if rank <= 2 and groups == 1 and len(set(strides)) == 1 and set(dilations) == {1} and not any(extra):
         y = cropped(b, transposed(b, x, w, strides[-1]), pads)
-        return y if bias is None else b.add(y, b.reshape(bias, (1, m, *(1,) * rank)))
+        return finished(b, y, bias)
     x = spaced(b, x, strides)
     kernels = b.reshape(w, (groups, w.shape[0] // groups, m, *kernel))
     kernels = b.reshape(b.move(kernels, 1, 2), (groups * m, w.shape[0] // groups, *kernel))
-    for a in range(rank):
-        kernels = b.slice(kernels, 2 + a, kernel[a] - 1, kernel[a], -1)
+    for axis in range(2, 2 + rank):
+        kernels = b.flip(kernels, axis)
     around = [(r - p, r - q + e) for r, (p, q), e in zip(reach, pads, extra)]
     x = cropped(b, x, [(max(-p, 0), max(-q, 0)) for p, q in around])
     around = [(max(p, 0), max(q, 0)) for p, q in around]
-    y = convolve(b, x, kernels, [1] * rank, dilations, around, groups)
-    return y if bias is None else b.add(y, b.reshape(bias, (1, groups * m, *(1,) * rank)))
+    return finished(b, convolve(b, x, kernels, [1] * rank, dilations, around, groups), bias)
 
 
-def columns(b, x, w, places, shape, zero):
+def columns(b, x, w, sizes, shape, zero):
     """A convolution of few output places, as a product with a matrix of windows."""
-    s0, s1, p0, p1, d0, d1 = places
+    s0, s1, p0, p1, d0, d1 = sizes
     depth, points = count(w.shape[1:]), count(shape[2:])
     matrix = bytes_of(b, x, w, zero, depth, (0, 1, 2, 3))
     matrix = matrix or (b.contiguous(w if zero is None else centred(b, w, zero, -1, np.int16)).t,)

@@ -1,37 +1,37 @@
 """Arithmetic, functions, comparisons and selection, element by element."""
 
+import functools
 import math
+from dataclasses import replace
 
 import numpy as np
 
 import ggml
 
+from ..graph import numpy_type
 from ..values import BOOL, EXACT, F32, I64, NARROW, Known, OnHost, floats, is_float, is_integer, ml_dtypes
-from . import rule
+from . import RULES, rule
 from .fused import function, linear, number, product
 
 UNARY = {
     "Sqrt": ggml.ggml_sqrt, "Exp": ggml.ggml_exp, "Log": ggml.ggml_log, "Sin": ggml.ggml_sin, "Cos": ggml.ggml_cos,
-    "Tanh": ggml.ggml_tanh, "Softplus": ggml.ggml_softplus, "Floor": ggml.ggml_floor,
-    "Ceil": ggml.ggml_ceil,
+    "Tanh": ggml.ggml_tanh, "Softplus": ggml.ggml_softplus, "Floor": ggml.ggml_floor, "Ceil": ggml.ggml_ceil,
 }
 
 
-@rule(*UNARY)
-def unary(b, node, x):
-    return b.unary(UNARY[node.op], *floats(x))
+rule(*UNARY, on_floats=True)(lambda b, node, x: b.unary(UNARY[node.op], x))
 
 
-@rule("Sigmoid", "HardSwish")
+@rule("Sigmoid", "HardSwish", on_floats=True)
 def activation(b, node, x):
-    y = function(b, node, node.op.upper(), *floats(x))
+    y = function(b, node, node.op.upper(), x)
     y.made = ("sigmoid", x, node.attr("ggml.readers")) if node.op == "Sigmoid" else None
     return y
 
 
-@rule("Identity", "Dropout")
-def identity(b, node, x, ratio=None, training=None):
-    if node.op == "Dropout" and (training is not None and np.any(b.known(training)) or node.version < 7):
+@rule("Dropout")
+def dropout(b, node, x, ratio=None, training=None):
+    if training is not None and np.any(b.known(training)) or node.version < 7:
         raise OnHost("dropout of training is random")
     mask = b.full(x.shape, True, BOOL) if len(node.outputs) > 1 else None
     return (x, mask) if mask else x
@@ -39,13 +39,12 @@ def identity(b, node, x, ratio=None, training=None):
 
 @rule("Abs")
 def absolute(b, node, x):
-    lo, hi = x.bounds or (0, 0)
-    return b.unary(ggml.ggml_abs, x, bounds=x.bounds and (0, max(-lo, hi)))
+    return b.unary(ggml.ggml_abs, x, bounds=x.bounds and (0, max(-x.bounds[0], x.bounds[1])))
 
 
 rule("Neg")(lambda b, node, x: b.negative(x))
 rule("Sign")(lambda b, node, x: b.unary(ggml.ggml_sgn, x, bounds=x.bounds and (-1, 1)))
-rule("Round")(lambda b, node, x: round_half_even(b, *floats(x)))
+rule("Round", on_floats=True)(lambda b, node, x: round_half_even(b, x))
 
 
 def round_half_even(b, x):
@@ -56,26 +55,19 @@ def round_half_even(b, x):
     return b.mul(b.add(rounded, b.sub(size, low)), b.unary(ggml.ggml_sgn, x))
 
 
-rule("Reciprocal")(lambda b, node, x: b.reciprocal(*floats(x)))
+rule("Reciprocal", on_floats=True)(lambda b, node, x: b.reciprocal(x))
+rule("Tan", on_floats=True)(lambda b, node, x: b.div(b.unary(ggml.ggml_sin, x), b.unary(ggml.ggml_cos, x)))
 
 
-@rule("Tan")
-def tan(b, node, x):
-    floats(x)
-    return b.div(b.unary(ggml.ggml_sin, x), b.unary(ggml.ggml_cos, x))
-
-
-@rule("Sinh", "Cosh")
+@rule("Sinh", "Cosh", on_floats=True)
 def hyperbolic(b, node, x):
-    floats(x)
     if node.op == "Sinh":
         return b.affine(b.sub(b.unary(ggml.ggml_expm1, x), b.unary(ggml.ggml_expm1, b.negative(x))), 0.5)
     return b.affine(b.add(b.unary(ggml.ggml_exp, x), b.unary(ggml.ggml_exp, b.negative(x))), 0.5)
 
 
-@rule("Asinh", "Acosh", "Atanh")
+@rule("Asinh", "Acosh", "Atanh", on_floats=True)
 def area(b, node, x):
-    floats(x)
     if node.op == "Atanh":
         return b.affine(b.unary(ggml.ggml_log, b.div(b.affine(x, 1, 1), b.affine(x, -1, 1))), 0.5)
     size = b.unary(ggml.ggml_abs, x)
@@ -92,7 +84,7 @@ ATAN = np.polynomial.Chebyshev.interpolate(
 def arctan(b, x):
     """atan: a polynomial of min(|x|, 1/|x|), reflected."""
     size = b.unary(ggml.ggml_abs, x)
-    large = b.less(b.scalar(1.0, x), size)
+    large = b.less(b.full((), 1.0, x.dtype), size)
     small = b.select(large, b.reciprocal(size), size)
     square = b.unary(ggml.ggml_sqr, small)
     y = b.affine(square, ATAN[0], ATAN[1])
@@ -103,9 +95,8 @@ def arctan(b, x):
     return b.mul(y, b.unary(ggml.ggml_sgn, x))
 
 
-@rule("Atan", "Asin", "Acos")
+@rule("Atan", "Asin", "Acos", on_floats=True)
 def inverse_circular(b, node, x):
-    floats(x)
     if node.op == "Atan":
         return arctan(b, x)
     leg = b.unary(ggml.ggml_sqrt, b.mul(b.affine(x, -1, 1), b.affine(x, 1, 1)))
@@ -113,19 +104,19 @@ def inverse_circular(b, node, x):
     return angle if node.op == "Asin" else b.affine(angle, -1.0, math.pi / 2)
 
 
-@rule("Erf")
+@rule("Erf", on_floats=True)
 def erf(b, node, x):
-    floats(x)
     t = b.affine(x, math.sqrt(2))
     zero = b.logical_not(b.unary(ggml.ggml_step, b.unary(ggml.ggml_abs, t), dtype=BOOL))
     t = b.binary(ggml.ggml_add, t, b.affine(zero, 1e-30, dtype=F32), dtype=x.dtype)
     return b.clamp(b.affine(b.div(b.unary(ggml.ggml_gelu_erf, t), t), 2.0, -1.0), -1.0, 1.0)
 
 
-@rule("Gelu")
-def gelu(b, node, x):
-    tanh = node.attr("approximate", "none") == "tanh"
-    return b.unary(ggml.ggml_gelu if tanh else ggml.ggml_gelu_erf, *floats(x))
+@rule("Gelu", "com.microsoft.Gelu", "com.microsoft.BiasGelu", "com.microsoft.FastGelu", on_floats=True)
+def gelu(b, node, x, bias=None):
+    tanh = node.attr("approximate", "none") == "tanh" or node.op.endswith("FastGelu")
+    x = x if bias is None else b.add(x, bias)
+    return b.unary(ggml.ggml_gelu if tanh else ggml.ggml_gelu_erf, x)
 
 
 @rule("Relu")
@@ -135,50 +126,56 @@ def relu(b, node, x):
     return b.unary(ggml.ggml_relu, x, bounds=x.bounds and (max(x.bounds[0], 0), max(x.bounds[1], 0)))
 
 
-@rule("LeakyRelu")
-def leaky_relu(b, node, x):
-    floats(x)
-    x = b.use(x)
-    return b.with_shape(ggml.ggml_leaky_relu(b.ctx, x.t, node.attr("alpha", 0.01), False), x.shape, x)
+rule("LeakyRelu", on_floats=True)(lambda b, node, x: b.unary(
+    lambda ctx, t: ggml.ggml_leaky_relu(ctx, t, node.attr("alpha", 0.01), False), x))
 
 
-@rule("PRelu")
+@rule("PRelu", on_floats=True)
 def prelu(b, node, x, slope):
-    floats(x)
     if node.version < 7 and len(slope.shape) == 1:
         slope = b.reshape(slope, (*slope.shape, *(1,) * (len(x.shape) - 2)))
     below = b.unary(ggml.ggml_relu, b.negative(x))
     return b.sub(b.unary(ggml.ggml_relu, x), b.mul(below, slope))
 
 
-def exponential_unit(b, x, alpha, gamma=1.0, width=1.0):
-    """gamma * (max(x, 0) + min(alpha * (exp(x / width) - 1), 0))."""
-    floats(x)
-    below = b.unary(ggml.ggml_expm1, b.affine(b.clamp(x, -math.inf, 0.0), 1 / width))
-    return b.add(b.affine(b.unary(ggml.ggml_relu, x), gamma), b.affine(below, alpha * gamma))
+@rule("Elu", on_floats=True)
+def elu(b, node, x):
+    below = b.unary(ggml.ggml_expm1, b.clamp(x, -math.inf, 0.0))
+    return b.add(b.unary(ggml.ggml_relu, x), b.affine(below, node.attr("alpha", 1.0)))
 
 
-rule("Elu")(lambda b, node, x: exponential_unit(b, x, node.attr("alpha", 1.0)))
-rule("Selu")(lambda b, node, x: exponential_unit(b, x, node.attr("alpha", 1.6732632), node.attr("gamma", 1.0507010)))
+# Functions of recurrent networks that ONNX defined as operators until version 1.
+rule("Affine")(lambda b, node, x: b.affine(x, node.attr("alpha", 1.0), node.attr("beta", 0.0)))
+rule("ScaledTanh")(lambda b, node, x: b.affine(b.unary(ggml.ggml_tanh, b.affine(x, node.attr("beta"))),
+                                               node.attr("alpha")))
 
 
-@rule("Celu")
-def celu(b, node, x):
-    alpha = node.attr("alpha", 1.0)
-    return exponential_unit(b, x, alpha, 1.0, alpha)
+rule("Softsign")(lambda b, node, x: b.div(x, b.affine(b.unary(ggml.ggml_abs, *floats(x)), 1.0, 1.0)))
 
 
-@rule("HardSigmoid")
+def activated(b, node, x, name, *parameters):
+    """A function that other operators apply to their results: its name and attributes, in order; None: the default."""
+    names = {"Clip": ("min", "max")}.get(name, ("alpha", "beta"))
+    if name not in ACTIVATIONS:
+        raise OnHost(f"activation {name}")
+    attrs = {k: v for k, v in zip(names, parameters) if v is not None}
+    return RULES[name](b, replace(node, op=name, attrs=attrs, version=7), x)
+
+
+ACTIVATIONS = {"Sigmoid", "Tanh", "Relu", "Softplus", "Softsign", "Affine", "LeakyRelu", "HardSigmoid", "ScaledTanh",
+               "Elu", "Clip"}
+
+
+@rule("HardSigmoid", on_floats=True)
 def hard_sigmoid(b, node, x):
     alpha, beta = node.attr("alpha", 0.2), node.attr("beta", 0.5)
-    y = b.clamp(b.affine(*floats(x), alpha, beta), 0.0, 1.0)
+    y = b.clamp(b.affine(x, alpha, beta), 0.0, 1.0)
     y.made = ("hard", x, 1.0, node.attr("ggml.readers")) if abs(6 * alpha - 1) < 1e-6 and beta == 0.5 else None
     return y
 
 
-@rule("Swish", "com.microsoft.QuickGelu")
+@rule("Swish", "com.microsoft.QuickGelu", on_floats=True)
 def swish(b, node, x):
-    floats(x)
     alpha = node.attr("alpha", 1.0 if node.op == "Swish" else 1.702)
     if alpha == 1.0:
         return function(b, node, "SILU", x)
@@ -223,31 +220,25 @@ def mod(b, node, x, y):
         x, y = b.use(x), b.use(y)
         whole = b.unary(ggml.ggml_trunc if node.attr("fmod", 0) else ggml.ggml_floor, b.div(x, y))
         rest = b.sub(x, b.mul(whole, y))
-        infinite = b.less(b.scalar(np.finfo(np.float32).max, b.constant(0, F32)), b.unary(ggml.ggml_abs, y))
+        infinite = b.less(b.full((), np.finfo(np.float32).max), b.unary(ggml.ggml_abs, y))
         other = x  # of an infinite divisor: itself, or the divisor where the signs differ
         if not node.attr("fmod", 0):
-            other = b.select(b.less(b.mul(x, b.unary(ggml.ggml_sgn, y)), b.scalar(0, x)), y, x)
-        finite = b.less(b.unary(ggml.ggml_abs, x), b.scalar(np.inf, x))
+            other = b.select(b.less(b.mul(x, b.unary(ggml.ggml_sgn, y)), b.full((), 0, x.dtype)), y, x)
+        finite = b.less(b.unary(ggml.ggml_abs, x), b.full((), np.inf, x.dtype))
         return b.select(b.logical_and(infinite, finite), other, rest)
     fmod, largest = node.attr("fmod", 0), max(map(abs, y.bounds))
     rest = b.binary(ggml.ggml_sub, x, b.binary(ggml.ggml_mul, whole_quotient(b, x, y), y, dtype=F32), dtype=F32)
     if not fmod:  # the sign is the divisor's
-        divisor = b.like(b.use(y).t, y.shape, F32)
-        other = b.unary(ggml.ggml_step, b.negative(b.mul(rest, b.unary(ggml.ggml_sgn, divisor))))
+        other = b.unary(ggml.ggml_step, b.negative(b.mul(rest, b.unary(ggml.ggml_sgn, b.as_float(y)))))
         rest = b.add(rest, b.binary(ggml.ggml_mul, other, y, dtype=F32))
     signed = (x if fmod else y).bounds
     return b.like(rest.t, rest.shape, x.dtype, (-largest if signed[0] < 0 else 0, largest if signed[1] > 0 else 0))
 
 
 def power_of_two(b, exponent):
-    """2^exponent, exact, for whole numbers from -32 to 32: products and quotients of rounded factors up to 2^16."""
-    product = None
-    for sign in (1.0, -1.0):
-        size = b.clamp(b.affine(exponent, sign), 0.0, 32.0)
-        for part in (b.clamp(size, 0.0, 16.0), b.clamp(b.affine(size, 1.0, -16.0), 0.0, 16.0)):
-            factor = b.unary(ggml.ggml_round, b.unary(ggml.ggml_exp, b.affine(part, math.log(2))))
-            product = factor if product is None else b.mul(product, factor) if sign > 0 else b.div(product, factor)
-    return product
+    """2^exponent, exact, for whole numbers from -32 to 32."""
+    table = b.constant(2.0 ** np.arange(-32, 33), F32)
+    return b.pick(table, b.affine(b.clamp(exponent, -32.0, 32.0), 1.0, 32.0))
 
 
 @rule("BitShift")
@@ -257,7 +248,7 @@ def bit_shift(b, node, x, places):
     most = min(max(places.bounds), bits) if left and bits > 16 else 0
     if max(map(abs, x.bounds)) << most > EXACT:
         raise OnHost("integers beyond F32: they stay exact on the host")
-    exponent = b.like(b.use(places).t, places.shape, F32)
+    exponent = b.as_float(places)
     exponent = b.clamp(b.add(exponent, b.affine(b.unary(ggml.ggml_step, b.negative(exponent)), 2.0**12)), 0.0, 32.0)
     power = power_of_two(b, exponent)
     if not left:
@@ -272,22 +263,13 @@ def bit_shift(b, node, x, places):
 
 @rule("Pow")
 def power(b, node, x, y):
+    single = isinstance(y, Known) and y.array.size == 1 and len(y.shape) <= len(x.shape)
+    e = float(y.array.reshape(())) if single else None
+    if e in (1.0, 2.0, 3.0, 4.0):
+        return functools.reduce(b.mul, [x] * int(e))
     if not is_float(x.dtype):
-        if isinstance(y, Known) and y.array.size == 1 and is_integer(x.dtype) and float(y.array) in (1.0, 2.0, 3.0):
-            result = x
-            for _ in range(int(y.array) - 1):
-                result = b.mul(result, x)
-            return result
         raise OnHost("powers of integers")
-    if isinstance(y, Known) and y.array.size == 1 and len(y.shape) <= len(x.shape):
-        e = float(y.array.reshape(()))
-        simple = {2.0: ggml.ggml_sqr, 0.5: ggml.ggml_sqrt}.get(e)
-        if simple:
-            return b.unary(simple, x)
-        if e in (1.0, 3.0, 4.0):
-            square = b.unary(ggml.ggml_sqr, x)
-            return {1.0: x, 3.0: b.mul(square, x), 4.0: b.mul(square, square)}[e]
-    return general_power(b, x, y)
+    return b.unary(ggml.ggml_sqrt, x) if e == 0.5 else general_power(b, x, y)
 
 
 def general_power(b, x, y):
@@ -296,9 +278,9 @@ def general_power(b, x, y):
     exponent = b.binary(ggml.ggml_mul, b.unary(ggml.ggml_log, b.unary(ggml.ggml_abs, x)), y, dtype=x.dtype)
     size = b.unary(ggml.ggml_exp, exponent)
     zero = b.logical_not(b.unary(ggml.ggml_step, b.unary(ggml.ggml_abs, y), dtype=BOOL))
-    size = b.select(zero, b.scalar(1, x), size)
-    negative = b.binary(ggml.ggml_mul, b.less(x, b.scalar(0, x)), b.logical_not(zero), dtype=F32)
-    whole = b.with_shape(ggml.ggml_floor(b.ctx, y.t), y.shape, b.constant(0, F32))
+    size = b.select(zero, b.full((), 1, x.dtype), size)
+    negative = b.binary(ggml.ggml_mul, b.less(x, b.full((), 0, x.dtype)), b.logical_not(zero), dtype=F32)
+    whole = b.unary(ggml.ggml_floor, b.as_float(y))
     half = b.affine(whole, 0.5)
     odd = b.affine(b.sub(half, b.unary(ggml.ggml_floor, half)), 2.0)
     sign = b.affine(b.mul(odd, negative), -2.0, 1.0)
@@ -309,28 +291,19 @@ def general_power(b, x, y):
 
 @rule("Sum", "Mean")
 def total(b, node, *values):
-    result = values[0]
-    for v in values[1:]:
-        result = b.add(result, v)
+    result = functools.reduce(b.add, values)
     return b.affine(*floats(result), 1 / len(values)) if node.op == "Mean" and len(values) > 1 else result
 
 
-@rule("Max", "Min")
-def extremum(b, node, *values):
-    result = values[0]
-    for v in values[1:]:
-        if node.op == "Max":
-            result = b.maximum(result, v)
-        else:
-            result = minimum(b, result, v)
-    return result
+rule("Max")(lambda b, node, *values: functools.reduce(b.maximum, values))
+rule("Min")(lambda b, node, *values: functools.reduce(functools.partial(minimum, b), values))
 
 
 def minimum(b, x, y):
     """The smaller of two values; works for unsigned types because the negation is held in F32."""
     bounds = x.bounds and (min(x.bounds[0], y.bounds[0]), min(x.bounds[1], y.bounds[1]))
-    pair = [b.with_shape(ggml.ggml_neg(b.ctx, b.use(v).t), v.shape, b.constant(0, F32)) for v in (x, y)]
-    return b.unary(ggml.ggml_neg, b.maximum(*pair), dtype=x.dtype, bounds=bounds)
+    top = b.maximum(b.negative(b.as_float(x)), b.negative(b.as_float(y)))
+    return b.unary(ggml.ggml_neg, top, dtype=x.dtype, bounds=bounds)
 
 
 @rule("Clip")
@@ -350,13 +323,7 @@ def clip(b, node, x, lo=None, hi=None):
     return x if hi is None else minimum(b, x, hi)
 
 
-@rule("Cast")
-def cast(b, node, x):
-    from ..graph import numpy_type
-
-    return convert(b, x, numpy_type(node.attr("to"), str(node)), node.attr("saturate", 1))
-
-
+rule("Cast")(lambda b, node, x: convert(b, x, numpy_type(node.attr("to"), str(node)), node.attr("saturate", 1)))
 rule("CastLike")(lambda b, node, x, like: convert(b, x, like.dtype, node.attr("saturate", 1)))
 
 
@@ -375,7 +342,7 @@ def narrowed(b, x, dtype, saturate):
     y, largest = b.mul(round_half_even(b, b.div(b.like(x.t, x.shape, F32), unit)), unit), float(info.max)
     if saturate:
         return b.like(b.clamp(y, -largest, largest).t, x.shape, dtype)
-    over = b.like(b.less(b.scalar(largest, y), b.unary(ggml.ggml_abs, y)).t, x.shape, F32)
+    over = b.like(b.less(b.full((), largest, y.dtype), b.unary(ggml.ggml_abs, y)).t, x.shape, F32)
     if dtype.name == "float8_e5m2":  # the only one with infinities: -log(0)
         far = b.negative(b.unary(ggml.ggml_log, b.affine(over, -1.0, 1.0)))
         return b.like(b.add(y, b.mul(far, b.unary(ggml.ggml_sgn, y))).t, x.shape, dtype)
@@ -412,35 +379,23 @@ def convert(b, x, dtype, saturate=1):
 rule("Less", "Greater")(lambda b, node, x, y: b.less(x, y) if node.op == "Less" else b.less(y, x))
 
 
-@rule("LessOrEqual", "GreaterOrEqual")
-def less_or_equal(b, node, x, y):
-    if node.op == "GreaterOrEqual":
-        x, y = y, x
-    inside = b.logical_not(b.less(y, x))
-    return b.logical_and(inside, b.logical_and(b.number(x), b.number(y))) if is_float(x.dtype) else inside
-
-
 rule("Equal")(lambda b, node, x, y: b.equal(x, y))
 rule("Not")(lambda b, node, x: b.logical_not(x))
 rule("And", "Or")(lambda b, node, x, y: b.logical_and(x, y) if node.op == "And" else b.logical_or(x, y))
 rule("Xor")(lambda b, node, x, y: b.unary(ggml.ggml_abs, b.binary(ggml.ggml_sub, x, y, dtype=F32), dtype=BOOL))
 
 
-@rule("IsNaN")
-def is_nan(b, node, x):
-    floats(x)
-    return b.logical_not(b.number(x))
+rule("IsNaN", on_floats=True)(lambda b, node, x: b.logical_not(b.number(x)))
 
 
-@rule("IsInf")
+@rule("IsInf", on_floats=True)
 def is_inf(b, node, x):
-    floats(x)
     both = [node.attr("detect_positive", 1), node.attr("detect_negative", 1)]
     if not any(both):
         return b.full(x.shape, False, BOOL)
     x = b.use(x)
     size = b.unary(ggml.ggml_abs, x) if all(both) else x if both[0] else b.negative(x)
-    return b.less(b.scalar(np.finfo(np.float32).max, b.constant(0, F32)), b.like(size.t, size.shape, F32))
+    return b.less(b.full((), np.finfo(np.float32).max), b.as_float(size))
 
 
 rule("Where")(lambda b, node, condition, x, y: b.select(condition, x, y))

@@ -4,7 +4,7 @@ import numpy as np
 
 import ggml
 
-from ..values import F32, I64, Known, OnHost, Tensor, count
+from ..values import F32, I64, Known, OnHost, Tensor, count, floats
 from . import rule
 
 
@@ -18,7 +18,7 @@ def wrapped(b, index, size):
     index = b.use(index)
     if index.bounds and index.bounds[0] >= 0:
         return index
-    below = b.unary(ggml.ggml_step, b.unary(ggml.ggml_neg, b.like(index.t, index.shape, F32)))
+    below = b.unary(ggml.ggml_step, b.negative(b.as_float(index)))
     moved = b.binary(ggml.ggml_add, b.affine(below, float(size)), index, dtype=F32)
     return Tensor(moved.t, index.shape, I64, (0, size - 1))
 
@@ -27,30 +27,20 @@ def wrapped(b, index, size):
 def gather(b, node, x, index):
     axis = node.attr("axis", 0) % len(x.shape)
     index = wrapped(b, index, x.shape[axis])
-    shape = (*x.shape[:axis], *index.shape, *x.shape[axis + 1 :])
-    if isinstance(index, Known):
-        if index.array.size == 1:
-            return b.reshape(b.slice(x, axis, int(index.array.reshape(())), 1), shape)
-        if axis:
-            return b.reshape(b.gather_known(x, axis, index.array.reshape(-1)), shape)
-    n, outer, inner = count(index.shape), count(x.shape[:axis]), count(x.shape[axis + 1 :])
-    source = b.contiguous(b.reshape(x, (outer, x.shape[axis], inner)))
-    rows = b.index(b.reshape(index, (1, n)))
-    if outer > 1:
-        rows = b.index(b.expand(b.reshape(index, (1, n)), (outer, n)))
-    taken = ggml.ggml_get_rows(b.ctx, source.t, ggml.ggml_reshape_2d(b.ctx, rows, n, outer))
-    return b.reshape(b.with_shape(taken, (outer, n, inner), source), shape)
+    if isinstance(index, Known) and index.array.size == 1:
+        y = b.slice(x, axis, int(index.array.reshape(())), 1)
+        return b.reshape(y, (*x.shape[:axis], *index.shape, *x.shape[axis + 1 :]))
+    return b.gather(x, axis, index)
 
 
 def flat_positions(b, shape, index, axis):
     """Positions in the flattened value of the entries that GatherElements and ScatterElements mean."""
-    strides = np.cumprod([1, *shape[:0:-1]])[::-1]
-    grid = np.indices(index.shape)
-    rest = sum(grid[a] * int(strides[a]) for a in range(len(shape)) if a != axis)
-    rest = rest if isinstance(rest, np.ndarray) else np.zeros(index.shape, np.int64)
+    grid, stride = np.indices(index.shape), count(shape[axis + 1 :])
+    grid[axis] = 0
+    rest = np.ravel_multi_index(tuple(grid), shape)
     if isinstance(index, Known):
-        return Known(index.array.astype(np.int64) * int(strides[axis]) + rest)
-    scaled = b.affine(index, float(strides[axis]), dtype=F32)
+        return Known(index.array.astype(np.int64) * stride + rest)
+    scaled = b.affine(index, float(stride), dtype=F32)
     return b.binary(ggml.ggml_add, scaled, b.constant(rest.astype(np.float32)))
 
 
@@ -64,7 +54,7 @@ def nd_positions(b, shape, index, batch=0):
     if batch:
         offset += np.arange(count(shape[:batch])).reshape(shape[:batch] + (1,) * (len(lead) - batch)) \
             * count(shape[batch : batch + depth])
-    parts = [wrapped(b, b.reshape(b.slice(index, -1, i, 1), lead), shape[batch + i]) for i in range(depth)]
+    parts = [wrapped(b, b.entry(index, -1, i), shape[batch + i]) for i in range(depth)]
     if all(isinstance(p, Known) for p in parts):
         return Known(sum((p.array * s for p, s in zip(parts, strides)), offset)), width
     total = b.constant(offset.astype(np.float32))
@@ -79,7 +69,7 @@ def compress(b, node, x, condition):
     axis, chosen = node.attr("axis", 0) % len(x.shape), np.flatnonzero(b.known(condition))
     if not chosen.size or chosen[-1] >= x.shape[axis]:
         raise OnHost("a condition that chooses nothing, or more than there is")
-    return b.gather_known(x, axis, chosen)
+    return b.gather(x, axis, b.constant(chosen))
 
 
 @rule("GatherElements")
@@ -136,42 +126,21 @@ def scatter_nd(b, node, x, index, updates):
     return scatter(b, x, place, updates, width, node.attr("reduction", "none"))
 
 
+def place_of_max(b, rows, last=False):
+    """Where the maxima of rows are: the first of equal ones, or the last."""
+    count, n = rows.shape
+    rows = rows if last else b.flip(rows, 1)  # ggml_argmax finds the last
+    t = ggml.ggml_cast(b.ctx, ggml.ggml_argmax(b.ctx, b.contiguous(rows).t), ggml.GGML_TYPE_F32)
+    found = Tensor(t, (count,), I64, (0, n - 1))
+    return found if last else b.affine(found, -1.0, float(n - 1), bounds=(0, n - 1))
+
+
 @rule("ArgMax", "ArgMin")
 def arg_max(b, node, x):
-    axis = node.attr("axis", 0) % len(x.shape)
-    n, last = x.shape[axis], node.attr("select_last_index", 0)
-    x = b.use(x)
-    rows = b.rows(b.with_shape(x.t, x.shape, b.constant(0, F32)), [axis])
-    if node.op == "ArgMin":
-        rows = b.negative(rows)
-    if not last:  # ggml_argmax finds the last of equal maxima
-        rows = b.slice(rows, 1, n - 1, n, -1)
-    found = ggml.ggml_cast(b.ctx, ggml.ggml_argmax(b.ctx, b.contiguous(rows).t), ggml.GGML_TYPE_F32)
-    if not last:
-        found = ggml.ggml_scale_bias(b.ctx, found, -1.0, float(n - 1))
-    keep = node.attr("keepdims", 1)
-    shape = [1 if a == axis else d for a, d in enumerate(x.shape) if keep or a != axis]
-    return b.reshape(Tensor(found, (count(shape),), I64, (0, n - 1)), shape)
-
-
-@rule("Hardmax")
-def hardmax(b, node, x):
-    axis = node.attr("axis", 1 if node.version < 13 else -1) % len(x.shape)
-    if node.version < 13:
-        flat = b.reshape(x, (count(x.shape[:axis]), count(x.shape[axis:])))
-        return b.reshape(one_hot_of_max(b, flat, 1), x.shape)
-    return one_hot_of_max(b, x, axis)
-
-
-def one_hot_of_max(b, x, axis):
-    n = x.shape[axis]
-    rows = b.slice(b.move(x, axis, -1), -1, n - 1, n, -1)
-    flat = b.contiguous(b.reshape(rows, (count(rows.shape) // n, n)))
-    found = ggml.ggml_cast(b.ctx, ggml.ggml_argmax(b.ctx, flat.t), ggml.GGML_TYPE_F32)
-    place = b.reshape(Tensor(found, (flat.shape[0],), I64, (0, n - 1)), (flat.shape[0], 1))
-    hot = b.equal(place, b.constant(np.arange(n)[::-1]))
-    hot = b.like(hot.t, hot.shape, x.dtype)
-    return b.move(b.reshape(hot, rows.shape), -1, axis)
+    axis, keep = node.attr("axis", 0) % len(x.shape), node.attr("keepdims", 1)
+    rows = b.rows(b.as_float(x), [axis])
+    found = place_of_max(b, b.negative(rows) if node.op == "ArgMin" else rows, node.attr("select_last_index", 0))
+    return b.reshape(found, [1 if a == axis else d for a, d in enumerate(x.shape) if keep or a != axis])
 
 
 @rule("OneHot")
@@ -179,15 +148,12 @@ def one_hot(b, node, index, depth, values):
     n = int(b.known(depth).reshape(-1)[0])
     axis = node.attr("axis", -1) % (len(index.shape) + 1)
     array = np.arange(n).reshape([-1 if a == axis else 1 for a in range(len(index.shape) + 1)])
-    spread = b.reshape(index, (*index.shape[:axis], 1, *index.shape[axis:]))
     if not (index.bounds or index.dtype == F32):
         raise OnHost(f"an index of type {index.dtype}")
-    index = b.use(spread)
-    index = b.like(index.t, index.shape, F32)
+    index = b.as_float(b.reshape(index, (*index.shape[:axis], 1, *index.shape[axis:])))
     below = b.affine(b.unary(ggml.ggml_step, b.negative(index)), float(n))
     hot = b.equal(b.add(index, below), b.constant(array.astype(np.float32)))
-    off, on = b.reshape(b.slice(values, 0, 0, 1), ()), b.reshape(b.slice(values, 0, 1, 1), ())
-    return b.select(hot, on, off)
+    return b.select(hot, b.entry(values, 0, 1), b.entry(values, 0, 0))
 
 
 @rule("TopK")
@@ -205,15 +171,34 @@ def top_k(b, node, x, k=None):
     return tuple(b.move(b.reshape(v, shape), -1, axis) for v in (values, chosen))
 
 
-@rule("CumSum")
-def cumsum(b, node, x, axis):
+@rule("CumSum", "CumProd")
+def cumulated(b, node, x, axis):
     axis = b.ints(axis)[0] % len(x.shape)
-    n, reverse, exclusive = x.shape[axis], node.attr("reverse", 0), node.attr("exclusive", 0)
     y = b.move(x, axis, -1)
-    y = b.slice(y, -1, n - 1, n, -1) if reverse else y
+    y = b.flip(y, -1) if node.attr("reverse", 0) else y
+    y = (cumsum if node.op == "CumSum" else cumprod)(b, y, node.attr("exclusive", 0))
+    y = b.flip(y, -1) if node.attr("reverse", 0) else y
+    return b.move(y, -1, axis)
+
+
+def cumsum(b, x, exclusive):
+    """The sums of all entries of the last axis up to each one, which may be excluded."""
+    n = x.shape[-1]
     bounds = x.bounds and (min(x.bounds[0] * n, 0), max(x.bounds[1] * n, 0))
-    total = b.like(ggml.ggml_cumsum(b.ctx, b.contiguous(y).t), y.shape, x.dtype, bounds)
-    if exclusive:
-        total = b.sub(total, y)
-    total = b.slice(total, -1, n - 1, n, -1) if reverse else total
-    return b.move(total, -1, axis)
+    total = b.like(ggml.ggml_cumsum(b.ctx, b.contiguous(x).t), x.shape, x.dtype, bounds)
+    return b.sub(total, x) if exclusive else total
+
+
+def cumprod(b, x, exclusive):
+    """The same for products, in log2(n) steps that double the distance."""
+    floats(x)
+    n, far = x.shape[-1], 1
+    ones = b.full(x.shape, 1, np.float32)
+
+    def shifted(y, far):
+        return b.concat([b.slice(ones, -1, 0, far), b.slice(y, -1, 0, n - far)], -1)
+
+    y = shifted(x, 1) if exclusive else x
+    while far < n:
+        y, far = b.mul(y, shifted(y, far)), 2 * far
+    return y

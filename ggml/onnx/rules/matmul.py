@@ -6,7 +6,7 @@ import numpy as np
 
 import ggml
 
-from ..values import F32, Known, Tensor, count, extents, floats, is_float, is_integer, require_held
+from ..values import F32, Known, Tensor, count, extents, is_float, is_integer, require_held
 from . import rule
 
 
@@ -133,9 +133,8 @@ def matmul(b, x, y, zero=None):
 rule("MatMul")(lambda b, node, x, y: matmul(b, x, y))
 
 
-@rule("Gemm")
+@rule("Gemm", on_floats=True)
 def gemm(b, node, x, y, c=None):
-    floats(x)
     x = b.transpose(x, (1, 0)) if node.attr("transA", 0) else x
     if node.attr("transB", 0):
         codes = y.tensors.get("codes") if isinstance(y, Known) else None
@@ -150,9 +149,8 @@ def gemm(b, node, x, y, c=None):
     return b.add(z, b.affine(c, beta) if beta != 1.0 else c)
 
 
-@rule("MatMulInteger")
-def matmul_integer(b, node, x, y, x_zero=None, y_zero=None):
-    return b.sums(node, lambda b, x, y: matmul(b, x, y, y_zero), centred(b, x, x_zero, -2), y)
+rule("MatMulInteger")(lambda b, node, x, y, x_zero=None, y_zero=None: b.sums(
+    node, lambda b, x, y: matmul(b, x, y, y_zero), centred(b, x, x_zero, -2), y))
 
 
 def centred(b, x, zero, axis, held=np.int32):

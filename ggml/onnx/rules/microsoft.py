@@ -1,53 +1,44 @@
 """Operators of the domain com.microsoft that exported and optimised models contain."""
 
-import math
-from dataclasses import replace
+import numpy as np
 
-import ggml
-
-from ..values import OnHost
 from . import RULES, rule
 from .conv import conv
+from .elementwise import activated
+from .fused import linear
 from .matmul import gemm, matmul
-from .norm import layer_norm, normalised
+from .norm import normalised
 
 
-def activated(b, node, x):
-    """The activation that a fused operator applies to its result."""
-    name, parameters = node.attr("activation", ""), node.attr("activation_params") or []
-    if not name:
-        return x
-    names = {"LeakyRelu": ["alpha"], "HardSigmoid": ["alpha", "beta"], "Clip": ["min", "max"]}.get(name, [])
-    attrs = dict(zip(names, parameters))
-    attrs.update((k, node.attr(f"activation_{k}")) for k in names if node.attr(f"activation_{k}") is not None)
-    if name not in ("Relu", "Sigmoid", "Tanh", "LeakyRelu", "HardSigmoid", "Clip"):
-        raise OnHost(f"activation {name}")
-    return RULES[name](b, replace(node, op=name, attrs=attrs, version=7), x)
+def fused(b, node, x, z=None):
+    """The sum of x and z, and the activation that a fused operator applies to it."""
+    x = x if z is None else b.add(x, z)
+    given = [node.attr(f"activation_{k}") for k in ("alpha", "beta")]
+    return activated(b, node, x, node.attr("activation"), *(node.attr("activation_params") or given)) \
+        if node.attr("activation") else x
 
 
 @rule("com.microsoft.FusedConv")
 def fused_conv(b, node, x, w, bias=None, z=None):
-    y = conv(b, node, x, w, bias)
-    return activated(b, node, y if z is None else b.add(y, z))
+    return fused(b, node, conv(b, node, x, w, bias), z)
 
 
-rule("com.microsoft.FusedGemm")(lambda b, node, x, y, c=None: activated(b, node, gemm(b, node, x, y, c)))
+rule("com.microsoft.FusedGemm")(lambda b, node, x, y, c=None: fused(b, node, gemm(b, node, x, y, c)))
 
 
-@rule("com.microsoft.FusedMatMul")
-def fused_matmul(b, node, x, y):
-    if node.attr("transBatchA", 0) or node.attr("transBatchB", 0):
-        raise OnHost("transposed batches")
-    x = b.move(x, -1, -2) if node.attr("transA", 0) else x
-    y = b.move(y, -1, -2) if node.attr("transB", 0) else y
-    z, alpha = matmul(b, x, y), node.attr("alpha", 1.0)
-    return z if alpha == 1.0 else b.affine(z, alpha)
+@rule("com.microsoft.NhwcConv", "com.microsoft.NhwcFusedConv", "com.microsoft.NhwcMaxPool")
+def channels_last(b, node, *operands):
+    """The same with the channels as the last axis of images."""
+    build = RULES["MaxPool"] if node.op.endswith("MaxPool") else fused_conv
+    first = (b.move(v, -1, 1) if i in (0, 3) and v else v for i, v in enumerate(operands))
+    return b.move(build(b, node, *first), 1, -1)
 
 
-@rule("com.microsoft.Gelu", "com.microsoft.BiasGelu", "com.microsoft.FastGelu")
-def gelu(b, node, x, bias=None):
-    x = x if bias is None else b.add(x, bias)
-    return b.unary(ggml.ggml_gelu if node.op.endswith("FastGelu") else ggml.ggml_gelu_erf, x)
+@rule("com.microsoft.FusedMatMul", "com.microsoft.TransposeMatMul")
+def fused_matmul(b, node, *operands):
+    x, y = (b.move(v, 0, -2) if node.attr(f"transBatch{n}", 0) else v for v, n in zip(operands, "AB"))
+    x, y = (b.move(v, -1, -2) if node.attr(f"trans{n}", 0) else v for v, n in zip((x, y), "AB"))
+    return linear(b, node, matmul(b, x, y), node.attr("alpha", 1.0), 0.0)
 
 
 @rule("com.microsoft.SkipLayerNormalization", "com.microsoft.SkipSimplifiedLayerNormalization")
@@ -57,26 +48,13 @@ def skip_layer_norm(b, node, x, skip, gamma, beta=None, bias=None):
     total = b.add(x, skip) if bias is None else b.add(b.add(x, skip), bias)
     y = b.mul(normalised(b, total, 1, node.attr("epsilon", 1e-12), "Simplified" in node.op), gamma)
     y = y if beta is None else b.add(y, beta)
-    return (y, None, None, total)[: len(node.outputs)] if len(node.outputs) > 1 else y
+    return y, None, None, total
 
 
-rule("com.microsoft.LayerNormalization")(lambda b, node, x, scale, bias=None: layer_norm(b, node, x, scale, bias))
-
-
-@rule("com.microsoft.MultiHeadAttention")
-def multi_head_attention(b, node, q, k=None, v=None, bias=None, mask=None, relative=None, *rest):
-    if k is None or v is None or len(k.shape) != 3 or bias is not None or mask is not None or any(
-            r is not None for r in rest):
-        raise OnHost("packed operands, masks or states")
-    heads = node.attr("num_heads")
-
-    def split(x):
-        return b.transpose(b.reshape(x, (*x.shape[:2], heads, x.shape[2] // heads)), (0, 2, 1, 3))
-
-    q, k, v = split(q), split(k), split(v)
-    scale = node.attr("scale") or 1 / math.sqrt(q.shape[-1])
-    scores = b.affine(matmul(b, q, b.transpose(k, (0, 1, 3, 2))), scale)
-    scores = scores if relative is None else b.add(scores, relative)
-    weights = b.with_shape(ggml.ggml_soft_max(b.ctx, b.contiguous(scores).t), scores.shape, scores)
-    y = b.transpose(matmul(b, weights, v), (0, 2, 1, 3))
-    return b.reshape(y, (*y.shape[:2], y.shape[2] * y.shape[3]))
+@rule("com.microsoft.EmbedLayerNormalization")
+def embed_layer_norm(b, node, word, segment, words, places, segments, gamma, beta, mask=None, positions=None):
+    place = b.slice(places, 0, 0, word.shape[1]) if positions is None else b.gather(places, 0, positions)
+    total = b.add(b.gather(words, 0, word), place)
+    total = total if segment is None else b.add(total, b.gather(segments, 0, segment))
+    y = b.add(b.mul(normalised(b, total, 1, node.attr("epsilon", 1e-12)), gamma), beta)
+    return y, b.full(word.shape[:1], 0, np.int32) if mask is None else b.reduce_sum(mask, [1], False), total

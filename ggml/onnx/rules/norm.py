@@ -6,15 +6,17 @@ import numpy as np
 
 import ggml
 
-from ..values import F32, Known, OnHost, count, floats, is_float
+from ..values import F32, Known, OnHost, count, is_float
 from . import rule
+from .elementwise import absolute
+from .index import place_of_max
+from .matmul import matmul
 from .pool import norm_of
 from .shape import parameter
 
 
-@rule("Softmax", "LogSoftmax")
+@rule("Softmax", "LogSoftmax", "Hardmax", on_floats=True)
 def softmax(b, node, x):
-    floats(x)
     axis = node.attr("axis", 1 if node.version < 13 else -1) % max(len(x.shape), 1)
     if node.version < 13:  # all axes from this one on are one
         flat = b.reshape(x, (count(x.shape[:axis]), count(x.shape[axis:])))
@@ -23,8 +25,12 @@ def softmax(b, node, x):
 
 
 def softmax_of(b, op, x):
-    """Softmax or its logarithm over the last axis."""
+    """Softmax, its logarithm, or 1 for the maximum, over the last axis."""
     x = b.contiguous(x)
+    if op == "Hardmax":
+        place = place_of_max(b, b.reshape(x, (count(x.shape[:-1]), x.shape[-1])))
+        hot = b.equal(b.reshape(place, (*x.shape[:-1], 1)), b.constant(np.arange(x.shape[-1])))
+        return b.like(hot.t, hot.shape, x.dtype)
     if op == "Softmax":
         return b.with_shape(ggml.ggml_soft_max(b.ctx, x.t), x.shape, x)
     top = b.reduce_max(x, [-1], True)
@@ -39,9 +45,8 @@ def normalised(b, x, axes, epsilon, root_mean_square=False):
     return b.reshape(b.with_shape(function(b.ctx, flat.t, epsilon), flat.shape, x), x.shape)
 
 
-@rule("LayerNormalization")
+@rule("LayerNormalization", "com.microsoft.LayerNormalization", on_floats=True)
 def layer_norm(b, node, x, scale, bias=None):
-    floats(x)
     axis, epsilon = node.attr("axis", -1) % len(x.shape), node.attr("epsilon", 1e-5)
     y = b.mul(normalised(b, x, len(x.shape) - axis, epsilon), scale)
     y = y if bias is None else b.add(y, bias)
@@ -53,9 +58,8 @@ def layer_norm(b, node, x, scale, bias=None):
     return y, mean, b.reciprocal(b.unary(ggml.ggml_sqrt, b.affine(variance, 1.0, epsilon)))
 
 
-@rule("RMSNormalization", "SimplifiedLayerNormalization")
+@rule("RMSNormalization", "SimplifiedLayerNormalization", on_floats=True)
 def rms_norm(b, node, x, scale):
-    floats(x)
     axis = node.attr("axis", -1) % len(x.shape)
     return b.mul(normalised(b, x, len(x.shape) - axis, node.attr("epsilon", 1e-5), True), scale)
 
@@ -65,17 +69,15 @@ def channels(b, v, rank):
     return b.reshape(v, (1, count(v.shape), *(1,) * (rank - 2)))
 
 
-@rule("InstanceNormalization")
+@rule("InstanceNormalization", on_floats=True)
 def instance_norm(b, node, x, scale, bias):
-    floats(x)
     rank = len(x.shape)
     y = normalised(b, x, rank - 2, node.attr("epsilon", 1e-5))
     return b.add(b.mul(y, channels(b, scale, rank)), channels(b, bias, rank))
 
 
-@rule("GroupNormalization")
+@rule("GroupNormalization", on_floats=True)
 def group_norm(b, node, x, scale, bias):
-    floats(x)
     groups, rank = node.attr("num_groups"), len(x.shape)
     y = b.reshape(x, (x.shape[0], groups, count(x.shape[1:]) // groups))
     y = normalised(b, y, 1, node.attr("epsilon", 1e-5))
@@ -85,9 +87,8 @@ def group_norm(b, node, x, scale, bias):
     return b.add(b.mul(b.reshape(y, x.shape), channels(b, scale, rank)), channels(b, bias, rank))
 
 
-@rule("BatchNormalization")
+@rule("BatchNormalization", on_floats=True)
 def batch_norm(b, node, x, scale, bias, mean, variance):
-    floats(x)
     rank, epsilon = len(x.shape), node.attr("epsilon", 1e-5)
     if node.attr("training_mode", 0):
         return trained_batch_norm(b, node, x, scale, bias, mean, variance)
@@ -120,27 +121,23 @@ def trained_batch_norm(b, node, x, scale, bias, mean, variance):
     y = scaled(b, x, scale, bias, own, spread, node.attr("epsilon", 1e-5))
     running = [b.add(b.affine(old, momentum), b.affine(b.reshape(new, old.shape), 1 - momentum))
                for old, new in ((mean, own), (variance, spread))]
-    return (y, *running)[: len(node.outputs)]
+    return y, *running
 
 
-@rule("LpNormalization")
+@rule("LpNormalization", on_floats=True)
 def lp_norm(b, node, x):
-    floats(x)
     axis, p = node.attr("axis", -1), node.attr("p", 2)
     size = norm_of(b, x, [axis], True, p)
-    zero = b.equal(size, b.scalar(0, x))
-    return b.div(x, b.select(zero, b.scalar(1, x), size))
+    zero = b.equal(size, b.full((), 0, x.dtype))
+    return b.div(x, b.select(zero, b.full((), 1, x.dtype), size))
 
 
-@rule("LRN")
+@rule("LRN", on_floats=True)
 def local_response(b, node, x):
-    floats(x)
     size, c = node.attr("size"), x.shape[1]
     before, after = (size - 1) // 2, size // 2
     near = np.abs(np.arange(c)[:, None] - np.arange(c)) * 2
     near = np.where(np.arange(c)[None] >= np.arange(c)[:, None], near <= 2 * after, near <= 2 * before)
-    from .matmul import matmul
-
     squares = b.reshape(b.unary(ggml.ggml_sqr, x), (x.shape[0], c, count(x.shape[2:])))
     total = b.reshape(matmul(b, b.constant(near.astype(np.float32)), squares), x.shape)
     base = b.affine(total, node.attr("alpha", 1e-4) / size, node.attr("bias", 1.0))
@@ -175,18 +172,12 @@ def sum_of(function):
     return lambda b, x, axes, keep: b.reduce_sum(function(b, x), axes, keep)
 
 
-def absolute(b, x):
-    return b.unary(ggml.ggml_abs, x, bounds=x.bounds and (0, max(-x.bounds[0], x.bounds[1])))
-
-
 def log_sum_exp(b, x, axes, keep):
     """log(sum(exp(x - top))) + top, so that nothing overflows."""
     top = b.reduce_max(x, axes, True)
     top = b.clamp(top, float(np.finfo(np.float32).min), float(np.finfo(np.float32).max))
     total = b.unary(ggml.ggml_log, b.reduce_sum(b.unary(ggml.ggml_exp, b.sub(x, top)), axes, True))
-    result = b.add(total, top)
-    return result if keep else b.reshape(result, [d for a, d in enumerate(x.shape)
-                                                  if a not in {i % len(x.shape) for i in axes}])
+    return b.reduce_sum(b.add(total, top), axes, keep)
 
 
 def product(b, x, axes, keep):
@@ -202,10 +193,7 @@ def product(b, x, axes, keep):
 
 
 def minimum(b, x, axes, keep):
-    from ..values import F32
-
-    held = b.use(x)
-    top = b.reduce_max(b.with_shape(ggml.ggml_neg(b.ctx, held.t), x.shape, b.constant(0, F32)), axes, keep)
+    top = b.reduce_max(b.negative(b.as_float(x)), axes, keep)
     return b.unary(ggml.ggml_neg, top, dtype=x.dtype, bounds=x.bounds)
 
 
@@ -215,7 +203,7 @@ REDUCTIONS: dict[str, Any] = {
     "Max": lambda b, x, axes, keep: b.reduce_max(x, axes, keep),
     "Min": minimum,
     "Prod": product,
-    "L1": sum_of(absolute),
+    "L1": sum_of(lambda b, x: absolute(b, None, x)),
     "L2": lambda b, x, axes, keep: b.unary(ggml.ggml_sqrt, REDUCTIONS["SumSquare"](b, x, axes, keep)),
     "SumSquare": sum_of(lambda b, x: b.mul(x, x)),
     "LogSum": lambda b, x, axes, keep: b.unary(ggml.ggml_log, b.reduce_sum(x, axes, keep)),

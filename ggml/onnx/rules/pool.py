@@ -4,24 +4,20 @@ import numpy as np
 
 import ggml
 
-from ..values import F32, I64, OnHost, Tensor, count, floats, is_float
+from ..values import F32, OnHost, Tensor, count, floats, is_float
 from . import rule
-from .conv import window
+from .conv import places, window
+from .index import place_of_max, scatter
 
 
 def geometry(node, size):
     """Kernel, strides, dilations, pads and result size of a pooling operator."""
     kernel = node.attr("kernel_shape")
     strides, dilations, pads = window(node, size, kernel)
-    out = []
-    for n, k, s, d, (p, q) in zip(size, kernel, strides, dilations, pads):
-        room = n + p + q - d * (k - 1) - 1
-        if room < 0:
-            raise ValueError(f"ggml.onnx: {node}: a window of {list(kernel)} does not fit into {list(size)}")
-        places = -(-room // s) + 1 if node.attr("ceil_mode", 0) else room // s + 1
-        if node.attr("ceil_mode", 0) and (places - 1) * s >= n + p:  # a window must not start in the padding
-            places -= 1
-        out.append(places)
+    out = places(size, kernel, strides, dilations, pads)
+    if node.attr("ceil_mode", 0):  # one more that is not whole, unless it starts in the padding
+        rest = [(n + p + q - d * (k - 1) - 1) % s for n, k, s, d, (p, q) in zip(size, kernel, strides, dilations, pads)]
+        out = [o + (r > 0 and o * s < n + p) for n, s, (p, _), o, r in zip(size, strides, pads, out, rest)]
     return kernel, strides, dilations, pads, out
 
 
@@ -68,20 +64,13 @@ def max_pool(b, node, x):
 def maxima(b, node, x, y, place, out):
     """Where the maxima are, as positions in the flattened input."""
     n, k, channels = y.shape
-    rows = b.slice(b.transpose(y, (0, 2, 1)), 2, k - 1, k, -1)  # ggml_argmax finds the last of equal maxima
-    t = ggml.ggml_argmax(b.ctx, b.contiguous(b.reshape(rows, (n * channels, k))).t)
-    found = Tensor(ggml.ggml_cast(b.ctx, t, ggml.GGML_TYPE_F32), (n * channels,), I64, (0, k - 1))
-    table = place[:, ::-1]
+    found = place_of_max(b, b.reshape(b.transpose(y, (0, 2, 1)), (n * channels, k)))
     if node.attr("storage_order", 0):
-        spatial = np.unravel_index(np.maximum(table, 0), x.shape[2:])
-        table = np.ravel_multi_index(spatial[::-1], x.shape[:1:-1])
-    base = np.repeat(np.arange(n) * k, channels).astype(np.float32)
-    chosen = b.pick(b.constant(np.ascontiguousarray(table, np.float32)),
-                    b.binary(ggml.ggml_add, found, b.constant(base), dtype=F32))
-    plane = np.tile(np.arange(channels) * count(x.shape[2:]), n).astype(np.float32)
-    position = b.binary(ggml.ggml_add, chosen, b.constant(plane), dtype=F32)
-    result = folded(b, b.reshape(position, (n, channels)), x, out)
-    return b.like(result.t, result.shape, I64, (0, count(x.shape) - 1))
+        spatial = np.unravel_index(np.maximum(place, 0), x.shape[2:])
+        place = np.ravel_multi_index(spatial[::-1], x.shape[:1:-1])
+    chosen = b.pick(b.constant(place), b.add(found, b.constant(np.repeat(np.arange(n) * k, channels))))
+    plane = np.tile(np.arange(channels) * count(x.shape[2:]), n)
+    return folded(b, b.reshape(b.add(chosen, b.constant(plane)), (n, channels)), x, out)
 
 
 def simple(node, kernel, dilations, pads, x):
@@ -92,20 +81,16 @@ def simple(node, kernel, dilations, pads, x):
 
 def pooled(b, kind, x, kernel, strides, pads, out):
     """ggml_pool_2d; one dimension is a plane of one row."""
+    lead = (*x.shape[:2], *(1,) * (2 - len(out)))
     if len(kernel) == 1:
         kernel, strides, pads = [1, *kernel], [1, *strides], [(0, 0), *pads]
-        x4 = b.reshape(x, (*x.shape[:2], 1, x.shape[2]))
-    else:
-        x4 = x
     sizes = *kernel[::-1], *strides[::-1], *(float(p) for p, _ in pads[::-1])
-    t = ggml.ggml_pool_2d(b.ctx, b.contiguous(x4).t, kind, *sizes)
-    shape = (*x.shape[:2], *([1] if len(out) == 1 else []), *out)
-    return b.reshape(b.with_shape(t, shape, x), (*x.shape[:2], *out))
+    t = ggml.ggml_pool_2d(b.ctx, b.contiguous(b.reshape(x, (*lead, *x.shape[2:]))).t, kind, *sizes)
+    return b.reshape(b.with_shape(t, (*lead, *out), x), (*x.shape[:2], *out))
 
 
-@rule("AveragePool")
+@rule("AveragePool", on_floats=True)
 def average_pool(b, node, x):
-    floats(x)
     kernel, strides, dilations, pads, out = geometry(node, x.shape[2:])
     if simple(node, kernel, dilations, pads, x) and not any(p for pair in pads for p in pair):
         return pooled(b, ggml.GGML_OP_POOL_AVG, x, kernel, strides, pads, out)
@@ -134,25 +119,17 @@ def norm_of(b, x, axes, keep, p):
     return b.unary(ggml.ggml_exp, b.affine(b.unary(ggml.ggml_log, total), 1 / p))
 
 
-@rule("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")
-def global_pool(b, node, x):
-    axes = list(range(2, len(x.shape)))
-    if node.op == "GlobalMaxPool":
-        return b.reduce_max(x, axes, True)
-    if node.op == "GlobalLpPool":
-        return norm_of(b, x, axes, True, node.attr("p", 2))
-    return b.reduce_sum(x, axes, True, mean=True)
+rule("GlobalAveragePool")(lambda b, node, x: b.reduce_sum(x, range(2, len(x.shape)), True, mean=True))
+rule("GlobalMaxPool")(lambda b, node, x: b.reduce_max(x, range(2, len(x.shape)), True))
+rule("GlobalLpPool")(lambda b, node, x: norm_of(b, x, range(2, len(x.shape)), True, node.attr("p", 2)))
 
 
 @rule("MaxUnpool")
 def max_unpool(b, node, x, index, shape=None):
-    from .index import scatter
-
     size = b.ints(shape)
-    kernel, strides = node.attr("kernel_shape"), node.attr("strides") or [1] * (len(x.shape) - 2)
-    flat = node.attr("pads") or [0] * 2 * len(kernel)
-    inferred = [(n - 1) * s + k - p - q
-                for n, s, k, p, q in zip(x.shape[2:], strides, kernel, flat, flat[len(kernel) :])]
+    kernel = node.attr("kernel_shape")
+    strides, _, pads = window(node, x.shape[2:], kernel)
+    inferred = [(n - 1) * s + k - p - q for n, s, k, (p, q) in zip(x.shape[2:], strides, kernel, pads)]
     inferred = [*x.shape[:2], *inferred]
     y = scatter(b, b.full(inferred, 0, x.dtype), b.reshape(index, (count(index.shape),)), x, 1, "none")
     if size is None or size == inferred:

@@ -6,9 +6,13 @@ import numpy as np
 
 import ggml
 
+from ..graph import numpy_type
 from ..values import EXACT, F32, NARROW, Known, OnHost, Tensor, count, integer_range, is_float, is_integer
 from . import RULES, rule
-from .matmul import centred, matmul
+from .elementwise import convert
+from .matmul import centred, gemm, matmul
+
+UNITS = 0.75 * EXACT  # F32 has no fractions near this number: adding it rounds, half to even
 
 
 def along(b, v, x, axis, block):
@@ -25,14 +29,6 @@ def along(b, v, x, axis, block):
     return b.reshape(v, [v.shape[0] if a == axis else 1 for a in range(rank)])
 
 
-def as_float(b, x):
-    """The numbers of a quantised tensor as F32."""
-    if isinstance(x, Known):
-        return x.derived("float", lambda a: a.astype(np.float32))
-    x = b.use(x)
-    return Tensor(x.t, x.shape, F32)
-
-
 def dequantized(b, x, scale, zero=None, axis=1, block=0):
     """(x - zero) * scale, which knows the integers that it was made of: products are computed with those."""
     operands = along(b, scale, x, axis, block), along(b, zero, x, axis, block)
@@ -41,9 +37,9 @@ def dequantized(b, x, scale, zero=None, axis=1, block=0):
         y = x.derived(("float", s.shape, s.tobytes(), z.tobytes()), lambda a: (a.astype(np.float32) - z) * s)
         y.tensors["codes"] = x, scale, zero, axis
         return y
-    y = as_float(b, x)
-    y = y if zero is None else b.sub(y, as_float(b, operands[1]))
-    y = Tensor(b.mul(y, as_float(b, operands[0])).t, x.shape, scale.dtype)
+    y = b.as_float(x)
+    y = y if zero is None else b.sub(y, b.as_float(operands[1]))
+    y = Tensor(b.mul(y, b.as_float(operands[0])).t, x.shape, scale.dtype)
     if count(scale.shape) == 1 and x.dtype in (np.uint8, np.int8) and scale.dtype == F32:
         y.made = "codes", centred(b, x, operands[1], -1), operands[0]
     return y
@@ -53,15 +49,15 @@ def quantized(b, x, scale, zero, dtype):
     """x / scale rounded half to even, plus zero, limited to a type."""
     if not is_integer(dtype):
         raise OnHost(f"conversion to {dtype}")
-    y = b.clamp(b.div(as_float(b, x), as_float(b, scale)), -EXACT / 16, EXACT / 16)
-    y = b.affine(b.affine(y, 1.0, 0.75 * EXACT), 1.0, -0.75 * EXACT)  # rounds: F32 has no fractions there
-    if zero is not None:
-        y = b.add(y, as_float(b, zero))
     lo, hi = integer_range(dtype)
     if max(-lo, hi) > 1 << 16:
         raise OnHost(f"conversion to {dtype}")
-    y = b.clamp(y, lo, hi)
-    return Tensor(y.t, y.shape, dtype, (lo, hi))
+    y = b.affine(b.div(b.as_float(x), b.as_float(scale)), 1.0, UNITS)
+    if zero is None or isinstance(zero, Known) and zero.array.size == 1:
+        y = b.affine(y, 1.0, (0 if zero is None else int(zero.array.reshape(()))) - UNITS)
+    else:
+        y = b.add(b.affine(y, 1.0, -UNITS), b.as_float(zero))
+    return Tensor(b.clamp(y, lo, hi).t, y.shape, dtype, (lo, hi))
 
 
 @rule("DequantizeLinear", "com.microsoft.DequantizeLinear")
@@ -73,8 +69,6 @@ def dequantize(b, node, x, scale, zero=None):
 
 @rule("QuantizeLinear", "com.microsoft.QuantizeLinear")
 def quantize(b, node, x, scale, zero=None):
-    from ..graph import numpy_type
-
     kind = node.attr("output_dtype", 0)
     dtype = zero.dtype if zero is not None else numpy_type(kind, str(node)) if kind else np.dtype(np.uint8)
     if x.bounds is None and not is_float(x.dtype):
@@ -88,38 +82,47 @@ def dynamic_quantize(b, node, x):
     axes = list(range(len(x.shape)))
     top = b.unary(ggml.ggml_relu, b.reduce_max(x, axes, False))
     low = b.negative(b.unary(ggml.ggml_relu, b.reduce_max(b.negative(x), axes, False)))
-    scale = b.affine(b.sub(top, low), 1 / 255)
+    scale = b.div(b.sub(top, low), b.full((), 255.0))
     point = quantized(b, b.negative(low), scale, None, np.dtype(np.uint8))
     return quantized(b, x, scale, point, np.dtype(np.uint8)), scale, point
 
 
-@rule("QLinearMatMul", "QLinearConv", *(f"com.microsoft.QLinear{n}" for n in ("Add", "Mul", "Sigmoid", "LeakyRelu")))
+@rule("QLinearMatMul", "QLinearConv", *(f"com.microsoft.QLinear{n}" for n in (
+    "Conv", "Add", "Mul", "Sigmoid", "LeakyRelu", "Softmax", "AveragePool", "GlobalAveragePool", "ReduceMean")))
 def qlinear(b, node, x, x_scale, x_zero, *rest):
     """An operator of floats: its operands with scales and zero points, then those of the result, then a bias."""
-    name = node.op.split("QLinear")[1]
+    name, last = node.op.split("QLinear")[1], node.attr("channels_last", 0)
     axes = {"MatMul": (-2, -1), "Conv": (1, 0)}.get(name, (0, 0))
-    operands = [dequantized(b, x, x_scale, x_zero, axes[0])]
-    if name not in ("Sigmoid", "LeakyRelu"):
+    operands = [dequantized(b, b.move(x, -1, 1) if last else x, x_scale, x_zero, axes[0])]
+    if name in ("MatMul", "Conv", "Add", "Mul"):
         operands.append(dequantized(b, rest[0], rest[1], rest[2], axes[1]))
         y_scale, rest = rest[1], rest[3:]
     scale, zero, bias = [*rest, None, None][:3]
     if bias is not None:
-        operands.append(b.mul(as_float(b, bias), b.mul(x_scale, b.reshape(y_scale, (count(y_scale.shape),)))))
-    y = RULES[name](b, replace(node, op=name), *operands)
-    return quantized(b, y, scale, zero, x.dtype if zero is None else zero.dtype)
-
-
-@rule("com.microsoft.QLinearGlobalAveragePool")
-def qlinear_global_pool(b, node, x, x_scale, x_zero, y_scale, y_zero):
-    first = 1 if node.attr("channels_last", 0) else 2
-    y = b.reduce_sum(dequantized(b, x, x_scale, x_zero), range(first, len(x.shape) - (first == 1)), True, mean=True)
-    return quantized(b, y, y_scale, y_zero, x.dtype)
+        operands.append(b.mul(convert(b, bias, F32), b.mul(x_scale, b.reshape(y_scale, (count(y_scale.shape),)))))
+    y = RULES[name](b, replace(node, op=name, version=node.attr("opset", node.version)), *operands)
+    y = quantized(b, y, scale, zero, x.dtype if zero is None else zero.dtype)
+    return b.move(y, 1, -1) if last else y
 
 
 @rule("com.microsoft.QLinearConcat")
-def qlinear_concat(b, node, y_scale, y_zero, *parts):
+def qlinear_concat(b, node, scale, zero, *parts):
     values = [dequantized(b, *parts[i : i + 3]) for i in range(0, len(parts), 3)]
-    return quantized(b, b.concat(values, node.attr("axis")), y_scale, y_zero, y_zero.dtype)
+    return quantized(b, b.concat(values, node.attr("axis")), scale, zero, zero.dtype)
+
+
+@rule("com.microsoft.QLinearWhere")
+def qlinear_where(b, node, condition, *operands):
+    x, y, (scale, zero) = dequantized(b, *operands[:3]), dequantized(b, *operands[3:6]), operands[6:]
+    return quantized(b, b.select(condition, x, y), scale, zero, zero.dtype)
+
+
+@rule("com.microsoft.QGemm")
+def qgemm(b, node, x, x_scale, x_zero, y, y_scale, y_zero, c=None, scale=None, zero=None):
+    factor = b.affine(b.mul(x_scale, y_scale), node.attr("alpha", 1.0))
+    y = dequantized(b, y, y_scale, y_zero, 0 if node.attr("transB", 0) else 1)
+    z = gemm(b, node, dequantized(b, x, x_scale, x_zero), y, c and b.mul(convert(b, c, F32), factor))
+    return z if scale is None else quantized(b, z, scale, zero, zero.dtype)
 
 
 @rule("com.microsoft.MatMulIntegerToFloat")
@@ -130,31 +133,44 @@ def matmul_integer_to_float(b, node, x, y, x_scale, y_scale, x_zero=None, y_zero
 
 @rule("com.microsoft.DynamicQuantizeMatMul")
 def dynamic_quantize_matmul(b, node, x, y, y_scale, y_zero=None, bias=None):
-    """The weights are converted to floats once; the inputs are not rounded to 8 bits."""
-    z = matmul(b, x, dequantized(b, y, y_scale, y_zero, -1))
-    return z if bias is None else b.add(z, bias)
+    x, x_scale, x_zero = dynamic_quantize(b, node, x)
+    return matmul_integer_to_float(b, node, x, y, x_scale, y_scale, x_zero, y_zero, bias)
+
+
+def converted(codes, scales, zeros, bits, width, block):
+    """The numbers (rows, width) of rows of codes, 8 / bits of them in a byte, with a scale for each block; once."""
+    rows = codes.shape[0]
+    if bits not in (4, 8) or not all(v is None or isinstance(v, Known) for v in (codes, scales, zeros)):
+        raise OnHost("weights of other than 4 or 8 bits, or that are computed")
+
+    def unpacked(array):
+        packed = array.dtype == np.uint8 and bits == 4
+        return (np.stack([array & 15, array >> 4], -1) if packed else array).reshape(rows, -1)
+
+    def spread(array):
+        return np.repeat(array.astype(np.float32).reshape(rows, -1), block, 1)[:, :width]
+
+    def floats(array):
+        z = np.float32(1 << bits - 1 if array.dtype == np.uint8 else 0)
+        z = z if zeros is None else spread(unpacked(zeros.array))
+        return (unpacked(array)[:, :width].astype(np.float32) - z) * spread(scales.array)
+
+    return codes.derived("blocks", floats)
 
 
 @rule("com.microsoft.MatMulNBits")
 def matmul_nbits(b, node, x, y, scales, zeros=None, groups=None, bias=None):
-    """Weights of a few bits per number, converted once."""
-    n, k, bits, block = (node.attr(a) for a in ("N", "K", "bits", "block_size"))
-    if bits not in (None, 4, 8) or groups is not None or not all(
-            v is None or isinstance(v, Known) for v in (y, scales, zeros)):
-        raise OnHost("weights of other than 4 or 8 bits, or that are computed")
-
-    def unpacked(array, per_row):
-        flat = array if bits == 8 else np.stack([array & 15, array >> 4], -1)
-        return flat.reshape(n, -1)[:, :per_row]
-
-    def floats(array):
-        blocks = -(-k // block)
-        q = unpacked(array, blocks * block).reshape(n, blocks, block).astype(np.float32)
-        z = np.float32(1 << (bits or 4) - 1)
-        if zeros is not None:
-            z = (unpacked(zeros.array, blocks) if zeros.dtype == np.uint8 else zeros.array).reshape(n, blocks, 1)
-        w = (q - z) * scales.array.astype(np.float32).reshape(n, blocks, 1)
-        return w.reshape(n, -1)[:, :k].T
-
-    z = matmul(b, x, y.derived("nbits", floats))
+    if groups is not None:
+        raise OnHost("an order of the inputs")
+    w = converted(y, scales, zeros, node.attr("bits", 4), node.attr("K"), node.attr("block_size"))
+    z = matmul(b, x, b.transpose(w, (1, 0)))
     return z if bias is None else b.add(z, bias)
+
+
+@rule("com.microsoft.GatherBlockQuantized")
+def gather_blocks(b, node, codes, index, scales, zeros=None):
+    bits, width = node.attr("bits", 4), codes.shape[1]
+    if len(codes.shape) != 2 or node.attr("gather_axis", 0) or not node.attr("quantize_axis", 1):
+        raise OnHost("blocks that are not along the last of two axes")
+    width *= 2 if codes.dtype == np.uint8 and bits == 4 else 1
+    return RULES["Gather"](b, node, converted(codes, scales, zeros, bits, width, node.attr("block_size", 128)), index)

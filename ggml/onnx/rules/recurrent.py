@@ -1,29 +1,15 @@
 """Recurrent networks: unrolled over the time steps, with the products of the inputs made for all steps together."""
 
+from itertools import zip_longest
+
 import numpy as np
 
-import ggml
-
-from ..values import F32, Known, OnHost, floats
+from ..values import F32, Known, OnHost
 from . import rule
-from .elementwise import exponential_unit
+from .elementwise import activated
 from .matmul import matmul
 from .shape import reverse_sequence_of
 
-ACTIVATIONS = {
-    "Sigmoid": lambda b, x, p, q: b.unary(ggml.ggml_sigmoid, x),
-    "Tanh": lambda b, x, p, q: b.unary(ggml.ggml_tanh, x),
-    "Relu": lambda b, x, p, q: b.unary(ggml.ggml_relu, x),
-    "Softplus": lambda b, x, p, q: b.unary(ggml.ggml_softplus, x),
-    "Softsign": lambda b, x, p, q: b.div(x, b.affine(b.unary(ggml.ggml_abs, x), 1.0, 1.0)),
-    "Affine": lambda b, x, p, q: b.affine(x, 1.0 if p is None else p, q or 0.0),
-    "LeakyRelu": lambda b, x, p, q: b.sub(b.unary(ggml.ggml_relu, x), b.affine(
-        b.unary(ggml.ggml_relu, b.negative(x)), 0.01 if p is None else p)),
-    "HardSigmoid": lambda b, x, p, q: b.clamp(
-        b.affine(x, 0.2 if p is None else p, 0.5 if q is None else q), 0.0, 1.0),
-    "ScaledTanh": lambda b, x, p, q: b.affine(b.unary(ggml.ggml_tanh, b.affine(x, q)), p),
-    "Elu": lambda b, x, p, q: exponential_unit(b, x, 1.0 if p is None else p),
-}
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 
 
@@ -52,15 +38,11 @@ class Cell:
         names = (node.attr("activations") or defaults * 2)[direction * k : direction * k + k]
         alphas = (node.attr("activation_alpha") or [])[direction * k : direction * k + k]
         betas = (node.attr("activation_beta") or [])[direction * k : direction * k + k]
-        if any(name not in ACTIVATIONS for name in names):
-            raise OnHost(f"activations {names}")
-        pad = [None] * k
-        self.activations = [(ACTIVATIONS[f], p, q) for f, p, q in zip(names, alphas + pad, betas + pad)]
+        self.activations = list(zip_longest(names, alphas, betas))
 
     def activate(self, which, x):
-        function, alpha, beta = self.activations[which]
         clip = self.node.attr("clip")
-        return function(self.b, self.b.clamp(x, -clip, clip) if clip else x, alpha, beta)
+        return activated(self.b, self.node, self.b.clamp(x, -clip, clip) if clip else x, *self.activations[which])
 
     def gate(self, x, i, n=1):
         """n gates from the i-th on of (batch, gates * hidden)."""
@@ -119,25 +101,23 @@ class Cell:
 
     def run(self, x, lengths, h, c):
         """All steps: the states (steps, batch, hidden), the last state and cell."""
-        b, (steps, batch, _) = self.b, x.shape
+        b = self.b
         gates, states = self.inputs(x), []
-        for t in range(steps):
-            step = b.reshape(b.slice(gates, 0, t, 1), (batch, gates.shape[2]))
-            new_h, new_c = self.step(step, h, c)
+        for t in range(x.shape[0]):
+            new_h, new_c = self.step(b.entry(gates, 0, t), h, c)
             out = new_h
             if lengths is not None and (t >= lengths).any():  # sequences that have ended keep their state
                 alive = b.constant((t < lengths)[:, None])
-                out = b.select(alive, new_h, b.scalar(0, new_h))
+                out = b.select(alive, new_h, b.full((), 0, new_h.dtype))
                 new_h = b.select(alive, new_h, h)
                 new_c = new_c and b.select(alive, new_c, c)
             h, c = new_h, new_c
-            states.append(b.reshape(out, (1, batch, self.hidden)))
-        return b.concat(states, 0), h, c
+            states.append(out)
+        return b.stack(states, 0), h, c
 
 
-@rule("RNN", "GRU", "LSTM")
+@rule("RNN", "GRU", "LSTM", on_floats=True)
 def recurrent(b, node, x, w, r, bias=None, lengths=None, h0=None, c0=None, peephole=None, scales=None):
-    floats(x)
     batch_first = node.attr("layout", 0)
     if batch_first:
         x = b.transpose(x, (1, 0, 2))
@@ -150,22 +130,22 @@ def recurrent(b, node, x, w, r, bias=None, lengths=None, h0=None, c0=None, peeph
     lengths = None if lengths is None or (np.ravel(lengths) >= steps).all() else np.ravel(lengths)
     states, lasts, cells = [], [], []
     for d in range(directions):
-        part = [None if v is None else b.reshape(b.slice(v, 0, d, 1), v.shape[1:]) for v in (w, r, bias, peephole)]
+        part = [v and b.entry(v, 0, d) for v in (w, r, bias, peephole)]
         zero = b.full((batch, hidden), 0, F32)
-        h, c = (zero if v is None else b.reshape(b.slice(v, 0, d, 1), (batch, hidden)) for v in (h0, c0))
+        h, c = (zero if v is None else b.entry(v, 0, d) for v in (h0, c0))
         backward = d == 1 or node.attr("direction", "forward") == "reverse"
         ends = np.full(batch, steps) if lengths is None else lengths
         own = reverse_sequence_of(b, x, ends, 1, 0) if backward else x
         y, h, c = Cell(b, node, part, d, scales and scales[d]).run(own, lengths, h, c)
-        states.append(b.reshape(reverse_sequence_of(b, y, ends, 1, 0) if backward else y, (steps, 1, batch, hidden)))
-        lasts.append(b.reshape(h, (1, batch, hidden)))
-        cells.append(c and b.reshape(c, (1, batch, hidden)))
-    y, h = b.concat(states, 1), b.concat(lasts, 0)
-    c = b.concat(cells, 0) if cells[0] else None
+        states.append(reverse_sequence_of(b, y, ends, 1, 0) if backward else y)
+        lasts.append(h)
+        cells.append(c)
+    y, h = b.stack(states, 1), b.stack(lasts, 0)
+    c = b.stack(cells, 0) if cells[0] else None
     if batch_first:
         y = b.transpose(y, (2, 0, 1, 3))
         h, c = (v and b.transpose(v, (1, 0, 2)) for v in (h, c))
-    return (y, h, c)[: len(node.outputs)]
+    return y, h, c
 
 
 def less(array, zero):

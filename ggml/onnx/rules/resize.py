@@ -1,13 +1,16 @@
 """Resize, Upsample and sampling at computed coordinates."""
 
+import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 
 import ggml
 
-from ..values import F32, OnHost, count, extents, floats, is_float
+from ..values import F32, OnHost, count, extents, is_float
 from . import rule
+from .elementwise import round_half_even
 from .matmul import matmul
 
 
@@ -78,7 +81,7 @@ def apply(b, x, axis, matrix):
     rows = np.arange(len(matrix))
     total = None
     for k in range(taps):
-        part = b.gather_known(x, axis, order[:, k])
+        part = b.gather(x, axis, b.constant(order[:, k]))
         w = matrix[rows, order[:, k]].astype(np.float32)
         if not (w == 1).all():
             part = b.mul(part, b.constant(w.reshape([-1 if a == axis else 1 for a in range(len(x.shape))])))
@@ -92,8 +95,7 @@ def resize(b, node, x, *operands):
         scales = b.known(operands[0]) if operands else np.array(node.attr("scales"))
         attrs = {"mode": node.attr("mode", "nearest").replace("bilinear", "linear"), "nearest_mode": "floor",
                  "coordinate_transformation_mode": "asymmetric"}
-        node = type(node)(node.op, node.inputs, node.outputs, {**node.attrs, **attrs}, node.version, node.name,
-                          node.proto, node.scope)
+        node = replace(node, attrs={**node.attrs, **attrs})
         roi, sizes = None, None
     else:
         roi, scales, sizes = (b.known(v) for v in (*operands, None, None, None)[:3])
@@ -129,7 +131,7 @@ def resize(b, node, x, *operands):
         result = b.with_shape(t, shape, x)
     if inside.all():
         return result
-    return b.select(b.constant(np.broadcast_to(inside, result.shape)), result, b.scalar(beyond, x))
+    return b.select(b.constant(np.broadcast_to(inside, result.shape)), result, b.full((), beyond, x.dtype))
 
 
 def policy(node, old, sizes):
@@ -142,10 +144,9 @@ def policy(node, old, sizes):
     return scales, [int(s) for s in sizes]
 
 
-@rule("GridSample")
+@rule("GridSample", on_floats=True)
 def grid_sample(b, node, x, grid):
     """Samples at computed coordinates: the taps of each are picked by their positions and weighted."""
-    floats(x)
     mode = {"bilinear": "linear", "bicubic": "cubic"}.get(node.attr("mode", "linear"), node.attr("mode", "linear"))
     corners, padding = node.attr("align_corners", 0), node.attr("padding_mode", "zeros")
     rank, batch, channels, size = len(x.shape) - 2, x.shape[0], x.shape[1], x.shape[2:]
@@ -158,7 +159,7 @@ def grid_sample(b, node, x, grid):
         axes.append(list(taps_of(b, at, n, mode, padding, corners)))
     base = b.constant((np.arange(batch * channels, dtype=np.float32) * count(size)).reshape(batch, channels, 1))
     total, plane = None, b.contiguous(x)
-    for taps in product_of(axes):
+    for taps in itertools.product(*axes):
         place, weight = b.full((1, 1, 1), 0.0), None
         for (index, w), n in zip(taps, size):
             place = b.add(b.affine(place, float(n)), index)
@@ -167,13 +168,6 @@ def grid_sample(b, node, x, grid):
         part = part if weight is None else b.mul(part, weight)
         total = part if total is None else b.add(total, part)
     return b.reshape(total, (batch, channels, *shape))
-
-
-def product_of(axes):
-    """All combinations of one tap per axis."""
-    if not axes:
-        return [[]]
-    return [[tap, *rest] for tap in axes[0] for rest in product_of(axes[1:])]
 
 
 def reflected(b, at, low, high):
@@ -196,8 +190,6 @@ def taps_of(b, at, n, mode, padding, corners):
     if padding == "reflection" and mode != "cubic":
         at = b.clamp(reflected(b, at, low, high), 0.0, n - 1.0)
     if mode == "nearest":
-        from .elementwise import round_half_even
-
         at = round_half_even(b, at)
         offsets = [(at, None)]
     else:

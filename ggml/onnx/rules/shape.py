@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from ..values import I64, Known, OnHost, count
+from ..graph import numpy_type
+from ..values import I64, Known, count
 from . import rule
 
 
@@ -13,11 +14,6 @@ def parameter(b, node, name, operand, default=None):
 
 rule("Shape")(lambda b, node, x: b.constant(x.shape[node.attr("start", 0) : node.attr("end")], I64))
 rule("Size")(lambda b, node, x: b.constant(count(x.shape), I64))
-
-
-@rule("Constant")
-def constant(b, node):
-    raise OnHost("constants are folded")
 
 
 @rule("ConstantOfShape")
@@ -36,8 +32,6 @@ def arange(b, node, start, limit, delta):
 
 @rule("EyeLike")
 def eye_like(b, node, x):
-    from ..graph import numpy_type
-
     dtype = numpy_type(node.attr("dtype"), str(node)) if node.attr("dtype") else x.dtype
     return Known(np.eye(x.shape[0], x.shape[1], node.attr("k", 0)).astype(dtype))
 
@@ -103,8 +97,7 @@ def split(b, node, x, parts=None):
     if parts is None:
         step = -(-x.shape[axis] // n)
         parts = [min(step, x.shape[axis] - i * step) for i in range(n)]
-    starts = np.cumsum([0, *parts])
-    return tuple(b.slice(x, axis, int(s), int(p)) for s, p in zip(starts, parts))
+    return tuple(b.split(x, axis, parts))
 
 
 @rule("Slice")
@@ -138,7 +131,7 @@ def pad(b, node, x, pads=None, value=None, axes=None):
     if not fill:
         return padded
     if not np.isfinite(fill) or padded.bounds:
-        return b.select(b.constant(place >= 0), padded, b.scalar(fill, x))
+        return b.select(b.constant(place >= 0), padded, b.full((), fill, x.dtype))
     return b.add(padded, b.constant(np.where(place < 0, fill, 0).astype(np.float32)))
 
 
@@ -165,9 +158,8 @@ def trilu(b, node, x, k=None):
     return b.take(x, np.where(keep, place, -1))
 
 
-@rule("ReverseSequence")
-def reverse_sequence(b, node, x, lengths):
-    return reverse_sequence_of(b, x, b.ints(lengths), node.attr("batch_axis", 1), node.attr("time_axis", 0))
+rule("ReverseSequence")(lambda b, node, x, lengths: reverse_sequence_of(
+    b, x, b.ints(lengths), node.attr("batch_axis", 1), node.attr("time_axis", 0)))
 
 
 def reverse_sequence_of(b, x, lengths, batch, time):

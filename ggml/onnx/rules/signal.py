@@ -6,12 +6,13 @@ import ggml
 
 from ..values import Known, count, floats
 from . import rule
+from .conv import places, window
 from .matmul import matmul
+from .pool import windows
 
 
-@rule("DFT")
+@rule("DFT", on_floats=True)
 def dft(b, node, x, length=None, axis=None):
-    floats(x)
     given = node.attr("axis", 1) if node.version < 20 else int(b.ints(axis, [-2])[0])
     axis, n = given % len(x.shape), None if length is None else int(b.ints(length)[0])
     return fourier(b, x, axis, n, node.attr("inverse", 0), node.attr("onesided", 0))
@@ -49,14 +50,13 @@ def fourier(b, x, axis, n, inverse, onesided):
     return b.move(z, -2, axis)
 
 
-@rule("STFT")
+@rule("STFT", on_floats=True)
 def stft(b, node, x, step, window=None, length=None):
-    floats(x)
     step = b.ints(step)[0]
     n = b.ints(length)[0] if length is not None else window.shape[0]
     frames = (x.shape[1] - n) // step + 1
-    index = (np.arange(frames)[:, None] * step + np.arange(n)).reshape(-1)
-    y = b.reshape(b.gather_known(x, 1, index), (x.shape[0], frames, n, x.shape[2] if len(x.shape) > 2 else 1))
+    y = b.gather(x, 1, b.constant(np.arange(frames)[:, None] * step + np.arange(n)))
+    y = b.reshape(y, (x.shape[0], frames, n, x.shape[2] if len(x.shape) > 2 else 1))
     if window is not None:
         y = b.mul(y, b.reshape(window, (1, 1, n, 1)))
     return fourier(b, y, 2, None, 0, node.attr("onesided", 1))
@@ -118,37 +118,12 @@ def contract(b, left, right, kept):
     return "".join(batch + rows + columns), b.reshape(matmul(b, x, y), shape[0] + shape[1] + shape[3])
 
 
-@rule("CumProd")
-def cumprod(b, node, x, axis):
-    """Products of all entries before each one, in log2(n) steps that double the distance."""
-    floats(x)
-    axis = b.ints(axis)[0] % len(x.shape)
-    n, reverse = x.shape[axis], node.attr("reverse", 0)
-    y = b.move(x, axis, -1)
-    y = b.slice(y, -1, n - 1, n, -1) if reverse else y
-    ones = b.full((*y.shape[:-1], n), 1, np.float32)
-    if node.attr("exclusive", 0):
-        y = b.concat([b.slice(ones, -1, 0, 1), b.slice(y, -1, 0, n - 1)], -1)
-    far = 1
-    while far < n:
-        shifted = b.concat([b.slice(ones, -1, 0, far), b.slice(y, -1, 0, n - far)], -1)
-        y, far = b.mul(y, shifted), 2 * far
-    y = b.slice(y, -1, n - 1, n, -1) if reverse else y
-    return b.move(y, -1, axis)
-
-
 @rule("Col2Im")
 def col2im(b, node, x, image, block):
     """Adds the columns to the places of the image that they were taken from."""
-    from .pool import windows
-
     image, block = b.ints(image), b.ints(block)
-    rank = len(image)
-    strides, dilations = node.attr("strides") or [1] * rank, node.attr("dilations") or [1] * rank
-    flat = node.attr("pads") or [0] * 2 * rank
-    pads = list(zip(flat[:rank], flat[rank:]))
-    out = [(n + p + q - d * (k - 1) - 1) // s + 1
-           for n, p, q, k, s, d in zip(image, flat[:rank], flat[rank:], block, strides, dilations)]
+    strides, dilations, pads = window(node, image, block)
+    out = places(image, block, strides, dilations, pads)
     place = windows(image, block, strides, dilations, pads, out).T  # (elements, windows), as the columns
     n, c, size = x.shape[0], x.shape[1] // count(block), count(image)
     place = np.where(place < 0, size, place).reshape(-1).astype(np.int32)  # the padding adds to a row that is cut off

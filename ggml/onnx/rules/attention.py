@@ -1,0 +1,191 @@
+"""Attention over heads and rotary positions: operators of com.microsoft that exported language models contain."""
+
+import functools
+import math
+
+import numpy as np
+
+import ggml
+
+from ..values import F32, OnHost, Tensor
+from . import rule
+from .matmul import matmul
+from .quantized import dequantized
+
+
+def attend(b, node, q, k, v, masks, softcap=0.0, sinks=None):
+    """softmax(scale * q k^T + masks) v as (batch, tokens, heads * width).
+
+    Args:
+        b, node: Builder, and Node with the scale.
+        q, k, v: values (batch, heads, tokens, width); consecutive heads of q share one of k and v.
+        masks: values (batch or 1, heads or 1, tokens or 1, keys) that are added to the scores, or None.
+        softcap: limit of the scores, 0 for none.
+        sinks: one further score per head, or None.
+    """
+    scale, masks = node.attr("scale") or 1 / math.sqrt(q.shape[3]), [m for m in masks if m is not None]
+    mask = functools.reduce(b.add, masks) if masks else None
+    if mask is not None:
+        mask = b.contiguous(b.expand(mask, (*mask.shape[:2], q.shape[2], k.shape[2]))).t
+    t = ggml.ggml_flash_attn_ext(b.ctx, b.contiguous(q).t, b.contiguous(k).t, b.contiguous(v).t, mask, scale, 0.0,
+                                 softcap)
+    if sinks is not None:
+        ggml.ggml_flash_attn_ext_add_sinks(t, b.contiguous(sinks).t)
+    y = Tensor(t, (q.shape[0], q.shape[2], q.shape[1], v.shape[3]), q.dtype)
+    return b.reshape(y, (*y.shape[:2], y.shape[2] * y.shape[3]))
+
+
+def heads_of(b, x, heads):
+    """(batch, tokens, heads * width) as (batch, heads, tokens, width)."""
+    return b.transpose(b.reshape(x, (*x.shape[:2], heads, x.shape[2] // heads)), (0, 2, 1, 3))
+
+
+def hidden(b, where):
+    """The mask that hides keys from tokens: -inf where an array (..., tokens, keys) is true; None if it hides none."""
+    where = where.reshape((1,) * (4 - where.ndim) + where.shape)
+    return b.constant(np.where(where, -np.inf, 0), F32) if where.any() else None
+
+
+def future(b, node, q, k):
+    """The mask that hides those keys from a token that follow it, if the node is unidirectional."""
+    tokens, keys = q.shape[2], k.shape[2]
+    return hidden(b, np.arange(keys) > np.arange(keys - tokens, keys)[:, None]) if node.attr("unidirectional") else None
+
+
+def padding(b, node, mask, q, k):
+    """What an operand adds to the scores: mask_filter_value for keys that it excludes; None if there is none.
+
+    Its forms are (batch,): the number of keys of each sequence; (2 * batch,): where the keys end, and then where they
+    start; (batch, keys), (batch, tokens, keys) and (batch, 1, most keys, most keys): 0 for keys that are excluded.
+    """
+    if mask is None:
+        return None
+    (batch, _, tokens, _), keys, rank = q.shape, k.shape[2], len(mask.shape)
+    if rank == 1:
+        if mask.shape[0] not in (batch, 2 * batch):
+            raise OnHost("sequences that are stored one after the other")
+        place = b.constant(np.arange(keys))
+        seen = b.less(place, b.reshape(b.slice(mask, 0, 0, batch), (batch, 1, 1, 1)))
+        if mask.shape[0] > batch:
+            start = b.reshape(b.slice(mask, 0, batch, batch), (batch, 1, 1, 1))
+            seen = b.logical_and(seen, b.logical_not(b.less(place, start)))
+    else:
+        if rank == 4:
+            mask = b.slice(b.slice(mask, 2, keys - tokens, tokens), 3, 0, keys)
+        seen = b.less(b.full((), 0, mask.dtype), b.reshape(mask, (batch, 1, tokens if rank > 2 else 1, keys)))
+    low = node.attr("mask_filter_value", -10000.0)
+    return b.affine(seen, -low, low, dtype=F32)
+
+
+def joined(b, past, new):
+    """The keys or values of earlier tokens, which may be None, and new ones."""
+    return new if past is None else b.concat([past, new], 2)
+
+
+def self_attention(b, node, qkv, mask, past, *scores):
+    """Attention of queries, keys and values that are one tensor, and the keys and values for the next tokens."""
+    if node.attr("do_rotary", 0) or node.attr("past_present_share_buffer", 0):
+        raise OnHost("rotary positions, or a shared buffer of keys and values")
+    parts = b.split(qkv, 2, node.attr("qkv_hidden_sizes") or [qkv.shape[2] // 3] * 3)
+    q, k, v = (heads_of(b, x, node.attr("num_heads")) for x in parts)
+    if past is not None:
+        k, v = (joined(b, b.entry(past, 0, i), x) for i, x in enumerate((k, v)))
+    y = attend(b, node, q, k, v, [padding(b, node, mask, q, k), future(b, node, q, k), *scores])
+    if len(node.outputs) < 2:
+        return y
+    return y, b.stack([k, v], 0)
+
+
+@rule("com.microsoft.Attention")
+def attention(b, node, x, w, bias=None, mask=None, past=None, scores=None, length=None):
+    qkv = matmul(b, x, w)
+    return self_attention(b, node, qkv if bias is None else b.add(qkv, bias), mask, past, scores)
+
+
+@rule("com.microsoft.QAttention")
+def quantized_attention(b, node, x, w, bias, x_scale, w_scale, mask=None, x_zero=None, w_zero=None, past=None):
+    qkv = matmul(b, dequantized(b, x, x_scale, x_zero), dequantized(b, w, w_scale, w_zero))
+    return self_attention(b, node, b.add(qkv, bias), mask, past)
+
+
+@rule("com.microsoft.MultiHeadAttention")
+def multi_head_attention(b, node, q, k=None, v=None, bias=None, mask=None, scores=None, past_k=None, past_v=None,
+                         *shared):
+    if any(s is not None for s in shared) or any(node.outputs[3:]):
+        raise OnHost("a shared buffer of keys and values, or scores as an output")
+    packed = q if k is None else k if v is None else None  # (batch, tokens, heads, 2 or 3, width)
+    if packed is not None:
+        parts = [b.entry(packed, 3, i) for i in range(packed.shape[3])]
+        parts = [b.reshape(x, (*x.shape[:2], x.shape[2] * x.shape[3])) for x in parts]
+        q, k, v = parts if k is None else (q, *parts)
+    if bias is not None:  # keys and values that have four dimensions have theirs already
+        biases = b.split(bias, 0, [q.shape[2]] * 2 + [bias.shape[0] - 2 * q.shape[2]])
+        q, k, v = (b.add(x, c) if len(x.shape) == 3 else x for x, c in zip((q, k, v), biases))
+    heads = node.attr("num_heads")
+    q, k, v = (x if len(x.shape) == 4 else heads_of(b, x, heads) for x in (q, k, v))
+    k, v = joined(b, past_k, k), joined(b, past_v, v)
+    return attend(b, node, q, k, v, [padding(b, node, mask, q, k), future(b, node, q, k), scores]), k, v
+
+
+def rotated(b, x, positions, cos, sin, interleaved):
+    """Heads (batch, heads, tokens, width) with pairs of elements rotated by angles from tables of their cos and sin."""
+    cos, sin = (b.reshape(t, (t.shape[0], 1, *t.shape[1:])) for t in (b.gather(t, 0, positions) for t in (cos, sin)))
+    half, step = cos.shape[3], 2 if interleaved else 1
+    one, two = b.slice(x, 3, 0, half, step), b.slice(x, 3, 1 if interleaved else half, half, step)
+    parts = [b.sub(b.mul(one, cos), b.mul(two, sin)), b.add(b.mul(one, sin), b.mul(two, cos))]
+    if interleaved:
+        parts = [b.reshape(b.stack(parts, 4), (*x.shape[:3], 2 * half))]
+    return b.concat([*parts, b.slice(x, 3, 2 * half, x.shape[3] - 2 * half)], 3)
+
+
+@rule("com.microsoft.RotaryEmbedding")
+def rotary_embedding(b, node, x, positions, cos, sin):
+    flat = len(x.shape) == 3
+    heads = heads_of(b, x, node.attr("num_heads", 0) or x.shape[2] // (2 * cos.shape[1])) if flat else x
+    if len(positions.shape) == 1:  # that of the first token
+        positions = b.add(b.reshape(positions, (1, 1)), b.constant(np.arange(heads.shape[2])[None]))
+    y = rotated(b, heads, positions, cos, sin, node.attr("interleaved", 0))
+    return b.reshape(b.transpose(y, (0, 2, 1, 3)), x.shape) if flat else y
+
+
+@rule("com.microsoft.GroupQueryAttention")
+def group_query_attention(b, node, q, k, v, past_k, past_v, lengths, total, cos=None, sin=None, positions=None,
+                          scores=None, sinks=None, *more):
+    if any(m is not None for m in more) or node.attr("sliding_window_cache", 0) or any(node.outputs[3:]):
+        raise OnHost("a cache that is quantised or a window, normalised queries, or scores as an output")
+    heads, groups, window = node.attr("num_heads"), node.attr("kv_num_heads"), node.attr("local_window_size", -1)
+    if k is None:
+        width = q.shape[2] // (heads + 2 * groups)
+        q, k, v = b.split(q, 2, [heads * width, groups * width, groups * width])
+    q, k, v = heads_of(b, q, heads), heads_of(b, k, groups), heads_of(b, v, groups)
+    (batch, _, tokens, _), (total,) = q.shape, b.ints(total)
+    ends = np.array([total] if batch == 1 else b.ints(lengths))[:, None] + (batch > 1)
+    before = np.maximum(ends - tokens, 0) if total > tokens else 0 * ends  # tokens that each sequence has already
+    place = before + np.arange(tokens)
+    if node.attr("do_rotary", 0):
+        positions = b.constant(place) if positions is None else positions
+        q, k = (rotated(b, x, positions, cos, sin, node.attr("rotary_interleaved", 0)) for x in (q, k))
+    k, v = (cached(b, past, x, before, total) for past, x in ((past_k, k), (past_v, v)))
+    keys = np.arange(total)
+    where = keys > place[..., None] if node.attr("causal", 1) else keys >= ends[..., None]
+    where = where | (keys <= place[..., None] - window) if window > 0 else where
+    if sinks is None and node.attr("smooth_softmax", 0):
+        sinks = b.full((heads,), 0.0)
+    seen, masks = [b.slice(x, 2, 0, total) for x in (k, v)], [hidden(b, where[:, None]), scores]
+    return attend(b, node, q, seen[0], seen[1], masks, node.attr("softcap", 0.0), sinks), k, v
+
+
+def cached(b, past, new, before, total):
+    """The keys or values of earlier tokens, of which each sequence has a number, with new ones after them."""
+    have, tokens = 0 if past is None else past.shape[2], new.shape[2]
+    if before.max() > have:
+        raise ValueError(f"ggml.onnx: keys of {before.max()} earlier tokens are needed, there are {have}")
+    size = max(have, total)
+    new = joined(b, past, new)
+    place = np.arange(size) - before
+    source = np.where(place < 0, np.arange(size), np.where(place < tokens, have + place, -1))
+    if new.shape[2] == size and (source == np.arange(size)).all():
+        return new
+    rows = np.arange(new.shape[0] * new.shape[1]).reshape(*new.shape[:2], 1) * new.shape[2]
+    rows = np.where(source[:, None] < 0, -1, rows + source[:, None])[..., None] * new.shape[3]
+    return b.take(new, np.where(rows < 0, -1, rows + np.arange(new.shape[3])))

@@ -1,0 +1,49 @@
+"""Models of one operator of the domain com.microsoft, for tests that compare them with NumPy and with onnxruntime."""
+
+import numpy as np
+import pytest
+from onnx import TypeProto, ValueInfoProto, helper, numpy_helper
+
+
+def floats(*shape, seed=0):
+    return np.random.default_rng([seed, *shape]).standard_normal(shape).astype(np.float32)
+
+
+def codes(*shape, kind=np.uint8, seed=0):
+    limits = np.iinfo(kind)
+    return np.random.default_rng([seed, *shape]).integers(limits.min, limits.max + 1, shape).astype(kind)
+
+
+def model_of(op, operands, outputs, fed=range(99), domain="com.microsoft", **attrs):
+    """A model of one operator, and its inputs by name: the operands of the given numbers; others are constants."""
+    names = [f"i{k}" if v is not None else "" for k, v in enumerate(operands)]
+    feeds = {n: np.asarray(v) for k, (n, v) in enumerate(zip(names, operands)) if n and k in fed}
+    node = helper.make_node(op, names, [f"o{k}" for k in range(outputs)], domain=domain, **attrs)
+    graph = helper.make_graph(
+        [node], "one",
+        [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(v.dtype), v.shape) for n, v in feeds.items()],
+        [ValueInfoProto(name=n, type=TypeProto()) for n in node.output],
+        [numpy_helper.from_array(np.asarray(v), n) for n, v in zip(names, operands) if n and n not in feeds])
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=8), feeds
+
+
+def near(got, wanted, tolerance):
+    """Floats within a tolerance of the largest; integers within one step, and nearly all equal."""
+    assert len(got) == len(wanted)
+    for a, b in zip(got, wanted):
+        assert a.shape == b.shape
+        apart = np.abs(a.astype(np.float64) - b)
+        if a.dtype.kind in "iu":
+            assert apart.max() <= 1 and apart.mean() < 0.01
+        else:
+            assert apart.max() <= tolerance * max(np.abs(b).max(), 1)
+
+
+def through_onnxruntime(model, feeds):
+    """The outputs that onnxruntime computes; without it, the test is skipped."""
+    runtime = pytest.importorskip("onnxruntime")
+    options = runtime.SessionOptions()
+    options.log_severity_level = 4
+    session = runtime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
+    return session.run(None, feeds)
