@@ -3,11 +3,11 @@
 import contextlib
 import re
 
-_FUNCTION = re.compile(r"^(?:ggml_\w+|gguf_\w+|ggml\.onnx\.load|from_numpy): ")
+_FUNCTION = re.compile(r"^(?:ggml_\w+|gguf_\w+|ggml\.onnx\.load|load|load_lora|from_numpy): ")
 
 
 def without_function(message):
-    """A message without the name of the ggml function with which it begins."""
+    """A message without the name of the function with which it begins."""
     return _FUNCTION.sub("", message)
 
 
