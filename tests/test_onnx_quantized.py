@@ -5,9 +5,9 @@ import pytest
 
 onnx = pytest.importorskip("onnx")  # part of the [test] extra; not installed on emulated CPUs
 
+from one_operator import through_onnxruntime  # noqa: E402
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 from onnx.reference import ReferenceEvaluator  # noqa: E402
-from one_operator import through_onnxruntime  # noqa: E402
 
 import ggml  # noqa: E402
 import ggml.onnx  # noqa: E402
