@@ -311,6 +311,19 @@ def test_prompts_of_different_length():
         np.testing.assert_allclose(cache[1, :, :3], whole[1, :, :3], atol=1e-5)
 
 
+@pytest.mark.parametrize("make, places, shape", [
+    (merged, [4], (2, BATCH, HEADS, 0, WIDTH)), (separate, [6, 7], (BATCH, HEADS, 0, WIDTH)),
+    (grouped, [3, 4], (BATCH, 2, 0, WIDTH)),
+])
+def test_a_past_without_tokens(make, places, shape):
+    """With which exported models begin."""
+    op, operands, attrs, wanted = make()
+    for place in places:
+        operands[place] = np.zeros(shape, np.float32)
+    model, feeds = model_of(op, operands, len(wanted), **attrs)
+    near(ggml.onnx.load(model, strict=True).run(feeds), wanted, 1e-5)
+
+
 def test_more_earlier_tokens_than_there_are():
     op, operands, attrs, _ = grouped(before=(6,), have=6, tokens=1)
     operands[5], operands[6] = ints(9), np.array(10, np.int32)

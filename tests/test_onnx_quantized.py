@@ -5,6 +5,7 @@ import pytest
 
 onnx = pytest.importorskip("onnx")  # part of the [test] extra; not installed on emulated CPUs
 
+from one_operator import through_onnxruntime  # noqa: E402
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 from onnx.reference import ReferenceEvaluator  # noqa: E402
 
@@ -86,17 +87,27 @@ def test_pairs_fold_onto_products_of_bytes(op, kind, vector):
     assert weights_are_bytes(ours, x)
 
 
-@pytest.mark.parametrize("groups, outputs", [(2, N), (6, 12), (6, 6)], ids=["groups", "two outputs", "depthwise"])
+def convolution_of_groups(groups, outputs, kind):
+    """A convolution with a bias and Relu between pairs; the model gives its floats and what they are rounded to."""
+    constants = constants_of((outputs, 6 // groups, 3, 3), 0, kind, True)
+    constants.update(sb=constants["sw"] * constants["sx"], b=np.arange(outputs, dtype=np.int32) * 100,
+                     zb=np.zeros(outputs, np.int32))
+    return model_of([
+        ("QuantizeLinear", "x sx zx", "xq", {}), ("DequantizeLinear", "xq sx zx", "xf", {}),
+        ("DequantizeLinear", "w sw zw", "wf", {"axis": 0}), ("DequantizeLinear", "b sb zb", "bf", {"axis": 0}),
+        ("Conv", "xf wf bf", "y", {"group": groups, "pads": [1] * 4}), ("Relu", "y", "r", {}),
+        ("QuantizeLinear", "r sy zy", "yq", {}), ("DequantizeLinear", "yq sy zy", "z", {}),
+    ], constants, SHAPES["Conv"][0], "yz"), floats(*SHAPES["Conv"][0])
+
+
+GROUPS = pytest.mark.parametrize("groups, outputs", [(1, N), (2, N), (6, 12), (6, 6)])
+
+
+@GROUPS
 @pytest.mark.parametrize("kind", [np.int8, np.uint8])
 def test_pairs_around_groups(groups, outputs, kind):
     """Products of bytes, except where each channel is a group of its own, which floats compute."""
-    constants = constants_of((outputs, 6 // groups, 3, 3), 0, kind, True)
-    model = model_of([
-        ("QuantizeLinear", "x sx zx", "xq", {}), ("DequantizeLinear", "xq sx zx", "xf", {}),
-        ("DequantizeLinear", "w sw zw", "wf", {"axis": 0}), ("Conv", "xf wf", "y", {"group": groups, "pads": [1] * 4}),
-        ("Relu", "y", "r", {}), ("QuantizeLinear", "r sy zy", "yq", {}), ("DequantizeLinear", "yq sy zy", "z", {}),
-    ], constants, SHAPES["Conv"][0], "yz")
-    x = floats(*SHAPES["Conv"][0])
+    model, x = convolution_of_groups(groups, outputs, kind)
     wanted = ReferenceEvaluator(model).run(None, {"x": x})
     ours = ggml.onnx.load(model, strict=True)
     y, z = ours.run(x)
@@ -106,20 +117,11 @@ def test_pairs_around_groups(groups, outputs, kind):
         assert weights_are_bytes(ours, x)
 
 
-@pytest.mark.parametrize("groups, outputs", [(1, N), (2, N), (6, 12), (6, 6)])
+@GROUPS
 def test_pairs_as_onnxruntime(groups, outputs):
-    runtime = pytest.importorskip("onnxruntime")
-    constants = {**constants_of((outputs, 6 // groups, 3, 3), 0, np.int8, True), "zb": np.zeros(outputs, np.int32)}
-    constants.update(sb=constants["sw"] * constants["sx"], b=np.arange(outputs, dtype=np.int32) * 100)
-    model = model_of([
-        ("QuantizeLinear", "x sx zx", "xq", {}), ("DequantizeLinear", "xq sx zx", "xf", {}),
-        ("DequantizeLinear", "w sw zw", "wf", {"axis": 0}), ("DequantizeLinear", "b sb zb", "bf", {"axis": 0}),
-        ("Conv", "xf wf bf", "y", {"group": groups, "pads": [1] * 4}), ("Relu", "y", "r", {}),
-        ("QuantizeLinear", "r sy zy", "yq", {}), ("DequantizeLinear", "yq sy zy", "z", {}),
-    ], constants, SHAPES["Conv"][0], "z")
-    x = floats(*SHAPES["Conv"][0])
-    session = runtime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    near(ggml.onnx.load(model, strict=True).run(x)[0], session.run(None, {"x": x})[0])
+    model, x = convolution_of_groups(groups, outputs, np.int8)
+    del model.graph.output[0]  # so that it computes with bytes too
+    near(ggml.onnx.load(model, strict=True).run(x)[0], through_onnxruntime(model, {"x": x})[0])
 
 
 def test_pairs_of_another_domain():
