@@ -161,7 +161,7 @@ static const char *attn_unpack(const attn *a, const ggml_tensor *x, const char *
     *type = GGML_TYPE_F32, *nb = (size_t)x->ne[0] * sizeof *tmp;
     return (const char *)tmp;
 }
-/* Prefetches n rows, ATTN_AHEAD rows from p on: they are short, and far apart where those of other heads lie between. */
+/* Prefetches n rows, ATTN_AHEAD rows from p on. They are short, and far apart where other heads lie between. */
 static inline void attn_prefetch(const ggml_tensor *x, const char *p, int64_t n) {
     const size_t bytes = gg_row_size(x->type, x->ne[0]);
     for (int64_t i = ATTN_AHEAD; i < n + ATTN_AHEAD; i++)
