@@ -39,6 +39,7 @@ struct gg_team {
     _Atomic int arrived, stop;          /* stop: set at a barrier, so that all threads see the same value */
     _Atomic int phase, sleepers;        /* barriers passed; threads that sleep until the next is */
     _Atomic int want_stop;
+    int64_t slept, done;                /* ns for which the first thread slept; when it had computed its part */
 };
 
 static _Thread_local gg_call *this_call;
@@ -181,7 +182,7 @@ static void wake_sleepers(struct gg_team *t) {
     (void)t;
 #endif
 }
-static void team_wait(struct gg_team *t, int n) {
+static void team_wait(struct gg_team *t, int ith, int n) {
     const int phase = atomic_load_explicit(&t->phase, memory_order_relaxed);
     if (atomic_fetch_add_explicit(&t->arrived, 1, memory_order_acq_rel) == n - 1) {
         atomic_store_explicit(&t->arrived, 0, memory_order_relaxed);
@@ -195,13 +196,15 @@ static void team_wait(struct gg_team *t, int n) {
         if (atomic_load_explicit(&t->phase, memory_order_acquire) != phase) return;
         PAUSE();
     }
+    const int64_t start = ith ? 0 : gg_clock_ns();
     sleep_while(t, phase);
+    if (!ith) t->slept += gg_clock_ns() - start;
 }
 void gg_barrier(const gg_work *w) {
     if (w->nth < 2) return;
     gg_lane *const lane = lane_of(w->team->call, w->ith);
     const int64_t start = lane ? gg_clock_ns() : 0;
-    team_wait(w->team, w->nth);
+    team_wait(w->team, w->ith, w->nth);
     if (lane) lane->waited += gg_clock_ns() - start;
 }
 
@@ -302,7 +305,7 @@ static void run_thread(struct gg_team *team, int ith) {
             if (status_of(c)) atomic_store_explicit(&team->want_stop, 1, memory_order_relaxed);
         }
         if (s->sync) {
-            team_wait(team, team->n);
+            team_wait(team, ith, team->n);
             if (atomic_load_explicit(&team->stop, memory_order_relaxed)) break;
             if (lane) lane->now = gg_clock_ns();
         }
@@ -320,10 +323,50 @@ static void run_thread(struct gg_team *team, int ith) {
     this_call = outer;
 }
 
+/* ---- crowded processors ------------------------------------------------------------------------------------------ */
+/* Where other programs use the processors, threads may get so little time that several are slower than one. If the
+ * first thread sleeps during much of a call, waiting for others, the calls that follow run on it alone for a while. That
+ * ends at once if it is slower; else the pause doubles each time that several threads are late again. */
+static const int64_t LATE_NS = 1000000, SHORTEST_PAUSE_NS = 4000000, LONGEST_PAUSE_NS = 256000000;
+static _Thread_local struct {
+    int64_t until, pause;       /* when several threads are tried again, and how long the last pause was */
+    int64_t retry;              /* when the next pause may begin */
+    double rate;                /* estimated cost by time of the call with several threads */
+} alone;
+static bool runs_alone(const gg_call *c, const gg_plan *plan) {
+    return alone.until && !c->profile && !plan->calls_back && gg_coarse_ns() < alone.until;
+}
+static void note_team(const gg_plan *plan, int64_t waited, int64_t took) {
+    if (waited < LATE_NS || 4 * waited < took) {
+        alone.pause /= 2;
+        return;
+    }
+    const int64_t now = gg_coarse_ns();
+    if (now < alone.retry) return;
+    alone.pause = gg_max(gg_min(2 * alone.pause, LONGEST_PAUSE_NS), SHORTEST_PAUSE_NS);
+    alone.until = now + alone.pause, alone.rate = plan->cost / (double)took;
+}
+static void note_alone(const gg_plan *plan, int64_t took) {
+    if (plan->cost > alone.rate * (double)took) return;
+    alone.until = alone.pause = 0, alone.retry = gg_coarse_ns() + LONGEST_PAUSE_NS;
+}
+
 static void team_region(void *p, int ith, int nth) {
     struct gg_team *team = p;
     if (nth == team->n) run_thread(team, ith);
     else if (ith == 0) run_alone(team->call, team->plan);
+    if (ith == 0) team->done = gg_clock_ns();
+}
+static void run_team(struct gg_team *team) {
+    const int64_t start = gg_clock_ns();
+    gg_run_team(team->n, team_region, team);
+    const int64_t end = gg_clock_ns();
+    note_team(team->plan, team->slept + end - team->done, end - start);
+}
+static void run_instead_of_team(gg_call *c, const gg_plan *plan) {
+    const int64_t start = gg_clock_ns();
+    run_alone(c, plan);
+    note_alone(plan, gg_clock_ns() - start);
 }
 
 /* Computes c on the threads of its plan, or on one. */
@@ -344,7 +387,8 @@ static int compute_on(gg_call *c, const gg_plan *plan, int threads) {
     } else if (c->wdata && c->wsize > pad) {
         c->wdata += pad, c->wsize -= pad;
     }
-    if (threads > 1) gg_run_team(threads, team_region, &team);
+    if (threads > 1) run_team(&team);
+    else if (plan->threads > 1) run_instead_of_team(c, plan);
     else run_alone(c, plan);
     aligned_free(own);
     c->wdata = given, c->wsize = given_size;
@@ -356,7 +400,7 @@ static void compute_elsewhere(void *c) { gg_compute(c); }
 static int compute_by(gg_call *c, const gg_plan *plan) {
     if (!gg_thread_suffices(plan->threads > 1))
         return gg_run_elsewhere(compute_elsewhere, c) ? c->status : (c->status = GGML_STATUS_ALLOC_FAILED);
-    const int threads = gg_team_size(plan->threads);
+    const int threads = plan->threads > 1 && runs_alone(c, plan) ? 1 : gg_team_size(plan->threads);
     if (threads == 1 || threads == plan->threads) return compute_on(c, plan, threads);
     gg_plan_request request = plan->request;            /* fewer threads can be had than planned */
     gg_plan smaller;

@@ -158,9 +158,10 @@ bool gg_plan_make(gg_plan *plan, ggml_tensor *const *nodes, int n, const gg_plan
         *s = (gg_step){.run = k->op[t->op], .node = t, .index = i, .threads = 1};
         s->cost = (float)node_cost(gg_op(t->op), t);
         cost += s->cost;
+        plan->calls_back |= has_flag(t, GG_FLAG_CALLBACK);
         if (gg_types[t->type].quantized && !gg_quantizer_ready(t->type)) { gg_plan_free(plan); return false; }
     }
-    plan->large = cost >= CALL_COST;
+    plan->cost = cost, plan->large = cost >= CALL_COST;
     plan->available = available(plan, request);
     if (plan->available > 1 && arrange(plan, plan->available)) plan->threads = plan->available;
     for (gg_step *s = plan->steps, *end = s + plan->n_steps; s < end; s++) {

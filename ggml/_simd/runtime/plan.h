@@ -29,6 +29,8 @@ typedef struct gg_plan {
     int threads;                        /* threads that it uses: 1 if no node is worth sharing */
     size_t work_size, slot_size;        /* bytes of work memory, and of each of its slots */
     bool large;                         /* there is enough work for several threads */
+    bool calls_back;                    /* a node calls a function of the user */
+    double cost;                        /* estimated time on one thread, ns */
 } gg_plan;
 
 /* Makes a plan of nodes that were checked; false: no memory. gg_plan_free releases what it holds. */
