@@ -141,7 +141,7 @@ static bool attn_tile_make(attn_tile *t, const attn *a, int64_t n) {
     t->unpacked = p, t->room = p + wide;
     return true;
 }
-/* Rows of a tensor [ne0, n_q, heads, batch] as f32, times a factor */
+/* Copies n rows of a tensor [ne0, n_q, heads, batch] as f32, times a factor. */
 static void attn_take(const attn *a, const ggml_tensor *x, int64_t set, int64_t row, int64_t n, float factor,
                       float *out) {
     const int64_t ne0 = x->ne[0];
@@ -161,7 +161,8 @@ static const char *attn_unpack(const attn *a, const ggml_tensor *x, const char *
     *type = GGML_TYPE_F32, *nb = (size_t)x->ne[0] * sizeof *tmp;
     return (const char *)tmp;
 }
-/* Prefetches n rows, ATTN_AHEAD rows from p on. They are short, and far apart where other heads lie between. */
+/* Prefetches n rows, the first of which is ATTN_AHEAD rows after p. Rows are short, and far apart where other heads lie
+ * between them. */
 static inline void attn_prefetch(const ggml_tensor *x, const char *p, int64_t n) {
     const size_t bytes = gg_row_size(x->type, x->ne[0]);
     for (int64_t i = ATTN_AHEAD; i < n + ATTN_AHEAD; i++)

@@ -107,7 +107,8 @@ static void attn_back_logits(const attn *a, int64_t n, const float *w, float dot
 }
 
 /* ---- by rows ----------------------------------------------------------------------------------------------------- */
-/* Row `row` and keys key .. key+n-1; it attends to no others. */
+/* Turns the scores w and the gradients dw of the weights, for row `row` and keys key .. key+n-1, into weights and
+ * gradients of the scores. The row attends to no other keys. */
 static void attn_back_row(const attn_back *b, int64_t set, int64_t row, int64_t key, int64_t n, float *w,
                           float *dw) {
     const attn *a = &b->a;
@@ -164,7 +165,7 @@ static void attn_back_keys(const attn_back *b, int64_t set, int64_t first) {
 }
 
 /* ---- tiles of rows, and whole sets ------------------------------------------------------------------------------- */
-/* both: of k and v too */
+/* Computes the gradients of a tile of rows; both: also adds its part of the gradients of k and v. */
 static void attn_back_tile(const attn_back *b, int64_t set, int64_t row, bool both) {
     const attn *a = &b->a;
     const int64_t n = gg_min(BACK_ROWS, a->rows - row), d = attn_round(a->d);

@@ -7,7 +7,7 @@
 
 enum {
     PLANE_FLOATS = 1 << 15,         /* of the copy, so that it stays in the L2 cache */
-    PLANE_ROWS = 8,                 /* rows of outputs that are worth a part */
+    PLANE_ROWS = 8,                 /* least rows of outputs of a part, if they fit */
 };
 
 typedef struct channel_plane {

@@ -235,8 +235,9 @@ static int conv_data(const gg_work *w, ggml_tensor *dst) {
     return GGML_STATUS_SUCCESS;
 }
 
-/* The number of partial sums, each over some images, for the gradient of a small kernel, so that there are enough
- * tasks: a divisor of the number of images. It does not depend on the number of threads, nor does the result. */
+/* The number of partial sums for the gradient of a kernel, each over some of the images: a divisor of their number. It
+ * is more than 1 if the kernel is too small for enough tasks. Neither it nor the result depends on the number of
+ * threads. */
 static int64_t conv_cuts(const gg_conv *v) {
     const gg_conv_part k = gg_conv_w(v), g = gg_conv_g(v);
     const int64_t tiles = gg_ceil_div(k.ne[0] * k.ne[1] * k.ne[2] * k.c, 32) * gg_ceil_div(k.n, 14);
@@ -302,7 +303,7 @@ static int op_CONV_BACK_KERNEL(const gg_work *w, ggml_tensor *dst) {
     return gg_conv_is_depthwise(dst->op_params[0]) ? depthwise_kernel(w, dst) : conv_kernel_gradient(w, dst);
 }
 
-/* ---- columns: stored patches ------------------------------------------------------------------------------- */
+/* ---- columns: stored patches ------------------------------------------------------------------------------------- */
 /* The patches of x; `to` is the byte offset of the column of a position. */
 static patches columns_view(const gg_columns *q) {
     const gg_conv_part x = gg_conv_part_of(q->x, q->kind, q->ic);

@@ -17,7 +17,7 @@ enum {
     CODES_N = NR,
 #endif
     CODES_STRIP = 1 << 15,          /* words of a copy, so that it stays in the L2 cache */
-    CODES_PANELS = 8,               /* of a strip, if each thread has one */
+    CODES_PANELS = 8,               /* least panels of a strip if there are more strips than threads */
 };
 
 /* Where one dimension is read: position o of tap t is at o + shift in the plane `phase` of the copy. Element i of a
@@ -138,8 +138,8 @@ static void (*const codes_table[])(int64_t, const int32_t *, const float *, cons
 };
 #undef CODES
 
-/* The words of output channel j of the kernel, tap by tap; in tmp if they are not in this order in memory. -1: of
- * elements that are 1. */
+/* The words of output channel j of the kernel, tap by tap; in tmp if they are not in this order in memory. j is -1:
+ * those of a channel whose elements are all 1. */
 static const float *codes_row(const codes_plan *q, int64_t j, float *tmp) {
     const gg_conv_part k = q->kernel;
     const char *const p = q->data + (size_t)gg_max(j, 0) * k.nb_n;
@@ -181,7 +181,7 @@ static void codes_pack(const codes_plan *q, float *tmp) {
         }
 }
 
-/* The codes of four rows of n elements, or of one of them and none. */
+/* The codes of n elements of four rows: a word holds one element of each. */
 static void codes_encode(const codes_plan *q, const float *const row[4], int64_t n, float *out) {
     const vf from = vf_set1((float)q->offset);
     const vi byte = vi_set1(255);

@@ -28,7 +28,6 @@ typedef struct box {
     int64_t tiles;
 } box;
 
-
 /* ---- conversions of packed rows ---------------------------------------------------------------------------------- */
 /* Float to integer: truncates and saturates, NaN gives 0. Integer to integer: modulo 2^bits, as in C. */
 #define SATURATE(F, I, lo, hi)                                                                                     \

@@ -51,7 +51,7 @@ typedef struct depthwise {
     float *out, *weights;           /* results of a part; the kernel of a channel */
     size_t *from;                   /* byte offsets of the taps in a kernel */
     int64_t span;                   /* outputs that are computed together: a row, or all rows with their padding */
-    depthwise_fn block;             /* computes blocks of rows; NULL: no kernel has these taps */
+    depthwise_fn block;             /* computes blocks of rows; NULL: there is no function for these taps */
 } depthwise;
 
 /* out[i] = sum over the taps, for `vecs` vectors of outputs */

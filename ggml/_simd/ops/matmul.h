@@ -3,7 +3,7 @@
 #define GG_OPS_MATMUL_H
 #include "../gemm/gemv.h"
 #include "../gemm/int8_groups.h"
-#include "conv_bytes.h"
+#include "conv_bytes.h"   /* belongs to this unit, because it is compiled for every ISA that multiplies bytes */
 #include "matmul_bytes.h"
 #include "matmul_id.h"
 
@@ -43,7 +43,7 @@ static inline gemm matmul_problem(const gg_kernels *kernels, const ggml_tensor *
 
 /* Whether the threads pack b together: several of them need it, and it is large enough to be worth a barrier. Depends
  * on the shapes only. Never true where matmul_problem swaps the operands or gemv_fits. */
-enum { SHARED_LEAST = 1 << 16, SHARED_MOST = 32 << 20 };   /* elements: packing takes 20 us; bytes */
+enum { SHARED_LEAST = 1 << 16, SHARED_MOST = 32 << 20 };   /* least elements of b; most bytes of its panels */
 static bool matmul_shares(const ggml_tensor *dst, int nth) {
     const ggml_tensor *b = dst->src[1];
     const int64_t m = dst->ne[0], n = dst->ne[1], k = b->ne[dst->op == GGML_OP_OUT_PROD];

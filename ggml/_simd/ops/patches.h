@@ -1,4 +1,4 @@
-/* A tensor as convolutions read it: positions, channels and images, of which a window covers some. */
+/* A tensor as convolutions read it: images, their channels, the positions of a channel, and windows of positions. */
 #ifndef GG_OPS_PATCHES_H
 #define GG_OPS_PATCHES_H
 #include "../gemm/gemm.h"
@@ -215,7 +215,7 @@ static inline patches patches_of(const gg_conv_part *x, const int64_t taps[3], c
     }
     return v;
 }
-/* A tensor of its own: windows of one element. */
+/* A tensor that is read element by element: windows of one element. */
 static inline patches patches_plain(const gg_conv_part *t) {
     const int64_t one[3] = {1, 1, 1}, zero[3] = {0, 0, 0};
     return patches_of(t, one, t->ne, one, zero, one);

@@ -5,7 +5,7 @@
 
 #define POOL_NOTHING (-0x1.fffffep127f)   /* the maximum of a window that lies in the padding */
 
-/* The planes of x and their windows; in 1-d pooling each row is a plane. */
+/* The planes of x and their windows, which have one row in 1-d pooling. */
 static patches pool_view(const gg_pool *q) {
     const ggml_tensor *x = q->x, *y = q->y;
     patches v = {.c = x->ne[2], .n = x->ne[3], .nb_c = x->nb[2], .nb_n = x->nb[3], .to_n = y->nb[3]};
@@ -16,7 +16,7 @@ static patches pool_view(const gg_pool *q) {
     return v;
 }
 
-/* 1 / the number of elements of each window of a row of outputs (1-d: without the padding). */
+/* 1 / the number of elements of each window of a row of outputs; in 1-d pooling the padding does not count. */
 static void pool_scales(const gg_pool *q, const patches *v, float *scale) {
     for (int64_t o = 0; o < v->ax[0].out; o++) {
         const patch_range in = patch_inside(v->ax[0].in, o * q->s[0] - q->p[0], 1, q->k[0]);
@@ -103,7 +103,7 @@ static void pool_strip(const gg_pool *q, const patches *v, const channel_plane *
     }
 }
 
-/* ---- windows of 2 by 2 that tile contiguous rows of f32, without a copy of the plane --------------------------- */
+/* ---- windows of 2 by 2 that tile contiguous rows of f32, without a copy of the plane ----------------------------- */
 static bool pool_halves(const gg_pool *q) {
     for (int i = 0; i < 2; i++)
         if (q->k[i] != 2 || q->s[i] != 2 || q->p[i] != 0 || 2 * q->y->ne[i] > q->x->ne[i]) return false;

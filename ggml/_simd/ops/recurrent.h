@@ -285,7 +285,7 @@ static int op_SSM_CONV(const gg_work *w, ggml_tensor *dst) {
     const size_t size = (size_t)((length + taps) * VW) * sizeof(float);
     float *const x = gg_scratch(size);
     if (!x) return no_memory(dst->src[0]);
-    memset(x, 0, size);                                   /* lanes without a channel stay 0 */
+    memset(x, 0, size);                                   /* lanes without a channel are computed, but not stored */
     for (int64_t u0, u1; gg_claim_chunk(w, blocks * dst->ne[2], 4096 / (length * VW + 1) + 1, &u0, &u1);)
         for (int64_t u = u0; u < u1; u++) {
             const int64_t c0 = u % blocks * VW;

@@ -3,7 +3,7 @@
 #define GG_OPS_REDUCE_H
 #include "rowwise.h"
 
-/* ---- SUM, SUM_ROWS, MEAN: sums of blocks of rows, added up in work memory ---------------------------- */
+/* ---- SUM, SUM_ROWS, MEAN: sums of blocks of rows, added up in work memory ---------------------------------------- */
 enum { SUM_BLOCK = 4 * GG_TILE };
 static int64_t row_blocks(const ggml_tensor *t) { return (t->ne[0] + SUM_BLOCK - 1) / SUM_BLOCK; }
 static size_t parts_size(const ggml_tensor *t) { return (size_t)(gg_nrows(t) * row_blocks(t)) * sizeof(double); }

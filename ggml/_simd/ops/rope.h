@@ -35,12 +35,13 @@ static int rope_section(const int32_t *sections, int mode, int64_t pair, int64_t
     if (mode == ROPE_VISION) *from = pair - at + start[section];
     return section;
 }
-/* YaRN: the fraction of the angle of a pair that is interpolated: 0 at high frequencies, up to `low`, 1 at low
- * frequencies. */
+/* YaRN: the pair that makes `beta` full turns within the original context. It is fractional. */
 static double rope_corr_dim(const ggml_tensor *t, double beta) {
     const double n_dims = t->op_params[1], n_ctx = t->op_params[4];
     return n_dims * log(n_ctx / (beta * 2 * 3.14159265358979323846)) / (2 * log((double)gg_param_f32(t, 5)));
 }
+/* The fraction of the angle of a pair that is not scaled: ext_factor up to pair `low` (high frequencies), 0 from pair
+ * `high` on. */
 static double rope_extrapolated(const ggml_tensor *t, double low, double high, int64_t pair) {
     const double at = ((double)pair - low) / fmax(0.001, high - low);
     return (1 - fmin(1, fmax(0, at))) * (double)gg_param_f32(t, 7);

@@ -14,7 +14,6 @@
 enum { GG_TILE = 1024 };   /* elements to convert at a time: three tiles stay in the first-level cache */
 
 /* ---- n elements of a type that is not quantised, `stride` bytes from one to the next, to f32 and back ------------ */
-/* Not inlined: there are many callers, and a call costs little beside a row. */
 /* As a C cast where that is defined; otherwise the nearest bound, and 0 for NaN. */
 static inline int64_t gg_f32_to_int(float v, float lo, float hi, int64_t min, int64_t max) {
     return v != v ? 0 : v <= lo ? min : v >= hi ? max : (int64_t)v;
@@ -38,6 +37,7 @@ static inline int64_t gg_f32_to_int(float v, float lo, float hi, int64_t min, in
     }                                                                                               \
     break
 
+/* These two are not inlined: there are many callers, and a call costs little beside a row. */
 static __attribute__((noinline)) void gg_to_floats(int type, const char *p, size_t stride, int64_t n, float *y) {
     GG_PACKED(F16, vf_store(y + i, vf_load_f16(h + i)), vf_storen(y + i, vf_load_f16n(h + i, m), m))
     GG_PACKED(BF16, vf_store(y + i, vf_load_bf16(h + i)), vf_storen(y + i, vf_load_bf16n(h + i, m), m))

@@ -3,8 +3,8 @@
 #define GG_OPS_SCAN_H
 #include "rowwise.h"
 
-/* Running sums of a tile in double, on top of `base`, to y (may be NULL); returns the sum of the tile. Four elements at
- * a time depend on the running sum once. */
+/* Running sums of a tile in double, on top of `base`, to y (may be NULL); returns the sum of the tile. Adds
+ * four elements to the running sum at a time, which shortens the chain of dependent additions. */
 static double cumsum_tile(int64_t n, const float *a, double base, bool back, float *y) {
     double sum = 0;
     int64_t i = 0;

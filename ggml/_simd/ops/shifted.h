@@ -16,7 +16,7 @@ enum {
     SHIFTED_TAPS = 16,              /* most columns of taps */
     SHIFTED_STRIPS = 4,             /* strips for each thread, if these have SHIFTED_PLACES positions at least */
     SHIFTED_CHANNELS = 24,          /* output channels of a task at least, where each thread gets one */
-    SHIFTED_CROWDED = 1024,         /* channels whose distance is a multiple of that share few sets of the L1 cache */
+    SHIFTED_CROWDED = 1024,         /* channels that are a multiple of so many bytes apart share few sets of L1 */
 };
 
 typedef struct shifted {

@@ -53,7 +53,6 @@ static void solve_columns(ggml_tensor *dst, row_index at, int64_t c, int64_t m, 
 }
 
 /* ---- few columns: each x_i is a dot product of two rows ---------------------------------------------------------- */
-/* The dot product of row i of A and of a column of X, over the steps s0 to s1. */
 static float tri_dot(int64_t n, const float *a, const float *x) {
     vf sum[2] = {vf_zero(), vf_zero()};
     int64_t i = 0;
@@ -64,6 +63,7 @@ static float tri_dot(int64_t n, const float *a, const float *x) {
     for (; i < n; i += VW) sum[0] = vf_fma(ld(a + i, n - i), ld(x + i, n - i), sum[0]);
     return vf_hsum(vf_add(sum[0], sum[1]));
 }
+/* The dot product of row i of A and a column x of X, over the steps s0 to s1. */
 static float tri_product(const ggml_tensor *dst, const ggml_tensor *a, row_index at, int64_t i, int64_t s0, int64_t s1,
                           const float *x, float *arow) {
     const int64_t first = dst->op_params[0] ? a->ne[1] - s1 : s0;
@@ -172,7 +172,7 @@ static void solve_few_all(const gg_work *w, ggml_tensor *dst) {
 static int op_SOLVE_TRI(const gg_work *w, ggml_tensor *dst) {
     const int64_t n = dst->src[0]->ne[1], cols = dst->ne[0], systems = dst->ne[2] * dst->ne[3];
     if (cols <= TRI_FEW) { solve_few_all(w, dst); return GGML_STATUS_SUCCESS; }
-    int64_t width = TRI_COLS;                            /* narrower if a thread had no work otherwise */
+    int64_t width = TRI_COLS;                            /* narrower if a thread would have no work otherwise */
     while (width > VW && (cols + width - 1) / width * systems < w->nth) width /= 2;
     const int64_t tiles = (cols + width - 1) / width;
     float *x = gg_scratch((size_t)(n * TRI_COLS + n) * sizeof *x);

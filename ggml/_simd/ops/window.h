@@ -50,7 +50,7 @@ static int op_WIN_PART(const gg_work *w, ggml_tensor *dst) { return rows_from(w,
 static int op_WIN_UNPART(const gg_work *w, ggml_tensor *dst) { return rows_from(w, dst, pixel_of); }
 static int op_GET_REL_POS(const gg_work *w, ggml_tensor *dst) { return rows_from(w, dst, distance_of); }
 
-/* Views a as [rows, h, w] and adds to each row its pw along w and its ph along h. */
+/* Views a as [w, h, rows] and adds to each row its pw along w and its ph along h. */
 static int op_ADD_REL_POS(const gg_work *w, ggml_tensor *dst) {
     const int64_t n = dst->src[1]->ne[0];
     const float *a = dst->src[0]->data, *pw = dst->src[1]->data, *ph = dst->src[2]->data;
