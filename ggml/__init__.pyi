@@ -3451,8 +3451,8 @@ def ggml_backend_sched_new(backends: _Pointer, bufts: _Pointer, n_backends: _Int
         Handle of the scheduler (int). Free it with ggml_backend_sched_free; keep the backends until then.
     Raises:
         TypeError: backends is None or no array, or an entry or another argument is of the wrong kind.
-        ValueError: n_backends is not 1 to 64, graph_size is negative, an array has fewer entries or is not a readable
-            memory, or a backend does not support its type in bufts.
+        ValueError: n_backends is not 1 to 64, graph_size is negative, an array has fewer entries or cannot be read,
+            or a backend does not support its type in bufts.
         RuntimeError: an entry is not a live handle.
     """
 def ggml_backend_sched_reserve(sched: _Address, measure_graph: _To[ggml_cgraph]) -> bool:
@@ -5025,7 +5025,7 @@ def ggml_cpu_fp16_to_fp32(x: _Pointer, y: _Pointer, k: _Int) -> None:
     """Converts half-precision numbers to float32; the CPU backend's name for ggml_fp16_to_fp32_row.
 
     Args:
-        x: k halfs to read (2 * k bytes): a contiguous buffer such as a NumPy array, a ctypes array or pointer, or
+        x: k halves to read (2 * k bytes): a contiguous buffer such as a NumPy array, a ctypes array or pointer, or
             an address.
         y: memory for k float32 values (4 * k bytes), given in the same ways. It is overwritten.
         k: number of elements, 0 or more.
@@ -5055,7 +5055,7 @@ def ggml_cpu_fp32_to_fp16(x: _Pointer, y: _Pointer, k: _Int) -> None:
     Args:
         x: k float32 values to read (4 * k bytes): a contiguous buffer such as a NumPy array, a ctypes array or
             pointer, or an address.
-        y: memory for k halfs (2 * k bytes), given in the same ways. It is overwritten.
+        y: memory for k halves (2 * k bytes), given in the same ways. It is overwritten.
         k: number of elements, 0 or more.
     Returns:
         None.
@@ -5950,7 +5950,7 @@ def ggml_fp16_to_fp32_row(fp16: _Pointer, fp32: _Pointer, n: _Int) -> None:
     """Converts an array of half-precision numbers to float32.
 
     Args:
-        fp16: n halfs to read (2 * n bytes): a contiguous buffer such as a NumPy array, a ctypes array or pointer,
+        fp16: n halves to read (2 * n bytes): a contiguous buffer such as a NumPy array, a ctypes array or pointer,
             or an address.
         fp32: memory for n float32 values (4 * n bytes), given in the same ways. It is overwritten.
         n: number of elements, 0 or more.
@@ -6024,7 +6024,7 @@ def ggml_fp32_to_fp16_row(fp32: _Pointer, fp16: _Pointer, n: _Int) -> None:
     Args:
         fp32: n float32 values to read (4 * n bytes): a contiguous buffer such as a NumPy array, a ctypes array or
             pointer, or an address.
-        fp16: memory for n halfs (2 * n bytes), given in the same ways. It is overwritten.
+        fp16: memory for n halves (2 * n bytes), given in the same ways. It is overwritten.
         n: number of elements, 0 or more.
     Returns:
         None.
@@ -8865,9 +8865,9 @@ def ggml_opt_init(params: ggml_opt_params, comm: Any = ...) -> ggml_opt_context_
     (static graphs). Without them, ggml_opt_prepare_alloc supplies a graph. The graph consists of the forward pass,
     the loss, and, as params.build_type says, the gradients and the steps of the optimiser for all tensors that were
     marked with ggml_set_param. A step is taken every params.opt_period batches; the gradients of these batches are
-    averaged (summed for GGML_OPT_LOSS_TYPE_SUM). With comm, those of all ranks are: before a step the gradients are
-    summed over the ranks, while the backward pass still runs. All ranks must create the same context and compute the
-    same number of batches.
+    averaged (summed for GGML_OPT_LOSS_TYPE_SUM). With comm, the batches of all ranks count: before a step the
+    gradients are summed over the ranks, while the backward pass still runs. All ranks must create the same context
+    and compute the same number of batches.
 
     Args:
         params: ggml_opt_params (see ggml_opt_default_params). params.backend_sched must be a live scheduler,
@@ -8929,10 +8929,9 @@ def ggml_opt_load(opt_ctx: _Address, fname: _Path, dataset: _Address = ...) -> N
 def ggml_opt_loss(opt_ctx: _Address) -> ggml_tensor_p:
     """Gives the tensor of the loss that is minimised.
 
-    Its value is the loss of the last computed batch, divided by opt_period and the number of ranks (see
-    ggml_opt_init) unless the loss type is SUM:
-    CROSS_ENTROPY is the mean over the rows (see ggml_cross_entropy_loss), MEAN_SQUARED_ERROR the mean over all
-    elements.
+    Its value is the loss of the last computed batch: for CROSS_ENTROPY the mean over the rows (see
+    ggml_cross_entropy_loss), for MEAN_SQUARED_ERROR and MEAN the mean over all elements. Unless the loss type is
+    SUM, it is divided by opt_period and the number of ranks (see ggml_opt_init).
 
     Args:
         opt_ctx: handle of the optimisation context.
@@ -12660,8 +12659,8 @@ def gguf_set_val_f32(ctx: _Address, key: _Text, val: _Float) -> None:
         None.
     Raises:
         TypeError: ctx is not a handle, key is neither bytes nor str, or val is not a number.
-        ValueError: key is not valid, val is too large for a float, or key is "general.alignment", which must be of type
-            u32.
+        ValueError: key is not valid, val is an integer beyond the range of a 64-bit float, or key is
+            "general.alignment", which must be of type u32.
         RuntimeError: ctx was freed, or is not a GGUF context.
     """
 def gguf_set_val_f64(ctx: _Address, key: _Text, val: _Float) -> None:
@@ -12678,8 +12677,8 @@ def gguf_set_val_f64(ctx: _Address, key: _Text, val: _Float) -> None:
         None.
     Raises:
         TypeError: ctx is not a handle, key is neither bytes nor str, or val is not a number.
-        ValueError: key is not valid, val is too large for a float, or key is "general.alignment", which must be of type
-            u32.
+        ValueError: key is not valid, val is an integer beyond the range of a 64-bit float, or key is
+            "general.alignment", which must be of type u32.
         RuntimeError: ctx was freed, or is not a GGUF context.
     """
 def gguf_set_val_i16(ctx: _Address, key: _Text, val: _Int) -> None:

@@ -2,7 +2,7 @@
 # device.pyx implements it for the CPU, foreign.pyx for backends written in Python, meta.pyx for several devices as one.
 from libc.stdint cimport uint8_t
 
-from .._core cimport cbool, gg_region, ggml_cgraph, ggml_tensor
+from .._core cimport gg_region, ggml_cgraph, ggml_tensor
 # Other modules cimport these from here as well.
 from .._handle cimport HANDLE, Handle, adopted, adopters, find, handles, known, live, memory_at
 

@@ -289,7 +289,7 @@ all_devices = [cpu_device]
 all_registries = [cpu_registry]
 
 def _set_procs(procs):
-    """What ggml_backend_reg_get_proc_address finds: names and addresses of C functions."""
+    """Sets what ggml_backend_reg_get_proc_address finds: the addresses of C functions by name."""
     cpu_registry.procs = procs
 
 # ---- tensors in buffers ----------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Copies between tensors, the caller's memory and other tensors, in whatever buffers the tensors lie."""
+"""Copies between tensors and the caller's memory and from tensor to tensor, in whatever buffers the tensors lie."""
 from libc.stdint cimport uint8_t
 
 from .._core cimport arg_buffer, arg_int32, arg_size, arg_tensor, engine, enter, fail, gg_is_empty, ggml_tensor

@@ -182,9 +182,9 @@ def ggml_opt_init(params, comm=None):
     (static graphs). Without them, ggml_opt_prepare_alloc supplies a graph. The graph consists of the forward pass,
     the loss, and, as params.build_type says, the gradients and the steps of the optimiser for all tensors that were
     marked with ggml_set_param. A step is taken every params.opt_period batches; the gradients of these batches are
-    averaged (summed for GGML_OPT_LOSS_TYPE_SUM). With comm, those of all ranks are: before a step the gradients are
-    summed over the ranks, while the backward pass still runs. All ranks must create the same context and compute the
-    same number of batches.
+    averaged (summed for GGML_OPT_LOSS_TYPE_SUM). With comm, the batches of all ranks count: before a step the
+    gradients are summed over the ranks, while the backward pass still runs. All ranks must create the same context
+    and compute the same number of batches.
 
     Args:
         params: ggml_opt_params (see ggml_opt_default_params). params.backend_sched must be a live scheduler,
@@ -330,10 +330,9 @@ def ggml_opt_labels(opt_ctx):
 def ggml_opt_loss(opt_ctx):
     """Gives the tensor of the loss that is minimised.
 
-    Its value is the loss of the last computed batch, divided by opt_period and the number of ranks (see
-    ggml_opt_init) unless the loss type is SUM:
-    CROSS_ENTROPY is the mean over the rows (see ggml_cross_entropy_loss), MEAN_SQUARED_ERROR the mean over all
-    elements.
+    Its value is the loss of the last computed batch: for CROSS_ENTROPY the mean over the rows (see
+    ggml_cross_entropy_loss), for MEAN_SQUARED_ERROR and MEAN the mean over all elements. Unless the loss type is
+    SUM, it is divided by opt_period and the number of ranks (see ggml_opt_init).
 
     Args:
         opt_ctx: handle of the optimisation context.

@@ -34,7 +34,7 @@ cdef enum:
     FORMAT = 1
 
 cdef list content(Context o, int64_t index):
-    """The tensors that a checkpoint holds: (name, address). Gradients are among them within a period, at its index."""
+    """The tensors that a checkpoint holds: (name, address). `index` is the number of batches since the last step."""
     cdef bint accumulated = index > 0 or o.build_type != OPT     # else they are set to zero before they are used
     cdef State s
     cdef list all = []

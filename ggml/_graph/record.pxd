@@ -1,3 +1,4 @@
+# The recording of compute calls, for ggml.profiler.
 from .._core cimport gg_call
 
 cdef int recorders                      # how many profiles receive what is computed

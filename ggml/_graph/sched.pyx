@@ -305,8 +305,8 @@ def ggml_backend_sched_new(backends, bufts, n_backends, graph_size, parallel, op
         Handle of the scheduler (int). Free it with ggml_backend_sched_free; keep the backends until then.
     Raises:
         TypeError: backends is None or no array, or an entry or another argument is of the wrong kind.
-        ValueError: n_backends is not 1 to 64, graph_size is negative, an array has fewer entries or is not a readable
-            memory, or a backend does not support its type in bufts.
+        ValueError: n_backends is not 1 to 64, graph_size is negative, an array has fewer entries or cannot be read,
+            or a backend does not support its type in bufts.
         RuntimeError: an entry is not a live handle.
     """
     enter(b"ggml_backend_sched_new")

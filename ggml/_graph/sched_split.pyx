@@ -39,7 +39,7 @@ cdef class Splits:
         return 0
 
     cdef int build(self, ggml_cgraph *g) except -1:
-        """Cuts an assigned graph where the backend changes, and makes copies of operands; nothing is left of before."""
+        """Cuts an assigned graph where the backend changes, and makes copies of operands. Call `clear` first."""
         cdef Assignment a = self.assignment
         cdef int i, k, backend, slot
         cdef Split s = None

@@ -41,7 +41,7 @@ TYPES = (
     ValueType(
         "GGUF_TYPE_FLOAT32", "f32", "f", "a 32-bit float",
         "a number, rounded to 32 bits; beyond their range it becomes infinite",
-        "a number", "is too large for a float",
+        "a number", "is an integer beyond the range of a 64-bit float",
     ),
     ValueType("GGUF_TYPE_BOOL", "bool", "?", "a bool", "True or False, or any object with a truth value",
               "an object with a truth value"),
@@ -50,7 +50,7 @@ TYPES = (
     ValueType("GGUF_TYPE_UINT64", "u64", "Q", "an unsigned 64-bit integer", "an integer from 0 to 2^64 - 1", *INTEGER),
     ValueType("GGUF_TYPE_INT64", "i64", "q", "a signed 64-bit integer", "an integer from -2^63 to 2^63 - 1", *INTEGER),
     ValueType("GGUF_TYPE_FLOAT64", "f64", "d", "a 64-bit float", "a number", "a number",
-              "is too large for a float"),
+              "is an integer beyond the range of a 64-bit float"),
 )  # fmt: skip
 assert [t.number for t in TYPES] == list(range(_constants.GGUF_TYPE_COUNT))
 NAMES = tuple(t.name for t in TYPES)  # by number

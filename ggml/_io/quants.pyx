@@ -15,7 +15,7 @@ cdef void *memory_of(object o, const char *name, size_t need) except? NULL:
     """The address of `need` bytes of the caller, which are checked as far as their extent is known."""
     cdef void *p = NULL
     cdef gg_region *r
-    cdef int overflow                        # gives -1, which is in no region
+    cdef int overflow                        # if it is set, the result is -1: an address in no region
     if PyLong_CheckExact(o):                 # often the address of a tensor's data, which needs no system call
         p = <void *><size_t>PyLong_AsLongLongAndOverflow(o, &overflow)
         r = region_holding(p, need)

@@ -111,7 +111,7 @@ def ggml_fp16_to_fp32_row(fp16, fp32, n):
     """Converts an array of half-precision numbers to float32.
 
     Args:
-        fp16: n halfs to read (2 * n bytes): a contiguous buffer such as a NumPy array, a ctypes array or pointer,
+        fp16: n halves to read (2 * n bytes): a contiguous buffer such as a NumPy array, a ctypes array or pointer,
             or an address.
         fp32: memory for n float32 values (4 * n bytes), given in the same ways. It is overwritten.
         n: number of elements, 0 or more.
@@ -132,7 +132,7 @@ def ggml_fp32_to_fp16_row(fp32, fp16, n):
     Args:
         fp32: n float32 values to read (4 * n bytes): a contiguous buffer such as a NumPy array, a ctypes array or
             pointer, or an address.
-        fp16: memory for n halfs (2 * n bytes), given in the same ways. It is overwritten.
+        fp16: memory for n halves (2 * n bytes), given in the same ways. It is overwritten.
         n: number of elements, 0 or more.
     Returns:
         None.
@@ -255,7 +255,7 @@ def ggml_cpu_fp32_to_fp16(x, y, k):
     Args:
         x: k float32 values to read (4 * k bytes): a contiguous buffer such as a NumPy array, a ctypes array or
             pointer, or an address.
-        y: memory for k halfs (2 * k bytes), given in the same ways. It is overwritten.
+        y: memory for k halves (2 * k bytes), given in the same ways. It is overwritten.
         k: number of elements, 0 or more.
     Returns:
         None.
@@ -270,7 +270,7 @@ def ggml_cpu_fp16_to_fp32(x, y, k):
     """Converts half-precision numbers to float32; the CPU backend's name for ggml_fp16_to_fp32_row.
 
     Args:
-        x: k halfs to read (2 * k bytes): a contiguous buffer such as a NumPy array, a ctypes array or pointer, or
+        x: k halves to read (2 * k bytes): a contiguous buffer such as a NumPy array, a ctypes array or pointer, or
             an address.
         y: memory for k float32 values (4 * k bytes), given in the same ways. It is overwritten.
         k: number of elements, 0 or more.

@@ -53,7 +53,7 @@ class Collectives:
             function()
 
     def _start(self, function: Callable[[], Any]) -> Future:
-        """Queues a collective, which runs while the caller goes on; the result raises what it raised."""
+        """Queues a collective, which runs while the caller goes on; without threads it runs before this returns."""
         if not self._transport.threaded:  # one rank, or an MPI that takes calls from one thread at a time
             done: Future = Future()
             done.set_result(function())

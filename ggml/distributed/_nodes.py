@@ -26,8 +26,8 @@ class Nodes(Messages):
     def all_reduce(self, ctx: int, x: Tensor, op: str = "sum", order: str | None = None) -> Tensor:
         """Adds a node that reduces a tensor over all ranks; every rank gets the result.
 
-        The gradient of a sum is the sum of all ranks' gradients; that of a maximum goes to the ranks that have it, in
-        equal shares.
+        The gradient of a sum is the sum of all ranks' gradients; that of a maximum or minimum goes to the ranks that
+        have it, in equal shares.
 
         Args:
             ctx: context that receives the node.
@@ -73,7 +73,7 @@ class Nodes(Messages):
         Args:
             ctx: context that receives the node.
             x: f32, f16, bf16 or i32, any shape; dimensions other than dim are equal on all ranks.
-            dim: dimension to concatenate along, 0 to 3; that with the fewest copies is the last one.
+            dim: dimension to concatenate along, 0 to 3. If all dimensions after it have size 1, a copy is saved.
             sizes: for each rank, its size of dim; None if all are equal.
         Returns:
             Contiguous tensor of x's type.
@@ -144,7 +144,7 @@ class Nodes(Messages):
         Args:
             ctx: context that receives the node.
             x: f32, f16, bf16 or i32, any shape, the same on all ranks.
-            dim: dimension to divide and to concatenate along, 0 to 3; a multiple of the number of ranks.
+            dim: dimension to divide and to concatenate along, 0 to 3; its size is a multiple of the number of ranks.
         Returns:
             Contiguous tensor of x's type and shape.
         Raises:

@@ -8,7 +8,7 @@ import numpy as np
 
 import ggml
 
-# The types that collectives take, and as what NumPy sees their elements; bf16 as bits
+# The types that collectives take, and the NumPy types of their elements; bf16 is seen as bits
 DTYPES: dict[int, np.dtype] = {
     ggml.GGML_TYPE_F32: np.dtype(np.float32),
     ggml.GGML_TYPE_F16: np.dtype(np.float16),

@@ -1,6 +1,7 @@
 """The surface of May 2023: its 148 functions, structs and constants with their names and arguments.
 
-It has the functions that version 0.0.3 of ggml-python binds, over the engine of `ggml`:
+It has the functions that version 0.0.3 of ggml-python binds, and seven of a header that is a few days younger, over the
+engine of `ggml`:
 
     import ggml.legacy as ggml
     ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=16 << 20, mem_buffer=None, no_alloc=False))

@@ -46,7 +46,7 @@ def ggml_fp32_to_fp16(x: float):
     """Encodes a number in IEEE half precision.
 
     Args:
-        x: the number. It is rounded to the nearest half; beyond 65504 it becomes infinite.
+        x: the number. It is rounded to the nearest half; magnitudes from 65520 on become infinite.
     Returns:
         The 16 bits as an integer (ggml_fp16_t).
     Raises:
