@@ -110,7 +110,9 @@ class Writer:
 
 
 def lines(count, seed=17):
-    """Lines as bytes; one of five is not valid UTF-8 (mostly). None is beyond U+10FFFF or holds a zero byte."""
+    """Lines as bytes; about one of five is not valid UTF-8. None holds a zero byte, or a byte above 0xF3, with which
+    encodings beyond U+10FFFF begin.
+    """
     writer = Writer(seed)
     found = []
     while len(found) < count:

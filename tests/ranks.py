@@ -1,4 +1,4 @@
-"""The ranks that run the tests: those of mpiexec, or one without MPI, so that other tests of the process have none."""
+"""The ranks that run the tests: those of mpiexec, or a single one without MPI, as other tests share its process."""
 
 from ggml.distributed import Communicator, mpi
 from ggml.distributed._transport import Alone, started_by_launcher

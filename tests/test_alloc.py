@@ -426,7 +426,7 @@ def test_graphs_of_equal_structure_alternate(ctx, cpu, alloc):
     assert len(sizes) == 1
 
 
-def test_known_graphs_keep_their_places(ctx, cpu, alloc):
+def test_known_graphs_keep_their_places(ctx, alloc):
     """Graphs of different structures alternate. The places of each one stay until the buffer is replaced."""
     made = [chain(ctx, 64), chain(ctx, 300), chain(ctx, 64)]
     other_operand(*made[2])
@@ -681,12 +681,12 @@ def test_peak_of_a_7b_graph_is_no_larger_than_the_c_librarys(shape, ctx, alloc):
 
 
 def llama_part(graph):
-    """The first layers with their addresses only: the time of `check` is quadratic in the number of nodes."""
+    """The graph, cut to its first 200 nodes: the time of `check` is quadratic in the number of nodes."""
     ctypes.cast(ctypes.pointer(graph.contents), ctypes.POINTER(ggml.ggml_cgraph)).contents.n_nodes = 200
     return graph
 
 
-# ---- every operation that may be computed in place of an operand -----------------------------------------------------
+# ---- operations computed in place of an operand (test_overwrites.py tests all of the table) --------------------------
 
 IN_PLACE = {
     "add": lambda c, a, b: ggml.ggml_add(c, a, b),

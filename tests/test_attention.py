@@ -186,7 +186,7 @@ def test_precision_and_sinks_are_checked(ctx):
 
 
 def test_yarn_corr_dims():
-    """32 turns and one turn within 4,096 positions, computed by hand: 128 ln(4096 / 2 pi n) / (2 ln 10000)."""
+    """32 turns and one turn within 4,096 positions, computed by hand: 128 ln(4096 / (2 pi n)) / (2 ln 10000)."""
     dims = (ctypes.c_float * 2)()
     ggml.ggml_rope_yarn_corr_dims(128, 4096, 10000.0, 32.0, 1.0, dims)
     assert list(dims) == [20.0, 46.0]

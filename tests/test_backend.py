@@ -208,8 +208,6 @@ def test_a_freed_buffer_is_noticed(ctx, cpu):
 
 
 def test_a_numpy_view_outlives_its_buffer(ctx, cpu):
-    from ggml.utils import to_numpy
-
     buffer, (a,) = vectors(ctx, cpu, np.arange(1000))
     view = to_numpy(a)
     ggml.ggml_backend_buffer_free(buffer)

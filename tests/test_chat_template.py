@@ -108,7 +108,7 @@ def test_templates_with_errors(source, message, tokenizer):
 ])
 def test_templates_cannot_leave_the_sandbox(source, tokenizer):
     try:
-        assert "<" not in render(source, tokenizer)  # what is unsafe is undefined, and then empty
+        assert "<" not in render(source, tokenizer)  # unsafe attributes are undefined, and render as nothing
     except ValueError as error:
         assert str(error).startswith("chat: ")
     assert HELLO == [{"role": "user", "content": "Hello"}]

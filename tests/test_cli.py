@@ -1,4 +1,4 @@
-"""The console script: `ggml info`, `ggml demo`, `ggml dot`, invalid options, and a missing extra."""
+"""The console script: `ggml info`, `demo`, `dot` and `replace-bindings`, invalid files and options, a missing extra."""
 
 import os
 import re
@@ -79,7 +79,7 @@ COMMANDS = {
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_files_that_are_none_are_one_line(command, tmp_path, monkeypatch, capsys):
-    """A missing file, a folder, empty, other, truncated and nameless files: the message names each once."""
+    """A missing file, a folder, a file that is empty, a text, truncated or without metadata: it is named once."""
     if command == "onnx":
         pytest.importorskip("onnx")
     monkeypatch.chdir(tmp_path)
@@ -186,7 +186,7 @@ sys.exit(main(["demo", "--epochs", "1", "--out", {str(tmp_path)!r}]))"""
 # ---- ggml dot --------------------------------------------------------------------------------------------------------
 @pytest.fixture
 def exported(tmp_path):
-    """A file with a graph of five leafs and nodes: w "x" + b, with a name that must be escaped."""
+    """A file with the graph of w x + b, which has five leafs and nodes. The name of x must be escaped."""
     import ggml
 
     ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0, mem_buffer=None, no_alloc=False))

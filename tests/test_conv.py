@@ -92,8 +92,8 @@ def test_a_kernel_that_changed_its_size_is_refused_at_compute():
 
 
 def second(build, f, operands):
-    """Checks the gradients of sum(gradient of sum(y * v) by each operand, times u). `build` makes y, and f computes
-    its values in float64.
+    """Checks second derivatives: the gradients of a total over the operands, sum(u * gradient of sum(y * v) by the
+    operand). `build` makes y, and f computes its values in float64.
     """
     with context() as ctx:
         r = Random(4)

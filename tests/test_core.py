@@ -585,8 +585,8 @@ def test_new_scalars(ctx):
 
 @pytest.mark.parametrize("kind, bits", [("I8", 8), ("I16", 16), ("I32", 32), ("I64", 64)])
 def test_numbers_beyond_an_integer_type(ctx, kind, bits):
-    """float32 has -2**(bits - 1) and 2**(bits - 1), which is one too large, but no integer between it and the type's
-    largest if the type has more bits than the mantissa.
+    """2**(bits - 1) is exact in float32 and one too large for the type. The limit of the check cannot be the type's
+    largest integer, which float32 rounds up to that value if the type has more bits than the significand.
     """
     t = ggml.ggml_new_tensor_1d(ctx, getattr(ggml, f"GGML_TYPE_{kind}"), 1)
     ggml.ggml_set_f32(t, -(2.0 ** (bits - 1)))

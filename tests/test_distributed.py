@@ -23,7 +23,7 @@ def of_rank(rank, shape, seed=0):
     return np.random.default_rng([seed, rank]).standard_normal(shape).astype(np.float32)
 
 
-def in_rank_order(parts, kind):
+def in_rank_order(parts):
     total = np.zeros(parts[0].shape, np.float32)
     for part in parts:
         total = total + part
@@ -44,7 +44,7 @@ def test_all_reduce_adds_in_rank_order(ctx, shape):
     z = comm.all_reduce(ctx, x, "mean")
     by_mpi = comm.all_reduce(ctx, x, order="mpi")
     compute(ctx, graph_of(ctx, y, z, by_mpi), 2)
-    wanted = in_rank_order([of_rank(rank, shape) for rank in range(SIZE)], F32)
+    wanted = in_rank_order([of_rank(rank, shape) for rank in range(SIZE)])
     np.testing.assert_array_equal(to_numpy(y), wanted)
     np.testing.assert_allclose(to_numpy(z), wanted / SIZE, rtol=1e-6)
     np.testing.assert_allclose(to_numpy(by_mpi), wanted, rtol=1e-5, atol=1e-6)
@@ -70,7 +70,7 @@ def test_half_precision_is_rounded_once(ctx, kind):
     gathered = comm.all_gather(ctx, narrow, 0)
     compute(ctx, graph_of(ctx, y, gathered, *values), 2)
     arrays = [np.asarray(to_numpy(v), np.float32) for v in values]
-    wanted = ggml.ggml_cast(ctx, from_numpy(in_rank_order(arrays, kind), ctx), kind)
+    wanted = ggml.ggml_cast(ctx, from_numpy(in_rank_order(arrays), ctx), kind)
     compute(ctx, graph_of(ctx, wanted), 2)
     assert y.contents.type == kind
     np.testing.assert_array_equal(to_numpy(y), to_numpy(wanted))
@@ -115,7 +115,7 @@ def test_broadcast_and_operands_that_are_not_contiguous(ctx):
     y, z = comm.broadcast(ctx, x, SIZE - 1), comm.all_reduce(ctx, x)
     compute(ctx, graph_of(ctx, y, z), 2)
     np.testing.assert_array_equal(to_numpy(y), parts[-1].T)
-    np.testing.assert_array_equal(to_numpy(z), in_rank_order([p.T for p in parts], F32))
+    np.testing.assert_array_equal(to_numpy(z), in_rank_order([p.T for p in parts]))
 
 
 # ---- gradients -------------------------------------------------------------------------------------------------------

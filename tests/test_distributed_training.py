@@ -144,9 +144,9 @@ def test_bad_arguments():
         network(session)
         with pytest.raises(ValueError, match=f"data has 5 rows: need {2 * SIZE} batches of 8"):
             session.epoch(*(part[:5] for part in data()))
-    params = ggml.ggml_opt_default_params(session.sched, ggml.GGML_OPT_LOSS_TYPE_SUM)
-    with pytest.raises((TypeError, RuntimeError), match="ggml_opt_init"):
-        ggml.ggml_opt_init(params, comm=5)
+        params = ggml.ggml_opt_default_params(session.sched, ggml.GGML_OPT_LOSS_TYPE_SUM)
+        with pytest.raises(TypeError, match="^ggml_opt_init: comm is 5"):
+            ggml.ggml_opt_init(params, comm=5)
 
 
 def test_gradients_travel_while_the_backward_pass_runs(monkeypatch):

@@ -1,4 +1,4 @@
-"""Graphs in files, scratch buffers and work buffers."""
+"""Graphs in files, scratch buffers, and buffers in the memory of a context."""
 
 import ctypes
 import random

@@ -1,4 +1,4 @@
-"""Functions that take a path: names that are none, irregular files, and files that are written as a whole."""
+"""Functions that take a path: invalid names, irregular files, and files that are written as a whole."""
 
 import ctypes
 import os

@@ -26,7 +26,7 @@ from ggml.models._train_graph import Trainer  # noqa: E402
 from ggml.utils import to_numpy  # noqa: E402
 
 DECODERS = [kind for kind in tiny_models.SIZES if "bert" not in kind]
-TEXT = np.random.default_rng(5).integers(3, 12, 400).tolist()  # a few of the tokens: that can be learned
+TEXT = np.random.default_rng(5).integers(3, 12, 400).tolist()  # few different tokens: a short training learns them
 QUICK = {"steps": 6, "tokens": 32, "rate": 1e-2, "rank": 2}
 TEMPLATE = (
     "{% for m in messages %}{{ m.role[0] }}:{{ m.content }}{{ '</s>' if m.role == 'assistant' else ';' }}"
@@ -158,7 +158,7 @@ def test_gradients_equal_differences(kind, open_model, trainer_of):
     trainer = trainer_of(open_model(kind), 24, checkpoint=True)
     (row,) = rows([whole(IDS[:15]), whole(IDS[20:28])], 24)
     _, found = gradients(trainer, row)
-    rng, slope, sides = np.random.default_rng(3), 0.0, []
+    rng, sides = np.random.default_rng(3), []
     directions = {name: g / np.linalg.norm(g) + rng.standard_normal(g.shape) / np.sqrt(g.size)
                   for name, g in found.items()}  # fmt: skip
     for sign in (1, -2):
@@ -246,7 +246,7 @@ def test_adapters_of_other_architectures(kind, open_model, tmp_path):
     result = model.finetune(TEXT, tmp_path / "a.gguf", **QUICK | {"steps": 12})
     assert result.validation[-1][1] < result.validation[0][1] - 0.05
     model.set_lora(tmp_path / "a.gguf")
-    assert np.isclose(-model.log_probabilities(TEXT[360:391]).mean() * 30, 30 * result.validation[-1][1], rtol=0.2)
+    assert np.isclose(-model.log_probabilities(TEXT[360:393]).mean(), result.validation[-1][1], rtol=0.2)
 
 
 @pytest.mark.parametrize("targets", ["output", ["output", "blk.2.*"]])

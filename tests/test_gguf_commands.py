@@ -1,4 +1,4 @@
-"""`ggml inspect` and `ggml quantize`."""
+"""`ggml inspect` and `ggml quantize`; invalid files for these, `ggml view` and `ggml dot`."""
 
 import ctypes
 import json

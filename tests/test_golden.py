@@ -47,7 +47,7 @@ def values(raw, type):
 
 
 def tolerance(case):
-    """The limit of the normalised mean squared error (see the README of the recorded vectors). None: exact."""
+    """The limit of the normalised mean squared error. None: the values must be equal."""
     types = {t["type"] for t in case["tensors"].values()}
     if case["out_type"].startswith("I") and case["out_type"] in DTYPES:
         return None

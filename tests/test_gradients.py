@@ -136,15 +136,15 @@ def test_gradient_of_the_gradient_of_products(ctx):
             close(grad(second, b), by_b, 1e-4, name)
 
 
-@pytest.mark.parametrize("fn, limit", [("silu", 0), ("gelu", 0), ("gelu_erf", 0), ("gelu_quick", 0)])
-def test_second_gradient_far_from_zero(ctx, fn, limit):
+@pytest.mark.parametrize("fn", ["silu", "gelu", "gelu_erf", "gelu_quick"])
+def test_second_gradient_far_from_zero(ctx, fn):
     """The curvature of a gate far from 0 is 0, not inf - inf."""
     a = parameter(ctx, np.array([[-1e30, -300.0, -40.0, 40.0, 300.0, 1e30]]))
     first = backward(ctx, weighted(ctx, getattr(ggml, "ggml_" + fn)(ctx, a), np.ones((1, 6))))
     second = backward(ctx, weighted(ctx, ggml.ggml_graph_get_grad(first, a), np.ones((1, 6))))
     ggml.ggml_graph_reset(first)
     run(ctx, second)
-    np.testing.assert_allclose(grad(second, a), limit, atol=1e-15)
+    np.testing.assert_allclose(grad(second, a), 0, atol=1e-15)
 
 
 def test_cross_entropy_by_labels_of_masked_logits(ctx):
@@ -287,7 +287,7 @@ def test_frozen_quantised_weights(ctx, type):
     """LoRA: the gradient passes through a frozen matrix to its input, but the matrix itself has none."""
     frozen = tensor(ctx, rand(6, 32, seed=1), type)
     known = ggml.ggml_cast(ctx, frozen, ggml.GGML_TYPE_F32)
-    compute(ctx, backward_less(ctx, known))
+    compute(ctx, graph_of(ctx, known))
     x, w = parameter(ctx, rand(3, 32, seed=2)), rand(3, 6, seed=3)
     graph = backward(ctx, weighted(ctx, ggml.ggml_mul_mat(ctx, frozen, x), w))
     assert operations(graph).count("OUT_PROD") + operations(graph).count("MUL_MAT") == 2
@@ -296,12 +296,6 @@ def test_frozen_quantised_weights(ctx, type):
             run(ctx, graph)
             close(grad(graph, x), w @ load(known), 2e-5, name)
     assert not ggml.ggml_graph_get_grad(graph, frozen)
-
-
-def backward_less(ctx, t):
-    graph = ggml.ggml_new_graph(ctx)
-    ggml.ggml_build_forward_expand(graph, t)
-    return graph
 
 
 # ---- no more nodes than needed ---------------------------------------------------------------------------------------

@@ -396,10 +396,10 @@ def test_broken_graph(child, field, value):
                      lambda: ggml.ggml_graph_get_tensor(graph, b"x"), lambda: ggml.ggml_graph_node(graph, 7)):
             try:
                 call()
-            except (ValueError, RuntimeError, IndexError) as e:
-                assert str(e).startswith("ggml_graph"), e
+            except ValueError as e:
+                assert str(e).startswith("ggml_graph") and "written over" in str(e), e
             else:
-                assert call.__code__.co_names[-1] not in ("ggml_graph_compute_with_ctx",), "no exception"
+                raise AssertionError("no exception")
     """)
 
 
@@ -523,8 +523,8 @@ def test_custom_operation(ctx, name, form):
 
 
 def test_work_memory_after_a_callback(child):
-    """Nodes before and behind a callback need work memory, those behind it less. It is not that which the first ones
-    have freed.
+    """Nodes before and after a callback need work memory, those after it less. They do not use the memory that the
+    nodes before it had, which is free by then.
     """
     out = child("""
 import ctypes, ggml
@@ -644,9 +644,8 @@ def test_ctrl_c(child):
     assert out.split() == ["1", "1"]  # only the first node was computed
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_compute_after_fork(child):
-    if not hasattr(os, "fork"):
-        return
     out = child("""if 1:
         import os, sys, warnings, ggml
         warnings.simplefilter("ignore")
@@ -811,7 +810,7 @@ def test_a_graph_with_an_invalid_tensor(ctx, tmp_path, which, field, value):
 
 
 def test_work_memory_is_not_used_after_a_callback():
-    """An operation after a callback gets work memory of its own: that of the operation before the callback is free."""
+    """An operation after a callback gets work memory of its own: that of the operation before it was freed."""
     n = 1_100_000  # more than 32 MiB of work memory, which the system takes back at once: using it then is a fault
     ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0))
     matrices = ggml.ggml_new_tensor_3d(ctx, F32, 1, 1, 2)

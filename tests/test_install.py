@@ -1,4 +1,4 @@
-"""The messages of an import whose package is incomplete or hidden."""
+"""Imports: an incomplete or hidden package, subinterpreters, Python without the GIL, ctypes of unknown layout."""
 
 import shutil
 import subprocess

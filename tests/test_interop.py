@@ -200,7 +200,6 @@ def test_memory_is_released_with_the_last_view(view):
 
 @pytest.mark.parametrize("view", VIEWS)
 def test_views_hold_the_callers_memory(view):
-    memory = (ctypes.c_uint8 * 10_000)()
     alive = []
 
     class Witness(ctypes.Array):
@@ -209,7 +208,6 @@ def test_views_hold_the_callers_memory(view):
         def __del__(self):
             alive.clear()
 
-    del memory
     memory = Witness()
     alive.append(1)
     ctx = context(10_000, mem_buffer=ctypes.cast(memory, ctypes.c_void_p))

@@ -144,7 +144,7 @@ def test_invalid_offsets_change_nothing(ctx):
         ggml.ggml_rope_set_offset(a, 0)
     four = ggml.ggml_new_tensor_1d(ctx, ggml.GGML_TYPE_I32, 12)
     sections = (ctypes.c_int * 4)(3, 3, 0, 0)
-    vision = ggml.ggml_rope_multi(ctx, a, four, None, 11 - 1, sections, 8, 0, 1e4, 1, 0, 1, 0, 0)
+    vision = ggml.ggml_rope_multi(ctx, a, four, None, 10, sections, 8, 0, 1e4, 1, 0, 1, 0, 0)
     ggml.ggml_rope_set_offset(vision, 2)
     whole = ggml.ggml_new_tensor_3d(ctx, F32, 12, 2, 3)
     mode = ggml.GGML_ROPE_TYPE_VISION
