@@ -540,7 +540,7 @@ def test_graphs(c, capsys, tmp_path):
 
 
 def test_kept_gradients(c):
-    """With keep, the nodes get new gradients. The caller may write a gradient of any shape into any node."""
+    """With keep, the nodes get new gradients. The backward pass may begin at a node that is not a scalar."""
     x = tensor(c, [1.0, 2, 3])
     G.ggml_set_param(c, x)
     y = G.ggml_sqr(c, x)

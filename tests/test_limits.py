@@ -293,7 +293,6 @@ def test_little_address_space(limited, mebibytes):
     out = limited(
         f"""
     other = Product(320)
-    data = np.ones(1 << 20, np.float32)
     ggml.ggml_graph_compute_with_ctx(product.ctx, product.graph, 1)     # has what one thread needs
     leave_address_space({mebibytes} << 20)
     for work in product.check, other.check, quantize:

@@ -236,7 +236,7 @@ def test_logits_and_states(every, path):
             assert np.allclose(llama.scores[: llama.n_tokens], expected, atol=1e-5)
         else:
             with pytest.raises(RuntimeError, match="scores: need a model that was opened with logits_all=True"):
-                llama.scores  # noqa: B018 - the property raises
+                llama.scores  # the property raises
         state, choice = llama.save_state(), llama.sample(temp=0)
         llama.reset()
         llama.eval(ids[:1])

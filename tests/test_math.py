@@ -1,4 +1,6 @@
-"""The accuracy of the mathematical functions: at most 4 units in the last place over all floats, on every ISA."""
+"""The accuracy of the mathematical functions on every ISA: at most 4 units in the last place for a sample of
+all floats, one rounding for all values of the 16-bit types, and norms of tiny and huge rows.
+"""
 
 import numpy as np
 import pytest

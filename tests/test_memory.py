@@ -1,4 +1,4 @@
-"""Memory that runs out: limits of the address space, failing allocations, tables that cannot be built."""
+"""Memory that runs out: limits of the address space, failing allocations, no memory for Python's objects."""
 
 import os
 import re

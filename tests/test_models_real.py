@@ -55,6 +55,6 @@ def test_a_few_steps_of_fine_tuning(path, tmp_path):
         result = model.finetune(ids[:1280], tmp_path / "a.gguf", **options)
         (_, before), *_, (_, after) = result.validation
         assert after < before - 0.02
-        assert abs(before + model.log_probabilities(unseen).mean()) < 0.02  # that rounds keys and values to f16
+        assert abs(before + model.log_probabilities(unseen).mean()) < 0.02  # here keys and values are stored in f16
         model.set_lora(tmp_path / "a.gguf")
         assert abs(after + model.log_probabilities(unseen).mean()) < 0.02

@@ -71,7 +71,7 @@ def square_mask(total, most):
 
 
 def merged(form="none", past=False, bias=True, scores=False, sizes=None, **attrs):
-    """Attention: operands, number of outputs, attributes, and the outputs."""
+    """Attention: the operator, its operands, its attributes, and its outputs."""
     widths = sizes or [HIDDEN] * 3
     x, w = floats(BATCH, TOKENS, INPUT), floats(INPUT, sum(widths)) / 4
     c, total = floats(sum(widths), seed=1) if bias else None, TOTAL if past else TOKENS
@@ -113,7 +113,7 @@ def quantised(form="none", past=False, per_column=False, kind=np.int8, **attrs):
 
 
 def separate(form="none", past=False, layout="separate", bias=False, scores=False, tokens=TOKENS, **attrs):
-    """MultiHeadAttention: the same; keys may be of another sequence, and layouts packed."""
+    """MultiHeadAttention: the same. Keys may be those of another sequence; a layout may pack several operands."""
     keys = TOKENS
     q, k, v = floats(BATCH, tokens, HIDDEN), floats(BATCH, keys, HIDDEN, seed=1), floats(BATCH, keys, HIDDEN, seed=2)
     c = floats(3 * HIDDEN, seed=3) if bias else np.zeros(3 * HIDDEN)
@@ -287,15 +287,10 @@ def case_of(name, fed):
     return *model_of(op, operands, len(wanted), fed, **attrs), wanted
 
 
-def inputs(name):
-    """The operand that is not a constant in models of constants."""
-    return [0]
-
-
 @pytest.mark.parametrize("constants", [False, True])
 @pytest.mark.parametrize("case", CASES)
 def test_operators(case, constants):
-    model, feeds, wanted = case_of(case, inputs(case) if constants else range(99))
+    model, feeds, wanted = case_of(case, [0] if constants else range(99))
     near(ggml.onnx.load(model, strict=True).run(feeds), wanted, 1e-5)
 
 
@@ -316,7 +311,7 @@ def test_prompts_of_different_length():
     (grouped, [3, 4], (BATCH, 2, 0, WIDTH)),
 ])
 def test_a_past_without_tokens(make, places, shape):
-    """With which exported models begin."""
+    """Exported models begin with such a past."""
     op, operands, attrs, wanted = make()
     for place in places:
         operands[place] = np.zeros(shape, np.float32)
@@ -358,6 +353,6 @@ DECLINED = ["Attention, mask: most keys", "Attention with a past, mask: most key
 
 @pytest.mark.parametrize("case", [c for c in CASES if c not in DECLINED])
 def test_operators_as_onnxruntime(case):
-    """Those that its CPU kernels compute."""
+    """The cases that onnxruntime's CPU kernels compute."""
     model, feeds, _ = case_of(case, range(99))
     near(ggml.onnx.load(model, strict=True).run(feeds), through_onnxruntime(model, feeds), 1e-4)

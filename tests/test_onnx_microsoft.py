@@ -92,7 +92,7 @@ def binary(op, kind=np.uint8):
     return f"QLinear{op}", [*x[0], *y[0], *end], {}, [rounded(z, *end)]
 
 
-def single(op, *shape, reference_shape=None, kind=np.uint8, onnx_attrs=None, **attrs):
+def single(op, *shape, kind=np.uint8, **attrs):
     """QLinear operators of one operand: the same; computed by the operator of floats, with channels first."""
     x = scaled(*shape, kind=kind)
     last, plain = attrs.get("channels_last"), {k: v for k, v in attrs.items() if k not in ("channels_last", "opset")}
@@ -333,12 +333,12 @@ def test_operators_without_constants(name):
     near(ggml.onnx.load(model, strict=True).run(feeds), wanted, 1e-5)
 
 
-DECLINED = "NhwcFusedConv", "QLinearReduceMean"  # which it does not compute on CPUs
+DECLINED = "NhwcFusedConv", "QLinearReduceMean"  # onnxruntime does not compute these on CPUs
 
 
 @pytest.mark.parametrize("name", [n for n in CASES if n not in DECLINED])
 def test_operators_as_onnxruntime(name):
-    """Which rounds the inputs of DynamicQuantizeLSTM to 8 bits in every step: up to 0.036 from exact."""
+    """onnxruntime rounds the inputs of DynamicQuantizeLSTM to 8 bits in every step: errors of up to 0.036."""
     model, feeds, _ = case_of(name, inputs(name))
     tolerance = 5e-2 if "LSTM" in name else 1e-4
     near(ggml.onnx.load(model, strict=True).run(feeds), through_onnxruntime(model, feeds), tolerance)

@@ -120,7 +120,7 @@ def test_pairs_around_groups(groups, outputs, kind):
 @GROUPS
 def test_pairs_as_onnxruntime(groups, outputs):
     model, x = convolution_of_groups(groups, outputs, np.int8)
-    del model.graph.output[0]  # so that it computes with bytes too
+    del model.graph.output[0]  # without this output of floats, onnxruntime computes with bytes too
     near(ggml.onnx.load(model, strict=True).run(x)[0], through_onnxruntime(model, {"x": x})[0])
 
 

@@ -26,10 +26,7 @@ CAUTION = {
     "MAP_CUSTOM1": {0}, "MAP_CUSTOM2": {0, 1}, "MAP_CUSTOM3": {0, 1, 2},  # the user's function may read any element
 }
 # Operations that only gradients make, computed in place of a node with the same operands.
-INTERNAL = {
-    "silu_back": ("GELU_BACK", "GELU_QUICK_BACK", "GELU_ERF_BACK", "ELU_BACK", "CLAMP_BACK"),
-    "sqr": ("LOG_SOFT_MAX",),
-}
+INTERNAL = {"sqr": ("LOG_SOFT_MAX",)}
 # Arguments with many elements where rows cannot be repeated: other operands depend on their number.
 MANY = {
     "add_id": lambda r: (r(64, 4, 800), r(64, 9), r.ints(9, 4, 800)),
@@ -118,8 +115,6 @@ def observed(fn):
             for call in calls(ctx, op):
                 made = ggml.ggml_op_name(call.out.contents.op).decode()
                 for name in (made, *INTERNAL.get(fn, ())):
-                    if name == "CLAMP_BACK":
-                        call.out.contents.op_params[:2] = np.float32([-0.5, 0.5]).view(np.int32).tolist()
                     call.out.contents.op = TABLE[name]["id"]
                     large = ggml.ggml_nelements(call.out) >= LARGE
                     for (k, threads), equal in agreement(call).items():

@@ -56,7 +56,6 @@ def test_programs_are_reproducible(programs):
     assert first.items == second.items and first.outputs == second.outputs and first.grads == second.grads
 
 
-
 def test_a_wrong_result_is_found(programs, scalar):
     """Every result of a program, made wrong by a little in one element, is reported; the right ones are not."""
     program = made(programs, 12)
@@ -116,6 +115,7 @@ def test_scripts_compute_what_the_fuzzer_computed(programs, tmp_path):
     done = subprocess.run([sys.executable, path], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     assert "[3.0, 12.0]" in done.stdout
+
 
 @pytest.mark.parametrize("script, what", [("exit 3", "ended with status 3"), ("sleep 60", "hung")])
 def test_a_process_that_ends_or_hangs_is_reported(programs, monkeypatch, tmp_path, script, what):

@@ -70,7 +70,7 @@ def each(types):
 
 
 def samples(type):
-    """(values, weights or None, bytes, decoded values) of each recording."""
+    """(key, values, weights or None, bytes, decoded values) of each recording."""
     for key, raw in RECORDED.items():
         if key.startswith(f"q/{type}/"):
             _, _, rows, kind = key.split("/")
@@ -191,7 +191,7 @@ def test_activation_types_of_dot_products(type):
 
 @each(QUANTISED)
 def test_values_that_are_not_finite(type):
-    """NaN, infinities and values beyond any scale give bytes that decode; nothing is written behind them."""
+    """NaN, infinities and values beyond any scale give bytes that decode, and change the bytes of no other row."""
     n = ggml.ggml_blck_size(type_id(type))
     rng = np.random.default_rng(3)
     for odd in (np.nan, np.inf, -np.inf, 3.4e38, 1e-42):

@@ -21,8 +21,7 @@ class Three:
 
     def __init__(self):
         self.device = example("python_backend").NumpyDevice()
-        # registers the device
-        self.numpy = ggml.ggml_backend_dev_init(self.device.device, None)
+        self.numpy = ggml.ggml_backend_dev_init(self.device.device, None)  # registers the device
         self.other = ggml.ggml_backend_dev_init(ggml._backend.device._new_cpu_device(b"CPU1"), None)
         self.cpu = ggml.ggml_backend_cpu_init()
         self.free = []

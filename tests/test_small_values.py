@@ -34,7 +34,7 @@ def test_tiny_activations(rows, kind, name):
         got = error(name, kind, rows, size)
         if size > limit:
             assert got != "zero" and got < (0.5 if size == 1e-5 and limit == 4e-6 else 0.03), size
-        else:  # with a copy in f32 the result is right, where the instruction set does not multiply bytes
+        else:  # instruction sets that do not multiply bytes compute with a copy in f32, which is accurate
             assert got == "zero" or got < 0.03, size
 
 

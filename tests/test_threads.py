@@ -48,7 +48,7 @@ def in_threads(n, work):
     def guarded(k):
         try:
             work(k)
-        except BaseException as e:  # noqa: BLE001
+        except BaseException as e:
             errors.append(e)
 
     workers = [threading.Thread(target=guarded, args=(k,)) for k in range(n)]

@@ -30,7 +30,7 @@ def correlate(w, x, s, p, d):
     out = output_sizes(x.shape[: -dims - 1 : -1], k, s, p, d)
     x, y = zero_padded(x, p), np.zeros((x.shape[0], w.shape[0], *out[::-1]))
     for t in taps(k):
-        y += np.einsum("oc,nc...->no...", w[(..., *t[::-1])], tap_view(x, t, out, s, p, d))
+        y += np.einsum("oc,nc...->no...", w[(..., *t[::-1])], tap_view(x, t, out, s, d))
     return y
 
 
@@ -46,7 +46,7 @@ def correlate_adjoint(w, y, s, p, d):
     size = [(out[i] - 1) * s[i] + (k[i] - 1) * d[i] + 1 for i in range(dims)]
     x = np.zeros((y.shape[0], w.shape[1], *size[::-1]))
     for t in taps(k):
-        tap_view(x, t, out, s, [0] * dims, d)[...] += np.einsum("oc,no...->nc...", w[(..., *t[::-1])], y)
+        tap_view(x, t, out, s, d)[...] += np.einsum("oc,no...->nc...", w[(..., *t[::-1])], y)
     return cropped(x, p)
 
 
@@ -55,7 +55,7 @@ def columns(x, k, s, p, d):
     dims = len(s)
     out = output_sizes(x.shape[: -dims - 1 : -1], k, s, p, d)
     x = zero_padded(x, p)
-    y = np.stack([tap_view(x, t, out, s, p, d) for t in taps(k)], 2)
+    y = np.stack([tap_view(x, t, out, s, d) for t in taps(k)], 2)
     return np.moveaxis(y.reshape(y.shape[0], y.shape[1] * y.shape[2], *out[::-1]), 1, -1)
 
 
@@ -66,7 +66,7 @@ def columns_back(g, x_shape, k, s, p, d):
     x = zero_padded(np.zeros(x_shape), p)
     g = np.moveaxis(g, -1, 1).reshape(x_shape[0], x_shape[1], -1, *out[::-1])
     for i, t in enumerate(taps(k)):
-        tap_view(x, t, out, s, p, d)[...] += g[:, :, i]
+        tap_view(x, t, out, s, d)[...] += g[:, :, i]
     return cropped(x, p)
 
 

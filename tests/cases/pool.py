@@ -16,7 +16,7 @@ def pool(x, op, k, s, p, inside):
     more = [max(0, (out[i] - 1) * s[i] + k[i] - n[i] - whole[i]) for i in range(2)]
     edges = [(0, 0), (0, 0), *((whole[i], more[i]) for i in (1, 0))]
     x, present = np.pad(x, edges, constant_values=0 if op else -np.inf), np.pad(np.ones(x.shape), edges)
-    views = [(tap_view(x, t, out, s, 0, [1, 1]), tap_view(present, t, out, s, 0, [1, 1])) for t in taps(k)]
+    views = [(tap_view(x, t, out, s, [1, 1]), tap_view(present, t, out, s, [1, 1])) for t in taps(k)]
     if op == 0:
         return np.max([v for v, _ in views], 0)
     return sum(v for v, _ in views) / (sum(m for _, m in views) if inside else k[0] * k[1])

@@ -44,7 +44,7 @@ def taps(k):
     return [t[::-1] for t in itertools.product(*(range(n) for n in k[::-1]))]
 
 
-def tap_view(x, tap, out, s, p, d):
+def tap_view(x, tap, out, s, d):
     """The elements that one tap of the kernel multiplies: a strided view of the padded input x, whose last len(out)
     axes become the positions of the output.
     """

@@ -149,7 +149,7 @@ OPS = [
             bad=((lambda r, ne=ne: [r(7, 4, 5, 2), *ne], ValueError, "elements"),),
         )
         for ne in ((240,), (30, 8), (10, 12, 2), (2, 3, 4, 10))
-    ),  # fmt: skip,
+    ),
     Op(
         "transpose",
         lambda a: a.swapaxes(-1, -2),
@@ -210,7 +210,7 @@ OPS = [
         strided=(),
         aliased=True,
         tol=0,
-    ),  # fmt: skip,
+    ),
     Op(
         "view_4d",
         strided_view,
@@ -220,7 +220,7 @@ OPS = [
         strided=(),
         aliased=True,
         tol=0,
-    ),  # fmt: skip,
+    ),
     Op(
         "repeat",
         lambda a, b: tiled(a, b),
@@ -266,7 +266,7 @@ OPS = [
         inplace="set_1d_inplace",
         strided=(1,),
         tol=0,
-    ),  # fmt: skip,
+    ),
     Op(
         "set_2d",
         into_view(lambda a, b: b),
@@ -276,5 +276,5 @@ OPS = [
         inplace="set_2d_inplace",
         strided=(1,),
         tol=0,
-    ),  # fmt: skip,
+    ),
 ]
