@@ -83,7 +83,7 @@ class Reference:
         return (gate * up) @ self.w[f"blk.{i}.ffn_down"].T
 
     def log_probabilities(self, ids):
-        """Yields log-probabilities [rows, vocabulary] of a few tokens after the other."""
+        """Yields log-probabilities [rows, vocabulary] of at most ROWS tokens at a time."""
         c, gemma = self.config, self.config.arch == "gemma3"
         x = self.w["token_embd"][ids] * (math.sqrt(c.n_embd) if gemma else 1)
         for i in range(c.n_layer):

@@ -162,7 +162,7 @@ def main():
         resident(*args.resident, args.threads[0])
         return
     if not args.json:
-        print("| model | threads | ours | onnxruntime | speed | memory | onnxruntime | memory |")
+        print("| model | threads | ours | onnxruntime | speed | memory | onnxruntime | ratio |")
         print("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
     rows = []
     for name in MODELS:

@@ -28,7 +28,10 @@ BUSY = "while True: pass"
 
 
 class Scale:
-    """The measurements. Each method returns a plot: {"x", "y", "series": {name: [[x, rate]]}, "limits": same}."""
+    """The measurements. Each method returns a plot.
+
+    A plot is {"x", "y", "series": {name: [[x, rate]]}, "limits": same, "linear": bool}.
+    """
 
     def __init__(self, threads, quick, tiny=False):
         self.g, self.quick, self.tiny = workloads.Ggml(threads), quick, tiny

@@ -34,7 +34,7 @@ except ImportError:  # Windows
 TIME_LIMIT = 300  # seconds for a child
 MEMORY_LIMIT = 2 << 30  # bytes for a child
 EXPECTED = (TypeError, ValueError, MemoryError, RuntimeError, OSError, IndexError, OverflowError, KeyError)
-# These end the process by design, wait, write to arbitrary files, or load code.
+# These end the process by design, print a back-trace, keep a callback for later, declare a function, or load code.
 EXCLUDED = {"ggml_abort", "ggml_print_backtrace", "ggml_set_abort_callback", "ggml_log_set", "ggml_function",
          "ggml_backend_load", "ggml_backend_load_all_from_path"}  # fmt: skip
 # Parameters that are memory to write to. They get no address of live memory: the function would overwrite it.
@@ -304,7 +304,7 @@ def run(seed, names, calls):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--seconds", type=float, default=60)
-    parser.add_argument("--rounds", type=int, default=0, help="calls all functions so often, without a time limit")
+    parser.add_argument("--rounds", type=int, default=0, help="call all functions this often, without a time limit")
     parser.add_argument("--calls", type=int, default=150, help="calls of each function in a child")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", default="", help="only functions with this prefix")

@@ -67,7 +67,7 @@ class Refused(Exception):
 
 
 def checked(result):
-    """The result of a function that reports a failure by None, False or a status other than 0."""
+    """The result of a function that reports a failure by None, False or a negative number."""
     if result is None or result is False or (type(result) is int and result < 0):
         raise Refused
     return result
@@ -564,7 +564,7 @@ def forked(work, *args):
 
 
 def fuzz(args):
-    """Runs the phases. Prints what went wrong; returns the number of runs and of faults."""
+    """Runs the phases. Prints what went wrong; returns the number of faults."""
     faults, rng = Faults(args.callers), random.Random(args.seed)
     fill_rings()
     values(2) * values(2)  # NumPy finds its loops at the first use, and half of that does not survive a MemoryError

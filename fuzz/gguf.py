@@ -59,7 +59,7 @@ class Guarded:
     """Memory for inputs, mapped from a file and followed by an inaccessible page."""
 
     def __init__(self, path):
-        self.file = open(path, "w+b", buffering=0)  # noqa: SIM115 (it stays open while the memory is in use)
+        self.file = open(path, "w+b", buffering=0)  # it stays open while the memory is in use
         self.file.truncate(LONGEST + mmap.PAGESIZE)
         self.memory = mmap.mmap(self.file.fileno(), LONGEST + mmap.PAGESIZE)
         self.end = ctypes.addressof(ctypes.c_char.from_buffer(self.memory)) + LONGEST

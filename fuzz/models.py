@@ -42,7 +42,7 @@ LISTS = [[], [0], [1, 2, 3], [2] * tiny_models.LAYERS, [True, False] * 8, ["a", 
 VOCABULARY = ["model", "pre", "tokens", "token_type", "merges", "scores", "add_bos_token", "add_eos_token",
               "bos_token_id", "eos_token_id", "eot_token_id", "unknown_token_id", "add_space_prefix",
               "normalizer.lowercase"]  # fmt: skip
-KEYS = ["general.architecture", "general.alignment", "general.type", "split.count", "split.no", "split.tensors.count",
+KEYS = ["general.alignment", "general.type", "split.count", "split.no", "split.tensors.count",
         "tokenizer.chat_template", *(f"tokenizer.ggml.{name}" for name in VOCABULARY)]  # fmt: skip
 OPTIONS = ["attention.key_length", "attention.value_length", "attention.sliding_window", "rope.dimension_count",
            "attention.sliding_window_pattern", "rope.scaling.type", "rope.scaling.factor", "rope.freq_base_swa",
@@ -103,7 +103,7 @@ def mutant(path, dice):
         name = dice.choice(list(tensors))
         if how == 0:
             known = [*tiny_models.keys(kind), *OPTIONS]
-            change[dice.choice([*(f"{arch}.{key}" for key in known), *KEYS[1:]])] = value(dice)
+            change[dice.choice([*(f"{arch}.{key}" for key in known), *KEYS])] = value(dice)
         elif how == 1:
             drop = (*drop, dice.choice([name, *(f"{arch}.{key}" for key in tiny_models.keys(kind))]))
         elif how == 2:

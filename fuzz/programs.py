@@ -2,7 +2,7 @@
 
     python fuzz/programs.py --seconds 3600 --seed 1
     python fuzz/programs.py --peer venv/bin/python     # also compares with the ctypes bindings in that environment
-    python fuzz/programs.py --seed 17 --programs 1 --show    # prints program 17 as a Python script
+    python fuzz/programs.py --seed 17 --show           # prints program 17 as a Python script
 
 A program (program/make.py) has 5 to 40 operations on tensors of all types, layouts and in-place forms, sometimes with
 gradients. A process for each instruction set of this machine (GGML_ISA) computes it (program/execute.py) node by node,
@@ -38,7 +38,7 @@ from ggml import _core  # noqa: E402
 
 TIME_LIMIT = 120  # seconds for one program in one process
 SHRINK = 60  # seconds to make a failing program shorter
-PEER_TRIES = 8  # programs of which the bindings may end their process so often
+PEER_TRIES = 8  # times that the bindings may end their process over one program
 # Rows whose gradient the C library has for operands in f32; it ends the process for all others.
 PEER_GRADIENTS = set(
     "dup add sub mul div add1 sqr sqrt log sin cos sum sum_rows mean repeat rms_norm mul_mat scale cont cont_2d "
@@ -131,7 +131,7 @@ class Examiner:
             worker.close()
 
     def examine(self, program):
-        """(kind of failure, message, the first answer), or None."""
+        """None, or (kind of failure, message, an answer that has the values of the items, or None)."""
         first = None
         for worker in self.workers:
             answer = worker.ask(program.sent(noise=first is None))

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The tests of ggml.distributed with several ranks, and what collectives cost on a network of known speed.
 # Needs pip install '.[mpi,test]' and an MPI: that of the system, or pip install mpich. The network part needs root,
-# ip and tc: two network namespaces stand for two machines; it is reported as NOT RUN where they are missing.
+# ip, tc and nsenter: two network namespaces stand for two machines; without these it is reported as NOT RUN.
 # Usage: [PYTHON=python] [RATES="100 250 500 1000"] bash scripts/mpi.sh [tests [RANKS...]|network [FOLDER]|all]
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -20,7 +20,6 @@ from ggml.utils import from_numpy
 
 TOLERANCE = 0.05
 COUNTER = Path("/sys/class/net/veth0/statistics/tx_bytes")
-F32 = ggml.GGML_TYPE_F32
 
 
 def counted():

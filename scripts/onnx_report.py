@@ -2,6 +2,7 @@
 
     python scripts/onnx_report.py                             all cases; writes the document
     python scripts/onnx_report.py test_add 'test_cast_*' -v   some cases, with tracebacks
+    python scripts/onnx_report.py --check                     fails if a case fails that the document does not list
     python scripts/onnx_report.py --compare                   also the reference evaluator, and onnxruntime if installed
 """
 

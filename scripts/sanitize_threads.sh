@@ -9,8 +9,8 @@ say "building"
 "$PYTHON" -m venv "$WORK/venv"
 GGML_SANITIZE=thread "$WORK/venv/bin/pip" install -q "$WORK/tree[test]"
 
-# Python is not instrumented: only accesses of this package's modules count. The addresses of some kernels are too random
-# for the run-time, hence setarch.
+# Python is not instrumented: only accesses of this package's modules count. Some Linux kernels randomise
+# addresses more than the run-time can handle, hence setarch.
 say "running the tests"
 export TSAN_OPTIONS=ignore_noninstrumented_modules=1:report_signal_unsafe=0:exitcode=0:log_path=$WORK/tsan
 export LD_PRELOAD=$("${CC:-gcc}" -print-file-name=libtsan.so) OPENBLAS_NUM_THREADS=1

@@ -1,4 +1,4 @@
-"""Compares headers of the C library with the manifest of the surface, and lists what is new, changed or gone.
+"""Compares headers of the C library with the manifest of the surface, and lists what is new or changed.
 
     python scripts/upstream.py ggml.h gguf.h ggml-backend.h ...
 

@@ -352,8 +352,9 @@ def with_numbers_of(built, program, want):
 
 
 def check_all(program, rng):
-    """Computes a program in every way. Returns the values of its items when they were computed and at the end, what
-    the reference kernels give, and the names of the nodes.
+    """Computes a program in every way. Returns the values of its items when they were computed and at the end, the
+    operands that were overwritten before a later item read them, what the reference kernels give, and the names of the
+    nodes.
     """
     built = Built(program["items"], size=rng.choice((SIZE, 1 << 25)))
     say("node by node")
@@ -388,7 +389,7 @@ def check_all(program, rng):
 
 
 def gradients(program):
-    """The gradients of a program, computed in every way, and the names of the nodes; None where there are none."""
+    """The gradients of a program, computed in every way, or why there are none; and the names of the nodes."""
     say("backward graph")
     try:
         built = Built(program["items"], program["grads"])

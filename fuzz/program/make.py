@@ -45,7 +45,7 @@ VIEWS = {"reshape", "reshape_1d", "reshape_2d", "reshape_3d", "reshape_4d", "vie
 # The operands that a function writes to. The result lies in the memory of the first.
 WRITES = {"cpy": (1,), "set_rows": (0,), "leaky_relu_over_a": (0,), "custom_inplace": (0,),
           "opt_step_adamw": (0, 2, 3), "opt_step_sgd": (0,)}  # fmt: skip
-# Numbers that may change between two computes of a graph: (argument, how).
+# Numbers that may change between two computes of a graph: {argument: factor}.
 CHANGED = {
     "scale": {1: 0.5}, "scale_bias": {1: 0.5, 2: 2.0}, "norm": {1: 2.0}, "rms_norm": {1: 2.0}, "group_norm": {2: 2.0},
     "l2_norm": {1: 0.5}, "soft_max_ext": {2: 0.5}, "leaky_relu": {1: 0.5}, "fill": {1: 2.0}, "xielu": {1: 0.5},
@@ -64,7 +64,6 @@ class Value:
     t: object
     values: object
     root: int
-    row: str | None = None
     alive: bool = True
     depends: frozenset = frozenset()
 
@@ -151,7 +150,7 @@ class Builder:
         self.program.items.append(item)
         self.program.calls.append(Made(row and row.name, type_of(t), tuple(t.contents.ne[:4])))
         ok = values is not None and np.isfinite(np.asarray(values, float)).all()
-        self.known.append(Value(t, values, k if root is None else root, row and row.name, bool(ok), depends))
+        self.known.append(Value(t, values, k if root is None else root, bool(ok), depends))
         return k
 
     def call(self, row, args, fn=None):
@@ -199,7 +198,7 @@ class Builder:
                 value.alive = value.alive and value.root != root
 
     def reference(self, row, args, t):
-        """The values of a call in float64, rounded to the type of its result; None where the reference fails."""
+        """The values of a call in float64, with the overflow of its result's type; None where the reference fails."""
         values = reference_arguments(row.fn, args, lambda k, item: self.known[item].values, type_of(t))
         if any(v is None for a, v in zip(args, values) if is_tensor(a)):
             return None
@@ -499,7 +498,7 @@ def reference_arguments(fn, args, value_of, type):
 
 
 def rounded(x, type):
-    """Values in the range of a type. Half precision is not rounded to, but overflows."""
+    """Float64 values, infinite where F32 or F16 would overflow; they are not rounded to the type's precision."""
     if type in ("F32", "F16"):
         narrow = x.astype({"F32": "f4", "F16": "f2"}[type])
         return np.where(np.isfinite(narrow), x, narrow.astype(float))

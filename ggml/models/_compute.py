@@ -13,9 +13,9 @@ from ._core import STEP, Parted
 from ._generate import Generation
 from ._step import Shape, Step
 
-KEYS = 256  # the number of cells that attention reads is a multiple
-KEPT_STEPS = 12  # prepared graphs
-KEPT_BYTES = 64 << 20  # and their memory
+KEYS = 256  # attention reads a multiple of this many cells
+KEPT_STEPS = 12  # most prepared graphs that are kept
+KEPT_BYTES = 64 << 20  # most memory of theirs
 REPEATED = 8  # tokens at the end of a prompt that are computed together, as in a prompt of which nothing is kept
 RESULT_FLOATS = 1 << 24  # most logits that one graph keeps
 

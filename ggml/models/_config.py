@@ -79,7 +79,7 @@ class Rope:
 
 @dataclass(frozen=True)
 class Config:
-    """Sizes and settings of a model; names as in GGUF keys where there is one."""
+    """Sizes and settings of a model; names as in llama.cpp where it has one."""
 
     arch: str
     n_layer: int

@@ -117,7 +117,7 @@ class Finetuning(TrainingInputs):
                 {"role", "content"} messages, of which the answers are learned.
             lora: the GGUF file to write; it is written at each validation and at the end.
             rank: columns of the pairs, 1 to 1,024.
-            alpha: scale of the pairs; None for 2 rank.
+            alpha: scale of the pairs; None for twice the rank.
             targets: patterns (fnmatch) of the names of the matrices beside which pairs are trained: those of layers,
                 and "output" where the model has that matrix.
             steps: steps of AdamW.

@@ -52,6 +52,7 @@ class Inspecting(Computing):
         Returns:
             Edit: call its `remove`, or use it in a `with` statement.
         Raises:
+            TypeError: function is not a function.
             ValueError: there is no such point.
         """
         if not callable(function):

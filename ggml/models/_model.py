@@ -72,6 +72,7 @@ def load(
         Model.
     Raises:
         OSError: a file cannot be read.
+        TypeError: path is not a path, or lora is a single one.
         ValueError: the file is not a valid GGUF file or no model of a known architecture, a tensor or key is missing
             or has a wrong shape or value, or an argument is out of range. The message names what is wrong.
         MemoryError: there is not enough memory.

@@ -14,7 +14,7 @@ Filter = Callable[[Sequence[int], np.ndarray], "np.ndarray | None"]
 
 @dataclass
 class Sampler:
-    """Draws token ids. The filters apply in the order of the fields; `temperature` 0 takes the best token.
+    """Draws token ids. The order is logits_filter, repeat_penalty, top_k, top_p, min_p, temperature.
 
     Args:
         temperature: divides the logits before drawing: below 1 favours likely tokens. 0: always the best.

@@ -164,7 +164,7 @@ class Split:
 
 
 def mapped(path: str, offset: int, size: int) -> np.ndarray:
-    """Bytes of a file, in pages that are read on first use. A mapping of its own keeps the kernel from loading more."""
+    """Bytes of a file, in pages that are read on first use. A separate mapping keeps the system from reading more."""
     begin = offset // mmap.ALLOCATIONGRANULARITY * mmap.ALLOCATIONGRANULARITY
     with open(path, "rb") as file:
         pages = mmap.mmap(file.fileno(), offset + size - begin, access=mmap.ACCESS_READ, offset=begin)

@@ -86,7 +86,8 @@ class States(Computing):
             state: bytes of save_state.
             sequence: which of the n_seq sequences.
         Raises:
-            ValueError: the bytes are not state, or one of another model; nothing is changed.
+            TypeError: state is not bytes.
+            ValueError: the bytes are not a state, or one of another model; nothing is changed.
             RuntimeError: the model is closed.
         """
         with self._lock:

@@ -17,7 +17,7 @@ class Row(NamedTuple):
     ids: np.ndarray  # i32 [N]
     targets: np.ndarray  # i32 [N]: the token that follows, or -1 where it does not count
     positions: np.ndarray  # i32 [N], from 0 in each text
-    texts: np.ndarray  # i32 [N]: number of the text within the row
+    texts: np.ndarray  # i32 [N]: where the token's text begins in the row, which identifies it; -1 for unused places
 
     @property
     def n_targets(self) -> int:

@@ -47,7 +47,7 @@ class FinetuneResult:
 
 @contextmanager
 def progress_report(result: FinetuneResult, steps: int) -> Iterator[Callable[[FinetuneStep], None]]:
-    """Yields a callback that reports on standard error: a bar on a terminal, elsewhere a line for each validation.
+    """Yields a callback that reports on standard error: a bar on a terminal, elsewhere progress_lines.
 
     Args:
         result: what was done before.

@@ -23,7 +23,7 @@ class Segment:
         dy: tensor [C, N] with the gradient of the loss with respect to y; None if y is the loss, or if nothing in the
             segment is trained.
         make: function that adds the nodes of y to a context.
-        adapter: the trained matrices.
+        adapter: the trained matrices, or None if nothing in the segment is trained.
         nodes: room in the graph.
         threads: threads to compute with.
 

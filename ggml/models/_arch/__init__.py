@@ -1,7 +1,7 @@
 """The table of architectures: what `general.architecture` of a GGUF file may be.
 
 A row names the module whose functions build the graph, and what differs where a file has no key. A module has three
-functions, of which g is a Builder and x [C, N] the residual stream:
+functions; g is a Builder and x [C, N] the residual stream:
 
     embed(g) -> x           the embedding of the tokens
     layer(g, i, x) -> x     layer i
