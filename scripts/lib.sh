@@ -28,7 +28,7 @@ temporary_folder() {
 copy_tree() {
   mkdir -p "$1"
   (cd "$ROOT" && git ls-files -z --cached --others --exclude-standard |
-    while IFS= read -r -d '' f; do [ -e "$f" ] && printf '%s\0' "$f"; done |
+    while IFS= read -r -d '' f; do if [ -e "$f" ]; then printf '%s\0' "$f"; fi; done |
     tar --null -T - -cf -) | tar -xf - -C "$1"
 }
 

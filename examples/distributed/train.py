@@ -76,7 +76,9 @@ def main():
             loss, accuracy = session.epoch(*data())
             if args.state:
                 session.save(args.state)
-    if comm.rank == 0:
+    if comm.rank == 0 and not losses:
+        print(f"{args.state} has all {epochs} epochs: nothing is left to do")
+    elif comm.rank == 0:
         print(f"{comm.size} ranks, {len(losses)} steps: first loss {losses[0]!r}, last loss {losses[-1]!r}")
         print(f"last epoch: mean loss {loss:.4f}, accuracy {accuracy:.1%}")
 

@@ -177,8 +177,9 @@ cdef tuple checked_keys(Context o, object file, str fname):
         fail(ValueError, f"key 'ggml.opt.period' of {fname!r} is {period}: the context has {o.summands}")
     if iteration < 1:
         fail(ValueError, f"key 'ggml.opt.iteration' of {fname!r} is {iteration}: need 1 or more")
-    if not 0 <= index < (o.period if o.period == o.summands else 1):
-        fail(ValueError, f"key 'ggml.opt.index' of {fname!r} is {index}: need 0 to {o.period - 1}")
+    limit = o.period if o.period == o.summands else 1
+    if not 0 <= index < limit:
+        fail(ValueError, f"key 'ggml.opt.index' of {fname!r} is {index}: need 0 to {limit - 1}")
     return iteration, index, random
 
 cdef int check_tensors(list wanted, dict found, object sums, str fname) except -1:

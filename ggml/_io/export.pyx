@@ -306,7 +306,8 @@ cdef ggml_cgraph *read_graph(Reader r) except NULL:
         else:
             g.leafs[i - n_nodes] = t
         if with_grads:
-            pair = lists[n_nodes + n_leafs + 2 * lists[i]:][:2]
+            first = n_nodes + n_leafs + 2 * lists[i]
+            pair = lists[first:first + 2]
             grad, acc = r.earlier(pair[0], "a gradient"), r.earlier(pair[1], "an accumulator")
         enter_tensor(g, t, grad, acc)
     g.n_nodes, g.n_leafs = n_nodes, n_leafs

@@ -83,12 +83,14 @@ class File:
     def _sample(self, tensor: dict[str, Any]) -> np.ndarray | None:
         from ggml.utils import dequantize_row
 
-        kind, shape = NUMBERS[tensor["type"]], tensor["shape"]
+        kind, shape = NUMBERS[tensor["type"]], tensor["shape"] or [1]
         n, rows = shape[0], int(np.prod(shape[1:], dtype=np.int64))
         size = ggml.ggml_row_size(kind, n)
         if not n or not rows:
             return None
         offset = self.about["data_offset"] + tensor["offset"]
+        if os.path.getsize(self.path) < offset + rows * size:  # a file of metadata alone
+            return None
         data = np.memmap(self.path, np.uint8, "r", offset, (rows, size))
         count = min(rows, max(1, SAMPLE // n))
         if n > SAMPLE:

@@ -75,6 +75,8 @@ class Messages(NodeMaker):
         if not 1 <= len(ne) <= 4:
             raise ValueError(f"recv: ne is {ne}: need 1 to 4 sizes")
         ne += [1] * (4 - len(ne))
+        if type_ not in DTYPES:
+            raise TypeError(f"recv: type_ is {type_name(type_)}: need f32, f16, bf16 or i32")
         anchor = ggml.ggml_new_tensor_1d(ctx, F32, 1)
         if anchor.contents.data:
             ggml.ggml_set_zero(anchor)
@@ -92,8 +94,6 @@ class Messages(NodeMaker):
         self, ctx: int, type_: int, ne: list[int], source: int, tag: int, operands: Sequence[Tensor]
     ) -> Tensor:
         """A node that receives a tensor after its operands are computed."""
-        if type_ not in DTYPES:
-            raise TypeError(f"recv: type_ is {type_name(type_)}: need f32, f16, bf16 or i32")
         message = f"send {type_name(type_)} {ne} tag {tag}"
 
         def run(y: Tensor, ith: int, nth: int, userdata: Any) -> None:

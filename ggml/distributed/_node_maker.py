@@ -89,7 +89,8 @@ def check_type(caller: str, x: Tensor, integers: bool = True) -> int:
 
 
 def type_name(kind: int) -> str:
-    return ggml.ggml_type_name(kind).decode()
+    name = ggml.ggml_type_name(kind)
+    return name.decode() if name else str(kind)
 
 
 def extents(x: Tensor) -> list[int]:

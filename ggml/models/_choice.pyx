@@ -203,8 +203,11 @@ cdef Py_ssize_t add_up(
             part = 0
             for i in range(BLOCK):
                 part += p[i]
+                if p[i] > 0:
+                    found = begin + i
                 if total[0] + part > enough:
-                    return begin + i
+                    break
+            return found  # also where this sum, in double, is the smaller one
         if part > 0:
             found = begin
         total[0] += part

@@ -229,7 +229,10 @@ class Parted(Core):
         if isinstance(prompt, (str, bytes)):
             ids = self.tokenizer.encode(prompt, None, special)
         else:
-            ids = np.asarray(prompt)
+            try:
+                ids = np.asarray(prompt)
+            except ValueError:  # lists of different lengths
+                ids = np.empty((0, 0))
             if ids.ndim != 1 or (ids.size and ids.dtype.kind not in "iu"):
                 raise TypeError(f"{caller}: the tokens are {str(prompt)[:60]}: need a text or a list of integers")
             ids = ids.tolist()

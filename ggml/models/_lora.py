@@ -38,6 +38,8 @@ class Lora:
             if keys.get(key) != wanted:
                 raise ValueError(f"load_lora: {self.path}: key {key!r} is {keys.get(key)!r}: need {wanted!r}")
         alpha = keys.get("adapter.lora.alpha", 0.0)
+        if isinstance(alpha, bool) or not isinstance(alpha, (int, float)):
+            raise ValueError(f"load_lora: {self.path}: key 'adapter.lora.alpha' is {str(alpha)[:60]}: need a number")
         names = {name.rsplit(".lora_", 1)[0] for name in self.file.tensors}
         pairs = {}
         for name in sorted(names):
@@ -58,6 +60,7 @@ class Lora:
             fits = a[1] == w[1] and b[1] == w[0] and a[0] == b[0]
         else:
             fits = a[0] == w[0] and b[1] == w[1] and a[1] == b[0]
+        fits = fits and b[0] > 0  # the rank
         if not fits or a[2] != w[2] or b[2] != w[2]:
             raise ValueError(f"load_lora: {self.path}: {name!r} is {w}, its adapter {a} and {b}: they don't fit")
 

@@ -87,8 +87,8 @@ class Scoring(Computing):
         """
         self._causal_cache("perplexity")
         ids = self._ids("perplexity", text)
-        if len(ids) < 2:
-            raise ValueError("perplexity: need at least two tokens")
+        if len(ids) < 2 or self.n_ctx < 2:
+            raise ValueError(f"perplexity: {len(ids)} tokens, n_ctx {self.n_ctx}: need at least two of each")
         total, scored, start = 0.0, 1, 0
         while scored < len(ids):
             window = ids[start : start + self.n_ctx]

@@ -85,6 +85,9 @@ def load_state(path: str | os.PathLike[str], adapter: Adapter, fingerprint: Mapp
         for name, kind in {"steps": int, "tokens": int, "losses": list, "validation": list}.items():
             if not isinstance(progress[name], kind):
                 raise ValueError(f"its {name} are {progress[name]!r}")
+        if not isinstance(theirs, dict):
+            raise ValueError(f"its fingerprint is {theirs!r}")
+        np.asarray(progress["losses"], np.float64), np.asarray(progress["validation"], np.float64).reshape(-1, 2)
     except (ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
         raise ValueError(f"finetune: {place} is not a state of a training: {error}") from None
     for name, value in fingerprint.items():

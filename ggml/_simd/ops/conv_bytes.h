@@ -60,7 +60,7 @@ static bool codes_plan_make(codes_plan *q, const ggml_tensor *dst, const patches
     const gg_conv conv = gg_conv_of(dst);
     *q = (codes_plan){.v = v, .kernel = gg_conv_w(&conv), .data = conv.w->data, .taps = patches_taps(v),
                       .quads = gg_ceil_div(v->c, 4), .more = dst->op_params[8]};
-    if (q->taps * v->c > BYTES_K || ax[2].out != 1 || ax[2].taps != 1) return false;
+    if (v->c < 1 || q->taps * v->c > BYTES_K || ax[2].out != 1 || ax[2].taps != 1) return false;
     for (int i = 0; i < 2; i++) q->axis[i] = codes_axis_of(&ax[i]);
     q->steps = q->quads * q->taps, q->sums = q->more != 0;
     q->columns = q->kernel.n;
