@@ -18,7 +18,7 @@ def _interpreter(function):
     return _ctypes.PYFUNCTYPE(_ctypes.c_void_p)((function, _ctypes.pythonapi))()
 
 
-# The extension modules can be loaded by one interpreter: were a subinterpreter the first, the main one no longer could.
+# Only one interpreter can load the extension modules. After a subinterpreter, the main interpreter could not.
 if _interpreter("PyInterpreterState_Get") != _interpreter("PyInterpreterState_Main"):
     raise ImportError("ggml: this is a subinterpreter: only the main interpreter of a process can import ggml")
 

@@ -986,7 +986,7 @@ class ggml_type_traits_cpu_p(_StructPointer[ggml_type_traits_cpu]):
 class ggml_type_traits_p(_StructPointer[ggml_type_traits]):
     """Pointer to a ggml_type_traits."""
 class ggml_unary_op_f32_t(_Callback):
-    """(n, dst, src): computes a row of n elements."""
+    """(n, dst, a): computes a row of n elements."""
 class ggml_vec_dot_t(_Callback):
     """(n, s, bs, x, bx, y, by, nrc): s[0] = dot product of n elements; bs, bx, by: row strides in bytes."""
 class gguf_init_params(ctypes.Structure):
@@ -1227,8 +1227,8 @@ def ggml_add_inplace(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor]) ->
     Returns:
         View of all of a, with a's type and strides.
     Raises:
-        ValueError: b cannot be repeated to a's shape, a type is not supported, or no conversion to a's type
-            exists.
+        ValueError: the shapes do not fit, a type is not supported, or the quantised type of a needs importance
+            weights.
         MemoryError: the context is full.
     """
 def ggml_add_rel_pos(ctx: _Address, a: _To[ggml_tensor], pw: _To[ggml_tensor], ph: _To[ggml_tensor]) -> ggml_tensor_p:
@@ -4747,8 +4747,8 @@ def ggml_conv_2d_direct(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor],
 
     Args:
         ctx: context that receives the result.
-        a: kernel [kw, kh, in_channels, out_channels], f32, f16, bf16 or i8 (fastest if it is a
-            view of contiguous [in_channels, kw, kh, out_channels]).
+        a: kernel [kw, kh, in_channels, out_channels], f32, f16, bf16 or i8 (fastest if it is a view of contiguous
+            [in_channels, kw, kh, out_channels]).
         b: images [width, height, in_channels, batch], f32, f16 or bf16.
         s0: stride along the width, 1 or more.
         s1: stride along the height, 1 or more.
@@ -4763,8 +4763,8 @@ def ggml_conv_2d_direct(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor],
         f32 tensor [ow, oh, out_channels, batch] with ow = (width + 2 * p0 - d0 * (kw - 1) - 1) // s0 + 1 and oh
             likewise.
     Raises:
-        ValueError: the channels differ, a type, the offset or a parameter is invalid, or the kernel is larger than the
-            padded image.
+        ValueError: the channels differ, a type, bias, function, offset or another parameter is invalid, or the kernel
+            is larger than the padded image.
         MemoryError: the context is full.
     """
 def ggml_conv_2d_dw(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor], s0: _Int, s1: _Int, p0: _Int, p1: _Int, d0: _Int, d1: _Int) -> ggml_tensor_p:
@@ -4813,8 +4813,8 @@ def ggml_conv_2d_dw_direct(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tenso
         f32 tensor [ow, oh, channels, batch] with ow = (width + 2 * pad0 - dilation0 * (kw - 1) - 1) // stride0 + 1
             and oh likewise.
     Raises:
-        ValueError: there is not one kernel for each channel, a type or parameter is invalid, or the kernel is
-            larger than the padded image.
+        ValueError: there is not one kernel for each channel, a type, bias, function or another parameter is invalid,
+            or the kernel is larger than the padded image.
         MemoryError: the context is full.
     """
 def ggml_conv_2d_s1_ph(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor]) -> ggml_tensor_p:
@@ -7765,14 +7765,14 @@ def ggml_map_binary_f32(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor],
 
     Args:
         ctx: context that receives the result. It keeps fun alive.
-        a: f32 with packed rows (nb0 = 4), [ne0, ne1, ne2, ne3].
-        b: f32 with packed rows, in the shape of a.
+        a: f32 with contiguous rows (nb0 = 4), [ne0, ne1, ne2, ne3].
+        b: f32 with contiguous rows, in the shape of a.
         fun: ggml_binary_op_f32_t, Python callable or address of a C function.
     Returns:
         Contiguous f32 tensor in the shape of a.
     Raises:
         TypeError: fun is not a callback of this kind.
-        ValueError: a or b is not f32 or has no packed rows, the shapes differ, or fun is None.
+        ValueError: a or b is not f32 or has no contiguous rows, the shapes differ, or fun is None.
         MemoryError: the context is full.
     """
 def ggml_map_binary_inplace_f32(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor], fun: ggml_binary_op_f32_t | Callable[..., Any] | int | None) -> ggml_tensor_p:
@@ -7783,14 +7783,14 @@ def ggml_map_binary_inplace_f32(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_
 
     Args:
         ctx: context that receives the node. It keeps fun alive.
-        a: f32 with packed rows (nb0 = 4), [ne0, ne1, ne2, ne3]; it is modified.
-        b: f32 with packed rows, in the shape of a.
+        a: f32 with contiguous rows (nb0 = 4), [ne0, ne1, ne2, ne3]; it is modified.
+        b: f32 with contiguous rows, in the shape of a.
         fun: ggml_binary_op_f32_t, Python callable or address of a C function.
     Returns:
         View of all of a.
     Raises:
         TypeError: fun is not a callback of this kind.
-        ValueError: a or b is not f32 or has no packed rows, the shapes differ, or fun is None.
+        ValueError: a or b is not f32 or has no contiguous rows, the shapes differ, or fun is None.
         MemoryError: the context is full.
     """
 def ggml_map_custom1(ctx: _Address, a: _To[ggml_tensor], fun: ggml_custom1_op_t | Callable[..., Any] | int | None, n_tasks: _Int, userdata: _Address) -> ggml_tensor_p:
@@ -8033,13 +8033,13 @@ def ggml_map_unary_f32(ctx: _Address, a: _To[ggml_tensor], fun: ggml_unary_op_f3
 
     Args:
         ctx: context that receives the result. It keeps fun alive.
-        a: f32 with packed rows (nb0 = 4), [ne0, ne1, ne2, ne3].
+        a: f32 with contiguous rows (nb0 = 4), [ne0, ne1, ne2, ne3].
         fun: ggml_unary_op_f32_t, Python callable or address of a C function.
     Returns:
         Contiguous f32 tensor in the shape of a.
     Raises:
         TypeError: fun is not a callback of this kind.
-        ValueError: a is not f32 or its rows are not packed, or fun is None.
+        ValueError: a is not f32 or its rows are not contiguous, or fun is None.
         MemoryError: the context is full.
     """
 def ggml_map_unary_inplace_f32(ctx: _Address, a: _To[ggml_tensor], fun: ggml_unary_op_f32_t | Callable[..., Any] | int | None) -> ggml_tensor_p:
@@ -8050,13 +8050,13 @@ def ggml_map_unary_inplace_f32(ctx: _Address, a: _To[ggml_tensor], fun: ggml_una
 
     Args:
         ctx: context that receives the node. It keeps fun alive.
-        a: f32 with packed rows (nb0 = 4), [ne0, ne1, ne2, ne3]; it is modified.
+        a: f32 with contiguous rows (nb0 = 4), [ne0, ne1, ne2, ne3]; it is modified.
         fun: ggml_unary_op_f32_t, Python callable or address of a C function.
     Returns:
         View of all of a.
     Raises:
         TypeError: fun is not a callback of this kind.
-        ValueError: a is not f32 or its rows are not packed, or fun is None.
+        ValueError: a is not f32 or its rows are not contiguous, or fun is None.
         MemoryError: the context is full.
     """
 def ggml_mean(ctx: _Address, a: _To[ggml_tensor]) -> ggml_tensor_p:
@@ -10043,7 +10043,8 @@ def ggml_rope_multi_back(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor]
 def ggml_rope_multi_inplace(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor], c: _To[ggml_tensor], n_dims: _Int, sections: _Pointer, mode: _Int, n_ctx_orig: _Int, freq_base: _Float, freq_scale: _Float, ext_factor: _Float, attn_factor: _Float, beta_fast: _Float, beta_slow: _Float) -> ggml_tensor_p:
     """Applies rotary position embedding with four positions for each token to a in its own memory.
 
-    The rotation is that of ggml_rope_multi. The gradient flows to the old value of a.
+    The rotation is that of ggml_rope_multi. The gradient flows to the old value of a; the one with respect to c needs
+    that value, so the backward pass raises ValueError where c is a parameter.
 
     Args:
         ctx: context that receives the node; it needs room for the header only.
@@ -11065,7 +11066,7 @@ def ggml_ssm_scan(ctx: _Address, s: _To[ggml_tensor], x: _To[ggml_tensor], dt: _
         K: number of states to return, 1 or more: those after the last K tokens.
     Returns:
         f32 vector: y in the shape of x, then K times states [d_state, dim, n_heads, n_seqs], the final ones first.
-        With fewer than K tokens the rest is 0.
+            With fewer than K tokens the rest is 0.
     Raises:
         ValueError: a shape or type does not fit, s is not contiguous, or K is less than 1.
         MemoryError: the context is full.

@@ -214,7 +214,7 @@ cdef str name_text(const ggml_tensor *t)
 cdef str tensor_text(const ggml_tensor *t)
 cdef str node_text(const ggml_tensor *t)
 
-# ---- memory of the C library, which free() releases: both raise MemoryError ----------------------------------------
+# ---- memory of the C library, which free() releases: both raise MemoryError ------------------------------------------
 # n zeroed elements of `size` bytes; at least one byte.
 cdef void *allocate(size_t n, size_t size) except NULL
 # A block with room for n elements, with the content of `block`, which stays valid if there is no memory.
@@ -269,7 +269,8 @@ cdef ggml_context *context_of(const void *address) noexcept
 cdef object keep(ggml_context *ctx, object value)
 # Memory in the arena.
 cdef void *work_buffer(ggml_context *ctx, size_t size) except NULL
-# The region that contains an address, or NULL; also NULL if what is known of it says nothing about `size` bytes.
+# The region that contains an address, or NULL. Also NULL where `size` bytes reach beyond an arena at an address of the
+# caller whose context was freed: another block, of unknown size, may lie there by now.
 cdef gg_region *region_holding(const void *address, size_t size) noexcept
 # Registers memory of the caller, and ends the registration.
 cdef object region_add(int kind, gg_region *region)
@@ -283,7 +284,7 @@ cdef void buffer_retire(gg_region *region) noexcept
 cdef object region_owner(gg_region *region)
 # Keeps the memory that nodes use mapped until release(), and appends the Python objects that own it to `kept`.
 cdef int hold(gg_pins *pins, list kept, ggml_tensor **nodes, int n) except -1
-# The second part of it, for ranges from number `first` on.
+# The second part of hold(): appends the owners of the regions pins.v[first] and later.
 cdef int hold_owners(gg_pins *pins, size_t first, list kept) except -1
 cdef void release(gg_pins *pins) noexcept
 # Raises unless a tensor's fields are valid and its data lies in live memory; role: what messages call the tensor.

@@ -6,7 +6,7 @@ cdef class Handle:
     cdef void *at                           # the handle: the address of a block of our own, or of a caller's struct
     cdef bint foreign                       # whether it is the latter, which is not freed here
     cdef object keep                        # what must live as long as this object
-    cdef int close(self) except -1          # the number is no handle any more
+    cdef int close(self) except -1          # ends the handle: find() refuses its number
 
 cdef dict live                              # address: Handle
 cdef Handle opened(Handle h)                # allocates a handle for a new object, and enters it

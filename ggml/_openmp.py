@@ -3,8 +3,9 @@
 import contextlib
 import os
 
-# Spinning for some 20 us, as long as it takes to wake a thread, and then sleeping. By default libgomp spins for
-# milliseconds and libomp for 200 of them: on a busy machine that takes processors from the threads that compute.
+# With these values libgomp spins for some 20 us, as long as it takes to wake a thread, and then sleeps; libomp sleeps
+# without spinning. By default libgomp spins for milliseconds and libomp for 200 ms: on a busy machine that takes
+# processors from the threads that compute.
 WAITING = {"GOMP_SPINCOUNT": "2000", "KMP_BLOCKTIME": "0"}
 
 

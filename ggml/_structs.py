@@ -1,7 +1,7 @@
 """ctypes mirrors of the engine's structs, the pointers to them, the callback types and the handle types.
 
-This module needs neither NumPy nor the compiled core. The core sets `_core_park`, `_core_entered`,
-`ggml_tensor_p._describe` and `ggml_backend_graph_copy._copy` when it is imported.
+This module needs neither NumPy nor the compiled core. The core sets `_core_park`, `_core_entered` and
+`ggml_tensor_p._describe` when it is imported, `_graph.graph_copy` sets `ggml_backend_graph_copy._copy`.
 """
 
 import ctypes
@@ -529,7 +529,7 @@ class ggml_threadpool_params(_Struct):
 _floats = POINTER(c_float)
 
 ggml_unary_op_f32_t = callback(
-    "ggml_unary_op_f32_t", None, c_int, _floats, _floats, doc="(n, dst, src): computes a row of n elements."
+    "ggml_unary_op_f32_t", None, c_int, _floats, _floats, doc="(n, dst, a): computes a row of n elements."
 )
 ggml_binary_op_f32_t = callback(
     "ggml_binary_op_f32_t", None, c_int, _floats, _floats, _floats, doc="(n, dst, a, b): computes a row of n elements."
@@ -846,7 +846,7 @@ class ggml_backend_graph_copy(_Struct):
         ("graph", ggml_cgraph_p),
     ]
 
-    _copy = None  # set by the core: (backend, graph) -> ggml_backend_graph_copy
+    _copy = None  # set by ggml._graph.graph_copy: (backend, graph) -> ggml_backend_graph_copy
 
     def __init__(self, *args, **fields):
         if "backend" in fields or (len(args) == 2 and not isinstance(args[1], (int, c_void_p, type(None)))):

@@ -39,8 +39,8 @@ def profile(*, memory: bool = False, limit: int = LIMIT) -> Profile:
 
     Args:
         memory: True to record also where the tensors of each graph lie (see Profile.memory).
-        limit: most records (int), one for each thread and node, of 32 bytes each. Compute calls beyond are counted
-            only, and summary() says so.
+        limit: most records (int), one for each thread and node, of 32 bytes each. Further compute calls are only
+            counted, and summary() says so.
     Returns:
         A Profile.
     Raises:

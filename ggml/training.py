@@ -430,7 +430,7 @@ class Session(_Network):
         accumulate: batches whose gradients make up a step, on all ranks together: a multiple of their number; 0 for
             one on each rank.
     Raises:
-        TypeError: callbacks is neither a function nor several, or threads is not an integer.
+        TypeError: callbacks is neither a function nor an iterable of functions, or threads is not an integer.
         ValueError: threads is negative, or accumulate is not a multiple of the number of ranks.
 
     Example:
@@ -478,7 +478,7 @@ class Session(_Network):
             ggml_opt_result_accuracy).
         Raises:
             TypeError: start was not called.
-            ValueError: data or labels do not fit the model, or there are less than the batches of one step.
+            ValueError: data or labels do not fit the model, or there are fewer datapoints than the batches of one step.
             RuntimeError: the loss is NaN or infinite (see ggml_opt_eval), or another rank failed.
         """
         rows = self._rows("epoch", data)

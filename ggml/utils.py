@@ -114,7 +114,7 @@ def quantize_0(
             imatrix.
     """
     if nelements < 0 or ne0 <= 0:
-        raise ValueError(f"quantize_0: nelements is {nelements}, ne0 is {ne0}: need positive numbers")
+        raise ValueError(f"quantize_0: nelements is {nelements}, ne0 is {ne0}: need 0 or more and 1 or more")
     rows_given = getattr(data_f32, "_length_", nelements) == nelements * ne0
     if nelements % ne0 and not rows_given:
         raise ValueError(f"quantize_0: nelements is {nelements}: need a multiple of ne0, which is {ne0}")
@@ -170,7 +170,7 @@ def slice_tensor(ctx: int, tensor: ggml.ggml_tensor_p, indices: Sequence[slice])
         view = _view(ctx, tensor, [1, *counts], [step, *outer], offset)
         return ggml.ggml_permute(ctx, view, 3, 0, 1, 2)
     view = _view(ctx, tensor, counts, outer, offset)
-    view.contents.nb[0] = step
+    view.contents.nb[0] = step  # with four dimensions there is none left for rows of one element
     return view
 
 

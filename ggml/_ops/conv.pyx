@@ -348,8 +348,8 @@ def ggml_conv_2d_direct(ctx, a, b, s0, s1, p0, p1, d0, d1, bias=None, function=N
 
     Args:
         ctx: context that receives the result.
-        a: kernel [kw, kh, in_channels, out_channels], f32, f16, bf16 or i8 (fastest if it is a
-            view of contiguous [in_channels, kw, kh, out_channels]).
+        a: kernel [kw, kh, in_channels, out_channels], f32, f16, bf16 or i8 (fastest if it is a view of contiguous
+            [in_channels, kw, kh, out_channels]).
         b: images [width, height, in_channels, batch], f32, f16 or bf16.
         s0: stride along the width, 1 or more.
         s1: stride along the height, 1 or more.
@@ -364,8 +364,8 @@ def ggml_conv_2d_direct(ctx, a, b, s0, s1, p0, p1, d0, d1, bias=None, function=N
         f32 tensor [ow, oh, out_channels, batch] with ow = (width + 2 * p0 - d0 * (kw - 1) - 1) // s0 + 1 and oh
             likewise.
     Raises:
-        ValueError: the channels differ, a type, the offset or a parameter is invalid, or the kernel is larger than the
-            padded image.
+        ValueError: the channels differ, a type, bias, function, offset or another parameter is invalid, or the kernel
+            is larger than the padded image.
         MemoryError: the context is full.
     """
     cdef ggml_context *c = arg_context(ctx, b"ggml_conv_2d_direct")
@@ -502,8 +502,8 @@ def ggml_conv_2d_dw_direct(ctx, a, b, stride0, stride1, pad0, pad1, dilation0, d
         f32 tensor [ow, oh, channels, batch] with ow = (width + 2 * pad0 - dilation0 * (kw - 1) - 1) // stride0 + 1
             and oh likewise.
     Raises:
-        ValueError: there is not one kernel for each channel, a type or parameter is invalid, or the kernel is
-            larger than the padded image.
+        ValueError: there is not one kernel for each channel, a type, bias, function or another parameter is invalid,
+            or the kernel is larger than the padded image.
         MemoryError: the context is full.
     """
     cdef ggml_context *c = arg_context(ctx, b"ggml_conv_2d_dw_direct")

@@ -367,13 +367,13 @@ def ggml_map_unary_f32(ctx, a, fun):
 
     Args:
         ctx: context that receives the result. It keeps fun alive.
-        a: f32 with packed rows (nb0 = 4), [ne0, ne1, ne2, ne3].
+        a: f32 with contiguous rows (nb0 = 4), [ne0, ne1, ne2, ne3].
         fun: ggml_unary_op_f32_t, Python callable or address of a C function.
     Returns:
         Contiguous f32 tensor in the shape of a.
     Raises:
         TypeError: fun is not a callback of this kind.
-        ValueError: a is not f32 or its rows are not packed, or fun is None.
+        ValueError: a is not f32 or its rows are not contiguous, or fun is None.
         MemoryError: the context is full.
     """
     return f32_map_of(ctx, b"ggml_map_unary_f32", <void *>call_unary_rows, (a,),
@@ -387,13 +387,13 @@ def ggml_map_unary_inplace_f32(ctx, a, fun):
 
     Args:
         ctx: context that receives the node. It keeps fun alive.
-        a: f32 with packed rows (nb0 = 4), [ne0, ne1, ne2, ne3]; it is modified.
+        a: f32 with contiguous rows (nb0 = 4), [ne0, ne1, ne2, ne3]; it is modified.
         fun: ggml_unary_op_f32_t, Python callable or address of a C function.
     Returns:
         View of all of a.
     Raises:
         TypeError: fun is not a callback of this kind.
-        ValueError: a is not f32 or its rows are not packed, or fun is None.
+        ValueError: a is not f32 or its rows are not contiguous, or fun is None.
         MemoryError: the context is full.
     """
     return f32_map_of(ctx, b"ggml_map_unary_inplace_f32", <void *>call_unary_rows, (a,),
@@ -408,14 +408,14 @@ def ggml_map_binary_f32(ctx, a, b, fun):
 
     Args:
         ctx: context that receives the result. It keeps fun alive.
-        a: f32 with packed rows (nb0 = 4), [ne0, ne1, ne2, ne3].
-        b: f32 with packed rows, in the shape of a.
+        a: f32 with contiguous rows (nb0 = 4), [ne0, ne1, ne2, ne3].
+        b: f32 with contiguous rows, in the shape of a.
         fun: ggml_binary_op_f32_t, Python callable or address of a C function.
     Returns:
         Contiguous f32 tensor in the shape of a.
     Raises:
         TypeError: fun is not a callback of this kind.
-        ValueError: a or b is not f32 or has no packed rows, the shapes differ, or fun is None.
+        ValueError: a or b is not f32 or has no contiguous rows, the shapes differ, or fun is None.
         MemoryError: the context is full.
     """
     return f32_map_of(ctx, b"ggml_map_binary_f32", <void *>call_binary_rows, (a, b),
@@ -429,14 +429,14 @@ def ggml_map_binary_inplace_f32(ctx, a, b, fun):
 
     Args:
         ctx: context that receives the node. It keeps fun alive.
-        a: f32 with packed rows (nb0 = 4), [ne0, ne1, ne2, ne3]; it is modified.
-        b: f32 with packed rows, in the shape of a.
+        a: f32 with contiguous rows (nb0 = 4), [ne0, ne1, ne2, ne3]; it is modified.
+        b: f32 with contiguous rows, in the shape of a.
         fun: ggml_binary_op_f32_t, Python callable or address of a C function.
     Returns:
         View of all of a.
     Raises:
         TypeError: fun is not a callback of this kind.
-        ValueError: a or b is not f32 or has no packed rows, the shapes differ, or fun is None.
+        ValueError: a or b is not f32 or has no contiguous rows, the shapes differ, or fun is None.
         MemoryError: the context is full.
     """
     return f32_map_of(ctx, b"ggml_map_binary_inplace_f32", <void *>call_binary_rows, (a, b),

@@ -66,8 +66,8 @@ def ggml_add_inplace(ctx, a, b):
     Returns:
         View of all of a, with a's type and strides.
     Raises:
-        ValueError: b cannot be repeated to a's shape, a type is not supported, or no conversion to a's type
-            exists.
+        ValueError: the shapes do not fit, a type is not supported, or the quantised type of a needs importance
+            weights.
         MemoryError: the context is full.
     """
     return binary_in_place(ctx, b"ggml_add_inplace", GGML_OP_ADD, a, b)

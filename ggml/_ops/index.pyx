@@ -116,8 +116,9 @@ def ggml_set_rows(ctx, a, b, c):
 cdef ggml_tensor *rows_back(ggml_context *ctx, ggml_tensor *t, ggml_tensor *g) except NULL:
     """The gradient of the rows that a SET_ROWS node writes: zeros for those that a later row overwrites.
 
-    The same SET_ROWS with the rows' numbers, from 1 (exact below 2^24), tells which row stays in each place; 0: none.
-    So it tells where each row of g goes, and row 0 receives what belongs to none.
+    A SET_ROWS of the rows' numbers, from 1, at the same indices gives for each place the number of the row that stays
+    there, 0 for none. A second SET_ROWS stores each row of g at that number; row 0 receives those that belong to no
+    row. The numbers are floats, which are exact up to 2^24.
     """
     cdef ggml_tensor *rows = t.src[0]
     cdef ggml_tensor *number = reshape(ctx, arange(ctx, 1, <float>(rows.ne[1] + 1), 1), 1, rows.ne[1], 1, 1)

@@ -56,8 +56,9 @@ def ggml_ssm_conv(ctx, sx, c):
     return wrap_tensor(node_append(context, &node))
 
 cdef int grad_ssm_conv(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
-    """t[ch, i] = sum over k of x[i + k, ch] w[k, ch]: dx[i, ch] = sum of g[ch, i - k] w[k, ch] over k, and
-    dw[k, ch] = sum of g[ch, i] x[i + k, ch] over i and the sequences. One node computes both, dx first.
+    """t[ch, i] = sum over k of x[i + k, ch] w[k, ch]: one node computes dx and dw, dx first.
+
+    dx[i, ch] = sum over k of g[ch, i - k] w[k, ch], dw[k, ch] = sum over i and the sequences of g[ch, i] x[i + k, ch].
     """
     cdef ggml_tensor node
     cdef ggml_tensor *x = t.src[0]
@@ -92,7 +93,7 @@ def ggml_ssm_scan(ctx, s, x, dt, A, B, C, ids, K=1):
         K: number of states to return, 1 or more: those after the last K tokens.
     Returns:
         f32 vector: y in the shape of x, then K times states [d_state, dim, n_heads, n_seqs], the final ones first.
-        With fewer than K tokens the rest is 0.
+            With fewer than K tokens the rest is 0.
     Raises:
         ValueError: a shape or type does not fit, s is not contiguous, or K is less than 1.
         MemoryError: the context is full.

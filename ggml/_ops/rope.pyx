@@ -202,7 +202,8 @@ def ggml_rope_multi_inplace(ctx, a, b, c, n_dims, sections, mode, n_ctx_orig, fr
                             attn_factor, beta_fast, beta_slow):
     """Applies rotary position embedding with four positions for each token to a in its own memory.
 
-    The rotation is that of ggml_rope_multi. The gradient flows to the old value of a.
+    The rotation is that of ggml_rope_multi. The gradient flows to the old value of a; the one with respect to c needs
+    that value, so the backward pass raises ValueError where c is a parameter.
 
     Args:
         ctx: context that receives the node; it needs room for the header only.
