@@ -27,6 +27,10 @@ cdef extern from "runtime/recurrent_layout.h" nogil:
     int gg_seq_state_index(int op)
     int64_t gg_seq_width(const ggml_tensor *t, const gg_seq *z, int op, int i, cbool *each)
     int64_t gg_seq_elements(const ggml_tensor *t, const gg_seq *z, int op, int i)
+    int64_t gg_ssm_scan_elements(const ggml_tensor *s, const ggml_tensor *x, int64_t slots)
+    int64_t gg_delta_net_rows(const ggml_tensor *v, int64_t slots)
+cdef extern from "runtime/engine.h" nogil:
+    int64_t gg_count(int64_t a, int64_t b)
 
 # ---- SSM_CONV --------------------------------------------------------------------------------------------------------
 def ggml_ssm_conv(ctx, sx, c):
@@ -102,11 +106,10 @@ def ggml_ssm_scan(ctx, s, x, dt, A, B, C, ids, K=1):
     cdef ggml_tensor node
     cdef ggml_tensor *states = arg_tensor(s, b"s")
     cdef ggml_tensor *inputs = arg_tensor(x, b"x")
-    cdef int64_t state_size = states.ne[0] * states.ne[1] * states.ne[2], n_states = arg_int32(K, b"K")
+    cdef int64_t n_states = arg_int32(K, b"K")
     if n_states < 1:
         fail(ValueError, f"K is {n_states}: need 1 or more")
-    node_init(&node, GGML_OP_SSM_SCAN, GGML_TYPE_F32, gg_nelements(inputs) + n_states * state_size * inputs.ne[3],
-              1, 1, 1)
+    node_init(&node, GGML_OP_SSM_SCAN, GGML_TYPE_F32, gg_ssm_scan_elements(states, inputs, n_states), 1, 1, 1)
     node.op_params[0] = <int>n_states
     node.src[0], node.src[1], node.src[2], node.src[3] = states, inputs, arg_tensor(dt, b"dt"), arg_tensor(A, b"A")
     node.src[4], node.src[5], node.src[6] = arg_tensor(B, b"B"), arg_tensor(C, b"C"), arg_tensor(ids, b"ids")
@@ -235,10 +238,10 @@ def ggml_gated_delta_net(ctx, q, k, v, g, beta, state, K):
     cdef ggml_tensor node
     cdef ggml_tensor *values = arg_tensor(v, b"v")
     cdef int n_states = arg_int32(K, b"K")
-    cdef int64_t n = values.ne[0], heads = values.ne[1], tokens = values.ne[2], seqs = values.ne[3]
     if n_states < 1:
         fail(ValueError, f"K is {n_states}: need 1 or more")
-    node_init(&node, GGML_OP_GATED_DELTA_NET, GGML_TYPE_F32, n * heads, tokens * seqs + n * seqs * n_states, 1, 1)
+    node_init(&node, GGML_OP_GATED_DELTA_NET, GGML_TYPE_F32, gg_count(values.ne[0], values.ne[1]),
+              gg_delta_net_rows(values, n_states), 1, 1)
     node.op_params[0] = n_states
     node.src[0], node.src[1], node.src[2] = arg_tensor(q, b"q"), arg_tensor(k, b"k"), values
     node.src[3], node.src[4], node.src[5] = arg_tensor(g, b"g"), arg_tensor(beta, b"beta"), arg_tensor(state, b"state")

@@ -35,9 +35,9 @@ static const char *flat_sequences(const ggml_tensor *t, int n, const char *const
     REQUIRE(multiple(tokens, seqs),
             "%s is %s, state is %s: the tokens must be a multiple of the sequences", names[0], SHAPE(a),
             SHAPE(state));
-    REQUIRE_NE(state, "state", size * size * heads, seqs, 1, 1);
+    REQUIRE_NE(state, "state", gg_count(gg_count(size, size), heads), seqs, 1, 1);
     REQUIRE(gg_contiguous(state), "state is %s: need a contiguous tensor", SHAPE(state));
-    REQUIRE_NE(t, "result", size * heads, tokens + size * seqs, 1, 1);
+    REQUIRE_NE(t, "result", gg_count(size, heads), gg_sum(tokens, gg_count(size, seqs)), 1, 1);
     return NULL;
 }
 CHECK(RWKV_WKV6) {
@@ -65,7 +65,7 @@ CHECK(GATED_DELTA_NET) {
     REQUIRE_NE(t->src[4], "beta", 1, heads, tokens, seqs);
     REQUIRE_NE(state, "state", n, n, heads, seqs);
     REQUIRE(gg_contiguous(state), "state is %s: need a contiguous tensor", SHAPE(state));
-    REQUIRE_NE(t, "result", n * heads, tokens * seqs + n * seqs * slots, 1, 1);
+    REQUIRE_NE(t, "result", gg_count(n, heads), gg_delta_net_rows(v, slots), 1, 1);
     return NULL;
 }
 CHECK(SSM_SCAN) {
@@ -89,7 +89,7 @@ CHECK(SSM_SCAN) {
     REQUIRE(ids->type == GGML_TYPE_I32, "ids is %s: need i32", SHAPE(ids));
     REQUIRE_NE(ids, "ids", seqs, 1, 1, 1);
     REQUIRE(gg_contiguous(s), "s is %s: need a contiguous tensor", SHAPE(s));
-    REQUIRE_NE(t, "result", gg_nelements(x) + n * rows * heads * seqs * slots, 1, 1, 1);
+    REQUIRE_NE(t, "result", gg_ssm_scan_elements(s, x, slots), 1, 1, 1);
     return NULL;
 }
 CHECK(SSM_CONV) {
@@ -118,7 +118,7 @@ CHECK(RECURRENT_BACK) {
     if (bad) return bad;
     const gg_seq z = gg_seq_of(t, op);
     int64_t all = 0;
-    for (int i = 0; i < gg_seq_operands(op); i++) all += gg_seq_elements(t, &z, op, i);
+    for (int i = 0; i < gg_seq_operands(op); i++) all = gg_sum(all, gg_seq_elements(t, &z, op, i));
     REQUIRE(t->type == GGML_TYPE_F32 && t->ne[0] == all && gg_contiguous(t),
             "result is %s: need f32 [%" PRId64 "]", SHAPE(t), all);
     return NULL;
@@ -127,7 +127,7 @@ CHECK(SSM_CONV_BACK) {
     const char *bad = all_f32(t, 3, (const char *const[]){"sx", "c", "gradient"}, msg);
     if (bad) return bad;
     REQUIRE_NE(t->src[2], "gradient", b->ne[1], a->ne[0] - b->ne[0] + 1, a->ne[2], 1);
-    REQUIRE_NE(t, "result", gg_nelements(a) + gg_nelements(b), 1, 1, 1);
+    REQUIRE_NE(t, "result", gg_sum(gg_nelements(a), gg_nelements(b)), 1, 1, 1);
     return NULL;
 }
 

@@ -170,6 +170,11 @@ static inline int64_t gg_count(int64_t a, int64_t b) {
     int64_t n;
     return __builtin_mul_overflow(a, b, &n) ? INT64_MAX : n;
 }
+/* Likewise a sum. */
+static inline int64_t gg_sum(int64_t a, int64_t b) {
+    int64_t n;
+    return __builtin_add_overflow(a, b, &n) ? INT64_MAX : n;
+}
 static inline int64_t gg_nrows(const ggml_tensor *t) { return gg_count(gg_count(t->ne[1], t->ne[2]), t->ne[3]); }
 static inline int64_t gg_nelements(const ggml_tensor *t) { return gg_count(t->ne[0], gg_nrows(t)); }
 static inline bool gg_is_empty(const ggml_tensor *t) { return !(t->ne[0] && t->ne[1] && t->ne[2] && t->ne[3]); }

@@ -28,6 +28,15 @@ static inline gg_seq gg_seq_of(const ggml_tensor *t, int op) {
     return z;
 }
 
+/* Elements of the result of SSM_SCAN, and rows of that of GATED_DELTA_NET; INT64_MAX on overflow. */
+static inline int64_t gg_ssm_scan_elements(const ggml_tensor *s, const ggml_tensor *x, int64_t slots) {
+    const int64_t state = gg_count(gg_count(s->ne[0], s->ne[1]), s->ne[2]);
+    return gg_sum(gg_nelements(x), gg_count(gg_count(state, x->ne[3]), slots));
+}
+static inline int64_t gg_delta_net_rows(const ggml_tensor *v, int64_t slots) {
+    return gg_sum(gg_count(v->ne[2], v->ne[3]), gg_count(gg_count(v->ne[0], v->ne[3]), slots));
+}
+
 /* ---- RECURRENT_BACK: the operands and parameters of the operation, and the gradient of its result ---------------- */
 /* the source that is the gradient; the parameter that is the operation */
 enum { GG_SEQ_GRADIENT = 9, GG_SEQ_OP = 15 };
@@ -40,7 +49,7 @@ static inline int gg_seq_operands(int op) { return op == GGML_OP_SSM_SCAN ? 6 : 
 /* Elements of the gradient of operand i for one head: of each token if *each, otherwise of the sequence. */
 static inline int64_t gg_seq_width(const ggml_tensor *t, const gg_seq *z, int op, int i, bool *each) {
     *each = i != gg_seq_state_index(op) && !(op == GGML_OP_RWKV_WKV6 && i == 3) && !(op == GGML_OP_SSM_SCAN && i == 3);
-    if (i == gg_seq_state_index(op)) return z->n * z->rows;
+    if (i == gg_seq_state_index(op)) return gg_count(z->n, z->rows);
     if (op == GGML_OP_SSM_SCAN) return i == 1 ? z->rows : i == 2 ? 1 : i == 3 ? t->src[3]->ne[0] : z->n;
     if (op == GGML_OP_GATED_DELTA_NET && i >= 3) return i == 3 ? t->src[3]->ne[0] : 1;
     return z->n;
@@ -48,7 +57,7 @@ static inline int64_t gg_seq_width(const ggml_tensor *t, const gg_seq *z, int op
 static inline int64_t gg_seq_elements(const ggml_tensor *t, const gg_seq *z, int op, int i) {
     bool each;
     const int64_t width = gg_seq_width(t, z, op, i, &each);
-    return width * z->heads * z->seqs * (each ? z->tokens : 1);
+    return gg_count(gg_count(gg_count(width, z->heads), z->seqs), each ? z->tokens : 1);
 }
 
 #endif
