@@ -4,7 +4,6 @@
 #include "common.h"
 
 CHECK(FILL) {
-    (void)msg;
     REQUIRE_FLOAT(t, "result");
     return NULL;
 }

@@ -6,12 +6,12 @@
 
 enum {
     GEMV_VECTORS = 4,               /* vectors that a kernel multiplies simultaneously */
-    GEMV_MAX_VECTORS = 8,           /* vectors for which reading without packing is faster; of quantised types half, */
-    GEMV_INT8_VECTORS = 2,          /* or two if they are unpacked to panels of bytes */
+    GEMV_MAX_VECTORS = 8,           /* vectors up to which reading float rows without packing is faster; */
+    GEMV_INT8_VECTORS = 2,          /* rows that unpack fast to panels of bytes; elsewhere GEMV_VECTORS */
     GEMV_LONG_K = 512,              /* sums of that many products are so long that GEMV_MOST vectors are worth it */
     GEMV_LEAST_BYTES = 8 << 10,     /* of a matrix that a thread claims at a time */
     GEMV_MOST_BYTES = 256 << 10,
-    GEMV_AHEAD = 16 << 10,          /* the rows after the next four are prefetched if they are that short */
+    GEMV_AHEAD = 16 << 10,          /* bytes of four rows, up to which the rows after them are prefetched */
     GEMV_SMALL = 128 << 10,         /* bytes of a matrix that is not prefetched */
     GEMV_ROWS = 1024,               /* sums that a product by columns keeps for each vector */
 };

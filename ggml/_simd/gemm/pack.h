@@ -9,7 +9,6 @@ enum {
     GEMM_BLOCK_MAX = 256,           /* the largest block of a type */
 };
 
-
 typedef struct gemm_src gemm_src;
 /* Writes x_{i0+i}[k0+k] to out[k*width + i] for i < n and k < kn. Lanes from n up to a multiple of VW get any
  * values. Each further `width` vectors make a panel of their own, kn*width floats behind the last one. k0 is a multiple

@@ -41,8 +41,7 @@
 #define GG_IF_VALUE(value, x) GG_IF_VALUE_(value, x)
 #define GG_IF_FAMILY(family, x) GG_IF_VALUE(GG_FAMILY_##family, x)
 
-/* What a row enters. The flags LEAF, VIEW and WORK put the last part of the name of a macro in second
- * place. */
+/* What a row enters. The flags LEAF, VIEW and WORK put the last part of a macro's name in second place. */
 #define LEAF ~, NOTHING,
 #define VIEW ~, NOTHING,
 #define WORK ~, WITH_WORK,

@@ -152,7 +152,8 @@ static void q8_1_from_f32(const float *x, void *y, int64_t n) {
     }
 }
 
-/* Indices into GG_LEVELS_E2M1: the value nearest to x / d, the smaller in a tie. half_d is d / 2. */
+/* Indices into GG_LEVELS_E2M1, whose values are doubled: the value nearest to x / half_d, the smaller magnitude in a
+ * tie. half_d is half of the scale. */
 static inline void e2m1_levels(uint8_t *q, const float *x, int n, float half_d) {
     static const float middle[7] = {0.5f, 1.5f, 2.5f, 3.5f, 5, 7, 10};
     for (int i = 0; i < n; i += VW) {

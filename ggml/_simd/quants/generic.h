@@ -48,7 +48,7 @@ INLINED char *store_ints(char *p, int group, vb q, int signed_by, bool minima, c
     return p;
 }
 
-/* Prefetches for dot products. far: only to the second cache, as the first would replace it before it is used */
+/* Prefetches for dot products. far: only to the second cache, as the first would replace it before it is used. */
 INLINED void prefetch(const char *b, int bytes, const bool far) {
     for (int i = 0; i < bytes; i += 64)
         if (far) __builtin_prefetch(b + i, 0, 2);

@@ -37,18 +37,17 @@ static bool reachable(const gg_grid *g, int point) {
         if ((point >> k * g->bits & ((1 << g->bits) - 1)) >= g->levels) return false;
     return true;
 }
-/* Writes the number of neighbours of a point and their indices to `out` (unless NULL); returns the numbers written. */
+/* Writes the number of neighbours of a point, then their indices, to `out`; returns how many numbers these are. */
 static int neighbours(const gg_grid *g, int point, int rings, uint16_t *dist, uint16_t *out) {
     int seen[MAX_DISTANCE] = {0}, n = 0;
     for (int i = 0; i < g->size; i++) seen[dist[i] = (uint16_t)distance(g, point, g->points[i])]++;
     for (int d = 0; rings; d++) {
         if (!seen[d]) continue;
         rings--;
-        if (out)
-            for (int i = 0, k = n; k < n + seen[d]; i++) if (dist[i] == d) out[1 + k++] = (uint16_t)i;
+        for (int i = 0, k = n; k < n + seen[d]; i++) if (dist[i] == d) out[1 + k++] = (uint16_t)i;
         n += seen[d];
     }
-    if (out) *out = (uint16_t)n;
+    *out = (uint16_t)n;
     return n + 1;
 }
 static gg_grid *build_grid(int which) {

@@ -13,7 +13,7 @@ static const struct { uint8_t width, together; uint64_t exponent; } numbers[] = 
 #undef NUMBER
 };
 
-/* The fields of a block lie one behind the other, as the size of its struct proves; a count of 0 ends the list. */
+/* The fields of a block lie one after the other, as the size of its struct proves; a count of 0 ends the list. */
 enum { MAX_FIELDS = 5 };
 typedef struct { uint8_t number; uint16_t count; } field;
 static const field fields[GG_TYPE_MAX][MAX_FIELDS + 1] = {

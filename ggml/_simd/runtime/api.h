@@ -12,14 +12,14 @@
 #include "../quants/rows.h"
 
 #define GG_ENGINE(X)                                                                                                   \
-    /* check.h */                                                                                                      \
+    /* check.h, op_info.h */                                                                                           \
     X(const char *, check, (const ggml_tensor *node, char *message))                                                   \
     X(const gg_op_info *, op, (int op))                                                                                \
     X(const char *, op_name, (int op))                                                                                 \
     X(const char *, op_symbol, (int op))                                                                               \
     X(const char *, unary_name, (int function))                                                                        \
     X(bool, op_computes, (int op))                                                                                     \
-    /* memory.h */                                                                                                     \
+    /* memory.h, pages.h */                                                                                            \
     X(size_t, graph_nbytes, (size_t size, bool grads))                                                                 \
     X(void, graph_clear, (ggml_cgraph *graph))                                                                         \
     X(size_t, hash_find, (const ggml_hash_set *set, const ggml_tensor *key))                                           \

@@ -113,7 +113,7 @@ _Static_assert(sizeof(void *) == 8, "ggml for Python is built for 64-bit systems
 _Static_assert(sizeof(ggml_tensor) == 336 && sizeof(ggml_object) == 32, "struct layout");
 _Static_assert(sizeof(ggml_cgraph) == 96 && sizeof(ggml_cplan) == 56, "struct layout");
 
-/* Clears or copies a tensor by 16 bytes at a time: what compilers make of memset and memcpy here starts slowly. */
+/* Clear and copy a tensor 16 bytes at a time: what compilers make of memset and memcpy here starts slowly. */
 typedef long long gg_pair __attribute__((vector_size(16), aligned(8), may_alias));
 static inline void gg_clear_tensor(ggml_tensor *t) {
     for (size_t i = 0; i < sizeof *t / 16; i++) {

@@ -17,7 +17,7 @@ typedef struct gg_work {
     const ggml_tensor *node;        /* a copy of the last node (gg_call), for operations with a callback */
     int n_threads;                  /* that the caller asked for */
     _Atomic int64_t *chunk;         /* of this node, 0 at the start: see gg_claim_chunk */
-    bool packed;                    /* wdata holds the second operand as a product before this one has packed it */
+    bool packed;                    /* wdata already holds the second operand, packed by an earlier product */
 } gg_work;
 
 /* Computes a node; returns a ggml_status. gg_fail says why it failed. */
@@ -29,23 +29,22 @@ typedef void (*gg_to_f32_fn)(const void *x, float *y, int64_t n);
 typedef void (*gg_from_f32_fn)(const float *x, void *y, int64_t n);
 /* As from_f32, one whole row, with an importance weight for each element (NULL: none) and the slower searches. */
 typedef void (*gg_quantize_fn)(const float *x, void *y, int64_t n, const float *im);
-/* s[r] = sum(x_r[i] * y[i]) for r < rows <= GG_DOT_ROWS: x_r a packed row of the type at x + r * nb, y one of its
- * activation type (gg_types), if that is quantised in the activation layout. s[r] does not depend on other rows. */
+/* s[r] = sum(x_r[i] * y[i]) for r < rows <= GG_DOT_ROWS: x_r is a packed row of the type at x + r * nb, y one
+ * of its activation type (gg_types), in the activation layout if that type is quantised. s[r] does not depend on other
+ * rows. */
 typedef void (*gg_dot_fn)(int64_t n, int rows, float *s, const void *x, size_t nb, const void *y);
 enum { GG_DOT_ROWS = 4 };
 /* Brings a packed row of a quantised activation type into the activation layout, in which it enters dot products with
  * many rows: GG_LAYOUT_BYTES for 32 elements, at a multiple of 64 (quants/generic.h). */
 typedef void (*gg_lay_out_fn)(const void *row, void *laid_out, int64_t n);
 enum { GG_LAYOUT_BYTES = 44 };
-/* How far ahead a product with a vector prefetches the matrix to the first or to the second cache, as hardware
- * prefetchers stop at the end of a page; how far the first cache holds what is prefetched; and how far ahead it touches
- * each page, as finding the address of a page takes longer than loading a line. */
+/* How far ahead products with a vector prefetch the matrix: hardware prefetchers stop at the end of a page. */
 enum {
     GG_PAGE_BYTES = 4096,
-    GG_PREFETCH_BYTES = GG_PAGE_BYTES,
-    GG_PREFETCH_NEAR = 2 * GG_PAGE_BYTES,
-    GG_PREFETCH_FAR = 4 * GG_PAGE_BYTES,
-    GG_PREFETCH_PAGES = 16 * GG_PAGE_BYTES
+    GG_PREFETCH_BYTES = GG_PAGE_BYTES,          /* the least distance where the rows of the next call are prefetched */
+    GG_PREFETCH_NEAR = 2 * GG_PAGE_BYTES,       /* the most bytes that the first cache keeps until they are used */
+    GG_PREFETCH_FAR = 4 * GG_PAGE_BYTES,        /* to the second cache */
+    GG_PREFETCH_PAGES = 16 * GG_PAGE_BYTES      /* one line a page: address translation takes longer than the load */
 };
 /* Unpacks n elements of as many rows as a vector has lanes, nb bytes apart: word i of each row, as gg_ints.unpack
  * writes them, to out[i * width ..]. */

@@ -194,7 +194,7 @@ static bool pin_new(gg_pins *p, gg_region **last, const void *addr) {
     p->v[p->n++] = r;
     return true;
 }
-/* *last: the range of the address before, mostly the same. */
+/* *last: the range of the previous address, mostly the same. */
 static inline bool pin(gg_pins *p, gg_region **last, const void *addr) {
     return !addr || (*last && holds(*last, addr)) || pin_new(p, last, addr);
 }
@@ -215,10 +215,10 @@ void gg_unpin(gg_pins *p) {
 }
 
 /* ---- contexts ---------------------------------------------------------------------------------------------------- */
-static const uint64_t MAGIC = 0x7478635f6c6d6767;   /* "ggml_cxt" */
 enum { FIRST_CHUNK = 1 << 20, TOUCH = 1 << 17 };
 
-/* Handles come from malloc. A freed one is kept, marked dead, until 4096 others have been freed. */
+/* Handles come from malloc. A freed one is kept until 4096 others have been freed, so that no new context gets its
+ * address soon. */
 static ggml_context *dead[4096];
 static size_t n_dead;
 static struct { ggml_context **v; size_t n, cap; } contexts;
@@ -251,7 +251,6 @@ static void context_leave(ggml_context *ctx) {
     while (contexts.v[i] != ctx) i++;
     memmove(contexts.v + i, contexts.v + i + 1, (--contexts.n - i) * sizeof *contexts.v);
     last_context = NULL;
-    ctx->magic = 0;
     free(dead[n_dead % 4096]);
     dead[n_dead++ % 4096] = ctx;
 }
@@ -277,7 +276,7 @@ ggml_context *gg_context_new(size_t mem_size, void *buffer, bool no_alloc) {
     ggml_context *ctx = gg_calloc(1, sizeof *ctx);
     if (!ctx) return NULL;
     if (!buffer) mem_size = padded(mem_size);   /* callers add up unpadded sizes of data */
-    ctx->magic = MAGIC, ctx->mem_size = mem_size, ctx->no_alloc = no_alloc, ctx->grows = !mem_size && !buffer;
+    ctx->mem_size = mem_size, ctx->no_alloc = no_alloc, ctx->grows = !mem_size && !buffer;
     ctx->chunk = chunk_new(ctx, buffer, ctx->grows ? FIRST_CHUNK : mem_size);
     if (!ctx->chunk) { free(ctx); return NULL; }
     if (context_enter(ctx)) return ctx;

@@ -51,7 +51,6 @@ bool gg_pin(gg_pins *p, ggml_tensor *const *nodes, int n);   /* the ranges of so
 void gg_unpin(gg_pins *p);
 
 struct ggml_context {
-    uint64_t magic;
     size_t mem_size;         /* as the caller asked for; 0: the context grows */
     bool no_alloc, grows;
     int64_t n_objects;

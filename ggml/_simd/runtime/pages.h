@@ -1,6 +1,6 @@
 /* Memory from the system: pages, and blocks of the C library. When the system has no more, what freed arenas keep
- * reserved is released (gg_reclaim in memory.h), and the allocation is tried again. Functions without another word may
- * be called by any thread; those marked (locked) are called by memory.c, which holds its lock. */
+ * reserved is released (gg_reclaim in memory.h), and the allocation is tried again. Any thread may call these
+ * functions, except those marked (locked), which memory.c calls while it holds its lock. */
 #ifndef GG_PAGES_H
 #define GG_PAGES_H
 #include <stdbool.h>

@@ -39,7 +39,7 @@ bool gg_plan_make(gg_plan *plan, ggml_tensor *const *nodes, int n, const gg_plan
 bool gg_plan_serves(const gg_plan *plan, const gg_plan_request *request);
 void gg_plan_free(gg_plan *plan);
 
-int gg_until_callback(ggml_tensor **nodes, int n);                  /* how many up to and with the first callback */
+int gg_until_callback(ggml_tensor **nodes, int n);                  /* nodes up to the first callback, inclusive */
 size_t gg_work_size(ggml_tensor **nodes, int n, int n_threads);     /* bytes of shared work memory: enough with
                                                                       * and without use_ref */
 #endif

@@ -1,4 +1,4 @@
-/* Prepared graphs. Callers compute the same graph thousands of times. From the third time on it is not checked and
+/* Prepared graphs. Callers compute the same graph thousands of times. From the fourth time on it is not checked and
  * planned again: a comparison with a snapshot of its tensors shows that nothing was written to them since.
  * All functions are called under the GIL. */
 #ifndef GG_PREPARE_H
@@ -29,7 +29,8 @@ typedef struct gg_prepared {
 
 /* The prepared form of a graph, if its tensors, and the memory they lie in, are as when it was checked. Else NULL. */
 gg_prepared *gg_prepared_find(const ggml_cgraph *graph);
-/* Tells that all nodes of a graph were just found valid. Prepares it if it was computed before. */
+/* Tells that all nodes of a graph were just found valid. Prepares it when it has been computed often enough
+ * since its last change. */
 void gg_prepared_note(const ggml_cgraph *graph);
 /* Fills in nodes and plan of a call, and holds the memory that the nodes use; false: no memory. */
 bool gg_prepared_begin(gg_prepared *p, gg_call *call, gg_pins *pins);

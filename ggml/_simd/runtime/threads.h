@@ -15,7 +15,7 @@ int gg_team_size(int n);
  * number of threads: nth is what it has. */
 void gg_run_team(int n, void (*body)(void *data, int ith, int nth), void *data);
 
-/* Whether this thread may run kernels, in a region if it is `parallel`. If not, gg_run_elsewhere runs them. */
+/* Whether this thread may run kernels; parallel: in a region. If not, gg_run_elsewhere runs them. */
 bool gg_thread_suffices(bool parallel);
 /* Runs body(data) on a new thread and waits for its end; false: there is no thread. */
 bool gg_run_elsewhere(void (*body)(void *data), void *data);

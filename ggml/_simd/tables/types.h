@@ -4,7 +4,7 @@
  *
  * kind        what the type serves for, and with it the kernels that every instruction set has for it:
  *               FLOAT       arithmetic:                        <name>_to_f32, <name>_dot
- *               INT         indices; no kernels
+ *               INT         integers, such as indices; no kernels
  *               STORED      stored and copied; no kernels
  *               WEIGHT      quantised first operand:           <name>_to_f32, <name>_dot, <name>_ints
  *               ACTIVATION  quantised second operand:          <name>_to_f32, <name>_lay_out

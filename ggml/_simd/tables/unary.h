@@ -1,5 +1,5 @@
-/* One row an element-wise function of GGML_OP_UNARY: UNARY(id, NAME, function): y = function(x), a vec function of
- * vec/math.h, or gg_xielu, which takes parameters too (ops/unary.h). */
+/* One row an element-wise function of GGML_OP_UNARY: UNARY(id, NAME, function): y = function(x), which is in the
+ * vocabulary (vec/vec.h) or in vec/math.h; gg_xielu also takes parameters (ops/unary.h). */
 UNARY(0,  ABS,         vf_abs)
 UNARY(1,  SGN,         v_sgn)
 UNARY(2,  NEG,         vf_neg)

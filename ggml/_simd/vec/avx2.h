@@ -63,7 +63,6 @@ static inline vi vi_madd_pairs(vi acc, vi a, vi b) { return _mm256_add_epi32(acc
 
 /* ---- masks */
 static inline vm vm_and(vm a, vm b) { return _mm256_and_ps(a, b); }
-static inline vm vm_or(vm a, vm b) { return _mm256_or_ps(a, b); }
 static inline vm vm_not(vm m) { return _mm256_xor_ps(m, vi_float(vi_set1(-1))); }
 static inline bool vm_any(vm m) { return _mm256_movemask_ps(m) != 0; }
 static inline bool vm_all(vm m) { return _mm256_movemask_ps(m) == 0xff; }

@@ -63,7 +63,6 @@ static inline vi vi_madd_pairs(vi acc, vi a, vi b) { return _mm512_add_epi32(acc
 
 /* ---- masks */
 static inline vm vm_and(vm a, vm b) { return (vm)(a & b); }
-static inline vm vm_or(vm a, vm b) { return (vm)(a | b); }
 static inline vm vm_not(vm m) { return (vm)~m; }
 static inline bool vm_any(vm m) { return m != 0; }
 static inline bool vm_all(vm m) { return _kortestc_mask16_u8(m, m); }

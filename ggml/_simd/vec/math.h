@@ -150,7 +150,7 @@ static inline vf v_gelu_quick(vf x) {
     const vf z = gg_gelu_quick_arg(gg_clamp(x, -200, 200), &lo);
     return gg_gate_mul(x, z, &lo);
 }
-/* The same for a result that is rounded to half precision: to 2^-17, for |z| <= 60. */
+/* x * sigmoid(z) for a result that is rounded to half precision: relative error 2^-17, for |z| <= 60. */
 static inline vf gg_gate_half(vf x, vf z) {
     static const float c[] = {1, -0.9999668f, 0.50003016f, -0.16787498f, 0.041513816f};
     const vf shift = vf_set1(0x1.8p23f), t = vf_fma(z, vf_set1(-1.44269504f), shift);
@@ -241,7 +241,7 @@ __attribute__((noinline, unused)) static float gg_rem_pio2_big(float x, int32_t 
     const uint32_t *w = bits + (at >> 5);
     uint64_t win[3];
     for (int i = 0; i < 3; i++) win[i] = (uint32_t)(((uint64_t)w[i] << 32 | w[i + 1]) >> (32 - s));
-    const uint64_t turn = (m * win[0] << 32) + m * win[1] + (m * win[2] >> 32);   /* |x| / 2 pi modulo 1, times 2^64 */
+    const uint64_t turn = (m * win[0] << 32) + m * win[1] + (m * win[2] >> 32);  /* |x| / (2 pi) modulo 1, times 2^64 */
     const uint64_t quarter = (turn + (1ull << 61)) >> 62;
     const float r = (float)((double)(int64_t)(turn - (quarter << 62)) * (1.5707963267948966 * 0x1p-62));
     *q = (int32_t)(x < 0 ? -quarter : quarter);
@@ -287,7 +287,7 @@ static inline vf v_cos(vf x) {
     return gg_sin_quarter(r, vi_add(q, vi_set1(1)));
 }
 
-/* ---- pieces of lines --------------------------------------------------------------------------------------------- */
+/* ---- piecewise linear functions ---------------------------------------------------------------------------------- */
 static inline vf v_relu(vf x) { return vf_max(vf_zero(), x); }
 static inline vf v_sgn(vf x) {
     const vf z = vf_zero(), one = vf_set1(1);

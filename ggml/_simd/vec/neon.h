@@ -46,7 +46,6 @@ static inline vi vi_dot(vi acc, vi u, vi s) { return vdotq_s32(acc, vreinterpret
 
 /* ---- masks */
 static inline vm vm_and(vm a, vm b) { return vandq_u32(a, b); }
-static inline vm vm_or(vm a, vm b) { return vorrq_u32(a, b); }
 static inline vm vm_not(vm m) { return vmvnq_u32(m); }
 static inline bool vm_any(vm m) { return vmaxvq_u32(m) != 0; }
 static inline bool vm_all(vm m) { return vminvq_u32(m) != 0; }

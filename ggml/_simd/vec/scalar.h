@@ -37,7 +37,6 @@ static inline vf vi_float(vi v) { return (vf)v; }
 
 /* ---- masks */
 static inline vm vm_and(vm a, vm b) { return a & b; }
-static inline vm vm_or(vm a, vm b) { return a | b; }
 static inline vm vm_not(vm m) { return ~m; }
 static inline bool vm_any(vm m) { uint64_t h[2]; memcpy(h, &m, sizeof h); return (h[0] | h[1]) != 0; }
 static inline bool vm_all(vm m) { uint64_t h[2]; memcpy(h, &m, sizeof h); return (h[0] & h[1]) == UINT64_MAX; }

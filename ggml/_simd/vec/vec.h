@@ -11,7 +11,7 @@
  *               vf_load_f16n(p,n) vf_store_f16n(p,v,n) vf_load_bf16n(p,n) vf_store_bf16n(p,v,n)
  *               vi_load_u16(p) vi_store_u16(p,v)     zero-extended / v within 0..65535
  *               vi_store_u8(p,v)                     the low byte of each lane, v within -128..255
- *               vf_load_i8(p)  VW int8 to f32        vf_gather(p, stride)    p[0], p[stride], ... (stride in floats)
+ *               vf_load_i8(p)  VW int8 to f32
  *               vf_stream(p,v) vf_stream_end()       past the caches, p aligned to a vector / before others may read it
  *                              (GG_VEC_STREAMS: 1 where there is such a store, else it is vf_store)
  *               vf_transpose4(row,k,out)             out[j], lane i = row[i][k + j], j < 4, of VW rows
@@ -26,7 +26,7 @@
  *               vf_min vf_max (a,b): the second operand if either is NaN     vf_abs vf_neg vf_sqrt
  *               vf_round (to nearest even) vf_floor vf_ceil vf_trunc  vf_copysign(mag, sign)
  * compare       vf_lt vf_le vf_gt vf_ge vf_eq (a,b) false for NaN, vf_isnan(a) -> vm
- * select        vf_select(m,a,b) vi_select(m,a,b): m ? a : b   vm_and vm_or vm_not vm_any(m) -> bool vm_all(m) -> bool
+ * select        vf_select(m,a,b) vi_select(m,a,b): m ? a : b   vm_and vm_not vm_any(m) -> bool vm_all(m) -> bool
  * int32         vi_add vi_sub vi_mul vi_and vi_or vi_xor (a,b) vi_shl(a,k) vi_sra(a,k) vi_srl(a,k)
  *                              (0 <= k < 32)   vi_gt vi_eq (a,b) -> vm
  * bytes         vi_dot(acc,u,s): acc + the four products of u's unsigned and s's signed bytes, in each lane; bytes of
@@ -69,11 +69,6 @@ static inline void vi_store_u8(uint8_t *p, vi v) {
     for (int i = 0; i < VW; i++) p[i] = (uint8_t)t[i];
 }
 #endif
-static inline vf vf_gather(const float *p, ptrdiff_t stride) {
-    float t[VW];
-    for (int i = 0; i < VW; i++) t[i] = p[i * stride];
-    return vf_load(t);
-}
 static inline vf vf_load_bf16(const uint16_t *p) { return vi_float(vi_shl(vi_load_u16(p), 16)); }
 static inline void vf_store_bf16(uint16_t *p, vf v) {
     const vi u = vf_bits(v), top = vi_srl(u, 16);

@@ -256,7 +256,6 @@ static inline vq vq_div4(vq a) { return _mm256_srai_epi32(a, 2); }
 static inline vq vq_sub(vq a, vq b) { return _mm256_sub_epi32(a, b); }
 
 static inline va va_zero(void) { return _mm256_setzero_ps(); }
-static inline va va_add(va a, va b) { return _mm256_add_ps(a, b); }
 static inline va va_scale(va acc, va a, float x) { return _mm256_fmadd_ps(a, _mm256_set1_ps(x), acc); }
 static inline float va_sum(va a) {
     __m128 s = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));

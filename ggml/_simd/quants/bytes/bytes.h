@@ -57,7 +57,7 @@
  *   vs_field(a, k, mask)     (a >> k) & mask
  *   vs_add vs_mul (a, b)   vs_odd(a) 2 a + 1   vs_store(p, a)   vs_to_f32(d, s, x) d[i] = x s[i]
  * Accumulate
- *   va_zero() va_add(a, b) va_scale(acc, a, x) acc + a x   va_sum(a) sum of the lanes
+ *   va_zero() va_scale(acc, a, x) acc + a x   va_sum(a) sum of the lanes
  *   va_madd(acc, q, lo, hi)  acc + q times a scale for lo and one for hi; va_madd1(acc, q, x): one scale
  *   va_madd_pair(acc, q, p, i)   acc + q times the first of pair i
  *   va_madd_sums(acc, q, x)  acc + q[i] x[i], i < 4; the lanes of each q are added first, without rounding

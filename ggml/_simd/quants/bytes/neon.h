@@ -124,7 +124,6 @@ static inline vq vq_add(vq a, vq b) { return (vq){vaddq_s32(a.lo, b.lo), vaddq_s
 static inline vq vq_sub(vq a, vq b) { return (vq){vsubq_s32(a.lo, b.lo), vsubq_s32(a.hi, b.hi)}; }
 
 static inline va va_zero(void) { return vdupq_n_f32(0); }
-static inline va va_add(va a, va b) { return vaddq_f32(a, b); }
 static inline va va_scale(va acc, va a, float x) { return vfmaq_n_f32(acc, a, x); }
 static inline float va_sum(va a) { return vaddvq_f32(a); }
 static inline va va_madd(va acc, vq q, float lo, float hi) {

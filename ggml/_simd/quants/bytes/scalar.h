@@ -90,7 +90,6 @@ static inline vq vq_add(vq a, vq b) { return (vq){a.lo + b.lo, a.hi + b.hi}; }
 static inline vq vq_sub(vq a, vq b) { return (vq){a.lo - b.lo, a.hi - b.hi}; }
 
 static inline va va_zero(void) { return 0; }
-static inline va va_add(va a, va b) { return a + b; }
 static inline va va_scale(va acc, va a, float x) { return acc + a * x; }
 static inline float va_sum(va a) { return a; }
 static inline va va_madd(va acc, vq q, float lo, float hi) { return acc + ((float)q.lo * lo + (float)q.hi * hi); }
