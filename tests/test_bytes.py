@@ -58,6 +58,11 @@ def test_no_elements():
     assert not product(np.zeros((3, 0), np.int8), np.zeros((2, 0), np.float32)).any()
 
 
+def test_no_input_channels():
+    got = convolution(np.zeros((2, 0, 3, 3), np.int8), np.zeros((1, 0, 8, 8), np.float32), (1, 1, 0, 0, 1, 1), 3)
+    assert got.shape == (1, 2, 6, 6) and not got.any()
+
+
 def test_mistakes():
     ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0))
     a = from_numpy(np.zeros((2, 3), np.int8), ctx)

@@ -363,6 +363,9 @@ def test_choices_among_equal_tokens():
         assert drawn == set(range(kept))
     assert choose(logits, None, 1, 0, 0, 1.0, 0.0, 0.7) == 0
     assert choose(logits * np.float32(1e38), None, 1, 1e-300, 0, 0.5, 0.1, 0.0) == 0
+    near = np.full(64, -np.inf, np.float32)
+    near[1], near[9] = 0, np.log(8.9e-8)  # the sum of a block, in floats, is larger than that of its items in double
+    assert choose(near, None, 1, 1.0, 0, 1.0, 0.0, 1 - 2**-53) in (1, 9)
     with pytest.raises(ValueError, match="generate: 0 logits"):
         choose(logits[:0], None, 1, 1.0, 0, 1.0, 0.0, 0.5)
 

@@ -2,6 +2,7 @@
 result of each call.
 """
 
+import ctypes
 from pathlib import Path
 
 import numpy as np
@@ -50,3 +51,22 @@ def test_gradient_of_changed_operands():
         v.contents.ne[0] = 4
         with pytest.raises(ValueError, match=r"RECURRENT_BACK.*v is f32 \[4, 2, 4\].*shapes must be equal"):
             compute(ctx, alone, 1)
+
+
+def test_results_whose_size_overflows():
+    """Operands without tokens are empty whatever their other sizes are: a product of these must not wrap."""
+    with context() as ctx:
+
+        def new(*ne, kind=ggml.GGML_TYPE_F32):
+            return ggml.ggml_new_tensor(ctx, kind, len(ne), (ctypes.c_int64 * len(ne))(*ne))
+
+        n, seqs, slots = 989540, 8681, 2147418113  # n * seqs * slots is 2^64 + 4
+        ids = new(seqs, kind=ggml.GGML_TYPE_I32)
+        with pytest.raises((ValueError, MemoryError), match=r"^ggml_ssm_scan: "):
+            ggml.ggml_ssm_scan(ctx, new(n), new(1, 1, 0, seqs), new(1, 0, seqs), new(1, 1), new(n, 1, 0, seqs),
+                               new(n, 1, 0, seqs), ids, slots)
+        empty = [new(3, 1, 0) for _ in range(4)]
+        for t in empty:
+            t.contents.ne[1] = 6148914691236517206  # 9 times that is 6 modulo 2^64
+        with pytest.raises((ValueError, MemoryError), match=r"^ggml_gated_linear_attn: "):
+            ggml.ggml_gated_linear_attn(ctx, *empty, new(6, 1), 1.0)
