@@ -290,8 +290,11 @@ def llama_graph(ggml, context, weights=None, width=2048, heads=32, inner=5632, p
     def cached(cache, *axes):
         return ggml.ggml_permute(ctx, ggml.ggml_reshape_3d(ctx, cache, size, heads, past), *axes)
 
+    graph = ggml.ggml_new_graph_custom(ctx, 4096, False)
+
     def store(v, cache):
-        ggml.ggml_cpy(ctx, v, ggml.ggml_view_2d(ctx, cache, width, 1, 2 * width, 0))
+        row = ggml.ggml_view_2d(ctx, cache, width, 1, 2 * width, 0)
+        ggml.ggml_build_forward_expand(graph, ggml.ggml_cpy(ctx, v, row))
 
     for _ in range(22):
         h = norm(x)
@@ -306,7 +309,6 @@ def llama_graph(ggml, context, weights=None, width=2048, heads=32, inner=5632, p
         h = norm(x)
         hidden = ggml.ggml_mul(ctx, ggml.ggml_silu(ctx, product(gate, h)), product(up, h))
         x = ggml.ggml_add(ctx, x, product(down, hidden))
-    graph = ggml.ggml_new_graph_custom(ctx, 4096, False)
     ggml.ggml_build_forward_expand(graph, x)
     return ctx, graph
 

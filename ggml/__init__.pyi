@@ -4738,12 +4738,13 @@ def ggml_conv_2d(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor], s0: _I
             image.
         MemoryError: the context is full.
     """
-def ggml_conv_2d_direct(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor], s0: _Int, s1: _Int, p0: _Int, p1: _Int, d0: _Int, d1: _Int, bias: Any = ..., function: Any = ..., offset: _Int = ...) -> ggml_tensor_p:
+def ggml_conv_2d_direct(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor], s0: _Int, s1: _Int, p0: _Int, p1: _Int, d0: _Int, d1: _Int, bias: Any = ..., function: Any = ..., offset: _Int = ..., winograd: Any = ...) -> ggml_tensor_p:
     """Convolves images without an intermediate tensor of patches, as ggml_conv_2d does in this library.
 
     Both names make the same node, so they do not differ in speed or memory. The gradient flows to a and b. The C
-    library does not offer bias, function and kernels of bytes; with one of them there is no gradient. A kernel of bytes
-    is multiplied exactly with images of whole numbers whose range is 255 at most, and in f32 with others.
+    library does not offer bias, function, kernels of bytes and winograd; with one of the first three there is no
+    gradient. A kernel of bytes is multiplied exactly with images of whole numbers whose range is 255 at most, and in
+    f32 with others.
 
     Args:
         ctx: context that receives the result.
@@ -4759,6 +4760,10 @@ def ggml_conv_2d_direct(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor],
         bias: f32 tensor [out_channels] that is added to the sums, or None.
         function: GGML_UNARY_OP_RELU, SIGMOID, SILU or HARDSWISH, applied to the result, or None.
         offset: int from -255 to 255 that is added to each element of a kernel of type i8; others ignore it.
+        winograd: whether kernels of 3x3 with a stride of 1 may be computed by 16 instead of 36 multiplications for four
+            positions, where that takes less time (Winograd's F(2x2, 3x3)), as ggml_conv_2d does. Its rounding errors
+            are smaller than those of the sum of all products, but relative to the largest elements that the four
+            positions read: False is more accurate where elements beside each other differ by many orders of magnitude.
     Returns:
         f32 tensor [ow, oh, out_channels, batch] with ow = (width + 2 * p0 - d0 * (kw - 1) - 1) // s0 + 1 and oh
             likewise.
@@ -9296,7 +9301,8 @@ def ggml_pad_reflect_1d(ctx: _Address, a: _To[ggml_tensor], p0: _Int, p1: _Int) 
     """Extends the rows of a tensor at both ends by their mirror images.
 
     The row is reflected at its first and last element, which are not repeated: [a, b, c] with p0 = 1 and p1 = 2
-    becomes [b, a, b, c, b, a]. The gradient with respect to a is the sum over all copies of an element.
+    becomes [b, a, b, c, b, a]. The gradient with respect to a is the sum over all copies of an element; it needs rows
+    of at most 2^24 elements.
 
     Args:
         ctx: context that receives the result.
@@ -9363,8 +9369,8 @@ def ggml_pool_2d(ctx: _Address, a: _To[ggml_tensor], op: _Int, k0: _Int, k1: _In
         k1: height of a window, 1 or more; k0 * k1 is at most 2^24.
         s0: stride along the width, 1 or more.
         s1: stride along the height, 1 or more.
-        p0: padding at each side, 0 or more; it may be fractional. The first window begins floor(p0) pixels outside
-            of the image, while the number of windows follows from p0 itself.
+        p0: padding at each side, 0 or more, less than 2^24; it may be fractional. The first window begins floor(p0)
+            pixels outside of the image, while the number of windows follows from p0 itself.
         p1: padding above and below, likewise.
     Returns:
         f32 tensor [ow, oh, channels, batch] with ow = floor((width + 2 * p0 - k0) / s0) + 1 and oh likewise.
@@ -10587,7 +10593,8 @@ def ggml_set_rows(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor], c: _T
     """Overwrites rows of a by index, converting to its type: a[:, c[i, j mod c1, k mod c2], j, k] = b[:, i, j, k].
 
     Where an index occurs more than once, the last row wins. An index outside a's rows makes the compute fail.
-    The gradient flows to b from the rows that stay and to a from the rows that are not written.
+    The gradient flows to b from the rows that stay, if b has fewer than 2^24, and to a from the rows that are not
+    written.
 
     Args:
         ctx: context that receives the node; it needs room for the header only.

@@ -44,15 +44,17 @@ def adamw(rate: float, decay: float = 0.0, steps: int = 0) -> _Schedule:
     Args:
         rate: learning rate at the beginning, more than 0, at most 1e6; usual ones are below 1.
         decay: weight decay, 0 to 1.
-        steps: steps until the rate is 0; 0 keeps it constant.
+        steps: steps until the rate is 0, 0 or more; 0 keeps it constant.
     Returns:
         Function for Session.start or ggml_opt_get_optimizer_params. Each call counts as a step; the attribute done
         is their number.
     Raises:
-        ValueError: rate or decay is out of range.
+        ValueError: rate, decay or steps is out of range.
     """
     if not 0 < rate <= 1e6 or not 0 <= decay <= 1:
         raise ValueError(f"adamw: rate is {rate}, decay is {decay}: need a rate above 0 up to 1e6, a decay of 0 to 1")
+    if not steps >= 0:
+        raise ValueError(f"adamw: steps is {steps}: need 0 or more")
     return _Schedule(rate, decay, steps)
 
 
@@ -183,10 +185,9 @@ def save_weights(ctx: int | None, path: PathName) -> None:
     """
     file = ggml.gguf_init_empty()
     try:
-        tensors = _named("save_weights", ctx)
-        for tensor in tensors.values():
-            ggml.gguf_add_tensor(file, tensor)
         with renamed("save_weights"):
+            for tensor in _named(ctx).values():
+                ggml.gguf_add_tensor(file, tensor)
             _write_to_file(file, path, False)
     finally:
         ggml.gguf_free(file)
@@ -209,8 +210,10 @@ def load_weights(ctx: int | None, path: PathName) -> None:
         OSError: the file cannot be read.
         RuntimeError: ctx was freed.
     """
-    tensors, handle = _named("load_weights", ctx), ctypes.c_void_p()
-    places = {name: np.asarray(tensor) for name, tensor in tensors.items()}  # also checks that there is memory
+    handle = ctypes.c_void_p()
+    with renamed("load_weights"):
+        tensors = _named(ctx)
+        places = {name: np.asarray(tensor) for name, tensor in tensors.items()}  # also checks that there is memory
     params = ggml.gguf_init_params(no_alloc=False, ctx=ctypes.pointer(handle))
     with renamed("load_weights", path):
         file = ggml.gguf_init_from_file(path, params)  # type: ignore[arg-type]
@@ -230,19 +233,19 @@ def load_weights(ctx: int | None, path: PathName) -> None:
         ggml.ggml_free(handle.value)
 
 
-def _named(function, ctx):
+def _named(ctx):
     """The tensors of a context that have names, by name."""
     found: dict = {}
     tensor = ggml.ggml_get_first_tensor(ctx)
     while tensor:
         name = tensor.contents.name
         if name in found:
-            raise ValueError(f"{function}: two tensors are named {name.decode()!r}")
+            raise ValueError(f"two tensors are named {name.decode()!r}")
         if name:
             found[name] = tensor
         tensor = ggml.ggml_get_next_tensor(ctx, tensor)
     if not found:
-        raise ValueError(f"{function}: the context has no named tensor")
+        raise ValueError("the context has no named tensor")
     return found
 
 

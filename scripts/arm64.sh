@@ -9,6 +9,7 @@ TRIPLET=aarch64-linux-gnu
 VERSION=3.11 # that of Debian 12; the build needs a Python of the same minor version
 PYTHON=${HOSTPYTHON:-python$VERSION}
 SYSROOT=$ARM64/sysroot
+unset CC CXX LDSHARED # which setuptools would prefer to the compiler for the other Python
 
 # A separate apt state for arm64 packages. They are unpacked, not installed; the system's apt is not changed.
 fetch_sysroot() {

@@ -83,7 +83,7 @@ ADDITIONS = {
     "gguf_init_from_file_mmap": "(fname: _Path, params: gguf_init_params) -> gguf_context_p",
 }
 
-# Functions of ggml._io.interop, which ggml.utils offers
+# Functions of ggml._io.interop: those that ggml.utils offers, and one for ggml.view
 HELPERS = {
     "from_numpy": "(x: npt.ArrayLike | _Buffer, ctx: _Address) -> ggml_tensor_p",
     "from_dlpack": "(ctx: _Address, x: Any) -> ggml_tensor_p",
@@ -93,6 +93,7 @@ HELPERS = {
     "get_strides": "(tensor: _To[ggml_tensor]) -> tuple[int, ...]",
     "quantize_row": "(data_f32: Any, nelements: _Int, ttype: _Int, work: Any) -> Any",
     "dequantize_row": "(data_q: Any, nelements: _Int, ttype: _Int, work: Any) -> Any",
+    "reverse_bytes": "(data: Any, nelements: _Int, ttype: _Int) -> None",
 }
 HELPERS_HEADER = """# Written by scripts/make_stubs.py from the built module: run it again instead of editing this file.
 from collections.abc import Sequence

@@ -51,11 +51,14 @@ def tiny_tokens(folder):
     """The tokens of small vocabularies."""
     arrays, texts = {}, model_texts.lines(model_vocabularies.LINES, model_vocabularies.SEED)
     for name, kind in model_vocabularies.KINDS.items():
-        model = tiny(kind(), folder)
+        metadata = kind()
+        arrays[f"{name}/vocabulary"] = np.array(model_vocabularies.checksum(metadata), np.uint32)
+        model = tiny(metadata, folder)
         for special in (False, True):
             ids = [model.tokenize(text, add_bos=special, special=special) for text in texts]
             arrays[f"{name}/{special}/ids"], arrays[f"{name}/{special}/lengths"] = packed(ids)
     base = model_vocabularies.bpe("default")
+    arrays["bpe/vocabulary"] = np.array(model_vocabularies.checksum(base), np.uint32)
     for pre in model_vocabularies.PRE_TOKENIZERS:
         model = tiny({**base, "tokenizer.ggml.pre": pre}, folder)
         ids = [model.tokenize(text, add_bos=False, special=True) for text in texts]

@@ -1,6 +1,10 @@
-"""Small vocabularies of each kind, as the metadata of a GGUF file: made from a seed, without training libraries."""
+"""Small vocabularies of each kind, as the metadata of a GGUF file: made from a seed, without training libraries.
+
+They are the same on every Python version: nothing asks for the category of a character that a later Unicode may change.
+"""
 
 import re
+import zlib
 from collections import Counter
 
 import numpy as np
@@ -15,6 +19,7 @@ PRE_TOKENIZERS = (
 ).split()
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
 SPACE = "\u2581"
+UNUSABLE = re.compile(r"[\s\x00-\x1f\x7f-\x9f\u200b\u200d<>]")  # white space, control characters and tags
 
 
 def corpus(seed, count=400):
@@ -58,7 +63,7 @@ def bpe(pre, merges=300):
     characters = byte_characters()
     words = Counter()
     for text in corpus(3):
-        for word in re.findall(r" ?\w+|\s+|[^\w\s]+", text):
+        for word in re.findall(r" ?[\w\x80-\U0010ffff]+|\s+|[^\w\s]+", text, re.ASCII):
             words["".join(characters[b] for b in word.encode())] += 1
     pairs = learned_merges(dict(words.most_common(1200)), merges)
     tokens = [*characters, *("".join(pair) for pair in pairs)]
@@ -82,7 +87,7 @@ def pieces(seed, count):
             for size in range(1, 8):
                 for i in range(len(word) - size + 1):
                     counts[word[i:i + size]] += 1
-    usable = [p for p in counts if p.isprintable() and not p.isspace() and "<" not in p and ">" not in p]
+    usable = [p for p in counts if not UNUSABLE.search(p)]
     return sorted(usable, key=lambda p: (-counts[p] * len(p), p))[:count]
 
 
@@ -138,6 +143,11 @@ KINDS = {
     "spm": spm, "spm without space": lambda: spm(False), "wordpiece": wordpiece, "unigram": unigram,
     "unigram with spaces": lambda: unigram(True, False), "unigram without prefix": lambda: unigram(False, False),
 }
+
+
+def checksum(metadata):
+    """Of a vocabulary: recorded ids are of use only for the vocabulary that they were recorded with."""
+    return zlib.crc32(repr(sorted(metadata.items())).encode())
 
 
 def write(metadata, path):

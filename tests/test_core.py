@@ -204,6 +204,33 @@ def test_memory_that_may_not_be_read():
         libc.munmap(ctypes.c_void_p(begin), ctypes.c_size_t(12 << 20))
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="the system gives the next mapping the addresses of the last one")
+@pytest.mark.parametrize("freed", [True, False])
+def test_an_arena_where_memory_of_a_caller_was(freed):
+    """The caller unmaps memory without telling, after freeing its context or before. Its addresses are used again."""
+    libc = ctypes.CDLL(None)
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+    size = 24 << 20
+    begin = libc.mmap(None, size, 3, 0x22, -1, 0)
+    inside = range(begin + (1 << 20), begin + size, 1 << 20)
+    old = [init(1 << 16, address) for address in inside]
+    for ctx in old if freed else ():
+        ggml.ggml_free(ctx)
+    libc.munmap(ctypes.c_void_p(begin), ctypes.c_size_t(size))
+    made = [init(4 << 20)]
+    while not begin < ggml.ggml_get_mem_buffer(made[-1]) + (4 << 20) <= begin + size:
+        made.append(init(4 << 20))
+        if len(made) == 200:  # qemu
+            pytest.skip("the system places no arena there")
+    made += [init(4 << 20) for _ in range(7)]
+    tensors = [ggml.ggml_new_tensor_1d(ctx, F32, 1 << 14) for _ in range(60) for ctx in made[-8:]]  # alternately
+    for t in tensors:
+        assert ggml.ggml_nelements(t) == 1 << 14
+    for ctx in made + ([] if freed else old):
+        ggml.ggml_free(ctx)
+
+
 def test_bad_contexts():
     small = (ctypes.c_uint8 * 100)()
     with pytest.raises(ValueError, match="^ggml_init: mem_buffer has 100 bytes, mem_size is 200"):

@@ -515,8 +515,9 @@ def test_command_stops_after_a_step_and_goes_on(tmp_path):
     arguments = [model, tmp_path / "text.txt", "--lora", tmp_path / "a.gguf", "--tokens", 64, "--threads", 1,
                  "--state", tmp_path / "s.npz", "--every", 1]  # fmt: skip
     program = [*PYTHON, "-m", "ggml", "finetune", *map(str, arguments), "--steps", "100000"]
-    with subprocess.Popen(program, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        process.stderr.readline()  # after the first step
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    with subprocess.Popen(program, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=buffered) as process:
+        process.stderr.readline()  # in the report of the first step, or after it
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=120)
     assert process.returncode == 130 and "--resume goes on" in err and "Traceback" not in err

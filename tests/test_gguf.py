@@ -806,6 +806,7 @@ def test_mutants(child, tmp_path):
 @linux
 def test_memory_is_a_small_multiple_of_the_file(child, tmp_path):
     """The worst files: only the shortest keys, only the shortest tensor names, and an array of empty strings."""
+    not_sanitized("it adds memory to each block")
     keys = [pair(f"{i:x}", "u8", 1) for i in range(200_000)]
     (tmp_path / "keys").write_bytes(gguf(keys))
     (tmp_path / "tensors").write_bytes(gguf([], [tensor(f"{i:x}", (0,), F32, 0) for i in range(200_000)]))

@@ -211,6 +211,8 @@ def test_quantised_weights_are_quantised_again_only_if_asked(model, tmp_path, ca
     assert "'token_embd.weight' is Q8_0 already" in err and not (tmp_path / "q4.gguf").exists()
     command(capsys, "quantize", tmp_path / "q8.gguf", tmp_path / "q4.gguf", "Q4_0", "--allow-requantize")
     assert types_of(tmp_path / "q4.gguf")["blk.0.attn_q.weight"] == "Q4_0"
+    command(capsys, "quantize", tmp_path / "q8.gguf", tmp_path / "f32.gguf", "F32")  # loses nothing
+    assert types_of(tmp_path / "f32.gguf")["blk.0.attn_q.weight"] == "F32"
 
 
 def test_the_input_is_never_overwritten(model, tmp_path, capsys):

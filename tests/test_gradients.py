@@ -63,6 +63,26 @@ def operations(graph):
     return [ggml.ggml_op_name(n.op).decode() for n in nodes]
 
 
+# ---- elements at the ends of the range -------------------------------------------------------------------------------
+@pytest.mark.parametrize("call, values, want", [
+    (lambda ctx, x: ggml.ggml_hardswish(ctx, x), [np.inf, -np.inf, 1e38, -3, 3], [1, 0, 1, -0.5, 1.5]),
+    (lambda ctx, x: ggml.ggml_xielu(ctx, x, 1.0, 1.0, 0.5, -1e-6), [-np.inf, -1e38, 1e38],
+     [-softplus(1.0), -softplus(1.0), 2e38 * softplus(1.0)]),
+    (lambda ctx, x: ggml.ggml_leaky_relu(ctx, x, 1e8, False), [2, 1e-45, 0, -1], [1, 1, 1e8, 1e8]),
+    (lambda ctx, x: ggml.ggml_l2_norm(ctx, x, 1e-40), [3, 4, 0, 0], [4 / 125, -3 / 125, 1 / 5, 1 / 5]),
+    (lambda ctx, x: ggml.ggml_l2_norm(ctx, x, 1e-30), [0, 0, 0, 0], [1e30] * 4),
+    (lambda ctx, x: ggml.ggml_l2_norm(ctx, x, 1e-40), [1e-42, 0, 0, 0], [np.inf] * 4),
+    (lambda ctx, x: ggml.ggml_l2_norm(ctx, x, 1e-30), [3e-26, 4e-26, 0, 0], [3.2e24, -2.4e24, 2e25, 2e25]),
+    (lambda ctx, x: ggml.ggml_l2_norm(ctx, x, 1.0), [1e-42, 0, 0, 0], [1] * 4),
+])  # fmt: skip
+def test_elements_at_the_ends_of_the_range(ctx, call, values, want):
+    """No term of a gradient overflows where another one selects against it: 0 times infinity is NaN."""
+    x = parameter(ctx, np.array(values, np.float32))
+    graph = backward(ctx, weighted(ctx, call(ctx, x), np.ones(len(values))))
+    run(ctx, graph)
+    np.testing.assert_allclose(grad(graph, x).ravel(), want, rtol=1e-5)
+
+
 # ---- gradients of gradients ------------------------------------------------------------------------------------------
 SMOOTH = {
     "sqr": np.square,
@@ -620,6 +640,34 @@ def test_axes_that_were_written_over_are_refused(ctx):
     """The gradient of PERMUTE inverts them."""
     axes = [[0, 1, 2, 4], [0, 1, 2, 2], [-1, 1, 2, 3], [2**31 - 1, -(2**31), 0, 1]]
     written_over(ctx, lambda x: ggml.ggml_permute(ctx, x, 2, 0, 1, 3), axes, "axes are {}, {}, {}, {}")
+
+
+def test_a_pooling_of_images_that_is_told_to_leave_out_the_padding_is_refused(ctx):
+    """Only the windows of POOL_1D, of height 1, count their elements."""
+    pooling = [ggml.GGML_OP_POOL_AVG, 2, 2, 1, 1, 0, 0]
+    message = "averages leave out the padding: need windows of height 1, not {2}"
+    written_over(ctx, lambda x: ggml.ggml_pool_2d(ctx, x, *pooling), [[*pooling, 1]], message)
+
+
+@pytest.mark.parametrize("n", [1 << 24, (1 << 24) + 1])
+@pytest.mark.parametrize("op", ["pad_reflect_1d", "set_rows"])
+def test_indices_that_floats_do_not_hold_are_refused(op, n):
+    with context(no_alloc=True) as ctx:
+        x = ggml.ggml_new_tensor_1d(ctx, ggml.GGML_TYPE_F32, n)
+        ggml.ggml_set_param(x)
+        if op == "pad_reflect_1d":
+            y = ggml.ggml_pad_reflect_1d(ctx, x, 1, 1)
+        else:
+            index = ggml.ggml_new_tensor_1d(ctx, ggml.GGML_TYPE_I32, n - 1)
+            rows = ggml.ggml_new_tensor_2d(ctx, ggml.GGML_TYPE_F32, 1, n)
+            y = ggml.ggml_set_rows(ctx, rows, ggml.ggml_view_2d(ctx, x, 1, n - 1, 4, 0), index)
+        loss = ggml.ggml_sum(ctx, y)
+        ggml.ggml_set_loss(loss)
+        if n == 1 << 24:
+            backward(ctx, loss)
+            return
+        with pytest.raises(ValueError, match=r"^ggml_build_backward_expand: a gradient needs indices up to 16777217, "):
+            backward(ctx, loss)
 
 
 # ---- the gradient of the loss without a reset ------------------------------------------------------------------------

@@ -737,31 +737,65 @@ def test_a_callback_that_changes_what_is_computed(child, threads, change, error)
     assert error in out
 
 
-@pytest.mark.parametrize("free", ["ctx", "kept"])
-def test_a_gradient_callback_that_frees_a_context(child, free):
-    assert "RuntimeError: ggml_build_backward_expand: c" in child("""if 1:
+@pytest.mark.parametrize("free, error", [
+    ("free(new)", "ctx"), ("free(graphs)", "cgraph"), ("free(nodes)", "node 0"), ("reset(new)", "the gradient of"),
+    ("clear(graph)", "cgraph was changed"),
+])  # fmt: skip
+def test_a_gradient_callback_that_frees_what_the_backward_pass_reads(child, free, error):
+    assert f"RuntimeError: ggml_build_backward_expand: {error}" in child("""if 1:
         import sys, ggml
+        from ggml import ggml_free as free, ggml_graph_clear as clear, ggml_reset as reset
 
         def context():
             return ggml.ggml_init(ggml.ggml_init_params(mem_size=1 << 20, mem_buffer=None, no_alloc=False))
 
         def backward(ctx, tensor, grad):
-            made = ggml.ggml_dup(ctx, grad)
-            ggml.ggml_free(contexts[sys.argv[1]])
+            made = ggml.ggml_dup(nodes, grad)
+            exec(sys.argv[1])
             return made
 
-        contexts = {"ctx": context(), "kept": context()}
-        kept = contexts["kept"]
-        x = ggml.ggml_new_tensor_1d(kept, 0, 4)
+        new, graphs, nodes = context(), context(), context()
+        x = ggml.ggml_new_tensor_1d(nodes, 0, 4)
         ggml.ggml_set_param(x)
-        y = ggml.ggml_map_custom1(kept, x, lambda *args: None, 1, None)
+        y = ggml.ggml_map_custom1(nodes, x, lambda *args: None, 1, None)
         ggml.ggml_custom_set_backward(y, backward)
-        loss = ggml.ggml_sum(kept, ggml.ggml_sqr(kept, y))
+        loss = ggml.ggml_sum(nodes, ggml.ggml_sqr(nodes, y))
         ggml.ggml_set_loss(loss)
-        graph = ggml.ggml_new_graph_custom(kept, 64, True)
+        graph = ggml.ggml_new_graph_custom(graphs, 64, True)
         ggml.ggml_build_forward_expand(graph, loss)
         try:
-            ggml.ggml_build_backward_expand(contexts["ctx"], graph, None)
+            ggml.ggml_build_backward_expand(new, graph, None)
+        except Exception as e:
+            print(f"{type(e).__name__}: {e}")
+    """, free)  # fmt: skip
+
+
+@pytest.mark.parametrize("free, error", [
+    ("free(first)", "gf ("), ("free(second)", "gb ("), ("clear(gf)", "gf was changed"), ("free(third)", "cgraph ("),
+])  # fmt: skip
+def test_a_gradient_callback_that_frees_a_graph_of_checkpoints(child, free, error):
+    assert f"RuntimeError: ggml_build_backward_gradient_checkpointing: {error}" in child("""if 1:
+        import sys, ggml
+        from ggml import ggml_free as free, ggml_graph_clear as clear
+
+        def context():
+            return ggml.ggml_init(ggml.ggml_init_params(mem_size=1 << 20, mem_buffer=None, no_alloc=False))
+
+        def backward(ctx, tensor, grad):
+            exec(sys.argv[1])
+            return ggml.ggml_dup(nodes, grad)
+
+        first, second, third, nodes = (context() for _ in range(4))
+        gf, gb, scratch = (ggml.ggml_new_graph_custom(c, 64, True) for c in (first, second, third))
+        x = ggml.ggml_new_tensor_1d(nodes, 0, 4)
+        ggml.ggml_set_param(x)
+        y = ggml.ggml_map_custom1(nodes, x, lambda *args: None, 1, None)
+        ggml.ggml_custom_set_backward(y, backward)
+        loss = ggml.ggml_sum(nodes, ggml.ggml_sqr(nodes, y))
+        ggml.ggml_set_loss(loss)
+        ggml.ggml_build_forward_expand(gf, loss)
+        try:
+            ggml.ggml_build_backward_gradient_checkpointing(nodes, gf, gb, scratch, [y], 1)
         except Exception as e:
             print(f"{type(e).__name__}: {e}")
     """, free)  # fmt: skip

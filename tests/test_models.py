@@ -641,6 +641,8 @@ def test_missing_keys_are_named(name, tmp_path):
     ("llama.block_count", [1, 2, 3]), ("llama.rope.freq_base", "x"), ("llama.rope.freq_base", 0.0),
     ("llama.attention.layer_norm_rms_epsilon", -1.0), ("llama.rope.scaling.factor", -2.0),
     ("llama.attention.causal", "no"), ("llama.rope.scaling.factor", float("inf")),
+    ("llama.rope.scaling.factor", 1e-40), ("llama.rope.scale_linear", 1e-40),
+    ("llama.attn_logit_softcapping", 1e-40), ("llama.final_logit_softcapping", 1e-40),
 ])  # fmt: skip
 def test_bad_keys_are_named(name, value, tmp_path):
     with pytest.raises(ValueError, match="load: ") as error:

@@ -90,6 +90,133 @@ def test_ranks_above_four_and_broadcasting():
     np.testing.assert_array_equal(model.run(a)[0], a.transpose(5, 2, 0, 4, 1, 3))
 
 
+def test_exclusive_sums_leave_out_the_entry_itself():
+    x = np.array([1, 1e8, 3, np.inf, 2], np.float32)
+    constants = [("axis", np.array(0))]
+    for exclusive, reverse, want in ((1, 0, [0, 1, 1e8, 1e8, np.inf]), (1, 1, [np.inf, np.inf, np.inf, 2, 0]),
+                                     (0, 1, [np.inf] * 4 + [2])):  # fmt: skip
+        sums = node("CumSum", ["x", "axis"], ["y"], exclusive=exclusive, reverse=reverse)
+        model = ggml.onnx.load(model_of([sums], [info("x", F, [5])], [info("y", F, None)], constants), strict=True)
+        np.testing.assert_array_equal(model.run(x)[0], np.float32(want))
+
+
+def test_exclusive_products_keep_the_type():
+    products = node("CumProd", ["x", "axis"], ["y"], exclusive=1)
+    half, constants = TensorProto.FLOAT16, [("axis", np.array(0))]
+    proto = model_of([products], [info("x", half, [3])], [info("y", half, None)], constants, opset=26)
+    (y,) = ggml.onnx.load(proto, strict=True).run(np.array([2, 3, 4], np.float16))
+    assert y.dtype == np.float16 and y.tolist() == [1, 2, 6]
+
+
+@pytest.mark.parametrize("op", ["MatMulInteger", "MatMulNBits"])
+def test_nodes_that_share_weights_but_not_what_belongs_to_them(op):
+    """What is computed from a constant is kept with it: for each of its zero points, and for each of its scales."""
+    random = np.random.default_rng(0)
+    if op == "MatMulInteger":
+        x, w = random.integers(0, 255, (32, 4)).astype(np.uint8), random.integers(-5, 5, (3, 32)).astype(np.int8)
+        constants = [("w", w), ("one", np.int8(1)), ("two", np.int8(3))]
+        nodes = [node(op, ["w", "x", z], [y]) for z, y in (("one", "y"), ("two", "z"))]
+        want = [(w.astype(np.int64) - z) @ x for z in (1, 3)]
+    else:
+        x, w = floats(2, 32), random.integers(0, 256, (3, 1, 16)).astype(np.uint8)
+        constants = [("w", w), ("one", np.float32([1, 2, 3])), ("two", np.float32([5, 7, 9]))]
+        nodes = [node(op, ["x", "w", s], [y], domain="com.microsoft", N=3, K=32, bits=4, block_size=32)
+                 for s, y in (("one", "y"), ("two", "z"))]
+        numbers = np.stack([w & 15, w >> 4], -1).reshape(3, 32).astype(np.float32) - 8
+        want = [x @ (numbers * scale[:, None]).T for scale in (constants[1][1], constants[2][1])]
+    kind = helper.np_dtype_to_tensor_dtype(x.dtype)
+    outputs = [onnx.ValueInfoProto(name=n, type=onnx.TypeProto()) for n in "yz"]
+    proto = model_of(nodes, [info("x", kind, x.shape)], outputs, constants,
+                     opsets=[helper.make_opsetid("com.microsoft", 1)])
+    for got, expected in zip(ggml.onnx.load(proto).run(x), want):
+        np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-4)
+
+
+def gelu_parts(form, cubic=0.044715):
+    """The nodes that exporters write for a GELU of x, as operator and operands; numbers are constants."""
+    root = math.sqrt(2 / math.pi)
+    inner = {
+        "pow": [("Pow", "x", 3.0), ("Mul", "_", cubic), ("Add", "x", "_"), ("Mul", root, "_")],
+        "mul": [("Mul", "x", "x"), ("Mul", "x", "_"), ("Mul", cubic, "_"), ("Add", "_", "x"), ("Mul", "_", root)],
+        "fast": [("Mul", "x", cubic), ("Mul", "_", "x"), ("Add", 1.0, "_"), ("Mul", "x", "_"), ("Mul", "_", root)],
+        "erf": [("Div", "x", math.sqrt(2.0))],
+        "erf mul": [("Mul", "x", math.sqrt(0.5))],
+    }[form]
+    return [*inner, ("Erf" if form.startswith("erf") else "Tanh", "_"), ("Add", "_", 1.0)]
+
+
+GELU_ENDS = {  # of x and the gate, "_"
+    "half gate": [("Mul", "_", 0.5), ("Mul", "x", "_")],
+    "half product": [("Mul", "x", "_"), ("Mul", 0.5, "_")],
+    "product / 2": [("Mul", "_", "x"), ("Div", "_", 2.0)],
+    "half x": [("Mul", "x", 0.5), ("Mul", "<", "_")],
+}
+
+
+def chain_of(steps, shape=(3, 5)):
+    """A model of operators, of which each reads what the last has made ("_") or the one before it ("<")."""
+    nodes, constants, made = [], [], ["x"]
+    for op, *operands in steps:
+        names = []
+        for v in operands:
+            if isinstance(v, float):
+                constants.append((f"c{len(constants)}", np.float32(v)))
+                names.append(constants[-1][0])
+            else:
+                names.append({"_": made[-1], "<": made[max(len(made) - 2, 0)]}.get(v, v))
+        made.append(f"v{len(made)}")
+        nodes.append(node(op, names, [made[-1]]))
+    return model_of(nodes, [info("x", F, shape)], [info(made[-1], F, None)], constants)
+
+
+def operations(model, x):
+    """The operations of the model's graph by name; unary ones by their function."""
+    graph = model.graph(x)
+    nodes = [ggml.ggml_graph_node(graph, i) for i in range(ggml.ggml_graph_n_nodes(graph))]
+    found = {ggml.ggml_op_desc(n).decode() for n in nodes if ggml.ggml_op_name(n.contents.op) != b"RESHAPE"}
+    return found - {"NONE", "RESHAPE", "VIEW"}
+
+
+@pytest.mark.parametrize("end", GELU_ENDS)
+@pytest.mark.parametrize("form", ["pow", "mul", "fast", "erf", "erf mul"])
+@pytest.mark.parametrize("shape", [(7,), (3, 5), (2, 1, 3, 2, 4)])
+def test_the_parts_of_a_gelu_become_one_operation(shape, form, end):
+    proto, x = chain_of([*gelu_parts(form), *GELU_ENDS[end]], shape), 3 * floats(*shape)
+    model = ggml.onnx.load(proto, strict=True)
+    (got,), (want,) = model.run(x), ReferenceEvaluator(proto).run(None, {"x": x})
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+    assert operations(model, x) == {"GELU_ERF" if form.startswith("erf") else "GELU"}
+
+
+@pytest.mark.parametrize("steps", [
+    [*gelu_parts("pow", 0.0447), *GELU_ENDS["half gate"]],
+    [*gelu_parts("pow")[:-1], ("Add", "_", 1.5), *GELU_ENDS["half gate"]],
+    [*gelu_parts("pow"), ("Mul", "_", 0.5), ("Add", "_", 0.25), ("Mul", "x", "_")],
+    [*gelu_parts("erf"), ("Add", "x", "_")],
+    [("Exp", "x"), *gelu_parts("mul"), ("Mul", "v1", "_")],
+])  # fmt: skip
+def test_what_only_resembles_a_gelu_stays(steps):
+    proto, x = chain_of(steps), floats(3, 5)
+    model = ggml.onnx.load(proto, strict=True)
+    (got,), (want,) = model.run(x), ReferenceEvaluator(proto).run(None, {"x": x})
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+    assert "GELU" not in operations(model, x)
+
+
+@pytest.mark.filterwarnings("error")
+def test_products_with_infinity_are_no_polynomials():
+    proto = chain_of([("Mul", "x", math.inf), ("Add", "_", 1.0), ("Mul", "_", "x"), ("Tanh", "_"), ("Mul", "x", "_")])
+    x = floats(3, 5)
+    np.testing.assert_allclose(ggml.onnx.load(proto, strict=True).run(x)[0], x, rtol=1e-6)
+
+
+def test_integers_without_dimensions_are_compared():
+    proto = model_of([node("Equal", ["x", "c"], ["y"])], [info("x", TensorProto.INT32, [])], [info("y", B, None)],
+                     [("c", np.int32(3))])
+    model = ggml.onnx.load(proto, strict=True)
+    assert [bool(model.run(np.int32(k))[0]) for k in (2, 3)] == [False, True]
+
+
 def test_integers_are_exact_at_any_size():
     model = ggml.onnx.load(one("Add", [3], [3], kind=I64))
     for a in ([1, -2, 3], [(1 << 24) - 1, 1 << 24, 5], [(1 << 53) + 1, -(1 << 62), 0]):
@@ -278,6 +405,26 @@ def test_functions_of_the_model():
                      opsets=[helper.make_opsetid("own", 1)])
     x = floats(3)
     np.testing.assert_allclose(ggml.onnx.load(proto, strict=True).run(x)[0], -(x * x), rtol=1e-6)
+
+
+@pytest.mark.parametrize("expanded", [False, True])
+def test_rows_that_are_one_hot_are_looked_up(expanded):
+    """Equal to 0, 1, 2 ..., converted to floats, times a matrix: rows of the matrix, or zeros."""
+    w = floats(7, 5)
+    nodes = [
+        *([node("Expand", ["x", "dims"], ["wide"])] if expanded else []),
+        node("Equal", ["wide" if expanded else "x", "all"], ["hot"]),
+        node("Cast", ["hot"], ["one"], to=F),
+        node("MatMul", ["one", "w"], ["y"]),
+    ]
+    constants = [("w", w), ("all", np.arange(7).reshape(1, 1, 7)), ("dims", np.array([2, 4, 7]))]
+    model = ggml.onnx.load(model_of(nodes, [info("x", I64, (2, 4, 1))], [info("y", F, None)], constants), strict=True)
+    x = np.array([0, 6, 7, -1, 3, 3, 1 << 20, -(1 << 20)]).reshape(2, 4, 1)
+    want = np.where((x >= 0) & (x < 7), w[np.clip(x[..., 0], 0, 6)], 0)
+    np.testing.assert_array_equal(model.run(x)[0], want)
+    graph = model.graph(x)
+    ops = {ggml.ggml_graph_node(graph, i).contents.op for i in range(ggml.ggml_graph_n_nodes(graph))}
+    assert ggml.GGML_OP_GET_ROWS in ops and ggml.GGML_OP_MUL_MAT not in ops
 
 
 def test_the_graph_can_be_had():

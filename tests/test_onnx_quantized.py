@@ -176,3 +176,26 @@ def test_operators_of_bytes(op, vector):
     ours = ggml.onnx.load(model, strict=True)
     near(ours.run(x)[0], wanted)
     assert weights_are_bytes(ours, x)
+
+
+@pytest.mark.parametrize("readers", [1, 2])
+def test_a_bias_of_whole_numbers_is_added_by_the_convolution(readers):
+    """As quantisers write a convolution whose input is quantised when it is known. Sums that others read stay sums."""
+    random = np.random.default_rng(1)
+    constants = {"w": random.integers(-128, 128, (N, 6, 3, 3)).astype(np.int8), "zw": np.int8(0),
+                 "b": random.integers(-9999, 9999, (1, N, 1, 1)).astype(np.int32)}  # fmt: skip
+    nodes = [("ConvInteger", "q w z zw", "sums", {"pads": [1, 1, 1, 1]}), ("Add", "sums b", "all", {}),
+             ("Cast", "all", "f", {"to": TensorProto.FLOAT}), ("Mul", "f s", "y", {})]  # fmt: skip
+    if readers == 2:
+        nodes.append(("Cast", "sums", "y2", {"to": TensorProto.FLOAT}))
+    outputs = ["y", "y2"][:readers]
+    proto = model_of(nodes, constants, (1, 6, 12, 14), outputs)
+    quantise = helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "s", "z"])
+    proto.graph.node.insert(0, quantise)
+    model, x = ggml.onnx.load(proto, strict=True), floats(1, 6, 12, 14)
+    for got, wanted in zip(model.run(x), ReferenceEvaluator(proto).run(None, {"x": x})):
+        np.testing.assert_allclose(got, wanted, rtol=1e-6, atol=1e-6 * np.abs(wanted).max())
+    graph = model.graph(x)
+    found = [ggml.ggml_graph_node(graph, i).contents for i in range(ggml.ggml_graph_n_nodes(graph))]
+    biased = {bool(t.src[2]) for t in found if t.op == ggml.GGML_OP_CONV_2D}
+    assert biased == {readers == 1}

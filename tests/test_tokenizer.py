@@ -13,6 +13,7 @@ import pytest
 import real_models
 from ggml.models._tokens import TokenTable, repair
 
+from ggml.models._encoders import normalized
 from ggml.models._file import ModelFile
 from ggml.models._tokenizer import Tokenizer
 
@@ -69,6 +70,12 @@ def test_the_texts_are_those_that_were_recorded():
     assert [zlib.crc32(line) for line in model_texts.lines(10_000)] == RECORDED["lines"].tolist()
 
 
+@pytest.mark.parametrize("kind", [*vocabularies.KINDS, "bpe"])
+def test_the_vocabularies_are_those_that_were_recorded(kind, bpe):
+    metadata = bpe if kind == "bpe" else vocabularies.KINDS[kind]()
+    assert vocabularies.checksum(metadata) == RECORDED[f"{kind}/vocabulary"]
+
+
 @pytest.mark.parametrize("special", [False, True])
 def test_smollm2_gives_the_ids_of_llama_cpp(special):
     file = ModelFile(real_models.smollm2())
@@ -81,6 +88,14 @@ def test_gemma3_gives_the_ids_of_llama_cpp(special, tmp_path_factory):
     file = ModelFile(real_models.gemma3(tmp_path_factory.getbasetemp()))
     assert checksums(Tokenizer(file.metadata), special) == RECORDED[f"gemma3/{special}"].tolist()
     file.close()
+
+
+@pytest.mark.parametrize(("bert", "checksum"), [(True, 2862730586), (False, 1996654496)])
+def test_characters_are_those_of_unicode_15(bert, checksum):
+    """On every Python version. llama.cpp made the same of each character in a vocabulary that holds all of them."""
+    points = [*range(0xD800), *range(0xE000, 0x33480), *range(0xE0000, 0xE0200)]
+    found = "\n".join(normalized(chr(point), bert, bert) for point in points)
+    assert zlib.crc32(found.encode()) == checksum
 
 
 # ---- decoding --------------------------------------------------------------------------------------------------------

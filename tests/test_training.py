@@ -169,11 +169,19 @@ def test_weights_that_do_not_fit_change_nothing(tmp_path):
     ggml.ggml_set_name(ggml.ggml_new_tensor_1d(source, ggml.GGML_TYPE_F32, 1), b"a")
     with pytest.raises(ValueError, match="two tensors are named 'a'"):
         training.save_weights(source, path)
+    for function in (training.save_weights, training.load_weights):
+        with pytest.raises(TypeError, match=f"^{function.__name__}: ctx is None"):
+            function(None, path)
     for ctx in (source, *(c for c, _ in cases)):
         ggml.ggml_free(ctx)
 
 
 # ---- learning rates --------------------------------------------------------------------------------------------------
+def test_a_negative_number_of_steps():
+    with pytest.raises(ValueError, match="^adamw: steps is -4: need 0 or more"):
+        training.adamw(0.1, steps=-4)
+
+
 @pytest.mark.parametrize("rate", [1e30, 0, -1e-3, float("nan"), float("inf")])
 def test_impossible_learning_rates(rate):
     with pytest.raises(ValueError, match="^adamw: rate is "):

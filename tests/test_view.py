@@ -14,6 +14,7 @@ import pytest
 
 pytest.importorskip("gguf.quants")  # of the extra [test]; not installed on emulated CPUs
 
+import gguf as peer  # noqa: E402
 import tiny_models  # noqa: E402
 from python_command import PYTHON  # noqa: E402
 
@@ -173,6 +174,26 @@ def test_histograms(tmp_path, ctx):
     assert zeros["n"] == 3 and sum(zeros["counts"]) == 3
     assert "40" in file._repr_html_() and "&lt;/script&gt;" in file._repr_html_() and len(repr(file).splitlines()) == 1
     assert "</script><b>" in [t[0] for t in content(file_page(path))["tensors"]]
+
+
+@pytest.mark.parametrize("order", peer.GGUFEndian)
+def test_histograms_of_either_byte_order(tmp_path, order):
+    values = np.random.default_rng(0).standard_normal((3, 64)).astype(np.float32)
+    w = peer.GGUFWriter(tmp_path / "a.gguf", "x", endianess=order)
+    w.add_tensor("plain", values.copy())
+    w.add_tensor("half", values.astype(np.float16))
+    blocks = peer.quants.quantize(values, peer.GGMLQuantizationType.Q8_0).view([("scale", "u2"), ("values", "i1", 32)])
+    if order == peer.GGUFEndian.BIG:
+        blocks["scale"] = blocks["scale"].byteswap()
+    w.add_tensor("quantised", blocks.view(np.uint8), raw_dtype=peer.GGMLQuantizationType.Q8_0)
+    w.write_header_to_file()
+    w.write_kv_data_to_file()
+    w.write_tensors_to_file()
+    w.close()
+    file = File(tmp_path / "a.gguf")
+    for found in map(file.histogram, file.about["tensors"]):
+        assert np.isclose(found["mean"], values.mean(), atol=2e-2)
+        assert np.isclose(found["high"], values.max(), rtol=1e-2)
 
 
 def test_page_of_a_graph(ctx, tmp_path):

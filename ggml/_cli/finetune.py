@@ -1,5 +1,6 @@
 """Trains a low-rank adapter (LoRA) of a language model on a text or on conversations."""
 
+import os
 import signal
 import sys
 from contextlib import contextmanager
@@ -74,7 +75,8 @@ def stop_on_interrupt():
         if stopped:
             raise KeyboardInterrupt
         stopped.append(number)
-        print("\nfinetune: stops after this step; Ctrl-C again stops immediately", file=sys.stderr)
+        # print() would raise if the signal came while a step is reported
+        os.write(sys.stderr.fileno(), b"\nfinetune: stops after this step; Ctrl-C again stops immediately\n")
 
     before = signal.signal(signal.SIGINT, interrupt)
     try:

@@ -128,10 +128,10 @@ def plan(g, options):
         if kind == old:
             continue
         if old not in ("F32", "F16", "BF16"):
-            if not options.allow_requantize:
-                raise Unfit(f"tensor {name!r} is {old} already (--allow-requantize converts it, with a loss)")
             if not ggml.ggml_is_quantized(NUMBERS[old]):
                 continue
+            if kind != "F32" and not options.allow_requantize:
+                raise Unfit(f"tensor {name!r} is {old} already (--allow-requantize converts it, with a loss)")
         new[name] = kind
     return new, misfits
 
@@ -274,7 +274,11 @@ def add_arguments(parser):
     )
     parser.add_argument("--imatrix", metavar="FILE", help="importance matrix of llama.cpp, as GGUF or .dat")
     parser.add_argument("--pure", action="store_true", help="use one type for all weights instead of a mixture")
-    parser.add_argument("--allow-requantize", action="store_true", help="convert weights that are already quantised")
+    parser.add_argument(
+        "--allow-requantize",
+        action="store_true",
+        help="convert quantised weights to types other than F32, which loses precision",
+    )
     parser.add_argument("--leave-output-tensor", action="store_true", help="do not convert output.weight")
     parser.add_argument("--output-tensor-type", metavar="TYPE", help="type of output.weight")
     parser.add_argument("--token-embedding-type", metavar="TYPE", help="type of token_embd.weight")

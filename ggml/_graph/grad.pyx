@@ -12,7 +12,7 @@ from .._core cimport (
     GG_MESSAGE, GG_OP_MAX, allocate, arg_context, arg_graph, arg_int32, arg_tensor_or_null, arg_tensors, engine,
     enter, fail, gg_contiguous, gg_is_float, gg_nbytes, gg_nelements, gg_same_shape, ggml_cgraph, ggml_context,
     ggml_tensor, graph_expand, new_tensor, node1, node2, node2_in_place, node_append, node_like, node_text,
-    repr_short, set_name,
+    repr_short, set_name, wrap_graph, wrap_handle,
 )
 from .._enums cimport (
     GGML_OP_ADD, GGML_OP_CONT, GGML_OP_CUSTOM, GGML_OP_MAP_CUSTOM1, GGML_OP_NONE, GGML_OP_SET_ROWS, GGML_TYPE_F32,
@@ -63,6 +63,29 @@ cdef class Backward:
                 fail(ValueError, f"the gradient of {node_text(node)} needs {node_text(value)}, "
                                  f"which the in-place node {node_text(t)} overwrites")
             computed |= t == value
+        return 0
+
+    cdef int check_after_callback(self, const char *caller, ggml_tensor *node) except -1:
+        cdef ggml_cgraph *g = self.graph
+        cdef ggml_tensor *t
+        cdef size_t k
+        cdef int i
+        arg_context(wrap_handle(self.ctx), caller)
+        arg_sound_graph(wrap_graph(g), b"cgraph")
+        if g.n_nodes < self.n_forward or g.visited_hash_set.size != self.n_slots:
+            fail(RuntimeError, "cgraph was changed by a function given to ggml_custom_set_backward")
+        if not engine.tensor_usable(node):
+            fail(RuntimeError, "a node was freed by the function that ggml_custom_set_backward gave to it")
+        check_node(node)
+        for i in range(self.n_forward):
+            t = g.nodes[i]
+            check_node(t)
+            if not engine.hash_contains(&g.visited_hash_set, t):
+                fail(RuntimeError, f"cgraph lost {node_text(t)} in a function given to ggml_custom_set_backward")
+            k = hash_slot(g, t)
+            if ((g.grads[k] != NULL and not engine.tensor_usable(g.grads[k]))
+                    or (g.grad_accs[k] != NULL and not engine.tensor_usable(g.grad_accs[k]))):
+                fail(RuntimeError, f"the gradient of {node_text(t)} was freed or written over")
         return 0
 
 cdef bint depends_on_parameter(ggml_tensor *t, ggml_cgraph *g, uint8_t *wanted) noexcept:
@@ -127,7 +150,7 @@ cdef Backward build(ggml_context *ctx, ggml_cgraph *g, object accs, bint accumul
         fail(ValueError, "the graph is empty")
     if accs is not None and not hasattr(accs, "__getitem__"):
         fail(TypeError, f"grad_accs is {repr_short(accs)}: need an array of tensors or None")
-    b.ctx, b.graph, b.n_forward = ctx, g, n
+    b.ctx, b.graph, b.n_forward, b.n_slots = ctx, g, n, g.visited_hash_set.size
     b.wanted = <uint8_t *>allocate(g.visited_hash_set.size, 1)
     prepare(b, accs, accumulate)
     for i in range(n - 1, -1, -1):
@@ -374,14 +397,20 @@ def ggml_build_backward_gradient_checkpointing(ctx, gf, gb, gb_tmp, checkpoints,
     cdef ggml_tensor *t
     cdef Backward b
     cdef Recompute r
+    cdef size_t n_slots
     cdef int i, n = arg_int32(n_checkpoints, b"n_checkpoints")
     if g == f or scratch == f or g == scratch:
         fail(ValueError, "gf, gb and gb_tmp must be three graphs")
     if g.grads == NULL:
         fail(ValueError, "gb was made without room for gradients: use ggml_new_graph_custom(ctx, size, True)")
     r = new_recompute(c, f, checkpoints, n)
+    n_slots = f.visited_hash_set.size
     copy_graph(f, scratch)
     b = build(c, scratch, None, False)
+    arg_sound_graph(wrap_graph(f), b"gf")     # functions given to ggml_custom_set_backward may have freed the graphs
+    arg_graph(wrap_graph(g), b"gb")
+    if f.n_nodes != b.n_forward or f.visited_hash_set.size != n_slots:
+        fail(RuntimeError, "gf was changed by a function given to ggml_custom_set_backward")
     copy_graph(f, g)
     if n > 0:
         for i in range(f.n_nodes, scratch.n_nodes):

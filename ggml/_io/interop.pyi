@@ -139,3 +139,16 @@ def dequantize_row(data_q: Any, nelements: _Int, ttype: _Int, work: Any = ...) -
         TypeError: an argument is of the wrong kind.
         ValueError: nelements is not such a multiple, memory is too small, or the type cannot be decoded.
     """
+def reverse_bytes(data: Any, nelements: _Int, ttype: _Int) -> None:
+    """Reverses the bytes of every number in a packed row, in place: for GGUF files of the other byte order.
+
+    Args:
+        data: the row, in the type's format: NumPy array, ctypes array, pointer or address.
+        nelements: number of elements, a multiple of the type's block.
+        ttype: GGML_TYPE_*.
+    Returns:
+        None.
+    Raises:
+        TypeError: an argument is of the wrong kind.
+        ValueError: nelements is not such a multiple, or data is too small.
+    """

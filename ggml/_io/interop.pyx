@@ -746,6 +746,28 @@ def dequantize_row(data_q, nelements, ttype, work=None):
         to_f32(not_null(x, "data_q"), <float *>y, n)
     return out
 
+def reverse_bytes(data, nelements, ttype):
+    """Reverses the bytes of every number in a packed row, in place: for GGUF files of the other byte order.
+
+    Args:
+        data: the row, in the type's format: NumPy array, ctypes array, pointer or address.
+        nelements: number of elements, a multiple of the type's block.
+        ttype: GGML_TYPE_*.
+    Returns:
+        None.
+    Raises:
+        TypeError: an argument is of the wrong kind.
+        ValueError: nelements is not such a multiple, or data is too small.
+    """
+    enter(b"reverse_bytes")
+    cdef int ty = arg_type(ttype, b"ttype")
+    cdef int64_t n = arg_extent(nelements, b"nelements")
+    cdef void *x
+    row_blocks(ty, n)
+    arg_buffer(data, b"data", gg_row_size(ty, n), &x)
+    if n:
+        engine.byteswap_rows(ty, not_null(x, "data"), gg_row_size(ty, n))
+
 cdef int row_blocks(int type, int64_t n) except -1:
     if n % gg_types[type].blck or n > <int64_t>1 << 58:
         fail(ValueError, f"nelements is {n}: need a multiple of {gg_types[type].name.decode()}'s block of "

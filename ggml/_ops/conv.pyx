@@ -186,7 +186,7 @@ cdef int grad_conv_kernel(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
 cdef int add_tail(ggml_tensor *t, object bias, object function) except -1:
     """Lets a convolution add a bias to its channels and apply a function to the sums."""
     cdef int id = -1 if function is None else arg_int32(function, b"function")
-    if not gg_conv_function_ok(id):
+    if function is not None and (id < 0 or not gg_conv_function_ok(id)):
         fail(ValueError, f"function is {id}: need GGML_UNARY_OP_RELU, SIGMOID, SILU or HARDSWISH")
     if bias is not None:
         t.src[2] = arg_tensor(bias, b"bias")
@@ -339,12 +339,13 @@ def ggml_conv_2d(ctx, a, b, s0, s1, p0, p1, d0, d1):
     """
     return conv_2d_of(ctx, b"ggml_conv_2d", GG_CONV_2D, a, b, s0, s1, p0, p1, d0, d1)
 
-def ggml_conv_2d_direct(ctx, a, b, s0, s1, p0, p1, d0, d1, bias=None, function=None, offset=0):
+def ggml_conv_2d_direct(ctx, a, b, s0, s1, p0, p1, d0, d1, bias=None, function=None, offset=0, winograd=True):
     """Convolves images without an intermediate tensor of patches, as ggml_conv_2d does in this library.
 
     Both names make the same node, so they do not differ in speed or memory. The gradient flows to a and b. The C
-    library does not offer bias, function and kernels of bytes; with one of them there is no gradient. A kernel of bytes
-    is multiplied exactly with images of whole numbers whose range is 255 at most, and in f32 with others.
+    library does not offer bias, function, kernels of bytes and winograd; with one of the first three there is no
+    gradient. A kernel of bytes is multiplied exactly with images of whole numbers whose range is 255 at most, and in
+    f32 with others.
 
     Args:
         ctx: context that receives the result.
@@ -360,6 +361,10 @@ def ggml_conv_2d_direct(ctx, a, b, s0, s1, p0, p1, d0, d1, bias=None, function=N
         bias: f32 tensor [out_channels] that is added to the sums, or None.
         function: GGML_UNARY_OP_RELU, SIGMOID, SILU or HARDSWISH, applied to the result, or None.
         offset: int from -255 to 255 that is added to each element of a kernel of type i8; others ignore it.
+        winograd: whether kernels of 3x3 with a stride of 1 may be computed by 16 instead of 36 multiplications for four
+            positions, where that takes less time (Winograd's F(2x2, 3x3)), as ggml_conv_2d does. Its rounding errors
+            are smaller than those of the sum of all products, but relative to the largest elements that the four
+            positions read: False is more accurate where elements beside each other differ by many orders of magnitude.
     Returns:
         f32 tensor [ow, oh, out_channels, batch] with ow = (width + 2 * p0 - d0 * (kw - 1) - 1) // s0 + 1 and oh
             likewise.
@@ -376,6 +381,7 @@ def ggml_conv_2d_direct(ctx, a, b, s0, s1, p0, p1, d0, d1, bias=None, function=N
     arg_params_2d(q, s0, s1, p0, p1, d0, d1)
     cdef ggml_tensor *t = conv(c, GG_CONV_2D, kernel, data, q[0], q[1], q[2], q[3], q[4], q[5])
     add_tail(t, bias, function)
+    t.op_params[9] = not winograd
     if kernel.type == GGML_TYPE_I8:
         if not -255 <= more <= 255:
             fail(ValueError, f"offset is {more}: need -255 to 255")

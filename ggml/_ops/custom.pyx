@@ -7,9 +7,9 @@ from libc.string cimport memcpy
 
 from .._core cimport (
     GGML_MAX_SRC, GGML_STATUS_FAILED, GGML_STATUS_SUCCESS, arg_address, arg_callback, arg_context, arg_extent,
-    arg_graph, arg_int32, arg_tensor, arg_tensor_or_null, arg_tensors, arg_type, context_of, engine, enter, fail,
+    arg_int32, arg_tensor, arg_tensor_or_null, arg_tensors, arg_type, context_of, engine, enter, entered, fail,
     gg_same_shape, ggml_context, ggml_tensor, keep, name_text, node_append, node_in_place, node_init, node_like,
-    repr_short, shape_text, wrap_graph, wrap_handle, wrap_tensor,
+    repr_short, shape_text, wrap_handle, wrap_tensor,
 )
 from .._enums cimport GGML_OP_CUSTOM, GGML_OP_MAP_CUSTOM1, GGML_OP_MAP_CUSTOM2, GGML_OP_MAP_CUSTOM3, GGML_TYPE_F32
 from .._graph.grad cimport Backward, gradients
@@ -614,6 +614,7 @@ def ggml_custom_set_backward(tensor, backward):
 
 cdef int grad_custom(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
     """dx = what the function given to ggml_custom_set_backward returns for the operand x."""
+    cdef const char *caller = entered()
     cdef ggml_tensor *dx
     cdef int i
     entry = backward_functions.get(t.op_params[<int>PARAM_BACKWARD])
@@ -621,9 +622,7 @@ cdef int grad_custom(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
         fail(ValueError, f"'{name_text(t)}' ({engine.op_name(t.op).decode()}) has no gradient: "
                          "give it one with ggml_custom_set_backward")
     results = entry.function(wrap_handle(b.ctx), wrap_tensor(t), wrap_tensor(g))
-    # The function may have freed the context or the graph: both are checked as arguments are.
-    arg_context(wrap_handle(b.ctx), b"ggml_build_backward_expand")
-    arg_graph(wrap_graph(b.graph), b"cgraph")
+    b.check_after_callback(caller, t)
     if not isinstance(results, (tuple, list)):
         results = (results,)
     for i, result in enumerate(results):

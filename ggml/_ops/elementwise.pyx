@@ -1,4 +1,6 @@
 """Element-wise arithmetic of one and two operands, each operation with its gradient."""
+from libc.math cimport INFINITY
+
 from .._core cimport (
     arg_bool, arg_context, arg_float, arg_tensor, arg_type, fail, gg_param_f32, gg_set_param_f32, ggml_context,
     ggml_tensor, node1, node1_in_place, node2, node2_in_place, node_append, node_in_place, node_like, wrap_tensor,
@@ -9,7 +11,7 @@ from .._enums cimport (
 )
 from .._graph.grad cimport Backward, gradients
 from .reduce cimport sum_to_shape
-from .unary cimport neg, step
+from .unary cimport neg
 
 # ---- two operands ----------------------------------------------------------------------------------------------------
 cdef ggml_tensor *add(ggml_context *ctx, ggml_tensor *a, ggml_tensor *b) except NULL:
@@ -693,11 +695,15 @@ def ggml_leaky_relu(ctx, a, negative_slope, inplace):
     cdef float slope = arg_float(negative_slope, b"negative_slope")
     return wrap_tensor(node_with_floats(c, GGML_OP_LEAKY_RELU, x, slope, 0, arg_bool(inplace, b"inplace")))
 
+cdef float LEAST_POSITIVE = 1.4e-45      # of f32
+
 cdef int grad_leaky_relu(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
-    """t = x where x > 0, else slope x: dx = g (slope + (1 - slope) step(x))."""
-    cdef float slope = gg_param_f32(t, 0)
-    b.require_not_overwritten(t, t.src[0])
-    return b.add(t.src[0], mul(b.ctx, g, scale(b.ctx, step(b.ctx, t.src[0]), 1 - slope, slope, False)))
+    """t = x where x > 0, else slope x: dx = g where x > 0, plus slope g where x <= 0."""
+    cdef ggml_tensor *x = t.src[0]
+    b.require_not_overwritten(t, x)
+    cdef ggml_tensor *above = clamp_back(b.ctx, g, x, LEAST_POSITIVE, INFINITY)
+    cdef ggml_tensor *below = clamp_back(b.ctx, g, x, -INFINITY, 0)
+    return b.add(x, add(b.ctx, above, scale(b.ctx, below, gg_param_f32(t, 0), 0, False)))
 
 gradients[GGML_OP_ADD] = gradients[GGML_OP_ADD1] = grad_add
 gradients[GGML_OP_SUB] = grad_sub

@@ -82,6 +82,12 @@ cdef ggml_tensor *arange(ggml_context *ctx, float start, float stop, float step)
     gg_set_param_f32(&node, 2, step)
     return node_append(ctx, &node)
 
+cdef ggml_tensor *index_range(ggml_context *ctx, int64_t start, int64_t stop, int64_t step) except NULL:
+    cdef int64_t largest = max(start, stop)
+    if largest > 1 << 24:
+        fail(ValueError, f"a gradient needs indices up to {largest}, which f32 holds exactly up to 2^24")
+    return arange(ctx, <float>start, <float>stop, <float>step)
+
 def ggml_arange(ctx, start, stop, step):
     """Creates a sequence with constant steps: result[i] = start + i * step.
 

@@ -10,7 +10,7 @@ from .._enums cimport (
     GGML_OP_TOP_K, GGML_TYPE_F32, GGML_TYPE_I32,
 )
 from .._graph.grad cimport Backward, gradients
-from .fill cimport arange, zeros
+from .fill cimport index_range, zeros
 from .shape cimport cast, contiguous, repeat, reshape, view_slice
 from .. import _constants
 
@@ -96,7 +96,8 @@ def ggml_set_rows(ctx, a, b, c):
     """Overwrites rows of a by index, converting to its type: a[:, c[i, j mod c1, k mod c2], j, k] = b[:, i, j, k].
 
     Where an index occurs more than once, the last row wins. An index outside a's rows makes the compute fail.
-    The gradient flows to b from the rows that stay and to a from the rows that are not written.
+    The gradient flows to b from the rows that stay, if b has fewer than 2^24, and to a from the rows that are not
+    written.
 
     Args:
         ctx: context that receives the node; it needs room for the header only.
@@ -118,10 +119,10 @@ cdef ggml_tensor *rows_back(ggml_context *ctx, ggml_tensor *t, ggml_tensor *g) e
 
     A SET_ROWS of the rows' numbers, from 1, at the same indices gives for each place the number of the row that stays
     there, 0 for none. A second SET_ROWS stores each row of g at that number; row 0 receives those that belong to no
-    row. The numbers are floats, which are exact up to 2^24.
+    row.
     """
     cdef ggml_tensor *rows = t.src[0]
-    cdef ggml_tensor *number = reshape(ctx, arange(ctx, 1, <float>(rows.ne[1] + 1), 1), 1, rows.ne[1], 1, 1)
+    cdef ggml_tensor *number = reshape(ctx, index_range(ctx, 1, rows.ne[1] + 1, 1), 1, rows.ne[1], 1, 1)
     number = repeat(ctx, number, 1, rows.ne[1], rows.ne[2], rows.ne[3])
     cdef ggml_tensor *stays = set_rows(ctx, zeros(ctx, 1, t.ne[1], t.ne[2], t.ne[3]), number, t.src[1])
     stays = reshape(ctx, cast(ctx, stays, GGML_TYPE_I32), t.ne[1], t.ne[2], t.ne[3], 1)

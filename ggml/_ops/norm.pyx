@@ -1,4 +1,5 @@
 """Normalisation of rows and of groups of channels, with gradients."""
+from libc.float cimport FLT_MAX
 from libc.math cimport sqrt
 from libc.stdint cimport int64_t
 
@@ -288,21 +289,31 @@ def ggml_l2_norm_inplace(ctx, a, eps):
     """
     return norm_of(ctx, b"ggml_l2_norm_inplace", GGML_OP_L2_NORM, a, eps, True)
 
+cdef ggml_tensor *divided(ggml_context *ctx, ggml_tensor *a, float divisor) except NULL:
+    """a / divisor, in two steps if 1 / divisor is beyond the range of f32: 0 times infinity is NaN."""
+    cdef double factor = 1 / <double>divisor
+    if factor > FLT_MAX:
+        factor = sqrt(factor)
+        a = scale(ctx, a, <float>factor, 0, False)
+    return scale(ctx, a, <float>factor, 0, False)
+
 cdef int grad_l2_norm(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
     """t = x / max(|x|, eps) by rows of n: dx = rms_norm_back(g, x) / sqrt(n) where |x| > eps, else g / eps."""
     cdef ggml_context *c = b.ctx
     cdef ggml_tensor *x = t.src[0]
-    cdef ggml_tensor *length
+    cdef ggml_tensor *longer = x             # with the rows that are not longer than eps as zeros, whose dx is 0
     cdef ggml_tensor *is_longer
+    cdef ggml_tensor *dx
     cdef float eps = gg_param_f32(t, 0)
     b.require_not_overwritten(t, x)
     if x.ne[0] == 0:
         return 0
-    cdef ggml_tensor *dx = scale(c, rms_norm_back(c, g, x, 0), <float>(1 / sqrt(<double>x.ne[0])), 0, False)
     if eps > 0:
-        length = node1(c, GGML_OP_SQRT, sum_rows(c, sqr(c, x)))
-        is_longer = step(c, scale(c, length, 1, -eps, False))
-        dx = add(c, mul(c, dx, is_longer), mul(c, g, scale(c, is_longer, -1 / eps, 1 / eps, False)))
+        is_longer = step(c, scale(c, sum_rows(c, sqr(c, divided(c, x, eps))), 1, -1, False))
+        longer = mul(c, x, is_longer)
+    dx = scale(c, rms_norm_back(c, g, longer, 0), <float>(1 / sqrt(<double>x.ne[0])), 0, False)
+    if eps > 0:
+        dx = add(c, dx, divided(c, mul(c, g, scale(c, is_longer, -1, 1, False)), eps))
     return b.add(x, dx)
 
 gradients[GGML_OP_NORM] = grad_norm

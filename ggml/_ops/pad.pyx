@@ -7,7 +7,7 @@ from .._core cimport (
 )
 from .._enums cimport GGML_OP_ACC, GGML_OP_DUP, GGML_OP_PAD, GGML_OP_PAD_REFLECT_1D, GGML_OP_ROLL, GGML_TYPE_I32
 from .._graph.grad cimport Backward, gradients
-from .fill cimport arange, zeros
+from .fill cimport index_range, zeros
 from .index cimport get_rows_back
 from .shape cimport cast, concat, contiguous, reshape, transpose, update, view_slice
 
@@ -167,7 +167,8 @@ def ggml_pad_reflect_1d(ctx, a, p0, p1):
     """Extends the rows of a tensor at both ends by their mirror images.
 
     The row is reflected at its first and last element, which are not repeated: [a, b, c] with p0 = 1 and p1 = 2
-    becomes [b, a, b, c, b, a]. The gradient with respect to a is the sum over all copies of an element.
+    becomes [b, a, b, c, b, a]. The gradient with respect to a is the sum over all copies of an element; it needs rows
+    of at most 2^24 elements.
 
     Args:
         ctx: context that receives the result.
@@ -198,11 +199,11 @@ cdef int grad_pad_reflect(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
     cdef ggml_context *c = b.ctx
     cdef int64_t n = x.ne[0], rows = gg_nrows(x)
     cdef int before = t.op_params[0], after = t.op_params[1]
-    cdef ggml_tensor *index = arange(c, 0, n, 1)
+    cdef ggml_tensor *index = index_range(c, 0, n, 1)
     if before:
-        index = concat(c, arange(c, before, 0, -1), index, 0)
+        index = concat(c, index_range(c, before, 0, -1), index, 0)
     if after:
-        index = concat(c, index, arange(c, n - 2, n - 2 - after, -1), 0)
+        index = concat(c, index, index_range(c, n - 2, n - 2 - after, -1), 0)
     cdef ggml_tensor *columns = transpose(c, reshape(c, contiguous(c, g), t.ne[0], rows, 1, 1))
     cdef ggml_tensor *sums = get_rows_back(c, columns, cast(c, index, GGML_TYPE_I32), n)
     return b.add(x, reshape(c, contiguous(c, transpose(c, sums)), x.ne[0], x.ne[1], x.ne[2], x.ne[3]))

@@ -12,7 +12,7 @@ from .._graph.grad cimport Backward, gradients
 cdef extern from "runtime/geometry.h" nogil:
     enum: GGML_OP_POOL_MAX
 
-cdef int64_t n_windows(int64_t n, int k, int s, float p) except -1:
+cdef int64_t n_windows(int64_t n, int k, int s, double p) except -1:
     """The number of windows of k elements, s apart, over n elements with a padding of p at each end.
 
     The padding may be fractional.
@@ -21,7 +21,7 @@ cdef int64_t n_windows(int64_t n, int k, int s, float p) except -1:
         fail(ValueError, f"window is {k}, stride is {s}: need 1 or more")
     if not 0 <= p <= 1 << 30:
         fail(ValueError, f"padding is {p}: need 0 to 2^30")
-    cdef double last_start = <double>n + 2 * <double>p - k
+    cdef double last_start = <double>n + 2 * p - k
     if last_start < 0:
         fail(ValueError, f"a window of {k} does not fit into {n} with a padding of {p}")
     return <int64_t>(last_start / s) + 1
@@ -61,6 +61,8 @@ cdef int init_pool_2d(ggml_tensor *node, int node_op, ggml_tensor *x, object op,
     cdef int width = arg_int32(k0, b"k0"), height = arg_int32(k1, b"k1")
     cdef int step0 = arg_int32(s0, b"s0"), step1 = arg_int32(s1, b"s1")
     cdef float pad0 = arg_float(p0, b"p0"), pad1 = arg_float(p1, b"p1")
+    if max(pad0, pad1) >= 1 << 24:       # f32 does not hold every number of pixels beyond
+        fail(ValueError, f"p0 is {p0}, p1 is {p1}: need less than 2^24")
     node_init(node, node_op, GGML_TYPE_F32, n_windows(x.ne[0], width, step0, pad0),
               n_windows(x.ne[1], height, step1, pad1), x.ne[2], x.ne[3])
     node.op_params[0], node.op_params[1], node.op_params[2] = arg_int32(op, b"op"), width, height
@@ -82,8 +84,8 @@ def ggml_pool_2d(ctx, a, op, k0, k1, s0, s1, p0, p1):
         k1: height of a window, 1 or more; k0 * k1 is at most 2^24.
         s0: stride along the width, 1 or more.
         s1: stride along the height, 1 or more.
-        p0: padding at each side, 0 or more; it may be fractional. The first window begins floor(p0) pixels outside
-            of the image, while the number of windows follows from p0 itself.
+        p0: padding at each side, 0 or more, less than 2^24; it may be fractional. The first window begins floor(p0)
+            pixels outside of the image, while the number of windows follows from p0 itself.
         p1: padding above and below, likewise.
     Returns:
         f32 tensor [ow, oh, channels, batch] with ow = floor((width + 2 * p0 - k0) / s0) + 1 and oh likewise.

@@ -31,6 +31,7 @@ cdef extern from "runtime/recurrent_layout.h" nogil:
     int64_t gg_delta_net_rows(const ggml_tensor *v, int64_t slots)
 cdef extern from "runtime/engine.h" nogil:
     int64_t gg_count(int64_t a, int64_t b)
+    int64_t gg_sum(int64_t a, int64_t b)
 
 # ---- SSM_CONV --------------------------------------------------------------------------------------------------------
 def ggml_ssm_conv(ctx, sx, c):
@@ -117,7 +118,8 @@ def ggml_ssm_scan(ctx, s, x, dt, A, B, C, ids, K=1):
 
 cdef void init_token_rows(ggml_tensor *node, int op, ggml_tensor *a, ggml_tensor *state) noexcept:
     """Initialises a node with the result [n * heads, tokens + n * seqs] and the first source a, [n, heads, tokens]."""
-    node_init(node, op, GGML_TYPE_F32, a.ne[0] * a.ne[1], a.ne[2] + a.ne[0] * state.ne[1], 1, 1)
+    cdef int64_t rows = gg_sum(a.ne[2], gg_count(a.ne[0], state.ne[1]))
+    node_init(node, op, GGML_TYPE_F32, gg_count(a.ne[0], a.ne[1]), rows, 1, 1)
     node.src[0] = a
 
 def ggml_rwkv_wkv6(ctx, k, v, r, tf, td, state):
@@ -286,7 +288,7 @@ cdef int grad_recurrent(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
     cdef ggml_tensor *all_gradients
     for i in range(gg_seq_operands(t.op)):
         b.require_not_overwritten(t, t.src[i])
-        total += gg_seq_elements(t, &z, t.op, i)
+        total = gg_sum(total, gg_seq_elements(t, &z, t.op, i))
     node_init(&node, GGML_OP_RECURRENT_BACK, GGML_TYPE_F32, total, 1, 1, 1)
     for i in range(GG_SEQ_GRADIENT):
         node.src[i] = t.src[i]

@@ -793,11 +793,14 @@ def ggml_xielu(ctx, a, alpha_n, alpha_p, beta, eps):
     return wrap_tensor(node_append(c, &node))
 
 cdef ggml_tensor *xielu_gradient(ggml_context *ctx, ggml_tensor *t, ggml_tensor *g) except NULL:
-    """dx = g (beta + 2 p x) where x > 0, else g (beta + n (exp(x) [x <= eps] - 1)), with the p and n of ggml_xielu."""
+    """dx = g (beta + 2 p x) where x > 0, else g (beta + n (exp(x) [x <= eps] - 1)), with the p and n of ggml_xielu.
+
+    Each side is computed from a clamped x: that of the other sign would overflow, and 0 times infinity is NaN.
+    """
     cdef ggml_tensor *x = t.src[0]
     cdef float n = gg_param_f32(t, 1), p = gg_param_f32(t, 2), beta = gg_param_f32(t, 3), eps = gg_param_f32(t, 4)
     cdef ggml_tensor *positive = step(ctx, x)
-    cdef ggml_tensor *slope_above = mul(ctx, positive, scale(ctx, x, 2 * p, 0, False))
+    cdef ggml_tensor *slope_above = scale(ctx, clamp(ctx, x, 0, INFINITY, False), 2 * p, 0, False)
     cdef ggml_tensor *low = clamp(ctx, x, -INFINITY, 0, False)
     cdef ggml_tensor *expm1_slope = clamp_back(ctx, exp_of(ctx, low), low, -INFINITY, eps)
     cdef ggml_tensor *not_positive = scale(ctx, positive, -1, 1, False)
@@ -1014,8 +1017,9 @@ cdef ggml_tensor *gradient_from_argument(ggml_context *ctx, int function, ggml_t
     slope = scale(ctx, clamp_back(ctx, g, x, -3, 3), 1.0 / 6, 0, False)     # g hardsigmoid'(x)
     if function == GGML_UNARY_OP_HARDSIGMOID:
         return slope
-    # HARDSWISH is x hardsigmoid(x): g hardsigmoid(x) + g hardsigmoid'(x) x
-    return add(ctx, mul(ctx, g, unary(ctx, GGML_UNARY_OP_HARDSIGMOID, x, False)), mul(ctx, slope, x))
+    # HARDSWISH is x hardsigmoid(x): g hardsigmoid(x) + g hardsigmoid'(x) x; an infinite x times a slope of 0 is NaN
+    return add(ctx, mul(ctx, g, unary(ctx, GGML_UNARY_OP_HARDSIGMOID, x, False)),
+               mul(ctx, slope, clamp(ctx, x, -3, 3, False)))
 
 gradients[GGML_OP_UNARY] = grad_unary
 gradients[GGML_OP_SILU_BACK] = gradients[GGML_OP_ELU_BACK] = grad_activation_back

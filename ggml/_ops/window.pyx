@@ -10,7 +10,7 @@ from .._enums cimport (
 )
 from .._graph.grad cimport Backward, gradients
 from .elementwise cimport add
-from .fill cimport arange
+from .fill cimport index_range
 from .index cimport get_rows_back
 from .reduce cimport sum_to_sizes
 from .shape cimport cast, contiguous, repeat, reshape
@@ -113,8 +113,8 @@ cdef int grad_get_rel_pos(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
     """t[:, k, q] = x[:, n - 1 - k + q]: dx[:, r] = the sum of g[:, k, q] over all n - 1 - k + q = r."""
     cdef ggml_context *c = b.ctx
     cdef int64_t n = t.ne[1]
-    cdef ggml_tensor *from_keys = repeat(c, arange(c, n - 1, -1, -1), n, n, 1, 1)
-    cdef ggml_tensor *from_queries = reshape(c, arange(c, 0, n, 1), 1, n, 1, 1)
+    cdef ggml_tensor *from_keys = repeat(c, index_range(c, n - 1, -1, -1), n, n, 1, 1)
+    cdef ggml_tensor *from_queries = reshape(c, index_range(c, 0, n, 1), 1, n, 1, 1)
     cdef ggml_tensor *index = cast(c, add(c, from_keys, from_queries), GGML_TYPE_I32)
     cdef ggml_tensor *rows = reshape(c, contiguous(c, g), t.ne[0], n * n, 1, 1)
     return b.add(t.src[0], get_rows_back(c, rows, reshape(c, index, n * n, 1, 1, 1), 2 * n - 1))

@@ -12,6 +12,7 @@ import numpy as np
 import ggml
 
 from .._cli.inspect import TYPES, read, short, size_text
+from .._io.interop import dequantize_row, reverse_bytes
 from .._profile.calls import layer_in
 
 BINS, SAMPLE, MOST = 48, 1 << 16, 1000  # of histograms: bins, values that are looked at, tensors that have one
@@ -33,6 +34,9 @@ class File:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.fspath(path)
         self.about = read(self.path)
+        with open(self.path, "rb") as file:
+            version = np.frombuffer(file.read(8), np.uint32)[1]
+        self._other_order = not version & 0xFFFF  # the byte order of the file is not this machine's
 
     def __repr__(self) -> str:
         a = self.about
@@ -81,15 +85,13 @@ class File:
         return found
 
     def _sample(self, tensor: dict[str, Any]) -> np.ndarray | None:
-        from ggml.utils import dequantize_row
-
         kind, shape = NUMBERS[tensor["type"]], tensor["shape"] or [1]
         n, rows = shape[0], int(np.prod(shape[1:], dtype=np.int64))
         size = ggml.ggml_row_size(kind, n)
         if not n or not rows:
             return None
         offset = self.about["data_offset"] + tensor["offset"]
-        if os.path.getsize(self.path) < offset + rows * size:  # a file of metadata alone
+        if self.about["bytes"] < offset + rows * size:  # a file of metadata alone
             return None
         data = np.memmap(self.path, np.uint8, "r", offset, (rows, size))
         count = min(rows, max(1, SAMPLE // n))
@@ -97,7 +99,9 @@ class File:
             n = SAMPLE - SAMPLE % 256
             size = ggml.ggml_row_size(kind, n)
         picked = np.ascontiguousarray(data[np.linspace(0, rows - 1, count).astype(np.int64), :size])
-        plain = {"F32": "<f4", "F16": "<f2", "F64": "<f8", "I8": "i1", "I16": "<i2", "I32": "<i4", "I64": "<i8"}
+        if self._other_order:
+            reverse_bytes(picked, count * n, kind)
+        plain = {"F32": "f4", "F16": "f2", "F64": "f8", "I8": "i1", "I16": "i2", "I32": "i4", "I64": "i8"}
         if tensor["type"] in plain:
             return picked.view(plain[tensor["type"]])
         out = np.empty((count, n), np.float32)

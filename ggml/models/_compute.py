@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from .._errors import without_function
 from ._cache import Cache, round_up
 from ._core import STEP, Parted
 from ._generate import Generation
@@ -31,7 +32,7 @@ class Graphs(Parted):
         try:
             first = self._step(1, "last") if self._cache else self._step_without_cache(1, 1)
         except ValueError as error:
-            raise ValueError(f"load: {self._file.path}: {str(error).removeprefix('load: ')}") from None
+            raise ValueError(f"load: {self._file.path}: {without_function(str(error))}") from None
         self._points = first.points
 
     def _prepared(self, shape: Shape, cache: Cache | None) -> Step:

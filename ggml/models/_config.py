@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-LARGEST_NUMBER, SMALLEST_BASE = 1e12, 1e-6  # no factor is near them, and their quotients are finite in 32 bits
+LARGEST_NUMBER, SMALLEST_DIVISOR = 1e12, 1e-6  # no factor is near them; their quotients are finite in 32 bits
 LARGEST = 1 << 24  # of a dimension: no model is near it, and products of two stay far from overflow
 
 
@@ -47,6 +47,10 @@ class Keys:
                 f"need a number from {low:g} to {high:g}"
             )
         return float(value)
+
+    def divisor(self, name: str, default: float = 0.0) -> float:
+        """A positive number by which something is divided, or 0 for none."""
+        return self.number(name, default, 0.0 if self.value(name, default) == 0 else SMALLEST_DIVISOR)
 
     def flag(self, name: str, default: bool) -> bool:
         value = self.value(name, default)
@@ -162,8 +166,8 @@ def read_config(metadata: Mapping[str, Any], arch: str, n_vocab: int, path: str,
         rope_local=rope_local,
         window=window,
         local=_local_layers(k, n_layer, family.window_pattern) if window else (False,) * n_layer,
-        attn_softcap=k.number("attn_logit_softcapping", family.attn_softcap),
-        final_softcap=k.number("final_logit_softcapping", family.final_softcap),
+        attn_softcap=k.divisor("attn_logit_softcapping", family.attn_softcap),
+        final_softcap=k.divisor("final_logit_softcapping", family.final_softcap),
         n_expert=n_expert,
         n_expert_used=k.integer("expert_used_count", high=n_expert) if n_expert else 0,
         expert_scale=k.number("expert_weights_scale", 1.0) or 1.0,
@@ -189,9 +193,9 @@ def _local_layers(k: Keys, n_layer: int, default: int) -> tuple[bool, ...]:
 
 def _ropes(k: Keys, family: Any) -> tuple[Rope, Rope]:
     """The rotary positions of global layers, and of layers with a sliding window."""
-    base = k.number("rope.freq_base", 10000.0, SMALLEST_BASE)
+    base = k.number("rope.freq_base", 10000.0, SMALLEST_DIVISOR)
     kind = k.text("rope.scaling.type", "linear")
-    factor = k.number("rope.scaling.factor", 0.0) or k.number("rope.scale_linear", 1.0) or 1.0
+    factor = k.divisor("rope.scaling.factor") or k.divisor("rope.scale_linear") or 1.0
     if kind not in ("none", "linear", "yarn"):
         raise ValueError(f"load: {k.path}: key '{k.arch}.rope.scaling.type' is {kind!r}: need none, linear or yarn")
     yarn = kind == "yarn"
@@ -207,6 +211,6 @@ def _ropes(k: Keys, family: Any) -> tuple[Rope, Rope]:
         beta_fast=k.number("rope.scaling.yarn_beta_fast", 32.0),
         beta_slow=k.number("rope.scaling.yarn_beta_slow", 1.0),
     )
-    local_base = k.number("rope.freq_base_swa", family.rope_base_local or base, SMALLEST_BASE)
+    local_base = k.number("rope.freq_base_swa", family.rope_base_local or base, SMALLEST_DIVISOR)
     local = Rope(n_ctx_orig, local_base, 1.0, 0.0, 1.0, 32.0, 1.0) if family.rope_base_local else rope
     return rope, local

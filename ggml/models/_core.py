@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._errors import without_function
 from ._arch import FAMILIES
 from ._cache import Cache
 from ._config import Config, read_config
@@ -50,6 +51,15 @@ def check_context(n_ctx: int, config: Config, path: str) -> None:
         raise ValueError(f"load: n_ctx is {n_ctx}: {path} has positions for {limit} tokens")
     if n_ctx > limit:
         warnings.warn(f"load: n_ctx is {n_ctx}: {path} was trained with {limit} tokens", stacklevel=6)
+
+
+def integers(values: Any) -> list[int] | None:
+    """A list of integers from a list or an array of them, None for anything else."""
+    try:
+        found = np.asarray(values)
+    except ValueError:  # lists of different lengths
+        return None
+    return found.tolist() if found.ndim == 1 and (not found.size or found.dtype.kind in "iu") else None
 
 
 def positive(name: str, value: Any, high: int) -> int:
@@ -216,7 +226,7 @@ class Parted(Core):
         try:
             tokenizer = Tokenizer(self.metadata)
         except ValueError as error:
-            raise ValueError(f"Tokenizer: {path}: {str(error).removeprefix('Tokenizer: ')}") from None
+            raise ValueError(f"Tokenizer: {path}: {without_function(str(error))}") from None
         if tokenizer.n_vocab != rows:
             raise ValueError(
                 f"Tokenizer: {path}: tokenizer.ggml.tokens has {tokenizer.n_vocab} items: need {rows}, as many as "
@@ -229,13 +239,9 @@ class Parted(Core):
         if isinstance(prompt, (str, bytes)):
             ids = self.tokenizer.encode(prompt, None, special)
         else:
-            try:
-                ids = np.asarray(prompt)
-            except ValueError:  # lists of different lengths
-                ids = np.empty((0, 0))
-            if ids.ndim != 1 or (ids.size and ids.dtype.kind not in "iu"):
+            ids = integers(prompt)
+            if ids is None:
                 raise TypeError(f"{caller}: the tokens are {str(prompt)[:60]}: need a text or a list of integers")
-            ids = ids.tolist()
         if not ids:
             raise ValueError(f"{caller}: need at least one token")
         bad = [i for i in ids if not 0 <= i < self.config.n_vocab]

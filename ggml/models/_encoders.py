@@ -6,7 +6,6 @@ The text comes as bytes and need not be valid UTF-8.
 from __future__ import annotations
 
 import re
-import unicodedata
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from functools import lru_cache
@@ -17,6 +16,7 @@ from .._extras import require
 from ._keys import array, flag, special_id, wrong
 from ._pretokenizers import PRE_TOKENIZERS
 from ._tokens import TokenTable, repair
+from ._unicode import base, category, lower
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)  # values in tokenizer.ggml.token_type
 SPACE = "\u2581"  # stands for a space in SentencePiece vocabularies
@@ -212,9 +212,9 @@ class WordPiece(Encoder):
         self.longest = max(map(len, tokens), default=0)
         unknown = special_id(metadata, "unknown", 100, len(tokens))
         self.unknown = [] if unknown is None else [unknown]
-        lower = flag(metadata, "normalizer.lowercase", True)
-        strip = flag(metadata, "normalizer.strip_accents", lower)
-        self.normalized = lru_cache(maxsize=1 << 16)(lambda character: normalized(character, lower, strip))
+        lowercase = flag(metadata, "normalizer.lowercase", True)
+        strip = flag(metadata, "normalizer.strip_accents", lowercase)
+        self.normalized = lru_cache(maxsize=1 << 16)(lambda character: normalized(character, lowercase, strip))
 
     def encode(self, data: bytes, after_special: bool) -> list[int]:
         ids: list[int] = []
@@ -238,21 +238,21 @@ class WordPiece(Encoder):
         return ids
 
 
-def normalized(character: str, lower: bool, strip: bool) -> str:
+def normalized(character: str, lowercase: bool, strip: bool) -> str:
     """What BERT's normalizer makes of a character: nothing, a space, a word of its own between spaces, or a letter.
 
     With `strip`, a character with an accent is replaced by the first of its decomposition.
     """
     if strip:
-        character = unicodedata.normalize("NFD", character)[0]
-    category, point = unicodedata.category(character), ord(character)
+        character = base(character)
+    kind, point = category(character), ord(character)
     if character.isspace() and point not in range(0x1C, 0x20):
         return " "
-    if point in (0, 0xFFFD) or (category[0] == "C" and category != "Cn") or (strip and category[0] == "M"):
+    if point in (0, 0xFFFD) or (kind[0] == "C" and kind != "Cn") or (strip and kind[0] == "M"):
         return ""
-    alone = category[0] == "P" or (category[0] == "S" and point < 0x7F) or is_ideograph(point)
-    if lower:
-        character = character.lower()[0]
+    alone = kind[0] == "P" or (kind[0] == "S" and point < 0x7F) or is_ideograph(point)
+    if lowercase:
+        character = lower(character)
     return f" {character} " if alone else character
 
 

@@ -87,7 +87,8 @@ def load_state(path: str | os.PathLike[str], adapter: Adapter, fingerprint: Mapp
                 raise ValueError(f"its {name} are {progress[name]!r}")
         if not isinstance(theirs, dict):
             raise ValueError(f"its fingerprint is {theirs!r}")
-        np.asarray(progress["losses"], np.float64), np.asarray(progress["validation"], np.float64).reshape(-1, 2)
+        for name, width in {"losses": 1, "validation": 2}.items():
+            np.asarray(progress[name], np.float64).reshape(-1, width)  # raises unless all are numbers
     except (ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
         raise ValueError(f"finetune: {place} is not a state of a training: {error}") from None
     for name, value in fingerprint.items():

@@ -94,7 +94,12 @@ class Builder(Layout):
             return self.logical_and(self.logical_not(self.logical_or(self.less(x, y), self.less(y, x))),
                                     self.logical_and(self.number(x), self.number(y)))
         distance = self.unary(ggml.ggml_abs, self.binary(ggml.ggml_sub, x, y, dtype=F32))
-        return self.logical_not(self.unary(ggml.ggml_step, distance, dtype=BOOL))
+        z = self.logical_not(self.unary(ggml.ggml_step, distance, dtype=BOOL))
+        column = x.made[1] if x.made and x.made[0] == "spread" else x
+        if isinstance(y, Known) and column.shape[-1:] == (1,) and 1 < z.shape[-1] == y.array.size \
+                and (y.array.reshape(-1) == np.arange(z.shape[-1])).all():
+            z.made = "hot", column
+        return z
 
     def logical_not(self, x):
         return self.affine(x, -1.0, 1.0, dtype=BOOL)

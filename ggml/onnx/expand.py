@@ -74,25 +74,20 @@ def resolved(proto, given):
     copy = copied(proto)
     del copy.attribute[:]
     for a in proto.attribute:
-        if a.ref_attr_name:
-            if a.ref_attr_name in given:
-                new = copy.attribute.add()
-                new.CopyFrom(given[a.ref_attr_name])
-                new.name = a.name
-        else:
-            new = copy.attribute.add()
-            new.CopyFrom(a)
-            if a.HasField("g"):
-                for k, inner in enumerate(a.g.node):
-                    new.g.node[k].CopyFrom(resolved(inner, given))
+        source = given.get(a.ref_attr_name) if a.ref_attr_name else a
+        if source is None:
+            continue
+        new = copy.attribute.add()
+        new.CopyFrom(source)
+        new.name = a.name
+        for k, inner in enumerate(a.g.node):
+            new.g.node[k].CopyFrom(resolved(inner, given))
     return copy
 
 
-def identity(node, source, target):
-    """A node that gives a value another name."""
-    proto = helper.make_node("Identity", [source], [target])
-    return Node("Identity", [source], [target], {}, node.scope.opsets.get("", 1), f"{node.name}/Identity", proto,
-                node.scope)
+def private(node, op, inputs, outputs, **attrs):
+    """A node of an operator that no model contains, or of Identity, in place of another node."""
+    return Node(op, inputs, outputs, attrs, node.scope.opsets.get("", 1), f"{node.name}/{op}", node.proto, node.scope)
 
 
 def subgraph(lowering, node, graph: Graph, inputs, outputs):
@@ -103,4 +98,4 @@ def subgraph(lowering, node, graph: Graph, inputs, outputs):
         lowering.env[name] = Known(array, lowering.model.arena)
     for n in nodes:
         n.name = f"{node.name}/{n.name}"
-    return nodes + [identity(node, a, b) for a, b in copies]
+    return nodes + [private(node, "Identity", [a], [b]) for a, b in copies]

@@ -217,9 +217,8 @@ class Reader:
             return a.s.decode("utf-8", "replace")
         if a.type == AttributeProto.STRINGS:
             return [s.decode("utf-8", "replace") for s in a.strings]
-        if a.type in (AttributeProto.FLOATS, AttributeProto.INTS):
-            return list(helper.get_attribute_value(a))
-        return helper.get_attribute_value(a)
+        value = helper.get_attribute_value(a)
+        return list(value) if a.type in (AttributeProto.FLOATS, AttributeProto.INTS) else value
 
     def node(self, proto, index):
         """The Node of a NodeProto; index names nodes that have no name."""
@@ -255,10 +254,7 @@ def dense(sparse, folder):
     values, indices = array_of(sparse.values, folder), array_of(sparse.indices, folder)
     array = np.zeros(tuple(sparse.dims), values.dtype)
     try:
-        if indices.ndim == 2:
-            array[tuple(indices.T)] = values
-        else:
-            array.reshape(-1)[indices] = values
+        array[tuple(indices.T) if indices.ndim == 2 else np.unravel_index(indices, array.shape)] = values
     except (IndexError, ValueError) as error:
         raise ModelError(f"ggml.onnx: sparse tensor {sparse.values.name!r}: {error}") from None
     return array

@@ -115,9 +115,7 @@ class Layout:
     def contiguous(self, x):
         """The Tensor with contiguous memory."""
         x = self.use(x)
-        if ggml.ggml_is_contiguous(x.t):
-            return x
-        return Tensor(ggml.ggml_cont(self.ctx, x.t), x.shape, x.dtype, x.bounds)
+        return x if ggml.ggml_is_contiguous(x.t) else self.with_shape(ggml.ggml_cont(self.ctx, x.t), x.shape, x)
 
     def with_shape(self, t, shape, like):
         """A Tensor of moved elements of another value."""
@@ -290,11 +288,7 @@ class Layout:
         """Elements of the flattened value by a computed Tensor of positions, of any shape."""
         if count(x.shape) > EXACT:
             raise OnHost("more than 2^24 elements: F32 does not represent every position")
-        x, rows = self.contiguous(x), self.index(self.reshape(positions, (count(positions.shape),)))
-        source = ggml.ggml_reshape_2d(self.ctx, x.t, 1, count(x.shape))
-        taken = ggml.ggml_get_rows(self.ctx, source, ggml.ggml_reshape_1d(self.ctx, rows, count(positions.shape)))
-        return self.with_shape(
-            ggml.ggml_reshape_4d(self.ctx, taken, *extents(positions.shape)), positions.shape, x)
+        return self.gather(self.reshape(x, (count(x.shape),)), 0, positions)
 
 
 def row_width(flat, shape, total):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 
 import numpy as np
@@ -200,16 +201,11 @@ def fold(nodes, known, engine, graph_outputs):
     """Evaluates the nodes whose inputs are constants, once; returns the others."""
     rest = []
     for node in nodes:
-        control = getattr(engine.rules.get(node.op), "expands", False)
-        if node.op in host.RANDOM or control or any(n and n not in known for n in node.uses()):
-            rest.append(node)
-            continue
-        try:
-            arrays = host.evaluate(node, [known[n].array if n else None for n in node.inputs])
-        except host.HostError:
-            rest.append(node)
-            continue
-        if all(isinstance(a, np.ndarray) and a.dtype.kind not in "OUS" for a in arrays):
+        control, arrays = getattr(engine.rules.get(node.op), "expands", False), None
+        if not (node.op in host.RANDOM or control or any(n and n not in known for n in node.uses())):
+            with contextlib.suppress(host.HostError):
+                arrays = host.evaluate(node, [known[n].array if n else None for n in node.inputs])
+        if arrays is not None and all(isinstance(a, np.ndarray) and a.dtype.kind not in "OUS" for a in arrays):
             operands = [known.get(n) for n in node.inputs]
             known.update((n, Known(a, engine.arena)) for n, a in zip(node.outputs, arrays) if n)
             if node.op == "DequantizeLinear" and node.outputs[0]:

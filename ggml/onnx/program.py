@@ -133,6 +133,7 @@ class Lowering:
         self.builder = Builder(Arena(), self.model.weights, trains)
         self.names = 0
 
+    @np.errstate(all="ignore")  # constants of the model may overflow
     def plan(self):
         """Lowers nodes until the end, or until one that the host must run."""
         while self.nodes:

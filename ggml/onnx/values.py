@@ -127,6 +127,8 @@ class Drive(Exception):
 class Known:
     """A value that is known when the graph is built: a constant, a shape, or what follows from them."""
 
+    made = None  # as of a Tensor
+
     __slots__ = ("array", "shape", "dtype", "arena", "tensors")
 
     def __init__(self, array, arena=None):
@@ -138,7 +140,7 @@ class Known:
         """A Known value computed from this one; that of a weight is made once.
 
         Args:
-            key: what identifies the computation.
+            key: what identifies the computation, with what it depends on.
             function: array -> array.
         """
         if self.arena is None:
@@ -182,6 +184,8 @@ class Parameter(Tensor):
 
 class Feed:
     """An input of a program: it becomes a tensor when the first rule uses it in a graph."""
+
+    made = None  # as of a Tensor
 
     __slots__ = ("name", "shape", "dtype", "bounds", "tensor")
 

@@ -75,7 +75,7 @@ def qkv(r, d, dv, n_q, n_kv, heads=(1, 1), batch=(1, 1)):
     return [r(d, n_q, heads[0], batch[0]), r(d, n_kv, heads[1], batch[1]), r(dv, n_kv, heads[1], batch[1])]
 
 
-def sparse_mask(r, *ne):
+def mask_with_hidden_rows(r, *ne):
     """A mask that hides a third of the keys, all keys of the second query, and a long range of keys."""
     x = r(*ne)
     x = np.where(r(*ne) < -0.5, -np.inf, x)
@@ -90,9 +90,9 @@ FLASH = (
     lambda r: [*qkv(r, 4, 3, 3, 5, (4, 2)), r(5, 3), 0.5, 0.0, 0.0],
     lambda r: [*qkv(r, 4, 2, 2, 5, (6, 3), (2, 1)), r(7, 4, 1, 2), 0.7, 8.0, 3.0],
     lambda r: [*qkv(r, 5, 7, 11, 4, (2, 1)), r(4, 11, 2), 0.7, 4.0, 0.0],
-    lambda r: [*qkv(r, 64, 64, 7, 33, (4, 2)), sparse_mask(r, 33, 64), 0.125, 8.0, 0.0],
-    lambda r: [*qkv(r, 128, 128, 1, 700, (8, 2), (2, 2)), sparse_mask(r, 700, 1), 0.09, 0.0, 0.0],
-    lambda r: [*qkv(r, 80, 80, 200, 900, (2, 1)), sparse_mask(r, 900, 200), 0.11, 0.0, 30.0],
+    lambda r: [*qkv(r, 64, 64, 7, 33, (4, 2)), mask_with_hidden_rows(r, 33, 64), 0.125, 8.0, 0.0],
+    lambda r: [*qkv(r, 128, 128, 1, 700, (8, 2), (2, 2)), mask_with_hidden_rows(r, 700, 1), 0.09, 0.0, 0.0],
+    lambda r: [*qkv(r, 80, 80, 200, 900, (2, 1)), mask_with_hidden_rows(r, 900, 200), 0.11, 0.0, 30.0],
     lambda r: [*qkv(r, 96, 40, 3, 2100, (2, 2), (2, 1)), None, 0.1, 0.0, 0.0],
     lambda r: [*qkv(r, 576, 512, 2, 300, (4, 1)), None, 0.04, 0.0, 0.0],
     lambda r: [*qkv(r, 7, 1100, 3, 30, (2, 1)), None, 0.3, 0.0, 0.0],

@@ -96,6 +96,7 @@ OPS = [
                 (lambda r: [r(6, 4), 0, 2, 2, 0, 1, 0.0, 0.0], ValueError, "stride is 0"),
                 (lambda r: [r(6, 4), 0, 2, 5, 1, 1, 0.0, 0.0], ValueError, "does not fit"),
                 (lambda r: [r(6, 4), 0, 2, 2, 1, 1, -1.0, 0.0], ValueError, "padding is -1"),
+                (lambda r: [r(6, 4), 0, 2, 2, 1, 1, 0.0, (1 << 24) + 1], ValueError, "need less than 2"),
             ),
         )
         for op, name in enumerate(("max", "avg"))

@@ -58,7 +58,7 @@ def cross_entropy_back(g, x, labels):
     return g.reshape(()) * (soft_max(x) * labels.sum(-1, keepdims=True) - labels) / max(1, np.prod(x.shape[:-1]))
 
 
-def sparse_mask(r, *ne):
+def mask_without_hidden_rows(r, *ne):
     """An attention mask that hides a fifth of the keys, but never a whole row."""
     m = r(*ne)
     m[r.rng.random(m.shape) < 0.2] = -np.inf
@@ -80,10 +80,10 @@ OPS = [
         soft_max_ext,
         (
             lambda r: [r(7, 5, 2), None, 0.5, 0.0],
-            lambda r: [r(7, 5, 2, 2), As("F32", sparse_mask(r, 7, 5)), 0.5, 0.0],
-            lambda r: [r(7, 5, 6, 2), As("F16", sparse_mask(r, 7, 8, 2, 1)), 0.5, 8.0],
-            lambda r: [r(67, 33, 12, 2), As("F32", sparse_mask(r, 67, 40, 1, 2)), 0.25, 8.0],
-            lambda r: [r(257, 33, 4), As("F16", sparse_mask(r, 257, 33)), 3.0, 4.0],
+            lambda r: [r(7, 5, 2, 2), As("F32", mask_without_hidden_rows(r, 7, 5)), 0.5, 0.0],
+            lambda r: [r(7, 5, 6, 2), As("F16", mask_without_hidden_rows(r, 7, 8, 2, 1)), 0.5, 8.0],
+            lambda r: [r(67, 33, 12, 2), As("F32", mask_without_hidden_rows(r, 67, 40, 1, 2)), 0.25, 8.0],
+            lambda r: [r(257, 33, 4), As("F16", mask_without_hidden_rows(r, 257, 33)), 3.0, 4.0],
         ),
         diff=(0,),
         inplace="soft_max_ext_inplace",

@@ -18,6 +18,7 @@ CHECK(POOL) {
         REQUIRE(q.x->ne[i] <= INT64_MAX / 4 && q.y->ne[i] <= quotient(q.x->ne[i] + 2 * q.p[i] + 2, q.s[i]) + 1,
                 "a is %s, result is %s: too many windows", SHAPE(a), SHAPE(t));
     }
+    REQUIRE(!q.inside || q.k[1] == 1, "averages leave out the padding: need windows of height 1, not %d", (int)q.k[1]);
     REQUIRE(q.k[0] * q.k[1] <= 1 << 24, "windows are %d x %d: too large", (int)q.k[0], (int)q.k[1]);
     REQUIRE(q.x->ne[2] == q.y->ne[2] && q.x->ne[3] == q.y->ne[3], "a is %s, result is %s", SHAPE(a), SHAPE(t));
     if (!back) return NULL;

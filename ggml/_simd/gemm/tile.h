@@ -49,7 +49,8 @@ GG_INLINE void micro_store(const int v, const int n, vf sum[NR][MV], float *c, i
     GG_UNROLL for (int j = 0; j < n; j++)           /* column by column, which completes cache lines */
         GG_UNROLL for (int i = 0; i < v; i++) {
             float *p = c + j * ldc + i * VW;
-            const int left = (int)m - i * VW;
+            const int left = (int)m - i * VW;       /* m rows fill v vectors, the last one in part */
+            if (left <= 0) __builtin_unreachable();
             if (left >= VW) vf_store(p, add ? vf_add(vf_load(p), sum[j][i]) : sum[j][i]);
             else vf_storen(p, add ? vf_add(vf_loadn(p, left), sum[j][i]) : sum[j][i], left);
         }

@@ -5,6 +5,7 @@
 #include "correlate.h"
 #include "depthwise.h"
 #include "shifted.h"
+#include "winograd.h"
 
 static size_t conv_at(const gemm *g, int64_t i, int64_t j) {
     return patch_target(g->a.context, i) + (size_t)j * g->c_n;
@@ -69,19 +70,32 @@ static int conv_run(const gg_work *w, ggml_tensor *dst, const patches *seen, con
 }
 
 /* g from w and x */
-static int conv_forward(const gg_work *w, ggml_tensor *dst) {
-    const gg_conv v = gg_conv_of(dst);
+typedef struct { gg_conv v; patches seen, kernel; gemm g; winograd quick; bool is_quick; } conv_sum;
+static void conv_sum_make(const gg_kernels *k, conv_sum *s, const ggml_tensor *dst) {
+    const gg_conv v = s->v = gg_conv_of(dst);
     const int64_t first[3] = {0, 0, 0}, step[3] = {1, 1, 1};
-    const gg_conv_part k = gg_conv_w(&v);
-    patches kernel = conv_kernel(&v, false, k.ne, first, step), seen = patches_of_x(&v);
-    gemm g = conv_product(w->kernels, &v, &seen, &kernel, v.x, dst->data, gg_conv_g(&v).nb_c);
-    if (dst->op == GGML_OP_CONV_2D) seen.tail = conv_tail_of(dst), kernel.more = dst->op_params[8];
-    if (v.w->type == GGML_TYPE_I8) {
+    const bool tail = dst->op == GGML_OP_CONV_2D;
+    s->kernel = conv_kernel(&v, false, gg_conv_w(&v).ne, first, step), s->seen = patches_of_x(&v);
+    s->g = conv_product(k, &v, &s->seen, &s->kernel, v.x, dst->data, gg_conv_g(&v).nb_c);
+    if (tail) s->seen.tail = conv_tail_of(dst), s->kernel.more = dst->op_params[8];
+    if (s->seen.tail.bias || s->seen.tail.function) s->g.finish = conv_finish_places;
+    s->is_quick = tail && !dst->op_params[9] && winograd_plan(&s->seen, &s->g, &s->quick);
+}
+static int conv_forward(const gg_work *w, ggml_tensor *dst) {
+    conv_sum s;
+    conv_sum_make(w->kernels, &s, dst);
+    if (s.v.w->type == GGML_TYPE_I8) {
         const int status = w->kernels->conv_bytes(w, dst);
         if (status != GGML_STATUS_FAILED) return status;
     }
-    if (seen.tail.bias || seen.tail.function) g.finish = conv_finish_places;
-    return conv_run(w, dst, &seen, &g);
+    if (!s.is_quick) return conv_run(w, dst, &s.seen, &s.g);
+    return winograd_run(w, &s.seen, &s.g, &s.quick) ? GGML_STATUS_SUCCESS : conv_memory(dst);
+}
+static size_t work_CONV_2D(const ggml_tensor *dst, int nth) {
+    (void)nth;
+    conv_sum s;
+    conv_sum_make(NULL, &s, dst);
+    return s.is_quick ? winograd_work(&s.seen, &s.g) : 0;
 }
 
 /* x from w and g: one product for each phase of the stride. The phases write interleaved positions. A thread computes

@@ -116,7 +116,7 @@ static inline void shifted_row(const patches *v, const gemm *g, const char *row,
     else if (step == 2 * sizeof *f) for (int64_t i = 0; i < n; i++) out[i] = f[2 * i];
     else for (int64_t i = 0; i < n; i++) memcpy(out + i, p + (size_t)i * step, sizeof *out);
 }
-/* A copy of a channel for column tx of the taps: `rows` rows, from input row y on, a stride apart. */
+/* A copy of a channel for column tx of the taps: `rows` rows, from input row y on, a stride apart, and a vector. */
 static void shifted_copy(const patches *v, const gemm *g, const char *channel, int64_t tx, int64_t y, int64_t rows,
                          float *out) {
     const patch_axis *ax = v->ax;
@@ -140,6 +140,7 @@ static void shifted_copy(const patches *v, const gemm *g, const char *channel, i
         if (i == lo) i = hi - 1;
         else for (int64_t r = first; r < end; r++) out[r * width + i] = 0;
     for (int64_t i = end * width; i < rows * width; i++) out[i] = 0;
+    vf_store(out + rows * width, vf_zero());                 /* the last vector may read beyond */
 }
 
 /* Taps k .. k+n-1 of output channels j0 .. j1-1 as floats, *ldw of them from one channel to the next: where they are,
@@ -204,12 +205,11 @@ static void shifted_task(const patches *v, const gemm *g, const shifted *s, int6
 static bool shifted_run(const gg_work *w, const patches *v, const gemm *g, const shifted *s) {
     const patch_axis *ax = v->ax;
     const int64_t taps = ax[0].taps * ax[1].taps, copies = s->depth * ax[0].taps * s->remainders;
-    const int64_t size = copies * s->plane + SHIFTED_V * VW;     /* the last vector may read beyond */
+    const int64_t size = copies * s->plane + VW;
     const int64_t room = g->b.type == GGML_TYPE_F32 ? 0 : gg_ceil_div(g->n, s->chunks) * s->depth * taps;
     float *const x = gg_scratch((size_t)(size + room + 2 * s->depth * taps) * sizeof *x);
     if (!x) return false;
     int32_t *const at = (int32_t *)(x + size + room);    /* of each tap in the copies; then, in place, in the input */
-    memset(x, 0, (size_t)size * sizeof *x);
     for (int64_t k = 0; k < s->depth * taps; k++) {
         const int64_t tx = k % ax[0].taps, y = k % taps / ax[0].taps * ax[1].dilation;
         const int64_t copy = (k / taps * ax[0].taps + tx) * s->remainders + y % ax[1].stride;

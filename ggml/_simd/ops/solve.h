@@ -91,7 +91,7 @@ void solve_panel(const int m, const ggml_tensor *dst, const ggml_tensor *a, row_
     for (int k = 0; k < lanes; k++) {
         float tmp[TRI_COLS];
         const float *bi = gg_row_in(dst->src[1], tri_row(dst, s + k), at.i2, at.i3, 0, m, tmp);
-        for (int c = 0; c < m; c++) start[c][k] = bi[c] - rest[c * n + s + k];
+        for (int c = 0; c < m; c++) start[c][k] = s0 ? bi[c] - rest[c * n + s + k] : bi[c];
     }
     const vf pivot = vf_load(pivots);
     /* independent sums hide the latency of additions for every m */
@@ -128,16 +128,18 @@ static void solve_lanes(const ggml_tensor *dst, const ggml_tensor *a, row_index 
     }
 }
 /* Solves one system with the threads of w. They share the contribution of all earlier blocks to a block, in `rest`,
- * which all can read; each thread then solves the block itself. x: the columns of X, one after another. */
+ * which all can read; each thread then solves the block itself. The first block has no contribution, but its barrier
+ * keeps a thread from writing `rest` while others still solve the system before. x: the columns of X, one after
+ * another. */
 static void solve_few(const gg_work *w, ggml_tensor *dst, row_index at, float *rest, float *x, float *arow) {
     const ggml_tensor a = tri_matrix(dst);
     const int64_t n = a.ne[1], m = dst->ne[0];
     float tmp[TRI_COLS];
     for (int64_t s0 = 0; s0 < n; s0 += TRI_BLOCK) {
         const int64_t rows = n - s0 < TRI_BLOCK ? n - s0 : TRI_BLOCK;
-        for (int64_t s = s0 + rows * w->ith / w->nth; s < s0 + rows * (w->ith + 1) / w->nth; s++)
+        for (int64_t s = s0 + rows * w->ith / w->nth; s0 && s < s0 + rows * (w->ith + 1) / w->nth; s++)
             for (int64_t c = 0; c < m; c++)
-                rest[c * n + s] = s0 ? tri_product(dst, &a, at, tri_row(dst, s), 0, s0, x + c * n, arow) : 0;
+                rest[c * n + s] = tri_product(dst, &a, at, tri_row(dst, s), 0, s0, x + c * n, arow);
         gg_barrier(w);
         for (int64_t s = s0; s < s0 + rows; s += VW)
             solve_lanes(dst, &a, at, s0, s, s0 + rows - s < VW ? (int)(s0 + rows - s) : VW, rest, x);

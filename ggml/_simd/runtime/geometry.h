@@ -54,7 +54,7 @@ static inline void gg_conv_steps(gg_conv *v, const int32_t *q, int dims) {
 }
 /* op_params: stride, padding and dilation of each dimension, in the order of the public constructors; then, for CONV_2D
  * and CONV_2D_DW, 1 if the tensors have one dimension less, and 1 + the function that is applied to the result, or 0;
- * for CONV_2D what is added to a kernel of bytes.
+ * for CONV_2D what is added to a kernel of bytes, and 1 if ops/winograd.h may not compute it.
  * CONV_BACK_*: the kind first, then these, then ic, n, oc. */
 static inline gg_conv gg_conv_of(const ggml_tensor *t) {
     const int32_t *q = t->op_params;
@@ -141,7 +141,7 @@ static inline gg_columns gg_columns_of(const ggml_tensor *t) {
 
 /* ---- pooling ----------------------------------------------------------------------------------------------------- */
 /* Parameters of POOL_1D: kind, k, s, p; of POOL_2D and POOL_2D_BACK: kind, k0, k1, s0, s1, p0, p1, then 1 if averages
- * exclude the padding. */
+ * exclude the padding, as those of POOL_1D do; windows must have height 1 then. */
 typedef struct gg_pool { int kind; int64_t k[2], s[2], p[2]; bool inside; const ggml_tensor *x, *y; } gg_pool;
 
 static inline gg_pool gg_pool_of(const ggml_tensor *t) {

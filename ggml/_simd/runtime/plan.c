@@ -143,7 +143,8 @@ static bool arrange(gg_plan *plan, int n) {
 
 /* More threads than processors would only wait for each other. Asking how many there are takes time. */
 static int available(const gg_plan *plan, const gg_plan_request *request) {
-    return request->n_threads > 1 && plan->large ? (int)gg_min(request->n_threads, gg_default_threads()) : 1;
+    if (request->n_threads <= 1 || plan->cost < CALL_COST) return 1;
+    return (int)gg_min(request->n_threads, gg_default_threads());
 }
 bool gg_plan_make(gg_plan *plan, ggml_tensor *const *nodes, int n, const gg_plan_request *request) {
     const gg_kernels *const k = request->kernels;
@@ -161,7 +162,7 @@ bool gg_plan_make(gg_plan *plan, ggml_tensor *const *nodes, int n, const gg_plan
         plan->calls_back |= has_flag(t, GG_FLAG_CALLBACK);
         if (gg_types[t->type].quantized && !gg_quantizer_ready(t->type)) { gg_plan_free(plan); return false; }
     }
-    plan->cost = cost, plan->large = cost >= CALL_COST;
+    plan->cost = cost;
     plan->available = available(plan, request);
     if (plan->available > 1 && arrange(plan, plan->available)) plan->threads = plan->available;
     for (gg_step *s = plan->steps, *end = s + plan->n_steps; s < end; s++) {

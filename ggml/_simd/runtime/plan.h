@@ -28,7 +28,6 @@ typedef struct gg_plan {
     int available;                      /* threads that it could use: at most one a processor, 1 for little work */
     int threads;                        /* threads that it uses: 1 if no node is worth sharing */
     size_t work_size, slot_size;        /* bytes of work memory, and of each of its slots */
-    bool large;                         /* there is enough work for several threads */
     bool calls_back;                    /* a node calls a function of the user */
     double cost;                        /* estimated time on one thread, ns */
 } gg_plan;

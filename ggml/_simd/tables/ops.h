@@ -75,7 +75,7 @@ OP(52, IM2COL,           "im2col(x)",              conv,        IM2COL,        P
 OP(53, IM2COL_BACK,      "im2col_back(x)",         conv,        IM2COL,        PER_ELEMENT(12), 0,    GRAD)
 OP(54, IM2COL_3D,        "im2col_3d(x)",           conv,        IM2COL,        PER_ELEMENT(6), 0,     GRAD)
 OP(55, COL2IM_1D,        "col2im_1d(x)",           conv,        IM2COL,        PER_ELEMENT(12), 0,    GRAD)
-OP(56, CONV_2D,          "conv_2d(x)",             conv,        CONV,          SPLIT,          0,     GRAD)
+OP(56, CONV_2D,          "conv_2d(x)",             conv,        CONV,          SPLIT,          0,     WORK | GRAD)
 OP(57, CONV_3D,          "conv_3d(x)",             conv,        CONV,          SPLIT,          0,     GRAD)
 OP(58, CONV_2D_DW,       "conv_2d_dw(x)",          conv,        CONV,          SPLIT,          0,     GRAD)
 OP(59, CONV_TRANSPOSE_2D, "conv_transpose_2d(x)",  conv,        CONV,          SPLIT,          0,     GRAD)

@@ -28,6 +28,17 @@ static inline vi gg_first(int n) { return _mm256_cmpgt_epi32(vi_set1(n), vi_iota
 static inline vf vf_loadn(const float *p, int n) { return _mm256_maskload_ps(p, gg_first(n)); }
 static inline void vf_storen(float *p, vf v, int n) { _mm256_maskstore_ps(p, gg_first(n), v); }
 
+#define GG_VEC_PAIR_LOADS
+static inline void vf_load_pairs(const float *p, vf *a, vf *b) {
+    const vf lo = _mm256_loadu_ps(p), hi = _mm256_loadu_ps(p + 8);
+    const vf x = _mm256_permute2f128_ps(lo, hi, 0x20), y = _mm256_permute2f128_ps(lo, hi, 0x31);
+    *a = _mm256_shuffle_ps(x, y, 0x88), *b = _mm256_shuffle_ps(x, y, 0xdd);
+}
+static inline void vf_pairs(vf a, vf b, vf *lo, vf *hi) {
+    const vf x = _mm256_unpacklo_ps(a, b), y = _mm256_unpackhi_ps(a, b);
+    *lo = _mm256_permute2f128_ps(x, y, 0x20), *hi = _mm256_permute2f128_ps(x, y, 0x31);
+}
+
 /* ---- int32 */
 static inline vi vi_add(vi a, vi b) { return _mm256_add_epi32(a, b); }
 static inline vi vi_sub(vi a, vi b) { return _mm256_sub_epi32(a, b); }

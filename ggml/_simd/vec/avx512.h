@@ -119,6 +119,17 @@ static inline void vf_store_f16(uint16_t *p, vf v) {
 
 /* ---- reduce */
 static inline float vf_hsum(vf v) { return _mm512_reduce_add_ps(v); }
+#define GG_VEC_PAIR_LOADS
+static inline void vf_load_pairs(const float *p, vf *a, vf *b) {
+    const vi even = _mm512_add_epi32(vi_iota(), vi_iota()), odd = _mm512_add_epi32(even, _mm512_set1_epi32(1));
+    const vf lo = vf_load(p), hi = vf_load(p + VW);
+    *a = _mm512_permutex2var_ps(lo, even, hi), *b = _mm512_permutex2var_ps(lo, odd, hi);
+}
+static inline void vf_pairs(vf a, vf b, vf *lo, vf *hi) {
+    const vi at = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+    *lo = _mm512_permutex2var_ps(a, at, b);
+    *hi = _mm512_permutex2var_ps(a, _mm512_add_epi32(at, _mm512_set1_epi32(8)), b);
+}
 #define GG_VEC_HSUM4
 static inline void vf_hsum4(float *s, vf a, vf b, vf c, vf d) {
     const vf p = _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xee));

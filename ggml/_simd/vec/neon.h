@@ -18,6 +18,13 @@ static inline vf vf_set1(float x) { return vdupq_n_f32(x); }
 static inline vi vi_set1(int32_t i) { return vdupq_n_s32(i); }
 static inline vi vi_iota(void) { return (vi){0, 1, 2, 3}; }
 
+#define GG_VEC_PAIR_LOADS
+static inline void vf_load_pairs(const float *p, vf *a, vf *b) {
+    const float32x4x2_t pair = vld2q_f32(p);
+    *a = pair.val[0], *b = pair.val[1];
+}
+static inline void vf_pairs(vf a, vf b, vf *lo, vf *hi) { *lo = vzip1q_f32(a, b), *hi = vzip2q_f32(a, b); }
+
 /* ---- int32 */
 static inline vi vi_add(vi a, vi b) { return vaddq_s32(a, b); }
 static inline vi vi_sub(vi a, vi b) { return vsubq_s32(a, b); }

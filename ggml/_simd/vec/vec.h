@@ -15,6 +15,8 @@
  *               vf_stream(p,v) vf_stream_end()       past the caches, p aligned to a vector / before others may read it
  *                              (GG_VEC_STREAMS: 1 where there is such a store, else it is vf_store)
  *               vf_transpose4(row,k,out)             out[j], lane i = row[i][k + j], j < 4, of VW rows
+ *               vf_load_pairs(p,a,b) *a, *b: the elements of even and of odd index of p[0..2*VW-1]
+ *               vf_pairs(a,b,lo,hi)  the reverse, to two vectors
  * make          vf_zero() vf_set1(x) vi_set1(i) vi_iota()                    0, 1, 2 ...
  *               vf_set1_at(p,i)                      p[i] in every lane; p[0..i|3] are readable
  *               vi_words(p) vi_word_at(p,i)          vf_bits of vf_load(p) and of vf_set1_at(p,i); faster: what is
@@ -67,6 +69,19 @@ static inline void vi_store_u8(uint8_t *p, vi v) {
     int32_t t[VW];
     vi_store(t, v);
     for (int i = 0; i < VW; i++) p[i] = (uint8_t)t[i];
+}
+#endif
+#ifndef GG_VEC_PAIR_LOADS
+static inline void vf_load_pairs(const float *p, vf *a, vf *b) {
+    float even[VW], odd[VW];
+    for (int i = 0; i < VW; i++) even[i] = p[2 * i], odd[i] = p[2 * i + 1];
+    *a = vf_load(even), *b = vf_load(odd);
+}
+static inline void vf_pairs(vf a, vf b, vf *lo, vf *hi) {
+    float x[VW], y[VW], t[2 * VW];
+    vf_store(x, a), vf_store(y, b);
+    for (int i = 0; i < VW; i++) t[2 * i] = x[i], t[2 * i + 1] = y[i];
+    *lo = vf_load(t), *hi = vf_load(t + VW);
 }
 #endif
 static inline vf vf_load_bf16(const uint16_t *p) { return vi_float(vi_shl(vi_load_u16(p), 16)); }

@@ -9,8 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..expand import identity, subgraph
-from ..graph import Node
+from ..expand import private, subgraph
 from ..values import I64, Drive, Known, NeedValue, OnHost, Sequence
 from . import rule
 
@@ -43,11 +42,6 @@ def truth(value, default=True):
 def if_(lowering, node, condition):
     body = node.attr("then_branch" if truth(condition) else "else_branch")
     return subgraph(lowering, node, body, [], node.outputs)
-
-
-def private(node, op, inputs, outputs, **attrs):
-    """A node of an operator that only expansions use."""
-    return Node(op, inputs, outputs, attrs, node.scope.opsets.get("", 1), f"{node.name}/{op}", node.proto, node.scope)
 
 
 rule("ggml.Stack")(lambda b, node, *values: b.stack(values, node.attr("axis", 0)))
@@ -98,7 +92,7 @@ def loop(lowering, node, count=None, condition=None, *carried):
     if not turn and limit > UNROLLED:
         raise Drive(driven(lowering, node, limit))
     if turn >= limit or not truth(condition):
-        done = [identity(node, a, o) for a, o in zip(node.inputs[2:], node.outputs) if o]
+        done = [private(node, "Identity", [a], [o]) for a, o in zip(node.inputs[2:], node.outputs) if o]
         for pieces, info, output in zip(scans, body.outputs[1 + kept :], node.outputs[kept:]):
             if pieces:
                 done.append(private(node, "ggml.Stack", pieces, [output]))
@@ -130,8 +124,7 @@ def scan(lowering, node, *values):
     backward = node.attr("scan_input_directions") or [0] * n
     axes = node.attr("scan_input_axes") or [0] * n
     length = values[kept].shape[axes[0]]
-    pieces: list[list[str]] = [[] for _ in range(outs)]
-    carried, nodes = node.inputs[:kept], []
+    carried, nodes, pieces = node.inputs[:kept], [], []
     for turn in range(length):
         prefix, entries = lowering.unique(node), []
         for i in range(n):
@@ -141,21 +134,19 @@ def scan(lowering, node, *values):
         outputs = [f"{prefix}{i}" for i in range(len(body.outputs))]
         nodes += subgraph(lowering, node, body, [*carried, *entries], outputs)
         carried = outputs[:kept]
-        for p, o in zip(pieces, outputs[kept:]):
-            p.append(o)
-    nodes += [identity(node, a, o) for a, o in zip(carried, node.outputs) if o]
+        pieces.append(outputs[kept:])
+    nodes += [private(node, "Identity", [a], [o]) for a, o in zip(carried, node.outputs) if o]
     turned = node.attr("scan_output_directions") or [0] * outs
     axes = node.attr("scan_output_axes") or [0] * outs
     nodes += [private(node, "ggml.Stack", p[::-1] if t else p, [o], axis=a)
-              for p, o, t, a in zip(pieces, node.outputs[kept:], turned, axes) if o]
+              for p, o, t, a in zip(zip(*pieces), node.outputs[kept:], turned, axes) if o]
     return nodes
 
 
 def batched_scan(lowering, node, lengths, *values):
     """Scan of operator set 8: every operand has a batch in front, whose entries are scanned one after the other."""
     batch, n = values[0].shape[0], node.attr("num_scan_inputs")
-    results: list[list[str]] = [[] for _ in node.outputs]
-    nodes = []
+    results, nodes = [], []
     attrs = {"body": node.attr("body"), "num_scan_inputs": n, "scan_input_directions": node.attr("directions")}
     for i in range(batch):
         prefix = lowering.unique(node)
@@ -163,9 +154,8 @@ def batched_scan(lowering, node, lengths, *values):
         nodes += [private(node, "ggml.Entry", [a], [e], axis=0, index=i) for a, e in zip(node.inputs[1:], entries)]
         outputs = [f"{prefix}out{k}" for k in range(len(node.outputs))]
         nodes.append(replace(node, inputs=entries, outputs=outputs, attrs=attrs, version=9))
-        for r, o in zip(results, outputs):
-            r.append(o)
-    return nodes + [private(node, "ggml.Stack", r, [o]) for r, o in zip(results, node.outputs) if o]
+        results.append(outputs)
+    return nodes + [private(node, "ggml.Stack", r, [o]) for r, o in zip(zip(*results), node.outputs) if o]
 
 
 def position(b, where, n, default):
@@ -198,12 +188,8 @@ def erase(b, node, values, where=None):
 
 
 rule("SequenceAt")(sequence(lambda b, node, values, where: values.items[position(b, where, len(values.items), 0)]))
-
-
-@rule("ConcatFromSequence")
-@sequence
-def concat_from(b, node, values):
-    return (b.stack if node.attr("new_axis", 0) else b.concat)(values.items, node.attr("axis"))
+rule("ConcatFromSequence")(sequence(lambda b, node, values: (
+    b.stack if node.attr("new_axis", 0) else b.concat)(values.items, node.attr("axis"))))
 
 
 @rule("SplitToSequence")

@@ -1,5 +1,7 @@
 """Convolutions."""
 
+import functools
+
 import numpy as np
 
 import ggml
@@ -24,8 +26,7 @@ def window(node, size, kernel):
             less, more = total // 2, total - total // 2
             pads.append((less, more) if auto == "SAME_UPPER" else (more, less))
     else:
-        flat = node.attr("pads") if auto == "NOTSET" else None
-        flat = flat or [0] * 2 * rank
+        flat = auto == "NOTSET" and node.attr("pads") or [0] * 2 * rank
         pads = list(zip(flat[:rank], flat[rank:]))
     return strides, dilations, pads
 
@@ -97,11 +98,13 @@ def convolve(b, x, w, strides, dilations, pads, groups, zero=None, tail=()):
     shape = (x.shape[0], w.shape[0], *size)
     if rank == 2 and not depthwise and x.shape[0] * count(size) <= FEW:
         return finished(b, columns(b, x, w, sizes, shape, zero), *tail)
+    bias, activation = tail or (None, None)
+    row = None if bias is None else b.contiguous(b.reshape(bias, (shape[1],))).t
     codes = rank == 2 and not depthwise and bytes_of(b, x, w, zero, count(w.shape[1:]), (0, 2, 3, 1))
     if codes:
         kernel = ggml.ggml_permute(b.ctx, codes[0], 2, 0, 1, 3)
-        t = ggml.ggml_conv_2d_direct(b.ctx, kernel, x.t, *sizes, None, None, codes[1])  # type: ignore[call-arg]
-        return finished(b, b.with_shape(t, shape, x), *tail)
+        t = ggml.ggml_conv_2d_direct(b.ctx, kernel, x.t, *sizes, row, activation, codes[1])  # type: ignore[call-arg]
+        return b.with_shape(t, shape, x)
     w = w if zero is None else centred(b, w, zero, -1, np.int16)
     if rank == 3:
         kernel = b.use(b.reshape(w, (w.shape[0] * w.shape[1], *w.shape[2:])))
@@ -113,8 +116,7 @@ def convolve(b, x, w, strides, dilations, pads, groups, zero=None, tail=()):
     function = ggml.ggml_conv_2d_dw_direct if depthwise else ggml.ggml_conv_2d_direct
     if b.trains or not tail:
         return finished(b, b.with_shape(function(b.ctx, w.t, x.t, *sizes), shape, x), *tail)
-    bias = None if tail[0] is None else b.use(b.reshape(tail[0], (shape[1],))).t
-    return b.with_shape(function(b.ctx, w.t, x.t, *sizes, bias, tail[1]), shape, x)  # type: ignore[call-arg]
+    return b.with_shape(function(b.ctx, w.t, x.t, *sizes, row, activation), shape, x)  # type: ignore[call-arg]
 
 
 def finished(b, y, bias=None, function=None):
@@ -137,12 +139,10 @@ def conv_transpose(b, node, x, w, bias=None):
         size = size[-rank:] if size else [n * s for n, s in zip(x.shape[2:], strides)]
         total = [max(f - o, 0) for f, o in zip(full, size)]
         pads = [(t // 2, t - t // 2) if auto == "SAME_UPPER" else (t - t // 2, t // 2) for t in total]
-        short = [max(o - f, 0) for f, o in zip(full, size)]
-        extra = [e + s for e, s in zip(extra, short)]
+        extra = [e + max(o - f, 0) for e, f, o in zip(extra, full, size)]
     m = w.shape[1]
     if rank <= 2 and groups == 1 and len(set(strides)) == 1 and set(dilations) == {1} and not any(extra):
-        y = cropped(b, transposed(b, x, w, strides[-1]), pads)
-        return finished(b, y, bias)
+        return finished(b, cropped(b, transposed(b, x, w, strides[-1]), pads), bias)
     x = spaced(b, x, strides)
     kernels = b.reshape(w, (groups, w.shape[0] // groups, m, *kernel))
     kernels = b.reshape(b.move(kernels, 1, 2), (groups * m, w.shape[0] // groups, *kernel))
@@ -171,9 +171,8 @@ def columns(b, x, w, sizes, shape, zero):
 
 def cropped(b, x, pads):
     """x without what lies in the padding."""
-    for a, (p, q) in enumerate(pads):
-        if p or q:
-            x = b.slice(x, 2 + a, p, x.shape[2 + a] - p - q)
+    for axis, (p, q) in enumerate(pads, 2):
+        x = b.slice(x, axis, p, x.shape[axis] - p - q)
     return x
 
 
@@ -190,8 +189,7 @@ def transposed(b, x, w, stride):
 
 def spaced(b, x, strides):
     """x with stride - 1 zeros between neighbours."""
-    for a, s in enumerate(strides):
-        axis = 2 + a
+    for axis, s in enumerate(strides, 2):
         n = x.shape[axis]
         if s == 1 or n == 1:
             continue
@@ -212,8 +210,11 @@ def conv_integer(b, node, x, w, x_zero=None, w_zero=None):
     zeros = (0,) if w_zero is None else w_zero.bounds
     corners = [p * (q - z) * terms for p in (*x.bounds, 0) for q in w.bounds for z in zeros]
 
-    def sums(b, x, w):
-        y = convolve(b, x, w, strides, dilations, pads, groups, w_zero)
+    def sums(b, x, w, bias=None):
+        y = convolve(b, x, w, strides, dilations, pads, groups, w_zero, (bias, None) if bias else ())
         return b.like(y.t, y.shape, y.dtype, y.bounds and (min(corners), max(corners)))
 
-    return b.sums(node, sums, x, w)
+    y = b.sums(node, sums, x, w)
+    if node.attr("ggml.rounded") and node.attr("ggml.readers") == 1:
+        y.made = "sums", lambda bias: b.sums(node, functools.partial(sums, bias=bias), x, w)
+    return y

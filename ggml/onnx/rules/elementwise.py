@@ -2,6 +2,7 @@
 
 import functools
 import math
+import operator
 from dataclasses import replace
 
 import numpy as np
@@ -11,15 +12,11 @@ import ggml
 from ..graph import numpy_type
 from ..values import BOOL, EXACT, F32, I64, NARROW, Known, OnHost, floats, is_float, is_integer, ml_dtypes
 from . import RULES, rule
-from .fused import function, linear, number, product
+from .fused import X, function, joined, linear, number, odd, polynomial, product
 
-UNARY = {
-    "Sqrt": ggml.ggml_sqrt, "Exp": ggml.ggml_exp, "Log": ggml.ggml_log, "Sin": ggml.ggml_sin, "Cos": ggml.ggml_cos,
-    "Tanh": ggml.ggml_tanh, "Softplus": ggml.ggml_softplus, "Floor": ggml.ggml_floor, "Ceil": ggml.ggml_ceil,
-}
-
-
-rule(*UNARY, on_floats=True)(lambda b, node, x: b.unary(UNARY[node.op], x))
+rule("Sqrt", "Exp", "Log", "Sin", "Cos", "Softplus", "Floor", "Ceil", on_floats=True)(
+    lambda b, node, x: b.unary(getattr(ggml, "ggml_" + node.op.lower()), x))
+rule("Tanh", on_floats=True)(lambda b, node, x: odd(b.unary(ggml.ggml_tanh, x), x, "Tanh"))
 
 
 @rule("Sigmoid", "HardSwish", on_floats=True)
@@ -61,9 +58,8 @@ rule("Tan", on_floats=True)(lambda b, node, x: b.div(b.unary(ggml.ggml_sin, x), 
 
 @rule("Sinh", "Cosh", on_floats=True)
 def hyperbolic(b, node, x):
-    if node.op == "Sinh":
-        return b.affine(b.sub(b.unary(ggml.ggml_expm1, x), b.unary(ggml.ggml_expm1, b.negative(x))), 0.5)
-    return b.affine(b.add(b.unary(ggml.ggml_exp, x), b.unary(ggml.ggml_exp, b.negative(x))), 0.5)
+    power, joint = (ggml.ggml_expm1, b.sub) if node.op == "Sinh" else (ggml.ggml_exp, b.add)
+    return b.affine(joint(b.unary(power, x), b.unary(power, b.negative(x))), 0.5)
 
 
 @rule("Asinh", "Acosh", "Atanh", on_floats=True)
@@ -109,7 +105,7 @@ def erf(b, node, x):
     t = b.affine(x, math.sqrt(2))
     zero = b.logical_not(b.unary(ggml.ggml_step, b.unary(ggml.ggml_abs, t), dtype=BOOL))
     t = b.binary(ggml.ggml_add, t, b.affine(zero, 1e-30, dtype=F32), dtype=x.dtype)
-    return b.clamp(b.affine(b.div(b.unary(ggml.ggml_gelu_erf, t), t), 2.0, -1.0), -1.0, 1.0)
+    return odd(b.clamp(b.affine(b.div(b.unary(ggml.ggml_gelu_erf, t), t), 2.0, -1.0), -1.0, 1.0), x, "Erf")
 
 
 @rule("Gelu", "com.microsoft.Gelu", "com.microsoft.BiasGelu", "com.microsoft.FastGelu", on_floats=True)
@@ -148,8 +144,6 @@ def elu(b, node, x):
 rule("Affine")(lambda b, node, x: b.affine(x, node.attr("alpha", 1.0), node.attr("beta", 0.0)))
 rule("ScaledTanh")(lambda b, node, x: b.affine(b.unary(ggml.ggml_tanh, b.affine(x, node.attr("beta"))),
                                                node.attr("alpha")))
-
-
 rule("Softsign")(lambda b, node, x: b.div(x, b.affine(b.unary(ggml.ggml_abs, *floats(x)), 1.0, 1.0)))
 
 
@@ -190,15 +184,22 @@ def arithmetic(b, node, x, y):
         c = number(value, other)
         if c is not None:
             return linear(b, node, value, 1.0, c if node.op == "Add" else -c)
-    return getattr(b, node.op.lower())(x, y)
+        if value.made and value.made[0] == "sums" and node.op == "Add" and other.shape == (1, value.shape[1], 1, 1):
+            return value.made[1](other)
+    name = node.op.lower()
+    return joined(getattr(operator, name), getattr(b, name)(x, y), x, y)
 
 
 @rule("Div")
 def div(b, node, x, y):
     if not is_integer(x.dtype):
         floats(x, y)
-        c = number(x, y) if (getattr(x, "made", None) or [None])[0] == "scaled" else None
-        return linear(b, node, x, 1 / c, 0.0) if c else b.div(x, y)
+        c, (base, p) = number(x, y), polynomial(x)
+        if c and base is not x and p.order == 1 and not p[0]:
+            return linear(b, node, x, 1 / c, 0.0)
+        z = b.div(x, y)
+        z.made = ("poly", base, p / c) if c else None
+        return z
     q = whole_quotient(b, x, y)
     largest = max(map(abs, x.bounds))
     return b.like(q.t, q.shape, x.dtype, (-largest if min(*x.bounds, *y.bounds) < 0 else 0, largest))
@@ -266,7 +267,7 @@ def power(b, node, x, y):
     single = isinstance(y, Known) and y.array.size == 1 and len(y.shape) <= len(x.shape)
     e = float(y.array.reshape(())) if single else None
     if e in (1.0, 2.0, 3.0, 4.0):
-        return functools.reduce(b.mul, [x] * int(e))
+        return functools.reduce(functools.partial(product, b, node), [x] * int(e))
     if not is_float(x.dtype):
         raise OnHost("powers of integers")
     return b.unary(ggml.ggml_sqrt, x) if e == 0.5 else general_power(b, x, y)
@@ -314,9 +315,9 @@ def clip(b, node, x, lo=None, hi=None):
         limits = [default if v is None else float(v.array.reshape(())) for v, default in
                   ((lo, -math.inf), (hi, math.inf))]
         if limits[0] <= limits[1]:
-            y, made = b.clamp(x, *limits), getattr(x, "made", None)
-            if limits == [0, 6] and made and made[0::2] == ("plus", 3.0):
-                y.made = ("hard", made[1], 6.0, node.attr("ggml.readers"))
+            y, (base, p) = b.clamp(x, *limits), polynomial(x)
+            if limits == [0, 6] and p == X + 3:
+                y.made = ("hard", base, 6.0, node.attr("ggml.readers"))
             return y
     if lo is not None:
         x = b.maximum(x, lo)
@@ -355,7 +356,9 @@ def convert(b, x, dtype, saturate=1):
         return x if dtype == x.dtype else Known(x.array.astype(dtype), x.arena)
     x = b.use(x)
     if dtype == F32:
-        return b.like(x.t, x.shape, F32)
+        y = b.like(x.t, x.shape, F32)
+        y.made = x.made if x.made and x.made[0] == "hot" else None
+        return y
     if dtype == BOOL:
         return b.unary(ggml.ggml_step, b.unary(ggml.ggml_abs, b.like(x.t, x.shape, F32)), dtype=BOOL)
     if is_float(dtype):
@@ -377,14 +380,10 @@ def convert(b, x, dtype, saturate=1):
 # Comparisons, logic and selection
 
 rule("Less", "Greater")(lambda b, node, x, y: b.less(x, y) if node.op == "Less" else b.less(y, x))
-
-
 rule("Equal")(lambda b, node, x, y: b.equal(x, y))
 rule("Not")(lambda b, node, x: b.logical_not(x))
 rule("And", "Or")(lambda b, node, x, y: b.logical_and(x, y) if node.op == "And" else b.logical_or(x, y))
 rule("Xor")(lambda b, node, x, y: b.unary(ggml.ggml_abs, b.binary(ggml.ggml_sub, x, y, dtype=F32), dtype=BOOL))
-
-
 rule("IsNaN", on_floats=True)(lambda b, node, x: b.logical_not(b.number(x)))
 
 

@@ -4,11 +4,18 @@ A Tensor may say what it was made from (`made`), and a rule that continues it bu
 part are then used by nothing, and are not in the graph.
 """
 
+import math
+import operator
+
 import numpy as np
 
 import ggml
 
 from ..values import F32, Known, count, is_float
+
+X = np.poly1d([1, 0])
+GELU = {"Tanh": (ggml.ggml_gelu, math.sqrt(2 / math.pi) * np.poly1d([0.044715, 0, 1, 0])),
+        "Erf": (ggml.ggml_gelu_erf, math.sqrt(0.5) * X)}  # what the gates of GELU's two forms are functions of
 
 
 def number(x, v):
@@ -18,23 +25,37 @@ def number(x, v):
     return None
 
 
+def polynomial(x):
+    """The value x as a polynomial of another one, or of itself: that value and an np.poly1d."""
+    return x.made[1:] if x.made and x.made[0] == "poly" else (x, X)
+
+
+def joined(function, y, *operands):
+    """The value y = function(*operands), which is a polynomial if they are those of one value."""
+    (base, p), (other, q) = map(polynomial, operands)
+    if base is other and (r := function(p, q)).order <= 3:
+        y.made = "poly", base, r
+    return y
+
+
 def linear(b, node, x, scale, shift):
     """x * scale + shift with numbers; follows a convolution or another product of a number in one step."""
-    made = getattr(x, "made", None) or [None]
-    if made[0] == "conv" and made[2] == 1 and np.isfinite([scale, shift]).all():
-        return made[1](node, scale, shift)
-    x, scale = (made[1], made[2] * scale) if made[0] == "scaled" else (x, scale)
+    if x.made and x.made[0] == "conv" and x.made[2] == 1 and np.isfinite([scale, shift]).all():
+        return x.made[1](node, scale, shift)
+    base, p = polynomial(x)
+    if p.order == 1 and not p[0]:
+        x, scale, p = base, p[1] * scale, X
     if scale == 1 and not shift:
         return x
     y = b.affine(x, scale, shift)
-    y.made = ("plus", x, shift) if scale == 1 else None if shift else ("scaled", x, scale)
+    y.made = "poly", base, p * scale + shift
     return y
 
 
 def product(b, node, x, y):
-    """x * y, where one may be a gate of the other: sigmoid(x), or the clamped line of HardSwish."""
+    """x * y, where one may be a gate of the other: sigmoid(x), the clamped line of HardSwish, or that of a GELU."""
     for value, gate in ((x, y), (y, x)):
-        made = getattr(gate, "made", None) or [None, None]
+        made = gate.made or [None, None]
         if made[0] == "sigmoid" and made[1] is value:
             return function(b, node, "SILU", value, gate)
         if made[0] == "hard" and made[1] is value:
@@ -42,7 +63,19 @@ def product(b, node, x, y):
         c = number(value, gate)
         if c is not None:
             return linear(b, node, value, c, 0.0)
-    return b.mul(x, y)
+        (base, p), (root, q) = polynomial(value), polynomial(gate)
+        if root.made and root.made[:2] == ("odd", base) and p.order == q.order == 1 and p[0] == 0 and q[0] == q[1]:
+            return linear(b, node, b.unary(root.made[2], base), 2 * p[1] * q[1], 0.0)
+    return joined(operator.mul, b.mul(x, y), x, y)
+
+
+def odd(y, x, op):
+    """The value y = op(x), Tanh or Erf, which may be part of GELU(v) = v (1 + op(polynomial of v)) / 2."""
+    function, wanted = GELU[op]
+    base, p = polynomial(x)
+    if p.order == wanted.order and np.allclose(p.c, wanted.c, 1e-6, 0):
+        y.made = "odd", base, function
+    return y
 
 
 def function(b, node, name, x, gate=None):
@@ -53,6 +86,14 @@ def function(b, node, name, x, gate=None):
             gate is None or gate.made[-1] == 1):
         return made[1](node, function=getattr(ggml, "GGML_UNARY_OP_" + name))
     return b.unary(getattr(ggml, "ggml_" + name.lower()), x)
+
+
+def looked_up(b, x, w):
+    """The product of one-hot rows x with the constant matrix w: rows of w, or zeros."""
+    index = b.reshape(x.made[1], x.shape[:-1])
+    inside = b.clamp(index, 0, x.shape[-1] - 1)
+    there = b.like(b.equal(index, inside).t, index.shape, F32)
+    return b.mul(b.gather(w, 0, inside), b.reshape(there, (*index.shape, 1)))
 
 
 def biased(b, node, convolve, w, bias, function=None):

@@ -50,10 +50,8 @@ def nd_positions(b, shape, index, batch=0):
     width = count(shape[batch + depth :])
     strides = [count(shape[batch + i + 1 : batch + depth]) for i in range(depth)]
     lead = index.shape[:-1]
-    offset = np.zeros(lead, np.int64)
-    if batch:
-        offset += np.arange(count(shape[:batch])).reshape(shape[:batch] + (1,) * (len(lead) - batch)) \
-            * count(shape[batch : batch + depth])
+    first = np.arange(count(shape[:batch])).reshape(shape[:batch] + (1,) * (len(lead) - batch))
+    offset = np.zeros(lead, np.int64) + first * count(shape[batch : batch + depth])
     parts = [wrapped(b, b.entry(index, -1, i), shape[batch + i]) for i in range(depth)]
     if all(isinstance(p, Known) for p in parts):
         return Known(sum((p.array * s for p, s in zip(parts, strides)), offset)), width
@@ -83,12 +81,8 @@ def gather_elements(b, node, x, index):
 def gather_nd(b, node, x, index):
     batch = node.attr("batch_dims", 0)
     place, width = nd_positions(b, x.shape, index, batch)
-    n = count(place.shape)
-    source = ggml.ggml_reshape_2d(b.ctx, b.contiguous(x).t, width, count(x.shape) // width)
-    rows = b.index(b.reshape(place, (n,)))
-    taken = ggml.ggml_get_rows(b.ctx, source, ggml.ggml_reshape_1d(b.ctx, rows, n))
-    shape = (*index.shape[:-1], *x.shape[batch + index.shape[-1] :])
-    return b.reshape(b.with_shape(taken, (n, width), x), shape)
+    taken = b.gather(b.reshape(x, (count(x.shape) // width, width)), 0, place)
+    return b.reshape(taken, (*index.shape[:-1], *x.shape[batch + index.shape[-1] :]))
 
 
 def scatter(b, x, place, updates, width, reduction):
@@ -97,20 +91,16 @@ def scatter(b, x, place, updates, width, reduction):
     where = ggml.ggml_reshape_1d(b.ctx, b.index(b.reshape(place, (n,))), n)
     target = b.contiguous(b.reshape(x, (rows, width)))
     source = b.contiguous(b.reshape(updates, (n, width)))
-    bounds = None
+    (lo, hi), more = x.bounds or (0, 0), updates.bounds or (0, 0)
     if reduction == "none":
-        copy = ggml.ggml_dup(b.ctx, target.t)
-        t = ggml.ggml_set_rows(b.ctx, copy, source.t, where)
-        if x.bounds:
-            bounds = min(x.bounds[0], updates.bounds[0]), max(x.bounds[1], updates.bounds[1])
+        t = ggml.ggml_set_rows(b.ctx, ggml.ggml_dup(b.ctx, target.t), source.t, where)
+        lo, hi = min(lo, more[0]), max(hi, more[1])
     elif reduction == "add":
         t = ggml.ggml_add(b.ctx, target.t, ggml.ggml_get_rows_back(b.ctx, source.t, where, target.t))
-        if x.bounds:
-            lo, hi = updates.bounds
-            bounds = x.bounds[0] + min(lo * n, 0), x.bounds[1] + max(hi * n, 0)
+        lo, hi = lo + min(more[0] * n, 0), hi + max(more[1] * n, 0)
     else:
         raise OnHost(f"scattering with reduction {reduction!r}")
-    return b.reshape(b.like(t, (rows, width), x.dtype, bounds), x.shape)
+    return b.reshape(b.like(t, (rows, width), x.dtype, x.bounds and (lo, hi)), x.shape)
 
 
 @rule("ScatterElements", "Scatter")
@@ -174,31 +164,32 @@ def top_k(b, node, x, k=None):
 @rule("CumSum", "CumProd")
 def cumulated(b, node, x, axis):
     axis = b.ints(axis)[0] % len(x.shape)
+    function, start = (cumsum, 0) if node.op == "CumSum" else (cumprod, 1)
     y = b.move(x, axis, -1)
     y = b.flip(y, -1) if node.attr("reverse", 0) else y
-    y = (cumsum if node.op == "CumSum" else cumprod)(b, y, node.attr("exclusive", 0))
+    y = function(b, shifted(b, y, 1, start) if node.attr("exclusive", 0) else y)
     y = b.flip(y, -1) if node.attr("reverse", 0) else y
     return b.move(y, -1, axis)
 
 
-def cumsum(b, x, exclusive):
-    """The sums of all entries of the last axis up to each one, which may be excluded."""
+def shifted(b, x, far, fill):
+    """The entries of the last axis moved to higher places; the first ones get a number."""
+    n = x.shape[-1]
+    far = min(far, n)
+    return b.concat([b.full((*x.shape[:-1], far), fill, x.dtype), b.slice(x, -1, 0, n - far)], -1)
+
+
+def cumsum(b, x):
+    """The sums of all entries of the last axis up to each one."""
     n = x.shape[-1]
     bounds = x.bounds and (min(x.bounds[0] * n, 0), max(x.bounds[1] * n, 0))
-    total = b.like(ggml.ggml_cumsum(b.ctx, b.contiguous(x).t), x.shape, x.dtype, bounds)
-    return b.sub(total, x) if exclusive else total
+    return b.like(ggml.ggml_cumsum(b.ctx, b.contiguous(x).t), x.shape, x.dtype, bounds)
 
 
-def cumprod(b, x, exclusive):
+def cumprod(b, x):
     """The same for products, in log2(n) steps that double the distance."""
     floats(x)
-    n, far = x.shape[-1], 1
-    ones = b.full(x.shape, 1, np.float32)
-
-    def shifted(y, far):
-        return b.concat([b.slice(ones, -1, 0, far), b.slice(y, -1, 0, n - far)], -1)
-
-    y = shifted(x, 1) if exclusive else x
-    while far < n:
-        y, far = b.mul(y, shifted(y, far)), 2 * far
-    return y
+    far = 1
+    while far < x.shape[-1]:
+        x, far = b.mul(x, shifted(b, x, far, 1)), 2 * far
+    return x

@@ -8,6 +8,7 @@ import ggml
 
 from ..values import F32, Known, Tensor, count, extents, is_float, is_integer, require_held
 from . import rule
+from .fused import looked_up
 
 
 def weight(b, x, y):
@@ -82,7 +83,7 @@ def codes_of(b, x, y, axis):
 
     None if they were not. The scale of y is one number, or has one for each entry of the axis.
     """
-    made, parts = getattr(x, "made", None), isinstance(y, Known) and y.tensors.get("codes")
+    made, parts = x.made, isinstance(y, Known) and y.tensors.get("codes")
     if not made or made[0] != "codes" or not parts or b.trains or not count(y.shape):
         return None
     codes, scale, zero, along = parts
@@ -109,6 +110,8 @@ def matmul(b, x, y, zero=None):
     (m, k), n = x.shape[-2:], y.shape[-1]
     if y.shape[-2] != k:
         raise ValueError(f"ggml.onnx: the product of {list(x.shape)} and {list(y.shape)}: inner dimensions differ")
+    if x.made and x.made[0] == "hot" and isinstance(y, Known) and len(y.shape) == 2:
+        return looked_up(b, x, y)
     batch = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
     known = bytes_of(b, x, y, zero, k, (1, 0)) if len(y.shape) == 2 else None
     y = y if zero is None or known else centred(b, y, zero, -1, np.int16)
@@ -163,7 +166,7 @@ def centred(b, x, zero, axis, held=np.int32):
         held = held if x.dtype.itemsize == 1 else np.int32
         z = held(0) if zero is None else zero.array.astype(held)
         z = z.reshape((*z.shape, *(1,) * (-1 - axis))) if z.ndim == 1 and z.size > 1 else z
-        return x.derived("centred", lambda a: a.astype(held) - z)
+        return x.derived(("centred", held, z.shape, z.tobytes()), lambda a: a.astype(held) - z)
     x = b.use(x)
     wide = b.like(x.t, shape, np.dtype(np.int32), x.bounds)
     if zero is None:

@@ -52,9 +52,7 @@ def layer_norm(b, node, x, scale, bias=None):
     y = y if bias is None else b.add(y, bias)
     if len(node.outputs) < 2:
         return y
-    axes = list(range(axis, len(x.shape)))
-    mean = b.reduce_sum(x, axes, True, mean=True)
-    variance = b.reduce_sum(b.unary(ggml.ggml_sqr, b.sub(x, mean)), axes, True, mean=True)
+    mean, variance = moments(b, x, range(axis, len(x.shape)))
     return y, mean, b.reciprocal(b.unary(ggml.ggml_sqrt, b.affine(variance, 1.0, epsilon)))
 
 
@@ -64,32 +62,36 @@ def rms_norm(b, node, x, scale):
     return b.mul(normalised(b, x, len(x.shape) - axis, node.attr("epsilon", 1e-5), True), scale)
 
 
-def channels(b, v, rank):
-    """A vector of channels as (1, c, 1, ...)."""
-    return b.reshape(v, (1, count(v.shape), *(1,) * (rank - 2)))
+def per_channel(b, x, scale, bias):
+    """x * scale + bias with vectors of channels."""
+    scale, bias = (b.reshape(v, (1, count(v.shape), *(1,) * (len(x.shape) - 2))) for v in (scale, bias))
+    return b.add(b.mul(x, scale), bias)
+
+
+def moments(b, x, axes):
+    """Mean and variance over axes."""
+    mean = b.reduce_sum(x, axes, True, mean=True)
+    return mean, b.reduce_sum(b.unary(ggml.ggml_sqr, b.sub(x, mean)), axes, True, mean=True)
 
 
 @rule("InstanceNormalization", on_floats=True)
 def instance_norm(b, node, x, scale, bias):
-    rank = len(x.shape)
-    y = normalised(b, x, rank - 2, node.attr("epsilon", 1e-5))
-    return b.add(b.mul(y, channels(b, scale, rank)), channels(b, bias, rank))
+    return per_channel(b, normalised(b, x, len(x.shape) - 2, node.attr("epsilon", 1e-5)), scale, bias)
 
 
 @rule("GroupNormalization", on_floats=True)
 def group_norm(b, node, x, scale, bias):
-    groups, rank = node.attr("num_groups"), len(x.shape)
+    groups = node.attr("num_groups")
     y = b.reshape(x, (x.shape[0], groups, count(x.shape[1:]) // groups))
     y = normalised(b, y, 1, node.attr("epsilon", 1e-5))
     if node.version < 21:  # one factor per group
-        y = b.add(b.mul(y, channels(b, scale, 3)), channels(b, bias, 3))
-        return b.reshape(y, x.shape)
-    return b.add(b.mul(b.reshape(y, x.shape), channels(b, scale, rank)), channels(b, bias, rank))
+        return b.reshape(per_channel(b, y, scale, bias), x.shape)
+    return per_channel(b, b.reshape(y, x.shape), scale, bias)
 
 
 @rule("BatchNormalization", on_floats=True)
 def batch_norm(b, node, x, scale, bias, mean, variance):
-    rank, epsilon = len(x.shape), node.attr("epsilon", 1e-5)
+    epsilon = node.attr("epsilon", 1e-5)
     if node.attr("training_mode", 0):
         return trained_batch_norm(b, node, x, scale, bias, mean, variance)
     if len([o for o in node.outputs if o]) > 1 or not node.attr("spatial", 1):
@@ -100,24 +102,21 @@ def batch_norm(b, node, x, scale, bias, mean, variance):
         factor = arrays[0] / np.sqrt(arrays[3] + epsilon)
         if x.made and x.made[0::2] == ("conv", 1):
             return x.made[1](node, factor, arrays[1] - arrays[2] * factor)
-        scale, bias = b.constant(factor, F32), b.constant(arrays[1] - arrays[2] * factor, F32)
-        return b.add(b.mul(x, channels(b, scale, rank)), channels(b, bias, rank))
-    return scaled(b, x, scale, bias, channels(b, mean, rank), channels(b, variance, rank), epsilon)
+        return per_channel(b, x, b.constant(factor, F32), b.constant(arrays[1] - arrays[2] * factor, F32))
+    mean, variance = (b.reshape(v, (count(v.shape), *(1,) * (len(x.shape) - 2))) for v in (mean, variance))
+    return scaled(b, x, scale, bias, mean, variance, epsilon)
 
 
 def scaled(b, x, scale, bias, mean, variance, epsilon):
     """(x - mean) / sqrt(variance + epsilon) * scale + bias with factors per channel."""
-    rank = len(x.shape)
     deviation = b.unary(ggml.ggml_sqrt, b.affine(variance, 1.0, epsilon))
-    y = b.div(b.sub(x, mean), deviation)
-    return b.add(b.mul(y, channels(b, scale, rank)), channels(b, bias, rank))
+    return per_channel(b, b.div(b.sub(x, mean), deviation), scale, bias)
 
 
 def trained_batch_norm(b, node, x, scale, bias, mean, variance):
     """Normalises by the batch's own statistics, and returns the running ones."""
     axes, momentum = [0, *range(2, len(x.shape))], node.attr("momentum", 0.9)
-    own = b.reduce_sum(x, axes, True, mean=True)
-    spread = b.reduce_sum(b.unary(ggml.ggml_sqr, b.sub(x, own)), axes, True, mean=True)
+    own, spread = moments(b, x, axes)
     y = scaled(b, x, scale, bias, own, spread, node.attr("epsilon", 1e-5))
     running = [b.add(b.affine(old, momentum), b.affine(b.reshape(new, old.shape), 1 - momentum))
                for old, new in ((mean, own), (variance, spread))]
@@ -167,11 +166,6 @@ def reduce(b, node, x, axes=None):
     return REDUCTIONS[kind](b, x, axes, keep)
 
 
-def sum_of(function):
-    """The sum of a function of the elements."""
-    return lambda b, x, axes, keep: b.reduce_sum(function(b, x), axes, keep)
-
-
 def log_sum_exp(b, x, axes, keep):
     """log(sum(exp(x - top))) + top, so that nothing overflows."""
     top = b.reduce_max(x, axes, True)
@@ -203,9 +197,9 @@ REDUCTIONS: dict[str, Any] = {
     "Max": lambda b, x, axes, keep: b.reduce_max(x, axes, keep),
     "Min": minimum,
     "Prod": product,
-    "L1": sum_of(lambda b, x: absolute(b, None, x)),
-    "L2": lambda b, x, axes, keep: b.unary(ggml.ggml_sqrt, REDUCTIONS["SumSquare"](b, x, axes, keep)),
-    "SumSquare": sum_of(lambda b, x: b.mul(x, x)),
+    "L1": lambda b, x, axes, keep: b.reduce_sum(absolute(b, None, x), axes, keep),
+    "L2": lambda b, x, axes, keep: norm_of(b, x, axes, keep, 2),
+    "SumSquare": lambda b, x, axes, keep: b.reduce_sum(b.mul(x, x), axes, keep),
     "LogSum": lambda b, x, axes, keep: b.unary(ggml.ggml_log, b.reduce_sum(x, axes, keep)),
     "LogSumExp": log_sum_exp,
 }

@@ -138,7 +138,7 @@ def dynamic_quantize_matmul(b, node, x, y, y_scale, y_zero=None, bias=None):
 
 
 def converted(codes, scales, zeros, bits, width, block):
-    """The numbers (rows, width) of rows of codes, 8 / bits of them in a byte, with a scale for each block; once."""
+    """The numbers (rows, width) of rows of codes, 8 / bits of them in a byte, with a scale for each block."""
     rows = codes.shape[0]
     if bits not in (4, 8) or not all(v is None or isinstance(v, Known) for v in (codes, scales, zeros)):
         raise OnHost("weights of other than 4 or 8 bits, or that are computed")
@@ -155,7 +155,8 @@ def converted(codes, scales, zeros, bits, width, block):
         z = z if zeros is None else spread(unpacked(zeros.array))
         return (unpacked(array)[:, :width].astype(np.float32) - z) * spread(scales.array)
 
-    return codes.derived("blocks", floats)
+    others = (None if v is None else hash(v.array.tobytes()) for v in (scales, zeros))
+    return codes.derived(("blocks", bits, width, block, *others), floats)
 
 
 @rule("com.microsoft.MatMulNBits")

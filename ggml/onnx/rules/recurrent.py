@@ -167,5 +167,5 @@ def quantized_lstm(b, node, x, w, r, bias, lengths, h0, c0, peephole, w_scale, w
         if s.shape[1] > 1:
             raise OnHost("a scale per column")
         factors.append(s[:, 0].tolist())
-        whole.append(v.derived("lstm", lambda a, z=z: less(a, z[:, None]).transpose(0, 2, 1)))
+        whole.append(v.derived(("lstm", z.tobytes()), lambda a, z=z: less(a, z[:, None]).transpose(0, 2, 1)))
     return recurrent(b, node, x, *whole, bias, lengths, h0, c0, peephole, list(zip(*factors)))

@@ -3,6 +3,7 @@
 import itertools
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -34,13 +35,9 @@ def coordinates(mode, n, size, scale, span):
     return x
 
 
-def nearest(x, mode):
-    """Coordinates rounded to entries."""
-    if mode == "floor":
-        return np.floor(x)
-    if mode == "ceil":
-        return np.ceil(x)
-    return np.floor(x + 0.5) if mode == "round_prefer_ceil" else np.ceil(x - 0.5)
+NEAREST: dict[str, Any] = {  # how coordinates become entries
+    "floor": np.floor, "ceil": np.ceil, "round_prefer_ceil": lambda x: np.floor(x + 0.5),
+    "round_prefer_floor": lambda x: np.ceil(x - 0.5)}
 
 
 def cubic(t, a):
@@ -56,7 +53,8 @@ def weights(node, x, n, scale):
     mode, out = node.attr("mode", "nearest"), np.zeros((len(x), n))
     rows = np.arange(len(x))
     if mode == "nearest":
-        out[rows, np.clip(nearest(x, node.attr("nearest_mode", "round_prefer_floor")), 0, n - 1).astype(int)] = 1
+        place = NEAREST[node.attr("nearest_mode", "round_prefer_floor")](x)
+        out[rows, np.clip(place, 0, n - 1).astype(int)] = 1
         return out
     stretch = min(scale, 1.0) if node.attr("antialias", 0) else 1.0
     reach = math.ceil((1 if mode == "linear" else 2) / stretch)
@@ -147,8 +145,8 @@ def policy(node, old, sizes):
 @rule("GridSample", on_floats=True)
 def grid_sample(b, node, x, grid):
     """Samples at computed coordinates: the taps of each are picked by their positions and weighted."""
-    mode = {"bilinear": "linear", "bicubic": "cubic"}.get(node.attr("mode", "linear"), node.attr("mode", "linear"))
-    corners, padding = node.attr("align_corners", 0), node.attr("padding_mode", "zeros")
+    mode, padding = node.attr("mode", "linear").removeprefix("bi"), node.attr("padding_mode", "zeros")
+    corners = node.attr("align_corners", 0)
     rank, batch, channels, size = len(x.shape) - 2, x.shape[0], x.shape[1], x.shape[2:]
     shape, points = grid.shape[1:-1], count(grid.shape[1:-1])
     grid = b.reshape(grid, (batch, points, rank))

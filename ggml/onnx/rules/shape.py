@@ -3,7 +3,7 @@
 import numpy as np
 
 from ..graph import numpy_type
-from ..values import I64, Known, count
+from ..values import I64, Known, Tensor, count
 from . import rule
 
 
@@ -30,10 +30,8 @@ def arange(b, node, start, limit, delta):
     return Known((a + np.arange(n) * d).astype(start.dtype))
 
 
-@rule("EyeLike")
-def eye_like(b, node, x):
-    dtype = numpy_type(node.attr("dtype"), str(node)) if node.attr("dtype") else x.dtype
-    return Known(np.eye(x.shape[0], x.shape[1], node.attr("k", 0)).astype(dtype))
+rule("EyeLike")(lambda b, node, x: Known(np.eye(x.shape[0], x.shape[1], node.attr("k", 0)).astype(
+    numpy_type(node.attr("dtype"), str(node)) if node.attr("dtype") else x.dtype)))
 
 
 @rule("Reshape")
@@ -60,8 +58,7 @@ def flatten(b, node, x):
 
 @rule("Squeeze")
 def squeeze(b, node, x, axes=None):
-    axes = parameter(b, node, "axes", axes)
-    rank = len(x.shape)
+    axes, rank = parameter(b, node, "axes", axes), len(x.shape)
     drop = {a % rank for a in axes} if axes is not None else {i for i, d in enumerate(x.shape) if d == 1}
     return b.reshape(x, [d for i, d in enumerate(x.shape) if i not in drop])
 
@@ -70,13 +67,19 @@ def squeeze(b, node, x, axes=None):
 def unsqueeze(b, node, x, axes=None):
     axes = parameter(b, node, "axes", axes)
     rank = len(x.shape) + len(axes)
-    new = {a % rank for a in axes}
-    old = iter(x.shape)
+    new, old = {a % rank for a in axes}, iter(x.shape)
     return b.reshape(x, [1 if i in new else next(old) for i in range(rank)])
 
 
 rule("Transpose")(lambda b, node, x: b.transpose(x, node.attr("perm") or range(len(x.shape))[::-1]))
-rule("Expand")(lambda b, node, x, dims: b.expand(x, np.broadcast_shapes(x.shape, tuple(b.ints(dims)))))
+
+
+@rule("Expand")
+def expand(b, node, x, dims):
+    y = b.expand(x, np.broadcast_shapes(x.shape, tuple(b.ints(dims))))
+    if isinstance(y, Tensor) and y.shape[:-1] == x.shape[:-1]:
+        y.made = "spread", x
+    return y
 
 
 @rule("Tile")
@@ -137,17 +140,14 @@ def pad(b, node, x, pads=None, value=None, axes=None):
 
 @rule("DepthToSpace", "SpaceToDepth")
 def depth_to_space(b, node, x):
-    n, c, h, w = x.shape
-    s = node.attr("blocksize")
+    (n, c, h, w), s, depth_first = x.shape, node.attr("blocksize"), node.attr("mode", "DCR") == "DCR"
     if node.op == "SpaceToDepth":
-        order = (0, 3, 5, 1, 2, 4) if node.attr("mode", "DCR") == "DCR" else (0, 1, 3, 5, 2, 4)
-        y = b.transpose(b.reshape(x, (n, c, h // s, s, w // s, s)), order)
-        return b.reshape(y, (n, c * s * s, h // s, w // s))
-    if node.attr("mode", "DCR") == "DCR":
-        y = b.transpose(b.reshape(x, (n, s, s, c // (s * s), h, w)), (0, 3, 4, 1, 5, 2))
-    else:
-        y = b.transpose(b.reshape(x, (n, c // (s * s), s, s, h, w)), (0, 1, 4, 2, 5, 3))
-    return b.reshape(y, (n, c // (s * s), h * s, w * s))
+        y = b.reshape(x, (n, c, h // s, s, w // s, s))
+        return b.reshape(b.transpose(y, (0, 3, 5, 1, 2, 4) if depth_first else (0, 1, 3, 5, 2, 4)),
+                         (n, c * s * s, h // s, w // s))
+    c //= s * s
+    y = b.reshape(x, (n, s, s, c, h, w) if depth_first else (n, c, s, s, h, w))
+    return b.reshape(b.transpose(y, (0, 3, 4, 1, 5, 2) if depth_first else (0, 1, 4, 2, 5, 3)), (n, c, h * s, w * s))
 
 
 @rule("Trilu")
