@@ -181,43 +181,47 @@ def test_memory_of_a_context_that_was_freed_may_hold_something_else():
             assert load(out) == 4096
 
 
+def map_pages(size, protection):
+    """Anonymous private pages, and a libc that can unmap them."""
+    libc = ctypes.CDLL(None)
+    libc.mmap.restype = ctypes.c_size_t
+    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+    libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+    libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+    return libc, libc.mmap(None, size, protection, 0x22, -1, 0)  # MAP_PRIVATE | MAP_ANONYMOUS
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="the other systems' probes see only what is not mapped")
 def test_memory_that_may_not_be_read():
     """Guard pages are mapped, but reading them ends the process."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.mmap.restype = ctypes.c_size_t
-    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
-    page = libc.mmap(None, 1 << 20, 0, 0x22, -1, 0)  # PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS
+    libc, page = map_pages(1 << 20, 0)  # PROT_NONE
     with pytest.raises(ValueError, match="^ggml_init: mem_buffer .*not readable memory"):
         init(1 << 20, page)
     with pytest.raises(ValueError, match="^ggml_guid_matches: "):
         ggml.ggml_guid_matches(page, page)
-    libc.munmap(ctypes.c_void_p(page), ctypes.c_size_t(1 << 20))
+    libc.munmap(page, 1 << 20)
     for guard in (0, None):  # the pages in the middle: protected (PROT_NONE), or not mapped
-        begin = libc.mmap(None, 12 << 20, 3, 0x22, -1, 0)
+        libc, begin = map_pages(12 << 20, 3)
         if guard is None:
-            libc.munmap(ctypes.c_void_p(begin + (6 << 20)), ctypes.c_size_t(4096))
+            libc.munmap(begin + (6 << 20), 4096)
         else:
-            libc.mprotect(ctypes.c_void_p(begin + (4 << 20)), ctypes.c_size_t(4 << 20), guard)
+            libc.mprotect(begin + (4 << 20), 4 << 20, guard)
         with pytest.raises(ValueError, match="^ggml_init: mem_buffer .*not readable memory"):
             init(12 << 20, begin)
-        libc.munmap(ctypes.c_void_p(begin), ctypes.c_size_t(12 << 20))
+        libc.munmap(begin, 12 << 20)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the system gives the next mapping the addresses of the last one")
 @pytest.mark.parametrize("freed", [True, False])
 def test_an_arena_where_memory_of_a_caller_was(freed):
     """The caller unmaps memory without telling, after freeing its context or before. Its addresses are used again."""
-    libc = ctypes.CDLL(None)
-    libc.mmap.restype = ctypes.c_void_p
-    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
     size = 24 << 20
-    begin = libc.mmap(None, size, 3, 0x22, -1, 0)
+    libc, begin = map_pages(size, 3)
     inside = range(begin + (1 << 20), begin + size, 1 << 20)
     old = [init(1 << 16, address) for address in inside]
     for ctx in old if freed else ():
         ggml.ggml_free(ctx)
-    libc.munmap(ctypes.c_void_p(begin), ctypes.c_size_t(size))
+    libc.munmap(begin, size)
     made = [init(4 << 20)]
     while not begin < ggml.ggml_get_mem_buffer(made[-1]) + (4 << 20) <= begin + size:
         made.append(init(4 << 20))

@@ -377,15 +377,20 @@ def test_what_cannot_be_shared_is_copied(ctx):
         assert np.asarray(t).tolist() == y.tolist()
 
 
-def test_context_keeps_shared_memory_and_views_do():
+@pytest.mark.parametrize("used", [False, True])
+def test_context_keeps_shared_memory_and_views_do(used):
+    """used: the memory has been that of a freed context, whose caller gave its address only."""
     dead = []
 
     class Array(np.ndarray):
         def __del__(self):
             dead.append(1)
 
+    memory = np.ones(1 << 10, np.float32)
+    if used:
+        ggml.ggml_free(context(memory.nbytes, mem_buffer=memory.ctypes.data))
     ctx = context()
-    x = np.ones(5, np.float32).view(Array)
+    x = memory[16:21].view(Array)
     t = utils.from_dlpack(ctx, x)
     del x
     gc.collect()

@@ -129,13 +129,13 @@ cdef Hold hold(ggml_tensor *t):
     for k in range(n):
         h.span += (h.shape[k] - 1) * h.strides[k]
     h.region = engine.region_of_data(t.data)
-    if h.region == NULL:
-        h.owner = source_of(t)
-    elif h.region.mapped:
+    if h.region != NULL and h.region.mapped:
         engine.region_view(h.region, 1)
-    else:
+        return h
+    h.owner = source_of(t)
+    if h.owner is None and h.region != NULL:
         h.owner = region_owner(h.region)
-        h.region = NULL
+    h.region = NULL
     return h
 
 cdef bint contiguous(Hold h, bint fortran) noexcept:

@@ -41,7 +41,16 @@ gg_region *gg_region_overlap(int kind, const void *base, size_t size) {
     const size_t i = position(kind, base);
     return i < live[kind].n && (uintptr_t)live[kind].v[i]->base - (uintptr_t)base < size ? live[kind].v[i] : NULL;
 }
+/* New pages were given these addresses: memory of a caller that was registered there has gone, and its range, which
+ * may begin inside of the new one, would hide what lies behind it. */
+static void forget_callers(const void *base, size_t size) {
+    for (gg_region *r; (r = gg_region_overlap(GG_ARENA, base, size));) {
+        gg_region_remove(GG_ARENA, r);
+        if (!r->ctx) gg_region_leave(r);
+    }
+}
 bool gg_region_add(int kind, gg_region *r) {
+    if (r->mapped) forget_callers(r->base, r->size);
     if (live[kind].n == live[kind].cap) {
         const size_t cap = live[kind].cap ? 2 * live[kind].cap : 64;
         gg_region **v = gg_realloc(live[kind].v, cap * sizeof *v);
@@ -255,14 +264,6 @@ static void context_leave(ggml_context *ctx) {
     dead[n_dead++ % 4096] = ctx;
 }
 
-/* New pages were given these addresses: memory of a caller that was registered there has gone, and its range, which
- * may begin inside of the new one, would hide what lies behind it. */
-static void forget_callers(const void *base, size_t size) {
-    for (gg_region *r; (r = gg_region_overlap(GG_ARENA, base, size));) {
-        gg_region_remove(GG_ARENA, r);
-        if (!r->ctx) gg_region_leave(r);
-    }
-}
 static gg_region *chunk_new(ggml_context *ctx, void *buffer, size_t size) {
     gg_region *r = gg_calloc(1, sizeof *r);
     if (!r) return NULL;
@@ -275,7 +276,6 @@ static gg_region *chunk_new(ggml_context *ctx, void *buffer, size_t size) {
         unlock();
         if (!r->base && !(r->base = gg_pages_alloc(r->size))) { free(r); return NULL; }
         gg_poison(r->base, r->size);
-        forget_callers(r->base, r->size);
     }
     if (!gg_region_add(GG_ARENA, r)) { region_destroy(r); return NULL; }
     return r;

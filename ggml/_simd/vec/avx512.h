@@ -28,6 +28,18 @@ static inline vm gg_first(int n) { return (vm)((1u << n) - 1); }
 static inline vf vf_loadn(const float *p, int n) { return _mm512_maskz_loadu_ps(gg_first(n), p); }
 static inline void vf_storen(float *p, vf v, int n) { _mm512_mask_storeu_ps(p, gg_first(n), v); }
 
+#define GG_VEC_PAIR_LOADS
+static inline void vf_load_pairs(const float *p, vf *a, vf *b) {
+    const vi even = _mm512_add_epi32(vi_iota(), vi_iota()), odd = _mm512_add_epi32(even, _mm512_set1_epi32(1));
+    const vf lo = vf_load(p), hi = vf_load(p + VW);
+    *a = _mm512_permutex2var_ps(lo, even, hi), *b = _mm512_permutex2var_ps(lo, odd, hi);
+}
+static inline void vf_pairs(vf a, vf b, vf *lo, vf *hi) {
+    const vi at = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+    *lo = _mm512_permutex2var_ps(a, at, b);
+    *hi = _mm512_permutex2var_ps(a, _mm512_add_epi32(at, _mm512_set1_epi32(8)), b);
+}
+
 /* ---- int32 */
 static inline vi vi_add(vi a, vi b) { return _mm512_add_epi32(a, b); }
 static inline vi vi_sub(vi a, vi b) { return _mm512_sub_epi32(a, b); }
@@ -119,17 +131,6 @@ static inline void vf_store_f16(uint16_t *p, vf v) {
 
 /* ---- reduce */
 static inline float vf_hsum(vf v) { return _mm512_reduce_add_ps(v); }
-#define GG_VEC_PAIR_LOADS
-static inline void vf_load_pairs(const float *p, vf *a, vf *b) {
-    const vi even = _mm512_add_epi32(vi_iota(), vi_iota()), odd = _mm512_add_epi32(even, _mm512_set1_epi32(1));
-    const vf lo = vf_load(p), hi = vf_load(p + VW);
-    *a = _mm512_permutex2var_ps(lo, even, hi), *b = _mm512_permutex2var_ps(lo, odd, hi);
-}
-static inline void vf_pairs(vf a, vf b, vf *lo, vf *hi) {
-    const vi at = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
-    *lo = _mm512_permutex2var_ps(a, at, b);
-    *hi = _mm512_permutex2var_ps(a, _mm512_add_epi32(at, _mm512_set1_epi32(8)), b);
-}
 #define GG_VEC_HSUM4
 static inline void vf_hsum4(float *s, vf a, vf b, vf c, vf d) {
     const vf p = _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xee));
