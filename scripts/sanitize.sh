@@ -34,8 +34,11 @@ else
   say "running the tests"
   run_pytest "$WORK/venv/bin/python" -p no:faulthandler ${SELECT[@]+"${SELECT[@]}"} || status=$?
 fi
+# Not a fault: a mutant of a fuzzer asked for terabytes, the allocation failed, and the caller raised an exception. A size
+# of 2^63 or more is a fault, because only a computation that wrapped gives it.
+refused='WARNING: AddressSanitizer failed to allocate 0x([0-9a-f]{1,15}|[0-7][0-9a-f]{15}) bytes'
 for report in "$WORK"/asan.* "$WORK"/ubsan.*; do
-  if [ -e "$report" ]; then cat "$report" && status=1; fi
+  if [ -e "$report" ] && grep -Ev "$refused" "$report"; then status=1; fi
 done
 [ "${status:-0}" = 0 ] || die "failed"
 say "sanitize: passed"
