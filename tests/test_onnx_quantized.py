@@ -178,6 +178,27 @@ def test_operators_of_bytes(op, vector):
     assert weights_are_bytes(ours, x)
 
 
+@pytest.mark.parametrize("kind", [np.uint8, np.int8])
+def test_weights_of_bytes_are_held_once(kind):
+    """Over the memory of the tensor, also unsigned ones, which it holds less 128; and for any other shape of the input."""
+    w = np.random.default_rng(2).integers(np.iinfo(kind).min, np.iinfo(kind).max + 1, (24, N)).astype(kind)
+    constants = {"w": w, "one": np.float32(1), "middle": np.uint8(128), "zx": np.uint8(3), "zw": kind(5)}
+    model = ggml.onnx.load(model_of(
+        [("QuantizeLinear", "x one middle", "q", {}), ("MatMulInteger", "q w zx zw", "i", {}),
+         ("Cast", "i", "y", {"to": TensorProto.FLOAT})], constants, ("n", 24), ["y"]))
+    x = np.random.default_rng(3).integers(-128, 128, (7, 24)).astype(np.float32)
+    for n in (3, 7):
+        got, = model.run(x[:n])
+        np.testing.assert_array_equal(got, (x[:n] + 125) @ (w.astype(np.float32) - 5))
+    weights = model.constants["w"]
+    assert weights.array.dtype == kind
+    assert np.array_equal(weights.array, w)
+    graph = model.graph(x)
+    tensors = (ggml.ggml_graph_node(graph, i).contents for i in range(ggml.ggml_graph_n_nodes(graph)))
+    addresses = [ggml.ggml_get_data(t.src[0]) for t in tensors if t.op == ggml.GGML_OP_MUL_MAT]
+    assert addresses == [weights.held.T.ctypes.data]
+
+
 @pytest.mark.parametrize("readers", [1, 2])
 def test_a_bias_of_whole_numbers_is_added_by_the_convolution(readers):
     """As quantisers write a convolution whose input is quantised when it is known. Sums that others read stay sums."""

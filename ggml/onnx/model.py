@@ -227,9 +227,7 @@ def mark_rounded(nodes, outputs):
             readers.setdefault(name, []).append(node)
     passing = {"Add", "Sub", "Reshape", "Transpose", "Identity", "Squeeze", "Unsqueeze"}
     converted: set = set()  # names of which only such conversions are made
-    for node in reversed(nodes):
-        if not node.outputs:
-            continue
+    for node in (n for n in reversed(nodes) if n.outputs):
         name, users = node.outputs[0], readers.get(node.outputs[0], ())
         node.attrs["ggml.readers"] = len(users) + 2 * (name in outputs)
         if name not in outputs and users and all(

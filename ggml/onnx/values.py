@@ -129,12 +129,16 @@ class Known:
 
     made = None  # as of a Tensor
 
-    __slots__ = ("array", "shape", "dtype", "arena", "tensors")
+    __slots__ = ("held", "shape", "dtype", "arena", "tensors")
 
     def __init__(self, array, arena=None):
-        self.array, self.shape, self.dtype = array, array.shape, array.dtype
+        self.held, self.shape, self.dtype = array, array.shape, array.dtype  # held: a tensor may have unsigned bytes - 128
         self.arena = arena  # where its tensors live, None: with the plan that uses it
         self.tensors = {}  # by layout
+
+    @property
+    def array(self):
+        return self.held if self.held.dtype == self.dtype else self.held.view(self.dtype) ^ 128
 
     def derived(self, key, function):
         """A Known value computed from this one; that of a weight is made once.
@@ -153,9 +157,8 @@ class Known:
     def bounds(self):
         if not (self.dtype == BOOL or is_integer(self.dtype)):
             return None
-        if not self.array.size:
-            return 0, 0
-        return int(self.array.min()), int(self.array.max())
+        array = self.array
+        return (int(array.min()), int(array.max())) if array.size else (0, 0)
 
 
 class Tensor:

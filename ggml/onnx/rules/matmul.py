@@ -25,12 +25,14 @@ def stored(b, y, axes, kind=ggml.GGML_TYPE_F32):
     """The constant y with its axes in an order, as a tensor of a type (I8: of unsigned bytes minus 128)."""
     if (axes, kind) not in y.tensors:
         home = y.arena or b.arena
-        array = (y.array ^ 128).view(np.int8) if (kind, y.dtype) == (ggml.GGML_TYPE_I8, np.uint8) else y.array
         narrow = kind == ggml.GGML_TYPE_I8 or (kind == ggml.GGML_TYPE_Q8_0 and is_integer(y.dtype))
-        array = np.require(array.transpose(axes), np.int8 if narrow else np.float32, ["C", "A"])
+        array = y.array.transpose(axes)
+        if (kind, y.dtype) == (ggml.GGML_TYPE_I8, np.uint8):
+            array = np.bitwise_xor(array, 128, order="C").view(np.int8)
+        array = np.require(array, np.int8 if narrow else np.float32, ["C", "A"])
         y.tensors[axes, kind] = home, stored_as(home, array, kind)
-        if y.dtype == array.dtype and kind in (ggml.GGML_TYPE_F32, ggml.GGML_TYPE_I8):
-            y.array = array.transpose(np.argsort(axes))  # so that the weights are held once
+        if kind == ggml.GGML_TYPE_I8 or kind == ggml.GGML_TYPE_F32 and y.dtype == array.dtype:
+            y.held = array.transpose(np.argsort(axes))  # so that the weights are held once
     return y.tensors[axes, kind][1]
 
 
