@@ -180,7 +180,7 @@ def test_operators_of_bytes(op, vector):
 
 @pytest.mark.parametrize("kind", [np.uint8, np.int8])
 def test_weights_of_bytes_are_held_once(kind):
-    """Over the memory of the tensor, also unsigned ones, which it holds less 128; and for any other shape of the input."""
+    """In the memory of the tensor, which has unsigned bytes less 128. A second shape of the input uses it too."""
     w = np.random.default_rng(2).integers(np.iinfo(kind).min, np.iinfo(kind).max + 1, (24, N)).astype(kind)
     constants = {"w": w, "one": np.float32(1), "middle": np.uint8(128), "zx": np.uint8(3), "zw": kind(5)}
     model = ggml.onnx.load(model_of(

@@ -132,7 +132,7 @@ class Known:
     __slots__ = ("held", "shape", "dtype", "arena", "tensors")
 
     def __init__(self, array, arena=None):
-        self.held, self.shape, self.dtype = array, array.shape, array.dtype  # held: a tensor may have unsigned bytes - 128
+        self.held, self.shape, self.dtype = array, array.shape, array.dtype  # held: unsigned bytes maybe less 128
         self.arena = arena  # where its tensors live, None: with the plan that uses it
         self.tensors = {}  # by layout
 

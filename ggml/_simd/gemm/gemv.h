@@ -25,7 +25,8 @@ GG_INLINE vf gemv_load(const int type, const char *p, int64_t n) {
 }
 
 /* out[r*GEMV_VECTORS + j] = row r times vector j, each in `accumulators` vectors of sums. The result of a row does not
- * depend on the number of rows. A single row times a single vector prefetches what lies `ahead` bytes ahead. */
+ * depend on the number of rows. Prefetches what lies `ahead` bytes ahead: a row of the same, four rows as many bytes as
+ * they have in the order of addresses. */
 GG_INLINE void gemv_rows(const int type, const int rows, const int n, const int accumulators, int64_t k, const char *a,
                          size_t nb, size_t ahead, const float *const *y, float *out) {
     const int64_t unit = gg_types[type].bytes;
@@ -35,6 +36,8 @@ GG_INLINE void gemv_rows(const int type, const int rows, const int n, const int 
             GG_UNROLL for (int c = 0; c < accumulators; c++) sum[r][j][c] = vf_zero();
     int64_t i = 0;
     for (; i + accumulators * VW <= k; i += accumulators * VW) {
+        for (int64_t p = 0; rows == 4 && ahead && p < 4 * accumulators * VW * unit; p += 64)
+            __builtin_prefetch(a + 4 * i * unit + p + ahead);
         for (int64_t p = 0; rows == 1 && n == 1 && p < accumulators * VW * unit; p += 64)
             __builtin_prefetch(a + i * unit + p + ahead, 0, 2);
         if (rows == 1 && n == 1 && i * unit % GG_PAGE_BYTES == 0)
@@ -177,16 +180,17 @@ static void gemv_by_columns(const gemm *g, const gemv_vectors *v, int64_t i0, in
 /* Rows i .. i+m-1, m <= 4, at a. Vectors beyond the first GEMV_VECTORS find the rows in the cache. */
 static void gemv_few_rows(const gemm *g, const gemv_vectors *v, int type, const char *a, int64_t i, int64_t m) {
     const int64_t nb = (int64_t)g->a.nb_i, next = m * nb;
-    const bool ahead = g->n > 1 && next <= GEMV_AHEAD && g->m * nb > GEMV_SMALL;
+    const bool ahead = g->n > 1 && next <= GEMV_AHEAD && g->m * nb > GEMV_SMALL, few = g->n <= GEMV_MAX_VECTORS;
     const size_t far = g->m * nb > GEMV_SMALL ? GG_PREFETCH_FAR : 0;
     for (int64_t p = 0; ahead && p < next; p += GG_PAGE_BYTES) __builtin_prefetch(a + p + GG_PREFETCH_PAGES);
     for (int64_t j0 = 0; j0 < g->n; j0 += GEMV_VECTORS) {
         const int64_t n = gg_min(g->n - j0, GEMV_VECTORS);
         float out[4 * GEMV_VECTORS];
-        const int64_t end = next * (j0 + n) / g->n;          /* prefetches are spread over the vectors */
-        for (int64_t p = next * j0 / g->n; ahead && p < end; p += 64)
+        const int64_t end = next * (j0 + n) / g->n;          /* many vectors: prefetches are spread over them */
+        for (int64_t p = next * j0 / g->n; ahead && !few && p < end; p += 64)
             __builtin_prefetch(a + next + GG_PAGE_BYTES + p, 0, 2);
-        gemv_table[type][n].rows(m, g->k, a, g->a.nb_i, far, v->f32 + j0, out);
+        const size_t by_kernel = g->n == 1 ? far : ahead && few && !j0 ? (size_t)next : 0;
+        gemv_table[type][n].rows(m, g->k, a, g->a.nb_i, by_kernel, v->f32 + j0, out);
         for (int64_t r = 0; r < m; r++)
             for (int64_t j = 0; j < n; j++) *gemm_c(g, i + r, j0 + j) = out[r * GEMV_VECTORS + j];
     }

@@ -181,7 +181,7 @@ static void attn_few_scores(const attn *a, const attn_tile *t, int64_t first, in
         k = attn_unpack(a, &a->k, k, m, t->unpacked, &type, &nb);
         for (int64_t r = 0; r < t->n; r += GEMV_VECTORS) {
             const int64_t rows = gg_min(t->n - r, GEMV_VECTORS);
-            gemv_table[type][rows].rows(m, a->d, k, nb, GG_PREFETCH_BYTES, q + r, out);
+            gemv_table[type][rows].rows(m, a->d, k, nb, rows > 1 ? 0 : GG_PREFETCH_BYTES, q + r, out);
             for (int64_t j = 0; j < rows; j++)
                 for (int64_t h = 0; h < m; h++) t->s[(r + j) * ATTN_KEYS + i + h] = out[h * GEMV_VECTORS + j];
         }
