@@ -221,8 +221,9 @@ int64_t gg_claim_piece(const gg_work *w, int64_t n) {
     const uint64_t all = low_bits(pieces), own = low_bits(end) & ~low_bits(first);
     uint64_t taken = (uint64_t)atomic_load_explicit(w->chunk, memory_order_relaxed), bit;
     do {
-        if (!(all & ~taken)) return -1;
-        bit = own & ~taken ? own & ~taken & -(own & ~taken) : (uint64_t)1 << (63 - __builtin_clzll(all & ~taken));
+        const uint64_t left = all & ~taken, mine = own & left;
+        if (!left) return -1;
+        bit = mine && !w->down ? mine & -mine : (uint64_t)1 << (63 - __builtin_clzll(mine ? mine : left));
         taken = (uint64_t)atomic_fetch_or_explicit(w->chunk, (int64_t)bit, memory_order_relaxed);
     } while (taken & bit);
     return __builtin_ctzll(bit);
@@ -314,6 +315,7 @@ static void run_thread(struct gg_team *team, int ith) {
             continue;
         }
         w.nth = s->threads, w.chunk = &s->chunk, w.wdata = slot_of(c, plan, s), w.packed = s->packed;
+        w.down = s->down;
         const int st = run_step(s, &w, lane, arrived);
         if (st || status_of(c)) {
             failed(c, s->index, st);

@@ -18,6 +18,7 @@ typedef struct gg_work {
     int n_threads;                  /* that the caller asked for */
     _Atomic int64_t *chunk;         /* of this node, 0 at the start: see gg_claim_chunk */
     bool packed;                    /* wdata already holds the second operand, packed by an earlier product */
+    bool down;                      /* threads claim their last pieces first, which the last node left in the cache */
 } gg_work;
 
 /* Computes a node; returns a ggml_status. gg_fail says why it failed. */

@@ -124,6 +124,7 @@ static bool arrange(gg_plan *plan, int n) {
     const gg_kernels *const k = plan->request.kernels;
     pending p = {.slots = 0};
     packs held = {{NULL}};
+    const gg_step *product = NULL;                      /* the last one */
     bool others = false;
     double shared = 0;
     for (gg_step *s = plan->steps, *end = s + plan->n_steps; s < end; s++) {
@@ -133,6 +134,10 @@ static bool arrange(gg_plan *plan, int n) {
         if (split) shared += s->cost;
         const bool taken = works && choose_slot(s, &p, &held), clash = taken || clashes(&p, t);
         note_write(&held, t);
+        if (t->op == GGML_OP_MUL_MAT) {                 /* a matrix that recurrent steps read is read to and fro */
+            s->down = product && product->node->src[0]->data == t->src[0]->data && !product->down;
+            product = s;
+        }
         if (plan->request.sync_all || (clash && (split || others)))
             s->sync = true, p = (pending){.slots = 0}, others = false;
         others |= split;                                /* a thread other than the first may be working */

@@ -9,7 +9,7 @@ typedef struct gg_step {                /* a node that computes something */
     int index;                          /* of the node in the list that the plan was made of */
     int threads;                        /* that share the node; 1: the first thread computes it */
     bool sync;                          /* the threads wait for each other before the node */
-    bool packed;                        /* see gg_work */
+    bool packed, down;                  /* see gg_work */
     int slot;                           /* of the work memory that the node uses */
     float cost;                         /* estimated time on one thread, ns */
     _Atomic int64_t chunk;              /* see gg_work; 0 at the start of each compute call */
