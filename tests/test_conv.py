@@ -226,7 +226,8 @@ def test_bias_and_function_equal_nodes_of_their_own(threads):
         None: lambda ctx, t: t, ggml.GGML_UNARY_OP_RELU: ggml.ggml_relu, ggml.GGML_UNARY_OP_SILU: ggml.ggml_silu,
         ggml.GGML_UNARY_OP_SIGMOID: ggml.ggml_sigmoid, ggml.GGML_UNARY_OP_HARDSWISH: ggml.ggml_hardswish,
     }  # fmt: skip
-    shapes = [(1, 5, 7, 3, 3, 1), (3, 70, 9, 4, 20, 1), (3, 33, 18, 4, 6, 2), (5, 17, 11, 2, 40, 1), (1, 1, 1, 6, 9, 1)]
+    shapes = [(1, 5, 7, 3, 3, 1), (3, 70, 9, 4, 20, 1), (3, 33, 18, 4, 6, 2), (5, 17, 11, 2, 40, 1), (1, 1, 1, 6, 9, 1),
+              (3, 2, 2, 150, 20, 1), (3, 4, 1, 70, 7, 2)]  # images of few positions
     for k, width, height, channels, out, step in shapes:
         for depthwise in (False, True):
             make = ggml.ggml_conv_2d_dw_direct if depthwise else ggml.ggml_conv_2d_direct
@@ -245,6 +246,23 @@ def test_bias_and_function_equal_nodes_of_their_own(threads):
                     parts = node(ctx, parts)
                     compute(ctx, graph_of(ctx, whole, parts), threads)
                     np.testing.assert_array_equal(load(whole), load(parts))
+
+
+@pytest.mark.parametrize(("width", "height", "channels", "taps", "stride", "padding"), [
+    (832, 1, 1, (256, 1), (128, 1), (0, 0)), (30, 1, 3, (9, 1), (4, 1), (5, 0)), (21, 7, 2, (11, 3), (5, 2), (4, 1)),
+    (12, 3, 40, (12, 2), (1, 1), (3, 1)), (600, 1, 2, (300, 1), (100, 1), (150, 0)),
+])  # fmt: skip
+@pytest.mark.parametrize("name", ISAS)
+def test_wide_windows(name, width, height, channels, taps, stride, padding):
+    """Kernels of many columns whose windows are far apart, in part outside the input, or few in a row."""
+    with isa(name), context() as ctx:
+        r = Random(width)
+        kernel, data = r(*taps, channels, 20), r(width, height, channels, 7)
+        for kind in ("F32", "F16"):
+            w, x = tensor(ctx, kernel, "F32"), tensor(ctx, data, kind)
+            found = convolved(ctx, w, x, (*stride, *padding, 1, 1), 1)
+            close(found, correlate(kernel, load(x), stride, padding, [1, 1]), 1e-5)
+            np.testing.assert_array_equal(convolved(ctx, w, x, (*stride, *padding, 1, 1), 2), found)
 
 
 def test_bias_and_function_that_do_not_fit():

@@ -8,6 +8,7 @@
  *   INT8_NR  columns that the micro-kernels of quantised panels compute: integer sums and sums of floats fit into the
  *            registers.
  *   GEMV_MOST  the most columns for which a matrix of floats is multiplied without packing (gemv.h).
+ *   GEMV_TOGETHER  columns that are multiplied by four such rows at a time: their sums fit into the registers.
  *   KC       elements of k that are unpacked at a time. It is a multiple of the block of every type, so that rows are
  *            divided between blocks. A panel is a few times as deep.
  *   MC       rows of a that are packed at a time where neighbouring rows are contiguous. Elsewhere MR rows are.
@@ -68,8 +69,9 @@ struct gemm {
     size_t c_m, c_n, c_2, c_3;      /* byte strides of c */
     /* Byte offset of c[i, j]; NULL: i * c_m + j * c_n. If c_n is not 0, columns are c_n bytes apart. */
     size_t (*c_at)(const gemm *g, int64_t i, int64_t j);
-    /* Called when rows i .. i+m-1 of columns j .. j+n-1 have their sums; NULL: nothing follows. */
-    void (*finish)(const gemm *g, int64_t i, int64_t m, int64_t j, int64_t n);
+    /* Called with each tile of c that has its sums: m contiguous rows of columns j .. j+n-1, which are ldc floats apart
+     * and may not be in their place yet; NULL: nothing follows. */
+    void (*finish)(const gemm *g, int64_t m, int64_t j, int64_t n, float *tile, int64_t ldc);
     bool add;                       /* adds to c instead of overwriting it */
     bool exact;                     /* b is not rounded to the codes of an activation type */
 };
@@ -166,40 +168,62 @@ static inline gemm_tiling gemm_plan(const gemm *g, int nth, bool together) {
     return p;
 }
 
+/* A panel of rows i0 .. i0+m-1 and how its tiles are stored. */
+typedef struct gemm_tile {
+    int64_t i0, m;
+    bool packed;                    /* its rows are contiguous in c */
+    bool add, last;                 /* is added to c; no panels along k follow */
+    char *rows[MR];                 /* else: where they begin in c, if its columns are evenly spaced */
+} gemm_tile;
+
 /* Computes a register tile on the stack and copies it to c, whose columns are not contiguous (packed) or not evenly
  * spaced. */
-static inline void gemm_scatter(const gemm *g, micro_fn kernel, int64_t steps, const float *a, const float *b,
-                                int64_t i0, int64_t m, int64_t j0, int64_t n, bool packed, bool add) {
+static inline void gemm_scatter(const gemm *g, const gemm_tile *tile, micro_fn kernel, int64_t steps, const float *a,
+                                const float *b, int64_t j0, int64_t n) {
     float t[NR * MR] __attribute__((aligned(64)));
-    kernel(gemm_format(g), steps, a, b, t, MR, m, false);
-    for (int64_t j = 0; packed && j < n; j++) {
-        float *const c = gemm_c(g, i0, j0 + j);
-        for (int64_t i = 0; i < m; i++) c[i] = add ? c[i] + t[j * MR + i] : t[j * MR + i];
-    }
-    for (int64_t i = 0; !packed && i < m; i++) {
-        char *const row = (char *)gemm_c(g, i0 + i, j0);
+    kernel(gemm_format(g), steps, a, b, t, MR, tile->m, false);
+    if (tile->packed) {
         for (int64_t j = 0; j < n; j++) {
-            float *c = g->c_n ? (float *)(row + (size_t)j * g->c_n) : gemm_c(g, i0 + i, j0 + j);
-            *c = add ? *c + t[j * MR + i] : t[j * MR + i];
+            float *const c = gemm_c(g, tile->i0, j0 + j);
+            for (int64_t i = 0; i < tile->m; i++) c[i] = tile->add ? c[i] + t[j * MR + i] : t[j * MR + i];
+            if (g->finish && tile->last) g->finish(g, tile->m, j0 + j, 1, c, 0);
         }
+        return;
+    }
+    for (int64_t step = 0; step < 2; step++) {              /* adds what c has, then stores */
+        if (!step && !tile->add) continue;
+        if (step && g->finish && tile->last) g->finish(g, tile->m, j0, n, t, MR);
+        for (int64_t i = 0; i < tile->m; i++)
+            for (int64_t j = 0; j < n; j++) {
+                float *const c = g->c_n ? (float *)(tile->rows[i] + (size_t)(j0 + j) * g->c_n)
+                                        : gemm_c(g, tile->i0 + i, j0 + j);
+                if (step) *c = t[j * MR + i];
+                else t[j * MR + i] += *c;
+            }
     }
 }
 
 /* Multiplies a panel of a by panels p0 .. p1-1 of b. */
 static void gemm_tile_row(const gemm *g, const gemm_tiling *tiling, int64_t row, int64_t p0, int64_t p1, int64_t kn,
-                          const float *a, const float *b, bool add) {
+                          const float *a, const float *b, bool add, bool last) {
     const panel_format *const f = gemm_format(g);
-    const int64_t i = row * MR, m = gg_min(g->m - i, MR), steps = kn / f->step;
+    gemm_tile tile = {.i0 = row * MR, .m = gg_min(g->m - row * MR, MR), .add = add, .last = last};
+    const int64_t i = tile.i0, m = tile.m, steps = kn / f->step, ldc = (int64_t)(g->c_n / sizeof(float));
     const micro_fn *const kernels = f->kernels[gg_ceil_div(m, VW)];
-    const bool packed = gemm_c_packed(g, i, m);
+    tile.packed = gemm_c_packed(g, i, m);
+    for (int64_t r = 0; r < m && !tile.packed && g->c_n; r++) tile.rows[r] = (char *)gemm_c(g, i + r, 0);
     for (int64_t p = p0; p < p1; p++, b += steps * f->b_words * NR_PAD) {
         const int64_t j0 = gemm_first_column(tiling, p), j1 = gemm_first_column(tiling, p + 1);
         const int64_t each = gg_ceil_div(j1 - j0, gg_ceil_div(j1 - j0, f->columns));
         for (int64_t j = j0; j < j1; j += each) {
             const int64_t n = gg_min(j1 - j, each);
-            if (packed && (g->c_n || n == 1))
-                kernels[n](f, steps, a, b + (j - j0), gemm_c(g, i, j), (int64_t)(g->c_n / sizeof(float)), m, add);
-            else gemm_scatter(g, kernels[n], steps, a, b + (j - j0), i, m, j, n, packed, add);
+            if (!tile.packed || (!g->c_n && n > 1)) {
+                gemm_scatter(g, &tile, kernels[n], steps, a, b + (j - j0), j, n);
+                continue;
+            }
+            float *const c = gemm_c(g, i, j);
+            kernels[n](f, steps, a, b + (j - j0), c, ldc, m, add);
+            if (g->finish && last) g->finish(g, m, j, n, c, ldc);
         }
     }
 }
@@ -259,12 +283,9 @@ static void gemm_task(const gemm *g, const gemm_tiling *tiling, int64_t r0, int6
                 const float *const b = shared ? gemm_shared_panel(g, tiling, shared, p0, k, kn)
                                               : packed_b + (k - k0) / f->depth * room;
                 for (int64_t i = r; i < end; i++)
-                    gemm_tile_row(g, tiling, i, p0, p1, kn, packed_a + (i - r) * panel, b, g->add || k > 0);
+                    gemm_tile_row(g, tiling, i, p0, p1, kn, packed_a + (i - r) * panel, b, g->add || k > 0,
+                                  k + kn == g->k);
             } while ((k += f->depth) < k1);
-            if (g->finish && k1 == g->k) {
-                const int64_t j = gemm_first_column(tiling, p0);
-                g->finish(g, r * MR, n, j, gemm_first_column(tiling, p1) - j);
-            }
         }
     } while ((k0 += all) < g->k);
 }

@@ -11,7 +11,8 @@ enum {
     GEMV_LONG_K = 512,              /* sums of that many products are so long that GEMV_MOST vectors are worth it */
     GEMV_LEAST_BYTES = 8 << 10,     /* of a matrix that a thread claims at a time */
     GEMV_MOST_BYTES = 256 << 10,
-    GEMV_AHEAD = 16 << 10,          /* bytes of four rows, up to which the rows after them are prefetched */
+    GEMV_AHEAD = 16 << 10,          /* bytes of four rows, up to which the rows after them are prefetched, */
+    GEMV_AHEAD_SECOND = 128 << 10,  /* to the second cache */
     GEMV_SMALL = 128 << 10,         /* bytes of a matrix that is not prefetched */
     GEMV_ROWS = 1024,               /* sums that a product by columns keeps for each vector */
 };
@@ -24,22 +25,36 @@ GG_INLINE vf gemv_load(const int type, const char *p, int64_t n) {
     return n >= VW ? vf_load_bf16(h) : vf_load_bf16n(h, (int)n);
 }
 
+/* What is prefetched during a product: for one row and one vector what lies `far` bytes ahead; for four rows `each`
+ * bytes from `at` on for every vector of k, to the first cache or, with `second`, to the second one. */
+typedef struct gemv_ahead {
+    size_t far, each;
+    const char *at;
+    bool second;
+} gemv_ahead;
+/* Prefetches what lies from *done to `end` bytes behind at. */
+GG_INLINE void gemv_prefetch(const gemv_ahead *ahead, size_t *done, size_t end) {
+    for (; *done < end; *done += 64)
+        if (ahead->second) __builtin_prefetch(ahead->at + *done, 0, 2);
+        else __builtin_prefetch(ahead->at + *done);
+}
+
 /* out[r*GEMV_VECTORS + j] = row r times vector j, each in `accumulators` vectors of sums. The result of a row does not
- * depend on the number of rows. Prefetches what lies `ahead` bytes ahead: a row of the same, four rows as many bytes as
- * they have in the order of addresses. */
+ * depend on the number of rows. */
 GG_INLINE void gemv_rows(const int type, const int rows, const int n, const int accumulators, int64_t k, const char *a,
-                         size_t nb, size_t ahead, const float *const *y, float *out) {
+                         size_t nb, const gemv_ahead *ahead, const float *const *y, float *out) {
     const int64_t unit = gg_types[type].bytes;
+    const size_t far = ahead->far, each = ahead->each;
+    size_t done = 0, end = 0;
     vf sum[4][GEMV_VECTORS][4];
     GG_UNROLL for (int r = 0; r < rows; r++)
         GG_UNROLL for (int j = 0; j < n; j++)
             GG_UNROLL for (int c = 0; c < accumulators; c++) sum[r][j][c] = vf_zero();
     int64_t i = 0;
     for (; i + accumulators * VW <= k; i += accumulators * VW) {
-        for (int64_t p = 0; rows == 4 && ahead && p < 4 * accumulators * VW * unit; p += 64)
-            __builtin_prefetch(a + 4 * i * unit + p + ahead);
+        if (rows == 4) gemv_prefetch(ahead, &done, end += each);
         for (int64_t p = 0; rows == 1 && n == 1 && p < accumulators * VW * unit; p += 64)
-            __builtin_prefetch(a + i * unit + p + ahead, 0, 2);
+            __builtin_prefetch(a + i * unit + p + far, 0, 2);
         if (rows == 1 && n == 1 && i * unit % GG_PAGE_BYTES == 0)
             __builtin_prefetch(a + i * unit + GG_PREFETCH_PAGES);
         GG_UNROLL for (int c = 0; c < accumulators; c++)
@@ -83,7 +98,8 @@ GG_INLINE void gemv_columns(const int type, const int columns, const int n, int6
 /* The table of kernels by type and number of vectors: m <= 4 rows; or k columns of m <= GEMV_ROWS elements. With one
  * vector memory bandwidth is the limit, and reading row after row is fastest. Several vectors are loaded once for four
  * rows. */
-#define GEMV_ARGS int64_t m, int64_t k, const char *a, size_t nb, size_t ahead, const float *const *y, float *out
+#define GEMV_ARGS int64_t m, int64_t k, const char *a, size_t nb, const gemv_ahead *ahead, \
+                  const float *const *y, float *out
 typedef void (*gemv_fn)(GEMV_ARGS);
 #define GEMV(T, n) \
     static void gemv_rows_##T##_##n(GEMV_ARGS) { \
@@ -172,25 +188,25 @@ static void gemv_by_columns(const gemm *g, const gemv_vectors *v, int64_t i0, in
     for (; i0 < i1; i0 += GEMV_ROWS) {
         const int64_t m = gg_min(i1 - i0, GEMV_ROWS);
         memset(out, 0, (size_t)g->n * GEMV_ROWS * sizeof(float));
-        gemv_table[g->a.type][g->n].columns(m, g->k, pack_at(&g->a, i0, 0), g->a.nb_k, 0, v->f32, out);
+        gemv_table[g->a.type][g->n].columns(m, g->k, pack_at(&g->a, i0, 0), g->a.nb_k, NULL, v->f32, out);
         for (int64_t j = 0; j < g->n; j++)
             for (int64_t i = 0; i < m; i++) *gemm_c(g, i0 + i, j) = out[j * GEMV_ROWS + i];
     }
 }
-/* Rows i .. i+m-1, m <= 4, at a. Vectors beyond the first GEMV_VECTORS find the rows in the cache. */
+/* Rows i .. i+m-1, m <= 4, at a. Several vectors are multiplied GEMV_TOGETHER at a time; from the second time on the
+ * rows are in the cache, and all the time the next rows are read. */
 static void gemv_few_rows(const gemm *g, const gemv_vectors *v, int type, const char *a, int64_t i, int64_t m) {
-    const int64_t nb = (int64_t)g->a.nb_i, next = m * nb;
-    const bool ahead = g->n > 1 && next <= GEMV_AHEAD && g->m * nb > GEMV_SMALL, few = g->n <= GEMV_MAX_VECTORS;
-    const size_t far = g->m * nb > GEMV_SMALL ? GG_PREFETCH_FAR : 0;
-    for (int64_t p = 0; ahead && p < next; p += GG_PAGE_BYTES) __builtin_prefetch(a + p + GG_PREFETCH_PAGES);
-    for (int64_t j0 = 0; j0 < g->n; j0 += GEMV_VECTORS) {
-        const int64_t n = gg_min(g->n - j0, GEMV_VECTORS);
+    const int64_t nb = (int64_t)g->a.nb_i, next = m * nb, parts = gg_ceil_div(g->n, GEMV_TOGETHER);
+    const bool large = g->m * nb > GEMV_SMALL, second = parts > 2;
+    const bool reads = g->n > 1 && next <= (second ? GEMV_AHEAD_SECOND : GEMV_AHEAD) && large;
+    gemv_ahead ahead = {.far = large ? GG_PREFETCH_FAR : 0, .second = second};
+    if (reads) ahead.each = (size_t)(4 * VW * gg_types[type].bytes / parts);
+    for (int64_t p = 0; reads && p < next; p += GG_PAGE_BYTES) __builtin_prefetch(a + p + GG_PREFETCH_PAGES);
+    for (int64_t part = 0, j0 = 0, n; part < parts; part++, j0 += n) {
         float out[4 * GEMV_VECTORS];
-        const int64_t end = next * (j0 + n) / g->n;          /* many vectors: prefetches are spread over them */
-        for (int64_t p = next * j0 / g->n; ahead && !few && p < end; p += 64)
-            __builtin_prefetch(a + next + GG_PAGE_BYTES + p, 0, 2);
-        const size_t by_kernel = g->n == 1 ? far : ahead && few && !j0 ? (size_t)next : 0;
-        gemv_table[type][n].rows(m, g->k, a, g->a.nb_i, by_kernel, v->f32 + j0, out);
+        n = g->n * (part + 1) / parts - j0;
+        ahead.at = a + next + (ahead.second ? GG_PAGE_BYTES : 0) + next * part / parts;
+        gemv_table[type][n].rows(m, g->k, a, g->a.nb_i, &ahead, v->f32 + j0, out);
         for (int64_t r = 0; r < m; r++)
             for (int64_t j = 0; j < n; j++) *gemm_c(g, i + r, j0 + j) = out[r * GEMV_VECTORS + j];
     }

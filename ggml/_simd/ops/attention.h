@@ -170,6 +170,7 @@ static inline void attn_prefetch(const ggml_tensor *x, const char *p, int64_t n)
 }
 static void attn_few_scores(const attn *a, const attn_tile *t, int64_t first, int64_t n) {
     const float *q[ATTN_FEW];
+    const gemv_ahead ahead = {.far = GG_PREFETCH_BYTES};
     float out[4 * GEMV_VECTORS];
     int type;
     size_t nb;
@@ -179,9 +180,9 @@ static void attn_few_scores(const attn *a, const attn_tile *t, int64_t first, in
         const char *k = attn_data(&a->k, t->set, first + i);
         attn_prefetch(&a->k, k, m);
         k = attn_unpack(a, &a->k, k, m, t->unpacked, &type, &nb);
-        for (int64_t r = 0; r < t->n; r += GEMV_VECTORS) {
-            const int64_t rows = gg_min(t->n - r, GEMV_VECTORS);
-            gemv_table[type][rows].rows(m, a->d, k, nb, rows > 1 ? 0 : GG_PREFETCH_BYTES, q + r, out);
+        for (int64_t r = 0; r < t->n; r += GEMV_TOGETHER) {
+            const int64_t rows = gg_min(t->n - r, GEMV_TOGETHER);
+            gemv_table[type][rows].rows(m, a->d, k, nb, &ahead, q + r, out);
             for (int64_t j = 0; j < rows; j++)
                 for (int64_t h = 0; h < m; h++) t->s[(r + j) * ATTN_KEYS + i + h] = out[h * GEMV_VECTORS + j];
         }
@@ -199,7 +200,7 @@ static void attn_few_values(const attn *a, const attn_tile *t, int64_t first, co
             const int64_t rows = gg_min(t->n - r, GEMV_VECTORS);
             const float *weights[GEMV_VECTORS];
             for (int64_t j = 0; j < rows; j++) weights[j] = s + (r + j) * ATTN_KEYS + i;
-            gemv_table[type][rows].columns(a->dv, m, v, nb, 0, weights, t->out + r * GEMV_ROWS);
+            gemv_table[type][rows].columns(a->dv, m, v, nb, NULL, weights, t->out + r * GEMV_ROWS);
         }
     }
 }

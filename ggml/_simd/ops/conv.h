@@ -52,14 +52,10 @@ static gemm conv_product(const gg_kernels *k, const gg_conv *v, const patches *s
                   .ne2 = 1, .ne3 = 1, .a = patch_source(k, data->data, data->type, seen, pack_places),
                   .b = conv_kernel_source(k, v, kernel), .c = out, .c_n = nb_c, .c_at = conv_at};
 }
-/* Applies the tail to positions i .. i+m-1 of channels j .. j+n-1. */
-static void conv_finish_places(const gemm *g, int64_t i, int64_t m, int64_t j, int64_t n) {
+/* Applies the tail to m positions of channels j .. j+n-1. */
+static void conv_finish_tile(const gemm *g, int64_t m, int64_t j, int64_t n, float *tile, int64_t ldc) {
     const patches *const v = g->a.context;
-    const int64_t places = patches_places(v), end = i + m;
-    for (int64_t each; i < end; i += each) {
-        each = gg_min(end - i, places - i % places);
-        for (int64_t c = j; c < j + n; c++) conv_finish(&v->tail, c, gemm_c(g, i, c), each);
-    }
+    for (int64_t c = 0; c < n; c++) conv_finish(&v->tail, j + c, tile + c * ldc, m);
 }
 static int conv_run(const gg_work *w, ggml_tensor *dst, const patches *seen, const gemm *g) {
     direct d;
@@ -78,7 +74,7 @@ static void conv_sum_make(const gg_kernels *k, conv_sum *s, const ggml_tensor *d
     s->kernel = conv_kernel(&v, false, gg_conv_w(&v).ne, first, step), s->seen = patches_of_x(&v);
     s->g = conv_product(k, &v, &s->seen, &s->kernel, v.x, dst->data, gg_conv_g(&v).nb_c);
     if (tail) s->seen.tail = conv_tail_of(dst), s->kernel.more = dst->op_params[8];
-    if (s->seen.tail.bias || s->seen.tail.function) s->g.finish = conv_finish_places;
+    if (s->seen.tail.bias || s->seen.tail.function) s->g.finish = conv_finish_tile;
     s->is_quick = tail && !dst->op_params[9] && winograd_plan(&s->seen, &s->g, &s->quick);
 }
 static int conv_forward(const gg_work *w, ggml_tensor *dst) {

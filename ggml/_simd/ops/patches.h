@@ -156,11 +156,56 @@ static void patch_stripe(const gemm_src *s, const patches *v, const patch_run *r
         t[1] = 0;
     }
 }
+/* Whether the taps of a row read contiguous floats, and the positions of a vector are elsewhere: then windows are
+ * transposed, instead of gathering the positions of each tap. */
+enum { WINDOW_TAPS = 8 };
+static inline bool patch_is_window(const gemm_src *s, const patches *v) {
+    const patch_axis *const ax = &v->ax[0];
+    return s->type == GGML_TYPE_F32 && v->nb[0] == sizeof(float) && ax->dilation == 1 && ax->taps >= WINDOW_TAPS
+        && (ax->stride > 1 || ax->out < VW);
+}
+/* Taps t to t+n of the window of a position; in tmp if some of them are outside the input. */
+static const float *patch_window(const gemm_src *s, const patches *v, const patch_run *r, int64_t at, int64_t c,
+                                 const int64_t t[3], int64_t n, float *tmp) {
+    const int64_t x = r->x + at * v->ax[0].stride + t[0], y = r->y + t[1] * v->ax[1].dilation,
+        z = r->z + t[2] * v->ax[2].dilation;
+    const char *row = s->data + (size_t)r->image * v->nb_n + (size_t)c * v->nb_c + y * (ptrdiff_t)v->nb[1]
+                    + z * (ptrdiff_t)v->nb[2];
+    patch_range in = patch_inside(v->ax[0].in, x, 1, n);
+    if (y < 0 || y >= v->ax[1].in || z < 0 || z >= v->ax[2].in) in.lo = in.hi = n;
+    const float *const p = (const float *)row + x;
+    if (in.hi - in.lo == n) return p;
+    patch_span(p, in, n, tmp);
+    return tmp;
+}
+/* Packs a panel whose vectors are windows. */
+static void pack_windows(const gemm_src *s, int n, const patch_run *runs, int64_t k0, int kn, float *out, int width) {
+    const patches *v = s->context;
+    float tmp[VW][KC] __attribute__((aligned(64)));
+    const float *row[VW];
+    int64_t t[3], c, m;
+    patch_tap(v, k0, t, &c);
+    for (int64_t k = 0; k < kn; k += m, t[0] += m - 1, patch_next(v, 0, t, &c)) {
+        const patch_run *r = runs;
+        m = gg_min(v->ax[0].taps - t[0], kn - k);
+        for (int g = 0; g < n; g += VW) {
+            for (int i = 0; i < VW; i++) {
+                if (g + i == r->at + r->n && g + i < n) r++;
+                row[i] = g + i < n ? patch_window(s, v, r, g + i - r->at, c, t, m, tmp[i]) : row[0];
+            }
+            pack_transpose(row, m, pack_lane(out, g, kn, width) + k * width, width);
+        }
+    }
+}
 /* Packs a panel whose vectors are positions; k runs over the taps of all channels. One panel at a time. */
 static void pack_places(const gemm_src *s, int64_t i0, int n, int64_t k0, int kn, float *out, int width) {
     const patches *v = s->context;
     patch_run runs[MR];
     const int count = kn ? patch_runs(v, i0, n, runs) : 0;
+    if (kn && patch_is_window(s, v)) {
+        pack_windows(s, n, runs, k0, kn, out, width);
+        return;
+    }
     for (int r = 0; r < count; r++)
         for (int64_t first = 0; first < gg_min(v->ax[0].taps, kn); first++)
             patch_stripe(s, v, &runs[r], k0, first, kn, out + runs[r].at, width);
