@@ -248,16 +248,20 @@ def test_bias_and_function_equal_nodes_of_their_own(threads):
                     np.testing.assert_array_equal(load(whole), load(parts))
 
 
-@pytest.mark.parametrize(("width", "height", "channels", "taps", "stride", "padding"), [
-    (832, 1, 1, (256, 1), (128, 1), (0, 0)), (30, 1, 3, (9, 1), (4, 1), (5, 0)), (21, 7, 2, (11, 3), (5, 2), (4, 1)),
-    (12, 3, 40, (12, 2), (1, 1), (3, 1)), (600, 1, 2, (300, 1), (100, 1), (150, 0)),
+@pytest.mark.parametrize(("width", "height", "channels", "out", "taps", "stride", "padding"), [
+    # wide windows that are far apart, in part outside the input, or few in a row
+    (832, 1, 1, 20, (256, 1), (128, 1), (0, 0)), (30, 1, 3, 20, (9, 1), (4, 1), (5, 0)),
+    (21, 7, 2, 20, (11, 3), (5, 2), (4, 1)), (12, 3, 40, 20, (12, 2), (1, 1), (3, 1)),
+    (600, 1, 2, 20, (300, 1), (100, 1), (150, 0)),
+    # so many output channels that tiles are packed, in place and from copies
+    (21, 13, 210, 67, (1, 1), (1, 1), (0, 0)), (33, 9, 50, 130, (3, 3), (2, 2), (1, 1)),
+    (19, 5, 30, 62, (2, 3), (1, 2), (1, 0)),
 ])  # fmt: skip
 @pytest.mark.parametrize("name", ISAS)
-def test_wide_windows(name, width, height, channels, taps, stride, padding):
-    """Kernels of many columns whose windows are far apart, in part outside the input, or few in a row."""
+def test_sizes_that_choose_another_way(name, width, height, channels, out, taps, stride, padding):
     with isa(name), context() as ctx:
         r = Random(width)
-        kernel, data = r(*taps, channels, 20), r(width, height, channels, 7)
+        kernel, data = r(*taps, channels, out), r(width, height, channels, 7)
         for kind in ("F32", "F16"):
             w, x = tensor(ctx, kernel, "F32"), tensor(ctx, data, kind)
             found = convolved(ctx, w, x, (*stride, *padding, 1, 1), 1)

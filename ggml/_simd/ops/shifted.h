@@ -11,7 +11,10 @@ enum {
     SHIFTED_N = 6,                  /* output channels of a tile: the accumulators fill the registers */
     SHIFTED_PLACES = 256,           /* positions of the same output channels in succession, whose kernel is in L1 */
     SHIFTED_TILES = SHIFTED_PLACES / (SHIFTED_V * VW),
-    SHIFTED_K = SHIFTED_TILES > 4 ? 108 : 288,      /* taps of a block of input channels, about */
+    SHIFTED_LANES = SHIFTED_V * VW,
+    SHIFTED_K = SHIFTED_V == 2 ? 192 : 288,     /* taps of a block of input channels, about */
+    SHIFTED_PACKED = SHIFTED_V == 2 ? 60 : INT32_MAX,   /* output channels for which tiles are packed: short tiles lie
+                                     * in so many lines and pages that reading them for each group takes longer */
     SHIFTED_FLOATS = 80 << 10,      /* of the copies of a block, so that these stay in the L2 cache */
     SHIFTED_TAPS = 16,              /* most columns of taps */
     SHIFTED_STRIPS = 4,             /* strips for each thread, if these have SHIFTED_PLACES positions at least */
@@ -25,6 +28,7 @@ typedef struct shifted {
     int64_t chunks;                 /* tasks of a strip, among which the output channels are divided */
     int64_t plane, depth;           /* floats of a copy; channels of a block */
     bool in_place;                  /* elements need not be copied */
+    bool packs;                     /* tiles are packed */
 } shifted;
 
 /* Whether a tap reads neighbouring positions from neighbouring floats. */
@@ -60,6 +64,7 @@ static bool shifted_plan(const patches *v, const gemm *g, int nth, shifted *s) {
     s->plane = (s->rows + s->around) * ax[0].out;
     s->chunks = gg_max(gg_min(gg_ceil_div(nth, s->strips * v->n), g->n / SHIFTED_CHANNELS), 1);
     s->in_place = shifted_in_place(v, g);
+    s->packs = g->n / s->chunks >= SHIFTED_PACKED;
     return true;
 }
 
@@ -166,9 +171,18 @@ static void shifted_block(const patches *v, const gemm *g, const shifted *s, int
                              rows + s->around, copy);
 }
 
-/* Output channels j0 .. j1-1 of a strip of rows of an image. at: what shifted_run makes. */
+/* The offsets of each tap in the copies, in the input where it is read in place, and in a packed tile. */
+typedef struct shifted_offsets { int32_t *copies, *input, *tile; } shifted_offsets;
+
+/* Packs the elements that n taps read for a tile of some vectors of positions. */
+static inline void shifted_pack(int64_t n, const int32_t *at, const float *x, int64_t vectors, float *tile) {
+    for (int64_t k = 0; k < n; k++, tile += SHIFTED_LANES)
+        for (int64_t i = 0; i < vectors; i++) vf_store(tile + i * VW, vf_load(x + at[k] + i * VW));
+}
+
+/* Output channels j0 .. j1-1 of a strip of rows of an image. x: the copies; tile: a packed tile. */
 static void shifted_task(const patches *v, const gemm *g, const shifted *s, int64_t image, int64_t strip, int64_t j0,
-                         int64_t j1, const int32_t *at, float *x, float *room) {
+                         int64_t j1, const shifted_offsets *at, float *x, float *tile, float *room) {
     const patch_axis *ax = v->ax;
     const int64_t first = ax[1].out * strip / s->strips, rows = ax[1].out * (strip + 1) / s->strips - first;
     const int64_t places = rows * ax[0].out, vectors = gg_ceil_div(places, VW), tiles = gg_ceil_div(vectors, SHIFTED_V);
@@ -182,20 +196,26 @@ static void shifted_task(const patches *v, const gemm *g, const shifted *s, int6
             && (c + depth < v->c || vectors * VW <= (ax[1].out - first) * ax[0].out);
         const char *const channels = g->a.data + (size_t)image * v->nb_n + (size_t)c * v->nb_c;
         const float *const from = in_place ? (const float *)channels + first * ax[0].out : x;
-        const int32_t *const offsets = in_place ? at + s->depth * taps : at;
+        const int32_t *const offsets = in_place ? at->input : at->copies;
         if (!in_place) shifted_block(v, g, s, image, c, depth, ax[1].base + first * ax[1].stride, rows, x);
         int64_t ldw;
         const float *const w = shifted_kernel(g, j0, j1, c * taps, depth * taps, room, &ldw);
-        for (int64_t t0 = 0; t0 < tiles; t0 += SHIFTED_TILES)
+        for (int64_t t0 = 0, t1; t0 < tiles; t0 = t1) {
+            t1 = s->packs ? t0 + 1 : gg_min(t0 + SHIFTED_TILES, tiles);
+            if (s->packs) {
+                const int64_t i = vectors * t0 / tiles;
+                shifted_pack(depth * taps, offsets, from + i * VW, vectors * t1 / tiles - i, tile);
+            }
             for (int64_t q = 0; q < groups; q++) {
                 const int64_t j = n * q / groups, few = n * (q + 1) / groups - j;
-                for (int64_t t = t0; t < gg_min(t0 + SHIFTED_TILES, tiles); t++) {
+                for (int64_t t = t0; t < t1; t++) {
                     const int64_t i = vectors * t / tiles, p = i * VW, wide = vectors * (t + 1) / tiles - i;
                     const int left = (int)gg_min(places - p - (wide - 1) * VW, VW);
-                    shifted_table[wide][few](depth * taps, offsets, from + p, w + j * ldw, ldw, out + j * ldo + p,
-                                             ldo, left, c > 0);
+                    shifted_table[wide][few](depth * taps, s->packs ? at->tile : offsets, s->packs ? tile : from + p,
+                                             w + j * ldw, ldw, out + j * ldo + p, ldo, left, c > 0);
                 }
             }
+        }
     }
     if (v->tail.bias || v->tail.function)
         for (int64_t j = 0; j < n; j++) conv_finish(&v->tail, j0 + j, out + j * ldo, places);
@@ -204,22 +224,26 @@ static void shifted_task(const patches *v, const gemm *g, const shifted *s, int6
 /* Computes what gemm_run would; false: no memory. */
 static bool shifted_run(const gg_work *w, const patches *v, const gemm *g, const shifted *s) {
     const patch_axis *ax = v->ax;
-    const int64_t taps = ax[0].taps * ax[1].taps, copies = s->depth * ax[0].taps * s->remainders;
-    const int64_t size = copies * s->plane + VW;
-    const int64_t room = g->b.type == GGML_TYPE_F32 ? 0 : gg_ceil_div(g->n, s->chunks) * s->depth * taps;
-    float *const x = gg_scratch((size_t)(size + room + 2 * s->depth * taps) * sizeof *x);
+    const int64_t taps = ax[0].taps * ax[1].taps, deep = s->depth * taps;
+    const int64_t size = s->depth * ax[0].taps * s->remainders * s->plane + VW;
+    const int64_t packed = s->packs ? deep * SHIFTED_LANES : 0;
+    const int64_t room = g->b.type == GGML_TYPE_F32 ? 0 : gg_ceil_div(g->n, s->chunks) * deep;
+    float *const x = gg_scratch((size_t)(size + packed + room + 3 * deep) * sizeof *x), *const tile = x + size;
     if (!x) return false;
-    int32_t *const at = (int32_t *)(x + size + room);    /* of each tap in the copies; then, in place, in the input */
-    for (int64_t k = 0; k < s->depth * taps; k++) {
+    int32_t *const first = (int32_t *)(tile + packed + room);
+    const shifted_offsets at = {first, first + deep, first + 2 * deep};
+    for (int64_t k = 0; k < deep; k++) {
         const int64_t tx = k % ax[0].taps, y = k % taps / ax[0].taps * ax[1].dilation;
         const int64_t copy = (k / taps * ax[0].taps + tx) * s->remainders + y % ax[1].stride;
-        at[k] = (int32_t)(copy * s->plane + y / ax[1].stride * ax[0].out);
-        if (s->in_place) at[s->depth + k] = (int32_t)(k * (int64_t)(v->nb_c / sizeof(float)));
+        at.copies[k] = (int32_t)(copy * s->plane + y / ax[1].stride * ax[0].out);
+        if (s->in_place) at.input[k] = (int32_t)(k * (int64_t)(v->nb_c / sizeof(float)));
+        at.tile[k] = (int32_t)(k * SHIFTED_LANES);
     }
     const int64_t units = v->n * s->strips * s->chunks;
     for (int64_t u; (u = gg_claim_piece(w, units)) >= 0;) {
         const int64_t chunk = u % s->chunks, strip = u / s->chunks % s->strips, image = u / s->chunks / s->strips;
-        shifted_task(v, g, s, image, strip, g->n * chunk / s->chunks, g->n * (chunk + 1) / s->chunks, at, x, x + size);
+        shifted_task(v, g, s, image, strip, g->n * chunk / s->chunks, g->n * (chunk + 1) / s->chunks, &at, x, tile,
+                     tile + packed);
     }
     return true;
 }
