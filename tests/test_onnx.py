@@ -394,6 +394,57 @@ def test_several_outputs_constants_and_passed_inputs():
         np.testing.assert_array_equal(got, want)
 
 
+def test_outputs_belong_to_the_caller():
+    """Writing into outputs, or reusing the arrays that were inputs, does not change later results."""
+    nodes = [node("Identity", ["x"], ["same"]), node("SequenceConstruct", ["x", "k"], ["s"]),
+             node("SequenceAt", ["s", "one"], ["kept"])]
+    outputs = [info(n, F, None) for n in ("same", "k", "kept")]
+    model = ggml.onnx.load(model_of(nodes, [info("x", F, [2])], outputs, [("k", floats(2)), ("one", np.array(1))]))
+    x = floats(2, seed=1)
+    for array in model.run(x):
+        array[:] = 9
+    same, k, kept = model.run(x)
+    np.testing.assert_array_equal(x, floats(2, seed=1))
+    for got, want in ((same, x), (k, floats(2)), (kept, floats(2))):
+        np.testing.assert_array_equal(got, want)
+
+
+def test_arrays_that_decide_shapes_may_be_used_again():
+    nodes = [node("Reshape", ["x", "s"], ["a"]), node("NonZero", ["z"], ["i"]), node("Size", ["i"], ["n"]),
+             node("Cast", ["n"], ["m"], to=F), node("Add", ["a", "m"], ["y"]), node("Cast", ["s"], ["t"], to=F)]
+    inputs = [info("x", F, [12]), info("s", I64, [2]), info("z", F, [2])]
+    model = ggml.onnx.load(model_of(nodes, inputs, [info("y", F, None), info("t", F, None)]))
+    x, s = floats(12), np.array([3, 4])
+    model.run(x, s, np.float32([1, 0]))
+    s[:] = 2, 6
+    for shape, z in (((2, 6), [1, 0]), ((3, 4), [1, 1]), ((3, 4), [1, 0])):  # the second one makes another plan
+        y, t = model.run(x, np.array(shape), np.float32(z))
+        np.testing.assert_array_equal(y, (x + np.float32(sum(z))).reshape(shape))
+        np.testing.assert_array_equal(t, shape)
+    nodes = [node("Resize", ["x", "", "s"], ["y"]), node("Mul", ["x", "s"], ["z"])]
+    inputs = [info("x", F, [1, 1, 1, 4]), info("s", F, [4])]
+    model = ggml.onnx.load(model_of(nodes, inputs, [info("y", F, None), info("z", F, None)]))
+    x, s = floats(1, 1, 1, 4), np.float32([1, 1, 2, 3])
+    model.run(x, s)
+    s[:] = 1
+    np.testing.assert_array_equal(model.run(x, np.float32([1, 1, 2, 3]))[1], x * np.float32([1, 1, 2, 3]))
+
+
+@pytest.mark.parametrize("op, shapes, shape", [
+    ("Pow", [(0, 2), (2,)], (0, 2)), ("Where", [(1, 2), (0, 2)], (0, 2)),
+    ("LSTM", [(3, 0, 2), (1, 8, 2), (1, 8, 2)], (3, 1, 0, 2)),
+])
+def test_operands_without_elements(op, shapes, shape):
+    model = one(op, *[[None] * len(s) for s in shapes], **({"hidden_size": 2} if op == "LSTM" else {}))
+    arrays = [floats(*s) for s in shapes]
+    if op == "Where":
+        model.graph.node[0].input.insert(0, "c")
+        model.graph.input.insert(0, info("c", B, [2]))
+        arrays.insert(0, np.array([True, False]))
+    (y,) = ggml.onnx.load(model).run(*arrays)
+    assert y.shape == shape and y.dtype == np.float32
+
+
 def test_functions_of_the_model():
     opsets = [helper.make_opsetid("", 22)]
     body = [node("Mul", ["p", "p"], ["q"]), helper.make_node("Elu", ["q"], ["r"])]
@@ -478,6 +529,8 @@ def test_wrong_operands():
     ):
         with pytest.raises(ValueError, match=text):
             model.run(*arguments)
+    with pytest.raises(ValueError, match="^Model.run: input 'a' is no array: "):
+        model.run([[1], [2, 3]], x)
     with pytest.raises(TypeError, match="'a' is float64: need float32"):
         model.run(x.astype(float), x)
     with pytest.raises((ValueError, RuntimeError)):
@@ -485,18 +538,34 @@ def test_wrong_operands():
     np.testing.assert_array_equal(model.run(x, x)[0], 2 * x)  # the model still works
     with pytest.raises(ValueError, match="weights is 'q9'"):
         ggml.onnx.load(one("Neg", [1]), weights="q9")
+    with pytest.raises(ValueError, match="weights is .'q8_0'."):
+        ggml.onnx.load(one("Neg", [1]), weights=["q8_0"])
     with pytest.raises(ValueError, match="threads is 0"):
         ggml.onnx.load(one("Neg", [1]), threads=0)
 
 
 def test_an_index_out_of_range_raises():
     inputs = [info("x", F, [3, 2]), info("i", I64, [1])]
-    model = ggml.onnx.load(model_of([node("Gather", ["x", "i"], ["y"])], inputs, [info("y", F, None)]), strict=True)
+    nodes = [node("Gather", ["x", "i"], ["g"]), node("Neg", ["g"], ["y"])]
+    model = ggml.onnx.load(model_of(nodes, inputs, [info("y", F, None)]), strict=True)
     x = floats(3, 2)
-    np.testing.assert_array_equal(model.run(x, np.array([-1]))[0], x[[2]])
+    np.testing.assert_array_equal(model.run(x, np.array([-1]))[0], -x[[2]])
     for i in (3, -4, 1 << 23):
-        with pytest.raises((RuntimeError, ValueError)):
+        with pytest.raises((RuntimeError, ValueError), match="'Gather_0'"):
             model.run(x, np.array([i]))
+
+
+@pytest.mark.parametrize("op, attrs, text", [
+    ("Softmax", {"axis": 2}, "axis is 2: need -2 to 1"), ("Split", {"axis": -3}, "axis is -3"),
+    ("Transpose", {"perm": [0, 0]}, "no order of the 2 axes"), ("Transpose", {"perm": [1]}, "no order"),
+    ("Split", {"split": [1, 1]}, "parts of .1, 1. of an axis of 3"),
+])
+def test_axes_that_do_not_exist(op, attrs, text):
+    model = one(op, [3, 2], opset=11, **attrs)
+    if "split" in attrs:
+        model.graph.node[0].output.append("z")
+    with pytest.raises(ggml.onnx.NodeError, match=f"^ggml.onnx: node '{op}_0' .*{text}"):
+        ggml.onnx.load(model).run(floats(3, 2))
 
 
 def test_sizes_that_overflow():
@@ -537,7 +606,7 @@ def test_external_data_must_lie_in_the_folder(tmp_path, location, offset, length
 
 
 # ---- Interfaces ------------------------------------------------------------------------------------------------------
-def test_backend():
+def test_backend(tmp_path):
     from ggml.contrib.onnx import GgmlRuntimeBackend
 
     proto = one("Add", [2], [2])
@@ -546,6 +615,12 @@ def test_backend():
     assert not GgmlRuntimeBackend.supports_device("CUDA") and GgmlRuntimeBackend.is_compatible(proto)
     with pytest.raises(ValueError, match="device is 'CUDA'"):
         GgmlRuntimeBackend.prepare(proto, "CUDA")
+    with pytest.raises(ggml.onnx.ModelError, match="^ggml.onnx.load: not an ONNX model"):
+        GgmlRuntimeBackend.prepare(b"junk")
+    assert not GgmlRuntimeBackend.is_compatible(b"junk")
+    path = tmp_path / "m.onnx"
+    path.write_bytes(proto.SerializeToString())
+    np.testing.assert_array_equal(GgmlRuntimeBackend.prepare(path).run([x, x])[0], 2 * x)
     rep = GgmlRuntimeBackend.prepare(proto, "CPU")
     for inputs in ([x, x], {"a": x, "b": x}):
         np.testing.assert_array_equal(rep.run(inputs)[0], 2 * x)

@@ -9,6 +9,7 @@ import onnx
 import onnx.backend.base
 from onnx import TensorProto, TypeProto, ValueInfoProto, helper, numpy_helper
 
+from .graph import read_proto
 from .model import load
 
 
@@ -77,13 +78,11 @@ class Backend(onnx.backend.base.Backend):
         Returns:
             BackendRep.
         Raises:
-            ValueError: the device is not supported, or the model is broken.
+            ValueError, TypeError, OSError: the device is not supported, or the model is broken or cannot be read.
         """
         if not cls.supports_device(device or "CPU"):
             raise ValueError(f"Backend.prepare: device is {device!r}: ggml.onnx supports CPU only")
-        if not isinstance(model, onnx.ModelProto):
-            model = onnx.load_model_from_string(model) if isinstance(model, bytes) else onnx.load(model)
-        return cls.representation(model, load(model, **kwargs))
+        return cls.representation(read_proto(model)[0], load(model, **kwargs))
 
     @classmethod
     def run_model(cls, model, inputs, device=None, **kwargs: Any):

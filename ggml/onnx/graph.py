@@ -53,7 +53,7 @@ class Node:
         version: version of the operator set that the graph imports for this domain.
         name: the node's name, or one made of the operator and its position.
         proto: the protobuf message, None for a constant tensor.
-        model: the ModelProto's operator sets and functions, which expansion needs.
+        scope: the ModelProto's operator sets and functions, which expansion needs.
     """
 
     op: str
@@ -277,17 +277,10 @@ def ordered(nodes, graph_name):
         raise ModelError(f"ggml.onnx: graph {graph_name!r} has a cycle through {cycle}") from None
 
 
-def read_model(model):
-    """Reads a model.
+def read_proto(model):
+    """The ModelProto of a path, bytes, or an onnx.ModelProto, and the folder of its external data.
 
-    Args:
-        model: path, bytes, or onnx.ModelProto.
-    Returns:
-        Graph of the model.
-    Raises:
-        ModelError: the file is not a model, or its graph is not valid.
-        OSError: the file cannot be read.
-        TypeError: model is of another kind.
+    Raises ModelError if it is not a model, OSError if the file cannot be read, and TypeError for another kind.
     """
     folder, place = None, "ggml.onnx.load"
     if isinstance(model, (str, os.PathLike)):
@@ -305,6 +298,12 @@ def read_model(model):
         raise TypeError(f"ggml.onnx.load: model is {type(model).__name__}: need a path, bytes or onnx.ModelProto")
     if not model.HasField("graph"):
         raise ModelError(f"{place}: not an ONNX model: it has no graph")
+    return model, folder
+
+
+def read_model(model):
+    """The Graph of a model; raises ModelError if it is not valid, and what read_proto raises."""
+    model, folder = read_proto(model)
     opsets = {"" if o.domain == "ai.onnx" else o.domain: o.version for o in model.opset_import}
     functions = {(f.domain, f.name): copied(f) for f in model.functions}
     graph = Reader(Scope(opsets, functions), folder).graph(model.graph)

@@ -39,15 +39,9 @@ def evaluator(node):
 
 
 def evaluate(node, values):
-    """The outputs of a node.
+    """The outputs of a node for one array, list or None per input, as a list of the same.
 
-    Args:
-        node: Node.
-        values: one array, list or None per input.
-    Returns:
-        List with one array, list or None per output.
-    Raises:
-        HostError: there is no implementation, or the operands do not fit.
+    Raises HostError if there is no implementation, or the operands do not fit.
     """
     if node.proto is None:
         return [node.attrs["value"]]

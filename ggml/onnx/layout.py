@@ -139,6 +139,8 @@ class Layout:
     def transpose(self, x, perm):
         """The axes in another order, as a view where four dimensions suffice."""
         perm = [int(p) for p in perm]
+        if sorted(perm) != list(range(len(x.shape))):
+            raise ValueError(f"{perm} is no order of the {len(x.shape)} axes")
         if isinstance(x, Known):
             return x.derived(("transpose", *perm), lambda a: a.transpose(perm))
         x = self.use(x)

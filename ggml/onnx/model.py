@@ -183,7 +183,10 @@ def checked(info, value):
     """One operand as an array of the type and shape that the model declares."""
     if info.kind != "tensor" or isinstance(value, (list, type(None))) and info.dtype is None:
         return value
-    array = np.asarray(value)
+    try:
+        array = np.asarray(value)
+    except ValueError as error:  # lists of different lengths
+        raise ValueError(f"Model.run: input {info.name!r} is no array: {error}") from None
     if info.dtype is not None and array.dtype != info.dtype:
         strings = info.dtype.kind == "O" and array.dtype.kind in "US"
         python = not hasattr(value, "dtype") and np.can_cast(array.dtype, info.dtype, "same_kind")
@@ -252,7 +255,7 @@ def load(model, *, threads=None, weights=None, strict=False):
         OSError: the file cannot be read.
         ValueError, TypeError: an argument is not allowed.
     """
-    if weights not in WEIGHTS:
+    if weights not in list(WEIGHTS):
         raise ValueError(f"ggml.onnx.load: weights is {weights!r}: need one of {', '.join(map(repr, WEIGHTS))}")
     if threads is not None and (not isinstance(threads, int) or threads < 1):
         raise ValueError(f"ggml.onnx.load: threads is {threads!r}: need a positive number, or None")

@@ -23,6 +23,8 @@ from .layout import Arena
 from .values import Drive, Feed, Known, NeedValue, OnHost, Opaque, Parameter, Sequence, bounds_of, extents, require_held
 
 PLANS = 16  # prepared graphs that a program keeps
+ALONG = set("ArgMax ArgMin Compress Concat Gather GatherElements Hardmax LayerNormalization LogSoftmax LpNormalization "
+            "RMSNormalization ScatterElements Softmax Split TopK".split())  # operators along an axis of their operand
 ROOT = 64  # integer inputs of up to this many elements are read by value if they decide a shape
 
 
@@ -92,14 +94,7 @@ class Program:
             return plan
 
     def run(self, values, report=None):
-        """Runs the nodes.
-
-        Args:
-            values: one array (or list, str, None) per input.
-            report: list to append Entry objects to, or None.
-        Returns:
-            List of outputs.
-        """
+        """The outputs for one array (or list, str, None) per input; appends Entry objects to a list, report."""
         program = self
         while True:
             plan = program.plan(values)
@@ -124,14 +119,14 @@ class Lowering:
             if part == "opaque":
                 self.env[name] = Opaque(name)
             elif name in program.by_value or not value.size:  # an empty array is known by its shape
-                self.env[name] = Known(value)
+                self.env[name] = Known(value.copy())  # the caller may write into its own
             else:
                 self.env[name] = Feed(name, value.shape, value.dtype, part[2])
             self.roots[name] = frozenset([name])
         self.entries: list[Entry] = []
         trains = any(isinstance(v, Parameter) for v in self.env.values())
         self.builder = Builder(Arena(), self.model.weights, trains)
-        self.names = 0
+        self.named = None  # the last tensor that label has seen
 
     @np.errstate(all="ignore")  # constants of the model may overflow
     def plan(self):
@@ -152,9 +147,12 @@ class Lowering:
             except (HostRefused, RetraceError, host.HostError, NodeError, MemoryError):
                 raise
             except Exception as error:
+                shapes = [getattr(self.env.get(n), "shape", ()) for n in node.inputs]
+                if any(0 in s for s in shapes) and "." not in node.op:  # few rules expect tensors without elements
+                    return self.finish(self.on_host(node, f"an operand has no elements: {error}"), (), node)
                 values = [(n, getattr(self.env.get(n), "shape", None)) for n in node.inputs]
-                shapes = ", ".join(f"{n!r} {'' if s is None else list(s)}" for n, s in values)
-                raise NodeError(f"ggml.onnx: {node} with {shapes}: {type(error).__name__}: {error}") from error
+                text = ", ".join(f"{n!r} {'' if s is None else list(s)}" for n, s in values)
+                raise NodeError(f"ggml.onnx: {node} with {text}: {type(error).__name__}: {error}") from error
         return self.finish(None, ())
 
     def lower(self, node):
@@ -180,6 +178,9 @@ class Lowering:
         sequences = getattr(rule, "sequences", False)
         if any(isinstance(v, Opaque) or isinstance(v, Sequence) and rule and not sequences for v in values):
             raise OnHost("strings, sequences and optionals are not tensors")
+        rank = max(len(getattr(values[0], "shape", ())), 1) if node.op in ALONG and values else 0
+        if rank and not -rank <= node.attr("axis", 0) < rank:
+            raise ValueError(f"axis is {node.attr('axis')}: need {-rank} to {rank - 1}")
         known = all(v is None or isinstance(v, Known) for v in values) and node.op not in host.RANDOM
         if known and not sequences and (rule is None or "." not in node.op):  # the host knows ONNX's own domain
             return self.folded(node, values)
@@ -190,8 +191,17 @@ class Lowering:
             return self.replace(node, expand.function(self, node, values))
         results = rule(self.builder, node, *values)
         results = results if isinstance(results, tuple) else (results,)
+        self.label(node)
         self.note(node, "folded" if all(isinstance(r, Known) for r in results) else "graph")
         return results
+
+    def label(self, node):
+        """Gives the tensors that the rule of a node made its name, which messages, profiles and drawings show."""
+        ctx = self.builder.ctx
+        t = ggml.ggml_get_next_tensor(ctx, self.named) if self.named else ggml.ggml_get_first_tensor(ctx)
+        while t:
+            ggml.ggml_set_name(t, node.name[-63:])
+            self.named, t = t, ggml.ggml_get_next_tensor(ctx, t)
 
     def folded(self, node, values):
         """The outputs of a node whose inputs are known."""
@@ -250,10 +260,7 @@ class Lowering:
     def finish(self, step, by_value, node=None):
         """The plan of what was lowered, and the program of what remains.
 
-        Args:
-            step: function that runs a node on the host after the graph, or None.
-            by_value: inputs of the remaining program that it reads by value.
-            node: the node that step runs.
+        The function step, or None, runs node on the host in between; the program reads by_value by their values.
         """
         program = self.program
         if step is None and not self.nodes:
@@ -292,6 +299,7 @@ class Plan:
                 self.fixed[name] = None if value is None else np.array(value.array)
             else:
                 computed.append((name, value))
+        self.shared = [*self.fixed, *(n for n, _ in self.passed)]
         self.graph, self.memory = None, None
         if computed:
             self.build(computed)
@@ -327,6 +335,8 @@ class Plan:
         for name, view, dtype in self.results:
             with np.errstate(all="ignore"):
                 results[name] = view.astype(dtype)
+        if self.rest is None:  # the caller may write into outputs
+            results.update((n, results[n].copy()) for n in self.shared if isinstance(results[n], np.ndarray))
         for name, names in reversed(self.lists):
             results[name] = [results.pop(n) for n in names]
         return results

@@ -56,7 +56,7 @@ class Training:
     """
 
     def __init__(self, model, loss, inputs, targets):
-        function = LOSSES.get(loss, loss)
+        function = LOSSES.get(loss) if isinstance(loss, str) else loss
         if not callable(function):
             raise ValueError(f"ggml.onnx.Training: loss is {loss!r}: need one of {', '.join(LOSSES)}, or a function")
         self.model, self.parameters = model, model.parameters()

@@ -141,12 +141,7 @@ class Known:
         return self.held if self.held.dtype == self.dtype else self.held.view(self.dtype) ^ 128
 
     def derived(self, key, function):
-        """A Known value computed from this one; that of a weight is made once.
-
-        Args:
-            key: what identifies the computation, with what it depends on.
-            function: array -> array.
-        """
+        """A Known value computed from this one by array -> array; that of a weight is made once for each key."""
         if self.arena is None:
             return Known(function(self.array))
         if key not in self.tensors:

@@ -16,12 +16,8 @@ GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 class Cell:
     """One direction of a recurrent operator.
 
-    Args:
-        b, node: Builder and Node.
-        weights: input weights (gates * hidden, inputs), recurrent weights (gates * hidden, hidden), bias
-            (2 * gates * hidden,) or None, peephole weights (3 * hidden,) or None.
-        direction: its number.
-        scales: factors by which the products with both weights are multiplied, or None.
+    The weights are those of inputs (gates * hidden, inputs) and of the state (gates * hidden, hidden), a bias
+    (2 * gates * hidden,) or None, and peephole weights (3 * hidden,) or None; scales are factors of both products.
     """
 
     def __init__(self, b, node, weights, direction, scales=None):

@@ -100,6 +100,8 @@ def split(b, node, x, parts=None):
     if parts is None:
         step = -(-x.shape[axis] // n)
         parts = [min(step, x.shape[axis] - i * step) for i in range(n)]
+    if sum(parts) != x.shape[axis] or min(parts) < 0:
+        raise ValueError(f"parts of {list(parts)} of an axis of {x.shape[axis]}")
     return tuple(b.split(x, axis, parts))
 
 
