@@ -2,8 +2,9 @@
  * most 255 are convolved exactly: their elements become codes of 8 bits, element = code + offset, and
  *     sum((w + p) * element) = sum(w * code) + offset * sum(w) + p * sum(element)
  * in int32. A word holds the codes of four channels at one position. Where an ISA multiplies pairs of 16 bits, a word
- * holds the elements of two channels, and panels of the kernel hold w + p. As in direct.h, a strip of rows is copied with its
- * padding, and positions are counted through the padded rows. The lanes of a vector are positions. */
+ * holds the elements of two channels, and instead of panels there are rows of w + p, one for each output channel.
+ * As in direct.h, a strip of rows is copied with its padding, and positions are counted through the padded rows. The
+ * lanes of a vector are positions. */
 #ifndef GG_OPS_CONV_BYTES_H
 #define GG_OPS_CONV_BYTES_H
 #include "conv.h"
@@ -46,7 +47,7 @@ typedef struct codes_plan {
     int more, sums;                 /* what is added to the kernel; 1: the first column of a group sums the codes */
     int32_t offset;
     int32_t *at, *totals;           /* where each step begins in the copy; sums of output channels of the kernel */
-    float *panels, *copy;           /* words of the kernel, group by group, and of a strip */
+    float *panels, *copy;           /* words of the kernel, group by group or row by row, and of a strip */
     float *tile, *floats;           /* sums of a tile; CODES_OF rows of the data */
 } codes_plan;
 
@@ -107,15 +108,16 @@ GG_INLINE vi codes_dot(vi acc, vi x, vi w) {
     return bytes_dot(acc, x, w);
 #endif
 }
-GG_INLINE void codes_tile(const int n, int64_t steps, const int32_t *at, const float *x, const float *b, float *out) {
+GG_INLINE void codes_tile(const int n, const int64_t steps, const int32_t *at, const float *x, const float *b,
+                          float *out) {
     vi sum[NR][MV];
     GG_UNROLL for (int j = 0; j < n; j++)
         GG_UNROLL for (int i = 0; i < MV; i++) sum[j][i] = vi_set1(0);
-    for (; steps > 0; steps--, at++, b += NR_PAD) {
+    for (int64_t s = 0; s < steps; s++, b += BYTES_PAIRS ? 1 : NR_PAD) {
         vi a[MV];
-        GG_UNROLL for (int i = 0; i < MV; i++) a[i] = vi_words(x + *at + i * VW);
+        GG_UNROLL for (int i = 0; i < MV; i++) a[i] = vi_words(x + at[s] + i * VW);
         GG_UNROLL for (int j = 0; j < n; j++) {
-            const vi w = vi_word_at(b, j);
+            const vi w = BYTES_PAIRS ? vi_word_at(b + j * steps, 0) : vi_word_at(b, j);
             GG_UNROLL for (int i = 0; i < MV; i++) sum[j][i] = codes_dot(sum[j][i], a[i], w);
         }
     }
@@ -159,10 +161,19 @@ static const float *codes_row(const codes_plan *q, int64_t j, float *tmp) {
     }
     return tmp;
 }
+/* The first words of the kernel for a group. */
+static inline float *codes_panel(const codes_plan *q, int64_t group) {
+    return q->panels + group * q->steps * (BYTES_PAIRS ? q->each : NR_PAD);
+}
+#ifdef GG_VEC_PAIRS
+static void codes_pack(const codes_plan *q, float *tmp) {
+    (void)tmp;
+    for (int64_t j = 0; j < q->columns; j++) codes_row(q, j, q->panels + j * q->steps), q->totals[j] = 0;
+}
+#else
 /* Packs the kernel, and sums its output channels; tmp: VW rows of words. */
 static void codes_pack(const codes_plan *q, float *tmp) {
-    float *out = q->panels;
-    for (int64_t j = 0; j < q->columns; j += q->each, out += q->steps * NR_PAD)
+    for (int64_t j = 0; j < q->columns; j += q->each)
         for (int64_t g = 0; g < NR_PAD; g += VW) {
             const float *row[VW];
             if (g >= q->each + q->sums || j + g - q->sums >= q->columns) break;
@@ -171,12 +182,13 @@ static void codes_pack(const codes_plan *q, float *tmp) {
                 const bool used = g + i < q->each + q->sums && column < q->columns;
                 row[i] = used ? codes_row(q, column < j ? -1 : column, tmp + i * q->steps) : row[0];
                 int32_t total = 0;
-                for (int64_t l = 0; used && !BYTES_PAIRS && l < 4 * q->steps; l++) total += ((const int8_t *)row[i])[l];
+                for (int64_t l = 0; used && l < 4 * q->steps; l++) total += ((const int8_t *)row[i])[l];
                 if (used && column >= j) q->totals[column] = total;
             }
-            pack_transpose(row, q->steps, out + g, NR_PAD);
+            pack_transpose(row, q->steps, codes_panel(q, j / q->each) + g, NR_PAD);
         }
 }
+#endif
 
 /* The codes of n elements of CODES_OF rows: a word holds one element of each. */
 static void codes_encode(const codes_plan *q, const float *const row[CODES_OF], int64_t n, float *out) {
@@ -224,28 +236,49 @@ static void codes_load(const codes_plan *q, const ggml_tensor *x, int64_t image,
             }
 }
 
+/* What is added to the sums of an output channel. */
+static inline vi codes_add(const codes_plan *q, int64_t channel) {
+    return vi_set1(q->offset * (q->totals[channel] + q->more * (int32_t)(q->taps * q->v->c)));
+}
+/* Stores n <= MR sums as floats plus a bias, like patch_lanes; reads whole vectors. */
+static inline void codes_lanes(const float *p, vi add, vf bias, int64_t n, float *out) {
+    const vf first = vf_add(vi_to_vf(vi_add(vi_words(p), add)), bias);
+    if (n < VW) {
+        vf_storen(out, first, (int)n);
+        return;
+    }
+    vf_store(out, first);
+    if (n > VW) vf_store(out + n - VW, vf_add(vi_to_vf(vi_add(vi_words(p + n - VW), add)), bias));
+}
 /* Makes floats of the sums of n columns and stores them, except those of positions in the padding. f: the first
  * position of the panel; j0: the first output channel; y: of the strip. */
 static void codes_store(const codes_plan *q, int64_t rows, int64_t f, int64_t j0, int64_t n, size_t nb_c, char *y) {
     const patches *const v = q->v;
-    const int64_t out = v->ax[0].out, end = gg_min(f + MR, (rows - 1) * q->width + out), k = q->taps * v->c;
-    for (int64_t j = 0; j < n; j++) {
-        float *const tile = q->tile + (j + q->sums) * MR;
-        const vi add = vi_set1(q->offset * (q->totals[j0 + j] + q->more * (int32_t)k)), more = vi_set1(q->more);
+    const conv_tail *const tail = &v->tail;
+    const int64_t end = gg_min(f + MR, (rows - 1) * q->width + v->ax[0].out);
+    const bool flat = q->width == v->ax[0].out && v->to[1] == (size_t)q->width * sizeof(float);   /* as if one row */
+    const int64_t width = flat ? end : q->width, out = flat ? end : v->ax[0].out;
+    float *const tile = q->tile + q->sums * MR;
+    for (int64_t j = 0; j < n && (q->sums || tail->function); j++) {
+        float *const p = tile + j * MR;
         for (int i = 0; i < MR; i += VW) {
-            vi sum = vi_add(vi_words(tile + i), add);
-            if (q->sums) sum = vi_add(sum, vi_mul(vi_words(q->tile + i), more));
-            vf_store(tile + i, vi_to_vf(sum));
+            vi sum = vi_words(p + i);
+            if (q->sums) sum = vi_add(sum, vi_mul(vi_words(q->tile + i), vi_set1(q->more)));
+            vf_store(p + i, tail->function ? vi_to_vf(vi_add(sum, codes_add(q, j0 + j))) : vi_float(sum));
         }
-        conv_finish(&v->tail, j0 + j, tile, MR);
+        if (tail->function) conv_finish(tail, j0 + j, p, MR);
     }
     for (int64_t i = f, m; i < end; i += m) {
-        const int64_t r = i / q->width, x = i % q->width;
-        m = gg_min(end - i, (x < out ? out : q->width) - x);
+        const int64_t r = i / width, x = i % width;
+        m = gg_min(end - i, (x < out ? out : width) - x);
         if (x >= out) continue;
-        char *const to = y + (size_t)r * v->to[1] + (size_t)x * sizeof(float);
-        for (int64_t j = 0; j < n; j++)
-            patch_lanes(q->tile + (j + q->sums) * MR + (i - f), m, (float *)(to + (size_t)(j0 + j) * nb_c));
+        char *const to = y + (size_t)r * v->to[1] + (size_t)x * sizeof(float) + (size_t)j0 * nb_c;
+        for (int64_t j = 0; j < n; j++) {
+            const float *const p = tile + j * MR + (i - f);
+            float *const c = (float *)(to + (size_t)j * nb_c);
+            if (tail->function) patch_lanes(p, m, c);
+            else codes_lanes(p, codes_add(q, j0 + j), vf_set1(tail->bias ? tail->bias[j0 + j] : 0), m, c);
+        }
     }
 }
 
@@ -290,8 +323,7 @@ static int codes_run(const gg_work *w, ggml_tensor *dst) {
                 for (int64_t g = 0; g < q.groups; g++) {
                     const int64_t j = g * q.each, n = gg_min(q.each, q.columns - j);
                     if (n <= 0) break;
-                    codes_table[n + q.sums](q.steps, q.at, q.copy + f,
-                                            q.panels + g * q.steps * NR_PAD, q.tile);
+                    codes_table[n + q.sums](q.steps, q.at, q.copy + f, codes_panel(&q, g), q.tile);
                     codes_store(&q, rows, f, j, n, nb_c, y);
                 }
         }

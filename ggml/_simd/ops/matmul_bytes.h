@@ -11,7 +11,7 @@
 enum {
     BYTES_K = 1 << 14,              /* most elements of a row: sums of 2^14 products of 383 and 255 fit into int32 */
     BYTES_LINE = 64,
-    BYTES_NEAR = 1 << 21,           /* bytes of a matrix that is not prefetched */
+    BYTES_NEAR = 1 << 17,           /* bytes of a matrix that is not prefetched */
 #ifdef GG_VEC_PAIRS
     BYTES_PAIRS = 1,                /* codes have 16 bits */
     BYTES_N = VW == 16 ? 12 : 6,    /* columns of a register tile */
@@ -84,21 +84,22 @@ static const bytes_tile_fn bytes_table[] = {MICRO_SIZES(BYTES, 2)};
 
 /* The columns of the next tile: groups of nearly equal size. */
 static inline int64_t bytes_columns(int64_t left) { return gg_ceil_div(left, gg_ceil_div(left, BYTES_N)); }
-/* Prefetches the n rows that will be needed MR rows later, unless the matrix stays in the caches. */
-static inline void bytes_prefetch(const bytes_work *q, const ggml_tensor *a, int64_t row, int n) {
-    if (a->ne[1] * q->k <= BYTES_NEAR) return;
+/* Prefetches bytes k0 to k1 of the n rows that follow MR rows later, unless the matrix stays in the caches. */
+static inline void bytes_prefetch(const ggml_tensor *a, int64_t row, int n, int64_t k0, int64_t k1) {
+    if (a->ne[1] * a->ne[0] <= BYTES_NEAR) return;
     for (int64_t end = gg_min(row + MR + n, a->ne[1]), r = row + MR; r < end; r++)
-        for (int64_t i = 0; i < q->k; i += BYTES_LINE)
-            __builtin_prefetch((const char *)a->data + (size_t)r * a->nb[1] + i);
+        for (int64_t k = k0; k < k1; k += BYTES_LINE)
+            __builtin_prefetch((const char *)a->data + (size_t)r * a->nb[1] + k);
 }
-/* Sums of products of rows i0 to i0+m of a and n lines of codes. */
-static void bytes_sums(const bytes_work *q, const ggml_tensor *a, int64_t i0, int64_t m, const uint8_t *codes, int n) {
+/* Sums of products of rows i0 to i0+m of a and columns j to j+n. */
+static void bytes_sums(const bytes_work *q, const ggml_tensor *a, int64_t i0, int64_t m, int64_t j, int n) {
     const int rows = bytes_rows(n);
+    const int64_t k0 = q->k * j / q->rows, k1 = q->k * (j + n) / q->rows;
     for (int64_t r = 0; r < m; r += rows) {
         const int8_t *x[4];
         for (int i = 0; i < rows; i++) x[i] = (const int8_t *)a->data + (size_t)(i0 + gg_min(r + i, m - 1)) * a->nb[1];
-        if (codes == q->codes) bytes_prefetch(q, a, i0 + r, rows);
-        bytes_table[n](q, x, codes, q->sums + r);
+        bytes_prefetch(a, i0 + r, rows, k0, k1);
+        bytes_table[n](q, x, q->codes + j * q->line, q->sums + r);
     }
 }
 #else
@@ -156,10 +157,10 @@ static void bytes_pack(const bytes_work *q, const ggml_tensor *a, int64_t i0, in
     bytes_tile_1(q, q->codes + q->rows * q->line);
     memcpy(q->totals, q->sums, MR * sizeof *q->totals);
 }
-/* Sums of products of rows i0 to i0+m of a, which the first call for them packs, and n lines of codes. */
-static void bytes_sums(const bytes_work *q, const ggml_tensor *a, int64_t i0, int64_t m, const uint8_t *codes, int n) {
-    if (codes == q->codes) bytes_pack(q, a, i0, m);
-    (n == BYTES_N ? bytes_tile_most : n == 4 ? bytes_tile_4 : bytes_tile_1)(q, codes);
+/* Sums of products of rows i0 to i0+m of a, which the first call for them packs, and columns j to j+n. */
+static void bytes_sums(const bytes_work *q, const ggml_tensor *a, int64_t i0, int64_t m, int64_t j, int n) {
+    if (!j) bytes_pack(q, a, i0, m);
+    (n == BYTES_N ? bytes_tile_most : n == 4 ? bytes_tile_4 : bytes_tile_1)(q, q->codes + j * q->line);
 }
 #endif
 
@@ -242,7 +243,7 @@ static int bytes_run(const gg_work *w, ggml_tensor *dst) {
             const int64_t m = gg_min(a->ne[1] - i, MR);
             for (int64_t j = 0, n; j < q.rows; j += n) {
                 n = bytes_columns(q.rows - j);
-                bytes_sums(&q, a, i, m, q.codes + j * q.line, (int)n);
+                bytes_sums(&q, a, i, m, j, (int)n);
                 for (int64_t l = 0; l < n; l++) {
                     const int64_t i1 = (j + l) % b->ne[1], i2 = (j + l) / b->ne[1] % b->ne[2],
                         i3 = (j + l) / b->ne[1] / b->ne[2];
