@@ -26,9 +26,15 @@ enum {
 #endif
 };
 
-typedef struct bytes_row { int32_t add, offset; bool whole; } bytes_row;   /* add: corrects the sum of products */
+typedef struct bytes_row {
+    const char *x;                  /* a row of b */
+    float *y;                       /* the column of the result */
+    int32_t add, offset;            /* what corrects the sums of products */
+    bool whole;
+} bytes_row;
 typedef struct bytes_work {
     int64_t k, line, rows, words;   /* bytes of a line of codes; rows of b; 32-bit words of a row of a */
+    size_t ahead;                   /* bytes between a row of a and what is prefetched; 0: a stays in the caches */
     int32_t more;                   /* what is added to a */
     bytes_row *row;
     uint8_t *codes;                 /* lines of codes; the codes of the last one are all 1: it sums the elements of a */
@@ -37,44 +43,53 @@ typedef struct bytes_work {
 } bytes_work;
 
 #ifdef GG_VEC_PAIRS
-/* The lanes of a vector are elements of k, so that rows of a are read as they are. The more columns, the fewer rows are
- * needed to hide the cost of extending their bytes to 16 bits; two rows of BYTES_N columns fill the registers. */
-GG_INLINE void bytes_step(const int m, const int n, vi *sum, const int8_t *const *x, const uint8_t *codes,
+/* The lanes of a vector are elements of k, so that rows of a are read as they are. A tile is two rows and up to BYTES_N
+ * columns, whose sums fill the registers. Tiles of at most BYTES_FEW columns compute four steps, which read a line of
+ * the cache, in succession. */
+enum { BYTES_M = 2, BYTES_FEW = 2 };
+GG_INLINE void bytes_step(const int n, vi *sum, const int8_t *const *x, const uint8_t *codes,
                           int64_t line, int64_t k) {
-    vi a[4];
-    GG_UNROLL for (int i = 0; i < m; i++) a[i] = vi_load_pairs(x[i] + k);
+    vi a[BYTES_M];
+    GG_UNROLL for (int i = 0; i < BYTES_M; i++) a[i] = vi_load_pairs(x[i] + k);
     GG_UNROLL for (int j = 0; j < n; j++) {
         const vi b = vi_load((const int32_t *)(codes + j * line + 2 * k));
-        GG_UNROLL for (int i = 0; i < m; i++) sum[j * m + i] = vi_madd_pairs(sum[j * m + i], a[i], b);
+        GG_UNROLL for (int i = 0; i < BYTES_M; i++)
+            sum[j * BYTES_M + i] = vi_madd_pairs(sum[j * BYTES_M + i], a[i], b);
     }
 }
-/* Sums of products of m rows x of a and n lines of codes. */
-GG_INLINE void bytes_tile(const int m, const int n, const bytes_work *q, const int8_t *const *x, const uint8_t *codes,
+/* Sums of products of BYTES_M rows x of a and n lines of codes. */
+GG_INLINE void bytes_tile(const int n, const bytes_work *q, const int8_t *const *x, const uint8_t *codes,
                           int32_t *sums) {
-    vi sum[4 * BYTES_N];
-    int32_t total[4 * BYTES_N];
-    int8_t rest[4][2 * VW];
-    const int8_t *last[4];
-    const int64_t k = q->k / (2 * VW) * (2 * VW);
-    GG_UNROLL for (int i = 0; i < (m * n + 3) / 4 * 4; i++) sum[i] = vi_set1(0);
-    for (int64_t i = 0; i < k; i += 2 * VW) bytes_step(m, n, sum, x, codes, q->line, i);
+    enum { STEP = 2 * VW };
+    vi sum[BYTES_M * BYTES_N + 2];
+    int32_t total[BYTES_M * BYTES_N + 2];
+    int8_t rest[BYTES_M][STEP];
+    const int8_t *last[BYTES_M];
+    const int64_t k = q->k / STEP * STEP;
+    int64_t at = 0;
+    GG_UNROLL for (int i = 0; i < (BYTES_M * n + 3) / 4 * 4; i++) sum[i] = vi_set1(0);
+    for (; n <= BYTES_FEW && at + 4 * STEP <= k; at += 4 * STEP) {
+        GG_UNROLL for (int i = 0; i < BYTES_M; i++) __builtin_prefetch(x[i] + at + q->ahead);
+        GG_UNROLL for (int i = 0; i < 4; i++) bytes_step(n, sum, x, codes, q->line, at + i * STEP);
+    }
+    for (; at < k; at += STEP) bytes_step(n, sum, x, codes, q->line, at);
     if (k < q->k) {
-        for (int i = 0; i < m; i++) {
+        for (int i = 0; i < BYTES_M; i++) {
             memset(rest[i], 0, sizeof rest[i]);
             memcpy(rest[i], x[i] + k, (size_t)(q->k - k));
             last[i] = rest[i];
         }
-        bytes_step(m, n, sum, last, codes + 2 * k, q->line, 0);
+        bytes_step(n, sum, last, codes + 2 * k, q->line, 0);
     }
-    GG_UNROLL for (int i = 0; i < m * n; i += 4) vi_hsum4(total + i, sum[i], sum[i + 1], sum[i + 2], sum[i + 3]);
+    GG_UNROLL for (int i = 0; i < BYTES_M * n; i += 4)
+        vi_hsum4(total + i, sum[i], sum[i + 1], sum[i + 2], sum[i + 3]);
     GG_UNROLL for (int j = 0; j < n; j++)
-        GG_UNROLL for (int i = 0; i < m; i++) sums[j * MR + i] = total[j * m + i];
+        GG_UNROLL for (int i = 0; i < BYTES_M; i++) sums[j * MR + i] = total[j * BYTES_M + i];
 }
-static inline int bytes_rows(int n) { return n > 2 ? 2 : 4; }
 typedef void (*bytes_tile_fn)(const bytes_work *q, const int8_t *const *x, const uint8_t *codes, int32_t *sums);
 #define BYTES(n, v) \
     static void bytes_tile_##n(const bytes_work *q, const int8_t *const *x, const uint8_t *codes, int32_t *sums) { \
-        bytes_tile(n > 2 ? 2 : 4, n < BYTES_N ? n : BYTES_N, q, x, codes, sums); \
+        bytes_tile(n < BYTES_N ? n : BYTES_N, q, x, codes, sums); \
     }
 MICRO_SIZES(BYTES, 2)
 #undef BYTES
@@ -84,21 +99,22 @@ static const bytes_tile_fn bytes_table[] = {MICRO_SIZES(BYTES, 2)};
 
 /* The columns of the next tile: groups of nearly equal size. */
 static inline int64_t bytes_columns(int64_t left) { return gg_ceil_div(left, gg_ceil_div(left, BYTES_N)); }
-/* Prefetches bytes k0 to k1 of the n rows that follow MR rows later, unless the matrix stays in the caches. */
-static inline void bytes_prefetch(const ggml_tensor *a, int64_t row, int n, int64_t k0, int64_t k1) {
-    if (a->ne[1] * a->ne[0] <= BYTES_NEAR) return;
-    for (int64_t end = gg_min(row + MR + n, a->ne[1]), r = row + MR; r < end; r++)
-        for (int64_t k = k0; k < k1; k += BYTES_LINE)
-            __builtin_prefetch((const char *)a->data + (size_t)r * a->nb[1] + k);
+/* Prefetches bytes k0 to k1 of the rows of a tile that follows MR rows later than the one at x. */
+static inline void bytes_prefetch(const bytes_work *q, const char *x, size_t nb, int64_t k0, int64_t k1) {
+    if (!q->ahead) return;
+    x += q->ahead;
+    for (int r = 0; r < BYTES_M; r++, x += nb)
+        for (int64_t k = k0; k < k1; k += BYTES_LINE) __builtin_prefetch(x + k);
 }
 /* Sums of products of rows i0 to i0+m of a and columns j to j+n. */
 static void bytes_sums(const bytes_work *q, const ggml_tensor *a, int64_t i0, int64_t m, int64_t j, int n) {
-    const int rows = bytes_rows(n);
-    const int64_t k0 = q->k * j / q->rows, k1 = q->k * (j + n) / q->rows;
-    for (int64_t r = 0; r < m; r += rows) {
-        const int8_t *x[4];
-        for (int i = 0; i < rows; i++) x[i] = (const int8_t *)a->data + (size_t)(i0 + gg_min(r + i, m - 1)) * a->nb[1];
-        bytes_prefetch(a, i0 + r, rows, k0, k1);
+    const bool all = n == q->rows;              /* otherwise the tiles of all columns share the prefetches of a row */
+    const int64_t k0 = all ? 0 : q->k * j / q->rows, k1 = all ? q->k : q->k * (j + n) / q->rows;
+    for (int64_t r = 0; r < m; r += BYTES_M) {
+        const int8_t *x[BYTES_M];
+        for (int i = 0; i < BYTES_M; i++)
+            x[i] = (const int8_t *)a->data + (size_t)(i0 + gg_min(r + i, m - 1)) * a->nb[1];
+        if (n > BYTES_FEW) bytes_prefetch(q, (const char *)x[0], a->nb[1], k0, k1);
         bytes_table[n](q, x, q->codes + j * q->line, q->sums + r);
     }
 }
@@ -174,7 +190,7 @@ static void bytes_encode(const bytes_work *q, const float *x, uint8_t *codes, by
         low = vf_min(low, v), high = vf_max(high, v), sum = vf_add(sum, v);
     }
     const float least = vf_hmin(low), most = vf_hmax(high);
-    *row = (bytes_row){.whole = vm_all(all) && q->k <= BYTES_K && least >= -255 && most <= 255 && most - least <= 255};
+    row->whole = vm_all(all) && q->k <= BYTES_K && least >= -255 && most <= 255 && most - least <= 255;
     if (!row->whole) return;
     row->offset = BYTES_PAIRS ? 0 : (int32_t)least + BYTES_SIGNED;
     row->add = q->more * (int32_t)vf_hsum(sum);     /* the sum is exact: less than 2^24 */
@@ -192,6 +208,7 @@ static bool bytes_prepare(const ggml_tensor *dst, bytes_work *q) {
     const ggml_tensor *b = dst->src[1];
     *q = (bytes_work){.k = b->ne[0], .rows = gg_nrows(b), .words = gg_ceil_div(b->ne[0], 4),
                       .more = dst->op_params[2]};
+    if (gg_nelements(dst->src[0]) > BYTES_NEAR) q->ahead = MR * dst->src[0]->nb[1];
     q->line = gg_ceil_div((q->k + 2 * VW) * (BYTES_PAIRS + 1), BYTES_LINE) * BYTES_LINE;
     const int64_t sums = (BYTES_N + 1) * MR, panel = gg_ceil_div(q->words * MR, 16) * 16;
     const size_t room = (size_t)((q->rows + 1 + VW) * q->line) + (size_t)(sums + panel) * 4 + (size_t)q->line * 4;
@@ -203,10 +220,12 @@ static bool bytes_prepare(const ggml_tensor *dst, bytes_work *q) {
     q->row = (bytes_row *)(q->codes + (q->rows + 1) * q->line);
     for (int64_t j = 0; j < q->rows; j++) {
         const int64_t i2 = j / b->ne[1] % b->ne[2], i3 = j / b->ne[1] / b->ne[2];
-        const char *const x = gg_row_ptr(b, j % b->ne[1], i2, i3);
         const bool plain = b->type == GGML_TYPE_F32 && b->nb[0] == sizeof(float);
-        if (!plain) gg_to_floats(b->type, x, b->nb[0], q->k, q->floats);
-        bytes_encode(q, plain ? (const float *)x : q->floats, q->codes + j * q->line, &q->row[j]);
+        bytes_row *const row = &q->row[j];
+        *row = (bytes_row){.x = gg_row_ptr(b, j % b->ne[1], i2, i3),
+                           .y = (float *)gg_row_ptr(dst, j % b->ne[1], i2, i3)};
+        if (!plain) gg_to_floats(b->type, row->x, b->nb[0], q->k, q->floats);
+        bytes_encode(q, plain ? (const float *)row->x : q->floats, q->codes + j * q->line, row);
     }
     memset(q->codes + q->rows * q->line, 0, (size_t)q->line);
     memset(q->codes + q->rows * q->line, 1, (size_t)q->k);
@@ -245,14 +264,12 @@ static int bytes_run(const gg_work *w, ggml_tensor *dst) {
                 n = bytes_columns(q.rows - j);
                 bytes_sums(&q, a, i, m, j, (int)n);
                 for (int64_t l = 0; l < n; l++) {
-                    const int64_t i1 = (j + l) % b->ne[1], i2 = (j + l) / b->ne[1] % b->ne[2],
-                        i3 = (j + l) / b->ne[1] / b->ne[2];
-                    float *const y = (float *)gg_row_ptr(dst, i1, i2, i3) + i;
-                    if (q.row[j + l].whole) {
-                        bytes_store(&q, &q.row[j + l], q.sums + l * MR, m, y);
+                    const bytes_row *const row = &q.row[j + l];
+                    if (row->whole) {
+                        bytes_store(&q, row, q.sums + l * MR, m, row->y + i);
                     } else {
-                        gg_to_floats(b->type, gg_row_ptr(b, i1, i2, i3), b->nb[0], q.k, q.floats);
-                        bytes_floats(&q, a, i, m, y);
+                        gg_to_floats(b->type, row->x, b->nb[0], q.k, q.floats);
+                        bytes_floats(&q, a, i, m, row->y + i);
                     }
                 }
             }

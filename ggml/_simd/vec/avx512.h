@@ -71,8 +71,8 @@ static inline vi vi_add_pairs(vi a, vi b) {
     return a;
 }
 static inline vi vi_madd_pairs(vi acc, vi a, vi b) {
-    acc = _mm512_add_epi32(acc, _mm512_madd_epi16(a, b));
-    __asm__("" : "+v"(acc));                             /* kept in its register, too */
+    const vi products = _mm512_madd_epi16(a, b);
+    __asm__("vpaddd %1, %0, %0" : "+v"(acc) : "v"(products));      /* kept in its register, too */
     return acc;
 }
 static inline vi vi_load_pairs(const int8_t *p) {
