@@ -73,15 +73,16 @@ static bool codes_plan_make(codes_plan *q, const ggml_tensor *dst, const patches
     return true;
 }
 
-/* Whether all elements are whole numbers within a range of 255 that contains 0; sets the offset of their codes. */
-static bool codes_range(codes_plan *q, const ggml_tensor *x) {
+/* What one thread finds in its part of the data. */
+static codes_seen codes_look(const codes_plan *q, const ggml_tensor *x, int ith, int nth) {
     const patches *v = q->v;
     vf low = vf_zero(), high = vf_zero();
     bool whole = true;
     const bool plain = x->type == GGML_TYPE_F32 && gg_contiguous(x);
-    const int64_t n = plain ? gg_nelements(x) : v->ax[0].in, rows = plain ? 1 : v->ax[1].in * v->c * v->n;
-    for (int64_t r = 0; r < rows && whole; r++) {
-        const float *p = x->data;
+    const int64_t all = gg_nelements(x), first = all * ith / nth;
+    const int64_t n = plain ? all * (ith + 1) / nth - first : v->ax[0].in, rows = plain ? 1 : v->ax[1].in * v->c * v->n;
+    for (int64_t r = plain ? 0 : rows * ith / nth; r < (plain ? 1 : rows * (ith + 1) / nth) && whole; r++) {
+        const float *p = (const float *)x->data + first;
         if (!plain) {
             const char *row = (const char *)x->data + (size_t)(r % v->ax[1].in) * v->nb[1]
                 + (size_t)(r / v->ax[1].in % v->c) * v->nb_c + (size_t)(r / v->ax[1].in / v->c) * v->nb_n;
@@ -94,10 +95,16 @@ static bool codes_range(codes_plan *q, const ggml_tensor *x) {
         }
         whole = vm_all(all);
     }
-    const float least = vf_hmin(low), most = vf_hmax(high);
-    if (!whole || !(least >= -255 && most <= 255 && most - least <= 255)) return false;
-    q->offset = BYTES_PAIRS ? 0 : (int32_t)least + BYTES_SIGNED;
-    return true;
+    return (codes_seen){vf_hmin(low), vf_hmax(high), whole};
+}
+/* Whether all elements are whole numbers within a range of 255 that contains 0; sets the offset of their codes. */
+static bool codes_range(codes_plan *q, const codes_seen *seen, int nth) {
+    float low = 0, high = 0;
+    bool whole = true;
+    for (int i = 0; i < nth; i++)
+        whole &= seen[i].whole, low = gg_min(low, seen[i].low), high = gg_max(high, seen[i].high);
+    q->offset = BYTES_PAIRS ? 0 : (int32_t)low + BYTES_SIGNED;
+    return whole && low >= -255 && high <= 255 && high - low <= 255;
 }
 
 /* acc + the products of the codes x of a word and the elements w of a column of the kernel */
@@ -166,14 +173,14 @@ static inline float *codes_panel(const codes_plan *q, int64_t group) {
     return q->panels + group * q->steps * (BYTES_PAIRS ? q->each : NR_PAD);
 }
 #ifdef GG_VEC_PAIRS
-static void codes_pack(const codes_plan *q, float *tmp) {
+static void codes_pack(const codes_plan *q, int64_t j0, int64_t j1, float *tmp) {
     (void)tmp;
-    for (int64_t j = 0; j < q->columns; j++) codes_row(q, j, q->panels + j * q->steps), q->totals[j] = 0;
+    for (int64_t j = j0; j < j1; j++) codes_row(q, j, q->panels + j * q->steps), q->totals[j] = 0;
 }
 #else
-/* Packs the kernel, and sums its output channels; tmp: VW rows of words. */
-static void codes_pack(const codes_plan *q, float *tmp) {
-    for (int64_t j = 0; j < q->columns; j += q->each)
+/* Packs output channels j0 .. j1-1 of the kernel, and sums each; tmp: VW rows of words. */
+static void codes_pack(const codes_plan *q, int64_t j0, int64_t j1, float *tmp) {
+    for (int64_t j = j0; j < j1; j += q->each)
         for (int64_t g = 0; g < NR_PAD; g += VW) {
             const float *row[VW];
             if (g >= q->each + q->sums || j + g - q->sums >= q->columns) break;
@@ -282,6 +289,21 @@ static void codes_store(const codes_plan *q, int64_t rows, int64_t f, int64_t j0
     }
 }
 
+/* Where each step begins in the copy. */
+static void codes_steps(const codes_plan *q) {
+    const patch_axis *const ax = q->v->ax;
+    const int64_t phases = q->axis[0].phases * q->axis[1].phases;
+    int32_t *at = q->at;
+    for (int64_t tap = 0; tap < q->taps; tap++) {
+        int64_t t[3], none;
+        patch_tap(q->v, tap, t, &none);
+        const int64_t phase = codes_phase(&ax[1], &q->axis[1], t[1]) * q->axis[0].phases
+            + codes_phase(&ax[0], &q->axis[0], t[0]);
+        const int64_t shift = codes_shift(&ax[1], &q->axis[1], t[1]) * q->width + codes_shift(&ax[0], &q->axis[0], t[0]);
+        for (int64_t k = 0; k < q->words; k++) *at++ = (int32_t)((k * phases + phase) * q->plane + shift);
+    }
+}
+
 /* GGML_STATUS_FAILED: the data or the sizes are of another kind, for all threads alike. */
 static int codes_run(const gg_work *w, ggml_tensor *dst) {
     const ggml_tensor *const x = dst->src[1];
@@ -292,31 +314,28 @@ static int codes_run(const gg_work *w, ggml_tensor *dst) {
     codes_plan q;
     seen.tail = conv_tail_of(dst);
     if (!codes_plan_make(&q, dst, v, w->nth)) return GGML_STATUS_FAILED;
-    const int64_t planes = q.words * q.axis[0].phases * q.axis[1].phases,
-        copy = gg_max(planes * q.plane, VW * q.steps) + MR + VW, tile = (NR + 1) * MR,
-        panels = q.groups * q.steps * NR_PAD;
-    const int64_t size = tile + gg_ceil_div(panels, VW) * VW + copy + 4 * v->ax[0].in + VW + q.steps + q.columns;
-    q.tile = gg_scratch((size_t)size * sizeof(float));
+    const int64_t planes = q.words * q.axis[0].phases * q.axis[1].phases, tile = (NR + 1) * MR,
+        copy = gg_max(planes * q.plane, VW * q.steps) + MR + VW;
+    q.tile = gg_scratch((size_t)(tile + copy + 4 * v->ax[0].in + VW + q.steps) * sizeof(float));
+    codes_seen *const found = w->wdata;
+    found[w->ith] = (codes_seen){0};
+    if (q.tile) {
+        q.copy = q.tile + tile, q.floats = q.copy + copy, q.at = (int32_t *)(q.floats + 4 * v->ax[0].in + VW);
+        q.totals = (int32_t *)(found + w->nth), q.panels = (float *)(q.totals + q.columns);
+        const int64_t g0 = q.groups * w->ith / w->nth, g1 = q.groups * (w->ith + 1) / w->nth;
+        codes_pack(&q, g0 * q.each, gg_min(g1 * q.each, q.columns), q.copy);
+        found[w->ith] = codes_look(&q, x, w->ith, w->nth);
+    }
+    gg_barrier(w);
     if (!q.tile) return gg_no_memory(dst, "no memory for panels");
-    q.panels = q.tile + tile, q.copy = q.panels + gg_ceil_div(panels, VW) * VW, q.floats = q.copy + copy;
-    q.at = (int32_t *)(q.floats + 4 * v->ax[0].in + VW), q.totals = q.at + q.steps;
-    if (!codes_range(&q, x)) return GGML_STATUS_FAILED;
+    if (!codes_range(&q, found, w->nth)) return GGML_STATUS_FAILED;
+    codes_steps(&q);
+    memset(q.copy + copy - MR - VW, 0, (MR + VW) * sizeof(float));
     int64_t have = -1;
     for (int64_t u0, u1; gg_claim_chunk(w, v->n * q.strips, 1, &u0, &u1);)
         for (int64_t u = u0; u < u1; u++) {
             const int64_t strip = u % q.strips, first = strip * q.rows, rows = gg_min(q.rows, v->ax[1].out - first);
             if (rows <= 0) continue;
-            if (have < 0) {
-                codes_pack(&q, q.copy);
-                memset(q.copy + copy - MR - VW, 0, (MR + VW) * sizeof(float));
-                for (int64_t s = 0; s < q.steps; s++) {
-                    int64_t t[3], k = s % q.words, none;
-                    patch_tap(v, s / q.words, t, &none);
-                    for (int i = 1; i >= 0; i--) k = k * q.axis[i].phases + codes_phase(&v->ax[i], &q.axis[i], t[i]);
-                    q.at[s] = (int32_t)(k * q.plane + codes_shift(&v->ax[1], &q.axis[1], t[1]) * q.width
-                                        + codes_shift(&v->ax[0], &q.axis[0], t[0]));
-                }
-            }
             codes_load(&q, x, have = u / q.strips, strip);
             char *const y = (char *)dst->data + (size_t)have * v->to_n + (size_t)first * v->to[1];
             for (int64_t f = 0; f < (rows - 1) * q.width + v->ax[0].out; f += MR)
