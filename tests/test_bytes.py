@@ -35,6 +35,16 @@ def test_whole_numbers_are_multiplied_exactly(k, n, m):
                 np.testing.assert_array_equal(product(a, b, offset, threads), wanted.astype(np.float32))
 
 
+@pytest.mark.parametrize("m", range(1, 14))
+def test_every_number_of_columns(m):
+    dice = np.random.default_rng(m)
+    for n, k in ((19, 2 * 16 * m + m), (150, 1024)):  # the second matrix is prefetched
+        a, b = bytes_of(dice, n, k), dice.integers(-100, 156, (m, k)).astype(np.float32)
+        wanted = b.astype(np.int64) @ (a.astype(np.int64) - 9).T
+        for threads in (1, 2):
+            np.testing.assert_array_equal(product(a, b, -9, threads).reshape(m, n), wanted.astype(np.float32))
+
+
 def test_the_largest_sums_do_not_overflow():
     k = 1 << 14
     a, b = np.full((2, k), -128, np.int8), np.full((1, k), 255, np.float32)
@@ -114,6 +124,7 @@ CONVOLUTIONS = [  # kernel, data, places
     ((5, 3, 2, 5), (1, 3, 12, 70), (3, 1, 2, 0, 2, 3)),
     ((2, 2, 2, 2), (1, 2, 12, 12), (1, 1, 9, 9, 20, 20)),
     ((7, 130, 3, 4), (3, 130, 5, 6), (4, 2, 3, 2, 1, 2)),
+    ((8, 23, 3, 3), (1, 23, 70, 90), (1, 1, 1, 1, 1, 1)),  # several strips
 ]
 
 

@@ -196,12 +196,12 @@ class Layout:
         shape = list(values[0].shape)
         shape[axis] = sum(v.shape[axis] for v in values)
         outer, inner = count(shape[:axis]), count(shape[axis + 1 :])
-        joined = self.reshape(values[0], (outer, values[0].shape[axis], inner)).t
-        for v in values[1:]:
-            joined = ggml.ggml_concat(self.ctx, joined, self.reshape(v, (outer, v.shape[axis], inner)).t, 1)
+        parts = [self.reshape(v, (outer, v.shape[axis], inner)).t for v in values]
+        while len(parts) > 1:  # pairs, so that an element is moved as often as the logarithm of their number
+            parts = [p[0] if len(p) == 1 else ggml.ggml_concat(self.ctx, *p, 1) for p in (parts[i : i + 2] for i in range(0, len(parts), 2))]
         ends = list(zip(*(v.bounds for v in values if v.bounds)))
         bounds = (min(ends[0]), max(ends[1])) if ends else None
-        y = Tensor(joined, (outer, shape[axis], inner), values[0].dtype, bounds)
+        y = Tensor(parts[0], (outer, shape[axis], inner), values[0].dtype, bounds)
         return self.reshape(y, shape)
 
     def stack(self, values, axis):

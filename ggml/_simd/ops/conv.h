@@ -87,10 +87,23 @@ static int conv_forward(const gg_work *w, ggml_tensor *dst) {
     if (!s.is_quick) return conv_run(w, dst, &s.seen, &s.g);
     return winograd_run(w, &s.seen, &s.g, &s.quick) ? GGML_STATUS_SUCCESS : conv_memory(dst);
 }
+/* What a thread finds in a part of the data for a kernel of bytes: the range of the elements, and whether all are whole
+ * numbers. */
+typedef struct codes_seen { float low, high; int32_t whole; } codes_seen;
+/* For a kernel of bytes, the bytes in which the threads put these, sums of output channels, and the packed kernel: a
+ * bound for all ISAs of this base. */
+static size_t codes_work(const gg_conv_part *kernel, int nth) {
+    const int64_t words = kernel->ne[0] * kernel->ne[1] * kernel->ne[2] * gg_ceil_div(kernel->c, 2);
+    return (size_t)nth * sizeof(codes_seen)
+        + (size_t)(kernel->n + gg_ceil_div(kernel->n, NR - 1) * NR_PAD * words) * sizeof(float);
+}
 static size_t work_CONV_2D(const ggml_tensor *dst, int nth) {
-    (void)nth;
     conv_sum s;
     conv_sum_make(NULL, &s, dst);
+    if (s.v.w->type == GGML_TYPE_I8) {
+        const gg_conv_part kernel = gg_conv_w(&s.v);
+        return codes_work(&kernel, nth);
+    }
     return s.is_quick ? winograd_work(&s.seen, &s.g) : 0;
 }
 

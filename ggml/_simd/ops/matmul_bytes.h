@@ -1,7 +1,8 @@
-/* MUL_MAT with a matrix of bytes (I8), to whose elements op_params[2] is added. Rows of b that hold whole numbers whose
- * range is 255 at most are multiplied exactly: their elements become codes of 8 bits, element = code + offset, and
+/* MUL_MAT with a matrix of bytes (I8), to whose elements p = op_params[2] is added. Rows of b that hold whole numbers
+ * whose range is 255 at most are multiplied exactly: their elements become codes, element = code + offset, and
  *     sum((a + p) * element) = sum(a * code) + offset * sum(a) + p * sum(element)
- * in int32. Other rows are multiplied in f32. */
+ * in int32. Where an ISA multiplies pairs of 16 bits, codes have 16 bits and the offset is 0. Other rows are multiplied
+ * in f32. */
 #ifndef GG_OPS_MATMUL_BYTES_H
 #define GG_OPS_MATMUL_BYTES_H
 #include "../gemm/gemm.h"
@@ -9,39 +10,119 @@
 
 enum {
     BYTES_K = 1 << 14,              /* most elements of a row: sums of 2^14 products of 383 and 255 fit into int32 */
-    BYTES_N = VW == 16 ? 12 : VW == 8 ? 4 : 8,  /* columns of a register tile of MR rows */
     BYTES_LINE = 64,
+    BYTES_NEAR = 1 << 17,           /* bytes of a matrix that is not prefetched */
+#ifdef GG_VEC_PAIRS
+    BYTES_PAIRS = 1,                /* codes have 16 bits */
+    BYTES_N = VW == 16 ? 12 : 6,    /* columns of a register tile */
+#else
+    BYTES_PAIRS = 0,
+    BYTES_N = VW == 16 ? 12 : VW == 8 ? 4 : 8,  /* columns of a register tile of MR rows */
+#endif
 #if defined GG_VEC_DOT && GG_VEC_DOT < 256
     BYTES_SIGNED = 128,             /* codes are signed: this much lower */
 #else
     BYTES_SIGNED = 0,
 #endif
-#ifdef GG_VEC_PAIRS
-    BYTES_RAISED = 128,             /* bytes of a are unsigned in products: this much higher */
-#else
-    BYTES_RAISED = 0,
-#endif
 };
 
-typedef struct bytes_row { int32_t add, offset; bool whole; } bytes_row;   /* add: corrects the sum of products */
+typedef struct bytes_row {
+    const char *x;                  /* a row of b */
+    float *y;                       /* the column of the result */
+    int32_t add, offset;            /* what corrects the sums of products */
+    bool whole;
+} bytes_row;
 typedef struct bytes_work {
-    int64_t k, line, rows, words;   /* bytes of a line of codes; rows of b; 32-bit words of a line */
+    int64_t k, line, rows, words;   /* bytes of a line of codes; rows of b; 32-bit words of a row of a */
+    size_t ahead;                   /* bytes between a row of a and what is prefetched; 0: a stays in the caches */
     int32_t more;                   /* what is added to a */
-    bytes_row *row;                 /* the last one is all 1, as are its codes: it sums the elements of a */
-    uint8_t *codes;
+    bytes_row *row;
+    uint8_t *codes;                 /* lines of codes; the codes of the last one are all 1: it sums the elements of a */
     float *copies, *panel, *floats; /* rows of a; their words, transposed; a row of b */
     int32_t *sums, *totals;         /* sums of products of BYTES_N columns; sums of the rows of a */
 } bytes_work;
 
+#ifdef GG_VEC_PAIRS
+/* The lanes of a vector are elements of k, so that rows of a are read as they are. A tile is two rows and up to BYTES_N
+ * columns, whose sums fill the registers. Tiles of at most BYTES_FEW columns compute four steps, which read a line of
+ * the cache, in succession. */
+enum { BYTES_M = 2, BYTES_FEW = 2 };
+GG_INLINE void bytes_step(const int n, vi *sum, const int8_t *const *x, const uint8_t *codes,
+                          int64_t line, int64_t k) {
+    vi a[BYTES_M];
+    GG_UNROLL for (int i = 0; i < BYTES_M; i++) a[i] = vi_load_pairs(x[i] + k);
+    GG_UNROLL for (int j = 0; j < n; j++) {
+        const vi b = vi_load((const int32_t *)(codes + j * line + 2 * k));
+        GG_UNROLL for (int i = 0; i < BYTES_M; i++)
+            sum[j * BYTES_M + i] = vi_madd_pairs(sum[j * BYTES_M + i], a[i], b);
+    }
+}
+/* Sums of products of BYTES_M rows x of a and n lines of codes. */
+GG_INLINE void bytes_tile(const int n, const bytes_work *q, const int8_t *const *x, const uint8_t *codes,
+                          int32_t *sums) {
+    enum { STEP = 2 * VW };
+    vi sum[BYTES_M * BYTES_N + 2];
+    int32_t total[BYTES_M * BYTES_N + 2];
+    int8_t rest[BYTES_M][STEP];
+    const int8_t *last[BYTES_M];
+    const int64_t k = q->k / STEP * STEP;
+    int64_t at = 0;
+    GG_UNROLL for (int i = 0; i < (BYTES_M * n + 3) / 4 * 4; i++) sum[i] = vi_set1(0);
+    for (; n <= BYTES_FEW && at + 4 * STEP <= k; at += 4 * STEP) {
+        GG_UNROLL for (int i = 0; i < BYTES_M; i++) __builtin_prefetch(x[i] + at + q->ahead);
+        GG_UNROLL for (int i = 0; i < 4; i++) bytes_step(n, sum, x, codes, q->line, at + i * STEP);
+    }
+    for (; at < k; at += STEP) bytes_step(n, sum, x, codes, q->line, at);
+    if (k < q->k) {
+        for (int i = 0; i < BYTES_M; i++) {
+            memset(rest[i], 0, sizeof rest[i]);
+            memcpy(rest[i], x[i] + k, (size_t)(q->k - k));
+            last[i] = rest[i];
+        }
+        bytes_step(n, sum, last, codes + 2 * k, q->line, 0);
+    }
+    GG_UNROLL for (int i = 0; i < BYTES_M * n; i += 4)
+        vi_hsum4(total + i, sum[i], sum[i + 1], sum[i + 2], sum[i + 3]);
+    GG_UNROLL for (int j = 0; j < n; j++)
+        GG_UNROLL for (int i = 0; i < BYTES_M; i++) sums[j * MR + i] = total[j * BYTES_M + i];
+}
+typedef void (*bytes_tile_fn)(const bytes_work *q, const int8_t *const *x, const uint8_t *codes, int32_t *sums);
+#define BYTES(n, v) \
+    static void bytes_tile_##n(const bytes_work *q, const int8_t *const *x, const uint8_t *codes, int32_t *sums) { \
+        bytes_tile(n < BYTES_N ? n : BYTES_N, q, x, codes, sums); \
+    }
+MICRO_SIZES(BYTES, 2)
+#undef BYTES
+#define BYTES(n, v) [n] = n <= BYTES_N ? bytes_tile_##n : NULL,
+static const bytes_tile_fn bytes_table[] = {MICRO_SIZES(BYTES, 2)};
+#undef BYTES
+
+/* The columns of the next tile: groups of nearly equal size. */
+static inline int64_t bytes_columns(int64_t left) { return gg_ceil_div(left, gg_ceil_div(left, BYTES_N)); }
+/* Prefetches bytes k0 to k1 of the rows of a tile that follows MR rows later than the one at x. */
+static inline void bytes_prefetch(const bytes_work *q, const char *x, size_t nb, int64_t k0, int64_t k1) {
+    if (!q->ahead) return;
+    x += q->ahead;
+    for (int r = 0; r < BYTES_M; r++, x += nb)
+        for (int64_t k = k0; k < k1; k += BYTES_LINE) __builtin_prefetch(x + k);
+}
+/* Sums of products of rows i0 to i0+m of a and columns j to j+n. */
+static void bytes_sums(const bytes_work *q, const ggml_tensor *a, int64_t i0, int64_t m, int64_t j, int n) {
+    const bool all = n == q->rows;              /* otherwise the tiles of all columns share the prefetches of a row */
+    const int64_t k0 = all ? 0 : q->k * j / q->rows, k1 = all ? q->k : q->k * (j + n) / q->rows;
+    for (int64_t r = 0; r < m; r += BYTES_M) {
+        const int8_t *x[BYTES_M];
+        for (int i = 0; i < BYTES_M; i++)
+            x[i] = (const int8_t *)a->data + (size_t)(i0 + gg_min(r + i, m - 1)) * a->nb[1];
+        if (n > BYTES_FEW) bytes_prefetch(q, (const char *)x[0], a->nb[1], k0, k1);
+        bytes_table[n](q, x, q->codes + j * q->line, q->sums + r);
+    }
+}
+#else
 /* acc + the four products of bytes of each lane */
 GG_INLINE vi bytes_dot(vi acc, vi u, vi s) {
-#if defined GG_VEC_DOT
+#ifdef GG_VEC_DOT
     return vi_dot(acc, u, s);
-#elif defined GG_VEC_PAIRS
-    const vi low = vi_set1(0x00ff00ff);
-    s = vi_xor(s, vi_set1((int32_t)0x80808080));
-    acc = vi_madd_pairs(acc, vi_and(u, low), vi_and(s, low));
-    return vi_madd_pairs(acc, vi_and(vi_srl(u, 8), low), vi_and(vi_srl(s, 8), low));
 #else
     acc = vi_add(acc, vi_mul(vi_srl(u, 24), vi_sra(s, 24)));
     acc = vi_add(acc, vi_mul(vi_and(vi_srl(u, 16), vi_set1(255)), vi_sra(vi_shl(s, 8), 24)));
@@ -72,54 +153,8 @@ static void bytes_tile_most(const bytes_work *q, const uint8_t *codes) { bytes_t
 static void bytes_tile_4(const bytes_work *q, const uint8_t *codes) { bytes_tile(4, q, codes); }
 static void bytes_tile_1(const bytes_work *q, const uint8_t *codes) { bytes_tile(1, q, codes); }
 
-/* Makes the codes of a row of floats. */
-static void bytes_encode(const bytes_work *q, const float *x, uint8_t *codes, bytes_row *row) {
-    vf low = vf_zero(), high = vf_zero();
-    bool whole = true;
-    for (int64_t i = 0; i < q->k; i += VW) {
-        const vf v = q->k - i >= VW ? vf_load(x + i) : vf_loadn(x + i, (int)(q->k - i));
-        whole = whole && vm_all(vf_eq(vf_round(v), v));
-        low = vf_min(low, v), high = vf_max(high, v);
-    }
-    const float least = vf_hmin(low);
-    *row = (bytes_row){.whole = whole && q->k <= BYTES_K && least >= -255 && vf_hmax(high) <= 255
-                                && vf_hmax(high) - least <= 255};
-    if (!row->whole) return;
-    row->offset = (int32_t)least + BYTES_SIGNED;
-    const vf from = vf_set1((float)row->offset);
-    for (int64_t i = 0; i < q->k; i += VW) {
-        const vf v = q->k - i >= VW ? vf_load(x + i) : vf_loadn(x + i, (int)(q->k - i));
-        vi_store_u8(codes + i, vf_to_vi(vf_sub(v, from)));
-    }
-    memset(codes + q->k, 0, (size_t)(q->line - q->k));
-    int32_t sum = 0;
-    for (int64_t i = 0; i < q->k; i++) sum += BYTES_SIGNED ? (int8_t)codes[i] : codes[i];
-    row->add = q->more * (sum + (int32_t)q->k * row->offset) - BYTES_RAISED * sum;
-}
-/* Memory for all of it; false: there is none. */
-static bool bytes_prepare(const ggml_tensor *dst, bytes_work *q) {
-    const ggml_tensor *b = dst->src[1];
-    *q = (bytes_work){.k = b->ne[0], .rows = gg_nrows(b), .words = gg_ceil_div(b->ne[0], 4),
-                      .more = dst->op_params[2]};
-    q->line = gg_ceil_div(q->k + VW, BYTES_LINE) * BYTES_LINE;
-    const int64_t sums = (BYTES_N + 1) * MR, panel = gg_ceil_div(q->words * MR, 16) * 16;
-    const size_t room = (size_t)((q->rows + 1 + VW) * q->line) + (size_t)(sums + panel) * 4 + (size_t)q->line * 4;
-    char *p = gg_scratch(room + (size_t)(q->rows + 1) * sizeof *q->row);
-    if (!p) return false;
-    q->sums = (int32_t *)p, q->totals = q->sums + BYTES_N * MR;
-    q->panel = (float *)(q->sums + sums), q->floats = q->panel + panel;
-    q->copies = q->floats + q->line, q->codes = (uint8_t *)q->copies + VW * q->line;
-    q->row = (bytes_row *)(q->codes + (q->rows + 1) * q->line);
-    for (int64_t j = 0; j < q->rows; j++) {
-        const int64_t i2 = j / b->ne[1] % b->ne[2], i3 = j / b->ne[1] / b->ne[2];
-        gg_to_floats(b->type, gg_row_ptr(b, j % b->ne[1], i2, i3), b->nb[0], q->k, q->floats);
-        bytes_encode(q, q->floats, q->codes + j * q->line, &q->row[j]);
-    }
-    memset(q->codes + q->rows * q->line, 0, (size_t)q->line);
-    memset(q->codes + q->rows * q->line, 1, (size_t)q->k);
-    q->row[q->rows] = (bytes_row){.add = (int32_t)(-BYTES_RAISED * q->k)};
-    return true;
-}
+/* The columns of the next tile. */
+static inline int64_t bytes_columns(int64_t left) { return left >= BYTES_N ? BYTES_N : left >= 4 ? 4 : 1; }
 /* Packs rows i0 to i0+m of a, and sums each. */
 static void bytes_pack(const bytes_work *q, const ggml_tensor *a, int64_t i0, int64_t m) {
     for (int g = 0; g < MV; g++) {
@@ -136,13 +171,72 @@ static void bytes_pack(const bytes_work *q, const ggml_tensor *a, int64_t i0, in
         pack_transpose(row, q->words, q->panel + g * VW, MR);
     }
     bytes_tile_1(q, q->codes + q->rows * q->line);
-    for (int i = 0; i < MR; i++) q->totals[i] = q->sums[i] + q->row[q->rows].add;
+    memcpy(q->totals, q->sums, MR * sizeof *q->totals);
+}
+/* Sums of products of rows i0 to i0+m of a, which the first call for them packs, and columns j to j+n. */
+static void bytes_sums(const bytes_work *q, const ggml_tensor *a, int64_t i0, int64_t m, int64_t j, int n) {
+    if (!j) bytes_pack(q, a, i0, m);
+    (n == BYTES_N ? bytes_tile_most : n == 4 ? bytes_tile_4 : bytes_tile_1)(q, q->codes + j * q->line);
+}
+#endif
+
+/* Makes the codes of a row of floats. */
+static void bytes_encode(const bytes_work *q, const float *x, uint8_t *codes, bytes_row *row) {
+    vf low = vf_zero(), high = vf_zero(), sum = vf_zero();
+    vm all = vf_eq(low, low);
+    for (int64_t i = 0; i < q->k; i += VW) {
+        const vf v = ld(x + i, q->k - i);
+        all = vm_and(all, vf_eq(vf_round(v), v));
+        low = vf_min(low, v), high = vf_max(high, v), sum = vf_add(sum, v);
+    }
+    const float least = vf_hmin(low), most = vf_hmax(high);
+    row->whole = vm_all(all) && q->k <= BYTES_K && least >= -255 && most <= 255 && most - least <= 255;
+    if (!row->whole) return;
+    row->offset = BYTES_PAIRS ? 0 : (int32_t)least + BYTES_SIGNED;
+    row->add = q->more * (int32_t)vf_hsum(sum);     /* the sum is exact: less than 2^24 */
+    const vf from = vf_set1((float)row->offset);
+    for (int64_t i = 0; i < q->k; i += VW) {
+        const vi code = vf_to_vi(vf_sub(ld(x + i, q->k - i), from));
+        if (BYTES_PAIRS) vi_store_u16((uint16_t *)codes + i, vi_and(code, vi_set1(0xffff)));
+        else vi_store_u8(codes + i, code);
+    }
+    const int64_t used = q->k * (BYTES_PAIRS + 1);
+    memset(codes + used, 0, (size_t)(q->line - used));
+}
+/* Memory for all of it; false: there is none. */
+static bool bytes_prepare(const ggml_tensor *dst, bytes_work *q) {
+    const ggml_tensor *b = dst->src[1];
+    *q = (bytes_work){.k = b->ne[0], .rows = gg_nrows(b), .words = gg_ceil_div(b->ne[0], 4),
+                      .more = dst->op_params[2]};
+    if (gg_nelements(dst->src[0]) > BYTES_NEAR) q->ahead = MR * dst->src[0]->nb[1];
+    q->line = gg_ceil_div((q->k + 2 * VW) * (BYTES_PAIRS + 1), BYTES_LINE) * BYTES_LINE;
+    const int64_t sums = (BYTES_N + 1) * MR, panel = gg_ceil_div(q->words * MR, 16) * 16;
+    const size_t room = (size_t)((q->rows + 1 + VW) * q->line) + (size_t)(sums + panel) * 4 + (size_t)q->line * 4;
+    char *p = gg_scratch(room + (size_t)q->rows * sizeof *q->row);
+    if (!p) return false;
+    q->sums = (int32_t *)p, q->totals = q->sums + BYTES_N * MR;
+    q->panel = (float *)(q->sums + sums), q->floats = q->panel + panel;
+    q->copies = q->floats + q->line, q->codes = (uint8_t *)q->copies + VW * q->line;
+    q->row = (bytes_row *)(q->codes + (q->rows + 1) * q->line);
+    for (int64_t j = 0; j < q->rows; j++) {
+        const int64_t i2 = j / b->ne[1] % b->ne[2], i3 = j / b->ne[1] / b->ne[2];
+        const bool plain = b->type == GGML_TYPE_F32 && b->nb[0] == sizeof(float);
+        bytes_row *const row = &q->row[j];
+        *row = (bytes_row){.x = gg_row_ptr(b, j % b->ne[1], i2, i3),
+                           .y = (float *)gg_row_ptr(dst, j % b->ne[1], i2, i3)};
+        if (!plain) gg_to_floats(b->type, row->x, b->nb[0], q->k, q->floats);
+        bytes_encode(q, plain ? (const float *)row->x : q->floats, q->codes + j * q->line, row);
+    }
+    memset(q->codes + q->rows * q->line, 0, (size_t)q->line);
+    memset(q->codes + q->rows * q->line, 1, (size_t)q->k);
+    return true;
 }
 /* Stores column j of a tile as floats. */
 static void bytes_store(const bytes_work *q, const bytes_row *row, const int32_t *sums, int64_t m, float *y) {
     for (int i = 0; i < m; i += VW) {
-        const vi total = vi_mul(vi_load(q->totals + i), vi_set1(row->offset));
-        const vf v = vi_to_vf(vi_add(vi_add(vi_load(sums + i), vi_set1(row->add)), total));
+        vi sum = vi_add(vi_load(sums + i), vi_set1(row->add));
+        if (row->offset) sum = vi_add(sum, vi_mul(vi_load(q->totals + i), vi_set1(row->offset)));
+        const vf v = vi_to_vf(sum);
         if (m - i >= VW) vf_store(y + i, v); else vf_storen(y + i, v, (int)(m - i));
     }
 }
@@ -166,19 +260,16 @@ static int bytes_run(const gg_work *w, ggml_tensor *dst) {
     while (gg_claim_chunk(w, gg_ceil_div(a->ne[1], MR), 1, &p0, &p1))
         for (int64_t i = p0 * MR; i < gg_min(p1 * MR, a->ne[1]); i += MR) {
             const int64_t m = gg_min(a->ne[1] - i, MR);
-            bytes_pack(&q, a, i, m);
             for (int64_t j = 0, n; j < q.rows; j += n) {
-                n = q.rows - j >= BYTES_N ? BYTES_N : q.rows - j >= 4 ? 4 : 1;
-                (n == BYTES_N ? bytes_tile_most : n == 4 ? bytes_tile_4 : bytes_tile_1)(&q, q.codes + j * q.line);
+                n = bytes_columns(q.rows - j);
+                bytes_sums(&q, a, i, m, j, (int)n);
                 for (int64_t l = 0; l < n; l++) {
-                    const int64_t i1 = (j + l) % b->ne[1], i2 = (j + l) / b->ne[1] % b->ne[2],
-                        i3 = (j + l) / b->ne[1] / b->ne[2];
-                    float *const y = (float *)gg_row_ptr(dst, i1, i2, i3) + i;
-                    if (q.row[j + l].whole) {
-                        bytes_store(&q, &q.row[j + l], q.sums + l * MR, m, y);
+                    const bytes_row *const row = &q.row[j + l];
+                    if (row->whole) {
+                        bytes_store(&q, row, q.sums + l * MR, m, row->y + i);
                     } else {
-                        gg_to_floats(b->type, gg_row_ptr(b, i1, i2, i3), b->nb[0], q.k, q.floats);
-                        bytes_floats(&q, a, i, m, y);
+                        gg_to_floats(b->type, row->x, b->nb[0], q.k, q.floats);
+                        bytes_floats(&q, a, i, m, row->y + i);
                     }
                 }
             }

@@ -119,11 +119,14 @@ static inline void patch_next(const patches *v, int from, int64_t t[3], int64_t 
     ++*c;
 }
 
-/* n floats, n <= MR. */
+/* n floats, n <= MR. From VW on the last vector overlaps with the one before, as masked stores are slow. */
 static inline void patch_lanes(const float *p, int64_t n, float *out) {
-    if (n >= VW) vf_store(out, vf_load(p)), p += VW, out += VW, n -= VW;
-    if (n >= VW) vf_store(out, vf_load(p));
-    else if (n > 0) vf_storen(out, vf_loadn(p, (int)n), (int)n);
+    if (n < VW) {
+        vf_storen(out, vf_loadn(p, (int)n), (int)n);
+        return;
+    }
+    vf_store(out, vf_load(p));
+    if (n > VW) vf_store(out + n - VW, vf_load(p + n - VW));
 }
 /* For every k from `first` on whose tap has the same x: what these taps read in a run, `width` floats apart for each k.
  * They read the same lanes, and in contiguous f32 the same columns of each row, which takes few instructions: narrow

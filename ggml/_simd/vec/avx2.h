@@ -75,7 +75,18 @@ static inline vi vi_add_pairs(vi a, vi b) {
     __asm__("vpaddw %1, %0, %0" : "+x"(a) : "x"(b));     /* kept in its register: GCC would spill or copy it */
     return a;
 }
-static inline vi vi_madd_pairs(vi acc, vi a, vi b) { return _mm256_add_epi32(acc, _mm256_madd_epi16(a, b)); }
+static inline vi vi_madd_pairs(vi acc, vi a, vi b) {
+    const vi products = _mm256_madd_epi16(a, b);
+    __asm__("vpaddd %1, %0, %0" : "+x"(acc) : "x"(products));      /* kept in its register, too */
+    return acc;
+}
+static inline vi vi_load_pairs(const int8_t *p) { return _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)p)); }
+static inline void vi_hsum4(int32_t *s, vi a, vi b, vi c, vi d) {
+    const vi ab = _mm256_add_epi32(_mm256_unpacklo_epi32(a, b), _mm256_unpackhi_epi32(a, b));
+    const vi cd = _mm256_add_epi32(_mm256_unpacklo_epi32(c, d), _mm256_unpackhi_epi32(c, d));
+    const vi t = _mm256_add_epi32(_mm256_unpacklo_epi64(ab, cd), _mm256_unpackhi_epi64(ab, cd));
+    _mm_storeu_si128((__m128i *)s, _mm_add_epi32(_mm256_castsi256_si128(t), _mm256_extracti128_si256(t, 1)));
+}
 #endif
 
 /* ---- masks */

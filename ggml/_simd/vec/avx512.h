@@ -70,7 +70,21 @@ static inline vi vi_add_pairs(vi a, vi b) {
     __asm__("vpaddw %1, %0, %0" : "+v"(a) : "v"(b));     /* kept in its register: GCC would spill or copy it */
     return a;
 }
-static inline vi vi_madd_pairs(vi acc, vi a, vi b) { return _mm512_add_epi32(acc, _mm512_madd_epi16(a, b)); }
+static inline vi vi_madd_pairs(vi acc, vi a, vi b) {
+    const vi products = _mm512_madd_epi16(a, b);
+    __asm__("vpaddd %1, %0, %0" : "+v"(acc) : "v"(products));      /* kept in its register, too */
+    return acc;
+}
+static inline vi vi_load_pairs(const int8_t *p) {
+    return _mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)p));
+}
+static inline void vi_hsum4(int32_t *s, vi a, vi b, vi c, vi d) {
+    const vi ab = _mm512_add_epi32(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));    /* a, b, a, b */
+    const vi cd = _mm512_add_epi32(_mm512_unpacklo_epi32(c, d), _mm512_unpackhi_epi32(c, d));
+    const vi t = _mm512_add_epi32(_mm512_unpacklo_epi64(ab, cd), _mm512_unpackhi_epi64(ab, cd));
+    const __m256i h = _mm256_add_epi32(_mm512_castsi512_si256(t), _mm512_extracti64x4_epi64(t, 1));
+    _mm_storeu_si128((__m128i *)s, _mm_add_epi32(_mm256_castsi256_si128(h), _mm256_extracti128_si256(h, 1)));
+}
 #endif
 
 /* ---- masks */

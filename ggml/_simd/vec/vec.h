@@ -36,6 +36,8 @@
  *               where GG_VEC_PAIRS is defined, which excludes GG_VEC_DOT:
  *               vi_pairs(u,s): sums of two such products in 16 bits, u < 128      vi_add_pairs(a,b) adds int16
  *               vi_madd_pairs(acc,a,b): acc + the two products of the int16 in each lane
+ *               vi_load_pairs(p): 2*VW int8 as int16
+ *               vi_hsum4(s,a,b,c,d): s[0] = the sum of the lanes of a, s[1] ...
  * convert       vf_to_vi(v) nearest even  vf_whole(v) towards zero, |v| < 2^31  vi_to_vf(v)
  *               vf_bits(v) vi_float(v): same bits, other type
  * reduce        vf_hsum(v) vf_hmax(v) vf_hmin(v) -> float    vf_hsum4(s,a,b,c,d) s[0] = vf_hsum(a), s[1] ...

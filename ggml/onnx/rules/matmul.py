@@ -25,11 +25,10 @@ def stored(b, y, axes, kind=ggml.GGML_TYPE_F32):
     """The constant y with its axes in an order, as a tensor of a type (I8: of unsigned bytes minus 128)."""
     if (axes, kind) not in y.tensors:
         home = y.arena or b.arena
-        narrow = kind == ggml.GGML_TYPE_I8 or (kind == ggml.GGML_TYPE_Q8_0 and is_integer(y.dtype))
         array = y.array.transpose(axes)
         if (kind, y.dtype) == (ggml.GGML_TYPE_I8, np.uint8):
             array = np.bitwise_xor(array, 128, order="C").view(np.int8)
-        array = np.require(array, np.int8 if narrow else np.float32, ["C", "A"])
+        array = np.require(array, np.int8 if kind == ggml.GGML_TYPE_I8 else np.float32, ["C", "A"])
         y.tensors[axes, kind] = home, stored_as(home, array, kind)
         if kind == ggml.GGML_TYPE_I8 or kind == ggml.GGML_TYPE_F32 and y.dtype == array.dtype:
             y.held = array.transpose(np.argsort(axes))  # so that the weights are held once
@@ -37,31 +36,20 @@ def stored(b, y, axes, kind=ggml.GGML_TYPE_F32):
 
 
 def stored_type(b, x, y):
-    """The type that a matrix of weights is stored in: rows of a quantised type must be whole blocks.
-
-    F16 represents small integers exactly, and products with it are summed in F32. Bytes that floats are multiplied with
-    come from operators that round these floats to 8 bits, as products with Q8_0 do.
-    """
+    """The type that a matrix of weights is stored in: rows of a quantised type must be whole blocks."""
     kind = b.weights
-    if y.dtype == np.int8 and is_float(x.dtype) and y.shape[-2] % ggml.ggml_blck_size(ggml.GGML_TYPE_Q8_0) == 0:
-        return ggml.GGML_TYPE_Q8_0
     if is_integer(y.dtype) and max(map(abs, y.bounds + (x.bounds or (0,)))) <= 2048:
-        return ggml.GGML_TYPE_F16
+        return ggml.GGML_TYPE_F16  # represents them exactly, and products with it are summed in F32
     if kind is None or len(y.shape) < 2 or y.shape[-2] % ggml.ggml_blck_size(kind) or y.shape[-1] < 2:
         return ggml.GGML_TYPE_F32
     return kind if is_float(y.dtype) else ggml.GGML_TYPE_F32
 
 
 def stored_as(arena, array, kind):
-    """A tensor with the values of an F32 array in a type, or of bytes in I8 or Q8_0."""
+    """A tensor with the values of an F32 array in a type, or of bytes in I8."""
     if kind in (ggml.GGML_TYPE_F32, ggml.GGML_TYPE_I8):
         return arena.hold(array, array.shape, array.dtype)
     t = ggml.ggml_new_tensor_4d(arena.ctx, kind, *extents(array.shape))
-    if array.dtype == np.int8:
-        blocks = np.empty(array.size // 32, [("scale", "<f2"), ("codes", "i1", 32)])
-        blocks["scale"], blocks["codes"] = 1, array.reshape(-1, 32)
-        ctypes.memmove(ctypes.c_void_p(ggml.ggml_get_data(t)), blocks.ctypes.data, blocks.nbytes)
-        return t
     rows = count(array.shape[:-1])
     ggml.ggml_quantize_chunk(kind, array.ctypes.data_as(ctypes.POINTER(ctypes.c_float)),
                              ctypes.c_void_p(ggml.ggml_get_data(t)), 0, rows, array.shape[-1], None)

@@ -56,7 +56,7 @@ def quantized(b, x, scale, zero, dtype):
     if zero is None or isinstance(zero, Known) and zero.array.size == 1:
         y = b.affine(y, 1.0, (0 if zero is None else int(zero.array.reshape(()))) - UNITS)
     else:
-        y = b.add(b.affine(y, 1.0, -UNITS), b.as_float(zero))
+        y = b.add(y, b.affine(b.as_float(zero), 1.0, -UNITS))
     return Tensor(b.clamp(y, lo, hi).t, y.shape, dtype, (lo, hi))
 
 

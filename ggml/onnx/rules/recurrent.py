@@ -4,7 +4,9 @@ from itertools import zip_longest
 
 import numpy as np
 
-from ..values import F32, Known, OnHost
+import ggml
+
+from ..values import F32, Known, OnHost, Tensor
 from . import rule
 from .elementwise import activated
 from .matmul import matmul
@@ -44,10 +46,21 @@ class Cell:
         """n gates from the i-th on of (batch, gates * hidden)."""
         return self.b.slice(x, 1, i * self.hidden, n * self.hidden)
 
+    def product(self, x, weights, which):
+        """The product with a matrix of weights. If those are bytes, rows of 32 and more are rounded to 8 bits, too."""
+        b, weights, whole = self.b, self.b.transpose(weights, (1, 0)), np.dtype(np.int32)
+        if weights.dtype != np.int8 or weights.shape[0] < 32:
+            y = matmul(b, x, weights)
+            return b.affine(y, self.scales[which]) if self.scales else y
+        size = Tensor(b.unary(ggml.ggml_abs, x).t, x.shape, whole)  # finite, so that the maximum takes one operation
+        unit = Tensor(b.affine(b.reduce_max(size, [-1], True), 1 / 127, 1e-30).t, (*x.shape[:-1], 1), F32)
+        codes = Tensor(b.unary(ggml.ggml_round, b.div(x, unit)).t, x.shape, whole, (-127, 127))
+        y = matmul(b, codes, weights)
+        return b.affine(b.mul(Tensor(y.t, y.shape, F32), unit), self.scales[which])
+
     def inputs(self, x):
         """What the inputs (steps, batch, inputs) add to the gates, with the biases that may be added beforehand."""
-        y = matmul(self.b, x, self.b.transpose(self.w, (1, 0)))
-        y = self.b.affine(y, self.scales[0]) if self.scales else y
+        y = self.product(x, self.w, 0)
         if self.w_bias is not None:
             y = self.b.add(y, self.w_bias)
             if not (self.kind == "GRU" and self.node.attr("linear_before_reset", 0)):
@@ -58,8 +71,7 @@ class Cell:
         """What the state adds to n gates from the first on."""
         n = GATES[self.kind] - first if n is None else n
         rows = self.b.slice(self.r, 0, first * self.hidden, n * self.hidden)
-        y = matmul(self.b, h, self.b.transpose(rows, (1, 0)))
-        return self.b.affine(y, self.scales[1]) if self.scales else y
+        return self.product(h, rows, 1)
 
     def step(self, x, h, c):
         """One time step: the new state and cell."""
@@ -153,7 +165,7 @@ def less(array, zero):
 
 @rule("com.microsoft.DynamicQuantizeLSTM")
 def quantized_lstm(b, node, x, w, r, bias, lengths, h0, c0, peephole, w_scale, w_zero, r_scale, r_zero):
-    """The weights stay integers, their products are scaled; the inputs are rounded to 8 bits in groups."""
+    """The weights stay integers, their products are scaled."""
     operands = (w, w_scale, w_zero), (r, r_scale, r_zero)
     if not all(isinstance(p, Known) for group in operands for p in group):
         raise OnHost("weights that are computed")
