@@ -299,7 +299,8 @@ static void codes_steps(const codes_plan *q) {
         patch_tap(q->v, tap, t, &none);
         const int64_t phase = codes_phase(&ax[1], &q->axis[1], t[1]) * q->axis[0].phases
             + codes_phase(&ax[0], &q->axis[0], t[0]);
-        const int64_t shift = codes_shift(&ax[1], &q->axis[1], t[1]) * q->width + codes_shift(&ax[0], &q->axis[0], t[0]);
+        const int64_t shift = codes_shift(&ax[1], &q->axis[1], t[1]) * q->width
+            + codes_shift(&ax[0], &q->axis[0], t[0]);
         for (int64_t k = 0; k < q->words; k++) *at++ = (int32_t)((k * phases + phase) * q->plane + shift);
     }
 }

@@ -57,7 +57,7 @@ static void pool_maxima(const channel_plane *p, int64_t rows, int64_t across, fl
 /* One window at a time, without its padding: for wide windows, few of which are neighbours. */
 static float pool_window(const patches *v, bool max, const char *x, patch_range across, patch_range down) {
     const vf nothing = vf_set1(max ? POOL_NOTHING : 0);
-    vf r = nothing, top[4] = {nothing, nothing, nothing, nothing};      /* of a long row, which do not wait for others */
+    vf r = nothing, top[4] = {nothing, nothing, nothing, nothing};      /* none of which waits for another */
     for (int64_t y = down.lo; y < down.hi; y++) {
         const float *const p = (const float *)(x + (size_t)y * v->nb[1]);
         int64_t i = across.lo;
