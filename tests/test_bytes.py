@@ -2,9 +2,18 @@
 
 import numpy as np
 import pytest
+from cases.harness import ISAS, isa
 
 import ggml
 from ggml.utils import from_numpy, to_numpy
+
+pytestmark = pytest.mark.core
+
+
+@pytest.fixture(autouse=True, params=ISAS)
+def _on_every_instruction_set(request):
+    with isa(request.param):
+        yield
 
 
 def product(a, b, offset=0, threads=1):

@@ -173,8 +173,45 @@ static void bytes_pack(const bytes_work *q, const ggml_tensor *a, int64_t i0, in
     bytes_tile_1(q, q->codes + q->rows * q->line);
     memcpy(q->totals, q->sums, MR * sizeof *q->totals);
 }
+#ifdef GG_VEC_DOT
+/* Four rows x of a times a line of codes, and the sums of the rows, without packing: the lanes are elements of k. */
+static void bytes_vector(const bytes_work *q, const int8_t *const *x, const uint8_t *codes, int32_t *sums,
+                         int32_t *totals) {
+    enum { STEP = 4 * VW };
+    const vi ones = vi_set1(0x01010101);
+    const int64_t whole = q->k / STEP * STEP;
+    int8_t rest[4][STEP];
+    vi sum[4], total[4];
+    for (int i = 0; i < 4; i++) {
+        memset(rest[i], 0, sizeof rest[i]);
+        memcpy(rest[i], x[i] + whole, (size_t)(q->k - whole));
+        sum[i] = total[i] = vi_set1(0);
+    }
+    for (int64_t k = 0; k < q->k; k += STEP) {
+        const vi b = vi_load((const int32_t *)(codes + k));
+        GG_UNROLL for (int i = 0; i < 4; i++) {
+            const vi a = vi_load((const int32_t *)(k < whole ? x[i] + k : rest[i]));
+            sum[i] = vi_dot(sum[i], b, a), total[i] = vi_dot(total[i], ones, a);
+        }
+    }
+    for (int i = 0; i < 4; i++) {
+        int32_t lanes[2][VW];
+        vi_store(lanes[0], sum[i]), vi_store(lanes[1], total[i]);
+        sums[i] = totals[i] = 0;
+        for (int l = 0; l < VW; l++) sums[i] += lanes[0][l], totals[i] += lanes[1][l];
+    }
+}
+#endif
 /* Sums of products of rows i0 to i0+m of a, which the first call for them packs, and columns j to j+n. */
 static void bytes_sums(const bytes_work *q, const ggml_tensor *a, int64_t i0, int64_t m, int64_t j, int n) {
+#ifdef GG_VEC_DOT
+    for (int64_t r = 0; q->rows == 1 && r < m; r += 4) {
+        const int8_t *x[4];
+        for (int i = 0; i < 4; i++) x[i] = (const int8_t *)a->data + (size_t)(i0 + gg_min(r + i, m - 1)) * a->nb[1];
+        bytes_vector(q, x, q->codes, q->sums + r, q->totals + r);
+    }
+    if (q->rows == 1) return;
+#endif
     if (!j) bytes_pack(q, a, i0, m);
     (n == BYTES_N ? bytes_tile_most : n == 4 ? bytes_tile_4 : bytes_tile_1)(q, q->codes + j * q->line);
 }
