@@ -153,7 +153,7 @@ static const float *codes_row(const codes_plan *q, int64_t j, float *tmp) {
     int64_t l = 0;
 #ifdef GG_VEC_PAIRS
     int16_t *const out = (int16_t *)tmp;
-    const vi more = vi_set1((int32_t)((uint32_t)q->more & 0xffff) * 0x10001);
+    const vi more = vi_set1((int32_t)(((uint32_t)q->more & 0xffff) * 0x10001u));
     for (; ordered && l + 2 * VW <= q->steps * CODES_OF; l += 2 * VW)
         vi_store((int32_t *)(out + l), vi_add_pairs(vi_load_pairs((const int8_t *)p + l), more));
 #else
