@@ -199,7 +199,7 @@ class Layout:
         parts = [self.reshape(v, (outer, v.shape[axis], inner)).t for v in values]
         while len(parts) > 1:  # pairs, so that an element is moved as often as the logarithm of their number
             pairs = (parts[i : i + 2] for i in range(0, len(parts), 2))
-            parts = [p[0] if len(p) == 1 else ggml.ggml_concat(self.ctx, *p, 1) for p in pairs]
+            parts = [p[0] if len(p) == 1 else ggml.ggml_concat(self.ctx, p[0], p[1], 1) for p in pairs]
         ends = list(zip(*(v.bounds for v in values if v.bounds)))
         bounds = (min(ends[0]), max(ends[1])) if ends else None
         y = Tensor(parts[0], (outer, shape[axis], inner), values[0].dtype, bounds)
