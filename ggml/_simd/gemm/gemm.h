@@ -182,25 +182,18 @@ static inline void gemm_scatter(const gemm *g, const gemm_tile *tile, micro_fn k
                                 const float *b, int64_t j0, int64_t n) {
     float t[NR * MR] __attribute__((aligned(64)));
     kernel(gemm_format(g), steps, a, b, t, MR, tile->m, false);
-    if (tile->packed) {
-        for (int64_t j = 0; j < n; j++) {
-            float *const c = gemm_c(g, tile->i0, j0 + j);
-            for (int64_t i = 0; i < tile->m; i++) c[i] = tile->add ? c[i] + t[j * MR + i] : t[j * MR + i];
-            if (g->finish && tile->last) g->finish(g, tile->m, j0 + j, 1, c, 0);
+    float *at[NR][MR];
+    for (int64_t j = 0; j < n; j++) {
+        float *const column = tile->packed ? gemm_c(g, tile->i0, j0 + j) : NULL;
+        for (int64_t i = 0; i < tile->m; i++) {
+            at[j][i] = column ? column + i : g->c_n ? (float *)(tile->rows[i] + (size_t)(j0 + j) * g->c_n)
+                                                    : gemm_c(g, tile->i0 + i, j0 + j);
+            if (tile->add) t[j * MR + i] += *at[j][i];
         }
-        return;
     }
-    for (int64_t step = 0; step < 2; step++) {              /* adds what c has, then stores */
-        if (!step && !tile->add) continue;
-        if (step && g->finish && tile->last) g->finish(g, tile->m, j0, n, t, MR);
-        for (int64_t i = 0; i < tile->m; i++)
-            for (int64_t j = 0; j < n; j++) {
-                float *const c = g->c_n ? (float *)(tile->rows[i] + (size_t)(j0 + j) * g->c_n)
-                                        : gemm_c(g, tile->i0 + i, j0 + j);
-                if (step) *c = t[j * MR + i];
-                else t[j * MR + i] += *c;
-            }
-    }
+    if (g->finish && tile->last) g->finish(g, tile->m, j0, n, t, MR);
+    for (int64_t i = 0; i < tile->m; i++)
+        for (int64_t j = 0; j < n; j++) *at[j][i] = t[j * MR + i];
 }
 
 /* Multiplies a panel of a by panels p0 .. p1-1 of b. */
