@@ -57,23 +57,15 @@ static void pool_maxima(const channel_plane *p, int64_t rows, int64_t across, fl
 /* One window at a time, without its padding: for wide windows, few of which are neighbours. */
 static float pool_window(const patches *v, bool max, const char *x, patch_range across, patch_range down) {
     const vf nothing = vf_set1(max ? POOL_NOTHING : 0);
-    vf r = nothing, top[4] = {nothing, nothing, nothing, nothing};      /* none of which waits for another */
-    for (int64_t y = down.lo; y < down.hi; y++) {
-        const float *const p = (const float *)(x + (size_t)y * v->nb[1]);
-        int64_t i = across.lo;
-        for (; max && i + 4 * VW <= across.hi; i += 4 * VW)
-            GG_UNROLL for (int c = 0; c < 4; c++) {
-                const vf e = vf_load(p + i + c * VW);
-                top[c] = vf_select(vf_gt(e, top[c]), e, top[c]);
-            }
-        for (; i < across.hi; i += VW) {
+    vf r = nothing;
+    for (int64_t y = down.lo; y < down.hi; y++)
+        for (int64_t i = across.lo; i < across.hi; i += VW) {
+            const float *p = (const float *)(x + (size_t)y * v->nb[1]) + i;
             const int64_t n = across.hi - i;
-            const vf e = n >= VW ? vf_load(p + i)
-                                 : vf_select(vi_gt(vi_set1((int32_t)n), vi_iota()), vf_loadn(p + i, (int)n), nothing);
+            const vf e = n >= VW ? vf_load(p) : vf_select(vi_gt(vi_set1((int32_t)n), vi_iota()), vf_loadn(p, (int)n),
+                                                          nothing);
             r = max ? vf_select(vf_gt(e, r), e, r) : vf_add(r, e);
         }
-    }
-    GG_UNROLL for (int c = 0; max && c < 4; c++) r = vf_select(vf_gt(top[c], r), top[c], r);
     return max ? vf_hmax(r) : vf_hsum(r);
 }
 static int pool_windows(const gg_work *w, ggml_tensor *dst, const gg_pool *q, const patches *v) {
