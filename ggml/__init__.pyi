@@ -211,6 +211,7 @@ GGML_OP_MAP_CUSTOM1: Final = 88
 GGML_OP_MAP_CUSTOM2: Final = 89
 GGML_OP_MAP_CUSTOM3: Final = 90
 GGML_OP_MEAN: Final = 17
+GGML_OP_MIN_MAX: Final = 152
 GGML_OP_MUL: Final = 7
 GGML_OP_MUL_MAT: Final = 29
 GGML_OP_MUL_MAT_ID: Final = 30
@@ -230,6 +231,7 @@ GGML_OP_POOL_2D_BACK: Final = 62
 GGML_OP_POOL_AVG: Final = 1
 GGML_OP_POOL_COUNT: Final = 2
 GGML_OP_POOL_MAX: Final = 0
+GGML_OP_QUANTIZE_LINEAR: Final = 153
 GGML_OP_RECURRENT_BACK: Final = 137
 GGML_OP_REPEAT: Final = 20
 GGML_OP_REPEAT_BACK: Final = 21
@@ -8078,6 +8080,21 @@ def ggml_mean(ctx: _Address, a: _To[ggml_tensor]) -> ggml_tensor_p:
         ValueError: a is not f32, f16 or bf16.
         MemoryError: the context is full.
     """
+def ggml_min_max(ctx: Any, a: Any) -> Any:
+    """Finds the smallest and the largest element of a tensor in one pass.
+
+    NaN is skipped. The gradient of each flows to the elements that are equal to it, in equal parts. The C library has
+    no such function.
+
+    Args:
+        ctx: context that receives the result.
+        a: f32, f16 or bf16, any shape.
+    Returns:
+        f32 tensor [2]: the smallest and the largest element; inf and -inf if a is empty.
+    Raises:
+        ValueError: a is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
 def ggml_mul(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor]) -> ggml_tensor_p:
     """Multiplies two tensors element by element: a * b, with b repeated to the shape of a.
 
@@ -9469,6 +9486,29 @@ def ggml_quantize_init(type: _Int) -> None:
         None.
     Raises:
         ValueError: type is not the number of a type.
+    """
+def ggml_quantize_linear(ctx: Any, a: Any, scale: Any, zero: Any, min: Any, max: Any, centred: Any = ...) -> Any:
+    """Expresses numbers as whole units above a zero point, as ONNX's QuantizeLinear: round(a / scale) + zero.
+
+    Halves are rounded to even. The result holds floats, limited to the range of an integer type. NaN stays NaN. The
+    gradient is that of the function without rounding: it flows to a where the result is not limited, divided by scale,
+    to scale, and to zero. The C library has no such function.
+
+    Args:
+        ctx: context that receives the result.
+        a: f32, f16 or bf16, any shape.
+        scale: units, f32, f16 or bf16; each dimension of the shape of a is a multiple of scale's.
+        zero: what 0 becomes, f32, f16 or bf16, likewise repeated to a's shape; None for 0.
+        min: lower bound of the result, a number.
+        max: upper bound of the result, a number not below min.
+        centred: subtract zero again, so that the result is about a / scale.
+    Returns:
+        Tensor of a's shape and type.
+    Raises:
+        TypeError: min or max is not a number.
+        ValueError: min is above max, one of them is NaN, scale or zero cannot be repeated to a's shape, or a type is
+            not f32, f16 or bf16.
+        MemoryError: the context is full.
     """
 def ggml_quantize_requires_imatrix(type: _Int) -> bool:
     """Tells whether quantising to a type needs importance weights.

@@ -676,7 +676,7 @@ signatures: dict[str, tuple[tuple[str, ...], dict[str, tuple[str, ...]]]] = {
         },
     ),
     "ggml._ops.elementwise": (
-        ("_Address", "_Bool", "_Float", "_Int", "_To", "ggml_tensor", "ggml_tensor_p"),
+        ("Any", "_Address", "_Bool", "_Float", "_Int", "_To", "ggml_tensor", "ggml_tensor_p"),
         {
             "ggml_add": ("_Address", "_To[ggml_tensor]", "_To[ggml_tensor]", "ggml_tensor_p"),
             "ggml_add1": ("_Address", "_To[ggml_tensor]", "_To[ggml_tensor]", "ggml_tensor_p"),
@@ -696,6 +696,7 @@ signatures: dict[str, tuple[tuple[str, ...], dict[str, tuple[str, ...]]]] = {
             "ggml_log_inplace": ("_Address", "_To[ggml_tensor]", "ggml_tensor_p"),
             "ggml_mul": ("_Address", "_To[ggml_tensor]", "_To[ggml_tensor]", "ggml_tensor_p"),
             "ggml_mul_inplace": ("_Address", "_To[ggml_tensor]", "_To[ggml_tensor]", "ggml_tensor_p"),
+            "ggml_quantize_linear": ("Any", "Any", "Any", "Any", "Any", "Any", "Any", "Any"),
             "ggml_scale": ("_Address", "_To[ggml_tensor]", "_Float", "ggml_tensor_p"),
             "ggml_scale_bias": ("_Address", "_To[ggml_tensor]", "_Float", "_Float", "ggml_tensor_p"),
             "ggml_scale_bias_inplace": ("_Address", "_To[ggml_tensor]", "_Float", "_Float", "ggml_tensor_p"),
@@ -833,11 +834,12 @@ signatures: dict[str, tuple[tuple[str, ...], dict[str, tuple[str, ...]]]] = {
         },
     ),
     "ggml._ops.reduce": (
-        ("_Address", "_To", "ggml_tensor", "ggml_tensor_p"),
+        ("Any", "_Address", "_To", "ggml_tensor", "ggml_tensor_p"),
         {
             "ggml_argmax": ("_Address", "_To[ggml_tensor]", "ggml_tensor_p"),
             "ggml_count_equal": ("_Address", "_To[ggml_tensor]", "_To[ggml_tensor]", "ggml_tensor_p"),
             "ggml_mean": ("_Address", "_To[ggml_tensor]", "ggml_tensor_p"),
+            "ggml_min_max": ("Any", "Any", "Any"),
             "ggml_repeat_back": ("_Address", "_To[ggml_tensor]", "_To[ggml_tensor]", "ggml_tensor_p"),
             "ggml_sum": ("_Address", "_To[ggml_tensor]", "ggml_tensor_p"),
             "ggml_sum_rows": ("_Address", "_To[ggml_tensor]", "ggml_tensor_p"),

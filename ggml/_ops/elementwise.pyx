@@ -7,7 +7,8 @@ from .._core cimport (
 )
 from .._enums cimport (
     GGML_OP_ADD, GGML_OP_ADD1, GGML_OP_CLAMP, GGML_OP_CLAMP_BACK, GGML_OP_COS, GGML_OP_DIV, GGML_OP_LEAKY_RELU,
-    GGML_OP_LOG, GGML_OP_MUL, GGML_OP_SCALE, GGML_OP_SIN, GGML_OP_SQR, GGML_OP_SQRT, GGML_OP_SUB,
+    GGML_OP_LOG, GGML_OP_MUL, GGML_OP_QUANTIZE_LINEAR, GGML_OP_SCALE, GGML_OP_SIN, GGML_OP_SQR, GGML_OP_SQRT,
+    GGML_OP_SUB,
 )
 from .._graph.grad cimport Backward, gradients
 from .reduce cimport sum_to_shape
@@ -672,6 +673,64 @@ cdef int grad_clamp_back(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
         return 0
     return b.add(t.src[0], clamp_back(b.ctx, g, t.src[1], gg_param_f32(t, 0), gg_param_f32(t, 1)))
 
+def ggml_quantize_linear(ctx, a, scale, zero, min, max, centred=False):
+    """Expresses numbers as whole units above a zero point, as ONNX's QuantizeLinear: round(a / scale) + zero.
+
+    Halves are rounded to even. The result holds floats, limited to the range of an integer type. NaN stays NaN. The
+    gradient is that of the function without rounding: it flows to a where the result is not limited, divided by scale,
+    to scale, and to zero. The C library has no such function.
+
+    Args:
+        ctx: context that receives the result.
+        a: f32, f16 or bf16, any shape.
+        scale: units, f32, f16 or bf16; each dimension of the shape of a is a multiple of scale's.
+        zero: what 0 becomes, f32, f16 or bf16, likewise repeated to a's shape; None for 0.
+        min: lower bound of the result, a number.
+        max: upper bound of the result, a number not below min.
+        centred: subtract zero again, so that the result is about a / scale.
+    Returns:
+        Tensor of a's shape and type.
+    Raises:
+        TypeError: min or max is not a number.
+        ValueError: min is above max, one of them is NaN, scale or zero cannot be repeated to a's shape, or a type is
+            not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
+    cdef ggml_context *c = arg_context(ctx, b"ggml_quantize_linear")
+    cdef ggml_tensor node
+    cdef ggml_tensor *x = arg_tensor(a, b"a")
+    node_like(&node, GGML_OP_QUANTIZE_LINEAR, x.type, x)
+    node.src[0], node.src[1] = x, arg_tensor(scale, b"scale")
+    node.src[2] = NULL if zero is None else arg_tensor(zero, b"zero")
+    gg_set_param_f32(&node, 0, arg_float(min, b"min"))
+    gg_set_param_f32(&node, 1, arg_float(max, b"max"))
+    gg_set_param_f32(&node, 2, not arg_bool(centred, b"centred"))
+    check_range(gg_param_f32(&node, 0), gg_param_f32(&node, 1))
+    return wrap_tensor(node_append(c, &node))
+
+cdef int grad_quantize_linear(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
+    """t = clamp(x / s + z), less z if it is centred: dx = g / s where t is not limited, ds = -dx x / s, dz = g where
+    it is not limited, less g if it is centred."""
+    cdef ggml_tensor *x = t.src[0]
+    cdef ggml_tensor *s = t.src[1]
+    cdef ggml_tensor *z = t.src[2]
+    cdef ggml_tensor *units
+    cdef ggml_tensor *inside
+    cdef ggml_tensor *dx
+    b.require_not_overwritten(t, x)
+    b.require_not_overwritten(t, s)
+    units = div(b.ctx, x, s)
+    if z != NULL:
+        b.require_not_overwritten(t, z)
+    inside = clamp_back(b.ctx, g, units if z == NULL else add(b.ctx, units, z), gg_param_f32(t, 0), gg_param_f32(t, 1))
+    dx = div(b.ctx, inside, s)
+    b.add(x, dx)
+    if b.needs(s):
+        b.add(s, neg(b.ctx, sum_to_shape(b.ctx, mul(b.ctx, dx, units), s)))
+    if z != NULL and b.needs(z):
+        b.add(z, sum_to_shape(b.ctx, inside if gg_param_f32(t, 2) else sub(b.ctx, inside, g), z))
+    return 0
+
 def ggml_leaky_relu(ctx, a, negative_slope, inplace):
     """Computes the leaky rectifier: a where a > 0, else negative_slope * a.
 
@@ -717,4 +776,5 @@ gradients[GGML_OP_COS] = grad_cos
 gradients[GGML_OP_SCALE] = grad_scale
 gradients[GGML_OP_CLAMP] = grad_clamp
 gradients[GGML_OP_CLAMP_BACK] = grad_clamp_back
+gradients[GGML_OP_QUANTIZE_LINEAR] = grad_quantize_linear
 gradients[GGML_OP_LEAKY_RELU] = grad_leaky_relu

@@ -1,16 +1,17 @@
-"""Sums, means, counts and the largest element of rows, with their gradients."""
+"""Sums, means, counts, the smallest and the largest elements, with their gradients."""
 from libc.stdint cimport int64_t
 
 from .._core cimport (
     arg_context, arg_tensor, gg_same_shape, ggml_context, ggml_tensor, node_append, node_init, wrap_tensor,
 )
 from .._enums cimport (
-    GGML_OP_ARGMAX, GGML_OP_COUNT_EQUAL, GGML_OP_MEAN, GGML_OP_REPEAT_BACK, GGML_OP_SUM, GGML_OP_SUM_ROWS,
-    GGML_TYPE_F32, GGML_TYPE_I32, GGML_TYPE_I64,
+    GGML_OP_ARGMAX, GGML_OP_COUNT_EQUAL, GGML_OP_MEAN, GGML_OP_MIN_MAX, GGML_OP_REPEAT_BACK, GGML_OP_SUM,
+    GGML_OP_SUM_ROWS, GGML_TYPE_F32, GGML_TYPE_I32, GGML_TYPE_I64, GGML_UNARY_OP_ABS,
 )
 from .._graph.grad cimport Backward, gradients
-from .elementwise cimport scale
-from .shape cimport broadcast_to
+from .elementwise cimport div, mul, scale, sub
+from .shape cimport broadcast_to, view_slice
+from .unary cimport step, unary
 
 # ---- sums and means --------------------------------------------------------------------------------------------------
 def ggml_sum(ctx, a):
@@ -91,6 +92,42 @@ cdef int grad_mean(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
     if x.ne[0] == 0:
         return 0
     return b.add(x, broadcast_to(b.ctx, scale(b.ctx, g, <float>(1.0 / x.ne[0]), 0, False), x))
+
+# ---- the smallest and the largest element ----------------------------------------------------------------------------
+def ggml_min_max(ctx, a):
+    """Finds the smallest and the largest element of a tensor in one pass.
+
+    NaN is skipped. The gradient of each flows to the elements that are equal to it, in equal parts. The C library has
+    no such function.
+
+    Args:
+        ctx: context that receives the result.
+        a: f32, f16 or bf16, any shape.
+    Returns:
+        f32 tensor [2]: the smallest and the largest element; inf and -inf if a is empty.
+    Raises:
+        ValueError: a is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
+    cdef ggml_context *c = arg_context(ctx, b"ggml_min_max")
+    cdef ggml_tensor node
+    node_init(&node, GGML_OP_MIN_MAX, GGML_TYPE_F32, 2, 1, 1, 1)
+    node.src[0] = arg_tensor(a, b"a")
+    return wrap_tensor(node_append(c, &node))
+
+cdef int grad_min_max(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
+    """t = (min x, max x): dx = g[i] / n at each of the n elements that are equal to t[i]."""
+    cdef ggml_tensor *x = t.src[0]
+    cdef ggml_tensor *other
+    cdef ggml_tensor *equal
+    cdef int i
+    b.require_not_overwritten(t, x)
+    b.require_not_overwritten(t, t)
+    for i in range(2):
+        other = sub(b.ctx, x, view_slice(b.ctx, t, 0, i, 1))
+        equal = scale(b.ctx, step(b.ctx, unary(b.ctx, GGML_UNARY_OP_ABS, other, False)), -1, 1, False)
+        b.add(x, mul(b.ctx, equal, div(b.ctx, view_slice(b.ctx, g, 0, i, 1), sum_to_sizes(b.ctx, equal, 1, 1, 1, 1))))
+    return 0
 
 # ---- integers --------------------------------------------------------------------------------------------------------
 def ggml_argmax(ctx, a):
@@ -175,4 +212,5 @@ cdef int grad_repeat_back(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
 
 gradients[GGML_OP_SUM] = gradients[GGML_OP_SUM_ROWS] = grad_sum
 gradients[GGML_OP_MEAN] = grad_mean
+gradients[GGML_OP_MIN_MAX] = grad_min_max
 gradients[GGML_OP_REPEAT_BACK] = grad_repeat_back

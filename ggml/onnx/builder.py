@@ -132,11 +132,12 @@ class Builder(Layout):
         place = self.binary(ggml.ggml_add, offset, self.constant(place.astype(np.float32)))
         return self.pick(both, place)
 
-    def maximum(self, x, y):
-        """The larger of two values, element by element."""
+    def maximum(self, x, y, least=False):
+        """The larger of two values, or the smaller, element by element."""
         shape = np.broadcast_shapes(x.shape, y.shape)
-        top = self.reduce_max(self.stack([self.expand(x, shape), self.expand(y, shape)], -1), [-1], False)
-        return Tensor(top.t, shape, x.dtype, combine(x, y, max, ends=True))
+        both = self.stack([self.expand(x, shape), self.expand(y, shape)], -1)
+        end = (self.reduce_min if least else self.reduce_max)(both, [-1], False)
+        return Tensor(end.t, shape, x.dtype, combine(x, y, min if least else max, ends=True))
 
     def sums(self, node, function, x, y):
         """Sums of products of integers, as int32: function(builder, x, y).
@@ -184,6 +185,11 @@ class Builder(Layout):
             above = ggml.ggml_step(self.ctx, ggml.ggml_scale_bias(self.ctx, top, 1.0, float(np.finfo(np.float32).max)))
             top = ggml.ggml_add(self.ctx, top, ggml.ggml_log(self.ctx, above))
         return self.reduced(top, x, axes, keep, bounds=x.bounds)
+
+    def reduce_min(self, x, axes, keep):
+        """Minima over axes; works for unsigned types because the negation is held in F32."""
+        top = self.reduce_max(self.negative(self.as_float(x)), axes, keep)
+        return self.unary(ggml.ggml_neg, top, dtype=x.dtype, bounds=x.bounds)
 
 
 def combine(x, y, function, ends=False):

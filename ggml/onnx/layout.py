@@ -23,8 +23,10 @@ class Arena:
         return from_numpy(np.ascontiguousarray(array), self.ctx)
 
     def hold(self, array, shape, dtype=np.float32):
-        """A tensor (F32 or I8) of a shape over the memory of an array, copied only if it has another layout."""
-        array = np.require(array, dtype, ["C", "A"])
+        """A tensor (F32 or I8) of a shape over the memory of an array, copied if that is not laid out like `room`."""
+        if array.dtype != dtype or not array.flags.c_contiguous or array.ctypes.data % 64:
+            array, source = room(array.shape, np.dtype(dtype)), array
+            array[...] = source
         self.arrays.append(array)
         kind = ggml.GGML_TYPE_F32 if dtype == np.float32 else ggml.GGML_TYPE_I8
         t = ggml.ggml_new_tensor_4d(self.views, kind, *extents(shape))
@@ -34,6 +36,13 @@ class Arena:
     def __del__(self):
         for ctx in vars(self).pop("contexts", ()):
             ggml.ggml_free(ctx)
+
+
+def room(shape, dtype):
+    """An empty array at a multiple of 64 bytes, where vectors of a row lie in few lines of the cache."""
+    size = count(shape) * dtype.itemsize
+    memory = np.empty(size + 63, np.uint8)
+    return memory[-memory.ctypes.data % 64 :][:size].view(dtype).reshape(shape)
 
 
 class Layout:
@@ -84,6 +93,7 @@ class Layout:
             if "f32" not in value.tensors:
                 home = value.arena or self.arena
                 value.tensors["f32"] = home, home.hold(value.array, value.shape)
+                value.held = home.arrays[-1] if value.dtype == F32 else value.held
             return Tensor(value.tensors["f32"][1], value.shape, value.dtype, value.bounds)
         if value.tensor is None:
             t = ggml.ggml_new_tensor_4d(self.ctx, ggml.GGML_TYPE_F32, *extents(value.shape))

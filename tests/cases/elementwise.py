@@ -38,6 +38,21 @@ def binary_row(name, f):
     )
 
 
+def power(r, *ne):
+    """Powers of two, which divide without rounding."""
+    return 2.0 ** -(r.ints(3, *ne) + 1.0)
+
+
+def whole(r, *ne):
+    return r.ints(9, *ne).astype(float)
+
+
+def units(x, s, z, low, high, less=False, by=np.round):
+    """x in units s above z, limited; less z again."""
+    z = 0 * x if z is None else tiled(z, x)
+    return np.clip(by(x / tiled(s, x)) + z, low, high) - less * z
+
+
 # ---- rows ------------------------------------------------------------------------------------------------------------
 
 
@@ -121,6 +136,37 @@ OPS = [
             (lambda r: [r(3), 2.0, 1.0], ValueError, "min is 2.0, max is 1.0"),
             (lambda r: [r(3), np.nan, 1.0], ValueError, "min is nan"),
         ),
+    ),
+    Op(
+        "quantize_linear",
+        lambda x, s, z, low, high, *less: units(x, s, z, low, high, *less, by=np.round),
+        (
+            lambda r: [4 * r(9, 5), power(r, 9, 1), whole(r, 9, 1), 0, 31, False],
+            lambda r: [4 * r(9, 5), power(r, 1, 5), whole(r, 1), 0, 31, True],
+            lambda r: [r(67, 5, 3, 2), power(r, 67, 1, 3), whole(r, 67, 1, 3), -8, 8, True],
+            lambda r: [40 * r(1031, 97), power(r, 1), whole(r, 1), 0, 255],
+            lambda r: [r(3, 0), power(r, 1), whole(r, 1), 0, 255],
+        ),
+        diff=(0, 1, 2),
+        smooth=lambda x, s, z, low, high, *less: units(x, s, z, low, high, *less, by=np.array),
+        bad=(
+            (lambda r: [r(7, 3), r(7, 2), None, 0, 255], ValueError, "a is f32 [7, 3], scale is f32 [7, 2]"),
+            (lambda r: [r(7, 3), r(1), r(2), 0, 255], ValueError, "a is f32 [7, 3], zero is f32 [2]"),
+            (lambda r: [r(7, 3), r(1), r.ints(3, 1), 0, 255], ValueError, "zero is i32"),
+            (lambda r: [r(7, 3), r(1), None, 2, 1], ValueError, "min is 2.0, max is 1.0"),
+            (lambda r: [r(7, 3), None, None, 0, 1], TypeError, "scale is None"),
+        ),
+    ),
+    Op(
+        "quantize_linear",
+        lambda x, s, z, low, high: units(x, s, z, low, high),
+        (
+            lambda r: [4 * r(9, 5), power(r, 1), None, -7, 20],
+            lambda r: [4 * r(67, 5, 3, 2), power(r, 1, 5, 1, 2), None, -128, 127],
+        ),
+        diff=(0, 1),
+        smooth=lambda x, s, z, low, high: units(x, s, z, low, high, by=np.array),
+        name="quantize_linear_from_zero",
     ),
     Op(
         "clamp_back",

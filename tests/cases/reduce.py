@@ -31,6 +31,13 @@ OPS = [
         tol=4e-6,
         bad=((lambda r: [r.ints(4, 3)], ValueError, "a is i32"),),
     ),
+    Op(
+        "min_max",
+        lambda x: np.array([np.nanmin(x, initial=np.inf), np.nanmax(x, initial=-np.inf)]),
+        (*ROWS, *EMPTY_ROWS, lambda r: [np.where(r(517, 3) > 1, np.nan, r(517, 3))]),
+        diff=(0,),
+        bad=((lambda r: [r.ints(4, 3)], ValueError, "a is i32"),),
+    ),
     Op("sum_rows", lambda x: x.sum(-1, keepdims=True), (*ROWS, *EMPTY_ROWS), diff=(0,), tol=4e-6),
     Op("mean", lambda x: x.mean(-1, keepdims=True), ROWS, diff=(0,), tol=4e-6),
     Op(

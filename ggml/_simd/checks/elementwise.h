@@ -24,5 +24,18 @@ CHECK(ADD1) {
     REQUIRE_FLOAT(b, "b");
     return check_UNARY(t, msg);
 }
+CHECK(QUANTIZE_LINEAR) {
+    const ggml_tensor *const operands[] = {b, t->src[2]};
+    REQUIRE_SOURCES(2);
+    for (int i = 0; i < 2; i++) {
+        const ggml_tensor *const x = operands[i];
+        const char *const name = i ? "zero" : "scale";
+        if (!x) continue;
+        REQUIRE(gg_is_float(x->type), "%s is %s: need f32, f16 or bf16", name, SHAPE(x));
+        REQUIRE(gg_can_repeat(x, a), "a is %s, %s is %s: each dimension of a must be a multiple of its", SHAPE(a), name,
+                SHAPE(x));
+    }
+    return check_UNARY(t, msg);
+}
 
 #endif

@@ -18,6 +18,12 @@ CHECK(ROWS1) {
             "result is %s, a is %s: need one element a row", SHAPE(t), SHAPE(a));
     return NULL;
 }
+CHECK(MIN_MAX) {
+    REQUIRE_SOURCES(1);
+    REQUIRE_FLOAT(a, "a");
+    REQUIRE(t->type == GGML_TYPE_F32 && t->ne[0] == 2 && is_vector(t), "result is %s: need f32 [2]", SHAPE(t));
+    return NULL;
+}
 CHECK(ARGMAX) {
     REQUIRE_SOURCES(1);
     REQUIRE_FLOAT(a, "a");

@@ -9,6 +9,8 @@
  *            registers.
  *   GEMV_MOST  the most columns for which a matrix of floats is multiplied without packing (gemv.h).
  *   GEMV_TOGETHER  columns that are multiplied by four such rows at a time: their sums fit into the registers.
+ *   PLACE_LEAST, PLACE_MOST  columns by which a matrix of floats is multiplied in place (in_place.h); where PLACE_MOST
+ *            is 0, it never is.
  *   KC       elements of k that are unpacked at a time. It is a multiple of the block of every type, so that rows are
  *            divided between blocks. A panel is a few times as deep.
  *   MC       rows of a that are packed at a time where neighbouring rows are contiguous. Elsewhere MR rows are.

@@ -5,7 +5,7 @@
 #include "rows.h"
 
 static inline int gg_map_sources(const gg_work *w, ggml_tensor *dst, int sources, gg_tile_fn fn) {
-    ggml_tensor *t[] = {dst, dst->src[0], dst->src[1]};
+    ggml_tensor *t[GG_MAP_MAX] = {dst, dst->src[0], dst->src[1], dst->src[2]};
     return gg_map(w, dst, t, 1 + sources, 1, false, fn, dst->op_params);
 }
 #define GG_ELEM_1(NAME, EXPR)                                                                        \

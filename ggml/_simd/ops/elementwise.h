@@ -21,4 +21,15 @@ GG_ELEM_1(LEAKY_RELU, vf_select(vf_gt(x, vf_zero()), x, vf_mul(x, vf_set1(k[0]))
 /* x is the gradient of the result, z the argument */
 GG_ELEM_2(CLAMP_BACK, vf_select(vm_and(vf_ge(z, vf_set1(k[0])), vf_le(z, vf_set1(k[1]))), x, vf_zero()))
 
+/* Whole numbers of units s, limited to k[0] to k[1] with z added; k[2]: 1 to leave z added, or 0 */
+static inline vf whole_units(vf x, vf s, vf z, const float *k) {
+    const vf n = vf_round(vf_div(x, s)), lo = vf_sub(vf_set1(k[0]), z), hi = vf_sub(vf_set1(k[1]), z);
+    return vf_fma(z, vf_set1(k[2]), vf_max(lo, vf_min(hi, n)));
+}
+GG_TILE_XZ(QUANTIZE, whole_units(x, z, vf_zero(), k))
+GG_TILE_XYZ(QUANTIZE_ZERO, whole_units(x, y, z, k))
+static int op_QUANTIZE_LINEAR(const gg_work *w, ggml_tensor *dst) {
+    return dst->src[2] ? gg_map_sources(w, dst, 3, tile_QUANTIZE_ZERO) : gg_map_sources(w, dst, 2, tile_QUANTIZE);
+}
+
 #endif

@@ -2,6 +2,7 @@
 #ifndef GG_OPS_MATMUL_H
 #define GG_OPS_MATMUL_H
 #include "../gemm/gemv.h"
+#include "../gemm/in_place.h"
 #include "../gemm/int8_groups.h"
 #include "conv_bytes.h"   /* belongs to this unit, because it is compiled for every ISA that multiplies bytes */
 #include "matmul_bytes.h"
@@ -35,21 +36,25 @@ static inline gemm matmul_problem(const gg_kernels *kernels, const ggml_tensor *
               .c = dst->data, .c_m = dst->nb[0], .c_n = dst->nb[1], .c_2 = dst->nb[2], .c_3 = dst->nb[3]};
     matmul_merge(&g);
     const gemm t = gemm_swapped(&g);
-    if (gemv_fits(&g)) return g;
+    if (gemv_fits(&g) || place_fits(&g)) return g;
     if (gemv_fits(&t)) return t;
     const int64_t cost = gg_ceil_div(g.m, VW) * g.n, swapped = gg_ceil_div(t.m, VW) * t.n;
     return 8 * cost > 9 * swapped ? t : g;
 }
 
-/* Whether the threads pack b together: several of them need it, and it is large enough to be worth a barrier. Depends
- * on the shapes only. Never true where matmul_problem swaps the operands or gemv_fits. */
+static bool matmul_in_place(const ggml_tensor *dst) {
+    const gemm g = matmul_problem(NULL, dst, dst->op == GGML_OP_OUT_PROD);
+    return place_fits(&g);
+}
+/* Whether the threads pack b together: several of them need it, and it is large enough to be worth a barrier. Never
+ * true where matmul_problem swaps the operands, gemv_fits or place_fits. */
 enum { SHARED_LEAST = 1 << 16, SHARED_MOST = 32 << 20 };   /* least elements of b; most bytes of its panels */
 static bool matmul_shares(const ggml_tensor *dst, int nth) {
     const ggml_tensor *b = dst->src[1];
     const int64_t m = dst->ne[0], n = dst->ne[1], k = b->ne[dst->op == GGML_OP_OUT_PROD];
     return nth > 1 && dst->ne[2] * dst->ne[3] == 1 && dst->src[0]->type != GGML_TYPE_I8 && n > GEMV_MOST
         && m >= 2 * nth * MR && 8 * gg_ceil_div(m, VW) * n <= 9 * gg_ceil_div(n, VW) * m
-        && n * k >= SHARED_LEAST && gemm_shared_bytes(n, k) <= SHARED_MOST;
+        && n * k >= SHARED_LEAST && gemm_shared_bytes(n, k) <= SHARED_MOST && !matmul_in_place(dst);
 }
 static size_t matmul_work(const ggml_tensor *dst, int nth) {
     return matmul_shares(dst, nth) ? (size_t)gemm_shared_bytes(dst->ne[1], dst->src[1]->ne[dst->op == GGML_OP_OUT_PROD])
@@ -64,10 +69,10 @@ static int matmul_run(const gg_work *w, ggml_tensor *dst, int along) {
     if (!pack_type_ok(w->kernels, a) || !gg_is_float(b))
         return gg_fail(dst, "no product of %s and %s", gg_types[a].name, gg_types[b].name);
     gemm g = matmul_problem(w->kernels, dst, along);
-    const bool vectors = gemv_fits(&g);
-    if (!vectors && !g.exact) gemm_use_ints(&g);
+    const bool vectors = gemv_fits(&g), in_place = place_fits(&g);
+    if (!vectors && !in_place && !g.exact) gemm_use_ints(&g);
     float *const shared = matmul_shares(dst, w->nth) ? w->wdata : NULL;
-    if (vectors ? gemv_run(w, &g) : gemm_run(w, &g, shared)) return GGML_STATUS_SUCCESS;
+    if (in_place ? place_run(w, &g) : vectors ? gemv_run(w, &g) : gemm_run(w, &g, shared)) return GGML_STATUS_SUCCESS;
     return gg_no_memory(dst, "no memory for panels");
 }
 

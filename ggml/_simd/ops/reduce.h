@@ -92,6 +92,46 @@ static size_t work_MEAN(const ggml_tensor *dst, int nth) { return work_SUM_ROWS(
 static int op_SUM_ROWS(const gg_work *w, ggml_tensor *dst) { return sum_rows(w, dst, 1); }
 static int op_MEAN(const gg_work *w, ggml_tensor *dst) { return sum_rows(w, dst, (double)dst->src[0]->ne[0]); }
 
+/* ---- MIN_MAX: each thread's, then those of all threads. NaN is skipped. ------------------------------------------ */
+typedef struct extremes { float lo, hi; } extremes;
+static inline extremes wider(extremes a, extremes b) {
+    return (extremes){b.lo < a.lo ? b.lo : a.lo, b.hi > a.hi ? b.hi : a.hi};
+}
+static extremes extremes_of(const float *x, int64_t n) {
+    vf lo[2] = {vf_set1(GG_INF), vf_set1(GG_INF)}, hi[2] = {vf_set1(-GG_INF), vf_set1(-GG_INF)};
+    int64_t i = 0;
+    for (; i + 2 * VW <= n; i += 2 * VW)
+        for (int j = 0; j < 2; j++) {
+            const vf v = vf_load(x + i + j * VW);
+            lo[j] = vf_min(v, lo[j]), hi[j] = vf_max(v, hi[j]);
+        }
+    for (; i < n; i += VW) {
+        const vf v = ld(x + i, n - i);
+        lo[0] = vf_min(keep(v, GG_INF, n - i), lo[0]), hi[0] = vf_max(keep(v, -GG_INF, n - i), hi[0]);
+    }
+    return (extremes){-vf_hmax(vf_neg(vf_min(lo[0], lo[1]))), vf_hmax(vf_max(hi[0], hi[1]))};
+}
+static size_t work_MIN_MAX(const ggml_tensor *dst, int nth) { (void)dst; return (size_t)nth * sizeof(extremes); }
+static int op_MIN_MAX(const gg_work *w, ggml_tensor *dst) {
+    const ggml_tensor v = longest_rows(dst->src[0]);
+    const int64_t blocks = row_blocks(&v), grain = v.ne[0] < SUM_BLOCK ? 4 * SUM_BLOCK / (v.ne[0] + 1) : 4;
+    extremes *const ends = w->wdata;
+    _Alignas(64) float tmp[SUM_BLOCK];
+    ends[w->ith] = (extremes){GG_INF, -GG_INF};
+    for (int64_t u0, u1; gg_claim_chunk(w, gg_nrows(&v) * blocks, grain, &u0, &u1);)
+        for (int64_t u = u0; u < u1; u++) {
+            const row_index at = nth_row(&v, u / blocks);
+            const int64_t i0 = u % blocks * SUM_BLOCK, n = gg_min(v.ne[0] - i0, SUM_BLOCK);
+            ends[w->ith] = wider(ends[w->ith], extremes_of(gg_row_in(&v, at.i1, at.i2, at.i3, i0, n, tmp), n));
+        }
+    gg_barrier(w);
+    if (w->ith) return GGML_STATUS_SUCCESS;
+    extremes r = ends[0];
+    for (int i = 1; i < w->nth; i++) r = wider(r, ends[i]);
+    gg_from_floats(GGML_TYPE_F32, (float[]){r.lo, r.hi}, 2, dst->data, dst->nb[0]);
+    return GGML_STATUS_SUCCESS;
+}
+
 /* ---- one index or number a row ----------------------------------------------------------------------------------- */
 /* The index of the last of the largest values. NaN is skipped, as in ARGSORT and TOP_K; 0 if all values are NaN. */
 static int32_t argmax_row(const row_part *p, const float *x) {

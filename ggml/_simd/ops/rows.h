@@ -199,8 +199,9 @@ static inline vf st(float *p, vf v, int64_t k) {
 }
 static inline void gg_put(float *y, vf v, bool stream) { if (stream) vf_stream(y, v); else vf_store(y, v); }
 
-/* Tile functions: y = EXPR of x (and of z, the second operand). k is a copy of GG_TILE_PARAMS floats: the compiler
- * could not know that a store to y leaves the parameters unchanged, and would load them again for each vector. */
+/* Tile functions: a result, EXPR of x; or of x and the second operand z; or of x, y and the third one z. k is a copy of
+ * GG_TILE_PARAMS floats: the compiler could not know that a store to the result leaves the parameters unchanged, and
+ * would load them again for each vector. */
 #define GG_TILE_FN(NAME, SOURCES, ONE)                                                               \
     static void tile_##NAME(float *const *p, int64_t n, bool stream, const void *params) {           \
         float *const y = p[0], k[GG_TILE_PARAMS];                                                    \
@@ -221,12 +222,16 @@ static inline void gg_put(float *y, vf v, bool stream) { if (stream) vf_stream(y
     }
 #define GG_ONE_X(NAME, i, m) one_##NAME(ld(b + (i), m), k)
 #define GG_ONE_XZ(NAME, i, m) one_##NAME(ld(a + (i), m), ld(b + (i), m), k)
+#define GG_ONE_XYZ(NAME, i, m) one_##NAME(ld(a + (i), m), ld(p[2] + (i), m), ld(b + (i), m), k)
 #define GG_TILE_X(NAME, EXPR)                                                                        \
     static inline vf one_##NAME(vf x, const float *k) { (void)k; return EXPR; }                      \
     GG_TILE_FN(NAME, 1, GG_ONE_X)
 #define GG_TILE_XZ(NAME, EXPR)                                                                       \
     static inline vf one_##NAME(vf x, vf z, const float *k) { (void)k; return EXPR; }                \
     GG_TILE_FN(NAME, 2, GG_ONE_XZ)
+#define GG_TILE_XYZ(NAME, EXPR)                                                                      \
+    static inline vf one_##NAME(vf x, vf y, vf z, const float *k) { (void)k; return EXPR; }          \
+    GG_TILE_FN(NAME, 3, GG_ONE_XYZ)
 
 /* A store reads its cache line before it writes, unless it goes past the caches. That pays if a node touches more
  * memory than the last-level cache holds and overwrites nothing that it has read. *shift: the elements by which all

@@ -132,3 +132,5 @@ OP(141, CONV_BACK_KERNEL, "conv_back_kernel(x)",   conv,        CONV,          S
 OP(142, IM2COL_3D_BACK,  "im2col_3d_back(x)",      conv,        IM2COL,        PER_ELEMENT(12), 0,    GRAD)
 OP(150, UPSCALE_BACK,    "upscale_back(x)",        resize,      UPSCALE_BACK,  PER_ELEMENT(60), 0,    GRAD)
 OP(151, LOG_SOFT_MAX,    "log_soft_max(x)",        softmax,     UNARY,         PER_ELEMENT(24), A,    WORK | GRAD)
+OP(152, MIN_MAX,         "min, max(x)",            reduce,      MIN_MAX,       PER_ELEMENT(4), 0,     WORK | GRAD)
+OP(153, QUANTIZE_LINEAR, "round(x/s)+z",           elementwise, QUANTIZE_LINEAR, PER_ELEMENT(8), A,   GRAD)

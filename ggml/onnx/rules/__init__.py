@@ -17,11 +17,16 @@ FAMILIES = ["elementwise", "shape", "index", "matmul", "conv", "pool", "norm", "
             "resize", "quantized", "signal", "attention", "microsoft"]
 
 
-def rule(*ops, on_floats=False):
-    """Decorator: registers a function as the rule of operators; on_floats: the host computes those of other types."""
+def rule(*ops, on_floats=False, **marks):
+    """Decorator: registers a function as the rule of operators; on_floats: the host computes those of other types.
+
+    Marks become attributes of the function. expands: it returns nodes; sequences: it takes or makes sequences, which
+    are never folded.
+    """
 
     def register(build):
         function = checked(build) if on_floats else build
+        vars(function).update(marks)
         for op in ops:
             if op in RULES:
                 raise ValueError(f"ggml.onnx: {op} has two rules")

@@ -16,18 +16,6 @@ from . import rule
 UNROLLED = 64  # a Loop of at most so many iterations becomes part of the graph
 
 
-def expands(function):
-    """Decorator: the rule returns nodes."""
-    function.expands = True
-    return function
-
-
-def sequence(function):
-    """Decorator: the rule takes or makes sequences, which are never folded."""
-    function.sequences = True
-    return function
-
-
 def truth(value, default=True):
     """A condition that is known."""
     if value is None:
@@ -37,8 +25,7 @@ def truth(value, default=True):
     return bool(np.ravel(value.array)[0])
 
 
-@rule("If")
-@expands
+@rule("If", expands=True)
 def if_(lowering, node, condition):
     body = node.attr("then_branch" if truth(condition) else "else_branch")
     return subgraph(lowering, node, body, [], node.outputs)
@@ -80,8 +67,7 @@ def nothing(info):
     return np.empty([0, *(d if isinstance(d, int) else 0 for d in info.shape or ())], info.dtype)
 
 
-@rule("Loop")
-@expands
+@rule("Loop", expands=True)
 def loop(lowering, node, count=None, condition=None, *carried):
     body, turn = node.attr("body"), node.attr("ggml.turn", 0)
     kept = len(node.inputs) - 2
@@ -113,8 +99,7 @@ def loop(lowering, node, count=None, condition=None, *carried):
     return [*nodes, following]
 
 
-@rule("Scan")
-@expands
+@rule("Scan", expands=True)
 def scan(lowering, node, *values):
     if node.version < 9:
         return batched_scan(lowering, node, *values)
@@ -166,34 +151,32 @@ def position(b, where, n, default):
     return i + n if i < 0 else i
 
 
-rule("SequenceConstruct")(sequence(lambda b, node, *values: Sequence(values)))
-rule("SequenceEmpty")(sequence(lambda b, node: Sequence([])))
-rule("SequenceLength")(sequence(lambda b, node, values: Known(np.array(len(values.items), I64))))
+rule("SequenceConstruct", sequences=True)(lambda b, node, *values: Sequence(values))
+rule("SequenceEmpty", sequences=True)(lambda b, node: Sequence([]))
+rule("SequenceLength", sequences=True)(lambda b, node, values: Known(np.array(len(values.items), I64)))
 
 
-@rule("SequenceInsert")
-@sequence
+@rule("SequenceInsert", sequences=True)
 def insert(b, node, values, x, where=None):
     items = list(values.items)
     items.insert(position(b, where, len(items), len(items)), x)
     return Sequence(items)
 
 
-@rule("SequenceErase")
-@sequence
+@rule("SequenceErase", sequences=True)
 def erase(b, node, values, where=None):
     items = list(values.items)
     items.pop(position(b, where, len(items), len(items) - 1))
     return Sequence(items)
 
 
-rule("SequenceAt")(sequence(lambda b, node, values, where: values.items[position(b, where, len(values.items), 0)]))
-rule("ConcatFromSequence")(sequence(lambda b, node, values: (
-    b.stack if node.attr("new_axis", 0) else b.concat)(values.items, node.attr("axis"))))
+rule("SequenceAt", sequences=True)(
+    lambda b, node, values, where: values.items[position(b, where, len(values.items), 0)])
+rule("ConcatFromSequence", sequences=True)(lambda b, node, values: (
+    b.stack if node.attr("new_axis", 0) else b.concat)(values.items, node.attr("axis")))
 
 
-@rule("SplitToSequence")
-@sequence
+@rule("SplitToSequence", sequences=True)
 def split_to(b, node, x, split=None):
     axis = node.attr("axis", 0) % len(x.shape)
     n = x.shape[axis]

@@ -45,11 +45,9 @@ rule("Round", on_floats=True)(lambda b, node, x: round_half_even(b, x))
 
 
 def round_half_even(b, x):
-    """Rounds as F32 itself does: from 2^23 on it has no fractions, so that |x| + 2^23 is rounded to a whole number."""
-    size, whole = b.unary(ggml.ggml_abs, x), float(1 << 23)
-    low = b.clamp(size, 0.0, whole)
-    rounded = b.affine(b.affine(low, 1.0, whole), 1.0, -whole)
-    return b.mul(b.add(rounded, b.sub(size, low)), b.unary(ggml.ggml_sgn, x))
+    """The nearest whole numbers; halves become even."""
+    unit = b.use(b.full((), 1.0)).t
+    return b.unary(lambda ctx, t: ggml.ggml_quantize_linear(ctx, t, unit, None, -math.inf, math.inf), x)
 
 
 rule("Reciprocal", on_floats=True)(lambda b, node, x: b.reciprocal(x))
@@ -297,14 +295,7 @@ def total(b, node, *values):
 
 
 rule("Max")(lambda b, node, *values: functools.reduce(b.maximum, values))
-rule("Min")(lambda b, node, *values: functools.reduce(functools.partial(minimum, b), values))
-
-
-def minimum(b, x, y):
-    """The smaller of two values; works for unsigned types because the negation is held in F32."""
-    bounds = x.bounds and (min(x.bounds[0], y.bounds[0]), min(x.bounds[1], y.bounds[1]))
-    top = b.maximum(b.negative(b.as_float(x)), b.negative(b.as_float(y)))
-    return b.unary(ggml.ggml_neg, top, dtype=x.dtype, bounds=bounds)
+rule("Min")(lambda b, node, *values: functools.reduce(functools.partial(b.maximum, least=True), values))
 
 
 @rule("Clip")
@@ -321,7 +312,7 @@ def clip(b, node, x, lo=None, hi=None):
             return y
     if lo is not None:
         x = b.maximum(x, lo)
-    return x if hi is None else minimum(b, x, hi)
+    return x if hi is None else b.maximum(x, hi, least=True)
 
 
 rule("Cast")(lambda b, node, x: convert(b, x, numpy_type(node.attr("to"), str(node)), node.attr("saturate", 1)))

@@ -6,6 +6,7 @@ import numpy as np
 
 import ggml
 
+from ..layout import room
 from ..values import F32, Known, Tensor, count, extents, is_float, is_integer, require_held
 from . import rule
 from .fused import looked_up
@@ -27,11 +28,10 @@ def stored(b, y, axes, kind=ggml.GGML_TYPE_F32):
         home = y.arena or b.arena
         array = y.array.transpose(axes)
         if (kind, y.dtype) == (ggml.GGML_TYPE_I8, np.uint8):
-            array = np.bitwise_xor(array, 128, order="C").view(np.int8)
-        array = np.require(array, np.int8 if kind == ggml.GGML_TYPE_I8 else np.float32, ["C", "A"])
+            array = np.bitwise_xor(array, 128, out=room(array.shape, y.dtype)).view(np.int8)
         y.tensors[axes, kind] = home, stored_as(home, array, kind)
-        if kind == ggml.GGML_TYPE_I8 or kind == ggml.GGML_TYPE_F32 and y.dtype == array.dtype:
-            y.held = array.transpose(np.argsort(axes))  # so that the weights are held once
+        if kind == ggml.GGML_TYPE_I8 or kind == ggml.GGML_TYPE_F32 and y.dtype == F32:
+            y.held = home.arrays[-1].transpose(np.argsort(axes))  # so that the weights are held once
     return y.tensors[axes, kind][1]
 
 
@@ -46,9 +46,10 @@ def stored_type(b, x, y):
 
 
 def stored_as(arena, array, kind):
-    """A tensor with the values of an F32 array in a type, or of bytes in I8."""
+    """A tensor with the values of an array in a type, or of bytes in I8."""
     if kind in (ggml.GGML_TYPE_F32, ggml.GGML_TYPE_I8):
-        return arena.hold(array, array.shape, array.dtype)
+        return arena.hold(array, array.shape, np.int8 if kind == ggml.GGML_TYPE_I8 else np.float32)
+    array = np.require(array, np.float32, ["C", "A"])
     t = ggml.ggml_new_tensor_4d(arena.ctx, kind, *extents(array.shape))
     rows = count(array.shape[:-1])
     ggml.ggml_quantize_chunk(kind, array.ctypes.data_as(ctypes.POINTER(ctypes.c_float)),
@@ -146,6 +147,11 @@ rule("MatMulInteger")(lambda b, node, x, y, x_zero=None, y_zero=None: b.sums(
     node, lambda b, x, y: matmul(b, x, y, y_zero), centred(b, x, x_zero, -2), y))
 
 
+def equal(x, y):
+    """Whether two values are known to be equal."""
+    return x is y or isinstance(x, Known) and isinstance(y, Known) and np.array_equal(x.array, y.array)
+
+
 def centred(b, x, zero, axis, held=np.int32):
     """An integer operand minus its zero point, as int32; a zero point per row or column stands along an axis.
 
@@ -157,7 +163,10 @@ def centred(b, x, zero, axis, held=np.int32):
         z = held(0) if zero is None else zero.array.astype(held)
         z = z.reshape((*z.shape, *(1,) * (-1 - axis))) if z.ndim == 1 and z.size > 1 else z
         return x.derived(("centred", held, z.shape, z.tobytes()), lambda a: a.astype(held) - z)
-    x = b.use(x)
+    made, x = x.made, b.use(x)
+    if made and made[0] == "whole" and made[1] and zero and equal(made[1], zero):
+        less = made[2]()
+        return Tensor(less.t, shape, np.dtype(np.int32), tuple(n - z for n, z in zip(x.bounds, zero.bounds[::-1])))
     wide = b.like(x.t, shape, np.dtype(np.int32), x.bounds)
     if zero is None:
         return wide

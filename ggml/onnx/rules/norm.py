@@ -186,16 +186,11 @@ def product(b, x, axes, keep):
     return b.reduced(b.contiguous(rows).t, x, axes, keep)
 
 
-def minimum(b, x, axes, keep):
-    top = b.reduce_max(b.negative(b.as_float(x)), axes, keep)
-    return b.unary(ggml.ggml_neg, top, dtype=x.dtype, bounds=x.bounds)
-
-
 REDUCTIONS: dict[str, Any] = {
     "Sum": lambda b, x, axes, keep: b.reduce_sum(x, axes, keep),
     "Mean": lambda b, x, axes, keep: b.reduce_sum(x, axes, keep, mean=True),
     "Max": lambda b, x, axes, keep: b.reduce_max(x, axes, keep),
-    "Min": minimum,
+    "Min": lambda b, x, axes, keep: b.reduce_min(x, axes, keep),
     "Prod": product,
     "L1": lambda b, x, axes, keep: b.reduce_sum(absolute(b, None, x), axes, keep),
     "L2": lambda b, x, axes, keep: norm_of(b, x, axes, keep, 2),

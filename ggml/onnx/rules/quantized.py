@@ -7,12 +7,12 @@ import numpy as np
 import ggml
 
 from ..graph import numpy_type
-from ..values import EXACT, F32, NARROW, Known, OnHost, Tensor, count, integer_range, is_float, is_integer
+from ..values import F32, NARROW, Known, OnHost, Tensor, count, integer_range, is_float, is_integer
 from . import RULES, rule
 from .elementwise import convert
 from .matmul import centred, gemm, matmul
 
-UNITS = 0.75 * EXACT  # F32 has no fractions near this number: adding it rounds, half to even
+TINY = float(np.finfo(np.float32).tiny)  # the unit of a tensor of zeros
 
 
 def along(b, v, x, axis, block):
@@ -37,27 +37,32 @@ def dequantized(b, x, scale, zero=None, axis=1, block=0):
         y = x.derived(("float", s.shape, s.tobytes(), z.tobytes()), lambda a: (a.astype(np.float32) - z) * s)
         y.tensors["codes"] = x, scale, zero, axis
         return y
-    y = b.as_float(x)
-    y = y if zero is None else b.sub(y, b.as_float(operands[1]))
+    whole = is_integer(x.dtype) and x.dtype.itemsize == 1
+    codes = centred(b, x, operands[1], -1) if whole else x
+    y = b.as_float(codes)
+    y = y if zero is None or whole else b.sub(y, b.as_float(operands[1]))
     y = Tensor(b.mul(y, b.as_float(operands[0])).t, x.shape, scale.dtype)
     if count(scale.shape) == 1 and x.dtype in (np.uint8, np.int8) and scale.dtype == F32:
-        y.made = "codes", centred(b, x, operands[1], -1), operands[0]
+        y.made = "codes", codes, operands[0]
     return y
 
 
-def quantized(b, x, scale, zero, dtype):
-    """x / scale rounded half to even, plus zero, limited to a type."""
+def quantized(b, x, scale, zero, dtype, less=0):
+    """x / scale rounded half to even, plus zero, limited to a type; then less zero if `less` is 1."""
     if not is_integer(dtype):
         raise OnHost(f"conversion to {dtype}")
     lo, hi = integer_range(dtype)
     if max(-lo, hi) > 1 << 16:
         raise OnHost(f"conversion to {dtype}")
-    y = b.affine(b.div(b.as_float(x), b.as_float(scale)), 1.0, UNITS)
-    if zero is None or isinstance(zero, Known) and zero.array.size == 1:
-        y = b.affine(y, 1.0, (0 if zero is None else int(zero.array.reshape(()))) - UNITS)
-    else:
-        y = b.add(y, b.affine(b.as_float(zero), 1.0, -UNITS))
-    return Tensor(b.clamp(y, lo, hi).t, y.shape, dtype, (lo, hi))
+    x, scale, one = b.as_float(x), b.as_float(scale), zero is None or count(zero.shape) == 1
+    z, (low, high) = zero and one and b.use(b.as_float(zero)).t or None, (lo, hi) if one else (-np.inf, np.inf)
+    y = b.binary(lambda ctx, a, s: ggml.ggml_quantize_linear(ctx, a, s, z, low, high, less), x, scale)
+    if not one:
+        y = b.clamp(b.add(y, b.as_float(zero)), lo, hi)
+    y = Tensor(y.t, y.shape, dtype, (lo, hi))
+    if one and not less:
+        y.made = "whole", zero, lambda: quantized(b, x, scale, zero, dtype, 1)
+    return y
 
 
 @rule("DequantizeLinear", "com.microsoft.DequantizeLinear")
@@ -79,11 +84,10 @@ def quantize(b, node, x, scale, zero=None):
 
 @rule("DynamicQuantizeLinear")
 def dynamic_quantize(b, node, x):
-    axes = list(range(len(x.shape)))
-    top = b.unary(ggml.ggml_relu, b.reduce_max(x, axes, False))
-    low = b.negative(b.unary(ggml.ggml_relu, b.reduce_max(b.negative(x), axes, False)))
-    scale = b.div(b.sub(top, low), b.full((), 255.0))
-    point = quantized(b, b.negative(low), scale, None, np.dtype(np.uint8))
+    ends = Tensor(ggml.ggml_min_max(b.ctx, b.use(x).t), (2,), F32)
+    sizes = b.unary(ggml.ggml_relu, b.mul(ends, b.constant([-1, 1], F32)))  # below and above 0
+    scale = b.clamp(b.div(b.reduce_sum(sizes, [0], False), b.full((), 255.0)), TINY)
+    point = quantized(b, b.entry(sizes, 0, 0), scale, None, np.dtype(np.uint8))
     return quantized(b, x, scale, point, np.dtype(np.uint8)), scale, point
 
 

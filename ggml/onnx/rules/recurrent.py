@@ -10,6 +10,7 @@ from ..values import F32, Known, OnHost, Tensor
 from . import rule
 from .elementwise import activated
 from .matmul import matmul
+from .quantized import quantized
 from .shape import reverse_sequence_of
 
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
@@ -54,7 +55,7 @@ class Cell:
             return b.affine(y, self.scales[which]) if self.scales else y
         size = Tensor(b.unary(ggml.ggml_abs, x).t, x.shape, whole)  # finite, so that the maximum takes one operation
         unit = Tensor(b.affine(b.reduce_max(size, [-1], True), 1 / 127, 1e-30).t, (*x.shape[:-1], 1), F32)
-        codes = Tensor(b.unary(ggml.ggml_round, b.div(x, unit)).t, x.shape, whole, (-127, 127))
+        codes = Tensor(quantized(b, x, unit, None, np.dtype(np.int8)).t, x.shape, whole, (-127, 127))
         y = matmul(b, codes, weights)
         return b.affine(b.mul(Tensor(y.t, y.shape, F32), unit), self.scales[which])
 

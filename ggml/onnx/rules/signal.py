@@ -20,7 +20,6 @@ def dft(b, node, x, length=None, axis=None):
 
 def fourier(b, x, axis, n, inverse, onesided):
     """The discrete Fourier transform of an axis; the last axis holds real and imaginary parts."""
-    real = x.shape[-1] == 1
     if inverse and onesided:
         n = n or (x.shape[axis] - 1) * 2
         have = n // 2 + 1
@@ -36,15 +35,10 @@ def fourier(b, x, axis, n, inverse, onesided):
             weight[1 : (n + 1) // 2] *= 2
     cos, sin = np.cos(angle) * weight, np.sin(angle) * weight
     y = b.slice(b.move(x, axis, -2), -2, 0, used)
-    lead = y.shape[:-2]
-    if real:
-        matrix = np.stack([cos, sin], -1).reshape(used, -1)
-        y = b.reshape(y, (count(lead), used))
-    else:
-        top, low = np.stack([cos, sin], -1), np.stack([-sin, cos], -1)
-        matrix = np.stack([top, low], 1).reshape(2 * used, -1)
-        y = b.reshape(y, (count(lead), 2 * used))
-    z = b.reshape(matmul(b, y, b.constant(matrix.astype(np.float32))), (*lead, len(k), 2))
+    lead, width = y.shape[:-2], count(y.shape[-2:])
+    parts = [np.stack([cos, sin], -1), np.stack([-sin, cos], -1)][: y.shape[-1]]  # of real and imaginary numbers
+    matrix = b.constant(np.stack(parts, 1).reshape(width, -1).astype(np.float32))
+    z = b.reshape(matmul(b, b.reshape(y, (count(lead), width)), matrix), (*lead, len(k), 2))
     if inverse and onesided:
         z = b.slice(z, -1, 0, 1)
     return b.move(z, -2, axis)
