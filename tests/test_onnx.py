@@ -555,6 +555,24 @@ def test_an_index_out_of_range_raises():
             model.run(x, np.array([i]))
 
 
+@pytest.mark.parametrize("op, good, bad", [
+    ("GatherElements", [[2, 0]], [[2, 3]]), ("GatherElements", [[-3, 1]], [[-4, 1]]),
+    ("GatherND", [[2, 1]], [[0, 2]]), ("GatherND", [[-1, -2]], [[1, -3]]),
+    ("ScatterElements", [[2, 0]], [[0, -4]]), ("ScatterND", [[2, 1]], [[0, 3]]),
+])
+def test_an_index_beyond_an_axis_raises_though_it_would_be_in_the_tensor(op, good, bad):
+    inputs = [info("x", F, [3, 2]), info("i", I64, [1, 2])]
+    updates = {"ScatterElements": [1, 2], "ScatterND": [1]}.get(op)
+    operands = ["x", "i", *(["u"] if updates else [])]
+    constants = [("u", np.full(updates, 7, np.float32))] if updates else []
+    proto = model_of([node(op, operands, ["y"])], inputs, [info("y", F, None)], constants)
+    model, x = ggml.onnx.load(proto, strict=True), floats(3, 2)
+    want = ReferenceEvaluator(proto).run(None, {"x": x, "i": np.array(good)})[0]
+    np.testing.assert_array_equal(model.run(x, np.array(good))[0], want)
+    with pytest.raises(RuntimeError, match=f"({op}_0|y)'.*does not exist"):
+        model.run(x, np.array(bad))
+
+
 @pytest.mark.parametrize("op, attrs, text", [
     ("Softmax", {"axis": 2}, "axis is 2: need -2 to 1"), ("Split", {"axis": -3}, "axis is -3"),
     ("Transpose", {"perm": [0, 0]}, "no order of the 2 axes"), ("Transpose", {"perm": [1]}, "no order"),

@@ -220,3 +220,42 @@ def test_a_bias_of_whole_numbers_is_added_by_the_convolution(readers):
     found = [ggml.ggml_graph_node(graph, i).contents for i in range(ggml.ggml_graph_n_nodes(graph))]
     biased = {bool(t.src[2]) for t in found if t.op == ggml.GGML_OP_CONV_2D}
     assert biased == {readers == 1}
+
+
+@pytest.mark.parametrize("x", [np.zeros((2, 3), np.float32), np.full((4, 1, 2, 3, 5), 2.5, np.float32),
+                               -np.abs(floats(3, 7)), floats(2, 3, 2, 3, 4)])  # fmt: skip
+def test_dynamic_quantize_linear(x):
+    """All results are those of the definition; tensors of zeros are codes of 0."""
+    nodes = [helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "s", "z"])]
+    kinds = {"q": TensorProto.UINT8, "s": TensorProto.FLOAT, "z": TensorProto.UINT8}
+    outputs = [helper.make_tensor_value_info(n, kind, None) for n, kind in kinds.items()]
+    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, x.shape)]
+    graph = helper.make_graph(nodes, "test", inputs, outputs)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    codes, scale, zero = ggml.onnx.load(model, strict=True).run(x)
+    low, high = min(x.min(), np.float32(0)), max(x.max(), np.float32(0))
+    assert scale == (high - low) / np.float32(255) or not x.any() and 0 < scale < 1e-30
+    assert codes.dtype == zero.dtype == np.uint8 and zero == np.round(-low / scale)
+    np.testing.assert_array_equal(codes, np.clip(np.round(x / scale) + zero, 0, 255))
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.int8])
+@pytest.mark.parametrize("scales", [1, 3])
+def test_codes_are_read_with_and_without_their_zero_point(kind, scales):
+    """A QuantizeLinear whose result is an output, is converted, and is dequantised: by a zero point of its own too."""
+    shape, axis = (2, 3, 5), 1
+    scale = np.linspace(0.02, 0.05, scales, dtype=np.float32).reshape(() if scales == 1 else (3,))
+    zero = np.full(scale.shape, 7, kind)
+    nodes = [helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"], axis=axis),
+             helper.make_node("DequantizeLinear", ["q", "s", "z"], ["y"], axis=axis),
+             helper.make_node("DequantizeLinear", ["q", "s", "other"], ["w"], axis=axis),
+             helper.make_node("Cast", ["q"], ["f"], to=TensorProto.FLOAT)]  # fmt: skip
+    constants = [numpy_helper.from_array(a, n) for n, a in (("s", scale), ("z", zero), ("other", zero - kind(3)))]
+    kinds = {"q": helper.np_dtype_to_tensor_dtype(np.dtype(kind)), **dict.fromkeys("ywf", TensorProto.FLOAT)}
+    outputs = [helper.make_tensor_value_info(n, k, shape) for n, k in kinds.items()]
+    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)]
+    graph = helper.make_graph(nodes, "test", inputs, outputs, constants)
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    model, x = ggml.onnx.load(proto, strict=True), 4 * floats(*shape)
+    for got, wanted in zip(model.run(x), ReferenceEvaluator(proto).run(None, {"x": x})):
+        np.testing.assert_allclose(got, wanted, rtol=1e-6, atol=1e-6)

@@ -14,9 +14,7 @@ DEPTH = 32  # functions that call functions
 def function(lowering, node, values):
     """The nodes of the body of the function that a node without a rule calls; raises OnHost if it is none."""
     body = node.scope.functions.get((node.proto.domain, node.proto.op_type))
-    if body is None:
-        body = standard_body(node, values)
-    return inline(lowering, node, body)
+    return inline(lowering, node, standard_body(node, values) if body is None else body)
 
 
 def standard_body(node, values):

@@ -156,9 +156,8 @@ def value_info(info):
     tensor = info.type.tensor_type
     if not tensor.elem_type:
         return ValueInfo(info.name, None, None)
-    shape = None
-    if tensor.HasField("shape"):
-        shape = tuple(d.dim_value if d.HasField("dim_value") else d.dim_param or None for d in tensor.shape.dim)
+    shape = tuple(d.dim_value if d.HasField("dim_value") else d.dim_param or None for d in tensor.shape.dim)
+    shape = shape if tensor.HasField("shape") else None
     return ValueInfo(info.name, shape, numpy_type(tensor.elem_type, f"{info.name!r}"))
 
 
@@ -190,15 +189,12 @@ def external_array(tensor, folder):
         offset, length = int(where.get("offset", 0)), int(where.get("length", 0))
     except ValueError:
         raise ModelError(f"ggml.onnx: tensor {tensor.name!r} has an offset or length that is not a number") from None
-    count = math.prod(shape)
-    size = os.path.getsize(path)
-    need = count * dtype.itemsize
-    if offset < 0 or count < 0 or offset + max(need, length) > size or dtype.hasobject:
-        raise ModelError(f"ggml.onnx: tensor {tensor.name!r} needs bytes {offset} to {offset + max(need, length)} "
-                         f"of {path.name}, which has {size}")
-    if not count:
-        return np.empty(shape, dtype)
-    return np.memmap(path, dtype, "r", offset, shape)
+    count, size = math.prod(shape), os.path.getsize(path)
+    end = offset + max(count * dtype.itemsize, length)
+    if offset < 0 or count < 0 or end > size or dtype.hasobject:
+        raise ModelError(f"ggml.onnx: tensor {tensor.name!r} needs bytes {offset} to {end} of {path.name}, "
+                         f"which has {size}")
+    return np.memmap(path, dtype, "r", offset, shape) if count else np.empty(shape, dtype)
 
 
 class Reader:

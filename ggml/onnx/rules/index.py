@@ -4,7 +4,7 @@ import numpy as np
 
 import ggml
 
-from ..values import F32, I64, Known, OnHost, Tensor, count, floats
+from ..values import EXACT, F32, I64, Known, OnHost, Tensor, count, floats
 from . import rule
 
 
@@ -21,6 +21,16 @@ def wrapped(b, index, size):
     below = b.unary(ggml.ggml_step, b.negative(b.as_float(index)))
     moved = b.binary(ggml.ggml_add, b.affine(below, float(size)), index, dtype=F32)
     return Tensor(moved.t, index.shape, I64, (0, size - 1))
+
+
+def within(b, index, size):
+    """The same, for positions in all of a tensor: an entry beyond the axis becomes one that no tensor has."""
+    index = wrapped(b, index, size)
+    if isinstance(index, Known):
+        return index
+    far = b.unary(ggml.ggml_abs, b.affine(index, 1.0, (1 - size) / 2, dtype=F32))  # from the middle
+    beyond = b.unary(ggml.ggml_step, b.affine(far, 1.0, (1 - size) / 2))
+    return b.binary(ggml.ggml_add, b.affine(beyond, float(EXACT)), index, dtype=F32)
 
 
 @rule("Gather")
@@ -52,7 +62,7 @@ def nd_positions(b, shape, index, batch=0):
     lead = index.shape[:-1]
     first = np.arange(count(shape[:batch])).reshape(shape[:batch] + (1,) * (len(lead) - batch))
     offset = np.zeros(lead, np.int64) + first * count(shape[batch : batch + depth])
-    parts = [wrapped(b, b.entry(index, -1, i), shape[batch + i]) for i in range(depth)]
+    parts = [within(b, b.entry(index, -1, i), shape[batch + i]) for i in range(depth)]
     if all(isinstance(p, Known) for p in parts):
         return Known(sum((p.array * s for p, s in zip(parts, strides)), offset)), width
     total = b.constant(offset.astype(np.float32))
@@ -73,7 +83,7 @@ def compress(b, node, x, condition):
 @rule("GatherElements")
 def gather_elements(b, node, x, index):
     axis = node.attr("axis", 0) % len(x.shape)
-    place = flat_positions(b, x.shape, wrapped(b, index, x.shape[axis]), axis)
+    place = flat_positions(b, x.shape, within(b, index, x.shape[axis]), axis)
     return b.take(x, place.array) if isinstance(place, Known) else b.pick(x, place)
 
 
@@ -106,7 +116,7 @@ def scatter(b, x, place, updates, width, reduction):
 @rule("ScatterElements", "Scatter")
 def scatter_elements(b, node, x, index, updates):
     axis = node.attr("axis", 0) % len(x.shape)
-    place = flat_positions(b, x.shape, wrapped(b, index, x.shape[axis]), axis)
+    place = flat_positions(b, x.shape, within(b, index, x.shape[axis]), axis)
     return scatter(b, x, place, updates, 1, node.attr("reduction", "none"))
 
 

@@ -74,9 +74,8 @@ def moments(b, x, axes):
     return mean, b.reduce_sum(b.unary(ggml.ggml_sqr, b.sub(x, mean)), axes, True, mean=True)
 
 
-@rule("InstanceNormalization", on_floats=True)
-def instance_norm(b, node, x, scale, bias):
-    return per_channel(b, normalised(b, x, len(x.shape) - 2, node.attr("epsilon", 1e-5)), scale, bias)
+rule("InstanceNormalization", on_floats=True)(lambda b, node, x, scale, bias: per_channel(
+    b, normalised(b, x, len(x.shape) - 2, node.attr("epsilon", 1e-5)), scale, bias))
 
 
 @rule("GroupNormalization", on_floats=True)

@@ -155,9 +155,8 @@ def depth_to_space(b, node, x):
 @rule("Trilu")
 def trilu(b, node, x, k=None):
     k = int(b.known(k, np.zeros(())).reshape(()))
-    place = np.arange(count(x.shape)).reshape(x.shape)
     keep = (np.triu if node.attr("upper", 1) else np.tril)(np.ones(x.shape, bool), k)
-    return b.take(x, np.where(keep, place, -1))
+    return b.take(x, np.where(keep, np.arange(count(x.shape)).reshape(x.shape), -1))
 
 
 rule("ReverseSequence")(lambda b, node, x, lengths: reverse_sequence_of(
