@@ -156,8 +156,8 @@ def value_info(info):
     tensor = info.type.tensor_type
     if not tensor.elem_type:
         return ValueInfo(info.name, None, None)
-    shape = tuple(d.dim_value if d.HasField("dim_value") else d.dim_param or None for d in tensor.shape.dim)
-    shape = shape if tensor.HasField("shape") else None
+    dims = tuple(d.dim_value if d.HasField("dim_value") else d.dim_param or None for d in tensor.shape.dim)
+    shape = dims if tensor.HasField("shape") else None
     return ValueInfo(info.name, shape, numpy_type(tensor.elem_type, f"{info.name!r}"))
 
 
