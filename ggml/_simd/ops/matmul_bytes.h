@@ -44,52 +44,52 @@ typedef struct bytes_work {
 
 #ifdef GG_VEC_PAIRS
 /* The lanes of a vector are elements of k, so that rows of a are read as they are. A tile is two rows and up to BYTES_N
- * columns, whose sums fill the registers. Tiles of at most BYTES_FEW columns compute four steps, which read a line of
- * the cache, in succession. */
-enum { BYTES_M = 2, BYTES_FEW = 2 };
-GG_INLINE void bytes_step(const int n, vi *sum, const int8_t *const *x, const uint8_t *codes,
+ * columns, whose sums fill the registers, or BYTES_M rows and one column. Tiles of at most BYTES_FEW columns compute four
+ * steps, which read a line of the cache, in succession. */
+enum { BYTES_M = 4, BYTES_FEW = 2 };
+static inline int bytes_rows(int n) { return n > 1 ? 2 : BYTES_M; }
+GG_INLINE void bytes_step(const int m, const int n, vi *sum, const int8_t *const *x, const uint8_t *codes,
                           int64_t line, int64_t k) {
     vi a[BYTES_M];
-    GG_UNROLL for (int i = 0; i < BYTES_M; i++) a[i] = vi_load_pairs(x[i] + k);
+    GG_UNROLL for (int i = 0; i < m; i++) a[i] = vi_load_pairs(x[i] + k);
     GG_UNROLL for (int j = 0; j < n; j++) {
         const vi b = vi_load((const int32_t *)(codes + j * line + 2 * k));
-        GG_UNROLL for (int i = 0; i < BYTES_M; i++)
-            sum[j * BYTES_M + i] = vi_madd_pairs(sum[j * BYTES_M + i], a[i], b);
+        GG_UNROLL for (int i = 0; i < m; i++) sum[j * m + i] = vi_madd_pairs(sum[j * m + i], a[i], b);
     }
 }
-/* Sums of products of BYTES_M rows x of a and n lines of codes. */
-GG_INLINE void bytes_tile(const int n, const bytes_work *q, const int8_t *const *x, const uint8_t *codes,
+/* Sums of products of m rows x of a and n lines of codes. */
+GG_INLINE void bytes_tile(const int m, const int n, const bytes_work *q, const int8_t *const *x, const uint8_t *codes,
                           int32_t *sums) {
     enum { STEP = 2 * VW };
-    vi sum[BYTES_M * BYTES_N + 2];
-    int32_t total[BYTES_M * BYTES_N + 2];
+    vi sum[2 * BYTES_N + 2];
+    int32_t total[2 * BYTES_N + 2];
     int8_t rest[BYTES_M][STEP];
     const int8_t *last[BYTES_M];
     const int64_t k = q->k / STEP * STEP;
     int64_t at = 0;
-    GG_UNROLL for (int i = 0; i < (BYTES_M * n + 3) / 4 * 4; i++) sum[i] = vi_set1(0);
+    GG_UNROLL for (int i = 0; i < (m * n + 3) / 4 * 4; i++) sum[i] = vi_set1(0);
     for (; n <= BYTES_FEW && at + 4 * STEP <= k; at += 4 * STEP) {
-        GG_UNROLL for (int i = 0; i < BYTES_M; i++) __builtin_prefetch(x[i] + at + q->ahead);
-        GG_UNROLL for (int i = 0; i < 4; i++) bytes_step(n, sum, x, codes, q->line, at + i * STEP);
+        GG_UNROLL for (int i = 0; i < m; i++) __builtin_prefetch(x[i] + at + q->ahead);
+        GG_UNROLL for (int i = 0; i < 4; i++) bytes_step(m, n, sum, x, codes, q->line, at + i * STEP);
     }
-    for (; at < k; at += STEP) bytes_step(n, sum, x, codes, q->line, at);
+    for (; at < k; at += STEP) bytes_step(m, n, sum, x, codes, q->line, at);
     if (k < q->k) {
-        for (int i = 0; i < BYTES_M; i++) {
+        for (int i = 0; i < m; i++) {
             memset(rest[i], 0, sizeof rest[i]);
             memcpy(rest[i], x[i] + k, (size_t)(q->k - k));
             last[i] = rest[i];
         }
-        bytes_step(n, sum, last, codes + 2 * k, q->line, 0);
+        bytes_step(m, n, sum, last, codes + 2 * k, q->line, 0);
     }
-    GG_UNROLL for (int i = 0; i < BYTES_M * n; i += 4)
+    GG_UNROLL for (int i = 0; i < m * n; i += 4)
         vi_hsum4(total + i, sum[i], sum[i + 1], sum[i + 2], sum[i + 3]);
     GG_UNROLL for (int j = 0; j < n; j++)
-        GG_UNROLL for (int i = 0; i < BYTES_M; i++) sums[j * MR + i] = total[j * BYTES_M + i];
+        GG_UNROLL for (int i = 0; i < m; i++) sums[j * MR + i] = total[j * m + i];
 }
 typedef void (*bytes_tile_fn)(const bytes_work *q, const int8_t *const *x, const uint8_t *codes, int32_t *sums);
 #define BYTES(n, v) \
     static void bytes_tile_##n(const bytes_work *q, const int8_t *const *x, const uint8_t *codes, int32_t *sums) { \
-        bytes_tile(n < BYTES_N ? n : BYTES_N, q, x, codes, sums); \
+        bytes_tile(n > 1 ? 2 : BYTES_M, n < BYTES_N ? n : BYTES_N, q, x, codes, sums); \
     }
 MICRO_SIZES(BYTES, 2)
 #undef BYTES
@@ -103,16 +103,16 @@ static inline int64_t bytes_columns(int64_t left) { return gg_ceil_div(left, gg_
 static inline void bytes_prefetch(const bytes_work *q, const char *x, size_t nb, int64_t k0, int64_t k1) {
     if (!q->ahead) return;
     x += q->ahead;
-    for (int r = 0; r < BYTES_M; r++, x += nb)
+    for (int r = 0; r < 2; r++, x += nb)
         for (int64_t k = k0; k < k1; k += BYTES_LINE) __builtin_prefetch(x + k);
 }
 /* Sums of products of rows i0 to i0+m of a and columns j to j+n. */
 static void bytes_sums(const bytes_work *q, const ggml_tensor *a, int64_t i0, int64_t m, int64_t j, int n) {
     const bool all = n == q->rows;              /* otherwise the tiles of all columns share the prefetches of a row */
     const int64_t k0 = all ? 0 : q->k * j / q->rows, k1 = all ? q->k : q->k * (j + n) / q->rows;
-    for (int64_t r = 0; r < m; r += BYTES_M) {
+    for (int64_t r = 0; r < m; r += bytes_rows(n)) {
         const int8_t *x[BYTES_M];
-        for (int i = 0; i < BYTES_M; i++)
+        for (int i = 0; i < bytes_rows(n); i++)
             x[i] = (const int8_t *)a->data + (size_t)(i0 + gg_min(r + i, m - 1)) * a->nb[1];
         if (n > BYTES_FEW) bytes_prefetch(q, (const char *)x[0], a->nb[1], k0, k1);
         bytes_table[n](q, x, q->codes + j * q->line, q->sums + r);
