@@ -44,8 +44,8 @@ typedef struct bytes_work {
 
 #ifdef GG_VEC_PAIRS
 /* The lanes of a vector are elements of k, so that rows of a are read as they are. A tile is two rows and up to BYTES_N
- * columns, whose sums fill the registers, or BYTES_M rows and one column. Tiles of at most BYTES_FEW columns compute four
- * steps, which read a line of the cache, in succession. */
+ * columns, whose sums fill the registers, or BYTES_M rows and one column. Tiles of at most BYTES_FEW columns compute
+ * four steps, which read a line of the cache, in succession. */
 enum { BYTES_M = 4, BYTES_FEW = 2 };
 static inline int bytes_rows(int n) { return n > 1 ? 2 : BYTES_M; }
 GG_INLINE void bytes_step(const int m, const int n, vi *sum, const int8_t *const *x, const uint8_t *codes,
@@ -247,13 +247,14 @@ static bool bytes_prepare(const ggml_tensor *dst, bytes_work *q) {
                       .more = dst->op_params[2]};
     if (gg_nelements(dst->src[0]) > BYTES_NEAR) q->ahead = MR * dst->src[0]->nb[1];
     q->line = gg_ceil_div((q->k + 2 * VW) * (BYTES_PAIRS + 1), BYTES_LINE) * BYTES_LINE;
-    const int64_t sums = (BYTES_N + 1) * MR, panel = gg_ceil_div(q->words * MR, 16) * 16;
-    const size_t room = (size_t)((q->rows + 1 + VW) * q->line) + (size_t)(sums + panel) * 4 + (size_t)q->line * 4;
+    const int64_t sums = (BYTES_N + 1) * MR, copies = BYTES_PAIRS ? 0 : VW;
+    const int64_t panel = BYTES_PAIRS ? 0 : gg_ceil_div(q->words * MR, 16) * 16;
+    const size_t room = (size_t)((q->rows + 1 + copies) * q->line) + (size_t)(sums + panel + q->line) * sizeof(float);
     char *p = gg_scratch(room + (size_t)q->rows * sizeof *q->row);
     if (!p) return false;
     q->sums = (int32_t *)p, q->totals = q->sums + BYTES_N * MR;
     q->panel = (float *)(q->sums + sums), q->floats = q->panel + panel;
-    q->copies = q->floats + q->line, q->codes = (uint8_t *)q->copies + VW * q->line;
+    q->copies = q->floats + q->line, q->codes = (uint8_t *)q->copies + copies * q->line;
     q->row = (bytes_row *)(q->codes + (q->rows + 1) * q->line);
     for (int64_t j = 0; j < q->rows; j++) {
         const int64_t i2 = j / b->ne[1] % b->ne[2], i3 = j / b->ne[1] / b->ne[2];
