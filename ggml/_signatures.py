@@ -595,7 +595,7 @@ signatures: dict[str, tuple[tuple[str, ...], dict[str, tuple[str, ...]]]] = {
             "ggml_conv_2d": ("_Address", "_To[ggml_tensor]", "_To[ggml_tensor]", "_Int", "_Int", "_Int", "_Int",
                              "_Int", "_Int", "ggml_tensor_p"),
             "ggml_conv_2d_direct": ("_Address", "_To[ggml_tensor]", "_To[ggml_tensor]", "_Int", "_Int", "_Int",
-                                    "_Int", "_Int", "_Int", "Any", "Any", "_Int", "Any", "ggml_tensor_p"),
+                                    "_Int", "_Int", "_Int", "Any", "Any", "_Int", "_Int", "ggml_tensor_p"),
             "ggml_conv_2d_dw": ("_Address", "_To[ggml_tensor]", "_To[ggml_tensor]", "_Int", "_Int", "_Int", "_Int",
                                 "_Int", "_Int", "ggml_tensor_p"),
             "ggml_conv_2d_dw_direct": ("_Address", "_To[ggml_tensor]", "_To[ggml_tensor]", "_Int", "_Int", "_Int",

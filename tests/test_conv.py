@@ -289,8 +289,8 @@ def test_bias_and_function_that_do_not_fit():
             ggml.ggml_build_backward_expand(ctx, graph, None)
 
 
-# ---- Winograd's F(2x2, 3x3) ------------------------------------------------------------------------------------------
-def convolved(ctx, w, x, places, threads, winograd=True, *tail):
+# ---- Winograd's F(2x2, 3x3) and F(4x4, 3x3) --------------------------------------------------------------------------
+def convolved(ctx, w, x, places, threads, winograd=2, *tail):
     """The convolution of two tensors, computed."""
     out = ggml.ggml_conv_2d_direct(ctx, w, x, *places, *(tail or (None, None)), 0, winograd)
     compute(ctx, graph_of(ctx, out), threads)
@@ -300,25 +300,39 @@ def convolved(ctx, w, x, places, threads, winograd=True, *tail):
 @pytest.mark.parametrize(("width", "height", "channels", "out", "images", "padding"), [
     (24, 24, 32, 32, 1, 1), (25, 23, 20, 50, 2, 0), (70, 9, 33, 30, 1, 2), (9, 40, 17, 49, 3, 1), (7, 7, 130, 20, 2, 1),
 ])  # fmt: skip
+@pytest.mark.parametrize("squares", [2, 4])
 @pytest.mark.parametrize("name", ISAS)
-def test_winograd_is_a_convolution(name, width, height, channels, out, images, padding):
+def test_winograd_is_a_convolution(name, squares, width, height, channels, out, images, padding):
     with isa(name), context() as ctx:
         r, places = Random(width), (1, 1, padding, padding, 1, 1)
         kernel, data, shift = r(3, 3, channels, out), r(width, height, channels, images), r(out, 1, 1, 1)
         w, x, bias = (tensor(ctx, v, "F32") for v in (kernel, data, shift))
         want = correlate(kernel, data, [1, 1], [padding] * 2, [1, 1])
-        found = convolved(ctx, w, x, places, 1)
+        found = convolved(ctx, w, x, places, 1, squares)
         assert np.abs(found - want).max() <= 3e-6 * np.abs(want).max()
-        assert (found != convolved(ctx, w, x, places, 1, False)).any()  # another way of computing it
+        assert (found != convolved(ctx, w, x, places, 1, 0)).any()  # another way of computing it
         for threads in (2, 3):
-            np.testing.assert_array_equal(convolved(ctx, w, x, places, threads), found)
+            np.testing.assert_array_equal(convolved(ctx, w, x, places, threads, squares), found)
         want = np.maximum(want + shift.reshape(out, 1, 1), 0)
-        found = convolved(ctx, w, x, places, 2, True, bias, ggml.GGML_UNARY_OP_RELU)
+        found = convolved(ctx, w, x, places, 2, squares, bias, ggml.GGML_UNARY_OP_RELU)
         assert np.abs(found - want).max() <= 3e-6 * np.abs(want).max()
 
 
+def test_larger_squares_are_another_way_of_computing():
+    with context() as ctx:
+        r = Random(9)
+        w, x = tensor(ctx, r(3, 3, 32, 32), "F32"), tensor(ctx, r(24, 24, 32, 1), "F32")
+        by = {squares: convolved(ctx, w, x, PLAIN, 2, squares) for squares in (0, 2, 4)}
+        assert (by[4] != by[2]).any() and (by[4] != by[0]).any() and (by[2] != by[0]).any()
+        np.testing.assert_array_equal(convolved(ctx, w, x, PLAIN, 2), by[2])
+        for squares in (-1, 1, 3, 6):
+            with pytest.raises(ValueError, match=f"ggml_conv_2d_direct: winograd is {squares}: need 0, 2 or 4"):
+                ggml.ggml_conv_2d_direct(ctx, w, x, *PLAIN, winograd=squares)
+
+
+@pytest.mark.parametrize("squares", [2, 4])
 @pytest.mark.parametrize("name", ISAS)
-def test_winograd_with_other_types_and_layouts(name):
+def test_winograd_with_other_types_and_layouts(name, squares):
     with isa(name), context() as ctx:
         r = Random(3)
         kernel, data = r(3, 3, 32, 32), r(24, 24, 32, 1)
@@ -327,10 +341,10 @@ def test_winograd_with_other_types_and_layouts(name):
         rows = ggml.ggml_permute(ctx, tensor(ctx, r(24, 32, 24, 1), "F32"), 0, 2, 1, 3)
         columns = ggml.ggml_permute(ctx, tensor(ctx, r(24, 24, 32, 1), "F32"), 1, 0, 2, 3)
         for a, b in ((w, halves[1]), (w, halves[3]), (halves[0], x), (halves[2], halves[3]), (w, rows), (w, columns)):
-            found = convolved(ctx, a, b, PLAIN, 2)
+            found = convolved(ctx, a, b, PLAIN, 2, squares)
             want = correlate(load(a), load(b), [1, 1], [1, 1], [1, 1])
             assert np.abs(found - want).max() <= 3e-6 * np.abs(want).max()
-            assert (found != convolved(ctx, a, b, PLAIN, 2, False)).any()
+            assert (found != convolved(ctx, a, b, PLAIN, 2, 0)).any()
 
 
 def test_other_convolutions_are_sums_of_all_products():
@@ -339,7 +353,7 @@ def test_other_convolutions_are_sums_of_all_products():
         x, w, wide = (tensor(ctx, v, "F32") for v in (r(24, 24, 32, 1), r(3, 3, 32, 32), r(5, 5, 32, 32)))
         for kernel, places in ((w, (2, 2, 1, 1, 1, 1)), (w, (1, 1, 2, 2, 2, 2)), (wide, PLAIN)):
             np.testing.assert_array_equal(
-                convolved(ctx, kernel, x, places, 2), convolved(ctx, kernel, x, places, 2, False))  # fmt: skip
+                convolved(ctx, kernel, x, places, 2, 4), convolved(ctx, kernel, x, places, 2, 0))  # fmt: skip
 
 
 def test_small_whole_numbers_are_convolved_exactly():
@@ -352,23 +366,24 @@ def test_small_whole_numbers_are_convolved_exactly():
 
 @pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
 @pytest.mark.parametrize("where", ["data", "kernel"])
+@pytest.mark.parametrize("squares", [2, 4])
 @pytest.mark.parametrize("name", ISAS)
-def test_winograd_with_infinities(name, where, value):
+def test_winograd_with_infinities(name, squares, where, value):
     """An infinity reaches those positions whose windows see it, and no others of their square."""
     with isa(name), context() as ctx:
         r = Random(4)
         kernel, data = r(3, 3, 32, 60), r(24, 24, 32, 2)
         (data if where == "data" else kernel)[1, 5, 2, 1] = value  # its image or output channel, channel, row, column
         w, x = tensor(ctx, kernel, "F32"), tensor(ctx, data, "F32")
-        want = convolved(ctx, w, x, PLAIN, 1, False)
-        found = convolved(ctx, w, x, PLAIN, 1)
+        want = convolved(ctx, w, x, PLAIN, 1, 0)
+        found = convolved(ctx, w, x, PLAIN, 1, squares)
         assert not np.isfinite(want).all()
         np.testing.assert_array_equal(np.where(np.isfinite(found), 0, found), np.where(np.isfinite(want), 0, want))
         finite = np.isfinite(want)
         assert np.abs(found[finite] - want[finite]).max() <= 3e-6 * np.abs(want[finite]).max()
         across = ggml.ggml_permute(ctx, tensor(ctx, kernel.transpose(0, 2, 3, 1), "F32"), 2, 0, 1, 3)
         for threads, a in ((2, w), (3, w), (2, across)):
-            np.testing.assert_array_equal(convolved(ctx, a, x, PLAIN, threads), found)
+            np.testing.assert_array_equal(convolved(ctx, a, x, PLAIN, threads, squares), found)
 
 
 def test_gradients_with_winograd():
@@ -377,9 +392,10 @@ def test_gradients_with_winograd():
         w, x = tensor(ctx, r(3, 3, 16, 16), "F32"), tensor(ctx, r(24, 24, 16, 1), "F32")
         ggml.ggml_set_param(w), ggml.ggml_set_param(x)
         both = []
-        for winograd in (False, True):
+        for winograd in (0, 2, 4):
             out = ggml.ggml_conv_2d_direct(ctx, w, x, *PLAIN, None, None, 0, winograd)
             both.append([(note, grads) for note, grads in gradients(ctx, out, [w, x], [1, 2])])
-        for (note, found), (_, want) in zip(*both):
-            for one, other in zip(found, want):
-                np.testing.assert_array_equal(one, other, note)
+        for other in both[1:]:
+            for (note, want), (_, found) in zip(both[0], other):
+                for one, two in zip(found, want):
+                    np.testing.assert_array_equal(one, two, note)

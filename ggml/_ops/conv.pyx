@@ -339,7 +339,7 @@ def ggml_conv_2d(ctx, a, b, s0, s1, p0, p1, d0, d1):
     """
     return conv_2d_of(ctx, b"ggml_conv_2d", GG_CONV_2D, a, b, s0, s1, p0, p1, d0, d1)
 
-def ggml_conv_2d_direct(ctx, a, b, s0, s1, p0, p1, d0, d1, bias=None, function=None, offset=0, winograd=True):
+def ggml_conv_2d_direct(ctx, a, b, s0, s1, p0, p1, d0, d1, bias=None, function=None, offset=0, winograd=2):
     """Convolves images without an intermediate tensor of patches, as ggml_conv_2d does in this library.
 
     Both names make the same node, so they do not differ in speed or memory. The gradient flows to a and b. The C
@@ -361,27 +361,32 @@ def ggml_conv_2d_direct(ctx, a, b, s0, s1, p0, p1, d0, d1, bias=None, function=N
         bias: f32 tensor [out_channels] that is added to the sums, or None.
         function: GGML_UNARY_OP_RELU, SIGMOID, SILU or HARDSWISH, applied to the result, or None.
         offset: int from -255 to 255 that is added to each element of a kernel of type i8; others ignore it.
-        winograd: whether kernels of 3x3 with a stride of 1 may be computed by 16 instead of 36 multiplications for four
-            positions, where that takes less time (Winograd's F(2x2, 3x3)), as ggml_conv_2d does. Its rounding errors
-            are smaller than those of the sum of all products, but relative to the largest elements that the four
-            positions read: False is more accurate where elements beside each other differ by many orders of magnitude.
+        winograd: 2, 4 or 0: the largest side of the squares of positions that kernels of 3x3 with a stride of 1 may
+            compute together with fewer multiplications, where that takes less time (Winograd's F(2x2, 3x3) and
+            F(4x4, 3x3)). 2, as in ggml_conv_2d, needs 16 multiplications instead of 36: its rounding errors are smaller
+            than those of the sum of all products, and small whole numbers are convolved exactly. 4 needs 36 instead
+            of 144: its errors are about twice those of the sum. Both errors are relative to the largest elements that
+            a square reads: 0, the sum, is more accurate where elements beside each other differ by many orders of
+            magnitude.
     Returns:
         f32 tensor [ow, oh, out_channels, batch] with ow = (width + 2 * p0 - d0 * (kw - 1) - 1) // s0 + 1 and oh
             likewise.
     Raises:
-        ValueError: the channels differ, a type, bias, function, offset or another parameter is invalid, or the kernel
-            is larger than the padded image.
+        ValueError: the channels differ, a type, bias, function, offset, winograd or another parameter is invalid, or
+            the kernel is larger than the padded image.
         MemoryError: the context is full.
     """
     cdef ggml_context *c = arg_context(ctx, b"ggml_conv_2d_direct")
     cdef ggml_tensor *kernel = arg_tensor(a, b"a")
     cdef ggml_tensor *data = arg_tensor(b, b"b")
-    cdef int more = arg_int32(offset, b"offset")
+    cdef int more = arg_int32(offset, b"offset"), squares = arg_int32(winograd, b"winograd")
     cdef int q[6]
     arg_params_2d(q, s0, s1, p0, p1, d0, d1)
     cdef ggml_tensor *t = conv(c, GG_CONV_2D, kernel, data, q[0], q[1], q[2], q[3], q[4], q[5])
     add_tail(t, bias, function)
-    t.op_params[9] = not winograd
+    if squares not in (0, 2, 4):
+        fail(ValueError, f"winograd is {squares}: need 0, 2 or 4")
+    t.op_params[9] = squares or 1
     if kernel.type == GGML_TYPE_I8:
         if not -255 <= more <= 255:
             fail(ValueError, f"offset is {more}: need -255 to 255")

@@ -75,7 +75,7 @@ static void conv_sum_make(const gg_kernels *k, conv_sum *s, const ggml_tensor *d
     s->g = conv_product(k, &v, &s->seen, &s->kernel, v.x, dst->data, gg_conv_g(&v).nb_c);
     if (tail) s->seen.tail = conv_tail_of(dst), s->kernel.more = dst->op_params[8];
     if (s->seen.tail.bias || s->seen.tail.function) s->g.finish = conv_finish_tile;
-    s->is_quick = tail && !dst->op_params[9] && winograd_plan(&s->seen, &s->g, &s->quick);
+    s->is_quick = tail && winograd_plan(&s->seen, &s->g, gg_conv_squares(dst), &s->quick);
 }
 static int conv_forward(const gg_work *w, ggml_tensor *dst) {
     conv_sum s;
@@ -104,7 +104,7 @@ static size_t work_CONV_2D(const ggml_tensor *dst, int nth) {
         const gg_conv_part kernel = gg_conv_w(&s.v);
         return codes_work(&kernel, nth);
     }
-    return s.is_quick ? winograd_work(&s.seen, &s.g) : 0;
+    return s.is_quick ? winograd_work(&s.quick) : 0;
 }
 
 /* x from w and g: one product for each phase of the stride. The phases write interleaved positions. A thread computes

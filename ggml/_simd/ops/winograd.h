@@ -1,17 +1,21 @@
-/* Convolutions with 3x3 taps and a stride of 1 by F(2x2, 3x3) of Lavin and Gray, "Fast Algorithms for Convolutional
- * Neural Networks" (2015). A square of 2x2 positions of the result is
+/* Convolutions with 3x3 taps and a stride of 1 by the algorithms F(2x2, 3x3) and F(4x4, 3x3) of Lavin and Gray, "Fast
+ * Algorithms for Convolutional Neural Networks" (2015). A square of m x m positions of the result is
  *     A' [(G w G') . (B' x B)] A
- * where w are the taps of two channels, x the 4x4 elements of the input that the square reads, and . multiplies
- * elements: 16 multiplications instead of 36. Their sums over the input channels are 16 products of matrices, computed
- * by the tiles of shifted.h. The threads transform the kernel together; each of them transforms a strip of the input
- * and multiplies it while it is in the cache. */
+ * where w are the taps of two channels, x the window of m+2 x m+2 elements of the input that the square reads, and .
+ * multiplies elements: for m = 2 16 multiplications instead of 36, for m = 4 36 instead of 144. Their sums over the
+ * input channels are products of matrices, computed by the tiles of shifted.h. The threads transform the kernel
+ * together; each of them transforms a strip of the input and multiplies it while it is in the cache.
+ *
+ * The points of F(4x4, 3x3) are 0, the positive and negative roots of 1/2 and 2, and infinity. Its rounding errors are
+ * then about twice those of the sums of all products, instead of eight times with 1 and 2 (both for random data of 96
+ * channels). Those of F(2x2, 3x3) are smaller, and small whole numbers are convolved exactly. */
 #ifndef GG_OPS_WINOGRAD_H
 #define GG_OPS_WINOGRAD_H
 #include "shifted.h"
 
 enum {
-    WINOGRAD_SIDE = 4,              /* of the squares that are multiplied */
-    WINOGRAD_PRODUCTS = WINOGRAD_SIDE * WINOGRAD_SIDE,
+    WINOGRAD_MOST = 4,              /* the largest side of a square, */
+    WINOGRAD_SIDE = WINOGRAD_MOST + 2,      /* and of its window */
     WINOGRAD_FLOATS = 128 << 10,    /* of the transformed input of a strip, so that it stays in the L2 cache */
     WINOGRAD_KERNEL = 1 << 20,      /* of the transformed kernel, so that it stays in the L3 cache */
     WINOGRAD_N = 4 * SHIFTED_N,     /* output channels that are transformed together */
@@ -20,13 +24,19 @@ enum {
 };
 
 typedef struct winograd {
+    int m, products;                /* the side of a square; (m+2)^2 */
     int64_t across, down;           /* squares in a row of an image, rows of squares */
     int64_t strips, plane;          /* tasks of an image; floats for the squares of one channel of a strip */
     int64_t blocks;                 /* of WINOGRAD_N output channels */
     int64_t input, sums;            /* floats of one of the products: of the transformed input, of a block's sums */
-    int64_t line;                   /* floats of a row of the input with its padding */
-    const float *kernel;            /* the transformed kernel: products, output channels, input channels */
+    int64_t phase, line;            /* floats of every m-th element of a padded row of the input, and of the row */
+    int64_t kernels;                /* floats of one of the products of the transformed kernel */
+    const float *kernel;            /* that kernel: products, output channels, input channels */
 } winograd;
+
+#define WINOGRAD_ROOT 0.707106781f          /* of 1/2 */
+/* F(m, arguments) with m as a constant */
+#define WINOGRAD(F, m, ...) ((m) == 2 ? F(2, __VA_ARGS__) : F(4, __VA_ARGS__))
 
 static inline int64_t winograd_first(const winograd *s, int64_t strip) { return s->down * strip / s->strips; }
 static inline int64_t winograd_vectors(const winograd *s, int64_t strip) {
@@ -35,7 +45,7 @@ static inline int64_t winograd_vectors(const winograd *s, int64_t strip) {
 
 /* Divides an image into strips that waste few lanes of vectors; returns their vectors, 0: no strip fits. */
 static int64_t winograd_strips(const patches *v, winograd *s) {
-    const int64_t most = WINOGRAD_FLOATS / WINOGRAD_PRODUCTS / v->c / s->across;         /* rows of squares */
+    const int64_t most = WINOGRAD_FLOATS / s->products / v->c / s->across;         /* rows of squares */
     int64_t best = 0;
     if (most < 1) return 0;
     const int64_t least = gg_ceil_div(s->down, most);
@@ -50,34 +60,88 @@ static int64_t winograd_strips(const patches *v, winograd *s) {
     return best;
 }
 
-/* Whether the convolution can be computed so, and in less time. The plan does not depend on the number of threads, and
- * so the result does not either. */
-static bool winograd_plan(const patches *v, const gemm *g, winograd *s) {
+/* n floats or more: an odd number of cache lines, so that the elements of a window lie in different sets of L1. */
+static inline int64_t winograd_apart(int64_t n) { return (gg_ceil_div(n, 16) | 1) * 16; }
+/* The plan for squares of m x m; returns its cycles for each pair of channels, for the products, the transformed input,
+ * sums and kernel. 0: no strip fits. */
+static double winograd_squares(const patches *v, const gemm *g, int m, winograd *s) {
+    const bool small = m == 2;
+    *s = (winograd){.m = m, .products = (m + 2) * (m + 2), .across = gg_ceil_div(v->ax[0].out, m),
+                    .down = gg_ceil_div(v->ax[1].out, m), .blocks = gg_ceil_div(g->n, WINOGRAD_N)};
+    if (v->c > WINOGRAD_KERNEL / s->products / g->n) return 0;
+    const int64_t vectors = winograd_strips(v, s);
+    s->input = winograd_apart(v->c * s->plane + VW), s->sums = winograd_apart(WINOGRAD_N * s->plane + VW);
+    s->kernels = winograd_apart(v->c * g->n);
+    s->phase = gg_ceil_div(s->across, VW) * VW + VW, s->line = m * s->phase;
+    if (!vectors) return 0;
+    const double transforms = (small ? 30.0 : 200.0) / (double)g->n + (small ? 40.0 : 300.0) / (double)v->c;
+    return (s->products / 2 + transforms) * (double)(vectors * v->n) + (small ? 7 : 16);
+}
+
+/* Whether the convolution can be computed so, with squares of `most` x `most` positions at most, and in less time. The
+ * plan does not depend on the number of threads, and so the result does not either. */
+static bool winograd_plan(const patches *v, const gemm *g, int most, winograd *s) {
     const patch_axis *ax = v->ax;
     for (int i = 0; i < 2; i++)
         if (ax[i].taps != 3 || ax[i].stride != 1 || ax[i].dilation != 1 || ax[i].out < 1) return false;
     if (ax[2].out != 1 || ax[2].taps != 1 || ax[2].base || v->c < 1 || v->n < 1 || g->n < 1) return false;
-    if (v->c > WINOGRAD_KERNEL / WINOGRAD_PRODUCTS / g->n) return false;
     if (!gg_is_float(g->b.type) || v->to[0] != sizeof(float) || v->to[1] != sizeof(float) * (size_t)ax[0].out)
         return false;
-    *s = (winograd){.across = gg_ceil_div(ax[0].out, 2), .down = gg_ceil_div(ax[1].out, 2),
-                    .blocks = gg_ceil_div(g->n, WINOGRAD_N)};
-    const int64_t vectors = winograd_strips(v, s);
-    s->input = v->c * s->plane + VW, s->sums = WINOGRAD_N * s->plane + VW;      /* not a multiple of a page apart */
-    s->line = gg_ceil_div(s->across, VW) * 2 * VW + 2 * VW;
-    /* cycles for each pair of channels: of the products, the transformed input, sums and kernel */
-    const double direct = 4.5 * (double)(gg_ceil_div(ax[0].out * ax[1].out, VW) * v->n);
-    const double mine = (8 + 30.0 / (double)g->n + 40.0 / (double)v->c) * (double)(vectors * v->n) + 7;
-    return vectors && mine < 0.9 * direct;
+    double least = 0.9 * 4.5 * (double)(gg_ceil_div(ax[0].out * ax[1].out, VW) * v->n);     /* of the sums of all */
+    bool found = false;
+    for (int m = 2; m <= gg_min(most, WINOGRAD_MOST); m += 2) {
+        winograd one;
+        const double cycles = winograd_squares(v, g, m, &one);
+        if (cycles > 0 && cycles < least) *s = one, least = cycles, found = true;
+    }
+    return found;
 }
-static size_t winograd_work(const patches *v, const gemm *g) {
-    return (size_t)(WINOGRAD_PRODUCTS * v->c * g->n) * sizeof(float);
+static size_t winograd_work(const winograd *s) {
+    return (size_t)(s->products * s->kernels) * sizeof(float);
 }
 
 /* G w: the transformed values of three taps. */
-static inline void winograd_taps(vf a, vf b, vf c, vf out[WINOGRAD_SIDE]) {
-    const vf half = vf_set1(0.5f), outer = vf_mul(half, vf_add(a, c)), inner = vf_mul(half, b);
-    out[0] = a, out[1] = vf_add(outer, inner), out[2] = vf_sub(outer, inner), out[3] = c;
+GG_INLINE void winograd_taps(const int m, vf a, vf b, vf c, vf out[WINOGRAD_SIDE]) {
+    const vf half = vf_set1(0.5f), two = vf_set1(2);
+    out[0] = a, out[m + 1] = c;
+    if (m == 2) {
+        const vf even = vf_mul(half, vf_add(a, c)), odd = vf_mul(half, b);
+        out[1] = vf_add(even, odd), out[2] = vf_sub(even, odd);
+    } else {
+        const vf even = vf_mul(vf_set1(-2 / 3.f), vf_fma(half, c, a)), odd = vf_mul(vf_set1(-2 * WINOGRAD_ROOT / 3), b);
+        const vf more = vf_mul(vf_set1(1 / 6.f), vf_fma(two, c, a)), other = vf_mul(vf_set1(WINOGRAD_ROOT / 3), b);
+        out[1] = vf_add(even, odd), out[2] = vf_sub(even, odd);
+        out[3] = vf_add(more, other), out[4] = vf_sub(more, other);
+    }
+}
+/* x B: the transformed elements of a row of a window. */
+GG_INLINE void winograd_window(const int m, const vf x[WINOGRAD_SIDE], vf out[WINOGRAD_SIDE]) {
+    if (m == 2) {
+        out[0] = vf_sub(x[0], x[2]), out[1] = vf_add(x[1], x[2]), out[2] = vf_sub(x[2], x[1]);
+        out[3] = vf_sub(x[1], x[3]);
+    } else {
+        const vf half = vf_set1(0.5f), two = vf_set1(2);
+        const vf root = vf_set1(WINOGRAD_ROOT), roots = vf_set1(2 * WINOGRAD_ROOT);
+        const vf even = vf_fnma(two, x[2], x[4]), odd = vf_fnma(two, x[1], x[3]);
+        const vf more = vf_fnma(half, x[2], x[4]), other = vf_fnma(half, x[1], x[3]);
+        out[0] = vf_fnma(vf_set1(2.5f), x[2], vf_add(x[0], x[4]));
+        out[1] = vf_fma(root, odd, even), out[2] = vf_fnma(root, odd, even);
+        out[3] = vf_fma(roots, other, more), out[4] = vf_fnma(roots, other, more);
+        out[5] = vf_fnma(vf_set1(2.5f), x[3], vf_add(x[1], x[5]));
+    }
+}
+/* A' y: what the sums of a column of a window give for m positions. */
+GG_INLINE void winograd_column(const int m, const vf y[WINOGRAD_SIDE], vf out[WINOGRAD_MOST]) {
+    if (m == 2) {
+        out[0] = vf_add(vf_add(y[0], y[1]), y[2]), out[1] = vf_sub(vf_sub(y[1], y[2]), y[3]);
+    } else {
+        const vf half = vf_set1(0.5f), two = vf_set1(2);
+        const vf even = vf_add(y[1], y[2]), odd = vf_mul(vf_set1(WINOGRAD_ROOT), vf_sub(y[1], y[2]));
+        const vf more = vf_add(y[3], y[4]), other = vf_mul(vf_set1(2 * WINOGRAD_ROOT), vf_sub(y[3], y[4]));
+        out[0] = vf_add(y[0], vf_add(even, more)), out[1] = vf_add(odd, other);
+        out[2] = vf_fma(half, even, vf_mul(two, more));
+        out[3] = vf_fma(half, odd, vf_fma(two, other, y[5]));
+    }
 }
 /* The taps of output channel j with all input channels as contiguous floats: where they are, or in `room`. */
 static const float *winograd_floats(const patches *v, const gemm *g, int64_t j, float *room) {
@@ -92,9 +156,9 @@ static const float *winograd_floats(const patches *v, const gemm *g, int64_t j, 
     return room;
 }
 /* Transforms them; room: for so many floats. */
-static void winograd_kernel(const patches *v, const gemm *g, int64_t j, float *room, float *to) {
+GG_INLINE void winograd_kernel(const int m, const patches *v, const gemm *g, const winograd *s, int64_t j, float *room,
+                               float *to) {
     const float *w = winograd_floats(v, g, j, room);
-    const int64_t product = g->n * v->c;
     to += j * v->c;
     for (int64_t c = 0; c < v->c; c += VW, w += 9 * VW) {
         const int64_t n = gg_min(v->c - c, VW);
@@ -104,90 +168,112 @@ static void winograd_kernel(const patches *v, const gemm *g, int64_t j, float *r
         for (int y = 0; y < 3; y++) {                   /* four taps from tap 0, 3, 5: none beyond the ninth */
             vf_transpose4(channel, y < 2 ? 3 * y : 5, taps[y]);
             const vf *const t = taps[y] + (y == 2);
-            winograd_taps(t[0], t[1], t[2], rows[y]);
+            winograd_taps(m, t[0], t[1], t[2], rows[y]);
         }
-        for (int x = 0; x < WINOGRAD_SIDE; x++) {
-            winograd_taps(rows[0][x], rows[1][x], rows[2][x], u);
-            for (int y = 0; y < WINOGRAD_SIDE; y++) st(to + (y * WINOGRAD_SIDE + x) * product + c, u[y], n);
+        for (int x = 0; x < m + 2; x++) {
+            winograd_taps(m, rows[0][x], rows[1][x], rows[2][x], u);
+            for (int y = 0; y < m + 2; y++) st(to + (y * (m + 2) + x) * s->kernels + c, u[y], n);
         }
     }
 }
 
-/* x B for VW squares of a row, where x is one row of the input. */
-static inline void winograd_row(const float *x, vf out[WINOGRAD_SIDE]) {
-    vf x0, x1, x2, x3;
-    vf_load_pairs(x, &x0, &x1), vf_load_pairs(x + 2, &x2, &x3);
-    out[0] = vf_sub(x0, x2), out[1] = vf_add(x1, x2), out[2] = vf_sub(x2, x1), out[3] = vf_sub(x1, x3);
+/* Splits a padded row of the input: phase p has the elements m*t + p. */
+GG_INLINE void winograd_split(const int m, int64_t phase, const float *row, float *phases) {
+    for (int64_t t = 0; t < phase; t += VW, row += m * VW) {
+        float half[2][2 * VW];
+        vf x[WINOGRAD_MOST];
+        for (int i = 0; i < m / 2; i++) vf_load_pairs(row + 2 * VW * i, &x[2 * i], &x[2 * i + 1]);
+        if (m == 4) {
+            for (int i = 0; i < 4; i++) vf_store(half[i % 2] + i / 2 * VW, x[i]);
+            for (int i = 0; i < 2; i++) vf_load_pairs(half[i], &x[i], &x[i + 2]);
+        }
+        for (int i = 0; i < m; i++) vf_store(phases + i * phase + t, x[i]);
+    }
 }
-/* Transforms channel c of `rows` rows of squares from row `first` on. lines: room for their rows of the input. */
-static void winograd_input(const patches *v, const gemm *g, const winograd *s, int64_t image, int64_t c, int64_t first,
-                           int64_t rows, float *lines, float *to) {
+/* Transforms channel c of `rows` rows of squares from row `first` on. lines: room for their rows of the input and one
+ * more. Vectors are stored whole: what they write beyond a row of squares is overwritten by the next row or channel, or
+ * ignored. */
+GG_INLINE void winograd_input(const int m, const patches *v, const gemm *g, const winograd *s, int64_t image, int64_t c,
+                              int64_t first, int64_t rows, float *lines, float *to) {
     const patch_axis *ax = v->ax;
     const char *const channel = g->a.data + (size_t)image * v->nb_n + (size_t)c * v->nb_c;
-    const int64_t y = ax[1].base + 2 * first;
-    const patch_range in = patch_inside(ax[0].in, ax[0].base, 1, s->line);
+    const int64_t y = ax[1].base + m * first, line = s->line, phase = s->phase, input = s->input;
+    const patch_range in = patch_inside(ax[0].in, ax[0].base, 1, line);
     const bool plain = patch_is_plain(&g->a, v);
-    for (int64_t r = 0; r < 2 * rows + 2; r++) {
-        float *line = lines + r * s->line;
-        const char *const row = channel + (y + r) * (ptrdiff_t)v->nb[1];
-        if (y + r < 0 || y + r >= ax[1].in) memset(line, 0, (size_t)s->line * sizeof *line);
-        else if (plain) patch_span((const float *)row + ax[0].base, in, s->line, line);
-        else patch_row(g->a.type, row, v->nb[0], ax[0].in, ax[0].base, 1, s->line, 0, line);
+    for (int64_t r = 0; r < m * rows + 2; r++) {        /* a line below, so that split lines can replace them */
+        const char *const from = channel + (y + r) * (ptrdiff_t)v->nb[1];
+        float *const out = lines + (r + 1) * line;
+        if (y + r < 0 || y + r >= ax[1].in) memset(out, 0, (size_t)line * sizeof *out);
+        else if (plain) patch_span((const float *)from + ax[0].base, in, line, out);
+        else patch_row(g->a.type, from, v->nb[0], ax[0].in, ax[0].base, 1, line, 0, out);
     }
+    for (int64_t r = 0; r < m * rows + 2; r++) winograd_split(m, phase, lines + (r + 1) * line, lines + r * line);
     to += c * s->plane;
     const int64_t last = (gg_ceil_div(rows * s->across, VW) - 1) * VW;
-    for (int i = 0; i < WINOGRAD_PRODUCTS; i++) vf_store(to + i * s->input + last, vf_zero());
-    for (int64_t t = 0; t < s->across; t += VW) {
-        const int64_t n = gg_min(s->across - t, VW);
-        const float *x = lines + 2 * t;
-        vf h[4][WINOGRAD_SIDE];
-        winograd_row(x, h[0]), winograd_row(x + s->line, h[1]);
-        for (int64_t r = 0; r < rows; r++) {
-            float *u = to + r * s->across + t;
-            x += 2 * s->line;
-            winograd_row(x, h[2]), winograd_row(x + s->line, h[3]);
-            GG_UNROLL for (int i = 0; i < WINOGRAD_SIDE; i++, u += s->input) {
-                st(u, vf_sub(h[0][i], h[2][i]), n);
-                st(u + WINOGRAD_SIDE * s->input, vf_add(h[1][i], h[2][i]), n);
-                st(u + 2 * WINOGRAD_SIDE * s->input, vf_sub(h[2][i], h[1][i]), n);
-                st(u + 3 * WINOGRAD_SIDE * s->input, vf_sub(h[1][i], h[3][i]), n);
-                h[0][i] = h[2][i], h[1][i] = h[3][i];
-            }
-        }
-    }
-}
-
-/* A' m: what four sums give for two positions. */
-static inline void winograd_pair(const vf m[WINOGRAD_SIDE], vf out[2]) {
-    out[0] = vf_add(vf_add(m[0], m[1]), m[2]), out[1] = vf_sub(vf_sub(m[1], m[2]), m[3]);
-}
-/* Stores the positions of `rows` rows of squares of an output channel; room: positions up to the end of the rows of the
- * result. Returns whether all are finite. */
-static bool winograd_output(const winograd *s, const float *sums, int64_t rows, int64_t width, int64_t height,
-                            float *y) {
-    vf test = vf_zero();
+    for (int i = 0; i < s->products; i++) vf_store(to + i * input + last, vf_zero());
     for (int64_t r = 0; r < rows; r++)
         for (int64_t t = 0; t < s->across; t += VW) {
-            const float *const m = sums + r * s->across + t;
-            const int64_t squares = s->across - t;
-            vf half[2][WINOGRAD_SIDE], out[2], pair[2];
-            GG_UNROLL for (int x = 0; x < WINOGRAD_SIDE; x++) {
-                vf column[WINOGRAD_SIDE];
-                GG_UNROLL for (int i = 0; i < WINOGRAD_SIDE; i++)
-                    column[i] = ld(m + (i * WINOGRAD_SIDE + x) * s->sums, squares);
-                winograd_pair(column, out);
-                half[0][x] = out[0], half[1][x] = out[1];
+            const float *const x = lines + m * r * line + t;
+            float *u = to + r * s->across + t;
+            vf columns[WINOGRAD_SIDE][WINOGRAD_SIDE], one[WINOGRAD_SIDE], out[WINOGRAD_SIDE];
+            GG_UNROLL for (int i = 0; i < m + 2; i++) {
+                GG_UNROLL for (int j = 0; j < m + 2; j++) one[j] = vf_load(x + j * line + i % m * phase + i / m);
+                winograd_window(m, one, columns[i]);
             }
-            GG_UNROLL for (int i = 0; i < 2; i++) {
-                if (2 * r + i >= height) break;
-                float *const to = y + (2 * r + i) * width + 2 * t;
-                const int64_t n = width - 2 * t;
-                winograd_pair(half[i], out);
-                test = vf_fma(vf_add(out[0], out[1]), vf_zero(), test);
-                vf_pairs(out[0], out[1], &pair[0], &pair[1]);
-                st(to, pair[0], n);
-                if (n > VW) st(to + VW, pair[1], n - VW);
+            GG_UNROLL for (int j = 0; j < m + 2; j++) {
+                GG_UNROLL for (int i = 0; i < m + 2; i++) one[i] = columns[i][j];
+                winograd_window(m, one, out);
+                GG_UNROLL for (int i = 0; i < m + 2; i++, u += input) vf_store(u, out[i]);
             }
+        }
+}
+
+/* Interleaves the positions of a row of squares. */
+GG_INLINE void winograd_merge(const int m, const vf x[WINOGRAD_MOST], vf out[WINOGRAD_MOST]) {
+    if (m == 2) {
+        vf_pairs(x[0], x[1], &out[0], &out[1]);
+    } else {
+        vf even[2], odd[2];
+        vf_pairs(x[0], x[2], &even[0], &even[1]), vf_pairs(x[1], x[3], &odd[0], &odd[1]);
+        for (int i = 0; i < 2; i++) vf_pairs(even[i], odd[i], &out[2 * i], &out[2 * i + 1]);
+    }
+}
+/* Stores `height` x `width` positions of `rows` rows of squares of an output channel. Returns whether all are finite.
+ * Vectors are stored whole while they end within these positions: what they write beyond a row is overwritten by the
+ * rows below, because the squares of a row are stored from right to left. */
+GG_INLINE bool winograd_output(const int m, const winograd *s, const float *sums, int64_t rows, int64_t width,
+                               int64_t height, float *y) {
+    const int64_t across = s->across, next = s->sums;
+    const float *const end = y + height * width;
+    vf test = vf_zero();
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t t = (across - 1) / VW * VW; t >= 0; t -= VW) {
+            const float *const from = sums + r * across + t;
+            const int64_t n = width - m * t, left = gg_min(m, height - m * r);
+            float *to = y + m * r * width + m * t;
+            vf half[WINOGRAD_MOST][WINOGRAD_SIDE], column[WINOGRAD_SIDE], out[WINOGRAD_MOST], pairs[WINOGRAD_MOST];
+            vf all = vf_zero();
+            GG_UNROLL for (int x = 0; x < m + 2; x++) {
+                GG_UNROLL for (int i = 0; i < m + 2; i++) column[i] = vf_load(from + (i * (m + 2) + x) * next);
+                winograd_column(m, column, out);
+                GG_UNROLL for (int i = 0; i < m; i++) half[i][x] = out[i];
+            }
+            GG_UNROLL for (int i = 0; i < m; i++, to += width) {
+                if (i >= left) break;
+                winograd_column(m, half[i], out);
+                for (int j = 0; j < m; j += 2) all = vf_fma(vf_add(out[j], out[j + 1]), vf_zero(), all);
+                winograd_merge(m, out, pairs);
+                if (n >= m * VW)
+                    GG_UNROLL for (int j = 0; j < m; j++) vf_store(to + j * VW, pairs[j]);
+                else
+                    GG_UNROLL for (int j = 0; j < m; j++)
+                        if (n > j * VW) st(to + j * VW, pairs[j], end - (to + j * VW));
+            }
+            if (across - t < VW) {
+                float lanes[VW];
+                vf_store(lanes, all), all = vf_loadn(lanes, (int)(across - t));
+            }
+            test = vf_add(test, all);
         }
     return !vm_any(vf_isnan(test));
 }
@@ -195,14 +281,14 @@ static bool winograd_output(const winograd *s, const float *sums, int64_t rows, 
 /* Rows of squares first .. first+rows-1 of a block of output channels, from channel j on, as a product of panels. */
 typedef struct winograd_part { patches seen; gemm g; gemm_tiling tiling; } winograd_part;
 static void winograd_part_make(const patches *v, const gemm *g, int64_t image, int64_t first, int64_t rows, int64_t j,
-                               winograd_part *p) {
+                               int m, winograd_part *p) {
     p->seen = *v, p->g = *g;
-    p->seen.n = 1, p->seen.ax[1].out = gg_min(2 * rows, v->ax[1].out - 2 * first), p->seen.ax[1].base += 2 * first;
+    p->seen.n = 1, p->seen.ax[1].out = gg_min(m * rows, v->ax[1].out - m * first), p->seen.ax[1].base += m * first;
     if (v->tail.bias) p->seen.tail.bias += j;
     p->g.m = patches_places(&p->seen), p->g.n = gg_min(WINOGRAD_N, g->n - j);
     p->g.a.context = &p->seen, p->g.a.data += (size_t)image * v->nb_n;
     p->g.b.data += (size_t)j * ((const patches *)g->b.context)->nb_c;
-    p->g.c += (size_t)image * v->to_n + (size_t)j * g->c_n + 2 * (size_t)first * v->to[1];
+    p->g.c += (size_t)image * v->to_n + (size_t)j * g->c_n + (size_t)(m * first) * v->to[1];
     p->tiling = gemm_plan(&p->g, 1, false);
 }
 
@@ -213,28 +299,29 @@ static void winograd_task(const patches *v, const gemm *g, const winograd *s, in
                           int64_t b1, bool ready, const int32_t *at, float *x) {
     const int64_t first = winograd_first(s, strip), rows = winograd_first(s, strip + 1) - first;
     const int64_t vectors = winograd_vectors(s, strip), tiles = gg_ceil_div(vectors, SHIFTED_V);
-    const int64_t width = v->ax[0].out, height = gg_min(2 * rows, v->ax[1].out - 2 * first);
-    float *const sums = x + WINOGRAD_PRODUCTS * s->input, *const room = sums + WINOGRAD_PRODUCTS * s->sums;
-    for (int64_t c = 0; c < v->c && !ready; c++) winograd_input(v, g, s, image, c, first, rows, room, x);
+    const int64_t width = v->ax[0].out, height = gg_min(s->m * rows, v->ax[1].out - s->m * first);
+    float *const sums = x + s->products * s->input, *const room = sums + s->products * s->sums;
+    for (int64_t c = 0; c < v->c && !ready; c++)
+        WINOGRAD(winograd_input, s->m, v, g, s, image, c, first, rows, room, x);
     for (int64_t j0 = b0 * WINOGRAD_N; j0 < gg_min(b1 * WINOGRAD_N, g->n); j0 += WINOGRAD_N) {
         const int64_t n = gg_min(WINOGRAD_N, g->n - j0), ldo = (int64_t)(g->c_n / sizeof(float));
-        float *const y = (float *)(g->c + (size_t)image * v->to_n + (size_t)j0 * g->c_n) + 2 * first * width;
-        for (int64_t i = 0; i < WINOGRAD_PRODUCTS; i++)
+        float *const y = (float *)(g->c + (size_t)image * v->to_n + (size_t)j0 * g->c_n) + s->m * first * width;
+        for (int64_t i = 0; i < s->products; i++)
             for (int64_t j = 0; j < n; j += SHIFTED_N)
                 for (int64_t t = 0; t < tiles; t++) {
                     const int64_t from = vectors * t / tiles, wide = vectors * (t + 1) / tiles - from;
                     shifted_table[wide][gg_min(n - j, SHIFTED_N)](
-                        v->c, at, x + i * s->input + from * VW, s->kernel + (i * g->n + j0 + j) * v->c, v->c,
+                        v->c, at, x + i * s->input + from * VW, s->kernel + i * s->kernels + (j0 + j) * v->c, v->c,
                         sums + i * s->sums + j * s->plane + from * VW, s->plane, VW, false);
                 }
         bool finite = true;
         for (int64_t j = 0; j < n; j++) {
-            finite &= winograd_output(s, sums + j * s->plane, rows, width, height, y + j * ldo);
+            finite &= WINOGRAD(winograd_output, s->m, s, sums + j * s->plane, rows, width, height, y + j * ldo);
             if (v->tail.bias || v->tail.function) conv_finish(&v->tail, j0 + j, y + j * ldo, height * width);
         }
         if (finite) continue;
         winograd_part p;
-        winograd_part_make(v, g, image, first, rows, j0, &p);
+        winograd_part_make(v, g, image, first, rows, j0, s->m, &p);
         gemm_rows(&p.g, &p.tiling, 0, p.tiling.rows, room);
     }
 }
@@ -243,12 +330,12 @@ static void winograd_task(const patches *v, const gemm *g, const winograd *s, in
 static bool winograd_run(const gg_work *w, const patches *v, const gemm *g, winograd *s) {
     const int64_t rows = gg_ceil_div(s->down, s->strips);
     winograd_part most;
-    winograd_part_make(v, g, 0, 0, rows, 0, &most);
-    const int64_t room = gg_max((2 * rows + 2) * s->line, gemm_scratch_floats(&most.g, &most.tiling));
-    const int64_t floats = WINOGRAD_PRODUCTS * (s->input + s->sums) + room;
+    winograd_part_make(v, g, 0, 0, rows, 0, s->m, &most);
+    const int64_t room = gg_max((s->m * rows + 3) * s->line, gemm_scratch_floats(&most.g, &most.tiling));
+    const int64_t floats = s->products * (s->input + s->sums) + room;
     float *const x = gg_scratch((size_t)(floats + v->c) * sizeof *x);
     for (int64_t j = g->n * w->ith / w->nth; x && j < g->n * (w->ith + 1) / w->nth; j++)
-        winograd_kernel(v, g, j, x, w->wdata);
+        WINOGRAD(winograd_kernel, s->m, v, g, s, j, x, w->wdata);
     gg_barrier(w);
     if (!x) return false;
     int32_t *const at = (int32_t *)(x + floats);

@@ -113,10 +113,10 @@ def convolve(b, x, w, strides, dilations, pads, groups, zero=None, tail=()):
         t = ggml.ggml_conv_3d_direct(b.ctx, kernel.t, data.t, *sizes, *channels)  # type: ignore[call-arg]
         return finished(b, b.with_shape(ggml.ggml_reshape_4d(b.ctx, t, *extents(shape)), shape, x), *tail)
     w = b.contiguous(w)
-    function = ggml.ggml_conv_2d_dw_direct if depthwise else ggml.ggml_conv_2d_direct
+    function, more = (ggml.ggml_conv_2d_dw_direct, ()) if depthwise else (ggml.ggml_conv_2d_direct, (0, 4))
     if b.trains or not tail:
         return finished(b, b.with_shape(function(b.ctx, w.t, x.t, *sizes), shape, x), *tail)
-    return b.with_shape(function(b.ctx, w.t, x.t, *sizes, row, activation), shape, x)  # type: ignore[call-arg]
+    return b.with_shape(function(b.ctx, w.t, x.t, *sizes, row, activation, *more), shape, x)  # type: ignore[call-arg]
 
 
 def finished(b, y, bias=None, function=None):
