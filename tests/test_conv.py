@@ -391,11 +391,11 @@ def test_gradients_with_winograd():
         r = Random(5)
         w, x = tensor(ctx, r(3, 3, 16, 16), "F32"), tensor(ctx, r(24, 24, 16, 1), "F32")
         ggml.ggml_set_param(w), ggml.ggml_set_param(x)
-        both = []
+        ways = []
         for winograd in (0, 2, 4):
             out = ggml.ggml_conv_2d_direct(ctx, w, x, *PLAIN, None, None, 0, winograd)
-            both.append([(note, grads) for note, grads in gradients(ctx, out, [w, x], [1, 2])])
-        for other in both[1:]:
-            for (note, want), (_, found) in zip(both[0], other):
-                for one, two in zip(found, want):
-                    np.testing.assert_array_equal(one, two, note)
+            ways.append([(note, grads) for note, grads in gradients(ctx, out, [w, x], [1, 2])])
+        for way in ways[1:]:
+            for (note, want), (_, found) in zip(ways[0], way):
+                for one, other in zip(found, want):
+                    np.testing.assert_array_equal(one, other, note)

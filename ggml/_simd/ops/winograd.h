@@ -6,9 +6,10 @@
  * input channels are products of matrices, computed by the tiles of shifted.h. The threads transform the kernel
  * together; each of them transforms a strip of the input and multiplies it while it is in the cache.
  *
- * The points of F(4x4, 3x3) are 0, the positive and negative roots of 1/2 and 2, and infinity. Its rounding errors are
- * then about twice those of the sums of all products, instead of eight times with 1 and 2 (both for random data of 96
- * channels). Those of F(2x2, 3x3) are smaller, and small whole numbers are convolved exactly. */
+ * The points of F(4x4, 3x3) are 0, the positive and negative roots of 1/2 and 2, and infinity. Its largest
+ * rounding errors are then about twice those of the sums of all products, instead of eight times with 1 and 2 (both for
+ * random data of 96 channels). Those of F(2x2, 3x3) are smaller than those of the sums, and it convolves small whole
+ * numbers exactly. */
 #ifndef GG_OPS_WINOGRAD_H
 #define GG_OPS_WINOGRAD_H
 #include "shifted.h"
@@ -62,20 +63,22 @@ static int64_t winograd_strips(const patches *v, winograd *s) {
 
 /* n floats or more: an odd number of cache lines, so that the elements of a window lie in different sets of L1. */
 static inline int64_t winograd_apart(int64_t n) { return (gg_ceil_div(n, 16) | 1) * 16; }
-/* The plan for squares of m x m; returns its cycles for each pair of channels, for the products, the transformed input,
- * sums and kernel. 0: no strip fits. */
+
+/* The plan for squares of m x m; returns its cycles for each pair of channels. 0: the kernel is too large, or no strip
+ * fits. */
 static double winograd_squares(const patches *v, const gemm *g, int m, winograd *s) {
-    const bool small = m == 2;
+    /* cycles of the transforms: of a vector of squares of an input and an output channel, of the taps of a pair */
+    static const struct { double input, sums, kernel; } cycles[] = {[2] = {30, 40, 7}, [4] = {200, 300, 16}};
     *s = (winograd){.m = m, .products = (m + 2) * (m + 2), .across = gg_ceil_div(v->ax[0].out, m),
                     .down = gg_ceil_div(v->ax[1].out, m), .blocks = gg_ceil_div(g->n, WINOGRAD_N)};
     if (v->c > WINOGRAD_KERNEL / s->products / g->n) return 0;
     const int64_t vectors = winograd_strips(v, s);
+    if (!vectors) return 0;
     s->input = winograd_apart(v->c * s->plane + VW), s->sums = winograd_apart(WINOGRAD_N * s->plane + VW);
     s->kernels = winograd_apart(v->c * g->n);
     s->phase = gg_ceil_div(s->across, VW) * VW + VW, s->line = m * s->phase;
-    if (!vectors) return 0;
-    const double transforms = (small ? 30.0 : 200.0) / (double)g->n + (small ? 40.0 : 300.0) / (double)v->c;
-    return (s->products / 2 + transforms) * (double)(vectors * v->n) + (small ? 7 : 16);
+    const double transforms = cycles[m].input / (double)g->n + cycles[m].sums / (double)v->c;
+    return (s->products / 2 + transforms) * (double)(vectors * v->n) + cycles[m].kernel;
 }
 
 /* Whether the convolution can be computed so, with squares of `most` x `most` positions at most, and in less time. The

@@ -96,7 +96,8 @@ static inline bool gg_conv_function_ok(int id) {
         || id == GGML_UNARY_OP_HARDSWISH;
 }
 
-/* The largest side of the squares of positions that CONV_2D may compute together (ops/winograd.h); 0 stands for 2. */
+/* The largest side of the squares of positions that CONV_2D may compute together (ops/winograd.h); 1: none, 0
+ * stands for 2. */
 static inline int gg_conv_squares(const ggml_tensor *t) { return t->op_params[9] ? t->op_params[9] : 2; }
 
 /* Positions of a window of k elements over `in` elements; -1: the window does not fit, or a parameter is invalid. */
