@@ -297,17 +297,23 @@ def convolved(ctx, w, x, places, threads, winograd=2, *tail):
     return load(out)
 
 
-@pytest.mark.parametrize(("width", "height", "channels", "out", "images", "padding"), [
-    (24, 24, 32, 32, 1, 1), (25, 23, 20, 50, 2, 0), (70, 9, 33, 30, 1, 2), (9, 40, 17, 49, 3, 1), (7, 7, 130, 20, 2, 1),
+# width, height, channels of the input and the output, images, padding
+IMAGES = [(24, 24, 32, 32, 1, 1), (25, 23, 20, 50, 2, 0), (70, 9, 33, 30, 1, 2), (9, 40, 17, 49, 3, 1),
+          (7, 7, 130, 20, 2, 1)]  # fmt: skip
+STRIDED = [(48, 48, 64, 64, 1, 1), (49, 47, 60, 90, 2, 0), (61, 34, 80, 60, 1, 2), (34, 93, 70, 75, 3, 1)]
+
+
+@pytest.mark.parametrize(("squares", "stride", "image"), [
+    *[(squares, 1, image) for squares in (2, 4) for image in IMAGES], *[(2, 2, image) for image in STRIDED],
 ])  # fmt: skip
-@pytest.mark.parametrize("squares", [2, 4])
 @pytest.mark.parametrize("name", ISAS)
-def test_winograd_is_a_convolution(name, squares, width, height, channels, out, images, padding):
+def test_winograd_is_a_convolution(name, squares, stride, image):
+    width, height, channels, out, images, padding = image
     with isa(name), context() as ctx:
-        r, places = Random(width), (1, 1, padding, padding, 1, 1)
+        r, places = Random(width), (stride, stride, padding, padding, 1, 1)
         kernel, data, shift = r(3, 3, channels, out), r(width, height, channels, images), r(out, 1, 1, 1)
         w, x, bias = (tensor(ctx, v, "F32") for v in (kernel, data, shift))
-        want = correlate(kernel, data, [1, 1], [padding] * 2, [1, 1])
+        want = correlate(kernel, data, [stride] * 2, [padding] * 2, [1, 1])
         found = convolved(ctx, w, x, places, 1, squares)
         assert np.abs(found - want).max() <= 3e-6 * np.abs(want).max()
         assert (found != convolved(ctx, w, x, places, 1, 0)).any()  # another way of computing it
@@ -330,60 +336,63 @@ def test_larger_squares_are_another_way_of_computing():
                 ggml.ggml_conv_2d_direct(ctx, w, x, *PLAIN, winograd=squares)
 
 
-@pytest.mark.parametrize("squares", [2, 4])
+@pytest.mark.parametrize(("squares", "stride"), [(2, 1), (4, 1), (2, 2)])
 @pytest.mark.parametrize("name", ISAS)
-def test_winograd_with_other_types_and_layouts(name, squares):
+def test_winograd_with_other_types_and_layouts(name, squares, stride):
     with isa(name), context() as ctx:
-        r = Random(3)
-        kernel, data = r(3, 3, 32, 32), r(24, 24, 32, 1)
+        r, n, c, places = Random(3), 24 * stride, 32 * stride, (stride, stride, 1, 1, 1, 1)
+        kernel, data = r(3, 3, c, c), r(n, n, c, 1)
         w, x = tensor(ctx, kernel, "F32"), tensor(ctx, data, "F32")
         halves = [tensor(ctx, v, kind) for kind in ("F16", "BF16") for v in (kernel, data)]
-        rows = ggml.ggml_permute(ctx, tensor(ctx, r(24, 32, 24, 1), "F32"), 0, 2, 1, 3)
-        columns = ggml.ggml_permute(ctx, tensor(ctx, r(24, 24, 32, 1), "F32"), 1, 0, 2, 3)
+        rows = ggml.ggml_permute(ctx, tensor(ctx, r(n, c, n, 1), "F32"), 0, 2, 1, 3)
+        columns = ggml.ggml_permute(ctx, tensor(ctx, r(n, n, c, 1), "F32"), 1, 0, 2, 3)
         for a, b in ((w, halves[1]), (w, halves[3]), (halves[0], x), (halves[2], halves[3]), (w, rows), (w, columns)):
-            found = convolved(ctx, a, b, PLAIN, 2, squares)
-            want = correlate(load(a), load(b), [1, 1], [1, 1], [1, 1])
+            found = convolved(ctx, a, b, places, 2, squares)
+            want = correlate(load(a), load(b), [stride] * 2, [1, 1], [1, 1])
             assert np.abs(found - want).max() <= 3e-6 * np.abs(want).max()
-            assert (found != convolved(ctx, a, b, PLAIN, 2, 0)).any()
+            assert (found != convolved(ctx, a, b, places, 2, 0)).any()
 
 
 def test_other_convolutions_are_sums_of_all_products():
     with context() as ctx:
         r = Random(3)
         x, w, wide = (tensor(ctx, v, "F32") for v in (r(24, 24, 32, 1), r(3, 3, 32, 32), r(5, 5, 32, 32)))
-        for kernel, places in ((w, (2, 2, 1, 1, 1, 1)), (w, (1, 1, 2, 2, 2, 2)), (wide, PLAIN)):
+        others = (w, (3, 3, 1, 1, 1, 1)), (w, (2, 1, 1, 1, 1, 1)), (w, (1, 1, 2, 2, 2, 2)), (wide, PLAIN)
+        for kernel, places in others:
             np.testing.assert_array_equal(
                 convolved(ctx, kernel, x, places, 2, 4), convolved(ctx, kernel, x, places, 2, 0))  # fmt: skip
 
 
-def test_small_whole_numbers_are_convolved_exactly():
+@pytest.mark.parametrize("stride", [1, 2])
+def test_small_whole_numbers_are_convolved_exactly(stride):
     with context() as ctx:
-        r = Random(6)
-        kernel, data = r.ints(15, 3, 3, 32, 32) - 7.0, r.ints(255, 24, 24, 32, 1) * 1.0
+        r, n, c = Random(6), 24 * stride, 32 * stride
+        kernel, data = r.ints(15, 3, 3, c, c) - 7.0, r.ints(255, n, n, c, 1) * 1.0
         w, x = tensor(ctx, kernel, "F32"), tensor(ctx, data, "F32")
-        np.testing.assert_array_equal(convolved(ctx, w, x, PLAIN, 2), correlate(kernel, data, [1, 1], [1, 1], [1, 1]))
+        found = convolved(ctx, w, x, (stride, stride, 1, 1, 1, 1), 2)
+        np.testing.assert_array_equal(found, correlate(kernel, data, [stride] * 2, [1, 1], [1, 1]))
 
 
 @pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
 @pytest.mark.parametrize("where", ["data", "kernel"])
-@pytest.mark.parametrize("squares", [2, 4])
+@pytest.mark.parametrize(("squares", "stride"), [(2, 1), (4, 1), (2, 2)])
 @pytest.mark.parametrize("name", ISAS)
-def test_winograd_with_infinities(name, squares, where, value):
+def test_winograd_with_infinities(name, squares, stride, where, value):
     """An infinity reaches those positions whose windows see it, and no others of their square."""
     with isa(name), context() as ctx:
-        r = Random(4)
-        kernel, data = r(3, 3, 32, 60), r(24, 24, 32, 2)
+        r, n, c, places = Random(4), 24 * stride, 32 * stride, (stride, stride, 1, 1, 1, 1)
+        kernel, data = r(3, 3, c, 60), r(n, n, c, 2)
         (data if where == "data" else kernel)[1, 5, 2, 1] = value  # its image or output channel, channel, row, column
         w, x = tensor(ctx, kernel, "F32"), tensor(ctx, data, "F32")
-        want = convolved(ctx, w, x, PLAIN, 1, 0)
-        found = convolved(ctx, w, x, PLAIN, 1, squares)
+        want = convolved(ctx, w, x, places, 1, 0)
+        found = convolved(ctx, w, x, places, 1, squares)
         assert not np.isfinite(want).all()
         np.testing.assert_array_equal(np.where(np.isfinite(found), 0, found), np.where(np.isfinite(want), 0, want))
         finite = np.isfinite(want)
         assert np.abs(found[finite] - want[finite]).max() <= 3e-6 * np.abs(want[finite]).max()
         across = ggml.ggml_permute(ctx, tensor(ctx, kernel.transpose(0, 2, 3, 1), "F32"), 2, 0, 1, 3)
         for threads, a in ((2, w), (3, w), (2, across)):
-            np.testing.assert_array_equal(convolved(ctx, a, x, PLAIN, threads, squares), found)
+            np.testing.assert_array_equal(convolved(ctx, a, x, places, threads, squares), found)
 
 
 def test_gradients_with_winograd():

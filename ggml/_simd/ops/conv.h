@@ -55,7 +55,7 @@ static gemm conv_product(const gg_kernels *k, const gg_conv *v, const patches *s
 /* Applies the tail to m positions of channels j .. j+n-1. */
 static void conv_finish_tile(const gemm *g, int64_t m, int64_t j, int64_t n, float *tile, int64_t ldc) {
     const patches *const v = g->a.context;
-    for (int64_t c = 0; c < n; c++) conv_finish(&v->tail, j + c, tile + c * ldc, m);
+    conv_finish(&v->tail, j, tile, ldc, n, m);
 }
 static int conv_run(const gg_work *w, ggml_tensor *dst, const patches *seen, const gemm *g) {
     direct d;
@@ -74,7 +74,7 @@ static void conv_sum_make(const gg_kernels *k, conv_sum *s, const ggml_tensor *d
     s->kernel = conv_kernel(&v, false, gg_conv_w(&v).ne, first, step), s->seen = patches_of_x(&v);
     s->g = conv_product(k, &v, &s->seen, &s->kernel, v.x, dst->data, gg_conv_g(&v).nb_c);
     if (tail) s->seen.tail = conv_tail_of(dst), s->kernel.more = dst->op_params[8];
-    if (s->seen.tail.bias || s->seen.tail.function) s->g.finish = conv_finish_tile;
+    if (s->seen.tail.finish) s->g.finish = conv_finish_tile;
     s->is_quick = tail && winograd_plan(&s->seen, &s->g, gg_conv_squares(dst), &s->quick);
 }
 static int conv_forward(const gg_work *w, ggml_tensor *dst) {

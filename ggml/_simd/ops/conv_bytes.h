@@ -273,8 +273,8 @@ static void codes_store(const codes_plan *q, int64_t rows, int64_t f, int64_t j0
             if (q->sums) sum = vi_add(sum, vi_mul(vi_words(q->tile + i), vi_set1(q->more)));
             vf_store(p + i, tail->function ? vi_to_vf(vi_add(sum, codes_add(q, j0 + j))) : vi_float(sum));
         }
-        if (tail->function) conv_finish(tail, j0 + j, p, MR);
     }
+    if (tail->function) conv_finish(tail, j0, tile, MR, n, MR);
     for (int64_t i = f, m; i < end; i += m) {
         const int64_t r = i / width, x = i % width;
         m = gg_min(end - i, (x < out ? out : width) - x);

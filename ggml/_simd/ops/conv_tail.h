@@ -3,37 +3,46 @@
 #define GG_OPS_CONV_TAIL_H
 #include "rows.h"
 
+/* Finishes `count` contiguous elements of each of n channels, which are ldy floats apart. bias: of these channels, or
+ * NULL. */
+typedef void (*conv_tail_fn)(const float *bias, float *y, int64_t ldy, int64_t n, int64_t count);
 typedef struct conv_tail {
     const float *bias;              /* of each channel; NULL: none */
-    gg_tile_fn function;            /* NULL: none */
+    bool function;                  /* there is one */
+    conv_tail_fn finish;            /* NULL: nothing follows */
 } conv_tail;
 
-GG_TILE_X(conv_RELU, v_relu(x))
-GG_TILE_X(conv_SIGMOID, v_sigmoid(x))
-GG_TILE_X(conv_SILU, v_silu(x))
-GG_TILE_X(conv_HARDSWISH, v_hardswish(x))
+#define CONV_TAIL(NAME, EXPR)                                                                        \
+    static void conv_tail_##NAME(const float *bias, float *y, int64_t ldy, int64_t n, int64_t count) { \
+        for (int64_t j = 0; j < n; j++, y += ldy) {                                                  \
+            const vf more = vf_set1(bias ? bias[j] : 0);                                             \
+            for (int64_t i = 0; i < count; i += VW) {                                                \
+                const vf x = vf_add(ld(y + i, count - i), more);                                     \
+                st(y + i, EXPR, count - i);                                                          \
+            }                                                                                        \
+        }                                                                                            \
+    }
+CONV_TAIL(NONE, x)
+CONV_TAIL(RELU, v_relu(x))
+CONV_TAIL(SIGMOID, v_sigmoid(x))
+CONV_TAIL(SILU, v_silu(x))
+CONV_TAIL(HARDSWISH, v_hardswish(x))
+#undef CONV_TAIL
 
 /* Of CONV_2D and CONV_2D_DW: source 2 is the bias, the function is that of gg_conv_function. */
 static conv_tail conv_tail_of(const ggml_tensor *t) {
-    static const gg_tile_fn functions[] = {
-        [GGML_UNARY_OP_RELU] = tile_conv_RELU, [GGML_UNARY_OP_SIGMOID] = tile_conv_SIGMOID,
-        [GGML_UNARY_OP_SILU] = tile_conv_SILU, [GGML_UNARY_OP_HARDSWISH] = tile_conv_HARDSWISH,
+    static const conv_tail_fn functions[] = {
+        [GGML_UNARY_OP_RELU] = conv_tail_RELU, [GGML_UNARY_OP_SIGMOID] = conv_tail_SIGMOID,
+        [GGML_UNARY_OP_SILU] = conv_tail_SILU, [GGML_UNARY_OP_HARDSWISH] = conv_tail_HARDSWISH,
     };
     const int id = gg_conv_function(t);
-    return (conv_tail){t->src[2] ? t->src[2]->data : NULL, id < 0 ? NULL : functions[id]};
+    const float *const bias = t->src[2] ? t->src[2]->data : NULL;
+    return (conv_tail){bias, id >= 0, id >= 0 ? functions[id] : bias ? conv_tail_NONE : NULL};
 }
-/* Applies the function to n contiguous elements. */
-static inline void conv_apply(const conv_tail *tail, float *y, int64_t n) {
-    static const float none[GG_TILE_PARAMS];
-    if (tail->function) tail->function((float *const[]){y, y}, n, false, none);
-}
-/* Finishes n elements of a channel, which are contiguous. */
-static inline void conv_finish(const conv_tail *tail, int64_t channel, float *y, int64_t n) {
-    if (tail->bias) {
-        const vf bias = vf_set1(tail->bias[channel]);
-        for (int64_t i = 0; i < n; i += VW) st(y + i, vf_add(ld(y + i, n - i), bias), n - i);
-    }
-    conv_apply(tail, y, n);
+/* Finishes `count` contiguous elements of n channels from `channel` on, which are ldy floats apart. */
+static inline void conv_finish(const conv_tail *tail, int64_t channel, float *y, int64_t ldy, int64_t n,
+                               int64_t count) {
+    if (tail->finish) tail->finish(tail->bias ? tail->bias + channel : NULL, y, ldy, n, count);
 }
 
 #endif

@@ -115,7 +115,7 @@ static void depthwise_plane(const gg_conv *q, const patches *v, const ggml_tenso
                     d->block(gg_min(rows - r, DEPTHWISE_ROWS), p, d->weights, from, across, row, pitch);
             } else if (together) row += r * p->width;
             else depthwise_row(p, d->weights, from, across, row);
-            conv_finish(&v->tail, c, row, across);
+            conv_finish(&v->tail, c, row, across, 1, across);
             char *to = out + (size_t)n * v->to_n + (size_t)(o + r) * v->to[1];
             if (v->to[0] == sizeof *row) patch_copy(row, across, (float *)to);
             else gg_from_floats(GGML_TYPE_F32, row, across, to, v->to[0]);

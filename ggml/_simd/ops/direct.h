@@ -96,9 +96,7 @@ static void direct_load(const patches *v, const gemm *g, const direct *d, int64_
 /* Stores columns j0 to j0+n of the positions of a strip from f on, except those in the padding. */
 static void direct_store(const patches *v, const gemm *g, const direct *d, char *strip, int64_t rows, int64_t f,
                          int64_t j0, int64_t n, float *tile) {
-    const conv_tail bias = {.bias = v->tail.bias};
-    for (int64_t j = 0; bias.bias && j < n; j++) conv_finish(&bias, j0 + j, tile + j * MR, MR);
-    conv_apply(&v->tail, tile, n * MR);
+    conv_finish(&v->tail, j0, tile, MR, n, MR);
     const int64_t end = gg_min(f + MR, (rows - 1) * d->width + v->ax[0].out);
     for (int64_t i = f, m; i < end; i += m) {
         const int64_t y = i / d->width, x = i % d->width;

@@ -111,6 +111,13 @@ static void (*const shifted_table[][SHIFTED_N + 1])(SHIFTED_ARGS) = {
 };
 #undef SHIFTED
 
+/* n floats, every second one of x. None is read behind the last of them. */
+static inline void shifted_pairs(const float *x, int64_t n, float *out) {
+    vf even, odd;
+    for (int64_t i = 0; n > VW && i < n - VW; i += VW) vf_load_pairs(x + 2 * i, &even, &odd), vf_store(out + i, even);
+    if (n > VW) vf_load_pairs(x + 2 * (n - VW) - 1, &even, &odd), vf_store(out + n - VW, odd);
+    else for (int64_t i = 0; i < n; i++) out[i] = x[2 * i];
+}
 /* n elements of a row, from x0 on. */
 static inline void shifted_row(const patches *v, const gemm *g, const char *row, int64_t x0, int64_t n, float *out) {
     const size_t step = v->nb[0] * (size_t)v->ax[0].stride;
@@ -118,7 +125,7 @@ static inline void shifted_row(const patches *v, const gemm *g, const char *row,
     const float *const f = (const float *)p;
     if (g->a.type != GGML_TYPE_F32) gg_to_floats(g->a.type, p, step, n, out);
     else if (step == sizeof *f) patch_copy(f, n, out);
-    else if (step == 2 * sizeof *f) for (int64_t i = 0; i < n; i++) out[i] = f[2 * i];
+    else if (step == 2 * sizeof *f) shifted_pairs(f, n, out);
     else for (int64_t i = 0; i < n; i++) memcpy(out + i, p + (size_t)i * step, sizeof *out);
 }
 /* A copy of a channel for column tx of the taps: `rows` rows, from input row y on, a stride apart, and a vector. */
@@ -217,8 +224,7 @@ static void shifted_task(const patches *v, const gemm *g, const shifted *s, int6
             }
         }
     }
-    if (v->tail.bias || v->tail.function)
-        for (int64_t j = 0; j < n; j++) conv_finish(&v->tail, j0 + j, out + j * ldo, places);
+    for (int64_t j = 0; j < n; j++) conv_finish(&v->tail, j0 + j, out + j * ldo, ldo, 1, places);
 }
 
 /* Computes what gemm_run would; false: no memory. */

@@ -1,5 +1,5 @@
-/* Convolutions with 3x3 taps and a stride of 1 by the algorithms F(2x2, 3x3) and F(4x4, 3x3) of Lavin and Gray, "Fast
- * Algorithms for Convolutional Neural Networks" (2015). A square of m x m positions of the result is
+/* Convolutions with 3x3 taps by the algorithms F(2x2, 3x3) and F(4x4, 3x3) of Lavin and Gray, "Fast Algorithms for
+ * Convolutional Neural Networks" (2015). With a stride of 1, a square of m x m positions of the result is
  *     A' [(G w G') . (B' x B)] A
  * where w are the taps of two channels, x the window of m+2 x m+2 elements of the input that the square reads, and .
  * multiplies elements: for m = 2 16 multiplications instead of 36, for m = 4 36 instead of 144. Their sums over the
@@ -9,7 +9,11 @@
  * The points of F(4x4, 3x3) are 0, the positive and negative roots of 1/2 and 2, and infinity. Its largest
  * rounding errors are then about twice those of the sums of all products, instead of eight times with 1 and 2 (both for
  * random data of 96 channels). Those of F(2x2, 3x3) are smaller than those of the sums, and it convolves small whole
- * numbers exactly. */
+ * numbers exactly.
+ *
+ * With a stride of 2, m is 2, and a window has 5x5 elements. In one dimension, the elements of even index meet taps 0
+ * and 2 like F(2, 2), with 3 multiplications, and the two others tap 1: 5 instead of 6, 25 instead of 36 in two. The
+ * products are in this order; the last two have the same transformed kernel, which has 4x4 elements. */
 #ifndef GG_OPS_WINOGRAD_H
 #define GG_OPS_WINOGRAD_H
 #include "shifted.h"
@@ -25,19 +29,21 @@ enum {
 };
 
 typedef struct winograd {
-    int m, products;                /* the side of a square; (m+2)^2 */
+    int m, stride;                  /* the side of a square; the stride along x and y */
+    int step, side, products;       /* elements from one window to the next; of its side; of a window */
     int64_t across, down;           /* squares in a row of an image, rows of squares */
     int64_t strips, plane;          /* tasks of an image; floats for the squares of one channel of a strip */
     int64_t blocks;                 /* of WINOGRAD_N output channels */
     int64_t input, sums;            /* floats of one of the products: of the transformed input, of a block's sums */
-    int64_t phase, line;            /* floats of every m-th element of a padded row of the input, and of the row */
+    int64_t line;                   /* floats of a padded row of the input */
     int64_t kernels;                /* floats of one of the products of the transformed kernel */
-    const float *kernel;            /* that kernel: products, output channels, input channels */
+    const float *kernel;            /* that kernel: (m+2)^2 products, output channels, input channels */
 } winograd;
 
 #define WINOGRAD_ROOT 0.707106781f          /* of 1/2 */
-/* F(m, arguments) with m as a constant */
-#define WINOGRAD(F, m, ...) ((m) == 2 ? F(2, __VA_ARGS__) : F(4, __VA_ARGS__))
+/* F(m, stride, arguments) with m and stride as constants */
+#define WINOGRAD(F, s, ...) ((s)->stride == 2 ? F(2, 2, __VA_ARGS__) \
+                             : (s)->m == 2 ? F(2, 1, __VA_ARGS__) : F(4, 1, __VA_ARGS__))
 
 static inline int64_t winograd_first(const winograd *s, int64_t strip) { return s->down * strip / s->strips; }
 static inline int64_t winograd_vectors(const winograd *s, int64_t strip) {
@@ -64,21 +70,28 @@ static int64_t winograd_strips(const patches *v, winograd *s) {
 /* n floats or more: an odd number of cache lines, so that the elements of a window lie in different sets of L1. */
 static inline int64_t winograd_apart(int64_t n) { return (gg_ceil_div(n, 16) | 1) * 16; }
 
+/* Elements of a side of a window. */
+static inline int winograd_side(int m, int stride) { return (m - 1) * stride + 3; }
+
 /* The plan for squares of m x m; returns its cycles for each pair of channels. 0: the kernel is too large, or no strip
  * fits. */
 static double winograd_squares(const patches *v, const gemm *g, int m, winograd *s) {
     /* cycles of the transforms: of a vector of squares of an input and an output channel, of the taps of a pair */
-    static const struct { double input, sums, kernel; } cycles[] = {[2] = {30, 40, 7}, [4] = {200, 300, 16}};
-    *s = (winograd){.m = m, .products = (m + 2) * (m + 2), .across = gg_ceil_div(v->ax[0].out, m),
-                    .down = gg_ceil_div(v->ax[1].out, m), .blocks = gg_ceil_div(g->n, WINOGRAD_N)};
-    if (v->c > WINOGRAD_KERNEL / s->products / g->n) return 0;
+    static const struct { double input, sums, kernel; } cycles[][3] = {
+        {[1] = {60, 40, 7}, [2] = {60, 40, 8}}, {[1] = {180, 170, 16}},
+    };
+    const int stride = (int)v->ax[0].stride, side = winograd_side(m, stride), i = m / 4;
+    *s = (winograd){.m = m, .stride = stride, .step = m * stride, .side = side, .products = side * side,
+                    .across = gg_ceil_div(v->ax[0].out, m), .down = gg_ceil_div(v->ax[1].out, m),
+                    .blocks = gg_ceil_div(g->n, WINOGRAD_N)};
+    if (v->c > WINOGRAD_KERNEL / ((m + 2) * (m + 2)) / g->n) return 0;
     const int64_t vectors = winograd_strips(v, s);
     if (!vectors) return 0;
     s->input = winograd_apart(v->c * s->plane + VW), s->sums = winograd_apart(WINOGRAD_N * s->plane + VW);
     s->kernels = winograd_apart(v->c * g->n);
-    s->phase = gg_ceil_div(s->across, VW) * VW + VW, s->line = m * s->phase;
-    const double transforms = cycles[m].input / (double)g->n + cycles[m].sums / (double)v->c;
-    return (s->products / 2 + transforms) * (double)(vectors * v->n) + cycles[m].kernel;
+    s->line = s->step * gg_ceil_div(s->across, VW) * VW + 2 * VW;
+    const double transforms = cycles[i][stride].input / (double)g->n + cycles[i][stride].sums / (double)v->c;
+    return (0.5 * s->products + transforms) * (double)(vectors * v->n) + cycles[i][stride].kernel;
 }
 
 /* Whether the convolution can be computed so, with squares of `most` x `most` positions at most, and in less time. The
@@ -86,13 +99,13 @@ static double winograd_squares(const patches *v, const gemm *g, int m, winograd 
 static bool winograd_plan(const patches *v, const gemm *g, int most, winograd *s) {
     const patch_axis *ax = v->ax;
     for (int i = 0; i < 2; i++)
-        if (ax[i].taps != 3 || ax[i].stride != 1 || ax[i].dilation != 1 || ax[i].out < 1) return false;
-    if (ax[2].out != 1 || ax[2].taps != 1 || ax[2].base || v->c < 1 || v->n < 1 || g->n < 1) return false;
-    if (!gg_is_float(g->b.type) || v->to[0] != sizeof(float) || v->to[1] != sizeof(float) * (size_t)ax[0].out)
-        return false;
+        if (ax[i].taps != 3 || ax[i].stride != ax[0].stride || ax[i].dilation != 1 || ax[i].out < 1) return false;
+    if (ax[0].stride > 2 || ax[2].out != 1 || ax[2].taps != 1 || ax[2].base) return false;
+    if (v->c < 1 || v->n < 1 || g->n < 1 || !gg_is_float(g->b.type) || v->to[0] != sizeof(float)
+        || v->to[1] != sizeof(float) * (size_t)ax[0].out) return false;
     double least = 0.9 * 4.5 * (double)(gg_ceil_div(ax[0].out * ax[1].out, VW) * v->n);     /* of the sums of all */
     bool found = false;
-    for (int m = 2; m <= gg_min(most, WINOGRAD_MOST); m += 2) {
+    for (int m = 2; m <= gg_min(most, ax[0].stride == 2 ? 2 : WINOGRAD_MOST); m += 2) {
         winograd one;
         const double cycles = winograd_squares(v, g, m, &one);
         if (cycles > 0 && cycles < least) *s = one, least = cycles, found = true;
@@ -100,14 +113,16 @@ static bool winograd_plan(const patches *v, const gemm *g, int most, winograd *s
     return found;
 }
 static size_t winograd_work(const winograd *s) {
-    return (size_t)(s->products * s->kernels) * sizeof(float);
+    return (size_t)((s->m + 2) * (s->m + 2) * s->kernels) * sizeof(float);
 }
 
 /* G w: the transformed values of three taps. */
-GG_INLINE void winograd_taps(const int m, vf a, vf b, vf c, vf out[WINOGRAD_SIDE]) {
+GG_INLINE void winograd_taps(const int m, const int stride, vf a, vf b, vf c, vf out[WINOGRAD_SIDE]) {
     const vf half = vf_set1(0.5f), two = vf_set1(2);
     out[0] = a, out[m + 1] = c;
-    if (m == 2) {
+    if (stride == 2) {
+        out[1] = vf_add(a, c), out[2] = c, out[3] = b;
+    } else if (m == 2) {
         const vf even = vf_mul(half, vf_add(a, c)), odd = vf_mul(half, b);
         out[1] = vf_add(even, odd), out[2] = vf_sub(even, odd);
     } else {
@@ -118,8 +133,10 @@ GG_INLINE void winograd_taps(const int m, vf a, vf b, vf c, vf out[WINOGRAD_SIDE
     }
 }
 /* x B: the transformed elements of a row of a window. */
-GG_INLINE void winograd_window(const int m, const vf x[WINOGRAD_SIDE], vf out[WINOGRAD_SIDE]) {
-    if (m == 2) {
+GG_INLINE void winograd_window(const int m, const int stride, const vf x[WINOGRAD_SIDE], vf out[WINOGRAD_SIDE]) {
+    if (stride == 2) {
+        out[0] = vf_sub(x[0], x[2]), out[1] = x[2], out[2] = vf_sub(x[2], x[4]), out[3] = x[1], out[4] = x[3];
+    } else if (m == 2) {
         out[0] = vf_sub(x[0], x[2]), out[1] = vf_add(x[1], x[2]), out[2] = vf_sub(x[2], x[1]);
         out[3] = vf_sub(x[1], x[3]);
     } else {
@@ -134,8 +151,10 @@ GG_INLINE void winograd_window(const int m, const vf x[WINOGRAD_SIDE], vf out[WI
     }
 }
 /* A' y: what the sums of a column of a window give for m positions. */
-GG_INLINE void winograd_column(const int m, const vf y[WINOGRAD_SIDE], vf out[WINOGRAD_MOST]) {
-    if (m == 2) {
+GG_INLINE void winograd_column(const int m, const int stride, const vf y[WINOGRAD_SIDE], vf out[WINOGRAD_MOST]) {
+    if (stride == 2) {
+        out[0] = vf_add(vf_add(y[0], y[1]), y[3]), out[1] = vf_add(vf_sub(y[1], y[2]), y[4]);
+    } else if (m == 2) {
         out[0] = vf_add(vf_add(y[0], y[1]), y[2]), out[1] = vf_sub(vf_sub(y[1], y[2]), y[3]);
     } else {
         const vf half = vf_set1(0.5f), two = vf_set1(2);
@@ -159,8 +178,8 @@ static const float *winograd_floats(const patches *v, const gemm *g, int64_t j, 
     return room;
 }
 /* Transforms them; room: for so many floats. */
-GG_INLINE void winograd_kernel(const int m, const patches *v, const gemm *g, const winograd *s, int64_t j, float *room,
-                               float *to) {
+GG_INLINE void winograd_kernel(const int m, const int stride, const patches *v, const gemm *g, const winograd *s,
+                               int64_t j, float *room, float *to) {
     const float *w = winograd_floats(v, g, j, room);
     to += j * v->c;
     for (int64_t c = 0; c < v->c; c += VW, w += 9 * VW) {
@@ -171,62 +190,86 @@ GG_INLINE void winograd_kernel(const int m, const patches *v, const gemm *g, con
         for (int y = 0; y < 3; y++) {                   /* four taps from tap 0, 3, 5: none beyond the ninth */
             vf_transpose4(channel, y < 2 ? 3 * y : 5, taps[y]);
             const vf *const t = taps[y] + (y == 2);
-            winograd_taps(m, t[0], t[1], t[2], rows[y]);
+            winograd_taps(m, stride, t[0], t[1], t[2], rows[y]);
         }
         for (int x = 0; x < m + 2; x++) {
-            winograd_taps(m, rows[0][x], rows[1][x], rows[2][x], u);
+            winograd_taps(m, stride, rows[0][x], rows[1][x], rows[2][x], u);
             for (int y = 0; y < m + 2; y++) st(to + (y * (m + 2) + x) * s->kernels + c, u[y], n);
         }
     }
 }
 
-/* Splits a padded row of the input: phase p has the elements m*t + p. */
-GG_INLINE void winograd_split(const int m, int64_t phase, const float *row, float *phases) {
-    for (int64_t t = 0; t < phase; t += VW, row += m * VW) {
-        float half[2][2 * VW];
-        vf x[WINOGRAD_MOST];
-        for (int i = 0; i < m / 2; i++) vf_load_pairs(row + 2 * VW * i, &x[2 * i], &x[2 * i + 1]);
-        if (m == 4) {
-            for (int i = 0; i < 4; i++) vf_store(half[i % 2] + i / 2 * VW, x[i]);
-            for (int i = 0; i < 2; i++) vf_load_pairs(half[i], &x[i], &x[i + 2]);
-        }
-        for (int i = 0; i < m; i++) vf_store(phases + i * phase + t, x[i]);
+/* The elements of windows beside each other in a row: the window of lane l begins at row[step*l]. */
+GG_INLINE void winograd_elements(const int step, const float *row, vf x[2 * WINOGRAD_MOST]) {
+    const float *window[VW];
+    for (int l = 0; l < VW; l++) window[l] = row + step * l;
+    if (step == 2) vf_load_pairs(row, &x[0], &x[1]), vf_load_pairs(row + 2, &x[2], &x[3]);
+    else vf_transpose4(window, 0, x), vf_transpose4(window, 4, x + 4);
+}
+/* Where the elements from x on of the rows that begin with row y are, n of each: in the input if that has contiguous
+ * floats, in `zeros`, or in lines of `floats`. */
+GG_INLINE void winograd_rows(const int side, const patches *v, const gemm *g, const char *channel, int64_t x, int64_t y,
+                             int64_t n, const float *zeros, float *floats, int64_t line,
+                             const float *row[WINOGRAD_SIDE]) {
+    const bool plain = g->a.type == GGML_TYPE_F32 && v->nb[0] == sizeof(float);
+    for (int i = 0; i < side; i++, y++, floats += line) {
+        const char *const from = channel + y * (ptrdiff_t)v->nb[1] + x * (ptrdiff_t)v->nb[0];
+        if (y < 0 || y >= v->ax[1].in) row[i] = zeros;
+        else if (plain) row[i] = (const float *)from;
+        else gg_to_floats(g->a.type, from, v->nb[0], n, floats), row[i] = floats;
     }
 }
-/* Transforms channel c of `rows` rows of squares from row `first` on. lines: room for their rows of the input and one
- * more. Vectors are stored whole: what they write beyond a row of squares is overwritten by the next row or channel, or
- * ignored. */
-GG_INLINE void winograd_input(const int m, const patches *v, const gemm *g, const winograd *s, int64_t image, int64_t c,
-                              int64_t first, int64_t rows, float *lines, float *to) {
+/* Transforms n columns of the rows that a row of squares reads, into lines from element lo on, whose other elements up
+ * to `end` are 0. ahead: bytes from these rows to those that are read next, which are prefetched. */
+GG_INLINE void winograd_columns(const int m, const int stride, const float *const row[WINOGRAD_SIDE], int64_t lo,
+                                int64_t n, int64_t end, ptrdiff_t ahead, float *lines, int64_t line) {
+    const int side = winograd_side(m, stride);
+    for (int i = 0; i < side; i++)
+        for (int64_t l = 0; l < lo; l += VW) vf_store(lines + i * line + l, vf_zero());
+    for (int64_t l = 0; l < n; l += VW) {
+        vf x[WINOGRAD_SIDE], out[WINOGRAD_SIDE];
+        if (l + VW > n && n > VW) l = n - VW;           /* masked loads are slow */
+        GG_UNROLL for (int i = 0; i < side; i++) x[i] = ld(row[i] + l, n - l);
+        GG_UNROLL for (int i = side - m * stride; i < side; i++) __builtin_prefetch((const char *)(row[i] + l) + ahead);
+        winograd_window(m, stride, x, out);
+        GG_UNROLL for (int i = 0; i < side; i++) vf_store(lines + i * line + lo + l, out[i]);
+    }
+    for (int i = 0; i < side; i++)
+        for (int64_t l = lo + n; l < end; l += VW) vf_store(lines + i * line + l, vf_zero());
+}
+/* Transforms channel c of `rows` rows of squares from row `first` on: all columns, and then the rows of windows, as a
+ * load that crosses two recent stores waits for them. Vectors are stored whole: what they write beyond a row of squares
+ * is overwritten by the next row or channel, or ignored. */
+GG_INLINE void winograd_input(const int m, const int stride, const patches *v, const gemm *g, const winograd *s,
+                              int64_t image, int64_t c, int64_t first, int64_t rows, float *lines, float *to) {
+    const int step = m * stride, side = winograd_side(m, stride);
     const patch_axis *ax = v->ax;
     const char *const channel = g->a.data + (size_t)image * v->nb_n + (size_t)c * v->nb_c;
-    const int64_t y = ax[1].base + m * first, line = s->line, phase = s->phase, input = s->input;
-    const patch_range in = patch_inside(ax[0].in, ax[0].base, 1, line);
-    const bool plain = patch_is_plain(&g->a, v);
-    for (int64_t r = 0; r < m * rows + 2; r++) {        /* a line below, so that split lines can replace them */
-        const char *const from = channel + (y + r) * (ptrdiff_t)v->nb[1];
-        float *const out = lines + (r + 1) * line;
-        if (y + r < 0 || y + r >= ax[1].in) memset(out, 0, (size_t)line * sizeof *out);
-        else if (plain) patch_span((const float *)from + ax[0].base, in, line, out);
-        else patch_row(g->a.type, from, v->nb[0], ax[0].in, ax[0].base, 1, line, 0, out);
+    const int64_t line = s->line, input = s->input, last = (gg_ceil_div(rows * s->across, VW) - 1) * VW;
+    const int64_t end = step * (s->across - 1) + side;
+    const patch_range in = patch_inside(ax[0].in, ax[0].base, 1, end);
+    const int64_t n = gg_max(in.hi - in.lo, 0), lo = n ? in.lo : 0;
+    const ptrdiff_t next = step * (ptrdiff_t)v->nb[1];
+    float *const zeros = lines + side * rows * line;
+    for (int64_t i = 0; i < line; i += VW) vf_store(zeros + i, vf_zero());
+    for (int64_t r = 0; r < rows; r++) {
+        const float *row[WINOGRAD_SIDE];
+        winograd_rows(side, v, g, channel, ax[0].base + lo, ax[1].base + step * (first + r), n, zeros, zeros + line,
+                      line, row);
+        winograd_columns(m, stride, row, lo, n, end, r + 1 < rows ? next : (ptrdiff_t)v->nb_c - r * next,
+                         lines + side * r * line, line);
     }
-    for (int64_t r = 0; r < m * rows + 2; r++) winograd_split(m, phase, lines + (r + 1) * line, lines + r * line);
     to += c * s->plane;
-    const int64_t last = (gg_ceil_div(rows * s->across, VW) - 1) * VW;
     for (int i = 0; i < s->products; i++) vf_store(to + i * input + last, vf_zero());
     for (int64_t r = 0; r < rows; r++)
         for (int64_t t = 0; t < s->across; t += VW) {
-            const float *const x = lines + m * r * line + t;
+            const float *row = lines + side * r * line + step * t;
             float *u = to + r * s->across + t;
-            vf columns[WINOGRAD_SIDE][WINOGRAD_SIDE], one[WINOGRAD_SIDE], out[WINOGRAD_SIDE];
-            GG_UNROLL for (int i = 0; i < m + 2; i++) {
-                GG_UNROLL for (int j = 0; j < m + 2; j++) one[j] = vf_load(x + j * line + i % m * phase + i / m);
-                winograd_window(m, one, columns[i]);
-            }
-            GG_UNROLL for (int j = 0; j < m + 2; j++) {
-                GG_UNROLL for (int i = 0; i < m + 2; i++) one[i] = columns[i][j];
-                winograd_window(m, one, out);
-                GG_UNROLL for (int i = 0; i < m + 2; i++, u += input) vf_store(u, out[i]);
+            GG_UNROLL for (int j = 0; j < side; j++, row += line) {
+                vf x[2 * WINOGRAD_MOST], out[WINOGRAD_SIDE];
+                winograd_elements(step, row, x);
+                winograd_window(m, stride, x, out);
+                GG_UNROLL for (int i = 0; i < side; i++, u += input) vf_store(u, out[i]);
             }
         }
 }
@@ -244,8 +287,9 @@ GG_INLINE void winograd_merge(const int m, const vf x[WINOGRAD_MOST], vf out[WIN
 /* Stores `height` x `width` positions of `rows` rows of squares of an output channel. Returns whether all are finite.
  * Vectors are stored whole while they end within these positions: what they write beyond a row is overwritten by the
  * rows below, because the squares of a row are stored from right to left. */
-GG_INLINE bool winograd_output(const int m, const winograd *s, const float *sums, int64_t rows, int64_t width,
-                               int64_t height, float *y) {
+GG_INLINE bool winograd_output(const int m, const int stride, const winograd *s, const float *sums, int64_t rows,
+                               int64_t width, int64_t height, float *y) {
+    const int side = winograd_side(m, stride);
     const int64_t across = s->across, next = s->sums;
     const float *const end = y + height * width;
     vf test = vf_zero();
@@ -256,14 +300,14 @@ GG_INLINE bool winograd_output(const int m, const winograd *s, const float *sums
             float *to = y + m * r * width + m * t;
             vf half[WINOGRAD_MOST][WINOGRAD_SIDE], column[WINOGRAD_SIDE], out[WINOGRAD_MOST], pairs[WINOGRAD_MOST];
             vf all = vf_zero();
-            GG_UNROLL for (int x = 0; x < m + 2; x++) {
-                GG_UNROLL for (int i = 0; i < m + 2; i++) column[i] = vf_load(from + (i * (m + 2) + x) * next);
-                winograd_column(m, column, out);
+            GG_UNROLL for (int x = 0; x < side; x++) {
+                GG_UNROLL for (int i = 0; i < side; i++) column[i] = vf_load(from + (i * side + x) * next);
+                winograd_column(m, stride, column, out);
                 GG_UNROLL for (int i = 0; i < m; i++) half[i][x] = out[i];
             }
             GG_UNROLL for (int i = 0; i < m; i++, to += width) {
                 if (i >= left) break;
-                winograd_column(m, half[i], out);
+                winograd_column(m, stride, half[i], out);
                 for (int j = 0; j < m; j += 2) all = vf_fma(vf_add(out[j], out[j + 1]), vf_zero(), all);
                 winograd_merge(m, out, pairs);
                 if (n >= m * VW)
@@ -284,9 +328,11 @@ GG_INLINE bool winograd_output(const int m, const winograd *s, const float *sums
 /* Rows of squares first .. first+rows-1 of a block of output channels, from channel j on, as a product of panels. */
 typedef struct winograd_part { patches seen; gemm g; gemm_tiling tiling; } winograd_part;
 static void winograd_part_make(const patches *v, const gemm *g, int64_t image, int64_t first, int64_t rows, int64_t j,
-                               int m, winograd_part *p) {
+                               const winograd *s, winograd_part *p) {
+    const int m = s->m;
     p->seen = *v, p->g = *g;
-    p->seen.n = 1, p->seen.ax[1].out = gg_min(m * rows, v->ax[1].out - m * first), p->seen.ax[1].base += m * first;
+    p->seen.n = 1, p->seen.ax[1].out = gg_min(m * rows, v->ax[1].out - m * first);
+    p->seen.ax[1].base += s->step * first;
     if (v->tail.bias) p->seen.tail.bias += j;
     p->g.m = patches_places(&p->seen), p->g.n = gg_min(WINOGRAD_N, g->n - j);
     p->g.a.context = &p->seen, p->g.a.data += (size_t)image * v->nb_n;
@@ -295,8 +341,13 @@ static void winograd_part_make(const patches *v, const gemm *g, int64_t image, i
     p->tiling = gemm_plan(&p->g, 1, false);
 }
 
+/* Which product of the transformed kernel the product i of a window is multiplied by. */
+static inline int winograd_which(const winograd *s, int i) {
+    return gg_min(i / s->side, s->m + 1) * (s->m + 2) + gg_min(i % s->side, s->m + 1);
+}
+
 /* Blocks b0 .. b1-1 of output channels of a strip of an image. x: the transformed input, which is there if `ready`; the
- * sums, the rows of the input and then the panels of a part follow it. A sum that is not finite makes others of its
+ * sums, lines of the input and then the panels of a part follow it. A sum that is not finite makes others of its
  * square wrong: a product of panels computes the block again. */
 static void winograd_task(const patches *v, const gemm *g, const winograd *s, int64_t image, int64_t strip, int64_t b0,
                           int64_t b1, bool ready, const int32_t *at, float *x) {
@@ -305,26 +356,28 @@ static void winograd_task(const patches *v, const gemm *g, const winograd *s, in
     const int64_t width = v->ax[0].out, height = gg_min(s->m * rows, v->ax[1].out - s->m * first);
     float *const sums = x + s->products * s->input, *const room = sums + s->products * s->sums;
     for (int64_t c = 0; c < v->c && !ready; c++)
-        WINOGRAD(winograd_input, s->m, v, g, s, image, c, first, rows, room, x);
+        WINOGRAD(winograd_input, s, v, g, s, image, c, first, rows, room, x);
     for (int64_t j0 = b0 * WINOGRAD_N; j0 < gg_min(b1 * WINOGRAD_N, g->n); j0 += WINOGRAD_N) {
         const int64_t n = gg_min(WINOGRAD_N, g->n - j0), ldo = (int64_t)(g->c_n / sizeof(float));
         float *const y = (float *)(g->c + (size_t)image * v->to_n + (size_t)j0 * g->c_n) + s->m * first * width;
-        for (int64_t i = 0; i < s->products; i++)
+        for (int i = 0; i < s->products; i++) {
+            const float *const kernel = s->kernel + winograd_which(s, i) * s->kernels + j0 * v->c;
             for (int64_t j = 0; j < n; j += SHIFTED_N)
                 for (int64_t t = 0; t < tiles; t++) {
                     const int64_t from = vectors * t / tiles, wide = vectors * (t + 1) / tiles - from;
                     shifted_table[wide][gg_min(n - j, SHIFTED_N)](
-                        v->c, at, x + i * s->input + from * VW, s->kernel + i * s->kernels + (j0 + j) * v->c, v->c,
+                        v->c, at, x + i * s->input + from * VW, kernel + j * v->c, v->c,
                         sums + i * s->sums + j * s->plane + from * VW, s->plane, VW, false);
                 }
+        }
         bool finite = true;
         for (int64_t j = 0; j < n; j++) {
-            finite &= WINOGRAD(winograd_output, s->m, s, sums + j * s->plane, rows, width, height, y + j * ldo);
-            if (v->tail.bias || v->tail.function) conv_finish(&v->tail, j0 + j, y + j * ldo, height * width);
+            finite &= WINOGRAD(winograd_output, s, s, sums + j * s->plane, rows, width, height, y + j * ldo);
+            conv_finish(&v->tail, j0 + j, y + j * ldo, ldo, 1, height * width);
         }
         if (finite) continue;
         winograd_part p;
-        winograd_part_make(v, g, image, first, rows, j0, s->m, &p);
+        winograd_part_make(v, g, image, first, rows, j0, s, &p);
         gemm_rows(&p.g, &p.tiling, 0, p.tiling.rows, room);
     }
 }
@@ -333,12 +386,12 @@ static void winograd_task(const patches *v, const gemm *g, const winograd *s, in
 static bool winograd_run(const gg_work *w, const patches *v, const gemm *g, winograd *s) {
     const int64_t rows = gg_ceil_div(s->down, s->strips);
     winograd_part most;
-    winograd_part_make(v, g, 0, 0, rows, 0, s->m, &most);
-    const int64_t room = gg_max((s->m * rows + 3) * s->line, gemm_scratch_floats(&most.g, &most.tiling));
+    winograd_part_make(v, g, 0, 0, rows, 0, s, &most);
+    const int64_t room = gg_max((s->side * (rows + 1) + 1) * s->line, gemm_scratch_floats(&most.g, &most.tiling));
     const int64_t floats = s->products * (s->input + s->sums) + room;
     float *const x = gg_scratch((size_t)(floats + v->c) * sizeof *x);
     for (int64_t j = g->n * w->ith / w->nth; x && j < g->n * (w->ith + 1) / w->nth; j++)
-        WINOGRAD(winograd_kernel, s->m, v, g, s, j, x, w->wdata);
+        WINOGRAD(winograd_kernel, s, v, g, s, j, x, w->wdata);
     gg_barrier(w);
     if (!x) return false;
     int32_t *const at = (int32_t *)(x + floats);

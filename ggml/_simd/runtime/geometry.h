@@ -54,7 +54,7 @@ static inline void gg_conv_steps(gg_conv *v, const int32_t *q, int dims) {
 }
 /* op_params: stride, padding and dilation of each dimension, in the order of the public constructors; then, for CONV_2D
  * and CONV_2D_DW, 1 if the tensors have one dimension less, and 1 + the function that is applied to the result, or 0;
- * for CONV_2D what is added to a kernel of bytes, and 1 if ops/winograd.h may not compute it.
+ * for CONV_2D what is added to a kernel of bytes, and what gg_conv_squares says.
  * CONV_BACK_*: the kind first, then these, then ic, n, oc. */
 static inline gg_conv gg_conv_of(const ggml_tensor *t) {
     const int32_t *q = t->op_params;

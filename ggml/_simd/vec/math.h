@@ -26,6 +26,8 @@ static inline vf gg_times_pow2(vf v, vf n) {
     return vf_mul(v, vi_float(vi_shl(vi_add(vf_to_vi(vf_max(vf_set1(-126), n)), vi_set1(127)), 23)));
 #endif
 }
+/* v 2^n where neither is subnormal or beyond the floats; the low bits of t hold n. */
+static inline vf gg_times_pow2_of(vf v, vf t) { return vi_float(vi_add(vf_bits(v), vi_shl(vf_bits(t), 23))); }
 /* keeps NaN */
 static inline vf gg_clamp(vf x, float lo, float hi) { return vf_max(vf_set1(lo), vf_min(vf_set1(hi), x)); }
 
@@ -37,10 +39,10 @@ static inline vf gg_exp_rest(vf x, const vf *lo, vf *n) {
     const vf r = vf_fnma(*n, vf_set1(0x1.7f7d1cp-20f), vf_fnma(*n, vf_set1(0x1.62e4p-1f), x));
     return lo ? vf_add(r, *lo) : r;
 }
-/* x (+ lo) = r - n ln 2 likewise: exp(-x) is exp(-r) 2^n */
-static inline vf gg_exp_minus(vf x, const vf *lo, vf *n) {
+/* x (+ lo) = r - n ln 2 likewise: exp(-x) is exp(-r) 2^n. The low bits of t hold n as well. */
+static inline vf gg_exp_minus(vf x, const vf *lo, vf *n, vf *t) {
     const vf shift = vf_set1(0x1.8p23f);
-    *n = vf_sub(vf_fma(x, vf_set1(-1.44269504f), shift), shift);
+    *t = vf_fma(x, vf_set1(-1.44269504f), shift), *n = vf_sub(*t, shift);
     const vf r = vf_fma(*n, vf_set1(0x1.7f7d1cp-20f), vf_fma(*n, vf_set1(0x1.62e4p-1f), x));
     return lo ? vf_add(r, *lo) : r;
 }
@@ -103,7 +105,8 @@ static inline vf v_softplus(vf x) {
 typedef struct gg_gate { vf e, d, n; } gg_gate;
 static inline gg_gate gg_gate_of(vf hi, const vf *lo) {
     gg_gate g;
-    g.e = gg_exp_small(vf_neg(gg_exp_minus(gg_clamp(hi, -150, 60), lo, &g.n)));
+    vf t;
+    g.e = gg_exp_small(vf_neg(gg_exp_minus(gg_clamp(hi, -150, 60), lo, &g.n, &t)));
     g.d = vf_add(gg_times_pow2(vf_set1(1), vf_neg(g.n)), g.e);
     return g;
 }
@@ -115,9 +118,9 @@ static inline __attribute__((always_inline)) vf gg_gate_mul(vf x, vf hi, const v
     if (__builtin_expect(!vm_all(vf_lt(vf_abs(hi), vf_set1(87))), 0))
         return gg_gate_mul_far(x, hi, lo ? *lo : vf_zero());
     static const float c[] = {1, -0.9999997f, 0.49999148f, -0.16667652f, 0.041898176f, -0.008289362f};
-    vf n;                                                /* a rounded exp(-z) is accurate enough */
-    const vf e = gg_poly(gg_exp_minus(hi, lo, &n), 6, c);          /* of exp(-r), relative error 1.6 * 2^-24 */
-    return vf_div(x, vf_add(vf_set1(1), gg_times_pow2(e, n)));
+    vf n, t;                                             /* a rounded exp(-z) is accurate enough */
+    const vf e = gg_poly(gg_exp_minus(hi, lo, &n, &t), 6, c);      /* of exp(-r), relative error 1.6 * 2^-24 */
+    return vf_div(x, vf_add(vf_set1(1), gg_times_pow2_of(e, t)));
 }
 /* d/dx of x sigmoid(z(x)), w = x z'(x): sigmoid(z) (1 + w sigmoid(-z)) */
 static inline vf gg_gate_slope(vf w, vf hi, const vf *lo) {
@@ -157,9 +160,7 @@ static inline vf gg_gate_half(vf x, vf z) {
     static const float c[] = {1, -0.9999668f, 0.50003016f, -0.16787498f, 0.041513816f};
     const vf shift = vf_set1(0x1.8p23f), t = vf_fma(z, vf_set1(-1.44269504f), shift);
     const vf e = gg_poly(vf_fma(vf_sub(t, shift), vf_set1(0.693147181f), z), 5, c);
-    /* the low bits of t hold the exponent */
-    const vf bell = vi_float(vi_add(vf_bits(e), vi_shl(vf_bits(t), 23)));
-    return vf_div(x, vf_add(vf_set1(1), bell));
+    return vf_div(x, vf_add(vf_set1(1), gg_times_pow2_of(e, t)));
 }
 static inline vf v_gelu_half(vf x) {                     /* values below -7 give -0 as well */
     x = vf_max(vf_set1(-7), x);
