@@ -4762,13 +4762,13 @@ def ggml_conv_2d_direct(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor],
         bias: f32 tensor [out_channels] that is added to the sums, or None.
         function: GGML_UNARY_OP_RELU, SIGMOID, SILU or HARDSWISH, applied to the result, or None.
         offset: int from -255 to 255 that is added to each element of a kernel of type i8; others ignore it.
-        winograd: 2, 4 or 0: the largest side of the squares of positions that kernels of 3x3 with a stride of 1 may
-            compute together with fewer multiplications, where that takes less time (Winograd's F(2x2, 3x3) and
-            F(4x4, 3x3)). 2, as in ggml_conv_2d, needs 16 multiplications instead of 36: its rounding errors are smaller
-            than those of the sum of all products, and small whole numbers are convolved exactly. 4 needs 36 instead
-            of 144: its errors are about twice those of the sum. Both errors are relative to the largest elements that
-            a square reads: 0, the sum, is more accurate where elements beside each other differ by many orders of
-            magnitude.
+        winograd: 2, 4 or 0: the largest side of the squares of positions that kernels of 3x3 with a stride of 1 or 2
+            may compute together with fewer multiplications, where that takes less time (Winograd's F(2x2, 3x3) and
+            F(4x4, 3x3)). 2, as in ggml_conv_2d, needs 16 multiplications instead of 36 (25 with a stride of 2): its
+            rounding errors are smaller than those of the sum of all products, and small whole numbers are convolved
+            exactly. 4 needs 36 instead of 144 with a stride of 1: its errors are about twice those of the sum. Both
+            errors are relative to the largest elements that a square reads: 0, the sum, is more accurate where elements
+            beside each other differ by many orders of magnitude.
     Returns:
         f32 tensor [ow, oh, out_channels, batch] with ow = (width + 2 * p0 - d0 * (kw - 1) - 1) // s0 + 1 and oh
             likewise.
