@@ -39,7 +39,7 @@ static conv_tail conv_tail_of(const ggml_tensor *t) {
     const float *const bias = t->src[2] ? t->src[2]->data : NULL;
     return (conv_tail){bias, id >= 0, id >= 0 ? functions[id] : bias ? conv_tail_NONE : NULL};
 }
-/* Finishes `count` contiguous elements of n channels from `channel` on, which are ldy floats apart. */
+/* The same for n channels from `channel` on. */
 static inline void conv_finish(const conv_tail *tail, int64_t channel, float *y, int64_t ldy, int64_t n,
                                int64_t count) {
     if (tail->finish) tail->finish(tail->bias ? tail->bias + channel : NULL, y, ldy, n, count);
