@@ -1,18 +1,20 @@
 /* A matrix times one to GEMV_MOST vectors. The matrix is read once, in the order in which it is stored, without
- * packing. */
+ * packing. Several vectors that rows of floats are multiplied by are packed instead: chunk by chunk of k, so that a
+ * chunk of all vectors stays in the first cache while the rows of a block are multiplied by it. */
 #ifndef GG_GEMM_GEMV_H
 #define GG_GEMM_GEMV_H
 #include "gemm.h"
 
 enum {
-    GEMV_VECTORS = 4,               /* vectors that a kernel multiplies simultaneously */
+    GEMV_VECTORS = 4,               /* vectors that a kernel by columns multiplies simultaneously */
     GEMV_MAX_VECTORS = 8,           /* vectors up to which reading float rows without packing is faster; */
     GEMV_INT8_VECTORS = 2,          /* rows that unpack fast to panels of bytes; elsewhere GEMV_VECTORS */
-    GEMV_LONG_K = 512,              /* sums of that many products are so long that GEMV_MOST vectors are worth it */
+    GEMV_LONG_K = 256,              /* sums of that many products are so long that GEMV_MOST vectors are worth it */
     GEMV_LEAST_BYTES = 8 << 10,     /* of a matrix that a thread claims at a time */
-    GEMV_MOST_BYTES = 256 << 10,
-    GEMV_AHEAD = 16 << 10,          /* bytes of four rows, up to which the rows after them are prefetched, */
-    GEMV_AHEAD_SECOND = 128 << 10,  /* to the second cache */
+    GEMV_MOST_BYTES = 256 << 10,    /* for one vector */
+    GEMV_CHUNK = 20 << 10,          /* bytes of a chunk of the vectors, */
+    GEMV_BLOCK = 128 << 10,         /* of a block of rows, which stay in the second cache */
+    GEMV_BLOCK_ROWS = 64,
     GEMV_SMALL = 128 << 10,         /* bytes of a matrix that is not prefetched */
     GEMV_ROWS = 1024,               /* sums that a product by columns keeps for each vector */
 };
@@ -25,59 +27,58 @@ GG_INLINE vf gemv_load(const int type, const char *p, int64_t n) {
     return n >= VW ? vf_load_bf16(h) : vf_load_bf16n(h, (int)n);
 }
 
-/* What is prefetched during a product: for one row and one vector what lies `far` bytes ahead; for four rows `each`
- * bytes from `at` on for every vector of k, to the first cache or, with `second`, to the second one. */
+/* What is prefetched during a product: for one vector what lies `far` bytes ahead, to the second cache; for several
+ * `each` bytes from `at` on for every vector of k of four rows. */
 typedef struct gemv_ahead {
     size_t far, each;
     const char *at;
-    bool second;
 } gemv_ahead;
-/* Prefetches what lies from *done to `end` bytes behind at. */
-GG_INLINE void gemv_prefetch(const gemv_ahead *ahead, size_t *done, size_t end) {
-    for (; *done < end; *done += 64)
-        if (ahead->second) __builtin_prefetch(ahead->at + *done, 0, 2);
-        else __builtin_prefetch(ahead->at + *done);
-}
 
-/* out[r*GEMV_VECTORS + j] = row r times vector j, each in `accumulators` vectors of sums. The result of a row does not
- * depend on the number of rows. */
+/* sums[j*ld + r] (+)= row r times vector j, each in `accumulators` vectors of sums. VW elements of vector j from i on
+ * are at y + j*next + i/VW*step. The result of a row does not depend on the number of rows. */
 GG_INLINE void gemv_rows(const int type, const int rows, const int n, const int accumulators, int64_t k, const char *a,
-                         size_t nb, const gemv_ahead *ahead, const float *const *y, float *out) {
+                         size_t nb, const gemv_ahead *ahead, const float *y, int64_t next, int64_t step, float *sums,
+                         int64_t ld, bool add) {
     const int64_t unit = gg_types[type].bytes;
     const size_t far = ahead->far, each = ahead->each;
     size_t done = 0, end = 0;
-    vf sum[4][GEMV_VECTORS][4];
+    vf sum[4][GEMV_TOGETHER][4], v[GEMV_TOGETHER];
     GG_UNROLL for (int r = 0; r < rows; r++)
         GG_UNROLL for (int j = 0; j < n; j++)
             GG_UNROLL for (int c = 0; c < accumulators; c++) sum[r][j][c] = vf_zero();
     int64_t i = 0;
     for (; i + accumulators * VW <= k; i += accumulators * VW) {
-        if (rows == 4) gemv_prefetch(ahead, &done, end += each);
+        if (rows == 4) for (end += each; done < end; done += 64) __builtin_prefetch(ahead->at + done);
         for (int64_t p = 0; rows == 1 && n == 1 && p < accumulators * VW * unit; p += 64)
             __builtin_prefetch(a + i * unit + p + far, 0, 2);
         if (rows == 1 && n == 1 && i * unit % GG_PAGE_BYTES == 0)
             __builtin_prefetch(a + i * unit + GG_PREFETCH_PAGES);
-        GG_UNROLL for (int c = 0; c < accumulators; c++)
+        GG_UNROLL for (int c = 0; c < accumulators; c++, y += step) {
+            GG_UNROLL for (int j = 0; j < n; j++) v[j] = rows > 1 ? vf_keep(vf_load(y + j * next)) : vf_load(y + j * next);
             GG_UNROLL for (int r = 0; r < rows; r++) {
-                const vf x = gemv_load(type, a + (size_t)r * nb + (i + c * VW) * unit, VW);
-                GG_UNROLL for (int j = 0; j < n; j++)
-                    sum[r][j][c] = vf_fma(x, vf_load(y[j] + i + c * VW), sum[r][j][c]);
-            }
-    }
-    for (; i < k; i += VW)
-        GG_UNROLL for (int r = 0; r < rows; r++) {
-            const vf x = gemv_load(type, a + (size_t)r * nb + i * unit, k - i);
-            GG_UNROLL for (int j = 0; j < n; j++) {
-                const vf v = k - i >= VW ? vf_load(y[j] + i) : vf_loadn(y[j] + i, (int)(k - i));
-                sum[r][j][0] = vf_fma(x, v, sum[r][j][0]);
+                vf x = gemv_load(type, a + (size_t)r * nb + (i + c * VW) * unit, VW);
+                if (n > 1) x = vf_keep(x);
+                GG_UNROLL for (int j = 0; j < n; j++) sum[r][j][c] = vf_fma(x, v[j], sum[r][j][c]);
             }
         }
-    GG_UNROLL for (int r = 0; r < rows; r++) {
-        float *const s = out + r * GEMV_VECTORS;
+    }
+    for (; i < k; i += VW, y += step) {
+        GG_UNROLL for (int j = 0; j < n; j++)
+            v[j] = k - i >= VW ? vf_load(y + j * next) : vf_loadn(y + j * next, (int)(k - i));
+        GG_UNROLL for (int r = 0; r < rows; r++) {
+            const vf x = gemv_load(type, a + (size_t)r * nb + i * unit, k - i);
+            GG_UNROLL for (int j = 0; j < n; j++) sum[r][j][0] = vf_fma(x, v[j], sum[r][j][0]);
+        }
+    }
+    GG_UNROLL for (int r = 0; r < rows; r++)
         GG_UNROLL for (int j = 0; j < n; j++)
             GG_UNROLL for (int c = 1; c < accumulators; c++) sum[r][j][0] = vf_add(sum[r][j][0], sum[r][j][c]);
-        if (n == 1) s[0] = vf_hsum(sum[r][0][0]);
-        else vf_hsum4(s, sum[r][0][0], sum[r][1][0], sum[r][n > 2 ? 2 : 0][0], sum[r][n > 3 ? 3 : 0][0]);
+    GG_UNROLL for (int j = 0; j < n; j++, sums += ld) {
+        float t[4];
+        if (rows == 4) vf_hsum4(t, sum[0][j][0], sum[1][j][0], sum[2][j][0], sum[3][j][0]);
+        else if (n > 1) vf_hsum4(t, sum[0][j][0], sum[0][j][0], sum[0][j][0], sum[0][j][0]);
+        else t[0] = vf_hsum(sum[0][j][0]);
+        GG_UNROLL for (int r = 0; r < rows; r++) sums[r] = add ? sums[r] + t[r] : t[r];
     }
 }
 
@@ -95,31 +96,39 @@ GG_INLINE void gemv_columns(const int type, const int columns, const int n, int6
     }
 }
 
-/* The table of kernels by type and number of vectors: m <= 4 rows; or k columns of m <= GEMV_ROWS elements. With one
- * vector memory bandwidth is the limit, and reading row after row is fastest. Several vectors are loaded once for four
- * rows. */
-#define GEMV_ARGS int64_t m, int64_t k, const char *a, size_t nb, const gemv_ahead *ahead, \
-                  const float *const *y, float *out
-typedef void (*gemv_fn)(GEMV_ARGS);
+/* The kernels by type and number of vectors: m <= 4 rows; or k columns of m <= GEMV_ROWS elements. With one vector
+ * memory bandwidth is the limit, and reading row after row is fastest. Several vectors are loaded once for four rows. */
+#define GEMV_ROWS_ARGS int64_t m, int64_t k, const char *a, size_t nb, const gemv_ahead *ahead, const float *y, \
+                       int64_t next, int64_t step, float *sums, int64_t ld, bool add
+#define GEMV_COLUMNS_ARGS int64_t m, int64_t k, const char *a, size_t nb, const float *const *y, float *out
+typedef void (*gemv_rows_fn)(GEMV_ROWS_ARGS);
+typedef void (*gemv_columns_fn)(GEMV_COLUMNS_ARGS);
+#define GEMV_TYPES(F, n) F(F32, n) F(F16, n) F(BF16, n)
+#define GEMV_FOUR(F) GEMV_TYPES(F, 1) GEMV_TYPES(F, 2) GEMV_TYPES(F, 3) GEMV_TYPES(F, 4)
+#define GEMV_SIX(F) GEMV_FOUR(F) GEMV_TYPES(F, 5) GEMV_TYPES(F, 6)
 #define GEMV(T, n) \
-    static void gemv_rows_##T##_##n(GEMV_ARGS) { \
-        if (m == 4 && n > 1) gemv_rows(GGML_TYPE_##T, 4, n, 1, k, a, nb, ahead, y, out); \
+    static void gemv_rows_##T##_##n(GEMV_ROWS_ARGS) { \
+        enum { N = n < GEMV_TOGETHER ? n : GEMV_TOGETHER }; \
+        if (m == 4 && n > 1) gemv_rows(GGML_TYPE_##T, 4, N, 1, k, a, nb, ahead, y, next, step, sums, ld, add); \
         else for (int64_t r = 0; r < m; r++) \
-            gemv_rows(GGML_TYPE_##T, 1, n, n > 1 ? 1 : 4, k, a + (size_t)r * nb, nb, ahead, y, \
-                      out + r * GEMV_VECTORS); \
-    } \
-    static void gemv_columns_##T##_##n(GEMV_ARGS) { \
-        (void)ahead; \
+            gemv_rows(GGML_TYPE_##T, 1, N, n > 1 ? 1 : 4, k, a + (size_t)r * nb, nb, ahead, y, next, step, sums + r, \
+                      ld, add); \
+    }
+GEMV_SIX(GEMV)
+#undef GEMV
+#define GEMV(T, n) \
+    static void gemv_columns_##T##_##n(GEMV_COLUMNS_ARGS) { \
         int64_t q = 0; \
         for (; q + 4 <= k; q += 4) gemv_columns(GGML_TYPE_##T, 4, n, m, a + (size_t)q * nb, nb, y, q, out); \
         for (; q < k; q++) gemv_columns(GGML_TYPE_##T, 1, n, m, a + (size_t)q * nb, nb, y, q, out); \
     }
-#define GEMV_TYPES(F, n) F(F32, n) F(F16, n) F(BF16, n)
-#define GEMV_ALL(F) GEMV_TYPES(F, 1) GEMV_TYPES(F, 2) GEMV_TYPES(F, 3) GEMV_TYPES(F, 4)
-GEMV_ALL(GEMV)
+GEMV_FOUR(GEMV)
 #undef GEMV
-#define GEMV(T, n) [GGML_TYPE_##T][n] = {gemv_rows_##T##_##n, gemv_columns_##T##_##n},
-static const struct { gemv_fn rows, columns; } gemv_table[GGML_TYPE_BF16 + 1][GEMV_VECTORS + 1] = {GEMV_ALL(GEMV)};
+#define GEMV(T, n) [GGML_TYPE_##T][n] = n <= GEMV_TOGETHER ? gemv_rows_##T##_##n : NULL,
+static const gemv_rows_fn gemv_rows_table[][7] = {GEMV_SIX(GEMV)};
+#undef GEMV
+#define GEMV(T, n) [GGML_TYPE_##T][n] = gemv_columns_##T##_##n,
+static const gemv_columns_fn gemv_columns_table[][GEMV_VECTORS + 1] = {GEMV_FOUR(GEMV)};
 #undef GEMV
 
 /* The number of vectors up to which this way is taken, by the rows or the columns of a. */
@@ -134,11 +143,14 @@ static inline bool gemv_fits(const gemm *g) {
     return g->n <= (many ? GEMV_MOST : gemv_max_vectors(&g->a)) && g->b.pack != pack_blocks_along_i && !g->add;
 }
 
-/* The vectors as kernels read them: as f32 and, for a quantised matrix with dot products, in the activation layout. */
+/* The vectors as kernels read them: as f32; packed, if rows of floats are multiplied by several; and, for a quantised
+ * matrix with dot products, in the activation layout. */
 typedef struct gemv_vectors {
     const float *f32[GEMV_MOST];
     const void *activation[GEMV_MOST];
     gg_dot_fn dot;                  /* NULL: rows are unpacked to f32 */
+    float *packed;                  /* VW elements of each vector of a part, and so on; part by part, chunk by chunk */
+    int64_t chunk, parts;           /* elements of k of a chunk; parts that the vectors are divided into */
     float *row;                     /* an unpacked row of a */
 } gemv_vectors;
 
@@ -155,7 +167,7 @@ static inline size_t gemv_layout_size(const gemm *g) {
     return gemv_has_dot(g) ? gemv_round((size_t)g->k / 32 * GG_LAYOUT_BYTES) : 0;
 }
 static inline size_t gemv_scratch(const gemm *g) {
-    return (size_t)(g->n + 1) * gemv_round((size_t)g->k * sizeof(float))
+    return (size_t)(2 * g->n + 1) * gemv_round((size_t)g->k * sizeof(float))
         + (size_t)g->n * (gemv_activation_size(g) + gemv_layout_size(g));
 }
 
@@ -167,6 +179,19 @@ static const float *gemv_vector(const gemm_src *s, int64_t i, int64_t k, float *
     else for (int64_t j = 0; j < k; j++) tmp[j] = pack_value(s->type, pack_at(s, i, j));
     return tmp;
 }
+static inline int64_t gemv_part(const gemm *g, const gemv_vectors *v, int64_t part) { return g->n * part / v->parts; }
+static void gemv_pack(const gemm *g, gemv_vectors *v) {
+    const int64_t most = GEMV_CHUNK / (int64_t)sizeof(float) / g->n / KC * KC;
+    float *out = v->packed;
+    v->parts = gg_ceil_div(g->n, GEMV_TOGETHER), v->chunk = gg_max(most, KC);
+    for (int64_t k0 = 0, k1; k0 < g->k; k0 = k1) {
+        k1 = gg_min(k0 + v->chunk, g->k);
+        for (int64_t part = 0; part < v->parts; part++)
+            for (int64_t i = k0; i < k1; i += VW)
+                for (int64_t j = gemv_part(g, v, part); j < gemv_part(g, v, part + 1); j++, out += VW)
+                    vf_store(out, gemv_load(GGML_TYPE_F32, (const char *)(v->f32[j] + i), k1 - i));
+    }
+}
 static void gemv_prepare(const gemm *g, char *own, gemv_vectors *v) {
     const size_t size = gemv_round((size_t)g->k * sizeof(float)), activation_size = gemv_activation_size(g),
         layout_size = gemv_layout_size(g);
@@ -174,6 +199,9 @@ static void gemv_prepare(const gemm *g, char *own, gemv_vectors *v) {
     v->row = (float *)own;
     for (int64_t j = 0; j < g->n; j++) v->f32[j] = gemv_vector(&g->b, j, g->k, (float *)(own += size));
     own += size;
+    v->packed = (float *)own;
+    if (g->n > 1 && !v->dot && g->a.pack == pack_along_k) gemv_pack(g, v);
+    own += (size_t)g->n * size;
     for (int64_t j = 0; v->dot && j < g->n; j++, own += activation_size + layout_size) {
         const gg_kernels *const kernels = g->a.kernels;
         const int32_t type = gg_types[g->a.type].activation;
@@ -188,46 +216,76 @@ static void gemv_by_columns(const gemm *g, const gemv_vectors *v, int64_t i0, in
     for (; i0 < i1; i0 += GEMV_ROWS) {
         const int64_t m = gg_min(i1 - i0, GEMV_ROWS);
         memset(out, 0, (size_t)g->n * GEMV_ROWS * sizeof(float));
-        gemv_table[g->a.type][g->n].columns(m, g->k, pack_at(&g->a, i0, 0), g->a.nb_k, NULL, v->f32, out);
+        gemv_columns_table[g->a.type][g->n](m, g->k, pack_at(&g->a, i0, 0), g->a.nb_k, v->f32, out);
         for (int64_t j = 0; j < g->n; j++)
             for (int64_t i = 0; i < m; i++) *gemm_c(g, i0 + i, j) = out[j * GEMV_ROWS + i];
     }
 }
-/* Rows i .. i+m-1, m <= 4, at a. Several vectors are multiplied GEMV_TOGETHER at a time; from the second time on the
- * rows are in the cache, and all the time the next rows are read. */
-static void gemv_few_rows(const gemm *g, const gemv_vectors *v, int type, const char *a, int64_t i, int64_t m) {
-    const int64_t nb = (int64_t)g->a.nb_i, next = m * nb, parts = gg_ceil_div(g->n, GEMV_TOGETHER);
-    const bool large = g->m * nb > GEMV_SMALL, second = parts > 2;
-    const bool reads = g->n > 1 && next <= (second ? GEMV_AHEAD_SECOND : GEMV_AHEAD) && large;
-    gemv_ahead ahead = {.far = large ? GG_PREFETCH_FAR : 0, .second = second};
-    if (reads) ahead.each = (size_t)(4 * VW * gg_types[type].bytes / parts);
-    for (int64_t p = 0; reads && p < next; p += GG_PAGE_BYTES) __builtin_prefetch(a + p + GG_PREFETCH_PAGES);
-    for (int64_t part = 0, j0 = 0, n; part < parts; part++, j0 += n) {
-        float out[4 * GEMV_VECTORS];
-        n = g->n * (part + 1) / parts - j0;
-        ahead.at = a + next + (ahead.second ? GG_PAGE_BYTES : 0) + next * part / parts;
-        gemv_table[type][n].rows(m, g->k, a, g->a.nb_i, &ahead, v->f32 + j0, out);
-        for (int64_t r = 0; r < m; r++)
-            for (int64_t j = 0; j < n; j++) *gemm_c(g, i + r, j0 + j) = out[r * GEMV_VECTORS + j];
+/* Column j of c from row i on = m sums. */
+static inline void gemv_store(const gemm *g, int64_t i, int64_t j, int64_t m, const float *sums) {
+    if (gemm_c_packed(g, i, m)) memcpy(gemm_c(g, i, j), sums, (size_t)m * sizeof *sums);
+    else for (int64_t r = 0; r < m; r++) *gemm_c(g, i + r, j) = sums[r];
+}
+/* Rows i .. i+m-1, m <= GEMV_BLOCK_ROWS, at a, which are nb bytes apart; meanwhile what follows them is prefetched. */
+static void gemv_block(const gemm *g, const gemv_vectors *v, int type, const char *a, size_t nb, int64_t i, int64_t m,
+                       bool prefetch) {
+    float sums[GEMV_MOST * GEMV_BLOCK_ROWS];
+    const int64_t unit = gg_types[type].bytes;
+    gemv_ahead ahead = {.each = prefetch ? (size_t)(4 * VW * unit / v->parts) : 0, .at = a + (size_t)m * nb};
+    for (int64_t p = 0; prefetch && p < m * (int64_t)nb; p += GG_PAGE_BYTES)
+        __builtin_prefetch(ahead.at + p + GG_PREFETCH_PAGES);
+    int64_t k = 0;
+    do {                            /* at least once, because k = 0 makes c 0 */
+        const int64_t kn = gg_min(g->k - k, v->chunk), vectors = gg_ceil_div(kn, VW);
+        for (int64_t r = 0; r < m; r += 4)
+            for (int64_t part = 0; part < v->parts; part++) {
+                const int64_t j = gemv_part(g, v, part), n = gemv_part(g, v, part + 1) - j;
+                gemv_rows_table[type][n](gg_min(m - r, 4), kn, a + (size_t)r * nb + k * unit, nb, &ahead,
+                                         v->packed + k * g->n + j * vectors * VW, VW, n * VW,
+                                         sums + j * GEMV_BLOCK_ROWS + r, GEMV_BLOCK_ROWS, k > 0);
+                ahead.at += ahead.each * (size_t)vectors;
+            }
+    } while ((k += v->chunk) < g->k);
+    for (int64_t j = 0; j < g->n; j++) gemv_store(g, i, j, m, sums + j * GEMV_BLOCK_ROWS);
+}
+/* Rows i .. i+m-1 of floats times one vector, m <= GEMV_BLOCK_ROWS. */
+static void gemv_single(const gemm *g, const gemv_vectors *v, int type, const char *a, int64_t i, int64_t m) {
+    float sums[GEMV_BLOCK_ROWS];
+    const gemv_ahead ahead = {.far = g->m * (int64_t)g->a.nb_i > GEMV_SMALL ? GG_PREFETCH_FAR : 0};
+    gemv_rows_table[type][1](m, g->k, a, g->a.nb_i, &ahead, v->f32[0], 0, VW, sums, 0, false);
+    gemv_store(g, i, 0, m, sums);
+}
+static void gemv_dots(const gemm *g, const gemv_vectors *v, const char *a, int64_t i, int64_t m) {
+    for (size_t p = 0; p < (size_t)m * g->a.nb_i; p += GG_PAGE_BYTES) __builtin_prefetch(a + p + GG_PREFETCH_PAGES);
+    for (int64_t j = 0; j < g->n; j++) {
+        float out[GG_DOT_ROWS];
+        v->dot(g->k, (int)m, out, a, g->a.nb_i, v->activation[j]);
+        gemv_store(g, i, j, m, out);
     }
 }
+/* The rows of a block. */
+static int64_t gemv_step(const gemm *g, const gemv_vectors *v) {
+    if (v->dot) return GG_DOT_ROWS;
+    if (!gg_is_float(g->a.type)) return 1;
+    if (g->n <= GEMV_TOGETHER) return 4;
+    return gg_max(gg_min(GEMV_BLOCK / 4 / (int64_t)gg_max(g->a.nb_i, 1), GEMV_BLOCK_ROWS / 4), 1) * 4;
+}
 static void gemv_by_rows(const gemm *g, const gemv_vectors *v, int64_t i0, int64_t i1) {
-    const int type = g->a.type, step = gg_is_float(type) ? 4 : v->dot ? GG_DOT_ROWS : 1;
+    const int type = g->a.type;
+    const int64_t step = gemv_step(g, v);
     for (int64_t i = i0; i < i1; i += step) {
         const char *a = pack_at(&g->a, i, 0);
-        const int rows = (int)gg_min(i1 - i, step);
-        if (gg_is_float(type)) {
-            gemv_few_rows(g, v, type, a, i, rows);
-        } else if (v->dot) {
-            for (size_t p = 0; p < rows * g->a.nb_i; p += GG_PAGE_BYTES) __builtin_prefetch(a + p + GG_PREFETCH_PAGES);
-            for (int64_t j = 0; j < g->n; j++) {
-                float out[GG_DOT_ROWS];
-                v->dot(g->k, rows, out, a, g->a.nb_i, v->activation[j]);
-                for (int r = 0; r < rows; r++) *gemm_c(g, i + r, j) = out[r];
-            }
+        const int64_t m = gg_min(i1 - i, step);
+        const bool large = g->m * (int64_t)g->a.nb_i > GEMV_SMALL;
+        if (v->dot) {
+            gemv_dots(g, v, a, i, m);
+        } else if (gg_is_float(type)) {
+            if (g->n == 1) gemv_single(g, v, type, a, i, m);
+            else gemv_block(g, v, type, a, g->a.nb_i, i, m, large);
         } else {
             g->a.kernels->to_f32[type](a, v->row, g->k);
-            gemv_few_rows(g, v, GGML_TYPE_F32, (const char *)v->row, i, 1);
+            if (g->n == 1) gemv_single(g, v, GGML_TYPE_F32, (const char *)v->row, i, 1);
+            else gemv_block(g, v, GGML_TYPE_F32, (const char *)v->row, 0, i, 1, false);
         }
     }
 }
@@ -238,7 +296,8 @@ static int64_t gemv_piece(const gg_work *w, const gemm *g) {
     if (g->a.pack != pack_along_k) return gg_ceil_div(g->m * g->ne2 * g->ne3, w->nth * 2 * 64) * 64;
     const int64_t row = gg_max((int64_t)gg_row_size(g->a.type, g->k), 1), step = GG_DOT_ROWS;
     const int64_t even = gg_ceil_div(g->m * g->ne2 * g->ne3, w->nth * 16);
-    const int64_t size = gg_max(gg_min(even, GEMV_MOST_BYTES / row), GEMV_LEAST_BYTES / row);
+    const int64_t most = g->n == 1 ? GEMV_MOST_BYTES / row : even;
+    const int64_t size = gg_max(gg_min(even, most), GEMV_LEAST_BYTES / row);
     return gg_ceil_div(gg_max(size, 1), step) * step;
 }
 /* Each thread prepares the vectors for itself, which costs about as much as a row. */

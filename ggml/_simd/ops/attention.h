@@ -169,23 +169,18 @@ static inline void attn_prefetch(const ggml_tensor *x, const char *p, int64_t n)
         for (size_t b = 0; b < bytes; b += 64) __builtin_prefetch(p + (size_t)i * x->nb[1] + b);
 }
 static void attn_few_scores(const attn *a, const attn_tile *t, int64_t first, int64_t n) {
-    const float *q[ATTN_FEW];
+    const int64_t ld = attn_round(a->d);
     const gemv_ahead ahead = {.far = GG_PREFETCH_BYTES};
-    float out[4 * GEMV_VECTORS];
     int type;
     size_t nb;
-    for (int64_t r = 0; r < t->n; r++) q[r] = t->q + r * attn_round(a->d);
     for (int64_t i = 0; i < n; i += 4) {
         const int64_t m = gg_min(n - i, 4);
         const char *k = attn_data(&a->k, t->set, first + i);
         attn_prefetch(&a->k, k, m);
         k = attn_unpack(a, &a->k, k, m, t->unpacked, &type, &nb);
-        for (int64_t r = 0; r < t->n; r += GEMV_TOGETHER) {
-            const int64_t rows = gg_min(t->n - r, GEMV_TOGETHER);
-            gemv_table[type][rows].rows(m, a->d, k, nb, &ahead, q + r, out);
-            for (int64_t j = 0; j < rows; j++)
-                for (int64_t h = 0; h < m; h++) t->s[(r + j) * ATTN_KEYS + i + h] = out[h * GEMV_VECTORS + j];
-        }
+        for (int64_t r = 0; r < t->n; r += GEMV_TOGETHER)
+            gemv_rows_table[type][gg_min(t->n - r, GEMV_TOGETHER)](m, a->d, k, nb, &ahead, t->q + r * ld, ld, VW,
+                                                                   t->s + r * ATTN_KEYS + i, ATTN_KEYS, false);
     }
 }
 static void attn_few_values(const attn *a, const attn_tile *t, int64_t first, const float *s, int64_t n) {
@@ -200,7 +195,7 @@ static void attn_few_values(const attn *a, const attn_tile *t, int64_t first, co
             const int64_t rows = gg_min(t->n - r, GEMV_VECTORS);
             const float *weights[GEMV_VECTORS];
             for (int64_t j = 0; j < rows; j++) weights[j] = s + (r + j) * ATTN_KEYS + i;
-            gemv_table[type][rows].columns(a->dv, m, v, nb, NULL, weights, t->out + r * GEMV_ROWS);
+            gemv_columns_table[type][rows](a->dv, m, v, nb, weights, t->out + r * GEMV_ROWS);
         }
     }
 }

@@ -57,6 +57,9 @@ static inline vi vi_shl(vi a, int k) { return (vi)((gg_v8u)a << k); }
 static inline vi vi_sra(vi a, int k) { return (vi)((gg_v8i)a >> k); }
 static inline vi vi_srl(vi a, int k) { return (vi)((gg_v8u)a >> k); }
 static inline vf vi_float(vi v) { return _mm256_castsi256_ps(v); }
+/* Without it GCC loads the vector again for every use. */
+#define GG_VEC_KEEP
+static inline vf vf_keep(vf v) { __asm__("" : "+v"(v)); return v; }
 static inline vi vf_bits(vf v) { return _mm256_castps_si256(v); }
 static inline vm vi_gt(vi a, vi b) { return vi_float(_mm256_cmpgt_epi32(a, b)); }
 static inline vm vi_eq(vi a, vi b) { return vi_float(_mm256_cmpeq_epi32(a, b)); }

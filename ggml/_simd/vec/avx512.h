@@ -52,6 +52,9 @@ static inline vi vi_shl(vi a, int k) { return (vi)((gg_v16u)a << k); }
 static inline vi vi_sra(vi a, int k) { return (vi)((gg_v16i)a >> k); }
 static inline vi vi_srl(vi a, int k) { return (vi)((gg_v16u)a >> k); }
 static inline vf vi_float(vi v) { return _mm512_castsi512_ps(v); }
+/* Without it GCC loads the vector again for every use. */
+#define GG_VEC_KEEP
+static inline vf vf_keep(vf v) { __asm__("" : "+v"(v)); return v; }
 static inline vi vf_bits(vf v) { return _mm512_castps_si512(v); }
 static inline vm vi_gt(vi a, vi b) { return _mm512_cmpgt_epi32_mask(a, b); }
 static inline vm vi_eq(vi a, vi b) { return _mm512_cmpeq_epi32_mask(a, b); }

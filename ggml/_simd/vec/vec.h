@@ -17,6 +17,7 @@
  *               vf_transpose4(row,k,out)             out[j], lane i = row[i][k + j], j < 4, of VW rows
  *               vf_load_pairs(p,a,b) *a, *b: the elements of even and of odd index of p[0..2*VW-1]
  *               vf_pairs(a,b,lo,hi)  the reverse, to two vectors
+ *               vf_keep(v)     v, which stays in a register for all its uses
  * make          vf_zero() vf_set1(x) vi_set1(i) vi_iota()                    0, 1, 2 ...
  *               vf_set1_at(p,i)                      p[i] in every lane; p[0..i|3] are readable
  *               vi_words(p) vi_word_at(p,i)          vf_bits of vf_load(p) and of vf_set1_at(p,i); faster: what is
@@ -51,6 +52,9 @@
 #ifndef GG_VEC_MASKED
 static inline vf vf_loadn(const float *p, int n) { float t[VW] = {0}; memcpy(t, p, (size_t)n * 4); return vf_load(t); }
 static inline void vf_storen(float *p, vf v, int n) { float t[VW]; vf_store(t, v); memcpy(p, t, (size_t)n * 4); }
+#endif
+#ifndef GG_VEC_KEEP
+static inline vf vf_keep(vf v) { return v; }
 #endif
 #ifndef GG_VEC_STREAMS
 #define GG_VEC_STREAMS 0
