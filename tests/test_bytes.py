@@ -77,6 +77,16 @@ def test_no_elements():
     assert not product(np.zeros((3, 0), np.int8), np.zeros((2, 0), np.float32)).any()
 
 
+@pytest.mark.parametrize("channels", [610, 611])  # four times the sums fit into 32 bits; not any more
+def test_the_largest_sums_of_convolutions(channels):
+    w, x = np.full((20, channels, 3, 3), -128, np.int8), np.full((1, channels, 12, 15), 255, np.float32)
+    got = convolution(w, x, (1, 1, 0, 0, 1, 1), -255)
+    assert (got == np.float32(-383 * 255 * 9 * channels)).all()
+    w[::2], x[:, ::3, ::2] = 127, 0
+    np.testing.assert_array_equal(convolution(w, x, (1, 1, 1, 1, 1, 1), -255, 2), np.float32(sums(
+        w.astype(np.int64) - 255, x, (1, 1, 1, 1, 1, 1))))
+
+
 def test_no_input_channels():
     got = convolution(np.zeros((2, 0, 3, 3), np.int8), np.zeros((1, 0, 8, 8), np.float32), (1, 1, 0, 0, 1, 1), 3)
     assert got.shape == (1, 2, 6, 6) and not got.any()
@@ -134,6 +144,8 @@ CONVOLUTIONS = [  # kernel, data, places
     ((2, 2, 2, 2), (1, 2, 12, 12), (1, 1, 9, 9, 20, 20)),
     ((7, 130, 3, 4), (3, 130, 5, 6), (4, 2, 3, 2, 1, 2)),
     ((8, 23, 3, 3), (1, 23, 70, 90), (1, 1, 1, 1, 1, 1)),  # several strips
+    ((50, 32, 3, 3), (2, 32, 13, 21), (1, 1, 1, 1, 1, 1)),  # by Winograd's F(2x2, 3x3) where an ISA has pairs of 16 bits
+    ((29, 65, 3, 3), (1, 65, 30, 40), (1, 1, 0, 2, 1, 1)),
 ]
 
 

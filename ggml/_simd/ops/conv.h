@@ -93,9 +93,10 @@ typedef struct codes_seen { float low, high; int32_t whole; } codes_seen;
 /* For a kernel of bytes, the bytes in which the threads put these, sums of output channels, and the packed kernel: a
  * bound for all ISAs of this base. */
 static size_t codes_work(const gg_conv_part *kernel, int nth) {
-    const int64_t words = kernel->ne[0] * kernel->ne[1] * kernel->ne[2] * gg_ceil_div(kernel->c, 2);
-    return (size_t)nth * sizeof(codes_seen)
-        + (size_t)(kernel->n + gg_ceil_div(kernel->n, NR - 1) * NR_PAD * words) * sizeof(float);
+    const int64_t taps = kernel->ne[0] * kernel->ne[1] * kernel->ne[2], words = gg_ceil_div(kernel->c, 2);
+    const int64_t panels = gg_ceil_div(kernel->n, NR - 1) * NR_PAD * taps * words;
+    const int64_t transformed = taps == 9 ? 16 * winograd_apart(kernel->n * words) : 0;     /* winograd_bytes.h */
+    return (size_t)nth * sizeof(codes_seen) + (size_t)(kernel->n + gg_max(panels, transformed)) * sizeof(float);
 }
 static size_t work_CONV_2D(const ggml_tensor *dst, int nth) {
     conv_sum s;

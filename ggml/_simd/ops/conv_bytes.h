@@ -1,308 +1,31 @@
-/* CONV_2D with a kernel of bytes (I8), to whose elements op_params[8] is added. Data of whole numbers whose range is at
- * most 255 are convolved exactly: their elements become codes of 8 bits, element = code + offset, and
- *     sum((w + p) * element) = sum(w * code) + offset * sum(w) + p * sum(element)
- * in int32. A word holds the codes of four channels at one position. Where an ISA multiplies pairs of 16 bits, a word
- * holds the elements of two channels, and instead of panels there are rows of w + p, one for each output channel.
- * As in direct.h, a strip of rows is copied with its padding, and positions are counted through the padded rows. The
- * lanes of a vector are positions. */
+/* CONV_2D with a kernel of bytes: the threads pack the kernel and look at the data together, then compute strips. */
 #ifndef GG_OPS_CONV_BYTES_H
 #define GG_OPS_CONV_BYTES_H
-#include "conv.h"
-#include "matmul_bytes.h"
+#include "winograd_bytes.h"
 
-enum {
-    CODES_OF = BYTES_PAIRS ? 2 : 4, /* channels of a word */
-    CODES_BITS = 32 / CODES_OF,
-    CODES_STRIP = 1 << 15,          /* words of a copy, so that it stays in the L2 cache */
-    CODES_PANELS = 8,               /* least panels of a strip if there are more strips than threads */
-};
-
-/* Where one dimension is read: position o of tap t is at o + shift in the plane `phase` of the copy. Element i of a
- * plane is element i * stride + first - padding of the data. */
-typedef struct codes_axis { int64_t phases, extent; bool apart; } codes_axis;
-static inline codes_axis codes_axis_of(const patch_axis *ax) {
-    const int64_t extent = (ax->taps - 1) * ax->dilation / ax->stride;
-    const bool apart = ax->stride > ax->taps || extent > ax->out;           /* a plane for each tap */
-    return (codes_axis){apart ? ax->taps : ax->stride, apart ? 0 : extent, apart};
-}
-static inline int64_t codes_phase(const patch_axis *ax, const codes_axis *c, int64_t tap) {
-    return c->apart ? tap : tap * ax->dilation % ax->stride;
-}
-static inline int64_t codes_shift(const patch_axis *ax, const codes_axis *c, int64_t tap) {
-    return c->apart ? 0 : tap * ax->dilation / ax->stride;
-}
-static inline int64_t codes_first(const patch_axis *ax, const codes_axis *c, int64_t phase) {
-    return ax->base + (c->apart ? phase * ax->dilation : phase);
-}
-
-typedef struct codes_plan {
-    const patches *v;
-    gg_conv_part kernel;
-    const char *data;               /* its elements */
-    codes_axis axis[2];
-    int64_t words, taps, steps;     /* words of all channels; taps of a channel; words that a position is made of */
-    int64_t width, height, plane;   /* of a plane of the copy, and their product */
-    int64_t rows, strips;           /* rows of the result that a copy is for; copies of an image */
-    int64_t columns, groups, each;  /* output channels; their groups, of `each` at most */
-    int more, sums;                 /* what is added to the kernel; 1: the first column of a group sums the codes */
-    int32_t offset;
-    int32_t *at, *totals;           /* where each step begins in the copy; sums of output channels of the kernel */
-    float *panels, *copy;           /* words of the kernel, group by group or row by row, and of a strip */
-    float *tile, *floats;           /* sums of a tile; CODES_OF rows of the data */
-} codes_plan;
-
-/* False: the copy would be too large. */
-static bool codes_plan_make(codes_plan *q, const ggml_tensor *dst, const patches *v, int nth) {
-    const patch_axis *ax = v->ax;
-    const gg_conv conv = gg_conv_of(dst);
-    *q = (codes_plan){.v = v, .kernel = gg_conv_w(&conv), .data = conv.w->data, .taps = patches_taps(v),
-                      .words = gg_ceil_div(v->c, CODES_OF), .more = dst->op_params[8]};
-    if (v->c < 1 || q->taps * v->c > BYTES_K || ax[2].out != 1 || ax[2].taps != 1) return false;
-    for (int i = 0; i < 2; i++) q->axis[i] = codes_axis_of(&ax[i]);
-    q->steps = q->words * q->taps, q->sums = !BYTES_PAIRS && q->more != 0;
-    q->columns = q->kernel.n;
-    q->groups = gg_ceil_div(q->columns, NR - q->sums), q->each = gg_ceil_div(q->columns, q->groups);
-    q->width = ax[0].out + q->axis[0].extent;
+/* Words of the copy of a strip, and of rows of the kernel while it is packed. */
+static inline int64_t codes_room(const codes_plan *q) {
     const int64_t planes = q->words * q->axis[0].phases * q->axis[1].phases;
-    if (q->width > INT32_MAX / planes / (2 * q->axis[1].extent + 1)) return false;
-    const int64_t most = CODES_STRIP / (planes * q->width) - q->axis[1].extent, positions = ax[1].out * q->width;
-    const int64_t split = gg_max(nth, gg_min(4 * nth, positions / (CODES_PANELS * MR)));
-    q->rows = gg_max(1, gg_min(most, gg_ceil_div(ax[1].out, nth > 1 ? split : 1)));
-    q->strips = gg_ceil_div(ax[1].out, q->rows), q->rows = gg_ceil_div(ax[1].out, q->strips);
-    q->height = q->rows + q->axis[1].extent, q->plane = q->width * q->height;
-    return true;
+    return gg_max(planes * q->plane, VW * q->steps) + MR + VW;
 }
-
-/* What one thread finds in its part of the data. */
-static codes_seen codes_look(const codes_plan *q, const ggml_tensor *x, int ith, int nth) {
-    const patches *v = q->v;
-    vf low = vf_zero(), high = vf_zero();
-    bool whole = true;
-    const bool plain = x->type == GGML_TYPE_F32 && gg_contiguous(x);
-    const int64_t all = gg_nelements(x), first = all * ith / nth;
-    const int64_t n = plain ? all * (ith + 1) / nth - first : v->ax[0].in, rows = plain ? 1 : v->ax[1].in * v->c * v->n;
-    for (int64_t r = plain ? 0 : rows * ith / nth; r < (plain ? 1 : rows * (ith + 1) / nth) && whole; r++) {
-        const float *p = (const float *)x->data + first;
-        if (!plain) {
-            const char *row = (const char *)x->data + (size_t)(r % v->ax[1].in) * v->nb[1]
-                + (size_t)(r / v->ax[1].in % v->c) * v->nb_c + (size_t)(r / v->ax[1].in / v->c) * v->nb_n;
-            gg_to_floats(x->type, row, v->nb[0], n, q->floats), p = q->floats;
-        }
-        vm all = vf_eq(low, low);
-        for (int64_t i = 0; i < n; i += VW) {
-            const vf e = ld(p + i, n - i);
-            all = vm_and(all, vf_eq(vf_round(e), e)), low = vf_min(low, e), high = vf_max(high, e);
-        }
-        whole = vm_all(all);
-    }
-    return (codes_seen){vf_hmin(low), vf_hmax(high), whole};
-}
-/* Whether all elements are whole numbers within a range of 255 that contains 0; sets the offset of their codes. */
-static bool codes_range(codes_plan *q, const codes_seen *seen, int nth) {
-    float low = 0, high = 0;
-    bool whole = true;
-    for (int i = 0; i < nth; i++)
-        whole &= seen[i].whole, low = gg_min(low, seen[i].low), high = gg_max(high, seen[i].high);
-    q->offset = BYTES_PAIRS ? 0 : (int32_t)low + BYTES_SIGNED;
-    return whole && low >= -255 && high <= 255 && high - low <= 255;
-}
-
-/* acc + the products of the codes x of a word and the elements w of a column of the kernel */
-GG_INLINE vi codes_dot(vi acc, vi x, vi w) {
-#ifdef GG_VEC_PAIRS
-    return vi_madd_pairs(acc, x, w);
-#else
-    return bytes_dot(acc, x, w);
-#endif
-}
-GG_INLINE void codes_tile(const int n, const int64_t steps, const int32_t *at, const float *x, const float *b,
-                          float *out) {
-    vi sum[NR][MV];
-    GG_UNROLL for (int j = 0; j < n; j++)
-        GG_UNROLL for (int i = 0; i < MV; i++) sum[j][i] = vi_set1(0);
-    for (int64_t s = 0; s < steps; s++, b += BYTES_PAIRS ? 1 : NR_PAD) {
-        vi a[MV];
-        GG_UNROLL for (int i = 0; i < MV; i++) a[i] = vi_words(x + at[s] + i * VW);
-        GG_UNROLL for (int j = 0; j < n; j++) {
-            const vi w = BYTES_PAIRS ? vi_word_at(b + j * steps, 0) : vi_word_at(b, j);
-            GG_UNROLL for (int i = 0; i < MV; i++) sum[j][i] = codes_dot(sum[j][i], a[i], w);
-        }
-    }
-    GG_UNROLL for (int j = 0; j < n; j++)
-        GG_UNROLL for (int i = 0; i < MV; i++) vf_store(out + j * MR + i * VW, vi_float(sum[j][i]));
-}
-#define CODES(n, v) \
-    static void codes_##n(int64_t steps, const int32_t *at, const float *x, const float *b, float *out) { \
-        codes_tile(n < NR ? n : NR, steps, at, x, b, out); \
-    }
-MICRO_SIZES(CODES, 2)
-#undef CODES
-#define CODES(n, v) [n] = n <= NR ? codes_##n : NULL,
-static void (*const codes_table[])(int64_t, const int32_t *, const float *, const float *, float *) = {
-    MICRO_SIZES(CODES, 2)
-};
-#undef CODES
-
-/* The words of output channel j of the kernel, tap by tap; in tmp if they are not in this order in memory. j is -1:
- * those of a channel whose elements are all 1. */
-static const float *codes_row(const codes_plan *q, int64_t j, float *tmp) {
-    const gg_conv_part k = q->kernel;
-    const char *const p = q->data + (size_t)gg_max(j, 0) * k.nb_n;
-    const bool taps = (k.ne[0] == 1 || k.nb[0] == (size_t)k.c) && (k.ne[1] == 1 || k.nb[1] == (size_t)(k.c * k.ne[0])),
-        ordered = j >= 0 && taps && k.nb_c == 1 && k.c % CODES_OF == 0;
-    int64_t l = 0;
-#ifdef GG_VEC_PAIRS
-    int16_t *const out = (int16_t *)tmp;
-    const vi more = vi_set1((int32_t)(((uint32_t)q->more & 0xffff) * 0x10001u));
-    for (; ordered && l + 2 * VW <= q->steps * CODES_OF; l += 2 * VW)
-        vi_store((int32_t *)(out + l), vi_add_pairs(vi_load_pairs((const int8_t *)p + l), more));
-#else
-    int8_t *const out = (int8_t *)tmp;
-    if (ordered && (uintptr_t)p % sizeof *tmp == 0) return (const float *)p;
-#endif
-    const int64_t row = CODES_OF * q->words;
-    for (int64_t t = l / row, c = l % row; t < q->taps; t++, c = 0) {
-        const char *const e = p + (size_t)(t % k.ne[0]) * k.nb[0] + (size_t)(t / k.ne[0]) * k.nb[1];
-        for (; c < row; c++, l++)
-            out[l] = c >= k.c ? 0 : j < 0 ? 1 : *(const int8_t *)(e + (size_t)c * k.nb_c) + BYTES_PAIRS * q->more;
-    }
-    return tmp;
-}
-/* The first words of the kernel for a group. */
-static inline float *codes_panel(const codes_plan *q, int64_t group) {
-    return q->panels + group * q->steps * (BYTES_PAIRS ? q->each : NR_PAD);
-}
-#ifdef GG_VEC_PAIRS
-static void codes_pack(const codes_plan *q, int64_t j0, int64_t j1, float *tmp) {
-    (void)tmp;
-    for (int64_t j = j0; j < j1; j++) codes_row(q, j, q->panels + j * q->steps), q->totals[j] = 0;
-}
-#else
-/* Packs output channels j0 .. j1-1 of the kernel, and sums each; tmp: VW rows of words. */
-static void codes_pack(const codes_plan *q, int64_t j0, int64_t j1, float *tmp) {
-    for (int64_t j = j0; j < j1; j += q->each)
-        for (int64_t g = 0; g < NR_PAD; g += VW) {
-            const float *row[VW];
-            if (g >= q->each + q->sums || j + g - q->sums >= q->columns) break;
-            for (int64_t i = 0; i < VW; i++) {
-                const int64_t column = j + g + i - q->sums;
-                const bool used = g + i < q->each + q->sums && column < q->columns;
-                row[i] = used ? codes_row(q, column < j ? -1 : column, tmp + i * q->steps) : row[0];
-                int32_t total = 0;
-                for (int64_t l = 0; used && l < 4 * q->steps; l++) total += ((const int8_t *)row[i])[l];
-                if (used && column >= j) q->totals[column] = total;
-            }
-            pack_transpose(row, q->steps, codes_panel(q, j / q->each) + g, NR_PAD);
-        }
-}
-#endif
-
-/* The codes of n elements of CODES_OF rows: a word holds one element of each. */
-static void codes_encode(const codes_plan *q, const float *const row[CODES_OF], int64_t n, float *out) {
-    const vf from = vf_set1((float)q->offset);
-    const vi mask = vi_set1((1 << CODES_BITS) - 1);
-    for (int64_t i = 0; i < n; i += VW) {
-        vi word = vi_set1(0);
-        GG_UNROLL for (int l = 0; l < CODES_OF; l++) {
-            const vi code = vi_and(vf_to_vi(vf_sub(ld(row[l] + i, n - i), from)), mask);
-            word = vi_or(word, vi_shl(code, CODES_BITS * l));
-        }
-        st(out + i, vi_float(word), n - i);
-    }
-}
-/* Copies a strip. Bytes of channels that do not exist meet elements of the kernel that are 0. */
-static void codes_load(const codes_plan *q, const ggml_tensor *x, int64_t image, int64_t strip) {
+static void codes_tasks(const gg_work *w, const codes_plan *q, const ggml_tensor *x, char *y, size_t nb_c) {
     const patches *const v = q->v;
-    const patch_axis *ax = v->ax;
-    const vf none = vi_float(vi_set1((int32_t)(((uint32_t)-q->offset & 255) * 0x01010101u)));
-    const size_t stride = v->nb[0] * (size_t)ax[0].stride;
-    float *out = q->copy;
-    for (int64_t k = 0; k < q->words; k++)
-        for (int64_t p1 = 0; p1 < q->axis[1].phases; p1++)
-            for (int64_t p0 = 0; p0 < q->axis[0].phases; p0++) {
-                const int64_t first = codes_first(&ax[0], &q->axis[0], p0);
-                const patch_range in = patch_inside(ax[0].in, first, ax[0].stride, q->width);
-                for (int64_t r = 0; r < q->height; r++, out += q->width) {
-                    const int64_t y = (strip * q->rows + r) * ax[1].stride + codes_first(&ax[1], &q->axis[1], p1);
-                    const bool inside = y >= 0 && y < ax[1].in && in.lo < in.hi;
-                    if (!inside || in.hi - in.lo < q->width)
-                        for (int64_t i = 0; i < q->width; i += VW) st(out + i, none, q->width - i);
-                    if (!inside) continue;
-                    const float *row[CODES_OF];
-                    for (int64_t l = 0; l < CODES_OF; l++) {
-                        const int64_t c = gg_min(CODES_OF * k + l, v->c - 1);
-                        const char *const p = (const char *)x->data + (size_t)image * v->nb_n + (size_t)c * v->nb_c
-                            + (size_t)y * v->nb[1] + (size_t)(first + in.lo * ax[0].stride) * v->nb[0];
-                        row[l] = (const float *)p;
-                        if (x->type == GGML_TYPE_F32 && stride == sizeof(float)) continue;
-                        float *const copy = q->floats + l * ax[0].in;
-                        gg_to_floats(x->type, p, stride, in.hi - in.lo, copy), row[l] = copy;
-                    }
-                    codes_encode(q, row, in.hi - in.lo, out + in.lo);
+    codes_steps(q);
+    memset(q->copy + codes_room(q) - MR - VW, 0, (MR + VW) * sizeof(float));
+    for (int64_t u0, u1; gg_claim_chunk(w, v->n * q->strips, 1, &u0, &u1);)
+        for (int64_t u = u0; u < u1; u++) {
+            const int64_t image = u / q->strips, strip = u % q->strips, first = strip * q->rows,
+                rows = gg_min(q->rows, v->ax[1].out - first);
+            if (rows <= 0) continue;
+            codes_load(q, x, image, strip);
+            for (int64_t f = 0; f < (rows - 1) * q->width + v->ax[0].out; f += MR)
+                for (int64_t g = 0; g < q->groups; g++) {
+                    const int64_t j = g * q->each, n = gg_min(q->each, q->columns - j);
+                    if (n <= 0) break;
+                    codes_table[n + q->sums](q->steps, q->at, q->copy + f, codes_panel(q, g), q->tile, MR);
+                    codes_store(q, rows, f, j, n, nb_c, y + (size_t)image * v->to_n + (size_t)first * v->to[1]);
                 }
-            }
-}
-
-/* What is added to the sums of an output channel. */
-static inline vi codes_add(const codes_plan *q, int64_t channel) {
-    return vi_set1(q->offset * (q->totals[channel] + q->more * (int32_t)(q->taps * q->v->c)));
-}
-/* Stores n <= MR sums as floats plus a bias, like patch_lanes; reads whole vectors. */
-static inline void codes_lanes(const float *p, vi add, vf bias, int64_t n, float *out) {
-    const vf first = vf_add(vi_to_vf(vi_add(vi_words(p), add)), bias);
-    if (n < VW) {
-        vf_storen(out, first, (int)n);
-        return;
-    }
-    vf_store(out, first);
-    if (n > VW) vf_store(out + n - VW, vf_add(vi_to_vf(vi_add(vi_words(p + n - VW), add)), bias));
-}
-/* Makes floats of the sums of n columns and stores them, except those of positions in the padding. f: the first
- * position of the panel; j0: the first output channel; y: of the strip. */
-static void codes_store(const codes_plan *q, int64_t rows, int64_t f, int64_t j0, int64_t n, size_t nb_c, char *y) {
-    const patches *const v = q->v;
-    const conv_tail *const tail = &v->tail;
-    const int64_t end = gg_min(f + MR, (rows - 1) * q->width + v->ax[0].out);
-    const bool flat = q->width == v->ax[0].out && v->to[1] == (size_t)q->width * sizeof(float);   /* as if one row */
-    const int64_t width = flat ? end : q->width, out = flat ? end : v->ax[0].out;
-    float *const tile = q->tile + q->sums * MR;
-    for (int64_t j = 0; j < n && (q->sums || tail->function); j++) {
-        float *const p = tile + j * MR;
-        for (int i = 0; i < MR; i += VW) {
-            vi sum = vi_words(p + i);
-            if (q->sums) sum = vi_add(sum, vi_mul(vi_words(q->tile + i), vi_set1(q->more)));
-            vf_store(p + i, tail->function ? vi_to_vf(vi_add(sum, codes_add(q, j0 + j))) : vi_float(sum));
         }
-    }
-    if (tail->function) conv_finish(tail, j0, tile, MR, n, MR);
-    for (int64_t i = f, m; i < end; i += m) {
-        const int64_t r = i / width, x = i % width;
-        m = gg_min(end - i, (x < out ? out : width) - x);
-        if (x >= out) continue;
-        char *const to = y + (size_t)r * v->to[1] + (size_t)x * sizeof(float) + (size_t)j0 * nb_c;
-        for (int64_t j = 0; j < n; j++) {
-            const float *const p = tile + j * MR + (i - f);
-            float *const c = (float *)(to + (size_t)j * nb_c);
-            if (tail->function) patch_lanes(p, m, c);
-            else codes_lanes(p, codes_add(q, j0 + j), vf_set1(tail->bias ? tail->bias[j0 + j] : 0), m, c);
-        }
-    }
-}
-
-/* Where each step begins in the copy. */
-static void codes_steps(const codes_plan *q) {
-    const patch_axis *const ax = q->v->ax;
-    const int64_t phases = q->axis[0].phases * q->axis[1].phases;
-    int32_t *at = q->at;
-    for (int64_t tap = 0; tap < q->taps; tap++) {
-        int64_t t[3], none;
-        patch_tap(q->v, tap, t, &none);
-        const int64_t phase = codes_phase(&ax[1], &q->axis[1], t[1]) * q->axis[0].phases
-            + codes_phase(&ax[0], &q->axis[0], t[0]);
-        const int64_t shift = codes_shift(&ax[1], &q->axis[1], t[1]) * q->width
-            + codes_shift(&ax[0], &q->axis[0], t[0]);
-        for (int64_t k = 0; k < q->words; k++) *at++ = (int32_t)((k * phases + phase) * q->plane + shift);
-    }
 }
 
 /* GGML_STATUS_FAILED: the data or the sizes are of another kind, for all threads alike. */
@@ -310,43 +33,31 @@ static int codes_run(const gg_work *w, ggml_tensor *dst) {
     const ggml_tensor *const x = dst->src[1];
     const gg_conv conv = gg_conv_of(dst);
     const size_t nb_c = gg_conv_g(&conv).nb_c;
-    patches seen = patches_of_x(&conv);
-    const patches *const v = &seen;
+    patches v = patches_of_x(&conv);
     codes_plan q;
-    seen.tail = conv_tail_of(dst);
-    if (!codes_plan_make(&q, dst, v, w->nth)) return GGML_STATUS_FAILED;
-    const int64_t planes = q.words * q.axis[0].phases * q.axis[1].phases, tile = (NR + 1) * MR,
-        copy = gg_max(planes * q.plane, VW * q.steps) + MR + VW;
-    q.tile = gg_scratch((size_t)(tile + copy + 4 * v->ax[0].in + VW + q.steps) * sizeof(float));
+    squares s = {0};
+    v.tail = conv_tail_of(dst);
+    if (!codes_plan_make(&q, dst, &v, w->nth)) return GGML_STATUS_FAILED;
+    const bool quick = squares_plan(&q, gg_conv_squares(dst), &s);
+    const int64_t tile = (NR + 1) * MR, copy = quick ? squares_room(&q, &s) : codes_room(&q),
+        floats = 4 * v.ax[0].in + VW;
+    q.tile = gg_scratch((size_t)(tile + copy + floats + q.steps) * sizeof(float));
     codes_seen *const found = w->wdata;
     found[w->ith] = (codes_seen){0};
     if (q.tile) {
-        q.copy = q.tile + tile, q.floats = q.copy + copy, q.at = (int32_t *)(q.floats + 4 * v->ax[0].in + VW);
+        q.copy = q.tile + tile, q.floats = q.copy + copy, q.at = (int32_t *)(q.floats + floats);
         q.totals = (int32_t *)(found + w->nth), q.panels = (float *)(q.totals + q.columns);
-        const int64_t g0 = q.groups * w->ith / w->nth, g1 = q.groups * (w->ith + 1) / w->nth;
-        codes_pack(&q, g0 * q.each, gg_min(g1 * q.each, q.columns), q.copy);
+        const int64_t j0 = q.groups * w->ith / w->nth * q.each,
+            j1 = gg_min(q.groups * (w->ith + 1) / w->nth * q.each, q.columns);
+        if (quick) squares_pack(&q, &s, j0, j1, q.copy);
+        else codes_pack(&q, j0, j1, q.copy);
         found[w->ith] = codes_look(&q, x, w->ith, w->nth);
     }
     gg_barrier(w);
     if (!q.tile) return gg_no_memory(dst, "no memory for panels");
     if (!codes_range(&q, found, w->nth)) return GGML_STATUS_FAILED;
-    codes_steps(&q);
-    memset(q.copy + copy - MR - VW, 0, (MR + VW) * sizeof(float));
-    int64_t have = -1;
-    for (int64_t u0, u1; gg_claim_chunk(w, v->n * q.strips, 1, &u0, &u1);)
-        for (int64_t u = u0; u < u1; u++) {
-            const int64_t strip = u % q.strips, first = strip * q.rows, rows = gg_min(q.rows, v->ax[1].out - first);
-            if (rows <= 0) continue;
-            codes_load(&q, x, have = u / q.strips, strip);
-            char *const y = (char *)dst->data + (size_t)have * v->to_n + (size_t)first * v->to[1];
-            for (int64_t f = 0; f < (rows - 1) * q.width + v->ax[0].out; f += MR)
-                for (int64_t g = 0; g < q.groups; g++) {
-                    const int64_t j = g * q.each, n = gg_min(q.each, q.columns - j);
-                    if (n <= 0) break;
-                    codes_table[n + q.sums](q.steps, q.at, q.copy + f, codes_panel(&q, g), q.tile);
-                    codes_store(&q, rows, f, j, n, nb_c, y);
-                }
-        }
+    if (quick) squares_tasks(w, &q, &s, x, dst->data, nb_c);
+    else codes_tasks(w, &q, x, dst->data, nb_c);
     return GGML_STATUS_SUCCESS;
 }
 

@@ -284,6 +284,14 @@ GG_INLINE void winograd_merge(const int m, const vf x[WINOGRAD_MOST], vf out[WIN
         for (int i = 0; i < 2; i++) vf_pairs(even[i], odd[i], &out[2 * i], &out[2 * i + 1]);
     }
 }
+/* Stores n positions, or more while they end before `end`. */
+GG_INLINE void winograd_store(const int m, const vf *x, int64_t n, float *to, const float *end) {
+    if (n >= m * VW)
+        GG_UNROLL for (int j = 0; j < m; j++) vf_store(to + j * VW, x[j]);
+    else
+        GG_UNROLL for (int j = 0; j < m; j++)
+            if (n > j * VW) st(to + j * VW, x[j], end - (to + j * VW));
+}
 /* Stores `height` x `width` positions of `rows` rows of squares of an output channel. Returns whether all are finite.
  * Vectors are stored whole while they end within these positions: what they write beyond a row is overwritten by the
  * rows below, because the squares of a row are stored from right to left. */
@@ -310,11 +318,7 @@ GG_INLINE bool winograd_output(const int m, const int stride, const winograd *s,
                 winograd_column(m, stride, half[i], out);
                 for (int j = 0; j < m; j += 2) all = vf_fma(vf_add(out[j], out[j + 1]), vf_zero(), all);
                 winograd_merge(m, out, pairs);
-                if (n >= m * VW)
-                    GG_UNROLL for (int j = 0; j < m; j++) vf_store(to + j * VW, pairs[j]);
-                else
-                    GG_UNROLL for (int j = 0; j < m; j++)
-                        if (n > j * VW) st(to + j * VW, pairs[j], end - (to + j * VW));
+                winograd_store(m, pairs, n, to, end);
             }
             if (across - t < VW) {
                 float lanes[VW];

@@ -73,6 +73,7 @@ static inline vi vi_add_pairs(vi a, vi b) {
     __asm__("vpaddw %1, %0, %0" : "+v"(a) : "v"(b));     /* kept in its register: GCC would spill or copy it */
     return a;
 }
+static inline vi vi_sub_pairs(vi a, vi b) { return _mm512_sub_epi16(a, b); }
 static inline vi vi_madd_pairs(vi acc, vi a, vi b) {
     const vi products = _mm512_madd_epi16(a, b);
     __asm__("vpaddd %1, %0, %0" : "+v"(acc) : "v"(products));      /* kept in its register, too */

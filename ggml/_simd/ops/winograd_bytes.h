@@ -1,0 +1,180 @@
+/* Convolutions of codes with 3x3 taps by F(2x2, 3x3) (winograd.h), for ISAs that multiply pairs of 16 bits: 16
+ * multiplications instead of 36 for a square of 2x2 positions. All numbers are whole: the transformed kernel is
+ * multiplied by 4, so that it has no fractions, and the sums are divided by 4 at the end. The elements of transformed
+ * windows and kernels are four and nine times the largest ones at most, which fit into 16 bits. */
+#ifndef GG_OPS_WINOGRAD_BYTES_H
+#define GG_OPS_WINOGRAD_BYTES_H
+#include "codes.h"
+
+enum {
+    SQUARES_PRODUCTS = 16,          /* of a window */
+    SQUARES_WORDS = 32 << 10,       /* of the transformed input of a strip, so that it stays in the L2 cache */
+    SQUARES_N = NR < 8 ? 4 * NR : 2 * NR,       /* output channels that are transformed together */
+};
+
+typedef struct squares {
+    int64_t across, down;           /* squares in a row of an image, rows of squares */
+    int64_t strips, rows, plane;    /* tasks of an image; rows of squares in one at most; words of a channel of one */
+    int64_t blocks;                 /* of SQUARES_N output channels */
+    int64_t input, sums, kernels;   /* words of one of the products: of the input, of a block's sums, of the kernel */
+} squares;
+
+#ifdef GG_VEC_PAIRS
+static inline int64_t squares_first(const squares *s, int64_t strip) { return s->down * strip / s->strips; }
+/* Whether the convolution can be computed so, with squares of `most` x `most` positions at most, and in less time. */
+static bool squares_plan(const codes_plan *q, int most, squares *s) {
+    const patches *const v = q->v;
+    const patch_axis *const ax = v->ax;
+    for (int i = 0; i < 2; i++) if (ax[i].taps != 3 || ax[i].stride != 1 || ax[i].dilation != 1) return false;
+    const int64_t largest = 36 * v->c * (128 + (q->more < 0 ? -(int64_t)q->more : q->more)) * 255;  /* four times a sum */
+    if (most < 2 || largest > INT32_MAX || v->to[0] != sizeof(float)
+        || v->to[1] != sizeof(float) * (size_t)ax[0].out) return false;
+    *s = (squares){.across = gg_ceil_div(ax[0].out, 2), .down = gg_ceil_div(ax[1].out, 2),
+                   .blocks = gg_ceil_div(q->columns, SQUARES_N)};
+    const int64_t fit = SQUARES_WORDS / SQUARES_PRODUCTS / q->words / s->across;        /* rows of squares */
+    if (fit < 1) return false;
+    s->strips = gg_ceil_div(s->down, fit), s->rows = gg_ceil_div(s->down, s->strips);
+    s->plane = gg_ceil_div(s->rows * s->across, MR) * MR;
+    s->input = winograd_apart(q->words * s->plane + VW), s->sums = winograd_apart(SQUARES_N * s->plane + VW);
+    s->kernels = winograd_apart(q->words * q->columns);
+    /* cycles for each image: of the products, of the transforms of the input, the sums and the kernel */
+    const double words = (double)q->words, columns = (double)q->columns;
+    const double vectors = (double)(s->strips * s->plane / VW);
+    const double cycles = vectors * (8 * words * columns + 60 * words + 40 * columns) + 8 * words * columns;
+    return cycles < 0.9 * 4.5 * words * columns * (double)gg_ceil_div(ax[1].out * q->width, VW);
+}
+static inline int64_t squares_plane_words(const codes_plan *q, const squares *s) {
+    return (2 * s->rows + 2) * q->width + 4 * VW;
+}
+static inline int64_t squares_room(const codes_plan *q, const squares *s) {
+    return SQUARES_PRODUCTS * (s->input + s->sums) + gg_max(squares_plane_words(q, s), q->steps);
+}
+
+/* 2 G w */
+GG_INLINE void squares_taps(vi a, vi b, vi c, vi out[4]) {
+    const vi even = vi_add_pairs(a, c);
+    out[0] = vi_add_pairs(a, a), out[1] = vi_add_pairs(even, b), out[2] = vi_sub_pairs(even, b);
+    out[3] = vi_add_pairs(c, c);
+}
+/* Transforms output channels j0 .. j1-1 of the kernel; tmp: q->steps words. */
+static void squares_pack(const codes_plan *q, const squares *s, int64_t j0, int64_t j1, float *tmp) {
+    for (int64_t j = j0; j < j1; j++) {
+        const float *const w = codes_row(q, j, tmp);
+        float *const to = q->panels + j * q->words;
+        q->totals[j] = 0;
+        for (int64_t k = 0; k < q->words; k += VW) {
+            const int64_t n = q->words - k;
+            vi rows[3][4], u[4];
+            for (int y = 0; y < 3; y++) {
+                vi taps[3];
+                for (int x = 0; x < 3; x++) taps[x] = vf_bits(ld(w + (3 * y + x) * q->words + k, n));
+                squares_taps(taps[0], taps[1], taps[2], rows[y]);
+            }
+            for (int x = 0; x < 4; x++) {
+                squares_taps(rows[0][x], rows[1][x], rows[2][x], u);
+                for (int y = 0; y < 4; y++) st(to + (4 * y + x) * s->kernels + k, vi_float(u[y]), n);
+            }
+        }
+    }
+}
+
+/* x B */
+GG_INLINE void squares_window(vi a, vi b, vi c, vi d, vi out[4]) {
+    out[0] = vi_sub_pairs(a, c), out[1] = vi_add_pairs(b, c), out[2] = vi_sub_pairs(c, b), out[3] = vi_sub_pairs(b, d);
+}
+/* Transforms a plane of words for `rows` rows of squares. Vectors are stored whole: what they write beyond a row of
+ * squares is overwritten by the next row or word, or ignored. */
+static void squares_input(const squares *s, const float *plane, int64_t width, int64_t rows, float *to) {
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t t = 0; t < s->across; t += VW) {
+            float *u = to + r * s->across + t;
+            vi lines[4][4], out[4];
+            GG_UNROLL for (int x = 0; x < 4; x += 2) {
+                vf e[4], o[4];
+                vi column[4];
+                GG_UNROLL for (int y = 0; y < 4; y++) vf_load_pairs(plane + (2 * r + y) * width + 2 * t + x, &e[y], &o[y]);
+                squares_window(vf_bits(e[0]), vf_bits(e[1]), vf_bits(e[2]), vf_bits(e[3]), column);
+                GG_UNROLL for (int y = 0; y < 4; y++) lines[y][x] = column[y];
+                squares_window(vf_bits(o[0]), vf_bits(o[1]), vf_bits(o[2]), vf_bits(o[3]), column);
+                GG_UNROLL for (int y = 0; y < 4; y++) lines[y][x + 1] = column[y];
+            }
+            GG_UNROLL for (int y = 0; y < 4; y++) {
+                squares_window(lines[y][0], lines[y][1], lines[y][2], lines[y][3], out);
+                GG_UNROLL for (int x = 0; x < 4; x++, u += s->input) vf_store(u, vi_float(out[x]));
+            }
+        }
+}
+/* A' y */
+GG_INLINE void squares_column(const vi y[4], vi out[2]) {
+    out[0] = vi_add(vi_add(y[0], y[1]), y[2]), out[1] = vi_sub(vi_sub(y[1], y[2]), y[3]);
+}
+/* Stores `height` x `width` positions of `rows` rows of squares of an output channel, like winograd_output. */
+static void squares_output(const squares *s, const float *sums, int64_t rows, int64_t width, int64_t height, float *y) {
+    const float *const end = y + height * width;
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t t = (s->across - 1) / VW * VW; t >= 0; t -= VW) {
+            const float *const from = sums + r * s->across + t;
+            vi half[2][4], column[4], out[2];
+            GG_UNROLL for (int x = 0; x < 4; x++) {
+                GG_UNROLL for (int i = 0; i < 4; i++) column[i] = vi_words(from + (4 * i + x) * s->sums);
+                squares_column(column, out);
+                half[0][x] = out[0], half[1][x] = out[1];
+            }
+            for (int i = 0; i < gg_min(2, height - 2 * r); i++) {
+                vf pairs[2];
+                squares_column(half[i], out);
+                vf_pairs(vi_to_vf(vi_sra(out[0], 2)), vi_to_vf(vi_sra(out[1], 2)), &pairs[0], &pairs[1]);
+                winograd_store(2, pairs, width - 2 * t, y + (2 * r + i) * width + 2 * t, end);
+            }
+        }
+}
+
+/* Blocks b0 .. b1-1 of output channels of a strip. The transformed input is there if `ready`. */
+static void squares_task(const codes_plan *q, const squares *s, const ggml_tensor *x, int64_t image, int64_t strip,
+                         int64_t b0, int64_t b1, bool ready, float *y, int64_t ldy) {
+    const int64_t first = squares_first(s, strip), rows = squares_first(s, strip + 1) - first;
+    const int64_t width = q->v->ax[0].out, height = gg_min(2 * rows, q->v->ax[1].out - 2 * first);
+    float *const input = q->copy, *const sums = input + SQUARES_PRODUCTS * s->input,
+        *const plane = sums + SQUARES_PRODUCTS * s->sums;
+    for (int64_t k = 0; k < q->words && !ready; k++) {
+        codes_plane(q, x, image, 2 * first, 2 * rows + 2, k, 0, 0, plane);
+        squares_input(s, plane, q->width, rows, input + k * s->plane);
+    }
+    for (int64_t j0 = b0 * SQUARES_N; j0 < gg_min(b1 * SQUARES_N, q->columns); j0 += SQUARES_N) {
+        const int64_t n = gg_min(SQUARES_N, q->columns - j0);
+        for (int i = 0; i < SQUARES_PRODUCTS; i++)
+            for (int64_t j = 0; j < n; j += NR)
+                for (int64_t f = 0; f < rows * s->across; f += MR)
+                    codes_table[gg_min(n - j, NR)](q->words, q->at, input + i * s->input + f,
+                                                   q->panels + i * s->kernels + (j0 + j) * q->words,
+                                                   sums + i * s->sums + j * s->plane + f, s->plane);
+        for (int64_t j = 0; j < n; j++) {
+            float *const to = y + (j0 + j) * ldy + 2 * first * width;
+            squares_output(s, sums + j * s->plane, rows, width, height, to);
+            conv_finish(&q->v->tail, j0 + j, to, ldy, 1, height * width);
+        }
+    }
+}
+static void squares_tasks(const gg_work *w, const codes_plan *q, const squares *s, const ggml_tensor *x, char *y,
+                          size_t nb_c) {
+    const int64_t strips = s->strips * q->v->n, chunks = gg_min(gg_ceil_div(WINOGRAD_TASKS * w->nth, strips), s->blocks);
+    for (int64_t k = 0; k < q->words; k++) q->at[k] = (int32_t)(k * s->plane);
+    for (int64_t u, held = -1; (u = gg_claim_piece(w, strips * chunks)) >= 0; held = u / chunks) {
+        const int64_t chunk = u % chunks, strip = u / chunks, image = strip / s->strips;
+        squares_task(q, s, x, image, strip % s->strips, s->blocks * chunk / chunks, s->blocks * (chunk + 1) / chunks,
+                     strip == held, (float *)(y + (size_t)image * q->v->to_n), (int64_t)(nb_c / sizeof(float)));
+    }
+}
+#else
+static inline bool squares_plan(const codes_plan *q, int most, squares *s) { return (void)q, (void)most, (void)s, false; }
+static inline int64_t squares_room(const codes_plan *q, const squares *s) { return (void)q, (void)s, 0; }
+static inline void squares_pack(const codes_plan *q, const squares *s, int64_t j0, int64_t j1, float *tmp) {
+    (void)q, (void)s, (void)j0, (void)j1, (void)tmp;
+}
+static inline void squares_tasks(const gg_work *w, const codes_plan *q, const squares *s, const ggml_tensor *x, char *y,
+                                 size_t nb_c) {
+    (void)w, (void)q, (void)s, (void)x, (void)y, (void)nb_c;
+}
+#endif
+
+#endif
