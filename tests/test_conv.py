@@ -324,6 +324,51 @@ def test_winograd_is_a_convolution(name, squares, stride, image):
         assert np.abs(found - want).max() <= 3e-6 * np.abs(want).max()
 
 
+# width, height, channels of the input and the output, images, taps, padding
+LINES = [(508, 1, 64, 64, 1, 5, 0), (300, 4, 70, 61, 2, 3, 1), (61, 9, 49, 54, 1, 5, 3), (1500, 1, 300, 26, 1, 5, 2),
+         (262, 5, 210, 80, 1, 3, 0)]  # fmt: skip
+
+
+@pytest.mark.parametrize("line", LINES)
+@pytest.mark.parametrize("name", ISAS)
+def test_winograd_along_one_axis(name, line):
+    width, height, channels, out, images, taps, padding = line
+    with isa(name), context() as ctx:
+        r, places = Random(width), (1, 1, padding, 0, 1, 1)
+        kernel, data, shift = r(taps, 1, channels, out), r(width, height, channels, images), r(out, 1, 1, 1)
+        w, x, bias = (tensor(ctx, v, "F32") for v in (kernel, data, shift))
+        want = correlate(kernel, data, [1, 1], [padding, 0], [1, 1])
+        found = convolved(ctx, w, x, places, 1, 4)
+        assert np.abs(found - want).max() <= 4e-6 * np.abs(want).max()
+        assert (found != convolved(ctx, w, x, places, 1, 0)).any()  # another way of computing it
+        for threads in (2, 3):
+            np.testing.assert_array_equal(convolved(ctx, w, x, places, threads, 4), found)
+        want = np.maximum(want + shift.reshape(out, 1, 1), 0)
+        found = convolved(ctx, w, x, places, 2, 4, bias, ggml.GGML_UNARY_OP_RELU)
+        assert np.abs(found - want).max() <= 4e-6 * np.abs(want).max()
+        columns = ggml.ggml_permute(ctx, tensor(ctx, np.swapaxes(data, 2, 3), "F16"), 1, 0, 2, 3)
+        half = tensor(ctx, kernel, "F16")
+        want = correlate(load(half), load(columns), [1, 1], [padding, 0], [1, 1])
+        found = convolved(ctx, half, columns, places, 2, 4)
+        assert np.abs(found - want).max() <= 4e-6 * np.abs(want).max()
+
+
+@pytest.mark.parametrize("taps", [3, 5])
+@pytest.mark.parametrize("name", ISAS)
+def test_winograd_along_one_axis_with_infinities(name, taps):
+    with isa(name), context() as ctx:
+        r = Random(4)
+        kernel, data = r(taps, 1, 70, 60), r(270, 2, 70, 2)
+        data[1, 5, 1, 100], data[0, 3, 0, 259], kernel[20, 5, 0, 1] = np.inf, np.nan, -np.inf
+        w, x, places = tensor(ctx, kernel, "F32"), tensor(ctx, data, "F32"), (1, 1, 1, 0, 1, 1)
+        want = convolved(ctx, w, x, places, 1, 0)
+        for threads in (1, 3):
+            found = convolved(ctx, w, x, places, threads, 4)
+            finite = np.isfinite(want)
+            np.testing.assert_array_equal(np.where(finite, 0, found), np.where(finite, 0, want))
+            assert np.abs(found[finite] - want[finite]).max() <= 4e-6 * np.abs(want[finite]).max()
+
+
 def test_larger_squares_are_another_way_of_computing():
     with context() as ctx:
         r = Random(9)
@@ -357,7 +402,9 @@ def test_other_convolutions_are_sums_of_all_products():
     with context() as ctx:
         r = Random(3)
         x, w, wide = (tensor(ctx, v, "F32") for v in (r(24, 24, 32, 1), r(3, 3, 32, 32), r(5, 5, 32, 32)))
-        others = (w, (3, 3, 1, 1, 1, 1)), (w, (2, 1, 1, 1, 1, 1)), (w, (1, 1, 2, 2, 2, 2)), (wide, PLAIN)
+        line = tensor(ctx, r(5, 1, 32, 32), "F32")
+        others = ((w, (3, 3, 1, 1, 1, 1)), (w, (2, 1, 1, 1, 1, 1)), (w, (1, 1, 2, 2, 2, 2)), (wide, PLAIN),
+                  (line, (2, 1, 0, 0, 1, 1)), (line, (1, 1, 0, 0, 2, 1)))  # fmt: skip
         for kernel, places in others:
             np.testing.assert_array_equal(
                 convolved(ctx, kernel, x, places, 2, 4), convolved(ctx, kernel, x, places, 2, 0))  # fmt: skip

@@ -54,7 +54,10 @@ GG_INLINE void gemv_rows(const int type, const int rows, const int n, const int 
         if (rows == 1 && n == 1 && i * unit % GG_PAGE_BYTES == 0)
             __builtin_prefetch(a + i * unit + GG_PREFETCH_PAGES);
         GG_UNROLL for (int c = 0; c < accumulators; c++, y += step) {
-            GG_UNROLL for (int j = 0; j < n; j++) v[j] = rows > 1 ? vf_keep(vf_load(y + j * next)) : vf_load(y + j * next);
+            GG_UNROLL for (int j = 0; j < n; j++) {
+                v[j] = vf_load(y + j * next);
+                if (rows > 1) v[j] = vf_keep(v[j]);
+            }
             GG_UNROLL for (int r = 0; r < rows; r++) {
                 vf x = gemv_load(type, a + (size_t)r * nb + (i + c * VW) * unit, VW);
                 if (n > 1) x = vf_keep(x);
@@ -97,7 +100,8 @@ GG_INLINE void gemv_columns(const int type, const int columns, const int n, int6
 }
 
 /* The kernels by type and number of vectors: m <= 4 rows; or k columns of m <= GEMV_ROWS elements. With one vector
- * memory bandwidth is the limit, and reading row after row is fastest. Several vectors are loaded once for four rows. */
+ * memory bandwidth is the limit, and reading row after row is fastest. Several vectors are loaded once for four
+ * rows. */
 #define GEMV_ROWS_ARGS int64_t m, int64_t k, const char *a, size_t nb, const gemv_ahead *ahead, const float *y, \
                        int64_t next, int64_t step, float *sums, int64_t ld, bool add
 #define GEMV_COLUMNS_ARGS int64_t m, int64_t k, const char *a, size_t nb, const float *const *y, float *out

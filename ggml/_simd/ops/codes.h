@@ -1,5 +1,6 @@
-/* The parts of CONV_2D with a kernel of bytes (I8), to whose elements op_params[8] is added (conv_bytes.h). Data of whole numbers whose range is at
- * most 255 are convolved exactly: their elements become codes of 8 bits, element = code + offset, and
+/* The parts of CONV_2D with a kernel of bytes (I8), to whose elements op_params[8] is added; conv_bytes.h runs them.
+ * Data of whole numbers whose range is at most 255 are convolved exactly: their elements become codes of 8 bits,
+ * element = code + offset, and
  *     sum((w + p) * element) = sum(w * code) + offset * sum(w) + p * sum(element)
  * in int32. A word holds the codes of four channels at one position. Where an ISA multiplies pairs of 16 bits, a word
  * holds the elements of two channels, and instead of panels there are rows of w + p, one for each output channel.

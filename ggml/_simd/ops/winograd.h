@@ -169,12 +169,14 @@ GG_INLINE void winograd_column(const int m, const int stride, const vf y[WINOGRA
 static const float *winograd_floats(const patches *v, const gemm *g, int64_t j, float *room) {
     const gemm_src *const b = &g->b;
     const patches *const kernel = b->context;
+    const int64_t width = v->ax[0].taps, taps = width * v->ax[1].taps;
     if (b->pack == pack_along_k && b->type == GGML_TYPE_F32) return (const float *)pack_at(b, j, 0);
     if (b->pack == pack_along_k) return b->kernels->to_f32[b->type](pack_at(b, j, 0), room, g->k), room;
     const char *channel = b->data + (size_t)j * kernel->nb_c;
     for (int64_t c = 0; c < v->c; c++, channel += kernel->nb_n)
-        for (size_t t = 0; t < 9; t++)
-            room[9 * c + (int64_t)t] = pack_value(b->type, channel + t / 3 * kernel->nb[1] + t % 3 * kernel->nb[0]);
+        for (int64_t t = 0; t < taps; t++)
+            room[taps * c + t] = pack_value(b->type, channel + (size_t)(t / width) * kernel->nb[1]
+                                                         + (size_t)(t % width) * kernel->nb[0]);
     return room;
 }
 /* Transforms them; room: for so many floats. */
@@ -329,25 +331,36 @@ GG_INLINE bool winograd_output(const int m, const int stride, const winograd *s,
     return !vm_any(vf_isnan(test));
 }
 
-/* Rows of squares first .. first+rows-1 of a block of output channels, from channel j on, as a product of panels. */
+/* Positions from x0, y0 on, `width` x `height`, of a block of output channels, from channel j on, as a product of
+ * panels. */
 typedef struct winograd_part { patches seen; gemm g; gemm_tiling tiling; } winograd_part;
-static void winograd_part_make(const patches *v, const gemm *g, int64_t image, int64_t first, int64_t rows, int64_t j,
-                               const winograd *s, winograd_part *p) {
-    const int m = s->m;
+static void winograd_part_make(const patches *v, const gemm *g, int64_t image, int64_t x0, int64_t width, int64_t y0,
+                               int64_t height, int64_t j, winograd_part *p) {
     p->seen = *v, p->g = *g;
-    p->seen.n = 1, p->seen.ax[1].out = gg_min(m * rows, v->ax[1].out - m * first);
-    p->seen.ax[1].base += s->step * first;
+    p->seen.n = 1, p->seen.ax[0].out = width, p->seen.ax[1].out = height;
+    p->seen.ax[0].base += x0 * v->ax[0].stride, p->seen.ax[1].base += y0 * v->ax[1].stride;
     if (v->tail.bias) p->seen.tail.bias += j;
     p->g.m = patches_places(&p->seen), p->g.n = gg_min(WINOGRAD_N, g->n - j);
     p->g.a.context = &p->seen, p->g.a.data += (size_t)image * v->nb_n;
     p->g.b.data += (size_t)j * ((const patches *)g->b.context)->nb_c;
-    p->g.c += (size_t)image * v->to_n + (size_t)j * g->c_n + (size_t)(m * first) * v->to[1];
+    p->g.c += (size_t)image * v->to_n + (size_t)j * g->c_n + (size_t)y0 * v->to[1] + (size_t)x0 * v->to[0];
     p->tiling = gemm_plan(&p->g, 1, false);
 }
 
 /* Which product of the transformed kernel the product i of a window is multiplied by. */
 static inline int winograd_which(const winograd *s, int i) {
     return gg_min(i / s->side, s->m + 1) * (s->m + 2) + gg_min(i % s->side, s->m + 1);
+}
+
+/* One of the products of n output channels: the sums over c input channels of `vectors` vectors of windows. */
+static void winograd_products(const float *kernel, const float *x, int64_t c, int64_t n, int64_t vectors, int64_t tiles,
+                              const int32_t *at, float *sums, int64_t plane) {
+    for (int64_t j = 0; j < n; j += SHIFTED_N)
+        for (int64_t t = 0; t < tiles; t++) {
+            const int64_t from = vectors * t / tiles, wide = vectors * (t + 1) / tiles - from;
+            shifted_table[wide][gg_min(n - j, SHIFTED_N)](c, at, x + from * VW, kernel + j * c, c,
+                                                          sums + j * plane + from * VW, plane, VW, false);
+        }
 }
 
 /* Blocks b0 .. b1-1 of output channels of a strip of an image. x: the transformed input, which is there if `ready`; the
@@ -366,13 +379,7 @@ static void winograd_task(const patches *v, const gemm *g, const winograd *s, in
         float *const y = (float *)(g->c + (size_t)image * v->to_n + (size_t)j0 * g->c_n) + s->m * first * width;
         for (int i = 0; i < s->products; i++) {
             const float *const kernel = s->kernel + winograd_which(s, i) * s->kernels + j0 * v->c;
-            for (int64_t j = 0; j < n; j += SHIFTED_N)
-                for (int64_t t = 0; t < tiles; t++) {
-                    const int64_t from = vectors * t / tiles, wide = vectors * (t + 1) / tiles - from;
-                    shifted_table[wide][gg_min(n - j, SHIFTED_N)](
-                        v->c, at, x + i * s->input + from * VW, kernel + j * v->c, v->c,
-                        sums + i * s->sums + j * s->plane + from * VW, s->plane, VW, false);
-                }
+            winograd_products(kernel, x + i * s->input, v->c, n, vectors, tiles, at, sums + i * s->sums, s->plane);
         }
         bool finite = true;
         for (int64_t j = 0; j < n; j++) {
@@ -381,7 +388,7 @@ static void winograd_task(const patches *v, const gemm *g, const winograd *s, in
         }
         if (finite) continue;
         winograd_part p;
-        winograd_part_make(v, g, image, first, rows, j0, s, &p);
+        winograd_part_make(v, g, image, 0, width, s->m * first, height, j0, &p);
         gemm_rows(&p.g, &p.tiling, 0, p.tiling.rows, room);
     }
 }
@@ -390,7 +397,7 @@ static void winograd_task(const patches *v, const gemm *g, const winograd *s, in
 static bool winograd_run(const gg_work *w, const patches *v, const gemm *g, winograd *s) {
     const int64_t rows = gg_ceil_div(s->down, s->strips);
     winograd_part most;
-    winograd_part_make(v, g, 0, 0, rows, 0, s, &most);
+    winograd_part_make(v, g, 0, 0, v->ax[0].out, 0, gg_min(s->m * rows, v->ax[1].out), 0, &most);
     const int64_t room = gg_max((s->side * (rows + 1) + 1) * s->line, gemm_scratch_floats(&most.g, &most.tiling));
     const int64_t floats = s->products * (s->input + s->sums) + room;
     float *const x = gg_scratch((size_t)(floats + v->c) * sizeof *x);

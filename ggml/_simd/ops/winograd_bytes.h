@@ -26,7 +26,7 @@ static bool squares_plan(const codes_plan *q, int most, squares *s) {
     const patches *const v = q->v;
     const patch_axis *const ax = v->ax;
     for (int i = 0; i < 2; i++) if (ax[i].taps != 3 || ax[i].stride != 1 || ax[i].dilation != 1) return false;
-    const int64_t largest = 36 * v->c * (128 + (q->more < 0 ? -(int64_t)q->more : q->more)) * 255;  /* four times a sum */
+    const int64_t largest = 36 * v->c * (128 + llabs(q->more)) * 255;       /* four times a sum */
     if (most < 2 || largest > INT32_MAX || v->to[0] != sizeof(float)
         || v->to[1] != sizeof(float) * (size_t)ax[0].out) return false;
     *s = (squares){.across = gg_ceil_div(ax[0].out, 2), .down = gg_ceil_div(ax[1].out, 2),
@@ -92,7 +92,8 @@ static void squares_input(const squares *s, const float *plane, int64_t width, i
             GG_UNROLL for (int x = 0; x < 4; x += 2) {
                 vf e[4], o[4];
                 vi column[4];
-                GG_UNROLL for (int y = 0; y < 4; y++) vf_load_pairs(plane + (2 * r + y) * width + 2 * t + x, &e[y], &o[y]);
+                const float *row = plane + 2 * r * width + 2 * t + x;
+                GG_UNROLL for (int y = 0; y < 4; y++, row += width) vf_load_pairs(row, &e[y], &o[y]);
                 squares_window(vf_bits(e[0]), vf_bits(e[1]), vf_bits(e[2]), vf_bits(e[3]), column);
                 GG_UNROLL for (int y = 0; y < 4; y++) lines[y][x] = column[y];
                 squares_window(vf_bits(o[0]), vf_bits(o[1]), vf_bits(o[2]), vf_bits(o[3]), column);
@@ -157,7 +158,8 @@ static void squares_task(const codes_plan *q, const squares *s, const ggml_tenso
 }
 static void squares_tasks(const gg_work *w, const codes_plan *q, const squares *s, const ggml_tensor *x, char *y,
                           size_t nb_c) {
-    const int64_t strips = s->strips * q->v->n, chunks = gg_min(gg_ceil_div(WINOGRAD_TASKS * w->nth, strips), s->blocks);
+    const int64_t strips = s->strips * q->v->n;
+    const int64_t chunks = gg_min(gg_ceil_div(WINOGRAD_TASKS * w->nth, strips), s->blocks);
     for (int64_t k = 0; k < q->words; k++) q->at[k] = (int32_t)(k * s->plane);
     for (int64_t u, held = -1; (u = gg_claim_piece(w, strips * chunks)) >= 0; held = u / chunks) {
         const int64_t chunk = u % chunks, strip = u / chunks, image = strip / s->strips;
@@ -166,7 +168,9 @@ static void squares_tasks(const gg_work *w, const codes_plan *q, const squares *
     }
 }
 #else
-static inline bool squares_plan(const codes_plan *q, int most, squares *s) { return (void)q, (void)most, (void)s, false; }
+static inline bool squares_plan(const codes_plan *q, int most, squares *s) {
+    return (void)q, (void)most, (void)s, false;
+}
 static inline int64_t squares_room(const codes_plan *q, const squares *s) { return (void)q, (void)s, 0; }
 static inline void squares_pack(const codes_plan *q, const squares *s, int64_t j0, int64_t j1, float *tmp) {
     (void)q, (void)s, (void)j0, (void)j1, (void)tmp;

@@ -1,0 +1,226 @@
+/* Convolutions along x with 3 or 5 taps by F(4, 3) and F(4, 5), as winograd.h explains: 6 multiplications instead of 12
+ * and 8 instead of 20 for four positions beside each other. A row is divided into segments, whose transformed input
+ * stays in the cache.
+ *
+ * The points of F(4, 5) are 0, 1/2, 1, 2, the negative ones, and infinity. Its rounding errors are about twice those of
+ * the sums of all products (for random data of 256 channels). */
+#ifndef GG_OPS_WINOGRAD_LINE_H
+#define GG_OPS_WINOGRAD_LINE_H
+#include "winograd.h"
+
+enum {
+    LINE_M = 4,                     /* positions that are computed together: a group */
+    LINE_SIDE = 8,                  /* the most products of a group */
+};
+
+typedef struct winograd_line {
+    int taps, side;                 /* side: elements that a group reads, and products */
+    int64_t across, segments;       /* groups of a segment, segments of a row */
+    int64_t units, strips;          /* segments of an image; tasks of an image */
+    int64_t plane;                  /* floats for the groups of one channel of a strip */
+    int64_t blocks;                 /* of WINOGRAD_N output channels */
+    int64_t input, sums, kernels;   /* floats of one of the products: of the input, of a block's sums, of the kernel */
+    const float *kernel;            /* the transformed kernel: products, output channels, input channels */
+} winograd_line;
+/* F(taps, arguments) with taps as a constant */
+#define LINE(F, s, ...) ((s)->taps == 3 ? F(3, __VA_ARGS__) : F(5, __VA_ARGS__))
+
+static inline int64_t line_first(const winograd_line *s, int64_t strip) { return s->units * strip / s->strips; }
+
+/* Whether the convolution can be computed so, and in less time. The plan does not depend on the number of threads. */
+static bool line_plan(const patches *v, const gemm *g, int most, winograd_line *s) {
+    const patch_axis *ax = v->ax;
+    const int64_t taps = ax[0].taps, side = LINE_M + taps - 1;
+    if (most < LINE_M || (taps != 3 && taps != 5) || ax[0].stride != 1 || ax[0].dilation != 1 || ax[1].taps != 1
+        || ax[1].stride != 1 || ax[2].out != 1 || ax[2].taps != 1 || ax[2].base) return false;
+    if (v->c < 1 || v->n < 1 || g->n < 1 || ax[0].out < 1 || ax[1].out < 1 || !gg_is_float(g->b.type)
+        || v->to[0] != sizeof(float) || v->c > WINOGRAD_KERNEL / side / g->n) return false;
+    const int64_t groups = gg_ceil_div(ax[0].out, LINE_M), fit = WINOGRAD_FLOATS / side / v->c;
+    if (fit < VW) return false;
+    *s = (winograd_line){.taps = (int)taps, .side = (int)side, .blocks = gg_ceil_div(g->n, WINOGRAD_N)};
+    s->across = gg_ceil_div(groups, gg_ceil_div(groups, fit));
+    if (s->across < groups) s->across = gg_min(gg_ceil_div(s->across, VW) * VW, fit / VW * VW);
+    s->segments = gg_ceil_div(groups, s->across), s->units = s->segments * ax[1].out;
+    s->strips = gg_ceil_div(s->units, gg_max(fit / s->across, 1));
+    s->plane = gg_ceil_div(gg_ceil_div(s->units, s->strips) * s->across, VW) * VW;
+    s->input = winograd_apart(v->c * s->plane + VW), s->sums = winograd_apart(WINOGRAD_N * s->plane + VW);
+    s->kernels = winograd_apart(v->c * g->n);
+    /* cycles for each pair of channels: of the products, of the transforms, of the kernel's */
+    const double vectors = (double)(s->strips * s->plane / VW * v->n), positions = (double)(ax[0].out * ax[1].out);
+    const double cycles = vectors * (0.5 * (double)side + 50 / (double)g->n + 40 / (double)v->c) + 8;
+    return cycles < 0.9 * 0.5 * (double)taps * positions / VW * (double)v->n;
+}
+static size_t line_work(const winograd_line *s) { return (size_t)(s->side * s->kernels) * sizeof(float); }
+
+/* G w, of transposed taps */
+GG_INLINE void line_taps(const int taps, const vf w[5], vf out[LINE_SIDE]) {
+    if (taps == 3) {
+        winograd_taps(LINE_M, 1, w[0], w[1], w[2], out);
+        return;
+    }
+    const vf four = vf_set1(4), quarter = vf_set1(0.25f);
+    const vf half = vf_fma(quarter, vf_fma(quarter, w[4], w[2]), w[0]), odd1 = vf_fma(quarter, w[3], w[1]);
+    const vf one = vf_add(vf_add(w[0], w[2]), w[4]), odd2 = vf_add(w[1], w[3]);
+    const vf two = vf_fma(four, vf_fma(four, w[4], w[2]), w[0]), odd3 = vf_fma(four, w[3], w[1]);
+    const vf even1 = vf_mul(vf_set1(32 / 45.f), half), even3 = vf_mul(vf_set1(1 / 90.f), two);
+    const vf f1 = vf_set1(16 / 45.f), f2 = vf_set1(-2 / 9.f), f3 = vf_set1(1 / 45.f);
+    out[0] = vf_neg(w[0]);
+    out[1] = vf_fma(f1, odd1, even1), out[2] = vf_fnma(f1, odd1, even1);
+    out[3] = vf_mul(f2, vf_add(one, odd2)), out[4] = vf_mul(f2, vf_sub(one, odd2));
+    out[5] = vf_fma(f3, odd3, even3), out[6] = vf_fnma(f3, odd3, even3);
+    out[7] = w[4];
+}
+/* x B */
+GG_INLINE void line_window(const int taps, const vf x[2 * WINOGRAD_MOST], vf out[LINE_SIDE]) {
+    if (taps == 3) {
+        winograd_window(LINE_M, 1, x, out);
+        return;
+    }
+    const vf quarter = vf_set1(0.25f), half = vf_set1(0.5f), two = vf_set1(2), four = vf_set1(4);
+    const vf five = vf_set1(5), most = vf_set1(4.25f), least = vf_set1(1.25f), c = vf_set1(5.25f);
+    const vf even1 = vf_fma(four, x[2], vf_fnma(five, x[4], x[6]));
+    const vf odd1 = vf_fma(four, x[1], vf_fnma(five, x[3], x[5]));
+    const vf even2 = vf_add(x[2], vf_fnma(most, x[4], x[6])), odd2 = vf_add(x[1], vf_fnma(most, x[3], x[5]));
+    const vf even3 = vf_fma(quarter, x[2], vf_fnma(least, x[4], x[6]));
+    const vf odd3 = vf_fma(quarter, x[1], vf_fnma(least, x[3], x[5]));
+    out[0] = vf_fma(c, vf_sub(x[2], x[4]), vf_sub(x[6], x[0]));
+    out[7] = vf_fma(c, vf_sub(x[3], x[5]), vf_sub(x[7], x[1]));
+    out[1] = vf_fma(half, odd1, even1), out[2] = vf_fnma(half, odd1, even1);
+    out[3] = vf_add(even2, odd2), out[4] = vf_sub(even2, odd2);
+    out[5] = vf_fma(two, odd3, even3), out[6] = vf_fnma(two, odd3, even3);
+}
+/* A' y */
+GG_INLINE void line_sums(const int taps, const vf y[LINE_SIDE], vf out[WINOGRAD_MOST]) {
+    if (taps == 3) {
+        winograd_column(LINE_M, 1, y, out);
+        return;
+    }
+    const vf half = vf_set1(0.5f), two = vf_set1(2), quarter = vf_set1(0.25f), four = vf_set1(4);
+    const vf even1 = vf_add(y[1], y[2]), odd1 = vf_mul(half, vf_sub(y[1], y[2]));
+    const vf even2 = vf_add(y[3], y[4]), odd2 = vf_sub(y[3], y[4]);
+    const vf even3 = vf_add(y[5], y[6]), odd3 = vf_mul(two, vf_sub(y[5], y[6]));
+    out[0] = vf_add(vf_add(y[0], even1), vf_add(even2, even3));
+    out[1] = vf_add(odd1, vf_add(odd2, odd3));
+    out[2] = vf_fma(quarter, even1, vf_fma(four, even3, even2));
+    out[3] = vf_add(vf_fma(quarter, odd1, y[7]), vf_fma(four, odd3, odd2));
+}
+
+/* Transforms the taps of output channel j; room: for those of all input channels. */
+GG_INLINE void line_kernel(const int taps, const patches *v, const gemm *g, const winograd_line *s, int64_t j,
+                           float *room, float *to) {
+    const float *w = winograd_floats(v, g, j, room);
+    to += j * v->c;
+    for (int64_t c = 0; c < v->c; c += VW, w += taps * VW) {
+        const int64_t n = gg_min(v->c - c, VW);
+        float lanes[5][VW] = {{0}};
+        vf x[5], u[LINE_SIDE];
+        for (int64_t l = 0; l < n; l++)
+            GG_UNROLL for (int t = 0; t < taps; t++) lanes[t][l] = w[taps * l + t];
+        GG_UNROLL for (int t = 0; t < taps; t++) x[t] = vf_load(lanes[t]);
+        line_taps(taps, x, u);
+        for (int i = 0; i < LINE_M + taps - 1; i++) st(to + i * s->kernels + c, u[i], n);
+    }
+}
+
+/* The first position of a segment, and how many it has. */
+static inline int64_t line_x(const winograd_line *s, int64_t unit) { return unit % s->segments * s->across * LINE_M; }
+static inline int64_t line_width(const patches *v, const winograd_line *s, int64_t unit) {
+    return gg_min(s->across * LINE_M, v->ax[0].out - line_x(s, unit));
+}
+/* Copies the elements that a unit reads of a channel, with those of the padding, to `line`. */
+static void line_load(const patches *v, const gemm *g, const winograd_line *s, const char *channel, int64_t unit,
+                      float *line) {
+    const int64_t x = line_x(s, unit) + v->ax[0].base, y = unit / s->segments + v->ax[1].base;
+    const int64_t n = s->across * LINE_M + s->taps - 1;
+    if (y < 0 || y >= v->ax[1].in) memset(line, 0, (size_t)n * sizeof *line);
+    else patch_row(g->a.type, channel + y * (ptrdiff_t)v->nb[1], v->nb[0], v->ax[0].in, x, 1, n, 0, line);
+}
+/* Transforms channel c of units u0 .. u1-1. Vectors are stored whole: what they write beyond a unit is overwritten by
+ * the next unit or channel, or ignored. */
+GG_INLINE void line_input(const int taps, const patches *v, const gemm *g, const winograd_line *s, int64_t image,
+                          int64_t c, int64_t u0, int64_t u1, float *line, float *to) {
+    const char *const channel = g->a.data + (size_t)image * v->nb_n + (size_t)c * v->nb_c;
+    to += c * s->plane;
+    for (int64_t u = u0; u < u1; u++) {
+        line_load(v, g, s, channel, u, line);
+        for (int64_t t = 0; t < s->across; t += VW) {
+            vf x[2 * WINOGRAD_MOST], out[LINE_SIDE];
+            winograd_elements(LINE_M, line + LINE_M * t, x);
+            line_window(taps, x, out);
+            float *p = to + (u - u0) * s->across + t;
+            GG_UNROLL for (int i = 0; i < LINE_M + taps - 1; i++, p += s->input) vf_store(p, out[i]);
+        }
+    }
+}
+/* Stores `width` positions of a unit of an output channel. Returns whether all are finite. */
+GG_INLINE bool line_output(const int taps, const winograd_line *s, const float *sums, int64_t width, float *y) {
+    vf test = vf_zero();
+    for (int64_t t = 0; t < s->across; t += VW) {
+        vf x[LINE_SIDE], out[WINOGRAD_MOST], pairs[WINOGRAD_MOST];
+        GG_UNROLL for (int i = 0; i < LINE_M + taps - 1; i++) x[i] = vf_load(sums + t + i * s->sums);
+        line_sums(taps, x, out);
+        winograd_merge(LINE_M, out, pairs);
+        for (int64_t j = 0, left; j < LINE_M && (left = width - LINE_M * t - j * VW) > 0; j++) {
+            const vf stored = st(y + LINE_M * t + j * VW, pairs[j], left);
+            test = vf_fma(left >= VW ? stored : vf_loadn(y + LINE_M * t + j * VW, (int)left), vf_zero(), test);
+        }
+    }
+    return !vm_any(vf_isnan(test));
+}
+
+/* Blocks b0 .. b1-1 of output channels of a strip of an image. x: the transformed input, which is there if `ready`; the
+ * sums, and a line of the input or the panels of a part follow it. As in winograd_task, a product of panels computes
+ * again what has a sum that is not finite. */
+static void line_task(const patches *v, const gemm *g, const winograd_line *s, int64_t image, int64_t strip, int64_t b0,
+                      int64_t b1, bool ready, const int32_t *at, float *x) {
+    const int64_t u0 = line_first(s, strip), u1 = line_first(s, strip + 1);
+    const int64_t vectors = gg_ceil_div((u1 - u0) * s->across, VW), tiles = gg_ceil_div(vectors, SHIFTED_V);
+    float *const sums = x + s->side * s->input, *const room = sums + s->side * s->sums;
+    for (int64_t c = 0; c < v->c && !ready; c++) LINE(line_input, s, v, g, s, image, c, u0, u1, room, x);
+    for (int64_t j0 = b0 * WINOGRAD_N; j0 < gg_min(b1 * WINOGRAD_N, g->n); j0 += WINOGRAD_N) {
+        const int64_t n = gg_min(WINOGRAD_N, g->n - j0);
+        for (int i = 0; i < s->side; i++)
+            winograd_products(s->kernel + i * s->kernels + j0 * v->c, x + i * s->input, v->c, n, vectors, tiles, at,
+                              sums + i * s->sums, s->plane);
+        for (int64_t u = u0; u < u1; u++) {
+            const int64_t first = line_x(s, u), width = line_width(v, s, u), row = u / s->segments;
+            char *const to = g->c + (size_t)image * v->to_n + (size_t)row * v->to[1] + (size_t)first * v->to[0];
+            bool finite = true;
+            for (int64_t j = 0; j < n; j++) {
+                float *const y = (float *)(to + (size_t)(j0 + j) * g->c_n);
+                finite &= LINE(line_output, s, s, sums + j * s->plane + (u - u0) * s->across, width, y);
+                conv_finish(&v->tail, j0 + j, y, 0, 1, width);
+            }
+            if (finite) continue;
+            winograd_part p;
+            winograd_part_make(v, g, image, first, width, row, 1, j0, &p);
+            gemm_rows(&p.g, &p.tiling, 0, p.tiling.rows, room);
+        }
+    }
+}
+
+/* Computes what gemm_run would, with line_work bytes that the threads share; false: no memory. */
+static bool line_run(const gg_work *w, const patches *v, const gemm *g, winograd_line *s) {
+    winograd_part most;
+    winograd_part_make(v, g, 0, 0, gg_min(s->across * LINE_M, v->ax[0].out), 0, 1, 0, &most);
+    const int64_t line = LINE_M * (s->across + VW) + LINE_SIDE;
+    const int64_t room = gg_max(line, gemm_scratch_floats(&most.g, &most.tiling));
+    const int64_t floats = s->side * (s->input + s->sums) + gg_max(room, g->k);
+    float *const x = gg_scratch((size_t)(floats + v->c) * sizeof *x);
+    for (int64_t j = g->n * w->ith / w->nth; x && j < g->n * (w->ith + 1) / w->nth; j++)
+        LINE(line_kernel, s, v, g, s, j, x, w->wdata);
+    gg_barrier(w);
+    if (!x) return false;
+    int32_t *const at = (int32_t *)(x + floats);
+    for (int64_t c = 0; c < v->c; c++) at[c] = (int32_t)(c * s->plane);
+    s->kernel = w->wdata;
+    const int64_t strips = s->strips * v->n, chunks = gg_min(gg_ceil_div(WINOGRAD_TASKS * w->nth, strips), s->blocks);
+    for (int64_t u, held = -1; (u = gg_claim_piece(w, strips * chunks)) >= 0; held = u / chunks) {
+        const int64_t chunk = u % chunks, strip = u / chunks;
+        line_task(v, g, s, strip / s->strips, strip % s->strips, s->blocks * chunk / chunks,
+                  s->blocks * (chunk + 1) / chunks, strip == held, at, x);
+    }
+    return true;
+}
+
+#endif
