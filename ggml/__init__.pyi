@@ -4766,9 +4766,10 @@ def ggml_conv_2d_direct(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor],
             may compute together with fewer multiplications, where that takes less time (Winograd's F(2x2, 3x3) and
             F(4x4, 3x3)). 2, as in ggml_conv_2d, needs 16 multiplications instead of 36 (25 with a stride of 2): its
             rounding errors are smaller than those of the sum of all products, and small whole numbers are convolved
-            exactly. 4 needs 36 instead of 144 with a stride of 1: its errors are about twice those of the sum. Both
-            errors are relative to the largest elements that a square reads: 0, the sum, is more accurate where elements
-            beside each other differ by many orders of magnitude.
+            exactly. 4 needs 36 instead of 144 with a stride of 1, and 6 instead of 12 or 8 instead of 20 for kernels of
+            3x1 or 5x1 (F(4, 3) and F(4, 5)): its errors are about twice those of the sum. Both errors are relative to
+            the largest elements that a square reads: 0, the sum, is more accurate where elements beside each other
+            differ by many orders of magnitude. Kernels of bytes are always convolved exactly.
     Returns:
         f32 tensor [ow, oh, out_channels, batch] with ow = (width + 2 * p0 - d0 * (kw - 1) - 1) // s0 + 1 and oh
             likewise.

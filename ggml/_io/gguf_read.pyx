@@ -314,7 +314,7 @@ cdef File read_metadata(Cursor c):
     """Reads all metadata, and finds out where the tensor data are and whether the file has them."""
     cdef File f = File()
     cdef Info t
-    cdef size_t n_pairs, n_tensors, i, expected = 0, meta, end = c.start + c.end
+    cdef size_t n_pairs = 0, n_tensors, i, expected = 0, meta, end = c.start + c.end
     n_tensors = read_header(c, f, &n_pairs)
     for i in range(n_pairs):
         read_pair(c, f, i)

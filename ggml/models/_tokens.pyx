@@ -199,7 +199,7 @@ cdef class TokenTable:
         cdef Py_ssize_t size = PyBytes_GET_SIZE(text), i
         cdef int32_t token
         cdef const uint8_t* lengths
-        cdef uint32_t length
+        cdef Py_ssize_t length
         cdef set found = set()
         if self.lengths is None:
             self.lengths = self.lengths_by_first_byte()
@@ -208,7 +208,7 @@ cdef class TokenTable:
             if packed is None:
                 continue
             for length in <tuple>packed:
-                if i + length > <uint64_t>size:
+                if i + length > size:
                     break
                 token = self.lookup(data + i, length)
                 if token >= 0:
