@@ -363,18 +363,42 @@ static void winograd_products(const float *kernel, const float *x, int64_t c, in
         }
 }
 
-/* Blocks b0 .. b1-1 of output channels of a strip of an image. x: the transformed input, which is there if `ready`; the
- * sums, lines of the input and then the panels of a part follow it. A sum that is not finite makes others of its
- * square wrong: a product of panels computes the block again. */
-static void winograd_task(const patches *v, const gemm *g, const winograd *s, int64_t image, int64_t strip, int64_t b0,
-                          int64_t b1, bool ready, const int32_t *at, float *x) {
-    const int64_t first = winograd_first(s, strip), rows = winograd_first(s, strip + 1) - first;
-    const int64_t vectors = winograd_vectors(s, strip), tiles = gg_ceil_div(vectors, SHIFTED_V);
+/* A task: blocks b0 .. b1-1 of output channels of a strip of an image. Threads that share a strip each transform its
+ * input. */
+typedef struct winograd_piece {
+    int64_t strips, images, blocks; /* of an image; of output channels */
+    int64_t chunks;                 /* that the blocks of a strip are divided into */
+    int64_t image, strip, b0, b1;
+    int64_t held;                   /* the strip of the last task, counted through the images */
+    bool ready;                     /* it was the same */
+} winograd_piece;
+static inline winograd_piece winograd_pieces(const gg_work *w, int64_t strips, int64_t images, int64_t blocks) {
+    const int64_t chunks = gg_min(gg_ceil_div(WINOGRAD_TASKS * w->nth, strips * images), blocks);
+    return (winograd_piece){.strips = strips, .images = images, .blocks = blocks, .chunks = chunks, .held = -1};
+}
+static inline bool winograd_claim(const gg_work *w, winograd_piece *p) {
+    const int64_t u = gg_claim_piece(w, p->strips * p->images * p->chunks);
+    if (u < 0) return false;
+    const int64_t strip = u / p->chunks, chunk = u % p->chunks;
+    p->ready = strip == p->held, p->held = strip;
+    p->image = strip / p->strips, p->strip = strip % p->strips;
+    p->b0 = p->blocks * chunk / p->chunks, p->b1 = p->blocks * (chunk + 1) / p->chunks;
+    return true;
+}
+
+/* x: the transformed input, which is there if the task is ready; the sums, lines of the input and then the panels of a
+ * part follow it. A sum that is not finite makes others of its square wrong: a product of panels computes the block
+ * again. */
+static void winograd_task(const patches *v, const gemm *g, const winograd *s, const winograd_piece *task,
+                          const int32_t *at, float *x) {
+    const int64_t image = task->image, first = winograd_first(s, task->strip),
+        rows = winograd_first(s, task->strip + 1) - first;
+    const int64_t vectors = winograd_vectors(s, task->strip), tiles = gg_ceil_div(vectors, SHIFTED_V);
     const int64_t width = v->ax[0].out, height = gg_min(s->m * rows, v->ax[1].out - s->m * first);
     float *const sums = x + s->products * s->input, *const room = sums + s->products * s->sums;
-    for (int64_t c = 0; c < v->c && !ready; c++)
+    for (int64_t c = 0; c < v->c && !task->ready; c++)
         WINOGRAD(winograd_input, s, v, g, s, image, c, first, rows, room, x);
-    for (int64_t j0 = b0 * WINOGRAD_N; j0 < gg_min(b1 * WINOGRAD_N, g->n); j0 += WINOGRAD_N) {
+    for (int64_t j0 = task->b0 * WINOGRAD_N; j0 < gg_min(task->b1 * WINOGRAD_N, g->n); j0 += WINOGRAD_N) {
         const int64_t n = gg_min(WINOGRAD_N, g->n - j0), ldo = (int64_t)(g->c_n / sizeof(float));
         float *const y = (float *)(g->c + (size_t)image * v->to_n + (size_t)j0 * g->c_n) + s->m * first * width;
         for (int i = 0; i < s->products; i++) {
@@ -408,12 +432,8 @@ static bool winograd_run(const gg_work *w, const patches *v, const gemm *g, wino
     int32_t *const at = (int32_t *)(x + floats);
     for (int64_t c = 0; c < v->c; c++) at[c] = (int32_t)(c * s->plane);
     s->kernel = w->wdata;
-    const int64_t strips = s->strips * v->n, chunks = gg_min(gg_ceil_div(WINOGRAD_TASKS * w->nth, strips), s->blocks);
-    for (int64_t u, held = -1; (u = gg_claim_piece(w, strips * chunks)) >= 0; held = u / chunks) {
-        const int64_t chunk = u % chunks, strip = u / chunks;
-        winograd_task(v, g, s, strip / s->strips, strip % s->strips, s->blocks * chunk / chunks,
-                      s->blocks * (chunk + 1) / chunks, strip == held, at, x);
-    }
+    winograd_piece task = winograd_pieces(w, s->strips, v->n, s->blocks);
+    while (winograd_claim(w, &task)) winograd_task(v, g, s, &task, at, x);
     return true;
 }
 

@@ -130,18 +130,18 @@ static void squares_output(const squares *s, const float *sums, int64_t rows, in
         }
 }
 
-/* Blocks b0 .. b1-1 of output channels of a strip. The transformed input is there if `ready`. */
-static void squares_task(const codes_plan *q, const squares *s, const ggml_tensor *x, int64_t image, int64_t strip,
-                         int64_t b0, int64_t b1, bool ready, float *y, int64_t ldy) {
-    const int64_t first = squares_first(s, strip), rows = squares_first(s, strip + 1) - first;
+/* Like winograd_task. y: of the image; ldy: floats from one channel to the next. */
+static void squares_task(const codes_plan *q, const squares *s, const ggml_tensor *x, const winograd_piece *task,
+                         float *y, int64_t ldy) {
+    const int64_t first = squares_first(s, task->strip), rows = squares_first(s, task->strip + 1) - first;
     const int64_t width = q->v->ax[0].out, height = gg_min(2 * rows, q->v->ax[1].out - 2 * first);
     float *const input = q->copy, *const sums = input + SQUARES_PRODUCTS * s->input,
         *const plane = sums + SQUARES_PRODUCTS * s->sums;
-    for (int64_t k = 0; k < q->words && !ready; k++) {
-        codes_plane(q, x, image, 2 * first, 2 * rows + 2, k, 0, 0, plane);
+    for (int64_t k = 0; k < q->words && !task->ready; k++) {
+        codes_plane(q, x, task->image, 2 * first, 2 * rows + 2, k, 0, 0, plane);
         squares_input(s, plane, q->width, rows, input + k * s->plane);
     }
-    for (int64_t j0 = b0 * SQUARES_N; j0 < gg_min(b1 * SQUARES_N, q->columns); j0 += SQUARES_N) {
+    for (int64_t j0 = task->b0 * SQUARES_N; j0 < gg_min(task->b1 * SQUARES_N, q->columns); j0 += SQUARES_N) {
         const int64_t n = gg_min(SQUARES_N, q->columns - j0);
         for (int i = 0; i < SQUARES_PRODUCTS; i++)
             for (int64_t j = 0; j < n; j += NR)
@@ -158,14 +158,10 @@ static void squares_task(const codes_plan *q, const squares *s, const ggml_tenso
 }
 static void squares_tasks(const gg_work *w, const codes_plan *q, const squares *s, const ggml_tensor *x, char *y,
                           size_t nb_c) {
-    const int64_t strips = s->strips * q->v->n;
-    const int64_t chunks = gg_min(gg_ceil_div(WINOGRAD_TASKS * w->nth, strips), s->blocks);
     for (int64_t k = 0; k < q->words; k++) q->at[k] = (int32_t)(k * s->plane);
-    for (int64_t u, held = -1; (u = gg_claim_piece(w, strips * chunks)) >= 0; held = u / chunks) {
-        const int64_t chunk = u % chunks, strip = u / chunks, image = strip / s->strips;
-        squares_task(q, s, x, image, strip % s->strips, s->blocks * chunk / chunks, s->blocks * (chunk + 1) / chunks,
-                     strip == held, (float *)(y + (size_t)image * q->v->to_n), (int64_t)(nb_c / sizeof(float)));
-    }
+    winograd_piece task = winograd_pieces(w, s->strips, q->v->n, s->blocks);
+    while (winograd_claim(w, &task))
+        squares_task(q, s, x, &task, (float *)(y + (size_t)task.image * q->v->to_n), (int64_t)(nb_c / sizeof(float)));
 }
 #else
 static inline bool squares_plan(const codes_plan *q, int most, squares *s) {

@@ -168,16 +168,14 @@ GG_INLINE bool line_output(const int taps, const winograd_line *s, const float *
     return !vm_any(vf_isnan(test));
 }
 
-/* Blocks b0 .. b1-1 of output channels of a strip of an image. x: the transformed input, which is there if `ready`; the
- * sums, and a line of the input or the panels of a part follow it. As in winograd_task, a product of panels computes
- * again what has a sum that is not finite. */
-static void line_task(const patches *v, const gemm *g, const winograd_line *s, int64_t image, int64_t strip, int64_t b0,
-                      int64_t b1, bool ready, const int32_t *at, float *x) {
-    const int64_t u0 = line_first(s, strip), u1 = line_first(s, strip + 1);
+/* Like winograd_task. The sums, and a line of the input or the panels of a part, follow the transformed input x. */
+static void line_task(const patches *v, const gemm *g, const winograd_line *s, const winograd_piece *task,
+                      const int32_t *at, float *x) {
+    const int64_t image = task->image, u0 = line_first(s, task->strip), u1 = line_first(s, task->strip + 1);
     const int64_t vectors = gg_ceil_div((u1 - u0) * s->across, VW), tiles = gg_ceil_div(vectors, SHIFTED_V);
     float *const sums = x + s->side * s->input, *const room = sums + s->side * s->sums;
-    for (int64_t c = 0; c < v->c && !ready; c++) LINE(line_input, s, v, g, s, image, c, u0, u1, room, x);
-    for (int64_t j0 = b0 * WINOGRAD_N; j0 < gg_min(b1 * WINOGRAD_N, g->n); j0 += WINOGRAD_N) {
+    for (int64_t c = 0; c < v->c && !task->ready; c++) LINE(line_input, s, v, g, s, image, c, u0, u1, room, x);
+    for (int64_t j0 = task->b0 * WINOGRAD_N; j0 < gg_min(task->b1 * WINOGRAD_N, g->n); j0 += WINOGRAD_N) {
         const int64_t n = gg_min(WINOGRAD_N, g->n - j0);
         for (int i = 0; i < s->side; i++)
             winograd_products(s->kernel + i * s->kernels + j0 * v->c, x + i * s->input, v->c, n, vectors, tiles, at,
@@ -214,12 +212,8 @@ static bool line_run(const gg_work *w, const patches *v, const gemm *g, winograd
     int32_t *const at = (int32_t *)(x + floats);
     for (int64_t c = 0; c < v->c; c++) at[c] = (int32_t)(c * s->plane);
     s->kernel = w->wdata;
-    const int64_t strips = s->strips * v->n, chunks = gg_min(gg_ceil_div(WINOGRAD_TASKS * w->nth, strips), s->blocks);
-    for (int64_t u, held = -1; (u = gg_claim_piece(w, strips * chunks)) >= 0; held = u / chunks) {
-        const int64_t chunk = u % chunks, strip = u / chunks;
-        line_task(v, g, s, strip / s->strips, strip % s->strips, s->blocks * chunk / chunks,
-                  s->blocks * (chunk + 1) / chunks, strip == held, at, x);
-    }
+    winograd_piece task = winograd_pieces(w, s->strips, v->n, s->blocks);
+    while (winograd_claim(w, &task)) line_task(v, g, s, &task, at, x);
     return true;
 }
 
