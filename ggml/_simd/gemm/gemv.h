@@ -14,8 +14,10 @@ enum {
     GEMV_MOST_BYTES = 256 << 10,    /* for one vector */
     GEMV_CHUNK = 20 << 10,          /* bytes of a chunk of the vectors, */
     GEMV_BLOCK = 128 << 10,         /* of a block of rows, which stay in the second cache */
+    GEMV_BLOCK_NEAR = 16 << 10,     /* or, where vectors are few, in the first one */
     GEMV_BLOCK_ROWS = 64,
     GEMV_SMALL = 128 << 10,         /* bytes of a matrix that is not prefetched */
+    GEMV_ROW = 8 << 10,             /* of a row: longer ones are left to the CPU where vectors are few */
     GEMV_ROWS = 1024,               /* sums that a product by columns keeps for each vector */
 };
 
@@ -79,7 +81,7 @@ GG_INLINE void gemv_rows(const int type, const int rows, const int n, const int 
     GG_UNROLL for (int j = 0; j < n; j++, sums += ld) {
         float t[4];
         if (rows == 4) vf_hsum4(t, sum[0][j][0], sum[1][j][0], sum[2][j][0], sum[3][j][0]);
-        else if (n > 1) vf_hsum4(t, sum[0][j][0], sum[0][j][0], sum[0][j][0], sum[0][j][0]);
+        else if (n > 1) vf_hsum4(t, sum[0][j][0], sum[0][j][0], sum[0][j][0], sum[0][j][0]);    /* in the same order */
         else t[0] = vf_hsum(sum[0][j][0]);
         GG_UNROLL for (int r = 0; r < rows; r++) sums[r] = add ? sums[r] + t[r] : t[r];
     }
@@ -99,9 +101,9 @@ GG_INLINE void gemv_columns(const int type, const int columns, const int n, int6
     }
 }
 
-/* The kernels by type and number of vectors: m <= 4 rows; or k columns of m <= GEMV_ROWS elements. With one vector
- * memory bandwidth is the limit, and reading row after row is fastest. Several vectors are loaded once for four
- * rows. */
+/* The kernels by type and number of vectors: m rows, four at most with several vectors; or k columns of m <= GEMV_ROWS
+ * elements. With one vector memory bandwidth is the limit, and reading row after row is fastest. Several vectors are
+ * loaded once for four rows. */
 #define GEMV_ROWS_ARGS int64_t m, int64_t k, const char *a, size_t nb, const gemv_ahead *ahead, const float *y, \
                        int64_t next, int64_t step, float *sums, int64_t ld, bool add
 #define GEMV_COLUMNS_ARGS int64_t m, int64_t k, const char *a, size_t nb, const float *const *y, float *out
@@ -267,25 +269,27 @@ static void gemv_dots(const gemm *g, const gemv_vectors *v, const char *a, int64
         gemv_store(g, i, j, m, out);
     }
 }
-/* The rows of a block. */
-static int64_t gemv_step(const gemm *g, const gemv_vectors *v) {
+/* The rows of a block. Where vectors are few, the next block is prefetched to the first cache, so it has to be small. */
+static int64_t gemv_step(const gemm *g, const gemv_vectors *v, bool prefetch) {
+    const int64_t bytes = prefetch && g->n <= GEMV_TOGETHER ? GEMV_BLOCK_NEAR : GEMV_BLOCK;
     if (v->dot) return GG_DOT_ROWS;
     if (!gg_is_float(g->a.type)) return 1;
-    if (g->n <= GEMV_TOGETHER) return 4;
-    return gg_max(gg_min(GEMV_BLOCK / 4 / (int64_t)gg_max(g->a.nb_i, 1), GEMV_BLOCK_ROWS / 4), 1) * 4;
+    if (g->n == 1) return GEMV_BLOCK_ROWS;
+    return gg_max(gg_min(bytes / 4 / (int64_t)gg_max(g->a.nb_i, 1), GEMV_BLOCK_ROWS / 4), 1) * 4;
 }
 static void gemv_by_rows(const gemm *g, const gemv_vectors *v, int64_t i0, int64_t i1) {
     const int type = g->a.type;
-    const int64_t step = gemv_step(g, v);
+    const bool large = g->m * (int64_t)g->a.nb_i > GEMV_SMALL;
+    const bool prefetch = large && (g->n > GEMV_TOGETHER || g->a.nb_i <= GEMV_ROW);
+    const int64_t step = gemv_step(g, v, prefetch);
     for (int64_t i = i0; i < i1; i += step) {
         const char *a = pack_at(&g->a, i, 0);
         const int64_t m = gg_min(i1 - i, step);
-        const bool large = g->m * (int64_t)g->a.nb_i > GEMV_SMALL;
         if (v->dot) {
             gemv_dots(g, v, a, i, m);
         } else if (gg_is_float(type)) {
             if (g->n == 1) gemv_single(g, v, type, a, i, m);
-            else gemv_block(g, v, type, a, g->a.nb_i, i, m, large);
+            else gemv_block(g, v, type, a, g->a.nb_i, i, m, prefetch);
         } else {
             g->a.kernels->to_f32[type](a, v->row, g->k);
             if (g->n == 1) gemv_single(g, v, GGML_TYPE_F32, (const char *)v->row, i, 1);

@@ -66,14 +66,7 @@ static int conv_run(const gg_work *w, ggml_tensor *dst, const patches *seen, con
 }
 
 /* g from w and x */
-typedef struct {
-    gg_conv v;
-    patches seen, kernel;
-    gemm g;
-    winograd quick;
-    winograd_line line;
-    bool is_quick, is_line;
-} conv_sum;
+typedef struct { gg_conv v; patches seen, kernel; gemm g; winograd quick; bool is_quick; } conv_sum;
 static void conv_sum_make(const gg_kernels *k, conv_sum *s, const ggml_tensor *dst) {
     const gg_conv v = s->v = gg_conv_of(dst);
     const int64_t first[3] = {0, 0, 0}, step[3] = {1, 1, 1};
@@ -82,8 +75,8 @@ static void conv_sum_make(const gg_kernels *k, conv_sum *s, const ggml_tensor *d
     s->g = conv_product(k, &v, &s->seen, &s->kernel, v.x, dst->data, gg_conv_g(&v).nb_c);
     if (tail) s->seen.tail = conv_tail_of(dst), s->kernel.more = dst->op_params[8];
     if (s->seen.tail.finish) s->g.finish = conv_finish_tile;
-    s->is_quick = tail && winograd_plan(&s->seen, &s->g, gg_conv_squares(dst), &s->quick);
-    s->is_line = tail && line_plan(&s->seen, &s->g, gg_conv_squares(dst), &s->line);
+    const int most = tail ? gg_conv_squares(dst) : 0;
+    s->is_quick = winograd_plan(&s->seen, &s->g, most, &s->quick) || line_plan(&s->seen, &s->g, most, &s->quick);
 }
 static int conv_forward(const gg_work *w, ggml_tensor *dst) {
     conv_sum s;
@@ -92,9 +85,8 @@ static int conv_forward(const gg_work *w, ggml_tensor *dst) {
         const int status = w->kernels->conv_bytes(w, dst);
         if (status != GGML_STATUS_FAILED) return status;
     }
-    if (!s.is_quick && !s.is_line) return conv_run(w, dst, &s.seen, &s.g);
-    const bool ok = s.is_quick ? winograd_run(w, &s.seen, &s.g, &s.quick) : line_run(w, &s.seen, &s.g, &s.line);
-    return ok ? GGML_STATUS_SUCCESS : conv_memory(dst);
+    if (!s.is_quick) return conv_run(w, dst, &s.seen, &s.g);
+    return winograd_run(w, &s.seen, &s.g, &s.quick) ? GGML_STATUS_SUCCESS : conv_memory(dst);
 }
 /* What a thread finds in a part of the data for a kernel of bytes: the range of the elements, and whether all are whole
  * numbers. */
@@ -114,7 +106,7 @@ static size_t work_CONV_2D(const ggml_tensor *dst, int nth) {
         const gg_conv_part kernel = gg_conv_w(&s.v);
         return codes_work(&kernel, nth);
     }
-    return s.is_quick ? winograd_work(&s.quick) : s.is_line ? line_work(&s.line) : 0;
+    return s.is_quick ? winograd_work(&s.quick) : 0;
 }
 
 /* x from w and g: one product for each phase of the stride. The phases write interleaved positions. A thread computes

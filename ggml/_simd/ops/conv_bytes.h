@@ -35,7 +35,7 @@ static int codes_run(const gg_work *w, ggml_tensor *dst) {
     const size_t nb_c = gg_conv_g(&conv).nb_c;
     patches v = patches_of_x(&conv);
     codes_plan q;
-    squares s = {0};
+    winograd s = {0};
     v.tail = conv_tail_of(dst);
     if (!codes_plan_make(&q, dst, &v, w->nth)) return GGML_STATUS_FAILED;
     const bool quick = squares_plan(&q, gg_conv_squares(dst), &s);

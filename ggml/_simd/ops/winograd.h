@@ -28,17 +28,29 @@ enum {
     WINOGRAD_TASKS = 8,             /* for each thread at least, if there are enough output channels */
 };
 
-typedef struct winograd {
+typedef struct winograd winograd;
+typedef struct winograd_piece winograd_piece;
+/* A plan, of squares or of a line (winograd_line.h). That of bytes (winograd_bytes.h) has words for floats. */
+struct winograd {
     int m, stride;                  /* the side of a square; the stride along x and y */
     int step, side, products;       /* elements from one window to the next; of its side; of a window */
+    int transformed;                /* products of the transformed kernel */
     int64_t across, down;           /* squares in a row of an image, rows of squares */
+    int64_t segments;               /* of a line: of a row of the image, in the place of rows of squares */
     int64_t strips, plane;          /* tasks of an image; floats for the squares of one channel of a strip */
-    int64_t blocks;                 /* of WINOGRAD_N output channels */
+    int64_t width, height;          /* the most positions of a part */
+    int64_t blocks;                 /* of output channels that are transformed together */
     int64_t input, sums;            /* floats of one of the products: of the transformed input, of a block's sums */
-    int64_t line;                   /* floats of a padded row of the input */
+    int64_t line, lines;            /* floats of a padded row of the input, and of all that a task needs */
     int64_t kernels;                /* floats of one of the products of the transformed kernel */
-    const float *kernel;            /* that kernel: (m+2)^2 products, output channels, input channels */
-} winograd;
+    const float *kernel;            /* that kernel: products, output channels, input channels */
+    /* transforms output channel j of the kernel; room: floats for its taps */
+    void (*transform)(const patches *v, const gemm *g, const winograd *s, int64_t j, float *room, float *to);
+    /* computes a task. x: the transformed input, which is there if the task is ready; the sums, and lines of the input
+     * or the panels of a part, follow it; at: where its channels begin */
+    void (*compute)(const patches *v, const gemm *g, const winograd *s, const winograd_piece *task, const int32_t *at,
+                    float *x);
+};
 
 #define WINOGRAD_ROOT 0.707106781f          /* of 1/2 */
 /* F(m, stride, arguments) with m and stride as constants */
@@ -70,6 +82,12 @@ static int64_t winograd_strips(const patches *v, winograd *s) {
 /* n floats or more: an odd number of cache lines, so that the elements of a window lie in different sets of L1. */
 static inline int64_t winograd_apart(int64_t n) { return (gg_ceil_div(n, 16) | 1) * 16; }
 
+/* What follows from the plane, c input channels, and n output channels that are transformed in blocks of `most`. */
+static void winograd_sizes(winograd *s, int64_t c, int64_t n, int64_t most) {
+    s->blocks = gg_ceil_div(n, most), s->kernels = winograd_apart(c * n);
+    s->input = winograd_apart(c * s->plane + VW), s->sums = winograd_apart(most * s->plane + VW);
+}
+
 /* Elements of a side of a window. */
 static inline int winograd_side(int m, int stride) { return (m - 1) * stride + 3; }
 
@@ -82,38 +100,17 @@ static double winograd_squares(const patches *v, const gemm *g, int m, winograd 
     };
     const int stride = (int)v->ax[0].stride, side = winograd_side(m, stride), i = m / 4;
     *s = (winograd){.m = m, .stride = stride, .step = m * stride, .side = side, .products = side * side,
-                    .across = gg_ceil_div(v->ax[0].out, m), .down = gg_ceil_div(v->ax[1].out, m),
-                    .blocks = gg_ceil_div(g->n, WINOGRAD_N)};
-    if (v->c > WINOGRAD_KERNEL / ((m + 2) * (m + 2)) / g->n) return 0;
+                    .transformed = (m + 2) * (m + 2), .across = gg_ceil_div(v->ax[0].out, m),
+                    .down = gg_ceil_div(v->ax[1].out, m)};
+    if (v->c > WINOGRAD_KERNEL / s->transformed / g->n) return 0;
     const int64_t vectors = winograd_strips(v, s);
     if (!vectors) return 0;
-    s->input = winograd_apart(v->c * s->plane + VW), s->sums = winograd_apart(WINOGRAD_N * s->plane + VW);
-    s->kernels = winograd_apart(v->c * g->n);
-    s->line = s->step * gg_ceil_div(s->across, VW) * VW + 2 * VW;
+    winograd_sizes(s, v->c, g->n, WINOGRAD_N);
+    const int64_t rows = gg_ceil_div(s->down, s->strips);
+    s->width = v->ax[0].out, s->height = gg_min(m * rows, v->ax[1].out);
+    s->line = s->step * gg_ceil_div(s->across, VW) * VW + 2 * VW, s->lines = (side * (rows + 1) + 1) * s->line;
     const double transforms = cycles[i][stride].input / (double)g->n + cycles[i][stride].sums / (double)v->c;
     return (0.5 * s->products + transforms) * (double)(vectors * v->n) + cycles[i][stride].kernel;
-}
-
-/* Whether the convolution can be computed so, with squares of `most` x `most` positions at most, and in less time. The
- * plan does not depend on the number of threads, and so the result does not either. */
-static bool winograd_plan(const patches *v, const gemm *g, int most, winograd *s) {
-    const patch_axis *ax = v->ax;
-    for (int i = 0; i < 2; i++)
-        if (ax[i].taps != 3 || ax[i].stride != ax[0].stride || ax[i].dilation != 1 || ax[i].out < 1) return false;
-    if (ax[0].stride > 2 || ax[2].out != 1 || ax[2].taps != 1 || ax[2].base) return false;
-    if (v->c < 1 || v->n < 1 || g->n < 1 || !gg_is_float(g->b.type) || v->to[0] != sizeof(float)
-        || v->to[1] != sizeof(float) * (size_t)ax[0].out) return false;
-    double least = 0.9 * 4.5 * (double)(gg_ceil_div(ax[0].out * ax[1].out, VW) * v->n);     /* of the sums of all */
-    bool found = false;
-    for (int m = 2; m <= gg_min(most, ax[0].stride == 2 ? 2 : WINOGRAD_MOST); m += 2) {
-        winograd one;
-        const double cycles = winograd_squares(v, g, m, &one);
-        if (cycles > 0 && cycles < least) *s = one, least = cycles, found = true;
-    }
-    return found;
-}
-static size_t winograd_work(const winograd *s) {
-    return (size_t)((s->m + 2) * (s->m + 2) * s->kernels) * sizeof(float);
 }
 
 /* G w: the transformed values of three taps. */
@@ -365,13 +362,13 @@ static void winograd_products(const float *kernel, const float *x, int64_t c, in
 
 /* A task: blocks b0 .. b1-1 of output channels of a strip of an image. Threads that share a strip each transform its
  * input. */
-typedef struct winograd_piece {
+struct winograd_piece {
     int64_t strips, images, blocks; /* of an image; of output channels */
     int64_t chunks;                 /* that the blocks of a strip are divided into */
     int64_t image, strip, b0, b1;
     int64_t held;                   /* the strip of the last task, counted through the images */
     bool ready;                     /* it was the same */
-} winograd_piece;
+};
 static inline winograd_piece winograd_pieces(const gg_work *w, int64_t strips, int64_t images, int64_t blocks) {
     const int64_t chunks = gg_min(gg_ceil_div(WINOGRAD_TASKS * w->nth, strips * images), blocks);
     return (winograd_piece){.strips = strips, .images = images, .blocks = blocks, .chunks = chunks, .held = -1};
@@ -386,9 +383,7 @@ static inline bool winograd_claim(const gg_work *w, winograd_piece *p) {
     return true;
 }
 
-/* x: the transformed input, which is there if the task is ready; the sums, lines of the input and then the panels of a
- * part follow it. A sum that is not finite makes others of its square wrong: a product of panels computes the block
- * again. */
+/* A sum that is not finite makes others of its square wrong: a product of panels computes the block again. */
 static void winograd_task(const patches *v, const gemm *g, const winograd *s, const winograd_piece *task,
                           const int32_t *at, float *x) {
     const int64_t image = task->image, first = winograd_first(s, task->strip),
@@ -417,23 +412,46 @@ static void winograd_task(const patches *v, const gemm *g, const winograd *s, co
     }
 }
 
+static void winograd_transform(const patches *v, const gemm *g, const winograd *s, int64_t j, float *room, float *to) {
+    WINOGRAD(winograd_kernel, s, v, g, s, j, room, to);
+}
+/* Whether the convolution can be computed so, with squares of `most` x `most` positions at most, and in less time. The
+ * plan does not depend on the number of threads, and so the result does not either. */
+static bool winograd_plan(const patches *v, const gemm *g, int most, winograd *s) {
+    const patch_axis *ax = v->ax;
+    for (int i = 0; i < 2; i++)
+        if (ax[i].taps != 3 || ax[i].stride != ax[0].stride || ax[i].dilation != 1 || ax[i].out < 1) return false;
+    if (ax[0].stride > 2 || ax[2].out != 1 || ax[2].taps != 1 || ax[2].base) return false;
+    if (v->c < 1 || v->n < 1 || g->n < 1 || !gg_is_float(g->b.type) || v->to[0] != sizeof(float)
+        || v->to[1] != sizeof(float) * (size_t)ax[0].out) return false;
+    double least = 0.9 * 4.5 * (double)(gg_ceil_div(ax[0].out * ax[1].out, VW) * v->n);     /* of the sums of all */
+    bool found = false;
+    for (int m = 2; m <= gg_min(most, ax[0].stride == 2 ? 2 : WINOGRAD_MOST); m += 2) {
+        winograd one;
+        const double cycles = winograd_squares(v, g, m, &one);
+        if (cycles > 0 && cycles < least) *s = one, least = cycles, found = true;
+    }
+    s->transform = winograd_transform, s->compute = winograd_task;
+    return found;
+}
+
+static size_t winograd_work(const winograd *s) { return (size_t)(s->transformed * s->kernels) * sizeof(float); }
 /* Computes what gemm_run would, with winograd_work bytes that the threads share; false: no memory. */
 static bool winograd_run(const gg_work *w, const patches *v, const gemm *g, winograd *s) {
-    const int64_t rows = gg_ceil_div(s->down, s->strips);
     winograd_part most;
-    winograd_part_make(v, g, 0, 0, v->ax[0].out, 0, gg_min(s->m * rows, v->ax[1].out), 0, &most);
-    const int64_t room = gg_max((s->side * (rows + 1) + 1) * s->line, gemm_scratch_floats(&most.g, &most.tiling));
+    winograd_part_make(v, g, 0, 0, s->width, 0, s->height, 0, &most);
+    const int64_t room = gg_max(s->lines, gemm_scratch_floats(&most.g, &most.tiling));
     const int64_t floats = s->products * (s->input + s->sums) + room;
     float *const x = gg_scratch((size_t)(floats + v->c) * sizeof *x);
     for (int64_t j = g->n * w->ith / w->nth; x && j < g->n * (w->ith + 1) / w->nth; j++)
-        WINOGRAD(winograd_kernel, s, v, g, s, j, x, w->wdata);
+        s->transform(v, g, s, j, x, w->wdata);
     gg_barrier(w);
     if (!x) return false;
     int32_t *const at = (int32_t *)(x + floats);
     for (int64_t c = 0; c < v->c; c++) at[c] = (int32_t)(c * s->plane);
     s->kernel = w->wdata;
     winograd_piece task = winograd_pieces(w, s->strips, v->n, s->blocks);
-    while (winograd_claim(w, &task)) winograd_task(v, g, s, &task, at, x);
+    while (winograd_claim(w, &task)) s->compute(v, g, s, &task, at, x);
     return true;
 }
 

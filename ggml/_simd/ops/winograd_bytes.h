@@ -7,47 +7,34 @@
 #include "codes.h"
 
 enum {
-    SQUARES_PRODUCTS = 16,          /* of a window */
     SQUARES_WORDS = 32 << 10,       /* of the transformed input of a strip, so that it stays in the L2 cache */
     SQUARES_N = NR < 8 ? 4 * NR : 2 * NR,       /* output channels that are transformed together */
 };
 
-typedef struct squares {
-    int64_t across, down;           /* squares in a row of an image, rows of squares */
-    int64_t strips, rows, plane;    /* tasks of an image; rows of squares in one at most; words of a channel of one */
-    int64_t blocks;                 /* of SQUARES_N output channels */
-    int64_t input, sums, kernels;   /* words of one of the products: of the input, of a block's sums, of the kernel */
-} squares;
-
 #ifdef GG_VEC_PAIRS
-static inline int64_t squares_first(const squares *s, int64_t strip) { return s->down * strip / s->strips; }
 /* Whether the convolution can be computed so, with squares of `most` x `most` positions at most, and in less time. */
-static bool squares_plan(const codes_plan *q, int most, squares *s) {
+static bool squares_plan(const codes_plan *q, int most, winograd *s) {
     const patches *const v = q->v;
     const patch_axis *const ax = v->ax;
     for (int i = 0; i < 2; i++) if (ax[i].taps != 3 || ax[i].stride != 1 || ax[i].dilation != 1) return false;
     const int64_t largest = 36 * v->c * (128 + llabs(q->more)) * 255;       /* four times a sum */
     if (most < 2 || largest > INT32_MAX || v->to[0] != sizeof(float)
         || v->to[1] != sizeof(float) * (size_t)ax[0].out) return false;
-    *s = (squares){.across = gg_ceil_div(ax[0].out, 2), .down = gg_ceil_div(ax[1].out, 2),
-                   .blocks = gg_ceil_div(q->columns, SQUARES_N)};
-    const int64_t fit = SQUARES_WORDS / SQUARES_PRODUCTS / q->words / s->across;        /* rows of squares */
+    *s = (winograd){.products = 16, .across = gg_ceil_div(ax[0].out, 2), .down = gg_ceil_div(ax[1].out, 2)};
+    const int64_t fit = SQUARES_WORDS / s->products / q->words / s->across;        /* rows of squares */
     if (fit < 1) return false;
-    s->strips = gg_ceil_div(s->down, fit), s->rows = gg_ceil_div(s->down, s->strips);
-    s->plane = gg_ceil_div(s->rows * s->across, MR) * MR;
-    s->input = winograd_apart(q->words * s->plane + VW), s->sums = winograd_apart(SQUARES_N * s->plane + VW);
-    s->kernels = winograd_apart(q->words * q->columns);
+    s->strips = gg_ceil_div(s->down, fit);
+    const int64_t rows = gg_ceil_div(s->down, s->strips);
+    s->plane = gg_ceil_div(rows * s->across, MR) * MR, s->lines = (2 * rows + 2) * q->width + 4 * VW;
+    winograd_sizes(s, q->words, q->columns, SQUARES_N);
     /* cycles for each image: of the products, of the transforms of the input, the sums and the kernel */
     const double words = (double)q->words, columns = (double)q->columns;
     const double vectors = (double)(s->strips * s->plane / VW);
     const double cycles = vectors * (8 * words * columns + 60 * words + 40 * columns) + 8 * words * columns;
     return cycles < 0.9 * 4.5 * words * columns * (double)gg_ceil_div(ax[1].out * q->width, VW);
 }
-static inline int64_t squares_plane_words(const codes_plan *q, const squares *s) {
-    return (2 * s->rows + 2) * q->width + 4 * VW;
-}
-static inline int64_t squares_room(const codes_plan *q, const squares *s) {
-    return SQUARES_PRODUCTS * (s->input + s->sums) + gg_max(squares_plane_words(q, s), q->steps);
+static inline int64_t squares_room(const codes_plan *q, const winograd *s) {
+    return s->products * (s->input + s->sums) + gg_max(s->lines, q->steps);
 }
 
 /* 2 G w */
@@ -57,7 +44,7 @@ GG_INLINE void squares_taps(vi a, vi b, vi c, vi out[4]) {
     out[3] = vi_add_pairs(c, c);
 }
 /* Transforms output channels j0 .. j1-1 of the kernel; tmp: q->steps words. */
-static void squares_pack(const codes_plan *q, const squares *s, int64_t j0, int64_t j1, float *tmp) {
+static void squares_pack(const codes_plan *q, const winograd *s, int64_t j0, int64_t j1, float *tmp) {
     for (int64_t j = j0; j < j1; j++) {
         const float *const w = codes_row(q, j, tmp);
         float *const to = q->panels + j * q->words;
@@ -84,7 +71,7 @@ GG_INLINE void squares_window(vi a, vi b, vi c, vi d, vi out[4]) {
 }
 /* Transforms a plane of words for `rows` rows of squares. Vectors are stored whole: what they write beyond a row of
  * squares is overwritten by the next row or word, or ignored. */
-static void squares_input(const squares *s, const float *plane, int64_t width, int64_t rows, float *to) {
+static void squares_input(const winograd *s, const float *plane, int64_t width, int64_t rows, float *to) {
     for (int64_t r = 0; r < rows; r++)
         for (int64_t t = 0; t < s->across; t += VW) {
             float *u = to + r * s->across + t;
@@ -110,7 +97,8 @@ GG_INLINE void squares_column(const vi y[4], vi out[2]) {
     out[0] = vi_add(vi_add(y[0], y[1]), y[2]), out[1] = vi_sub(vi_sub(y[1], y[2]), y[3]);
 }
 /* Stores `height` x `width` positions of `rows` rows of squares of an output channel, like winograd_output. */
-static void squares_output(const squares *s, const float *sums, int64_t rows, int64_t width, int64_t height, float *y) {
+static void squares_output(const winograd *s, const float *sums, int64_t rows, int64_t width, int64_t height,
+                           float *y) {
     const float *const end = y + height * width;
     for (int64_t r = 0; r < rows; r++)
         for (int64_t t = (s->across - 1) / VW * VW; t >= 0; t -= VW) {
@@ -131,19 +119,19 @@ static void squares_output(const squares *s, const float *sums, int64_t rows, in
 }
 
 /* Like winograd_task. y: of the image; ldy: floats from one channel to the next. */
-static void squares_task(const codes_plan *q, const squares *s, const ggml_tensor *x, const winograd_piece *task,
+static void squares_task(const codes_plan *q, const winograd *s, const ggml_tensor *x, const winograd_piece *task,
                          float *y, int64_t ldy) {
-    const int64_t first = squares_first(s, task->strip), rows = squares_first(s, task->strip + 1) - first;
+    const int64_t first = winograd_first(s, task->strip), rows = winograd_first(s, task->strip + 1) - first;
     const int64_t width = q->v->ax[0].out, height = gg_min(2 * rows, q->v->ax[1].out - 2 * first);
-    float *const input = q->copy, *const sums = input + SQUARES_PRODUCTS * s->input,
-        *const plane = sums + SQUARES_PRODUCTS * s->sums;
+    float *const input = q->copy, *const sums = input + s->products * s->input,
+        *const plane = sums + s->products * s->sums;
     for (int64_t k = 0; k < q->words && !task->ready; k++) {
         codes_plane(q, x, task->image, 2 * first, 2 * rows + 2, k, 0, 0, plane);
         squares_input(s, plane, q->width, rows, input + k * s->plane);
     }
     for (int64_t j0 = task->b0 * SQUARES_N; j0 < gg_min(task->b1 * SQUARES_N, q->columns); j0 += SQUARES_N) {
         const int64_t n = gg_min(SQUARES_N, q->columns - j0);
-        for (int i = 0; i < SQUARES_PRODUCTS; i++)
+        for (int i = 0; i < s->products; i++)
             for (int64_t j = 0; j < n; j += NR)
                 for (int64_t f = 0; f < rows * s->across; f += MR)
                     codes_table[gg_min(n - j, NR)](q->words, q->at, input + i * s->input + f,
@@ -156,7 +144,7 @@ static void squares_task(const codes_plan *q, const squares *s, const ggml_tenso
         }
     }
 }
-static void squares_tasks(const gg_work *w, const codes_plan *q, const squares *s, const ggml_tensor *x, char *y,
+static void squares_tasks(const gg_work *w, const codes_plan *q, const winograd *s, const ggml_tensor *x, char *y,
                           size_t nb_c) {
     for (int64_t k = 0; k < q->words; k++) q->at[k] = (int32_t)(k * s->plane);
     winograd_piece task = winograd_pieces(w, s->strips, q->v->n, s->blocks);
@@ -164,15 +152,15 @@ static void squares_tasks(const gg_work *w, const codes_plan *q, const squares *
         squares_task(q, s, x, &task, (float *)(y + (size_t)task.image * q->v->to_n), (int64_t)(nb_c / sizeof(float)));
 }
 #else
-static inline bool squares_plan(const codes_plan *q, int most, squares *s) {
+static inline bool squares_plan(const codes_plan *q, int most, winograd *s) {
     return (void)q, (void)most, (void)s, false;
 }
-static inline int64_t squares_room(const codes_plan *q, const squares *s) { return (void)q, (void)s, 0; }
-static inline void squares_pack(const codes_plan *q, const squares *s, int64_t j0, int64_t j1, float *tmp) {
+static inline int64_t squares_room(const codes_plan *q, const winograd *s) { return (void)q, (void)s, 0; }
+static inline void squares_pack(const codes_plan *q, const winograd *s, int64_t j0, int64_t j1, float *tmp) {
     (void)q, (void)s, (void)j0, (void)j1, (void)tmp;
 }
-static inline void squares_tasks(const gg_work *w, const codes_plan *q, const squares *s, const ggml_tensor *x, char *y,
-                                 size_t nb_c) {
+static inline void squares_tasks(const gg_work *w, const codes_plan *q, const winograd *s, const ggml_tensor *x,
+                                 char *y, size_t nb_c) {
     (void)w, (void)q, (void)s, (void)x, (void)y, (void)nb_c;
 }
 #endif

@@ -1,6 +1,6 @@
 /* Convolutions along x with 3 or 5 taps by F(4, 3) and F(4, 5), as winograd.h explains: 6 multiplications instead of 12
- * and 8 instead of 20 for four positions beside each other. A row is divided into segments, whose transformed input
- * stays in the cache.
+ * and 8 instead of 20 for four positions beside each other, which take the place of a square. A row is divided into
+ * segments, which take the place of rows of squares.
  *
  * The points of F(4, 5) are 0, 1/2, 1, 2, the negative ones, and infinity. Its rounding errors are about twice those of
  * the sums of all products (for random data of 256 channels). */
@@ -9,48 +9,12 @@
 #include "winograd.h"
 
 enum {
-    LINE_M = 4,                     /* positions that are computed together: a group */
-    LINE_SIDE = 8,                  /* the most products of a group */
+    LINE_M = 4,                     /* positions that are computed together */
+    LINE_SIDE = 8,                  /* the most products of them */
 };
 
-typedef struct winograd_line {
-    int taps, side;                 /* side: elements that a group reads, and products */
-    int64_t across, segments;       /* groups of a segment, segments of a row */
-    int64_t units, strips;          /* segments of an image; tasks of an image */
-    int64_t plane;                  /* floats for the groups of one channel of a strip */
-    int64_t blocks;                 /* of WINOGRAD_N output channels */
-    int64_t input, sums, kernels;   /* floats of one of the products: of the input, of a block's sums, of the kernel */
-    const float *kernel;            /* the transformed kernel: products, output channels, input channels */
-} winograd_line;
 /* F(taps, arguments) with taps as a constant */
-#define LINE(F, s, ...) ((s)->taps == 3 ? F(3, __VA_ARGS__) : F(5, __VA_ARGS__))
-
-static inline int64_t line_first(const winograd_line *s, int64_t strip) { return s->units * strip / s->strips; }
-
-/* Whether the convolution can be computed so, and in less time. The plan does not depend on the number of threads. */
-static bool line_plan(const patches *v, const gemm *g, int most, winograd_line *s) {
-    const patch_axis *ax = v->ax;
-    const int64_t taps = ax[0].taps, side = LINE_M + taps - 1;
-    if (most < LINE_M || (taps != 3 && taps != 5) || ax[0].stride != 1 || ax[0].dilation != 1 || ax[1].taps != 1
-        || ax[1].stride != 1 || ax[2].out != 1 || ax[2].taps != 1 || ax[2].base) return false;
-    if (v->c < 1 || v->n < 1 || g->n < 1 || ax[0].out < 1 || ax[1].out < 1 || !gg_is_float(g->b.type)
-        || v->to[0] != sizeof(float) || v->c > WINOGRAD_KERNEL / side / g->n) return false;
-    const int64_t groups = gg_ceil_div(ax[0].out, LINE_M), fit = WINOGRAD_FLOATS / side / v->c;
-    if (fit < VW) return false;
-    *s = (winograd_line){.taps = (int)taps, .side = (int)side, .blocks = gg_ceil_div(g->n, WINOGRAD_N)};
-    s->across = gg_ceil_div(groups, gg_ceil_div(groups, fit));
-    if (s->across < groups) s->across = gg_min(gg_ceil_div(s->across, VW) * VW, fit / VW * VW);
-    s->segments = gg_ceil_div(groups, s->across), s->units = s->segments * ax[1].out;
-    s->strips = gg_ceil_div(s->units, gg_max(fit / s->across, 1));
-    s->plane = gg_ceil_div(gg_ceil_div(s->units, s->strips) * s->across, VW) * VW;
-    s->input = winograd_apart(v->c * s->plane + VW), s->sums = winograd_apart(WINOGRAD_N * s->plane + VW);
-    s->kernels = winograd_apart(v->c * g->n);
-    /* cycles for each pair of channels: of the products, of the transforms, of the kernel's */
-    const double vectors = (double)(s->strips * s->plane / VW * v->n), positions = (double)(ax[0].out * ax[1].out);
-    const double cycles = vectors * (0.5 * (double)side + 50 / (double)g->n + 40 / (double)v->c) + 8;
-    return cycles < 0.9 * 0.5 * (double)taps * positions / VW * (double)v->n;
-}
-static size_t line_work(const winograd_line *s) { return (size_t)(s->side * s->kernels) * sizeof(float); }
+#define LINE(F, s, ...) ((s)->side == LINE_M + 2 ? F(3, __VA_ARGS__) : F(5, __VA_ARGS__))
 
 /* G w, of transposed taps */
 GG_INLINE void line_taps(const int taps, const vf w[5], vf out[LINE_SIDE]) {
@@ -106,7 +70,7 @@ GG_INLINE void line_sums(const int taps, const vf y[LINE_SIDE], vf out[WINOGRAD_
 }
 
 /* Transforms the taps of output channel j; room: for those of all input channels. */
-GG_INLINE void line_kernel(const int taps, const patches *v, const gemm *g, const winograd_line *s, int64_t j,
+GG_INLINE void line_kernel(const int taps, const patches *v, const gemm *g, const winograd *s, int64_t j,
                            float *room, float *to) {
     const float *w = winograd_floats(v, g, j, room);
     to += j * v->c;
@@ -123,21 +87,23 @@ GG_INLINE void line_kernel(const int taps, const patches *v, const gemm *g, cons
 }
 
 /* The first position of a segment, and how many it has. */
-static inline int64_t line_x(const winograd_line *s, int64_t unit) { return unit % s->segments * s->across * LINE_M; }
-static inline int64_t line_width(const patches *v, const winograd_line *s, int64_t unit) {
-    return gg_min(s->across * LINE_M, v->ax[0].out - line_x(s, unit));
+static inline int64_t line_x(const winograd *s, int64_t segment) {
+    return segment % s->segments * s->across * LINE_M;
 }
-/* Copies the elements that a unit reads of a channel, with those of the padding, to `line`. */
-static void line_load(const patches *v, const gemm *g, const winograd_line *s, const char *channel, int64_t unit,
+static inline int64_t line_width(const patches *v, const winograd *s, int64_t segment) {
+    return gg_min(s->across * LINE_M, v->ax[0].out - line_x(s, segment));
+}
+/* Copies the elements that a segment reads of a channel, with those of the padding, to `line`. */
+static void line_load(const patches *v, const gemm *g, const winograd *s, const char *channel, int64_t segment,
                       float *line) {
-    const int64_t x = line_x(s, unit) + v->ax[0].base, y = unit / s->segments + v->ax[1].base;
-    const int64_t n = s->across * LINE_M + s->taps - 1;
+    const int64_t x = line_x(s, segment) + v->ax[0].base, y = segment / s->segments + v->ax[1].base;
+    const int64_t n = s->across * LINE_M + s->side - LINE_M;
     if (y < 0 || y >= v->ax[1].in) memset(line, 0, (size_t)n * sizeof *line);
     else patch_row(g->a.type, channel + y * (ptrdiff_t)v->nb[1], v->nb[0], v->ax[0].in, x, 1, n, 0, line);
 }
-/* Transforms channel c of units u0 .. u1-1. Vectors are stored whole: what they write beyond a unit is overwritten by
- * the next unit or channel, or ignored. */
-GG_INLINE void line_input(const int taps, const patches *v, const gemm *g, const winograd_line *s, int64_t image,
+/* Transforms channel c of segments u0 .. u1-1. Vectors are stored whole: what they write beyond a segment is
+ * overwritten by the next segment or channel, or ignored. */
+GG_INLINE void line_input(const int taps, const patches *v, const gemm *g, const winograd *s, int64_t image,
                           int64_t c, int64_t u0, int64_t u1, float *line, float *to) {
     const char *const channel = g->a.data + (size_t)image * v->nb_n + (size_t)c * v->nb_c;
     to += c * s->plane;
@@ -152,8 +118,8 @@ GG_INLINE void line_input(const int taps, const patches *v, const gemm *g, const
         }
     }
 }
-/* Stores `width` positions of a unit of an output channel. Returns whether all are finite. */
-GG_INLINE bool line_output(const int taps, const winograd_line *s, const float *sums, int64_t width, float *y) {
+/* Stores `width` positions of a segment of an output channel. Returns whether all are finite. */
+GG_INLINE bool line_output(const int taps, const winograd *s, const float *sums, int64_t width, float *y) {
     vf test = vf_zero();
     for (int64_t t = 0; t < s->across; t += VW) {
         vf x[LINE_SIDE], out[WINOGRAD_MOST], pairs[WINOGRAD_MOST];
@@ -168,16 +134,16 @@ GG_INLINE bool line_output(const int taps, const winograd_line *s, const float *
     return !vm_any(vf_isnan(test));
 }
 
-/* Like winograd_task. The sums, and a line of the input or the panels of a part, follow the transformed input x. */
-static void line_task(const patches *v, const gemm *g, const winograd_line *s, const winograd_piece *task,
+/* Like winograd_task. */
+static void line_task(const patches *v, const gemm *g, const winograd *s, const winograd_piece *task,
                       const int32_t *at, float *x) {
-    const int64_t image = task->image, u0 = line_first(s, task->strip), u1 = line_first(s, task->strip + 1);
-    const int64_t vectors = gg_ceil_div((u1 - u0) * s->across, VW), tiles = gg_ceil_div(vectors, SHIFTED_V);
-    float *const sums = x + s->side * s->input, *const room = sums + s->side * s->sums;
+    const int64_t image = task->image, u0 = winograd_first(s, task->strip), u1 = winograd_first(s, task->strip + 1);
+    const int64_t vectors = winograd_vectors(s, task->strip), tiles = gg_ceil_div(vectors, SHIFTED_V);
+    float *const sums = x + s->products * s->input, *const room = sums + s->products * s->sums;
     for (int64_t c = 0; c < v->c && !task->ready; c++) LINE(line_input, s, v, g, s, image, c, u0, u1, room, x);
     for (int64_t j0 = task->b0 * WINOGRAD_N; j0 < gg_min(task->b1 * WINOGRAD_N, g->n); j0 += WINOGRAD_N) {
         const int64_t n = gg_min(WINOGRAD_N, g->n - j0);
-        for (int i = 0; i < s->side; i++)
+        for (int i = 0; i < s->products; i++)
             winograd_products(s->kernel + i * s->kernels + j0 * v->c, x + i * s->input, v->c, n, vectors, tiles, at,
                               sums + i * s->sums, s->plane);
         for (int64_t u = u0; u < u1; u++) {
@@ -197,24 +163,34 @@ static void line_task(const patches *v, const gemm *g, const winograd_line *s, c
     }
 }
 
-/* Computes what gemm_run would, with line_work bytes that the threads share; false: no memory. */
-static bool line_run(const gg_work *w, const patches *v, const gemm *g, winograd_line *s) {
-    winograd_part most;
-    winograd_part_make(v, g, 0, 0, gg_min(s->across * LINE_M, v->ax[0].out), 0, 1, 0, &most);
-    const int64_t line = LINE_M * (s->across + VW) + LINE_SIDE;
-    const int64_t room = gg_max(line, gemm_scratch_floats(&most.g, &most.tiling));
-    const int64_t floats = s->side * (s->input + s->sums) + gg_max(room, g->k);
-    float *const x = gg_scratch((size_t)(floats + v->c) * sizeof *x);
-    for (int64_t j = g->n * w->ith / w->nth; x && j < g->n * (w->ith + 1) / w->nth; j++)
-        LINE(line_kernel, s, v, g, s, j, x, w->wdata);
-    gg_barrier(w);
-    if (!x) return false;
-    int32_t *const at = (int32_t *)(x + floats);
-    for (int64_t c = 0; c < v->c; c++) at[c] = (int32_t)(c * s->plane);
-    s->kernel = w->wdata;
-    winograd_piece task = winograd_pieces(w, s->strips, v->n, s->blocks);
-    while (winograd_claim(w, &task)) line_task(v, g, s, &task, at, x);
-    return true;
+static void line_transform(const patches *v, const gemm *g, const winograd *s, int64_t j, float *room, float *to) {
+    LINE(line_kernel, s, v, g, s, j, room, to);
+}
+/* Whether the convolution can be computed so, and in less time. The plan does not depend on the number of threads. */
+static bool line_plan(const patches *v, const gemm *g, int most, winograd *s) {
+    const patch_axis *ax = v->ax;
+    const int64_t taps = ax[0].taps, side = LINE_M + taps - 1;
+    if (most < LINE_M || (taps != 3 && taps != 5) || ax[0].stride != 1 || ax[0].dilation != 1 || ax[1].taps != 1
+        || ax[1].stride != 1 || ax[2].out != 1 || ax[2].taps != 1 || ax[2].base) return false;
+    if (v->c < 1 || v->n < 1 || g->n < 1 || ax[0].out < 1 || ax[1].out < 1 || !gg_is_float(g->b.type)
+        || v->to[0] != sizeof(float) || v->c > WINOGRAD_KERNEL / side / g->n) return false;
+    const int64_t all = gg_ceil_div(ax[0].out, LINE_M), fit = WINOGRAD_FLOATS / side / v->c;
+    if (fit < VW) return false;
+    int64_t across = gg_ceil_div(all, gg_ceil_div(all, fit));
+    if (across < all) across = gg_min(gg_ceil_div(across, VW) * VW, fit / VW * VW);
+    const int64_t segments = gg_ceil_div(all, across), down = segments * ax[1].out;
+    *s = (winograd){.m = LINE_M, .stride = 1, .step = LINE_M, .side = (int)side, .products = (int)side,
+                    .transformed = (int)side, .across = across, .down = down, .segments = segments,
+                    .strips = gg_ceil_div(down, gg_max(fit / across, 1)),
+                    .width = gg_min(across * LINE_M, ax[0].out), .height = 1,
+                    .lines = LINE_M * (across + VW) + LINE_SIDE,
+                    .transform = line_transform, .compute = line_task};
+    s->plane = gg_ceil_div(gg_ceil_div(down, s->strips) * across, VW) * VW;
+    winograd_sizes(s, v->c, g->n, WINOGRAD_N);
+    /* cycles for each pair of channels: of the products, of the transforms, of the kernel's */
+    const double vectors = (double)(s->strips * s->plane / VW * v->n), positions = (double)(ax[0].out * ax[1].out);
+    const double cycles = vectors * (0.5 * (double)side + 50 / (double)g->n + 40 / (double)v->c) + 8;
+    return cycles < 0.9 * 0.5 * (double)taps * positions / VW * (double)v->n;
 }
 
 #endif
