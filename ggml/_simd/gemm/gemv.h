@@ -269,7 +269,7 @@ static void gemv_dots(const gemm *g, const gemv_vectors *v, const char *a, int64
         gemv_store(g, i, j, m, out);
     }
 }
-/* The rows of a block. Where vectors are few, the next block is prefetched to the first cache, so it has to be small. */
+/* The rows of a block. With few vectors the next block is prefetched into the first cache, so it has to be small. */
 static int64_t gemv_step(const gemm *g, const gemv_vectors *v, bool prefetch) {
     const int64_t bytes = prefetch && g->n <= GEMV_TOGETHER ? GEMV_BLOCK_NEAR : GEMV_BLOCK;
     if (v->dot) return GG_DOT_ROWS;
