@@ -7,8 +7,12 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 from cases.harness import not_sanitized
+
+import ggml
+from ggml.utils import to_numpy
 
 FAULTS = Path(__file__).resolve().parent.parent / "fuzz" / "faults.py"
 
@@ -104,6 +108,31 @@ for size in (1 << 20, 300 << 20):
     else:
         sys.exit("accepted")
 """)
+
+
+def test_freed_contexts_are_found_by_address():
+    """Tensors of many contexts, freed in any order, are refused; memory of the caller computes as before."""
+    rng, x = np.random.default_rng(1), np.ones(64, np.float32)
+    made = [ggml.ggml_init(ggml.ggml_init_params(mem_size=1 << 14)) for _ in range(1500)]
+    tensors = [ggml.ggml_new_tensor_1d(ctx, ggml.GGML_TYPE_F32, 8) for ctx in made]
+    views = {i: to_numpy(tensors[i]) for i in range(0, 1500, 100)}
+    for i, view in views.items():
+        view[:] = i
+    for i in rng.permutation(1500):
+        ggml.ggml_free(made[i])
+    for i in rng.permutation(1500):
+        with pytest.raises(RuntimeError, match="freed"):
+            ggml.ggml_nbytes(tensors[i])
+    assert all((view == i).all() for i, view in views.items())
+    ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=1 << 20))
+    mine = ggml.ggml_new_tensor_1d(ctx, ggml.GGML_TYPE_F32, 64)
+    mine.contents.data = x.ctypes.data
+    graph = ggml.ggml_new_graph(ctx)
+    total = ggml.ggml_sum(ctx, mine)
+    ggml.ggml_build_forward_expand(graph, total)
+    ggml.ggml_graph_compute_with_ctx(ctx, graph, 1)
+    assert to_numpy(total) == 64
+    ggml.ggml_free(ctx)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="fuzz/faults.py needs Linux and a C compiler")

@@ -16,14 +16,27 @@ static uint64_t serials, epoch;
 
 uint64_t gg_region_epoch(void) { return epoch; }
 
-static size_t position(int kind, const void *addr) {   /* of the first range that begins after addr */
-    size_t lo = 0, hi = live[kind].n;
+/* The first of n sorted ranges that begins after addr. */
+static size_t after(gg_region *const *v, size_t n, const void *addr) {
+    size_t lo = 0, hi = n;
     while (lo < hi) {
         const size_t mid = (lo + hi) / 2;
-        if ((uintptr_t)live[kind].v[mid]->base <= (uintptr_t)addr) lo = mid + 1; else hi = mid;
+        if ((uintptr_t)v[mid]->base <= (uintptr_t)addr) lo = mid + 1; else hi = mid;
     }
     return lo;
 }
+static void insert(gg_region **v, size_t n, gg_region *r) {
+    const size_t i = after(v, n, r->base);
+    memmove(v + i + 1, v + i, (n - i) * sizeof *v);
+    v[i] = r;
+}
+static bool take_out(gg_region **v, size_t n, const gg_region *r) {
+    size_t i = after(v, n, r->base);
+    while (i > 0 && v[i - 1] != r) i--;              /* empty ranges may share a base */
+    if (i) memmove(v + i - 1, v + i, (n - i) * sizeof *v);
+    return i > 0;
+}
+static size_t position(int kind, const void *addr) { return after(live[kind].v, live[kind].n, addr); }
 static inline bool holds(const gg_region *r, const void *addr) {
     return (uintptr_t)addr - (uintptr_t)r->base < r->size;
 }
@@ -57,18 +70,12 @@ bool gg_region_add(int kind, gg_region *r) {
         if (!v) return false;
         live[kind].v = v, live[kind].cap = cap;
     }
-    const size_t i = position(kind, r->base);
-    memmove(live[kind].v + i + 1, live[kind].v + i, (live[kind].n - i) * sizeof *live[kind].v);
-    live[kind].v[i] = r;
-    live[kind].n++;
+    insert(live[kind].v, live[kind].n++, r);
     r->serial = ++serials;
     return true;
 }
 void gg_region_remove(int kind, gg_region *r) {
-    size_t i = position(kind, r->base);
-    while (i > 0 && live[kind].v[i - 1] != r) i--;   /* empty ranges may share a base */
-    if (!i) return;
-    memmove(live[kind].v + i - 1, live[kind].v + i, (live[kind].n - i) * sizeof *live[kind].v);
+    if (!take_out(live[kind].v, live[kind].n, r)) return;
     live[kind].n--;
     epoch++;
     if (live[kind].last == r) live[kind].last = NULL;
@@ -80,6 +87,7 @@ void gg_region_remove(int kind, gg_region *r) {
  * called by any thread whose allocation fails, so a lock protects the list and the regions in it. */
 enum { QUARANTINE = 1024 };
 static gg_region *oldest, **newest = &oldest;   /* newest: the last field `next` */
+static gg_region *by_address[QUARANTINE + 1];   /* the same, sorted */
 static size_t q_len, q_bytes;                   /* q_bytes: of regions without views */
 static atomic_flag busy = ATOMIC_FLAG_INIT;
 
@@ -105,7 +113,7 @@ static void quarantine_remove(gg_region **at) {
     gg_region *r = *at;
     *at = r->next;
     if (!r->next) newest = at;
-    q_len--;
+    take_out(by_address, q_len--, r);
     if (!r->views) q_bytes -= r->size;
 }
 /* Releases the oldest regions without views until at most `bytes` are reserved. */
@@ -129,14 +137,14 @@ static void region_rest(gg_region *r) {
     quarantine_remove(at), region_destroy(r);
 }
 static gg_region *quarantined(const void *addr) {
-    for (gg_region *r = oldest; r; r = r->next)
-        if (holds(r, addr)) return r;
-    return NULL;
+    const size_t i = after(by_address, q_len, addr);
+    return i && holds(by_address[i - 1], addr) ? by_address[i - 1] : NULL;
 }
 void gg_region_retire(gg_region *r) {
     lock();
     r->freed = true, r->next = NULL;
-    *newest = r, newest = &r->next, q_len++;
+    *newest = r, newest = &r->next;
+    insert(by_address, q_len++, r);
     if (!r->views) region_rest(r);
     if (q_len > QUARANTINE) {
         gg_region *old = oldest;
