@@ -455,3 +455,32 @@ def test_gradients_with_winograd():
             for (note, want), (_, found) in zip(ways[0], way):
                 for one, other in zip(found, want):
                     np.testing.assert_array_equal(one, other, note)
+
+
+# ---- depthwise convolutions of many channels, whose vectors hold channels --------------------------------------------
+# width, height, channels, images, taps, strides, padding, dilation
+DEPTHWISE = [(7, 7, 33, 2, (5, 5), (1, 1), (2, 2), (1, 1)), (14, 9, 40, 1, (3, 3), (2, 2), (1, 0), (1, 1)),
+             (70, 5, 17, 1, (3, 3), (1, 1), (1, 1), (1, 1)), (23, 30, 9, 3, (2, 4), (1, 2), (3, 1), (2, 1)),
+             (3, 40, 20, 1, (7, 1), (3, 1), (5, 0), (1, 2)), (200, 1, 18, 1, (9, 1), (1, 1), (4, 0), (1, 1))]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", DEPTHWISE)
+@pytest.mark.parametrize("name", ISAS)
+def test_depthwise_convolutions_of_many_channels(name, case):
+    width, height, channels, images, taps, stride, padding, dilation = case
+    with isa(name), context() as ctx:
+        r = Random(width)
+        kernel, data, shift = r(*taps, 1, channels), r(width, height, channels, images), r(channels, 1, 1, 1)
+        w, x, bias = (tensor(ctx, v, "F32") for v in (kernel, data, shift))
+        one = [correlate(kernel[c : c + 1], data[:, c : c + 1], stride, padding, dilation) for c in range(channels)]
+        want = np.concatenate(one, 1)
+        turned = ggml.ggml_permute(ctx, ggml.ggml_cont(ctx, ggml.ggml_permute(ctx, x, 1, 0, 2, 3)), 1, 0, 2, 3)
+        for source in (x, turned):
+            out = ggml.ggml_conv_2d_dw_direct(ctx, w, source, *stride, *padding, *dilation)
+            tail = ggml.ggml_conv_2d_dw_direct(ctx, w, source, *stride, *padding, *dilation, bias,
+                                               ggml.GGML_UNARY_OP_RELU)
+            for threads in (1, 2, 3):
+                compute(ctx, graph_of(ctx, out, tail), threads)
+                np.testing.assert_allclose(load(out), want, atol=2e-6 * np.abs(want).max())
+                found = np.maximum(want + shift.reshape(channels, 1, 1), 0)
+                np.testing.assert_allclose(load(tail), found, atol=2e-6 * np.abs(want).max())

@@ -1,0 +1,132 @@
+/* Depthwise convolutions of small images, whose rows would fill few lanes of a vector: the lanes are VW channels. A
+ * padded copy of rows of the image has a vector for each position, as does the result before it is transposed. */
+#ifndef GG_OPS_DEPTHWISE_LANES_H
+#define GG_OPS_DEPTHWISE_LANES_H
+#include "channel_plane.h"
+
+enum {
+    LANES_FLOATS = 1 << 15,         /* of the copy, so that it stays in the second cache */
+    LANES_MOST = 8,                 /* outputs that are computed together */
+    LANES_WIDE = 60,                /* rows whose elements three taps read in place, without a copy of vectors */
+};
+
+typedef struct lanes {
+    int64_t width, height, rows;    /* positions of a row of the copy; its rows; rows of outputs at a time */
+    size_t *from;                   /* bytes from the first element of a channel's kernel to each tap */
+    int64_t *at;                    /* floats from the first position that an output reads to those of each tap */
+    float *taps, *bias;             /* vectors: the kernel, and a bias */
+    float *copy, *sums;
+} lanes;
+
+/* The positions of a row that its outputs read. */
+static inline int64_t lanes_width(const patch_axis *ax) { return (ax->out - 1) * ax->stride + patch_extent(ax) + 1; }
+static bool lanes_fit(const patches *v, const gg_conv *q, const ggml_tensor *dst) {
+    const patch_axis *ax = v->ax;
+    const bool wide = ax[0].out > LANES_WIDE && ax[0].stride == 1 && ax[0].taps <= 3 && ax[1].taps <= 3;
+    return q->x->type == GGML_TYPE_F32 && v->nb[0] == sizeof(float) && gg_contiguous(dst) && 2 * v->c > VW && !wide
+        && lanes_width(&ax[0]) * (patch_extent(&ax[1]) + 1) <= LANES_FLOATS / VW;
+}
+/* Plans for as many rows of outputs as fit, and `parts` parts of an image; false: no memory. */
+static bool lanes_prepare(const gg_conv *q, const patches *v, int64_t parts, lanes *l) {
+    const patch_axis *ax = v->ax;
+    const int64_t taps = ax[0].taps * ax[1].taps, extent = patch_extent(&ax[1]) + 1;
+    l->width = lanes_width(&ax[0]);
+    const int64_t fit = (LANES_FLOATS / VW / l->width - extent) / ax[1].stride + 1;
+    l->rows = gg_max(gg_min(fit, gg_ceil_div(ax[1].out, parts)), 1);
+    l->height = (l->rows - 1) * ax[1].stride + extent;
+    const int64_t positions = l->height * l->width, sums = gg_max(l->rows * ax[0].out, VW);
+    float *const room = gg_scratch((size_t)((positions + sums + taps + 1) * VW) * sizeof(float)
+                                   + (size_t)taps * (sizeof *l->at + sizeof *l->from));
+    if (!room) return false;
+    l->copy = room, l->sums = l->copy + positions * VW, l->taps = l->sums + sums * VW;
+    l->bias = l->taps + taps * VW, l->at = (int64_t *)(l->bias + VW), l->from = (size_t *)(l->at + taps);
+    for (int64_t t = 0; t < taps; t++) {
+        const int64_t x = t % ax[0].taps, y = t / ax[0].taps;
+        l->at[t] = (y * ax[1].dilation * l->width + x * ax[0].dilation) * VW;
+        l->from[t] = (size_t)x * gg_conv_w(q).nb[0] + (size_t)y * gg_conv_w(q).nb[1];
+    }
+    return true;
+}
+/* The kernels and biases of n channels from c on; lanes beyond them are 0. */
+static void lanes_kernels(const gg_conv *q, const patches *v, const lanes *l, int64_t c, int64_t n) {
+    const int64_t taps = v->ax[0].taps * v->ax[1].taps;
+    memset(l->taps, 0, (size_t)(taps + 1) * VW * sizeof *l->taps);
+    for (int64_t i = 0; i < n; i++) {
+        const char *const kernel = (const char *)q->w->data + (size_t)(c + i) * gg_conv_w(q).nb_n;
+        for (int64_t t = 0; t < taps; t++) l->taps[t * VW + i] = pack_value(q->w->type, kernel + l->from[t]);
+        if (v->tail.bias) l->bias[i] = v->tail.bias[c + i];
+    }
+}
+/* The copy of n channels, the first of which is at x, for the rows of outputs o to end. */
+static void lanes_load(const patches *v, const lanes *l, const char *x, int64_t n, int64_t o, int64_t end) {
+    const patch_axis *ax = v->ax;
+    const int64_t top = ax[1].base + o * ax[1].stride, height = (end - o - 1) * ax[1].stride + patch_extent(&ax[1]) + 1;
+    const patch_range in = patch_inside(ax[0].in, ax[0].base, 1, l->width);
+    for (int64_t y = 0; y < height; y++) {
+        float *const row = l->copy + y * l->width * VW;
+        const bool inside = top + y >= 0 && top + y < ax[1].in && in.lo < in.hi;
+        const patch_range part = inside ? in : (patch_range){l->width, l->width};
+        const float *from[VW];
+        memset(row, 0, (size_t)part.lo * VW * sizeof *row);
+        memset(row + part.hi * VW, 0, (size_t)(l->width - part.hi) * VW * sizeof *row);
+        if (!inside) continue;
+        for (int64_t i = 0; i < VW; i++)
+            from[i] = (const float *)(x + (size_t)(i < n ? i : 0) * v->nb_c + (size_t)(top + y) * v->nb[1])
+                + ax[0].base + in.lo;
+        pack_transpose(from, in.hi - in.lo, row + in.lo * VW, VW);
+    }
+}
+GG_INLINE void lanes_some(const int n, const lanes *l, int64_t taps, const float *x, int64_t step, float *out) {
+    vf sum[LANES_MOST];
+    GG_UNROLL for (int j = 0; j < n; j++) sum[j] = vf_zero();
+    for (int64_t t = 0; t < taps; t++) {
+        const float *from = x + l->at[t];
+        const vf w = vf_keep(vf_load(l->taps + t * VW));
+        GG_UNROLL for (int j = 0; j < n; j++) sum[j] = vf_fma(w, vf_load(from + j * step), sum[j]);
+    }
+    GG_UNROLL for (int j = 0; j < n; j++) vf_store(out + j * VW, vf_add(sum[j], vf_load(l->bias)));
+}
+/* A row of n outputs, which read positions `step` floats apart. */
+static void lanes_row(const lanes *l, int64_t taps, const float *x, int64_t step, int64_t n, float *out) {
+    for (; n >= LANES_MOST; n -= LANES_MOST, x += LANES_MOST * step, out += LANES_MOST * VW)
+        lanes_some(LANES_MOST, l, taps, x, step, out);
+    if (n & 4) lanes_some(4, l, taps, x, step, out), x += 4 * step, out += 4 * VW;
+    if (n & 2) lanes_some(2, l, taps, x, step, out), x += 2 * step, out += 2 * VW;
+    if (n & 1) lanes_some(1, l, taps, x, step, out);
+}
+/* Stores n positions of m channels, which are `plane` floats apart. The last vector overlaps with the one before. */
+static void lanes_store(const lanes *l, int64_t n, int64_t m, float *y, int64_t plane) {
+    for (int64_t p = 0; p < n; p += VW) {
+        const float *row[VW];
+        float last[VW * VW];
+        if (n >= VW) p = gg_min(p, n - VW);
+        for (int64_t j = 0; j < VW; j++) row[j] = l->sums + (p + j) * VW;
+        if (n >= VW) pack_transpose(row, m, y + p, (int)plane);
+        else pack_transpose(row, m, last, VW);
+        for (int64_t c = 0; n < VW && c < m; c++) memcpy(y + c * plane, last + c * VW, (size_t)n * sizeof *y);
+    }
+}
+static bool lanes_run(const gg_work *w, const gg_conv *q, const patches *v, ggml_tensor *dst) {
+    const patch_axis *ax = v->ax;
+    const int64_t blocks = gg_ceil_div(v->c, VW), taps = ax[0].taps * ax[1].taps, plane = ax[0].out * ax[1].out;
+    lanes l;
+    if (!lanes_prepare(q, v, plane_parts(w, blocks * v->n), &l)) return false;
+    const int64_t strips = gg_ceil_div(ax[1].out, l.rows);
+    int64_t i0, i1, ready = -1;
+    while (gg_claim_chunk(w, blocks * v->n * strips, 1, &i0, &i1))
+        for (int64_t i = i0; i < i1; i++) {
+            const int64_t c = i / strips / v->n * VW, n = i / strips % v->n, o = i % strips * l.rows;
+            const int64_t end = gg_min(o + l.rows, ax[1].out), m = gg_min(v->c - c, VW), count = (end - o) * ax[0].out;
+            if (c != ready) lanes_kernels(q, v, &l, ready = c, m);
+            lanes_load(v, &l, (const char *)q->x->data + (size_t)c * v->nb_c + (size_t)n * v->nb_n, m, o, end);
+            for (int64_t r = 0; r < end - o; r++)
+                lanes_row(&l, taps, l.copy + r * ax[1].stride * l.width * VW, ax[0].stride * VW, ax[0].out,
+                          l.sums + r * ax[0].out * VW);
+            if (v->tail.function) v->tail.finish(NULL, l.sums, 0, 1, count * VW);
+            float *const y = (float *)((char *)dst->data + (size_t)c * gg_conv_g(q).nb_c + (size_t)n * v->to_n);
+            lanes_store(&l, count, m, y + o * ax[0].out, plane);
+        }
+    return true;
+}
+
+#endif
