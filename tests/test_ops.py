@@ -367,3 +367,20 @@ def test_operands_of_a_freed_context(op):
                 getattr(ggml, "ggml_" + op.fn)(ctx, *passed)
     with pytest.raises(RuntimeError, match=f"^ggml_{op.fn}: ctx"):
         getattr(ggml, "ggml_" + op.fn)(gone, *args)
+
+
+@pytest.mark.parametrize("name", ISAS)
+def test_one_number_for_each_short_row(name):
+    shapes = [((14, 200, 3), (1, 200, 1)), ((49, 300), (1, 300)), ((7, 7, 90, 2), (1, 1, 90, 2)), ((2, 999), (1, 999)),
+              ((255, 5, 4), (1, 5, 4)), ((256, 9), (1, 9)), ((3, 4, 50), (1, 4, 1))]  # fmt: skip
+    for whole, column in shapes:
+        with isa(name), context() as ctx:
+            r = Random(whole[0])
+            a, b = (r(*s, *(1,) * (4 - len(s))).astype(np.float32) for s in (whole, column))
+            x, y = tensor(ctx, a, "F32"), tensor(ctx, b, "F32")
+            pairs = [(ggml.ggml_add(ctx, x, y), a + b), (ggml.ggml_mul(ctx, x, y), a * b),
+                     (ggml.ggml_sub(ctx, x, y), a - b)]
+            for threads in (1, 2, 3):
+                compute(ctx, graph_of(ctx, *(t for t, _ in pairs)), threads)
+                for t, want in pairs:
+                    np.testing.assert_array_equal(load(t), want)

@@ -257,6 +257,45 @@ static inline int64_t gg_single_tile(ggml_tensor *const *t, int n) {
     return count <= 4 * GG_TILE && gg_contiguous(t[0]) ? count : 0;
 }
 
+/* Whether rows are short and lie beside each other, except those of operands that have one element for each. */
+static inline bool gg_short_rows(const ggml_tensor *v, int n) {
+    bool columns = false;
+    for (int i = 0; i < n; i++) {
+        const bool column = i > 0 && v[i].ne[0] == 1, adjacent = v[i].nb[0] == 4 && v[i].nb[1] == (size_t)v->ne[0] * 4;
+        if (v[i].type != GGML_TYPE_F32 || (!column && !(adjacent && v[i].ne[0] == v->ne[0]))) return false;
+        if (v[i].ne[1] != v->ne[1] && !(column && v[i].ne[1] == 1)) return false;
+        columns |= column;
+    }
+    return columns && v->ne[0] > 1 && v->ne[0] <= GG_TILE / 4 && v->ne[1] > 1;
+}
+/* Each of n elements, nb bytes apart, `times` times; may write a vector beyond the end. */
+static inline void gg_each_repeated(const char *p, size_t nb, int64_t n, int64_t times, float *y) {
+    for (int64_t i = 0; i < n; i++, p += nb, y += times) {
+        const vf x = vf_set1(*(const float *)p);
+        for (int64_t k = 0; k < times; k += VW) vf_store(y + k, x);
+    }
+}
+/* The tiles of short rows are several rows. */
+static inline void gg_map_short_rows(const gg_work *w, const ggml_tensor *v, int n, float (*tmp)[GG_TILE],
+                                     gg_tile_fn fn, const void *arg) {
+    const int64_t ne0 = v->ne[0], ne1 = v->ne[1], ne2 = v->ne[2], rows = (GG_TILE - VW) / ne0;
+    const int64_t groups = (ne1 + rows - 1) / rows;
+    float *p[GG_MAP_MAX];
+    for (int64_t u, end; gg_claim_chunk(w, groups * ne2 * v->ne[3], 4, &u, &end);)
+        for (; u < end; u++) {
+            const int64_t i1 = u % groups * rows, i2 = u / groups % ne2, i3 = u / groups / ne2;
+            const int64_t m = ne1 - i1 < rows ? ne1 - i1 : rows;
+            for (int i = 0; i < n; i++) {
+                const int64_t j1 = gg_wrap(i1, v[i].ne[1]), j2 = gg_wrap(i2, v[i].ne[2]), j3 = gg_wrap(i3, v[i].ne[3]);
+                p[i] = (float *)gg_row_ptr(&v[i], j1, j2, j3);
+                if (v[i].ne[0] == ne0) continue;
+                gg_each_repeated((const char *)p[i], v[i].ne[1] > 1 ? v[i].nb[1] : 0, m, ne0, tmp[i]);
+                p[i] = tmp[i];
+            }
+            fn(p, m * ne0, false, arg);
+        }
+}
+
 /* Calls fn for all tiles of the operands t[0..n). The first n_out operands are written (and read before, if update);
  * the others are repeated to the shape of t[0]. An output may share its memory with an input of the same layout. */
 static inline int gg_map(const gg_work *w, const ggml_tensor *node, ggml_tensor *const *t, int n, int n_out,
@@ -280,6 +319,10 @@ static inline int gg_map(const gg_work *w, const ggml_tensor *node, ggml_tensor 
     if (!gg_flat(v, t, n)) {
         for (int i = 0; i < n; i++) v[i] = *t[i];
         gg_fold(v, n);
+    }
+    if (n_out == 1 && !update && gg_short_rows(v, n)) {
+        gg_map_short_rows(w, v, n, tmp, fn, arg);
+        return GGML_STATUS_SUCCESS;
     }
     for (int i = 0; i < n; i++) direct &= gg_row_direct(&v[i]) && v[i].ne[0] == v[0].ne[0];
     int64_t shift = 0;
