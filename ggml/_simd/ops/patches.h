@@ -59,6 +59,9 @@ static inline void patch_row(int type, const char *row, size_t nb, int64_t in, i
     } else if (stride == 2 * sizeof(float)) {
         const float *f = (const float *)p;
         for (int64_t l = 0; l < m; l++) out[l] = f[2 * l];
+    } else if (stride == 4 * sizeof(float)) {
+        const float *f = (const float *)p;
+        for (int64_t l = 0; l < m; l++) out[l] = f[4 * l];
     } else {
         for (int64_t l = 0; l < m; l++) memcpy(out + l, p + (size_t)l * stride, sizeof *out);
     }

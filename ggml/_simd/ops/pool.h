@@ -5,6 +5,12 @@
 
 #define POOL_NOTHING (-0x1.fffffep127f)   /* the maximum of a window that lies in the padding */
 
+/* Whether windows of one row tile contiguous rows, so that the tensor is one row. */
+static bool pool_is_row(const gg_pool *q) {
+    const ggml_tensor *x = q->x, *y = q->y;
+    return q->k[1] == 1 && q->s[1] == 1 && q->k[0] == q->s[0] && !q->p[0] && !q->p[1] && y->ne[0] * q->s[0] == x->ne[0]
+        && y->ne[1] == x->ne[1] && gg_contiguous(x) && gg_contiguous(y);
+}
 /* The planes of x and their windows, which have one row in 1-d pooling. */
 static patches pool_view(const gg_pool *q) {
     const ggml_tensor *x = q->x, *y = q->y;
@@ -89,8 +95,7 @@ static int pool_windows(const gg_work *w, ggml_tensor *dst, const gg_pool *q, co
 }
 /* Rows of outputs from o to end; row: room for a row, and for maxima a row for each of the copy. */
 static void pool_strip(const gg_pool *q, const patches *v, const channel_plane *p, const char *x, int64_t o,
-                       int64_t end,
-                       const float *scale, float *row, char *y) {
+                       int64_t end, const float *scale, float *row, char *y) {
     const bool max = q->kind == GGML_OP_POOL_MAX;
     const int64_t across = plane_round(v->ax[0].out);
     plane_load(p, v, q->x->type, x, o, end - o, max ? POOL_NOTHING : 0);
@@ -99,7 +104,9 @@ static void pool_strip(const gg_pool *q, const patches *v, const channel_plane *
         for (int64_t j = 0; !max && j < across; j += VW)
             vf_store(row + j, vf_mul(pool_sum(p, r, j), vf_load(scale + j)));
         if (max && r) row += across;
-        gg_from_floats(GGML_TYPE_F32, row, v->ax[0].out, y + (size_t)(o + r) * v->to[1], v->to[0]);
+        char *const to = y + (size_t)(o + r) * v->to[1];
+        if (v->to[0] == sizeof *row) memcpy(to, row, (size_t)v->ax[0].out * sizeof *row);
+        else gg_from_floats(GGML_TYPE_F32, row, v->ax[0].out, to, v->to[0]);
     }
 }
 
@@ -176,7 +183,11 @@ enum { POOL_PIECE = 1024 };     /* outputs of a long row at a time */
 static int pool_forward(const gg_work *w, ggml_tensor *dst) {
     const gg_pool q = gg_pool_of(dst);
     if (pool_halves(&q)) return pool_halve(w, dst, &q);
-    const patches v = pool_view(&q);
+    patches v = pool_view(&q);
+    if (pool_is_row(&q)) {
+        v.ax[0].in = gg_nelements(q.x), v.ax[0].out = gg_nelements(q.y), v.ax[0].stride = q.s[0];
+        v.ax[1].in = v.ax[1].out = v.c = v.n = 1;
+    }
     const bool few = v.ax[0].out <= VW / 4 && q.k[0] > v.ax[0].out, apart = q.k[0] >= 4 * VW && 2 * q.s[0] >= q.k[0];
     if ((few || apart) && gg_row_direct(q.x)) return pool_windows(w, dst, &q, &v);
     patches part = v;
