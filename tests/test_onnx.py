@@ -362,6 +362,102 @@ def test_a_long_loop_keeps_its_plan():
     assert places(model, np.array(200), x, step)["Loop"] == {"control"}
 
 
+@pytest.mark.parametrize("turns", [3, 70, 200])
+def test_loops_whose_values_never_change(turns):
+    """The body returns p and w as it gets them, and reads x: the first one is computed, the others are not."""
+    x, w, p = floats(2, 5, seed=1), floats(5, 5, seed=2), floats(2, 5, seed=3)
+    nodes = [node("MatMul", ["s", "w"], ["t"]), node("Add", ["t", "p"], ["u"]), node("Tanh", ["u"], ["v"]),
+             node("Mul", ["v", "x"], ["scan"]), node("Identity", ["go"], ["again"])]
+    state = [info(n, F, None) for n in "spw"]
+    body = helper.make_graph(nodes, "body", [info("i", I64, []), info("go", B, []), *state],
+                             [info("again", B, []), info("v", F, None), *state[1:], info("scan", F, [2, 5])])
+    loop = node("Loop", ["n", "", "x", "double", "w0"], ["last", "p1", "w1", "all"], body=body)
+    proto = model_of([node("Add", ["p0", "p0"], ["double"]), loop], [info(n, F, [2, 5]) for n in ("x", "p0")]
+                     + [info("n", I64, [])], [info(n, F, None) for n in ("last", "p1", "w1", "all")], [("w0", w)])
+    model, want = ggml.onnx.load(proto, strict=True), [x]
+    for _ in range(turns):
+        want.append(np.tanh(want[-1] @ w + 2 * p))
+    for _ in range(3):
+        last, same, matrix, history = model.run(x, p, np.array(turns))
+        np.testing.assert_allclose(last, want[-1], atol=1e-4)
+        np.testing.assert_allclose(history, np.stack(want[1:]) * x, atol=1e-4)
+        np.testing.assert_array_equal(same, 2 * p)
+        np.testing.assert_array_equal(matrix, w)
+        for array in (last, same, matrix, history):  # outputs belong to the caller
+            array[:] = 9
+
+
+@pytest.mark.parametrize("turns", [3, 70, 200])
+def test_loops_that_slice_by_their_turn(turns):
+    """Each turn needs a plan of its own; from the second run on they are parts of one graph."""
+    nodes = [node("Unsqueeze", ["i", "zero"], ["first"]), node("Add", ["first", "one"], ["end"]),
+             node("Slice", ["x", "first", "end", "zero"], ["row"]), node("Concat", ["s", "row"], ["t"], axis=0),
+             node("ReduceSum", ["row"], ["sum"], keepdims=0), node("Identity", ["go"], ["again"])]
+    body = helper.make_graph(nodes, "body", [info("i", I64, []), info("go", B, []), info("s", F, None)],
+                             [info("again", B, []), info("t", F, None), info("sum", F, [])])
+    proto = model_of([node("Loop", ["n", "", "x0"], ["rows", "sums"], body=body)],
+                     [info("x", F, [None, 3]), info("n", I64, []), info("x0", F, [None, 3])],
+                     [info("rows", F, None), info("sums", F, None)], [("zero", np.array([0])), ("one", np.array([1]))])
+    model, x = ggml.onnx.load(proto, strict=True), floats(turns + 5, 3)
+    for _ in range(3):
+        rows, sums = model.run(x, np.array(turns), x[:1])
+        np.testing.assert_array_equal(rows, np.concatenate([x[:1], x[:turns]]))
+        np.testing.assert_allclose(sums, x[:turns].sum(1), atol=1e-5)
+    assert places(model, x, np.array(turns), x[:1]).get("Loop", {"expanded"}) == {"expanded"}
+
+
+def test_a_loop_with_a_number_of_turns_only():
+    body = helper.make_graph([node("Cast", ["i"], ["scan"], to=F), node("Identity", ["go"], ["again"])], "body",
+                             [info("i", I64, []), info("go", B, [])], [info("again", B, []), info("scan", F, [])])
+    proto = model_of([node("Loop", ["n"], ["y"], body=body)], [info("n", I64, [])], [info("y", F, None)])
+    model = ggml.onnx.load(proto, strict=True)
+    for n in (0, 5, 100):
+        np.testing.assert_array_equal(model.run(np.array(n))[0], np.arange(n))
+
+
+def windows_of(x, kernel_shape, strides=(1, 1), pads=(0, 0, 0, 0), ceil_mode=0, auto_pad="NOTSET"):
+    """The windows of planes, as an array (n, c, rows, columns, elements) with NaN outside of the planes."""
+    first, sizes = list(pads[:2]), []
+    for i, (n, k, s) in enumerate(zip(x.shape[2:], kernel_shape, strides)):
+        room = n + pads[i] + pads[i + 2] - k
+        size = -(-room // s) + 1 if ceil_mode else room // s + 1
+        if auto_pad != "NOTSET":
+            size = -(-n // s)
+            total = max((size - 1) * s + k - n, 0)
+            first[i] = total // 2 if auto_pad == "SAME_UPPER" else total - total // 2
+        sizes.append(size)
+    wide = np.pad(x, [(0, 0), (0, 0), *((p, 20) for p in first)], constant_values=np.nan)
+    rows = [[wide[:, :, r * strides[0] :, c * strides[1] :][:, :, : kernel_shape[0], : kernel_shape[1]]
+             for c in range(sizes[1])] for r in range(sizes[0])]
+    return np.moveaxis(np.array(rows), (0, 1), (2, 3)).reshape(*x.shape[:2], *sizes, -1)
+
+
+@pytest.mark.parametrize("op", ["MaxPool", "AveragePool"])
+@pytest.mark.parametrize("case", [
+    dict(kernel_shape=[2, 2], pads=[0, 0, 1, 1]), dict(kernel_shape=[3, 2], strides=[2, 2], ceil_mode=1),
+    dict(kernel_shape=[3, 3], strides=[2, 2], auto_pad="SAME_UPPER"), dict(kernel_shape=[3, 3], strides=[3, 1]),
+    dict(kernel_shape=[2, 3], strides=[2, 1], auto_pad="SAME_LOWER"), dict(kernel_shape=[3, 3], pads=[1, 1, 1, 1]),
+    dict(kernel_shape=[4, 1], strides=[4, 1]), dict(kernel_shape=[5, 3], strides=[3, 2], pads=[2, 0, 1, 1], ceil_mode=1),
+])  # fmt: skip
+def test_pools_with_any_padding(op, case):
+    x = floats(2, 3, 12, 10)
+    want = (np.nanmax if op == "MaxPool" else np.nanmean)(windows_of(x, **case), -1)
+    np.testing.assert_allclose(ggml.onnx.load(one(op, x.shape, **case), strict=True).run(x)[0], want, atol=1e-6)
+
+
+@pytest.mark.parametrize("axes", [[0], [1], [2], [0, 1], [1, 2], [0, 2], [0, 1, 2]])
+def test_maxima_over_any_axes(axes):
+    x = floats(4, 5, 6)
+    x[1, 2, :] = x[:, 1, 3] = -np.inf
+    proto = model_of([node("ReduceMax", ["x", "axes"], ["y"])], [info("x", F, [4, 5, 6])], [info("y", F, None)],
+                     [("axes", np.array(axes))])
+    want = x.max(tuple(axes), keepdims=True)
+    np.testing.assert_array_equal(ggml.onnx.load(proto, strict=True).run(x)[0], want)
+    other = floats(5, 1, seed=1)
+    got = ggml.onnx.load(one("Max", [4, 5, 6], [5, 1]), strict=True).run(x, other)[0]
+    np.testing.assert_array_equal(got, np.maximum(x, other))
+
+
 def test_functions_that_call_themselves():
     function = helper.make_function("own", "Again", ["p"], ["q"], [node("Again", ["p"], ["q"], domain="own")],
                                     [helper.make_opsetid("own", 1)])

@@ -135,15 +135,14 @@ class Builder(Layout):
     def maximum(self, x, y, least=False):
         """The larger of two values, or the smaller, element by element."""
         shape = np.broadcast_shapes(x.shape, y.shape)
-        both = self.stack([self.expand(x, shape), self.expand(y, shape)], -1)
-        end = (self.reduce_min if least else self.reduce_max)(both, [-1], False)
+        both = self.stack([self.expand(x, shape), self.expand(y, shape)], 0)
+        end = (self.reduce_min if least else self.reduce_max)(both, [0], False)
         return Tensor(end.t, shape, x.dtype, combine(x, y, min if least else max, ends=True))
 
     def sums(self, node, function, x, y):
-        """Sums of products of integers, as int32: function(builder, x, y).
+        """Sums of products of integers, as int32: function(builder, x, y); exact, or computed by the host.
 
-        They are exact, or the host computes them; except that sums which the model converts to a float right away may
-        be rounded as that float is.
+        Those that the model converts to a float right away may be rounded as that float is.
         """
         if node.attr("ggml.rounded"):
             x = self.use(x)
@@ -179,8 +178,15 @@ class Builder(Layout):
 
     def reduce_max(self, x, axes, keep):
         """Maxima over axes."""
-        rows = self.contiguous(self.rows(x, axes))
-        top = ggml.ggml_pool_1d(self.ctx, rows.t, ggml.GGML_OP_POOL_MAX, rows.shape[1], rows.shape[1], 0)
+        places = sorted(a % len(x.shape) for a in axes)
+        first, end, y = places[0], places[-1] + 1, x
+        if len(places) < end - first:
+            y, first, end = self.rows(x, axes), 1, 2
+        n, inner = count(y.shape[first:end]), count(y.shape[end:])
+        k0, k1 = (1, n) if inner > 1 else (n, 1)  # down columns, or along rows
+        planes = self.contiguous(self.reshape(y, (count(y.shape[:first]), n, inner)[: 2 + (inner > 1)]))
+        top = ggml.ggml_pool_2d(self.ctx, planes.t, ggml.GGML_OP_POOL_MAX, k0, k1, k0, k1, 0, 0)
+        top = ggml.ggml_reshape_2d(self.ctx, top, 1, ggml.ggml_nelements(top))
         if is_float(x.dtype):  # a row of -inf gives the smallest number: log(0) restores -inf
             above = ggml.ggml_step(self.ctx, ggml.ggml_scale_bias(self.ctx, top, 1.0, float(np.finfo(np.float32).max)))
             top = ggml.ggml_add(self.ctx, top, ggml.ggml_log(self.ctx, above))

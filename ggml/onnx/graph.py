@@ -122,15 +122,10 @@ class Graph:
         return found | ({o.name for o in self.outputs} - own)
 
     def inlined(self, prefix, inputs, outputs):
-        """The nodes and constants of the graph with unique names, to put in place of a node that calls it.
+        """What to put in place of a node that calls the graph.
 
-        Args:
-            prefix: put in front of the names that the graph defines.
-            inputs: names that replace the graph's inputs; "" for one that is omitted.
-            outputs: names that replace the graph's outputs; "" for one that is not needed.
-        Returns:
-            Triple of nodes, constants by name, and pairs (name in the graph, name of the result) for outputs that
-            no node could be made to write: constants, inputs, captures, and outputs that appear twice.
+        The prefix makes the names unique that the graph defines; the node's inputs and outputs may be "". The result is
+        nodes, constants by name, and pairs (name in the graph, output of the node).
         """
         names = {i.name: given for i, given in zip(self.inputs, inputs)}
         own = set(self.constants) | {o for n in self.nodes for o in n.outputs if o}

@@ -48,10 +48,8 @@ def room(shape, dtype):
 class Layout:
     """Tensors of values, and values whose elements are moved: what a Builder computes on.
 
-    Args:
-        arena: Arena for the constants of this plan.
-        weights: type that matrices are stored as: None (F32), or a GGML_TYPE_* to which they are converted.
-        trains: the graph needs gradients.
+    arena: owns the constants of the plan; weights: the GGML_TYPE_* of matrices, None for F32; trains: the graph needs
+    gradients.
     """
 
     def __init__(self, arena, weights=None, trains=False):
@@ -98,6 +96,7 @@ class Layout:
         if value.tensor is None:
             t = ggml.ggml_new_tensor_4d(self.ctx, ggml.GGML_TYPE_F32, *extents(value.shape))
             ggml.ggml_set_input(t)
+            ggml.ggml_set_output(t)  # stays when the graph has run
             value.tensor = Tensor(t, value.shape, value.dtype, value.bounds)
             self.feeds.append(value)
         return value.tensor

@@ -51,15 +51,10 @@ class Entry:
 
 
 class Program:
-    """Nodes to run.
+    """Nodes to run, with names of inputs and outputs; known: values by name that do not change between runs.
 
-    Args:
-        model: what all programs of a model share: rules, strict, backend, weights, arena (see model.Engine).
-        nodes: nodes in order.
-        known: values by name that do not change between runs.
-        inputs: names of the values that do.
-        outputs: names of the results.
-        by_value: inputs that are part of the signature with their values.
+    model: what all programs of a model share (model.Engine); by_value: inputs that are part of the signature with their
+    values.
     """
 
     def __init__(self, model, nodes, known, inputs, outputs, by_value=()):
@@ -106,6 +101,14 @@ class Program:
             if plan.step is not None:
                 results.update(plan.step(results))
             program, values = plan.rest, [results[n] for n in plan.rest.inputs]
+
+    def again(self, values, last, changed):
+        """The plan and the outputs for values, of which only the first `changed` are new to the plan that ran last."""
+        plan = self.plan(values)
+        if plan.rest is not None:
+            return plan, self.run(values)
+        results = plan.compute(values, changed if plan is last else None)
+        return plan, [results[n] for n in self.outputs]
 
 
 class Lowering:
@@ -324,18 +327,18 @@ class Plan:
         self.builder.feeds = [f for f in self.builder.feeds if ggml.ggml_get_data(f.tensor.t)]
         self.results = [(n, to_numpy(t).reshape(v.shape), v.dtype) for n, v, t in outputs]
 
-    def compute(self, values):
-        """Runs the graph for operands of the program; returns arrays by name."""
+    def compute(self, values, changed=None):
+        """Runs the graph for operands, of which only the first `changed` are new (None: all); gives arrays by name."""
         for place, view, shape in self.feeds:
-            np.copyto(view, values[place].reshape(shape), casting="unsafe")
+            if changed is None or place < changed:
+                np.copyto(view, values[place].reshape(shape), casting="unsafe")
         if self.graph is not None:
             compute(self.backend, self.graph)
         results = {name: values[place] for name, place in self.passed}
         results.update(self.fixed)
-        for name, view, dtype in self.results:
-            with np.errstate(all="ignore"):
-                results[name] = view.astype(dtype)
-        if self.rest is None:  # the caller may write into outputs
+        with np.errstate(all="ignore"):
+            results.update([(name, view.astype(dtype)) for name, view, dtype in self.results])
+        if self.rest is None and changed is None:  # the caller may write into outputs
             results.update((n, results[n].copy()) for n in self.shared if isinstance(results[n], np.ndarray))
         for name, names in reversed(self.lists):
             results[name] = [results.pop(n) for n in names]

@@ -8,6 +8,7 @@ the model casts or returns it.
 
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
@@ -62,6 +63,7 @@ def is_integer(dtype):
     return dtype.kind in "iu" or dtype in SMALL_INTEGERS
 
 
+@functools.cache
 def integer_range(dtype):
     """The smallest and largest value of a boolean or integer type."""
     if dtype == BOOL:
@@ -80,7 +82,7 @@ def bounds_of(array):
     smallest, largest = integer_range(dtype)
     if max(-smallest, largest) <= EXACT or not array.size:
         return smallest, largest
-    lo, hi = int(array.min()), int(array.max())
+    lo, hi = (int(array.item()),) * 2 if array.size == 1 else (int(array.min()), int(array.max()))
     for limit in (1 << 11, EXACT):
         if -limit <= lo and hi <= limit:
             return (0 if lo >= 0 else -limit), limit
@@ -157,15 +159,10 @@ class Known:
 
 
 class Tensor:
-    """A value in a ggml graph.
+    """A value in a ggml graph: t of type F32, with ONNX's shape and type, and (lo, hi) for booleans and integers.
 
-    Args:
-        t: ggml tensor of type F32. Up to rank 4, its dimensions are those of shape reversed; beyond that, it is
-            contiguous and has the leading dimensions of shape collapsed into ne3.
-        shape: ONNX's shape.
-        dtype: the type that the model gives the value.
-        bounds: (lo, hi) for booleans and integers, otherwise None.
-        made: what it was made from, for the rules of rules/fused.py, or None.
+    Up to rank 4, the dimensions of t are those of shape reversed; beyond that, t is contiguous and has the leading
+    dimensions of shape collapsed into ne3. made: what it was made from, for the rules of rules/fused.py, or None.
     """
 
     __slots__ = ("t", "shape", "dtype", "bounds", "made")

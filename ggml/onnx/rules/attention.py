@@ -14,14 +14,10 @@ from .quantized import dequantized
 
 
 def attend(b, node, q, k, v, masks, softcap=0.0, sinks=None):
-    """softmax(scale * q k^T + masks) v as (batch, tokens, heads * width).
+    """softmax(scale * q k^T + masks) v as (batch, tokens, heads * width); q, k, v are (batch, heads, tokens, width).
 
-    Args:
-        b, node: Builder, and Node with the scale.
-        q, k, v: values (batch, heads, tokens, width); consecutive heads of q share one of k and v.
-        masks: values (batch or 1, heads or 1, tokens or 1, keys) that are added to the scores, or None.
-        softcap: limit of the scores, 0 for none.
-        sinks: one further score per head, or None.
+    Consecutive heads of q share one of k and v. masks: values (batch or 1, heads or 1, tokens or 1, keys), or None;
+    softcap: limit of the scores, or 0; sinks: one further score per head, or None.
     """
     scale, masks = node.attr("scale") or 1 / math.sqrt(q.shape[3]), [m for m in masks if m is not None]
     mask = functools.reduce(b.add, masks) if masks else None

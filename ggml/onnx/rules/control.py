@@ -6,6 +6,7 @@ long Loop, or of one without a limit, is a program of its own instead, which the
 """
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,8 @@ from ..expand import private, subgraph
 from ..values import I64, Drive, Known, NeedValue, OnHost, Sequence
 from . import rule
 
-UNROLLED = 64  # a Loop of at most so many iterations becomes part of the graph
+UNROLLED = 64  # a Loop of at most so many iterations becomes part of the graph,
+LONG = 20000  # and a longer one with values that decide shapes if it has at most so many nodes in all
 
 
 def truth(value, default=True):
@@ -37,27 +39,35 @@ rule("ggml.Entry")(lambda b, node, x: b.entry(x, node.attr("axis"), node.attr("i
 
 def driven(lowering, node, limit):
     """The step of a Loop whose body is a program of its own: arrays by name -> outputs by name."""
-    body, captured = node.attr("body"), sorted(node.attr("body").captures())
-    known = {n: lowering.env[n] for n in captured if isinstance(lowering.env.get(n), Known)}
-    known.update((n, Known(a, lowering.model.arena)) for n, a in body.constants.items())
-    rest = [n for n in captured if n not in known]
+    body, outer = node.attr("body"), lowering.program
     inputs, outputs = [i.name for i in body.inputs], [o.name for o in body.outputs]
-    program = type(lowering.program)(lowering.model, body.nodes, known, inputs + rest, outputs)
-    kept = len(node.inputs) - 2
+    kept = len(inputs) - 2
+    fixed = {i: n for i, o, n in zip(inputs[2:], outputs[1:], node.inputs[2:]) if n and i == o}  # never change
+    fixed.update((n, n) for n in body.captures())
+    known = {i: lowering.env[n] for i, n in fixed.items() if isinstance(lowering.env.get(n), Known)}
+    known.update((n, Known(a, lowering.model.arena)) for n, a in body.constants.items())
+    rest = sorted(fixed.keys() - known.keys())
+    carried = [i for i in inputs[2:] if i not in fixed]
+    results = [o for i, o in zip([None, *inputs[2:]], outputs) if i not in fixed] + outputs[1 + kept :]
+    program = type(outer)(lowering.model, body.nodes, known, [*inputs[:2], *carried, *rest], results)
 
     def step(values):
-        first = [values[n] if n else None for n in node.inputs]
-        go = True if first[1] is None else bool(np.ravel(first[1])[0])
-        carried, turn = first[2:], 0
+        state: dict[str, Any] = {i: values[n] if n else None for i, n in zip(inputs, node.inputs)}
+        go = state[inputs[1]] is None or bool(np.ravel(state[inputs[1]])[0])
+        held, turn, plan = [values[fixed[n]] for n in rest], 0, None
         scans: list[list] = [[] for _ in outputs[1 + kept :]]
         while go and turn < limit:
-            operands = [np.array(turn, np.int64), np.array(True), *carried, *(values[n] for n in rest)]
-            again, *results = program.run(operands)
-            go, carried, turn = bool(np.ravel(again)[0]), results[:kept], turn + 1
-            for pieces, piece in zip(scans, results[kept:]):
+            operands = [np.array(turn, np.int64), np.array(True), *(state[n] for n in carried), *held]
+            plan, (again, *found) = program.again(operands, plan, 2 + len(carried))
+            go, turn = bool(np.ravel(again)[0]), turn + 1
+            state.update(zip(carried, found))
+            for pieces, piece in zip(scans, found[len(carried) :]):
                 pieces.append(piece)
+        if plan and (plan.rest or program.by_value) and turn * len(body.nodes) <= LONG:
+            node.attrs["ggml.unrolled"] = True  # from the next run on, as each turn needs a plan of its own
+            outer.plans.clear()
         stacked = [np.stack(p) if p else nothing(info) for p, info in zip(scans, body.outputs[1 + kept :])]
-        return {n: a for n, a in zip(node.outputs, [*carried, *stacked]) if n}
+        return {n: a for n, a in zip(node.outputs, [*list(state.values())[2:], *stacked]) if n}
 
     return step
 
@@ -70,12 +80,13 @@ def nothing(info):
 @rule("Loop", expands=True)
 def loop(lowering, node, count=None, condition=None, *carried):
     body, turn = node.attr("body"), node.attr("ggml.turn", 0)
-    kept = len(node.inputs) - 2
+    kept = len(body.inputs) - 2
+    node.inputs += [""] * (2 - len(node.inputs))
     scans = node.attr("ggml.scans") or [[] for _ in body.outputs[1 + kept :]]
     if count is not None and not isinstance(count, Known):
         raise NeedValue(count)
     limit = np.inf if count is None else int(np.ravel(count.array)[0])
-    if not turn and limit > UNROLLED:
+    if not turn and limit > UNROLLED and not node.attr("ggml.unrolled"):
         raise Drive(driven(lowering, node, limit))
     if turn >= limit or not truth(condition):
         done = [private(node, "Identity", [a], [o]) for a, o in zip(node.inputs[2:], node.outputs) if o]

@@ -92,12 +92,12 @@ def matmul(b, x, y, zero=None):
     if codes:
         z = matmul(b, *codes[:3])
         return b.mul(Tensor(z.t, z.shape, F32), codes[3])
-    if len(x.shape) == 1:
-        z = matmul(b, b.reshape(x, (1, *x.shape)), y, zero)
-        return b.reshape(z, z.shape[:-1] if len(y.shape) == 1 else (*z.shape[:-2], z.shape[-1]))
     if len(y.shape) == 1:
         z = matmul(b, x, b.reshape(y, (*y.shape, 1)), zero)
         return b.reshape(z, z.shape[:-1])
+    if len(x.shape) == 1:
+        z = matmul(b, b.reshape(x, (1, *x.shape)), y, zero)
+        return b.reshape(z, (*z.shape[:-2], z.shape[-1]))
     (m, k), n = x.shape[-2:], y.shape[-1]
     if y.shape[-2] != k:
         raise ValueError(f"ggml.onnx: the product of {list(x.shape)} and {list(y.shape)}: inner dimensions differ")
@@ -147,11 +147,6 @@ rule("MatMulInteger")(lambda b, node, x, y, x_zero=None, y_zero=None: b.sums(
     node, lambda b, x, y: matmul(b, x, y, y_zero), centred(b, x, x_zero, -2), y))
 
 
-def equal(x, y):
-    """Whether two values are known to be equal."""
-    return x is y or isinstance(x, Known) and isinstance(y, Known) and np.array_equal(x.array, y.array)
-
-
 def centred(b, x, zero, axis, held=np.int32):
     """An integer operand minus its zero point, as int32; a zero point per row or column stands along an axis.
 
@@ -164,7 +159,8 @@ def centred(b, x, zero, axis, held=np.int32):
         z = z.reshape((*z.shape, *(1,) * (-1 - axis))) if z.ndim == 1 and z.size > 1 else z
         return x.derived(("centred", held, z.shape, z.tobytes()), lambda a: a.astype(held) - z)
     made, x = x.made, b.use(x)
-    if made and made[0] == "whole" and made[1] and zero and equal(made[1], zero):
+    if made and made[0] == "whole" and made[1] and zero and (made[1] is zero or all(
+            isinstance(v, Known) for v in (made[1], zero)) and np.array_equal(made[1].array, zero.array)):
         less = made[2]()
         return Tensor(less.t, shape, np.dtype(np.int32), tuple(n - z for n, z in zip(x.bounds, zero.bounds[::-1])))
     wide = b.like(x.t, shape, np.dtype(np.int32), x.bounds)

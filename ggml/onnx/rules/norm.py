@@ -1,15 +1,17 @@
 """Normalisations, softmax and reductions."""
 
+import functools
 from typing import Any
 
 import numpy as np
 
 import ggml
 
+from ..builder import Builder
 from ..values import F32, Known, OnHost, count, is_float
 from . import rule
 from .elementwise import absolute
-from .index import place_of_max
+from .index import cumprod, place_of_max
 from .matmul import matmul
 from .pool import norm_of
 from .shape import parameter
@@ -174,23 +176,14 @@ def log_sum_exp(b, x, axes, keep):
 
 
 def product(b, x, axes, keep):
-    """Products by halving: log2(n) multiplications of halves."""
-    if x.bounds:
-        raise OnHost("products of integers")
-    rows = b.rows(x, axes)
-    while rows.shape[1] > 1:
-        n = rows.shape[1]
-        half = b.mul(b.slice(rows, 1, 0, n // 2), b.slice(rows, 1, n // 2, n // 2))
-        rows = b.concat([half, b.slice(rows, 1, n - 1, 1)], 1) if n % 2 else half
-    return b.reduced(b.contiguous(rows).t, x, axes, keep)
+    """Products: the last of the cumulative ones."""
+    rows = cumprod(b, b.rows(x, axes))
+    return b.reduced(b.contiguous(b.slice(rows, 1, rows.shape[1] - 1, 1)).t, x, axes, keep)
 
 
 REDUCTIONS: dict[str, Any] = {
-    "Sum": lambda b, x, axes, keep: b.reduce_sum(x, axes, keep),
-    "Mean": lambda b, x, axes, keep: b.reduce_sum(x, axes, keep, mean=True),
-    "Max": lambda b, x, axes, keep: b.reduce_max(x, axes, keep),
-    "Min": lambda b, x, axes, keep: b.reduce_min(x, axes, keep),
-    "Prod": product,
+    "Sum": Builder.reduce_sum, "Mean": functools.partial(Builder.reduce_sum, mean=True), "Prod": product,
+    "Max": Builder.reduce_max, "Min": Builder.reduce_min,
     "L1": lambda b, x, axes, keep: b.reduce_sum(absolute(b, None, x), axes, keep),
     "L2": lambda b, x, axes, keep: norm_of(b, x, axes, keep, 2),
     "SumSquare": lambda b, x, axes, keep: b.reduce_sum(b.mul(x, x), axes, keep),

@@ -48,17 +48,17 @@ def folded(b, y, x, out):
 @rule("MaxPool")
 def max_pool(b, node, x):
     kernel, strides, dilations, pads, out = geometry(node, x.shape[2:])
-    if simple(node, kernel, dilations, pads, x) and is_float(x.dtype):
-        return pooled(b, ggml.GGML_OP_POOL_MAX, x, kernel, strides, pads, out)
+    indices = len(node.outputs) > 1 and node.outputs[1]
+    y = is_float(x.dtype) and not indices and pooled(b, ggml.GGML_OP_POOL_MAX, x, kernel, strides, dilations, pads, out)
+    if y:
+        return y
     place = windows(x.shape[2:], kernel, strides, dilations, pads, out)
     y = unfolded(b, x, place)
     if (place < 0).any():
         b_mask = b.constant(np.where(place < 0, -3.0e38, 0)[..., None].astype(np.float32))
         y = Tensor(b.binary(ggml.ggml_add, y, b_mask, dtype=F32).t, y.shape, x.dtype, x.bounds)
     top = folded(b, b.reduce_max(y, [1], False), x, out)
-    if len(node.outputs) < 2 or not node.outputs[1]:
-        return top
-    return top, maxima(b, node, x, y, place, out)
+    return (top, maxima(b, node, x, y, place, out)) if indices else top
 
 
 def maxima(b, node, x, y, place, out):
@@ -73,29 +73,32 @@ def maxima(b, node, x, y, place, out):
     return folded(b, b.reshape(b.add(chosen, b.constant(plane)), (n, channels)), x, out)
 
 
-def simple(node, kernel, dilations, pads, x):
-    """Whether ggml's pooling of planes does what the node says."""
-    return (len(kernel) <= 2 and not any(d != 1 for d in dilations) and not node.attr("ceil_mode", 0)
-            and all(p == q for p, q in pads) and (len(node.outputs) < 2 or not node.outputs[1]))
+def pooled(b, kind, x, kernel, strides, dilations, pads, out):
+    """ggml_pool_2d, for which one dimension is a plane of one row; None if it has no such windows.
 
-
-def pooled(b, kind, x, kernel, strides, pads, out):
-    """ggml_pool_2d; one dimension is a plane of one row."""
+    The padding of both sides is one number, and what begins before the first element is its whole part.
+    """
+    sides = [max(p, ((o - 1) * s + k - n) / 2) for n, k, s, (p, _), o in zip(x.shape[2:], kernel, strides, pads, out)]
+    ends = [(n + 2 * p - k) // s + 1 for n, k, s, p in zip(x.shape[2:], kernel, strides, sides)]
+    if len(kernel) > 2 or max(dilations) > 1 or ends != out or any(int(e) != p for e, (p, _) in zip(sides, pads)):
+        return None
     lead = (*x.shape[:2], *(1,) * (2 - len(out)))
     if len(kernel) == 1:
-        kernel, strides, pads = [1, *kernel], [1, *strides], [(0, 0), *pads]
-    sizes = *kernel[::-1], *strides[::-1], *(float(p) for p, _ in pads[::-1])
-    t = ggml.ggml_pool_2d(b.ctx, b.contiguous(b.reshape(x, (*lead, *x.shape[2:]))).t, kind, *sizes)
+        kernel, strides, sides = [1, *kernel], [1, *strides], [0, *sides]
+    t = ggml.ggml_pool_2d(b.ctx, b.contiguous(b.reshape(x, (*lead, *x.shape[2:]))).t, kind, *kernel[::-1],
+                          *strides[::-1], *map(float, sides[::-1]))
     return b.reshape(b.with_shape(t, (*lead, *out), x), (*x.shape[:2], *out))
 
 
 @rule("AveragePool", on_floats=True)
 def average_pool(b, node, x):
     kernel, strides, dilations, pads, out = geometry(node, x.shape[2:])
-    if simple(node, kernel, dilations, pads, x) and not any(p for pair in pads for p in pair):
-        return pooled(b, ggml.GGML_OP_POOL_AVG, x, kernel, strides, pads, out)
     place = windows(x.shape[2:], kernel, strides, dilations, pads, out)
     counted = (place >= (-1 if node.attr("count_include_pad", 0) else 0)).sum(1)
+    y = pooled(b, ggml.GGML_OP_POOL_AVG, x, kernel, strides, dilations, pads, out)
+    if y:
+        whole = b.constant((count(kernel) / counted).reshape(out).astype(np.float32))
+        return y if (counted == count(kernel)).all() else b.mul(y, whole)
     total = b.reduce_sum(unfolded(b, x, place), [1], False)
     return folded(b, b.mul(total, b.constant((1 / counted)[:, None].astype(np.float32))), x, out)
 
