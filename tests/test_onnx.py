@@ -434,10 +434,11 @@ def windows_of(x, kernel_shape, strides=(1, 1), pads=(0, 0, 0, 0), ceil_mode=0, 
 
 @pytest.mark.parametrize("op", ["MaxPool", "AveragePool"])
 @pytest.mark.parametrize("case", [
-    dict(kernel_shape=[2, 2], pads=[0, 0, 1, 1]), dict(kernel_shape=[3, 2], strides=[2, 2], ceil_mode=1),
-    dict(kernel_shape=[3, 3], strides=[2, 2], auto_pad="SAME_UPPER"), dict(kernel_shape=[3, 3], strides=[3, 1]),
-    dict(kernel_shape=[2, 3], strides=[2, 1], auto_pad="SAME_LOWER"), dict(kernel_shape=[3, 3], pads=[1, 1, 1, 1]),
-    dict(kernel_shape=[4, 1], strides=[4, 1]), dict(kernel_shape=[5, 3], strides=[3, 2], pads=[2, 0, 1, 1], ceil_mode=1),
+    {"kernel_shape": [2, 2], "pads": [0, 0, 1, 1]}, {"kernel_shape": [3, 2], "strides": [2, 2], "ceil_mode": 1},
+    {"kernel_shape": [3, 3], "strides": [2, 2], "auto_pad": "SAME_UPPER"}, {"kernel_shape": [3, 3], "strides": [3, 1]},
+    {"kernel_shape": [2, 3], "strides": [2, 1], "auto_pad": "SAME_LOWER"}, {"kernel_shape": [4, 1], "strides": [4, 1]},
+    {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]},
+    {"kernel_shape": [5, 3], "strides": [3, 2], "pads": [2, 0, 1, 1], "ceil_mode": 1},
 ])  # fmt: skip
 def test_pools_with_any_padding(op, case):
     x = floats(2, 3, 12, 10)
