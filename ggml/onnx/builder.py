@@ -29,7 +29,7 @@ class Builder(Layout):
         """A ggml function of two tensors, element by element, broadcast as NumPy does."""
         shape = np.broadcast_shapes(x.shape, y.shape)
         own = [(1,) * (len(shape) - len(v.shape)) + tuple(v.shape) for v in (x, y)]
-        merged = collapse([*own, shape])
+        merged = collapse([*own, shape]) if len(shape) > 4 else [*own, shape]
         if len(merged[2]) > 4:
             x, y = self.expand(x, shape), self.expand(y, shape)
             merged = [(count(shape),)] * 3

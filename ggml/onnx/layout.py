@@ -230,16 +230,17 @@ class Layout:
         if start == 0 and step == 1 and size == x.shape[axis]:
             return x
         shape = (*x.shape[:axis], size, *x.shape[axis + 1 :])
-        outer, inner = count(x.shape[:axis]), count(x.shape[axis + 1 :])
         if step < 0:
             return self.gather(x, axis, self.constant(np.arange(start, start + size * step, step)))
-        y = self.contiguous(self.reshape(x, (outer, x.shape[axis], inner)))
-        nb = y.t.contents.nb[1] if inner > 1 else 4
-        if inner == 1 and step > 1:  # rows of a view are contiguous: view rows of one element
-            view = ggml.ggml_view_3d(self.ctx, y.t, 1, size, outer, 4 * step, 4 * x.shape[axis], 4 * start)
-        else:
-            view = ggml.ggml_view_3d(self.ctx, y.t, inner, size, outer, nb * step, y.t.contents.nb[2], nb * start)
-        return self.reshape(self.with_shape(view, (outer, size, inner), x), shape)
+        place = len(shape) - 1 - axis
+        if len(shape) > 4 or place == 0 and step > 1:  # rows of a view are contiguous: view rows of one element
+            y = self.reshape(x, (count(x.shape[:axis]), x.shape[axis], count(x.shape[axis + 1 :])))
+            return self.reshape(self.slice(y, 1, start, size, step), shape)
+        y = x if x.t.contents.nb[0] == 4 else self.contiguous(x)
+        nb = list(y.t.contents.nb)
+        first, nb[place] = start * nb[place], nb[place] * step
+        view = ggml.ggml_view_4d(self.ctx, y.t, *extents(shape), *nb[1:], first)  # type: ignore[call-arg]
+        return self.with_shape(view, shape, x)
 
     def split(self, x, axis, sizes):
         """Parts of an axis."""

@@ -17,7 +17,7 @@ GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 
 
 class Cell:
-    """One direction of a recurrent operator.
+    """One direction of a recurrent operator, or both, which then are a first axis of all values.
 
     The weights are those of inputs (gates * hidden, inputs) and of the state (gates * hidden, hidden), a bias
     (2 * gates * hidden,) or None, and peephole weights (3 * hidden,) or None; scales are factors of both products.
@@ -28,10 +28,11 @@ class Cell:
         self.kind = node.op.rpartition(".")[2].removeprefix("DynamicQuantize")
         self.w, self.r, bias, peephole = weights
         self.scales = scales
-        self.hidden = self.r.shape[1]
+        self.hidden = self.r.shape[-1]
         n = GATES[self.kind] * self.hidden
-        self.w_bias, self.r_bias = (bias and b.slice(bias, 0, first, n) for first in (0, n))
-        self.peepholes = [b.slice(peephole, 0, i * self.hidden, self.hidden) for i in range(3)] if peephole else None
+        bias, peephole = (v and b.reshape(v, (*v.shape[:-1], 1, v.shape[-1])) for v in (bias, peephole))
+        self.w_bias, self.r_bias = (bias and b.slice(bias, -1, first, n) for first in (0, n))
+        self.peepholes = [b.slice(peephole, -1, i * self.hidden, self.hidden) for i in range(3)] if peephole else None
         defaults = {"RNN": ["Tanh"], "GRU": ["Sigmoid", "Tanh"], "LSTM": ["Sigmoid", "Tanh", "Tanh"]}[self.kind]
         k = len(defaults)
         names = (node.attr("activations") or defaults * 2)[direction * k : direction * k + k]
@@ -45,12 +46,12 @@ class Cell:
 
     def gate(self, x, i, n=1):
         """n gates from the i-th on of (batch, gates * hidden)."""
-        return self.b.slice(x, 1, i * self.hidden, n * self.hidden)
+        return self.b.slice(x, -1, i * self.hidden, n * self.hidden)
 
     def product(self, x, weights, which):
         """The product with a matrix of weights. If those are bytes, rows of 32 and more are rounded to 8 bits, too."""
-        b, weights, whole = self.b, self.b.transpose(weights, (1, 0)), np.dtype(np.int32)
-        if weights.dtype != np.int8 or weights.shape[0] < 32:
+        b, weights, whole = self.b, self.b.move(weights, -1, -2), np.dtype(np.int32)
+        if weights.dtype != np.int8 or weights.shape[-2] < 32:
             y = matmul(b, x, weights)
             return b.affine(y, self.scales[which]) if self.scales else y
         size = Tensor(b.unary(ggml.ggml_abs, x).t, x.shape, whole)  # finite, so that the maximum takes one operation
@@ -60,7 +61,7 @@ class Cell:
         return b.affine(b.mul(Tensor(y.t, y.shape, F32), unit), self.scales[which])
 
     def inputs(self, x):
-        """What the inputs (steps, batch, inputs) add to the gates, with the biases that may be added beforehand."""
+        """What the inputs (..., inputs) add to the gates, with the biases that may be added beforehand."""
         y = self.product(x, self.w, 0)
         if self.w_bias is not None:
             y = self.b.add(y, self.w_bias)
@@ -71,12 +72,8 @@ class Cell:
     def recurrent(self, h, first=0, n=None):
         """What the state adds to n gates from the first on."""
         n = GATES[self.kind] - first if n is None else n
-        rows = self.b.slice(self.r, 0, first * self.hidden, n * self.hidden)
+        rows = self.b.slice(self.r, -2, first * self.hidden, n * self.hidden)
         return self.product(h, rows, 1)
-
-    def step(self, x, h, c):
-        """One time step: the new state and cell."""
-        return getattr(self, self.kind.lower())(x, h, c)
 
     def rnn(self, x, h, c):
         return self.activate(0, self.b.add(x, self.recurrent(h))), None
@@ -109,11 +106,14 @@ class Cell:
         return b.mul(o, self.activate(2, c)), c
 
     def run(self, x, lengths, h, c):
-        """All steps: the states (steps, batch, hidden), the last state and cell."""
-        b = self.b
-        gates, states = self.inputs(x), []
-        for t in range(x.shape[0]):
-            new_h, new_c = self.step(b.entry(gates, 0, t), h, c)
+        """All steps: the states (steps, batch, hidden), or (steps, 2, batch, hidden), the last state and cell."""
+        b, step, states = self.b, getattr(self, self.kind.lower()), []
+        both, steps = len(h.shape) == 3, x.shape[-3]
+        gates = self.inputs(b.reshape(x, (2, steps * x.shape[2], x.shape[3])) if both else x)
+        if both:
+            gates = b.contiguous(b.move(b.reshape(gates, (2, steps, x.shape[2], gates.shape[2])), 1, 0))
+        for t in range(steps):
+            new_h, new_c = step(b.entry(gates, 0, t), h, c)
             out = new_h
             if lengths is not None and (t >= lengths).any():  # sequences that have ended keep their state
                 alive = b.constant((t < lengths)[:, None])
@@ -131,26 +131,26 @@ def recurrent(b, node, x, w, r, bias=None, lengths=None, h0=None, c0=None, peeph
     if batch_first:
         x = b.transpose(x, (1, 0, 2))
         h0, c0 = (v if v is None else b.transpose(v, (1, 0, 2)) for v in (h0, c0))
-    steps, batch, _ = x.shape
-    hidden, directions = r.shape[2], w.shape[0]
+    (steps, batch, _), hidden, directions = x.shape, r.shape[2], w.shape[0]
     if not steps:
         raise OnHost("no time steps")
     lengths = b.known(lengths)
     lengths = None if lengths is None or (np.ravel(lengths) >= steps).all() else np.ravel(lengths)
-    states, lasts, cells = [], [], []
-    for d in range(directions):
-        part = [v and b.entry(v, 0, d) for v in (w, r, bias, peephole)]
-        zero = b.full((batch, hidden), 0, F32)
-        h, c = (zero if v is None else b.entry(v, 0, d) for v in (h0, c0))
-        backward = d == 1 or node.attr("direction", "forward") == "reverse"
-        ends = np.full(batch, steps) if lengths is None else lengths
-        own = reverse_sequence_of(b, x, ends, 1, 0) if backward else x
-        y, h, c = Cell(b, node, part, d, scales and scales[d]).run(own, lengths, h, c)
-        states.append(reverse_sequence_of(b, y, ends, 1, 0) if backward else y)
-        lasts.append(h)
-        cells.append(c)
-    y, h = b.stack(states, 1), b.stack(lasts, 0)
-    c = b.stack(cells, 0) if cells[0] else None
+    ends = np.full(batch, steps) if lengths is None else lengths
+    state = [b.full((directions, batch, hidden), 0, F32) if v is None else v for v in (h0, c0)]
+    back = [d == 1 or node.attr("direction", "forward") == "reverse" for d in range(directions)]
+    own = [reverse_sequence_of(b, x, ends, 1, 0) if turned else x for turned in back]
+    given = [node.attr(n) or [] for n in ("activations", "activation_alpha", "activation_beta")]
+    if directions == 2 and not scales and all(g[: len(g) // 2] == g[len(g) // 2 :] for g in given):
+        found = Cell(b, node, (w, r, bias, peephole), 0).run(b.stack(own, 0), lengths, *state)
+        parts = [[v and b.entry(v, axis, d) for v, axis in zip(found, (1, 0, 0))] for d in range(2)]
+    else:
+        weights = [[v and b.entry(v, 0, d) for v in (w, r, bias, peephole, *state)] for d in range(directions)]
+        parts = [Cell(b, node, v[:4], d, scales and scales[d]).run(own[d], lengths, *v[4:])
+                 for d, v in enumerate(weights)]
+    states = [reverse_sequence_of(b, p[0], ends, 1, 0) if turned else p[0] for p, turned in zip(parts, back)]
+    y, h = b.stack(states, 1), b.stack([p[1] for p in parts], 0)
+    c = b.stack([p[2] for p in parts], 0) if parts[0][2] else None
     if batch_first:
         y = b.transpose(y, (2, 0, 1, 3))
         h, c = (v and b.transpose(v, (1, 0, 2)) for v in (h, c))
