@@ -415,6 +415,31 @@ def test_a_loop_with_a_number_of_turns_only():
         np.testing.assert_array_equal(model.run(np.array(n))[0], np.arange(n))
 
 
+@pytest.mark.parametrize("activations", [None, ["Sigmoid", "Tanh", "Relu"], ["Tanh", "Sigmoid", "Tanh"]])
+@pytest.mark.parametrize("op", ["RNN", "GRU", "LSTM"])
+def test_both_directions_are_what_each_is_alone(op, activations):
+    """Those with the same activations are computed together, others one after the other."""
+    gates, kinds = {"RNN": (1, 1), "GRU": (3, 2), "LSTM": (4, 3)}[op]
+    x, lengths = floats(6, 3, 5), np.array([6, 4, 1], np.int32)
+    parts = [floats(2, gates * 4, 5, seed=1), floats(2, gates * 4, 4, seed=2), floats(2, 2 * gates * 4, seed=3)]
+    state = [floats(2, 3, 4, seed=4)] + [floats(2, 3, 4, seed=5), floats(2, 12, seed=6)] * (op == "LSTM")
+    names = ["w", "r", "b", "lengths", "h", "c", "p"][: 4 + len(state)]
+    outputs = ["y", "last", "cell"][: 3 if op == "LSTM" else 2]
+
+    def run(direction, first, end, functions):
+        constants = [(n, v[first:end]) for n, v in zip(("w", "r", "b", "h", "c", "p"), (*parts, *state))]
+        attrs = {"activations": functions} if functions else {}
+        proto = model_of([node(op, ["x", *names], outputs, hidden_size=4, direction=direction, **attrs)],
+                         [info("x", F, None)], [info(n, F, None) for n in outputs], [*constants, ("lengths", lengths)])
+        return ggml.onnx.load(proto, strict=True).run(x)
+
+    own = activations and [activations[:kinds], activations[::-1][:kinds]]
+    both = run("bidirectional", 0, 2, own and own[0] + own[1])
+    alone = [run(("forward", "reverse")[d], d, d + 1, own and own[d]) for d in range(2)]
+    for k, found in enumerate(both):
+        np.testing.assert_allclose(found, np.concatenate([a[k] for a in alone], 1 if k == 0 else 0), atol=1e-6)
+
+
 def windows_of(x, kernel_shape, strides=(1, 1), pads=(0, 0, 0, 0), ceil_mode=0, auto_pad="NOTSET"):
     """The windows of planes, as an array (n, c, rows, columns, elements) with NaN outside of the planes."""
     first, sizes = list(pads[:2]), []
