@@ -7,7 +7,7 @@
 enum {
     LANES_FLOATS = 1 << 15,         /* of the copy, so that it stays in the second cache */
     LANES_MOST = 8,                 /* outputs that are computed together */
-    LANES_WIDE = 60,                /* rows whose elements three taps read in place, without a copy of vectors */
+    LANES_WIDE = 60,                /* outputs of a row; longer ones of 3x3 taps fill vectors of positions as well */
 };
 
 typedef struct lanes {
@@ -76,6 +76,7 @@ static void lanes_load(const patches *v, const lanes *l, const char *x, int64_t 
         pack_transpose(from, in.hi - in.lo, row + in.lo * VW, VW);
     }
 }
+/* n outputs; each sums its taps in their order. */
 GG_INLINE void lanes_some(const int n, const lanes *l, int64_t taps, const float *x, int64_t step, float *out) {
     vf sum[LANES_MOST];
     GG_UNROLL for (int j = 0; j < n; j++) sum[j] = vf_zero();
