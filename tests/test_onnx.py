@@ -406,6 +406,23 @@ def test_loops_that_slice_by_their_turn(turns):
     assert places(model, x, np.array(turns), x[:1]).get("Loop", {"expanded"}) == {"expanded"}
 
 
+@pytest.mark.parametrize("counted", [True, False])
+def test_loops_that_become_too_long_for_a_graph(counted):
+    """A loop that was unrolled, because its shapes depend on the turn, runs from the host once it has many turns."""
+    nodes = [node("Unsqueeze", ["k", "zero"], ["first"]), node("Add", ["first", "one"], ["end"]),
+             node("Slice", ["x", "first", "end", "zero"], ["row"]), node("ReduceSum", ["row"], ["sum"], keepdims=0),
+             node("Add", ["k", "step"], ["next"]), node("Less", ["next", "n"], ["again"])]
+    body = helper.make_graph(nodes, "body", [info("i", I64, []), info("go", B, []), info("k", I64, [])],
+                             [info("again", B, []), info("next", I64, []), info("sum", F, [])])
+    loop = node("Loop", ["n" if counted else "", "", "start"], ["", "sums"], body=body)
+    constants = [(n, np.array(v)) for n, v in (("zero", [0]), ("one", [1]), ("step", 1), ("start", 0))]
+    proto = model_of([loop], [info("x", F, [None, 2]), info("n", I64, [])], [info("sums", F, None)], constants)
+    model, x = ggml.onnx.load(proto, strict=True), floats(4000, 2)
+    for turns, place in ((100, "expanded"), (3600, "control"), (100, "control")):
+        np.testing.assert_allclose(model.run(x, np.array(turns))[0], x[:turns].sum(1), atol=1e-5)
+        assert places(model, x, np.array(turns)).get("Loop", {"expanded"}) == {place}
+
+
 def test_a_loop_with_a_number_of_turns_only():
     body = helper.make_graph([node("Cast", ["i"], ["scan"], to=F), node("Identity", ["go"], ["again"])], "body",
                              [info("i", I64, []), info("go", B, [])], [info("again", B, []), info("scan", F, [])])

@@ -140,10 +140,7 @@ class Builder(Layout):
         return Tensor(end.t, shape, x.dtype, combine(x, y, min if least else max, ends=True))
 
     def sums(self, node, function, x, y):
-        """Sums of products of integers, as int32: function(builder, x, y); exact, or computed by the host.
-
-        Those that the model converts to a float right away may be rounded as that float is.
-        """
+        """Sums of products of integers, function(builder, x, y): exact, or rounded as the float that they become."""
         if node.attr("ggml.rounded"):
             x = self.use(x)
             y = y if isinstance(y, Known) else Tensor(self.use(y).t, y.shape, F32)

@@ -122,10 +122,9 @@ class Graph:
         return found | ({o.name for o in self.outputs} - own)
 
     def inlined(self, prefix, inputs, outputs):
-        """What to put in place of a node that calls the graph.
+        """What to put in place of a node with these inputs and outputs, some of which may be "".
 
-        The prefix makes the names unique that the graph defines; the node's inputs and outputs may be "". The result is
-        nodes, constants by name, and pairs (name in the graph, output of the node).
+        Nodes and constants with names that begin with the prefix, and pairs (name in the graph, output of the node).
         """
         names = {i.name: given for i, given in zip(self.inputs, inputs)}
         own = set(self.constants) | {o for n in self.nodes for o in n.outputs if o}

@@ -48,8 +48,7 @@ def room(shape, dtype):
 class Layout:
     """Tensors of values, and values whose elements are moved: what a Builder computes on.
 
-    arena: owns the constants of the plan; weights: the GGML_TYPE_* of matrices, None for F32; trains: the graph needs
-    gradients.
+    arena: owns the plan's constants; weights: the GGML_TYPE_* of matrices, None: F32; trains: for gradients.
     """
 
     def __init__(self, arena, weights=None, trains=False):

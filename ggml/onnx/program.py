@@ -53,8 +53,7 @@ class Entry:
 class Program:
     """Nodes to run, with names of inputs and outputs; known: values by name that do not change between runs.
 
-    model: what all programs of a model share (model.Engine); by_value: inputs that are part of the signature with their
-    values.
+    model: what all its programs share (model.Engine); by_value: inputs whose values are part of the signature.
     """
 
     def __init__(self, model, nodes, known, inputs, outputs, by_value=()):

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 
 from ..expand import private, subgraph
+from ..program import RetraceError
 from ..values import I64, Drive, Known, NeedValue, OnHost, Sequence
 from . import rule
 
 UNROLLED = 64  # a Loop of at most so many iterations becomes part of the graph,
-LONG = 20000  # and a longer one with values that decide shapes if it has at most so many nodes in all
+LONG = 20000  # and a longer one with values that decide shapes, while it has at most so many nodes in all
 
 
 def truth(value, default=True):
@@ -63,8 +64,8 @@ def driven(lowering, node, limit):
             state.update(zip(carried, found))
             for pieces, piece in zip(scans, found[len(carried) :]):
                 pieces.append(piece)
-        if plan and (plan.rest or program.by_value) and turn * len(body.nodes) <= LONG:
-            node.attrs["ggml.unrolled"] = True  # from the next run on, as each turn needs a plan of its own
+        if plan and (plan.rest or program.by_value) and "ggml.unrolled" not in node.attrs:
+            node.attrs["ggml.unrolled"] = [True]  # from the next run on, as each turn needs a plan of its own
             outer.plans.clear()
         stacked = [np.stack(p) if p else nothing(info) for p, info in zip(scans, body.outputs[1 + kept :])]
         return {n: a for n, a in zip(node.outputs, [*list(state.values())[2:], *stacked]) if n}
@@ -86,8 +87,12 @@ def loop(lowering, node, count=None, condition=None, *carried):
     if count is not None and not isinstance(count, Known):
         raise NeedValue(count)
     limit = np.inf if count is None else int(np.ravel(count.array)[0])
-    if not turn and limit > UNROLLED and not node.attr("ggml.unrolled"):
+    unrolled = node.attr("ggml.unrolled")
+    if not turn and limit > UNROLLED and not unrolled:
         raise Drive(driven(lowering, node, limit))
+    if unrolled and turn * len(body.nodes) > LONG:
+        unrolled.clear()  # for good
+        raise RetraceError
     if turn >= limit or not truth(condition):
         done = [private(node, "Identity", [a], [o]) for a, o in zip(node.inputs[2:], node.outputs) if o]
         for pieces, info, output in zip(scans, body.outputs[1 + kept :], node.outputs[kept:]):
