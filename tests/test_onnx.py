@@ -423,6 +423,18 @@ def test_loops_that_become_too_long_for_a_graph(counted):
         assert places(model, x, np.array(turns)).get("Loop", {"expanded"}) == {place}
 
 
+@pytest.mark.parametrize("inside", [True, False])
+def test_conditions_that_are_not_one_element(inside):
+    """The condition of a loop that runs from the host, and the one that its body computes."""
+    nodes = [node("Identity", ["go"], ["again"]), node("Identity", ["c" if inside else "s"], ["t"])]
+    body = helper.make_graph(nodes, "body", [info("i", I64, []), info("go", B, None), info("s", B, None)],
+                             [info("t" if inside else "again", B, None), info("t", B, None)])
+    proto = model_of([node("Loop", ["n", "" if inside else "c", "s0"], ["y"], body=body, name="turns")],
+                     [info("n", I64, []), info("c", B, [None]), info("s0", B, [])], [info("y", B, None)])
+    with pytest.raises(ValueError, match=r"node 'turns' \(Loop\): its condition has the shape \[0\]: need one element"):
+        ggml.onnx.load(proto).run(np.array(100), np.zeros(0, bool), np.array(True))
+
+
 def test_a_loop_with_a_number_of_turns_only():
     body = helper.make_graph([node("Cast", ["i"], ["scan"], to=F), node("Identity", ["go"], ["again"])], "body",
                              [info("i", I64, []), info("go", B, [])], [info("again", B, []), info("scan", F, [])])

@@ -19,19 +19,21 @@ UNROLLED = 64  # a Loop of at most so many iterations becomes part of the graph,
 LONG = 20000  # and a longer one with values that decide shapes, while it has at most so many nodes in all
 
 
-def truth(value, default=True):
-    """A condition that is known."""
+def truth(node, value):
+    """A condition that is known; None is true."""
     if value is None:
-        return default
+        return True
     if not isinstance(value, Known):
         raise NeedValue(value)
-    return bool(np.ravel(value.array)[0])
+    if value.array.size != 1:
+        raise ValueError(f"ggml.onnx: {node}: its condition has the shape {list(value.shape)}: need one element")
+    return bool(value.array.reshape(()))
 
 
 @rule("If", expands=True)
 def if_(lowering, node, condition):
-    body = node.attr("then_branch" if truth(condition) else "else_branch")
-    return subgraph(lowering, node, body, [], node.outputs)
+    branch = "then_branch" if truth(node, condition) else "else_branch"
+    return subgraph(lowering, node, node.attr(branch), [], node.outputs)
 
 
 rule("ggml.Stack")(lambda b, node, *values: b.stack(values, node.attr("axis", 0)))
@@ -41,8 +43,7 @@ rule("ggml.Entry")(lambda b, node, x: b.entry(x, node.attr("axis"), node.attr("i
 def driven(lowering, node, limit):
     """The step of a Loop whose body is a program of its own: arrays by name -> outputs by name."""
     body, outer = node.attr("body"), lowering.program
-    inputs, outputs = [i.name for i in body.inputs], [o.name for o in body.outputs]
-    kept = len(inputs) - 2
+    inputs, outputs, kept = [i.name for i in body.inputs], [o.name for o in body.outputs], len(body.inputs) - 2
     fixed = {i: n for i, o, n in zip(inputs[2:], outputs[1:], node.inputs[2:]) if n and i == o}  # never change
     fixed.update((n, n) for n in body.captures())
     known = {i: lowering.env[n] for i, n in fixed.items() if isinstance(lowering.env.get(n), Known)}
@@ -54,13 +55,13 @@ def driven(lowering, node, limit):
 
     def step(values):
         state: dict[str, Any] = {i: values[n] if n else None for i, n in zip(inputs, node.inputs)}
-        go = state[inputs[1]] is None or bool(np.ravel(state[inputs[1]])[0])
+        go = state[inputs[1]] is None or truth(node, Known(np.asarray(state[inputs[1]])))
         held, turn, plan = [values[fixed[n]] for n in rest], 0, None
         scans: list[list] = [[] for _ in outputs[1 + kept :]]
         while go and turn < limit:
             operands = [np.array(turn, np.int64), np.array(True), *(state[n] for n in carried), *held]
             plan, (again, *found) = program.again(operands, plan, 2 + len(carried))
-            go, turn = bool(np.ravel(again)[0]), turn + 1
+            go, turn = truth(node, Known(np.asarray(again))), turn + 1
             state.update(zip(carried, found))
             for pieces, piece in zip(scans, found[len(carried) :]):
                 pieces.append(piece)
@@ -93,7 +94,7 @@ def loop(lowering, node, count=None, condition=None, *carried):
     if unrolled and turn * len(body.nodes) > LONG:
         unrolled.clear()  # for good
         raise RetraceError
-    if turn >= limit or not truth(condition):
+    if turn >= limit or not truth(node, condition):
         done = [private(node, "Identity", [a], [o]) for a, o in zip(node.inputs[2:], node.outputs) if o]
         for pieces, info, output in zip(scans, body.outputs[1 + kept :], node.outputs[kept:]):
             if pieces:
