@@ -6,37 +6,44 @@
 
 enum { DEPTHWISE_ROWS = 4 };    /* rows of outputs of a block */
 
-/* Rows 0 to rows - 1 of n outputs of a kernel of 3 by 3 taps: each vector that is loaded serves all rows. Each output
- * sums its taps in the same order as depthwise_some. Rows of out are `pitch` floats apart. */
-GG_INLINE void depthwise_block(const int rows, const channel_plane *p, const float *weights, const float *x, int64_t n,
-                               float *out, int64_t pitch) {
-    vf w[3][3];
-    GG_UNROLL for (int t = 0; t < 9; t++) w[t / 3][t % 3] = vf_set1(weights[t]);
+/* Rows 0 to rows - 1 of n outputs of a kernel of `size` by `size` taps: each vector that is loaded serves all rows.
+ * Each output sums its taps in the same order as depthwise_some. Rows of out are `pitch` floats apart. */
+GG_INLINE void depthwise_block(const int rows, const int size, const int step, const channel_plane *p,
+                               const float *weights, const float *x, int64_t n, float *out, int64_t pitch) {
+    vf w[5][5];
+    GG_UNROLL for (int t = 0; t < size * size; t++) w[t / size][t % size] = vf_set1(weights[t]);
     for (int64_t i = 0; i < n; i += VW) {
         vf sum[DEPTHWISE_ROWS];
         GG_UNROLL for (int r = 0; r < rows; r++) sum[r] = vf_zero();
-        GG_UNROLL for (int y = 0; y < rows + 2; y++) {
+        GG_UNROLL for (int y = 0; y < (rows - 1) * step + size; y++) {
             const float *const row = x + y * p->width + i;
-            GG_UNROLL for (int t = 0; t < 3; t++) {
+            GG_UNROLL for (int t = 0; t < size; t++) {
                 const vf e = vf_load(row + p->tap[t]);
                 GG_UNROLL for (int r = 0; r < rows; r++)
-                    if (y >= r && y < r + 3) sum[r] = vf_fma(w[y - r][t], e, sum[r]);
+                    if (y >= r * step && y < r * step + size) sum[r] = vf_fma(w[y - r * step][t], e, sum[r]);
             }
         }
         GG_UNROLL for (int r = 0; r < rows; r++) vf_store(out + r * pitch + i, sum[r]);
     }
 }
-static void depthwise_blocks(int64_t rows, const channel_plane *p, const float *weights, const float *x, int64_t n,
-                             float *out, int64_t pitch) {
-    if (rows == 4) depthwise_block(4, p, weights, x, n, out, pitch);
-    else if (rows == 3) depthwise_block(3, p, weights, x, n, out, pitch);
-    else if (rows == 2) depthwise_block(2, p, weights, x, n, out, pitch);
-    else depthwise_block(1, p, weights, x, n, out, pitch);
-}
-static bool depthwise_has_blocks(const patch_axis *ax) {
-    for (int i = 0; i < 2; i++)
-        if (ax[i].taps != 3 || ax[i].dilation != 1 || ax[i].stride != 1) return false;
-    return 2 * plane_round(ax[0].out) <= 3 * ax[0].out;
+typedef void (*depthwise_fn)(int64_t rows, const channel_plane *p, const float *weights, const float *x, int64_t n,
+                             float *out, int64_t pitch);
+#define DEPTHWISE(size, step) \
+    static void depthwise_##size##_##step(int64_t rows, const channel_plane *p, const float *weights, const float *x, \
+                                          int64_t n, float *out, int64_t pitch) { \
+        if (rows == 4) depthwise_block(4, size, step, p, weights, x, n, out, pitch); \
+        else if (rows == 3) depthwise_block(3, size, step, p, weights, x, n, out, pitch); \
+        else if (rows == 2) depthwise_block(2, size, step, p, weights, x, n, out, pitch); \
+        else depthwise_block(1, size, step, p, weights, x, n, out, pitch); \
+    }
+DEPTHWISE(3, 1) DEPTHWISE(3, 2) DEPTHWISE(5, 1) DEPTHWISE(5, 2)
+#undef DEPTHWISE
+static depthwise_fn depthwise_choose(const patch_axis *ax) {
+    static const depthwise_fn functions[2][2] = {{depthwise_3_1, depthwise_3_2}, {depthwise_5_1, depthwise_5_2}};
+    const int64_t size = ax[0].taps;
+    if ((size != 3 && size != 5) || ax[1].taps != size || ax[0].dilation != 1 || ax[1].dilation != 1
+        || ax[1].stride > 2 || 2 * plane_round(ax[0].out) > 3 * ax[0].out) return NULL;
+    return functions[size == 5][ax[1].stride == 2];
 }
 
 /* A part of the convolution of one channel: the plane that it reads, and the taps of the kernel. */
@@ -45,7 +52,7 @@ typedef struct depthwise {
     float *out, *weights;           /* results of a part; the kernel of a channel */
     size_t *from;                   /* byte offsets of the taps in a kernel */
     int64_t span;                   /* outputs that are computed together: a row, or all rows with their padding */
-    bool block;                     /* rows are computed in blocks */
+    depthwise_fn block;             /* computes blocks of rows; NULL: there is no function for these taps */
 } depthwise;
 
 /* out[i] = sum over the taps, for `vecs` vectors of outputs */
@@ -73,7 +80,7 @@ static bool depthwise_prepare(const gg_conv *q, const patches *v, const int64_t 
                               channel_plane p, depthwise *d) {
     const gg_conv_part k = gg_conv_w(q);
     const int64_t taps = (int64_t)plane_taps(&p), across = v->ax[0].out;
-    d->block = depthwise_has_blocks(v->ax);
+    d->block = depthwise_choose(v->ax);
     const bool together = !d->block && v->ax[1].stride == 1 && 2 * p.width < 3 * across;
     d->span = d->block ? DEPTHWISE_ROWS * plane_round(across) : together ? (p.rows - 1) * p.width + across : across;
     const size_t room = plane_lines((size_t)plane_round(d->span) * sizeof(float));
@@ -106,7 +113,7 @@ static void depthwise_plane(const gg_conv *q, const patches *v, const ggml_tenso
                 const int64_t pitch = plane_round(across);
                 row += r % DEPTHWISE_ROWS * pitch;
                 if (row == d->out)
-                    depthwise_blocks(gg_min(rows - r, DEPTHWISE_ROWS), p, d->weights, from, across, row, pitch);
+                    d->block(gg_min(rows - r, DEPTHWISE_ROWS), p, d->weights, from, across, row, pitch);
             } else if (together) row += r * p->width;
             else depthwise_row(p, d->weights, from, across, row);
             conv_finish(&v->tail, c, row, across, 1, across);

@@ -20,11 +20,12 @@ typedef struct lanes {
 
 /* The positions of a row that its outputs read. */
 static inline int64_t lanes_width(const patch_axis *ax) { return (ax->out - 1) * ax->stride + patch_extent(ax) + 1; }
+/* Short vectors are filled by short rows as well: with 4 lanes, transposing takes longer than it saves. */
 static bool lanes_fit(const patches *v, const gg_conv *q, const ggml_tensor *dst) {
     const patch_axis *ax = v->ax;
     const bool wide = ax[0].out > LANES_WIDE && ax[0].stride == 1 && ax[0].taps <= 3 && ax[1].taps <= 3;
-    return q->x->type == GGML_TYPE_F32 && v->nb[0] == sizeof(float) && gg_contiguous(dst) && 2 * v->c > VW && !wide
-        && lanes_width(&ax[0]) * (patch_extent(&ax[1]) + 1) <= LANES_FLOATS / VW;
+    return VW >= 8 && q->x->type == GGML_TYPE_F32 && v->nb[0] == sizeof(float) && gg_contiguous(dst)
+        && 2 * v->c > VW && !wide && lanes_width(&ax[0]) * (patch_extent(&ax[1]) + 1) <= LANES_FLOATS / VW;
 }
 /* Plans for as many rows of outputs as fit, and `parts` parts of an image; false: no memory. */
 static bool lanes_prepare(const gg_conv *q, const patches *v, int64_t parts, lanes *l) {
