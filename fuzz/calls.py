@@ -15,6 +15,7 @@ import argparse
 import ctypes
 import faulthandler
 import inspect
+import operator
 import os
 import random
 import subprocess
@@ -63,17 +64,19 @@ def boom(*args):
 
 
 def resolve(name):
-    """The function of a name, which begins with "legacy." for ggml.legacy."""
-    return getattr(ggml.legacy, name[7:]) if name.startswith("legacy.") else getattr(ggml, name)
+    """The function of a name, which begins with "legacy." for ggml.legacy and with "ext." for ggml.ext."""
+    return operator.attrgetter(name)(ggml)
 
 
 def functions(prefix):
-    """All functions of both surfaces that this build has, with the names of their positional parameters."""
+    """All functions of all surfaces that this build has, with the names of their positional parameters."""
     found = {}
     names = [(name, name) for name in vars(ggml)] + [(f"legacy.{name}", name) for name in vars(ggml.legacy)]
+    names = [(full, name) for full, name in names if name.startswith(("ggml_", "gguf_"))]
+    names += [(f"ext.{name}", name) for name in ggml.ext.__all__]
     for full, name in sorted(names):
         f = resolve(full)
-        if not name.startswith(("ggml_", "gguf_")) or isinstance(f, type) or not callable(f):
+        if isinstance(f, type) or not callable(f):
             continue
         if name in EXCLUDED or name in _absent.functions or not full.startswith(prefix):
             continue
@@ -244,6 +247,7 @@ class Arguments(Factory):
 def fault(name, error):
     """What is wrong with an exception, or None."""
     text, bare = str(error), name.removeprefix("legacy.").rstrip("_")
+    bare = f"ggml.{bare}" if name.startswith("ext.") else bare
     if not isinstance(error, EXPECTED):
         return f"raised {error!r}"
     if text == "boom" or isinstance(error, OSError) and error.errno:

@@ -312,7 +312,7 @@ def gguf(stack):
         ggml.gguf_add_tensor(made, ggml.ggml_set_name(from_numpy(values(4, 8) + i, ctx), b"t%d" % i))
     checked(ggml.gguf_write_to_file(made, path.encode(), False))
     found = []
-    for read in (ggml.gguf_init_from_file, ggml.gguf_init_from_file_mmap):
+    for read in (ggml.gguf_init_from_file, ggml.ext.gguf_init_from_file_mmap):
         data = ctypes.c_void_p()
         file = checked(read(path.encode(), ggml.gguf_init_params(no_alloc=False, ctx=ctypes.pointer(data))))
         stack.callback(ggml.gguf_free, file)
@@ -366,10 +366,10 @@ def checkpoint(stack):
     ggml.ggml_opt_epoch(opt, t.dataset, result, None, 16, None, None)
     path = os.path.join(FOLDER, f"faults-{os.getpid()}.checkpoint")
     stack.callback(lambda: Path(path).unlink(missing_ok=True))
-    ggml.ggml_opt_save(opt, path, t.dataset)
+    ggml.ext.opt_save(opt, path, t.dataset)
     after = to_numpy(t.w).copy()
     to_numpy(t.w)[:] = 0
-    ggml.ggml_opt_load(opt, path, t.dataset)
+    ggml.ext.opt_load(opt, path, t.dataset)
     assert to_numpy(t.w).tobytes() == after.tobytes()
     return after.tobytes()
 

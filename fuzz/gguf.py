@@ -51,7 +51,7 @@ def read_all(handle):
         name = ggml.gguf_get_tensor_name(handle, i)
         assert ggml.gguf_find_tensor(handle, name) == i
         found.append((name, ggml.gguf_get_tensor_type(handle, i), ggml.gguf_get_tensor_offset(handle, i),
-                      ggml.gguf_get_tensor_size(handle, i), ggml.gguf_get_tensor_shape(handle, i)))  # fmt: skip
+                      ggml.gguf_get_tensor_size(handle, i), ggml.ext.gguf_get_tensor_shape(handle, i)))  # fmt: skip
     return found
 
 

@@ -70,7 +70,15 @@ byref = _ctypes.byref
 for _name in dir(lib):
     if _name.startswith(("ggml_", "gguf_")) and not hasattr(getattr(lib, _name), "_as_parameter_"):
         getattr(lib, _name)._as_parameter_ = _absent.no_address
+from . import ext  # noqa: E402  (it takes the functions of _modules)
+
 _annotate(globals())
 
 from . import ggml  # noqa: E402, F401  (last: it holds the finished namespace)
 from .profiler import profile  # noqa: E402, F401
+
+
+def __getattr__(name):
+    if name in ext._MOVED:
+        raise AttributeError(f"ggml.{name} is ggml.ext.{ext._MOVED[name]}: the C library has no such function")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable
 from typing import Any, Final, Generic, NewType, SupportsFloat, SupportsIndex, TypeVar, overload
 
+from . import ext as ext
 from . import ggml as ggml
 from .profiler import profile as profile
 
@@ -4740,18 +4741,14 @@ def ggml_conv_2d(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor], s0: _I
             image.
         MemoryError: the context is full.
     """
-def ggml_conv_2d_direct(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor], s0: _Int, s1: _Int, p0: _Int, p1: _Int, d0: _Int, d1: _Int, bias: Any = ..., function: Any = ..., offset: _Int = ..., winograd: _Int = ...) -> ggml_tensor_p:
+def ggml_conv_2d_direct(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor], s0: _Int, s1: _Int, p0: _Int, p1: _Int, d0: _Int, d1: _Int) -> ggml_tensor_p:
     """Convolves images without an intermediate tensor of patches, as ggml_conv_2d does in this library.
 
-    Both names make the same node, so they do not differ in speed or memory. The gradient flows to a and b. The C
-    library does not offer bias, function, kernels of bytes and winograd; with one of the first three there is no
-    gradient. A kernel of bytes is multiplied exactly with images of whole numbers whose range is 255 at most, and in
-    f32 with others.
+    Both names make the same node, so they do not differ in speed or memory. The gradient flows to a and b.
 
     Args:
         ctx: context that receives the result.
-        a: kernel [kw, kh, in_channels, out_channels], f32, f16, bf16 or i8 (fastest if it is a view of contiguous
-            [in_channels, kw, kh, out_channels]).
+        a: kernel [kw, kh, in_channels, out_channels], f32, f16 or bf16.
         b: images [width, height, in_channels, batch], f32, f16 or bf16.
         s0: stride along the width, 1 or more.
         s1: stride along the height, 1 or more.
@@ -4759,24 +4756,15 @@ def ggml_conv_2d_direct(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor],
         p1: rows of zeros above and below, 0 or more.
         d0: dilation along the width, 1 or more.
         d1: dilation along the height, 1 or more.
-        bias: f32 tensor [out_channels] that is added to the sums, or None.
-        function: GGML_UNARY_OP_RELU, SIGMOID, SILU or HARDSWISH, applied to the result, or None.
-        offset: int from -255 to 255 that is added to each element of a kernel of type i8; others ignore it.
-        winograd: 2, 4 or 0: the largest side of the squares of positions that kernels of 3x3 with a stride of 1 or 2
-            may compute together with fewer multiplications, where that takes less time (Winograd's F(2x2, 3x3) and
-            F(4x4, 3x3)). 2, as in ggml_conv_2d, needs 16 multiplications instead of 36 (25 with a stride of 2): its
-            rounding errors are smaller than those of the sum of all products, and small whole numbers are convolved
-            exactly. 4 needs 36 instead of 144 with a stride of 1, and 6 instead of 12 or 8 instead of 20 for kernels of
-            3x1 or 5x1 (F(4, 3) and F(4, 5)): its errors are about twice those of the sum. Both errors are relative to
-            the largest elements that a square reads: 0, the sum, is more accurate where elements beside each other
-            differ by many orders of magnitude. Kernels of bytes are always convolved exactly.
     Returns:
         f32 tensor [ow, oh, out_channels, batch] with ow = (width + 2 * p0 - d0 * (kw - 1) - 1) // s0 + 1 and oh
             likewise.
     Raises:
-        ValueError: the channels differ, a type, bias, function, offset, winograd or another parameter is invalid, or
-            the kernel is larger than the padded image.
+        ValueError: the channels differ, a type or parameter is invalid, or the kernel is larger than the padded
+            image.
         MemoryError: the context is full.
+    See also:
+        ggml.ext.conv_2d, with a bias, a function, kernels of bytes and a choice of algorithms.
     """
 def ggml_conv_2d_dw(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor], s0: _Int, s1: _Int, p0: _Int, p1: _Int, d0: _Int, d1: _Int) -> ggml_tensor_p:
     """Convolves each channel of images with a kernel of its own (depthwise convolution).
@@ -4801,12 +4789,11 @@ def ggml_conv_2d_dw(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor], s0:
             larger than the padded image.
         MemoryError: the context is full.
     """
-def ggml_conv_2d_dw_direct(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor], stride0: _Int, stride1: _Int, pad0: _Int, pad1: _Int, dilation0: _Int, dilation1: _Int, bias: Any = ..., function: Any = ...) -> ggml_tensor_p:
+def ggml_conv_2d_dw_direct(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor], stride0: _Int, stride1: _Int, pad0: _Int, pad1: _Int, dilation0: _Int, dilation1: _Int) -> ggml_tensor_p:
     """Convolves each channel of images with its own kernel and keeps the memory layout of the images.
 
     Computes the same as ggml_conv_2d_dw. Where the channels of b are adjacent in memory (a permuted view of
-    contiguous [channels, width, height, batch]), so are those of the result. The gradient flows to a and b. The C
-    library does not offer bias and function; with one of them there is no gradient.
+    contiguous [channels, width, height, batch]), so are those of the result. The gradient flows to a and b.
 
     Args:
         ctx: context that receives the result.
@@ -4818,15 +4805,15 @@ def ggml_conv_2d_dw_direct(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tenso
         pad1: rows of zeros above and below, 0 or more.
         dilation0: dilation along the width, 1 or more.
         dilation1: dilation along the height, 1 or more.
-        bias: f32 tensor [channels] that is added to the sums, or None.
-        function: GGML_UNARY_OP_RELU, SIGMOID, SILU or HARDSWISH, applied to the result, or None.
     Returns:
         f32 tensor [ow, oh, channels, batch] with ow = (width + 2 * pad0 - dilation0 * (kw - 1) - 1) // stride0 + 1
             and oh likewise.
     Raises:
-        ValueError: there is not one kernel for each channel, a type, bias, function or another parameter is invalid,
-            or the kernel is larger than the padded image.
+        ValueError: there is not one kernel for each channel, a type or parameter is invalid, or the kernel is
+            larger than the padded image.
         MemoryError: the context is full.
+    See also:
+        ggml.ext.conv_2d_dw, with a bias and a function.
     """
 def ggml_conv_2d_s1_ph(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor]) -> ggml_tensor_p:
     """Convolves images with stride 1 and a padding of half the kernel's size.
@@ -5422,7 +5409,7 @@ def ggml_custom_4d(ctx: _Address, type_: _Int, ne0: _Int, ne1: _Int, ne2: _Int, 
     """Creates a tensor of any type and shape that a callback computes from any number of operands.
 
     Computing the node calls fun(dst, ith, nth, userdata) once for each of nth tasks; the operands are
-    dst.contents.src. See ggml_map_custom1 for tasks and exceptions. ggml_custom_set_backward gives the node a
+    dst.contents.src. See ggml_map_custom1 for tasks and exceptions. ggml.ext.custom_set_backward gives the node a
     gradient.
 
     Args:
@@ -5450,7 +5437,7 @@ def ggml_custom_inplace(ctx: _Address, a: _To[ggml_tensor], args: _Pointer, n_ar
 
     Computing the node calls fun(dst, ith, nth, userdata) once for each of nth tasks. dst.contents.src[0] is a,
     whose data dst shares; args follow from src[1] on. See ggml_map_custom1 for tasks and exceptions.
-    ggml_custom_set_backward gives the node a gradient.
+    ggml.ext.custom_set_backward gives the node a gradient.
 
     Args:
         ctx: context that receives the node. It keeps fun and userdata alive.
@@ -5467,24 +5454,6 @@ def ggml_custom_inplace(ctx: _Address, a: _To[ggml_tensor], args: _Pointer, n_ar
         ValueError: n_args or n_tasks is invalid, args has fewer entries, or fun is None.
         RuntimeError: an entry of an array is not a tensor of a live context.
         MemoryError: the context is full.
-    """
-def ggml_custom_set_backward(tensor: _To[ggml_tensor], backward: Callable[..., Any]) -> ggml_tensor_p:
-    """Gives the node of a custom operation a gradient.
-
-    ggml_build_backward_expand and ggml_build_backward_gradient_checkpointing call backward(ctx, tensor, grad) when
-    they reach the node. It adds operations on grad, the gradient with respect to tensor, to ctx and returns the
-    gradients with respect to the operands, tensor.contents.src. The context of tensor keeps backward alive. The
-    function is an addition of this library.
-
-    Args:
-        tensor: result of ggml_map_custom* or ggml_custom_*, any type, any shape.
-        backward: callable that returns one tensor (the gradient with respect to src[0]) or a tuple or list with one
-            for each operand; each is f32 in the shape of its operand, or None for no gradient.
-    Returns:
-        The argument tensor.
-    Raises:
-        TypeError: backward is not callable.
-        ValueError: tensor is not made by a custom operation, or not in a live context.
     """
 def ggml_cycles() -> int:
     """Reads the performance counter.
@@ -7772,7 +7741,7 @@ def ggml_map_binary_f32(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor],
 
     Computing the node calls fun(n, dst, a, b) for each row on one thread: n is the number of elements, the others
     are pointers to float. Older releases offered this form; ggml_map_custom2 is the general one.
-    ggml_custom_set_backward gives the node a gradient.
+    ggml.ext.custom_set_backward gives the node a gradient.
 
     Args:
         ctx: context that receives the result. It keeps fun alive.
@@ -7790,7 +7759,7 @@ def ggml_map_binary_inplace_f32(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_
     """Lets a callback overwrite the rows of a with results from the rows of a and b.
 
     Computing the node calls fun(n, dst, a, b) for each row of n elements on one thread; dst and a are the same
-    address. ggml_custom_set_backward gives the node a gradient.
+    address. ggml.ext.custom_set_backward gives the node a gradient.
 
     Args:
         ctx: context that receives the node. It keeps fun alive.
@@ -7809,7 +7778,7 @@ def ggml_map_custom1(ctx: _Address, a: _To[ggml_tensor], fun: ggml_custom1_op_t 
 
     Computing the node calls fun(dst, a, ith, nth, userdata) once for each ith from 0 to nth - 1, possibly on
     different threads at the same time; each call computes its share. nth is the smaller of n_tasks and the number
-    of threads. An exception in fun ends the compute, which raises it. ggml_custom_set_backward gives the node a
+    of threads. An exception in fun ends the compute, which raises it. ggml.ext.custom_set_backward gives the node a
     gradient.
 
     Args:
@@ -7830,7 +7799,7 @@ def ggml_map_custom1_f32(ctx: _Address, a: _To[ggml_tensor], fun: ggml_custom1_o
     """Creates an f32 tensor that a callback computes as a whole from one operand.
 
     Computing the node calls fun(dst, a) with two tensor pointers, once and on one thread. Older releases offered
-    this form; ggml_map_custom1 is the general one. ggml_custom_set_backward gives the node a gradient.
+    this form; ggml_map_custom1 is the general one. ggml.ext.custom_set_backward gives the node a gradient.
 
     Args:
         ctx: context that receives the result. It keeps fun alive.
@@ -7847,7 +7816,7 @@ def ggml_map_custom1_inplace(ctx: _Address, a: _To[ggml_tensor], fun: ggml_custo
     """Lets a callback overwrite a tensor in its own memory.
 
     The calls are those of ggml_map_custom1: fun(dst, a, ith, nth, userdata), where dst and a have the same data.
-    The node has a gradient after ggml_custom_set_backward.
+    The node has a gradient after ggml.ext.custom_set_backward.
 
     Args:
         ctx: context that receives the node. It keeps fun and userdata alive.
@@ -7865,7 +7834,7 @@ def ggml_map_custom1_inplace(ctx: _Address, a: _To[ggml_tensor], fun: ggml_custo
 def ggml_map_custom1_inplace_f32(ctx: _Address, a: _To[ggml_tensor], fun: ggml_custom1_op_f32_t | Callable[..., Any] | int | None) -> ggml_tensor_p:
     """Lets a callback overwrite an f32 tensor as a whole.
 
-    Computing the node calls fun(dst, a) once and on one thread; dst is a view of a. ggml_custom_set_backward gives
+    Computing the node calls fun(dst, a) once and on one thread; dst is a view of a. ggml.ext.custom_set_backward gives
     the node a gradient.
 
     Args:
@@ -7883,7 +7852,7 @@ def ggml_map_custom2(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor], fu
     """Creates a tensor like a that a callback computes from two operands.
 
     Computing the node calls fun(dst, a, b, ith, nth, userdata) once for each of nth tasks, as ggml_map_custom1
-    describes. ggml_custom_set_backward gives the node a gradient.
+    describes. ggml.ext.custom_set_backward gives the node a gradient.
 
     Args:
         ctx: context that receives the result. It keeps fun and userdata alive.
@@ -7903,7 +7872,7 @@ def ggml_map_custom2_f32(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor]
     """Creates an f32 tensor that a callback computes as a whole from two operands.
 
     Computing the node calls fun(dst, a, b) with three tensor pointers, once and on one thread. Older releases
-    offered this form; ggml_map_custom2 is the general one. ggml_custom_set_backward gives the node a gradient.
+    offered this form; ggml_map_custom2 is the general one. ggml.ext.custom_set_backward gives the node a gradient.
 
     Args:
         ctx: context that receives the result. It keeps fun alive.
@@ -7921,7 +7890,7 @@ def ggml_map_custom2_inplace(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_ten
     """Lets a callback overwrite its first of two operands.
 
     Computing the node calls fun(dst, a, b, ith, nth, userdata) once for each of nth tasks; dst and a have the same
-    data. See ggml_map_custom1 for tasks and exceptions. ggml_custom_set_backward gives the node a gradient.
+    data. See ggml_map_custom1 for tasks and exceptions. ggml.ext.custom_set_backward gives the node a gradient.
 
     Args:
         ctx: context that receives the node. It keeps fun and userdata alive.
@@ -7940,7 +7909,7 @@ def ggml_map_custom2_inplace(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_ten
 def ggml_map_custom2_inplace_f32(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor], fun: ggml_custom2_op_f32_t | Callable[..., Any] | int | None) -> ggml_tensor_p:
     """Lets a callback overwrite the f32 tensor a as a whole, with b as a second operand.
 
-    Computing the node calls fun(dst, a, b) once and on one thread; dst is a view of a. ggml_custom_set_backward
+    Computing the node calls fun(dst, a, b) once and on one thread; dst is a view of a. ggml.ext.custom_set_backward
     gives the node a gradient.
 
     Args:
@@ -7959,7 +7928,7 @@ def ggml_map_custom3(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor], c:
     """Creates a tensor like a that a callback computes from three operands.
 
     Computing the node calls fun(dst, a, b, c, ith, nth, userdata) once for each of nth tasks, as ggml_map_custom1
-    describes. ggml_custom_set_backward gives the node a gradient.
+    describes. ggml.ext.custom_set_backward gives the node a gradient.
 
     Args:
         ctx: context that receives the result. It keeps fun and userdata alive.
@@ -7980,7 +7949,7 @@ def ggml_map_custom3_f32(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor]
     """Creates an f32 tensor that a callback computes as a whole from three operands.
 
     Computing the node calls fun(dst, a, b, c) with four tensor pointers, once and on one thread. Older releases
-    offered this form; ggml_map_custom3 is the general one. ggml_custom_set_backward gives the node a gradient.
+    offered this form; ggml_map_custom3 is the general one. ggml.ext.custom_set_backward gives the node a gradient.
 
     Args:
         ctx: context that receives the result. It keeps fun alive.
@@ -7999,7 +7968,7 @@ def ggml_map_custom3_inplace(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_ten
     """Lets a callback overwrite its first of three operands.
 
     Computing the node calls fun(dst, a, b, c, ith, nth, userdata) once for each of nth tasks; dst and a have the
-    same data. See ggml_map_custom1 for tasks and exceptions. ggml_custom_set_backward gives the node a gradient.
+    same data. See ggml_map_custom1 for tasks and exceptions. ggml.ext.custom_set_backward gives the node a gradient.
 
     Args:
         ctx: context that receives the node. It keeps fun and userdata alive.
@@ -8019,7 +7988,7 @@ def ggml_map_custom3_inplace(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_ten
 def ggml_map_custom3_inplace_f32(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor], c: _To[ggml_tensor], fun: ggml_custom3_op_f32_t | Callable[..., Any] | int | None) -> ggml_tensor_p:
     """Lets a callback overwrite the f32 tensor a as a whole, with b and c as further operands.
 
-    Computing the node calls fun(dst, a, b, c) once and on one thread; dst is a view of a. ggml_custom_set_backward
+    Computing the node calls fun(dst, a, b, c) once and on one thread; dst is a view of a. ggml.ext.custom_set_backward
     gives the node a gradient.
 
     Args:
@@ -8040,7 +8009,7 @@ def ggml_map_unary_f32(ctx: _Address, a: _To[ggml_tensor], fun: ggml_unary_op_f3
 
     Computing the node calls fun(n, dst, a) for each row on one thread: n is the number of elements, dst and a are
     pointers to float. Older releases offered this form; ggml_map_custom1 is the general one.
-    ggml_custom_set_backward gives the node a gradient.
+    ggml.ext.custom_set_backward gives the node a gradient.
 
     Args:
         ctx: context that receives the result. It keeps fun alive.
@@ -8057,7 +8026,7 @@ def ggml_map_unary_inplace_f32(ctx: _Address, a: _To[ggml_tensor], fun: ggml_una
     """Lets a callback overwrite the rows of an f32 tensor one by one.
 
     Computing the node calls fun(n, dst, a) for each row of n elements on one thread; dst and a are the same
-    address. ggml_custom_set_backward gives the node a gradient.
+    address. ggml.ext.custom_set_backward gives the node a gradient.
 
     Args:
         ctx: context that receives the node. It keeps fun alive.
@@ -8080,21 +8049,6 @@ def ggml_mean(ctx: _Address, a: _To[ggml_tensor]) -> ggml_tensor_p:
         a: f32, f16 or bf16, [ne0, ne1, ne2, ne3].
     Returns:
         f32 tensor [1, ne1, ne2, ne3].
-    Raises:
-        ValueError: a is not f32, f16 or bf16.
-        MemoryError: the context is full.
-    """
-def ggml_min_max(ctx: Any, a: Any) -> Any:
-    """Finds the smallest and the largest element of a tensor in one pass.
-
-    NaN is skipped. The gradient of each flows to the elements that are equal to it, in equal parts. The C library has
-    no such function.
-
-    Args:
-        ctx: context that receives the result.
-        a: f32, f16 or bf16, any shape.
-    Returns:
-        f32 tensor [2]: the smallest and the largest element; inf and -inf if a is empty.
     Raises:
         ValueError: a is not f32, f16 or bf16.
         MemoryError: the context is full.
@@ -8132,7 +8086,7 @@ def ggml_mul_inplace(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor]) ->
         ValueError: b cannot be repeated to a's shape, or a type is not f32, f16 or bf16.
         MemoryError: the context is full.
     """
-def ggml_mul_mat(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor], offset: _Int = ...) -> ggml_tensor_p:
+def ggml_mul_mat(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor]) -> ggml_tensor_p:
     """Multiplies matrices: each row of the result holds the dot products of one row of b with all rows of a.
 
     In NumPy's order of dimensions, result = b @ a.T. Sums are f32. With quantised a, the rows of b are rounded to
@@ -8143,21 +8097,16 @@ def ggml_mul_mat(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor], offset
     keep the scales of blocks of 32 as f16, as the C library does: types other than the K, IQ and ternary ones lose
     precision there if all elements of a block are below 8e-3, and the block counts as zero if they are below 4e-6.
 
-    With a of type i8, rows of b whose elements are whole numbers that span at most 255 with 0 are multiplied exactly,
-    in 32-bit integers, which are rounded to f32; other rows are multiplied in f32.
-
     Args:
         ctx: context that receives the result.
         a: f32, f16, bf16 or quantised, [k, n, ne2, ne3]; unlike in the C library it may be a transposed view. Or a
-            matrix [k, n] of type i8 with contiguous rows, which the C library does not offer.
+            matrix [k, n] of type i8 with contiguous rows, as ggml.ext.mul_mat_i8 takes it.
         b: f32, f16 or bf16, [k, m, b2, b3]; b2 is a multiple of ne2 and b3 of ne3. Consecutive matrices of b
             share one of a.
-        offset: int from -255 to 255 that is added to each element of a matrix of type i8; others ignore it.
     Returns:
         f32 tensor [n, m, b2, b3].
     Raises:
-        ValueError: the rows of a and b differ in length, b2 or b3 is not a multiple, or a type or the offset is not
-            supported.
+        ValueError: the rows of a and b differ in length, b2 or b3 is not a multiple, or a type is not supported.
         MemoryError: the context is full.
     See also:
         ggml_out_prod, which sums over dimension 1.
@@ -8708,7 +8657,7 @@ def ggml_opt_dataset_shuffle(opt_ctx: _Address, dataset: _Address, idata: _Int) 
     """Shuffles the order in which batches take the shards of a dataset.
 
     Every permutation of the shards is equally likely (Fisher-Yates). The random numbers are those of the
-    optimisation context: two contexts that were made alike shuffle alike, and ggml_opt_save stores their state.
+    optimisation context: two contexts that were made alike shuffle alike, and ggml.ext.opt_save stores their state.
 
     Args:
         opt_ctx: optimisation context whose random numbers are drawn.
@@ -8884,30 +8833,28 @@ def ggml_opt_grad_acc(opt_ctx: _Address, node: _To[ggml_tensor]) -> ggml_tensor_
         TypeError: opt_ctx is not an optimisation context, or node is not a tensor.
         RuntimeError: opt_ctx or the context of node was freed.
     """
-def ggml_opt_init(params: ggml_opt_params, comm: Any = ...) -> ggml_opt_context_t | None:
+def ggml_opt_init(params: ggml_opt_params) -> ggml_opt_context_t | None:
     """Creates an optimisation context, which builds and computes the graph of a training step.
 
     With params.ctx_compute, params.inputs and params.outputs, the graph is built now and used for every batch
     (static graphs). Without them, ggml_opt_prepare_alloc supplies a graph. The graph consists of the forward pass,
     the loss, and, as params.build_type says, the gradients and the steps of the optimiser for all tensors that were
     marked with ggml_set_param. A step is taken every params.opt_period batches; the gradients of these batches are
-    averaged (summed for GGML_OPT_LOSS_TYPE_SUM). With comm, the batches of all ranks count: before a step the
-    gradients are summed over the ranks, while the backward pass still runs. All ranks must create the same context
-    and compute the same number of batches.
+    averaged (summed for GGML_OPT_LOSS_TYPE_SUM).
 
     Args:
         params: ggml_opt_params (see ggml_opt_default_params). params.backend_sched must be a live scheduler,
             opt_period 1 or more.
-        comm: ggml.distributed.Communicator, or None. The parameter is an addition of this library.
     Returns:
         Handle (int) of the context. Free it with ggml_opt_free.
     Raises:
-        TypeError: params or a field of it is of the wrong kind, params.backend_sched or params.get_opt_pars is NULL,
-            or comm is not a communicator.
+        TypeError: params or a field of it is of the wrong kind, or params.backend_sched or params.get_opt_pars is NULL.
         ValueError: a field has a value that is not allowed, only some of ctx_compute, inputs and outputs are set,
             or outputs and loss do not fit.
         RuntimeError: the scheduler or a tensor's context was freed.
         MemoryError: there is not enough memory for the optimiser's state.
+    See also:
+        ggml.ext.opt_init, which trains on several ranks.
     """
 def ggml_opt_inputs(opt_ctx: _Address) -> ggml_tensor_p:
     """Gives the tensor that receives the datapoints of a batch.
@@ -8931,26 +8878,6 @@ def ggml_opt_labels(opt_ctx: _Address) -> ggml_tensor_p:
     Raises:
         TypeError: opt_ctx is not an optimisation context.
         RuntimeError: opt_ctx was freed.
-    """
-def ggml_opt_load(opt_ctx: _Address, fname: _Path, dataset: _Address = ...) -> None:
-    """Restores a checkpoint of ggml_opt_save, so that training continues exactly where it was saved.
-
-    The context, its parameters and the dataset must have been made as they were then. Everything in the file is
-    checked before anything is changed. This function is not part of the C library.
-
-    Args:
-        opt_ctx: handle of an optimisation context with the same parameters, optimiser and opt_period; with
-            communicators, opt_period times the number of ranks must be the same.
-        fname: path of the checkpoint, as str, bytes or os.PathLike.
-        dataset: dataset whose order is restored, with as many shards as then; None to leave the order out.
-    Returns:
-        None.
-    Raises:
-        TypeError: an argument is of the wrong kind.
-        OSError: the file cannot be read.
-        ValueError: the file is damaged, is not a checkpoint, or belongs to another model; the message names the key
-            or tensor.
-        RuntimeError: opt_ctx or dataset was freed, or the context has no parameters yet.
     """
 def ggml_opt_loss(opt_ctx: _Address) -> ggml_tensor_p:
     """Gives the tensor of the loss that is minimised.
@@ -9138,29 +9065,6 @@ def ggml_opt_result_reset(result: _Address) -> None:
     Raises:
         TypeError: result is not a training result.
         RuntimeError: result was freed.
-    """
-def ggml_opt_save(opt_ctx: _Address, fname: _Path, dataset: _Address = ...) -> None:
-    """Writes a checkpoint of a training run to a GGUF file.
-
-    It holds the parameters, the optimiser's moments, the accumulated gradients of an unfinished period, the number
-    of steps, the state of the random numbers, checksums, and the order of a dataset's shards. The file is complete
-    or absent at any time: it replaces an older one only when it is fully written. With a communicator (see
-    ggml_opt_init) all ranks have the same state, and one of them writes it; another number of ranks may resume. This
-    function is not part of the C library.
-
-    Args:
-        opt_ctx: handle of an optimisation context that has a graph.
-        fname: path, as str, bytes or os.PathLike.
-        dataset: dataset whose order is saved, or None.
-    Returns:
-        None.
-    Raises:
-        TypeError: an argument is of the wrong kind.
-        OSError: the file cannot be written.
-        RuntimeError: opt_ctx or dataset was freed, the context has no parameters yet, or several ranks are within a
-            period.
-    See also:
-        ggml_opt_load, which resumes the run exactly.
     """
 def ggml_opt_static_graphs(opt_ctx: _Address) -> bool:
     """Tells whether the graph of an optimisation context was built once, by ggml_opt_init.
@@ -9490,29 +9394,6 @@ def ggml_quantize_init(type: _Int) -> None:
         None.
     Raises:
         ValueError: type is not the number of a type.
-    """
-def ggml_quantize_linear(ctx: Any, a: Any, scale: Any, zero: Any, min: Any, max: Any, centred: Any = ...) -> Any:
-    """Expresses numbers as whole units above a zero point, as ONNX's QuantizeLinear: round(a / scale) + zero.
-
-    Halves are rounded to even. The result holds floats, limited to the range of an integer type. NaN stays NaN. The
-    gradient is that of the function without rounding: it flows to a where the result is not limited, divided by scale,
-    to scale, and to zero. The C library has no such function.
-
-    Args:
-        ctx: context that receives the result.
-        a: f32, f16 or bf16, any shape.
-        scale: units, f32, f16 or bf16; each dimension of the shape of a is a multiple of scale's.
-        zero: what 0 becomes, f32, f16 or bf16, likewise repeated to a's shape; None for 0.
-        min: lower bound of the result, a number.
-        max: upper bound of the result, a number not below min.
-        centred: subtract zero again, so that the result is about a / scale.
-    Returns:
-        Tensor of a's shape and type.
-    Raises:
-        TypeError: min or max is not a number.
-        ValueError: min is above max, one of them is NaN, scale or zero cannot be repeated to a's shape, or a type is
-            not f32, f16 or bf16.
-        MemoryError: the context is full.
     """
 def ggml_quantize_requires_imatrix(type: _Int) -> bool:
     """Tells whether quantising to a type needs importance weights.
@@ -12100,7 +11981,7 @@ def gguf_get_data(ctx: _Address) -> int | None:
     """Gives the address of the tensor data that were read or mapped as one block.
 
     Tensor i begins gguf_get_tensor_offset(ctx, i) bytes after it. The block belongs to the ggml context that was
-    created with the file, or to the mapping of gguf_init_from_file_mmap.
+    created with the file, or to the mapping of ggml.ext.gguf_init_from_file_mmap.
 
     Args:
         ctx: GGUF context.
@@ -12225,7 +12106,7 @@ def gguf_get_tensor_ne(ctx: _Address, tensor_id: _Int) -> ctypes.Array[ctypes.c_
         ValueError: there is no tensor with this index.
         RuntimeError: ctx was freed, or is not a GGUF context.
     See also:
-        gguf_get_tensor_shape has as many dimensions as the file states.
+        ggml.ext.gguf_get_tensor_shape has as many dimensions as the file states.
     """
 def gguf_get_tensor_offset(ctx: _Address, tensor_id: _Int) -> int:
     """Reports where a tensor's data begin within the tensor data.
@@ -12236,22 +12117,6 @@ def gguf_get_tensor_offset(ctx: _Address, tensor_id: _Int) -> int:
     Returns:
         Offset in bytes from the start of the tensor data, a multiple of the alignment. In the file, add
         gguf_get_data_offset(ctx).
-    Raises:
-        TypeError: ctx is not a handle, or tensor_id is not an integer.
-        ValueError: there is no tensor with this index.
-        RuntimeError: ctx was freed, or is not a GGUF context.
-    """
-def gguf_get_tensor_shape(ctx: _Address, tensor_id: _Int) -> tuple[int, ...]:
-    """Gives the shape of a tensor as the file states it.
-
-    This function is not part of the C library.
-
-    Args:
-        ctx: GGUF context.
-        tensor_id: index of the tensor, 0 to gguf_get_n_tensors(ctx) - 1.
-    Returns:
-        Tuple of 0 to 4 int, dimension 0 (the innermost) first. A tensor of gguf_add_tensor has no trailing
-        dimensions of size 1, but at least one dimension.
     Raises:
         TypeError: ctx is not a handle, or tensor_id is not an integer.
         ValueError: there is no tensor with this index.
@@ -12537,28 +12402,7 @@ def gguf_init_from_file(fname: _Text, params: gguf_init_params) -> gguf_context_
             file.
         MemoryError: there is not enough memory for the metadata or the tensor data.
     See also:
-        gguf_init_from_file_mmap, which does not copy the tensor data.
-    """
-def gguf_init_from_file_mmap(fname: _Path, params: gguf_init_params) -> gguf_context_p:
-    """Maps a GGUF file into memory, so that its tensors use the pages of the file without a copy.
-
-    The operating system reads pages on first access, and processes that map the same file share them. Writing to a
-    tensor changes this process's memory only, never the file. The mapping lives as long as the GGUF context, the
-    ggml context or a NumPy or DLPack view of a tensor. The file must not be truncated in the meantime; replacing it
-    by another file of the same name is safe. This function is not part of the C library.
-
-    Args:
-        fname: path, as str, bytes or os.PathLike.
-        params: gguf_init_params, as in gguf_init_from_file. With no_alloc the tensors get no data, but
-            gguf_get_data still gives the address of the mapped data.
-    Returns:
-        Handle (int) of the new GGUF context. Free it with gguf_free.
-    Raises:
-        TypeError: fname is not a path, or params is not a gguf_init_params.
-        OSError: the file cannot be opened or mapped, or is not a regular file.
-        ValueError: the file is not a valid GGUF file, or its data cannot be used in place because it has the other
-            byte order or an alignment below 8.
-        MemoryError: there is not enough memory for the metadata.
+        ggml.ext.gguf_init_from_file_mmap, which does not copy the tensor data.
     """
 def gguf_init_from_file_ptr(file: _Address, params: gguf_init_params) -> gguf_context_p | None:
     """Reads GGUF data from an open C FILE, starting at its current position.

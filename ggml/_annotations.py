@@ -51,12 +51,14 @@ def annotate(package):
         package: namespace of the package, with all its types.
     """
     for space, (names, functions) in signatures.items():
-        module = vars(sys.modules[space])
+        module, spaces = vars(sys.modules[space]), {}
         for name in functions.keys() & module.keys():  # the table may be older than the functions during development
             function, types = module[name], functions[name]
             inner = getattr(function, "__wrapped__", function)
             hints = dict(zip(inner.__code__.co_varnames, types[:-1]))
             hints["return"] = types[-1]
             function.__annotations__ = inner.__annotations__ = hints
-        for name in names:
-            inner.__globals__.setdefault(name, _NAMES.get(name) or package[name])
+            spaces[id(inner.__globals__)] = inner.__globals__
+        for globals_ in spaces.values():  # one, except for ggml.ext
+            for name in names:
+                globals_.setdefault(name, _NAMES.get(name) or package[name])

@@ -3,7 +3,7 @@
 import contextlib
 import re
 
-_FUNCTION = re.compile(r"^(?:ggml_\w+|gguf_\w+|ggml\.onnx\.load|load|load_lora|Tokenizer|from_numpy): ")
+_FUNCTION = re.compile(r"^(?:ggml_\w+|gguf_\w+|ggml\.ext\.\w+|ggml\.onnx\.load|load|load_lora|Tokenizer|from_numpy): ")
 
 
 def without_function(message):

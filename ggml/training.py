@@ -385,7 +385,7 @@ class _Network:
         params.ctx_compute, params.inputs, params.outputs = self.nodes, inputs, outputs
         params.get_opt_pars = ggml.ggml_opt_get_optimizer_params(parameters)
         params.optimizer, params.opt_period = optimizer, self.accumulate // self.ranks
-        self.opt = ggml.ggml_opt_init(params, self.comm)
+        self.opt = ggml.ext.opt_init(params, self.comm)
         return self
 
     def _trained(self) -> Iterator[Tensor]:
@@ -572,7 +572,7 @@ class Session(_Network):
             try:
                 self._started("save")
                 with renamed("Session.save"):
-                    ggml.ggml_opt_save(self.opt, path, self.dataset)
+                    ggml.ext.opt_save(self.opt, path, self.dataset)
             except Exception as raised:
                 error = raised
         failed = self.comm is not None and self.comm.share(np.array(error is not None)).item()
@@ -599,14 +599,14 @@ class Session(_Network):
         """
         self._started("load")
         with renamed("Session.load", path):
-            ggml.ggml_opt_load(self.opt, path)  # checks the file
+            ggml.ext.opt_load(self.opt, path)  # checks the file
         n, done = _saved_state(path)
         if hasattr(self.parameters, "done"):
             self.parameters.done = done
         if n:
             self.epochs = done // max(n // (self.batch * self.accumulate), 1)
             self._make_dataset((ggml.ggml_opt_inputs(self.opt).contents.ne[0], self._label_width(), n))
-            ggml.ggml_opt_load(self.opt, path, self.dataset)
+            ggml.ext.opt_load(self.opt, path, self.dataset)
         return self
 
     def _make_dataset(self, shape: tuple[int, int, int]):

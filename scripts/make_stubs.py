@@ -72,16 +72,44 @@ UNTYPED = {
     "ggml_build_backward_expand": (None, "None"),
 }
 
-# Additions of this package whose types ctypes has no names for
-ADDITIONS = {
+# Functions whose types ctypes has no names for
+SPECIAL = {
     "ggml_backend_graph_copy_free": "(copy: ggml_backend_graph_copy | _To[ggml_backend_graph_copy]) -> None",
-    "ggml_custom_set_backward": "(tensor: _To[ggml_tensor], backward: Callable[..., Any]) -> ggml_tensor_p",
-    "ggml_opt_load": "(opt_ctx: _Address, fname: _Path, dataset: _Address) -> None",
-    "ggml_opt_save": "(opt_ctx: _Address, fname: _Path, dataset: _Address) -> None",
     "ggml_tallocr_alloc": "(talloc: ggml_tallocr | _To[ggml_tallocr], tensor: _To[ggml_tensor]) -> int",
+}
+
+# Functions of ggml.ext
+_CONV = "ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor], "
+_TAIL = "bias: _To[ggml_tensor], function: _Int | None"
+EXT = {
+    "conv_2d": f"({_CONV}s0: _Int, s1: _Int, p0: _Int, p1: _Int, d0: _Int, d1: _Int, {_TAIL}, offset: _Int, "
+               "winograd: _Int) -> ggml_tensor_p",
+    "conv_2d_dw": f"({_CONV}stride0: _Int, stride1: _Int, pad0: _Int, pad1: _Int, dilation0: _Int, dilation1: _Int, "
+                  f"{_TAIL}) -> ggml_tensor_p",
+    "custom_set_backward": "(tensor: _To[ggml_tensor], backward: Callable[..., Any]) -> ggml_tensor_p",
     "gguf_get_tensor_shape": "(ctx: _Address, tensor_id: _Int) -> tuple[int, ...]",
     "gguf_init_from_file_mmap": "(fname: _Path, params: gguf_init_params) -> gguf_context_p",
+    "min_max": "(ctx: _Address, a: _To[ggml_tensor]) -> ggml_tensor_p",
+    "mul_mat_i8": "(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor], offset: _Int) -> ggml_tensor_p",
+    "opt_init": "(params: ggml_opt_params, comm: Any) -> ggml_opt_context_t",
+    "opt_load": "(opt_ctx: _Address, fname: _Path, dataset: _Address) -> None",
+    "opt_save": "(opt_ctx: _Address, fname: _Path, dataset: _Address) -> None",
+    "quantize_linear": "(ctx: _Address, a: _To[ggml_tensor], scale: _To[ggml_tensor], zero: _To[ggml_tensor], "
+                       "min: _Float, max: _Float, centred: _Bool) -> ggml_tensor_p",
 }
+EXT_HEADER = """# Written by scripts/make_stubs.py from the built module: run it again instead of editing this file.
+from collections.abc import Callable
+from typing import Any
+
+from . import (
+    _Address, _Bool, _Float, _Int, _Path, _To, ggml_opt_context_t, ggml_opt_params, ggml_tensor, ggml_tensor_p,
+    gguf_context_p, gguf_init_params,
+)
+
+__all__: list[str]
+_MOVED: dict[str, str]
+
+"""
 
 # Functions of ggml._io.interop: those that ggml.utils offers, and one for ggml.view
 HELPERS = {
@@ -95,6 +123,7 @@ HELPERS = {
     "dequantize_row": "(data_q: Any, nelements: _Int, ttype: _Int, work: Any) -> Any",
     "reverse_bytes": "(data: Any, nelements: _Int, ttype: _Int) -> None",
 }
+LISTED = SPECIAL | EXT | HELPERS
 HELPERS_HEADER = """# Written by scripts/make_stubs.py from the built module: run it again instead of editing this file.
 from collections.abc import Sequence
 from typing import Any
@@ -122,6 +151,7 @@ import os
 from collections.abc import Callable
 from typing import Any, Final, Generic, NewType, SupportsFloat, SupportsIndex, TypeVar, overload
 
+from . import ext as ext
 from . import ggml as ggml
 from .profiler import profile as profile
 
@@ -207,8 +237,8 @@ def parameter_types(name, function, facts):
     """The types of a function's parameters by name, and that of its result under "return"."""
     if is_annotated(function):
         return function.__annotations__
-    if name in ADDITIONS | HELPERS:
-        return listed_types((ADDITIONS | HELPERS)[name])
+    if name in LISTED:
+        return listed_types(LISTED[name])
     params = inspect.signature(function).parameters.values()
     facts = facts.get(name) or {"params": [p.name for p in params]}
     argtypes, result = UNTYPED.get(name) or (facts.get("argtypes"), facts.get("restype"))
@@ -309,12 +339,17 @@ def helpers():
     return {name: getattr(interop, name) for name in HELPERS}
 
 
-def helpers_stub():
-    """The text of the stub of ggml._io.interop."""
-    parts = [HELPERS_HEADER]
-    for name, function in helpers().items():
-        parts.append(function_stub(name, function, parameter_types(name, function, {})) + "\n")
-    return "".join(parts)
+def additions():
+    """The functions of ggml.ext by name."""
+    from ggml import ext
+
+    return {name: getattr(ext, name) for name in sorted(ext.__all__)}
+
+
+def functions_stub(header, functions):
+    """The text of the stub of a module that has only these functions."""
+    stubs = [function_stub(name, f, parameter_types(name, f, {})) + "\n" for name, f in functions.items()]
+    return header + "".join(stubs)
 
 
 def entry(head, words, indent):
@@ -334,7 +369,7 @@ def signatures(module):
     """The text of ggml/_signatures.py."""
     facts = manifest()
     spaces: dict[str, dict[str, list[str]]] = {}
-    for name, value in [*vars(module).items(), *helpers().items()]:
+    for name, value in [*vars(module).items(), *helpers().items(), *additions().items()]:
         if not name.startswith("_") and inspect.isroutine(value) and not is_annotated(value):
             types = parameter_types(name, value, facts)
             order = [p for p in inspect.unwrap(value).__code__.co_varnames if p in types]
@@ -371,7 +406,8 @@ def main():
     wanted = {
         "__init__.pyi": stub(ggml),
         "ggml.pyi": "# Written by scripts/make_stubs.py.\nfrom . import *\n",
-        "_io/interop.pyi": helpers_stub(),
+        "ext.pyi": functions_stub(EXT_HEADER, additions()),
+        "_io/interop.pyi": functions_stub(HELPERS_HEADER, helpers()),
         "_signatures.py": signatures(ggml),
     }
     stale = []

@@ -37,6 +37,7 @@ ROOMS = (
     ("CPU, threads and messages", ["_system/cpu", "_system/threadpool", "_system/messages"]),
 )
 MODULES = {  # what each is
+    "ggml.ext": "operations and options that the C library does not have",
     "ggml.utils": "NumPy arrays, DLPack and other helpers",
     "ggml.training": "helpers for training",
     "ggml.models": "language models",

@@ -17,9 +17,9 @@ def _on_every_instruction_set(request):
 
 
 def product(a, b, offset=0, threads=1):
-    """The values of ggml_mul_mat of two arrays."""
+    """The values of ggml.ext.mul_mat_i8 of two arrays."""
     ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0))
-    y = ggml.ggml_mul_mat(ctx, from_numpy(a, ctx), from_numpy(b, ctx), offset)
+    y = ggml.ext.mul_mat_i8(ctx, from_numpy(a, ctx), from_numpy(b, ctx), offset)
     graph = ggml.ggml_new_graph(ctx)
     ggml.ggml_build_forward_expand(graph, y)
     assert ggml.ggml_graph_compute_with_ctx(ctx, graph, threads) == ggml.GGML_STATUS_SUCCESS
@@ -96,21 +96,21 @@ def test_mistakes():
     ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0))
     a = from_numpy(np.zeros((2, 3), np.int8), ctx)
     b = from_numpy(np.zeros((4, 3), np.float32), ctx)
-    with pytest.raises(ValueError, match="ggml_mul_mat: offset is 256"):
-        ggml.ggml_mul_mat(ctx, a, b, 256)
+    with pytest.raises(ValueError, match=r"^ggml\.ext\.mul_mat_i8: offset is 256"):
+        ggml.ext.mul_mat_i8(ctx, a, b, 256)
     with pytest.raises(ValueError, match="contiguous rows"):
         ggml.ggml_mul_mat(ctx, ggml.ggml_transpose(ctx, from_numpy(np.zeros((3, 2), np.int8), ctx)), b)
     ggml.ggml_free(ctx)
 
 
 def convolution(kernel, x, places, offset=0, threads=1, channels_first=False, **tail):
-    """The values of ggml_conv_2d_direct; places: s0, s1, p0, p1, d0, d1; channels_first: how the kernel is stored."""
+    """The values of ggml.ext.conv_2d; places: s0, s1, p0, p1, d0, d1; channels_first: how the kernel is stored."""
     ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0))
     tail = {k: from_numpy(v, ctx) if isinstance(v, np.ndarray) else v for k, v in tail.items()}
     w = from_numpy(kernel, ctx)
     if channels_first:
         w = ggml.ggml_permute(ctx, from_numpy(np.ascontiguousarray(kernel.transpose(0, 2, 3, 1)), ctx), 2, 0, 1, 3)
-    y = ggml.ggml_conv_2d_direct(ctx, w, from_numpy(x, ctx), *places, offset=offset, **tail)
+    y = ggml.ext.conv_2d(ctx, w, from_numpy(x, ctx), *places, offset=offset, **tail)
     graph = ggml.ggml_new_graph(ctx)
     ggml.ggml_build_forward_expand(graph, y)
     assert ggml.ggml_graph_compute_with_ctx(ctx, graph, threads) == ggml.GGML_STATUS_SUCCESS
@@ -184,8 +184,8 @@ def test_other_numbers_are_convolved_as_floats(kernel, data, places):
 def test_mistakes_of_convolutions():
     ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0))
     w, x = from_numpy(np.zeros((2, 3, 2, 2), np.int8), ctx), from_numpy(np.zeros((1, 3, 4, 4), np.float32), ctx)
-    with pytest.raises(ValueError, match="ggml_conv_2d_direct: offset is -256"):
-        ggml.ggml_conv_2d_direct(ctx, w, x, 1, 1, 0, 0, 1, 1, offset=-256)
+    with pytest.raises(ValueError, match=r"^ggml\.ext\.conv_2d: offset is -256"):
+        ggml.ext.conv_2d(ctx, w, x, 1, 1, 0, 0, 1, 1, offset=-256)
     with pytest.raises(ValueError, match="a is i8"):
         ggml.ggml_conv_2d_dw_direct(ctx, w, x, 1, 1, 0, 0, 1, 1)
     ggml.ggml_set_param(x)

@@ -230,7 +230,7 @@ def test_bias_and_function_equal_nodes_of_their_own(threads):
               (3, 2, 2, 150, 20, 1), (3, 4, 1, 70, 7, 2)]  # images of few positions
     for k, width, height, channels, out, step in shapes:
         for depthwise in (False, True):
-            make = ggml.ggml_conv_2d_dw_direct if depthwise else ggml.ggml_conv_2d_direct
+            make = ggml.ext.conv_2d_dw if depthwise else ggml.ext.conv_2d
             out = channels if depthwise else out
             with context() as ctx:
                 r = Random(k + width)
@@ -275,13 +275,13 @@ def test_bias_and_function_that_do_not_fit():
         w, x = tensor(ctx, r(3, 3, 2, 4), "F32"), tensor(ctx, r(6, 5, 2, 1), "F32")
         for size, kind in (((3, 1, 1, 1), "F32"), ((4, 1, 1, 1), "F16"), ((2, 2, 1, 1), "F32")):
             bias = tensor(ctx, r(*size), kind)
-            with pytest.raises(ValueError, match="ggml_conv_2d_direct: bias"):
-                ggml.ggml_conv_2d_direct(ctx, w, x, *PLAIN, bias)
+            with pytest.raises(ValueError, match=r"^ggml\.ext\.conv_2d: bias"):
+                ggml.ext.conv_2d(ctx, w, x, *PLAIN, bias)
         for function in (-2, -1, ggml.GGML_UNARY_OP_TANH, 1 << 20):
-            with pytest.raises(ValueError, match="ggml_conv_2d_direct: function"):
-                ggml.ggml_conv_2d_direct(ctx, w, x, *PLAIN, None, function)
+            with pytest.raises(ValueError, match=r"^ggml\.ext\.conv_2d: function"):
+                ggml.ext.conv_2d(ctx, w, x, *PLAIN, None, function)
         ggml.ggml_set_param(w)
-        loss = ggml.ggml_sum(ctx, ggml.ggml_conv_2d_direct(ctx, w, x, *PLAIN, None, ggml.GGML_UNARY_OP_RELU))
+        loss = ggml.ggml_sum(ctx, ggml.ext.conv_2d(ctx, w, x, *PLAIN, None, ggml.GGML_UNARY_OP_RELU))
         ggml.ggml_set_loss(loss)
         graph = ggml.ggml_new_graph_custom(ctx, 64, True)
         ggml.ggml_build_forward_expand(graph, loss)
@@ -292,7 +292,7 @@ def test_bias_and_function_that_do_not_fit():
 # ---- Winograd's F(2x2, 3x3) and F(4x4, 3x3) --------------------------------------------------------------------------
 def convolved(ctx, w, x, places, threads, winograd=2, *tail):
     """The convolution of two tensors, computed."""
-    out = ggml.ggml_conv_2d_direct(ctx, w, x, *places, *(tail or (None, None)), 0, winograd)
+    out = ggml.ext.conv_2d(ctx, w, x, *places, *(tail or (None, None)), 0, winograd)
     compute(ctx, graph_of(ctx, out), threads)
     return load(out)
 
@@ -377,8 +377,8 @@ def test_larger_squares_are_another_way_of_computing():
         assert (by[4] != by[2]).any() and (by[4] != by[0]).any() and (by[2] != by[0]).any()
         np.testing.assert_array_equal(convolved(ctx, w, x, PLAIN, 2), by[2])
         for squares in (-1, 1, 3, 6):
-            with pytest.raises(ValueError, match=f"ggml_conv_2d_direct: winograd is {squares}: need 0, 2 or 4"):
-                ggml.ggml_conv_2d_direct(ctx, w, x, *PLAIN, winograd=squares)
+            with pytest.raises(ValueError, match=rf"^ggml\.ext\.conv_2d: winograd is {squares}: need 0, 2 or 4"):
+                ggml.ext.conv_2d(ctx, w, x, *PLAIN, winograd=squares)
 
 
 @pytest.mark.parametrize(("squares", "stride"), [(2, 1), (4, 1), (2, 2)])
@@ -449,7 +449,7 @@ def test_gradients_with_winograd():
         ggml.ggml_set_param(w), ggml.ggml_set_param(x)
         ways = []
         for winograd in (0, 2, 4):
-            out = ggml.ggml_conv_2d_direct(ctx, w, x, *PLAIN, None, None, 0, winograd)
+            out = ggml.ext.conv_2d(ctx, w, x, *PLAIN, None, None, 0, winograd)
             ways.append([(note, grads) for note, grads in gradients(ctx, out, [w, x], [1, 2])])
         for way in ways[1:]:
             for (note, want), (_, found) in zip(ways[0], way):
@@ -478,8 +478,7 @@ def test_depthwise_convolutions_of_many_channels(name, case):
         turned = ggml.ggml_permute(ctx, ggml.ggml_cont(ctx, ggml.ggml_permute(ctx, x, 1, 0, 2, 3)), 1, 0, 2, 3)
         for source in (x, turned):
             out = ggml.ggml_conv_2d_dw_direct(ctx, w, source, *stride, *padding, *dilation)
-            tail = ggml.ggml_conv_2d_dw_direct(ctx, w, source, *stride, *padding, *dilation, bias,
-                                               ggml.GGML_UNARY_OP_RELU)
+            tail = ggml.ext.conv_2d_dw(ctx, w, source, *stride, *padding, *dilation, bias, ggml.GGML_UNARY_OP_RELU)
             for threads in (1, 2, 3):
                 compute(ctx, graph_of(ctx, out, tail), threads)
                 np.testing.assert_allclose(load(out), want, atol=2e-6 * np.abs(want).max())

@@ -145,8 +145,8 @@ def test_bad_arguments():
         with pytest.raises(ValueError, match=f"data has 5 rows: need {2 * SIZE} batches of 8"):
             session.epoch(*(part[:5] for part in data()))
         params = ggml.ggml_opt_default_params(session.sched, ggml.GGML_OPT_LOSS_TYPE_SUM)
-        with pytest.raises(TypeError, match="^ggml_opt_init: comm is 5"):
-            ggml.ggml_opt_init(params, comm=5)
+        with pytest.raises(TypeError, match=r"^ggml\.ext\.opt_init: comm is 5"):
+            ggml.ext.opt_init(params, comm=5)
 
 
 def test_gradients_travel_while_the_backward_pass_runs(monkeypatch):
@@ -167,7 +167,7 @@ def test_gradients_travel_while_the_backward_pass_runs(monkeypatch):
 
         def forward(ctx, x):
             x = ggml.ggml_map_custom1(ctx, ggml.ggml_mul(ctx, x, gains[0]), copy, 1, None)
-            ggml.ggml_custom_set_backward(x, lambda ctx, y, g: ggml.ggml_map_custom1(ctx, g, copy_gradient, 1, None))
+            ggml.ext.custom_set_backward(x, lambda ctx, y, g: ggml.ggml_map_custom1(ctx, g, copy_gradient, 1, None))
             for gain in gains[1:]:
                 x = ggml.ggml_mul(ctx, x, gain)
             return x

@@ -145,6 +145,7 @@ def is_new_type(value):
 
 
 CURRENT, LEGACY = functions(ggml), functions(ggml.legacy)
+ADDITIONS = {name: getattr(ggml.ext, name) for name in ggml.ext.__all__}
 STARS = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
 
 
@@ -175,7 +176,14 @@ def test_docstring_of_the_functions_of_may_2023(name):
     assert problems(doc, parameters_of(LEGACY[name])) == [], name
 
 
-@pytest.mark.parametrize("named", [CURRENT, LEGACY], ids=["current", "legacy"])
+@pytest.mark.parametrize("name", ADDITIONS)
+def test_docstring_of_additions(name):
+    doc = inspect.cleandoc(ADDITIONS[name].__doc__ or "")
+    tensors = {"a", "b", "scale", "bias"} & set(parameters_of(ADDITIONS[name]))
+    assert problems(doc, parameters_of(ADDITIONS[name]), tensors) == [], name
+
+
+@pytest.mark.parametrize("named", [CURRENT | ADDITIONS, LEGACY], ids=["current", "legacy"])
 def test_no_two_docstrings_are_alike(named):
     assert repeated({name: inspect.cleandoc(f.__doc__ or "") for name, f in named.items()}) == []
 

@@ -124,7 +124,7 @@ def run(code, *args):
     )
 
 
-@pytest.mark.parametrize("prefix, calls", [("ggml_", 25), ("gguf_", 40), ("legacy.", 25)])
+@pytest.mark.parametrize("prefix, calls", [("ggml_", 25), ("gguf_", 40), ("ext.", 60), ("legacy.", 25)])
 def test_random_arguments(prefix, calls):
     """A short run of the fuzzer: every function with arguments of all kinds neither crashes nor hangs nor raises
     unexpectedly.

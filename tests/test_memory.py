@@ -176,7 +176,7 @@ def without_memory(first, function, *args):
         _testcapi.remove_mem_hooks()
     return True
 for call in (
-    (ggml.gguf_init_from_file, path, params), (ggml.gguf_init_from_file_mmap, path, params),
+    (ggml.gguf_init_from_file, path, params), (ggml.ext.gguf_init_from_file_mmap, path, params),
     (ggml.ggml_backend_sched_new, (ctypes.c_void_p * 1)(second), None, 1, 64, False),
     (ggml.ggml_backend_sched_alloc_graph, sched, graph), (ggml.ggml_backend_sched_graph_compute, sched, graph),
     (ggml.ggml_backend_sched_reserve, sched, graph), (ggml.ggml_backend_sched_reset, sched),

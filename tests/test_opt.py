@@ -315,10 +315,10 @@ def test_resumed_run_is_the_same(tmp_path, optimizer, period):
     a, b = Model(), Model()
     whole, path = a.opt(**fields), tmp_path / "run.gguf"
     run(a, whole, 7)
-    ggml.ggml_opt_save(whole, path, a.dataset)
+    ggml.ext.opt_save(whole, path, a.dataset)
     run(a, whole, 5)
     resumed = b.opt(**fields)
-    ggml.ggml_opt_load(resumed, path, b.dataset)
+    ggml.ext.opt_load(resumed, path, b.dataset)
     run(b, resumed, 5)
     assert np.array_equal(a.values(), b.values())
     assert os.listdir(tmp_path) == ["run.gguf"]
@@ -342,7 +342,7 @@ def test_a_checkpoint_is_complete_after_a_kill(tmp_path):
 with Session(1) as s:
     opt = wide(s)
     while True:
-        ggml.ggml_opt_save(opt, sys.argv[1])
+        ggml.ext.opt_save(opt, sys.argv[1])
         print("saved", flush=True)
 """
     path, rng, here = tmp_path / "run.gguf", np.random.default_rng(0), {}
@@ -354,43 +354,43 @@ with Session(1) as s:
                 assert saving.stdout.readline()
                 time.sleep(rng.uniform(0.01, 0.2))
                 saving.kill()
-            ggml.ggml_opt_load(opt, path)
+            ggml.ext.opt_load(opt, path)
 
 
 def test_checkpoints_that_do_not_fit(model, tmp_path):
     opt, path = model.opt(), tmp_path / "run.gguf"
-    ggml.ggml_opt_save(opt, path)
+    ggml.ext.opt_save(opt, path)
     whole, before = path.read_bytes(), model.values()
     with pytest.raises(ValueError, match=r"key 'ggml.opt.order'"):
-        ggml.ggml_opt_load(opt, path, model.dataset)
+        ggml.ext.opt_load(opt, path, model.dataset)
     with pytest.raises(ValueError, match=r"key 'ggml.opt.optimizer'"):
-        ggml.ggml_opt_load(model.opt(optimizer=ggml.GGML_OPT_OPTIMIZER_TYPE_SGD), path)
+        ggml.ext.opt_load(model.opt(optimizer=ggml.GGML_OPT_OPTIMIZER_TYPE_SGD), path)
     with pytest.raises(ValueError, match=r"key 'ggml.opt.period'"):
-        ggml.ggml_opt_load(model.opt(opt_period=2), path)
+        ggml.ext.opt_load(model.opt(opt_period=2), path)
     ggml.ggml_set_name(model.w, b"other")
     with pytest.raises(ValueError, match="tensor 'other' is missing"):
-        ggml.ggml_opt_load(opt, path)
+        ggml.ext.opt_load(opt, path)
     ggml.ggml_set_name(model.w, b"w")
     for n in (0, 3, len(whole) // 2, len(whole) - 64):
         path.write_bytes(whole[:n])
-        with pytest.raises(ValueError, match="^ggml_opt_load: .*run.gguf"):
-            ggml.ggml_opt_load(opt, path)
+        with pytest.raises(ValueError, match="^ggml.ext.opt_load: .*run.gguf"):
+            ggml.ext.opt_load(opt, path)
     for at, match in (
         (whole.index(b"ggml.opt.random") + 20, r"ggml.opt.random.* damaged"),
         (len(whole) - 32, r"tensor '.*is damaged"),
     ):
         path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
         with pytest.raises(ValueError, match=match):
-            ggml.ggml_opt_load(opt, path)
+            ggml.ext.opt_load(opt, path)
     foreign = ggml.gguf_init_empty()
     ggml.gguf_write_to_file(foreign, path, False)
     ggml.gguf_free(foreign)
     with pytest.raises(ValueError, match=r"not a checkpoint of a training run: key 'ggml.opt.version' is missing"):
-        ggml.ggml_opt_load(opt, path)
+        ggml.ext.opt_load(opt, path)
     with pytest.raises(OSError):
-        ggml.ggml_opt_load(opt, tmp_path / "none.gguf")
+        ggml.ext.opt_load(opt, tmp_path / "none.gguf")
     with pytest.raises(OSError):
-        ggml.ggml_opt_save(opt, tmp_path / "no" / "folder.gguf")
+        ggml.ext.opt_save(opt, tmp_path / "no" / "folder.gguf")
     assert np.array_equal(before, model.values())
 
 

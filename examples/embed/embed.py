@@ -32,7 +32,7 @@ class Model:
         # the memory of the graphs, reused for every batch
         self.allocator = ggml.ggml_gallocr_new(ggml.ggml_backend_cpu_buffer_type())
         weights = ctypes.c_void_p()
-        g = ggml.gguf_init_from_file_mmap(path, ggml.gguf_init_params(no_alloc=False, ctx=ctypes.pointer(weights)))
+        g = ggml.ext.gguf_init_from_file_mmap(path, ggml.gguf_init_params(no_alloc=False, ctx=ctypes.pointer(weights)))
         self.weights = weights.value
         names = [ggml.gguf_get_tensor_name(g, i) for i in range(ggml.gguf_get_n_tensors(g))]
         self.w = {name.decode(): ggml.ggml_get_tensor(self.weights, name) for name in names}

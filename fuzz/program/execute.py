@@ -12,6 +12,7 @@ import contextlib
 import ctypes
 import faulthandler
 import json
+import operator
 import os
 import random
 import sys
@@ -154,7 +155,8 @@ class Built:
         fn = item["fn"]
         if PEER:
             say(f"call {self.at} {fn}")
-        return getattr(ggml, "ggml_" + fn)(self.ctx, *(self.argument(fn, a) for a in item["args"]))
+        function = operator.attrgetter(fn if fn.startswith("ext.") else "ggml_" + fn)(ggml)
+        return function(self.ctx, *(self.argument(fn, a) for a in item["args"]))
 
     def argument(self, fn, a):
         if not isinstance(a, dict):

@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass, field
 
 import numpy as np
-from cases import As, Op, Random, rows
+from cases import As, Op, Random, constructor, public_name, rows
 from cases.harness import AXES, DTYPES, EPS, memory, tensor, type_id, type_of, values_of
 
 import ggml
@@ -159,10 +159,10 @@ class Builder:
         """
         fn = fn or row.fn
         try:
-            t = getattr(ggml, "ggml_" + fn)(self.ctx, *(self.passed(fn, a) for a in args))
+            t = constructor(fn)(self.ctx, *(self.passed(fn, a) for a in args))
         except (ValueError, TypeError, RuntimeError) as error:
             self.program.refused.append(f"{fn}: {error}")
-            if not str(error).startswith("ggml_"):
+            if not str(error).startswith(public_name(fn)):
                 raise
             return None
         operands = [k["t"] for k in args if is_tensor(k)]

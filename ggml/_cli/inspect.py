@@ -44,7 +44,7 @@ def read(path):
             {
                 "name": ggml.gguf_get_tensor_name(g, i).decode(),
                 "type": TYPES[ggml.gguf_get_tensor_type(g, i)],
-                "shape": list(ggml.gguf_get_tensor_shape(g, i)),
+                "shape": list(ggml.ext.gguf_get_tensor_shape(g, i)),
                 "offset": ggml.gguf_get_tensor_offset(g, i),
                 "bytes": ggml.gguf_get_tensor_size(g, i),
             }

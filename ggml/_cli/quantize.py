@@ -113,7 +113,7 @@ def plan(g, options):
     names = [ggml.gguf_get_tensor_name(g, i).decode() for i in range(ggml.gguf_get_n_tensors(g))]
     layers = 1 + max((int(n[1]) for n in (re.match(r"blk\.(\d+)\.", n) for n in names) if n), default=-1)
     for i, name in enumerate(names):
-        shape, old = ggml.gguf_get_tensor_shape(g, i), TYPES[ggml.gguf_get_tensor_type(g, i)]
+        shape, old = ggml.ext.gguf_get_tensor_shape(g, i), TYPES[ggml.gguf_get_tensor_type(g, i)]
         if all(n <= 1 for n in shape[1:]) or not name.endswith("weight"):
             continue
         if any(fnmatch.fnmatchcase(name, pattern) for pattern in UNCHANGED):
@@ -259,7 +259,7 @@ def open_model(path):
     ctx = ctypes.c_void_p()
     wanted = ggml.gguf_init_params(no_alloc=False, ctx=ctypes.pointer(ctx))
     try:
-        return ggml.gguf_init_from_file_mmap(path, wanted), ctx.value
+        return ggml.ext.gguf_init_from_file_mmap(path, wanted), ctx.value
     except ValueError as error:
         if "can't be used in place" not in str(error):
             raise

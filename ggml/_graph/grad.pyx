@@ -73,15 +73,15 @@ cdef class Backward:
         arg_context(wrap_handle(self.ctx), caller)
         arg_sound_graph(wrap_graph(g), b"cgraph")
         if g.n_nodes < self.n_forward or g.visited_hash_set.size != self.n_slots:
-            fail(RuntimeError, "cgraph was changed by a function given to ggml_custom_set_backward")
+            fail(RuntimeError, "cgraph was changed by a function given to ggml.ext.custom_set_backward")
         if not engine.tensor_usable(node):
-            fail(RuntimeError, "a node was freed by the function that ggml_custom_set_backward gave to it")
+            fail(RuntimeError, "a node was freed by the function that ggml.ext.custom_set_backward gave to it")
         check_node(node)
         for i in range(self.n_forward):
             t = g.nodes[i]
             check_node(t)
             if not engine.hash_contains(&g.visited_hash_set, t):
-                fail(RuntimeError, f"cgraph lost {node_text(t)} in a function given to ggml_custom_set_backward")
+                fail(RuntimeError, f"cgraph lost {node_text(t)} in a function given to ggml.ext.custom_set_backward")
             k = hash_slot(g, t)
             if ((g.grads[k] != NULL and not engine.tensor_usable(g.grads[k]))
                     or (g.grad_accs[k] != NULL and not engine.tensor_usable(g.grad_accs[k]))):
@@ -407,10 +407,11 @@ def ggml_build_backward_gradient_checkpointing(ctx, gf, gb, gb_tmp, checkpoints,
     n_slots = f.visited_hash_set.size
     copy_graph(f, scratch)
     b = build(c, scratch, None, False)
-    arg_sound_graph(wrap_graph(f), b"gf")     # functions given to ggml_custom_set_backward may have freed the graphs
+    # Functions given to ggml.ext.custom_set_backward may have freed the graphs.
+    arg_sound_graph(wrap_graph(f), b"gf")
     arg_graph(wrap_graph(g), b"gb")
     if f.n_nodes != b.n_forward or f.visited_hash_set.size != n_slots:
-        fail(RuntimeError, "gf was changed by a function given to ggml_custom_set_backward")
+        fail(RuntimeError, "gf was changed by a function given to ggml.ext.custom_set_backward")
     copy_graph(f, g)
     if n > 0:
         for i in range(f.n_nodes, scratch.n_nodes):

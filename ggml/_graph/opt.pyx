@@ -175,32 +175,9 @@ cdef int reset(Context o, bint optimizer) except -1:
     return 0
 
 # ---- functions of contexts -------------------------------------------------------------------------------------------
-def ggml_opt_init(params, comm=None):
-    """Creates an optimisation context, which builds and computes the graph of a training step.
-
-    With params.ctx_compute, params.inputs and params.outputs, the graph is built now and used for every batch
-    (static graphs). Without them, ggml_opt_prepare_alloc supplies a graph. The graph consists of the forward pass,
-    the loss, and, as params.build_type says, the gradients and the steps of the optimiser for all tensors that were
-    marked with ggml_set_param. A step is taken every params.opt_period batches; the gradients of these batches are
-    averaged (summed for GGML_OPT_LOSS_TYPE_SUM). With comm, the batches of all ranks count: before a step the
-    gradients are summed over the ranks, while the backward pass still runs. All ranks must create the same context
-    and compute the same number of batches.
-
-    Args:
-        params: ggml_opt_params (see ggml_opt_default_params). params.backend_sched must be a live scheduler,
-            opt_period 1 or more.
-        comm: ggml.distributed.Communicator, or None. The parameter is an addition of this library.
-    Returns:
-        Handle (int) of the context. Free it with ggml_opt_free.
-    Raises:
-        TypeError: params or a field of it is of the wrong kind, params.backend_sched or params.get_opt_pars is NULL,
-            or comm is not a communicator.
-        ValueError: a field has a value that is not allowed, only some of ctx_compute, inputs and outputs are set,
-            or outputs and loss do not fit.
-        RuntimeError: the scheduler or a tensor's context was freed.
-        MemoryError: there is not enough memory for the optimiser's state.
-    """
-    enter(b"ggml_opt_init")
+cdef object context_of_params(const char *name, object params, object comm):
+    """What the public function `name` returns: the handle of a new context."""
+    enter(name)
     cdef Context o = Context()
     if not isinstance(params, _structs.ggml_opt_params):
         fail(TypeError, f"params is {repr_short(params)}: need a ggml_opt_params")
@@ -210,9 +187,9 @@ def ggml_opt_init(params, comm=None):
     try:
         ggml_backend_sched_get_backend(o.sched, 0)   # raises if it is not a scheduler
     except (TypeError, RuntimeError) as error:
-        enter(b"ggml_opt_init")
+        enter(name)
         fail(type(error), "params.backend_" + str(error).partition(": ")[2])
-    enter(b"ggml_opt_init")
+    enter(name)
     o.loss_type = arg_choice(params.loss_type, b"loss_type", LOSSES)
     o.build_type = arg_choice(params.build_type, b"build_type", BUILDS)
     o.optimizer = arg_choice(params.optimizer, b"optimizer", OPTIMIZERS)
@@ -228,7 +205,7 @@ def ggml_opt_init(params, comm=None):
         fail(ValueError, "only some of ctx_compute, inputs and outputs are set: static graphs need all three, "
                          "graphs of ggml_opt_prepare_alloc none")
     if o.static_graphs:
-        arg_context(params.ctx_compute, b"ggml_opt_init")
+        arg_context(params.ctx_compute, name)
         o.inputs, o.outputs = arg_tensor(params.inputs, b"inputs"), arg_tensor(params.outputs, b"outputs")
     try:
         if o.static_graphs:
@@ -237,6 +214,50 @@ def ggml_opt_init(params, comm=None):
     except BaseException:
         o.release()
         raise
+
+def ggml_opt_init(params):
+    """Creates an optimisation context, which builds and computes the graph of a training step.
+
+    With params.ctx_compute, params.inputs and params.outputs, the graph is built now and used for every batch
+    (static graphs). Without them, ggml_opt_prepare_alloc supplies a graph. The graph consists of the forward pass,
+    the loss, and, as params.build_type says, the gradients and the steps of the optimiser for all tensors that were
+    marked with ggml_set_param. A step is taken every params.opt_period batches; the gradients of these batches are
+    averaged (summed for GGML_OPT_LOSS_TYPE_SUM).
+
+    Args:
+        params: ggml_opt_params (see ggml_opt_default_params). params.backend_sched must be a live scheduler,
+            opt_period 1 or more.
+    Returns:
+        Handle (int) of the context. Free it with ggml_opt_free.
+    Raises:
+        TypeError: params or a field of it is of the wrong kind, or params.backend_sched or params.get_opt_pars is NULL.
+        ValueError: a field has a value that is not allowed, only some of ctx_compute, inputs and outputs are set,
+            or outputs and loss do not fit.
+        RuntimeError: the scheduler or a tensor's context was freed.
+        MemoryError: there is not enough memory for the optimiser's state.
+    See also:
+        ggml.ext.opt_init, which trains on several ranks.
+    """
+    return context_of_params(b"ggml_opt_init", params, None)
+
+def ext_opt_init(params, comm):
+    """Creates an optimisation context as ggml_opt_init does, for training on several ranks.
+
+    The batches of all ranks count: before a step the gradients are summed over the ranks, while the backward pass still
+    runs. All ranks must create the same context and compute the same number of batches.
+
+    Args:
+        params: ggml_opt_params, as for ggml_opt_init.
+        comm: ggml.distributed.Communicator, or None for one rank.
+    Returns:
+        Handle (int) of the context. Free it with ggml_opt_free.
+    Raises:
+        TypeError: as ggml_opt_init, or comm is not a communicator.
+        ValueError: as ggml_opt_init.
+        RuntimeError: the scheduler or a tensor's context was freed.
+        MemoryError: there is not enough memory for the optimiser's state.
+    """
+    return context_of_params(b"ggml.ext.opt_init", params, comm)
 
 def ggml_opt_free(opt_ctx):
     """Frees an optimisation context with its graph, moments and accumulated gradients.

@@ -1,4 +1,4 @@
-"""Checkpoints of training runs in GGUF files: ggml_opt_save and ggml_opt_load, which the C library does not have."""
+"""Checkpoints of training runs in GGUF files: ggml.ext.opt_save and ggml.ext.opt_load"""
 import ctypes
 import os
 from array import array
@@ -60,7 +60,7 @@ cdef uint32_t key_sum(int64_t iteration, int64_t index, uint64_t random):
 cdef uint32_t data_sum(ggml_tensor *t):
     return crc32(PyMemoryView_FromMemory(<char *>t.data, gg_nbytes(t), PyBUF_READ))
 
-def ggml_opt_save(opt_ctx, fname, dataset=None):
+def ext_opt_save(opt_ctx, fname, dataset=None):
     """Writes a checkpoint of a training run to a GGUF file.
 
     It holds the parameters, the optimiser's moments, the accumulated gradients of an unfinished period, the number
@@ -81,9 +81,9 @@ def ggml_opt_save(opt_ctx, fname, dataset=None):
         RuntimeError: opt_ctx or dataset was freed, the context has no parameters yet, or several ranks are within a
             period.
     See also:
-        ggml_opt_load, which resumes the run exactly.
+        ggml.ext.opt_load, which resumes the run exactly.
     """
-    enter(b"ggml_opt_save")
+    enter(b"ggml.ext.opt_save")
     cdef Context o = arg_opt_context(opt_ctx)
     cdef Dataset d = arg_dataset(dataset) if dataset is not None else None
     cdef ggml_tensor *t
@@ -114,7 +114,7 @@ def ggml_opt_save(opt_ctx, fname, dataset=None):
         gguf_set_arr_data(file, b"ggml.opt.sums", _constants.GGUF_TYPE_UINT32, sums, len(sums))
         _write_to_file(file, fname, False)
     except OSError as error:
-        raise renamed_os_error(error, "ggml_opt_save", given) from None
+        raise renamed_os_error(error, "ggml.ext.opt_save", given) from None
     finally:
         if file is not None:
             gguf_free(file)
@@ -123,9 +123,9 @@ def ggml_opt_save(opt_ctx, fname, dataset=None):
 cdef object value(object file, bytes key, str fname, object get, int type):
     """The value of a key, read by get(file, index); it must be of a type."""
     cdef int64_t i = gguf_find_key(file, key)
-    enter(b"ggml_opt_load")
+    enter(b"ggml.ext.opt_load")
     if i < 0 or gguf_get_kv_type(file, i) != type:
-        enter(b"ggml_opt_load")
+        enter(b"ggml.ext.opt_load")
         problem = "missing" if i < 0 else "of another type"
         fail(ValueError, f"{fname!r} is not a checkpoint of a training run: key {key.decode()!r} is {problem}")
     return get(file, i)
@@ -136,7 +136,7 @@ cdef object array_of(object file, bytes key, str fname, int type, str code, Py_s
         return gguf_get_arr_type(file, i), gguf_get_arr_n(file, i), gguf_get_arr_data(file, i)
 
     kind, n, data = value(file, key, fname, get, _constants.GGUF_TYPE_ARRAY)
-    enter(b"ggml_opt_load")
+    enter(b"ggml.ext.opt_load")
     if kind != type or n != count:
         fail(ValueError, f"key {key.decode()!r} of {fname!r} has {n} {what}: need {count} of type {type}")
     made = array(code, bytes(array(code).itemsize * count))
@@ -167,7 +167,7 @@ cdef tuple checked_keys(Context o, object file, str fname):
                                 for k in (b"period", b"iteration", b"index")]
     random = value(file, b"ggml.opt.random", fname, gguf_get_val_u64, _constants.GGUF_TYPE_UINT64)
     ours = ggml_opt_optimizer_name(o.optimizer)
-    enter(b"ggml_opt_load")
+    enter(b"ggml.ext.opt_load")
     if version != FORMAT:
         fail(ValueError, f"key 'ggml.opt.version' of {fname!r} is {version}: need {FORMAT}")
     if optimizer != ours:
@@ -220,8 +220,8 @@ cdef int load(Context o, Dataset d, object file, object ctx, str fname) except -
         d.order = order
     return 0
 
-def ggml_opt_load(opt_ctx, fname, dataset=None):
-    """Restores a checkpoint of ggml_opt_save, so that training continues exactly where it was saved.
+def ext_opt_load(opt_ctx, fname, dataset=None):
+    """Restores a checkpoint of ggml.ext.opt_save, so that training continues exactly where it was saved.
 
     The context, its parameters and the dataset must have been made as they were then. Everything in the file is
     checked before anything is changed. This function is not part of the C library.
@@ -240,7 +240,7 @@ def ggml_opt_load(opt_ctx, fname, dataset=None):
             or tensor.
         RuntimeError: opt_ctx or dataset was freed, or the context has no parameters yet.
     """
-    enter(b"ggml_opt_load")
+    enter(b"ggml.ext.opt_load")
     cdef Context o = arg_opt_context(opt_ctx)
     cdef Dataset d = arg_dataset(dataset) if dataset is not None else None
     given, fname = fname, arg_path(fname, b"fname")
@@ -250,10 +250,10 @@ def ggml_opt_load(opt_ctx, fname, dataset=None):
         file = gguf_init_from_file(fname, _structs.gguf_init_params(no_alloc=False, ctx=ctypes.pointer(ctx)))
     except ValueError as error:
         problem = str(error).partition(": ")[2]
-        raise ValueError(f"ggml_opt_load: {os.fsdecode(fname)!r}: {problem}") from None
+        raise ValueError(f"ggml.ext.opt_load: {os.fsdecode(fname)!r}: {problem}") from None
     except OSError as error:
-        raise renamed_os_error(error, "ggml_opt_load", given) from None
-    enter(b"ggml_opt_load")  # what was called has entered another name
+        raise renamed_os_error(error, "ggml.ext.opt_load", given) from None
+    enter(b"ggml.ext.opt_load")  # what was called has entered another name
     try:
         load(o, d, file, ctx.value, os.fsdecode(fname))
     finally:

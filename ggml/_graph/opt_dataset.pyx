@@ -207,7 +207,7 @@ def ggml_opt_dataset_shuffle(opt_ctx, dataset, idata):
     """Shuffles the order in which batches take the shards of a dataset.
 
     Every permutation of the shards is equally likely (Fisher-Yates). The random numbers are those of the
-    optimisation context: two contexts that were made alike shuffle alike, and ggml_opt_save stores their state.
+    optimisation context: two contexts that were made alike shuffle alike, and ggml.ext.opt_save stores their state.
 
     Args:
         opt_ctx: optimisation context whose random numbers are drawn.

@@ -310,7 +310,7 @@ def gguf_get_data(ctx):
     """Gives the address of the tensor data that were read or mapped as one block.
 
     Tensor i begins gguf_get_tensor_offset(ctx, i) bytes after it. The block belongs to the ggml context that was
-    created with the file, or to the mapping of gguf_init_from_file_mmap.
+    created with the file, or to the mapping of ggml.ext.gguf_init_from_file_mmap.
 
     Args:
         ctx: GGUF context.
@@ -637,12 +637,12 @@ def gguf_get_tensor_ne(ctx, tensor_id):
         ValueError: there is no tensor with this index.
         RuntimeError: ctx was freed, or is not a GGUF context.
     See also:
-        gguf_get_tensor_shape has as many dimensions as the file states.
+        ggml.ext.gguf_get_tensor_shape has as many dimensions as the file states.
     """
     cdef Info t = arg_gguf(ctx, b"gguf_get_tensor_ne").tensor(tensor_id)
     return (ctypes.c_int64 * 4)(*[t.ne[i] if i < t.n_dims else 1 for i in range(4)])
 
-def gguf_get_tensor_shape(ctx, tensor_id):
+def ext_gguf_get_tensor_shape(ctx, tensor_id):
     """Gives the shape of a tensor as the file states it.
 
     This function is not part of the C library.
@@ -658,5 +658,5 @@ def gguf_get_tensor_shape(ctx, tensor_id):
         ValueError: there is no tensor with this index.
         RuntimeError: ctx was freed, or is not a GGUF context.
     """
-    cdef Info t = arg_gguf(ctx, b"gguf_get_tensor_shape").tensor(tensor_id)
+    cdef Info t = arg_gguf(ctx, b"ggml.ext.gguf_get_tensor_shape").tensor(tensor_id)
     return tuple([t.ne[i] for i in range(t.n_dims)])

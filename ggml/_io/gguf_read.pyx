@@ -469,7 +469,7 @@ def gguf_init_from_file(fname, params):
             file.
         MemoryError: there is not enough memory for the metadata or the tensor data.
     See also:
-        gguf_init_from_file_mmap, which does not copy the tensor data.
+        ggml.ext.gguf_init_from_file_mmap, which does not copy the tensor data.
     """
     enter(b"gguf_init_from_file")
     cdef PathSource s = PathSource()
@@ -480,7 +480,7 @@ def gguf_init_from_file(fname, params):
     finally:
         s.file.close()
 
-def gguf_init_from_file_mmap(fname, params):
+def ext_gguf_init_from_file_mmap(fname, params):
     """Maps a GGUF file into memory, so that its tensors use the pages of the file without a copy.
 
     The operating system reads pages on first access, and processes that map the same file share them. Writing to a
@@ -501,7 +501,7 @@ def gguf_init_from_file_mmap(fname, params):
             byte order or an alignment below 8.
         MemoryError: there is not enough memory for the metadata.
     """
-    enter(b"gguf_init_from_file_mmap")
+    enter(b"ggml.ext.gguf_init_from_file_mmap")
     cdef Source s = Source()
     cdef File f
     check_params(params)
@@ -522,7 +522,7 @@ def gguf_init_from_file_mmap(fname, params):
     f.mapping = mapping
     if f.data_present:
         f.data = (<Mapping>mapping).region.base + f.data_offset
-    return load(f, s, params, b"gguf_init_from_file_mmap")
+    return load(f, s, params, b"ggml.ext.gguf_init_from_file_mmap")
 
 def gguf_init_from_file_ptr(file, params):
     """Reads GGUF data from an open C FILE, starting at its current position.

@@ -339,13 +339,38 @@ def ggml_conv_2d(ctx, a, b, s0, s1, p0, p1, d0, d1):
     """
     return conv_2d_of(ctx, b"ggml_conv_2d", GG_CONV_2D, a, b, s0, s1, p0, p1, d0, d1)
 
-def ggml_conv_2d_direct(ctx, a, b, s0, s1, p0, p1, d0, d1, bias=None, function=None, offset=0, winograd=2):
+def ggml_conv_2d_direct(ctx, a, b, s0, s1, p0, p1, d0, d1):
     """Convolves images without an intermediate tensor of patches, as ggml_conv_2d does in this library.
 
-    Both names make the same node, so they do not differ in speed or memory. The gradient flows to a and b. The C
-    library does not offer bias, function, kernels of bytes and winograd; with one of the first three there is no
-    gradient. A kernel of bytes is multiplied exactly with images of whole numbers whose range is 255 at most, and in
-    f32 with others.
+    Both names make the same node, so they do not differ in speed or memory. The gradient flows to a and b.
+
+    Args:
+        ctx: context that receives the result.
+        a: kernel [kw, kh, in_channels, out_channels], f32, f16 or bf16.
+        b: images [width, height, in_channels, batch], f32, f16 or bf16.
+        s0: stride along the width, 1 or more.
+        s1: stride along the height, 1 or more.
+        p0: columns of zeros at each side, 0 or more.
+        p1: rows of zeros above and below, 0 or more.
+        d0: dilation along the width, 1 or more.
+        d1: dilation along the height, 1 or more.
+    Returns:
+        f32 tensor [ow, oh, out_channels, batch] with ow = (width + 2 * p0 - d0 * (kw - 1) - 1) // s0 + 1 and oh
+            likewise.
+    Raises:
+        ValueError: the channels differ, a type or parameter is invalid, or the kernel is larger than the padded
+            image.
+        MemoryError: the context is full.
+    See also:
+        ggml.ext.conv_2d, with a bias, a function, kernels of bytes and a choice of algorithms.
+    """
+    return conv_2d_of(ctx, b"ggml_conv_2d_direct", GG_CONV_2D, a, b, s0, s1, p0, p1, d0, d1)
+
+def ext_conv_2d(ctx, a, b, s0, s1, p0, p1, d0, d1, bias=None, function=None, offset=0, winograd=2):
+    """Convolves images as ggml_conv_2d does, with a bias, a function, kernels of bytes and a choice of algorithms.
+
+    The gradient flows to a and b; with a bias, a function or a kernel of bytes there is none. A kernel of bytes is
+    multiplied exactly with images of whole numbers whose range is 255 at most, and in f32 with others.
 
     Args:
         ctx: context that receives the result.
@@ -377,7 +402,7 @@ def ggml_conv_2d_direct(ctx, a, b, s0, s1, p0, p1, d0, d1, bias=None, function=N
             the kernel is larger than the padded image.
         MemoryError: the context is full.
     """
-    cdef ggml_context *c = arg_context(ctx, b"ggml_conv_2d_direct")
+    cdef ggml_context *c = arg_context(ctx, b"ggml.ext.conv_2d")
     cdef ggml_tensor *kernel = arg_tensor(a, b"a")
     cdef ggml_tensor *data = arg_tensor(b, b"b")
     cdef int more = arg_int32(offset, b"offset"), squares = arg_int32(winograd, b"winograd")
@@ -491,12 +516,55 @@ cdef bint has_channels_innermost(const ggml_tensor *t) noexcept:
     return (t.ne[2] > 1 and t.nb[2] == <size_t>gg_types[t.type].bytes and t.nb[0] == t.nb[2] * t.ne[2]
             and t.nb[1] == t.nb[0] * t.ne[0])
 
-def ggml_conv_2d_dw_direct(ctx, a, b, stride0, stride1, pad0, pad1, dilation0, dilation1, bias=None, function=None):
+cdef ggml_tensor *conv_2d_dw_of(object ctx, const char *name, object a, object b, object s0, object s1, object p0,
+                                object p1, object d0, object d1) except NULL:
+    """A depthwise convolution of images whose result keeps the memory layout of the images."""
+    cdef ggml_context *c = arg_context(ctx, name)
+    cdef ggml_tensor *kernel = arg_tensor(a, b"a")
+    cdef ggml_tensor *data = arg_tensor(b, b"b")
+    cdef ggml_tensor *t = conv(c, GG_CONV_DEPTHWISE, kernel, data, arg_int32(s0, b"stride0"), arg_int32(s1, b"stride1"),
+                               arg_int32(p0, b"pad0"), arg_int32(p1, b"pad1"), arg_int32(d0, b"dilation0"),
+                               arg_int32(d1, b"dilation1"))
+    if has_channels_innermost(data):
+        t.nb[2] = sizeof(float)
+        t.nb[0] = t.nb[2] * t.ne[2]
+        t.nb[1] = t.nb[0] * t.ne[0]
+    return t
+
+def ggml_conv_2d_dw_direct(ctx, a, b, stride0, stride1, pad0, pad1, dilation0, dilation1):
     """Convolves each channel of images with its own kernel and keeps the memory layout of the images.
 
     Computes the same as ggml_conv_2d_dw. Where the channels of b are adjacent in memory (a permuted view of
-    contiguous [channels, width, height, batch]), so are those of the result. The gradient flows to a and b. The C
-    library does not offer bias and function; with one of them there is no gradient.
+    contiguous [channels, width, height, batch]), so are those of the result. The gradient flows to a and b.
+
+    Args:
+        ctx: context that receives the result.
+        a: kernels [kw, kh, 1, channels], f32, f16 or bf16.
+        b: images [width, height, channels, batch], f32, f16 or bf16.
+        stride0: stride along the width, 1 or more.
+        stride1: stride along the height, 1 or more.
+        pad0: columns of zeros at each side, 0 or more.
+        pad1: rows of zeros above and below, 0 or more.
+        dilation0: dilation along the width, 1 or more.
+        dilation1: dilation along the height, 1 or more.
+    Returns:
+        f32 tensor [ow, oh, channels, batch] with ow = (width + 2 * pad0 - dilation0 * (kw - 1) - 1) // stride0 + 1
+            and oh likewise.
+    Raises:
+        ValueError: there is not one kernel for each channel, a type or parameter is invalid, or the kernel is
+            larger than the padded image.
+        MemoryError: the context is full.
+    See also:
+        ggml.ext.conv_2d_dw, with a bias and a function.
+    """
+    return wrap_tensor(conv_2d_dw_of(ctx, b"ggml_conv_2d_dw_direct", a, b, stride0, stride1, pad0, pad1, dilation0,
+                                     dilation1))
+
+def ext_conv_2d_dw(ctx, a, b, stride0, stride1, pad0, pad1, dilation0, dilation1, bias=None, function=None):
+    """Convolves each channel of images with its own kernel, and adds a bias or applies a function.
+
+    Computes the same as ggml_conv_2d_dw_direct before that, in the same memory layout. The gradient flows to a and b;
+    with a bias or a function there is none.
 
     Args:
         ctx: context that receives the result.
@@ -518,17 +586,9 @@ def ggml_conv_2d_dw_direct(ctx, a, b, stride0, stride1, pad0, pad1, dilation0, d
             or the kernel is larger than the padded image.
         MemoryError: the context is full.
     """
-    cdef ggml_context *c = arg_context(ctx, b"ggml_conv_2d_dw_direct")
-    cdef ggml_tensor *kernel = arg_tensor(a, b"a")
-    cdef ggml_tensor *data = arg_tensor(b, b"b")
-    cdef ggml_tensor *t = conv(c, GG_CONV_DEPTHWISE, kernel, data, arg_int32(stride0, b"stride0"),
-                               arg_int32(stride1, b"stride1"), arg_int32(pad0, b"pad0"), arg_int32(pad1, b"pad1"),
-                               arg_int32(dilation0, b"dilation0"), arg_int32(dilation1, b"dilation1"))
+    cdef ggml_tensor *t = conv_2d_dw_of(ctx, b"ggml.ext.conv_2d_dw", a, b, stride0, stride1, pad0, pad1, dilation0,
+                                        dilation1)
     add_tail(t, bias, function)
-    if has_channels_innermost(data):
-        t.nb[2] = sizeof(float)
-        t.nb[0] = t.nb[2] * t.ne[2]
-        t.nb[1] = t.nb[0] * t.ne[0]
     return wrap_tensor(t)
 
 # ---- convolutions of volumes -----------------------------------------------------------------------------------------

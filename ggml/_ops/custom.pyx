@@ -74,7 +74,7 @@ def ggml_map_custom1(ctx, a, fun, n_tasks, userdata):
 
     Computing the node calls fun(dst, a, ith, nth, userdata) once for each ith from 0 to nth - 1, possibly on
     different threads at the same time; each call computes its share. nth is the smaller of n_tasks and the number
-    of threads. An exception in fun ends the compute, which raises it. ggml_custom_set_backward gives the node a
+    of threads. An exception in fun ends the compute, which raises it. ggml.ext.custom_set_backward gives the node a
     gradient.
 
     Args:
@@ -97,7 +97,7 @@ def ggml_map_custom1_inplace(ctx, a, fun, n_tasks, userdata):
     """Lets a callback overwrite a tensor in its own memory.
 
     The calls are those of ggml_map_custom1: fun(dst, a, ith, nth, userdata), where dst and a have the same data.
-    The node has a gradient after ggml_custom_set_backward.
+    The node has a gradient after ggml.ext.custom_set_backward.
 
     Args:
         ctx: context that receives the node. It keeps fun and userdata alive.
@@ -118,7 +118,7 @@ def ggml_map_custom2(ctx, a, b, fun, n_tasks, userdata):
     """Creates a tensor like a that a callback computes from two operands.
 
     Computing the node calls fun(dst, a, b, ith, nth, userdata) once for each of nth tasks, as ggml_map_custom1
-    describes. ggml_custom_set_backward gives the node a gradient.
+    describes. ggml.ext.custom_set_backward gives the node a gradient.
 
     Args:
         ctx: context that receives the result. It keeps fun and userdata alive.
@@ -140,7 +140,7 @@ def ggml_map_custom2_inplace(ctx, a, b, fun, n_tasks, userdata):
     """Lets a callback overwrite its first of two operands.
 
     Computing the node calls fun(dst, a, b, ith, nth, userdata) once for each of nth tasks; dst and a have the same
-    data. See ggml_map_custom1 for tasks and exceptions. ggml_custom_set_backward gives the node a gradient.
+    data. See ggml_map_custom1 for tasks and exceptions. ggml.ext.custom_set_backward gives the node a gradient.
 
     Args:
         ctx: context that receives the node. It keeps fun and userdata alive.
@@ -162,7 +162,7 @@ def ggml_map_custom3(ctx, a, b, c, fun, n_tasks, userdata):
     """Creates a tensor like a that a callback computes from three operands.
 
     Computing the node calls fun(dst, a, b, c, ith, nth, userdata) once for each of nth tasks, as ggml_map_custom1
-    describes. ggml_custom_set_backward gives the node a gradient.
+    describes. ggml.ext.custom_set_backward gives the node a gradient.
 
     Args:
         ctx: context that receives the result. It keeps fun and userdata alive.
@@ -185,7 +185,7 @@ def ggml_map_custom3_inplace(ctx, a, b, c, fun, n_tasks, userdata):
     """Lets a callback overwrite its first of three operands.
 
     Computing the node calls fun(dst, a, b, c, ith, nth, userdata) once for each of nth tasks; dst and a have the
-    same data. See ggml_map_custom1 for tasks and exceptions. ggml_custom_set_backward gives the node a gradient.
+    same data. See ggml_map_custom1 for tasks and exceptions. ggml.ext.custom_set_backward gives the node a gradient.
 
     Args:
         ctx: context that receives the node. It keeps fun and userdata alive.
@@ -216,7 +216,7 @@ def ggml_custom_4d(ctx, type_, ne0, ne1, ne2, ne3, args, n_args, fun, n_tasks, u
     """Creates a tensor of any type and shape that a callback computes from any number of operands.
 
     Computing the node calls fun(dst, ith, nth, userdata) once for each of nth tasks; the operands are
-    dst.contents.src. See ggml_map_custom1 for tasks and exceptions. ggml_custom_set_backward gives the node a
+    dst.contents.src. See ggml_map_custom1 for tasks and exceptions. ggml.ext.custom_set_backward gives the node a
     gradient.
 
     Args:
@@ -251,7 +251,7 @@ def ggml_custom_inplace(ctx, a, args, n_args, fun, n_tasks, userdata):
 
     Computing the node calls fun(dst, ith, nth, userdata) once for each of nth tasks. dst.contents.src[0] is a,
     whose data dst shares; args follow from src[1] on. See ggml_map_custom1 for tasks and exceptions.
-    ggml_custom_set_backward gives the node a gradient.
+    ggml.ext.custom_set_backward gives the node a gradient.
 
     Args:
         ctx: context that receives the node. It keeps fun and userdata alive.
@@ -363,7 +363,7 @@ def ggml_map_unary_f32(ctx, a, fun):
 
     Computing the node calls fun(n, dst, a) for each row on one thread: n is the number of elements, dst and a are
     pointers to float. Older releases offered this form; ggml_map_custom1 is the general one.
-    ggml_custom_set_backward gives the node a gradient.
+    ggml.ext.custom_set_backward gives the node a gradient.
 
     Args:
         ctx: context that receives the result. It keeps fun alive.
@@ -383,7 +383,7 @@ def ggml_map_unary_inplace_f32(ctx, a, fun):
     """Lets a callback overwrite the rows of an f32 tensor one by one.
 
     Computing the node calls fun(n, dst, a) for each row of n elements on one thread; dst and a are the same
-    address. ggml_custom_set_backward gives the node a gradient.
+    address. ggml.ext.custom_set_backward gives the node a gradient.
 
     Args:
         ctx: context that receives the node. It keeps fun alive.
@@ -404,7 +404,7 @@ def ggml_map_binary_f32(ctx, a, b, fun):
 
     Computing the node calls fun(n, dst, a, b) for each row on one thread: n is the number of elements, the others
     are pointers to float. Older releases offered this form; ggml_map_custom2 is the general one.
-    ggml_custom_set_backward gives the node a gradient.
+    ggml.ext.custom_set_backward gives the node a gradient.
 
     Args:
         ctx: context that receives the result. It keeps fun alive.
@@ -425,7 +425,7 @@ def ggml_map_binary_inplace_f32(ctx, a, b, fun):
     """Lets a callback overwrite the rows of a with results from the rows of a and b.
 
     Computing the node calls fun(n, dst, a, b) for each row of n elements on one thread; dst and a are the same
-    address. ggml_custom_set_backward gives the node a gradient.
+    address. ggml.ext.custom_set_backward gives the node a gradient.
 
     Args:
         ctx: context that receives the node. It keeps fun alive.
@@ -446,7 +446,7 @@ def ggml_map_custom1_f32(ctx, a, fun):
     """Creates an f32 tensor that a callback computes as a whole from one operand.
 
     Computing the node calls fun(dst, a) with two tensor pointers, once and on one thread. Older releases offered
-    this form; ggml_map_custom1 is the general one. ggml_custom_set_backward gives the node a gradient.
+    this form; ggml_map_custom1 is the general one. ggml.ext.custom_set_backward gives the node a gradient.
 
     Args:
         ctx: context that receives the result. It keeps fun alive.
@@ -465,7 +465,7 @@ def ggml_map_custom1_f32(ctx, a, fun):
 def ggml_map_custom1_inplace_f32(ctx, a, fun):
     """Lets a callback overwrite an f32 tensor as a whole.
 
-    Computing the node calls fun(dst, a) once and on one thread; dst is a view of a. ggml_custom_set_backward gives
+    Computing the node calls fun(dst, a) once and on one thread; dst is a view of a. ggml.ext.custom_set_backward gives
     the node a gradient.
 
     Args:
@@ -486,7 +486,7 @@ def ggml_map_custom2_f32(ctx, a, b, fun):
     """Creates an f32 tensor that a callback computes as a whole from two operands.
 
     Computing the node calls fun(dst, a, b) with three tensor pointers, once and on one thread. Older releases
-    offered this form; ggml_map_custom2 is the general one. ggml_custom_set_backward gives the node a gradient.
+    offered this form; ggml_map_custom2 is the general one. ggml.ext.custom_set_backward gives the node a gradient.
 
     Args:
         ctx: context that receives the result. It keeps fun alive.
@@ -506,7 +506,7 @@ def ggml_map_custom2_f32(ctx, a, b, fun):
 def ggml_map_custom2_inplace_f32(ctx, a, b, fun):
     """Lets a callback overwrite the f32 tensor a as a whole, with b as a second operand.
 
-    Computing the node calls fun(dst, a, b) once and on one thread; dst is a view of a. ggml_custom_set_backward
+    Computing the node calls fun(dst, a, b) once and on one thread; dst is a view of a. ggml.ext.custom_set_backward
     gives the node a gradient.
 
     Args:
@@ -528,7 +528,7 @@ def ggml_map_custom3_f32(ctx, a, b, c, fun):
     """Creates an f32 tensor that a callback computes as a whole from three operands.
 
     Computing the node calls fun(dst, a, b, c) with four tensor pointers, once and on one thread. Older releases
-    offered this form; ggml_map_custom3 is the general one. ggml_custom_set_backward gives the node a gradient.
+    offered this form; ggml_map_custom3 is the general one. ggml.ext.custom_set_backward gives the node a gradient.
 
     Args:
         ctx: context that receives the result. It keeps fun alive.
@@ -549,7 +549,7 @@ def ggml_map_custom3_f32(ctx, a, b, c, fun):
 def ggml_map_custom3_inplace_f32(ctx, a, b, c, fun):
     """Lets a callback overwrite the f32 tensor a as a whole, with b and c as further operands.
 
-    Computing the node calls fun(dst, a, b, c) once and on one thread; dst is a view of a. ggml_custom_set_backward
+    Computing the node calls fun(dst, a, b, c) once and on one thread; dst is a view of a. ggml.ext.custom_set_backward
     gives the node a gradient.
 
     Args:
@@ -578,13 +578,12 @@ class _BackwardFunction:
 cdef object backward_functions = weakref.WeakValueDictionary()     # by the number in the node's op_params
 cdef object backward_numbers = itertools.count(1)
 
-def ggml_custom_set_backward(tensor, backward):
+def ext_custom_set_backward(tensor, backward):
     """Gives the node of a custom operation a gradient.
 
     ggml_build_backward_expand and ggml_build_backward_gradient_checkpointing call backward(ctx, tensor, grad) when
     they reach the node. It adds operations on grad, the gradient with respect to tensor, to ctx and returns the
-    gradients with respect to the operands, tensor.contents.src. The context of tensor keeps backward alive. The
-    function is an addition of this library.
+    gradients with respect to the operands, tensor.contents.src. The context of tensor keeps backward alive.
 
     Args:
         tensor: result of ggml_map_custom* or ggml_custom_*, any type, any shape.
@@ -596,7 +595,7 @@ def ggml_custom_set_backward(tensor, backward):
         TypeError: backward is not callable.
         ValueError: tensor is not made by a custom operation, or not in a live context.
     """
-    enter(b"ggml_custom_set_backward")
+    enter(b"ggml.ext.custom_set_backward")
     cdef ggml_tensor *t = arg_tensor(tensor, b"tensor")
     if not GGML_OP_MAP_CUSTOM1 <= t.op <= GGML_OP_CUSTOM:
         fail(ValueError, f"tensor is made by {engine.op_name(t.op).decode()}: need a custom operation")
@@ -613,14 +612,14 @@ def ggml_custom_set_backward(tensor, backward):
     return wrap_tensor(t)
 
 cdef int grad_custom(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
-    """dx = what the function given to ggml_custom_set_backward returns for the operand x."""
+    """dx = what the function given to ggml.ext.custom_set_backward returns for the operand x."""
     cdef const char *caller = entered()
     cdef ggml_tensor *dx
     cdef int i
     entry = backward_functions.get(t.op_params[<int>PARAM_BACKWARD])
     if entry is None:
         fail(ValueError, f"'{name_text(t)}' ({engine.op_name(t.op).decode()}) has no gradient: "
-                         "give it one with ggml_custom_set_backward")
+                         "give it one with ggml.ext.custom_set_backward")
     results = entry.function(wrap_handle(b.ctx), wrap_tensor(t), wrap_tensor(g))
     b.check_after_callback(caller, t)
     if not isinstance(results, (tuple, list)):

@@ -673,12 +673,12 @@ cdef int grad_clamp_back(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
         return 0
     return b.add(t.src[0], clamp_back(b.ctx, g, t.src[1], gg_param_f32(t, 0), gg_param_f32(t, 1)))
 
-def ggml_quantize_linear(ctx, a, scale, zero, min, max, centred=False):
+def ext_quantize_linear(ctx, a, scale, zero, min, max, centred=False):
     """Expresses numbers as whole units above a zero point, as ONNX's QuantizeLinear: round(a / scale) + zero.
 
     Halves are rounded to even. The result holds floats, limited to the range of an integer type. NaN stays NaN. The
     gradient is that of the function without rounding: it flows to a where the result is not limited, divided by scale,
-    to scale, and to zero. The C library has no such function.
+    to scale, and to zero.
 
     Args:
         ctx: context that receives the result.
@@ -696,7 +696,7 @@ def ggml_quantize_linear(ctx, a, scale, zero, min, max, centred=False):
             not f32, f16 or bf16.
         MemoryError: the context is full.
     """
-    cdef ggml_context *c = arg_context(ctx, b"ggml_quantize_linear")
+    cdef ggml_context *c = arg_context(ctx, b"ggml.ext.quantize_linear")
     cdef ggml_tensor node
     cdef ggml_tensor *x = arg_tensor(a, b"a")
     node_like(&node, GGML_OP_QUANTIZE_LINEAR, x.type, x)

@@ -3,11 +3,11 @@ from libc.stdint cimport int64_t
 
 from .._core cimport (
     arg_context, arg_int32, arg_tensor, enter, fail, gg_same_shape, ggml_context, ggml_tensor, node_append, node_init,
-    wrap_tensor,
+    tensor_text, wrap_tensor,
 )
 from .._enums cimport (
     GGML_OP_MUL_MAT, GGML_OP_MUL_MAT_ID, GGML_OP_MUL_MAT_ID_BACK, GGML_OP_MUL_MAT_ID_BACK_AS, GGML_OP_OUT_PROD,
-    GGML_TYPE_F32,
+    GGML_TYPE_F32, GGML_TYPE_I8,
 )
 from .._graph.grad cimport Backward, gradients
 from .reduce cimport sum_to_shape, sum_to_sizes
@@ -30,7 +30,7 @@ cdef ggml_tensor *out_prod(ggml_context *ctx, ggml_tensor *a, ggml_tensor *b) ex
     node.src[0], node.src[1] = a, b
     return node_append(ctx, &node)
 
-def ggml_mul_mat(ctx, a, b, offset=0):
+def ggml_mul_mat(ctx, a, b):
     """Multiplies matrices: each row of the result holds the dot products of one row of b with all rows of a.
 
     In NumPy's order of dimensions, result = b @ a.T. Sums are f32. With quantised a, the rows of b are rounded to
@@ -41,30 +41,50 @@ def ggml_mul_mat(ctx, a, b, offset=0):
     keep the scales of blocks of 32 as f16, as the C library does: types other than the K, IQ and ternary ones lose
     precision there if all elements of a block are below 8e-3, and the block counts as zero if they are below 4e-6.
 
-    With a of type i8, rows of b whose elements are whole numbers that span at most 255 with 0 are multiplied exactly,
-    in 32-bit integers, which are rounded to f32; other rows are multiplied in f32.
-
     Args:
         ctx: context that receives the result.
         a: f32, f16, bf16 or quantised, [k, n, ne2, ne3]; unlike in the C library it may be a transposed view. Or a
-            matrix [k, n] of type i8 with contiguous rows, which the C library does not offer.
+            matrix [k, n] of type i8 with contiguous rows, as ggml.ext.mul_mat_i8 takes it.
         b: f32, f16 or bf16, [k, m, b2, b3]; b2 is a multiple of ne2 and b3 of ne3. Consecutive matrices of b
             share one of a.
-        offset: int from -255 to 255 that is added to each element of a matrix of type i8; others ignore it.
     Returns:
         f32 tensor [n, m, b2, b3].
     Raises:
-        ValueError: the rows of a and b differ in length, b2 or b3 is not a multiple, or a type or the offset is not
-            supported.
+        ValueError: the rows of a and b differ in length, b2 or b3 is not a multiple, or a type is not supported.
         MemoryError: the context is full.
     See also:
         ggml_out_prod, which sums over dimension 1.
     """
     cdef ggml_context *c = arg_context(ctx, b"ggml_mul_mat")
+    return wrap_tensor(mul_mat(c, arg_tensor(a, b"a"), arg_tensor(b, b"b")))
+
+def ext_mul_mat_i8(ctx, a, b, offset=0):
+    """Multiplies a matrix of 8-bit integers, to each of which an offset is added, with floats.
+
+    In NumPy's order of dimensions, result = b @ (a + offset).T. Rows of b whose elements are whole numbers that span
+    at most 255 with 0 are multiplied exactly, in 32-bit integers, which are rounded to f32; other rows are multiplied
+    in f32. The gradient flows to b.
+
+    Args:
+        ctx: context that receives the result.
+        a: i8 matrix [k, n] with contiguous rows.
+        b: f32, f16 or bf16, [k, m, b2, b3].
+        offset: int from -255 to 255.
+    Returns:
+        f32 tensor [n, m, b2, b3].
+    Raises:
+        ValueError: a is not of type i8, the rows of a and b differ in length, or the type of b or the offset is not
+            supported.
+        MemoryError: the context is full.
+    """
+    cdef ggml_context *c = arg_context(ctx, b"ggml.ext.mul_mat_i8")
+    cdef ggml_tensor *matrix = arg_tensor(a, b"a")
     cdef int more = arg_int32(offset, b"offset")
-    cdef ggml_tensor *product = mul_mat(c, arg_tensor(a, b"a"), arg_tensor(b, b"b"))
+    if matrix.type != GGML_TYPE_I8:
+        fail(ValueError, f"a is {tensor_text(matrix)}: need type i8")
     if not -255 <= more <= 255:
         fail(ValueError, f"offset is {more}: need -255 to 255")
+    cdef ggml_tensor *product = mul_mat(c, matrix, arg_tensor(b, b"b"))
     product.op_params[2] = more
     return wrap_tensor(product)
 

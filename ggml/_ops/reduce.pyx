@@ -94,11 +94,10 @@ cdef int grad_mean(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
     return b.add(x, broadcast_to(b.ctx, scale(b.ctx, g, <float>(1.0 / x.ne[0]), 0, False), x))
 
 # ---- the smallest and the largest element ----------------------------------------------------------------------------
-def ggml_min_max(ctx, a):
+def ext_min_max(ctx, a):
     """Finds the smallest and the largest element of a tensor in one pass.
 
-    NaN is skipped. The gradient of each flows to the elements that are equal to it, in equal parts. The C library has
-    no such function.
+    NaN is skipped. The gradient of each flows to the elements that are equal to it, in equal parts.
 
     Args:
         ctx: context that receives the result.
@@ -109,7 +108,7 @@ def ggml_min_max(ctx, a):
         ValueError: a is not f32, f16 or bf16.
         MemoryError: the context is full.
     """
-    cdef ggml_context *c = arg_context(ctx, b"ggml_min_max")
+    cdef ggml_context *c = arg_context(ctx, b"ggml.ext.min_max")
     cdef ggml_tensor node
     node_init(&node, GGML_OP_MIN_MAX, GGML_TYPE_F32, 2, 1, 1, 1)
     node.src[0] = arg_tensor(a, b"a")

@@ -88,7 +88,7 @@ class Messages(NodeMaker):
         def backward(ctx: int, y: Tensor, g: Tensor) -> Tensor:
             return self.send(ctx, g, source, tag)  # 0, the gradient with respect to the parameter
 
-        return ggml.ggml_custom_set_backward(y, backward)
+        return ggml.ext.custom_set_backward(y, backward)
 
     def _receiver(
         self, ctx: int, type_: int, ne: list[int], source: int, tag: int, operands: Sequence[Tensor]

@@ -47,7 +47,7 @@ class NodeMaker(Collectives):
 
         y = custom_node(ctx, kind, ne, [source], run)
         ggml.ggml_set_name(y, f"{title} {name}".encode()[:63])
-        return ggml.ggml_custom_set_backward(y, backward)
+        return ggml.ext.custom_set_backward(y, backward)
 
     def _sizes(
         self, caller: str, dim: int, sizes: Sequence[int] | None, whole: Sequence[int] | None = None

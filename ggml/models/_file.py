@@ -110,7 +110,7 @@ class ModelFile:
         context = ctypes.c_void_p()
         params = ggml.gguf_init_params(no_alloc=False, ctx=ctypes.pointer(context))
         try:
-            read = ggml.gguf_init_from_file_mmap if mmap else ggml.gguf_init_from_file
+            read = ggml.ext.gguf_init_from_file_mmap if mmap else ggml.gguf_init_from_file
             try:
                 handle = read(path, params)
             except ValueError as error:

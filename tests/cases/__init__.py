@@ -15,6 +15,7 @@ ggml's order, innermost first. Arrays have four dimensions in NumPy's order, so 
 The reference receives the values of the operands as float64 arrays.
 """
 
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
@@ -22,6 +23,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+import ggml
 
 
 @dataclass
@@ -58,11 +61,21 @@ class Random:
         return np.array(rows, dtype).reshape(ne[::-1])
 
 
+def public_name(fn):
+    """The name of a constructor as errors have it, from that in Op.fn."""
+    return f"ggml.{fn}" if fn.startswith("ext.") else f"ggml_{fn}"
+
+
+def constructor(fn):
+    """The constructor of a name as in Op.fn."""
+    return operator.attrgetter(fn if fn.startswith("ext.") else f"ggml_{fn}")(ggml)
+
+
 @dataclass
 class Op:
     """A row of the table: one constructor with its samples and its reference."""
 
-    fn: str  # the constructor, without "ggml_"
+    fn: str  # the constructor, without "ggml_"; those of ggml.ext begin with "ext."
     ref: Callable  # ref(*args) computes the expected result
     samples: tuple  # functions of a Random that make the arguments; every test runs all of them, gradients the small
     diff: tuple = ()  # the numbers of the arguments that have gradients
@@ -79,7 +92,7 @@ class Op:
     name: str = ""  # the id in test reports, where a constructor has several rows
 
     def __post_init__(self):
-        self.name = self.name or self.fn
+        self.name = self.name or self.fn.removeprefix("ext.")
 
     def args(self, i) -> list[Any]:
         """The arguments of sample i."""
@@ -91,6 +104,11 @@ class Op:
             args = self.args(i)
             if 0 < max((args[k].size for k in self.diff), default=0) <= 400:
                 yield i, args
+
+    @property
+    def public_name(self):
+        """The name with which the constructor's errors begin."""
+        return public_name(self.fn)
 
     @property
     def params(self):

@@ -138,7 +138,7 @@ OPS = [
         ),
     ),
     Op(
-        "quantize_linear",
+        "ext.quantize_linear",
         lambda x, s, z, low, high, *less: units(x, s, z, low, high, *less, by=np.round),
         (
             lambda r: [4 * r(9, 5), power(r, 9, 1), whole(r, 9, 1), 0, 31, False],
@@ -158,7 +158,7 @@ OPS = [
         ),
     ),
     Op(
-        "quantize_linear",
+        "ext.quantize_linear",
         lambda x, s, z, low, high: units(x, s, z, low, high),
         (
             lambda r: [4 * r(9, 5), power(r, 1), None, -7, 20],

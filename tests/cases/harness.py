@@ -12,7 +12,7 @@ import numpy as np
 import ggml
 from ggml import _core
 
-from . import As
+from . import As, constructor
 
 DTYPES = {"F32": "f4", "F16": "f2", "BF16": "u2", "F64": "f8", "I8": "i1", "I16": "i2", "I32": "i4", "I64": "i8"}
 EPS = {"F32": 0.0, "F16": 2.0**-11, "BF16": 2.0**-8}  # relative error of one rounding to the type
@@ -179,7 +179,7 @@ class Call:
             else:
                 self.values.append(a)
             self.passed.append(a)
-        self.build = getattr(ggml, "ggml_" + (fn or op.fn))
+        self.build = constructor(fn or op.fn)
         self.out = self.build(ctx, *self.passed)
 
     def contiguous(self):

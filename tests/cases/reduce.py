@@ -32,7 +32,7 @@ OPS = [
         bad=((lambda r: [r.ints(4, 3)], ValueError, "a is i32"),),
     ),
     Op(
-        "min_max",
+        "ext.min_max",
         lambda x: np.array([np.nanmin(x, initial=np.inf), np.nanmax(x, initial=-np.inf)]),
         (*ROWS, *EMPTY_ROWS, lambda r: [np.where(r(517, 3) > 1, np.nan, r(517, 3))]),
         diff=(0,),

@@ -249,7 +249,7 @@ def ggml_relu(ctx: Context, a: Tensor) -> Tensor:
     result = ggml.ggml_relu(ctx.engine, a.engine)
     if a.struct.grad:
         result = ggml.ggml_map_custom1(ctx.engine, result, _copy, 1, None)
-        ggml.ggml_custom_set_backward(result, lambda e, t, g: ggml.ggml_neg(e, g))
+        ggml.ext.custom_set_backward(result, lambda e, t, g: ggml.ggml_neg(e, g))
     return ctx.node("RELU", result, a)
 
 

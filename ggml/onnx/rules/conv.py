@@ -103,7 +103,7 @@ def convolve(b, x, w, strides, dilations, pads, groups, zero=None, tail=()):
     codes = rank == 2 and not depthwise and bytes_of(b, x, w, zero, count(w.shape[1:]), (0, 2, 3, 1))
     if codes:
         kernel = ggml.ggml_permute(b.ctx, codes[0], 2, 0, 1, 3)
-        t = ggml.ggml_conv_2d_direct(b.ctx, kernel, x.t, *sizes, row, activation, codes[1])  # type: ignore[call-arg]
+        t = ggml.ext.conv_2d(b.ctx, kernel, x.t, *sizes, row, activation, codes[1])  # type: ignore[call-arg]
         return b.with_shape(t, shape, x)
     w = w if zero is None else centred(b, w, zero, -1, np.int16)
     if rank == 3:
@@ -113,9 +113,10 @@ def convolve(b, x, w, strides, dilations, pads, groups, zero=None, tail=()):
         t = ggml.ggml_conv_3d_direct(b.ctx, kernel.t, data.t, *sizes, *channels)  # type: ignore[call-arg]
         return finished(b, b.with_shape(ggml.ggml_reshape_4d(b.ctx, t, *extents(shape)), shape, x), *tail)
     w = b.contiguous(w)
-    function, more = (ggml.ggml_conv_2d_dw_direct, ()) if depthwise else (ggml.ggml_conv_2d_direct, (0, 4))
     if b.trains or not tail:
-        return finished(b, b.with_shape(function(b.ctx, w.t, x.t, *sizes), shape, x), *tail)
+        plain = ggml.ggml_conv_2d_dw_direct if depthwise else ggml.ggml_conv_2d
+        return finished(b, b.with_shape(plain(b.ctx, w.t, x.t, *sizes), shape, x), *tail)
+    function, more = (ggml.ext.conv_2d_dw, ()) if depthwise else (ggml.ext.conv_2d, (0, 4))
     return b.with_shape(function(b.ctx, w.t, x.t, *sizes, row, activation, *more), shape, x)  # type: ignore[call-arg]
 
 
@@ -158,13 +159,13 @@ def columns(b, x, w, sizes, shape, zero):
     """A convolution of few output places, as a product with a matrix of windows."""
     s0, s1, p0, p1, d0, d1 = sizes
     depth, points = count(w.shape[1:]), count(shape[2:])
-    matrix = bytes_of(b, x, w, zero, depth, (0, 1, 2, 3))
-    matrix = matrix or (b.contiguous(w if zero is None else centred(b, w, zero, -1, np.int16)).t,)
+    codes = bytes_of(b, x, w, zero, depth, (0, 1, 2, 3))
+    matrix = codes or (b.contiguous(w if zero is None else centred(b, w, zero, -1, np.int16)).t,)
     kernel = ggml.ggml_reshape_4d(b.ctx, matrix[0], *extents(w.shape))
     windows = ggml.ggml_im2col(b.ctx, kernel, x.t, s0, s1, p0, p1, d0, d1, True, ggml.GGML_TYPE_F32)
     windows = ggml.ggml_reshape_2d(b.ctx, windows, depth, shape[0] * points)
     flat = ggml.ggml_reshape_2d(b.ctx, kernel, depth, shape[1])
-    product = ggml.ggml_mul_mat(b.ctx, flat, windows, *matrix[1:])
+    product = (ggml.ext.mul_mat_i8 if codes else ggml.ggml_mul_mat)(b.ctx, flat, windows, *matrix[1:])
     y = b.with_shape(product, (shape[0] * points, shape[1]), x)
     return b.reshape(b.transpose(b.reshape(y, (shape[0], points, shape[1])), (0, 2, 1)), shape)
 

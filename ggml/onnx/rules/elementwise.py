@@ -47,7 +47,7 @@ rule("Round", on_floats=True)(lambda b, node, x: round_half_even(b, x))
 def round_half_even(b, x):
     """The nearest whole numbers; halves become even."""
     unit = b.use(b.full((), 1.0)).t
-    return b.unary(lambda ctx, t: ggml.ggml_quantize_linear(ctx, t, unit, None, -math.inf, math.inf), x)
+    return b.unary(lambda ctx, t: ggml.ext.quantize_linear(ctx, t, unit, None, -math.inf, math.inf), x)
 
 
 rule("Reciprocal", on_floats=True)(lambda b, node, x: b.reciprocal(x))

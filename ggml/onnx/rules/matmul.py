@@ -120,7 +120,7 @@ def matmul(b, x, y, zero=None):
         y = b.reshape(b.expand(y, (*batch, k, n)), (both, k, n)) if y.shape[:-2] != (both,) else y
         matrix = (weight(b, x, y),)
         rows = b.reshape(b.expand(x, (*batch, m, k)), (both, m, k))
-    product = ggml.ggml_mul_mat(b.ctx, matrix[0], b.contiguous(rows).t, *matrix[1:])
+    product = (ggml.ext.mul_mat_i8 if known else ggml.ggml_mul_mat)(b.ctx, matrix[0], b.contiguous(rows).t, *matrix[1:])
     return b.reshape(b.like(product, (*rows.shape[:-1], n), x.dtype, bounds), shape)
 
 

@@ -56,7 +56,7 @@ def quantized(b, x, scale, zero, dtype, less=0):
         raise OnHost(f"conversion to {dtype}")
     x, scale, one = b.as_float(x), b.as_float(scale), zero is None or count(zero.shape) == 1
     z, (low, high) = zero and one and b.use(b.as_float(zero)).t or None, (lo, hi) if one else (-np.inf, np.inf)
-    y = b.binary(lambda ctx, a, s: ggml.ggml_quantize_linear(ctx, a, s, z, low, high, less), x, scale)
+    y = b.binary(lambda ctx, a, s: ggml.ext.quantize_linear(ctx, a, s, z, low, high, less), x, scale)
     if not one:
         y = b.clamp(b.add(y, b.as_float(zero)), lo, hi)
     y = Tensor(y.t, y.shape, dtype, (lo, hi))
@@ -84,7 +84,7 @@ def quantize(b, node, x, scale, zero=None):
 
 @rule("DynamicQuantizeLinear")
 def dynamic_quantize(b, node, x):
-    ends = Tensor(ggml.ggml_min_max(b.ctx, b.use(x).t), (2,), F32)
+    ends = Tensor(ggml.ext.min_max(b.ctx, b.use(x).t), (2,), F32)
     sizes = b.unary(ggml.ggml_relu, b.mul(ends, b.constant([-1, 1], F32)))  # below and above 0
     scale = b.clamp(b.div(b.reduce_sum(sizes, [0], False), b.full((), 255.0)), TINY)
     point = quantized(b, b.entry(sizes, 0, 0), scale, None, np.dtype(np.uint8))
