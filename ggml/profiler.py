@@ -20,6 +20,8 @@ from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from ._owners import Owner
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -80,7 +82,7 @@ def graph_svg(graph: Any, profile: Profile | None = None) -> str | None:
         return None
 
 
-class Profile:
+class Profile(Owner):
     """What was computed while it was on.
 
     It can be read during the `with` statement too, and then has what was computed so far. Used in a second `with`

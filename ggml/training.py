@@ -19,6 +19,7 @@ from . import ggml
 from ._errors import renamed
 from ._extras import require
 from ._io.gguf_write import _write_to_file
+from ._owners import Owner
 from .utils import GGML_TYPE_TO_NUMPY_DTYPE, from_numpy, get_shape, to_numpy
 
 if TYPE_CHECKING:
@@ -263,7 +264,7 @@ class Step:
     loss: float  # of these batches, before the step
 
 
-class _Network:
+class _Network(Owner):
     """What a Session trains: the weights, the graph of a step, and the backend that computes it."""
 
     def __init__(self, threads: int, comm: Communicator | None, accumulate: int):

@@ -9,17 +9,16 @@ import sysconfig
 
 import pytest
 from cases.harness import not_sanitized
+from forks import FORK
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits and forks as on Linux")
 
 # Functions for the child processes. The graph is large enough for several threads: check() computes it and compares.
-START = """if 1:
-    import ctypes, os, resource, signal, sys, threading, time, traceback, warnings
-    import numpy as np
+START = FORK + """
+    import ctypes, resource, time
     import numpy.testing        # another user may not be able to read it
     import ggml
     from ggml.utils import from_numpy, to_numpy
-    warnings.simplefilter("ignore")     # Python warns of a fork with several threads
 
     class Product:
         def __init__(self, n=256):
@@ -43,19 +42,6 @@ START = """if 1:
             ggml.GGML_TYPE_Q8_0, x.ctypes.data_as(ctypes.POINTER(ctypes.c_float)), y.ctypes.data, 0, 1024, 1024, None
         )
         assert size == len(y) and y.reshape(-1, 34)[:, 2:].min() == 127
-
-    def in_child(function):
-        # Forks, calls the function in the child, and returns once that has ended without an error.
-        pid = os.fork()
-        if not pid:
-            signal.alarm(50)    # ends a child that hangs
-            try:
-                function()
-                os._exit(0)
-            except BaseException:
-                traceback.print_exc()
-            os._exit(1)
-        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 
     def threads_of_process():
         return len(os.listdir("/proc/self/task"))
@@ -189,7 +175,9 @@ def test_fork_after_regions_of_pytorch(limited, order, size):
 
 @pytest.mark.parametrize("other_thread", [False, True])
 def test_fork_during_training(limited, other_thread):
-    """A child that is forked between two steps, or while another thread trains, computes; the parent trains on."""
+    """A child that is forked between two steps, or while another thread trains, computes, also with the session; the
+    parent trains on.
+    """
     code = f"""
     from ggml.training import Session, adamw
     x = np.random.default_rng(2).standard_normal((512, 32)).astype(np.float32)
@@ -203,7 +191,7 @@ def test_fork_during_training(limited, other_thread):
         trainer = threading.Thread(target=lambda: [s.epoch(x, y) for _ in range(20)])
         trainer.start()
         if {other_thread}:
-            in_child(product.check)
+            in_child(lambda: (product.check(), s.predict(x), s.epoch(x, y)))
         trainer.join()
         assert s.epoch(x, y)[0] < first / 2
     print("trained")

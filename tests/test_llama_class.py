@@ -220,6 +220,21 @@ def test_step_by_step(llama, expected):
     assert llama.eval_tokens == [*llama.tokenize(b"abc"), first, *after]
 
 
+def test_the_end_of_the_context(path):
+    """Whoever asks for more gets what there is room for."""
+    never_end = {"logits_processor": lambda ids, logits: np.where(np.arange(len(logits)) == 1, -np.inf, logits)}
+    with Llama(path, n_ctx=24, n_threads=1, verbose=False) as llama:
+        for room in (None, -1, 100):
+            choice = llama.create_completion("abcd", max_tokens=room, temperature=0, **never_end)["choices"][0]
+            assert choice["finish_reason"] == "length" and len(llama.tokenize(choice["text"].encode())) == 20
+        found = list(llama.generate(llama.tokenize(b"abcd"), temp=0, **never_end))
+        assert llama.detokenize(found[:20]).decode() == choice["text"] and len(found) == 21
+        steps = llama.generate(llama.tokenize(b"abcd" * 6), temp=0, **never_end)
+        next(steps)
+        with pytest.raises(ValueError, match="feed: 24 . 2 tokens exceed the context of 24"):
+            steps.send(llama.tokenize(b"x"))
+
+
 @pytest.mark.parametrize("every", [False, True])
 def test_logits_and_states(every, path):
     with Llama(path, n_ctx=64, n_threads=1, logits_all=every) as llama:
@@ -285,7 +300,7 @@ def test_methods_that_are_not_there_say_so(llama):
         Llama.from_pretrained("a/b", "*Q4.gguf", n_ctx=5)
     with pytest.raises(NotImplementedError, match="create_chat_completion_openai_v1 is not supported: create_chat"):
         llama.create_chat_completion_openai_v1(messages=[])
-    with pytest.raises(TypeError, match="Llama: a model can't be pickled"):
+    with pytest.raises(TypeError, match="Llama: a Llama owns memory and can't be copied or pickled"):
         pickle.dumps(llama)
 
 

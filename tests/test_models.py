@@ -370,13 +370,25 @@ def test_choices_among_equal_tokens():
         choose(logits[:0], None, 1, 1.0, 0, 1.0, 0.0, 0.5)
 
 
-def test_a_full_context_is_an_error_or_shifts(open_model):
-    model = open_model(n_ctx=32)
+def test_a_full_context_ends_the_text_or_shifts_or_is_an_error(open_model):
+    model = open_model(n_ctx=32, n_seq=2)
     never_end = {"logits_filter": lambda ids, logits: logits.__setitem__(1, -np.inf), "temperature": 0}
-    text = model.generate(IDS[:20], max_tokens=60, **never_end)
+    ended = model.generate(IDS[:20], max_tokens=60, **never_end)
+    pieces = list(ended)
+    assert len(ended.ids) == 13  # the last one needs no cell of its own
+    assert ended.finish_reason == "length" and "".join(pieces) == model.detokenize(ended.ids)
+    text = model.generate(IDS[:20], max_tokens=60, overflow="error", **never_end)
     with pytest.raises(RuntimeError, match="context of 32 tokens is full"):
         list(text)
-    assert len(text.ids) == 13  # the last one needs no cell of its own
+    assert text.ids == ended.ids
+    both = ["", ""]
+    for i, piece in model.generate_many([IDS[:20], IDS[:31]], max_tokens=60, **never_end):
+        both[i] += piece
+    assert both[0] == "".join(pieces) and len(both[1]) == 2
+    whole = model.generate(IDS[:32], max_tokens=60, **never_end)
+    assert len(list(whole)) == 1 and whole.finish_reason == "length"
+    held_back = model.generate(IDS[:20], max_tokens=60, stop="".join(pieces) + "!", **never_end)
+    assert "".join(held_back) == "".join(pieces)  # what might have begun a stop string
     text = model.generate(IDS[:20], max_tokens=60, overflow="shift", **never_end)
     list(text)
     assert len(text.ids) == 60 and text.finish_reason == "length"

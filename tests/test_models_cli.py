@@ -73,6 +73,20 @@ def test_run(command, model, folder):
     assert drawn[0] == generated(model, "abc", max_tokens=10, seed=5, temperature=2.0, stop=["zz"]) + "\n"
 
 
+def test_run_to_the_end_of_the_context(command, model):
+    """The text is printed; `tiny` does not end by itself within so many tokens."""
+    arguments = ("run", model, "-p", "abcdefgh", "--temperature", 0, "--threads", 1, "--ctx", 16)
+    out, err = command(*arguments)
+    assert len(out) == 9 + 1 and "ggml run: the context of 16 tokens is full (see --ctx, --overflow)\n" in err
+    assert command(*arguments, "--overflow", "stop")[0] == out
+    assert "context" not in command(*arguments, "-n", 9)[1]
+    shifted, err = command(*arguments, "--overflow", "shift", "-n", 30)
+    assert shifted.startswith(out[:-1]) and len(shifted) == 31 and "context" not in err
+    failed, err = command(*arguments, "--overflow", "error", code=1)
+    assert failed == out and "ggml run: generate: the context of 16 tokens is full" in err
+    assert "invalid choice: 'no'" in command(*arguments, "--overflow", "no", code=2)[1]
+
+
 def test_run_with_an_adapter(command, model, folder):
     lora = tiny_models.write_lora(folder / "lora.gguf", "llama")
     arguments = ("run", model, "-p", "abc", "-n", 20, "--temperature", 0, "--threads", 1)
@@ -140,6 +154,15 @@ def test_ctrl_c_before_the_answer_forgets_the_message(command, monkeypatch, mode
 def test_a_long_conversation_drops_its_oldest_messages(command, monkeypatch, model):
     out, err = chat(command, monkeypatch, model, ["abcdefghij"] * 12 + ["x" * 100], "--ctx", 60, "--system", "s")
     assert len(out.splitlines()) == 13 and "ggml chat: generate: the prompt has" in err
+    assert "ggml chat: the context of 60 tokens (--ctx) is full: the oldest 2 messages were dropped\n" in err
+    out, err = chat(command, monkeypatch, model, ["abcdefghij"], "--ctx", 60)
+    assert "ggml chat: " not in err
+
+
+def test_an_answer_longer_than_the_context(command, monkeypatch, model):
+    out, err = chat(command, monkeypatch, model, ["abcdefghij"], "--ctx", 32, "-n", 40)
+    assert len(out.splitlines()[0]) > 30
+    assert err.endswith("(--ctx) is full: older parts of the conversation were dropped during the answer\n")
 
 
 def test_chat_without_a_template(command, monkeypatch, folder):

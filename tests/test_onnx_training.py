@@ -1,5 +1,8 @@
 """ggml.onnx.Training against what PyTorch computed for networks that it exported: scripts/record_onnx_training.py."""
 
+import copy
+import os
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -7,6 +10,7 @@ import pytest
 
 onnx = pytest.importorskip("onnx")  # part of the [test] extra; not installed on emulated CPUs
 
+from forks import FORK  # noqa: E402
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 
 import ggml  # noqa: E402
@@ -120,3 +124,37 @@ def test_wrong_arguments_of_training():
     proto.graph.node[1].op_type = "Bernoulli"
     with pytest.raises(ggml.onnx.NodeError, match="not one graph: node 'Bernoulli_1/RandomUniform.* runs outside"):
         ggml.onnx.Training(ggml.onnx.load(proto), "mean_squared_error", x, y)
+
+
+# ---- copies and forks ------------------------------------------------------------------------------------------------
+def test_models_and_trainings_are_not_copied():
+    model, x = ggml.onnx.load(tiny()), np.ones((2, 3), np.float32)
+    expected = model.run(x)[0]
+    training = ggml.onnx.Training(model, "mean_squared_error", x, expected)
+    for owner, name in ((model, "Model"), (training, "Training")):
+        for make in (copy.copy, copy.deepcopy, pickle.dumps):
+            with pytest.raises(TypeError, match=f"^{name}: a {name} owns memory and can't be copied or pickled"):
+                make(owner)
+    np.testing.assert_array_equal(model.run(x)[0], expected)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.parametrize("call", ["model.run(x)", "training.evaluate(x, y)"])
+def test_a_fork_while_a_thread_computes(call, child, tmp_path):
+    path = tmp_path / "tiny.onnx"
+    onnx.save(tiny(), path)
+    code = FORK + f"""
+    import ggml.onnx
+    model = ggml.onnx.load(sys.argv[1], threads=2)
+    x = np.ones((2000, 3), np.float32)
+    y = model.run(x)[0]
+    training = ggml.onnx.Training(model, "mean_squared_error", x, y)
+    def check():
+        np.testing.assert_array_equal(model.run(x)[0], y)
+        assert training.evaluate(x, y) == 0
+    end = beside(lambda: {call})
+    for _ in range(8):
+        in_child(check)
+    end()
+    """
+    child(code, str(path))

@@ -51,9 +51,16 @@ class Conversation:
     def prompt(self):
         """The tokens of the conversation. The oldest messages go if there is no room for half an answer."""
         room = self.model.n_ctx - min(self.settings["max_tokens"], self.model.n_ctx) // 2
+        before = len(self.messages)
         while len(ids := self.template.tokens(self.messages)) > room and len(self.messages) > len(self.first) + 1:
             del self.messages[len(self.first) : len(self.first) + 2]
+        if dropped := before - len(self.messages):
+            self.warn(f"the oldest {dropped} messages were dropped")
         return ids
+
+    def warn(self, what):
+        size = self.model.n_ctx
+        print(f"ggml chat: the context of {size} tokens (--ctx) is full: {what}", file=sys.stderr)
 
     def answer(self, line, show):
         """Answers a line; `show` gets each piece. Ctrl-C ends the answer; its beginning stays in the conversation."""
@@ -72,6 +79,9 @@ class Conversation:
                 show(piece)
         except KeyboardInterrupt:
             generation.close()
+        if len(ids) + len(generation.ids) > self.model.n_ctx:
+            print(flush=True)
+            self.warn("older parts of the conversation were dropped during the answer")
         self.speed = len(ids), first, len(generation.ids), time.perf_counter() - start
         self.messages.append({"role": "assistant", "content": text})
         return text

@@ -1,5 +1,6 @@
 """Continues a text with a language model."""
 
+import sys
 import time
 
 from .models import (
@@ -21,6 +22,8 @@ def add_arguments(parser):
     prompt.add_argument("-p", "--prompt", metavar="TEXT", help="the text")
     prompt.add_argument("-f", "--file", metavar="FILE", help="file with the text; - for standard input")
     parser.add_argument("--special", action="store_true", help="names such as <|im_end|> are special tokens")
+    parser.add_argument("--overflow", choices=("stop", "shift", "error"), default="stop", help="what to do when the"
+                        " context is full: end the text, drop its older half, or fail (%(default)s)")  # fmt: skip
     add_sampling_arguments(parser)
     add_profile(parser)
 
@@ -31,11 +34,13 @@ def run(options):
     with open_model(options) as model, profiled(options.profile):
         ids = model.tokenize(text, special=options.special)
         start = time.perf_counter()
-        first, answer = 0.0, model.generate(ids, **sampling(options))
+        first, answer = 0.0, model.generate(ids, overflow=options.overflow, **sampling(options))
         try:
             for piece in answer:
                 first = first or time.perf_counter() - start
                 print(piece, end="", flush=True)
         finally:
             print(flush=True)
+        if answer.finish_reason == "length" and len(answer.ids) < options.max_tokens:
+            print(f"ggml run: the context of {model.n_ctx} tokens is full (see --ctx, --overflow)", file=sys.stderr)
         report_speed(len(ids), first, len(answer.ids), time.perf_counter() - start)

@@ -5,7 +5,9 @@ between backends (sched_split), and memory (alloc). What was prepared is used ag
 one, tensor by tensor.
 """
 import ctypes
+import os
 
+from cpython.pythread cimport PyThread_get_thread_ident
 from libc.string cimport memcpy, memset
 
 from .._core cimport (
@@ -61,7 +63,8 @@ cdef class Sched(Handle):
     cdef int n_splits          # of the last graph; `reset` does not change it
     cdef list events           # of each backend: an Event for each copy of the inputs, or None; empty with one copy
     cdef object callback, user_data      # of ggml_backend_sched_set_eval_callback
-    cdef bint busy             # a call works with a graph: callbacks and other threads must not change it
+    cdef unsigned long worker  # the thread whose call works with a graph, 0: none. Callbacks and other threads must not
+                               # change it
     cdef GraphPins pins
     cdef bint repeatable       # an equal graph is split equally: the backends' answers depend on the graph alone
     cdef bint assigned         # `assignment` holds the last graph
@@ -253,15 +256,27 @@ cdef Sched begin_work(object o):
     must call.
     """
     cdef Sched s = sched_arg(o)
-    if s.busy:
+    if s.worker:
         fail(RuntimeError, "sched is at work with a graph: a callback or another thread can't change that")
-    s.busy = True
+    s.worker = PyThread_get_thread_ident()
     return s
 
 cdef int end_work(Sched s) except -1:
-    s.busy = False
+    s.worker = 0
     s.pins.release()
     return 0
+
+def end_lost_work():
+    """In a forked child: ends the calls of threads that the child does not have."""
+    cdef Sched s
+    for h in list(live.values()):
+        if isinstance(h, Sched):
+            s = <Sched>h
+            if s.worker and s.worker != PyThread_get_thread_ident():
+                end_work(s)
+
+if hasattr(os, "register_at_fork"):                      # not on Windows
+    os.register_at_fork(after_in_child=end_lost_work)
 
 cdef int position(Sched s, object backend) except -1:
     cdef Backend b = backend_arg(backend, "backend")

@@ -31,7 +31,7 @@ class Adapting(Computing):
                 for lora in loaded:
                     lora.close()
                 raise
-            self._changed()
+            self._changed("set_lora")
             self._loras, former = loaded, self._loras
             for lora in former:
                 lora.close()

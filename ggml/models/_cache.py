@@ -16,6 +16,7 @@ import numpy as np
 
 import ggml
 
+from .._owners import Owner
 from ._config import Config
 
 Tensor = Any
@@ -51,7 +52,7 @@ class CacheView(NamedTuple):
         return results
 
 
-class Cells:
+class Cells(Owner):
     """The memory of a cache, and who is where in it; see Cache."""
 
     def __init__(self, config: Config, n_ctx: int, n_seq: int, kv_type: str, step: int) -> None:

@@ -80,12 +80,15 @@ class Computing(Graphs):
         """
         cache = self._causal_cache(caller)
         have = cache.ids[sequence]
-        if len(have) + len(ids) > self.n_ctx:
-            raise ValueError(f"{caller}: {len(have)} + {len(ids)} tokens exceed the context of {self.n_ctx} (n_ctx)")
+        self._check_room(caller, len(have), len(ids))
         for begin in range(0, len(ids), size):
             part = ids[begin : begin + size]
             final = begin + size >= len(ids)
             yield self._append(have, sequence, part, result if final or result != "last" else "none")
+
+    def _check_room(self, caller: str, held: int, more: int) -> None:
+        if held + more > self.n_ctx:
+            raise ValueError(f"{caller}: {held} + {more} tokens exceed the context of {self.n_ctx} (n_ctx)")
 
     def _rows_of_a_step(self) -> int:
         """The most tokens of a graph that keeps the logits of all of them."""
@@ -111,7 +114,7 @@ class Computing(Graphs):
         return step
 
     def _feed_many(self, tokens: Mapping[int, int]) -> dict[int, np.ndarray]:
-        """Appends one token to each of several sequences; returns the logits [n_vocab] of each, views of the graph."""
+        """Appends one token to each of several sequences; returns the logits [n_vocab] of each."""
         cache = self._causal_cache("generate_many")
         first, last = min(tokens), max(tokens)
         step = self._step(1, "last", first, last - first + 1)
@@ -124,22 +127,24 @@ class Computing(Graphs):
         self._run(step)
         for sequence, token in tokens.items():
             cache.ids[sequence].append(token)
-        return {sequence: step.out[sequence - first] for sequence in tokens}
+        return {sequence: step.out[sequence - first].copy() for sequence in tokens}
 
     def _claim(self, sequence: int, owner: Generation | None) -> None:
         """Gives a sequence to another owner; the former one gets its keys and values back when it goes on."""
-        former = self._owners[sequence]
+        former = self._owners.get(sequence)
         if former is owner:
             return
         cache = self._cache
         assert cache is not None
         if former is not None and former.finish_reason is None:
-            former._state = cache.save(sequence)
-            former._held = -1
+            self._parked[former] = cache.save(sequence)
+        if owner is None:
+            del self._owners[sequence]
+            return
         self._owners[sequence] = owner
-        if owner is not None and owner._state is not None:
-            cache.load(sequence, owner._state)
-            owner._state = None
+        state = self._parked.pop(owner, None)
+        if state is not None:
+            cache.load(sequence, state)
 
     def _extend(self, caller: str, sequence: int, text: Generation) -> np.ndarray:
         """Makes a sequence hold exactly the tokens of a text, of which it keeps the beginning that it has.
@@ -148,7 +153,7 @@ class Computing(Graphs):
         computed alone, so that a prompt gives the same text again.
 
         Returns:
-            The logits of the last token, a view of the graph.
+            f32 [n_vocab]: the logits of the last token.
         """
         cache = self._cache
         assert cache is not None
@@ -158,8 +163,7 @@ class Computing(Graphs):
         else:
             kept = cache.rewind(sequence, min(common_length(have, ids), max(0, len(ids) - REPEATED)))
             *_, step = self._feed(caller, sequence, ids[kept:], "last")
-        text._held = len(ids)
-        return step.out[-1]
+        return step.out[-1].copy()
 
 
 def common_length(a: Sequence[int], b: Sequence[int]) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import warnings
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._errors import without_function
+from .._owners import LockOwner
 from ._arch import FAMILIES
 from ._cache import Cache
 from ._config import Config, read_config
@@ -69,7 +71,7 @@ def positive(name: str, value: Any, high: int) -> int:
     return value
 
 
-class Core:
+class Core(LockOwner):
     """The state of a model; see Model."""
 
     def __init__(
@@ -85,7 +87,7 @@ class Core:
         comm: Communicator | None = None,
         split: str = "tensor",
     ) -> None:
-        self._lock = threading.RLock()
+        super().__init__()
         self._comm = comm if comm is not None and comm.size > 1 else None
         self.split: Split | None = None
         self._closed = False
@@ -96,6 +98,9 @@ class Core:
         self._trace: Trace | None = None
         self._cache: Cache | None = None
         self._tokenizer: Any = None
+        # the texts whose tokens the sequences hold, and the keys and values of unfinished ones that gave theirs away
+        self._owners: weakref.WeakValueDictionary[int, Generation] = weakref.WeakValueDictionary()
+        self._parked: weakref.WeakKeyDictionary[Generation, bytes] = weakref.WeakKeyDictionary()
         self._threads = -1 if threads is None else threads
         if split != "tensor":
             raise ValueError(f"load: split is {split!r}: need 'tensor'")
@@ -133,7 +138,6 @@ class Core:
             config = self.split.cache_config
         if config.logits:
             self._cache = Cache(config, self.n_ctx, self.n_seq, kv_type, min(STEP, self.n_ctx))
-        self._owners: list[Generation | None] = [None] * self.n_seq
 
     def __del__(self) -> None:
         if hasattr(self, "_lock"):
@@ -200,15 +204,24 @@ class Parted(Core):
             return Parts(self.split.config, self.split.weights, adapters, self._edits, traced, self.split.builder)
         return Parts(self.config, self._weights, adapters, self._edits, traced)
 
-    def _changed(self) -> None:
-        """After a change of what graphs are built of: neither graphs nor stored keys and values are valid any more."""
+    def _changed(self, caller: str) -> None:
+        """Before a change of what graphs are built of: neither graphs nor keys and values will be valid after it."""
+        self._check(caller)
         self._forget_steps()
+        self._forget_sequences()
+
+    def _forget_sequences(self) -> None:
+        """Empties all sequences; the texts that go on compute their keys and values again."""
         if self._cache is not None:
             self._cache.forget()
-        for owner in self._owners:
-            if owner is not None:
-                owner._state = None
-        self._owners = [None] * self.n_seq
+        self._owners.clear()
+        self._parked.clear()
+
+    def _after_lost_call(self) -> None:
+        """See LockOwner: nobody knows how far the call came. Its graphs stay in memory, as they are."""
+        self._computing = None
+        self._steps = OrderedDict()
+        self._forget_sequences()
 
     @property
     def tokenizer(self) -> Any:

@@ -13,6 +13,7 @@ import ggml
 
 from .._errors import renamed_os_error, without_function
 from .._io.gguf_types import TYPES as VALUE_TYPES
+from .._owners import Owner
 
 PART = re.compile(r"^(?P<stem>.*)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf$")
 
@@ -67,7 +68,7 @@ def _value(handle: int, index: int) -> Any:
     return list(form.unpack(ctypes.string_at(address, form.size))) if count and address else []
 
 
-class ModelFile:
+class ModelFile(Owner):
     """An open GGUF file, or all parts of one: `metadata` of the first part, `tensors` of all by name.
 
     The tensors live in the file's pages (mapped) or in memory (`mmap=False`, or a file that cannot be used in place).

@@ -7,11 +7,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from .._owners import Owner
 from ._choice import largest
 from ._sampling import Sampler, log_softmax
 
 if TYPE_CHECKING:
     from ._text import Tokens
+
+
+OVERFLOWS = ("stop", "shift", "error")  # what to do when the context is full
 
 
 class TokenProbability(NamedTuple):
@@ -30,14 +34,14 @@ def probability(logits: np.ndarray, token: int, text: str, count: int) -> TokenP
     return TokenProbability(token, text, float(values[token]), [(i, float(values[i])) for i in best])
 
 
-class Generation(Iterator[str]):
+class Generation(Owner, Iterator[str]):
     """Yields the pieces of a generated text. Other calls of the model may come between the pieces.
 
     Attributes:
         prompt_ids: token ids of the prompt.
         ids: token ids that were generated so far, without the one that ended the text.
         finish_reason: None while it goes on, then "stop" (the model ended the text, or a stop string occurred) or
-            "length" (max_tokens).
+            "length" (max_tokens, or the context is full and overflow is "stop").
         logprobs: a TokenProbability for each id, if log-probabilities were asked for.
     """
 
@@ -63,37 +67,43 @@ class Generation(Iterator[str]):
         self._text = StopFilter(stop)
         self._pending: list[str] = []
         self._sequence: int | None = None  # of the cache
-        self._held = -1  # number of tokens of the context that the sequence holds; -1 if it may hold others
         self._until: Callable[[Sequence[int], np.ndarray], bool] | None = None  # ends the text where it returns true
-        self._state: bytes | None = None  # keys and values, while another generation has the sequence
+        self._choosing = False
         if max_tokens == 0:
             self.finish_reason = "length"
 
     def __next__(self) -> str:
-        while not self._pending:
-            if self.finish_reason is not None:
-                raise StopIteration
-            with self.model._lock:  # the logits are a view of the graph
+        with self.model._lock:
+            while not (pending := self._pending):  # another thread may close the text between two lines
+                if self.finish_reason is not None:
+                    raise StopIteration
+                if self._choosing:
+                    raise RuntimeError("generate: a filter can't continue the text for which it is called")
                 self._accept(self.model._next_logits(self))
-        return self._pending.pop(0)
+            return pending.pop(0)
 
     def _lacks_one(self, ids: list[int]) -> bool:
         """Whether a sequence, which holds `ids`, holds all tokens of the context but the last."""
         last = len(self._context) - 1
-        return last == len(ids) and (last == self._held or self._context[:last] == ids)
+        return last == len(ids) and self._context[:last] == ids
 
     def close(self) -> None:
         """Ends the text here and releases its memory."""
         self.finish_reason = self.finish_reason or "stop"
-        self._pending.clear()
-        self._state = None
+        self._pending = []
+        self.model._parked.pop(self, None)
 
     def _accept(self, logits: np.ndarray) -> None:
         """Chooses the next token from logits [n_vocab] and takes note of its text."""
-        if self._top is not None:
-            logits = logits.copy()  # a filter may call the model, which overwrites them
-        token = self.sampler(logits, self._context)
-        if token in self._eog or (self._until is not None and self._until(self._context, logits)):
+        self._choosing = True
+        try:
+            token = self.sampler(logits, self._context)
+            ends = token in self._eog or (self._until is not None and self._until(self._context, logits))
+        finally:
+            self._choosing = False
+        if self.finish_reason is not None:  # the text was closed, by the filter or by another thread
+            return
+        if ends:
             self._finish("stop")
             return
         self.ids.append(token)
@@ -105,6 +115,8 @@ class Generation(Iterator[str]):
         if self._text.found:
             self._finish("stop", flush=False)
         elif self._max is not None and len(self.ids) >= self._max:
+            self._finish("length")
+        elif self.overflow == "stop" and len(self._context) > self.model.n_ctx:
             self._finish("length")
 
     def _put(self, text: str) -> None:
@@ -173,7 +185,7 @@ def check_options(max_tokens: Any, overflow: Any, logprobs: Any) -> None:
     """Refuses options of generate that are out of range."""
     if max_tokens is not None and (isinstance(max_tokens, bool) or not isinstance(max_tokens, int) or max_tokens < 0):
         raise ValueError(f"generate: max_tokens is {max_tokens!r}: need an integer from 0, or None for no limit")
-    if overflow not in ("error", "shift"):
-        raise ValueError(f"generate: overflow is {overflow!r}: need 'error' or 'shift'")
+    if overflow not in OVERFLOWS:
+        raise ValueError(f"generate: overflow is {overflow!r}: need one of {', '.join(map(repr, OVERFLOWS))}")
     if logprobs is not None and (isinstance(logprobs, bool) or not isinstance(logprobs, int) or logprobs < 0):
         raise ValueError(f"generate: logprobs is {logprobs!r}: need an integer from 0, or None")

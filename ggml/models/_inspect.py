@@ -7,6 +7,7 @@ from fnmatch import fnmatchcase
 
 import numpy as np
 
+from .._owners import Owner
 from ._compute import Computing
 from ._step import Step
 
@@ -58,9 +59,8 @@ class Inspecting(Computing):
         if not callable(function):
             raise TypeError(f"edit: function is {function!r}: need a function")
         with self._lock:
-            self._check("edit")
             (point,) = self._match("edit", [name], exact=True)
-            self._changed()
+            self._changed("edit")
             self._edits.setdefault(point, []).append(function)
         return Edit(self, name, function)
 
@@ -92,7 +92,7 @@ class Inspecting(Computing):
         return found
 
 
-class Trace:
+class Trace(Owner):
     """Values that were computed in a `with` statement; see Model.trace."""
 
     def __init__(self, model: Inspecting, names: Sequence[str]) -> None:
@@ -103,17 +103,19 @@ class Trace:
     def __enter__(self) -> Trace:
         model = self._model
         with model._lock:
-            model._check("trace")
             if model._trace is not None:
                 raise RuntimeError("trace: the model is traced already: give all names to one trace")
-            model._changed()  # so that all tokens are computed, none taken from the cache
+            model._changed("trace")  # so that all tokens are computed, none taken from the cache
             model._trace = self
         return self
 
     def __exit__(self, *exception: object) -> None:
-        with self._model._lock:
-            self._model._trace = None
-            self._model._forget_steps()
+        model = self._model
+        with model._lock:
+            if not model._closed:
+                model._check("trace")
+                model._forget_steps()
+            model._trace = None
 
     def _collect(self, step: Step) -> None:
         for name, values in step.traced.items():
@@ -136,7 +138,7 @@ class Trace:
         return list(self._values)
 
 
-class Edit:
+class Edit(Owner):
     """A function that changes a value on the way; see Model.edit."""
 
     def __init__(self, model: Inspecting, name: str, function: Callable) -> None:
@@ -148,7 +150,7 @@ class Edit:
         with model._lock:
             functions = model._edits.get(self.name, [])
             if self._function in functions and not model._closed:
-                model._changed()
+                model._changed("remove")
                 functions.remove(self._function)
 
     def __enter__(self) -> Edit:

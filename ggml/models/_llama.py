@@ -185,9 +185,6 @@ class Llama(Completing):
             "Llama.create_chat_completion_openai_v1 is not supported: create_chat_completion returns the same as a dict"
         )
 
-    def __getstate__(self) -> Any:
-        raise TypeError("Llama: a model can't be pickled: open the file again in the other process")
-
     def __enter__(self) -> Llama:
         return self
 

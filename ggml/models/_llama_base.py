@@ -12,6 +12,7 @@ import numpy as np
 
 import ggml
 
+from .._owners import Owner
 from ._chat import ChatTemplate
 from ._compute import common_length
 from ._model import load
@@ -74,7 +75,7 @@ def _printed(value: Any) -> str:
     return f"{value:f}" if isinstance(value, float) else str(value)
 
 
-class Opened:
+class Opened(Owner):
     """A model that was opened with llama-cpp-python's arguments; see Llama."""
 
     def __init__(

@@ -155,7 +155,7 @@ class Stepping(Tokens):
     def generate(
         self, tokens: Sequence[int], *, reset: bool = True, stopping_criteria: Any = None, **options: Any
     ) -> Iterator[int]:
-        """Yields the tokens that follow some tokens, without end: the caller stops.
+        """Yields the tokens that follow some tokens until the caller stops, or the context is full.
 
         Args:
             tokens: sequence of int.
@@ -182,6 +182,8 @@ class Stepping(Tokens):
             if stop is not None and self._logits is not None and stop(self.model.held(), self._logits):
                 return
             sent = yield token
+            if not sent and self.n_tokens == self.n_ctx():
+                return
             tokens = [token, *(sent or ())]
 
     def save_state(self) -> LlamaState:

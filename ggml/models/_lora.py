@@ -6,11 +6,12 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from .._owners import Owner
 from ._file import ModelFile
 from ._graph import Pair
 
 
-class Lora:
+class Lora(Owner):
     """An adapter file: `pairs` by the name of the weight. It stays open until `close`.
 
     Args:

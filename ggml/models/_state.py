@@ -34,13 +34,33 @@ class States(Computing):
             return step.out[-1].copy()
 
     def fed(self, ids: Sequence[int]) -> Iterator[np.ndarray]:
-        """The same for the first sequence and the logits of all tokens: yields arrays f32 [some tokens, n_vocab]."""
-        with self._lock:
-            self._causal_cache("feed")
-            tokens = self._ids("feed", ids)
-            self._claim(0, None)
-            for step in self._feed("feed", 0, tokens, "all", self._rows_of_a_step()):
-                yield step.out
+        """Appends tokens to what the first sequence holds, and gives the logits of all of them.
+
+        Other threads may call the model between the items, and close the iterator.
+
+        Args:
+            ids: token ids.
+        Returns:
+            Iterator over arrays f32 [some tokens, n_vocab]; each item appends its tokens.
+        Raises:
+            TypeError, ValueError, RuntimeError: as feed. From the iterator also RuntimeError: another call changed what
+                the sequence holds between two items.
+        """
+        self._causal_cache("fed")
+        tokens = self._ids("fed", ids)
+        expected: list[int] | None = None
+        size = self._rows_of_a_step()
+        for begin in range(0, len(tokens), size):
+            with self._lock:
+                have = self._causal_cache("fed").ids[0]
+                if expected is None:
+                    self._check_room("fed", len(have), len(tokens))
+                elif have != expected:
+                    raise RuntimeError("fed: another call changed what the sequence holds between two items")
+                self._claim(0, None)
+                rows = self._append(have, 0, tokens[begin : begin + size], "all").out.copy()
+                expected = list(have)
+            yield rows
 
     def reset(self, length: int = 0, sequence: int = 0) -> int:
         """Shortens what a sequence holds to its first tokens.

@@ -10,6 +10,7 @@ import numpy as np
 import ggml
 from ggml.utils import to_numpy
 
+from .._owners import Owner
 from ._arch import FAMILIES
 from ._cache import Cache, CacheView
 from ._config import Config
@@ -58,7 +59,7 @@ def build(g: Builder, result: str = "all") -> Any:
     return x if result == "hidden" else g.point("logits", g.output(x))
 
 
-class Step:
+class Step(Owner):
     """A prepared graph: its inputs and results are NumPy views, `run` computes it.
 
     Attributes:

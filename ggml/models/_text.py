@@ -40,7 +40,7 @@ class Tokens(Computing):
                     text.close()
                     raise RuntimeError(
                         f"generate: the context of {self.n_ctx} tokens is full: load the model with a larger n_ctx, "
-                        "or generate with overflow='shift'"
+                        "or generate with overflow='stop' or 'shift'"
                     )
                 dropped = max(1, len(text._context) - self.n_ctx // 2)
                 text._context[:] = text._context[:1] + text._context[dropped:]
@@ -52,7 +52,8 @@ class Tokens(Computing):
     def _free_sequence(self, ids: Sequence[int]) -> int:
         """The sequence that no live text has, with the longest common beginning; the first if there is none."""
         assert self._cache is not None
-        free = [s for s, owner in enumerate(self._owners) if owner is None or owner.finish_reason is not None]
+        owners = map(self._owners.get, range(self.n_seq))
+        free = [s for s, owner in enumerate(owners) if owner is None or owner.finish_reason is not None]
         return max(free, key=lambda s: common_length(self._cache.ids[s], ids), default=0)  # type: ignore[union-attr]
 
 
@@ -72,7 +73,7 @@ class Generating(Tokens):
         stop: str | Sequence[str] | None = None,
         seed: int | None = None,
         logits_filter: Filter | None = None,
-        overflow: str = "error",
+        overflow: str = "stop",
         logprobs: int | None = None,
     ) -> Generation:
         """Continues a text.
@@ -85,8 +86,8 @@ class Generating(Tokens):
             temperature, top_k, top_p, min_p, repeat_penalty, seed, logits_filter: see Sampler. Temperature 0 takes
                 the most likely token.
             stop: strings before which the text ends.
-            overflow: what to do when the context is full: "error" raises, "shift" drops the older half of the tokens
-                (except the first) and goes on.
+            overflow: what to do when the context is full: "stop" ends the text, "shift" drops the older half of the
+                tokens (except the first) and goes on, "error" raises.
             logprobs: number of alternatives whose log-probabilities are kept for each token, see Generation.
         Returns:
             Generation: an iterator over pieces of text, without the prompt.
@@ -190,15 +191,17 @@ class GeneratingMany(Generating):
     def _advance_together(self, active: Mapping[int, int], texts: Sequence[Generation]) -> None:
         """One more token for each active text: those that only lack their last token share one step."""
         cache = self._causal_cache("generate_many")
-        ready = {}
+        ready, alone = {}, []
         for sequence, index in active.items():
             text = texts[index]
             self._claim(sequence, text)
             if len(text._context) <= self.n_ctx and text._lacks_one(cache.ids[sequence]):
                 ready[sequence] = text
             else:
-                self._advance_alone(text)
-        if ready:
-            for sequence, logits in self._feed_many({s: t._context[-1] for s, t in ready.items()}).items():
-                ready[sequence]._held = len(ready[sequence]._context)
-                ready[sequence]._accept(logits)
+                alone.append(text)
+        # a filter may call the model: so all logits are computed before the first token is chosen
+        found = self._feed_many({s: t._context[-1] for s, t in ready.items()}) if ready else {}
+        for sequence, logits in found.items():
+            ready[sequence]._accept(logits)
+        for text in alone:
+            self._advance_alone(text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from .._owners import Owner
 from ._encoders import CONTROL, ENCODERS, NORMAL, UNKNOWN, USER_DEFINED, Encoder, to_bytes
 from ._keys import array, flag, special_id, wrong
 from ._tokens import TokenTable
@@ -32,7 +33,7 @@ DEFAULTS = {  # ids where the file names none: bos, eos, unknown, separator, pad
 WHITE = b" \t\n\v\f\r"
 
 
-class Vocabulary:
+class Vocabulary(Owner):
     """Tokens by id, the rules to make them of text, and the ids with a special meaning; see Tokenizer."""
 
     def __init__(self, metadata: Mapping[str, Any]) -> None:

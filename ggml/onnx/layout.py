@@ -4,13 +4,14 @@ import numpy as np
 
 import ggml
 
+from .._owners import Owner
 from ..utils import from_numpy
 from .values import EXACT, F32, Feed, Known, NeedValue, OnHost, Tensor, count, extents, require_held, wrapped
 
 PARAMETER = 4096  # operands up to this many elements may decide the shape of a graph
 
 
-class Arena:
+class Arena(Owner):
     """A ggml context that owns tensors with data, freed with the object."""
 
     def __init__(self):
@@ -45,7 +46,7 @@ def room(shape, dtype):
     return memory[-memory.ctypes.data % 64 :][:size].view(dtype).reshape(shape)
 
 
-class Layout:
+class Layout(Owner):
     """Tensors of values, and values whose elements are moved: what a Builder computes on.
 
     arena: owns the plan's constants; weights: the GGML_TYPE_* of matrices, None: F32; trains: for gradients.

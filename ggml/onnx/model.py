@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 
 import numpy as np
 from onnx import TensorProto, numpy_helper
 
 import ggml
 
+from .._owners import LockOwner, Owner
 from ..utils import to_numpy
 from . import host, rules
 from .graph import read_model
@@ -20,7 +20,7 @@ from .values import Known, Parameter, extents, is_float
 WEIGHTS = {None: None, "f32": None, "f16": ggml.GGML_TYPE_F16, "q8_0": ggml.GGML_TYPE_Q8_0, "q4_0": ggml.GGML_TYPE_Q4_0}
 
 
-class Engine:
+class Engine(Owner):
     """What the programs of a model share."""
 
     def __init__(self, threads, weights, strict):
@@ -36,7 +36,7 @@ class Engine:
             self.backend = None
 
 
-class Model:
+class Model(LockOwner):
     """An ONNX model that computes with ggml. Made by ggml.onnx.load.
 
     Attributes:
@@ -45,6 +45,7 @@ class Model:
     """
 
     def __init__(self, graph, engine):
+        super().__init__()
         self.engine = engine
         self.inputs, self.outputs = graph.inputs, graph.outputs
         self.constants = {n: Known(a, engine.arena) for n, a in graph.constants.items()}
@@ -53,7 +54,6 @@ class Model:
         self.nodes = fold([n for n in graph.nodes if not n.uses()], self.constants, engine, set())
         self.nodes += [n for n in graph.nodes if n.uses()]
         self.trained: dict[str, Parameter] = {}
-        self.lock = threading.RLock()
         self.prepare()
 
     def prepare(self):
@@ -77,7 +77,7 @@ class Model:
             RuntimeError: an operator cannot be computed, or would run on the host of a strict model.
         """
         values = self.operands(arrays, named)
-        with self.lock:
+        with self._lock:
             return self.program.run(values)
 
     def report(self, *arrays, **named):
@@ -88,7 +88,7 @@ class Model:
         """
         entries: list = []
         values = self.operands(arrays, named)
-        with self.lock:
+        with self._lock:
             self.program.run(values, entries)
         return entries
 
@@ -99,7 +99,7 @@ class Model:
             ggml_cgraph, valid as long as the model lives and keeps the plan; None if the plan begins on the host.
         """
         values = self.operands(arrays, named)
-        with self.lock:
+        with self._lock:
             return self.program.plan(values).graph
 
     def parameters(self, names=None):
@@ -116,7 +116,7 @@ class Model:
             ValueError: a name is unknown or no float, or an earlier call chose others.
         """
         constants = {n: self.constants[n] for n in self.initialisers}
-        with self.lock:
+        with self._lock:
             if not self.trained:
                 chosen = trainable(self.nodes, constants) if names is None else list(names)
                 wrong = [n for n in chosen if n not in constants or not is_float(constants[n].dtype)]

@@ -16,6 +16,7 @@ import numpy as np
 
 import ggml
 
+from .._owners import Owner
 from ..utils import to_numpy
 from . import expand, host
 from .builder import Builder
@@ -50,7 +51,7 @@ class Entry:
     why: str = ""
 
 
-class Program:
+class Program(Owner):
     """Nodes to run, with names of inputs and outputs; known: values by name that do not change between runs.
 
     model: what all its programs share (model.Engine); by_value: inputs whose values are part of the signature.
@@ -282,7 +283,7 @@ class Lowering:
         return Plan(self, live, step, rest)
 
 
-class Plan:
+class Plan(Owner):
     """A prepared graph that computes the names in `live`, and what follows: a step on the host, the remaining nodes."""
 
     def __init__(self, lowering, live, step, rest):
@@ -351,7 +352,7 @@ def compute(backend, graph):
         raise RuntimeError(f"ggml.onnx: computing failed: {ggml.ggml_status_to_string(status).decode()}")
 
 
-class Memory:
+class Memory(Owner):
     """The memory of a graph's tensors, shared between those that do not live together."""
 
     def __init__(self, graph):

@@ -6,6 +6,7 @@ import numpy as np
 
 import ggml
 
+from .._owners import Owner
 from ..utils import to_numpy
 from .layout import Arena
 from .program import Lowering, Memory, NodeError, RetraceError, compute
@@ -39,7 +40,7 @@ class OneGraph(Lowering):
             raise NodeError(f"ggml.onnx.Training: the model is not one graph: computed values decide {self.nodes[0]}")
 
 
-class Training:
+class Training(Owner):
     """The graph of a training step, for batches of one shape.
 
     Args:
@@ -122,7 +123,7 @@ class Training:
             given, need = ([p[0] for p in k if p != "opaque"] for k in (key, self.key))
             raise ValueError(f"ggml.onnx.Training: the batch has inputs {given} and targets {shapes[0]}: need inputs "
                              f"{need} and targets {shapes[1]}, and equal values where they decide shapes")
-        with self.model.lock:
+        with self.model._lock:
             for place, view in self.feeds:
                 np.copyto(view, values[place].reshape(view.shape), casting="unsafe")
             for (t, _), array in zip(self.targets, targets):

@@ -1,0 +1,43 @@
+"""Objects that own native memory or a lock: they are not copied, and a forked child can use them."""
+
+import os
+import threading
+import weakref
+
+_locked: weakref.WeakSet = weakref.WeakSet()
+
+
+class Owner:
+    """Base of classes whose objects own native memory, or part of the state of one that does: no copies."""
+
+    def __reduce_ex__(self, protocol):
+        name = type(self).__name__
+        raise TypeError(f"{name}: a {name} owns memory and can't be copied or pickled: make another one")
+
+
+class LockOwner(Owner):
+    """An Owner whose calls take turns.
+
+    Attributes:
+        _lock: a re-entrant lock. In a forked child it is free, unless the thread that forked holds it.
+    """
+
+    def __init__(self):
+        self._lock = threading.RLock()
+        _locked.add(self)
+
+    def _after_lost_call(self):
+        """In a forked child: a call held the lock in a thread that the child does not have."""
+
+
+def _free_locks():
+    for owner in list(_locked):
+        if owner._lock.acquire(blocking=False):
+            owner._lock.release()
+        else:
+            owner._lock = threading.RLock()
+            owner._after_lost_call()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_free_locks)
