@@ -130,6 +130,27 @@ def test_a_text_goes_on_with_an_adapter(kind, displaced, open_model, folder):
     assert text.ids[4:] == logits[9:-1].argmax(-1).tolist()
 
 
+def test_files_that_were_copied_may_be_changed(child, folder, tmp_path, monkeypatch):
+    """Reading the pages of a file that was mapped and truncated ends a process."""
+    code = """if 1:
+    import shutil, sys
+    import numpy as np
+    from ggml.models import load
+    for name in ("model", "first", "second"):
+        shutil.copy(sys.argv[1 + (name != "model")], name)
+    with load("model", n_ctx=96, threads=1, lora=["first"], mmap=False) as model:
+        expected = model.logits([5, 6, 7])
+        for name in ("model", "first"):
+            open(name, "w").close()
+        np.testing.assert_array_equal(model.logits([5, 6, 7]), expected)
+        model.set_lora("second")
+        open("second", "w").close()
+        np.testing.assert_array_equal(model.logits([5, 6, 7]), expected)
+    """
+    monkeypatch.chdir(tmp_path)
+    child(code, str(folder / "llama.gguf"), str(lora(folder, "llama")))
+
+
 def test_a_text_that_was_dropped_frees_its_sequence(open_model):
     model = open_model(n_seq=2)
     first, second = (model.generate(ids, **GREEDY) for ids in (IDS[:5], IDS[5:12]))

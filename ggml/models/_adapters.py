@@ -26,7 +26,7 @@ class Adapting(Computing):
             try:
                 for item in adapters:
                     path, scale = item if isinstance(item, tuple) else (item, 1.0)
-                    loaded.append(Lora(path, self._weights, self.config.arch, scale))
+                    loaded.append(Lora(path, self._weights, self.config.arch, scale, self._mmap))
             except BaseException:
                 for lora in loaded:
                     lora.close()

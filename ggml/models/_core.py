@@ -102,6 +102,7 @@ class Core(LockOwner):
         self._owners: weakref.WeakValueDictionary[int, Generation] = weakref.WeakValueDictionary()
         self._parked: weakref.WeakKeyDictionary[Generation, bytes] = weakref.WeakKeyDictionary()
         self._threads = -1 if threads is None else threads
+        self._mmap = mmap
         if split != "tensor":
             raise ValueError(f"load: split is {split!r}: need 'tensor'")
         if self._comm is not None and lora:
@@ -129,7 +130,7 @@ class Core(LockOwner):
         if isinstance(lora, (str, os.PathLike)):
             raise TypeError(f"load: lora is {lora!r}: need a list of paths")
         for item in lora:
-            self._loras.append(Lora(item, self._weights, self.config.arch))
+            self._loras.append(Lora(item, self._weights, self.config.arch, mmap=self._mmap))
         config = self.config
         if self._comm is not None:
             from ._split import Split

@@ -19,14 +19,22 @@ class Lora(Owner):
         weights: tensors of the model by name, with which the adapter must fit.
         arch: the model's general.architecture.
         scale: factor of what the adapter adds.
+        mmap: whether to map the file instead of copying it into memory.
     Raises:
         ValueError: the file is not an adapter, or does not fit the model.
     """
 
-    def __init__(self, path: str | os.PathLike[str], weights: Mapping[str, Any], arch: str, scale: float = 1.0) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        weights: Mapping[str, Any],
+        arch: str,
+        scale: float = 1.0,
+        mmap: bool = True,
+    ) -> None:
         self.path = os.fspath(path)
         self.scale = float(scale)
-        self.file = ModelFile(path, caller="load_lora")
+        self.file = ModelFile(path, mmap, "load_lora")
         try:
             self.pairs = self._read(weights, arch)
         except BaseException:

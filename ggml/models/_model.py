@@ -62,8 +62,8 @@ def load(
         threads: threads to compute with; None for one on each available CPU.
         kv_type: type of the stored keys and values: "f16", "q8_0" or "f32".
         lora: paths of adapters.
-        mmap: True to map the file, so that its pages are read on first use and shared with other processes; False to
-            copy it into memory.
+        mmap: True to map the file and adapters, so that pages are read on first use and shared with other processes;
+            False to copy them into memory.
         comm: ggml.distributed.Communicator whose ranks compute together, or None. Each rank has its part of the weights
             and of the keys and values only; all ranks make the same calls and get the same results, which are those of
             one rank. See docs/distributed.md.
