@@ -82,6 +82,8 @@ SPECIAL = {
 _CONV = "ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor], "
 _TAIL = "bias: _To[ggml_tensor], function: _Int | None"
 EXT = {
+    **dict.fromkeys(("equal", "less", "maximum", "minimum"),
+                    "(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor]) -> ggml_tensor_p"),
     "conv_2d": f"({_CONV}s0: _Int, s1: _Int, p0: _Int, p1: _Int, d0: _Int, d1: _Int, {_TAIL}, offset: _Int, "
                "winograd: _Int) -> ggml_tensor_p",
     "conv_2d_dw": f"({_CONV}stride0: _Int, stride1: _Int, pad0: _Int, pad1: _Int, dilation0: _Int, dilation1: _Int, "

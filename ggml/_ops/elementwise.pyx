@@ -6,9 +6,9 @@ from .._core cimport (
     ggml_tensor, node1, node1_in_place, node2, node2_in_place, node_append, node_in_place, node_like, wrap_tensor,
 )
 from .._enums cimport (
-    GGML_OP_ADD, GGML_OP_ADD1, GGML_OP_CLAMP, GGML_OP_CLAMP_BACK, GGML_OP_COS, GGML_OP_DIV, GGML_OP_LEAKY_RELU,
-    GGML_OP_LOG, GGML_OP_MUL, GGML_OP_QUANTIZE_LINEAR, GGML_OP_SCALE, GGML_OP_SIN, GGML_OP_SQR, GGML_OP_SQRT,
-    GGML_OP_SUB,
+    GGML_OP_ADD, GGML_OP_ADD1, GGML_OP_CLAMP, GGML_OP_CLAMP_BACK, GGML_OP_COS, GGML_OP_DIV, GGML_OP_EQUAL,
+    GGML_OP_LEAKY_RELU, GGML_OP_LESS, GGML_OP_LOG, GGML_OP_MAXIMUM, GGML_OP_MINIMUM, GGML_OP_MUL,
+    GGML_OP_QUANTIZE_LINEAR, GGML_OP_SCALE, GGML_OP_SIN, GGML_OP_SQR, GGML_OP_SQRT, GGML_OP_SUB,
 )
 from .._graph.grad cimport Backward, gradients
 from .reduce cimport sum_to_shape
@@ -764,6 +764,94 @@ cdef int grad_leaky_relu(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
     cdef ggml_tensor *below = clamp_back(b.ctx, g, x, -INFINITY, 0)
     return b.add(x, add(b.ctx, above, scale(b.ctx, below, gg_param_f32(t, 0), 0, False)))
 
+# ---- comparisons -----------------------------------------------------------------------------------------------------
+def ext_maximum(ctx, a, b):
+    """Takes the larger of two tensors element by element, with b repeated to the shape of a.
+
+    NaN where one of both is NaN. The gradient flows to the larger of both, and to a where they are equal.
+
+    Args:
+        ctx: context that receives the result.
+        a: f32, f16 or bf16, any shape.
+        b: f32, f16 or bf16; each dimension of the shape of a is a multiple of b's.
+    Returns:
+        Tensor of a's shape and type.
+    Raises:
+        ValueError: the shapes do not fit, or a type is not supported.
+        MemoryError: the context is full.
+    """
+    return binary_of(ctx, b"ggml.ext.maximum", GGML_OP_MAXIMUM, a, b)
+
+def ext_minimum(ctx, a, b):
+    """Takes the smaller of two tensors element by element, with b repeated to the shape of a.
+
+    NaN where one of both is NaN. The gradient flows to the smaller of both, and to a where they are equal.
+
+    Args:
+        ctx: context that receives the result.
+        a: f32, f16 or bf16, any shape.
+        b: f32, f16 or bf16; each dimension of the shape of a is a multiple of b's.
+    Returns:
+        Tensor of a's shape and type.
+    Raises:
+        ValueError: the shapes do not fit, or a type is not supported.
+        MemoryError: the context is full.
+    """
+    return binary_of(ctx, b"ggml.ext.minimum", GGML_OP_MINIMUM, a, b)
+
+def ext_less(ctx, a, b):
+    """Compares two tensors element by element: a < b, with b repeated to the shape of a.
+
+    False where one of both is NaN. The result passes no gradient on.
+
+    Args:
+        ctx: context that receives the result.
+        a: f32, f16 or bf16, any shape.
+        b: f32, f16 or bf16; each dimension of the shape of a is a multiple of b's.
+    Returns:
+        Tensor of a's shape and type: 1 where a is less than b, else 0.
+    Raises:
+        ValueError: the shapes do not fit, or a type is not supported.
+        MemoryError: the context is full.
+    """
+    return binary_of(ctx, b"ggml.ext.less", GGML_OP_LESS, a, b)
+
+def ext_equal(ctx, a, b):
+    """Compares two tensors element by element: a == b, with b repeated to the shape of a.
+
+    False where one of both is NaN. The result passes no gradient on.
+
+    Args:
+        ctx: context that receives the result.
+        a: f32, f16 or bf16, any shape.
+        b: f32, f16 or bf16; each dimension of the shape of a is a multiple of b's.
+    Returns:
+        Tensor of a's shape and type: 1 where both are equal, else 0.
+    Raises:
+        ValueError: the shapes do not fit, or a type is not supported.
+        MemoryError: the context is full.
+    """
+    return binary_of(ctx, b"ggml.ext.equal", GGML_OP_EQUAL, a, b)
+
+cdef int grad_extreme(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
+    """t = max(x, y) or min(x, y): dy = g where y is beyond x, dx = g elsewhere."""
+    cdef ggml_tensor *x = t.src[0]
+    cdef ggml_tensor *y = t.src[1]
+    cdef ggml_tensor *beyond
+    b.require_not_overwritten(t, x)
+    b.require_not_overwritten(t, y)
+    if t.op == GGML_OP_MAXIMUM:
+        beyond = node2(b.ctx, GGML_OP_LESS, x, y)
+    else:
+        beyond = node2(b.ctx, GGML_OP_LESS, neg(b.ctx, x), neg(b.ctx, y))
+    if b.needs(y):
+        b.add(y, sum_to_shape(b.ctx, mul(b.ctx, g, beyond), y))
+    return b.add(x, mul(b.ctx, g, scale(b.ctx, beyond, -1, 1, False)))
+
+cdef int grad_comparison(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
+    """t is 0 or 1: constant wherever it has a derivative."""
+    return 0
+
 gradients[GGML_OP_ADD] = gradients[GGML_OP_ADD1] = grad_add
 gradients[GGML_OP_SUB] = grad_sub
 gradients[GGML_OP_MUL] = grad_mul
@@ -778,3 +866,5 @@ gradients[GGML_OP_CLAMP] = grad_clamp
 gradients[GGML_OP_CLAMP_BACK] = grad_clamp_back
 gradients[GGML_OP_QUANTIZE_LINEAR] = grad_quantize_linear
 gradients[GGML_OP_LEAKY_RELU] = grad_leaky_relu
+gradients[GGML_OP_MAXIMUM] = gradients[GGML_OP_MINIMUM] = grad_extreme
+gradients[GGML_OP_LESS] = gradients[GGML_OP_EQUAL] = grad_comparison

@@ -11,6 +11,8 @@ import ggml
 from .layout import Layout, collapse
 from .values import BOOL, F32, Known, Tensor, count, is_float
 
+COMMUTATIVE = {ggml.ggml_add, ggml.ggml_mul, ggml.ext.maximum, ggml.ext.minimum, ggml.ext.equal}
+
 
 class Builder(Layout):
     """Builds the graph of one plan: arithmetic and reductions of values."""
@@ -35,7 +37,7 @@ class Builder(Layout):
             merged = [(count(shape),)] * 3
         a, b = self.reshape(self.use(x), merged[0]), self.reshape(self.use(y), merged[1])
         if merged[0] != merged[2]:
-            if merged[1] == merged[2] and function in (ggml.ggml_add, ggml.ggml_mul):
+            if merged[1] == merged[2] and function in COMMUTATIVE:
                 a, b = b, a
             else:
                 a = self.expand(a, merged[2])
@@ -74,27 +76,17 @@ class Builder(Layout):
 
     def number(self, x):
         """1 where a float is a number or infinite, 0 where it is NaN (whose conversion to an integer is 0)."""
-        size = self.unary(ggml.ggml_abs, x, F32)
-        return self.truth(self.unary(ggml.ggml_step, self.affine(size, 1.0, 1.0)))
-
-    def truth(self, x):
-        """A 0 or 1 that may be NaN, as a boolean: NaN is 0."""
-        whole = ggml.ggml_cast(self.ctx, x.t, ggml.GGML_TYPE_I32)
-        return Tensor(ggml.ggml_cast(self.ctx, whole, ggml.GGML_TYPE_F32), x.shape, BOOL, (0, 1))
+        return self.binary(ggml.ext.equal, x, x, dtype=BOOL)
 
     def less(self, x, y):
         """x < y; false for NaN."""
-        difference = self.binary(ggml.ggml_sub, y, x, dtype=F32)
-        positive = self.unary(ggml.ggml_step, difference, dtype=BOOL)
-        return self.truth(positive) if is_float(x.dtype) else positive
+        return self.binary(ggml.ext.less, x, y, dtype=BOOL)
 
     def equal(self, x, y):
         """x == y; false for NaN, true for equal infinities."""
+        z = self.binary(ggml.ext.equal, x, y, dtype=BOOL)
         if is_float(x.dtype):
-            return self.logical_and(self.logical_not(self.logical_or(self.less(x, y), self.less(y, x))),
-                                    self.logical_and(self.number(x), self.number(y)))
-        distance = self.unary(ggml.ggml_abs, self.binary(ggml.ggml_sub, x, y, dtype=F32))
-        z = self.logical_not(self.unary(ggml.ggml_step, distance, dtype=BOOL))
+            return z
         column = x.made[1] if x.made and x.made[0] == "spread" else x
         if isinstance(y, Known) and column.shape[-1:] == (1,) and 1 < z.shape[-1] == y.array.size \
                 and (y.array.reshape(-1) == np.arange(z.shape[-1])).all():
@@ -133,11 +125,9 @@ class Builder(Layout):
         return self.pick(both, place)
 
     def maximum(self, x, y, least=False):
-        """The larger of two values, or the smaller, element by element."""
-        shape = np.broadcast_shapes(x.shape, y.shape)
-        both = self.stack([self.expand(x, shape), self.expand(y, shape)], 0)
-        end = (self.reduce_min if least else self.reduce_max)(both, [0], False)
-        return Tensor(end.t, shape, x.dtype, combine(x, y, min if least else max, ends=True))
+        """The larger of two values, or the smaller, element by element; NaN where one of both is."""
+        function = ggml.ext.minimum if least else ggml.ext.maximum
+        return self.binary(function, x, y, bounds=combine(x, y, min if least else max, ends=True))
 
     def sums(self, node, function, x, y):
         """Sums of products of integers, function(builder, x, y): exact, or rounded as the float that they become."""

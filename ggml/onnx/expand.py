@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnx
 from onnx import FunctionProto, TypeProto, helper
 
-from .graph import Graph, Node, Reader, Scope, ValueInfo, copied
+from .graph import Graph, Node, Reader, Scope, ValueInfo, called, copied
 from .values import Known, OnHost
 
 DEPTH = 32  # functions that call functions
@@ -13,7 +13,7 @@ DEPTH = 32  # functions that call functions
 
 def function(lowering, node, values):
     """The nodes of the body of the function that a node without a rule calls; raises OnHost if it is none."""
-    body = node.scope.functions.get((node.proto.domain, node.proto.op_type))
+    body = node.scope.functions.get(called(node.proto, node.proto.op_type))
     return inline(lowering, node, standard_body(node, values) if body is None else body)
 
 

@@ -18,6 +18,7 @@ import onnx
 from onnx import AttributeProto, TensorProto, helper, numpy_helper
 
 from .._io.files import open_regular
+from .opsets import modernise
 
 
 class ModelError(ValueError):
@@ -89,10 +90,10 @@ class Node:
 
 @dataclass(frozen=True)
 class Scope:
-    """What a model knows beside its graph: versions of operator sets, and functions by (domain, name)."""
+    """What a model knows beside its graph: versions of operator sets, and functions by (domain, name, overload)."""
 
     opsets: dict[str, int]
-    functions: dict[tuple[str, str], Any] = field(default_factory=dict)
+    functions: dict[tuple[str, str, str], Any] = field(default_factory=dict)
 
 
 @dataclass
@@ -132,6 +133,9 @@ class Graph:
         copies = [(names.get(o.name, o.name), given) for o, given in zip(self.outputs, outputs) if given]
         constants = {names[k]: v for k, v in self.constants.items()}
         return [n.renamed(names) for n in self.nodes], constants, copies
+
+
+PACKED = {"int4": 2, "uint4": 2, "float4_e2m1fn": 2, "int2": 4, "uint2": 4}  # elements of a byte in a file, by type
 
 
 def numpy_type(number, what):
@@ -183,12 +187,19 @@ def external_array(tensor, folder):
         offset, length = int(where.get("offset", 0)), int(where.get("length", 0))
     except ValueError:
         raise ModelError(f"ggml.onnx: tensor {tensor.name!r} has an offset or length that is not a number") from None
-    count, size = math.prod(shape), os.path.getsize(path)
-    end = offset + max(count * dtype.itemsize, length)
+    count, size, packed = math.prod(shape), os.path.getsize(path), PACKED.get(dtype.name, 1)
+    n_bytes = -(-count // packed) * dtype.itemsize
+    end = offset + max(n_bytes, length)
     if offset < 0 or count < 0 or end > size or dtype.hasobject:
         raise ModelError(f"ggml.onnx: tensor {tensor.name!r} needs bytes {offset} to {end} of {path.name}, "
                          f"which has {size}")
-    return np.memmap(path, dtype, "r", offset, shape) if count else np.empty(shape, dtype)
+    if not count:
+        return np.empty(shape, dtype)
+    if packed == 1:
+        return np.memmap(path, dtype, "r", offset, shape)
+    raw = TensorProto(name=tensor.name, data_type=tensor.data_type, dims=shape)
+    raw.raw_data = np.memmap(path, np.uint8, "r", offset, n_bytes).tobytes()
+    return array_of(raw, folder)
 
 
 class Reader:
@@ -203,6 +214,8 @@ class Reader:
             return self.graph(a.g)
         if a.type == AttributeProto.TENSOR:
             return array_of(a.t, self.folder)
+        if a.type == AttributeProto.SPARSE_TENSOR:
+            return dense(a.sparse_tensor, self.folder)
         if a.type == AttributeProto.STRING:
             return a.s.decode("utf-8", "replace")
         if a.type == AttributeProto.STRINGS:
@@ -215,12 +228,17 @@ class Reader:
         domain = "" if proto.domain in ("", "ai.onnx") else proto.domain
         op = f"{domain}.{proto.op_type}" if domain else proto.op_type
         attrs = {a.name: self.attribute(a) for a in proto.attribute if not a.ref_attr_name}
+        if op == "Constant" and "sparse_value" in attrs:
+            attrs["value"] = attrs.pop("sparse_value")
         name = proto.name or f"{proto.op_type}_{index}"
         version = self.scope.opsets.get(domain, 1)
         inputs, outputs = list(proto.input), list(proto.output)
         # A message keeps the whole model alive that it is part of; constants are many, and large.
         proto = None if op == "Constant" and "value" in attrs else copied(proto)
-        return Node(op, inputs, outputs, attrs, version, name, proto, self.scope)
+        node = Node(op, inputs, outputs, attrs, version, name, proto, self.scope)
+        if not domain and proto is not None:
+            modernise(node)
+        return node
 
     def graph(self, proto):
         """The Graph of a GraphProto, its nodes sorted."""
@@ -230,6 +248,11 @@ class Reader:
         inputs = [value_info(i) for i in proto.input if i.name not in constants]
         nodes = [self.node(n, i) for i, n in enumerate(proto.node)]
         return Graph(ordered(nodes, proto.name), inputs, [value_info(o) for o in proto.output], constants, proto.name)
+
+
+def called(message, name):
+    """By what a FunctionProto, or a NodeProto that calls one, names the function. Overloads came with IR version 10."""
+    return message.domain, name, getattr(message, "overload", "")
 
 
 def copied(message):
@@ -295,7 +318,7 @@ def read_model(model):
     """The Graph of a model; raises ModelError if it is not valid, and what read_proto raises."""
     model, folder = read_proto(model)
     opsets = {"" if o.domain == "ai.onnx" else o.domain: o.version for o in model.opset_import}
-    functions = {(f.domain, f.name): copied(f) for f in model.functions}
+    functions = {called(f, f.name): copied(f) for f in model.functions}
     graph = Reader(Scope(opsets, functions), folder).graph(model.graph)
     check_names(graph, set())
     return graph

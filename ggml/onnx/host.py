@@ -12,6 +12,7 @@ from onnx import TypeProto, ValueInfoProto, helper
 from onnx.reference import ReferenceEvaluator
 
 from .graph import copied
+from .opsets import ALIGN, aligned
 
 RANDOM = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli"}
 LEAST = {"QuantizeLinear": 19, "DequantizeLinear": 19}  # the versions from which the reference knows them
@@ -32,7 +33,8 @@ def evaluator(node):
         proto.input.extend(inputs)
         proto.output.extend(outputs)
         infos = [[ValueInfoProto(name=n, type=TypeProto()) for n in names if n] for names in (inputs, outputs)]
-        opsets = [helper.make_opsetid(d, max(v, LEAST.get(node.op, v))) for d, v in node.scope.opsets.items()]
+        versions = {**node.scope.opsets, node.proto.domain: node.version}
+        opsets = [helper.make_opsetid(d, max(v, LEAST.get(node.op, v))) for d, v in versions.items()]
         model = helper.make_model(helper.make_graph([proto], "one node", *infos), opset_imports=opsets)
         node.attrs["ggml.evaluator"] = found = ReferenceEvaluator(model)
     return found
@@ -45,8 +47,10 @@ def evaluate(node, values):
     """
     if node.proto is None:
         return [node.attrs["value"]]
-    feeds = {f"i{k}": v for k, v in enumerate(values) if node.inputs[k]}
     try:
+        if ALIGN in node.attrs:
+            values = [values[0], values[1].reshape(aligned(node, values[0].shape, values[1].shape))]
+        feeds = {f"i{k}": v for k, v in enumerate(values) if node.inputs[k]}
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             if node.op == "GatherElements":  # the reference does not return for an index far out of range

@@ -21,6 +21,7 @@ from ..utils import to_numpy
 from . import expand, host
 from .builder import Builder
 from .layout import Arena
+from .opsets import ALIGN, aligned
 from .values import Drive, Feed, Known, NeedValue, OnHost, Opaque, Parameter, Sequence, bounds_of, extents, require_held
 
 PLANS = 16  # prepared graphs that a program keeps
@@ -186,12 +187,18 @@ class Lowering:
             raise ValueError(f"axis is {node.attr('axis')}: need {-rank} to {rank - 1}")
         known = all(v is None or isinstance(v, Known) for v in values) and node.op not in host.RANDOM
         if known and not sequences and (rule is None or "." not in node.op):  # the host knows ONNX's own domain
-            return self.folded(node, values)
+            try:
+                return self.folded(node, values)
+            except host.HostError:  # the reference does not know a version or a case of the operator
+                if rule is None:
+                    raise
         if rule is None:
             for value in values:  # expanding a function whose operands stay on the host would gain nothing
                 if isinstance(value, Feed):
                     require_held(value)
             return self.replace(node, expand.function(self, node, values))
+        if ALIGN in node.attrs:
+            values[1] = self.builder.reshape(values[1], aligned(node, values[0].shape, values[1].shape))
         results = rule(self.builder, node, *values)
         results = results if isinstance(results, tuple) else (results,)
         self.label(node)

@@ -19,14 +19,14 @@ PAIRS = (
 MIXED = ("F32", "F16", "BF16", ("F16", "F32"), ("BF16", "F32"), ("F32", "F16"))
 
 
-def binary_row(name, f):
+def binary_row(name, f, *samples, diff=(0, 1), in_place=True):
     """A row of a function of two operands, of which the second is repeated to the shape of the first."""
     return Op(
         name,
         lambda a, b: f(a, tiled(b, a)),
-        PAIRS,
-        diff=(0, 1),
-        inplace=name + "_inplace",
+        (*PAIRS, *samples),
+        diff=diff,
+        inplace=name + "_inplace" if in_place else None,
         types=MIXED,
         bad=(
             (lambda r: [r(7, 3), r(7, 2)], ValueError, "a is f32 [7, 3], b is f32 [7, 2]"),
@@ -36,6 +36,13 @@ def binary_row(name, f):
             (lambda r: [r(7, 3), 5], TypeError, "b is 5"),
         ),
     )
+
+
+def with_nan(r):
+    """Two operands with numbers, infinities and NaN in all combinations: so many that no gradient is tested."""
+    values = np.array([np.nan, -np.inf, -1, 0, 2, np.inf])
+    pairs = np.meshgrid(values, values)
+    return [np.tile(v.reshape(1, 1, 1, 36), (1, 1, 1, 12)) for v in pairs]
 
 
 def power(r, *ne):
@@ -61,6 +68,10 @@ OPS = [
     binary_row("sub", np.subtract),
     binary_row("mul", np.multiply),
     binary_row("div", np.divide),
+    binary_row("ext.maximum", np.maximum, with_nan, in_place=False),
+    binary_row("ext.minimum", np.minimum, with_nan, in_place=False),
+    binary_row("ext.less", np.less, with_nan, diff=(), in_place=False),
+    binary_row("ext.equal", np.equal, with_nan, lambda r: [whole(r, 67, 5), whole(r, 67, 5)], diff=(), in_place=False),
     Op(
         "add1",
         lambda a, b: a + b.reshape(()),

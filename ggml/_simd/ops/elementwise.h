@@ -9,6 +9,15 @@ GG_ELEM_2(SUB, vf_sub(x, z))
 GG_ELEM_2(MUL, vf_mul(x, z))
 GG_ELEM_2(DIV, vf_div(x, z))
 
+/* The larger or smaller of both (`before`: whether it is x), NaN where one of them is */
+static inline vf chosen_or_nan(vm before, vf x, vf z) {
+    return vf_select(vf_eq(x, x), vf_select(before, x, z), x);
+}
+GG_ELEM_2(MAXIMUM, chosen_or_nan(vf_gt(x, z), x, z))
+GG_ELEM_2(MINIMUM, chosen_or_nan(vf_lt(x, z), x, z))
+GG_ELEM_2(LESS, vf_select(vf_lt(x, z), vf_set1(1), vf_zero()))
+GG_ELEM_2(EQUAL, vf_select(vf_eq(x, z), vf_set1(1), vf_zero()))
+
 GG_ELEM_1(SQR, vf_mul(x, x))
 GG_ELEM_1(SQRT, vf_sqrt(x))
 GG_ELEM_1(LOG, v_log(x))

@@ -95,8 +95,11 @@ def batch_norm(b, node, x, scale, bias, mean, variance):
     epsilon = node.attr("epsilon", 1e-5)
     if node.attr("training_mode", 0):
         return trained_batch_norm(b, node, x, scale, bias, mean, variance)
-    if len([o for o in node.outputs if o]) > 1 or not node.attr("spatial", 1):
+    if len([o for o in node.outputs if o]) > 1:
         raise OnHost("batch normalisation of training")
+    if not node.attr("spatial", 1):  # until version 7: statistics of each element of the channels
+        deviation = b.unary(ggml.ggml_sqrt, b.affine(variance, 1.0, epsilon))
+        return b.add(b.mul(b.div(b.sub(x, mean), deviation), scale), bias)
     if all(isinstance(v, Known) for v in (scale, bias, mean, variance)):
         x = b.use(x)
         arrays = [v.array.astype(np.float64) for v in (scale, bias, mean, variance)]

@@ -133,7 +133,11 @@ def recurrent(b, node, x, w, r, bias=None, lengths=None, h0=None, c0=None, peeph
         h0, c0 = (v if v is None else b.transpose(v, (1, 0, 2)) for v in (h0, c0))
     (steps, batch, _), hidden, directions = x.shape, r.shape[2], w.shape[0]
     if not steps:
-        raise OnHost("no time steps")
+        states = [b.full((directions, batch, hidden), 0, F32) if v is None else v for v in (h0, c0)]
+        y = b.full((0, directions, batch, hidden), 0, F32)
+        if batch_first:
+            y, *states = b.full((batch, 0, directions, hidden), 0, F32), *(b.transpose(v, (1, 0, 2)) for v in states)
+        return (y, *states)[: 3 if node.op == "LSTM" else 2]
     lengths = b.known(lengths)
     lengths = None if lengths is None or (np.ravel(lengths) >= steps).all() else np.ravel(lengths)
     ends = np.full(batch, steps) if lengths is None else lengths

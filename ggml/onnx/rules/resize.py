@@ -53,7 +53,10 @@ def weights(node, x, n, scale):
     mode, out = node.attr("mode", "nearest"), np.zeros((len(x), n))
     rows = np.arange(len(x))
     if mode == "nearest":
-        place = NEAREST[node.attr("nearest_mode", "round_prefer_floor")](x)
+        how = node.attr("nearest_mode", "round_prefer_floor")
+        if how == "outer":  # until version 10
+            how = "floor" if scale >= 1 else "ceil"
+        place = NEAREST[how](x)
         out[rows, np.clip(place, 0, n - 1).astype(int)] = 1
         return out
     stretch = min(scale, 1.0) if node.attr("antialias", 0) else 1.0
@@ -91,7 +94,7 @@ def apply(b, x, axis, matrix):
 def resize(b, node, x, *operands):
     if node.op == "Upsample" or node.version < 11:
         scales = b.known(operands[0]) if operands else np.array(node.attr("scales"))
-        attrs = {"mode": node.attr("mode", "nearest").replace("bilinear", "linear"), "nearest_mode": "floor",
+        attrs = {"mode": node.attr("mode", "nearest").replace("bilinear", "linear"), "nearest_mode": "outer",
                  "coordinate_transformation_mode": "asymmetric"}
         node = replace(node, attrs={**node.attrs, **attrs})
         roi, sizes = None, None

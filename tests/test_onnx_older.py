@@ -1,0 +1,193 @@
+"""Models of older and newer formats: operator sets before 7, functions with overloads, packed and sparse tensors."""
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx")
+
+from onnx import TensorProto, helper, numpy_helper  # noqa: E402
+
+import ggml.onnx  # noqa: E402
+
+
+def model(nodes, inputs, outputs=("y",), constants=(), opset=21, domains=(), functions=(), ir=10):
+    """A ModelProto of nodes; inputs: arrays by name, which give types and shapes."""
+
+    def info(name, array):
+        return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
+
+    tensors = [numpy_helper.from_array(np.asarray(v), k) for k, v in dict(constants).items()]
+    results = [onnx.ValueInfoProto(name=name) for name in outputs]
+    graph = helper.make_graph(nodes, "graph", [info(*i) for i in inputs.items()], results, tensors)
+    opsets = [helper.make_opsetid("", opset), *(helper.make_opsetid(d, v) for d, v in domains)]
+    made = helper.make_model(graph, opset_imports=opsets, functions=list(functions))
+    made.ir_version = ir
+    return made
+
+
+def run(*args, **options):
+    found = model(*args, **options)
+    return ggml.onnx.load(found).run(args[1])
+
+
+def ramp(*shape):
+    return np.arange(np.prod(shape)).reshape(shape).astype(np.float32)
+
+
+# ---- operator sets before 7 ------------------------------------------------------------------------------------------
+BINARY = {"Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Div": np.divide, "Pow": np.power,
+          "Less": np.less, "Greater": np.greater}  # fmt: skip
+
+
+@pytest.mark.parametrize("op", BINARY)
+@pytest.mark.parametrize("axis", [1, 2, -2, None])
+@pytest.mark.parametrize("fixed", [False, True])
+def test_broadcasting_from_an_axis(op, axis, fixed):
+    x, sizes = ramp(2, 3, 3, 5) / 30 + 0.5, {1: (3, 1), 2: (3, 5), -2: (3,), None: (5,)}
+    y = ramp(*sizes[axis]) / 4 + 0.75
+    attrs = {"broadcast": 1} | ({} if axis is None else {"axis": axis})
+    node = helper.make_node(op, ["x", "b"], ["y"], **attrs)
+    inputs, constants = ({"x": x}, {"b": y}) if fixed else ({"x": x, "b": y}, {})
+    (found,) = run([node], inputs, constants=constants, opset=6, ir=3)
+    start = x.ndim - y.ndim if axis is None else axis % x.ndim
+    want = BINARY[op](x, y.reshape(*y.shape, *(1,) * (x.ndim - start - y.ndim)))
+    np.testing.assert_allclose(found, want, rtol=1e-6)
+    assert found.dtype == want.dtype
+
+
+def test_constants_with_an_axis_are_folded():
+    nodes = [helper.make_node("Add", ["a", "b"], ["c"], broadcast=1, axis=0)]
+    nodes.append(helper.make_node("Add", ["c", "x"], ["y"]))
+    x = ramp(2, 3)
+    (found,) = run(nodes, {"x": x}, constants={"a": ramp(2, 3), "b": ramp(2)}, opset=6, ir=3)
+    np.testing.assert_array_equal(found, 2 * x + [[0], [1]])
+
+
+def test_an_axis_that_does_not_fit():
+    node = helper.make_node("Add", ["x", "b"], ["y"], broadcast=1, axis=2)
+    with pytest.raises(ValueError, match=r"node 'Add_0' \(Add\).*axis is 2: the 2 dimensions .* exceed the 3"):
+        run([node], {"x": ramp(2, 3, 4), "b": ramp(3, 4)}, opset=6, ir=3)
+
+
+def test_attributes_with_other_names():
+    x = ramp(1, 2, 2, 3)
+    pad = helper.make_node("Pad", ["x"], ["y"], paddings=[0, 0, 1, 2, 0, 0, 0, 1], value=7.0)
+    np.testing.assert_array_equal(run([pad], {"x": x}, opset=1, ir=3)[0],
+                                  np.pad(x, ((0, 0), (0, 0), (1, 0), (2, 1)), constant_values=7))  # fmt: skip
+    upsample = helper.make_node("Upsample", ["x"], ["y"], height_scale=2.0, width_scale=3.0, mode="nearest")
+    np.testing.assert_array_equal(run([upsample], {"x": x}, opset=1, ir=3)[0], x.repeat(2, 2).repeat(3, 3))
+    cast = helper.make_node("Cast", ["x"], ["y"], to="INT32")
+    (found,) = run([cast], {"x": x + 0.5}, opset=1, ir=3)
+    np.testing.assert_array_equal(found, x.astype(np.int32))
+    assert found.dtype == np.int32
+    dropout = helper.make_node("Dropout", ["x"], ["y"], ratio=0.3, is_test=1, consumed_inputs=[0])
+    np.testing.assert_array_equal(run([dropout], {"x": x}, opset=1, ir=3)[0], x)
+
+
+def test_batch_normalisation_of_each_element():
+    r = np.random.default_rng(1)
+    x = r.standard_normal((4, 2, 3)).astype(np.float32)
+    scale, bias, mean, variance = (r.uniform(0.5, 2, (2, 3)).astype(np.float32) for _ in range(4))
+    node = helper.make_node("BatchNormalization", ["x", *"sbmv"], ["y"], spatial=0, epsilon=1e-3)
+    want = (x - mean) / np.sqrt(variance + 1e-3) * scale + bias
+    for known in (True, False):
+        given = dict(zip("sbmv", (scale, bias, mean, variance)))
+        inputs, constants = ({"x": x}, given) if known else ({"x": x, **given}, {})
+        (found,) = run([node], inputs, constants=constants, opset=7, ir=3)
+        np.testing.assert_allclose(found, want, rtol=2e-5, atol=1e-5)
+
+
+# ONNX 1.5: upsampling takes floor(x / scale), downsampling ceil(x / scale)
+@pytest.mark.parametrize("scale, want", [(0.6, [[1, 3]]), (0.5, [[1, 3]]), (1.5, [[1, 1, 2, 3, 3, 4]] * 2)])
+def test_nearest_in_version_10(scale, want):
+    x = np.arange(1, 9, dtype=np.float32).reshape(1, 1, 2, 4)
+    want = np.array(want, np.float32)
+    if scale > 1:
+        want = x[0, 0][np.floor(np.arange(3) / scale).astype(int)][:, np.floor(np.arange(6) / scale).astype(int)]
+    node = helper.make_node("Resize", ["x", "s"], ["y"], mode="nearest")
+    scales = np.array([1, 1, scale, scale], np.float32)
+    np.testing.assert_array_equal(run([node], {"x": x}, constants={"s": scales}, opset=10, ir=5)[0], want[None, None])
+
+
+# ---- newer files -----------------------------------------------------------------------------------------------------
+def test_overloads_of_functions():
+    def function(op, overload):
+        node, opset = helper.make_node(op, ["a"], ["o"]), helper.make_opsetid("", 21)
+        made = helper.make_function("my", "F", ["a"], ["o"], [node], [opset])
+        made.overload = overload
+        return made
+
+    calls = [helper.make_node("F", ["x"], [name], domain="my") for name in "yzw"]
+    for call, overload in zip(calls, ("abs", "neg", "")):
+        call.overload = overload
+    functions = [function("Neg", "neg"), function("Abs", "abs"), function("Sign", "")]
+    x = np.array([-2, 3], np.float32)
+    found = run(calls, {"x": x}, list("yzw"), domains=[("my", 1)], functions=functions)
+    np.testing.assert_array_equal(found, [[2, 3], [2, -3], [-1, 1]])
+
+
+@pytest.mark.parametrize("name", ["int4", "uint4", "float4_e2m1fn", "int2", "uint2"])
+@pytest.mark.parametrize("count", [15, 16])
+def test_packed_types_in_files(name, count, tmp_path):
+    dtype = np.dtype(getattr(pytest.importorskip("ml_dtypes"), name))
+    values = np.array([-2, -1, 0, 1] if name[0] != "u" else [0, 1, 2, 3], np.float32)
+    whole = np.resize(values, count)
+    node = helper.make_node("Cast", ["w"], ["c"], to=TensorProto.FLOAT)
+    add = helper.make_node("Add", ["c", "x"], ["y"])
+    x = np.ones(count, np.float32)
+    try:
+        opset = 25 if "2" in name else 23
+        made = model([node, add], {"x": x}, constants={"w": whole.astype(dtype)}, opset=opset, ir=11)
+    except (KeyError, ValueError, TypeError):
+        pytest.skip(f"this onnx has no {name}")
+    onnx.save_model(made, tmp_path / "m.onnx", save_as_external_data=True, location="w.bin", size_threshold=0)
+    assert (tmp_path / "w.bin").stat().st_size < count  # several elements in a byte
+    np.testing.assert_array_equal(ggml.onnx.load(tmp_path / "m.onnx").run(x)[0], whole + 1)
+    (tmp_path / "w.bin").write_bytes((tmp_path / "w.bin").read_bytes()[:-1])
+    with pytest.raises(ggml.onnx.ModelError, match="'w' needs bytes 0 to"):
+        ggml.onnx.load(tmp_path / "m.onnx")
+
+
+def test_sparse_constants():
+    values, x = helper.make_tensor("v", TensorProto.FLOAT, [2], [1.0, 2.0]), np.ones((2, 4), np.float32)
+    for indices in ([1, 7], [[0, 1], [1, 3]]):
+        places = numpy_helper.from_array(np.array(indices, np.int64), "i")
+        sparse = helper.make_sparse_tensor(values, places, [2, 4])
+        constant = helper.make_node("Constant", [], ["w"], sparse_value=sparse)
+        (found,) = run([constant, helper.make_node("Add", ["x", "w"], ["y"])], {"x": x})
+        np.testing.assert_array_equal(found, x + [[0, 1, 0, 0], [0, 0, 0, 2]])
+
+
+# ---- recurrent operators without time steps --------------------------------------------------------------------------
+@pytest.mark.parametrize("op, gates", [("RNN", 1), ("GRU", 3), ("LSTM", 4)])
+@pytest.mark.parametrize("direction", ["forward", "bidirectional"])
+@pytest.mark.parametrize("started", [False, True])
+def test_no_time_steps(op, gates, direction, started):
+    n, batch, hidden = (2 if direction == "bidirectional" else 1), 3, 4
+    constants = {"w": ramp(n, gates * hidden, 5), "r": ramp(n, gates * hidden, hidden)}
+    names = ["x", "w", "r"]
+    if started:
+        names += ["", "", "h"]
+        constants["h"] = ramp(n, batch, hidden)
+    outputs = ["y", "last"] + ["cell"] * (op == "LSTM")
+    node = helper.make_node(op, names, outputs, hidden_size=hidden, direction=direction)
+    found = run([node], {"x": np.zeros((0, batch, 5), np.float32)}, outputs, constants=constants)
+    assert found[0].shape == (0, n, batch, hidden)
+    np.testing.assert_array_equal(found[1], constants.get("h", np.zeros((n, batch, hidden))))
+    assert op != "LSTM" or not found[2].any()
+
+
+# ---- NaN -------------------------------------------------------------------------------------------------------------
+COMPARISONS = {"Max": np.maximum, "Min": np.minimum, "Less": np.less, "Greater": np.greater, "Equal": np.equal,
+               "GreaterOrEqual": np.greater_equal, "LessOrEqual": np.less_equal}  # fmt: skip
+
+
+@pytest.mark.parametrize("op, function", COMPARISONS.items())
+def test_nan_is_compared_as_in_numpy(op, function):
+    values = np.array([np.nan, -np.inf, -1, 0, 2, np.inf], np.float32)
+    x, y = values[:, None] + 0 * values, np.broadcast_to(values, (6, 6)).copy()
+    node = helper.make_node(op, ["x", "b"], ["y"])
+    x = np.where(np.isnan(x) & ~np.isnan(values)[:, None], values[:, None], x)
+    for a, b in ((x, y), (x, values), (x, values[4:5])):
+        (found,) = run([node], {"x": a, "b": b}, opset=17, ir=8)
+        np.testing.assert_array_equal(found, function(a, b))
