@@ -36,3 +36,12 @@ def renamed(function, path=None):
         if path is not None and str(path) not in text:
             text = f"{str(path)!r}: {text}"
         raise type(error)(f"{function}: {text}") from None
+
+
+@contextlib.contextmanager
+def naming(path):
+    """Puts a file's name before errors of its contents, in place of the function that reads it."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{path}: {without_function(str(error))}") from None

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 import ggml
-from ggml._cli.dot import drawn
+from ggml._view.dot import drawn
 from ggml.utils import to_numpy
 
 WIDTHS = (64, 256, 128, 10)  # pixels, two hidden layers, classes

@@ -1,5 +1,6 @@
 """scripts/check_sources.py: each rule finds a planted violation, and the sources of this package have none."""
 
+import ast
 import subprocess
 import sys
 from pathlib import Path
@@ -162,3 +163,28 @@ def test_isinstance_with_a_tuple_in_cython(tree):
 
 def test_the_sources_follow_the_rules():
     assert check(ROOT) == []
+
+
+# Python packages from the lowest to the highest: what is listed for one is what it must not import
+ABOVE = {"_io": ("_view", "_cli", "models", "onnx"), "_view": ("_cli",), "_profile": ("_cli",), "models": ("_cli",)}
+
+
+def imported(path):
+    """The names of the modules that a Python file imports, also inside functions, relative ones resolved."""
+    package = path.relative_to(ROOT).with_suffix("").parts[:-1]
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            start = ".".join(package[: len(package) - node.level + 1]) + "." if node.level else ""
+            yield from (f"{start}{node.module + '.' if node.module else ''}{alias.name}" for alias in node.names)
+
+
+@pytest.mark.parametrize("folder", ABOVE)
+def test_imports_lead_downwards(folder):
+    files = sorted((ROOT / "ggml" / folder).rglob("*.py"))
+    names = {(path.name, name) for path in files for name in imported(path)}
+    assert any(name.startswith("ggml.") for _, name in names)
+    above = tuple(f"ggml.{other}" for other in ABOVE[folder])
+    found = {(file, name) for file, name in names if name.startswith(above)}
+    assert not found, found

@@ -10,12 +10,10 @@ from pathlib import Path
 
 import ggml
 
-from .._io.files import open_regular
-from .._view.layout import draw, printable
-from .arguments import check_outputs, naming
-
-NODE = re.compile(r'  "(\w+)" \[.*fillcolor=(\w+), .*label="(.*)"\];')
-EDGE = re.compile(r'  "(\w+)" -> "(\w+)"')
+from .._errors import naming
+from .._io.files import check_outputs, open_regular
+from .._view.dot import NODE, drawn
+from .._view.layout import printable
 
 
 def dot(file):
@@ -49,14 +47,6 @@ def svg(text):
     if done.returncode:
         raise RuntimeError(f"{program} failed: {done.stderr.strip()}")
     return done.stdout
-
-
-def drawn(text):
-    """The SVG of DOT text without Graphviz."""
-    boxes = {}
-    for name, colour, label in NODE.findall(text):
-        boxes[name] = colour, re.sub(r"\\(.)", r"\1", label.replace("\\n", "\n")).split("\n")
-    return draw(boxes, EDGE.findall(text))
 
 
 def add_arguments(parser):

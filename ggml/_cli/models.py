@@ -5,7 +5,8 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
-from .arguments import between, check_outputs, number
+from .._io.files import check_outputs
+from .arguments import between, number
 
 KV_TYPES = ("f16", "q8_0", "f32")
 

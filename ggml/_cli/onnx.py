@@ -5,7 +5,7 @@ from collections import Counter
 
 import numpy as np
 
-from .arguments import check_outputs
+from .._io.files import check_outputs
 
 
 def shape(text):

@@ -12,17 +12,13 @@ import sys
 
 import ggml
 
-from .._io.files import open_regular, write_file
+from .._errors import naming
+from .._io.files import check_outputs, open_regular, write_file
+from .._io.gguf_report import size_text
 from .._io.interop import dequantize_row
-from .arguments import check_outputs, naming, pattern_and_type
-from .inspect import TYPES, size_text
+from .._io.tensor_types import NUMBERS, PLAIN, TYPES, UNCHANGED
+from .arguments import pattern_and_type
 
-NUMBERS = {name: number for number, name in TYPES.items()}
-
-# general.file_type of files in which all weights have one type
-PLAIN = {"F32": 0, "F16": 1, "BF16": 32, "Q4_0": 2, "Q4_1": 3, "Q5_0": 8, "Q5_1": 9, "Q8_0": 7, "Q6_K": 18,
-         "IQ1_S": 24, "IQ1_M": 31, "IQ2_XXS": 19, "IQ2_XS": 20, "IQ2_S": 28, "IQ3_XXS": 23, "IQ3_S": 26, "IQ4_NL": 25,
-         "IQ4_XS": 30, "TQ1_0": 36, "TQ2_0": 37, "MXFP4": 38, "NVFP4": 39, "Q1_0": 40, "Q2_0": 41}  # fmt: skip
 # Name: (type of most weights, general.file_type, {part of a layer: rules}). A rule is (layers, type); the first rule
 # that applies to a layer counts. Layers: "all"; a number: that many at the beginning; "1/8": that fraction of them, at
 # the beginning; "more": see more_bits.
@@ -50,9 +46,6 @@ FALLBACK = {"Q4_K": "Q5_0", "Q5_K": "Q5_1", "Q6_K": "Q8_0", "TQ1_0": "Q4_0", "TQ
 FALLBACK |= dict.fromkeys(("Q1_0", "Q2_0", "MXFP4"), "Q4_0")
 FALLBACK |= dict.fromkeys([t for t in NUMBERS if re.match("Q[23]_K|IQ", t) and t != "IQ4_NL"], "IQ4_NL")
 
-UNCHANGED = ("*_norm.weight", "*ffn_gate_inp.weight", "*position_embd.weight", "*token_types.weight",
-             "*ssm_conv1d.weight", "*shortconv.conv.weight", "*time_mix_*", "*attn_rel_b.weight", "*altup*", "*laurel*",
-             "*per_layer_model_proj*")  # fmt: skip
 CHUNK = 1 << 24  # elements converted at a time
 
 

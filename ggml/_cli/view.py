@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from .._io.files import open_regular, save
-from .arguments import check_outputs, naming
+from .._errors import naming
+from .._io.files import check_outputs, open_regular, save
 from .models import model_path
 
 

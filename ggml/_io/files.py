@@ -148,3 +148,38 @@ def _write_named(path, write):
         if os.path.exists(name):
             os.unlink(name)
         raise
+
+
+def same_file(a, b):
+    """Whether two paths mean one file, which need not exist."""
+    if os.path.exists(a) and os.path.exists(b):
+        return os.path.samefile(a, b)
+    return os.path.realpath(a) == os.path.realpath(b)
+
+
+def check_outputs(outputs, inputs=()):
+    """Refuses, before any work, files that could not be written after it or would replace what is read.
+
+    Args:
+        outputs: paths of files to write; None is skipped.
+        inputs: paths of files that are read; None is skipped.
+
+    Raises:
+        OSError: a path is that of a folder, its folder does not exist, or writing is not permitted.
+        ValueError: a path is that of an input or of another output.
+    """
+    known = [path for path in inputs if path is not None]
+    for path in outputs:
+        if path is None:
+            continue
+        folder = os.path.dirname(os.path.abspath(path))
+        if os.path.isdir(path):
+            raise IsADirectoryError(f"{path}: a folder: need a file")
+        if not os.path.isdir(folder):
+            raise FileNotFoundError(f"{path}: the folder {folder} does not exist")
+        if not os.access(path if os.path.exists(path) else folder, os.W_OK):
+            raise PermissionError(f"{path}: writing is not permitted")
+        for other in known:
+            if same_file(path, other):
+                raise ValueError(f"{path} is the same file as {other}: the output needs another name")
+        known.append(path)

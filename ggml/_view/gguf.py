@@ -11,12 +11,12 @@ import numpy as np
 
 import ggml
 
-from .._cli.inspect import TYPES, read, short, size_text
+from .._io.gguf_report import read, short, size_text
 from .._io.interop import dequantize_row, reverse_bytes
+from .._io.tensor_types import NUMBERS
 from .._profile.calls import layer_in
 
 BINS, SAMPLE, MOST = 48, 1 << 16, 1000  # of histograms: bins, values that are looked at, tensors that have one
-NUMBERS = {name: number for number, name in TYPES.items()}
 
 
 class File:

@@ -10,7 +10,7 @@ from typing import Any
 
 import ggml
 
-from .._cli.inspect import in_json, short, size_text
+from .._io.gguf_report import in_json, short, size_text
 from .._profile.calls import shape_of
 from .gguf import MOST, File
 from .graph import Drawn, svg

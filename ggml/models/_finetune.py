@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from typing import Any
 
-from .._cli.arguments import check_outputs
+from .._io.files import check_outputs
 from ..training import _require_picture
 from ._compute import Computing
 from ._train_adapter import Adapter

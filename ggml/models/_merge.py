@@ -11,16 +11,14 @@ import numpy as np
 
 import ggml
 
-from .._cli.inspect import TYPES
-from .._cli.quantize import PLAIN, UNCHANGED
 from .._io.files import write_file
 from .._io.interop import dequantize_row
+from .._io.tensor_types import NUMBERS, PLAIN, UNCHANGED
 from ._core import Core
 from ._file import ModelFile
 from ._graph import Pair
 from ._lora import Lora
 
-NUMBERS = {name: number for number, name in TYPES.items()}
 ONE_TYPE = [name for name in PLAIN if not ggml.ggml_quantize_requires_imatrix(NUMBERS[name])]
 
 
