@@ -4,6 +4,7 @@ One graph contains a whole training step: the network, its loss, the gradients a
 once; a step fills the input tensors and computes the graph.
 """
 
+import os
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -214,7 +215,7 @@ def picture(result, test_set, path):
 
 def draw_graph(graph, path):
     """Writes the graph as DOT and as SVG; returns the paths of both files."""
-    ggml.ggml_graph_dump_dot(graph, None, str(path).encode())
+    ggml.ggml_graph_dump_dot(graph, None, os.fsencode(path))
     svg = path.with_suffix(".svg")
     svg.write_text(drawn(path.read_text(encoding="utf-8")), encoding="utf-8")
     return path, svg

@@ -109,7 +109,7 @@ def check_picture(path: str | os.PathLike) -> None:
 
 def _require_picture(caller: str, path: str | os.PathLike) -> None:
     """What check_picture does, for the function of a name."""
-    require(f"{caller}: ", ["matplotlib"], "'ggml-cython[demo]'")
+    require(f"{caller}: ", ["matplotlib"], "'ggml-cython[profile]'")
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     suffixes = FigureCanvasAgg.get_supported_filetypes()

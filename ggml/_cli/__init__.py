@@ -1,6 +1,7 @@
 """The console script `ggml`: one module per command; `python -m ggml` is the same."""
 
 import argparse
+import contextlib
 import os
 import sys
 import warnings
@@ -18,6 +19,7 @@ from . import (
     imatrix,
     info,
     inspect,
+    merge,
     onnx,
     perplexity,
     quantize,
@@ -25,12 +27,14 @@ from . import (
     run,
     view,
 )  # fmt: skip
+from .output import discard_output, flush, show_any_character
+from .paths import model_path
 
 # Each module has add_arguments(parser) and run(options). The first line of its docstring is the help text.
 COMMANDS = {
     "info": info, "demo": demo, "run": run, "chat": chat, "embed": embed, "bench": bench, "perplexity": perplexity,
-    "finetune": finetune, "inspect": inspect, "view": view, "quantize": quantize, "imatrix": imatrix, "dot": dot,
-    "onnx": onnx, "replace-bindings": replace_bindings,
+    "finetune": finetune, "inspect": inspect, "view": view, "quantize": quantize, "imatrix": imatrix,
+    "merge": merge, "dot": dot, "onnx": onnx, "replace-bindings": replace_bindings,
 }  # fmt: skip
 
 
@@ -49,25 +53,38 @@ def parser():
 
 def main(arguments=None):
     """Runs a command and returns its exit status; errors in or with files are reported in one line."""
+    show_any_character()
     options = parser().parse_args(arguments)
     try:
         with warnings.catch_warnings():
             warnings.showwarning = lambda text, *_: print(f"ggml {options.name}: warning: {text}", file=sys.stderr)
-            return options.run(options) or 0
+            find_models(options)
+            code = options.run(options) or 0
+        flush()
+        return code
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:  # `ggml info | head -1`: the reader has closed the pipe
-        sys.stderr.close()
+        discard_output()
         return 1
     except (ValueError, TypeError, OSError, MemoryError, RuntimeError, ImportError) as error:
-        text = message(error).removeprefix(f"{options.name}: ")  # some functions have a command's name
-        print(f"ggml {options.name}: {text}", file=sys.stderr)
+        with contextlib.suppress(OSError):
+            flush()
+        print(f"ggml {options.name}: {message(error, options.name)}", file=sys.stderr)
         return 1
 
 
-def message(error):
-    """The text of an error: for one of the system, the file and the problem, without the number."""
-    if isinstance(error, OSError) and error.strerror and isinstance(error.filename, (str, bytes)):
-        return f"{os.fsdecode(error.filename)}: {without_function(error.strerror)}"
-    return str(error)
+def find_models(options):
+    """Replaces the models that options name by the paths of their files (see add_model)."""
+    for name, suffix in getattr(options, "models", ()):
+        given = getattr(options, name)
+        found = [model_path(path, suffix) for path in given] if isinstance(given, list) else model_path(given, suffix)
+        setattr(options, name, found)
+
+
+def message(error, command):
+    """The text of an error, without the function's name: for one of the system, the file and the problem."""
+    system = isinstance(error, OSError) and error.strerror
+    text = without_function(str(error.strerror if system else error)).removeprefix(f"{command}: ")
+    return f"{os.fsdecode(error.filename)}: {text}" if system and isinstance(error.filename, (str, bytes)) else text

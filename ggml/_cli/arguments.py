@@ -34,3 +34,17 @@ def pattern_and_type(text):
     if not pattern or not kind:
         raise argparse.ArgumentTypeError(f"{text!r} is not PATTERN=TYPE")
     return pattern, kind
+
+
+def add_model(parser, name="model", suffix=".gguf", **more):
+    """Adds an argument for a model, which may be the name of an installed package with one.
+
+    Args:
+        parser: of the command.
+        name: attribute of the options in which the command finds the path of the file.
+        suffix: of the files that are models: ".gguf" or ".onnx".
+        **more: what add_argument takes.
+    """
+    parser.add_argument(name, **more)
+    name = name.lstrip("-").replace("-", "_")
+    parser.set_defaults(models=[*(parser.get_default("models") or ()), (name, suffix)])

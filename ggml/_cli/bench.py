@@ -6,7 +6,10 @@ import time
 import numpy as np
 
 from .arguments import between
-from .models import add_model_arguments, add_profile, check_model_outputs, open_model, profiled
+from .models import add_model_arguments, add_profile, open_model, profiled, progress
+from .paths import check_model_outputs
+
+CHUNK = 512  # tokens of a prompt between two reports of progress: what a model computes together
 
 
 def add_arguments(parser):
@@ -33,24 +36,28 @@ def peak_memory():
     return round(peak / (1e6 if sys.platform == "darwin" else 1e6 / 1024), 1)
 
 
-def measure(model, ids, count):
+def measure(model, ids, count, advance):
     """Reads a prompt, then writes the most likely tokens.
 
     Args:
         model: Model.
         ids: list of int; the prompt.
         count: int; tokens to write.
+        advance: called with the number of tokens that are done.
 
     Returns:
         (seconds of reading, seconds of writing, the tokens).
     """
     model.reset()
     start = time.perf_counter()
-    logits = model.feed(ids)
+    for first in range(0, len(ids), CHUNK):
+        logits = model.feed(ids[first : first + CHUNK])
+        advance(min(first + CHUNK, len(ids)))
     read, tokens = time.perf_counter(), []
     for _ in range(count):
         tokens.append(int(logits.argmax()))
         logits = model.feed(tokens[-1:])
+        advance(len(ids) + len(tokens))
     return read - start, time.perf_counter() - read, tokens
 
 
@@ -64,8 +71,11 @@ def run(options):
             raise ValueError(f"--ctx is {model.n_ctx}: need {need} for --prompt and --gen")
         high = min(32000, model.config.n_vocab)
         ids = np.random.default_rng(0).integers(min(3, high - 1), high, options.prompt).tolist()
-        with profiled(options.profile):
-            runs = [measure(model, ids, options.gen) for _ in range(options.repeat)]
+        with profiled(options.profile), progress(options.repeat * need, "token", "bench") as advance:
+            runs = [
+                measure(model, ids, options.gen, lambda done, before=i * need: advance(before + done))
+                for i in range(options.repeat)
+            ]
     result = {
         "prefill_tok_s": round(options.prompt / min(r[0] for r in runs), 2),
         "decode_tok_s": round(options.gen / min(r[1] for r in runs), 2),

@@ -1,12 +1,15 @@
 """A conversation with a language model in the terminal."""
 
 import io
+import re
 import sys
 import time
 
 from .models import add_model_arguments, add_sampling_arguments, open_model, report_speed, sampling
 
-HELP = """Ctrl-C stops an answer. Ctrl-D or /exit ends. /reset begins a new conversation, /speed shows tokens/s."""
+HELP = """Ctrl-C stops an answer. Ctrl-D, /quit or /exit ends. /reset begins a new conversation, /speed shows tokens/s,
+/help shows this. A line that begins with a space is a message whatever follows."""
+COMMAND = re.compile(r"/[\w?-]*")  # "/etc/fstab is ..." is a message
 
 
 def add_arguments(parser):
@@ -18,13 +21,14 @@ def add_arguments(parser):
 
 def ask(terminal):
     """The next line of the user, None at the end."""
-    while True:
+    while sys.stdin and sys.stdout:
         try:
             return input("> " if terminal else "")
         except EOFError:
             return None
         except KeyboardInterrupt:
             print("\nCtrl-D or /exit ends.", file=sys.stderr)
+    return None
 
 
 class Conversation:
@@ -87,12 +91,31 @@ class Conversation:
         return text
 
 
+    def command(self, line):
+        """Does what a command says; False if it ends the program."""
+        name = line.lower()
+        if name in ("/exit", "/quit"):
+            return False
+        if name == "/reset":
+            self.reset()
+        elif name == "/speed":
+            if self.speed:
+                report_speed(*self.speed)
+            else:
+                print("there is no answer yet", file=sys.stderr)
+        elif name == "/help":
+            print(HELP, file=sys.stderr)
+        else:
+            print(f"unknown command {line!r}: /help lists the commands", file=sys.stderr)
+        return True
+
+
 def show(piece):
     print(piece, end="", flush=True)
 
 
 def run(options):
-    terminal = sys.stdin.isatty()
+    terminal = sys.stdin is not None and sys.stdin.isatty()
     if isinstance(sys.stdin, io.TextIOWrapper):
         sys.stdin.reconfigure(errors="surrogateescape")  # a line need not be valid UTF-8
     if terminal:
@@ -104,12 +127,10 @@ def run(options):
         talk = Conversation(model, options.system, sampling(options))
         if terminal:
             print(HELP, file=sys.stderr)
-        while (line := ask(terminal)) is not None and line.strip() != "/exit":
-            if line.strip() == "/reset":
-                talk.reset()
-            elif line.strip() == "/speed":
-                if talk.speed:
-                    report_speed(*talk.speed)
+        while (line := ask(terminal)) is not None:
+            if COMMAND.fullmatch(line.partition(" ")[0]):
+                if not talk.command(line.strip()):
+                    break
             elif line.strip():
                 try:
                     talk.answer(line, show)

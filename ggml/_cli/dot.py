@@ -14,17 +14,21 @@ from .._errors import naming
 from .._io.files import check_outputs, open_regular
 from .._view.dot import NODE, drawn
 from .._view.layout import printable
+from .paths import EXPORTED
 
 
 def dot(file):
     """The graph of a file in DOT: the text of a DOT file, or the graph of a file of ggml_graph_export."""
     with open_regular(file, "ggml_graph_import") as stream:
-        if re.match(rb"\s*(strict\s+)?digraph\b", stream.read(4096)):
+        start = stream.read(4096)
+        if re.match(rb"\s*(strict\s+)?digraph\b", start):
             stream.seek(0)
             text = stream.read().decode(errors="replace")
             if not NODE.search(text):
                 raise ValueError(f"{file} is in DOT, but not as ggml_graph_dump_dot writes it: use Graphviz to draw it")
             return text
+    if not start.startswith(EXPORTED):
+        raise ValueError(f"{file}: neither a graph in DOT nor one that ggml_graph_export wrote")
     data, evaluated = ctypes.c_void_p(), ctypes.c_void_p()
     with naming(file):
         graph = ggml.ggml_graph_import(os.fsencode(file), ctypes.byref(data), ctypes.byref(evaluated))
@@ -43,7 +47,8 @@ def svg(text):
     text = "\n".join(map(printable, text.split("\n")))
     if not (program := shutil.which("dot")):
         return drawn(text)
-    done = subprocess.run([program, "-Tsvg"], input=text, capture_output=True, encoding="utf-8", check=False)
+    command = [program, "-Tsvg"]
+    done = subprocess.run(command, input=text, capture_output=True, encoding="utf-8", errors="replace", check=False)
     if done.returncode:
         raise RuntimeError(f"{program} failed: {done.stderr.strip()}")
     return done.stdout

@@ -7,13 +7,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from .arguments import between, number
-from .models import add_model, add_profile, check_model_outputs, model_path, profiled, read_text
+from .models import add_model_and_threads, add_profile, profiled
+from .paths import check_model_outputs, read_text
 
 LARGEST = 1 << 30
 
 
 def add_arguments(parser):
-    add_model(parser)
+    add_model_and_threads(parser)
     parser.add_argument("text", metavar="TEXT", help="text file, or conversations as JSON lines (*.jsonl); - for"
                         " standard input")  # fmt: skip
     parser.add_argument("--lora", required=True, metavar="OUT", help="adapter to write (GGUF)")
@@ -98,7 +99,7 @@ def run(options):
     if options.targets:
         settings["targets"] = options.targets
     with (
-        load(model_path(options.model), n_ctx=options.tokens, threads=options.threads) as model,
+        load(options.model, n_ctx=options.tokens, threads=options.threads) as model,
         profiled(options.profile),
         stop_on_interrupt() as stop,
     ):

@@ -9,7 +9,8 @@ import numpy as np
 import ggml
 from ggml.utils import from_numpy
 
-from .models import add_model_arguments, check_model_outputs, open_model, progress, read_text
+from .models import add_model_arguments, open_model, progress
+from .paths import check_model_outputs, read_text
 
 WINDOW = 512  # tokens that are evaluated together, unless --ctx says otherwise
 
@@ -95,7 +96,7 @@ def run(options):
         if len(ids) < 2:
             raise ValueError(f"{options.file} has {len(ids)} tokens: need at least two")
         size = options.ctx or min(WINDOW, model.n_ctx)
-        with progress(len(ids), "tokens", "imatrix") as advance:
+        with progress(len(ids), "token", "imatrix") as advance:
             sums, windows, loss = collect(model, ids, size, advance)
         for name, (squares, count) in sums.items():  # a stack of experts: what all of them saw stands for each
             experts = model.weight_shape(name)[2]

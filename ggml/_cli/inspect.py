@@ -1,9 +1,10 @@
 """Shows the contents of a GGUF file: keys, tensors, and the share of each type."""
 
-import json
 import math
 
 from .._io.gguf_report import in_json, read, short, size_text
+from .arguments import add_model
+from .output import json_text
 
 LONG, SHOWN = 64, 8  # JSON has the first SHOWN items of arrays of more than LONG
 
@@ -42,7 +43,7 @@ def lines(about):
 
 
 def add_arguments(parser):
-    parser.add_argument("file", metavar="FILE", help="GGUF file")
+    add_model(parser, "file", metavar="FILE", help="GGUF file, or an installed package with one")
     parser.add_argument(
         "--json", action="store_true", help=f"print JSON, with the first {SHOWN} items of arrays of more than {LONG}"
     )
@@ -53,6 +54,6 @@ def run(options):
     about = read(options.file)
     if options.json:
         shown = about if options.full else without_long_arrays(about)
-        print(json.dumps(in_json(shown), ensure_ascii=False, indent=1))
+        print(json_text(in_json(shown), indent=1))
     else:
         print(*lines(about), sep="\n")

@@ -2,28 +2,25 @@
 
 import sys
 from contextlib import contextmanager
-from importlib.util import find_spec
-from pathlib import Path
 
-from .._io.files import check_outputs
-from .arguments import between, number
+from .arguments import add_model, between, number
+from .output import unescaped
 
 KV_TYPES = ("f16", "q8_0", "f32")
 
 
-def add_model(parser):
+def add_model_and_threads(parser):
     """Adds the model and the number of threads."""
-    parser.add_argument("model", metavar="MODEL", help="GGUF file (of a split file, any part), or an installed"
-                        " package with one")  # fmt: skip
+    add_model(parser, metavar="MODEL", help="GGUF file (of a split file, any part), or an installed package with one")
     parser.add_argument("--threads", type=between(1, 512), metavar="N", help="threads (default: all CPUs)")
 
 
 def add_model_arguments(parser, context="up to 4096"):
     """Adds the model and the options of ggml.models.load; `context` tells the default of --ctx."""
-    add_model(parser)
+    add_model_and_threads(parser)
     parser.add_argument("--ctx", type=between(1, 1 << 24), metavar="N", help=f"tokens of context (default: {context})")
     parser.add_argument("--kv-type", choices=KV_TYPES, default="f16", help="type of keys and values (%(default)s)")
-    parser.add_argument("--lora", action="append", default=[], metavar="FILE", help="adapter; can be repeated")
+    add_model(parser, "--lora", action="append", default=[], metavar="FILE", help="adapter; can be repeated")
 
 
 def add_sampling_arguments(parser):
@@ -40,8 +37,8 @@ def add_sampling_arguments(parser):
     for name, kind, default, text in rows:
         parser.add_argument(name, type=kind, default=default, metavar="X", help=f"{text} (%(default)s)")
     parser.add_argument("--seed", type=between(0, 2**32 - 1), metavar="N", help="seed of random numbers (default: new)")
-    parser.add_argument("--stop", action="append", default=[], metavar="TEXT", help="ends the text before TEXT; can be"
-                        " repeated")  # fmt: skip
+    parser.add_argument("--stop", action="append", default=[], type=unescaped, metavar="TEXT",
+                        help="ends the text before TEXT; can be repeated")  # fmt: skip
 
 
 def add_profile(parser):
@@ -73,45 +70,12 @@ def sampling(options):
     return {name: getattr(options, name) for name in names}
 
 
-def model_path(name):
-    """The path of a model: a file, or the one GGUF file in an installed package of that name.
-
-    The package is not imported.
-    """
-    package = name.replace("-", "_")
-    if Path(name).exists() or not package.isidentifier():
-        return name
-    spec = find_spec(package)
-    folders = spec.submodule_search_locations if spec else None
-    files = [file for folder in folders or () for file in Path(folder).rglob("*.gguf")]
-    return str(files[0]) if len(files) == 1 else name
-
-
 def open_model(options, **more):
     """Opens the model of a command line."""
     from ggml.models import load
 
     settings = {"n_ctx": options.ctx, "threads": options.threads, "kv_type": options.kv_type, "lora": options.lora}
-    return load(model_path(options.model), **settings | more)
-
-
-def check_model_outputs(options, *outputs, inputs=()):
-    """Refuses outputs that could not be written, or that would replace the model, an adapter or another input."""
-    check_outputs(outputs, [model_path(options.model), *inputs])
-
-
-def read_text(path):
-    """The bytes of a text file, or of standard input for "-".
-
-    Raises:
-        ValueError: there are none, or they are a model.
-    """
-    text = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
-    if not text:
-        raise ValueError("standard input is empty" if path == "-" else f"{path}: the file is empty")
-    if text.startswith(b"GGUF"):
-        raise ValueError(f"{path} is a GGUF file: need a text")
-    return text
+    return load(options.model, **settings | more)
 
 
 @contextmanager
@@ -122,7 +86,7 @@ def progress(total, unit, what):
     except ModuleNotFoundError:
         yield lambda done: None
         return
-    with tqdm(total=total, unit=f" {unit}", desc=what, leave=False, disable=None) as bar:
+    with tqdm(total=total, unit=unit, desc=what, leave=False, disable=None) as bar:
         yield lambda done: bar.update(done - bar.n)
 
 

@@ -2,7 +2,8 @@
 
 import time
 
-from .models import add_model_arguments, open_model, progress, read_text
+from .models import add_model_arguments, open_model, progress
+from .paths import read_text
 
 
 def add_arguments(parser):
@@ -15,7 +16,7 @@ def run(options):
     with open_model(options) as model:
         ids = model.tokenize(text)
         start = time.perf_counter()
-        with progress(len(ids), "tokens", "perplexity") as advance:
+        with progress(len(ids), "token", "perplexity") as advance:
             value = model.perplexity(ids, progress=lambda done, total: advance(done))
         seconds = time.perf_counter() - start
     window = min(model.n_ctx, len(ids))

@@ -17,7 +17,8 @@ from .._io.files import check_outputs, open_regular, write_file
 from .._io.gguf_report import size_text
 from .._io.interop import dequantize_row
 from .._io.tensor_types import NUMBERS, PLAIN, TYPES, UNCHANGED
-from .arguments import pattern_and_type
+from .arguments import add_model, pattern_and_type
+from .paths import check_replaced
 
 # Name: (type of most weights, general.file_type, {part of a layer: rules}). A rule is (layers, type); the first rule
 # that applies to a layer counts. Layers: "all"; a number: that many at the beginning; "1/8": that fraction of them, at
@@ -260,7 +261,7 @@ def open_model(path):
 
 
 def add_arguments(parser):
-    parser.add_argument("input", metavar="IN", help="GGUF file to read")
+    add_model(parser, "input", metavar="IN", help="GGUF file to read, or an installed package with one")
     parser.add_argument("output", metavar="OUT", help="GGUF file to write; it is complete or absent at any time")
     parser.add_argument(
         "type", metavar="TYPE", help="type of the weights, such as Q4_K_M, Q8_0, IQ4_XS, F16; Q4_K means Q4_K_M"
@@ -317,8 +318,7 @@ def check_output(options):
     if options.dry_run:
         return
     check_outputs([options.output], [options.input, options.imatrix])
-    if os.path.isfile(options.output) and not options.force:
-        raise Unfit(f"{options.output} exists: --force replaces it")
+    check_replaced(options.output, options.force)
 
 
 def write_model(g, tensors, new, importance, options):

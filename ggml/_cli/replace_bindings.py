@@ -62,7 +62,7 @@ def run(options):
     with tempfile.TemporaryDirectory() as folder:
         wheel = write_wheel(folder, options.version)
         command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--force-reinstall"]
-        done = subprocess.run([*command, wheel], capture_output=True, text=True, check=False)
+        done = subprocess.run([*command, wheel], capture_output=True, text=True, errors="replace", check=False)
     if done.returncode:
         raise RuntimeError(f"pip failed: {done.stderr.strip() or done.stdout.strip()}")
     print(f"pip now regards {NAME} {options.version} as installed; `pip uninstall {NAME}` undoes that")

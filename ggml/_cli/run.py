@@ -7,13 +7,12 @@ from .models import (
     add_model_arguments,
     add_profile,
     add_sampling_arguments,
-    check_model_outputs,
     open_model,
     profiled,
-    read_text,
     report_speed,
     sampling,
 )
+from .paths import check_model_outputs, read_text
 
 
 def add_arguments(parser):

@@ -64,12 +64,13 @@ def histogram(tensors):
 
 
 def size_text(n):
-    """A number of bytes with its unit."""
-    for unit in ("bytes", "KiB", "MiB"):
+    """A number of bytes with its unit; halves are rounded up, as in the page of `ggml view` (page.html)."""
+    unit = "bytes"
+    for larger in ("KiB", "MiB", "GiB"):
         if n < 1024:
-            return f"{n:,} {unit}" if unit == "bytes" else f"{n:,.1f} {unit}"
-        n /= 1024
-    return f"{n:,.1f} GiB"
+            break
+        n, unit = n / 1024, larger
+    return f"{n:,} {unit}" if unit == "bytes" else f"{math.floor(10 * n + 0.5) / 10:,.1f} {unit}"
 
 
 def short(value, width=70):

@@ -139,7 +139,7 @@ class Finetuning(TrainingInputs):
                 for which one returns True. They can't call the model's methods.
             progress: True to report on standard error: a progress bar on a terminal (tqdm, extra `[llm]`), elsewhere
                 a line after each tenth of the steps.
-            plot: picture of the losses to write at the end (matplotlib, extra `[demo]`).
+            plot: picture of the losses to write at the end (matplotlib, extra `[profile]`).
         Returns:
             FinetuneResult.
         Raises:

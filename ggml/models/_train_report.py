@@ -60,7 +60,7 @@ def progress_report(result: FinetuneResult, steps: int) -> Iterator[Callable[[Fi
     from tqdm import tqdm
 
     shown: dict[str, str] = {}
-    with tqdm(total=steps, initial=result.steps, unit=" steps", desc="finetune") as bar:
+    with tqdm(total=steps, initial=result.steps, unit="step", desc="finetune") as bar:
 
         def update(report: FinetuneStep) -> None:
             shown["loss"] = f"{report.loss:.4f}"
