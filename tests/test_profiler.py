@@ -136,7 +136,7 @@ def test_trace_is_in_the_trace_event_format(ctx, tmp_path):
     )
     assert all(isinstance(e["name"], str) and e["dur"] >= 0 and e["ts"] >= 0 for e in complete)
     assert {e["tid"] for e in complete} == set(named)
-    assert sum(e["cat"] == "graph" for e in complete) == 3 and "graph of 10 nodes, to 'logits'" in {
+    assert sum(e["cat"] == "graph" for e in complete) == 3 and "graph of 10 nodes (10 compute), to 'logits'" in {
         e["name"] for e in complete
     }
     node = next(e for e in complete if e["name"] == "mul_mat blk.0.ffn.weight")
@@ -378,6 +378,32 @@ def test_memory_of_an_allocated_graph(tmp_path):
     ggml.ggml_gallocr_free(allocator)
     ggml.ggml_free(ctx)
     ggml.ggml_free(inputs)
+
+
+def test_the_picture_of_memory_marks_the_peak(ctx, tmp_path, monkeypatch):
+    """The mark is where the text says, and the axis has as many nodes as the text."""
+    figure = pytest.importorskip("matplotlib.figure")
+    drawn = []
+    monkeypatch.setattr(figure.Figure, "savefig", lambda self, *_, **__: drawn.append(self))
+    x = from_numpy(np.ones((4, 64), np.float32), ctx)
+    for _ in range(3):
+        x = ggml.ggml_sqr(ctx, ggml.ggml_reshape_2d(ctx, ggml.ggml_concat(ctx, x, x, 0), 2 * x.contents.ne[0], 4))
+    x = ggml.ggml_sum(ctx, x)
+    graph = graph_of(ctx, x)
+    with ggml.profile(memory=True) as p:
+        ggml.ggml_graph_compute_with_ctx(ctx, graph, 1)
+    found, nodes = p.memory()[0], ggml.ggml_graph_n_nodes(graph)
+    found.picture(tmp_path / "m.png")
+    (axes,) = drawn[0].axes
+    (mark,) = [line for line in axes.lines if line.get_marker() == "v"]
+    kilobytes = found.live.max() / 1e3
+    assert mark.get_xydata().tolist() == [[int(found.live.argmax()) + 0.5, kilobytes]]
+    assert axes.get_xlim() == (0, nodes) and axes.get_ylabel().endswith(", kB")
+    assert f"graph of {nodes} nodes (7 compute)" in axes.get_title() and f"graph of {nodes} nodes" in str(found)
+    (legend,) = drawn[0].legends
+    words = [text.get_text() for text in legend.get_texts()]
+    assert f"at node {found.peak_step}" in str(found)
+    assert f"peak: {kilobytes:,.3g} kB at node {found.peak_step}" in words and {"CONCAT", "SQR", "held"} <= set(words)
 
 
 def test_memory_without_gaps():

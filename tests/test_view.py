@@ -56,6 +56,13 @@ def test_html_of_tensors(ctx):
     assert len(repr(t).splitlines()) == 1
 
 
+def test_a_matrix_has_a_legend(ctx):
+    values = np.zeros((3, 4), np.float32)
+    values[1, 2], values[2, 0] = -2.5, 1
+    page = from_numpy(values, ctx)._repr_html_()
+    assert "blue: to -2.5, white: 0, red: to 2.5; ne0 to the right</figcaption>" in page
+
+
 @pytest.mark.parametrize("shape", [(0, 3), (5,), (300, 200)])
 def test_html_of_shapes_and_types(ctx, shape):
     for dtype in (np.float32, np.float16, np.int32):
@@ -115,8 +122,46 @@ def test_svg_of_graphs_is_coloured_after_a_profile(ctx):
 
 def test_svg_of_large_graphs_is_folded_by_layer(ctx):
     _, texts = boxes(graph_svg(chain(ctx, 100)))
-    assert [t for t in texts if "nodes" in t] == [f"layer {i}: 2 nodes" for i in range(100)]
+    assert [t for t in texts if "layer" in t] == [f"layer {i}: 2 operations" for i in range(100)]
+    assert texts.count("1 MUL_MAT, 1 RELU") == 100
 
+
+def test_svg_shows_what_computes_by_its_name(ctx):
+    """Attention, norms and rope have boxes; views have none, and arrows lead past them. Colours have a legend."""
+    x = ggml.ggml_set_name(from_numpy(np.ones((3, 64), np.float32), ctx), b"x")
+    positions = from_numpy(np.arange(3, dtype=np.int32), ctx)
+    ggml.ggml_set_param(x)
+    q = ggml.ggml_rope(ctx, ggml.ggml_reshape_3d(ctx, ggml.ggml_rms_norm(ctx, x, 1e-5), 32, 2, 3), positions, 32, 0)
+    kv = ggml.ggml_cast(ctx, ggml.ggml_permute(ctx, q, 0, 2, 1, 3), ggml.GGML_TYPE_F16)
+    y = ggml.ggml_flash_attn_ext(ctx, ggml.ggml_permute(ctx, q, 0, 2, 1, 3), kv, kv, None, 1.0, 0.0, 0.0)
+    last = ggml.ggml_reshape_2d(ctx, y, 64, 3)
+    graph = ggml.ggml_new_graph(ctx)
+    ggml.ggml_build_forward_expand(graph, last)
+    svg = graph_svg(graph, profile())
+    _, texts = boxes(svg)
+    names = [t for t in texts if t in ("attention", "rope", "RMS norm", "CPY", "RESHAPE", "PERMUTE", "VIEW")]
+    assert sorted(names) == ["CPY", "RESHAPE", "RMS norm", "attention", "rope"]  # the last view is the result
+    # x, norm, rope, cast, attention, view: 5; from the positions and from rope to attention; k and v are two
+    assert svg.count("marker-end") == 8
+    assert "parameter, which is trained" in texts and "weight or input" in texts
+    assert "parameter, which is trained" not in boxes(graph_svg(chain(ctx, 2), profile()))[1]
+    with ggml.profile() as p:
+        ggml.ggml_graph_compute_with_ctx(ctx, graph, 1)
+    assert sum(t.startswith("red: most time (") for t in boxes(graph_svg(graph, p))[1]) == 1
+
+
+def test_svg_of_dot_has_a_legend(ctx):
+    from ggml._view.dot import drawn
+
+    x = ggml.ggml_new_tensor_1d(ctx, ggml.GGML_TYPE_F32, 1)
+    ggml.ggml_set_param(x)
+    y = ggml.ggml_mul(ctx, x, ggml.ggml_new_tensor_1d(ctx, ggml.GGML_TYPE_F32, 1))
+    graph = ggml.ggml_new_graph(ctx)
+    ggml.ggml_build_forward_expand(graph, y)
+    ggml.ggml_graph_dump_dot(graph, None, "g.dot")
+    with open("g.dot", encoding="utf-8") as file:
+        _, texts = boxes(drawn(file.read()))
+    assert "parameter" in texts and "leaf: weight or input" in texts and "node with a gradient" not in texts
 
 def content(page):
     return json.loads(re.search(r'<script id="data" type="application/json">(.*?)</script>', page, re.S)[1])

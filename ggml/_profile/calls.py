@@ -117,9 +117,9 @@ class Graph:
 
     @cached_property
     def title(self) -> str:
-        """Words for the graph: the name of its last node and the number of nodes that compute."""
-        last = self.nodes[-1].name if len(self.facts) else ""
-        return f"graph of {int((self.facts['computes'] != 0).sum())} nodes, to {last!r}"
+        """Words for the graph: the name of its last node and the numbers of nodes, all and those that compute."""
+        last, count = self.nodes[-1].name if len(self.facts) else "", len(self.facts)
+        return f"graph of {count} nodes ({int((self.facts['computes'] != 0).sum())} compute), to {last!r}"
 
 
 class Computed:

@@ -16,6 +16,7 @@ from .calls import Computed, Graph, Node
 
 PLACE = np.dtype([("tensor", "u8"), ("data", "u8"), ("nbytes", "u8")])
 PLACES = record.SIZES["places"] // PLACE.itemsize  # of a node: its own, and those of its operands
+UNITS = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3), ("bytes", 1))  # of pictures
 COLOURS = 9  # operations with a colour of their own in pictures
 
 
@@ -154,13 +155,16 @@ class Memory:
         figure = Figure(figsize=(11, 6), layout="constrained")
         axes = figure.subplots()
         lengths = [max(b.last, b.first) - b.first + 1 for b in self.blocks]
-        axes.bar([b.first for b in self.blocks], [b.nbytes / 1e6 for b in self.blocks], lengths,
-                 [b.offset / 1e6 for b in self.blocks], align="edge", edgecolor="white", linewidth=0.3,
+        unit, scale = next((u, s) for u, s in UNITS if self.peak >= s or s == 1)
+        axes.bar([b.first for b in self.blocks], [b.nbytes / scale for b in self.blocks], lengths,
+                 [b.offset / scale for b in self.blocks], align="edge", edgecolor="white", linewidth=0.3,
                  color=[colour[b.node.op] for b in self.blocks])  # fmt: skip
         steps = np.arange(len(self.live) + 1)
-        axes.stairs(self.live / 1e6, steps, color="black", label="held")
+        axes.stairs(self.live / scale, steps, color="black", label="held")
+        peak = f"peak: {self.peak / scale:,.3g} {unit} at node {self.peak_step}"
         axes.axvline(self.peak_step + 0.5, color="black", linestyle=":")
-        axes.set(xlabel="node", ylabel="memory of results, MB", title=f"{self.title}: peak {self.peak / 1e6:.2f} MB")
+        axes.plot(self.peak_step + 0.5, self.peak / scale, "kv", label=peak, clip_on=False, zorder=3)
+        axes.set(xlabel="node", ylabel=f"memory of results, {unit}", title=self.title)
         axes.set_xlim(0, max(len(self.live), 1))
         shown = [Patch(color=colour[op], label=op) for op in order[:COLOURS]]
         shown += [Patch(color=f"C{COLOURS}", label="others")] if len(order) > COLOURS else []

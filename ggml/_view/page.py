@@ -13,7 +13,7 @@ import ggml
 from .._io.gguf_report import in_json, short, size_text
 from .._profile.calls import shape_of
 from .gguf import MOST, File
-from .graph import Drawn, svg
+from .graph import Drawn, picture
 
 SHOWN = 300  # characters of a value
 
@@ -59,7 +59,9 @@ def model_graph(path: str) -> dict[str, str]:
 
         with load(path, n_ctx=32, threads=1) as model:
             step = model._step(1, "last") if model._cache else model._step_without_cache(1, 1)
-            return {"graph": svg(step.graph), "graphnote": "What computes one token; each box is a layer."}
+            found = Drawn(step.graph)
+            note = f"What computes one token; each box is {'a layer' if found.is_large else 'an operation'}."
+            return {"graph": picture(found, {}), "graphnote": f"{note} Views of memory are left out."}
     except (ImportError, ValueError, KeyError, OSError, MemoryError, RuntimeError):
         return {}
 
@@ -78,7 +80,7 @@ def of_graph(path: str | os.PathLike[str]) -> str:
             "title": os.path.basename(os.fspath(path)),
             "about": f"graph of {len(drawn.nodes):,} nodes and {len(drawn.leafs):,} leafs",
             "columns": [["node", "number"], *([name, "text"] for name in ("operation", "name", "type", "shape"))],
-            "tensors": rows, "graph": svg(graph),
+            "tensors": rows, "graph": picture(drawn, {}), "graphnote": "Views of memory are left out.",
         })  # fmt: skip
     finally:
         ggml.ggml_free(evaluated)

@@ -71,13 +71,16 @@ def matrix_picture(values: np.ndarray) -> str:
     step = [-(-n // EDGE) for n in values.shape]
     part = values[:: step[0], :: step[1]].astype(np.float64)
     part = np.where(np.isfinite(part), part, 0)
-    scaled = part / max(np.abs(part).max(), 1e-300)
+    most = max(np.abs(part).max(), 1e-300)
+    scaled = part / most
     fade = (255 * (1 - np.abs(scaled))).astype(np.uint8)
     full = np.full_like(fade, 255)
     rgb = np.where((scaled < 0)[..., None], np.stack([fade, fade, full], -1), np.stack([full, fade, fade], -1))
     data = base64.b64encode(png(np.ascontiguousarray(rgb))).decode()
     size = f"width='{3 * rgb.shape[1]}' height='{3 * rgb.shape[0]}'"
-    return f"<img alt='values' style='image-rendering:pixelated' {size} src='data:image/png;base64,{data}'>"
+    image = f"<img alt='values' style='image-rendering:pixelated' {size} src='data:image/png;base64,{data}'>"
+    legend = f"blue: to {-most:.3g}, white: 0, red: to {most:.3g}; ne0 to the right"
+    return f"<figure style='margin:0'>{image}<figcaption style='font-size:smaller'>{legend}</figcaption></figure>"
 
 
 def png(rgb: np.ndarray) -> bytes:
