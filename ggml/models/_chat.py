@@ -1,6 +1,6 @@
 """Chat templates: Jinja programs in GGUF files that turn messages into a prompt.
 
-A template comes with the model from a stranger: see _sandbox.py.
+A template comes with the model from a stranger: see _renderer.py.
 """
 
 from __future__ import annotations
@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ._encoders import optional_module
 from ._keys import shown
-from ._sandbox import TemplateError, environment, require_total
+from ._renderer import Renderer, plain
 
 # For files without a template: the format is recognised by a token of the vocabulary.
 BUILT_IN = {
@@ -52,17 +51,8 @@ class ChatTemplate:
             raise ValueError(f"chat: tokenizer.chat_template is {shown(source)}: need a string")
         if source is None:
             raise ValueError("chat: the file has no chat template: need tokenizer.chat_template, or use generate()")
-        require_total(len(source))
         self.source = source
-        self._environment = environment()
-        errors = optional_module("jinja2.exceptions")
-        self._errors = (errors.TemplateError, errors.SecurityError)
-        try:
-            self._template = self._environment.from_string(source)
-        except self._errors as error:
-            raise TemplateError(f"chat: the chat template is not valid: {error}") from error
-        except RecursionError as error:
-            raise TemplateError("chat: the chat template is nested too deeply") from error
+        self._renderer = Renderer(source)
 
     def render(
         self, messages: Sequence[Mapping[str, Any]], add_generation_prompt: bool = True, **variables: Any
@@ -85,26 +75,10 @@ class ChatTemplate:
             isinstance(message, Mapping) and isinstance(message.get("role"), str) for message in messages
         ):
             raise TypeError('chat: messages must be a list such as [{"role": "user", "content": "Hello"}]')
-        budget, parts, total = self._environment.budget, [], 0
-        budget.start()
         names = {"bos": self._tokenizer.bos, "eos": self._tokenizer.eos}
         texts = {f"{k}_token": "" if i is None else self._tokenizer.text(i) for k, i in names.items()}
         given = {"messages": list(messages), "add_generation_prompt": add_generation_prompt}
-        try:
-            for part in self._template.generate({**texts, **given, **variables}):
-                parts.append(part)
-                total += len(part)
-                require_total(total)
-                budget.check()
-        except TemplateError:
-            raise
-        except self._errors as error:
-            raise TemplateError(f"chat: the chat template failed: {error}") from error
-        except RecursionError as error:
-            raise TemplateError("chat: the chat template calls itself too often") from error
-        except (TypeError, ValueError, KeyError, ArithmeticError, AttributeError, LookupError) as error:
-            raise TemplateError(f"chat: the chat template failed: {type(error).__name__}: {error}") from error
-        return "".join(parts)
+        return self._renderer.render({k: plain(v, k) for k, v in {**texts, **given, **variables}.items()})
 
     def tokens(
         self, messages: Sequence[Mapping[str, Any]], add_generation_prompt: bool = True, **variables: Any
