@@ -1,8 +1,10 @@
 """Tokenizers: ids equal to llama.cpp's on texts in many scripts and broken UTF-8, decoding, wrong vocabularies."""
 
+import json
 import random
 import subprocess
 import sys
+import time
 import zlib
 from pathlib import Path
 
@@ -11,8 +13,9 @@ import model_vocabularies as vocabularies
 import numpy as np
 import pytest
 import real_models
-from ggml.models._tokens import TokenTable, repair
+from ggml.models._tokens import CharsMap, TokenTable, repair
 
+from ggml.models import _encoders
 from ggml.models._encoders import normalized
 from ggml.models._file import ModelFile
 from ggml.models._tokenizer import Tokenizer
@@ -149,6 +152,18 @@ def test_wordpiece_decodes_words():
     assert tokenizer.decode(tokenizer.encode("  She was Late.")) == "she was late ."
 
 
+def test_replaced_characters_are_those_of_sentencepiece():
+    file = Path(__file__).parent / "data" / "models" / "charsmap.json"  # made by SentencePiece from a few rules
+    recorded = json.loads(file.read_text(encoding="utf-8"))
+    charsmap = CharsMap(bytes(recorded["charsmap"]))
+    assert [charsmap.normalize(text.encode()).decode() for text in recorded["texts"]] == recorded["normalized"]
+    assert sum(a != b for a, b in zip(recorded["texts"], recorded["normalized"], strict=True)) > 40
+    metadata = {**vocabularies.unigram(), "tokenizer.ggml.precompiled_charsmap": recorded["charsmap"]}
+    for text, normalized_ in zip(recorded["texts"], recorded["normalized"], strict=True):
+        assert Tokenizer(metadata).encode(text) == Tokenizer(vocabularies.unigram()).encode(normalized_)
+        break
+
+
 # ---- special tokens --------------------------------------------------------------------------------------------------
 def test_beginning_and_end():
     spm, t5 = Tokenizer(vocabularies.spm()), Tokenizer(vocabularies.unigram())
@@ -180,6 +195,46 @@ def test_longer_special_tokens_are_found_first(bpe):
     types = bpe["tokenizer.ggml.token_type"] + [vocabularies.USER_DEFINED] * 3
     tokenizer = Tokenizer({**bpe, "tokenizer.ggml.tokens": tokens, "tokenizer.ggml.token_type": types})
     assert [tokenizer.text(i) for i in tokenizer.encode("<a><a!<a>b", add_bos=False)] == ["<a>", "<a", "!", "<a>", "b"]
+
+
+GPT_OSS = "<|start|> <|end|> <|message|> <|channel|> <|constrain|> <|return|> <|call|>".split()
+
+
+@pytest.mark.parametrize("kind", [vocabularies.CONTROL, vocabularies.USER_DEFINED, vocabularies.NORMAL])
+def test_tokens_of_gpt_oss_are_text_unless_asked_for(kind, bpe):
+    tokens = [*bpe["tokenizer.ggml.tokens"], *GPT_OSS]
+    types = bpe["tokenizer.ggml.token_type"] + [kind] * len(GPT_OSS)
+    tokenizer = Tokenizer({**bpe, "tokenizer.ggml.tokens": tokens, "tokenizer.ggml.token_type": types})
+    first = len(tokens) - len(GPT_OSS)
+    for i, text in enumerate(GPT_OSS):
+        assert tokenizer.encode(text, special=True) == [first + i]
+        ids = tokenizer.encode(f"a{text}b")
+        assert max(ids) < first and tokenizer.decode(ids) == f"a{text}b"
+    assert tokenizer.decode([first, first + 2]) == "<|start|><|message|>"  # they are shown
+
+
+@pytest.mark.parametrize("kind", ["spm", "wordpiece", "unigram", "default", "llama-bpe", "gemma4"])
+def test_no_text_becomes_a_control_token(kind, bpe):
+    """Whatever the vocabulary calls one: tokens that texts of the file have become control tokens."""
+    if kind in vocabularies.KINDS:
+        metadata = vocabularies.KINDS[kind]()
+    else:
+        metadata = {**bpe, "tokenizer.ggml.pre": kind} | ({"tokenizer.ggml.model": kind} if kind == "gemma4" else {})
+    plain = Tokenizer(metadata)
+    before = [plain.encode(text, add_bos=False) for text in TEXTS]
+    used = sorted({i for ids in before for i in ids} - plain.control)
+    chosen = set(random.Random(3).sample(used, len(used) // 3))
+    types = list(metadata["tokenizer.ggml.token_type"])
+    for token in chosen:
+        types[token] = vocabularies.CONTROL
+    tokenizer = Tokenizer({**metadata, "tokenizer.ggml.token_type": types})
+    for text, ids in zip(TEXTS, before, strict=True):
+        found = set(tokenizer.encode(text, add_bos=False)) - {tokenizer.unknown}
+        assert not found & tokenizer.control, [tokenizer.text(i) for i in found & tokenizer.control]
+        if not set(ids) & chosen and kind == "wordpiece":  # nothing else changes
+            assert tokenizer.encode(text, add_bos=False) == ids
+    name = tokenizer.text(max(chosen, key=lambda i: len(tokenizer.text(i))))
+    assert tokenizer.has(name)
 
 
 def test_white_space_around_special_tokens_of_phi3(bpe):
@@ -279,6 +334,111 @@ def test_long_texts_of_one_character(text, bpe):
         assert ids and (tokenizer.model == "bert" or tokenizer.decode(ids) == text * count)
 
 
+def long_special(length=2000):
+    tokens = ["<unk>", "<s>", "</s>", *("a" * (i + 2) for i in range(length))]
+    return {"tokenizer.ggml.model": "llama", "tokenizer.ggml.tokens": tokens,
+            "tokenizer.ggml.token_type": [2, 3, 3] + [4] * length,
+            "tokenizer.ggml.scores": [0.0] * len(tokens)}  # fmt: skip
+
+
+def long_tokens(model, *extra):
+    tokens = ["<unk>", "<s>", "</s>", "\u2581", "\u2581a", *("a" * (i + 1) for i in range(3000)), "b" * 100000, *extra]
+    return {"tokenizer.ggml.model": model, "tokenizer.ggml.tokens": tokens, "tokenizer.ggml.unknown_token_id": 0,
+            "tokenizer.ggml.bos_token_id": 1, "tokenizer.ggml.seperator_token_id": 2,
+            "tokenizer.ggml.scores": [0.0] * len(tokens)}  # fmt: skip
+
+
+@pytest.mark.parametrize(("metadata", "text"), [
+    (long_special(), "a" * 20000), (long_special(), "ab" * 20000), (long_tokens("bert"), "a" * 20000),
+    (long_tokens("bert"), "b" * 90000), (long_tokens("t5"), "a" * 20000), (long_tokens("llama"), "a" * 20000),
+    (long_tokens("llama"), "b" * 90000), (long_tokens("t5"), "b" * 90000),
+])
+def test_strange_vocabularies_take_no_quadratic_time(metadata, text):
+    tokenizer = Tokenizer(metadata)
+    begin = time.process_time()
+    assert tokenizer.encode(text)
+    assert time.process_time() - begin < 10  # quadratic time is minutes
+
+
+@pytest.mark.parametrize("pre", ["superbpe", "tiny_aya", "afmoe"])
+@pytest.mark.parametrize("digits", ["1", "1\u0661", "\u00b2", "9" * 299 + "\u00b9"])
+def test_long_numbers_are_cut_as_short_ones_are(pre, digits, bpe, monkeypatch):
+    tokenizer, rng = Tokenizer({**bpe, "tokenizer.ggml.pre": pre}), random.Random(1)
+    numbers = [(digits * 999)[: rng.randrange(290, 999)] for _ in range(30)]
+    texts = ["ab "[i % 3] + number + "x, "[i % 3] + "\ud800" * (i % 2) for i, number in enumerate(numbers)]
+    found = [tokenizer.encode(text) for text in texts]
+    monkeypatch.setattr(_encoders, "LONG_NUMBER", 10**6)  # by the patterns alone
+    assert found == [tokenizer.encode(text) for text in texts]
+    monkeypatch.undo()
+    begin = time.process_time()
+    assert tokenizer.decode(tokenizer.encode((digits * 50000)[:50000])) == (digits * 50000)[:50000]
+    assert time.process_time() - begin < 10
+
+
+def test_texts_cannot_be_chosen_to_collide():
+    """They fell into one slot of a table whose hash had no key: 50,000 took 10 seconds, 100,000 four times as long."""
+    inverse, texts = pow(0x9E3779B97F4A7C15, -1, 1 << 64), []
+
+    def undo(h, shift):
+        found = h
+        for _ in range(64 // shift + 1):
+            found = h ^ (found >> shift)
+        return found
+
+    for i in range(100_000):
+        h = undo(undo(i << 24 | 5, 32) * inverse % (1 << 64), 29) * inverse % (1 << 64)
+        texts.append((h ^ 0xCBF29CE484222325 ^ 8).to_bytes(8, "little"))
+    begin = time.process_time()
+    assert TokenTable(texts).find(texts[-1]) == len(texts) - 1
+    assert time.process_time() - begin < 10
+
+
+@pytest.mark.parametrize("charsmap", [
+    [0xFC, 0xFF, 0xFF, 0xFF, 0, 0, 0, 0], [1], [4, 0, 0, 0], [3, 0, 0, 0, 1, 2, 3], [0, 0, 0, 0, 65],
+])
+def test_damaged_maps_of_characters_are_named(charsmap):
+    with pytest.raises(ValueError, match="Tokenizer: tokenizer.ggml.precompiled_charsmap: cannot parse"):
+        Tokenizer({**vocabularies.unigram(), "tokenizer.ggml.precompiled_charsmap": charsmap})
+
+
+def test_maps_of_characters_never_leave_their_memory():
+    recorded = json.loads((Path(__file__).parent / "data" / "models" / "charsmap.json").read_text(encoding="utf-8"))
+    rng, texts = random.Random(1), [text.encode() for text in recorded["texts"]] + [b"hello", b"\xff\xfe"]
+    for _ in range(2000):
+        data = bytearray(recorded["charsmap"])
+        for _ in range(rng.randrange(1, 40)):
+            data[rng.randrange(4, len(data) - 1)] = rng.randrange(256)
+        charsmap = CharsMap(bytes(data))
+        for text in rng.sample(texts, 5):
+            try:
+                charsmap.normalize(text)
+            except ValueError as error:
+                assert "charsmap makes more than 64 bytes of one" in str(error)
+    assert CharsMap(bytes([4, 0, 0, 0, 0, 0, 200, 12, 0])).normalize(b"hello") == b"hello"
+
+
+@pytest.mark.parametrize("merges", [
+    ["<|im_end|> \u00a4"], ["a" * 100 + " b"], ["\u00a4 \u00a4"], ["a " + "\u00e9" * 9],
+])
+def test_merges_longer_than_all_tokens(merges):
+    metadata = {"tokenizer.ggml.model": "gpt2", "tokenizer.ggml.tokens": ["<|im_end|>", "\u00a4", "a"]}
+    tokenizer = Tokenizer({**metadata, "tokenizer.ggml.merges": merges})  # as llama.cpp, which never gets there
+    assert tokenizer.encode("aa") == [2, 2]
+
+
+def test_panics_of_the_library_are_exceptions(bpe, monkeypatch):
+    class PanicException(BaseException):
+        pass
+
+    def panic(*_, **__):
+        raise PanicException("index out of bounds")
+
+    tokenizer = Tokenizer(bpe)
+    monkeypatch.setattr(tokenizer._encoder, "pipeline", type("Pipeline", (), {"encode": panic}))
+    with pytest.raises(ValueError, match="Tokenizer: .*index out of bounds"):
+        tokenizer.encode("a")
+
+
 def test_a_missing_library_is_named(tmp_path):
     code = """
 import sys
@@ -307,14 +467,73 @@ def test_the_table_finds_every_token():
     assert [table.find(t) for t in texts] == list(range(len(texts)))
     assert [table[i] for i in range(len(texts))] == texts
     assert table.find(b"") == -1 and table.find(b"no such text at all, too long") == -1
-    text = b"".join(texts[:50])
-    assert table.occurring(text) == [i for i, t in enumerate(texts) if t in text]
     with pytest.raises(IndexError):
         table[len(texts)]
     with pytest.raises(TypeError, match="need bytes"):
         TokenTable(["text"])
     with pytest.raises(ValueError, match="2 scores for 3 tokens"):
         TokenTable([b"a", b"b", b"c"], [1.0, 2.0])
+
+
+def split_slowly(texts, data, left=b"", right=b""):
+    """What TokenTable.split does, one token after the other."""
+    parts = [data]
+    for token in sorted(range(len(texts)), key=lambda i: (-len(texts[i]), i)):
+        done = []
+        for part in parts:
+            pieces = part.split(texts[token]) if isinstance(part, bytes) else [part]
+            for i, piece in enumerate(pieces):
+                if i < len(pieces) - 1 and token < len(left) and left[token]:
+                    piece = piece.rstrip(b" ")
+                if i and token < len(right) and right[token]:
+                    piece = piece.lstrip(b" ")
+                done += [token, piece] if i else [piece]
+        parts = done
+    return [part for part in parts if part != b""]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_texts_are_split_at_the_longest_tokens(seed):
+    rng = random.Random(seed)
+    texts = list({bytes(rng.choices(b"ab<", k=rng.randrange(1, 6))) for _ in range(rng.randrange(1, 9))})
+    texts.sort(key=lambda text: -len(text))  # as the tokenizer does
+    table, strips = TokenTable(texts), [bytes(rng.choices([0, 1], k=len(texts))) for _ in range(2)]
+    for _ in range(40):
+        data = bytes(rng.choices(b"ab< c", k=rng.randrange(30)))
+        assert table.split(data) == split_slowly(texts, data)
+        assert table.split(data, *strips, b" ") == split_slowly(texts, data, *strips)
+    assert TokenTable([]).split(b"ab") == [b"ab"] and TokenTable([b"", b"a"]).split(b"") == []
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_words_and_most_likely_tokens(seed):
+    rng = random.Random(seed)
+    texts = list({"".join(rng.choices("ab\xe9", k=rng.randrange(1, 4))) for _ in range(8)})
+    scores = [float(rng.randrange(-9, 0)) for _ in texts]
+    table = TokenTable([text.encode() for text in texts], scores)
+
+    def all_ways(text):
+        if not text:
+            yield 0.0, ()
+        for size in range(1, len(text) + 1):
+            if text[:size] in texts:
+                token = texts.index(text[:size])
+                yield from ((s + scores[token], (token, *rest)) for s, rest in all_ways(text[size:]))
+        if text and text[0] not in texts:
+            yield from ((s - 20, (-1, *rest)) for s, rest in all_ways(text[1:]))
+
+    for _ in range(30):
+        text = "".join(rng.choices("ab\xe9c", k=rng.randrange(8)))
+        score = max(s for s, _ in all_ways(text))
+        ids = table.most_likely(text.encode(), -1, -20.0)
+        merged = [w for s, w in all_ways(text) if s == score]
+        merged = [[t for i, t in enumerate(w) if t >= 0 or i == 0 or w[i - 1] >= 0] for w in merged]
+        assert ids in merged
+        wanted, rest = [], text
+        while rest and (fits := [t for t in texts if rest.startswith(t)]):
+            wanted.append(texts.index(max(fits, key=len)))
+            rest = rest[len(max(fits, key=len)) :]
+        assert table.longest_first(text.encode()) == (None if rest else wanted)
 
 
 def test_merging_takes_the_best_score_and_then_the_leftmost():

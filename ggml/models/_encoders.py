@@ -15,13 +15,14 @@ from typing import Any
 from .._extras import require
 from ._keys import array, flag, special_id, wrong
 from ._pretokenizers import PRE_TOKENIZERS
-from ._tokens import TokenTable, repair
+from ._tokens import CharsMap, TokenTable, repair
 from ._unicode import base, category, lower
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)  # values in tokenizer.ggml.token_type
 SPACE = "\u2581"  # stands for a space in SentencePiece vocabularies
 SURROGATES = re.compile("[\ud800-\udfff]")
 MISSING = "\U0010fffe"  # a code point that no text has: stands for what has no token, or cannot be read
+LONG_NUMBER = 300  # digits; a multiple of three
 BYTE_NAME = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 
 
@@ -71,14 +72,22 @@ class Encoder(ABC):
         metadata: the file's keys.
         tokens: names of the tokens.
         types: type of each token.
+        reserved: tokens that no text becomes.
     """
 
     add_bos = True  # unless the file says otherwise
     space_prefix = False  # whether decoding drops the space before a text
-    find: Callable[[bytes], int]  # the token of a name, or -1
 
-    def __init__(self, metadata: Mapping[str, Any], tokens: list[str], types: list[int]) -> None:
-        self.tokens, self.types = tokens, types
+    def __init__(self, metadata: Mapping[str, Any], tokens: list[str], types: list[int], reserved: set[int]) -> None:
+        self.tokens, self.types, self.reserved = tokens, types, reserved
+
+    def table(self, kinds: set[int] | None = None, scores: list[float] | None = None) -> TokenTable:
+        """The tokens that text can become, if they are of one of the types."""
+        usable = [
+            b"" if i in self.reserved or (kinds is not None and kind not in kinds) else to_bytes(text)
+            for i, (text, kind) in enumerate(zip(self.tokens, self.types, strict=True))
+        ]
+        return TokenTable(usable, scores)
 
     @abstractmethod
     def encode(self, data: bytes, after_special: bool) -> list[int]:
@@ -92,33 +101,26 @@ class Encoder(ABC):
         return to_bytes(self.tokens[token].replace(SPACE, " ")) if kind == NORMAL else b""
 
 
-def finder(vocabulary: Mapping[str, int]) -> Callable[[bytes], int]:
-    """The function `find` of a vocabulary in a dict."""
-    return lambda text: vocabulary.get(text.decode(errors="surrogateescape"), -1)
-
-
 class Spm(Encoder):
-    """SentencePiece BPE with byte fallback (`llama`): our own, as libraries take seconds for large vocabularies."""
+    """SentencePiece BPE with byte fallback (`llama`)."""
 
-    def __init__(self, metadata: Mapping[str, Any], tokens: list[str], types: list[int]) -> None:
-        scores = array(metadata, "scores", "numbers", len(tokens))
-        super().__init__(metadata, tokens, types)
-        self.table = TokenTable([to_bytes(t) for t in tokens], scores)
+    def __init__(self, metadata: Mapping[str, Any], tokens: list[str], types: list[int], reserved: set[int]) -> None:
+        super().__init__(metadata, tokens, types, reserved)
+        self.words = self.table(scores=array(metadata, "scores", "numbers", len(tokens)))
         self.space_prefix = flag(metadata, "add_space_prefix", True)
         unknown = special_id(metadata, "unknown", 0, len(tokens))
         self.unknown = -1 if unknown is None else unknown
-        self.find = self.table.find
 
     def encode(self, data: bytes, after_special: bool) -> list[int]:
         if self.space_prefix and after_special:
             data = b" " + data
-        return self.table.merge(data.replace(b" ", SPACE.encode()), self.unknown)
+        return self.words.merge(data.replace(b" ", SPACE.encode()), self.unknown)
 
 
 class Bpe(Encoder):
     """Byte-level BPE (`gpt2`) with the library `tokenizers`."""
 
-    def __init__(self, metadata: Mapping[str, Any], tokens: list[str], types: list[int]) -> None:
+    def __init__(self, metadata: Mapping[str, Any], tokens: list[str], types: list[int], reserved: set[int]) -> None:
         library = optional_module("tokenizers")
         name = metadata.get("tokenizer.ggml.pre", "default")
         name = "default" if name == "" else name
@@ -132,9 +134,8 @@ class Bpe(Encoder):
             raise ValueError("Tokenizer: the file has no tokenizer.ggml.merges, which byte-level BPE needs")
         self.rules = PRE_TOKENIZERS[name]
         self.add_bos = self.rules.add_bos
-        super().__init__(metadata, tokens, types)
-        vocabulary = {t: i for i, t in enumerate(tokens)}
-        self.find = finder(vocabulary)
+        super().__init__(metadata, tokens, types, reserved)
+        vocabulary = {t: i for i, t in enumerate(tokens) if i not in reserved}
         self.characters = byte_characters()
         self.bytes = {character: byte for byte, character in self.characters.items()}
         # some vocabularies lack bytes that no text has: the library must not merge what stands around them
@@ -148,6 +149,9 @@ class Bpe(Encoder):
         if not self.rules.plain:
             splits.append(library.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False))
         self.pipeline.pre_tokenizer = library.pre_tokenizers.Sequence(splits)
+        if self.rules.thousands:
+            long_number = library.Regex(rf"{self.rules.thousands}{{{LONG_NUMBER + 1},}}")
+            self.between_numbers = library.pre_tokenizers.Split(long_number, "removed")
 
     def _model(self, library: Any, vocabulary: dict[str, int], merges: list[str]) -> Any:
         """The library's model; merges of or into texts that are not tokens are left out, which it would refuse."""
@@ -159,27 +163,53 @@ class Bpe(Encoder):
         if not self.complete:
             vocabulary = {**vocabulary, MISSING: len(self.tokens)}
             options["unk_token"] = MISSING
-        if len(set(pairs)) == len(pairs):
+        longest = max(map(len, vocabulary), default=0)
+        if len(set(pairs)) == len(pairs) and all(len(a) + len(b) <= longest for a, b in pairs):
             try:
-                return library.models.BPE(vocab=vocabulary, merges=pairs, **options)
-            except Exception:  # the library's errors are of no class of their own
+                return self._guarded(library.models.BPE, vocab=vocabulary, merges=pairs, **options)
+            except ValueError:
                 pass
         vocabulary = {t: i for t, i in vocabulary.items() if not SURROGATES.search(t)}
         pairs = [(a, b) for a, b in dict.fromkeys(pairs) if {a, b, a + b} <= vocabulary.keys()]
+        return self._guarded(library.models.BPE, vocab=vocabulary, merges=pairs, **options)
+
+    @staticmethod
+    def _guarded(function: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        """The result of a function of the library, whose errors are of no class of their own, and whose panics are no
+        Exception."""
         try:
-            return library.models.BPE(vocab=vocabulary, merges=pairs, **options)
-        except Exception as error:
+            return function(*args, **options)
+        except BaseException as error:
+            if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+                raise
             raise ValueError(f"Tokenizer: tokenizer.ggml.merges: {error}") from None
 
     def encode(self, data: bytes, after_special: bool) -> list[int]:
         text = to_text(data)
         if self.rules.plain:
-            ids = self.pipeline.encode(SURROGATES.sub("\ufffd", text.replace(" ", SPACE)), add_special_tokens=False).ids
-        elif SURROGATES.search(text):
-            ids = self._encode_surrogates(text)
-        else:
-            ids = self.pipeline.encode(text, add_special_tokens=False).ids
+            text = SURROGATES.sub("\ufffd", text.replace(" ", SPACE))
+        ids: list[int] = []
+        for part in self._parts(text):
+            if SURROGATES.search(part):
+                ids += self._encode_surrogates(part)
+            else:
+                ids += self._guarded(self.pipeline.encode, part, add_special_tokens=False).ids
         return ids if self.complete else [token for token in ids if token < len(self.tokens)]
+
+    def _parts(self, text: str) -> list[str]:
+        """The text, cut within long numbers where the rules cut them too.
+
+        The patterns look ahead to the end of a number from each of its digits.
+        """
+        if not self.rules.thousands or len(text) <= LONG_NUMBER:
+            return [text]
+        between = [place for _, place in self.between_numbers.pre_tokenize_str(SURROGATES.sub("\u0378", text))]
+        starts, ends = [0, *(end for _, end in between)], [*(start for start, _ in between), len(text)]
+        cuts = [0]
+        for start, end in zip(starts, ends, strict=True):  # of the numbers
+            if end > start:
+                cuts += range(end - (end - start - 1) // LONG_NUMBER * LONG_NUMBER, end, LONG_NUMBER)
+        return [text[a:b] for a, b in zip(cuts, [*cuts[1:], len(text)], strict=True)]
 
     def _encode_surrogates(self, text: str) -> list[int]:
         """Encodes text that the library cannot take: it splits a copy, in which an unassigned code point replaces
@@ -205,11 +235,9 @@ class WordPiece(Encoder):
 
     space_prefix = True  # of the first word
 
-    def __init__(self, metadata: Mapping[str, Any], tokens: list[str], types: list[int]) -> None:
-        super().__init__(metadata, tokens, types)
-        self.vocabulary = {t: i for i, t in enumerate(tokens)}
-        self.find = finder(self.vocabulary)
-        self.longest = max(map(len, tokens), default=0)
+    def __init__(self, metadata: Mapping[str, Any], tokens: list[str], types: list[int], reserved: set[int]) -> None:
+        super().__init__(metadata, tokens, types, reserved)
+        self.words = self.table()
         unknown = special_id(metadata, "unknown", 100, len(tokens))
         self.unknown = [] if unknown is None else [unknown]
         lowercase = flag(metadata, "normalizer.lowercase", True)
@@ -220,21 +248,8 @@ class WordPiece(Encoder):
         ids: list[int] = []
         for word in "".join(map(self.normalized, to_text(data))).split(" "):
             if word:
-                ids += self._word(SPACE + word)
-        return ids
-
-    def _word(self, word: str) -> list[int]:
-        """The tokens of a word; the token for unknown words if a part has none."""
-        ids, start = [], 0
-        while start < len(word):
-            for end in range(min(len(word), start + self.longest), start, -1):
-                token = self.vocabulary.get(word[start:end])
-                if token is not None:
-                    ids.append(token)
-                    start = end
-                    break
-            else:
-                return self.unknown
+                found = self.words.longest_first(to_bytes(SPACE + word))
+                ids += self.unknown if found is None else found  # where a part of the word has no token
         return ids
 
 
@@ -271,63 +286,55 @@ def is_ideograph(point: int) -> bool:
 
 
 class Unigram(Encoder):
-    """SentencePiece's Unigram model (`t5`) with the library `tokenizers`."""
+    """SentencePiece's Unigram model (`t5`)."""
 
     add_bos = False
 
-    def __init__(self, metadata: Mapping[str, Any], tokens: list[str], types: list[int]) -> None:
-        library = optional_module("tokenizers")
+    def __init__(self, metadata: Mapping[str, Any], tokens: list[str], types: list[int], reserved: set[int]) -> None:
         scores = array(metadata, "scores", "numbers", len(tokens))
         if scores is None:
             raise ValueError("Tokenizer: the file has no tokenizer.ggml.scores, which Unigram needs")
-        super().__init__(metadata, tokens, types)
+        super().__init__(metadata, tokens, types, reserved)
         lowest = min((s for s, kind in zip(scores, types, strict=False) if kind == NORMAL), default=0.0)
-        pieces = []
-        for i, (text, score, kind) in enumerate(zip(tokens, scores, types, strict=False)):
-            if kind in (NORMAL, UNUSED):
-                pieces.append((text, max(float(score), lowest)))
-            elif kind == USER_DEFINED:
-                pieces.append((text, 0.0))
-            else:  # special tokens are never part of the text: a private name keeps their place
-                pieces.append((f"\U0010fffe{i}\U0010fffe", lowest))
+        self.unknown_score = float(lowest) - 10
+        known = zip(scores, types, strict=False)
+        self.words = self.table(
+            {NORMAL, UNUSED, USER_DEFINED}, [0.0 if kind == USER_DEFINED else score for score, kind in known]
+        )
         unknown = special_id(metadata, "unknown", 2, len(tokens))
         if unknown is None:
             raise ValueError("Tokenizer: the vocabulary has no token for unknown text (unknown_token_id)")
-        try:
-            self.model = library.models.Unigram(pieces, unknown, False)
-        except Exception as error:  # the library's errors are of no class of their own
-            raise ValueError(f"Tokenizer: tokenizer.ggml.tokens: {error}") from None
-        self.normalizer = self._charsmap(library, array(metadata, "precompiled_charsmap", "integers"))
+        self.unknown = unknown
+        self.charsmap = self._charsmap(array(metadata, "precompiled_charsmap", "integers"))
         self.space_prefix = flag(metadata, "add_space_prefix", False)
         self.merge_spaces = flag(metadata, "remove_extra_whitespaces", False)
-        self.find = finder({t: i for i, t in enumerate(tokens)})
 
     @staticmethod
-    def _charsmap(library: Any, data: list[int] | None) -> Any:
-        """The normalizer of SentencePiece, None where the file has none."""
+    def _charsmap(data: list[int] | None) -> CharsMap | None:
+        """The replacements of characters, None where the file has none."""
         if not data:
             return None
         try:
-            return library.normalizers.Precompiled(bytes(b & 255 for b in data))
-        except Exception as error:
+            return CharsMap(bytes(b & 255 for b in data))
+        except ValueError as error:
             raise ValueError(f"Tokenizer: tokenizer.ggml.precompiled_charsmap: {error}") from None
 
     def encode(self, data: bytes, after_special: bool) -> list[int]:
         try:
-            text = self._normalized(data.decode())
-        except UnicodeDecodeError:  # what stands for wrong bytes is not normalized
-            text = self._normalized(repair(data, strict=True, replacement=ord(MISSING))).replace(MISSING, "\ufffd")
+            data.decode()
+        except UnicodeDecodeError:
+            data = repair(data, strict=True, replacement=ord(MISSING)).encode()
+        if self.charsmap is not None:
+            data = self.charsmap.normalize(data)
+        data = data.replace(MISSING.encode(), b"\xef\xbf\xbd")  # what stands for wrong bytes is not normalized
         if self.merge_spaces:
-            text = "".join(SPACE + word for word in text.split(" ") if word)
+            data = b"".join(SPACE.encode() + word for word in data.split(b" ") if word)
         else:
-            start = len(text) - len(text.lstrip(" "))
-            if self.space_prefix and start < len(text):
-                text = text[:start] + " " + text[start:]
-            text = text.replace(" ", SPACE)
-        return [token.id for token in self.model.tokenize(text)] if text else []
-
-    def _normalized(self, text: str) -> str:
-        return text if self.normalizer is None else self.normalizer.normalize_str(text)
+            start = len(data) - len(data.lstrip(b" "))
+            if self.space_prefix and start < len(data):
+                data = data[:start] + b" " + data[start:]
+            data = data.replace(b" ", SPACE.encode())
+        return self.words.most_likely(data, self.unknown, self.unknown_score)
 
 
 ENCODERS: dict[str, type[Encoder]] = {"llama": Spm, "gpt2": Bpe, "gemma4": Bpe, "bert": WordPiece, "t5": Unigram}

@@ -17,6 +17,7 @@ class PreTokenizer(NamedTuple):
     ignore_merges: bool = False  # a word that is a token is that token, without merging
     add_bos: bool = False  # unless the file says otherwise
     plain: bool = False  # merges characters, not bytes; spaces become U+2581
+    thousands: str = ""  # the digits of numbers that are cut into groups of three from the right
 
 
 _GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
@@ -96,6 +97,10 @@ _BAILING = (
     r"|\s*[\r\n]|\s+(?!\S)|\s+"
 )
 
+_AFMOE = PreTokenizer(
+    (_AFTER_DIGITS, _NO_SPACES_BETWEEN_WORDS, rf"{_WORDS_OR_SIGNS}[\r\n]*|{_SPACES}"), thousands=r"\p{N}"
+)
+
 _GROUPS: list[tuple[str, PreTokenizer]] = [
     ("default", _DEFAULT),
     ("llama3 llama-v3 llama-bpe falcon3 falcon-h1 pixtral midm-2.0 lfm2 jina-v5-nano", _LLAMA_BPE),
@@ -137,12 +142,12 @@ _GROUPS: list[tuple[str, PreTokenizer]] = [
     ("viking", PreTokenizer((_BLOOM, r"\p{N}"))),
     ("tekken", PreTokenizer((_TEKKEN,), ignore_merges=True, add_bos=True)),
     ("gpt-4o llama4 kanana2 talkie minimax-m2", PreTokenizer((_GPT4O,))),
-    ("superbpe", PreTokenizer((r"\p{N}+", r"(?=([0-9]{3})+(?![0-9]))"))),  # digits in groups of three from the right
+    ("superbpe", PreTokenizer((r"\p{N}+", r"(?=([0-9]{3})+(?![0-9]))"), thousands="[0-9]")),
     ("gemma4 granite-embed-multi-311m", _GEMMA4),
     ("granite-embed-multi-97m", PreTokenizer((_GPT4O_MARKS,), ignore_merges=True)),
     ("youtu", PreTokenizer((_CJK_AND_SIGNS, _words(_CONTRACTION, r"\p{N}")), ignore_merges=True)),
-    ("tiny_aya cohere2moe", PreTokenizer((_AFTER_DIGITS, _words(_CONTRACTION, r"\p{N}{1,3}")))),
-    ("afmoe", PreTokenizer((_AFTER_DIGITS, _NO_SPACES_BETWEEN_WORDS, rf"{_WORDS_OR_SIGNS}[\r\n]*|{_SPACES}"))),
+    ("tiny_aya cohere2moe", PreTokenizer((_AFTER_DIGITS, _words(_CONTRACTION, r"\p{N}{1,3}")), thousands=r"\p{N}")),
+    ("afmoe", _AFMOE),
     ("exaone-moe", PreTokenizer((_EXAONE,))),
     ("jais-2", PreTokenizer((_JAIS,))),
     ("kimi-k2", PreTokenizer((_KIMI,))),

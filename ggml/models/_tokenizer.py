@@ -32,7 +32,7 @@ class Tokenizer(Vocabulary):
 
     def __init__(self, metadata: Mapping[str, Any]) -> None:
         super().__init__(metadata)
-        self._special = SpecialTokens(metadata, self._tokens, self._types, self._encoder)
+        self._special = SpecialTokens(metadata, self._tokens, self._types, self._reserved, self.find)
         self.control = self._special.control
         self._pieces: dict[int, bytes] = {}
         self.texts: dict[int, str] = {}
@@ -126,7 +126,7 @@ class Tokenizer(Vocabulary):
 
     def has(self, text: str) -> bool:
         """Whether the vocabulary has a token of this name."""
-        return self._encoder.find(to_bytes(text)) >= 0
+        return self.find(text) >= 0
 
     def text(self, token: int) -> str:
         """The name of a token in the vocabulary."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from .._owners import Owner
-from ._encoders import CONTROL, ENCODERS, NORMAL, UNKNOWN, USER_DEFINED, Encoder, to_bytes
+from ._encoders import CONTROL, ENCODERS, NORMAL, UNKNOWN, USER_DEFINED, to_bytes
 from ._keys import array, flag, special_id, wrong
 from ._tokens import TokenTable
 
@@ -49,9 +49,22 @@ class Vocabulary(Owner):
         self.n_vocab = len(tokens)
         self._tokens = tokens
         self._types = types[: len(tokens)] if types is not None else [NORMAL] * len(tokens)
-        self._encoder = ENCODERS[self.model](metadata, tokens, self._types)
-        self._read_ids(metadata)
+        self._ids = {text: i for i, text in enumerate(tokens)}
+        self._reserved = self._special_ids()
         self._find_ends(metadata)
+        self._reserved |= self._special_ids()
+        self._encoder = ENCODERS[self.model](metadata, tokens, self._types, self._reserved)
+        self._read_ids(metadata)
+        stops = [self.eos, *(special_id(metadata, key, None, self.n_vocab) for key in ("eot", "eom"))]
+        self.eog |= {token for token in stops if token is not None}
+
+    def find(self, text: str) -> int:
+        """The token of a name, or -1."""
+        return self._ids.get(text, -1)
+
+    def _special_ids(self) -> set[int]:
+        """The tokens that are of a type whose texts do not become tokens unless asked for."""
+        return {i for i, kind in enumerate(self._types) if kind in (CONTROL, UNKNOWN)}
 
     def _read_ids(self, metadata: Mapping[str, Any]) -> None:
         """Reads the ids of special tokens, and what encode adds."""
@@ -72,23 +85,22 @@ class Vocabulary(Owner):
 
     def _find_ends(self, metadata: Mapping[str, Any]) -> None:
         """Finds the tokens that end a generation, from the file's keys and from well-known texts."""
-        find = self._encoder.find
-        by_text = {text: token for text in END_TEXTS if (token := find(text.encode())) >= 0}
+        by_text = {text: token for text in END_TEXTS if (token := self.find(text)) >= 0}
         ends = set(by_text.values())
         for key, texts in END_KEYS.items():
-            named = [special_id(metadata, key, None, self.n_vocab), *(find(text.encode()) for text in texts)]
+            named = [special_id(metadata, key, None, self.n_vocab), *map(self.find, texts)]
             ends |= set([token for token in named if token is not None and token >= 0][:1])
         for token in ends:  # not all files mark these as control tokens
             self._types[token] = CONTROL
-        stops = [self.eos, *(special_id(metadata, key, None, self.n_vocab) for key in ("eot", "eom"))]
-        ends |= {token for token in stops if token is not None}
         for text in SHOWN:
-            if (token := find(text.encode())) >= 0:
+            if (token := self.find(text)) >= 0:
                 self._types[token] = USER_DEFINED
+                self._reserved.add(token)
         has = by_text.keys()
         if "<|end|>" in has and ({"<|return|>", "<|call|>"} <= has or {"<|calls|>", "<|flush|>"} <= has):
             ends.discard(by_text["<|end|>"])  # ends a part of an answer
             self._types[by_text["<|end|>"]] = USER_DEFINED
+            self._reserved.add(by_text["<|end|>"])
         if "</s>" in has and "<|tool_response>" in has:
             ends.discard(by_text["</s>"])  # HTML
             self._types[by_text["</s>"]] = NORMAL
@@ -102,33 +114,48 @@ class SpecialTokens:
         metadata: mapping of the file's keys to values.
         tokens: texts of all tokens.
         types: kinds of all tokens.
-        encoder: finds the tokens that take white space from the text beside them.
+        reserved: tokens that text only becomes if special tokens are asked for.
+        find: the token of a name, or -1.
 
     Attributes:
         control: set of int; special tokens, which have no text.
         texts: bytes of the special tokens by id.
     """
 
-    def __init__(self, metadata: Mapping[str, Any], tokens: list[str], types: list[int], encoder: Encoder) -> None:
+    def __init__(
+        self,
+        metadata: Mapping[str, Any],
+        tokens: list[str],
+        types: list[int],
+        reserved: set[int],
+        find: Callable[[str], int],
+    ) -> None:
         kinds = enumerate(types)
         found = [(i, kind) for i, kind in kinds if kind == USER_DEFINED or kind == CONTROL or kind == UNKNOWN]
         self.control = {i for i, kind in found if kind != USER_DEFINED}
-        texts = {i: to_bytes(tokens[i]) for i, _ in found}
-        order = sorted((i for i in texts if texts[i]), key=lambda i: -len(texts[i]))
-        self._all = order, TokenTable([texts[i] for i in order])
-        plain = [i for i in order if i not in self.control]
-        self._user_defined = plain, TokenTable([texts[i] for i in plain])
-        self.texts = texts
+        self.texts = {i: to_bytes(tokens[i]) for i, _ in found}
+        order = sorted((i for i, text in self.texts.items() if text), key=lambda i: -len(self.texts[i]))
         name, pre = str(metadata.get("general.name", "")).lower(), str(metadata.get("tokenizer.ggml.pre", ""))
-        self._strip_left: set[int] = set()
-        self._strip_right: set[int] = set()
-        find = encoder.find
+        left: set[int] = set()
+        right: set[int] = set()
         if pre in ("jina-v2-de", "jina-v2-es", "jina-v2-code"):
-            self._strip_left.add(find(b"<mask>"))
+            left.add(find("<mask>"))
         elif "phi-3" in name or "phi3" in name:
-            self._strip_right = set(order) - {find(t) for t in (b"<unk>", b"<s>", b"<|endoftext|>")}
+            right = set(order) - {find(text) for text in ("<unk>", "<s>", "<|endoftext|>")}
         elif "modern-bert" in name:
-            self._strip_left.add(find(b"[MASK]"))
+            left.add(find("[MASK]"))
+        self._all = self._splitter(order, left, right)
+        self._user_defined = self._splitter([i for i in order if i not in self.control | reserved], left, right)
+
+    def _splitter(self, ids: list[int], left: set[int], right: set[int]) -> Callable[[bytes], list[bytes | int]]:
+        """A function that splits text at tokens; those of `left` and `right` take the white space beside them."""
+        table = TokenTable([self.texts[i] for i in ids])
+        strips = bytes(i in left for i in ids), bytes(i in right for i in ids), WHITE
+
+        def split(data: bytes) -> list[bytes | int]:
+            return [ids[part] if isinstance(part, int) else part for part in table.split(data, *strips)]
+
+        return split
 
     def split(self, data: bytes, special: bool) -> list[bytes | int]:
         """Splits text at special tokens: the longest first, each from left to right.
@@ -140,31 +167,4 @@ class SpecialTokens:
         Returns:
             list of texts (bytes) and tokens (int).
         """
-        ids, table = self._all if special else self._user_defined
-        parts: list[bytes | int] = [data] if data else []
-        if not ids:
-            return parts
-        for index in table.occurring(data):
-            token = ids[index]
-            text, split = self.texts[token], []
-            for part in parts:
-                if isinstance(part, int) or text not in part:
-                    split.append(part)
-                    continue
-                first, *rest = part.split(text)
-                pieces = [first]
-                for piece in rest:
-                    pieces += [token, piece]
-                split += self._stripped(pieces, token)
-            parts = split
-        return parts
-
-    def _stripped(self, pieces: list[Any], token: int) -> list[bytes | int]:
-        """Text between special tokens, without white space where the token takes it, and without empty pieces."""
-        for i, piece in enumerate(pieces):
-            if i % 2 == 0 and token in self._strip_left and i + 1 < len(pieces):
-                piece = piece.rstrip(WHITE)
-            if i % 2 == 0 and token in self._strip_right and i > 0:
-                piece = piece.lstrip(WHITE)
-            pieces[i] = piece
-        return [piece for piece in pieces if isinstance(piece, int) or piece]
+        return self._all(data) if special else self._user_defined(data)
