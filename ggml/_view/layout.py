@@ -55,7 +55,7 @@ def draw(
     """
     used = {colour for colour, _ in boxes.values()}
     legend = [(colour, words) for colour, words in meaning.items() if colour in used]
-    top = MARGIN + (LINE + MARGIN) * bool(legend)
+    top: float = MARGIN + (LINE + MARGIN) * bool(legend)
     edges = [(a, b) for a, b in edges if a in boxes and b in boxes]
     at: dict[str, tuple[float, float, float, float]] = {}  # left, top, width, height
     for y, row in enumerate(rows(boxes, edges)):
