@@ -1,4 +1,4 @@
-"""Collectives on NumPy arrays: what the nodes of graphs compute, the check that all ranks do the same, and the queue.
+"""Collectives on NumPy arrays: what the nodes of graphs compute, and the check that all ranks do the same.
 
 Arrays are contiguous; bf16 is seen as bits (uint16). All ranks call the same methods in the same order.
 """
@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import re
-import threading
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Sequence
 from typing import Any
 from zlib import crc32
 
@@ -17,7 +15,8 @@ import numpy as np
 
 import ggml
 
-from ._reduce import DTYPES, reduce, shares
+from ._progress import COLLECTIVE, Lane, Operation, Steps
+from ._reduce import DTYPES, reduced, shares
 
 LABEL = 192  # bytes of the text by which ranks compare what they are about to do
 INLINE = 3904  # bytes of data that travel with it
@@ -25,133 +24,110 @@ SMALL = 32 << 10  # bytes up to which a reduction is one round, in which every r
 
 
 class Collectives:
-    """See Communicator."""
+    """See Communicator.
+
+    Methods that return Steps are carried out by the transport. Their operands belong to it: flat arrays that nobody
+    writes to afterwards. Their results are new flat arrays.
+    """
 
     def __init__(self, transport: Any, order: str) -> None:
         self._transport, self.order = transport, order
         self.rank: int = transport.rank
         self.size: int = transport.size
-        self._lock = threading.Lock()
-        self._jobs: list[Future] = []
-        self._worker: ThreadPoolExecutor | None = None
         self.sent = 0  # bytes of data that this rank has sent
 
     # ---- agreement and order -----------------------------------------------------------------------------------------
-    def _agree(self, label: str, payload: np.ndarray | None = None) -> np.ndarray:
+    def _agree(self, label: str, payload: np.ndarray | None = None) -> Steps:
         """Raises on every rank if the ranks do not have the same label. Returns the payloads [size, INLINE] of all."""
-        mine, what = packet(label, payload), re.split("[ (]", label, maxsplit=1)[0]
-        found = self._transport.exchange(mine, what)
+        mine = packet(label, payload)
+        found = yield from self._transport.exchange(mine)
         if (found[:, :LABEL] != mine[:LABEL]).any():
             ranks = "; ".join(f"rank {rank}: {label_of(row)}" for rank, row in enumerate(found))
-            raise RuntimeError(f"{what}: the ranks do not compute the same: {ranks}")
+            raise RuntimeError(f"{caller_of(label)}: the ranks do not compute the same: {ranks}")
         return found[:, LABEL:]
 
-    def _run(self, label: str, function: Callable[[], Any]) -> None:
-        """Calls function() when all ranks have agreed on the label."""
-        with self._lock:
-            self._agree(label)
-            function()
+    def _start(self, label: str, steps: Steps, lane: Lane = COLLECTIVE) -> Operation:
+        """Starts an operation. It takes place after those of its lane that were started before."""
+        return self._transport.start(caller_of(label) if lane == COLLECTIVE else lane[0], steps, lane)
 
-    def _start(self, function: Callable[[], Any]) -> Future:
-        """Queues a collective, which runs while the caller goes on; without threads it runs before this returns."""
-        if not self._transport.threaded:  # one rank, or an MPI that takes calls from one thread at a time
-            done: Future = Future()
-            done.set_result(function())
-            return done
-        if self._worker is None:
-            self._worker = ThreadPoolExecutor(1, "ggml.distributed")
-        job = self._worker.submit(function)
-        self._jobs.append(job)
-        return job
+    def _wait(self, operation: Operation) -> Any:
+        """The result of an operation. If waiting raises, the operation takes place all the same."""
+        return operation.wait(self._transport.timeout)
 
-    def _finish_jobs(self) -> None:
-        """Waits for the queue, so that all ranks keep one order. A job that failed raises where its result is used."""
-        jobs, self._jobs = self._jobs, []
-        for job in jobs:
-            job.exception()
+    def _run(self, label: str, steps: Steps, lane: Lane = COLLECTIVE) -> Any:
+        return self._wait(self._start(label, steps, lane))
 
     # ---- collectives -------------------------------------------------------------------------------------------------
-    def _reduce_all(self, label: str, x: np.ndarray, out: np.ndarray, op: str, kind: int, order: str) -> None:
-        """out = the reduction of x over all ranks; x and out may be the same array. Sends 2 (N - 1) / N of x's bytes.
+    def _reduce_all(self, label: str, x: np.ndarray, op: str, kind: int, order: str) -> Steps:
+        """The reduction of x over all ranks. Sends 2 (N - 1) / N of x's bytes.
 
         In rank order each rank receives its share from all ranks, reduces it, and all ranks collect the shares. Where
         latency counts more than bytes, all ranks collect everything and reduce it: (N - 1) times the bytes.
         """
-        n, size, transport = x.size, self.size, self._transport
+        n, size = x.size, self.size
         if size > 1 and order == "mpi" and kind in (ggml.GGML_TYPE_F32, ggml.GGML_TYPE_I32):
-            send = x.copy() if x is out else x
             self.sent += 2 * x.nbytes * (size - 1) // size
-            self._run(label, lambda: transport.all_reduce(send, out, op, "all_reduce"))
-        elif size == 1 or x.nbytes <= SMALL:
-            parts = np.empty((size, n), x.dtype)
-            self._gather_all(label, x, parts.reshape(-1), [n] * size)
-            reduce(parts, out, op, kind)
-        else:
-            sizes = shares(n, size)
-            mine = np.empty(sizes[self.rank], x.dtype)
-            self._reduce_shares(label, x, mine, sizes, op, kind)
-            self.sent += mine.nbytes * (size - 1)
-            transport.all_gather(mine, out, [k * x.itemsize for k in sizes], "all_reduce")
+            yield from self._agree(label)
+            return (yield from self._transport.all_reduce(x, op))
+        if size == 1 or x.nbytes <= SMALL:
+            parts = yield from self._gather_all(label, x, [n] * size)
+            return reduced(parts.reshape(size, n), op, kind)
+        sizes = shares(n, size)
+        mine = yield from self._reduce_shares(label, x, sizes, op, kind)
+        self.sent += mine.nbytes * (size - 1)
+        return (yield from self._transport.all_gather(mine, [k * x.itemsize for k in sizes])).view(x.dtype)
 
-    def _reduce_shares(
-        self, label: str, x: np.ndarray, out: np.ndarray, sizes: Sequence[int], op: str, kind: int
-    ) -> None:
-        """out = this rank's share of the reduction of x over all ranks; sizes[rank] elements each."""
-        parts = np.empty((self.size, sizes[self.rank]), x.dtype)
+    def _reduce_shares(self, label: str, x: np.ndarray, sizes: Sequence[int], op: str, kind: int) -> Steps:
+        """This rank's share of the reduction of x over all ranks; sizes[rank] elements each."""
         sent = [k * x.itemsize for k in sizes]
         self.sent += x.nbytes - sent[self.rank]
-        received = [sent[self.rank]] * self.size
-        self._run(label, lambda: self._transport.all_to_all(x, sent, parts, received, "reduce_scatter"))
-        reduce(parts, out, op, kind)
+        yield from self._agree(label)
+        parts = yield from self._transport.all_to_all(x, sent, [sent[self.rank]] * self.size)
+        return reduced(parts.view(x.dtype).reshape(self.size, -1), op, kind)
 
-    def _gather_all(self, label: str, x: np.ndarray, out: np.ndarray, sizes: Sequence[int]) -> None:
-        """out = what the ranks have, one after the other: sizes[rank] elements. Few bytes travel with the label."""
+    def _gather_all(self, label: str, x: np.ndarray, sizes: Sequence[int]) -> Steps:
+        """What the ranks have, one after the other: sizes[rank] elements. Few bytes travel with the label."""
         self.sent += x.nbytes * (self.size - 1)
         counts = [k * x.itemsize for k in sizes]
         if max(counts) > INLINE:
-            self._run(label, lambda: self._transport.all_gather(x, out, counts, "all_gather"))
-            return
-        with self._lock:
-            found = self._agree(label, x)
-        target, first = out.view(np.uint8), 0
-        for row, count in zip(found, counts, strict=True):
-            target[first : first + count] = row[:count]
-            first += count
+            yield from self._agree(label)
+            return (yield from self._transport.all_gather(x, counts)).view(x.dtype)
+        found = yield from self._agree(label, x)
+        return np.concatenate([row[:count] for row, count in zip(found, counts, strict=True)]).view(x.dtype)
 
-    def _exchange_all(self, label: str, x: np.ndarray, out: np.ndarray) -> None:
-        """Part r of x [size, ...] goes to rank r; out[r] is what rank r sent."""
+    def _exchange_all(self, label: str, x: np.ndarray) -> Steps:
+        """Part r of x [size, ...] goes to rank r; part r of the result is what rank r sent."""
         part = x.nbytes // self.size
         self.sent += x.nbytes - part
         counts = [part] * self.size
-        self._run(label, lambda: self._transport.all_to_all(x, counts, out, counts, "all_to_all"))
+        yield from self._agree(label)
+        return (yield from self._transport.all_to_all(x, counts, counts)).view(x.dtype)
 
-    def _reduce_to(self, label: str, x: np.ndarray, out: np.ndarray, root: int, kind: int) -> None:
-        """At the root, out = the sum of x over all ranks; elsewhere 0."""
-        parts = np.empty((self.size, x.size), x.dtype) if self.rank == root else None
+    def _reduce_to(self, label: str, x: np.ndarray, root: int, kind: int) -> Steps:
+        """At the root, the sum of x over all ranks; elsewhere 0."""
         self.sent += x.nbytes * (self.rank != root)
-        self._run(label, lambda: self._transport.gather(x, parts, root, "broadcast"))
-        if parts is None:
-            out[...] = 0
-        else:
-            reduce(parts, out, "sum", kind)
+        yield from self._agree(label)
+        parts = yield from self._transport.gather(x, root)
+        return np.zeros_like(x) if parts is None else reduced(parts.view(x.dtype), "sum", kind)
 
-    def _broadcast(self, label: str, x: np.ndarray, root: int) -> None:
-        """x = what it is at the root."""
+    def _broadcast(self, label: str, x: np.ndarray, root: int) -> Steps:
+        """What x is at the root."""
         self.sent += x.nbytes * (self.size - 1) * (self.rank == root)  # at most: other ranks may pass it on
-        self._run(label, lambda: self._transport.broadcast(x, root, "broadcast"))
+        yield from self._agree(label)
+        return (yield from self._transport.broadcast(x, root))
 
-    def _send(self, label: str, x: np.ndarray, dest: int, tag: int) -> None:
-        with self._lock:
-            self.sent += x.nbytes
-            self._transport.send(packet(label)[:LABEL], x, dest, tag, "send")
+    # ---- messages between two ranks ----------------------------------------------------------------------------------
+    def _send(self, label: str, x: np.ndarray, dest: int, tag: int) -> Steps:
+        self.sent += x.nbytes
+        yield from self._transport.send(np.concatenate([packet(label)[:LABEL], x.view(np.uint8)]), dest, tag)
+        return 0
 
-    def _receive(self, label: str, out: np.ndarray, source: int, tag: int) -> None:
-        with self._lock:
-            found = np.empty(LABEL, np.uint8)
-            self._transport.receive(found, source, tag, "recv")
-            if (found != packet(label)[:LABEL]).any():
-                raise RuntimeError(f"recv: rank {self.rank} waits for {label}, rank {source} sent {label_of(found)}")
-            self._transport.receive(out, source, tag, "recv")
+    def _receive(self, label: str, dtype: np.dtype, source: int, tag: int) -> Steps:
+        """What a rank sends with this label."""
+        found = yield from self._transport.receive(source, tag)
+        if (found[:LABEL] != packet(label)[:LABEL]).any():
+            raise RuntimeError(f"recv: rank {self.rank} waits for {label}, rank {source} sent {label_of(found)}")
+        return found[LABEL:].view(dtype)
 
     # ---- for programs ------------------------------------------------------------------------------------------------
     def barrier(self) -> None:
@@ -170,9 +146,7 @@ class Collectives:
         Raises:
             RuntimeError: on every rank, if the texts differ; the message has the beginning of each.
         """
-        self._finish_jobs()
-        with self._lock:
-            self._agree(label)
+        self._run(label, self._agree(label))
 
     def share(self, values: np.ndarray, root: int = 0) -> np.ndarray:
         """Gives all ranks the root's values of an array.
@@ -185,11 +159,9 @@ class Collectives:
         Raises:
             RuntimeError: shapes or types differ between ranks, or another rank has ended.
         """
-        out = np.array(values, order="C")
-        label = f"share {out.dtype.str} {list(out.shape)} of rank {root}"
-        self._finish_jobs()
-        self._broadcast(label, out, root)
-        return out
+        values = np.array(values, order="C")
+        label = f"share {values.dtype.str} {list(values.shape)} of rank {root}"
+        return self._run(label, self._broadcast(label, values, root))
 
     def collect(self, values: np.ndarray) -> np.ndarray:
         """Gives all ranks the arrays of all ranks.
@@ -201,12 +173,10 @@ class Collectives:
         Raises:
             RuntimeError: shapes or types differ between ranks, or another rank has ended.
         """
-        values = np.ascontiguousarray(values)
-        out = np.empty((self.size, *values.shape), values.dtype)
+        values = np.array(values, order="C")
         label = f"collect {values.dtype.str} {list(values.shape)}"
-        self._finish_jobs()
-        self._gather_all(label, values.reshape(-1), out.reshape(-1), [values.size] * self.size)
-        return out
+        parts = self._run(label, self._gather_all(label, values.reshape(-1), [values.size] * self.size))
+        return parts.reshape(self.size, *values.shape)
 
 
 def packet(label: str, payload: np.ndarray | None = None) -> np.ndarray:
@@ -218,6 +188,11 @@ def packet(label: str, payload: np.ndarray | None = None) -> np.ndarray:
     if payload is not None:
         out[LABEL : LABEL + payload.nbytes] = payload.view(np.uint8)
     return out
+
+
+def caller_of(label: str) -> str:
+    """The name with which messages about a label begin."""
+    return re.split("[ (]", label, maxsplit=1)[0]
 
 
 def label_of(row: np.ndarray) -> str:

@@ -66,4 +66,6 @@ def mpi(communicator: Any = None, *, order: str = "rank", timeout: float | None 
                 ) from None
             return Communicator(Alone(), order)
         communicator = MPI.COMM_WORLD
+    if communicator.Get_size() == 1:
+        return Communicator(Alone(), order)
     return Communicator(Mpi(communicator, timeout), order)

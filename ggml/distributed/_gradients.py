@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from concurrent.futures import Future
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +12,7 @@ import ggml
 from ._collectives import elements
 from ._node_maker import F32, Tensor, custom_node
 from ._nodes import Nodes
+from ._progress import Operation
 
 BUCKET_BYTES = 4 << 20  # a bucket is closed when it has as much
 BUCKET_TENSORS = 10  # GGML_MAX_SRC: a node has no more operands
@@ -52,36 +52,23 @@ class Gradients(Nodes):
         return buckets
 
     def _bucket(self, ctx: int, gradients: Sequence[Tensor], number: int) -> Bucket:
-        """The nodes of one bucket: one starts the sum, one waits for it.
-
-        The sum is computed in memory of its own: another thread writes to it, even after a compute call has failed.
-        """
+        """The nodes of one bucket: one starts the sum, one waits for it."""
         sizes = [ggml.ggml_nelements(g) for g in gradients]
-        memory = np.zeros(sum(sizes), np.float32)
         label = f"gradients of bucket {number}: {sizes}"
-        jobs: list[Future] = []
+        sums_under_way: list[Operation] = []
 
         def begin(token: Tensor, ith: int, nth: int, userdata: Any) -> None:
-            while jobs:
-                jobs.pop().exception()  # after a compute call that failed, the sum may still be under way
-            first = 0
-            for k, size in enumerate(sizes):
-                memory[first : first + size] = elements(token.contents.src[k])
-                first += size
+            values = np.concatenate([elements(token.contents.src[k]) for k in range(len(sizes))])
             elements(token)[...] = 0
-            jobs.append(self._start(reduce))
-
-        def reduce() -> None:
-            self._reduce_all(label, memory, memory, "sum", F32, self.order)
+            # one that a failed compute call left is not waited for
+            sums_under_way[:] = [self._start(label, self._reduce_all(label, values, "sum", F32, self.order))]
 
         def finish(sums: Tensor, ith: int, nth: int, userdata: Any) -> None:
-            if jobs:
-                jobs.pop().result()
-            elements(sums)[...] = memory
+            elements(sums)[...] = self._wait(sums_under_way.pop())
 
         start = custom_node(ctx, F32, [1, 1, 1, 1], list(gradients), begin)
         ggml.ggml_set_name(start, b"start of gradients %d" % number)
-        total = custom_node(ctx, F32, [memory.size, 1, 1, 1], [start], finish)
+        total = custom_node(ctx, F32, [sum(sizes), 1, 1, 1], [start], finish)
         ggml.ggml_set_name(total, b"sum of gradients %d" % number)
         sums, offset = [], 0
         for gradient, size in zip(gradients, sizes, strict=True):

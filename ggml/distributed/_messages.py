@@ -11,6 +11,7 @@ import ggml
 
 from ._collectives import elements
 from ._node_maker import F32, NodeMaker, Tensor, check_type, custom_node, extents, type_name
+from ._progress import Steps
 from ._reduce import DTYPES
 
 
@@ -40,15 +41,15 @@ class Messages(NodeMaker):
         self._check_peer("send", "dest", dest, tag)
         message = f"send {type_name(kind)} {ne} tag {tag}"
 
-        def compute(label: str, out: np.ndarray, values: np.ndarray) -> None:
-            self._send(message, values, dest, tag)
-            out[...] = 0
+        def compute(label: str, values: np.ndarray) -> Steps:
+            return self._send(message, values, dest, tag)
 
         def backward(ctx: int, y: Tensor, g: Tensor) -> Tensor:
             # computed after g, although it does not read it: the other rank has received x by then
             return self._receiver(ctx, F32, ne, dest, tag, [g])
 
-        return self._node(ctx, f"send(to {dest})", x, [1, 1, 1, 1], compute, backward, F32)
+        return self._node(ctx, f"send(to {dest})", x, [1, 1, 1, 1], compute, backward, F32,
+                          lane=("send", dest, tag))  # fmt: skip
 
     def recv(self, ctx: int, type_: int, ne: Sequence[int], source: int, tag: int = 0, grad: bool = True) -> Tensor:
         """Adds a node that receives a tensor from another rank, which sends it by a node send.
@@ -97,8 +98,8 @@ class Messages(NodeMaker):
         message = f"send {type_name(type_)} {ne} tag {tag}"
 
         def run(y: Tensor, ith: int, nth: int, userdata: Any) -> None:
-            self._finish_jobs()
-            self._receive(message, elements(y), source, tag)
+            steps = self._receive(message, DTYPES[type_], source, tag)
+            elements(y)[...] = self._run(message, steps, ("recv", source, tag))
 
         y = custom_node(ctx, type_, ne, list(operands), run)
         return ggml.ggml_set_name(y, f"recv(from {source})".encode())

@@ -10,6 +10,7 @@ import numpy as np
 import ggml
 
 from ._collectives import Collectives, elements
+from ._progress import COLLECTIVE, Lane, Steps
 from ._reduce import DTYPES
 
 Tensor = Any  # POINTER(ggml_tensor)
@@ -25,12 +26,13 @@ class NodeMaker(Collectives):
         title: str,
         x: Tensor,
         ne: Sequence[int],
-        compute: Callable[[str, np.ndarray, np.ndarray], None],
+        compute: Callable[[str, np.ndarray], Steps],
         backward: Callable[[int, Tensor, Tensor], Tensor],
         kind: int | None = None,
         differs: int | None = None,
+        lane: Lane = COLLECTIVE,
     ) -> Tensor:
-        """A node whose elements compute(label, out, values) writes, where values are those of x.
+        """A node whose elements are the result of compute(label, values), where values are a copy of those of x.
 
         The ranks compare their labels before they compute. A label has the extents of x, except that of the dimension
         `differs`, which need not be equal on all ranks.
@@ -42,8 +44,7 @@ class NodeMaker(Collectives):
         label = f"{title} of {type_name(x.contents.type)} [{', '.join(shape)}]" + (f" '{name}'" if name else "")
 
         def run(y: Tensor, ith: int, nth: int, userdata: Any) -> None:
-            self._finish_jobs()
-            compute(label, elements(y), elements(y.contents.src[0]))
+            elements(y)[...] = self._run(label, compute(label, elements(y.contents.src[0]).copy()), lane)
 
         y = custom_node(ctx, kind, ne, [source], run)
         ggml.ggml_set_name(y, f"{title} {name}".encode()[:63])

@@ -15,6 +15,7 @@ import ggml
 
 from ._messages import Messages
 from ._node_maker import F32, Tensor, check_type, extents
+from ._progress import Steps
 from ._reduce import OPERATIONS
 
 ORDERS = ("rank", "mpi")
@@ -51,8 +52,8 @@ class Nodes(Messages):
                 f"all_reduce: op is {op!r}, order is {order!r}: need one of sum, mean, max, min and of rank, mpi"
             )
 
-        def compute(label: str, out: np.ndarray, values: np.ndarray) -> None:
-            self._reduce_all(label, values, out, op, kind, order)
+        def compute(label: str, values: np.ndarray) -> Steps:
+            return self._reduce_all(label, values, op, kind, order)
 
         def backward(ctx: int, y: Tensor, g: Tensor) -> Tensor:
             g = self.all_reduce(ctx, g, "sum", order)
@@ -89,13 +90,9 @@ class Nodes(Messages):
         ne[dim] = sum(sizes)
         inner, outer = _around(ne, dim)
 
-        def compute(label: str, out: np.ndarray, values: np.ndarray) -> None:
-            direct = outer == 1
-            parts = out if direct else np.empty(out.size, out.dtype)
+        def compute(label: str, values: np.ndarray) -> Steps:
             counts = [outer * size * inner for size in sizes]
-            self._gather_all(label, values, parts, counts)
-            if not direct:
-                _join(parts, out, outer, sizes, inner)
+            return _joined((yield from self._gather_all(label, values, counts)), outer, sizes, inner)
 
         def backward(ctx: int, y: Tensor, g: Tensor) -> Tensor:
             return self.reduce_scatter(ctx, g, dim, sizes)
@@ -126,10 +123,9 @@ class Nodes(Messages):
         inner, outer = _around(ne, dim)
         ne[dim] = sizes[self.rank]
 
-        def compute(label: str, out: np.ndarray, values: np.ndarray) -> None:
-            parts = values if outer == 1 else _divide(values, outer, sizes, inner)
+        def compute(label: str, values: np.ndarray) -> Steps:
             counts = [outer * size * inner for size in sizes]
-            self._reduce_shares(label, parts, out, counts, "sum", kind)
+            return self._reduce_shares(label, _divided(values, outer, sizes, inner), counts, "sum", kind)
 
         def backward(ctx: int, y: Tensor, g: Tensor) -> Tensor:
             return self.all_gather(ctx, g, dim, sizes)
@@ -157,13 +153,9 @@ class Nodes(Messages):
         sizes = self._sizes("all_to_all", dim, None, ne)
         inner, outer = _around(ne, dim)
 
-        def compute(label: str, out: np.ndarray, values: np.ndarray) -> None:
-            direct = outer == 1
-            parts = values if direct else _divide(values, outer, sizes, inner)
-            arrived = out if direct else np.empty(out.size, out.dtype)
-            self._exchange_all(label, parts, arrived)
-            if not direct:
-                _join(arrived, out, outer, sizes, inner)
+        def compute(label: str, values: np.ndarray) -> Steps:
+            arrived = yield from self._exchange_all(label, _divided(values, outer, sizes, inner))
+            return _joined(arrived, outer, sizes, inner)
 
         def backward(ctx: int, y: Tensor, g: Tensor) -> Tensor:
             return self.all_to_all(ctx, g, dim)
@@ -189,10 +181,8 @@ class Nodes(Messages):
         check_type("broadcast", x)
         self._check_rank("broadcast", "root", root)
 
-        def compute(label: str, out: np.ndarray, values: np.ndarray) -> None:
-            if self.rank == root:
-                out[...] = values
-            self._broadcast(label, out, root)
+        def compute(label: str, values: np.ndarray) -> Steps:
+            return self._broadcast(label, values, root)
 
         def backward(ctx: int, y: Tensor, g: Tensor) -> Tensor:
             return self._reduce(ctx, g, root)
@@ -203,8 +193,8 @@ class Nodes(Messages):
         """Adds the gradient of broadcast: at the root the sum over all ranks, elsewhere 0."""
         kind = check_type("broadcast", x)
 
-        def compute(label: str, out: np.ndarray, values: np.ndarray) -> None:
-            self._reduce_to(label, values, out, root, kind)
+        def compute(label: str, values: np.ndarray) -> Steps:
+            return self._reduce_to(label, values, root, kind)
 
         def backward(ctx: int, y: Tensor, g: Tensor) -> Tensor:
             return self.broadcast(ctx, g, root)
@@ -217,17 +207,18 @@ def _around(ne: Sequence[int], dim: int) -> tuple[int, int]:
     return math.prod(ne[:dim]), math.prod(ne[dim + 1 :])
 
 
-def _divide(values: np.ndarray, outer: int, sizes: Sequence[int], inner: int) -> np.ndarray:
+def _divided(values: np.ndarray, outer: int, sizes: Sequence[int], inner: int) -> np.ndarray:
     """The parts of [outer, sum(sizes), inner] along the middle dimension, one after the other."""
+    if outer == 1:
+        return values
     bounds = np.cumsum(sizes)[:-1].tolist()
     parts = np.split(values.reshape(outer, sum(sizes), inner), bounds, 1)
     return np.concatenate([part.reshape(-1) for part in parts])
 
 
-def _join(parts: np.ndarray, out: np.ndarray, outer: int, sizes: Sequence[int], inner: int) -> None:
-    """The reverse of _divide."""
-    target, first, row = out.reshape(outer, sum(sizes), inner), 0, 0
-    for size in sizes:
-        count = outer * size * inner
-        target[:, row : row + size] = parts[first : first + count].reshape(outer, size, inner)
-        first, row = first + count, row + size
+def _joined(parts: np.ndarray, outer: int, sizes: Sequence[int], inner: int) -> np.ndarray:
+    """The reverse of _divided."""
+    if outer == 1:
+        return parts
+    bounds = (np.cumsum(sizes)[:-1] * outer * inner).tolist()
+    return np.concatenate([part.reshape(outer, -1, inner) for part in np.split(parts, bounds)], 1).reshape(-1)

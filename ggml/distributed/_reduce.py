@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import numpy as np
 
@@ -30,20 +30,21 @@ def bf16(values: np.ndarray) -> np.ndarray:
     return np.where(np.isnan(values), 0x7FC0, rounded).astype(np.uint16)
 
 
-def reduce(parts: Iterable[np.ndarray], out: np.ndarray, op: str, kind: int) -> None:
-    """Reduces arrays one after the other, as `out = ((0 + parts[0]) + parts[1]) + ...` for the sum.
+def reduced(parts: np.ndarray, op: str, kind: int) -> np.ndarray:
+    """Reduces arrays one after the other, as `((0 + parts[0]) + parts[1]) + ...` for the sum.
 
     The sums of f16 and bf16 are of floats and rounded once.
 
     Args:
-        parts: arrays of equal shape, in the order of the ranks.
-        out: array that receives the result; it may not overlap parts.
+        parts: arrays of equal shape, in the order of the ranks: [size, ...].
         op: "sum", "max" or "min".
-        kind: GGML_TYPE_* of all arrays.
+        kind: GGML_TYPE_* of the arrays.
+    Returns:
+        New array [...].
     """
     function = OPERATIONS[op]
     narrow = kind in (ggml.GGML_TYPE_F16, ggml.GGML_TYPE_BF16)
-    total = np.empty(out.shape, np.float32) if narrow else out
+    total = np.empty(parts.shape[1:], np.float32 if narrow else parts.dtype)
     for i, part in enumerate(parts):
         if narrow:
             part = floats(part) if kind == ggml.GGML_TYPE_BF16 else part.astype(np.float32)
@@ -51,8 +52,7 @@ def reduce(parts: Iterable[np.ndarray], out: np.ndarray, op: str, kind: int) -> 
             np.add(part, total.dtype.type(0), out=total) if op == "sum" else np.copyto(total, part)
         else:
             function(total, part, out=total)
-    if narrow:
-        out[...] = bf16(total) if kind == ggml.GGML_TYPE_BF16 else total
+    return bf16(total) if kind == ggml.GGML_TYPE_BF16 else total.astype(parts.dtype, copy=False)
 
 
 def shares(n: int, count: int) -> list[int]:
