@@ -19,7 +19,8 @@ import ggml
 from ggml import _absent
 
 FUZZER = Path(__file__).resolve().parent.parent / "fuzz" / "calls.py"
-LIBRARIES = {"models": ("gguf", "tokenizers", "jinja2"), "onnx_models": ("onnx",)}  # that fuzzers need
+LANGUAGE = ("gguf", "tokenizers", "jinja2")
+LIBRARIES = {"models": LANGUAGE, "threads": LANGUAGE, "onnx_models": ("onnx",)}  # that fuzzers need
 API = json.loads((Path(__file__).parent / "data" / "api_current.json").read_text())["functions"]
 
 
@@ -260,15 +261,17 @@ say("usable")
 
 @pytest.mark.skipif(sys.platform == "win32", reason="fuzzers limit memory and time as on POSIX systems")
 @pytest.mark.parametrize("name", LIBRARIES)
-def test_damaged_models(name, tmp_path):
-    """A short run of fuzz/models.py and fuzz/onnx_models.py."""
+def test_models_and_their_threads(name, tmp_path):
+    """A short run of fuzz/models.py, fuzz/threads.py and fuzz/onnx_models.py."""
     for library in LIBRARIES[name]:
         pytest.importorskip(library)
     script = FUZZER.with_name(f"{name}.py")
     command = [sys.executable, script, "--seconds", "4", "--seed", str(time.time_ns() % 10**6)]
-    done = subprocess.run([*command, "--last", tmp_path / "last"], capture_output=True, text=True, timeout=300)
+    if name != "threads":
+        command += ["--last", tmp_path / "last"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    assert int(done.stdout.split()[0]) > 0, done.stdout  # mutants
+    assert int(done.stdout.split()[0]) > 0, done.stdout  # mutants, or rounds
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="fuzzers limit memory and time as on POSIX systems")

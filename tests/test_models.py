@@ -420,6 +420,30 @@ def test_several_texts_together_equal_each_alone(kind, open_model):
     assert many[1] == "".join(alone.generate(prompts[1], max_tokens=6, temperature=0.7, seed=5))
 
 
+@pytest.mark.parametrize("kind", ["no_vocab", "none", None])
+def test_a_file_without_a_vocabulary(kind, open_model, tmp_path):
+    """Token ids go in, token ids come out."""
+    names = [f"tokenizer.ggml.{name}" for name in ("model", "pre", "tokens", "token_type", "merges")]
+    change = {names.pop(0): kind} if kind else {}
+    path = tiny_models.write(tmp_path / "ids.gguf", "llama", drop=tuple(names), change=change)
+    reference = open_model("llama", n_ctx=64)
+    with load(path, n_ctx=64, n_seq=2, threads=1, kv_type="f32") as model:
+        assert not any(name in model.metadata for name in names)
+        texts = [model.generate(ids, max_tokens=None, temperature=0, logprobs=1) for ids in (IDS[:5], IDS[7:9])]
+        many = model.generate_many([IDS[:5], IDS[7:9]], max_tokens=None, temperature=0)
+        pieces = list(many)
+        for number, (text, together) in enumerate(zip(texts, many.texts)):
+            counts = [len(text.ids) for piece in text if piece == ""]
+            assert counts == list(range(1, len(text.ids) + 1)) and counts
+            assert pieces.count((number, "")) == len(text.ids)
+            expected = reference.generate(text.prompt_ids, max_tokens=None, temperature=0)
+            list(expected)
+            assert text.ids == together.ids == expected.ids and text.finish_reason == expected.finish_reason
+        for call in (model.generate, model.tokenize, model.detokenize, model.logits):
+            with pytest.raises(ValueError, match="^Tokenizer: .*ids.gguf has no vocabulary .*need token ids"):
+                call("abc")
+
+
 def test_texts_that_alternate_on_one_model(open_model):
     model = open_model()
     expected = ["".join(model.generate(p, max_tokens=15, temperature=0)) for p in ("abc", "xyz")]

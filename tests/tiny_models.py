@@ -162,11 +162,12 @@ def write(path: Path | str, kind: str, type_: str = "F32", seed: int = 0, drop: 
     writer = gguf.GGUFWriter(path, arch)
     add_vocabulary(writer, kind)
     fields = {**{f"{arch}.{name}": value for name, value in keys(kind).items()}, **(change or {})}
+    for name in (*fields, *drop):
+        for known in writer.kv_data:  # of the vocabulary
+            known.pop(name, None)
     for name, value in fields.items():
         if name in drop:
             continue
-        for known in writer.kv_data:  # of the vocabulary
-            known.pop(name, None)
         if isinstance(value, bool):
             writer.add_bool(name, value)
         elif isinstance(value, str):

@@ -13,7 +13,7 @@ from ._arch import FAMILIES as _FAMILIES
 from ._arch import Family, register
 from ._chat import ChatTemplate
 from ._config import Config
-from ._generate import Generation, TokenProbability
+from ._generate import Generation, Generations, TokenProbability
 from ._graph import Builder
 from ._inspect import Edit, Trace
 from ._llama import Llama
@@ -36,6 +36,7 @@ __all__ = [
     "FinetuneResult",
     "FinetuneStep",
     "Generation",
+    "Generations",
     "Llama",
     "Model",
     "Sampler",

@@ -7,7 +7,7 @@ import threading
 import warnings
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from ._arch import FAMILIES
 from ._cache import Cache
 from ._config import Config, read_config
 from ._file import ModelFile
+from ._keys import PREFIX, special_id
 from ._lora import Lora
 from ._step import Parts, Shape, Step
 
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 STEP = 512  # most tokens that one graph takes
 DEFAULT_CTX = 4096
+MODEL = PREFIX + "model"
+NO_VOCABULARY = (None, "no_vocab", "none")  # values of MODEL; None: the file does not have the key
 
 
 def config_of(file: ModelFile) -> Config:
@@ -232,11 +235,20 @@ class Parted(Core):
                 self._tokenizer = self._read_tokenizer()
             return self._tokenizer
 
+    def _decoding(self) -> tuple[Collection[int], Any]:
+        """The tokens that end a text, and what makes a text of tokens: None for a file without a vocabulary."""
+        if self.metadata.get(MODEL) not in NO_VOCABULARY:
+            return self.tokenizer.eog, self.tokenizer.decoder()
+        end = special_id(self.metadata, "eos", None, self.config.n_vocab)
+        return () if end is None else (end,), None
+
     def _read_tokenizer(self) -> Any:
         """The tokenizer of the file, whose name errors have."""
+        path, rows, kind = self._file.path, self.config.n_vocab, self.metadata.get(MODEL)
+        if kind in NO_VOCABULARY:
+            raise ValueError(f"Tokenizer: {path} has no vocabulary ({MODEL} is {kind!r}): need token ids, not texts")
         from ._tokenizer import Tokenizer
 
-        path, rows = self._file.path, self.config.n_vocab
         try:
             tokenizer = Tokenizer(self.metadata)
         except ValueError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -37,6 +37,8 @@ def probability(logits: np.ndarray, token: int, text: str, count: int) -> TokenP
 class Generation(Owner, Iterator[str]):
     """Yields the pieces of a generated text. Other calls of the model may come between the pieces.
 
+    Of a model whose file has no vocabulary, the pieces are empty: one for each of `ids`.
+
     Attributes:
         prompt_ids: token ids of the prompt.
         ids: token ids that were generated so far, without the one that ended the text.
@@ -63,7 +65,7 @@ class Generation(Owner, Iterator[str]):
         self._context = list(prompt_ids)  # what the model's cache must hold; shorter than all ids after a shift
         self._max = max_tokens
         self._top = logprobs
-        self._eog, self._decoder = model.tokenizer.eog, model.tokenizer.decoder()
+        self._eog, self._decoder = model._decoding()
         self._text = StopFilter(stop)
         self._pending: list[str] = []
         self._sequence: int | None = None  # of the cache
@@ -108,10 +110,13 @@ class Generation(Owner, Iterator[str]):
             return
         self.ids.append(token)
         self._context.append(token)
-        text = self._decoder.push(token)
+        text = self._decoder.push(token) if self._decoder else ""
         if self._top is not None:
             self.logprobs.append(probability(logits, token, text, self._top))
-        self._put(self._text.push(text))
+        if self._decoder:
+            self._put(self._text.push(text))
+        else:
+            self._pending.append("")
         if self._text.found:
             self._finish("stop", flush=False)
         elif self._max is not None and len(self.ids) >= self._max:
@@ -125,11 +130,31 @@ class Generation(Owner, Iterator[str]):
 
     def _finish(self, reason: str, flush: bool = True) -> None:
         """Ends the text; what was held back comes out unless a stop string cut it off."""
-        if flush:
+        if flush and self._decoder:
             self._put(self._text.push(self._decoder.flush()))
             if not self._text.found:
                 self._put(self._text.flush())
         self.finish_reason = reason
+
+
+class Generations(Iterator[tuple[int, str]]):
+    """Yields pairs of a text's number and a piece of it; see Model.generate_many.
+
+    Attributes:
+        texts: the Generation of each prompt, with its ids, log-probabilities and finish_reason.
+    """
+
+    def __init__(self, texts: Sequence[Generation], pieces: Generator[tuple[int, str], None, None]) -> None:
+        self.texts, self._pieces = texts, pieces
+
+    def __next__(self) -> tuple[int, str]:
+        return next(self._pieces)
+
+    def close(self) -> None:
+        """Ends all texts here and releases their memory."""
+        self._pieces.close()
+        for text in self.texts:
+            text.close()
 
 
 class StopFilter:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ._compute import Computing, common_length
-from ._generate import Generation, check_options, stop_strings
+from ._generate import Generation, Generations, check_options, stop_strings
 from ._sampling import Filter, Sampler
 
 
@@ -143,7 +143,7 @@ class GeneratingMany(Generating):
 
     def generate_many(
         self, prompts: Sequence[str | bytes | Sequence[int]], *, seed: int | None = None, **options: Any
-    ) -> Iterator[tuple[int, str]]:
+    ) -> Generations:
         """Continues several texts at the same time, up to n_seq of them together.
 
         Args:
@@ -151,7 +151,7 @@ class GeneratingMany(Generating):
             seed: seed of the first text; the next ones get the numbers that follow.
             options: those of generate.
         Returns:
-            Iterator over pairs of a prompt's index and a piece of its text.
+            Generations: an iterator over pairs of a prompt's index and a piece of its text; `texts` has more of each.
         Raises:
             TypeError, ValueError, RuntimeError: as generate.
         """
@@ -159,9 +159,9 @@ class GeneratingMany(Generating):
             self.generate(prompt, seed=seed + i if i and seed is not None else seed, **options)
             for i, prompt in enumerate(prompts)
         ]
-        return self._decode_together(texts)
+        return Generations(texts, self._decode_together(texts))
 
-    def _decode_together(self, texts: list[Generation]) -> Iterator[tuple[int, str]]:
+    def _decode_together(self, texts: list[Generation]) -> Generator[tuple[int, str], None, None]:
         """Pieces of several texts: each waits for a free sequence, then goes on with the others."""
         waiting = list(range(len(texts)))[::-1]
         active: dict[int, int] = {}  # sequence: index of the text
