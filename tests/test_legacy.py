@@ -31,7 +31,24 @@ HEADER = json.loads((DATA / "api_ggml_h_2023_05.json").read_text())
 def test_parameters_are_those_of_the_header(facts):
     declared = [text for text in facts["params"] if text not in ("void", "...")]
     names = [re.search(r"(\w+)(\[\w*\])?$", text.strip())[1] for text in declared]
+    if facts["name"] in ("ggml_norm", "ggml_rms_norm"):
+        names.append("eps")  # of later headers, with a default
     assert list(inspect.signature(getattr(G, facts["name"])).parameters) == names
+
+
+@pytest.mark.parametrize("name", ["ggml_norm", "ggml_rms_norm"])
+def test_norms_take_eps_as_from_august_2023_on(name):
+    """Without it, it is that of May 2023."""
+    c, x = context(), np.float32([[1e-3, -1e-3, 2e-3], [1, 2, 6]])
+    function, centred = getattr(G, name), x - x.mean(-1, keepdims=True) if name == "ggml_norm" else x
+    for arguments, eps in (((), 1e-5 if name == "ggml_norm" else 1e-6), ((1e-2,), 1e-2), ((c_float(0.5),), 0.5)):
+        want = centred / np.sqrt((centred**2).mean(-1, keepdims=True) + eps)
+        same(compute(c, function(c, tensor(c, x), *arguments)), want)
+    with pytest.raises(ValueError, match=f"^{name}: .*eps"):
+        function(c, tensor(c, x), -1.0)
+    with pytest.raises(TypeError, match=f"^{name}: .*eps"):
+        function(c, tensor(c, x), "small")
+    G.ggml_free(c)
 
 
 def test_constants_are_those_of_the_header():

@@ -9,14 +9,15 @@ NORM_EPS, RMS_NORM_EPS = 1e-5, 1e-6
 
 
 @api
-def ggml_norm(ctx: Context, a: Tensor) -> Tensor:
-    """Normalises each row to mean 0 and variance 1: (a - mean) / sqrt(variance + 1e-5).
+def ggml_norm(ctx: Context, a: Tensor, eps: float = NORM_EPS) -> Tensor:
+    """Normalises each row to mean 0 and variance 1: (a - mean) / sqrt(variance + eps).
 
-    The current surface takes eps as an argument. The gradient flows to a.
+    The header of May 2023 has no eps, those from August 2023 on have one. The gradient flows to a.
 
     Args:
         ctx: context that receives the result.
         a: f32 or f16, [ne0, ne1, ne2, ne3].
+        eps: float, 0 or more.
     Returns:
         Tensor with the type and shape of a.
     Raises:
@@ -25,19 +26,20 @@ def ggml_norm(ctx: Context, a: Tensor) -> Tensor:
         RuntimeError: ctx or a was freed.
         MemoryError: the arena or the scratch buffer is full.
     """
-    return ctx.node("NORM", ggml.ggml_norm(ctx.engine, a.engine, NORM_EPS), a)
+    return ctx.node("NORM", ggml.ggml_norm(ctx.engine, a.engine, eps), a)
 
 
 @api
-def ggml_rms_norm(ctx: Context, a: Tensor) -> Tensor:
-    """Divides each row by its root mean square: a / sqrt(mean(a^2) + 1e-6).
+def ggml_rms_norm(ctx: Context, a: Tensor, eps: float = RMS_NORM_EPS) -> Tensor:
+    """Divides each row by its root mean square: a / sqrt(mean(a^2) + eps).
 
-    The current surface takes eps as an argument. Formula: arXiv:1910.07467, without the gain. The gradient flows
-    to a.
+    The header of May 2023 has no eps, those from August 2023 on have one. Formula: arXiv:1910.07467, without the
+    gain. The gradient flows to a.
 
     Args:
         ctx: context that receives the result.
         a: f32 or f16, [ne0, ne1, ne2, ne3].
+        eps: float, 0 or more.
     Returns:
         Tensor with the type and shape of a.
     Raises:
@@ -46,7 +48,7 @@ def ggml_rms_norm(ctx: Context, a: Tensor) -> Tensor:
         RuntimeError: ctx or a was freed.
         MemoryError: the arena or the scratch buffer is full.
     """
-    return ctx.node("RMS_NORM", ggml.ggml_rms_norm(ctx.engine, a.engine, RMS_NORM_EPS), a)
+    return ctx.node("RMS_NORM", ggml.ggml_rms_norm(ctx.engine, a.engine, eps), a)
 
 
 @api
