@@ -55,16 +55,16 @@ def draw(
     """
     used = {colour for colour, _ in boxes.values()}
     legend = [(colour, words) for colour, words in meaning.items() if colour in used]
-    top: float = MARGIN + (LINE + MARGIN) * bool(legend)
+    first = MARGIN + (LINE + MARGIN) * bool(legend)  # the top of the first row
     edges = [(a, b) for a, b in edges if a in boxes and b in boxes]
     at: dict[str, tuple[float, float, float, float]] = {}  # left, top, width, height
     for y, row in enumerate(rows(boxes, edges)):
         widths = [CHARACTER * max(map(len, boxes[b][1])) + 2 * MARGIN for b in row]
         x: float = -(sum(widths) + MARGIN * (len(row) - 1)) / 2
         for b, width in zip(row, widths, strict=True):
-            at[b] = x, top + ROW * y, width, LINE * len(boxes[b][1]) + MARGIN
+            at[b] = x, first + ROW * y, width, LINE * len(boxes[b][1]) + MARGIN
             x += width + MARGIN
-    left = min((x for x, *_ in at.values()), default=0) - MARGIN
+    left: float = min((x for x, *_ in at.values()), default=0) - MARGIN
     width = max((x + w for x, _, w, _ in at.values()), default=0) + MARGIN - left
     height = max((y + h for _, y, _, h in at.values()), default=0) + MARGIN
     width = max(width, CHARACTER * sum(len(words) + KEY for _, words in legend) + MARGIN)
