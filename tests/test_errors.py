@@ -20,7 +20,12 @@ from ggml import _absent
 
 FUZZER = Path(__file__).resolve().parent.parent / "fuzz" / "calls.py"
 LANGUAGE = ("gguf", "tokenizers", "jinja2")
-LIBRARIES = {"models": LANGUAGE, "threads": LANGUAGE, "onnx_models": ("onnx",)}  # that fuzzers need
+LIBRARIES = {  # that fuzzers need
+    "models": LANGUAGE,
+    "onnx_models": ("onnx",),
+    "templates": ("jinja2",),
+    "threads": LANGUAGE,
+}
 API = json.loads((Path(__file__).parent / "data" / "api_current.json").read_text())["functions"]
 
 
@@ -261,8 +266,8 @@ say("usable")
 
 @pytest.mark.skipif(sys.platform == "win32", reason="fuzzers limit memory and time as on POSIX systems")
 @pytest.mark.parametrize("name", LIBRARIES)
-def test_models_and_their_threads(name, tmp_path):
-    """A short run of fuzz/models.py, fuzz/threads.py and fuzz/onnx_models.py."""
+def test_models_templates_and_threads(name, tmp_path):
+    """A short run of fuzz/models.py, onnx_models.py, templates.py and threads.py."""
     for library in LIBRARIES[name]:
         pytest.importorskip(library)
     script = FUZZER.with_name(f"{name}.py")
@@ -271,7 +276,7 @@ def test_models_and_their_threads(name, tmp_path):
         command += ["--last", tmp_path / "last"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    assert int(done.stdout.split()[0]) > 0, done.stdout  # mutants, or rounds
+    assert int(done.stdout.split()[0]) > 0, done.stdout  # mutants, templates or rounds
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="fuzzers limit memory and time as on POSIX systems")

@@ -9,7 +9,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ._keys import shown
+from ._messages import render_messages
 from ._renderer import Renderer, plain
+from ._sandbox import MessagesError
 
 # For files without a template: the format is recognised by a token of the vocabulary.
 BUILT_IN = {
@@ -27,11 +29,20 @@ BUILT_IN = {
 }
 
 
+def text_of(metadata: Mapping[str, Any], key: str) -> str | None:
+    """The text of a key, None where the file has none."""
+    value = metadata.get(key)
+    if value is not None and not isinstance(value, str):
+        raise ValueError(f"chat: {key} is {shown(value)}: need a string")
+    return value
+
+
 class ChatTemplate:
     """The chat template of a model.
 
     Args:
-        metadata: mapping of the file's keys to values: `tokenizer.chat_template` is read.
+        metadata: mapping of the file's keys to values: `tokenizer.chat_template` is read, and
+            `tokenizer.chat_template.tool_use`, which renders messages with tools if the file has it.
         tokenizer: Tokenizer; gives the texts of bos and eos, and the format of files without a template.
 
     Attributes:
@@ -44,15 +55,14 @@ class ChatTemplate:
 
     def __init__(self, metadata: Mapping[str, Any], tokenizer: Any) -> None:
         self._tokenizer = tokenizer
-        source = metadata.get("tokenizer.chat_template")
+        source, self._tool_source = (text_of(metadata, f"tokenizer.chat_template{end}") for end in ("", ".tool_use"))
         if source is None:
             source = next((text for mark, text in BUILT_IN.items() if tokenizer.has(mark)), None)
-        if source is not None and not isinstance(source, str):
-            raise ValueError(f"chat: tokenizer.chat_template is {shown(source)}: need a string")
         if source is None:
             raise ValueError("chat: the file has no chat template: need tokenizer.chat_template, or use generate()")
         self.source = source
         self._renderer = Renderer(source)
+        self._tool_renderer: Renderer | None = None
 
     def render(
         self, messages: Sequence[Mapping[str, Any]], add_generation_prompt: bool = True, **variables: Any
@@ -60,25 +70,43 @@ class ChatTemplate:
         """The prompt of a conversation.
 
         Args:
-            messages: sequence of mappings with `role` (`system`, `user` or `assistant`) and `content`.
+            messages: sequence of mappings with `role` (`system`, `user`, `assistant` or `tool`) and `content`, a string
+                or a list of parts such as `{"type": "text", "text": "Hello"}`. The arguments of `tool_calls` are
+                objects or JSON strings, whichever form the template takes.
             add_generation_prompt: bool; whether the prompt ends with the beginning of an answer.
-            variables: others that the template knows, such as `tools`.
+            variables: others that the template knows, such as `tools`: strings, numbers, lists, dicts, bool or None.
 
         Returns:
             str; it contains the texts of special tokens.
 
         Raises:
-            TypeError: messages is not a sequence of mappings with a role.
+            TypeError: messages is not a sequence of mappings with a role, or a variable is of another type.
             ValueError: the template fails, refuses the messages, or exceeds the limits.
         """
-        if isinstance(messages, (str, bytes, Mapping)) or not all(
-            isinstance(message, Mapping) and isinstance(message.get("role"), str) for message in messages
-        ):
+        given = plain(list(messages), "messages") if isinstance(messages, (list, tuple)) else None
+        if given is None or not all(isinstance(item, dict) and isinstance(item.get("role"), str) for item in given):
             raise TypeError('chat: messages must be a list such as [{"role": "user", "content": "Hello"}]')
-        names = {"bos": self._tokenizer.bos, "eos": self._tokenizer.eos}
-        texts = {f"{k}_token": "" if i is None else self._tokenizer.text(i) for k, i in names.items()}
-        given = {"messages": list(messages), "add_generation_prompt": add_generation_prompt}
-        return self._renderer.render({k: plain(v, k) for k, v in {**texts, **given, **variables}.items()})
+        tokenizer = self._tokenizer
+        names = {"unk": tokenizer.unknown, "sep": tokenizer.separator, "pad": tokenizer.padding}
+        texts = {f"{name}_token": tokenizer.text(token) for name, token in names.items() if token is not None}
+        for name, token in (("bos", tokenizer.bos), ("eos", tokenizer.eos)):
+            texts[f"{name}_token"] = "" if token is None else tokenizer.text(token)
+        others = {name: plain(value, name) for name, value in {**texts, **variables}.items()}
+        others["add_generation_prompt"] = add_generation_prompt
+        renderer = self._renderer
+        if others.get("tools") is not None and self._tool_source is not None:
+            renderer = self._tool_renderer = self._tool_renderer or Renderer(self._tool_source)
+        absent = {name: None for name in ("tools", "documents") if others.get(name) is None}  # as in transformers
+
+        def rendered(values: dict[str, Any]) -> str:
+            return render_messages(given, lambda messages: renderer.render({**others, **values, "messages": messages}))
+
+        try:
+            return rendered(absent)
+        except MessagesError:
+            if not absent or "tools" in others:
+                raise
+        return rendered({})  # some templates take no tools where they are not defined, but not None
 
     def tokens(
         self, messages: Sequence[Mapping[str, Any]], add_generation_prompt: bool = True, **variables: Any

@@ -23,7 +23,7 @@ from typing import Any
 
 from . import _sandbox
 from ._encoders import optional_module
-from ._sandbox import SIZE, TEXT, Template, TemplateError, require_total, too_slow
+from ._sandbox import REFUSAL, SIZE, TEXT, MessagesError, Template, TemplateError, require_total, too_slow
 
 PROCESSES = 4
 GRACE = 0.5  # seconds after which a process is ended that did not notice that its time is over
@@ -204,7 +204,7 @@ class Process:
             return self._ended(child.returncode, late.is_set(), seconds, again)
         text = answer[1:].decode(errors="surrogatepass")
         if answer[:1] != TEXT:
-            raise TemplateError(text)
+            raise (MessagesError if answer[:1] == REFUSAL else TemplateError)(text)
         return text
 
     @staticmethod

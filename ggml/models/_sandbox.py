@@ -25,7 +25,7 @@ SIZE = 4 << 20  # characters and items of a value with everything in it
 MEMORY = 512 << 20  # bytes of the process that renders, where the system limits them
 STACK = 8 << 20  # bytes
 LENGTH = struct.Struct(">I")  # precedes each message between the processes
-TEXT, ERROR = b"T", b"E"  # first byte of an answer: what follows is the text, or the message of a TemplateError
+TEXT, ERROR, REFUSAL = b"T", b"E", b"R"  # first byte of an answer: a text, or the message of one of the errors
 NUMBER = 100_000  # largest number that a filter or method gets, such as a width
 DIGITS = re.compile(r"\d{5}|\*")  # widths in format strings
 CONTAINERS = (list, tuple, dict)
@@ -33,6 +33,10 @@ CONTAINERS = (list, tuple, dict)
 
 class TemplateError(ValueError):
     """A chat template is wrong, refuses the messages, or exceeds a limit."""
+
+
+class MessagesError(TemplateError):
+    """A chat template fails for the messages or refuses them: it may take them in another form."""
 
 
 def too_slow(seconds: float) -> TemplateError:
@@ -124,7 +128,7 @@ def require_call(function: Any, arguments: list[Any]) -> None:
 
 def raise_exception(message: str) -> None:
     """Templates call this for messages that they do not support."""
-    raise TemplateError(f"chat: the template refuses the messages: {message}")
+    raise MessagesError(f"chat: the template refuses the messages: {message}")
 
 
 def strftime_now(form: str) -> str:
@@ -317,11 +321,13 @@ class Template:
             message = "calls itself too often" if what == "failed" else "is nested too deeply"
             raise TemplateError(begin + message) from error
         except Exception as error:
-            if isinstance(error, SyntaxError):  # of the Python code that Jinja makes: too many blocks in one another
-                raise TemplateError(f"{begin}is nested too deeply: {error.msg}") from error
+            if isinstance(error, SyntaxError):  # of the Python code that Jinja makes, most often by too many blocks
+                reason = "nested too deeply" if "too many" in error.msg else "not valid"
+                raise TemplateError(f"{begin}is {reason}: {error.msg}") from error
+            kind = MessagesError if what == "failed" else TemplateError
             own = type(error).__module__.startswith("jinja2.")
             message = str(error) if own else f"{type(error).__name__}: {error}"
-            raise TemplateError(f"{begin}{what}: {message}{line_of(error)}") from error
+            raise kind(f"{begin}{what}: {message}{line_of(error)}") from error
 
 
 def line_of(error: Exception) -> str:
@@ -394,7 +400,7 @@ def serve(seconds: float) -> None:
     """Renders one template until the input ends.
 
     The first message is the template's source, each further one the values of its variables in JSON. Each is answered
-    by TEXT or ERROR and a text; another TEXT says at first that the process is ready.
+    by its kind and a text; another TEXT says at first that the process is ready.
     """
     requests, answers = open(0, "rb", 0, closefd=False), open(1, "wb", 0, closefd=False)
     for name in ("pprint", "textwrap"):  # loads what Jinja imports late, while files can be opened
@@ -416,7 +422,7 @@ def serve(seconds: float) -> None:
                 text = template.render(json.loads(data))
             kind = TEXT
         except TemplateError as error:
-            kind, text = ERROR, str(error)
+            kind, text = REFUSAL if isinstance(error, MessagesError) else ERROR, str(error)
             last = template is None or isinstance(error.__context__, MemoryError)
         data = b""
         send(answers, kind, text.encode(errors="surrogatepass"))

@@ -1,12 +1,12 @@
 """The texts of a vocabulary in a hash table, and what tokenizers do often with them.
 
-`TokenTable` finds the token of a text, splits text at special tokens, and into tokens by the algorithms of SentencePiece
-(BPE and Unigram) and of WordPiece. A table of 262,144 tokens is built in some tens of milliseconds. `CharsMap` replaces
-characters as SentencePiece does; `repair` reads broken UTF-8 as llama.cpp does.
+`TokenTable` finds the token of a text, splits text at special tokens, and into tokens by the algorithms of
+SentencePiece (BPE and Unigram) and of WordPiece. A table of 262,144 tokens is built in some tens of milliseconds.
+`CharsMap` replaces characters as SentencePiece does; `repair` reads broken UTF-8 as llama.cpp does.
 
 The hash of a text is a polynomial modulo 2**61 - 1 at a point that each process draws, so no file can choose texts that
-collide. The hashes of all beginnings of a text give that of any part at once, however long it is: what an algorithm takes
-grows with the text's length times the number of different lengths of tokens.
+collide. The hashes of all beginnings of a text give that of any part at once, however long it is: the time of an
+algorithm grows with the text's length times the number of different lengths of tokens.
 """
 
 import os
@@ -153,7 +153,7 @@ cdef class TokenTable:
     cdef uint64_t mask
     cdef float* score
     cdef int32_t byte_ids[256]  # the token of each single byte, -1 where there is none
-    cdef Py_ssize_t* lengths  # the lengths of tokens that begin with the same byte, in ascending order; NULL until needed
+    cdef Py_ssize_t* lengths  # of tokens that begin with the same byte, in ascending order; NULL until needed
     cdef Py_ssize_t first[257]  # those of byte b are lengths[first[b]:first[b + 1]]
 
     def __cinit__(self, list texts, scores=None):
