@@ -73,7 +73,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("folder", type=Path)
     paths = sorted(parser.parse_args().folder.glob("*.jinja"))
-    contents = {}, {"content": ""}
+    contents: list[dict[str, str]] = [{}, {"content": ""}]
     calls = [call(arguments, **content) for arguments, content in product([json.loads(ARGUMENTS), ARGUMENTS], contents)]
     cases = {
         "tool calls": (call(ARGUMENTS, content=None), calls, TOOLS),

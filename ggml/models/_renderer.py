@@ -155,17 +155,20 @@ class Process:
         self.close()
         command = [self._program, "-I", "-S", "-B", "-X", "utf8", _sandbox.__file__, str(_sandbox.SECONDS)]
         self._owner = os.getpid()
-        self._child = subprocess.Popen(
-            [*command, *search_path()],
-            bufsize=0,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            cwd=os.path.abspath(os.sep),
-            env={name: os.environ[name] for name in KEPT if name in os.environ},
-            start_new_session=os.name != "nt",  # Ctrl-C is for this process
-            creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
-        )
+        try:
+            self._child = subprocess.Popen(
+                [*command, *search_path()],
+                bufsize=0,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                cwd=os.path.abspath(os.sep),
+                env={name: os.environ[name] for name in KEPT if name in os.environ},
+                start_new_session=os.name != "nt",  # Ctrl-C is for this process
+                creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
+            )
+        except OSError as error:
+            raise OSError(f"chat: {self._program}, which renders templates, does not start: {error.strerror}") from None
         try:
             self._ask(None)
         except TemplateError as error:
@@ -187,7 +190,10 @@ class Process:
 
         timer = threading.Timer(seconds + GRACE, stop)
         timer.daemon = True
-        timer.start()
+        try:
+            timer.start()
+        except RuntimeError as error:  # there are too many
+            raise RuntimeError(f"chat: {error}, which ends templates that take too long") from None
         answer = None
         try:
             if request is not None:
