@@ -38,10 +38,11 @@ TEMPLATES = ["{{ messages[0].content }}", "{% for m in messages %}{{ m.role * 3 
 TEXTS = ["", "llama", "t5", "gemma3", "bert", "gpt2", "yarn", "linear", "x" * 1000, "\N{GREEK SMALL LETTER PHI}"]
 VOCAB = tiny_models.VOCAB
 LISTS = [[], [0], [1, 2, 3], [2] * tiny_models.LAYERS, [True, False] * 8, ["a", "b"], [""], [0.5],
-         ["a b", "b a", "a b"] * VOCAB, ["x"] * VOCAB, [9] * VOCAB, [0.5] * VOCAB]  # fmt: skip
+         ["a b", "b a", "a b"] * VOCAB, ["x"] * VOCAB, [9] * VOCAB, [0.5] * VOCAB,
+         [4, 0, 0, 0, 0, 0, 200, 12, 0], [252, 255, 255, 255, 0]]  # fmt: skip
 VOCABULARY = ["model", "pre", "tokens", "token_type", "merges", "scores", "add_bos_token", "add_eos_token",
               "bos_token_id", "eos_token_id", "eot_token_id", "unknown_token_id", "add_space_prefix",
-              "normalizer.lowercase"]  # fmt: skip
+              "normalizer.lowercase", "precompiled_charsmap", "remove_extra_whitespaces"]  # fmt: skip
 KEYS = ["general.alignment", "general.type", "split.count", "split.no", "split.tensors.count",
         "tokenizer.chat_template", *(f"tokenizer.ggml.{name}" for name in VOCABULARY)]  # fmt: skip
 OPTIONS = ["attention.key_length", "attention.value_length", "attention.sliding_window", "rope.dimension_count",

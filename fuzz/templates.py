@@ -95,15 +95,17 @@ def statement(dice, depth):
 
 def grown(dice):
     """A loop that makes a value larger or deeper in each turn."""
-    step = dice.choice(["[ns.x, ns.x]", "(ns.x,)", "ns.x ~ ns.x", "ns.x + ns.x", "{'a': ns.x}", "m(ns.x)", "varargs",
-                        "ns.x|string ~ ns.x|string", "[ns.x]|list", "ns.x * 9", "namespace(x=ns.x)", "ns.x|tojson",
-                        "ns.x|replace('a', 'aaaa')", "ns.x ** 3", "dict(a=ns.x)", "ns.x|list|join('a')"])  # fmt: skip
-    last = dice.choice(["ns.x", "{}.get(ns.x)", "ns.x == ns.x|list", "ns.x|tojson", "ns.x|length", "[ns.x]|unique"])
-    turns = dice.choice([9, 99, 9999, 99999])
+    step = dice.choice(["ns.x", "[ns.x, ns.x]", "(ns.x,)", "ns.x ~ ns.x", "ns.x + ns.x", "{'a': ns.x}", "m(ns.x)",
+                        "varargs", "ns.x|string ~ ns.x|string", "[ns.x]|list", "ns.x * 9", "namespace(x=ns.x)",
+                        "ns.x|tojson", "ns.x|replace('a', 'aaaa')", "ns.x ** 3", "dict(a=ns.x)",
+                        "ns.x|list|join('a')"])  # fmt: skip
+    last = dice.choice(["ns.x", "{}.get(ns.x)", "ns.x == ns.x|list", "ns.x|tojson", "ns.x|length", "ns.x == ns.y"])
+    turns, call = dice.choice([9, 99, 9999, 99999]), dice.choice(["m()", "m(ns.x)", "m(ns.x, ns.x)", "n(ns.y, ns.y)"])
     return (
         "{% set ns = namespace(x=" + dice.choice(["'a'", "[]", "()", "2", "{}", "['a']"]) + ") %}"
-        "{% macro m() %}{% set ns.x = varargs %}{% endmacro %}"
-        f"{{% for i in range({turns}) %}}{{% set ns.x = {step} %}}{{{{ m(ns.x) }}}}{{% endfor %}}{{{{ {last} }}}}"
+        "{% set ns.y = ns.x %}{% macro m() %}{% set ns.x = varargs %}{% endmacro %}"
+        "{% macro n() %}{% set ns.y = varargs %}{{ m(ns.x, ns.x) }}{% endmacro %}"
+        f"{{% for i in range({turns}) %}}{{% set ns.x = {step} %}}{{{{ {call} }}}}{{% endfor %}}{{{{ {last} }}}}"
     )
 
 

@@ -180,7 +180,9 @@ class Bpe(Encoder):
         try:
             return function(*args, **options)
         except BaseException as error:
-            if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            if type(error).__name__ != "PanicException" and (
+                isinstance(error, MemoryError) or not isinstance(error, Exception)
+            ):
                 raise
             raise ValueError(f"Tokenizer: tokenizer.ggml.merges: {error}") from None
 
@@ -188,13 +190,17 @@ class Bpe(Encoder):
         text = to_text(data)
         if self.rules.plain:
             text = SURROGATES.sub("\ufffd", text.replace(" ", SPACE))
+        ids = self._guarded(self._encode, text)
+        return ids if self.complete else [token for token in ids if token < len(self.tokens)]
+
+    def _encode(self, text: str) -> list[int]:
         ids: list[int] = []
         for part in self._parts(text):
             if SURROGATES.search(part):
                 ids += self._encode_surrogates(part)
             else:
-                ids += self._guarded(self.pipeline.encode, part, add_special_tokens=False).ids
-        return ids if self.complete else [token for token in ids if token < len(self.tokens)]
+                ids += self.pipeline.encode(part, add_special_tokens=False).ids
+        return ids
 
     def _parts(self, text: str) -> list[str]:
         """The text, cut within long numbers where the rules cut them too.

@@ -27,6 +27,7 @@ from ._sandbox import REFUSAL, SIZE, TEXT, MessagesError, Template, TemplateErro
 
 PROCESSES = 4
 GRACE = 0.5  # seconds after which a process is ended that did not notice that its time is over
+REQUEST = 6 * SIZE  # bytes; JSON may need 6 for a character
 ANSWER = 4 * SIZE + (1 << 16)  # bytes; most of an answer, which has at most SIZE characters
 DEPTH = 200  # of lists and dicts in one another
 KEPT = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT", "TZ")  # what a process needs of the environment
@@ -72,7 +73,8 @@ def to_request(variables: Mapping[str, Any]) -> bytes:
         data = json.dumps(variables).encode()
     except ValueError as error:  # a number of thousands of digits
         raise ValueError(f"chat: {error}") from None
-    require_total(len(data) // 6)  # JSON may need 6 characters for one
+    if len(data) > REQUEST:
+        raise ValueError(f"chat: the messages have {len(data):,} bytes in JSON: need at most {REQUEST:,}")
     return data
 
 
