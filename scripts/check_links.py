@@ -18,6 +18,8 @@ class Page(HTMLParser):
         self.feed(path.read_text(encoding="utf-8"))
 
     def handle_starttag(self, tag, attrs):
+        if tag == "link" and ("rel", "canonical") in attrs:  # the address of the page itself
+            return
         for name, value in attrs:
             if name == "id" or (tag == "a" and name == "name"):
                 self.anchors.add(value)

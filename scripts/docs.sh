@@ -15,8 +15,10 @@ text = pathlib.Path("pyproject.toml").read_text()
 print("\n".join(re.findall(r'"([^"]+)"', re.search(r"^docs = \[(.*?)\]$", text, re.M | re.S)[1])))
 CODE
 "$WORK/venv/bin/pip" install -q -r "$WORK/requirements"
-say "mkdocs"
-NO_MKDOCS_2_WARNING=1 "$WORK/venv/bin/mkdocs" build --strict --quiet
+say "pages"
+"$WORK/venv/bin/python" scripts/site.py
+say "zensical"
+"$WORK/venv/bin/zensical" build --strict --clean -f build/site.yml
 say "links"
 "$WORK/venv/bin/python" scripts/check_links.py build/site
 say "docs: passed"

@@ -1,4 +1,6 @@
-"""Hooks of mkdocs (mkdocs.yml): the files of the documentation site, and what is generated.
+"""Writes what the documentation site is built from: all pages into build/pages, and build/site.yml from mkdocs.yml.
+
+    python scripts/site.py && zensical build --strict -f build/site.yml
 
 The site's tree is that of the repository, so that relative links are right in both: the folder docs/, the other pages
 that the README leads to, and the files that pages link to. Generated are the reference (from the stubs and the modules'
@@ -8,10 +10,9 @@ docstrings) and the results on the page docs/performance.md (by scripts/site_plo
 import ast
 import posixpath
 import re
+import shutil
 import sys
 from pathlib import Path
-
-from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "scripts"))
@@ -157,46 +158,18 @@ def linked_files(pages):
                 yield path
 
 
-# ---- hooks -----------------------------------------------------------------------------------------------------------
-def on_config(config):
-    global REFERENCE
-    REFERENCE = reference()
-    filled = {"Examples": examples(), "Reference": ["docs/api/index.md", "docs/operations.md", *list(REFERENCE)[1:]]}
+# ---- writing ---------------------------------------------------------------------------------------------------------
+def page_text(path, markdown, known):
+    """A page with the results, with links to README files in place of folders, and functions' names as links.
 
-    def fill(entries):
-        for entry in entries:
-            for name, value in entry.items() if isinstance(entry, dict) else ():
-                entry[name] = filled.get(name, value)
-                if isinstance(value, list):
-                    fill(value)
-
-    fill(config.nav)
-    return config
-
-
-def on_files(files, config):
-    docs = ROOT / "docs"
-    theme = [file for file in files if not file.abs_src_path or not Path(file.abs_src_path).is_relative_to(docs)]
-    pages = [*PAGES, *examples(), *(f"docs/{file.src_uri}" for file in files.documentation_pages())]
-    others = [path.relative_to(ROOT).as_posix() for path in docs.rglob("*")
-              if path.is_file() and path.suffix != ".md"]
-    others += [path.relative_to(ROOT).as_posix() for path in (ROOT / "examples").rglob("*.png")]
-    paths = dict.fromkeys([*pages, *others, *linked_files(pages)])
-    own = [File(path, str(ROOT), config.site_dir, config.use_directory_urls) for path in paths]
-    made = [File.generated(config, path, content=text) for path, text in REFERENCE.items()]
-    plots = [File.generated(config, path, content=text) for path, text in site_plots.files().items()]
-    return Files([*theme, *own, *made, *plots])
-
-
-def on_page_markdown(markdown, page, config, files):
-    """Inserts the results, lets links to folders lead to their README, links functions' names to the reference."""
-    path = page.file.src_uri
-    if path.startswith("docs/api/"):
-        return markdown
+    Args:
+        path: of the page in the repository.
+        markdown: its text.
+        known: set of the names that the reference has.
+    """
     if path == "docs/performance.md":
         markdown = markdown.replace("<!-- results -->", site_plots.tables())
         markdown = markdown.replace("<!-- sizes -->", site_plots.sizes())
-    known = {name[5:] for text in REFERENCE.values() for name in re.findall(r"^::: (ggml\.\w+)$", text, re.M)}
 
     def link(found):
         words, target, anchor = found[1], found[2], found[3] or ""
@@ -219,4 +192,46 @@ def on_page_markdown(markdown, page, config, files):
     return "\n".join(lines)
 
 
-REFERENCE: dict[str, str] = {}
+def files():
+    """The files of the site: {path: text or bytes}."""
+    made = reference()
+    known = {name[5:] for text in made.values() for name in re.findall(r"^::: (ggml\.\w+)$", text, re.M)}
+    pages = [*PAGES, *examples(), *(path.relative_to(ROOT).as_posix() for path in sorted((ROOT / "docs").glob("*.md")))]
+    others = [path for path in (ROOT / "docs").rglob("*") if path.is_file() and path.suffix != ".md"]
+    others += (ROOT / "examples").rglob("*.png")
+    copied = {*(path.relative_to(ROOT).as_posix() for path in others), *linked_files(pages)}
+    found = {path: page_text(path, (ROOT / path).read_text(encoding="utf-8"), known) for path in pages}
+    return found | {path: (ROOT / path).read_bytes() for path in copied} | made | site_plots.files()
+
+
+def configuration(paths):
+    """mkdocs.yml with paths for a file in build/, and the lists that it leaves empty. A page that it omits raises."""
+    text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    made = [path for path in paths if path.startswith("docs/api/") and path != "docs/api/index.md"]
+    lists = {"Examples": examples(), "Reference": ["docs/api/index.md", "docs/operations.md", *made]}
+    for title, entries in lists.items():
+        before, found, after = text.partition(f"- {title}: []")
+        indent = " " * (len(before) - len(before.rstrip(" ")) + 4)
+        text = before + found.removesuffix(" []") + "".join(f"\n{indent}- {path}" for path in entries) + "\n" + (
+            after.partition("\n")[2])
+    omitted = [path for path in paths if path.endswith(".md") and not re.search(rf"[ :]{re.escape(path)}$", text, re.M)]
+    if omitted:
+        raise SystemExit(f"scripts/site.py: mkdocs.yml omits {', '.join(omitted)}")
+    extension = "scripts/site_docstrings.py"
+    text = text.replace("_dir: build/", "_dir: ").replace(extension, f"{ROOT}/{extension}")
+    return text.replace("paths: [.]", f"paths: ['{ROOT}']")
+
+
+def main():
+    build = ROOT / "build"
+    shutil.rmtree(build / "pages", ignore_errors=True)
+    found = files()
+    for path, content in found.items():
+        target = build / "pages" / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(content.encode() if isinstance(content, str) else content)
+    (build / "site.yml").write_text(configuration(list(found)), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
