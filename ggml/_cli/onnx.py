@@ -91,13 +91,21 @@ def show(name, value):
 def run(options):
     import ggml.onnx
 
+    from ..onnx.model import UnknownOperatorError
+
     if options.out and not options.data:
         raise ValueError("--out needs --run: without it there are no outputs to write")
     if options.shape and options.data:
         raise ValueError("--shape is for the overview: with --run the arrays have their own shapes")
     check_outputs([options.out], [options.file, options.data])
     data = read_arrays(options.data) if options.data else None
-    model = ggml.onnx.load(options.file, threads=options.threads, weights=options.weights, strict=options.strict)
+    try:
+        model = ggml.onnx.load(options.file, threads=options.threads, weights=options.weights, strict=options.strict)
+    except UnknownOperatorError as error:
+        if data is not None:
+            raise
+        print("operators without an implementation", *(f"  {n.op:<30} {n.name}" for n in error.nodes), sep="\n")
+        raise
     if data is not None:
         outputs = dict(zip((info.name for info in model.outputs), model.run(data)))
         for name, value in outputs.items():

@@ -8,19 +8,9 @@ from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
 from pathlib import Path
 
+from .._io.file_kinds import PICKLE, SAFETENSORS, kind_of
 from .._io.files import check_outputs
 
-# What files are that are often taken for models: a pattern of their first bytes, and words.
-SAFETENSORS, PICKLE = "a file of safetensors", "an archive or a pickle, as PyTorch writes them"
-KINDS = (
-    (rb"version https://git-lfs", "a pointer of Git LFS: need the file itself, which `git lfs pull` gets"),
-    (rb"\s*<(?i:!DOCTYPE|html)", "a page of HTML: its download has failed, or needs an account"),
-    (rb".{5}\0\0\0\{", SAFETENSORS),  # the length of a header in JSON, and the header
-    (rb"PK\x03\x04|\x80[\x02-\x05]", PICKLE),
-    (rb"lmgg|fmgg|tjgg", "a model file from before August 2023: need one in the format GGUF"),
-    (rb"\x1f\x8b", "compressed by gzip: decompress it first"),
-    (rb"\s*\{", "a JSON file"),
-)
 NEED = {".gguf": "a GGUF file", ".onnx": "an ONNX model"}
 OTHER_SUFFIXES = (".safetensors", ".gguf", ".onnx", ".bin", ".pt", ".pth", ".json", ".txt")
 EXPORTED = b"ggmlgrph"  # begins a file of ggml_graph_export
@@ -104,7 +94,7 @@ def other_kind(path, suffix):
     """What a file is, and what is needed, if it is obviously not a model of the kind that has the suffix; else None."""
     with open(path, "rb") as file:
         start = file.read(64)
-    words = next((words for pattern, words in KINDS if re.match(pattern, start, re.S)), None)
+    words = kind_of(start)
     if words in (SAFETENSORS, PICKLE) and suffix == ".gguf":
         return f"{words}: {convert_words(path)}"
     if words is None and suffix == ".onnx" and start.startswith(b"GGUF"):

@@ -17,6 +17,7 @@ import numpy as np
 import onnx
 from onnx import AttributeProto, TensorProto, helper, numpy_helper
 
+from .._io.file_kinds import kind_of
 from .._io.files import open_regular
 from .opsets import modernise
 
@@ -290,27 +291,33 @@ def ordered(nodes, graph_name):
         raise ModelError(f"ggml.onnx: graph {graph_name!r} has a cycle through {cycle}") from None
 
 
+def other_kind(start):
+    """What a file that is no model is, by its first bytes; None if they do not tell."""
+    text = all(32 <= c < 127 or c in b"\t\n\r" for c in start)
+    return kind_of(start) or ("a GGUF file" if start.startswith(b"GGUF") else "a file of text" if text else None)
+
+
 def read_proto(model):
     """The ModelProto of a path, bytes, or an onnx.ModelProto, and the folder of its external data.
 
     Raises ModelError if it is not a model, OSError if the file cannot be read, and TypeError for another kind.
     """
-    folder, place = None, "ggml.onnx.load"
+    folder, place, start = None, "ggml.onnx.load", b""
     if isinstance(model, (str, os.PathLike)):
         folder, place = Path(model).resolve().parent, f"ggml.onnx.load: {os.fspath(model)}"
         with open_regular(os.fspath(model), "ggml.onnx.load") as file:
             model = file.read()
     if isinstance(model, (bytes, bytearray, memoryview)):
-        proto = onnx.ModelProto()
+        proto, start = onnx.ModelProto(), bytes(model[:64])
         try:
             proto.ParseFromString(bytes(model))
         except Exception as error:
-            raise ModelError(f"{place}: not an ONNX model: {error}") from None
+            raise ModelError(f"{place}: not an ONNX model: {other_kind(start) or error}") from None
         model = proto
     if not isinstance(model, onnx.ModelProto):
         raise TypeError(f"ggml.onnx.load: model is {type(model).__name__}: need a path, bytes or onnx.ModelProto")
     if not model.HasField("graph"):
-        raise ModelError(f"{place}: not an ONNX model: it has no graph")
+        raise ModelError(f"{place}: not an ONNX model: {start and other_kind(start) or 'it has no graph'}")
     return model, folder
 
 

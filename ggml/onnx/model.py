@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 
 import numpy as np
+import onnx
 from onnx import TensorProto, numpy_helper
 
 import ggml
@@ -12,12 +13,26 @@ import ggml
 from .._owners import LockOwner, Owner
 from ..utils import to_numpy
 from . import host, rules
-from .graph import read_model
+from .graph import Graph, ModelError, called, read_model
 from .layout import Arena
-from .program import Program
+from .program import NodeError, Program
 from .values import Known, Parameter, extents, is_float
 
 WEIGHTS = {None: None, "f32": None, "f16": ggml.GGML_TYPE_F16, "q8_0": ggml.GGML_TYPE_Q8_0, "q4_0": ggml.GGML_TYPE_Q4_0}
+
+
+class UnknownOperatorError(ModelError):
+    """A model with operators that nothing defines; `nodes` are those nodes."""
+
+    def __init__(self, nodes):
+        self.nodes = nodes
+        found: dict = {}
+        for node in nodes:
+            found.setdefault(node.op, []).append(node.name)
+        words = [f"{op} (node {names[0]!r}{f' and {len(names) - 1} more' if names[1:] else ''})"
+                 for op, names in found.items()]
+        super().__init__(f"ggml.onnx.load: there is no implementation of {', '.join(words)}: a newer version of "
+                         "ggml or onnx, or functions in the model, may have them")
 
 
 class Engine(Owner):
@@ -48,6 +63,9 @@ class Model(LockOwner):
         super().__init__()
         self.engine = engine
         self.inputs, self.outputs = graph.inputs, graph.outputs
+        if unknown := list(unknown_operators(graph.nodes, engine)):
+            raise UnknownOperatorError(unknown)
+        require_attributes(graph.nodes)
         self.constants = {n: Known(a, engine.arena) for n, a in graph.constants.items()}
         self.initialisers = list(graph.constants)
         graph.constants.clear()  # whose arrays are replaced by those of the tensors
@@ -77,8 +95,19 @@ class Model(LockOwner):
             RuntimeError: an operator cannot be computed, or would run on the host of a strict model.
         """
         values = self.operands(arrays, named)
-        with self._lock:
+        with self._lock, self.explained(values):
             return self.program.run(values)
+
+    @contextlib.contextmanager
+    def explained(self, values):
+        """Adds to an error which symbolic dimension has two sizes."""
+        try:
+            yield
+        except (NodeError, host.HostError) as error:
+            words = disagreement(self.inputs, values)
+            if words is None:
+                raise
+            raise type(error)(f"{error} ({words})") from error
 
     def report(self, *arrays, **named):
         """Where the nodes run for given inputs; the arguments are those of run.
@@ -88,7 +117,7 @@ class Model(LockOwner):
         """
         entries: list = []
         values = self.operands(arrays, named)
-        with self._lock:
+        with self._lock, self.explained(values):
             self.program.run(values, entries)
         return entries
 
@@ -99,7 +128,7 @@ class Model(LockOwner):
             ggml_cgraph, valid as long as the model lives and keeps the plan; None if the plan begins on the host.
         """
         values = self.operands(arrays, named)
-        with self._lock:
+        with self._lock, self.explained(values):
             return self.program.plan(values).graph
 
     def parameters(self, names=None):
@@ -198,6 +227,49 @@ def checked(info, value):
                               or any(isinstance(d, int) and d not in (n, -1) for d, n in zip(shape, array.shape))):
         raise ValueError(f"Model.run: input {info.name!r} is {list(array.shape)}: need {list(shape)}")
     return array
+
+
+def disagreement(infos, values):
+    """Words about a symbolic dimension that has two sizes, None if there is none. Models may allow that."""
+    sizes: dict = {}
+    for info, value in zip(infos, values):
+        for name, size in zip(info.shape or (), getattr(value, "shape", ())):
+            if isinstance(name, str) and sizes.setdefault(name, (size, info.name))[0] != size:
+                known, other = sizes[name]
+                return f"dimension {name!r} is {known} in input {other!r} and {size} in input {info.name!r}"
+    return None
+
+
+def unknown_operators(nodes, engine):
+    """The nodes whose operators neither this package, nor a function of the model, nor onnx defines."""
+    for node in nodes:
+        for value in node.attrs.values():
+            if isinstance(value, Graph):
+                yield from unknown_operators(value.nodes, engine)
+        if node.proto is None or node.op in engine.rules or node.op == "Identity":
+            continue
+        defined = called(node.proto, node.proto.op_type) in node.scope.functions
+        if not defined and not onnx.defs.has(node.proto.op_type, node.proto.domain):
+            yield node
+
+
+def require_attributes(nodes):
+    """Raises ModelError for a node that lacks an attribute which its operator requires."""
+    for node in nodes:
+        for value in node.attrs.values():
+            if isinstance(value, Graph):
+                require_attributes(value.nodes)
+        if node.proto is None or not onnx.defs.has(node.proto.op_type, node.proto.domain):
+            continue
+        try:
+            schema = onnx.defs.get_schema(node.proto.op_type, node.version, node.proto.domain)
+        except onnx.defs.SchemaError:  # newer than the operator set of the model
+            continue
+        given = {a.name for a in node.proto.attribute}
+        lacking = [name for name, a in schema.attributes.items() if a.required and name not in given]
+        if lacking and called(node.proto, node.proto.op_type) not in node.scope.functions:
+            raise ModelError(f"ggml.onnx.load: {node} lacks the attribute {lacking[0]!r}, which version "
+                             f"{schema.since_version} of the operator requires")
 
 
 def fold(nodes, known, engine, graph_outputs):
