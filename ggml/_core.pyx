@@ -1,9 +1,12 @@
 """What every other module builds on: ctypes pointers, arguments, errors, memory of live objects, new nodes."""
 import ctypes
 import os
+import sys
+import threading
 import weakref
 
 from cpython.bytes cimport PyBytes_AsString
+from cpython.exc cimport PyErr_SetInterrupt
 from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
 from cpython.long cimport PyLong_AsLongLongAndOverflow, PyLong_CheckExact, PyLong_AsVoidPtr, PyLong_FromVoidPtr
 from cpython.object cimport PyObject, PyObject_TypeCheck, Py_TYPE
@@ -1170,17 +1173,39 @@ def _describe(pointer):
 tensor_p._describe = _describe
 
 # ---- callbacks -------------------------------------------------------------------------------------------------------
+# An exception of a callback must stop the call that runs the callback, wherever it is raised: a signal may come at the
+# first instruction of a function of Python. Two means see to it. Callbacks of the types in _structs are a Guard, which
+# is compiled, so that no instruction of Python lies between C and its `try`. Other functions of ctypes report what they
+# raise to sys.unraisablehook, which is `report_unraisable` while callbacks may run.
 cdef dict parked = {}      # thread: the first exception of its callbacks that ran outside of a compute
+cdef dict watching = {}    # thread: how often it is within watch() and unwatch()
+cdef object former_hook = None
+cdef object main_thread = threading.main_thread().ident
+
+cdef bint more_urgent(object error, object before):
+    """Whether an exception takes the place of an earlier one: the first counts, but Ctrl-C counts more."""
+    return before is None or (isinstance(before, Exception) and not isinstance(error, Exception))
 
 def park(error):
-    """Stores an exception of a callback: the compute that runs it raises it, else the thread's next unpark()."""
+    """Stores an exception of a callback: the compute that runs it raises it, else the thread's next unpark().
+
+    KeyboardInterrupt in a callback that no function of this package runs is raised as soon as Python code runs again.
+    """
     cdef gg_call *call = gg_current_call()
+    cdef object before
     if call == NULL:
-        parked.setdefault(PyThread_get_thread_ident(), error)
+        ident = PyThread_get_thread_ident()
+        if ident not in watching and isinstance(error, KeyboardInterrupt) and ident == main_thread:
+            PyErr_SetInterrupt()
+        elif more_urgent(error, parked.get(ident)):
+            parked[ident] = error
         return
-    if call.exception == NULL:
+    before = None if call.exception == NULL else <object><PyObject *>call.exception
+    if more_urgent(error, before):
         Py_INCREF(error)
         call.exception = <PyObject *>error
+        if before is not None:
+            Py_DECREF(before)
     gg_stop(call, GGML_STATUS_FAILED)
 
 def unpark():
@@ -1189,14 +1214,69 @@ def unpark():
     if error is not None:
         raise error
 
-def name_of_running(size_t name=0):
-    """The address of the name of the public function that runs, after setting it unless `name` is 0."""
-    if name:
-        enter(<const char *>name)
-    return <size_t>gg_running
+def report_unraisable(args):
+    """Takes the place of sys.unraisablehook after `watch`: parks what a function of ctypes would print and forget."""
+    from_callback = args.exc_value is not None and "ctypes callback function" in (args.err_msg or "")
+    if from_callback and (gg_current_call() != NULL or PyThread_get_thread_ident() in watching):
+        park(args.exc_value)
+    else:
+        (former_hook or sys.__unraisablehook__)(args)
 
-_structs._core_park = park
-_structs._core_entered = name_of_running
+def watch():
+    """Begins a part in which C may run callbacks of ctypes: what they raise in this thread is kept for `unpark`."""
+    global former_hook
+    ident = PyThread_get_thread_ident()
+    watching[ident] = watching.get(ident, 0) + 1
+    if sys.unraisablehook is not report_unraisable:
+        former_hook, sys.unraisablehook = sys.unraisablehook, report_unraisable
+
+def unwatch():
+    """Ends what the last `watch` of this thread has begun."""
+    ident = PyThread_get_thread_ident()
+    watching[ident] -= 1
+    if not watching[ident]:
+        del watching[ident]
+    if not watching and sys.unraisablehook is report_unraisable:
+        sys.unraisablehook = former_hook
+
+def run_callback(function, tuple args):
+    """The result of a callback, which may be a function of ctypes; raises what it raised."""
+    watch()
+    try:
+        result = function(*args)
+    finally:
+        unwatch()
+    unpark()
+    return result
+
+cdef class Guard:
+    """A function of Python as ctypes calls it for C: its exceptions are parked.
+
+    Args:
+        function: what is called.
+        restype: ctypes type of the result, or None.
+        on_error: what C gets if the function raises.
+    """
+    cdef object function, restype, on_error
+
+    def __init__(self, function, restype, on_error):
+        self.function, self.restype, self.on_error = function, restype, on_error
+
+    def __call__(self, *args):
+        cdef const char *caller = gg_running
+        try:
+            result = self.function(*args)
+            if self.restype is None:
+                return None
+            made = self.restype(result)     # a result that cannot be converted is an error of the callback too
+            return result if self.restype is ctypes.c_char_p else made.value
+        except BaseException as error:
+            park(error)
+            return self.on_error
+        finally:
+            enter(caller)                   # the callback may have called other functions
+
+_structs._core_guard = Guard
 
 # ---- graphs ----------------------------------------------------------------------------------------------------------
 cdef ggml_cgraph *graph_new(ggml_context *ctx, size_t size, bint grads) except NULL:

@@ -1,6 +1,6 @@
 """ctypes mirrors of the engine's structs, the pointers to them, the callback types and the handle types.
 
-This module needs neither NumPy nor the compiled core. The core sets `_core_park`, `_core_entered` and
+This module needs neither NumPy nor the compiled core. The core sets `_core_guard` and
 `ggml_tensor_p._describe` when it is imported, `_graph.graph_copy` sets `ggml_backend_graph_copy._copy`.
 """
 
@@ -118,33 +118,9 @@ def _is_pointer_to(struct, pointer):
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def _core_park(error):
-    """Receives an exception of a callback. The core replaces this function: the running call then raises it."""
-    raise error
-
-
-def _core_entered(name=0):
-    """Returns the name of the running function, with which messages begin, or sets it. The core replaces this."""
-    return name
-
-
-def _guard(function, restype, on_error):
-    """Wraps `function` for C: exceptions go to _core_park, since ctypes would print them and continue."""
-
-    def call(*args):
-        caller = _core_entered()
-        try:
-            result = function(*args)
-            if restype is not None:
-                restype(result)  # a result that cannot be converted is an error of the callback too
-            return result
-        except BaseException as error:
-            _core_park(error)
-            return on_error
-        finally:
-            _core_entered(caller)  # the callback may have called other functions
-
-    return call
+def _core_guard(function, restype, on_error):
+    """Wraps `function` for C. The core replaces it: exceptions, which ctypes would print, are raised by the call."""
+    return function
 
 
 def _keep_text(function):
@@ -188,7 +164,7 @@ def callback(name, restype, *argtypes, doc, on_error=None):
             self = prototype.__new__(cls, ctypes.cast(function, c_void_p).value or 0)
         else:
             safe = _keep_text(function) if restype is c_char_p else function
-            self = prototype.__new__(cls, _guard(safe, restype, on_error))
+            self = prototype.__new__(cls, _core_guard(safe, restype, on_error))
         self.__wrapped__ = function
         return self
 

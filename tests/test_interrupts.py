@@ -1,8 +1,11 @@
 """Ctrl-C during calls of ggml.models: wherever it comes, the model gives the results of a new one afterwards."""
 
+import ctypes
 import signal
+import subprocess
 import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +17,7 @@ import tiny_models  # noqa: E402
 from test_models import Letters  # noqa: E402
 from tiny_models import VOCAB  # noqa: E402
 
+import ggml  # noqa: E402
 from ggml.models import _adapters, _cache, _compute, _generate, _inspect, _state, _text, load  # noqa: E402
 
 FILES = {module.__file__ for module in (_adapters, _cache, _compute, _generate, _inspect, _state, _text)}
@@ -166,3 +170,82 @@ def test_a_compute_can_be_interrupted(point, open_model):
             fresh.reset()
             got, expected = result(model, prompt), result(fresh, prompt)
             assert got[0] == expected[0] and np.allclose(got[1], expected[1], atol=1e-4)
+
+
+def at_its_first_instruction(*args):
+    """A callback in which a signal arrives before its first statement, as far as C can tell."""
+    raise KeyboardInterrupt
+
+
+POINTER = ctypes.POINTER(ggml.ggml_tensor)
+PLAIN = ctypes.CFUNCTYPE(None, POINTER, POINTER, ctypes.c_int, ctypes.c_int, ctypes.c_void_p)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("address", [False, True])
+@pytest.mark.parametrize("kind", [ggml.ggml_custom1_op_t, ggml.ggml_custom1_op_t.prototype, PLAIN])
+def test_an_operation_that_did_not_complete_ends_the_compute(kind, address, threads, capfd):
+    """Also one of ctypes' own type, which ctypes calls without a function of this package between."""
+    hook, ctx = sys.unraisablehook, ggml.ggml_init(ggml.ggml_init_params(mem_size=0))
+    made = kind(at_its_first_instruction)
+    fun = ctypes.cast(made, ctypes.c_void_p).value if address else made
+    x = ggml.ggml_new_tensor_1d(ctx, ggml.GGML_TYPE_F32, 4)
+    graph = ggml.ggml_new_graph(ctx)
+    ggml.ggml_build_forward_expand(graph, ggml.ggml_map_custom1(ctx, x, fun, 1, None))
+    with pytest.raises(KeyboardInterrupt):
+        ggml.ggml_graph_compute_with_ctx(ctx, graph, threads)
+    assert sys.unraisablehook is hook and capfd.readouterr() == ("", "")
+    ggml.ggml_free(ctx)
+
+
+def test_other_ignored_exceptions_are_not_those_of_a_compute(monkeypatch):
+    ignored = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda args: ignored.append(args.exc_type))
+
+    class Owner:
+        def __del__(self):
+            raise LookupError
+
+    def fun(*args):
+        Owner()
+
+    ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0))
+    x = ggml.ggml_new_tensor_1d(ctx, ggml.GGML_TYPE_F32, 4)
+    graph = ggml.ggml_new_graph(ctx)
+    ggml.ggml_build_forward_expand(graph, ggml.ggml_map_custom1(ctx, x, PLAIN(fun), 1, None))
+    assert ggml.ggml_graph_compute_with_ctx(ctx, graph, 1) == ggml.GGML_STATUS_SUCCESS
+    assert ignored == [LookupError]
+    ggml.ggml_free(ctx)
+
+
+def test_ctrl_c_counts_more_than_an_earlier_exception():
+    errors = iter([LookupError, KeyboardInterrupt])
+
+    def fun(*args):
+        raise next(errors)
+
+    ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0))
+    x = ggml.ggml_new_tensor_1d(ctx, ggml.GGML_TYPE_F32, 4)
+    graph = ggml.ggml_new_graph(ctx)
+    ggml.ggml_build_forward_expand(graph, ggml.ggml_map_custom1(ctx, x, fun, 2, None))
+    with pytest.raises(KeyboardInterrupt):
+        ggml.ggml_graph_compute_with_ctx(ctx, graph, 2)
+    ggml.ggml_free(ctx)
+
+
+@pytest.mark.usefixtures("ctrl_c")
+def test_ctrl_c_in_a_callback_that_no_call_runs():
+    function = ggml.ggml_log_callback(at_its_first_instruction)
+    with pytest.raises(KeyboardInterrupt):
+        function(1, b"", None)
+        for _ in range(1000):  # the signal is handled between two instructions
+            pass
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="the fuzzer needs a timer")
+def test_calls_are_interrupted_at_random_moments():
+    """A short run of fuzz/interrupts.py."""
+    script = Path(__file__).resolve().parent.parent / "fuzz" / "interrupts.py"
+    done = subprocess.run([sys.executable, script, "--seconds", "4"], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert ", 0 faults in custom" in done.stdout

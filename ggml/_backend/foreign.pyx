@@ -14,13 +14,7 @@ from .._core cimport (
 from .._handle cimport HANDLE, Handle, adopted, known, memory_at, opened
 from .device cimport Backend, Buffer, BufferType, Device, Event, Plan, Registry, adopters
 from .. import _structs
-from .._core import unpark
-
-cdef object call(object function, tuple args):
-    """Calls a callback and raises the exception that it raised."""
-    result = function(*args)
-    unpark()
-    return result
+from .._core import run_callback as call
 
 cdef int check_callbacks(object iface, tuple required, str kind) except -1:
     """Raises unless all required callbacks are set and all callbacks are addresses of functions.

@@ -20,7 +20,7 @@ from .._graph.alloc cimport alloc_context
 from .._handle cimport HANDLE, handles, opened
 from .device cimport Backend, Buffer, BufferType, Device, buffer_of_tensor, cpu_device, read, write
 from .. import _constants, _structs
-from .._core import unpark
+from .._core import run_callback
 
 cdef enum:
     ALIGNMENT = 32, MAX_SEGMENTS = 16
@@ -218,8 +218,7 @@ cdef class MetaDevice(Device):
         """New parts for a tensor, as the caller's function says."""
         cdef Shards s = Shards()
         cdef int i, n = len(self.members)
-        state = self.split(wrap_tensor(t), self.user_data)
-        unpark()
+        state = run_callback(self.split, (wrap_tensor(t), self.user_data))
         if not isinstance(state, _structs.ggml_backend_meta_split_state) or state.axis not in AXES:
             fail(ValueError, "get_split_state returned no ggml_backend_meta_split_state with a known axis")
         s.axis = state.axis if 0 <= state.axis < 4 else -1

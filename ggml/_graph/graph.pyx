@@ -19,7 +19,7 @@ from .._core cimport (
 from .._enums cimport GGML_OP_GLU, GGML_OP_NONE, GGML_OP_OPT_STEP_ADAMW, GGML_OP_UNARY
 from .record cimport compute_recorded, recorders
 from .. import _constants, _structs
-from .._core import as_callback, park
+from .._core import as_callback, park, unwatch, watch
 from .._io.files import save
 from .._system.messages import log
 from .._tensor.properties import GLU_NAMES
@@ -641,17 +641,27 @@ cdef int run(ggml_cgraph *g, gg_call *call) except? -99:
     Callbacks and other threads may change the graph or free its memory meanwhile. Therefore the list of nodes is copied
     and their memory is held; after an operation that calls a callback, the following nodes are checked again.
     """
+    cdef gg_prepared *prepared = engine.prepared_find(g)
+    call.poll = poll_signals
+    if prepared != NULL and call.abort == NULL:          # a prepared graph has no callbacks
+        return run_prepared(prepared, call)
+    watch()
+    try:
+        return run_watched(g, call)
+    finally:
+        unwatch()
+
+cdef int run_watched(ggml_cgraph *g, gg_call *call) except? -99:
+    """As `run`, between watch() and unwatch()."""
     cdef gg_pins pins
     cdef list kept = []
     cdef const char *caller = entered()
     cdef int n = g.n_nodes, first = 0, end, status = GGML_STATUS_SUCCESS
     cdef ggml_tensor **nodes
     cdef gg_prepared *prepared = engine.prepared_find(g)
-    if prepared == NULL:
-        check_nodes(g.nodes, 0, n)
-    call.poll = poll_signals
     if prepared != NULL:
         return run_prepared(prepared, call)
+    check_nodes(g.nodes, 0, n)
     engine.prepared_note(g)
     nodes = <ggml_tensor **>allocate(<size_t>n, sizeof(void *))
     if n > 0:

@@ -17,7 +17,7 @@ from .alloc_layout cimport no_chain
 from .graph cimport arg_callable, arg_user_data
 from .. import _structs
 from .._backend.buffer import ggml_backend_buffer_free
-from .._core import ggml_free, ggml_init, unpark
+from .._core import ggml_free, ggml_init, run_callback
 
 cdef ggml_tensor *tensor_like(ggml_context *ctx, ggml_tensor *t) except NULL:
     cdef ggml_tensor d
@@ -247,9 +247,7 @@ cdef int compare(Backend a, Backend b, object graph, object copied, object show,
             compute_all(a, one_g)
             compute_all(b, one_h)
         if engine.op_computes(g.nodes[i].op) if wanted is None else <size_t>g.nodes[i] in wanted:
-            answer = show(i, wrap_tensor(g.nodes[i]), wrap_tensor(h.nodes[i]), data)
-            unpark()
-            if not answer:
+            if not run_callback(show, (i, wrap_tensor(g.nodes[i]), wrap_tensor(h.nodes[i]), data)):
                 return 0
             if arg_graph(graph, b"graph").n_nodes != n:
                 fail(RuntimeError, "the callback changed the graph")

@@ -19,7 +19,7 @@ from .opt_params cimport ADAMW, BUILDS, FORWARD, GRAD, LOSSES, OPT, OPTIMIZERS, 
 from .opt_result cimport Result, arg_result
 from .. import _structs
 from .._backend.transfer import ggml_backend_tensor_memset
-from .._core import unpark
+from .._core import run_callback
 from .sched import (
     ggml_backend_sched_alloc_graph, ggml_backend_sched_get_backend, ggml_backend_sched_graph_compute,
     ggml_backend_sched_reset,
@@ -61,8 +61,7 @@ cdef int set_rates(Context o) except -1:
     cdef const char *name = entered()
     cdef float k[7]
     cdef Rates r
-    made = o.getter(o.userdata)
-    unpark()
+    made = run_callback(o.getter, (o.userdata,))
     enter(name)
     check_alive(o, "get_opt_pars")
     if not isinstance(made, _structs.ggml_opt_optimizer_params):

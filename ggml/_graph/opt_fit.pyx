@@ -14,7 +14,7 @@ from .opt_dataset cimport Dataset, arg_dataset
 from .opt_params cimport getter_of
 from .opt_result cimport Result, arg_result
 from .. import _structs
-from .._core import unpark
+from .._core import run_callback
 from .._system.cpu import ggml_time_us
 from .opt import ggml_opt_free, ggml_opt_init
 from .opt_dataset import ggml_opt_dataset_shuffle
@@ -43,8 +43,8 @@ cdef int run_batches(Context o, Dataset d, object result, int64_t first, int64_t
         d.batch(o.inputs, o.labels if d.labels != NULL else NULL, i)
         eval_batch(o, r)
         if callback is not None:
-            callback(bool(train), HANDLE(o), HANDLE(d), result, i + 1 - first, end - first, start)
-            unpark()
+            batch = bool(train), HANDLE(o), HANDLE(d), result, i + 1 - first, end - first, start
+            run_callback(callback, batch)
             if <size_t>o.at not in live or <size_t>d.at not in live:
                 enter(name)
                 fail(RuntimeError, "the callback freed the context or the dataset")

@@ -24,7 +24,7 @@ from .graph cimport arg_callable, arg_user_data
 from .sched_assign cimport MAX_BACKENDS, Assignment, assign, new_assignment
 from .sched_split cimport Input, Split, Splits, new_splits, plan_memory
 from .. import _structs
-from .._core import unpark
+from .._core import run_callback
 
 cdef enum:
     PARALLEL_COPIES = 4        # of each input that is copied, with parallel=True
@@ -243,9 +243,7 @@ cdef int compute_observed(Sched s, Split split, Backend b, object callback) exce
 
 cdef bint ask(Sched s, object callback, ggml_tensor *t, bint before) except -1:
     """What the user's callback answers: whether it wants a node's result, or, shown this, to continue."""
-    answer = callback(wrap_tensor(t), bool(before), s.user_data)
-    unpark()
-    return bool(answer)
+    return bool(run_callback(callback, (wrap_tensor(t), bool(before), s.user_data)))
 
 # ---- the public functions --------------------------------------------------------------------------------------------
 cdef Sched sched_arg(object o):

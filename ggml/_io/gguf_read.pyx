@@ -27,7 +27,7 @@ from .gguf cimport (
 )
 from .. import _structs
 from .files import open_regular
-from .._core import as_callback, ggml_free, ggml_init, unpark
+from .._core import as_callback, ggml_free, ggml_init, unpark, unwatch, watch
 
 cdef extern from *:
     """
@@ -112,7 +112,11 @@ cdef class CallbackSource(Source):
         cdef size_t got = 0, k, wanted
         while got < n:
             wanted = min(n - got, self.chunk)
-            k = self.read(self.userdata, out + got, offset + got, wanted)
+            watch()
+            try:
+                k = self.read(self.userdata, out + got, offset + got, wanted)
+            finally:
+                unwatch()
             unpark()
             if k > wanted:
                 fail(ValueError, f"the callback returned {k} bytes at offset {offset + got}: "

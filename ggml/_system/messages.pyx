@@ -12,7 +12,7 @@ from .._core cimport (
 )
 from .numbers cimport arg_array
 from .. import _constants, _structs
-from .._core import as_callback, unpark
+from .._core import as_callback, run_callback, unpark, unwatch, watch
 
 cdef extern from "stdio.h" nogil:
     FILE *fopen(const char *name, const char *mode)
@@ -31,7 +31,11 @@ def log(int level, str text):
         sys.stderr.write(text)
         sys.stderr.flush()
     else:
-        log_function(level, raw, log_data)
+        watch()
+        try:
+            log_function(level, raw, log_data)
+        finally:
+            unwatch()
         unpark()
 
 def ggml_log_set(log_callback, user_data):
@@ -175,8 +179,7 @@ def ggml_abort(file, line, fmt, *args):
     place, text = (x.decode(errors="replace") for x in (arg_text(file, b"file"), arg_text(fmt, b"fmt")))
     message = f"{place}:{arg_int32(line, b'line')}: {text}"
     if abort_callback:
-        abort_callback(message.encode())
-        unpark()
+        run_callback(abort_callback, (message.encode(),))
     raise RuntimeError(message)
 
 # ---- files and identifiers -------------------------------------------------------------------------------------------
