@@ -22,7 +22,7 @@ cdef extern from "runtime/engine.h" nogil:
         int64_t ne[4]
         size_t nb[4]
         int32_t op
-        int32_t op_params[16]
+        int32_t[16] op_params
         int32_t flags
         ggml_tensor *src[10]
         ggml_tensor *view_src
@@ -68,8 +68,6 @@ cdef extern from "runtime/engine.h" nogil:
     bint gg_can_repeat(const ggml_tensor *b, const ggml_tensor *a)
     bint gg_contiguous_n(const ggml_tensor *t, int n)
     bint gg_contiguous(const ggml_tensor *t)
-    float gg_param_f32(const ggml_tensor *t, int i)
-    void gg_set_param_f32(ggml_tensor *t, int i, float value)
     float gg_bf16_to_f32(uint16_t h)
     uint16_t gg_f32_to_bf16(float f)
     float gg_f16_to_f32(uint16_t h)

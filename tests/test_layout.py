@@ -11,6 +11,7 @@ import pytest
 from cases.harness import context, graph_of
 
 import ggml
+from ggml._params import params_of
 
 pytestmark = pytest.mark.core
 STRUCTS = json.loads((Path(__file__).parent / "data" / "api_current.json").read_text())["structs"]
@@ -110,3 +111,21 @@ def test_plan_fields(ctx):
     assert (
         facts["n_threads"] == plan.n_threads == 3 and facts["work_size"] == plan.work_size and facts["work_data"] == 0
     )
+
+
+def test_parameters_have_the_names_of_the_arguments():
+    with context() as ctx:
+        x = ggml.ggml_new_tensor_4d(ctx, ggml.GGML_TYPE_F32, 8, 4, 2, 2)
+        kernel = ggml.ggml_new_tensor_4d(ctx, ggml.GGML_TYPE_F32, 3, 2, 2, 5)
+        positions = ggml.ggml_new_tensor_1d(ctx, ggml.GGML_TYPE_I32, 2)
+        q = params_of(ggml.ggml_rope_ext(ctx, x, positions, None, 6, 2, 77, 1e4, 0.5, 0.25, 2, 32, 1).contents)
+        assert [q.n_dims, q.mode, q.n_ctx_orig, q.freq_base, q.freq_scale] == [6, 2, 77, 1e4, 0.5]
+        assert [q.ext_factor, q.attn_factor, q.beta_fast, q.beta_slow] == [0.25, 2, 32, 1]
+        q = params_of(ggml.ggml_conv_2d_direct(ctx, kernel, x, 2, 1, 3, 4, 1, 2).contents)
+        assert [list(q.s), list(q.p), list(q.d), q.function] == [[2, 1], [3, 4], [1, 2], 0]
+        q = params_of(ggml.ggml_view_1d(ctx, x, 3, 20).contents)
+        assert q.offset == 20
+        scaled = ggml.ggml_scale(ctx, x, 3)
+        params_of(scaled.contents).factor = 2.5
+        assert np.array(scaled.contents.op_params[:1], np.int32).view(np.float32) == 2.5
+        assert params_of(x.contents) is None

@@ -5,16 +5,12 @@ import ctypes
 import numpy as np
 import pytest
 from cases import rows
-from cases.harness import ISAS, Call, context, graph_of, isa, memory, quantized, type_id
+from cases.harness import ISAS, QUANTISED, Call, context, graph_of, isa, memory, quantized, type_id
 
 import ggml
 
 ROWS = rows()
 OTHERS = [name for name in ISAS if name != "scalar"]
-QUANTISED = (
-    "Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K Q3_K Q4_K Q5_K Q6_K IQ2_XXS IQ2_XS IQ3_XXS IQ1_S IQ4_NL IQ3_S IQ2_S IQ4_XS IQ1_M "
-    "TQ1_0 TQ2_0 MXFP4 NVFP4 Q1_0 Q2_0"
-).split()
 
 
 def plan(graph, threads, use_ref):

@@ -1,6 +1,7 @@
 """scripts/check_sources.py: each rule finds a planted violation, and the sources of this package have none."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -188,3 +189,10 @@ def test_imports_lead_downwards(folder):
     above = tuple(f"ggml.{other}" for other in ABOVE[folder])
     found = {(file, name) for file, name in names if name.startswith(above)}
     assert not found, found
+
+
+def test_parameters_of_operations_are_read_by_name():
+    numeric = re.compile(r"op_params *(\[|\+) *[0-9]|param_(f32|i32)\([^,]+, *[0-9]|PARAM\([0-9]")
+    files = [p for kind in ("h", "c", "py", "pyx", "pxd") for p in (ROOT / "ggml").rglob(f"*.{kind}")]
+    assert len(files) > 300
+    assert [p for p in files if numeric.search(p.read_text(encoding="utf-8"))] == []

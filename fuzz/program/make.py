@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from cases import As, Op, Random, constructor, public_name, rows
-from cases.harness import AXES, DTYPES, EPS, memory, tensor, type_id, type_of, values_of
+from cases.harness import AXES, DTYPES, EPS, QUANTISED, memory, tensor, type_id, type_of, values_of
 
 import ggml
 
@@ -25,10 +25,6 @@ NAMES = sorted(ROWS)
 OTHERS = ("quantised product", "quantised rows", "moved", "bare view")
 SUBJECTS = [*NAMES, *OTHERS]
 MOVED = ("I8", "I16", "I32", "I64", "F64")  # types that are copied and viewed, not computed with
-QUANTISED = (
-    "Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K Q3_K Q4_K Q5_K Q6_K IQ2_XXS IQ2_XS IQ3_XXS IQ1_S IQ4_NL IQ3_S IQ2_S IQ4_XS IQ1_M "
-    "TQ1_0 TQ2_0 MXFP4 NVFP4 Q1_0"
-).split()
 # Rounds to a quantised type, with errors of any size below that of the largest value of a block.
 QUANTISE = Op("cast", lambda x, _: x, (), tol=4.0, types=("F32",), name="quantise")
 BARE_VIEW = Op("view_tensor", lambda a: a, (), tol=0)  # a view without an operation, of which there are no gradients

@@ -17,6 +17,7 @@ from .._core cimport (
     graph_new, hold, hold_owners, name_text, release, repr_short, where, wrap_graph, wrap_handle, wrap_tensor,
 )
 from .._enums cimport GGML_OP_GLU, GGML_OP_NONE, GGML_OP_OPT_STEP_ADAMW, GGML_OP_UNARY
+from .._params cimport glu_params, unary_params
 from .record cimport compute_recorded, recorders
 from .. import _constants, _structs
 from .._core import as_callback, park, unwatch, watch
@@ -840,11 +841,11 @@ cdef str colour(ggml_cgraph *g, ggml_cgraph *forward, int i):
 
 cdef str op_text(const ggml_tensor *t):
     """The operation of a node in pictures: its symbol, with the function's name for unary and GLU operations."""
-    cdef const char *name = engine.unary_name(t.op_params[0])
+    cdef const char *name = engine.unary_name(unary_params(t).function)
     if t.op == GGML_OP_UNARY and name != NULL:
         return f"{name.decode().lower()}(x)"
-    if t.op == GGML_OP_GLU and t.op_params[0] in GLU_NAMES:
-        return f"{GLU_NAMES[t.op_params[0]].decode().lower()}({'x' if t.src[1] == NULL else 'x,y'})"
+    if t.op == GGML_OP_GLU and glu_params(t).function in GLU_NAMES:
+        return f"{GLU_NAMES[glu_params(t).function].decode().lower()}({'x' if t.src[1] == NULL else 'x,y'})"
     return engine.op_symbol(t.op).decode()
 
 def ggml_graph_dump_dot(gb, gf, filename):

@@ -1,13 +1,13 @@
 """Attention (arXiv:2205.14135), with its gradient."""
 from libc.stdint cimport int64_t
-from libc.string cimport memcpy
 
 from .._core cimport (
     GG_MESSAGE, arg_bool, arg_context, arg_float, arg_tensor, arg_tensor_or_null, engine, enter, fail,
-    gg_set_param_f32, ggml_context, ggml_tensor, node_append, node_init, wrap_tensor,
+    ggml_context, ggml_tensor, node_append, node_init, wrap_tensor,
 )
 from .._enums cimport GGML_OP_FLASH_ATTN_BACK, GGML_OP_FLASH_ATTN_EXT, GGML_OP_FLASH_ATTN_EXT_BACK, GGML_TYPE_F32
 from .._graph.grad cimport Backward, gradients
+from .._params cimport attention_back_params, attention_params, gg_attention_params
 from .matmul cimport arg_prec
 from .shape cimport view
 from .softmax cimport mask_gradient, sinks_gradient
@@ -48,12 +48,13 @@ def ggml_flash_attn_ext(ctx, q, k, v, mask, scale, max_bias, logit_softcap):
     """
     cdef ggml_context *c = arg_context(ctx, b"ggml_flash_attn_ext")
     cdef ggml_tensor node
+    cdef gg_attention_params *params = attention_params(&node)
     cdef ggml_tensor *queries = arg_tensor(q, b"q")
     cdef ggml_tensor *values = arg_tensor(v, b"v")
     node_init(&node, GGML_OP_FLASH_ATTN_EXT, GGML_TYPE_F32, values.ne[0], queries.ne[2], queries.ne[1], queries.ne[3])
-    gg_set_param_f32(&node, 0, arg_float(scale, b"scale"))
-    gg_set_param_f32(&node, 1, arg_float(max_bias, b"max_bias"))
-    gg_set_param_f32(&node, 2, arg_float(logit_softcap, b"logit_softcap"))
+    params.scale = arg_float(scale, b"scale")
+    params.max_bias = arg_float(max_bias, b"max_bias")
+    params.logit_softcap = arg_float(logit_softcap, b"logit_softcap")
     node.src[0], node.src[1], node.src[2] = queries, arg_tensor(k, b"k"), values
     node.src[3] = arg_tensor_or_null(mask, b"mask")
     return wrap_tensor(node_append(c, &node))
@@ -79,7 +80,7 @@ def ggml_flash_attn_ext_set_prec(a, prec):
         ValueError: a is not a result of ggml_flash_attn_ext, or prec is another number.
     """
     enter(b"ggml_flash_attn_ext_set_prec")
-    arg_attention(a).op_params[3] = arg_prec(prec)
+    attention_params(arg_attention(a)).prec = arg_prec(prec)
 
 def ggml_flash_attn_ext_get_prec(a):
     """Returns the precision requested for an attention node.
@@ -92,7 +93,7 @@ def ggml_flash_attn_ext_get_prec(a):
         ValueError: a is not a result of ggml_flash_attn_ext.
     """
     enter(b"ggml_flash_attn_ext_get_prec")
-    return arg_attention(a).op_params[3]
+    return attention_params(arg_attention(a)).prec
 
 def ggml_flash_attn_ext_add_sinks(a, sinks):
     """Sets the attention sinks of an attention node: one further logit for each head.
@@ -157,8 +158,8 @@ cdef int grad_attention(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
     if not gg_attn_layout(q, k, t.src[2], want, offset):
         fail(ValueError, "the gradients of an attention are too large")
     node_init(&node, GGML_OP_FLASH_ATTN_EXT_BACK, GGML_TYPE_F32, <int64_t>(offset[<int>GG_ATTN_END] // 4), 1, 1, 1)
-    memcpy(node.op_params, t.op_params, sizeof(node.op_params))
-    node.op_params[3] = want
+    attention_params(&node)[0] = attention_params(t)[0]
+    attention_params(&node).want = want
     for i in range(5):
         node.src[i] = t.src[i]
         if t.src[i] != NULL:
@@ -209,7 +210,7 @@ def ggml_flash_attn_back(ctx, q, k, v, d, masked):
     if not gg_attn_layout(queries, keys, values, GG_ATTN_WANT_Q | GG_ATTN_WANT_KV, offset):
         fail(ValueError, "the gradients are too large")
     node_init(&node, GGML_OP_FLASH_ATTN_BACK, GGML_TYPE_F32, <int64_t>(offset[<int>GG_ATTN_END] // 4), 1, 1, 1)
-    node.op_params[0] = arg_bool(masked, b"masked")
+    attention_back_params(&node).masked = arg_bool(masked, b"masked")
     node.src[0], node.src[1], node.src[2], node.src[3] = queries, keys, values, arg_tensor(d, b"d")
     return wrap_tensor(node_append(c, &node))
 

@@ -1,6 +1,6 @@
 """Convolutions and their patches (im2col), each with its gradient."""
-from libc.stdint cimport INT32_MAX, int64_t
-from libc.string cimport memcpy
+from libc.stdint cimport INT32_MAX, int32_t, int64_t
+from libc.string cimport memcpy, memset
 
 from .._core cimport (
     arg_bool, arg_buffer, arg_context, arg_int, arg_int32, arg_tensor, arg_type, fail, gg_types, ggml_context,
@@ -12,6 +12,11 @@ from .._enums cimport (
     GGML_OP_IM2COL_3D_BACK, GGML_OP_IM2COL_BACK, GGML_TYPE_F32, GGML_TYPE_I8,
 )
 from .._graph.grad cimport Backward, gradients
+from .._params cimport (
+    col2im_params, conv_2d_params, conv_3d_params, conv_back_params, conv_transpose_1d_params,
+    conv_transpose_2d_params, gg_col2im_params, gg_conv_2d_params, gg_conv_3d_params, gg_conv_back_params,
+    gg_conv_transpose_1d_params, gg_im2col_3d_params, gg_im2col_params, im2col_3d_params, im2col_params,
+)
 
 cdef extern from "runtime/geometry.h" nogil:
     enum: GG_CONV_2D, GG_CONV_1D, GG_CONV_3D, GG_CONV_DEPTHWISE, GG_CONV_DEPTHWISE_1D
@@ -27,8 +32,7 @@ cdef extern from "runtime/geometry.h" nogil:
     bint gg_conv_is_depthwise(int kind)
     bint gg_conv_function_ok(int id)
 
-# Strides are s, paddings p, dilations d, and kernels have k elements. Arrays of parameters hold first all strides, then
-# all paddings, then all dilations.
+# Strides are s, paddings p, dilations d, and kernels have k elements.
 
 # ---- sizes -----------------------------------------------------------------------------------------------------------
 cdef int64_t conv_size(int64_t n, int64_t k, int s, int p, int d) except -1:
@@ -69,17 +73,18 @@ cdef int kernel_size(ggml_tensor *kernel, int dim) except -1:
     return <int>kernel.ne[dim]
 
 # ---- parameters ------------------------------------------------------------------------------------------------------
-cdef int arg_params_2d(int *params, object s0, object s1, object p0, object p1, object d0, object d1) except -1:
-    params[0], params[1] = arg_int32(s0, b"s0"), arg_int32(s1, b"s1")
-    params[2], params[3] = arg_int32(p0, b"p0"), arg_int32(p1, b"p1")
-    params[4], params[5] = arg_int32(d0, b"d0"), arg_int32(d1, b"d1")
+cdef int arg_steps_2d(int32_t *s, int32_t *p, int32_t *d, object s0, object s1, object p0, object p1, object d0,
+                      object d1) except -1:
+    s[0], s[1] = arg_int32(s0, b"s0"), arg_int32(s1, b"s1")
+    p[0], p[1] = arg_int32(p0, b"p0"), arg_int32(p1, b"p1")
+    d[0], d[1] = arg_int32(d0, b"d0"), arg_int32(d1, b"d1")
     return 0
 
-cdef int arg_params_3d(int *params, object s0, object s1, object s2, object p0, object p1, object p2, object d0,
-                       object d1, object d2) except -1:
-    params[0], params[1], params[2] = arg_int32(s0, b"s0"), arg_int32(s1, b"s1"), arg_int32(s2, b"s2")
-    params[3], params[4], params[5] = arg_int32(p0, b"p0"), arg_int32(p1, b"p1"), arg_int32(p2, b"p2")
-    params[6], params[7], params[8] = arg_int32(d0, b"d0"), arg_int32(d1, b"d1"), arg_int32(d2, b"d2")
+cdef int arg_steps_3d(int32_t *s, int32_t *p, int32_t *d, object s0, object s1, object s2, object p0, object p1,
+                      object p2, object d0, object d1, object d2) except -1:
+    s[0], s[1], s[2] = arg_int32(s0, b"s0"), arg_int32(s1, b"s1"), arg_int32(s2, b"s2")
+    p[0], p[1], p[2] = arg_int32(p0, b"p0"), arg_int32(p1, b"p1"), arg_int32(p2, b"p2")
+    d[0], d[1], d[2] = arg_int32(d0, b"d0"), arg_int32(d1, b"d1"), arg_int32(d2, b"d2")
     return 0
 
 # ---- nodes -----------------------------------------------------------------------------------------------------------
@@ -87,6 +92,7 @@ cdef ggml_tensor *conv(ggml_context *ctx, int kind, ggml_tensor *kernel, ggml_te
                        int p1, int d0, int d1) except NULL:
     """A convolution in 1 or 2 dimensions of data [n..., ic, batch]; kernel [k..., ic, oc], depthwise [k..., 1, c]."""
     cdef ggml_tensor node
+    cdef gg_conv_2d_params *q = conv_2d_params(&node)
     cdef bint is_1d = gg_conv_is_1d(kind)
     cdef int op = GGML_OP_CONV_2D_DW if gg_conv_is_depthwise(kind) else GGML_OP_CONV_2D
     cdef int64_t width = conv_size(data.ne[0], kernel.ne[0], s0, p0, d0)
@@ -95,49 +101,45 @@ cdef ggml_tensor *conv(ggml_context *ctx, int kind, ggml_tensor *kernel, ggml_te
     else:
         node_init(&node, op, GGML_TYPE_F32, width, conv_size(data.ne[1], kernel.ne[1], s1, p1, d1), kernel.ne[3],
                   data.ne[3])
-    node.op_params[0], node.op_params[1] = s0, s1
-    node.op_params[2], node.op_params[3] = p0, p1
-    node.op_params[4], node.op_params[5] = d0, d1
-    node.op_params[6] = is_1d
+    q.s[0], q.s[1], q.p[0], q.p[1], q.d[0], q.d[1] = s0, s1, p0, p1, d0, d1
+    q.is_1d = is_1d
     node.src[0], node.src[1] = kernel, data
     return node_append(ctx, &node)
 
-cdef ggml_tensor *conv_3d(ggml_context *ctx, ggml_tensor *kernel, ggml_tensor *data, const int *params, int ic, int n,
-                          int oc) except NULL:
-    """A convolution of n volumes with ic channels to oc channels."""
+cdef ggml_tensor *conv_3d(ggml_context *ctx, ggml_tensor *kernel, ggml_tensor *data,
+                          const gg_conv_3d_params *q) except NULL:
+    """A convolution of q.n volumes with q.ic channels to q.oc channels."""
     cdef ggml_tensor node
     cdef int i
-    node_init(&node, GGML_OP_CONV_3D, GGML_TYPE_F32, 1, 1, 1, checked_product(n, oc) if n > 0 and oc > 0 else 0)
+    node_init(&node, GGML_OP_CONV_3D, GGML_TYPE_F32, 1, 1, 1, checked_product(q.n, q.oc) if q.n > 0 and q.oc > 0 else 0)
     for i in range(3):
-        node.ne[i] = conv_size(data.ne[i], kernel.ne[i], params[i], params[3 + i], params[6 + i])
-    memcpy(node.op_params, params, 9 * sizeof(int))
-    node.op_params[9], node.op_params[10], node.op_params[11] = ic, n, oc
+        node.ne[i] = conv_size(data.ne[i], kernel.ne[i], q.s[i], q.p[i], q.d[i])
+    conv_3d_params(&node)[0] = q[0]
     node.src[0], node.src[1] = kernel, data
     return node_append(ctx, &node)
 
 cdef ggml_tensor *conv_of_geometry(ggml_context *ctx, const gg_conv *geometry, ggml_tensor *kernel,
                                    ggml_tensor *data) except NULL:
-    cdef int params[9]
+    cdef gg_conv_3d_params q
     cdef int i
     for i in range(3):
-        params[i], params[3 + i] = <int>geometry.s[i], <int>geometry.p[i]
-        params[6 + i] = <int>geometry.d[i]
+        q.s[i], q.p[i], q.d[i] = <int>geometry.s[i], <int>geometry.p[i], <int>geometry.d[i]
     if geometry.kind == GG_CONV_3D:
-        return conv_3d(ctx, kernel, data, params, <int>geometry.ic, <int>geometry.n, <int>geometry.oc)
-    return conv(ctx, geometry.kind, kernel, data, params[0], params[1], params[3], params[4], params[6], params[7])
+        q.ic, q.n, q.oc = <int>geometry.ic, <int>geometry.n, <int>geometry.oc
+        return conv_3d(ctx, kernel, data, &q)
+    return conv(ctx, geometry.kind, kernel, data, q.s[0], q.s[1], q.p[0], q.p[1], q.d[0], q.d[1])
 
 cdef ggml_tensor *conv_back(ggml_context *ctx, int op, const gg_conv *geometry, ggml_tensor *a, ggml_tensor *b,
                             ggml_tensor *like) except NULL:
     """CONV_BACK_DATA of a kernel and a gradient, or CONV_BACK_KERNEL of data and a gradient, in the shape of `like`."""
     cdef ggml_tensor node
+    cdef gg_conv_back_params *q = conv_back_params(&node)
     cdef int i
     node_like(&node, op, GGML_TYPE_F32, like)
-    node.op_params[0] = geometry.kind
+    q.kind = geometry.kind
     for i in range(3):
-        node.op_params[1 + i], node.op_params[4 + i] = <int>geometry.s[i], <int>geometry.p[i]
-        node.op_params[7 + i] = <int>geometry.d[i]
-    node.op_params[10], node.op_params[11] = <int>geometry.ic, <int>geometry.n
-    node.op_params[12] = <int>geometry.oc
+        q.s[i], q.p[i], q.d[i] = <int>geometry.s[i], <int>geometry.p[i], <int>geometry.d[i]
+    q.ic, q.n, q.oc = <int>geometry.ic, <int>geometry.n, <int>geometry.oc
     node.src[0], node.src[1] = a, b
     return node_append(ctx, &node)
 
@@ -147,7 +149,7 @@ cdef int grad_conv(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
     cdef gg_conv geometry = gg_conv_of(t)
     cdef ggml_tensor *w = t.src[0]
     cdef ggml_tensor *x = t.src[1]
-    if t.op != GGML_OP_CONV_3D and (t.src[2] != NULL or t.op_params[7] or w.type == GGML_TYPE_I8):
+    if t.op != GGML_OP_CONV_3D and (t.src[2] != NULL or conv_2d_params(t).function or w.type == GGML_TYPE_I8):
         fail(ValueError, "a convolution with a bias, a function or a kernel of bytes has no gradient")
     if b.needs(w):
         b.require_not_overwritten(t, x)
@@ -193,7 +195,7 @@ cdef int add_tail(ggml_tensor *t, object bias, object function) except -1:
         if t.src[2].type != GGML_TYPE_F32 or t.src[2].ne[0] != t.ne[2] or not gg_is_row(t.src[2]):
             t.src[2] = NULL
             fail(ValueError, f"bias must be a contiguous f32 tensor of {t.ne[2]} elements, one for each channel")
-    t.op_params[7] = 1 + id
+    conv_2d_params(t).function = 1 + id
     return 0
 
 cdef bint gg_is_row(const ggml_tensor *t) noexcept:
@@ -309,9 +311,9 @@ cdef object conv_2d_of(object ctx, const char *name, int kind, object a, object 
     cdef ggml_context *c = arg_context(ctx, name)
     cdef ggml_tensor *kernel = arg_tensor(a, b"a")
     cdef ggml_tensor *data = arg_tensor(b, b"b")
-    cdef int q[6]
-    arg_params_2d(q, s0, s1, p0, p1, d0, d1)
-    return wrap_tensor(conv(c, kind, kernel, data, q[0], q[1], q[2], q[3], q[4], q[5]))
+    cdef gg_conv_2d_params q
+    arg_steps_2d(q.s, q.p, q.d, s0, s1, p0, p1, d0, d1)
+    return wrap_tensor(conv(c, kind, kernel, data, q.s[0], q.s[1], q.p[0], q.p[1], q.d[0], q.d[1]))
 
 def ggml_conv_2d(ctx, a, b, s0, s1, p0, p1, d0, d1):
     """Convolves images: each output channel is the sum of all input channels, each correlated with its kernel.
@@ -406,17 +408,17 @@ def ext_conv_2d(ctx, a, b, s0, s1, p0, p1, d0, d1, bias=None, function=None, off
     cdef ggml_tensor *kernel = arg_tensor(a, b"a")
     cdef ggml_tensor *data = arg_tensor(b, b"b")
     cdef int more = arg_int32(offset, b"offset"), squares = arg_int32(winograd, b"winograd")
-    cdef int q[6]
-    arg_params_2d(q, s0, s1, p0, p1, d0, d1)
-    cdef ggml_tensor *t = conv(c, GG_CONV_2D, kernel, data, q[0], q[1], q[2], q[3], q[4], q[5])
+    cdef gg_conv_2d_params q
+    arg_steps_2d(q.s, q.p, q.d, s0, s1, p0, p1, d0, d1)
+    cdef ggml_tensor *t = conv(c, GG_CONV_2D, kernel, data, q.s[0], q.s[1], q.p[0], q.p[1], q.d[0], q.d[1])
     add_tail(t, bias, function)
     if squares not in (0, 2, 4):
         fail(ValueError, f"winograd is {squares}: need 0, 2 or 4")
-    t.op_params[9] = squares or 1
+    conv_2d_params(t).squares = squares or 1
     if kernel.type == GGML_TYPE_I8:
         if not -255 <= more <= 255:
             fail(ValueError, f"offset is {more}: need -255 to 255")
-        t.op_params[8] = more
+        conv_2d_params(t).offset = more
     return wrap_tensor(t)
 
 def ggml_conv_2d_sk_p0(ctx, a, b):
@@ -626,15 +628,16 @@ def ggml_conv_3d(ctx, a, b, IC, s0, s1, s2, p0, p1, p2, d0, d1, d2):
         MemoryError: the context is full.
     """
     cdef ggml_context *c = arg_context(ctx, b"ggml_conv_3d")
-    cdef int params[9]
+    cdef gg_conv_3d_params q
     cdef int64_t ic = arg_int(IC, b"IC")
     cdef ggml_tensor *kernel = arg_tensor(a, b"a")
     cdef ggml_tensor *data = arg_tensor(b, b"b")
     check_input_channels(ic, kernel, data)
     if kernel.ne[3] > INT32_MAX or data.ne[3] > INT32_MAX:
         fail(ValueError, f"a has ne[3] = {kernel.ne[3]}, b has ne[3] = {data.ne[3]}: too many")
-    arg_params_3d(params, s0, s1, s2, p0, p1, p2, d0, d1, d2)
-    return wrap_tensor(conv_3d(c, kernel, data, params, <int>ic, <int>(data.ne[3] // ic), <int>(kernel.ne[3] // ic)))
+    arg_steps_3d(q.s, q.p, q.d, s0, s1, s2, p0, p1, p2, d0, d1, d2)
+    q.ic, q.n, q.oc = <int>ic, <int>(data.ne[3] // ic), <int>(kernel.ne[3] // ic)
+    return wrap_tensor(conv_3d(c, kernel, data, &q))
 
 def ggml_conv_3d_direct(ctx, a, b, s0, s1, s2, p0, p1, p2, d0, d1, d2, n_channels, n_batch, n_channels_out):
     """Convolves volumes with the numbers of channels and the batch size given explicitly.
@@ -666,12 +669,13 @@ def ggml_conv_3d_direct(ctx, a, b, s0, s1, s2, p0, p1, p2, d0, d1, d2, n_channel
         MemoryError: the context is full.
     """
     cdef ggml_context *c = arg_context(ctx, b"ggml_conv_3d_direct")
-    cdef int params[9]
+    cdef gg_conv_3d_params q
     cdef ggml_tensor *kernel = arg_tensor(a, b"a")
     cdef ggml_tensor *data = arg_tensor(b, b"b")
-    arg_params_3d(params, s0, s1, s2, p0, p1, p2, d0, d1, d2)
-    return wrap_tensor(conv_3d(c, kernel, data, params, arg_int32(n_channels, b"n_channels"),
-                               arg_int32(n_batch, b"n_batch"), arg_int32(n_channels_out, b"n_channels_out")))
+    arg_steps_3d(q.s, q.p, q.d, s0, s1, s2, p0, p1, p2, d0, d1, d2)
+    q.ic, q.n = arg_int32(n_channels, b"n_channels"), arg_int32(n_batch, b"n_batch")
+    q.oc = arg_int32(n_channels_out, b"n_channels_out")
+    return wrap_tensor(conv_3d(c, kernel, data, &q))
 
 # ---- transposed convolutions -----------------------------------------------------------------------------------------
 def ggml_conv_transpose_1d(ctx, a, b, s0, p0, d0):
@@ -698,10 +702,11 @@ def ggml_conv_transpose_1d(ctx, a, b, s0, p0, d0):
     cdef ggml_tensor node
     cdef ggml_tensor *kernel = arg_tensor(a, b"a")
     cdef ggml_tensor *data = arg_tensor(b, b"b")
+    cdef gg_conv_transpose_1d_params *q = conv_transpose_1d_params(&node)
     cdef int s = arg_int32(s0, b"s0"), p = arg_int32(p0, b"p0"), d = arg_int32(d0, b"d0")
     cdef int64_t length = transposed_size(data.ne[0], kernel.ne[0], s, p, d)
     node_init(&node, GGML_OP_CONV_TRANSPOSE_1D, GGML_TYPE_F32, length, kernel.ne[1], data.ne[2], 1)
-    node.op_params[0], node.op_params[1], node.op_params[2] = s, p, d
+    q.s, q.p, q.d = s, p, d
     node.src[0], node.src[1] = kernel, data
     return wrap_tensor(node_append(c, &node))
 
@@ -728,7 +733,7 @@ def ggml_conv_transpose_2d_p0(ctx, a, b, stride):
     cdef int s = arg_int32(stride, b"stride")
     node_init(&node, GGML_OP_CONV_TRANSPOSE_2D, GGML_TYPE_F32, transposed_size(data.ne[0], kernel.ne[0], s, 0, 1),
               transposed_size(data.ne[1], kernel.ne[1], s, 0, 1), kernel.ne[2], data.ne[3])
-    node.op_params[0] = s
+    conv_transpose_2d_params(&node).s = s
     node.src[0], node.src[1] = kernel, data
     return wrap_tensor(node_append(c, &node))
 
@@ -765,14 +770,15 @@ def ggml_im2col(ctx, a, b, s0, s1, p0, p1, d0, d1, is_2D, dst_type):
     cdef ggml_tensor *kernel = arg_tensor(a, b"a")
     cdef ggml_tensor *data = arg_tensor(b, b"b")
     cdef bint two_dims = arg_bool(is_2D, b"is_2D")
-    cdef int q[6]
-    arg_params_2d(q, s0, s1, p0, p1, d0, d1)
+    cdef gg_im2col_params q
+    memset(&q, 0, sizeof(q))
+    arg_steps_2d(q.s, q.p, q.d, s0, s1, p0, p1, d0, d1)
+    q.is_2d = two_dims
     node_init(&node, GGML_OP_IM2COL, arg_type(dst_type, b"dst_type"), patch_size(kernel, two_dims),
-              conv_size(data.ne[0], kernel.ne[0], q[0], q[2], q[4]), data.ne[2], 1)
+              conv_size(data.ne[0], kernel.ne[0], q.s[0], q.p[0], q.d[0]), data.ne[2], 1)
     if two_dims:
-        node.ne[2], node.ne[3] = conv_size(data.ne[1], kernel.ne[1], q[1], q[3], q[5]), data.ne[3]
-    memcpy(node.op_params, q, sizeof(q))
-    node.op_params[6] = two_dims
+        node.ne[2], node.ne[3] = conv_size(data.ne[1], kernel.ne[1], q.s[1], q.p[1], q.d[1]), data.ne[3]
+    im2col_params(&node)[0] = q
     node.src[0], node.src[1] = kernel, data
     return wrap_tensor(node_append(c, &node))
 
@@ -806,6 +812,7 @@ def ggml_im2col_back(ctx, a, b, ne, s0, s1, p0, p1, d0, d1, is_2D):
     cdef ggml_tensor *columns = arg_tensor(a, b"a")
     cdef ggml_tensor *kernel = arg_tensor(b, b"b")
     cdef bint two_dims = arg_bool(is_2D, b"is_2D")
+    cdef gg_im2col_params *q = im2col_params(&node)
     cdef int64_t sizes[4]
     arg_buffer(ne, b"ne", sizeof(sizes), &address)
     if address == NULL:
@@ -814,8 +821,8 @@ def ggml_im2col_back(ctx, a, b, ne, s0, s1, p0, p1, d0, d1, is_2D):
     if min(sizes[0], sizes[1], sizes[2], sizes[3]) < 0:
         fail(ValueError, f"ne is {[sizes[0], sizes[1], sizes[2], sizes[3]]}: must not be negative")
     node_init(&node, GGML_OP_IM2COL_BACK, GGML_TYPE_F32, sizes[0], sizes[1], sizes[2], sizes[3])
-    arg_params_2d(<int *>node.op_params, s0, s1, p0, p1, d0, d1)
-    node.op_params[6] = two_dims
+    arg_steps_2d(q.s, q.p, q.d, s0, s1, p0, p1, d0, d1)
+    q.is_2d = two_dims
     if columns.ne[0] != patch_size(kernel, two_dims) and kernel.ne[0] == patch_size(columns, two_dims):
         columns, kernel = kernel, columns
     node.src[0], node.src[1] = columns, kernel
@@ -855,16 +862,17 @@ def ggml_im2col_3d(ctx, a, b, IC, s0, s1, s2, p0, p1, p2, d0, d1, d2, dst_type):
     cdef ggml_tensor *kernel = arg_tensor(a, b"a")
     cdef ggml_tensor *data = arg_tensor(b, b"b")
     cdef int64_t ic = arg_int32(IC, b"IC"), patch, depth
-    cdef int q[9]
-    arg_params_3d(q, s0, s1, s2, p0, p1, p2, d0, d1, d2)
+    cdef gg_im2col_3d_params q
+    memset(&q, 0, sizeof(q))
+    arg_steps_3d(q.s, q.p, q.d, s0, s1, s2, p0, p1, p2, d0, d1, d2)
+    q.ic = <int>ic
     check_input_channels(ic, kernel, data)
     patch = checked_product(patch_size(kernel, True), ic)
-    depth = conv_size(data.ne[2], kernel.ne[2], q[2], q[5], q[8])
+    depth = conv_size(data.ne[2], kernel.ne[2], q.s[2], q.p[2], q.d[2])
     node_init(&node, GGML_OP_IM2COL_3D, arg_type(dst_type, b"dst_type"), patch,
-              conv_size(data.ne[0], kernel.ne[0], q[0], q[3], q[6]),
-              conv_size(data.ne[1], kernel.ne[1], q[1], q[4], q[7]), checked_product(depth, data.ne[3] // ic))
-    memcpy(node.op_params, q, sizeof(q))
-    node.op_params[9] = <int>ic
+              conv_size(data.ne[0], kernel.ne[0], q.s[0], q.p[0], q.d[0]),
+              conv_size(data.ne[1], kernel.ne[1], q.s[1], q.p[1], q.d[1]), checked_product(depth, data.ne[3] // ic))
+    im2col_3d_params(&node)[0] = q
     node.src[0], node.src[1] = kernel, data
     return wrap_tensor(node_append(c, &node))
 
@@ -907,12 +915,13 @@ def ggml_col2im_1d(ctx, a, s0, oc, p0):
     cdef ggml_context *c = arg_context(ctx, b"ggml_col2im_1d")
     cdef ggml_tensor node
     cdef ggml_tensor *x = arg_tensor(a, b"a")
+    cdef gg_col2im_params *q = col2im_params(&node)
     cdef int s = arg_int32(s0, b"s0"), channels = arg_int32(oc, b"oc"), p = arg_int32(p0, b"p0")
     if channels < 1 or x.ne[0] % channels:
         fail(ValueError, f"oc is {channels}: must divide ne[0] of a, {x.ne[0]}")
     cdef int64_t length = transposed_size(x.ne[1], x.ne[0] // channels, s, p, 1)
     node_init(&node, GGML_OP_COL2IM_1D, x.type, length, channels, x.ne[2], 1)
-    node.op_params[0], node.op_params[1], node.op_params[2] = s, channels, p
+    q.s, q.oc, q.p = s, channels, p
     node.src[0] = x
     return wrap_tensor(node_append(c, &node))
 
@@ -920,9 +929,11 @@ cdef int grad_col2im(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
     """t[i s - p + j, c] += x[c k + j, i]: dx[c k + j, i] = g[i s - p + j, c], an im2col without a kernel tensor."""
     cdef ggml_tensor node
     cdef ggml_tensor *x = t.src[0]
+    cdef gg_col2im_params *q = col2im_params(t)
+    cdef gg_im2col_params *to = im2col_params(&node)
     node_like(&node, GGML_OP_IM2COL, GGML_TYPE_F32, x)
-    node.op_params[0], node.op_params[2], node.op_params[4] = t.op_params[0], t.op_params[2], 1
-    node.op_params[7] = <int>(x.ne[0] // t.op_params[1])      # k
+    to.s[0], to.p[0], to.d[0] = q.s, q.p, 1
+    to.k[0] = <int>(x.ne[0] // q.oc)
     node.src[1] = g
     return b.add(x, node_append(b.ctx, &node))
 

@@ -3,7 +3,6 @@ import itertools
 import weakref
 
 from libc.stdint cimport INT32_MAX, int64_t, uint8_t
-from libc.string cimport memcpy
 
 from .._core cimport (
     GGML_MAX_SRC, GGML_STATUS_FAILED, GGML_STATUS_SUCCESS, arg_address, arg_callback, arg_context, arg_extent,
@@ -13,11 +12,9 @@ from .._core cimport (
 )
 from .._enums cimport GGML_OP_CUSTOM, GGML_OP_MAP_CUSTOM1, GGML_OP_MAP_CUSTOM2, GGML_OP_MAP_CUSTOM3, GGML_TYPE_F32
 from .._graph.grad cimport Backward, gradients
+from .._params cimport custom_params, gg_custom_params
 from .. import _structs
 from .._core import as_callback
-
-cdef enum:     # in op_params: two addresses and two numbers
-    PARAM_FUNCTION = 0, PARAM_N_TASKS = 2, PARAM_USERDATA = 4, PARAM_BACKWARD = 6
 
 cdef void init_map(ggml_tensor *node, ggml_tensor *a, ggml_tensor *b, ggml_tensor *c) noexcept:
     """Initialises a node of MAP_CUSTOM1 to MAP_CUSTOM3, by the number of operands that are not NULL."""
@@ -28,9 +25,8 @@ cdef void init_map(ggml_tensor *node, ggml_tensor *a, ggml_tensor *b, ggml_tenso
 cdef ggml_tensor *append_callback(ggml_context *ctx, ggml_tensor *node, const void *function, int n_tasks,
                                   const void *userdata, bint inplace) except NULL:
     """Appends an initialised node that calls a function; with inplace, its result lies in the memory of src[0]."""
-    memcpy(&node.op_params[<int>PARAM_FUNCTION], &function, sizeof(function))
-    memcpy(&node.op_params[<int>PARAM_USERDATA], &userdata, sizeof(userdata))
-    node.op_params[<int>PARAM_N_TASKS] = n_tasks
+    cdef gg_custom_params *q = custom_params(node)
+    q.function, q.n_tasks, q.userdata = <void *>function, n_tasks, <void *>userdata
     if inplace:
         node_in_place(node, node.src[0])
     return node_append(ctx, node)
@@ -608,7 +604,7 @@ def ext_custom_set_backward(tensor, backward):
     number = next(backward_numbers)
     backward_functions[number] = entry
     keep(ctx, entry)
-    t.op_params[<int>PARAM_BACKWARD] = number
+    custom_params(t).backward = number
     return wrap_tensor(t)
 
 cdef int grad_custom(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
@@ -616,7 +612,7 @@ cdef int grad_custom(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
     cdef const char *caller = entered()
     cdef ggml_tensor *dx
     cdef int i
-    entry = backward_functions.get(t.op_params[<int>PARAM_BACKWARD])
+    entry = backward_functions.get(custom_params(t).backward)
     if entry is None:
         fail(ValueError, f"'{name_text(t)}' ({engine.op_name(t.op).decode()}) has no gradient: "
                          "give it one with ggml.ext.custom_set_backward")

@@ -8,8 +8,8 @@ cdef ggml_tensor *mul(ggml_context *ctx, ggml_tensor *a, ggml_tensor *b) except 
 cdef ggml_tensor *div(ggml_context *ctx, ggml_tensor *a, ggml_tensor *b) except NULL
 # a^2
 cdef ggml_tensor *sqr(ggml_context *ctx, ggml_tensor *a) except NULL
-# a node of one source and two parameters, op_params[0] and [1] as floats
-cdef ggml_tensor *node_with_floats(ggml_context *ctx, int op, ggml_tensor *a, float f0, float f1,
+# a node of one source with the parameters of its operation, a struct of `size` bytes
+cdef ggml_tensor *node_with_params(ggml_context *ctx, int op, ggml_tensor *a, const void *params, size_t size,
                                    bint inplace) except NULL
 # a * s + bias
 cdef ggml_tensor *scale(ggml_context *ctx, ggml_tensor *a, float s, float bias, bint inplace) except NULL

@@ -1,8 +1,9 @@
 """Element-wise arithmetic of one and two operands, each operation with its gradient."""
 from libc.math cimport INFINITY
+from libc.string cimport memcpy
 
 from .._core cimport (
-    arg_bool, arg_context, arg_float, arg_tensor, arg_type, fail, gg_param_f32, gg_set_param_f32, ggml_context,
+    arg_bool, arg_context, arg_float, arg_tensor, arg_type, fail, ggml_context,
     ggml_tensor, node1, node1_in_place, node2, node2_in_place, node_append, node_in_place, node_like, wrap_tensor,
 )
 from .._enums cimport (
@@ -11,6 +12,10 @@ from .._enums cimport (
     GGML_OP_QUANTIZE_LINEAR, GGML_OP_SCALE, GGML_OP_SIN, GGML_OP_SQR, GGML_OP_SQRT, GGML_OP_SUB,
 )
 from .._graph.grad cimport Backward, gradients
+from .._params cimport (
+    clamp_params, gg_clamp_params, gg_leaky_relu_params, gg_quantize_linear_params, gg_scale_params,
+    leaky_relu_params, quantize_linear_params, scale_params,
+)
 from .reduce cimport sum_to_shape
 from .unary cimport neg
 
@@ -481,19 +486,20 @@ cdef int grad_cos(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
     return b.add(t.src[0], neg(b.ctx, mul(b.ctx, g, node1(b.ctx, GGML_OP_SIN, t.src[0]))))
 
 # ---- one operand and numbers -----------------------------------------------------------------------------------------
-cdef ggml_tensor *node_with_floats(ggml_context *ctx, int op, ggml_tensor *a, float f0, float f1,
+cdef ggml_tensor *node_with_params(ggml_context *ctx, int op, ggml_tensor *a, const void *params, size_t size,
                                    bint inplace) except NULL:
     cdef ggml_tensor node
     node_like(&node, op, a.type, a)
-    gg_set_param_f32(&node, 0, f0)
-    gg_set_param_f32(&node, 1, f1)
+    memcpy(node.op_params, params, size)
     node.src[0] = a
     if inplace:
         node_in_place(&node, a)
     return node_append(ctx, &node)
 
 cdef ggml_tensor *scale(ggml_context *ctx, ggml_tensor *a, float s, float bias, bint inplace) except NULL:
-    return node_with_floats(ctx, GGML_OP_SCALE, a, s, bias, inplace)
+    cdef gg_scale_params q
+    q.factor, q.bias = s, bias
+    return node_with_params(ctx, GGML_OP_SCALE, a, &q, sizeof(q), inplace)
 
 def ggml_scale(ctx, a, s):
     """Multiplies each element by a number: a * s.
@@ -576,7 +582,7 @@ def ggml_scale_bias_inplace(ctx, a, s, b):
 
 cdef int grad_scale(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
     """t = s x + bias: dx = s g."""
-    return b.add(t.src[0], scale(b.ctx, g, gg_param_f32(t, 0), 0, False))
+    return b.add(t.src[0], scale(b.ctx, g, scale_params(t).factor, 0, False))
 
 cdef int check_range(float low, float high) except -1:
     if not low <= high:
@@ -585,14 +591,15 @@ cdef int check_range(float low, float high) except -1:
 
 cdef ggml_tensor *clamp(ggml_context *ctx, ggml_tensor *a, float low, float high, bint inplace) except NULL:
     check_range(low, high)
-    return node_with_floats(ctx, GGML_OP_CLAMP, a, low, high, inplace)
+    cdef gg_clamp_params q
+    q.min, q.max = low, high
+    return node_with_params(ctx, GGML_OP_CLAMP, a, &q, sizeof(q), inplace)
 
 cdef ggml_tensor *clamp_back(ggml_context *ctx, ggml_tensor *g, ggml_tensor *x, float low, float high) except NULL:
     cdef ggml_tensor node
     check_range(low, high)
     node_like(&node, GGML_OP_CLAMP_BACK, g.type, g)
-    gg_set_param_f32(&node, 0, low)
-    gg_set_param_f32(&node, 1, high)
+    clamp_params(&node).min, clamp_params(&node).max = low, high
     node.src[0], node.src[1] = g, x
     return node_append(ctx, &node)
 
@@ -664,14 +671,14 @@ def ggml_clamp_back(ctx, a, b, min, max):
 cdef int grad_clamp(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
     """t = clamp(x): dx = g where low <= x <= high, else 0."""
     b.require_not_overwritten(t, t.src[0])
-    return b.add(t.src[0], clamp_back(b.ctx, g, t.src[0], gg_param_f32(t, 0), gg_param_f32(t, 1)))
+    return b.add(t.src[0], clamp_back(b.ctx, g, t.src[0], clamp_params(t).min, clamp_params(t).max))
 
 cdef int grad_clamp_back(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
     """t = dy where low <= x <= high, else 0: d(dy) = g there, dx = 0."""
     b.require_not_overwritten(t, t.src[1])
     if not b.needs(t.src[0]):
         return 0
-    return b.add(t.src[0], clamp_back(b.ctx, g, t.src[1], gg_param_f32(t, 0), gg_param_f32(t, 1)))
+    return b.add(t.src[0], clamp_back(b.ctx, g, t.src[1], clamp_params(t).min, clamp_params(t).max))
 
 def ext_quantize_linear(ctx, a, scale, zero, min, max, centred=False):
     """Expresses numbers as whole units above a zero point, as ONNX's QuantizeLinear: round(a / scale) + zero.
@@ -699,13 +706,13 @@ def ext_quantize_linear(ctx, a, scale, zero, min, max, centred=False):
     cdef ggml_context *c = arg_context(ctx, b"ggml.ext.quantize_linear")
     cdef ggml_tensor node
     cdef ggml_tensor *x = arg_tensor(a, b"a")
+    cdef gg_quantize_linear_params *q = quantize_linear_params(&node)
     node_like(&node, GGML_OP_QUANTIZE_LINEAR, x.type, x)
     node.src[0], node.src[1] = x, arg_tensor(scale, b"scale")
     node.src[2] = NULL if zero is None else arg_tensor(zero, b"zero")
-    gg_set_param_f32(&node, 0, arg_float(min, b"min"))
-    gg_set_param_f32(&node, 1, arg_float(max, b"max"))
-    gg_set_param_f32(&node, 2, not arg_bool(centred, b"centred"))
-    check_range(gg_param_f32(&node, 0), gg_param_f32(&node, 1))
+    q.min, q.max = arg_float(min, b"min"), arg_float(max, b"max")
+    q.zero_factor = not arg_bool(centred, b"centred")
+    check_range(q.min, q.max)
     return wrap_tensor(node_append(c, &node))
 
 cdef int grad_quantize_linear(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
@@ -714,6 +721,7 @@ cdef int grad_quantize_linear(Backward b, ggml_tensor *t, ggml_tensor *g) except
     cdef ggml_tensor *x = t.src[0]
     cdef ggml_tensor *s = t.src[1]
     cdef ggml_tensor *z = t.src[2]
+    cdef gg_quantize_linear_params *q = quantize_linear_params(t)
     cdef ggml_tensor *units
     cdef ggml_tensor *inside
     cdef ggml_tensor *dx
@@ -722,13 +730,13 @@ cdef int grad_quantize_linear(Backward b, ggml_tensor *t, ggml_tensor *g) except
     units = div(b.ctx, x, s)
     if z != NULL:
         b.require_not_overwritten(t, z)
-    inside = clamp_back(b.ctx, g, units if z == NULL else add(b.ctx, units, z), gg_param_f32(t, 0), gg_param_f32(t, 1))
+    inside = clamp_back(b.ctx, g, units if z == NULL else add(b.ctx, units, z), q.min, q.max)
     dx = div(b.ctx, inside, s)
     b.add(x, dx)
     if b.needs(s):
         b.add(s, neg(b.ctx, sum_to_shape(b.ctx, mul(b.ctx, dx, units), s)))
     if z != NULL and b.needs(z):
-        b.add(z, sum_to_shape(b.ctx, inside if gg_param_f32(t, 2) else sub(b.ctx, inside, g), z))
+        b.add(z, sum_to_shape(b.ctx, inside if q.zero_factor else sub(b.ctx, inside, g), z))
     return 0
 
 def ggml_leaky_relu(ctx, a, negative_slope, inplace):
@@ -751,8 +759,9 @@ def ggml_leaky_relu(ctx, a, negative_slope, inplace):
     """
     cdef ggml_context *c = arg_context(ctx, b"ggml_leaky_relu")
     cdef ggml_tensor *x = arg_tensor(a, b"a")
-    cdef float slope = arg_float(negative_slope, b"negative_slope")
-    return wrap_tensor(node_with_floats(c, GGML_OP_LEAKY_RELU, x, slope, 0, arg_bool(inplace, b"inplace")))
+    cdef gg_leaky_relu_params q
+    q.negative_slope = arg_float(negative_slope, b"negative_slope")
+    return wrap_tensor(node_with_params(c, GGML_OP_LEAKY_RELU, x, &q, sizeof(q), arg_bool(inplace, b"inplace")))
 
 cdef float LEAST_POSITIVE = 1.4e-45      # of f32
 
@@ -762,7 +771,7 @@ cdef int grad_leaky_relu(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
     b.require_not_overwritten(t, x)
     cdef ggml_tensor *above = clamp_back(b.ctx, g, x, LEAST_POSITIVE, INFINITY)
     cdef ggml_tensor *below = clamp_back(b.ctx, g, x, -INFINITY, 0)
-    return b.add(x, add(b.ctx, above, scale(b.ctx, below, gg_param_f32(t, 0), 0, False)))
+    return b.add(x, add(b.ctx, above, scale(b.ctx, below, leaky_relu_params(t).negative_slope, 0, False)))
 
 # ---- comparisons -----------------------------------------------------------------------------------------------------
 def ext_maximum(ctx, a, b):

@@ -3,11 +3,12 @@ from libc.math cimport ceil, log
 from libc.stdint cimport int64_t
 
 from .._core cimport (
-    arg_context, arg_extent, arg_float, arg_int32, arg_tensor, fail, gg_set_param_f32, ggml_context, ggml_tensor,
+    arg_context, arg_extent, arg_float, arg_int32, arg_tensor, fail, ggml_context, ggml_tensor,
     node_append, node_in_place, node_init, node_like, wrap_tensor,
 )
 from .._enums cimport GGML_OP_ARANGE, GGML_OP_FILL, GGML_OP_TIMESTEP_EMBEDDING, GGML_TYPE_F32
 from .._graph.grad cimport Backward, gradients
+from .._params cimport arange_params, fill_params, gg_arange_params, timestep_params
 from .elementwise cimport mul, scale, sub
 from .reduce cimport sum_to_sizes
 from .shape cimport reshape, view_slice
@@ -17,7 +18,7 @@ from .unary cimport exp_of
 cdef ggml_tensor *zeros(ggml_context *ctx, int64_t ne0, int64_t ne1, int64_t ne2, int64_t ne3) except NULL:
     cdef ggml_tensor node
     node_init(&node, GGML_OP_FILL, GGML_TYPE_F32, ne0, ne1, ne2, ne3)
-    gg_set_param_f32(&node, 0, 0)
+    fill_params(&node).value = 0
     return node_append(ctx, &node)
 
 cdef object fill_of(object ctx, const char *name, object a, object value, bint inplace):
@@ -26,7 +27,7 @@ cdef object fill_of(object ctx, const char *name, object a, object value, bint i
     cdef ggml_tensor node
     cdef ggml_tensor *x = arg_tensor(a, b"a")
     node_like(&node, GGML_OP_FILL, x.type, x)
-    gg_set_param_f32(&node, 0, arg_float(value, b"c"))
+    fill_params(&node).value = arg_float(value, b"c")
     node.src[0] = x
     if inplace:
         node_in_place(&node, x)
@@ -73,13 +74,12 @@ cdef int grad_fill(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
 # ---- ranges ----------------------------------------------------------------------------------------------------------
 cdef ggml_tensor *arange(ggml_context *ctx, float start, float stop, float step) except NULL:
     cdef ggml_tensor node
+    cdef gg_arange_params *q = arange_params(&node)
     cdef double n = ceil((<double>stop - start) / step) if step else -1
     if not 0 <= n < 1e15:
         fail(ValueError, f"start is {start}, stop is {stop}: steps of {step} do not lead there")
     node_init(&node, GGML_OP_ARANGE, GGML_TYPE_F32, <int64_t>n, 1, 1, 1)
-    gg_set_param_f32(&node, 0, start)
-    gg_set_param_f32(&node, 1, stop)
-    gg_set_param_f32(&node, 2, step)
+    q.start, q.stop, q.step = start, stop, step
     return node_append(ctx, &node)
 
 cdef ggml_tensor *index_range(ggml_context *ctx, int64_t start, int64_t stop, int64_t step) except NULL:
@@ -129,7 +129,8 @@ def ggml_timestep_embedding(ctx, timesteps, dim, max_period):
     cdef ggml_tensor node
     cdef ggml_tensor *x = arg_tensor(timesteps, b"timesteps")
     node_init(&node, GGML_OP_TIMESTEP_EMBEDDING, GGML_TYPE_F32, arg_extent(dim, b"dim"), x.ne[0], 1, 1)
-    node.op_params[0], node.op_params[1] = arg_int32(dim, b"dim"), arg_int32(max_period, b"max_period")
+    timestep_params(&node).dim = arg_int32(dim, b"dim")
+    timestep_params(&node).max_period = arg_int32(max_period, b"max_period")
     node.src[0] = x
     return wrap_tensor(node_append(c, &node))
 
@@ -140,7 +141,7 @@ cdef int grad_timestep_embedding(Backward b, ggml_tensor *t, ggml_tensor *g) exc
     if half == 0:
         return 0
     b.require_not_overwritten(t, t)
-    cdef float rate = <float>(-log(<double>t.op_params[1]) / half)      # f_j = exp(rate j)
+    cdef float rate = <float>(-log(<double>timestep_params(t).max_period) / half)      # f_j = exp(rate j)
     cdef ggml_tensor *frequencies = exp_of(c, scale(c, arange(c, 0, half, 1), rate, 0, False))
     cdef ggml_tensor *from_sin = mul(c, view_slice(c, g, 0, half, half), view_slice(c, t, 0, 0, half))
     cdef ggml_tensor *from_cos = mul(c, view_slice(c, g, 0, 0, half), view_slice(c, t, 0, half, half))

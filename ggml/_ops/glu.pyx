@@ -3,7 +3,7 @@ from libc.math cimport INFINITY
 from libc.stdint cimport int64_t
 
 from .._core cimport (
-    arg_bool, arg_context, arg_float, arg_int32, arg_tensor, gg_param_f32, gg_set_param_f32, ggml_context, ggml_tensor,
+    arg_bool, arg_context, arg_float, arg_int32, arg_tensor, ggml_context, ggml_tensor,
     node2, node_append, node_init, wrap_tensor,
 )
 from .._enums cimport (
@@ -12,6 +12,7 @@ from .._enums cimport (
     GGML_UNARY_OP_GELU_QUICK, GGML_UNARY_OP_RELU, GGML_UNARY_OP_SILU,
 )
 from .._graph.grad cimport Backward, gradients
+from .._params cimport glu_params
 from .elementwise cimport clamp, clamp_back, mul, scale
 from .shape cimport concat, view_slice
 from .unary cimport activation_back, sigmoid, unary
@@ -22,9 +23,8 @@ cdef ggml_tensor *glu(ggml_context *ctx, int op, ggml_tensor *a, ggml_tensor *b,
     """f(a) * b, or with b = NULL the same of the two halves of each row of a; alpha, limit: of SWIGLU_OAI."""
     cdef ggml_tensor node
     node_init(&node, GGML_OP_GLU, a.type, a.ne[0] if b != NULL else a.ne[0] // 2, a.ne[1], a.ne[2], a.ne[3])
-    node.op_params[0], node.op_params[1] = op, swapped
-    gg_set_param_f32(&node, 2, alpha)
-    gg_set_param_f32(&node, 3, limit)
+    glu_params(&node).function, glu_params(&node).swapped = op, swapped
+    glu_params(&node).alpha, glu_params(&node).limit = alpha, limit
     node.src[0], node.src[1] = a, b
     return node_append(ctx, &node)
 
@@ -368,9 +368,9 @@ cdef int activation_of(int op) noexcept:
 cdef ggml_tensor *gate_gradient(ggml_context *c, ggml_tensor *t, ggml_tensor *g, ggml_tensor *x,
                                 ggml_tensor *y) except NULL:
     """With respect to y: g f(x), for SWIGLU_OAI only where |y| <= limit."""
-    cdef float alpha = gg_param_f32(t, 2), limit = gg_param_f32(t, 3)
-    if t.op_params[0] != GGML_GLU_OP_SWIGLU_OAI:
-        return mul(c, g, unary(c, activation_of(t.op_params[0]), x, False))
+    cdef float alpha = glu_params(t).alpha, limit = glu_params(t).limit
+    if glu_params(t).function != GGML_GLU_OP_SWIGLU_OAI:
+        return mul(c, g, unary(c, activation_of(glu_params(t).function), x, False))
     x = clamp(c, x, -INFINITY, limit, False)
     x = mul(c, x, sigmoid(c, scale(c, x, alpha, 0, False)))
     return clamp_back(c, mul(c, g, x), y, -limit, limit)
@@ -381,9 +381,9 @@ cdef ggml_tensor *argument_gradient(ggml_context *c, ggml_tensor *t, ggml_tensor
 
     The function of SWIGLU_OAI is f(x) = x sigmoid(alpha x) = silu(alpha x) / alpha, so f'(x) = silu'(alpha x).
     """
-    cdef float alpha = gg_param_f32(t, 2), limit = gg_param_f32(t, 3)
-    if t.op_params[0] != GGML_GLU_OP_SWIGLU_OAI:
-        return activation_back(c, activation_of(t.op_params[0]), mul(c, g, y), x)
+    cdef float alpha = glu_params(t).alpha, limit = glu_params(t).limit
+    if glu_params(t).function != GGML_GLU_OP_SWIGLU_OAI:
+        return activation_back(c, activation_of(glu_params(t).function), mul(c, g, y), x)
     cdef ggml_tensor *alpha_x = scale(c, clamp(c, x, -INFINITY, limit, False), alpha, 0, False)
     g = mul(c, g, scale(c, clamp(c, y, -limit, limit, False), 1, 1, False))
     return clamp_back(c, node2(c, GGML_OP_SILU_BACK, g, alpha_x), x, -INFINITY, limit)
@@ -394,7 +394,7 @@ cdef int grad_glu(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
     cdef ggml_tensor *a = t.src[0]
     cdef ggml_tensor *gate = t.src[1]
     cdef int64_t n = t.ne[0]
-    cdef bint swapped = t.op_params[1]
+    cdef bint swapped = glu_params(t).swapped
     b.require_not_overwritten(t, a)
     if gate != NULL:
         b.require_not_overwritten(t, gate)

@@ -10,6 +10,7 @@ from .._enums cimport (
     GGML_OP_TOP_K, GGML_TYPE_F32, GGML_TYPE_I32,
 )
 from .._graph.grad cimport Backward, gradients
+from .._params cimport argsort_params
 from .fill cimport index_range, zeros
 from .shape cimport cast, contiguous, repeat, reshape, view_slice
 from .. import _constants
@@ -198,7 +199,7 @@ cdef int grad_add_id(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
 cdef ggml_tensor *argsort(ggml_context *ctx, ggml_tensor *a, int order) except NULL:
     cdef ggml_tensor node
     node_like(&node, GGML_OP_ARGSORT, GGML_TYPE_I32, a)
-    node.op_params[0] = order
+    argsort_params(&node).order = order
     node.src[0] = a
     return node_append(ctx, &node)
 

@@ -10,6 +10,7 @@ from .._enums cimport (
     GGML_TYPE_F32, GGML_TYPE_I8,
 )
 from .._graph.grad cimport Backward, gradients
+from .._params cimport mul_mat_params
 from .reduce cimport sum_to_shape, sum_to_sizes
 from .shape cimport contiguous, reshape, transpose
 from .. import _constants
@@ -85,7 +86,7 @@ def ext_mul_mat_i8(ctx, a, b, offset=0):
     if not -255 <= more <= 255:
         fail(ValueError, f"offset is {more}: need -255 to 255")
     cdef ggml_tensor *product = mul_mat(c, matrix, arg_tensor(b, b"b"))
-    product.op_params[2] = more
+    mul_mat_params(product).offset = more
     return wrap_tensor(product)
 
 def ggml_out_prod(ctx, a, b):
@@ -184,7 +185,7 @@ def ggml_mul_mat_set_prec(a, prec):
         RuntimeError: a was freed.
     """
     enter(b"ggml_mul_mat_set_prec")
-    arg_product(a).op_params[0] = arg_prec(prec)
+    mul_mat_params(arg_product(a)).prec = arg_prec(prec)
 
 def ggml_mul_mat_set_hint(a, hint):
     """Gives a hint about the first operand of a matrix product.
@@ -202,7 +203,7 @@ def ggml_mul_mat_set_hint(a, hint):
         RuntimeError: a was freed.
     """
     enter(b"ggml_mul_mat_set_hint")
-    arg_product(a).op_params[1] = arg_hint(hint)
+    mul_mat_params(arg_product(a)).hint = arg_hint(hint)
 
 # ---- MUL_MAT_ID ------------------------------------------------------------------------------------------------------
 cdef ggml_tensor *mul_mat_id_node(ggml_context *ctx, int op, ggml_tensor *a, ggml_tensor *b, ggml_tensor *ids,

@@ -4,14 +4,15 @@ from libc.math cimport sqrt
 from libc.stdint cimport int64_t
 
 from .._core cimport (
-    arg_context, arg_float, arg_int32, arg_tensor, fail, gg_param_f32, gg_set_param_f32, ggml_context, ggml_tensor,
+    arg_context, arg_float, arg_int32, arg_tensor, fail, ggml_context, ggml_tensor,
     node1, node_append, node_in_place, node_like, wrap_tensor,
 )
 from .._enums cimport (
     GGML_OP_GROUP_NORM, GGML_OP_L2_NORM, GGML_OP_NORM, GGML_OP_RMS_NORM, GGML_OP_RMS_NORM_BACK, GGML_OP_SQRT,
 )
 from .._graph.grad cimport Backward, gradients
-from .elementwise cimport add, div, mul, node_with_floats, scale, sqr, sub
+from .._params cimport gg_norm_params, group_norm_params, norm_params
+from .elementwise cimport add, div, mul, node_with_params, scale, sqr, sub
 from .reduce cimport mean_rows, sum_rows
 from .shape cimport concat, contiguous, reshape, view_slice
 from .unary cimport step
@@ -19,7 +20,9 @@ from .unary cimport step
 cdef inline object norm_of(object ctx, const char *name, int op, object a, object eps, bint inplace):
     """What the public function `name` returns: a node that normalises the rows of a."""
     cdef ggml_context *c = arg_context(ctx, name)
-    return wrap_tensor(node_with_floats(c, op, arg_tensor(a, b"a"), arg_float(eps, b"eps"), 0, inplace))
+    cdef gg_norm_params q
+    q.eps = arg_float(eps, b"eps")
+    return wrap_tensor(node_with_params(c, op, arg_tensor(a, b"a"), &q, sizeof(q), inplace))
 
 # ---- NORM ------------------------------------------------------------------------------------------------------------
 def ggml_norm(ctx, a, eps):
@@ -71,14 +74,14 @@ cdef ggml_tensor *norm_back(ggml_context *ctx, ggml_tensor *g, ggml_tensor *x, f
 cdef int grad_norm(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
     """t = c / sqrt(mean(c^2) + eps) with c = x - mean(x), by rows: see norm_back."""
     b.require_not_overwritten(t, t.src[0])
-    return b.add(t.src[0], norm_back(b.ctx, g, t.src[0], gg_param_f32(t, 0)))
+    return b.add(t.src[0], norm_back(b.ctx, g, t.src[0], norm_params(t).eps))
 
 # ---- RMS_NORM --------------------------------------------------------------------------------------------------------
 cdef ggml_tensor *rms_norm_back(ggml_context *ctx, ggml_tensor *g, ggml_tensor *x, float eps) except NULL:
     """The gradient with respect to x of rms_norm(x)."""
     cdef ggml_tensor node
     node_like(&node, GGML_OP_RMS_NORM_BACK, g.type, g)
-    gg_set_param_f32(&node, 0, eps)
+    norm_params(&node).eps = eps
     node.src[0], node.src[1] = g, x
     return node_append(ctx, &node)
 
@@ -147,7 +150,7 @@ def ggml_rms_norm_back(ctx, a, b, eps):
 cdef int grad_rms_norm(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
     """t = x / sqrt(m) by rows, m = mean(x^2) + eps: dx = (g - x mean(g x) / m) / sqrt(m)."""
     b.require_not_overwritten(t, t.src[0])
-    return b.add(t.src[0], rms_norm_back(b.ctx, g, t.src[0], gg_param_f32(t, 0)))
+    return b.add(t.src[0], rms_norm_back(b.ctx, g, t.src[0], norm_params(t).eps))
 
 cdef int grad_rms_norm_back(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
     """t = (dy - x mean(dy x) / m) / sqrt(m) by rows, m = mean(x^2) + eps.
@@ -165,10 +168,10 @@ cdef int grad_rms_norm_back(Backward b, ggml_tensor *t, ggml_tensor *g) except -
     cdef ggml_tensor *numerator
     b.require_not_overwritten(t, x)
     if b.needs(dy):
-        b.add(dy, rms_norm_back(c, g, x, gg_param_f32(t, 0)))
+        b.add(dy, rms_norm_back(c, g, x, norm_params(t).eps))
     if b.needs(x):
         b.require_not_overwritten(t, dy)
-        m = scale(c, mean_rows(c, mul(c, x, x)), 1, gg_param_f32(t, 0), False)
+        m = scale(c, mean_rows(c, mul(c, x, x)), 1, norm_params(t).eps, False)
         mean_gx, mean_dyx = mean_rows(c, mul(c, g, x)), mean_rows(c, mul(c, dy, x))
         factor = sub(c, scale(c, div(c, mul(c, mean_gx, mean_dyx), m), 3, 0, False), mean_rows(c, mul(c, g, dy)))
         numerator = sub(c, mul(c, x, factor), add(c, mul(c, g, mean_dyx), mul(c, dy, mean_gx)))
@@ -182,8 +185,8 @@ cdef object group_norm_of(object ctx, const char *name, object a, object n_group
     cdef ggml_tensor node
     cdef ggml_tensor *x = arg_tensor(a, b"a")
     node_like(&node, GGML_OP_GROUP_NORM, x.type, x)
-    node.op_params[0] = arg_int32(n_groups, b"n_groups")
-    gg_set_param_f32(&node, 1, arg_float(eps, b"eps"))
+    group_norm_params(&node).n_groups = arg_int32(n_groups, b"n_groups")
+    group_norm_params(&node).eps = arg_float(eps, b"eps")
     node.src[0] = x
     if inplace:
         node_in_place(&node, x)
@@ -239,8 +242,9 @@ cdef ggml_tensor *group_norm_back(ggml_context *ctx, ggml_tensor *g, ggml_tensor
 cdef int grad_group_norm(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
     """The gradient of NORM with each group of channels as a row; the last group may have fewer channels."""
     cdef ggml_tensor *x = t.src[0]
-    cdef int64_t channels = x.ne[2], group_size = (channels + t.op_params[0] - 1) // t.op_params[0], rest
-    cdef float eps = gg_param_f32(t, 1)
+    cdef int n_groups = group_norm_params(t).n_groups
+    cdef int64_t channels = x.ne[2], group_size = (channels + n_groups - 1) // n_groups, rest
+    cdef float eps = group_norm_params(t).eps
     cdef ggml_tensor *dx
     b.require_not_overwritten(t, x)
     if group_size == 0:
@@ -304,7 +308,7 @@ cdef int grad_l2_norm(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
     cdef ggml_tensor *longer = x             # with the rows that are not longer than eps as zeros, whose dx is 0
     cdef ggml_tensor *is_longer
     cdef ggml_tensor *dx
-    cdef float eps = gg_param_f32(t, 0)
+    cdef float eps = norm_params(t).eps
     b.require_not_overwritten(t, x)
     if x.ne[0] == 0:
         return 0

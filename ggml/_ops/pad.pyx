@@ -7,12 +7,10 @@ from .._core cimport (
 )
 from .._enums cimport GGML_OP_ACC, GGML_OP_DUP, GGML_OP_PAD, GGML_OP_PAD_REFLECT_1D, GGML_OP_ROLL, GGML_TYPE_I32
 from .._graph.grad cimport Backward, gradients
+from .._params cimport gg_pad_reflect_params, pad_params, pad_reflect_params, roll_params
 from .fill cimport index_range, zeros
 from .index cimport get_rows_back
 from .shape cimport cast, concat, contiguous, reshape, transpose, update, view_slice
-
-cdef enum:
-    PARAM_CIRCULAR = 8     # in op_params of PAD, after the paddings before and after each dimension
 
 # ---- PAD -------------------------------------------------------------------------------------------------------------
 cdef ggml_tensor *pad(ggml_context *ctx, ggml_tensor *a, const int *before_after, bint circular) except NULL:
@@ -20,9 +18,9 @@ cdef ggml_tensor *pad(ggml_context *ctx, ggml_tensor *a, const int *before_after
     cdef int i
     node_like(&node, GGML_OP_PAD, a.type, a)
     for i in range(8):
-        node.op_params[i] = before_after[i]
+        pad_params(&node).ends[i] = before_after[i]
         node.ne[i // 2] += before_after[i]
-    node.op_params[<int>PARAM_CIRCULAR] = circular
+    pad_params(&node).circular = circular
     node.src[0] = a
     return node_append(ctx, &node)
 
@@ -156,10 +154,10 @@ cdef int grad_pad(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
     for dim in range(4):
         if g.ne[dim] == x.ne[dim]:
             continue
-        if t.op_params[<int>PARAM_CIRCULAR]:
-            g = sum_periods(b.ctx, g, dim, t.op_params[2 * dim], x.ne[dim])
+        if pad_params(t).circular:
+            g = sum_periods(b.ctx, g, dim, pad_params(t).ends[2 * dim], x.ne[dim])
         else:
-            g = view_slice(b.ctx, g, dim, t.op_params[2 * dim], x.ne[dim])
+            g = view_slice(b.ctx, g, dim, pad_params(t).ends[2 * dim], x.ne[dim])
     return b.add(x, g)
 
 # ---- PAD_REFLECT_1D --------------------------------------------------------------------------------------------------
@@ -184,9 +182,10 @@ def ggml_pad_reflect_1d(ctx, a, p0, p1):
     cdef ggml_context *c = arg_context(ctx, b"ggml_pad_reflect_1d")
     cdef ggml_tensor node
     cdef ggml_tensor *x = arg_tensor(a, b"a")
+    cdef gg_pad_reflect_params *q = pad_reflect_params(&node)
     node_like(&node, GGML_OP_PAD_REFLECT_1D, x.type, x)
-    node.op_params[0], node.op_params[1] = arg_int32(p0, b"p0"), arg_int32(p1, b"p1")
-    node.ne[0] += <int64_t>node.op_params[0] + node.op_params[1]
+    q.before, q.after = arg_int32(p0, b"p0"), arg_int32(p1, b"p1")
+    node.ne[0] += <int64_t>q.before + q.after
     node.src[0] = x
     return wrap_tensor(node_append(c, &node))
 
@@ -198,7 +197,7 @@ cdef int grad_pad_reflect(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
     cdef ggml_tensor *x = t.src[0]
     cdef ggml_context *c = b.ctx
     cdef int64_t n = x.ne[0], rows = gg_nrows(x)
-    cdef int before = t.op_params[0], after = t.op_params[1]
+    cdef int before = pad_reflect_params(t).before, after = pad_reflect_params(t).after
     cdef ggml_tensor *index = index_range(c, 0, n, 1)
     if before:
         index = concat(c, index_range(c, before, 0, -1), index, 0)
@@ -216,7 +215,7 @@ cdef ggml_tensor *roll(ggml_context *ctx, ggml_tensor *a, int64_t shift0, int64_
     cdef int i
     node_like(&node, GGML_OP_ROLL, a.type, a)
     for i in range(4):
-        node.op_params[i] = <int>(shifts[i] % a.ne[i]) if a.ne[i] else 0
+        roll_params(&node).shifts[i] = <int>(shifts[i] % a.ne[i]) if a.ne[i] else 0
     node.src[0] = a
     return node_append(ctx, &node)
 
@@ -244,7 +243,7 @@ def ggml_roll(ctx, a, shift0, shift1, shift2, shift3):
 
 cdef int grad_roll(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
     """t[(i + shift) mod n] = x[i]: dx[i] = g[(i + shift) mod n], g rolled back."""
-    cdef int32_t *shift = t.op_params
+    cdef int32_t *shift = roll_params(t).shifts
     return b.add(t.src[0], roll(b.ctx, g, -<int64_t>shift[0], -<int64_t>shift[1], -<int64_t>shift[2],
                                 -<int64_t>shift[3]))
 

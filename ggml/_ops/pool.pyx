@@ -8,6 +8,7 @@ from .._core cimport (
 )
 from .._enums cimport GGML_OP_POOL_1D, GGML_OP_POOL_2D, GGML_OP_POOL_2D_BACK, GGML_TYPE_F32
 from .._graph.grad cimport Backward, gradients
+from .._params cimport gg_pool_1d_params, gg_pool_2d_params, pool_1d_params, pool_2d_params
 
 cdef extern from "runtime/geometry.h" nogil:
     enum: GGML_OP_POOL_MAX
@@ -49,15 +50,17 @@ def ggml_pool_1d(ctx, a, op, k0, s0, p0):
     cdef ggml_context *c = arg_context(ctx, b"ggml_pool_1d")
     cdef ggml_tensor node
     cdef ggml_tensor *x = arg_tensor(a, b"a")
+    cdef gg_pool_1d_params *q = pool_1d_params(&node)
     cdef int k = arg_int32(k0, b"k0"), s = arg_int32(s0, b"s0"), p = arg_int32(p0, b"p0")
     node_init(&node, GGML_OP_POOL_1D, GGML_TYPE_F32, n_windows(x.ne[0], k, s, p), x.ne[1], x.ne[2], x.ne[3])
-    node.op_params[0], node.op_params[1], node.op_params[2], node.op_params[3] = arg_int32(op, b"op"), k, s, p
+    q.kind, q.k, q.s, q.p = arg_int32(op, b"op"), k, s, p
     node.src[0] = x
     return wrap_tensor(node_append(c, &node))
 
 cdef int init_pool_2d(ggml_tensor *node, int node_op, ggml_tensor *x, object op, object k0, object k1, object s0,
                       object s1, object p0, object p1) except -1:
     """Initialises a node with the parameters of the pooling of x and the shape of its result."""
+    cdef gg_pool_2d_params *q = pool_2d_params(node)
     cdef int width = arg_int32(k0, b"k0"), height = arg_int32(k1, b"k1")
     cdef int step0 = arg_int32(s0, b"s0"), step1 = arg_int32(s1, b"s1")
     cdef float pad0 = arg_float(p0, b"p0"), pad1 = arg_float(p1, b"p1")
@@ -65,9 +68,8 @@ cdef int init_pool_2d(ggml_tensor *node, int node_op, ggml_tensor *x, object op,
         fail(ValueError, f"p0 is {p0}, p1 is {p1}: need less than 2^24")
     node_init(node, node_op, GGML_TYPE_F32, n_windows(x.ne[0], width, step0, pad0),
               n_windows(x.ne[1], height, step1, pad1), x.ne[2], x.ne[3])
-    node.op_params[0], node.op_params[1], node.op_params[2] = arg_int32(op, b"op"), width, height
-    node.op_params[3], node.op_params[4] = step0, step1
-    node.op_params[5], node.op_params[6] = <int>pad0, <int>pad1
+    q.kind = arg_int32(op, b"op")
+    q.k[0], q.k[1], q.s[0], q.s[1], q.p[0], q.p[1] = width, height, step0, step1, <int>pad0, <int>pad1
     return 0
 
 def ggml_pool_2d(ctx, a, op, k0, k1, s0, s1, p0, p1):
@@ -143,13 +145,16 @@ cdef int grad_pool(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
     """
     cdef ggml_tensor node
     cdef ggml_tensor *x = t.src[0]
+    cdef gg_pool_2d_params *q = pool_2d_params(&node)
+    cdef const gg_pool_1d_params *row
     node_like(&node, GGML_OP_POOL_2D_BACK, GGML_TYPE_F32, x)
-    memcpy(node.op_params, t.op_params, sizeof(node.op_params))
-    if t.op == GGML_OP_POOL_1D:     # as POOL_2D with windows of height 1; [7]: averages leave out the padding
-        node.op_params[1], node.op_params[2] = t.op_params[1], 1
-        node.op_params[3], node.op_params[4] = t.op_params[2], 1
-        node.op_params[5], node.op_params[6], node.op_params[7] = t.op_params[3], 0, 1
-    if node.op_params[0] == GGML_OP_POOL_MAX:
+    if t.op == GGML_OP_POOL_1D:     # as POOL_2D with windows of height 1
+        row = pool_1d_params(t)
+        q.kind, q.k[0], q.k[1], q.s[0], q.s[1], q.p[0], q.p[1] = row.kind, row.k, 1, row.s, 1, row.p, 0
+        q.inside = True
+    else:
+        q[0] = pool_2d_params(t)[0]
+    if q.kind == GGML_OP_POOL_MAX:
         b.require_not_overwritten(t, x)
     node.src[0], node.src[1] = g, x
     return b.add(x, node_append(b.ctx, &node))

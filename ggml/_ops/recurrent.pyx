@@ -6,7 +6,7 @@ tokens and, after them, the last states, from which the next call continues; vie
 from libc.stdint cimport int64_t
 
 from .._core cimport (
-    arg_context, arg_float, arg_int32, arg_tensor, cbool, fail, gg_nelements, gg_set_param_f32, ggml_context,
+    arg_context, arg_float, arg_int32, arg_tensor, cbool, fail, gg_nelements, ggml_context,
     ggml_tensor, node_append, node_init, wrap_tensor,
 )
 from .._enums cimport (
@@ -14,12 +14,13 @@ from .._enums cimport (
     GGML_OP_SSM_CONV, GGML_OP_SSM_CONV_BACK, GGML_OP_SSM_SCAN, GGML_TYPE_F32,
 )
 from .._graph.grad cimport Backward, gradients
+from .._params cimport gg_recurrent_back_params, linear_attention_params, recurrent_back_params, recurrent_params
 from .index cimport get_rows_back
 from .reduce cimport sum_to_sizes
 from .shape cimport contiguous, reshape, view_slice
 
 cdef extern from "runtime/recurrent_layout.h" nogil:
-    enum: GG_SEQ_GRADIENT, GG_SEQ_OP
+    enum: GG_SEQ_GRADIENT
     ctypedef struct gg_seq:
         int64_t heads, tokens, seqs, states
     gg_seq gg_seq_of(const ggml_tensor *t, int op)
@@ -111,7 +112,7 @@ def ggml_ssm_scan(ctx, s, x, dt, A, B, C, ids, K=1):
     if n_states < 1:
         fail(ValueError, f"K is {n_states}: need 1 or more")
     node_init(&node, GGML_OP_SSM_SCAN, GGML_TYPE_F32, gg_ssm_scan_elements(states, inputs, n_states), 1, 1, 1)
-    node.op_params[0] = <int>n_states
+    recurrent_params(&node).n_states = <int>n_states
     node.src[0], node.src[1], node.src[2], node.src[3] = states, inputs, arg_tensor(dt, b"dt"), arg_tensor(A, b"A")
     node.src[4], node.src[5], node.src[6] = arg_tensor(B, b"B"), arg_tensor(C, b"C"), arg_tensor(ids, b"ids")
     return wrap_tensor(node_append(c, &node))
@@ -209,7 +210,7 @@ def ggml_gated_linear_attn(ctx, k, v, q, g, state, scale):
     init_token_rows(&node, GGML_OP_GATED_LINEAR_ATTN, arg_tensor(k, b"k"), s)
     node.src[1], node.src[2] = arg_tensor(v, b"v"), arg_tensor(q, b"q")
     node.src[3], node.src[4] = arg_tensor(g, b"g"), s
-    gg_set_param_f32(&node, 0, arg_float(scale, b"scale"))
+    linear_attention_params(&node).scale = arg_float(scale, b"scale")
     return wrap_tensor(node_append(c, &node))
 
 def ggml_gated_delta_net(ctx, q, k, v, g, beta, state, K):
@@ -244,7 +245,7 @@ def ggml_gated_delta_net(ctx, q, k, v, g, beta, state, K):
         fail(ValueError, f"K is {n_states}: need 1 or more")
     node_init(&node, GGML_OP_GATED_DELTA_NET, GGML_TYPE_F32, gg_count(values.ne[0], values.ne[1]),
               gg_delta_net_rows(values, n_states), 1, 1)
-    node.op_params[0] = n_states
+    recurrent_params(&node).n_states = n_states
     node.src[0], node.src[1], node.src[2] = arg_tensor(q, b"q"), arg_tensor(k, b"k"), values
     node.src[3], node.src[4], node.src[5] = arg_tensor(g, b"g"), arg_tensor(beta, b"beta"), arg_tensor(state, b"state")
     return wrap_tensor(node_append(c, &node))
@@ -285,6 +286,7 @@ cdef int grad_recurrent(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
     cdef int i
     cdef int64_t total = 0, start = 0, n
     cdef ggml_tensor node
+    cdef gg_recurrent_back_params *q = recurrent_back_params(&node)
     cdef ggml_tensor *all_gradients
     for i in range(gg_seq_operands(t.op)):
         b.require_not_overwritten(t, t.src[i])
@@ -293,7 +295,11 @@ cdef int grad_recurrent(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
     for i in range(GG_SEQ_GRADIENT):
         node.src[i] = t.src[i]
     node.src[<int>GG_SEQ_GRADIENT] = contiguous(c, g)
-    node.op_params[0], node.op_params[<int>GG_SEQ_OP] = t.op_params[0], t.op
+    q.op = t.op
+    if t.op == GGML_OP_GATED_LINEAR_ATTN:
+        q.scale = linear_attention_params(t).scale
+    elif t.op in (GGML_OP_SSM_SCAN, GGML_OP_GATED_DELTA_NET):
+        q.n_states = recurrent_params(t).n_states
     all_gradients = node_append(c, &node)
     for i in range(gg_seq_operands(t.op)):
         n = gg_seq_elements(t, &z, t.op, i)

@@ -7,13 +7,14 @@ from .._core cimport (
 )
 from .._enums cimport GGML_OP_UPSCALE, GGML_OP_UPSCALE_BACK, GGML_TYPE_F32
 from .._graph.grad cimport Backward, gradients
+from .._params cimport upscale_params
 
 cdef ggml_tensor *resize_node(ggml_context *ctx, int op, ggml_tensor *a, int type, const int64_t *ne,
                              int mode) except NULL:
     """A node of UPSCALE, or of its gradient UPSCALE_BACK, with the result [ne0, ne1, ne2, ne3]."""
     cdef ggml_tensor node
     node_init(&node, op, type, ne[0], ne[1], ne[2], ne[3])
-    node.op_params[0] = mode
+    upscale_params(&node).mode = mode
     node.src[0] = a
     return node_append(ctx, &node)
 
@@ -107,6 +108,6 @@ cdef int grad_upscale(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
     """t = W x with the weights W of the interpolation, dx = W^T g: UPSCALE_BACK applies W^T, so its gradient is W g."""
     cdef ggml_tensor *x = t.src[0]
     cdef int op = GGML_OP_UPSCALE_BACK if t.op == GGML_OP_UPSCALE else GGML_OP_UPSCALE
-    return b.add(x, resize_node(b.ctx, op, g, GGML_TYPE_F32, x.ne, t.op_params[0]))
+    return b.add(x, resize_node(b.ctx, op, g, GGML_TYPE_F32, x.ne, upscale_params(t).mode))
 
 gradients[GGML_OP_UPSCALE] = gradients[GGML_OP_UPSCALE_BACK] = grad_upscale

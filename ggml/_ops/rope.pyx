@@ -5,17 +5,13 @@ from libc.string cimport memcpy
 
 from .._core cimport (
     arg_bool, arg_buffer, arg_context, arg_float, arg_int32, arg_tensor, arg_tensor_or_null, check_node, enter,
-    fail, gg_set_param_f32, ggml_context, ggml_tensor, node_append, node_in_place, node_like, node_text, wrap_tensor,
+    fail, ggml_context, ggml_tensor, node_append, node_in_place, node_like, node_text, wrap_tensor,
 )
 from .._enums cimport GGML_OP_ROPE, GGML_OP_ROPE_BACK, GGML_OP_ROPE_FACTORS_BACK, GGML_TYPE_F32
 from .._graph.grad cimport Backward, gradients
+from .._params cimport gg_rope_params, rope_params
 
-cdef enum:     # in op_params of ROPE and ROPE_BACK
-    PARAM_N_DIMS = 1, PARAM_MODE = 2, PARAM_N_CTX = 4, PARAM_SCALING = 5, PARAM_SECTIONS = 11
-    PARAM_OFFSET = 15
-    PARAM_BACK = 3      # of ROPE_FACTORS_BACK: 1 for the factors of ROPE_BACK
-
-cdef tuple SCALING_NAMES = (b"freq_base", b"freq_scale", b"ext_factor", b"attn_factor", b"beta_fast", b"beta_slow")
+# freq_base, freq_scale, ext_factor, attn_factor, beta_fast, beta_slow
 cdef tuple NO_SCALING = (10000.0, 1.0, 0.0, 1.0, 0.0, 0.0)
 
 # ---- builders --------------------------------------------------------------------------------------------------------
@@ -23,25 +19,26 @@ cdef object rope_of(object ctx, const char *name, int op, object a, object b, ob
                     object mode, object n_ctx_orig, tuple scaling, bint inplace):
     """What the public function `name` returns: a node of ROPE or ROPE_BACK.
 
-    scaling holds the six numbers of SCALING_NAMES. sections is None where each token has one position.
+    scaling holds six numbers in the order of NO_SCALING. sections is None where each token has one position.
     """
     cdef ggml_context *context = arg_context(ctx, name)
     cdef ggml_tensor node
     cdef ggml_tensor *x = arg_tensor(a, b"a")
+    cdef gg_rope_params *q = rope_params(&node)
     cdef void *address
-    cdef int i
     node_like(&node, op, x.type, x)
     node.src[0], node.src[1], node.src[2] = x, arg_tensor(b, b"b"), arg_tensor_or_null(c, b"c")
-    node.op_params[<int>PARAM_N_DIMS] = arg_int32(n_dims, b"n_dims")
-    node.op_params[<int>PARAM_MODE] = arg_int32(mode, b"mode")
-    node.op_params[<int>PARAM_N_CTX] = arg_int32(n_ctx_orig, b"n_ctx_orig")
-    for i, scaling_name in enumerate(SCALING_NAMES):
-        gg_set_param_f32(&node, PARAM_SCALING + i, arg_float(scaling[i], scaling_name))
+    q.n_dims = arg_int32(n_dims, b"n_dims")
+    q.mode = arg_int32(mode, b"mode")
+    q.n_ctx_orig = arg_int32(n_ctx_orig, b"n_ctx_orig")
+    q.freq_base, q.freq_scale = arg_float(scaling[0], b"freq_base"), arg_float(scaling[1], b"freq_scale")
+    q.ext_factor, q.attn_factor = arg_float(scaling[2], b"ext_factor"), arg_float(scaling[3], b"attn_factor")
+    q.beta_fast, q.beta_slow = arg_float(scaling[4], b"beta_fast"), arg_float(scaling[5], b"beta_slow")
     if sections is not None:
         arg_buffer(sections, b"sections", 4 * sizeof(int32_t), &address)
         if address == NULL:
             fail(ValueError, "sections is NULL: need four int")
-        memcpy(&node.op_params[<int>PARAM_SECTIONS], address, 4 * sizeof(int32_t))
+        memcpy(q.sections, address, sizeof(q.sections))
     if inplace:
         node_in_place(&node, x)
     return wrap_tensor(node_append(context, &node))
@@ -419,12 +416,12 @@ def ggml_rope_set_offset(a, n_offs):
     cdef int n = arg_int32(n_offs, b"n_offs"), before
     if t.op != GGML_OP_ROPE and t.op != GGML_OP_ROPE_BACK:
         fail(ValueError, f"a is {node_text(t)}: need the result of a ggml_rope function")
-    before = t.op_params[<int>PARAM_OFFSET]
-    t.op_params[<int>PARAM_OFFSET] = n
+    before = rope_params(t).offset
+    rope_params(t).offset = n
     try:
         check_node(t)
     except ValueError:
-        t.op_params[<int>PARAM_OFFSET] = before
+        rope_params(t).offset = before
         raise
     return a
 
@@ -441,15 +438,15 @@ cdef int grad_rope(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
     cdef bint is_back = t.op == GGML_OP_ROPE_BACK
     if b.needs(x):
         node_like(&node, GGML_OP_ROPE if is_back else GGML_OP_ROPE_BACK, g.type, g)
-        memcpy(node.op_params, t.op_params, sizeof(node.op_params))
+        rope_params(&node)[0] = rope_params(t)[0]
         node.src[0], node.src[1], node.src[2] = g, positions, factors
         b.add(x, node_append(b.ctx, &node))
     if b.needs(factors):
         b.require_not_overwritten(t, x)
         b.require_not_overwritten(t, factors)
         node_like(&node, GGML_OP_ROPE_FACTORS_BACK, GGML_TYPE_F32, factors)
-        memcpy(node.op_params, t.op_params, sizeof(node.op_params))
-        node.op_params[<int>PARAM_BACK] = is_back
+        rope_params(&node)[0] = rope_params(t)[0]
+        rope_params(&node).back = is_back
         node.src[0], node.src[1], node.src[2], node.src[3] = g, x, positions, factors
         b.add(factors, node_append(b.ctx, &node))
     return 0

@@ -2,11 +2,12 @@
 from .._core cimport arg_context, arg_tensor, ggml_context, ggml_tensor, node_append, node_like, wrap_tensor
 from .._enums cimport GGML_OP_CUMSUM
 from .._graph.grad cimport Backward, gradients
+from .._params cimport cumsum_params
 
 cdef ggml_tensor *cumsum(ggml_context *ctx, ggml_tensor *a, bint from_end) except NULL:
     cdef ggml_tensor node
     node_like(&node, GGML_OP_CUMSUM, a.type, a)
-    node.op_params[0] = from_end
+    cumsum_params(&node).from_end = from_end
     node.src[0] = a
     return node_append(ctx, &node)
 
@@ -29,6 +30,6 @@ def ggml_cumsum(ctx, a):
 
 cdef int grad_cumsum(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
     """t[i] = x[0] + ... + x[i]: dx[i] = g[i] + ... + g[n - 1], the running sums from the other end."""
-    return b.add(t.src[0], cumsum(b.ctx, g, not t.op_params[0]))
+    return b.add(t.src[0], cumsum(b.ctx, g, not cumsum_params(t).from_end))
 
 gradients[GGML_OP_CUMSUM] = grad_cumsum

@@ -12,6 +12,7 @@ from .._enums cimport (
     GGML_OP_RESHAPE, GGML_OP_SET, GGML_OP_TRANSPOSE, GGML_OP_VIEW,
 )
 from .._graph.grad cimport Backward, gradients
+from .._params cimport concat_params, gg_update_params, permute_params, update_params, view_params
 from .fill cimport zeros
 from .reduce cimport sum_to_shape
 
@@ -403,7 +404,7 @@ cdef ggml_tensor *view(ggml_context *ctx, ggml_tensor *a, const int64_t *ne, con
     if not (gg_extent(&node, &end) and gg_add(end, node.view_offs, &end)) or end > gg_nbytes(node.view_src):
         fail(ValueError,
              f"a is {shape_text(a)}: the view {[ne[0], ne[1], ne[2], ne[3]]} at offset {offset} ends beyond it")
-    memcpy(node.op_params, &offset, sizeof(offset))
+    view_params(&node).offset = <int64_t>offset
     node.src[0] = a
     return with_name(node_append(ctx, &node), a.name, b" (view)")
 
@@ -578,7 +579,7 @@ cdef ggml_tensor *permute(ggml_context *ctx, ggml_tensor *a, int axis0, int axis
     node_init(&node, GGML_OP_PERMUTE, a.type, 0, 0, 0, 0)
     for i in range(4):
         node.ne[axes[i]], node.nb[axes[i]] = a.ne[i], a.nb[i]
-        node.op_params[i] = axes[i]
+        permute_params(&node).axes[i] = axes[i]
     node.src[0] = a
     node_view(&node, a, 0)
     return with_name(node_append(ctx, &node), a.name, b" (permuted)")
@@ -612,7 +613,7 @@ cdef int grad_permute(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
     cdef int[4] inverse
     cdef int i
     for i in range(4):
-        inverse[t.op_params[i]] = i
+        inverse[permute_params(t).axes[i]] = i
     return b.add(t.src[0], permute(b.ctx, g, inverse[0], inverse[1], inverse[2], inverse[3]))
 
 cdef ggml_tensor *transpose(ggml_context *ctx, ggml_tensor *a) except NULL:
@@ -649,6 +650,7 @@ cdef int grad_transpose(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
 cdef ggml_tensor *update(ggml_context *ctx, int op, ggml_tensor *a, ggml_tensor *b, size_t nb1, size_t nb2, size_t nb3,
                          size_t offset, bint inplace) except NULL:
     cdef ggml_tensor node
+    cdef gg_update_params *q = update_params(&node)
     cdef size_t[4] params = [nb1, nb2, nb3, offset]
     cdef int i
     node_like(&node, op, a.type, a)
@@ -657,8 +659,11 @@ cdef ggml_tensor *update(ggml_context *ctx, int op, ggml_tensor *a, ggml_tensor 
             params[i] = 0        # the stride of a dimension of size 1 is not used
         if params[i] > INT32_MAX:
             fail(ValueError, f"{('nb1', 'nb2', 'nb3', 'offset')[i]} is {params[i]}: need less than 2 GiB")
-        node.op_params[i] = <int>params[i]
-    node.op_params[4] = inplace
+        if i < 3:
+            q.nb[i] = <int>params[i]
+        else:
+            q.offset = <int>params[i]
+    q.inplace = inplace
     node.src[0], node.src[1] = a, b
     if inplace:
         node_in_place(&node, a)
@@ -866,11 +871,11 @@ cdef int grad_update(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
     cdef ggml_tensor *y = t.src[1]
     cdef ggml_tensor *no_part
     cdef size_t[4] nb
-    cdef size_t bytes = <size_t>gg_types[t.type].bytes, offset = <size_t>t.op_params[3] // bytes * 4
+    cdef size_t bytes = <size_t>gg_types[t.type].bytes, offset = <size_t>update_params(t).offset // bytes * 4
     cdef int i
     nb[0] = 4
     for i in range(3):
-        nb[i + 1] = <size_t>t.op_params[i] // bytes * 4
+        nb[i + 1] = <size_t>update_params(t).nb[i] // bytes * 4
     g = contiguous(b.ctx, g)
     if b.needs(y):
         b.add(y, view(b.ctx, g, y.ne, nb, offset))
@@ -943,7 +948,7 @@ cdef ggml_tensor *concat(ggml_context *ctx, ggml_tensor *a, ggml_tensor *b, int 
     node_like(&node, GGML_OP_CONCAT, a.type, a)
     if 0 <= dim < 4:
         node.ne[dim] += b.ne[dim]
-    node.op_params[0] = dim
+    concat_params(&node).dim = dim
     node.src[0], node.src[1] = a, b
     return node_append(ctx, &node)
 
@@ -968,7 +973,7 @@ def ggml_concat(ctx, a, b, dim):
 
 cdef int grad_concat(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
     """t = x and y joined along a dimension: dx and dy are slices of g."""
-    cdef int dim = t.op_params[0]
+    cdef int dim = concat_params(t).dim
     cdef ggml_tensor *x = t.src[0]
     cdef ggml_tensor *y = t.src[1]
     if b.needs(x):

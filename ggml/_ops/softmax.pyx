@@ -2,14 +2,15 @@
 from libc.math cimport INFINITY
 
 from .._core cimport (
-    arg_context, arg_float, arg_tensor, arg_tensor_or_null, enter, fail, gg_nrows, gg_param_f32, gg_set_param_f32,
-    ggml_context, ggml_tensor, node1, node_append, node_in_place, node_init, node_like, shape_text, wrap_tensor,
+    arg_context, arg_float, arg_tensor, arg_tensor_or_null, enter, fail, gg_nrows, ggml_context, ggml_tensor, node1,
+    node_append, node_in_place, node_init, node_like, shape_text, wrap_tensor,
 )
 from .._enums cimport (
     GGML_OP_ACC, GGML_OP_CROSS_ENTROPY_LOSS, GGML_OP_CROSS_ENTROPY_LOSS_BACK, GGML_OP_LOG_SOFT_MAX, GGML_OP_SOFT_MAX,
     GGML_OP_SOFT_MAX_BACK, GGML_TYPE_F32,
 )
 from .._graph.grad cimport Backward, gradients
+from .._params cimport soft_max_params
 from .elementwise cimport clamp, mul, scale, sub
 from .fill cimport zeros
 from .reduce cimport sum_rows, sum_to_shape, sum_to_sizes
@@ -20,8 +21,8 @@ cdef ggml_tensor *soft_max_node(ggml_context *ctx, ggml_tensor *a, ggml_tensor *
                                 bint inplace) except NULL:
     cdef ggml_tensor node
     node_like(&node, GGML_OP_SOFT_MAX, a.type, a)
-    gg_set_param_f32(&node, 0, factor)
-    gg_set_param_f32(&node, 1, max_bias)
+    soft_max_params(&node).scale = factor
+    soft_max_params(&node).max_bias = max_bias
     node.src[0], node.src[1] = a, mask
     if inplace:
         node_in_place(&node, a)
@@ -159,9 +160,9 @@ cdef ggml_tensor *soft_max_back(ggml_context *ctx, ggml_tensor *g, ggml_tensor *
     """
     cdef ggml_tensor node
     node_like(&node, GGML_OP_SOFT_MAX_BACK, g.type, g)
-    node.op_params[2] = by_mask
-    gg_set_param_f32(&node, 0, factor)
-    gg_set_param_f32(&node, 1, max_bias)
+    soft_max_params(&node).by_mask = by_mask
+    soft_max_params(&node).scale = factor
+    soft_max_params(&node).max_bias = max_bias
     node.src[0], node.src[1] = g, y
     if inplace:
         node_in_place(&node, g)
@@ -272,7 +273,7 @@ cdef int grad_soft_max(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
     cdef ggml_tensor *mask = t.src[1]
     cdef ggml_tensor *sinks = t.src[2]
     cdef ggml_tensor *minus_weight
-    cdef float factor = gg_param_f32(t, 0), max_bias = gg_param_f32(t, 1)
+    cdef float factor = soft_max_params(t).scale, max_bias = soft_max_params(t).max_bias
     b.require_not_overwritten(t, t)
     if b.needs(x):
         b.add(x, soft_max_back(c, g, t, factor, max_bias, False, False))
@@ -293,8 +294,8 @@ cdef int grad_soft_max_back(Backward b, ggml_tensor *t, ggml_tensor *g) except -
     cdef ggml_tensor *y = t.src[1]
     cdef ggml_tensor *first
     cdef ggml_tensor *second
-    cdef float factor = gg_param_f32(t, 0), max_bias = gg_param_f32(t, 1)
-    cdef bint by_mask = t.op_params[2]
+    cdef float factor = soft_max_params(t).scale, max_bias = soft_max_params(t).max_bias
+    cdef bint by_mask = soft_max_params(t).by_mask
     b.require_not_overwritten(t, y)
     if b.needs(dy):
         b.add(dy, soft_max_back(c, g, y, factor, max_bias, by_mask, False))

@@ -7,6 +7,7 @@ from .._enums cimport (
     GGML_OP_DIAG, GGML_OP_DIAG_MASK_INF, GGML_OP_DIAG_MASK_ZERO, GGML_OP_SOLVE_TRI, GGML_OP_TRI, GGML_TYPE_F32,
 )
 from .._graph.grad cimport Backward, gradients
+from .._params cimport diag_mask_params, solve_tri_params, triangular_params
 from .matmul cimport mul_mat
 from .shape cimport view
 from .unary cimport neg
@@ -15,7 +16,7 @@ from .unary cimport neg
 cdef ggml_tensor *tri(ggml_context *ctx, ggml_tensor *a, int kind) except NULL:
     cdef ggml_tensor node
     node_like(&node, GGML_OP_TRI, a.type, a)
-    node.op_params[0] = kind
+    triangular_params(&node).kind = kind
     node.src[0] = a
     return node_append(ctx, &node)
 
@@ -41,7 +42,7 @@ def ggml_tri(ctx, a, type_):
 
 cdef int grad_tri(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
     """t = a triangle of x, else 0: dx = the same triangle of g."""
-    return b.add(t.src[0], tri(b.ctx, g, t.op_params[0]))
+    return b.add(t.src[0], tri(b.ctx, g, triangular_params(t).kind))
 
 def ggml_diag(ctx, a):
     """Builds diagonal matrices from rows: result[i, i] = a[i], all other elements are 0.
@@ -73,7 +74,7 @@ cdef int grad_diag(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
 cdef ggml_tensor *diag_mask(ggml_context *ctx, int op, ggml_tensor *a, int n_past, bint inplace) except NULL:
     cdef ggml_tensor node
     node_like(&node, op, a.type, a)
-    node.op_params[0] = n_past
+    diag_mask_params(&node).n_past = n_past
     node.src[0] = a
     if inplace:
         node_in_place(&node, a)
@@ -160,14 +161,14 @@ def ggml_diag_mask_zero_inplace(ctx, a, n_past):
 
 cdef int grad_diag_mask(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
     """DIAG_MASK_INF, DIAG_MASK_ZERO: dx = g with zeros above the diagonal."""
-    return b.add(t.src[0], diag_mask(b.ctx, GGML_OP_DIAG_MASK_ZERO, g, t.op_params[0], False))
+    return b.add(t.src[0], diag_mask(b.ctx, GGML_OP_DIAG_MASK_ZERO, g, diag_mask_params(t).n_past, False))
 
 # ---- triangular systems ----------------------------------------------------------------------------------------------
 cdef ggml_tensor *solve_tri(ggml_context *ctx, ggml_tensor *a, ggml_tensor *b, bint transposed) except NULL:
     """X of A X = B, or of A^T X = B; A is lower triangular."""
     cdef ggml_tensor node
     node_like(&node, GGML_OP_SOLVE_TRI, GGML_TYPE_F32, b)
-    node.op_params[0] = transposed
+    solve_tri_params(&node).transposed = transposed
     node.src[0], node.src[1] = a, b
     return node_append(ctx, &node)
 
@@ -200,7 +201,7 @@ cdef int grad_solve_tri(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
     """t = X = A^-1 B: dB = A^-T g, dA = the lower triangle of -dB X^T. For A^T X = B: dB = A^-1 g, dA = -X dB^T."""
     cdef ggml_context *c = b.ctx
     cdef ggml_tensor *product
-    cdef bint transposed = t.op_params[0]
+    cdef bint transposed = solve_tri_params(t).transposed
     b.require_not_overwritten(t, t.src[0])
     cdef ggml_tensor *d_rhs = solve_tri(c, t.src[0], g, not transposed)
     b.add(t.src[1], d_rhs)

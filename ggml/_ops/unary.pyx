@@ -2,7 +2,7 @@
 from libc.math cimport INFINITY, exp, log1p
 
 from .._core cimport (
-    arg_context, arg_float, arg_int32, arg_tensor, fail, gg_param_f32, gg_set_param_f32, ggml_context, ggml_tensor,
+    arg_context, arg_float, arg_int32, arg_tensor, fail, ggml_context, ggml_tensor,
     node2, node_append, node_in_place, node_like, wrap_tensor,
 )
 from .._enums cimport (
@@ -14,6 +14,7 @@ from .._enums cimport (
     GGML_UNARY_OP_TANH, GGML_UNARY_OP_TRUNC,
 )
 from .._graph.grad cimport Backward, gradients
+from .._params cimport gg_unary_params, unary_params
 from .elementwise cimport add, clamp, clamp_back, mul, scale, sqr, sub
 
 cdef extern from "runtime/engine.h" nogil:
@@ -23,7 +24,7 @@ cdef extern from "runtime/engine.h" nogil:
 cdef ggml_tensor *unary(ggml_context *ctx, int function, ggml_tensor *a, bint inplace) except NULL:
     cdef ggml_tensor node
     node_like(&node, GGML_OP_UNARY, a.type, a)
-    node.op_params[0] = function
+    unary_params(&node).function = function
     node.src[0] = a
     if inplace:
         node_in_place(&node, a)
@@ -781,14 +782,15 @@ def ggml_xielu(ctx, a, alpha_n, alpha_p, beta, eps):
     """
     cdef ggml_context *c = arg_context(ctx, b"ggml_xielu")
     cdef ggml_tensor node
+    cdef gg_unary_params *q = unary_params(&node)
     cdef ggml_tensor *x = arg_tensor(a, b"a")
     cdef float linear = arg_float(beta, b"beta")
     node_like(&node, GGML_OP_UNARY, x.type, x)
-    node.op_params[0] = GGML_UNARY_OP_XIELU
-    gg_set_param_f32(&node, 1, linear + softplus(arg_float(alpha_n, b"alpha_n")))
-    gg_set_param_f32(&node, 2, softplus(arg_float(alpha_p, b"alpha_p")))
-    gg_set_param_f32(&node, 3, linear)
-    gg_set_param_f32(&node, 4, arg_float(eps, b"eps"))
+    q.function = GGML_UNARY_OP_XIELU
+    q.alpha_n = linear + softplus(arg_float(alpha_n, b"alpha_n"))
+    q.alpha_p = softplus(arg_float(alpha_p, b"alpha_p"))
+    q.beta = linear
+    q.eps = arg_float(eps, b"eps")
     node.src[0] = x
     return wrap_tensor(node_append(c, &node))
 
@@ -798,7 +800,8 @@ cdef ggml_tensor *xielu_gradient(ggml_context *ctx, ggml_tensor *t, ggml_tensor 
     Each side is computed from a clamped x: that of the other sign would overflow, and 0 times infinity is NaN.
     """
     cdef ggml_tensor *x = t.src[0]
-    cdef float n = gg_param_f32(t, 1), p = gg_param_f32(t, 2), beta = gg_param_f32(t, 3), eps = gg_param_f32(t, 4)
+    cdef gg_unary_params *q = unary_params(t)
+    cdef float n = q.alpha_n, p = q.alpha_p, beta = q.beta, eps = q.eps
     cdef ggml_tensor *positive = step(ctx, x)
     cdef ggml_tensor *slope_above = scale(ctx, clamp(ctx, x, 0, INFINITY, False), 2 * p, 0, False)
     cdef ggml_tensor *low = clamp(ctx, x, -INFINITY, 0, False)
@@ -980,7 +983,7 @@ cdef bint has_gradient_from_result(int function) noexcept:
 
 cdef int grad_unary(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
     """t = f(x): dx = g f'(x)."""
-    cdef int function = t.op_params[0]
+    cdef int function = unary_params(t).function
     if is_piecewise_constant(function):
         return 0
     if has_gradient_from_result(function):

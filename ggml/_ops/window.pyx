@@ -9,6 +9,7 @@ from .._enums cimport (
     GGML_OP_ADD_REL_POS, GGML_OP_GET_REL_POS, GGML_OP_WIN_PART, GGML_OP_WIN_UNPART, GGML_TYPE_I32,
 )
 from .._graph.grad cimport Backward, gradients
+from .._params cimport add_rel_pos_params, gg_win_part_params, win_part_params, win_unpart_params
 from .elementwise cimport add
 from .fill cimport index_range
 from .index cimport get_rows_back
@@ -18,20 +19,21 @@ from .shape cimport cast, contiguous, repeat, reshape
 # ---- WIN_PART, WIN_UNPART --------------------------------------------------------------------------------------------
 cdef ggml_tensor *win_part(ggml_context *ctx, ggml_tensor *a, int w) except NULL:
     cdef ggml_tensor node
+    cdef gg_win_part_params *q = win_part_params(&node)
     if w < 1:
         fail(ValueError, f"w is {w}: must be positive")
     cdef int64_t columns = (a.ne[1] + w - 1) // w, rows = (a.ne[2] + w - 1) // w
     if columns > INT32_MAX or rows > INT32_MAX:
         fail(ValueError, f"windows of {w}: {columns} by {rows} are too many")
     node_init(&node, GGML_OP_WIN_PART, a.type, a.ne[0], w, w, columns * rows)
-    node.op_params[0], node.op_params[1], node.op_params[2] = <int>columns, <int>rows, w
+    q.columns, q.rows, q.w = <int>columns, <int>rows, w
     node.src[0] = a
     return node_append(ctx, &node)
 
 cdef ggml_tensor *win_unpart(ggml_context *ctx, ggml_tensor *a, int64_t width, int64_t height, int w) except NULL:
     cdef ggml_tensor node
     node_init(&node, GGML_OP_WIN_UNPART, a.type, a.ne[0], width, height, 1)
-    node.op_params[0] = w
+    win_unpart_params(&node).w = w
     node.src[0] = a
     return node_append(ctx, &node)
 
@@ -56,7 +58,7 @@ def ggml_win_part(ctx, a, w):
 
 cdef int grad_win_part(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
     """t = the windows of the image x: dx = the image of the windows g, without the padding."""
-    return b.add(t.src[0], win_unpart(b.ctx, g, t.src[0].ne[1], t.src[0].ne[2], t.op_params[2]))
+    return b.add(t.src[0], win_unpart(b.ctx, g, t.src[0].ne[1], t.src[0].ne[2], win_part_params(t).w))
 
 def ggml_win_unpart(ctx, a, w0, h0, w):
     """Assembles an image from the windows that ggml_win_part made of it.
@@ -81,7 +83,7 @@ def ggml_win_unpart(ctx, a, w0, h0, w):
 
 cdef int grad_win_unpart(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
     """t = the image of the windows x: dx = the windows of g, with zeros for the padding."""
-    return b.add(t.src[0], win_part(b.ctx, g, t.op_params[0]))
+    return b.add(t.src[0], win_part(b.ctx, g, win_unpart_params(t).w))
 
 # ---- GET_REL_POS, ADD_REL_POS ----------------------------------------------------------------------------------------
 def ggml_get_rel_pos(ctx, a, qh, kh):
@@ -125,7 +127,7 @@ cdef object add_rel_pos_of(object ctx, const char *name, object a, object pw, ob
     cdef ggml_tensor node
     cdef ggml_tensor *x = arg_tensor(a, b"a")
     node_like(&node, GGML_OP_ADD_REL_POS, x.type, x)
-    node.op_params[0] = inplace
+    add_rel_pos_params(&node).inplace = inplace
     node.src[0], node.src[1], node.src[2] = x, arg_tensor(pw, b"pw"), arg_tensor(ph, b"ph")
     if inplace:
         node_in_place(&node, x)

@@ -8,6 +8,7 @@ from .._core cimport (
     gg_same_shape, gg_type_ok, gg_types, ggml_object, ggml_tensor, name_text, set_name, tensor_text, wrap_tensor,
 )
 from .._enums cimport GGML_OP_GLU, GGML_OP_NONE, GGML_OP_UNARY, GGML_TYPE_F32
+from .._params cimport glu_params, unary_params
 from .. import _constants
 
 cdef extern from "runtime/engine.h" nogil:
@@ -282,9 +283,9 @@ def ggml_op_desc(t):
     enter(b"ggml_op_desc")
     cdef ggml_tensor *x = arg_tensor(t, b"t")
     if x.op == GGML_OP_UNARY:
-        return known_name(engine.unary_name(x.op_params[0]), x.op_params[0], "unary operation")
+        return known_name(engine.unary_name(unary_params(x).function), unary_params(x).function, "unary operation")
     if x.op == GGML_OP_GLU:
-        return ggml_glu_op_name(x.op_params[0])
+        return ggml_glu_op_name(glu_params(x).function)
     return known_name(engine.op_name(x.op), x.op, "operation")
 
 def ggml_get_unary_op(tensor):
@@ -303,7 +304,7 @@ def ggml_get_unary_op(tensor):
     cdef ggml_tensor *t = arg_tensor(tensor, b"tensor")
     if t.op != GGML_OP_UNARY:
         fail(ValueError, f"the operation is {engine.op_name(t.op).decode()}: need UNARY")
-    return t.op_params[0]
+    return unary_params(t).function
 
 def ggml_get_glu_op(tensor):
     """Returns the gated linear unit that computes a tensor.
@@ -321,7 +322,7 @@ def ggml_get_glu_op(tensor):
     cdef ggml_tensor *t = arg_tensor(tensor, b"tensor")
     if t.op != GGML_OP_GLU:
         fail(ValueError, f"the operation is {engine.op_name(t.op).decode()}: need GLU")
-    return t.op_params[0]
+    return glu_params(t).function
 
 def ggml_is_transposed(tensor):
     """Tells whether dimension 0 has a larger stride than dimension 1: nb0 > nb1.

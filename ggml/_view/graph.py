@@ -7,6 +7,7 @@ from typing import Any
 
 import ggml
 
+from .._params import function_of
 from .._profile.calls import AUTOMATIC, layers_of, op_name, shape_of, text, type_name
 from .layout import draw
 
@@ -31,7 +32,7 @@ class Drawn:
         if not all(map(is_live, self.nodes)):
             raise RuntimeError("graph_svg: a node of the graph was freed")
         structs = [t.contents for t in self.nodes]
-        self.ops = [op_name(s.op, s.op_params[0]) for s in structs]
+        self.ops = [op_name(s.op, function_of(s)) for s in structs]
         used = {address(s) for t in self.nodes for s in t.contents.src if s}
         self._views = {address(t) for op, t in zip(self.ops, self.nodes) if op in VIEWS and address(t) in used}
         # the nodes that have a box, or a part in one, as operations; parameters are nodes without one

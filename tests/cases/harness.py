@@ -5,7 +5,9 @@ compares results and gradients with their references.
 import contextlib
 import ctypes
 import os
+import re
 from itertools import cycle
+from pathlib import Path
 
 import numpy as np
 
@@ -16,6 +18,9 @@ from . import As, constructor
 
 DTYPES = {"F32": "f4", "F16": "f2", "BF16": "u2", "F64": "f8", "I8": "i1", "I16": "i2", "I32": "i4", "I64": "i8"}
 EPS = {"F32": 0.0, "F16": 2.0**-11, "BF16": 2.0**-8}  # relative error of one rounding to the type
+TYPES = (Path(__file__).parents[2] / "ggml" / "_simd" / "tables" / "types.h").read_text(encoding="utf-8")
+# the types in which weights are stored, by the table of types
+QUANTISED = re.findall(r"^TYPE\([^,]+, *(\w+),(?:[^,]+,){3} *(?:WEIGHT|BOTH)\b", TYPES, re.M)
 ISAS = [row["name"] for row in _core.isa_info() if row["supported"]]
 LAYOUTS = ("plain", "permuted", "transposed", "padded")
 

@@ -22,7 +22,7 @@ static const char *attn_fits(const ggml_tensor *q, const ggml_tensor *k, const g
 }
 static const char *attn_options(const ggml_tensor *t, char *msg) {
     const ggml_tensor *q = t->src[0], *k = t->src[1], *mask = t->src[3], *sinks = t->src[4];
-    const float max_bias = gg_param_f32(t, 1);
+    const float max_bias = attention_params(t)->max_bias;
     if (mask) {
         REQUIRE_FLOAT(mask, "mask");
         REQUIRE(mask->ne[0] >= k->ne[1] && mask->ne[1] >= q->ne[1],
@@ -67,7 +67,7 @@ CHECK(FLASH_ATTN_EXT_BACK) {
     REQUIRE_FLOAT(d, "d");
     REQUIRE(d->ne[0] == v->ne[0] && d->ne[1] == a->ne[2] && d->ne[2] == a->ne[1] && d->ne[3] == a->ne[3],
             "d is %s, q is %s, v is %s: need the shape of the attention", SHAPE(d), SHAPE(a), SHAPE(v));
-    return attn_back_fits(t, t->op_params[3], msg);
+    return attn_back_fits(t, attention_params(t)->want, msg);
 }
 CHECK(FLASH_ATTN_BACK) {
     REQUIRE_SOURCES(4);   /* src: q, k, v (transposed), gradient [dv, n_q, heads, batch] */
@@ -79,7 +79,7 @@ CHECK(FLASH_ATTN_BACK) {
     if (problem) return problem;
     REQUIRE(d->ne[0] == v->ne[1] && d->ne[1] == a->ne[1] && d->ne[2] == a->ne[2] && d->ne[3] == a->ne[3],
             "d is %s, q is %s, v is %s: need a row of v's ne[1] for each of q", SHAPE(d), SHAPE(a), SHAPE(v));
-    REQUIRE(!t->op_params[0] || a->ne[1] <= b->ne[1],
+    REQUIRE(!attention_back_params(t)->masked || a->ne[1] <= b->ne[1],
             "q is %s, k is %s: masked needs no more queries than keys", SHAPE(a), SHAPE(b));
     return attn_back_fits(t, 3, msg);
 }

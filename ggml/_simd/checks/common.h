@@ -18,7 +18,6 @@
     static const char *body_##NAME(UNUSED const ggml_tensor *t, UNUSED const ggml_tensor *a,                          \
                                    UNUSED const ggml_tensor *b, UNUSED char *msg)
 #define UNUSED __attribute__((unused))
-#define PARAM(i) (t->op_params[i])
 
 static const char *fail(char *msg, const char *fmt, ...) {
     va_list ap;

@@ -24,8 +24,8 @@ static bool conv_flat(const ggml_tensor *t, int kind) { return !gg_conv_is_1d(ki
 CHECK(CONV) {
     REQUIRE_SOURCES(2);
     if (t->op == GGML_OP_CONV_2D && a->type == GGML_TYPE_I8)
-        REQUIRE(t->op_params[8] >= -255 && t->op_params[8] <= 255, "offset is %d: need -255 to 255",
-                t->op_params[8]);
+        REQUIRE(conv_2d_params(t)->offset >= -255 && conv_2d_params(t)->offset <= 255,
+                "offset is %d: need -255 to 255", conv_2d_params(t)->offset);
     else
         REQUIRE_FLOAT(a, "a");
     REQUIRE_FLOAT(b, "b");

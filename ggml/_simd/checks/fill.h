@@ -13,13 +13,14 @@ CHECK(ARANGE) {
     return NULL;
 }
 CHECK(TIMESTEP) {
+    const gg_timestep_params *q = timestep_params(t);
     REQUIRE_SOURCES(1);
     REQUIRE_F32(a, "a");
     REQUIRE_F32(t, "result");
-    REQUIRE(PARAM(0) >= 0 && PARAM(1) > 0, "dim is %d, max_period is %d: must be positive", PARAM(0), PARAM(1));
+    REQUIRE(q->dim >= 0 && q->max_period > 0, "dim is %d, max_period is %d: must be positive", q->dim, q->max_period);
     REQUIRE(gg_nelements(a) == a->ne[0], "a is %s: need a vector", SHAPE(a));
     REQUIRE(t->nb[0] == sizeof(float), "result is %s: need packed rows", SHAPE(t));
-    REQUIRE_SIZE(PARAM(0), a->ne[0], 1, 1);
+    REQUIRE_SIZE(q->dim, a->ne[0], 1, 1);
     return NULL;
 }
 

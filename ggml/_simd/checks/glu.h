@@ -4,7 +4,7 @@
 #include "common.h"
 
 CHECK(GLU) {
-    const int op = t->op_params[0];
+    const int op = glu_params(t)->function;
     REQUIRE_SOURCES(1);
     REQUIRE(gg_glu_name(op), "%d is not a GLU operation", op);
     REQUIRE_FLOAT(a, "a");

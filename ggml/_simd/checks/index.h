@@ -48,7 +48,7 @@ CHECK(ADD_ID) {
     return check_UNARY(t, msg);
 }
 CHECK(ARGSORT) {
-    const int order = t->op_params[0];
+    const int order = argsort_params(t)->order;
     REQUIRE_SOURCES(1);
     REQUIRE(order == 0 || order == 1, "order is %d: need 0 (ascending) or 1 (descending)", order);
     REQUIRE_FLOAT(a, "a");

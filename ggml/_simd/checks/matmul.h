@@ -12,7 +12,8 @@ CHECK(MUL_MAT) {
         REQUIRE(a->nb[0] == 1 && a->ne[2] == 1 && a->ne[3] == 1 && gg_contiguous(t),
                 "a is %s: need one matrix with contiguous rows, and a contiguous result", SHAPE(a));
     if (a->type == GGML_TYPE_I8)
-        REQUIRE(t->op_params[2] >= -255 && t->op_params[2] <= 255, "offset is %d: need -255 to 255", t->op_params[2]);
+        REQUIRE(mul_mat_params(t)->offset >= -255 && mul_mat_params(t)->offset <= 255,
+                "offset is %d: need -255 to 255", mul_mat_params(t)->offset);
     else
         REQUIRE(gg_is_float(a->type) || gg_types[a->type].quantized, "a is %s: need a float, quantised or i8 type",
                 SHAPE(a));

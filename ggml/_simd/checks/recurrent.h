@@ -54,7 +54,8 @@ CHECK(GATED_DELTA_NET) {
     const char *bad = all_f32(t, 6, names, msg);
     if (bad) return bad;
     const ggml_tensor *v = t->src[2], *g = t->src[3], *state = t->src[5];
-    const int64_t n = v->ne[0], heads = v->ne[1], tokens = v->ne[2], seqs = v->ne[3], slots = t->op_params[0];
+    const int64_t n = v->ne[0], heads = v->ne[1], tokens = v->ne[2], seqs = v->ne[3];
+    const int64_t slots = recurrent_params(t)->n_states;
     REQUIRE(slots >= 1, "K is %" PRId64 ": need 1 or more", slots);
     REQUIRE(a->ne[0] == n && multiple(heads, a->ne[1]) && a->ne[2] == tokens && a->ne[3] == seqs,
             "q is %s, v is %s: need equal dimensions, v's heads a multiple of q's", SHAPE(a), SHAPE(v));
@@ -75,7 +76,7 @@ CHECK(SSM_SCAN) {
     REQUIRE_SOURCES(7);
     const ggml_tensor *s = a, *x = b, *rates = t->src[3], *b_groups = t->src[4], *ids = t->src[6];
     const int64_t n = s->ne[0], rows = s->ne[1], heads = s->ne[2], tokens = x->ne[2], seqs = x->ne[3];
-    const int64_t slots = t->op_params[0];
+    const int64_t slots = recurrent_params(t)->n_states;
     REQUIRE(slots >= 1, "K is %" PRId64 ": need 1 or more", slots);
     REQUIRE(n > 0 && (rates->ne[0] == 1 || rates->ne[0] == n),
             "A is %s, s is %s: A.ne[0] must be 1 or s.ne[0]", SHAPE(rates), SHAPE(s));
@@ -104,7 +105,7 @@ CHECK(SSM_CONV) {
 }
 /* A node that only gradients make: the operation itself, with a result of the gradient's shape, must pass its check. */
 CHECK(RECURRENT_BACK) {
-    const int op = t->op_params[GG_SEQ_OP];
+    const int op = recurrent_back_params(t)->op;
     const ggml_tensor *g = t->src[GG_SEQ_GRADIENT];
     REQUIRE(op == GGML_OP_SSM_SCAN || op == GGML_OP_RWKV_WKV6 || op == GGML_OP_RWKV_WKV7
             || op == GGML_OP_GATED_LINEAR_ATTN || op == GGML_OP_GATED_DELTA_NET,
@@ -112,6 +113,7 @@ CHECK(RECURRENT_BACK) {
     REQUIRE(g && g->type == GGML_TYPE_F32 && gg_contiguous(g), "the gradient must be f32 and contiguous");
     ggml_tensor forward = *t;
     forward.op = op;
+    recurrent_params(&forward)->n_states = recurrent_back_params(t)->n_states;
     memcpy(forward.ne, g->ne, sizeof g->ne);
     memcpy(forward.nb, g->nb, sizeof g->nb);
     const char *bad = gg_check(&forward, msg);

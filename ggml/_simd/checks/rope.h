@@ -6,8 +6,8 @@
 /* The parameters of a ROPE node, its positions and factors (may be NULL), for the tensor x that it turns */
 static const char *rope_fits(const ggml_tensor *t, const ggml_tensor *x, const ggml_tensor *positions,
                              const ggml_tensor *factors, char *msg) {
-    const int32_t n_dims = t->op_params[1], mode = t->op_params[2], n_offs = t->op_params[15];
-    const int32_t *sections = t->op_params + 11;
+    const int32_t n_dims = rope_params(t)->n_dims, mode = rope_params(t)->mode, n_offs = rope_params(t)->offset;
+    const int32_t *sections = rope_params(t)->sections;
     const bool known = mode == 0 || mode == 2 || mode == 8 || mode == 24 || mode == 40, multi = mode & 8;
     REQUIRE(known, "mode is %d: need GGML_ROPE_TYPE_NORMAL, NEOX, MROPE, VISION or IMROPE (0, 2, 8, 24, 40)", mode);
     REQUIRE(n_dims >= 0 && n_dims % 2 == 0 && n_dims <= x->ne[0],
@@ -28,7 +28,7 @@ static const char *rope_fits(const ggml_tensor *t, const ggml_tensor *x, const g
         sum += sections[i];
     }
     REQUIRE(!multi || sum > 0, "sections are all 0: mode %d needs some", mode);
-    REQUIRE(gg_param_f32(t, 5) > 0, "freq_base is %g: need more than 0", (double)gg_param_f32(t, 5));
+    REQUIRE(rope_params(t)->freq_base > 0, "freq_base is %g: need more than 0", (double)rope_params(t)->freq_base);
     return NULL;
 }
 CHECK(ROPE) {

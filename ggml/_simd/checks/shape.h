@@ -7,10 +7,10 @@ CHECK(NONE) { return NULL; }
 CHECK(VIEW) { REQUIRE_SOURCES(1); return NULL; }
 CHECK(PERMUTE) {
     REQUIRE_SOURCES(1);
+    const int32_t *axes = permute_params(t)->axes;
     int found = 0;
-    for (int i = 0; i < 4; i++) if (t->op_params[i] >= 0 && t->op_params[i] < 4) found |= 1 << t->op_params[i];
-    REQUIRE(found == 15, "axes are %d, %d, %d, %d: need 0 to 3, each once",
-            t->op_params[0], t->op_params[1], t->op_params[2], t->op_params[3]);
+    for (int i = 0; i < 4; i++) if (axes[i] >= 0 && axes[i] < 4) found |= 1 << axes[i];
+    REQUIRE(found == 15, "axes are %d, %d, %d, %d: need 0 to 3, each once", axes[0], axes[1], axes[2], axes[3]);
     return NULL;
 }
 CHECK(CPY) {
@@ -32,7 +32,7 @@ CHECK(REPEAT) {
 }
 CHECK(CONCAT) {
     REQUIRE_SOURCES(2);
-    const int dim = t->op_params[0];
+    const int dim = concat_params(t)->dim;
     REQUIRE(dim >= 0 && dim < 4, "dim is %d: need 0 to 3", dim);
     REQUIRE(a->type == b->type && a->type == t->type, "a is %s, b is %s: types must be equal", SHAPE(a), SHAPE(b));
     for (int d = 0; d < 4; d++) {
@@ -45,7 +45,7 @@ CHECK(CONCAT) {
             "a is %s: rows must be whole blocks", SHAPE(a));
     return NULL;
 }
-/* b goes into the view of a that op_params (nb1, nb2, nb3, offset) describe, as ACC and SET do it. */
+/* b goes into the view of a that the parameters nb and offset describe, as ACC and SET do it. */
 CHECK(SET) {
     REQUIRE_SOURCES(2);
     REQUIRE(gg_same_shape(t, a) && t->type == a->type, "result is %s, a is %s: must be equal", SHAPE(t), SHAPE(a));
@@ -53,22 +53,23 @@ CHECK(SET) {
     REQUIRE(t->op == GGML_OP_SET ? !gg_types[a->type].quantized : a->type == GGML_TYPE_F32,
             "a is %s: type not supported", SHAPE(a));
     REQUIRE(gg_contiguous(t), "a is %s: need a contiguous tensor", SHAPE(a));
+    const gg_update_params *q = update_params(t);
     ggml_tensor v = *b;
     size_t end;
     v.nb[0] = (size_t)gg_types[a->type].bytes;
     for (int i = 0; i < 3; i++) {
-        REQUIRE(t->op_params[i] >= 0, "nb%d is %d: must not be negative", i + 1, t->op_params[i]);
-        v.nb[i + 1] = (size_t)t->op_params[i];
-        REQUIRE(b->ne[i + 1] < 2 || multiple(t->op_params[i], gg_types[a->type].bytes),
-                "nb%d is %d: need a multiple of %zu", i + 1, t->op_params[i], v.nb[0]);
+        REQUIRE(q->nb[i] >= 0, "nb%d is %d: must not be negative", i + 1, q->nb[i]);
+        v.nb[i + 1] = (size_t)q->nb[i];
+        REQUIRE(b->ne[i + 1] < 2 || multiple(q->nb[i], gg_types[a->type].bytes),
+                "nb%d is %d: need a multiple of %zu", i + 1, q->nb[i], v.nb[0]);
     }
-    REQUIRE(t->op_params[3] >= 0, "offset is %d: must not be negative", t->op_params[3]);
-    REQUIRE(multiple(t->op_params[3], gg_types[a->type].bytes),
-            "offset is %d: need a multiple of %zu", t->op_params[3], v.nb[0]);
-    REQUIRE(gg_extent(&v, &end) && gg_add(end, (size_t)t->op_params[3], &end)
+    REQUIRE(q->offset >= 0, "offset is %d: must not be negative", q->offset);
+    REQUIRE(multiple(q->offset, gg_types[a->type].bytes),
+            "offset is %d: need a multiple of %zu", q->offset, v.nb[0]);
+    REQUIRE(gg_extent(&v, &end) && gg_add(end, (size_t)q->offset, &end)
             && (gg_is_empty(b) || end <= gg_nbytes(t)),
             "a is %s (%zu bytes): the view of %s at offset %d ends beyond it", SHAPE(a), gg_nbytes(t), SHAPE(b),
-            t->op_params[3]);
+            q->offset);
     return NULL;
 }
 

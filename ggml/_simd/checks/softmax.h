@@ -12,8 +12,9 @@ CHECK(SOFT_MAX) {
         REQUIRE(multiple(a->ne[2], b->ne[2]) && multiple(a->ne[3], b->ne[3]),
                 "a is %s, mask is %s: dimensions 2 and 3 of a must be multiples of the mask's", SHAPE(a), SHAPE(b));
     }
-    REQUIRE(b || gg_param_f32(t, 1) == 0, "max_bias is %g: ALiBi needs a mask", (double)gg_param_f32(t, 1));
-    REQUIRE(gg_param_f32(t, 1) >= 0, "max_bias is %g: need 0 or more", (double)gg_param_f32(t, 1));
+    const float max_bias = soft_max_params(t)->max_bias;
+    REQUIRE(b || max_bias == 0, "max_bias is %g: ALiBi needs a mask", (double)max_bias);
+    REQUIRE(max_bias >= 0, "max_bias is %g: need 0 or more", (double)max_bias);
     if (t->src[2]) {
         REQUIRE_F32(t->src[2], "sinks");
         REQUIRE(t->src[2]->ne[0] == a->ne[2] && gg_nrows(t->src[2]) == 1,

@@ -11,7 +11,8 @@ CHECK(DIAG) {
     return NULL;
 }
 CHECK(TRI) {
-    REQUIRE(PARAM(0) >= 0 && PARAM(0) <= 3, "type is %d: need 0 to 3", PARAM(0));
+    const int32_t kind = triangular_params(t)->kind;
+    REQUIRE(kind >= 0 && kind <= 3, "type is %d: need 0 to 3", kind);
     REQUIRE_SOURCES(1);
     REQUIRE(a->ne[0] == a->ne[1], "a is %s: need square matrices", SHAPE(a));
     return check_SAME_PLAIN(t, msg);

@@ -4,7 +4,7 @@
 #include "common.h"
 
 CHECK(UNARY_OP) {
-    const int op = t->op_params[0];
+    const int op = unary_params(t)->function;
     REQUIRE(gg_unary_name(op), "%d is not a unary operation", op);
     return check_UNARY(t, msg);
 }

@@ -6,21 +6,22 @@
 CHECK(WIN_PART) {
     REQUIRE_SOURCES(1);
     REQUIRE_SAME_TYPE();
-    const int64_t across = PARAM(0), down = PARAM(1), w = PARAM(2);
-    REQUIRE(w > 0, "w is %d: must be positive", PARAM(2));
+    const gg_win_part_params *q = win_part_params(t);
+    const int64_t across = q->columns, down = q->rows, w = q->w;
+    REQUIRE(w > 0, "w is %d: must be positive", q->w);
     REQUIRE(a->ne[3] == 1, "a is %s: ne[3] must be 1", SHAPE(a));
     REQUIRE(across == quotient_up(a->ne[1], w) && down == quotient_up(a->ne[2], w),
-            "a is %s, windows of %d: %d by %d do not cover it", SHAPE(a), PARAM(2), PARAM(0), PARAM(1));
+            "a is %s, windows of %d: %d by %d do not cover it", SHAPE(a), q->w, q->columns, q->rows);
     REQUIRE_SIZE(a->ne[0], w, w, across * down);
     return NULL;
 }
 CHECK(WIN_UNPART) {
     REQUIRE_SOURCES(1);
     REQUIRE_SAME_TYPE();
-    const int64_t w = PARAM(0);
-    REQUIRE(w > 0, "w is %d: must be positive", PARAM(0));
+    const int64_t w = win_unpart_params(t)->w;
+    REQUIRE(w > 0, "w is %d: must be positive", win_unpart_params(t)->w);
     REQUIRE(a->ne[0] == t->ne[0] && a->ne[1] == w && a->ne[2] == w && t->ne[3] == 1,
-            "a is %s, result is %s, w is %d", SHAPE(a), SHAPE(t), PARAM(0));
+            "a is %s, result is %s, w is %d", SHAPE(a), SHAPE(t), win_unpart_params(t)->w);
     REQUIRE(a->ne[3] == quotient_up(t->ne[1], w) * quotient_up(t->ne[2], w),
             "a is %s, result is %s: need a window for each part", SHAPE(a), SHAPE(t));
     return NULL;

@@ -37,7 +37,8 @@ static void attn_shape(attn *a) {
 static attn attn_ext(const gg_kernels *kernels, const ggml_tensor *t) {
     attn a = {.kernels = kernels, .q = t->src[0], .k = *t->src[1], .v = *t->src[2], .mask = t->src[3],
               .sinks = t->src[4],
-              .factor = gg_param_f32(t, 0), .max_bias = gg_param_f32(t, 1), .cap = gg_param_f32(t, 2)};
+              .factor = attention_params(t)->scale, .max_bias = attention_params(t)->max_bias,
+              .cap = attention_params(t)->logit_softcap};
     if (a.cap != 0) a.factor /= a.cap;
     attn_shape(&a);
     return a;

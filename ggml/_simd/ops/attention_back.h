@@ -39,7 +39,7 @@ static ggml_tensor attn_part(const ggml_tensor *t, char *p) {
 }
 static attn_back attn_back_of(const gg_kernels *kernels, ggml_tensor *dst) {
     const bool ext = dst->op == GGML_OP_FLASH_ATTN_EXT_BACK;
-    const int want = ext ? dst->op_params[3] : GG_ATTN_WANT_Q | GG_ATTN_WANT_KV;
+    const int want = ext ? attention_params(dst)->want : GG_ATTN_WANT_Q | GG_ATTN_WANT_KV;
     size_t at[GG_ATTN_END + 1] = {0};
     char *const p = dst->data;
     attn_back b = {.d = *dst->src[ext ? 5 : 3], .kv = want & GG_ATTN_WANT_KV};
@@ -53,7 +53,7 @@ static attn_back attn_back_of(const gg_kernels *kernels, ggml_tensor *dst) {
         attn_swap(&b.d, 1, 2);
     } else {
         b.a = (attn){.kernels = kernels, .q = dst->src[0], .k = *dst->src[1], .v = *dst->src[2],
-                     .causal = dst->op_params[0] != 0};
+                     .causal = attention_back_params(dst)->masked != 0};
         attn_swap(&b.a.v, 0, 1), attn_swap(&b.v, 0, 1);
         attn_shape(&b.a);
         b.a.factor = (float)(1 / sqrt((double)b.a.d));

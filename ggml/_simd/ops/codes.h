@@ -1,4 +1,5 @@
-/* The parts of CONV_2D with a kernel of bytes (I8), to whose elements op_params[8] is added; conv_bytes.h runs them.
+/* The parts of CONV_2D with a kernel of bytes (I8), to whose elements the parameter `offset` is added; conv_bytes.h
+ * runs them.
  * Data of whole numbers whose range is at most 255 are convolved exactly: their elements become codes of 8 bits,
  * element = code + offset, and
  *     sum((w + p) * element) = sum(w * code) + offset * sum(w) + p * sum(element)
@@ -45,7 +46,8 @@ typedef struct codes_plan {
     int64_t width, height, plane;   /* of a plane of the copy, and their product */
     int64_t rows, strips;           /* rows of the result that a copy is for; copies of an image */
     int64_t columns, groups, each;  /* output channels; their groups, of `each` at most */
-    int more, sums;                 /* what is added to the kernel; 1: the first column of a group sums the codes */
+    int w_offset;                   /* is added to the elements of the kernel */
+    int sums_codes;                 /* 1: the first column of a group sums the codes */
     int32_t offset;
     int32_t *at, *totals;           /* where each step begins in the copy; sums of output channels of the kernel */
     float *panels, *copy;           /* words of the kernel, group by group or row by row, and of a strip */
@@ -57,12 +59,12 @@ static bool codes_plan_make(codes_plan *q, const ggml_tensor *dst, const patches
     const patch_axis *ax = v->ax;
     const gg_conv conv = gg_conv_of(dst);
     *q = (codes_plan){.v = v, .kernel = gg_conv_w(&conv), .data = conv.w->data, .taps = patches_taps(v),
-                      .words = gg_ceil_div(v->c, CODES_OF), .more = dst->op_params[8]};
+                      .words = gg_ceil_div(v->c, CODES_OF), .w_offset = conv_2d_params(dst)->offset};
     if (v->c < 1 || q->taps * v->c > BYTES_K || ax[2].out != 1 || ax[2].taps != 1) return false;
     for (int i = 0; i < 2; i++) q->axis[i] = codes_axis_of(&ax[i]);
-    q->steps = q->words * q->taps, q->sums = !BYTES_PAIRS && q->more != 0;
+    q->steps = q->words * q->taps, q->sums_codes = !BYTES_PAIRS && q->w_offset != 0;
     q->columns = q->kernel.n;
-    q->groups = gg_ceil_div(q->columns, NR - q->sums), q->each = gg_ceil_div(q->columns, q->groups);
+    q->groups = gg_ceil_div(q->columns, NR - q->sums_codes), q->each = gg_ceil_div(q->columns, q->groups);
     q->width = ax[0].out + q->axis[0].extent;
     const int64_t planes = q->words * q->axis[0].phases * q->axis[1].phases;
     if (q->width > INT32_MAX / planes / (2 * q->axis[1].extent + 1)) return false;
@@ -150,9 +152,9 @@ static const float *codes_row(const codes_plan *q, int64_t j, float *tmp) {
     int64_t l = 0;
 #ifdef GG_VEC_PAIRS
     int16_t *const out = (int16_t *)tmp;
-    const vi more = vi_set1((int32_t)(((uint32_t)q->more & 0xffff) * 0x10001u));
+    const vi added = vi_set1((int32_t)(((uint32_t)q->w_offset & 0xffff) * 0x10001u));
     for (; ordered && l + 2 * VW <= q->steps * CODES_OF; l += 2 * VW)
-        vi_store((int32_t *)(out + l), vi_add_pairs(vi_load_pairs((const int8_t *)p + l), more));
+        vi_store((int32_t *)(out + l), vi_add_pairs(vi_load_pairs((const int8_t *)p + l), added));
 #else
     int8_t *const out = (int8_t *)tmp;
     if (ordered && (uintptr_t)p % sizeof *tmp == 0) return (const float *)p;
@@ -161,7 +163,7 @@ static const float *codes_row(const codes_plan *q, int64_t j, float *tmp) {
     for (int64_t t = l / row, c = l % row; t < q->taps; t++, c = 0) {
         const char *const e = p + (size_t)(t % k.ne[0]) * k.nb[0] + (size_t)(t / k.ne[0]) * k.nb[1];
         for (; c < row; c++, l++)
-            out[l] = c >= k.c ? 0 : j < 0 ? 1 : *(const int8_t *)(e + (size_t)c * k.nb_c) + BYTES_PAIRS * q->more;
+            out[l] = c >= k.c ? 0 : j < 0 ? 1 : *(const int8_t *)(e + (size_t)c * k.nb_c) + BYTES_PAIRS * q->w_offset;
     }
     return tmp;
 }
@@ -180,10 +182,10 @@ static void codes_pack(const codes_plan *q, int64_t j0, int64_t j1, float *tmp) 
     for (int64_t j = j0; j < j1; j += q->each)
         for (int64_t g = 0; g < NR_PAD; g += VW) {
             const float *row[VW];
-            if (g >= q->each + q->sums || j + g - q->sums >= q->columns) break;
+            if (g >= q->each + q->sums_codes || j + g - q->sums_codes >= q->columns) break;
             for (int64_t i = 0; i < VW; i++) {
-                const int64_t column = j + g + i - q->sums;
-                const bool used = g + i < q->each + q->sums && column < q->columns;
+                const int64_t column = j + g + i - q->sums_codes;
+                const bool used = g + i < q->each + q->sums_codes && column < q->columns;
                 row[i] = used ? codes_row(q, column < j ? -1 : column, tmp + i * q->steps) : row[0];
                 int32_t total = 0;
                 for (int64_t l = 0; used && l < 4 * q->steps; l++) total += ((const int8_t *)row[i])[l];
@@ -247,7 +249,7 @@ static void codes_load(const codes_plan *q, const ggml_tensor *x, int64_t image,
 
 /* What is added to the sums of an output channel. */
 static inline vi codes_add(const codes_plan *q, int64_t channel) {
-    return vi_set1(q->offset * (q->totals[channel] + q->more * (int32_t)(q->taps * q->v->c)));
+    return vi_set1(q->offset * (q->totals[channel] + q->w_offset * (int32_t)(q->taps * q->v->c)));
 }
 /* Stores n <= MR sums as floats plus a bias, like patch_lanes; reads whole vectors. */
 static inline void codes_lanes(const float *p, vi add, vf bias, int64_t n, float *out) {
@@ -267,12 +269,12 @@ static void codes_store(const codes_plan *q, int64_t rows, int64_t f, int64_t j0
     const int64_t end = gg_min(f + MR, (rows - 1) * q->width + v->ax[0].out);
     const bool flat = q->width == v->ax[0].out && v->to[1] == (size_t)q->width * sizeof(float);   /* as if one row */
     const int64_t width = flat ? end : q->width, out = flat ? end : v->ax[0].out;
-    float *const tile = q->tile + q->sums * MR;
-    for (int64_t j = 0; j < n && (q->sums || tail->function); j++) {
+    float *const tile = q->tile + q->sums_codes * MR;
+    for (int64_t j = 0; j < n && (q->sums_codes || tail->function); j++) {
         float *const p = tile + j * MR;
         for (int i = 0; i < MR; i += VW) {
             vi sum = vi_words(p + i);
-            if (q->sums) sum = vi_add(sum, vi_mul(vi_words(q->tile + i), vi_set1(q->more)));
+            if (q->sums_codes) sum = vi_add(sum, vi_mul(vi_words(q->tile + i), vi_set1(q->w_offset)));
             vf_store(p + i, tail->function ? vi_to_vf(vi_add(sum, codes_add(q, j0 + j))) : vi_float(sum));
         }
     }

@@ -73,7 +73,7 @@ static void conv_sum_make(const gg_kernels *k, conv_sum *s, const ggml_tensor *d
     const bool tail = dst->op == GGML_OP_CONV_2D;
     s->kernel = conv_kernel(&v, false, gg_conv_w(&v).ne, first, step), s->seen = patches_of_x(&v);
     s->g = conv_product(k, &v, &s->seen, &s->kernel, v.x, dst->data, gg_conv_g(&v).nb_c);
-    if (tail) s->seen.tail = conv_tail_of(dst), s->kernel.more = dst->op_params[8];
+    if (tail) s->seen.tail = conv_tail_of(dst), s->kernel.more = conv_2d_params(dst)->offset;
     if (s->seen.tail.finish) s->g.finish = conv_finish_tile;
     const int most = tail ? gg_conv_squares(dst) : 0;
     s->is_quick = winograd_plan(&s->seen, &s->g, most, &s->quick) || line_plan(&s->seen, &s->g, most, &s->quick);
@@ -311,7 +311,7 @@ static int conv_kernel_gradient(const gg_work *w, ggml_tensor *dst) {
 }
 static size_t work_CONV_BACK_KERNEL(const ggml_tensor *dst, int nth) {
     (void)nth;
-    if (gg_conv_is_depthwise(dst->op_params[0])) return 0;
+    if (gg_conv_is_depthwise(conv_back_params(dst)->kind)) return 0;
     conv_gradient r;
     conv_gradient_make(NULL, &r, dst);
     return r.cuts > 1 ? (size_t)r.cuts * (size_t)gg_nelements(dst) * sizeof(float) : 0;
@@ -322,10 +322,10 @@ static int op_CONV_3D(const gg_work *w, ggml_tensor *dst) { return conv_forward(
 static int op_CONV_TRANSPOSE_1D(const gg_work *w, ggml_tensor *dst) { return conv_data(w, dst); }
 static int op_CONV_TRANSPOSE_2D(const gg_work *w, ggml_tensor *dst) { return conv_data(w, dst); }
 static int op_CONV_BACK_DATA(const gg_work *w, ggml_tensor *dst) {
-    return gg_conv_is_depthwise(dst->op_params[0]) ? depthwise_data(w, dst) : conv_data(w, dst);
+    return gg_conv_is_depthwise(conv_back_params(dst)->kind) ? depthwise_data(w, dst) : conv_data(w, dst);
 }
 static int op_CONV_BACK_KERNEL(const gg_work *w, ggml_tensor *dst) {
-    return gg_conv_is_depthwise(dst->op_params[0]) ? depthwise_kernel(w, dst) : conv_kernel_gradient(w, dst);
+    return gg_conv_is_depthwise(conv_back_params(dst)->kind) ? depthwise_kernel(w, dst) : conv_kernel_gradient(w, dst);
 }
 
 /* ---- columns: stored patches ------------------------------------------------------------------------------------- */

@@ -22,7 +22,7 @@ static void codes_tasks(const gg_work *w, const codes_plan *q, const ggml_tensor
                 for (int64_t g = 0; g < q->groups; g++) {
                     const int64_t j = g * q->each, n = gg_min(q->each, q->columns - j);
                     if (n <= 0) break;
-                    codes_table[n + q->sums](q->steps, q->at, q->copy + f, codes_panel(q, g), q->tile, MR);
+                    codes_table[n + q->sums_codes](q->steps, q->at, q->copy + f, codes_panel(q, g), q->tile, MR);
                     codes_store(q, rows, f, j, n, nb_c, y + (size_t)image * v->to_n + (size_t)first * v->to[1]);
                 }
         }

@@ -7,12 +7,12 @@
 
 #define GG_CUSTOM_OP(NAME, PARAMETERS, ...)                                                        \
     static int op_##NAME(const gg_work *w, ggml_tensor *dst) {                                     \
-        const gg_custom c = gg_custom_of(w->node);                                                 \
+        const gg_custom_params *c = custom_params(w->node);                                        \
         ggml_tensor *const *src = w->node->src;                                                    \
         const int nth = gg_custom_tasks(w->node, w->n_threads);                                    \
         (void)src;                                                                                 \
         for (int ith; (ith = (int)atomic_fetch_add(w->chunk, 1)) < nth;)                           \
-            ((void (*)PARAMETERS)c.fun)(__VA_ARGS__, ith, nth, c.userdata);                        \
+            ((void (*)PARAMETERS)c->function)(__VA_ARGS__, ith, nth, c->userdata);                 \
         return GGML_STATUS_SUCCESS;                                                                \
     }
 typedef const ggml_tensor *gg_operand;

@@ -5,7 +5,7 @@
 #include <math.h>
 
 static void tile_FILL(float *const *p, int64_t n, bool stream, const void *arg) {
-    const vf c = vf_set1(*(const float *)arg);
+    const vf c = vf_set1(((const gg_fill_params *)arg)->value);
     int64_t i = 0;
     for (; i + VW <= n; i += VW) gg_put(p[0] + i, c, stream);
     if (i < n) vf_storen(p[0] + i, c, (int)(n - i));
@@ -14,7 +14,7 @@ static int op_FILL(const gg_work *w, ggml_tensor *dst) {
     return gg_map(w, dst, &dst, 1, 1, false, tile_FILL, dst->op_params);
 }
 static int op_ARANGE(const gg_work *w, ggml_tensor *dst) {
-    const float start = gg_param_f32(dst, 0), step = gg_param_f32(dst, 2);
+    const float start = arange_params(dst)->start, step = arange_params(dst)->step;
     float *y = dst->data;
     int64_t i0, i1;
     while (gg_claim_chunk(w, dst->ne[0], 4096, &i0, &i1)) {
@@ -30,8 +30,8 @@ static int op_ARANGE(const gg_work *w, ggml_tensor *dst) {
 /* Row t: cos(t f_j), then sin(t f_j), with f_j = max_period^(-j/half), in double because t f_j may be large. */
 static int op_TIMESTEP_EMBEDDING(const gg_work *w, ggml_tensor *dst) {
     const ggml_tensor *a = dst->src[0];
-    const int64_t dim = dst->op_params[0], half = dim / 2;
-    const double rate = half ? -log((double)dst->op_params[1]) / (double)half : 0;
+    const int64_t dim = timestep_params(dst)->dim, half = dim / 2;
+    const double rate = half ? -log((double)timestep_params(dst)->max_period) / (double)half : 0;
     double *freq = gg_scratch((size_t)(half + 1) * sizeof *freq);
     int64_t r0, r1;
     if (!freq) return gg_no_memory(dst, "no memory for %lld frequencies", (long long)half);

@@ -32,7 +32,7 @@ static inline gemm matmul_problem(const gg_kernels *kernels, const ggml_tensor *
     const ggml_tensor *a = dst->src[0], *b = dst->src[1];
     gemm g = {.m = dst->ne[0], .n = dst->ne[1], .k = b->ne[along], .ne2 = dst->ne[2], .ne3 = dst->ne[3],
               .a = gemm_tensor(kernels, a, along, dst), .b = gemm_tensor(kernels, b, along, dst),
-              .exact = dst->op == GGML_OP_MUL_MAT && dst->op_params[0] == MATMUL_PREC_F32,
+              .exact = dst->op == GGML_OP_MUL_MAT && mul_mat_params(dst)->prec == MATMUL_PREC_F32,
               .c = dst->data, .c_m = dst->nb[0], .c_n = dst->nb[1], .c_2 = dst->nb[2], .c_3 = dst->nb[3]};
     matmul_merge(&g);
     const gemm t = gemm_swapped(&g);

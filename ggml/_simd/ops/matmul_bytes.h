@@ -1,5 +1,5 @@
-/* MUL_MAT with a matrix of bytes (I8), to whose elements p = op_params[2] is added. Rows of b that hold whole numbers
- * whose range is 255 at most are multiplied exactly: their elements become codes, element = code + offset, and
+/* MUL_MAT with a matrix of bytes (I8), to whose elements the parameter `offset` is added. Rows of b that hold whole
+ * numbers whose range is 255 at most are multiplied exactly: their elements become codes, element = code + offset, and
  *     sum((a + p) * element) = sum(a * code) + offset * sum(a) + p * sum(element)
  * in int32. Where an ISA multiplies pairs of 16 bits, codes have 16 bits and the offset is 0. Other rows are multiplied
  * in f32. */
@@ -244,7 +244,7 @@ static void bytes_encode(const bytes_work *q, const float *x, uint8_t *codes, by
 static bool bytes_prepare(const ggml_tensor *dst, bytes_work *q) {
     const ggml_tensor *b = dst->src[1];
     *q = (bytes_work){.k = b->ne[0], .rows = gg_nrows(b), .words = gg_ceil_div(b->ne[0], 4),
-                      .more = dst->op_params[2]};
+                      .more = mul_mat_params(dst)->offset};
     if (gg_nelements(dst->src[0]) > BYTES_NEAR) q->ahead = MR * dst->src[0]->nb[1];
     q->line = gg_ceil_div((q->k + 2 * VW) * (BYTES_PAIRS + 1), BYTES_LINE) * BYTES_LINE;
     const int64_t sums = (BYTES_N + 1) * MR, copies = BYTES_PAIRS ? 0 : VW;

@@ -77,25 +77,25 @@ static void normalise(const row_part *p, const float *x, float *y, float eps) {
 
 static void norm_row(const ggml_tensor *t, const row_part *p, const float *a, const float *b, float *y) {
     (void)b;
-    normalise(p, a, y, gg_param_f32(t, 0));
+    normalise(p, a, y, norm_params(t)->eps);
 }
 static void rms_norm_row(const ggml_tensor *t, const row_part *p, const float *a, const float *b, float *y) {
     (void)b;
     float s;
     const double q = squares(p, a, &s);
-    scale_row(p, a, s, inverse_root(q / (double)p->n + (double)gg_param_f32(t, 0) * s * s), y);
+    scale_row(p, a, s, inverse_root(q / (double)p->n + (double)norm_params(t)->eps * s * s), y);
 }
 static void l2_norm_row(const ggml_tensor *t, const row_part *p, const float *a, const float *b, float *y) {
     (void)b;
     float s;
-    const double q = squares(p, a, &s), least = (double)gg_param_f32(t, 0) * s;
+    const double q = squares(p, a, &s), least = (double)norm_params(t)->eps * s;
     scale_row(p, a, s, inverse_root(q < least * least ? least * least : q), y);
 }
 /* a: gradient, b: x.  (dy - x sum(dy x) / (sum(x^2) + n eps)) / rms(x) */
 ROW_SUM(dot_scaled, vf_mul(ld(x + i, k), vf_mul(ld(y + i, k), vf_set1(s))), const float *x, const float *y, float s)
 static void rms_norm_back_row(const ggml_tensor *t, const row_part *p, const float *a, const float *b, float *y) {
     float s;
-    const double n = (double)p->n, q = squares(p, b, &s) + n * (double)gg_param_f32(t, 0) * s * s;
+    const double n = (double)p->n, q = squares(p, b, &s) + n * (double)norm_params(t)->eps * s * s;
     const double dot = dot_scaled(p, a, b, s);
     const vf c = vf_set1(q == 0 ? 0 : (float)(dot / q)), r = vf_set1((float)inverse_root(q / n));
     const vf unit = vf_set1(s);
@@ -139,7 +139,7 @@ static bool group_is_flat(const ggml_tensor *t) {
 /* Views groups of equal size that are contiguous as rows; false: they are not contiguous. */
 static bool groups_as_rows(const ggml_tensor *dst, ggml_tensor *rows) {
     const ggml_tensor *a = dst->src[0];
-    const int64_t groups = dst->op_params[0];
+    const int64_t groups = group_norm_params(dst)->n_groups;
     if (groups < 1 || a->ne[2] % groups) return false;
     *rows = (ggml_tensor){.ne = {a->ne[0] * a->ne[1] * (a->ne[2] / groups), groups * a->ne[3], 1, 1}};
     return group_is_flat(a) && group_is_flat(dst);
@@ -150,7 +150,8 @@ static size_t work_GROUP_NORM(const ggml_tensor *dst, int nth) {
 }
 static int op_GROUP_NORM(const gg_work *w, ggml_tensor *dst) {
     const ggml_tensor *a = dst->src[0];
-    const int64_t groups = dst->op_params[0], each = (a->ne[2] + groups - 1) / groups, area = a->ne[0] * a->ne[1];
+    const int64_t groups = group_norm_params(dst)->n_groups, each = (a->ne[2] + groups - 1) / groups;
+    const int64_t area = a->ne[0] * a->ne[1];
     const bool flat = group_is_flat(a) && group_is_flat(dst);
     float *tmp = NULL;
     ggml_tensor rows = {.ne = {0}};
@@ -165,7 +166,7 @@ static int op_GROUP_NORM(const gg_work *w, ggml_tensor *dst) {
             if (!flat) gather_group(a, c0, c1, i3, tmp);
             const float *x = flat ? (const float *)gg_row_ptr(a, 0, c0, i3) : tmp;
             float *y = flat ? (float *)gg_row_ptr(dst, 0, c0, i3) : tmp;
-            normalise(part.shared ? &part : WHOLE_ROW((c1 - c0) * area), x, y, gg_param_f32(dst, 1));
+            normalise(part.shared ? &part : WHOLE_ROW((c1 - c0) * area), x, y, group_norm_params(dst)->eps);
             if (!flat) scatter_group(dst, c0, c1, i3, tmp);
         }
     return GGML_STATUS_SUCCESS;

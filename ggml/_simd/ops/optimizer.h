@@ -3,12 +3,19 @@
 #define GG_OPS_OPTIMIZER_H
 #include "rows.h"
 
+/* The elements of the last source of OPT_STEP_ADAMW. beta1h and beta2h are 1 / (1 - beta^step). */
+typedef struct { float alpha, beta1, beta2, eps, wd, beta1h, beta2h; } gg_adamw_params;
+/* The elements of the last source of OPT_STEP_SGD, and what is derived from them. */
+typedef struct { float alpha, wd; } gg_sgd_numbers;
+typedef struct { float alpha, keep; } gg_sgd_params;
+
 static void tile_ADAMW(float *const *p, int64_t n, bool stream, const void *arg) {
     (void)stream;
-    const float *k = arg;
-    const vf alpha = vf_set1(k[0]), b1 = vf_set1(k[1]), b2 = vf_set1(k[2]), eps = vf_set1(k[3]);
-    const vf keep = vf_set1(1 - k[0] * k[4]);
-    const vf c1 = vf_set1(1 - k[1]), c2 = vf_set1(1 - k[2]), h1 = vf_set1(k[5]), h2 = vf_set1(k[6]);
+    gg_adamw_params k;
+    memcpy(&k, arg, sizeof k);
+    const vf alpha = vf_set1(k.alpha), b1 = vf_set1(k.beta1), b2 = vf_set1(k.beta2), eps = vf_set1(k.eps);
+    const vf keep = vf_set1(1 - k.alpha * k.wd);
+    const vf c1 = vf_set1(1 - k.beta1), c2 = vf_set1(1 - k.beta2), h1 = vf_set1(k.beta1h), h2 = vf_set1(k.beta2h);
     for (int64_t i = 0; i < n; i += VW) {
         const int l = n - i < VW ? (int)(n - i) : VW;
         const vf g = ld(p[3] + i, l);
@@ -24,11 +31,13 @@ static int op_OPT_STEP_ADAMW(const gg_work *w, ggml_tensor *dst) {
     ggml_tensor *t[] = {dst->src[0], dst->src[2], dst->src[3], dst->src[1]};
     return gg_map(w, dst, t, 4, 3, true, tile_ADAMW, dst->src[4]->data);
 }
-GG_TILE_XZ(SGD, vf_fnma(vf_set1(k[0]), z, vf_mul(x, vf_set1(k[1]))))
+GG_TILE_XZ(SGD, sgd, vf_fnma(vf_set1(k->alpha), z, vf_mul(x, vf_set1(k->keep))))
 static int op_OPT_STEP_SGD(const gg_work *w, ggml_tensor *dst) {
     ggml_tensor *const x = dst->src[0];
-    const float *alpha = dst->src[2]->data, k[GG_TILE_PARAMS] = {alpha[0], 1 - alpha[0] * alpha[1]};
-    return gg_map(w, dst, (ggml_tensor *[]){x, x, dst->src[1]}, 3, 1, false, tile_SGD, k);
+    gg_sgd_numbers q;
+    memcpy(&q, dst->src[2]->data, sizeof q);
+    const gg_sgd_params k = {q.alpha, 1 - q.alpha * q.wd};
+    return gg_map(w, dst, (ggml_tensor *[]){x, x, dst->src[1]}, 3, 1, false, tile_SGD, &k);
 }
 
 #endif

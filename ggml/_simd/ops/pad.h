@@ -39,10 +39,11 @@ static void pieces_ring(piece p[PIECES], int64_t n, int64_t ne, int64_t shift) {
 }
 static int op_PAD(const gg_work *w, ggml_tensor *dst) {
     const ggml_tensor *a = dst->src[0];
+    const gg_pad_params *q = pad_params(dst);
     piece p[4][PIECES];
     for (int i = 0; i < 4; i++) {
-        const int64_t left = dst->op_params[2 * i], right = dst->op_params[2 * i + 1], ne = a->ne[i];
-        if (dst->op_params[8]) { pieces_ring(p[i], dst->ne[i], ne, left); continue; }
+        const int64_t left = q->ends[2 * i], right = q->ends[2 * i + 1], ne = a->ne[i];
+        if (q->circular) { pieces_ring(p[i], dst->ne[i], ne, left); continue; }
         p[i][0] = (piece){0, 0, left, 1, 0};
         p[i][1] = (piece){left, 0, ne, 1, 1};
         p[i][2] = (piece){left + ne, 0, right, 1, 0};
@@ -51,11 +52,12 @@ static int op_PAD(const gg_work *w, ggml_tensor *dst) {
 }
 static int op_ROLL(const gg_work *w, ggml_tensor *dst) {
     piece p[4][PIECES];
-    for (int i = 0; i < 4; i++) pieces_ring(p[i], dst->ne[i], dst->ne[i], dst->op_params[i]);
+    for (int i = 0; i < 4; i++) pieces_ring(p[i], dst->ne[i], dst->ne[i], roll_params(dst)->shifts[i]);
     return assemble(w, dst, dst->src[0], p);
 }
 static int op_PAD_REFLECT_1D(const gg_work *w, ggml_tensor *dst) {
-    const int64_t left = dst->op_params[0], right = dst->op_params[1], ne = dst->src[0]->ne[0];
+    const gg_pad_reflect_params *q = pad_reflect_params(dst);
+    const int64_t left = q->before, right = q->after, ne = dst->src[0]->ne[0];
     piece p[4][PIECES] = {{{0, left, left, 1, -1}, {left, 0, ne, 1, 1}, {left + ne, ne - 2, right, 1, -1}}};
     for (int i = 1; i < 4; i++) p[i][0] = (piece){0, 0, dst->ne[i], 1, 1};
     return assemble(w, dst, dst->src[0], p);

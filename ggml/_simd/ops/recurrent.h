@@ -41,7 +41,9 @@ static void fill_wkv6(const ggml_tensor *t, const gg_seq *z, seq_at at, seq_tmp 
 static void fill_gla(const ggml_tensor *t, const gg_seq *z, seq_at at, seq_tmp tmp, seq_step *s) {
     s->p[SEQ_K] = seq_flat(t->src[0], z, at, tmp.p[SEQ_K]);
     s->p[SEQ_V] = seq_flat(t->src[1], z, at, tmp.p[SEQ_V]);
-    s->p[SEQ_R] = seq_scaled(z->n, seq_flat(t->src[2], z, at, tmp.p[SEQ_R]), gg_param_f32(t, 0), tmp.p[SEQ_R]);
+    const bool back = t->op == GGML_OP_RECURRENT_BACK;
+    const float scale = back ? recurrent_back_params(t)->scale : linear_attention_params(t)->scale;
+    s->p[SEQ_R] = seq_scaled(z->n, seq_flat(t->src[2], z, at, tmp.p[SEQ_R]), scale, tmp.p[SEQ_R]);
     s->p[SEQ_W] = seq_flat(t->src[3], z, at, tmp.p[SEQ_W]);
 }
 static void fill_wkv7(const ggml_tensor *t, const gg_seq *z, seq_at at, seq_tmp tmp, seq_step *s) {

@@ -125,8 +125,9 @@ static void seq_chain_wkv6(seq_back *q, ggml_tensor *dst, int op, int64_t t) {
 static void seq_chain_flat(seq_back *q, ggml_tensor *dst, int op, int64_t t) {
     static const int gla[] = {SEQ_K, SEQ_V, SEQ_R, SEQ_W}, wkv7[] = {SEQ_R, SEQ_W, SEQ_K, SEQ_V, SEQ_A, SEQ_B};
     const bool seven = op == GGML_OP_RWKV_WKV7;
+    const float scale = recurrent_back_params(dst)->scale;
     for (int i = 0; i < (seven ? 6 : 4); i++)
-        seq_put(q, dst, op, i, t, q->d[t].p[(seven ? wkv7 : gla)[i]], !seven && i == 2 ? gg_param_f32(dst, 0) : 1);
+        seq_put(q, dst, op, i, t, q->d[t].p[(seven ? wkv7 : gla)[i]], !seven && i == 2 ? scale : 1);
 }
 static void seq_chain_delta(seq_back *q, ggml_tensor *dst, int op, int64_t t) {
     const gg_seq *z = &q->z;
@@ -178,7 +179,7 @@ static void seq_chain(seq_back *q, ggml_tensor *dst, int op, int64_t t) {
 }
 
 static int op_RECURRENT_BACK(const gg_work *w, ggml_tensor *dst) {
-    const int op = dst->op_params[GG_SEQ_OP];
+    const int op = recurrent_back_params(dst)->op;
     seq_back q;
     if (!seq_back_init(&q, dst, op)) return no_memory(dst);
     const gg_seq *z = &q.z;

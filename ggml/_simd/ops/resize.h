@@ -102,7 +102,7 @@ static void repeat_elements(const float *x, int64_t m, int64_t times, float *res
 
 static int op_UPSCALE(const gg_work *w, ggml_tensor *dst) {
     const ggml_tensor *a = dst->src[0];
-    const int flags = dst->op_params[0];
+    const int flags = upscale_params(dst)->mode;
     const scale_axis x = scale_of(a, dst, 0, flags), y = scale_of(a, dst, 1, flags);
     const scale_axis z = scale_of(a, dst, 2, flags), v = scale_of(a, dst, 3, flags);
     const int64_t n = dst->ne[0], taps = n * x.taps;
@@ -157,7 +157,7 @@ static void add_weighted(const box *row, const char *g, int64_t n, float weight,
  * its rows contributed, so that no two threads write to the same row. */
 static int op_UPSCALE_BACK(const gg_work *w, ggml_tensor *dst) {
     const ggml_tensor *g = dst->src[0];
-    const int flags = dst->op_params[0];
+    const int flags = upscale_params(dst)->mode;
     const scale_axis x = scale_of(dst, g, 0, flags), y = scale_of(dst, g, 1, flags);
     const scale_axis z = scale_of(dst, g, 2, flags), v = scale_of(dst, g, 3, flags);
     const int64_t n = g->ne[0], m = dst->ne[0], nx = n * x.taps, ny = g->ne[1] * y.taps;

@@ -37,38 +37,38 @@ static int rope_section(const int32_t *sections, int mode, int64_t pair, int64_t
 }
 /* YaRN: the pair that makes `beta` full turns within the original context. It is fractional. */
 static double rope_corr_dim(const ggml_tensor *t, double beta) {
-    const double n_dims = t->op_params[1], n_ctx = t->op_params[4];
-    return n_dims * log(n_ctx / (beta * 2 * 3.14159265358979323846)) / (2 * log((double)gg_param_f32(t, 5)));
+    const double n_dims = rope_params(t)->n_dims, n_ctx = rope_params(t)->n_ctx_orig;
+    return n_dims * log(n_ctx / (beta * 2 * 3.14159265358979323846)) / (2 * log((double)rope_params(t)->freq_base));
 }
 /* The fraction of the angle of a pair that is not scaled: ext_factor up to pair `low` (high frequencies), 0 from pair
  * `high` on. */
 static double rope_extrapolated(const ggml_tensor *t, double low, double high, int64_t pair) {
     const double at = ((double)pair - low) / fmax(0.001, high - low);
-    return (1 - fmin(1, fmax(0, at))) * (double)gg_param_f32(t, 7);
+    return (1 - fmin(1, fmax(0, at))) * (double)rope_params(t)->ext_factor;
 }
 static float rope_factor(const ggml_tensor *factors, int64_t pair) {
     return factors ? *(const float *)((const char *)factors->data + (size_t)pair * factors->nb[0]) : 1;
 }
 
 static void rope_rates(rope *p, const ggml_tensor *t, const ggml_tensor *factors) {
-    const int32_t *const sections = t->op_params + 11;
-    const int mode = t->op_params[2];
-    const double base = gg_param_f32(t, 5), scale = gg_param_f32(t, 6), n_dims = t->op_params[1];
-    const double low = fmax(0, floor(rope_corr_dim(t, gg_param_f32(t, 9))));
-    const double high = fmin(n_dims - 1, ceil(rope_corr_dim(t, gg_param_f32(t, 10))));
+    const int32_t *const sections = rope_params(t)->sections;
+    const int mode = rope_params(t)->mode;
+    const double base = rope_params(t)->freq_base, scale = rope_params(t)->freq_scale, n_dims = rope_params(t)->n_dims;
+    const double low = fmax(0, floor(rope_corr_dim(t, rope_params(t)->beta_fast)));
+    const double high = fmin(n_dims - 1, ceil(rope_corr_dim(t, rope_params(t)->beta_slow)));
     for (int64_t i = 0; i < p->pairs; i++) {
         int64_t from = 0;
         p->section[i] = mode & ROPE_SECTIONS ? rope_section(sections, mode, i, &from) : 0;
-        const double mix = gg_param_f32(t, 7) != 0 ? rope_extrapolated(t, low, high, i) : 0;
+        const double mix = rope_params(t)->ext_factor != 0 ? rope_extrapolated(t, low, high, i) : 0;
         const double rate = pow(base, -2 * (double)(i - from) / n_dims) / (double)rope_factor(factors, i);
         p->rate[i] = rate * (scale * (1 - mix) + mix);
     }
 }
 static bool rope_make(rope *p, const ggml_tensor *t, const ggml_tensor *x, const ggml_tensor *factors) {
-    const int64_t n = t->op_params[1], mode = t->op_params[2];
+    const int64_t n = rope_params(t)->n_dims, mode = rope_params(t)->mode;
     p->pairs = mode == ROPE_VISION ? n : n / 2;
     p->apart = p->pairs;
-    p->offset = t->op_params[15];
+    p->offset = rope_params(t)->offset;
     p->neighbours = !(mode & (ROPE_NEOX | ROPE_SECTIONS));
     const int64_t size = (p->pairs + 15) / 16 * 16, row = (x->ne[0] + 15) / 16 * 16;
     p->rate = gg_scratch((size_t)size * (sizeof(double) + 8 * sizeof(float)) + (size_t)row * 2 * sizeof(float));
@@ -89,8 +89,8 @@ static double rope_position(const rope *p, const ggml_tensor *positions, int64_t
 static void rope_token(rope *p, const ggml_tensor *t, const ggml_tensor *positions, int64_t n, int64_t token,
                        float sign) {
     const double half_pi = 1.57079632679489661923, half_pi_rest = 6.123233995736766e-17;
-    float size = gg_param_f32(t, 8);
-    if (gg_param_f32(t, 7) != 0) size *= (float)(1 - 0.1 * log((double)gg_param_f32(t, 6)));
+    float size = rope_params(t)->attn_factor;
+    if (rope_params(t)->ext_factor != 0) size *= (float)(1 - 0.1 * log((double)rope_params(t)->freq_scale));
     for (int64_t i = 0; i < p->pairs; i++) {
         const double angle = rope_position(p, positions, n, token, i) * p->rate[i];
         const bool known = fabs(angle) < 0x1p52;         /* otherwise even the number of turns is unknown */
@@ -190,7 +190,7 @@ static void rope_part(rope *p, const ggml_tensor *t, int64_t part, float sign, d
 }
 static int op_ROPE_FACTORS_BACK(const gg_work *w, ggml_tensor *dst) {
     const int64_t n = dst->src[1]->ne[0];
-    const float sign = dst->op_params[3] ? -1 : 1;       /* 1: of ROPE_BACK */
+    const float sign = rope_params(dst)->back ? -1 : 1;       /* 1: of ROPE_BACK */
     double *const parts = w->wdata;
     rope p;
     const bool ok = rope_make(&p, dst, dst->src[1], dst->src[3]);

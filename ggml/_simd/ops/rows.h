@@ -144,7 +144,7 @@ static inline const float *gg_row_repeat(const gg_kernels *kernels, const ggml_t
 }
 
 /* ---- the loop over tiles of element-wise kernels ----------------------------------------------------------------- */
-enum { GG_MAP_MAX = 4, GG_TILE_PARAMS = 8 };   /* operands of one kernel, floats of op_params that it may read */
+enum { GG_MAP_MAX = 4 };   /* operands of one kernel */
 
 /* Whether dimensions d and d+1 of operand o can be one dimension, beside those of the result r. */
 static inline bool gg_fold_ok(const ggml_tensor *o, const ggml_tensor *r, int d) {
@@ -199,15 +199,17 @@ static inline vf st(float *p, vf v, int64_t k) {
 }
 static inline void gg_put(float *y, vf v, bool stream) { if (stream) vf_stream(y, v); else vf_store(y, v); }
 
-/* Tile functions: a result, EXPR of x; or of x and the second operand z; or of x, y and the third one z. k is a copy of
- * GG_TILE_PARAMS floats: the compiler could not know that a store to the result leaves the parameters unchanged, and
- * would load them again for each vector. */
-#define GG_TILE_FN(NAME, SOURCES, ONE)                                                               \
+/* Tile functions: a result, EXPR of x; or of x and the second operand z; or of x, y and the third one z. The parameters
+ * k are of the type gg_<PARAMS>_params (tables/params.h), or there are none. k points to a copy: the compiler could not
+ * know that a store to the result leaves the parameters of the node unchanged, and would load them for each vector. */
+typedef struct { char unused; } gg_none_params;
+#define GG_TILE_FN(NAME, PARAMS, SOURCES, ONE)                                                       \
     static void tile_##NAME(float *const *p, int64_t n, bool stream, const void *params) {           \
-        float *const y = p[0], k[GG_TILE_PARAMS];                                                    \
+        float *const y = p[0];                                                                       \
         const float *const a = p[1], *const b = p[SOURCES];                                          \
+        gg_##PARAMS##_params k;                                                                      \
         int64_t i = 0;                                                                               \
-        memcpy(k, params, sizeof k);                                                                 \
+        memcpy(&k, params, sizeof k);                                                                \
         for (; i + 4 * VW <= n; i += 4 * VW) {                                                       \
             for (int j = 0; stream && j < 4 * VW; j += 16) {                                         \
                 prefetch_floats(a + i + j);                                                          \
@@ -220,18 +222,18 @@ static inline void gg_put(float *y, vf v, bool stream) { if (stream) vf_stream(y
         }                                                                                            \
         for (; i < n; i += VW) st(y + i, ONE(NAME, i, n - i), n - i);                                \
     }
-#define GG_ONE_X(NAME, i, m) one_##NAME(ld(b + (i), m), k)
-#define GG_ONE_XZ(NAME, i, m) one_##NAME(ld(a + (i), m), ld(b + (i), m), k)
-#define GG_ONE_XYZ(NAME, i, m) one_##NAME(ld(a + (i), m), ld(p[2] + (i), m), ld(b + (i), m), k)
-#define GG_TILE_X(NAME, EXPR)                                                                        \
-    static inline vf one_##NAME(vf x, const float *k) { (void)k; return EXPR; }                      \
-    GG_TILE_FN(NAME, 1, GG_ONE_X)
-#define GG_TILE_XZ(NAME, EXPR)                                                                       \
-    static inline vf one_##NAME(vf x, vf z, const float *k) { (void)k; return EXPR; }                \
-    GG_TILE_FN(NAME, 2, GG_ONE_XZ)
-#define GG_TILE_XYZ(NAME, EXPR)                                                                      \
-    static inline vf one_##NAME(vf x, vf y, vf z, const float *k) { (void)k; return EXPR; }          \
-    GG_TILE_FN(NAME, 3, GG_ONE_XYZ)
+#define GG_ONE_X(NAME, i, m) one_##NAME(ld(b + (i), m), &k)
+#define GG_ONE_XZ(NAME, i, m) one_##NAME(ld(a + (i), m), ld(b + (i), m), &k)
+#define GG_ONE_XYZ(NAME, i, m) one_##NAME(ld(a + (i), m), ld(p[2] + (i), m), ld(b + (i), m), &k)
+#define GG_TILE_X(NAME, PARAMS, EXPR)                                                                \
+    static inline vf one_##NAME(vf x, const gg_##PARAMS##_params *k) { (void)k; return EXPR; }       \
+    GG_TILE_FN(NAME, PARAMS, 1, GG_ONE_X)
+#define GG_TILE_XZ(NAME, PARAMS, EXPR)                                                               \
+    static inline vf one_##NAME(vf x, vf z, const gg_##PARAMS##_params *k) { (void)k; return EXPR; } \
+    GG_TILE_FN(NAME, PARAMS, 2, GG_ONE_XZ)
+#define GG_TILE_XYZ(NAME, PARAMS, EXPR)                                                              \
+    static inline vf one_##NAME(vf x, vf y, vf z, const gg_##PARAMS##_params *k) { return EXPR; }    \
+    GG_TILE_FN(NAME, PARAMS, 3, GG_ONE_XYZ)
 
 /* A store reads its cache line before it writes, unless it goes past the caches. That pays if a node touches more
  * memory than the last-level cache holds and overwrites nothing that it has read. *shift: the elements by which all

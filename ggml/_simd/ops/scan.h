@@ -25,10 +25,9 @@ static double cumsum_tile(int64_t n, const float *a, double base, bool back, flo
     }
     return sum;
 }
-/* op_params[0]: sums from the end of the row (the gradient). */
 static void cumsum_row(const ggml_tensor *t, const row_part *p, const float *a, const float *b, float *y) {
     (void)b;
-    const bool back = t->op_params[0];
+    const bool back = cumsum_params(t)->from_end;
     const int64_t tiles = row_tiles(p->n), first = p->begin / SUM_TILE, own = row_tiles(p->end - p->begin);
     double base = 0;
     for (int pass = p->shared ? 0 : 1; pass < 2; pass++) {               /* pass 0: the sum of each tile */

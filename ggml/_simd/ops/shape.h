@@ -26,7 +26,7 @@ static inline size_t row_offset(const ggml_tensor *t, const size_t nb[4], int64_
 static void acc_view(const gg_work *w, ggml_tensor *dst, const ggml_tensor *b, const size_t nb[4]) {
     box row;
     int64_t r0, r1;
-    char *d = (char *)dst->data + dst->op_params[3];
+    char *d = (char *)dst->data + update_params(dst)->offset;
     row_box(w->kernels, &row, GGML_TYPE_F32, sizeof(float), b->type, (ptrdiff_t)b->nb[0], b->ne[0]);
     while (gg_claim_chunk(w, gg_nrows(b), 1 + 4096 / b->ne[0], &r0, &r1))
         for (int64_t r = r0; r < r1; r++)
@@ -35,7 +35,7 @@ static void acc_view(const gg_work *w, ggml_tensor *dst, const ggml_tensor *b, c
 }
 static int update_view(const gg_work *w, ggml_tensor *dst, bool add) {
     const ggml_tensor *a = dst->src[0], *b = dst->src[1];
-    const int32_t *p = dst->op_params;
+    const int32_t *p = update_params(dst)->nb;
     const size_t nb[4] = {(size_t)gg_types[dst->type].bytes, (size_t)p[0], (size_t)p[1], (size_t)p[2]};
     if (dst->data != a->data) {
         /* by thread number, as the counter of gg_claim_chunk is for the view */
@@ -58,7 +58,7 @@ static int update_view(const gg_work *w, ggml_tensor *dst, bool add) {
     } else {
         box c;
         box_types(w->kernels, &c, dst->type, b->type);
-        c.dst = (char *)dst->data + dst->op_params[3], c.src = b->data;
+        c.dst = (char *)dst->data + update_params(dst)->offset, c.src = b->data;
         for (int i = 0; i < 4; i++) box_dim(&c, b->ne[i], (ptrdiff_t)nb[i], (ptrdiff_t)b->nb[i]);
         box_plan(&c);
         boxes_run(&one, &c, 1);
@@ -83,7 +83,7 @@ static int op_REPEAT(const gg_work *w, ggml_tensor *dst) {
     return GGML_STATUS_SUCCESS;
 }
 static int op_CONCAT(const gg_work *w, ggml_tensor *dst) {
-    const int dim = dst->op_params[0], blck = gg_types[dst->type].blck;
+    const int dim = concat_params(dst)->dim, blck = gg_types[dst->type].blck;
     box b[2];
     char *at = dst->data;
     for (int k = 0; k < 2; k++) {

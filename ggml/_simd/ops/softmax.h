@@ -14,7 +14,7 @@ static void softmax_row(const row_part *p, const float *x, float *y, float m, co
 GG_WORK_ROWS(SOFT_MAX)
 static int op_SOFT_MAX(const gg_work *w, ggml_tensor *dst) {
     const ggml_tensor *a = dst->src[0], *mask = dst->src[1], *sinks = dst->src[2];
-    const float scale = gg_param_f32(dst, 0), max_bias = gg_param_f32(dst, 1);
+    const float scale = soft_max_params(dst)->scale, max_bias = soft_max_params(dst)->max_bias;
     float *tmp[3];
     const row_part part = rows_part(w, dst, w->wdata), *p = &part;
     if (!part_scratch(p, tmp, 3, (const ggml_tensor *[]){dst, a, mask})) return no_memory(dst);
@@ -42,14 +42,14 @@ static void soft_max_back_row(const row_part *p, const float *a, const float *b,
 GG_WORK_ROWS(SOFT_MAX_BACK)
 static int op_SOFT_MAX_BACK(const gg_work *w, ggml_tensor *dst) {
     const ggml_tensor *a = dst->src[0], *b = dst->src[1];
-    const float scale = gg_param_f32(dst, 0), max_bias = gg_param_f32(dst, 1);
+    const float scale = soft_max_params(dst)->scale, max_bias = soft_max_params(dst)->max_bias;
     float *tmp[3];
     const row_part part = rows_part(w, dst, w->wdata), *p = &part;
     if (!part_scratch(p, tmp, 3, (const ggml_tensor *[]){dst, a, b})) return no_memory(dst);
     for EACH_ROW_PART(w, p, dst, r) {
         const row_index at = nth_row(dst, r);
         /* 1: the gradient of the mask, otherwise of a */
-        const float factor = dst->op_params[2] ? alibi_slope(max_bias, dst->ne[2], at.i2) : scale;
+        const float factor = soft_max_params(dst)->by_mask ? alibi_slope(max_bias, dst->ne[2], at.i2) : scale;
         float *y = row_out(dst, at, tmp[0]);
         soft_max_back_row(p, part_in(p, a, at, tmp[1]), part_in(p, b, at, tmp[2]), factor, y);
         part_store(p, dst, at, y);

@@ -9,14 +9,14 @@ enum {
     TRI_FEW = 4, TRI_BLOCK = 64,    /* most columns that are solved by products of rows, and rows of a block */
 };
 
-/* A, lower triangular, or (op_params[0]) A^T, upper triangular, whose rows are solved in decreasing order. */
+/* A, lower triangular, or (transposed) A^T, upper triangular, whose rows are solved in decreasing order. */
 static ggml_tensor tri_matrix(const ggml_tensor *dst) {
     ggml_tensor a = *dst->src[0];
-    if (dst->op_params[0]) a.nb[0] = dst->src[0]->nb[1], a.nb[1] = dst->src[0]->nb[0];
+    if (solve_tri_params(dst)->transposed) a.nb[0] = dst->src[0]->nb[1], a.nb[1] = dst->src[0]->nb[0];
     return a;
 }
 static int64_t tri_row(const ggml_tensor *dst, int64_t step) {
-    return dst->op_params[0] ? dst->src[0]->ne[1] - 1 - step : step;
+    return solve_tri_params(dst)->transposed ? dst->src[0]->ne[1] - 1 - step : step;
 }
 
 /* Columns c to c + m of one system: x_i = (b_i - sum of a_ij x_j over the x_j solved before) / a_ii. The rows of x are
@@ -27,7 +27,7 @@ void solve_vectors(const int vecs, ggml_tensor *dst, row_index at, int64_t c, in
     float tmp[TRI_COLS];
     for (int64_t step = 0; step < a.ne[1]; step++) {
         /* a_i: from `first`, step + 1 long */
-        const int64_t i = tri_row(dst, step), first = dst->op_params[0] ? i : 0;
+        const int64_t i = tri_row(dst, step), first = solve_tri_params(dst)->transposed ? i : 0;
         const float *ai = gg_row_in(&a, i, at.i2, at.i3, first, step + 1, arow);
         const float *bi = gg_row_in(b, i, at.i2, at.i3, c, m, tmp);
         float *xi = x + i * vecs * VW;
@@ -66,7 +66,7 @@ static float tri_dot(int64_t n, const float *a, const float *x) {
 /* The dot product of row i of A and a column x of X, over the steps s0 to s1. */
 static float tri_product(const ggml_tensor *dst, const ggml_tensor *a, row_index at, int64_t i, int64_t s0, int64_t s1,
                           const float *x, float *arow) {
-    const int64_t first = dst->op_params[0] ? a->ne[1] - s1 : s0;
+    const int64_t first = solve_tri_params(dst)->transposed ? a->ne[1] - s1 : s0;
     return tri_dot(s1 - s0, gg_row_in(a, i, at.i2, at.i3, first, s1 - s0, arow), x + first);
 }
 /* Steps s to s + lanes of a block that begins at s0, one per lane. Columns of the transposed panel of A subtract known
@@ -80,7 +80,7 @@ void solve_panel(const int m, const ggml_tensor *dst, const ggml_tensor *a, row_
     const char *row[VW];
     for (int k = 0; k < VW; k++)
         row[k] = gg_element_ptr(a, tri_row(dst, s + (k < lanes ? k : 0)), at.i2, at.i3, tri_row(dst, s0));
-    const ptrdiff_t step = dst->op_params[0] ? -(ptrdiff_t)a->nb[0] : (ptrdiff_t)a->nb[0];
+    const ptrdiff_t step = solve_tri_params(dst)->transposed ? -(ptrdiff_t)a->nb[0] : (ptrdiff_t)a->nb[0];
     if (step == sizeof(float)) {
         pack_transpose((const float *const *)row, known + lanes, panel, VW);
     } else {

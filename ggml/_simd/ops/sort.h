@@ -172,7 +172,7 @@ static int sort_rows(const gg_work *w, ggml_tensor *dst, bool down) {
 }
 static size_t work_ARGSORT(const ggml_tensor *dst, int nth) { return sort_work(dst, nth); }
 static size_t work_TOP_K(const ggml_tensor *dst, int nth) { return sort_work(dst, nth); }
-static int op_ARGSORT(const gg_work *w, ggml_tensor *dst) { return sort_rows(w, dst, dst->op_params[0] == 1); }
+static int op_ARGSORT(const gg_work *w, ggml_tensor *dst) { return sort_rows(w, dst, argsort_params(dst)->order == 1); }
 /* In decreasing order; the C library leaves the order open. */
 static int op_TOP_K(const gg_work *w, ggml_tensor *dst) { return sort_rows(w, dst, true); }
 

@@ -9,7 +9,7 @@ enum { TRI_UPPER_DIAG, TRI_UPPER, TRI_LOWER_DIAG, TRI_LOWER };
 
 static int op_TRI(const gg_work *w, ggml_tensor *dst) {
     const ggml_tensor *a = dst->src[0];
-    const int kind = dst->op_params[0];
+    const int kind = triangular_params(dst)->kind;
     const int64_t n = dst->ne[0];
     box b;
     int64_t r0, r1;
@@ -48,7 +48,7 @@ static int mask_rows(const gg_work *w, ggml_tensor *dst, float value) {
     float in[MASK_TILE], out[MASK_TILE];
     for EACH_ROW(w, dst, r) {
         const row_index at = nth_row(dst, r);
-        const int64_t kept = dst->op_params[0] + at.i1 + 1;              /* elements that are kept */
+        const int64_t kept = diag_mask_params(dst)->n_past + at.i1 + 1;              /* elements that are kept */
         for (int64_t i0 = 0; i0 < dst->ne[0]; i0 += MASK_TILE) {
             const int64_t n = dst->ne[0] - i0 < MASK_TILE ? dst->ne[0] - i0 : MASK_TILE;
             const int64_t stay = kept < i0 ? 0 : kept - i0 < n ? kept - i0 : n;

@@ -3,21 +3,21 @@
 #define GG_OPS_UNARY_H
 #include "elements.h"
 
-/* k: the id, alpha_n, alpha_p, beta, eps; the builder has made both alphas positive */
-static inline vf gg_xielu_of(vf x, const float *k) {
-    const vf beta = vf_set1(k[3]), pos = vf_fma(vf_set1(k[2]), x, beta);
-    const vf neg = vf_mul(vf_sub(v_expm1(vf_min(vf_set1(k[4]), x)), x), vf_set1(k[1]));
+/* The builder has made both alphas positive. */
+static inline vf gg_xielu_of(vf x, const gg_unary_params *k) {
+    const vf beta = vf_set1(k->beta), pos = vf_fma(vf_set1(k->alpha_p), x, beta);
+    const vf neg = vf_mul(vf_sub(v_expm1(vf_min(vf_set1(k->eps), x)), x), vf_set1(k->alpha_n));
     return vf_select(vf_gt(x, vf_zero()), vf_mul(pos, x), vf_fma(beta, x, neg));
 }
 #define gg_xielu(x) gg_xielu_of(x, k)
 
-#define UNARY(id, NAME, fn) GG_TILE_X(unary_##NAME, fn(x))
+#define UNARY(id, NAME, fn) GG_TILE_X(unary_##NAME, unary, fn(x))
 #include "../tables/unary.h"
 #undef UNARY
 #undef gg_xielu
 
-GG_TILE_X(half_GELU, v_gelu_half(x))
-GG_TILE_X(half_GELU_QUICK, v_gelu_quick_half(x))
+GG_TILE_X(half_GELU, none, v_gelu_half(x))
+GG_TILE_X(half_GELU_QUICK, none, v_gelu_quick_half(x))
 
 static int op_UNARY(const gg_work *w, ggml_tensor *dst) {
     static const gg_tile_fn tiles[] = {
@@ -25,7 +25,7 @@ static int op_UNARY(const gg_work *w, ggml_tensor *dst) {
 #include "../tables/unary.h"
 #undef UNARY
     };
-    const int32_t id = dst->op_params[0];
+    const int32_t id = unary_params(dst)->function;
     if (id < 0 || id >= (int32_t)(sizeof tiles / sizeof *tiles) || !tiles[id])
         return gg_fail(dst, "%d is not a unary operation", (int)id);
     gg_tile_fn fn = tiles[id];
@@ -37,10 +37,10 @@ static int op_UNARY(const gg_work *w, ggml_tensor *dst) {
 }
 
 /* ---- gradients: x is the gradient of the result, z the argument -------------------------------------------------- */
-GG_ELEM_2(SILU_BACK, v_silu_back(z, x))
-GG_ELEM_2(GELU_BACK, v_gelu_back(z, x))
-GG_ELEM_2(GELU_QUICK_BACK, v_gelu_quick_back(z, x))
-GG_ELEM_2(GELU_ERF_BACK, v_gelu_erf_back(z, x))
-GG_ELEM_2(ELU_BACK, v_elu_back(z, x))
+GG_ELEM_2(SILU_BACK, none, v_silu_back(z, x))
+GG_ELEM_2(GELU_BACK, none, v_gelu_back(z, x))
+GG_ELEM_2(GELU_QUICK_BACK, none, v_gelu_quick_back(z, x))
+GG_ELEM_2(GELU_ERF_BACK, none, v_gelu_erf_back(z, x))
+GG_ELEM_2(ELU_BACK, none, v_elu_back(z, x))
 
 #endif

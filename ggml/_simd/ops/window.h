@@ -28,17 +28,17 @@ static inline int rows_from(const gg_work *w, ggml_tensor *dst, row_source from)
         }
     return GGML_STATUS_SUCCESS;
 }
-/* Windows of w x w pixels; op_params: windows across, windows down, w. */
+/* Windows of w x w pixels. */
 static inline row_run window_of(const ggml_tensor *t, row_index at) {
     const ggml_tensor *a = t->src[0];
-    const int64_t across = t->op_params[0], w = t->op_params[2];
+    const int64_t across = win_part_params(t)->columns, w = win_part_params(t)->w;
     const int64_t x = at.i3 % across * w + at.i1, y = at.i3 / across * w + at.i2;
     if (x >= a->ne[1] || y >= a->ne[2]) return (row_run){NULL, 0, w - at.i1};
     return (row_run){gg_row_ptr(a, x, y, 0), (ptrdiff_t)a->nb[1], gg_min(w - at.i1, a->ne[1] - x)};
 }
 static inline row_run pixel_of(const ggml_tensor *t, row_index at) {
     const ggml_tensor *a = t->src[0];
-    const int64_t w = t->op_params[0], across = gg_ceil_div(t->ne[1], w), x = at.i1 % w;
+    const int64_t w = win_unpart_params(t)->w, across = gg_ceil_div(t->ne[1], w), x = at.i1 % w;
     return (row_run){gg_row_ptr(a, x, at.i2 % w, at.i2 / w * across + at.i1 / w), (ptrdiff_t)a->nb[1],
                      gg_min(w - x, t->ne[1] - at.i1)};
 }

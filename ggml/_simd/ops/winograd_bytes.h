@@ -17,7 +17,7 @@ static bool squares_plan(const codes_plan *q, int most, winograd *s) {
     const patches *const v = q->v;
     const patch_axis *const ax = v->ax;
     for (int i = 0; i < 2; i++) if (ax[i].taps != 3 || ax[i].stride != 1 || ax[i].dilation != 1) return false;
-    const int64_t largest = 36 * v->c * (128 + llabs(q->more)) * 255;       /* four times a sum */
+    const int64_t largest = 36 * v->c * (128 + llabs(q->w_offset)) * 255;       /* four times a sum */
     if (most < 2 || largest > INT32_MAX || v->to[0] != sizeof(float)
         || v->to[1] != sizeof(float) * (size_t)ax[0].out) return false;
     *s = (winograd){.products = 16, .across = gg_ceil_div(ax[0].out, 2), .down = gg_ceil_div(ax[1].out, 2)};

@@ -29,8 +29,8 @@
 #define PAUSE() ((void)0)
 #endif
 
-static const int64_t POLL_NS = 20000000;    /* between two looks for Ctrl-C */
-static const float LOOK_NS = 50000;         /* estimated cost of nodes between two looks at the clock */
+static const int64_t POLL_NS = 20000000;    /* between two checks for Ctrl-C */
+static const float CLOCK_INTERVAL_NS = 50000;         /* estimated cost of nodes between two reads of the clock */
 
 struct gg_team {
     gg_call *call;
@@ -263,7 +263,7 @@ typedef struct { float cost; int64_t asked; } poller;
 static void ask(gg_call *c, poller *p, float cost) {
     if (c->abort && c->abort(c->abort_data)) gg_stop(c, GGML_STATUS_ABORTED);
     if (!c->poll) return;
-    if (p->asked && (p->cost += cost) < LOOK_NS) return;
+    if (p->asked && (p->cost += cost) < CLOCK_INTERVAL_NS) return;
     const int64_t t = gg_coarse_ns();
     if (!p->asked) p->asked = t;
     p->cost = 0;

@@ -75,7 +75,7 @@ typedef struct ggml_tensor {
     int64_t ne[4];                  /* elements of each dimension, ne[0] innermost */
     size_t nb[4];                   /* stride in bytes; nb[0] is one block */
     int32_t op;
-    int32_t op_params[16];
+    int32_t op_params[GGML_MAX_OP_PARAMS / 4];
     int32_t flags;
     struct ggml_tensor *src[10];
     struct ggml_tensor *view_src;
@@ -227,8 +227,28 @@ static inline bool gg_contiguous_n(const ggml_tensor *t, int n) {
 static inline bool gg_contiguous(const ggml_tensor *t) { return gg_contiguous_n(t, 0); }
 
 /* ---- op_params --------------------------------------------------------------------------------------------------- */
-static inline float gg_param_f32(const ggml_tensor *t, int i) { float f; memcpy(&f, &t->op_params[i], 4); return f; }
-static inline void gg_set_param_f32(ggml_tensor *t, int i, float f) { memcpy(&t->op_params[i], &f, 4); }
+/* The struct gg_<name>_params of each row of tables/params.h, and <name>_params(t), the parameters of node t. Nodes
+ * hold them as words, at a multiple of 4 bytes: hence the attributes. */
+#define I32(field) int32_t field;
+#define F32(field) float field;
+#define I64(field) int64_t field;
+#define PTR(field) void *field;
+#define I32S(field, n) int32_t field[n];
+#define PARAMS(name, fields)                                                                                          \
+    typedef struct __attribute__((packed, aligned(4), may_alias)) { fields } gg_##name##_params;                      \
+    _Static_assert(sizeof(gg_##name##_params) <= GGML_MAX_OP_PARAMS, "parameters of " #name);                         \
+    static inline gg_##name##_params *name##_params(const ggml_tensor *t) {                                           \
+        return (gg_##name##_params *)t->op_params;                                                                    \
+    }
+#define OF(NAME, name)
+#include "../tables/params.h"
+#undef OF
+#undef PARAMS
+#undef I32S
+#undef PTR
+#undef I64
+#undef F32
+#undef I32
 
 /* ---- half and bfloat16, exact scalar conversions ----------------------------------------------------------------- */
 static inline float gg_bits_f32(uint32_t u) { float f; memcpy(&f, &u, 4); return f; }

@@ -43,46 +43,47 @@ static inline gg_conv_part gg_conv_g(const gg_conv *v) {
     return r;
 }
 
-/* From parameters: `dims` strides, then as many paddings, then as many dilations. */
-static inline void gg_conv_steps(gg_conv *v, const int32_t *q, int dims) {
+/* Strides, paddings and dilations from those of `dims` dimensions; of a 1-d convolution only the first count. */
+static inline void gg_conv_steps(gg_conv *v, const int32_t *s, const int32_t *p, const int32_t *d, int dims) {
     const int used = gg_conv_is_1d(v->kind) ? 1 : dims;
     for (int i = 0; i < 3; i++) {
-        v->s[i] = i < used ? q[i] : 1;
-        v->p[i] = i < used ? q[dims + i] : 0;
-        v->d[i] = i < used ? q[2 * dims + i] : 1;
+        v->s[i] = i < used ? s[i] : 1;
+        v->p[i] = i < used ? p[i] : 0;
+        v->d[i] = i < used ? d[i] : 1;
     }
 }
-/* op_params: stride, padding and dilation of each dimension, in the order of the public constructors; then, for CONV_2D
- * and CONV_2D_DW, 1 if the tensors have one dimension less, and 1 + the function that is applied to the result, or 0;
- * for CONV_2D what is added to a kernel of bytes, and what gg_conv_squares says.
- * CONV_BACK_*: the kind first, then these, then ic, n, oc. */
 static inline gg_conv gg_conv_of(const ggml_tensor *t) {
-    const int32_t *q = t->op_params;
+    const gg_conv_2d_params *const q2 = conv_2d_params(t);
+    const gg_conv_3d_params *const q3 = conv_3d_params(t);
+    const gg_conv_transpose_1d_params *const t1 = conv_transpose_1d_params(t);
+    const gg_conv_back_params *const back = conv_back_params(t);
     gg_conv v = {.w = t->src[0], .x = t->src[1], .g = t};
     switch (t->op) {
     case GGML_OP_CONV_2D:
-        v.kind = q[6] ? GG_CONV_1D : GG_CONV_2D;
-        gg_conv_steps(&v, q, 2);
+        v.kind = q2->is_1d ? GG_CONV_1D : GG_CONV_2D;
+        gg_conv_steps(&v, q2->s, q2->p, q2->d, 2);
         break;
     case GGML_OP_CONV_2D_DW:
-        v.kind = q[6] ? GG_CONV_DEPTHWISE_1D : GG_CONV_DEPTHWISE;
-        gg_conv_steps(&v, q, 2);
+        v.kind = q2->is_1d ? GG_CONV_DEPTHWISE_1D : GG_CONV_DEPTHWISE;
+        gg_conv_steps(&v, q2->s, q2->p, q2->d, 2);
         break;
     case GGML_OP_CONV_3D:
-        v.kind = GG_CONV_3D, v.ic = q[9], v.n = q[10], v.oc = q[11];
-        gg_conv_steps(&v, q, 3);
+        v.kind = GG_CONV_3D, v.ic = q3->ic, v.n = q3->n, v.oc = q3->oc;
+        gg_conv_steps(&v, q3->s, q3->p, q3->d, 3);
         break;
     case GGML_OP_CONV_TRANSPOSE_1D:
         v.kind = GG_CONV_1D, v.g = t->src[1], v.x = t;
-        gg_conv_steps(&v, q, 1);
+        gg_conv_steps(&v, &t1->s, &t1->p, &t1->d, 1);
         break;
-    case GGML_OP_CONV_TRANSPOSE_2D:
+    case GGML_OP_CONV_TRANSPOSE_2D: {
+        const int32_t s = conv_transpose_2d_params(t)->s;
         v.kind = GG_CONV_2D, v.g = t->src[1], v.x = t;
-        gg_conv_steps(&v, (const int32_t[]){q[0], q[0], 0, 0, 1, 1}, 2);
+        gg_conv_steps(&v, (const int32_t[]){s, s}, (const int32_t[]){0, 0}, (const int32_t[]){1, 1}, 2);
         break;
+    }
     default:                        /* CONV_BACK_DATA, CONV_BACK_KERNEL */
-        v.kind = q[0], v.ic = q[10], v.n = q[11], v.oc = q[12];
-        gg_conv_steps(&v, q + 1, 3);
+        v.kind = back->kind, v.ic = back->ic, v.n = back->n, v.oc = back->oc;
+        gg_conv_steps(&v, back->s, back->p, back->d, 3);
         if (t->op == GGML_OP_CONV_BACK_DATA) v.g = t->src[1], v.x = t;
         else v.x = t->src[0], v.g = t->src[1], v.w = t;
     }
@@ -90,7 +91,7 @@ static inline gg_conv gg_conv_of(const ggml_tensor *t) {
 }
 
 /* The GGML_UNARY_OP_* that CONV_2D or CONV_2D_DW applies to its result, -1: none. */
-static inline int gg_conv_function(const ggml_tensor *t) { return t->op_params[7] - 1; }
+static inline int gg_conv_function(const ggml_tensor *t) { return conv_2d_params(t)->function - 1; }
 static inline bool gg_conv_function_ok(int id) {
     return id == -1 || id == GGML_UNARY_OP_RELU || id == GGML_UNARY_OP_SIGMOID || id == GGML_UNARY_OP_SILU
         || id == GGML_UNARY_OP_HARDSWISH;
@@ -98,7 +99,10 @@ static inline bool gg_conv_function_ok(int id) {
 
 /* The largest side of the squares of positions that CONV_2D may compute together (ops/winograd.h); 1: none, 0
  * stands for 2. */
-static inline int gg_conv_squares(const ggml_tensor *t) { return t->op_params[9] ? t->op_params[9] : 2; }
+static inline int gg_conv_squares(const ggml_tensor *t) {
+    const int side = conv_2d_params(t)->squares;
+    return side ? side : 2;
+}
 
 /* Positions of a window of k elements over `in` elements; -1: the window does not fit, or a parameter is invalid. */
 static inline int64_t gg_conv_out(int64_t in, int64_t k, int64_t s, int64_t p, int64_t d) {
@@ -115,28 +119,29 @@ typedef struct gg_columns {
     const ggml_tensor *x, *columns, *kernel;  /* kernel: only its shape is used; may be NULL */
 } gg_columns;
 
-/* Sources of IM2COL: kernel and x; of IM2COL_BACK: columns and kernel. Parameters: as CONV_2D, then is_2D, then the
- * size of the kernel if there is no tensor of it. IM2COL_3D and its gradient: as CONV_3D, then IC and the size.
- * COL2IM_1D: stride, channels, padding. */
+/* Sources of IM2COL: kernel and x; of IM2COL_BACK: columns and kernel. */
 static inline gg_columns gg_columns_of(const ggml_tensor *t) {
-    const int32_t *q = t->op_params;
     gg_conv v = {.kind = GG_CONV_3D};
     gg_columns r = {.x = t->src[1], .columns = t, .kernel = t->src[0], .taps = {1, 1, 1}};
     if (t->op == GGML_OP_IM2COL_BACK || t->op == GGML_OP_IM2COL_3D_BACK)
         r.x = t, r.columns = t->src[0], r.kernel = t->src[1];
     if (t->op == GGML_OP_IM2COL_3D || t->op == GGML_OP_IM2COL_3D_BACK) {
-        gg_conv_steps(&v, q, 3);
-        r.ic = q[9];
-        for (int i = 0; i < 3; i++) r.taps[i] = r.kernel ? r.kernel->ne[i] : q[10 + i];
+        const gg_im2col_3d_params *q = im2col_3d_params(t);
+        gg_conv_steps(&v, q->s, q->p, q->d, 3);
+        r.ic = q->ic;
+        for (int i = 0; i < 3; i++) r.taps[i] = r.kernel ? r.kernel->ne[i] : q->k[i];
     } else if (t->op == GGML_OP_COL2IM_1D) {
-        v.kind = GG_CONV_1D, r.x = t, r.columns = t->src[0], r.ic = q[1];
-        gg_conv_steps(&v, (const int32_t[]){q[0], q[2], 1}, 1);
+        const gg_col2im_params *q = col2im_params(t);
+        v.kind = GG_CONV_1D, r.x = t, r.columns = t->src[0], r.ic = q->oc;
+        gg_conv_steps(&v, &q->s, &q->p, (const int32_t[]){1}, 1);
         r.taps[0] = r.ic > 0 ? r.columns->ne[0] / r.ic : 0;
     } else {
-        v.kind = q[6] ? GG_CONV_2D : GG_CONV_1D;
-        gg_conv_steps(&v, q, 2);
-        r.ic = r.x->ne[q[6] ? 2 : 1];
-        for (int i = 0; i < (q[6] ? 2 : 1); i++) r.taps[i] = r.kernel ? r.kernel->ne[i] : q[7 + i];
+        const gg_im2col_params *q = im2col_params(t);
+        const int dims = q->is_2d ? 2 : 1;
+        v.kind = q->is_2d ? GG_CONV_2D : GG_CONV_1D;
+        gg_conv_steps(&v, q->s, q->p, q->d, 2);
+        r.ic = r.x->ne[dims];
+        for (int i = 0; i < dims; i++) r.taps[i] = r.kernel ? r.kernel->ne[i] : q->k[i];
     }
     r.kind = v.kind;
     memcpy(r.s, v.s, sizeof r.s), memcpy(r.p, v.p, sizeof r.p), memcpy(r.d, v.d, sizeof r.d);
@@ -144,16 +149,17 @@ static inline gg_columns gg_columns_of(const ggml_tensor *t) {
 }
 
 /* ---- pooling ----------------------------------------------------------------------------------------------------- */
-/* Parameters of POOL_1D: kind, k, s, p; of POOL_2D and POOL_2D_BACK: kind, k0, k1, s0, s1, p0, p1, then 1 if averages
- * exclude the padding, as those of POOL_1D do; windows must have height 1 then. */
+/* inside: averages exclude the padding; windows must have height 1 then. */
 typedef struct gg_pool { int kind; int64_t k[2], s[2], p[2]; bool inside; const ggml_tensor *x, *y; } gg_pool;
 
 static inline gg_pool gg_pool_of(const ggml_tensor *t) {
-    const int32_t *q = t->op_params;
+    const gg_pool_1d_params *q1 = pool_1d_params(t);
+    const gg_pool_2d_params *q = pool_2d_params(t);
     if (t->op == GGML_OP_POOL_1D)
-        return (gg_pool){q[0], {q[1], 1}, {q[2], 1}, {q[3], 0}, true, t->src[0], t};
+        return (gg_pool){q1->kind, {q1->k, 1}, {q1->s, 1}, {q1->p, 0}, true, t->src[0], t};
     const bool back = t->op == GGML_OP_POOL_2D_BACK;
-    return (gg_pool){q[0], {q[1], q[2]}, {q[3], q[4]}, {q[5], q[6]}, q[7], back ? t : t->src[0], back ? t->src[0] : t};
+    return (gg_pool){q->kind, {q->k[0], q->k[1]}, {q->s[0], q->s[1]}, {q->p[0], q->p[1]}, q->inside,
+                     back ? t : t->src[0], back ? t->src[0] : t};
 }
 
 #endif

@@ -1,7 +1,6 @@
 /* Regions and contexts. */
 #include "memory.h"
-#include "check.h"
-#include "prepare.h"
+#include "op_info.h"
 #include "poison.h"
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -304,10 +303,11 @@ static size_t chunk_end(const ggml_context *ctx) {   /* bytes used of the curren
     const ggml_object *o = ctx->last;
     return o && holds(ctx->chunk, o) ? o->offs + o->size : 0;
 }
+void (*gg_on_release)(const gg_region *region);
 static void chunk_release(gg_region *r) {
     if (r->ctx->chunk == r) r->used = chunk_end(r->ctx);
     r->ctx = NULL;
-    gg_prepared_forget(r);
+    if (gg_on_release) gg_on_release(r);
     if (!r->mapped) return;                    /* memory of the caller stays registered (see _core.pyx) */
     gg_region_remove(GG_ARENA, r);
     gg_region_retire(r);

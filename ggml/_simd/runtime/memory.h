@@ -43,6 +43,8 @@ gg_region *gg_region_of_data(const void *addr);               /* ARENA, BUFFER o
 /* Releases what freed arenas keep reserved, for an allocation that failed; false: there was nothing. Any thread may
  * call it. */
 bool gg_reclaim(void);
+/* Called with each range of a context that is released, before it goes; NULL: nobody asks (prepare.c sets it). */
+extern void (*gg_on_release)(const gg_region *region);
 
 /* The ranges that a running computation uses. Each counts as viewed, so that its memory stays if it is freed
  * meanwhile. */

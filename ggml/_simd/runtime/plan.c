@@ -97,7 +97,7 @@ typedef struct { const gg_step *of[SLOTS]; } packs;
 static bool packed_alike(const gg_step *a, const gg_step *b) {
     return a && a->node->op == GGML_OP_MUL_MAT && b->node->op == GGML_OP_MUL_MAT && a->threads == b->threads
         && a->node->src[1] == b->node->src[1] && a->node->src[0]->type == b->node->src[0]->type
-        && a->node->op_params[0] == b->node->op_params[0];
+        && mul_mat_params(a->node)->prec == mul_mat_params(b->node)->prec;
 }
 /* Chooses the slot of a step that uses work memory; true: it must wait for one. */
 static bool choose_slot(gg_step *s, const pending *p, packs *held) {
@@ -134,7 +134,7 @@ static bool arrange(gg_plan *plan, int n) {
         if (split) shared += s->cost;
         const bool taken = works && choose_slot(s, &p, &held), clash = taken || clashes(&p, t);
         note_write(&held, t);
-        if (t->op == GGML_OP_MUL_MAT) {                 /* a matrix that recurrent steps read is read to and fro */
+        if (t->op == GGML_OP_MUL_MAT) {                 /* products of one matrix alternate their direction */
             s->down = product && product->node->src[0]->data == t->src[0]->data && !product->down;
             product = s;
         }

@@ -45,7 +45,8 @@ static void unlink_entry(gg_prepared *p) {
     discard(p);
     free(p);
 }
-void gg_prepared_forget(const gg_region *region) {
+/* Drops the prepared forms of graphs that lie in this range. */
+static void prepared_forget(const gg_region *region) {
     for (int i = 0; i < BUCKETS && n_graphs; i++)
         for (gg_prepared *p = table[i], *next; p; p = next) {
             next = p->next;
@@ -142,6 +143,7 @@ void gg_prepared_note(const ggml_cgraph *g) {
         *p = (gg_prepared){.graph = g, .next = *bucket(g), .wait = 1, .used = ++uses};
         *bucket(g) = p;
         n_graphs++;
+        gg_on_release = prepared_forget;
     } else if (!p->busy && !p->snapshots && ++p->seen > p->wait) {
         if (!prepare(p, g)) discard(p), p->seen = 0;
     }

@@ -1,5 +1,6 @@
-/* Prepared graphs. Callers compute the same graph thousands of times. From the fourth time on it is not checked and
- * planned again: a comparison with a snapshot of its tensors shows that nothing was written to them since.
+/* Prepared graphs. Callers compute the same graph thousands of times. The first three times it is checked and planned;
+ * the third time the plan is kept, and from the fourth on the graph is not checked and planned again:
+ * a comparison with a snapshot of its tensors shows that nothing was written to them since.
  * All functions are called under the GIL. */
 #ifndef GG_PREPARE_H
 #define GG_PREPARE_H
@@ -35,6 +36,4 @@ void gg_prepared_note(const ggml_cgraph *graph);
 /* Fills in nodes and plan of a call, and holds the memory that the nodes use; false: no memory. */
 bool gg_prepared_begin(gg_prepared *p, gg_call *call, gg_pins *pins);
 void gg_prepared_end(gg_prepared *p);
-/* Drops the prepared forms of graphs that lie in this range. */
-void gg_prepared_forget(const gg_region *region);
 #endif

@@ -66,7 +66,9 @@ static double node_bytes(const ggml_tensor *t, const gg_op_info *op) {
 void gg_node_describe(gg_node_facts *f, const ggml_tensor *t) {
     const gg_op_info *const op = gg_op(t->op);
     memset(f, 0, sizeof *f);
-    f->op = t->op, f->function = t->op_params[0], f->type = t->type;
+    f->op = t->op, f->type = t->type;
+    f->function = t->op == GGML_OP_UNARY ? unary_params(t)->function
+                : t->op == GGML_OP_GLU ? glu_params(t)->function : 0;
     f->src_type[0] = f->src_type[1] = -1;
     memcpy(f->ne, t->ne, sizeof f->ne);
     memcpy(f->name, t->name, sizeof f->name);

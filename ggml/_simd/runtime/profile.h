@@ -24,7 +24,7 @@ typedef struct gg_profile {
 
 /* What a profile keeps of a node: the node itself may be freed before anybody asks. */
 typedef struct gg_node_facts {
-    int32_t op, function, type, computes;   /* function: op_params[0], of unary and GLU operations */
+    int32_t op, function, type, computes;   /* function: of unary and GLU operations, 0 of others */
     int32_t src_type[2];                    /* -1: there is no such operand */
     int64_t ne[4], src_ne[2][4];
     double flops, bytes;                    /* estimates from the shapes: arithmetic, memory that is read or written */

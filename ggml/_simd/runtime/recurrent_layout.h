@@ -11,13 +11,15 @@ typedef struct gg_seq {
 
 static inline gg_seq gg_seq_of(const ggml_tensor *t, int op) {
     gg_seq z = {.slots = 1};
+    const bool back = t->op == GGML_OP_RECURRENT_BACK;
+    const int32_t n_states = back ? recurrent_back_params(t)->n_states : recurrent_params(t)->n_states;
     ggml_tensor *const *const src = t->src;
     if (op == GGML_OP_SSM_SCAN) {           /* s [n, rows, heads, states], x [rows, heads, tokens, sequences] */
         z.state = src[0], z.ids = src[6];
         z.n = src[0]->ne[0], z.rows = src[0]->ne[1], z.heads = src[0]->ne[2], z.states = src[0]->ne[3];
-        z.tokens = src[1]->ne[2], z.seqs = src[1]->ne[3], z.slots = t->op_params[0];
+        z.tokens = src[1]->ne[2], z.seqs = src[1]->ne[3], z.slots = n_states;
     } else if (op == GGML_OP_GATED_DELTA_NET) {
-        z.state = src[5], z.slots = t->op_params[0];
+        z.state = src[5], z.slots = n_states;
         z.n = src[0]->ne[0], z.rows = src[2]->ne[0], z.heads = src[2]->ne[1], z.tokens = src[2]->ne[2];
         z.states = z.seqs = src[2]->ne[3];
     } else {                                /* operands [n, heads, all tokens], state [n n heads, sequences] */
@@ -38,8 +40,7 @@ static inline int64_t gg_delta_net_rows(const ggml_tensor *v, int64_t slots) {
 }
 
 /* ---- RECURRENT_BACK: the operands and parameters of the operation, and the gradient of its result ---------------- */
-/* the source that is the gradient; the parameter that is the operation */
-enum { GG_SEQ_GRADIENT = 9, GG_SEQ_OP = 15 };
+enum { GG_SEQ_GRADIENT = 9 };            /* the source that is the gradient */
 
 static inline int gg_seq_state_index(int op) {
     return op == GGML_OP_SSM_SCAN ? 0 : op == GGML_OP_GATED_LINEAR_ATTN ? 4 : op == GGML_OP_RWKV_WKV7 ? 6 : 5;
