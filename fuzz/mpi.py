@@ -21,6 +21,7 @@ Needs mpi4py and mpiexec (pip install mpi4py mpich); without them it prints NOT 
 """
 
 import argparse
+import faulthandler
 import os
 import random
 import shutil
@@ -39,6 +40,10 @@ KINDS = ("busy", "slow", "stopped", "late", "early", "killed", "interrupted", "c
 LIMIT = 60  # seconds for a job
 NAMED = 10  # seconds in which a rank that ended early is named
 BUSY = 4  # busy processes beside a job
+# Prints the status with which a rank that is interrupted ends. The launcher's report is no guide: it combines those of
+# all ranks by "or", so that 2 (SIGINT, which has its default action when Python has ended) and 9 read as 11 (SIGSEGV).
+REPORT = ("sh", "-c", '"$@"; status=$?; echo "ended with $status"; exit $status', "sh")
+CRASHES = [f"ended with {128 + number}" for number in (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE)]
 NODES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "message")
 CALLS = ("share", "collect", "barrier", "agree")
 
@@ -47,8 +52,8 @@ CALLS = ("share", "collect", "barrier", "agree")
 class Rank:
     """One rank of a job. `steps` are the operations, which all ranks draw from the same seed."""
 
-    def __init__(self, comm, kind, victim, seed):
-        self.comm, self.kind, self.victim, self.seed = comm, kind, victim, seed
+    def __init__(self, comm, kind, victim, seed, folder):
+        self.comm, self.kind, self.victim, self.seed, self.folder = comm, kind, victim, seed, folder
         self.draw = random.Random(seed)
         self.mine, self.late = [], 0
         self.steps = self.draw.randint(20, 60)
@@ -63,6 +68,7 @@ class Rank:
             name = self.draw.choice(NODES + CALLS)
             if self.comm.rank == self.victim:
                 if self.kind == "early" and step == last:
+                    Path(self.folder, "ended").touch()
                     sys.exit(0)
                 time.sleep(pauses.random() * {"slow": 0.1, "busy": 0}.get(self.kind, 0.02))
             if self.kind == "early" and step == self.steps - 1:
@@ -161,8 +167,9 @@ class Rank:
 
 
 def rank_of_job(kind, victim, seed, folder):
+    faulthandler.enable()
     comm = distributed.mpi(timeout=0.5 if kind == "late" else None)
-    rank = Rank(comm, kind, victim, seed)
+    rank = Rank(comm, kind, victim, seed, folder)
     pid = Path(folder, f"new {comm.rank}")
     pid.write_text(str(os.getpid()))
     pid.rename(Path(folder, f"rank {comm.rank}"))
@@ -183,7 +190,8 @@ def run_job(launcher, kind, seed):
     ranks = draw.randint(2, 4)
     victim = draw.randrange(ranks)
     with tempfile.TemporaryDirectory() as folder:
-        command = [launcher, "-n", str(ranks), sys.executable, __file__, "--seed", str(seed), "--job",
+        report = REPORT if kind in ("interrupted", "caught") else ()
+        command = [launcher, "-n", str(ranks), *report, sys.executable, __file__, "--seed", str(seed), "--job",
                    f"{kind} {victim}", "--folder", folder]  # fmt: skip
         with tempfile.TemporaryFile() as errors:
             begin = time.monotonic()
@@ -199,6 +207,9 @@ def run_job(launcher, kind, seed):
                     job.kill()
                     job.wait()
                 return f"hung: {ranks} ranks, victim {victim}", read(errors)
+            ended = Path(folder, "ended")
+            if ended.exists() and time.time() - ended.stat().st_mtime > NAMED:
+                return f"rank {victim} ended early, which the others noticed after more than {NAMED} s", read(errors)
             return judge(kind, ranks, victim, job.returncode, read(errors)), read(errors)
 
 
@@ -228,8 +239,10 @@ def act(job, kind, pid, draw):
 
 def judge(kind, ranks, victim, status, text):
     complete = text.count("complete:")
-    if "WRONG" in text or "Fatal" in text or "Segmentation" in text:
+    if "WRONG" in text:
         return "a wrong result"
+    if any(crash in text for crash in (*CRASHES, "Fatal Python error")):
+        return "a crash"
     if kind in ("busy", "slow", "stopped", "late"):
         return None if complete == ranks and status == 0 else f"{complete} of {ranks} ranks complete, status {status}"
     if kind == "early":
