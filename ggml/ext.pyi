@@ -89,21 +89,6 @@ def custom_set_backward(tensor: _To[ggml_tensor], backward: Callable[..., Any]) 
         TypeError: backward is not callable.
         ValueError: tensor is not made by a custom operation, or not in a live context.
     """
-def equal(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor]) -> ggml_tensor_p:
-    """Compares two tensors element by element: a == b, with b repeated to the shape of a.
-
-    False where one of both is NaN. The result passes no gradient on.
-
-    Args:
-        ctx: context that receives the result.
-        a: f32, f16 or bf16, any shape.
-        b: f32, f16 or bf16; each dimension of the shape of a is a multiple of b's.
-    Returns:
-        Tensor of a's shape and type: 1 where both are equal, else 0.
-    Raises:
-        ValueError: the shapes do not fit, or a type is not supported.
-        MemoryError: the context is full.
-    """
 def gguf_get_tensor_shape(ctx: _Address, tensor_id: _Int) -> tuple[int, ...]:
     """Gives the shape of a tensor as the file states it.
 
@@ -141,36 +126,6 @@ def gguf_init_from_file_mmap(fname: _Path, params: gguf_init_params) -> gguf_con
             byte order or an alignment below 8.
         MemoryError: there is not enough memory for the metadata.
     """
-def less(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor]) -> ggml_tensor_p:
-    """Compares two tensors element by element: a < b, with b repeated to the shape of a.
-
-    False where one of both is NaN. The result passes no gradient on.
-
-    Args:
-        ctx: context that receives the result.
-        a: f32, f16 or bf16, any shape.
-        b: f32, f16 or bf16; each dimension of the shape of a is a multiple of b's.
-    Returns:
-        Tensor of a's shape and type: 1 where a is less than b, else 0.
-    Raises:
-        ValueError: the shapes do not fit, or a type is not supported.
-        MemoryError: the context is full.
-    """
-def maximum(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor]) -> ggml_tensor_p:
-    """Takes the larger of two tensors element by element, with b repeated to the shape of a.
-
-    NaN where one of both is NaN. The gradient flows to the larger of both, and to a where they are equal.
-
-    Args:
-        ctx: context that receives the result.
-        a: f32, f16 or bf16, any shape.
-        b: f32, f16 or bf16; each dimension of the shape of a is a multiple of b's.
-    Returns:
-        Tensor of a's shape and type.
-    Raises:
-        ValueError: the shapes do not fit, or a type is not supported.
-        MemoryError: the context is full.
-    """
 def min_max(ctx: _Address, a: _To[ggml_tensor]) -> ggml_tensor_p:
     """Finds the smallest and the largest element of a tensor in one pass.
 
@@ -183,21 +138,6 @@ def min_max(ctx: _Address, a: _To[ggml_tensor]) -> ggml_tensor_p:
         f32 tensor [2]: the smallest and the largest element; inf and -inf if a is empty.
     Raises:
         ValueError: a is not f32, f16 or bf16.
-        MemoryError: the context is full.
-    """
-def minimum(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor]) -> ggml_tensor_p:
-    """Takes the smaller of two tensors element by element, with b repeated to the shape of a.
-
-    NaN where one of both is NaN. The gradient flows to the smaller of both, and to a where they are equal.
-
-    Args:
-        ctx: context that receives the result.
-        a: f32, f16 or bf16, any shape.
-        b: f32, f16 or bf16; each dimension of the shape of a is a multiple of b's.
-    Returns:
-        Tensor of a's shape and type.
-    Raises:
-        ValueError: the shapes do not fit, or a type is not supported.
         MemoryError: the context is full.
     """
 def mul_mat_i8(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor], offset: _Int = ...) -> ggml_tensor_p:
@@ -278,6 +218,39 @@ def opt_save(opt_ctx: _Address, fname: _Path, dataset: _Address = ...) -> None:
             period.
     See also:
         ggml.ext.opt_load, which resumes the run exactly.
+    """
+def paged_attention(ctx: Any, q: Any, k: Any, v: Any, table: Any, scale: Any, page_size: Any, window: _Int = ..., logit_softcap: Any = ..., sinks: Any = ..., exact: Any = ...) -> Any:
+    """Computes attention of a batch of rows, each to the keys and values of its own sequence, which lie in pages.
+
+    k and v are a pool of cells, which sequences share; a page is page_size consecutive ones. The rows of a sequence
+    follow one another, the last one has its last key: so a row with `after` rows of its sequence behind it attends to
+    the first keys - after keys, or to the last `window` of these. Shapes do not depend on lengths: the same graph
+    computes any mixture of long prompts and single tokens. Rows after those of the last sequence give zeros.
+
+    A column of the table describes a sequence: its first row, its number of rows (0: it is left out), its number of
+    keys, and its pages in order. Pages that lie wholly before the window of all rows may be -1.
+
+    There is no gradient.
+
+    Args:
+        ctx: context that receives the result.
+        q: queries, f32, f16 or bf16, [head_dim, n_heads, n_rows].
+        k: keys [head_dim, n_cells, n_kv_heads], f32, f16, bf16 or a quantised type; n_heads is a multiple of
+            n_kv_heads.
+        v: values [v_dim, n_cells, n_kv_heads], f32, f16, bf16 or a quantised type.
+        table: i32 [3 + pages, sequences].
+        scale: factor of the scores, usually 1 / sqrt(head_dim).
+        page_size: int; cells of a page, a divisor of n_cells.
+        window: int; most keys that a row attends to, 0 for all.
+        logit_softcap: limit c of the scores s, which become c * tanh(s / c); 0 for none.
+        sinks: f32 [n_heads]: a further score in each row, without a value; or None.
+        exact: bool; True to compute each row alone, so that its bits depend on nothing but its own sequence.
+    Returns:
+        f32 tensor [v_dim, n_heads, n_rows].
+    Raises:
+        ValueError: a shape, a type or a number does not fit. When it is computed, RuntimeError: the table names a row,
+            a key or a page that does not exist.
+        MemoryError: the context is full.
     """
 def quantize_linear(ctx: _Address, a: _To[ggml_tensor], scale: _To[ggml_tensor], zero: _To[ggml_tensor], min: _Float, max: _Float, centred: _Bool = ...) -> ggml_tensor_p:
     """Expresses numbers as whole units above a zero point, as ONNX's QuantizeLinear: round(a / scale) + zero.

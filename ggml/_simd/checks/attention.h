@@ -48,6 +48,31 @@ CHECK(FLASH_ATTN_EXT) {
             "result is %s, q is %s, v is %s", SHAPE(t), SHAPE(a), SHAPE(v));
     return NULL;
 }
+CHECK(PAGED_ATTN) {
+    REQUIRE_SOURCES(4);   /* src: q, k, v, table, sinks */
+    const ggml_tensor *v = t->src[2], *table = t->src[3], *sinks = t->src[4];
+    const int page = t->op_params[2], window = t->op_params[3];
+    REQUIRE_FLOAT(a, "q");
+    REQUIRE(attn_type(b), "k is %s: need a float type, or a quantised one with packed rows", SHAPE(b));
+    REQUIRE(attn_type(v), "v is %s: need a float type, or a quantised one with packed rows", SHAPE(v));
+    REQUIRE(a->ne[0] == b->ne[0], "q is %s, k is %s: ne[0] must be equal", SHAPE(a), SHAPE(b));
+    REQUIRE(a->ne[3] == 1 && b->ne[3] == 1 && v->ne[3] == 1, "q is %s, k is %s, v is %s: need three dimensions",
+            SHAPE(a), SHAPE(b), SHAPE(v));
+    REQUIRE(v->ne[1] == b->ne[1] && v->ne[2] == b->ne[2], "k is %s, v is %s: need as many values as keys, in as many "
+            "heads", SHAPE(b), SHAPE(v));
+    REQUIRE(multiple(a->ne[1], b->ne[2]), "q is %s, k is %s: the heads of q must be a multiple of k's", SHAPE(a),
+            SHAPE(b));
+    REQUIRE(page > 0 && multiple(b->ne[1], page), "page_size is %d, k is %s: need a divisor of the cells", page, SHAPE(b));
+    REQUIRE(window >= 0, "window is %d: need 0 or more", window);
+    REQUIRE(table->type == GGML_TYPE_I32 && table->nb[0] == 4 && table->ne[0] >= 3 && table->ne[2] == 1 &&
+            table->ne[3] == 1, "table is %s: need i32 [3 + pages, sequences]", SHAPE(table));
+    if (sinks) REQUIRE(sinks->type == GGML_TYPE_F32 && is_vector(sinks) && sinks->ne[0] == a->ne[1],
+                       "sinks is %s, q is %s: need an f32 for each of q's ne[1]", SHAPE(sinks), SHAPE(a));
+    REQUIRE_F32(t, "result");
+    REQUIRE(gg_contiguous(t) && t->ne[0] == v->ne[0] && t->ne[1] == a->ne[1] && t->ne[2] == a->ne[2] && t->ne[3] == 1,
+            "result is %s, q is %s, v is %s", SHAPE(t), SHAPE(a), SHAPE(v));
+    return NULL;
+}
 static const char *attn_back_fits(const ggml_tensor *t, int want, char *msg) {
     const ggml_tensor *q = t->src[0], *k = t->src[1];
     size_t at[GG_ATTN_END + 1];

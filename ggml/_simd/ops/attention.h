@@ -26,8 +26,14 @@ typedef struct attn {
     ggml_tensor k, v;               /* [d, n_kv, ...] and [dv, n_kv, ...] */
     float factor, cap, max_bias;    /* logits are factor q k, or cap tanh(factor q k) */
     bool causal;
+    int64_t window;                 /* with causal: most keys that a row attends to, 0 for all */
     int64_t d, dv, n_q, n_kv, heads, group, share, rows, sets;   /* sets of `rows` rows that share their keys */
+    const struct paged *pages;      /* where keys and values lie in pages, or NULL: see attention_paged.h */
+    int64_t origin;                 /* k and v have the keys and values from that one on */
+    char *gathered;                 /* room for a block of both */
 } attn;
+static void paged_block(attn *a, int64_t set, int64_t first, int64_t n);
+static size_t paged_block_size(const attn *a);
 
 static void attn_shape(attn *a) {
     a->d = a->q->ne[0], a->dv = a->v.ne[0], a->n_q = a->q->ne[1], a->n_kv = a->k.ne[1], a->heads = a->q->ne[2];
@@ -107,6 +113,8 @@ static float attn_logits(const attn *a, attn_row at, int64_t first, int64_t n, f
         }
     if (a->causal)
         for (int64_t i = gg_max(attn_seen(a, at) - first, 0); i < n; i++) x[i] = -GG_INF;
+    if (a->window)
+        for (int64_t i = 0, end = gg_min(attn_seen(a, at) - a->window - first, n); i < end; i++) x[i] = -GG_INF;
     if (!a->mask) return max_row(WHOLE_ROW(n), x);
     const float slope = alibi_slope(a->max_bias, a->heads, at.head);
     return logits_row(WHOLE_ROW(n), x, attn_mask(a, at, first, n, tmp), 1, slope, x);
@@ -125,13 +133,15 @@ static bool attn_few(const attn *a) {
     return a->rows <= ATTN_FEW && a->dv <= GEMV_ROWS && gg_rows_packed(&a->k) && gg_rows_packed(&a->v);
 }
 /* Room for tiles of n rows; false: no memory. */
-static bool attn_tile_make(attn_tile *t, const attn *a, int64_t n) {
+static bool attn_tile_make(attn_tile *t, attn *a, int64_t n) {
     t->few = attn_few(a);
     t->ld = t->few ? GEMV_ROWS : attn_round(a->dv);
     const int64_t d = attn_round(a->d), wide = t->few ? ATTN_UNPACK * attn_round(gg_max(a->d, a->dv)) : 0;
     const int64_t room = t->few ? 0 : ATTN_ROOM, per_row = d + ATTN_KEYS + t->ld + 3;
-    float *p = gg_scratch((size_t)(attn_round(n) * per_row + 2 * ATTN_KEYS + wide + room) * sizeof *p);
+    const size_t floats = (size_t)(attn_round(n) * per_row + 2 * ATTN_KEYS + wide + room);
+    float *p = gg_scratch(floats * sizeof *p + paged_block_size(a));
     if (!p) return false;
+    a->gathered = (char *)(p + floats);
     t->sum = (double *)p, p += 2 * attn_round(n);
     t->max = p, p += attn_round(n);
     t->q = p, p += n * d;
@@ -237,7 +247,8 @@ static bool attn_narrow(const attn *a, int64_t set, int64_t row, int64_t rows, i
         const attn_row at = attn_at(a, set, r);
         int64_t end = a->causal ? gg_max(gg_min(attn_seen(a, at) - *first, *n), 0) : *n;
         if (!a->mask) {
-            if (end) lo = 0, hi = gg_max(hi, end);
+            const int64_t begin = a->window ? gg_max(attn_seen(a, at) - a->window - *first, 0) : 0;
+            if (begin < end) lo = gg_min(lo, begin), hi = gg_max(hi, end);
             continue;
         }
         const float *m = attn_seen_mask(a, at, *first + hi, end - hi, tmp);
@@ -255,12 +266,12 @@ static bool attn_narrow(const attn *a, int64_t set, int64_t row, int64_t rows, i
 }
 /* Turns scores into weights. Where the maximum grows, the sums and values so far are scaled down. */
 static void attn_weigh(const attn *a, const attn_tile *t, int64_t first, int64_t n) {
-    EACH_VEC(i, n) st(t->any + i, vf_set1(a->mask ? -GG_INF : 0), n - i);
+    EACH_VEC(i, n) st(t->any + i, vf_set1(a->mask || a->window ? -GG_INF : 0), n - i);
     for (int64_t r = 0; r < t->n; r++) {
         float *x = t->s + r * ATTN_KEYS;
         const float old = t->max[r], most = attn_logits(a, attn_at(a, t->set, t->row + r), first, n, x, NULL, t->tmp);
         const float top = most > old ? most : old;
-        if (a->mask) EACH_VEC(i, n) st(t->any + i, vf_max(ld(x + i, n - i), ld(t->any + i, n - i)), n - i);
+        if (a->mask || a->window) EACH_VEC(i, n) st(t->any + i, vf_max(ld(x + i, n - i), ld(t->any + i, n - i)), n - i);
         const double sum = exp_row(WHOLE_ROW(n), x, x, vf_set1(top == -GG_INF ? 0 : top));
         if (top != old) {
             const float fade = attn_exp(old, top);
@@ -270,16 +281,17 @@ static void attn_weigh(const attn *a, const attn_tile *t, int64_t first, int64_t
         t->sum[r] += sum;
     }
 }
-static void attn_run_tile(const attn *a, const attn_tile *t, int64_t first, int64_t end) {
+static void attn_run_tile(attn *a, const attn_tile *t, int64_t first, int64_t end) {
     attn_take(a, a->q, t->set, t->row, t->n, a->factor, t->q);
     for (int64_t r = 0; r < t->n; r++) t->max[r] = -GG_INF, t->sum[r] = 0;
     memset(t->out, 0, (size_t)(t->n * t->ld) * sizeof *t->out);
     for (; first < end; first += ATTN_KEYS) {
         int64_t key = first, n = gg_min(end - first, ATTN_KEYS);
         if (!attn_narrow(a, t->set, t->row, t->n, &key, &n, t->tmp)) continue;
-        attn_scores(a, t, key, n);
+        if (a->pages) paged_block(a, t->set, key, n);
+        attn_scores(a, t, key - a->origin, n);
         attn_weigh(a, t, key, n);
-        attn_seen_values(a, t, key, n);
+        attn_seen_values(a, t, key - a->origin, n);
     }
 }
 /* A row of the result from its sum of weighted values; the sink takes its share of the weight. */
@@ -321,16 +333,16 @@ static void attn_keep(const attn *a, const attn_tile *t, int64_t r, float *piece
     memcpy(piece, &t->sum[r], sizeof *t->sum), piece[2] = t->max[r];
     memcpy(piece + 4, t->out + r * t->ld, (size_t)a->dv * sizeof *piece);
 }
-/* Merges the pieces of a row into the first of them. */
-static void attn_merge(const gg_work *w, const attn *a, const attn_cut *c, ggml_tensor *dst, int64_t set, int64_t row) {
-    float top = -GG_INF, *out = attn_piece(w, a, c, set, row, 0) + 4;
+/* Merges `count` pieces of a row, `stride` bytes apart, into the first of them. */
+static void attn_merge(const attn *a, ggml_tensor *dst, attn_row at, float *first, int64_t count, size_t stride) {
+    float top = -GG_INF, *out = first + 4;
     double total = 0;
-    for (int64_t i = 0; i < c->pieces; i++) {
-        const float max = attn_piece(w, a, c, set, row, i)[2];
+    for (int64_t i = 0; i < count; i++) {
+        const float max = ((const float *)((const char *)first + (size_t)i * stride))[2];
         top = max > top ? max : top;
     }
-    for (int64_t p = 0; p < c->pieces; p++) {
-        const float *piece = attn_piece(w, a, c, set, row, p), fade = attn_exp(piece[2], top);
+    for (int64_t p = 0; p < count; p++) {
+        const float *piece = (const float *)((const char *)first + (size_t)p * stride), fade = attn_exp(piece[2], top);
         double sum;
         memcpy(&sum, piece, sizeof sum);
         total += sum * (double)fade;
@@ -340,11 +352,11 @@ static void attn_merge(const gg_work *w, const attn *a, const attn_cut *c, ggml_
             st(out + i, vf_fma(ld(piece + 4 + i, k), vf_set1(fade), ld(out + i, k)), k);
         }
     }
-    attn_finish(a, dst, attn_at(a, set, row), top, total, out);
+    attn_finish(a, dst, at, top, total, out);
 }
 
 static int op_FLASH_ATTN_EXT(const gg_work *w, ggml_tensor *dst) {
-    const attn a = attn_ext(w->kernels, dst);
+    attn a = attn_ext(w->kernels, dst);
     const attn_cut c = attn_plan(&a);
     const int64_t rows = a.sets * a.rows, tasks = a.sets * c.tiles * c.pieces;
     attn_tile t;
@@ -364,10 +376,12 @@ static int op_FLASH_ATTN_EXT(const gg_work *w, ggml_tensor *dst) {
     if (!ok) return gg_no_memory(dst, "no memory for a tile");
     if (c.pieces > 1)
         for (int64_t r = rows * w->ith / w->nth; r < rows * (w->ith + 1) / w->nth; r++)
-            attn_merge(w, &a, &c, dst, r / a.rows, r % a.rows);
+            attn_merge(&a, dst, attn_at(&a, r / a.rows, r % a.rows),
+                       attn_piece(w, &a, &c, r / a.rows, r % a.rows, 0), c.pieces, attn_piece_size(&a));
     return GGML_STATUS_SUCCESS;
 }
 
 #include "attention_back.h"
+#include "attention_paged.h"
 
 #endif
