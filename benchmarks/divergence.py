@@ -26,14 +26,14 @@ class Reference:
     """LLaMA or Gemma 3 in float64."""
 
     def __init__(self, path, lora):
-        from ggml.models._core import Core
+        from ggml.models._model import Model as Core
         from ggml.models._lora import Lora
         from ggml.models._merge import _floats
 
         model = Core(path)
-        self.config, adapter = model.config, Lora(lora, model._weights, model.config.arch) if lora else None
+        self.config, adapter = model.config, Lora(lora, model.runner.weights, model.config.arch) if lora else None
         self.w = {}
-        for name, tensor in model._weights.items():
+        for name, tensor in model.runner.weights.items():
             values = _floats(tensor).astype(np.float64)[0]
             if adapter and name in adapter.pairs:
                 pair = adapter.pairs[name]
@@ -113,7 +113,7 @@ def ours(path, ids, step, lora, threads):
             for token in ids:
                 yield model.feed([token])[None]
         else:  # `feed` gives the last token's logits only
-            for prepared in model._feed("logits", 0, ids, "all", step):
+            for prepared in model.runner.feed("logits", 0, ids, "all", step):
                 yield prepared.out
 
 

@@ -81,7 +81,7 @@ def write_f32(path, out):
     command = [sys.executable, "-P", "-m", "ggml", "quantize", "--allow-requantize", "--pure", path, out, "F32"]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     with load(out) as model:
-        kinds = {t.contents.type for t in model._weights.values()}
+        kinds = {t.contents.type for t in model.runner.weights.values()}
     assert kinds == {0}, f"{out} has types {kinds}"
 
 
@@ -125,9 +125,9 @@ def export(path, text, tokens, steps, folder):
 
     with load(path) as model:
         c = model.config
-        if c.arch != "llama" or c.n_expert or "rope_freqs.weight" in model._weights:
+        if c.arch != "llama" or c.n_expert or "rope_freqs.weight" in model.runner.weights:
             sys.exit(f"{path}: the comparison is for plain models of the architecture llama")
-        for name, tensor in model._weights.items():
+        for name, tensor in model.runner.weights.items():
             values = _floats(tensor)[0]
             np.save(folder / f"{name}.npy", values if len(values) > 1 else values[0])
         ids = np.array(model.tokenize(Path(text).read_bytes())[: tokens * steps + 1])

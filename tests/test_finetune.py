@@ -55,13 +55,13 @@ def trainer_of():
     made = []
 
     def run(model, tokens, checkpoint=False, targets="blk.*", rank=2, alpha=3.0):
-        adapter = Adapter(model._finetune_shapes(targets), rank, alpha, 0, 1)
+        adapter = Adapter(model.finetuning.shapes(targets), rank, alpha, 0, 1)
         made.append(adapter)
         rng = np.random.default_rng(1)
         for tensor in adapter.tensors.values():
             values = to_numpy(tensor)
             values[...] = rng.standard_normal(values.shape) / 8
-        made.append(Trainer(model._parts(), adapter, tokens, checkpoint, 1))
+        made.append(Trainer(model.runner.parts(), adapter, tokens, checkpoint, 1))
         return made[-1]
 
     yield run
@@ -364,7 +364,10 @@ def test_bad_data_and_models(open_model, tmp_path):
     for files in ({"lora": tmp_path / "no" / "a.gguf"}, {"state": tmp_path / "no" / "s.npz"}):
         with pytest.raises(FileNotFoundError, match="^finetune: .*the folder .* does not exist"):
             model.finetune(TEXT, **{"lora": tmp_path / "a.gguf", **QUICK, **files})
-    for files, message in ({"lora": model._file.path}, "is the same file as .*gguf"), ({"plot": "a.xyz"}, "'xyz'"):
+    for files, message in (
+        ({"lora": model.runner.file.path}, "is the same file as .*gguf"),
+        ({"plot": "a.xyz"}, "'xyz'"),
+    ):
         with pytest.raises(ValueError, match="^finetune: .*" + message):
             model.finetune(TEXT, **{"lora": tmp_path / "a.gguf", **QUICK, **files})
     model.close()
@@ -400,9 +403,9 @@ def test_the_end_is_kept_for_validation():
 
 
 def test_a_share_of_long_data_is_measured_in_few_rows(open_model):
-    train, held_out = open_model()._finetune_rows(IDS * 100, 0.5, 20)
+    train, held_out = open_model().finetuning.rows(IDS * 100, 0.5, 20)
     assert len(train) == 100 and 6 <= len(held_out) <= 8
-    train, held_out = open_model()._finetune_rows(IDS, IDS * 100, 20)
+    train, held_out = open_model().finetuning.rows(IDS, IDS * 100, 20)
     assert len(train) == 2 and len(held_out) == 200
 
 

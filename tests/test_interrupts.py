@@ -18,9 +18,9 @@ from test_models import Letters  # noqa: E402
 from tiny_models import VOCAB  # noqa: E402
 
 import ggml  # noqa: E402
-from ggml.models import _adapters, _cache, _compute, _generate, _inspect, _state, _text, load  # noqa: E402
+from ggml.models import _adapters, _cache, _generate, _inspect, _runner, _state, _text, load  # noqa: E402
 
-FILES = {module.__file__ for module in (_adapters, _cache, _compute, _generate, _inspect, _state, _text)}
+FILES = {module.__file__ for module in (_adapters, _cache, _generate, _inspect, _runner, _state, _text)}
 LONG = np.random.default_rng(9).integers(3, VOCAB, 700).tolist()  # more than the cells of layers with a window
 OTHERS = np.random.default_rng(10).integers(3, VOCAB, 40).tolist()
 GREEDY = {"max_tokens": 3, "temperature": 0, "logprobs": 1}
@@ -40,7 +40,7 @@ def open_model(files):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the context is longer than that of the training
             models.append(load(files[0], n_ctx=720, n_seq=n_seq, threads=1, kv_type="f32"))
-        models[-1]._tokenizer = Letters()
+        models[-1].prompts.tokenizer = Letters()
         return models[-1]
 
     yield run
@@ -58,8 +58,8 @@ def interrupted(action, line):
 
     def trace(frame, event, argument):
         nonlocal left
-        # a signal can't come before the last line of _run: nothing is called between it and the compute
-        if frame.f_code.co_filename not in FILES or frame.f_code.co_name in ("_run", "<genexpr>", "<listcomp>"):
+        # a signal can't come before the last line of run: nothing is called between it and the compute
+        if frame.f_code.co_filename not in FILES or frame.f_code.co_name in ("run", "<genexpr>", "<listcomp>"):
             return None
         if event == "line":
             left -= 1
@@ -110,8 +110,8 @@ def test_each_line_of_a_call_can_be_interrupted(open_model, files):
         model.set_lora()
 
     def as_before():
-        model._trace = None  # a signal may come between __enter__ and the statement's body
-        model._edits.clear()
+        model.runner.tracer = None  # a signal may come between __enter__ and the statement's body
+        model.runner.edits.clear()
         model.set_lora()
 
     actions = [

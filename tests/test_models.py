@@ -14,8 +14,9 @@ from ggml.models._choice import choose, largest  # noqa: E402
 from tiny_models import CONTEXT, IDS, VOCAB  # noqa: E402
 
 import ggml  # noqa: E402
-from ggml.models import Model, Sampler, load, merge  # noqa: E402
+from ggml.models import Sampler, load, merge  # noqa: E402
 from ggml.models._graph import Builder, Inputs, Pair  # noqa: E402
+from ggml.models._runner import Runner  # noqa: E402
 from ggml.models._step import build  # noqa: E402
 from ggml.utils import to_numpy  # noqa: E402
 
@@ -59,7 +60,7 @@ def open_model(folder):
     def run(kind="llama", **options):
         options = {"threads": 1, "kv_type": "f32", **options}
         model = load(kind if isinstance(kind, Path) else folder / f"{kind}.gguf", **options)
-        model._tokenizer = Letters()
+        model.prompts.tokenizer = Letters()
         models.append(model)
         return model
 
@@ -105,10 +106,10 @@ def windowed(open_model):
     """A model whose layers with a window of 16 have 64 cells, its tokens, and their logits without such cells."""
     ids = np.random.default_rng(3).integers(3, VOCAB, 240).tolist()
     model, full = open_model("gemma2", n_ctx=CONTEXT), open_model("gemma2", n_ctx=CONTEXT)
-    model._cache.close()
-    model._cache = type(model._cache)(model.config, CONTEXT, 1, "f32", 24)
-    assert model._cache.sizes == {False: 288, True: 64}
-    model._forget_steps()
+    model.runner.cache.close()
+    model.runner.cache = type(model.runner.cache)(model.config, CONTEXT, 1, "f32", 24)
+    assert model.runner.cache.sizes == {False: 288, True: 64}
+    model.runner.forget_steps()
     return model, ids, full.logits(ids)
 
 
@@ -144,12 +145,12 @@ def test_an_interrupted_compute_may_have_overwritten_cells(windowed):
 
     for first in range(0, 144, 24):
         model.feed(ids[first : first + 24])
-    model._edits = {"blk.2.out": [interrupted]}
-    model._forget_steps()
+    model.runner.edits = {"blk.2.out": [interrupted]}
+    model.runner.forget_steps()
     with pytest.raises(KeyboardInterrupt):
         model.feed(ids[144:168])
-    model._edits = {}
-    model._forget_steps()
+    model.runner.edits = {}
+    model.runner.forget_steps()
     assert len(model.held()) == 144
     assert np.allclose(model.feed(ids[144:146]), expected[145], atol=1e-4)
     assert model.reset(110) == 0  # its window begins at token 94; the cells hold those from 104 on
@@ -184,7 +185,7 @@ def test_embeddings_do_not_depend_on_their_neighbours(kind, open_model):
     together, alone = model.embed(texts), np.concatenate([model.embed([text]) for text in texts])
     assert together.shape == (6, tiny_models.WIDTH)
     assert np.allclose(together, alone, atol=1e-5)
-    states = model._states([texts[1]], 40)[0].copy()
+    states = model.embedding.states([texts[1]], 40)[0].copy()
     assert np.allclose(together[1], states.mean(0), atol=1e-5)
     assert np.allclose(model.embed([texts[1]], pooling="cls"), states[0], atol=1e-5)
     assert np.allclose(model.embed([texts[1]], pooling="last"), states[-1], atol=1e-5)
@@ -214,13 +215,13 @@ def test_greedy_text(kind, open_model):
 
 def test_a_prompt_that_is_known_is_not_computed_again(open_model, monkeypatch):
     model, fed = open_model(), []
-    feed = Model._feed
+    feed = Runner.feed
 
     def spy(self, caller, sequence, ids, *rest):
         fed.append(len(ids))
         return feed(self, caller, sequence, ids, *rest)
 
-    monkeypatch.setattr(Model, "_feed", spy)
+    monkeypatch.setattr(Runner, "feed", spy)
     first = list(model.generate(IDS[:20], max_tokens=1, temperature=0))
     assert list(model.generate(IDS[:20], max_tokens=1, temperature=0)) == first
     list(model.generate(IDS[:15] + IDS[:10], max_tokens=1, temperature=0))
@@ -410,7 +411,7 @@ def test_several_texts_together_equal_each_alone(kind, open_model):
     lengths = [12, 5, 30, 8, 1]
     texts = [together.generate(p, max_tokens=n, temperature=0) for p, n in zip(prompts, lengths)]
     pieces = [""] * 5
-    for i, piece in together._decode_together(texts):
+    for i, piece in together.writer.decode_together(texts):
         pieces[i] += piece
     expected = ["".join(alone.generate(p, max_tokens=n, temperature=0)) for p, n in zip(prompts, lengths)]
     assert pieces == expected
@@ -585,7 +586,7 @@ def test_adapters_equal_llama_cpp(kind, folder, open_model, tmp_path):
     assert nmse(open_model(tmp_path / "merged.gguf").logits(IDS), RECORDED[f"{kind}/lora"]) < 1e-6
     merge(folder / f"{kind}.gguf", lora, tmp_path / "small.gguf", "Q8_0")
     small = open_model(tmp_path / "small.gguf")
-    assert small._weights["blk.0.ffn_up.weight"].contents.type == ggml.GGML_TYPE_Q8_0
+    assert small.runner.weights["blk.0.ffn_up.weight"].contents.type == ggml.GGML_TYPE_Q8_0
     assert 1e-6 < nmse(small.logits(IDS), RECORDED[f"{kind}/lora"]) < 1e-2
 
 
@@ -773,7 +774,7 @@ def test_bad_tokens(open_model):
             model.logits(bad)
     with pytest.raises(TypeError, match="need a list of texts"):
         model.embed("one text")
-    model._tokenizer = None  # that of the file
+    model.prompts.tokenizer = None  # that of the file
     for bad in ("x", None, [None]):
         with pytest.raises(TypeError, match="^detokenize: the tokens are .*: need a list of integers"):
             model.detokenize(bad)
@@ -795,7 +796,7 @@ def test_bad_tokens(open_model):
 # ---- life ------------------------------------------------------------------------------------------------------------
 def test_close(folder):
     with load(folder / "llama.gguf", threads=1) as model:
-        model._tokenizer = Letters()
+        model.prompts.tokenizer = Letters()
         text = model.generate("abc", max_tokens=50, temperature=0)
         next(text)
         trace = model.trace("logits")
@@ -811,13 +812,13 @@ def test_close(folder):
 
 def test_few_graphs_are_kept(open_model):
     model, steps = open_model(), []
-    prepare = model._prepared
-    model._prepared = lambda shape, cache: steps.append(prepare(shape, cache)) or steps[-1]
+    prepare = model.runner.prepared
+    model.runner.prepared = lambda shape, cache: steps.append(prepare(shape, cache)) or steps[-1]
     for n in [*range(1, 40), 39]:
         model.logits(IDS[:n])
     assert steps[-1] is steps[-2] and len(set(steps)) == 39
     kept = [step for step in set(steps) if step.ctx is not None]
-    assert len(kept) == 12 == len(model._steps)
+    assert len(kept) == 12 == len(model.runner.steps)
     model.close()
     assert all(step.ctx is step.inputs_ctx is step.allocator is None for step in steps)
 
@@ -857,7 +858,7 @@ def test_the_number_of_threads_changes_nothing(threads, open_model):
 def test_the_graph_of_a_model_has_gradients(kind, type_, open_model, tmp_path):
     """The gradients of an adapter's matrices, with respect to the cross entropy of a text, against differences."""
     model = open_model(tiny_models.write(tmp_path / "model.gguf", kind, type_))
-    weights, ids, n = model._weights, IDS[:25], 24
+    weights, ids, n = model.runner.weights, IDS[:25], 24
     ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0))
     rng = np.random.default_rng(0)
     adapters, parameters = {}, []

@@ -283,7 +283,7 @@ def test_imatrix_holds_the_squares_of_the_operands(model):
     ids = tiny_models.IDS
     with load(model, n_ctx=32, threads=1) as m:
         sums, windows, _ = collect(m, ids, 32, lambda done: None)
-        assert windows == 2 and not any(m._edits.values())
+        assert windows == 2 and not any(m.runner.edits.values())
         matrices = {name for name, shape in tiny_models.shapes("llama").items() if len(shape) == 2}
         assert sums.keys() == matrices - {"token_embd.weight"}
         wanted = 0.0

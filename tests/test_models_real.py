@@ -36,7 +36,7 @@ def test_sequences_together_and_states(path):
     with load(path, n_ctx=256, n_seq=4) as model:
         prompts = [IDS[i : i + 20] for i in range(0, 160, 40)]
         texts = [model.generate(p, max_tokens=8, temperature=0) for p in prompts]
-        assert {i for i, _ in model._decode_together(texts)} == {0, 1, 2, 3}
+        assert {i for i, _ in model.writer.decode_together(texts)} == {0, 1, 2, 3}
         assert all(len(t.ids) == 8 for t in texts)
         state = model.save_state(2)
         assert len(model.held(2)) == 27  # the prompt, and all generated tokens but the last

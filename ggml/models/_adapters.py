@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 
-from ._compute import Computing
 from ._lora import Lora
+from ._runner import Runner
 
 
-class Adapting(Computing):
-    """Methods of Model for adapters."""
+class Adapting:
+    """The adapters that a runner uses; see Model."""
+
+    def __init__(self, runner: Runner) -> None:
+        self.runner = runner
 
     def set_lora(self, *adapters: str | os.PathLike[str] | tuple[str | os.PathLike[str], float]) -> None:
         """Replaces the adapters that are in use; without arguments there are none.
@@ -20,18 +23,18 @@ class Adapting(Computing):
             ValueError: a file is not an adapter, or does not fit the model; the adapters in use stay.
             OSError: a file cannot be read.
         """
-        with self._lock:
-            self._check_undivided("set_lora")
+        with self.runner.lock:
+            self.runner.check_undivided("set_lora")
             loaded: list[Lora] = []
             try:
                 for item in adapters:
                     path, scale = item if isinstance(item, tuple) else (item, 1.0)
-                    loaded.append(Lora(path, self._weights, self.config.arch, scale, self._mmap))
+                    loaded.append(Lora(path, self.runner.weights, self.runner.config.arch, scale, self.runner.mmap))
             except BaseException:
                 for lora in loaded:
                     lora.close()
                 raise
-            self._changed("set_lora")
-            self._loras, former = loaded, self._loras
+            self.runner.changed("set_lora")
+            self.runner.loras, former = loaded, self.runner.loras
             for lora in former:
                 lora.close()

@@ -9,30 +9,34 @@ from itertools import accumulate
 from typing import Any
 
 from ._generate import Generation, TokenProbability, probability
+from ._model import Model
 
 
 class Completion:
     """An answer, whole or in parts.
 
     Args:
-        model: name in the answer.
+        model: what wrote the text.
+        name: name of the model in the answer.
         text: the generation.
         prompt: text before it.
         echo: True to begin the answer with the prompt.
         chat: True for the shape of chats, False for that of completions.
     """
 
-    def __init__(self, model: str, text: Generation, prompt: str = "", echo: bool = False, chat: bool = False) -> None:
-        self.text, self.chat = text, chat
+    def __init__(
+        self, model: Model, name: str, text: Generation, prompt: str = "", echo: bool = False, chat: bool = False
+    ) -> None:
+        self.model, self.text, self.chat = model, text, chat
         self.prefix = prompt if echo else ""
         self._offset = 0 if echo else len(prompt)  # of the next token that gets a log-probability
         kind = "chat.completion" if chat else "text_completion"
-        name = f"{'chat' if chat else ''}cmpl-{uuid.uuid4()}"
-        self.head: dict[str, Any] = {"id": name, "object": kind, "created": int(time.time()), "model": model}
+        answer = f"{'chat' if chat else ''}cmpl-{uuid.uuid4()}"
+        self.head: dict[str, Any] = {"id": answer, "object": kind, "created": int(time.time()), "model": name}
 
     def whole(self) -> dict[str, Any]:
         """The finished answer."""
-        first = self._of_the_prompt() if self.prefix and self.text._top is not None else []
+        first = self._of_the_prompt() if self.prefix and self.text.top is not None else []
         content = self.prefix + "".join(self.text)
         logprobs = self._logprobs([*first, *self.text.logprobs], first=bool(first))
         part = {"message": {"role": "assistant", "content": content}} if self.chat else {"text": content}
@@ -46,7 +50,7 @@ class Completion:
             self.head["object"] += ".chunk"
             yield self._chunk({"delta": {"role": "assistant"}}, None)
         if self.prefix:
-            tokens = self._of_the_prompt() if self.text._top is not None else []
+            tokens = self._of_the_prompt() if self.text.top is not None else []
             yield self._chunk({"text": self.prefix}, None, self._logprobs(tokens, first=True))
         done = 0
         for piece in self.text:
@@ -61,8 +65,8 @@ class Completion:
 
     def _of_the_prompt(self) -> list[TokenProbability]:
         """The tokens of the prompt, without the one for the beginning of a text; nothing precedes the first."""
-        model, ids, count = self.text.model, self.text.prompt_ids, self.text._top or 0
-        rows = model.logits(ids)  # type: ignore[attr-defined]
+        model, ids, count = self.model, self.text.prompt_ids, self.text.top or 0
+        rows = model.logits(ids)
         found = [probability(rows[max(0, i - 1)], token, "", count) for i, token in enumerate(ids)]
         return found[1:] if ids[0] == model.tokenizer.bos else found
 
@@ -71,9 +75,9 @@ class Completion:
 
         With `first`, the first of them is the prompt's first token: there is no probability of it.
         """
-        if self.text._top is None:
+        if self.text.top is None:
             return None
-        name = self.text.model.tokenizer.piece
+        name = self.model.tokenizer.piece
         texts = [name(t.id).decode(errors="ignore") for t in tokens]
         tops = [{name(i).decode(errors="ignore"): value for i, value in t.top} for t in tokens]
         if self.chat:

@@ -36,9 +36,7 @@ class Keys:
             )
         return value
 
-    def number(
-        self, name: str, default: float | None = None, low: float = 0.0, high: float = LARGEST_NUMBER
-    ) -> float:
+    def number(self, name: str, default: float | None = None, low: float = 0.0, high: float = LARGEST_NUMBER) -> float:
         """A number in a range, which excludes NaN and infinities."""
         value = self.value(name, default)
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:

@@ -141,9 +141,7 @@ class Bpe(Encoder):
         # some vocabularies lack bytes that no text has: the library must not merge what stands around them
         self.complete = self.rules.plain or self.bytes.keys() <= vocabulary.keys()
         self.model = self._model(library, vocabulary, merges)
-        splits = [
-            library.pre_tokenizers.Split(library.Regex(pattern), "isolated") for pattern in self.rules.patterns
-        ]
+        splits = [library.pre_tokenizers.Split(library.Regex(pattern), "isolated") for pattern in self.rules.patterns]
         self.split = library.pre_tokenizers.Sequence(splits)
         self.pipeline = library.Tokenizer(self.model)
         if not self.rules.plain:

@@ -10,7 +10,8 @@ from typing import Any
 
 from .._io.files import check_outputs
 from ..training import _require_picture
-from ._compute import Computing
+from ._prompts import Prompts
+from ._runner import Runner
 from ._train_adapter import Adapter
 from ._train_data import Row, chat_example, divide, examples_of, rows
 from ._train_graph import Trainer
@@ -32,10 +33,13 @@ def check_files(inputs: Iterable[Path], lora: Path, state: Path | None, resume: 
         raise ValueError("finetune: resume needs the state file")
 
 
-class TrainingInputs(Computing):
-    """What a training of a model reads and what it trains."""
+class Finetuning:
+    """Trains adapters; see Model."""
 
-    def _finetune_rows(self, data: Any, validation: Any, tokens: int) -> tuple[list[Row], list[Row]]:
+    def __init__(self, runner: Runner, prompts: Prompts) -> None:
+        self.runner, self.prompts = runner, prompts
+
+    def rows(self, data: Any, validation: Any, tokens: int) -> tuple[list[Row], list[Row]]:
         """The rows to train on, and those of the validation."""
         templates: list[Any] = []
 
@@ -43,17 +47,17 @@ class TrainingInputs(Computing):
             if not templates:
                 from ._chat import ChatTemplate
 
-                templates.append(ChatTemplate(self.metadata, self.tokenizer))
-            return chat_example(messages, templates[0], self.tokenizer)
+                templates.append(ChatTemplate(self.runner.metadata, self.prompts.tokenizer))
+            return chat_example(messages, templates[0], self.prompts.tokenizer)
 
         def examples(source: Any) -> Any:
-            found = examples_of(source, lambda text: self._ids("finetune", text), chat)
+            found = examples_of(source, lambda text: self.prompts.ids("finetune", text), chat)
             for example in found:
-                self._ids("finetune", example.ids)
+                self.prompts.ids("finetune", example.ids)
             return found
 
         train = examples(data)
-        bos = self.metadata.get("tokenizer.ggml.bos_token_id")
+        bos = self.runner.metadata.get("tokenizer.ggml.bos_token_id")
         if isinstance(validation, (int, float)):
             if not 0 <= validation < 1:
                 raise ValueError(f"finetune: validation is {validation!r}: need a share from 0 to below 1, or data")
@@ -67,20 +71,16 @@ class TrainingInputs(Computing):
             measured = measured[:: -(-len(measured) // VALIDATION_ROWS) or 1]
         return made, measured
 
-    def _finetune_shapes(self, targets: str | Sequence[str]) -> dict[str, tuple[int, int, int]]:
+    def shapes(self, targets: str | Sequence[str]) -> dict[str, tuple[int, int, int]]:
         """The shapes (n_in, n_out, experts) of the matrices that get a pair."""
         patterns = (targets,) if isinstance(targets, str) else tuple(targets)
-        names = [point.removesuffix(".in") for point in self._points if point.endswith(".in")]
+        names = [point.removesuffix(".in") for point in self.runner.points if point.endswith(".in")]
         # neither routers of experts nor the embedding, which models without an output matrix multiply with
         names = [n for n in names if not n.endswith("ffn_gate_inp") and n != "token_embd"]
         chosen = [n for n in names if any(fnmatch.fnmatchcase(n, pattern) for pattern in patterns)]
         if not chosen:
             raise ValueError(f"finetune: targets are {patterns}: they fit no matrix, such as {', '.join(names[:7])}")
-        return {f"{n}.weight": tuple(self._weights[f"{n}.weight"].contents.ne[:3]) for n in chosen}
-
-
-class Finetuning(TrainingInputs):
-    """The method of Model that trains adapters."""
+        return {f"{n}.weight": tuple(self.runner.weights[f"{n}.weight"].contents.ne[:3]) for n in chosen}
 
     def finetune(
         self,
@@ -150,33 +150,44 @@ class Finetuning(TrainingInputs):
             RuntimeError: the model is closed.
             ImportError: a package for progress or plot is missing.
         """
-        parts_of_the_file = {path for path, _ in self._file.places.values()}
-        check_files([self._file.path, *parts_of_the_file], lora, state, resume, plot)
+        parts_of_the_file = {path for path, _ in self.runner.file.places.values()}
+        check_files([self.runner.file.path, *parts_of_the_file], lora, state, resume, plot)
         calls = (callbacks,) if callable(callbacks) else tuple(callbacks)
-        with self._lock:
-            self._check_undivided("finetune")
-            self._causal_cache("finetune")
+        with self.runner.lock:
+            self.runner.check_undivided("finetune")
+            self.runner.causal_cache("finetune")
             options = Options(
-                self.n_ctx, rank, alpha, steps, rate, decay, clip, accumulate, tokens, validate_every, seed, checkpoint
+                self.runner.n_ctx,
+                rank,
+                alpha,
+                steps,
+                rate,
+                decay,
+                clip,
+                accumulate,
+                tokens,
+                validate_every,
+                seed,
+                checkpoint,
             )
-            train, held_out = self._finetune_rows(data, validation, options.tokens)
-            shapes = self._finetune_shapes(targets)
+            train, held_out = self.rows(data, validation, options.tokens)
+            shapes = self.shapes(targets)
             with ExitStack() as stack:
-                adapter = Adapter(shapes, options.rank, options.alpha, options.seed, self._threads)
+                adapter = Adapter(shapes, options.rank, options.alpha, options.seed, self.runner.threads)
                 stack.callback(adapter.close)
-                parts = self._parts()._replace(edits={}, traced=frozenset())
-                trainer = Trainer(parts, adapter, options.tokens, options.checkpoint, self._threads)
+                parts = self.runner.parts(plain=True)
+                trainer = Trainer(parts, adapter, options.tokens, options.checkpoint, self.runner.threads)
                 stack.callback(trainer.close)
-                run = Run(trainer, adapter, self.config.arch, options, train, held_out, lora, state)
+                run = Run(trainer, adapter, self.runner.config.arch, options, train, held_out, lora, state)
                 if resume:
                     run.resume()
                 if progress:
                     calls += (stack.enter_context(progress_report(run.result, options.steps)),)
-                self._computing = threading.get_ident()
+                self.runner.computing = threading.get_ident()
                 try:
                     run.train(calls)
                 finally:
-                    self._computing = None
+                    self.runner.computing = None
         if plot is not None:
             draw(plot, run.result)
         return run.result

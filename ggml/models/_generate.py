@@ -12,7 +12,7 @@ from ._choice import largest
 from ._sampling import Sampler, log_softmax
 
 if TYPE_CHECKING:
-    from ._text import Tokens
+    from ._text import Generating
 
 
 OVERFLOWS = ("stop", "shift", "error")  # what to do when the context is full
@@ -49,7 +49,7 @@ class Generation(Owner, Iterator[str]):
 
     def __init__(
         self,
-        model: Tokens,
+        writer: Generating,
         prompt_ids: Sequence[int],
         sampler: Sampler,
         max_tokens: int | None,
@@ -57,50 +57,45 @@ class Generation(Owner, Iterator[str]):
         overflow: str,
         logprobs: int | None,
     ) -> None:
-        self.model, self.sampler, self.overflow = model, sampler, overflow
+        self._writer, self.sampler, self.overflow = writer, sampler, overflow
         self.prompt_ids = list(prompt_ids)
         self.ids: list[int] = []
         self.finish_reason: str | None = None
         self.logprobs: list[TokenProbability] = []
-        self._context = list(prompt_ids)  # what the model's cache must hold; shorter than all ids after a shift
+        self.context = list(prompt_ids)  # what the model's cache must hold; shorter than all ids after a shift
         self._max = max_tokens
-        self._top = logprobs
-        self._eog, self._decoder = model._decoding()
+        self.top = logprobs
+        self._eog, self._decoder = writer.prompts.decoding()
         self._text = StopFilter(stop)
-        self._pending: list[str] = []
-        self._sequence: int | None = None  # of the cache
-        self._until: Callable[[Sequence[int], np.ndarray], bool] | None = None  # ends the text where it returns true
+        self.pending: list[str] = []
+        self.sequence: int | None = None  # of the cache
+        self.until: Callable[[Sequence[int], np.ndarray], bool] | None = None  # ends the text where it returns true
         self._choosing = False
         if max_tokens == 0:
             self.finish_reason = "length"
 
     def __next__(self) -> str:
-        with self.model._lock:
-            while not (pending := self._pending):  # another thread may close the text between two lines
+        with self._writer.runner.lock:
+            while not (pending := self.pending):  # another thread may close the text between two lines
                 if self.finish_reason is not None:
                     raise StopIteration
                 if self._choosing:
                     raise RuntimeError("generate: a filter can't continue the text for which it is called")
-                self._accept(self.model._next_logits(self))
+                self.accept(self._writer.next_logits(self))
             return pending.pop(0)
-
-    def _lacks_one(self, ids: list[int]) -> bool:
-        """Whether a sequence, which holds `ids`, holds all tokens of the context but the last."""
-        last = len(self._context) - 1
-        return last == len(ids) and self._context[:last] == ids
 
     def close(self) -> None:
         """Ends the text here and releases its memory."""
         self.finish_reason = self.finish_reason or "stop"
-        self._pending = []
-        self.model._parked.pop(self, None)
+        self.pending = []
+        self._writer.runner.parked.pop(self, None)
 
-    def _accept(self, logits: np.ndarray) -> None:
+    def accept(self, logits: np.ndarray) -> None:
         """Chooses the next token from logits [n_vocab] and takes note of its text."""
         self._choosing = True
         try:
-            token = self.sampler(logits, self._context)
-            ends = token in self._eog or (self._until is not None and self._until(self._context, logits))
+            token = self.sampler(logits, self.context)
+            ends = token in self._eog or (self.until is not None and self.until(self.context, logits))
         finally:
             self._choosing = False
         if self.finish_reason is not None:  # the text was closed, by the filter or by another thread
@@ -109,24 +104,24 @@ class Generation(Owner, Iterator[str]):
             self._finish("stop")
             return
         self.ids.append(token)
-        self._context.append(token)
+        self.context.append(token)
         text = self._decoder.push(token) if self._decoder else ""
-        if self._top is not None:
-            self.logprobs.append(probability(logits, token, text, self._top))
+        if self.top is not None:
+            self.logprobs.append(probability(logits, token, text, self.top))
         if self._decoder:
             self._put(self._text.push(text))
         else:
-            self._pending.append("")
+            self.pending.append("")
         if self._text.found:
             self._finish("stop", flush=False)
         elif self._max is not None and len(self.ids) >= self._max:
             self._finish("length")
-        elif self.overflow == "stop" and len(self._context) > self.model.n_ctx:
+        elif self.overflow == "stop" and len(self.context) > self._writer.runner.n_ctx:
             self._finish("length")
 
     def _put(self, text: str) -> None:
         if text:
-            self._pending.append(text)
+            self.pending.append(text)
 
     def _finish(self, reason: str, flush: bool = True) -> None:
         """Ends the text; what was held back comes out unless a stop string cut it off."""

@@ -8,14 +8,17 @@ from fnmatch import fnmatchcase
 import numpy as np
 
 from .._owners import Owner
-from ._compute import Computing
+from ._runner import Runner
 from ._step import Step
 
 INPUT = ".in"  # ends the names of points that are operands of matrices
 
 
-class Inspecting(Computing):
-    """Methods of Model for the values inside."""
+class Inspecting:
+    """The values inside; see Model."""
+
+    def __init__(self, runner: Runner) -> None:
+        self.runner = runner
 
     def points(self, inputs: bool = False) -> list[str]:
         """The names of the values that trace and edit accept, in the order in which they are computed.
@@ -24,7 +27,7 @@ class Inspecting(Computing):
             inputs: True to list also what each matrix is multiplied with: "blk.0.attn_q.in" for the matrix
                 "blk.0.attn_q.weight". Patterns match these only if they end in ".in".
         """
-        return [p for p in self._points if inputs or not p.endswith(INPUT)]
+        return [p for p in self.runner.points if inputs or not p.endswith(INPUT)]
 
     def trace(self, *names: str) -> Trace:
         """Keeps values that are computed in a `with` statement.
@@ -41,7 +44,7 @@ class Inspecting(Computing):
                 model.logits(ids)
             t["blk.3.attn_out"]
         """
-        return Trace(self, names)
+        return Trace(self.runner, self.matching("trace", names))
 
     def edit(self, name: str, function: Callable[[np.ndarray], np.ndarray | None]) -> Edit:
         """Changes a value on the way, for example to steer what the model writes.
@@ -58,11 +61,11 @@ class Inspecting(Computing):
         """
         if not callable(function):
             raise TypeError(f"edit: function is {function!r}: need a function")
-        with self._lock:
-            (point,) = self._match("edit", [name], exact=True)
-            self._changed("edit")
-            self._edits.setdefault(point, []).append(function)
-        return Edit(self, name, function)
+        with self.runner.lock:
+            (point,) = self.matching("edit", [name], exact=True)
+            self.runner.changed("edit")
+            self.runner.edits.setdefault(point, []).append(function)
+        return Edit(self.runner, name, function)
 
     def weight_shape(self, name: str) -> tuple[int, int, int, int]:
         """The sizes of a weight, ne0 first.
@@ -73,20 +76,20 @@ class Inspecting(Computing):
             ValueError: there is no such weight.
             RuntimeError: the model is closed.
         """
-        self._check("weight_shape")
-        if name not in self._weights:
+        self.runner.check("weight_shape")
+        if name not in self.runner.weights:
             raise ValueError(f"weight_shape: there is no weight {name!r}")
-        return tuple(self._weights[name].contents.ne[:4])
+        return tuple(self.runner.weights[name].contents.ne[:4])
 
-    def _match(self, caller: str, names: Sequence[str], exact: bool = False) -> list[str]:
+    def matching(self, caller: str, names: Sequence[str], exact: bool = False) -> list[str]:
         """The points that names or patterns mean."""
         found = []
         for name in names:
             inputs = name.endswith(INPUT)
-            usual = [p for p in self._points if p.endswith(INPUT) == inputs]
+            usual = [p for p in self.runner.points if p.endswith(INPUT) == inputs]
             matching = [p for p in usual if p == name or (not exact and fnmatchcase(p, name))]
             if not matching:
-                known = ", ".join(self._points[:8])
+                known = ", ".join(self.runner.points[:8])
                 raise ValueError(f"{caller}: there is no point {name!r}: need one of points(): {known}, ...")
             found += matching
         return found
@@ -95,29 +98,29 @@ class Inspecting(Computing):
 class Trace(Owner):
     """Values that were computed in a `with` statement; see Model.trace."""
 
-    def __init__(self, model: Inspecting, names: Sequence[str]) -> None:
-        self._model = model
-        self.names = frozenset(model._match("trace", names))
+    def __init__(self, runner: Runner, names: Sequence[str]) -> None:
+        self._runner = runner
+        self.names = frozenset(names)
         self._values: dict[str, list[np.ndarray]] = {name: [] for name in self.names}
 
     def __enter__(self) -> Trace:
-        model = self._model
-        with model._lock:
-            if model._trace is not None:
+        runner = self._runner
+        with runner.lock:
+            if runner.tracer is not None:
                 raise RuntimeError("trace: the model is traced already: give all names to one trace")
-            model._changed("trace")  # so that all tokens are computed, none taken from the cache
-            model._trace = self
+            runner.changed("trace")  # so that all tokens are computed, none taken from the cache
+            runner.tracer = self
         return self
 
     def __exit__(self, *exception: object) -> None:
-        model = self._model
-        with model._lock:
-            if not model._closed:
-                model._check("trace")
-                model._forget_steps()
-            model._trace = None
+        runner = self._runner
+        with runner.lock:
+            if not runner.closed:
+                runner.check("trace")
+                runner.forget_steps()
+            runner.tracer = None
 
-    def _collect(self, step: Step) -> None:
+    def collect(self, step: Step) -> None:
         for name, values in step.traced.items():
             self._values[name].append(values.copy())
 
@@ -141,16 +144,16 @@ class Trace(Owner):
 class Edit(Owner):
     """A function that changes a value on the way; see Model.edit."""
 
-    def __init__(self, model: Inspecting, name: str, function: Callable) -> None:
-        self._model, self.name, self._function = model, name, function
+    def __init__(self, runner: Runner, name: str, function: Callable) -> None:
+        self._runner, self.name, self._function = runner, name, function
 
     def remove(self) -> None:
         """Ends the change. Does nothing the second time."""
-        model = self._model
-        with model._lock:
-            functions = model._edits.get(self.name, [])
-            if self._function in functions and not model._closed:
-                model._changed("remove")
+        runner = self._runner
+        with runner.lock:
+            functions = runner.edits.get(self.name, [])
+            if self._function in functions and not runner.closed:
+                runner.changed("remove")
                 functions.remove(self._function)
 
     def __enter__(self) -> Edit:

@@ -59,7 +59,7 @@ class Completing(Stepping):
         ids = list(prompt) if not isinstance(prompt, str) else self.model.tokenizer.encode(prompt, special=True)
         shown = prompt if isinstance(prompt, str) else self.model.detokenize(ids)
         text = self._generation("create_completion", ids, max_tokens, logprobs, options)
-        answer = Completion(model or self.model_path, text, shown, echo)
+        answer = Completion(self.model, model or self.model_path, text, shown, echo)
         return answer.chunks() if stream else answer.whole()
 
     @positional("messages functions function_call tools tool_choice temperature top_p top_k min_p typical_p stream stop"
@@ -119,7 +119,7 @@ class Completing(Stepping):
         options["temperature"] = temperature
         top = (top_logprobs or 0) if logprobs else None
         text = self._generation(caller, ids, max_tokens, top, options)
-        answer = Completion(model or self.model_path, text, chat=True)
+        answer = Completion(self.model, model or self.model_path, text, chat=True)
         return answer.chunks() if stream else answer.whole()
 
     def _generation(
@@ -144,7 +144,7 @@ class Completing(Stepping):
         text = self.model.generate(
             ids, max_tokens=limit, seed=self._seed(seed), logits_filter=change, logprobs=logprobs, **chosen
         )
-        text._until = until
+        text.until = until
         return text
 
 

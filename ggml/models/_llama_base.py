@@ -14,8 +14,8 @@ import ggml
 
 from .._owners import Owner
 from ._chat import ChatTemplate
-from ._compute import common_length
 from ._model import load
+from ._runner import common_length
 from ._sampling import log_softmax
 
 RANDOM_SEED = 0xFFFFFFFF  # llama.cpp's name for "a new seed each time"

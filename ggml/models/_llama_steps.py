@@ -170,9 +170,7 @@ class Stepping(Tokens):
         sampler = self._sampler("generate", **options)
         return self._tokens_after(list(tokens), reset, stopping(stopping_criteria), sampler)
 
-    def _tokens_after(
-        self, tokens: list[int], reset: bool, stop: Criterion | None, sampler: Sampler
-    ) -> Iterator[int]:
+    def _tokens_after(self, tokens: list[int], reset: bool, stop: Criterion | None, sampler: Sampler) -> Iterator[int]:
         if reset:
             same = self.longest_token_prefix(self.model.held(), tokens)
             tokens = tokens[self.model.reset(min(same, len(tokens) - 1)) :]

@@ -14,16 +14,16 @@ import ggml
 from .._io.files import write_file
 from .._io.interop import dequantize_row
 from .._io.tensor_types import NUMBERS, PLAIN, UNCHANGED
-from ._core import Core
 from ._file import ModelFile
 from ._graph import Pair
 from ._lora import Lora
+from ._model import Model
 
 ONE_TYPE = [name for name in PLAIN if not ggml.ggml_quantize_requires_imatrix(NUMBERS[name])]
 
 
 def merge(
-    model: Core | str | os.PathLike[str],
+    model: Model | str | os.PathLike[str],
     lora: str | os.PathLike[str],
     out: str | os.PathLike[str],
     type: str | None = None,
@@ -48,7 +48,7 @@ def merge(
         raise ValueError(
             f"merge: type is {type!r}: need None or one of {', '.join(ONE_TYPE)}; `ggml quantize` knows mixtures"
         )
-    source = ModelFile(model._file.path if isinstance(model, Core) else model, caller="merge")
+    source = ModelFile(model.runner.file.path if isinstance(model, Model) else model, caller="merge")
     try:
         arch = str(source.metadata.get("general.architecture"))
         adapter = Lora(lora, source.tensors, arch, scale)

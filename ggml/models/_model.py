@@ -3,21 +3,42 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
+from .._owners import Owner
 from ._adapters import Adapting
+from ._config import Config
 from ._finetune import Finetuning
 from ._inspect import Inspecting
+from ._prompts import Prompts
+from ._runner import Runner
 from ._score import Embedding, Scoring
 from ._state import States
-from ._text import GeneratingMany
+from ._text import Generating
 
 if TYPE_CHECKING:
     from ..distributed import Communicator
+    from ._split import Split
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
-class Model(GeneratingMany, Scoring, Embedding, States, Inspecting, Adapting, Finetuning):
+def of(part: str, method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
+    """A method of Model that is that of one of its parts."""
+    name = method.__name__
+
+    @wraps(method)
+    def call(self: Any, *args: P.args, **options: P.kwargs) -> R:
+        return getattr(getattr(self, part), name)(*args, **options)
+
+    call.__qualname__ = f"Model.{name}"
+    return call
+
+
+class Model(Owner):
     """A language model from a GGUF file. Made by `load`; use it in a `with` statement or call `close`.
 
     All methods may be called from several Python threads: calls on one model take turns, calls on different models run
@@ -31,10 +52,44 @@ class Model(GeneratingMany, Scoring, Embedding, States, Inspecting, Adapting, Fi
         tokenizer: built from the file on first use.
         split: of a model that is divided among ranks, this rank's part; else None. Its `replicated` names the tensors
             that every rank has as a whole.
+        runner: computes; knows sequences of tokens.
+        prompts: makes tokens of texts.
+        writer: writes texts, one or many.
     """
 
+    def __init__(self, path: str | os.PathLike[str], **options: Any) -> None:
+        self.runner = Runner(path, **options)
+        self.prompts = Prompts(self.runner)
+        self.writer = Generating(self.runner, self.prompts)
+        self.scoring, self.embedding = Scoring(self.runner, self.prompts), Embedding(self.runner, self.prompts)
+        self.states, self.inspecting = States(self.runner, self.prompts), Inspecting(self.runner)
+        self.adapting, self.finetuning = Adapting(self.runner), Finetuning(self.runner, self.prompts)
+
+    config: Config = property(lambda self: self.runner.config)  # type: ignore[assignment]
+    metadata: Any = property(lambda self: self.runner.metadata)
+    n_ctx: int = property(lambda self: self.runner.n_ctx)  # type: ignore[assignment]
+    n_seq: int = property(lambda self: self.runner.n_seq)  # type: ignore[assignment]
+    split: Split | None = property(lambda self: self.runner.split)  # type: ignore[assignment]
+    tokenizer: Any = property(lambda self: self.prompts.tokenizer)
+
+    tokenize, detokenize = of("prompts", Prompts.tokenize), of("prompts", Prompts.detokenize)
+    generate, chat = of("writer", Generating.generate), of("writer", Generating.chat)
+    generate_many = of("writer", Generating.generate_many)
+    logits, log_probabilities = of("scoring", Scoring.logits), of("scoring", Scoring.log_probabilities)
+    perplexity, embed = of("scoring", Scoring.perplexity), of("embedding", Embedding.embed)
+    feed, fed, reset = of("states", States.feed), of("states", States.fed), of("states", States.reset)
+    held = of("states", States.held)
+    save_state, load_state = of("states", States.save_state), of("states", States.load_state)
+    points, trace = of("inspecting", Inspecting.points), of("inspecting", Inspecting.trace)
+    edit, weight_shape = of("inspecting", Inspecting.edit), of("inspecting", Inspecting.weight_shape)
+    set_lora, finetune = of("adapting", Adapting.set_lora), of("finetuning", Finetuning.finetune)
+    close = of("runner", Runner.close)
+
+    def __repr__(self) -> str:
+        return repr(self.runner)
+
     def __enter__(self) -> Model:
-        self._check("__enter__")
+        self.runner.check("__enter__")
         return self
 
     def __exit__(self, *exception: object) -> None:

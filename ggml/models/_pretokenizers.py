@@ -27,9 +27,7 @@ _PUNCTUATION = r" ?[^\s\p{L}\p{N}]+[\r\n]*"
 _LETTERS = r"[^\r\n\p{L}\p{N}]?\p{L}+"
 _LLAMA3 = rf"{_CASED}|{_LETTERS}|\p{{N}}{{1,3}}|{_PUNCTUATION}|{_SPACES}"
 _QWEN2 = rf"{_CASED}|{_LETTERS}|\p{{N}}|{_PUNCTUATION}|{_SPACES}"
-_QWEN35 = (
-    rf"{_CASED}|[^\r\n\p{{L}}\p{{N}}]?[\p{{L}}\p{{M}}]+|\p{{N}}| ?[^\s\p{{L}}\p{{M}}\p{{N}}]+[\r\n]*|{_SPACES}"
-)
+_QWEN35 = rf"{_CASED}|[^\r\n\p{{L}}\p{{N}}]?[\p{{L}}\p{{M}}]+|\p{{N}}| ?[^\s\p{{L}}\p{{M}}\p{{N}}]+[\r\n]*|{_SPACES}"
 _CONTRACTION = f"(?:{_CASED})?"
 
 

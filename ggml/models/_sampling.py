@@ -69,9 +69,7 @@ class Sampler:
             if not logits.flags.writeable:
                 logits = logits.copy()
         random = self._rng.random() if self.temperature else 0.0
-        return choose(
-            logits, recent, self.repeat_penalty, self.temperature, self.top_k, self.top_p, self.min_p, random
-        )
+        return choose(logits, recent, self.repeat_penalty, self.temperature, self.top_k, self.top_p, self.min_p, random)
 
     def _filtered(self, logits: np.ndarray, history: Sequence[int]) -> np.ndarray:
         """The logits after logits_filter, contiguous."""

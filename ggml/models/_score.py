@@ -7,13 +7,16 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from ._cache import round_up
-from ._compute import Computing
-from ._core import STEP
+from ._prompts import Prompts
+from ._runner import STEP, Runner
 from ._step import Step
 
 
-class Scoring(Computing):
-    """Methods of Model that return numbers."""
+class Scoring:
+    """Numbers of texts; see Model."""
+
+    def __init__(self, runner: Runner, prompts: Prompts) -> None:
+        self.runner, self.prompts = runner, prompts
 
     def logits(self, ids: str | bytes | Sequence[int]) -> np.ndarray:
         """Evaluates tokens from the beginning.
@@ -26,10 +29,10 @@ class Scoring(Computing):
             TypeError, ValueError: the tokens are of the wrong kind, out of range, or too many.
             RuntimeError: the model is closed.
         """
-        with self._lock:
-            self._causal_cache("logits")
-            tokens = self._ids("logits", ids)
-            out = np.empty((len(tokens), self.config.n_vocab), np.float32)
+        with self.runner.lock:
+            self.runner.causal_cache("logits")
+            tokens = self.prompts.ids("logits", ids)
+            out = np.empty((len(tokens), self.runner.config.n_vocab), np.float32)
             row = 0
             for step in self._from_start("logits", tokens, "all"):
                 out[row : row + len(step.out)] = step.out
@@ -38,10 +41,10 @@ class Scoring(Computing):
 
     def _from_start(self, caller: str, ids: Sequence[int], result: str) -> Iterator[Step]:
         """Evaluates ids in the first sequence, from its beginning."""
-        cache = self._causal_cache(caller)
-        self._claim(0, None)
+        cache = self.runner.causal_cache(caller)
+        self.runner.claim(0, None)
         cache.rewind(0, 0)
-        return self._feed(caller, 0, ids, result, self._rows_of_a_step())
+        return self.runner.feed(caller, 0, ids, result, self.runner.rows_of_a_step())
 
     def log_probabilities(self, ids: str | bytes | Sequence[int]) -> np.ndarray:
         """How likely each token is after those before it.
@@ -53,9 +56,9 @@ class Scoring(Computing):
         Raises:
             TypeError, ValueError, RuntimeError: as logits.
         """
-        with self._lock:
-            self._causal_cache("log_probabilities")
-            tokens = self._ids("log_probabilities", ids)
+        with self.runner.lock:
+            self.runner.causal_cache("log_probabilities")
+            tokens = self.prompts.ids("log_probabilities", ids)
             out, row = np.empty(len(tokens)), 0
             targets = np.array([*tokens[1:], 0])
             for step in self._from_start("log_probabilities", tokens, "scores"):
@@ -85,24 +88,27 @@ class Scoring(Computing):
         Raises:
             TypeError, ValueError, RuntimeError: as logits.
         """
-        self._causal_cache("perplexity")
-        ids = self._ids("perplexity", text)
-        if len(ids) < 2 or self.n_ctx < 2:
-            raise ValueError(f"perplexity: {len(ids)} tokens, n_ctx {self.n_ctx}: need at least two of each")
+        self.runner.causal_cache("perplexity")
+        ids = self.prompts.ids("perplexity", text)
+        if len(ids) < 2 or self.runner.n_ctx < 2:
+            raise ValueError(f"perplexity: {len(ids)} tokens, n_ctx {self.runner.n_ctx}: need at least two of each")
         total, scored, start = 0.0, 1, 0
         while scored < len(ids):
-            window = ids[start : start + self.n_ctx]
+            window = ids[start : start + self.runner.n_ctx]
             new = start + len(window) - scored
             total -= float(self.log_probabilities(window)[-new:].sum())
             scored += new
-            start += max(1, self.n_ctx // 2)
+            start += max(1, self.runner.n_ctx // 2)
             if progress is not None:
                 progress(scored, len(ids))
         return float(np.exp(total / (len(ids) - 1)))
 
 
-class Embedding(Computing):
-    """Methods of Model that embed texts."""
+class Embedding:
+    """Embeddings of texts; see Model."""
+
+    def __init__(self, runner: Runner, prompts: Prompts) -> None:
+        self.runner, self.prompts = runner, prompts
 
     def embed(
         self, texts: str | Sequence[str | bytes | Sequence[int]], *, pooling: str | None = None, normalize: bool = False
@@ -119,25 +125,25 @@ class Embedding(Computing):
             TypeError, ValueError: a text is empty or too long, or an argument is of the wrong kind.
             RuntimeError: the model is closed.
         """
-        self._check("embed")
+        self.runner.check("embed")
         if isinstance(texts, (str, bytes)):
             raise TypeError("embed: need a list of texts, a single text was given")
-        kind = pooling or ("mean" if self.config.pooling == "none" else self.config.pooling)
+        kind = pooling or ("mean" if self.runner.config.pooling == "none" else self.runner.config.pooling)
         if kind not in ("mean", "cls", "last"):
             raise ValueError(f"embed: pooling is {pooling!r}: need 'mean', 'cls' or 'last'")
-        tokens = [self._ids("embed", text) for text in texts]
+        tokens = [self.prompts.ids("embed", text) for text in texts]
         longest = max(map(len, tokens), default=0)
-        if longest > self.n_ctx:
-            raise ValueError(f"embed: a text has {longest} tokens, the context {self.n_ctx} (n_ctx)")
-        out = np.empty((len(tokens), self.config.n_embd), np.float32)
+        if longest > self.runner.n_ctx:
+            raise ValueError(f"embed: a text has {longest} tokens, the context {self.runner.n_ctx} (n_ctx)")
+        out = np.empty((len(tokens), self.runner.config.n_embd), np.float32)
         order = sorted(range(len(tokens)), key=lambda i: len(tokens[i]))
         while order:
             # texts of similar length, padded to the longest, in one graph of about STEP tokens
             length = round_up(len(tokens[order[-1]]), 8)
             group = [order.pop() for _ in range(min(len(order), max(1, STEP // length)))]
-            with self._lock:
-                self._check("embed")
-                states = self._states([tokens[i] for i in group], min(length, self.n_ctx))
+            with self.runner.lock:
+                self.runner.check("embed")
+                states = self.states([tokens[i] for i in group], min(length, self.runner.n_ctx))
                 for i, rows in zip(group, states, strict=True):
                     rows = rows[: len(tokens[i])]
                     out[i] = rows.mean(0) if kind == "mean" else rows[0 if kind == "cls" else -1]
@@ -145,21 +151,21 @@ class Embedding(Computing):
             out /= np.maximum(np.linalg.norm(out, axis=1, keepdims=True), 1e-12)
         return out
 
-    def _states(self, texts: Sequence[Sequence[int]], length: int) -> np.ndarray:
+    def states(self, texts: Sequence[Sequence[int]], length: int) -> np.ndarray:
         """The states [texts, length, C] after the last norm, without a cache; a view of the graph."""
-        step = self._step_without_cache(length, len(texts))
+        step = self.runner.step_without_cache(length, len(texts))
         step.ids[:] = 0
         step.positions[:] = np.tile(np.arange(length), len(texts))
         position = np.arange(length)
         for local, mask in step.masks.items():
             seen = np.ones((length, length), bool)
-            if self.config.causal:
+            if self.runner.config.causal:
                 seen = position <= position[:, None]
             if local:
-                seen &= position > position[:, None] - self.config.window
+                seen &= position > position[:, None] - self.runner.config.window
             for i, text in enumerate(texts):
                 mask[i, 0] = np.where(seen & (position < len(text)), np.float16(0), np.float16(-np.inf))
         for i, text in enumerate(texts):
             step.ids[i * length : i * length + len(text)] = text
-        self._run(step)
+        self.runner.run(step)
         return step.out.reshape(len(texts), length, -1)

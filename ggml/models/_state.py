@@ -6,11 +6,15 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from ._compute import Computing
+from ._prompts import Prompts
+from ._runner import Runner
 
 
-class States(Computing):
-    """Methods of Model for its sequences."""
+class States:
+    """What sequences hold; see Model."""
+
+    def __init__(self, runner: Runner, prompts: Prompts) -> None:
+        self.runner, self.prompts = runner, prompts
 
     def feed(self, ids: Sequence[int], sequence: int = 0) -> np.ndarray:
         """Appends tokens to what a sequence holds.
@@ -26,11 +30,11 @@ class States(Computing):
             TypeError, ValueError: the tokens are of the wrong kind, out of range, or do not fit into the context.
             RuntimeError: the model is closed.
         """
-        with self._lock:
-            self._causal_cache("feed")
-            tokens = self._ids("feed", ids)
-            self._claim(self._sequence("feed", sequence), None)
-            *_, step = self._feed("feed", sequence, tokens, "last")
+        with self.runner.lock:
+            self.runner.causal_cache("feed")
+            tokens = self.prompts.ids("feed", ids)
+            self.runner.claim(self._sequence("feed", sequence), None)
+            *_, step = self.runner.feed("feed", sequence, tokens, "last")
             return step.out[-1].copy()
 
     def fed(self, ids: Sequence[int]) -> Iterator[np.ndarray]:
@@ -46,19 +50,19 @@ class States(Computing):
             TypeError, ValueError, RuntimeError: as feed. From the iterator also RuntimeError: another call changed what
                 the sequence holds between two items.
         """
-        self._causal_cache("fed")
-        tokens = self._ids("fed", ids)
+        self.runner.causal_cache("fed")
+        tokens = self.prompts.ids("fed", ids)
         expected: list[int] | None = None
-        size = self._rows_of_a_step()
+        size = self.runner.rows_of_a_step()
         for begin in range(0, len(tokens), size):
-            with self._lock:
-                have = self._causal_cache("fed").ids[0]
+            with self.runner.lock:
+                have = self.runner.causal_cache("fed").ids[0]
                 if expected is None:
-                    self._check_room("fed", len(have), len(tokens))
+                    self.runner.check_room("fed", len(have), len(tokens))
                 elif have != expected:
                     raise RuntimeError("fed: another call changed what the sequence holds between two items")
-                self._claim(0, None)
-                rows = self._append(have, 0, tokens[begin : begin + size], "all").out.copy()
+                self.runner.claim(0, None)
+                rows = self.runner.append(have, 0, tokens[begin : begin + size], "all").out.copy()
                 expected = list(have)
             yield rows
 
@@ -71,19 +75,19 @@ class States(Computing):
         Returns:
             Number of tokens that remain: 0 if a layer with a sliding window no longer has what it needs.
         """
-        with self._lock:
-            cache = self._causal_cache("reset")
-            self._claim(self._sequence("reset", sequence), None)
+        with self.runner.lock:
+            cache = self.runner.causal_cache("reset")
+            self.runner.claim(self._sequence("reset", sequence), None)
             return cache.rewind(sequence, max(0, length))
 
     def held(self, sequence: int = 0) -> list[int]:
         """The token ids that a sequence holds."""
-        with self._lock:
-            return list(self._causal_cache("held").ids[self._sequence("held", sequence)])
+        with self.runner.lock:
+            return list(self.runner.causal_cache("held").ids[self._sequence("held", sequence)])
 
     def _sequence(self, caller: str, sequence: int) -> int:
-        if isinstance(sequence, bool) or not isinstance(sequence, int) or not 0 <= sequence < self.n_seq:
-            raise ValueError(f"{caller}: sequence is {sequence!r}: need an integer from 0 to {self.n_seq - 1}")
+        if isinstance(sequence, bool) or not isinstance(sequence, int) or not 0 <= sequence < self.runner.n_seq:
+            raise ValueError(f"{caller}: sequence is {sequence!r}: need an integer from 0 to {self.runner.n_seq - 1}")
         return sequence
 
     def save_state(self, sequence: int = 0) -> bytes:
@@ -96,8 +100,8 @@ class States(Computing):
         Raises:
             RuntimeError: the model is closed.
         """
-        with self._lock:
-            return self._causal_cache("save_state").save(self._sequence("save_state", sequence))
+        with self.runner.lock:
+            return self.runner.causal_cache("save_state").save(self._sequence("save_state", sequence))
 
     def load_state(self, state: bytes, sequence: int = 0) -> None:
         """Restores what save_state returned: prompts that begin with these tokens continue from there.
@@ -110,7 +114,7 @@ class States(Computing):
             ValueError: the bytes are not a state, or one of another model; nothing is changed.
             RuntimeError: the model is closed.
         """
-        with self._lock:
-            cache = self._causal_cache("load_state")
-            self._claim(self._sequence("load_state", sequence), None)
+        with self.runner.lock:
+            cache = self.runner.causal_cache("load_state")
+            self.runner.claim(self._sequence("load_state", sequence), None)
             cache.load(sequence, state)

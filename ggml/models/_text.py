@@ -7,58 +7,42 @@ from typing import Any
 
 import numpy as np
 
-from ._compute import Computing, common_length
 from ._generate import Generation, Generations, check_options, stop_strings
+from ._prompts import Prompts
+from ._runner import Runner, common_length, lacks_one
 from ._sampling import Filter, Sampler
 
 
-class Tokens(Computing):
-    """Methods of Model for tokens, and the next token of a text."""
+class Generating:
+    """Writes texts; see Model."""
 
-    def tokenize(self, text: str | bytes, add_bos: bool | None = None, special: bool = False) -> list[int]:
-        """Splits a text into tokens.
+    def __init__(self, runner: Runner, prompts: Prompts) -> None:
+        self.runner, self.prompts = runner, prompts
 
-        Args:
-            text: str, or bytes that need not be valid UTF-8.
-            add_bos: True to begin with the token for the beginning of a text; None for what the file says.
-            special: True to recognise the names of control tokens in the text.
-        Returns:
-            List of token ids.
-        """
-        return self.tokenizer.encode(text, add_bos, special)
-
-    def detokenize(self, ids: Sequence[int]) -> str:
-        """The text of token ids; invalid UTF-8 is replaced by U+FFFD."""
-        return self.tokenizer.decode(ids)
-
-    def _next_logits(self, text: Generation) -> np.ndarray:
+    def next_logits(self, text: Generation) -> np.ndarray:
         """The logits of the token that follows a text."""
-        with self._lock:
-            self._causal_cache("generate")
-            if len(text._context) > self.n_ctx:
+        with self.runner.lock:
+            self.runner.causal_cache("generate")
+            if len(text.context) > self.runner.n_ctx:
                 if text.overflow == "error":
                     text.close()
                     raise RuntimeError(
-                        f"generate: the context of {self.n_ctx} tokens is full: load the model with a larger n_ctx, "
-                        "or generate with overflow='stop' or 'shift'"
+                        f"generate: the context of {self.runner.n_ctx} tokens is full: load the model with a larger "
+                        "n_ctx, or generate with overflow='stop' or 'shift'"
                     )
-                dropped = max(1, len(text._context) - self.n_ctx // 2)
-                text._context[:] = text._context[:1] + text._context[dropped:]
-            if text._sequence is None:
-                text._sequence = self._free_sequence(text._context)
-            self._claim(text._sequence, text)
-            return self._extend("generate", text._sequence, text)
+                dropped = max(1, len(text.context) - self.runner.n_ctx // 2)
+                text.context[:] = text.context[:1] + text.context[dropped:]
+            if text.sequence is None:
+                text.sequence = self._free_sequence(text.context)
+            self.runner.claim(text.sequence, text)
+            return self.runner.extend("generate", text.sequence, text.context)
 
     def _free_sequence(self, ids: Sequence[int]) -> int:
         """The sequence that no live text has, with the longest common beginning; the first if there is none."""
-        assert self._cache is not None
-        owners = map(self._owners.get, range(self.n_seq))
+        assert self.runner.cache is not None
+        owners = map(self.runner.owners.get, range(self.runner.n_seq))
         free = [s for s, owner in enumerate(owners) if owner is None or owner.finish_reason is not None]
-        return max(free, key=lambda s: common_length(self._cache.ids[s], ids), default=0)  # type: ignore[union-attr]
-
-
-class Generating(Tokens):
-    """Methods of Model that write a text."""
+        return max(free, key=lambda s: common_length(self.runner.cache.ids[s], ids), default=0)  # type: ignore[union-attr]
 
     def generate(
         self,
@@ -96,12 +80,12 @@ class Generating(Tokens):
             ValueError: an option is out of range, or the prompt is empty or longer than the context.
             RuntimeError: the model is closed; from the iterator also: the context is full and overflow is "error".
         """
-        if seed is None and self._comm is not None:  # all ranks draw the same tokens
-            seed = int(self._comm.share(np.array(np.random.default_rng().integers(1 << 62))))
+        if seed is None and self.runner.comm is not None:  # all ranks draw the same tokens
+            seed = int(self.runner.comm.share(np.array(np.random.default_rng().integers(1 << 62))))
         sampler = Sampler(temperature, top_k, top_p, min_p, repeat_penalty, seed=seed, logits_filter=logits_filter)
-        return self._generation("generate", prompt, sampler, max_tokens, stop, overflow, logprobs)
+        return self.generation("generate", prompt, sampler, max_tokens, stop, overflow, logprobs)
 
-    def _generation(
+    def generation(
         self,
         caller: str,
         prompt: str | bytes | Sequence[int],
@@ -112,11 +96,11 @@ class Generating(Tokens):
         logprobs: int | None,
         special: bool = False,
     ) -> Generation:
-        self._causal_cache(caller)
+        self.runner.causal_cache(caller)
         check_options(max_tokens, overflow, logprobs)
-        ids = self._ids(caller, prompt, special)
-        if len(ids) > self.n_ctx:
-            raise ValueError(f"{caller}: the prompt has {len(ids)} tokens, the context {self.n_ctx} (n_ctx)")
+        ids = self.prompts.ids(caller, prompt, special)
+        if len(ids) > self.runner.n_ctx:
+            raise ValueError(f"{caller}: the prompt has {len(ids)} tokens, the context {self.runner.n_ctx} (n_ctx)")
         return Generation(self, ids, sampler, max_tokens, stop_strings(stop), overflow, logprobs)
 
     def chat(self, messages: Sequence[Mapping[str, str]], **options: Any) -> Generation:
@@ -131,15 +115,11 @@ class Generating(Tokens):
             ValueError: the file has no template, or the template refuses the messages.
             TypeError, RuntimeError: as generate.
         """
-        self._causal_cache("chat")
+        self.runner.causal_cache("chat")
         from ._chat import ChatTemplate
 
-        template = ChatTemplate(self.metadata, self.tokenizer)
+        template = ChatTemplate(self.runner.metadata, self.prompts.tokenizer)
         return self.generate(template.tokens(messages, add_generation_prompt=True), **options)
-
-
-class GeneratingMany(Generating):
-    """Methods of Model that write several texts together."""
 
     def generate_many(
         self, prompts: Sequence[str | bytes | Sequence[int]], *, seed: int | None = None, **options: Any
@@ -159,26 +139,26 @@ class GeneratingMany(Generating):
             self.generate(prompt, seed=seed + i if i and seed is not None else seed, **options)
             for i, prompt in enumerate(prompts)
         ]
-        return Generations(texts, self._decode_together(texts))
+        return Generations(texts, self.decode_together(texts))
 
-    def _decode_together(self, texts: list[Generation]) -> Generator[tuple[int, str], None, None]:
+    def decode_together(self, texts: list[Generation]) -> Generator[tuple[int, str], None, None]:
         """Pieces of several texts: each waits for a free sequence, then goes on with the others."""
         waiting = list(range(len(texts)))[::-1]
         active: dict[int, int] = {}  # sequence: index of the text
         try:
             while waiting or active:
-                with self._lock:
-                    for sequence in range(self.n_seq):
+                with self.runner.lock:
+                    for sequence in range(self.runner.n_seq):
                         while waiting and sequence not in active:
                             index = waiting.pop()
-                            texts[index]._sequence = sequence
+                            texts[index].sequence = sequence
                             self._advance_alone(texts[index])
                             if texts[index].finish_reason is None:
                                 active[sequence] = index
                     self._advance_together(active, texts)
                 for index, text in enumerate(texts):
-                    while text._pending:
-                        yield index, text._pending.pop(0)
+                    while text.pending:
+                        yield index, text.pending.pop(0)
                 active = {s: index for s, index in active.items() if texts[index].finish_reason is None}
         finally:
             for text in texts:
@@ -186,22 +166,22 @@ class GeneratingMany(Generating):
 
     def _advance_alone(self, text: Generation) -> None:
         if text.finish_reason is None:
-            text._accept(self._next_logits(text))
+            text.accept(self.next_logits(text))
 
     def _advance_together(self, active: Mapping[int, int], texts: Sequence[Generation]) -> None:
         """One more token for each active text: those that only lack their last token share one step."""
-        cache = self._causal_cache("generate_many")
+        cache = self.runner.causal_cache("generate_many")
         ready, alone = {}, []
         for sequence, index in active.items():
             text = texts[index]
-            self._claim(sequence, text)
-            if len(text._context) <= self.n_ctx and text._lacks_one(cache.ids[sequence]):
+            self.runner.claim(sequence, text)
+            if len(text.context) <= self.runner.n_ctx and lacks_one(cache.ids[sequence], text.context):
                 ready[sequence] = text
             else:
                 alone.append(text)
         # a filter may call the model: so all logits are computed before the first token is chosen
-        found = self._feed_many({s: t._context[-1] for s, t in ready.items()}) if ready else {}
+        found = self.runner.feed_many({s: t.context[-1] for s, t in ready.items()}) if ready else {}
         for sequence, logits in found.items():
-            ready[sequence]._accept(logits)
+            ready[sequence].accept(logits)
         for text in alone:
             self._advance_alone(text)
