@@ -89,6 +89,21 @@ def custom_set_backward(tensor: _To[ggml_tensor], backward: Callable[..., Any]) 
         TypeError: backward is not callable.
         ValueError: tensor is not made by a custom operation, or not in a live context.
     """
+def equal(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor]) -> ggml_tensor_p:
+    """Compares two tensors element by element: a == b, with b repeated to the shape of a.
+
+    False where one of both is NaN. The result passes no gradient on.
+
+    Args:
+        ctx: context that receives the result.
+        a: f32, f16 or bf16, any shape.
+        b: f32, f16 or bf16; each dimension of the shape of a is a multiple of b's.
+    Returns:
+        Tensor of a's shape and type: 1 where both are equal, else 0.
+    Raises:
+        ValueError: the shapes do not fit, or a type is not supported.
+        MemoryError: the context is full.
+    """
 def gguf_get_tensor_shape(ctx: _Address, tensor_id: _Int) -> tuple[int, ...]:
     """Gives the shape of a tensor as the file states it.
 
@@ -126,6 +141,36 @@ def gguf_init_from_file_mmap(fname: _Path, params: gguf_init_params) -> gguf_con
             byte order or an alignment below 8.
         MemoryError: there is not enough memory for the metadata.
     """
+def less(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor]) -> ggml_tensor_p:
+    """Compares two tensors element by element: a < b, with b repeated to the shape of a.
+
+    False where one of both is NaN. The result passes no gradient on.
+
+    Args:
+        ctx: context that receives the result.
+        a: f32, f16 or bf16, any shape.
+        b: f32, f16 or bf16; each dimension of the shape of a is a multiple of b's.
+    Returns:
+        Tensor of a's shape and type: 1 where a is less than b, else 0.
+    Raises:
+        ValueError: the shapes do not fit, or a type is not supported.
+        MemoryError: the context is full.
+    """
+def maximum(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor]) -> ggml_tensor_p:
+    """Takes the larger of two tensors element by element, with b repeated to the shape of a.
+
+    NaN where one of both is NaN. The gradient flows to the larger of both, and to a where they are equal.
+
+    Args:
+        ctx: context that receives the result.
+        a: f32, f16 or bf16, any shape.
+        b: f32, f16 or bf16; each dimension of the shape of a is a multiple of b's.
+    Returns:
+        Tensor of a's shape and type.
+    Raises:
+        ValueError: the shapes do not fit, or a type is not supported.
+        MemoryError: the context is full.
+    """
 def min_max(ctx: _Address, a: _To[ggml_tensor]) -> ggml_tensor_p:
     """Finds the smallest and the largest element of a tensor in one pass.
 
@@ -138,6 +183,21 @@ def min_max(ctx: _Address, a: _To[ggml_tensor]) -> ggml_tensor_p:
         f32 tensor [2]: the smallest and the largest element; inf and -inf if a is empty.
     Raises:
         ValueError: a is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
+def minimum(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor]) -> ggml_tensor_p:
+    """Takes the smaller of two tensors element by element, with b repeated to the shape of a.
+
+    NaN where one of both is NaN. The gradient flows to the smaller of both, and to a where they are equal.
+
+    Args:
+        ctx: context that receives the result.
+        a: f32, f16 or bf16, any shape.
+        b: f32, f16 or bf16; each dimension of the shape of a is a multiple of b's.
+    Returns:
+        Tensor of a's shape and type.
+    Raises:
+        ValueError: the shapes do not fit, or a type is not supported.
         MemoryError: the context is full.
     """
 def mul_mat_i8(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor], offset: _Int = ...) -> ggml_tensor_p:
@@ -219,7 +279,7 @@ def opt_save(opt_ctx: _Address, fname: _Path, dataset: _Address = ...) -> None:
     See also:
         ggml.ext.opt_load, which resumes the run exactly.
     """
-def paged_attention(ctx: Any, q: Any, k: Any, v: Any, table: Any, scale: Any, page_size: Any, window: _Int = ..., logit_softcap: Any = ..., sinks: Any = ..., exact: Any = ...) -> Any:
+def paged_attention(ctx: Any, q: Any, k: Any, v: Any, table: Any, factor: Any, page_size: Any, window: _Int = ..., logit_softcap: Any = ..., sinks: Any = ..., exact: Any = ...) -> Any:
     """Computes attention of a batch of rows, each to the keys and values of its own sequence, which lie in pages.
 
     k and v are a pool of cells, which sequences share; a page is page_size consecutive ones. The rows of a sequence
@@ -239,7 +299,7 @@ def paged_attention(ctx: Any, q: Any, k: Any, v: Any, table: Any, scale: Any, pa
             n_kv_heads.
         v: values [v_dim, n_cells, n_kv_heads], f32, f16, bf16 or a quantised type.
         table: i32 [3 + pages, sequences].
-        scale: factor of the scores, usually 1 / sqrt(head_dim).
+        factor: factor of the scores, usually 1 / sqrt(head_dim).
         page_size: int; cells of a page, a divisor of n_cells.
         window: int; most keys that a row attends to, 0 for all.
         logit_softcap: limit c of the scores s, which become c * tanh(s / c); 0 for none.

@@ -8,7 +8,7 @@ from .._core cimport (
 from .._enums cimport GGML_OP_PAGED_ATTN, GGML_TYPE_F32
 
 
-def ext_paged_attention(ctx, q, k, v, table, scale, page_size, window=0, logit_softcap=0.0, sinks=None, exact=False):
+def ext_paged_attention(ctx, q, k, v, table, factor, page_size, window=0, logit_softcap=0.0, sinks=None, exact=False):
     """Computes attention of a batch of rows, each to the keys and values of its own sequence, which lie in pages.
 
     k and v are a pool of cells, which sequences share; a page is page_size consecutive ones. The rows of a sequence
@@ -28,7 +28,7 @@ def ext_paged_attention(ctx, q, k, v, table, scale, page_size, window=0, logit_s
             n_kv_heads.
         v: values [v_dim, n_cells, n_kv_heads], f32, f16, bf16 or a quantised type.
         table: i32 [3 + pages, sequences].
-        scale: factor of the scores, usually 1 / sqrt(head_dim).
+        factor: factor of the scores, usually 1 / sqrt(head_dim).
         page_size: int; cells of a page, a divisor of n_cells.
         window: int; most keys that a row attends to, 0 for all.
         logit_softcap: limit c of the scores s, which become c * tanh(s / c); 0 for none.
@@ -46,7 +46,7 @@ def ext_paged_attention(ctx, q, k, v, table, scale, page_size, window=0, logit_s
     cdef ggml_tensor *queries = arg_tensor(q, b"q")
     cdef ggml_tensor *values = arg_tensor(v, b"v")
     node_init(&node, GGML_OP_PAGED_ATTN, GGML_TYPE_F32, values.ne[0], queries.ne[1], queries.ne[2], 1)
-    gg_set_param_f32(&node, 0, arg_float(scale, b"scale"))
+    gg_set_param_f32(&node, 0, arg_float(factor, b"factor"))
     gg_set_param_f32(&node, 1, arg_float(logit_softcap, b"logit_softcap"))
     node.op_params[2] = arg_int(page_size, b"page_size")
     node.op_params[3] = arg_int(window, b"window")

@@ -14,7 +14,7 @@ from ._arch import Family, register
 from ._chat import ChatTemplate
 from ._config import Config
 from ._generate import Generation, Generations, TokenProbability
-from ._graph import Builder
+from ._graph import Builder, Routing
 from ._inspect import Edit, Trace
 from ._llama import Llama
 from ._merge import merge
@@ -39,6 +39,7 @@ __all__ = [
     "Generations",
     "Llama",
     "Model",
+    "Routing",
     "Sampler",
     "TokenProbability",
     "Tokenizer",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 LARGEST_NUMBER, SMALLEST_DIVISOR = 1e12, 1e-6  # no factor is near them; their quotients are finite in 32 bits
@@ -108,6 +108,7 @@ class Config:
     pooling: str  # "mean", "cls", "last", or "none" if the file does not say
     causal: bool  # tokens see those before them; else the whole text
     logits: bool  # the model predicts tokens; else it gives embeddings only
+    own: Mapping[str, Any] = field(default_factory=dict, hash=False)  # what the architecture's `keys` read beside these
 
 
 POOLING = {0: "none", 1: "mean", 2: "cls", 3: "last"}
@@ -146,7 +147,7 @@ def read_config(metadata: Mapping[str, Any], arch: str, n_vocab: int, path: str,
     if pooling not in POOLING:
         raise ValueError(f"load: {path}: key '{arch}.pooling_type' is {pooling}: need one of {sorted(POOLING)}")
     window = k.integer("attention.sliding_window", family.window, low=0, high=1 << 30) if family.window_pattern else 0
-    return Config(
+    config = Config(
         arch=arch,
         n_layer=n_layer,
         n_ctx_train=k.integer("context_length", high=1 << 30),
@@ -173,6 +174,13 @@ def read_config(metadata: Mapping[str, Any], arch: str, n_vocab: int, path: str,
         causal=causal,
         logits=causal and family.logits,
     )
+    return with_own_keys(config, dict(family.module.keys(k))) if hasattr(family.module, "keys") else config
+
+
+def with_own_keys(config: Config, own: dict[str, Any]) -> Config:
+    """A config with what an architecture read: values of fields replace those, others are in `own`."""
+    known = {name: own.pop(name) for name in {f.name for f in fields(Config)} & own.keys()}
+    return replace(config, **known, own=own)
 
 
 def _local_layers(k: Keys, n_layer: int, default: int) -> tuple[bool, ...]:

@@ -34,6 +34,29 @@ class Pair(NamedTuple):
     scale: float
 
 
+class Routing(NamedTuple):
+    """How a mixture of experts chooses the experts of a token, and their weights.
+
+    Attributes:
+        score: "softmax" or "sigmoid": what makes scores of the router's logits.
+        late: True to choose by the logits, and to make scores of those of the chosen experts only.
+        bias: name of a bias [n_expert] that is added to choose, but not to weigh; "" for none.
+        groups: experts are divided into so many groups; only those of the best ones can be chosen. 0 for no groups.
+        groups_used: number of groups that are kept: those with the largest sums of their two best scores.
+        normalized: True to divide the weights by their sum.
+    """
+
+    score: str = "softmax"
+    late: bool = False
+    bias: str = ""
+    groups: int = 0
+    groups_used: int = 0
+    normalized: bool = True
+
+
+USUAL_ROUTING = Routing()
+
+
 class Inputs(NamedTuple):
     """The tensors that a step fills in."""
 
@@ -199,25 +222,60 @@ class Attention(Norms):
 class FeedForward(Attention):
     """What follows attention in a layer."""
 
-    def gated(self, x: Tensor, name: str, activation: Callable) -> Tensor:
-        """down(activation(gate x) * up x), with the weights name_gate, name_up and name_down: [C, N] -> [C, N]."""
-        n_ff = self.config.n_ff
-        gate, up = self.linear(x, name + "_gate", n_ff), self.linear(x, name + "_up", n_ff)
-        return self.linear(activation(self.ctx, gate, up), name + "_down", self.config.n_embd)
+    def gated(self, x: Tensor, name: str, activation: Callable, end: str = "", n_ff: int = 0) -> Tensor:
+        """down(activation(gate x) * up x): [C, N] -> [C, N], with n_ff rows in between, those of the config for 0.
 
-    def experts(self, x: Tensor, name: str, activation: Callable) -> Tensor:
-        """A mixture of experts (arXiv:2401.04088): for each token the sum over its best experts of weight * gated(x).
-
-        The weights are the softmax over the router's scores, normalised over the chosen experts.
+        The weights are name_gate, name_up and name_down, each followed by `end`: "_shexp" for an expert that all tokens
+        share.
         """
+        n_ff = n_ff or self.config.n_ff
+        gate, up = self.linear(x, f"{name}_gate{end}", n_ff), self.linear(x, f"{name}_up{end}", n_ff)
+        return self.linear(activation(self.ctx, gate, up), f"{name}_down{end}", self.config.n_embd)
+
+    def routed(self, x: Tensor, name: str, routing: Routing) -> tuple[Tensor, Tensor]:
+        """The experts of each token, i32 [used, N], and their weights, [1, used, N]."""
         c, ctx, n = self.config, self.ctx, x.contents.ne[1]
-        scores = ggml.ggml_soft_max(ctx, self.linear(x, name + "_gate_inp", c.n_expert))  # [experts, N]
-        chosen = ggml.ggml_argsort_top_k(ctx, scores, c.n_expert_used)  # i32 [used, N]
+        score = {"softmax": ggml.ggml_soft_max, "sigmoid": ggml.ggml_sigmoid}[routing.score]
+        scores = self.linear(x, name + "_gate_inp", c.n_expert)  # [experts, N]
+        if not routing.late:
+            scores = score(ctx, scores)
+        choice = self.add(scores, self.weight(routing.bias, c.n_expert)) if routing.bias else scores
+        if routing.groups:
+            choice = self.best_groups(choice, routing)
+        chosen = ggml.ggml_argsort_top_k(ctx, choice, c.n_expert_used)
         weights = ggml.ggml_get_rows(ctx, ggml.ggml_reshape_3d(ctx, scores, 1, c.n_expert, n), chosen)  # [1, used, N]
         weights = ggml.ggml_reshape_2d(ctx, weights, c.n_expert_used, n)
-        weights = ggml.ggml_div(ctx, weights, ggml.ggml_sum_rows(ctx, weights))
-        weights = ggml.ggml_reshape_3d(ctx, self.scale(weights, c.expert_scale), 1, c.n_expert_used, n)
+        if routing.late:
+            weights = score(ctx, weights)
+        if routing.normalized:
+            weights = ggml.ggml_div(ctx, weights, ggml.ggml_sum_rows(ctx, weights))
+        return chosen, ggml.ggml_reshape_3d(ctx, self.scale(weights, c.expert_scale), 1, c.n_expert_used, n)
 
+    def best_groups(self, scores: Tensor, routing: Routing) -> Tensor:
+        """Scores [experts, N] with -inf for the experts of all groups but the best."""
+        ctx, (experts, n), groups = self.ctx, scores.contents.ne[:2], routing.groups
+        size = experts // groups
+        by_group = ggml.ggml_reshape_3d(ctx, scores, size, groups, n)
+        best = ggml.ggml_argsort_top_k(ctx, by_group, min(2, size))  # [2, groups, N]
+        single = ggml.ggml_reshape_3d(ctx, scores, 1, size, groups * n)
+        best = ggml.ggml_get_rows(
+            ctx, single, ggml.ggml_reshape_2d(ctx, ggml.ggml_cont(ctx, best), min(2, size), groups * n)
+        )
+        sums = ggml.ggml_sum_rows(ctx, ggml.ggml_reshape_3d(ctx, best, min(2, size), groups, n))  # [1, groups, N]
+        kept = ggml.ggml_argsort_top_k(ctx, ggml.ggml_reshape_2d(ctx, sums, groups, n), routing.groups_used)
+        kept = ggml.ggml_cont(ctx, kept)
+        hidden = ggml.ggml_fill(ctx, by_group, -math.inf)
+        result = ggml.ggml_set_rows(ctx, hidden, ggml.ggml_get_rows(ctx, by_group, kept), kept)
+        return ggml.ggml_reshape_2d(ctx, result, experts, n)
+
+    def experts(self, x: Tensor, name: str, activation: Callable, routing: Routing = USUAL_ROUTING) -> Tensor:
+        """A mixture of experts (arXiv:2401.04088): for each token the sum over its best experts of weight * gated(x).
+
+        Without a routing of its own, the weights are the softmax over the router's scores, normalised over the chosen
+        experts.
+        """
+        c, ctx, n = self.config, self.ctx, x.contents.ne[1]
+        chosen, weights = self.routed(x, name, routing)
         columns = ggml.ggml_reshape_3d(ctx, x, c.n_embd, 1, n)
         gate = self.linear_of_experts(columns, name + "_gate_exps", c.n_ff, chosen)  # [n_ff, used, N]
         up = self.linear_of_experts(columns, name + "_up_exps", c.n_ff, chosen)

@@ -6,6 +6,10 @@ functions; g is a Builder and x [C, N] the residual stream:
     embed(g) -> x           the embedding of the tokens
     layer(g, i, x) -> x     layer i
     head(g, x) -> x         what follows the last layer, without the output matrix
+
+and, where the file has keys of its own for the architecture, a fourth:
+
+    keys(k) -> dict         values read with k, a Keys: of fields of Config, which they replace, or for `Config.own`
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ class Family(NamedTuple):
     """A row of the table: an architecture.
 
     Attributes:
-        module: module, or another object, with the functions embed, layer and head.
+        module: module, or another object, with the functions embed, layer and head, and perhaps keys.
         rope: GGML_ROPE_TYPE_*, or None without rotary positions.
         rms: whether the norms are RMS norms: the file's epsilon is that of RMS norms, else that of layer norms.
         causal: whether tokens see only those before them, where the file does not say.
