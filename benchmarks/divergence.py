@@ -26,9 +26,9 @@ class Reference:
     """LLaMA or Gemma 3 in float64."""
 
     def __init__(self, path, lora):
-        from ggml.models._lora import Lora
         from ggml.models._merge import _floats
-        from ggml.models._model import Model as Core
+        from ggml.models.model import Model as Core
+        from ggml.models.run.lora import Lora
 
         model = Core(path)
         self.config, adapter = model.config, Lora(lora, model.runner.weights, model.config.arch) if lora else None

@@ -17,9 +17,9 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from ggml.models import _sandbox
-from ggml.models._renderer import GRACE, Renderer
-from ggml.models._sandbox import MEMORY, SIZE, TemplateError
+from ggml.models.chat import sandbox
+from ggml.models.chat.renderer import GRACE, Renderer
+from ggml.models.chat.sandbox import MEMORY, SIZE, TemplateError
 
 SLACK = 20.0  # seconds that a busy machine may add
 GROWTH = 200 << 20  # bytes that this process may grow by
@@ -155,7 +155,7 @@ def main():
     parser.add_argument("--limit", type=float, default=1.0, help="seconds that a template may take")
     parser.add_argument("--last", type=Path, default=Path("last-template"), help="file for a template at fault")
     options = parser.parse_args()
-    _sandbox.SECONDS = options.limit
+    sandbox.SECONDS = options.limit
     messages = [{"role": "user", "content": "Hello \N{GREEK SMALL LETTER PHI}"}]
     harmless = Renderer("{% for m in messages %}{{ m.role }}: {{ m.content | trim }}{% endfor %}")
     wanted, found, tried = harmless.render({"messages": messages}), Counter(), 0

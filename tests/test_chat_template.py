@@ -10,10 +10,10 @@ from model_texts import CONVERSATIONS
 
 pytest.importorskip("jinja2")
 
-from ggml.models import _sandbox  # noqa: E402
-from ggml.models._chat import BUILT_IN, ChatTemplate  # noqa: E402
-from ggml.models._file import ModelFile  # noqa: E402
-from ggml.models._tokenizer import Tokenizer  # noqa: E402
+from ggml.models.chat import sandbox  # noqa: E402
+from ggml.models.chat.template import BUILT_IN, ChatTemplate  # noqa: E402
+from ggml.models.files.model_file import ModelFile  # noqa: E402
+from ggml.models.text.tokenizer import Tokenizer  # noqa: E402
 
 RECORDED = json.loads((Path(__file__).parent / "data" / "models" / "chat.json").read_text(encoding="utf-8"))
 HELLO = [{"role": "user", "content": "Hello"}]
@@ -143,7 +143,7 @@ def test_templates_cannot_make_large_values(source, tokenizer):
     GROW % ("['a']", "{% set ns.x = [ns.x, ns.x] %}") + "{{ ns.x }}",
 ])
 def test_templates_cannot_take_long(source, tokenizer, monkeypatch):
-    monkeypatch.setattr(_sandbox, "SECONDS", 0.5)
+    monkeypatch.setattr(sandbox, "SECONDS", 0.5)
     with pytest.raises(ValueError, match="^chat: the template (takes more than|makes a value)"):
         render(source, tokenizer)
 

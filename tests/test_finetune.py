@@ -19,10 +19,10 @@ from python_command import PYTHON  # noqa: E402
 from tiny_models import IDS, VOCAB  # noqa: E402
 
 from ggml.models import FinetuneStep, load, merge, read_chats  # noqa: E402
-from ggml.models._chat import ChatTemplate  # noqa: E402
-from ggml.models._train_adapter import Adapter  # noqa: E402
-from ggml.models._train_data import Example, chat_example, divide, rows, whole  # noqa: E402
-from ggml.models._train_graph import Trainer  # noqa: E402
+from ggml.models.chat.template import ChatTemplate  # noqa: E402
+from ggml.models.train.adapter import Adapter  # noqa: E402
+from ggml.models.train.data import Example, chat_example, divide, rows, whole  # noqa: E402
+from ggml.models.train.graph import Trainer  # noqa: E402
 from ggml.utils import to_numpy  # noqa: E402
 
 DECODERS = [kind for kind in tiny_models.SIZES if "bert" not in kind]

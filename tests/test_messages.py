@@ -10,8 +10,8 @@ import pytest
 
 pytest.importorskip("jinja2")
 
-from ggml.models._chat import ChatTemplate  # noqa: E402
-from ggml.models._tokenizer import Tokenizer  # noqa: E402
+from ggml.models.chat.template import ChatTemplate  # noqa: E402
+from ggml.models.text.tokenizer import Tokenizer  # noqa: E402
 
 ARGUMENTS = '{"city":"Par\u00eds","days":3}'
 OBJECT = {"city": "Par\u00eds", "days": 3}

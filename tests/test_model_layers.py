@@ -13,6 +13,8 @@ from ggml.models import Model  # noqa: E402
 
 FOLDER = Path(models.__file__).parent
 FILES = sorted(path for path in FOLDER.rglob("*.py"))
+LAYERS = [{"files"}, {"text"}, {"chat"}, {"arch"}, {"run"}, {"sample"}, {"generate"},
+          {"train", "score", "state", "trace"}, {"model", "_merge"}, {"llama_cpp"}, {"__init__"}]  # fmt: skip
 LIBRARY = {"sys._getframe", "os._exit", "Form._make", "super()._parse"}  # of Python and jinja2, not ours
 
 
@@ -27,6 +29,20 @@ def foreign_fields(tree):
             owner = node.value
             if not (isinstance(owner, ast.Name) and owner.id in ("self", "cls")):
                 yield ast.unparse(node)
+
+
+def rank(name):
+    return next(i for i, layer in enumerate(LAYERS) if name in layer)
+
+
+def imported(path):
+    """The parts of ggml.models that a file imports when it runs, not for types alone."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    types = {id(part) for node in tree.body if isinstance(node, ast.If) for part in ast.walk(node)}
+    depth = len(path.relative_to(FOLDER).parts)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.level == depth and id(node) not in types:
+            yield from [node.module.split(".")[0]] if node.module else [alias.name for alias in node.names]
 
 
 def compared_names(tree):
@@ -46,6 +62,13 @@ def test_a_model_has_its_parts_and_is_not_made_of_them():
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(FOLDER).as_posix())
 def test_private_fields_are_touched_by_their_class_alone(path):
     assert not set(foreign_fields(nodes(path))) - LIBRARY
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(FOLDER).as_posix())
+def test_imports_go_down(path):
+    own = rank(path.relative_to(FOLDER).parts[0].removesuffix(".py"))
+    for name in imported(path):
+        assert rank(name) <= own, f"{path.name} imports {name}, which stands above it"
 
 
 SHARED = [path for path in FILES if "arch" not in path.parent.name]

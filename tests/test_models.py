@@ -10,14 +10,14 @@ for library in ("gguf", "jinja2", "tokenizers"):  # of the extra [test]; not ins
     pytest.importorskip(library)
 
 import tiny_models  # noqa: E402
-from ggml.models._choice import choose, largest  # noqa: E402
+from ggml.models.sample.choice import choose, largest  # noqa: E402
 from tiny_models import CONTEXT, IDS, VOCAB  # noqa: E402
 
 import ggml  # noqa: E402
 from ggml.models import Sampler, load, merge  # noqa: E402
-from ggml.models._graph import Builder, Inputs, Pair  # noqa: E402
-from ggml.models._runner import Runner  # noqa: E402
-from ggml.models._step import build  # noqa: E402
+from ggml.models.arch.base import Builder, Inputs, Pair  # noqa: E402
+from ggml.models.run.graphs import build  # noqa: E402
+from ggml.models.run.runner import Runner  # noqa: E402
 from ggml.utils import to_numpy  # noqa: E402
 
 DECODERS = [kind for kind in tiny_models.SIZES if "bert" not in kind]

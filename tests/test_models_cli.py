@@ -118,7 +118,7 @@ def test_chat_remembers(command, monkeypatch, model):
 
 
 def test_ctrl_c_stops_the_answer_and_not_the_program(command, monkeypatch, model):
-    from ggml.models._generate import Generation
+    from ggml.models.generate.text import Generation
 
     following, count = Generation.__next__, 0
 
@@ -223,7 +223,7 @@ def test_progress_bars_name_their_rate(monkeypatch):
 
     from ggml._cli.models import progress
     from ggml.models import FinetuneStep
-    from ggml.models._train_report import FinetuneResult, progress_report
+    from ggml.models.train.report import FinetuneResult, progress_report
 
     class Terminal(io.StringIO):
         def isatty(self):

@@ -10,9 +10,9 @@ for library in ("jinja2", "tokenizers"):  # of the extra [test]; not installed o
     pytest.importorskip(library)
 
 from ggml.models import Builder, Family, Routing  # noqa: E402
-from ggml.models._arch import llama  # noqa: E402
-from ggml.models._config import Config, Keys, read_config  # noqa: E402
-from ggml.models._graph import Inputs  # noqa: E402
+from ggml.models.arch import llama  # noqa: E402
+from ggml.models.arch.base import Inputs  # noqa: E402
+from ggml.models.files.config import Config, Keys, read_config  # noqa: E402
 
 EXPERTS, USED, WIDTH, TOKENS = 12, 3, 8, 7
 KEYS = {"x.block_count": 1, "x.embedding_length": WIDTH, "x.attention.head_count": 1, "x.context_length": 16,

@@ -14,9 +14,9 @@ import pytest
 
 pytest.importorskip("jinja2")
 
-from ggml.models import _renderer, _sandbox  # noqa: E402
-from ggml.models._renderer import PROCESSES_OF_TEMPLATES, Renderer, plain  # noqa: E402
-from ggml.models._sandbox import TemplateError  # noqa: E402
+from ggml.models.chat import renderer, sandbox  # noqa: E402
+from ggml.models.chat.renderer import PROCESSES_OF_TEMPLATES, Renderer, plain  # noqa: E402
+from ggml.models.chat.sandbox import TemplateError  # noqa: E402
 
 LINUX = sys.platform.startswith("linux")
 needs_limits = pytest.mark.skipif(not LINUX, reason="only Linux limits the memory of a process in this way")
@@ -52,7 +52,7 @@ LARGE_VALUES = [
 def test_memory_is_limited_whatever_makes_the_value(source):
     code = """
 import resource, sys
-from ggml.models._renderer import Renderer
+from ggml.models.chat.renderer import Renderer
 try:
     Renderer(sys.argv[1]).render({})
 except ValueError as error:
@@ -73,7 +73,7 @@ def test_values_nested_in_c_end_the_child_alone():
 
 def test_a_call_that_never_returns_is_ended(monkeypatch):
     """A comparison of tuples that takes 2**60 steps, in C: nothing checks the time there."""
-    monkeypatch.setattr(_sandbox, "SECONDS", 0.3)
+    monkeypatch.setattr(sandbox, "SECONDS", 0.3)
     begin = time.monotonic()
     with pytest.raises(TemplateError, match="^chat: the template takes more than 0.3 seconds"):
         Renderer(ENDLESS).render({})
@@ -91,7 +91,7 @@ def test_deep_nesting_is_named(begin, end, count):
 
 @pytest.mark.parametrize("name", ["_items", "_check", "_small", "limited_items", "environment", "range", "context"])
 def test_templates_cannot_rebind_the_sandbox(name, monkeypatch):
-    monkeypatch.setattr(_sandbox, "SECONDS", 0.3)
+    monkeypatch.setattr(sandbox, "SECONDS", 0.3)
     endless = "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}"
     harmless = endless.replace("range(99999)", "'" + "a" * 99999 + "'")
     for rebind in (f"{{% set {name} = 3 %}}", f"{{% macro {name}() %}}{{% endmacro %}}"):
@@ -118,7 +118,7 @@ def test_the_child_has_no_secrets_and_opens_nothing():
 import os, sys
 os.environ["TOKEN"] = "secret"
 secret = os.open(os.devnull, os.O_RDONLY); os.set_inheritable(secret, True)
-from ggml.models._renderer import PROCESSES_OF_TEMPLATES, Renderer
+from ggml.models.chat.renderer import PROCESSES_OF_TEMPLATES, Renderer
 renderer = Renderer("x")
 pid = PROCESSES_OF_TEMPLATES.get("x", renderer._program)._child.pid
 print(open(f"/proc/{pid}/environ").read().count("secret"), len(os.listdir(f"/proc/{pid}/fd")))
@@ -142,9 +142,9 @@ def test_the_process_stays_and_is_restarted():
 
 
 def test_few_processes_stay():
-    for i in range(2 * _renderer.PROCESSES):
+    for i in range(2 * renderer.PROCESSES):
         assert Renderer(f"{{{{ x }}}} few {i}").render({"x": 1}) == f"1 few {i}"
-    assert len(PROCESSES_OF_TEMPLATES._of) <= _renderer.PROCESSES
+    assert len(PROCESSES_OF_TEMPLATES._of) <= renderer.PROCESSES
 
 
 def test_threads_render_together():
@@ -189,7 +189,7 @@ def test_the_child_of_a_fork_has_processes_of_its_own():
 def test_the_process_ends_with_the_program(end):
     code = f"""
 import os
-from ggml.models._renderer import PROCESSES_OF_TEMPLATES, Renderer
+from ggml.models.chat.renderer import PROCESSES_OF_TEMPLATES, Renderer
 renderer = Renderer("x")
 print(PROCESSES_OF_TEMPLATES.get("x", renderer._program)._child.pid, flush=True)
 {end}
@@ -271,6 +271,6 @@ def test_values_are_made_plain():
     with pytest.raises(ValueError, match="^chat: x.* is nested more than 200 times"):
         plain(loop, "x")
     with pytest.raises(ValueError, match="^chat: "):
-        _renderer.to_request({"n": 10**5000})
+        renderer.to_request({"n": 10**5000})
     with pytest.raises(ValueError, match="^chat: the messages have 25,165,833 bytes in JSON: need at most 25,165,824"):
-        _renderer.to_request({"n": "a" * (_renderer.REQUEST)})
+        renderer.to_request({"n": "a" * (renderer.REQUEST)})

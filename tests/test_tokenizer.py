@@ -13,12 +13,12 @@ import model_vocabularies as vocabularies
 import numpy as np
 import pytest
 import real_models
-from ggml.models._tokens import CharsMap, TokenTable, repair
+from ggml.models.text.tokens import CharsMap, TokenTable, repair
 
 from ggml.models import _encoders
-from ggml.models._encoders import normalized
-from ggml.models._file import ModelFile
-from ggml.models._tokenizer import Tokenizer
+from ggml.models.files.model_file import ModelFile
+from ggml.models.text.encoders import normalized
+from ggml.models.text.tokenizer import Tokenizer
 
 pytest.importorskip("tokenizers")  # of the extra [test]; not installed on emulated CPUs
 RECORDED = np.load(Path(__file__).parent / "data" / "models" / "tokens.npz")
@@ -63,7 +63,7 @@ def test_every_pre_tokenizer_gives_the_ids_of_llama_cpp(pre, bpe):
 
 
 def test_the_recorded_pre_tokenizers_cover_all_rules():
-    from ggml.models._pretokenizers import PRE_TOKENIZERS
+    from ggml.models.text.pretokenizers import PRE_TOKENIZERS
 
     covered = {PRE_TOKENIZERS[name] for name in vocabularies.PRE_TOKENIZERS}
     assert {rules for rules in PRE_TOKENIZERS.values() if not rules.plain} == covered
@@ -446,7 +446,7 @@ sys.modules["tokenizers"] = sys.modules["jinja2"] = sys.modules["tqdm"] = None
 import ggml.models
 sys.path.insert(0, sys.argv[1])
 import model_vocabularies as v
-from ggml.models._tokenizer import Tokenizer
+from ggml.models.text.tokenizer import Tokenizer
 assert Tokenizer(v.spm()).encode("hi") and Tokenizer(v.wordpiece()).encode("hi")
 try:
     Tokenizer(v.bpe("default", 5))

@@ -41,7 +41,7 @@ class Conversation:
     """
 
     def __init__(self, model, system, settings):
-        from ggml.models._chat import ChatTemplate
+        from ggml.models.chat.template import ChatTemplate
 
         self.model, self.settings = model, settings
         self.template = ChatTemplate(model.metadata, model.tokenizer)

@@ -9,20 +9,20 @@
 Tokenizers and chat templates need the extra `[llm]` (pip install 'ggml-cython[llm]').
 """
 
-from ._arch import FAMILIES as _FAMILIES
-from ._arch import Family, register
-from ._chat import ChatTemplate
-from ._config import Config
-from ._generate import Generation, Generations, TokenProbability
-from ._graph import Builder, Routing
-from ._inspect import Edit, Trace
-from ._llama import Llama
 from ._merge import merge
-from ._model import Model, load
-from ._sampling import Sampler
-from ._tokenizer import Tokenizer
-from ._train_data import read_chats
-from ._train_report import FinetuneResult, FinetuneStep
+from .arch import FAMILIES as _FAMILIES
+from .arch import Family, register
+from .arch.base import Builder, Routing
+from .chat.template import ChatTemplate
+from .files.config import Config
+from .generate.text import Generation, Generations, TokenProbability
+from .llama_cpp.llama import Llama
+from .model import Model, load
+from .sample.chain import Sampler
+from .text.tokenizer import Tokenizer
+from .trace import Edit, Trace
+from .train.data import read_chats
+from .train.report import FinetuneResult, FinetuneStep
 
 ARCHITECTURES = _FAMILIES.keys()
 

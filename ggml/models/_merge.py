@@ -14,10 +14,10 @@ import ggml
 from .._io.files import write_file
 from .._io.interop import dequantize_row
 from .._io.tensor_types import NUMBERS, PLAIN, UNCHANGED
-from ._file import ModelFile
-from ._graph import Pair
-from ._lora import Lora
-from ._model import Model
+from .arch.base import Pair
+from .files.model_file import ModelFile
+from .model import Model
+from .run.lora import Lora
 
 ONE_TYPE = [name for name in PLAIN if not ggml.ggml_quantize_requires_imatrix(NUMBERS[name])]
 

@@ -1,0 +1,362 @@
+"""The parts of which the architectures are built: each method adds the nodes of one part to a graph.
+
+Shapes are in ggml order, innermost dimension first. T tokens of each of S sequences are computed together, N = T S in
+all, those of a sequence one after the other. C is the width of the model, D the size of a head, H the number of heads
+of queries and G that of keys and values. x [C, N] is the residual stream.
+
+The same functions serve inference and training: with a cache, keys and values are stored in it and attention reads
+all of the sequence; without one, attention sees the N tokens only, and every node has a gradient.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import ggml
+from ggml.utils import to_numpy
+
+from ..files.config import Config, Rope
+
+if TYPE_CHECKING:
+    from ..run.cache import CacheView
+
+Tensor = Any  # POINTER(ggml_tensor)
+FLOATS = (ggml.GGML_TYPE_F32, ggml.GGML_TYPE_F16, ggml.GGML_TYPE_BF16)
+
+
+class Pair(NamedTuple):
+    """A low-rank adapter of one weight: W x + scale B (A x)."""
+
+    a: Tensor  # [n_in, rank]
+    b: Tensor  # [rank, n_out]
+    scale: float
+
+
+class Routing(NamedTuple):
+    """How a mixture of experts chooses the experts of a token, and their weights.
+
+    Attributes:
+        score: "softmax" or "sigmoid": what makes scores of the router's logits.
+        late: True to choose by the logits, and to make scores of those of the chosen experts only.
+        bias: name of a bias [n_expert] that is added to choose, but not to weigh; "" for none.
+        groups: experts are divided into so many groups; only those of the best ones can be chosen. 0 for no groups.
+        groups_used: number of groups that are kept: those with the largest sums of their two best scores.
+        normalized: True to divide the weights by their sum.
+    """
+
+    score: str = "softmax"
+    late: bool = False
+    bias: str = ""
+    groups: int = 0
+    groups_used: int = 0
+    normalized: bool = True
+
+
+USUAL_ROUTING = Routing()
+
+
+class Inputs(NamedTuple):
+    """The tensors that a step fills in."""
+
+    ids: Tensor  # i32 [N]
+    positions: Tensor  # i32 [N]
+    masks: Mapping[bool, Tensor | None]  # by "has a sliding window": f16 [keys, T, 1, S], 0 or -inf
+    n_sequences: int  # S
+
+
+class Linear:
+    """Weights, and the products with them."""
+
+    def __init__(
+        self,
+        ctx: Any,
+        config: Config,
+        weights: Mapping[str, Tensor],
+        inputs: Inputs,
+        cache: CacheView | None = None,
+        adapters: Mapping[str, Sequence[Pair]] | None = None,
+        traced: Collection[str] = (),
+        edits: Mapping[str, Sequence[Callable]] | None = None,
+        last_only: bool = False,
+    ) -> None:
+        self.ctx, self.config, self.weights, self.inputs, self.cache = ctx, config, weights, inputs, cache
+        self.whole = config  # sizes of the whole model, where config has those of a rank's part
+        self.adapters, self.edits = adapters or {}, edits or {}
+        self.traced = set(traced)
+        self.last_only = last_only
+        self.points: dict[str, Tensor] = {}  # every point that was built
+        self.n_tokens = inputs.ids.contents.ne[0]
+
+    def has(self, name: str) -> bool:
+        return name in self.weights
+
+    def weight(self, name: str, *ne: int) -> Tensor:
+        """The tensor of a name, whose shape must be `ne`."""
+        tensor = self.weights.get(name)
+        if tensor is None:
+            raise ValueError(f"load: tensor {name!r} is missing: an architecture {self.config.arch!r} needs it")
+        shape = list(tensor.contents.ne)
+        if shape != [*ne, *[1] * (4 - len(ne))]:
+            given = " x ".join(map(str, shape[: max(len(ne), 1 + max(i for i in range(4) if i == 0 or shape[i] != 1))]))
+            raise ValueError(f"load: tensor {name!r} is {given}: need {' x '.join(map(str, ne))}")
+        kind = tensor.contents.type
+        if kind not in FLOATS and (len(ne) == 1 or not ggml.ggml_is_quantized(kind)):
+            need = "f32, f16 or bf16" if len(ne) == 1 else "a float type or a quantised one"
+            raise ValueError(f"load: tensor {name!r} is {ggml.ggml_type_name(kind).decode()}: need {need}")
+        return tensor
+
+    def point(self, name: str, x: Tensor) -> Tensor:
+        """Names a value: it can be traced, and edits change it on the way."""
+        for edit in self.edits.get(name, ()):
+            x = ggml.ggml_map_custom1(self.ctx, x, edited_by(edit, name), 1, None)
+        self.points[name] = x
+        if not x.contents.name and not name.endswith(".in"):
+            ggml.ggml_set_name(x, name.encode()[:63])  # profiles show it
+        if name in self.traced:
+            if not ggml.ggml_is_contiguous(x):
+                x = self.points[name] = ggml.ggml_cont(self.ctx, x)
+            ggml.ggml_set_output(x)
+        return x
+
+    def linear(self, x: Tensor, name: str, n_out: int) -> Tensor:
+        """W x + b, with the adapters of W: [n_out, N] from x [n_in, N]. b is added where the file has one."""
+        w = self.weight(name + ".weight", x.contents.ne[0], n_out)
+        x = self.point(name + ".in", x)
+        y = ggml.ggml_mul_mat(self.ctx, w, x)
+        for pair in self.adapters.get(name + ".weight", ()):
+            low = ggml.ggml_mul_mat(self.ctx, pair.b, ggml.ggml_mul_mat(self.ctx, pair.a, x))
+            y = ggml.ggml_add(self.ctx, y, ggml.ggml_scale(self.ctx, low, pair.scale))
+        return self.bias(y, name)
+
+    def bias(self, y: Tensor, name: str) -> Tensor:
+        """y + b, where the file has a bias of that name."""
+        if not self.has(name + ".bias"):
+            return y
+        return ggml.ggml_add(self.ctx, y, self.weight(name + ".bias", y.contents.ne[0]))
+
+    def embedding(self, ids: Tensor, name: str, rows: int) -> Tensor:
+        """Rows of a table [C, rows]: [C, N]."""
+        table = self.weight(name + ".weight", self.config.n_embd, rows)
+        y = ggml.ggml_get_rows(self.ctx, table, ids)
+        for pair in self.adapters.get(name + ".weight", ()):  # the table is transposed: A is [rank, rows], B [rank, C]
+            low = ggml.ggml_mul_mat(self.ctx, pair.b, ggml.ggml_get_rows(self.ctx, pair.a, ids))
+            y = ggml.ggml_add(self.ctx, y, ggml.ggml_scale(self.ctx, low, pair.scale))
+        return y
+
+
+class Norms(Linear):
+    """Sums, factors, norms, limits."""
+
+    def add(self, a: Tensor, b: Tensor) -> Tensor:
+        return ggml.ggml_add(self.ctx, a, b)
+
+    def scale(self, x: Tensor, factor: float) -> Tensor:
+        return ggml.ggml_scale(self.ctx, x, factor)
+
+    def rms_norm(self, x: Tensor, name: str) -> Tensor:
+        """x / sqrt(mean(x^2) + eps) * w, by rows."""
+        w = self.weight(name + ".weight", x.contents.ne[0])
+        return ggml.ggml_mul(self.ctx, ggml.ggml_rms_norm(self.ctx, x, self.config.eps), w)
+
+    def layer_norm(self, x: Tensor, name: str) -> Tensor:
+        """(x - mean(x)) / sqrt(variance(x) + eps) * w + b, by rows."""
+        w = self.weight(name + ".weight", x.contents.ne[0])
+        return self.bias(ggml.ggml_mul(self.ctx, ggml.ggml_norm(self.ctx, x, self.config.eps), w), name)
+
+    def softcap(self, x: Tensor, limit: float) -> Tensor:
+        """limit * tanh(x / limit); x itself for limit 0."""
+        if limit == 0:
+            return x
+        return self.scale(ggml.ggml_tanh(self.ctx, self.scale(x, 1 / limit)), limit)
+
+    def default_scale(self) -> float:
+        """1 / sqrt(D), the usual factor of attention scores."""
+        return 1 / math.sqrt(self.config.key_dim)
+
+
+class Attention(Norms):
+    """Heads, rotary positions, attention."""
+
+    def heads(self, x: Tensor, n: int) -> Tensor:
+        """The n heads of each token: [D, n, N] from x [D n, N]."""
+        return ggml.ggml_reshape_3d(self.ctx, x, x.contents.ne[0] // n, n, self.n_tokens)
+
+    def split(self, x: Tensor, *counts: int) -> list[Tensor]:
+        """Consecutive heads of x [D sum(counts), N] as views [D, count, N]."""
+        size, row = x.contents.ne[0] // sum(counts), x.contents.nb[1]
+        parts, first = [], 0
+        for count in counts:
+            view = ggml.ggml_view_3d(self.ctx, x, size, count, self.n_tokens, 4 * size, row, 4 * size * first)
+            parts.append(view)
+            first += count
+        return parts
+
+    def rope(self, x: Tensor, mode: int, rope: Rope, factors: Tensor | None = None) -> Tensor:
+        """Rotary positions (arXiv:2104.09864): pairs of elements of x [D, heads, N] are rotated by the position."""
+        n_rot = self.config.n_rot
+        return ggml.ggml_rope_ext(self.ctx, x, self.inputs.positions, factors, n_rot, mode, *rope.arguments())
+
+    def attention(self, layer: int, q: Tensor, k: Tensor, v: Tensor, scale: float) -> Tensor:
+        """soft_max(scale k^T q + mask) v, the heads side by side: [D H, N] from q [D, H, N], k and v [D, G, N]."""
+        local, sequences = self.config.local[layer], self.inputs.n_sequences
+        n = self.n_tokens // sequences
+
+        def by_head(t: Tensor) -> Tensor:
+            """[D, heads, N] as [D, T, heads, S]."""
+            if sequences > 1:
+                (size, count), nb = t.contents.ne[:2], t.contents.nb
+                t = ggml.ggml_view_4d(self.ctx, t, size, count, n, sequences, nb[1], nb[2], n * nb[2], 0)
+            return ggml.ggml_permute(self.ctx, t, 0, 2, 1, 3)
+
+        q, k, v = by_head(q), by_head(k), by_head(v)
+        if self.cache is not None:
+            k, v = self.cache.store(self.ctx, layer, local, k, v)
+        y = ggml.ggml_flash_attn_ext(
+            self.ctx, q, k, v, self.inputs.masks[local], scale, 0.0, self.config.attn_softcap
+        )  # [D, H, T, S]
+        return ggml.ggml_reshape_2d(self.ctx, y, y.contents.ne[0] * y.contents.ne[1], self.n_tokens)
+
+
+class FeedForward(Attention):
+    """What follows attention in a layer."""
+
+    def gated(self, x: Tensor, name: str, activation: Callable, end: str = "", n_ff: int = 0) -> Tensor:
+        """down(activation(gate x) * up x): [C, N] -> [C, N], with n_ff rows in between, those of the config for 0.
+
+        The weights are name_gate, name_up and name_down, each followed by `end`: "_shexp" for an expert that all tokens
+        share.
+        """
+        n_ff = n_ff or self.config.n_ff
+        gate, up = self.linear(x, f"{name}_gate{end}", n_ff), self.linear(x, f"{name}_up{end}", n_ff)
+        return self.linear(activation(self.ctx, gate, up), f"{name}_down{end}", self.config.n_embd)
+
+    def routed(self, x: Tensor, name: str, routing: Routing) -> tuple[Tensor, Tensor]:
+        """The experts of each token, i32 [used, N], and their weights, [1, used, N]."""
+        c, ctx, n = self.config, self.ctx, x.contents.ne[1]
+        score = {"softmax": ggml.ggml_soft_max, "sigmoid": ggml.ggml_sigmoid}[routing.score]
+        scores = self.linear(x, name + "_gate_inp", c.n_expert)  # [experts, N]
+        if not routing.late:
+            scores = score(ctx, scores)
+        choice = self.add(scores, self.weight(routing.bias, c.n_expert)) if routing.bias else scores
+        if routing.groups:
+            choice = self.best_groups(choice, routing)
+        chosen = ggml.ggml_argsort_top_k(ctx, choice, c.n_expert_used)
+        weights = ggml.ggml_get_rows(ctx, ggml.ggml_reshape_3d(ctx, scores, 1, c.n_expert, n), chosen)  # [1, used, N]
+        weights = ggml.ggml_reshape_2d(ctx, weights, c.n_expert_used, n)
+        if routing.late:
+            weights = score(ctx, weights)
+        if routing.normalized:
+            weights = ggml.ggml_div(ctx, weights, ggml.ggml_sum_rows(ctx, weights))
+        return chosen, ggml.ggml_reshape_3d(ctx, self.scale(weights, c.expert_scale), 1, c.n_expert_used, n)
+
+    def best_groups(self, scores: Tensor, routing: Routing) -> Tensor:
+        """Scores [experts, N] with -inf for the experts of all groups but the best."""
+        ctx, (experts, n), groups = self.ctx, scores.contents.ne[:2], routing.groups
+        size = experts // groups
+        by_group = ggml.ggml_reshape_3d(ctx, scores, size, groups, n)
+        best = ggml.ggml_argsort_top_k(ctx, by_group, min(2, size))  # [2, groups, N]
+        single = ggml.ggml_reshape_3d(ctx, scores, 1, size, groups * n)
+        best = ggml.ggml_get_rows(
+            ctx, single, ggml.ggml_reshape_2d(ctx, ggml.ggml_cont(ctx, best), min(2, size), groups * n)
+        )
+        sums = ggml.ggml_sum_rows(ctx, ggml.ggml_reshape_3d(ctx, best, min(2, size), groups, n))  # [1, groups, N]
+        kept = ggml.ggml_argsort_top_k(ctx, ggml.ggml_reshape_2d(ctx, sums, groups, n), routing.groups_used)
+        kept = ggml.ggml_cont(ctx, kept)
+        hidden = ggml.ggml_fill(ctx, by_group, -math.inf)
+        result = ggml.ggml_set_rows(ctx, hidden, ggml.ggml_get_rows(ctx, by_group, kept), kept)
+        return ggml.ggml_reshape_2d(ctx, result, experts, n)
+
+    def experts(self, x: Tensor, name: str, activation: Callable, routing: Routing = USUAL_ROUTING) -> Tensor:
+        """A mixture of experts (arXiv:2401.04088): for each token the sum over its best experts of weight * gated(x).
+
+        Without a routing of its own, the weights are the softmax over the router's scores, normalised over the chosen
+        experts.
+        """
+        c, ctx, n = self.config, self.ctx, x.contents.ne[1]
+        chosen, weights = self.routed(x, name, routing)
+        columns = ggml.ggml_reshape_3d(ctx, x, c.n_embd, 1, n)
+        gate = self.linear_of_experts(columns, name + "_gate_exps", c.n_ff, chosen)  # [n_ff, used, N]
+        up = self.linear_of_experts(columns, name + "_up_exps", c.n_ff, chosen)
+        y = self.linear_of_experts(activation(ctx, gate, up), name + "_down_exps", c.n_embd, chosen)
+        y = ggml.ggml_mul(ctx, y, weights)  # [C, used, N]
+        nb, total = y.contents.nb, None
+        for i in range(c.n_expert_used):
+            part = ggml.ggml_view_2d(ctx, y, c.n_embd, n, nb[2], i * nb[1])
+            total = part if total is None else self.add(total, part)
+        return ggml.ggml_cont(ctx, total) if c.n_expert_used == 1 else total
+
+    def linear_of_experts(self, x: Tensor, name: str, n_out: int, chosen: Tensor) -> Tensor:
+        """W[expert] x for each chosen expert: [n_out, used, N] from x [n_in, 1 or used, N]."""
+        w = self.weight(name + ".weight", x.contents.ne[0], n_out, self.config.n_expert)
+        x = self.point(name + ".in", x)
+        y = ggml.ggml_mul_mat_id(self.ctx, w, x, chosen)
+        for pair in self.adapters.get(name + ".weight", ()):
+            low = ggml.ggml_mul_mat_id(self.ctx, pair.a, x, chosen)
+            low = ggml.ggml_mul_mat_id(self.ctx, pair.b, low, chosen)
+            y = self.add(y, self.scale(low, pair.scale))
+        return y
+
+
+class Builder(FeedForward):
+    """Adds the nodes of a model to a context.
+
+    Args:
+        ctx: context that receives the nodes.
+        config: sizes of the model.
+        weights: the tensors of the file by name.
+        inputs: what a step fills in.
+        cache: where keys and values are stored, or None.
+        adapters: low-rank pairs by the name of the weight beside which they are added.
+        traced: names of points whose values are kept.
+        edits: functions by the name of the point whose values they change.
+        last_only: True if the result is needed for the last token of each sequence only.
+    """
+
+    def last(self, x: Tensor) -> Tensor:
+        """The last token of each sequence, [C, S], if no other result is needed; else x."""
+        n = self.n_tokens // self.inputs.n_sequences
+        if not self.last_only or n == 1 or x.contents.ne[1] != self.n_tokens:
+            return x
+        ne0, row = x.contents.ne[0], x.contents.nb[1]
+        return ggml.ggml_view_2d(self.ctx, x, ne0, self.inputs.n_sequences, n * row, (n - 1) * row)
+
+    def keep_last(self, layer: int, *tensors: Tensor) -> Sequence[Tensor]:
+        """After the attention of the last layer: only the tokens whose result is needed; all if values are traced."""
+        if layer != self.config.n_layer - 1 or self.traced or self.edits:
+            return tensors
+        return [self.last(x) for x in tensors]
+
+    def output(self, x: Tensor) -> Tensor:
+        """The logits [vocabulary, N] of x [C, N], by the output matrix or, without one, by the embedding's."""
+        c = self.config
+        name = "output" if self.has("output.weight") else "token_embd"
+        w = self.weight(name + ".weight", c.n_embd, c.n_vocab)
+        if name == "output":
+            y = self.linear(x, name, c.n_vocab)
+        else:
+            x = self.point(name + ".in", x)
+            y = ggml.ggml_mul_mat(self.ctx, w, x)
+            for pair in self.adapters.get(name + ".weight", ()):  # of a table: the product is (scale A B^T) x
+                b = ggml.ggml_cont(self.ctx, ggml.ggml_transpose(self.ctx, pair.b))
+                low = ggml.ggml_mul_mat(self.ctx, pair.a, ggml.ggml_mul_mat(self.ctx, b, x))
+                y = ggml.ggml_add(self.ctx, y, ggml.ggml_scale(self.ctx, low, pair.scale))
+        return self.softcap(y, c.final_softcap)
+
+
+def edited_by(function: Callable, name: str) -> Callable:
+    """The callback of a node that lets `function` change an array [n_tokens, dim] (f32): in place or by its result."""
+
+    def run(result: Tensor, operand: Tensor, ith: int, nth: int, userdata: Any) -> None:
+        out, values = to_numpy(result), to_numpy(operand)
+        flat = out.reshape(-1, out.shape[-1]) if out.ndim != 2 else out
+        flat[...] = values.reshape(flat.shape)
+        changed = function(flat)
+        if changed is not None:
+            try:
+                flat[...] = changed
+            except ValueError as error:
+                raise ValueError(f"edit: the function of point {name!r}: {error}") from None
+
+    return run

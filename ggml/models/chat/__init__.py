@@ -1,0 +1,1 @@
+"""Conversations: templates, and the process that renders them."""

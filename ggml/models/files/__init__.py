@@ -1,0 +1,1 @@
+"""Model files and what they say: tensors, sizes, settings."""

@@ -1,0 +1,1 @@
+"""Writing texts, one or many at the same time."""

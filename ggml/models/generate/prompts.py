@@ -1,0 +1,104 @@
+"""Prompts: texts and lists of ids as the tokens that a runner takes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..._errors import without_function
+from ..run.runner import Runner
+from ..text.keys import PREFIX, special_id
+
+MODEL = PREFIX + "model"
+NO_VOCABULARY = (None, "no_vocab", "none")  # values of MODEL; None: the file does not have the key
+
+
+def integers(values: Any) -> list[int] | None:
+    """A list of integers from a list or an array of them, None for anything else."""
+    try:
+        found = np.asarray(values)
+    except ValueError:  # lists of different lengths
+        return None
+    return found.tolist() if found.ndim == 1 and (not found.size or found.dtype.kind in "iu") else None
+
+
+class Prompts:
+    """The tokens of prompts.
+
+    Args:
+        runner: what they are for.
+    """
+
+    def __init__(self, runner: Runner) -> None:
+        self.runner = runner
+        self._tokenizer: Any = None
+
+    @property
+    def tokenizer(self) -> Any:
+        with self.runner.lock:
+            if self._tokenizer is None:
+                self.runner.check("tokenizer")
+                self._tokenizer = self._read_tokenizer()
+            return self._tokenizer
+
+    @tokenizer.setter
+    def tokenizer(self, tokenizer: Any) -> None:
+        self._tokenizer = tokenizer
+
+    def decoding(self) -> tuple[Collection[int], Any]:
+        """The tokens that end a text, and what makes a text of tokens: None for a file without a vocabulary."""
+        if self.runner.metadata.get(MODEL) not in NO_VOCABULARY:
+            return self.tokenizer.eog, self.tokenizer.decoder()
+        end = special_id(self.runner.metadata, "eos", None, self.runner.config.n_vocab)
+        return () if end is None else (end,), None
+
+    def _read_tokenizer(self) -> Any:
+        """The tokenizer of the file, whose name errors have."""
+        path, rows, kind = self.runner.file.path, self.runner.config.n_vocab, self.runner.metadata.get(MODEL)
+        if kind in NO_VOCABULARY:
+            raise ValueError(f"Tokenizer: {path} has no vocabulary ({MODEL} is {kind!r}): need token ids, not texts")
+        from ..text.tokenizer import Tokenizer
+
+        try:
+            tokenizer = Tokenizer(self.runner.metadata)
+        except ValueError as error:
+            raise ValueError(f"Tokenizer: {path}: {without_function(str(error))}") from None
+        if tokenizer.n_vocab != rows:
+            raise ValueError(
+                f"Tokenizer: {path}: tokenizer.ggml.tokens has {tokenizer.n_vocab} items: need {rows}, as many as "
+                "token_embd.weight has rows"
+            )
+        return tokenizer
+
+    def ids(self, caller: str, prompt: str | bytes | Sequence[int], special: bool = False) -> list[int]:
+        """The token ids of a prompt, checked."""
+        if isinstance(prompt, (str, bytes)):
+            ids = self.tokenizer.encode(prompt, None, special)
+        else:
+            ids = integers(prompt)
+            if ids is None:
+                raise TypeError(f"{caller}: the tokens are {str(prompt)[:60]}: need a text or a list of integers")
+        if not ids:
+            raise ValueError(f"{caller}: need at least one token")
+        bad = [i for i in ids if not 0 <= i < self.runner.config.n_vocab]
+        if bad:
+            raise ValueError(f"{caller}: token {bad[0]}: need ids from 0 to {self.runner.config.n_vocab - 1}")
+        return ids
+
+    def tokenize(self, text: str | bytes, add_bos: bool | None = None, special: bool = False) -> list[int]:
+        """Splits a text into tokens.
+
+        Args:
+            text: str, or bytes that need not be valid UTF-8.
+            add_bos: True to begin with the token for the beginning of a text; None for what the file says.
+            special: True to recognise the names of control tokens in the text.
+        Returns:
+            List of token ids.
+        """
+        return self.tokenizer.encode(text, add_bos, special)
+
+    def detokenize(self, ids: Sequence[int]) -> str:
+        """The text of token ids; invalid UTF-8 is replaced by U+FFFD."""
+        return self.tokenizer.decode(ids)

@@ -1,0 +1,187 @@
+"""Texts: tokens, completions, conversations."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..run.runner import Runner, common_length, lacks_one
+from ..sample.chain import Filter, Sampler
+from .prompts import Prompts
+from .text import Generation, Generations, check_options, stop_strings
+
+
+class Generating:
+    """Writes texts; see Model."""
+
+    def __init__(self, runner: Runner, prompts: Prompts) -> None:
+        self.runner, self.prompts = runner, prompts
+
+    def next_logits(self, text: Generation) -> np.ndarray:
+        """The logits of the token that follows a text."""
+        with self.runner.lock:
+            self.runner.causal_cache("generate")
+            if len(text.context) > self.runner.n_ctx:
+                if text.overflow == "error":
+                    text.close()
+                    raise RuntimeError(
+                        f"generate: the context of {self.runner.n_ctx} tokens is full: load the model with a larger "
+                        "n_ctx, or generate with overflow='stop' or 'shift'"
+                    )
+                dropped = max(1, len(text.context) - self.runner.n_ctx // 2)
+                text.context[:] = text.context[:1] + text.context[dropped:]
+            if text.sequence is None:
+                text.sequence = self._free_sequence(text.context)
+            self.runner.claim(text.sequence, text)
+            return self.runner.extend("generate", text.sequence, text.context)
+
+    def _free_sequence(self, ids: Sequence[int]) -> int:
+        """The sequence that no live text has, with the longest common beginning; the first if there is none."""
+        assert self.runner.cache is not None
+        owners = map(self.runner.owners.get, range(self.runner.n_seq))
+        free = [s for s, owner in enumerate(owners) if owner is None or owner.finish_reason is not None]
+        return max(free, key=lambda s: common_length(self.runner.cache.ids[s], ids), default=0)  # type: ignore[union-attr]
+
+    def generate(
+        self,
+        prompt: str | bytes | Sequence[int],
+        *,
+        max_tokens: int | None = 256,
+        temperature: float = 0.8,
+        top_k: int = 40,
+        top_p: float = 0.95,
+        min_p: float = 0.05,
+        repeat_penalty: float = 1.0,
+        stop: str | Sequence[str] | None = None,
+        seed: int | None = None,
+        logits_filter: Filter | None = None,
+        overflow: str = "stop",
+        logprobs: int | None = None,
+    ) -> Generation:
+        """Continues a text.
+
+        A prompt that begins like what was computed last is evaluated from where they differ.
+
+        Args:
+            prompt: text or token ids.
+            max_tokens: most tokens to generate; None for no limit.
+            temperature, top_k, top_p, min_p, repeat_penalty, seed, logits_filter: see Sampler. Temperature 0 takes
+                the most likely token.
+            stop: strings before which the text ends.
+            overflow: what to do when the context is full: "stop" ends the text, "shift" drops the older half of the
+                tokens (except the first) and goes on, "error" raises.
+            logprobs: number of alternatives whose log-probabilities are kept for each token, see Generation.
+        Returns:
+            Generation: an iterator over pieces of text, without the prompt.
+        Raises:
+            TypeError: an argument is of the wrong kind.
+            ValueError: an option is out of range, or the prompt is empty or longer than the context.
+            RuntimeError: the model is closed; from the iterator also: the context is full and overflow is "error".
+        """
+        if seed is None and self.runner.comm is not None:  # all ranks draw the same tokens
+            seed = int(self.runner.comm.share(np.array(np.random.default_rng().integers(1 << 62))))
+        sampler = Sampler(temperature, top_k, top_p, min_p, repeat_penalty, seed=seed, logits_filter=logits_filter)
+        return self.generation("generate", prompt, sampler, max_tokens, stop, overflow, logprobs)
+
+    def generation(
+        self,
+        caller: str,
+        prompt: str | bytes | Sequence[int],
+        sampler: Sampler,
+        max_tokens: int | None,
+        stop: str | Sequence[str] | None,
+        overflow: str,
+        logprobs: int | None,
+        special: bool = False,
+    ) -> Generation:
+        self.runner.causal_cache(caller)
+        check_options(max_tokens, overflow, logprobs)
+        ids = self.prompts.ids(caller, prompt, special)
+        if len(ids) > self.runner.n_ctx:
+            raise ValueError(f"{caller}: the prompt has {len(ids)} tokens, the context {self.runner.n_ctx} (n_ctx)")
+        return Generation(self, ids, sampler, max_tokens, stop_strings(stop), overflow, logprobs)
+
+    def chat(self, messages: Sequence[Mapping[str, str]], **options: Any) -> Generation:
+        """Answers a conversation, which the file's template turns into a prompt.
+
+        Args:
+            messages: dicts with "role" ("system", "user" or "assistant") and "content", the oldest first.
+            options: those of generate.
+        Returns:
+            Generation: an iterator over pieces of the answer.
+        Raises:
+            ValueError: the file has no template, or the template refuses the messages.
+            TypeError, RuntimeError: as generate.
+        """
+        self.runner.causal_cache("chat")
+        from ..chat.template import ChatTemplate
+
+        template = ChatTemplate(self.runner.metadata, self.prompts.tokenizer)
+        return self.generate(template.tokens(messages, add_generation_prompt=True), **options)
+
+    def generate_many(
+        self, prompts: Sequence[str | bytes | Sequence[int]], *, seed: int | None = None, **options: Any
+    ) -> Generations:
+        """Continues several texts at the same time, up to n_seq of them together.
+
+        Args:
+            prompts: texts or lists of token ids.
+            seed: seed of the first text; the next ones get the numbers that follow.
+            options: those of generate.
+        Returns:
+            Generations: an iterator over pairs of a prompt's index and a piece of its text; `texts` has more of each.
+        Raises:
+            TypeError, ValueError, RuntimeError: as generate.
+        """
+        texts = [
+            self.generate(prompt, seed=seed + i if i and seed is not None else seed, **options)
+            for i, prompt in enumerate(prompts)
+        ]
+        return Generations(texts, self.decode_together(texts))
+
+    def decode_together(self, texts: list[Generation]) -> Generator[tuple[int, str], None, None]:
+        """Pieces of several texts: each waits for a free sequence, then goes on with the others."""
+        waiting = list(range(len(texts)))[::-1]
+        active: dict[int, int] = {}  # sequence: index of the text
+        try:
+            while waiting or active:
+                with self.runner.lock:
+                    for sequence in range(self.runner.n_seq):
+                        while waiting and sequence not in active:
+                            index = waiting.pop()
+                            texts[index].sequence = sequence
+                            self._advance_alone(texts[index])
+                            if texts[index].finish_reason is None:
+                                active[sequence] = index
+                    self._advance_together(active, texts)
+                for index, text in enumerate(texts):
+                    while text.pending:
+                        yield index, text.pending.pop(0)
+                active = {s: index for s, index in active.items() if texts[index].finish_reason is None}
+        finally:
+            for text in texts:
+                text.close()
+
+    def _advance_alone(self, text: Generation) -> None:
+        if text.finish_reason is None:
+            text.accept(self.next_logits(text))
+
+    def _advance_together(self, active: Mapping[int, int], texts: Sequence[Generation]) -> None:
+        """One more token for each active text: those that only lack their last token share one step."""
+        cache = self.runner.causal_cache("generate_many")
+        ready, alone = {}, []
+        for sequence, index in active.items():
+            text = texts[index]
+            self.runner.claim(sequence, text)
+            if len(text.context) <= self.runner.n_ctx and lacks_one(cache.ids[sequence], text.context):
+                ready[sequence] = text
+            else:
+                alone.append(text)
+        # a filter may call the model: so all logits are computed before the first token is chosen
+        found = self.runner.feed_many({s: t.context[-1] for s, t in ready.items()}) if ready else {}
+        for sequence, logits in found.items():
+            ready[sequence].accept(logits)
+        for text in alone:
+            self._advance_alone(text)

@@ -1,0 +1,1 @@
+"""`Llama`, the names of llama-cpp-python."""

@@ -1,0 +1,237 @@
+"""What `Llama` is built of: opening a model with llama-cpp-python's arguments, sizes, tokens."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from typing import Any
+
+import numpy as np
+
+import ggml
+
+from ..._owners import Owner
+from ..chat.template import ChatTemplate
+from ..model import load
+from ..run.runner import common_length
+from ..sample.chain import log_softmax
+
+RANDOM_SEED = 0xFFFFFFFF  # llama.cpp's name for "a new seed each time"
+KV_TYPES = {None: "f16", ggml.GGML_TYPE_F16: "f16", ggml.GGML_TYPE_F32: "f32", ggml.GGML_TYPE_Q8_0: "q8_0"}
+POOLING = {-1: None, 1: "mean", 2: "cls", 3: "last"}
+FORMATS = {"chatml": "<|im_start|>", "gemma": "<start_of_turn>"}
+# Arguments of the constructor that change nothing here: they are about GPUs, batches and messages.
+IGNORED = frozenset(
+    "n_gpu_layers split_mode main_gpu tensor_split use_mlock n_batch n_ubatch n_threads_batch offload_kqv flash_attn"
+    " op_offload swa_full no_perf numa verbose embedding spm_infill".split()
+)
+# Arguments with the only value that is supported.
+CONSTRUCTOR_DEFAULTS = {
+    "vocab_only": False, "kv_overrides": None, "rope_scaling_type": -1, "attention_type": -1, "rope_freq_base": 0.0,
+    "rope_freq_scale": 0.0, "yarn_ext_factor": -1.0, "yarn_attn_factor": 1.0, "yarn_beta_fast": 32.0,
+    "yarn_beta_slow": 1.0, "yarn_orig_ctx": 0, "lora_base": None, "lora_scale": 1.0, "chat_handler": None,
+    "draft_model": None, "tokenizer": None,
+}  # fmt: skip
+# Arguments of calls with the only value that is supported.
+CALL_DEFAULTS = {
+    "suffix": None, "typical_p": 1.0, "tfs_z": 1.0, "mirostat_mode": 0, "grammar": None, "idx": None,
+}  # fmt: skip
+IGNORED_IN_CALLS = frozenset(("mirostat_tau", "mirostat_eta", "penalize_nl"))  # of no effect with these values
+
+
+def refuse_others(caller: str, given: Mapping[str, Any], supported: Mapping[str, Any]) -> None:
+    """Raises for arguments that are unknown, or that ask for something that is not there."""
+    for name, value in given.items():
+        if name in IGNORED or name in IGNORED_IN_CALLS:
+            continue
+        if name not in supported:
+            raise TypeError(f"{caller}: there is no argument {name!r}")
+        if value != supported[name]:
+            raise NotImplementedError(f"{caller}: {name}={value!r} is not supported: need {supported[name]!r}")
+
+
+def positional(names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorates a method whose arguments may also be given by position, in the order of `names`."""
+    order = names.split()
+
+    def decorate(method: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(method)
+        def call(self: Any, *args: Any, **options: Any) -> Any:
+            if len(args) > len(order):
+                raise TypeError(f"{method.__name__}: {len(args)} arguments by position: need at most {len(order)}")
+            return method(self, **dict(zip(order, args)), **options)
+
+        return call
+
+    return decorate
+
+
+def _printed(value: Any) -> str:
+    """A value of the file's keys as llama.cpp prints it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return f"{value:f}" if isinstance(value, float) else str(value)
+
+
+class Opened(Owner):
+    """A model that was opened with llama-cpp-python's arguments; see Llama."""
+
+    def __init__(
+        self,
+        model_path: str | os.PathLike[str],
+        *,
+        n_ctx: int = 512,
+        n_threads: int | None = None,
+        seed: int = RANDOM_SEED,
+        use_mmap: bool = True,
+        lora_path: str | None = None,
+        chat_format: str | None = None,
+        type_k: int | None = None,
+        type_v: int | None = None,
+        pooling_type: int = -1,
+        last_n_tokens_size: int = 64,
+        logits_all: bool = False,
+        **others: Any,
+    ) -> None:
+        refuse_others("Llama", others, CONSTRUCTOR_DEFAULTS)
+        kinds = {KV_TYPES.get(type_k), KV_TYPES.get(type_v)}
+        if len(kinds) > 1 or None in kinds:
+            raise NotImplementedError(f"Llama: type_k={type_k}, type_v={type_v}: need F16, F32 or Q8_0 for both")
+        if pooling_type not in POOLING:
+            raise NotImplementedError(f"Llama: pooling_type={pooling_type} is not supported: need -1, 1, 2 or 3")
+        if chat_format is not None and chat_format not in FORMATS:
+            known = ", ".join(map(repr, FORMATS))
+            raise NotImplementedError(f"Llama: chat_format={chat_format!r} is not supported: need {known} or None")
+        self.model_path = os.fspath(model_path)
+        self.chat_format = chat_format
+        lora = [] if lora_path is None else [lora_path]
+        options = {"threads": n_threads, "kv_type": kinds.pop(), "lora": lora, "mmap": use_mmap}
+        self.model = load(model_path, n_ctx=n_ctx or None, **options)  # type: ignore[arg-type]
+        if n_ctx == 0 and self.model.config.n_ctx_train > self.model.n_ctx:
+            trained = self.model.config.n_ctx_train
+            self.model.close()
+            self.model = load(model_path, n_ctx=trained, **options)  # type: ignore[arg-type]
+        values = ((key, self.model.metadata[key]) for key in self.model.metadata)
+        self.metadata = {key: _printed(value) for key, value in values if not isinstance(value, list)}
+        self.verbose, self.lora_path = bool(others.get("verbose", True)), lora_path
+        self.last_n_tokens_size = last_n_tokens_size
+        self._pooling_type, self._logits_all = pooling_type, bool(logits_all)
+        self._template: ChatTemplate | None = None
+        self._logits: np.ndarray | None = None
+        self.set_seed(seed)
+
+    def set_seed(self, seed: int) -> None:
+        """Sets the seed of the generator that gives a seed to each later call without one of its own."""
+        self._seeds = random.Random(None if seed < 0 or seed == RANDOM_SEED else seed)
+
+    def _seed(self, given: int | None) -> int:
+        """The seed of a call, which also determines those of the following calls."""
+        if given is not None:
+            self.set_seed(given)
+            if 0 <= given != RANDOM_SEED:
+                return given
+        return self._seeds.getrandbits(32)
+
+    def close(self) -> None:
+        """Frees the model's memory."""
+        self.model.close()
+
+
+class Tokens(Opened):
+    """Methods of Llama for sizes and tokens."""
+
+    def n_ctx(self) -> int:
+        """Most tokens of a sequence."""
+        return self.model.n_ctx
+
+    def n_embd(self) -> int:
+        """The size of an embedding."""
+        return self.model.config.n_embd
+
+    def n_vocab(self) -> int:
+        """The number of tokens."""
+        return self.model.config.n_vocab
+
+    def pooling_type(self) -> int:
+        """How embeddings of tokens become one of a text: the argument of the constructor."""
+        return self._pooling_type
+
+    def token_bos(self) -> int:
+        """The token that begins a text, -1 if there is none."""
+        return -1 if self.model.tokenizer.bos is None else self.model.tokenizer.bos
+
+    def token_eos(self) -> int:
+        """The token that ends a text, -1 if there is none."""
+        return -1 if self.model.tokenizer.eos is None else self.model.tokenizer.eos
+
+    def token_nl(self) -> int:
+        """The token of a line break."""
+        return self.model.tokenizer.encode("\n", add_bos=False)[-1]
+
+    def tokenize(self, text: bytes, add_bos: bool = True, special: bool = False) -> list[int]:
+        """The tokens of a text.
+
+        Args:
+            text: bytes.
+            add_bos: bool; whether the tokens that the file asks for at the beginning and end are added.
+            special: bool; whether names of special tokens become these tokens.
+        """
+        if not isinstance(text, bytes):
+            raise TypeError(f"tokenize: text is a {type(text).__name__}: need bytes")
+        return self.model.tokenizer.encode(text, add_bos=None if add_bos else False, special=special)
+
+    def detokenize(
+        self, tokens: Sequence[int], prev_tokens: Sequence[int] | None = None, special: bool = False
+    ) -> bytes:
+        """The bytes of tokens.
+
+        Args:
+            tokens: sequence of int.
+            prev_tokens: tokens before them, or None for the beginning of a text.
+            special: bool; whether special tokens are shown.
+        """
+        tokenizer = self.model.tokenizer
+        data = b"".join(tokenizer.piece(int(token), special) for token in tokens)
+        begins = prev_tokens is None and len(tokens) > 0 and tokens[0] == tokenizer.bos
+        return data[1:] if begins and data[:1] == b" " else data
+
+    def tokenizer(self) -> LlamaTokenizer:
+        """The methods for texts and tokens alone."""
+        return LlamaTokenizer(self)
+
+    @staticmethod
+    def longest_token_prefix(a: Sequence[int], b: Sequence[int]) -> int:
+        """The number of tokens with which both sequences begin."""
+        return common_length(list(a), list(b))
+
+    @staticmethod
+    def logits_to_logprobs(logits: Any, axis: int = -1) -> np.ndarray:
+        """The natural logarithms of probabilities (f32) from logits along an axis."""
+        return np.moveaxis(log_softmax(np.moveaxis(np.asarray(logits), axis, -1)), -1, axis).astype(np.float32)
+
+
+class LlamaTokenizer:
+    """The methods of Llama for texts and tokens; here names of special tokens in a text become these tokens."""
+
+    def __init__(self, llama: Tokens) -> None:
+        self._llama = llama
+
+    def tokenize(self, text: bytes, add_bos: bool = True, special: bool = True) -> list[int]:
+        """See Llama.tokenize."""
+        return self._llama.tokenize(text, add_bos, special)
+
+    def detokenize(
+        self, tokens: Sequence[int], prev_tokens: Sequence[int] | None = None, special: bool = False
+    ) -> bytes:
+        """See Llama.detokenize."""
+        return self._llama.detokenize(tokens, prev_tokens, special)
+
+    def encode(self, text: str, add_bos: bool = True, special: bool = True) -> list[int]:
+        """The tokens of a str."""
+        return self.tokenize(text.encode(errors="ignore"), add_bos, special)
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """The text of tokens as a str, without what is not UTF-8."""
+        return self.detokenize(tokens).decode(errors="ignore")

@@ -1,0 +1,233 @@
+"""The methods of `Llama` that compute and choose tokens step by step."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..sample.chain import Sampler
+from .base import CALL_DEFAULTS, Tokens, positional, refuse_others
+
+Criterion = Callable[[Sequence[int], np.ndarray], bool]
+
+
+class LlamaState(NamedTuple):
+    """What `Llama.save_state` returns: tokens, their logits as far as they are kept, keys and values."""
+
+    input_ids: np.ndarray
+    scores: np.ndarray
+    n_tokens: int
+    llama_state: bytes
+    llama_state_size: int
+
+
+def stopping(criteria: Any) -> Criterion | None:
+    """One function of the ids so far and their logits for stopping_criteria: a function or a list of these."""
+    functions = [criteria] if callable(criteria) and not isinstance(criteria, list) else list(criteria or ())
+    if not functions:
+        return None
+
+    def stop(ids: Sequence[int], logits: np.ndarray) -> bool:
+        array = np.asarray(ids, np.intc)
+        return any(function(array, logits) for function in functions)
+
+    return stop
+
+
+class Stepping(Tokens):
+    """Methods of Llama for computing step by step."""
+
+    _rows: np.ndarray | None = None  # f32 [n_ctx, n_vocab] with logits_all
+
+    @property
+    def n_tokens(self) -> int:
+        """The number of tokens that `eval` has taken since the last `reset`."""
+        return len(self.model.held())
+
+    @property
+    def eval_tokens(self) -> list[int]:
+        """The tokens that `eval` has taken."""
+        return self.model.held()
+
+    @property
+    def eval_logits(self) -> list[np.ndarray]:
+        """f32 [n_vocab] for each token that `eval` has taken; without logits_all of the last one only."""
+        if self._logits_all:
+            return list(self._scores)
+        return [] if self._logits is None else [self._logits]
+
+    @property
+    def input_ids(self) -> np.ndarray:
+        """The tokens that `eval` has taken, then zeros: intc [n_ctx]."""
+        return np.pad(self._input_ids, (0, self.n_ctx() - self.n_tokens))
+
+    @property
+    def _input_ids(self) -> np.ndarray:
+        return np.array(self.model.held(), np.intc)
+
+    @property
+    def scores(self) -> np.ndarray:
+        """The logits of the tokens that `eval` has taken: f32 [n_ctx, n_vocab], of which n_tokens rows are filled in.
+
+        Raises:
+            RuntimeError: the model was opened without logits_all=True.
+        """
+        if not self._logits_all:
+            raise RuntimeError("scores: need a model that was opened with logits_all=True; eval_logits has the last")
+        if self._rows is None:
+            self._rows = np.zeros((self.n_ctx(), self.n_vocab()), np.float32)
+        return self._rows
+
+    @property
+    def _scores(self) -> np.ndarray:
+        return self.scores[: self.n_tokens]
+
+    def reset(self) -> None:
+        """Forgets the tokens that `eval` has taken."""
+        self.model.reset()
+        self._logits = None
+
+    def eval(self, tokens: Sequence[int]) -> None:
+        """Appends tokens to those evaluated so far; `sample` chooses the next one."""
+        if not len(tokens):
+            return
+        if not self._logits_all:
+            self._logits = self.model.feed(tokens)
+            return
+        begin = self.n_tokens
+        for rows in self.model.fed(tokens):
+            self.scores[begin : begin + len(rows)] = rows
+            begin += len(rows)
+        self._logits = self.scores[begin - 1]
+
+    @positional("top_k top_p min_p typical_p temp repeat_penalty frequency_penalty presence_penalty tfs_z mirostat_mode"
+                " mirostat_eta mirostat_tau penalize_nl logits_processor grammar idx")  # fmt: skip
+    def sample(self, **options: Any) -> int:
+        """Chooses the token that follows those of `eval`.
+
+        Args:
+            options: top_k=40, top_p=0.95, min_p=0.05, temp=0.8, repeat_penalty=1, frequency_penalty=0,
+                presence_penalty=0, logits_processor=None. They may be given by position too, in llama-cpp-python's
+                order.
+
+        Returns:
+            int, the token.
+
+        Raises:
+            RuntimeError: no token was evaluated.
+            NotImplementedError: an option is not supported.
+        """
+        return self._chosen(self._sampler("sample", **options))
+
+    def _chosen(self, sampler: Sampler) -> int:
+        """The token that a sampler chooses after those of `eval`."""
+        if self._logits is None:
+            raise RuntimeError("sample: no token was evaluated: call eval first")
+        return sampler(self._logits, self.model.held())
+
+    def _sampler(
+        self,
+        caller: str,
+        *,
+        top_k: int = 40,
+        top_p: float = 0.95,
+        min_p: float = 0.05,
+        temp: float = 0.80,
+        repeat_penalty: float = 1.0,
+        frequency_penalty: float = 0.0,
+        presence_penalty: float = 0.0,
+        logits_processor: Any = None,
+        **others: Any,
+    ) -> Sampler:
+        """The sampler of these options."""
+        refuse_others(caller, others, CALL_DEFAULTS)
+        change = self._filter(logits_processor, None, frequency_penalty, presence_penalty)
+        return Sampler(
+            temp, max(0, top_k), top_p, min_p, repeat_penalty, self.last_n_tokens_size, self._seed(None), change
+        )
+
+    @positional("tokens top_k top_p min_p typical_p temp repeat_penalty reset frequency_penalty presence_penalty tfs_z"
+                " mirostat_mode mirostat_tau mirostat_eta penalize_nl logits_processor stopping_criteria"
+                " grammar")  # fmt: skip
+    def generate(
+        self, tokens: Sequence[int], *, reset: bool = True, stopping_criteria: Any = None, **options: Any
+    ) -> Iterator[int]:
+        """Yields the tokens that follow some tokens until the caller stops, or the context is full.
+
+        Args:
+            tokens: sequence of int.
+            reset: bool; whether the tokens of earlier calls of `eval` are forgotten.
+            stopping_criteria: function, or list of functions, of the ids so far (intc [n]) and their last logits
+                (f32 [n_vocab]): the iteration ends where one returns true.
+            options: those of `sample`. All may be given by position too, in llama-cpp-python's order.
+
+        Returns:
+            generator of int; tokens that are sent to it are appended after the one that it yielded.
+        """
+        sampler = self._sampler("generate", **options)
+        return self._tokens_after(list(tokens), reset, stopping(stopping_criteria), sampler)
+
+    def _tokens_after(self, tokens: list[int], reset: bool, stop: Criterion | None, sampler: Sampler) -> Iterator[int]:
+        if reset:
+            same = self.longest_token_prefix(self.model.held(), tokens)
+            tokens = tokens[self.model.reset(min(same, len(tokens) - 1)) :]
+        while True:
+            self.eval(tokens)
+            token = self._chosen(sampler)
+            if stop is not None and self._logits is not None and stop(self.model.held(), self._logits):
+                return
+            sent = yield token
+            if not sent and self.n_tokens == self.n_ctx():
+                return
+            tokens = [token, *(sent or ())]
+
+    def save_state(self) -> LlamaState:
+        """Copies the tokens that `eval` has taken, with their logits as far as they are kept, keys and values."""
+        data = self.model.save_state()
+        scores = self._scores if self._logits_all else np.array(self.eval_logits, np.float32)
+        return LlamaState(self._input_ids, scores.copy(), self.n_tokens, data, len(data))
+
+    def load_state(self, state: LlamaState) -> None:
+        """Restores what `save_state` returned.
+
+        Raises:
+            TypeError, ValueError: `state` is not one, or that of another model; nothing is changed.
+        """
+        if not isinstance(state, LlamaState):
+            raise TypeError(f"load_state: state is a {type(state).__name__}: need what save_state returned")
+        self.model.load_state(state.llama_state)
+        if self._logits_all and len(state.scores) == state.n_tokens:
+            self.scores[: state.n_tokens] = state.scores
+        self._logits = state.scores[-1].copy() if len(state.scores) else None
+
+    def set_cache(self, cache: Any) -> None:
+        """Accepts None only: a prompt that begins like the last one is evaluated from where they differ anyway."""
+        if cache is not None:
+            raise NotImplementedError(f"set_cache: a {type(cache).__name__} is not supported: need None")
+
+    def _filter(
+        self, processors: Any, bias: Mapping[Any, float] | None, frequency: float, presence: float
+    ) -> Callable[[Sequence[int], np.ndarray], np.ndarray] | None:
+        """The change of the logits that options ask for, None if they ask for none."""
+        functions = [processors] if callable(processors) and not isinstance(processors, list) else processors or []
+        if not functions and not bias and not frequency and not presence:
+            return None
+        biased = {int(token): float(value) for token, value in (bias or {}).items()}
+        bad = [token for token in biased if not 0 <= token < self.n_vocab()]
+        if bad:
+            raise ValueError(f"logit_bias: token {bad[0]} does not exist: need 0 to {self.n_vocab() - 1}")
+
+        def change(ids: Sequence[int], logits: np.ndarray) -> np.ndarray:
+            recent = ids[-self.last_n_tokens_size :] if self.last_n_tokens_size > 0 else ()
+            for token, count in Counter(recent).items() if frequency or presence else ():
+                logits[token] -= count * frequency + presence
+            for token, value in biased.items():
+                logits[token] += value
+            for function in functions:
+                logits = function(np.asarray(ids, np.intc), logits)
+            return logits
+
+        return change

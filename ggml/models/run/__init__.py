@@ -1,0 +1,1 @@
+"""Computing with sequences of tokens: graphs, keys and values, adapters. Knows no texts."""

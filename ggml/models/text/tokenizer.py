@@ -1,0 +1,159 @@
+"""A model's tokenizer, built from the vocabulary in its GGUF file."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from .encoders import to_bytes
+from .vocabulary import SpecialTokens, Vocabulary
+
+
+class Tokenizer(Vocabulary):
+    """Text to token ids and back, by the rules of llama.cpp.
+
+    Args:
+        metadata: mapping of the file's keys to values; `tokenizer.ggml.*` are read. Arrays are lists, strings `str`
+            (bytes that are not UTF-8 as surrogate escapes).
+
+    Attributes:
+        n_vocab: int; number of tokens.
+        bos, eos, unknown, separator, padding: int or None; ids of special tokens.
+        eog: set of int; tokens that end a generation.
+        control: set of int; special tokens, which have no text.
+        add_bos, add_eos: bool; what `encode` adds unless told otherwise.
+        texts: dict; the tokens of whole characters that a Decoder has met, with their texts.
+
+    Raises:
+        ValueError: the file has no vocabulary, one of an unknown kind, or one that is inconsistent, or a key has a
+            value of the wrong kind.
+    """
+
+    def __init__(self, metadata: Mapping[str, Any]) -> None:
+        super().__init__(metadata)
+        self._special = SpecialTokens(metadata, self._tokens, self._types, self._reserved, self.find)
+        self.control = self._special.control
+        self._pieces: dict[int, bytes] = {}
+        self.texts: dict[int, str] = {}
+
+    # ---- text to ids -------------------------------------------------------------------------------------------------
+    def encode(self, text: str | bytes, add_bos: bool | None = None, special: bool = False) -> list[int]:
+        """The tokens of a text.
+
+        Args:
+            text: str or bytes; bytes need not be valid UTF-8.
+            add_bos: bool or None; None adds the tokens for the beginning and the end of a text as the file says, False
+                adds neither, and True always adds the first.
+            special: bool; whether the texts of special tokens such as <|im_end|> become these tokens. Otherwise they
+                are text like any other, which is the safe choice for text from strangers.
+
+        Returns:
+            list of int.
+
+        Raises:
+            TypeError: text is neither str nor bytes.
+            ValueError: add_bos is True and the vocabulary has no such token.
+        """
+        if isinstance(text, str):
+            data = to_bytes(text)
+        elif isinstance(text, (bytes, bytearray, memoryview)):
+            data = bytes(text)
+        else:
+            raise TypeError(f"tokenize: text is a {type(text).__name__}: need str or bytes")
+        ids = []
+        if self.add_bos if add_bos is None else add_bos:
+            if self.bos is None:
+                raise ValueError("tokenize: the vocabulary has no token for the beginning of a text")
+            ids.append(self.bos)
+        after_special = True
+        for part in self._special.split(data, special):
+            if isinstance(part, int):
+                ids.append(part)
+                after_special = True
+            else:
+                ids += self._encoder.encode(part, after_special)
+                after_special = False
+        if self.add_eos if add_bos is None else False:
+            end = self.separator if self.model == "bert" else self.eos
+            if end is not None:
+                ids.append(end)
+        return ids
+
+    # ---- ids to text -------------------------------------------------------------------------------------------------
+    def piece(self, token: int, special: bool = False) -> bytes:
+        """The bytes of a token, which can be a part of a character.
+
+        Args:
+            token: int.
+            special: bool; whether special tokens have a text, such as <|im_end|>. Otherwise they are empty.
+
+        Raises:
+            IndexError: there is no such token.
+        """
+        if not 0 <= token < self.n_vocab:
+            raise IndexError(f"detokenize: token {token} does not exist: need 0 to {self.n_vocab - 1}")
+        if token in self.control:
+            return self._special.texts[token] if special else b""
+        piece = self._pieces.get(token)
+        if piece is None:
+            text = self._special.texts.get(token)  # of user-defined tokens
+            piece = self._pieces[token] = self._encoder.piece(token) if text is None else text
+        return piece
+
+    def decode(self, ids: Iterable[int], special: bool = False) -> str:
+        """The text of tokens; bytes that are not UTF-8 become U+FFFD.
+
+        Args:
+            ids: iterable of int.
+            special: bool; whether special tokens are shown.
+
+        Returns:
+            str, without the space that `encode` puts before a text with vocabularies that do so.
+        """
+        try:
+            tokens = [int(token) for token in ids]
+        except (TypeError, ValueError):
+            raise TypeError(f"detokenize: the tokens are {str(ids)[:60]}: need a list of integers") from None
+        data = b"".join([self.piece(token, special) for token in tokens])
+        if self._encoder.space_prefix and data[:1] == b" ":
+            data = data[1:]
+        return data.decode(errors="replace")
+
+    def decoder(self) -> Decoder:
+        """Decodes tokens one after the other, as text that continues another."""
+        return Decoder(self)
+
+    def has(self, text: str) -> bool:
+        """Whether the vocabulary has a token of this name."""
+        return self.find(text) >= 0
+
+    def text(self, token: int) -> str:
+        """The name of a token in the vocabulary."""
+        if not 0 <= token < self.n_vocab:
+            raise IndexError(f"Tokenizer: token {token} does not exist: need 0 to {self.n_vocab - 1}")
+        return self._tokens[token]
+
+
+class Decoder:
+    """Text of tokens that come one by one: a character is returned when its last byte is there."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self._utf8 = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        self._between = True  # whether no part of a character is held
+
+    def push(self, token: int) -> str:
+        """The text that a token completes, which can be empty."""
+        text = self._tokenizer.texts.get(token) if self._between else None
+        if text is None:
+            before, self._between = self._between, False
+            text = self._utf8.decode(self._tokenizer.piece(token))
+            self._between = not self._utf8.getstate()[0]
+            if before and self._between:
+                self._tokenizer.texts[token] = text
+        return text
+
+    def flush(self) -> str:
+        """The replacement character if the last character is incomplete, else nothing."""
+        return self._utf8.decode(b"", final=True)

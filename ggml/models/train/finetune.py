@@ -1,0 +1,193 @@
+"""Fine-tuning: trains low-rank adapters (LoRA, arXiv:2106.09685) beside the weights of a model."""
+
+from __future__ import annotations
+
+import fnmatch
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+from ..._io.files import check_outputs
+from ...training import _require_picture
+from ..generate.prompts import Prompts
+from ..run.runner import Runner
+from .adapter import Adapter
+from .data import Row, chat_example, divide, examples_of, rows
+from .graph import Trainer
+from .report import FinetuneResult, FinetuneStep, draw, progress_report
+from .run import Options, Path, Run
+
+VALIDATION_ROWS = 8  # most rows of the data that measure the loss
+
+
+def check_files(inputs: Iterable[Path], lora: Path, state: Path | None, resume: bool, plot: Path | None) -> None:
+    """Raises before the training for files that could not be written after it, or that would replace an input."""
+    if plot is not None:
+        _require_picture("finetune", plot)
+    try:
+        check_outputs((lora, state, plot), inputs)
+    except (OSError, ValueError) as error:
+        raise type(error)(f"finetune: {error}") from None
+    if resume and state is None:
+        raise ValueError("finetune: resume needs the state file")
+
+
+class Finetuning:
+    """Trains adapters; see Model."""
+
+    def __init__(self, runner: Runner, prompts: Prompts) -> None:
+        self.runner, self.prompts = runner, prompts
+
+    def rows(self, data: Any, validation: Any, tokens: int) -> tuple[list[Row], list[Row]]:
+        """The rows to train on, and those of the validation."""
+        templates: list[Any] = []
+
+        def chat(messages: Any) -> Any:
+            if not templates:
+                from ..chat.template import ChatTemplate
+
+                templates.append(ChatTemplate(self.runner.metadata, self.prompts.tokenizer))
+            return chat_example(messages, templates[0], self.prompts.tokenizer)
+
+        def examples(source: Any) -> Any:
+            found = examples_of(source, lambda text: self.prompts.ids("finetune", text), chat)
+            for example in found:
+                self.prompts.ids("finetune", example.ids)
+            return found
+
+        train = examples(data)
+        bos = self.runner.metadata.get("tokenizer.ggml.bos_token_id")
+        if isinstance(validation, (int, float)):
+            if not 0 <= validation < 1:
+                raise ValueError(f"finetune: validation is {validation!r}: need a share from 0 to below 1, or data")
+            train, held_out = divide(train, validation, bos)
+        else:
+            held_out = examples(validation)
+        made, measured = rows(train, tokens, bos), rows(held_out, tokens, bos)
+        if not made:
+            raise ValueError("finetune: there is nothing to train on")
+        if isinstance(validation, (int, float)):
+            measured = measured[:: -(-len(measured) // VALIDATION_ROWS) or 1]
+        return made, measured
+
+    def shapes(self, targets: str | Sequence[str]) -> dict[str, tuple[int, int, int]]:
+        """The shapes (n_in, n_out, experts) of the matrices that get a pair."""
+        patterns = (targets,) if isinstance(targets, str) else tuple(targets)
+        names = [point.removesuffix(".in") for point in self.runner.points if point.endswith(".in")]
+        # neither routers of experts nor the embedding, which models without an output matrix multiply with
+        names = [n for n in names if not n.endswith("ffn_gate_inp") and n != "token_embd"]
+        chosen = [n for n in names if any(fnmatch.fnmatchcase(n, pattern) for pattern in patterns)]
+        if not chosen:
+            raise ValueError(f"finetune: targets are {patterns}: they fit no matrix, such as {', '.join(names[:7])}")
+        return {f"{n}.weight": tuple(self.runner.weights[f"{n}.weight"].contents.ne[:3]) for n in chosen}
+
+    def finetune(
+        self,
+        data: Any,
+        lora: Path,
+        *,
+        rank: int = 8,
+        alpha: float | None = None,
+        targets: str | Sequence[str] = ("blk.*.attn_*", "blk.*.ffn_*"),
+        steps: int = 100,
+        rate: float = 1e-3,
+        decay: float = 0.0,
+        clip: float = 1.0,
+        accumulate: int = 1,
+        tokens: int | None = None,
+        validation: Any = 0.1,
+        validate_every: int | None = None,
+        seed: int = 0,
+        checkpoint: bool | None = None,
+        state: Path | None = None,
+        resume: bool = False,
+        callbacks: Callable[[FinetuneStep], Any] | Iterable[Callable[[FinetuneStep], Any]] = (),
+        progress: bool = False,
+        plot: Path | None = None,
+    ) -> FinetuneResult:
+        """Trains an adapter and writes it to a file, which `load(..., lora=)`, `set_lora` and llama.cpp read.
+
+        The weights stay as they are, quantised or not; beside each chosen matrix W an f32 pair is trained, so that
+        W x + alpha / rank B (A x) takes the place of W x. Adapters that the model has already are used and kept. Calls
+        of the model in other threads wait for the end.
+
+        Args:
+            data: a text (str, bytes or token ids), or a list of texts, or a list of conversations, each a list of
+                {"role", "content"} messages, of which the answers are learned.
+            lora: the GGUF file to write; it is written at each validation and at the end.
+            rank: columns of the pairs, 1 to 1,024.
+            alpha: scale of the pairs; None for twice the rank.
+            targets: patterns (fnmatch) of the names of the matrices beside which pairs are trained: those of layers,
+                and "output" where the model has that matrix.
+            steps: steps of AdamW.
+            rate: learning rate of the first step, from which it falls to 0 by half a cosine.
+            decay: weight decay, 0 to 1.
+            clip: the gradients are scaled down to this norm if theirs is larger; 0 for no limit.
+            accumulate: rows of tokens in a step, whose gradients are summed.
+            tokens: tokens of a row, from 2 to n_ctx; None for 512 or n_ctx. Short texts share a row without seeing each
+                other.
+            validation: share of the data, at its end, that is not trained on and measures the loss (at most 8 rows of
+                it); or data of its own, of the same kinds, of which all is measured; 0 for none.
+            validate_every: steps between two validations; None for a tenth of all steps, and 10 at least.
+            seed: seed of the pairs' first values and of the order of the rows.
+            checkpoint: True to keep the activations of one layer at a time and compute the others again, which takes
+                less memory and more time; None to do so from 1,024 tokens a row on.
+            state: file for the state of the training (NumPy's npz), written when the adapter is.
+            resume: True to go on from the state file, with the same data and settings; steps and rate may differ.
+            callbacks: a function or several, called with a FinetuneStep after each step; training ends after the step
+                for which one returns True. They can't call the model's methods.
+            progress: True to report on standard error: a progress bar on a terminal (tqdm, extra `[llm]`), elsewhere
+                a line after each tenth of the steps.
+            plot: picture of the losses to write at the end (matplotlib, extra `[profile]`).
+        Returns:
+            FinetuneResult.
+        Raises:
+            TypeError: data or another argument is of the wrong kind.
+            ValueError: an argument is out of range, there are too few tokens, no matrix fits targets, the state file
+                belongs to another training, or the loss is not finite.
+            OSError: a file cannot be read or written.
+            RuntimeError: the model is closed.
+            ImportError: a package for progress or plot is missing.
+        """
+        parts_of_the_file = {path for path, _ in self.runner.file.places.values()}
+        check_files([self.runner.file.path, *parts_of_the_file], lora, state, resume, plot)
+        calls = (callbacks,) if callable(callbacks) else tuple(callbacks)
+        with self.runner.lock:
+            self.runner.check_undivided("finetune")
+            self.runner.causal_cache("finetune")
+            options = Options(
+                self.runner.n_ctx,
+                rank,
+                alpha,
+                steps,
+                rate,
+                decay,
+                clip,
+                accumulate,
+                tokens,
+                validate_every,
+                seed,
+                checkpoint,
+            )
+            train, held_out = self.rows(data, validation, options.tokens)
+            shapes = self.shapes(targets)
+            with ExitStack() as stack:
+                adapter = Adapter(shapes, options.rank, options.alpha, options.seed, self.runner.threads)
+                stack.callback(adapter.close)
+                parts = self.runner.parts(plain=True)
+                trainer = Trainer(parts, adapter, options.tokens, options.checkpoint, self.runner.threads)
+                stack.callback(trainer.close)
+                run = Run(trainer, adapter, self.runner.config.arch, options, train, held_out, lora, state)
+                if resume:
+                    run.resume()
+                if progress:
+                    calls += (stack.enter_context(progress_report(run.result, options.steps)),)
+                self.runner.computing = threading.get_ident()
+                try:
+                    run.train(calls)
+                finally:
+                    self.runner.computing = None
+        if plot is not None:
+            draw(plot, run.result)
+        return run.result

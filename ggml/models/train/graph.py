@@ -1,0 +1,268 @@
+"""The graphs of a fine-tuning: the model in segments, each with its backward pass.
+
+The model is a chain of segments y = f(x); x and y [C, N] are the residual stream between two layers (ggml order). Each
+segment gives, from dy, the gradient of the loss with respect to y, dx and the gradients of its adapters. With one
+segment for each layer, only the activations of one layer are kept: those of the others are computed again from x
+(activation checkpointing, arXiv:1604.06174). The last segment, the head, gives the loss of a group of tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+import ggml
+from ggml.utils import to_numpy
+
+from ..arch import FAMILIES
+from ..arch.base import Builder, Inputs
+from ..files.config import Config
+from ..run.graphs import NODES_PER_LAYER, Parts
+from .adapter import Adapter
+from .data import Row
+from .segment import Segment
+
+F16, F32, I32 = ggml.GGML_TYPE_F16, ggml.GGML_TYPE_F32, ggml.GGML_TYPE_I32
+HEAD_FLOATS = 1 << 22  # most logits that are computed together
+
+
+class RowInputs:
+    """The tensors that a row of tokens fills in.
+
+    Args:
+        ctx: context that receives them.
+        config: sizes of the model.
+        tokens: N, the length of a row.
+
+    Attributes:
+        inputs: Inputs; the tensors as architectures take them.
+    """
+
+    def __init__(self, ctx: Any, config: Config, tokens: int) -> None:
+        self._window = config.window
+        ids, positions = (ggml.ggml_new_tensor_1d(ctx, I32, tokens) for _ in range(2))
+        masks: dict[bool, Any] = {False: None, True: None}
+        masks |= {local: ggml.ggml_new_tensor_4d(ctx, F16, tokens, tokens, 1, 1) for local in set(config.local)}
+        self.inputs = Inputs(ids, positions, masks, 1)
+        self._ids, self._positions = to_numpy(ids), to_numpy(positions)
+        self._masks = {k: to_numpy(mask).reshape(tokens, tokens) for k, mask in masks.items() if mask is not None}
+
+    def fill(self, row: Row) -> None:
+        """Makes the graphs compute a row."""
+        self._ids[:], self._positions[:] = row.ids, row.positions
+        for local, mask in self._masks.items():
+            mask[...] = np.where(row.seen(self._window if local else 0), np.float16(0), np.float16(-np.inf))
+
+
+class Nodes:
+    """Adds parts of a model with its adapters to contexts.
+
+    Args:
+        parts: what the model consists of.
+        adapter: the trained pairs, beside those that the model has.
+        inputs: what a row fills in.
+    """
+
+    def __init__(self, parts: Parts, adapter: Adapter, inputs: Inputs) -> None:
+        self._parts, self._inputs = parts, inputs
+        self._adapters = {name: list(pairs) for name, pairs in parts.adapters.items()}
+        for name, pair in adapter.pairs.items():
+            self._adapters.setdefault(name, []).append(pair)
+        self._module = FAMILIES[parts.config.arch].module
+
+    def _builder(self, ctx: Any) -> Builder:
+        return Builder(ctx, self._parts.config, self._parts.weights, self._inputs, adapters=self._adapters)
+
+    def layers(self, first: int, end: int, x: Any) -> Callable[[Any], Any]:
+        """A function that adds the layers from `first` to before `end`: of a state x [C, N], or None for the tokens."""
+
+        def make(ctx: Any) -> Any:
+            g = self._builder(ctx)
+            y = self._module.embed(g) if x is None else x
+            for i in range(first, end):
+                y = self._module.layer(g, i, y)
+            return y
+
+        return make
+
+    def logits(self, ctx: Any, x: Any) -> Any:
+        """Adds the logits [vocabulary, N] of the last layer's result x [C, N]."""
+        g = self._builder(ctx)
+        return g.output(self._module.head(g, x))
+
+
+class Head:
+    """The loss of the last layer's result, a group of targets at a time.
+
+    Args:
+        ctx: context that receives the inputs.
+        config: sizes of the model.
+        rows: targets of a group.
+        logits: function that adds the nodes of the logits [vocabulary, rows] of a state [C, rows] to a context.
+        adapter: the trained pairs.
+        threads: threads to compute with.
+
+    Attributes:
+        segment: its graphs, which the caller places in memory.
+    """
+
+    def __init__(
+        self, ctx: Any, config: Config, rows: int, logits: Callable[[Any, Any], Any], adapter: Adapter, threads: int
+    ) -> None:
+        x = ggml.ggml_new_tensor_2d(ctx, F32, config.n_embd, rows)
+        ggml.ggml_set_param(x)
+        labels = ggml.ggml_new_tensor_2d(ctx, F32, config.n_vocab, rows)
+        self._labels = to_numpy(labels)
+        self._labels[...] = 0
+
+        def loss(nodes: Any) -> Any:
+            return ggml.ggml_cross_entropy_loss(nodes, logits(nodes, x), labels)
+
+        self.segment = Segment(x, None, loss, adapter, 256, threads)
+
+    def loss(self, x: np.ndarray, targets: np.ndarray, total: int, dx: np.ndarray | None) -> float:
+        """The sum of the losses of all targets, divided by `total`.
+
+        Args:
+            x: f32 [N, C], the last layer's result.
+            targets: i32 [N], -1 where a token has none.
+            total: number by which the loss and its gradient are divided.
+            dx: receives the gradient with respect to x; the adapter's gradients are added to. None for neither.
+        """
+        segment, loss = self.segment, 0.0
+        assert segment.x is not None
+        places = np.flatnonzero(targets >= 0)
+        size = len(self._labels)
+        if dx is not None:
+            dx[...] = 0
+        for begin in range(0, len(places), size):
+            group = places[begin : begin + size]
+            here = np.arange(len(group))
+            segment.x[: len(group)], segment.x[len(group) :] = x[group], 0
+            # the node divides by its number of rows, and rows without a label contribute nothing
+            self._labels[here, targets[group]] = size / total
+            loss += float(segment.forward().item())
+            if dx is not None:
+                segment.backward()
+                assert segment.dx is not None
+                dx[group] = segment.dx[: len(group)]
+            self._labels[here, targets[group]] = 0
+        return loss
+
+    def close(self) -> None:
+        self._labels = np.empty(0)
+        self.segment.close()
+
+
+class Trainer:
+    """Computes the loss of rows of tokens and its gradients with respect to an adapter.
+
+    Args:
+        parts: what the model consists of.
+        adapter: the trained pairs.
+        tokens: N, the length of a row.
+        checkpoint: True to keep the activations of one layer at a time and to compute the others again.
+        threads: threads to compute with.
+    """
+
+    def __init__(self, parts: Parts, adapter: Adapter, tokens: int, checkpoint: bool, threads: int) -> None:
+        self.config, self.adapter, self.tokens, self.threads = parts.config, adapter, tokens, threads
+        self.segments: list[Segment] = []
+        self._embedding: Segment | None = None
+        self._head: Head | None = None
+        self._allocators: list[Any] = []
+        self._ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0))
+        try:
+            self._build(parts, checkpoint)
+        except BaseException:
+            self.close()
+            raise
+
+    def _build(self, parts: Parts, checkpoint: bool) -> None:
+        c, n = self.config, self.tokens
+        self._row: RowInputs | None = RowInputs(self._ctx, c, n)
+        nodes = Nodes(parts, self.adapter, self._row.inputs)
+        self._add_layers(nodes, 1 if checkpoint else c.n_layer)
+        rows = max(1, min(n, HEAD_FLOATS // c.n_vocab))
+        self._head = Head(self._ctx, c, rows, nodes.logits, self.adapter, self.threads)
+        assert self._embedding is not None
+        self._place([self._embedding, *self.segments])
+        self._place([self._head.segment])  # apart: it is computed while the activations of a segment are kept
+
+    def _add_layers(self, nodes: Nodes, size: int) -> None:
+        """Adds the segments: one without gradients before the first trained layer, then one for each `size` layers."""
+        c = self.config
+        trained = [int(name.split(".")[1]) for name in self.adapter.pairs if name.startswith("blk.")]
+        first = min(trained, default=c.n_layer)  # all are computed without gradients if only the head is trained
+        room = NODES_PER_LAYER * (1 + c.n_expert_used)
+        dy = ggml.ggml_new_tensor_2d(self._ctx, F32, c.n_embd, self.tokens)
+        self._dy = to_numpy(dy)
+        self._embedding = Segment(None, None, nodes.layers(0, first, None), None, first * room + 64, self.threads)
+        for begin in range(first, c.n_layer, size):
+            end = min(begin + size, c.n_layer)
+            x = ggml.ggml_new_tensor_2d(self._ctx, F32, c.n_embd, self.tokens)
+            if begin > first:
+                ggml.ggml_set_param(x)
+            make = nodes.layers(begin, end, x)
+            self.segments.append(Segment(x, dy, make, self.adapter, (end - begin) * room + 64, self.threads))
+
+    def _place(self, segments: Sequence[Segment]) -> None:
+        """Places segments in the same memory: they are computed one after the other."""
+        allocator = ggml.ggml_gallocr_new(ggml.ggml_backend_cpu_buffer_type())
+        self._allocators.append(allocator)
+        for segment in segments:
+            if not ggml.ggml_gallocr_reserve(allocator, segment.graph):
+                raise MemoryError(f"finetune: there is no memory for graphs of {self.tokens} tokens")
+        for segment in segments:
+            segment.place(allocator)
+
+    @property
+    def bytes(self) -> int:
+        """The memory of activations and gradients."""
+        return sum(ggml.ggml_gallocr_get_buffer_size(a, 0) for a in self._allocators) + ggml.ggml_used_mem(self._ctx)
+
+    def loss(self, row: Row, total: int, gradients: bool = True) -> float:
+        """The sum of the losses of a row's targets, divided by `total`.
+
+        Args:
+            row: tokens and targets.
+            total: number by which the loss, and with it the gradients, are divided: the targets of a step.
+            gradients: True to add the gradients to those of the adapter.
+        Returns:
+            The loss in nats.
+        """
+        assert self._row is not None and self._embedding is not None and self._head is not None
+        self._row.fill(row)
+        x = self._embedding.forward()
+        for segment in self.segments:
+            assert segment.x is not None
+            segment.x[...] = x
+            x = segment.forward()
+        loss = self._head.loss(x, row.targets, total, self._dy if gradients else None)
+        if gradients:
+            self._backward()
+        return loss
+
+    def _backward(self) -> None:
+        """The gradients of the layers, from that of the last one's result."""
+        for i in reversed(range(len(self.segments))):
+            segment = self.segments[i]
+            if i + 1 < len(self.segments):
+                segment.forward()  # another segment's activations have taken the memory of its own
+            segment.backward()
+            if segment.dx is not None:
+                self._dy[...] = segment.dx
+
+    def close(self) -> None:
+        """Frees the graphs and their memory."""
+        for part in (*self.segments, self._embedding, self._head):
+            if part is not None:
+                part.close()
+        self.segments, self._embedding, self._head, self._row, self._dy = [], None, None, None, np.empty(0)
+        while self._allocators:
+            ggml.ggml_gallocr_free(self._allocators.pop())
+        if self._ctx is not None:
+            ggml.ggml_free(self._ctx)
+        self._ctx = None
