@@ -62,7 +62,8 @@ CHECK(PAGED_ATTN) {
             "heads", SHAPE(b), SHAPE(v));
     REQUIRE(multiple(a->ne[1], b->ne[2]), "q is %s, k is %s: the heads of q must be a multiple of k's", SHAPE(a),
             SHAPE(b));
-    REQUIRE(page > 0 && multiple(b->ne[1], page), "page_size is %d, k is %s: need a divisor of the cells", page, SHAPE(b));
+    REQUIRE(page > 0 && multiple(b->ne[1], page), "page_size is %d, k is %s: need a divisor of the cells", page,
+            SHAPE(b));
     REQUIRE(window >= 0, "window is %d: need 0 or more", window);
     REQUIRE(table->type == GGML_TYPE_I32 && table->nb[0] == 4 && table->ne[0] >= 3 && table->ne[2] == 1 &&
             table->ne[3] == 1, "table is %s: need i32 [3 + pages, sequences]", SHAPE(table));

@@ -39,10 +39,10 @@ class Generating:
 
     def _free_sequence(self, ids: Sequence[int]) -> int:
         """The sequence that no live text has, with the longest common beginning; the first if there is none."""
-        assert self.runner.cache is not None
         owners = map(self.runner.owners.get, range(self.runner.n_seq))
         free = [s for s, owner in enumerate(owners) if owner is None or owner.finish_reason is not None]
-        return max(free, key=lambda s: common_length(self.runner.cache.ids[s], ids), default=0)  # type: ignore[union-attr]
+        held = self.runner.causal_cache("generate").ids
+        return max(free, key=lambda s: common_length(held[s], ids), default=0)
 
     def generate(
         self,
