@@ -81,6 +81,13 @@ FIELDS = {
         ("hint", "i", None),
         ("offset", "i", None),
     ),
+    "paged_attn": (
+        ("factor", "f", None),
+        ("logit_softcap", "f", None),
+        ("page_size", "i", None),
+        ("window", "i", None),
+        ("exact", "i", None),
+    ),
     "attention": (
         ("scale", "f", None),
         ("max_bias", "f", None),
@@ -292,4 +299,5 @@ OPERATIONS = {
     142: "im2col_3d",  # IM2COL_3D_BACK
     150: "upscale",  # UPSCALE_BACK
     153: "quantize_linear",  # QUANTIZE_LINEAR
+    154: "paged_attn",  # PAGED_ATTN
 }

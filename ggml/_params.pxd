@@ -83,6 +83,13 @@ cdef extern from "runtime/engine.h" nogil:
         int32_t hint
         int32_t offset
     gg_mul_mat_params *mul_mat_params(const ggml_tensor *t)
+    ctypedef struct gg_paged_attn_params:
+        float factor
+        float logit_softcap
+        int32_t page_size
+        int32_t window
+        int32_t exact
+    gg_paged_attn_params *paged_attn_params(const ggml_tensor *t)
     ctypedef struct gg_attention_params:
         float scale
         float max_bias

@@ -15,8 +15,8 @@ import pytest
 import real_models
 from ggml.models.text.tokens import CharsMap, TokenTable, repair
 
-from ggml.models import _encoders
 from ggml.models.files.model_file import ModelFile
+from ggml.models.text import encoders
 from ggml.models.text.encoders import normalized
 from ggml.models.text.tokenizer import Tokenizer
 
@@ -367,7 +367,7 @@ def test_long_numbers_are_cut_as_short_ones_are(pre, digits, bpe, monkeypatch):
     numbers = [(digits * 999)[: rng.randrange(290, 999)] for _ in range(30)]
     texts = ["ab "[i % 3] + number + "x, "[i % 3] + "\ud800" * (i % 2) for i, number in enumerate(numbers)]
     found = [tokenizer.encode(text) for text in texts]
-    monkeypatch.setattr(_encoders, "LONG_NUMBER", 10**6)  # by the patterns alone
+    monkeypatch.setattr(encoders, "LONG_NUMBER", 10**6)  # by the patterns alone
     assert found == [tokenizer.encode(text) for text in texts]
     monkeypatch.undo()
     begin = time.process_time()

@@ -2,10 +2,11 @@
 from libc.stdint cimport int64_t
 
 from .._core cimport (
-    arg_context, arg_float, arg_int, arg_tensor, arg_tensor_or_null, gg_set_param_f32, ggml_context, ggml_tensor,
+    arg_context, arg_float, arg_int, arg_tensor, arg_tensor_or_null, ggml_context, ggml_tensor,
     node_append, node_init, wrap_tensor,
 )
 from .._enums cimport GGML_OP_PAGED_ATTN, GGML_TYPE_F32
+from .._params cimport gg_paged_attn_params, paged_attn_params
 
 
 def ext_paged_attention(ctx, q, k, v, table, factor, page_size, window=0, logit_softcap=0.0, sinks=None, exact=False):
@@ -46,11 +47,10 @@ def ext_paged_attention(ctx, q, k, v, table, factor, page_size, window=0, logit_
     cdef ggml_tensor *queries = arg_tensor(q, b"q")
     cdef ggml_tensor *values = arg_tensor(v, b"v")
     node_init(&node, GGML_OP_PAGED_ATTN, GGML_TYPE_F32, values.ne[0], queries.ne[1], queries.ne[2], 1)
-    gg_set_param_f32(&node, 0, arg_float(factor, b"factor"))
-    gg_set_param_f32(&node, 1, arg_float(logit_softcap, b"logit_softcap"))
-    node.op_params[2] = arg_int(page_size, b"page_size")
-    node.op_params[3] = arg_int(window, b"window")
-    node.op_params[4] = bool(exact)
+    cdef gg_paged_attn_params *p = paged_attn_params(&node)
+    p.factor, p.logit_softcap = arg_float(factor, b"factor"), arg_float(logit_softcap, b"logit_softcap")
+    p.page_size, p.window = arg_int(page_size, b"page_size"), arg_int(window, b"window")
+    p.exact = bool(exact)
     node.src[0], node.src[1], node.src[2] = queries, arg_tensor(k, b"k"), values
     node.src[3], node.src[4] = arg_tensor(table, b"table"), arg_tensor_or_null(sinks, b"sinks")
     return wrap_tensor(node_append(c, &node))

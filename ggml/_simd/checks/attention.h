@@ -51,7 +51,7 @@ CHECK(FLASH_ATTN_EXT) {
 CHECK(PAGED_ATTN) {
     REQUIRE_SOURCES(4);   /* src: q, k, v, table, sinks */
     const ggml_tensor *v = t->src[2], *table = t->src[3], *sinks = t->src[4];
-    const int page = t->op_params[2], window = t->op_params[3];
+    const int page = paged_attn_params(t)->page_size, window = paged_attn_params(t)->window;
     REQUIRE_FLOAT(a, "q");
     REQUIRE(attn_type(b), "k is %s: need a float type, or a quantised one with packed rows", SHAPE(b));
     REQUIRE(attn_type(v), "v is %s: need a float type, or a quantised one with packed rows", SHAPE(v));

@@ -25,8 +25,9 @@ typedef struct paged {
 } paged;
 
 static paged paged_of(const ggml_tensor *t) {
-    paged p = {.q = t->src[0], .k = t->src[1], .v = t->src[2], .table = t->src[3], .page = t->op_params[2],
-               .window = t->op_params[3], .exact = t->op_params[4] != 0};
+    const gg_paged_attn_params *o = paged_attn_params(t);
+    paged p = {.q = t->src[0], .k = t->src[1], .v = t->src[2], .table = t->src[3], .page = o->page_size,
+               .window = o->window, .exact = o->exact != 0};
     p.sequences = p.table->ne[1];
     p.queries = p.exact ? 1 : gg_max(ATTN_ROWS / gg_max(p.q->ne[1] / gg_max(p.k->ne[2], 1), 1), 1);
     return p;
@@ -46,7 +47,8 @@ static attn paged_attn(const gg_work *w, const paged *p, ggml_tensor *q, const g
     q->data = (char *)p->q->data + (size_t)first * p->q->nb[2];
     q->ne[1] = n, q->ne[2] = p->q->ne[1], q->nb[1] = p->q->nb[2], q->nb[2] = p->q->nb[1];
     attn a = {.kernels = w->kernels, .q = q, .k = *p->k, .v = *p->v, .sinks = dst->src[4], .causal = true,
-              .window = p->window, .pages = p, .factor = gg_param_f32(dst, 0), .cap = gg_param_f32(dst, 1)};
+              .window = p->window, .pages = p, .factor = paged_attn_params(dst)->factor,
+              .cap = paged_attn_params(dst)->logit_softcap};
     if (a.cap != 0) a.factor /= a.cap;
     a.k.ne[1] = p->column[PAGED_KEYS] - p->column[PAGED_ROWS] + row + n;
     attn_shape(&a);

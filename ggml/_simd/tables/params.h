@@ -87,6 +87,13 @@ PARAMS(mul_mat,
     I32(offset))                                                /* added to the elements of a matrix of bytes */
 OF(MUL_MAT, mul_mat)
 
+PARAMS(paged_attn,
+    F32(factor) F32(logit_softcap)
+    I32(page_size)                                              /* cells of a page */
+    I32(window)                                                 /* most keys of a row, 0: all */
+    I32(exact))                                                 /* each row is computed alone */
+OF(PAGED_ATTN, paged_attn)
+
 PARAMS(attention,
     F32(scale) F32(max_bias) F32(logit_softcap)
     I32(prec)                                                   /* GGML_PREC_* */
