@@ -139,6 +139,23 @@ def llvm():
 class Build(build_ext):
     """Compiles the C sources in parallel and links them into ggml._core. Other modules are built as usual."""
 
+    def run(self):
+        super().run()
+        self.write_stubs()
+
+    def write_stubs(self):
+        """Writes the type stubs and the annotations of the modules that were built, which are imported for it.
+
+        A build for another system cannot import them: it takes the files from the tree, where a build in place or an
+        sdist puts them.
+        """
+        root = ROOT if self.inplace else Path(self.build_lib).resolve()
+        if "_PYTHON_HOST_PLATFORM" in os.environ or INSTRUMENTED or not (root / "ggml" / "__init__.py").exists():
+            return
+        script = [sys.executable, ROOT / "scripts" / "make_stubs.py", "--into", root / "ggml"]
+        path = os.pathsep.join([str(root), *sys.path])
+        subprocess.run(script, check=True, cwd=root, env={**os.environ, "PYTHONPATH": path})
+
     def build_extensions(self):
         cflags, ldflags, omp_c, omp_l = flags()
         objects = self.compile_c(cflags, omp_c)
@@ -228,24 +245,6 @@ def repair(module):
         after = re.sub(rb"(int result = PyList_Append\(list, x\);\s+)(Py_DECREF\(x\);)", rb"\1if (!result) \2", before)
         if after != before:
             source.write_bytes(after)
-
-
-    def run(self):
-        super().run()
-        self.write_stubs()
-
-    def write_stubs(self):
-        """Writes the type stubs and the annotations of the modules that were built, which are imported for it.
-
-        A build for another system cannot import them: it takes the files from the tree, where a build in place or an
-        sdist puts them.
-        """
-        root = ROOT if self.inplace else Path(self.build_lib).resolve()
-        if "_PYTHON_HOST_PLATFORM" in os.environ or INSTRUMENTED or not (root / "ggml" / "__init__.py").exists():
-            return
-        script = [sys.executable, ROOT / "scripts" / "make_stubs.py", "--into", root / "ggml"]
-        path = os.pathsep.join([str(root), *sys.path])
-        subprocess.run(script, check=True, cwd=root, env={**os.environ, "PYTHONPATH": path})
 
 
 class Sdist(sdist):
