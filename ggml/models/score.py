@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from .generate.prompts import Prompts
-from .run.cache import round_up
-from .run.graphs import Step
+from .run.batch import Batch
 from .run.runner import STEP, Runner
 
 
@@ -18,11 +17,12 @@ class Scoring:
     def __init__(self, runner: Runner, prompts: Prompts) -> None:
         self.runner, self.prompts = runner, prompts
 
-    def logits(self, ids: str | bytes | Sequence[int]) -> np.ndarray:
+    def logits(self, ids: str | bytes | Sequence[int], *, exact: bool = False) -> np.ndarray:
         """Evaluates tokens from the beginning.
 
         Args:
             ids: token ids or text, at most n_ctx tokens.
+            exact: True for logits whose bits are those that `generate` with exact=True sees.
         Returns:
             f32 [n_tokens, n_vocab]: row i scores the token that follows token i.
         Raises:
@@ -30,21 +30,18 @@ class Scoring:
             RuntimeError: the model is closed.
         """
         with self.runner.lock:
-            self.runner.causal_cache("logits")
-            tokens = self.prompts.ids("logits", ids)
-            out = np.empty((len(tokens), self.runner.config.n_vocab), np.float32)
-            row = 0
-            for step in self._from_start("logits", tokens, "all"):
-                out[row : row + len(step.out)] = step.out
-                row += len(step.out)
-            return out
+            self.runner.causal("logits")
+            batch = self._from_start("logits", self.prompts.ids("logits", ids))
+            return self.runner.decode(batch, exact).copy()
 
-    def _from_start(self, caller: str, ids: Sequence[int], result: str) -> Iterator[Step]:
-        """Evaluates ids in the first sequence, from its beginning."""
-        cache = self.runner.causal_cache(caller)
-        self.runner.claim(0, None)
-        cache.rewind(0, 0)
-        return self.runner.feed(caller, 0, ids, result, self.runner.rows_of_a_step())
+    def _from_start(self, caller: str, ids: Sequence[int]) -> Batch:
+        """The batch that evaluates ids in the first sequence, from its beginning."""
+        sequences = self.runner.causal(caller)
+        sequences.memory.shorten(sequences.claim(0, None), 0)
+        self.runner.check_room(caller, 0, len(ids))
+        batch = Batch()
+        batch.add(0, ids, len(ids))
+        return batch
 
     def log_probabilities(self, ids: str | bytes | Sequence[int]) -> np.ndarray:
         """How likely each token is after those before it.
@@ -57,11 +54,12 @@ class Scoring:
             TypeError, ValueError, RuntimeError: as logits.
         """
         with self.runner.lock:
-            self.runner.causal_cache("log_probabilities")
+            self.runner.causal("log_probabilities")
             tokens = self.prompts.ids("log_probabilities", ids)
             out, row = np.empty(len(tokens)), 0
             targets = np.array([*tokens[1:], 0])
-            for step in self._from_start("log_probabilities", tokens, "scores"):
+            batch = self._from_start("log_probabilities", tokens)
+            for step, _ in self.runner.steps(batch.pieces, "scores"):
                 probabilities, best = step.extra
                 rows = np.arange(len(step.out))
                 best = best.reshape(-1)
@@ -88,7 +86,7 @@ class Scoring:
         Raises:
             TypeError, ValueError, RuntimeError: as logits.
         """
-        self.runner.causal_cache("perplexity")
+        self.runner.causal("perplexity")
         ids = self.prompts.ids("perplexity", text)
         if len(ids) < 2 or self.runner.n_ctx < 2:
             raise ValueError(f"perplexity: {len(ids)} tokens, n_ctx {self.runner.n_ctx}: need at least two of each")
@@ -139,7 +137,7 @@ class Embedding:
         order = sorted(range(len(tokens)), key=lambda i: len(tokens[i]))
         while order:
             # texts of similar length, padded to the longest, in one graph of about STEP tokens
-            length = round_up(len(tokens[order[-1]]), 8)
+            length = -(-len(tokens[order[-1]]) // 8) * 8
             group = [order.pop() for _ in range(min(len(order), max(1, STEP // length)))]
             with self.runner.lock:
                 self.runner.check("embed")
@@ -153,7 +151,7 @@ class Embedding:
 
     def states(self, texts: Sequence[Sequence[int]], length: int) -> np.ndarray:
         """The states [texts, length, C] after the last norm, without a cache; a view of the graph."""
-        step = self.runner.step_without_cache(length, len(texts))
+        step = self.runner.texts_graph(length, len(texts))
         step.ids[:] = 0
         step.positions[:] = np.tile(np.arange(length), len(texts))
         position = np.arange(length)
