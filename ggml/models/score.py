@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from .generate.prompts import Prompts
-from .run.batch import Batch
-from .run.runner import STEP, Runner
+from .run.batch import Batch, Piece
+from .run.decoder import STEP
+from .run.runner import Runner
 
 
 class Scoring:
@@ -59,7 +60,9 @@ class Scoring:
             out, row = np.empty(len(tokens)), 0
             targets = np.array([*tokens[1:], 0])
             batch = self._from_start("log_probabilities", tokens)
-            for step, _ in self.runner.steps(batch.pieces, "scores"):
+            sequences, decoder = self.runner.causal("log_probabilities"), self.runner.decoder
+            assert decoder is not None
+            for step, _ in decoder.steps(batch.pieces, sequences.items, "scores"):
                 probabilities, best = step.extra
                 rows = np.arange(len(step.out))
                 best = best.reshape(-1)
@@ -135,22 +138,29 @@ class Embedding:
             raise ValueError(f"embed: a text has {longest} tokens, the context {self.runner.n_ctx} (n_ctx)")
         out = np.empty((len(tokens), self.runner.config.n_embd), np.float32)
         order = sorted(range(len(tokens)), key=lambda i: len(tokens[i]))
-        while order:
-            # texts of similar length, padded to the longest, in one graph of about STEP tokens
-            length = -(-len(tokens[order[-1]]) // 8) * 8
-            group = [order.pop() for _ in range(min(len(order), max(1, STEP // length)))]
+        while order:  # texts of similar length, of about STEP tokens in all
+            group = [order.pop() for _ in range(min(len(order), max(1, STEP // len(tokens[order[-1]]))))]
             with self.runner.lock:
                 self.runner.check("embed")
-                states = self.states([tokens[i] for i in group], min(length, self.runner.n_ctx))
-                for i, rows in zip(group, states, strict=True):
-                    rows = rows[: len(tokens[i])]
+                for i, rows in zip(group, self.states([tokens[i] for i in group]), strict=True):
                     out[i] = rows.mean(0) if kind == "mean" else rows[0 if kind == "cls" else -1]
         if normalize:
             out /= np.maximum(np.linalg.norm(out, axis=1, keepdims=True), 1e-12)
         return out
 
-    def states(self, texts: Sequence[Sequence[int]], length: int) -> np.ndarray:
-        """The states [texts, length, C] after the last norm, without a cache; a view of the graph."""
+    def states(self, texts: Sequence[Sequence[int]]) -> list[np.ndarray]:
+        """The states [tokens, C] of texts after the last norm."""
+        decoder = self.runner.decoder
+        if decoder is None:
+            return self._states_of_whole_texts(texts)
+        ends = np.cumsum([len(text) for text in texts])
+        pieces = [Piece(i, text, len(text), int(ends[i]) - len(text)) for i, text in enumerate(texts)]
+        states = decoder.results(pieces, [decoder.memory.new() for _ in texts], "hidden")
+        return np.split(states, ends[:-1])
+
+    def _states_of_whole_texts(self, texts: Sequence[Sequence[int]]) -> list[np.ndarray]:
+        """Of a model whose tokens see those after them: texts are padded to the longest one; views of the graph."""
+        length = min(-(-max(map(len, texts)) // 8) * 8, self.runner.n_ctx)
         step = self.runner.texts_graph(length, len(texts))
         step.ids[:] = 0
         step.positions[:] = np.tile(np.arange(length), len(texts))
@@ -166,4 +176,4 @@ class Embedding:
         for i, text in enumerate(texts):
             step.ids[i * length : i * length + len(text)] = text
         self.runner.run(step)
-        return step.out.reshape(len(texts), length, -1)
+        return [rows[: len(text)] for rows, text in zip(step.out.reshape(len(texts), length, -1), texts, strict=True)]

@@ -56,7 +56,9 @@ class States:
         self.runner.causal("fed")
         tokens = self.prompts.ids("fed", ids)
         expected: list[int] | None = None
-        size = self.runner.most_results()
+        decoder = self.runner.decoder
+        assert decoder is not None
+        size = decoder.most_results
         for begin in range(0, len(tokens), size):
             part = tokens[begin : begin + size]
             with self.runner.lock:

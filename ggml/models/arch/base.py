@@ -106,7 +106,7 @@ class Linear:
         self.whole = config  # sizes of the whole model, where config has those of a rank's part
         self.adapters, self.edits = adapters or {}, edits or {}
         self.traced = set(traced)
-        self.stored: dict[Any, Any] = {}  # keys and values, by the cache that has them
+        self.stored: dict[Any, Any] = {}  # keys and values, by the cache that has them; without caches by layer
         self.effects: list[Tensor] = []  # nodes beside those that the result depends on: what is stored for later
         self.points: dict[str, Tensor] = {}  # every point that was built
         self.points_of_results: Collection[str] = ()  # those that follow `last`
@@ -222,15 +222,26 @@ class Attention(Norms):
         return ggml.ggml_rope_ext(self.ctx, x, self.inputs.positions, factors, n_rot, mode, *rope.arguments())
 
     def attention(
-        self, layer: int, q: Tensor, k: Tensor, v: Tensor, scale: float, sinks: Tensor | None = None
+        self,
+        layer: int,
+        q: Tensor,
+        k: Tensor | None,
+        v: Tensor | None,
+        scale: float,
+        sinks: Tensor | None = None,
+        shared: int | None = None,
     ) -> Tensor:
         """soft_max(scale k^T q + mask) v, the heads side by side: [D H, N] from q [D, H, N], k and v [D, G, N].
 
         sinks: f32 [H], a further score of each head without a value; or None.
+        shared: the layer whose k and v this one reads, which has none then; see keeps.Shared.
         """
         if self.caches is not None:
             y = self.caches[layer]["attention"].attention(self, q, k, v, scale, sinks)
             return ggml.ggml_reshape_2d(self.ctx, y, y.contents.ne[0] * y.contents.ne[1], self.n_tokens)
+        if shared is not None:
+            k, v = self.stored[shared]
+        self.stored[layer] = k, v
         sequences = self.inputs.n_sequences
         n = self.n_tokens // sequences
 

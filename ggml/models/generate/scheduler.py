@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..run.batch import Batch
-from ..run.runner import STEP, Runner
+from ..run.decoder import STEP
+from ..run.runner import Runner
 from ..run.sequences import WORTHWHILE, Sequences, common_length
 from ..sample.chain import Filter, Sampler
 from .prompts import Prompts

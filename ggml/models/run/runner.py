@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,9 +14,9 @@ from ..._owners import LockOwner
 from ..arch import caches_of
 from ..files.config import Config
 from ..files.model_file import ModelFile
-from .batch import Batch, Limits, Piece, divided
-from .exact import Rows, rows_of
-from .graphs import GraphPool, Part, Parts, Shape, Step
+from .batch import Batch
+from .decoder import STEP, Decoder
+from .graphs import GraphPool, Parts, Shape, Step
 from .lora import Lora
 from .memory import Memory
 from .opening import check_context, config_of, positive
@@ -27,9 +27,7 @@ if TYPE_CHECKING:
     from ..trace import Trace
     from .split import Split
 
-STEP = 512  # most tokens that one graph takes
 DEFAULT_CTX = 4096
-RESULT_FLOATS = 1 << 24  # most logits that one graph keeps
 
 
 class Runner(LockOwner):
@@ -40,8 +38,8 @@ class Runner(LockOwner):
         file, config, metadata, weights: the model file, and what was read from it.
         n_ctx, n_seq: most tokens of a sequence, and the number of sequences.
         split: of a model that is divided among ranks, this rank's part; else None.
-        memory, sequences: what the layers keep of the sequences, and who they are; None of a model that gives
-            embeddings only.
+        memory, sequences, decoder: what the layers keep of the sequences, who these are, and what appends tokens to
+            them; None of a model that gives embeddings only.
         graphs: the graphs that are prepared.
         points: the names of the values that can be traced and changed.
         loras, edits, tracer: what graphs are built of beside the weights.
@@ -74,6 +72,7 @@ class Runner(LockOwner):
         self.tracer: Trace | None = None
         self.memory: Memory | None = None
         self.sequences: Sequences | None = None
+        self.decoder: Decoder | None = None
         self.threads = -1 if threads is None else threads
         self.mmap = mmap
         if split != "tensor":
@@ -115,6 +114,7 @@ class Runner(LockOwner):
                 min(STEP, self.n_ctx), config.n_vocab, self.graphs.forget,
             )  # fmt: skip
             self.sequences = Sequences(self.memory, self.n_seq)
+            self.decoder = Decoder(self.config, self.parts, self.memory, self.graphs, self.n_seq, self.run)
         # the first graph shows whether all tensors are there and fit, and which points there are
         try:
             first = self.graph_of_a_token()
@@ -142,7 +142,7 @@ class Runner(LockOwner):
                 self.graphs.forget()
             if self.memory is not None:
                 self.memory.close()
-                self.memory = self.sequences = None
+                self.memory = self.sequences = self.decoder = None
             for lora in self.loras:
                 lora.close()
             self.loras = []
@@ -247,73 +247,14 @@ class Runner(LockOwner):
             RuntimeError: the model is closed.
         """
         with self._lock:
-            self.check_batch(batch)
-            out = np.empty((0, self.config.n_vocab), np.float32)
-            for step, pieces in self.steps(batch.pieces, exact=exact):
-                rows, row = step.out[step.rows], 0
-                if not len(rows):
-                    continue
-                if len(rows) == batch.wanted:  # one step has all of them
-                    out = rows
-                    continue
-                if not len(out):
-                    out = np.empty((batch.wanted, rows.shape[1]), np.float32)
-                for piece in pieces:
-                    out[piece.first : piece.first + piece.wanted] = rows[row : row + piece.wanted]
-                    row += piece.wanted
-            return out
-
-    def check_batch(self, batch: Batch) -> None:
-        """Refuses a batch that can't be computed, before anything is changed."""
-        sequences = self.causal("decode")
-        for number, tokens, *_ in batch.pieces:
-            if not 0 <= number < self.n_seq:
-                raise ValueError(f"decode: sequence {number}: need one from 0 to {self.n_seq - 1}")
-            if min(tokens) < 0 or max(tokens) >= self.config.n_vocab:
-                raise ValueError(f"decode: tokens {min(tokens)} to {max(tokens)}: need 0 to {self.config.n_vocab - 1}")
-            self.check_room("decode", len(sequences.items[number].ids), len(tokens))
-
-    def steps(
-        self, pieces: Sequence[Piece], result: str = "logits", exact: bool = False
-    ) -> Iterator[tuple[Step, list[Piece]]]:
-        """Appends the tokens of pieces to sequences, in as many graphs as it takes.
-
-        Yields:
-            Each graph after it was computed, and the parts of the pieces that it appended.
-        """
-        assert self.memory is not None and self.sequences is not None
-        even = bool(self.memory.states)
-        rows = rows_of(self.weights, bool(self.loras), even, STEP) if exact else Rows(1, STEP)
-        wanted = max(rows.least, self.most_results())
-        limits = Limits(rows.most, self.n_seq, wanted, even, exact)
-        with self.memory.caught_up([self.sequences.items[piece.sequence] for piece in pieces]) as again:
-            pieces = [piece.after(tokens) for piece, tokens in zip(pieces, again, strict=True)]
-            for some in divided(pieces, limits):
-                parts = [Part(self.sequences.items[p.sequence], p.tokens, p.wanted) for p in some]
-                for part in parts:
-                    self.memory.reserve(part.held, len(part.tokens))
-                step = self.graphs.get(self._shape(parts, result, rows.least if exact else 0), self.memory)
-                step.fill(parts)
-                for part in parts:
-                    self.memory.begin(part.held, len(part.tokens))
-                self.run(step)
-                for part in parts:
-                    self.memory.end(part.held, part.tokens, exact)
-                yield step, some
-
-    def most_results(self) -> int:
-        """The most tokens of a graph that keeps the logits of all of them."""
-        return max(1, min(STEP, RESULT_FLOATS // self.config.n_vocab))
-
-    def _shape(self, parts: Sequence[Part], result: str, least: int) -> Shape:
-        """The shape of a graph for some parts of a batch; with at least so many rows, if results are exact, else 0."""
-        assert self.memory is not None
-        tokens, outputs = sum(len(part.tokens) for part in parts), sum(part.wanted for part in parts)
-        even = bool(self.memory.states)
-        sequences = len(parts) if even else min(tokens, self.n_seq)
-        result = result if outputs else "none"
-        if least:
-            outputs = outputs and max(outputs if outputs != tokens else tokens, least)
-            tokens = max(tokens, least)
-            sequences = tokens // len(parts[0].tokens) if even else self.n_seq
-        return Shape(tokens, outputs, sequences, result, bool(least), even)
+            items = self.causal("decode").items
+            for number, tokens, *_ in batch.pieces:
+                if not 0 <= number < self.n_seq:
+                    raise ValueError(f"decode: sequence {number}: need one from 0 to {self.n_seq - 1}")
+                if min(tokens) < 0 or max(tokens) >= self.config.n_vocab:
+                    raise ValueError(
+                        f"decode: tokens {min(tokens)} to {max(tokens)}: need 0 to {self.config.n_vocab - 1}"
+                    )
+                self.check_room("decode", len(items[number].ids), len(tokens))
+            assert self.decoder is not None
+            return self.decoder.results(batch.pieces, items, "logits", exact)
