@@ -69,7 +69,7 @@ def test_a_rank_has_its_part_only(folder, kind):
         assert all(any(part in name for part in allowed) for name in matrices), matrices
         # heads of keys and values may be on several ranks; rows are shared out as whole ones
         assert split.bytes <= 1.15 * (whole - replicated) / SIZE + replicated + 4 * 64 * 200
-        cached = model.runner.cache.tensors[0][0].contents.ne[2]
+        cached = model.runner.memory.paged[0].tensors[0].contents.ne[2]
         heads = model.config.n_head_kv
         assert cached == (max(1, heads // SIZE) if split.heads else heads)
     with load(folder / f"{kind}.gguf", n_ctx=32) as model:

@@ -103,24 +103,23 @@ def test_types_of_stored_keys(kv_type, bound, open_model):
 
 @pytest.fixture
 def windowed(open_model):
-    """A model whose layers with a window of 16 have 64 cells, its tokens, and their logits without such cells."""
+    """A model whose layers with a window of 16 keep 24 tokens before it, its tokens, and their logits in one batch."""
     ids = np.random.default_rng(3).integers(3, VOCAB, 240).tolist()
     model, full = open_model("gemma2", n_ctx=CONTEXT), open_model("gemma2", n_ctx=CONTEXT)
-    model.runner.cache.close()
-    model.runner.cache = type(model.runner.cache)(model.config, CONTEXT, 1, "f32", 24)
-    assert model.runner.cache.sizes == {False: 288, True: 64}
-    model.runner.forget_steps()
+    model.runner.memory.pools[16].margin = 24
     return model, ids, full.logits(ids)
 
 
-def test_a_sliding_window_reuses_its_cells(windowed):
+def test_a_sliding_window_frees_its_pages(windowed):
     model, ids, expected = windowed
-    for first in range(0, len(ids), 24):  # 240 tokens go round the 64 cells several times
+    for first in range(0, len(ids), 24):
         last = model.feed(ids[first : first + 24])
         assert np.allclose(last, expected[first + 23], atol=1e-4)
-    assert model.reset(230) == 230  # the cells still hold the window before token 230
+    used = {window: len(table.used()) for window, table in model.runner.sequences.items[0].tables.items()}
+    assert used == {0: 4, 16: 2}  # pages of 64 tokens; the last step began at 216, of which 40 tokens before are kept
+    assert model.reset(230) == 230
     assert np.allclose(model.feed(ids[230:]), expected[-1], atol=1e-4)
-    assert model.reset(100) == 0  # but not the one before token 100
+    assert model.reset(100) == 0  # the window before token 100 is gone
 
 
 def test_a_sliding_window_is_shortened_twice(windowed):
@@ -130,14 +129,16 @@ def test_a_sliding_window_is_shortened_twice(windowed):
     assert model.reset(200) == 200
     state = model.save_state()
     assert np.allclose(model.feed(ids[200:202]), expected[201], atol=1e-4)
-    assert model.reset(195) == 195  # its window begins at token 179; the cells hold those from 176 on
-    assert np.allclose(model.feed(ids[195:198]), expected[197], atol=1e-4)
-    assert model.reset(180) == 0
+    assert model.reset(143) == 143  # its window begins at token 128, with the third page
+    assert np.allclose(model.feed(ids[143:146]), expected[145], atol=1e-4)
+    assert model.reset(142) == 0
     model.load_state(state)
-    assert model.reset(180) == 0  # a state tells what was written, too
+    assert model.held() == ids[:200] and np.allclose(model.feed(ids[200:202]), expected[201], atol=1e-4)
+    model.load_state(state)
+    assert model.reset(142) == 0  # a state tells what is gone, too
 
 
-def test_an_interrupted_compute_may_have_overwritten_cells(windowed):
+def test_an_interrupted_compute_loses_no_token(windowed):
     model, ids, expected = windowed
 
     def interrupted(values):
@@ -146,14 +147,15 @@ def test_an_interrupted_compute_may_have_overwritten_cells(windowed):
     for first in range(0, 144, 24):
         model.feed(ids[first : first + 24])
     model.runner.edits = {"blk.2.out": [interrupted]}
-    model.runner.forget_steps()
+    model.runner.graphs.forget()
     with pytest.raises(KeyboardInterrupt):
         model.feed(ids[144:168])
     model.runner.edits = {}
-    model.runner.forget_steps()
+    model.runner.graphs.forget()
     assert len(model.held()) == 144
     assert np.allclose(model.feed(ids[144:146]), expected[145], atol=1e-4)
-    assert model.reset(110) == 0  # its window begins at token 94; the cells hold those from 104 on
+    assert model.reset(79) == 79  # its window begins at token 64
+    assert np.allclose(model.feed(ids[79:81]), expected[80], atol=1e-4)
 
 
 def test_log_probabilities_and_perplexity(open_model):
@@ -185,7 +187,7 @@ def test_embeddings_do_not_depend_on_their_neighbours(kind, open_model):
     together, alone = model.embed(texts), np.concatenate([model.embed([text]) for text in texts])
     assert together.shape == (6, tiny_models.WIDTH)
     assert np.allclose(together, alone, atol=1e-5)
-    states = model.embedding.states([texts[1]], 40)[0].copy()
+    states = model.embedding.states([texts[1]])[0].copy()
     assert np.allclose(together[1], states.mean(0), atol=1e-5)
     assert np.allclose(model.embed([texts[1]], pooling="cls"), states[0], atol=1e-5)
     assert np.allclose(model.embed([texts[1]], pooling="last"), states[-1], atol=1e-5)
@@ -215,13 +217,13 @@ def test_greedy_text(kind, open_model):
 
 def test_a_prompt_that_is_known_is_not_computed_again(open_model, monkeypatch):
     model, fed = open_model(), []
-    feed = Runner.feed
+    decode = Runner.decode
 
-    def spy(self, caller, sequence, ids, *rest):
-        fed.append(len(ids))
-        return feed(self, caller, sequence, ids, *rest)
+    def spy(self, batch, exact):
+        fed.append(len(batch))
+        return decode(self, batch, exact)
 
-    monkeypatch.setattr(Runner, "feed", spy)
+    monkeypatch.setattr(Runner, "decode", spy)
     first = list(model.generate(IDS[:20], max_tokens=1, temperature=0))
     assert list(model.generate(IDS[:20], max_tokens=1, temperature=0)) == first
     list(model.generate(IDS[:15] + IDS[:10], max_tokens=1, temperature=0))
@@ -812,13 +814,13 @@ def test_close(folder):
 
 def test_few_graphs_are_kept(open_model):
     model, steps = open_model(), []
-    prepare = model.runner.prepared
-    model.runner.prepared = lambda shape, cache: steps.append(prepare(shape, cache)) or steps[-1]
+    prepare = model.runner.graphs.get
+    model.runner.graphs.get = lambda shape, memory: steps.append(prepare(shape, memory)) or steps[-1]
     for n in [*range(1, 40), 39]:
         model.logits(IDS[:n])
     assert steps[-1] is steps[-2] and len(set(steps)) == 39
     kept = [step for step in set(steps) if step.ctx is not None]
-    assert len(kept) == 12 == len(model.runner.steps)
+    assert len(kept) == 12 == len(model.runner.graphs.steps)
     model.close()
     assert all(step.ctx is step.inputs_ctx is step.allocator is None for step in steps)
 

@@ -58,7 +58,7 @@ def model_graph(path: str) -> dict[str, str]:
         from ggml.models import load
 
         with load(path, n_ctx=32, threads=1) as model:
-            step = model.runner.step(1, "last") if model.runner.cache else model.runner.step_without_cache(1, 1)
+            step = model.runner.graph_of_a_token()
             found = Drawn(step.graph)
             note = f"What computes one token; each box is {'a layer' if found.is_large else 'an operation'}."
             return {"graph": picture(found, {}), "graphnote": f"{note} Views of memory are left out."}

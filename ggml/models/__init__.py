@@ -18,6 +18,7 @@ from .files.config import Config
 from .generate.text import Generation, Generations, TokenProbability
 from .llama_cpp.llama import Llama
 from .model import Model, load
+from .run.batch import Batch
 from .sample.chain import Sampler
 from .text.tokenizer import Tokenizer
 from .trace import Edit, Trace
@@ -28,6 +29,7 @@ ARCHITECTURES = _FAMILIES.keys()
 
 __all__ = [
     "ARCHITECTURES",
+    "Batch",
     "ChatTemplate",
     "Config",
     "Builder",

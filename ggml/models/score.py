@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from .generate.prompts import Prompts
-from .run.cache import round_up
-from .run.graphs import Step
-from .run.runner import STEP, Runner
+from .run.batch import Batch, Piece
+from .run.decoder import STEP
+from .run.runner import Runner
 
 
 class Scoring:
@@ -18,11 +18,12 @@ class Scoring:
     def __init__(self, runner: Runner, prompts: Prompts) -> None:
         self.runner, self.prompts = runner, prompts
 
-    def logits(self, ids: str | bytes | Sequence[int]) -> np.ndarray:
+    def logits(self, ids: str | bytes | Sequence[int], *, exact: bool = False) -> np.ndarray:
         """Evaluates tokens from the beginning.
 
         Args:
             ids: token ids or text, at most n_ctx tokens.
+            exact: True for logits whose bits are those that `generate` with exact=True sees.
         Returns:
             f32 [n_tokens, n_vocab]: row i scores the token that follows token i.
         Raises:
@@ -30,21 +31,18 @@ class Scoring:
             RuntimeError: the model is closed.
         """
         with self.runner.lock:
-            self.runner.causal_cache("logits")
-            tokens = self.prompts.ids("logits", ids)
-            out = np.empty((len(tokens), self.runner.config.n_vocab), np.float32)
-            row = 0
-            for step in self._from_start("logits", tokens, "all"):
-                out[row : row + len(step.out)] = step.out
-                row += len(step.out)
-            return out
+            self.runner.causal("logits")
+            batch = self._from_start("logits", self.prompts.ids("logits", ids))
+            return self.runner.decode(batch, exact).copy()
 
-    def _from_start(self, caller: str, ids: Sequence[int], result: str) -> Iterator[Step]:
-        """Evaluates ids in the first sequence, from its beginning."""
-        cache = self.runner.causal_cache(caller)
-        self.runner.claim(0, None)
-        cache.rewind(0, 0)
-        return self.runner.feed(caller, 0, ids, result, self.runner.rows_of_a_step())
+    def _from_start(self, caller: str, ids: Sequence[int]) -> Batch:
+        """The batch that evaluates ids in the first sequence, from its beginning."""
+        sequences = self.runner.causal(caller)
+        sequences.memory.shorten(sequences.claim(0, None), 0)
+        self.runner.check_room(caller, 0, len(ids))
+        batch = Batch()
+        batch.add(0, ids, len(ids))
+        return batch
 
     def log_probabilities(self, ids: str | bytes | Sequence[int]) -> np.ndarray:
         """How likely each token is after those before it.
@@ -57,11 +55,14 @@ class Scoring:
             TypeError, ValueError, RuntimeError: as logits.
         """
         with self.runner.lock:
-            self.runner.causal_cache("log_probabilities")
+            self.runner.causal("log_probabilities")
             tokens = self.prompts.ids("log_probabilities", ids)
             out, row = np.empty(len(tokens)), 0
             targets = np.array([*tokens[1:], 0])
-            for step in self._from_start("log_probabilities", tokens, "scores"):
+            batch = self._from_start("log_probabilities", tokens)
+            sequences, decoder = self.runner.causal("log_probabilities"), self.runner.decoder
+            assert decoder is not None
+            for step, _ in decoder.steps(batch.pieces, sequences.items, "scores"):
                 probabilities, best = step.extra
                 rows = np.arange(len(step.out))
                 best = best.reshape(-1)
@@ -88,7 +89,7 @@ class Scoring:
         Raises:
             TypeError, ValueError, RuntimeError: as logits.
         """
-        self.runner.causal_cache("perplexity")
+        self.runner.causal("perplexity")
         ids = self.prompts.ids("perplexity", text)
         if len(ids) < 2 or self.runner.n_ctx < 2:
             raise ValueError(f"perplexity: {len(ids)} tokens, n_ctx {self.runner.n_ctx}: need at least two of each")
@@ -137,23 +138,30 @@ class Embedding:
             raise ValueError(f"embed: a text has {longest} tokens, the context {self.runner.n_ctx} (n_ctx)")
         out = np.empty((len(tokens), self.runner.config.n_embd), np.float32)
         order = sorted(range(len(tokens)), key=lambda i: len(tokens[i]))
-        while order:
-            # texts of similar length, padded to the longest, in one graph of about STEP tokens
-            length = round_up(len(tokens[order[-1]]), 8)
-            group = [order.pop() for _ in range(min(len(order), max(1, STEP // length)))]
+        while order:  # texts of similar length, of about STEP tokens in all
+            group = [order.pop() for _ in range(min(len(order), max(1, STEP // len(tokens[order[-1]]))))]
             with self.runner.lock:
                 self.runner.check("embed")
-                states = self.states([tokens[i] for i in group], min(length, self.runner.n_ctx))
-                for i, rows in zip(group, states, strict=True):
-                    rows = rows[: len(tokens[i])]
+                for i, rows in zip(group, self.states([tokens[i] for i in group]), strict=True):
                     out[i] = rows.mean(0) if kind == "mean" else rows[0 if kind == "cls" else -1]
         if normalize:
             out /= np.maximum(np.linalg.norm(out, axis=1, keepdims=True), 1e-12)
         return out
 
-    def states(self, texts: Sequence[Sequence[int]], length: int) -> np.ndarray:
-        """The states [texts, length, C] after the last norm, without a cache; a view of the graph."""
-        step = self.runner.step_without_cache(length, len(texts))
+    def states(self, texts: Sequence[Sequence[int]]) -> list[np.ndarray]:
+        """The states [tokens, C] of texts after the last norm."""
+        decoder = self.runner.decoder
+        if decoder is None:
+            return self._states_of_whole_texts(texts)
+        ends = np.cumsum([len(text) for text in texts])
+        pieces = [Piece(i, text, len(text), int(ends[i]) - len(text)) for i, text in enumerate(texts)]
+        states = decoder.results(pieces, [decoder.memory.new() for _ in texts], "hidden")
+        return np.split(states, ends[:-1])
+
+    def _states_of_whole_texts(self, texts: Sequence[Sequence[int]]) -> list[np.ndarray]:
+        """Of a model whose tokens see those after them: texts are padded to the longest one; views of the graph."""
+        length = min(-(-max(map(len, texts)) // 8) * 8, self.runner.n_ctx)
+        step = self.runner.texts_graph(length, len(texts))
         step.ids[:] = 0
         step.positions[:] = np.tile(np.arange(length), len(texts))
         position = np.arange(length)
@@ -168,4 +176,4 @@ class Embedding:
         for i, text in enumerate(texts):
             step.ids[i * length : i * length + len(text)] = text
         self.runner.run(step)
-        return step.out.reshape(len(texts), length, -1)
+        return [rows[: len(text)] for rows, text in zip(step.out.reshape(len(texts), length, -1), texts, strict=True)]

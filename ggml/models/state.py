@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from .generate.prompts import Prompts
+from .run.batch import Batch
 from .run.runner import Runner
 
 
@@ -31,11 +32,13 @@ class States:
             RuntimeError: the model is closed.
         """
         with self.runner.lock:
-            self.runner.causal_cache("feed")
+            sequences = self.runner.causal("feed")
             tokens = self.prompts.ids("feed", ids)
-            self.runner.claim(self._sequence("feed", sequence), None)
-            *_, step = self.runner.feed("feed", sequence, tokens, "last")
-            return step.out[-1].copy()
+            held = sequences.claim(self._sequence("feed", sequence), None)
+            self.runner.check_room("feed", len(held.ids), len(tokens))
+            batch = Batch()
+            batch.add(sequence, tokens)
+            return self.runner.decode(batch)[0].copy()
 
     def fed(self, ids: Sequence[int]) -> Iterator[np.ndarray]:
         """Appends tokens to what the first sequence holds, and gives the logits of all of them.
@@ -50,20 +53,24 @@ class States:
             TypeError, ValueError, RuntimeError: as feed. From the iterator also RuntimeError: another call changed what
                 the sequence holds between two items.
         """
-        self.runner.causal_cache("fed")
+        self.runner.causal("fed")
         tokens = self.prompts.ids("fed", ids)
         expected: list[int] | None = None
-        size = self.runner.rows_of_a_step()
+        decoder = self.runner.decoder
+        assert decoder is not None
+        size = decoder.most_results
         for begin in range(0, len(tokens), size):
+            part = tokens[begin : begin + size]
             with self.runner.lock:
-                have = self.runner.causal_cache("fed").ids[0]
+                held = self.runner.causal("fed").claim(0, None)
                 if expected is None:
-                    self.runner.check_room("fed", len(have), len(tokens))
-                elif have != expected:
+                    self.runner.check_room("fed", len(held.ids), len(tokens))
+                elif held.ids != expected:
                     raise RuntimeError("fed: another call changed what the sequence holds between two items")
-                self.runner.claim(0, None)
-                rows = self.runner.append(have, 0, tokens[begin : begin + size], "all").out.copy()
-                expected = list(have)
+                batch = Batch()
+                batch.add(0, part, len(part))
+                rows = self.runner.decode(batch).copy()
+                expected = list(held.ids)
             yield rows
 
     def reset(self, length: int = 0, sequence: int = 0) -> int:
@@ -76,14 +83,14 @@ class States:
             Number of tokens that remain: 0 if a layer with a sliding window no longer has what it needs.
         """
         with self.runner.lock:
-            cache = self.runner.causal_cache("reset")
-            self.runner.claim(self._sequence("reset", sequence), None)
-            return cache.rewind(sequence, max(0, length))
+            sequences = self.runner.causal("reset")
+            held = sequences.claim(self._sequence("reset", sequence), None)
+            return sequences.memory.shorten(held, max(0, length))
 
     def held(self, sequence: int = 0) -> list[int]:
         """The token ids that a sequence holds."""
         with self.runner.lock:
-            return list(self.runner.causal_cache("held").ids[self._sequence("held", sequence)])
+            return list(self.runner.causal("held").items[self._sequence("held", sequence)].ids)
 
     def _sequence(self, caller: str, sequence: int) -> int:
         if isinstance(sequence, bool) or not isinstance(sequence, int) or not 0 <= sequence < self.runner.n_seq:
@@ -101,7 +108,8 @@ class States:
             RuntimeError: the model is closed.
         """
         with self.runner.lock:
-            return self.runner.causal_cache("save_state").save(self._sequence("save_state", sequence))
+            sequences = self.runner.causal("save_state")
+            return sequences.memory.save(sequences.items[self._sequence("save_state", sequence)])
 
     def load_state(self, state: bytes, sequence: int = 0) -> None:
         """Restores what save_state returned: prompts that begin with these tokens continue from there.
@@ -115,6 +123,8 @@ class States:
             RuntimeError: the model is closed.
         """
         with self.runner.lock:
-            cache = self.runner.causal_cache("load_state")
-            self.runner.claim(self._sequence("load_state", sequence), None)
-            cache.load(sequence, state)
+            sequences = self.runner.causal("load_state")
+            number = self._sequence("load_state", sequence)
+            loaded = sequences.memory.load(state, "load_state")
+            sequences.claim(number, None)
+            sequences.items[number] = loaded

@@ -117,7 +117,7 @@ class Trace(Owner):
         with runner.lock:
             if not runner.closed:
                 runner.check("trace")
-                runner.forget_steps()
+                runner.graphs.forget()
             runner.tracer = None
 
     def collect(self, step: Step) -> None:

@@ -10,6 +10,10 @@ functions; g is a Builder and x [C, N] the residual stream:
 and, where the file has keys of its own for the architecture, a fourth:
 
     keys(k) -> dict         values read with k, a Keys: of fields of Config, which they replace, or for `Config.own`
+
+and, where layers keep something else of the tokens before than keys and values, a fifth:
+
+    caches(c) -> list       for each layer of a model with Config c what it keeps, see keeps.py
 """
 
 from __future__ import annotations
@@ -18,14 +22,15 @@ from typing import Any, NamedTuple
 
 import ggml
 
-from . import bert, gemma, gpt2, llama
+from ..files.config import Config
+from . import bert, gemma, gpt2, keeps, llama
 
 
 class Family(NamedTuple):
     """A row of the table: an architecture.
 
     Attributes:
-        module: module, or another object, with the functions embed, layer and head, and perhaps keys.
+        module: module, or another object, with the functions embed, layer and head, and perhaps keys and caches.
         rope: GGML_ROPE_TYPE_*, or None without rotary positions.
         rms: whether the norms are RMS norms: the file's epsilon is that of RMS norms, else that of layer norms.
         causal: whether tokens see only those before them, where the file does not say.
@@ -77,3 +82,12 @@ def register(name: str, family: Family) -> None:
         if not callable(getattr(family.module, function, None)):
             raise TypeError(f"register: the module of architecture {name!r} has no function {function!r}")
     FAMILIES[name] = family
+
+
+def caches_of(config: Config) -> list[Any]:
+    """What the layers of a model keep of the tokens before; one for each layer."""
+    module = FAMILIES[config.arch].module
+    found = list(module.caches(config)) if hasattr(module, "caches") else list(keeps.usual(config))
+    if len(found) != config.n_layer:
+        raise ValueError(f"load: architecture {config.arch!r} says what {len(found)} of {config.n_layer} layers keep")
+    return found

@@ -1,26 +1,24 @@
 """The parts of which the architectures are built: each method adds the nodes of one part to a graph.
 
-Shapes are in ggml order, innermost dimension first. T tokens of each of S sequences are computed together, N = T S in
-all, those of a sequence one after the other. C is the width of the model, D the size of a head, H the number of heads
-of queries and G that of keys and values. x [C, N] is the residual stream.
+Shapes are in ggml order, innermost dimension first. N tokens are computed together, those of a sequence one after the
+other. C is the width of the model, D the size of a head, H the number of heads of queries and G that of keys and
+values. x [C, N] is the residual stream.
 
-The same functions serve inference and training: with a cache, keys and values are stored in it and attention reads
-all of the sequence; without one, attention sees the N tokens only, and every node has a gradient.
+The same functions serve inference and training. With caches, the N tokens are any mixture of parts of sequences; what
+layers keep of them is stored, and attention reads all of each sequence. Without caches, the tokens are T of each of S
+texts, attention sees these only, and every node has a gradient.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import ggml
 from ggml.utils import to_numpy
 
 from ..files.config import Config, Rope
-
-if TYPE_CHECKING:
-    from ..run.cache import CacheView
 
 Tensor = Any  # POINTER(ggml_tensor)
 FLOATS = (ggml.GGML_TYPE_F32, ggml.GGML_TYPE_F16, ggml.GGML_TYPE_BF16)
@@ -57,13 +55,37 @@ class Routing(NamedTuple):
 USUAL_ROUTING = Routing()
 
 
-class Inputs(NamedTuple):
-    """The tensors that a step fills in."""
+EXPERT_ROWS = 48  # rows of an expert from which on products have the same bits for any number of them
 
-    ids: Tensor  # i32 [N]
-    positions: Tensor  # i32 [N]
-    masks: Mapping[bool, Tensor | None]  # by "has a sliding window": f16 [keys, T, 1, S], 0 or -inf
-    n_sequences: int  # S
+
+class Pages(NamedTuple):
+    """Where the keys and values of the sequences of a batch lie."""
+
+    table: Tensor  # i32 [3 + pages, sequences], see ggml.ext.paged_attention
+    cells: Tensor  # i64 [N]: the cells in which those of the batch are stored
+
+
+class Inputs(NamedTuple):
+    """The tensors that a step fills in.
+
+    Attributes:
+        ids, positions: i32 [N].
+        masks: without caches, by "has a sliding window": f16 [T, T, 1, S], 0 or -inf.
+        n_sequences: S; 1 for a batch whose sequences may have different numbers of tokens.
+        outputs: i32 [M], the tokens whose result is needed; None for all.
+        pages: with caches, by the window of layers, 0 for all tokens.
+        slots: i32 [S], where the states of the sequences lie, of a model that has some.
+        exact: True if no bit of a token's result may depend on the other tokens.
+    """
+
+    ids: Tensor
+    positions: Tensor
+    masks: Mapping[bool, Tensor | None]
+    n_sequences: int
+    outputs: Tensor | None = None
+    pages: Mapping[int, Pages] = {}
+    slots: Tensor | None = None
+    exact: bool = False
 
 
 class Linear:
@@ -75,18 +97,19 @@ class Linear:
         config: Config,
         weights: Mapping[str, Tensor],
         inputs: Inputs,
-        cache: CacheView | None = None,
+        caches: Sequence[Mapping[str, Any]] | None = None,
         adapters: Mapping[str, Sequence[Pair]] | None = None,
         traced: Collection[str] = (),
         edits: Mapping[str, Sequence[Callable]] | None = None,
-        last_only: bool = False,
     ) -> None:
-        self.ctx, self.config, self.weights, self.inputs, self.cache = ctx, config, weights, inputs, cache
+        self.ctx, self.config, self.weights, self.inputs, self.caches = ctx, config, weights, inputs, caches
         self.whole = config  # sizes of the whole model, where config has those of a rank's part
         self.adapters, self.edits = adapters or {}, edits or {}
         self.traced = set(traced)
-        self.last_only = last_only
+        self.stored: dict[Any, Any] = {}  # keys and values, by the cache that has them; without caches by layer
+        self.effects: list[Tensor] = []  # nodes beside those that the result depends on: what is stored for later
         self.points: dict[str, Tensor] = {}  # every point that was built
+        self.points_of_results: Collection[str] = ()  # those that follow `last`
         self.n_tokens = inputs.ids.contents.ne[0]
 
     def has(self, name: str) -> bool:
@@ -198,9 +221,28 @@ class Attention(Norms):
         n_rot = self.config.n_rot
         return ggml.ggml_rope_ext(self.ctx, x, self.inputs.positions, factors, n_rot, mode, *rope.arguments())
 
-    def attention(self, layer: int, q: Tensor, k: Tensor, v: Tensor, scale: float) -> Tensor:
-        """soft_max(scale k^T q + mask) v, the heads side by side: [D H, N] from q [D, H, N], k and v [D, G, N]."""
-        local, sequences = self.config.local[layer], self.inputs.n_sequences
+    def attention(
+        self,
+        layer: int,
+        q: Tensor,
+        k: Tensor | None,
+        v: Tensor | None,
+        scale: float,
+        sinks: Tensor | None = None,
+        shared: int | None = None,
+    ) -> Tensor:
+        """soft_max(scale k^T q + mask) v, the heads side by side: [D H, N] from q [D, H, N], k and v [D, G, N].
+
+        sinks: f32 [H], a further score of each head without a value; or None.
+        shared: the layer whose k and v this one reads, which has none then; see keeps.Shared.
+        """
+        if self.caches is not None:
+            y = self.caches[layer]["attention"].attention(self, q, k, v, scale, sinks)
+            return ggml.ggml_reshape_2d(self.ctx, y, y.contents.ne[0] * y.contents.ne[1], self.n_tokens)
+        if shared is not None:
+            k, v = self.stored[shared]
+        self.stored[layer] = k, v
+        sequences = self.inputs.n_sequences
         n = self.n_tokens // sequences
 
         def by_head(t: Tensor) -> Tensor:
@@ -210,13 +252,40 @@ class Attention(Norms):
                 t = ggml.ggml_view_4d(self.ctx, t, size, count, n, sequences, nb[1], nb[2], n * nb[2], 0)
             return ggml.ggml_permute(self.ctx, t, 0, 2, 1, 3)
 
-        q, k, v = by_head(q), by_head(k), by_head(v)
-        if self.cache is not None:
-            k, v = self.cache.store(self.ctx, layer, local, k, v)
+        mask = self.inputs.masks[self.config.local[layer]]
         y = ggml.ggml_flash_attn_ext(
-            self.ctx, q, k, v, self.inputs.masks[local], scale, 0.0, self.config.attn_softcap
+            self.ctx, by_head(q), by_head(k), by_head(v), mask, scale, 0.0, self.config.attn_softcap
         )  # [D, H, T, S]
+        if sinks is not None:
+            ggml.ggml_flash_attn_ext_add_sinks(y, sinks)
         return ggml.ggml_reshape_2d(self.ctx, y, y.contents.ne[0] * y.contents.ne[1], self.n_tokens)
+
+    def short_conv(self, layer: int, x: Tensor, name: str, taps: int) -> Tensor:
+        """A convolution over the tokens of each sequence, channel by channel: [channels, N] from x [channels, N].
+
+        y[t] = b + sum over j of w[j] * x[t - taps + 1 + j]; what precedes the first token is zero.
+        """
+        w = self.weight(name + ".weight", taps, x.contents.ne[0])
+        if self.caches is not None:
+            return self.bias(self.caches[layer]["conv"].conv(self, x, w), name)
+        channels, sequences = x.contents.ne[0], self.inputs.n_sequences
+        x = ggml.ggml_reshape_3d(self.ctx, x, channels, self.n_tokens // sequences, sequences)
+        x = ggml.ggml_cont(self.ctx, ggml.ggml_transpose(self.ctx, x))
+        x = ggml.ggml_pad_ext(self.ctx, x, taps - 1, 0, 0, 0, 0, 0, 0, 0)
+        y = ggml.ggml_ssm_conv(self.ctx, x, w)
+        return self.bias(ggml.ggml_reshape_2d(self.ctx, y, channels, self.n_tokens), name)
+
+    def state(self, layer: int, size: int) -> Tensor:
+        """The states of a layer before the tokens of the batch: [size, S], f32; zeros at the beginning of a text."""
+        if self.caches is not None:
+            return self.caches[layer]["state"].state(self)
+        zeros = ggml.ggml_new_tensor_2d(self.ctx, ggml.GGML_TYPE_F32, size, self.inputs.n_sequences)
+        return ggml.ggml_fill(self.ctx, zeros, 0.0)
+
+    def keep(self, layer: int, state: Tensor) -> None:
+        """Keeps the states of a layer after the tokens of the batch, [size, S], for those that follow."""
+        if self.caches is not None:
+            self.caches[layer]["state"].keep(self, state)
 
 
 class FeedForward(Attention):
@@ -277,15 +346,34 @@ class FeedForward(Attention):
         c, ctx, n = self.config, self.ctx, x.contents.ne[1]
         chosen, weights = self.routed(x, name, routing)
         columns = ggml.ggml_reshape_3d(ctx, x, c.n_embd, 1, n)
+        if self.inputs.exact:
+            columns, chosen = self.with_more_rows(columns, chosen)
         gate = self.linear_of_experts(columns, name + "_gate_exps", c.n_ff, chosen)  # [n_ff, used, N]
         up = self.linear_of_experts(columns, name + "_up_exps", c.n_ff, chosen)
         y = self.linear_of_experts(activation(ctx, gate, up), name + "_down_exps", c.n_embd, chosen)
+        if self.inputs.exact:
+            y = ggml.ggml_view_3d(ctx, y, c.n_embd, c.n_expert_used, n, y.contents.nb[1], y.contents.nb[2], 0)
         y = ggml.ggml_mul(ctx, y, weights)  # [C, used, N]
         nb, total = y.contents.nb, None
         for i in range(c.n_expert_used):
             part = ggml.ggml_view_2d(ctx, y, c.n_embd, n, nb[2], i * nb[1])
             total = part if total is None else self.add(total, part)
         return ggml.ggml_cont(ctx, total) if c.n_expert_used == 1 else total
+
+    def with_more_rows(self, x: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:
+        """x [C, 1, N] and the experts [used, N] with further rows, in which each expert occurs EXPERT_ROWS times.
+
+        Few rows are multiplied in another order than many: with these, no expert has few.
+        """
+        c, ctx = self.config, self.ctx
+        more = -(-EXPERT_ROWS * c.n_expert // c.n_expert_used)
+        zeros = ggml.ggml_new_tensor_3d(ctx, ggml.GGML_TYPE_F32, c.n_embd, 1, more)
+        x = ggml.ggml_concat(ctx, x, ggml.ggml_fill(ctx, zeros, 0.0), 2)
+        # 0, 1, ..., the number of experts - 1, again and again: floats hold them exactly
+        numbers = ggml.ggml_arange(ctx, 0, c.n_expert, 1)
+        numbers = ggml.ggml_repeat_4d(ctx, numbers, c.n_expert, -(-more * c.n_expert_used // c.n_expert), 1, 1)
+        numbers = ggml.ggml_view_2d(ctx, numbers, c.n_expert_used, more, 4 * c.n_expert_used, 0)
+        return x, ggml.ggml_concat(ctx, chosen, ggml.ggml_cast(ctx, numbers, ggml.GGML_TYPE_I32), 1)
 
     def linear_of_experts(self, x: Tensor, name: str, n_out: int, chosen: Tensor) -> Tensor:
         """W[expert] x for each chosen expert: [n_out, used, N] from x [n_in, 1 or used, N]."""
@@ -307,20 +395,17 @@ class Builder(FeedForward):
         config: sizes of the model.
         weights: the tensors of the file by name.
         inputs: what a step fills in.
-        cache: where keys and values are stored, or None.
+        caches: what the layers keep of the tokens, for each by what they do ("attention", "conv", "state"); or None.
         adapters: low-rank pairs by the name of the weight beside which they are added.
         traced: names of points whose values are kept.
         edits: functions by the name of the point whose values they change.
-        last_only: True if the result is needed for the last token of each sequence only.
     """
 
     def last(self, x: Tensor) -> Tensor:
-        """The last token of each sequence, [C, S], if no other result is needed; else x."""
-        n = self.n_tokens // self.inputs.n_sequences
-        if not self.last_only or n == 1 or x.contents.ne[1] != self.n_tokens:
+        """The tokens whose result is needed, [C, M] of x [C, N]."""
+        if self.inputs.outputs is None or x.contents.ne[1] != self.n_tokens:
             return x
-        ne0, row = x.contents.ne[0], x.contents.nb[1]
-        return ggml.ggml_view_2d(self.ctx, x, ne0, self.inputs.n_sequences, n * row, (n - 1) * row)
+        return ggml.ggml_get_rows(self.ctx, x, self.inputs.outputs)
 
     def keep_last(self, layer: int, *tensors: Tensor) -> Sequence[Tensor]:
         """After the attention of the last layer: only the tokens whose result is needed; all if values are traced."""

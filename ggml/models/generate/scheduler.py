@@ -7,7 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ..run.runner import Runner, common_length, lacks_one
+from ..run.batch import Batch
+from ..run.decoder import STEP
+from ..run.runner import Runner
+from ..run.sequences import WORTHWHILE, Sequences, common_length
 from ..sample.chain import Filter, Sampler
 from .prompts import Prompts
 from .text import Generation, Generations, check_options, stop_strings
@@ -19,30 +22,52 @@ class Generating:
     def __init__(self, runner: Runner, prompts: Prompts) -> None:
         self.runner, self.prompts = runner, prompts
 
-    def next_logits(self, text: Generation) -> np.ndarray:
-        """The logits of the token that follows a text."""
-        with self.runner.lock:
-            self.runner.causal_cache("generate")
-            if len(text.context) > self.runner.n_ctx:
-                if text.overflow == "error":
-                    text.close()
-                    raise RuntimeError(
-                        f"generate: the context of {self.runner.n_ctx} tokens is full: load the model with a larger "
-                        "n_ctx, or generate with overflow='stop' or 'shift'"
-                    )
-                dropped = max(1, len(text.context) - self.runner.n_ctx // 2)
-                text.context[:] = text.context[:1] + text.context[dropped:]
-            if text.sequence is None:
-                text.sequence = self._free_sequence(text.context)
-            self.runner.claim(text.sequence, text)
-            return self.runner.extend("generate", text.sequence, text.context)
+    def advance(self, texts: Sequence[Generation]) -> None:
+        """Computes once for several texts together: each gets its next token, or a further part of its prompt.
 
-    def _free_sequence(self, ids: Sequence[int]) -> int:
-        """The sequence that no live text has, with the longest common beginning; the first if there is none."""
-        owners = map(self.runner.owners.get, range(self.runner.n_seq))
-        free = [s for s, owner in enumerate(owners) if owner is None or owner.finish_reason is not None]
-        held = self.runner.causal_cache("generate").ids
-        return max(free, key=lambda s: common_length(held[s], ids), default=0)
+        A prompt of which another text is about to compute the beginning waits for it.
+        """
+        with self.runner.lock:
+            sequences = self.runner.causal("generate")
+            room = STEP if len(texts) > 1 else self.runner.n_ctx
+            lacking = [(text, self._lacking(sequences, text)) for text in texts]
+            lacking.sort(key=lambda item: len(item[1]))
+            batch, rows = Batch(), {}
+            prompts: list[list[int]] = []
+            for text, tokens in lacking:
+                some = tokens[:room]
+                worthwhile = len(text.context) - len(tokens) + WORTHWHILE
+                if not some or any(common_length(text.context, other) >= worthwhile for other in prompts):
+                    continue
+                if len(some) >= WORTHWHILE:
+                    prompts.append(text.context)
+                room -= len(some)
+                wanted = len(some) == len(tokens)
+                assert text.sequence is not None
+                place = batch.add(text.sequence, some, int(wanted))
+                if wanted:
+                    rows[place.start] = text
+            # a filter may call the model: all logits are kept before the first token is chosen
+            logits = self.runner.decode(batch, any(text.exact for text in texts)).copy()
+            for row, text in rows.items():
+                if text.finish_reason is None:
+                    text.accept(logits[row])
+
+    def _lacking(self, sequences: Sequences, text: Generation) -> list[int]:
+        """Gives a text a sequence; returns the tokens that it lacks."""
+        if len(text.context) > self.runner.n_ctx:
+            if text.overflow == "error":
+                text.close()
+                raise RuntimeError(
+                    f"generate: the context of {self.runner.n_ctx} tokens is full: load the model with a larger "
+                    "n_ctx, or generate with overflow='stop' or 'shift'"
+                )
+            dropped = max(1, len(text.context) - self.runner.n_ctx // 2)
+            text.context[:] = text.context[:1] + text.context[dropped:]
+        if text.sequence is None:
+            text.sequence = sequences.free(text.context)
+        sequences.claim(text.sequence, text)
+        return sequences.lacking(text.sequence, text.context, text.exact)
 
     def generate(
         self,
@@ -59,6 +84,7 @@ class Generating:
         logits_filter: Filter | None = None,
         overflow: str = "stop",
         logprobs: int | None = None,
+        exact: bool = False,
     ) -> Generation:
         """Continues a text.
 
@@ -73,6 +99,8 @@ class Generating:
             overflow: what to do when the context is full: "stop" ends the text, "shift" drops the older half of the
                 tokens (except the first) and goes on, "error" raises.
             logprobs: number of alternatives whose log-probabilities are kept for each token, see Generation.
+            exact: True for logits whose bits depend on nothing but the text: not on what is computed at the same time,
+                nor on what is known of the prompt. A token then takes the time of up to 48.
         Returns:
             Generation: an iterator over pieces of text, without the prompt.
         Raises:
@@ -83,7 +111,7 @@ class Generating:
         if seed is None and self.runner.comm is not None:  # all ranks draw the same tokens
             seed = int(self.runner.comm.share(np.array(np.random.default_rng().integers(1 << 62))))
         sampler = Sampler(temperature, top_k, top_p, min_p, repeat_penalty, seed=seed, logits_filter=logits_filter)
-        return self.generation("generate", prompt, sampler, max_tokens, stop, overflow, logprobs)
+        return self.generation("generate", prompt, sampler, max_tokens, stop, overflow, logprobs, exact=exact)
 
     def generation(
         self,
@@ -95,13 +123,14 @@ class Generating:
         overflow: str,
         logprobs: int | None,
         special: bool = False,
+        exact: bool = False,
     ) -> Generation:
-        self.runner.causal_cache(caller)
+        self.runner.causal(caller)
         check_options(max_tokens, overflow, logprobs)
         ids = self.prompts.ids(caller, prompt, special)
         if len(ids) > self.runner.n_ctx:
             raise ValueError(f"{caller}: the prompt has {len(ids)} tokens, the context {self.runner.n_ctx} (n_ctx)")
-        return Generation(self, ids, sampler, max_tokens, stop_strings(stop), overflow, logprobs)
+        return Generation(self, ids, sampler, max_tokens, stop_strings(stop), overflow, logprobs, exact)
 
     def chat(self, messages: Sequence[Mapping[str, str]], **options: Any) -> Generation:
         """Answers a conversation, which the file's template turns into a prompt.
@@ -115,7 +144,7 @@ class Generating:
             ValueError: the file has no template, or the template refuses the messages.
             TypeError, RuntimeError: as generate.
         """
-        self.runner.causal_cache("chat")
+        self.runner.causal("chat")
         from ..chat.template import ChatTemplate
 
         template = ChatTemplate(self.runner.metadata, self.prompts.tokenizer)
@@ -151,11 +180,11 @@ class Generating:
                     for sequence in range(self.runner.n_seq):
                         while waiting and sequence not in active:
                             index = waiting.pop()
-                            texts[index].sequence = sequence
-                            self._advance_alone(texts[index])
                             if texts[index].finish_reason is None:
+                                texts[index].sequence = sequence
                                 active[sequence] = index
-                    self._advance_together(active, texts)
+                    if active:
+                        self.advance([texts[index] for index in active.values()])
                 for index, text in enumerate(texts):
                     while text.pending:
                         yield index, text.pending.pop(0)
@@ -164,24 +193,3 @@ class Generating:
             for text in texts:
                 text.close()
 
-    def _advance_alone(self, text: Generation) -> None:
-        if text.finish_reason is None:
-            text.accept(self.next_logits(text))
-
-    def _advance_together(self, active: Mapping[int, int], texts: Sequence[Generation]) -> None:
-        """One more token for each active text: those that only lack their last token share one step."""
-        cache = self.runner.causal_cache("generate_many")
-        ready, alone = {}, []
-        for sequence, index in active.items():
-            text = texts[index]
-            self.runner.claim(sequence, text)
-            if len(text.context) <= self.runner.n_ctx and lacks_one(cache.ids[sequence], text.context):
-                ready[sequence] = text
-            else:
-                alone.append(text)
-        # a filter may call the model: so all logits are computed before the first token is chosen
-        found = self.runner.feed_many({s: t.context[-1] for s, t in ready.items()}) if ready else {}
-        for sequence, logits in found.items():
-            ready[sequence].accept(logits)
-        for text in alone:
-            self._advance_alone(text)

@@ -56,8 +56,9 @@ class Generation(Owner, Iterator[str]):
         stop: Sequence[str],
         overflow: str,
         logprobs: int | None,
+        exact: bool = False,
     ) -> None:
-        self._writer, self.sampler, self.overflow = writer, sampler, overflow
+        self._writer, self.sampler, self.overflow, self.exact = writer, sampler, overflow, exact
         self.prompt_ids = list(prompt_ids)
         self.ids: list[int] = []
         self.finish_reason: str | None = None
@@ -81,14 +82,14 @@ class Generation(Owner, Iterator[str]):
                     raise StopIteration
                 if self._choosing:
                     raise RuntimeError("generate: a filter can't continue the text for which it is called")
-                self.accept(self._writer.next_logits(self))
+                self._writer.advance([self])
             return pending.pop(0)
 
     def close(self) -> None:
         """Ends the text here and releases its memory."""
         self.finish_reason = self.finish_reason or "stop"
         self.pending = []
-        self._writer.runner.parked.pop(self, None)
+        self._writer.runner.forget_text(self)
 
     def accept(self, logits: np.ndarray) -> None:
         """Chooses the next token from logits [n_vocab] and takes note of its text."""

@@ -15,7 +15,7 @@ import ggml
 from ..._owners import Owner
 from ..chat.template import ChatTemplate
 from ..model import load
-from ..run.runner import common_length
+from ..run.sequences import common_length
 from ..sample.chain import log_softmax
 
 RANDOM_SEED = 0xFFFFFFFF  # llama.cpp's name for "a new seed each time"

@@ -1,217 +1,257 @@
-"""The keys and values of the tokens that a model has seen.
+"""What the layers of a model keep of the tokens before, one object for each.
 
-Each layer has two tensors [D, cells, G, sequences] (ggml order; D the size of a head, G the number of heads). The token
-at position p of a sequence lies in cell p mod cells. Layers that attend to everything have a cell for each token of
-the context. Layers with a sliding window have cells for the window and for the tokens of one step, and use them again.
+A layer has what its architecture chose (arch/keeps.py): keys and values in pages, a state that each token changes,
+the last inputs of a convolution, or what another layer has. Each object has the memory of all sequences, adds the nodes
+that use it to a graph, and copies, saves and loads the part of one sequence. memory.py knows who is where in it.
 """
 
 from __future__ import annotations
 
 import ctypes
-import json
-import struct
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 import ggml
 
-from ..._owners import Owner
-from ..files.config import Config
+from ..arch import keeps
+from .pages import PAGE
 
 Tensor = Any
-TYPES = {"f32": ggml.GGML_TYPE_F32, "f16": ggml.GGML_TYPE_F16, "q8_0": ggml.GGML_TYPE_Q8_0}
-SEEN, HIDDEN = np.float16(0), np.float16(-np.inf)
-MAGIC = b"GGKV\x01\0\0\0"
+F32 = ggml.GGML_TYPE_F32
 
 
-def round_up(n: int, multiple: int) -> int:
-    return -(-n // multiple) * multiple
-
-
-class CacheView(NamedTuple):
-    """The part of a cache that one graph uses: some consecutive sequences, and the first cells of each."""
-
-    cache: Cells
-    first: int  # sequence
-    sequences: int
-    keys: dict[bool, int]  # cells that attention reads, by "has a sliding window"
-    cells: dict[bool, Tensor]  # i64 [T, 1, S]: the cells in which the tokens of the step are stored
-
-    def store(self, ctx: Any, layer: int, local: bool, k: Tensor, v: Tensor) -> list[Tensor]:
-        """Stores k and v [D, T, G, S]; returns what attention reads: [D, keys, G, S]."""
-        results = []
-        for tensor, new in zip(self.cache.tensors[layer], (k, v), strict=True):
-            d, cells, g, _ = tensor.contents.ne[:4]
-            _, nb1, nb2, nb3 = tensor.contents.nb[:4]
-            part = tensor
-            if self.sequences != self.cache.n_seq:
-                part = ggml.ggml_view_4d(ctx, tensor, d, cells, g, self.sequences, nb1, nb2, nb3, self.first * nb3)
-            part = ggml.ggml_set_rows(ctx, part, new, self.cells[local])
-            results.append(ggml.ggml_view_4d(ctx, part, d, self.keys[local], g, self.sequences, nb1, nb2, nb3, 0))
-        return results
-
-
-class Cells(Owner):
-    """The memory of a cache, and who is where in it; see Cache."""
-
-    def __init__(self, config: Config, n_ctx: int, n_seq: int, kv_type: str, step: int) -> None:
-        if kv_type not in TYPES:
-            raise ValueError(f"load: kv_type is {kv_type!r}: need one of {', '.join(TYPES)}")
-        kind = TYPES[kv_type]
-        block = ggml.ggml_blck_size(kind)
-        if config.key_dim % block or config.value_dim % block:
-            raise ValueError(
-                f"load: kv_type is {kv_type!r}, heads have {config.key_dim} and {config.value_dim} elements: "
-                f"need multiples of {block}"
-            )
-        self.config, self.n_ctx, self.n_seq, self.kv_type = config, n_ctx, n_seq, kv_type
-        full = round_up(n_ctx + 1, 32)  # one spare cell: a sequence that pauses in a batch writes behind its tokens
-        self.sizes = {False: full, True: min(full, round_up(config.window + step, 32))}
-        self.ids: list[list[int]] = [[] for _ in range(n_seq)]
-        # positions that have been written: after shortening, or where a compute was interrupted, more than the ids
-        self.written = [0] * n_seq
-        self.ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0, no_alloc=True))
-        self.buffer = None
-        self.tensors: list[tuple[Tensor, Tensor]] = []
-        for local in config.local:
-            k, v = (
-                ggml.ggml_new_tensor_4d(self.ctx, kind, dim, self.sizes[local], config.n_head_kv, n_seq)
-                for dim in (config.key_dim, config.value_dim)
-            )
-            self.tensors.append((k, v))
-        self.buffer = ggml.ggml_backend_alloc_ctx_tensors_from_buft(self.ctx, ggml.ggml_backend_cpu_buffer_type())
-        if not self.buffer:
-            ggml.ggml_free(self.ctx)
-            raise MemoryError(f"load: no memory for the keys and values of {n_seq} * {n_ctx} tokens (n_seq, n_ctx)")
-
-    def close(self) -> None:
-        if self.buffer is not None:
-            ggml.ggml_backend_buffer_free(self.buffer)
-            self.buffer = None
-            ggml.ggml_free(self.ctx)
-
-    def forget(self) -> None:
-        """Empties all sequences."""
-        for sequence in range(self.n_seq):
-            self._empty(sequence)
-
-    def _empty(self, sequence: int) -> None:
-        self.ids[sequence].clear()
-        self.written[sequence] = 0
-
-    def will_write(self, sequence: int, length: int) -> None:
-        """Notes, before a compute, that it writes the cells of a sequence up to that of token `length` - 1."""
-        self.written[sequence] = max(self.written[sequence], length)
-
-    def rewind(self, sequence: int, length: int) -> int:
-        """Shortens a sequence to its first `length` tokens; returns how many remain.
-
-        That is 0 if a layer with a sliding window no longer has the tokens that it would need.
-        """
-        ids = self.ids[sequence]
-        if length < len(ids):
-            if any(self.config.local):
-                # the cells hold the last `sizes` positions; the next token needs the window before it
-                oldest = self.written[sequence] - self.sizes[True]
-                if oldest > max(0, length - self.config.window):
-                    length = 0
-            del ids[length:]
-            if not ids:
-                self.written[sequence] = 0
-        return len(ids)
-
-    def mask(self, out: np.ndarray, local: bool, start: int) -> None:
-        """Fills in the mask of one sequence: 0 where the query sees the key, -inf elsewhere.
-
-        Args:
-            out: f16 [T, keys].
-            local: True for layers with a sliding window.
-            start: position of the first of the T queries.
-        """
-        count, keys = out.shape
-        newest = start + count - 1
-        # the position that each cell holds: the largest p <= newest with p mod size = cell; negative if there is none
-        held = newest - (newest - np.arange(keys)) % self.sizes[local]
-        queries = np.arange(start, start + count)[:, None]
-        seen = (held >= 0) & (held <= queries)
-        if local:
-            seen &= held > queries - self.config.window
-        out[...] = np.where(seen, SEEN, HIDDEN)
-
-
-class Cache(Cells):
-    """The memory of all sequences, and the token ids that each of them holds.
+class Tensors:
+    """Tensors in memory of their own, which is freed with the object.
 
     Args:
-        config: sizes of the model.
-        n_ctx: most tokens of a sequence.
-        n_seq: number of sequences.
-        kv_type: "f16", "f32" or "q8_0".
-        step: most tokens that one compute stores.
+        kind: GGML_TYPE_*.
+        shapes: their ne.
     """
 
-    def _raw(self, tensor: Tensor, sequence: int, tokens: int, local: bool) -> np.ndarray:
-        """The bytes of the first cells of a sequence, as many as it uses: u8 [G, cells, bytes of D]."""
-        t = tensor.contents
-        _, cells, heads, _ = t.ne[:4]
-        row = t.nb[1]
-        memory = (ctypes.c_uint8 * t.nb[3]).from_address(t.data + sequence * t.nb[3])
-        return np.frombuffer(memory, np.uint8).reshape(heads, cells, row)[:, : min(tokens, self.sizes[local])]
+    def __init__(self, kind: int, *shapes: tuple[int, int, int]) -> None:
+        self.buffer: Any = None
+        self.ctx: Any = ggml.ggml_init(ggml.ggml_init_params(mem_size=0, no_alloc=True))
+        self.items = [ggml.ggml_new_tensor_3d(self.ctx, kind, *ne) for ne in shapes]
+        self.buffer = ggml.ggml_backend_alloc_ctx_tensors_from_buft(self.ctx, ggml.ggml_backend_cpu_buffer_type())
+        if not self.buffer:
+            sizes = " and ".join(" x ".join(map(str, ne)) for ne in shapes)
+            raise MemoryError(f"load: no memory for what a layer keeps of the tokens: {sizes} elements")
 
-    def _format(self) -> dict[str, Any]:
-        """What must be equal for a state to be loaded."""
-        c = self.config
-        return {"arch": c.arch, "layers": c.n_layer, "heads": c.n_head_kv, "dims": [c.key_dim, c.value_dim],
-                "type": self.kv_type, "local": self.sizes[True] if any(c.local) else 0}  # fmt: skip
+    def __del__(self) -> None:
+        if getattr(self, "buffer", None):
+            ggml.ggml_backend_buffer_free(self.buffer)
+        if getattr(self, "ctx", None):
+            ggml.ggml_free(self.ctx)
+        self.buffer = self.ctx = None
 
-    def save(self, sequence: int) -> bytes:
-        """The token ids of a sequence with their keys and values."""
-        ids = self.ids[sequence]
-        header = json.dumps({**self._format(), "tokens": len(ids), "written": self.written[sequence]}).encode()
-        parts = [MAGIC, struct.pack("<I", len(header)), header, np.array(ids, "<i4").tobytes()]
-        for pair, local in zip(self.tensors, self.config.local, strict=True):
-            parts += [self._raw(tensor, sequence, len(ids), local).tobytes() for tensor in pair]
-        return b"".join(parts)
 
-    def load(self, sequence: int, state: bytes, caller: str = "load_state") -> None:
-        """Restores what save returned. A state of another model or cache is refused before anything is changed."""
-        try:
-            view = memoryview(state).cast("B")
-        except TypeError:
-            raise TypeError(f"{caller}: state is a {type(state).__name__}: need bytes") from None
-        try:
-            if bytes(view[:8]) != MAGIC:
-                raise ValueError("the first bytes are not those of a state")
-            (length,) = struct.unpack("<I", view[8:12])
-            if len(view) < 12 + length:
-                raise ValueError("the state is incomplete")
-            header = json.loads(bytes(view[12 : 12 + length]))
-            tokens = header.pop("tokens")
-            written = header.pop("written", tokens)
-            if header != self._format():
-                raise ValueError(f"the state is of {header}, the model has {self._format()}")
-            if not isinstance(tokens, int) or not 0 <= tokens <= self.n_ctx:
-                raise ValueError(f"the state has {tokens} tokens, the context {self.n_ctx}")
-            if not isinstance(written, int) or not tokens <= written <= self.sizes[False]:
-                raise ValueError(f"the state has {tokens} tokens of {written} that were written")
-            offset = 12 + length
-            ids = np.frombuffer(view[offset : offset + 4 * tokens], "<i4").tolist()
-            targets = [
-                self._raw(tensor, sequence, tokens, local)
-                for pair, local in zip(self.tensors, self.config.local, strict=True)
-                for tensor in pair
-            ]
-            offset += 4 * tokens
-            if len(view) != offset + sum(t.size for t in targets) or len(ids) != tokens:
-                raise ValueError("the state is incomplete")
-            if any(not 0 <= token < self.config.n_vocab for token in ids):
-                raise ValueError("the state has ids beyond the vocabulary")
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError, struct.error) as error:
-            raise ValueError(f"{caller}: {error}") from None
-        self._empty(sequence)  # nothing is valid if the copy is interrupted
-        for target in targets:
-            target[...] = np.frombuffer(view[offset : offset + target.size], np.uint8).reshape(target.shape)
-            offset += target.size
-        self.will_write(sequence, written)
-        self.ids[sequence][:] = ids
+def raw(tensor: Tensor) -> np.ndarray:
+    """The bytes of a contiguous tensor: u8 [ne2, ne1, bytes of a row]."""
+    t = tensor.contents
+    memory = (ctypes.c_uint8 * (t.nb[2] * t.ne[2])).from_address(t.data)
+    return np.frombuffer(memory, np.uint8).reshape(t.ne[2], t.ne[1], t.nb[1])
+
+
+class PagedCache:
+    """The keys and values of a layer, in cells: two tensors [D, cells, G], G the number of heads, D their size.
+
+    Args:
+        spec: Paged or Window.
+        kind: type of the elements.
+    """
+
+    def __init__(self, spec: keeps.Paged | keeps.Window, kind: int) -> None:
+        self.spec, self.kind = spec, kind
+        self.window: int = getattr(spec, "window", 0)
+        self._tensors: Tensors | None = None
+
+    @property
+    def tensors(self) -> list[Tensor]:
+        """k and v."""
+        assert self._tensors is not None
+        return self._tensors.items
+
+    def close(self) -> None:
+        self._tensors = None
+
+    def resize(self, cells: int) -> None:
+        """Makes room for so many cells; those that there are keep what they hold."""
+        s, former = self.spec, self._tensors
+        if former is not None and former.items[0].contents.ne[1] >= cells:
+            return
+        new = Tensors(self.kind, (s.key_dim, cells, s.heads), (s.value_dim, cells, s.heads))
+        for old, grown in zip(former.items if former else [], new.items):
+            held = raw(old)
+            raw(grown)[:, : held.shape[1]] = held
+        self._tensors = new
+
+    def copy_cells(self, source: int, target: int, count: int) -> None:
+        for tensor in self.tensors:
+            cells = raw(tensor)
+            cells[:, target : target + count] = cells[:, source : source + count]
+
+    def save(self, cells: np.ndarray) -> list[bytes]:
+        """The contents of cells."""
+        return [raw(tensor)[:, cells].tobytes() for tensor in self.tensors]
+
+    def sizes(self, cells: int) -> list[int]:
+        """The number of bytes of each item that `save` returns."""
+        return [t.contents.nb[1] * t.contents.ne[2] * cells for t in self.tensors]
+
+    def load(self, cells: np.ndarray, items: Sequence[np.ndarray]) -> None:
+        """Fills cells with what `save` returned, u8 arrays."""
+        for tensor, item in zip(self.tensors, items, strict=True):
+            target = raw(tensor)
+            target[:, cells] = item.reshape(target.shape[0], len(cells), target.shape[2])
+
+    # ---- nodes -------------------------------------------------------------------------------------------------------
+    def attention(self, g: Any, q: Tensor, k: Tensor, v: Tensor, scale: float, sinks: Tensor | None) -> Tensor:
+        """Stores k and v [D, G, N]; the attention of q [D, H, N] to those of its sequence: [D, H, N]."""
+        places = g.inputs.pages[self.window]
+        stored = [
+            ggml.ggml_set_rows(g.ctx, tensor, ggml.ggml_permute(g.ctx, new, 0, 2, 1, 3), places.cells)
+            for tensor, new in zip(self.tensors, (k, v), strict=True)
+        ]
+        g.stored[self] = stored
+        return self.read(g, stored, q, scale, sinks)
+
+    def read(self, g: Any, stored: Sequence[Tensor], q: Tensor, scale: float, sinks: Tensor | None) -> Tensor:
+        """The attention of q to what was stored."""
+        k, v = stored
+        table, cap = g.inputs.pages[self.window].table, g.config.attn_softcap
+        return ggml.ext.paged_attention(
+            g.ctx, q, k, v, table, scale, PAGE, self.window, cap, sinks, g.inputs.exact
+        )
+
+
+class SharedCache:
+    """A layer that reads the keys and values of another one.
+
+    Args:
+        source: the memory of that layer.
+    """
+
+    def __init__(self, source: PagedCache) -> None:
+        self.source = source
+
+    def close(self) -> None:
+        """Nothing: the memory is the other layer's."""
+
+    def attention(self, g: Any, q: Tensor, k: Tensor, v: Tensor, scale: float, sinks: Tensor | None) -> Tensor:
+        """The attention of q to what the other layer stored; k and v are not used."""
+        return self.source.read(g, g.stored[self.source], q, scale, sinks)
+
+
+class StateCache:
+    """A state of each sequence: a tensor [size, slots].
+
+    Args:
+        spec: Recurrent.
+    """
+
+    def __init__(self, spec: keeps.Recurrent) -> None:
+        self.size = spec.size
+        self._tensors: Tensors | None = None
+
+    @property
+    def tensor(self) -> Tensor:
+        assert self._tensors is not None
+        return self._tensors.items[0]
+
+    def close(self) -> None:
+        self._tensors = None
+
+    def resize(self, slots: int) -> None:
+        """Makes room for the states of so many sequences."""
+        former = self._tensors
+        if former is not None and former.items[0].contents.ne[1] >= slots:
+            return
+        new = Tensors(F32, (self.size, slots, 1))
+        if former is not None:
+            held = raw(former.items[0])
+            raw(new.items[0])[:, : held.shape[1]] = held
+        self._tensors = new
+
+    def save(self, slot: int) -> bytes:
+        return raw(self.tensor)[0, slot].tobytes()
+
+    def load(self, slot: int, state: bytes | None) -> None:
+        """Fills in a state, or zeros."""
+        raw(self.tensor)[0, slot] = np.frombuffer(state, np.uint8) if state is not None else 0
+
+    # ---- nodes: S sequences in the batch, with T tokens each ---------------------------------------------------------
+    def state(self, g: Any) -> Tensor:
+        """The states of the sequences of the batch: [size, S]."""
+        return ggml.ggml_get_rows(g.ctx, self.tensor, g.inputs.slots)
+
+    def keep(self, g: Any, state: Tensor) -> None:
+        """Stores the states after the batch, [size, S]."""
+        g.effects.append(ggml.ggml_set_rows(g.ctx, self.tensor, state, g.inputs.slots))
+
+
+class ConvCache(StateCache):
+    """The last inputs of a convolution: a state [taps - 1, channels] of each sequence.
+
+    Args:
+        spec: ShortConv.
+    """
+
+    def __init__(self, spec: keeps.ShortConv) -> None:
+        super().__init__(keeps.Recurrent((spec.taps - 1) * spec.channels))
+        self.channels, self.taps = spec.channels, spec.taps
+
+    def conv(self, g: Any, x: Tensor, weight: Tensor) -> Tensor:
+        """y[t] = sum over the taps j of w[j] * x[t - taps + 1 + j], by channels: [channels, N] from x [channels, N]."""
+        ctx, sequences, before = g.ctx, g.inputs.n_sequences, self.taps - 1
+        tokens = g.n_tokens // sequences
+        x = ggml.ggml_reshape_3d(ctx, x, self.channels, tokens, sequences)
+        x = ggml.ggml_cont(ctx, ggml.ggml_transpose(ctx, x))  # [T, channels, S]
+        held = ggml.ggml_reshape_3d(ctx, self.state(g), before, self.channels, sequences)
+        x = ggml.ggml_concat(ctx, held, x, 0)
+        nb = x.contents.nb
+        last = ggml.ggml_view_3d(ctx, x, before, self.channels, sequences, nb[1], nb[2], tokens * nb[0])
+        self.keep(g, ggml.ggml_reshape_2d(ctx, ggml.ggml_cont(ctx, last), self.size, sequences))
+        y = ggml.ggml_ssm_conv(ctx, x, weight)  # [channels, T, S]
+        return ggml.ggml_reshape_2d(ctx, y, self.channels, g.n_tokens)
+
+
+Cache = PagedCache | SharedCache | StateCache
+Layers = Sequence[Mapping[str, Any]]
+
+
+def layer_caches(specs: Sequence[Any], kind: int) -> list[dict[str, Any]]:
+    """The caches of all layers: for each by what they do, "attention", "state", "conv".
+
+    Args:
+        specs: what an architecture's `caches` returned.
+        kind: type of keys and values.
+    """
+    layers: list[dict[str, Any]] = []
+    for spec in specs:
+        parts = spec if type(spec) is tuple else () if spec is None else (spec,)
+        layer: dict[str, Any] = {}
+        for part in parts:
+            if isinstance(part, (keeps.Paged, keeps.Window)):
+                layer["attention"] = PagedCache(part, kind)
+            elif isinstance(part, keeps.Shared):
+                layer["attention"] = SharedCache(_source(layers, part.layer))
+            elif isinstance(part, keeps.ShortConv):
+                layer["conv"] = ConvCache(part)
+            elif isinstance(part, keeps.Recurrent):
+                layer["state"] = StateCache(part)
+            else:
+                raise TypeError(f"load: a layer keeps {part!r}: need Paged, Window, Shared, Recurrent or ShortConv")
+        layers.append(layer)
+    return layers
+
+
+def _source(layers: Sequence[Mapping[str, Any]], number: int) -> PagedCache:
+    """The cache whose keys and values a later layer shares."""
+    source = layers[number].get("attention") if 0 <= number < len(layers) else None
+    if isinstance(source, SharedCache):
+        source = source.source
+    if source is None:
+        raise ValueError(f"load: a layer shares the keys of layer {number}: need a layer before it that has some")
+    return source

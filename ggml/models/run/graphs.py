@@ -1,7 +1,9 @@
-"""Prepared graphs: a graph for a number of tokens and sequences, built once and computed many times."""
+"""Prepared graphs: a graph for a number of tokens, built once and computed many times with other tokens and lengths."""
 
 from __future__ import annotations
 
+import ctypes
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -12,28 +14,30 @@ from ggml.utils import to_numpy
 
 from ..._owners import Owner
 from ..arch import FAMILIES
-from ..arch.base import Builder, Inputs, Pair
+from ..arch.base import Builder, Inputs, Pages, Pair
 from ..files.config import Config
-from .cache import Cache, CacheView
-from .inputs import Layers, TokenInputs
+from .memory import Held, Memory
+from .pages import SCRAP
 
 F16, I32, I64 = ggml.GGML_TYPE_F16, ggml.GGML_TYPE_I32, ggml.GGML_TYPE_I64
 NODES_PER_LAYER = 128  # room in a graph; experts and adapters take more
+KEPT_STEPS = 12  # most prepared graphs that are kept
+KEPT_BYTES = 64 << 20  # most memory of theirs
 
 
 class Shape(NamedTuple):
     """What distinguishes prepared graphs.
 
-    `result` is "none" (only keys and values are stored), "last" (logits of the last token of each sequence), "all"
-    (logits of all tokens), "scores" (also their soft_max and argmax), or "hidden" (the state before the output matrix).
+    `result` is "none" (only what the layers keep is computed), "logits", "scores" (also their soft_max and argmax), or
+    "hidden" (the state before the output matrix).
     """
 
-    tokens: int  # of each sequence
-    first: int  # sequence of the cache
-    sequences: int
-    keys: int  # cells read in layers that attend to everything; 0 without a cache
-    keys_local: int  # cells read in layers with a sliding window
+    tokens: int
+    outputs: int  # tokens whose result is needed; as many as there are tokens: of all, in their order
+    sequences: int  # most sequences that may have some of the tokens; without caches the number of texts
     result: str
+    exact: bool = False
+    even: bool = False  # the sequences are as many, and have the same number of tokens each
 
 
 class Parts(NamedTuple):
@@ -55,8 +59,20 @@ def build(g: Builder, result: str = "all") -> Any:
         x = module.layer(g, i, x)
     if result == "none":
         return x
+    before = set(g.points)
     x = g.point("output_norm", module.head(g, g.last(x)))
-    return x if result == "hidden" else g.point("logits", g.output(x))
+    if result != "hidden":
+        x = g.point("logits", g.output(x))
+    g.points_of_results = g.points.keys() - before
+    return x
+
+
+class Part(NamedTuple):
+    """Tokens that a step appends to a sequence."""
+
+    held: Held
+    tokens: Sequence[int]
+    wanted: int  # results of so many of them are needed, the last ones
 
 
 class Step(Owner):
@@ -64,54 +80,67 @@ class Step(Owner):
 
     Attributes:
         ids, positions: i32 [N] (NumPy order here and below).
-        cells: i64 [S, 1, T] by "has a sliding window".
-        masks: f16 [S, 1, T, keys] by "has a sliding window".
-        tokens: fills in these inputs where T is 1 and there is a cache.
-        out: f32 [rows, vocabulary or C].
+        masks: f16 [S, 1, T, T] by "has a sliding window", of a graph without memory.
+        out: f32 [M, vocabulary or C]; `rows` of it are those that are wanted.
         extra: further results, of "scores".
-        traced: arrays of the points that are looked at.
+        points: the names of the values that can be traced and changed.
     """
 
-    def __init__(self, shape: Shape, parts: Parts, cache: Cache | None, threads: int) -> None:
+    def __init__(self, shape: Shape, parts: Parts, memory: Memory | None, threads: int) -> None:
         self.shape, self.threads = shape, threads
         self.inputs_ctx: Any = None
         self.ctx: Any = None
         self.allocator: Any = None
+        self.used = shape.tokens, shape.outputs  # tokens and results that count; those behind them only fill the shape
+        self.rows: slice | list[int] = slice(None)
         try:
-            self._build(shape, parts, cache)
+            self._build(shape, parts, memory)
         except BaseException:
             self.close()
             raise
 
-    def _build(self, shape: Shape, parts: Parts, cache: Cache | None) -> None:
+    def _input(self, kind: int, *ne: int) -> tuple[Any, np.ndarray]:
+        tensor = ggml.ggml_new_tensor(self.inputs_ctx, kind, len(ne), (ctypes.c_int64 * len(ne))(*ne))
+        values = to_numpy(tensor)
+        values[...] = 0
+        return tensor, values
+
+    def _inputs(self, shape: Shape, config: Config, memory: Memory | None) -> Inputs:
+        """Makes the tensors that are filled in before each compute."""
+        n, s = shape.tokens, shape.sequences
+        ids, self.ids = self._input(I32, n)
+        positions, self.positions = self._input(I32, n)
+        self.masks: dict[bool, np.ndarray] = {}
+        self.tables: dict[int, np.ndarray] = {}
+        self.cells: dict[int, np.ndarray] = {}
+        self.outputs: np.ndarray | None = None
+        self.slots: np.ndarray | None = None
+        masks: dict[bool, Any] = {False: None, True: None}
+        if memory is None:
+            for local in set(config.local):
+                masks[local], mask = self._input(F16, n // s, n // s, 1, s)
+                self.masks[local] = mask.reshape(s, 1, n // s, n // s)
+            return Inputs(ids, positions, masks, s)
+        pages, outputs, slots = {}, None, None
+        for window, pool in memory.pools.items():
+            table, self.tables[window] = self._input(I32, 3 + pool.most, s)
+            self.tables[window] = self.tables[window].reshape(s, 3 + pool.most)
+            cells, self.cells[window] = self._input(I64, n)
+            pages[window] = Pages(table, cells)
+        if shape.outputs != n:
+            outputs, self.outputs = self._input(I32, max(1, shape.outputs))
+        if memory.states:
+            slots, self.slots = self._input(I32, s)
+        return Inputs(ids, positions, masks, s if shape.even else 1, outputs, pages, slots, shape.exact)
+
+    def _build(self, shape: Shape, parts: Parts, memory: Memory | None) -> None:
         self.inputs_ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0))
         self.ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0, no_alloc=True))
-        n, s = shape.tokens * shape.sequences, shape.sequences
-        ids, positions = (ggml.ggml_new_tensor_1d(self.inputs_ctx, I32, n) for _ in range(2))
-        self.ids, self.positions = to_numpy(ids), to_numpy(positions)
-        masks: dict[bool, Any] = {False: None, True: None}
-        cells: dict[bool, Any] = {}
-        self.masks: dict[bool, np.ndarray] = {}
-        self.cells: dict[bool, np.ndarray] = {}
-        keys = {False: shape.keys, True: shape.keys_local} if cache else {False: shape.tokens, True: shape.tokens}
-        for local in set(parts.config.local):
-            masks[local] = ggml.ggml_new_tensor_4d(self.inputs_ctx, F16, keys[local], shape.tokens, 1, s)
-            self.masks[local] = to_numpy(masks[local]).reshape(s, 1, shape.tokens, keys[local])
-            if cache:
-                cells[local] = ggml.ggml_new_tensor_3d(self.inputs_ctx, I64, shape.tokens, 1, s)
-                self.cells[local] = to_numpy(cells[local]).reshape(s, 1, shape.tokens)
-        self.tokens: TokenInputs | None = None
-        if cache and shape.tokens == 1:
-            self.tokens = TokenInputs(self.ids, self.positions, [
-                Layers(self.masks[local], self.cells[local], cache.sizes[local],
-                       parts.config.window if local else cache.sizes[local])
-                for local in self.masks
-            ])  # fmt: skip
-        view = CacheView(cache, shape.first, s, keys, cells) if cache else None
+        inputs = self._inputs(shape, parts.config, memory)
+        caches = memory.layers if memory is not None else None
         builder = parts.builder(
-            self.ctx, parts.config, parts.weights, Inputs(ids, positions, masks, s), view, parts.adapters,
-            parts.traced, parts.edits, last_only=shape.result in ("none", "last"),
-        )  # fmt: skip
+            self.ctx, parts.config, parts.weights, inputs, caches, parts.adapters, parts.traced, parts.edits
+        )
         result = build(builder, shape.result)
         results = [result]
         if shape.result == "scores":
@@ -122,17 +151,63 @@ class Step(Owner):
         for tensor in results:
             ggml.ggml_set_output(tensor)
             ggml.ggml_build_forward_expand(self.graph, tensor)
+        for tensor in builder.effects:
+            ggml.ggml_build_forward_expand(self.graph, tensor)
         self.allocator = ggml.ggml_gallocr_new(ggml.ggml_backend_cpu_buffer_type())
         if not ggml.ggml_gallocr_alloc_graph(self.allocator, self.graph):
-            raise MemoryError(f"load: no memory for a graph of {n} tokens")
+            raise MemoryError(f"load: no memory for a graph of {shape.tokens} tokens")
         self.bytes = ggml.ggml_gallocr_get_buffer_size(self.allocator, 0)
         self.out, *self.extra = (to_numpy(t) for t in results)
         self.out = self.out.reshape(-1, self.out.shape[-1])
-        self.traced = {
+        self._traced = {
             name: (lambda a: a.reshape(-1, a.shape[-1]))(to_numpy(builder.points[name]))
             for name in parts.traced
             if name in builder.points
         }
+        self._of_results = builder.points_of_results
+
+    def fill(self, parts: Sequence[Part]) -> None:
+        """Makes the graph append tokens to sequences, which have pages for them."""
+        row = out = 0
+        rows: list[int] = []
+        for column, (held, tokens, wanted) in enumerate(parts):
+            start, n = len(held.ids), len(tokens)
+            if n == 1:
+                self.ids[row], self.positions[row] = tokens[0], start
+            else:
+                self.ids[row : row + n], self.positions[row : row + n] = tokens, np.arange(start, start + n)
+            for window, table in self.tables.items():
+                pages, line = held.tables[window], table[column]
+                line[0], line[1], line[2] = row, n, start + n
+                line[3 : 3 + pages.count] = pages.pages[: pages.count]
+                self.cells[window][row : row + n] = pages.cells(start, start + n) if n > 1 else pages.cell(start)
+            if self.slots is not None and held.slot is not None:
+                self.slots[column] = held.slot.number
+            rows += range(row + n - wanted, row + n)
+            row, out = row + n, out + wanted
+        for table in self.tables.values():
+            table[len(parts) :, 1] = 0
+        if self.slots is not None:
+            self.slots[len(parts) :] = SCRAP
+        if row < self.shape.tokens:  # rows that only fill the shape write to a page that no sequence has
+            self.ids[row:] = self.positions[row:] = 0
+            for cells in self.cells.values():
+                cells[row:] = SCRAP
+        if self.outputs is not None:
+            self.outputs[:out], self.outputs[out:] = rows, 0
+        self.used = row, out
+        self.rows = slice(out) if self.outputs is not None or out == row else rows
+
+    @property
+    def traced(self) -> dict[str, np.ndarray]:
+        """The points that are looked at, of the tokens that count."""
+        tokens, outputs = self.used
+        found = {}
+        for name, values in self._traced.items():
+            picked = name in self._of_results and self.outputs is not None
+            count, most = (outputs, self.shape.outputs) if picked else (tokens, self.shape.tokens)
+            found[name] = values[: len(values) * count // max(1, most)]
+        return found
 
     def run(self) -> None:
         """Computes the graph."""
@@ -141,10 +216,46 @@ class Step(Owner):
     def close(self) -> None:
         """Frees the graph and its memory."""
         self.out = self.ids = self.positions = np.empty(0)
-        self.extra, self.traced, self.masks, self.cells, self.tokens = [], {}, {}, {}, None
+        self.outputs = self.slots = None
+        self.extra, self._traced, self.masks, self.cells, self.tables = [], {}, {}, {}, {}
         if self.allocator is not None:
             ggml.ggml_gallocr_free(self.allocator)
         for ctx in (self.ctx, self.inputs_ctx):
             if ctx is not None:
                 ggml.ggml_free(ctx)
         self.allocator = self.ctx = self.inputs_ctx = None
+
+
+class GraphPool:
+    """The graphs that are kept.
+
+    Args:
+        parts: function that returns what graphs are built of.
+        threads: threads to compute with.
+    """
+
+    def __init__(self, parts: Callable[[], Parts], threads: int) -> None:
+        self.parts, self.threads = parts, threads
+        self.steps: OrderedDict[Shape, Step] = OrderedDict()
+
+    def get(self, shape: Shape, memory: Memory | None) -> Step:
+        """The graph of a shape: one that was kept, or a new one."""
+        step = self.steps.get(shape)
+        if step is None:
+            step = self.steps[shape] = Step(shape, self.parts(), memory, self.threads)
+            while len(self.steps) > 1 and (
+                len(self.steps) > KEPT_STEPS or sum(s.bytes for s in self.steps.values()) > KEPT_BYTES
+            ):
+                self.steps.popitem(last=False)[1].close()
+        else:
+            self.steps.move_to_end(shape)
+        return step
+
+    def forget(self) -> None:
+        """Frees all graphs: what they are built of changes."""
+        while self.steps:
+            self.steps.popitem()[1].close()
+
+    def abandon(self) -> None:
+        """Leaves all graphs in memory, as they are: nobody knows what a call that is gone did with them."""
+        self.steps = OrderedDict()

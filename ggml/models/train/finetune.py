@@ -155,7 +155,7 @@ class Finetuning:
         calls = (callbacks,) if callable(callbacks) else tuple(callbacks)
         with self.runner.lock:
             self.runner.check_undivided("finetune")
-            self.runner.causal_cache("finetune")
+            self.runner.causal("finetune")
             options = Options(
                 self.runner.n_ctx,
                 rank,

@@ -1,0 +1,57 @@
+"""What a layer keeps of the tokens before: descriptions, of which run/cache.py makes memory.
+
+An architecture's `caches(c)` returns one for each layer: None, one of these, or several in a tuple.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..files.config import Config
+
+
+class Paged(NamedTuple):
+    """The keys and values of all tokens, in pages.
+
+    Attributes:
+        heads: number of heads of keys and of values.
+        key_dim, value_dim: elements of a head.
+    """
+
+    heads: int
+    key_dim: int
+    value_dim: int
+
+
+class Window(NamedTuple):
+    """The keys and values of the last tokens, in pages: a token attends to itself and the `window` - 1 before it."""
+
+    heads: int
+    key_dim: int
+    value_dim: int
+    window: int
+
+
+class Shared(NamedTuple):
+    """Nothing: attention reads the keys and values of another layer, which precedes this one."""
+
+    layer: int
+
+
+class Recurrent(NamedTuple):
+    """A state that each token changes, of `size` floats for a sequence; zeros at its beginning."""
+
+    size: int
+
+
+class ShortConv(NamedTuple):
+    """The last `taps` - 1 inputs, of `channels` floats, of a convolution over tokens."""
+
+    channels: int
+    taps: int
+
+
+def usual(c: Config) -> list[Paged | Window]:
+    """Of an architecture that does not say: keys and values, in layers with a sliding window of the last tokens."""
+    sizes = c.n_head_kv, c.key_dim, c.value_dim
+    return [Window(*sizes, c.window) if local else Paged(*sizes) for local in c.local]

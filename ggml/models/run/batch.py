@@ -1,0 +1,110 @@
+"""A batch: the tokens that are computed together, of one sequence or of several."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+
+class Piece(NamedTuple):
+    """Tokens that are appended to a sequence."""
+
+    sequence: int
+    tokens: Sequence[int]
+    wanted: int  # logits of so many of them are wanted, the last ones
+    first: int  # row of the result that has the first of these logits
+
+    def after(self, tokens: Sequence[int]) -> Piece:
+        """The piece with tokens before its own."""
+        return Piece(self.sequence, [*tokens, *self.tokens], self.wanted, self.first) if tokens else self
+
+
+class Row(NamedTuple):
+    """A token of a batch: `position` is its distance from the first token that is appended."""
+
+    sequence: int
+    token: int
+    position: int
+    wanted: bool
+
+
+class Batch:
+    """Tokens to append to sequences, in any mixture: a part of a prompt beside the next token of other texts.
+
+    Example:
+        batch = Batch()
+        prompt, text = batch.add(0, [5, 6, 7]), batch.add(1, [8])
+        logits = runner.decode(batch)
+        logits[prompt], logits[text]
+    """
+
+    def __init__(self) -> None:
+        self.pieces: list[Piece] = []
+        self.wanted = 0  # rows of the result
+
+    def __len__(self) -> int:
+        """The number of tokens."""
+        return sum(len(piece.tokens) for piece in self.pieces)
+
+    def add(self, sequence: int, tokens: Sequence[int], wanted: int = 1) -> slice:
+        """Appends tokens to a sequence.
+
+        Args:
+            sequence: its number; a batch has a sequence once.
+            tokens: token ids.
+            wanted: logits are wanted of so many of these tokens, the last ones.
+        Returns:
+            The rows of the result that have them.
+        Raises:
+            ValueError: the sequence is in the batch already, there are no tokens, or fewer than `wanted`.
+        """
+        if any(piece.sequence == sequence for piece in self.pieces):
+            raise ValueError(f"Batch.add: sequence {sequence} is in the batch already")
+        if not len(tokens) or not 0 <= wanted <= len(tokens):
+            raise ValueError(f"Batch.add: {len(tokens)} tokens, of {wanted} of which logits are wanted")
+        rows = slice(self.wanted, self.wanted + wanted)
+        self.pieces.append(Piece(sequence, tokens, wanted, self.wanted))
+        self.wanted += wanted
+        return rows
+
+    def rows(self) -> Iterator[Row]:
+        """The tokens one by one."""
+        for piece in self.pieces:
+            for i, token in enumerate(piece.tokens):
+                yield Row(piece.sequence, token, i, i >= len(piece.tokens) - piece.wanted)
+
+
+class Limits(NamedTuple):
+    """What one graph can compute: at most so many tokens, of so many sequences, with so many logits."""
+
+    tokens: int
+    sequences: int
+    wanted: int
+    even: bool = False  # the same number of tokens of each sequence;
+    whole: bool = False  # and that is `tokens`, or 1
+
+
+def divided(pieces: Sequence[Piece], limits: Limits) -> Iterator[list[Piece]]:
+    """Divides what a batch appends into parts that one graph can compute; those of a sequence keep their order."""
+    rest = list(pieces)
+    while rest:
+        part: list[Piece] = []
+        later: list[Piece] = []
+        tokens, wanted = 0, 0
+        for piece in rest:
+            before = len(piece.tokens) - piece.wanted  # tokens whose logits are not wanted
+            n = min(len(piece.tokens), limits.tokens - tokens, before + limits.wanted - wanted)
+            if limits.even and part:
+                n = len(part[0].tokens) if n >= len(part[0].tokens) else 0
+            elif limits.even and limits.whole and n < limits.tokens:
+                n = 1
+            if n <= 0 or len(part) == limits.sequences:
+                later.append(piece)
+                continue
+            now = max(0, n - before)
+            part.append(Piece(piece.sequence, piece.tokens[:n], now, piece.first))
+            if n < len(piece.tokens):
+                later.append(Piece(piece.sequence, piece.tokens[n:], piece.wanted - now, piece.first + now))
+            tokens, wanted = tokens + n, wanted + now
+        yield part
+        rest = later

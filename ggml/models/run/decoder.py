@@ -1,0 +1,114 @@
+"""Appending the tokens of a batch to sequences: in as few graphs as it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from ..files.config import Config
+from .batch import Limits, Piece, divided
+from .exact import Rows, rows_of
+from .graphs import GraphPool, Part, Parts, Shape, Step
+from .memory import Held, Memory
+
+STEP = 512  # most tokens that one graph takes
+RESULT_FLOATS = 1 << 24  # most logits that one graph keeps
+ROUNDED = 32  # graphs for hidden states have a multiple of so many tokens, which serves texts of many lengths
+
+
+class Decoder:
+    """Computes batches.
+
+    Args:
+        config: sizes of the model.
+        parts: function that returns what graphs are built of.
+        memory: what the layers keep of the sequences.
+        graphs: the graphs that are prepared.
+        n_seq: most sequences of a graph.
+        run: function that computes a graph.
+    """
+
+    def __init__(
+        self, config: Config, parts: Callable[[], Parts], memory: Memory, graphs: GraphPool, n_seq: int,
+        run: Callable[[Step], None],
+    ) -> None:  # fmt: skip
+        self.config, self.memory, self.graphs, self.n_seq = config, memory, graphs, n_seq
+        self._parts, self._run = parts, run
+        self.even = bool(memory.states)  # the sequences of a graph have the same number of tokens
+        # the most tokens of a graph that keeps the logits of all of them
+        self.most_results = max(1, min(STEP, RESULT_FLOATS // config.n_vocab))
+
+    def results(
+        self, pieces: Sequence[Piece], items: Sequence[Held], result: str = "logits", exact: bool = False
+    ) -> np.ndarray:
+        """Appends the tokens of pieces to sequences.
+
+        Args:
+            pieces: what is appended to each of some sequences.
+            items: the sequences by number.
+            result: "logits" or "hidden", see Shape.
+            exact: see Runner.decode.
+        Returns:
+            f32 [rows, n_vocab or C]: the results that are wanted. They are valid until the next call.
+        """
+        width = self.config.n_embd if result == "hidden" else self.config.n_vocab
+        wanted = sum(piece.wanted for piece in pieces)
+        out = np.empty((0, width), np.float32)
+        for step, some in self.steps(pieces, items, result, exact):
+            rows, row = step.out[step.rows], 0
+            if len(rows) == wanted:  # one graph has all of them
+                out = rows if wanted else out
+                continue
+            if not len(out):
+                out = np.empty((wanted, width), np.float32)
+            for piece in some:
+                if piece.wanted:
+                    out[piece.first : piece.first + piece.wanted] = rows[row : row + piece.wanted]
+                    row += piece.wanted
+        return out
+
+    def steps(
+        self, pieces: Sequence[Piece], items: Sequence[Held], result: str, exact: bool = False
+    ) -> Iterator[tuple[Step, list[Piece]]]:
+        """Appends the tokens of pieces to sequences; yields each graph after it was computed, and what it appended."""
+        rows = self._rows(exact)
+        limits = Limits(rows.most, self._columns(result), max(rows.least, self.most_results), self.even, exact)
+        with self.memory.caught_up([items[piece.sequence] for piece in pieces]) as again:
+            pieces = [piece.after(tokens) for piece, tokens in zip(pieces, again, strict=True)]
+            for some in divided(pieces, limits):
+                parts = [Part(items[piece.sequence], piece.tokens, piece.wanted) for piece in some]
+                for part in parts:
+                    self.memory.reserve(part.held, len(part.tokens))
+                step = self.graphs.get(self._shape(parts, result, rows.least, exact), self.memory)
+                step.fill(parts)
+                for part in parts:
+                    self.memory.begin(part.held, len(part.tokens))
+                self._run(step)
+                for part in parts:
+                    self.memory.end(part.held, part.tokens, exact)
+                yield step, some
+
+    def _rows(self, exact: bool) -> Rows:
+        if not exact:
+            return Rows(1, STEP)
+        parts = self._parts()
+        return rows_of(parts.weights, bool(parts.adapters), self.even, STEP)
+
+    def _columns(self, result: str) -> int:
+        """The most sequences of a graph."""
+        return STEP // ROUNDED if result == "hidden" else self.n_seq
+
+    def _shape(self, parts: Sequence[Part], result: str, least: int, exact: bool) -> Shape:
+        """The shape of a graph that computes parts of a batch, with at least so many rows."""
+        tokens, wanted = sum(len(part.tokens) for part in parts), sum(part.wanted for part in parts)
+        all_wanted, columns = wanted == tokens, self._columns(result)
+        if result == "hidden" and not self.even:
+            least = -(-tokens // ROUNDED) * ROUNDED
+        if self.even:
+            columns = max(len(parts), least // len(parts[0].tokens))
+        else:
+            columns = columns if exact or result == "hidden" else min(tokens, columns)
+        tokens = max(tokens, least)
+        outputs = tokens if all_wanted else wanted and max(wanted, least)
+        return Shape(tokens, outputs, columns, result if wanted else "none", exact, self.even)

@@ -1,0 +1,322 @@
+"""The memory of sequences: their tokens, and where what the layers keep of them lies.
+
+Sequences with equal beginnings share pages. States that each token changes are in slots, one for a sequence; copies of
+them are kept at the ends of chunks, so that a sequence can be shortened: what follows the nearest copy is computed
+again.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+import ggml
+
+from .cache import PagedCache, StateCache, layer_caches
+from .pages import PAGE, SCRAP, PagePool, PageTable
+
+TYPES = {"f32": ggml.GGML_TYPE_F32, "f16": ggml.GGML_TYPE_F16, "q8_0": ggml.GGML_TYPE_Q8_0}
+MAGIC = b"GGKV\x02\0\0\0"
+SNAPSHOTS = 4  # most copies of the states of a sequence
+APART = 32  # tokens between two of them, at least
+
+
+class Slot:
+    """The states of a sequence.
+
+    Attributes:
+        number: where they lie.
+        length: they are those after so many tokens; -1 while a compute changes them.
+        snapshots: copies of them by numbers of tokens, the oldest first.
+    """
+
+    def __init__(self, number: int) -> None:
+        self.number, self.length = number, 0
+        self.snapshots: dict[int, list[bytes]] = {}
+
+
+class Held:
+    """A sequence: its tokens, and where what the layers keep of them lies.
+
+    Attributes:
+        ids: the tokens.
+        exact: so many of them, the first ones, were computed with `exact`.
+        tables: its pages by window, 0 for layers that attend to everything.
+        slot: its states, of a model that has some.
+    """
+
+    def __init__(self, tables: dict[int, PageTable], slot: Slot | None) -> None:
+        self.ids: list[int] = []
+        self.exact = 0
+        self.tables, self.slot = tables, slot
+
+
+class Memory:
+    """The memory of all sequences of a model.
+
+    Args:
+        specs: what the layers keep, see arch/keeps.py.
+        format: what must be equal for a saved sequence to be loaded.
+        n_ctx: most tokens of a sequence.
+        n_seq: how many sequences there usually are.
+        kv_type: "f16", "f32" or "q8_0".
+        margin: so many tokens before a sliding window are kept.
+        n_vocab: number of tokens that there are.
+        before_change: called before memory moves that graphs use.
+
+    Attributes:
+        layers: the caches of each layer, see layer_caches.
+        pools: pages by window, 0 for layers that attend to everything.
+        states: the caches of layers with a state.
+    """
+
+    def __init__(
+        self, specs: Sequence[Any], format: dict[str, Any], n_ctx: int, n_seq: int, kv_type: str, margin: int,
+        n_vocab: int, before_change: Callable[[], Any],
+    ) -> None:  # fmt: skip
+        kind = kind_of(kv_type, specs)
+        self.n_ctx, self.n_vocab = n_ctx, n_vocab
+        self.layers = layer_caches(specs, kind)
+        self.format = {**format, "layers": [repr(spec) for spec in specs], "type": kv_type}
+        caches = [cache for layer in self.layers for cache in layer.values()]
+        self.paged = [cache for cache in caches if isinstance(cache, PagedCache)]
+        self.states = [cache for cache in caches if isinstance(cache, StateCache)]
+        self.pools = {
+            window: PagePool([c for c in self.paged if c.window == window], window, n_ctx, margin, n_seq, before_change)
+            for window in sorted({cache.window for cache in self.paged})
+        }
+        self.sequences: weakref.WeakSet[Held] = weakref.WeakSet()
+        self._before_change = before_change
+        self._slots = 0
+
+    def close(self) -> None:
+        for layer in self.layers:
+            for cache in layer.values():
+                cache.close()
+
+    # ---- sequences ---------------------------------------------------------------------------------------------------
+    def new(self) -> Held:
+        """An empty sequence."""
+        held = Held({window: pool.table() for window, pool in self.pools.items()}, self._new_slot())
+        self.sequences.add(held)
+        return held
+
+    def copy(self, source: Held, length: int) -> Held:
+        """A sequence of the first `length` tokens of another one, or of none if these can't be kept."""
+        length = self.reachable(source, length)
+        tables = {window: pool.copy(source.tables[window], length) for window, pool in self.pools.items()}
+        held = Held(tables, self._new_slot())
+        if held.slot is not None and source.slot is not None:
+            if source.slot.length == length:
+                self._snapshot(source.slot)
+            held.slot.snapshots = {n: states for n, states in source.slot.snapshots.items() if n <= length}
+            held.slot.length = -1
+        held.exact = min(source.exact, length)
+        held.ids = source.ids[:length]
+        self.sequences.add(held)
+        return held
+
+    def _new_slot(self) -> Slot | None:
+        if not self.states:
+            return None
+        taken = {SCRAP} | {held.slot.number for held in list(self.sequences) if held.slot is not None}
+        number = next(i for i in range(len(taken) + 1) if i not in taken)
+        if number >= self._slots:
+            self._before_change()
+            more = max(4, 2 * self._slots)
+            for cache in self.states:
+                cache.resize(more)
+            self._slots = more
+        for cache in self.states:
+            cache.load(number, None)
+        return Slot(number)
+
+    def reachable(self, held: Held, length: int) -> int:
+        """How many of the first `length` tokens of a sequence can be kept."""
+        length = min(length, len(held.ids))
+        return min((pool.reachable(held.tables[w], length) for w, pool in self.pools.items()), default=length)
+
+    def shorten(self, held: Held, length: int) -> int:
+        """Shortens a sequence to its first `length` tokens; returns how many remain.
+
+        That is 0 if a layer with a sliding window no longer has the tokens that it would need.
+        """
+        length = self.reachable(held, length)
+        held.exact = min(held.exact, length)
+        if length < len(held.ids):
+            del held.ids[length:]
+        for window, pool in self.pools.items():
+            pool.shorten(held.tables[window], length)
+        if held.slot is not None:
+            held.slot.snapshots = {n: states for n, states in held.slot.snapshots.items() if n <= length}
+        return length
+
+    # ---- computing ---------------------------------------------------------------------------------------------------
+    def restored(self, held: Held) -> int:
+        """Restores states; returns how many tokens they have seen: the others must be computed again."""
+        slot = held.slot
+        if slot is None or slot.length == len(held.ids):
+            return len(held.ids)
+        nearest = max((n for n in slot.snapshots if n <= len(held.ids)), default=0)
+        slot.length = -1
+        for i, cache in enumerate(self.states):
+            cache.load(slot.number, slot.snapshots[nearest][i] if nearest else None)
+        slot.length = nearest
+        return nearest
+
+    @contextmanager
+    def caught_up(self, sequences: Sequence[Held]) -> Iterator[list[list[int]]]:
+        """Computes, in a `with` statement, first the tokens again that the states of sequences have not seen.
+
+        Yields:
+            These tokens of each sequence, without which it is until they are computed.
+        """
+        former = [list(held.ids) if held.slot is not None else held.ids for held in sequences]
+        again = []
+        try:
+            for held in sequences:
+                seen = self.restored(held)
+                again.append(held.ids[seen:])
+                del held.ids[seen:]
+            yield again
+        except BaseException:
+            for held, ids in zip(sequences, former, strict=True):
+                if len(held.ids) < len(ids):
+                    held.ids[:] = ids
+            raise
+
+    def reserve(self, held: Held, count: int) -> None:
+        """Before a compute that appends `count` tokens to a sequence."""
+        start = len(held.ids)
+        for window, pool in self.pools.items():
+            pool.reserve(held.tables[window], start, start + count)
+
+    def begin(self, held: Held, count: int) -> None:
+        """Notes that a compute begins, which changes the states of a sequence."""
+        if held.slot is not None:
+            latest = max(held.slot.snapshots, default=0)
+            if count > 1 or held.slot.length - latest >= APART:
+                self._snapshot(held.slot)
+            held.slot.length = -1
+
+    def end(self, held: Held, tokens: Sequence[int], exact: bool) -> None:
+        """Notes that a compute appended tokens to a sequence."""
+        exact = exact and held.exact == len(held.ids)
+        held.ids.extend(tokens)
+        if exact:
+            held.exact = len(held.ids)
+        if held.slot is not None:
+            held.slot.length = len(held.ids)
+
+    def snapshot(self, held: Held) -> None:
+        """Keeps a copy of the states of a sequence, to which it can be shortened without computing tokens again."""
+        if held.slot is not None and held.slot.length == len(held.ids):
+            self._snapshot(held.slot)
+
+    def _snapshot(self, slot: Slot) -> None:
+        if slot.length <= 0 or slot.length in slot.snapshots:
+            return
+        kept = sorted(slot.snapshots)[1 - SNAPSHOTS :]
+        copies = [cache.save(slot.number) for cache in self.states]
+        slot.snapshots = {**{n: slot.snapshots[n] for n in kept}, slot.length: copies}
+
+    # ---- saving ------------------------------------------------------------------------------------------------------
+    def save(self, held: Held) -> bytes:
+        """The token ids of a sequence with what the layers keep of them."""
+        length = self.restored(held)
+        ids, slot = held.ids, held.slot
+        first = {str(window): table.gone for window, table in held.tables.items()}
+        header = json.dumps({**self.format, "tokens": len(ids), "exact": held.exact, "gone": first, "states": length})
+        parts = [MAGIC, struct.pack("<I", len(header)), header.encode(), np.array(ids, "<i4").tobytes()]
+        for cache in self.paged:
+            parts += cache.save(held.tables[cache.window].last_cells(len(ids)))
+        if slot is not None:
+            parts += [cache.save(slot.number) for cache in self.states]
+        return b"".join(parts)
+
+    def load(self, state: bytes, caller: str) -> Held:
+        """A sequence of what save returned. A state of another model or cache is refused."""
+        try:
+            view = memoryview(state).cast("B")
+        except TypeError:
+            raise TypeError(f"{caller}: state is a {type(state).__name__}: need bytes") from None
+        try:
+            return self._loaded(view)
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError, struct.error) as error:
+            raise ValueError(f"{caller}: {error}") from None
+
+    def _loaded(self, view: memoryview) -> Held:
+        if bytes(view[:8]) != MAGIC:
+            raise ValueError("the first bytes are not those of a state")
+        (length,) = struct.unpack("<I", view[8:12])
+        if len(view) < 12 + length:
+            raise ValueError("the state is incomplete")
+        header = json.loads(bytes(view[12 : 12 + length]))
+        tokens, exact, gone, seen = (header.pop(name) for name in ("tokens", "exact", "gone", "states"))
+        if header != self.format:
+            raise ValueError(f"the state is of {header}, the model has {self.format}")
+        for name, value, most in (("tokens", tokens, self.n_ctx), ("exact", exact, tokens), ("seen", seen, tokens)):
+            if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
+                raise ValueError(f"the state has {value!r} {name}: need an integer from 0 to {most}")
+        if {int(window) for window in gone} != set(self.pools):
+            raise ValueError(f"the state has the windows {list(gone)}: need {list(self.pools)}")
+        offset = 12 + length
+        ids = np.frombuffer(view[offset : offset + 4 * tokens], "<i4").tolist()
+        offset += 4 * tokens
+        held = self.new()
+        for window, pool in self.pools.items():
+            before, table = gone[str(window)], held.tables[window]
+            if isinstance(before, bool) or not isinstance(before, int) or before < 0 or (before and not window):
+                raise ValueError(f"the state lacks {before!r} pages of window {window}")
+            table.count = table.gone = before = min(before, -(-tokens // PAGE))
+            if pool.reachable(table, tokens) != tokens:
+                raise ValueError(f"the state lacks {before} pages of window {window}")
+            pool.reserve(table, before * PAGE, tokens)
+        items: list[tuple[Any, Any, list[int]]] = []
+        for cache in self.paged:
+            cells = held.tables[cache.window].last_cells(tokens)
+            items.append((cache, cells, cache.sizes(len(cells))))
+        items += [(cache, None, [4 * cache.size]) for cache in self.states]
+        if len(view) != offset + sum(sum(sizes) for *_, sizes in items) or len(ids) != tokens:
+            raise ValueError("the state is incomplete")
+        if any(not 0 <= token < self.n_vocab for token in ids):
+            raise ValueError("the state has ids beyond the vocabulary")
+        for cache, cells, sizes in items:
+            parts = []
+            for size in sizes:
+                parts.append(np.frombuffer(view[offset : offset + size], np.uint8))
+                offset += size
+            if cells is None:
+                assert held.slot is not None
+                cache.load(held.slot.number, parts[0].tobytes())
+            else:
+                cache.load(cells, parts)
+        if held.slot is not None:
+            held.slot.length = seen
+            self._snapshot(held.slot)
+        held.exact = exact
+        held.ids = ids
+        return held
+
+
+def kind_of(kv_type: str, specs: Sequence[Any]) -> int:
+    """The type of keys and values."""
+    if kv_type not in TYPES:
+        raise ValueError(f"load: kv_type is {kv_type!r}: need one of {', '.join(TYPES)}")
+    kind = TYPES[kv_type]
+    block = ggml.ggml_blck_size(kind)
+    for spec in specs:
+        for part in spec if type(spec) is tuple else (spec,):
+            dims = getattr(part, "key_dim", 0), getattr(part, "value_dim", 0)
+            if any(dim % block for dim in dims):
+                raise ValueError(
+                    f"load: kv_type is {kv_type!r}, heads have {dims[0]} and {dims[1]} elements: need multiples of "
+                    f"{block}"
+                )
+    return kind
