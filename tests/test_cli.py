@@ -118,10 +118,10 @@ TAKES_MODELS = {
 ADAPTERS = ["run model --prompt x --lora", "chat model --lora", "embed model x --lora", "bench model --lora",
             "perplexity model text --lora", "imatrix model text --lora"]  # fmt: skip
 TAKEN_FOR_MODELS = {  # the first bytes of files, and what the message says
-    "model.safetensors": (b"\x02\0\0\0\0\0\0\0{}", "a file of safetensors: convert it .* convert_hf_to_gguf.py"),
+    "model.safetensors": (b"\x02\0\0\0\0\0\0\0{}", "a file of safetensors: `ggml convert FOLDER"),
     "adapter_model.safetensors": (b"\x09\x30\0\0\0\0\0\0{", "convert_lora_to_gguf.py of llama.cpp"),
-    "pytorch_model.bin": (b"PK\x03\x04" + bytes(60), "an archive or a pickle, .*: convert it"),
-    "old.pth": (b"\x80\x02}q", "an archive or a pickle, .*: convert it"),
+    "pytorch_model.bin": (b"PK\x03\x04" + bytes(60), "an archive or a pickle, .*: `ggml convert"),
+    "old.pth": (b"\x80\x02}q", "an archive or a pickle, .*: `ggml convert"),
     "pointer.gguf": (b"version https://git-lfs.github.com/spec/v1\noid", "a pointer of Git LFS: .*`git lfs pull`"),
     "page.gguf": (b"<!doctype html><html>", "a page of HTML"),
     "old.bin": (b"tjgg\x03\0\0\0", "from before August 2023"),
@@ -154,7 +154,7 @@ def test_files_that_are_taken_for_models(name, tmp_path, monkeypatch, capsys):
 def test_folders_in_place_of_models(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     folders = {
-        "hf": (["config.json", "model.safetensors"], "a model of Hugging Face: .* convert_hf_to_gguf.py"),
+        "hf": (["config.json", "model.safetensors"], "a model of Hugging Face: `ggml convert FOLDER"),
         "peft": (["adapter_config.json", "adapter_model.safetensors"], "adapter of PEFT: .* convert_lora_to_gguf.py"),
         "models": (["b.gguf", "a.gguf", "config.json"], f"need a file, such as models{re.escape(os.sep)}a.gguf, "),
         "other": (["x.txt"], "need a GGUF file"),

@@ -350,7 +350,7 @@ def test_files_that_cannot_be_mapped_are_quantised_too(tmp_path, capsys):
 
 def test_large_tensors_are_quantised_in_chunks(model, tmp_path, capsys, monkeypatch):
     command(capsys, "quantize", model, tmp_path / "whole.gguf", "Q4_K")
-    monkeypatch.setattr(_quantize, "CHUNK", 256 * 3)
+    monkeypatch.setattr("ggml._io.quantization.CHUNK", 256 * 3)
     command(capsys, "quantize", model, tmp_path / "pieces.gguf", "Q4_K")
     assert (tmp_path / "pieces.gguf").read_bytes() == (tmp_path / "whole.gguf").read_bytes()
 

@@ -12,6 +12,7 @@ from .._errors import without_function
 from . import (
     bench,
     chat,
+    convert,
     demo,
     dot,
     embed,
@@ -33,8 +34,8 @@ from .paths import model_path
 # Each module has add_arguments(parser) and run(options). The first line of its docstring is the help text.
 COMMANDS = {
     "info": info, "demo": demo, "run": run, "chat": chat, "embed": embed, "bench": bench, "perplexity": perplexity,
-    "finetune": finetune, "inspect": inspect, "view": view, "quantize": quantize, "imatrix": imatrix,
-    "merge": merge, "dot": dot, "onnx": onnx, "replace-bindings": replace_bindings,
+    "finetune": finetune, "inspect": inspect, "view": view, "convert": convert, "quantize": quantize,
+    "imatrix": imatrix, "merge": merge, "dot": dot, "onnx": onnx, "replace-bindings": replace_bindings,
 }  # fmt: skip
 
 

@@ -72,8 +72,9 @@ def model_path(name, suffix=".gguf"):
 
 def convert_words(path):
     """How a model, or an adapter, of another format becomes a GGUF file."""
-    script = "lora" if "adapter" in os.path.basename(path) else "hf"
-    return f"convert it to GGUF first, for example with convert_{script}_to_gguf.py of llama.cpp"
+    if "adapter" in os.path.basename(path):
+        return "convert it to GGUF first, for example with convert_lora_to_gguf.py of llama.cpp"
+    return "`ggml convert FOLDER OUT.gguf` makes a GGUF file of the folder that Hugging Face saves a model in"
 
 
 def folder_message(name, suffix):

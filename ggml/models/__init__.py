@@ -14,6 +14,7 @@ from .arch import FAMILIES as _FAMILIES
 from .arch import Family, register
 from .arch.base import Builder, Routing
 from .chat.template import ChatTemplate
+from .conversion.driver import convert
 from .files.config import Config
 from .generate.text import Generation, Generations, TokenProbability
 from .llama_cpp.llama import Llama
@@ -46,6 +47,7 @@ __all__ = [
     "TokenProbability",
     "Tokenizer",
     "Trace",
+    "convert",
     "load",
     "merge",
     "read_chats",

@@ -288,8 +288,52 @@ class Attention(Norms):
             self.caches[layer]["state"].keep(self, state)
 
 
+    def queries_keys_values(self, layer: int, x: Tensor) -> list[Tensor]:
+        """q [D, H, N], k and v [D, G, N] of x [C, N], by one matrix or by three."""
+        c, b = self.config, f"blk.{layer}."
+        if self.has(b + "attn_qkv.weight"):
+            qkv = self.linear(x, b + "attn_qkv", (c.n_head + 2 * c.n_head_kv) * c.key_dim)
+            return self.split(qkv, c.n_head, c.n_head_kv, c.n_head_kv)
+        rows = {"attn_q": (c.n_head, c.key_dim), "attn_k": (c.n_head_kv, c.key_dim), "attn_v": (c.n_head_kv, c.value_dim)}
+        return [self.heads(self.linear(x, b + name, n * dim), n) for name, (n, dim) in rows.items()]
+
+    def frequency_factors(self) -> Tensor | None:
+        """The divisors of the frequencies that a file has, or None.
+
+        LongRoPE (arXiv:2402.13753) has two sets: one for contexts as long as those of the training, one for longer ones.
+        """
+        c = self.config
+        names = ["rope_freqs.weight", f"rope_factors_{'long' if c.n_ctx > c.rope.n_ctx_orig else 'short'}.weight"]
+        return next((self.weight(name, c.n_rot // 2) for name in names if self.has(name)), None)
+
+    def rotated(self, layer: int, *heads: Tensor) -> list[Tensor]:
+        """Rotary positions of q and k, as the layer has them."""
+        c, factors = self.config, self.frequency_factors()
+        rope = c.rope_local if c.local[layer] else c.rope
+        assert c.rope_mode is not None
+        return [self.rope(x, c.rope_mode, rope, factors) for x in heads]
+
+    def attended(self, layer: int, q: Tensor, k: Tensor, v: Tensor, scale: float = 0.0) -> Tensor:
+        """Attention and its output matrix: [C, N]. Scores are multiplied by `scale`, by default_scale() for 0."""
+        b = f"blk.{layer}."
+        h = self.attention(layer, q, k, v, scale or self.default_scale())
+        return self.point(b + "attn_out", self.linear(h, b + "attn_output", self.config.n_embd))
+
+
 class FeedForward(Attention):
     """What follows attention in a layer."""
+
+    def between(self, x: Tensor, name: str, activation: Callable) -> Tensor:
+        """down(activation(up x)): [C, N] -> [C, N]."""
+        return self.linear(activation(self.ctx, self.linear(x, name + "_up", self.config.n_ff)), name + "_down",
+                           self.config.n_embd)  # fmt: skip
+
+    def gated_together(self, x: Tensor, name: str, activation: Callable) -> Tensor:
+        """As gated, with gate and up in one matrix: down(activation(up x)), whose activation takes both halves."""
+        if self.config is not self.whole:
+            raise ValueError(f"load: comm: architecture {self.config.arch!r} can't be divided among ranks")
+        both = self.linear(x, name + "_up", 2 * self.config.n_ff)
+        return self.linear(activation(self.ctx, both), name + "_down", self.config.n_embd)
 
     def gated(self, x: Tensor, name: str, activation: Callable, end: str = "", n_ff: int = 0) -> Tensor:
         """down(activation(gate x) * up x): [C, N] -> [C, N], with n_ff rows in between, those of the config for 0.

@@ -19,20 +19,10 @@ def embed(g):
     return g.point("token_embd", g.layer_norm(x, "token_embd_norm"))
 
 
-def queries_keys_values(g, i, x):
-    """q [D, H, N], k and v [D, G, N], from one matrix or from three."""
-    c, b = g.config, f"blk.{i}."
-    if g.has(b + "attn_qkv.weight"):
-        qkv = g.linear(x, b + "attn_qkv", (c.n_head + 2 * c.n_head_kv) * c.key_dim)
-        return g.split(qkv, c.n_head, c.n_head_kv, c.n_head_kv)
-    counts = {"attn_q": c.n_head, "attn_k": c.n_head_kv, "attn_v": c.n_head_kv}
-    return [g.heads(g.linear(x, b + name, n * c.key_dim), n) for name, n in counts.items()]
-
-
 def layer(g, i, x):
     """x = norm(x + attention(x)), then x = norm(x + ffn(x))."""
     c, b = g.config, f"blk.{i}."
-    q, k, v = queries_keys_values(g, i, x)
+    q, k, v = g.queries_keys_values(i, x)
     if c.rope_mode is not None:
         q, k = g.rope(q, c.rope_mode, c.rope), g.rope(k, c.rope_mode, c.rope)
     h = g.attention(i, q, k, v, g.default_scale())

@@ -108,6 +108,7 @@ class Config:
     pooling: str  # "mean", "cls", "last", or "none" if the file does not say
     causal: bool  # tokens see those before them; else the whole text
     logits: bool  # the model predicts tokens; else it gives embeddings only
+    n_ctx: int = 0  # most tokens of a sequence, as `load` was told
     own: Mapping[str, Any] = field(default_factory=dict, hash=False)  # what the architecture's `keys` read beside these
 
 

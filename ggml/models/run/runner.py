@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -94,6 +95,7 @@ class Runner(LockOwner):
         self.config: Config = config_of(self.file)
         limit = min(self.config.n_ctx_train, DEFAULT_CTX)
         self.n_ctx = positive("n_ctx", limit if n_ctx is None else n_ctx, 1 << 24)
+        self.config = replace(self.config, n_ctx=self.n_ctx)
         self.n_seq = positive("n_seq", n_seq, 1 << 16)
         if self.threads != -1:
             positive("threads", self.threads, 512)

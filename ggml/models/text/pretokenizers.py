@@ -21,6 +21,7 @@ class PreTokenizer(NamedTuple):
 
 
 _GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+BYTE_LEVEL = _GPT2  # what the library's ByteLevel splits at
 _CASED = r"'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD]"  # English contractions
 _SPACES = r"\s*[\r\n]+|\s+(?!\S)|\s+"
 _PUNCTUATION = r" ?[^\s\p{L}\p{N}]+[\r\n]*"
@@ -152,3 +153,29 @@ _GROUPS: list[tuple[str, PreTokenizer]] = [
     ("sarvam-moe", PreTokenizer((r"[^\n]+|\n+",), plain=True)),
 ]
 PRE_TOKENIZERS = {name: rules for names, rules in _GROUPS for name in names.split()}
+
+_CASES = r"\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}", r"\p{Ll}\p{Lm}\p{Lo}\p{M}"
+
+
+def contractions(pattern: str) -> str:
+    """A pattern with English contractions of either case, and escapes, as they are written above."""
+    insensitive = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+    alone = pattern.startswith(insensitive + "|")
+    pattern = pattern.replace(insensitive, _CASED if alone else f"(?:{_CASED})")
+    return pattern.replace("[!\"#", r"[!\"#")
+
+
+def _cased_words(end: str, digits: str) -> str:
+    """Words that end where lower case letters of any script are followed by upper case ones."""
+    start, (upper, lower) = r"[^\r\n\p{L}\p{N}]?", _CASES
+    words = f"{start}[{upper}]*[{lower}]+{end}|{start}[{upper}]+[{lower}]*{end}"
+    return rf"{words}|{digits}| ?[^\s\p{{L}}\p{{N}}]+[\r\n/]*|{_SPACES}"
+
+
+# Patterns of the models' authors that llama.cpp reads in its own way
+ORIGINALS: dict[tuple[str, ...], str] = {
+    (_cased_words("", r"\p{N}"),): "tekken",
+    (_cased_words(_CONTRACTION, r"\p{N}{1,3}"),): "gpt-4o",
+    ("<punctuation> Contiguous", _GPT2, r"\p{N}+", r"[0-9][0-9][0-9]"): "default",
+    ("<punctuation> Contiguous", _GPT2, r"[0-9][0-9][0-9]"): "falcon",
+}

@@ -1,0 +1,1 @@
+"""Folders as Hugging Face saves models become GGUF files."""

@@ -1,0 +1,270 @@
+"""What the file of a folder will have: its keys, and its tensors, which are checked before any is read."""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import ggml
+
+from ..._errors import without_function
+from ..._io.tensor_types import UNCHANGED
+from ..arch import FAMILIES
+from ..arch.base import Builder, Inputs
+from ..files.config import read_config
+from .checkpoint import TYPES, Checkpoint, Stored, optional
+from .fields import Fields, optional_json
+from .parts import Keys, Part, Row
+from .rows import BY_CLASS
+
+# What class names put before the names of their parts: the first that fits is left out
+PREFIXES = ("model.language_model.", "language_model.model.", "language_model.", "model.", "transformer.", "gpt_neox.",
+            "bert.")  # fmt: skip
+IMAGES = ("vision_tower.", "multi_modal_projector.", "visual.", "vision_model.")
+NUMBER = re.compile(r"(?<=\.)\d+(?=\.)")
+F32 = ggml.GGML_TYPE_F32
+POOLING = {"pooling_mode_mean_tokens": 1, "pooling_mode_cls_token": 2, "pooling_mode_lasttoken": 3}
+SAMPLING = {"temperature": "temp", "top_k": "top_k", "top_p": "top_p", "min_p": "min_p",
+            "repetition_penalty": "penalty_repeat"}  # fmt: skip
+
+
+class Weight(NamedTuple):
+    """A tensor of the new file.
+
+    Attributes:
+        name: of the tensor.
+        shape: in NumPy order.
+        source: number of the type that the values have.
+        kind: number of the type that they get, unless they are quantised.
+        parts: the tensors that it is made of, one below the other.
+        part: how each of them is changed.
+        values: the values, in place of parts.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    source: int
+    kind: int
+    parts: tuple[Stored, ...] = ()
+    part: Part = Part("")
+    values: np.ndarray | None = None
+
+    def matrices(self, checkpoint: Checkpoint) -> Iterator[np.ndarray]:
+        """The matrices of the tensor one by one, of bf16 the bits."""
+        if self.values is not None:
+            yield np.require(self.values, requirements=["C", "A"])
+        for stored in self.parts:
+            whole = checkpoint.read(stored)
+            for matrix in whole if whole.ndim == 3 else [whole]:
+                if self.part.transposed and matrix.ndim == 2:
+                    matrix = matrix.T
+                if self.part.rows is not None:
+                    matrix = matrix[self.part.rows(checkpoint.config, len(matrix))]
+                if self.part.plus and self.name.endswith(".weight"):
+                    matrix = as_floats(matrix) + np.float32(self.part.plus)
+                yield np.require(matrix, requirements=["C", "A"])
+
+
+def as_floats(values: np.ndarray) -> np.ndarray:
+    """Values as f32; those of u16 are the bits of bf16."""
+    if values.dtype == np.uint16:
+        return (values.astype(np.uint32) << 16).view(np.float32)
+    return values.astype(np.float32)
+
+
+def row_of(checkpoint: Checkpoint) -> Row:
+    """The row of a model's class."""
+    name = checkpoint.names[0]
+    if name not in BY_CLASS:
+        known = ", ".join(BY_CLASS)
+        raise ValueError(
+            f"convert: {checkpoint.config.where}: class {name!r} is not known: need one of {known}; "
+            "see docs/new_architecture.md"
+        )
+    return BY_CLASS[name]
+
+
+def bare(name: str) -> str:
+    """The name of a tensor without a prefix."""
+    return next((name[len(prefix) :] for prefix in PREFIXES if name.startswith(prefix)), name)
+
+
+def plan_weights(checkpoint: Checkpoint, row: Row) -> dict[str, Weight]:
+    """The tensors of the new file, in the order of the names, layer by layer."""
+    found: dict[str, tuple[Part, dict[int, Stored]]] = {}
+    tied = checkpoint.config.flag("tie_word_embeddings", False)
+    for stored in checkpoint.stored.values():
+        name = bare(stored.name)
+        if checkpoint.has_images and name.startswith(IMAGES):
+            continue
+        numbers = [int(n) for n in NUMBER.findall(f".{name}")]
+        pattern = NUMBER.sub("{}", name)
+        if any(fnmatch.fnmatchcase(pattern, old) for old in row.dropped) or (tied and pattern == "lm_head.weight"):
+            continue
+        stem, _, suffix = pattern.rpartition(".")
+        if suffix not in ("weight", "bias"):
+            stem, suffix = pattern, "weight"
+        targets = row.names.get(stem)
+        if targets is None:
+            raise ValueError(
+                f"convert: {stored.path}: tensor {stored.name!r} is not one of {checkpoint.names[0]}, "
+                f"architecture {row.arch!r}"
+            )
+        if stored.dtype not in TYPES:
+            raise ValueError(
+                f"convert: {stored.path}: tensor {stored.name!r} is {stored.dtype}: need {', '.join(TYPES)}"
+            )
+        for target in targets if isinstance(targets, list) else [targets]:
+            part = target if isinstance(target, Part) else Part(target)
+            new = f"{part.name.format(*numbers[:1])}.{suffix}"
+            place = numbers[1] if len(numbers) > 1 else 0
+            members = found.setdefault(new, (part, {}))[1]
+            if place in members:
+                raise ValueError(f"convert: {stored.path}: {stored.name!r} and {members[place].name!r} are one tensor")
+            members[place] = stored
+    weights = {}
+    for new, (part, members) in found.items():
+        if sorted(members) != list(range(len(members))):
+            missing = next(i for i in range(len(members)) if i not in members)
+            raise ValueError(f"convert: {checkpoint.folder}: {new!r} lacks its part {missing}")
+        parts = tuple(members[i] for i in range(len(members)))
+        weights[new] = planned(checkpoint, new, part, parts, len(parts) > 1 or "_exps." in new)
+    for new, values in row.tensors(checkpoint.config).items():
+        weights[new] = Weight(new, values.shape, F32, F32, values=values)
+    return dict(sorted(weights.items(), key=lambda item: order(item[0])))
+
+
+def order(name: str) -> tuple[bool, int]:
+    """Sorts tensors by layers, after those that are of none."""
+    match = re.match(r"blk\.(\d+)\.", name)
+    return match is not None, int(match[1]) if match else 0
+
+
+def planned(checkpoint: Checkpoint, name: str, part: Part, parts: tuple[Stored, ...], stacked: bool) -> Weight:
+    """A tensor of the new file that is made of tensors of the folder."""
+    first = parts[0]
+    for other in parts:
+        if other.shape != first.shape or other.dtype != first.dtype:
+            raise ValueError(
+                f"convert: {other.path}: tensor {other.name!r} is {list(other.shape)} of {other.dtype}, "
+                f"{first.name!r} {list(first.shape)} of {first.dtype}: need equal ones"
+            )
+    if not 1 <= len(first.shape) <= 3 or 0 in first.shape or (len(first.shape) == 3 and len(parts) > 1):
+        raise ValueError(f"convert: {first.path}: tensor {first.name!r} is {list(first.shape)}: need 1 to 3 dimensions")
+    *outer, rows, columns = (*first.shape, 1) if len(first.shape) == 1 else first.shape
+    if part.transposed and len(first.shape) == 2:
+        rows, columns = columns, rows
+    if part.rows is not None:
+        try:
+            rows = len(part.rows(checkpoint.config, rows))
+        except ValueError as error:
+            raise ValueError(f"convert: {first.path}: tensor {first.name!r}: {error}") from None
+    shape: tuple[int, ...] = (rows,) if len(first.shape) == 1 else (*outer, rows, columns)
+    if stacked and len(first.shape) == 2:
+        shape = (len(parts), *shape)
+    source = F32 if part.plus and name.endswith(".weight") else TYPES[first.dtype][0]
+    plain = len(shape) == 1 or any(fnmatch.fnmatchcase(name, pattern) for pattern in UNCHANGED)
+    return Weight(name, shape, source, F32 if plain else source, parts, part)
+
+
+def plan_keys(checkpoint: Checkpoint, row: Row) -> Keys:
+    """The keys that the settings give."""
+    keys: Keys = {"general.architecture": row.arch, "general.type": "model"}
+    path = checkpoint.config.values.get("_name_or_path")
+    name = path if isinstance(path, str) and path else checkpoint.folder
+    keys["general.name"] = os.path.basename(os.path.normpath(os.path.abspath(name))) or "model"
+    keys |= {f"{row.arch}.{name}": value for name, value in row.keys(checkpoint.config).items()}
+    where = os.path.join(checkpoint.folder, "generation_config.json")
+    generation = Fields(optional_json(checkpoint.folder, "generation_config.json"), where)
+    for name, key in SAMPLING.items():
+        if generation.has(name):
+            read = generation.integer if name == "top_k" else generation.number
+            value = read(name, low=0)
+            keys[f"general.sampling.{key}"] = value
+    return keys | pooling(checkpoint, row)
+
+
+def pooling(checkpoint: Checkpoint, row: Row) -> Keys:
+    """How sentence-transformers makes one vector of those of the tokens: by modules.json and what it names."""
+    data = optional(checkpoint.folder, "modules.json")
+    if data is None:
+        return {}
+    try:
+        modules = json.loads(data)
+        paths = [str(m["path"]) for m in modules if str(m["type"]).endswith(".Pooling")]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise ValueError(f"convert: {checkpoint.folder}: modules.json is not a list of modules") from None
+    for path in paths:
+        if os.path.basename(path) != path:
+            raise ValueError(f"convert: {checkpoint.folder}: modules.json: {path[:60]!r} is no folder inside")
+        config = Fields(optional_json(os.path.join(checkpoint.folder, path), "config.json"), f"{path}/config.json")
+        kinds = [kind for name, kind in POOLING.items() if config.flag(name, False)]
+        if len(kinds) != 1:
+            raise ValueError(f"convert: {checkpoint.folder}: {path}/config.json: need one of {', '.join(POOLING)}")
+        return {f"{row.arch}.pooling_type": kinds[0]}
+    return {}
+
+
+def check(checkpoint: Checkpoint, keys: Mapping[str, Any], weights: Mapping[str, Weight], row: Row) -> None:
+    """Builds the graph of the model, without memory, of tensors of the planned shapes: it names a missing or wrong one.
+
+    Raises:
+        ValueError: a key or tensor is missing or wrong, or a tensor is not used.
+    """
+    family = FAMILIES[row.arch]
+    if "token_embd.weight" not in weights:
+        raise ValueError(f"convert: {checkpoint.folder}: no tensor becomes 'token_embd.weight'")
+    ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0, no_alloc=True))
+    try:
+        config = read_config(keys, row.arch, weights["token_embd.weight"].shape[0], checkpoint.folder, family)
+        declared = keys.get(f"{row.arch}.vocab_size", config.n_vocab)
+        if declared > config.n_vocab:
+            raise checkpoint.config.wrong("vocab_size", declared, f"at most the embedding's {config.n_vocab} rows")
+        layers = {name.split(".")[1] for name in weights if name.startswith("blk.")}
+        if len(layers) != config.n_layer:
+            raise ValueError(f"the shards have {len(layers)} layers, config.json {config.n_layer}")
+        tensors = Recorded({w.name: new_tensor(ctx, w.shape, w.kind) for w in weights.values()})
+        ids, positions = (ggml.ggml_new_tensor_1d(ctx, ggml.GGML_TYPE_I32, 1) for _ in range(2))
+        g = Builder(ctx, config, tensors, Inputs(ids, positions, {False: None, True: None}, 1))
+        x = family.module.embed(g)
+        for i in range(config.n_layer):
+            x = family.module.layer(g, i, x)
+        x = family.module.head(g, x)
+        if config.logits:
+            g.output(x)
+        unused = sorted(set(weights) - tensors.used - {"rope_factors_long.weight", "rope_factors_short.weight"})
+        if unused:
+            raise ValueError(f"the architecture {row.arch!r} does not use tensor {unused[0]!r}")
+    except ValueError as error:
+        text = without_function(str(error)).removeprefix("convert: ").removeprefix(f"{checkpoint.folder}: ")
+        raise ValueError(f"convert: {checkpoint.folder}: {text}") from None
+    finally:
+        ggml.ggml_free(ctx)
+
+
+class Recorded(dict[str, Any]):
+    """Tensors by name, and the names that were asked for."""
+
+    def __init__(self, tensors: Mapping[str, Any]) -> None:
+        super().__init__(tensors)
+        self.used: set[str] = set()
+
+    def __getitem__(self, name: str) -> Any:
+        self.used.add(name)
+        return super().__getitem__(name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        self.used.add(name)
+        return super().get(name, default)
+
+
+def new_tensor(ctx: Any, shape: tuple[int, ...], kind: int) -> Any:
+    """A tensor of a shape in NumPy order."""
+    ne = (*shape[::-1], 1, 1)[:3]
+    return ggml.ggml_new_tensor_3d(ctx, kind, *ne)

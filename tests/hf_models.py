@@ -1,0 +1,117 @@
+"""Tiny models of transformers' classes, from settings and a seed, in folders as Hugging Face saves models.
+
+scripts/record_hf.py builds them in transformers and records, for each kind, the settings as they are saved, the names
+and shapes of the tensors, and what the model computes. Tests write the same folder from the record alone.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+VOCAB, LENGTHS = 64, (48, 200)
+DATA = Path(__file__).parent / "data" / "hf"
+
+SIZES = {
+    "vocab_size": VOCAB, "hidden_size": 64, "intermediate_size": 80, "num_hidden_layers": 3, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "head_dim": 24, "max_position_embeddings": 256, "pad_token_id": 0, "bos_token_id": 1,
+    "eos_token_id": 2,
+}  # fmt: skip
+LLAMA3 = {"rope_type": "llama3", "rope_theta": 5e5, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+          "original_max_position_embeddings": 64}  # fmt: skip
+YARN = {"rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0, "original_max_position_embeddings": 64}
+LAYERS = ["sliding_attention", "sliding_attention", "full_attention", "sliding_attention"]
+WINDOWS = {"num_hidden_layers": 4, "layer_types": LAYERS, "sliding_window": 20}
+
+# Kind: (class of the settings, class of the model, settings beside SIZES; None leaves one out)
+KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "llama": ("LlamaConfig", "LlamaForCausalLM", {}),
+    "llama+llama3": ("LlamaConfig", "LlamaForCausalLM", {"rope_parameters": LLAMA3, "num_key_value_heads": 1,
+                                                         "attention_bias": True, "mlp_bias": True}),
+    "llama+yarn": ("LlamaConfig", "LlamaForCausalLM", {"rope_parameters": YARN, "tie_word_embeddings": True}),
+    "llama+linear": ("LlamaConfig", "LlamaForCausalLM", {
+        "rope_parameters": {"rope_type": "linear", "rope_theta": 1e4, "factor": 4.0}, "num_key_value_heads": 4,
+        "head_dim": None}),
+    "mistral": ("MistralConfig", "MistralForCausalLM", {"sliding_window": None, "rope_theta": 1e6}),
+    "mixtral": ("MixtralConfig", "MixtralForCausalLM", {"num_local_experts": 4, "num_experts_per_tok": 2,
+                                                        "sliding_window": None}),
+    "qwen2": ("Qwen2Config", "Qwen2ForCausalLM", {"head_dim": None}),
+    "qwen3": ("Qwen3Config", "Qwen3ForCausalLM", {"tie_word_embeddings": True}),
+    "gemma2": ("Gemma2Config", "Gemma2ForCausalLM", {**WINDOWS, "query_pre_attn_scalar": 24,
+                                                     "attn_logit_softcapping": 5.0, "final_logit_softcapping": 3.0}),
+    "gemma3": ("Gemma3TextConfig", "Gemma3ForCausalLM", {
+        **WINDOWS, "query_pre_attn_scalar": 24, "rope_parameters": {
+            "full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 1e6},
+            "sliding_attention": {"rope_type": "default", "rope_theta": 2e4}}}),
+    "gpt2": ("GPT2Config", "GPT2LMHeadModel", {"n_embd": 64, "n_head": 4, "n_layer": 3, "n_positions": 256}),
+    "bert": ("BertConfig", "BertModel", {"head_dim": None, "num_key_value_heads": None}),
+    "nomic-bert": ("NomicBertConfig", "NomicBertModel", {"head_dim": None, "num_key_value_heads": None}),
+}  # fmt: skip
+ENCODERS = ("bert", "nomic-bert")
+
+
+def tokens(length: int, seed: int = 0) -> list[int]:
+    """A text of token ids, none of which is special."""
+    return np.random.default_rng([length, seed]).integers(3, VOCAB, length).tolist()
+
+
+def rows(length: int) -> np.ndarray:
+    """The tokens whose logits are recorded: some, and the last."""
+    return np.unique(np.r_[np.arange(0, length, 4 if length < 100 else 20), length - 1])
+
+
+def weight(name: str, shape: tuple[int, ...], seed: int) -> np.ndarray:
+    """Random values of a tensor: matrices of variance 1 / n_in, norms around 1, small biases; f32."""
+    rng = np.random.default_rng([seed, zlib.crc32(name.encode())])
+    values = rng.standard_normal(shape, dtype=np.float32)
+    if len(shape) < 2:
+        return 1 + 0.2 * values if name.endswith("weight") else 0.1 * values
+    return (values / np.sqrt(shape[-1])).astype(np.float32)
+
+
+def write_shard(path: Path, tensors: dict[str, np.ndarray]) -> None:
+    """Writes a file of safetensors: the length of the header, the header in JSON, the values."""
+    names = {np.dtype(np.float32): "F32", np.dtype(np.float16): "F16", np.dtype(np.uint16): "BF16",
+             np.dtype(np.int64): "I64"}  # fmt: skip
+    header: dict[str, Any] = {}
+    offset = 0
+    for name, values in tensors.items():
+        place = [offset, offset + values.nbytes]
+        header[name] = {"dtype": names[values.dtype], "shape": list(values.shape), "data_offsets": place}
+        offset += values.nbytes
+    text = json.dumps(header).encode()
+    data = b"".join(values.tobytes() for values in tensors.values())
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+
+
+def write_folder(folder: Path, config: dict[str, Any], shapes: dict[str, list[int]], seed: int = 0,
+                 shards: int = 1, kind: Any = np.float32) -> Path:  # fmt: skip
+    """Writes config.json and the weights, in one file or in shards with an index; returns the folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.json").write_text(json.dumps(config))
+    tensors = {name: weight(name, tuple(shape), seed).astype(kind) for name, shape in shapes.items()}
+    if shards == 1:
+        write_shard(folder / "model.safetensors", tensors)
+        return folder
+    places = {}
+    for i in range(shards):
+        file = f"model-{i + 1:05d}-of-{shards:05d}.safetensors"
+        part = dict(list(tensors.items())[i::shards])
+        write_shard(folder / file, part)
+        places |= dict.fromkeys(part, file)
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": places}))
+    return folder
+
+
+def record(kind: str) -> dict[str, Any]:
+    """What was recorded of a kind: config, shapes, and an array for each of LENGTHS."""
+    with np.load(DATA / f"{kind}.npz") as data:
+        found: dict[str, Any] = {name: data[name] for name in data.files}
+    for name in ("config", "shapes"):
+        found[name] = json.loads(str(found[name]))
+    return found

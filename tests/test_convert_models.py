@@ -1,0 +1,105 @@
+"""Models of transformers' classes, converted: they compute what transformers has computed (scripts/record_hf.py)."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+for library in ("safetensors", "tokenizers", "jinja2"):  # of the extra [test]; not installed on emulated CPUs
+    pytest.importorskip(library)
+
+import hf_models  # noqa: E402
+
+from ggml.models import convert, load  # noqa: E402
+
+BOUND = 1e-9
+# BERT's GELU is computed by its tangent form, as in llama.cpp
+BOUNDS = {"bert": 1e-7}
+DECODERS = [kind for kind in hf_models.KINDS if kind not in hf_models.ENCODERS]
+
+
+def error(found, expected):
+    """The normalised mean square error."""
+    found, expected = np.asarray(found, np.float64), np.asarray(expected, np.float64)
+    return ((found - expected) ** 2).sum() / (expected**2).sum()
+
+
+def converted(kind, folder, **options):
+    """The path of a kind's file, and its record."""
+    record = hf_models.record(kind)
+    hf_models.write_folder(folder / kind, record["config"], record["shapes"], shards=3)
+    path = folder / f"{kind}.gguf"
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*has no tokenizer")
+        convert(folder / kind, path, **options)
+    return path, record
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    """A function that gives the open model of a kind, for 3 sequences, and its record."""
+    folder, made = tmp_path_factory.mktemp("converted"), {}
+
+    def model(kind):
+        if kind not in made:
+            path, record = converted(kind, folder)
+            made[kind] = load(path, kv_type="f32", n_seq=3, threads=1), record
+        return made[kind]
+
+    yield model
+    for model_, _ in made.values():
+        model_.close()
+
+
+@pytest.mark.parametrize("length", hf_models.LENGTHS)
+@pytest.mark.parametrize("kind", DECODERS)
+def test_prompts_have_the_logits_of_transformers(kind, length, models):
+    model, record = models(kind)
+    model.reset()
+    logits = model.logits(hf_models.tokens(length))
+    assert error(logits[hf_models.rows(length)], record[str(length)]) < BOUND
+
+
+@pytest.mark.parametrize("kind", DECODERS)
+def test_tokens_one_by_one_have_the_logits_of_transformers(kind, models):
+    model, record = models(kind)
+    for length in hf_models.LENGTHS:
+        model.reset()
+        rows = hf_models.rows(length)
+        logits = np.array([model.feed([token]) for token in hf_models.tokens(length)])
+        assert error(logits[rows], record[str(length)]) < BOUND
+
+
+@pytest.mark.parametrize("kind", DECODERS)
+def test_sequences_together_have_the_logits_of_transformers(kind, models):
+    model, record = models(kind)
+    texts = [hf_models.tokens(length) for length in hf_models.LENGTHS]
+    starts = [(texts[0], 30), (texts[0], 5), (texts[1], 165)]  # texts, and the lengths of their prompts
+    found = {}
+
+    def follow(ids, logits):
+        """Notes the logits and chooses the next token of the text."""
+        text = next(text for text in texts if list(ids[:5]) == text[:5])
+        found[(len(text), len(ids))] = logits.copy()
+        token = text[len(ids)] if len(ids) < len(text) else 3
+        logits[:] = -np.inf
+        logits[token] = 0
+
+    model.reset()
+    options = {"max_tokens": 44, "temperature": 0, "logits_filter": follow}
+    for _ in model.generate_many([text[:start] for text, start in starts], **options):
+        pass
+    for length in hf_models.LENGTHS:
+        pairs = [(found[length, row + 1], expected)
+                 for row, expected in zip(hf_models.rows(length), record[str(length)]) if (length, row + 1) in found]
+        assert len(pairs) >= 2
+        assert error([a for a, _ in pairs], [b for _, b in pairs]) < BOUND
+
+
+@pytest.mark.parametrize("kind", hf_models.ENCODERS)
+def test_encoders_have_the_states_of_transformers(kind, models):
+    model, record = models(kind)
+    texts = [hf_models.tokens(length) for length in hf_models.LENGTHS]
+    found = model.embed([*texts, texts[0]], pooling="mean")
+    for states, length in zip(found, (*hf_models.LENGTHS, hf_models.LENGTHS[0])):
+        assert error(states, record[str(length)]) < BOUNDS.get(kind, BOUND)
