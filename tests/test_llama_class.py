@@ -288,7 +288,7 @@ def test_embeddings(llama):
         llama.embed("a" * 100, truncate=False)
 
 
-@pytest.mark.parametrize("options", [{"grammar": "x"}, {"suffix": "x"}, {"mirostat_mode": 2}, {"typical_p": 0.5}])
+@pytest.mark.parametrize("options", [{"grammar": "x"}, {"suffix": "x"}])
 def test_what_is_not_there_says_so(options, llama):
     (name,) = options
     with pytest.raises(NotImplementedError, match=f"create_completion: {name}=.* is not supported: need"):

@@ -19,7 +19,7 @@ class Tokenizer(Vocabulary):
 
     Attributes:
         n_vocab: int; number of tokens.
-        bos, eos, unknown, separator, padding: int or None; ids of special tokens.
+        bos, eos, eot, unknown, separator, padding: int or None; ids of special tokens.
         eog: set of int; tokens that end a generation.
         control: set of int; special tokens, which have no text.
         add_bos, add_eos: bool; what `encode` adds unless told otherwise.
