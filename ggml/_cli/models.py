@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 from .arguments import add_model, between, number
 from .output import unescaped
+from .paths import read_text
 
 KV_TYPES = ("f16", "q8_0", "f32")
 
@@ -55,6 +56,23 @@ def add_sampling_arguments(parser):
     parser.add_argument("--seed", type=between(0, 2**32 - 1), metavar="N", help="seed of random numbers (default: new)")
     parser.add_argument("--stop", action="append", default=[], type=unescaped, metavar="TEXT",
                         help="ends the text before TEXT; can be repeated")  # fmt: skip
+
+
+def add_language_arguments(parser):
+    """Adds the options that limit a text to a language."""
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument("--json", action="store_true", help="the text is a JSON object")
+    group.add_argument("--json-schema", metavar="FILE", help="file with a JSON schema for which the text is valid")
+    group.add_argument("--regex", metavar="R", help="regular expression that matches the whole text")
+    group.add_argument("--grammar", metavar="FILE", help="file with a grammar (GBNF or Lark) of the text")
+    group.add_argument("--choice", action="append", metavar="TEXT", help="the text is TEXT; repeated, one of several")
+
+
+def language(options):
+    """The arguments of Model.generate that limit the text."""
+    files = {name: getattr(options, name) for name in ("json_schema", "grammar")}
+    texts = {name: path and read_text(path).decode(errors="replace") for name, path in files.items()}
+    return {"json": options.json or None, "regex": options.regex, "choices": options.choice, **texts}
 
 
 def add_profile(parser):

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..run.runner import Runner, common_length, lacks_one
 from ..sample.chain import SETTINGS, Sampler, file_settings
+from ..sample.constraint import KINDS, constrained
 from .prompts import Prompts
 from .text import Generation, Generations, check_options, stop_strings
 
@@ -69,12 +70,15 @@ class Generating:
             logprobs: number of alternatives whose log-probabilities are kept for each token, see Generation.
             settings: those of Sampler, such as temperature, top_k, top_p, min_p, repeat_penalty, logits_filter or
                 logit_bias; temperature 0 takes the most likely token. Where None or none is given, that of the file
-                (`general.sampling.*`), else that of Sampler.
+                (`general.sampling.*`), else that of Sampler. One of these limits the text to a language, which needs
+                the extra `llm`: json=True for an object, json_schema (a dict, JSON, or a class of pydantic), regex,
+                grammar (GBNF or Lark), choices (a list of texts).
         Returns:
             Generation: an iterator over pieces of text, without the prompt.
         Raises:
             TypeError: an argument is of the wrong kind, or there is none of this name.
-            ValueError: an option is out of range, or the prompt is empty or longer than the context.
+            ValueError: an option is out of range, a language cannot be parsed or has something that is not supported,
+                or the prompt is empty or longer than the context.
             RuntimeError: the model is closed; from the iterator also: the context is full and overflow is "error".
         """
         sampler = self.sampler("generate", seed=seed, **settings)
@@ -82,6 +86,7 @@ class Generating:
 
     def sampler(self, caller: str, **settings: Any) -> Sampler:
         """A sampler with some settings; the others are those that the file recommends."""
+        languages = {name: settings.pop(name) for name in KINDS if name in settings}
         unknown = [name for name in settings if name not in SETTINGS]
         if unknown:
             raise TypeError(f"{caller}: there is no argument {unknown[0]!r}")
@@ -92,6 +97,8 @@ class Generating:
             chosen["seed"] = int(self.runner.comm.share(np.array(np.random.default_rng().integers(1 << 62))))
         if (chosen.get("dry_multiplier") or chosen.get("samplers")) and self.prompts.has_vocabulary():
             chosen.setdefault("tokenizer", self.prompts.tokenizer)
+        if any(value is not None for value in languages.values()):
+            chosen["constraint"] = constrained(caller, self.prompts.tokenizer, languages)
         return Sampler(**chosen)
 
     def generation(

@@ -80,6 +80,10 @@ class Tokenizer(Vocabulary):
                 ids.append(end)
         return ids
 
+    def encode_within(self, text: str | bytes) -> list[int]:
+        """The tokens of a text that continues another: nothing is added before it, and names are text."""
+        return self._encoder.encode(to_bytes(text) if isinstance(text, str) else bytes(text), False)
+
     # ---- ids to text -------------------------------------------------------------------------------------------------
     def piece(self, token: int, special: bool = False) -> bytes:
         """The bytes of a token, which can be a part of a character.
